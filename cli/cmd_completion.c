@@ -1,0 +1,19 @@
+#include "command.h"
+#include "terminal.h"
+
+static int run(const arguments *args) {
+    if (help_completion(args->positional[0])) return EXIT_OK;
+    usage_error(&command_completion, "there is no completion for the shell '%s'", args->positional[0]);
+    return EXIT_USAGE;
+}
+
+const command command_completion = {
+    .name = "completion",
+    .summary = "print a shell's completion script",
+    .positional = "bash|zsh|fish",
+    .min_positional = 1,
+    .max_positional = 1,
+    .description = "Prints a script that makes the shell complete reckon's commands and options.",
+    .examples = "source <(reckon completion bash)\nreckon completion fish > ~/.config/fish/completions/reckon.fish",
+    .run = run,
+};

@@ -1,0 +1,60 @@
+#include <math.h>
+#include <stdio.h>
+
+#include <jansson.h>
+#include <reckon/reckon.h>
+
+#include "command.h"
+#include "progress.h"
+#include "terminal.h"
+#include "trained.h"
+
+enum { OPT_DATA, OPT_JSON };
+
+/* One JSON object on one line; an undefined metric is null. */
+static int print_json(const char *checkpoint, const char *split, int64_t n_rows, const rk_metric *metrics, int32_t n_metrics) {
+    json_t *values = json_object();
+    for (int32_t i = 0; i < n_metrics; i++)
+        json_object_set_new(values, metrics[i].name, isfinite(metrics[i].value) ? json_real(metrics[i].value) : json_null());
+    json_t *object = json_pack("{s:s, s:s, s:I, s:o}", "checkpoint", checkpoint, "data", split, "rows", (json_int_t)n_rows, "metrics", values);
+    if (!object) return failed_because("the metrics could not be written as JSON");
+    int code = json_dumpf(object, stdout, JSON_COMPACT) == 0 && putchar('\n') != EOF ? EXIT_OK : failed_because("standard output could not be written");
+    json_decref(object);
+    return code;
+}
+
+static int run(const arguments *args) {
+    const char *split = args->options[OPT_DATA].given ? args->options[OPT_DATA].text : "test";
+    rk_predictor *predictor;
+    if (trained_open(args->positional[0], &predictor) != RK_OK) return failed();
+    const rk_metric *metrics;
+    int32_t n_metrics;
+    int64_t n_rows;
+    int code = EXIT_OK;
+    if (rk_predictor_evaluate(predictor, split, &metrics, &n_metrics, &n_rows) != RK_OK) {
+        code = failed();
+    } else if (args->options[OPT_JSON].given) {
+        code = print_json(rk_predictor_path(predictor), split, n_rows, metrics, n_metrics);
+    } else {
+        printf("%s: %lld rows\n", split, (long long)n_rows);
+        print_metrics(metrics, n_metrics, true);
+    }
+    rk_predictor_free(predictor);
+    return code;
+}
+
+const command command_eval = {
+    .name = "eval",
+    .summary = "print the metrics of a trained model on a labelled file",
+    .positional = "RUN",
+    .min_positional = 1,
+    .max_positional = 1,
+    .description = "RUN is a checkpoint, a run's directory (its best checkpoint, else the newest, is taken) or its run file.",
+    .options =
+        {
+            [OPT_DATA] = {"data", 'd', OPTION_TEXT, "DATA", NULL, "test (the default), valid, or a file of the same columns"},
+            [OPT_JSON] = {"json", 'j', OPTION_FLAG, NULL, NULL, "one JSON object on standard output"},
+        },
+    .examples = "reckon eval runs/adult\nreckon eval --json --data valid runs/adult\nreckon eval --data more.csv runs/adult/checkpoints/step-000000128",
+    .run = run,
+};

@@ -1,0 +1,61 @@
+#include <stdio.h>
+#include <string.h>
+
+#include <reckon/reckon.h>
+
+#include "command.h"
+#include "terminal.h"
+
+enum { OPT_SET, OPT_CONFIG_ONLY };
+
+static int describe(const rk_config *config) {
+    rk_dataset *dataset;
+    if (rk_dataset_open(config, "train", &dataset) != RK_OK) return failed();
+    rk_model *model = NULL;
+    char *text = NULL;
+    int code = EXIT_OK;
+    if (rk_model_create(config, dataset, &model) != RK_OK || rk_model_describe(model, &text) != RK_OK)
+        code = failed();
+    else
+        fputs(text, stdout);
+    rk_text_free(text);
+    rk_model_free(model);
+    rk_dataset_free(dataset);
+    return code;
+}
+
+static int run(const arguments *args) {
+    rk_config *config;
+    if (rk_config_load(args->positional[0], args->options[OPT_SET].list, args->options[OPT_SET].n_list, &config) != RK_OK) return failed();
+    char *text;
+    int code = EXIT_OK;
+    if (rk_config_to_yaml(config, &text) != RK_OK) {
+        code = failed();
+    } else {
+        fputs(text, stdout);
+        rk_text_free(text);
+        if (!args->options[OPT_CONFIG_ONLY].given) {
+            fputc('\n', stdout);
+            code = describe(config);
+        }
+    }
+    rk_config_free(config);
+    return code;
+}
+
+const command command_inspect = {
+    .name = "inspect",
+    .summary = "print what a run file means: configuration, tables, graph",
+    .positional = "RUN.yaml",
+    .min_positional = 1,
+    .max_positional = 1,
+    .description = "Prints the resolved configuration, the tables with rows, dim and bytes, and the graph with shapes and parameter counts. Reads the\n"
+                   "training data where vocabularies or normalization need it.",
+    .options =
+        {
+            [OPT_SET] = {"set", 's', OPTION_LIST, "KEY=VALUE", NULL, "override a key of the run file; may be repeated"},
+            [OPT_CONFIG_ONLY] = {"config-only", 0, OPTION_FLAG, NULL, NULL, "only the configuration; reads no data"},
+        },
+    .examples = "reckon inspect examples/adult.yaml\nreckon inspect --set model.kind=dcn_v2 --config-only run.yaml",
+    .run = run,
+};

@@ -1,0 +1,81 @@
+#include <stdio.h>
+#include <string.h>
+
+#include <reckon/reckon.h>
+
+#include "command.h"
+#include "terminal.h"
+#include "trained.h"
+
+enum { OPT_FORMAT, OPT_LIMIT, OPT_LABELS };
+
+typedef struct printer {
+    rk_predictor *predictor;
+    bool json, labels;
+    long limit; /* 0: none */
+} printer;
+
+static void print_header(const printer *state) {
+    fputs("row", stdout);
+    for (int32_t t = 0; t < rk_predictor_n_tasks(state->predictor); t++) {
+        printf(",%s", rk_predictor_task_name(state->predictor, t));
+        if (state->labels) printf(",%s_label", rk_predictor_task_name(state->predictor, t));
+    }
+    fputc('\n', stdout);
+}
+
+static rk_status print_row(void *user, int64_t row, const float *predictions, const float *labels) {
+    const printer *state = user;
+    if (state->limit && row >= state->limit) return RK_END;
+    printf(state->json ? "{\"row\":%lld" : "%lld", (long long)row);
+    for (int32_t t = 0; t < rk_predictor_n_tasks(state->predictor); t++) {
+        const char *name = rk_predictor_task_name(state->predictor, t);
+        if (state->json)
+            printf(",\"%s\":%.7g", name, (double)predictions[t]);
+        else
+            printf(",%.7g", (double)predictions[t]);
+        if (!state->labels) continue;
+        if (state->json)
+            labels ? printf(",\"%s_label\":%.7g", name, (double)labels[t]) : printf(",\"%s_label\":null", name);
+        else
+            labels ? printf(",%.7g", (double)labels[t]) : printf(",");
+    }
+    fputs(state->json ? "}\n" : "\n", stdout);
+    return ferror(stdout) ? RK_IO : RK_OK;
+}
+
+static int run(const arguments *args) {
+    printer state = {
+        .json = args->options[OPT_FORMAT].given && strcmp(args->options[OPT_FORMAT].text, "jsonl") == 0,
+        .labels = args->options[OPT_LABELS].given,
+        .limit = args->options[OPT_LIMIT].number,
+    };
+    if (trained_open(args->positional[0], &state.predictor) != RK_OK) return failed();
+    if (!state.json) print_header(&state);
+    rk_status status = rk_predictor_file(state.predictor, args->positional[1], print_row, &state);
+    int code = EXIT_OK;
+    if (ferror(stdout) || fflush(stdout) != 0)
+        code = failed_because("standard output could not be written");
+    else if (status != RK_OK && status != RK_END)
+        code = failed();
+    rk_predictor_free(state.predictor);
+    return code;
+}
+
+const command command_predict = {
+    .name = "predict",
+    .summary = "print a trained model's predictions for a file",
+    .positional = "RUN FILE",
+    .min_positional = 2,
+    .max_positional = 2,
+    .description = "Prints one line a row of FILE, in its order: the row's number from 0 and each task's prediction. FILE has the columns of the run's\n"
+                   "data; labels may be missing. RUN is a checkpoint, a run's directory or its run file; FILE may also be 'valid' or 'test'.",
+    .options =
+        {
+            [OPT_FORMAT] = {"format", 'f', OPTION_TEXT, "FORMAT", "csv|jsonl", "how lines look; csv by default"},
+            [OPT_LIMIT] = {"limit", 'n', OPTION_INT, "N", NULL, "only the first N rows"},
+            [OPT_LABELS] = {"labels", 'l', OPTION_FLAG, NULL, NULL, "print the labels beside the predictions"},
+        },
+    .examples = "reckon predict runs/adult data/adult/adult.test.gz > predictions.csv\nreckon predict --format jsonl --limit 5 runs/adult test",
+    .run = run,
+};

@@ -1,0 +1,104 @@
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <reckon/reckon.h>
+
+#include "command.h"
+#include "progress.h"
+#include "terminal.h"
+
+enum { OPT_RESUME, OPT_SET, OPT_OUTPUT, OPT_TRACE, OPT_THREADS, OPT_QUIET };
+
+static rk_trainer *running; /* what a signal stops */
+
+static void on_signal(int number) {
+    (void)number;
+    rk_trainer_stop(running);
+}
+
+/* The first signal finishes the step and saves; a second one ends the program at once. */
+static void catch_signals(rk_trainer *trainer) {
+    running = trainer;
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)(SA_RESTART | SA_RESETHAND)};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* Test metrics, where the run file names test data. */
+static rk_status show_test(rk_trainer *trainer) {
+    const rk_metric *metrics;
+    int32_t n_metrics;
+    rk_status status = rk_trainer_evaluate(trainer, "test", &metrics, &n_metrics);
+    if (status == RK_NOT_FOUND) return RK_OK;
+    if (status != RK_OK) return status;
+    fputs("test  ", stdout);
+    print_metrics(metrics, n_metrics, true);
+    return RK_OK;
+}
+
+static int train(const rk_config *config, const arguments *args) {
+    progress state;
+    progress_init(&state, args->options[OPT_QUIET].given);
+    rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
+    options.resume = args->options[OPT_RESUME].given;
+    options.trace_path = args->options[OPT_TRACE].text;
+    options.on_event = progress_event;
+    options.user = &state;
+    rk_trainer *trainer;
+    if (rk_trainer_create(config, &options, &trainer) != RK_OK) {
+        progress_end(&state);
+        return failed();
+    }
+    catch_signals(trainer);
+    rk_status status = rk_trainer_run(trainer);
+    progress_end(&state);
+    int code = EXIT_OK;
+    if (status == RK_INTERRUPTED)
+        note("stopped on request; 'reckon train --resume %s' goes on from here", args->positional[0]);
+    else if (status != RK_OK || show_test(trainer) != RK_OK)
+        code = failed();
+    rk_trainer_free(trainer);
+    return code;
+}
+
+static int run(const arguments *args) {
+    const char *overrides[MAX_LIST + 1];
+    char output[4096];
+    size_t n = 0;
+    for (; n < args->options[OPT_SET].n_list; n++) overrides[n] = args->options[OPT_SET].list[n];
+    if (args->options[OPT_OUTPUT].given) {
+        snprintf(output, sizeof output, "train.output=%s", args->options[OPT_OUTPUT].text);
+        overrides[n++] = output;
+    }
+    if (args->options[OPT_THREADS].given && rk_set_threads((int)args->options[OPT_THREADS].number) != RK_OK) return failed();
+    rk_config *config;
+    if (rk_config_load(args->positional[0], overrides, n, &config) != RK_OK) return failed();
+    int code = train(config, args);
+    rk_config_free(config);
+    return code;
+}
+
+const command command_train = {
+    .name = "train",
+    .summary = "train the model of a run file",
+    .positional = "RUN.yaml",
+    .min_positional = 1,
+    .max_positional = 1,
+    .description = "Trains, evaluates, and saves checkpoints, metrics and logs under train.output. Ends with the metrics of the test data, if\n"
+                   "the run file names any. Ctrl-C finishes the step, saves, and exits; --resume goes on from the newest checkpoint.",
+    .options =
+        {
+            [OPT_RESUME] = {"resume", 'r', OPTION_FLAG, NULL, NULL, "go on from the newest checkpoint, if there is one"},
+            [OPT_SET] = {"set", 's', OPTION_LIST, "KEY=VALUE", NULL, "override a key of the run file; may be repeated"},
+            [OPT_OUTPUT] = {"output", 'o', OPTION_TEXT, "DIR", NULL, "where the run is kept (train.output)"},
+            [OPT_TRACE] = {"trace", 0, OPTION_TEXT, "FILE", NULL, "write a Chrome trace (opens in Perfetto)"},
+            [OPT_THREADS] = {"threads", 't', OPTION_INT, "N", NULL, "threads; 0 = all processors"},
+            [OPT_QUIET] = {"quiet", 'q', OPTION_FLAG, NULL, NULL, "no progress, only results and errors"},
+        },
+    .examples = "reckon train examples/adult.yaml\n"
+                "reckon train --set train.epochs=2 --set train.optimizer.learning_rate=0.01 run.yaml\n"
+                "reckon train --resume run.yaml\n"
+                "reckon train --trace trace.json run.yaml",
+    .run = run,
+};

@@ -1,0 +1,121 @@
+#include "progress.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "terminal.h"
+
+void progress_init(progress *state, bool quiet) {
+    *state = (progress){.interactive = terminal_is_interactive(), .quiet = quiet};
+}
+
+void progress_end(progress *state) {
+    if (state->line_open) fputc('\n', stderr);
+    state->line_open = false;
+}
+
+/* A line that the next one replaces on a terminal. */
+static void show(progress *state, const char *line) {
+    if (state->interactive) {
+        fprintf(stderr, "\r\033[K%s", line);
+        state->line_open = true;
+    } else {
+        fprintf(stderr, "%s\n", line);
+    }
+    fflush(stderr);
+}
+
+static void say(progress *state, const char *format, ...) RK_PRINTF(2, 3);
+static void say(progress *state, const char *format, ...) {
+    if (state->line_open) fputs("\r\033[K", stderr);
+    state->line_open = false;
+    va_list list;
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fputc('\n', stderr);
+}
+
+static void format_count(double value, char *out, size_t out_bytes) {
+    static const char *const units[] = {"", " k", " M", " G"};
+    int unit = 0;
+    while (value >= 10000 && unit < 3) {
+        value /= 1000;
+        unit++;
+    }
+    snprintf(out, out_bytes, unit ? "%.1f%s" : "%.0f%s", value, units[unit]);
+}
+
+static void format_duration(double seconds, char *out, size_t out_bytes) {
+    long s = (long)(seconds + 0.5);
+    if (s >= 3600)
+        snprintf(out, out_bytes, "%ldh%02ldm", s / 3600, s / 60 % 60);
+    else if (s >= 60)
+        snprintf(out, out_bytes, "%ldm%02lds", s / 60, s % 60);
+    else
+        snprintf(out, out_bytes, "%lds", s);
+}
+
+static void format_bar(double fraction, char *out, int width) {
+    int full = (int)(fraction * width + 0.5);
+    for (int i = 0; i < width; i++) out[i] = i < full ? '=' : i == full ? '>' : ' ';
+    out[width] = 0;
+}
+
+static void show_progress(progress *state, const rk_event *event) {
+    char line[256], rate[32], left[32] = "", bar[32] = "";
+    format_count(event->samples_per_second, rate, sizeof rate);
+    if (event->seconds_left >= 0) format_duration(event->seconds_left, left, sizeof left);
+    int n = 0;
+    if (event->n_steps > 0) {
+        format_bar((double)event->step / (double)event->n_steps, bar, 20);
+        if (state->interactive) n = snprintf(line, sizeof line, "[%s] ", bar);
+        n += snprintf(line + n, sizeof line - (size_t)n, "step %lld/%lld", (long long)event->step, (long long)event->n_steps);
+    } else {
+        n = snprintf(line, sizeof line, "step %lld", (long long)event->step);
+    }
+    snprintf(line + n, sizeof line - (size_t)n, "  epoch %lld  loss %.5f  %s samples/s%s%s", (long long)event->epoch + 1, event->loss, rate,
+             left[0] ? "  left " : "", left);
+    show(state, line);
+}
+
+void print_metrics(const rk_metric *metrics, int32_t n_metrics, bool to_stdout) {
+    FILE *out = to_stdout ? stdout : stderr;
+    for (int32_t i = 0; i < n_metrics; i++) {
+        if (isnan(metrics[i].value))
+            fprintf(out, "%s%s undefined", i ? "  " : "", metrics[i].name);
+        else
+            fprintf(out, "%s%s %.5f", i ? "  " : "", metrics[i].name, metrics[i].value);
+    }
+    fputc('\n', out);
+}
+
+void progress_event(void *user, const rk_event *event) {
+    progress *state = user;
+    if (state->quiet) return;
+    switch (event->kind) {
+        case RK_EVENT_STAGE: say(state, "%s", event->message); break;
+        case RK_EVENT_PROGRESS: show_progress(state, event); break;
+        case RK_EVENT_EVALUATION:
+            say(state, "epoch %lld  step %lld  validation%s", (long long)event->epoch + 1, (long long)event->step, event->best ? " (best so far)" : "");
+            fputs("    ", stderr);
+            print_metrics(event->metrics, event->n_metrics, false);
+            break;
+        case RK_EVENT_CHECKPOINT: say(state, "saved %s", event->message); break;
+        case RK_EVENT_STOP: say(state, "%s", event->message); break;
+    }
+}
+
+void progress_rows(progress *state, const char *what, int64_t n_rows, double fraction) {
+    if (state->quiet) return;
+    char line[128], rows[32], bar[32];
+    format_count((double)n_rows, rows, sizeof rows);
+    if (fraction >= 0) {
+        format_bar(fraction, bar, 20);
+        snprintf(line, sizeof line, "[%s] %3.0f%%  %s %s rows", bar, 100 * fraction, what, rows);
+    } else {
+        snprintf(line, sizeof line, "%s %s rows", what, rows);
+    }
+    show(state, line);
+}

@@ -1,0 +1,22 @@
+/* What the program says on the terminal: errors, notes, the library's log. Results go to stdout, the rest to stderr. */
+#ifndef RK_CLI_TERMINAL_H
+#define RK_CLI_TERMINAL_H
+
+#include <stdbool.h>
+
+#include <reckon/status.h>
+
+#include "command.h"
+
+void terminal_init(void);            /* send the library's log to stderr: warnings, or what RK_LOG says */
+bool terminal_is_interactive(void);  /* stderr is a terminal */
+
+/* "reckon: error: <reason of the last failure>" with its hint; returns EXIT_FAILED. */
+int failed(void);
+/* As failed, for a reason of the program's own. */
+int failed_because(const char *format, ...) RK_PRINTF(1, 2);
+/* "reckon: ..." and where to read on; the caller returns EXIT_USAGE. cmd may be NULL. */
+void usage_error(const command *cmd, const char *format, ...) RK_PRINTF(2, 3);
+void note(const char *format, ...) RK_PRINTF(1, 2);
+
+#endif

@@ -1,0 +1,18 @@
+# Every library that Reckon uses, what for, and what stands in where an optional one is missing (docs/dependencies.md).
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+
+find_path(DNNL_INCLUDE_DIR dnnl.h)
+find_library(DNNL_LIBRARY dnnl)
+if(DNNL_INCLUDE_DIR AND DNNL_LIBRARY)
+  set(RK_GEMM onednn)
+  message(STATUS "reckon: dense matrix products by oneDNN (${DNNL_LIBRARY})")
+else()
+  set(RK_GEMM plain)
+  message(STATUS "reckon: oneDNN not found; dense matrix products by plain loops (slow)")
+endif()

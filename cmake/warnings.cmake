@@ -1,0 +1,15 @@
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wvla -Werror)
+# Out-parameters are untouched on failure, which gcc cannot follow through rk_error's return value.
+add_compile_options(-Wno-maybe-uninitialized)
+if(CMAKE_C_COMPILER_ID MATCHES "Clang")
+  add_compile_options(-Wno-unknown-warning-option)
+endif()
+# One rounding a written operation, on every compiler: contraction into FMA would differ between gcc, clang and ISAs.
+add_compile_options(-ffp-contract=off)
+if(RK_SANITIZE)
+  add_compile_options(-fsanitize=${RK_SANITIZE} -fno-omit-frame-pointer -g -O1)
+  add_link_options(-fsanitize=${RK_SANITIZE})
+  if(RK_SANITIZE MATCHES "undefined")
+    add_compile_options(-fno-sanitize-recover=undefined)
+  endif()
+endif()

@@ -1,0 +1,37 @@
+/* A model: its embedding collection and its dense graph, with one call a training step.
+ * Thread rule: one thread at a time per model. */
+#ifndef RECKON_MODEL_H
+#define RECKON_MODEL_H
+
+#include <stdint.h>
+
+#include <reckon/config.h>
+#include <reckon/dataset.h>
+#include <reckon/embeddings.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rk_model rk_model;
+
+/* The run file's model for a dataset's columns, with initial parameters. The dataset may be freed afterwards. */
+RK_API rk_status rk_model_create(const rk_config *config, const rk_dataset *dataset, rk_model **out);
+RK_API void rk_model_free(rk_model *model);
+
+/* One synchronous step: lookup, forward, loss, backward, updates. *loss is the batch's mean loss before the update. A loss or gradient that
+ * is not finite is RK_NOT_FINITE and nothing is updated. */
+RK_API rk_status rk_model_train(rk_model *model, const rk_batch *batch, double *loss);
+/* predictions [n, n_tasks]: probabilities where the loss is a cross-entropy. Changes nothing. */
+RK_API rk_status rk_model_predict(rk_model *model, const rk_batch *batch, float *predictions);
+
+RK_API int32_t rk_model_n_tasks(const rk_model *model);
+RK_API int64_t rk_model_step(const rk_model *model); /* training steps done */
+RK_API rk_embeddings *rk_model_embeddings(rk_model *model); /* owned by the model */
+/* What `reckon inspect` prints: tables with rows, dim, bytes; the graph with shapes and parameters. Free with rk_text_free. */
+RK_API rk_status rk_model_describe(const rk_model *model, char **out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,36 @@
+/* A trained model for use: from a checkpoint, no training state. */
+#ifndef RECKON_PREDICTOR_H
+#define RECKON_PREDICTOR_H
+
+#include <stdint.h>
+
+#include <reckon/batch.h>
+#include <reckon/config.h>
+#include <reckon/trainer.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rk_predictor rk_predictor;
+
+/* path: a checkpoint, or a run's directory (its best or newest checkpoint is taken). */
+RK_API rk_status rk_predictor_open(const char *path, rk_predictor **out);
+RK_API void rk_predictor_free(rk_predictor *predictor);
+
+RK_API int32_t rk_predictor_n_tasks(const rk_predictor *predictor);
+RK_API const char *rk_predictor_task_name(const rk_predictor *predictor, int32_t task);
+RK_API const char *rk_predictor_path(const rk_predictor *predictor); /* the checkpoint in use */
+
+/* Predictions for a file in the columns of the run's data (labels may be missing): `row` is called once a row in order, with n_tasks predictions
+ * and, where known, labels (else NULL). A failing call ends the walk and its status is returned. */
+typedef rk_status (*rk_prediction_callback)(void *user, int64_t row, const float *predictions, const float *labels);
+RK_API rk_status rk_predictor_file(rk_predictor *predictor, const char *path, rk_prediction_callback row, void *user);
+
+/* Metrics of a labelled split ("valid", "test") of the run, or of a file. Owned by the predictor until its next call. */
+RK_API rk_status rk_predictor_evaluate(rk_predictor *predictor, const char *split, const rk_metric **metrics, int32_t *n_metrics, int64_t *n_rows);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

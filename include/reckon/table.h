@@ -1,0 +1,69 @@
+/* Embedding tables and the features that are looked up in them. Terms follow TensorFlow's TPUEmbedding. */
+#ifndef RECKON_TABLE_H
+#define RECKON_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <reckon/optimizer.h>
+#include <reckon/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum rk_dtype { RK_F32, RK_BF16, RK_F16, RK_DTYPE_COUNT } rk_dtype;
+RK_API const char *rk_dtype_name(rk_dtype dtype); /* "f32", "bf16", "f16" */
+RK_API size_t rk_dtype_bytes(rk_dtype dtype);
+
+typedef enum rk_initializer_kind {
+    RK_INIT_TRUNCATED_NORMAL, /* the default: mean 0, stddev 1/sqrt(dim), redrawn beyond 2 deviations */
+    RK_INIT_NORMAL,
+    RK_INIT_UNIFORM,
+    RK_INIT_ZEROS,
+    RK_INIT_ONES,
+    RK_INIT_CONSTANT,
+    RK_INIT_COUNT
+} rk_initializer_kind;
+
+typedef struct rk_initializer {
+    rk_initializer_kind kind;
+    double mean, stddev; /* normal, truncated_normal; stddev 0 means 1/sqrt(dim) */
+    double min, max;     /* uniform */
+    double value;        /* constant */
+} rk_initializer;
+
+/* A value of a row is a pure function of (seed, table name, id, column): the same whatever the shards or threads. */
+typedef struct rk_table_config {
+    size_t struct_size;       /* sizeof(rk_table_config) */
+    const char *name;
+    int64_t n_rows;           /* > 0 */
+    int32_t dim;              /* > 0 */
+    rk_dtype dtype;           /* of the rows; slots are f32. bf16 and f16 rows are rounded stochastically, seeded */
+    rk_initializer initializer;
+    const rk_optimizer *optimizer; /* NULL: the collection's */
+    bool frozen;              /* takes no update */
+} rk_table_config;
+#define RK_TABLE_CONFIG_INIT {sizeof(rk_table_config), 0, 0, 0, RK_F32, {RK_INIT_TRUNCATED_NORMAL, 0, 0, 0, 0, 0}, 0, false}
+
+typedef enum rk_combiner { RK_COMBINER_MEAN, RK_COMBINER_SUM, RK_COMBINER_SQRTN, RK_COMBINER_COUNT } rk_combiner;
+RK_API const char *rk_combiner_name(rk_combiner combiner);
+
+/* Combining, with weights w (1 where there are none):
+ *     sum: sum w e    mean: sum w e / sum w    sqrtn: sum w e / sqrt(sum w^2)
+ * An empty bag gives zeros, and so does a zero denominator. */
+typedef struct rk_feature_config {
+    size_t struct_size;
+    const char *name;
+    const char *table;
+    rk_combiner combiner;
+    int32_t max_sequence_length; /* > 0: no combining; [n, max_sequence_length, dim], cut and zero-padded; weights refused */
+    bool skip_validation;        /* false: ids < 0 (and, for mean and sqrtn, weights <= 0) are dropped; true: they are errors */
+} rk_feature_config;
+#define RK_FEATURE_CONFIG_INIT {sizeof(rk_feature_config), 0, 0, RK_COMBINER_MEAN, 0, false}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

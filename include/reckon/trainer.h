@@ -1,0 +1,65 @@
+/* A whole training run as the run file says it: epochs, evaluation, early stopping, checkpoints, logs. */
+#ifndef RECKON_TRAINER_H
+#define RECKON_TRAINER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <reckon/config.h>
+#include <reckon/model.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rk_trainer rk_trainer;
+
+typedef struct rk_metric {
+    const char *name; /* "auc", "logloss", "loss"; "click/auc" where there are several tasks */
+    double value;     /* NaN where undefined (AUC of one class) */
+} rk_metric;
+
+typedef enum rk_event_kind {
+    RK_EVENT_STAGE,      /* message: what begins ("reading", "building vocabularies", "training") */
+    RK_EVENT_PROGRESS,   /* every train.log_every steps */
+    RK_EVENT_EVALUATION, /* metrics of the validation data */
+    RK_EVENT_CHECKPOINT, /* message: the path */
+    RK_EVENT_STOP        /* message: why training ended */
+} rk_event_kind;
+
+typedef struct rk_event {
+    rk_event_kind kind;
+    const char *message;
+    int64_t epoch, step, n_steps;       /* n_steps: of the run, 0 = unknown */
+    double samples_per_second, loss, seconds_left; /* seconds_left < 0: unknown; loss: mean since the last progress event */
+    const rk_metric *metrics;           /* [n_metrics] */
+    int32_t n_metrics;
+    bool best;                          /* the evaluation is the best so far */
+} rk_event;
+typedef void (*rk_event_callback)(void *user, const rk_event *event);
+
+typedef struct rk_trainer_options {
+    size_t struct_size;
+    bool resume;              /* go on from the newest whole checkpoint of the run's directory, if there is one */
+    const char *trace_path;   /* Chrome trace, or NULL */
+    rk_event_callback on_event; /* called on the thread that runs; may be NULL */
+    void *user;
+} rk_trainer_options;
+#define RK_TRAINER_OPTIONS_INIT {sizeof(rk_trainer_options), false, 0, 0, 0}
+
+/* The config must outlive the trainer. Without `resume`, a run directory that already holds checkpoints is refused. */
+RK_API rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *options, rk_trainer **out);
+RK_API void rk_trainer_free(rk_trainer *trainer);
+/* Train to the end. RK_INTERRUPTED after rk_trainer_stop: the step was finished and a checkpoint saved. */
+RK_API rk_status rk_trainer_run(rk_trainer *trainer);
+/* Ask a running trainer to finish its step, save and return. Async-signal-safe; any thread. */
+RK_API void rk_trainer_stop(rk_trainer *trainer);
+RK_API rk_model *rk_trainer_model(rk_trainer *trainer); /* after run: the best one if the run keeps the best */
+
+/* Metrics of a split ("valid", "test" or a path) under the model as it is now. *metrics is owned by the trainer until its next call. */
+RK_API rk_status rk_trainer_evaluate(rk_trainer *trainer, const char *split, const rk_metric **metrics, int32_t *n_metrics);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

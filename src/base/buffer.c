@@ -1,0 +1,72 @@
+#include "base/buffer.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+void rk_buffer_release(rk_buffer *buffer) {
+    rk_free(buffer->data);
+    *buffer = (rk_buffer){0};
+}
+
+void rk_buffer_clear(rk_buffer *buffer) {
+    buffer->n_bytes = 0;
+    buffer->status = RK_OK;
+}
+
+/* Room for n_bytes more and a NUL; false (with the status kept) if there is none. */
+static bool reserve(rk_buffer *buffer, size_t n_bytes) {
+    if (buffer->status != RK_OK) return false;
+    size_t need = buffer->n_bytes + n_bytes + 1;
+    if (need <= buffer->capacity) return true;
+    size_t capacity = buffer->capacity + buffer->capacity / 2;
+    if (capacity < need) capacity = need;
+    if (capacity < 64) capacity = 64;
+    buffer->status = rk_realloc(capacity, 1, &buffer->data);
+    if (buffer->status == RK_OK) buffer->capacity = capacity;
+    return buffer->status == RK_OK;
+}
+
+void rk_buffer_append(rk_buffer *buffer, const void *data, size_t n_bytes) {
+    if (!reserve(buffer, n_bytes)) return;
+    if (n_bytes) memcpy(buffer->data + buffer->n_bytes, data, n_bytes);
+    buffer->n_bytes += n_bytes;
+    buffer->data[buffer->n_bytes] = 0;
+}
+
+void rk_buffer_text(rk_buffer *buffer, const char *text) {
+    rk_buffer_append(buffer, text, strlen(text));
+}
+
+void rk_buffer_printf(rk_buffer *buffer, const char *format, ...) {
+    va_list list, again;
+    va_start(list, format);
+    va_copy(again, list);
+    int n = vsnprintf(NULL, 0, format, list);
+    va_end(list);
+    if (n >= 0 && reserve(buffer, (size_t)n)) {
+        vsnprintf(buffer->data + buffer->n_bytes, (size_t)n + 1, format, again);
+        buffer->n_bytes += (size_t)n;
+    }
+    va_end(again);
+}
+
+void rk_buffer_u8(rk_buffer *buffer, uint8_t value) {
+    rk_buffer_append(buffer, &value, 1);
+}
+
+static void append_le(rk_buffer *buffer, uint64_t value, int n_bytes) {
+    uint8_t bytes[8];
+    for (int i = 0; i < n_bytes; i++) bytes[i] = (uint8_t)(value >> (8 * i));
+    rk_buffer_append(buffer, bytes, (size_t)n_bytes);
+}
+
+void rk_buffer_u32le(rk_buffer *buffer, uint32_t value) {
+    append_le(buffer, value, 4);
+}
+
+void rk_buffer_u64le(rk_buffer *buffer, uint64_t value) {
+    append_le(buffer, value, 8);
+}

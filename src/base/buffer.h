@@ -1,0 +1,26 @@
+/* A growable byte string. Zero-initialize; the first failure sticks in `status`, so a run of appends is checked once. */
+#ifndef RK_BASE_BUFFER_H
+#define RK_BASE_BUFFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+typedef struct rk_buffer {
+    char *data; /* [n_bytes], NUL after the end if anything was appended */
+    size_t n_bytes;
+    size_t capacity;
+    rk_status status;
+} rk_buffer;
+
+void rk_buffer_release(rk_buffer *buffer);
+void rk_buffer_clear(rk_buffer *buffer); /* keeps the memory */
+void rk_buffer_append(rk_buffer *buffer, const void *data, size_t n_bytes);
+void rk_buffer_text(rk_buffer *buffer, const char *text);
+void rk_buffer_printf(rk_buffer *buffer, const char *format, ...) RK_PRINTF(2, 3);
+void rk_buffer_u8(rk_buffer *buffer, uint8_t value);
+void rk_buffer_u32le(rk_buffer *buffer, uint32_t value);
+void rk_buffer_u64le(rk_buffer *buffer, uint64_t value);
+
+#endif

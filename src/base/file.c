@@ -1,0 +1,177 @@
+#include "base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+bool rk_file_exists(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+rk_status rk_file_size(const char *path, uint64_t *out) {
+    struct stat info;
+    if (stat(path, &info) != 0) return rk_error_errno(errno == ENOENT ? RK_NOT_FOUND : RK_IO, errno, "'%s'", path);
+    *out = (uint64_t)info.st_size;
+    return RK_OK;
+}
+
+static rk_status open_for_reading(const char *path, int *out_descriptor, size_t *out_bytes) {
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return rk_error_errno(errno == ENOENT ? RK_NOT_FOUND : RK_IO, errno, "could not open '%s'", path);
+    struct stat info;
+    if (fstat(descriptor, &info) != 0 || S_ISDIR(info.st_mode)) {
+        close(descriptor);
+        return rk_error(RK_IO, "could not read '%s': it is not a file", path);
+    }
+    *out_descriptor = descriptor;
+    *out_bytes = (size_t)info.st_size;
+    return RK_OK;
+}
+
+rk_status rk_file_read(const char *path, char **out, size_t *out_bytes) {
+    int descriptor;
+    size_t n_bytes, n_read = 0;
+    RK_TRY(open_for_reading(path, &descriptor, &n_bytes));
+    char *data = NULL;
+    rk_status status = rk_alloc(n_bytes + 1, 1, &data);
+    while (status == RK_OK && n_read < n_bytes) {
+        ssize_t n = read(descriptor, data + n_read, n_bytes - n_read);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) status = rk_error_errno(RK_IO, errno, "could not read '%s'", path);
+        if (n == 0) break; /* the file became shorter */
+        if (n > 0) n_read += (size_t)n;
+    }
+    close(descriptor);
+    if (status != RK_OK) {
+        rk_free(data);
+        return status;
+    }
+    data[n_read] = 0;
+    *out = data;
+    *out_bytes = n_read;
+    return RK_OK;
+}
+
+rk_status rk_make_directories(const char *path) {
+    char *copy;
+    RK_TRY(rk_strdup(path, &copy));
+    rk_status status = RK_OK;
+    for (char *at = copy + 1; status == RK_OK && *copy; at++) {
+        if (*at != '/' && *at != 0) continue;
+        char end = *at;
+        *at = 0;
+        if (mkdir(copy, 0777) != 0 && errno != EEXIST) status = rk_error_errno(RK_IO, errno, "could not make the directory '%s'", copy);
+        *at = end;
+        if (end == 0) break;
+    }
+    rk_free(copy);
+    return status;
+}
+
+static rk_status remove_inside(const char *path) {
+    char **names;
+    size_t n;
+    RK_TRY(rk_list_directory(path, &names, &n));
+    rk_status status = RK_OK;
+    for (size_t i = 0; status == RK_OK && i < n; i++) {
+        char *inner;
+        status = rk_path_join(path, names[i], &inner);
+        if (status != RK_OK) break;
+        status = rk_remove_tree(inner);
+        rk_free(inner);
+    }
+    rk_free_strings(names, n);
+    return status;
+}
+
+rk_status rk_remove_tree(const char *path) {
+    struct stat info;
+    if (lstat(path, &info) != 0) return errno == ENOENT ? RK_OK : rk_error_errno(RK_IO, errno, "'%s'", path);
+    if (S_ISDIR(info.st_mode)) {
+        RK_TRY(remove_inside(path));
+        if (rmdir(path) != 0) return rk_error_errno(RK_IO, errno, "could not remove '%s'", path);
+    } else if (unlink(path) != 0) {
+        return rk_error_errno(RK_IO, errno, "could not remove '%s'", path);
+    }
+    return RK_OK;
+}
+
+rk_status rk_sync_directory(const char *path) {
+    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) return rk_error_errno(RK_IO, errno, "could not open the directory '%s'", path);
+    int failed = fsync(descriptor) != 0 && errno != EINVAL; /* EINVAL: this file system has nothing to sync */
+    int reason = errno;
+    close(descriptor);
+    return failed ? rk_error_errno(RK_IO, reason, "could not sync the directory '%s'", path) : RK_OK;
+}
+
+rk_status rk_path_join(const char *a, const char *b, char **out) {
+    if (b[0] == '/' || !a || !*a) return rk_strdup(b, out);
+    size_t n = strlen(a), m = strlen(b);
+    bool slash = a[n - 1] != '/';
+    char *path;
+    RK_TRY(rk_alloc(n + slash + m + 1, 1, &path));
+    memcpy(path, a, n);
+    if (slash) path[n] = '/';
+    memcpy(path + n + slash, b, m);
+    *out = path;
+    return RK_OK;
+}
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+rk_status rk_list_directory(const char *path, char ***out, size_t *n_out) {
+    DIR *directory = opendir(path);
+    if (!directory) return rk_error_errno(errno == ENOENT ? RK_NOT_FOUND : RK_IO, errno, "could not open the directory '%s'", path);
+    char **names = NULL;
+    size_t n = 0, capacity = 0;
+    rk_status status = RK_OK;
+    for (struct dirent *entry; status == RK_OK && (entry = readdir(directory));) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        status = rk_grow(&names, n, &capacity, sizeof *names);
+        if (status == RK_OK) status = rk_strdup(entry->d_name, &names[n]);
+        if (status == RK_OK) n++;
+    }
+    closedir(directory);
+    if (status != RK_OK) {
+        rk_free_strings(names, n);
+        return status;
+    }
+    if (n) qsort(names, n, sizeof *names, compare_names);
+    *out = names;
+    *n_out = n;
+    return RK_OK;
+}
+
+void rk_free_strings(char **strings, size_t n) {
+    for (size_t i = 0; i < n; i++) rk_free(strings[i]);
+    rk_free(strings);
+}
+
+rk_status rk_map_open(const char *path, rk_map *out) {
+    int descriptor;
+    size_t n_bytes;
+    RK_TRY(open_for_reading(path, &descriptor, &n_bytes));
+    void *data = n_bytes ? mmap(NULL, n_bytes, PROT_READ, MAP_PRIVATE, descriptor, 0) : NULL;
+    int reason = errno;
+    close(descriptor);
+    if (data == MAP_FAILED) return rk_error_errno(RK_IO, reason, "could not map '%s'", path);
+    *out = (rk_map){.data = data, .n_bytes = n_bytes};
+    return RK_OK;
+}
+
+void rk_map_release(rk_map *map) {
+    if (map->data) munmap((void *)(size_t)map->data, map->n_bytes);
+    *map = (rk_map){0};
+}

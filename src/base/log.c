@@ -1,0 +1,29 @@
+#include "base/log.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static rk_log_callback log_callback;
+static void *log_user;
+static rk_log_level least = RK_LOG_ERROR;
+
+void rk_log_set(rk_log_callback callback, void *user, rk_log_level level) {
+    pthread_mutex_lock(&mutex);
+    log_callback = callback;
+    log_user = user;
+    least = level;
+    pthread_mutex_unlock(&mutex);
+}
+
+void rk_log(rk_log_level level, const char *format, ...) {
+    char message[2048];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(message, sizeof message, format, list);
+    va_end(list);
+    pthread_mutex_lock(&mutex);
+    if (log_callback && level >= least) log_callback(log_user, level, message);
+    pthread_mutex_unlock(&mutex);
+}

@@ -1,0 +1,113 @@
+#include "base/memory.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* A block's size stands in the 64 bytes before it, which also keep it aligned to a cache line. */
+enum { HEADER_BYTES = 64 };
+
+static atomic_long live;
+static atomic_long countdown; /* 0: off */
+static atomic_bool sticky_failure;
+
+void rk_alloc_fail_after(long n, bool sticky) {
+    atomic_store(&sticky_failure, sticky);
+    atomic_store(&countdown, n);
+}
+
+long rk_alloc_live(void) {
+    return atomic_load(&live);
+}
+
+static bool must_fail(void) {
+    if (atomic_load_explicit(&countdown, memory_order_relaxed) == 0) return false;
+    long before = atomic_fetch_sub(&countdown, 1);
+    if (before > 1) return false;
+    /* Stay at 1 to fail from now on, or go back to off. */
+    atomic_store(&countdown, atomic_load(&sticky_failure) ? 1 : 0);
+    return before == 1;
+}
+
+static bool total_bytes(size_t n, size_t bytes, size_t *out) {
+    return !__builtin_mul_overflow(n, bytes, out) && *out <= SIZE_MAX - HEADER_BYTES;
+}
+
+static rk_status new_block(size_t total, char **out) {
+    void *block = NULL;
+    if (must_fail() || posix_memalign(&block, HEADER_BYTES, total + HEADER_BYTES) != 0) return RK_NO_MEMORY_ERROR(total);
+    memcpy(block, &total, sizeof total);
+    atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
+    *out = (char *)block + HEADER_BYTES;
+    return RK_OK;
+}
+
+rk_status rk_alloc(size_t n, size_t bytes, void *out) {
+    size_t total;
+    RK_FAIL_IF(!total_bytes(n, bytes, &total), RK_NO_MEMORY, "could not allocate %zu x %zu bytes", n, bytes);
+    char *block;
+    RK_TRY(new_block(total, &block));
+    memset(block, 0, total);
+    memcpy(out, &block, sizeof block);
+    return RK_OK;
+}
+
+rk_status rk_realloc(size_t n, size_t bytes, void *inout) {
+    size_t total, old_total;
+    RK_FAIL_IF(!total_bytes(n, bytes, &total), RK_NO_MEMORY, "could not allocate %zu x %zu bytes", n, bytes);
+    char *old, *block;
+    memcpy(&old, inout, sizeof old);
+    RK_TRY(new_block(total, &block));
+    if (old) {
+        memcpy(&old_total, old - HEADER_BYTES, sizeof old_total);
+        memcpy(block, old, old_total < total ? old_total : total);
+        rk_free(old);
+    }
+    memcpy(inout, &block, sizeof block);
+    return RK_OK;
+}
+
+rk_status rk_strndup(const char *text, size_t n, char **out) {
+    char *copy;
+    RK_TRY(rk_alloc(n + 1, 1, &copy));
+    memcpy(copy, text, n);
+    *out = copy;
+    return RK_OK;
+}
+
+rk_status rk_strdup(const char *text, char **out) {
+    return rk_strndup(text, strlen(text), out);
+}
+
+void rk_free(void *pointer) {
+    if (!pointer) return;
+    atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
+    free((char *)pointer - HEADER_BYTES);
+}
+
+rk_status rk_pages_alloc(size_t bytes, void **out) {
+    if (must_fail()) return RK_NO_MEMORY_ERROR(bytes);
+    size_t length = bytes ? bytes : 1;
+    void *pages = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) return RK_NO_MEMORY_ERROR(bytes);
+    (void)madvise(pages, length, MADV_HUGEPAGE); /* a wish: without it the pages are only smaller */
+    atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
+    *out = pages;
+    return RK_OK;
+}
+
+void rk_pages_free(void *pages, size_t bytes) {
+    if (!pages) return;
+    atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
+    munmap(pages, bytes ? bytes : 1);
+}
+
+rk_status rk_grow(void *array, size_t n, size_t *capacity, size_t bytes) {
+    if (n < *capacity) return RK_OK;
+    size_t wanted = *capacity < 8 ? 8 : *capacity + *capacity / 2;
+    RK_TRY(rk_realloc(wanted, bytes, array));
+    *capacity = wanted;
+    return RK_OK;
+}

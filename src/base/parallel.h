@@ -1,0 +1,29 @@
+/* One pool of threads for all loops of the library.
+ *
+ * The work is cut into a fixed number of tasks that depends on the problem only, never on the number of threads; a task
+ * writes what no other task writes. So results are the same bits at any thread count. */
+#ifndef RK_BASE_PARALLEL_H
+#define RK_BASE_PARALLEL_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+/* task: 0..n_tasks-1. thread: 0..n_threads-1, to pick scratch memory by. */
+typedef void (*rk_task)(void *context, size_t task, int thread);
+
+/* Run all tasks and return when they are done. The caller takes part as thread 0. Calls from inside a task, and calls
+ * while another thread is in one, run serially on the caller (as thread 0 of its own): correct, only not parallel. */
+void rk_parallel_for(size_t n_tasks, rk_task task, void *context);
+
+/* Set before the first loop or between loops; 0 means RK_THREADS or else the processors this process may use. */
+rk_status rk_parallel_set_threads(int n_threads);
+int rk_parallel_threads(void);
+
+/* Called once at the start of each worker (not of the calling thread). Set before the first loop or between loops. */
+void rk_parallel_on_thread_start(void (*hook)(void));
+
+/* Pieces of [0, n) in blocks of `block`: the number of tasks, and task i's range. */
+static inline size_t rk_blocks(size_t n, size_t block) { return (n + block - 1) / block; }
+
+#endif

@@ -1,0 +1,246 @@
+#include "base/schema.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+
+enum { MAX_KEYS = 64 };
+
+static void *member(void *object, size_t offset) {
+    return (char *)object + offset;
+}
+
+static bool is_absent(const rk_yaml_node *node) {
+    if (!node) return true;
+    if (node->kind != RK_YAML_SCALAR || node->quoted) return false;
+    return strcmp(node->scalar, "") == 0 || strcmp(node->scalar, "~") == 0 || strcmp(node->scalar, "null") == 0;
+}
+
+static const char *kind_of(const rk_yaml_node *node) {
+    return node->kind == RK_YAML_SEQUENCE ? "a list" : node->kind == RK_YAML_MAPPING ? "a mapping" : "a value";
+}
+
+/* "must be X, not Y" for any value. */
+static rk_status wrong_type(const rk_yaml *yaml, const rk_yaml_node *node, const char *wanted) {
+    if (node->kind == RK_YAML_SCALAR) return rk_yaml_error(yaml, node, "must be %s, not '%s'", wanted, node->scalar);
+    return rk_yaml_error(yaml, node, "must be %s, not %s", wanted, kind_of(node));
+}
+
+static rk_status bind_bool(const rk_yaml *yaml, const rk_yaml_node *node, bool *out) {
+    static const char *const words[] = {"false", "true", "no", "yes", "off", "on"};
+    if (node->kind == RK_YAML_SCALAR && !node->quoted)
+        for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+            if (strcmp(node->scalar, words[i]) == 0) {
+                *out = i % 2 == 1;
+                return RK_OK;
+            }
+    return wrong_type(yaml, node, "true or false");
+}
+
+/* Digits may be grouped by '_' (1_000_000). */
+static bool parse_number(const rk_yaml_node *node, double *out) {
+    if (node->kind != RK_YAML_SCALAR || node->quoted) return false;
+    char digits[64];
+    size_t n = 0;
+    for (const char *at = node->scalar; *at; at++) {
+        if (*at == '_') continue;
+        if (n + 1 >= sizeof digits) return false;
+        digits[n++] = *at;
+    }
+    return rk_parse_f64((rk_span){digits, n}, out);
+}
+
+static rk_status check_range(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field, double value) {
+    if (value >= field->min && value <= field->max) return RK_OK;
+    if (isinf(field->max) || field->max >= 9e18) return rk_yaml_error(yaml, node, "must be %g or more, not '%s'", field->min, node->scalar);
+    return rk_yaml_error(yaml, node, "must be between %.15g and %.15g, not '%s'", field->min, field->max, node->scalar);
+}
+
+static rk_status bind_f64(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field, double *out) {
+    double value;
+    if (!parse_number(node, &value)) return wrong_type(yaml, node, "a number");
+    RK_TRY(check_range(yaml, node, field, value));
+    *out = value;
+    return RK_OK;
+}
+
+static rk_status bind_i64(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field, int64_t *out) {
+    double value;
+    if (!parse_number(node, &value) || value != floor(value) || fabs(value) > 0x1p53) return wrong_type(yaml, node, "a whole number");
+    RK_TRY(check_range(yaml, node, field, value));
+    *out = (int64_t)value;
+    return RK_OK;
+}
+
+static void hint_names(rk_status status, const char *word, const char *const *names, size_t n, const char *what) {
+    const char *nearest = word ? rk_nearest(word, names, n) : NULL;
+    if (nearest) {
+        rk_error_hint(status, "did you mean '%s'?", nearest);
+        return;
+    }
+    char list[1024];
+    size_t n_bytes = 0;
+    list[0] = 0;
+    for (size_t i = 0; i < n && n_bytes + strlen(names[i]) + 3 < sizeof list; i++) {
+        if (i) n_bytes = (size_t)(stpcpy(list + n_bytes, ", ") - list);
+        n_bytes = (size_t)(stpcpy(list + n_bytes, names[i]) - list);
+    }
+    rk_error_hint(status, "%s %s", what, list);
+}
+
+static rk_status bind_enum(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field, int *out) {
+    if (node->kind != RK_YAML_SCALAR) return wrong_type(yaml, node, "one name");
+    for (size_t i = 0; i < field->n_names; i++)
+        if (strcmp(node->scalar, field->names[i]) == 0) {
+            *out = (int)i;
+            return RK_OK;
+        }
+    rk_status status = rk_yaml_error(yaml, node, "there is no '%s'", node->scalar);
+    hint_names(status, node->scalar, field->names, field->n_names, "it is one of");
+    return status;
+}
+
+static rk_status bind_text(const rk_yaml *yaml, const rk_yaml_node *node, char **out) {
+    if (node->kind != RK_YAML_SCALAR) return wrong_type(yaml, node, "text");
+    return rk_strdup(node->scalar, out);
+}
+
+static rk_status bind_element(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field, void *out) {
+    switch (field->kind) {
+        case RK_FIELD_KIND_I64S: return bind_i64(yaml, node, field, out);
+        case RK_FIELD_KIND_F64S: return bind_f64(yaml, node, field, out);
+        case RK_FIELD_KIND_TEXTS: return bind_text(yaml, node, out);
+        default: return rk_schema_bind(field->sub, yaml, node, out);
+    }
+}
+
+static size_t element_bytes(const rk_field *field) {
+    if (field->kind == RK_FIELD_KIND_LIST) return field->sub->struct_bytes;
+    return field->kind == RK_FIELD_KIND_TEXTS ? sizeof(char *) : 8;
+}
+
+/* One value may stand for a list of one where it cannot be taken for anything else. */
+static rk_status bind_array(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field, void *object) {
+    const rk_yaml_node *const alone[1] = {node};
+    const rk_yaml_node *const *items = alone;
+    size_t n = 1;
+    if (node->kind == RK_YAML_SEQUENCE) {
+        items = (const rk_yaml_node *const *)node->children;
+        n = node->n_children;
+    } else if (node->kind == RK_YAML_MAPPING || (field->kind == RK_FIELD_KIND_LIST && !field->sub->scalar_key)) {
+        return wrong_type(yaml, node, "a list");
+    }
+    char *array = NULL;
+    if (n) RK_TRY(rk_alloc(n, element_bytes(field), &array));
+    memcpy(member(object, field->offset), &array, sizeof array);
+    int64_t *count = member(object, field->count_offset);
+    for (size_t i = 0; i < n; i++) {
+        RK_TRY(bind_element(yaml, items[i], field, array + i * element_bytes(field)));
+        *count = (int64_t)i + 1;
+    }
+    return RK_OK;
+}
+
+static rk_status bind_present(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field, void *object) {
+    void *place = member(object, field->offset);
+    switch (field->kind) {
+        case RK_FIELD_KIND_BOOL: return bind_bool(yaml, node, place);
+        case RK_FIELD_KIND_I64: return bind_i64(yaml, node, field, place);
+        case RK_FIELD_KIND_F64: return bind_f64(yaml, node, field, place);
+        case RK_FIELD_KIND_TEXT: return bind_text(yaml, node, place);
+        case RK_FIELD_KIND_ENUM: return bind_enum(yaml, node, field, place);
+        case RK_FIELD_KIND_STRUCT: return rk_schema_bind(field->sub, yaml, node, place);
+        default: return bind_array(yaml, node, field, object);
+    }
+}
+
+static bool is_required(const rk_field *field) {
+    bool counted = field->kind == RK_FIELD_KIND_I64 || field->kind == RK_FIELD_KIND_ENUM;
+    return field->required || (counted && isnan(field->default_number));
+}
+
+static rk_status bind_default(const rk_yaml *yaml, const rk_yaml_node *owner, const rk_schema *schema, const rk_field *field, void *object) {
+    if (is_required(field)) return rk_yaml_error(yaml, owner, "'%s' needs the key '%s'", schema->name, field->key);
+    void *place = member(object, field->offset);
+    switch (field->kind) {
+        case RK_FIELD_KIND_BOOL: *(bool *)place = field->default_number != 0; break;
+        case RK_FIELD_KIND_I64: *(int64_t *)place = (int64_t)field->default_number; break;
+        case RK_FIELD_KIND_F64: *(double *)place = field->default_number; break;
+        case RK_FIELD_KIND_ENUM: *(int *)place = (int)field->default_number; break;
+        case RK_FIELD_KIND_TEXT: return field->default_text ? rk_strdup(field->default_text, place) : RK_OK;
+        case RK_FIELD_KIND_STRUCT: {
+            /* A part that was not given: its defaults, line 0, and no complaint about its own required keys. */
+            for (size_t i = 0; i < field->sub->n_fields; i++)
+                if (!is_required(&field->sub->fields[i])) RK_TRY(bind_default(yaml, owner, field->sub, &field->sub->fields[i], place));
+            break;
+        }
+        default: break;
+    }
+    return RK_OK;
+}
+
+static rk_status check_keys(const rk_schema *schema, const rk_yaml *yaml, const rk_yaml_node *node) {
+    const char *names[MAX_KEYS];
+    size_t n = 0;
+    for (; n < schema->n_fields && n < MAX_KEYS; n++) names[n] = schema->fields[n].key;
+    for (size_t i = 0; i < node->n_children; i++) {
+        size_t j = 0;
+        while (j < n && strcmp(node->children[i]->key, names[j]) != 0) j++;
+        if (j < n) continue;
+        rk_status status = rk_yaml_error(yaml, node->children[i], "unknown key in '%s'", schema->name);
+        hint_names(status, node->children[i]->key, names, n, "the keys here are");
+        return status;
+    }
+    return RK_OK;
+}
+
+static rk_status bind_fields(const rk_schema *schema, const rk_yaml *yaml, const rk_yaml_node *node, void *object) {
+    bool short_form = node && node->kind == RK_YAML_SCALAR && schema->scalar_key;
+    if (node && !short_form) {
+        if (node->kind != RK_YAML_MAPPING) return wrong_type(yaml, node, "a mapping");
+        RK_TRY(check_keys(schema, yaml, node));
+    }
+    if (schema->line_offset) *(int *)member(object, schema->line_offset) = node ? node->line : 0;
+    for (size_t i = 0; i < schema->n_fields; i++) {
+        const rk_field *field = &schema->fields[i];
+        const rk_yaml_node *value = short_form ? (strcmp(field->key, schema->scalar_key) == 0 ? node : NULL) : rk_yaml_get(node, field->key);
+        if (is_absent(value))
+            RK_TRY(bind_default(yaml, node, schema, field, object));
+        else
+            RK_TRY(bind_present(yaml, value, field, object));
+    }
+    return RK_OK;
+}
+
+rk_status rk_schema_bind(const rk_schema *schema, const rk_yaml *yaml, const rk_yaml_node *node, void *out) {
+    memset(out, 0, schema->struct_bytes);
+    rk_status status = bind_fields(schema, yaml, node, out);
+    if (status != RK_OK) rk_schema_release(schema, out);
+    return status;
+}
+
+static void release_array(const rk_field *field, void *object) {
+    char *array;
+    memcpy(&array, member(object, field->offset), sizeof array);
+    int64_t n = *(int64_t *)member(object, field->count_offset);
+    for (int64_t i = 0; i < n; i++) {
+        if (field->kind == RK_FIELD_KIND_TEXTS) rk_free(((char **)(void *)array)[i]);
+        if (field->kind == RK_FIELD_KIND_LIST) rk_schema_release(field->sub, array + (size_t)i * element_bytes(field));
+    }
+    rk_free(array);
+}
+
+void rk_schema_release(const rk_schema *schema, void *object) {
+    for (size_t i = 0; i < schema->n_fields; i++) {
+        const rk_field *field = &schema->fields[i];
+        void *place = member(object, field->offset);
+        if (field->kind == RK_FIELD_KIND_TEXT) rk_free(*(char **)place);
+        if (field->kind == RK_FIELD_KIND_STRUCT) rk_schema_release(field->sub, place);
+        if (field->kind >= RK_FIELD_KIND_LIST) release_array(field, object);
+    }
+    memset(object, 0, schema->struct_bytes);
+}

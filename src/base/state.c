@@ -1,0 +1,43 @@
+#include "base/state.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+uint64_t rk_state_type_bytes(rk_state_type type) {
+    switch (type) {
+        case RK_STATE_F32: return 4;
+        case RK_STATE_BF16:
+        case RK_STATE_F16: return 2;
+        case RK_STATE_I64: return 8;
+        case RK_STATE_U8: break;
+    }
+    return 1;
+}
+
+uint64_t rk_state_entry_bytes(const rk_state_entry *entry) {
+    uint64_t n = rk_state_type_bytes(entry->type);
+    for (int32_t i = 0; i < entry->n_dims; i++) n *= (uint64_t)entry->dims[i];
+    return n;
+}
+
+rk_status rk_state_add(rk_state *state, const char *name, rk_state_type type, int64_t dim0, int64_t dim1, void *data) {
+    RK_FAIL_IF(rk_state_find(state, name) != NULL, RK_INTERNAL, "two pieces of state are named '%s'", name);
+    RK_TRY(rk_grow(&state->entries, state->n, &state->capacity, sizeof *state->entries));
+    rk_state_entry entry = {.type = type, .n_dims = dim1 ? 2 : 1, .dims = {dim0, dim1}, .data = data};
+    RK_TRY(rk_strdup(name, &entry.name));
+    state->entries[state->n++] = entry;
+    return RK_OK;
+}
+
+const rk_state_entry *rk_state_find(const rk_state *state, const char *name) {
+    for (size_t i = 0; i < state->n; i++)
+        if (strcmp(state->entries[i].name, name) == 0) return &state->entries[i];
+    return NULL;
+}
+
+void rk_state_release(rk_state *state) {
+    for (size_t i = 0; i < state->n; i++) rk_free(state->entries[i].name);
+    rk_free(state->entries);
+    *state = (rk_state){0};
+}

@@ -1,0 +1,32 @@
+/* The state of a trainable thing as a list of named tensors: what a checkpoint writes and reads. */
+#ifndef RK_BASE_STATE_H
+#define RK_BASE_STATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+typedef enum rk_state_type { RK_STATE_F32, RK_STATE_BF16, RK_STATE_F16, RK_STATE_I64, RK_STATE_U8 } rk_state_type;
+
+typedef struct rk_state_entry {
+    char *name;
+    rk_state_type type;
+    int32_t n_dims;
+    int64_t dims[2];
+    void *data; /* a view of the live values, row major */
+} rk_state_entry;
+
+typedef struct rk_state {
+    rk_state_entry *entries; /* [n], names unique */
+    size_t n, capacity;
+} rk_state;
+
+/* dims[1] = 0 means one dimension. Copies the name. */
+rk_status rk_state_add(rk_state *state, const char *name, rk_state_type type, int64_t dim0, int64_t dim1, void *data);
+const rk_state_entry *rk_state_find(const rk_state *state, const char *name);
+uint64_t rk_state_entry_bytes(const rk_state_entry *entry);
+uint64_t rk_state_type_bytes(rk_state_type type);
+void rk_state_release(rk_state *state); /* the list, not the data */
+
+#endif

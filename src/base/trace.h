@@ -1,0 +1,15 @@
+/* Spans of time for the Chrome trace. Recording costs nothing but a branch while it is off. Thread-safe. */
+#ifndef RK_BASE_TRACE_H
+#define RK_BASE_TRACE_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+rk_status rk_trace_start(const char *path);  /* begin recording; the file is written at stop, atomically */
+rk_status rk_trace_stop(void);               /* no error if off */
+uint64_t rk_trace_begin(void);               /* 0 when off */
+void rk_trace_end(uint64_t begin, const char *name); /* name: a string literal; a span on this thread */
+void rk_trace_name_thread(const char *name);
+
+#endif

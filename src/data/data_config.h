@@ -1,0 +1,113 @@
+/* The `data:` section of a run file. */
+#ifndef RK_DATA_DATA_CONFIG_H
+#define RK_DATA_DATA_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/schema.h"
+
+typedef enum rk_data_format { RK_DATA_AUTO, RK_DATA_CSV, RK_DATA_TSV, RK_DATA_LIBSVM, RK_DATA_TFRECORD, RK_DATA_RKB } rk_data_format;
+
+/* One split: `train: a.csv`, `train: {path: [a.csv, b.csv]}` or `valid: {fraction: 0.1}` (rows of train set aside by a hash of the row
+ * number and the seed: the same rows in every epoch). Paths may be glob patterns. */
+typedef struct rk_split_section {
+    int line; /* 0: not given */
+    char **path;
+    int64_t n_path;
+    double fraction; /* 0: the split has files of its own */
+} rk_split_section;
+
+/* One feature. Exactly one of the kinds below is given; `column` defaults to the feature's name. */
+typedef struct rk_data_feature {
+    int line;
+    char *name;
+    char *column;
+    char *weights;           /* column of the weights of this feature's ids, or NULL */
+    char *separator;         /* splits one text value into several ("a|b|c"); NULL: one value */
+    int64_t max_length;      /* ids beyond this many are dropped; 0 = no bound */
+    char *default_value;     /* stands for a missing value; NULL: a dense 0 / no id at all */
+    /* categorical: ids */
+    int64_t hash;            /* buckets: id = XXH64(value bytes, hash_seed) reduced to hash buckets */
+    int64_t hash_seed;
+    int64_t identity;        /* the value is the id itself, 0 .. identity-1 */
+    int64_t identity_offset; /* subtracted first */
+    struct rk_vocabulary_section {
+        int line;            /* 0: not given. `vocabulary: {}` or `vocabulary: path` */
+        char *path;          /* one value a line; NULL: built by a pass over the training data */
+        int64_t min_count;   /* rarer values are out of vocabulary; 1 */
+        int64_t max_size;    /* the most frequent so many; 0 = all */
+        int64_t oov;         /* buckets for other values, by hash; 1 (id 0). 0: they are dropped */
+    } vocabulary;
+    double *bucketize;       /* boundaries, ascending: id = number of boundaries <= value */
+    int64_t n_bucketize;
+    int64_t quantiles;       /* boundaries found by a pass over the training data: so many buckets */
+    char **cross;            /* other features' names: the hash of their values together, in `hash` buckets */
+    int64_t n_cross;
+    /* dense: one number (or `width` numbers) */
+    bool dense;
+    int64_t width;           /* 1 */
+    bool log1p;              /* sign(x) log(1 + |x|) */
+    bool normalize;          /* (x - mean) / stddev of the training data (after log1p) */
+} rk_data_feature;
+
+typedef struct rk_label_section {
+    int line;
+    char *name;
+    char *column;      /* NULL: the name */
+    char *positive;    /* text that means 1, all other text 0 (`positive: ">50K"`); NULL: the column is a number */
+    double threshold;  /* not NaN: 1 where the number is >= it, else 0 */
+    double weight;     /* of the task in the loss; 1 */
+    int loss;          /* 0 = sigmoid_cross_entropy, 1 = mse */
+} rk_label_section;
+
+typedef struct rk_join_section {
+    int line;
+    char *path;        /* a small csv file, kept in memory */
+    char *key;         /* column of the data rows */
+    char *file_key;    /* column of the joined file; NULL: the same name */
+    char *separator;
+    bool header;
+    char **columns;    /* names of the joined file's columns, if it has no header; "_" leaves one out */
+    int64_t n_columns;
+} rk_join_section;
+
+typedef struct rk_data_section {
+    int line;
+    int format; /* rk_data_format */
+    rk_split_section train, valid, test;
+    char *separator;   /* csv: one byte or "\\t"; NULL: ',' (csv), tab (tsv) */
+    char *quote;       /* csv: one byte, or "" for none; '"' */
+    bool trim;         /* csv: spaces around fields are dropped; true */
+    bool header;       /* csv: the first line names the columns; true unless `columns` is given */
+    char **columns;    /* csv without header: the columns' names, in order. libsvm: unused */
+    int64_t n_columns;
+    char **missing;    /* texts that mean no value; "" always does */
+    int64_t n_missing;
+    struct rk_field_section {
+        int line;
+        char *name;
+        int64_t first, last; /* ids of this range belong to the field; id - first is its value */
+    } *fields;         /* libsvm: columns by id range; without any there is one column, "ids" */
+    int64_t n_fields;
+    rk_join_section *joins;
+    int64_t n_joins;
+    rk_data_feature *features;
+    int64_t n_features;
+    rk_label_section *labels;
+    int64_t n_labels;
+    char *sample_weight; /* column, or NULL */
+    char *group;         /* column that GAUC groups by, or NULL */
+    int on_bad_row;      /* 0 = fail, 1 = skip */
+    bool shuffle;        /* true */
+    int64_t shuffle_window; /* rows; 1,048,576 */
+    int64_t cache_bytes; /* transformed rows are kept in memory between epochs up to this many bytes; 2 GiB */
+    int64_t seed;        /* -1: train.seed */
+} rk_data_section;
+
+extern const rk_schema rk_data_schema_table;
+
+/* What the keys mean together: exactly one kind a feature, columns and names that exist, splits that make sense. */
+rk_status rk_data_section_check(const rk_data_section *section, const rk_yaml *yaml);
+
+#endif

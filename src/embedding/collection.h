@@ -1,0 +1,24 @@
+/* What the layers above need of a collection beyond the public API: its state as named tensors, and regularization. */
+#ifndef RK_EMBEDDING_COLLECTION_H
+#define RK_EMBEDDING_COLLECTION_H
+
+#include <reckon/embeddings.h>
+
+#include "base/state.h"
+
+/* Every table's rows and slots and each table's step, in a fixed order: names "table/<name>/rows", "table/<name>/<slot>",
+ * "table/<name>/step". Views into the live arrays; valid while the collection lives. */
+rk_status rk_embeddings_state(rk_embeddings *embeddings, rk_state *state);
+
+/* L2 on table t (all features of it): `l2` adds l2 * w to the gradient of each touched row, once a row; `l2_full` is
+ * the exact (l2_full/2)*|table|^2: every row takes l2_full * w in its gradient at every step. */
+rk_status rk_embeddings_set_l2(rk_embeddings *embeddings, const char *table, double l2, double l2_full);
+
+int32_t rk_embeddings_n_tables(const rk_embeddings *embeddings);
+const rk_table_config *rk_embeddings_table(const rk_embeddings *embeddings, int32_t table);
+const rk_feature_config *rk_embeddings_feature(const rk_embeddings *embeddings, int32_t feature);
+/* With its optimizer resolved, for inspect. */
+const rk_optimizer *rk_embeddings_table_optimizer(const rk_embeddings *embeddings, int32_t table);
+uint64_t rk_embeddings_table_bytes(const rk_embeddings *embeddings, int32_t table); /* rows and slots */
+
+#endif

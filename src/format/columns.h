@@ -1,0 +1,53 @@
+/* Rows of any input file as columns, before transforms: what every reader fills in and every writer takes. */
+#ifndef RK_FORMAT_COLUMNS_H
+#define RK_FORMAT_COLUMNS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+typedef enum rk_column_type { RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32 } rk_column_type;
+const char *rk_column_type_name(rk_column_type type); /* "text", "i64", "f32" */
+
+/* Values of one column. A row has any number of values (none = missing); offsets is kept for every column. */
+typedef struct rk_column {
+    char *name;
+    rk_column_type type;
+    int64_t *offsets;       /* [n_rows+1] into the values */
+    int64_t n_values;
+    int64_t *i64;           /* [n_values] or NULL, by type */
+    float *f32;             /* [n_values] or NULL */
+    int64_t *text_offsets;  /* [n_values+1] into text, or NULL */
+    char *text;
+    float *weights;         /* [n_values], or NULL: none are given */
+    int64_t values_capacity, rows_capacity, text_capacity, weights_capacity; /* managed by the functions below */
+} rk_column;
+
+typedef struct rk_columns {
+    int64_t n_rows;
+    int32_t n_columns;
+    rk_column *columns;     /* [n_columns] */
+} rk_columns;
+
+rk_status rk_columns_init(rk_columns *columns, int32_t n_columns, const char *const *names, const rk_column_type *types);
+void rk_columns_release(rk_columns *columns);
+void rk_columns_clear(rk_columns *columns); /* no rows; keeps names, types and memory */
+int32_t rk_columns_find(const rk_columns *columns, const char *name); /* -1 if there is none */
+
+/* Append values to the row being built, then end the row: each column not given a value is missing there. */
+rk_status rk_column_add_text(rk_column *column, rk_span value);
+rk_status rk_column_add_i64(rk_column *column, int64_t value);
+rk_status rk_column_add_f32(rk_column *column, float value);
+rk_status rk_column_add_weight(rk_column *column, float weight); /* of the value just added; earlier values get 1 */
+rk_status rk_columns_end_row(rk_columns *columns);
+/* Forget the values added since the last ended row (a bad row that is skipped). */
+void rk_columns_drop_row(rk_columns *columns);
+
+static inline rk_span rk_column_text(const rk_column *column, int64_t value) {
+    return (rk_span){column->text + column->text_offsets[value],
+                     (size_t)(column->text_offsets[value + 1] - column->text_offsets[value])};
+}
+
+#endif

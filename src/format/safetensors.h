@@ -1,0 +1,30 @@
+/* safetensors files: an 8-byte length, a JSON header, the tensors' bytes. docs/formats/safetensors.md. */
+#ifndef RK_FORMAT_SAFETENSORS_H
+#define RK_FORMAT_SAFETENSORS_H
+
+#include <stdint.h>
+
+#include "base/file.h"
+#include "base/state.h"
+
+/* Write the entries (all of them, in order) to one file, atomically; *crc32c and *n_bytes are those of the whole file. */
+rk_status rk_safetensors_write(const char *path, const rk_state *state, uint32_t *crc32c, uint64_t *n_bytes);
+
+typedef struct rk_safetensors_entry {
+    char *name;
+    rk_state_type type;
+    int32_t n_dims;
+    int64_t dims[8];
+    uint64_t begin, n_bytes; /* in the file */
+} rk_safetensors_entry;
+typedef struct rk_safetensors {
+    rk_safetensors_entry *entries; /* [n] */
+    size_t n;
+} rk_safetensors;
+
+/* Read a header from the file's bytes (the header must be whole; offsets are checked against file_bytes). Pure. */
+rk_status rk_safetensors_parse(const void *data, size_t n_bytes, uint64_t file_bytes, rk_safetensors *out);
+void rk_safetensors_release(rk_safetensors *tensors);
+const rk_safetensors_entry *rk_safetensors_find(const rk_safetensors *tensors, const char *name);
+
+#endif

@@ -1,0 +1,46 @@
+/* TFRecord framing and tf.train.Example. docs/formats/tfrecord.md. Pure. */
+#ifndef RK_FORMAT_TFRECORD_H
+#define RK_FORMAT_TFRECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/text.h"
+
+enum { RK_TFRECORD_OVERHEAD = 16 };
+
+/* One frame at data[0..n_bytes). *consumed = 0: more bytes are needed (and at_end is false). RK_BAD_DATA: cut, or a checksum that does not match. */
+rk_status rk_tfrecord_parse(const void *data, size_t n_bytes, bool at_end, rk_span *payload, size_t *consumed);
+void rk_tfrecord_write(const void *payload, size_t n_bytes, rk_buffer *out);
+
+typedef enum rk_example_kind { RK_EXAMPLE_BYTES, RK_EXAMPLE_FLOAT, RK_EXAMPLE_INT64 } rk_example_kind;
+
+/* One value of one feature of an Example. */
+typedef struct rk_example_value {
+    rk_span bytes;
+    float number;
+    int64_t integer;
+} rk_example_value;
+
+/* Walk an Example: `feature` is called once a feature (before its values), `value` once a value. A failing call ends the walk. */
+typedef struct rk_example_visitor {
+    void *context;
+    rk_status (*feature)(void *context, rk_span name, rk_example_kind kind);
+    rk_status (*value)(void *context, rk_example_kind kind, const rk_example_value *value);
+} rk_example_visitor;
+rk_status rk_example_parse(const void *data, size_t n_bytes, const rk_example_visitor *visitor);
+
+/* Build an Example: begin, features, end. */
+typedef struct rk_example_writer {
+    rk_buffer features, list;
+} rk_example_writer;
+void rk_example_add_i64(rk_example_writer *writer, const char *name, const int64_t *values, size_t n);
+void rk_example_add_f32(rk_example_writer *writer, const char *name, const float *values, size_t n);
+void rk_example_add_bytes(rk_example_writer *writer, const char *name, const rk_span *values, size_t n);
+/* Appends the Example's bytes to out and starts anew; returns the first failure. */
+rk_status rk_example_finish(rk_example_writer *writer, rk_buffer *out);
+void rk_example_writer_release(rk_example_writer *writer);
+
+#endif

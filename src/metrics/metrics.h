@@ -1,0 +1,51 @@
+/* Metrics over a whole evaluation: add batches, then compute. Equations: docs/metrics.md. */
+#ifndef RK_METRICS_METRICS_H
+#define RK_METRICS_METRICS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* X(name, for binary tasks, for regression, larger is better) */
+#define RK_METRIC_LIST(X)            \
+    X(auc, 1, 0, 1)                  \
+    X(logloss, 1, 0, 0)              \
+    X(normalized_entropy, 1, 0, 0)   \
+    X(calibration, 1, 0, 0)          \
+    X(gauc, 1, 0, 1)                 \
+    X(accuracy, 1, 0, 1)             \
+    X(rmse, 0, 1, 0)                 \
+    X(mae, 0, 1, 0)
+
+/* One task's predictions. */
+typedef struct rk_metrics rk_metrics;
+rk_status rk_metrics_create(bool binary, rk_metrics **out);
+void rk_metrics_free(rk_metrics *metrics);
+void rk_metrics_clear(rk_metrics *metrics);
+/* n predictions (probabilities for binary) and labels, `stride` values apart; weights [n] or NULL; groups [n] or NULL. A prediction that is not
+ * finite is RK_NOT_FINITE naming the row. */
+rk_status rk_metrics_add(rk_metrics *metrics, int64_t n, const float *predictions, const float *labels, int64_t stride, const float *weights,
+                         const int64_t *groups);
+/* Metric i of RK_METRIC_LIST; NaN where undefined or not for this kind of task. */
+rk_status rk_metrics_compute(rk_metrics *metrics, double *values); /* [RK_METRIC_COUNT] */
+
+enum {
+#define RK_METRIC_ENUM(name, binary, regression, larger) RK_METRIC_##name,
+    RK_METRIC_LIST(RK_METRIC_ENUM)
+#undef RK_METRIC_ENUM
+    RK_METRIC_COUNT
+};
+const char *rk_metric_name(int metric);
+int rk_metric_find(const char *name); /* -1 if there is none */
+bool rk_metric_larger_is_better(int metric);
+bool rk_metric_applies(int metric, bool binary);
+
+/* Retrieval: for one user, `scores` [n_items] with `masked` items (ascending ids, taken out of the ranking) against `relevant` items (ascending). */
+typedef struct rk_ranking {
+    double recall, ndcg, hit;
+} rk_ranking;
+rk_status rk_ranking_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked, const int64_t *relevant, int64_t n_relevant, int32_t k,
+                        rk_ranking *out);
+
+#endif

@@ -1,0 +1,38 @@
+/* Behind <reckon/model.h>: a model from its parts. */
+#ifndef RK_MODEL_MODEL_H
+#define RK_MODEL_MODEL_H
+
+#include <reckon/model.h>
+
+#include "base/state.h"
+#include "data/transforms.h"
+#include "embedding/embedding_config.h"
+#include "model/model_config.h"
+#include "nn/dense_optimizer.h"
+
+typedef struct rk_model_options {
+    const rk_model_section *model;
+    const rk_embedding_section *embedding;
+    const rk_yaml *yaml;               /* for messages; may be NULL */
+    const rk_data_schema *schema;
+    rk_dense_optimizer_config dense_optimizer;
+    int64_t max_batch;
+    rk_dtype dtype;
+    uint64_t seed;
+    bool skip_not_finite;              /* a step whose loss or gradients are not finite is counted and skipped, not an error */
+    bool training;                     /* false: no gradients, no optimizer state (prediction) */
+} rk_model_options;
+
+rk_status rk_model_build(const rk_model_options *options, rk_model **out);
+
+/* Everything that training changes, as named tensors: embeddings, dense parameters, statistics, optimizer slots, "step". */
+rk_status rk_model_state(rk_model *model, rk_state *state);
+void rk_model_scale_learning_rate(rk_model *model, double factor); /* dense and sparse, on top of the schedules */
+int64_t rk_model_n_not_finite(const rk_model *model); /* steps skipped so far */
+/* Bytes by part: tables, slots, dense parameters with their slots, arena. */
+typedef struct rk_model_bytes {
+    uint64_t tables, slots, dense, arena;
+} rk_model_bytes;
+rk_model_bytes rk_model_count_bytes(const rk_model *model);
+
+#endif

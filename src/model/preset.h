@@ -1,0 +1,30 @@
+/* A preset expands into the dense graph. */
+#ifndef RK_MODEL_PRESET_H
+#define RK_MODEL_PRESET_H
+
+#include "model/model_config.h"
+#include "nn/layers.h"
+
+/* The graph's inputs; -1 where there is none. */
+typedef struct rk_preset_inputs {
+    rk_value dense;        /* [1, n_dense] */
+    rk_value vectors;      /* [1, sum of widths]: all features' embeddings side by side */
+    rk_value vector_rows;  /* the same as [n_vectors, dim] where all dims are equal, else -1 */
+    rk_value linear;       /* [1, n_linear]: one weight a feature */
+    int32_t n_vectors, dim;
+    int32_t n_tasks;
+    rk_dtype dtype;        /* of the linear layers */
+} rk_preset_inputs;
+
+/* What a preset needs of the embeddings and the dense input. */
+typedef struct rk_preset {
+    const char *name;
+    bool vectors, linear;  /* dim-d embeddings; dim-1 weights */
+    bool equal_dims;       /* vector_rows must exist */
+    /* Builds the logits [1, n_tasks]; errors stick to the graph. */
+    rk_value (*build)(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs);
+} rk_preset;
+
+const rk_preset *rk_preset_of(int kind);
+
+#endif

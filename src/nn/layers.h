@@ -1,0 +1,37 @@
+/* Shorthand for building graphs: one function an operation, and the usual stacks of them. */
+#ifndef RK_NN_LAYERS_H
+#define RK_NN_LAYERS_H
+
+#include "nn/graph.h"
+
+rk_value rk_linear(rk_graph *graph, const char *name, rk_value x, int32_t units, bool bias, rk_dtype dtype);
+rk_value rk_relu(rk_graph *graph, rk_value x);
+rk_value rk_activation_by_name(rk_graph *graph, rk_value x, const char *name); /* relu, gelu, sigmoid, tanh, softmax, none */
+rk_value rk_batch_norm(rk_graph *graph, const char *name, rk_value x);
+rk_value rk_layer_norm(rk_graph *graph, const char *name, rk_value x);
+rk_value rk_dropout(rk_graph *graph, rk_value x, double rate); /* rate 0: x itself */
+rk_value rk_concat(rk_graph *graph, const rk_value *xs, int32_t n);  /* flattened samples, side by side */
+rk_value rk_slice(rk_graph *graph, rk_value x, int32_t first, int32_t count);
+rk_value rk_reshape(rk_graph *graph, rk_value x, int32_t rows, int32_t cols); /* no copy */
+rk_value rk_add(rk_graph *graph, const rk_value *xs, int32_t n);     /* elementwise sum of equal shapes */
+rk_value rk_multiply(rk_graph *graph, rk_value a, rk_value b);       /* elementwise; b may be [1,1]: a scalar a sample, or [rows,1]: one a row */
+rk_value rk_softmax(rk_graph *graph, rk_value x);                    /* over cols of each row */
+rk_value rk_sum_rows(rk_graph *graph, rk_value x);                   /* [rows, cols] -> [1, cols] */
+rk_value rk_sum_all(rk_graph *graph, rk_value x);                    /* -> [1, 1] */
+rk_value rk_bias(rk_graph *graph, const char *name, rk_value x);     /* x + b, b [cols], zeros at first */
+rk_value rk_fm(rk_graph *graph, rk_value x);                         /* [rows, cols] -> [1,1]: sum_c ((sum_r x)^2 - sum_r x^2) / 2 */
+rk_value rk_dot_interaction(rk_graph *graph, rk_value x);            /* [rows, cols] -> [1, rows(rows-1)/2] */
+rk_value rk_cross_v1(rk_graph *graph, const char *name, rk_value x0, rk_value x);  /* x0 (x.w) + b + x */
+rk_value rk_cross_combine(rk_graph *graph, rk_value x0, rk_value y, rk_value x);   /* x0 * y + x, elementwise (DCN v2) */
+
+typedef struct rk_mlp {
+    const int64_t *units; /* [n] */
+    int64_t n;
+    const char *activation;
+    bool batch_norm;      /* order: linear, batch norm, activation, dropout */
+    double dropout;
+    rk_dtype dtype;
+} rk_mlp;
+rk_value rk_mlp_build(rk_graph *graph, const char *name, rk_value x, const rk_mlp *mlp);
+
+#endif

@@ -1,0 +1,30 @@
+/* Losses over logits, with their gradients. Sums run in a fixed order, so the same bits at any thread count. */
+#ifndef RK_NN_LOSS_H
+#define RK_NN_LOSS_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "kernels/real.h"
+
+typedef enum rk_loss_kind { RK_LOSS_SIGMOID_CROSS_ENTROPY, RK_LOSS_MSE, RK_LOSS_COUNT } rk_loss_kind;
+const char *rk_loss_name(rk_loss_kind kind); /* "sigmoid_cross_entropy", "mse" */
+
+typedef struct rk_loss_args {
+    rk_loss_kind kind;
+    int64_t n;
+    int32_t n_tasks, task;   /* logits, labels: column `task` of [n, n_tasks] */
+    const rk_real *logits;   /* [n, n_tasks] */
+    const float *labels;     /* [n, n_tasks] */
+    const float *weights;    /* [n] or NULL */
+    double scale;            /* the task's weight */
+    rk_real *gradient;       /* [n, n_tasks], column `task` written; or NULL */
+} rk_loss_args;
+
+/* *out = scale * sum_i w_i l_i / sum_i w_i; the gradient is of that. Stable for large logits. All weights zero: loss 0, gradient 0. */
+void rk_loss(const rk_loss_args *args, double *out);
+
+/* What a logit means to a user: sigmoid(x), or x itself. */
+rk_real rk_loss_prediction(rk_loss_kind kind, rk_real logit);
+
+#endif

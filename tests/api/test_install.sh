@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Installs the build into a scratch prefix, builds examples/c against it through pkg-config, and trains with it.
+#     test_install.sh SOURCE_DIR BUILD_DIR
+set -euo pipefail
+source_dir=$1 build_dir=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cmake --install "$build_dir" --prefix "$work/prefix" >"$work/log" || { cat "$work/log"; exit 1; }
+pc=$(find "$work/prefix" -name reckon.pc)
+# The file names the prefix it was configured for; --define-variable moves it to where this test installed.
+libdir=$(dirname "$(dirname "$pc")")
+flags=(--define-variable=prefix="$work/prefix" --define-variable=libdir="$libdir" --define-variable=includedir="$work/prefix/include")
+export PKG_CONFIG_PATH=$(dirname "$pc")
+cc -std=c11 -Wall -Wextra -Wpedantic -Werror "$source_dir/examples/c/train_adult.c" $(pkg-config "${flags[@]}" --cflags --libs reckon) -o "$work/train_adult"
+LD_LIBRARY_PATH=$libdir "$work/train_adult" "$source_dir/examples/adult.yaml" train.epochs=1 train.output="$work/run" | tee "$work/out"
+grep -q '^test auc 0\.[89]' "$work/out"
+"$work/prefix/bin/reckon" --version
+test -s "$work/prefix/share/man/man1/reckon.1"
+# Every header compiles alone, in C and in C++.
+for header in "$work"/prefix/include/reckon/*.h; do
+    printf '#include <reckon/%s>\n' "$(basename "$header")" >"$work/one.c"
+    cc -std=c11 -Wall -Wextra -Wpedantic -Werror -I"$work/prefix/include" -fsyntax-only "$work/one.c"
+    c++ -x c++ -std=c++17 -Wall -Wextra -Werror -I"$work/prefix/include" -fsyntax-only "$work/one.c"
+done

@@ -1,0 +1,4 @@
+"$RECKON" train none.yaml; echo $?
+"$RECKON" eval none; echo $?
+"$RECKON" predict none file.csv; echo $?
+"$RECKON" convert none.csv out.rkb; echo $?

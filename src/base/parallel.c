@@ -118,7 +118,10 @@ static void start_workers(void) {
 }
 
 static void run_serially(size_t n_tasks, rk_task task, void *context) {
+    bool was_inside = inside_task;
+    inside_task = true;
     for (size_t i = 0; i < n_tasks; i++) task(context, i, 0);
+    inside_task = was_inside;
 }
 
 void rk_parallel_for(size_t n_tasks, rk_task task, void *context) {

@@ -7,25 +7,33 @@
 /* Every model preset, once: X(name). Each is src/model/preset_<name>.c (docs/models.md says how to add one). */
 #define RK_PRESET_LIST(X) X(lr) X(fm) X(dnn) X(wide_deep) X(deepfm) X(dlrm) X(dcn) X(dcn_v2)
 
+enum { RK_CROSS_FULL, RK_CROSS_LOW_RANK, RK_CROSS_MIXTURE };
+enum { RK_STRUCTURE_PARALLEL, RK_STRUCTURE_STACKED };
+enum { RK_MAX_LAYERS = 32, RK_MAX_EXPERTS = 64, RK_MAX_UNITS = 1 << 20 };
+
+/* What the file does not give is left empty here (0, NULL, NaN, -1 of an enum): the preset's own default stands for it (preset_parts.h). */
 typedef struct rk_model_section {
     int line;
     int kind;               /* index into RK_PRESET_LIST */
     int64_t *deep;          /* hidden units of the deep part; its own default a preset */
     int64_t n_deep;
-    int64_t *bottom;        /* dlrm: of the MLP over the dense input; the last must equal the embedding dim (0 = appended by itself) */
+    int64_t *bottom;        /* dlrm: of the MLP over the dense input; the last must equal the embedding dim, or be 0, which stands for it */
     int64_t n_bottom;
     char *activation;       /* relu */
     bool batch_norm;        /* false */
     double dropout;         /* 0 */
     int64_t cross_layers;   /* dcn, dcn_v2: 3 */
-    int cross_kind;         /* dcn_v2: 0 full, 1 low_rank, 2 mixture */
+    int cross_kind;         /* dcn_v2: full */
     int64_t cross_rank;     /* low_rank, mixture: 64 */
     int64_t cross_experts;  /* mixture: 4 */
-    int structure;          /* dcn, dcn_v2: 0 parallel, 1 stacked */
+    int structure;          /* dcn, dcn_v2: parallel */
     double linear_l2;       /* of the dim-1 tables of the wide part; NaN: embedding.l2 */
     double linear_l2_full;
 } rk_model_section;
 
 extern const rk_schema rk_model_schema;
+
+/* What the keys mean together: a kind, and only keys that the kind uses. Errors name the line through `yaml` (NULL: no line known). */
+rk_status rk_model_section_check(const rk_model_section *section, const rk_yaml *yaml);
 
 #endif

@@ -16,15 +16,27 @@ typedef struct rk_preset_inputs {
     rk_dtype dtype;        /* of the linear layers */
 } rk_preset_inputs;
 
+/* Groups of keys of the `model:` section; linear_l2 and linear_l2_full go with rk_preset.linear. */
+enum {
+    RK_KEYS_DEEP = 1,       /* deep, activation, batch_norm, dropout */
+    RK_KEYS_BOTTOM = 2,     /* bottom */
+    RK_KEYS_CROSS = 4,      /* cross_layers, structure */
+    RK_KEYS_CROSS_KIND = 8  /* cross_kind, cross_rank, cross_experts */
+};
+
 /* What a preset needs of the embeddings and the dense input. */
 typedef struct rk_preset {
     const char *name;
+    unsigned keys;         /* RK_KEYS_*: those that it uses */
     bool vectors, linear;  /* dim-d embeddings; dim-1 weights */
     bool equal_dims;       /* vector_rows must exist */
+    bool needs_features;   /* refused where the data has no categorical feature */
+    bool one_task;         /* refused where the data has several labels */
     /* Builds the logits [1, n_tasks]; errors stick to the graph. */
     rk_value (*build)(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs);
 } rk_preset;
 
+/* NULL if there is no such kind. */
 const rk_preset *rk_preset_of(int kind);
 
 #endif

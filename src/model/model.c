@@ -1,0 +1,208 @@
+/* A model at work: training steps, predictions, state. */
+#include "model/model.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/trace.h"
+#include "model/model_parts.h"
+
+static rk_status check_batch(const rk_model *model, const rk_batch *batch, bool labelled) {
+    RK_FAIL_IF(batch->n < 0 || (labelled && batch->n == 0), RK_INVALID_ARGUMENT, "a batch of %lld samples", (long long)batch->n);
+    RK_FAIL_IF(batch->n_dense != model->n_dense, RK_INVALID_ARGUMENT, "the batch has %d dense numbers a sample, the model takes %d", batch->n_dense,
+               model->n_dense);
+    RK_FAIL_IF(batch->n_features != model->n_features, RK_INVALID_ARGUMENT, "the batch has %d features, the model takes %d", batch->n_features,
+               model->n_features);
+    RK_FAIL_IF((batch->n && batch->n_dense && !batch->dense) || (batch->n_features && !batch->features), RK_INVALID_ARGUMENT,
+               "the batch's dense numbers or features are missing");
+    if (!labelled) return RK_OK;
+    RK_FAIL_IF(batch->n > model->max_batch, RK_INVALID_ARGUMENT, "a batch of %lld samples, the model takes up to %lld", (long long)batch->n,
+               (long long)model->max_batch);
+    RK_FAIL_IF(!batch->labels, RK_INVALID_ARGUMENT, "training needs labels");
+    RK_FAIL_IF(batch->n_tasks != model->n_tasks, RK_INVALID_ARGUMENT, "the batch has %d labels a sample, the model has %d tasks", batch->n_tasks, model->n_tasks);
+    for (int64_t i = 0; batch->sample_weights && i < batch->n; i++)
+        RK_FAIL_IF(batch->sample_weights[i] < 0, RK_BAD_DATA, "row %lld: the sample weight %g is negative", (long long)(batch->first_row + i),
+                   batch->sample_weights[i]);
+    return RK_OK;
+}
+
+/* Samples [first, first+n) of the batch as the graph's inputs. */
+static rk_status read_inputs(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, bool training) {
+    uint64_t begin = rk_trace_begin();
+    rk_status status = RK_OK;
+    for (int32_t f = 0; f < model->n_lookups; f++) {
+        rk_ids ids = batch->features[model->lookups[f].source];
+        if (ids.offsets) {
+            ids.offsets += first;
+        } else {
+            ids.ids += first * ids.ids_per_sample;
+            if (ids.weights) ids.weights += first * ids.ids_per_sample;
+        }
+        model->ids[f] = ids;
+    }
+    if (model->embeddings)
+        status = (training ? rk_embeddings_lookup : rk_embeddings_peek)(model->embeddings, n, model->ids, model->activations);
+    if (model->n_dense)
+        memcpy(rk_graph_data(model->graph, model->dense), batch->dense + first * model->n_dense, (size_t)(n * model->n_dense) * sizeof *batch->dense);
+    rk_trace_end(begin, "lookup");
+    return status;
+}
+
+/* Why a loss is no number: the first value of the batch that is none, if it came from there. */
+static rk_status loss_not_finite(const rk_model *model, const rk_batch *batch, const char *task, double loss) {
+    for (int64_t i = 0; i < batch->n; i++) {
+        long long row = (long long)(batch->first_row + i);
+        for (int32_t t = 0; t < model->n_tasks; t++) {
+            float label = batch->labels[i * model->n_tasks + t];
+            RK_FAIL_IF(!isfinite(label), RK_NOT_FINITE, "row %lld: label '%s' is %g", row, model->tasks[t].name, label);
+        }
+        RK_FAIL_IF(batch->sample_weights && !isfinite(batch->sample_weights[i]), RK_NOT_FINITE, "row %lld: the sample weight is %g", row,
+                   batch->sample_weights[i]);
+        for (int32_t d = 0; d < model->n_dense; d++)
+            RK_FAIL_IF(!isfinite(batch->dense[i * model->n_dense + d]), RK_NOT_FINITE, "row %lld: dense number %d is %g", row, d,
+                       batch->dense[i * model->n_dense + d]);
+    }
+    rk_error(RK_NOT_FINITE, "step %lld: the loss of '%s' is %g", (long long)model->step, task, loss);
+    return rk_error_hint(RK_NOT_FINITE, "a lower learning rate or gradient clipping may keep the model from diverging");
+}
+
+/* Every task's loss over the logits, with the logits' gradients. */
+static rk_status compute_loss(rk_model *model, const rk_batch *batch, double *out) {
+    double sum = 0;
+    for (int32_t t = 0; t < model->n_tasks; t++) {
+        double loss;
+        rk_loss_args args = {
+            .kind = model->tasks[t].loss,
+            .n = batch->n,
+            .n_tasks = model->n_tasks,
+            .task = t,
+            .logits = rk_graph_data(model->graph, model->logits),
+            .labels = batch->labels,
+            .weights = batch->sample_weights,
+            .scale = model->tasks[t].weight,
+            .gradient = rk_graph_gradient(model->graph, model->logits),
+        };
+        rk_loss(&args, &loss);
+        if (!isfinite(loss)) return loss_not_finite(model, batch, model->tasks[t].name, loss);
+        sum += loss;
+    }
+    *out = sum;
+    return RK_OK;
+}
+
+static rk_status compute_gradients(rk_model *model, const rk_batch *batch, double *loss) {
+    RK_TRY(read_inputs(model, batch, 0, batch->n, true));
+    uint64_t begin = rk_trace_begin();
+    rk_status status = rk_graph_forward(model->graph, batch->n, true, model->step);
+    if (status == RK_OK) status = compute_loss(model, batch, loss);
+    rk_trace_end(begin, "forward");
+    RK_TRY(status);
+    begin = rk_trace_begin();
+    status = rk_graph_backward(model->graph, batch->n);
+    rk_trace_end(begin, "backward");
+    return status;
+}
+
+static rk_status check_dense_gradients(const rk_model *model) {
+    for (int32_t i = 0; i < rk_graph_n_parameters(model->graph); i++) {
+        const rk_parameter *parameter = rk_graph_parameter(model->graph, i);
+        for (int64_t j = 0; j < parameter->rows * parameter->cols; j++)
+            RK_FAIL_IF(!isfinite(parameter->gradient[j]), RK_NOT_FINITE, "step %lld: the gradient of '%s' is %g", (long long)model->step, parameter->name,
+                       (double)parameter->gradient[j]);
+    }
+    return RK_OK;
+}
+
+/* Both updates or none: the dense gradients are checked before the rows are written, and the rows' before any of them. */
+static rk_status update(rk_model *model) {
+    uint64_t begin = rk_trace_begin();
+    rk_status status = check_dense_gradients(model);
+    if (status == RK_OK && model->embeddings) status = rk_embeddings_apply_gradients(model->embeddings, model->gradients);
+    if (status == RK_OK) status = rk_dense_optimizer_step(model->optimizer);
+    rk_trace_end(begin, "update");
+    return status;
+}
+
+rk_status rk_model_train(rk_model *model, const rk_batch *batch, double *loss) {
+    RK_FAIL_IF(!model->optimizer, RK_INVALID_ARGUMENT, "the model was built for prediction, not for training");
+    RK_TRY(check_batch(model, batch, true));
+    double found;
+    for (size_t i = 0; i < model->n_statistics; i++) memcpy(model->statistics[i].kept, model->statistics[i].live, model->statistics[i].n_bytes);
+    rk_status status = compute_gradients(model, batch, &found);
+    if (status == RK_OK) status = update(model);
+    if (status == RK_OK) {
+        model->step++;
+        *loss = found;
+        return RK_OK;
+    }
+    for (size_t i = 0; i < model->n_statistics; i++) memcpy(model->statistics[i].live, model->statistics[i].kept, model->statistics[i].n_bytes);
+    if (status != RK_NOT_FINITE || !model->skip_not_finite) return status;
+    model->n_not_finite++;
+    if ((model->n_not_finite & (model->n_not_finite - 1)) == 0) /* the 1st, 2nd, 4th, ... */
+        rk_log(RK_LOG_WARNING, "a training step was skipped (%lld so far): %s", (long long)model->n_not_finite, rk_last_error());
+    *loss = NAN;
+    return RK_OK;
+}
+
+static rk_status predict_piece(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, float *out) {
+    rk_status status = read_inputs(model, batch, first, n, false);
+    if (status != RK_OK) return first ? rk_error_context(status, "samples from %lld on", (long long)first) : status;
+    uint64_t begin = rk_trace_begin();
+    status = rk_graph_forward(model->graph, n, false, model->step);
+    const rk_real *logits = rk_graph_data(model->graph, model->logits);
+    for (int64_t i = 0; status == RK_OK && i < n; i++)
+        for (int32_t t = 0; t < model->n_tasks; t++)
+            out[i * model->n_tasks + t] = (float)rk_loss_prediction(model->tasks[t].loss, logits[i * model->n_tasks + t]);
+    rk_trace_end(begin, "forward");
+    return status;
+}
+
+/* Longer batches go through in pieces, aside until all have gone well: a failure leaves `predictions` untouched. */
+rk_status rk_model_predict(rk_model *model, const rk_batch *batch, float *predictions) {
+    RK_TRY(check_batch(model, batch, false));
+    if (batch->n == 0) return RK_OK;
+    if (batch->n <= model->max_batch) return predict_piece(model, batch, 0, batch->n, predictions);
+    float *aside;
+    size_t n_values = (size_t)(batch->n * model->n_tasks);
+    RK_TRY(rk_alloc(n_values, sizeof *aside, &aside));
+    rk_status status = RK_OK;
+    for (int64_t first = 0; status == RK_OK && first < batch->n; first += model->max_batch) {
+        int64_t n = batch->n - first < model->max_batch ? batch->n - first : model->max_batch;
+        status = predict_piece(model, batch, first, n, aside + first * model->n_tasks);
+    }
+    if (status == RK_OK) memcpy(predictions, aside, n_values * sizeof *aside);
+    rk_free(aside);
+    return status;
+}
+
+int32_t rk_model_n_tasks(const rk_model *model) {
+    return model->n_tasks;
+}
+
+int64_t rk_model_step(const rk_model *model) {
+    return model->step;
+}
+
+rk_embeddings *rk_model_embeddings(rk_model *model) {
+    return model->embeddings;
+}
+
+int64_t rk_model_n_not_finite(const rk_model *model) {
+    return model->n_not_finite;
+}
+
+rk_status rk_model_state(rk_model *model, rk_state *state) {
+    if (model->embeddings) RK_TRY(rk_embeddings_state(model->embeddings, state));
+    RK_TRY(rk_graph_state(model->graph, state));
+    if (model->optimizer) RK_TRY(rk_dense_optimizer_state(model->optimizer, state));
+    RK_TRY(rk_state_add(state, "steps_not_finite", RK_STATE_I64, 1, 0, &model->n_not_finite));
+    return rk_state_add(state, "step", RK_STATE_I64, 1, 0, &model->step);
+}
+
+void rk_model_scale_learning_rate(rk_model *model, double factor) {
+    if (model->optimizer) rk_dense_optimizer_scale_learning_rate(model->optimizer, factor);
+    /* Fails for a factor that is no positive number only, which no schedule yields. */
+    if (model->embeddings) (void)rk_embeddings_scale_learning_rate(model->embeddings, factor);
+}

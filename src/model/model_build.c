@@ -1,0 +1,207 @@
+/* A model from its parts: collection, graph with its inputs wired to it, optimizers. */
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "model/model_parts.h"
+
+/* A mistake in the run file: names the line of the model's kind. */
+static rk_status config_error(const rk_model_options *options, const char *message) {
+    const rk_yaml *yaml = options->yaml;
+    const rk_yaml_node *model = yaml ? rk_yaml_get(yaml->root, "model") : NULL;
+    const rk_yaml_node *kind = rk_yaml_get(model, "kind");
+    return rk_yaml_error(yaml, kind ? kind : model, "%s", message);
+}
+
+static rk_status check_data(const rk_model_options *options, const rk_preset *preset) {
+    const rk_data_schema *schema = options->schema;
+    RK_FAIL_IF(options->max_batch < 1, RK_INVALID_ARGUMENT, "a model takes batches of 1 or more, not of %lld", (long long)options->max_batch);
+    if (schema->n_tasks < 1) return config_error(options, "a model needs a label");
+    if (schema->n_features == 0 && schema->n_dense == 0) return config_error(options, "a model needs features");
+    if (preset->needs_features && schema->n_features == 0) {
+        rk_error(RK_CONFIG, "model '%s' needs a categorical feature", preset->name);
+        return config_error(options, rk_last_error());
+    }
+    if (preset->one_task && schema->n_tasks > 1) {
+        rk_error(RK_CONFIG, "model '%s' has one task, but there are %d labels\nhint: dnn, dlrm, dcn and dcn_v2 take several", preset->name, schema->n_tasks);
+        return config_error(options, rk_last_error());
+    }
+    return RK_OK;
+}
+
+static rk_status copy_tasks(rk_model *model, const rk_data_schema *schema) {
+    RK_TRY(rk_alloc((size_t)schema->n_tasks, sizeof *model->tasks, &model->tasks));
+    model->n_tasks = schema->n_tasks;
+    for (int32_t t = 0; t < schema->n_tasks; t++) {
+        const rk_label_section *label = &schema->tasks[t];
+        model->tasks[t].loss = label->loss ? RK_LOSS_MSE : RK_LOSS_SIGMOID_CROSS_ENTROPY;
+        model->tasks[t].weight = label->weight;
+        RK_TRY(rk_strdup(label->name, &model->tasks[t].name));
+    }
+    return RK_OK;
+}
+
+static rk_status make_plan(const rk_model_options *options, const rk_preset *preset, rk_embedding_plan *out) {
+    const rk_data_schema *schema = options->schema;
+    rk_embedding_source *sources;
+    RK_TRY(rk_alloc((size_t)schema->n_features, sizeof *sources, &sources));
+    for (int32_t f = 0; f < schema->n_features; f++)
+        sources[f] = (rk_embedding_source){schema->features[f].name, schema->features[f].cardinality, schema->features[f].weighted};
+    rk_embedding_wants wants = {preset->vectors, preset->linear, options->model->linear_l2, options->model->linear_l2_full};
+    rk_status status = rk_embedding_plan_make(options->embedding, options->yaml, sources, schema->n_features, wants, &options->dense_optimizer.optimizer, out);
+    rk_free(sources);
+    return status;
+}
+
+/* For prediction: no slots, no regularization. */
+static rk_status drop_training(rk_embedding_plan *plan) {
+    rk_optimizer plain;
+    RK_TRY(rk_optimizer_init(&plain, RK_OPTIMIZER_SGD));
+    for (int32_t t = 0; t < plan->n_tables; t++) {
+        plan->optimizers[t] = plain;
+        plan->l2[t] = plan->l2_full[t] = 0;
+    }
+    return RK_OK;
+}
+
+static const rk_table_config *table_of(const rk_embedding_plan *plan, int32_t feature) {
+    int32_t t = 0;
+    while (strcmp(plan->tables[t].name, plan->features[feature].table) != 0) t++;
+    return &plan->tables[t];
+}
+
+static rk_status check_equal_dims(const rk_model_options *options, const rk_preset *preset, const rk_embedding_plan *plan) {
+    for (int32_t f = 1; f < plan->n_vectors; f++) {
+        const rk_table_config *first = table_of(plan, 0), *other = table_of(plan, f);
+        if (other->dim == first->dim) continue;
+        rk_error(RK_CONFIG, "model '%s' needs embeddings of one dim, but table '%s' has %d and table '%s' has %d\nhint: give the two tables the same 'dim'",
+                 preset->name, first->name, first->dim, other->name, other->dim);
+        return config_error(options, rk_last_error());
+    }
+    return RK_OK;
+}
+
+/* The graph's inputs, and each feature's place in them. A sequence of length L counts as L vectors. */
+static rk_status add_inputs(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan, rk_preset_inputs *out) {
+    rk_graph *graph = model->graph;
+    rk_preset_inputs inputs = {.dense = -1, .vectors = -1, .vector_rows = -1, .linear = -1, .n_tasks = model->n_tasks, .dtype = options->dtype};
+    int64_t width = 0, n_vectors = 0, n_linear = plan->n_features - plan->n_vectors;
+    RK_TRY(rk_alloc((size_t)plan->n_features, sizeof *model->lookups, &model->lookups));
+    model->n_lookups = plan->n_features;
+    for (int32_t f = 0; f < plan->n_features; f++) {
+        bool vector = f < plan->n_vectors;
+        model->lookups[f] = (rk_model_lookup){plan->sources[f], -1, vector ? (int32_t)width : f - plan->n_vectors};
+        if (!vector) continue;
+        width += rk_embeddings_width(model->embeddings, f);
+        n_vectors += rk_embeddings_width(model->embeddings, f) / table_of(plan, f)->dim;
+    }
+    RK_FAIL_IF(width > INT32_MAX, RK_UNSUPPORTED, "the features' embeddings are %lld numbers a sample", (long long)width);
+    inputs.n_vectors = (int32_t)n_vectors;
+    inputs.dim = plan->n_vectors ? table_of(plan, 0)->dim : 0;
+    if (model->n_dense) inputs.dense = rk_graph_input(graph, "dense", (rk_shape){1, model->n_dense});
+    if (width) inputs.vectors = rk_graph_input(graph, "vectors", (rk_shape){1, (int32_t)width});
+    if (width && model->preset->equal_dims) inputs.vector_rows = rk_reshape(graph, inputs.vectors, inputs.n_vectors, inputs.dim);
+    if (n_linear) inputs.linear = rk_graph_input(graph, "linear", (rk_shape){1, (int32_t)n_linear});
+    for (int32_t f = 0; f < plan->n_features; f++) model->lookups[f].input = f < plan->n_vectors ? inputs.vectors : inputs.linear;
+    model->dense = inputs.dense;
+    *out = inputs;
+    return RK_OK;
+}
+
+static rk_status build_graph(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan) {
+    rk_preset_inputs inputs;
+    RK_TRY(rk_graph_create(options->seed, &model->graph));
+    RK_TRY(add_inputs(model, options, plan, &inputs));
+    model->logits = model->preset->build(model->graph, options->model, &inputs);
+    rk_graph_output(model->graph, model->logits);
+    rk_status status = rk_graph_finish(model->graph, options->max_batch, options->training);
+    return status == RK_CONFIG ? config_error(options, rk_last_error()) : status;
+}
+
+/* Where the collection writes activations and reads their gradients: the graph's own memory. */
+static rk_status wire(rk_model *model, bool training) {
+    size_t n = (size_t)model->n_lookups;
+    RK_TRY(rk_alloc(n, sizeof *model->ids, &model->ids));
+    RK_TRY(rk_alloc(n, sizeof *model->activations, &model->activations));
+    RK_TRY(rk_alloc(n, sizeof *model->gradients, &model->gradients));
+    for (int32_t f = 0; f < model->n_lookups; f++) {
+        const rk_model_lookup *at = &model->lookups[f];
+        int64_t stride = rk_graph_shape(model->graph, at->input).cols;
+        model->activations[f] = (rk_activation){rk_graph_data(model->graph, at->input) + at->first, stride, NULL};
+        if (training) model->gradients[f] = (rk_activation){rk_graph_gradient(model->graph, at->input) + at->first, stride, NULL};
+    }
+    return RK_OK;
+}
+
+static bool is_parameter(rk_graph *graph, const void *data) {
+    for (int32_t i = 0; i < rk_graph_n_parameters(graph); i++)
+        if (rk_graph_parameter(graph, i)->value == data) return true;
+    return false;
+}
+
+/* The graph's state beside its parameters. */
+static rk_status find_statistics(rk_model *model) {
+    rk_state state = {0};
+    rk_status status;
+    RK_GOTO(rk_graph_state(model->graph, &state));
+    RK_GOTO(rk_alloc(state.n, sizeof *model->statistics, &model->statistics));
+    for (size_t i = 0; i < state.n; i++) {
+        if (is_parameter(model->graph, state.entries[i].data)) continue;
+        rk_model_statistic *statistic = &model->statistics[model->n_statistics++];
+        statistic->live = state.entries[i].data;
+        statistic->n_bytes = rk_state_entry_bytes(&state.entries[i]);
+        RK_GOTO(rk_alloc(statistic->n_bytes, 1, &statistic->kept));
+    }
+done:
+    rk_state_release(&state);
+    return status;
+}
+
+static rk_status build(rk_model *model, const rk_model_options *options, rk_embedding_plan *plan) {
+    model->preset = rk_preset_of(options->model->kind);
+    model->n_dense = options->schema->n_dense;
+    model->n_features = options->schema->n_features;
+    model->max_batch = options->max_batch;
+    model->skip_not_finite = options->skip_not_finite;
+    RK_TRY(check_data(options, model->preset));
+    RK_TRY(copy_tasks(model, options->schema));
+    RK_TRY(make_plan(options, model->preset, plan));
+    if (model->preset->equal_dims) RK_TRY(check_equal_dims(options, model->preset, plan));
+    if (!options->training) RK_TRY(drop_training(plan));
+    if (plan->n_features) RK_TRY(rk_embedding_plan_create(plan, options->seed, &model->embeddings));
+    RK_TRY(build_graph(model, options, plan));
+    RK_TRY(wire(model, options->training));
+    if (!options->training) return RK_OK;
+    RK_TRY(find_statistics(model));
+    return rk_dense_optimizer_create(&options->dense_optimizer, model->graph, &model->optimizer);
+}
+
+rk_status rk_model_build(const rk_model_options *options, rk_model **out) {
+    rk_model *model;
+    rk_embedding_plan plan = {0};
+    RK_TRY(rk_model_section_check(options->model, options->yaml));
+    RK_TRY(rk_alloc(1, sizeof *model, &model));
+    rk_status status = build(model, options, &plan);
+    rk_embedding_plan_release(&plan);
+    if (status == RK_OK)
+        *out = model;
+    else
+        rk_model_free(model);
+    return status;
+}
+
+void rk_model_free(rk_model *model) {
+    if (!model) return;
+    rk_dense_optimizer_free(model->optimizer);
+    rk_graph_free(model->graph);
+    rk_embeddings_free(model->embeddings);
+    for (int32_t t = 0; t < model->n_tasks; t++) rk_free(model->tasks[t].name);
+    for (size_t i = 0; i < model->n_statistics; i++) rk_free(model->statistics[i].kept);
+    rk_free(model->tasks);
+    rk_free(model->lookups);
+    rk_free(model->ids);
+    rk_free(model->activations);
+    rk_free(model->gradients);
+    rk_free(model->statistics);
+    rk_free(model);
+}

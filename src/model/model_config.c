@@ -1,0 +1,136 @@
+#include "model/model_config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "model/preset.h"
+
+static const char *const kinds[] = {
+#define RK_PRESET_TEXT(name) #name,
+    RK_PRESET_LIST(RK_PRESET_TEXT)
+#undef RK_PRESET_TEXT
+};
+enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
+static const char *const cross_kinds[] = {"full", "low_rank", "mixture"};
+static const char *const structures[] = {"parallel", "stacked"};
+static const char *const activations[] = {"relu", "gelu", "sigmoid", "tanh", "none"};
+
+static const rk_field fields[] = {
+    RK_FIELD_ENUM(rk_model_section, kind, -1, kinds, "which model (docs/models.md)"),
+    RK_FIELD_ARRAY(I64S, rk_model_section, deep, n_deep, 1, RK_MAX_UNITS, "hidden layers' units; empty: 256, 128, 64 (dlrm: 512, 256)"),
+    RK_FIELD_ARRAY(I64S, rk_model_section, bottom, n_bottom, 0, RK_MAX_UNITS,
+                   "dlrm: units of the MLP over the dense input; the last is the embedding dim, for which 0 stands; empty: 128, 0"),
+    RK_FIELD_TEXT(rk_model_section, activation, false, NULL, "of hidden layers: relu (the default), gelu, sigmoid, tanh, none"),
+    RK_FIELD_BOOL(rk_model_section, batch_norm, false, "batch normalization in the deep part: linear, batch norm, activation, dropout"),
+    RK_FIELD_F64(rk_model_section, dropout, 0, 0, 0.99, "dropout rate after each hidden layer of the deep part"),
+    RK_FIELD_I64(rk_model_section, cross_layers, 0, 0, 64, "dcn, dcn_v2: cross layers; 0: 3"),
+    RK_FIELD_ENUM(rk_model_section, cross_kind, -1, cross_kinds, "dcn_v2: a cross layer's matrix; full by default"),
+    RK_FIELD_I64(rk_model_section, cross_rank, 0, 0, RK_MAX_UNITS, "low_rank, mixture: the rank of the cross matrices; 0: 64"),
+    RK_FIELD_I64(rk_model_section, cross_experts, 0, 0, RK_MAX_EXPERTS, "mixture: experts of a cross layer; 0: 4"),
+    RK_FIELD_ENUM(rk_model_section, structure, -1, structures, "dcn, dcn_v2: cross and deep side by side (parallel, the default), or deep after cross"),
+    RK_FIELD_F64(rk_model_section, linear_l2, RK_UNSET, 0, INFINITY, "lr, fm, wide_deep, deepfm: l2 of the features' dim-1 weights; unset: embedding.l2"),
+    RK_FIELD_F64(rk_model_section, linear_l2_full, RK_UNSET, 0, INFINITY, "likewise l2_full; unset: embedding.l2_full"),
+};
+const rk_schema rk_model_schema = {
+    .name = "model",
+    .struct_bytes = sizeof(rk_model_section),
+    .fields = fields,
+    .n_fields = sizeof fields / sizeof fields[0],
+    .scalar_key = "kind",
+    .line_offset = offsetof(rk_model_section, line),
+};
+
+enum { KEYS_LINEAR = 1 << 16 };
+
+static unsigned keys_of(int kind) {
+    const rk_preset *preset = rk_preset_of(kind);
+    return preset->keys | (preset->linear ? (unsigned)KEYS_LINEAR : 0);
+}
+
+/* The node of a key of the section, else the section's, else NULL. */
+static const rk_yaml_node *node_of(const rk_yaml *yaml, const char *key) {
+    const rk_yaml_node *model = yaml ? rk_yaml_get(yaml->root, "model") : NULL;
+    const rk_yaml_node *node = rk_yaml_get(model, key);
+    return node ? node : model;
+}
+
+static void append(char *list, size_t list_bytes, const char *name) {
+    size_t n = strlen(list);
+    snprintf(list + n, list_bytes - n, "%s%s", n ? ", " : "", name);
+}
+
+static rk_status unused_key(const rk_model_section *section, const rk_yaml *yaml, const char *key, unsigned group) {
+    char users[256] = "";
+    for (int kind = 0; kind < N_KINDS; kind++)
+        if (keys_of(kind) & group) append(users, sizeof users, kinds[kind]);
+    rk_yaml_error(yaml, node_of(yaml, key), "model '%s' does not use '%s'", kinds[section->kind], key);
+    return rk_error_hint(RK_CONFIG, "'%s' is for %s", key, users);
+}
+
+static rk_status check_keys(const rk_model_section *section, const rk_yaml *yaml) {
+    const struct {
+        const char *key;
+        bool given;
+        unsigned group;
+    } keys[] = {
+        {"deep", section->n_deep > 0, RK_KEYS_DEEP},
+        {"activation", section->activation != NULL, RK_KEYS_DEEP},
+        {"batch_norm", section->batch_norm, RK_KEYS_DEEP},
+        {"dropout", section->dropout != 0, RK_KEYS_DEEP},
+        {"bottom", section->n_bottom > 0, RK_KEYS_BOTTOM},
+        {"cross_layers", section->cross_layers != 0, RK_KEYS_CROSS},
+        {"structure", section->structure >= 0, RK_KEYS_CROSS},
+        {"cross_kind", section->cross_kind >= 0, RK_KEYS_CROSS_KIND},
+        {"cross_rank", section->cross_rank != 0, RK_KEYS_CROSS_KIND},
+        {"cross_experts", section->cross_experts != 0, RK_KEYS_CROSS_KIND},
+        {"linear_l2", !isnan(section->linear_l2), KEYS_LINEAR},
+        {"linear_l2_full", !isnan(section->linear_l2_full), KEYS_LINEAR},
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (keys[i].given && !(keys_of(section->kind) & keys[i].group)) return unused_key(section, yaml, keys[i].key, keys[i].group);
+    return RK_OK;
+}
+
+static rk_status check_cross(const rk_model_section *section, const rk_yaml *yaml) {
+    bool full = section->cross_kind != RK_CROSS_LOW_RANK && section->cross_kind != RK_CROSS_MIXTURE;
+    if (section->cross_rank && full)
+        return rk_yaml_error(yaml, node_of(yaml, "cross_rank"), "full cross layers have no rank\nhint: set cross_kind to low_rank or mixture");
+    if (section->cross_experts && section->cross_kind != RK_CROSS_MIXTURE)
+        return rk_yaml_error(yaml, node_of(yaml, "cross_experts"), "only mixture cross layers have experts\nhint: set cross_kind to mixture");
+    return RK_OK;
+}
+
+static rk_status check_activation(const char *name, const rk_yaml *yaml) {
+    enum { N = sizeof activations / sizeof activations[0] };
+    for (int i = 0; i < N && name; i++)
+        if (strcmp(name, activations[i]) == 0) name = NULL;
+    if (!name) return RK_OK;
+    const char *nearest = rk_nearest(name, activations, N);
+    rk_yaml_error(yaml, node_of(yaml, "activation"), "there is no activation '%s'", name);
+    if (nearest) return rk_error_hint(RK_CONFIG, "did you mean '%s'?", nearest);
+    return rk_error_hint(RK_CONFIG, "it is one of relu, gelu, sigmoid, tanh, none");
+}
+
+static rk_status check_layers(const rk_model_section *section, const rk_yaml *yaml) {
+    const rk_yaml_node *bottom = node_of(yaml, "bottom");
+    if (section->n_deep > RK_MAX_LAYERS) return rk_yaml_error(yaml, node_of(yaml, "deep"), "more than %d layers", RK_MAX_LAYERS);
+    if (section->n_bottom > RK_MAX_LAYERS) return rk_yaml_error(yaml, bottom, "more than %d layers", RK_MAX_LAYERS);
+    for (int64_t i = 0; i + 1 < section->n_bottom; i++)
+        if (section->bottom[i] == 0) return rk_yaml_error(yaml, bottom, "only the last layer may have 0 units, which stand for the embedding dim");
+    return RK_OK;
+}
+
+rk_status rk_model_section_check(const rk_model_section *section, const rk_yaml *yaml) {
+    if (!rk_preset_of(section->kind)) {
+        char list[256] = "";
+        for (int kind = 0; kind < N_KINDS; kind++) append(list, sizeof list, kinds[kind]);
+        rk_yaml_error(yaml, node_of(yaml, ""), "the 'model' section needs the key 'kind'");
+        return rk_error_hint(RK_CONFIG, "it is one of %s", list);
+    }
+    RK_TRY(check_keys(section, yaml));
+    RK_TRY(check_cross(section, yaml));
+    RK_TRY(check_activation(section->activation, yaml));
+    return check_layers(section, yaml);
+}

@@ -1,0 +1,92 @@
+/* What a model is and how much of it there is. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+#include "model/model_parts.h"
+
+/* The value's text in a buffer that lives to the end of the caller's statement. */
+typedef struct short_text {
+    char text[32];
+} short_text;
+
+static short_text bytes_text(uint64_t bytes) {
+    short_text out;
+    rk_human_bytes((double)bytes, out.text, sizeof out.text);
+    return out;
+}
+
+static short_text count_text(uint64_t count) {
+    short_text out;
+    rk_human_count((double)count, out.text, sizeof out.text);
+    return out;
+}
+
+static uint64_t table_values(const rk_table_config *table) {
+    return (uint64_t)table->n_rows * (uint64_t)table->dim;
+}
+
+rk_model_bytes rk_model_count_bytes(const rk_model *model) {
+    rk_model_bytes bytes = {.arena = rk_graph_arena_bytes(model->graph)};
+    for (int32_t t = 0; model->embeddings && t < rk_embeddings_n_tables(model->embeddings); t++) {
+        const rk_table_config *table = rk_embeddings_table(model->embeddings, t);
+        uint64_t rows = table_values(table) * rk_dtype_bytes(table->dtype);
+        bytes.tables += rows;
+        bytes.slots += rk_embeddings_table_bytes(model->embeddings, t) - rows;
+    }
+    for (int32_t i = 0; i < rk_graph_n_parameters(model->graph); i++) {
+        const rk_parameter *parameter = rk_graph_parameter(model->graph, i);
+        bytes.dense += (uint64_t)(parameter->rows * parameter->cols) * sizeof *parameter->value;
+    }
+    if (model->optimizer) bytes.dense += rk_dense_optimizer_bytes(model->optimizer);
+    return bytes;
+}
+
+static void describe_tasks(const rk_model *model, rk_buffer *out) {
+    rk_buffer_printf(out, "model %s: %d categorical features, %d dense numbers\n\ntasks\n", model->preset->name, model->n_features, model->n_dense);
+    for (int32_t t = 0; t < model->n_tasks; t++)
+        rk_buffer_printf(out, "  %s: %s, weight %g\n", model->tasks[t].name, rk_loss_name(model->tasks[t].loss), model->tasks[t].weight);
+}
+
+static uint64_t describe_tables(const rk_model *model, rk_buffer *out) {
+    uint64_t values = 0, rows = 0;
+    int32_t n = model->embeddings ? rk_embeddings_n_tables(model->embeddings) : 0;
+    int width = 5;
+    for (int32_t t = 0; t < n; t++) {
+        int length = (int)strlen(rk_embeddings_table(model->embeddings, t)->name);
+        if (length > width) width = length;
+    }
+    if (n) rk_buffer_printf(out, "\ntables\n  %-*s %12s %5s  %-5s %-16s %12s\n", width, "name", "rows", "dim", "dtype", "optimizer", "bytes");
+    for (int32_t t = 0; t < n; t++) {
+        const rk_table_config *table = rk_embeddings_table(model->embeddings, t);
+        const char *optimizer = !model->optimizer ? "-" : table->frozen ? "frozen" : rk_optimizer_name(rk_embeddings_table_optimizer(model->embeddings, t)->kind);
+        rk_buffer_printf(out, "  %-*s %12" PRId64 " %5d  %-5s %-16s %12s\n", width, table->name, table->n_rows, table->dim, rk_dtype_name(table->dtype), optimizer,
+                         bytes_text(rk_embeddings_table_bytes(model->embeddings, t)).text);
+        values += table_values(table);
+        rows += (uint64_t)table->n_rows;
+    }
+    if (n)
+        rk_buffer_printf(out, "  %-*s %12" PRIu64 " %5s  %-5s %-16s %12s\n", width, "total", rows, "", "", "", bytes_text(rk_embeddings_bytes(model->embeddings)).text);
+    return values;
+}
+
+rk_status rk_model_describe(const rk_model *model, char **out) {
+    rk_buffer text = {0};
+    describe_tasks(model, &text);
+    uint64_t values = describe_tables(model, &text), dense = 0;
+    rk_buffer_text(&text, "\ngraph\n");
+    rk_graph_describe(model->graph, &text);
+    for (int32_t i = 0; i < rk_graph_n_parameters(model->graph); i++)
+        dense += (uint64_t)(rk_graph_parameter(model->graph, i)->rows * rk_graph_parameter(model->graph, i)->cols);
+    rk_model_bytes bytes = rk_model_count_bytes(model);
+    rk_buffer_printf(&text, "\nparameters: %s in tables, %s dense\n", count_text(values).text, count_text(dense).text);
+    rk_buffer_printf(&text, "memory: tables %s, their slots %s, dense %s, arena %s (batches of up to %" PRId64 ")\n", bytes_text(bytes.tables).text,
+                     bytes_text(bytes.slots).text, bytes_text(bytes.dense).text, bytes_text(bytes.arena).text, model->max_batch);
+    rk_status status = text.status;
+    if (status == RK_OK)
+        *out = text.data;
+    else
+        rk_buffer_release(&text);
+    return status;
+}

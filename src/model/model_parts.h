@@ -1,0 +1,48 @@
+/* What a model is made of; for the files of this folder. */
+#ifndef RK_MODEL_MODEL_PARTS_H
+#define RK_MODEL_MODEL_PARTS_H
+
+#include "embedding/collection.h"
+#include "model/model.h"
+#include "model/preset.h"
+#include "nn/loss.h"
+
+/* One feature of the collection: whose ids it reads, and its columns of a graph input. */
+typedef struct rk_model_lookup {
+    int32_t source;        /* the batch's feature */
+    rk_value input;        /* "vectors" or "linear" */
+    int32_t first;         /* column */
+} rk_model_lookup;
+
+typedef struct rk_model_task {
+    char *name;
+    rk_loss_kind loss;
+    double weight;
+} rk_model_task;
+
+/* A tensor that a training forward changes (running means and variances), and its value before the step. */
+typedef struct rk_model_statistic {
+    void *live, *kept;
+    size_t n_bytes;
+} rk_model_statistic;
+
+struct rk_model {
+    const rk_preset *preset;
+    rk_embeddings *embeddings;          /* NULL where the model has no tables */
+    rk_graph *graph;
+    rk_dense_optimizer *optimizer;      /* NULL if built for prediction */
+    rk_value dense, logits;             /* dense: -1 where there is none */
+    int32_t n_dense, n_features, n_tasks, n_lookups;
+    rk_model_lookup *lookups;           /* [n_lookups] */
+    rk_model_task *tasks;               /* [n_tasks] */
+    rk_ids *ids;                        /* [n_lookups]: scratch */
+    rk_activation *activations;         /* [n_lookups]: the graph's inputs */
+    rk_activation *gradients;           /* [n_lookups]: and their gradients, where training */
+    rk_model_statistic *statistics;     /* [n_statistics] */
+    size_t n_statistics;
+    int64_t max_batch;
+    int64_t step, n_not_finite;
+    bool skip_not_finite;
+};
+
+#endif

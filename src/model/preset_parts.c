@@ -1,0 +1,48 @@
+#include "model/preset_parts.h"
+
+rk_value rk_part_add(rk_graph *graph, rk_value a, rk_value b) {
+    return rk_add(graph, (rk_value[]){a, b}, 2);
+}
+
+rk_value rk_part_concat(rk_graph *graph, rk_value a, rk_value b) {
+    if (a < 0 || b < 0) return a < 0 ? b : a;
+    return rk_concat(graph, (rk_value[]){a, b}, 2);
+}
+
+rk_value rk_part_features(rk_graph *graph, const rk_preset_inputs *inputs) {
+    return rk_part_concat(graph, inputs->vectors, inputs->dense);
+}
+
+rk_value rk_part_first_order(rk_graph *graph, const rk_preset_inputs *inputs, bool with_dense) {
+    rk_value features = inputs->linear < 0 ? -1 : rk_sum_all(graph, inputs->linear);
+    if (!with_dense || inputs->dense < 0) return features;
+    rk_value dense = rk_linear(graph, "linear_dense", inputs->dense, 1, false, RK_F32);
+    return features < 0 ? dense : rk_part_add(graph, features, dense);
+}
+
+rk_value rk_part_deep(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs, rk_value x, const int64_t *units, int64_t n) {
+    rk_mlp mlp = {
+        .units = section->n_deep ? section->deep : units,
+        .n = section->n_deep ? section->n_deep : n,
+        .activation = section->activation ? section->activation : "relu",
+        .batch_norm = section->batch_norm,
+        .dropout = section->dropout,
+        .dtype = inputs->dtype,
+    };
+    return rk_mlp_build(graph, "deep", x, &mlp);
+}
+
+rk_value rk_part_logits(rk_graph *graph, const rk_preset_inputs *inputs, const char *name, rk_value x) {
+    return rk_linear(graph, name, x, inputs->n_tasks, true, RK_F32);
+}
+
+int64_t rk_part_cross_layers(const rk_model_section *section) {
+    return section->cross_layers ? section->cross_layers : 3;
+}
+
+rk_value rk_part_cross_and_deep(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs, rk_value x0, rk_value crossed) {
+    static const int64_t units[] = {256, 128, 64};
+    bool stacked = section->structure == RK_STRUCTURE_STACKED;
+    rk_value deep = rk_part_deep(graph, section, inputs, stacked ? crossed : x0, units, 3);
+    return rk_part_logits(graph, inputs, "logits", stacked ? deep : rk_part_concat(graph, crossed, deep));
+}

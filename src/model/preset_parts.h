@@ -1,0 +1,26 @@
+/* Pieces that several presets are made of. */
+#ifndef RK_MODEL_PRESET_PARTS_H
+#define RK_MODEL_PRESET_PARTS_H
+
+#include "model/preset.h"
+
+/* Vectors and dense numbers side by side, [1, width]; whichever there are. */
+rk_value rk_part_features(rk_graph *graph, const rk_preset_inputs *inputs);
+
+/* The sum of the features' dim-1 weights plus, if with_dense, a linear layer over the dense numbers: [1, 1], no bias. */
+rk_value rk_part_first_order(rk_graph *graph, const rk_preset_inputs *inputs, bool with_dense);
+
+/* The hidden layers of the section (or units[n], where it names none) over x. */
+rk_value rk_part_deep(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs, rk_value x, const int64_t *units, int64_t n);
+
+/* One linear layer from x to the tasks' logits, always in f32. */
+rk_value rk_part_logits(rk_graph *graph, const rk_preset_inputs *inputs, const char *name, rk_value x);
+
+rk_value rk_part_add(rk_graph *graph, rk_value a, rk_value b);
+rk_value rk_part_concat(rk_graph *graph, rk_value a, rk_value b); /* either may be -1: the other */
+
+/* How a cross network and the deep part join, by section->structure: stacked, logits(deep(cross(x0))); parallel, logits([cross(x0), deep(x0)]). */
+rk_value rk_part_cross_and_deep(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs, rk_value x0, rk_value crossed);
+int64_t rk_part_cross_layers(const rk_model_section *section);
+
+#endif

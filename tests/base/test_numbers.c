@@ -1,0 +1,136 @@
+/* Random numbers, hashes, text to numbers, 16-bit floats. */
+#include "testing.h"
+
+#include <math.h>
+
+#include "base/float16.h"
+#include "base/hash.h"
+#include "base/rng.h"
+#include "base/text.h"
+
+static rk_span span(const char *text) {
+    return (rk_span){text, strlen(text)};
+}
+
+/* Known answers of Philox4x32-10 from the Random123 distribution's kat_vectors. */
+static void test_philox(void **state) {
+    (void)state;
+    uint32_t out[4];
+    rk_rng_block(0, 0, 0, out);
+    assert_int_equal(out[0], 0x6627e8d5);
+    assert_int_equal(out[1], 0xe169c58d);
+    rk_rng_block(0xffffffffffffffffu, 0xffffffffffffffffu, 0xffffffffffffffffu, out);
+    assert_int_equal(out[0], 0x408f276d);
+    assert_int_equal(out[1], 0x41c83b0e);
+}
+
+static void test_rng_laws(void **state) {
+    (void)state;
+    rk_rng rng = {1, 2, 0};
+    double sum = 0, squares = 0;
+    for (int i = 0; i < 100000; i++) {
+        double x = rk_rng_normal(&rng);
+        sum += x;
+        squares += x * x;
+    }
+    assert_true(fabs(sum / 100000) < 0.02 && fabs(squares / 100000 - 1) < 0.02);
+    int counts[7] = {0};
+    for (int i = 0; i < 70000; i++) counts[rk_rng_below(&rng, 7)]++;
+    for (int i = 0; i < 7; i++) assert_true(abs(counts[i] - 10000) < 500);
+    uint32_t order[1000], seen[1000] = {0};
+    rk_rng_permutation(3, 4, order, 1000);
+    for (int i = 0; i < 1000; i++) seen[order[i]]++;
+    for (int i = 0; i < 1000; i++) assert_int_equal(seen[i], 1);
+}
+
+static void test_hashes(void **state) {
+    (void)state;
+    assert_int_equal(rk_crc32c(0, "123456789", 9), 0xe3069283); /* the catalogue's check value of CRC-32C */
+    uint32_t in_parts = rk_crc32c(rk_crc32c(0, "1234", 4), "56789", 5);
+    assert_int_equal(in_parts, 0xe3069283);
+    assert_true(rk_hash_bytes("", 0, 0) == 0xef46db3751d8e999u); /* xxHash's own test value */
+    assert_true(rk_hash_i64(-120, 5) == rk_hash_bytes("-120", 4, 5));
+    assert_true(rk_hash_i64(INT64_MIN, 5) == rk_hash_bytes("-9223372036854775808", 20, 5));
+    assert_true(rk_hash_i64(0, 5) == rk_hash_bytes("0", 1, 5));
+    assert_true(rk_hash_bucket(UINT64_MAX, 10) == 9 && rk_hash_bucket(0, 10) == 0);
+}
+
+static void test_numbers_from_text(void **state) {
+    (void)state;
+    int64_t i;
+    double x;
+    assert_true(rk_parse_i64(span(" -9223372036854775808 "), &i) && i == INT64_MIN);
+    assert_true(rk_parse_i64(span("9223372036854775807"), &i) && i == INT64_MAX);
+    assert_false(rk_parse_i64(span("9223372036854775808"), &i));
+    static const char *const not_numbers[] = {"", " ", "-", "1x", "0x10", "nan", "inf", "1e", "--1", "1.2.3", "1e999", "1 2"};
+    for (size_t k = 0; k < sizeof not_numbers / sizeof not_numbers[0]; k++) {
+        assert_false(rk_parse_f64(span(not_numbers[k]), &x));
+        assert_false(rk_parse_i64(span(not_numbers[k]), &i));
+    }
+    rk_rng rng = {9, 9, 0};
+    for (int k = 0; k < 20000; k++) { /* reading back any double is exact */
+        char text[40];
+        double value = rk_rng_normal(&rng) * pow(10, (double)rk_rng_below(&rng, 60) - 30);
+        int digits = 1 + (int)rk_rng_below(&rng, 17);
+        snprintf(text, sizeof text, k % 2 ? "%.*g" : "%.*f", digits, value);
+        assert_true(rk_parse_f64(span(text), &x));
+        assert_true(x == strtod(text, NULL));
+    }
+}
+
+static void test_nearest(void **state) {
+    (void)state;
+    static const char *const names[] = {"learning_rate", "epochs", "batch_size", "dim"};
+    assert_string_equal(rk_nearest("learning_rat", names, 4), "learning_rate");
+    assert_string_equal(rk_nearest("epcohs", names, 4), "epochs");
+    assert_string_equal(rk_nearest("dmi", names, 4), "dim");
+    assert_null(rk_nearest("optimizer", names, 4));
+}
+
+static void test_bf16(void **state) {
+    (void)state;
+    assert_int_equal(rk_bf16_from_f32(1.0f), 0x3F80);
+    assert_int_equal(rk_bf16_from_f32(rk_f32_from_bits(0x3F808000)), 0x3F80); /* a tie goes to even */
+    assert_int_equal(rk_bf16_from_f32(rk_f32_from_bits(0x3F818000)), 0x3F82);
+    assert_true(isnan(rk_bf16_to_f32(rk_bf16_from_f32(NAN))));
+    double sum = 0;
+    float x = 1.0f + 0x1p-9f;
+    for (uint32_t r = 0; r < 65536; r++) sum += rk_bf16_to_f32(rk_bf16_from_f32_stochastic(x, r));
+    assert_true(fabs(sum / 65536 - x) < 1e-7);
+    assert_int_equal(rk_bf16_from_f32_stochastic(3.4e38f, 65535), 0x7F7F);
+}
+
+static void test_f16(void **state) {
+    (void)state;
+    for (uint32_t half = 0; half < 65536; half++) { /* every f16 value comes back */
+        float value = rk_f16_to_f32((uint16_t)half);
+        if (isnan(value)) continue;
+        assert_int_equal(rk_f16_from_f32(value), half);
+        if (!isinf(value)) assert_int_equal(rk_f16_from_f32_stochastic(value, 12345), half);
+    }
+    rk_rng rng = {4, 4, 0};
+    for (int k = 0; k < 20000; k++) { /* nearest: no f16 neighbour is closer */
+        float value = (float)(rk_rng_normal(&rng) * pow(2, (double)rk_rng_below(&rng, 44) - 30));
+        uint16_t half = rk_f16_from_f32(value);
+        float back = rk_f16_to_f32(half);
+        if (isinf(back)) continue;
+        assert_true(fabsf(value - back) <= fabsf(value - rk_f16_to_f32((uint16_t)(half + 1))));
+        if (half & 0x7FFF) assert_true(fabsf(value - back) <= fabsf(value - rk_f16_to_f32((uint16_t)(half - 1))));
+    }
+    static const float values[] = {1.0003f, -0.3333f, 3e-6f, 1.1e-7f, -2e-8f};
+    for (int v = 0; v < 5; v++) {
+        double sum = 0;
+        for (uint32_t r = 0; r < 65536; r++) sum += rk_f16_to_f32(rk_f16_from_f32_stochastic(values[v], r));
+        assert_true(fabs(sum / 65536 - values[v]) < 1e-4 * fabs(values[v]) + 1e-12);
+    }
+    assert_int_equal(rk_f16_from_f32(70000.0f), 0x7C00);
+    assert_int_equal(rk_f16_from_f32_stochastic(-70000.0f, 0), 0xFBFF);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_philox), cmocka_unit_test(test_rng_laws), cmocka_unit_test(test_hashes), cmocka_unit_test(test_numbers_from_text),
+        cmocka_unit_test(test_nearest), cmocka_unit_test(test_bf16),    cmocka_unit_test(test_f16),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,388 @@
+#!/usr/bin/env python3
+"""Golden training runs of every model preset, computed by PyTorch in float64: beside this script, models/<case>.txt.
+
+    python3 tests/golden/make_models.py
+
+Each file holds the case's configuration (one line of YAML), initial weights, batches, and for SGD, Adagrad and Adam the loss of
+five steps and the weights after them; for SGD also the dense gradients of the first step, and predictions after the last.
+A line is `name count values...`. Embedding rows take lazy updates: only the rows that a batch uses, duplicates summed first.
+"""
+import math
+import pathlib
+import random
+
+import torch
+
+torch.set_default_dtype(torch.float64)
+
+N_STEPS, N_SAMPLES = 5, 6
+ROWS = {"user": 5, "tags": 7, "item": 6}
+COMBINER = {"user": "mean", "tags": "sum", "item": "mean", "history": "sequence", "shop": "sqrtn"}
+TABLE = {"user": "user", "tags": "tags", "item": "item", "history": "item", "shop": "user"}
+SEQUENCE = 2
+
+# --- the equations, as docs/models.md has them --------------------------------------------------------------------------------
+
+
+class Build:
+    """Creates parameters on the first pass and finds them by name on the later ones."""
+
+    def __init__(self, config, rng):
+        self.config, self.rng, self.parameters = config, rng, {}
+
+    def parameter(self, name, *shape, scale=None, fill=None):
+        if name not in self.parameters:
+            n = math.prod(shape)
+            scale = scale or 1 / math.sqrt(shape[0])
+            values = [fill + self.rng.uniform(-0.2, 0.2) if fill is not None else self.rng.uniform(-scale, scale) for _ in range(n)]
+            exact = torch.tensor(values, dtype=torch.float32).double()  # what a float can hold
+            self.parameters[name] = exact.reshape(shape).requires_grad_()
+        return self.parameters[name]
+
+    def linear(self, name, x, units, bias=True):
+        y = x @ self.parameter(f"{name}/weight", x.shape[1], units)
+        return y + self.parameter(f"{name}/bias", units, scale=0.3) if bias else y
+
+    def batch_norm(self, name, x, stats):
+        """Normalized by the batch; running statistics take the unbiased variance."""
+        scale, shift = self.parameter(f"{name}/scale", x.shape[1], fill=1.0), self.parameter(f"{name}/shift", x.shape[1], scale=0.2)
+        mean, var = x.mean(0), x.var(0, unbiased=False)
+        if stats is not None:
+            old_mean, old_var = stats.setdefault(name, (torch.zeros_like(mean), torch.ones_like(var)))
+            if stats["training"]:
+                stats[name] = (0.9 * old_mean + 0.1 * mean.detach(), 0.9 * old_var + 0.1 * x.detach().var(0, unbiased=True))
+            else:
+                mean, var = old_mean, old_var
+        return (x - mean) / torch.sqrt(var + 1e-5) * scale + shift
+
+    def mlp(self, name, x, units, stats, batch_norm=False):
+        for i, n in enumerate(units):
+            x = self.linear(f"{name}_{i}", x, n)
+            if batch_norm:
+                x = self.batch_norm(f"{name}_{i}_norm", x, stats)
+            x = torch.relu(x)
+        return x
+
+
+def lr(b, x):
+    first = x["linear"].sum(1, keepdim=True)
+    if x["dense"] is not None:
+        first = first + b.linear("linear_dense", x["dense"], 1, bias=False)
+    return first
+
+
+def second_order(x):
+    rows = x["rows"]
+    return ((rows.sum(1) ** 2 - (rows**2).sum(1)).sum(1, keepdim=True)) / 2
+
+
+def everything(x):
+    return torch.cat([part for part in (x["vectors"], x["dense"]) if part is not None], 1)
+
+
+def deep(b, x, inputs):
+    model = b.config["model"]
+    return b.mlp("deep", inputs, model["deep"], x["stats"], model.get("batch_norm", False))
+
+
+def logits(b, x, top):
+    return b.linear("logits", top, x["n_tasks"])
+
+
+def cross_and_deep(b, x, x0, crossed):
+    if b.config["model"].get("structure") == "stacked":
+        return logits(b, x, deep(b, x, crossed))
+    return logits(b, x, torch.cat([crossed, deep(b, x, x0)], 1))
+
+
+def dlrm(b, x):
+    rows, bottom = x["rows"], []
+    if x["dense"] is not None:
+        bottom = [b.mlp("bottom", x["dense"], b.config["model"]["bottom"], x["stats"])]
+        rows = torch.cat([bottom[0].unsqueeze(1), rows], 1)
+    pairs = [(rows[:, i] * rows[:, j]).sum(1, keepdim=True) for i in range(rows.shape[1]) for j in range(i)]
+    return logits(b, x, deep(b, x, torch.cat(bottom + pairs, 1)))
+
+
+def dcn(b, x):
+    x0 = y = everything(x)
+    for i in range(b.config["model"]["cross_layers"]):
+        w, c = b.parameter(f"cross_{i}/weight", x0.shape[1]), b.parameter(f"cross_{i}/bias", x0.shape[1], scale=0.2)
+        y = x0 * (y @ w).unsqueeze(1) + c + y
+    return cross_and_deep(b, x, x0, y)
+
+
+def dcn_v2(b, x):
+    model = b.config["model"]
+    kind, rank, experts = model.get("cross_kind", "full"), model.get("cross_rank"), model.get("cross_experts")
+    x0 = y = everything(x)
+    for i in range(model["cross_layers"]):
+        if kind == "full":
+            z = b.linear(f"cross_{i}", y, x0.shape[1])
+        elif kind == "low_rank":
+            z = b.linear(f"cross_{i}_u", b.linear(f"cross_{i}_v", y, rank, bias=False), x0.shape[1])
+        else:
+            gates = torch.softmax(b.linear(f"cross_{i}_gate", y, experts, bias=False), 1)
+            v_all = b.parameter(f"cross_{i}_v/weight", x0.shape[1], experts * rank)
+            u_all = b.parameter(f"cross_{i}_u/weight", experts * rank, x0.shape[1])
+            z = b.parameter(f"cross_{i}_u/bias", x0.shape[1], scale=0.3)
+            for e in range(experts):
+                v, u = v_all[:, e * rank : (e + 1) * rank], u_all[e * rank : (e + 1) * rank]
+                c = torch.tanh(b.linear(f"cross_{i}_c{e}", torch.tanh(y @ v), rank, bias=False))
+                z = z + gates[:, e : e + 1] * (c @ u)
+        y = x0 * z + y
+    return cross_and_deep(b, x, x0, y)
+
+
+PRESETS = {
+    "lr": lambda b, x: lr(b, x) + b.parameter("bias/bias", 1, scale=0.5),
+    "fm": lambda b, x: lr(b, x) + second_order(x) + b.parameter("bias/bias", 1, scale=0.5),
+    "dnn": lambda b, x: logits(b, x, deep(b, x, everything(x))),
+    "wide_deep": lambda b, x: x["linear"].sum(1, keepdim=True) + logits(b, x, deep(b, x, everything(x))),
+    "deepfm": lambda b, x: lr(b, x) + second_order(x) + logits(b, x, deep(b, x, everything(x))),
+    "dlrm": dlrm,
+    "dcn": dcn,
+    "dcn_v2": dcn_v2,
+}
+VECTORS = {"fm", "dnn", "wide_deep", "deepfm", "dlrm", "dcn", "dcn_v2"}
+LINEAR = {"lr", "fm", "wide_deep", "deepfm"}
+ONE_DIM = {"fm", "deepfm", "dlrm"}
+
+# --- embeddings ---------------------------------------------------------------------------------------------------------------
+
+
+def combine(rows, weights, how):
+    if how == "sum":
+        return (rows * weights[:, None]).sum(0)
+    scale = weights.sum() if how == "mean" else torch.sqrt((weights**2).sum())
+    return (rows * weights[:, None]).sum(0) / scale
+
+
+def bag(table, ids, weights, how):
+    valid = [(i, w) for i, w in zip(ids, weights) if i >= 0]
+    if not valid:
+        return torch.zeros(table.shape[1])
+    return combine(table[[i for i, _ in valid]], torch.tensor([w for _, w in valid]), how)
+
+
+def sequence(table, ids):
+    rows = [table[i] for i in ids[:SEQUENCE]] + [torch.zeros(table.shape[1])] * (SEQUENCE - len(ids[:SEQUENCE]))
+    return torch.cat(rows)
+
+
+def lookup(b, features, batch):
+    """The graph's inputs, and the rows of each table that they use."""
+    columns, linear, used = [], [], {}
+    preset = b.config["model"]["kind"]
+    for name in features:
+        table, how = TABLE[name], COMBINER[name]
+        bags = list(zip(batch[name]["ids"], batch[name]["weights"]))
+        if preset in VECTORS:
+            e = b.parameter(f"table/{table}", ROWS[table], b.config["dims"][table], scale=0.7)
+            columns.append(torch.stack([sequence(e, i) if how == "sequence" else bag(e, i, w, how) for i, w in bags]))
+            cut = SEQUENCE if how == "sequence" else None
+            used.setdefault(f"table/{table}", set()).update(i for ids, _ in bags for i in ids[:cut] if i >= 0)
+        if preset in LINEAR:
+            e = b.parameter(f"table/{table}/linear", ROWS[table], 1, scale=0.3)
+            linear.append(torch.stack([bag(e, i, w, "sum") for i, w in bags]))
+            used.setdefault(f"table/{table}/linear", set()).update(i for ids, _ in bags for i in ids if i >= 0)
+    vectors = torch.cat(columns, 1) if columns else None
+    dim = b.config["dims"]["user"]
+    return {
+        "vectors": vectors,
+        "rows": vectors.reshape(len(vectors), -1, dim) if preset in ONE_DIM else None,
+        "linear": torch.cat(linear, 1) if linear else None,
+        "dense": batch["dense"],
+        "n_tasks": b.config["n_tasks"],
+    }, used
+
+
+def forward(b, features, batch, stats):
+    x, used = lookup(b, features, batch)
+    x["stats"] = stats
+    return PRESETS[b.config["model"]["kind"]](b, x), used
+
+
+def loss_of(z, batch, n_tasks):
+    """Task 0: cross-entropy. Task 1: half a mean squared error."""
+    w = batch["sample_weights"]
+    w = torch.ones(len(z)) if w is None else w
+    y = batch["labels"]
+    total = (w * (torch.nn.functional.softplus(z[:, 0]) - z[:, 0] * y[:, 0])).sum() / w.sum()
+    if n_tasks > 1:
+        total = total + 0.5 * (w * (z[:, 1] - y[:, 1]) ** 2).sum() / w.sum()
+    return total
+
+
+# --- optimizers, one row or one dense parameter at a time ----------------------------------------------------------------------
+
+
+def step_sgd(w, g, slots, t):
+    w -= 0.1 * g
+
+
+def step_adagrad(w, g, slots, t):
+    a = slots.setdefault("a", torch.full_like(w, 0.1))
+    a += g**2
+    w -= 0.05 * g / (torch.sqrt(a) + 1e-8)
+
+
+def step_adam(w, g, slots, t):
+    m, v = slots.setdefault("m", torch.zeros_like(w)), slots.setdefault("v", torch.zeros_like(w))
+    m.mul_(0.9).add_(0.1 * g)
+    v.mul_(0.999).add_(0.001 * g**2)
+    w -= 0.01 * (m / (1 - 0.9**t)) / (torch.sqrt(v / (1 - 0.999**t)) + 1e-7)
+
+
+OPTIMIZERS = {"sgd": step_sgd, "adagrad": step_adagrad, "adam": step_adam}
+
+
+def apply(b, used, step, slots, t):
+    l2, l2_full = b.config["embedding"].get("l2", 0), b.config["embedding"].get("l2_full", 0)
+    for name, parameter in b.parameters.items():
+        with torch.no_grad():
+            g = parameter.grad
+            if not name.startswith("table/"):
+                step(parameter.data, g, slots.setdefault(name, {}), t)
+                continue
+            for row in range(len(parameter)) if l2_full else sorted(used.get(name, ())):
+                extra = l2_full + (l2 if row in used.get(name, ()) else 0)
+                step(parameter.data[row], g[row] + extra * parameter.data[row], slots.setdefault((name, row), {}), t)
+
+
+# --- cases ----------------------------------------------------------------------------------------------------------------------
+
+
+def draw_feature(rng, name):
+    rows = ROWS[TABLE[name]]
+    ids, weights = [], []
+    for s in range(N_SAMPLES):
+        n = 1 if name == "user" else rng.randrange(0, 5)
+        ids.append([rng.randrange(rows) for _ in range(n)])
+        weights.append([round(rng.uniform(0.25, 2), 2) if name in ("tags", "shop") else 1.0 for _ in range(n)])
+    if name == "tags":
+        ids[1] = ids[1] + [-1, 3, 3]  # a missing id, and one that stands twice in a bag
+        weights[1] = weights[1] + [1.0, 0.5, 0.25]
+    return {"ids": ids, "weights": [[float(torch.tensor(w, dtype=torch.float32)) for w in ws] for ws in weights]}
+
+
+def draw_batch(rng, features, n_dense, n_tasks, weighted):
+    def single(n, low, high):
+        return torch.tensor([rng.uniform(low, high) for _ in range(n)], dtype=torch.float32).double()
+
+    batch = {name: draw_feature(rng, name) for name in features}
+    batch["dense"] = single(N_SAMPLES * n_dense, -1, 1).reshape(N_SAMPLES, n_dense) if n_dense else None
+    click = torch.tensor([float(rng.random() < 0.4) for _ in range(N_SAMPLES)])
+    batch["labels"] = torch.stack([click, single(N_SAMPLES, 1, 5)][:n_tasks], 1)
+    batch["sample_weights"] = single(N_SAMPLES, 0, 2) if weighted else None
+    return batch
+
+
+def line(out, name, values, digits=9):
+    flat = [values] if isinstance(values, (int, float)) else torch.as_tensor(values).detach().reshape(-1).tolist()
+    out.append(" ".join([name, str(len(flat)), *(f"{v:.{digits}g}" for v in flat)]))
+
+
+def write_batch(out, i, batch, features):
+    for name in features:
+        ids, weights = batch[name]["ids"], batch[name]["weights"]
+        if name != "user":
+            line(out, f"batch{i}/{name}/offsets", [sum(map(len, ids[:s])) for s in range(N_SAMPLES + 1)])
+        line(out, f"batch{i}/{name}/ids", [v for bag_ids in ids for v in bag_ids])
+        if name in ("tags", "shop"):
+            line(out, f"batch{i}/{name}/weights", [v for bag_weights in weights for v in bag_weights])
+    for name in ("dense", "labels", "sample_weights"):
+        if batch[name] is not None:
+            line(out, f"batch{i}/{name}", batch[name])
+
+
+def yaml(value):
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k}: {yaml(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(yaml(v) for v in value) + "]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def embedding_yaml(config, features):
+    tables = [{"name": t, "rows": ROWS[t], "dim": config["dims"][t]} for t in ROWS if any(TABLE[f] == t for f in features)]
+    entries = []
+    for name in features:
+        entry = {"name": name, "table": TABLE[name]}
+        entry |= {"max_sequence_length": SEQUENCE} if COMBINER[name] == "sequence" else {"combiner": COMBINER[name]}
+        entries.append(entry)
+    return config["embedding"] | {"tables": tables, "features": entries}
+
+
+def train(out, config, features, batches, rng_state, optimizer):
+    rng = random.Random()
+    rng.setstate(rng_state)
+    b = Build(config, rng)
+    stats = {"training": True}
+    slots, losses = {}, []
+    forward(b, features, batches[0], None)  # creates the parameters
+    if optimizer == "sgd":
+        for name, parameter in b.parameters.items():
+            line(out, f"initial/{name}", parameter)
+    for t, batch in enumerate(batches, 1):
+        for parameter in b.parameters.values():
+            parameter.grad = torch.zeros_like(parameter)
+        z, used = forward(b, features, batch, stats)
+        loss = loss_of(z, batch, config["n_tasks"])
+        loss.backward()
+        losses.append(loss.item())
+        if t == 1 and optimizer == "sgd":
+            for name, parameter in b.parameters.items():
+                if not name.startswith("table/"):
+                    line(out, f"gradient/{name}", parameter.grad, 7)
+        apply(b, used, OPTIMIZERS[optimizer], slots, t)
+    line(out, f"{optimizer}/losses", losses)
+    for name, parameter in b.parameters.items():
+        line(out, f"{optimizer}/{name}", parameter, 7)
+    if optimizer == "sgd":
+        stats["training"] = False
+        z, _ = forward(b, features, batches[0], stats)
+        z[:, 0] = torch.sigmoid(z[:, 0])
+        line(out, "predictions", z, 7)
+
+
+def write_case(folder, name, model, features=("user", "tags", "item"), n_dense=2, n_tasks=1, embedding=None, dims=None):
+    rng = random.Random(name)
+    config = {"model": model, "embedding": embedding or {}, "dims": dims or {"user": 3, "tags": 3, "item": 3}, "n_tasks": n_tasks}
+    out = ["config " + yaml({"model": model, "embedding": embedding_yaml(config, features)})]
+    line(out, "n_dense", n_dense)
+    line(out, "n_tasks", n_tasks)
+    out.append("features " + " ".join(features))
+    batches = [draw_batch(rng, features, n_dense, n_tasks, weighted=i % 2 == 1) for i in range(N_STEPS)]
+    for i, batch in enumerate(batches):
+        write_batch(out, i, batch, features)
+    state = rng.getstate()
+    for optimizer in OPTIMIZERS:
+        train(out, config, features, batches, state, optimizer)
+    (folder / f"{name}.txt").write_text("\n".join(out) + "\n")
+
+
+def main():
+    folder = pathlib.Path(__file__).parent / "models"
+    folder.mkdir(exist_ok=True)
+    write_case(folder, "lr", {"kind": "lr"}, features=("user", "tags", "item", "shop"))
+    write_case(folder, "lr_no_dense", {"kind": "lr"}, n_dense=0)
+    write_case(folder, "fm", {"kind": "fm"}, embedding={"l2": 0.03})
+    many = ("user", "tags", "item", "history", "shop")
+    write_case(folder, "dnn", {"kind": "dnn", "deep": [5, 4]}, many, n_tasks=2, dims={"user": 2, "tags": 3, "item": 4})
+    write_case(folder, "dnn_batch_norm", {"kind": "dnn", "deep": [5, 4], "batch_norm": True}, embedding={"l2_full": 0.02})
+    write_case(folder, "wide_deep", {"kind": "wide_deep", "deep": [5, 4]}, many)
+    write_case(folder, "deepfm", {"kind": "deepfm", "deep": [5, 4]}, ("user", "tags", "history"))
+    write_case(folder, "dlrm", {"kind": "dlrm", "bottom": [4, 3], "deep": [5, 4]}, many, n_tasks=2)
+    write_case(folder, "dlrm_no_dense", {"kind": "dlrm", "deep": [5]}, n_dense=0)
+    write_case(folder, "dcn", {"kind": "dcn", "cross_layers": 2, "deep": [5, 4]})
+    write_case(folder, "dcn_stacked", {"kind": "dcn", "cross_layers": 2, "deep": [5], "structure": "stacked"}, n_dense=0)
+    write_case(folder, "dcn_v2", {"kind": "dcn_v2", "cross_layers": 2, "deep": [5, 4]})
+    low_rank = {"kind": "dcn_v2", "cross_layers": 2, "cross_kind": "low_rank", "cross_rank": 2, "deep": [5], "structure": "stacked"}
+    write_case(folder, "dcn_v2_low_rank", low_rank)
+    mixture = {"kind": "dcn_v2", "cross_layers": 2, "cross_kind": "mixture", "cross_rank": 2, "cross_experts": 3, "deep": [5]}
+    write_case(folder, "dcn_v2_mixture", mixture, n_tasks=2)
+
+
+if __name__ == "__main__":
+    main()

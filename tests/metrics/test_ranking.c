@@ -1,0 +1,124 @@
+/* recall, ndcg and hit at k, against a full sort and against values worked out by hand. */
+#include "testing.h"
+
+#include <math.h>
+
+#include "base/memory.h"
+#include "base/rng.h"
+#include "metrics/metrics.h"
+
+enum { MAX = 3000 };
+
+static bool has(const int64_t *items, int64_t n, int64_t item) {
+    for (int64_t i = 0; i < n; i++)
+        if (items[i] == item) return true;
+    return false;
+}
+
+/* Repeatedly the best item that is left. */
+static rk_ranking naive(const float *scores, int64_t n, const int64_t *masked, int64_t n_masked, const int64_t *relevant, int64_t n_relevant, int32_t k) {
+    static bool taken[MAX];
+    memset(taken, 0, sizeof taken);
+    double dcg = 0, ideal = 0;
+    int hits = 0, wanted = 0;
+    for (int64_t i = 0; i < n_relevant; i++) wanted += !has(masked, n_masked, relevant[i]);
+    if (!wanted) return (rk_ranking){NAN, NAN, NAN};
+    for (int place = 0; place < k; place++) {
+        int64_t best = -1;
+        for (int64_t i = 0; i < n; i++)
+            if (!taken[i] && !has(masked, n_masked, i) && (best < 0 || scores[i] > scores[best])) best = i;
+        if (best < 0) break;
+        taken[best] = true;
+        if (has(relevant, n_relevant, best)) {
+            hits++;
+            dcg += 1 / log2(place + 2.0);
+        }
+    }
+    for (int i = 0; i < k && i < wanted; i++) ideal += 1 / log2(i + 2.0);
+    return (rk_ranking){(double)hits / wanted, dcg / ideal, hits > 0};
+}
+
+static void assert_same(rk_ranking got, rk_ranking wanted) {
+    if (isnan(wanted.recall)) {
+        assert_true(isnan(got.recall) && isnan(got.ndcg) && isnan(got.hit));
+        return;
+    }
+    assert_true(got.recall == wanted.recall && got.hit == wanted.hit);
+    assert_true(fabs(got.ndcg - wanted.ndcg) < 1e-12);
+}
+
+static int64_t pick(rk_rng *rng, int64_t n, uint64_t one_in, int64_t *out) {
+    int64_t picked = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (rk_rng_below(rng, one_in) == 0) out[picked++] = i;
+    return picked;
+}
+
+static void test_against_a_full_sort(void **state) {
+    (void)state;
+    static float scores[MAX];
+    static int64_t masked[MAX], relevant[MAX];
+    for (uint64_t round = 0; round < 120; round++) {
+        rk_rng rng = {9, round, 0};
+        int64_t n = 1 + (int64_t)rk_rng_below(&rng, 600);
+        int32_t k = 1 + (int32_t)rk_rng_below(&rng, 40);
+        for (int64_t i = 0; i < n; i++) /* all random, few values, ascending, descending, all equal */
+            scores[i] = round % 5 == 0   ? (float)rk_rng_normal(&rng)
+                        : round % 5 == 1 ? (float)rk_rng_below(&rng, 5) - 2
+                        : round % 5 == 2 ? (float)i
+                        : round % 5 == 3 ? -(float)i
+                                         : 0.5f;
+        int64_t n_masked = pick(&rng, n, round % 4 + 2, masked), n_relevant = pick(&rng, n, 10, relevant);
+        rk_ranking got;
+        OK(rk_ranking_at(scores, n, masked, n_masked, relevant, n_relevant, k, &got));
+        assert_same(got, naive(scores, n, masked, n_masked, relevant, n_relevant, k));
+    }
+}
+
+static void test_by_hand(void **state) {
+    (void)state;
+    const float scores[] = {0.1f, 0.9f, 0.8f, 0.8f, 0.3f};
+    const int64_t masked[] = {1}, relevant[] = {0, 3, 4};
+    rk_ranking got;
+    OK(rk_ranking_at(scores, 5, masked, 1, relevant, 3, 2, &got)); /* order: 2, 3, 4, 0 */
+    assert_same(got, (rk_ranking){1 / 3.0, (1 / log2(3)) / (1 + 1 / log2(3)), 1});
+    OK(rk_ranking_at(scores, 5, masked, 1, relevant, 3, 1, &got)); /* 2 before 3: ties by the smaller id */
+    assert_same(got, (rk_ranking){0, 0, 0});
+    OK(rk_ranking_at(scores, 5, NULL, 0, relevant, 3, 100, &got));
+    assert_same(got, (rk_ranking){1, (1 / log2(4) + 1 / log2(5) + 1 / log2(6)) / (1 + 1 / log2(3) + 1 / log2(4)), 1});
+    OK(rk_ranking_at(scores, 5, masked, 1, masked, 1, 3, &got)); /* all that is relevant is masked */
+    assert_same(got, (rk_ranking){NAN, NAN, NAN});
+    const float zeros[] = {-0.0f, 0.0f};
+    const int64_t second[] = {1};
+    OK(rk_ranking_at(zeros, 2, NULL, 0, second, 1, 1, &got)); /* -0 and 0 tie */
+    assert_same(got, (rk_ranking){0, 0, 0});
+    OK(rk_ranking_at(NULL, 0, NULL, 0, NULL, 0, 3, &got));
+    assert_same(got, (rk_ranking){NAN, NAN, NAN});
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    const float scores[] = {0, NAN, 1};
+    const int64_t one[] = {1}, twice[] = {1, 1}, beyond[] = {3};
+    rk_ranking got = {-1, -1, -1};
+    FAILS(rk_ranking_at(scores, 3, NULL, 0, one, 1, 1, &got), RK_NOT_FINITE, "the score of item 1 is nan");
+    FAILS(rk_ranking_at(scores, 3, twice, 2, one, 1, 1, &got), RK_INVALID_ARGUMENT, "the masked items are not in ascending order at item 1");
+    FAILS(rk_ranking_at(scores, 3, one, 1, beyond, 1, 1, &got), RK_INVALID_ARGUMENT, "relevant item 3 is not one of the 3 items");
+    FAILS(rk_ranking_at(scores, 3, one, 1, one, 1, 0, &got), RK_INVALID_ARGUMENT, "a ranking is cut at 1 or more, not at 0");
+    rk_alloc_fail_after(1, false);
+    assert_int_equal(rk_ranking_at(scores, 3, one, 1, one, 1, 1, &got), RK_NO_MEMORY);
+    assert_true(got.recall == -1 && got.ndcg == -1 && got.hit == -1);
+    const int64_t last[] = {2};
+    OK(rk_ranking_at(scores, 3, one, 1, last, 1, 1, &got)); /* a masked score may be anything */
+    assert_same(got, (rk_ranking){1, 1, 1});
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_against_a_full_sort),
+        cmocka_unit_test(test_by_hand),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,230 @@
+/* Building models: what is refused and how it is said, what inspect shows, memory that runs out. */
+#include "fixture.h"
+
+#include <math.h>
+
+#include "embedding/collection.h"
+#include "model/model_parts.h"
+
+static void test_refusals(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int32_t n_features, n_dense, n_tasks;
+        const char *message;
+    } cases[] = {
+        {"model: fm\nembedding: {dim: 4, tables: [{name: item, dim: 8}]}", 4, 3, 1,
+         "run.yaml:1: key 'model': model 'fm' needs embeddings of one dim, but table 'user' has 4 and table 'item' has 8\n"
+         "hint: give the two tables the same 'dim'"},
+        {"embedding: {dim: 4}\nmodel:\n  deep: [4]\n  kind: deepfm", 4, 3, 2,
+         "run.yaml:4: key 'kind': model 'deepfm' has one task, but there are 2 labels\nhint: dnn, dlrm, dcn and dcn_v2 take several"},
+        {"model: wide_deep\nembedding: {dim: 4}", 0, 3, 1, "run.yaml:1: key 'model': model 'wide_deep' needs a categorical feature"},
+        {"model: dnn\nembedding: {dim: 4}", 0, 0, 1, "run.yaml:1: key 'model': a model needs features"},
+        {"model: dnn\nembedding: {dim: 4}", 1, 0, 0, "run.yaml:1: key 'model': a model needs a label"},
+        {"model: {kind: dlrm, bottom: [8, 5]}\nembedding: {dim: 4}", 2, 3, 1,
+         "run.yaml:1: key 'kind': the last layer of 'bottom' has 5 units, but the embeddings' dim is 4\n"
+         "hint: write 0 for the last layer: it stands for the dim"},
+        {"model: dlrm\nembedding: {dim: 4}", 1, 0, 1,
+         "run.yaml:1: key 'model': model 'dlrm' needs two vectors or more to interact: features, or a feature and dense input"},
+        {"model: {kind: dnn, cross_layers: 2}\nembedding: {dim: 4}", 1, 0, 1,
+         "run.yaml:1: key 'cross_layers': model 'dnn' does not use 'cross_layers'\nhint: 'cross_layers' is for dcn, dcn_v2"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fixture f;
+        rk_model *model = NULL;
+        fixture_init(&f, cases[i].text, usual_features, cases[i].n_features, cases[i].n_dense, cases[i].n_tasks);
+        FAILS(rk_model_build(&f.options, &model), RK_CONFIG, cases[i].message);
+        assert_null(model);
+        fixture_release(&f);
+    }
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
+/* Dense numbers alone, features alone, one feature alone. */
+static void test_few_inputs(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int32_t n_features, n_dense;
+    } cases[] = {
+        {"model: lr\nembedding: {dim: 4}", 0, 3},        {"model: lr\nembedding: {dim: 4}", 1, 0},
+        {"model: dnn\nembedding: {dim: 4}", 0, 3},       {"model: dnn\nembedding: {dim: 4}", 1, 0},
+        {"model: dcn\nembedding: {dim: 4}", 0, 3},       {"model: dcn_v2\nembedding: {dim: 4}", 0, 3},
+        {"model: fm\nembedding: {dim: 4}", 2, 0},        {"model: deepfm\nembedding: {dim: 4}", 1, 0},
+        {"model: wide_deep\nembedding: {dim: 4}", 1, 0}, {"model: dlrm\nembedding: {dim: 4}", 2, 0},
+        {"model: dlrm\nembedding: {dim: 4}", 1, 3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static drawn_batch b;
+        fixture f;
+        rk_model *model;
+        double loss;
+        fixture_init(&f, cases[i].text, usual_features, cases[i].n_features, cases[i].n_dense, 1);
+        OK(rk_model_build(&f.options, &model));
+        assert_true((rk_model_embeddings(model) != NULL) == (cases[i].n_features > 0));
+        draw_batch(&b, 1, 20, 1);
+        b.batch.n_features = cases[i].n_features;
+        b.batch.n_dense = cases[i].n_dense;
+        OK(rk_model_train(model, &b.batch, &loss));
+        assert_true(isfinite(loss));
+        rk_model_scale_learning_rate(model, 0.5);
+        rk_model_free(model);
+        fixture_release(&f);
+    }
+    rk_model_free(NULL);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
+/* The sum of a sample's linear rows plus the first row of `bias` is what lr says: the wiring of weights and features. */
+static void test_lr_adds_up(void **state) {
+    (void)state;
+    static drawn_batch b;
+    fixture f;
+    rk_model *model;
+    fixture_init(&f, "model: lr\nembedding: {dim: 4}", usual_features, 2, 0, 1);
+    OK(rk_model_build(&f.options, &model));
+    float user[40], tags[30], predictions[20];
+    for (int i = 0; i < 40; i++) user[i] = (float)i / 100;
+    for (int i = 0; i < 30; i++) tags[i] = (float)-i / 50;
+    OK(rk_embeddings_write_rows(rk_model_embeddings(model), "user/linear", 0, 40, user));
+    OK(rk_embeddings_write_rows(rk_model_embeddings(model), "tags/linear", 0, 30, tags));
+    draw_batch(&b, 2, 20, 1);
+    b.batch.n_features = 2;
+    b.batch.n_dense = 0;
+    OK(rk_model_predict(model, &b.batch, predictions));
+    for (int s = 0; s < 20; s++) {
+        double logit = user[b.ids[0][s]];
+        for (int64_t i = b.offsets[1][s]; i < b.offsets[1][s + 1]; i++) logit += (double)b.weights[i] * tags[b.ids[1][i]];
+        assert_true(fabs(predictions[s] - 1 / (1 + exp(-logit))) < 1e-6);
+    }
+    rk_model_free(model);
+    fixture_release(&f);
+}
+
+static void test_for_prediction(void **state) {
+    (void)state;
+    static drawn_batch b;
+    for (int c = 0; c < N_USUAL_CASES; c++) {
+        fixture f;
+        rk_model *model, *served;
+        double loss;
+        float wanted[MAX_SAMPLES * MAX_TASKS], got[MAX_SAMPLES * MAX_TASKS];
+        usual_init(&f, &usual_cases[c]);
+        OK(rk_model_build(&f.options, &model));
+        draw_batch(&b, 5, 60, usual_cases[c].n_tasks);
+        for (int i = 0; i < 5; i++) OK(rk_model_train(model, &b.batch, &loss));
+        f.options.training = false;
+        OK(rk_model_build(&f.options, &served));
+        assert_int_equal(rk_model_count_bytes(served).slots, 0);
+        assert_true(rk_model_count_bytes(model).slots > 0);
+        assert_int_equal(rk_model_count_bytes(served).tables, rk_model_count_bytes(model).tables);
+        rk_state from = {0}, to = {0};
+        OK(rk_model_state(model, &from));
+        OK(rk_model_state(served, &to));
+        assert_true(to.n < from.n);
+        for (size_t i = 0; i < to.n; i++) { /* every name is one of the trained model's */
+            const rk_state_entry *entry = rk_state_find(&from, to.entries[i].name);
+            assert_non_null(entry);
+            assert_int_equal(rk_state_entry_bytes(entry), rk_state_entry_bytes(&to.entries[i]));
+            memcpy(to.entries[i].data, entry->data, rk_state_entry_bytes(entry));
+        }
+        rk_state_release(&from);
+        rk_state_release(&to);
+        OK(rk_model_predict(model, &b.batch, wanted));
+        OK(rk_model_predict(served, &b.batch, got));
+        assert_memory_equal(got, wanted, sizeof(float) * 60 * (size_t)usual_cases[c].n_tasks);
+        FAILS(rk_model_train(served, &b.batch, &loss), RK_INVALID_ARGUMENT, "the model was built for prediction, not for training");
+        rk_model_scale_learning_rate(served, 0.5);
+        rk_model_free(model);
+        rk_model_free(served);
+        fixture_release(&f);
+    }
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
+static void test_describe(void **state) {
+    (void)state;
+    fixture f;
+    rk_model *model;
+    char *text;
+    fixture_init(&f, "model: {kind: deepfm, deep: [8]}\nembedding: {dim: 4, tables: [{name: tags, trainable: false, dtype: bf16}]}", usual_features, 3, 3, 1);
+    OK(rk_model_build(&f.options, &model));
+    OK(rk_model_describe(model, &text));
+    static const char *const parts[] = {
+        "model deepfm: 3 categorical features, 3 dense numbers\n\ntasks\n  click: sigmoid_cross_entropy, weight 1\n\ntables\n",
+        "  user                  40     4  f32   adam ",
+        "  tags                  30     4  bf16  frozen ",
+        "  item/linear           50     1  f32   adam ",
+        "\ngraph\n",
+        "logits",
+        "\nparameters: ",
+        "\nmemory: tables ",
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (!strstr(text, parts[i])) fail_msg("'%s' is not in\n%s", parts[i], text);
+    rk_model_bytes bytes = rk_model_count_bytes(model);
+    assert_int_equal(bytes.tables, 40 * 5 * 4 + 30 * 4 * 2 + 30 * 4 + 50 * 5 * 4);
+    assert_int_equal(bytes.tables + bytes.slots, rk_embeddings_bytes(rk_model_embeddings(model)));
+    assert_true(bytes.arena > 0 && bytes.dense > 0);
+    rk_free(text);
+    rk_model_free(model);
+    fixture_release(&f);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
+/* Build, one step, predict, describe. A step that runs out of memory changes nothing. */
+static rk_status everything(const fixture *f, const rk_batch *batch) {
+    rk_model *model = NULL;
+    char *text = NULL;
+    double loss;
+    float predictions[MAX_SAMPLES * MAX_TASKS];
+    rk_status status = rk_model_build(&f->options, &model);
+    if (status == RK_OK) {
+        status = rk_model_train(model, batch, &loss);
+        assert_int_equal(rk_model_step(model), status == RK_OK);
+    }
+    if (status == RK_OK) {
+        model->max_batch = 16; /* in pieces */
+        status = rk_model_predict(model, batch, predictions);
+    }
+    if (status == RK_OK) status = rk_model_describe(model, &text);
+    rk_free(text);
+    rk_model_free(model);
+    return status;
+}
+
+static void test_no_memory(void **state) {
+    (void)state;
+    static drawn_batch b;
+    static const int chosen[] = {3, 5, 9, 15};
+    for (size_t i = 0; i < sizeof chosen / sizeof chosen[0]; i++) {
+        fixture f;
+        usual_init(&f, &usual_cases[chosen[i]]);
+        draw_batch(&b, 1, 20, usual_cases[chosen[i]].n_tasks);
+        long before = rk_alloc_live();
+        int n = 0;
+        rk_status status;
+        do {
+            n++;
+            rk_alloc_fail_after(n, n % 2);
+            status = everything(&f, &b.batch);
+            rk_alloc_fail_after(0, false);
+            if (status != RK_OK && status != RK_NO_MEMORY) fail_msg("allocation %d: %s", n, rk_last_error());
+            assert_int_equal(rk_alloc_live(), before);
+        } while (status != RK_OK);
+        assert_true(n > 50);
+        fixture_release(&f);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_few_inputs),
+        cmocka_unit_test(test_lr_adds_up),
+        cmocka_unit_test(test_for_prediction),
+        cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

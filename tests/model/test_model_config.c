@@ -1,0 +1,114 @@
+/* The `model:` section: what each kind takes and what it refuses, by file and line. */
+#include "testing.h"
+
+#include <math.h>
+
+#include "base/memory.h"
+#include "model/model_config.h"
+#include "model/preset.h"
+
+/* Bind and check the text's `model:`; the section stays bound on success. */
+static rk_status read(const char *text, rk_model_section *out) {
+    rk_yaml yaml;
+    OK(rk_yaml_parse("run.yaml", text, strlen(text), &yaml));
+    rk_status status = rk_schema_bind(&rk_model_schema, &yaml, rk_yaml_get(yaml.root, "model"), out);
+    if (status == RK_OK) {
+        status = rk_model_section_check(out, &yaml);
+        if (status != RK_OK) rk_schema_release(&rk_model_schema, out);
+    }
+    rk_yaml_release(&yaml);
+    return status;
+}
+
+static void test_defaults(void **state) {
+    (void)state;
+    rk_model_section section;
+    OK(read("model: dnn", &section));
+    assert_string_equal(rk_preset_of(section.kind)->name, "dnn");
+    assert_true(section.n_deep == 0 && !section.activation && !section.batch_norm && section.dropout == 0 && isnan(section.linear_l2));
+    rk_schema_release(&rk_model_schema, &section);
+    OK(read("model: {kind: dcn_v2, deep: [8, 4], activation: gelu, batch_norm: true, dropout: 0.5, cross_layers: 2, cross_kind: mixture,\n"
+            "  cross_rank: 5, cross_experts: 3, structure: stacked}",
+            &section));
+    assert_true(section.n_deep == 2 && section.deep[1] == 4 && section.cross_kind == RK_CROSS_MIXTURE && section.cross_rank == 5);
+    assert_true(section.cross_experts == 3 && section.structure == RK_STRUCTURE_STACKED && section.dropout == 0.5);
+    rk_schema_release(&rk_model_schema, &section);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
+/* The kinds' names are their presets' names, in order. */
+static void test_presets(void **state) {
+    (void)state;
+    static const char *const names[] = {
+#define NAME(name) #name,
+        RK_PRESET_LIST(NAME)
+#undef NAME
+    };
+    int n = sizeof names / sizeof names[0];
+    for (int kind = 0; kind < n; kind++) assert_string_equal(rk_preset_of(kind)->name, names[kind]);
+    assert_null(rk_preset_of(-1));
+    assert_null(rk_preset_of(n));
+}
+
+/* A section written out with its defaults reads back and passes the check again. */
+static void test_written_out(void **state) {
+    (void)state;
+    static const char *const texts[] = {"model: lr", "model: {kind: dcn, structure: stacked}", "model: {kind: fm, linear_l2: 0.5}",
+                                        "model: {kind: dlrm, bottom: [4, 0], deep: 7, activation: tanh}"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        rk_model_section section, again;
+        rk_buffer written = {0};
+        OK(read(texts[i], &section));
+        rk_buffer_text(&written, "model:\n");
+        rk_schema_emit(&rk_model_schema, &section, 2, &written);
+        OK(written.status);
+        OK(read(written.data, &again));
+        assert_true(again.kind == section.kind && again.structure == section.structure && again.n_deep == section.n_deep);
+        assert_true(again.n_bottom == section.n_bottom && (again.linear_l2 == section.linear_l2 || isnan(section.linear_l2)));
+        rk_schema_release(&rk_model_schema, &section);
+        rk_schema_release(&rk_model_schema, &again);
+        rk_buffer_release(&written);
+    }
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"model: {deep: [3]}", "run.yaml:1: key 'model': the 'model' section needs the key 'kind'\nhint: it is one of lr, fm, dnn, wide_deep, deepfm, dlrm, dcn, dcn_v2"},
+        {"model: deep_fm", "run.yaml:1: key 'model': there is no 'deep_fm'\nhint: did you mean 'deepfm'?"},
+        {"model:\n  kind: dnn\n  cross_layers: 2", "run.yaml:3: key 'cross_layers': model 'dnn' does not use 'cross_layers'\nhint: 'cross_layers' is for dcn, dcn_v2"},
+        {"model:\n  kind: lr\n  dropout: 0.5",
+         "run.yaml:3: key 'dropout': model 'lr' does not use 'dropout'\nhint: 'dropout' is for dnn, wide_deep, deepfm, dlrm, dcn, dcn_v2"},
+        {"model: {kind: dnn, linear_l2: 0}",
+         "run.yaml:1: key 'linear_l2': model 'dnn' does not use 'linear_l2'\nhint: 'linear_l2' is for lr, fm, wide_deep, deepfm"},
+        {"model: {kind: dcn, cross_kind: full}", "run.yaml:1: key 'cross_kind': model 'dcn' does not use 'cross_kind'\nhint: 'cross_kind' is for dcn_v2"},
+        {"model: {kind: dnn, bottom: 3}", "run.yaml:1: key 'bottom': model 'dnn' does not use 'bottom'\nhint: 'bottom' is for dlrm"},
+        {"model: {kind: dcn_v2, cross_rank: 3}", "run.yaml:1: key 'cross_rank': full cross layers have no rank\nhint: set cross_kind to low_rank or mixture"},
+        {"model: {kind: dcn_v2, cross_kind: low_rank, cross_experts: 3}",
+         "run.yaml:1: key 'cross_experts': only mixture cross layers have experts\nhint: set cross_kind to mixture"},
+        {"model: {kind: dnn, activation: gelo}", "run.yaml:1: key 'activation': there is no activation 'gelo'\nhint: did you mean 'gelu'?"},
+        {"model: {kind: dnn, activation: swish}",
+         "run.yaml:1: key 'activation': there is no activation 'swish'\nhint: it is one of relu, gelu, sigmoid, tanh, none"},
+        {"model: {kind: dlrm, bottom: [0, 8]}", "run.yaml:1: key 'bottom': only the last layer may have 0 units, which stand for the embedding dim"},
+        {"model: {kind: dnn, deep: [0]}", "run.yaml:1: must be between 1 and 1048576, not '0'"},
+        {"model: {kind: dnn, dropout: 1}", "run.yaml:1: key 'dropout': must be between 0 and 0.99, not '1'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        rk_model_section section;
+        FAILS(read(cases[i].text, &section), RK_CONFIG, cases[i].message);
+    }
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_presets),
+        cmocka_unit_test(test_written_out),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -204,7 +204,7 @@ static rk_status bind_fields(const rk_schema *schema, const rk_yaml *yaml, const
         if (node->kind != RK_YAML_MAPPING) return wrong_type(yaml, node, "a mapping");
         RK_TRY(check_keys(schema, yaml, node));
     }
-    if (schema->line_offset) *(int *)member(object, schema->line_offset) = node ? node->line : 0;
+    if (schema->has_line) *(int *)member(object, schema->line_offset) = node ? node->line : 0;
     for (size_t i = 0; i < schema->n_fields; i++) {
         const rk_field *field = &schema->fields[i];
         const rk_yaml_node *value = short_form ? (strcmp(field->key, schema->scalar_key) == 0 ? node : NULL) : rk_yaml_get(node, field->key);

@@ -55,7 +55,8 @@ struct rk_schema {
     size_t n_fields;
     /* Where a plain scalar may stand for the struct (`initializer: zeros` for `{kind: zeros}`): the key that it sets. */
     const char *scalar_key;
-    size_t line_offset; /* offset of an `int line` member that receives the node's line, or 0 if none (never first) */
+    bool has_line;      /* the struct has an `int line` at line_offset that receives the node's line; 0 where it was not given */
+    size_t line_offset;
 };
 
 /* Fill *out (struct_bytes, zeroed first) from `node` (NULL: all defaults; a missing required key is then an error).

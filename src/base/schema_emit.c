@@ -77,7 +77,7 @@ static bool is_set(const rk_field *field, const void *object) {
         case RK_FIELD_KIND_TEXT: return *(char *const *)place != NULL;
         case RK_FIELD_KIND_ENUM: return *(const int *)place >= 0;
         case RK_FIELD_KIND_STRUCT:
-            return !field->sub->line_offset || *(const int *)member(place, field->sub->line_offset) != 0;
+            return !field->sub->has_line || *(const int *)member(place, field->sub->line_offset) != 0;
         case RK_FIELD_KIND_BOOL:
         case RK_FIELD_KIND_I64: return true;
         default: return *(const int64_t *)member(object, field->count_offset) > 0;

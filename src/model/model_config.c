@@ -39,6 +39,7 @@ const rk_schema rk_model_schema = {
     .fields = fields,
     .n_fields = sizeof fields / sizeof fields[0],
     .scalar_key = "kind",
+    .has_line = true,
     .line_offset = offsetof(rk_model_section, line),
 };
 

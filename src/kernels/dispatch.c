@@ -1,0 +1,20 @@
+/* Which version of each kernel runs: the processor's best, or what RK_ISA says (base/cpu.h). */
+#include "base/cpu.h"
+#include "kernels/kernel_list.h"
+
+#if defined(RK_F64) || !defined(__x86_64__)
+#define RK_DISPATCH(name, parameters, arguments) \
+    void name parameters {                       \
+        name##_scalar arguments;                 \
+    }
+#else
+#define RK_DISPATCH(name, parameters, arguments)            \
+    void name parameters {                                  \
+        switch (rk_cpu_isa()) {                             \
+            case RK_ISA_AVX512: name##_avx512 arguments; break; \
+            case RK_ISA_AVX2: name##_avx2 arguments; break; \
+            default: name##_scalar arguments; break;        \
+        }                                                   \
+    }
+#endif
+RK_KERNEL_LIST(RK_DISPATCH)

@@ -1,0 +1,30 @@
+/* Every kernel that has a version an instruction set, once: prototypes, dispatch and tests all read this list, so that no
+ * kernel escapes its test. X(name, parameters, arguments)
+ *
+ * A kernel is one body, src/kernels/<folder>/<folder>_body.h, compiled once for each instruction set by the three small files beside it. No
+ * contraction is allowed (-ffp-contract=off) and sums of many terms run in fixed lanes, so all versions give the same bits. */
+#ifndef RK_KERNELS_KERNEL_LIST_H
+#define RK_KERNELS_KERNEL_LIST_H
+
+#include "kernels/kernels.h"
+
+#define RK_KERNEL_LIST(X)                                                                                                          \
+    X(rk_bag_forward, (const rk_bag_forward_args *args), (args))                                                                    \
+    X(rk_grad_sum, (const rk_occurrence *occurrences, int64_t n, int32_t dim, float *out), (occurrences, n, dim, out))              \
+    X(rk_row_update, (const rk_update *update, float *w, float *slot0, float *slot1, float *g, int64_t dim),                        \
+      (update, w, slot0, slot1, g, dim))                                                                                            \
+    X(rk_row_load, (const rk_rows *rows, int64_t row, float *out), (rows, row, out))                                                \
+    X(rk_row_store, (const rk_rows *rows, int64_t row, const float *values, uint64_t seed, uint64_t counter),                       \
+      (rows, row, values, seed, counter))                                                                                           \
+    X(rk_interaction_forward, (const rk_real *x, int64_t n, int32_t n_vectors, int32_t dim, rk_real *out), (x, n, n_vectors, dim, out)) \
+    X(rk_interaction_backward, (const rk_real *x, const rk_real *dout, int64_t n, int32_t n_vectors, int32_t dim, rk_real *dx),     \
+      (x, dout, n, n_vectors, dim, dx))
+
+#define RK_KERNEL_PROTOTYPES(name, parameters, arguments) \
+    void name##_scalar parameters;                        \
+    void name##_avx2 parameters;                          \
+    void name##_avx512 parameters;
+RK_KERNEL_LIST(RK_KERNEL_PROTOTYPES)
+#undef RK_KERNEL_PROTOTYPES
+
+#endif

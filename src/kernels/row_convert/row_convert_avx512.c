@@ -1,0 +1,2 @@
+#define RK_KERNEL_NAME(name) name##_avx512
+#include "kernels/row_convert/row_convert_body.h"

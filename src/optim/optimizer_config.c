@@ -1,0 +1,146 @@
+#include "optim/optimizer_config.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const kinds[] = {
+#define RK_OPTIMIZER_NAME(name, text) text,
+    RK_OPTIMIZER_LIST(RK_OPTIMIZER_NAME)
+#undef RK_OPTIMIZER_NAME
+};
+static const char *const schedules[] = {"constant", "polynomial", "cosine", "step"};
+
+#define OPTION(member, min, max, doc) RK_FIELD_F64(rk_optimizer_config, member, RK_UNSET, min, max, doc)
+/* true or false, or not given: bound as a bool would lose the third. */
+#define SWITCH(member, doc_)                                                                                                 \
+    {.key = #member, .kind = RK_FIELD_KIND_F64, .offset = offsetof(rk_optimizer_config, member), .default_number = RK_UNSET, \
+     .min = 0, .max = 1, .doc = (doc_)}
+
+typedef struct rk_schedule_config rk_schedule_config;
+static const rk_field schedule_fields[] = {
+    RK_FIELD_ENUM(rk_schedule_config, kind, RK_SCHEDULE_CONSTANT, schedules, "how the learning rate falls after the warm-up"),
+    RK_FIELD_I64(rk_schedule_config, warmup_steps, 0, 0, 1e15, "steps over which it rises linearly at first"),
+    RK_FIELD_I64(rk_schedule_config, decay_steps, 0, 0, 1e15, "steps of the fall; for `step`, between two drops"),
+    RK_FIELD_F64(rk_schedule_config, end_factor, 0, 0, 1, "polynomial, cosine: the factor at the end"),
+    RK_FIELD_F64(rk_schedule_config, power, 1, 0, 100, "polynomial: the power"),
+    RK_FIELD_F64(rk_schedule_config, step_factor, 0.1, 0, 1, "step: the factor of each drop"),
+};
+static const rk_schema schedule_schema = {
+    .name = "schedule", .struct_bytes = sizeof(rk_schedule_config), .fields = schedule_fields, .n_fields = 6, .scalar_key = "kind"};
+
+static const rk_field fields[] = {
+    RK_FIELD_ENUM(rk_optimizer_config, kind, RK_REQUIRED_NUMBER, kinds, "the rule (docs/optimizers.md)"),
+    OPTION(learning_rate, 0, INFINITY, "step size; 0.001 for the adam family and lamb, else 0.01"),
+    OPTION(epsilon, 0, INFINITY, "keeps divisors off zero"),
+    OPTION(initial_accumulator, 0, INFINITY, "adagrad, rowwise_adagrad, ftrl, adagrad_momentum: the accumulator at first"),
+    OPTION(momentum, 0, 1, "momentum, adagrad_momentum, lars"),
+    OPTION(beta1, 0, 1, "adam family, lamb: decay of the first moment"),
+    OPTION(beta2, 0, 1, "adam family, lamb: decay of the second moment; adagrad_momentum: of the accumulator"),
+    OPTION(exponent, 0, INFINITY, "adagrad_momentum: the root that divides"),
+    OPTION(l1, 0, INFINITY, "ftrl"),
+    OPTION(l2, 0, INFINITY, "ftrl"),
+    OPTION(beta, 0, INFINITY, "ftrl"),
+    OPTION(learning_rate_power, -INFINITY, 0, "ftrl"),
+    OPTION(weight_decay, 0, 1, "decoupled: w -= weight_decay * w"),
+    OPTION(clip_gradient, 0, INFINITY, "clips each value of the summed gradient to [-x, x]"),
+    OPTION(clip_gradient_min, -INFINITY, INFINITY, "clips the summed gradient from below"),
+    OPTION(clip_gradient_max, -INFINITY, INFINITY, "clips the summed gradient from above"),
+    OPTION(clip_weight_min, -INFINITY, INFINITY, "clips the weights from below after the update"),
+    OPTION(clip_weight_max, -INFINITY, INFINITY, "clips the weights from above after the update"),
+    OPTION(trust_coefficient, 0, INFINITY, "lars"),
+    SWITCH(nesterov, "momentum, adagrad_momentum: 1 looks ahead"),
+    SWITCH(bias_correction, "adam family, lamb: 0 leaves it out, as TensorFlow's TPU Adam does"),
+    SWITCH(sum_inside_sqrt, "adam family: 1 divides by sqrt(v + epsilon^2)"),
+    SWITCH(weight_decay_by_learning_rate, "1: w -= learning_rate * weight_decay * w"),
+    RK_FIELD_STRUCT(rk_optimizer_config, schedule, &schedule_schema, "how the learning rate changes over the steps"),
+};
+
+const rk_schema rk_optimizer_schema = {.name = "optimizer",
+                                       .struct_bytes = sizeof(rk_optimizer_config),
+                                       .fields = fields,
+                                       .n_fields = sizeof fields / sizeof fields[0],
+                                       .scalar_key = "kind",
+                                       .has_line = true,
+                                       .line_offset = offsetof(rk_optimizer_config, line)};
+
+#define BIT(kind) (1u << RK_OPTIMIZER_##kind)
+enum { ADAMS = BIT(ADAM) | BIT(ADAMW) | BIT(ROWWISE_ADAM) | BIT(LAMB) };
+
+/* Which kinds read which key; a key that the kind would ignore is a mistake of the user's. */
+static rk_status check_used(const rk_optimizer_config *c, const rk_yaml *yaml) {
+    const struct {
+        const char *key;
+        double value;
+        unsigned used_by;
+    } keys[] = {
+        {"initial_accumulator", c->initial_accumulator, BIT(ADAGRAD) | BIT(ROWWISE_ADAGRAD) | BIT(FTRL) | BIT(ADAGRAD_MOMENTUM)},
+        {"momentum", c->momentum, BIT(MOMENTUM) | BIT(ADAGRAD_MOMENTUM) | BIT(LARS)},
+        {"beta1", c->beta1, ADAMS},
+        {"beta2", c->beta2, ADAMS | BIT(ADAGRAD_MOMENTUM)},
+        {"exponent", c->exponent, BIT(ADAGRAD_MOMENTUM)},
+        {"l1", c->l1, BIT(FTRL)},
+        {"l2", c->l2, BIT(FTRL)},
+        {"beta", c->beta, BIT(FTRL)},
+        {"learning_rate_power", c->learning_rate_power, BIT(FTRL)},
+        {"trust_coefficient", c->trust_coefficient, BIT(LARS)},
+        {"nesterov", c->nesterov, BIT(MOMENTUM) | BIT(ADAGRAD_MOMENTUM)},
+        {"bias_correction", c->bias_correction, ADAMS},
+        {"sum_inside_sqrt", c->sum_inside_sqrt, ADAMS},
+        {"epsilon", c->epsilon, ~(BIT(SGD) | BIT(MOMENTUM) | BIT(FTRL))},
+    };
+    const char *path = yaml && yaml->path ? yaml->path : "configuration";
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (isnan(keys[i].value) || (keys[i].used_by & (1u << c->kind))) continue;
+        rk_status status = rk_error(RK_CONFIG, "%s:%d: key '%s': the optimizer '%s' does not use it", path, c->line, keys[i].key, kinds[c->kind]);
+        char list[256] = "";
+        for (int k = 0; k < RK_OPTIMIZER_COUNT; k++)
+            if (keys[i].used_by & (1u << k)) {
+                if (*list) strcat(list, ", ");
+                strcat(list, kinds[k]);
+            }
+        return rk_error_hint(status, "it belongs to %s", list);
+    }
+    return RK_OK;
+}
+
+static void take(double given, double *out) {
+    if (!isnan(given)) *out = given;
+}
+static void take_bool(double given, bool *out) {
+    if (!isnan(given)) *out = given != 0;
+}
+
+rk_status rk_optimizer_resolve(const rk_optimizer_config *c, const rk_yaml *yaml, rk_optimizer *out) {
+    rk_optimizer o;
+    RK_TRY(rk_optimizer_init(&o, (rk_optimizer_kind)c->kind));
+    RK_TRY(check_used(c, yaml));
+    take(c->learning_rate, &o.learning_rate);
+    take(c->epsilon, &o.epsilon);
+    take(c->initial_accumulator, &o.initial_accumulator);
+    take(c->momentum, &o.momentum);
+    take(c->beta1, &o.beta1);
+    take(c->beta2, &o.beta2);
+    take(c->exponent, &o.exponent);
+    take(c->l1, &o.l1);
+    take(c->l2, &o.l2);
+    take(c->beta, &o.beta);
+    take(c->learning_rate_power, &o.learning_rate_power);
+    take(c->weight_decay, &o.weight_decay);
+    take(-c->clip_gradient, &o.clip_gradient_min);
+    take(c->clip_gradient, &o.clip_gradient_max);
+    take(c->clip_gradient_min, &o.clip_gradient_min);
+    take(c->clip_gradient_max, &o.clip_gradient_max);
+    take(c->clip_weight_min, &o.clip_weight_min);
+    take(c->clip_weight_max, &o.clip_weight_max);
+    take(c->trust_coefficient, &o.trust_coefficient);
+    take_bool(c->nesterov, &o.nesterov);
+    take_bool(c->bias_correction, &o.bias_correction);
+    take_bool(c->sum_inside_sqrt, &o.sum_inside_sqrt);
+    take_bool(c->weight_decay_by_learning_rate, &o.weight_decay_by_learning_rate);
+    o.schedule = (rk_schedule){(rk_schedule_kind)c->schedule.kind, c->schedule.warmup_steps, c->schedule.decay_steps,
+                               c->schedule.end_factor,            c->schedule.power,        c->schedule.step_factor};
+    rk_status status = rk_optimizer_validate(&o);
+    if (status != RK_OK) return rk_error_context(RK_CONFIG, "%s:%d: key 'optimizer'", yaml && yaml->path ? yaml->path : "configuration", c->line);
+    *out = o;
+    return RK_OK;
+}

@@ -2,10 +2,12 @@
 #include "model/model.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/parallel.h"
 #include "base/trace.h"
 #include "model/model_parts.h"
 
@@ -28,20 +30,23 @@ static rk_status check_batch(const rk_model *model, const rk_batch *batch, bool 
     return RK_OK;
 }
 
-/* Samples [first, first+n) of the batch as the graph's inputs. */
-static rk_status read_inputs(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, bool training) {
+/* Ids of samples [first, first+n), as a batch of their own; offsets [n+1] takes the place of theirs where they do not begin at 0. */
+static rk_ids slice_ids(rk_ids ids, int64_t first, int64_t n, int64_t *offsets) {
+    if (first == 0) return ids;
+    int64_t skipped = ids.offsets ? ids.offsets[first] : first * ids.ids_per_sample;
+    ids.ids += skipped;
+    if (ids.weights) ids.weights += skipped;
+    for (int64_t i = 0; ids.offsets && i <= n; i++) offsets[i] = ids.offsets[first + i] - skipped;
+    if (ids.offsets) ids.offsets = offsets;
+    return ids;
+}
+
+/* Samples [first, first+n) of the batch as the graph's inputs. offsets: [n_lookups, n+1], unused where first is 0. */
+static rk_status read_inputs(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets, bool training) {
     uint64_t begin = rk_trace_begin();
     rk_status status = RK_OK;
-    for (int32_t f = 0; f < model->n_lookups; f++) {
-        rk_ids ids = batch->features[model->lookups[f].source];
-        if (ids.offsets) {
-            ids.offsets += first;
-        } else {
-            ids.ids += first * ids.ids_per_sample;
-            if (ids.weights) ids.weights += first * ids.ids_per_sample;
-        }
-        model->ids[f] = ids;
-    }
+    for (int32_t f = 0; f < model->n_lookups; f++)
+        model->ids[f] = slice_ids(batch->features[model->lookups[f].source], first, n, first ? offsets + f * (n + 1) : NULL);
     if (model->embeddings)
         status = (training ? rk_embeddings_lookup : rk_embeddings_peek)(model->embeddings, n, model->ids, model->activations);
     if (model->n_dense)
@@ -93,7 +98,7 @@ static rk_status compute_loss(rk_model *model, const rk_batch *batch, double *ou
 }
 
 static rk_status compute_gradients(rk_model *model, const rk_batch *batch, double *loss) {
-    RK_TRY(read_inputs(model, batch, 0, batch->n, true));
+    RK_TRY(read_inputs(model, batch, 0, batch->n, NULL, true));
     uint64_t begin = rk_trace_begin();
     rk_status status = rk_graph_forward(model->graph, batch->n, true, model->step);
     if (status == RK_OK) status = compute_loss(model, batch, loss);
@@ -105,12 +110,29 @@ static rk_status compute_gradients(rk_model *model, const rk_batch *batch, doubl
     return status;
 }
 
+enum { CHECK_BLOCK = 1 << 16 };
+
+typedef struct finite_check {
+    const rk_real *values;
+    int64_t n;
+    atomic_bool failed;
+} finite_check;
+
+static void check_block(void *context, size_t task, int thread) {
+    (void)thread;
+    finite_check *check = context;
+    int64_t first = (int64_t)task * CHECK_BLOCK, last = first + CHECK_BLOCK < check->n ? first + CHECK_BLOCK : check->n;
+    int failed = 0;
+    for (int64_t i = first; i < last; i++) failed |= check->values[i] - check->values[i] != 0; /* NaN, for infinities too */
+    if (failed) atomic_store(&check->failed, true);
+}
+
 static rk_status check_dense_gradients(const rk_model *model) {
     for (int32_t i = 0; i < rk_graph_n_parameters(model->graph); i++) {
         const rk_parameter *parameter = rk_graph_parameter(model->graph, i);
-        for (int64_t j = 0; j < parameter->rows * parameter->cols; j++)
-            RK_FAIL_IF(!isfinite(parameter->gradient[j]), RK_NOT_FINITE, "step %lld: the gradient of '%s' is %g", (long long)model->step, parameter->name,
-                       (double)parameter->gradient[j]);
+        finite_check check = {.values = parameter->gradient, .n = parameter->rows * parameter->cols};
+        rk_parallel_for(rk_blocks((size_t)check.n, CHECK_BLOCK), check_block, &check);
+        RK_FAIL_IF(atomic_load(&check.failed), RK_NOT_FINITE, "step %lld: the gradient of '%s' is not finite", (long long)model->step, parameter->name);
     }
     return RK_OK;
 }
@@ -146,8 +168,8 @@ rk_status rk_model_train(rk_model *model, const rk_batch *batch, double *loss) {
     return RK_OK;
 }
 
-static rk_status predict_piece(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, float *out) {
-    rk_status status = read_inputs(model, batch, first, n, false);
+static rk_status predict_piece(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets, float *out) {
+    rk_status status = read_inputs(model, batch, first, n, offsets, false);
     if (status != RK_OK) return first ? rk_error_context(status, "samples from %lld on", (long long)first) : status;
     uint64_t begin = rk_trace_begin();
     status = rk_graph_forward(model->graph, n, false, model->step);
@@ -163,17 +185,21 @@ static rk_status predict_piece(rk_model *model, const rk_batch *batch, int64_t f
 rk_status rk_model_predict(rk_model *model, const rk_batch *batch, float *predictions) {
     RK_TRY(check_batch(model, batch, false));
     if (batch->n == 0) return RK_OK;
-    if (batch->n <= model->max_batch) return predict_piece(model, batch, 0, batch->n, predictions);
-    float *aside;
+    if (batch->n <= model->max_batch) return predict_piece(model, batch, 0, batch->n, NULL, predictions);
+    float *aside = NULL;
+    int64_t *offsets = NULL;
     size_t n_values = (size_t)(batch->n * model->n_tasks);
-    RK_TRY(rk_alloc(n_values, sizeof *aside, &aside));
-    rk_status status = RK_OK;
-    for (int64_t first = 0; status == RK_OK && first < batch->n; first += model->max_batch) {
+    rk_status status;
+    RK_GOTO(rk_alloc(n_values, sizeof *aside, &aside));
+    RK_GOTO(rk_alloc((size_t)model->n_lookups * (size_t)(model->max_batch + 1), sizeof *offsets, &offsets));
+    for (int64_t first = 0; first < batch->n; first += model->max_batch) {
         int64_t n = batch->n - first < model->max_batch ? batch->n - first : model->max_batch;
-        status = predict_piece(model, batch, first, n, aside + first * model->n_tasks);
+        RK_GOTO(predict_piece(model, batch, first, n, offsets, aside + first * model->n_tasks));
     }
-    if (status == RK_OK) memcpy(predictions, aside, n_values * sizeof *aside);
+    memcpy(predictions, aside, n_values * sizeof *aside);
+done:
     rk_free(aside);
+    rk_free(offsets);
     return status;
 }
 

@@ -1,0 +1,239 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "embedding/collection_parts.h"
+#include "embedding/initializer.h"
+
+enum { MAX_DIM = 4096 };
+
+static rk_status check_table(const rk_table_config *t) {
+    RK_FAIL_IF(!t->name || !*t->name, RK_INVALID_ARGUMENT, "a table needs a name");
+    RK_FAIL_IF(t->n_rows < 1, RK_INVALID_ARGUMENT, "table '%s': %lld rows; it needs at least one", t->name, (long long)t->n_rows);
+    RK_FAIL_IF(t->dim < 1 || t->dim > MAX_DIM, RK_INVALID_ARGUMENT, "table '%s': dim %d; must be 1 to %d", t->name, t->dim, MAX_DIM);
+    RK_FAIL_IF((uint64_t)t->n_rows > ((uint64_t)1 << 56) / (uint64_t)t->dim, RK_INVALID_ARGUMENT, "table '%s' is too large for an address space", t->name);
+    RK_FAIL_IF((unsigned)t->dtype >= RK_DTYPE_COUNT, RK_INVALID_ARGUMENT, "table '%s': there is no dtype number %d", t->name, (int)t->dtype);
+    rk_status status = rk_initializer_validate(&t->initializer);
+    if (status == RK_OK && t->optimizer) status = rk_optimizer_validate(t->optimizer);
+    return status == RK_OK ? RK_OK : rk_error_context(status, "table '%s'", t->name);
+}
+
+/* A table's name and number, sorted by name so that thousands are found fast. */
+typedef struct named {
+    const char *name;
+    int32_t table;
+} named;
+
+typedef struct name_index {
+    named *sorted; /* [n] */
+    int32_t n;
+} name_index;
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(((const named *)a)->name, ((const named *)b)->name);
+}
+
+static int32_t find_table(const name_index *index, const char *name) {
+    named key = {name, 0};
+    const named *found = index->n ? bsearch(&key, index->sorted, (size_t)index->n, sizeof key, compare_names) : NULL;
+    return found ? found->table : -1;
+}
+
+static rk_status make_index(const rk_embeddings_config *config, name_index *out) {
+    name_index index = {.n = config->n_tables};
+    RK_TRY(rk_alloc((size_t)config->n_tables, sizeof *index.sorted, &index.sorted));
+    for (int32_t t = 0; t < config->n_tables; t++) index.sorted[t] = (named){config->tables[t].name, t};
+    qsort(index.sorted, (size_t)index.n, sizeof *index.sorted, compare_names);
+    for (int32_t t = 1; t < index.n; t++)
+        if (compare_names(&index.sorted[t - 1], &index.sorted[t]) == 0) {
+            rk_status status = rk_error(RK_INVALID_ARGUMENT, "two tables are named '%s'", index.sorted[t].name);
+            rk_free(index.sorted);
+            return status;
+        }
+    *out = index;
+    return RK_OK;
+}
+
+static rk_status check_feature(const rk_feature_config *f, const name_index *index, int32_t *table) {
+    RK_FAIL_IF(!f->name || !*f->name, RK_INVALID_ARGUMENT, "a feature needs a name");
+    RK_FAIL_IF((unsigned)f->combiner >= RK_COMBINER_COUNT, RK_INVALID_ARGUMENT, "feature '%s': there is no combiner number %d", f->name, (int)f->combiner);
+    RK_FAIL_IF(f->max_sequence_length < 0, RK_INVALID_ARGUMENT, "feature '%s': max_sequence_length %d is negative", f->name, f->max_sequence_length);
+    *table = f->table ? find_table(index, f->table) : -1;
+    RK_FAIL_IF(*table < 0, RK_INVALID_ARGUMENT, "feature '%s': there is no table '%s'", f->name, f->table ? f->table : "");
+    return RK_OK;
+}
+
+static rk_status add_features(rk_embeddings *e, const rk_embeddings_config *config, const name_index *index) {
+    for (int32_t f = 0; f < config->n_features; f++) {
+        RK_TRY(check_feature(&config->features[f], index, &e->feature_tables[f]));
+        char *name;
+        RK_TRY(rk_strdup(config->features[f].name, &name));
+        e->features[f] = config->features[f];
+        e->features[f].name = name;
+        e->features[f].table = e->tables[e->feature_tables[f]].config.name;
+        e->n_features = f + 1;
+        e->table_begins[e->feature_tables[f] + 1]++;
+    }
+    for (int32_t t = 0; t < e->n_tables; t++) e->table_begins[t + 1] += e->table_begins[t];
+    int32_t *next;
+    RK_TRY(rk_alloc((size_t)e->n_tables, sizeof *next, &next));
+    for (int32_t f = 0; f < e->n_features; f++) e->by_table[e->table_begins[e->feature_tables[f]] + next[e->feature_tables[f]]++] = f;
+    rk_free(next);
+    return RK_OK;
+}
+
+static rk_status add_tables(rk_embeddings *e, const rk_embeddings_config *config, const rk_optimizer *optimizer) {
+    for (int32_t t = 0; t < config->n_tables; t++) {
+        const rk_table_config *table = &config->tables[t];
+        RK_TRY(rk_table_init(&e->tables[t], table, table->optimizer ? table->optimizer : optimizer, config->seed));
+        e->n_tables = t + 1;
+        if (table->dim > e->max_dim) e->max_dim = table->dim;
+    }
+    return RK_OK;
+}
+
+static rk_status allocate(rk_embeddings *e, size_t n_tables, size_t n_features) {
+    RK_TRY(rk_alloc(n_tables, sizeof *e->tables, &e->tables));
+    RK_TRY(rk_alloc(n_tables, sizeof *e->plans, &e->plans));
+    RK_TRY(rk_alloc(n_tables + 1, sizeof *e->table_begins, &e->table_begins));
+    RK_TRY(rk_alloc(n_features, sizeof *e->features, &e->features));
+    RK_TRY(rk_alloc(n_features, sizeof *e->feature_tables, &e->feature_tables));
+    RK_TRY(rk_alloc(n_features, sizeof *e->by_table, &e->by_table));
+    RK_TRY(rk_alloc(n_features, sizeof *e->uses, &e->uses));
+    return rk_alloc(n_features, sizeof *e->peeks, &e->peeks);
+}
+
+rk_status rk_embeddings_create(const rk_embeddings_config *config, rk_embeddings **out) {
+    RK_FAIL_IF(!config || config->n_tables < 0 || config->n_features < 0, RK_INVALID_ARGUMENT, "the embeddings' config is missing or has negative counts");
+    rk_optimizer optimizer;
+    RK_TRY(rk_optimizer_init(&optimizer, RK_OPTIMIZER_ADAGRAD));
+    if (config->optimizer) optimizer = *config->optimizer;
+    RK_TRY(rk_optimizer_validate(&optimizer));
+    for (int32_t t = 0; t < config->n_tables; t++) RK_TRY(check_table(&config->tables[t]));
+    name_index index;
+    RK_TRY(make_index(config, &index));
+    rk_embeddings *e = NULL;
+    rk_status status;
+    RK_GOTO(rk_alloc(1, sizeof *e, &e));
+    e->learning_rate_factor = 1;
+    RK_GOTO(allocate(e, (size_t)config->n_tables, (size_t)config->n_features));
+    RK_GOTO(add_tables(e, config, &optimizer));
+    RK_GOTO(add_features(e, config, &index));
+    *out = e;
+    e = NULL;
+done:
+    rk_free(index.sorted);
+    rk_embeddings_free(e);
+    return status;
+}
+
+static void plan_release(rk_update_plan *plan) {
+    rk_free(plan->ids);
+    rk_free(plan->unsorted);
+    rk_free(plan->occurrences);
+    rk_free(plan->order);
+    rk_free(plan->starts);
+    rk_free(plan->unique);
+    rk_free(plan->scratch);
+}
+
+void rk_embeddings_free(rk_embeddings *e) {
+    if (!e) return;
+    for (int32_t f = 0; f < e->n_features; f++) {
+        rk_free((char *)(size_t)e->features[f].name);
+        rk_feature_use_release(&e->uses[f]);
+        rk_feature_use_release(&e->peeks[f]);
+    }
+    for (int32_t t = 0; t < e->n_tables; t++) {
+        plan_release(&e->plans[t]);
+        rk_table_release(&e->tables[t]);
+    }
+    rk_free(e->tables);
+    rk_free(e->plans);
+    rk_free(e->table_begins);
+    rk_free(e->features);
+    rk_free(e->feature_tables);
+    rk_free(e->by_table);
+    rk_free(e->uses);
+    rk_free(e->peeks);
+    rk_free(e->thread_rows);
+    rk_free(e);
+}
+
+int32_t rk_embeddings_n_features(const rk_embeddings *e) {
+    return e->n_features;
+}
+
+int32_t rk_embeddings_width(const rk_embeddings *e, int32_t feature) {
+    int32_t length = e->features[feature].max_sequence_length, dim = e->tables[e->feature_tables[feature]].config.dim;
+    return length ? length * dim : dim;
+}
+
+uint64_t rk_embeddings_bytes(const rk_embeddings *e) {
+    uint64_t bytes = 0;
+    for (int32_t t = 0; t < e->n_tables; t++) bytes += rk_table_bytes(&e->tables[t]);
+    return bytes;
+}
+
+rk_status rk_embeddings_scale_learning_rate(rk_embeddings *e, double factor) {
+    RK_FAIL_IF(!(factor >= 0) || !isfinite(factor), RK_INVALID_ARGUMENT, "a learning-rate factor must be a finite number of 0 or more, not %g", factor);
+    e->learning_rate_factor = factor;
+    return RK_OK;
+}
+
+static rk_status find_rows(const rk_embeddings *e, const char *table, int64_t first, int64_t n, rk_table **out) {
+    for (int32_t t = 0; t < e->n_tables; t++) {
+        rk_table *found = &e->tables[t];
+        if (strcmp(found->config.name, table) != 0) continue;
+        RK_FAIL_IF(first < 0 || n < 0 || first > found->config.n_rows - n, RK_INVALID_ARGUMENT, "table '%s' has %lld rows; %lld from row %lld were asked for",
+                   table, (long long)found->config.n_rows, (long long)n, (long long)first);
+        *out = found;
+        return RK_OK;
+    }
+    return rk_error(RK_NOT_FOUND, "there is no table '%s'", table);
+}
+
+rk_status rk_embeddings_read_rows(const rk_embeddings *e, const char *table, int64_t first, int64_t n, float *out) {
+    rk_table *t;
+    RK_TRY(find_rows(e, table, first, n, &t));
+    for (int64_t i = 0; i < n; i++) rk_row_load(&t->rows, first + i, out + i * t->config.dim);
+    return RK_OK;
+}
+
+rk_status rk_embeddings_write_rows(rk_embeddings *e, const char *table, int64_t first, int64_t n, const float *rows) {
+    rk_table *t;
+    RK_TRY(find_rows(e, table, first, n, &t));
+    for (int64_t i = 0; i < n; i++) rk_row_store(&t->rows, first + i, rows + i * t->config.dim, t->seed, (uint64_t)(first + i));
+    return RK_OK;
+}
+
+rk_status rk_embeddings_state(rk_embeddings *e, rk_state *state) {
+    for (int32_t t = 0; t < e->n_tables; t++) RK_TRY(rk_table_state(&e->tables[t], state));
+    return RK_OK;
+}
+
+rk_status rk_embeddings_set_l2(rk_embeddings *e, const char *table, double l2, double l2_full) {
+    RK_FAIL_IF(!(l2 >= 0) || !(l2_full >= 0), RK_INVALID_ARGUMENT, "table '%s': l2 must be 0 or more", table);
+    rk_table *t;
+    RK_TRY(find_rows(e, table, 0, 0, &t));
+    t->l2 = l2;
+    t->l2_full = l2_full;
+    return RK_OK;
+}
+
+int32_t rk_embeddings_n_tables(const rk_embeddings *e) {
+    return e->n_tables;
+}
+const rk_table_config *rk_embeddings_table(const rk_embeddings *e, int32_t table) {
+    return &e->tables[table].config;
+}
+const rk_feature_config *rk_embeddings_feature(const rk_embeddings *e, int32_t feature) {
+    return &e->features[feature];
+}
+const rk_optimizer *rk_embeddings_table_optimizer(const rk_embeddings *e, int32_t table) {
+    return &e->tables[table].optimizer;
+}
+uint64_t rk_embeddings_table_bytes(const rk_embeddings *e, int32_t table) {
+    return rk_table_bytes(&e->tables[table]);
+}

@@ -1,0 +1,27 @@
+/* One feature's ids in one batch, checked and made ready for the kernels. */
+#ifndef RK_EMBEDDING_FEATURE_USE_H
+#define RK_EMBEDDING_FEATURE_USE_H
+
+#include <reckon/embeddings.h>
+
+#include "embedding/storage.h"
+
+/* bags [n_bags]: a sample each, or a position of a sequence each. Points into the caller's arrays where those serve as they are. */
+typedef struct rk_feature_use {
+    int64_t n, n_bags, n_ids;
+    const int64_t *offsets;     /* [n_bags+1] */
+    const int64_t *ids;         /* [n_ids], all of them rows of the table */
+    const float *coefficients;  /* [n_ids] or NULL: 1 */
+    const float *scales;        /* [n_bags] or NULL: 1 */
+    int32_t *lengths;           /* [n] for sequences */
+    /* memory of its own, kept from batch to batch */
+    int64_t *own_offsets, *own_ids;
+    float *own_coefficients, *own_scales;
+    size_t offsets_capacity, ids_capacity, coefficients_capacity, scales_capacity, lengths_capacity;
+} rk_feature_use;
+
+/* Check and prepare. Errors (RK_BAD_DATA, RK_INVALID_ARGUMENT) name the feature, the sample and the id. */
+rk_status rk_feature_use_prepare(rk_feature_use *use, const rk_feature_config *feature, const rk_table *table, int64_t n, const rk_ids *ids);
+void rk_feature_use_release(rk_feature_use *use);
+
+#endif

@@ -1,0 +1,92 @@
+#include "embedding/storage.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/parallel.h"
+#include "embedding/initializer.h"
+
+enum { INIT_BLOCK_ROWS = 4096, STORE_SEED = 0x5eed };
+
+static void init_block(void *context, size_t task, int thread) {
+    (void)thread;
+    rk_table *table = context;
+    int64_t first = (int64_t)task * INIT_BLOCK_ROWS, last = first + INIT_BLOCK_ROWS;
+    if (last > table->config.n_rows) last = table->config.n_rows;
+    int32_t dim = table->config.dim;
+    /* Rows in a row, a few columns at a time, would cost the same; one row fits the stack for usual dims. */
+    float row[4096];
+    for (int64_t id = first; id < last; id++) {
+        if (table->config.dtype == RK_F32) {
+            rk_initialize_row(&table->config.initializer, table->seed, table->name_hash, id, dim, (float *)table->rows.data + id * dim);
+        } else {
+            rk_initialize_row(&table->config.initializer, table->seed, table->name_hash, id, dim, row);
+            rk_row_store(&table->rows, id, row, table->seed ^ STORE_SEED, (uint64_t)id);
+        }
+        for (int s = 0; s < table->n_slots; s++) {
+            if (table->slots[s].initial == 0) continue; /* fresh pages are zero already */
+            float *slot = rk_table_slot(table, s, id);
+            for (int32_t k = 0; k < (table->slots[s].per_row ? 1 : dim); k++) slot[k] = table->slots[s].initial;
+        }
+    }
+}
+
+static rk_status allocate(rk_table *table) {
+    uint64_t values = (uint64_t)table->config.n_rows * (uint64_t)table->config.dim;
+    table->rows_bytes = values * rk_dtype_bytes(table->config.dtype);
+    RK_TRY(rk_pages_alloc(table->rows_bytes, &table->rows.data));
+    for (int s = 0; s < table->n_slots; s++) {
+        table->slot_bytes[s] = sizeof(float) * (table->slots[s].per_row ? (uint64_t)table->config.n_rows : values);
+        void *pages;
+        RK_TRY(rk_pages_alloc(table->slot_bytes[s], &pages));
+        table->slot_values[s] = pages;
+    }
+    return RK_OK;
+}
+
+rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk_optimizer *optimizer, uint64_t seed) {
+    *table = (rk_table){.config = *config, .optimizer = *optimizer, .seed = seed, .name_hash = rk_hash_bytes(config->name, strlen(config->name), 0)};
+    table->config.name = NULL;
+    char *name;
+    RK_TRY(rk_strdup(config->name, &name));
+    table->config.name = name;
+    table->config.optimizer = &table->optimizer;
+    table->n_slots = config->frozen ? 0 : rk_optimizer_slots(optimizer, table->slots);
+    table->rows = (rk_rows){.dtype = config->dtype, .dim = config->dim};
+    rk_status status = allocate(table);
+    if (status != RK_OK) {
+        status = rk_error_context(status, "table '%s' of %lld rows", name, (long long)config->n_rows);
+        rk_table_release(table);
+        return status;
+    }
+    rk_parallel_for(rk_blocks((size_t)config->n_rows, INIT_BLOCK_ROWS), init_block, table);
+    return RK_OK;
+}
+
+void rk_table_release(rk_table *table) {
+    rk_pages_free(table->rows.data, table->rows_bytes);
+    for (int s = 0; s < table->n_slots; s++) rk_pages_free(table->slot_values[s], table->slot_bytes[s]);
+    rk_free((char *)(size_t)table->config.name);
+    *table = (rk_table){0};
+}
+
+uint64_t rk_table_bytes(const rk_table *table) {
+    uint64_t bytes = table->rows_bytes;
+    for (int s = 0; s < table->n_slots; s++) bytes += table->slot_bytes[s];
+    return bytes;
+}
+
+rk_status rk_table_state(rk_table *table, rk_state *state) {
+    static const rk_state_type types[] = {RK_STATE_F32, RK_STATE_BF16, RK_STATE_F16};
+    char name[512];
+    snprintf(name, sizeof name, "table/%s/rows", table->config.name);
+    RK_TRY(rk_state_add(state, name, types[table->config.dtype], table->config.n_rows, table->config.dim, table->rows.data));
+    for (int s = 0; s < table->n_slots; s++) {
+        snprintf(name, sizeof name, "table/%s/%s", table->config.name, table->slots[s].name);
+        RK_TRY(rk_state_add(state, name, RK_STATE_F32, table->config.n_rows, table->slots[s].per_row ? 0 : table->config.dim, table->slot_values[s]));
+    }
+    snprintf(name, sizeof name, "table/%s/step", table->config.name);
+    return rk_state_add(state, name, RK_STATE_I64, 1, 0, &table->step);
+}

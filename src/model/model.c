@@ -132,7 +132,7 @@ static rk_status check_dense_gradients(const rk_model *model) {
         const rk_parameter *parameter = rk_graph_parameter(model->graph, i);
         finite_check check = {.values = parameter->gradient, .n = parameter->rows * parameter->cols};
         rk_parallel_for(rk_blocks((size_t)check.n, CHECK_BLOCK), check_block, &check);
-        RK_FAIL_IF(atomic_load(&check.failed), RK_NOT_FINITE, "step %lld: the gradient of '%s' is not finite", (long long)model->step, parameter->name);
+        RK_FAIL_IF(atomic_load(&check.failed), RK_NOT_FINITE, "the gradient of the parameter '%s' is not finite", parameter->name);
     }
     return RK_OK;
 }
@@ -144,7 +144,7 @@ static rk_status update(rk_model *model) {
     if (status == RK_OK && model->embeddings) status = rk_embeddings_apply_gradients(model->embeddings, model->gradients);
     if (status == RK_OK) status = rk_dense_optimizer_step(model->optimizer);
     rk_trace_end(begin, "update");
-    return status;
+    return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step) : status;
 }
 
 rk_status rk_model_train(rk_model *model, const rk_batch *batch, double *loss) {

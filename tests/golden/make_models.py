@@ -45,7 +45,7 @@ class Build:
 
     def batch_norm(self, name, x, stats):
         """Normalized by the batch; running statistics take the unbiased variance."""
-        scale, shift = self.parameter(f"{name}/scale", x.shape[1], fill=1.0), self.parameter(f"{name}/shift", x.shape[1], scale=0.2)
+        gamma, beta = self.parameter(f"{name}/gamma", x.shape[1], fill=1.0), self.parameter(f"{name}/beta", x.shape[1], scale=0.2)
         mean, var = x.mean(0), x.var(0, unbiased=False)
         if stats is not None:
             old_mean, old_var = stats.setdefault(name, (torch.zeros_like(mean), torch.ones_like(var)))
@@ -53,13 +53,13 @@ class Build:
                 stats[name] = (0.9 * old_mean + 0.1 * mean.detach(), 0.9 * old_var + 0.1 * x.detach().var(0, unbiased=True))
             else:
                 mean, var = old_mean, old_var
-        return (x - mean) / torch.sqrt(var + 1e-5) * scale + shift
+        return (x - mean) / torch.sqrt(var + 1e-5) * gamma + beta
 
     def mlp(self, name, x, units, stats, batch_norm=False):
         for i, n in enumerate(units):
-            x = self.linear(f"{name}_{i}", x, n)
+            x = self.linear(f"{name}/linear_{i}", x, n)
             if batch_norm:
-                x = self.batch_norm(f"{name}_{i}_norm", x, stats)
+                x = self.batch_norm(f"{name}/norm_{i}", x, stats)
             x = torch.relu(x)
         return x
 
@@ -183,9 +183,9 @@ def lookup(b, features, batch):
             cut = SEQUENCE if how == "sequence" else None
             used.setdefault(f"table/{table}", set()).update(i for ids, _ in bags for i in ids[:cut] if i >= 0)
         if preset in LINEAR:
-            e = b.parameter(f"table/{table}/linear", ROWS[table], 1, scale=0.3)
+            e = b.parameter(f"table/{name}/linear", ROWS[table], 1, scale=0.3)
             linear.append(torch.stack([bag(e, i, w, "sum") for i, w in bags]))
-            used.setdefault(f"table/{table}/linear", set()).update(i for ids, _ in bags for i in ids if i >= 0)
+            used[f"table/{name}/linear"] = {i for ids, _ in bags for i in ids if i >= 0}
     vectors = torch.cat(columns, 1) if columns else None
     dim = b.config["dims"]["user"]
     return {

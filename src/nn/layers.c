@@ -1,0 +1,91 @@
+#include "nn/layers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "nn/op_list.h"
+
+static rk_value one(rk_graph *graph, const char *op, const char *name, rk_value x) {
+    return rk_graph_add(graph, op, name, NULL, &x, 1);
+}
+
+rk_value rk_linear(rk_graph *graph, const char *name, rk_value x, int32_t units, bool bias, rk_dtype dtype) {
+    rk_op_options options = {.units = units, .no_bias = !bias, .dtype = dtype};
+    return rk_graph_add(graph, "linear", name, &options, &x, 1);
+}
+rk_value rk_relu(rk_graph *graph, rk_value x) {
+    return one(graph, "relu", NULL, x);
+}
+rk_value rk_activation_by_name(rk_graph *graph, rk_value x, const char *name) {
+    static const char *const names[] = {"relu", "gelu", "sigmoid", "tanh", "softmax"};
+    if (!name || strcmp(name, "none") == 0) return x;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i], name) == 0) return one(graph, name, NULL, x);
+    rk_status status = rk_error(RK_CONFIG, "there is no activation '%s'", name);
+    rk_graph_fail(graph, rk_error_hint(status, "it is one of relu, gelu, sigmoid, tanh, softmax, none"));
+    return -1;
+}
+rk_value rk_batch_norm(rk_graph *graph, const char *name, rk_value x) {
+    return one(graph, "batch_norm", name, x);
+}
+rk_value rk_layer_norm(rk_graph *graph, const char *name, rk_value x) {
+    return one(graph, "layer_norm", name, x);
+}
+rk_value rk_dropout(rk_graph *graph, rk_value x, double rate) {
+    rk_op_options options = {.rate = rate};
+    return rate == 0 ? x : rk_graph_add(graph, "dropout", NULL, &options, &x, 1);
+}
+rk_value rk_concat(rk_graph *graph, const rk_value *xs, int32_t n) {
+    return n == 1 ? xs[0] : rk_graph_add(graph, "concat", NULL, NULL, xs, n);
+}
+rk_value rk_slice(rk_graph *graph, rk_value x, int32_t first, int32_t count) {
+    rk_op_options options = {.first = first, .count = count};
+    return rk_graph_add(graph, "slice", NULL, &options, &x, 1);
+}
+rk_value rk_reshape(rk_graph *graph, rk_value x, int32_t rows, int32_t cols) {
+    rk_op_options options = {.first = rows, .count = cols};
+    return rk_graph_add(graph, "reshape", NULL, &options, &x, 1);
+}
+rk_value rk_add(rk_graph *graph, const rk_value *xs, int32_t n) {
+    return n == 1 ? xs[0] : rk_graph_add(graph, "add", NULL, NULL, xs, n);
+}
+rk_value rk_multiply(rk_graph *graph, rk_value a, rk_value b) {
+    return rk_graph_add(graph, "multiply", NULL, NULL, (rk_value[]){a, b}, 2);
+}
+rk_value rk_softmax(rk_graph *graph, rk_value x) {
+    return one(graph, "softmax", NULL, x);
+}
+rk_value rk_sum_rows(rk_graph *graph, rk_value x) {
+    return one(graph, "sum_rows", NULL, x);
+}
+rk_value rk_sum_all(rk_graph *graph, rk_value x) {
+    return one(graph, "sum_all", NULL, x);
+}
+rk_value rk_bias(rk_graph *graph, const char *name, rk_value x) {
+    return one(graph, "bias", name, x);
+}
+rk_value rk_fm(rk_graph *graph, rk_value x) {
+    return one(graph, "fm", NULL, x);
+}
+rk_value rk_dot_interaction(rk_graph *graph, rk_value x) {
+    return one(graph, "dot_interaction", NULL, x);
+}
+rk_value rk_cross_v1(rk_graph *graph, const char *name, rk_value x0, rk_value x) {
+    return rk_graph_add(graph, "cross_v1", name, NULL, (rk_value[]){x0, x}, 2);
+}
+rk_value rk_cross_combine(rk_graph *graph, rk_value x0, rk_value y, rk_value x) {
+    return rk_graph_add(graph, "cross_combine", NULL, NULL, (rk_value[]){x0, y, x}, 3);
+}
+
+rk_value rk_mlp_build(rk_graph *graph, const char *name, rk_value x, const rk_mlp *mlp) {
+    char node[128];
+    for (int64_t i = 0; i < mlp->n; i++) {
+        snprintf(node, sizeof node, "%s/linear_%d", name, (int)i);
+        x = rk_linear(graph, node, x, (int32_t)mlp->units[i], true, mlp->dtype);
+        snprintf(node, sizeof node, "%s/norm_%d", name, (int)i);
+        if (mlp->batch_norm) x = rk_batch_norm(graph, node, x);
+        x = rk_activation_by_name(graph, x, mlp->activation);
+        x = rk_dropout(graph, x, mlp->dropout);
+    }
+    return x;
+}

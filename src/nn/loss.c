@@ -1,0 +1,32 @@
+#include "nn/loss.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+const char *rk_loss_name(rk_loss_kind kind) {
+    return kind == RK_LOSS_MSE ? "mse" : "sigmoid_cross_entropy";
+}
+
+rk_real rk_loss_prediction(rk_loss_kind kind, rk_real logit) {
+    return kind == RK_LOSS_MSE ? logit : (rk_real)(1 / (1 + exp(-(double)logit)));
+}
+
+/* -y log p - (1-y) log(1-p) with p = sigmoid(x), written so that no exponential can overflow. */
+static double cross_entropy(double x, double y) {
+    return fmax(x, 0) - x * y + log1p(exp(-fabs(x)));
+}
+
+void rk_loss(const rk_loss_args *a, double *out) {
+    double weights = 0, sum = 0;
+    for (int64_t i = 0; i < a->n; i++) weights += a->weights ? (double)a->weights[i] : 1;
+    double scale = weights > 0 ? a->scale / weights : 0;
+    for (int64_t i = 0; i < a->n; i++) {
+        int64_t at = i * a->n_tasks + a->task;
+        double x = a->logits[at], y = a->labels[at], w = a->weights ? (double)a->weights[i] : 1;
+        bool mse = a->kind == RK_LOSS_MSE;
+        sum += w * (mse ? (x - y) * (x - y) : cross_entropy(x, y));
+        double slope = mse ? 2 * (x - y) : 1 / (1 + exp(-x)) - y;
+        if (a->gradient) a->gradient[at] = (rk_real)(scale * w * slope);
+    }
+    *out = scale * sum;
+}

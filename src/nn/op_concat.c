@@ -1,0 +1,34 @@
+/* The inputs' samples, flattened, side by side. */
+#include <string.h>
+
+#include "nn/op.h"
+
+static rk_status build(rk_graph *graph, rk_node *node) {
+    int64_t width = 0;
+    for (int32_t k = 0; k < node->n_inputs; k++) width += rk_width(rk_in_shape(graph, node, k));
+    node->shape = (rk_shape){1, (int32_t)width};
+    return RK_OK;
+}
+
+static void forward_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
+    int64_t width = rk_width(node->shape), at = 0;
+    for (int32_t k = 0; k < node->n_inputs; k++) {
+        int64_t part = rk_width(rk_in_shape(run->graph, node, k));
+        const rk_real *x = rk_in(run, node, k);
+        for (int64_t s = first; s < last; s++) memcpy(node->data + s * width + at, x + s * part, (size_t)part * sizeof *x);
+        at += part;
+    }
+}
+
+static void backward_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
+    int64_t width = rk_width(node->shape), at = 0;
+    for (int32_t k = 0; k < node->n_inputs; k++) {
+        int64_t part = rk_width(rk_in_shape(run->graph, node, k));
+        rk_real *dx = rk_in_gradient(run, node, k);
+        for (int64_t s = first; s < last; s++)
+            for (int64_t c = 0; c < part; c++) dx[s * part + c] += node->gradient[s * width + at + c];
+        at += part;
+    }
+}
+
+const rk_op rk_op_concat = {.name = "concat", .min_inputs = 1, .build = build, .forward_block = forward_block, .backward_block = backward_block};

@@ -1,0 +1,4 @@
+/* y = max(x, 0); the slope at 0 is 0. */
+#include "nn/op_unary.h"
+
+RK_UNARY_OP(relu, x > 0 ? x : 0, x > 0 ? (rk_real)1 : (rk_real)0)

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/file.h"
+#include "base/buffer.h"
 #include "base/state.h"
 
 /* Write the entries (all of them, in order) to one file, atomically; *crc32c and *n_bytes are those of the whole file. */

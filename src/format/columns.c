@@ -1,0 +1,134 @@
+#include "format/columns.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+const char *rk_column_type_name(rk_column_type type) {
+    static const char *const names[] = {"text", "i64", "f32"};
+    return names[type];
+}
+
+/* Room for `need` elements. */
+static rk_status reserve(void *array, int64_t *capacity, int64_t need, size_t bytes) {
+    if (need <= *capacity) return RK_OK;
+    int64_t wanted = *capacity + *capacity / 2;
+    if (wanted < need) wanted = need;
+    if (wanted < 64) wanted = 64;
+    RK_TRY(rk_realloc((size_t)wanted, bytes, array));
+    *capacity = wanted;
+    return RK_OK;
+}
+
+static rk_status column_init(rk_column *column, const char *name, rk_column_type type) {
+    *column = (rk_column){.type = type};
+    RK_TRY(rk_strdup(name, &column->name));
+    RK_TRY(reserve(&column->offsets, &column->rows_capacity, 64, sizeof *column->offsets));
+    column->offsets[0] = 0;
+    if (type == RK_COLUMN_TEXT) RK_TRY(rk_alloc(1, sizeof *column->text_offsets, &column->text_offsets));
+    return RK_OK;
+}
+
+rk_status rk_columns_init(rk_columns *columns, int32_t n_columns, const char *const *names, const rk_column_type *types) {
+    rk_columns made = {0};
+    RK_TRY(rk_alloc((size_t)n_columns, sizeof *made.columns, &made.columns));
+    made.n_columns = n_columns;
+    for (int32_t c = 0; c < n_columns; c++) {
+        rk_status status = column_init(&made.columns[c], names[c], types[c]);
+        if (status != RK_OK) {
+            rk_columns_release(&made);
+            return status;
+        }
+    }
+    *columns = made;
+    return RK_OK;
+}
+
+void rk_columns_release(rk_columns *columns) {
+    for (int32_t c = 0; c < columns->n_columns; c++) {
+        rk_column *column = &columns->columns[c];
+        rk_free(column->name);
+        rk_free(column->offsets);
+        rk_free(column->i64);
+        rk_free(column->f32);
+        rk_free(column->text_offsets);
+        rk_free(column->text);
+        rk_free(column->weights);
+    }
+    rk_free(columns->columns);
+    *columns = (rk_columns){0};
+}
+
+void rk_columns_clear(rk_columns *columns) {
+    columns->n_rows = 0;
+    for (int32_t c = 0; c < columns->n_columns; c++) {
+        columns->columns[c].n_values = 0;
+        rk_free(columns->columns[c].weights);
+        columns->columns[c].weights = NULL;
+        columns->columns[c].weights_capacity = 0;
+    }
+}
+
+int32_t rk_columns_find(const rk_columns *columns, const char *name) {
+    for (int32_t c = 0; c < columns->n_columns; c++)
+        if (strcmp(columns->columns[c].name, name) == 0) return c;
+    return -1;
+}
+
+/* A value without a weight, in a column that has weights, counts as 1. */
+static rk_status end_value(rk_column *column) {
+    if (column->weights) {
+        RK_TRY(reserve(&column->weights, &column->weights_capacity, column->n_values + 1, sizeof *column->weights));
+        column->weights[column->n_values] = 1;
+    }
+    column->n_values++;
+    return RK_OK;
+}
+
+rk_status rk_column_add_text(rk_column *column, rk_span value) {
+    int64_t n = column->n_values, begin = n ? column->text_offsets[n] : 0, capacity = column->values_capacity;
+    if (n + 2 > capacity) {
+        RK_TRY(reserve(&column->text_offsets, &capacity, n + 2, sizeof *column->text_offsets));
+        column->values_capacity = capacity;
+    }
+    RK_TRY(reserve(&column->text, &column->text_capacity, begin + (int64_t)value.n_bytes + 1, 1));
+    if (value.n_bytes) memcpy(column->text + begin, value.data, value.n_bytes);
+    column->text_offsets[n] = begin;
+    column->text_offsets[n + 1] = begin + (int64_t)value.n_bytes;
+    return end_value(column);
+}
+
+rk_status rk_column_add_i64(rk_column *column, int64_t value) {
+    RK_TRY(reserve(&column->i64, &column->values_capacity, column->n_values + 1, sizeof value));
+    column->i64[column->n_values] = value;
+    return end_value(column);
+}
+
+rk_status rk_column_add_f32(rk_column *column, float value) {
+    RK_TRY(reserve(&column->f32, &column->values_capacity, column->n_values + 1, sizeof value));
+    column->f32[column->n_values] = value;
+    return end_value(column);
+}
+
+rk_status rk_column_add_weight(rk_column *column, float weight) {
+    if (!column->weights) {
+        RK_TRY(reserve(&column->weights, &column->weights_capacity, column->n_values, sizeof weight));
+        for (int64_t i = 0; i < column->n_values; i++) column->weights[i] = 1;
+    }
+    column->weights[column->n_values - 1] = weight;
+    return RK_OK;
+}
+
+rk_status rk_columns_end_row(rk_columns *columns) {
+    for (int32_t c = 0; c < columns->n_columns; c++) {
+        rk_column *column = &columns->columns[c];
+        RK_TRY(reserve(&column->offsets, &column->rows_capacity, columns->n_rows + 2, sizeof *column->offsets));
+    }
+    columns->n_rows++;
+    for (int32_t c = 0; c < columns->n_columns; c++) columns->columns[c].offsets[columns->n_rows] = columns->columns[c].n_values;
+    return RK_OK;
+}
+
+void rk_columns_drop_row(rk_columns *columns) {
+    for (int32_t c = 0; c < columns->n_columns; c++) columns->columns[c].n_values = columns->columns[c].offsets[columns->n_rows];
+}

@@ -1,0 +1,127 @@
+#include "format/safetensors.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+static const char *const type_names[] = {"F32", "BF16", "F16", "I64", "U8"};
+enum { N_TYPES = 5, MAX_HEADER_BYTES = 100 << 20 };
+
+/* Adds up the header: {"name":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},...}, padded with spaces to 8 bytes. */
+static rk_status make_header(const rk_state *state, rk_buffer *out) {
+    uint64_t at = 0;
+    rk_buffer_text(out, "{");
+    for (size_t i = 0; i < state->n; i++) {
+        const rk_state_entry *e = &state->entries[i];
+        json_t *name = json_string(e->name);
+        char *quoted = name ? json_dumps(name, JSON_ENCODE_ANY) : NULL;
+        json_decref(name);
+        RK_FAIL_IF(!quoted, RK_INVALID_ARGUMENT, "the tensor name '%s' is not UTF-8", e->name);
+        rk_buffer_printf(out, "%s%s:{\"dtype\":\"%s\",\"shape\":[", i ? "," : "", quoted, type_names[e->type]);
+        free(quoted);
+        for (int32_t d = 0; d < e->n_dims; d++) rk_buffer_printf(out, "%s%lld", d ? "," : "", (long long)e->dims[d]);
+        uint64_t end = at + rk_state_entry_bytes(e);
+        rk_buffer_printf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at, (unsigned long long)end);
+        at = end;
+    }
+    rk_buffer_text(out, "}");
+    while (out->status == RK_OK && out->n_bytes % 8) rk_buffer_text(out, " ");
+    return out->status;
+}
+
+static rk_status write_entries(rk_writer *writer, const rk_state *state, const rk_buffer *header) {
+    rk_buffer length = {0};
+    rk_buffer_u64le(&length, header->n_bytes);
+    rk_status status = length.status;
+    if (status == RK_OK) status = rk_writer_append(writer, length.data, length.n_bytes);
+    rk_buffer_release(&length);
+    if (status == RK_OK) status = rk_writer_append(writer, header->data, header->n_bytes);
+    for (size_t i = 0; status == RK_OK && i < state->n; i++) status = rk_writer_append(writer, state->entries[i].data, rk_state_entry_bytes(&state->entries[i]));
+    return status;
+}
+
+rk_status rk_safetensors_write(const char *path, const rk_state *state, uint32_t *crc32c, uint64_t *n_bytes) {
+    rk_buffer header = {0};
+    rk_writer writer = {.descriptor = -1};
+    rk_status status;
+    RK_GOTO(make_header(state, &header));
+    RK_GOTO(rk_writer_open(path, &writer));
+    RK_GOTO(write_entries(&writer, state, &header));
+    RK_GOTO(rk_writer_commit(&writer));
+    *crc32c = writer.crc32c;
+    *n_bytes = writer.n_bytes;
+done:
+    rk_writer_release(&writer);
+    rk_buffer_release(&header);
+    return status;
+}
+
+void rk_safetensors_release(rk_safetensors *tensors) {
+    for (size_t i = 0; i < tensors->n; i++) rk_free(tensors->entries[i].name);
+    rk_free(tensors->entries);
+    *tensors = (rk_safetensors){0};
+}
+
+const rk_safetensors_entry *rk_safetensors_find(const rk_safetensors *tensors, const char *name) {
+    for (size_t i = 0; i < tensors->n; i++)
+        if (strcmp(tensors->entries[i].name, name) == 0) return &tensors->entries[i];
+    return NULL;
+}
+
+static rk_status parse_entry(const char *name, json_t *value, uint64_t data_begin, uint64_t file_bytes, rk_safetensors_entry *out) {
+    const char *dtype = json_string_value(json_object_get(value, "dtype"));
+    json_t *shape = json_object_get(value, "shape"), *offsets = json_object_get(value, "data_offsets");
+    RK_FAIL_IF(!dtype || !json_is_array(shape) || !json_is_array(offsets) || json_array_size(offsets) != 2 || json_array_size(shape) > 8, RK_BAD_DATA,
+               "the header's entry '%s' is not a tensor", name);
+    int type = 0;
+    while (type < N_TYPES && strcmp(dtype, type_names[type]) != 0) type++;
+    RK_FAIL_IF(type == N_TYPES, RK_UNSUPPORTED, "tensor '%s': the type '%s' is not read", name, dtype);
+    uint64_t n_bytes = rk_state_type_bytes((rk_state_type)type);
+    out->type = (rk_state_type)type;
+    out->n_dims = (int32_t)json_array_size(shape);
+    for (int32_t d = 0; d < out->n_dims; d++) {
+        out->dims[d] = json_integer_value(json_array_get(shape, (size_t)d));
+        RK_FAIL_IF(out->dims[d] < 0 || __builtin_mul_overflow(n_bytes, (uint64_t)out->dims[d], &n_bytes), RK_BAD_DATA, "tensor '%s': a shape that cannot be", name);
+    }
+    int64_t begin = json_integer_value(json_array_get(offsets, 0)), end = json_integer_value(json_array_get(offsets, 1));
+    RK_FAIL_IF(begin < 0 || end < begin || (uint64_t)end > file_bytes - data_begin || (uint64_t)(end - begin) != n_bytes, RK_BAD_DATA,
+               "tensor '%s': its bytes %lld to %lld do not fit its shape or the file", name, (long long)begin, (long long)end);
+    out->begin = data_begin + (uint64_t)begin;
+    out->n_bytes = n_bytes;
+    return rk_strdup(name, &out->name);
+}
+
+static rk_status parse_entries(json_t *header, uint64_t data_begin, uint64_t file_bytes, rk_safetensors *out) {
+    RK_TRY(rk_alloc(json_object_size(header), sizeof *out->entries, &out->entries));
+    const char *name;
+    json_t *value;
+    json_object_foreach(header, name, value) {
+        if (strcmp(name, "__metadata__") == 0) continue;
+        RK_TRY(parse_entry(name, value, data_begin, file_bytes, &out->entries[out->n]));
+        out->n++;
+    }
+    return RK_OK;
+}
+
+rk_status rk_safetensors_parse(const void *data, size_t n_bytes, uint64_t file_bytes, rk_safetensors *out) {
+    const uint8_t *at = data;
+    RK_FAIL_IF(n_bytes < 8, RK_BAD_DATA, "the file is cut: no safetensors header");
+    uint64_t length = 0;
+    for (int i = 0; i < 8; i++) length |= (uint64_t)at[i] << (8 * i);
+    RK_FAIL_IF(length > MAX_HEADER_BYTES || length > n_bytes - 8 || length + 8 > file_bytes, RK_BAD_DATA, "a safetensors header of %llu bytes does not fit the file",
+               (unsigned long long)length);
+    json_error_t error;
+    json_t *header = json_loadb((const char *)at + 8, (size_t)length, JSON_REJECT_DUPLICATES, &error);
+    RK_FAIL_IF(!header, RK_BAD_DATA, "the safetensors header is not JSON: %s", error.text);
+    rk_safetensors tensors = {0};
+    rk_status status = json_is_object(header) ? parse_entries(header, length + 8, file_bytes, &tensors) : rk_error(RK_BAD_DATA, "the safetensors header is not an object");
+    json_decref(header);
+    if (status != RK_OK) {
+        rk_safetensors_release(&tensors);
+        return status;
+    }
+    *out = tensors;
+    return RK_OK;
+}

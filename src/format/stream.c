@@ -1,0 +1,177 @@
+#include "format/stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "base/memory.h"
+
+enum { INPUT_BYTES = 1 << 18 };
+
+typedef enum packing { PLAIN, GZIP, ZSTD } packing;
+
+struct rk_stream {
+    char *path;
+    int descriptor;
+    packing kind;
+    uint64_t position, size; /* of the file itself */
+    unsigned char *input;    /* [n_input] read, `used` of it consumed */
+    size_t n_input, used;
+    bool at_end;             /* of the file */
+    bool in_member;          /* inside a packed member: the file may not end here */
+    z_stream gzip;
+    ZSTD_DStream *zstd;
+};
+
+static rk_status refill(rk_stream *s) {
+    if (s->used < s->n_input || s->at_end) return RK_OK;
+    ssize_t n;
+    do n = read(s->descriptor, s->input, INPUT_BYTES);
+    while (n < 0 && errno == EINTR);
+    if (n < 0) return rk_error_errno(RK_IO, errno, "could not read '%s'", s->path);
+    s->n_input = (size_t)n;
+    s->used = 0;
+    s->position += (uint64_t)n;
+    s->at_end = n == 0;
+    return RK_OK;
+}
+
+static rk_status detect(rk_stream *s) {
+    RK_TRY(refill(s));
+    if (s->n_input >= 2 && s->input[0] == 0x1f && s->input[1] == 0x8b) {
+        s->kind = GZIP;
+        RK_FAIL_IF(inflateInit2(&s->gzip, 15 + 16) != Z_OK, RK_NO_MEMORY, "could not start unpacking '%s'", s->path);
+    } else if (s->n_input >= 4 && memcmp(s->input, "\x28\xb5\x2f\xfd", 4) == 0) {
+        s->zstd = ZSTD_createDStream();
+        s->kind = ZSTD;
+        RK_FAIL_IF(!s->zstd, RK_NO_MEMORY, "could not start unpacking '%s'", s->path);
+    }
+    return RK_OK;
+}
+
+rk_status rk_stream_open(const char *path, rk_stream **out) {
+    rk_stream *s;
+    RK_TRY(rk_alloc(1, sizeof *s, &s));
+    s->descriptor = -1;
+    rk_status status;
+    RK_GOTO(rk_strdup(path, &s->path));
+    RK_GOTO(rk_alloc(INPUT_BYTES, 1, &s->input));
+    s->descriptor = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+    if (s->descriptor < 0) RK_GOTO(rk_error_errno(errno == ENOENT ? RK_NOT_FOUND : RK_IO, errno, "could not open '%s'", path));
+    struct stat info;
+    if (fstat(s->descriptor, &info) == 0) {
+        if (S_ISDIR(info.st_mode)) RK_GOTO(rk_error(RK_IO, "could not read '%s': it is a directory", path));
+        s->size = S_ISREG(info.st_mode) ? (uint64_t)info.st_size : 0;
+    }
+    RK_GOTO(detect(s));
+    *out = s;
+    return RK_OK;
+done:
+    rk_stream_free(s);
+    return status;
+}
+
+void rk_stream_free(rk_stream *s) {
+    if (!s) return;
+    if (s->descriptor >= 0) close(s->descriptor);
+    if (s->kind == GZIP) inflateEnd(&s->gzip);
+    ZSTD_freeDStream(s->zstd);
+    rk_free(s->input);
+    rk_free(s->path);
+    rk_free(s);
+}
+
+static rk_status damaged(const rk_stream *s, const char *what) {
+    return rk_error(RK_BAD_DATA, "'%s': byte %llu: the compressed data is %s", s->path, (unsigned long long)(s->position - s->n_input + s->used), what);
+}
+
+/* One step of unpacking: from what was read to out; *out_bytes may be 0 though there is more. */
+static rk_status unpack(rk_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
+    if (s->kind == GZIP) {
+        s->gzip.next_in = s->input + s->used;
+        s->gzip.avail_in = (uInt)(s->n_input - s->used);
+        s->gzip.next_out = out;
+        s->gzip.avail_out = (uInt)(n_bytes < (1u << 30) ? n_bytes : (1u << 30));
+        uInt before = s->gzip.avail_out;
+        int code = inflate(&s->gzip, Z_NO_FLUSH);
+        s->used = s->n_input - s->gzip.avail_in;
+        *out_bytes = before - s->gzip.avail_out;
+        s->in_member = code != Z_STREAM_END;
+        if (code == Z_STREAM_END) inflateReset(&s->gzip); /* another member may follow */
+        if (code == Z_MEM_ERROR) return RK_NO_MEMORY_ERROR(0);
+        return code == Z_OK || code == Z_STREAM_END || code == Z_BUF_ERROR ? RK_OK : damaged(s, "corrupt");
+    }
+    ZSTD_inBuffer in = {s->input, s->n_input, s->used};
+    ZSTD_outBuffer to = {out, n_bytes, 0};
+    size_t code = ZSTD_decompressStream(s->zstd, &to, &in);
+    s->used = in.pos;
+    *out_bytes = to.pos;
+    s->in_member = code != 0;
+    return ZSTD_isError(code) ? damaged(s, "corrupt") : RK_OK;
+}
+
+rk_status rk_stream_read(rk_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
+    *out_bytes = 0;
+    while (n_bytes) {
+        RK_TRY(refill(s));
+        bool empty = s->used == s->n_input;
+        if (s->kind == PLAIN) {
+            size_t n = s->n_input - s->used < n_bytes ? s->n_input - s->used : n_bytes;
+            if (n) memcpy(out, s->input + s->used, n);
+            s->used += n;
+            *out_bytes = n;
+            return RK_OK;
+        }
+        if (empty && !s->in_member) return RK_OK;
+        RK_TRY(unpack(s, out, n_bytes, out_bytes));
+        if (*out_bytes) return RK_OK;
+        if (empty) return damaged(s, "cut");
+    }
+    return RK_OK;
+}
+
+uint64_t rk_stream_file_position(const rk_stream *s) {
+    return s->position - (s->n_input - s->used);
+}
+
+uint64_t rk_stream_file_size(const rk_stream *s) {
+    return s->size;
+}
+
+rk_status rk_lookahead_fill(rk_lookahead *l, size_t need) {
+    if (l->n_bytes >= need || l->at_end) return RK_OK;
+    size_t wanted = need < 2 * INPUT_BYTES ? 2 * INPUT_BYTES : need + need / 2;
+    if (wanted > l->capacity) {
+        char *memory = NULL;
+        RK_TRY(rk_alloc(wanted, 1, &memory));
+        if (l->n_bytes) memcpy(memory, l->data, l->n_bytes);
+        rk_free(l->memory);
+        l->memory = memory;
+        l->capacity = wanted;
+    } else if (l->n_bytes && l->data != l->memory) {
+        memmove(l->memory, l->data, l->n_bytes);
+    }
+    l->data = l->memory;
+    while (l->n_bytes < need && !l->at_end) {
+        size_t n;
+        RK_TRY(rk_stream_read(l->stream, l->data + l->n_bytes, l->capacity - l->n_bytes, &n));
+        l->n_bytes += n;
+        l->at_end = n == 0;
+    }
+    return RK_OK;
+}
+
+void rk_lookahead_consume(rk_lookahead *l, size_t n_bytes) {
+    l->data += n_bytes;
+    l->n_bytes -= n_bytes;
+    l->position += n_bytes;
+}
+
+void rk_lookahead_release(rk_lookahead *l) {
+    rk_free(l->memory);
+    *l = (rk_lookahead){0};
+}

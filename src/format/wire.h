@@ -1,0 +1,72 @@
+/* The protocol-buffer wire format: varints and length-delimited fields. All that tf.train.Example and TensorBoard's Event need. */
+#ifndef RK_FORMAT_WIRE_H
+#define RK_FORMAT_WIRE_H
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/text.h"
+
+enum { RK_WIRE_VARINT = 0, RK_WIRE_FIXED64 = 1, RK_WIRE_BYTES = 2, RK_WIRE_FIXED32 = 5 };
+
+/* What is left of a message. */
+typedef struct rk_wire {
+    const uint8_t *at, *end;
+} rk_wire;
+
+static inline rk_wire rk_wire_of(rk_span bytes) {
+    return (rk_wire){(const uint8_t *)bytes.data, (const uint8_t *)bytes.data + bytes.n_bytes};
+}
+
+static inline bool rk_wire_varint(rk_wire *wire, uint64_t *out) {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 64 && wire->at < wire->end; shift += 7) {
+        uint8_t byte = *wire->at++;
+        value |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128) {
+            *out = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One field: its number and type, and its value: a varint or fixed number in *number, bytes in *bytes. false: damaged. */
+static inline bool rk_wire_field(rk_wire *wire, uint32_t *field, uint32_t *type, uint64_t *number, rk_span *bytes) {
+    uint64_t key, length;
+    if (!rk_wire_varint(wire, &key) || key >> 32) return false;
+    *field = (uint32_t)(key >> 3);
+    *type = (uint32_t)(key & 7);
+    *bytes = (rk_span){(const char *)wire->at, 0};
+    size_t left = (size_t)(wire->end - wire->at), fixed = *type == RK_WIRE_FIXED64 ? 8 : 4;
+    switch (*type) {
+        case RK_WIRE_VARINT: return rk_wire_varint(wire, number);
+        case RK_WIRE_BYTES:
+            if (!rk_wire_varint(wire, &length) || length > (uint64_t)(wire->end - wire->at)) return false;
+            *bytes = (rk_span){(const char *)wire->at, (size_t)length};
+            wire->at += length;
+            return true;
+        case RK_WIRE_FIXED64:
+        case RK_WIRE_FIXED32:
+            if (left < fixed) return false;
+            *number = 0;
+            for (size_t i = 0; i < fixed; i++) *number |= (uint64_t)wire->at[i] << (8 * i);
+            wire->at += fixed;
+            return true;
+        default: return false;
+    }
+}
+
+static inline void rk_wire_put_varint(rk_buffer *out, uint64_t value) {
+    for (; value >= 128; value >>= 7) rk_buffer_u8(out, (uint8_t)(value | 128));
+    rk_buffer_u8(out, (uint8_t)value);
+}
+
+static inline void rk_wire_put_bytes(rk_buffer *out, uint32_t field, const void *data, size_t n_bytes) {
+    rk_wire_put_varint(out, (uint64_t)field << 3 | RK_WIRE_BYTES);
+    rk_wire_put_varint(out, n_bytes);
+    rk_buffer_append(out, data, n_bytes);
+}
+
+#endif

@@ -55,7 +55,8 @@ typedef struct rk_label_section {
     int line;
     char *name;
     char *column;      /* NULL: the name */
-    char *positive;    /* text that means 1, all other text 0 (`positive: ">50K"`); NULL: the column is a number */
+    char **positive;   /* texts that mean 1, all other text 0 (`positive: ">50K"`); none: the column is a number */
+    int64_t n_positive;
     double threshold;  /* not NaN: 1 where the number is >= it, else 0 */
     double weight;     /* of the task in the loss; 1 */
     int loss;          /* 0 = sigmoid_cross_entropy, 1 = mse */
@@ -67,8 +68,7 @@ typedef struct rk_join_section {
     char *key;         /* column of the data rows */
     char *file_key;    /* column of the joined file; NULL: the same name */
     char *separator;
-    bool header;
-    char **columns;    /* names of the joined file's columns, if it has no header; "_" leaves one out */
+    char **columns;    /* names of the joined file's columns, if it has no header line */
     int64_t n_columns;
 } rk_join_section;
 
@@ -79,7 +79,8 @@ typedef struct rk_data_section {
     char *separator;   /* csv: one byte or "\\t"; NULL: ',' (csv), tab (tsv) */
     char *quote;       /* csv: one byte, or "" for none; '"' */
     bool trim;         /* csv: spaces around fields are dropped; true */
-    bool header;       /* csv: the first line names the columns; true unless `columns` is given */
+    int header;        /* csv: whether the first line names the columns: 0 auto (unless `columns` is given), 1 true, 2 false */
+    char *comment;     /* csv: lines that begin with this are left out; NULL: none */
     char **columns;    /* csv without header: the columns' names, in order. libsvm: unused */
     int64_t n_columns;
     char **missing;    /* texts that mean no value; "" always does */

@@ -1,0 +1,180 @@
+#include "data/data_config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+
+static const char *const formats[] = {"auto", "csv", "tsv", "libsvm", "tfrecord", "rkb"};
+static const char *const headers[] = {"auto", "true", "false"};
+static const char *const bad_rows[] = {"fail", "skip"};
+static const char *const losses[] = {"sigmoid_cross_entropy", "mse"};
+
+#define SECTION(name_, type, fields_, scalar)                                                                                        \
+    {.name = (name_), .struct_bytes = sizeof(type), .fields = (fields_), .n_fields = sizeof(fields_) / sizeof((fields_)[0]),         \
+     .scalar_key = (scalar), .has_line = true, .line_offset = offsetof(type, line)}
+
+static const rk_field split_fields[] = {
+    RK_FIELD_ARRAY(TEXTS, rk_split_section, path, n_path, 0, 0, "files, in order; `*` and `?` match names"),
+    RK_FIELD_F64(rk_split_section, fraction, 0, 0, 0.9, "this share of train's rows, set aside by a hash of the row's number"),
+};
+static const rk_schema split_schema = SECTION("split", rk_split_section, split_fields, "path");
+
+typedef struct rk_vocabulary_section rk_vocabulary_section;
+static const rk_field vocabulary_fields[] = {
+    RK_FIELD_TEXT(rk_vocabulary_section, path, false, NULL, "a file of one value a line; else built by a pass over the training data"),
+    RK_FIELD_I64(rk_vocabulary_section, min_count, 1, 1, 1e15, "rarer values are out of the vocabulary"),
+    RK_FIELD_I64(rk_vocabulary_section, max_size, 0, 0, 1e12, "keep the most frequent so many; 0 = all"),
+    RK_FIELD_I64(rk_vocabulary_section, oov, 1, 0, 1e9, "ids 0 .. oov-1 are for other values, by hash; 0: they are dropped"),
+};
+static const rk_schema vocabulary_schema = SECTION("vocabulary", rk_vocabulary_section, vocabulary_fields, "path");
+
+static const rk_field feature_fields[] = {
+    RK_FIELD_TEXT(rk_data_feature, name, true, NULL, "the feature's name"),
+    RK_FIELD_TEXT(rk_data_feature, column, false, NULL, "the column it is made from; by default its name"),
+    RK_FIELD_TEXT(rk_data_feature, weights, false, NULL, "column of the weights of its ids"),
+    RK_FIELD_TEXT(rk_data_feature, separator, false, NULL, "splits a text into several values"),
+    RK_FIELD_I64(rk_data_feature, max_length, 0, 0, 1e9, "ids beyond so many are dropped; 0 = none"),
+    RK_FIELD_TEXT(rk_data_feature, default_value, false, NULL, "stands for a missing value"),
+    RK_FIELD_I64(rk_data_feature, hash, 0, 0, 1e15, "kind: XXH64 of the value's text, reduced to so many buckets"),
+    RK_FIELD_I64(rk_data_feature, hash_seed, 0, 0, 1e15, "seed of the hash"),
+    RK_FIELD_I64(rk_data_feature, identity, 0, 0, 1e15, "kind: the value is the id, 0 .. identity-1"),
+    RK_FIELD_I64(rk_data_feature, identity_offset, 0, -1e15, 1e15, "subtracted from the value first"),
+    RK_FIELD_STRUCT(rk_data_feature, vocabulary, &vocabulary_schema, "kind: ids by a list of values"),
+    RK_FIELD_ARRAY(F64S, rk_data_feature, bucketize, n_bucketize, -INFINITY, INFINITY, "kind: ascending boundaries; id = how many are <= the value"),
+    RK_FIELD_I64(rk_data_feature, quantiles, 0, 0, 1e6, "kind: so many buckets of equal share, found by a pass over the training data"),
+    RK_FIELD_ARRAY(TEXTS, rk_data_feature, cross, n_cross, 0, 0, "kind (with hash): categorical features whose ids are hashed together"),
+    RK_FIELD_BOOL(rk_data_feature, dense, false, "kind: a number for the dense input"),
+    RK_FIELD_I64(rk_data_feature, width, 1, 1, 1e6, "dense: numbers a row"),
+    RK_FIELD_BOOL(rk_data_feature, log1p, false, "dense: sign(x) log(1 + |x|)"),
+    RK_FIELD_BOOL(rk_data_feature, normalize, false, "dense: (x - mean) / deviation of the training data, after log1p"),
+};
+static const rk_schema feature_schema = SECTION("features", rk_data_feature, feature_fields, NULL);
+
+static const rk_field label_fields[] = {
+    RK_FIELD_TEXT(rk_label_section, name, true, NULL, "the task's name"),
+    RK_FIELD_TEXT(rk_label_section, column, false, NULL, "by default the name"),
+    RK_FIELD_ARRAY(TEXTS, rk_label_section, positive, n_positive, 0, 0, "texts that mean 1, all others 0; none: the column is a number"),
+    RK_FIELD_F64(rk_label_section, threshold, RK_UNSET, -INFINITY, INFINITY, "1 where the number is >= it, else 0"),
+    RK_FIELD_F64(rk_label_section, weight, 1, 0, INFINITY, "of the task in the loss"),
+    RK_FIELD_ENUM(rk_label_section, loss, 0, losses, "of the task"),
+};
+static const rk_schema label_schema = SECTION("labels", rk_label_section, label_fields, "name");
+
+typedef struct rk_field_section rk_field_section;
+static const rk_field field_fields[] = {
+    RK_FIELD_TEXT(rk_field_section, name, true, NULL, "the column's name"),
+    RK_FIELD_I64(rk_field_section, first, RK_REQUIRED_NUMBER, 0, 1e18, "first id of the field"),
+    RK_FIELD_I64(rk_field_section, last, RK_REQUIRED_NUMBER, 0, 1e18, "last id of the field"),
+};
+static const rk_schema field_schema = SECTION("fields", rk_field_section, field_fields, NULL);
+
+static const rk_field join_fields[] = {
+    RK_FIELD_TEXT(rk_join_section, path, true, NULL, "a small csv file, kept in memory"),
+    RK_FIELD_TEXT(rk_join_section, key, true, NULL, "the data's column that names a row of it"),
+    RK_FIELD_TEXT(rk_join_section, file_key, false, NULL, "the joined file's column; by default the same name"),
+    RK_FIELD_TEXT(rk_join_section, separator, false, NULL, "by default as the data's"),
+    RK_FIELD_ARRAY(TEXTS, rk_join_section, columns, n_columns, 0, 0, "its columns' names, if it has no header line"),
+};
+static const rk_schema join_schema = SECTION("joins", rk_join_section, join_fields, NULL);
+
+static const rk_field data_fields[] = {
+    RK_FIELD_ENUM(rk_data_section, format, RK_DATA_AUTO, formats, "of the files; auto: by their names"),
+    RK_FIELD_STRUCT(rk_data_section, train, &split_schema, "training data"),
+    RK_FIELD_STRUCT(rk_data_section, valid, &split_schema, "validation data"),
+    RK_FIELD_STRUCT(rk_data_section, test, &split_schema, "test data"),
+    RK_FIELD_TEXT(rk_data_section, separator, false, NULL, "csv: one byte between fields; by default a comma (tsv: a tab)"),
+    RK_FIELD_TEXT(rk_data_section, quote, false, "\"", "csv: one byte around fields that hold separators; \"\" = none"),
+    RK_FIELD_BOOL(rk_data_section, trim, true, "csv: drop spaces around fields"),
+    RK_FIELD_ENUM(rk_data_section, header, 0, headers, "csv: whether the first line names the columns; auto: unless `columns` is given"),
+    RK_FIELD_TEXT(rk_data_section, comment, false, NULL, "csv: lines that begin with this are left out"),
+    RK_FIELD_ARRAY(TEXTS, rk_data_section, columns, n_columns, 0, 0, "csv: the columns' names, in order"),
+    RK_FIELD_ARRAY(TEXTS, rk_data_section, missing, n_missing, 0, 0, "texts that mean no value; the empty text always does"),
+    RK_FIELD_LIST(rk_data_section, fields, n_fields, &field_schema, false, "libsvm: columns by ranges of ids; without any, one column `ids`"),
+    RK_FIELD_LIST(rk_data_section, joins, n_joins, &join_schema, false, "small files joined to the rows by a key"),
+    RK_FIELD_LIST(rk_data_section, features, n_features, &feature_schema, true, "what the model sees"),
+    RK_FIELD_LIST(rk_data_section, labels, n_labels, &label_schema, true, "what it learns"),
+    RK_FIELD_TEXT(rk_data_section, sample_weight, false, NULL, "column of the samples' weights"),
+    RK_FIELD_TEXT(rk_data_section, group, false, NULL, "column that GAUC groups by"),
+    RK_FIELD_ENUM(rk_data_section, on_bad_row, 0, bad_rows, "what a row that cannot be read does"),
+    RK_FIELD_BOOL(rk_data_section, shuffle, true, "shuffle the training data anew in each epoch"),
+    RK_FIELD_I64(rk_data_section, shuffle_window, 1 << 20, 1, 1e9, "rows that are shuffled together"),
+    RK_FIELD_I64(rk_data_section, cache_bytes, (int64_t)2 << 30, 0, 1e15, "keep transformed rows in memory between epochs, up to so many bytes"),
+    RK_FIELD_I64(rk_data_section, seed, -1, -1, 1e15, "of shuffling and splitting; -1 = train.seed"),
+};
+const rk_schema rk_data_schema_table = SECTION("data", rk_data_section, data_fields, NULL);
+
+static rk_status error_at(const rk_yaml *yaml, int line, const char *name, const char *message) {
+    return rk_error(RK_CONFIG, "%s:%d: '%s': %s", yaml && yaml->path ? yaml->path : "configuration", line, name, message);
+}
+
+static rk_status check_kind(const rk_data_feature *f, const rk_yaml *yaml) {
+    int kinds = (f->hash > 0 && f->n_cross == 0) + (f->identity > 0) + (f->vocabulary.line != 0) + (f->n_bucketize > 0) + (f->quantiles > 0) + (f->n_cross > 0) + f->dense;
+    if (kinds != 1) {
+        rk_status status = error_at(yaml, f->line, f->name, kinds ? "a feature has one kind, not several" : "a feature needs a kind");
+        return rk_error_hint(status, "give one of hash, identity, vocabulary, bucketize, quantiles, cross (with hash), dense");
+    }
+    if (f->n_cross && f->hash == 0) return rk_error_hint(error_at(yaml, f->line, f->name, "a cross needs its number of buckets"), "add hash: N");
+    if (f->n_cross == 1) return error_at(yaml, f->line, f->name, "a cross needs two features or more");
+    if (!f->dense && (f->log1p || f->normalize || f->width != 1)) return error_at(yaml, f->line, f->name, "log1p, normalize and width belong to dense features");
+    if (f->dense && (f->weights || f->max_length)) return error_at(yaml, f->line, f->name, "weights and max_length belong to categorical features");
+    if (f->separator && strlen(f->separator) != 1) return error_at(yaml, f->line, f->name, "a separator is one byte");
+    for (int64_t i = 1; i < f->n_bucketize; i++)
+        if (f->bucketize[i] <= f->bucketize[i - 1]) return error_at(yaml, f->line, f->name, "bucketize's boundaries must ascend");
+    return RK_OK;
+}
+
+static rk_status check_cross(const rk_data_section *s, const rk_data_feature *f, const rk_yaml *yaml, const char *const *names) {
+    for (int64_t k = 0; k < f->n_cross; k++) {
+        int64_t i = 0;
+        while (i < s->n_features && strcmp(names[i], f->cross[k]) != 0) i++;
+        if (i == s->n_features) {
+            char message[256];
+            snprintf(message, sizeof message, "there is no feature '%.180s' to cross", f->cross[k]);
+            rk_status status = error_at(yaml, f->line, f->name, message);
+            const char *nearest = rk_nearest(f->cross[k], names, (size_t)s->n_features);
+            return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : status;
+        }
+        if (s->features[i].dense || s->features[i].n_cross)
+            return rk_error_hint(error_at(yaml, f->line, f->name, "only categorical features that are no crosses themselves can be crossed"), "bucketize the number first");
+    }
+    return RK_OK;
+}
+
+static rk_status check_split(const rk_split_section *split, const char *name, const rk_yaml *yaml) {
+    if (!split->line) return RK_OK;
+    if ((split->n_path > 0) == (split->fraction > 0)) return error_at(yaml, split->line, name, "give either a path or a fraction");
+    return RK_OK;
+}
+
+rk_status rk_data_section_check(const rk_data_section *s, const rk_yaml *yaml) {
+    if (!s->train.line) return rk_error(RK_CONFIG, "%s:%d: key 'data': needs 'train'", yaml && yaml->path ? yaml->path : "configuration", s->line);
+    RK_TRY(check_split(&s->train, "train", yaml));
+    RK_TRY(check_split(&s->valid, "valid", yaml));
+    RK_TRY(check_split(&s->test, "test", yaml));
+    if (s->train.fraction > 0) return error_at(yaml, s->train.line, "train", "needs a path; a fraction belongs to valid or test");
+    if (s->valid.fraction + s->test.fraction >= 1) return error_at(yaml, s->train.line, "train", "the fractions leave nothing to train on");
+    if (s->separator && strlen(s->separator) != 1) return error_at(yaml, s->line, "separator", "must be one byte");
+    if (s->quote && strlen(s->quote) > 1) return error_at(yaml, s->line, "quote", "must be one byte or none");
+    if (s->n_features == 0) return error_at(yaml, s->line, "features", "a model needs one feature or more");
+    if (s->n_labels == 0) return error_at(yaml, s->line, "labels", "a model needs one label or more");
+    const char **names;
+    RK_TRY(rk_alloc((size_t)s->n_features, sizeof *names, &names));
+    rk_status status = RK_OK;
+    for (int64_t i = 0; i < s->n_features; i++) names[i] = s->features[i].name;
+    for (int64_t i = 0; status == RK_OK && i < s->n_features; i++) {
+        for (int64_t j = 0; status == RK_OK && j < i; j++)
+            if (strcmp(names[i], names[j]) == 0) status = error_at(yaml, s->features[i].line, names[i], "a second feature of this name");
+        if (status == RK_OK) status = check_kind(&s->features[i], yaml);
+        if (status == RK_OK) status = check_cross(s, &s->features[i], yaml, names);
+    }
+    rk_free(names);
+    for (int64_t i = 0; status == RK_OK && i < s->n_labels; i++)
+        for (int64_t j = 0; status == RK_OK && j < i; j++)
+            if (strcmp(s->labels[i].name, s->labels[j].name) == 0) status = error_at(yaml, s->labels[i].line, s->labels[i].name, "a second label of this name");
+    for (int64_t i = 0; status == RK_OK && i < s->n_fields; i++)
+        if (s->fields[i].last < s->fields[i].first) status = error_at(yaml, s->fields[i].line, s->fields[i].name, "its last id is below its first");
+    return status;
+}

@@ -81,7 +81,15 @@ rk_status rk_expand_paths(const char *directory, char *const *paths, size_t n_pa
 rk_status rk_source_open(const rk_source_options *options, rk_source **out) {
     rk_source *s;
     RK_TRY(rk_alloc(1, sizeof *s, &s));
-    memcpy((void *)(size_t)&s->options, options, sizeof *options);
+    s->options = *options;
+    s->options.wanted = NULL;
+    rk_status copied = options->wanted ? rk_alloc(options->n_wanted, sizeof *s->wanted, &s->wanted) : RK_OK;
+    for (size_t i = 0; copied == RK_OK && options->wanted && i < options->n_wanted; i++) copied = rk_strdup(options->wanted[i], &s->wanted[i]);
+    if (copied != RK_OK) {
+        rk_source_free(s);
+        return copied;
+    }
+    if (options->wanted) s->options.wanted = (const char *const *)s->wanted;
     for (size_t i = 0; i < options->n_paths; i++) {
         uint64_t n_bytes = 0;
         if (strcmp(options->paths[i], "-") == 0) continue;
@@ -111,6 +119,7 @@ void rk_source_free(rk_source *s) {
     close_file(s);
     rk_columns_release(&s->columns);
     rk_free(s->lines);
+    if (s->wanted) rk_free_strings(s->wanted, s->options.n_wanted);
     rk_free(s);
 }
 
@@ -131,7 +140,7 @@ static rk_status open_file(rk_source *s) {
 
 rk_status rk_source_map_columns(rk_source *s, const char *const *names, const rk_column_type *types, size_t n, int32_t *map) {
     const rk_source_options *o = &s->options;
-    for (size_t w = 0; o->wanted && w < o->n_wanted && !o->wanted_optional; w++) {
+    for (size_t w = o->n_optional; o->wanted && w < o->n_wanted; w++) {
         size_t i = 0;
         while (i < n && strcmp(names[i], o->wanted[w]) != 0) i++;
         if (i < n) continue;

@@ -8,12 +8,12 @@
 typedef struct rk_source rk_source;
 
 typedef struct rk_source_options {
-    const rk_data_section *section; /* how the files are written */
+    const rk_data_section *section; /* how the files are written; it and the paths must outlive the source */
     const char *const *paths;       /* [n_paths], read one after the other; patterns are expanded by rk_expand_paths */
     size_t n_paths;
     const char *const *wanted;      /* [n_wanted] columns; NULL: all */
     size_t n_wanted;
-    bool wanted_optional;           /* a wanted column that the files lack stays without values */
+    size_t n_optional;              /* the first so many wanted ones may be missing: such a column stays without values */
 } rk_source_options;
 
 rk_status rk_source_open(const rk_source_options *options, rk_source **out);

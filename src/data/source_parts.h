@@ -12,7 +12,8 @@ typedef struct rk_file_reader {
 } rk_file_reader;
 
 struct rk_source {
-    const rk_source_options options;
+    rk_source_options options;
+    char **wanted;             /* its own copy of options.wanted */
     rk_columns columns;        /* made by the first file's reader */
     bool has_columns;
     size_t file;               /* number of the open file */

@@ -53,14 +53,9 @@ static rk_status make_plan(const rk_model_options *options, const rk_preset *pre
     return status;
 }
 
-/* For prediction: no slots, no regularization. */
-static rk_status drop_training(rk_embedding_plan *plan) {
-    rk_optimizer plain;
-    RK_TRY(rk_optimizer_init(&plain, RK_OPTIMIZER_SGD));
-    for (int32_t t = 0; t < plan->n_tables; t++) {
-        plan->optimizers[t] = plain;
-        plan->l2[t] = plan->l2_full[t] = 0;
-    }
+/* For prediction: an optimizer without slots. */
+static rk_status drop_slots(rk_embedding_plan *plan) {
+    for (int32_t t = 0; t < plan->n_tables; t++) RK_TRY(rk_optimizer_init(&plan->optimizers[t], RK_OPTIMIZER_SGD));
     return RK_OK;
 }
 
@@ -167,7 +162,7 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_embe
     RK_TRY(copy_tasks(model, options->schema));
     RK_TRY(make_plan(options, model->preset, plan));
     if (model->preset->equal_dims) RK_TRY(check_equal_dims(options, model->preset, plan));
-    if (!options->training) RK_TRY(drop_training(plan));
+    if (!options->training) RK_TRY(drop_slots(plan));
     if (plan->n_features) RK_TRY(rk_embedding_plan_create(plan, options->seed, &model->embeddings));
     RK_TRY(build_graph(model, options, plan));
     RK_TRY(wire(model, options->training));

@@ -147,6 +147,11 @@ static void test_skipped_steps_are_counted(void **state) {
         assert_int_equal(rk_model_step(other), 1);
     }
     train(other, 1, 2, 30, NULL);
+    rk_state list = {0};
+    OK(rk_model_state(other, &list));
+    assert_int_equal(*(int64_t *)rk_state_find(&list, "steps_not_finite")->data, 3);
+    assert_int_equal(*(int64_t *)rk_state_find(&list, "step")->data, 3);
+    rk_state_release(&list);
     other->n_not_finite = 0; /* all else is as if the bad batches had never come */
     size_t n, n_other;
     char *a = copy_state(model, &n), *b_state = copy_state(other, &n_other);
@@ -289,14 +294,12 @@ static void test_learning_rate_scales(void **state) {
     (void)state;
     fixture f;
     rk_model *model = build(&f, &usual_cases[8]);
-    size_t n, n_after;
     train(model, 0, 1, 20, NULL);
     rk_state list = {0};
     OK(rk_model_state(model, &list));
     const rk_state_entry *rows = rk_state_find(&list, "table/item/rows"), *bias = rk_state_find(&list, "dense/logits/bias");
     assert_non_null(rows);
     assert_non_null(bias);
-    char *before = copy_state(model, &n);
     float *kept;
     OK(rk_alloc(rk_state_entry_bytes(rows), 1, &kept));
     memcpy(kept, rows->data, rk_state_entry_bytes(rows));
@@ -307,15 +310,57 @@ static void test_learning_rate_scales(void **state) {
     assert_true(*(float *)bias->data == kept_bias);
     rk_model_scale_learning_rate(model, 1);
     train(model, 2, 1, 20, NULL);
-    char *after = copy_state(model, &n_after);
     assert_memory_not_equal(rows->data, kept, rk_state_entry_bytes(rows));
     assert_true(*(float *)bias->data != kept_bias);
-    rk_free(before);
-    rk_free(after);
     rk_free(kept);
     rk_state_release(&list);
     rk_model_free(model);
     fixture_release(&f);
+}
+
+/* With no learning, a step's loss on the same batch moves only if units are dropped, others at each step. */
+static void test_dropout_is_by_step(void **state) {
+    (void)state;
+    static drawn_batch b;
+    for (int dropout = 0; dropout < 2; dropout++) {
+        fixture f;
+        rk_model *model = build(&f, &(usual_case){dropout ? "model: {kind: dcn, dropout: 0.5}\nembedding: {dim: 4}" : "model: dcn\nembedding: {dim: 4}", 1});
+        rk_model_scale_learning_rate(model, 0);
+        draw_batch(&b, 1, 50, 1);
+        double first, second;
+        OK(rk_model_train(model, &b.batch, &first));
+        OK(rk_model_train(model, &b.batch, &second));
+        assert_true((first != second) == dropout);
+        rk_model_free(model);
+        fixture_release(&f);
+    }
+}
+
+static void predict_at_first(const usual_case *c, rk_dtype dtype, float *predictions) {
+    static drawn_batch b;
+    fixture f;
+    usual_init(&f, c);
+    f.options.dtype = dtype;
+    f.options.max_batch = MAX_SAMPLES;
+    rk_model *model;
+    OK(rk_model_build(&f.options, &model));
+    draw_batch(&b, 60, MAX_SAMPLES, 1);
+    OK(rk_model_predict(model, &b.batch, predictions));
+    rk_model_free(model);
+    fixture_release(&f);
+}
+
+/* In the hidden layers; in the cross layers. */
+static void test_bf16_is_near_f32(void **state) {
+    (void)state;
+    static const usual_case cases[] = {{"model: dnn\nembedding: {dim: 4}", 1}, {"model: {kind: dcn_v2, deep: [2]}\nembedding: {dim: 4}", 1}};
+    for (int c = 0; c < 2; c++) {
+        float f32[MAX_SAMPLES], bf16[MAX_SAMPLES], most = 0;
+        predict_at_first(&cases[c], RK_F32, f32);
+        predict_at_first(&cases[c], RK_BF16, bf16);
+        for (int i = 0; i < MAX_SAMPLES; i++) most = fmaxf(most, fabsf(f32[i] - bf16[i]));
+        if (!(most > 0 && most < 0.01f)) fail_msg("predictions differ by up to %g", most);
+    }
 }
 
 static int no_leaks(void **state) {
@@ -335,6 +380,8 @@ int main(void) {
         cmocka_unit_test(test_state_restores_the_run),
         cmocka_unit_test(test_batches_that_do_not_fit),
         cmocka_unit_test(test_learning_rate_scales),
+        cmocka_unit_test(test_dropout_is_by_step),
+        cmocka_unit_test(test_bf16_is_near_f32),
     };
     return cmocka_run_group_tests(tests, NULL, no_leaks);
 }

@@ -1,0 +1,160 @@
+#include "data/rows.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+
+void rk_rows_release(rk_rows_reader *r) {
+    rk_source_free(r->source);
+    for (size_t j = 0; j < r->n_joins; j++) {
+        rk_columns_release(&r->joins[j].columns);
+        rk_dictionary_release(&r->joins[j].keys);
+        rk_free(r->joins[j].path);
+    }
+    rk_free(r->joins);
+    rk_free_strings(r->paths, r->n_paths);
+    rk_free(r->bindings);
+    *r = (rk_rows_reader){0};
+}
+
+static rk_status append_rows(const rk_columns *from, rk_columns *to) {
+    for (int64_t row = 0; row < from->n_rows; row++) {
+        for (int32_t c = 0; c < from->n_columns; c++)
+            for (int64_t v = from->columns[c].offsets[row]; v < from->columns[c].offsets[row + 1]; v++)
+                RK_TRY(rk_column_add_text(&to->columns[c], rk_column_text(&from->columns[c], v)));
+        RK_TRY(rk_columns_end_row(to));
+    }
+    return RK_OK;
+}
+
+static rk_status index_keys(rk_join *join, const char *key) {
+    int32_t column = rk_columns_find(&join->columns, key);
+    RK_FAIL_IF(column < 0, RK_CONFIG, "'%s' has no column '%s' to join by", join->path, key);
+    const rk_column *keys = &join->columns.columns[column];
+    for (int64_t row = 0; row < join->columns.n_rows; row++) {
+        rk_span text = keys->offsets[row] < keys->offsets[row + 1] ? rk_column_text(keys, keys->offsets[row]) : (rk_span){"", 0};
+        int64_t number;
+        RK_TRY(rk_dictionary_add(&join->keys, text, 1, &number));
+        RK_FAIL_IF(number != row, RK_BAD_DATA, "'%s': the key '%.*s' stands there twice", join->path, (int)text.n_bytes, text.data);
+    }
+    return RK_OK;
+}
+
+/* Read a joined file whole: always csv, in the data section's manner but for its own separator and columns. */
+static rk_status load_join(const rk_data_section *section, const char *directory, const rk_join_section *from, rk_join *join) {
+    RK_TRY(rk_path_join(directory, from->path, &join->path));
+    rk_data_section manner = *section;
+    manner.format = RK_DATA_CSV;
+    manner.separator = from->separator ? from->separator : section->separator ? section->separator : section->format == RK_DATA_TSV ? (char *)(size_t) "\t" : NULL;
+    manner.columns = from->columns;
+    manner.n_columns = from->n_columns;
+    manner.header = 0;
+    manner.on_bad_row = 0;
+    const char *path = join->path;
+    rk_source *source;
+    RK_TRY(rk_source_open(&(rk_source_options){.section = &manner, .paths = &path, .n_paths = 1}, &source));
+    const rk_columns *chunk;
+    rk_status status;
+    while ((status = rk_source_read(source, 65536, &chunk)) == RK_OK && chunk->n_rows > 0) {
+        if (!join->columns.columns) {
+            const char **names = NULL;
+            rk_column_type *types = NULL;
+            status = rk_alloc((size_t)chunk->n_columns, sizeof *names, &names);
+            if (status == RK_OK) status = rk_alloc((size_t)chunk->n_columns, sizeof *types, &types);
+            for (int32_t c = 0; status == RK_OK && c < chunk->n_columns; c++) names[c] = chunk->columns[c].name;
+            if (status == RK_OK) status = rk_columns_init(&join->columns, chunk->n_columns, names, types);
+            rk_free(names);
+            rk_free(types);
+        }
+        if (status == RK_OK) status = append_rows(chunk, &join->columns);
+        if (status != RK_OK) break;
+    }
+    rk_source_free(source);
+    RK_TRY(status);
+    return index_keys(join, from->file_key ? from->file_key : from->key);
+}
+
+/* Names that a join has are taken from it; the others must be columns of the files. */
+static rk_status bind_names(rk_rows_reader *r, const rk_data_section *section, const char *const *names, size_t n_names, size_t n_optional) {
+    const char **wanted = NULL;
+    size_t n_wanted = 0, n_optional_wanted = 0;
+    RK_TRY(rk_alloc(n_names + r->n_joins, sizeof *wanted, &wanted));
+    for (size_t i = 0; i < n_names; i++) {
+        r->bindings[i] = (rk_binding){-1, -1};
+        for (size_t j = 0; j < r->n_joins && r->bindings[i].join < 0; j++) {
+            bool key = strcmp(names[i], section->joins[j].key) == 0;
+            int32_t column = key ? -1 : rk_columns_find(&r->joins[j].columns, names[i]);
+            if (column >= 0) r->bindings[i] = (rk_binding){(int32_t)j, column};
+        }
+        size_t k = 0;
+        while (k < n_wanted && strcmp(wanted[k], names[i]) != 0) k++;
+        if (r->bindings[i].join >= 0) continue;
+        if (k == n_wanted) wanted[n_wanted++] = names[i];
+        r->bindings[i].column = (int32_t)k;
+        if (i < n_optional) n_optional_wanted = n_wanted;
+    }
+    for (size_t j = 0; j < r->n_joins; j++) {
+        size_t k = 0;
+        while (k < n_wanted && strcmp(wanted[k], section->joins[j].key) != 0) k++;
+        if (k == n_wanted) wanted[n_wanted++] = section->joins[j].key;
+        r->joins[j].key_column = (int32_t)k;
+    }
+    rk_source_options options = {.section = section, .paths = (const char *const *)r->paths, .n_paths = r->n_paths, .wanted = wanted, .n_wanted = n_wanted,
+                                 .n_optional = n_optional_wanted};
+    rk_status status = rk_source_open(&options, &r->source);
+    rk_free(wanted);
+    return status;
+}
+
+rk_status rk_rows_open(const rk_data_section *section, const char *directory, char *const *paths, size_t n_paths, const char *const *names, size_t n_names,
+                       size_t n_optional, rk_rows_reader *out) {
+    rk_rows_reader r = {0};
+    rk_status status;
+    RK_GOTO(rk_expand_paths(directory, paths, n_paths, &r.paths, &r.n_paths));
+    RK_GOTO(rk_alloc((size_t)section->n_joins, sizeof *r.joins, &r.joins));
+    r.n_joins = (size_t)section->n_joins;
+    RK_GOTO(rk_alloc(n_names, sizeof *r.bindings, &r.bindings));
+    for (size_t j = 0; j < r.n_joins; j++) RK_GOTO(load_join(section, directory, &section->joins[j], &r.joins[j]));
+    RK_GOTO(bind_names(&r, section, names, n_names, n_optional));
+    *out = r;
+    return RK_OK;
+done:
+    rk_rows_release(&r);
+    return status;
+}
+
+rk_status rk_rows_next(rk_rows_reader *r, int64_t max_rows) {
+    return rk_source_read(r->source, max_rows, &r->chunk);
+}
+
+rk_values rk_rows_values(const rk_rows_reader *r, int32_t name, int64_t row) {
+    rk_binding binding = r->bindings[name];
+    const rk_columns *columns = r->chunk;
+    if (binding.join >= 0) {
+        const rk_join *join = &r->joins[binding.join];
+        const rk_column *keys = &r->chunk->columns[join->key_column];
+        char scratch[RK_VALUE_BYTES];
+        int64_t found = keys->offsets[row] < keys->offsets[row + 1] ? rk_dictionary_find(&join->keys, rk_value_text(keys, keys->offsets[row], scratch)) : -1;
+        if (found < 0) return (rk_values){0};
+        columns = &join->columns;
+        row = found;
+    }
+    const rk_column *column = &columns->columns[binding.column];
+    return (rk_values){column, column->offsets[row], column->offsets[row + 1]};
+}
+
+rk_span rk_value_text(const rk_column *column, int64_t value, char scratch[RK_VALUE_BYTES]) {
+    if (column->type == RK_COLUMN_TEXT) return rk_column_text(column, value);
+    int n = column->type == RK_COLUMN_I64 ? snprintf(scratch, RK_VALUE_BYTES, "%" PRId64, column->i64[value])
+                                          : snprintf(scratch, RK_VALUE_BYTES, "%.9g", (double)column->f32[value]);
+    return (rk_span){scratch, (size_t)n};
+}
+
+bool rk_value_number(const rk_column *column, int64_t value, double *out) {
+    if (column->type == RK_COLUMN_TEXT) return rk_parse_f64(rk_column_text(column, value), out);
+    *out = column->type == RK_COLUMN_I64 ? (double)column->i64[value] : (double)column->f32[value];
+    return true;
+}

@@ -1,0 +1,262 @@
+/* The pass over the training data, and its findings on disk. */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "data/transforms_parts.h"
+
+enum { CHUNK_ROWS = 65536, MAX_SAMPLE = 1 << 22 };
+
+static bool builds_vocabulary(const rk_data_feature *f) {
+    return f->vocabulary.line && !f->vocabulary.path;
+}
+static bool needs_pass(const rk_data_feature *f) {
+    return builds_vocabulary(f) || f->quantiles || f->normalize;
+}
+
+/* What one feature gathers during the pass. */
+typedef struct gatherer {
+    const rk_data_feature *f;
+    rk_dictionary counts;
+    double *sample; /* [n_sample] for quantiles */
+    size_t n_sample, sample_capacity;
+    double n, mean, squares; /* Welford's running moments */
+} gatherer;
+
+static rk_status gather(void *context, const rk_column *column, int64_t value, rk_span text) {
+    gatherer *g = context;
+    int64_t number;
+    if (builds_vocabulary(g->f)) return rk_dictionary_add(&g->counts, text, 1, &number);
+    double x;
+    if (!(column ? rk_value_number(column, value, &x) : rk_parse_f64(text, &x))) return RK_OK; /* the row is refused when it is read for training */
+    if (g->f->log1p) x = rk_log1p_signed(x);
+    if (g->f->quantiles && g->n_sample < MAX_SAMPLE) {
+        RK_TRY(rk_grow(&g->sample, g->n_sample, &g->sample_capacity, sizeof *g->sample));
+        g->sample[g->n_sample++] = x;
+    }
+    g->n += 1;
+    double delta = x - g->mean;
+    g->mean += delta / g->n;
+    g->squares += delta * (x - g->mean);
+    return RK_OK;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Boundaries at equal shares, equal ones once. */
+static rk_status find_quantiles(gatherer *g, rk_fitted *out) {
+    if (g->n_sample) qsort(g->sample, g->n_sample, sizeof *g->sample, ascending);
+    RK_TRY(rk_alloc((size_t)g->f->quantiles, sizeof *out->boundaries, &out->boundaries));
+    for (int64_t k = 1; k < g->f->quantiles && g->n_sample; k++) {
+        double at = g->sample[(size_t)((double)k / (double)g->f->quantiles * (double)g->n_sample)];
+        if (out->n_boundaries == 0 || at > out->boundaries[out->n_boundaries - 1]) out->boundaries[out->n_boundaries++] = at;
+    }
+    return RK_OK;
+}
+
+static rk_status conclude(gatherer *g, rk_fitted *out) {
+    if (builds_vocabulary(g->f)) RK_TRY(rk_dictionary_rank(&g->counts, g->f->vocabulary.min_count, g->f->vocabulary.max_size, &out->vocabulary));
+    if (g->f->quantiles) RK_TRY(find_quantiles(g, out));
+    if (g->f->normalize && g->n > 0) {
+        out->mean = g->mean;
+        out->deviation = g->squares > 0 ? sqrt(g->squares / g->n) : 1;
+    }
+    return RK_OK;
+}
+
+static rk_status read_all(const rk_transforms *t, rk_rows_reader *rows, gatherer *gatherers) {
+    int64_t row_number = 0;
+    uint64_t seed = (uint64_t)t->section->seed;
+    for (;;) {
+        RK_TRY(rk_rows_next(rows, CHUNK_ROWS));
+        if (rows->chunk->n_rows == 0) return RK_OK;
+        for (int64_t row = 0; row < rows->chunk->n_rows; row++) {
+            if (rk_fraction_split(t->section, seed, row_number++) != 0) continue; /* nothing is learnt from rows set aside */
+            for (int64_t i = 0; i < t->section->n_features; i++)
+                if (needs_pass(&t->section->features[i]))
+                    RK_TRY(rk_for_values(&t->section->features[i], rk_rows_values(rows, t->feature_names[i], row), gather, &gatherers[i]));
+        }
+    }
+}
+
+static rk_status load_given(rk_transforms *t, const char *directory) {
+    for (int64_t i = 0; i < t->section->n_features; i++) {
+        const rk_data_feature *f = &t->section->features[i];
+        if (!f->vocabulary.line || !f->vocabulary.path) continue;
+        char *path;
+        RK_TRY(rk_path_join(directory, f->vocabulary.path, &path));
+        rk_status status = rk_dictionary_load(path, &t->fitted[i].vocabulary);
+        rk_free(path);
+        if (status != RK_OK) return rk_error_context(status, "feature '%s'", f->name);
+    }
+    return RK_OK;
+}
+
+static rk_status pass(rk_transforms *t, const char *directory) {
+    const rk_data_section *s = t->section;
+    gatherer *gatherers;
+    RK_TRY(rk_alloc((size_t)s->n_features, sizeof *gatherers, &gatherers));
+    for (int64_t i = 0; i < s->n_features; i++) gatherers[i].f = &s->features[i];
+    rk_rows_reader rows = {0};
+    rk_status status = rk_rows_open(s, directory, s->train.path, (size_t)s->train.n_path, t->names, t->n_names, t->n_labels_names, &rows);
+    if (status == RK_OK) status = read_all(t, &rows, gatherers);
+    rk_rows_release(&rows);
+    for (int64_t i = 0; i < s->n_features; i++) {
+        if (status == RK_OK) status = conclude(&gatherers[i], &t->fitted[i]);
+        rk_dictionary_release(&gatherers[i].counts);
+        rk_free(gatherers[i].sample);
+    }
+    rk_free(gatherers);
+    return status;
+}
+
+rk_status rk_transforms_fit(const rk_data_section *section, const rk_yaml *yaml, const rk_fit_options *options, rk_transforms **out) {
+    RK_TRY(rk_data_section_check(section, yaml));
+    rk_transforms *t;
+    RK_TRY(rk_transforms_new(section, &t));
+    bool needed = false;
+    for (int64_t i = 0; i < section->n_features; i++) needed |= needs_pass(&section->features[i]);
+    rk_status status;
+    RK_GOTO(rk_transforms_finish(t));
+    RK_GOTO(load_given(t, options->directory));
+    if (needed && options->on_stage) options->on_stage(options->user, "reading the training data once for vocabularies and normalization");
+    if (needed) RK_GOTO(pass(t, options->directory));
+    RK_GOTO(rk_transforms_finish(t));
+    *out = t;
+    return RK_OK;
+done:
+    rk_transforms_free(t);
+    return status;
+}
+
+/* A vocabulary's file: "vocabulary/<feature>.txt", with bytes that a file name cannot hold written as %xx. */
+static rk_status vocabulary_name(const char *feature, char out[512]) {
+    int n = snprintf(out, 512, "vocabulary/");
+    for (const char *at = feature; *at; at++) {
+        RK_FAIL_IF(n > 480, RK_UNSUPPORTED, "feature '%s': its name is too long for a file's", feature);
+        bool plain = strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", *at) != NULL;
+        n += snprintf(out + n, (size_t)(512 - n), plain ? "%c" : "%%%02x", plain ? *at : (unsigned char)*at);
+    }
+    snprintf(out + n, (size_t)(512 - n), ".txt");
+    return RK_OK;
+}
+
+static rk_status keep_name(const char *name, char ***names, size_t *n_names) {
+    RK_TRY(rk_realloc(*n_names + 1, sizeof **names, names));
+    RK_TRY(rk_strdup(name, &(*names)[*n_names]));
+    (*n_names)++;
+    return RK_OK;
+}
+
+static rk_status save_vocabularies(const rk_transforms *t, const char *directory, char ***names, size_t *n_names) {
+    for (int64_t i = 0; i < t->section->n_features; i++) {
+        if (!t->section->features[i].vocabulary.line) continue;
+        char name[512], *path, *parent;
+        RK_TRY(vocabulary_name(t->section->features[i].name, name));
+        RK_TRY(rk_path_join(directory, "vocabulary", &parent));
+        rk_status status = rk_make_directories(parent);
+        rk_free(parent);
+        RK_TRY(status);
+        RK_TRY(rk_path_join(directory, name, &path));
+        status = rk_dictionary_save(&t->fitted[i].vocabulary, path);
+        rk_free(path);
+        RK_TRY(status);
+        RK_TRY(keep_name(name, names, n_names));
+    }
+    return RK_OK;
+}
+
+static json_t *fitted_json(const rk_transforms *t) {
+    json_t *features = json_object();
+    for (int64_t i = 0; i < t->section->n_features; i++) {
+        const rk_data_feature *f = &t->section->features[i];
+        json_t *entry = json_object();
+        if (f->normalize) {
+            json_object_set_new(entry, "mean", json_real(t->fitted[i].mean));
+            json_object_set_new(entry, "deviation", json_real(t->fitted[i].deviation));
+        }
+        if (f->quantiles) {
+            json_t *boundaries = json_array();
+            for (int64_t k = 0; k < t->fitted[i].n_boundaries; k++) json_array_append_new(boundaries, json_real(t->fitted[i].boundaries[k]));
+            json_object_set_new(entry, "boundaries", boundaries);
+        }
+        json_object_set_new(features, f->name, entry);
+    }
+    return json_pack("{s:i, s:o}", "version", 1, "features", features);
+}
+
+rk_status rk_transforms_save(const rk_transforms *t, const char *directory, char ***names, size_t *n_names) {
+    RK_TRY(save_vocabularies(t, directory, names, n_names));
+    json_t *root = fitted_json(t);
+    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(root);
+    if (!text) return RK_NO_MEMORY_ERROR(0);
+    char *path = NULL;
+    rk_status status = rk_path_join(directory, "transforms.json", &path);
+    if (status == RK_OK) status = rk_file_write(path, text, strlen(text));
+    rk_free(path);
+    free(text);
+    RK_TRY(status);
+    return keep_name("transforms.json", names, n_names);
+}
+
+static rk_status load_fitted(rk_transforms *t, json_t *root) {
+    json_t *features = json_object_get(root, "features");
+    for (int64_t i = 0; i < t->section->n_features; i++) {
+        const rk_data_feature *f = &t->section->features[i];
+        json_t *entry = json_object_get(features, f->name);
+        RK_FAIL_IF(!entry, RK_BAD_DATA, "transforms.json says nothing of the feature '%s'", f->name);
+        if (f->normalize) {
+            t->fitted[i].mean = json_number_value(json_object_get(entry, "mean"));
+            t->fitted[i].deviation = json_number_value(json_object_get(entry, "deviation"));
+            RK_FAIL_IF(!(t->fitted[i].deviation > 0), RK_BAD_DATA, "transforms.json: the feature '%s' has no deviation", f->name);
+        }
+        json_t *boundaries = json_object_get(entry, "boundaries");
+        if (!f->quantiles || !boundaries) continue;
+        RK_TRY(rk_alloc(json_array_size(boundaries), sizeof *t->fitted[i].boundaries, &t->fitted[i].boundaries));
+        for (size_t k = 0; k < json_array_size(boundaries); k++) t->fitted[i].boundaries[t->fitted[i].n_boundaries++] = json_number_value(json_array_get(boundaries, k));
+    }
+    return RK_OK;
+}
+
+static rk_status load_vocabularies(rk_transforms *t, const char *directory) {
+    for (int64_t i = 0; i < t->section->n_features; i++) {
+        if (!t->section->features[i].vocabulary.line) continue;
+        char name[512], *path;
+        RK_TRY(vocabulary_name(t->section->features[i].name, name));
+        RK_TRY(rk_path_join(directory, name, &path));
+        rk_status status = rk_dictionary_load(path, &t->fitted[i].vocabulary);
+        rk_free(path);
+        RK_TRY(status);
+    }
+    return RK_OK;
+}
+
+rk_status rk_transforms_load(const rk_data_section *section, const char *directory, rk_transforms **out) {
+    rk_transforms *t = NULL;
+    char *path = NULL;
+    json_t *root = NULL;
+    rk_status status;
+    RK_GOTO(rk_transforms_new(section, &t));
+    RK_GOTO(rk_path_join(directory, "transforms.json", &path));
+    json_error_t error;
+    root = json_load_file(path, 0, &error);
+    if (!root) RK_GOTO(rk_error(RK_BAD_DATA, "'%s': %s", path, error.text));
+    RK_GOTO(load_fitted(t, root));
+    RK_GOTO(load_vocabularies(t, directory));
+    RK_GOTO(rk_transforms_finish(t));
+    *out = t;
+    t = NULL;
+done:
+    json_decref(root);
+    rk_free(path);
+    rk_transforms_free(t);
+    return status;
+}

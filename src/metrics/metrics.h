@@ -24,7 +24,7 @@ rk_status rk_metrics_create(bool binary, rk_metrics **out);
 void rk_metrics_free(rk_metrics *metrics);
 void rk_metrics_clear(rk_metrics *metrics);
 /* n predictions (probabilities for binary) and labels, `stride` values apart; weights [n] or NULL; groups [n] or NULL. A prediction that is not
- * finite is RK_NOT_FINITE naming the row. */
+ * finite is RK_NOT_FINITE naming the row; for binary tasks, labels and predictions outside [0, 1] are refused too. On failure nothing is added. */
 rk_status rk_metrics_add(rk_metrics *metrics, int64_t n, const float *predictions, const float *labels, int64_t stride, const float *weights,
                          const int64_t *groups);
 /* Metric i of RK_METRIC_LIST; NaN where undefined or not for this kind of task. */
@@ -41,7 +41,8 @@ int rk_metric_find(const char *name); /* -1 if there is none */
 bool rk_metric_larger_is_better(int metric);
 bool rk_metric_applies(int metric, bool binary);
 
-/* Retrieval: for one user, `scores` [n_items] with `masked` items (ascending ids, taken out of the ranking) against `relevant` items (ascending). */
+/* Retrieval: for one user, `scores` [n_items] with `masked` items (ascending ids, taken out of the ranking) against `relevant` items (ascending).
+ * Equal scores rank by the smaller item. NaN where no relevant item is left unmasked. */
 typedef struct rk_ranking {
     double recall, ndcg, hit;
 } rk_ranking;

@@ -19,13 +19,14 @@ typedef struct rk_model_options {
     int64_t max_batch;
     rk_dtype dtype;
     uint64_t seed;
-    bool skip_not_finite;              /* a step whose loss or gradients are not finite is counted and skipped, not an error */
-    bool training;                     /* false: no gradients, no optimizer state (prediction) */
+    bool skip_not_finite;              /* a step whose loss or gradients are not finite is counted and skipped, not an error; its loss is NaN */
+    bool training;                     /* false: no gradients, no slots (prediction); the state's names are some of the trained model's */
 } rk_model_options;
 
+/* Needs none of the options' arrays afterwards. A model of dense numbers alone has no collection: rk_model_embeddings is then NULL. */
 rk_status rk_model_build(const rk_model_options *options, rk_model **out);
 
-/* Everything that training changes, as named tensors: embeddings, dense parameters, statistics, optimizer slots, "step". */
+/* Everything that training changes, as named tensors: embeddings, dense parameters, statistics, optimizer slots, "step", "steps_not_finite". */
 rk_status rk_model_state(rk_model *model, rk_state *state);
 void rk_model_scale_learning_rate(rk_model *model, double factor); /* dense and sparse, on top of the schedules */
 int64_t rk_model_n_not_finite(const rk_model *model); /* steps skipped so far */

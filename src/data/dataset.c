@@ -1,0 +1,267 @@
+/* Batches made ahead on a background thread: windows, shuffled, cut. */
+#include "data/dataset.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/rng.h"
+#include "base/trace.h"
+#include "data/reader.h"
+
+/* One place of the queue. */
+typedef struct slot {
+    rk_batch_memory memory;
+    bool ready;       /* filled, not yet taken */
+    bool is_end;      /* the epoch ends here */
+    rk_status status; /* reading failed */
+    char error[4096];
+} slot;
+
+struct rk_dataset {
+    rk_reader reader;
+    int64_t batch_size;
+    uint64_t seed;
+    bool shuffles;
+    slot *slots;             /* [n_slots]; one is in the caller's hands, the others are filled ahead */
+    int32_t n_slots;
+    int32_t taken;           /* slot that the caller holds, or -1 */
+    rk_dataset_position position;
+    pthread_t thread;
+    bool running;
+    /* shared with the thread, under the mutex */
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool stop;
+    int32_t head;            /* next slot to take */
+    int64_t n_rows, n_skipped;
+    rk_dataset_position start; /* where the thread began */
+};
+
+const rk_data_schema *rk_dataset_schema(const rk_dataset *d) {
+    return &d->reader.transforms->schema;
+}
+
+static const rk_split_section *split_of(const rk_data_section *s, const char *split) {
+    return strcmp(split, "train") == 0 ? &s->train : strcmp(split, "valid") == 0 ? &s->valid : strcmp(split, "test") == 0 ? &s->test : NULL;
+}
+
+bool rk_dataset_has_split(const rk_data_section *section, const char *split) {
+    const rk_split_section *found = split_of(section, split);
+    return found && found->line;
+}
+
+/* Wait until slot `index` is free; false: the dataset stops. */
+static bool wait_free(rk_dataset *d, int32_t index) {
+    pthread_mutex_lock(&d->mutex);
+    while (!d->stop && d->slots[index].ready) pthread_cond_wait(&d->changed, &d->mutex);
+    bool go = !d->stop;
+    pthread_mutex_unlock(&d->mutex);
+    return go;
+}
+
+static void publish(rk_dataset *d, int32_t index, bool is_end, rk_status status) {
+    slot *s = &d->slots[index];
+    s->is_end = is_end;
+    s->status = status;
+    if (status != RK_OK) rk_error_copy(s->error, sizeof s->error);
+    pthread_mutex_lock(&d->mutex);
+    s->ready = true;
+    d->n_skipped = d->reader.n_skipped;
+    if (is_end) d->n_rows = d->reader.complete && d->reader.n_kept ? d->reader.kept[d->reader.n_kept - 1].first_row + d->reader.kept[d->reader.n_kept - 1].n_rows
+                                                                      : d->reader.epoch_row;
+    pthread_cond_broadcast(&d->changed);
+    pthread_mutex_unlock(&d->mutex);
+}
+
+/* The batches of one window from row `from` of it. false: stop. */
+static bool cut_window(rk_dataset *d, const rk_window *window, int64_t epoch, uint64_t window_number, int64_t from, uint32_t *order, int32_t *at, rk_status *status) {
+    if (d->shuffles) rk_rng_permutation(d->seed, (uint64_t)epoch << 32 | window_number, order, (uint32_t)window->n_rows);
+    for (int64_t first = from; first < window->n_rows; first += d->batch_size) {
+        if (!wait_free(d, *at)) return false;
+        int64_t n = window->n_rows - first < d->batch_size ? window->n_rows - first : d->batch_size;
+        slot *s = &d->slots[*at];
+        uint64_t begin = rk_trace_begin();
+        *status = s->memory.rows.schema ? RK_OK : rk_batch_memory_init(&s->memory, window);
+        if (*status == RK_OK) *status = rk_batch_gather(&s->memory, window, d->shuffles ? order : NULL, first, n);
+        rk_trace_end(begin, "gather");
+        if (*status != RK_OK) return true;
+        publish(d, *at, false, RK_OK);
+        *at = (*at + 1) % d->n_slots;
+    }
+    return true;
+}
+
+/* One epoch from `row` of it. false: stop. */
+static bool read_epoch(rk_dataset *d, int64_t epoch, int64_t row, uint32_t *order, int32_t *at, rk_status *status) {
+    rk_reader_rewind(&d->reader);
+    for (uint64_t number = 0;; number++) {
+        const rk_window *window;
+        uint64_t begin = rk_trace_begin();
+        *status = rk_reader_next(&d->reader, &window);
+        rk_trace_end(begin, "parse");
+        if (*status != RK_OK || !window) return true;
+        int64_t from = row - window->first_row;
+        if (from < window->n_rows && !cut_window(d, window, epoch, number, from > 0 ? from : 0, order, at, status)) return false;
+        if (*status != RK_OK) return true;
+    }
+}
+
+static void *read_thread(void *argument) {
+    rk_dataset *d = argument;
+    rk_trace_name_thread("reader");
+    int32_t at = 0;
+    uint32_t *order = NULL;
+    rk_status status = rk_alloc((size_t)d->reader.window_rows, sizeof *order, &order);
+    int64_t row = d->start.row;
+    for (int64_t epoch = d->start.epoch; status == RK_OK; epoch++, row = 0) {
+        if (!read_epoch(d, epoch, row, order, &at, &status)) break;
+        if (status != RK_OK || !wait_free(d, at)) break;
+        publish(d, at, true, RK_OK);
+        at = (at + 1) % d->n_slots;
+    }
+    if (status != RK_OK && wait_free(d, at)) publish(d, at, false, status);
+    rk_free(order);
+    return NULL;
+}
+
+static void stop_thread(rk_dataset *d) {
+    if (!d->running) return;
+    pthread_mutex_lock(&d->mutex);
+    d->stop = true;
+    pthread_cond_broadcast(&d->changed);
+    pthread_mutex_unlock(&d->mutex);
+    pthread_join(d->thread, NULL);
+    d->running = d->stop = false;
+    for (int32_t i = 0; i < d->n_slots; i++) d->slots[i].ready = false;
+    d->head = 0;
+    d->taken = -1;
+}
+
+static rk_status start_thread(rk_dataset *d) {
+    if (d->running) return RK_OK;
+    d->start = d->position;
+    int code = pthread_create(&d->thread, NULL, read_thread, d);
+    if (code != 0) return rk_error_errno(RK_NO_MEMORY, code, "could not start the reader's thread");
+    d->running = true;
+    return RK_OK;
+}
+
+/* The files of a split, and which of their rows. */
+static rk_status choose_files(rk_dataset *d, const rk_data_section *section, const char *split) {
+    rk_reader *r = &d->reader;
+    const rk_split_section *named = split_of(section, split), *files = named;
+    RK_FAIL_IF(named && !named->line, RK_NOT_FOUND, "the run file's data section has no '%s'", split);
+    r->part = -1;
+    if (named && (named->fraction > 0 || named == &section->train)) {
+        r->part = named == &section->train ? 0 : named == &section->valid ? 1 : 2;
+        files = &section->train;
+    }
+    char *alone[1] = {(char *)(size_t)split};
+    char *const *paths = files ? files->path : alone;
+    size_t n = files ? (size_t)files->n_path : 1;
+    RK_TRY(rk_alloc(n, sizeof *r->paths, &r->paths));
+    for (size_t i = 0; i < n; i++) {
+        RK_TRY(rk_strdup(paths[i], &r->paths[i]));
+        r->n_paths = i + 1;
+    }
+    return RK_OK;
+}
+
+rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms *transforms, const rk_dataset_options *options, rk_dataset **out) {
+    RK_FAIL_IF(options->batch_size < 1, RK_INVALID_ARGUMENT, "a batch of %lld rows", (long long)options->batch_size);
+    rk_dataset *d;
+    RK_TRY(rk_alloc(1, sizeof *d, &d));
+    pthread_mutex_init(&d->mutex, NULL);
+    pthread_cond_init(&d->changed, NULL);
+    d->batch_size = options->batch_size;
+    d->seed = options->seed;
+    d->shuffles = options->shuffle;
+    d->taken = -1;
+    d->n_rows = -1;
+    rk_reader *r = &d->reader;
+    r->section = section;
+    r->transforms = transforms;
+    r->labels_optional = options->labels_optional;
+    r->seed = (uint64_t)section->seed;
+    /* Whole batches a window, so that a batch is of one window and its rows follow from its number. */
+    int64_t batches = (section->shuffle_window + options->batch_size - 1) / options->batch_size;
+    r->window_rows = batches * options->batch_size;
+    rk_status status;
+    bool named = split_of(section, options->split) != NULL;
+    RK_GOTO(rk_strdup(named && options->directory ? options->directory : "", &r->directory)); /* a path of the caller's own is as it is */
+    RK_GOTO(choose_files(d, section, options->split));
+    d->n_slots = options->prefetch > 0 ? options->prefetch : 4;
+    RK_GOTO(rk_alloc((size_t)d->n_slots, sizeof *d->slots, &d->slots));
+    *out = d;
+    return RK_OK;
+done:
+    rk_dataset_free(d);
+    return status;
+}
+
+void rk_dataset_free(rk_dataset *d) {
+    if (!d) return;
+    stop_thread(d);
+    for (int32_t i = 0; d->slots && i < d->n_slots; i++) rk_batch_memory_release(&d->slots[i].memory);
+    rk_free(d->slots);
+    if (d->reader.section) rk_reader_release(&d->reader);
+    pthread_mutex_destroy(&d->mutex);
+    pthread_cond_destroy(&d->changed);
+    rk_free(d);
+}
+
+static void give_back(rk_dataset *d) {
+    if (d->taken < 0) return;
+    d->slots[d->taken].ready = false;
+    d->taken = -1;
+    pthread_cond_broadcast(&d->changed);
+}
+
+rk_status rk_dataset_next(rk_dataset *d, const rk_batch **out) {
+    RK_TRY(start_thread(d));
+    pthread_mutex_lock(&d->mutex);
+    give_back(d);
+    slot *s = &d->slots[d->head];
+    while (!s->ready) pthread_cond_wait(&d->changed, &d->mutex);
+    pthread_mutex_unlock(&d->mutex);
+    if (s->status != RK_OK) { /* stays where it is: every further call fails the same way */
+        return rk_error(s->status, "%s", s->error);
+    }
+    d->taken = d->head;
+    d->head = (d->head + 1) % d->n_slots;
+    if (s->is_end) {
+        d->position = (rk_dataset_position){d->position.epoch + 1, 0};
+        return RK_END;
+    }
+    d->position.row += s->memory.batch.n;
+    *out = &s->memory.batch;
+    return RK_OK;
+}
+
+rk_dataset_position rk_dataset_tell(const rk_dataset *d) {
+    return d->position;
+}
+
+rk_status rk_dataset_seek(rk_dataset *d, rk_dataset_position position) {
+    RK_FAIL_IF(position.epoch < 0 || position.row < 0, RK_INVALID_ARGUMENT, "a position before the beginning");
+    stop_thread(d);
+    d->position = position;
+    return RK_OK;
+}
+
+int64_t rk_dataset_n_rows(const rk_dataset *d) {
+    pthread_mutex_t *mutex = (pthread_mutex_t *)(size_t)&d->mutex;
+    pthread_mutex_lock(mutex);
+    int64_t n = d->n_rows;
+    pthread_mutex_unlock(mutex);
+    return n;
+}
+
+int64_t rk_dataset_n_skipped(const rk_dataset *d) {
+    pthread_mutex_t *mutex = (pthread_mutex_t *)(size_t)&d->mutex;
+    pthread_mutex_lock(mutex);
+    int64_t n = d->n_skipped;
+    pthread_mutex_unlock(mutex);
+    return n;
+}

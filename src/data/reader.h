@@ -1,0 +1,38 @@
+/* Windows of a split's rows, in the order of an epoch: parsed, transformed, and kept in memory while they fit. */
+#ifndef RK_DATA_READER_H
+#define RK_DATA_READER_H
+
+#include <stdatomic.h>
+
+#include "data/dataset.h"
+#include "data/transforms_parts.h"
+
+typedef struct rk_reader {
+    const rk_data_section *section;
+    const rk_transforms *transforms;
+    char *directory;
+    char **paths;          /* of the split, not yet expanded */
+    size_t n_paths;
+    int part;              /* which rows: 0 train's own, 1 valid's share, 2 test's share; -1: all */
+    bool labels_optional;
+    uint64_t seed;         /* of the split by fractions */
+    int64_t window_rows;
+    rk_rows_reader rows;   /* open during a pass */
+    bool is_open, has_labels;
+    int64_t chunk_row, file_row, epoch_row; /* next row of the chunk; rows of the files and of the split so far */
+    int64_t n_skipped;
+    /* windows kept between epochs */
+    rk_window *kept;       /* [n_kept] */
+    size_t n_kept, kept_capacity;
+    bool keeps, complete;  /* keeps: still within cache_bytes; complete: all of the split is kept */
+    uint64_t kept_bytes;
+    rk_window current;     /* where windows are not kept */
+    size_t next;           /* window of the epoch */
+} rk_reader;
+
+void rk_reader_rewind(rk_reader *reader);
+/* The next window of the epoch; NULL at its end. */
+rk_status rk_reader_next(rk_reader *reader, const rk_window **out);
+void rk_reader_release(rk_reader *reader);
+
+#endif

@@ -15,7 +15,7 @@ int main(int argc, char **argv) {
     }
     const char *word = argv[1];
     if (strcmp(word, "--version") == 0) {
-        printf("reckon %s (kernels: %s, threads: %d)\n", rk_version(), rk_isa(), rk_threads());
+        printf("reckon %s (kernels: %s, threads: %d)\n", rk_version(), rk_runtime_isa(), rk_threads());
         return EXIT_OK;
     }
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {

@@ -1,0 +1,98 @@
+#include <reckon/predictor.h>
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "train/checkpoint_parts.h"
+#include "train/evaluation.h"
+
+struct rk_predictor {
+    char *path;
+    rk_config *config;
+    rk_model *model;
+    rk_evaluation evaluation; /* the last one */
+};
+
+rk_status rk_predictor_open(const char *path, rk_predictor **out) {
+    rk_predictor *p;
+    RK_TRY(rk_alloc(1, sizeof *p, &p));
+    rk_status status;
+    RK_GOTO(rk_checkpoint_find_best(path, &p->path));
+    RK_GOTO(rk_checkpoint_config(p->path, NULL, 0, &p->config));
+    RK_GOTO(rk_checkpoint_load_model(p->path, &p->model));
+    *out = p;
+    p = NULL;
+done:
+    rk_predictor_free(p);
+    return status;
+}
+
+void rk_predictor_free(rk_predictor *p) {
+    if (!p) return;
+    rk_evaluation_release(&p->evaluation);
+    rk_model_free(p->model);
+    rk_config_free(p->config);
+    rk_free(p->path);
+    rk_free(p);
+}
+
+int32_t rk_predictor_n_tasks(const rk_predictor *p) {
+    return rk_model_n_tasks(p->model);
+}
+const char *rk_predictor_task_name(const rk_predictor *p, int32_t task) {
+    return p->config->data.labels[task].name;
+}
+const char *rk_predictor_path(const rk_predictor *p) {
+    return p->path;
+}
+
+static rk_status open_data(const rk_predictor *p, const char *split, bool labels_optional, rk_dataset **out) {
+    const rk_config *c = p->config;
+    int64_t batch = c->train.evaluate.batch_size ? c->train.evaluate.batch_size : c->train.batch_size;
+    rk_dataset_options options = {.directory = c->directory, .split = split, .batch_size = batch, .seed = (uint64_t)c->data.seed, .labels_optional = labels_optional};
+    return rk_dataset_create(&c->data, c->transforms, &options, out);
+}
+
+/* One batch's rows to the callback. */
+static rk_status predict_batch(rk_predictor *p, const rk_batch *batch, float **predictions, size_t *capacity, rk_prediction_callback row, void *user) {
+    size_t n_tasks = (size_t)rk_predictor_n_tasks(p), need = (size_t)batch->n * n_tasks;
+    if (need > *capacity) {
+        RK_TRY(rk_realloc(need, sizeof **predictions, predictions));
+        *capacity = need;
+    }
+    RK_TRY(rk_model_predict(p->model, batch, *predictions));
+    for (int64_t i = 0; i < batch->n; i++) {
+        const float *labels = batch->labels ? batch->labels + (size_t)i * n_tasks : NULL;
+        RK_TRY(row(user, batch->first_row + i, *predictions + (size_t)i * n_tasks, labels));
+    }
+    return RK_OK;
+}
+
+rk_status rk_predictor_file(rk_predictor *p, const char *path, rk_prediction_callback row, void *user) {
+    rk_dataset *dataset;
+    float *predictions = NULL;
+    size_t capacity = 0;
+    const rk_batch *batch;
+    RK_TRY(open_data(p, path, true, &dataset));
+    rk_status status;
+    while ((status = rk_dataset_next(dataset, &batch)) == RK_OK)
+        if ((status = predict_batch(p, batch, &predictions, &capacity, row, user)) != RK_OK) break;
+    rk_free(predictions);
+    rk_dataset_free(dataset);
+    return status == RK_END ? RK_OK : status;
+}
+
+rk_status rk_predictor_evaluate(rk_predictor *p, const char *split, const rk_metric **metrics, int32_t *n_metrics, int64_t *n_rows) {
+    rk_dataset *dataset;
+    RK_TRY(open_data(p, split, false, &dataset));
+    rk_evaluation evaluation;
+    rk_status status = rk_evaluate(p->config, p->model, dataset, &evaluation);
+    rk_dataset_free(dataset);
+    RK_TRY(status);
+    rk_evaluation_release(&p->evaluation);
+    p->evaluation = evaluation;
+    *metrics = evaluation.shown;
+    *n_metrics = evaluation.n_shown;
+    *n_rows = evaluation.n_rows;
+    return RK_OK;
+}

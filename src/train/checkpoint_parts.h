@@ -1,0 +1,47 @@
+/* Checkpoints, written and read. Layout: docs/formats/checkpoint.md. */
+#ifndef RK_TRAIN_CHECKPOINT_PARTS_H
+#define RK_TRAIN_CHECKPOINT_PARTS_H
+
+#include <reckon/checkpoint.h>
+#include <reckon/dataset.h>
+
+#include "base/state.h"
+#include "train/policy.h"
+#include "train/run_config.h"
+
+/* What a run knows beside the model's tensors. */
+typedef struct rk_progress {
+    int64_t step;
+    rk_dataset_position position;
+    rk_policy policy;
+    double loss_sum;           /* since the last progress line */
+    int64_t loss_steps;
+    int64_t log_bytes, events_bytes;
+    bool is_best, finished;    /* the best evaluation so far is this step's; training has ended */
+} rk_progress;
+
+/* Write <output>/checkpoints/step-NNN whole or not at all, then remove those that are past `keep`. *path is the new one's (rk_free). */
+rk_status rk_checkpoint_write(rk_config *config, const rk_state *state, const rk_progress *progress, char **path);
+
+/* The manifest alone, after its own checksum was checked. */
+typedef struct rk_manifest {
+    rk_progress progress;
+    char **files; /* [n_files] */
+    uint32_t *crcs;
+    uint64_t *bytes;
+    size_t n_files;
+} rk_manifest;
+rk_status rk_manifest_read(const char *path, rk_manifest *out);
+void rk_manifest_release(rk_manifest *manifest);
+
+/* Read the tensors into `state`: all of it must be there with the same type and shape; what the checkpoint holds beyond is passed over. */
+rk_status rk_checkpoint_read(const char *path, const rk_state *state);
+
+/* Names of the checkpoints in a run's directory, oldest first (rk_free_strings). */
+rk_status rk_checkpoint_list(const char *output, char ***names, size_t *n);
+/* Remove what an interrupted write left. */
+rk_status rk_checkpoint_clean(const char *output);
+
+#define RK_CHECKPOINTS "checkpoints"
+
+#endif

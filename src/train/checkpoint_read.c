@@ -1,0 +1,316 @@
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "format/safetensors.h"
+#include "train/checkpoint_parts.h"
+
+void rk_manifest_release(rk_manifest *m) {
+    rk_free_strings(m->files, m->n_files);
+    rk_free(m->crcs);
+    rk_free(m->bytes);
+    *m = (rk_manifest){0};
+}
+
+static int64_t integer(json_t *object, const char *key) {
+    return json_integer_value(json_object_get(object, key));
+}
+static double number(json_t *object, const char *key) {
+    json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static void read_progress(json_t *p, rk_progress *out) {
+    *out = (rk_progress){
+        .step = integer(p, "step"),
+        .position = {integer(p, "epoch"), integer(p, "row")},
+        .policy = {number(p, "best"), number(p, "plateau_best"), integer(p, "best_step"), integer(p, "bad"), integer(p, "plateau_bad"), number(p, "learning_rate_factor"),
+                   integer(p, "n_evaluations")},
+        .loss_sum = number(p, "loss_sum"),
+        .loss_steps = integer(p, "loss_steps"),
+        .log_bytes = integer(p, "log_bytes"),
+        .events_bytes = integer(p, "events_bytes"),
+        .is_best = json_is_true(json_object_get(p, "is_best")),
+        .finished = json_is_true(json_object_get(p, "finished")),
+    };
+}
+
+static rk_status read_files(json_t *files, rk_manifest *m) {
+    size_t n = json_array_size(files);
+    RK_TRY(rk_alloc(n, sizeof *m->files, &m->files));
+    RK_TRY(rk_alloc(n, sizeof *m->crcs, &m->crcs));
+    RK_TRY(rk_alloc(n, sizeof *m->bytes, &m->bytes));
+    for (size_t i = 0; i < n; i++) {
+        json_t *entry = json_array_get(files, i);
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        RK_FAIL_IF(!name || strstr(name, "..") || name[0] == '/', RK_BAD_DATA, "the manifest names a file that cannot be");
+        RK_TRY(rk_strdup(name, &m->files[i]));
+        m->n_files = i + 1;
+        m->crcs[i] = (uint32_t)integer(entry, "crc32c");
+        m->bytes[i] = (uint64_t)integer(entry, "bytes");
+    }
+    return RK_OK;
+}
+
+static rk_status parse_manifest(char *text, rk_manifest *m) {
+    char *line = strchr(text, '\n');
+    uint32_t crc;
+    RK_FAIL_IF(!line || sscanf(line + 1, "crc32c %8" SCNx32, &crc) != 1 || crc != rk_crc32c(0, text, (size_t)(line - text)), RK_BAD_DATA, "its checksum does not match");
+    *line = 0;
+    json_error_t error;
+    json_t *root = json_loads(text, 0, &error);
+    RK_FAIL_IF(!root, RK_BAD_DATA, "it is not JSON: %s", error.text);
+    rk_status status = RK_OK;
+    if (integer(root, "version") != 1) status = rk_error(RK_UNSUPPORTED, "its version is %lld; this program reads 1", (long long)integer(root, "version"));
+    read_progress(json_object_get(root, "progress"), &m->progress);
+    if (status == RK_OK) status = read_files(json_object_get(root, "files"), m);
+    json_decref(root);
+    return status;
+}
+
+rk_status rk_manifest_read(const char *path, rk_manifest *out) {
+    char *file, *text;
+    size_t n_bytes;
+    RK_TRY(rk_path_join(path, "manifest.json", &file));
+    rk_status status = rk_file_read(file, &text, &n_bytes);
+    if (status == RK_OK) {
+        rk_manifest m = {0};
+        status = parse_manifest(text, &m);
+        rk_free(text);
+        if (status == RK_OK)
+            *out = m;
+        else
+            rk_manifest_release(&m);
+        if (status != RK_OK) status = rk_error_context(status, "'%s'", file);
+    }
+    rk_free(file);
+    return status;
+}
+
+static rk_status verify_file(const char *directory, const rk_manifest *m, size_t i) {
+    char *path;
+    rk_map map = {0};
+    RK_TRY(rk_path_join(directory, m->files[i], &path));
+    rk_status status = rk_map_open(path, &map);
+    if (status == RK_OK && map.n_bytes != m->bytes[i])
+        status = rk_error(RK_BAD_DATA, "'%s' has %zu bytes, not the %llu that were written", path, map.n_bytes, (unsigned long long)m->bytes[i]);
+    if (status == RK_OK && rk_crc32c(0, map.data, map.n_bytes) != m->crcs[i]) status = rk_error(RK_BAD_DATA, "'%s': its checksum does not match", path);
+    if (status == RK_NOT_FOUND) status = RK_BAD_DATA;
+    rk_map_release(&map);
+    rk_free(path);
+    return status;
+}
+
+rk_status rk_checkpoint_verify(const char *path) {
+    rk_manifest m;
+    RK_TRY(rk_manifest_read(path, &m));
+    rk_status status = RK_OK;
+    for (size_t i = 0; status == RK_OK && i < m.n_files; i++) status = verify_file(path, &m, i);
+    rk_manifest_release(&m);
+    return status;
+}
+
+/* Copy the tensors of one shard that the state wants; marks those found. */
+static rk_status read_shard(const char *path, const rk_state *state, bool *found) {
+    rk_map map;
+    rk_safetensors tensors;
+    RK_TRY(rk_map_open(path, &map));
+    rk_status status = rk_safetensors_parse(map.data, map.n_bytes, map.n_bytes, &tensors);
+    if (status != RK_OK) {
+        rk_map_release(&map);
+        return rk_error_context(status, "'%s'", path);
+    }
+    for (size_t i = 0; status == RK_OK && i < tensors.n; i++) {
+        const rk_safetensors_entry *from = &tensors.entries[i];
+        const rk_state_entry *to = rk_state_find(state, from->name);
+        if (!to) continue;
+        if (to->type != from->type || rk_state_entry_bytes(to) != from->n_bytes || to->n_dims != from->n_dims || to->dims[0] != from->dims[0])
+            status = rk_error_hint(rk_error(RK_CONFIG, "'%s': tensor '%s' has %lld rows of %llu bytes in all, the model's has %lld of %llu", path, from->name,
+                                            (long long)from->dims[0], (unsigned long long)from->n_bytes, (long long)to->dims[0],
+                                            (unsigned long long)rk_state_entry_bytes(to)),
+                                   "the configuration or the data's vocabularies changed since");
+        if (status != RK_OK) break;
+        memcpy(to->data, map.data + from->begin, from->n_bytes);
+        found[to - state->entries] = true;
+    }
+    rk_safetensors_release(&tensors);
+    rk_map_release(&map);
+    return status;
+}
+
+rk_status rk_checkpoint_read(const char *path, const rk_state *state) {
+    rk_manifest m;
+    bool *found = NULL;
+    RK_TRY(rk_manifest_read(path, &m));
+    rk_status status;
+    RK_GOTO(rk_alloc(state->n, sizeof *found, &found));
+    for (size_t i = 0; i < m.n_files; i++) {
+        if (!strstr(m.files[i], ".safetensors")) continue;
+        char *file;
+        RK_GOTO(verify_file(path, &m, i));
+        RK_GOTO(rk_path_join(path, m.files[i], &file));
+        status = read_shard(file, state, found);
+        rk_free(file);
+        if (status != RK_OK) goto done;
+    }
+    for (size_t i = 0; i < state->n; i++)
+        if (!found[i]) RK_GOTO(rk_error(RK_CONFIG, "'%s' has no tensor '%s'", path, state->entries[i].name));
+done:
+    rk_free(found);
+    rk_manifest_release(&m);
+    return status;
+}
+
+static bool is_checkpoint_name(const char *name) {
+    return strncmp(name, "step-", 5) == 0;
+}
+
+rk_status rk_checkpoint_list(const char *output, char ***out, size_t *n_out) {
+    char *root, **names;
+    size_t n, kept = 0;
+    RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
+    rk_status status = rk_list_directory(root, &names, &n);
+    rk_free(root);
+    if (status == RK_NOT_FOUND) {
+        *out = NULL;
+        *n_out = 0;
+        return RK_OK;
+    }
+    RK_TRY(status);
+    for (size_t i = 0; i < n; i++) {
+        if (is_checkpoint_name(names[i]))
+            names[kept++] = names[i];
+        else
+            rk_free(names[i]);
+    }
+    *out = names;
+    *n_out = kept;
+    return RK_OK;
+}
+
+rk_status rk_checkpoint_clean(const char *output) {
+    char *root, **names;
+    size_t n;
+    RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
+    rk_status status = rk_list_directory(root, &names, &n);
+    if (status == RK_OK) {
+        for (size_t i = 0; status == RK_OK && i < n; i++) {
+            char *path;
+            if (strncmp(names[i], ".tmp-", 5) != 0) continue;
+            status = rk_path_join(root, names[i], &path);
+            if (status == RK_OK) status = rk_remove_tree(path);
+            if (status == RK_OK) rk_free(path);
+        }
+        rk_free_strings(names, n);
+    }
+    rk_free(root);
+    return status == RK_NOT_FOUND ? RK_OK : status;
+}
+
+/* Newest first, whole ones only; `best`: only one whose manifest says that it is the best so far. */
+static rk_status find(const char *directory, bool best, char **out) {
+    char **names, *path = NULL;
+    size_t n;
+    RK_TRY(rk_checkpoint_list(directory, &names, &n));
+    rk_status status = RK_NOT_FOUND;
+    for (size_t i = n; status == RK_NOT_FOUND && i-- > 0;) {
+        rk_manifest m = {0};
+        char *root;
+        rk_status joined = rk_path_join(directory, RK_CHECKPOINTS, &root);
+        if (joined == RK_OK) {
+            joined = rk_path_join(root, names[i], &path);
+            rk_free(root);
+        }
+        if (joined != RK_OK) {
+            status = joined;
+            break;
+        }
+        rk_status whole = rk_checkpoint_verify(path);
+        if (whole == RK_OK) whole = rk_manifest_read(path, &m);
+        bool wanted = !best || m.progress.is_best;
+        rk_manifest_release(&m);
+        if (whole == RK_NO_MEMORY)
+            status = whole;
+        else if (whole != RK_OK)
+            rk_log(RK_LOG_WARNING, "checkpoint '%s' is damaged and passed over: %s", path, rk_last_error());
+        else if (wanted)
+            status = RK_OK;
+        if (status != RK_OK) {
+            rk_free(path);
+            path = NULL;
+        }
+    }
+    rk_free_strings(names, n);
+    if (status == RK_NOT_FOUND) return rk_error(RK_NOT_FOUND, "there is no whole checkpoint in '%s'", directory);
+    if (status == RK_OK) *out = path;
+    return status;
+}
+
+static bool is_checkpoint(const char *path) {
+    char *manifest;
+    if (rk_path_join(path, "manifest.json", &manifest) != RK_OK) return false;
+    bool there = rk_file_exists(manifest);
+    rk_free(manifest);
+    return there;
+}
+
+rk_status rk_checkpoint_find(const char *directory, char **out) {
+    if (!is_checkpoint(directory)) return find(directory, false, out);
+    RK_TRY(rk_checkpoint_verify(directory));
+    return rk_strdup(directory, out);
+}
+
+rk_status rk_checkpoint_find_best(const char *directory, char **out) {
+    if (is_checkpoint(directory)) return rk_checkpoint_find(directory, out);
+    rk_status status = find(directory, true, out);
+    return status == RK_NOT_FOUND ? find(directory, false, out) : status;
+}
+
+rk_status rk_checkpoint_config(const char *path, const char *const *overrides, size_t n_overrides, rk_config **out) {
+    char *file = NULL, *text = NULL, *directory_file = NULL, *directory = NULL;
+    size_t n_bytes;
+    rk_config *config = NULL;
+    rk_status status;
+    RK_GOTO(rk_path_join(path, "config.yaml", &file));
+    RK_GOTO(rk_file_read(file, &text, &n_bytes));
+    RK_GOTO(rk_path_join(path, "directory.txt", &directory_file));
+    RK_GOTO(rk_file_read(directory_file, &directory, &n_bytes));
+    RK_GOTO(rk_config_parse(text, file, directory, overrides, n_overrides, &config));
+    RK_GOTO(rk_transforms_load(&config->data, path, &config->transforms));
+    *out = config;
+    config = NULL;
+done:
+    rk_config_free(config);
+    rk_free(file);
+    rk_free(text);
+    rk_free(directory_file);
+    rk_free(directory);
+    return status;
+}
+
+rk_status rk_checkpoint_load_model(const char *path, rk_model **out) {
+    rk_config *config;
+    RK_TRY(rk_checkpoint_config(path, NULL, 0, &config));
+    rk_model *model = NULL;
+    rk_state state = {0};
+    rk_model_options options;
+    rk_status status;
+    RK_GOTO(rk_config_model_options(config, rk_transforms_schema(config->transforms), false, &options));
+    RK_GOTO(rk_model_build(&options, &model));
+    RK_GOTO(rk_model_state(model, &state));
+    RK_GOTO(rk_checkpoint_read(path, &state));
+    *out = model;
+    model = NULL;
+done:
+    rk_state_release(&state);
+    rk_model_free(model);
+    rk_config_free(config);
+    return status;
+}

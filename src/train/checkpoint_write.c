@@ -1,0 +1,173 @@
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "format/safetensors.h"
+#include "train/checkpoint_parts.h"
+
+#define SHARD_BYTES ((uint64_t)1 << 30)
+
+/* A checkpoint being written: its temporary directory and the files in it so far. */
+typedef struct writing {
+    char *directory;
+    char **names;
+    size_t n;
+    json_t *files; /* of the manifest */
+} writing;
+
+static rk_status note_file(writing *w, const char *name, uint32_t crc, uint64_t n_bytes) {
+    json_t *entry = json_pack("{s:s, s:I, s:I}", "name", name, "bytes", (json_int_t)n_bytes, "crc32c", (json_int_t)crc);
+    return entry && json_array_append_new(w->files, entry) == 0 ? RK_OK : RK_NO_MEMORY_ERROR(0);
+}
+
+static rk_status write_text(writing *w, const char *name, const char *text, size_t n_bytes) {
+    char *path;
+    RK_TRY(rk_path_join(w->directory, name, &path));
+    rk_status status = rk_file_write(path, text, n_bytes);
+    rk_free(path);
+    return status == RK_OK ? note_file(w, name, rk_crc32c(0, text, n_bytes), n_bytes) : status;
+}
+
+/* Entries in order, into files of about SHARD_BYTES. */
+static rk_status write_shards(writing *w, const rk_state *state) {
+    size_t first = 0;
+    for (int shard = 1; first < state->n; shard++) {
+        uint64_t n_bytes = 0, file_bytes;
+        size_t last = first;
+        while (last < state->n && (last == first || n_bytes + rk_state_entry_bytes(&state->entries[last]) <= SHARD_BYTES))
+            n_bytes += rk_state_entry_bytes(&state->entries[last++]);
+        char name[64], *path;
+        uint32_t crc;
+        snprintf(name, sizeof name, "model-%05d.safetensors", shard);
+        RK_TRY(rk_path_join(w->directory, name, &path));
+        rk_state part = {.entries = state->entries + first, .n = last - first};
+        rk_status status = rk_safetensors_write(path, &part, &crc, &file_bytes);
+        rk_free(path);
+        RK_TRY(status);
+        RK_TRY(note_file(w, name, crc, file_bytes));
+        first = last;
+    }
+    return RK_OK;
+}
+
+static rk_status write_transforms(writing *w, const rk_transforms *transforms) {
+    RK_TRY(rk_transforms_save(transforms, w->directory, &w->names, &w->n));
+    for (size_t i = 0; i < w->n; i++) {
+        char *path, *text;
+        size_t n_bytes;
+        RK_TRY(rk_path_join(w->directory, w->names[i], &path));
+        rk_status status = rk_file_read(path, &text, &n_bytes);
+        rk_free(path);
+        RK_TRY(status);
+        status = note_file(w, w->names[i], rk_crc32c(0, text, n_bytes), n_bytes);
+        rk_free(text);
+        RK_TRY(status);
+    }
+    return RK_OK;
+}
+
+static json_t *number_or_null(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *progress_json(const rk_progress *p) {
+    return json_pack("{s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:f, s:I, s:f, s:I, s:I, s:I, s:b, s:b}", "step", (json_int_t)p->step, "epoch", (json_int_t)p->position.epoch,
+                     "row", (json_int_t)p->position.row, "best", number_or_null(p->policy.best), "plateau_best", number_or_null(p->policy.plateau_best), "best_step",
+                     (json_int_t)p->policy.best_step, "bad", (json_int_t)p->policy.bad, "plateau_bad", (json_int_t)p->policy.plateau_bad, "learning_rate_factor",
+                     p->policy.learning_rate_factor, "n_evaluations", (json_int_t)p->policy.n_evaluations, "loss_sum", p->loss_sum, "loss_steps", (json_int_t)p->loss_steps,
+                     "log_bytes", (json_int_t)p->log_bytes, "events_bytes", (json_int_t)p->events_bytes, "is_best", p->is_best, "finished", p->finished);
+}
+
+/* The manifest, last: a line of JSON and a line with its checksum. */
+static rk_status write_manifest(writing *w, const rk_progress *progress) {
+    json_t *root = json_pack("{s:s, s:i, s:s, s:o, s:O}", "format", "reckon checkpoint", "version", 1, "reckon", rk_version(), "progress", progress_json(progress), "files", w->files);
+    char *text = root ? json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(root);
+    if (!text) return RK_NO_MEMORY_ERROR(0);
+    rk_buffer manifest = {0};
+    rk_buffer_printf(&manifest, "%s\ncrc32c %08" PRIx32 "\n", text, rk_crc32c(0, text, strlen(text)));
+    free(text);
+    char *path = NULL;
+    rk_status status = manifest.status;
+    if (status == RK_OK) status = rk_path_join(w->directory, "manifest.json", &path);
+    if (status == RK_OK) status = rk_file_write(path, manifest.data, manifest.n_bytes);
+    rk_free(path);
+    rk_buffer_release(&manifest);
+    return status;
+}
+
+static rk_status write_all(writing *w, rk_config *config, const rk_state *state, const rk_progress *progress) {
+    char *resolved = NULL;
+    const rk_transforms *transforms;
+    RK_TRY(write_shards(w, state));
+    RK_TRY(rk_config_transforms(config, NULL, NULL, &transforms));
+    RK_TRY(write_transforms(w, transforms));
+    RK_TRY(write_text(w, "run.yaml", config->text, strlen(config->text)));
+    RK_TRY(write_text(w, "directory.txt", config->directory, strlen(config->directory)));
+    RK_TRY(rk_config_to_yaml(config, &resolved));
+    rk_status status = write_text(w, "config.yaml", resolved, strlen(resolved));
+    rk_text_free(resolved);
+    RK_TRY(status);
+    RK_TRY(write_manifest(w, progress));
+    return rk_sync_directory(w->directory);
+}
+
+/* The newest `keep` stay, and the best one. */
+static rk_status retain(const rk_config *config, const char *root, int64_t best_step) {
+    char **names, best[64];
+    size_t n;
+    snprintf(best, sizeof best, "step-%09" PRId64, best_step);
+    RK_TRY(rk_checkpoint_list(config->train.output, &names, &n));
+    rk_status status = RK_OK;
+    for (size_t i = 0; status == RK_OK && i + (size_t)config->train.checkpoint.keep < n; i++) {
+        if (config->keeps_best && strcmp(names[i], best) == 0) continue;
+        char *path;
+        status = rk_path_join(root, names[i], &path);
+        if (status == RK_OK) status = rk_remove_tree(path);
+        if (status == RK_OK) rk_free(path);
+    }
+    rk_free_strings(names, n);
+    return status;
+}
+
+rk_status rk_checkpoint_write(rk_config *config, const rk_state *state, const rk_progress *progress, char **out) {
+    writing w = {0};
+    char *root = NULL, *path = NULL, name[64], temporary[72];
+    snprintf(name, sizeof name, "step-%09" PRId64, progress->step);
+    snprintf(temporary, sizeof temporary, ".tmp-%s", name);
+    rk_status status;
+    RK_GOTO(rk_path_join(config->train.output, RK_CHECKPOINTS, &root));
+    RK_GOTO(rk_path_join(root, name, &path));
+    RK_GOTO(rk_path_join(root, temporary, &w.directory));
+    RK_GOTO(rk_remove_tree(w.directory));
+    RK_GOTO(rk_make_directories(w.directory));
+    w.files = json_array();
+    if (!w.files) RK_GOTO(RK_NO_MEMORY_ERROR(0));
+    RK_GOTO(write_all(&w, config, state, progress));
+    RK_GOTO(rk_remove_tree(path)); /* one of the same step, from a run that was resumed before it */
+    if (rename(w.directory, path) != 0) RK_GOTO(rk_error_errno(RK_IO, errno, "could not rename '%s'", w.directory));
+    RK_GOTO(rk_sync_directory(root));
+    RK_GOTO(retain(config, root, progress->policy.best_step));
+    *out = path;
+    path = NULL;
+done:
+    if (status != RK_OK && w.directory) { /* an error's message outlives the clean-up */
+        char reason[4096];
+        rk_error_copy(reason, sizeof reason);
+        rk_remove_tree(w.directory);
+        rk_error(status, "%s", reason);
+    }
+    json_decref(w.files);
+    rk_free_strings(w.names, w.n);
+    rk_free(w.directory);
+    rk_free(path);
+    rk_free(root);
+    return status;
+}

@@ -1,0 +1,86 @@
+#include "train/evaluation.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+void rk_evaluation_release(rk_evaluation *e) {
+    for (int32_t i = 0; i < e->n_shown; i++) rk_free(e->names[i]);
+    rk_free(e->names);
+    rk_free(e->shown);
+    rk_free(e->values);
+    *e = (rk_evaluation){0};
+}
+
+static bool is_binary(const rk_config *c, int32_t task) {
+    return c->data.labels[task].loss == 0;
+}
+
+/* Whether the run file wants a metric shown. GAUC needs groups. */
+static bool is_shown(const rk_config *c, int task, int metric) {
+    if (!rk_metric_applies(metric, is_binary(c, task)) || (metric == RK_METRIC_gauc && !c->data.group)) return false;
+    for (int64_t i = 0; i < c->train.n_metrics; i++) {
+        int t, m;
+        if (rk_config_find_metric(c, c->train.metrics[i], 0, &t, &m) == RK_OK && t == task && m == metric) return true;
+    }
+    return c->train.n_metrics == 0;
+}
+
+static rk_status choose_shown(const rk_config *c, rk_evaluation *e) {
+    size_t most = (size_t)e->n_tasks * RK_METRIC_COUNT;
+    RK_TRY(rk_alloc(most, sizeof *e->shown, &e->shown));
+    RK_TRY(rk_alloc(most, sizeof *e->names, &e->names));
+    for (int t = 0; t < e->n_tasks; t++)
+        for (int m = 0; m < RK_METRIC_COUNT; m++) {
+            if (!is_shown(c, t, m)) continue;
+            char name[256];
+            snprintf(name, sizeof name, "%s%s%s", e->n_tasks > 1 ? c->data.labels[t].name : "", e->n_tasks > 1 ? "/" : "", rk_metric_name(m));
+            RK_TRY(rk_strdup(name, &e->names[e->n_shown]));
+            e->shown[e->n_shown] = (rk_metric){e->names[e->n_shown], e->values[t * RK_METRIC_COUNT + m]};
+            e->n_shown++;
+        }
+    return RK_OK;
+}
+
+static rk_status add_batches(rk_model *model, rk_dataset *dataset, rk_metrics **metrics, rk_evaluation *e) {
+    float *predictions = NULL;
+    size_t capacity = 0;
+    const rk_batch *batch;
+    rk_status status;
+    while ((status = rk_dataset_next(dataset, &batch)) == RK_OK) {
+        size_t need = (size_t)(batch->n * e->n_tasks);
+        if (need > capacity) status = rk_realloc(need, sizeof *predictions, &predictions);
+        if (need > capacity && status == RK_OK) capacity = need;
+        if (status == RK_OK && !batch->labels) status = rk_error(RK_BAD_DATA, "the data has no labels to evaluate against");
+        if (status == RK_OK) status = rk_model_predict(model, batch, predictions);
+        for (int32_t t = 0; status == RK_OK && t < e->n_tasks; t++)
+            status = rk_metrics_add(metrics[t], batch->n, predictions + t, batch->labels + t, e->n_tasks, batch->sample_weights, batch->groups);
+        if (status != RK_OK) break;
+        e->n_rows += batch->n;
+    }
+    rk_free(predictions);
+    return status == RK_END ? RK_OK : status;
+}
+
+rk_status rk_evaluate(const rk_config *config, rk_model *model, rk_dataset *dataset, rk_evaluation *out) {
+    int32_t n_tasks = rk_model_n_tasks(model);
+    rk_evaluation e = {.n_tasks = n_tasks};
+    rk_metrics **metrics = NULL;
+    rk_status status;
+    RK_GOTO(rk_dataset_seek(dataset, (rk_dataset_position){0, 0}));
+    RK_GOTO(rk_alloc((size_t)e.n_tasks, sizeof *metrics, &metrics));
+    RK_GOTO(rk_alloc((size_t)e.n_tasks * RK_METRIC_COUNT, sizeof *e.values, &e.values));
+    for (int32_t t = 0; t < e.n_tasks; t++) RK_GOTO(rk_metrics_create(is_binary(config, t), &metrics[t]));
+    RK_GOTO(add_batches(model, dataset, metrics, &e));
+    for (int32_t t = 0; t < e.n_tasks; t++) RK_GOTO(rk_metrics_compute(metrics[t], e.values + t * RK_METRIC_COUNT));
+    RK_GOTO(choose_shown(config, &e));
+    *out = e;
+    e = (rk_evaluation){0};
+done:
+    for (int32_t t = 0; metrics && t < n_tasks; t++) rk_metrics_free(metrics[t]);
+    rk_free(metrics);
+    rk_evaluation_release(&e);
+    return status;
+}

@@ -1,0 +1,24 @@
+/* The metrics of a model over a dataset. */
+#ifndef RK_TRAIN_EVALUATION_H
+#define RK_TRAIN_EVALUATION_H
+
+#include <reckon/trainer.h>
+
+#include "data/dataset.h"
+#include "train/run_config.h"
+
+/* Every metric of every task: values[task * RK_METRIC_COUNT + metric]; NaN where it does not apply. */
+typedef struct rk_evaluation {
+    int32_t n_tasks;
+    int64_t n_rows;
+    double *values;
+    rk_metric *shown;  /* [n_shown] names and values, as the run file chooses */
+    char **names;      /* what shown[].name points to */
+    int32_t n_shown;
+} rk_evaluation;
+
+/* Reads the dataset from its beginning to its end. */
+rk_status rk_evaluate(const rk_config *config, rk_model *model, rk_dataset *dataset, rk_evaluation *out);
+void rk_evaluation_release(rk_evaluation *evaluation);
+
+#endif

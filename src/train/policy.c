@@ -1,0 +1,32 @@
+#include "train/policy.h"
+
+#include <math.h>
+
+void rk_policy_init(rk_policy *policy) {
+    *policy = (rk_policy){.best = NAN, .plateau_best = NAN, .learning_rate_factor = 1};
+}
+
+static bool is_better(double value, double best, bool larger, double min_delta) {
+    if (isnan(value)) return false;
+    return isnan(best) || (larger ? value > best + min_delta : value < best - min_delta);
+}
+
+rk_verdict rk_policy_judge(rk_policy *p, const rk_policy_rules *rules, int64_t step, double watched, double plateau) {
+    rk_verdict verdict = {.best = is_better(watched, p->best, rules->larger_is_better, rules->min_delta)};
+    p->n_evaluations++;
+    p->bad = verdict.best ? 0 : p->bad + 1;
+    if (verdict.best) {
+        p->best = watched;
+        p->best_step = step;
+    }
+    if (is_better(plateau, p->plateau_best, rules->plateau_larger, 0)) {
+        p->plateau_best = plateau;
+        p->plateau_bad = 0;
+    } else if (++p->plateau_bad > rules->plateau_patience && rules->drops && p->learning_rate_factor * rules->factor >= rules->min_factor) {
+        p->learning_rate_factor *= rules->factor;
+        p->plateau_bad = 0;
+        verdict.dropped = true;
+    }
+    verdict.stop = rules->stops && p->bad > rules->patience;
+    return verdict;
+}

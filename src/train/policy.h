@@ -1,0 +1,31 @@
+/* What evaluations decide: which is the best, when to drop the learning rate, when to stop. Plain numbers, kept in checkpoints. */
+#ifndef RK_TRAIN_POLICY_H
+#define RK_TRAIN_POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct rk_policy {
+    double best, plateau_best;        /* NaN: none yet */
+    int64_t best_step;
+    int64_t bad, plateau_bad;         /* evaluations since a better one */
+    double learning_rate_factor;
+    int64_t n_evaluations;
+} rk_policy;
+
+typedef struct rk_policy_rules {
+    bool larger_is_better, plateau_larger;
+    bool stops, drops;
+    int64_t patience, plateau_patience;
+    double min_delta, factor, min_factor;
+} rk_policy_rules;
+
+typedef struct rk_verdict {
+    bool best, dropped, stop;
+} rk_verdict;
+
+void rk_policy_init(rk_policy *policy);
+/* An evaluation at `step`: watched is the early-stopping metric, plateau the plateau's. NaN is never better. */
+rk_verdict rk_policy_judge(rk_policy *policy, const rk_policy_rules *rules, int64_t step, double watched, double plateau);
+
+#endif

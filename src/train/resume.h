@@ -1,0 +1,10 @@
+/* Whether a run may go on from a checkpoint of another configuration. */
+#ifndef RK_TRAIN_RESUME_H
+#define RK_TRAIN_RESUME_H
+
+#include "base/error.h"
+
+/* Both resolved, as YAML. Keys that change no step (epochs, logging, stopping, checkpoints) may differ; RK_CONFIG shows the first other line. */
+rk_status rk_resume_check(const char *stored, const char *now);
+
+#endif

@@ -1,0 +1,218 @@
+#include "train/run_config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/text.h"
+
+
+/* The root is bound section by section, so that each may stay away but data and model. */
+static const char *const sections[] = {"data", "embedding", "model", "train"};
+
+static rk_status check_root(const rk_config *config) {
+    const rk_yaml_node *root = config->yaml.root;
+    if (root->kind != RK_YAML_MAPPING) return rk_yaml_error(&config->yaml, root, "a run file is a mapping of data, embedding, model and train");
+    for (size_t i = 0; i < root->n_children; i++) {
+        const char *key = root->children[i]->key;
+        size_t k = 0;
+        while (k < 4 && strcmp(key, sections[k]) != 0) k++;
+        if (k < 4) continue;
+        rk_status status = rk_yaml_error(&config->yaml, root->children[i], "unknown key in a run file");
+        const char *nearest = rk_nearest(key, sections, 4);
+        return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : rk_error_hint(status, "the keys here are data, embedding, model, train");
+    }
+    for (int k = 0; k < 3; k += 2)
+        if (!rk_yaml_get(root, sections[k])) return rk_error(RK_CONFIG, "%s: the key '%s' is missing", config->yaml.path, sections[k]);
+    return RK_OK;
+}
+
+static rk_status bind_sections(rk_config *c) {
+    const rk_yaml_node *root = c->yaml.root;
+    RK_TRY(check_root(c));
+    RK_TRY(rk_schema_bind(&rk_data_schema_table, &c->yaml, rk_yaml_get(root, "data"), &c->data));
+    RK_TRY(rk_schema_bind(&rk_embedding_schema, &c->yaml, rk_yaml_get(root, "embedding"), &c->embedding));
+    RK_TRY(rk_schema_bind(&rk_model_schema, &c->yaml, rk_yaml_get(root, "model"), &c->model));
+    return rk_schema_bind(&rk_train_schema, &c->yaml, rk_yaml_get(root, "train"), &c->train);
+}
+
+static bool task_is_binary(const rk_config *c, int64_t task) {
+    return c->data.labels[task].loss == 0;
+}
+
+rk_status rk_config_find_metric(const rk_config *c, const char *name, int line, int *task, int *metric) {
+    const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
+    *task = slash ? -1 : 0;
+    for (int64_t i = 0; slash && i < c->data.n_labels; i++)
+        if (strlen(c->data.labels[i].name) == (size_t)(slash - name) && memcmp(c->data.labels[i].name, name, (size_t)(slash - name)) == 0) *task = (int)i;
+    *metric = rk_metric_find(last);
+    if (*task >= 0 && *metric >= 0 && rk_metric_applies(*metric, task_is_binary(c, *task))) return RK_OK;
+    const char *names[RK_METRIC_COUNT];
+    size_t n = 0;
+    for (int m = 0; m < RK_METRIC_COUNT; m++)
+        if (rk_metric_applies(m, task_is_binary(c, *task >= 0 ? *task : 0))) names[n++] = rk_metric_name(m);
+    rk_status status = rk_error(RK_CONFIG, "%s:%d: key 'metric': there is no metric '%s' here", c->yaml.path, line, name);
+    const char *nearest = rk_nearest(last, names, n);
+    if (nearest) return rk_error_hint(status, "did you mean '%s'?", nearest);
+    char list[256] = "";
+    for (size_t i = 0; i < n; i++) {
+        if (i) strcat(list, ", ");
+        strcat(list, names[i]);
+    }
+    return rk_error_hint(status, "it is one of %s", list);
+}
+
+static rk_status resolve_metrics(rk_config *c) {
+    int usual = task_is_binary(c, 0) ? rk_metric_find("auc") : rk_metric_find("rmse");
+    const rk_train_section *t = &c->train;
+    c->watched_metric = c->plateau_metric = usual;
+    c->has_valid = c->data.valid.line != 0;
+    c->keeps_best = t->keep_best == 1 || (t->keep_best == 0 && c->has_valid);
+    if (!c->has_valid && (t->early_stopping.line || t->plateau.line || t->keep_best == 1)) {
+        int line = t->early_stopping.line ? t->early_stopping.line : t->plateau.line ? t->plateau.line : t->line;
+        rk_status status = rk_error(RK_CONFIG, "%s:%d: key '%s': needs validation data", c->yaml.path, line,
+                                    t->early_stopping.line ? "early_stopping" : t->plateau.line ? "plateau" : "keep_best");
+        return rk_error_hint(status, "give data.valid a path, or a fraction of train: valid: {fraction: 0.1}");
+    }
+    if (t->early_stopping.metric) RK_TRY(rk_config_find_metric(c, t->early_stopping.metric, t->early_stopping.line, &c->watched_task, &c->watched_metric));
+    c->plateau_task = c->watched_task;
+    c->plateau_metric = c->watched_metric;
+    if (t->plateau.metric) RK_TRY(rk_config_find_metric(c, t->plateau.metric, t->plateau.line, &c->plateau_task, &c->plateau_metric));
+    int task, metric;
+    for (int64_t i = 0; i < t->n_metrics; i++) RK_TRY(rk_config_find_metric(c, t->metrics[i], t->line, &task, &metric));
+    return RK_OK;
+}
+
+/* Defaults that follow from other keys. */
+static rk_status resolve(rk_config *c) {
+    RK_TRY(rk_data_section_check(&c->data, &c->yaml));
+    RK_TRY(rk_model_section_check(&c->model, &c->yaml));
+    if (c->data.seed < 0) c->data.seed = c->train.seed;
+    if (c->train.epochs == 0 && c->train.steps == 0) c->train.epochs = 1;
+    if (c->train.optimizer.line)
+        RK_TRY(rk_optimizer_resolve(&c->train.optimizer, &c->yaml, &c->optimizer));
+    else
+        RK_TRY(rk_optimizer_init(&c->optimizer, RK_OPTIMIZER_ADAM));
+    if (!c->train.output) {
+        const char *slash = strrchr(c->yaml.path, '/'), *name = slash ? slash + 1 : c->yaml.path, *dot = strrchr(name, '.');
+        rk_buffer output = {0};
+        rk_buffer_printf(&output, "runs/%.*s", dot && dot > name ? (int)(dot - name) : (int)strlen(name), name);
+        rk_status status = output.status;
+        if (status == RK_OK) status = rk_strdup(output.data, &c->train.output);
+        rk_buffer_release(&output);
+        RK_TRY(status);
+    }
+    return resolve_metrics(c);
+}
+
+rk_status rk_config_parse(const char *text, const char *name, const char *directory, const char *const *overrides, size_t n_overrides, rk_config **out) {
+    rk_config *c;
+    RK_TRY(rk_alloc(1, sizeof *c, &c));
+    rk_status status;
+    RK_GOTO(rk_strdup(text, &c->text));
+    RK_GOTO(rk_strdup(directory ? directory : "", &c->directory));
+    RK_GOTO(rk_yaml_parse(name, text, strlen(text), &c->yaml));
+    for (size_t i = 0; i < n_overrides; i++) RK_GOTO(rk_yaml_set(&c->yaml, overrides[i]));
+    RK_GOTO(bind_sections(c));
+    RK_GOTO(resolve(c));
+    *out = c;
+    return RK_OK;
+done:
+    rk_config_free(c);
+    return status;
+}
+
+rk_status rk_config_load(const char *path, const char *const *overrides, size_t n_overrides, rk_config **out) {
+    char *text, *directory = NULL;
+    size_t n_bytes;
+    RK_TRY(rk_file_read(path, &text, &n_bytes));
+    rk_status status = strlen(text) == n_bytes ? RK_OK : rk_error(RK_CONFIG, "'%s' holds a NUL byte: it is not YAML", path);
+    const char *slash = strrchr(path, '/');
+    if (status == RK_OK) status = rk_strndup(path, slash ? (size_t)(slash - path) + 1 : 0, &directory);
+    if (status == RK_OK) status = rk_config_parse(text, path, directory, overrides, n_overrides, out);
+    rk_free(directory);
+    rk_free(text);
+    return status;
+}
+
+void rk_config_free(rk_config *c) {
+    if (!c) return;
+    rk_transforms_free(c->transforms);
+    rk_schema_release(&rk_data_schema_table, &c->data);
+    rk_schema_release(&rk_embedding_schema, &c->embedding);
+    rk_schema_release(&rk_model_schema, &c->model);
+    rk_schema_release(&rk_train_schema, &c->train);
+    rk_yaml_release(&c->yaml);
+    rk_free(c->directory);
+    rk_free(c->text);
+    rk_free(c);
+}
+
+/* Public text is freed by rk_text_free. */
+static rk_status hand_out(rk_buffer *text, char **out) {
+    if (text->status != RK_OK) {
+        rk_status status = text->status;
+        rk_buffer_release(text);
+        return status;
+    }
+    *out = text->data;
+    return RK_OK;
+}
+
+rk_status rk_config_to_yaml(const rk_config *c, char **out) {
+    rk_buffer text = {0};
+    rk_buffer_text(&text, "data:\n");
+    rk_schema_emit(&rk_data_schema_table, &c->data, 2, &text);
+    rk_buffer_text(&text, "embedding:\n");
+    rk_schema_emit(&rk_embedding_schema, &c->embedding, 2, &text);
+    rk_buffer_text(&text, "model:\n");
+    rk_schema_emit(&rk_model_schema, &c->model, 2, &text);
+    rk_buffer_text(&text, "train:\n");
+    rk_schema_emit(&rk_train_schema, &c->train, 2, &text);
+    return hand_out(&text, out);
+}
+
+rk_status rk_config_reference(char **out) {
+    static const rk_schema *const schemas[] = {&rk_data_schema_table, &rk_embedding_schema, &rk_model_schema, &rk_train_schema};
+    rk_buffer text = {0};
+    rk_buffer_text(&text, "# Every key of a run file\n\nMade by `reckon manual keys`.\n");
+    for (int i = 0; i < 4; i++) {
+        rk_buffer_printf(&text, "\n## %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", sections[i]);
+        rk_schema_document(schemas[i], sections[i], &text);
+    }
+    return hand_out(&text, out);
+}
+
+void rk_text_free(char *text) {
+    rk_free(text);
+}
+
+const char *rk_config_output(const rk_config *c) {
+    return c->train.output;
+}
+
+rk_status rk_config_transforms(rk_config *c, void (*on_stage)(void *user, const char *message), void *user, const rk_transforms **out) {
+    rk_fit_options options = {c->directory, on_stage, user};
+    if (!c->transforms) RK_TRY(rk_transforms_fit(&c->data, &c->yaml, &options, &c->transforms));
+    *out = c->transforms;
+    return RK_OK;
+}
+
+rk_status rk_config_model_options(const rk_config *c, const rk_data_schema *schema, bool training, rk_model_options *out) {
+    int64_t evaluation = c->train.evaluate.batch_size;
+    *out = (rk_model_options){
+        .model = &c->model,
+        .embedding = &c->embedding,
+        .yaml = &c->yaml,
+        .schema = schema,
+        .dense_optimizer = {.optimizer = c->optimizer, .max_gradient_norm = c->train.max_gradient_norm, .l2 = c->train.l2},
+        .max_batch = evaluation > c->train.batch_size ? evaluation : c->train.batch_size,
+        .dtype = c->train.dtype == 1 ? RK_BF16 : RK_F32,
+        .seed = (uint64_t)c->train.seed,
+        .skip_not_finite = c->train.on_not_finite == 1,
+        .training = training,
+    };
+    return RK_OK;
+}

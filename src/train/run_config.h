@@ -1,0 +1,36 @@
+/* A run file, whole: what <reckon/config.h> hands out. */
+#ifndef RK_TRAIN_RUN_CONFIG_H
+#define RK_TRAIN_RUN_CONFIG_H
+
+#include <reckon/config.h>
+
+#include "data/transforms.h"
+#include "embedding/embedding_config.h"
+#include "metrics/metrics.h"
+#include "model/model.h"
+#include "train/train_config.h"
+
+struct rk_config {
+    rk_yaml yaml;
+    char *text;      /* the file as it was read */
+    char *directory; /* what paths are relative to */
+    rk_data_section data;
+    rk_embedding_section embedding;
+    rk_model_section model;
+    rk_train_section train;
+    rk_optimizer optimizer;  /* train.optimizer, resolved */
+    int watched_task, watched_metric; /* what early stopping and keep_best go by */
+    int plateau_task, plateau_metric;
+    bool has_valid, keeps_best;
+    rk_transforms *transforms; /* fitted at the first need, or loaded from a checkpoint */
+};
+
+/* The transforms, fitted now if they are not there. */
+rk_status rk_config_transforms(rk_config *config, void (*on_stage)(void *user, const char *message), void *user, const rk_transforms **out);
+
+/* "auc" or "task/auc"; RK_CONFIG with a hint. */
+rk_status rk_config_find_metric(const rk_config *config, const char *name, int line, int *task, int *metric);
+
+rk_status rk_config_model_options(const rk_config *config, const rk_data_schema *schema, bool training, rk_model_options *out);
+
+#endif

@@ -1,0 +1,162 @@
+#include <reckon/trainer.h>
+
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/parallel.h"
+#include "train/resume.h"
+#include "train/trainer_parts.h"
+
+void rk_trainer_tell(rk_trainer *t, rk_event_kind kind, const char *message) {
+    if (!t->options.on_event) return;
+    rk_event event = {.kind = kind, .message = message, .epoch = t->progress.position.epoch, .step = t->progress.step, .seconds_left = -1};
+    t->options.on_event(t->options.user, &event);
+}
+
+static void tell_stage(void *user, const char *message) {
+    rk_trainer_tell(user, RK_EVENT_STAGE, message);
+}
+
+static rk_policy_rules rules_of(const rk_config *c) {
+    const rk_train_section *s = &c->train;
+    return (rk_policy_rules){
+        .larger_is_better = rk_metric_larger_is_better(c->watched_metric),
+        .plateau_larger = rk_metric_larger_is_better(c->plateau_metric),
+        .stops = s->early_stopping.line != 0,
+        .drops = s->plateau.line != 0,
+        .patience = s->early_stopping.patience,
+        .plateau_patience = s->plateau.patience,
+        .min_delta = s->early_stopping.min_delta,
+        .factor = s->plateau.factor,
+        .min_factor = s->plateau.min_factor,
+    };
+}
+
+static rk_status open_split(rk_trainer *t, const char *split, rk_dataset **out) {
+    rk_config *c = t->config;
+    const rk_transforms *transforms;
+    RK_TRY(rk_config_transforms(c, tell_stage, t, &transforms));
+    bool train = strcmp(split, "train") == 0;
+    int64_t evaluation = c->train.evaluate.batch_size ? c->train.evaluate.batch_size : c->train.batch_size;
+    rk_dataset_options options = {.directory = c->directory,
+                                  .split = split,
+                                  .batch_size = train ? c->train.batch_size : evaluation,
+                                  .seed = (uint64_t)c->data.seed,
+                                  .shuffle = train && c->data.shuffle};
+    return rk_dataset_create(&c->data, transforms, &options, out);
+}
+
+/* The checkpoint that the run goes on from, or NULL. */
+static rk_status find_start(rk_trainer *t, char **path) {
+    const char *output = t->config->train.output;
+    char **names;
+    size_t n;
+    *path = NULL;
+    RK_TRY(rk_checkpoint_list(output, &names, &n));
+    rk_free_strings(names, n);
+    if (n && !t->options.resume)
+        return rk_error_hint(rk_error(RK_CONFIG, "'%s' already holds a run's checkpoints", output), "go on from them with --resume, or choose another train.output");
+    if (n) return rk_checkpoint_find(output, path);
+    return RK_OK;
+}
+
+static rk_status check_stored(rk_trainer *t, const char *path) {
+    char *file = NULL, *stored = NULL, *now = NULL;
+    size_t n_bytes;
+    rk_status status;
+    RK_GOTO(rk_path_join(path, "config.yaml", &file));
+    RK_GOTO(rk_file_read(file, &stored, &n_bytes));
+    RK_GOTO(rk_config_to_yaml(t->config, &now));
+    RK_GOTO(rk_resume_check(stored, now));
+    if (!t->config->transforms) RK_GOTO(rk_transforms_load(&t->config->data, path, &t->config->transforms));
+done:
+    rk_free(file);
+    rk_free(stored);
+    rk_text_free(now);
+    return status;
+}
+
+static rk_status restore(rk_trainer *t, const char *path) {
+    rk_manifest m;
+    RK_TRY(rk_checkpoint_read(path, &t->state));
+    RK_TRY(rk_manifest_read(path, &m));
+    t->progress = m.progress;
+    rk_manifest_release(&m);
+    t->saved_step = t->progress.step;
+    rk_model_scale_learning_rate(t->model, t->progress.policy.learning_rate_factor);
+    rk_log(RK_LOG_INFO, "resumed from '%s'", path);
+    return rk_dataset_seek(t->train, t->progress.position);
+}
+
+static rk_status build(rk_trainer *t, const char *start) {
+    rk_config *c = t->config;
+    if (start) RK_TRY(check_stored(t, start));
+    RK_TRY(open_split(t, "train", &t->train));
+    if (c->has_valid) RK_TRY(open_split(t, "valid", &t->valid));
+    rk_model_options options;
+    RK_TRY(rk_config_model_options(c, rk_dataset_schema(t->train), true, &options));
+    RK_TRY(rk_model_build(&options, &t->model));
+    RK_TRY(rk_model_state(t->model, &t->state));
+    if (start) RK_TRY(restore(t, start));
+    RK_TRY(rk_make_directories(c->train.output));
+    RK_TRY(rk_checkpoint_clean(c->train.output));
+    return rk_run_log_open(c->train.output, c->train.tensorboard, start ? t->progress.log_bytes : -1, start ? t->progress.events_bytes : -1, &t->log);
+}
+
+rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *options, rk_trainer **out) {
+    rk_trainer *t;
+    RK_TRY(rk_alloc(1, sizeof *t, &t));
+    t->config = (rk_config *)(size_t)config; /* its transforms are fitted at need; nothing else of it changes */
+    if (options) t->options = *options;
+    t->saved_step = -1;
+    rk_policy_init(&t->progress.policy);
+    t->rules = rules_of(config);
+    char *start = NULL;
+    rk_status status;
+    if (config->train.threads) RK_GOTO(rk_parallel_set_threads((int)config->train.threads));
+    if (t->options.trace_path) RK_GOTO(rk_strdup(t->options.trace_path, &t->trace_path));
+    RK_GOTO(find_start(t, &start));
+    RK_GOTO(build(t, start));
+    *out = t;
+    t = NULL;
+done:
+    rk_free(start);
+    rk_trainer_free(t);
+    return status;
+}
+
+void rk_trainer_free(rk_trainer *t) {
+    if (!t) return;
+    rk_evaluation_release(&t->evaluation);
+    rk_run_log_release(&t->log);
+    rk_state_release(&t->state);
+    rk_model_free(t->model);
+    rk_dataset_free(t->train);
+    rk_dataset_free(t->valid);
+    rk_free(t->trace_path);
+    rk_free(t);
+}
+
+void rk_trainer_stop(rk_trainer *t) {
+    atomic_store(&t->stop, 1);
+}
+
+rk_model *rk_trainer_model(rk_trainer *t) {
+    return t->model;
+}
+
+rk_status rk_trainer_evaluate(rk_trainer *t, const char *split, const rk_metric **metrics, int32_t *n_metrics) {
+    rk_dataset *dataset;
+    RK_TRY(open_split(t, split, &dataset));
+    rk_evaluation evaluation;
+    rk_status status = rk_evaluate(t->config, t->model, dataset, &evaluation);
+    rk_dataset_free(dataset);
+    RK_TRY(status);
+    rk_evaluation_release(&t->evaluation);
+    t->evaluation = evaluation;
+    *metrics = evaluation.shown;
+    *n_metrics = evaluation.n_shown;
+    return RK_OK;
+}

@@ -1,0 +1,186 @@
+/* The loop: read, step, report, evaluate, save. */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/trace.h"
+#include "train/trainer_parts.h"
+
+/* Steps of the whole run, 0 while unknown. */
+static int64_t total_steps(const rk_trainer *t) {
+    const rk_train_section *s = &t->config->train;
+    int64_t n_rows = rk_dataset_n_rows(t->train), by_epochs = 0;
+    if (s->epochs && n_rows >= 0) by_epochs = s->epochs * ((n_rows + s->batch_size - 1) / s->batch_size);
+    if (!s->steps) return by_epochs;
+    return by_epochs && by_epochs < s->steps ? by_epochs : s->steps;
+}
+
+rk_status rk_trainer_report(rk_trainer *t, bool now) {
+    int64_t every = t->config->train.log_every;
+    double seconds = rk_clock_seconds(), passed = seconds - t->last_progress;
+    if (!now && (every ? t->progress.step % every != 0 : passed < 1)) return RK_OK;
+    int64_t steps = t->progress.step - t->last_progress_step;
+    if (steps == 0) return RK_OK;
+    double loss = t->progress.loss_steps ? t->progress.loss_sum / (double)t->progress.loss_steps : NAN;
+    int64_t total = total_steps(t), left = total - t->progress.step;
+    double rate = passed > 0 ? (double)t->samples_since / passed : 0, a_step = (seconds - t->started) / (double)(t->progress.step - t->first_step);
+    rk_event event = {.kind = RK_EVENT_PROGRESS, .epoch = t->progress.position.epoch, .step = t->progress.step, .n_steps = total, .samples_per_second = rate, .loss = loss,
+                      .seconds_left = total > 0 ? (double)left * a_step : -1};
+    if (t->options.on_event) t->options.on_event(t->options.user, &event);
+    t->last_progress = seconds;
+    t->last_progress_step = t->progress.step;
+    t->samples_since = 0;
+    t->progress.loss_sum = 0;
+    t->progress.loss_steps = 0;
+    return rk_run_log_add(&t->log, &(rk_log_entry){.kind = "train", .epoch = event.epoch, .step = event.step, .loss = loss, .samples_per_second = rate,
+                                                   .learning_rate_factor = t->progress.policy.learning_rate_factor});
+}
+
+rk_status rk_trainer_save(rk_trainer *t) {
+    if (t->saved_step == t->progress.step && !t->progress.finished) return RK_OK;
+    uint64_t begin = rk_trace_begin();
+    rk_run_log_bytes(&t->log, &t->progress.log_bytes, &t->progress.events_bytes);
+    char *path;
+    RK_TRY(rk_checkpoint_write(t->config, &t->state, &t->progress, &path));
+    t->saved_step = t->progress.step;
+    rk_trace_end(begin, "checkpoint");
+    rk_trainer_tell(t, RK_EVENT_CHECKPOINT, path);
+    rk_free(path);
+    return RK_OK;
+}
+
+static double value_of(const rk_evaluation *e, int task, int metric) {
+    return e->values[task * RK_METRIC_COUNT + metric];
+}
+
+rk_status rk_trainer_validate(rk_trainer *t, bool *stop) {
+    uint64_t begin = rk_trace_begin();
+    rk_evaluation evaluation;
+    RK_TRY(rk_evaluate(t->config, t->model, t->valid, &evaluation));
+    rk_evaluation_release(&t->evaluation);
+    t->evaluation = evaluation;
+    rk_trace_end(begin, "evaluate");
+    const rk_config *c = t->config;
+    rk_verdict verdict = rk_policy_judge(&t->progress.policy, &t->rules, t->progress.step, value_of(&evaluation, c->watched_task, c->watched_metric),
+                                         value_of(&evaluation, c->plateau_task, c->plateau_metric));
+    t->progress.is_best = verdict.best;
+    if (verdict.dropped) rk_model_scale_learning_rate(t->model, t->progress.policy.learning_rate_factor);
+    rk_event event = {.kind = RK_EVENT_EVALUATION, .epoch = t->progress.position.epoch, .step = t->progress.step, .seconds_left = -1, .metrics = evaluation.shown,
+                      .n_metrics = evaluation.n_shown, .best = verdict.best};
+    if (t->options.on_event) t->options.on_event(t->options.user, &event);
+    *stop = verdict.stop;
+    return rk_run_log_add(&t->log, &(rk_log_entry){.kind = "valid", .epoch = event.epoch, .step = event.step, .loss = NAN, .samples_per_second = NAN,
+                                                   .learning_rate_factor = t->progress.policy.learning_rate_factor, .metrics = evaluation.shown, .n_metrics = evaluation.n_shown});
+}
+
+/* After a step, or at the end of an epoch (epoch_done): evaluate and save if it is time. */
+static rk_status after(rk_trainer *t, bool epoch_done, bool *stop) {
+    const rk_train_section *s = &t->config->train;
+    int64_t step = t->progress.step, epoch = t->progress.position.epoch;
+    bool evaluates = t->valid && (epoch_done ? s->evaluate.every_epochs && epoch % s->evaluate.every_epochs == 0 : s->evaluate.every_steps && step % s->evaluate.every_steps == 0);
+    bool saves = epoch_done ? s->checkpoint.every_epochs && epoch % s->checkpoint.every_epochs == 0 : s->checkpoint.every_steps && step % s->checkpoint.every_steps == 0;
+    if (evaluates) RK_TRY(rk_trainer_validate(t, stop));
+    if (evaluates && t->progress.is_best && t->config->keeps_best) saves = true;
+    if (epoch_done && saves) t->saved_step = -1; /* the position moved on, though the step did not */
+    if (saves) RK_TRY(rk_trainer_save(t));
+    t->progress.is_best = false;
+    return RK_OK;
+}
+
+static rk_status train_batch(rk_trainer *t, const rk_batch *batch) {
+    double loss;
+    RK_TRY(rk_model_train(t->model, batch, &loss));
+    t->progress.step++;
+    t->progress.position = rk_dataset_tell(t->train);
+    t->samples_since += batch->n;
+    if (isnan(loss)) return RK_OK; /* a skipped step, which the model counts */
+    t->progress.loss_sum += loss;
+    t->progress.loss_steps++;
+    return RK_OK;
+}
+
+static rk_status train_to_end(rk_trainer *t, const char **why) {
+    const rk_train_section *s = &t->config->train;
+    bool stop = false;
+    for (;;) {
+        if (s->epochs && t->progress.position.epoch >= s->epochs) {
+            *why = "all epochs are done";
+            return RK_OK;
+        }
+        if (s->steps && t->progress.step >= s->steps) {
+            *why = "all steps are done";
+            return RK_OK;
+        }
+        if (atomic_load(&t->stop)) {
+            RK_TRY(rk_trainer_save(t));
+            return rk_error(RK_INTERRUPTED, "stopped on request after step %lld", (long long)t->progress.step);
+        }
+        const rk_batch *batch;
+        uint64_t begin = rk_trace_begin();
+        rk_status status = rk_dataset_next(t->train, &batch);
+        rk_trace_end(begin, "read");
+        if (status == RK_END) {
+            RK_FAIL_IF(t->progress.position.row == 0, RK_BAD_DATA, "the training data has no rows");
+            t->progress.position = rk_dataset_tell(t->train);
+            RK_TRY(rk_trainer_report(t, true));
+            RK_TRY(after(t, true, &stop));
+        } else {
+            RK_TRY(status);
+            RK_TRY(train_batch(t, batch));
+            RK_TRY(rk_trainer_report(t, false));
+            RK_TRY(after(t, false, &stop));
+        }
+        if (stop) {
+            *why = "stopped early: the metric no longer gets better";
+            return RK_OK;
+        }
+    }
+}
+
+/* End with the parameters of the best evaluation. */
+static rk_status take_best(rk_trainer *t) {
+    if (!t->config->keeps_best || isnan(t->progress.policy.best)) return RK_OK;
+    if (t->progress.policy.best_step == t->progress.step) return RK_OK;
+    char *path, name[64];
+    snprintf(name, sizeof name, RK_CHECKPOINTS "/step-%09lld", (long long)t->progress.policy.best_step);
+    RK_TRY(rk_path_join(t->config->train.output, name, &path));
+    rk_status status = rk_checkpoint_read(path, &t->state);
+    rk_free(path);
+    return status;
+}
+
+static rk_status run(rk_trainer *t) {
+    const char *why = "the run had ended before";
+    if (!t->progress.finished) {
+        rk_trainer_tell(t, RK_EVENT_STAGE, "training");
+        t->started = t->last_progress = rk_clock_seconds();
+        t->first_step = t->last_progress_step = t->progress.step;
+        RK_TRY(train_to_end(t, &why));
+        RK_TRY(rk_trainer_report(t, true));
+        if (t->valid && t->progress.policy.n_evaluations == 0) { /* steps that ended before the first evaluation was due */
+            bool stop;
+            RK_TRY(rk_trainer_validate(t, &stop));
+        }
+        t->progress.is_best = t->progress.policy.best_step == t->progress.step && !isnan(t->progress.policy.best);
+        t->progress.finished = true;
+        RK_TRY(rk_trainer_save(t));
+    }
+    rk_trainer_tell(t, RK_EVENT_STOP, why);
+    return take_best(t);
+}
+
+rk_status rk_trainer_run(rk_trainer *t) {
+    if (t->trace_path) {
+        RK_TRY(rk_trace_start(t->trace_path));
+        rk_trace_name_thread("trainer");
+    }
+    rk_status status = run(t);
+    if (!t->trace_path) return status;
+    if (status == RK_OK) return rk_trace_stop();
+    char reason[4096];
+    rk_error_copy(reason, sizeof reason);
+    rk_trace_stop();
+    return rk_error(status, "%s", reason);
+}

@@ -3,11 +3,19 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/float16.h"
 #include "base/parallel.h"
 #include "embedding/collection_parts.h"
+#include "embedding/cut.h"
+#include "embedding/reserve.h"
 
-enum { ROW_BLOCK = 64 };
+enum {
+    CHECK_SAMPLES = 256,
+    UPDATE_OCCURRENCES = 256, /* whose rows a task updates, about */
+    UPDATE_ROWS = 1024,       /* that a task updates where all rows take a step (l2_full) */
+    PREFETCH_AHEAD = 6,       /* rows */
+    LINE_FLOATS = 16          /* of a cache line */
+};
 
 typedef struct application {
     rk_embeddings *embeddings;
@@ -15,134 +23,116 @@ typedef struct application {
     size_t blocks; /* of samples, a feature */
     int64_t n;
     atomic_bool not_finite;
-    rk_status status;
-    /* of the table being updated */
-    rk_table *table;
-    const rk_update_plan *plan;
-    rk_update update;
 } application;
+
+static bool is_all_finite(const float *g, int64_t n) {
+    int wrong = 0; /* in integers, which compilers make vectors of */
+    for (int64_t k = 0; k < n; k++) wrong |= (rk_f32_bits(g[k]) & 0x7F800000u) == 0x7F800000u;
+    return !wrong;
+}
+
+/* Features of frozen tables need no gradients. */
+static bool is_used(const application *a, int32_t f) {
+    return rk_takes_updates(a->embeddings, a->embeddings->feature_tables[f]);
+}
 
 static void check_block(void *context, size_t task, int thread) {
     (void)thread;
     application *a = context;
-    size_t f = task / a->blocks;
-    int64_t first = (int64_t)(task % a->blocks) * RK_SAMPLE_BLOCK, last = first + RK_SAMPLE_BLOCK < a->n ? first + RK_SAMPLE_BLOCK : a->n;
-    int32_t width = rk_embeddings_width(a->embeddings, (int32_t)f);
-    float zero = 0; /* x * 0 is 0 for every finite x, and NaN else */
-    for (int64_t s = first; s < last; s++) {
-        const float *g = a->gradients[f].data + s * a->gradients[f].stride;
-        for (int32_t k = 0; k < width; k++) zero += g[k] * 0.0f;
-    }
-    if (zero != 0 || isnan(zero)) atomic_store(&a->not_finite, true);
+    int32_t f = (int32_t)(task / a->blocks);
+    if (!is_used(a, f)) return;
+    int64_t first = (int64_t)(task % a->blocks) * CHECK_SAMPLES, last = first + CHECK_SAMPLES < a->n ? first + CHECK_SAMPLES : a->n;
+    int32_t width = rk_embeddings_width(a->embeddings, f);
+    bool finite = true;
+    for (int64_t s = first; s < last; s++) finite &= is_all_finite(a->gradients[f].data + s * a->gradients[f].stride, width);
+    if (!finite) atomic_store(&a->not_finite, true);
 }
 
 static rk_status name_not_finite(const application *a) {
     for (int32_t f = 0; f < a->embeddings->n_features; f++)
-        for (int64_t s = 0; s < a->n; s++)
-            for (int32_t k = 0; k < rk_embeddings_width(a->embeddings, f); k++) {
-                float g = a->gradients[f].data[s * a->gradients[f].stride + k];
-                RK_FAIL_IF(!isfinite(g), RK_NOT_FINITE, "feature '%s': sample %lld: the gradient is %g", a->embeddings->features[f].name, (long long)s, (double)g);
-            }
-    return rk_error(RK_NOT_FINITE, "a gradient is not a finite number");
+        for (int64_t s = 0; s < a->n && is_used(a, f); s++)
+            RK_FAIL_IF(!is_all_finite(a->gradients[f].data + s * a->gradients[f].stride, rk_embeddings_width(a->embeddings, f)), RK_NOT_FINITE,
+                       "feature '%s': sample %lld: the gradient is not a finite number", a->embeddings->features[f].name, (long long)s);
+    return rk_error(RK_INTERNAL, "a gradient that was not finite is so now");
 }
 
-static rk_status reserve_plan(rk_update_plan *plan, size_t n) {
-    plan->n = n;
-    if (n <= plan->capacity) return RK_OK;
-    size_t wanted = n + n / 4;
-    plan->capacity = 0; /* until all have grown */
-    RK_TRY(rk_realloc(wanted, sizeof *plan->ids, &plan->ids));
-    RK_TRY(rk_realloc(wanted, sizeof *plan->unsorted, &plan->unsorted));
-    RK_TRY(rk_realloc(wanted, sizeof *plan->occurrences, &plan->occurrences));
-    RK_TRY(rk_realloc(wanted, sizeof *plan->order, &plan->order));
-    RK_TRY(rk_realloc(wanted + 1, sizeof *plan->starts, &plan->starts));
-    RK_TRY(rk_realloc(wanted, sizeof *plan->unique, &plan->unique));
-    RK_TRY(rk_realloc(rk_unique_ids_scratch(wanted), 1, &plan->scratch));
-    plan->capacity = wanted;
-    return RK_OK;
+static rk_status check_gradients(application *a) {
+    const rk_embeddings *e = a->embeddings;
+    RK_FAIL_IF(e->n_features > 0 && !a->gradients, RK_INVALID_ARGUMENT, "apply_gradients needs gradients");
+    for (int32_t f = 0; f < e->n_features && a->n > 0; f++)
+        RK_FAIL_IF(is_used(a, f) && (!a->gradients[f].data || a->gradients[f].stride < rk_embeddings_width(e, f)), RK_INVALID_ARGUMENT,
+                   "feature '%s': its gradients need memory and a stride of at least %d", e->features[f].name, rk_embeddings_width(e, f));
+    a->blocks = rk_blocks((size_t)a->n, CHECK_SAMPLES);
+    rk_parallel_for(a->blocks * (size_t)e->n_features, check_block, a);
+    return atomic_load(&a->not_finite) ? name_not_finite(a) : RK_OK;
 }
 
-/* Every place where feature f used a row, in batch order. */
-static void list_occurrences(const rk_embeddings *e, int32_t f, const rk_activation *gradient, int64_t *ids, rk_occurrence *out) {
-    const rk_feature_use *use = &e->uses[f];
-    int32_t length = e->features[f].max_sequence_length, dim = e->tables[e->feature_tables[f]].config.dim;
-    memcpy(ids, use->ids, (size_t)use->n_ids * sizeof *ids);
-    for (int64_t b = 0; b < use->n_bags; b++) {
-        int64_t begin = use->offsets[b], end = use->offsets[b + 1];
-        if (begin == end) continue;
-        const float *g = length ? gradient->data + b / length * gradient->stride + b % length * dim : gradient->data + b * gradient->stride;
-        float scale = use->scales ? use->scales[b] : 1.0f;
-        for (int64_t i = begin; i < end; i++) out[i] = (rk_occurrence){g, use->coefficients ? scale * use->coefficients[i] : scale};
-    }
+/* Floats between two threads' scratch: a gradient and a row, on cache lines of their own. */
+static size_t thread_stride(const rk_embeddings *e) {
+    return rk_blocks(2 * (size_t)e->max_dim, LINE_FLOATS) * LINE_FLOATS;
 }
 
-static bool takes_updates(const rk_embeddings *e, int32_t t) {
-    return !e->tables[t].config.frozen && e->table_begins[t + 1] > e->table_begins[t];
+static rk_status reserve(rk_embeddings *e) {
+    for (int32_t t = 0; t < e->n_tables; t++)
+        if (rk_takes_updates(e, t)) RK_TRY(rk_update_plan_reserve(e, t));
+    return rk_reserve(&e->thread_rows, &e->thread_rows_capacity, (size_t)rk_parallel_threads() * thread_stride(e), sizeof *e->thread_rows);
 }
 
-static rk_status reserve_plans(rk_embeddings *e) {
-    for (int32_t t = 0; t < e->n_tables; t++) {
-        size_t n = 0;
-        for (int32_t i = e->table_begins[t]; i < e->table_begins[t + 1]; i++) n += (size_t)e->uses[e->by_table[i]].n_ids;
-        if (takes_updates(e, t)) RK_TRY(reserve_plan(&e->plans[t], n));
-    }
-    size_t need = (size_t)rk_parallel_threads() * 2 * (size_t)e->max_dim;
-    if (need > e->thread_rows_capacity) {
-        RK_TRY(rk_realloc(need, sizeof *e->thread_rows, &e->thread_rows));
-        e->thread_rows_capacity = need;
-    }
-    return RK_OK;
-}
-
-static void make_plan(void *context, size_t task, int thread) {
+static void plan_table(void *context, size_t task, int thread) {
     (void)thread;
     const application *a = context;
-    const rk_embeddings *e = a->embeddings;
-    int32_t t = (int32_t)task;
-    if (!takes_updates(e, t)) return;
-    rk_update_plan *plan = &e->plans[t];
-    size_t at = 0;
-    for (int32_t i = e->table_begins[t]; i < e->table_begins[t + 1]; i++) {
-        int32_t f = e->by_table[i];
-        list_occurrences(e, f, &a->gradients[f], plan->ids + at, plan->unsorted + at);
-        at += (size_t)e->uses[f].n_ids;
-    }
-    plan->n_unique = rk_unique_ids(plan->ids, plan->n, e->tables[t].config.n_rows - 1, plan->order, plan->unique, plan->starts, plan->scratch);
-    for (size_t i = 0; i < plan->n; i++) plan->occurrences[i] = plan->unsorted[plan->order[i]];
+    if (rk_takes_updates(a->embeddings, (int32_t)task)) rk_update_plan_make(a->embeddings, (int32_t)task, a->gradients);
 }
 
 /* One row: u is its place among the unique ones, or SIZE_MAX for a row that the batch did not touch (l2_full). */
-static void update_row(const application *a, int64_t row, size_t u, int thread) {
-    rk_table *table = a->table;
+static void update_row(const rk_embeddings *e, size_t t, int64_t row, size_t u, int thread) {
+    const rk_table *table = &e->tables[t];
+    const rk_update_plan *plan = &e->plans[t];
     int32_t dim = table->config.dim;
-    float *g = a->embeddings->thread_rows + (size_t)thread * 2 * (size_t)a->embeddings->max_dim, *copy = g + a->embeddings->max_dim;
-    const rk_update_plan *plan = a->plan;
-    if (u != SIZE_MAX)
+    float *g = e->thread_rows + (size_t)thread * thread_stride(e), *copy = g + e->max_dim;
+    bool touched = u != SIZE_MAX;
+    if (touched)
         rk_grad_sum(plan->occurrences + plan->starts[u], plan->starts[u + 1] - plan->starts[u], dim, g);
     else
         memset(g, 0, (size_t)dim * sizeof *g);
     bool in_place = table->config.dtype == RK_F32;
     float *w = in_place ? (float *)table->rows.data + row * dim : copy;
     if (!in_place) rk_row_load(&table->rows, row, w);
-    float l2 = (float)(table->l2_full + (u != SIZE_MAX ? table->l2 : 0));
+    float l2 = (float)(table->l2_full + (touched ? table->l2 : 0));
     if (l2 != 0)
         for (int32_t k = 0; k < dim; k++) g[k] += l2 * w[k];
-    rk_row_update(&a->update, w, rk_table_slot(table, 0, row), rk_table_slot(table, 1, row), g, dim);
-    /* Every (step, row) draws other bits for the rounding; a step's rows are told apart by the stream below. */
-    if (!in_place) rk_row_store(&table->rows, row, w, table->seed ^ table->name_hash ^ (uint64_t)table->step * 0x9E3779B97F4A7C15u, (uint64_t)row);
+    rk_row_update(&e->updates[t], w, rk_table_slot(table, 0, row), rk_table_slot(table, 1, row), g, dim);
+    if (!in_place) rk_table_store(table, row, w, table->step + 1);
 }
 
-static void update_touched(void *context, size_t task, int thread) {
-    const application *a = context;
-    size_t last = (task + 1) * ROW_BLOCK < a->plan->n_unique ? (task + 1) * ROW_BLOCK : a->plan->n_unique;
-    for (size_t u = task * ROW_BLOCK; u < last; u++) update_row(a, a->plan->unique[u], u, thread);
+static void prefetch(const void *data, size_t n_bytes) {
+    for (size_t at = 0; at < n_bytes; at += 64) __builtin_prefetch((const char *)data + at, 1);
+}
+
+static void prefetch_row(const rk_table *table, int64_t row) {
+    size_t dim = (size_t)table->config.dim, row_bytes = dim * rk_dtype_bytes(table->config.dtype);
+    prefetch((const char *)table->rows.data + (size_t)row * row_bytes, row_bytes);
+    for (int s = 0; s < table->n_slots; s++) prefetch(rk_table_slot(table, s, row), sizeof(float) * (table->slots[s].per_row ? 1 : dim));
+}
+
+/* The place of the first unique row whose occurrences begin at or after `occurrence`. */
+static size_t first_from(const rk_update_plan *plan, size_t occurrence) {
+    size_t low = 0, high = plan->n_unique;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (plan->starts[middle] < occurrence)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 /* The place of the first unique row that is not below `row`. */
-static size_t lower_bound(const rk_update_plan *plan, int64_t row) {
+static size_t first_not_below(const rk_update_plan *plan, int64_t row) {
     size_t low = 0, high = plan->n_unique;
     while (low < high) {
-        size_t middle = (low + high) / 2;
+        size_t middle = low + (high - low) / 2;
         if (plan->unique[middle] < row)
             low = middle + 1;
         else
@@ -151,37 +141,56 @@ static size_t lower_bound(const rk_update_plan *plan, int64_t row) {
     return low;
 }
 
-static void update_all(void *context, size_t task, int thread) {
-    const application *a = context;
-    int64_t first = (int64_t)task * ROW_BLOCK, last = first + ROW_BLOCK;
-    if (last > a->table->config.n_rows) last = a->table->config.n_rows;
-    size_t u = lower_bound(a->plan, first);
+static void update_touched(const rk_embeddings *e, size_t t, size_t part, int thread) {
+    const rk_update_plan *plan = &e->plans[t];
+    size_t first = first_from(plan, part * UPDATE_OCCURRENCES), last = first_from(plan, (part + 1) * UPDATE_OCCURRENCES);
+    for (size_t u = first; u < last; u++) {
+        if (u + PREFETCH_AHEAD < last) prefetch_row(&e->tables[t], plan->unique[u + PREFETCH_AHEAD]);
+        update_row(e, t, plan->unique[u], u, thread);
+    }
+}
+
+static void update_all(const rk_embeddings *e, size_t t, size_t part, int thread) {
+    const rk_update_plan *plan = &e->plans[t];
+    int64_t first = (int64_t)part * UPDATE_ROWS, last = first + UPDATE_ROWS;
+    if (last > e->tables[t].config.n_rows) last = e->tables[t].config.n_rows;
+    size_t u = first_not_below(plan, first);
     for (int64_t row = first; row < last; row++) {
-        bool touched = u < a->plan->n_unique && a->plan->unique[u] == row;
-        update_row(a, row, touched ? u : SIZE_MAX, thread);
+        bool touched = u < plan->n_unique && plan->unique[u] == row;
+        update_row(e, t, row, touched ? u : SIZE_MAX, thread);
         u += touched;
     }
+}
+
+static void update_block(void *context, size_t task, int thread) {
+    const rk_embeddings *e = ((const application *)context)->embeddings;
+    size_t t = rk_cut_item(e->task_begins, (size_t)e->n_tables, task);
+    (e->tables[t].l2_full != 0 ? update_all : update_touched)(e, t, task - e->task_begins[t], thread);
+}
+
+/* All tables in one loop, so that small ones fill the gaps of large ones. */
+static void update(application *a) {
+    rk_embeddings *e = a->embeddings;
+    for (int32_t t = 0; t < e->n_tables; t++) {
+        rk_table *table = &e->tables[t];
+        size_t n_tasks = 0;
+        if (rk_takes_updates(e, t)) {
+            rk_update_prepare(&table->optimizer, table->step, e->learning_rate_factor, &e->updates[t]);
+            n_tasks = table->l2_full != 0 ? rk_blocks((size_t)table->config.n_rows, UPDATE_ROWS) : rk_blocks(e->plans[t].n, UPDATE_OCCURRENCES);
+        }
+        e->task_begins[t + 1] = e->task_begins[t] + n_tasks;
+    }
+    rk_parallel_for(e->task_begins[e->n_tables], update_block, a);
+    for (int32_t t = 0; t < e->n_tables; t++) e->tables[t].step += rk_takes_updates(e, t);
 }
 
 rk_status rk_embeddings_apply_gradients(rk_embeddings *e, const rk_activation *gradients) {
     RK_FAIL_IF(!e->has_lookup, RK_INVALID_ARGUMENT, "apply_gradients needs a lookup before it");
     application a = {.embeddings = e, .gradients = gradients, .n = e->n_features ? e->uses[0].n : 0};
-    a.blocks = rk_blocks((size_t)a.n, RK_SAMPLE_BLOCK);
-    rk_parallel_for(a.blocks * (size_t)e->n_features, check_block, &a);
-    if (atomic_load(&a.not_finite)) return name_not_finite(&a);
-    RK_TRY(reserve_plans(e));
-    rk_parallel_for((size_t)e->n_tables, make_plan, &a);
-    for (int32_t t = 0; t < e->n_tables; t++) {
-        if (!takes_updates(e, t)) continue;
-        a.table = &e->tables[t];
-        a.plan = &e->plans[t];
-        rk_update_prepare(&a.table->optimizer, a.table->step, e->learning_rate_factor, &a.update);
-        if (a.table->l2_full != 0)
-            rk_parallel_for(rk_blocks((size_t)a.table->config.n_rows, ROW_BLOCK), update_all, &a);
-        else
-            rk_parallel_for(rk_blocks(a.plan->n_unique, ROW_BLOCK), update_touched, &a);
-        a.table->step++;
-    }
+    RK_TRY(check_gradients(&a));
+    RK_TRY(reserve(e));
+    rk_parallel_for((size_t)e->n_tables, plan_table, &a);
+    update(&a);
     e->has_lookup = false;
     return RK_OK;
 }

@@ -2,6 +2,8 @@
 #ifndef RK_EMBEDDING_FEATURE_USE_H
 #define RK_EMBEDDING_FEATURE_USE_H
 
+#include <stdatomic.h>
+
 #include <reckon/embeddings.h>
 
 #include "embedding/storage.h"
@@ -14,14 +16,20 @@ typedef struct rk_feature_use {
     const float *coefficients;  /* [n_ids] or NULL: 1 */
     const float *scales;        /* [n_bags] or NULL: 1 */
     int32_t *lengths;           /* [n] for sequences */
+    bool single;                /* every bag is one id with the coefficient 1 */
+    atomic_bool strays;         /* an id is no row of the table: one to drop, or an error */
     /* memory of its own, kept from batch to batch */
-    int64_t *own_offsets, *own_ids;
+    int64_t *own_offsets, *own_positions, *own_ids;
     float *own_coefficients, *own_scales;
-    size_t offsets_capacity, ids_capacity, coefficients_capacity, scales_capacity, lengths_capacity;
+    size_t offsets_capacity, positions_capacity, ids_capacity, coefficients_capacity, scales_capacity, lengths_capacity;
 } rk_feature_use;
 
-/* Check and prepare. Errors (RK_BAD_DATA, RK_INVALID_ARGUMENT) name the feature, the sample and the id. */
-rk_status rk_feature_use_prepare(rk_feature_use *use, const rk_feature_config *feature, const rk_table *table, int64_t n, const rk_ids *ids);
+/* In three steps, so that the longest can be cut into tasks: begin takes the offsets; scan looks for strays among the ids
+ * [first, last); prepare, once all ids are scanned, does the rest.
+ * Errors (RK_BAD_DATA, RK_INVALID_ARGUMENT) name the feature, the sample and the id. */
+rk_status rk_feature_use_begin(rk_feature_use *use, const rk_feature_config *feature, int64_t n, const rk_ids *ids);
+void rk_feature_use_scan(rk_feature_use *use, const rk_table *table, int64_t first, int64_t last);
+rk_status rk_feature_use_prepare(rk_feature_use *use, const rk_feature_config *feature, const rk_table *table, const rk_ids *ids);
 void rk_feature_use_release(rk_feature_use *use);
 
 #endif

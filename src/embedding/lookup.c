@@ -1,9 +1,14 @@
+/* From ids to activations: check everything, then gather and combine. */
 #include <stdatomic.h>
-#include <string.h>
 
-#include "base/memory.h"
 #include "base/parallel.h"
 #include "embedding/collection_parts.h"
+#include "embedding/cut.h"
+
+enum {
+    SCAN_IDS = 65536,     /* ids that a task looks at */
+    LOOKUP_VALUES = 16384 /* values that a task reads and writes, about */
+};
 
 typedef struct lookup {
     rk_embeddings *embeddings;
@@ -11,62 +16,105 @@ typedef struct lookup {
     const rk_ids *ids;
     const rk_activation *activations;
     int64_t n;
-    size_t blocks;            /* of samples, a feature */
-    _Atomic(size_t) n_failed; /* features that prepare refused */
+    _Atomic(size_t) n_failed; /* features that were refused */
 } lookup;
 
-static void prepare_feature(void *context, size_t task, int thread) {
+static const rk_table *table_of(const rk_embeddings *e, size_t feature) {
+    return &e->tables[e->feature_tables[feature]];
+}
+
+static void begin_feature(void *context, size_t f, int thread) {
+    (void)thread;
+    lookup *l = context;
+    if (rk_feature_use_begin(&l->uses[f], &l->embeddings->features[f], l->n, &l->ids[f]) != RK_OK) atomic_fetch_add(&l->n_failed, 1);
+}
+
+static void scan_block(void *context, size_t task, int thread) {
+    (void)thread;
+    const lookup *l = context;
+    const size_t *begins = l->embeddings->task_begins;
+    size_t f = rk_cut_item(begins, (size_t)l->embeddings->n_features, task);
+    rk_feature_use *use = &l->uses[f];
+    int64_t first = (int64_t)(task - begins[f]) * SCAN_IDS, last = first + SCAN_IDS < use->n_ids ? first + SCAN_IDS : use->n_ids;
+    rk_feature_use_scan(use, table_of(l->embeddings, f), first, last);
+}
+
+static void prepare_feature(void *context, size_t f, int thread) {
     (void)thread;
     lookup *l = context;
     const rk_embeddings *e = l->embeddings;
-    const rk_table *table = &e->tables[e->feature_tables[task]];
-    if (rk_feature_use_prepare(&l->uses[task], &e->features[task], table, l->n, &l->ids[task]) != RK_OK) atomic_fetch_add(&l->n_failed, 1);
+    if (rk_feature_use_prepare(&l->uses[f], &e->features[f], table_of(e, f), &l->ids[f]) != RK_OK) atomic_fetch_add(&l->n_failed, 1);
+}
+
+/* Everything again on this thread, for the message of the first feature that fails: a task's belongs to its own thread. */
+static rk_status prepare_serially(const lookup *l) {
+    const rk_embeddings *e = l->embeddings;
+    for (size_t f = 0; f < (size_t)e->n_features; f++) {
+        RK_TRY(rk_feature_use_begin(&l->uses[f], &e->features[f], l->n, &l->ids[f]));
+        rk_feature_use_scan(&l->uses[f], table_of(e, f), 0, l->uses[f].n_ids);
+        RK_TRY(rk_feature_use_prepare(&l->uses[f], &e->features[f], table_of(e, f), &l->ids[f]));
+    }
+    return RK_OK;
+}
+
+static rk_status prepare(lookup *l) {
+    rk_embeddings *e = l->embeddings;
+    size_t n_features = (size_t)e->n_features;
+    rk_parallel_for(n_features, begin_feature, l);
+    if (atomic_load(&l->n_failed)) return prepare_serially(l);
+    for (size_t f = 0; f < n_features; f++) e->task_begins[f + 1] = e->task_begins[f] + rk_blocks((size_t)l->uses[f].n_ids, SCAN_IDS);
+    rk_parallel_for(e->task_begins[n_features], scan_block, l);
+    rk_parallel_for(n_features, prepare_feature, l);
+    return atomic_load(&l->n_failed) ? prepare_serially(l) : RK_OK;
 }
 
 static void look_up_block(void *context, size_t task, int thread) {
     (void)thread;
     const lookup *l = context;
-    size_t f = task / l->blocks;
-    int64_t first = (int64_t)(task % l->blocks) * RK_SAMPLE_BLOCK, last = first + RK_SAMPLE_BLOCK < l->n ? first + RK_SAMPLE_BLOCK : l->n;
+    const rk_embeddings *e = l->embeddings;
+    size_t f = rk_cut_item(e->task_begins, (size_t)e->n_features, task);
+    size_t n_parts = e->task_begins[f + 1] - e->task_begins[f], part = task - e->task_begins[f];
     const rk_feature_use *use = &l->uses[f];
     const rk_activation *to = &l->activations[f];
-    rk_bag_forward_args args = {.rows = l->embeddings->tables[l->embeddings->feature_tables[f]].rows,
+    rk_bag_forward_args args = {.rows = table_of(e, f)->rows,
                                 .offsets = use->offsets,
                                 .ids = use->ids,
                                 .coefficients = use->coefficients,
                                 .scales = use->scales,
                                 .out = to->data,
                                 .stride = to->stride,
-                                .first = first,
-                                .last = last};
-    int32_t length = l->embeddings->features[f].max_sequence_length;
+                                .first = rk_cut_at(l->n, part, n_parts),
+                                .last = rk_cut_at(l->n, part + 1, n_parts)};
+    int64_t length = e->features[f].max_sequence_length;
     if (!length) {
         rk_bag_forward(&args);
         return;
     }
-    for (int64_t s = first; s < last; s++) { /* a sample's positions stand dim apart, samples `stride` apart */
+    int64_t dim = args.rows.dim, last = args.last;
+    args.stride = dim; /* a sample's positions stand dim apart, samples to->stride */
+    for (int64_t s = args.first; s < last; s++) {
         args.first = s * length;
         args.last = args.first + length;
-        args.stride = args.rows.dim;
-        args.out = to->data + s * (to->stride - (int64_t)length * args.rows.dim);
+        args.out = to->data + s * (to->stride - length * dim);
         rk_bag_forward(&args);
         if (to->lengths) to->lengths[s] = use->lengths[s];
     }
 }
 
 static rk_status look_up(rk_embeddings *e, rk_feature_use *uses, int64_t n, const rk_ids *ids, const rk_activation *activations) {
-    RK_FAIL_IF(n < 0 || (n > 0 && e->n_features > 0 && (!ids || !activations)), RK_INVALID_ARGUMENT, "a lookup needs samples, ids and activations");
-    for (int32_t f = 0; f < e->n_features && n > 0; f++) {
+    RK_FAIL_IF(n < 0, RK_INVALID_ARGUMENT, "a lookup of %lld samples", (long long)n);
+    RK_FAIL_IF(e->n_features > 0 && (!ids || !activations), RK_INVALID_ARGUMENT, "a lookup needs ids and activations");
+    for (int32_t f = 0; f < e->n_features && n > 0; f++)
         RK_FAIL_IF(!activations[f].data || activations[f].stride < rk_embeddings_width(e, f), RK_INVALID_ARGUMENT,
                    "feature '%s': its activations need memory and a stride of at least %d", e->features[f].name, rk_embeddings_width(e, f));
-        RK_FAIL_IF(!ids[f].ids && (ids[f].offsets ? ids[f].offsets[n] : ids[f].ids_per_sample) > 0, RK_INVALID_ARGUMENT, "feature '%s' has no ids", e->features[f].name);
+    lookup l = {.embeddings = e, .uses = uses, .ids = ids, .activations = activations, .n = n};
+    RK_TRY(prepare(&l));
+    for (int32_t f = 0; f < e->n_features; f++) {
+        size_t values = (size_t)(uses[f].n_ids + uses[f].n_bags) * (size_t)table_of(e, (size_t)f)->config.dim;
+        size_t n_parts = rk_blocks(values, LOOKUP_VALUES);
+        e->task_begins[f + 1] = e->task_begins[f] + (n_parts < (size_t)n ? n_parts : (size_t)n);
     }
-    lookup l = {.embeddings = e, .uses = uses, .ids = ids, .activations = activations, .n = n, .blocks = rk_blocks((size_t)n, RK_SAMPLE_BLOCK)};
-    rk_parallel_for((size_t)e->n_features, prepare_feature, &l);
-    if (atomic_load(&l.n_failed)) /* the message belongs to the thread that found it: find it again here, first feature first */
-        for (int32_t f = 0; f < e->n_features; f++)
-            RK_TRY(rk_feature_use_prepare(&uses[f], &e->features[f], &e->tables[e->feature_tables[f]], n, &ids[f]));
-    rk_parallel_for(l.blocks * (size_t)e->n_features, look_up_block, &l);
+    rk_parallel_for(e->task_begins[e->n_features], look_up_block, &l);
     return RK_OK;
 }
 

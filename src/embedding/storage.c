@@ -1,14 +1,19 @@
 #include "embedding/storage.h"
 
-#include <stdio.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "embedding/initializer.h"
 
-enum { INIT_BLOCK_ROWS = 4096, STORE_SEED = 0x5eed };
+enum { INIT_BLOCK_ROWS = 1024 };
+
+void rk_table_store(const rk_table *table, int64_t row, const float *values, int64_t draw) {
+    uint64_t seed = rk_hash_combine(table->seed ^ table->name_hash, (uint64_t)draw);
+    rk_row_store(&table->rows, row, values, seed, (uint64_t)row);
+}
 
 static void init_block(void *context, size_t task, int thread) {
     (void)thread;
@@ -16,15 +21,10 @@ static void init_block(void *context, size_t task, int thread) {
     int64_t first = (int64_t)task * INIT_BLOCK_ROWS, last = first + INIT_BLOCK_ROWS;
     if (last > table->config.n_rows) last = table->config.n_rows;
     int32_t dim = table->config.dim;
-    /* Rows in a row, a few columns at a time, would cost the same; one row fits the stack for usual dims. */
-    float row[4096];
+    float row[RK_MAX_DIM];
     for (int64_t id = first; id < last; id++) {
-        if (table->config.dtype == RK_F32) {
-            rk_initialize_row(&table->config.initializer, table->seed, table->name_hash, id, dim, (float *)table->rows.data + id * dim);
-        } else {
-            rk_initialize_row(&table->config.initializer, table->seed, table->name_hash, id, dim, row);
-            rk_row_store(&table->rows, id, row, table->seed ^ STORE_SEED, (uint64_t)id);
-        }
+        rk_initialize_row(&table->config.initializer, table->seed, table->name_hash, id, dim, row);
+        rk_table_store(table, id, row, 0);
         for (int s = 0; s < table->n_slots; s++) {
             if (table->slots[s].initial == 0) continue; /* fresh pages are zero already */
             float *slot = rk_table_slot(table, s, id);
@@ -61,7 +61,10 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
         rk_table_release(table);
         return status;
     }
-    rk_parallel_for(rk_blocks((size_t)config->n_rows, INIT_BLOCK_ROWS), init_block, table);
+    /* Fresh pages are the zeros that some tables begin with; not touching them keeps them out of memory until used. */
+    bool untouched = config->initializer.kind == RK_INIT_ZEROS;
+    for (int s = 0; s < table->n_slots; s++) untouched = untouched && table->slots[s].initial == 0;
+    if (!untouched) rk_parallel_for(rk_blocks((size_t)config->n_rows, INIT_BLOCK_ROWS), init_block, table);
     return RK_OK;
 }
 
@@ -78,15 +81,20 @@ uint64_t rk_table_bytes(const rk_table *table) {
     return bytes;
 }
 
+static rk_status add_part(rk_table *table, rk_state *state, const char *part, rk_state_type type, int64_t dim0, int64_t dim1, void *data) {
+    rk_buffer name = {0};
+    rk_buffer_printf(&name, "table/%s/%s", table->config.name, part);
+    rk_status status = name.status;
+    if (status == RK_OK) status = rk_state_add(state, name.data, type, dim0, dim1, data);
+    rk_buffer_release(&name);
+    return status;
+}
+
 rk_status rk_table_state(rk_table *table, rk_state *state) {
     static const rk_state_type types[] = {RK_STATE_F32, RK_STATE_BF16, RK_STATE_F16};
-    char name[512];
-    snprintf(name, sizeof name, "table/%s/rows", table->config.name);
-    RK_TRY(rk_state_add(state, name, types[table->config.dtype], table->config.n_rows, table->config.dim, table->rows.data));
-    for (int s = 0; s < table->n_slots; s++) {
-        snprintf(name, sizeof name, "table/%s/%s", table->config.name, table->slots[s].name);
-        RK_TRY(rk_state_add(state, name, RK_STATE_F32, table->config.n_rows, table->slots[s].per_row ? 0 : table->config.dim, table->slot_values[s]));
-    }
-    snprintf(name, sizeof name, "table/%s/step", table->config.name);
-    return rk_state_add(state, name, RK_STATE_I64, 1, 0, &table->step);
+    int64_t n_rows = table->config.n_rows, dim = table->config.dim;
+    RK_TRY(add_part(table, state, "rows", types[table->config.dtype], n_rows, dim, table->rows.data));
+    for (int s = 0; s < table->n_slots; s++)
+        RK_TRY(add_part(table, state, table->slots[s].name, RK_STATE_F32, n_rows, table->slots[s].per_row ? 0 : dim, table->slot_values[s]));
+    return add_part(table, state, "step", RK_STATE_I64, 1, 0, &table->step);
 }

@@ -32,6 +32,10 @@ static inline float *rk_table_slot(const rk_table *table, int slot, int64_t row)
     return table->slot_values[slot] + (table->slots[slot].per_row ? row : row * table->config.dim);
 }
 
+/* Write a row. bf16 and f16 are rounded with bits drawn from (seed, name, draw, row, column): draw 0 sets rows, draw t is
+ * the t-th update's. */
+void rk_table_store(const rk_table *table, int64_t row, const float *values, int64_t draw);
+
 uint64_t rk_table_bytes(const rk_table *table);
 rk_status rk_table_state(rk_table *table, rk_state *state);
 

@@ -132,3 +132,25 @@ rk_status rk_columns_end_row(rk_columns *columns) {
 void rk_columns_drop_row(rk_columns *columns) {
     for (int32_t c = 0; c < columns->n_columns; c++) columns->columns[c].n_values = columns->columns[c].offsets[columns->n_rows];
 }
+
+rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values, int64_t n_text_bytes) {
+    RK_TRY(reserve(&column->offsets, &column->rows_capacity, n_rows + 1, sizeof *column->offsets));
+    switch (column->type) {
+        case RK_COLUMN_I64: return reserve(&column->i64, &column->values_capacity, n_values, sizeof *column->i64);
+        case RK_COLUMN_F32: return reserve(&column->f32, &column->values_capacity, n_values, sizeof *column->f32);
+        default:
+            RK_TRY(reserve(&column->text_offsets, &column->values_capacity, n_values + 1, sizeof *column->text_offsets));
+            return reserve(&column->text, &column->text_capacity, n_text_bytes, 1);
+    }
+}
+
+rk_status rk_column_reserve_weights(rk_column *column, int64_t n_values) {
+    return reserve(&column->weights, &column->weights_capacity, n_values, sizeof *column->weights);
+}
+
+bool rk_columns_alike(const rk_columns *a, const rk_columns *b) {
+    if (a->n_columns != b->n_columns) return false;
+    for (int32_t c = 0; c < a->n_columns; c++)
+        if (a->columns[c].type != b->columns[c].type || strcmp(a->columns[c].name, b->columns[c].name) != 0) return false;
+    return true;
+}

@@ -42,6 +42,11 @@ rk_status rk_column_add_i64(rk_column *column, int64_t value);
 rk_status rk_column_add_f32(rk_column *column, float value);
 rk_status rk_column_add_weight(rk_column *column, float weight); /* of the value just added; earlier values get 1 */
 rk_status rk_columns_end_row(rk_columns *columns);
+/* Room for that many rows, values and bytes of text in all, for readers that fill a whole column at once. What is there stays. */
+rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values, int64_t n_text_bytes);
+rk_status rk_column_reserve_weights(rk_column *column, int64_t n_values); /* gives the column weights, of undefined value */
+/* The same number of columns, with the same names and types in the same order. */
+bool rk_columns_alike(const rk_columns *a, const rk_columns *b);
 /* Forget the values added since the last ended row (a bad row that is skipped). */
 void rk_columns_drop_row(rk_columns *columns);
 

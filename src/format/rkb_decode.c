@@ -1,0 +1,140 @@
+/* Bytes back into a column of a block: everything is checked, nothing is trusted. */
+#include "base/memory.h"
+#include "format/rkb_parts.h"
+
+/* What is left of a chunk. */
+typedef struct cursor {
+    const uint8_t *at, *end;
+} cursor;
+
+#define DAMAGED(what) rk_error(RK_BAD_DATA, "the column is damaged: %s", (what))
+
+/* The next n elements of `bytes` each, or NULL if they are not there. */
+static const uint8_t *take(cursor *c, uint64_t n, uint64_t bytes) {
+    const uint8_t *at = c->at;
+    if (bytes && n > (uint64_t)(c->end - at) / bytes) return NULL;
+    c->at += n * bytes;
+    return at;
+}
+
+#define UNPACK(type)                                            \
+    for (int64_t i = 0; i < n; i++) {                           \
+        type distance;                                          \
+        memcpy(&distance, packed + (size_t)i * sizeof distance, sizeof distance); \
+        out[i] = (int64_t)(min + distance);                     \
+    }
+
+static rk_status take_ints(cursor *c, int64_t n, int64_t *out) {
+    const uint8_t *head = take(c, 1, RK_RKB_INTS_HEAD_BYTES);
+    if (!head) return DAMAGED("numbers are cut");
+    int width = head[0];
+    uint64_t min = rk_rkb_u64(head + 1);
+    if (width > 8 || (width & (width - 1))) return DAMAGED("a width that is none of 0, 1, 2, 4, 8");
+    const uint8_t *packed = take(c, (uint64_t)n, (uint64_t)width);
+    if (!packed) return DAMAGED("numbers are cut");
+    switch (width) {
+        case 1: UNPACK(uint8_t) break;
+        case 2: UNPACK(uint16_t) break;
+        case 4: UNPACK(uint32_t) break;
+        case 8: UNPACK(uint64_t) break;
+        default:
+            for (int64_t i = 0; i < n; i++) out[i] = (int64_t)min;
+            break;
+    }
+    return RK_OK;
+}
+
+/* Counts or lengths, added up to offsets[n+1]; the sum is at most `limit`. */
+static rk_status take_offsets(cursor *c, int64_t n, int64_t limit, int64_t *offsets) {
+    RK_TRY(take_ints(c, n, offsets + 1));
+    offsets[0] = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (offsets[i + 1] < 0 || offsets[i + 1] > limit - offsets[i]) return DAMAGED("lengths that do not add up");
+        offsets[i + 1] += offsets[i];
+    }
+    return RK_OK;
+}
+
+static rk_status take_words(cursor *c, int64_t n_words, int64_t *word_offsets, int64_t *indices, rk_column *out) {
+    enum { SHORT_BYTES = 16 }; /* short words are copied by a fixed length, into room that is there */
+    int64_t n = out->n_values, total = 0;
+    RK_TRY(take_offsets(c, n_words, RK_RKB_MAX_TEXT_BYTES, word_offsets));
+    const uint8_t *words = take(c, (uint64_t)word_offsets[n_words], 1), *end = c->end;
+    if (!words) return DAMAGED("words are cut");
+    RK_TRY(take_ints(c, n, indices));
+    for (int64_t v = 0; v < n; v++) {
+        int64_t w = indices[v];
+        if (w < 0 || w >= n_words) return DAMAGED("a word that is not in the dictionary");
+        out->text_offsets[v] = total;
+        total += word_offsets[w + 1] - word_offsets[w];
+        if (total > RK_RKB_MAX_TEXT_BYTES) return DAMAGED("lengths that do not add up");
+    }
+    out->text_offsets[n] = total;
+    RK_TRY(rk_column_reserve(out, 0, 0, total + SHORT_BYTES));
+    for (int64_t v = 0; v < n; v++) {
+        const uint8_t *word = words + word_offsets[indices[v]];
+        size_t n_bytes = (size_t)(out->text_offsets[v + 1] - out->text_offsets[v]);
+        if (n_bytes <= SHORT_BYTES && end - word >= SHORT_BYTES)
+            memcpy(out->text + out->text_offsets[v], word, SHORT_BYTES);
+        else
+            memcpy(out->text + out->text_offsets[v], word, n_bytes);
+    }
+    return RK_OK;
+}
+
+static rk_status take_dictionary(cursor *c, rk_column *out) {
+    const uint8_t *head = take(c, 1, 8);
+    uint64_t n_words = head ? rk_rkb_u64(head) : 0;
+    if (!head || n_words > (uint64_t)out->n_values) return DAMAGED("a dictionary of more words than values");
+    int64_t *word_offsets = NULL, *indices = NULL;
+    rk_status status = rk_realloc((size_t)n_words + 1, sizeof *word_offsets, &word_offsets);
+    if (status == RK_OK) status = rk_realloc((size_t)out->n_values, sizeof *indices, &indices);
+    if (status == RK_OK) status = take_words(c, (int64_t)n_words, word_offsets, indices, out);
+    rk_free(word_offsets);
+    rk_free(indices);
+    return status;
+}
+
+static rk_status take_text(cursor *c, rk_column *out) {
+    const uint8_t *kind = take(c, 1, 1);
+    if (!kind || *kind > RK_RKB_TEXT_DICTIONARY) return DAMAGED("text of no known kind");
+    if (*kind == RK_RKB_TEXT_DICTIONARY) return take_dictionary(c, out);
+    RK_TRY(take_offsets(c, out->n_values, RK_RKB_MAX_TEXT_BYTES, out->text_offsets));
+    int64_t total = out->text_offsets[out->n_values];
+    const uint8_t *text = take(c, (uint64_t)total, 1);
+    if (!text) return DAMAGED("text is cut");
+    RK_TRY(rk_column_reserve(out, 0, 0, total));
+    if (total) memcpy(out->text, text, (size_t)total);
+    return RK_OK;
+}
+
+static rk_status take_f32(cursor *c, int64_t n, float *out) {
+    const uint8_t *from = take(c, (uint64_t)n, sizeof *out);
+    if (!from) return DAMAGED("values are cut");
+    if (n) memcpy(out, from, (size_t)n * sizeof *out);
+    return RK_OK;
+}
+
+static rk_status take_weights(cursor *c, rk_column *out) {
+    const uint8_t *has = take(c, 1, 1);
+    if (!has || *has > 1) return DAMAGED("weights of no known kind");
+    if (!*has) return RK_OK;
+    RK_TRY(rk_column_reserve_weights(out, out->n_values));
+    return take_f32(c, out->n_values, out->weights);
+}
+
+rk_status rk_rkb_decode(const uint8_t *data, size_t n_bytes, int64_t n_rows, rk_column *out) {
+    cursor c = {data, data + n_bytes};
+    const uint8_t *head = take(&c, 1, 8);
+    uint64_t n_values = head ? rk_rkb_u64(head) : 0;
+    if (!head || n_values > RK_RKB_MAX_VALUES) return DAMAGED("its number of values");
+    RK_TRY(rk_column_reserve(out, n_rows, (int64_t)n_values, 0));
+    RK_TRY(take_offsets(&c, n_rows, (int64_t)n_values, out->offsets));
+    if (out->offsets[n_rows] != (int64_t)n_values) return DAMAGED("counts that do not add up");
+    out->n_values = (int64_t)n_values;
+    if (out->type == RK_COLUMN_TEXT) RK_TRY(take_text(&c, out));
+    if (out->type == RK_COLUMN_I64) RK_TRY(take_ints(&c, out->n_values, out->i64));
+    if (out->type == RK_COLUMN_F32) RK_TRY(take_f32(&c, out->n_values, out->f32));
+    RK_TRY(take_weights(&c, out));
+    return c.at == c.end ? RK_OK : DAMAGED("bytes after its end");
+}

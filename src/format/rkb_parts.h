@@ -1,0 +1,49 @@
+/* Inside rkb: what its reader and writer share. The layout is drawn in docs/formats/rkb.md. */
+#ifndef RK_FORMAT_RKB_PARTS_H
+#define RK_FORMAT_RKB_PARTS_H
+
+#include <string.h>
+
+#include "base/buffer.h"
+#include "format/columns.h"
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "rkb copies its little-endian numbers as they are"
+#endif
+
+#define RK_RKB_HEAD_MAGIC "\x89RKB\r\n\x1a\n"
+#define RK_RKB_TAIL_MAGIC "RKBend\r\n"
+
+enum {
+    RK_RKB_VERSION = 1,
+    RK_RKB_MAGIC_BYTES = 8,
+    RK_RKB_HEAD_BYTES = 16,
+    RK_RKB_TAIL_BYTES = 24,
+    RK_RKB_CHUNK_ENTRY_BYTES = 24,
+    RK_RKB_INTS_HEAD_BYTES = 9, /* width, least */
+    /* What a block may hold, so that a damaged file cannot ask for any amount of memory. */
+    RK_RKB_MAX_ROWS = 1 << 26,
+    RK_RKB_MAX_VALUES = 1 << 26, /* of a column */
+    RK_RKB_MAX_TEXT_BYTES = 1 << 30 /* of a column */
+};
+
+typedef enum rk_rkb_compression { RK_RKB_PLAIN, RK_RKB_ZSTD } rk_rkb_compression;
+typedef enum rk_rkb_text { RK_RKB_TEXT_PLAIN, RK_RKB_TEXT_DICTIONARY } rk_rkb_text;
+
+/* One column of one block, before compression. */
+void rk_rkb_encode(const rk_column *column, int64_t n_rows, rk_buffer *out);
+/* The same back into a column without rows. RK_BAD_DATA with what is wrong; the caller says where. */
+rk_status rk_rkb_decode(const uint8_t *data, size_t n_bytes, int64_t n_rows, rk_column *out);
+
+static inline uint32_t rk_rkb_u32(const uint8_t *at) {
+    uint32_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+static inline uint64_t rk_rkb_u64(const uint8_t *at) {
+    uint64_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+#endif

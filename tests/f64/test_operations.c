@@ -1,0 +1,178 @@
+/* Every operation of src/nn/op_list.h, with all its inputs and parameters, against central finite differences in f64. */
+#include "testing.h"
+
+#include <math.h>
+
+#include "base/rng.h"
+#include "nn/layers.h"
+#include "nn/loss.h"
+#include "nn/op_list.h"
+
+enum { N = 5, MAX_INPUTS = 3 };
+
+/* How to try an operation: its inputs' shapes and options. */
+typedef struct trial {
+    const char *op;
+    rk_shape inputs[MAX_INPUTS];
+    int n_inputs;
+    rk_op_options options;
+} trial;
+
+static const trial trials[] = {
+    {"linear", {{1, 7}}, 1, {.units = 3}},
+    {"linear", {{2, 3}}, 1, {.units = 1, .no_bias = true}},
+    {"relu", {{1, 9}}, 1, {0}},
+    {"gelu", {{3, 2}}, 1, {0}},
+    {"sigmoid", {{1, 4}}, 1, {0}},
+    {"tanh", {{1, 4}}, 1, {0}},
+    {"softmax", {{2, 5}}, 1, {0}},
+    {"batch_norm", {{1, 4}}, 1, {0}},
+    {"layer_norm", {{2, 5}}, 1, {0}},
+    {"dropout", {{1, 33}}, 1, {.rate = 0.4}},
+    {"concat", {{1, 3}, {2, 2}, {1, 1}}, 3, {0}},
+    {"slice", {{2, 4}}, 1, {.first = 3, .count = 4}},
+    {"reshape", {{2, 6}}, 1, {.first = 3, .count = 4}},
+    {"add", {{2, 3}, {2, 3}, {2, 3}}, 3, {0}},
+    {"multiply", {{2, 3}, {2, 3}}, 2, {0}},
+    {"multiply", {{2, 3}, {1, 1}}, 2, {0}},
+    {"multiply", {{2, 3}, {2, 1}}, 2, {0}},
+    {"sum_rows", {{4, 3}}, 1, {0}},
+    {"sum_all", {{2, 3}}, 1, {0}},
+    {"bias", {{1, 6}}, 1, {0}},
+    {"fm", {{4, 3}}, 1, {0}},
+    {"dot_interaction", {{4, 19}}, 1, {0}},
+    {"cross_v1", {{1, 6}, {1, 6}}, 2, {0}},
+    {"cross_combine", {{1, 6}, {1, 6}, {1, 6}}, 3, {0}},
+};
+enum { N_TRIALS = sizeof trials / sizeof trials[0] };
+
+/* The loss: a fixed random weighting of the output. */
+static double loss_of(rk_graph *graph, rk_value output, const double *weights, int64_t n_values) {
+    assert_int_equal(rk_graph_forward(graph, N, true, 3), RK_OK);
+    double loss = 0;
+    for (int64_t i = 0; i < n_values; i++) loss += weights[i] * rk_graph_data(graph, output)[i];
+    return loss;
+}
+
+static void check_slope(rk_graph *graph, rk_value output, const double *weights, int64_t n_values, double *at, double slope, const char *what) {
+    double step = 1e-6, before = *at;
+    *at = before + step;
+    double up = loss_of(graph, output, weights, n_values);
+    *at = before - step;
+    double down = loss_of(graph, output, weights, n_values);
+    *at = before;
+    double numeric = (up - down) / (2 * step);
+    if (fabs(numeric - slope) > 1e-7 * (1 + fabs(numeric) + fabs(slope))) fail_msg("%s: slope %.12g, by differences %.12g", what, slope, numeric);
+}
+
+static void run_trial(const trial *t, int copies) {
+    rk_graph *graph;
+    rk_value inputs[MAX_INPUTS];
+    rk_rng rng = {11, 7, 0};
+    OK(rk_graph_create(5, &graph));
+    for (int i = 0; i < t->n_inputs; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "x%d", i);
+        inputs[i] = rk_graph_input(graph, name, t->inputs[i]);
+    }
+    /* copies = 2: the first input feeds two nodes, whose gradients must add up. */
+    rk_value parts[2] = {rk_graph_add(graph, t->op, "a", &t->options, inputs, t->n_inputs), -1};
+    rk_value output = parts[0];
+    if (copies == 2) {
+        parts[1] = rk_graph_add(graph, t->op, "b", &t->options, inputs, t->n_inputs);
+        output = rk_concat(graph, parts, 2);
+    }
+    rk_graph_output(graph, output);
+    OK(rk_graph_finish(graph, N, true));
+    for (int i = 0; i < t->n_inputs; i++)
+        for (int64_t k = 0; k < (int64_t)N * t->inputs[i].rows * t->inputs[i].cols; k++) rk_graph_data(graph, inputs[i])[k] = rk_rng_normal(&rng);
+    for (int32_t p = 0; p < rk_graph_n_parameters(graph); p++)
+        for (int64_t k = 0; k < rk_graph_parameter(graph, p)->rows * rk_graph_parameter(graph, p)->cols; k++) rk_graph_parameter(graph, p)->value[k] += 0.3 * rk_rng_normal(&rng);
+
+    rk_shape shape = rk_graph_shape(graph, output);
+    int64_t n_values = (int64_t)N * shape.rows * shape.cols;
+    double *weights = malloc((size_t)n_values * sizeof *weights);
+    for (int64_t i = 0; i < n_values; i++) weights[i] = rk_rng_normal(&rng);
+    loss_of(graph, output, weights, n_values);
+    memcpy(rk_graph_gradient(graph, output), weights, (size_t)n_values * sizeof *weights);
+    OK(rk_graph_backward(graph, N));
+
+    /* The differences run the graph again, so the slopes are put aside first. */
+    for (int i = 0; i < t->n_inputs; i++) {
+        int64_t n = (int64_t)N * t->inputs[i].rows * t->inputs[i].cols;
+        double *slopes = malloc((size_t)n * sizeof *slopes);
+        memcpy(slopes, rk_graph_gradient(graph, inputs[i]), (size_t)n * sizeof *slopes);
+        for (int64_t k = 0; k < n; k++) check_slope(graph, output, weights, n_values, &rk_graph_data(graph, inputs[i])[k], slopes[k], t->op);
+        free(slopes);
+        loss_of(graph, output, weights, n_values);
+        memcpy(rk_graph_gradient(graph, output), weights, (size_t)n_values * sizeof *weights);
+        OK(rk_graph_backward(graph, N));
+    }
+    for (int32_t p = 0; p < rk_graph_n_parameters(graph); p++) {
+        rk_parameter *parameter = rk_graph_parameter(graph, p);
+        for (int64_t k = 0; k < parameter->rows * parameter->cols; k++)
+            check_slope(graph, output, weights, n_values, &parameter->value[k], parameter->gradient[k], parameter->name);
+    }
+    free(weights);
+    rk_graph_free(graph);
+}
+
+static void test_slopes(void **state) {
+    (void)state;
+    for (int i = 0; i < N_TRIALS; i++) run_trial(&trials[i], 1);
+}
+
+static void test_slopes_of_shared_inputs(void **state) {
+    (void)state;
+    for (int i = 0; i < N_TRIALS; i++) run_trial(&trials[i], 2);
+}
+
+static void test_every_operation_is_tried(void **state) {
+    (void)state;
+#define NAME_OF(name) #name,
+    static const char *const names[] = {RK_OP_LIST(NAME_OF)};
+#undef NAME_OF
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        int k = 0;
+        while (k < N_TRIALS && strcmp(trials[k].op, names[i]) != 0) k++;
+        if (k == N_TRIALS) fail_msg("operation '%s' has no trial", names[i]);
+    }
+}
+
+static void test_losses(void **state) {
+    (void)state;
+    double logits[6] = {0.3, -1.2, 2.0, 40.0, -40.0, 0.0}, gradient[6];
+    float labels[6] = {1, 0, 1, 0, 1, 0.25f}, weights[6] = {1, 2, 0.5f, 1, 1, 3};
+    for (int kind = 0; kind < RK_LOSS_COUNT; kind++)
+        for (int weighted = 0; weighted < 2; weighted++) {
+            rk_loss_args args = {.kind = (rk_loss_kind)kind, .n = 6, .n_tasks = 1, .logits = logits, .labels = labels, .weights = weighted ? weights : NULL, .scale = 0.7, .gradient = gradient};
+            double loss, up, down;
+            rk_loss(&args, &loss);
+            assert_true(isfinite(loss));
+            args.gradient = NULL;
+            for (int i = 0; i < 6; i++) {
+                double before = logits[i];
+                logits[i] = before + 1e-6;
+                rk_loss(&args, &up);
+                logits[i] = before - 1e-6;
+                rk_loss(&args, &down);
+                logits[i] = before;
+                assert_true(fabs((up - down) / 2e-6 - gradient[i]) < 1e-6);
+            }
+        }
+    float none[6] = {0};
+    rk_loss_args args = {.kind = RK_LOSS_MSE, .n = 6, .n_tasks = 1, .logits = logits, .labels = labels, .weights = none, .scale = 1, .gradient = gradient};
+    double loss;
+    rk_loss(&args, &loss);
+    assert_true(loss == 0 && gradient[3] == 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_slopes),
+        cmocka_unit_test(test_slopes_of_shared_inputs),
+        cmocka_unit_test(test_every_operation_is_tried),
+        cmocka_unit_test(test_losses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

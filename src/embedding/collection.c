@@ -1,72 +1,60 @@
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "embedding/collection_parts.h"
 #include "embedding/initializer.h"
 
-enum { MAX_DIM = 4096 };
+/* Beyond these a table would not fit an address space; the second is the initializers' too. */
+static const int64_t max_values = (int64_t)1 << 56, max_rows = (int64_t)1 << 47;
 
 static rk_status check_table(const rk_table_config *t) {
     RK_FAIL_IF(!t->name || !*t->name, RK_INVALID_ARGUMENT, "a table needs a name");
     RK_FAIL_IF(t->n_rows < 1, RK_INVALID_ARGUMENT, "table '%s': %lld rows; it needs at least one", t->name, (long long)t->n_rows);
-    RK_FAIL_IF(t->dim < 1 || t->dim > MAX_DIM, RK_INVALID_ARGUMENT, "table '%s': dim %d; must be 1 to %d", t->name, t->dim, MAX_DIM);
-    RK_FAIL_IF((uint64_t)t->n_rows > ((uint64_t)1 << 56) / (uint64_t)t->dim, RK_INVALID_ARGUMENT, "table '%s' is too large for an address space", t->name);
+    RK_FAIL_IF(t->dim < 1 || t->dim > RK_MAX_DIM, RK_INVALID_ARGUMENT, "table '%s': dim %d; must be 1 to %d", t->name, t->dim, RK_MAX_DIM);
+    RK_FAIL_IF(t->n_rows > max_rows || t->n_rows > max_values / t->dim, RK_INVALID_ARGUMENT, "table '%s' is too large for an address space", t->name);
     RK_FAIL_IF((unsigned)t->dtype >= RK_DTYPE_COUNT, RK_INVALID_ARGUMENT, "table '%s': there is no dtype number %d", t->name, (int)t->dtype);
     rk_status status = rk_initializer_validate(&t->initializer);
     if (status == RK_OK && t->optimizer) status = rk_optimizer_validate(t->optimizer);
     return status == RK_OK ? RK_OK : rk_error_context(status, "table '%s'", t->name);
 }
 
-/* A table's name and number, sorted by name so that thousands are found fast. */
-typedef struct named {
-    const char *name;
-    int32_t table;
-} named;
-
-typedef struct name_index {
-    named *sorted; /* [n] */
-    int32_t n;
-} name_index;
-
-static int compare_names(const void *a, const void *b) {
-    return strcmp(((const named *)a)->name, ((const named *)b)->name);
-}
-
-static int32_t find_table(const name_index *index, const char *name) {
-    named key = {name, 0};
-    const named *found = index->n ? bsearch(&key, index->sorted, (size_t)index->n, sizeof key, compare_names) : NULL;
-    return found ? found->table : -1;
-}
-
-static rk_status make_index(const rk_embeddings_config *config, name_index *out) {
-    name_index index = {.n = config->n_tables};
-    RK_TRY(rk_alloc((size_t)config->n_tables, sizeof *index.sorted, &index.sorted));
-    for (int32_t t = 0; t < config->n_tables; t++) index.sorted[t] = (named){config->tables[t].name, t};
-    qsort(index.sorted, (size_t)index.n, sizeof *index.sorted, compare_names);
-    for (int32_t t = 1; t < index.n; t++)
-        if (compare_names(&index.sorted[t - 1], &index.sorted[t]) == 0) {
-            rk_status status = rk_error(RK_INVALID_ARGUMENT, "two tables are named '%s'", index.sorted[t].name);
-            rk_free(index.sorted);
-            return status;
-        }
-    *out = index;
-    return RK_OK;
-}
-
-static rk_status check_feature(const rk_feature_config *f, const name_index *index, int32_t *table) {
+static rk_status check_feature(const rk_feature_config *f, const rk_embeddings_config *config, const rk_name_index *tables, int32_t *table) {
     RK_FAIL_IF(!f->name || !*f->name, RK_INVALID_ARGUMENT, "a feature needs a name");
     RK_FAIL_IF((unsigned)f->combiner >= RK_COMBINER_COUNT, RK_INVALID_ARGUMENT, "feature '%s': there is no combiner number %d", f->name, (int)f->combiner);
     RK_FAIL_IF(f->max_sequence_length < 0, RK_INVALID_ARGUMENT, "feature '%s': max_sequence_length %d is negative", f->name, f->max_sequence_length);
-    *table = f->table ? find_table(index, f->table) : -1;
-    RK_FAIL_IF(*table < 0, RK_INVALID_ARGUMENT, "feature '%s': there is no table '%s'", f->name, f->table ? f->table : "");
+    int32_t t = f->table ? rk_name_index_find(tables, f->table) : -1;
+    RK_FAIL_IF(t < 0, RK_INVALID_ARGUMENT, "feature '%s': there is no table '%s'", f->name, f->table ? f->table : "");
+    RK_FAIL_IF(f->max_sequence_length > INT32_MAX / config->tables[t].dim, RK_INVALID_ARGUMENT, "feature '%s': max_sequence_length %d times dim %d is too much",
+               f->name, f->max_sequence_length, config->tables[t].dim);
+    *table = t;
     return RK_OK;
 }
 
-static rk_status add_features(rk_embeddings *e, const rk_embeddings_config *config, const name_index *index) {
+static rk_status check_feature_names(const rk_embeddings_config *config) {
+    rk_name_index names;
+    RK_TRY(rk_name_index_init(&names, &config->features->name, sizeof *config->features, config->n_features));
+    int32_t twin = rk_name_index_twin(&names);
+    rk_name_index_release(&names);
+    RK_FAIL_IF(twin >= 0, RK_INVALID_ARGUMENT, "two features are named '%s'", config->features[twin].name);
+    return RK_OK;
+}
+
+/* Everything but memory, before any is taken for tables. feature_tables: [n_features]. */
+static rk_status check_config(const rk_embeddings_config *config, int32_t *feature_tables) {
+    for (int32_t t = 0; t < config->n_tables; t++) RK_TRY(check_table(&config->tables[t]));
+    rk_name_index tables;
+    RK_TRY(rk_name_index_init(&tables, &config->tables->name, sizeof *config->tables, config->n_tables));
+    rk_status status = RK_OK;
+    int32_t twin = rk_name_index_twin(&tables);
+    if (twin >= 0) status = rk_error(RK_INVALID_ARGUMENT, "two tables are named '%s'", config->tables[twin].name);
+    for (int32_t f = 0; status == RK_OK && f < config->n_features; f++) status = check_feature(&config->features[f], config, &tables, &feature_tables[f]);
+    rk_name_index_release(&tables);
+    return status == RK_OK ? check_feature_names(config) : status;
+}
+
+static rk_status add_features(rk_embeddings *e, const rk_embeddings_config *config) {
     for (int32_t f = 0; f < config->n_features; f++) {
-        RK_TRY(check_feature(&config->features[f], index, &e->feature_tables[f]));
         char *name;
         RK_TRY(rk_strdup(config->features[f].name, &name));
         e->features[f] = config->features[f];
@@ -90,13 +78,15 @@ static rk_status add_tables(rk_embeddings *e, const rk_embeddings_config *config
         e->n_tables = t + 1;
         if (table->dim > e->max_dim) e->max_dim = table->dim;
     }
-    return RK_OK;
+    return rk_name_index_init(&e->table_names, &e->tables->config.name, sizeof *e->tables, e->n_tables);
 }
 
 static rk_status allocate(rk_embeddings *e, size_t n_tables, size_t n_features) {
     RK_TRY(rk_alloc(n_tables, sizeof *e->tables, &e->tables));
     RK_TRY(rk_alloc(n_tables, sizeof *e->plans, &e->plans));
+    RK_TRY(rk_alloc(n_tables, sizeof *e->updates, &e->updates));
     RK_TRY(rk_alloc(n_tables + 1, sizeof *e->table_begins, &e->table_begins));
+    RK_TRY(rk_alloc((n_tables > n_features ? n_tables : n_features) + 1, sizeof *e->task_begins, &e->task_begins));
     RK_TRY(rk_alloc(n_features, sizeof *e->features, &e->features));
     RK_TRY(rk_alloc(n_features, sizeof *e->feature_tables, &e->feature_tables));
     RK_TRY(rk_alloc(n_features, sizeof *e->by_table, &e->by_table));
@@ -105,37 +95,25 @@ static rk_status allocate(rk_embeddings *e, size_t n_tables, size_t n_features) 
 }
 
 rk_status rk_embeddings_create(const rk_embeddings_config *config, rk_embeddings **out) {
-    RK_FAIL_IF(!config || config->n_tables < 0 || config->n_features < 0, RK_INVALID_ARGUMENT, "the embeddings' config is missing or has negative counts");
+    RK_FAIL_IF(!config || config->n_tables < 0 || config->n_features < 0 || (config->n_tables && !config->tables) || (config->n_features && !config->features),
+               RK_INVALID_ARGUMENT, "the embeddings' config is missing or incomplete");
     rk_optimizer optimizer;
     RK_TRY(rk_optimizer_init(&optimizer, RK_OPTIMIZER_ADAGRAD));
     if (config->optimizer) optimizer = *config->optimizer;
     RK_TRY(rk_optimizer_validate(&optimizer));
-    for (int32_t t = 0; t < config->n_tables; t++) RK_TRY(check_table(&config->tables[t]));
-    name_index index;
-    RK_TRY(make_index(config, &index));
     rk_embeddings *e = NULL;
     rk_status status;
     RK_GOTO(rk_alloc(1, sizeof *e, &e));
     e->learning_rate_factor = 1;
     RK_GOTO(allocate(e, (size_t)config->n_tables, (size_t)config->n_features));
+    RK_GOTO(check_config(config, e->feature_tables));
     RK_GOTO(add_tables(e, config, &optimizer));
-    RK_GOTO(add_features(e, config, &index));
+    RK_GOTO(add_features(e, config));
     *out = e;
     e = NULL;
 done:
-    rk_free(index.sorted);
     rk_embeddings_free(e);
     return status;
-}
-
-static void plan_release(rk_update_plan *plan) {
-    rk_free(plan->ids);
-    rk_free(plan->unsorted);
-    rk_free(plan->occurrences);
-    rk_free(plan->order);
-    rk_free(plan->starts);
-    rk_free(plan->unique);
-    rk_free(plan->scratch);
 }
 
 void rk_embeddings_free(rk_embeddings *e) {
@@ -146,12 +124,15 @@ void rk_embeddings_free(rk_embeddings *e) {
         rk_feature_use_release(&e->peeks[f]);
     }
     for (int32_t t = 0; t < e->n_tables; t++) {
-        plan_release(&e->plans[t]);
+        rk_update_plan_release(&e->plans[t]);
         rk_table_release(&e->tables[t]);
     }
     rk_free(e->tables);
     rk_free(e->plans);
+    rk_name_index_release(&e->table_names);
+    rk_free(e->updates);
     rk_free(e->table_begins);
+    rk_free(e->task_begins);
     rk_free(e->features);
     rk_free(e->feature_tables);
     rk_free(e->by_table);
@@ -182,16 +163,20 @@ rk_status rk_embeddings_scale_learning_rate(rk_embeddings *e, double factor) {
     return RK_OK;
 }
 
-static rk_status find_rows(const rk_embeddings *e, const char *table, int64_t first, int64_t n, rk_table **out) {
-    for (int32_t t = 0; t < e->n_tables; t++) {
-        rk_table *found = &e->tables[t];
-        if (strcmp(found->config.name, table) != 0) continue;
-        RK_FAIL_IF(first < 0 || n < 0 || first > found->config.n_rows - n, RK_INVALID_ARGUMENT, "table '%s' has %lld rows; %lld from row %lld were asked for",
-                   table, (long long)found->config.n_rows, (long long)n, (long long)first);
-        *out = found;
-        return RK_OK;
-    }
-    return rk_error(RK_NOT_FOUND, "there is no table '%s'", table);
+static rk_status find_table(const rk_embeddings *e, const char *name, rk_table **out) {
+    int32_t t = rk_name_index_find(&e->table_names, name);
+    RK_FAIL_IF(t < 0, RK_NOT_FOUND, "there is no table '%s'", name);
+    *out = &e->tables[t];
+    return RK_OK;
+}
+
+static rk_status find_rows(const rk_embeddings *e, const char *name, int64_t first, int64_t n, rk_table **out) {
+    rk_table *table;
+    RK_TRY(find_table(e, name, &table));
+    RK_FAIL_IF(first < 0 || n < 0 || first > table->config.n_rows - n, RK_INVALID_ARGUMENT, "table '%s' has %lld rows; %lld from row %lld were asked for", name,
+               (long long)table->config.n_rows, (long long)n, (long long)first);
+    *out = table;
+    return RK_OK;
 }
 
 rk_status rk_embeddings_read_rows(const rk_embeddings *e, const char *table, int64_t first, int64_t n, float *out) {
@@ -204,7 +189,7 @@ rk_status rk_embeddings_read_rows(const rk_embeddings *e, const char *table, int
 rk_status rk_embeddings_write_rows(rk_embeddings *e, const char *table, int64_t first, int64_t n, const float *rows) {
     rk_table *t;
     RK_TRY(find_rows(e, table, first, n, &t));
-    for (int64_t i = 0; i < n; i++) rk_row_store(&t->rows, first + i, rows + i * t->config.dim, t->seed, (uint64_t)(first + i));
+    for (int64_t i = 0; i < n; i++) rk_table_store(t, first + i, rows + i * t->config.dim, 0);
     return RK_OK;
 }
 
@@ -214,9 +199,10 @@ rk_status rk_embeddings_state(rk_embeddings *e, rk_state *state) {
 }
 
 rk_status rk_embeddings_set_l2(rk_embeddings *e, const char *table, double l2, double l2_full) {
-    RK_FAIL_IF(!(l2 >= 0) || !(l2_full >= 0), RK_INVALID_ARGUMENT, "table '%s': l2 must be 0 or more", table);
+    RK_FAIL_IF(!(l2 >= 0) || !(l2_full >= 0) || isinf(l2) || isinf(l2_full), RK_INVALID_ARGUMENT,
+               "table '%s': l2 and l2_full must be finite numbers of 0 or more", table);
     rk_table *t;
-    RK_TRY(find_rows(e, table, 0, 0, &t));
+    RK_TRY(find_table(e, table, &t));
     t->l2 = l2;
     t->l2_full = l2_full;
     return RK_OK;

@@ -52,6 +52,7 @@ static rk_status open_rows(rk_reader *r) {
     RK_TRY(rk_rows_open(r->section, r->directory, r->paths, r->n_paths, t->names, t->n_names, n_optional, &r->rows));
     r->is_open = true;
     RK_TRY(rk_rows_next(&r->rows, CHUNK_ROWS));
+    r->n_skipped += rk_source_n_skipped(r->rows.source);
     return check_labels(r);
 }
 

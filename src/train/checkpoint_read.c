@@ -62,7 +62,8 @@ static rk_status read_files(json_t *files, rk_manifest *m) {
 static rk_status parse_manifest(char *text, rk_manifest *m) {
     char *line = strchr(text, '\n');
     uint32_t crc;
-    RK_FAIL_IF(!line || sscanf(line + 1, "crc32c %8" SCNx32, &crc) != 1 || crc != rk_crc32c(0, text, (size_t)(line - text)), RK_BAD_DATA, "its checksum does not match");
+    /* Whole to the last line end. */
+    RK_FAIL_IF(!line || strlen(line) != sizeof "\ncrc32c 01234567\n" - 1 || line[strlen(line) - 1] != '\n' || sscanf(line + 1, "crc32c %8" SCNx32, &crc) != 1 || crc != rk_crc32c(0, text, (size_t)(line - text)), RK_BAD_DATA, "its checksum does not match");
     *line = 0;
     json_error_t error;
     json_t *root = json_loads(text, 0, &error);

@@ -1,0 +1,335 @@
+/* From files to batches: transforms, order, positions, caching, bad input. */
+#include "testing.h"
+
+#include <math.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "data/dataset.h"
+#include "data/dictionary.h"
+#include "format/stream.h"
+
+enum { ROWS = 1000 };
+static char directory[] = "/tmp/reckon-data-XXXXXX";
+
+static const char *const run_text =
+    "train: a.csv\n"
+    "labels: [{name: y}]\n"
+    "shuffle_window: 200\n"
+    "seed: 5\n"
+    "features:\n"
+    "  - {name: n, identity: 1000}\n"
+    "  - {name: word, vocabulary: {min_count: 2}}\n"
+    "  - {name: tags, separator: \"|\", hash: 50}\n"
+    "  - {name: x, dense: true, normalize: true}\n"
+    "  - {name: bucket, column: x, bucketize: [100, 500]}\n"
+    "  - {name: both, cross: [word, bucket], hash: 64}\n";
+
+typedef struct opened {
+    rk_yaml yaml;
+    rk_data_section section;
+    rk_transforms *transforms;
+    rk_dataset *dataset;
+} opened;
+
+static void write_file(const char *name, const void *data, size_t n_bytes) {
+    char *path;
+    OK(rk_path_join(directory, name, &path));
+    OK(rk_file_write(path, data, n_bytes));
+    rk_free(path);
+}
+
+static rk_buffer good_rows(void) {
+    rk_buffer text = {0};
+    rk_buffer_text(&text, "\xef\xbb\xbfn,word,tags,x,y\r\n");
+    for (int i = 0; i < ROWS; i++) rk_buffer_printf(&text, "%d,%s,%s,%d,%d\r\n", i, i % 3 ? "even so" : i == 999 ? "rare" : "", i % 2 ? "a|b" : "c", i, i % 2);
+    OK(text.status);
+    return text;
+}
+
+static rk_status open_text(const char *yaml_text, const char *extra, const char *split, int64_t batch, bool shuffle, opened *o) {
+    char text[2048];
+    snprintf(text, sizeof text, "%s%s", yaml_text, extra);
+    memset(o, 0, sizeof *o);
+    RK_TRY(rk_yaml_parse("d.yaml", text, strlen(text), &o->yaml));
+    RK_TRY(rk_schema_bind(&rk_data_schema_table, &o->yaml, o->yaml.root, &o->section));
+    RK_TRY(rk_transforms_fit(&o->section, &o->yaml, &(rk_fit_options){.directory = directory}, &o->transforms));
+    return rk_dataset_create(&o->section, o->transforms, &(rk_dataset_options){.directory = directory, .split = split, .batch_size = batch, .seed = 9, .shuffle = shuffle}, &o->dataset);
+}
+
+static void close_all(opened *o) {
+    rk_dataset_free(o->dataset);
+    rk_transforms_free(o->transforms);
+    rk_schema_release(&rk_data_schema_table, &o->section);
+    rk_yaml_release(&o->yaml);
+}
+
+/* The first feature's ids (the row numbers) of one epoch, in order. */
+static int64_t read_epoch(rk_dataset *d, int64_t *order) {
+    const rk_batch *batch;
+    int64_t n = 0;
+    rk_status status;
+    while ((status = rk_dataset_next(d, &batch)) == RK_OK)
+        for (int64_t i = 0; i < batch->n; i++) order[n++] = batch->features[0].ids[batch->features[0].offsets[i]];
+    if (status != RK_END) print_error("%s\n", rk_last_error());
+    assert_int_equal(status, RK_END);
+    return n;
+}
+
+static void test_values(void **state) {
+    (void)state;
+    opened o;
+    OK(open_text(run_text, "", "train", 64, false, &o));
+    const rk_data_schema *schema = rk_dataset_schema(o.dataset);
+    assert_int_equal(schema->n_dense, 1);
+    assert_int_equal(schema->n_features, 5);
+    assert_int_equal(schema->features[1].cardinality, 2); /* out of vocabulary, and the one word that is not rare */
+    assert_int_equal(schema->features[3].cardinality, 3);
+    const rk_batch *b;
+    double mean = 499.5, deviation = sqrt((ROWS * (double)ROWS - 1) / 12);
+    for (int64_t row = 0; rk_dataset_next(o.dataset, &b) == RK_OK;)
+        for (int64_t i = 0; i < b->n; i++, row++) {
+            assert_int_equal(b->features[0].ids[b->features[0].offsets[i]], row);
+            int64_t words = b->features[1].offsets[i + 1] - b->features[1].offsets[i];
+            assert_int_equal(words, row % 3 || row == 999 ? 1 : 0);
+            if (words) assert_int_equal(b->features[1].ids[b->features[1].offsets[i]], row % 3 ? 1 : 0);
+            assert_int_equal(b->features[2].offsets[i + 1] - b->features[2].offsets[i], row % 2 ? 2 : 1);
+            assert_true(fabs(b->dense[i] - (row - mean) / deviation) < 1e-5);
+            assert_int_equal(b->features[3].ids[i], row < 100 ? 0 : row < 500 ? 1 : 2);
+            assert_int_equal(b->features[4].offsets[i + 1] - b->features[4].offsets[i], words);
+            assert_true(b->labels[i] == (float)(row % 2));
+            assert_int_equal(b->first_row + i, row);
+        }
+    assert_int_equal(rk_dataset_n_rows(o.dataset), ROWS);
+    close_all(&o);
+}
+
+static void test_order(void **state) {
+    (void)state;
+    opened o, streamed;
+    static int64_t first[ROWS], second[ROWS], again[ROWS];
+    int seen[ROWS] = {0};
+    OK(open_text(run_text, "", "train", 64, true, &o));
+    OK(open_text(run_text, "cache_bytes: 0\n", "train", 64, true, &streamed));
+    assert_int_equal(read_epoch(o.dataset, first), ROWS);
+    assert_int_equal(read_epoch(o.dataset, second), ROWS);
+    for (int i = 0; i < ROWS; i++) seen[second[i]]++;
+    for (int i = 0; i < ROWS; i++) assert_int_equal(seen[i], 1); /* each row once an epoch */
+    assert_memory_not_equal(first, second, sizeof first);
+    assert_int_equal(read_epoch(streamed.dataset, again), ROWS);
+    assert_memory_equal(first, again, sizeof first);
+    assert_int_equal(read_epoch(streamed.dataset, again), ROWS);
+    assert_memory_equal(second, again, sizeof second);
+    /* Seeking to where a batch began gives the same batches again. */
+    for (int64_t row = 0; row < ROWS; row += 64 * 5) {
+        OK(rk_dataset_seek(o.dataset, (rk_dataset_position){1, row}));
+        int64_t n = read_epoch(o.dataset, again);
+        assert_int_equal(n, ROWS - row);
+        assert_memory_equal(again, second + row, (size_t)n * sizeof *again);
+        rk_dataset_position at = rk_dataset_tell(o.dataset);
+        assert_true(at.epoch == 2 && at.row == 0);
+    }
+    close_all(&o);
+    close_all(&streamed);
+}
+
+static void test_fractions(void **state) {
+    (void)state;
+    opened train, valid;
+    static int64_t a[ROWS], b[ROWS];
+    int seen[ROWS] = {0};
+    OK(open_text(run_text, "valid: {fraction: 0.3}\n", "train", 64, true, &train));
+    OK(open_text(run_text, "valid: {fraction: 0.3}\n", "valid", 64, false, &valid));
+    int64_t n = read_epoch(train.dataset, a), m = read_epoch(valid.dataset, b);
+    assert_int_equal(n + m, ROWS);
+    assert_true(m > 240 && m < 360);
+    for (int64_t i = 0; i < n; i++) seen[a[i]]++;
+    for (int64_t i = 0; i < m; i++) seen[b[i]]++;
+    for (int i = 0; i < ROWS; i++) assert_int_equal(seen[i], 1);
+    close_all(&train);
+    close_all(&valid);
+}
+
+static rk_status drain(opened *o) {
+    const rk_batch *batch;
+    rk_status status;
+    while ((status = rk_dataset_next(o->dataset, &batch)) == RK_OK) {}
+    return status;
+}
+
+static void expect_bad(const char *text, const char *message, int64_t n_skipped) {
+    char path[256], expected[512];
+    opened o;
+    write_file("bad.csv", text, strlen(text));
+    static const char *const bad = "train: bad.csv\nlabels: [{name: y}]\nfeatures: [{name: n, identity: 1000}, {name: x, dense: true}]\n";
+    OK(open_text(bad, "", "train", 8, false, &o));
+    snprintf(path, sizeof path, "'%s/bad.csv'", directory);
+    snprintf(expected, sizeof expected, message, path);
+    FAILS(drain(&o), RK_BAD_DATA, expected);
+    FAILS(drain(&o), RK_BAD_DATA, expected); /* and again */
+    close_all(&o);
+    OK(open_text(bad, "on_bad_row: skip\n", "train", 8, false, &o));
+    assert_int_equal(drain(&o), RK_END);
+    assert_int_equal(rk_dataset_n_skipped(o.dataset), n_skipped);
+    close_all(&o);
+}
+
+static void test_bad_rows(void **state) {
+    (void)state;
+    expect_bad("n,x,y\n1,2,0\n1,abc,1\n5,1,1\n", "%s: line 3: column 'x': 'abc' is not a number", 1);
+    expect_bad("n,x,y\n1,2,0\n1000,3,1\n5,1,1\n", "%s: line 3: column 'n': id 1000 is not within 0 to 999\nhint: raise the feature's identity, or hash it", 1);
+    expect_bad("n,x,y\n1,2,0\n\n1,2\n1,2,0,4\n", "%s: line 4: 2 fields, where 3 columns were expected", 2);
+    expect_bad("n,x,y\n1,2,0\n1,2,\n", "%s: line 3: the label 'y' is missing", 1);
+    expect_bad("n,x,y\n1,2,0\n1,2,3\n", "%s: line 3: the label 'y' is 3; a cross-entropy needs 0 to 1\nhint: set the label's loss to mse, or give a threshold", 1);
+    expect_bad("n,x,y\n1,2,0\n1,\"2\"2,1\n3,2,1\n", "%s: line 3: field 2: text after the closing quote", 1);
+}
+
+static void test_cut_gzip(void **state) {
+    (void)state;
+    rk_buffer text = good_rows();
+    char path[256];
+    snprintf(path, sizeof path, "%s/a.csv.gz", directory);
+    rk_sink *sink;
+    OK(rk_sink_open(path, &sink));
+    OK(rk_sink_write(sink, text.data, text.n_bytes));
+    OK(rk_sink_commit(sink));
+    rk_sink_free(sink);
+    char *packed;
+    size_t n;
+    OK(rk_file_read(path, &packed, &n));
+    static const char *const gz = "train: cut.csv.gz\nlabels: [{name: y}]\nfeatures: [{name: n, identity: 1000}]\n";
+    opened o;
+    write_file("cut.csv.gz", packed, n);
+    OK(open_text(gz, "", "train", 64, false, &o));
+    assert_int_equal(drain(&o), RK_END);
+    assert_int_equal(rk_dataset_n_rows(o.dataset), ROWS);
+    close_all(&o);
+    for (size_t length = 30; length < n; length += 97) { /* a cut container fails even where bad rows may be skipped */
+        write_file("cut.csv.gz", packed, length);
+        OK(open_text(gz, "on_bad_row: skip\n", "train", 64, false, &o));
+        assert_int_equal(drain(&o), RK_BAD_DATA);
+        assert_non_null(strstr(rk_last_error(), "the compressed data is cut"));
+        close_all(&o);
+    }
+    rk_free(packed);
+    rk_buffer_release(&text);
+}
+
+static void test_missing_columns_and_files(void **state) {
+    (void)state;
+    opened o;
+    OK(open_text("train: a.csv\nlabels: [{name: y}]\nfeatures: [{name: wrod, hash: 9}]\n", "", "train", 8, false, &o));
+    assert_int_equal(drain(&o), RK_CONFIG);
+    assert_non_null(strstr(rk_last_error(), "has no column 'wrod'\nhint: did you mean 'word'?"));
+    close_all(&o);
+    OK(open_text("train: none.csv\nlabels: [{name: y}]\nfeatures: [{name: word, hash: 9}]\n", "", "train", 8, false, &o));
+    assert_int_equal(drain(&o), RK_NOT_FOUND);
+    close_all(&o);
+    assert_int_equal(open_text("train: a.csv\nlabels: [{name: y}]\nfeatures: [{name: word, hash: 9, identity: 4}]\n", "", "train", 8, false, &o), RK_CONFIG);
+    assert_string_equal(rk_last_error(),
+                        "d.yaml:3: 'word': a feature has one kind, not several\nhint: give one of hash, identity, vocabulary, bucketize, quantiles, cross (with hash), dense");
+    close_all(&o);
+}
+
+static void test_joins(void **state) {
+    (void)state;
+    static const char films[] = "1|Amelie (\xe9)|comedy\n2|Alien|horror\n", ratings[] = "film,y\n1,1\n2,0\n3,1\n1,0\n";
+    write_file("films.txt", films, sizeof films - 1);
+    write_file("ratings.csv", ratings, sizeof ratings - 1);
+    opened o;
+    OK(open_text("train: ratings.csv\nlabels: [{name: y}]\njoins: [{path: films.txt, key: film, separator: \"|\", columns: [film, title, genre]}]\n"
+                 "features: [{name: film, vocabulary: {}}, {name: genre, vocabulary: {}}]\n",
+                 "", "train", 8, false, &o));
+    const rk_batch *b;
+    OK(rk_dataset_next(o.dataset, &b));
+    assert_int_equal(b->n, 4);
+    static const int64_t expected[] = {0, 1, 2, 2, 3}; /* the third film has no row to join */
+    for (int i = 0; i < 5; i++) assert_int_equal(b->features[1].offsets[i], expected[i]);
+    assert_true(b->features[1].ids[0] == b->features[1].ids[2] && b->features[1].ids[0] != b->features[1].ids[1]);
+    close_all(&o);
+}
+
+static void test_save_and_load(void **state) {
+    (void)state;
+    opened o;
+    OK(open_text(run_text, "", "train", 64, false, &o));
+    char saved[256], **names = NULL;
+    size_t n_names = 0;
+    snprintf(saved, sizeof saved, "%s/saved", directory);
+    OK(rk_make_directories(saved));
+    OK(rk_transforms_save(o.transforms, saved, &names, &n_names));
+    assert_int_equal(n_names, 2);
+    rk_transforms *loaded;
+    OK(rk_transforms_load(&o.section, saved, &loaded));
+    const rk_data_schema *a = rk_transforms_schema(o.transforms), *b = rk_transforms_schema(loaded);
+    for (int f = 0; f < a->n_features; f++) assert_int_equal(a->features[f].cardinality, b->features[f].cardinality);
+    rk_dataset *again;
+    const rk_batch *x, *y;
+    OK(rk_dataset_create(&o.section, loaded, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 64}, &again));
+    OK(rk_dataset_next(o.dataset, &x));
+    OK(rk_dataset_next(again, &y));
+    assert_memory_equal(x->dense, y->dense, 64 * sizeof(float));
+    for (int f = 0; f < a->n_features; f++) assert_memory_equal(x->features[f].ids, y->features[f].ids, (size_t)x->features[f].offsets[64] * sizeof(int64_t));
+    rk_dataset_free(again);
+    rk_transforms_free(loaded);
+    rk_free_strings(names, n_names);
+    close_all(&o);
+}
+
+static void test_libsvm_fields(void **state) {
+    (void)state;
+    static const char text[] = "1 0:1 10:1\n# a comment\n0 3 12:0.5 13\n";
+    write_file("a.libsvm", text, sizeof text - 1);
+    opened o;
+    OK(open_text("train: a.libsvm\nlabels: [{name: y, column: label}]\nfields: [{name: user, first: 0, last: 9}, {name: item, first: 10, last: 19}]\n"
+                 "features: [{name: user, identity: 10}, {name: item, identity: 10}]\n",
+                 "", "train", 8, false, &o));
+    const rk_batch *b;
+    OK(rk_dataset_next(o.dataset, &b));
+    assert_int_equal(b->n, 2);
+    assert_true(b->labels[0] == 1 && b->labels[1] == 0);
+    assert_true(b->features[0].ids[1] == 3 && b->features[1].ids[0] == 0 && b->features[1].ids[1] == 2 && b->features[1].ids[2] == 3);
+    close_all(&o);
+}
+
+static void test_out_of_memory(void **state) {
+    (void)state;
+    long before = rk_alloc_live();
+    for (long n = 1; n < 3000; n += 7) {
+        opened o = {0};
+        rk_alloc_fail_after(n, true);
+        rk_status status = open_text(run_text, "", "train", 64, true, &o);
+        if (status == RK_OK) status = drain(&o);
+        rk_alloc_fail_after(0, false);
+        close_all(&o);
+        assert_int_equal(rk_alloc_live(), before);
+        if (status == RK_END) return;
+        assert_int_equal(status, RK_NO_MEMORY);
+    }
+    fail();
+}
+
+static int set_up(void **state) {
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    rk_buffer text = good_rows();
+    write_file("a.csv", text.data, text.n_bytes);
+    rk_buffer_release(&text);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    return rk_remove_tree(directory) != RK_OK;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values),   cmocka_unit_test(test_order),   cmocka_unit_test(test_fractions), cmocka_unit_test(test_bad_rows),
+        cmocka_unit_test(test_cut_gzip), cmocka_unit_test(test_missing_columns_and_files), cmocka_unit_test(test_joins),
+        cmocka_unit_test(test_save_and_load), cmocka_unit_test(test_libsvm_fields), cmocka_unit_test(test_out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,162 @@
+/* Run files: a typo in any key is found, the resolved file reads back, and what cannot be is refused by line and key. */
+#include "testing.h"
+
+#include <ctype.h>
+
+#include "base/memory.h"
+#include "train/policy.h"
+#include "train/run_config.h"
+
+static const char *const full =
+    "data:\n"
+    "  format: csv\n"
+    "  train: {path: a.csv}\n"
+    "  valid: {fraction: 0.1}\n"
+    "  test: {path: [b.csv, c.csv]}\n"
+    "  separator: \",\"\n"
+    "  quote: \"'\"\n"
+    "  trim: false\n"
+    "  header: true\n"
+    "  comment: \"#\"\n"
+    "  missing: [\"?\", NA]\n"
+    "  joins:\n"
+    "    - {path: j.csv, key: u, file_key: k, columns: [k, g]}\n"
+    "  features:\n"
+    "    - {name: u, column: user, hash: 100, hash_seed: 3, max_length: 4, separator: \"|\", weights: w}\n"
+    "    - {name: v, vocabulary: {min_count: 2, max_size: 50, oov: 3}, default_value: none}\n"
+    "    - {name: i, identity: 9, identity_offset: 1}\n"
+    "    - {name: b, bucketize: [1, 2.5]}\n"
+    "    - {name: q, quantiles: 7}\n"
+    "    - {name: c, cross: [v, b], hash: 10}\n"
+    "    - {name: d, dense: true, width: 2, log1p: true, normalize: true}\n"
+    "  labels:\n"
+    "    - {name: y, column: t, positive: [\"yes\"], weight: 2, loss: sigmoid_cross_entropy}\n"
+    "  sample_weight: sw\n"
+    "  group: gr\n"
+    "  on_bad_row: skip\n"
+    "  shuffle: true\n"
+    "  shuffle_window: 1000\n"
+    "  cache_bytes: 1000\n"
+    "  seed: 4\n"
+    "embedding:\n"
+    "  dim: 8\n"
+    "  dtype: bf16\n"
+    "  combiner: sum\n"
+    "  l2: 0.1\n"
+    "  l2_full: 0.2\n"
+    "  initializer: {kind: uniform, min: -1, max: 1}\n"
+    "  optimizer: {kind: rowwise_adagrad, learning_rate: 0.02, epsilon: 1e-6}\n"
+    "  tables:\n"
+    "    - {name: v, rows: 100, dim: 4, dtype: f32, trainable: false, l2: 0}\n"
+    "  features:\n"
+    "    - {name: v, table: v, combiner: mean, validate_weights_and_indices: false}\n"
+    "model: {kind: dcn_v2, deep: [8, 4], activation: gelu, batch_norm: true, dropout: 0.1, cross_layers: 2, cross_kind: low_rank, cross_rank: 3, structure: stacked}\n"
+    "train:\n"
+    "  batch_size: 10\n"
+    "  epochs: 2\n"
+    "  steps: 100\n"
+    "  seed: 2\n"
+    "  dtype: bf16\n"
+    "  threads: 1\n"
+    "  output: o\n"
+    "  optimizer: {kind: adam, beta1: 0.8, schedule: {kind: cosine, warmup_steps: 3, decay_steps: 50}}\n"
+    "  max_gradient_norm: 5\n"
+    "  l2: 0.01\n"
+    "  on_not_finite: skip\n"
+    "  log_every: 10\n"
+    "  metrics: [auc, logloss]\n"
+    "  evaluate: {every_epochs: 1, every_steps: 20, batch_size: 50}\n"
+    "  early_stopping: {metric: auc, patience: 1, min_delta: 0.001}\n"
+    "  plateau: {metric: logloss, patience: 1, factor: 0.5, min_factor: 0.01}\n"
+    "  keep_best: true\n"
+    "  checkpoint: {every_epochs: 1, every_steps: 30, keep: 2}\n"
+    "  tensorboard: false\n";
+
+static rk_status parse(const char *text, rk_config **out) {
+    return rk_config_parse(text, "run.yaml", NULL, NULL, 0, out);
+}
+
+static void test_full_reads_back(void **state) {
+    (void)state;
+    rk_config *config, *again;
+    char *text, *text_again;
+    OK(parse(full, &config));
+    OK(rk_config_to_yaml(config, &text));
+    OK(parse(text, &again));
+    OK(rk_config_to_yaml(again, &text_again));
+    assert_string_equal(text, text_again);
+    assert_non_null(strstr(text, "  cross_kind: low_rank\n"));
+    rk_text_free(text);
+    rk_text_free(text_again);
+    rk_config_free(config);
+    rk_config_free(again);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
+/* Double a letter in each key in turn: an error with file, line and key, and the right hint. */
+static void test_a_typo_in_every_key(void **state) {
+    (void)state;
+    int n_keys = 0;
+    for (const char *at = full; *at; at++) {
+        const char *begin = at;
+        if (!(islower((unsigned char)*at) && (at == full || strchr(" {\n-", at[-1])))) continue;
+        while (islower((unsigned char)*at) || isdigit((unsigned char)*at) || *at == '_') at++;
+        if (*at != ':' || (at[1] != ' ' && at[1] != '\n')) continue;
+        char key[64], bad[4096], line[128], hint[128];
+        int number = 1;
+        for (const char *c = full; c < begin; c++) number += *c == '\n';
+        snprintf(key, sizeof key, "%.*s", (int)(at - begin), begin);
+        snprintf(bad, sizeof bad, "%.*s%c%s", (int)(begin - full) + 1, full, *begin, begin + 1);
+        snprintf(line, sizeof line, "run.yaml:%d: key '%c%s'", number, *begin, key);
+        snprintf(hint, sizeof hint, "did you mean '%s'?", key);
+        rk_config *config;
+        if (parse(bad, &config) != RK_CONFIG) fail_msg("key '%s' of line %d: the typo was taken", key, number);
+        if (!strstr(rk_last_error(), line)) fail_msg("key '%s': %s", key, rk_last_error());
+        if (strlen(key) > 1 && !strstr(rk_last_error(), hint)) fail_msg("key '%s': %s", key, rk_last_error());
+        n_keys++;
+    }
+    assert_true(n_keys > 100);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
+#define DATA "data: {train: a.csv, labels: [{name: y}], features: [{name: u, hash: 9}]}\n"
+static void test_combinations(void **state) {
+    (void)state;
+    rk_config *config;
+    FAILS(parse(DATA, &config), RK_CONFIG, "run.yaml: the key 'model' is missing");
+    FAILS(parse(DATA "modle: lr\n", &config), RK_CONFIG, "run.yaml:2: key 'modle': unknown key in a run file\nhint: did you mean 'model'?");
+    FAILS(parse(DATA "model: lr\ntrain: {early_stopping: {metric: auc}}\n", &config), RK_CONFIG,
+          "run.yaml:3: key 'early_stopping': needs validation data\nhint: give data.valid a path, or a fraction of train: valid: {fraction: 0.1}");
+    FAILS(parse("data: {train: a.csv, valid: b.csv, labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: lr\ntrain: {early_stopping: {metric: acu}}\n", &config), RK_CONFIG,
+          "run.yaml:3: key 'metric': there is no metric 'acu' here\nhint: did you mean 'auc'?");
+    FAILS(parse("data: {train: a.csv, valid: b.csv, labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: lr\ntrain: {early_stopping: {metric: rmse}}\n", &config), RK_CONFIG,
+          "run.yaml:3: key 'metric': there is no metric 'rmse' here\nhint: it is one of auc, logloss, normalized_entropy, calibration, gauc, accuracy");
+    FAILS(parse(DATA "model: lr\ntrain: {staleness: 1}\n", &config), RK_CONFIG, "run.yaml:3: key 'staleness': must be between 0 and 0, not '1'");
+    FAILS(parse("data: {labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: lr\n", &config), RK_CONFIG, "run.yaml:1: key 'data': needs 'train'");
+    OK(parse(DATA "model: lr\n", &config));
+    assert_string_equal(rk_config_output(config), "runs/run");
+    rk_config_free(config);
+}
+
+static void test_policy(void **state) {
+    (void)state;
+    rk_policy p;
+    rk_policy_rules rules = {.larger_is_better = true, .plateau_larger = false, .stops = true, .drops = true, .patience = 1, .plateau_patience = 0, .factor = 0.1, .min_factor = 0.05};
+    rk_policy_init(&p);
+    rk_verdict v = rk_policy_judge(&p, &rules, 10, 0.7, 0.5);
+    assert_true(v.best && !v.dropped && !v.stop);
+    v = rk_policy_judge(&p, &rules, 20, 0.7, 0.6);
+    assert_true(!v.best && v.dropped && !v.stop && p.learning_rate_factor == 0.1);
+    v = rk_policy_judge(&p, &rules, 30, __builtin_nan(""), 0.7);
+    assert_true(!v.best && !v.dropped && v.stop && p.best_step == 10);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_full_reads_back),
+        cmocka_unit_test(test_a_typo_in_every_key),
+        cmocka_unit_test(test_combinations),
+        cmocka_unit_test(test_policy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,269 @@
+/* A run that is killed at any moment and resumed ends with the same bytes as one that was not; damaged checkpoints are passed over. */
+#include "testing.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/parallel.h"
+#include "base/rng.h"
+#include "train/trainer_parts.h"
+
+static char directory[] = "/tmp/reckon-train-XXXXXX";
+
+static const char *const run_text =
+    "data:\n"
+    "  train: a.csv\n"
+    "  valid: {fraction: 0.2}\n"
+    "  labels: [{name: y}]\n"
+    "  shuffle_window: 500\n"
+    "  features:\n"
+    "    - {name: u, vocabulary: {}}\n"
+    "    - {name: v, hash: 50}\n"
+    "    - {name: x, dense: true, normalize: true}\n"
+    "embedding: {dim: 8}\n"
+    "model: {kind: deepfm, deep: [16, 8], batch_norm: true, dropout: 0.2}\n"
+    "train:\n"
+    "  batch_size: 64\n"
+    "  epochs: 8\n"
+    "  plateau: {patience: 0, factor: 0.5}\n"
+    "  checkpoint: {every_steps: 7, keep: 2}\n";
+
+static void make_data(void) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/a.csv", directory);
+    FILE *file = fopen(path, "w");
+    rk_rng rng = {1, 1, 0};
+    fprintf(file, "u,v,x,y\n");
+    for (int i = 0; i < 2000; i++) {
+        int u = (int)rk_rng_below(&rng, 40), v = (int)rk_rng_below(&rng, 90);
+        double x = rk_rng_normal(&rng);
+        fprintf(file, "u%d,v%d,%.4f,%d\n", u, v, x, (u % 3 == 0) + x + rk_rng_normal(&rng) > 0.5);
+    }
+    fclose(file);
+}
+
+static rk_config *load(const char *output) {
+    char override[300];
+    snprintf(override, sizeof override, "train.output=%s/%s", directory, output);
+    const char *overrides[] = {override};
+    rk_config *config;
+    OK(rk_config_parse(run_text, "run.yaml", directory, overrides, 1, &config));
+    return config;
+}
+
+/* One run of the program; in a child it may be killed at any moment. */
+static rk_status run(const char *output, bool resume, rk_status *created) {
+    rk_config *config = load(output);
+    rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
+    options.resume = resume;
+    rk_trainer *trainer = NULL;
+    rk_status status = rk_trainer_create(config, &options, &trainer);
+    if (created) *created = status;
+    if (status == RK_OK) status = rk_trainer_run(trainer);
+    rk_trainer_free(trainer);
+    rk_config_free(config);
+    return status;
+}
+
+static char *newest(const char *output) {
+    char path[256], *found;
+    snprintf(path, sizeof path, "%s/%s", directory, output);
+    OK(rk_checkpoint_find(path, &found));
+    return found;
+}
+
+static void assert_same_file(const char *a, const char *b, const char *name) {
+    char *path_a, *path_b, *text_a, *text_b;
+    size_t n_a, n_b;
+    OK(rk_path_join(a, name, &path_a));
+    OK(rk_path_join(b, name, &path_b));
+    OK(rk_file_read(path_a, &text_a, &n_a));
+    OK(rk_file_read(path_b, &text_b, &n_b));
+    assert_int_equal(n_a, n_b);
+    assert_memory_equal(text_a, text_b, n_a);
+    rk_free(path_a);
+    rk_free(path_b);
+    rk_free(text_a);
+    rk_free(text_b);
+}
+
+static void test_killed_and_resumed(void **state) {
+    (void)state;
+    OK(rk_parallel_set_threads(2));
+    OK(run("whole", false, NULL));
+    rk_rng rng = {(uint64_t)getpid(), 3, 0};
+    int kills = 0;
+    for (int round = 0; round < 200; round++) {
+        pid_t child = fork();
+        if (child == 0) {
+            rk_parallel_set_threads(1 + round % 3);
+            _exit(run("killed", true, NULL) == RK_OK ? 0 : 1);
+        }
+        if (kills < 20) {
+            struct timespec pause = {0, (long)rk_rng_below(&rng, 60) * 1000000};
+            nanosleep(&pause, NULL);
+            kill(child, SIGKILL);
+        }
+        int status;
+        waitpid(child, &status, 0);
+        if (WIFSIGNALED(status)) {
+            kills++;
+            continue;
+        }
+        assert_int_equal(WEXITSTATUS(status), 0);
+        if (kills >= 10) break;
+        char path[256]; /* done before enough kills: once more from the beginning */
+        snprintf(path, sizeof path, "%s/killed", directory);
+        OK(rk_remove_tree(path));
+    }
+    assert_true(kills >= 10);
+    char *a = newest("whole"), *b = newest("killed");
+    assert_string_equal(strrchr(a, '/'), strrchr(b, '/'));
+    assert_same_file(a, b, "model-00001.safetensors");
+    assert_same_file(a, b, "transforms.json");
+    rk_free(a);
+    rk_free(b);
+}
+
+static void test_refused_without_resume(void **state) {
+    (void)state;
+    char expected[512];
+    snprintf(expected, sizeof expected, "'%s/whole' already holds a run's checkpoints\nhint: go on from them with --resume, or choose another train.output", directory);
+    FAILS(run("whole", false, NULL), RK_CONFIG, expected);
+    OK(run("whole", true, NULL)); /* it had ended: nothing is left to do */
+}
+
+static void test_other_configuration_is_refused(void **state) {
+    (void)state;
+    char override[300];
+    snprintf(override, sizeof override, "train.output=%s/whole", directory);
+    const char *overrides[] = {override, "model.dropout=0.3"};
+    rk_config *config;
+    rk_trainer *trainer;
+    rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
+    options.resume = true;
+    OK(rk_config_parse(run_text, "run.yaml", directory, overrides, 2, &config));
+    assert_int_equal(rk_trainer_create(config, &options, &trainer), RK_CONFIG);
+    assert_non_null(strstr(rk_last_error(), "'  dropout: 0.2' then, '  dropout: 0.3' now"));
+    rk_config_free(config);
+    const char *more[] = {override, "train.epochs=9", "train.early_stopping.patience=5"};
+    OK(rk_config_parse(run_text, "run.yaml", directory, more, 3, &config));
+    OK(rk_trainer_create(config, &options, &trainer));
+    rk_trainer_free(trainer);
+    rk_config_free(config);
+}
+
+static void stop_at_once(void *user, const rk_event *event) {
+    if (event->kind == RK_EVENT_CHECKPOINT) rk_trainer_stop(*(rk_trainer **)user);
+}
+
+static void test_stop_saves(void **state) {
+    (void)state;
+    rk_config *config = load("stopped");
+    rk_trainer *trainer;
+    rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
+    options.on_event = stop_at_once;
+    options.user = &trainer;
+    OK(rk_trainer_create(config, &options, &trainer));
+    FAILS(rk_trainer_run(trainer), RK_INTERRUPTED, "stopped on request after step 7");
+    rk_trainer_free(trainer);
+    rk_config_free(config);
+    OK(run("stopped", true, NULL));
+    char *a = newest("whole"), *b = newest("stopped");
+    assert_same_file(a, b, "model-00001.safetensors");
+    rk_free(a);
+    rk_free(b);
+}
+
+static void damage(const char *checkpoint, const char *name, bool cut) {
+    char *path, *text;
+    size_t n;
+    OK(rk_path_join(checkpoint, name, &path));
+    OK(rk_file_read(path, &text, &n));
+    if (!cut) text[n / 2] ^= 4;
+    OK(rk_file_write(path, text, cut ? n - 1 : n));
+    rk_free(text);
+    rk_free(path);
+}
+
+static void test_damage_is_found(void **state) {
+    (void)state;
+    static const char *const files[] = {"model-00001.safetensors", "transforms.json", "manifest.json", "config.yaml", "vocabulary/u.txt"};
+    char output[256];
+    snprintf(output, sizeof output, "%s/whole", directory);
+    for (int i = 0; i < 5; i++)
+        for (int cut = 0; cut < 2; cut++) {
+            char copy[256], command[700];
+            snprintf(copy, sizeof copy, "%s/copy", directory);
+            OK(rk_remove_tree(copy));
+            snprintf(command, sizeof command, "cp -r %s %s", output, copy);
+            assert_int_equal(system(command), 0);
+            char *last, *before;
+            OK(rk_checkpoint_find(copy, &last));
+            damage(last, files[i], cut);
+            assert_int_equal(rk_checkpoint_verify(last), RK_BAD_DATA);
+            assert_non_null(strstr(rk_last_error(), files[i]));
+            OK(rk_checkpoint_find(copy, &before));
+            assert_string_not_equal(last, before);
+            rk_free(last);
+            rk_free(before);
+        }
+}
+
+static void test_full_disk(void **state) {
+    (void)state;
+    char output[256], **names;
+    size_t n;
+    snprintf(output, sizeof output, "%s/full", directory);
+    for (int64_t bytes = 0; bytes < 60000; bytes += 3001) {
+        OK(rk_remove_tree(output));
+        rk_file_fail_after(bytes);
+        rk_status status = run("full", false, NULL);
+        rk_file_fail_after(-1);
+        assert_int_equal(status, RK_IO);
+        OK(rk_checkpoint_list(output, &names, &n)); /* what is there is whole */
+        for (size_t i = 0; i < n; i++) {
+            char path[600];
+            snprintf(path, sizeof path, "%s/checkpoints/%s", output, names[i]);
+            OK(rk_checkpoint_verify(path));
+        }
+        rk_free_strings(names, n);
+    }
+}
+
+static void test_retention(void **state) {
+    (void)state;
+    char output[256], **names;
+    size_t n;
+    snprintf(output, sizeof output, "%s/whole", directory);
+    OK(rk_checkpoint_list(output, &names, &n));
+    assert_true(n == 2 || n == 3); /* keep: 2, and the best one */
+    rk_free_strings(names, n);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    make_data();
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    return rk_remove_tree(directory) != RK_OK;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_killed_and_resumed), cmocka_unit_test(test_refused_without_resume), cmocka_unit_test(test_other_configuration_is_refused),
+        cmocka_unit_test(test_stop_saves),         cmocka_unit_test(test_damage_is_found),        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_retention),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,87 @@
+/* From one file format to another, row by row: a source reads, a writer of the wanted format writes. */
+#include "data/convert.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "data/file_output.h"
+#include "data/source.h"
+
+enum { CHUNK_ROWS = 65536 };
+
+/* The types that a csv's columns turn out to have, found by a pass: whole numbers, numbers, or text. */
+static rk_status find_types(const rk_source_options *options, rk_column_type **out) {
+    rk_source *source;
+    rk_column_type *types = NULL;
+    const rk_columns *chunk;
+    RK_TRY(rk_source_open(options, &source));
+    rk_status status;
+    while ((status = rk_source_read(source, CHUNK_ROWS, &chunk)) == RK_OK && chunk->n_rows > 0) {
+        if (!types) {
+            status = rk_alloc((size_t)chunk->n_columns, sizeof *types, &types);
+            for (int32_t c = 0; status == RK_OK && c < chunk->n_columns; c++) types[c] = RK_COLUMN_I64;
+        }
+        for (int32_t c = 0; status == RK_OK && c < chunk->n_columns; c++)
+            for (int64_t v = 0; v < chunk->columns[c].n_values && types[c] != RK_COLUMN_TEXT; v++)
+                types[c] = rk_narrowest_type(&chunk->columns[c], v, types[c]);
+        if (status != RK_OK) break;
+    }
+    rk_source_free(source);
+    if (status != RK_OK) {
+        rk_free(types);
+        return status;
+    }
+    *out = types;
+    return RK_OK;
+}
+
+static rk_status copy_rows(rk_source *source, rk_file_output *output, const rk_convert_options *o, int64_t *n_rows) {
+    const rk_columns *chunk;
+    *n_rows = 0;
+    for (;;) {
+        RK_TRY(rk_source_read(source, CHUNK_ROWS, &chunk));
+        if (chunk->n_rows == 0) return RK_OK;
+        RK_TRY(rk_file_output_add(output, chunk));
+        *n_rows += chunk->n_rows;
+        RK_FAIL_IF(o->on_progress && o->on_progress(o->user, *n_rows, rk_source_progress(source)), RK_INTERRUPTED, "stopped on request; nothing was written");
+    }
+}
+
+static rk_status format_named(const char *name, const rk_data_section *section, const char *path, rk_data_format *out) {
+    static const char *const names[] = {"csv", "tsv", "libsvm", "tfrecord", "rkb"};
+    if (!name) return rk_source_format(section, path, out);
+    for (int i = 0; i < 5; i++)
+        if (strcmp(names[i], name) == 0) {
+            *out = (rk_data_format)(RK_DATA_CSV + i);
+            return RK_OK;
+        }
+    return rk_error(RK_INVALID_ARGUMENT, "there is no format '%s'", name);
+}
+
+rk_status rk_data_convert(const char *input, const char *output, const rk_convert_options *o, const rk_data_section *section, int64_t *n_rows, int64_t *n_skipped) {
+    rk_data_section manner = section ? *section : (rk_data_section){.trim = false};
+    rk_data_format from, to;
+    RK_TRY(format_named(o->from, section, input, &from));
+    RK_TRY(format_named(o->to, NULL, output, &to));
+    manner.format = (int)from;
+    if (o->skip_bad_rows) manner.on_bad_row = 1;
+    rk_source_options options = {.section = &manner, .paths = &input, .n_paths = 1};
+    bool is_text = from == RK_DATA_CSV || from == RK_DATA_TSV, typed = to == RK_DATA_RKB || to == RK_DATA_TFRECORD || to == RK_DATA_LIBSVM;
+    rk_column_type *types = NULL;
+    rk_source *source = NULL;
+    rk_file_output *out = NULL;
+    int64_t n = 0;
+    rk_status status;
+    if (is_text && typed) RK_GOTO(find_types(&options, &types));
+    RK_GOTO(rk_source_open(&options, &source));
+    RK_GOTO(rk_file_output_open(output, to, types, o->compression_level, &out));
+    RK_GOTO(copy_rows(source, out, o, &n));
+    RK_GOTO(rk_file_output_commit(out));
+    *n_rows = n;
+    *n_skipped = rk_source_n_skipped(source);
+done:
+    rk_file_output_free(out);
+    rk_source_free(source);
+    rk_free(types);
+    return status;
+}

@@ -1,0 +1,189 @@
+#include "data/file_output.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "data/rows.h"
+#include "format/csv.h"
+#include "format/rkb.h"
+#include "format/stream.h"
+#include "format/tfrecord.h"
+
+struct rk_file_output {
+    char *path;
+    rk_data_format format;
+    const rk_column_type *types;
+    rk_sink *sink;          /* of text formats and tfrecord */
+    rk_rkb_writer *rkb;
+    rk_columns typed;       /* rows with their numbers parsed */
+    bool has_typed, has_header;
+    rk_buffer text;
+    rk_example_writer example;
+};
+
+rk_column_type rk_narrowest_type(const rk_column *column, int64_t value, rk_column_type type) {
+    rk_span text = rk_column_text(column, value);
+    int64_t whole;
+    char again[RK_VALUE_BYTES];
+    if (type == RK_COLUMN_I64 && rk_parse_i64(text, &whole)) { /* only if it is written back as it stands ("007" is text) */
+        int n = snprintf(again, sizeof again, "%" PRId64, whole);
+        if ((size_t)n == text.n_bytes && memcmp(again, text.data, text.n_bytes) == 0) return RK_COLUMN_I64;
+    }
+    double x;
+    if (rk_parse_f64(text, &x) && isfinite((float)x) && fabs((double)(float)x - x) <= 1e-6 * fabs(x)) return RK_COLUMN_F32;
+    return RK_COLUMN_TEXT;
+}
+
+rk_status rk_file_output_open(const char *path, rk_data_format format, const rk_column_type *types, int level, rk_file_output **out) {
+    rk_file_output *o;
+    RK_TRY(rk_alloc(1, sizeof *o, &o));
+    o->format = format;
+    o->types = types;
+    rk_status status = rk_strdup(path, &o->path);
+    if (status == RK_OK) status = format == RK_DATA_RKB ? rk_rkb_writer_open(path, level < 0 ? 0 : level ? level : 3, &o->rkb) : rk_sink_open(path, &o->sink);
+    if (status != RK_OK) {
+        rk_file_output_free(o);
+        return status;
+    }
+    *out = o;
+    return RK_OK;
+}
+
+void rk_file_output_free(rk_file_output *o) {
+    if (!o) return;
+    rk_sink_free(o->sink);
+    rk_rkb_writer_free(o->rkb);
+    rk_columns_release(&o->typed);
+    rk_buffer_release(&o->text);
+    rk_example_writer_release(&o->example);
+    rk_free(o->path);
+    rk_free(o);
+}
+
+rk_status rk_file_output_commit(rk_file_output *o) {
+    return o->rkb ? rk_rkb_writer_commit(o->rkb) : rk_sink_commit(o->sink);
+}
+
+static rk_status add_typed(rk_column *to, const rk_column *from, int64_t value) {
+    int64_t whole = 0;
+    double x = 0;
+    switch (to->type) {
+        case RK_COLUMN_TEXT: return rk_column_add_text(to, rk_column_text(from, value));
+        case RK_COLUMN_I64:
+            if (from->type == RK_COLUMN_I64) return rk_column_add_i64(to, from->i64[value]);
+            RK_FAIL_IF(!rk_parse_i64(rk_column_text(from, value), &whole), RK_INTERNAL, "column '%s' changed between two readings", from->name);
+            return rk_column_add_i64(to, whole);
+        case RK_COLUMN_F32: break;
+    }
+    RK_FAIL_IF(!rk_value_number(from, value, &x), RK_INTERNAL, "column '%s' changed between two readings", from->name);
+    return rk_column_add_f32(to, (float)x);
+}
+
+/* The rows with text columns turned into what they hold. */
+static rk_status parse_numbers(rk_file_output *o, const rk_columns *rows) {
+    if (!o->has_typed) {
+        const char **names;
+        RK_TRY(rk_alloc((size_t)rows->n_columns, sizeof *names, &names));
+        for (int32_t c = 0; c < rows->n_columns; c++) names[c] = rows->columns[c].name;
+        rk_status status = rk_columns_init(&o->typed, rows->n_columns, names, o->types);
+        rk_free(names);
+        RK_TRY(status);
+        o->has_typed = true;
+    }
+    rk_columns_clear(&o->typed);
+    for (int64_t row = 0; row < rows->n_rows; row++) {
+        for (int32_t c = 0; c < rows->n_columns; c++)
+            for (int64_t v = rows->columns[c].offsets[row]; v < rows->columns[c].offsets[row + 1]; v++) RK_TRY(add_typed(&o->typed.columns[c], &rows->columns[c], v));
+        RK_TRY(rk_columns_end_row(&o->typed));
+    }
+    return RK_OK;
+}
+
+/* Fields of a row; several values of one column stand with '|' between them. */
+static rk_status add_csv(rk_file_output *o, const rk_columns *rows) {
+    rk_csv_dialect dialect = {.separator = o->format == RK_DATA_TSV ? '\t' : ',', .quote = '"'};
+    rk_buffer field = {0};
+    for (int32_t c = 0; !o->has_header && c < rows->n_columns; c++)
+        rk_csv_write_field(&dialect, (rk_span){rows->columns[c].name, strlen(rows->columns[c].name)}, c == 0, &o->text);
+    if (!o->has_header) rk_buffer_u8(&o->text, '\n');
+    o->has_header = true;
+    for (int64_t row = 0; row < rows->n_rows; row++) {
+        for (int32_t c = 0; c < rows->n_columns; c++) {
+            const rk_column *column = &rows->columns[c];
+            char scratch[RK_VALUE_BYTES];
+            rk_buffer_clear(&field);
+            for (int64_t v = column->offsets[row]; v < column->offsets[row + 1]; v++) {
+                rk_span text = rk_value_text(column, v, scratch);
+                if (v > column->offsets[row]) rk_buffer_u8(&field, '|');
+                rk_buffer_append(&field, text.data, text.n_bytes);
+            }
+            rk_csv_write_field(&dialect, (rk_span){field.data ? field.data : "", field.n_bytes}, c == 0, &o->text);
+        }
+        rk_buffer_u8(&o->text, '\n');
+    }
+    rk_status status = field.status;
+    rk_buffer_release(&field);
+    return status;
+}
+
+/* label id[:weight] ...; needs the columns `label` and `ids`. */
+static rk_status add_libsvm(rk_file_output *o, const rk_columns *rows) {
+    int32_t label = rk_columns_find(rows, "label"), ids = rk_columns_find(rows, "ids");
+    if (label < 0 || ids < 0 || rows->columns[ids].type != RK_COLUMN_I64)
+        return rk_error_hint(rk_error(RK_CONFIG, "libsvm holds a column 'label' and a column 'ids' of whole numbers; the input has no '%s'", label < 0 ? "label" : "ids"),
+                             "write csv, tfrecord or rkb");
+    const rk_column *id = &rows->columns[ids], *y = &rows->columns[label];
+    for (int64_t row = 0; row < rows->n_rows; row++) {
+        double value = 0;
+        RK_FAIL_IF(y->offsets[row] == y->offsets[row + 1] || !rk_value_number(y, y->offsets[row], &value), RK_BAD_DATA, "row %lld has no label", (long long)row + 1);
+        rk_buffer_printf(&o->text, "%.9g", value);
+        for (int64_t v = id->offsets[row]; v < id->offsets[row + 1]; v++)
+            rk_buffer_printf(&o->text, " %" PRId64 ":%.9g", id->i64[v], id->weights ? (double)id->weights[v] : 1.0);
+        rk_buffer_u8(&o->text, '\n');
+    }
+    return RK_OK;
+}
+
+static rk_status add_examples(rk_file_output *o, const rk_columns *rows) {
+    rk_buffer example = {0};
+    rk_status status = RK_OK;
+    for (int64_t row = 0; status == RK_OK && row < rows->n_rows; row++) {
+        for (int32_t c = 0; c < rows->n_columns; c++) {
+            const rk_column *column = &rows->columns[c];
+            int64_t begin = column->offsets[row];
+            size_t n = (size_t)(column->offsets[row + 1] - begin);
+            if (column->type == RK_COLUMN_I64) rk_example_add_i64(&o->example, column->name, n ? column->i64 + begin : NULL, n);
+            if (column->type == RK_COLUMN_F32) rk_example_add_f32(&o->example, column->name, n ? column->f32 + begin : NULL, n);
+            if (column->type != RK_COLUMN_TEXT) continue;
+            rk_span *texts;
+            status = rk_alloc(n, sizeof *texts, &texts);
+            if (status != RK_OK) break;
+            for (size_t v = 0; v < n; v++) texts[v] = rk_column_text(column, begin + (int64_t)v);
+            rk_example_add_bytes(&o->example, column->name, texts, n);
+            rk_free(texts);
+        }
+        rk_buffer_clear(&example);
+        if (status == RK_OK) status = rk_example_finish(&o->example, &example);
+        if (status == RK_OK) rk_tfrecord_write(example.data ? example.data : "", example.n_bytes, &o->text);
+    }
+    rk_buffer_release(&example);
+    return status;
+}
+
+rk_status rk_file_output_add(rk_file_output *o, const rk_columns *rows) {
+    if (o->types) {
+        RK_TRY(parse_numbers(o, rows));
+        rows = &o->typed;
+    }
+    if (o->rkb) return rk_rkb_writer_add(o->rkb, rows);
+    rk_buffer_clear(&o->text);
+    if (o->format == RK_DATA_TFRECORD)
+        RK_TRY(add_examples(o, rows));
+    else
+        RK_TRY(o->format == RK_DATA_LIBSVM ? add_libsvm(o, rows) : add_csv(o, rows));
+    RK_TRY(o->text.status);
+    return o->text.n_bytes ? rk_sink_write(o->sink, o->text.data, o->text.n_bytes) : RK_OK;
+}

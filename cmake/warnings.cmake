@@ -1,6 +1,8 @@
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wvla -Werror)
 # Out-parameters are untouched on failure, which gcc cannot follow through rk_error's return value.
 add_compile_options(-Wno-maybe-uninitialized)
+# snprintf cuts on purpose; what gcc says of it changes with the level of optimization.
+add_compile_options(-Wno-format-truncation)
 if(CMAKE_C_COMPILER_ID MATCHES "Clang")
   add_compile_options(-Wno-unknown-warning-option)
 endif()
@@ -12,4 +14,8 @@ if(RK_SANITIZE)
   if(RK_SANITIZE MATCHES "undefined")
     add_compile_options(-fno-sanitize-recover=undefined)
   endif()
+endif()
+if(RK_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -g -O1)
+  add_link_options(-fsanitize=address,undefined)
 endif()

@@ -33,7 +33,7 @@ static rk_status check_feature(const rk_feature_config *f, const rk_embeddings_c
 
 static rk_status check_feature_names(const rk_embeddings_config *config) {
     rk_name_index names;
-    RK_TRY(rk_name_index_init(&names, &config->features->name, sizeof *config->features, config->n_features));
+    RK_TRY(rk_name_index_init(&names, config->features, sizeof *config->features, offsetof(rk_feature_config, name), config->n_features));
     int32_t twin = rk_name_index_twin(&names);
     rk_name_index_release(&names);
     RK_FAIL_IF(twin >= 0, RK_INVALID_ARGUMENT, "two features are named '%s'", config->features[twin].name);
@@ -44,7 +44,7 @@ static rk_status check_feature_names(const rk_embeddings_config *config) {
 static rk_status check_config(const rk_embeddings_config *config, int32_t *feature_tables) {
     for (int32_t t = 0; t < config->n_tables; t++) RK_TRY(check_table(&config->tables[t]));
     rk_name_index tables;
-    RK_TRY(rk_name_index_init(&tables, &config->tables->name, sizeof *config->tables, config->n_tables));
+    RK_TRY(rk_name_index_init(&tables, config->tables, sizeof *config->tables, offsetof(rk_table_config, name), config->n_tables));
     rk_status status = RK_OK;
     int32_t twin = rk_name_index_twin(&tables);
     if (twin >= 0) status = rk_error(RK_INVALID_ARGUMENT, "two tables are named '%s'", config->tables[twin].name);
@@ -78,7 +78,7 @@ static rk_status add_tables(rk_embeddings *e, const rk_embeddings_config *config
         e->n_tables = t + 1;
         if (table->dim > e->max_dim) e->max_dim = table->dim;
     }
-    return rk_name_index_init(&e->table_names, &e->tables->config.name, sizeof *e->tables, e->n_tables);
+    return rk_name_index_init(&e->table_names, e->tables, sizeof *e->tables, offsetof(rk_table, config.name), e->n_tables);
 }
 
 static rk_status allocate(rk_embeddings *e, size_t n_tables, size_t n_features) {

@@ -56,7 +56,7 @@ typedef struct rk_embedding_source {
 
 /* The collection's config, resolved: explicit tables and features, and by default one table of the feature's own name for each
  * source that `features` does not list. Feature order = source order. Beside them, `linear`: n extra features named "<name>/linear" in dim-1
- * tables "<table>/linear" (combiner sum, zeros) if with_linear, appended after the others in the same order; with_vectors says whether the
+ * tables of the same names (combiner sum, zeros) if wanted, appended after the others in the same order; `vectors` says whether the
  * dim-d features are wanted at all (lr wants none). Owns its arrays and strings. */
 typedef struct rk_embedding_plan {
     rk_table_config *tables;

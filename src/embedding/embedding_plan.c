@@ -7,117 +7,147 @@
 #include "base/text.h"
 #include "embedding/collection.h"
 #include "embedding/embedding_config.h"
+#include "embedding/initializer.h"
+#include "embedding/name_index.h"
 
 typedef struct rk_table_section rk_table_section;
 typedef struct rk_feature_section rk_feature_section;
 
 typedef struct planner {
     const rk_embedding_section *section;
-    const char *path;
     const rk_yaml *yaml;
     const rk_embedding_source *sources;
     int32_t n_sources;
+    rk_name_index source_names, table_names, feature_names; /* of `sources`, and of the section's tables and features */
+    int32_t *of_listed, *of_source; /* the plan's table for each of the section's tables, and for each source's own name; -1 = not made */
     rk_optimizer fallback;
     rk_embedding_plan *plan;
 } planner;
 
+/* Where in the file, as rk_yaml_error says it. */
+typedef struct place {
+    char text[1024];
+} place;
+
+static place place_of(const planner *p, int line, const char *key) {
+    place at;
+    const char *path = p->yaml && p->yaml->path ? p->yaml->path : "configuration";
+    if (line < 0)
+        snprintf(at.text, sizeof at.text, "--set: key '%s'", key);
+    else
+        snprintf(at.text, sizeof at.text, "%s:%d: key '%s'", path, line, key);
+    return at;
+}
+
 static rk_status error_at(const planner *p, int line, const char *key, const char *message) {
-    return rk_error(RK_CONFIG, "%s:%d: key '%s': %s", p->path, line, key, message);
+    return rk_error(RK_CONFIG, "%s: %s", place_of(p, line, key).text, message);
 }
 
-static rk_status unknown_name(const planner *p, int line, const char *key, const char *what, const char *name, const char *const *names, size_t n) {
-    char message[512];
-    snprintf(message, sizeof message, "there is no %s '%s'", what, name);
-    rk_status status = error_at(p, line, key, message);
-    const char *nearest = rk_nearest(name, names, n);
-    return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : status;
-}
-
-static rk_status check_names(const planner *p) {
-    const rk_embedding_section *s = p->section;
-    size_t n_sources = (size_t)p->n_sources, n_tables = (size_t)s->n_tables;
+/* Hint at the nearest of the sources' names and, if with_tables, the listed tables'. */
+static rk_status hint_nearest(const planner *p, rk_status status, const char *name, bool with_tables) {
+    size_t n_sources = (size_t)p->n_sources, n = n_sources + (with_tables ? (size_t)p->section->n_tables : 0);
     const char **names = NULL;
-    RK_TRY(rk_alloc(n_sources + n_tables, sizeof *names, &names));
-    for (size_t i = 0; i < n_sources; i++) names[i] = p->sources[i].name;
-    for (size_t i = 0; i < n_tables; i++) names[n_sources + i] = s->tables[i].name;
-    rk_status status = RK_OK;
-    for (int64_t i = 0; status == RK_OK && i < s->n_tables; i++)
-        for (int64_t j = 0; j < i; j++)
-            if (strcmp(s->tables[i].name, s->tables[j].name) == 0) RK_GOTO(error_at(p, s->tables[i].line, "name", "a second table of this name"));
-    for (int64_t i = 0; i < s->n_features; i++) {
-        const rk_feature_section *f = &s->features[i];
-        for (int64_t j = 0; j < i; j++)
-            if (strcmp(f->name, s->features[j].name) == 0) RK_GOTO(error_at(p, f->line, "name", "a second entry for this feature"));
-        size_t k = 0;
-        while (k < n_sources && strcmp(names[k], f->name) != 0) k++;
-        if (k == n_sources) RK_GOTO(unknown_name(p, f->line, "name", "categorical feature", f->name, names, n_sources));
-        /* A feature may name a listed table, or one that another feature of that name makes by itself. */
-        if (!f->table) continue;
-        k = 0;
-        while (k < n_sources + n_tables && strcmp(names[k], f->table) != 0) k++;
-        if (k == n_sources + n_tables) RK_GOTO(unknown_name(p, f->line, "table", "table", f->table, names, n_sources + n_tables));
-    }
-done:
+    RK_TRY(rk_alloc(n, sizeof *names, &names));
+    for (size_t i = 0; i < n; i++) names[i] = i < n_sources ? p->sources[i].name : p->section->tables[i - n_sources].name;
+    const char *nearest = rk_nearest(name, names, n);
+    if (nearest) rk_error_hint(status, "did you mean '%s'?", nearest);
     rk_free(names);
     return status;
 }
 
+static rk_status unknown_name(const planner *p, int line, const char *key, const char *what, const char *name) {
+    rk_status status = rk_error(RK_CONFIG, "%s: there is no %s '%s'", place_of(p, line, key).text, what, name);
+    return hint_nearest(p, status, name, strcmp(key, "table") == 0);
+}
+
 static const rk_feature_section *listed_feature(const planner *p, const char *name) {
-    for (int64_t i = 0; i < p->section->n_features; i++)
-        if (strcmp(p->section->features[i].name, name) == 0) return &p->section->features[i];
-    return NULL;
+    int32_t i = rk_name_index_find(&p->feature_names, name);
+    return i < 0 ? NULL : &p->section->features[i];
 }
 
-static const rk_table_section *listed_table(const planner *p, const char *name) {
-    for (int64_t i = 0; i < p->section->n_tables; i++)
-        if (strcmp(p->section->tables[i].name, name) == 0) return &p->section->tables[i];
-    return NULL;
+/* A feature may name a listed table, or the one that a feature without a table of another name makes by itself. */
+static bool is_table(const planner *p, const char *name) {
+    if (rk_name_index_find(&p->table_names, name) >= 0) return true;
+    if (rk_name_index_find(&p->source_names, name) < 0) return false;
+    const rk_feature_section *owner = listed_feature(p, name);
+    return !owner || !owner->table || strcmp(owner->table, name) == 0;
 }
 
-static rk_initializer initializer_of(const rk_initializer_config *c) {
-    return (rk_initializer){(rk_initializer_kind)c->kind, c->mean, c->stddev, c->min, c->max, c->value};
+static rk_status check_names(const planner *p) {
+    const rk_embedding_section *s = p->section;
+    int32_t twin = rk_name_index_twin(&p->table_names);
+    if (twin >= 0) return error_at(p, s->tables[twin].line, "name", "a second table of this name");
+    twin = rk_name_index_twin(&p->feature_names);
+    if (twin >= 0) return error_at(p, s->features[twin].line, "name", "a second entry for this feature");
+    for (int64_t i = 0; i < s->n_features; i++) {
+        const rk_feature_section *f = &s->features[i];
+        if (rk_name_index_find(&p->source_names, f->name) < 0) return unknown_name(p, f->line, "name", "categorical feature", f->name);
+        if (!f->table || is_table(p, f->table)) continue;
+        const rk_feature_section *namesake = listed_feature(p, f->table);
+        if (!namesake) return unknown_name(p, f->line, "table", "table", f->table);
+        rk_status status = rk_error(RK_CONFIG, "%s: there is no table '%s'", place_of(p, f->line, "table").text, f->table);
+        return rk_error_hint(status, "the feature '%s' is looked up in the table '%s'", namesake->name, namesake->table);
+    }
+    return RK_OK;
+}
+
+static rk_status initializer_of(const planner *p, const rk_initializer_config *c, rk_initializer *out) {
+    rk_initializer initializer = {(rk_initializer_kind)c->kind, c->mean, c->stddev, c->min, c->max, c->value};
+    if (rk_initializer_validate(&initializer) != RK_OK) return rk_error_context(RK_CONFIG, "%s", place_of(p, c->line, "initializer").text);
+    *out = initializer;
+    return RK_OK;
+}
+
+/* The optimizer of a table: its own, the section's, or the one that the caller falls back on. `own` may be NULL. */
+static rk_status optimizer_of(const planner *p, const rk_optimizer_config *own, rk_optimizer *out) {
+    if (own && own->line) return rk_optimizer_resolve(own, p->yaml, out);
+    if (p->section->optimizer.line) return rk_optimizer_resolve(&p->section->optimizer, p->yaml, out);
+    *out = p->fallback;
+    return RK_OK;
+}
+
+static rk_status add_table(planner *p, const char *name, const rk_table_section *listed, int64_t n_rows) {
+    rk_embedding_plan *plan = p->plan;
+    const rk_embedding_section *s = p->section;
+    int32_t t = plan->n_tables;
+    rk_table_config config = {
+        .struct_size = sizeof config,
+        .n_rows = n_rows,
+        .dim = (int32_t)(listed && listed->dim ? listed->dim : s->dim),
+        .dtype = (rk_dtype)(listed && listed->dtype >= 0 ? listed->dtype : s->dtype),
+        .optimizer = &plan->optimizers[t],
+        .frozen = listed && !listed->trainable,
+    };
+    RK_TRY(initializer_of(p, listed && listed->initializer.line ? &listed->initializer : &s->initializer, &config.initializer));
+    RK_TRY(optimizer_of(p, listed ? &listed->optimizer : NULL, &plan->optimizers[t]));
+    char *copy;
+    RK_TRY(rk_strdup(name, &copy));
+    config.name = copy;
+    plan->tables[t] = config;
+    plan->l2[t] = listed && !isnan(listed->l2) ? listed->l2 : s->l2;
+    plan->l2_full[t] = listed && !isnan(listed->l2_full) ? listed->l2_full : s->l2_full;
+    plan->n_tables++;
+    return RK_OK;
 }
 
 /* The table of this name in the plan, made if it is not there; `cardinality` widens one whose rows the file leaves open. */
 static rk_status need_table(planner *p, const char *name, int64_t cardinality, const char *feature, int32_t *out) {
-    rk_embedding_plan *plan = p->plan;
-    const rk_embedding_section *s = p->section;
-    const rk_table_section *listed = listed_table(p, name);
+    int32_t number = rk_name_index_find(&p->table_names, name);
+    const rk_table_section *listed = number < 0 ? NULL : &p->section->tables[number];
+    int32_t *made = listed ? &p->of_listed[number] : &p->of_source[rk_name_index_find(&p->source_names, name)];
     bool open = !listed || listed->rows == 0;
     if (!open && cardinality > listed->rows) {
-        char message[256];
-        snprintf(message, sizeof message, "%lld rows, but the feature '%s' has %lld ids", (long long)listed->rows, feature, (long long)cardinality);
-        return rk_error_hint(error_at(p, listed->line, "rows", message), "leave rows out, and the table gets as many as it needs");
+        rk_status status = rk_error(RK_CONFIG, "%s: %lld rows, but the feature '%s' has %lld ids", place_of(p, listed->line, "rows").text,
+                                    (long long)listed->rows, feature, (long long)cardinality);
+        return rk_error_hint(status, "leave rows out, and the table gets as many as it needs");
     }
-    for (int32_t t = 0; t < plan->n_tables; t++)
-        if (strcmp(plan->tables[t].name, name) == 0) {
-            if (open && cardinality > plan->tables[t].n_rows) plan->tables[t].n_rows = cardinality;
-            *out = t;
-            return RK_OK;
-        }
-    int32_t t = plan->n_tables;
-    rk_optimizer *optimizer = &plan->optimizers[t];
-    *optimizer = p->fallback;
-    if (listed && listed->optimizer.line)
-        RK_TRY(rk_optimizer_resolve(&listed->optimizer, p->yaml, optimizer));
-    else if (s->optimizer.line)
-        RK_TRY(rk_optimizer_resolve(&s->optimizer, p->yaml, optimizer));
-    char *copy;
-    RK_TRY(rk_strdup(name, &copy));
-    plan->tables[t] = (rk_table_config){
-        .struct_size = sizeof(rk_table_config),
-        .name = copy,
-        .n_rows = open ? cardinality : listed->rows,
-        .dim = (int32_t)(listed && listed->dim ? listed->dim : s->dim),
-        .dtype = (rk_dtype)(listed && listed->dtype >= 0 ? listed->dtype : s->dtype),
-        .initializer = initializer_of(listed && listed->initializer.line ? &listed->initializer : &s->initializer),
-        .optimizer = optimizer,
-        .frozen = listed && !listed->trainable,
-    };
-    plan->l2[t] = listed && !isnan(listed->l2) ? listed->l2 : s->l2;
-    plan->l2_full[t] = listed && !isnan(listed->l2_full) ? listed->l2_full : s->l2_full;
-    plan->n_tables++;
-    *out = t;
+    if (*made < 0) {
+        RK_TRY(add_table(p, name, listed, open ? cardinality : listed->rows));
+        *made = p->plan->n_tables - 1;
+    }
+    rk_table_config *table = &p->plan->tables[*made];
+    if (open && cardinality > table->n_rows) table->n_rows = cardinality;
+    *out = *made;
     return RK_OK;
 }
 
@@ -150,12 +180,14 @@ static rk_status add_vector(planner *p, int32_t source) {
 /* One weight an id, in the table "<feature>/linear": the wide part. */
 static rk_status add_linear(planner *p, int32_t source, rk_embedding_wants wants) {
     const rk_embedding_source *from = &p->sources[source];
+    const rk_feature_section *listed = listed_feature(p, from->name);
     rk_embedding_plan *plan = p->plan;
     int32_t t = plan->n_tables;
+    RK_TRY(optimizer_of(p, NULL, &plan->optimizers[t]));
+    size_t name_bytes = strlen(from->name) + sizeof "/linear";
     char *name;
-    RK_TRY(rk_alloc(strlen(from->name) + sizeof "/linear", 1, &name));
-    sprintf(name, "%s/linear", from->name);
-    plan->optimizers[t] = p->fallback;
+    RK_TRY(rk_alloc(name_bytes, 1, &name));
+    snprintf(name, name_bytes, "%s/linear", from->name);
     plan->tables[t] = (rk_table_config){.struct_size = sizeof(rk_table_config),
                                         .name = name,
                                         .n_rows = from->cardinality,
@@ -165,25 +197,18 @@ static rk_status add_linear(planner *p, int32_t source, rk_embedding_wants wants
     plan->l2[t] = isnan(wants.linear_l2) ? p->section->l2 : wants.linear_l2;
     plan->l2_full[t] = isnan(wants.linear_l2_full) ? p->section->l2_full : wants.linear_l2_full;
     plan->n_tables++;
-    if (p->section->optimizer.line) RK_TRY(rk_optimizer_resolve(&p->section->optimizer, p->yaml, &plan->optimizers[t]));
-    rk_feature_config config = {.struct_size = sizeof config, .table = name, .combiner = RK_COMBINER_SUM};
+    rk_feature_config config = {
+        .struct_size = sizeof config, .table = name, .combiner = RK_COMBINER_SUM, .skip_validation = listed && !listed->validate_weights_and_indices};
     return add_feature(plan, name, source, &config);
 }
 
 /* A table that no feature uses would hold memory for nothing: most likely a name is misspelt. */
-static rk_status check_used(const planner *p, bool vectors) {
-    for (int64_t i = 0; vectors && i < p->section->n_tables; i++) {
-        int32_t t = 0;
-        while (t < p->plan->n_tables && strcmp(p->plan->tables[t].name, p->section->tables[i].name) != 0) t++;
-        if (t < p->plan->n_tables) continue;
-        const char **names;
-        RK_TRY(rk_alloc((size_t)p->n_sources, sizeof *names, &names));
-        for (int32_t k = 0; k < p->n_sources; k++) names[k] = p->sources[k].name;
-        rk_status status = rk_error(RK_CONFIG, "%s:%d: key 'name': no feature uses the table '%s'", p->path, p->section->tables[i].line, p->section->tables[i].name);
-        const char *nearest = rk_nearest(p->section->tables[i].name, names, (size_t)p->n_sources);
-        if (nearest) rk_error_hint(status, "did you mean '%s'?", nearest);
-        rk_free(names);
-        return status;
+static rk_status check_used(const planner *p) {
+    for (int64_t i = 0; i < p->section->n_tables; i++) {
+        if (p->of_listed[i] >= 0) continue;
+        const rk_table_section *table = &p->section->tables[i];
+        rk_status status = rk_error(RK_CONFIG, "%s: no feature uses the table '%s'", place_of(p, table->line, "name").text, table->name);
+        return hint_nearest(p, status, table->name, false);
     }
     return RK_OK;
 }
@@ -197,25 +222,50 @@ static rk_status allocate(rk_embedding_plan *plan, size_t n_tables, size_t n_fea
     return rk_alloc(n_features, sizeof *plan->sources, &plan->sources);
 }
 
+static rk_status planner_init(planner *p) {
+    const rk_embedding_section *s = p->section;
+    RK_TRY(rk_name_index_init(&p->source_names, p->sources, sizeof *p->sources, offsetof(rk_embedding_source, name), p->n_sources));
+    RK_TRY(rk_name_index_init(&p->table_names, s->tables, sizeof *s->tables, offsetof(rk_table_section, name), (int32_t)s->n_tables));
+    RK_TRY(rk_name_index_init(&p->feature_names, s->features, sizeof *s->features, offsetof(rk_feature_section, name), (int32_t)s->n_features));
+    RK_TRY(rk_alloc((size_t)s->n_tables, sizeof *p->of_listed, &p->of_listed));
+    RK_TRY(rk_alloc((size_t)p->n_sources, sizeof *p->of_source, &p->of_source));
+    for (int64_t i = 0; i < s->n_tables; i++) p->of_listed[i] = -1;
+    for (int32_t i = 0; i < p->n_sources; i++) p->of_source[i] = -1;
+    return RK_OK;
+}
+
+static void planner_release(planner *p) {
+    rk_name_index_release(&p->source_names);
+    rk_name_index_release(&p->table_names);
+    rk_name_index_release(&p->feature_names);
+    rk_free(p->of_listed);
+    rk_free(p->of_source);
+}
+
+static rk_status make(planner *p, rk_embedding_wants wants) {
+    rk_embedding_plan *plan = p->plan;
+    RK_TRY(planner_init(p));
+    RK_TRY(check_names(p));
+    size_t most = (size_t)p->n_sources * ((wants.vectors ? 1u : 0u) + (wants.linear ? 1u : 0u)); /* a feature makes at most one table */
+    RK_TRY(allocate(plan, most, most));
+    for (int32_t i = 0; wants.vectors && i < p->n_sources; i++) RK_TRY(add_vector(p, i));
+    plan->n_vectors = plan->n_features;
+    for (int32_t i = 0; wants.linear && i < p->n_sources; i++) RK_TRY(add_linear(p, i, wants));
+    return wants.vectors ? check_used(p) : RK_OK;
+}
+
 rk_status rk_embedding_plan_make(const rk_embedding_section *section, const rk_yaml *yaml, const rk_embedding_source *sources, int32_t n_sources,
                                  rk_embedding_wants wants, const rk_optimizer *fallback, rk_embedding_plan *out) {
     rk_embedding_plan plan = {0};
-    planner p = {.section = section, .path = yaml && yaml->path ? yaml->path : "configuration", .yaml = yaml, .sources = sources, .n_sources = n_sources, .plan = &plan};
-    if (fallback)
-        p.fallback = *fallback;
+    planner p = {.section = section, .yaml = yaml, .sources = sources, .n_sources = n_sources, .plan = &plan};
+    RK_TRY(rk_optimizer_init(&p.fallback, RK_OPTIMIZER_ADAGRAD));
+    if (fallback) p.fallback = *fallback;
+    rk_status status = make(&p, wants);
+    planner_release(&p);
+    if (status == RK_OK)
+        *out = plan;
     else
-        RK_TRY(rk_optimizer_init(&p.fallback, RK_OPTIMIZER_ADAGRAD));
-    rk_status status;
-    RK_GOTO(check_names(&p));
-    RK_GOTO(allocate(&plan, 2 * (size_t)n_sources, 2 * (size_t)n_sources));
-    for (int32_t i = 0; wants.vectors && i < n_sources; i++) RK_GOTO(add_vector(&p, i));
-    plan.n_vectors = plan.n_features;
-    for (int32_t i = 0; wants.linear && i < n_sources; i++) RK_GOTO(add_linear(&p, i, wants));
-    RK_GOTO(check_used(&p, wants.vectors));
-    *out = plan;
-    return RK_OK;
-done:
-    rk_embedding_plan_release(&plan);
+        rk_embedding_plan_release(&plan);
     return status;
 }
 

@@ -1,13 +1,14 @@
 /* From ids to activations: check everything, then gather and combine. */
-#include <stdatomic.h>
+#include <pthread.h>
 
 #include "base/parallel.h"
 #include "embedding/collection_parts.h"
 #include "embedding/cut.h"
 
 enum {
-    SCAN_IDS = 65536,     /* ids that a task looks at */
-    LOOKUP_VALUES = 16384 /* values that a task reads and writes, about */
+    SCAN_IDS = 65536,      /* ids that a task looks at */
+    LOOKUP_VALUES = 16384, /* values that a task reads and writes, about */
+    MAX_MESSAGE = 1024
 };
 
 typedef struct lookup {
@@ -16,8 +17,23 @@ typedef struct lookup {
     const rk_ids *ids;
     const rk_activation *activations;
     int64_t n;
-    _Atomic(size_t) n_failed; /* features that were refused */
+    /* the failure of the first feature that was refused, carried from the thread that found it */
+    pthread_mutex_t mutex;
+    rk_status status;
+    size_t failed;
+    char message[MAX_MESSAGE];
 } lookup;
+
+static void keep_failure(lookup *l, size_t f, rk_status status) {
+    if (status == RK_OK) return;
+    pthread_mutex_lock(&l->mutex);
+    if (l->status == RK_OK || f < l->failed) {
+        l->status = status;
+        l->failed = f;
+        rk_error_copy(l->message, sizeof l->message);
+    }
+    pthread_mutex_unlock(&l->mutex);
+}
 
 static const rk_table *table_of(const rk_embeddings *e, size_t feature) {
     return &e->tables[e->feature_tables[feature]];
@@ -26,7 +42,7 @@ static const rk_table *table_of(const rk_embeddings *e, size_t feature) {
 static void begin_feature(void *context, size_t f, int thread) {
     (void)thread;
     lookup *l = context;
-    if (rk_feature_use_begin(&l->uses[f], &l->embeddings->features[f], l->n, &l->ids[f]) != RK_OK) atomic_fetch_add(&l->n_failed, 1);
+    keep_failure(l, f, rk_feature_use_begin(&l->uses[f], &l->embeddings->features[f], l->n, &l->ids[f]));
 }
 
 static void scan_block(void *context, size_t task, int thread) {
@@ -43,29 +59,18 @@ static void prepare_feature(void *context, size_t f, int thread) {
     (void)thread;
     lookup *l = context;
     const rk_embeddings *e = l->embeddings;
-    if (rk_feature_use_prepare(&l->uses[f], &e->features[f], table_of(e, f), &l->ids[f]) != RK_OK) atomic_fetch_add(&l->n_failed, 1);
-}
-
-/* Everything again on this thread, for the message of the first feature that fails: a task's belongs to its own thread. */
-static rk_status prepare_serially(const lookup *l) {
-    const rk_embeddings *e = l->embeddings;
-    for (size_t f = 0; f < (size_t)e->n_features; f++) {
-        RK_TRY(rk_feature_use_begin(&l->uses[f], &e->features[f], l->n, &l->ids[f]));
-        rk_feature_use_scan(&l->uses[f], table_of(e, f), 0, l->uses[f].n_ids);
-        RK_TRY(rk_feature_use_prepare(&l->uses[f], &e->features[f], table_of(e, f), &l->ids[f]));
-    }
-    return RK_OK;
+    keep_failure(l, f, rk_feature_use_prepare(&l->uses[f], &e->features[f], table_of(e, f), &l->ids[f]));
 }
 
 static rk_status prepare(lookup *l) {
     rk_embeddings *e = l->embeddings;
     size_t n_features = (size_t)e->n_features;
     rk_parallel_for(n_features, begin_feature, l);
-    if (atomic_load(&l->n_failed)) return prepare_serially(l);
+    if (l->status != RK_OK) return rk_error(l->status, "%s", l->message);
     for (size_t f = 0; f < n_features; f++) e->task_begins[f + 1] = e->task_begins[f] + rk_blocks((size_t)l->uses[f].n_ids, SCAN_IDS);
     rk_parallel_for(e->task_begins[n_features], scan_block, l);
     rk_parallel_for(n_features, prepare_feature, l);
-    return atomic_load(&l->n_failed) ? prepare_serially(l) : RK_OK;
+    return l->status != RK_OK ? rk_error(l->status, "%s", l->message) : RK_OK;
 }
 
 static void look_up_block(void *context, size_t task, int thread) {
@@ -107,7 +112,7 @@ static rk_status look_up(rk_embeddings *e, rk_feature_use *uses, int64_t n, cons
     for (int32_t f = 0; f < e->n_features && n > 0; f++)
         RK_FAIL_IF(!activations[f].data || activations[f].stride < rk_embeddings_width(e, f), RK_INVALID_ARGUMENT,
                    "feature '%s': its activations need memory and a stride of at least %d", e->features[f].name, rk_embeddings_width(e, f));
-    lookup l = {.embeddings = e, .uses = uses, .ids = ids, .activations = activations, .n = n};
+    lookup l = {.embeddings = e, .uses = uses, .ids = ids, .activations = activations, .n = n, .mutex = PTHREAD_MUTEX_INITIALIZER};
     RK_TRY(prepare(&l));
     for (int32_t f = 0; f < e->n_features; f++) {
         size_t values = (size_t)(uses[f].n_ids + uses[f].n_bags) * (size_t)table_of(e, (size_t)f)->config.dim;

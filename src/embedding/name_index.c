@@ -15,12 +15,12 @@ static int compare_named(const void *a, const void *b) {
     return order ? order : (x > y) - (x < y);
 }
 
-rk_status rk_name_index_init(rk_name_index *index, const void *names, size_t bytes, int32_t n) {
+rk_status rk_name_index_init(rk_name_index *index, const void *array, size_t bytes, size_t offset, int32_t n) {
     rk_named *sorted;
     RK_TRY(rk_alloc((size_t)n, sizeof *sorted, &sorted));
     for (int32_t i = 0; i < n; i++) {
         sorted[i].number = i;
-        memcpy(&sorted[i].name, (const char *)names + (size_t)i * bytes, sizeof sorted[i].name);
+        memcpy(&sorted[i].name, (const char *)array + (size_t)i * bytes + offset, sizeof sorted[i].name);
     }
     qsort(sorted, (size_t)n, sizeof *sorted, compare_named);
     *index = (rk_name_index){sorted, n};

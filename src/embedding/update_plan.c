@@ -21,7 +21,7 @@ static bool is_plain(const rk_embeddings *e, users u) {
 }
 
 static rk_status reserve_sorted(rk_update_plan *plan) {
-    if (plan->n <= plan->capacity) return RK_OK;
+    if (plan->starts && plan->n <= plan->capacity) return RK_OK; /* an empty plan has one start */
     size_t wanted = plan->n + plan->n / 4;
     plan->capacity = 0; /* until all have grown */
     RK_TRY(rk_realloc(wanted, sizeof *plan->occurrences, &plan->occurrences));

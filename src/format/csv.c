@@ -171,8 +171,9 @@ rk_status rk_csv_parse(const rk_csv_dialect *dialect, const char *data, size_t n
 
 void rk_csv_write_field(const rk_csv_dialect *dialect, rk_span field, bool first, rk_buffer *out) {
     if (!first) rk_buffer_u8(out, (uint8_t)dialect->separator);
+    if (field.n_bytes == 0) return;
     const char *at = field.data, *end = at + field.n_bytes;
-    bool quote = field.n_bytes && (is_blank(*at) || is_blank(end[-1]));
+    bool quote = is_blank(*at) || is_blank(end[-1]);
     for (const char *c = at; c < end; c++) {
         quote |= *c == dialect->separator || *c == '\n' || *c == '\r' || (dialect->quote && *c == dialect->quote);
         if (*c == 0 && out->status == RK_OK) out->status = rk_error(RK_BAD_DATA, "a value with a NUL byte cannot be written as separated values");

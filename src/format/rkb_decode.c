@@ -103,8 +103,8 @@ static rk_status take_text(cursor *c, rk_column *out) {
     int64_t total = out->text_offsets[out->n_values];
     const uint8_t *text = take(c, (uint64_t)total, 1);
     if (!text) return DAMAGED("text is cut");
-    RK_TRY(rk_column_reserve(out, 0, 0, total));
-    if (total) memcpy(out->text, text, (size_t)total);
+    RK_TRY(rk_column_reserve(out, 0, 0, total + 1)); /* never NULL, like added text */
+    memcpy(out->text, text, (size_t)total);
     return RK_OK;
 }
 

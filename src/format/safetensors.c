@@ -9,9 +9,22 @@
 static const char *const type_names[] = {"F32", "BF16", "F16", "I64", "U8"};
 enum { N_TYPES = 5, MAX_HEADER_BYTES = 100 << 20 };
 
-/* Adds up the header: {"name":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},...}, padded with spaces to 8 bytes. */
-static rk_status make_header(const rk_state *state, rk_buffer *out) {
+/* The order of the entries' bytes: those of wide elements first, so that every tensor is aligned to its elements without the gaps that the format
+ * forbids. order, begins: [state->n] */
+static void place(const rk_state *state, size_t *order, uint64_t *begins) {
     uint64_t at = 0;
+    size_t n = 0;
+    for (uint64_t width = 8; width; width /= 2)
+        for (size_t i = 0; i < state->n; i++)
+            if (rk_state_type_bytes(state->entries[i].type) == width) {
+                order[n++] = i;
+                begins[i] = at;
+                at += rk_state_entry_bytes(&state->entries[i]);
+            }
+}
+
+/* {"name":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},...}, padded with spaces to 8 bytes. */
+static rk_status make_header(const rk_state *state, const uint64_t *begins, rk_buffer *out) {
     rk_buffer_text(out, "{");
     for (size_t i = 0; i < state->n; i++) {
         const rk_state_entry *e = &state->entries[i];
@@ -22,39 +35,47 @@ static rk_status make_header(const rk_state *state, rk_buffer *out) {
         rk_buffer_printf(out, "%s%s:{\"dtype\":\"%s\",\"shape\":[", i ? "," : "", quoted, type_names[e->type]);
         free(quoted);
         for (int32_t d = 0; d < e->n_dims; d++) rk_buffer_printf(out, "%s%lld", d ? "," : "", (long long)e->dims[d]);
-        uint64_t end = at + rk_state_entry_bytes(e);
-        rk_buffer_printf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at, (unsigned long long)end);
-        at = end;
+        rk_buffer_printf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begins[i], (unsigned long long)(begins[i] + rk_state_entry_bytes(e)));
     }
     rk_buffer_text(out, "}");
     while (out->status == RK_OK && out->n_bytes % 8) rk_buffer_text(out, " ");
     return out->status;
 }
 
-static rk_status write_entries(rk_writer *writer, const rk_state *state, const rk_buffer *header) {
+static rk_status write_entries(rk_writer *writer, const rk_state *state, const size_t *order, const rk_buffer *header) {
     rk_buffer length = {0};
     rk_buffer_u64le(&length, header->n_bytes);
     rk_status status = length.status;
     if (status == RK_OK) status = rk_writer_append(writer, length.data, length.n_bytes);
     rk_buffer_release(&length);
     if (status == RK_OK) status = rk_writer_append(writer, header->data, header->n_bytes);
-    for (size_t i = 0; status == RK_OK && i < state->n; i++) status = rk_writer_append(writer, state->entries[i].data, rk_state_entry_bytes(&state->entries[i]));
+    for (size_t i = 0; status == RK_OK && i < state->n; i++) {
+        const rk_state_entry *e = &state->entries[order[i]];
+        status = rk_writer_append(writer, e->data, rk_state_entry_bytes(e));
+    }
     return status;
 }
 
 rk_status rk_safetensors_write(const char *path, const rk_state *state, uint32_t *crc32c, uint64_t *n_bytes) {
     rk_buffer header = {0};
     rk_writer writer = {.descriptor = -1};
+    size_t *order = NULL;
+    uint64_t *begins = NULL;
     rk_status status;
-    RK_GOTO(make_header(state, &header));
+    RK_GOTO(rk_alloc(state->n, sizeof *order, &order));
+    RK_GOTO(rk_alloc(state->n, sizeof *begins, &begins));
+    place(state, order, begins);
+    RK_GOTO(make_header(state, begins, &header));
     RK_GOTO(rk_writer_open(path, &writer));
-    RK_GOTO(write_entries(&writer, state, &header));
+    RK_GOTO(write_entries(&writer, state, order, &header));
     RK_GOTO(rk_writer_commit(&writer));
     *crc32c = writer.crc32c;
     *n_bytes = writer.n_bytes;
 done:
     rk_writer_release(&writer);
     rk_buffer_release(&header);
+    rk_free(order);
+    rk_free(begins);
     return status;
 }
 
@@ -82,15 +103,41 @@ static rk_status parse_entry(const char *name, json_t *value, uint64_t data_begi
     out->type = (rk_state_type)type;
     out->n_dims = (int32_t)json_array_size(shape);
     for (int32_t d = 0; d < out->n_dims; d++) {
-        out->dims[d] = json_integer_value(json_array_get(shape, (size_t)d));
-        RK_FAIL_IF(out->dims[d] < 0 || __builtin_mul_overflow(n_bytes, (uint64_t)out->dims[d], &n_bytes), RK_BAD_DATA, "tensor '%s': a shape that cannot be", name);
+        json_t *dim = json_array_get(shape, (size_t)d);
+        out->dims[d] = json_integer_value(dim);
+        RK_FAIL_IF(!json_is_integer(dim) || out->dims[d] < 0 || __builtin_mul_overflow(n_bytes, (uint64_t)out->dims[d], &n_bytes), RK_BAD_DATA, "tensor '%s': a shape that cannot be", name);
     }
-    int64_t begin = json_integer_value(json_array_get(offsets, 0)), end = json_integer_value(json_array_get(offsets, 1));
-    RK_FAIL_IF(begin < 0 || end < begin || (uint64_t)end > file_bytes - data_begin || (uint64_t)(end - begin) != n_bytes, RK_BAD_DATA,
+    json_t *from = json_array_get(offsets, 0), *to = json_array_get(offsets, 1);
+    int64_t begin = json_integer_value(from), end = json_integer_value(to);
+    RK_FAIL_IF(!json_is_integer(from) || !json_is_integer(to) || begin < 0 || end < begin || (uint64_t)end > file_bytes - data_begin || (uint64_t)(end - begin) != n_bytes, RK_BAD_DATA,
                "tensor '%s': its bytes %lld to %lld do not fit its shape or the file", name, (long long)begin, (long long)end);
     out->begin = data_begin + (uint64_t)begin;
     out->n_bytes = n_bytes;
     return rk_strdup(name, &out->name);
+}
+
+static int by_place(const void *a, const void *b) {
+    const rk_safetensors_entry *x = *(rk_safetensors_entry *const *)a, *y = *(rk_safetensors_entry *const *)b;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    return x->n_bytes < y->n_bytes ? -1 : x->n_bytes > y->n_bytes;
+}
+
+/* The tensors lie one after another from the header to the file's end: no byte belongs to two or to none. */
+static rk_status check_places(const rk_safetensors *tensors, uint64_t data_begin, uint64_t file_bytes) {
+    rk_safetensors_entry **sorted;
+    RK_TRY(rk_alloc(tensors->n, sizeof *sorted, &sorted));
+    for (size_t i = 0; i < tensors->n; i++) sorted[i] = &tensors->entries[i];
+    if (tensors->n) qsort(sorted, tensors->n, sizeof *sorted, by_place);
+    uint64_t at = data_begin;
+    rk_status status = RK_OK;
+    for (size_t i = 0; status == RK_OK && i < tensors->n; i++) {
+        if (sorted[i]->begin != at)
+            status = rk_error(RK_BAD_DATA, "tensor '%s': its bytes %s those before", sorted[i]->name, sorted[i]->begin < at ? "overlap" : "leave a gap after");
+        at += sorted[i]->n_bytes;
+    }
+    if (status == RK_OK && at != file_bytes) status = rk_error(RK_BAD_DATA, "byte %llu: the file does not end where its tensors do", (unsigned long long)at);
+    rk_free(sorted);
+    return status;
 }
 
 static rk_status parse_entries(json_t *header, uint64_t data_begin, uint64_t file_bytes, rk_safetensors *out) {
@@ -102,7 +149,7 @@ static rk_status parse_entries(json_t *header, uint64_t data_begin, uint64_t fil
         RK_TRY(parse_entry(name, value, data_begin, file_bytes, &out->entries[out->n]));
         out->n++;
     }
-    return RK_OK;
+    return check_places(out, data_begin, file_bytes);
 }
 
 rk_status rk_safetensors_parse(const void *data, size_t n_bytes, uint64_t file_bytes, rk_safetensors *out) {

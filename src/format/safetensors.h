@@ -8,7 +8,8 @@
 #include "base/buffer.h"
 #include "base/state.h"
 
-/* Write the entries (all of them, in order) to one file, atomically; *crc32c and *n_bytes are those of the whole file. */
+/* Write the entries (all of them; the header lists them in order, and each tensor is aligned to its elements) to one file,
+ * atomically; *crc32c and *n_bytes are those of the whole file. */
 rk_status rk_safetensors_write(const char *path, const rk_state *state, uint32_t *crc32c, uint64_t *n_bytes);
 
 typedef struct rk_safetensors_entry {

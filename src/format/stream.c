@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "base/memory.h"
 
@@ -27,28 +28,39 @@ struct rk_stream {
     ZSTD_DStream *zstd;
 };
 
-static rk_status refill(rk_stream *s) {
-    if (s->used < s->n_input || s->at_end) return RK_OK;
+/* Up to n_bytes of the file; 0 at its end. */
+static rk_status read_file(rk_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
     ssize_t n;
-    do n = read(s->descriptor, s->input, INPUT_BYTES);
+    do n = read(s->descriptor, out, n_bytes);
     while (n < 0 && errno == EINTR);
     if (n < 0) return rk_error_errno(RK_IO, errno, "could not read '%s'", s->path);
-    s->n_input = (size_t)n;
-    s->used = 0;
     s->position += (uint64_t)n;
     s->at_end = n == 0;
+    *out_bytes = (size_t)n;
     return RK_OK;
 }
 
+static rk_status refill(rk_stream *s) {
+    if (s->used < s->n_input || s->at_end) return RK_OK;
+    s->n_input = s->used = 0;
+    return read_file(s, s->input, INPUT_BYTES, &s->n_input);
+}
+
+/* By the first bytes: gzip, or zstd (a frame, or one to be skipped that some packers put first). */
 static rk_status detect(rk_stream *s) {
-    RK_TRY(refill(s));
+    enum { MAGIC_BYTES = 4 };
+    while (s->n_input < MAGIC_BYTES && !s->at_end) { /* a pipe may give less at a time */
+        size_t n;
+        RK_TRY(read_file(s, s->input + s->n_input, INPUT_BYTES - s->n_input, &n));
+        s->n_input += n;
+    }
     if (s->n_input >= 2 && s->input[0] == 0x1f && s->input[1] == 0x8b) {
-        s->kind = GZIP;
         RK_FAIL_IF(inflateInit2(&s->gzip, 15 + 16) != Z_OK, RK_NO_MEMORY, "could not start unpacking '%s'", s->path);
-    } else if (s->n_input >= 4 && memcmp(s->input, "\x28\xb5\x2f\xfd", 4) == 0) {
+        s->kind = GZIP;
+    } else if (s->n_input >= MAGIC_BYTES && (memcmp(s->input, "\x28\xb5\x2f\xfd", 4) == 0 || ((s->input[0] & 0xf0) == 0x50 && memcmp(s->input + 1, "\x2a\x4d\x18", 3) == 0))) {
         s->zstd = ZSTD_createDStream();
-        s->kind = ZSTD;
         RK_FAIL_IF(!s->zstd, RK_NO_MEMORY, "could not start unpacking '%s'", s->path);
+        s->kind = ZSTD;
     }
     return RK_OK;
 }
@@ -85,52 +97,62 @@ void rk_stream_free(rk_stream *s) {
     rk_free(s);
 }
 
-static rk_status damaged(const rk_stream *s, const char *what) {
-    return rk_error(RK_BAD_DATA, "'%s': byte %llu: the compressed data is %s", s->path, (unsigned long long)(s->position - s->n_input + s->used), what);
+static rk_status damaged(const rk_stream *s, const char *what, const char *reason) {
+    return rk_error(RK_BAD_DATA, "'%s': byte %llu: the compressed data is %s%s%s", s->path, (unsigned long long)rk_stream_file_position(s), what, reason ? ": " : "",
+                    reason ? reason : "");
 }
 
 /* One step of unpacking: from what was read to out; *out_bytes may be 0 though there is more. */
-static rk_status unpack(rk_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
-    if (s->kind == GZIP) {
-        s->gzip.next_in = s->input + s->used;
-        s->gzip.avail_in = (uInt)(s->n_input - s->used);
-        s->gzip.next_out = out;
-        s->gzip.avail_out = (uInt)(n_bytes < (1u << 30) ? n_bytes : (1u << 30));
-        uInt before = s->gzip.avail_out;
-        int code = inflate(&s->gzip, Z_NO_FLUSH);
-        s->used = s->n_input - s->gzip.avail_in;
-        *out_bytes = before - s->gzip.avail_out;
-        s->in_member = code != Z_STREAM_END;
-        if (code == Z_STREAM_END) inflateReset(&s->gzip); /* another member may follow */
-        if (code == Z_MEM_ERROR) return RK_NO_MEMORY_ERROR(0);
-        return code == Z_OK || code == Z_STREAM_END || code == Z_BUF_ERROR ? RK_OK : damaged(s, "corrupt");
-    }
+static rk_status unpack_gzip(rk_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
+    uInt room = (uInt)(n_bytes < (1u << 30) ? n_bytes : (1u << 30));
+    s->gzip.next_in = s->input + s->used;
+    s->gzip.avail_in = (uInt)(s->n_input - s->used);
+    s->gzip.next_out = out;
+    s->gzip.avail_out = room;
+    int code = inflate(&s->gzip, Z_NO_FLUSH);
+    s->used = s->n_input - s->gzip.avail_in;
+    *out_bytes = room - s->gzip.avail_out;
+    s->in_member = code != Z_STREAM_END;
+    if (code == Z_MEM_ERROR) return rk_error(RK_NO_MEMORY, "no memory to unpack '%s'", s->path);
+    if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR) return damaged(s, "corrupt", s->gzip.msg);
+    if (code == Z_STREAM_END) inflateReset(&s->gzip); /* another member may follow */
+    return RK_OK;
+}
+
+static rk_status unpack_zstd(rk_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
     ZSTD_inBuffer in = {s->input, s->n_input, s->used};
     ZSTD_outBuffer to = {out, n_bytes, 0};
     size_t code = ZSTD_decompressStream(s->zstd, &to, &in);
     s->used = in.pos;
     *out_bytes = to.pos;
     s->in_member = code != 0;
-    return ZSTD_isError(code) ? damaged(s, "corrupt") : RK_OK;
+    if (!ZSTD_isError(code)) return RK_OK;
+    if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation) return rk_error(RK_NO_MEMORY, "no memory to unpack '%s'", s->path);
+    return damaged(s, "corrupt", ZSTD_getErrorName(code));
+}
+
+/* Large reads of a plain file go straight to the caller. */
+static rk_status read_plain(rk_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
+    if (s->used == s->n_input && !s->at_end && n_bytes >= INPUT_BYTES) return read_file(s, out, n_bytes, out_bytes);
+    RK_TRY(refill(s));
+    size_t n = s->n_input - s->used < n_bytes ? s->n_input - s->used : n_bytes;
+    if (n) memcpy(out, s->input + s->used, n);
+    s->used += n;
+    *out_bytes = n;
+    return RK_OK;
 }
 
 rk_status rk_stream_read(rk_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
-    *out_bytes = 0;
-    while (n_bytes) {
+    size_t n = 0;
+    if (n_bytes && s->kind == PLAIN) RK_TRY(read_plain(s, out, n_bytes, &n));
+    while (n_bytes && s->kind != PLAIN && n == 0) {
         RK_TRY(refill(s));
         bool empty = s->used == s->n_input;
-        if (s->kind == PLAIN) {
-            size_t n = s->n_input - s->used < n_bytes ? s->n_input - s->used : n_bytes;
-            if (n) memcpy(out, s->input + s->used, n);
-            s->used += n;
-            *out_bytes = n;
-            return RK_OK;
-        }
-        if (empty && !s->in_member) return RK_OK;
-        RK_TRY(unpack(s, out, n_bytes, out_bytes));
-        if (*out_bytes) return RK_OK;
-        if (empty) return damaged(s, "cut");
+        if (empty && !s->in_member) break;
+        RK_TRY(s->kind == GZIP ? unpack_gzip(s, out, n_bytes, &n) : unpack_zstd(s, out, n_bytes, &n));
+        if (n == 0 && empty) return damaged(s, "cut", NULL);
     }
+    *out_bytes = n;
     return RK_OK;
 }
 

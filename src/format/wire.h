@@ -35,7 +35,7 @@ static inline bool rk_wire_varint(rk_wire *wire, uint64_t *out) {
 /* One field: its number and type, and its value: a varint or fixed number in *number, bytes in *bytes. false: damaged. */
 static inline bool rk_wire_field(rk_wire *wire, uint32_t *field, uint32_t *type, uint64_t *number, rk_span *bytes) {
     uint64_t key, length;
-    if (!rk_wire_varint(wire, &key) || key >> 32) return false;
+    if (!rk_wire_varint(wire, &key) || key >> 32 || key >> 3 == 0) return false;
     *field = (uint32_t)(key >> 3);
     *type = (uint32_t)(key & 7);
     *bytes = (rk_span){(const char *)wire->at, 0};

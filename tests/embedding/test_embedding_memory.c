@@ -1,0 +1,103 @@
+/* Memory: every allocation may fail, none leaks, and a steady run takes none. */
+#include "embedding_fixture.h"
+
+#include "base/parallel.h"
+
+static drawn batch;
+
+/* Creates, looks up, peeks, updates and lists the state of a collection with every sort of feature. */
+static rk_status use(void) {
+    rk_embeddings *e;
+    rk_optimizer adam;
+    RK_TRY(rk_optimizer_init(&adam, RK_OPTIMIZER_ADAM));
+    RK_TRY(try_make_usual(&adam, RK_BF16, &e));
+    rk_state state = {0};
+    rk_status status = RK_OK;
+    for (int64_t n = 5; n < 40 && status == RK_OK; n += 30) { /* the second batch outgrows the first */
+        draw(&batch, (uint64_t)n, n);
+        RK_GOTO(rk_embeddings_lookup(e, batch.n, batch.ids, batch.activations));
+        RK_GOTO(rk_embeddings_peek(e, batch.n, batch.ids, batch.activations));
+        draw_gradients(&batch, (uint64_t)n);
+        RK_GOTO(rk_embeddings_apply_gradients(e, batch.activations));
+        RK_GOTO(rk_embeddings_state(e, &state));
+        rk_state_release(&state);
+    }
+done:
+    rk_state_release(&state);
+    rk_embeddings_free(e);
+    return status;
+}
+
+static void test_out_of_memory(void **state) {
+    (void)state;
+    OK(use());
+    long before = rk_alloc_live();
+    for (int sticky = 0; sticky < 2; sticky++) {
+        rk_status status = RK_NO_MEMORY;
+        long n = 0;
+        while (status != RK_OK) {
+            rk_alloc_fail_after(++n, sticky);
+            status = use();
+            rk_alloc_fail_after(0, false);
+            assert_int_equal(rk_alloc_live(), before);
+            if (status == RK_OK) break;
+            assert_int_equal(status, RK_NO_MEMORY);
+            assert_non_null(strstr(rk_last_error(), "could not allocate"));
+        }
+        assert_true(n > 100);
+    }
+}
+
+/* A lookup or an update that found no memory has changed nothing, and can be done again. */
+static void test_no_half_steps(void **state) {
+    (void)state;
+    rk_optimizer adam;
+    OK(rk_optimizer_init(&adam, RK_OPTIMIZER_ADAM));
+    for (long n = 1; n < 60; n++) {
+        rk_embeddings *e = make_usual(&adam, RK_F32), *whole = make_usual(&adam, RK_F32);
+        draw(&batch, 4, 50);
+        OK(rk_embeddings_lookup(e, batch.n, batch.ids, batch.activations));
+        draw_gradients(&batch, 4);
+        rk_alloc_fail_after(n, true);
+        rk_status status = rk_embeddings_apply_gradients(e, batch.activations);
+        rk_alloc_fail_after(0, false);
+        if (status == RK_OK) {
+            assert_true(n > 10);
+            n = 60;
+        } else {
+            assert_int_equal(status, RK_NO_MEMORY);
+            assert_same_state(e, whole, true);
+            OK(rk_embeddings_apply_gradients(e, batch.activations));
+        }
+        OK(rk_embeddings_lookup(whole, batch.n, batch.ids, batch.activations));
+        draw_gradients(&batch, 4);
+        OK(rk_embeddings_apply_gradients(whole, batch.activations));
+        assert_same_state(e, whole, true);
+        rk_embeddings_free(e);
+        rk_embeddings_free(whole);
+    }
+}
+
+static void test_steady_state_allocates_nothing(void **state) {
+    (void)state;
+    OK(rk_parallel_set_threads(3));
+    rk_embeddings *e = make_usual(NULL, RK_F32);
+    draw(&batch, 1, 500);
+    OK(rk_embeddings_peek(e, batch.n, batch.ids, batch.activations));
+    train_steps(e, &batch, 1, 1, 500);
+    rk_alloc_fail_after(1, true);
+    train_steps(e, &batch, 1, 3, 450); /* no larger in any way than the first */
+    draw(&batch, 1, 500);
+    OK(rk_embeddings_peek(e, batch.n, batch.ids, batch.activations));
+    rk_alloc_fail_after(0, false);
+    rk_embeddings_free(e);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_no_half_steps),
+        cmocka_unit_test(test_steady_state_allocates_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

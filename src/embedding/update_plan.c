@@ -77,7 +77,8 @@ static const int64_t *join(rk_embeddings *e, rk_update_plan *plan, users u, cons
     for (int32_t i = 0; i < u.n; i++) {
         int32_t f = u.features[i];
         size_t n = (size_t)e->uses[f].n_ids;
-        if (u.n > 1 && n) memcpy(plan->ids + at, e->uses[f].ids, n * sizeof *plan->ids);
+        if (!n) continue;
+        if (u.n > 1) memcpy(plan->ids + at, e->uses[f].ids, n * sizeof *plan->ids);
         list_occurrences(e, f, &gradients[f], plan->unsorted + at);
         at += n;
     }

@@ -12,6 +12,7 @@ import struct
 import sys
 
 DEFAULT = pathlib.Path(__file__).resolve().parent.parent / "golden"
+sys.dont_write_bytecode = True
 sys.path.insert(0, str(DEFAULT))
 from make_tfrecord import crc32c, masked  # noqa: E402
 

@@ -7,6 +7,8 @@
 #include "optim/optimizer_config.h"
 #include "optim/slots.h"
 
+#include "../golden/optimizers.h"
+
 enum { DIM = 21, STEPS = 30 };
 
 /* The equations of SEMANTICS, one value at a time; s0, s1 are the slots. */
@@ -125,6 +127,26 @@ static void test_rules(void **state) {
     }
 }
 
+/* The same steps by PyTorch (tests/golden/make_optimizers.py). */
+static void test_goldens(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof goldens / sizeof goldens[0]; i++) {
+        float w[GOLDEN_DIM], s[2][GOLDEN_DIM] = {{0}}, g[GOLDEN_DIM];
+        rk_slot slots[RK_MAX_SLOTS];
+        int n_slots = rk_optimizer_slots(&goldens[i].optimizer, slots);
+        for (int k = 0; k < n_slots; k++)
+            for (int j = 0; j < GOLDEN_DIM; j++) s[k][j] = slots[k].initial;
+        memcpy(w, golden_start, sizeof w);
+        for (int step = 0; step < GOLDEN_STEPS; step++) {
+            rk_update update;
+            rk_update_prepare(&goldens[i].optimizer, step, 1, &update);
+            memcpy(g, golden_gradients[step], sizeof g);
+            rk_row_update(&update, w, s[0], s[1], g, GOLDEN_DIM);
+            for (int j = 0; j < GOLDEN_DIM; j++) assert_true(fabs(w[j] - goldens[i].steps[step][j]) < 3e-6 * (1 + fabs(w[j])));
+        }
+    }
+}
+
 static void test_zero_gradients_are_harmless(void **state) {
     (void)state;
     for (int kind = 0; kind < RK_OPTIMIZER_COUNT; kind++) {
@@ -182,6 +204,7 @@ static void test_configuration(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_goldens),
         cmocka_unit_test(test_zero_gradients_are_harmless),
         cmocka_unit_test(test_schedules),
         cmocka_unit_test(test_configuration),

@@ -160,6 +160,11 @@ static void test_zero_gradients_are_harmless(void **state) {
         rk_update_prepare(&o, 0, 1, &update);
         rk_row_update(&update, w, a, b, g, DIM);
         for (int k = 0; k < DIM; k++) assert_true(isfinite(w[k]));
+        rk_update_prepare(&o, 0, 0, &update); /* a learning rate of 0 moves nothing */
+        for (int k = 0; k < DIM; k++) a[k] = b[k] = 0.1f, g[k] = 1, w[k] = 0.5f;
+        if (kind == RK_OPTIMIZER_LARS) memset(a, 0, sizeof a);
+        rk_row_update(&update, w, a, b, g, DIM);
+        for (int k = 0; k < DIM; k++) assert_true(w[k] == 0.5f);
     }
 }
 

@@ -71,6 +71,7 @@ static float inverse_power(float x, float power) {
 }
 
 static void ftrl(const rk_update *u, float *w, float *squares, float *z, const float *g, int64_t n) {
+    if (!(u->learning_rate > 0)) return; /* a schedule that ended at 0: the rule divides by the rate */
     for (int64_t k = 0; k < n; k++) {
         float before = inverse_power(squares[k], u->power);
         squares[k] += g[k] * g[k];

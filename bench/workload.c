@@ -1,0 +1,82 @@
+#include "workload.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+void die(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    exit(1);
+}
+
+static FILE *open_part(const char *directory, const char *name, const char *suffix) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s%s", directory, name, suffix);
+    return fopen(path, "rb");
+}
+
+void *load_array(const char *directory, const char *name, const char *suffix, int64_t n_bytes) {
+    FILE *file = open_part(directory, name, suffix);
+    if (!file) return NULL;
+    void *data = aligned_alloc(64, ((size_t)n_bytes + 63) / 64 * 64);
+    if (!data || fread(data, 1, (size_t)n_bytes, file) != (size_t)n_bytes) die("'%s/%s%s' is shorter than %lld bytes", directory, name, suffix, (long long)n_bytes);
+    fclose(file);
+    return data;
+}
+
+void workload_load(const char *directory, workload *w) {
+    FILE *file = open_part(directory, "features", ".txt");
+    long long n_batches, n, n_dense, n_rows, dim, hotness;
+    if (!file || fscanf(file, "%lld %lld %lld", &n_batches, &n, &n_dense) != 3) die("'%s/features.txt' is missing or damaged", directory);
+    *w = (workload){.n_batches = n_batches, .n = n, .n_dense = n_dense};
+    workload_feature f;
+    while (fscanf(file, "%63s %lld %lld %lld", f.name, &n_rows, &dim, &hotness) == 4) {
+        f.n_rows = n_rows;
+        f.dim = dim;
+        f.hotness = hotness;
+        f.ids = load_array(directory, f.name, ".i64", n_batches * n * hotness * (int64_t)sizeof *f.ids);
+        w->features = realloc(w->features, (size_t)(w->n_features + 1) * sizeof *w->features);
+        if (!f.ids || !w->features) die("'%s/%s.i64' cannot be read", directory, f.name);
+        w->features[w->n_features++] = f;
+    }
+    fclose(file);
+    w->dense = load_array(directory, "dense", ".f32", n_batches * n * n_dense * (int64_t)sizeof *w->dense);
+    w->labels = load_array(directory, "labels", ".f32", n_batches * n * (int64_t)sizeof *w->labels);
+}
+
+rk_batch workload_batch(const workload *w, int64_t b, rk_ids *ids) {
+    for (int64_t f = 0; f < w->n_features; f++)
+        ids[f] = (rk_ids){.ids_per_sample = w->features[f].hotness, .ids = w->features[f].ids + b * w->n * w->features[f].hotness};
+    return (rk_batch){.n = w->n,
+                      .n_dense = (int32_t)w->n_dense,
+                      .n_features = (int32_t)w->n_features,
+                      .n_tasks = 1,
+                      .dense = w->dense ? w->dense + b * w->n * w->n_dense : NULL,
+                      .features = ids,
+                      .labels = w->labels ? w->labels + b * w->n : NULL};
+}
+
+double seconds_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+const char *option(int argc, char **argv, const char *name, const char *otherwise) {
+    for (int i = 1; i + 1 < argc; i++)
+        if (strcmp(argv[i], name) == 0) return argv[i + 1];
+    return otherwise;
+}
+
+int64_t peak_bytes(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (int64_t)usage.ru_maxrss * 1024;
+}

@@ -1,0 +1,39 @@
+/* One workload's batches as raw arrays in a folder, the same files that the peers read (bench/README.md):
+ *     features.txt          "n_batches n n_dense", then a line a feature: name rows dim hotness
+ *     <feature>.i64         [n_batches, n, hotness] ids
+ *     dense.f32             [n_batches, n, n_dense]
+ *     labels.f32            [n_batches, n]
+ *     gradient.f32          [n, sum of dims], of lookup workloads */
+#ifndef RK_BENCH_WORKLOAD_H
+#define RK_BENCH_WORKLOAD_H
+
+#include <stdint.h>
+
+#include <reckon/batch.h>
+
+typedef struct workload_feature {
+    char name[64];
+    int64_t n_rows, dim, hotness;
+    int64_t *ids;
+} workload_feature;
+
+typedef struct workload {
+    int64_t n_batches, n, n_dense, n_features;
+    workload_feature *features; /* [n_features] */
+    float *dense, *labels;      /* NULL where there is no such file */
+} workload;
+
+/* Every one of these prints what is wrong and exits: a benchmark has no one to tell. */
+void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+void *load_array(const char *directory, const char *name, const char *suffix, int64_t n_bytes);
+void workload_load(const char *directory, workload *out);
+/* Batch b; ids [n_features] is filled in and pointed to. */
+rk_batch workload_batch(const workload *w, int64_t b, rk_ids *ids);
+
+double seconds_now(void);
+/* The value after `name` among the arguments, or the default. */
+const char *option(int argc, char **argv, const char *name, const char *otherwise);
+/* Peak resident memory so far. */
+int64_t peak_bytes(void);
+
+#endif

@@ -2,31 +2,7 @@
 
 #include <stdbool.h>
 
-enum { BF16_LARGEST = 0x7F7F, F16_LARGEST = 0x7BFF };
-
-uint16_t rk_bf16_from_f32(float value) {
-    uint32_t bits = rk_f32_bits(value);
-    if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return (uint16_t)(bits >> 16 | 0x40); /* a quiet NaN */
-    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1)) >> 16);
-}
-
-uint16_t rk_bf16_from_f32_stochastic(float value, uint32_t random) {
-    uint32_t bits = rk_f32_bits(value);
-    uint32_t magnitude = bits & 0x7FFFFFFFu;
-    if (magnitude >= 0x7F800000u) return rk_bf16_from_f32(value);
-    uint32_t rounded = (magnitude + (random & 0xFFFFu)) >> 16;
-    if (rounded > BF16_LARGEST) rounded = BF16_LARGEST;
-    return (uint16_t)((bits >> 16 & 0x8000u) | rounded);
-}
-
-float rk_f16_to_f32(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
-    uint32_t exponent = half >> 10 & 31, mantissa = half & 1023u;
-    if (exponent == 31) return rk_f32_from_bits(sign | 0x7F800000u | mantissa << 13);
-    if (exponent) return rk_f32_from_bits(sign | (exponent + 112) << 23 | mantissa << 13);
-    float value = (float)mantissa * 0x1p-24f; /* subnormal or zero */
-    return sign ? -value : value;
-}
+enum { F16_LARGEST = 0x7BFF };
 
 /* The magnitude's f16 bits, rounded to nearest even, or up with the dropped part's probability. Below 2^-40 it is zero:
  * 16 random bits cannot tell such a probability from none. */

@@ -76,7 +76,6 @@ static rk_status add_tables(rk_embeddings *e, const rk_embeddings_config *config
         const rk_table_config *table = &config->tables[t];
         RK_TRY(rk_table_init(&e->tables[t], table, table->optimizer ? table->optimizer : optimizer, config->seed));
         e->n_tables = t + 1;
-        if (table->dim > e->max_dim) e->max_dim = table->dim;
     }
     return rk_name_index_init(&e->table_names, e->tables, sizeof *e->tables, offsetof(rk_table, config.name), e->n_tables);
 }
@@ -138,7 +137,6 @@ void rk_embeddings_free(rk_embeddings *e) {
     rk_free(e->by_table);
     rk_free(e->uses);
     rk_free(e->peeks);
-    rk_free(e->thread_rows);
     rk_free(e);
 }
 

@@ -3,6 +3,7 @@
 #define RK_EMBEDDING_COLLECTION_PARTS_H
 
 #include "embedding/collection.h"
+#include "embedding/cut.h"
 #include "embedding/feature_use.h"
 #include "embedding/name_index.h"
 #include "embedding/update_plan.h"
@@ -22,9 +23,6 @@ struct rk_embeddings {
     size_t *task_begins;         /* [max(n_tables, n_features)+1]: how a loop over features or tables is cut (embedding/cut.h) */
     bool has_lookup;             /* apply_gradients may be called */
     double learning_rate_factor;
-    float *thread_rows;          /* two rows of the largest dim a thread */
-    size_t thread_rows_capacity;
-    int32_t max_dim;
 };
 
 /* Whether apply_gradients has anything to do with table t: a feature uses it and it is not frozen. */

@@ -2,9 +2,7 @@
 #ifndef RK_EMBEDDING_INITIALIZER_H
 #define RK_EMBEDDING_INITIALIZER_H
 
-#include <reckon/table.h>
-
-enum { RK_MAX_DIM = 4096 }; /* values a row */
+#include "kernels/rows.h"
 
 rk_status rk_initializer_validate(const rk_initializer *initializer);
 

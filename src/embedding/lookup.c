@@ -86,21 +86,21 @@ static void look_up_block(void *context, size_t task, int thread) {
                                 .ids = use->ids,
                                 .coefficients = use->coefficients,
                                 .scales = use->scales,
-                                .out = to->data,
                                 .stride = to->stride,
                                 .first = rk_cut_at(l->n, part, n_parts),
                                 .last = rk_cut_at(l->n, part + 1, n_parts)};
+    args.out = to->data + args.first * to->stride;
     int64_t length = e->features[f].max_sequence_length;
     if (!length) {
         rk_bag_forward(&args);
         return;
     }
-    int64_t dim = args.rows.dim, last = args.last;
-    args.stride = dim; /* a sample's positions stand dim apart, samples to->stride */
+    int64_t last = args.last;
+    args.stride = args.rows.dim; /* a sample's positions stand dim apart, samples to->stride */
     for (int64_t s = args.first; s < last; s++) {
         args.first = s * length;
         args.last = args.first + length;
-        args.out = to->data + s * (to->stride - length * dim);
+        args.out = to->data + s * to->stride;
         rk_bag_forward(&args);
         if (to->lengths) to->lengths[s] = use->lengths[s];
     }

@@ -10,9 +10,12 @@
 
 enum { INIT_BLOCK_ROWS = 1024 };
 
+uint64_t rk_table_store_seed(const rk_table *table, int64_t draw) {
+    return rk_hash_combine(table->seed ^ table->name_hash, (uint64_t)draw);
+}
+
 void rk_table_store(const rk_table *table, int64_t row, const float *values, int64_t draw) {
-    uint64_t seed = rk_hash_combine(table->seed ^ table->name_hash, (uint64_t)draw);
-    rk_row_store(&table->rows, row, values, seed, (uint64_t)row);
+    rk_row_store(&table->rows, row, values, rk_table_store_seed(table, draw), (uint64_t)row);
 }
 
 static void init_block(void *context, size_t task, int thread) {
@@ -27,8 +30,8 @@ static void init_block(void *context, size_t task, int thread) {
         rk_table_store(table, id, row, 0);
         for (int s = 0; s < table->n_slots; s++) {
             if (table->slots[s].initial == 0) continue; /* fresh pages are zero already */
-            float *slot = rk_table_slot(table, s, id);
-            for (int32_t k = 0; k < (table->slots[s].per_row ? 1 : dim); k++) slot[k] = table->slots[s].initial;
+            int64_t width = table->slots[s].per_row ? 1 : dim;
+            for (int64_t k = 0; k < width; k++) table->slot_values[s][id * width + k] = table->slots[s].initial;
         }
     }
 }

@@ -26,14 +26,9 @@ typedef struct rk_table {
 rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk_optimizer *optimizer, uint64_t seed);
 void rk_table_release(rk_table *table);
 
-/* Where a row's slot stands; NULL if the optimizer has no such slot. */
-static inline float *rk_table_slot(const rk_table *table, int slot, int64_t row) {
-    if (slot >= table->n_slots) return NULL;
-    return table->slot_values[slot] + (table->slots[slot].per_row ? row : row * table->config.dim);
-}
-
 /* Write a row. bf16 and f16 are rounded with bits drawn from (seed, name, draw, row, column): draw 0 sets rows, draw t is
  * the t-th update's. */
+uint64_t rk_table_store_seed(const rk_table *table, int64_t draw);
 void rk_table_store(const rk_table *table, int64_t row, const float *values, int64_t draw);
 
 uint64_t rk_table_bytes(const rk_table *table);

@@ -1,108 +1,157 @@
 #include "embedding/update_plan.h"
 
-#include <string.h>
-
+#include "base/parallel.h"
 #include "embedding/collection_parts.h"
 #include "embedding/reserve.h"
 
-/* The features of a table. */
-typedef struct users {
-    const int32_t *features;
-    int32_t n;
-} users;
+enum {
+    CHUNK_USES = 32768,
+    PART_USES = 512,      /* that a part has, about: sorted in the first cache */
+    MAX_USUAL_BITS = 11,  /* more parts than this at once are dealt out slowly */
+    FULL_PARTS_BITS = 8   /* where every row takes a step (l2_full) */
+};
 
-static users users_of(const rk_embeddings *e, int32_t t) {
-    return (users){e->by_table + e->table_begins[t], e->table_begins[t + 1] - e->table_begins[t]};
+static const rk_feature_use *use_of(const rk_embeddings *e, int32_t t, int32_t source) {
+    return &e->uses[e->by_table[e->table_begins[t] + source]];
 }
 
-/* One feature that gives each bag one whole row: sorted positions are sorted bags. */
-static bool is_plain(const rk_embeddings *e, users u) {
-    return u.n == 1 && e->uses[u.features[0]].single;
+static int bits_of(int64_t largest) {
+    int bits = 0;
+    while (largest >> bits) bits++;
+    return bits;
 }
 
-static rk_status reserve_sorted(rk_update_plan *plan) {
-    if (plan->starts && plan->n <= plan->capacity) return RK_OK; /* an empty plan has one start */
-    size_t wanted = plan->n + plan->n / 4;
-    plan->capacity = 0; /* until all have grown */
-    RK_TRY(rk_realloc(wanted, sizeof *plan->occurrences, &plan->occurrences));
-    RK_TRY(rk_realloc(wanted, sizeof *plan->order, &plan->order));
-    RK_TRY(rk_realloc(wanted + 1, sizeof *plan->starts, &plan->starts));
-    RK_TRY(rk_realloc(wanted, sizeof *plan->unique, &plan->unique));
-    RK_TRY(rk_realloc(rk_unique_ids_scratch(wanted), 1, &plan->scratch));
-    plan->capacity = wanted;
-    return RK_OK;
+/* As many parts as give each PART_USES, no more than rows, and so many that a place in a part is 32 bits. */
+static int part_bits(const rk_table *table, int64_t n_uses) {
+    int wanted = bits_of(n_uses / PART_USES), row_bits = bits_of(table->config.n_rows - 1);
+    if (table->l2_full != 0 && wanted < FULL_PARTS_BITS) wanted = FULL_PARTS_BITS;
+    if (wanted > MAX_USUAL_BITS) wanted = MAX_USUAL_BITS;
+    if (wanted > row_bits) wanted = row_bits;
+    return wanted < row_bits - 32 ? row_bits - 32 : wanted;
 }
 
-static rk_status reserve_joined(rk_update_plan *plan) {
-    if (plan->n <= plan->joined_capacity) return RK_OK;
-    size_t wanted = plan->n + plan->n / 4;
-    plan->joined_capacity = 0;
-    RK_TRY(rk_realloc(wanted, sizeof *plan->ids, &plan->ids));
-    RK_TRY(rk_realloc(wanted, sizeof *plan->unsorted, &plan->unsorted));
-    plan->joined_capacity = wanted;
-    return RK_OK;
+static rk_gradient_source source_of(const rk_embeddings *e, int32_t t, int32_t source, const rk_activation *gradients, int64_t first_bag) {
+    int32_t f = e->by_table[e->table_begins[t] + source], length = e->features[f].max_sequence_length;
+    return (rk_gradient_source){gradients[f].data, gradients[f].stride, length ? length : 1, (uint32_t)first_bag, e->uses[f].scales};
 }
 
-rk_status rk_update_plan_reserve(rk_embeddings *e, int32_t t) {
-    rk_update_plan *plan = &e->plans[t];
-    users u = users_of(e, t);
-    plan->n = 0;
-    for (int32_t i = 0; i < u.n; i++) plan->n += (size_t)e->uses[u.features[i]].n_ids;
-    RK_FAIL_IF(plan->n > INT32_MAX, RK_INVALID_ARGUMENT, "table '%s': 2^31 ids or more in one batch", e->tables[t].config.name);
-    RK_TRY(reserve_sorted(plan));
-    return is_plain(e, u) ? RK_OK : reserve_joined(plan);
+static size_t n_chunks_of(const rk_feature_use *use) {
+    size_t n = rk_blocks((size_t)(use->n_ids + use->n_bags), 2 * CHUNK_USES);
+    return n < (size_t)use->n_bags ? n : (size_t)use->n_bags;
 }
 
-/* Where the gradient of feature f's bag stands. */
-static const float *gradient_of(const rk_embeddings *e, int32_t f, const rk_activation *gradient, int64_t bag) {
-    int64_t length = e->features[f].max_sequence_length;
-    if (!length) return gradient->data + bag * gradient->stride;
-    return gradient->data + bag / length * gradient->stride + bag % length * e->tables[e->feature_tables[f]].config.dim;
-}
-
-/* Every place where feature f used a row, in batch order. */
-static void list_occurrences(const rk_embeddings *e, int32_t f, const rk_activation *gradient, rk_occurrence *out) {
-    const rk_feature_use *use = &e->uses[f];
-    for (int64_t b = 0; b < use->n_bags; b++) {
-        int64_t begin = use->offsets[b], end = use->offsets[b + 1];
-        if (begin == end) continue;
-        const float *g = gradient_of(e, f, gradient, b);
-        float scale = use->scales ? use->scales[b] : 1.0f;
-        for (int64_t i = begin; i < end; i++) out[i] = (rk_occurrence){g, use->coefficients ? use->coefficients[i] : scale};
-    }
-}
-
-static const int64_t *join(rk_embeddings *e, rk_update_plan *plan, users u, const rk_activation *gradients) {
+static void cut_chunks(const rk_embeddings *e, int32_t t, rk_update_plan *plan) {
     size_t at = 0;
-    for (int32_t i = 0; i < u.n; i++) {
-        int32_t f = u.features[i];
-        size_t n = (size_t)e->uses[f].n_ids;
-        if (!n) continue;
-        if (u.n > 1) memcpy(plan->ids + at, e->uses[f].ids, n * sizeof *plan->ids);
-        list_occurrences(e, f, &gradients[f], plan->unsorted + at);
-        at += n;
+    int64_t occurrence = 0;
+    for (int32_t s = 0; s < plan->n_sources; s++) {
+        const rk_feature_use *use = use_of(e, t, s);
+        size_t n = n_chunks_of(use);
+        for (size_t c = 0; c < n; c++) {
+            int64_t first = rk_cut_at(use->n_bags, c, n);
+            plan->chunks[at++] = (rk_use_chunk){s, first, rk_cut_at(use->n_bags, c + 1, n), occurrence + use->offsets[first]};
+        }
+        occurrence += use->n_ids;
     }
-    return u.n > 1 ? plan->ids : e->uses[u.features[0]].ids;
 }
 
-void rk_update_plan_make(rk_embeddings *e, int32_t t, const rk_activation *gradients) {
+static rk_status reserve(const rk_embeddings *e, int32_t t, rk_update_plan *plan) {
+    size_t n = (size_t)plan->n, n_parts = (size_t)1 << plan->bits;
+    RK_TRY(rk_reserve(&plan->uses, &plan->uses_capacity, n, sizeof *plan->uses));
+    RK_TRY(rk_reserve(&plan->aside, &plan->aside_capacity, n, sizeof *plan->aside));
+    RK_TRY(rk_reserve(&plan->part_begins, &plan->parts_capacity, n_parts + 1, sizeof *plan->part_begins));
+    RK_TRY(rk_reserve(&plan->sources, &plan->sources_capacity, (size_t)plan->n_sources, sizeof *plan->sources));
+    plan->n_chunks = 0;
+    for (int32_t s = 0; s < plan->n_sources; s++) plan->n_chunks += n_chunks_of(use_of(e, t, s));
+    RK_TRY(rk_reserve(&plan->chunks, &plan->chunks_capacity, plan->n_chunks, sizeof *plan->chunks));
+    RK_TRY(rk_reserve(&plan->counts, &plan->counts_capacity, plan->n_chunks * n_parts, sizeof *plan->counts));
+    if (!plan->weighted) return RK_OK;
+    RK_TRY(rk_reserve(&plan->bags, &plan->bags_capacity, n, sizeof *plan->bags));
+    return rk_reserve(&plan->coefficients, &plan->coefficients_capacity, n, sizeof *plan->coefficients);
+}
+
+rk_status rk_update_plan_begin(rk_embeddings *e, int32_t t, const rk_activation *gradients) {
     rk_update_plan *plan = &e->plans[t];
-    users u = users_of(e, t);
-    int32_t f = u.features[0];
-    bool plain = is_plain(e, u);
-    const int64_t *ids = plain ? e->uses[f].ids : join(e, plan, u, gradients);
-    plan->n_unique = rk_unique_ids(ids, plan->n, e->tables[t].config.n_rows - 1, plan->order, plan->unique, plan->starts, plan->scratch);
-    for (size_t i = 0; i < plan->n; i++)
-        plan->occurrences[i] = plain ? (rk_occurrence){gradient_of(e, f, &gradients[f], plan->order[i]), 1.0f} : plan->unsorted[plan->order[i]];
+    int64_t n_bags = 0;
+    plan->n = 0;
+    plan->n_sources = e->table_begins[t + 1] - e->table_begins[t];
+    plan->weighted = false;
+    for (int32_t s = 0; s < plan->n_sources; s++) {
+        plan->n += use_of(e, t, s)->n_ids;
+        plan->weighted |= use_of(e, t, s)->coefficients != NULL;
+        n_bags += use_of(e, t, s)->n_bags;
+    }
+    RK_FAIL_IF(plan->n > INT32_MAX || n_bags > INT32_MAX, RK_INVALID_ARGUMENT, "table '%s': 2^31 ids or bags or more in one batch", e->tables[t].config.name);
+    plan->bits = part_bits(&e->tables[t], plan->n);
+    RK_TRY(reserve(e, t, plan));
+    n_bags = 0;
+    for (int32_t s = 0; s < plan->n_sources; s++) {
+        plan->sources[s] = source_of(e, t, s, gradients, n_bags);
+        n_bags += use_of(e, t, s)->n_bags;
+    }
+    cut_chunks(e, t, plan);
+    return RK_OK;
+}
+
+void rk_update_plan_count(rk_embeddings *e, int32_t t, size_t chunk) {
+    const rk_update_plan *plan = &e->plans[t];
+    const rk_use_chunk *c = &plan->chunks[chunk];
+    const rk_feature_use *use = use_of(e, t, c->source);
+    uint32_t *counts = plan->counts + (chunk << plan->bits);
+    int bits = plan->bits;
+    for (uint32_t p = 0; p >> bits == 0; p++) counts[p] = 0;
+    for (int64_t i = use->offsets[c->first_bag]; i < use->offsets[c->last_bag]; i++) counts[rk_part_of(use->ids[i], bits)]++;
+}
+
+/* Counts become the places of each chunk's first use in each part: by part, then chunk, so that a part keeps the order of the batch. */
+void rk_update_plan_place(rk_update_plan *plan) {
+    uint32_t at = 0, n_parts = 1u << plan->bits;
+    for (uint32_t p = 0; p < n_parts; p++) {
+        plan->part_begins[p] = at;
+        for (size_t c = 0; c < plan->n_chunks; c++) {
+            uint32_t *place = &plan->counts[(c << plan->bits) + p], count = *place;
+            *place = at;
+            at += count;
+        }
+    }
+    plan->part_begins[n_parts] = at;
+}
+
+static void name_occurrences(const rk_update_plan *plan, const rk_feature_use *use, int64_t bag, uint32_t number, int64_t occurrence) {
+    for (int64_t i = use->offsets[bag]; i < use->offsets[bag + 1]; i++, occurrence++) {
+        plan->bags[occurrence] = number;
+        plan->coefficients[occurrence] = use->coefficients ? use->coefficients[i] : use->scales ? use->scales[bag] : 1.0f;
+    }
+}
+
+void rk_update_plan_deal(rk_embeddings *e, int32_t t, size_t chunk) {
+    const rk_update_plan *plan = &e->plans[t];
+    const rk_use_chunk *c = &plan->chunks[chunk];
+    const rk_feature_use *use = use_of(e, t, c->source);
+    uint32_t *places = plan->counts + (chunk << plan->bits), first_bag = plan->sources[c->source].first_bag;
+    int64_t occurrence = c->first_occurrence;
+    int bits = plan->bits;
+    for (int64_t b = c->first_bag; b < c->last_bag; b++) {
+        uint32_t number = first_bag + (uint32_t)b;
+        if (plan->weighted) name_occurrences(plan, use, b, number, occurrence);
+        for (int64_t i = use->offsets[b]; i < use->offsets[b + 1]; i++, occurrence++)
+            plan->uses[places[rk_part_of(use->ids[i], bits)]++] = rk_use_make(rk_part_place(use->ids[i], bits), plan->weighted ? (uint32_t)occurrence : number);
+    }
+}
+
+void rk_update_plan_sort(rk_embeddings *e, int32_t t, uint32_t part) {
+    const rk_update_plan *plan = &e->plans[t];
+    uint32_t begin = plan->part_begins[part];
+    rk_sort_uses(plan->uses + begin, plan->part_begins[part + 1] - begin, bits_of((e->tables[t].config.n_rows - 1) >> plan->bits), plan->aside + begin);
 }
 
 void rk_update_plan_release(rk_update_plan *plan) {
-    rk_free(plan->occurrences);
-    rk_free(plan->order);
-    rk_free(plan->starts);
-    rk_free(plan->unique);
-    rk_free(plan->scratch);
-    rk_free(plan->ids);
-    rk_free(plan->unsorted);
+    rk_free(plan->uses);
+    rk_free(plan->aside);
+    rk_free(plan->part_begins);
+    rk_free(plan->sources);
+    rk_free(plan->chunks);
+    rk_free(plan->counts);
+    rk_free(plan->bags);
+    rk_free(plan->coefficients);
     *plan = (rk_update_plan){0};
 }

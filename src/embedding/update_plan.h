@@ -1,4 +1,4 @@
-/* Who used which row of a table in a batch: what an update reads. */
+/* Who used which row of a table in a batch, sorted: what an update reads. */
 #ifndef RK_EMBEDDING_UPDATE_PLAN_H
 #define RK_EMBEDDING_UPDATE_PLAN_H
 
@@ -6,25 +6,39 @@
 
 #include "kernels/kernels.h"
 
-/* The unique rows of a table's last batch and their occurrences; memory kept from batch to batch. */
+/* Some of the bags of one feature: what is counted and dealt out in one task. */
+typedef struct rk_use_chunk {
+    int32_t source;
+    int64_t first_bag, last_bag;
+    int64_t first_occurrence; /* number of the first bag's first id among all of the table */
+} rk_use_chunk;
+
+/* The uses of a table's rows, dealt out to parts of the table, each then sorted by itself. Memory is kept from batch to batch. */
 typedef struct rk_update_plan {
-    size_t n, capacity;          /* occurrences, of all features of the table */
-    rk_occurrence *occurrences;  /* [n] by (row, feature, bag, place in the bag) */
-    uint32_t *order, *starts;    /* [n], [n_unique+1] */
-    int64_t *unique;             /* [n_unique] rows, ascending */
-    size_t n_unique;
-    void *scratch;
-    /* where one feature's ids do not serve as they are: all ids and occurrences by (feature, bag, place in the bag) */
-    size_t joined_capacity;
-    int64_t *ids;                /* [n] */
-    rk_occurrence *unsorted;     /* [n] */
+    int64_t n;                    /* uses, of all features of the table */
+    int bits;                     /* 2^bits parts */
+    rk_row_use *uses, *aside;     /* [n]; part p has uses part_begins[p] .. part_begins[p+1]-1 */
+    uint32_t *part_begins;        /* [2^bits + 1] */
+    rk_gradient_source *sources;  /* [n_sources], a feature each */
+    int32_t n_sources;
+    rk_use_chunk *chunks;         /* [n_chunks] */
+    size_t n_chunks;
+    uint32_t *counts;             /* [n_chunks, 2^bits]: uses by part, then where each chunk's go */
+    uint32_t *bags;               /* [n] and, */
+    float *coefficients;          /* [n] where an id has a weight; else not looked at */
+    bool weighted;
+    size_t uses_capacity, aside_capacity, parts_capacity, sources_capacity, chunks_capacity, counts_capacity, bags_capacity, coefficients_capacity;
 } rk_update_plan;
 
-/* Room for table t's part of the last lookup. */
-rk_status rk_update_plan_reserve(rk_embeddings *embeddings, int32_t t);
+/* Room for table t's part of the last lookup, cut into chunks. The gradients, [n_features], are not read yet. */
+rk_status rk_update_plan_begin(rk_embeddings *embeddings, int32_t t, const rk_activation *gradients);
 
-/* Fill in table t's plan. The occurrences point into the gradients of the features, [n_features]. */
-void rk_update_plan_make(rk_embeddings *embeddings, int32_t t, const rk_activation *gradients);
+/* Chunk by chunk: count the uses of each part; then, once all are counted, see where each chunk's uses go; then chunk by chunk deal them out; then part
+ * by part sort. Chunks, and parts, in any order, by any thread. */
+void rk_update_plan_count(rk_embeddings *embeddings, int32_t t, size_t chunk);
+void rk_update_plan_place(rk_update_plan *plan);
+void rk_update_plan_deal(rk_embeddings *embeddings, int32_t t, size_t chunk);
+void rk_update_plan_sort(rk_embeddings *embeddings, int32_t t, uint32_t part);
 
 void rk_update_plan_release(rk_update_plan *plan);
 

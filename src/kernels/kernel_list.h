@@ -10,7 +10,7 @@
 
 #define RK_KERNEL_LIST(X)                                                                                                          \
     X(rk_bag_forward, (const rk_bag_forward_args *args), (args))                                                                    \
-    X(rk_grad_sum, (const rk_occurrence *occurrences, int64_t n, int32_t dim, float *out), (occurrences, n, dim, out))              \
+    X(rk_rows_update, (const rk_rows_update_args *args), (args))                                                                    \
     X(rk_row_update, (const rk_update *update, float *w, float *slot0, float *slot1, float *g, int64_t dim),                        \
       (update, w, slot0, slot1, g, dim))                                                                                            \
     X(rk_row_load, (const rk_rows *rows, int64_t row, float *out), (rows, row, out))                                                \

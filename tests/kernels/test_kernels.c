@@ -58,7 +58,7 @@ static void test_bag_forward(void **state) {
                             sum += (given & 1 ? (double)coefficients[i] : 1) * row[k];
                         }
                         if (given & 2) sum *= scales[b];
-                        assert_true(fabs(sum - expected[b * (dim + 1) + k]) < 1e-5 * (1 + fabs(sum)));
+                        assert_true(fabs(sum - expected[(b - 1) * (dim + 1) + k]) < 1e-5 * (1 + fabs(sum)));
                     }
                 }
                 for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
@@ -70,25 +70,61 @@ static void test_bag_forward(void **state) {
             }
 }
 
-static void test_grad_sum(void **state) {
+/* Two features of a table of 50 rows in four parts, by the equations of rows_update.h in double, with sgd: part by part, all versions. */
+static void test_rows_update(void **state) {
     (void)state;
-    tried("rk_grad_sum", true);
-    static float gradients[20 * MAX_DIM], expected[MAX_DIM], out[MAX_DIM];
-    rk_occurrence occurrences[20];
-    randomize(gradients, 20 * MAX_DIM);
-    for (int i = 0; i < 20; i++) occurrences[i] = (rk_occurrence){gradients + i * MAX_DIM, (float)rk_rng_normal(&rng)};
+    tried("rk_rows_update", true);
+    enum { BITS = 2, USES = 90, BAGS = 30 };
+    static float gradients[2 * BAGS * MAX_DIM], table[N_ROWS * MAX_DIM], first[N_ROWS * MAX_DIM], expected[N_ROWS * MAX_DIM], coefficients[USES], scales[BAGS];
+    static uint32_t bags[USES];
+    int64_t rows[USES];
+    rk_update update = {.kind = RK_OPTIMIZER_SGD, .learning_rate = 0.5f};
+    randomize(gradients, 2 * BAGS * MAX_DIM);
+    randomize(first, N_ROWS * MAX_DIM);
+    randomize(coefficients, USES);
+    randomize(scales, BAGS);
+    for (int i = 0; i < USES; i++) {
+        rows[i] = i < 20 ? 7 : (int64_t)rk_rng_below(&rng, N_ROWS);
+        bags[i] = (uint32_t)rk_rng_below(&rng, BAGS * 2);
+    }
     for (int d = 0; d < N_DIMS; d++)
-        for (int64_t n = 0; n < 20; n += 3) {
-            rk_grad_sum_scalar(occurrences, n, dims[d], expected);
-            for (int32_t k = 0; k < dims[d]; k++) {
-                double sum = 0;
-                for (int64_t i = 0; i < n; i++) sum += (double)occurrences[i].coefficient * occurrences[i].gradient[k];
-                assert_true(fabs(sum - expected[k]) < 1e-5 * (1 + fabs(sum)));
+        for (int kind = 0; kind < 4; kind++) { /* plain; weighted; l2; l2_full */
+            int32_t dim = dims[d];
+            rk_gradient_source sources[2] = {{gradients, dim, 1, 0, scales}, {gradients + BAGS * MAX_DIM, 3 * dim, 3, BAGS, NULL}};
+            float l2 = kind == 2 ? 0.25f : 0, l2_full = kind == 3 ? 0.125f : 0;
+            for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+                memcpy(table, first, sizeof table);
+                for (uint32_t part = 0; part < 1u << BITS; part++) {
+                    rk_row_use uses[USES], aside[USES];
+                    int64_t n = 0;
+                    for (uint32_t i = 0; i < USES; i++)
+                        if (rk_part_of(rows[i], BITS) == part) uses[n++] = rk_use_make(rk_part_place(rows[i], BITS), kind == 1 ? i : bags[i]);
+                    rk_sort_uses(uses, n, 4, aside);
+                    rk_rows_update_args args = {.rows = {table, RK_F32, dim}, .n_rows = N_ROWS, .update = &update, .part = part, .bits = BITS, .uses = uses, .n_uses = n,
+                                                .sources = sources, .n_sources = 2, .bags = kind == 1 ? bags : NULL, .coefficients = kind == 1 ? coefficients : NULL,
+                                                .l2 = l2, .l2_full = l2_full};
+                    rk_rows_update_on[isa](&args);
+                }
+                if (isa == 0)
+                    memcpy(expected, table, sizeof table);
+                else
+                    assert_memory_equal(table, expected, (size_t)N_ROWS * (size_t)dim * sizeof(float));
             }
-            for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
-                rk_grad_sum_on[isa](occurrences, n, dims[d], out);
-                assert_memory_equal(out, expected, (size_t)dims[d] * sizeof(float));
-            }
+            for (int64_t row = 0; row < N_ROWS; row++)
+                for (int32_t k = 0; k < dim; k++) {
+                    double g = 0, w = first[row * dim + k];
+                    bool used = false;
+                    for (int i = 0; i < USES; i++) {
+                        if (rows[i] != row) continue;
+                        uint32_t b = bags[i];
+                        double c = kind == 1 ? coefficients[i] : b < BAGS ? scales[b] : 1;
+                        g += c * (b < BAGS ? gradients[(int64_t)b * dim + k] : gradients[BAGS * MAX_DIM + (int64_t)(b - BAGS) * dim + k]);
+                        used = true;
+                    }
+                    if (used) g += l2 * w;
+                    double want = w - 0.5 * (g + l2_full * w);
+                    assert_true(fabs(want - expected[row * dim + k]) < 2e-5 * (1 + fabs(want)));
+                }
         }
 }
 
@@ -160,37 +196,32 @@ static void test_interaction(void **state) {
         }
 }
 
-static int compare(const void *a, const void *b) {
-    const int64_t *x = a, *y = b;
-    return x[0] != y[0] ? (x[0] < y[0] ? -1 : 1) : (x[1] < y[1] ? -1 : x[1] > y[1]);
-}
-
-static void test_unique_ids(void **state) {
+/* Stable, by place; and parts hold each row once. */
+static void test_sort_uses(void **state) {
     (void)state;
     enum { MOST = 3000 };
-    static int64_t ids[MOST], unique[MOST], pairs[MOST][2];
-    static uint32_t order[MOST], starts[MOST + 1];
-    static const int64_t ranges[] = {1, 2, 255, 256, 257, 100000, (int64_t)1 << 40, ((int64_t)1 << 62) - 1};
-    void *scratch = malloc(rk_unique_ids_scratch(MOST));
-    for (int r = 0; r < 8; r++)
-        for (size_t n = 0; n <= MOST; n = n * 3 + 1) {
-            for (size_t i = 0; i < n; i++) {
-                ids[i] = (int64_t)rk_rng_below(&rng, (uint64_t)ranges[r]);
-                pairs[i][0] = ids[i];
-                pairs[i][1] = (int64_t)i;
+    static rk_row_use uses[MOST], aside[MOST];
+    for (int bits = 0; bits <= 32; bits++)
+        for (int64_t n = 0; n <= MOST; n = n * 3 + 1) {
+            for (uint32_t i = 0; i < (uint32_t)n; i++) uses[i] = rk_use_make((uint32_t)rk_rng_below(&rng, (uint64_t)1 << bits), i);
+            rk_sort_uses(uses, n, bits, aside);
+            uint64_t seen = 0;
+            for (int64_t i = 0; i < n; i++) {
+                assert_true(i == 0 || uses[i - 1] < uses[i]); /* by place, then the order they came in */
+                seen += (uint32_t)uses[i];
             }
-            qsort(pairs, n, sizeof pairs[0], compare);
-            size_t n_unique = rk_unique_ids(ids, n, ranges[r] - 1, order, unique, starts, scratch), u = 0;
-            for (size_t i = 0; i < n; i++) {
-                assert_int_equal(order[i], pairs[i][1]);
-                if (i && pairs[i][0] == pairs[i - 1][0]) continue;
-                assert_true(unique[u] == pairs[i][0] && starts[u] == i);
-                u++;
-            }
-            assert_int_equal(n_unique, u);
-            assert_int_equal(starts[n_unique], n);
+            assert_true(n == 0 || seen == (uint64_t)n * (uint64_t)(n - 1) / 2);
         }
-    free(scratch);
+}
+
+static void test_parts(void **state) {
+    (void)state;
+    for (int bits = 0; bits <= RK_MAX_PART_BITS; bits++)
+        for (int i = 0; i < 2000; i++) {
+            int64_t row = i < 1000 ? i : (int64_t)rk_rng_below(&rng, (uint64_t)1 << (bits + 31));
+            assert_true(rk_part_of(row, bits) < 1u << bits);
+            assert_true(rk_part_row(rk_part_of(row, bits), rk_part_place(row, bits), bits) == row);
+        }
 }
 
 static void test_no_kernel_escapes(void **state) {
@@ -203,8 +234,8 @@ static void test_no_kernel_escapes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bag_forward), cmocka_unit_test(test_grad_sum),   cmocka_unit_test(test_row_update), cmocka_unit_test(test_row_convert),
-        cmocka_unit_test(test_interaction), cmocka_unit_test(test_unique_ids), cmocka_unit_test(test_no_kernel_escapes),
+        cmocka_unit_test(test_bag_forward), cmocka_unit_test(test_rows_update),   cmocka_unit_test(test_row_update), cmocka_unit_test(test_row_convert),
+        cmocka_unit_test(test_interaction), cmocka_unit_test(test_sort_uses), cmocka_unit_test(test_parts), cmocka_unit_test(test_no_kernel_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* The body of rk_bag_forward (kernels/kernels.h); included once for each instruction set. */
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/float16.h"
@@ -6,15 +7,23 @@
 
 enum { PREFETCH_AHEAD = 16 };
 
+static inline __attribute__((always_inline)) void prefetch(const rk_bag_forward_args *args, int64_t i, int64_t end, int32_t dim) {
+    if (i >= end) return;
+    int64_t row_bytes = (int64_t)dim * (args->rows.dtype == RK_F32 ? 4 : 2);
+    const char *row = (const char *)args->rows.data + args->ids[i] * row_bytes;
+    for (int64_t at = 0; at < row_bytes; at += 64) __builtin_prefetch(row + at);
+}
+
 /* One bag of f32 rows; dim is a constant where the caller knows it, which keeps the sums in registers. */
-static inline __attribute__((always_inline)) void bag_f32(const rk_bag_forward_args *args, int64_t bag, int32_t dim) {
+static inline __attribute__((always_inline)) void bag_f32(const rk_bag_forward_args *args, int64_t bag, int64_t all, int32_t dim) {
     const float *rows = args->rows.data;
-    float *out = args->out + bag * args->stride;
+    float *out = args->out + (bag - args->first) * args->stride;
     int64_t begin = args->offsets[bag], end = args->offsets[bag + 1];
     float sum[128];
     float *to = dim <= 128 ? sum : out;
     memset(to, 0, (size_t)dim * sizeof *to);
     for (int64_t i = begin; i < end; i++) {
+        prefetch(args, i + PREFETCH_AHEAD, all, dim);
         const float *row = rows + args->ids[i] * dim;
         if (args->coefficients) {
             float c = args->coefficients[i];
@@ -27,46 +36,38 @@ static inline __attribute__((always_inline)) void bag_f32(const rk_bag_forward_a
     for (int32_t k = 0; k < dim; k++) out[k] = scale * to[k];
 }
 
-static void bag_half(const rk_bag_forward_args *args, int64_t bag) {
-    int32_t dim = args->rows.dim;
+static inline __attribute__((always_inline)) void bag_half(const rk_bag_forward_args *args, int64_t bag, int64_t all, int32_t dim, bool bf16) {
     const uint16_t *rows = args->rows.data;
-    float *out = args->out + bag * args->stride;
-    memset(out, 0, (size_t)dim * sizeof *out);
+    float *out = args->out + (bag - args->first) * args->stride, sum[128], *to = dim <= 128 ? sum : out;
+    memset(to, 0, (size_t)dim * sizeof *to);
     for (int64_t i = args->offsets[bag]; i < args->offsets[bag + 1]; i++) {
+        prefetch(args, i + PREFETCH_AHEAD, all, dim);
         const uint16_t *row = rows + args->ids[i] * dim;
         float c = args->coefficients ? args->coefficients[i] : 1.0f;
-        if (args->rows.dtype == RK_BF16)
-            for (int32_t k = 0; k < dim; k++) out[k] += c * rk_bf16_to_f32(row[k]);
-        else
-            for (int32_t k = 0; k < dim; k++) out[k] += c * rk_f16_to_f32(row[k]);
+        for (int32_t k = 0; k < dim; k++) to[k] += c * (bf16 ? rk_bf16_to_f32(row[k]) : rk_f16_to_f32(row[k]));
     }
-    if (args->scales)
-        for (int32_t k = 0; k < dim; k++) out[k] *= args->scales[bag];
+    float scale = args->scales ? args->scales[bag] : 1.0f;
+    for (int32_t k = 0; k < dim; k++) out[k] = scale * to[k];
 }
 
-static void prefetch(const rk_bag_forward_args *args, int64_t i, int64_t end) {
-    if (i >= end) return;
-    int64_t row_bytes = args->rows.dim * (args->rows.dtype == RK_F32 ? 4 : 2);
-    const char *row = (const char *)args->rows.data + args->ids[i] * row_bytes;
-    for (int64_t at = 0; at < row_bytes; at += 64) __builtin_prefetch(row + at);
+/* dim: a constant after inlining. */
+static inline __attribute__((always_inline)) void bag(const rk_bag_forward_args *args, int64_t b, int64_t all, int32_t dim) {
+    if (args->rows.dtype == RK_F32)
+        bag_f32(args, b, all, dim);
+    else
+        bag_half(args, b, all, dim, args->rows.dtype == RK_BF16);
 }
 
 void RK_KERNEL_NAME(rk_bag_forward)(const rk_bag_forward_args *args) {
-    int64_t end = args->offsets[args->last], fetched = args->offsets[args->first];
-    for (int64_t bag = args->first; bag < args->last; bag++) {
-        for (int64_t need = args->offsets[bag + 1] + PREFETCH_AHEAD; fetched < need; fetched++) prefetch(args, fetched, end);
-        if (args->rows.dtype != RK_F32) {
-            bag_half(args, bag);
-            continue;
+    int64_t begin = args->offsets[args->first], end = args->offsets[args->last];
+    for (int64_t i = begin; i < begin + PREFETCH_AHEAD; i++) prefetch(args, i, end, args->rows.dim);
+    for (int64_t b = args->first; b < args->last; b++) switch (args->rows.dim) {
+            case 1: bag(args, b, end, 1); break;
+            case 8: bag(args, b, end, 8); break;
+            case 16: bag(args, b, end, 16); break;
+            case 32: bag(args, b, end, 32); break;
+            case 64: bag(args, b, end, 64); break;
+            case 128: bag(args, b, end, 128); break;
+            default: bag(args, b, end, args->rows.dim); break;
         }
-        switch (args->rows.dim) {
-            case 1: bag_f32(args, bag, 1); break;
-            case 8: bag_f32(args, bag, 8); break;
-            case 16: bag_f32(args, bag, 16); break;
-            case 32: bag_f32(args, bag, 32); break;
-            case 64: bag_f32(args, bag, 64); break;
-            case 128: bag_f32(args, bag, 128); break;
-            default: bag_f32(args, bag, args->rows.dim); break;
-        }
-    }
 }

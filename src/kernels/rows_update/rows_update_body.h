@@ -1,0 +1,115 @@
+/* The body of rk_rows_update (kernels/rows_update/rows_update.h); included once for each instruction set. */
+#include <string.h>
+
+#include "kernels/kernel_list.h"
+#include "kernels/row_convert/row_bits.h"
+#include "kernels/row_update/row_rules.h"
+
+enum { LINE_BYTES = 64, LINES_AHEAD = 48 };
+
+static inline void prefetch_bytes(const void *data, int64_t n_bytes) {
+    for (int64_t at = 0; at < n_bytes; at += LINE_BYTES) __builtin_prefetch((const char *)data + at, 1);
+}
+
+/* The gradient of a bag; *source moves on to the feature that it is of. */
+static inline const float *gradient_of(const rk_rows_update_args *a, uint32_t bag, int32_t *source) {
+    while (*source > 0 && bag < a->sources[*source].first_bag) --*source;
+    while (*source + 1 < a->n_sources && bag >= a->sources[*source + 1].first_bag) ++*source;
+    const rk_gradient_source *s = &a->sources[*source];
+    int64_t local = bag - s->first_bag;
+    if (s->length == 1) return s->data + local * s->stride;
+    return s->data + local / s->length * s->stride + local % s->length * a->rows.dim;
+}
+
+static inline uint32_t bag_of(const rk_rows_update_args *a, rk_row_use use) {
+    return a->bags ? a->bags[(uint32_t)use] : (uint32_t)use;
+}
+
+static inline float coefficient_of(const rk_rows_update_args *a, rk_row_use use, int32_t source) {
+    if (a->coefficients) return a->coefficients[(uint32_t)use];
+    const rk_gradient_source *s = &a->sources[source];
+    return s->scales ? s->scales[(uint32_t)use - s->first_bag] : 1.0f;
+}
+
+static inline void prefetch_use(const rk_rows_update_args *a, int64_t i, int32_t *source) {
+    int64_t dim = a->rows.dim;
+    prefetch_bytes(gradient_of(a, bag_of(a, a->uses[i]), source), dim * 4);
+    uint32_t place = rk_use_place(a->uses[i]);
+    if (i > 0 && place == rk_use_place(a->uses[i - 1])) return;
+    int64_t row = rk_part_row(a->part, place, a->bits), row_bytes = dim * (a->rows.dtype == RK_F32 ? 4 : 2);
+    prefetch_bytes((const char *)a->rows.data + row * row_bytes, row_bytes);
+    for (int s = 0; s < 2; s++)
+        if (a->slots[s]) prefetch_bytes(a->slots[s] + row * a->slot_widths[s], a->slot_widths[s] * 4);
+}
+
+/* How many uses ahead keeps about LINES_AHEAD cache lines on their way. */
+static inline int64_t uses_ahead(const rk_rows_update_args *a) {
+    int64_t lines = 0, row_lines = ((int64_t)a->rows.dim * 4 + LINE_BYTES - 1) / LINE_BYTES;
+    lines += 2 * row_lines;
+    for (int s = 0; s < 2; s++)
+        if (a->slots[s]) lines += a->slot_widths[s] == 1 ? 1 : row_lines;
+    return lines >= LINES_AHEAD / 2 ? 2 : LINES_AHEAD / lines;
+}
+
+static inline void update_row(const rk_rows_update_args *a, int64_t row, float *g, bool used) {
+    int32_t dim = a->rows.dim;
+    float copy[RK_MAX_DIM], *slots[2];
+    bool in_place = a->rows.dtype == RK_F32;
+    float *w = in_place ? (float *)a->rows.data + row * dim : copy;
+    if (!in_place) load_row(&a->rows, row, w);
+    float l2 = a->l2_full + (used ? a->l2 : 0);
+    if (l2 != 0)
+        for (int32_t k = 0; k < dim; k++) g[k] += l2 * w[k];
+    for (int s = 0; s < 2; s++) slots[s] = a->slots[s] ? a->slots[s] + row * a->slot_widths[s] : NULL;
+    step_row(a->update, w, slots[0], slots[1], g, dim);
+    if (!in_place) store_row(&a->rows, row, w, a->seed, (uint64_t)row);
+}
+
+/* The uses of one place, from i on, summed into g; returns where they end. dim: a constant where the caller knows it, which keeps the sum in registers. */
+static inline __attribute__((always_inline)) int64_t sum_uses(const rk_rows_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g, int32_t dim) {
+    uint32_t place = rk_use_place(a->uses[i]);
+    float sum[128], *to = dim <= 128 ? sum : g;
+    memset(to, 0, (size_t)dim * sizeof *to);
+    for (; i < a->n_uses && rk_use_place(a->uses[i]) == place; i++) {
+        if (i + ahead < a->n_uses) prefetch_use(a, i + ahead, &sources[1]);
+        const float *from = gradient_of(a, bag_of(a, a->uses[i]), &sources[0]);
+        float c = coefficient_of(a, a->uses[i], sources[0]);
+        for (int32_t k = 0; k < dim; k++) to[k] += c * from[k];
+    }
+    if (to == sum)
+        for (int32_t k = 0; k < dim; k++) g[k] = sum[k];
+    return i;
+}
+
+static int64_t sum_place(const rk_rows_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g) {
+    switch (a->rows.dim) {
+        case 1: return sum_uses(a, i, ahead, sources, g, 1);
+        case 16: return sum_uses(a, i, ahead, sources, g, 16);
+        case 32: return sum_uses(a, i, ahead, sources, g, 32);
+        case 64: return sum_uses(a, i, ahead, sources, g, 64);
+        case 128: return sum_uses(a, i, ahead, sources, g, 128);
+        default: return sum_uses(a, i, ahead, sources, g, a->rows.dim);
+    }
+}
+
+void RK_KERNEL_NAME(rk_rows_update)(const rk_rows_update_args *a) {
+    float g[RK_MAX_DIM];
+    int64_t ahead = uses_ahead(a);
+    int32_t sources[2] = {0, 0}; /* of the use at hand, of the one that is prefetched */
+    for (int64_t i = 0; i < ahead && i < a->n_uses; i++) prefetch_use(a, i, &sources[1]);
+    uint32_t place = 0;
+    for (int64_t i = 0; i < a->n_uses || a->l2_full != 0; place++) {
+        if (a->l2_full == 0) place = rk_use_place(a->uses[i]);
+        int64_t row = rk_part_row(a->part, place, a->bits);
+        if (row >= a->n_rows) { /* only the last place of a part can be beyond the table, and it has no uses */
+            if ((int64_t)place << a->bits >= a->n_rows) break;
+            continue;
+        }
+        bool used = i < a->n_uses && rk_use_place(a->uses[i]) == place;
+        if (used)
+            i = sum_place(a, i, ahead, sources, g);
+        else
+            memset(g, 0, (size_t)a->rows.dim * sizeof *g);
+        update_row(a, row, g, used);
+    }
+}

@@ -1,7 +1,7 @@
 /* From the gradients of a batch's activations to updated rows: who used which row, the sum of its gradients, one update. */
 #include <stdatomic.h>
 
-#include "base/float16.h"
+#include "base/finite.h"
 #include "base/parallel.h"
 #include "embedding/collection_parts.h"
 #include "embedding/cut.h"
@@ -16,12 +16,6 @@ typedef struct application {
     atomic_bool not_finite;
 } application;
 
-static bool is_all_finite(const float *g, int64_t n) {
-    int wrong = 0; /* in integers, which compilers make vectors of */
-    for (int64_t k = 0; k < n; k++) wrong |= (rk_f32_bits(g[k]) & 0x7F800000u) == 0x7F800000u;
-    return !wrong;
-}
-
 /* Features of frozen tables need no gradients. */
 static bool is_used(const application *a, int32_t f) {
     return rk_takes_updates(a->embeddings, a->embeddings->feature_tables[f]);
@@ -35,14 +29,14 @@ static void check_block(void *context, size_t task, int thread) {
     int64_t first = (int64_t)(task % a->blocks) * CHECK_SAMPLES, last = first + CHECK_SAMPLES < a->n ? first + CHECK_SAMPLES : a->n;
     int32_t width = rk_embeddings_width(a->embeddings, f);
     bool finite = true;
-    for (int64_t s = first; s < last; s++) finite &= is_all_finite(a->gradients[f].data + s * a->gradients[f].stride, width);
+    for (int64_t s = first; s < last; s++) finite &= rk_all_finite(a->gradients[f].data + s * a->gradients[f].stride, width);
     if (!finite) atomic_store(&a->not_finite, true);
 }
 
 static rk_status name_not_finite(const application *a) {
     for (int32_t f = 0; f < a->embeddings->n_features; f++)
         for (int64_t s = 0; s < a->n && is_used(a, f); s++)
-            RK_FAIL_IF(!is_all_finite(a->gradients[f].data + s * a->gradients[f].stride, rk_embeddings_width(a->embeddings, f)), RK_NOT_FINITE,
+            RK_FAIL_IF(!rk_all_finite(a->gradients[f].data + s * a->gradients[f].stride, rk_embeddings_width(a->embeddings, f)), RK_NOT_FINITE,
                        "feature '%s': sample %lld: the gradient is not a finite number", a->embeddings->features[f].name, (long long)s);
     return rk_error(RK_INTERNAL, "a gradient that was not finite is so now");
 }
@@ -151,12 +145,20 @@ static void update(application *a) {
     for (int32_t t = 0; t < e->n_tables; t++) e->tables[t].step += rk_takes_updates(e, t);
 }
 
-rk_status rk_embeddings_apply_gradients(rk_embeddings *e, const rk_activation *gradients) {
+static rk_status apply(rk_embeddings *e, const rk_activation *gradients, bool known_finite) {
     RK_FAIL_IF(!e->has_lookup, RK_INVALID_ARGUMENT, "apply_gradients needs a lookup before it");
     application a = {.embeddings = e, .gradients = gradients, .n = e->n_features ? e->uses[0].n : 0};
-    RK_TRY(check_gradients(&a));
+    if (!known_finite) RK_TRY(check_gradients(&a));
     RK_TRY(begin(&a));
     update(&a);
     e->has_lookup = false;
     return RK_OK;
+}
+
+rk_status rk_embeddings_apply_gradients(rk_embeddings *e, const rk_activation *gradients) {
+    return apply(e, gradients, false);
+}
+
+rk_status rk_embeddings_apply_finite_gradients(rk_embeddings *e, const rk_activation *gradients) {
+    return apply(e, gradients, true);
 }

@@ -6,6 +6,14 @@
 
 #include "base/state.h"
 
+/* rk_embeddings_lookup (or _peek) in two steps: all ids checked and made ready; then samples looked up a block at a time, by any thread. */
+rk_status rk_embeddings_route(rk_embeddings *embeddings, int64_t n, const rk_ids *ids, bool training);
+/* Samples first .. last-1 of a feature; `to` is where sample `first` goes. */
+void rk_embeddings_look_up(const rk_embeddings *embeddings, bool training, int32_t feature, int64_t first, int64_t last, const rk_activation *to);
+
+/* As rk_embeddings_apply_gradients, of gradients that are known to be finite. */
+rk_status rk_embeddings_apply_finite_gradients(rk_embeddings *embeddings, const rk_activation *gradients);
+
 /* Every table's rows and slots and each table's step, in a fixed order: names "table/<name>/rows", "table/<name>/<slot>",
  * "table/<name>/step". Views into the live arrays; valid while the collection lives. */
 rk_status rk_embeddings_state(rk_embeddings *embeddings, rk_state *state);

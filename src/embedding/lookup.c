@@ -73,63 +73,92 @@ static rk_status prepare(lookup *l) {
     return l->status != RK_OK ? rk_error(l->status, "%s", l->message) : RK_OK;
 }
 
-static void look_up_block(void *context, size_t task, int thread) {
-    (void)thread;
-    const lookup *l = context;
-    const rk_embeddings *e = l->embeddings;
-    size_t f = rk_cut_item(e->task_begins, (size_t)e->n_features, task);
-    size_t n_parts = e->task_begins[f + 1] - e->task_begins[f], part = task - e->task_begins[f];
-    const rk_feature_use *use = &l->uses[f];
-    const rk_activation *to = &l->activations[f];
-    rk_bag_forward_args args = {.rows = table_of(e, f)->rows,
+static rk_status check_counts(const rk_embeddings *e, int64_t n, const rk_ids *ids) {
+    RK_FAIL_IF(n < 0, RK_INVALID_ARGUMENT, "a lookup of %lld samples", (long long)n);
+    RK_FAIL_IF(e->n_features > 0 && !ids, RK_INVALID_ARGUMENT, "a lookup needs ids");
+    return RK_OK;
+}
+
+static rk_status route(rk_embeddings *e, rk_feature_use *uses, int64_t n, const rk_ids *ids) {
+    RK_TRY(check_counts(e, n, ids));
+    lookup l = {.embeddings = e, .uses = uses, .ids = ids, .n = n, .mutex = PTHREAD_MUTEX_INITIALIZER};
+    return prepare(&l);
+}
+
+rk_status rk_embeddings_route(rk_embeddings *e, int64_t n, const rk_ids *ids, bool training) {
+    if (training) e->has_lookup = false;
+    RK_TRY(route(e, training ? e->uses : e->peeks, n, ids));
+    if (training) e->has_lookup = true;
+    return RK_OK;
+}
+
+/* Samples first .. last-1 of feature f; `to` is of sample `first`. */
+static void look_up(const rk_embeddings *e, const rk_feature_use *use, int32_t f, int64_t first, int64_t last, rk_activation to) {
+    rk_bag_forward_args args = {.rows = table_of(e, (size_t)f)->rows,
                                 .offsets = use->offsets,
                                 .ids = use->ids,
                                 .coefficients = use->coefficients,
                                 .scales = use->scales,
-                                .stride = to->stride,
-                                .first = rk_cut_at(l->n, part, n_parts),
-                                .last = rk_cut_at(l->n, part + 1, n_parts)};
-    args.out = to->data + args.first * to->stride;
+                                .out = to.data,
+                                .stride = to.stride,
+                                .first = first,
+                                .last = last};
     int64_t length = e->features[f].max_sequence_length;
     if (!length) {
         rk_bag_forward(&args);
         return;
     }
-    int64_t last = args.last;
-    args.stride = args.rows.dim; /* a sample's positions stand dim apart, samples to->stride */
-    for (int64_t s = args.first; s < last; s++) {
+    args.stride = args.rows.dim; /* a sample's positions stand dim apart, samples to.stride */
+    for (int64_t s = first; s < last; s++) {
         args.first = s * length;
         args.last = args.first + length;
-        args.out = to->data + s * to->stride;
+        args.out = to.data + (s - first) * to.stride;
         rk_bag_forward(&args);
-        if (to->lengths) to->lengths[s] = use->lengths[s];
+        if (to.lengths) to.lengths[s - first] = use->lengths[s];
     }
 }
 
-static rk_status look_up(rk_embeddings *e, rk_feature_use *uses, int64_t n, const rk_ids *ids, const rk_activation *activations) {
-    RK_FAIL_IF(n < 0, RK_INVALID_ARGUMENT, "a lookup of %lld samples", (long long)n);
-    RK_FAIL_IF(e->n_features > 0 && (!ids || !activations), RK_INVALID_ARGUMENT, "a lookup needs ids and activations");
+void rk_embeddings_look_up(const rk_embeddings *e, bool training, int32_t f, int64_t first, int64_t last, const rk_activation *to) {
+    look_up(e, &(training ? e->uses : e->peeks)[f], f, first, last, *to);
+}
+
+static void look_up_part(void *context, size_t task, int thread) {
+    (void)thread;
+    const lookup *l = context;
+    const rk_embeddings *e = l->embeddings;
+    size_t f = rk_cut_item(e->task_begins, (size_t)e->n_features, task);
+    size_t n_parts = e->task_begins[f + 1] - e->task_begins[f], part = task - e->task_begins[f];
+    int64_t first = rk_cut_at(l->n, part, n_parts);
+    rk_activation to = l->activations[f];
+    to.data += first * to.stride;
+    if (to.lengths) to.lengths += first;
+    look_up(e, &l->uses[f], (int32_t)f, first, rk_cut_at(l->n, part + 1, n_parts), to);
+}
+
+static rk_status look_up_all(rk_embeddings *e, rk_feature_use *uses, int64_t n, const rk_ids *ids, const rk_activation *activations) {
+    RK_TRY(check_counts(e, n, ids));
+    RK_FAIL_IF(e->n_features > 0 && !activations, RK_INVALID_ARGUMENT, "a lookup needs activations");
     for (int32_t f = 0; f < e->n_features && n > 0; f++)
         RK_FAIL_IF(!activations[f].data || activations[f].stride < rk_embeddings_width(e, f), RK_INVALID_ARGUMENT,
                    "feature '%s': its activations need memory and a stride of at least %d", e->features[f].name, rk_embeddings_width(e, f));
-    lookup l = {.embeddings = e, .uses = uses, .ids = ids, .activations = activations, .n = n, .mutex = PTHREAD_MUTEX_INITIALIZER};
-    RK_TRY(prepare(&l));
+    RK_TRY(route(e, uses, n, ids));
+    lookup l = {.embeddings = e, .uses = uses, .activations = activations, .n = n};
     for (int32_t f = 0; f < e->n_features; f++) {
         size_t values = (size_t)(uses[f].n_ids + uses[f].n_bags) * (size_t)table_of(e, (size_t)f)->config.dim;
         size_t n_parts = rk_blocks(values, LOOKUP_VALUES);
         e->task_begins[f + 1] = e->task_begins[f] + (n_parts < (size_t)n ? n_parts : (size_t)n);
     }
-    rk_parallel_for(e->task_begins[e->n_features], look_up_block, &l);
+    rk_parallel_for(e->task_begins[e->n_features], look_up_part, &l);
     return RK_OK;
 }
 
 rk_status rk_embeddings_lookup(rk_embeddings *e, int64_t n, const rk_ids *ids, const rk_activation *activations) {
     e->has_lookup = false;
-    RK_TRY(look_up(e, e->uses, n, ids, activations));
+    RK_TRY(look_up_all(e, e->uses, n, ids, activations));
     e->has_lookup = true;
     return RK_OK;
 }
 
 rk_status rk_embeddings_peek(rk_embeddings *e, int64_t n, const rk_ids *ids, const rk_activation *activations) {
-    return look_up(e, e->peeks, n, ids, activations);
+    return look_up_all(e, e->peeks, n, ids, activations);
 }

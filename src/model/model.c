@@ -5,9 +5,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/finite.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/parallel.h"
 #include "base/trace.h"
 #include "model/model_parts.h"
 
@@ -41,18 +41,37 @@ static rk_ids slice_ids(rk_ids ids, int64_t first, int64_t n, int64_t *offsets) 
     return ids;
 }
 
-/* Samples [first, first+n) of the batch as the graph's inputs. offsets: [n_lookups, n+1], unused where first is 0. */
-static rk_status read_inputs(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets, bool training) {
+/* Samples [first, first+n) of the batch, made ready to be looked up. offsets: [n_lookups, n+1], unused where first is 0. */
+static rk_status route(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets, bool training) {
     uint64_t begin = rk_trace_begin();
     rk_status status = RK_OK;
     for (int32_t f = 0; f < model->n_lookups; f++)
         model->ids[f] = slice_ids(batch->features[model->lookups[f].source], first, n, first ? offsets + f * (n + 1) : NULL);
-    if (model->embeddings)
-        status = (training ? rk_embeddings_lookup : rk_embeddings_peek)(model->embeddings, n, model->ids, model->activations);
-    if (model->n_dense)
-        memcpy(rk_graph_data(model->graph, model->dense), batch->dense + first * model->n_dense, (size_t)(n * model->n_dense) * sizeof *batch->dense);
-    rk_trace_end(begin, "lookup");
+    if (model->embeddings) status = rk_embeddings_route(model->embeddings, n, model->ids, training);
+    if (model->n_dense) rk_graph_bind(model->graph, model->dense, (rk_real *)(size_t)(batch->dense + first * model->n_dense), NULL);
+    rk_trace_end(begin, "route");
     return status;
+}
+
+/* One run of the graph over a batch, or over a piece of it. */
+typedef struct model_run {
+    rk_model *model;
+    const rk_batch *batch;
+    double weight;      /* of all samples, in training */
+    float *predictions; /* [n, n_tasks] of the piece, in prediction */
+    atomic_bool not_finite; /* a gradient of an embedding */
+} model_run;
+
+static rk_status look_up_block(void *context, const rk_run *run) {
+    const rk_model *model = ((const model_run *)context)->model;
+    uint64_t begin = rk_trace_begin();
+    for (int32_t f = 0; f < model->n_lookups; f++) {
+        const rk_model_lookup *at = &model->lookups[f];
+        rk_activation to = {rk_run_data(run, at->input) + at->first, rk_graph_shape(model->graph, at->input).cols, NULL};
+        rk_embeddings_look_up(model->embeddings, run->training, f, run->first, run->first + run->n, &to);
+    }
+    rk_trace_end(begin, "lookup");
+    return RK_OK;
 }
 
 /* Why a loss is no number: the first value of the batch that is none, if it came from there. */
@@ -73,23 +92,46 @@ static rk_status loss_not_finite(const rk_model *model, const rk_batch *batch, c
     return rk_error_hint(RK_NOT_FINITE, "a lower learning rate or gradient clipping may keep the model from diverging");
 }
 
-/* Every task's loss over the logits, with the logits' gradients. */
-static rk_status compute_loss(rk_model *model, const rk_batch *batch, double *out) {
-    double sum = 0;
+static rk_status block_loss(void *context, const rk_run *run) {
+    const model_run *r = context;
+    const rk_model *model = r->model;
+    double *losses = model->losses + rk_graph_block_number(run) * (size_t)model->n_tasks;
     for (int32_t t = 0; t < model->n_tasks; t++) {
-        double loss;
         rk_loss_args args = {
             .kind = model->tasks[t].loss,
-            .n = batch->n,
+            .n = run->n,
             .n_tasks = model->n_tasks,
             .task = t,
-            .logits = rk_graph_data(model->graph, model->logits),
-            .labels = batch->labels,
-            .weights = batch->sample_weights,
-            .scale = model->tasks[t].weight,
-            .gradient = rk_graph_gradient(model->graph, model->logits),
+            .logits = rk_run_data(run, model->logits),
+            .labels = r->batch->labels + run->first * model->n_tasks,
+            .weights = r->batch->sample_weights ? r->batch->sample_weights + run->first : NULL,
+            .scale = r->weight > 0 ? model->tasks[t].weight / r->weight : 0,
+            .gradient = rk_run_gradient(run, model->logits),
         };
-        rk_loss(&args, &loss);
+        rk_loss(&args, &losses[t]);
+    }
+    return RK_OK;
+}
+
+/* While the gradients are in the cache. */
+static rk_status check_input_gradients(void *context, const rk_run *run) {
+    model_run *r = context;
+    for (int i = 0; i < 2; i++) {
+        const rk_real *gradients = r->model->input_gradients[i];
+        if (!gradients) continue;
+        int64_t width = (int64_t)(r->model->input_gradient_bytes[i] / sizeof(rk_real)) / r->model->max_batch;
+        if (!rk_all_finite(gradients + run->first * width, run->n * width)) atomic_store_explicit(&r->not_finite, true, memory_order_relaxed);
+    }
+    return RK_OK;
+}
+
+/* The blocks' shares of each task's loss, in order. */
+static rk_status sum_losses(const rk_model *model, const rk_batch *batch, double *out) {
+    size_t n_blocks = rk_graph_n_blocks(model->graph, batch->n);
+    double sum = 0;
+    for (int32_t t = 0; t < model->n_tasks; t++) {
+        double loss = 0;
+        for (size_t b = 0; b < n_blocks; b++) loss += model->losses[b * (size_t)model->n_tasks + (size_t)t];
         if (!isfinite(loss)) return loss_not_finite(model, batch, model->tasks[t].name, loss);
         sum += loss;
     }
@@ -97,53 +139,25 @@ static rk_status compute_loss(rk_model *model, const rk_batch *batch, double *ou
     return RK_OK;
 }
 
-static rk_status compute_gradients(rk_model *model, const rk_batch *batch, double *loss) {
-    RK_TRY(read_inputs(model, batch, 0, batch->n, NULL, true));
+static rk_status compute_gradients(model_run *r, double *loss) {
+    rk_model *model = r->model;
+    RK_TRY(route(model, r->batch, 0, r->batch->n, NULL, true));
+    rk_graph_hooks hooks = {.context = r, .read = look_up_block, .loss = block_loss, .take = check_input_gradients};
+    RK_TRY(rk_graph_train(model->graph, r->batch->n, model->step, &hooks));
+    return sum_losses(model, r->batch, loss);
+}
+
+/* Both updates or none: all gradients are checked before a row or a parameter is written. */
+static rk_status update(model_run *r) {
+    rk_model *model = r->model;
     uint64_t begin = rk_trace_begin();
-    rk_status status = rk_graph_forward(model->graph, batch->n, true, model->step);
-    if (status == RK_OK) status = compute_loss(model, batch, loss);
-    rk_trace_end(begin, "forward");
-    RK_TRY(status);
+    rk_status status = rk_dense_optimizer_check(model->optimizer);
+    if (status == RK_OK && model->embeddings) /* the collection's own check names a gradient that is not finite */
+        status = (atomic_load(&r->not_finite) ? rk_embeddings_apply_gradients : rk_embeddings_apply_finite_gradients)(model->embeddings, model->gradients);
+    rk_trace_end(begin, "update rows");
     begin = rk_trace_begin();
-    status = rk_graph_backward(model->graph, batch->n);
-    rk_trace_end(begin, "backward");
-    return status;
-}
-
-enum { CHECK_BLOCK = 1 << 16 };
-
-typedef struct finite_check {
-    const rk_real *values;
-    int64_t n;
-    atomic_bool failed;
-} finite_check;
-
-static void check_block(void *context, size_t task, int thread) {
-    (void)thread;
-    finite_check *check = context;
-    int64_t first = (int64_t)task * CHECK_BLOCK, last = first + CHECK_BLOCK < check->n ? first + CHECK_BLOCK : check->n;
-    int failed = 0;
-    for (int64_t i = first; i < last; i++) failed |= check->values[i] - check->values[i] != 0; /* NaN, for infinities too */
-    if (failed) atomic_store(&check->failed, true);
-}
-
-static rk_status check_dense_gradients(const rk_model *model) {
-    for (int32_t i = 0; i < rk_graph_n_parameters(model->graph); i++) {
-        const rk_parameter *parameter = rk_graph_parameter(model->graph, i);
-        finite_check check = {.values = parameter->gradient, .n = parameter->rows * parameter->cols};
-        rk_parallel_for(rk_blocks((size_t)check.n, CHECK_BLOCK), check_block, &check);
-        RK_FAIL_IF(atomic_load(&check.failed), RK_NOT_FINITE, "the gradient of the parameter '%s' is not finite", parameter->name);
-    }
-    return RK_OK;
-}
-
-/* Both updates or none: the dense gradients are checked before the rows are written, and the rows' before any of them. */
-static rk_status update(rk_model *model) {
-    uint64_t begin = rk_trace_begin();
-    rk_status status = check_dense_gradients(model);
-    if (status == RK_OK && model->embeddings) status = rk_embeddings_apply_gradients(model->embeddings, model->gradients);
-    if (status == RK_OK) status = rk_dense_optimizer_step(model->optimizer);
-    rk_trace_end(begin, "update");
+    if (status == RK_OK) rk_dense_optimizer_apply(model->optimizer);
+    rk_trace_end(begin, "update dense");
     return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step) : status;
 }
 
@@ -152,8 +166,9 @@ rk_status rk_model_train(rk_model *model, const rk_batch *batch, double *loss) {
     RK_TRY(check_batch(model, batch, true));
     double found;
     for (size_t i = 0; i < model->n_statistics; i++) memcpy(model->statistics[i].kept, model->statistics[i].live, model->statistics[i].n_bytes);
-    rk_status status = compute_gradients(model, batch, &found);
-    if (status == RK_OK) status = update(model);
+    model_run r = {.model = model, .batch = batch, .weight = rk_loss_weight(batch->n, batch->sample_weights)};
+    rk_status status = compute_gradients(&r, &found);
+    if (status == RK_OK) status = update(&r);
     if (status == RK_OK) {
         model->step++;
         *loss = found;
@@ -168,17 +183,22 @@ rk_status rk_model_train(rk_model *model, const rk_batch *batch, double *loss) {
     return RK_OK;
 }
 
+static rk_status block_predictions(void *context, const rk_run *run) {
+    const model_run *r = context;
+    int32_t n_tasks = r->model->n_tasks;
+    const rk_real *logits = rk_run_data(run, r->model->logits);
+    float *out = r->predictions + run->first * n_tasks;
+    for (int64_t i = 0; i < run->n; i++)
+        for (int32_t t = 0; t < n_tasks; t++) out[i * n_tasks + t] = (float)rk_loss_prediction(r->model->tasks[t].loss, logits[i * n_tasks + t]);
+    return RK_OK;
+}
+
 static rk_status predict_piece(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets, float *out) {
-    rk_status status = read_inputs(model, batch, first, n, offsets, false);
+    rk_status status = route(model, batch, first, n, offsets, false);
     if (status != RK_OK) return first ? rk_error_context(status, "samples from %lld on", (long long)first) : status;
-    uint64_t begin = rk_trace_begin();
-    status = rk_graph_forward(model->graph, n, false, model->step);
-    const rk_real *logits = rk_graph_data(model->graph, model->logits);
-    for (int64_t i = 0; status == RK_OK && i < n; i++)
-        for (int32_t t = 0; t < model->n_tasks; t++)
-            out[i * model->n_tasks + t] = (float)rk_loss_prediction(model->tasks[t].loss, logits[i * model->n_tasks + t]);
-    rk_trace_end(begin, "forward");
-    return status;
+    model_run r = {.model = model, .batch = batch, .predictions = out};
+    rk_graph_hooks hooks = {.context = &r, .read = look_up_block, .loss = block_predictions};
+    return rk_graph_forward(model->graph, n, false, model->step, &hooks);
 }
 
 /* Longer batches go through in pieces, aside until all have gone well: a failure leaves `predictions` untouched. */

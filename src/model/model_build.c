@@ -113,19 +113,32 @@ static rk_status build_graph(rk_model *model, const rk_model_options *options, c
     return status == RK_CONFIG ? config_error(options, rk_last_error()) : status;
 }
 
-/* Where the collection writes activations and reads their gradients: the graph's own memory. */
-static rk_status wire(rk_model *model, bool training) {
-    size_t n = (size_t)model->n_lookups;
-    RK_TRY(rk_alloc(n, sizeof *model->ids, &model->ids));
-    RK_TRY(rk_alloc(n, sizeof *model->activations, &model->activations));
-    RK_TRY(rk_alloc(n, sizeof *model->gradients, &model->gradients));
-    for (int32_t f = 0; f < model->n_lookups; f++) {
-        const rk_model_lookup *at = &model->lookups[f];
-        int64_t stride = rk_graph_shape(model->graph, at->input).cols;
-        model->activations[f] = (rk_activation){rk_graph_data(model->graph, at->input) + at->first, stride, NULL};
-        if (training) model->gradients[f] = (rk_activation){rk_graph_gradient(model->graph, at->input) + at->first, stride, NULL};
+/* Gradients of the embeddings, of a whole batch: the graph writes them, the collection sums them by rows. */
+static rk_status reserve_gradients(rk_model *model) {
+    static const char *const names[] = {"vectors", "linear"};
+    for (int i = 0; i < 2; i++) {
+        rk_value input = rk_graph_find(model->graph, names[i]);
+        if (input < 0) continue;
+        void *pages;
+        size_t n_bytes = (size_t)model->max_batch * (size_t)rk_graph_shape(model->graph, input).cols * sizeof(rk_real);
+        RK_TRY(rk_pages_alloc(n_bytes, &pages));
+        model->input_gradients[i] = pages;
+        model->input_gradient_bytes[i] = n_bytes;
+        rk_graph_bind(model->graph, input, NULL, pages);
+        for (int32_t f = 0; f < model->n_lookups; f++) {
+            const rk_model_lookup *at = &model->lookups[f];
+            if (at->input == input) model->gradients[f] = (rk_activation){model->input_gradients[i] + at->first, rk_graph_shape(model->graph, input).cols, NULL};
+        }
     }
     return RK_OK;
+}
+
+static rk_status reserve(rk_model *model, bool training) {
+    RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *model->ids, &model->ids));
+    if (!training) return RK_OK;
+    RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *model->gradients, &model->gradients));
+    RK_TRY(rk_alloc(rk_graph_n_blocks(model->graph, model->max_batch) * (size_t)model->n_tasks, sizeof *model->losses, &model->losses));
+    return reserve_gradients(model);
 }
 
 static bool is_parameter(rk_graph *graph, const void *data) {
@@ -165,7 +178,7 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_embe
     if (!options->training) RK_TRY(drop_slots(plan));
     if (plan->n_features) RK_TRY(rk_embedding_plan_create(plan, options->seed, &model->embeddings));
     RK_TRY(build_graph(model, options, plan));
-    RK_TRY(wire(model, options->training));
+    RK_TRY(reserve(model, options->training));
     if (!options->training) return RK_OK;
     RK_TRY(find_statistics(model));
     return rk_dense_optimizer_create(&options->dense_optimizer, model->graph, &model->optimizer);
@@ -195,8 +208,9 @@ void rk_model_free(rk_model *model) {
     rk_free(model->tasks);
     rk_free(model->lookups);
     rk_free(model->ids);
-    rk_free(model->activations);
     rk_free(model->gradients);
+    for (int i = 0; i < 2; i++) rk_pages_free(model->input_gradients[i], model->input_gradient_bytes[i]);
+    rk_free(model->losses);
     rk_free(model->statistics);
     rk_free(model);
 }

@@ -36,8 +36,10 @@ struct rk_model {
     rk_model_lookup *lookups;           /* [n_lookups] */
     rk_model_task *tasks;               /* [n_tasks] */
     rk_ids *ids;                        /* [n_lookups]: scratch */
-    rk_activation *activations;         /* [n_lookups]: the graph's inputs */
-    rk_activation *gradients;           /* [n_lookups]: and their gradients, where training */
+    rk_activation *gradients;           /* [n_lookups]: in input_gradients, where training */
+    rk_real *input_gradients[2];        /* of the inputs "vectors" and "linear": [max_batch, width] */
+    size_t input_gradient_bytes[2];
+    double *losses;                     /* [n_blocks, n_tasks] of the step under way */
     rk_model_statistic *statistics;     /* [n_statistics] */
     size_t n_statistics;
     int64_t max_batch;

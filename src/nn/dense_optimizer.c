@@ -123,7 +123,7 @@ static void update_piece(void *context, size_t task, int thread) {
     rk_row_update(&update, p->value + at->first, slots[0], slots[1], g, at->count);
 }
 
-static rk_status check_gradients(rk_dense_optimizer *o) {
+rk_status rk_dense_optimizer_check(rk_dense_optimizer *o) {
     rk_parallel_for(o->n_pieces, measure_piece, o);
     double sum = 0;
     for (size_t i = 0; i < o->n_pieces; i++) {
@@ -135,16 +135,10 @@ static rk_status check_gradients(rk_dense_optimizer *o) {
     return RK_OK;
 }
 
-static void apply(rk_dense_optimizer *o) {
+void rk_dense_optimizer_apply(rk_dense_optimizer *o) {
     rk_update_prepare(&o->config.optimizer, o->step, o->factor, &o->update);
     rk_parallel_for(o->n_pieces, update_piece, o);
     o->step++;
-}
-
-rk_status rk_dense_optimizer_step(rk_dense_optimizer *o) {
-    RK_TRY(check_gradients(o));
-    apply(o);
-    return RK_OK;
 }
 
 void rk_dense_optimizer_scale_learning_rate(rk_dense_optimizer *o, double factor) {

@@ -1,9 +1,10 @@
-/* Single-threaded matrix products; callers cut the work into tiles whose grid depends on the shapes only, so results do not
- * depend on the thread count. By oneDNN (gemm_onednn.c) or plain loops (gemm_plain.c). */
+/* The matrix products of a linear layer, y = x W + b, for a block of rows on one thread. By oneDNN (gemm_onednn.c) or plain loops (gemm_plain.c). The
+ * results of a row do not depend on threads, but may on the number of rows in its block. */
 #ifndef RK_NN_GEMM_H
 #define RK_NN_GEMM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <reckon/table.h>
@@ -11,15 +12,23 @@
 #include "base/error.h"
 #include "kernels/real.h"
 
-/*     C[m, n] = op(A)[m, k] op(B)[k, n] (+ C if accumulate)
- * row major; lda, ldb, ldc: elements from one stored row to the next; op transposes where asked. */
-typedef struct rk_gemm {
-    bool transpose_a, transpose_b, accumulate;
-    int64_t m, n, k;
-    const rk_real *a, *b;
-    rk_real *c;
-    int64_t lda, ldb, ldc;
-} rk_gemm;
-rk_status rk_gemm_run(const rk_gemm *gemm);
+/* W [in, out], in the layouts that the products want. */
+typedef struct rk_matrix rk_matrix;
+
+/* dtype bf16: x, W and dy are rounded to bf16 (nearest even) and their products summed in f32. For blocks of up to max_rows rows. */
+rk_status rk_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64_t max_rows, rk_matrix **result);
+void rk_matrix_free(rk_matrix *matrix);
+
+/* Take W [in, out]; with_backward: for rk_matrix_input_gradient too. Not while products run. */
+rk_status rk_matrix_set(rk_matrix *matrix, const rk_real *w, bool with_backward);
+
+/* Any number of threads at once; each has a workspace of its own of rk_matrix_workspace bytes, aligned to a cache line.
+ *     forward            y = x W + b, and max(., 0) if relu;   x [m, in], b [out] or NULL, y [m, out]
+ *     input_gradient     dx = dy W^T, added to dx if `add`;    dy [m, out], dx [m, in]
+ *     weight_gradient    dw += x^T dy;                         dw [in, out] */
+rk_status rk_matrix_forward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *b, bool relu, rk_real *y, void *workspace);
+rk_status rk_matrix_input_gradient(const rk_matrix *matrix, int64_t m, const rk_real *dy, bool add, rk_real *dx, void *workspace);
+rk_status rk_matrix_weight_gradient(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy, rk_real *dw, void *workspace);
+size_t rk_matrix_workspace(const rk_matrix *matrix);
 
 #endif

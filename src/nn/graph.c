@@ -21,7 +21,10 @@ rk_status rk_graph_create(uint64_t seed, rk_graph **out) {
 }
 
 static void node_free(rk_node *node) {
+    if (node->op && node->op->release) node->op->release(node);
     for (int32_t i = 0; i < node->n_states; i++) rk_free(node->states[i]);
+    rk_free(node->sums);
+    rk_free(node->first_gradient);
     rk_free(node->name);
     rk_free(node->inputs);
     rk_free(node);
@@ -33,11 +36,11 @@ void rk_graph_free(rk_graph *graph) {
     for (size_t i = 0; i < graph->n_parameters; i++) {
         rk_free((char *)(size_t)graph->parameters[i].name);
         rk_free(graph->parameters[i].value);
-        rk_free(graph->parameters[i].gradient);
     }
     rk_free(graph->nodes);
     rk_free(graph->parameters);
-    rk_pages_free(graph->arena, graph->arena_bytes);
+    rk_graph_release_memory(graph);
+    rk_pages_free(graph->gradients, (size_t)graph->gradient_reals * sizeof *graph->gradients);
     rk_free(graph);
 }
 
@@ -83,6 +86,7 @@ static rk_status new_node(rk_graph *graph, const rk_op *op, const char *name, co
     RK_TRY(rk_alloc(1, sizeof *node, &node));
     rk_status status = rk_strdup(name, &node->name);
     if (status == RK_OK) status = rk_alloc((size_t)n_inputs, sizeof *node->inputs, &node->inputs);
+    if (status == RK_OK) status = rk_alloc((size_t)n_inputs, sizeof *node->first_gradient, &node->first_gradient);
     if (status != RK_OK) {
         node_free(node);
         return status;
@@ -109,7 +113,9 @@ static rk_status add(rk_graph *graph, const char *op_name, const char *name, con
     RK_TRY(new_node(graph, op, name, inputs, n_inputs, &node));
     if (options) node->options = *options;
     rk_status status = op->build(graph, node);
+    if (status == RK_OK && node->sums_width) status = rk_alloc((size_t)node->sums_width, sizeof *node->sums, &node->sums);
     if (status != RK_OK) return rk_error_context(status, "node '%s' (%s)", node->name, op_name);
+    if (op->n_passes) graph->keeps = true;
     *out = node->number;
     return RK_OK;
 }
@@ -139,6 +145,23 @@ void rk_graph_output(rk_graph *graph, rk_value value) {
     if (graph->status == RK_OK && value >= 0) rk_graph_root(graph, value)->is_output = true;
 }
 
+static rk_status finish_nodes(rk_graph *graph) {
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        rk_node *node = graph->nodes[i];
+        if (node->op && node->op->finish) RK_TRY(node->op->finish(graph, node, graph->block));
+        if (node->workspace_bytes > graph->workspace_bytes) graph->workspace_bytes = node->workspace_bytes;
+    }
+    return RK_OK;
+}
+
+static rk_status place_gradients(rk_graph *graph) {
+    void *pages;
+    RK_TRY(rk_pages_alloc((size_t)graph->gradient_reals * sizeof *graph->gradients, &pages));
+    graph->gradients = pages;
+    for (size_t i = 0; i < graph->n_parameters; i++) graph->parameters[i].gradient = graph->gradients + graph->parameters[i].offset;
+    return RK_OK;
+}
+
 rk_status rk_graph_finish(rk_graph *graph, int64_t max_batch, bool training) {
     if (graph->status != RK_OK) return rk_error(graph->status, "%s", graph->error);
     RK_FAIL_IF(graph->finished, RK_INVALID_ARGUMENT, "the graph is finished already");
@@ -146,28 +169,58 @@ rk_status rk_graph_finish(rk_graph *graph, int64_t max_batch, bool training) {
     graph->max_batch = max_batch;
     graph->training = training;
     RK_TRY(rk_graph_plan(graph));
+    RK_TRY(finish_nodes(graph));
+    if (training) RK_TRY(place_gradients(graph));
+    RK_TRY(rk_graph_reserve(graph));
     graph->finished = true;
     return RK_OK;
 }
 
+void rk_graph_keep(rk_graph *graph) {
+    graph->keeps = true;
+}
+
+void rk_graph_bind(rk_graph *graph, rk_value value, rk_real *data, rk_real *gradient) {
+    rk_node *root = rk_graph_root(graph, value);
+    root->bound_data = data;
+    root->bound_gradient = gradient;
+}
+
+rk_real *rk_node_data(const rk_run *run, const rk_node *node) {
+    int64_t width = rk_width(node->shape);
+    return node->bound_data ? node->bound_data + run->first * width : rk_run_place(run, node->data, width);
+}
+
+rk_real *rk_node_gradient(const rk_run *run, const rk_node *node) {
+    int64_t width = rk_width(node->shape);
+    return node->bound_gradient ? node->bound_gradient + run->first * width : rk_run_place(run, node->gradient, width);
+}
+
+rk_real *rk_run_data(const rk_run *run, rk_value value) {
+    return rk_node_data(run, rk_graph_root(run->graph, value));
+}
+
+rk_real *rk_run_gradient(const rk_run *run, rk_value value) {
+    return rk_node_gradient(run, rk_graph_root(run->graph, value));
+}
+
+static rk_run whole(rk_graph *graph) {
+    return (rk_run){.graph = graph, .memory = graph->thread_memory[0]};
+}
+
 rk_real *rk_graph_data(rk_graph *graph, rk_value value) {
-    return rk_graph_root(graph, value)->data;
+    rk_run run = whole(graph);
+    return rk_run_data(&run, value);
 }
 
 rk_real *rk_graph_gradient(rk_graph *graph, rk_value value) {
-    return rk_graph_root(graph, value)->gradient;
+    rk_run run = whole(graph);
+    return rk_run_gradient(&run, value);
 }
 
-const rk_real *rk_in(const rk_run *run, const rk_node *node, int32_t input) {
-    return rk_graph_root(run->graph, node->inputs[input])->data;
-}
-
-rk_real *rk_in_gradient(const rk_run *run, const rk_node *node, int32_t input) {
-    return rk_graph_root(run->graph, node->inputs[input])->gradient;
-}
-
-uint64_t rk_graph_arena_bytes(const rk_graph *graph) {
-    return graph->arena_bytes;
+uint64_t rk_graph_bytes(const rk_graph *graph, int n_threads) {
+    uint64_t memory = (uint64_t)graph->memory_reals * (graph->keeps ? 1 : (uint64_t)n_threads);
+    return (memory + (uint64_t)graph->gradient_reals * (uint64_t)(n_threads + 1)) * sizeof(rk_real) + graph->workspace_bytes * (uint64_t)n_threads;
 }
 
 void rk_graph_describe(const rk_graph *graph, rk_buffer *out) {

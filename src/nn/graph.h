@@ -1,8 +1,8 @@
-/* The dense part of a model: a static graph of operations over a batch, with forward and backward in one planned arena.
+/* The dense part of a model: a static graph of operations over a batch, with forward and backward.
  *
- * Built once through the functions below (or src/nn/layers.h), finished, then run: write the inputs, forward, write the
- * gradient of the outputs, backward, read the gradients of inputs and parameters. Each value is [n, rows, cols] with n the
- * batch; a plain vector has rows = 1. Sample s of a value begins at data + s * rows * cols.
+ * Built once through the functions below (or src/nn/layers.h), finished, then run. Each value is [n, rows, cols] with n the batch; a plain vector has
+ * rows = 1. A run takes a block of samples at a time through the whole graph, forward, loss and backward, in memory that stays in the cache; blocks
+ * run in parallel, and the parameters' gradients are added up in a fixed order (docs/operations.md).
  *
  * Building errors stick: the first one is kept and rk_graph_finish returns it, so a run of calls is checked once. */
 #ifndef RK_NN_GRAPH_H
@@ -19,6 +19,7 @@
 #include "kernels/real.h"
 
 typedef struct rk_graph rk_graph;
+typedef struct rk_node rk_node;
 typedef int32_t rk_value; /* number of a value in its graph; -1 after an error */
 
 typedef struct rk_shape {
@@ -29,6 +30,7 @@ typedef struct rk_shape {
 typedef struct rk_op_options {
     int32_t units;        /* linear: outputs */
     bool no_bias;         /* linear */
+    bool relu;            /* linear: max(x W + b, 0) */
     rk_dtype dtype;       /* linear: compute in f32 or bf16 (f32 master weights and sums) */
     double rate;          /* dropout */
     double epsilon;       /* batch_norm 1e-5, layer_norm 1e-5 */
@@ -43,7 +45,8 @@ typedef struct rk_parameter {
     const char *name;      /* "<node name>/weight", ... ; unique */
     int64_t rows, cols;    /* linear's weight: [in, out] */
     rk_real *value;        /* [rows, cols]; the f32 master */
-    rk_real *gradient;     /* [rows, cols]; summed over the batch, overwritten by each backward */
+    rk_real *gradient;     /* [rows, cols]; summed over the batch, overwritten by each training run */
+    int64_t offset;        /* of its gradient among those of all parameters */
     bool is_bias;          /* biases and norms: no weight decay, no l2 */
 } rk_parameter;
 
@@ -61,24 +64,57 @@ void rk_graph_fail(rk_graph *graph, rk_status status); /* keep the caller's own 
 rk_shape rk_graph_shape(const rk_graph *graph, rk_value value);
 rk_value rk_graph_find(const rk_graph *graph, const char *name); /* -1 if there is none */
 
-/* Check, initialize the parameters, plan the arena for batches of up to max_batch samples. */
+/* Keep the values and gradients of the whole batch, for rk_graph_data and the like; graphs with batch_norm do so by themselves. Before finish. */
+void rk_graph_keep(rk_graph *graph);
+
+/* Check, initialize the parameters, plan the memory of batches of up to max_batch samples. */
 rk_status rk_graph_finish(rk_graph *graph, int64_t max_batch, bool training);
 
+/* A block of samples under way. */
+typedef struct rk_run {
+    rk_graph *graph;
+    int64_t first, n;        /* samples first .. first+n-1 of the batch */
+    int64_t batch;           /* samples of the batch */
+    bool training;
+    int64_t step;
+    rk_real *memory;         /* what the nodes' places count from */
+    int64_t skip;            /* samples before the block in that memory: 0, or `first` where it holds the whole batch */
+    void *workspace;         /* the thread's own, of as many bytes as any node asked for */
+    rk_real *gradients;      /* of the parameters, of the group of blocks that this one belongs to */
+} rk_run;
+rk_real *rk_run_data(const rk_run *run, rk_value value);     /* [run->n, rows, cols] */
+rk_real *rk_run_gradient(const rk_run *run, rk_value value); /* the same; in training */
+
+/* What the caller does for each block, on the thread that runs it. Any may be NULL. */
+typedef struct rk_graph_hooks {
+    void *context;
+    rk_status (*read)(void *context, const rk_run *run); /* writes the inputs' data */
+    rk_status (*loss)(void *context, const rk_run *run); /* reads the outputs' data; in training writes their gradients */
+    rk_status (*take)(void *context, const rk_run *run); /* reads the inputs' gradients */
+} rk_graph_hooks;
+
+/* training: batch statistics, dropout drawn from (seed, step). n <= max_batch. The first failure, in the order of blocks, is returned. */
+rk_status rk_graph_forward(rk_graph *graph, int64_t n, bool training, int64_t step, const rk_graph_hooks *hooks);
+/* Forward, loss, backward: fills every parameter's gradient. */
+rk_status rk_graph_train(rk_graph *graph, int64_t n, int64_t step, const rk_graph_hooks *hooks);
+/* Only where the graph keeps the whole batch: after a training forward of the same n, with the outputs' gradients written. */
+rk_status rk_graph_backward(rk_graph *graph, int64_t n);
 rk_real *rk_graph_data(rk_graph *graph, rk_value value);      /* [n, rows, cols] */
 rk_real *rk_graph_gradient(rk_graph *graph, rk_value value);  /* the same shape; inputs and outputs only */
 
-/* training: batch statistics, dropout drawn from (seed, step). n <= max_batch. */
-rk_status rk_graph_forward(rk_graph *graph, int64_t n, bool training, int64_t step);
-/* After a training forward of the same n, with the outputs' gradients written. Fills every parameter's gradient and the
- * inputs' gradients. */
-rk_status rk_graph_backward(rk_graph *graph, int64_t n);
+/* An input's data or gradient, or an output's, in memory of the caller's: [max_batch, rows, cols]; NULL: the run's own. */
+void rk_graph_bind(rk_graph *graph, rk_value value, rk_real *data, rk_real *gradient);
+
+int64_t rk_graph_block(const rk_graph *graph); /* samples of a block; the last of a group may have fewer */
+size_t rk_graph_n_blocks(const rk_graph *graph, int64_t n); /* of a batch of n */
+size_t rk_graph_block_number(const rk_run *run); /* 0 .. n_blocks-1, in the order of the samples */
 
 int32_t rk_graph_n_parameters(const rk_graph *graph);
 rk_parameter *rk_graph_parameter(rk_graph *graph, int32_t index);
 /* "dense/<parameter>" and running statistics ("dense/<node>/running_mean") as named tensors. */
 rk_status rk_graph_state(rk_graph *graph, rk_state *state);
 
-uint64_t rk_graph_arena_bytes(const rk_graph *graph);
+uint64_t rk_graph_bytes(const rk_graph *graph, int n_threads); /* of values and gradients, beside the parameters */
 /* One line a node: name, op, inputs, shape, parameters; for `reckon inspect`. */
 void rk_graph_describe(const rk_graph *graph, rk_buffer *out);
 

@@ -1,13 +1,23 @@
-/* Memory for a graph: every value, gradient and piece of scratch lives from its first to its last use, and pieces whose lives do not
+/* Places in a run's memory: every value, gradient and piece of scratch lives from its first to its last use, and pieces whose lives do not
  * meet share memory. Time: node i runs forward at i and backward at 2N-1-i. */
 #include <stdlib.h>
 
 #include "base/memory.h"
 #include "nn/graph_parts.h"
 
+enum {
+    LINE_REALS = 64 / sizeof(rk_real),
+    MIN_BLOCK = 64,
+    MAX_BLOCK = 256,           /* samples */
+    BLOCK_REALS = 16 << 20,    /* values of a block, about */
+    MIN_GROUP = 128,
+    MAX_GROUP = 1024,          /* samples */
+    MAX_GROUPS = 16            /* but where that would make them longer */
+};
+
 typedef struct piece {
-    rk_real **place;     /* the pointer to fill in */
-    size_t bytes, offset;
+    int64_t *place;      /* the offset to fill in, in reals */
+    int64_t reals, offset;
     int64_t birth, death;
     size_t order;
 } piece;
@@ -17,18 +27,17 @@ typedef struct planner {
     size_t n, capacity;
 } planner;
 
-static rk_status add_piece(planner *p, rk_real **place, int64_t reals, int64_t birth, int64_t death) {
+static rk_status add_piece(planner *p, int64_t *place, int64_t reals, int64_t birth, int64_t death) {
     if (reals == 0) return RK_OK;
     RK_TRY(rk_grow(&p->pieces, p->n, &p->capacity, sizeof *p->pieces));
-    size_t bytes = ((size_t)reals * sizeof(rk_real) + 63) / 64 * 64;
-    p->pieces[p->n] = (piece){place, bytes, 0, birth, death, p->n};
+    p->pieces[p->n] = (piece){place, (reals + LINE_REALS - 1) / LINE_REALS * LINE_REALS, 0, birth, death, p->n};
     p->n++;
     return RK_OK;
 }
 
 static int larger_first(const void *a, const void *b) {
     const piece *x = a, *y = b;
-    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+    if (x->reals != y->reals) return x->reals < y->reals ? 1 : -1;
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
@@ -38,7 +47,7 @@ static int by_offset(const void *a, const void *b) {
 }
 
 /* Largest first, each at the lowest offset where it meets no piece that lives at the same time. */
-static rk_status place_pieces(planner *p, size_t *total) {
+static rk_status place_pieces(planner *p, int64_t *total) {
     const piece **alive;
     RK_TRY(rk_alloc(p->n, sizeof *alive, &alive));
     qsort(p->pieces, p->n, sizeof *p->pieces, larger_first);
@@ -49,60 +58,106 @@ static rk_status place_pieces(planner *p, size_t *total) {
         for (size_t j = 0; j < i; j++)
             if (p->pieces[j].birth <= now->death && now->birth <= p->pieces[j].death) alive[n_alive++] = &p->pieces[j];
         if (n_alive) qsort(alive, n_alive, sizeof *alive, by_offset);
-        size_t at = 0;
+        int64_t at = 0;
         for (size_t j = 0; j < n_alive; j++) {
-            if (alive[j]->offset >= at + now->bytes) break;
-            if (alive[j]->offset + alive[j]->bytes > at) at = alive[j]->offset + alive[j]->bytes;
+            if (alive[j]->offset >= at + now->reals) break;
+            if (alive[j]->offset + alive[j]->reals > at) at = alive[j]->offset + alive[j]->reals;
         }
         now->offset = at;
-        if (at + now->bytes > *total) *total = at + now->bytes;
+        if (at + now->reals > *total) *total = at + now->reals;
     }
     rk_free(alive);
     return RK_OK;
 }
 
-/* The last node that reads a value, itself or through views of it. */
-static rk_status last_consumers(const rk_graph *graph, int64_t *last) {
+/* The last node that reads a value, itself or through views of it: the first to add to its gradient. */
+static void find_consumers(const rk_graph *graph, int64_t *last) {
     for (size_t i = 0; i < graph->n_nodes; i++) last[i] = (int64_t)i;
     for (size_t i = 0; i < graph->n_nodes; i++)
-        for (int32_t k = 0; k < graph->nodes[i]->n_inputs; k++) last[rk_graph_root(graph, graph->nodes[i]->inputs[k])->number] = (int64_t)i;
-    return RK_OK;
+        for (int32_t k = 0; k < graph->nodes[i]->n_inputs; k++) {
+            rk_node *root = rk_graph_root(graph, graph->nodes[i]->inputs[k]);
+            root->is_used = graph->nodes[i]->op && !graph->nodes[i]->op->is_view ? true : root->is_used;
+            last[root->number] = (int64_t)i;
+        }
+}
+
+/* Backward goes from the last node to the first. An output's gradient is there already. */
+static void find_first_gradients(rk_graph *graph) {
+    for (size_t i = graph->n_nodes; i-- > 0;) {
+        rk_node *node = graph->nodes[i];
+        if (!node->op || node->op->is_view) continue;
+        for (int32_t k = 0; k < node->n_inputs; k++) {
+            rk_node *root = rk_graph_root(graph, node->inputs[k]);
+            node->first_gradient[k] = !root->has_gradient && !root->is_output;
+            root->has_gradient = true;
+        }
+    }
 }
 
 static rk_status add_node(planner *p, const rk_graph *graph, rk_node *node, int64_t last) {
-    int64_t N = (int64_t)graph->n_nodes, i = node->number, end = 2 * N, back = 2 * N - 1 - i, batch = graph->max_batch;
-    int64_t blocks = (int64_t)rk_blocks((size_t)batch, RK_ROW_BLOCK);
+    int64_t N = (int64_t)graph->n_nodes, i = node->number, end = 2 * N, back = 2 * N - 1 - i, samples = graph->keeps ? graph->max_batch : graph->block;
     bool train = graph->training, stays = node->is_output || !node->op;
     if (!(node->op && node->op->is_view)) {
-        int64_t width = rk_width(node->shape) * batch;
+        int64_t width = rk_width(node->shape) * samples;
         RK_TRY(add_piece(p, &node->data, width, node->op ? i : 0, stays ? end : train ? back : last));
-        /* An output's gradient is written by the caller between forward and backward; an input's is read after the end. */
+        /* An output's gradient is written between forward and backward; an input's is read after the end. */
         int64_t birth = node->is_output ? N - 1 : 2 * N - 1 - last;
         if (train) RK_TRY(add_piece(p, &node->gradient, width, birth, node->op ? back : end));
     }
-    if (train) RK_TRY(add_piece(p, &node->saved, node->saved_width * batch, i, back));
-    if (!train) RK_TRY(add_piece(p, &node->saved, node->saved_width * batch, i, i));
-    RK_TRY(add_piece(p, &node->fixed, node->fixed_width, i, train ? back : i));
-    RK_TRY(add_piece(p, &node->scratch, node->scratch_width * batch, i, train ? back : i));
-    return add_piece(p, &node->partials, node->partial_width * blocks, i, train ? back : i);
+    RK_TRY(add_piece(p, &node->saved, node->saved_width * samples, i, train ? back : i));
+    return add_piece(p, &node->scratch, node->scratch_width * samples, i, train ? back : i);
+}
+
+/* Large enough for matrix products to run at speed, small enough for a block's values to stay in the second or third cache. */
+static int64_t block_of(const rk_graph *graph) {
+    int64_t width = 0, block = MAX_BLOCK;
+    for (size_t i = 0; i < graph->n_nodes; i++) width += rk_width(graph->nodes[i]->shape) + graph->nodes[i]->saved_width + graph->nodes[i]->scratch_width;
+    while (block > MIN_BLOCK && (block * width > BLOCK_REALS || block * 8 > graph->max_batch)) block /= 2;
+    return block;
 }
 
 rk_status rk_graph_plan(rk_graph *graph) {
     planner p = {0};
     int64_t *last = NULL;
-    size_t total;
-    void *arena;
     rk_status status;
+    graph->block = block_of(graph);
     RK_GOTO(rk_alloc(graph->n_nodes, sizeof *last, &last));
-    RK_GOTO(last_consumers(graph, last));
+    find_consumers(graph, last);
+    find_first_gradients(graph);
     for (size_t i = 0; i < graph->n_nodes; i++) RK_GOTO(add_node(&p, graph, graph->nodes[i], last[i]));
-    RK_GOTO(place_pieces(&p, &total));
-    RK_GOTO(rk_pages_alloc(total, &arena));
-    graph->arena = arena;
-    graph->arena_bytes = total;
-    for (size_t i = 0; i < p.n; i++) *p.pieces[i].place = (rk_real *)(void *)((char *)arena + p.pieces[i].offset);
+    RK_GOTO(place_pieces(&p, &graph->memory_reals));
+    for (size_t i = 0; i < p.n; i++) *p.pieces[i].place = p.pieces[i].offset;
 done:
     rk_free(p.pieces);
     rk_free(last);
     return status;
+}
+
+/* Enough groups for many threads, each long enough that adding up its gradients costs little. */
+static int64_t group_samples(const rk_graph *graph, int64_t n) {
+    int64_t samples = (n + MAX_GROUPS - 1) / MAX_GROUPS;
+    samples = samples < MIN_GROUP ? MIN_GROUP : samples > MAX_GROUP ? MAX_GROUP : samples;
+    return (samples + graph->block - 1) / graph->block * graph->block;
+}
+
+size_t rk_graph_n_groups(const rk_graph *graph, int64_t n) {
+    return rk_blocks((size_t)n, (size_t)group_samples(graph, n));
+}
+
+void rk_graph_group(const rk_graph *graph, int64_t n, size_t group, int64_t *first, int64_t *last) {
+    int64_t samples = group_samples(graph, n);
+    *first = (int64_t)group * samples;
+    *last = *first + samples < n ? *first + samples : n;
+}
+
+int64_t rk_graph_block(const rk_graph *graph) {
+    return graph->block;
+}
+
+size_t rk_graph_n_blocks(const rk_graph *graph, int64_t n) {
+    return rk_blocks((size_t)n, (size_t)graph->block); /* a group is a whole number of blocks */
+}
+
+size_t rk_graph_block_number(const rk_run *run) {
+    return (size_t)(run->first / run->graph->block);
 }

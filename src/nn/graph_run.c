@@ -1,86 +1,221 @@
+/* Running a graph over a batch: a block of samples at a time through all nodes, or, where samples depend on each other, node by node. */
+#include <pthread.h>
 #include <string.h>
 
+#include "base/memory.h"
+#include "base/trace.h"
 #include "nn/graph_parts.h"
 
-typedef struct blocks {
-    const rk_run *run;
-    const rk_node *node;
-    rk_block_function fn;
-    rk_partial_sum add;
-    int64_t width;
-} blocks;
+enum { MAX_MESSAGE = 1024 };
 
-static void run_block(void *context, size_t task, int thread) {
+/* One pass over a batch. */
+typedef struct pass pass;
+struct pass {
+    rk_graph *graph;
+    const rk_graph_hooks *hooks;
+    rk_run run;              /* but for the block */
+    rk_status (*step)(const pass *p, const rk_run *run);
+    int64_t first_gradient, last_gradient; /* of the parameters that the step adds to; equal: none */
+    bool backward;           /* of through_graph: also back */
+    rk_node *node;           /* of steps at one node, */
+    int32_t gather;          /* and of its sums: the pass */
+    rk_real *partials;       /* [n_blocks, gather_width] */
+    /* the failure of the lowest block, carried from the thread that found it */
+    pthread_mutex_t mutex;
+    rk_status status;
+    int64_t failed;
+    char message[MAX_MESSAGE];
+};
+
+static void keep_failure(pass *p, int64_t first, rk_status status) {
+    if (status == RK_OK) return;
+    pthread_mutex_lock(&p->mutex);
+    if (p->status == RK_OK || first < p->failed) {
+        p->status = status;
+        p->failed = first;
+        rk_error_copy(p->message, sizeof p->message);
+    }
+    pthread_mutex_unlock(&p->mutex);
+}
+
+static void run_group(void *context, size_t group, int thread) {
+    pass *p = context;
+    rk_graph *g = p->graph;
+    int64_t first, last;
+    rk_graph_group(g, p->run.batch, group, &first, &last);
+    rk_run run = p->run;
+    run.memory = g->thread_memory[g->keeps ? 0 : thread];
+    run.workspace = g->thread_workspaces[thread];
+    run.gradients = g->training ? g->thread_gradients[thread] : NULL;
+    for (run.first = first; run.first < last; run.first += g->block) {
+        run.n = last - run.first < g->block ? last - run.first : g->block;
+        run.skip = g->keeps ? run.first : 0;
+        keep_failure(p, run.first, p->step(p, &run));
+    }
+    if (p->first_gradient < p->last_gradient) rk_graph_add_gradients(g, group, run.gradients, p->first_gradient, p->last_gradient);
+}
+
+static rk_status for_blocks(pass *p, rk_status (*step)(const pass *p, const rk_run *run)) {
+    p->step = step;
+    rk_graph_begin_gradients(p->graph);
+    rk_parallel_for(rk_graph_n_groups(p->graph, p->run.batch), run_group, p);
+    return p->status == RK_OK ? RK_OK : rk_error(p->status, "%s", p->message);
+}
+
+static rk_status call(rk_status (*hook)(void *context, const rk_run *run), const pass *p, const rk_run *run) {
+    return hook ? hook(p->hooks->context, run) : RK_OK;
+}
+static rk_status read_block(const pass *p, const rk_run *run) {
+    return call(p->hooks->read, p, run);
+}
+static rk_status loss_block(const pass *p, const rk_run *run) {
+    return call(p->hooks->loss, p, run);
+}
+static rk_status take_block(const pass *p, const rk_run *run) {
+    return call(p->hooks->take, p, run);
+}
+
+static bool computes(const rk_node *node) {
+    return node->op && !node->op->is_view;
+}
+
+static void zero_gradient(const rk_run *run, const rk_node *root) {
+    memset(rk_node_gradient(run, root), 0, (size_t)(run->n * rk_width(root->shape)) * sizeof(rk_real));
+}
+
+/* The first node to add to a gradient finds zeros, or may write it. */
+static rk_status backward_block(const rk_run *run, const rk_node *node) {
+    bool is_view = node->op && node->op->is_view;
+    if (!node->is_used && !node->is_output && !is_view) zero_gradient(run, node); /* a value that nothing reads */
+    if (!computes(node)) return RK_OK;
+    for (int32_t k = 0; k < node->n_inputs; k++)
+        if (node->first_gradient[k] && !node->op->writes_gradient) zero_gradient(run, rk_graph_root(run->graph, node->inputs[k]));
+    return node->op->backward(run, node);
+}
+
+static rk_status through_graph(const pass *p, const rk_run *run) {
+    const rk_graph *g = run->graph;
+    RK_TRY(call(p->hooks->read, p, run));
+    uint64_t begin = rk_trace_begin();
+    for (size_t i = 0; i < g->n_nodes; i++)
+        if (computes(g->nodes[i])) RK_TRY(g->nodes[i]->op->forward(run, g->nodes[i]));
+    rk_trace_end(begin, "forward");
+    RK_TRY(call(p->hooks->loss, p, run));
+    if (!p->backward) return RK_OK;
+    begin = rk_trace_begin();
+    for (size_t i = g->n_nodes; i-- > 0;) RK_TRY(backward_block(run, g->nodes[i]));
+    rk_trace_end(begin, "backward");
+    return call(p->hooks->take, p, run);
+}
+
+static rk_status forward_at_node(const pass *p, const rk_run *run) {
+    return p->node->op->forward(run, p->node);
+}
+static rk_status backward_at_node(const pass *p, const rk_run *run) {
+    return backward_block(run, p->node);
+}
+static rk_status gather_at_node(const pass *p, const rk_run *run) {
+    p->node->op->gather(run, p->node, p->gather, p->partials + (int64_t)rk_graph_block_number(run) * p->node->gather_width);
+    return RK_OK;
+}
+
+/* A sum over the batch, by blocks and then in their order. */
+static rk_status sum_over_batch(pass *p, int32_t number) {
+    rk_node *node = p->node;
+    size_t n_blocks = rk_graph_n_blocks(p->graph, p->run.batch), width = (size_t)node->gather_width;
+    if (n_blocks == 0) return RK_OK;
+    p->gather = number;
+    RK_TRY(rk_alloc(n_blocks * width, sizeof *p->partials, &p->partials));
+    rk_status status = for_blocks(p, gather_at_node);
+    for (size_t b = 1; b < n_blocks; b++)
+        for (size_t k = 0; k < width; k++) p->partials[k] += p->partials[b * width + k];
+    if (status == RK_OK) node->op->combine(node, number, p->partials, p->run.batch);
+    rk_free(p->partials);
+    return status;
+}
+
+static rk_status forward_by_nodes(pass *p) {
+    RK_TRY(for_blocks(p, read_block));
+    for (size_t i = 0; i < p->graph->n_nodes; i++) {
+        p->node = p->graph->nodes[i];
+        if (!computes(p->node)) continue;
+        for (int32_t k = 0; k < p->node->op->n_passes && p->run.training; k++) RK_TRY(sum_over_batch(p, k));
+        RK_TRY(for_blocks(p, forward_at_node));
+    }
+    return for_blocks(p, loss_block);
+}
+
+/* The parameters of a node stand one after the other. */
+static void name_gradients(pass *p) {
+    const rk_node *node = p->node;
+    p->first_gradient = p->last_gradient = 0;
+    for (int32_t k = 0; k < node->n_parameters; k++) {
+        const rk_parameter *parameter = &p->graph->parameters[node->parameters[k]];
+        if (k == 0) p->first_gradient = parameter->offset;
+        p->last_gradient = parameter->offset + parameter->rows * parameter->cols;
+    }
+}
+
+static rk_status backward_by_nodes(pass *p) {
+    for (size_t i = p->graph->n_nodes; i-- > 0;) {
+        p->node = p->graph->nodes[i];
+        p->first_gradient = p->last_gradient = 0;
+        if (computes(p->node) && p->node->op->n_passes) RK_TRY(sum_over_batch(p, p->node->op->n_passes));
+        name_gradients(p);
+        RK_TRY(for_blocks(p, backward_at_node));
+    }
+    p->first_gradient = p->last_gradient = 0;
+    return for_blocks(p, take_block);
+}
+
+typedef struct preparation {
+    rk_graph *graph;
+    bool training;
+    pass *pass;
+} preparation;
+
+static void prepare_node(void *context, size_t task, int thread) {
     (void)thread;
-    const blocks *b = context;
-    int64_t first = (int64_t)task * RK_ROW_BLOCK, last = first + RK_ROW_BLOCK < b->run->n ? first + RK_ROW_BLOCK : b->run->n;
-    if (b->fn) {
-        b->fn(b->run, b->node, first, last);
-        return;
+    const preparation *p = context;
+    rk_node *node = p->graph->nodes[task];
+    if (node->op && node->op->prepare) keep_failure(p->pass, (int64_t)task, node->op->prepare(p->graph, node, p->training));
+}
+
+static const rk_graph_hooks no_hooks;
+
+static rk_status begin_run(rk_graph *g, int64_t n, bool training, int64_t step, const rk_graph_hooks *hooks, pass *out) {
+    RK_FAIL_IF(!g->finished || n < 0 || n > g->max_batch, RK_INVALID_ARGUMENT, "a run over %lld samples of a graph for at most %lld", (long long)n,
+               (long long)g->max_batch);
+    RK_TRY(rk_graph_reserve(g));
+    *out = (pass){.graph = g, .hooks = hooks ? hooks : &no_hooks, .mutex = PTHREAD_MUTEX_INITIALIZER,
+                  .run = {.graph = g, .batch = n, .training = training, .step = step}};
+    preparation p = {g, training, out};
+    rk_parallel_for(g->n_nodes, prepare_node, &p);
+    return out->status == RK_OK ? RK_OK : rk_error(out->status, "%s", out->message);
+}
+
+rk_status rk_graph_forward(rk_graph *g, int64_t n, bool training, int64_t step, const rk_graph_hooks *hooks) {
+    pass p;
+    RK_TRY(begin_run(g, n, training, step, hooks, &p));
+    g->last_step = step;
+    return g->keeps ? forward_by_nodes(&p) : for_blocks(&p, through_graph);
+}
+
+rk_status rk_graph_backward(rk_graph *g, int64_t n) {
+    RK_FAIL_IF(!g->training || !g->keeps, RK_INVALID_ARGUMENT, "the graph was finished for prediction only, or keeps no batch");
+    pass p = {.graph = g, .hooks = &no_hooks, .mutex = PTHREAD_MUTEX_INITIALIZER, .run = {.graph = g, .batch = n, .training = true, .step = g->last_step}};
+    return backward_by_nodes(&p);
+}
+
+rk_status rk_graph_train(rk_graph *g, int64_t n, int64_t step, const rk_graph_hooks *hooks) {
+    RK_FAIL_IF(!g->training, RK_INVALID_ARGUMENT, "the graph was finished for prediction only");
+    pass p;
+    RK_TRY(begin_run(g, n, true, step, hooks, &p));
+    if (g->keeps) {
+        RK_TRY(forward_by_nodes(&p));
+        return backward_by_nodes(&p);
     }
-    rk_real *partial = b->node->partials + (int64_t)task * b->width;
-    memset(partial, 0, (size_t)b->width * sizeof *partial);
-    b->add(b->run, b->node, first, last, partial);
-}
-
-void rk_for_blocks(const rk_run *run, const rk_node *node, rk_block_function fn) {
-    blocks b = {.run = run, .node = node, .fn = fn};
-    rk_parallel_for(rk_blocks((size_t)run->n, RK_ROW_BLOCK), run_block, &b);
-}
-
-void rk_sum_blocks(const rk_run *run, const rk_node *node, rk_partial_sum add, int64_t width, rk_real *out) {
-    blocks b = {.run = run, .node = node, .add = add, .width = width};
-    size_t n_blocks = rk_blocks((size_t)run->n, RK_ROW_BLOCK);
-    rk_parallel_for(n_blocks, run_block, &b);
-    memset(out, 0, (size_t)width * sizeof *out);
-    for (size_t i = 0; i < n_blocks; i++)
-        for (int64_t k = 0; k < width; k++) out[k] += node->partials[(int64_t)i * width + k];
-}
-
-rk_status rk_graph_forward(rk_graph *graph, int64_t n, bool training, int64_t step) {
-    RK_FAIL_IF(!graph->finished || n < 0 || n > graph->max_batch, RK_INVALID_ARGUMENT, "forward over %lld samples of a graph for at most %lld", (long long)n,
-               (long long)graph->max_batch);
-    graph->step = step;
-    rk_run run = {graph, n, training, step};
-    for (size_t i = 0; i < graph->n_nodes; i++) {
-        rk_node *node = graph->nodes[i];
-        if (!node->op) continue;
-        if (node->op->forward_block) rk_for_blocks(&run, node, node->op->forward_block);
-        if (node->op->forward) RK_TRY(node->op->forward(&run, node));
-    }
-    return RK_OK;
-}
-
-static void zero_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
-    (void)run;
-    int64_t width = rk_width(node->shape);
-    memset(node->gradient + first * width, 0, (size_t)((last - first) * width) * sizeof *node->gradient);
-}
-
-/* Gradients are added up over a value's consumers: the first of them finds zeros. */
-static void open_gradients(const rk_run *run, const rk_node *node) {
-    for (int32_t k = 0; k < node->n_inputs; k++) {
-        rk_node *input = rk_graph_root(run->graph, node->inputs[k]);
-        if (input->gradient_open) continue;
-        input->gradient_open = true;
-        rk_for_blocks(run, input, zero_block);
-    }
-}
-
-rk_status rk_graph_backward(rk_graph *graph, int64_t n) {
-    RK_FAIL_IF(!graph->training, RK_INVALID_ARGUMENT, "the graph was finished for prediction only");
-    rk_run run = {graph, n, true, graph->step};
-    for (size_t i = 0; i < graph->n_nodes; i++) graph->nodes[i]->gradient_open = graph->nodes[i]->is_output;
-    for (size_t i = graph->n_nodes; i-- > 0;) {
-        rk_node *node = graph->nodes[i];
-        if (!node->op) {
-            if (!node->gradient_open) rk_for_blocks(&run, node, zero_block); /* an input that nothing reads */
-            continue;
-        }
-        open_gradients(&run, node);
-        if (!rk_graph_root(graph, node->number)->gradient_open) rk_for_blocks(&run, node, zero_block); /* a value that nothing reads */
-        if (node->op->backward_block) rk_for_blocks(&run, node, node->op->backward_block);
-        if (node->op->backward) RK_TRY(node->op->backward(&run, node));
-    }
-    return RK_OK;
+    p.backward = true;
+    p.last_gradient = g->gradient_reals;
+    return for_blocks(&p, through_graph);
 }

@@ -81,10 +81,12 @@ rk_value rk_mlp_build(rk_graph *graph, const char *name, rk_value x, const rk_ml
     char node[128];
     for (int64_t i = 0; i < mlp->n; i++) {
         snprintf(node, sizeof node, "%s/linear_%d", name, (int)i);
-        x = rk_linear(graph, node, x, (int32_t)mlp->units[i], true, mlp->dtype);
+        bool fused = !mlp->batch_norm && mlp->activation && strcmp(mlp->activation, "relu") == 0;
+        rk_op_options options = {.units = (int32_t)mlp->units[i], .dtype = mlp->dtype, .relu = fused};
+        x = rk_graph_add(graph, "linear", node, &options, &x, 1);
         snprintf(node, sizeof node, "%s/norm_%d", name, (int)i);
         if (mlp->batch_norm) x = rk_batch_norm(graph, node, x);
-        x = rk_activation_by_name(graph, x, mlp->activation);
+        if (!fused) x = rk_activation_by_name(graph, x, mlp->activation);
         x = rk_dropout(graph, x, mlp->dropout);
     }
     return x;

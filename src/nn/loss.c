@@ -16,17 +16,21 @@ static double cross_entropy(double x, double y) {
     return fmax(x, 0) - x * y + log1p(exp(-fabs(x)));
 }
 
+double rk_loss_weight(int64_t n, const float *weights) {
+    double sum = 0;
+    for (int64_t i = 0; i < n && weights; i++) sum += (double)weights[i];
+    return weights ? sum : (double)n;
+}
+
 void rk_loss(const rk_loss_args *a, double *out) {
-    double weights = 0, sum = 0;
-    for (int64_t i = 0; i < a->n; i++) weights += a->weights ? (double)a->weights[i] : 1;
-    double scale = weights > 0 ? a->scale / weights : 0;
+    double sum = 0;
+    bool mse = a->kind == RK_LOSS_MSE;
     for (int64_t i = 0; i < a->n; i++) {
         int64_t at = i * a->n_tasks + a->task;
         double x = a->logits[at], y = a->labels[at], w = a->weights ? (double)a->weights[i] : 1;
-        bool mse = a->kind == RK_LOSS_MSE;
         sum += w * (mse ? (x - y) * (x - y) : cross_entropy(x, y));
         double slope = mse ? 2 * (x - y) : 1 / (1 + exp(-x)) - y;
-        if (a->gradient) a->gradient[at] = (rk_real)(scale * w * slope);
+        if (a->gradient) a->gradient[at] = (rk_real)(a->scale * w * slope);
     }
-    *out = scale * sum;
+    *out = a->scale * sum;
 }

@@ -17,11 +17,14 @@ typedef struct rk_loss_args {
     const rk_real *logits;   /* [n, n_tasks] */
     const float *labels;     /* [n, n_tasks] */
     const float *weights;    /* [n] or NULL */
-    double scale;            /* the task's weight */
+    double scale;            /* the task's weight over rk_loss_weight of the whole batch */
     rk_real *gradient;       /* [n, n_tasks], column `task` written; or NULL */
 } rk_loss_args;
 
-/* *out = scale * sum_i w_i l_i / sum_i w_i; the gradient is of that. Stable for large logits. All weights zero: loss 0, gradient 0. */
+/* Sum of the samples' weights. */
+double rk_loss_weight(int64_t n, const float *weights); /* weights: [n] or NULL */
+
+/* *out = scale * sum_i w_i l_i, these samples' share of the batch's mean loss; the gradient is of that. Stable for large logits. */
 void rk_loss(const rk_loss_args *args, double *out);
 
 /* What a logit means to a user: sigmoid(x), or x itself. */

@@ -17,21 +17,25 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return rk_same_shapes(graph, node);
 }
 
-static void forward_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
-    int64_t width = rk_width(node->shape);
-    memcpy(node->data + first * width, rk_in(run, node, 0) + first * width, (size_t)((last - first) * width) * sizeof *node->data);
+static rk_status forward(const rk_run *run, const rk_node *node) {
+    int64_t n = run->n * rk_width(node->shape);
+    rk_real *y = rk_out(run, node);
+    memcpy(y, rk_in(run, node, 0), (size_t)n * sizeof *y);
     for (int32_t k = 1; k < node->n_inputs; k++) {
         const rk_real *x = rk_in(run, node, k);
-        for (int64_t i = first * width; i < last * width; i++) node->data[i] += x[i];
+        for (int64_t i = 0; i < n; i++) y[i] += x[i];
     }
+    return RK_OK;
 }
 
-static void backward_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
-    int64_t width = rk_width(node->shape);
+static rk_status backward(const rk_run *run, const rk_node *node) {
+    int64_t n = run->n * rk_width(node->shape);
+    const rk_real *dy = rk_out_gradient(run, node);
     for (int32_t k = 0; k < node->n_inputs; k++) {
         rk_real *dx = rk_in_gradient(run, node, k);
-        for (int64_t i = first * width; i < last * width; i++) dx[i] += node->gradient[i];
+        for (int64_t i = 0; i < n; i++) dx[i] += dy[i];
     }
+    return RK_OK;
 }
 
-const rk_op rk_op_add = {.name = "add", .min_inputs = 1, .build = build, .forward_block = forward_block, .backward_block = backward_block};
+const rk_op rk_op_add = {.name = "add", .min_inputs = 1, .build = build, .forward = forward, .backward = backward};

@@ -10,25 +10,29 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return RK_OK;
 }
 
-static void forward_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
-    int64_t width = rk_width(node->shape), at = 0;
+static rk_status forward(const rk_run *run, const rk_node *node) {
+    int64_t width = rk_width(node->shape);
+    rk_real *y = rk_out(run, node);
     for (int32_t k = 0; k < node->n_inputs; k++) {
         int64_t part = rk_width(rk_in_shape(run->graph, node, k));
         const rk_real *x = rk_in(run, node, k);
-        for (int64_t s = first; s < last; s++) memcpy(node->data + s * width + at, x + s * part, (size_t)part * sizeof *x);
-        at += part;
+        for (int64_t s = 0; s < run->n; s++) memcpy(y + s * width, x + s * part, (size_t)part * sizeof *x);
+        y += part;
     }
+    return RK_OK;
 }
 
-static void backward_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
-    int64_t width = rk_width(node->shape), at = 0;
+static rk_status backward(const rk_run *run, const rk_node *node) {
+    int64_t width = rk_width(node->shape);
+    const rk_real *dy = rk_out_gradient(run, node);
     for (int32_t k = 0; k < node->n_inputs; k++) {
         int64_t part = rk_width(rk_in_shape(run->graph, node, k));
         rk_real *dx = rk_in_gradient(run, node, k);
-        for (int64_t s = first; s < last; s++)
-            for (int64_t c = 0; c < part; c++) dx[s * part + c] += node->gradient[s * width + at + c];
-        at += part;
+        for (int64_t s = 0; s < run->n; s++)
+            for (int64_t c = 0; c < part; c++) dx[s * part + c] += dy[s * width + c];
+        dy += part;
     }
+    return RK_OK;
 }
 
-const rk_op rk_op_concat = {.name = "concat", .min_inputs = 1, .build = build, .forward_block = forward_block, .backward_block = backward_block};
+const rk_op rk_op_concat = {.name = "concat", .min_inputs = 1, .build = build, .forward = forward, .backward = backward};

@@ -6,22 +6,25 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return rk_same_shapes(graph, node);
 }
 
-static void forward_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
-    int64_t width = rk_width(node->shape);
+static rk_status forward(const rk_run *run, const rk_node *node) {
+    int64_t n = run->n * rk_width(node->shape);
     const rk_real *x0 = rk_in(run, node, 0), *y = rk_in(run, node, 1), *x = rk_in(run, node, 2);
-    for (int64_t i = first * width; i < last * width; i++) node->data[i] = x0[i] * y[i] + x[i];
+    rk_real *z = rk_out(run, node);
+    for (int64_t i = 0; i < n; i++) z[i] = x0[i] * y[i] + x[i];
+    return RK_OK;
 }
 
-static void backward_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
-    int64_t width = rk_width(node->shape);
-    const rk_real *x0 = rk_in(run, node, 0), *y = rk_in(run, node, 1), *dz = node->gradient;
+static rk_status backward(const rk_run *run, const rk_node *node) {
+    int64_t n = run->n * rk_width(node->shape);
+    const rk_real *x0 = rk_in(run, node, 0), *y = rk_in(run, node, 1), *dz = rk_out_gradient(run, node);
     rk_real *dx0 = rk_in_gradient(run, node, 0), *dy = rk_in_gradient(run, node, 1), *dx = rk_in_gradient(run, node, 2);
-    for (int64_t i = first * width; i < last * width; i++) {
+    for (int64_t i = 0; i < n; i++) {
         dx0[i] += dz[i] * y[i];
         dy[i] += dz[i] * x0[i];
         dx[i] += dz[i];
     }
+    return RK_OK;
 }
 
 const rk_op rk_op_cross_combine = {
-    .name = "cross_combine", .min_inputs = 3, .max_inputs = 3, .build = build, .forward_block = forward_block, .backward_block = backward_block};
+    .name = "cross_combine", .min_inputs = 3, .max_inputs = 3, .build = build, .forward = forward, .backward = backward};

@@ -10,16 +10,17 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return RK_OK;
 }
 
-static void forward_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
+static rk_status forward(const rk_run *run, const rk_node *node) {
     rk_shape from = rk_in_shape(run->graph, node, 0);
-    rk_interaction_forward(rk_in(run, node, 0) + first * rk_width(from), last - first, from.rows, from.cols, node->data + first * node->shape.cols);
+    rk_interaction_forward(rk_in(run, node, 0), run->n, from.rows, from.cols, rk_out(run, node));
+    return RK_OK;
 }
 
-static void backward_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
+static rk_status backward(const rk_run *run, const rk_node *node) {
     rk_shape from = rk_in_shape(run->graph, node, 0);
-    rk_interaction_backward(rk_in(run, node, 0) + first * rk_width(from), node->gradient + first * node->shape.cols, last - first, from.rows, from.cols,
-                            rk_in_gradient(run, node, 0) + first * rk_width(from));
+    rk_interaction_backward(rk_in(run, node, 0), rk_out_gradient(run, node), run->n, from.rows, from.cols, rk_in_gradient(run, node, 0));
+    return RK_OK;
 }
 
 const rk_op rk_op_dot_interaction = {
-    .name = "dot_interaction", .min_inputs = 1, .max_inputs = 1, .build = build, .forward_block = forward_block, .backward_block = backward_block};
+    .name = "dot_interaction", .min_inputs = 1, .max_inputs = 1, .build = build, .forward = forward, .backward = backward};

@@ -11,33 +11,31 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return RK_OK;
 }
 
-/* to[i] = (or += if add) mask[i] * from[i] */
-static void apply_mask(const rk_run *run, const rk_node *node, int64_t first, int64_t last, const rk_real *from, rk_real *to, bool add) {
-    int64_t width = rk_width(node->shape);
+/* to[i] = (or += if add) mask[i] * from[i]; the mask is by the sample's number in the batch. */
+static void apply_mask(const rk_run *run, const rk_node *node, const rk_real *from, rk_real *to, bool add) {
+    int64_t width = rk_width(node->shape), place = run->first * width;
     uint32_t limit = (uint32_t)(node->options.rate * 4294967296.0);
     rk_real keep = (rk_real)(1 / (1 - node->options.rate));
     uint64_t stream = (uint64_t)node->number << 40 | (uint64_t)run->step;
     uint32_t random[4];
-    for (int64_t s = first; s < last; s++)
-        for (int64_t c = 0; c < width; c++) {
-            int64_t i = s * width + c;
-            if (c == 0 || i % 4 == 0) rk_rng_block(run->graph->seed ^ 0xd409u, stream, (uint64_t)(i / 4), random);
-            rk_real y = random[i % 4] >= limit ? from[i] * keep : 0;
-            to[i] = add ? to[i] + y : y;
-        }
+    for (int64_t i = 0; i < run->n * width; i++, place++) {
+        if (i == 0 || place % 4 == 0) rk_rng_block(run->graph->seed ^ 0xd409u, stream, (uint64_t)(place / 4), random);
+        rk_real y = random[place % 4] >= limit ? from[i] * keep : 0;
+        to[i] = add ? to[i] + y : y;
+    }
 }
 
-static void forward_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
-    int64_t width = rk_width(node->shape);
-    const rk_real *x = rk_in(run, node, 0);
+static rk_status forward(const rk_run *run, const rk_node *node) {
     if (run->training)
-        apply_mask(run, node, first, last, x, node->data, false);
+        apply_mask(run, node, rk_in(run, node, 0), rk_out(run, node), false);
     else
-        memcpy(node->data + first * width, x + first * width, (size_t)((last - first) * width) * sizeof *x);
+        memcpy(rk_out(run, node), rk_in(run, node, 0), (size_t)(run->n * rk_width(node->shape)) * sizeof(rk_real));
+    return RK_OK;
 }
 
-static void backward_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
-    apply_mask(run, node, first, last, node->gradient, rk_in_gradient(run, node, 0), true);
+static rk_status backward(const rk_run *run, const rk_node *node) {
+    apply_mask(run, node, rk_out_gradient(run, node), rk_in_gradient(run, node, 0), true);
+    return RK_OK;
 }
 
-const rk_op rk_op_dropout = {.name = "dropout", .min_inputs = 1, .max_inputs = 1, .build = build, .forward_block = forward_block, .backward_block = backward_block};
+const rk_op rk_op_dropout = {.name = "dropout", .min_inputs = 1, .max_inputs = 1, .build = build, .forward = forward, .backward = backward};

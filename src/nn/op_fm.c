@@ -8,11 +8,12 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return RK_OK;
 }
 
-static void forward_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
+static rk_status forward(const rk_run *run, const rk_node *node) {
     rk_shape from = rk_in_shape(run->graph, node, 0);
-    for (int64_t s = first; s < last; s++) {
-        const rk_real *x = rk_in(run, node, 0) + s * rk_width(from);
-        rk_real *sums = node->saved + s * from.cols, y = 0;
+    const rk_real *x = rk_in(run, node, 0);
+    rk_real *y = rk_out(run, node), *sums = rk_saved(run, node);
+    for (int64_t s = 0; s < run->n; s++, x += rk_width(from), sums += from.cols) {
+        y[s] = 0;
         for (int32_t c = 0; c < from.cols; c++) {
             rk_real sum = 0, squares = 0;
             for (int32_t r = 0; r < from.rows; r++) {
@@ -21,20 +22,20 @@ static void forward_block(const rk_run *run, const rk_node *node, int64_t first,
                 squares += v * v;
             }
             sums[c] = sum;
-            y += (sum * sum - squares) / 2;
+            y[s] += (sum * sum - squares) / 2;
         }
-        node->data[s] = y;
     }
+    return RK_OK;
 }
 
-static void backward_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
+static rk_status backward(const rk_run *run, const rk_node *node) {
     rk_shape from = rk_in_shape(run->graph, node, 0);
-    for (int64_t s = first; s < last; s++) {
-        const rk_real *x = rk_in(run, node, 0) + s * rk_width(from), *sums = node->saved + s * from.cols;
-        rk_real *dx = rk_in_gradient(run, node, 0) + s * rk_width(from);
-        for (int32_t r = 0; r < from.rows; r++)
-            for (int32_t c = 0; c < from.cols; c++) dx[(int64_t)r * from.cols + c] += node->gradient[s] * (sums[c] - x[(int64_t)r * from.cols + c]);
-    }
+    const rk_real *x = rk_in(run, node, 0), *sums = rk_saved(run, node), *dy = rk_out_gradient(run, node);
+    rk_real *dx = rk_in_gradient(run, node, 0);
+    for (int64_t s = 0; s < run->n; s++, sums += from.cols)
+        for (int32_t r = 0; r < from.rows; r++, x += from.cols, dx += from.cols)
+            for (int32_t c = 0; c < from.cols; c++) dx[c] += dy[s] * (sums[c] - x[c]);
+    return RK_OK;
 }
 
-const rk_op rk_op_fm = {.name = "fm", .min_inputs = 1, .max_inputs = 1, .build = build, .forward_block = forward_block, .backward_block = backward_block};
+const rk_op rk_op_fm = {.name = "fm", .min_inputs = 1, .max_inputs = 1, .build = build, .forward = forward, .backward = backward};

@@ -14,23 +14,26 @@ static int64_t span_of(const rk_run *run, const rk_node *node) {
     return rk_width(node->shape) / rk_width(rk_in_shape(run->graph, node, 1));
 }
 
-static void forward_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
-    int64_t width = rk_width(node->shape), span = span_of(run, node);
+static rk_status forward(const rk_run *run, const rk_node *node) {
+    int64_t span = span_of(run, node), n = run->n * rk_width(node->shape) / span;
     const rk_real *a = rk_in(run, node, 0), *b = rk_in(run, node, 1);
-    for (int64_t i = first * width / span; i < last * width / span; i++)
-        for (int64_t k = 0; k < span; k++) node->data[i * span + k] = a[i * span + k] * b[i];
+    rk_real *y = rk_out(run, node);
+    for (int64_t i = 0; i < n; i++, a += span, y += span)
+        for (int64_t k = 0; k < span; k++) y[k] = a[k] * b[i];
+    return RK_OK;
 }
 
-static void backward_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
-    int64_t width = rk_width(node->shape), span = span_of(run, node);
-    const rk_real *a = rk_in(run, node, 0), *b = rk_in(run, node, 1), *dy = node->gradient;
+static rk_status backward(const rk_run *run, const rk_node *node) {
+    int64_t span = span_of(run, node), n = run->n * rk_width(node->shape) / span;
+    const rk_real *a = rk_in(run, node, 0), *b = rk_in(run, node, 1), *dy = rk_out_gradient(run, node);
     rk_real *da = rk_in_gradient(run, node, 0), *db = rk_in_gradient(run, node, 1);
-    for (int64_t i = first * width / span; i < last * width / span; i++) {
+    for (int64_t i = 0; i < n; i++, a += span, da += span, dy += span) {
         rk_real sum = 0;
-        for (int64_t k = 0; k < span; k++) sum += dy[i * span + k] * a[i * span + k];
-        for (int64_t k = 0; k < span; k++) da[i * span + k] += dy[i * span + k] * b[i];
+        for (int64_t k = 0; k < span; k++) sum += dy[k] * a[k];
+        for (int64_t k = 0; k < span; k++) da[k] += dy[k] * b[i];
         db[i] += sum;
     }
+    return RK_OK;
 }
 
-const rk_op rk_op_multiply = {.name = "multiply", .min_inputs = 2, .max_inputs = 2, .build = build, .forward_block = forward_block, .backward_block = backward_block};
+const rk_op rk_op_multiply = {.name = "multiply", .min_inputs = 2, .max_inputs = 2, .build = build, .forward = forward, .backward = backward};

@@ -12,17 +12,21 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return RK_OK;
 }
 
-static void forward_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
+static rk_status forward(const rk_run *run, const rk_node *node) {
     int64_t from = rk_width(rk_in_shape(run->graph, node, 0)), to = node->options.count;
-    for (int64_t s = first; s < last; s++)
-        memcpy(node->data + s * to, rk_in(run, node, 0) + s * from + node->options.first, (size_t)to * sizeof *node->data);
+    const rk_real *x = rk_in(run, node, 0) + node->options.first;
+    rk_real *y = rk_out(run, node);
+    for (int64_t s = 0; s < run->n; s++) memcpy(y + s * to, x + s * from, (size_t)to * sizeof *y);
+    return RK_OK;
 }
 
-static void backward_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
+static rk_status backward(const rk_run *run, const rk_node *node) {
     int64_t from = rk_width(rk_in_shape(run->graph, node, 0)), to = node->options.count;
-    rk_real *dx = rk_in_gradient(run, node, 0);
-    for (int64_t s = first; s < last; s++)
-        for (int64_t c = 0; c < to; c++) dx[s * from + node->options.first + c] += node->gradient[s * to + c];
+    const rk_real *dy = rk_out_gradient(run, node);
+    rk_real *dx = rk_in_gradient(run, node, 0) + node->options.first;
+    for (int64_t s = 0; s < run->n; s++)
+        for (int64_t c = 0; c < to; c++) dx[s * from + c] += dy[s * to + c];
+    return RK_OK;
 }
 
-const rk_op rk_op_slice = {.name = "slice", .min_inputs = 1, .max_inputs = 1, .build = build, .forward_block = forward_block, .backward_block = backward_block};
+const rk_op rk_op_slice = {.name = "slice", .min_inputs = 1, .max_inputs = 1, .build = build, .forward = forward, .backward = backward};

@@ -7,20 +7,25 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return RK_OK;
 }
 
-static void forward_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
+static rk_status forward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(rk_in_shape(run->graph, node, 0));
-    for (int64_t s = first; s < last; s++) {
+    const rk_real *x = rk_in(run, node, 0);
+    rk_real *y = rk_out(run, node);
+    for (int64_t s = 0; s < run->n; s++, x += width) {
         rk_real sum = 0;
-        for (int64_t c = 0; c < width; c++) sum += rk_in(run, node, 0)[s * width + c];
-        node->data[s] = sum;
+        for (int64_t c = 0; c < width; c++) sum += x[c];
+        y[s] = sum;
     }
+    return RK_OK;
 }
 
-static void backward_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
+static rk_status backward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(rk_in_shape(run->graph, node, 0));
+    const rk_real *dy = rk_out_gradient(run, node);
     rk_real *dx = rk_in_gradient(run, node, 0);
-    for (int64_t s = first; s < last; s++)
-        for (int64_t c = 0; c < width; c++) dx[s * width + c] += node->gradient[s];
+    for (int64_t s = 0; s < run->n; s++, dx += width)
+        for (int64_t c = 0; c < width; c++) dx[c] += dy[s];
+    return RK_OK;
 }
 
-const rk_op rk_op_sum_all = {.name = "sum_all", .min_inputs = 1, .max_inputs = 1, .build = build, .forward_block = forward_block, .backward_block = backward_block};
+const rk_op rk_op_sum_all = {.name = "sum_all", .min_inputs = 1, .max_inputs = 1, .build = build, .forward = forward, .backward = backward};

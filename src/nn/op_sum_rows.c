@@ -8,20 +8,25 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return RK_OK;
 }
 
-static void forward_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
+static rk_status forward(const rk_run *run, const rk_node *node) {
     rk_shape from = rk_in_shape(run->graph, node, 0);
-    memset(node->data + first * from.cols, 0, (size_t)((last - first) * from.cols) * sizeof *node->data);
-    for (int64_t s = first; s < last; s++)
-        for (int32_t r = 0; r < from.rows; r++)
-            for (int32_t c = 0; c < from.cols; c++) node->data[s * from.cols + c] += rk_in(run, node, 0)[(s * from.rows + r) * from.cols + c];
+    const rk_real *x = rk_in(run, node, 0);
+    rk_real *y = rk_out(run, node);
+    memset(y, 0, (size_t)(run->n * from.cols) * sizeof *y);
+    for (int64_t s = 0; s < run->n; s++, y += from.cols)
+        for (int32_t r = 0; r < from.rows; r++, x += from.cols)
+            for (int32_t c = 0; c < from.cols; c++) y[c] += x[c];
+    return RK_OK;
 }
 
-static void backward_block(const rk_run *run, const rk_node *node, int64_t first, int64_t last) {
+static rk_status backward(const rk_run *run, const rk_node *node) {
     rk_shape from = rk_in_shape(run->graph, node, 0);
+    const rk_real *dy = rk_out_gradient(run, node);
     rk_real *dx = rk_in_gradient(run, node, 0);
-    for (int64_t s = first; s < last; s++)
-        for (int32_t r = 0; r < from.rows; r++)
-            for (int32_t c = 0; c < from.cols; c++) dx[(s * from.rows + r) * from.cols + c] += node->gradient[s * from.cols + c];
+    for (int64_t s = 0; s < run->n; s++, dy += from.cols)
+        for (int32_t r = 0; r < from.rows; r++, dx += from.cols)
+            for (int32_t c = 0; c < from.cols; c++) dx[c] += dy[c];
+    return RK_OK;
 }
 
-const rk_op rk_op_sum_rows = {.name = "sum_rows", .min_inputs = 1, .max_inputs = 1, .build = build, .forward_block = forward_block, .backward_block = backward_block};
+const rk_op rk_op_sum_rows = {.name = "sum_rows", .min_inputs = 1, .max_inputs = 1, .build = build, .forward = forward, .backward = backward};

@@ -8,6 +8,8 @@
 #include "base/rng.h"
 #include "nn/graph_parts.h"
 
+enum { LINE_REALS = 64 / sizeof(rk_real) };
+
 void rk_parameter_fill(const rk_graph *graph, rk_parameter *parameter, const rk_initializer *initializer) {
     int64_t n = parameter->rows * parameter->cols;
     rk_rng rng = {graph->seed, rk_hash_bytes(parameter->name, strlen(parameter->name), 0), 0};
@@ -39,15 +41,15 @@ rk_status rk_node_add_parameter(rk_graph *graph, rk_node *node, const char *name
     sprintf(full, "%s/%s", node->name, name);
     p.name = full;
     RK_GOTO(rk_alloc((size_t)(rows * cols), sizeof *p.value, &p.value));
-    RK_GOTO(rk_alloc((size_t)(rows * cols), sizeof *p.gradient, &p.gradient));
+    p.offset = graph->gradient_reals;
     rk_parameter_fill(graph, &p, initializer);
     node->parameters[node->n_parameters++] = (int32_t)graph->n_parameters;
     graph->parameters[graph->n_parameters++] = p;
+    graph->gradient_reals += (rows * cols + LINE_REALS - 1) / LINE_REALS * LINE_REALS;
     return RK_OK;
 done:
     rk_free(full);
     rk_free(p.value);
-    rk_free(p.gradient);
     return status;
 }
 
@@ -61,8 +63,12 @@ rk_status rk_node_add_state(rk_node *node, const char *name, rk_real initial) {
     return RK_OK;
 }
 
-rk_parameter *rk_node_parameter(const rk_run *run, const rk_node *node, int32_t index) {
-    return &run->graph->parameters[node->parameters[index]];
+const rk_real *rk_node_parameter(const rk_run *run, const rk_node *node, int32_t index) {
+    return run->graph->parameters[node->parameters[index]].value;
+}
+
+rk_real *rk_node_parameter_gradient(const rk_run *run, const rk_node *node, int32_t index) {
+    return run->gradients + run->graph->parameters[node->parameters[index]].offset;
 }
 
 int32_t rk_graph_n_parameters(const rk_graph *graph) {

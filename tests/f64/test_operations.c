@@ -48,7 +48,7 @@ enum { N_TRIALS = sizeof trials / sizeof trials[0] };
 
 /* The loss: a fixed random weighting of the output. */
 static double loss_of(rk_graph *graph, rk_value output, const double *weights, int64_t n_values) {
-    assert_int_equal(rk_graph_forward(graph, N, true, 3), RK_OK);
+    assert_int_equal(rk_graph_forward(graph, N, true, 3, NULL), RK_OK);
     double loss = 0;
     for (int64_t i = 0; i < n_values; i++) loss += weights[i] * rk_graph_data(graph, output)[i];
     return loss;
@@ -83,6 +83,7 @@ static void run_trial(const trial *t, int copies) {
         output = rk_concat(graph, parts, 2);
     }
     rk_graph_output(graph, output);
+    rk_graph_keep(graph);
     OK(rk_graph_finish(graph, N, true));
     for (int i = 0; i < t->n_inputs; i++)
         for (int64_t k = 0; k < (int64_t)N * t->inputs[i].rows * t->inputs[i].cols; k++) rk_graph_data(graph, inputs[i])[k] = rk_rng_normal(&rng);

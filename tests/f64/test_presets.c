@@ -24,6 +24,7 @@ static rk_graph *build(const rk_model_section *section, inputs given, rk_preset_
     if (given.linear && preset->linear) in.linear = rk_graph_input(graph, "linear", (rk_shape){1, N_VECTORS});
     *logits = preset->build(graph, section, &in);
     rk_graph_output(graph, *logits);
+    rk_graph_keep(graph);
     OK(rk_graph_finish(graph, N, true));
     *out = in;
     return graph;
@@ -38,7 +39,7 @@ static void fill(rk_real *values, int64_t n, uint64_t stream) {
 static double objective(rk_graph *graph, rk_value logits) {
     rk_rng rng = {12, 0, 0};
     double sum = 0;
-    OK(rk_graph_forward(graph, N, true, 1));
+    OK(rk_graph_forward(graph, N, true, 1, NULL));
     for (int64_t i = 0; i < N * rk_graph_shape(graph, logits).cols; i++) sum += rk_rng_normal(&rng) * rk_graph_data(graph, logits)[i];
     return sum;
 }

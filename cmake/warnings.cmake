@@ -7,7 +7,7 @@ if(CMAKE_C_COMPILER_ID MATCHES "Clang")
   add_compile_options(-Wno-unknown-warning-option)
 endif()
 # One rounding a written operation, on every compiler: contraction into FMA would differ between gcc, clang and ISAs.
-add_compile_options(-ffp-contract=off)
+add_compile_options(-ffp-contract=off -fno-math-errno -fno-trapping-math)
 if(RK_SANITIZE)
   add_compile_options(-fsanitize=${RK_SANITIZE} -fno-omit-frame-pointer -g -O1)
   add_link_options(-fsanitize=${RK_SANITIZE})

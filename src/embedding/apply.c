@@ -70,7 +70,7 @@ static size_t n_chunks(const rk_update_plan *plan) {
     return plan->n_chunks;
 }
 static size_t n_parts(const rk_update_plan *plan) {
-    return (size_t)1 << plan->bits;
+    return plan->n_parts;
 }
 
 static rk_embeddings *locate(void *context, size_t task, int32_t *t, size_t *piece) {
@@ -103,22 +103,30 @@ static void place_table(void *context, size_t task, int thread) {
     if (rk_takes_updates(e, (int32_t)task)) rk_update_plan_place(&e->plans[task]);
 }
 
-static void update_part(void *context, size_t task, int thread) {
+static void sort_part(void *context, size_t task, int thread) {
     (void)thread;
     int32_t t;
     size_t part;
     rk_embeddings *e = locate(context, task, &t, &part);
+    rk_update_plan_sort(&e->plans[t], (uint32_t)part);
+}
+
+static void update_piece(void *context, size_t task, int thread) {
+    (void)thread;
+    int32_t t;
+    size_t number;
+    rk_embeddings *e = locate(context, task, &t, &number);
     const rk_update_plan *plan = &e->plans[t];
     const rk_table *table = &e->tables[t];
-    rk_update_plan_sort(e, t, (uint32_t)part);
+    rk_use_piece piece = rk_update_plan_piece(plan, number);
+    int64_t first_row = (int64_t)piece.part << plan->shift, part_rows = (int64_t)1 << plan->shift, rows_left = table->config.n_rows - first_row;
     rk_rows_update_args args = {
         .rows = table->rows,
-        .n_rows = table->config.n_rows,
+        .first_row = first_row,
+        .n_places = part_rows < rows_left ? part_rows : rows_left,
         .update = &e->updates[t],
-        .part = (uint32_t)part,
-        .bits = plan->bits,
-        .uses = plan->uses + plan->part_begins[part],
-        .n_uses = plan->part_begins[part + 1] - plan->part_begins[part],
+        .uses = plan->uses + piece.first,
+        .n_uses = piece.last - piece.first,
         .sources = plan->sources,
         .n_sources = plan->n_sources,
         .bags = plan->weighted ? plan->bags : NULL,
@@ -141,7 +149,8 @@ static void update(application *a) {
     for_pieces(a, n_chunks, count_chunk);
     rk_parallel_for((size_t)e->n_tables, place_table, a);
     for_pieces(a, n_chunks, deal_chunk);
-    for_pieces(a, n_parts, update_part);
+    for_pieces(a, n_parts, sort_part);
+    for_pieces(a, rk_update_plan_n_pieces, update_piece);
     for (int32_t t = 0; t < e->n_tables; t++) e->tables[t].step += rk_takes_updates(e, t);
 }
 

@@ -7,6 +7,7 @@
 enum {
     CHUNK_USES = 32768,
     PART_USES = 512,      /* that a part has, about: sorted in the first cache */
+    PIECE_USES = 1024,
     MAX_USUAL_BITS = 11,  /* more parts than this at once are dealt out slowly */
     FULL_PARTS_BITS = 8   /* where every row takes a step (l2_full) */
 };
@@ -22,12 +23,12 @@ static int bits_of(int64_t largest) {
 }
 
 /* As many parts as give each PART_USES, no more than rows, and so many that a place in a part is 32 bits. */
-static int part_bits(const rk_table *table, int64_t n_uses) {
+static int part_shift(const rk_table *table, int64_t n_uses) {
     int wanted = bits_of(n_uses / PART_USES), row_bits = bits_of(table->config.n_rows - 1);
     if (table->l2_full != 0 && wanted < FULL_PARTS_BITS) wanted = FULL_PARTS_BITS;
     if (wanted > MAX_USUAL_BITS) wanted = MAX_USUAL_BITS;
-    if (wanted > row_bits) wanted = row_bits;
-    return wanted < row_bits - 32 ? row_bits - 32 : wanted;
+    int shift = wanted > row_bits ? 0 : row_bits - wanted;
+    return shift > 32 ? 32 : shift;
 }
 
 static rk_gradient_source source_of(const rk_embeddings *e, int32_t t, int32_t source, const rk_activation *gradients, int64_t first_bag) {
@@ -55,10 +56,11 @@ static void cut_chunks(const rk_embeddings *e, int32_t t, rk_update_plan *plan) 
 }
 
 static rk_status reserve(const rk_embeddings *e, int32_t t, rk_update_plan *plan) {
-    size_t n = (size_t)plan->n, n_parts = (size_t)1 << plan->bits;
+    size_t n = (size_t)plan->n, n_parts = plan->n_parts;
     RK_TRY(rk_reserve(&plan->uses, &plan->uses_capacity, n, sizeof *plan->uses));
     RK_TRY(rk_reserve(&plan->aside, &plan->aside_capacity, n, sizeof *plan->aside));
     RK_TRY(rk_reserve(&plan->part_begins, &plan->parts_capacity, n_parts + 1, sizeof *plan->part_begins));
+    RK_TRY(rk_reserve(&plan->piece_begins, &plan->pieces_capacity, n_parts + 1, sizeof *plan->piece_begins));
     RK_TRY(rk_reserve(&plan->sources, &plan->sources_capacity, (size_t)plan->n_sources, sizeof *plan->sources));
     plan->n_chunks = 0;
     for (int32_t s = 0; s < plan->n_sources; s++) plan->n_chunks += n_chunks_of(use_of(e, t, s));
@@ -75,13 +77,15 @@ rk_status rk_update_plan_begin(rk_embeddings *e, int32_t t, const rk_activation 
     plan->n = 0;
     plan->n_sources = e->table_begins[t + 1] - e->table_begins[t];
     plan->weighted = false;
+    plan->whole_parts = e->tables[t].l2_full != 0;
     for (int32_t s = 0; s < plan->n_sources; s++) {
         plan->n += use_of(e, t, s)->n_ids;
         plan->weighted |= use_of(e, t, s)->coefficients != NULL;
         n_bags += use_of(e, t, s)->n_bags;
     }
     RK_FAIL_IF(plan->n > INT32_MAX || n_bags > INT32_MAX, RK_INVALID_ARGUMENT, "table '%s': 2^31 ids or bags or more in one batch", e->tables[t].config.name);
-    plan->bits = part_bits(&e->tables[t], plan->n);
+    plan->shift = part_shift(&e->tables[t], plan->n);
+    plan->n_parts = (uint32_t)((e->tables[t].config.n_rows - 1) >> plan->shift) + 1;
     RK_TRY(reserve(e, t, plan));
     n_bags = 0;
     for (int32_t s = 0; s < plan->n_sources; s++) {
@@ -96,24 +100,27 @@ void rk_update_plan_count(rk_embeddings *e, int32_t t, size_t chunk) {
     const rk_update_plan *plan = &e->plans[t];
     const rk_use_chunk *c = &plan->chunks[chunk];
     const rk_feature_use *use = use_of(e, t, c->source);
-    uint32_t *counts = plan->counts + (chunk << plan->bits);
-    int bits = plan->bits;
-    for (uint32_t p = 0; p >> bits == 0; p++) counts[p] = 0;
-    for (int64_t i = use->offsets[c->first_bag]; i < use->offsets[c->last_bag]; i++) counts[rk_part_of(use->ids[i], bits)]++;
+    uint32_t *counts = plan->counts + chunk * plan->n_parts;
+    int shift = plan->shift;
+    for (uint32_t p = 0; p < plan->n_parts; p++) counts[p] = 0;
+    for (int64_t i = use->offsets[c->first_bag]; i < use->offsets[c->last_bag]; i++) counts[use->ids[i] >> shift]++;
 }
 
 /* Counts become the places of each chunk's first use in each part: by part, then chunk, so that a part keeps the order of the batch. */
 void rk_update_plan_place(rk_update_plan *plan) {
-    uint32_t at = 0, n_parts = 1u << plan->bits;
-    for (uint32_t p = 0; p < n_parts; p++) {
+    uint32_t at = 0, pieces = 0;
+    for (uint32_t p = 0; p < plan->n_parts; p++) {
         plan->part_begins[p] = at;
+        plan->piece_begins[p] = pieces;
         for (size_t c = 0; c < plan->n_chunks; c++) {
-            uint32_t *place = &plan->counts[(c << plan->bits) + p], count = *place;
+            uint32_t *place = &plan->counts[c * plan->n_parts + p], count = *place;
             *place = at;
             at += count;
         }
+        pieces += plan->whole_parts ? 1 : (uint32_t)rk_blocks(at - plan->part_begins[p], PIECE_USES);
     }
-    plan->part_begins[n_parts] = at;
+    plan->part_begins[plan->n_parts] = at;
+    plan->piece_begins[plan->n_parts] = pieces;
 }
 
 static void name_occurrences(const rk_update_plan *plan, const rk_feature_use *use, int64_t bag, uint32_t number, int64_t occurrence) {
@@ -127,27 +134,62 @@ void rk_update_plan_deal(rk_embeddings *e, int32_t t, size_t chunk) {
     const rk_update_plan *plan = &e->plans[t];
     const rk_use_chunk *c = &plan->chunks[chunk];
     const rk_feature_use *use = use_of(e, t, c->source);
-    uint32_t *places = plan->counts + (chunk << plan->bits), first_bag = plan->sources[c->source].first_bag;
+    uint32_t *places = plan->counts + chunk * plan->n_parts, first_bag = plan->sources[c->source].first_bag;
     int64_t occurrence = c->first_occurrence;
-    int bits = plan->bits;
+    int shift = plan->shift;
+    int64_t mask = ((int64_t)1 << shift) - 1;
     for (int64_t b = c->first_bag; b < c->last_bag; b++) {
         uint32_t number = first_bag + (uint32_t)b;
         if (plan->weighted) name_occurrences(plan, use, b, number, occurrence);
         for (int64_t i = use->offsets[b]; i < use->offsets[b + 1]; i++, occurrence++)
-            plan->uses[places[rk_part_of(use->ids[i], bits)]++] = rk_use_make(rk_part_place(use->ids[i], bits), plan->weighted ? (uint32_t)occurrence : number);
+            plan->uses[places[use->ids[i] >> shift]++] = rk_use_make((uint32_t)(use->ids[i] & mask), plan->weighted ? (uint32_t)occurrence : number);
     }
 }
 
-void rk_update_plan_sort(rk_embeddings *e, int32_t t, uint32_t part) {
-    const rk_update_plan *plan = &e->plans[t];
+void rk_update_plan_sort(rk_update_plan *plan, uint32_t part) {
     uint32_t begin = plan->part_begins[part];
-    rk_sort_uses(plan->uses + begin, plan->part_begins[part + 1] - begin, bits_of((e->tables[t].config.n_rows - 1) >> plan->bits), plan->aside + begin);
+    rk_sort_uses(plan->uses + begin, plan->part_begins[part + 1] - begin, plan->shift, plan->aside + begin);
+}
+
+size_t rk_update_plan_n_pieces(const rk_update_plan *plan) {
+    return plan->piece_begins[plan->n_parts];
+}
+
+/* The first of a part's uses from `at` on that is of another row than the one before it. */
+static int64_t row_boundary(const rk_update_plan *plan, uint32_t part, int64_t at) {
+    int64_t low = plan->part_begins[part], high = plan->part_begins[part + 1];
+    if (at <= low || at >= high) return at <= low ? low : high;
+    uint32_t place = rk_use_place(plan->uses[at - 1]);
+    low = at;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (rk_use_place(plan->uses[middle]) > place)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+rk_use_piece rk_update_plan_piece(const rk_update_plan *plan, size_t piece) {
+    uint32_t low = 0, high = plan->n_parts;
+    while (high - low > 1) { /* the part whose pieces begin at or before it */
+        uint32_t middle = low + (high - low) / 2;
+        if (plan->piece_begins[middle] <= piece)
+            low = middle;
+        else
+            high = middle;
+    }
+    if (plan->whole_parts) return (rk_use_piece){low, plan->part_begins[low], plan->part_begins[low + 1]};
+    int64_t first = plan->part_begins[low] + (int64_t)(piece - plan->piece_begins[low]) * PIECE_USES;
+    return (rk_use_piece){low, row_boundary(plan, low, first), row_boundary(plan, low, first + PIECE_USES)};
 }
 
 void rk_update_plan_release(rk_update_plan *plan) {
     rk_free(plan->uses);
     rk_free(plan->aside);
     rk_free(plan->part_begins);
+    rk_free(plan->piece_begins);
     rk_free(plan->sources);
     rk_free(plan->chunks);
     rk_free(plan->counts);

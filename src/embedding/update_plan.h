@@ -13,21 +13,25 @@ typedef struct rk_use_chunk {
     int64_t first_occurrence; /* number of the first bag's first id among all of the table */
 } rk_use_chunk;
 
-/* The uses of a table's rows, dealt out to parts of the table, each then sorted by itself. Memory is kept from batch to batch. */
+/* The uses of a table's rows, dealt out to parts of the table (ranges of 2^shift rows, so that a part's rows are near each other in memory), each part then
+ * sorted by itself. Memory is kept from batch to batch. */
 typedef struct rk_update_plan {
     int64_t n;                    /* uses, of all features of the table */
-    int bits;                     /* 2^bits parts */
+    int shift;                    /* a row is in part row >> shift */
+    uint32_t n_parts;
     rk_row_use *uses, *aside;     /* [n]; part p has uses part_begins[p] .. part_begins[p+1]-1 */
-    uint32_t *part_begins;        /* [2^bits + 1] */
+    uint32_t *part_begins;        /* [n_parts + 1] */
     rk_gradient_source *sources;  /* [n_sources], a feature each */
     int32_t n_sources;
     rk_use_chunk *chunks;         /* [n_chunks] */
     size_t n_chunks;
-    uint32_t *counts;             /* [n_chunks, 2^bits]: uses by part, then where each chunk's go */
+    uint32_t *piece_begins;       /* [n_parts + 1]: part p has pieces piece_begins[p] .. piece_begins[p+1]-1 */
+    uint32_t *counts;             /* [n_chunks, n_parts]: uses by part, then where each chunk's go */
     uint32_t *bags;               /* [n] and, */
     float *coefficients;          /* [n] where an id has a weight; else not looked at */
     bool weighted;
-    size_t uses_capacity, aside_capacity, parts_capacity, sources_capacity, chunks_capacity, counts_capacity, bags_capacity, coefficients_capacity;
+    bool whole_parts;             /* a piece is a part: every row of it takes a step (l2_full) */
+    size_t uses_capacity, aside_capacity, parts_capacity, pieces_capacity, sources_capacity, chunks_capacity, counts_capacity, bags_capacity, coefficients_capacity;
 } rk_update_plan;
 
 /* Room for table t's part of the last lookup, cut into chunks. The gradients, [n_features], are not read yet. */
@@ -38,7 +42,15 @@ rk_status rk_update_plan_begin(rk_embeddings *embeddings, int32_t t, const rk_ac
 void rk_update_plan_count(rk_embeddings *embeddings, int32_t t, size_t chunk);
 void rk_update_plan_place(rk_update_plan *plan);
 void rk_update_plan_deal(rk_embeddings *embeddings, int32_t t, size_t chunk);
-void rk_update_plan_sort(rk_embeddings *embeddings, int32_t t, uint32_t part);
+void rk_update_plan_sort(rk_update_plan *plan, uint32_t part);
+
+/* Pieces of about equal numbers of uses, none of which ends within a row's: a piece is of one part. */
+size_t rk_update_plan_n_pieces(const rk_update_plan *plan);
+typedef struct rk_use_piece {
+    uint32_t part;
+    int64_t first, last; /* uses */
+} rk_use_piece;
+rk_use_piece rk_update_plan_piece(const rk_update_plan *plan, size_t piece);
 
 void rk_update_plan_release(rk_update_plan *plan);
 

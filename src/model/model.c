@@ -113,15 +113,19 @@ static rk_status block_loss(void *context, const rk_run *run) {
     return RK_OK;
 }
 
-/* While the gradients are in the cache. */
-static rk_status check_input_gradients(void *context, const rk_run *run) {
+/* The embeddings' gradients, which stand side by side in a block, to where each feature's are together; checked while they are in the cache. */
+static rk_status take_gradients(void *context, const rk_run *run) {
     model_run *r = context;
-    for (int i = 0; i < 2; i++) {
-        const rk_real *gradients = r->model->input_gradients[i];
-        if (!gradients) continue;
-        int64_t width = (int64_t)(r->model->input_gradient_bytes[i] / sizeof(rk_real)) / r->model->max_batch;
-        if (!rk_all_finite(gradients + run->first * width, run->n * width)) atomic_store_explicit(&r->not_finite, true, memory_order_relaxed);
+    uint64_t begin = rk_trace_begin();
+    for (int32_t f = 0; f < r->model->n_lookups; f++) {
+        const rk_model_lookup *at = &r->model->lookups[f];
+        const rk_real *from = rk_run_gradient(run, at->input) + at->first;
+        int64_t width = r->model->gradients[f].stride, from_stride = rk_graph_shape(r->model->graph, at->input).cols;
+        rk_real *to = r->model->gradients[f].data + run->first * width;
+        for (int64_t s = 0; s < run->n; s++) memcpy(to + s * width, from + s * from_stride, (size_t)width * sizeof *to);
+        if (!rk_all_finite(to, run->n * width)) atomic_store_explicit(&r->not_finite, true, memory_order_relaxed);
     }
+    rk_trace_end(begin, "gradients");
     return RK_OK;
 }
 
@@ -142,7 +146,7 @@ static rk_status sum_losses(const rk_model *model, const rk_batch *batch, double
 static rk_status compute_gradients(model_run *r, double *loss) {
     rk_model *model = r->model;
     RK_TRY(route(model, r->batch, 0, r->batch->n, NULL, true));
-    rk_graph_hooks hooks = {.context = r, .read = look_up_block, .loss = block_loss, .take = check_input_gradients};
+    rk_graph_hooks hooks = {.context = r, .read = look_up_block, .loss = block_loss, .take = take_gradients};
     RK_TRY(rk_graph_train(model->graph, r->batch->n, model->step, &hooks));
     return sum_losses(model, r->batch, loss);
 }

@@ -113,22 +113,20 @@ static rk_status build_graph(rk_model *model, const rk_model_options *options, c
     return status == RK_CONFIG ? config_error(options, rk_last_error()) : status;
 }
 
-/* Gradients of the embeddings, of a whole batch: the graph writes them, the collection sums them by rows. */
+static int64_t width_of(const rk_model *model, int32_t lookup) {
+    return rk_embeddings_width(model->embeddings, lookup);
+}
+
 static rk_status reserve_gradients(rk_model *model) {
-    static const char *const names[] = {"vectors", "linear"};
-    for (int i = 0; i < 2; i++) {
-        rk_value input = rk_graph_find(model->graph, names[i]);
-        if (input < 0) continue;
-        void *pages;
-        size_t n_bytes = (size_t)model->max_batch * (size_t)rk_graph_shape(model->graph, input).cols * sizeof(rk_real);
-        RK_TRY(rk_pages_alloc(n_bytes, &pages));
-        model->input_gradients[i] = pages;
-        model->input_gradient_bytes[i] = n_bytes;
-        rk_graph_bind(model->graph, input, NULL, pages);
-        for (int32_t f = 0; f < model->n_lookups; f++) {
-            const rk_model_lookup *at = &model->lookups[f];
-            if (at->input == input) model->gradients[f] = (rk_activation){model->input_gradients[i] + at->first, rk_graph_shape(model->graph, input).cols, NULL};
-        }
+    int64_t width = 0;
+    for (int32_t f = 0; f < model->n_lookups; f++) width += width_of(model, f);
+    model->input_gradient_bytes = (size_t)(width * model->max_batch) * sizeof *model->input_gradients;
+    void *pages;
+    RK_TRY(rk_pages_alloc(model->input_gradient_bytes, &pages));
+    rk_real *at = model->input_gradients = pages;
+    for (int32_t f = 0; f < model->n_lookups; f++, at += width * model->max_batch) {
+        width = width_of(model, f);
+        model->gradients[f] = (rk_activation){at, width, NULL};
     }
     return RK_OK;
 }
@@ -209,7 +207,7 @@ void rk_model_free(rk_model *model) {
     rk_free(model->lookups);
     rk_free(model->ids);
     rk_free(model->gradients);
-    for (int i = 0; i < 2; i++) rk_pages_free(model->input_gradients[i], model->input_gradient_bytes[i]);
+    rk_pages_free(model->input_gradients, model->input_gradient_bytes);
     rk_free(model->losses);
     rk_free(model->statistics);
     rk_free(model);

@@ -36,9 +36,9 @@ struct rk_model {
     rk_model_lookup *lookups;           /* [n_lookups] */
     rk_model_task *tasks;               /* [n_tasks] */
     rk_ids *ids;                        /* [n_lookups]: scratch */
-    rk_activation *gradients;           /* [n_lookups]: in input_gradients, where training */
-    rk_real *input_gradients[2];        /* of the inputs "vectors" and "linear": [max_batch, width] */
-    size_t input_gradient_bytes[2];
+    rk_activation *gradients;           /* [n_lookups], each [max_batch, width] of its own in input_gradients, where training: an update reads one feature's at a time */
+    rk_real *input_gradients;
+    size_t input_gradient_bytes;
     double *losses;                     /* [n_blocks, n_tasks] of the step under way */
     rk_model_statistic *statistics;     /* [n_statistics] */
     size_t n_statistics;

@@ -70,11 +70,11 @@ static void test_bag_forward(void **state) {
             }
 }
 
-/* Two features of a table of 50 rows in four parts, by the equations of rows_update.h in double, with sgd: part by part, all versions. */
+/* Two features of a table of 50 rows in parts of 16, by the equations of rows_update.h in double, with sgd: part by part, all versions. */
 static void test_rows_update(void **state) {
     (void)state;
     tried("rk_rows_update", true);
-    enum { BITS = 2, USES = 90, BAGS = 30 };
+    enum { SHIFT = 4, USES = 90, BAGS = 30 };
     static float gradients[2 * BAGS * MAX_DIM], table[N_ROWS * MAX_DIM], first[N_ROWS * MAX_DIM], expected[N_ROWS * MAX_DIM], coefficients[USES], scales[BAGS];
     static uint32_t bags[USES];
     int64_t rows[USES];
@@ -94,13 +94,13 @@ static void test_rows_update(void **state) {
             float l2 = kind == 2 ? 0.25f : 0, l2_full = kind == 3 ? 0.125f : 0;
             for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
                 memcpy(table, first, sizeof table);
-                for (uint32_t part = 0; part < 1u << BITS; part++) {
+                for (int64_t part = 0; part <= (N_ROWS - 1) >> SHIFT; part++) {
                     rk_row_use uses[USES], aside[USES];
                     int64_t n = 0;
                     for (uint32_t i = 0; i < USES; i++)
-                        if (rk_part_of(rows[i], BITS) == part) uses[n++] = rk_use_make(rk_part_place(rows[i], BITS), kind == 1 ? i : bags[i]);
+                        if (rows[i] >> SHIFT == part) uses[n++] = rk_use_make((uint32_t)(rows[i] & 15), kind == 1 ? i : bags[i]);
                     rk_sort_uses(uses, n, 4, aside);
-                    rk_rows_update_args args = {.rows = {table, RK_F32, dim}, .n_rows = N_ROWS, .update = &update, .part = part, .bits = BITS, .uses = uses, .n_uses = n,
+                    rk_rows_update_args args = {.rows = {table, RK_F32, dim}, .first_row = part << SHIFT, .n_places = part == 3 ? N_ROWS - 48 : 16, .update = &update, .uses = uses, .n_uses = n,
                                                 .sources = sources, .n_sources = 2, .bags = kind == 1 ? bags : NULL, .coefficients = kind == 1 ? coefficients : NULL,
                                                 .l2 = l2, .l2_full = l2_full};
                     rk_rows_update_on[isa](&args);
@@ -214,16 +214,6 @@ static void test_sort_uses(void **state) {
         }
 }
 
-static void test_parts(void **state) {
-    (void)state;
-    for (int bits = 0; bits <= RK_MAX_PART_BITS; bits++)
-        for (int i = 0; i < 2000; i++) {
-            int64_t row = i < 1000 ? i : (int64_t)rk_rng_below(&rng, (uint64_t)1 << (bits + 31));
-            assert_true(rk_part_of(row, bits) < 1u << bits);
-            assert_true(rk_part_row(rk_part_of(row, bits), rk_part_place(row, bits), bits) == row);
-        }
-}
-
 static void test_no_kernel_escapes(void **state) {
     (void)state;
 #define CHECK_TRIED(name, parameters, arguments) \
@@ -235,7 +225,7 @@ static void test_no_kernel_escapes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bag_forward), cmocka_unit_test(test_rows_update),   cmocka_unit_test(test_row_update), cmocka_unit_test(test_row_convert),
-        cmocka_unit_test(test_interaction), cmocka_unit_test(test_sort_uses), cmocka_unit_test(test_parts), cmocka_unit_test(test_no_kernel_escapes),
+        cmocka_unit_test(test_interaction), cmocka_unit_test(test_sort_uses), cmocka_unit_test(test_no_kernel_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,25 +1,11 @@
-/* Every row of a part of a table that a batch used: its gradients summed and one optimizer step, in one visit. */
+/* Rows of a part of a table that a batch used: each one's gradients summed and one optimizer step, in one visit. */
 #ifndef RK_KERNELS_ROWS_UPDATE_H
 #define RK_KERNELS_ROWS_UPDATE_H
 
 #include "kernels/row_update/row_update.h"
 #include "kernels/rows.h"
 
-/* A table's rows are dealt out to 2^bits parts, so that neighbours (ids ranked by frequency: the hot ones) are not in one part. A row is a part and
- * its place in the part, below n_rows >> bits + 1, and back. */
-static inline uint32_t rk_part_shuffle(uint32_t place, int bits) {
-    return (place * 0x9E3779B1u >> 16) & ((1u << bits) - 1); /* ids that step by a power of two must not meet either */
-}
-static inline uint32_t rk_part_place(int64_t row, int bits) { return (uint32_t)(row >> bits); }
-static inline uint32_t rk_part_of(int64_t row, int bits) {
-    return ((uint32_t)row & ((1u << bits) - 1)) ^ rk_part_shuffle(rk_part_place(row, bits), bits);
-}
-static inline int64_t rk_part_row(uint32_t part, uint32_t place, int bits) {
-    return (int64_t)place << bits | (part ^ rk_part_shuffle(place, bits));
-}
-enum { RK_MAX_PART_BITS = 16 };
-
-/* A place where a batch used a row: the row's place in its part, and the number of the bag. */
+/* A place where a batch used a row: the row's place in its part of the table, and the number of the bag. */
 typedef uint64_t rk_row_use;
 static inline rk_row_use rk_use_make(uint32_t place, uint32_t bag) { return (uint64_t)place << 32 | bag; }
 static inline uint32_t rk_use_place(rk_row_use use) { return (uint32_t)(use >> 32); }
@@ -33,19 +19,17 @@ typedef struct rk_gradient_source {
     const float *scales; /* [n_bags] or NULL: 1 */
 } rk_gradient_source;
 
-/*     for each place of the part, ascending (or all places, if l2_full != 0):
+/*     for each place that has uses, ascending (or all places below n_places, if l2_full != 0), of row first_row + place:
  *         g = 0;  for each use of the place, in order: g += coefficient * gradient of the bag
  *         g += (l2 if used + l2_full) * row
  *         rk_row_update(row, its slots, g)
  * bf16 and f16 rows are rounded stochastically with bits drawn from (seed, row). */
 typedef struct rk_rows_update_args {
     rk_rows rows;
-    int64_t n_rows;
-    float *slots[2];             /* [n_rows, slot_width], or NULL */
+    int64_t first_row, n_places;
+    float *slots[2];             /* [rows of the table, slot_width], or NULL */
     int32_t slot_widths[2];      /* dim or 1 */
     const rk_update *update;
-    uint32_t part;
-    int bits;
     const rk_row_use *uses;      /* [n_uses], ascending by place, else in the order of the batch */
     int64_t n_uses;
     const rk_gradient_source *sources; /* [n_sources], first_bag ascending */

@@ -36,7 +36,7 @@ static inline void prefetch_use(const rk_rows_update_args *a, int64_t i, int32_t
     prefetch_bytes(gradient_of(a, bag_of(a, a->uses[i]), source), dim * 4);
     uint32_t place = rk_use_place(a->uses[i]);
     if (i > 0 && place == rk_use_place(a->uses[i - 1])) return;
-    int64_t row = rk_part_row(a->part, place, a->bits), row_bytes = dim * (a->rows.dtype == RK_F32 ? 4 : 2);
+    int64_t row = a->first_row + place, row_bytes = dim * (a->rows.dtype == RK_F32 ? 4 : 2);
     prefetch_bytes((const char *)a->rows.data + row * row_bytes, row_bytes);
     for (int s = 0; s < 2; s++)
         if (a->slots[s]) prefetch_bytes(a->slots[s] + row * a->slot_widths[s], a->slot_widths[s] * 4);
@@ -96,20 +96,16 @@ void RK_KERNEL_NAME(rk_rows_update)(const rk_rows_update_args *a) {
     float g[RK_MAX_DIM];
     int64_t ahead = uses_ahead(a);
     int32_t sources[2] = {0, 0}; /* of the use at hand, of the one that is prefetched */
-    for (int64_t i = 0; i < ahead && i < a->n_uses; i++) prefetch_use(a, i, &sources[1]);
-    uint32_t place = 0;
-    for (int64_t i = 0; i < a->n_uses || a->l2_full != 0; place++) {
+    for (int64_t k = 0; k < ahead && k < a->n_uses; k++) prefetch_use(a, k, &sources[1]);
+    int64_t place = 0, i = 0;
+    while (a->l2_full != 0 ? place < a->n_places : i < a->n_uses) {
         if (a->l2_full == 0) place = rk_use_place(a->uses[i]);
-        int64_t row = rk_part_row(a->part, place, a->bits);
-        if (row >= a->n_rows) { /* only the last place of a part can be beyond the table, and it has no uses */
-            if ((int64_t)place << a->bits >= a->n_rows) break;
-            continue;
-        }
         bool used = i < a->n_uses && rk_use_place(a->uses[i]) == place;
         if (used)
             i = sum_place(a, i, ahead, sources, g);
         else
             memset(g, 0, (size_t)a->rows.dim * sizeof *g);
-        update_row(a, row, g, used);
+        update_row(a, a->first_row + place, g, used);
+        place++;
     }
 }

@@ -21,7 +21,7 @@ static const rk_field fields[] = {
     RK_FIELD_ENUM(rk_model_section, kind, -1, kinds, "which model (docs/models.md)"),
     RK_FIELD_ARRAY(I64S, rk_model_section, deep, n_deep, 1, RK_MAX_UNITS, "hidden layers' units; empty: 256, 128, 64 (dlrm: 512, 256)"),
     RK_FIELD_ARRAY(I64S, rk_model_section, bottom, n_bottom, 0, RK_MAX_UNITS,
-                   "dlrm: units of the MLP over the dense input; the last is the embedding dim, for which 0 stands; empty: 128, 0"),
+                   "dlrm, dcn_v2: units of the MLP over the dense input; 0 as the last: the embedding dim, which dlrm needs; empty: 128, 0 (dcn_v2: no MLP)"),
     RK_FIELD_TEXT(rk_model_section, activation, false, NULL, "of hidden layers: relu (the default), gelu, sigmoid, tanh, none"),
     RK_FIELD_BOOL(rk_model_section, batch_norm, false, "batch normalization in the deep part: linear, batch norm, activation, dropout"),
     RK_FIELD_F64(rk_model_section, dropout, 0, 0, 0.99, "dropout rate after each hidden layer of the deep part"),

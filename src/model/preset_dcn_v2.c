@@ -39,7 +39,8 @@ static rk_value mixture(const cross *c, rk_value x) {
 }
 
 static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
-    rk_value x0 = rk_part_features(graph, inputs), x = x0;
+    bool with_bottom = section->n_bottom && inputs->dense >= 0; /* as MLPerf's DLRM-DCNv2 has it */
+    rk_value x0 = with_bottom ? rk_part_concat(graph, rk_part_bottom(graph, section, inputs), inputs->vectors) : rk_part_features(graph, inputs), x = x0;
     cross c = {
         .graph = graph,
         .dtype = inputs->dtype,
@@ -56,4 +57,4 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
     return rk_part_cross_and_deep(graph, section, inputs, x0, x);
 }
 
-const rk_preset rk_preset_dcn_v2 = {.name = "dcn_v2", .keys = RK_KEYS_DEEP | RK_KEYS_CROSS | RK_KEYS_CROSS_KIND, .vectors = true, .build = build};
+const rk_preset rk_preset_dcn_v2 = {.name = "dcn_v2", .keys = RK_KEYS_DEEP | RK_KEYS_BOTTOM | RK_KEYS_CROSS | RK_KEYS_CROSS_KIND, .vectors = true, .build = build};

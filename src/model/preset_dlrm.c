@@ -3,16 +3,12 @@
 
 /* The dense input as one more vector, [1, dim]. */
 static rk_value build_bottom(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
-    int64_t units[RK_MAX_LAYERS] = {128, 0}, n = section->n_bottom ? section->n_bottom : 2;
-    for (int64_t i = 0; i < section->n_bottom; i++) units[i] = section->bottom[i];
-    if (units[n - 1] == 0) units[n - 1] = inputs->dim;
-    if (units[n - 1] != inputs->dim) {
-        rk_error(RK_CONFIG, "the last layer of 'bottom' has %lld units, but the embeddings' dim is %d", (long long)units[n - 1], inputs->dim);
-        rk_graph_fail(graph, rk_error_hint(RK_CONFIG, "write 0 for the last layer: it stands for the dim"));
-        return -1;
-    }
-    rk_mlp mlp = {.units = units, .n = n, .activation = section->activation ? section->activation : "relu", .dtype = inputs->dtype};
-    return rk_mlp_build(graph, "bottom", inputs->dense, &mlp);
+    rk_value bottom = rk_part_bottom(graph, section, inputs);
+    int32_t units = rk_graph_shape(graph, bottom).cols;
+    if (bottom < 0 || units == inputs->dim) return bottom;
+    rk_error(RK_CONFIG, "the last layer of 'bottom' has %d units, but the embeddings' dim is %d", units, inputs->dim);
+    rk_graph_fail(graph, rk_error_hint(RK_CONFIG, "write 0 for the last layer: it stands for the dim"));
+    return -1;
 }
 
 static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {

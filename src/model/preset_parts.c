@@ -32,6 +32,14 @@ rk_value rk_part_deep(rk_graph *graph, const rk_model_section *section, const rk
     return rk_mlp_build(graph, "deep", x, &mlp);
 }
 
+rk_value rk_part_bottom(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
+    int64_t units[RK_MAX_LAYERS] = {128, 0}, n = section->n_bottom ? section->n_bottom : 2;
+    for (int64_t i = 0; i < section->n_bottom; i++) units[i] = section->bottom[i];
+    if (units[n - 1] == 0) units[n - 1] = inputs->dim;
+    rk_mlp mlp = {.units = units, .n = n, .activation = section->activation ? section->activation : "relu", .dtype = inputs->dtype};
+    return rk_mlp_build(graph, "bottom", inputs->dense, &mlp);
+}
+
 rk_value rk_part_logits(rk_graph *graph, const rk_preset_inputs *inputs, const char *name, rk_value x) {
     return rk_linear(graph, name, x, inputs->n_tasks, true, RK_F32);
 }

@@ -13,6 +13,9 @@ rk_value rk_part_first_order(rk_graph *graph, const rk_preset_inputs *inputs, bo
 /* The hidden layers of the section (or units[n], where it names none) over x. */
 rk_value rk_part_deep(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs, rk_value x, const int64_t *units, int64_t n);
 
+/* The MLP over the dense numbers, with an activation after each layer; a last layer of 0 units has the embeddings' dim. */
+rk_value rk_part_bottom(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs);
+
 /* One linear layer from x to the tasks' logits, always in f32. */
 rk_value rk_part_logits(rk_graph *graph, const rk_preset_inputs *inputs, const char *name, rk_value x);
 

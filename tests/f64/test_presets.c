@@ -138,6 +138,8 @@ static void test_all(void **state) {
         for (s.cross_kind = RK_CROSS_FULL; s.cross_kind <= RK_CROSS_MIXTURE; s.cross_kind++) check_case(s, every);
         s.cross_kind = RK_CROSS_MIXTURE;
         s.cross_experts = 1;
+        s.bottom = bottom;
+        s.n_bottom = 2;
         check_case(s, every);
     }
     assert_int_equal(rk_alloc_live(), 0);

@@ -118,7 +118,7 @@ static const usual_case usual_cases[] = {
     {"model: {kind: dcn, deep: [8]}" UNEQUAL, 2},
     {"model: {kind: dcn, cross_layers: 1, structure: stacked, deep: [8], batch_norm: true}" SEQUENCE, 1},
     {"model: {kind: dcn_v2, deep: [8], cross_layers: 2}" UNEQUAL, 1},
-    {"model: {kind: dcn_v2, deep: [8], cross_kind: low_rank, cross_rank: 3, structure: stacked}" SEQUENCE, 2},
+    {"model: {kind: dcn_v2, deep: [8], cross_kind: low_rank, cross_rank: 3, structure: stacked, bottom: [6, 4]}" SEQUENCE, 2},
     {"model: {kind: dcn_v2, deep: [8], cross_kind: mixture, cross_rank: 3, cross_experts: 2}" UNEQUAL, 1},
 };
 enum { N_USUAL_CASES = sizeof usual_cases / sizeof usual_cases[0] };

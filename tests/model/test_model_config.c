@@ -85,7 +85,7 @@ static void test_refusals(void **state) {
         {"model: {kind: dnn, linear_l2: 0}",
          "run.yaml:1: key 'linear_l2': model 'dnn' does not use 'linear_l2'\nhint: 'linear_l2' is for lr, fm, wide_deep, deepfm"},
         {"model: {kind: dcn, cross_kind: full}", "run.yaml:1: key 'cross_kind': model 'dcn' does not use 'cross_kind'\nhint: 'cross_kind' is for dcn_v2"},
-        {"model: {kind: dnn, bottom: 3}", "run.yaml:1: key 'bottom': model 'dnn' does not use 'bottom'\nhint: 'bottom' is for dlrm"},
+        {"model: {kind: dnn, bottom: 3}", "run.yaml:1: key 'bottom': model 'dnn' does not use 'bottom'\nhint: 'bottom' is for dlrm, dcn_v2"},
         {"model: {kind: dcn_v2, cross_rank: 3}", "run.yaml:1: key 'cross_rank': full cross layers have no rank\nhint: set cross_kind to low_rank or mixture"},
         {"model: {kind: dcn_v2, cross_kind: low_rank, cross_experts: 3}",
          "run.yaml:1: key 'cross_experts': only mixture cross layers have experts\nhint: set cross_kind to mixture"},

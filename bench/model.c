@@ -1,6 +1,6 @@
 /* W2 to W4, our side: training steps of a run file's model on a workload's batches, which are in memory already.
  *
- *     bench_model RUN.yaml DIRECTORY [--steps 5] [--threads 0] [--dump DIRECTORY] [--dtype f32|bf16]
+ *     bench_model RUN.yaml DIRECTORY [--steps 5] [--threads 0] [--dump DIRECTORY] [--dtype f32|bf16] [--staleness 0]
  *
  * One line of JSON: seconds and loss of each step; the first, which touches the memory first, is told apart. --dump writes the dense parameters' first
  * values, dense/<name> with '/' as '.', as raw f32, and stops: the peers begin with them. */
@@ -48,6 +48,7 @@ int main(int argc, char **argv) {
     rk_model_options options;
     check(rk_config_model_options(config, rk_transforms_schema(transforms), true, &options));
     if (strcmp(option(argc, argv, "--dtype", "f32"), "bf16") == 0) options.dtype = RK_BF16;
+    options.staleness = atoll(option(argc, argv, "--staleness", "0"));
     rk_model *model;
     double began = seconds_now();
     check(rk_model_build(&options, &model));

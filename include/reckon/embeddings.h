@@ -53,8 +53,7 @@ RK_API rk_status rk_embeddings_lookup(rk_embeddings *embeddings, int64_t n, cons
 /* As lookup, for evaluation: keeps no plan, so the next apply_gradients still belongs to the last rk_embeddings_lookup. */
 RK_API rk_status rk_embeddings_peek(rk_embeddings *embeddings, int64_t n, const rk_ids *ids, const rk_activation *activations);
 
-/* One optimizer step from gradients[f] with respect to the activations of the last lookup (whose id arrays must still be
- * there). Duplicate ids are summed first, in a fixed order; each touched row is updated once. A gradient that is not
+/* One optimizer step from gradients[f] with respect to the activations of the last lookup. Duplicate ids are summed first, in a fixed order; each touched row is updated once. A gradient that is not
  * finite fails with RK_NOT_FINITE before anything is written. */
 RK_API rk_status rk_embeddings_apply_gradients(rk_embeddings *embeddings, const rk_activation *gradients);
 

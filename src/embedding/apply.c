@@ -1,4 +1,4 @@
-/* From the gradients of a batch's activations to updated rows: who used which row, the sum of its gradients, one update. */
+/* From the gradients of a batch's activations to updated rows: a launch, then pieces of rows in any order, by any thread. */
 #include <stdatomic.h>
 
 #include "base/finite.h"
@@ -52,79 +52,18 @@ static rk_status check_gradients(application *a) {
     return atomic_load(&a->not_finite) ? name_not_finite(a) : RK_OK;
 }
 
-static rk_status begin(const application *a) {
-    rk_embeddings *e = a->embeddings;
-    for (int32_t t = 0; t < e->n_tables; t++)
-        if (rk_takes_updates(e, t)) RK_TRY(rk_update_plan_begin(e, t, a->gradients));
-    return RK_OK;
-}
-
-/* Run `task` for each piece of each table that takes updates, all tables in one loop, so that small ones fill the gaps of large ones. */
-static void for_pieces(application *a, size_t (*n_pieces)(const rk_update_plan *plan), rk_task task) {
-    rk_embeddings *e = a->embeddings;
-    for (int32_t t = 0; t < e->n_tables; t++) e->task_begins[t + 1] = e->task_begins[t] + (rk_takes_updates(e, t) ? n_pieces(&e->plans[t]) : 0);
-    rk_parallel_for(e->task_begins[e->n_tables], task, a);
-}
-
-static size_t n_chunks(const rk_update_plan *plan) {
-    return plan->n_chunks;
-}
-static size_t n_parts(const rk_update_plan *plan) {
-    return plan->n_parts;
-}
-
-static rk_embeddings *locate(void *context, size_t task, int32_t *t, size_t *piece) {
-    rk_embeddings *e = ((application *)context)->embeddings;
-    size_t table = rk_cut_item(e->task_begins, (size_t)e->n_tables, task);
-    *t = (int32_t)table;
-    *piece = task - e->task_begins[table];
-    return e;
-}
-
-static void count_chunk(void *context, size_t task, int thread) {
-    (void)thread;
-    int32_t t;
-    size_t chunk;
-    rk_embeddings *e = locate(context, task, &t, &chunk);
-    rk_update_plan_count(e, t, chunk);
-}
-
-static void deal_chunk(void *context, size_t task, int thread) {
-    (void)thread;
-    int32_t t;
-    size_t chunk;
-    rk_embeddings *e = locate(context, task, &t, &chunk);
-    rk_update_plan_deal(e, t, chunk);
-}
-
-static void place_table(void *context, size_t task, int thread) {
-    (void)thread;
-    rk_embeddings *e = ((application *)context)->embeddings;
-    if (rk_takes_updates(e, (int32_t)task)) rk_update_plan_place(&e->plans[task]);
-}
-
-static void sort_part(void *context, size_t task, int thread) {
-    (void)thread;
-    int32_t t;
-    size_t part;
-    rk_embeddings *e = locate(context, task, &t, &part);
-    rk_update_plan_sort(&e->plans[t], (uint32_t)part);
-}
-
-static void update_piece(void *context, size_t task, int thread) {
-    (void)thread;
-    int32_t t;
-    size_t number;
-    rk_embeddings *e = locate(context, task, &t, &number);
-    const rk_update_plan *plan = &e->plans[t];
+void rk_embeddings_update_piece(const rk_embeddings *e, size_t number) {
+    const rk_flight *flight = &e->flights[!e->now];
+    size_t t = rk_cut_item(flight->piece_begins, (size_t)e->n_tables, number);
+    const rk_update_plan *plan = &flight->plans[t];
     const rk_table *table = &e->tables[t];
-    rk_use_piece piece = rk_update_plan_piece(plan, number);
+    rk_use_piece piece = rk_update_plan_piece(plan, number - flight->piece_begins[t]);
     int64_t first_row = (int64_t)piece.part << plan->shift, part_rows = (int64_t)1 << plan->shift, rows_left = table->config.n_rows - first_row;
     rk_rows_update_args args = {
         .rows = table->rows,
         .first_row = first_row,
         .n_places = part_rows < rows_left ? part_rows : rows_left,
-        .update = &e->updates[t],
+        .update = &flight->updates[t],
         .uses = plan->uses + piece.first,
         .n_uses = piece.last - piece.first,
         .sources = plan->sources,
@@ -142,32 +81,49 @@ static void update_piece(void *context, size_t task, int thread) {
     rk_rows_update(&args);
 }
 
-static void update(application *a) {
-    rk_embeddings *e = a->embeddings;
-    for (int32_t t = 0; t < e->n_tables; t++)
-        if (rk_takes_updates(e, t)) rk_update_prepare(&e->tables[t].optimizer, e->tables[t].step, e->learning_rate_factor, &e->updates[t]);
-    for_pieces(a, n_chunks, count_chunk);
-    rk_parallel_for((size_t)e->n_tables, place_table, a);
-    for_pieces(a, n_chunks, deal_chunk);
-    for_pieces(a, n_parts, sort_part);
-    for_pieces(a, rk_update_plan_n_pieces, update_piece);
-    for (int32_t t = 0; t < e->n_tables; t++) e->tables[t].step += rk_takes_updates(e, t);
+size_t rk_embeddings_n_pieces(const rk_embeddings *e) {
+    const rk_flight *flight = &e->flights[!e->now];
+    return flight->is_launched ? flight->piece_begins[e->n_tables] : 0;
 }
 
-static rk_status apply(rk_embeddings *e, const rk_activation *gradients, bool known_finite) {
-    RK_FAIL_IF(!e->has_lookup, RK_INVALID_ARGUMENT, "apply_gradients needs a lookup before it");
-    application a = {.embeddings = e, .gradients = gradients, .n = e->n_features ? e->uses[0].n : 0};
+void rk_embeddings_land(rk_embeddings *e) {
+    rk_flight *flight = &e->flights[!e->now];
+    if (!flight->is_launched) return;
+    for (int32_t t = 0; t < e->n_tables; t++) e->tables[t].step += rk_takes_updates(e, t);
+    flight->is_launched = false;
+    if (!e->flights[e->now].is_routed) e->now = !e->now; /* no batch came between: its memory serves the next one */
+}
+
+rk_status rk_embeddings_launch(rk_embeddings *e, const rk_activation *gradients, bool known_finite) {
+    rk_flight *flight = &e->flights[e->now];
+    RK_FAIL_IF(!flight->is_routed, RK_INVALID_ARGUMENT, "apply_gradients needs a lookup before it");
+    application a = {.embeddings = e, .gradients = gradients, .n = flight->n};
     if (!known_finite) RK_TRY(check_gradients(&a));
-    RK_TRY(begin(&a));
-    update(&a);
-    e->has_lookup = false;
+    for (int32_t t = 0; t < e->n_tables; t++) {
+        flight->piece_begins[t + 1] = flight->piece_begins[t];
+        if (!rk_takes_updates(e, t)) continue;
+        rk_update_plan_set_gradients(e, &flight->plans[t], t, gradients);
+        rk_update_prepare(&e->tables[t].optimizer, e->tables[t].step, e->learning_rate_factor, &flight->updates[t]);
+        flight->piece_begins[t + 1] += rk_update_plan_n_pieces(&flight->plans[t]);
+    }
+    flight->is_routed = false;
+    flight->is_launched = true;
+    e->now = !e->now;
     return RK_OK;
 }
 
-rk_status rk_embeddings_apply_gradients(rk_embeddings *e, const rk_activation *gradients) {
-    return apply(e, gradients, false);
+static void update_piece(void *context, size_t task, int thread) {
+    (void)thread;
+    rk_embeddings_update_piece(context, task);
 }
 
-rk_status rk_embeddings_apply_finite_gradients(rk_embeddings *e, const rk_activation *gradients) {
-    return apply(e, gradients, true);
+rk_status rk_embeddings_apply_gradients(rk_embeddings *e, const rk_activation *gradients) {
+    RK_TRY(rk_embeddings_launch(e, gradients, false));
+    rk_embeddings_update_all(e);
+    return RK_OK;
+}
+
+void rk_embeddings_update_all(rk_embeddings *e) {
+    rk_parallel_for(rk_embeddings_n_pieces(e), update_piece, e);
+    rk_embeddings_land(e);
 }

@@ -80,16 +80,30 @@ static rk_status add_tables(rk_embeddings *e, const rk_embeddings_config *config
     return rk_name_index_init(&e->table_names, e->tables, sizeof *e->tables, offsetof(rk_table, config.name), e->n_tables);
 }
 
+static rk_status allocate_flight(rk_flight *flight, size_t n_tables, size_t n_features) {
+    RK_TRY(rk_alloc(n_tables, sizeof *flight->plans, &flight->plans));
+    RK_TRY(rk_alloc(n_tables, sizeof *flight->updates, &flight->updates));
+    RK_TRY(rk_alloc(n_tables + 1, sizeof *flight->piece_begins, &flight->piece_begins));
+    return rk_alloc(n_features, sizeof *flight->uses, &flight->uses);
+}
+
+static void release_flight(rk_flight *flight, int32_t n_tables, int32_t n_features) {
+    for (int32_t f = 0; f < n_features; f++) rk_feature_use_release(&flight->uses[f]);
+    for (int32_t t = 0; t < n_tables; t++) rk_update_plan_release(&flight->plans[t]);
+    rk_free(flight->uses);
+    rk_free(flight->plans);
+    rk_free(flight->updates);
+    rk_free(flight->piece_begins);
+}
+
 static rk_status allocate(rk_embeddings *e, size_t n_tables, size_t n_features) {
     RK_TRY(rk_alloc(n_tables, sizeof *e->tables, &e->tables));
-    RK_TRY(rk_alloc(n_tables, sizeof *e->plans, &e->plans));
-    RK_TRY(rk_alloc(n_tables, sizeof *e->updates, &e->updates));
     RK_TRY(rk_alloc(n_tables + 1, sizeof *e->table_begins, &e->table_begins));
     RK_TRY(rk_alloc((n_tables > n_features ? n_tables : n_features) + 1, sizeof *e->task_begins, &e->task_begins));
     RK_TRY(rk_alloc(n_features, sizeof *e->features, &e->features));
     RK_TRY(rk_alloc(n_features, sizeof *e->feature_tables, &e->feature_tables));
     RK_TRY(rk_alloc(n_features, sizeof *e->by_table, &e->by_table));
-    RK_TRY(rk_alloc(n_features, sizeof *e->uses, &e->uses));
+    for (int i = 0; i < 2; i++) RK_TRY(allocate_flight(&e->flights[i], n_tables, n_features));
     return rk_alloc(n_features, sizeof *e->peeks, &e->peeks);
 }
 
@@ -119,23 +133,17 @@ void rk_embeddings_free(rk_embeddings *e) {
     if (!e) return;
     for (int32_t f = 0; f < e->n_features; f++) {
         rk_free((char *)(size_t)e->features[f].name);
-        rk_feature_use_release(&e->uses[f]);
         rk_feature_use_release(&e->peeks[f]);
     }
-    for (int32_t t = 0; t < e->n_tables; t++) {
-        rk_update_plan_release(&e->plans[t]);
-        rk_table_release(&e->tables[t]);
-    }
+    for (int i = 0; i < 2; i++) release_flight(&e->flights[i], e->n_tables, e->n_features);
+    for (int32_t t = 0; t < e->n_tables; t++) rk_table_release(&e->tables[t]);
     rk_free(e->tables);
-    rk_free(e->plans);
     rk_name_index_release(&e->table_names);
-    rk_free(e->updates);
     rk_free(e->table_begins);
     rk_free(e->task_begins);
     rk_free(e->features);
     rk_free(e->feature_tables);
     rk_free(e->by_table);
-    rk_free(e->uses);
     rk_free(e->peeks);
     rk_free(e);
 }

@@ -6,13 +6,20 @@
 
 #include "base/state.h"
 
-/* rk_embeddings_lookup (or _peek) in two steps: all ids checked and made ready; then samples looked up a block at a time, by any thread. */
+/* rk_embeddings_lookup (or _peek) in two steps: all ids checked and made ready, in training with the plan of their update; then samples looked up, all
+ * of them or a block at a time by any thread. */
 rk_status rk_embeddings_route(rk_embeddings *embeddings, int64_t n, const rk_ids *ids, bool training);
+void rk_embeddings_look_up_all(rk_embeddings *embeddings, bool training, int64_t n, const rk_activation *activations);
 /* Samples first .. last-1 of a feature; `to` is where sample `first` goes. */
 void rk_embeddings_look_up(const rk_embeddings *embeddings, bool training, int32_t feature, int64_t first, int64_t last, const rk_activation *to);
 
-/* As rk_embeddings_apply_gradients, of gradients that are known to be finite. */
-rk_status rk_embeddings_apply_finite_gradients(rk_embeddings *embeddings, const rk_activation *gradients);
+/* rk_embeddings_apply_gradients in steps. launch: the gradients of the last routed batch are there, and stay until they have landed; the next batch may be
+ * routed. Then each of n_pieces pieces is updated, in any order and by any thread, but not beside lookups; and when all are, land. One at a time. */
+rk_status rk_embeddings_launch(rk_embeddings *embeddings, const rk_activation *gradients, bool known_finite);
+size_t rk_embeddings_n_pieces(const rk_embeddings *embeddings); /* 0: nothing is launched */
+void rk_embeddings_update_piece(const rk_embeddings *embeddings, size_t piece);
+void rk_embeddings_land(rk_embeddings *embeddings);
+void rk_embeddings_update_all(rk_embeddings *embeddings); /* all pieces, and land */
 
 /* Every table's rows and slots and each table's step, in a fixed order: names "table/<name>/rows", "table/<name>/<slot>",
  * "table/<name>/step". Views into the live arrays; valid while the collection lives. */

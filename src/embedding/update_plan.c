@@ -12,8 +12,8 @@ enum {
     FULL_PARTS_BITS = 8   /* where every row takes a step (l2_full) */
 };
 
-static const rk_feature_use *use_of(const rk_embeddings *e, int32_t t, int32_t source) {
-    return &e->uses[e->by_table[e->table_begins[t] + source]];
+static const rk_feature_use *use_of(const rk_embeddings *e, const rk_flight *flight, int32_t t, int32_t source) {
+    return &flight->uses[e->by_table[e->table_begins[t] + source]];
 }
 
 static int bits_of(int64_t largest) {
@@ -31,21 +31,16 @@ static int part_shift(const rk_table *table, int64_t n_uses) {
     return shift > 32 ? 32 : shift;
 }
 
-static rk_gradient_source source_of(const rk_embeddings *e, int32_t t, int32_t source, const rk_activation *gradients, int64_t first_bag) {
-    int32_t f = e->by_table[e->table_begins[t] + source], length = e->features[f].max_sequence_length;
-    return (rk_gradient_source){gradients[f].data, gradients[f].stride, length ? length : 1, (uint32_t)first_bag, e->uses[f].scales};
-}
-
 static size_t n_chunks_of(const rk_feature_use *use) {
     size_t n = rk_blocks((size_t)(use->n_ids + use->n_bags), 2 * CHUNK_USES);
     return n < (size_t)use->n_bags ? n : (size_t)use->n_bags;
 }
 
-static void cut_chunks(const rk_embeddings *e, int32_t t, rk_update_plan *plan) {
+static void cut_chunks(const rk_embeddings *e, const rk_flight *flight, int32_t t, rk_update_plan *plan) {
     size_t at = 0;
     int64_t occurrence = 0;
     for (int32_t s = 0; s < plan->n_sources; s++) {
-        const rk_feature_use *use = use_of(e, t, s);
+        const rk_feature_use *use = use_of(e, flight, t, s);
         size_t n = n_chunks_of(use);
         for (size_t c = 0; c < n; c++) {
             int64_t first = rk_cut_at(use->n_bags, c, n);
@@ -55,7 +50,7 @@ static void cut_chunks(const rk_embeddings *e, int32_t t, rk_update_plan *plan) 
     }
 }
 
-static rk_status reserve(const rk_embeddings *e, int32_t t, rk_update_plan *plan) {
+static rk_status reserve(const rk_embeddings *e, const rk_flight *flight, int32_t t, rk_update_plan *plan) {
     size_t n = (size_t)plan->n, n_parts = plan->n_parts;
     RK_TRY(rk_reserve(&plan->uses, &plan->uses_capacity, n, sizeof *plan->uses));
     RK_TRY(rk_reserve(&plan->aside, &plan->aside_capacity, n, sizeof *plan->aside));
@@ -63,7 +58,7 @@ static rk_status reserve(const rk_embeddings *e, int32_t t, rk_update_plan *plan
     RK_TRY(rk_reserve(&plan->piece_begins, &plan->pieces_capacity, n_parts + 1, sizeof *plan->piece_begins));
     RK_TRY(rk_reserve(&plan->sources, &plan->sources_capacity, (size_t)plan->n_sources, sizeof *plan->sources));
     plan->n_chunks = 0;
-    for (int32_t s = 0; s < plan->n_sources; s++) plan->n_chunks += n_chunks_of(use_of(e, t, s));
+    for (int32_t s = 0; s < plan->n_sources; s++) plan->n_chunks += n_chunks_of(use_of(e, flight, t, s));
     RK_TRY(rk_reserve(&plan->chunks, &plan->chunks_capacity, plan->n_chunks, sizeof *plan->chunks));
     RK_TRY(rk_reserve(&plan->counts, &plan->counts_capacity, plan->n_chunks * n_parts, sizeof *plan->counts));
     if (!plan->weighted) return RK_OK;
@@ -71,35 +66,37 @@ static rk_status reserve(const rk_embeddings *e, int32_t t, rk_update_plan *plan
     return rk_reserve(&plan->coefficients, &plan->coefficients_capacity, n, sizeof *plan->coefficients);
 }
 
-rk_status rk_update_plan_begin(rk_embeddings *e, int32_t t, const rk_activation *gradients) {
-    rk_update_plan *plan = &e->plans[t];
+rk_status rk_update_plan_begin(const rk_embeddings *e, rk_flight *flight, int32_t t) {
+    rk_update_plan *plan = &flight->plans[t];
     int64_t n_bags = 0;
     plan->n = 0;
     plan->n_sources = e->table_begins[t + 1] - e->table_begins[t];
     plan->weighted = false;
     plan->whole_parts = e->tables[t].l2_full != 0;
     for (int32_t s = 0; s < plan->n_sources; s++) {
-        plan->n += use_of(e, t, s)->n_ids;
-        plan->weighted |= use_of(e, t, s)->coefficients != NULL;
-        n_bags += use_of(e, t, s)->n_bags;
+        plan->n += use_of(e, flight, t, s)->n_ids;
+        plan->weighted |= use_of(e, flight, t, s)->coefficients != NULL;
+        n_bags += use_of(e, flight, t, s)->n_bags;
     }
     RK_FAIL_IF(plan->n > INT32_MAX || n_bags > INT32_MAX, RK_INVALID_ARGUMENT, "table '%s': 2^31 ids or bags or more in one batch", e->tables[t].config.name);
     plan->shift = part_shift(&e->tables[t], plan->n);
     plan->n_parts = (uint32_t)((e->tables[t].config.n_rows - 1) >> plan->shift) + 1;
-    RK_TRY(reserve(e, t, plan));
+    RK_TRY(reserve(e, flight, t, plan));
     n_bags = 0;
     for (int32_t s = 0; s < plan->n_sources; s++) {
-        plan->sources[s] = source_of(e, t, s, gradients, n_bags);
-        n_bags += use_of(e, t, s)->n_bags;
+        const rk_feature_use *use = use_of(e, flight, t, s);
+        int32_t length = e->features[e->by_table[e->table_begins[t] + s]].max_sequence_length;
+        plan->sources[s] = (rk_gradient_source){.length = length ? length : 1, .first_bag = (uint32_t)n_bags, .scales = use->scales};
+        n_bags += use->n_bags;
     }
-    cut_chunks(e, t, plan);
+    cut_chunks(e, flight, t, plan);
     return RK_OK;
 }
 
-void rk_update_plan_count(rk_embeddings *e, int32_t t, size_t chunk) {
-    const rk_update_plan *plan = &e->plans[t];
+void rk_update_plan_count(const rk_embeddings *e, const rk_flight *flight, int32_t t, size_t chunk) {
+    const rk_update_plan *plan = &flight->plans[t];
     const rk_use_chunk *c = &plan->chunks[chunk];
-    const rk_feature_use *use = use_of(e, t, c->source);
+    const rk_feature_use *use = use_of(e, flight, t, c->source);
     uint32_t *counts = plan->counts + chunk * plan->n_parts;
     int shift = plan->shift;
     for (uint32_t p = 0; p < plan->n_parts; p++) counts[p] = 0;
@@ -130,10 +127,10 @@ static void name_occurrences(const rk_update_plan *plan, const rk_feature_use *u
     }
 }
 
-void rk_update_plan_deal(rk_embeddings *e, int32_t t, size_t chunk) {
-    const rk_update_plan *plan = &e->plans[t];
+void rk_update_plan_deal(const rk_embeddings *e, const rk_flight *flight, int32_t t, size_t chunk) {
+    const rk_update_plan *plan = &flight->plans[t];
     const rk_use_chunk *c = &plan->chunks[chunk];
-    const rk_feature_use *use = use_of(e, t, c->source);
+    const rk_feature_use *use = use_of(e, flight, t, c->source);
     uint32_t *places = plan->counts + chunk * plan->n_parts, first_bag = plan->sources[c->source].first_bag;
     int64_t occurrence = c->first_occurrence;
     int shift = plan->shift;
@@ -143,6 +140,14 @@ void rk_update_plan_deal(rk_embeddings *e, int32_t t, size_t chunk) {
         if (plan->weighted) name_occurrences(plan, use, b, number, occurrence);
         for (int64_t i = use->offsets[b]; i < use->offsets[b + 1]; i++, occurrence++)
             plan->uses[places[use->ids[i] >> shift]++] = rk_use_make((uint32_t)(use->ids[i] & mask), plan->weighted ? (uint32_t)occurrence : number);
+    }
+}
+
+void rk_update_plan_set_gradients(const rk_embeddings *e, rk_update_plan *plan, int32_t t, const rk_activation *gradients) {
+    for (int32_t s = 0; s < plan->n_sources; s++) {
+        const rk_activation *from = &gradients[e->by_table[e->table_begins[t] + s]];
+        plan->sources[s].data = from->data;
+        plan->sources[s].stride = from->stride;
     }
 }
 

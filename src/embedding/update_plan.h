@@ -6,6 +6,8 @@
 
 #include "kernels/kernels.h"
 
+typedef struct rk_flight rk_flight;
+
 /* Some of the bags of one feature: what is counted and dealt out in one task. */
 typedef struct rk_use_chunk {
     int32_t source;
@@ -34,15 +36,18 @@ typedef struct rk_update_plan {
     size_t uses_capacity, aside_capacity, parts_capacity, pieces_capacity, sources_capacity, chunks_capacity, counts_capacity, bags_capacity, coefficients_capacity;
 } rk_update_plan;
 
-/* Room for table t's part of the last lookup, cut into chunks. The gradients, [n_features], are not read yet. */
-rk_status rk_update_plan_begin(rk_embeddings *embeddings, int32_t t, const rk_activation *gradients);
+/* Room for table t's part of a batch, cut into chunks. */
+rk_status rk_update_plan_begin(const rk_embeddings *embeddings, rk_flight *flight, int32_t t);
 
 /* Chunk by chunk: count the uses of each part; then, once all are counted, see where each chunk's uses go; then chunk by chunk deal them out; then part
  * by part sort. Chunks, and parts, in any order, by any thread. */
-void rk_update_plan_count(rk_embeddings *embeddings, int32_t t, size_t chunk);
+void rk_update_plan_count(const rk_embeddings *embeddings, const rk_flight *flight, int32_t t, size_t chunk);
 void rk_update_plan_place(rk_update_plan *plan);
-void rk_update_plan_deal(rk_embeddings *embeddings, int32_t t, size_t chunk);
+void rk_update_plan_deal(const rk_embeddings *embeddings, const rk_flight *flight, int32_t t, size_t chunk);
 void rk_update_plan_sort(rk_update_plan *plan, uint32_t part);
+
+/* Where the bags' gradients are, [n_features]; not read yet. */
+void rk_update_plan_set_gradients(const rk_embeddings *embeddings, rk_update_plan *plan, int32_t t, const rk_activation *gradients);
 
 /* Pieces of about equal numbers of uses, none of which ends within a row's: a piece is of one part. */
 size_t rk_update_plan_n_pieces(const rk_update_plan *plan);

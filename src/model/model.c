@@ -60,6 +60,7 @@ typedef struct model_run {
     double weight;      /* of all samples, in training */
     float *predictions; /* [n, n_tasks] of the piece, in prediction */
     atomic_bool not_finite; /* a gradient of an embedding */
+    atomic_size_t n_updated; /* pieces of the batch before */
 } model_run;
 
 static rk_status look_up_block(void *context, const rk_run *run) {
@@ -120,8 +121,9 @@ static rk_status take_gradients(void *context, const rk_run *run) {
     for (int32_t f = 0; f < r->model->n_lookups; f++) {
         const rk_model_lookup *at = &r->model->lookups[f];
         const rk_real *from = rk_run_gradient(run, at->input) + at->first;
-        int64_t width = r->model->gradients[f].stride, from_stride = rk_graph_shape(r->model->graph, at->input).cols;
-        rk_real *to = r->model->gradients[f].data + run->first * width;
+        const rk_activation *gradient = &r->model->gradients[r->model->now][f];
+        int64_t width = gradient->stride, from_stride = rk_graph_shape(r->model->graph, at->input).cols;
+        rk_real *to = gradient->data + run->first * width;
         for (int64_t s = 0; s < run->n; s++) memcpy(to + s * width, from + s * from_stride, (size_t)width * sizeof *to);
         if (!rk_all_finite(to, run->n * width)) atomic_store_explicit(&r->not_finite, true, memory_order_relaxed);
     }
@@ -143,12 +145,44 @@ static rk_status sum_losses(const rk_model *model, const rk_batch *batch, double
     return RK_OK;
 }
 
+static void update_piece(void *context, size_t piece) {
+    model_run *r = context;
+    rk_embeddings_update_piece(r->model->embeddings, piece);
+    atomic_fetch_add_explicit(&r->n_updated, 1, memory_order_relaxed);
+}
+
+/* Where updates are stale, lookups of the whole batch, and then its dense part beside the update of the batch before. */
 static rk_status compute_gradients(model_run *r, double *loss) {
     rk_model *model = r->model;
     RK_TRY(route(model, r->batch, 0, r->batch->n, NULL, true));
     rk_graph_hooks hooks = {.context = r, .read = look_up_block, .loss = block_loss, .take = take_gradients};
-    RK_TRY(rk_graph_train(model->graph, r->batch->n, model->step, &hooks));
+    if (model->stale && model->embeddings) {
+        uint64_t begin = rk_trace_begin();
+        rk_embeddings_look_up_all(model->embeddings, true, r->batch->n, model->activations);
+        rk_trace_end(begin, "lookup");
+        hooks.read = NULL;
+        hooks.beside = update_piece;
+        hooks.n_beside = rk_embeddings_n_pieces(model->embeddings);
+    }
+    rk_status status = rk_graph_train(model->graph, r->batch->n, model->step, &hooks);
+    if (hooks.n_beside && atomic_load(&r->n_updated) == hooks.n_beside) rk_embeddings_land(model->embeddings); /* not if the run failed before it began */
+    RK_TRY(status);
     return sum_losses(model, r->batch, loss);
+}
+
+/* The update of the rows, or the launch of one; the collection's own check names a gradient that is not finite. */
+static rk_status update_rows(model_run *r) {
+    rk_model *model = r->model;
+    RK_TRY(rk_embeddings_launch(model->embeddings, model->gradients[model->now], !atomic_load(&r->not_finite)));
+    if (model->stale)
+        model->now = !model->now;
+    else
+        rk_embeddings_update_all(model->embeddings);
+    return RK_OK;
+}
+
+void rk_model_settle(rk_model *model) {
+    if (model->embeddings) rk_embeddings_update_all(model->embeddings);
 }
 
 /* Both updates or none: all gradients are checked before a row or a parameter is written. */
@@ -156,8 +190,7 @@ static rk_status update(model_run *r) {
     rk_model *model = r->model;
     uint64_t begin = rk_trace_begin();
     rk_status status = rk_dense_optimizer_check(model->optimizer);
-    if (status == RK_OK && model->embeddings) /* the collection's own check names a gradient that is not finite */
-        status = (atomic_load(&r->not_finite) ? rk_embeddings_apply_gradients : rk_embeddings_apply_finite_gradients)(model->embeddings, model->gradients);
+    if (status == RK_OK && model->embeddings) status = update_rows(r);
     rk_trace_end(begin, "update rows");
     begin = rk_trace_begin();
     if (status == RK_OK) rk_dense_optimizer_apply(model->optimizer);
@@ -208,6 +241,7 @@ static rk_status predict_piece(rk_model *model, const rk_batch *batch, int64_t f
 /* Longer batches go through in pieces, aside until all have gone well: a failure leaves `predictions` untouched. */
 rk_status rk_model_predict(rk_model *model, const rk_batch *batch, float *predictions) {
     RK_TRY(check_batch(model, batch, false));
+    rk_model_settle(model);
     if (batch->n == 0) return RK_OK;
     if (batch->n <= model->max_batch) return predict_piece(model, batch, 0, batch->n, NULL, predictions);
     float *aside = NULL;
@@ -236,6 +270,7 @@ int64_t rk_model_step(const rk_model *model) {
 }
 
 rk_embeddings *rk_model_embeddings(rk_model *model) {
+    rk_model_settle(model);
     return model->embeddings;
 }
 
@@ -244,6 +279,7 @@ int64_t rk_model_n_not_finite(const rk_model *model) {
 }
 
 rk_status rk_model_state(rk_model *model, rk_state *state) {
+    rk_model_settle(model);
     if (model->embeddings) RK_TRY(rk_embeddings_state(model->embeddings, state));
     RK_TRY(rk_graph_state(model->graph, state));
     if (model->optimizer) RK_TRY(rk_dense_optimizer_state(model->optimizer, state));

@@ -20,11 +20,15 @@ typedef struct rk_model_options {
     rk_dtype dtype;
     uint64_t seed;
     bool skip_not_finite;              /* a step whose loss or gradients are not finite is counted and skipped, not an error; its loss is NaN */
+    int64_t staleness;                 /* 0: a step sees every update before it; more: rows are updated beside the next step's dense part */
     bool training;                     /* false: no gradients, no slots (prediction); the state's names are some of the trained model's */
 } rk_model_options;
 
 /* Needs none of the options' arrays afterwards. A model of dense numbers alone has no collection: rk_model_embeddings is then NULL. */
 rk_status rk_model_build(const rk_model_options *options, rk_model **out);
+
+/* Bring all rows up to date, where updates are stale; before the state or rows are read. */
+void rk_model_settle(rk_model *model);
 
 /* Everything that training changes, as named tensors: embeddings, dense parameters, statistics, optimizer slots, "step", "steps_not_finite". */
 rk_status rk_model_state(rk_model *model, rk_state *state);

@@ -117,16 +117,40 @@ static int64_t width_of(const rk_model *model, int32_t lookup) {
     return rk_embeddings_width(model->embeddings, lookup);
 }
 
-static rk_status reserve_gradients(rk_model *model) {
+static rk_status new_memory(rk_model *model, int number, int64_t reals, rk_real **out) {
+    struct rk_model_memory *memory = &model->memory[number];
+    memory->n_bytes = (size_t)reals * sizeof **out;
+    RK_TRY(rk_pages_alloc(memory->n_bytes, &memory->pages));
+    *out = memory->pages;
+    return RK_OK;
+}
+
+static rk_status reserve_gradients(rk_model *model, int set) {
     int64_t width = 0;
+    rk_real *at;
     for (int32_t f = 0; f < model->n_lookups; f++) width += width_of(model, f);
-    model->input_gradient_bytes = (size_t)(width * model->max_batch) * sizeof *model->input_gradients;
-    void *pages;
-    RK_TRY(rk_pages_alloc(model->input_gradient_bytes, &pages));
-    rk_real *at = model->input_gradients = pages;
-    for (int32_t f = 0; f < model->n_lookups; f++, at += width * model->max_batch) {
-        width = width_of(model, f);
-        model->gradients[f] = (rk_activation){at, width, NULL};
+    RK_TRY(new_memory(model, set, width * model->max_batch, &at));
+    RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof **model->gradients, &model->gradients[set]));
+    for (int32_t f = 0; f < model->n_lookups; f++) {
+        model->gradients[set][f] = (rk_activation){at, width_of(model, f), NULL};
+        at += width_of(model, f) * model->max_batch;
+    }
+    return RK_OK;
+}
+
+/* Stale updates run beside the blocks, so lookups may not: the whole batch is looked up first. */
+static rk_status reserve_activations(rk_model *model) {
+    static const char *const names[] = {"vectors", "linear"};
+    RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *model->activations, &model->activations));
+    for (int i = 0; i < 2; i++) {
+        rk_value input = rk_graph_find(model->graph, names[i]);
+        if (input < 0) continue;
+        int64_t width = rk_graph_shape(model->graph, input).cols;
+        rk_real *data;
+        RK_TRY(new_memory(model, 2 + i, width * model->max_batch, &data));
+        rk_graph_bind(model->graph, input, data, NULL);
+        for (int32_t f = 0; f < model->n_lookups; f++)
+            if (model->lookups[f].input == input) model->activations[f] = (rk_activation){data + model->lookups[f].first, width, NULL};
     }
     return RK_OK;
 }
@@ -134,9 +158,11 @@ static rk_status reserve_gradients(rk_model *model) {
 static rk_status reserve(rk_model *model, bool training) {
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *model->ids, &model->ids));
     if (!training) return RK_OK;
-    RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *model->gradients, &model->gradients));
     RK_TRY(rk_alloc(rk_graph_n_blocks(model->graph, model->max_batch) * (size_t)model->n_tasks, sizeof *model->losses, &model->losses));
-    return reserve_gradients(model);
+    RK_TRY(reserve_gradients(model, 0));
+    if (!model->stale) return RK_OK;
+    RK_TRY(reserve_gradients(model, 1));
+    return reserve_activations(model);
 }
 
 static bool is_parameter(rk_graph *graph, const void *data) {
@@ -169,6 +195,7 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_embe
     model->n_features = options->schema->n_features;
     model->max_batch = options->max_batch;
     model->skip_not_finite = options->skip_not_finite;
+    model->stale = options->training && options->staleness > 0;
     RK_TRY(check_data(options, model->preset));
     RK_TRY(copy_tasks(model, options->schema));
     RK_TRY(make_plan(options, model->preset, plan));
@@ -206,8 +233,9 @@ void rk_model_free(rk_model *model) {
     rk_free(model->tasks);
     rk_free(model->lookups);
     rk_free(model->ids);
-    rk_free(model->gradients);
-    rk_pages_free(model->input_gradients, model->input_gradient_bytes);
+    for (int i = 0; i < 2; i++) rk_free(model->gradients[i]);
+    for (int i = 0; i < 4; i++) rk_pages_free(model->memory[i].pages, model->memory[i].n_bytes);
+    rk_free(model->activations);
     rk_free(model->losses);
     rk_free(model->statistics);
     rk_free(model);

@@ -29,7 +29,8 @@ static uint64_t table_values(const rk_table_config *table) {
 }
 
 rk_model_bytes rk_model_count_bytes(const rk_model *model) {
-    rk_model_bytes bytes = {.arena = rk_graph_bytes(model->graph, rk_parallel_threads()) + model->input_gradient_bytes};
+    rk_model_bytes bytes = {.arena = rk_graph_bytes(model->graph, rk_parallel_threads())};
+    for (int i = 0; i < 4; i++) bytes.arena += model->memory[i].n_bytes;
     for (int32_t t = 0; model->embeddings && t < rk_embeddings_n_tables(model->embeddings); t++) {
         const rk_table_config *table = rk_embeddings_table(model->embeddings, t);
         uint64_t rows = table_values(table) * rk_dtype_bytes(table->dtype);

@@ -36,9 +36,16 @@ struct rk_model {
     rk_model_lookup *lookups;           /* [n_lookups] */
     rk_model_task *tasks;               /* [n_tasks] */
     rk_ids *ids;                        /* [n_lookups]: scratch */
-    rk_activation *gradients;           /* [n_lookups], each [max_batch, width] of its own in input_gradients, where training: an update reads one feature's at a time */
-    rk_real *input_gradients;
-    size_t input_gradient_bytes;
+    /* Each feature's gradients of a whole batch, [max_batch, width], together: an update reads one feature's at a time. The second set is for the batch
+     * whose update is under way, where updates are stale; then activations of the whole batch are kept too, [n_lookups] of them. */
+    rk_activation *gradients[2];        /* [n_lookups] */
+    rk_activation *activations;         /* [n_lookups], or NULL */
+    struct rk_model_memory {
+        void *pages;
+        size_t n_bytes;
+    } memory[4];                        /* what those point into */
+    int now;                            /* the set of the batch at hand */
+    bool stale;
     double *losses;                     /* [n_blocks, n_tasks] of the step under way */
     rk_model_statistic *statistics;     /* [n_statistics] */
     size_t n_statistics;

@@ -91,6 +91,9 @@ typedef struct rk_graph_hooks {
     rk_status (*read)(void *context, const rk_run *run); /* writes the inputs' data */
     rk_status (*loss)(void *context, const rk_run *run); /* reads the outputs' data; in training writes their gradients */
     rk_status (*take)(void *context, const rk_run *run); /* reads the inputs' gradients */
+    /* Other work for the threads beside the blocks of rk_graph_train, which depends on none of them: pieces 0 .. n_beside-1, in any order. */
+    void (*beside)(void *context, size_t piece);
+    size_t n_beside;
 } rk_graph_hooks;
 
 /* training: batch statistics, dropout drawn from (seed, step). n <= max_batch. The first failure, in the order of blocks, is returned. */

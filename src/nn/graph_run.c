@@ -16,10 +16,12 @@ struct pass {
     rk_run run;              /* but for the block */
     rk_status (*step)(const pass *p, const rk_run *run);
     int64_t first_gradient, last_gradient; /* of the parameters that the step adds to; equal: none */
-    bool backward;           /* of through_graph: also back */
+    bool backward;           /* of through_graph: also back, with other work beside */
     rk_node *node;           /* of steps at one node, */
     int32_t gather;          /* and of its sums: the pass */
     rk_real *partials;       /* [n_blocks, gather_width] */
+    size_t n_groups;
+    atomic_size_t next_group, next_beside; /* to be begun */
     /* the failure of the lowest block, carried from the thread that found it */
     pthread_mutex_t mutex;
     rk_status status;
@@ -55,10 +57,35 @@ static void run_group(void *context, size_t group, int thread) {
     if (p->first_gradient < p->last_gradient) rk_graph_add_gradients(g, group, run.gradients, p->first_gradient, p->last_gradient);
 }
 
+/* Half of the threads begin with the groups and half with the work beside, which leans on memory where groups lean on arithmetic; whoever runs out of
+ * one kind goes on with the other. Groups are begun in order either way. */
+static void run_either(void *context, size_t task, int thread) {
+    (void)task;
+    pass *p = context;
+    bool prefers_beside = thread % 2 == 1;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        bool beside = prefers_beside != (attempt == 1);
+        size_t number = atomic_fetch_add(beside ? &p->next_beside : &p->next_group, 1);
+        if (beside ? number >= p->hooks->n_beside : number >= p->n_groups) continue;
+        if (beside)
+            p->hooks->beside(p->hooks->context, number);
+        else
+            run_group(context, number, thread);
+        return;
+    }
+}
+
 static rk_status for_blocks(pass *p, rk_status (*step)(const pass *p, const rk_run *run)) {
     p->step = step;
     rk_graph_begin_gradients(p->graph);
-    rk_parallel_for(rk_graph_n_groups(p->graph, p->run.batch), run_group, p);
+    p->n_groups = rk_graph_n_groups(p->graph, p->run.batch);
+    if (p->hooks->n_beside > 0 && p->backward) {
+        atomic_store(&p->next_group, 0);
+        atomic_store(&p->next_beside, 0);
+        rk_parallel_for(p->n_groups + p->hooks->n_beside, run_either, p);
+    } else {
+        rk_parallel_for(p->n_groups, run_group, p);
+    }
     return p->status == RK_OK ? RK_OK : rk_error(p->status, "%s", p->message);
 }
 
@@ -211,7 +238,8 @@ rk_status rk_graph_train(rk_graph *g, int64_t n, int64_t step, const rk_graph_ho
     RK_FAIL_IF(!g->training, RK_INVALID_ARGUMENT, "the graph was finished for prediction only");
     pass p;
     RK_TRY(begin_run(g, n, true, step, hooks, &p));
-    if (g->keeps) {
+    if (g->keeps) { /* short loops, a node each: nothing beside them */
+        for (size_t i = 0; i < p.hooks->n_beside; i++) p.hooks->beside(p.hooks->context, i);
         RK_TRY(forward_by_nodes(&p));
         return backward_by_nodes(&p);
     }

@@ -211,6 +211,7 @@ rk_status rk_config_model_options(const rk_config *c, const rk_data_schema *sche
         .max_batch = evaluation > c->train.batch_size ? evaluation : c->train.batch_size,
         .dtype = c->train.dtype == 1 ? RK_BF16 : RK_F32,
         .seed = (uint64_t)c->train.seed,
+        .staleness = c->train.staleness,
         .skip_not_finite = c->train.on_not_finite == 1,
         .training = training,
     };

@@ -43,7 +43,7 @@ static const rk_field fields[] = {
     RK_FIELD_I64(rk_train_section, steps, 0, 0, 1e15, "steps in all; 0 = as epochs say"),
     RK_FIELD_I64(rk_train_section, seed, 1, 0, 1e15, "of first values, shuffling and dropout"),
     RK_FIELD_ENUM(rk_train_section, dtype, 0, dtypes, "of the dense products; weights and sums stay f32"),
-    RK_FIELD_I64(rk_train_section, staleness, 0, 0, 0, "batches in flight; this version trains synchronously: 0"),
+    RK_FIELD_I64(rk_train_section, staleness, 0, 0, 64, "batches that rows may lag behind; 0: exact. One process lets them lag by one at most (docs/training.md)"),
     RK_FIELD_I64(rk_train_section, threads, 0, 0, 1024, "0 = RK_THREADS or all processors; never changes the result"),
     RK_FIELD_TEXT(rk_train_section, output, false, NULL, "directory of the run, relative to where the program runs; by default runs/<name of the run file>"),
     RK_FIELD_STRUCT(rk_train_section, optimizer, &rk_optimizer_schema, "of the dense part, and of the rows if embedding.optimizer is not given; adam by default"),

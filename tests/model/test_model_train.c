@@ -17,9 +17,12 @@ static void train(rk_model *model, uint64_t first, int n_steps, int64_t n, doubl
     }
 }
 
+static int64_t with_staleness; /* of the models that build makes */
+
 static rk_model *build(fixture *f, const usual_case *c) {
     rk_model *model;
     usual_init(f, c);
+    f->options.staleness = with_staleness;
     f->options.max_batch = MAX_SAMPLES;
     OK(rk_model_build(&f->options, &model));
     return model;
@@ -41,9 +44,9 @@ static void test_learns(void **state) {
     }
 }
 
-static void test_same_bits_at_any_thread_count(void **state) {
-    (void)state;
+static void check_same_bits(int64_t staleness) {
     static drawn_batch b;
+    with_staleness = staleness;
     for (int c = 0; c < N_USUAL_CASES; c++) {
         double losses[4][20];
         float predictions[4][MAX_SAMPLES * MAX_TASKS];
@@ -70,6 +73,53 @@ static void test_same_bits_at_any_thread_count(void **state) {
         for (int threads = 1; threads <= 3; threads++) rk_free(states[threads]);
     }
     OK(rk_parallel_set_threads(1));
+    with_staleness = 0;
+}
+
+static void test_same_bits_at_any_thread_count(void **state) {
+    (void)state;
+    check_same_bits(0);
+    check_same_bits(2);
+}
+
+/* The rows' part of the state, copied out or back. */
+static void copy_tables(rk_model *model, char *copy, bool back) {
+    rk_state state = {0};
+    OK(rk_model_state(model, &state));
+    for (size_t i = 0; i < state.n; i++) {
+        if (strncmp(state.entries[i].name, "table/", 6) != 0) continue;
+        size_t n_bytes = rk_state_entry_bytes(&state.entries[i]);
+        memcpy(back ? state.entries[i].data : copy, back ? copy : state.entries[i].data, n_bytes);
+        copy += n_bytes;
+    }
+    rk_state_release(&state);
+}
+
+/* Stale by one: step 2 sees the rows as they were before step 1's update, which a synchronous model sees if they are put back; step 3 sees step 1's. */
+static void test_stale_by_one(void **state) {
+    (void)state;
+    static char first[1 << 20], second[1 << 20];
+    for (int c = 0; c < N_USUAL_CASES; c++) {
+        fixture f, g;
+        double stale[3], exact[3];
+        with_staleness = 1;
+        rk_model *a = build(&f, &usual_cases[c]);
+        with_staleness = 0;
+        rk_model *b = build(&g, &usual_cases[c]);
+        train(a, 0, 3, 60, stale);
+        copy_tables(b, first, false);
+        train(b, 0, 1, 60, &exact[0]);
+        copy_tables(b, second, false);
+        copy_tables(b, first, true);
+        train(b, 1, 1, 60, &exact[1]);
+        copy_tables(b, second, true);
+        train(b, 2, 1, 60, &exact[2]);
+        assert_memory_equal(stale, exact, sizeof stale);
+        rk_model_free(a);
+        rk_model_free(b);
+        fixture_release(&f);
+        fixture_release(&g);
+    }
 }
 
 /* A step that must fail as not finite and leave every byte of the state. */
@@ -372,6 +422,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_learns),
         cmocka_unit_test(test_same_bits_at_any_thread_count),
+        cmocka_unit_test(test_stale_by_one),
         cmocka_unit_test(test_not_finite_changes_nothing),
         cmocka_unit_test(test_gradients_that_overflow),
         cmocka_unit_test(test_skipped_steps_are_counted),

@@ -131,7 +131,7 @@ static void test_combinations(void **state) {
           "run.yaml:3: key 'metric': there is no metric 'acu' here\nhint: did you mean 'auc'?");
     FAILS(parse("data: {train: a.csv, valid: b.csv, labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: lr\ntrain: {early_stopping: {metric: rmse}}\n", &config), RK_CONFIG,
           "run.yaml:3: key 'metric': there is no metric 'rmse' here\nhint: it is one of auc, logloss, normalized_entropy, calibration, gauc, accuracy");
-    FAILS(parse(DATA "model: lr\ntrain: {staleness: 1}\n", &config), RK_CONFIG, "run.yaml:3: key 'staleness': must be between 0 and 0, not '1'");
+    FAILS(parse(DATA "model: lr\ntrain: {staleness: 65}\n", &config), RK_CONFIG, "run.yaml:3: key 'staleness': must be between 0 and 64, not '65'");
     FAILS(parse("data: {labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: lr\n", &config), RK_CONFIG, "run.yaml:1: key 'data': needs 'train'");
     OK(parse(DATA "model: lr\n", &config));
     assert_string_equal(rk_config_output(config), "runs/run");

@@ -1,0 +1,154 @@
+/* From a batch's ids to what lookups and updates read: everything checked, bags made ready, the uses of each row sorted. */
+#include <pthread.h>
+
+#include "base/parallel.h"
+#include "embedding/collection_parts.h"
+
+enum { SCAN_IDS = 65536, MAX_MESSAGE = 1024 };
+
+typedef struct routing {
+    rk_embeddings *embeddings;
+    rk_feature_use *uses;
+    const rk_ids *ids;
+    int64_t n;
+    /* the failure of the first feature that was refused, carried from the thread that found it */
+    pthread_mutex_t mutex;
+    rk_status status;
+    size_t failed;
+    char message[MAX_MESSAGE];
+} routing;
+
+static void keep_failure(routing *l, size_t f, rk_status status) {
+    if (status == RK_OK) return;
+    pthread_mutex_lock(&l->mutex);
+    if (l->status == RK_OK || f < l->failed) {
+        l->status = status;
+        l->failed = f;
+        rk_error_copy(l->message, sizeof l->message);
+    }
+    pthread_mutex_unlock(&l->mutex);
+}
+
+static const rk_table *table_of(const rk_embeddings *e, size_t feature) {
+    return &e->tables[e->feature_tables[feature]];
+}
+
+static void begin_feature(void *context, size_t f, int thread) {
+    (void)thread;
+    routing *l = context;
+    keep_failure(l, f, rk_feature_use_begin(&l->uses[f], &l->embeddings->features[f], l->n, &l->ids[f]));
+}
+
+static void scan_block(void *context, size_t task, int thread) {
+    (void)thread;
+    const routing *l = context;
+    const size_t *begins = l->embeddings->task_begins;
+    size_t f = rk_cut_item(begins, (size_t)l->embeddings->n_features, task);
+    rk_feature_use *use = &l->uses[f];
+    int64_t first = (int64_t)(task - begins[f]) * SCAN_IDS, last = first + SCAN_IDS < use->n_ids ? first + SCAN_IDS : use->n_ids;
+    rk_feature_use_scan(use, table_of(l->embeddings, f), first, last);
+}
+
+static void prepare_feature(void *context, size_t f, int thread) {
+    (void)thread;
+    routing *l = context;
+    const rk_embeddings *e = l->embeddings;
+    keep_failure(l, f, rk_feature_use_prepare(&l->uses[f], &e->features[f], table_of(e, f), &l->ids[f]));
+}
+
+static rk_status prepare(routing *l) {
+    rk_embeddings *e = l->embeddings;
+    size_t n_features = (size_t)e->n_features;
+    rk_parallel_for(n_features, begin_feature, l);
+    if (l->status != RK_OK) return rk_error(l->status, "%s", l->message);
+    for (size_t f = 0; f < n_features; f++) e->task_begins[f + 1] = e->task_begins[f] + rk_blocks((size_t)l->uses[f].n_ids, SCAN_IDS);
+    rk_parallel_for(e->task_begins[n_features], scan_block, l);
+    rk_parallel_for(n_features, prepare_feature, l);
+    return l->status != RK_OK ? rk_error(l->status, "%s", l->message) : RK_OK;
+}
+
+static rk_status check_all(rk_embeddings *e, rk_feature_use *uses, int64_t n, const rk_ids *ids) {
+    RK_FAIL_IF(n < 0, RK_INVALID_ARGUMENT, "a lookup of %lld samples", (long long)n);
+    RK_FAIL_IF(e->n_features > 0 && !ids, RK_INVALID_ARGUMENT, "a lookup needs ids");
+    routing l = {.embeddings = e, .uses = uses, .ids = ids, .n = n, .mutex = PTHREAD_MUTEX_INITIALIZER};
+    return prepare(&l);
+}
+
+/* The plan of an update is made here, since it needs the ids alone. */
+typedef struct planning {
+    rk_embeddings *embeddings;
+    rk_flight *flight;
+} planning;
+
+/* Run `task` for each piece of each table that takes updates, all tables in one loop, so that small ones fill the gaps of large ones. */
+static void for_pieces(planning *p, size_t (*n_pieces)(const rk_update_plan *plan), rk_task task) {
+    rk_embeddings *e = p->embeddings;
+    for (int32_t t = 0; t < e->n_tables; t++) e->task_begins[t + 1] = e->task_begins[t] + (rk_takes_updates(e, t) ? n_pieces(&p->flight->plans[t]) : 0);
+    rk_parallel_for(e->task_begins[e->n_tables], task, p);
+}
+
+static size_t n_chunks(const rk_update_plan *plan) {
+    return plan->n_chunks;
+}
+static size_t n_parts(const rk_update_plan *plan) {
+    return plan->n_parts;
+}
+
+static int32_t locate(const planning *p, size_t task, size_t *piece) {
+    const rk_embeddings *e = p->embeddings;
+    size_t table = rk_cut_item(e->task_begins, (size_t)e->n_tables, task);
+    *piece = task - e->task_begins[table];
+    return (int32_t)table;
+}
+
+static void count_chunk(void *context, size_t task, int thread) {
+    (void)thread;
+    const planning *p = context;
+    size_t chunk;
+    int32_t t = locate(p, task, &chunk);
+    rk_update_plan_count(p->embeddings, p->flight, t, chunk);
+}
+
+static void deal_chunk(void *context, size_t task, int thread) {
+    (void)thread;
+    const planning *p = context;
+    size_t chunk;
+    int32_t t = locate(p, task, &chunk);
+    rk_update_plan_deal(p->embeddings, p->flight, t, chunk);
+}
+
+static void place_table(void *context, size_t task, int thread) {
+    (void)thread;
+    const planning *p = context;
+    if (rk_takes_updates(p->embeddings, (int32_t)task)) rk_update_plan_place(&p->flight->plans[task]);
+}
+
+static void sort_part(void *context, size_t task, int thread) {
+    (void)thread;
+    const planning *p = context;
+    size_t part;
+    int32_t t = locate(p, task, &part);
+    rk_update_plan_sort(&p->flight->plans[t], (uint32_t)part);
+}
+
+static rk_status plan_updates(rk_embeddings *e, rk_flight *flight) {
+    planning p = {e, flight};
+    for (int32_t t = 0; t < e->n_tables; t++)
+        if (rk_takes_updates(e, t)) RK_TRY(rk_update_plan_begin(e, flight, t));
+    for_pieces(&p, n_chunks, count_chunk);
+    rk_parallel_for((size_t)e->n_tables, place_table, &p);
+    for_pieces(&p, n_chunks, deal_chunk);
+    for_pieces(&p, n_parts, sort_part);
+    return RK_OK;
+}
+
+rk_status rk_embeddings_route(rk_embeddings *e, int64_t n, const rk_ids *ids, bool training) {
+    if (!training) return check_all(e, e->peeks, n, ids);
+    rk_flight *flight = &e->flights[e->now];
+    flight->is_routed = false;
+    RK_TRY(check_all(e, flight->uses, n, ids));
+    RK_TRY(plan_updates(e, flight));
+    flight->n = n;
+    flight->is_routed = true;
+    return RK_OK;
+}

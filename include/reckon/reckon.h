@@ -12,6 +12,7 @@
 #include <reckon/model.h>
 #include <reckon/optimizer.h>
 #include <reckon/predictor.h>
+#include <reckon/profile.h>
 #include <reckon/runtime.h>
 #include <reckon/status.h>
 #include <reckon/table.h>

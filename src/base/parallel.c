@@ -8,7 +8,7 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 
-enum { MAX_THREADS = 1024, SPINS = 2000 };
+enum { MAX_THREADS = 1024, SPINS = 2000, LITTLE_WORK = 32768 };
 
 /* One loop: what to run, the next task to take, and how many workers are still in it. */
 static struct {
@@ -151,6 +151,13 @@ void rk_parallel_for(size_t n_tasks, rk_task task, void *context) {
     while (atomic_load(&pool.running) > 0) pthread_cond_wait(&pool.done, &pool.mutex);
     pthread_mutex_unlock(&pool.mutex);
     pthread_mutex_unlock(&loop_mutex);
+}
+
+void rk_parallel_for_work(size_t n_tasks, uint64_t work, rk_task task, void *context) {
+    if (work < LITTLE_WORK)
+        run_serially(n_tasks, task, context);
+    else
+        rk_parallel_for(n_tasks, task, context);
 }
 
 rk_status rk_parallel_set_threads(int n_threads) {

@@ -6,6 +6,7 @@
 #define RK_BASE_PARALLEL_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
@@ -15,6 +16,10 @@ typedef void (*rk_task)(void *context, size_t task, int thread);
 /* Run all tasks and return when they are done. The caller takes part as thread 0. Calls from inside a task, and calls
  * while another thread is in one, run serially on the caller (as thread 0 of its own): correct, only not parallel. */
 void rk_parallel_for(size_t n_tasks, rk_task task, void *context);
+
+/* As rk_parallel_for, but on the caller alone where all tasks together are little work, less than waking other threads: some ten thousand additions or
+ * so. `work` counts them roughly. */
+void rk_parallel_for_work(size_t n_tasks, uint64_t work, rk_task task, void *context);
 
 /* Set before the first loop or between loops; 0 means RK_THREADS or else the processors this process may use. */
 rk_status rk_parallel_set_threads(int n_threads);

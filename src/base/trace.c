@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/buffer.h"
 #include "base/clock.h"
@@ -35,12 +36,13 @@ static int this_thread(void) { /* under the mutex */
     return thread_number;
 }
 
-rk_status rk_trace_start(const char *path) {
+/* path NULL: nothing is written at the end. */
+static rk_status start(const char *path) {
     pthread_mutex_lock(&trace.mutex);
     rk_status status = RK_OK;
     if (atomic_load(&trace.on))
         status = rk_error(RK_INVALID_ARGUMENT, "a trace is already being recorded");
-    else
+    else if (path)
         status = rk_strdup(path, &trace.path);
     if (status == RK_OK) {
         trace.n = 0;
@@ -50,6 +52,23 @@ rk_status rk_trace_start(const char *path) {
     }
     pthread_mutex_unlock(&trace.mutex);
     return status;
+}
+
+rk_status rk_trace_start(const char *path) {
+    return start(path);
+}
+
+rk_status rk_trace_count(void) {
+    return start(NULL);
+}
+
+double rk_trace_seconds(const char *name) {
+    uint64_t sum = 0;
+    pthread_mutex_lock(&trace.mutex);
+    for (size_t i = 0; i < trace.n; i++)
+        if (strcmp(trace.spans[i].name, name) == 0) sum += trace.spans[i].end_us - trace.spans[i].begin_us;
+    pthread_mutex_unlock(&trace.mutex);
+    return (double)sum * 1e-6;
 }
 
 uint64_t rk_trace_begin(void) {
@@ -95,11 +114,11 @@ rk_status rk_trace_stop(void) {
     atomic_store(&trace.on, false);
     rk_buffer text = {0};
     rk_status status = trace.status;
-    if (status == RK_OK) {
+    if (status == RK_OK && trace.path) {
         write_events(&text);
         status = text.status;
     }
-    if (status == RK_OK) status = rk_file_write(trace.path, text.data, text.n_bytes);
+    if (status == RK_OK && trace.path) status = rk_file_write(trace.path, text.data, text.n_bytes);
     rk_buffer_release(&text);
     rk_free(trace.spans);
     rk_free(trace.path);

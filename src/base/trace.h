@@ -1,4 +1,4 @@
-/* Spans of time for the Chrome trace. Recording costs nothing but a branch while it is off. Thread-safe. */
+/* Spans of time, for the Chrome trace or to be added up. Recording costs nothing but a branch while it is off. Thread-safe. */
 #ifndef RK_BASE_TRACE_H
 #define RK_BASE_TRACE_H
 
@@ -10,6 +10,11 @@ rk_status rk_trace_start(const char *path);  /* begin recording; the file is wri
 rk_status rk_trace_stop(void);               /* no error if off */
 uint64_t rk_trace_begin(void);               /* 0 when off */
 void rk_trace_end(uint64_t begin, const char *name); /* name: a string literal; a span on this thread */
+
+/* Instead of a file, the time of each name, added up over threads: begin counting, and read. rk_trace_stop ends it. */
+rk_status rk_trace_count(void);
+double rk_trace_seconds(const char *name);
+
 void rk_trace_name_thread(const char *name);
 
 #endif

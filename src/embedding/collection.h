@@ -21,6 +21,14 @@ void rk_embeddings_update_piece(const rk_embeddings *embeddings, size_t piece);
 void rk_embeddings_land(rk_embeddings *embeddings);
 void rk_embeddings_update_all(rk_embeddings *embeddings); /* all pieces, and land */
 
+/* Bytes that the last routed training batch has lookups and updates move, by the algorithm (rows and activations once each; gradients once a use, rows and
+ * slots once read and once written a step), whatever the caches save. */
+typedef struct rk_embedding_work {
+    uint64_t lookup_bytes, update_bytes;
+    int64_t n_ids, n_rows; /* uses of rows; different rows */
+} rk_embedding_work;
+rk_embedding_work rk_embeddings_work(const rk_embeddings *embeddings);
+
 /* Every table's rows and slots and each table's step, in a fixed order: names "table/<name>/rows", "table/<name>/<slot>",
  * "table/<name>/step". Views into the live arrays; valid while the collection lives. */
 rk_status rk_embeddings_state(rk_embeddings *embeddings, rk_state *state);

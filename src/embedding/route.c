@@ -59,11 +59,13 @@ static void prepare_feature(void *context, size_t f, int thread) {
 static rk_status prepare(routing *l) {
     rk_embeddings *e = l->embeddings;
     size_t n_features = (size_t)e->n_features;
-    rk_parallel_for(n_features, begin_feature, l);
+    rk_parallel_for_work(n_features, (uint64_t)l->n * n_features, begin_feature, l);
     if (l->status != RK_OK) return rk_error(l->status, "%s", l->message);
     for (size_t f = 0; f < n_features; f++) e->task_begins[f + 1] = e->task_begins[f] + rk_blocks((size_t)l->uses[f].n_ids, SCAN_IDS);
-    rk_parallel_for(e->task_begins[n_features], scan_block, l);
-    rk_parallel_for(n_features, prepare_feature, l);
+    uint64_t n_ids = 0;
+    for (size_t f = 0; f < n_features; f++) n_ids += (uint64_t)l->uses[f].n_ids;
+    rk_parallel_for_work(e->task_begins[n_features], n_ids, scan_block, l);
+    rk_parallel_for_work(n_features, n_ids, prepare_feature, l);
     return l->status != RK_OK ? rk_error(l->status, "%s", l->message) : RK_OK;
 }
 
@@ -78,13 +80,14 @@ static rk_status check_all(rk_embeddings *e, rk_feature_use *uses, int64_t n, co
 typedef struct planning {
     rk_embeddings *embeddings;
     rk_flight *flight;
+    int64_t n_uses; /* of all tables */
 } planning;
 
 /* Run `task` for each piece of each table that takes updates, all tables in one loop, so that small ones fill the gaps of large ones. */
 static void for_pieces(planning *p, size_t (*n_pieces)(const rk_update_plan *plan), rk_task task) {
     rk_embeddings *e = p->embeddings;
     for (int32_t t = 0; t < e->n_tables; t++) e->task_begins[t + 1] = e->task_begins[t] + (rk_takes_updates(e, t) ? n_pieces(&p->flight->plans[t]) : 0);
-    rk_parallel_for(e->task_begins[e->n_tables], task, p);
+    rk_parallel_for_work(e->task_begins[e->n_tables], (uint64_t)p->n_uses, task, p);
 }
 
 static size_t n_chunks(const rk_update_plan *plan) {
@@ -132,11 +135,14 @@ static void sort_part(void *context, size_t task, int thread) {
 }
 
 static rk_status plan_updates(rk_embeddings *e, rk_flight *flight) {
-    planning p = {e, flight};
-    for (int32_t t = 0; t < e->n_tables; t++)
-        if (rk_takes_updates(e, t)) RK_TRY(rk_update_plan_begin(e, flight, t));
+    planning p = {e, flight, 0};
+    for (int32_t t = 0; t < e->n_tables; t++) {
+        if (!rk_takes_updates(e, t)) continue;
+        RK_TRY(rk_update_plan_begin(e, flight, t));
+        p.n_uses += flight->plans[t].n;
+    }
     for_pieces(&p, n_chunks, count_chunk);
-    rk_parallel_for((size_t)e->n_tables, place_table, &p);
+    rk_parallel_for_work((size_t)e->n_tables, (uint64_t)p.n_uses, place_table, &p);
     for_pieces(&p, n_chunks, deal_chunk);
     for_pieces(&p, n_parts, sort_part);
     return RK_OK;

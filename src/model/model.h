@@ -34,6 +34,16 @@ void rk_model_settle(rk_model *model);
 rk_status rk_model_state(rk_model *model, rk_state *state);
 void rk_model_scale_learning_rate(rk_model *model, double factor); /* dense and sparse, on top of the schedules */
 int64_t rk_model_n_not_finite(const rk_model *model); /* steps skipped so far */
+/* What the last training batch took: rows by the collection's count, flops of the dense part. */
+typedef struct rk_model_work {
+    uint64_t lookup_bytes, update_bytes;
+    int64_t n_ids, n_rows;
+    double flops;
+    int64_t layer_in, layer_out; /* the largest linear layer */
+    int32_t row_dim;             /* a usual row: the dim of the table that most bytes come from */
+} rk_model_work;
+rk_model_work rk_model_count_work(const rk_model *model, int64_t n);
+
 /* Bytes by part: tables, slots, dense parameters with their slots, arena. */
 typedef struct rk_model_bytes {
     uint64_t tables, slots, dense, arena;

@@ -45,6 +45,25 @@ rk_model_bytes rk_model_count_bytes(const rk_model *model) {
     return bytes;
 }
 
+rk_model_work rk_model_count_work(const rk_model *model, int64_t n) {
+    rk_model_work work = {.flops = rk_graph_flops(model->graph, true) * (double)n};
+    rk_graph_largest_layer(model->graph, &work.layer_in, &work.layer_out);
+    if (!model->embeddings) return work;
+    rk_embedding_work rows = rk_embeddings_work(model->embeddings);
+    work.lookup_bytes = rows.lookup_bytes;
+    work.update_bytes = rows.update_bytes;
+    work.n_ids = rows.n_ids;
+    work.n_rows = rows.n_rows;
+    uint64_t most = 0;
+    for (int32_t t = 0; t < rk_embeddings_n_tables(model->embeddings); t++) {
+        uint64_t bytes = rk_embeddings_table_bytes(model->embeddings, t);
+        if (bytes <= most) continue;
+        most = bytes;
+        work.row_dim = rk_embeddings_table(model->embeddings, t)->dim;
+    }
+    return work;
+}
+
 static void describe_tasks(const rk_model *model, rk_buffer *out) {
     rk_buffer_printf(out, "model %s: %d categorical features, %d dense numbers\n\ntasks\n", model->preset->name, model->n_features, model->n_dense);
     for (int32_t t = 0; t < model->n_tasks; t++)

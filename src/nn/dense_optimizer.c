@@ -27,6 +27,7 @@ struct rk_dense_optimizer {
     int64_t *slot_counts;
     piece *pieces;       /* [n_pieces] */
     size_t n_pieces, pieces_capacity;
+    uint64_t n_values;   /* of all parameters */
     double *squares;     /* [n_pieces] */
     int64_t step;
     double factor;
@@ -39,7 +40,9 @@ static rk_status add_pieces(rk_dense_optimizer *o, int32_t index) {
     rk_optimizer_kind kind = o->config.optimizer.kind;
     bool rows = kind == RK_OPTIMIZER_ROWWISE_ADAGRAD || kind == RK_OPTIMIZER_ROWWISE_ADAM;
     bool whole = kind == RK_OPTIMIZER_LAMB || kind == RK_OPTIMIZER_LARS;
-    int64_t n = p->rows * p->cols, step = rows ? p->cols : whole ? n : CHUNK;
+    int64_t n = p->rows * p->cols;
+    o->n_values += (uint64_t)n;
+    int64_t step = rows ? p->cols : whole ? n : CHUNK;
     for (int64_t first = 0; first < n; first += step) {
         RK_TRY(rk_grow(&o->pieces, o->n_pieces, &o->pieces_capacity, sizeof *o->pieces));
         o->pieces[o->n_pieces++] = (piece){index, first, n - first < step ? n - first : step, first / step};
@@ -124,7 +127,7 @@ static void update_piece(void *context, size_t task, int thread) {
 }
 
 rk_status rk_dense_optimizer_check(rk_dense_optimizer *o) {
-    rk_parallel_for(o->n_pieces, measure_piece, o);
+    rk_parallel_for_work(o->n_pieces, o->n_values, measure_piece, o);
     double sum = 0;
     for (size_t i = 0; i < o->n_pieces; i++) {
         RK_FAIL_IF(!isfinite(o->squares[i]), RK_NOT_FINITE, "the gradient of the parameter '%s' is not finite", rk_graph_parameter(o->graph, o->pieces[i].parameter)->name);
@@ -137,7 +140,7 @@ rk_status rk_dense_optimizer_check(rk_dense_optimizer *o) {
 
 void rk_dense_optimizer_apply(rk_dense_optimizer *o) {
     rk_update_prepare(&o->config.optimizer, o->step, o->factor, &o->update);
-    rk_parallel_for(o->n_pieces, update_piece, o);
+    rk_parallel_for_work(o->n_pieces, o->n_values, update_piece, o);
     o->step++;
 }
 

@@ -220,7 +220,31 @@ rk_real *rk_graph_gradient(rk_graph *graph, rk_value value) {
 
 uint64_t rk_graph_bytes(const rk_graph *graph, int n_threads) {
     uint64_t memory = (uint64_t)graph->memory_reals * (graph->keeps ? 1 : (uint64_t)n_threads);
-    return (memory + (uint64_t)graph->gradient_reals * (uint64_t)(n_threads + 1)) * sizeof(rk_real) + graph->workspace_bytes * (uint64_t)n_threads;
+    return (memory + (uint64_t)graph->gradient_reals * (uint64_t)(n_threads + RK_SPARE_GRADIENTS + 1)) * sizeof(rk_real) + graph->workspace_bytes * (uint64_t)n_threads;
+}
+
+static bool is_linear(const rk_node *node) {
+    return node->op == &rk_op_linear;
+}
+
+double rk_graph_flops(const rk_graph *graph, bool training) {
+    double sum = 0;
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const rk_node *node = graph->nodes[i];
+        if (is_linear(node)) sum += 2.0 * (double)rk_width(rk_in_shape(graph, node, 0)) * node->shape.cols;
+    }
+    return training ? 3 * sum : sum; /* y, dx and dw */
+}
+
+void rk_graph_largest_layer(const rk_graph *graph, int64_t *in, int64_t *out) {
+    *in = *out = 0;
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const rk_node *node = graph->nodes[i];
+        int64_t width = is_linear(node) ? rk_width(rk_in_shape(graph, node, 0)) : 0;
+        if (width * node->shape.cols <= *in * *out) continue;
+        *in = width;
+        *out = node->shape.cols;
+    }
 }
 
 void rk_graph_describe(const rk_graph *graph, rk_buffer *out) {

@@ -118,6 +118,11 @@ rk_parameter *rk_graph_parameter(rk_graph *graph, int32_t index);
 rk_status rk_graph_state(rk_graph *graph, rk_state *state);
 
 uint64_t rk_graph_bytes(const rk_graph *graph, int n_threads); /* of values and gradients, beside the parameters */
+/* Arithmetic of the linear layers for one sample, forward or in a training step. */
+double rk_graph_flops(const rk_graph *graph, bool training);
+/* The linear layer with the most arithmetic: [in, out]; 0 and 0 without any. */
+void rk_graph_largest_layer(const rk_graph *graph, int64_t *in, int64_t *out);
+
 /* One line a node: name, op, inputs, shape, parameters; for `reckon inspect`. */
 void rk_graph_describe(const rk_graph *graph, rk_buffer *out);
 

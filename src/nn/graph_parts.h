@@ -6,7 +6,21 @@
 
 #include "nn/op.h"
 
-enum { RK_GRADIENT_SLICES = 16 };
+enum { RK_GRADIENT_SLICES = 16, RK_SPARE_GRADIENTS = 2 };
+
+/* The sum of the groups' gradients in the order of the groups, without one waiting for another: a group that is done is added by whoever finds it next in
+ * order. Group g has gradients of its own, number g modulo n_buffers. */
+typedef struct rk_gradient_sum {
+    rk_real **buffers;       /* [n_buffers][gradient_reals], zero between groups */
+    size_t n_buffers;        /* of threads and RK_SPARE_GRADIENTS */
+    atomic_size_t *done;     /* [n_buffers]: the last group that is done with it, plus 1 */
+    struct rk_gradient_slice {
+        atomic_flag busy;    /* a thread adds to this slice of the batch's gradients */
+        atomic_size_t next;  /* the group to be added */
+    } slices[RK_GRADIENT_SLICES];
+    int64_t first, last;     /* the part of the gradients that is added up */
+    size_t n_groups;
+} rk_gradient_sum;
 
 struct rk_graph {
     uint64_t seed;
@@ -25,12 +39,10 @@ struct rk_graph {
     rk_real *gradients;      /* [gradient_reals]: the batch's */
     /* a thread each, made when a run first has so many */
     rk_real **thread_memory;     /* [n_threads][memory_reals]; one for all if it keeps */
-    rk_real **thread_gradients;  /* [n_threads][gradient_reals], zero between groups */
     void **thread_workspaces;    /* [n_threads][workspace_bytes] */
     size_t workspace_bytes;
     int n_threads;
-    /* Which group's gradients are to be added next to each slice of the batch's. */
-    atomic_size_t turns[RK_GRADIENT_SLICES];
+    rk_gradient_sum sum;
 };
 
 /* Give every node its place in the memory of a run (graph_plan.c). */
@@ -47,8 +59,9 @@ void rk_graph_group(const rk_graph *graph, int64_t n, size_t group, int64_t *fir
 /* Memory for every thread of the pool (graph_memory.c). */
 rk_status rk_graph_reserve(rk_graph *graph);
 void rk_graph_release_memory(rk_graph *graph);
-/* Adds a group's gradients, first .. last-1, to the batch's when the groups before it have been, and zeroes them. */
-void rk_graph_begin_gradients(rk_graph *graph);
-void rk_graph_add_gradients(rk_graph *graph, size_t group, rk_real *gradients, int64_t first, int64_t last);
+/* The sum of the gradients first .. last-1 of n_groups groups (graph_gradients.c). A group takes its gradients, zeros, adds to them and is done. */
+void rk_gradients_begin(rk_graph *graph, size_t n_groups, int64_t first, int64_t last);
+rk_real *rk_gradients_take(rk_graph *graph, size_t group);
+void rk_gradients_done(rk_graph *graph, size_t group);
 
 #endif

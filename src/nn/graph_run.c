@@ -48,13 +48,17 @@ static void run_group(void *context, size_t group, int thread) {
     rk_run run = p->run;
     run.memory = g->thread_memory[g->keeps ? 0 : thread];
     run.workspace = g->thread_workspaces[thread];
-    run.gradients = g->training ? g->thread_gradients[thread] : NULL;
+    bool adds = p->first_gradient < p->last_gradient;
+    if (adds) run.gradients = rk_gradients_take(g, group);
     for (run.first = first; run.first < last; run.first += g->block) {
         run.n = last - run.first < g->block ? last - run.first : g->block;
         run.skip = g->keeps ? run.first : 0;
         keep_failure(p, run.first, p->step(p, &run));
     }
-    if (p->first_gradient < p->last_gradient) rk_graph_add_gradients(g, group, run.gradients, p->first_gradient, p->last_gradient);
+    if (!adds) return;
+    uint64_t begin = rk_trace_begin();
+    rk_gradients_done(g, group);
+    rk_trace_end(begin, "sum gradients");
 }
 
 /* Half of the threads begin with the groups and half with the work beside, which leans on memory where groups lean on arithmetic; whoever runs out of
@@ -77,8 +81,8 @@ static void run_either(void *context, size_t task, int thread) {
 
 static rk_status for_blocks(pass *p, rk_status (*step)(const pass *p, const rk_run *run)) {
     p->step = step;
-    rk_graph_begin_gradients(p->graph);
     p->n_groups = rk_graph_n_groups(p->graph, p->run.batch);
+    if (p->first_gradient < p->last_gradient) rk_gradients_begin(p->graph, p->n_groups, p->first_gradient, p->last_gradient);
     if (p->hooks->n_beside > 0 && p->backward) {
         atomic_store(&p->next_group, 0);
         atomic_store(&p->next_beside, 0);
@@ -217,7 +221,9 @@ static rk_status begin_run(rk_graph *g, int64_t n, bool training, int64_t step, 
     *out = (pass){.graph = g, .hooks = hooks ? hooks : &no_hooks, .mutex = PTHREAD_MUTEX_INITIALIZER,
                   .run = {.graph = g, .batch = n, .training = training, .step = step}};
     preparation p = {g, training, out};
+    uint64_t begin = rk_trace_begin();
     rk_parallel_for(g->n_nodes, prepare_node, &p);
+    rk_trace_end(begin, "prepare");
     return out->status == RK_OK ? RK_OK : rk_error(out->status, "%s", out->message);
 }
 

@@ -1,0 +1,119 @@
+/* Training steps of a run, timed by stage through the spans of the trace. */
+#include <reckon/profile.h>
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/parallel.h"
+#include "base/trace.h"
+#include "data/dataset.h"
+#include "train/limits.h"
+#include "train/run_config.h"
+
+enum { USUAL_STEPS = 20 };
+
+/* The stages of a step. Those of a block are run by all threads at once. */
+static const struct {
+    const char *name;
+    bool in_blocks;
+} stages[] = {{"read", false}, {"route", false}, {"prepare", false}, {"lookup", true}, {"forward", true}, {"backward", true}, {"gradients", true}, {"sum gradients", true}, {"update rows", false}, {"update dense", false}};
+enum { N_STAGES = sizeof stages / sizeof stages[0] };
+
+typedef struct profiling {
+    rk_dataset *dataset;
+    rk_model *model;
+    int64_t n_samples, n_steps;
+} profiling;
+
+/* The next batch, from the beginning again at the end of the data. */
+static rk_status next_batch(rk_dataset *dataset, const rk_batch **out) {
+    rk_status status = rk_dataset_next(dataset, out);
+    if (status == RK_END) status = rk_dataset_next(dataset, out);
+    return status == RK_END ? rk_error(RK_BAD_DATA, "the training data has no rows") : status;
+}
+
+static rk_status train_steps(profiling *p, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        const rk_batch *batch;
+        double loss;
+        uint64_t begin = rk_trace_begin();
+        RK_TRY(next_batch(p->dataset, &batch));
+        rk_trace_end(begin, "read");
+        RK_TRY(rk_model_train(p->model, batch, &loss));
+        p->n_samples += batch->n;
+        p->n_steps++;
+    }
+    return RK_OK;
+}
+
+/* What threads spent in blocks, scaled to the wall time that is left beside the other stages. */
+static void share_time(rk_profile *out, double wall) {
+    double alone = 0, in_blocks = 0;
+    for (int i = 0; i < N_STAGES; i++) *(stages[i].in_blocks ? &in_blocks : &alone) += rk_trace_seconds(stages[i].name);
+    double left = wall - alone > 0 ? wall - alone : 0, threads = rk_parallel_threads(), blocks = in_blocks / threads < left ? in_blocks / threads : left;
+    for (int i = 0; i < N_STAGES; i++) {
+        double seconds = rk_trace_seconds(stages[i].name);
+        if (stages[i].in_blocks) seconds = in_blocks > 0 ? seconds / in_blocks * blocks : 0;
+        out->stages[i] = (rk_profile_stage){.name = stages[i].name, .seconds = seconds / (double)out->n_steps, .unit = "B"};
+    }
+    out->stages[N_STAGES] = (rk_profile_stage){.name = "other", .seconds = (left - blocks) / (double)out->n_steps, .unit = "B"};
+}
+
+static rk_profile_stage *stage(rk_profile *out, const char *name) {
+    int i = 0;
+    while (strcmp(out->stages[i].name, name) != 0) i++;
+    return &out->stages[i];
+}
+
+static void set_work(rk_profile *out, const char *name, double work, double limit, const char *unit) {
+    rk_profile_stage *s = stage(out, name);
+    s->work = work;
+    s->limit = limit;
+    s->unit = unit;
+}
+
+static rk_status measure(profiling *p, int64_t n_steps, int64_t n_warmup, rk_profile *out) {
+    RK_TRY(train_steps(p, n_warmup));
+    p->n_samples = p->n_steps = 0;
+    double begin = rk_clock_seconds();
+    RK_TRY(rk_trace_count());
+    rk_status status = train_steps(p, n_steps);
+    double wall = rk_clock_seconds() - begin;
+    out->n_steps = p->n_steps;
+    out->batch_size = p->n_steps ? p->n_samples / p->n_steps : 0;
+    if (status == RK_OK) {
+        out->seconds = wall / (double)p->n_steps;
+        share_time(out, wall);
+    }
+    rk_status stopped = rk_trace_stop();
+    RK_TRY(status);
+    RK_TRY(stopped);
+    rk_model_work work = rk_model_count_work(p->model, out->batch_size);
+    out->n_ids = work.n_ids;
+    out->n_rows = work.n_rows;
+    if (work.row_dim) RK_TRY(rk_limit_gather(work.row_dim, &out->gather_limit));
+    if (work.layer_in) RK_TRY(rk_limit_gemm(work.layer_in, work.layer_out, &out->gemm_limit));
+    set_work(out, "lookup", (double)work.lookup_bytes, out->gather_limit, "B");
+    set_work(out, "update rows", (double)work.update_bytes, out->gather_limit, "B");
+    set_work(out, "forward", work.flops / 3, out->gemm_limit, "F");
+    set_work(out, "backward", work.flops / 3 * 2, out->gemm_limit, "F");
+    return RK_OK;
+}
+
+rk_status rk_profile_run(const rk_config *config, int64_t n_steps, int64_t n_warmup, rk_profile *out) {
+    RK_FAIL_IF(n_steps < 0 || n_warmup < 0, RK_INVALID_ARGUMENT, "a profile of %lld steps after %lld", (long long)n_steps, (long long)n_warmup);
+    if (config->train.threads) RK_TRY(rk_parallel_set_threads((int)config->train.threads));
+    profiling p = {0};
+    rk_profile profile = RK_PROFILE_INIT;
+    rk_model_options options;
+    rk_status status;
+    RK_GOTO(rk_dataset_open(config, "train", &p.dataset));
+    RK_GOTO(rk_config_model_options(config, rk_dataset_schema(p.dataset), true, &options));
+    RK_GOTO(rk_model_build(&options, &p.model));
+    RK_GOTO(measure(&p, n_steps ? n_steps : USUAL_STEPS, n_warmup, &profile));
+    *out = profile;
+done:
+    rk_model_free(p.model);
+    rk_dataset_free(p.dataset);
+    return status;
+}

@@ -13,6 +13,7 @@
     X(rk_rows_update, (const rk_rows_update_args *args), (args))                                                                    \
     X(rk_row_update, (const rk_update *update, float *w, float *slot0, float *slot1, float *g, int64_t dim),                        \
       (update, w, slot0, slot1, g, dim))                                                                                            \
+    X(rk_random_row, (const rk_random_row_args *args, int64_t id, int32_t dim, float *out), (args, id, dim, out))                   \
     X(rk_row_load, (const rk_rows *rows, int64_t row, float *out), (rows, row, out))                                                \
     X(rk_row_store, (const rk_rows *rows, int64_t row, const float *values, uint64_t seed, uint64_t counter),                       \
       (rows, row, values, seed, counter))                                                                                           \

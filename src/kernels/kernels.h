@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/random_row/random_row.h"
 #include "kernels/real.h"
 #include "kernels/row_update/row_update.h"
 #include "kernels/rows_update/rows_update.h"

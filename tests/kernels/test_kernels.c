@@ -177,6 +177,38 @@ static void test_row_convert(void **state) {
             }
 }
 
+/* The normal distribution's values at the quantiles that the words give, by bisection of erfc in double. */
+static double quantile(double p) {
+    double low = -8, high = 8;
+    for (int i = 0; i < 60; i++) {
+        double middle = (low + high) / 2;
+        *(0.5 * erfc(-middle / sqrt(2.0)) < p ? &low : &high) = middle;
+    }
+    return low;
+}
+
+static void test_random_row(void **state) {
+    (void)state;
+    tried("rk_random_row", true);
+    float expected[MAX_DIM], out[MAX_DIM];
+    for (int normal = 0; normal < 2; normal++)
+        for (int d = 0; d < N_DIMS; d++) {
+            rk_random_row_args args = {.seed = 5, .table = 77, .normal = normal, .low = 0.01f, .range = 0.98f, .rest_low = 0.01f, .shift = 0.5f, .scale = 2};
+            int64_t id = (int64_t)1 << (d + 20);
+            rk_random_row_scalar(&args, id, dims[d], expected);
+            for (int32_t k = 0; k < dims[d]; k++) {
+                uint32_t words[4];
+                rk_rng_block(5, 77, (uint64_t)id * (RK_MAX_DIM / 4) + (uint64_t)k / 4, words);
+                double p = 0.01 + 0.98 * (words[k % 4] + 0.5) / 4294967296.0, want = 0.5 + 2 * (normal ? quantile(p) : p);
+                assert_true(fabs(want - expected[k]) < 5e-6 * (1 + fabs(want))); /* f32, and PPND7's own 1e-7 */
+            }
+            for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+                rk_random_row_on[isa](&args, id, dims[d], out);
+                assert_memory_equal(out, expected, (size_t)dims[d] * sizeof(float));
+            }
+        }
+}
+
 static void test_interaction(void **state) {
     (void)state;
     tried("rk_interaction_forward", true);
@@ -225,7 +257,7 @@ static void test_no_kernel_escapes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bag_forward), cmocka_unit_test(test_rows_update),   cmocka_unit_test(test_row_update), cmocka_unit_test(test_row_convert),
-        cmocka_unit_test(test_interaction), cmocka_unit_test(test_sort_uses), cmocka_unit_test(test_no_kernel_escapes),
+        cmocka_unit_test(test_random_row), cmocka_unit_test(test_interaction), cmocka_unit_test(test_sort_uses), cmocka_unit_test(test_no_kernel_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,6 @@ static rk_status column_init(rk_column *column, const char *name, rk_column_type
     RK_TRY(rk_strdup(name, &column->name));
     RK_TRY(reserve(&column->offsets, &column->rows_capacity, 64, sizeof *column->offsets));
     column->offsets[0] = 0;
-    if (type == RK_COLUMN_TEXT) RK_TRY(rk_alloc(1, sizeof *column->text_offsets, &column->text_offsets));
     return RK_OK;
 }
 
@@ -51,8 +50,8 @@ void rk_columns_release(rk_columns *columns) {
         rk_free(column->offsets);
         rk_free(column->i64);
         rk_free(column->f32);
-        rk_free(column->text_offsets);
-        rk_free(column->text);
+        rk_free(column->places);
+        rk_free(column->text_memory);
         rk_free(column->weights);
     }
     rk_free(columns->columns);
@@ -63,6 +62,7 @@ void rk_columns_clear(rk_columns *columns) {
     columns->n_rows = 0;
     for (int32_t c = 0; c < columns->n_columns; c++) {
         columns->columns[c].n_values = 0;
+        columns->columns[c].n_text_bytes = 0;
         rk_free(columns->columns[c].weights);
         columns->columns[c].weights = NULL;
         columns->columns[c].weights_capacity = 0;
@@ -86,15 +86,14 @@ static rk_status end_value(rk_column *column) {
 }
 
 rk_status rk_column_add_text(rk_column *column, rk_span value) {
-    int64_t n = column->n_values, begin = n ? column->text_offsets[n] : 0, capacity = column->values_capacity;
-    if (n + 2 > capacity) {
-        RK_TRY(reserve(&column->text_offsets, &capacity, n + 2, sizeof *column->text_offsets));
-        column->values_capacity = capacity;
-    }
-    RK_TRY(reserve(&column->text, &column->text_capacity, begin + (int64_t)value.n_bytes + 1, 1));
-    if (value.n_bytes) memcpy(column->text + begin, value.data, value.n_bytes);
-    column->text_offsets[n] = begin;
-    column->text_offsets[n + 1] = begin + (int64_t)value.n_bytes;
+    size_t begin = column->n_text_bytes, n_bytes = value.n_bytes;
+    RK_FAIL_IF(n_bytes > UINT32_MAX - begin, RK_UNSUPPORTED, "column '%s': 4 GiB of text in one piece", column->name);
+    RK_TRY(reserve(&column->places, &column->values_capacity, column->n_values + 1, sizeof *column->places));
+    RK_TRY(reserve(&column->text_memory, &column->text_capacity, (int64_t)(begin + n_bytes) + 1, 1));
+    if (n_bytes) memcpy(column->text_memory + begin, value.data, n_bytes);
+    column->text = column->text_memory;
+    column->places[column->n_values] = (rk_text_place){(uint32_t)begin, (uint32_t)n_bytes};
+    column->n_text_bytes = begin + n_bytes;
     return end_value(column);
 }
 
@@ -133,14 +132,23 @@ void rk_columns_drop_row(rk_columns *columns) {
     for (int32_t c = 0; c < columns->n_columns; c++) columns->columns[c].n_values = columns->columns[c].offsets[columns->n_rows];
 }
 
+int64_t rk_column_values_per_row(const rk_column *column, int64_t first, int64_t n) {
+    const int64_t *offsets = column->offsets + first;
+    int64_t k = offsets[1] - offsets[0], differ = 0;
+    for (int64_t i = 1; i < n; i++) differ |= offsets[i + 1] - offsets[i] - k;
+    return differ ? -1 : k;
+}
+
 rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values, int64_t n_text_bytes) {
     RK_TRY(reserve(&column->offsets, &column->rows_capacity, n_rows + 1, sizeof *column->offsets));
     switch (column->type) {
         case RK_COLUMN_I64: return reserve(&column->i64, &column->values_capacity, n_values, sizeof *column->i64);
         case RK_COLUMN_F32: return reserve(&column->f32, &column->values_capacity, n_values, sizeof *column->f32);
         default:
-            RK_TRY(reserve(&column->text_offsets, &column->values_capacity, n_values + 1, sizeof *column->text_offsets));
-            return reserve(&column->text, &column->text_capacity, n_text_bytes, 1);
+            RK_TRY(reserve(&column->places, &column->values_capacity, n_values, sizeof *column->places));
+            RK_TRY(reserve(&column->text_memory, &column->text_capacity, n_text_bytes, 1));
+            column->text = column->text_memory;
+            return RK_OK;
     }
 }
 

@@ -11,6 +11,11 @@
 typedef enum rk_column_type { RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32 } rk_column_type;
 const char *rk_column_type_name(rk_column_type type); /* "text", "i64", "f32" */
 
+/* Where a text stands in its column's bytes. */
+typedef struct rk_text_place {
+    uint32_t begin, n_bytes;
+} rk_text_place;
+
 /* Values of one column. A row has any number of values (none = missing); offsets is kept for every column. */
 typedef struct rk_column {
     char *name;
@@ -19,8 +24,10 @@ typedef struct rk_column {
     int64_t n_values;
     int64_t *i64;           /* [n_values] or NULL, by type */
     float *f32;             /* [n_values] or NULL */
-    int64_t *text_offsets;  /* [n_values+1] into text, or NULL */
-    char *text;
+    rk_text_place *places;  /* [n_values] in text, or NULL */
+    const char *text;       /* text_memory, or bytes that a reader keeps while the rows are looked at */
+    char *text_memory;
+    size_t n_text_bytes;    /* of text_memory */
     float *weights;         /* [n_values], or NULL: none are given */
     int64_t values_capacity, rows_capacity, text_capacity, weights_capacity; /* managed by the functions below */
 } rk_column;
@@ -42,17 +49,18 @@ rk_status rk_column_add_i64(rk_column *column, int64_t value);
 rk_status rk_column_add_f32(rk_column *column, float value);
 rk_status rk_column_add_weight(rk_column *column, float weight); /* of the value just added; earlier values get 1 */
 rk_status rk_columns_end_row(rk_columns *columns);
-/* Room for that many rows, values and bytes of text in all, for readers that fill a whole column at once. What is there stays. */
+/* Room for that many rows, values and bytes of text in all, for readers that fill many rows at once. What is there stays. */
 rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values, int64_t n_text_bytes);
 rk_status rk_column_reserve_weights(rk_column *column, int64_t n_values); /* gives the column weights, of undefined value */
 /* The same number of columns, with the same names and types in the same order. */
 bool rk_columns_alike(const rk_columns *a, const rk_columns *b);
 /* Forget the values added since the last ended row (a bad row that is skipped). */
 void rk_columns_drop_row(rk_columns *columns);
+/* How many values each of the rows first .. first+n-1 has, if it is the same number; else -1. n >= 1. */
+int64_t rk_column_values_per_row(const rk_column *column, int64_t first, int64_t n);
 
 static inline rk_span rk_column_text(const rk_column *column, int64_t value) {
-    return (rk_span){column->text + column->text_offsets[value],
-                     (size_t)(column->text_offsets[value + 1] - column->text_offsets[value])};
+    return (rk_span){column->text + column->places[value].begin, column->places[value].n_bytes};
 }
 
 #endif

@@ -55,57 +55,78 @@ static rk_status take_offsets(cursor *c, int64_t n, int64_t limit, int64_t *offs
     return RK_OK;
 }
 
+/* The same where all counts are equal, as in most columns: nothing to add up one after the other. */
+static rk_status take_counts(cursor *c, int64_t n, int64_t n_values, int64_t *offsets) {
+    bool equal = c->end - c->at >= RK_RKB_INTS_HEAD_BYTES && c->at[0] == 0;
+    uint64_t each = equal ? rk_rkb_u64(c->at + 1) : 0;
+    if (!equal || each > (uint64_t)n_values || (int64_t)each * n > n_values) return take_offsets(c, n, n_values, offsets);
+    c->at += RK_RKB_INTS_HEAD_BYTES;
+    for (int64_t i = 0; i <= n; i++) offsets[i] = i * (int64_t)each;
+    return RK_OK;
+}
+
+/* Texts one after another, of lengths[n_values]. */
+static rk_status place_texts(const int64_t *lengths, rk_column *out, int64_t *total_out) {
+    int64_t total = 0;
+    for (int64_t v = 0; v < out->n_values; v++) {
+        if (lengths[v] < 0 || lengths[v] > RK_RKB_MAX_TEXT_BYTES - total) return DAMAGED("lengths that do not add up");
+        out->places[v] = (rk_text_place){(uint32_t)total, (uint32_t)lengths[v]};
+        total += lengths[v];
+    }
+    *total_out = total;
+    return RK_OK;
+}
+
+/* The words stay one after another; each value is the place of one. */
 static rk_status take_words(cursor *c, int64_t n_words, int64_t *word_offsets, int64_t *indices, rk_column *out) {
-    enum { SHORT_BYTES = 16 }; /* short words are copied by a fixed length, into room that is there */
-    int64_t n = out->n_values, total = 0;
     RK_TRY(take_offsets(c, n_words, RK_RKB_MAX_TEXT_BYTES, word_offsets));
-    const uint8_t *words = take(c, (uint64_t)word_offsets[n_words], 1), *end = c->end;
+    int64_t n = out->n_values, n_word_bytes = word_offsets[n_words], total = 0;
+    const uint8_t *words = take(c, (uint64_t)n_word_bytes, 1);
     if (!words) return DAMAGED("words are cut");
     RK_TRY(take_ints(c, n, indices));
     for (int64_t v = 0; v < n; v++) {
         int64_t w = indices[v];
         if (w < 0 || w >= n_words) return DAMAGED("a word that is not in the dictionary");
-        out->text_offsets[v] = total;
-        total += word_offsets[w + 1] - word_offsets[w];
+        int64_t n_bytes = word_offsets[w + 1] - word_offsets[w];
+        out->places[v] = (rk_text_place){(uint32_t)word_offsets[w], (uint32_t)n_bytes};
+        total += n_bytes;
         if (total > RK_RKB_MAX_TEXT_BYTES) return DAMAGED("lengths that do not add up");
     }
-    out->text_offsets[n] = total;
-    RK_TRY(rk_column_reserve(out, 0, 0, total + SHORT_BYTES));
-    for (int64_t v = 0; v < n; v++) {
-        const uint8_t *word = words + word_offsets[indices[v]];
-        size_t n_bytes = (size_t)(out->text_offsets[v + 1] - out->text_offsets[v]);
-        if (n_bytes <= SHORT_BYTES && end - word >= SHORT_BYTES)
-            memcpy(out->text + out->text_offsets[v], word, SHORT_BYTES);
-        else
-            memcpy(out->text + out->text_offsets[v], word, n_bytes);
-    }
+    RK_TRY(rk_column_reserve(out, 0, 0, n_word_bytes + 1));
+    memcpy(out->text_memory, words, (size_t)n_word_bytes);
     return RK_OK;
 }
 
-static rk_status take_dictionary(cursor *c, rk_column *out) {
+static rk_status take_dictionary(cursor *c, int64_t *scratch, rk_column *out) {
     const uint8_t *head = take(c, 1, 8);
     uint64_t n_words = head ? rk_rkb_u64(head) : 0;
     if (!head || n_words > (uint64_t)out->n_values) return DAMAGED("a dictionary of more words than values");
-    int64_t *word_offsets = NULL, *indices = NULL;
-    rk_status status = rk_realloc((size_t)n_words + 1, sizeof *word_offsets, &word_offsets);
-    if (status == RK_OK) status = rk_realloc((size_t)out->n_values, sizeof *indices, &indices);
-    if (status == RK_OK) status = take_words(c, (int64_t)n_words, word_offsets, indices, out);
+    int64_t *word_offsets = NULL;
+    RK_TRY(rk_realloc((size_t)n_words + 1, sizeof *word_offsets, &word_offsets));
+    rk_status status = take_words(c, (int64_t)n_words, word_offsets, scratch, out);
     rk_free(word_offsets);
-    rk_free(indices);
     return status;
+}
+
+static rk_status take_plain_text(cursor *c, int64_t *scratch, rk_column *out) {
+    int64_t total;
+    RK_TRY(take_ints(c, out->n_values, scratch));
+    RK_TRY(place_texts(scratch, out, &total));
+    const uint8_t *text = take(c, (uint64_t)total, 1);
+    if (!text) return DAMAGED("text is cut");
+    RK_TRY(rk_column_reserve(out, 0, 0, total + 1)); /* never NULL, like added text */
+    memcpy(out->text_memory, text, (size_t)total);
+    return RK_OK;
 }
 
 static rk_status take_text(cursor *c, rk_column *out) {
     const uint8_t *kind = take(c, 1, 1);
     if (!kind || *kind > RK_RKB_TEXT_DICTIONARY) return DAMAGED("text of no known kind");
-    if (*kind == RK_RKB_TEXT_DICTIONARY) return take_dictionary(c, out);
-    RK_TRY(take_offsets(c, out->n_values, RK_RKB_MAX_TEXT_BYTES, out->text_offsets));
-    int64_t total = out->text_offsets[out->n_values];
-    const uint8_t *text = take(c, (uint64_t)total, 1);
-    if (!text) return DAMAGED("text is cut");
-    RK_TRY(rk_column_reserve(out, 0, 0, total + 1)); /* never NULL, like added text */
-    memcpy(out->text, text, (size_t)total);
-    return RK_OK;
+    int64_t *scratch = NULL;
+    RK_TRY(rk_realloc((size_t)out->n_values, sizeof *scratch, &scratch));
+    rk_status status = *kind == RK_RKB_TEXT_DICTIONARY ? take_dictionary(c, scratch, out) : take_plain_text(c, scratch, out);
+    rk_free(scratch);
+    return status;
 }
 
 static rk_status take_f32(cursor *c, int64_t n, float *out) {
@@ -129,7 +150,7 @@ rk_status rk_rkb_decode(const uint8_t *data, size_t n_bytes, int64_t n_rows, rk_
     uint64_t n_values = head ? rk_rkb_u64(head) : 0;
     if (!head || n_values > RK_RKB_MAX_VALUES) return DAMAGED("its number of values");
     RK_TRY(rk_column_reserve(out, n_rows, (int64_t)n_values, 0));
-    RK_TRY(take_offsets(&c, n_rows, (int64_t)n_values, out->offsets));
+    RK_TRY(take_counts(&c, n_rows, (int64_t)n_values, out->offsets));
     if (out->offsets[n_rows] != (int64_t)n_values) return DAMAGED("counts that do not add up");
     out->n_values = (int64_t)n_values;
     if (out->type == RK_COLUMN_TEXT) RK_TRY(take_text(&c, out));

@@ -87,6 +87,7 @@ static bool find_or_add(dictionary *d, const rk_column *column, int64_t value) {
 /* *worth: the dictionary and indices take fewer bytes than the texts one after another. */
 static rk_status build_dictionary(const rk_column *column, dictionary *d, bool *worth) {
     int64_t n = column->n_values, longest = 0, shortest = INT64_MAX, n_word_bytes = 0, longest_word = 0, shortest_word = INT64_MAX;
+    uint64_t n_text_bytes = 0;
     *worth = false;
     d->max_words = n / 2; /* more, and it is not worth the indices */
     for (d->n_slots = 16; d->n_slots < (uint64_t)n; d->n_slots *= 2) continue;
@@ -96,6 +97,7 @@ static rk_status build_dictionary(const rk_column *column, dictionary *d, bool *
     for (int64_t v = 0; v < n; v++) {
         int64_t n_words = d->n_words, length = (int64_t)rk_column_text(column, v).n_bytes;
         if (!find_or_add(d, column, v)) return RK_OK;
+        n_text_bytes += (uint64_t)length;
         longest = length > longest ? length : longest;
         shortest = length < shortest ? length : shortest;
         if (d->n_words == n_words) continue;
@@ -104,8 +106,7 @@ static rk_status build_dictionary(const rk_column *column, dictionary *d, bool *
         shortest_word = length < shortest_word ? length : shortest_word;
     }
     if (n == 0) return RK_OK;
-    uint64_t text_bytes = (uint64_t)(column->text_offsets[n] - column->text_offsets[0]);
-    uint64_t plain = ints_bytes((uint64_t)n, (uint64_t)(longest - shortest)) + text_bytes;
+    uint64_t plain = ints_bytes((uint64_t)n, (uint64_t)(longest - shortest)) + n_text_bytes;
     uint64_t packed = ints_bytes((uint64_t)d->n_words, (uint64_t)(longest_word - shortest_word)) + (uint64_t)n_word_bytes +
                       ints_bytes((uint64_t)n, (uint64_t)d->n_words - 1) + 8;
     *worth = packed < plain;
@@ -133,8 +134,12 @@ static rk_status put_text(rk_buffer *out, const rk_column *column, int64_t *scra
     } else if (status == RK_OK) {
         int64_t n = column->n_values;
         rk_buffer_u8(out, RK_RKB_TEXT_PLAIN);
-        put_differences(out, column->text_offsets, n, scratch);
-        if (n) rk_buffer_append(out, column->text + column->text_offsets[0], (size_t)(column->text_offsets[n] - column->text_offsets[0]));
+        for (int64_t v = 0; v < n; v++) scratch[v] = column->places[v].n_bytes;
+        put_ints(out, scratch, n);
+        for (int64_t v = 0; v < n; v++) {
+            rk_span text = rk_column_text(column, v);
+            rk_buffer_append(out, text.data, text.n_bytes);
+        }
     }
     dictionary_release(&d);
     return status;

@@ -113,7 +113,8 @@ static rk_status check_size(const rk_columns *block) {
     RK_FAIL_IF(block->n_rows > RK_RKB_MAX_ROWS, RK_INVALID_ARGUMENT, "a block of %lld rows; at most %d", (long long)block->n_rows, RK_RKB_MAX_ROWS);
     for (int32_t c = 0; c < block->n_columns; c++) {
         const rk_column *column = &block->columns[c];
-        int64_t n_text = column->type == RK_COLUMN_TEXT && column->n_values ? column->text_offsets[column->n_values] : 0;
+        int64_t n_text = 0;
+        for (int64_t v = 0; column->type == RK_COLUMN_TEXT && v < column->n_values; v++) n_text += column->places[v].n_bytes;
         RK_FAIL_IF(column->n_values > RK_RKB_MAX_VALUES || n_text > RK_RKB_MAX_TEXT_BYTES, RK_INVALID_ARGUMENT,
                    "column '%s': %lld values, %lld bytes of text in a block; at most %d and %d", column->name, (long long)column->n_values, (long long)n_text,
                    RK_RKB_MAX_VALUES, RK_RKB_MAX_TEXT_BYTES);

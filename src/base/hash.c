@@ -1,23 +1,21 @@
 #include "base/hash.h"
 
-#include <stdatomic.h>
+#include <pthread.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+
+#include "base/text.h"
 
 uint64_t rk_hash_bytes(const void *data, size_t n_bytes, uint64_t seed) {
     return XXH64(data, n_bytes, seed);
 }
 
 uint64_t rk_hash_i64(int64_t value, uint64_t seed) {
-    char text[20];
-    char *at = text + sizeof text;
-    uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
-    do *--at = (char)('0' + rest % 10);
-    while (rest /= 10);
-    if (value < 0) *--at = '-';
-    return XXH64(at, (size_t)(text + sizeof text - at), seed);
+    char room[RK_I64_BYTES];
+    const char *text = rk_format_i64(value, room);
+    return XXH64(text, (size_t)(room + sizeof room - text), seed);
 }
 
 __extension__ typedef unsigned __int128 uint128;
@@ -33,7 +31,6 @@ uint64_t rk_hash_combine(uint64_t a, uint64_t b) {
 
 /* Castagnoli, reflected polynomial 0x82F63B78; eight bytes a step by eight tables. */
 static uint32_t table[8][256];
-static _Atomic int table_state; /* 0 none, 2 ready; filling twice writes the same values, but only one thread does */
 
 static void fill_tables(void) {
     for (uint32_t i = 0; i < 256; i++) {
@@ -45,19 +42,9 @@ static void fill_tables(void) {
         for (int t = 1; t < 8; t++) table[t][i] = table[t - 1][i] >> 8 ^ table[0][table[t - 1][i] & 255];
 }
 
-static void need_tables(void) {
-    int none = 0;
-    if (atomic_load_explicit(&table_state, memory_order_acquire) == 2) return;
-    if (atomic_compare_exchange_strong(&table_state, &none, 1)) {
-        fill_tables();
-        atomic_store_explicit(&table_state, 2, memory_order_release);
-    }
-    while (atomic_load_explicit(&table_state, memory_order_acquire) != 2) {
-    }
-}
+static void need_tables(void);
 
 static uint32_t crc_by_table(uint32_t crc, const uint8_t *data, size_t n_bytes) {
-    need_tables();
     for (; n_bytes >= 8; data += 8, n_bytes -= 8) {
         uint64_t word;
         memcpy(&word, data, 8);
@@ -71,22 +58,63 @@ static uint32_t crc_by_table(uint32_t crc, const uint8_t *data, size_t n_bytes) 
 
 #ifdef __x86_64__
 #include <nmmintrin.h>
+
+/* The instruction takes three cycles and starts one in each: so three stretches of STRETCH bytes are summed side by side, and the first two are
+ * then moved over the bytes that follow them, by tables of what one stretch of zero bytes does to each byte of a crc. */
+enum { STRETCH = 1024 };
+static uint32_t shift_table[4][256];
+
+static void fill_shift_tables(void) {
+    static const uint8_t zeros[STRETCH];
+    for (int byte = 0; byte < 4; byte++)
+        for (uint32_t value = 0; value < 256; value++) shift_table[byte][value] = crc_by_table(value << (8 * byte), zeros, STRETCH);
+}
+
+static uint32_t shift_stretch(uint32_t crc) {
+    return shift_table[0][crc & 255] ^ shift_table[1][crc >> 8 & 255] ^ shift_table[2][crc >> 16 & 255] ^ shift_table[3][crc >> 24];
+}
+
+static inline uint64_t word_at(const uint8_t *at) {
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    return word;
+}
+
 __attribute__((target("sse4.2"))) static uint32_t crc_by_instruction(uint32_t crc, const uint8_t *data, size_t n_bytes) {
-    uint64_t wide = crc;
-    for (; n_bytes >= 8; data += 8, n_bytes -= 8) {
-        uint64_t word;
-        memcpy(&word, data, 8);
-        wide = _mm_crc32_u64(wide, word);
+    uint64_t a = crc;
+    if (n_bytes >= 3 * STRETCH) need_tables();
+    for (; n_bytes >= 3 * STRETCH; data += 3 * STRETCH, n_bytes -= 3 * STRETCH) {
+        uint64_t b = 0, c = 0;
+        for (size_t i = 0; i < STRETCH; i += 8) {
+            a = _mm_crc32_u64(a, word_at(data + i));
+            b = _mm_crc32_u64(b, word_at(data + STRETCH + i));
+            c = _mm_crc32_u64(c, word_at(data + 2 * STRETCH + i));
+        }
+        a = shift_stretch(shift_stretch((uint32_t)a) ^ (uint32_t)b) ^ (uint32_t)c;
     }
-    crc = (uint32_t)wide;
+    for (; n_bytes >= 8; data += 8, n_bytes -= 8) a = _mm_crc32_u64(a, word_at(data));
+    crc = (uint32_t)a;
     for (; n_bytes; data++, n_bytes--) crc = _mm_crc32_u8(crc, *data);
     return crc;
 }
 #endif
 
+static void fill_all_tables(void) {
+    fill_tables();
+#ifdef __x86_64__
+    fill_shift_tables();
+#endif
+}
+
+static void need_tables(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, fill_all_tables);
+}
+
 uint32_t rk_crc32c(uint32_t crc, const void *data, size_t n_bytes) {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("sse4.2")) return ~crc_by_instruction(~crc, data, n_bytes);
 #endif
+    need_tables();
     return ~crc_by_table(~crc, data, n_bytes);
 }

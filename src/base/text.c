@@ -23,8 +23,43 @@ bool rk_span_equal(rk_span a, const char *text) {
     return strlen(text) == a.n_bytes && memcmp(a.data, text, a.n_bytes) == 0;
 }
 
-bool rk_parse_i64(rk_span text, int64_t *out) {
-    text = rk_span_trim(text);
+static inline uint64_t load_bytes(const char *at, size_t n) {
+    uint64_t word = 0;
+    memcpy(&word, at, n);
+    return word;
+}
+
+/* 1 to 8 bytes of text in a word, the last one highest, without reading beyond them. */
+static inline uint64_t load_text(const char *at, size_t n) {
+    if (n == 8) return load_bytes(at, 8);
+    if (n >= 4) return load_bytes(at, 4) << (64 - 8 * n) | load_bytes(at + n - 4, 4) << 32;
+    uint64_t word = (uint64_t)(unsigned char)at[n - 1] << 56;
+    if (n > 1) word |= (uint64_t)(unsigned char)at[n - 2] << 48;
+    if (n > 2) word |= (uint64_t)(unsigned char)at[0] << 40;
+    return word;
+}
+
+/* 1 to 8 digits at once: neighbours are added up in pairs, then fours, then eights (first digit lowest). False: not all are digits. */
+static inline bool parse_digits8(const char *at, size_t n, uint64_t *out) {
+    uint64_t ones = load_text(at, n) - (0x3030303030303030u << (64 - 8 * n));
+    if (((ones | (ones + 0x7676767676767676u)) & 0x8080808080808080u) != 0) return false;
+    uint64_t pairs = (ones * 10 + (ones >> 8)) & 0x00ff00ff00ff00ffu;
+    uint64_t fours = (pairs * 100 + (pairs >> 16)) & 0x0000ffff0000ffffu;
+    *out = (fours * 10000 + (fours >> 32)) & 0xffffffffu;
+    return true;
+}
+
+/* 1 to 16 digits. */
+static inline bool parse_digits(const char *at, size_t n, uint64_t *out) {
+    uint64_t high, low;
+    if (n <= 8) return parse_digits8(at, n, out);
+    if (!parse_digits8(at, n - 8, &high) || !parse_digits8(at + n - 8, 8, &low)) return false;
+    *out = high * 100000000 + low;
+    return true;
+}
+
+/* A whole number of any length, with its sign. */
+static bool parse_long_i64(rk_span text, int64_t *out) {
     size_t i = 0;
     bool negative = false;
     if (text.n_bytes && (text.data[0] == '-' || text.data[0] == '+')) negative = text.data[i++] == '-';
@@ -42,31 +77,51 @@ bool rk_parse_i64(rk_span text, int64_t *out) {
     return true;
 }
 
-/* Up to 18 digits and a small power of ten: exact in one rounding where the digits fit 2^53 and the power is 10^22 at most
- * (Clinger, "How to read floating point numbers accurately", 1990). False: let strtod do it. */
+bool rk_parse_i64(rk_span text, int64_t *out) {
+    uint64_t digits;
+    if (text.n_bytes - 1 < 16 && parse_digits(text.data, text.n_bytes, &digits)) {
+        *out = (int64_t)digits;
+        return true;
+    }
+    return parse_long_i64(rk_span_trim(text), out);
+}
+
+/* "e-5" of at[0..n). */
+static bool parse_exponent(const char *at, size_t n, int *out) {
+    bool negative = n > 1 && at[1] == '-';
+    size_t first = n > 1 && (at[1] == '-' || at[1] == '+') ? 2 : 1;
+    uint64_t digits;
+    if ((*at != 'e' && *at != 'E') || n == first || n - first > 3 || !parse_digits8(at + first, n - first, &digits)) return false;
+    *out = negative ? -(int)digits : (int)digits;
+    return true;
+}
+
+/* Up to 15 digits with a point among them, and a power of ten: exact in one rounding where the power is 10^22 at most, since the digits are
+ * below 2^53 (Clinger, "How to read floating point numbers accurately", 1990). False: let strtod do it. */
 static bool parse_simple(rk_span text, double *out) {
     static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                     1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    static const uint64_t whole_powers[] = {1,           10,           100,           1000,           10000,           100000,           1000000,          10000000, 100000000,
+                                            1000000000, 10000000000, 100000000000, 1000000000000, 10000000000000, 100000000000000, 1000000000000000};
     const char *at = text.data, *end = at + text.n_bytes;
     bool negative = false;
     if (at < end && (*at == '-' || *at == '+')) negative = *at++ == '-';
-    uint64_t digits = 0;
-    int n_digits = 0, n_after = 0;
-    bool point = false;
-    for (; at < end; at++) {
-        unsigned digit = (unsigned)(unsigned char)*at - '0';
-        if (digit <= 9) {
-            digits = digits * 10 + digit;
-            n_digits++;
-            n_after += point;
-        } else if (*at == '.' && !point) {
-            point = true;
-        } else {
-            return false;
-        }
-    }
-    if (n_digits == 0 || n_digits > 18 || digits > (1ull << 53) || n_after > 22) return false;
-    double value = (double)digits / powers[n_after];
+    size_t n = (size_t)(end - at), n_before = 0, n_after = 0;
+    int exponent = 0;
+    while (n_before < n && at[n_before] != '.' && (unsigned char)at[n_before] < 'A') n_before++;
+    const char *after_at = at + n_before + 1;
+    if (n_before < n && at[n_before] == '.')
+        while (after_at + n_after < end && (unsigned char)after_at[n_after] < 'A') n_after++;
+    if (n_before + n_after == 0 || n_before + n_after > 15) return false;
+    const char *rest = n_before < n && at[n_before] == '.' ? after_at + n_after : at + n_before;
+    if (rest < end && !parse_exponent(rest, (size_t)(end - rest), &exponent)) return false;
+    uint64_t before = 0, after = 0;
+    if (n_before && !parse_digits(at, n_before, &before)) return false;
+    if (n_after && !parse_digits(after_at, n_after, &after)) return false;
+    int power = exponent - (int)n_after;
+    if (power < -22 || power > 22) return false;
+    double value = (double)(before * whole_powers[n_after] + after);
+    value = power < 0 ? value / powers[-power] : value * powers[power];
     *out = negative ? -value : value;
     return true;
 }
@@ -96,6 +151,20 @@ bool rk_parse_f64(rk_span text, double *out) {
     if (end != copy + text.n_bytes || !isfinite(value)) return false;
     *out = value;
     return true;
+}
+
+char *rk_format_i64(int64_t value, char room[RK_I64_BYTES]) {
+    static const char pairs[] = "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
+                                "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
+    char *at = room + RK_I64_BYTES;
+    uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
+    for (; rest >= 100; rest /= 100) memcpy(at -= 2, pairs + 2 * (rest % 100), 2);
+    if (rest >= 10)
+        memcpy(at -= 2, pairs + 2 * rest, 2);
+    else
+        *--at = (char)('0' + rest);
+    if (value < 0) *--at = '-';
+    return at;
 }
 
 bool rk_parse_f32(rk_span text, float *out) {

@@ -18,6 +18,10 @@ bool rk_parse_i64(rk_span text, int64_t *out);
 bool rk_parse_f64(rk_span text, double *out);
 bool rk_parse_f32(rk_span text, float *out);
 
+/* In decimal, at the end of room[RK_I64_BYTES]: where it begins. */
+enum { RK_I64_BYTES = 20 };
+char *rk_format_i64(int64_t value, char room[RK_I64_BYTES]);
+
 bool rk_span_equal(rk_span a, const char *text);
 rk_span rk_span_trim(rk_span text); /* spaces and tabs off both ends */
 

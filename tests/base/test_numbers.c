@@ -48,6 +48,13 @@ static void test_hashes(void **state) {
     assert_int_equal(rk_crc32c(0, "123456789", 9), 0xe3069283); /* the catalogue's check value of CRC-32C */
     uint32_t in_parts = rk_crc32c(rk_crc32c(0, "1234", 4), "56789", 5);
     assert_int_equal(in_parts, 0xe3069283);
+    static uint8_t long_one[10007];
+    for (size_t i = 0; i < sizeof long_one; i++) long_one[i] = (uint8_t)(i * i >> 3);
+    for (size_t n = 0; n < sizeof long_one; n += 1 + n / 7) { /* in stretches of any length as a byte at a time */
+        uint32_t whole = rk_crc32c(7, long_one, n), slowly = 7;
+        for (size_t i = 0; i < n; i++) slowly = rk_crc32c(slowly, long_one + i, 1);
+        assert_int_equal(whole, slowly);
+    }
     assert_true(rk_hash_bytes("", 0, 0) == 0xef46db3751d8e999u); /* xxHash's own test value */
     assert_true(rk_hash_i64(-120, 5) == rk_hash_bytes("-120", 4, 5));
     assert_true(rk_hash_i64(INT64_MIN, 5) == rk_hash_bytes("-9223372036854775808", 20, 5));
@@ -62,7 +69,28 @@ static void test_numbers_from_text(void **state) {
     assert_true(rk_parse_i64(span(" -9223372036854775808 "), &i) && i == INT64_MIN);
     assert_true(rk_parse_i64(span("9223372036854775807"), &i) && i == INT64_MAX);
     assert_false(rk_parse_i64(span("9223372036854775808"), &i));
-    static const char *const not_numbers[] = {"", " ", "-", "1x", "0x10", "nan", "inf", "1e", "--1", "1.2.3", "1e999", "1 2"};
+    assert_false(rk_parse_i64(span("-9223372036854775809"), &i));
+    for (size_t n = 1; n <= 17; n++) { /* each length, and each place of a byte that is no digit */
+        char digits[] = "98765432109876543";
+        digits[n] = 0;
+        assert_true(rk_parse_i64(span(digits), &i) && i == strtoll(digits, NULL, 10));
+        for (size_t at = 0; at < n; at++)
+            for (int byte = 1; byte < 256; byte++) {
+                char kept = digits[at];
+                digits[at] = (char)byte;
+                bool digit = byte >= '0' && byte <= '9', sign = n > 1 && at == 0 && (byte == '-' || byte == '+');
+                bool blank = n > 1 && (at == 0 || at == n - 1) && (byte == ' ' || byte == '\t' || byte == '\r');
+                assert_int_equal(rk_parse_i64(span(digits), &i), digit || sign || blank);
+                if (digit || sign) assert_true(i == strtoll(digits, NULL, 10));
+                digits[at] = kept;
+            }
+    }
+    static const char *const exact[] = {".5", "5.", "-0", "+1.25", "1e22", "1e23", "123456789012345e-22", "9007199254740993", "0.1e1", "1E+05", "000000000000000001"};
+    for (size_t k = 0; k < sizeof exact / sizeof exact[0]; k++) {
+        assert_true(rk_parse_f64(span(exact[k]), &x));
+        assert_true(x == strtod(exact[k], NULL) && signbit(x) == signbit(strtod(exact[k], NULL)));
+    }
+    static const char *const not_numbers[] = {"", " ", "-", "1x", "0x10", "nan", "inf", "1e", "--1", "1.2.3", "1e999", "1 2", ".", "e5", "1.e", "1e+", ".e1", "1/2", "1:2", "1.2e3.4", "1e2e3"};
     for (size_t k = 0; k < sizeof not_numbers / sizeof not_numbers[0]; k++) {
         assert_false(rk_parse_f64(span(not_numbers[k]), &x));
         assert_false(rk_parse_i64(span(not_numbers[k]), &i));

@@ -7,23 +7,23 @@
 #include "data/file_output.h"
 #include "data/source.h"
 
-enum { CHUNK_ROWS = 65536 };
+enum { PROGRESS_ROWS = 65536 };
 
 /* The types that a csv's columns turn out to have, found by a pass: whole numbers, numbers, or text. */
 static rk_status find_types(const rk_source_options *options, rk_column_type **out) {
     rk_source *source;
     rk_column_type *types = NULL;
-    const rk_columns *chunk;
+    const rk_chunk *chunk;
     RK_TRY(rk_source_open(options, &source));
     rk_status status;
-    while ((status = rk_source_read(source, CHUNK_ROWS, &chunk)) == RK_OK && chunk->n_rows > 0) {
+    while ((status = rk_source_read(source, &chunk)) == RK_OK && chunk->columns.n_rows > 0) {
         if (!types) {
-            status = rk_alloc((size_t)chunk->n_columns, sizeof *types, &types);
-            for (int32_t c = 0; status == RK_OK && c < chunk->n_columns; c++) types[c] = RK_COLUMN_I64;
+            status = rk_alloc((size_t)chunk->columns.n_columns, sizeof *types, &types);
+            for (int32_t c = 0; status == RK_OK && c < chunk->columns.n_columns; c++) types[c] = RK_COLUMN_I64;
         }
-        for (int32_t c = 0; status == RK_OK && c < chunk->n_columns; c++)
-            for (int64_t v = 0; v < chunk->columns[c].n_values && types[c] != RK_COLUMN_TEXT; v++)
-                types[c] = rk_narrowest_type(&chunk->columns[c], v, types[c]);
+        for (int32_t c = 0; status == RK_OK && c < chunk->columns.n_columns; c++)
+            for (int64_t v = 0; v < chunk->columns.columns[c].n_values && types[c] != RK_COLUMN_TEXT; v++)
+                types[c] = rk_narrowest_type(&chunk->columns.columns[c], v, types[c]);
         if (status != RK_OK) break;
     }
     rk_source_free(source);
@@ -36,14 +36,15 @@ static rk_status find_types(const rk_source_options *options, rk_column_type **o
 }
 
 static rk_status copy_rows(rk_source *source, rk_file_output *output, const rk_convert_options *o, int64_t *n_rows) {
-    const rk_columns *chunk;
+    const rk_chunk *chunk;
     *n_rows = 0;
     for (;;) {
-        RK_TRY(rk_source_read(source, CHUNK_ROWS, &chunk));
-        if (chunk->n_rows == 0) return RK_OK;
-        RK_TRY(rk_file_output_add(output, chunk));
-        *n_rows += chunk->n_rows;
-        RK_FAIL_IF(o->on_progress && o->on_progress(o->user, *n_rows, rk_source_progress(source)), RK_INTERRUPTED, "stopped on request; nothing was written");
+        RK_TRY(rk_source_read(source, &chunk));
+        if (chunk->columns.n_rows == 0) return RK_OK;
+        RK_TRY(rk_file_output_add(output, &chunk->columns));
+        int64_t before = *n_rows / PROGRESS_ROWS;
+        *n_rows += chunk->columns.n_rows;
+        RK_FAIL_IF(o->on_progress && *n_rows / PROGRESS_ROWS > before && o->on_progress(o->user, *n_rows, rk_source_progress(source)), RK_INTERRUPTED, "stopped on request; nothing was written");
     }
 }
 

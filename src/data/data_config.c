@@ -102,6 +102,7 @@ static const rk_field data_fields[] = {
     RK_FIELD_BOOL(rk_data_section, shuffle, true, "shuffle the training data anew in each epoch"),
     RK_FIELD_I64(rk_data_section, shuffle_window, 1 << 20, 1, 1e9, "rows that are shuffled together"),
     RK_FIELD_I64(rk_data_section, cache_bytes, (int64_t)2 << 30, 0, 1e15, "keep transformed rows in memory between epochs, up to so many bytes"),
+    RK_FIELD_I64(rk_data_section, reader_threads, 0, 0, RK_MAX_READER_THREADS, "threads that read ahead beside training; 0 = a quarter of the processors, at least 1"),
     RK_FIELD_I64(rk_data_section, seed, -1, -1, 1e15, "of shuffling and splitting; -1 = train.seed"),
 };
 const rk_schema rk_data_schema_table = SECTION("data", rk_data_section, data_fields, NULL);

@@ -9,6 +9,8 @@
 
 typedef enum rk_data_format { RK_DATA_AUTO, RK_DATA_CSV, RK_DATA_TSV, RK_DATA_LIBSVM, RK_DATA_TFRECORD, RK_DATA_RKB } rk_data_format;
 
+enum { RK_MAX_READER_THREADS = 64 };
+
 /* One split: `train: a.csv`, `train: {path: [a.csv, b.csv]}` or `valid: {fraction: 0.1}` (rows of train set aside by a hash of the row
  * number and the seed: the same rows in every epoch). Paths may be glob patterns. */
 typedef struct rk_split_section {
@@ -103,6 +105,7 @@ typedef struct rk_data_section {
     bool shuffle;        /* true */
     int64_t shuffle_window; /* rows; 1,048,576 */
     int64_t cache_bytes; /* transformed rows are kept in memory between epochs up to this many bytes; 2 GiB */
+    int64_t reader_threads; /* that parse and transform; 0: one for every four processors, 1 if there are fewer than eight */
     int64_t seed;        /* -1: train.seed */
 } rk_data_section;
 

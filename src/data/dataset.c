@@ -9,6 +9,9 @@
 #include "base/trace.h"
 #include "data/reader.h"
 
+/* Rows of a window that is not shuffled, if a batch has not as many: they stay in the cache until they are cut. */
+enum { ROWS_IN_ORDER = 4096 };
+
 /* One place of the queue. */
 typedef struct slot {
     rk_batch_memory memory;
@@ -74,6 +77,14 @@ static void publish(rk_dataset *d, int32_t index, bool is_end, rk_status status)
     pthread_mutex_unlock(&d->mutex);
 }
 
+/* Rows in order need not be copied: out of windows that stay, or of one that is used up by the batch. */
+static rk_status make_batch(rk_dataset *d, const rk_window *window, const uint32_t *order, int64_t first, int64_t n, rk_batch_memory *out) {
+    rk_reader *r = &d->reader;
+    if (!order && r->complete) return rk_batch_view(out, window, first, n);
+    if (!order && window == &r->current && n == window->n_rows) return rk_batch_take(out, &r->current);
+    return rk_batch_gather(out, window, order, first, n);
+}
+
 /* The batches of one window from row `from` of it. false: stop. */
 static bool cut_window(rk_dataset *d, const rk_window *window, int64_t epoch, uint64_t window_number, int64_t from, uint32_t *order, int32_t *at, rk_status *status) {
     if (d->shuffles) rk_rng_permutation(d->seed, (uint64_t)epoch << 32 | window_number, order, (uint32_t)window->n_rows);
@@ -83,7 +94,7 @@ static bool cut_window(rk_dataset *d, const rk_window *window, int64_t epoch, ui
         slot *s = &d->slots[*at];
         uint64_t begin = rk_trace_begin();
         *status = s->memory.rows.schema ? RK_OK : rk_batch_memory_init(&s->memory, window);
-        if (*status == RK_OK) *status = rk_batch_gather(&s->memory, window, d->shuffles ? order : NULL, first, n);
+        if (*status == RK_OK) *status = make_batch(d, window, d->shuffles ? order : NULL, first, n, &s->memory);
         rk_trace_end(begin, "gather");
         if (*status != RK_OK) return true;
         publish(d, *at, false, RK_OK);
@@ -185,7 +196,7 @@ rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms 
     r->labels_optional = options->labels_optional;
     r->seed = (uint64_t)section->seed;
     /* Whole batches a window, so that a batch is of one window and its rows follow from its number. */
-    int64_t batches = (section->shuffle_window + options->batch_size - 1) / options->batch_size;
+    int64_t least = options->shuffle ? section->shuffle_window : ROWS_IN_ORDER, batches = (least + options->batch_size - 1) / options->batch_size;
     r->window_rows = batches * options->batch_size;
     rk_status status;
     bool named = split_of(section, options->split) != NULL;

@@ -12,14 +12,17 @@
 #include "format/stream.h"
 #include "format/tfrecord.h"
 
+/* Rows of an rkb file's block: few enough that a block's columns, once unpacked, stay in a processor's cache. */
+enum { RKB_BLOCK_ROWS = 8192 };
+
 struct rk_file_output {
     char *path;
     rk_data_format format;
     const rk_column_type *types;
     rk_sink *sink;          /* of text formats and tfrecord */
     rk_rkb_writer *rkb;
-    rk_columns typed;       /* rows with their numbers parsed */
-    bool has_typed, has_header;
+    rk_columns typed;       /* rows with their numbers parsed; of rkb, those of the block to come */
+    bool has_header;
     rk_buffer text;
     rk_example_writer example;
 };
@@ -64,6 +67,7 @@ void rk_file_output_free(rk_file_output *o) {
 }
 
 rk_status rk_file_output_commit(rk_file_output *o) {
+    if (o->rkb && o->typed.n_rows) RK_TRY(rk_rkb_writer_add(o->rkb, &o->typed));
     return o->rkb ? rk_rkb_writer_commit(o->rkb) : rk_sink_commit(o->sink);
 }
 
@@ -82,22 +86,36 @@ static rk_status add_typed(rk_column *to, const rk_column *from, int64_t value) 
     return rk_column_add_f32(to, (float)x);
 }
 
-/* The rows with text columns turned into what they hold. */
-static rk_status parse_numbers(rk_file_output *o, const rk_columns *rows) {
-    if (!o->has_typed) {
-        const char **names;
-        RK_TRY(rk_alloc((size_t)rows->n_columns, sizeof *names, &names));
-        for (int32_t c = 0; c < rows->n_columns; c++) names[c] = rows->columns[c].name;
-        rk_status status = rk_columns_init(&o->typed, rows->n_columns, names, o->types);
-        rk_free(names);
-        RK_TRY(status);
-        o->has_typed = true;
-    }
-    rk_columns_clear(&o->typed);
-    for (int64_t row = 0; row < rows->n_rows; row++) {
-        for (int32_t c = 0; c < rows->n_columns; c++)
-            for (int64_t v = rows->columns[c].offsets[row]; v < rows->columns[c].offsets[row + 1]; v++) RK_TRY(add_typed(&o->typed.columns[c], &rows->columns[c], v));
+/* Appends rows first .. first+n-1 to o->typed, with text columns turned into what they hold. */
+static rk_status add_rows(rk_file_output *o, const rk_columns *rows, int64_t first, int64_t n) {
+    for (int64_t row = first; row < first + n; row++) {
+        for (int32_t c = 0; c < rows->n_columns; c++) {
+            const rk_column *from = &rows->columns[c];
+            for (int64_t v = from->offsets[row]; v < from->offsets[row + 1]; v++) {
+                RK_TRY(add_typed(&o->typed.columns[c], from, v));
+                if (from->weights) RK_TRY(rk_column_add_weight(&o->typed.columns[c], from->weights[v]));
+            }
+        }
         RK_TRY(rk_columns_end_row(&o->typed));
+    }
+    return RK_OK;
+}
+
+static rk_status begin_typed(rk_file_output *o, const rk_columns *rows) {
+    if (o->typed.columns) return RK_OK;
+    RK_TRY(rk_columns_init_like(&o->typed, rows));
+    for (int32_t c = 0; o->types && c < rows->n_columns; c++) o->typed.columns[c].type = o->types[c];
+    return RK_OK;
+}
+
+/* Whole blocks are written, the rest waits. */
+static rk_status add_rkb(rk_file_output *o, const rk_columns *rows) {
+    for (int64_t first = 0, n; first < rows->n_rows; first += n) {
+        n = RKB_BLOCK_ROWS - o->typed.n_rows < rows->n_rows - first ? RKB_BLOCK_ROWS - o->typed.n_rows : rows->n_rows - first;
+        RK_TRY(add_rows(o, rows, first, n));
+        if (o->typed.n_rows < RKB_BLOCK_ROWS) break;
+        RK_TRY(rk_rkb_writer_add(o->rkb, &o->typed));
+        rk_columns_clear(&o->typed);
     }
     return RK_OK;
 }
@@ -174,11 +192,13 @@ static rk_status add_examples(rk_file_output *o, const rk_columns *rows) {
 }
 
 rk_status rk_file_output_add(rk_file_output *o, const rk_columns *rows) {
+    if (o->rkb || o->types) RK_TRY(begin_typed(o, rows));
+    if (o->rkb) return add_rkb(o, rows);
     if (o->types) {
-        RK_TRY(parse_numbers(o, rows));
+        rk_columns_clear(&o->typed);
+        RK_TRY(add_rows(o, rows, 0, rows->n_rows));
         rows = &o->typed;
     }
-    if (o->rkb) return rk_rkb_writer_add(o->rkb, rows);
     rk_buffer_clear(&o->text);
     if (o->format == RK_DATA_TFRECORD)
         RK_TRY(add_examples(o, rows));

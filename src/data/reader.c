@@ -1,9 +1,8 @@
 #include "data/reader.h"
 
+#include "base/cpu.h"
 #include "base/file.h"
 #include "base/memory.h"
-
-enum { CHUNK_ROWS = 16384 };
 
 static void close_rows(rk_reader *r) {
     if (r->is_open) rk_rows_release(&r->rows);
@@ -12,8 +11,8 @@ static void close_rows(rk_reader *r) {
 
 void rk_reader_rewind(rk_reader *r) {
     close_rows(r);
-    r->next = 0;
-    r->chunk_row = r->file_row = r->epoch_row = 0;
+    r->next = r->n_ready = r->next_part = 0;
+    r->file_row = r->epoch_row = 0;
     if (!r->complete) { /* a pass that was broken off is begun anew */
         for (size_t i = 0; i < r->n_kept; i++) rk_window_release(&r->kept[i]);
         r->n_kept = 0;
@@ -27,15 +26,21 @@ void rk_reader_release(rk_reader *r) {
     for (size_t i = 0; i < r->n_kept; i++) rk_window_release(&r->kept[i]);
     rk_free(r->kept);
     if (r->current.schema) rk_window_release(&r->current);
+    for (size_t i = 0; r->parts && i < r->n_parts; i++) {
+        rk_chunk_release(&r->parts[i].chunk);
+        if (r->parts[i].rows.schema) rk_window_release(&r->parts[i].rows);
+        rk_transform_memory_release(&r->parts[i].memory);
+    }
+    rk_free(r->parts);
+    rk_team_free(r->team);
     rk_free_strings(r->paths, r->n_paths);
     rk_free(r->directory);
     *r = (rk_reader){0};
 }
 
 /* Whether the files have all label columns; they must, unless labels are optional. */
-static rk_status check_labels(rk_reader *r) {
+static rk_status check_labels(rk_reader *r, const rk_columns *chunk) {
     const rk_transforms *t = r->transforms;
-    const rk_columns *chunk = r->rows.chunk;
     r->has_labels = true;
     for (size_t i = 0; i < t->n_labels_names && chunk->n_rows > 0; i++) {
         rk_binding binding = r->rows.bindings[i];
@@ -46,49 +51,131 @@ static rk_status check_labels(rk_reader *r) {
     return RK_OK;
 }
 
+static rk_status new_window(const rk_reader *r, rk_window *out) {
+    const rk_transforms *t = r->transforms;
+    return rk_window_init(out, &t->schema, r->has_labels, r->has_labels && t->weight_name >= 0, r->has_labels && t->group_name >= 0);
+}
+
+/* Two parts a thread, so that none waits long for the last one; one alone needs no more than one. */
+static rk_status make_parts(rk_reader *r) {
+    if (r->parts) return RK_OK;
+    int n_threads = (int)r->section->reader_threads;
+    if (n_threads == 0) n_threads = rk_cpu_count() < 8 ? 1 : rk_cpu_count() / 4;
+    if (!r->team) RK_TRY(rk_team_create(n_threads, &r->team));
+    r->n_parts = n_threads == 1 ? 1 : 2 * (size_t)n_threads;
+    return rk_alloc(r->n_parts, sizeof *r->parts, &r->parts);
+}
+
+static void fail_part(rk_reader_part *part, rk_status status) {
+    part->status = status;
+    rk_error_copy(part->error, sizeof part->error);
+}
+
+/* Rows first .. first+n-1 of the part's chunk. Where one of them is bad, the halves are tried, down to the row that says what it is. */
+static rk_status add_rows(const rk_reader *r, rk_reader_part *part, int64_t first, int64_t n) {
+    const rk_piece piece = {&r->rows, &part->chunk.columns, first, n, &part->memory};
+    rk_status status = rk_transforms_rows(r->transforms, &piece, &part->rows);
+    if (status == RK_BAD_DATA && n > 1) {
+        RK_TRY(add_rows(r, part, first, n / 2));
+        return add_rows(r, part, first + n / 2, n - n / 2);
+    }
+    if (status == RK_BAD_DATA && r->section->on_bad_row == 1) {
+        part->n_skipped++;
+        return RK_OK;
+    }
+    if (status == RK_OK) return RK_OK;
+    char where[4200];
+    rk_source_where(r->rows.source, &part->chunk, first, where, sizeof where);
+    return rk_error_context(status, "%s", where);
+}
+
+/* The rows that belong to the split, in runs as long as they are. */
+static rk_status add_split_rows(const rk_reader *r, rk_reader_part *part) {
+    int64_t n = part->chunk.columns.n_rows, first = 0;
+    bool all = r->part < 0 || (r->section->valid.fraction == 0 && r->section->test.fraction == 0);
+    if (all) return n ? add_rows(r, part, 0, n) : RK_OK;
+    for (int64_t row = 0; row <= n; row++) {
+        if (row < n && rk_fraction_split(r->section, r->seed, part->file_row + row) == r->part) continue;
+        if (row > first) RK_TRY(add_rows(r, part, first, row - first));
+        first = row + 1;
+    }
+    return RK_OK;
+}
+
+static void parse_part(void *context, size_t task) {
+    rk_reader *r = context;
+    rk_source_parse(r->rows.source, &r->parts[task].chunk);
+}
+
+static void transform_part(void *context, size_t task) {
+    const rk_reader *r = context;
+    rk_reader_part *part = &((rk_reader *)context)->parts[task];
+    rk_status status = part->status;
+    if (status != RK_OK) return;
+    if (part->rows.schema)
+        rk_window_clear(&part->rows);
+    else
+        status = new_window(r, &part->rows);
+    if (status == RK_OK) status = add_split_rows(r, part);
+    if (status != RK_OK) fail_part(part, status);
+}
+
+/* The next pieces of the files, parsed and transformed; n_ready = 0: there are none. */
+static rk_status read_parts(rk_reader *r) {
+    rk_chunk *chunks[2 * RK_MAX_READER_THREADS];
+    size_t n = r->n_parts;
+    r->n_ready = r->next_part = 0;
+    for (size_t i = 0; i < n; i++) chunks[i] = &r->parts[i].chunk;
+    RK_TRY(rk_source_take(r->rows.source, chunks, &n));
+    rk_team_run(r->team, n, parse_part, r);
+    for (size_t i = 0; i < n; i++) {
+        rk_reader_part *part = &r->parts[i];
+        part->n_used = part->n_skipped = 0;
+        part->file_row = r->file_row;
+        part->status = RK_OK;
+        rk_status status = rk_source_place(r->rows.source, &part->chunk);
+        if (status != RK_OK) {
+            fail_part(part, status);
+            n = i + 1;
+            break;
+        }
+        r->file_row += part->chunk.columns.n_rows;
+    }
+    if (n && r->parts[0].file_row == 0 && r->parts[0].status == RK_OK) RK_TRY(check_labels(r, &r->parts[0].chunk.columns));
+    rk_team_run(r->team, n, transform_part, r);
+    r->n_ready = n;
+    return RK_OK;
+}
+
 static rk_status open_rows(rk_reader *r) {
     const rk_transforms *t = r->transforms;
     size_t n_optional = r->labels_optional ? t->n_labels_names : 0;
+    RK_TRY(make_parts(r));
     RK_TRY(rk_rows_open(r->section, r->directory, r->paths, r->n_paths, t->names, t->n_names, n_optional, &r->rows));
     r->is_open = true;
-    RK_TRY(rk_rows_next(&r->rows, CHUNK_ROWS));
-    r->n_skipped += rk_source_n_skipped(r->rows.source);
-    return check_labels(r);
+    return read_parts(r);
 }
 
 /* Fill the window from where the pass stands; fewer rows than window_rows: the split has ended. */
 static rk_status fill(rk_reader *r, rk_window *window) {
     window->first_row = r->epoch_row;
     while (window->n_rows < r->window_rows) {
-        if (r->chunk_row == r->rows.chunk->n_rows) {
-            if (r->rows.chunk->n_rows == 0) return RK_OK;
-            RK_TRY(rk_rows_next(&r->rows, CHUNK_ROWS));
-            r->chunk_row = 0;
+        if (r->next_part == r->n_ready) {
+            if (r->n_ready == 0) return RK_OK;
+            RK_TRY(read_parts(r));
             continue;
         }
-        int64_t row = r->chunk_row++;
-        if (r->part >= 0 && rk_fraction_split(r->section, r->seed, r->file_row++) != r->part) continue;
-        RK_TRY(rk_window_begin_row(window));
-        rk_status status = rk_transforms_row(r->transforms, &r->rows, row, window);
-        if (status == RK_BAD_DATA && r->section->on_bad_row == 1) {
-            rk_window_drop_row(window);
-            r->n_skipped++;
-            continue;
-        }
-        if (status != RK_OK) {
-            char where[4200];
-            rk_source_where(r->rows.source, row, where, sizeof where);
-            return rk_error_context(status, "%s", where);
-        }
-        rk_window_end_row(window);
-        r->epoch_row++;
+        rk_reader_part *part = &r->parts[r->next_part];
+        if (part->status != RK_OK) return rk_error(part->status, "%s", part->error);
+        int64_t left = part->rows.n_rows - part->n_used, room = r->window_rows - window->n_rows, n = left < room ? left : room;
+        RK_TRY(rk_window_append(window, &part->rows, part->n_used, n));
+        part->n_used += n;
+        r->epoch_row += n;
+        if (n < left) continue;
+        r->n_skipped += part->n_skipped + part->chunk.n_skipped;
+        r->next_part++;
     }
     return RK_OK;
-}
-
-static rk_status new_window(const rk_reader *r, rk_window *out) {
-    const rk_transforms *t = r->transforms;
-    return rk_window_init(out, &t->schema, r->has_labels, r->has_labels && t->weight_name >= 0, r->has_labels && t->group_name >= 0);
 }
 
 /* The window just filled stays in memory if it fits; if not, none does from now on. */
@@ -115,9 +202,7 @@ rk_status rk_reader_next(rk_reader *r, const rk_window **out) {
         RK_TRY(new_window(r, &r->current));
     else
         rk_window_clear(&r->current);
-    int64_t skipped_before = rk_source_n_skipped(r->rows.source);
     RK_TRY(fill(r, &r->current));
-    r->n_skipped += rk_source_n_skipped(r->rows.source) - skipped_before;
     if (r->current.n_rows == 0) {
         r->complete = r->keeps;
         close_rows(r);

@@ -2,10 +2,21 @@
 #ifndef RK_DATA_READER_H
 #define RK_DATA_READER_H
 
-#include <stdatomic.h>
-
 #include "data/dataset.h"
+#include "data/team.h"
 #include "data/transforms_parts.h"
+
+/* A piece of a file on its way: parsed, then transformed. */
+typedef struct rk_reader_part {
+    rk_chunk chunk;
+    rk_window rows;        /* those of the split */
+    rk_transform_memory memory;
+    int64_t file_row;      /* number of the chunk's first row in the files */
+    int64_t n_used;        /* of rows, that stand in windows */
+    int64_t n_skipped;
+    rk_status status;      /* met when this part's turn has come */
+    char error[4096];
+} rk_reader_part;
 
 typedef struct rk_reader {
     const rk_data_section *section;
@@ -19,7 +30,10 @@ typedef struct rk_reader {
     int64_t window_rows;
     rk_rows_reader rows;   /* open during a pass */
     bool is_open, has_labels;
-    int64_t chunk_row, file_row, epoch_row; /* next row of the chunk; rows of the files and of the split so far */
+    rk_team *team;
+    rk_reader_part *parts; /* [n_parts], made with the first pass */
+    size_t n_parts, n_ready, next_part; /* pieces of one file, in its order */
+    int64_t file_row, epoch_row; /* rows of the files and of the split so far */
     int64_t n_skipped;
     /* windows kept between epochs */
     rk_window *kept;       /* [n_kept] */

@@ -1,6 +1,5 @@
 #include "data/rows.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,16 +17,6 @@ void rk_rows_release(rk_rows_reader *r) {
     rk_free_strings(r->paths, r->n_paths);
     rk_free(r->bindings);
     *r = (rk_rows_reader){0};
-}
-
-static rk_status append_rows(const rk_columns *from, rk_columns *to) {
-    for (int64_t row = 0; row < from->n_rows; row++) {
-        for (int32_t c = 0; c < from->n_columns; c++)
-            for (int64_t v = from->columns[c].offsets[row]; v < from->columns[c].offsets[row + 1]; v++)
-                RK_TRY(rk_column_add_text(&to->columns[c], rk_column_text(&from->columns[c], v)));
-        RK_TRY(rk_columns_end_row(to));
-    }
-    return RK_OK;
 }
 
 static rk_status index_keys(rk_join *join, const char *key) {
@@ -56,20 +45,11 @@ static rk_status load_join(const rk_data_section *section, const char *directory
     const char *path = join->path;
     rk_source *source;
     RK_TRY(rk_source_open(&(rk_source_options){.section = &manner, .paths = &path, .n_paths = 1}, &source));
-    const rk_columns *chunk;
+    const rk_chunk *chunk;
     rk_status status;
-    while ((status = rk_source_read(source, 65536, &chunk)) == RK_OK && chunk->n_rows > 0) {
-        if (!join->columns.columns) {
-            const char **names = NULL;
-            rk_column_type *types = NULL;
-            status = rk_alloc((size_t)chunk->n_columns, sizeof *names, &names);
-            if (status == RK_OK) status = rk_alloc((size_t)chunk->n_columns, sizeof *types, &types);
-            for (int32_t c = 0; status == RK_OK && c < chunk->n_columns; c++) names[c] = chunk->columns[c].name;
-            if (status == RK_OK) status = rk_columns_init(&join->columns, chunk->n_columns, names, types);
-            rk_free(names);
-            rk_free(types);
-        }
-        if (status == RK_OK) status = append_rows(chunk, &join->columns);
+    while ((status = rk_source_read(source, &chunk)) == RK_OK && chunk->columns.n_rows > 0) {
+        if (!join->columns.columns) status = rk_columns_init_like(&join->columns, &chunk->columns);
+        if (status == RK_OK) status = rk_columns_append(&join->columns, &chunk->columns);
         if (status != RK_OK) break;
     }
     rk_source_free(source);
@@ -126,16 +106,12 @@ done:
     return status;
 }
 
-rk_status rk_rows_next(rk_rows_reader *r, int64_t max_rows) {
-    return rk_source_read(r->source, max_rows, &r->chunk);
-}
-
-rk_values rk_rows_values(const rk_rows_reader *r, int32_t name, int64_t row) {
+rk_values rk_rows_values(const rk_rows_reader *r, const rk_columns *chunk, int32_t name, int64_t row) {
     rk_binding binding = r->bindings[name];
-    const rk_columns *columns = r->chunk;
+    const rk_columns *columns = chunk;
     if (binding.join >= 0) {
         const rk_join *join = &r->joins[binding.join];
-        const rk_column *keys = &r->chunk->columns[join->key_column];
+        const rk_column *keys = &chunk->columns[join->key_column];
         char scratch[RK_VALUE_BYTES];
         int64_t found = keys->offsets[row] < keys->offsets[row + 1] ? rk_dictionary_find(&join->keys, rk_value_text(keys, keys->offsets[row], scratch)) : -1;
         if (found < 0) return (rk_values){0};
@@ -148,9 +124,11 @@ rk_values rk_rows_values(const rk_rows_reader *r, int32_t name, int64_t row) {
 
 rk_span rk_value_text(const rk_column *column, int64_t value, char scratch[RK_VALUE_BYTES]) {
     if (column->type == RK_COLUMN_TEXT) return rk_column_text(column, value);
-    int n = column->type == RK_COLUMN_I64 ? snprintf(scratch, RK_VALUE_BYTES, "%" PRId64, column->i64[value])
-                                          : snprintf(scratch, RK_VALUE_BYTES, "%.9g", (double)column->f32[value]);
-    return (rk_span){scratch, (size_t)n};
+    if (column->type == RK_COLUMN_I64) {
+        const char *text = rk_format_i64(column->i64[value], scratch);
+        return (rk_span){text, (size_t)(scratch + RK_I64_BYTES - text)};
+    }
+    return (rk_span){scratch, (size_t)snprintf(scratch, RK_VALUE_BYTES, "%.9g", (double)column->f32[value])};
 }
 
 bool rk_value_number(const rk_column *column, int64_t value, double *out) {

@@ -26,22 +26,19 @@ typedef struct rk_rows_reader {
     char **paths;
     size_t n_paths;
     rk_binding *bindings; /* [n_names], of the names given at open */
-    const rk_columns *chunk;
 } rk_rows_reader;
 
 /* names [n_names] that will be read; the first n_optional of them may be missing. */
 rk_status rk_rows_open(const rk_data_section *section, const char *directory, char *const *paths, size_t n_paths, const char *const *names, size_t n_names,
                        size_t n_optional, rk_rows_reader *out);
 void rk_rows_release(rk_rows_reader *rows);
-/* The next chunk; chunk->n_rows = 0 at the end. */
-rk_status rk_rows_next(rk_rows_reader *rows, int64_t max_rows);
 
-/* The values of name `name` (its number) in row `row` of the chunk. */
+/* The values of name `name` (its number) in row `row` of a chunk of the source. */
 typedef struct rk_values {
     const rk_column *column; /* NULL: none */
     int64_t begin, end;
 } rk_values;
-rk_values rk_rows_values(const rk_rows_reader *rows, int32_t name, int64_t row);
+rk_values rk_rows_values(const rk_rows_reader *rows, const rk_columns *chunk, int32_t name, int64_t row);
 
 /* One value as text (numbers are written into scratch) or as a number; false: it is not one. */
 enum { RK_VALUE_BYTES = 32 };

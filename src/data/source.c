@@ -104,6 +104,17 @@ rk_status rk_source_open(const rk_source_options *options, rk_source **out) {
     return RK_OK;
 }
 
+void rk_chunk_release(rk_chunk *chunk) {
+    rk_columns_release(&chunk->columns);
+    rk_columns_release(&chunk->file_columns);
+    rk_csv_record_release(&chunk->record);
+    rk_libsvm_row_release(&chunk->libsvm);
+    rk_free(chunk->lines);
+    rk_free(chunk->places);
+    rk_free(chunk->spans);
+    *chunk = (rk_chunk){0};
+}
+
 static void close_file(rk_source *s) {
     if (s->reader) s->reader->close(s);
     s->reader = NULL;
@@ -112,13 +123,14 @@ static void close_file(rk_source *s) {
     rk_lookahead_release(&s->lookahead);
     rk_stream_free(s->stream);
     s->stream = NULL;
+    s->taken_bytes = 0;
 }
 
 void rk_source_free(rk_source *s) {
     if (!s) return;
     close_file(s);
     rk_columns_release(&s->columns);
-    rk_free(s->lines);
+    rk_chunk_release(&s->own);
     if (s->wanted) rk_free_strings(s->wanted, s->options.n_wanted);
     rk_free(s);
 }
@@ -126,7 +138,7 @@ void rk_source_free(rk_source *s) {
 static rk_status open_file(rk_source *s) {
     rk_data_format format;
     RK_TRY(rk_source_format(s->options.section, rk_source_path(s), &format));
-    s->line = 0;
+    s->next_line = 1;
     if (format == RK_DATA_RKB) return rk_rkb_reader_open(s);
     RK_TRY(rk_stream_open(rk_source_path(s), &s->stream));
     s->lookahead.stream = s->stream;
@@ -173,40 +185,132 @@ rk_status rk_source_map_columns(rk_source *s, const char *const *names, const rk
     return RK_OK;
 }
 
-rk_status rk_source_end_row(rk_source *s, rk_status status) {
-    if (status == RK_BAD_DATA && s->options.section && s->options.section->on_bad_row == 1) {
-        rk_columns_drop_row(&s->columns);
-        s->n_skipped++;
-        return RK_OK;
-    }
-    if (status != RK_OK) return rk_error_context(status, "'%s': line %lld", rk_source_path(s), (long long)s->line);
-    if (s->columns.n_rows >= s->lines_capacity) {
-        size_t capacity = (size_t)s->lines_capacity;
-        RK_TRY(rk_grow(&s->lines, capacity, &capacity, sizeof *s->lines));
-        s->lines_capacity = (int64_t)capacity;
-    }
-    s->lines[s->columns.n_rows] = s->line;
-    return rk_columns_end_row(&s->columns);
+rk_status rk_chunk_reserve(rk_chunk *chunk, int64_t n_rows) {
+    if (n_rows <= chunk->lines_capacity) return RK_OK;
+    int64_t capacity = n_rows + n_rows / 2 + 64;
+    RK_TRY(rk_realloc((size_t)capacity, sizeof *chunk->lines, &chunk->lines));
+    chunk->lines_capacity = capacity;
+    return RK_OK;
 }
 
-rk_status rk_source_read(rk_source *s, int64_t max_rows, const rk_columns **out) {
-    if (s->has_columns) rk_columns_clear(&s->columns);
-    while (s->file < s->options.n_paths && s->columns.n_rows == 0) { /* a chunk's rows are of one file */
-        if (!s->reader) {
-            rk_status status = open_file(s);
-            if (status != RK_OK) {
-                close_file(s);
-                return status;
-            }
-        }
-        bool at_end = false;
-        RK_TRY(s->reader->read(s, max_rows, &at_end));
-        if (!at_end) break;
-        if (s->columns.n_rows > 0) break; /* `where` still needs this file; the next call finds its end again */
-        close_file(s);
-        s->file++;
+rk_status rk_chunk_end_row(const rk_source *s, rk_chunk *chunk, rk_status status) {
+    rk_columns *columns = &chunk->columns;
+    if (status == RK_BAD_DATA && s->options.section && s->options.section->on_bad_row == 1) {
+        rk_columns_drop_row(columns);
+        chunk->n_skipped++;
+        return RK_OK;
     }
-    *out = &s->columns;
+    if (status != RK_OK) {
+        chunk->error_at = RK_AT_LINE;
+        return status;
+    }
+    RK_TRY(rk_chunk_reserve(chunk, columns->n_rows + 1));
+    chunk->lines[columns->n_rows] = chunk->n_lines;
+    return rk_columns_end_row(columns);
+}
+
+/* The next piece from `from` of what the lookahead holds; 0: it holds none that is whole. */
+static size_t cut_piece(rk_source *s, size_t from) {
+    const rk_lookahead *l = &s->lookahead;
+    size_t left = l->n_bytes - from, n = left < RK_PIECE_BYTES ? left : RK_PIECE_BYTES;
+    if (n == left && l->at_end) return n;
+    n = n ? s->reader->cut(s, l->data + from, n) : 0;
+    if (n || left <= RK_PIECE_BYTES) return n;
+    n = s->reader->cut(s, l->data + from, left); /* a record larger than a piece */
+    return n || !l->at_end ? n : left;
+}
+
+static rk_status take_stream(rk_source *s, rk_chunk *const *chunks, size_t *n) {
+    rk_lookahead *l = &s->lookahead;
+    size_t taken = 0, k = 0;
+    rk_lookahead_consume(l, s->taken_bytes);
+    s->taken_bytes = 0;
+    RK_TRY(rk_lookahead_fill(l, *n * RK_PIECE_BYTES));
+    for (size_t n_bytes; k < *n && l->n_bytes > taken; taken += n_bytes) {
+        while ((n_bytes = cut_piece(s, taken)) == 0 && k == 0) RK_TRY(rk_lookahead_fill(l, l->n_bytes * 2));
+        if (n_bytes == 0) break;
+        RK_FAIL_IF(n_bytes > INT32_MAX, RK_UNSUPPORTED, "'%s': byte %llu: a record of more than 2 GiB", rk_source_path(s), (unsigned long long)(l->position + taken));
+        rk_chunk *chunk = chunks[k++];
+        chunk->data = l->data + taken;
+        chunk->n_bytes = n_bytes;
+        chunk->position = l->position + taken;
+        chunk->at_end = l->at_end && taken + n_bytes == l->n_bytes;
+    }
+    s->taken_bytes = taken;
+    *n = k;
+    return RK_OK;
+}
+
+static rk_status take_blocks(rk_source *s, rk_chunk *const *chunks, size_t *n) {
+    bool found = true;
+    size_t k = 0;
+    while (k < *n) {
+        RK_TRY(s->reader->next(s, chunks[k], &found));
+        if (!found) break;
+        k++;
+    }
+    *n = k;
+    return RK_OK;
+}
+
+rk_status rk_source_take(rk_source *s, rk_chunk *const *chunks, size_t *n) {
+    for (; s->file < s->options.n_paths; s->file++) { /* the pieces are of one file */
+        rk_status status = s->reader ? RK_OK : open_file(s);
+        size_t n_taken = *n;
+        if (status == RK_OK) status = s->reader->cut ? take_stream(s, chunks, &n_taken) : take_blocks(s, chunks, &n_taken);
+        if (status == RK_OK && n_taken) {
+            *n = n_taken;
+            return RK_OK;
+        }
+        close_file(s);
+        RK_TRY(status);
+    }
+    *n = 0;
+    return RK_OK;
+}
+
+/* The columns of the chunk, empty, as the source's. */
+static rk_status begin_chunk(const rk_source *s, rk_chunk *chunk) {
+    chunk->n_lines = chunk->n_skipped = 0;
+    chunk->status = RK_OK;
+    chunk->error_at = RK_AT_NOWHERE;
+    if (!chunk->columns.columns) return rk_columns_init_like(&chunk->columns, &s->columns);
+    rk_columns_clear(&chunk->columns);
+    return RK_OK;
+}
+
+void rk_source_parse(const rk_source *s, rk_chunk *chunk) {
+    rk_status status = begin_chunk(s, chunk);
+    if (status == RK_OK) status = s->reader->parse(s, chunk);
+    chunk->status = status;
+    if (status != RK_OK) rk_error_copy(chunk->error, sizeof chunk->error);
+}
+
+rk_status rk_source_place(rk_source *s, rk_chunk *chunk) {
+    chunk->first_line = s->next_line;
+    s->next_line += chunk->n_lines;
+    s->n_skipped += chunk->n_skipped;
+    if (chunk->status == RK_OK) return RK_OK;
+    rk_status status = rk_error(chunk->status, "%s", chunk->error);
+    if (chunk->error_at == RK_AT_LINE) return rk_error_context(status, "'%s': line %lld", rk_source_path(s), (long long)s->next_line);
+    if (chunk->error_at == RK_AT_RECORD)
+        return rk_error_context(status, "'%s': record %lld, byte %llu", rk_source_path(s), (long long)s->next_line, (unsigned long long)(chunk->position + chunk->error_byte));
+    return status;
+}
+
+rk_status rk_source_read(rk_source *s, const rk_chunk **out) {
+    rk_chunk *chunk = &s->own;
+    for (size_t n = 1;;) {
+        RK_TRY(rk_source_take(s, &chunk, &n));
+        if (n == 0) {
+            RK_TRY(begin_chunk(s, chunk));
+            break;
+        }
+        rk_source_parse(s, chunk);
+        RK_TRY(rk_source_place(s, chunk));
+        if (chunk->columns.n_rows > 0) break;
+    }
+    *out = chunk;
     return RK_OK;
 }
 
@@ -214,8 +318,8 @@ int64_t rk_source_n_skipped(const rk_source *s) {
     return s->n_skipped;
 }
 
-void rk_source_where(const rk_source *s, int64_t row, char *out, size_t out_bytes) {
-    snprintf(out, out_bytes, "'%s': line %lld", rk_source_path(s), (long long)(row < s->columns.n_rows ? s->lines[row] : s->line));
+void rk_source_where(const rk_source *s, const rk_chunk *chunk, int64_t row, char *out, size_t out_bytes) {
+    snprintf(out, out_bytes, "'%s': line %lld", rk_source_path(s), (long long)(chunk->first_line + chunk->lines[row]));
 }
 
 double rk_source_progress(const rk_source *s) {

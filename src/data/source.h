@@ -1,11 +1,42 @@
-/* Files as raw columns, a chunk of rows at a time: what transforms and convert read from. */
+/* Files as raw columns, a chunk of rows at a time: what transforms and convert read from.
+ * Reading has three steps, so that several threads can share the work and give what one would: pieces of a file are taken in order, parsed
+ * by any thread, and placed in order again. */
 #ifndef RK_DATA_SOURCE_H
 #define RK_DATA_SOURCE_H
 
 #include "data/data_config.h"
 #include "format/columns.h"
+#include "format/csv.h"
+#include "format/libsvm.h"
 
 typedef struct rk_source rk_source;
+
+/* A piece of a file, and its rows once it is parsed. Zeroed before its first use. */
+typedef struct rk_chunk {
+    rk_columns columns;     /* texts of csv and TFRecord stand in the piece itself */
+    int64_t *lines;         /* [columns.n_rows] line or record number of each row, from first_line on */
+    int64_t lines_capacity;
+    int64_t first_line, n_lines, n_skipped;
+    /* the piece */
+    char *data;             /* [n_bytes] of the stream, valid until the next pieces are taken */
+    size_t n_bytes;
+    uint64_t position;      /* of data[0] in the unpacked stream */
+    bool at_end;            /* the stream ends with it */
+    int64_t block;          /* of an rkb file */
+    /* what went wrong, said when it is placed */
+    rk_status status;
+    enum { RK_AT_NOWHERE, RK_AT_LINE, RK_AT_RECORD } error_at;
+    uint64_t error_byte;    /* from data[0] */
+    char error[2048];
+    /* memory of the parsers */
+    rk_csv_record record;
+    rk_libsvm_row libsvm;
+    rk_columns file_columns; /* of rkb, in the file's own order */
+    uint32_t *places;       /* [places_capacity] */
+    rk_span *spans;         /* [spans_capacity] */
+    size_t places_capacity, spans_capacity, feature;
+} rk_chunk;
+void rk_chunk_release(rk_chunk *chunk);
 
 typedef struct rk_source_options {
     const rk_data_section *section; /* how the files are written; it and the paths must outlive the source */
@@ -18,12 +49,17 @@ typedef struct rk_source_options {
 
 rk_status rk_source_open(const rk_source_options *options, rk_source **out);
 void rk_source_free(rk_source *source);
-/* The next rows, up to max_rows, into the source's own columns (valid until the next read); n_rows = 0 at the end. A bad row is an error naming
- * file and line, or with on_bad_row: skip it is counted. */
-rk_status rk_source_read(rk_source *source, int64_t max_rows, const rk_columns **out);
+/* The next pieces of one file, up to *n of them, which the chunks of the call before give up; *n = 0 at the end. */
+rk_status rk_source_take(rk_source *source, rk_chunk *const *chunks, size_t *n);
+/* Fill in the chunk's rows. It fails when it is placed. */
+void rk_source_parse(const rk_source *source, rk_chunk *chunk);
+/* In order of the pieces: numbers the lines. A bad row is an error naming file and line, or with on_bad_row: skip it is counted. */
+rk_status rk_source_place(rk_source *source, rk_chunk *chunk);
+/* All three, into a chunk of the source's own: the next rows (valid until the next read); n_rows = 0 at the end. */
+rk_status rk_source_read(rk_source *source, const rk_chunk **out);
 int64_t rk_source_n_skipped(const rk_source *source);
-/* Where row `row` of the last chunk stands: "'a.csv': line 17", into out. */
-void rk_source_where(const rk_source *source, int64_t row, char *out, size_t out_bytes);
+/* Where row `row` of a chunk stands: "'a.csv': line 17", into out. */
+void rk_source_where(const rk_source *source, const rk_chunk *chunk, int64_t row, char *out, size_t out_bytes);
 /* Share of the files' bytes read so far, or < 0. */
 double rk_source_progress(const rk_source *source);
 

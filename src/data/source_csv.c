@@ -3,80 +3,156 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "data/source_parts.h"
-#include "format/csv.h"
+#include "format/csv_index.h"
 
 typedef struct csv_state {
     rk_csv_dialect dialect;
-    rk_csv_record record;
-    int32_t *map;      /* [n_fields] place in the columns, or -1 */
+    rk_csv_record record; /* of the header, and of looking for the end of a piece */
+    int32_t *map;         /* [n_fields] place in the columns, or -1 */
     size_t n_fields;
-    int64_t next_line; /* number of the next record's first line */
     char comment;
+    const rk_data_section *section;
 } csv_state;
 
-/* The next record; *found = false at the end. */
-static rk_status next_record(rk_source *s, csv_state *csv, bool *found) {
-    rk_lookahead *l = &s->lookahead;
-    *found = false;
-    for (;;) {
-        RK_TRY(rk_lookahead_fill(l, 1 << 16));
-        if (l->n_bytes == 0) return RK_OK;
-        s->line = csv->next_line;
-        size_t consumed;
-        if (csv->comment && l->data[0] == csv->comment) {
-            const char *end;
-            while (!(end = memchr(l->data, '\n', l->n_bytes)) && !l->at_end) RK_TRY(rk_lookahead_fill(l, l->n_bytes * 2));
-            rk_lookahead_consume(l, end ? (size_t)(end + 1 - l->data) : l->n_bytes);
-            csv->next_line++;
-            continue;
-        }
-        rk_status status = rk_csv_parse(&csv->dialect, l->data, l->n_bytes, l->at_end, &csv->record, &consumed);
-        while (status == RK_OK && consumed == 0 && !l->at_end) {
-            RK_TRY(rk_lookahead_fill(l, l->n_bytes * 2));
-            status = rk_csv_parse(&csv->dialect, l->data, l->n_bytes, l->at_end, &csv->record, &consumed);
-        }
-        if (status != RK_OK) { /* pass the damaged line, so that a skip can go on */
-            const char *end = memchr(l->data, '\n', l->n_bytes);
-            rk_lookahead_consume(l, end ? (size_t)(end + 1 - l->data) : l->n_bytes);
-            csv->next_line++;
-            *found = true;
-            return status;
-        }
-        rk_lookahead_consume(l, consumed);
-        csv->next_line += (int64_t)csv->record.n_lines;
-        if (csv->record.n_fields == 0) continue; /* a blank line */
-        *found = true;
-        return RK_OK;
+/* What stands at the beginning of some bytes. */
+typedef enum csv_kind { CSV_ROW, CSV_NOTHING, CSV_CUT } csv_kind; /* a row; a blank line or comment; they end before it does */
+
+/* One record or line: *consumed is past it. A damaged one is passed to its line end, so that a skip can go on, and said in *status. */
+static csv_kind next_record(const csv_state *csv, const char *data, size_t n_bytes, bool at_end, rk_csv_record *record, size_t *consumed, rk_status *status) {
+    const char *end = NULL;
+    *status = RK_OK;
+    if (csv->comment && data[0] == csv->comment) {
+        end = memchr(data, '\n', n_bytes);
+        *consumed = end ? (size_t)(end + 1 - data) : n_bytes;
+        record->n_lines = 1;
+        return end || at_end ? CSV_NOTHING : CSV_CUT;
     }
+    *status = rk_csv_parse(&csv->dialect, data, n_bytes, at_end, record, consumed);
+    if (*status == RK_OK) return *consumed == 0 ? CSV_CUT : record->n_fields ? CSV_ROW : CSV_NOTHING;
+    end = memchr(data, '\n', n_bytes);
+    *consumed = end ? (size_t)(end + 1 - data) : n_bytes;
+    record->n_lines = 1;
+    return end || at_end ? CSV_ROW : CSV_CUT;
+}
+
+/* Without quotes the last line end is the end of a record; else each record is looked at. */
+static size_t cut(rk_source *s, const char *data, size_t n_bytes) {
+    csv_state *csv = s->state;
+    if (!csv->dialect.quote || !memchr(data, csv->dialect.quote, n_bytes)) {
+        const char *end = memrchr(data, '\n', n_bytes);
+        return end ? (size_t)(end + 1 - data) : 0;
+    }
+    size_t at = 0, consumed;
+    rk_status status;
+    while (at < n_bytes && next_record(csv, data + at, n_bytes - at, false, &csv->record, &consumed, &status) != CSV_CUT) at += consumed;
+    return at;
 }
 
 static bool is_missing(const rk_data_section *section, rk_span field) {
-    if (field.n_bytes == 0) return true;
     for (int64_t i = 0; section && i < section->n_missing; i++)
         if (rk_span_equal(field, section->missing[i])) return true;
     return false;
 }
 
-static rk_status take_record(rk_source *s, const csv_state *csv) {
-    RK_FAIL_IF(csv->record.n_fields != csv->n_fields, RK_BAD_DATA, "%zu fields, where %zu columns were expected", csv->record.n_fields, csv->n_fields);
-    for (size_t i = 0; i < csv->n_fields; i++)
-        if (csv->map[i] >= 0 && !is_missing(s->options.section, csv->record.fields[i]))
-            RK_TRY(rk_column_add_text(&s->columns.columns[csv->map[i]], csv->record.fields[i]));
+static inline bool is_blank(char c) {
+    return c == ' ' || c == '\t';
+}
+
+/* The field data[begin..end) as the value of its column in row `row`. */
+static inline void put_field(const csv_state *csv, rk_chunk *chunk, size_t field, size_t begin, size_t end, int64_t row) {
+    if (csv->map[field] < 0) return;
+    rk_column *column = &chunk->columns.columns[csv->map[field]];
+    bool some = begin < end;
+    if (csv->section && csv->section->n_missing) some = some && !is_missing(csv->section, (rk_span){chunk->data + begin, end - begin});
+    column->places[column->n_values] = (rk_text_place){(uint32_t)begin, (uint32_t)(end - begin)};
+    column->n_values += some;
+    column->offsets[row + 1] = column->n_values;
+}
+
+/* A row of plain fields that ends at the n_fields-th place: most are. False: it is something else, and nothing was kept. */
+static bool take_plain_row(const csv_state *csv, rk_chunk *chunk, size_t begin, const uint32_t *places) {
+    const char *data = chunk->data;
+    size_t n = csv->n_fields;
+    if (n == 1 || data[places[n - 1]] != '\n' || (csv->comment && data[begin] == csv->comment)) return false;
+    bool other = false;
+    for (size_t i = 0; i < n; i++) {
+        size_t at = begin, end = places[i];
+        begin = end + 1;
+        other |= i + 1 < n && data[end] != csv->dialect.separator;
+        if (i + 1 == n && end > at && data[end - 1] == '\r') end--;
+        if (csv->dialect.trim) {
+            while (at < end && is_blank(data[at])) at++;
+            while (at < end && is_blank(data[end - 1])) end--;
+        }
+        put_field(csv, chunk, i, at, end, chunk->columns.n_rows);
+    }
+    if (other) {
+        rk_columns_drop_row(&chunk->columns);
+        return false;
+    }
+    chunk->lines[chunk->columns.n_rows++] = chunk->n_lines;
+    return true;
+}
+
+/* A parsed record whose fields may stand in its own memory: they are put one after the other over the record's bytes, from data[begin] on. */
+static rk_status take_record(const csv_state *csv, rk_chunk *chunk, size_t begin) {
+    const rk_csv_record *record = &chunk->record;
+    RK_FAIL_IF(record->n_fields != csv->n_fields, RK_BAD_DATA, "%zu fields, where %zu columns were expected", record->n_fields, csv->n_fields);
+    for (size_t i = 0; i < csv->n_fields; i++) {
+        rk_span field = record->fields[i];
+        if (field.n_bytes) memmove(chunk->data + begin, field.data, field.n_bytes);
+        put_field(csv, chunk, i, begin, begin + field.n_bytes, chunk->columns.n_rows);
+        begin += field.n_bytes;
+    }
     return RK_OK;
 }
 
-static rk_status read_rows(rk_source *s, int64_t max_rows, bool *at_end) {
-    csv_state *csv = s->state;
-    while (s->columns.n_rows < max_rows) {
-        bool found;
-        rk_status status = next_record(s, csv, &found);
-        if (status == RK_OK && !found) {
-            *at_end = true;
-            return RK_OK;
+static bool has_column(const csv_state *csv, int32_t column) {
+    for (size_t i = 0; i < csv->n_fields; i++)
+        if (csv->map[i] == column) return true;
+    return false;
+}
+
+/* Each row that is kept has n_fields places at least, but for a last one without a line end. Columns that the file has not got stay without values. */
+static rk_status reserve_rows(const csv_state *csv, rk_chunk *chunk, size_t n_places) {
+    int64_t n_rows = (int64_t)(n_places / csv->n_fields) + 2;
+    for (int32_t c = 0; c < chunk->columns.n_columns; c++) {
+        rk_column *column = &chunk->columns.columns[c];
+        RK_TRY(rk_column_reserve(column, n_rows, n_rows, 0));
+        if (!has_column(csv, c)) memset(column->offsets, 0, (size_t)(n_rows + 1) * sizeof *column->offsets);
+        column->text = chunk->data;
+    }
+    return rk_chunk_reserve(chunk, n_rows);
+}
+
+/* What does not look plain: quotes, blank lines, comments, a wrong number of fields. */
+static rk_status take_other(const rk_source *s, const csv_state *csv, rk_chunk *chunk, size_t at, size_t *consumed) {
+    rk_status status;
+    csv_kind kind = next_record(csv, chunk->data + at, chunk->n_bytes - at, true, &chunk->record, consumed, &status);
+    if (kind == CSV_ROW && status == RK_OK) status = take_record(csv, chunk, at);
+    if (kind == CSV_ROW) RK_TRY(rk_chunk_end_row(s, chunk, status));
+    chunk->n_lines += (int64_t)chunk->record.n_lines;
+    return RK_OK;
+}
+
+static rk_status parse(const rk_source *s, rk_chunk *chunk) {
+    const csv_state *csv = s->state;
+    size_t room = chunk->n_bytes + RK_CSV_INDEX_ROOM, place = 0;
+    if (room > chunk->places_capacity) {
+        RK_TRY(rk_realloc(room, sizeof *chunk->places, &chunk->places));
+        chunk->places_capacity = room;
+    }
+    size_t n_places = rk_csv_index(chunk->data, chunk->n_bytes, csv->dialect.separator, csv->dialect.quote, chunk->places);
+    RK_TRY(reserve_rows(csv, chunk, n_places));
+    for (size_t at = 0, consumed; at < chunk->n_bytes; at += consumed) {
+        if (place + csv->n_fields <= n_places && take_plain_row(csv, chunk, at, chunk->places + place)) {
+            place += csv->n_fields;
+            consumed = chunk->places[place - 1] + 1 - at;
+            chunk->n_lines++;
+            continue;
         }
-        if (status != RK_OK && !found) return status; /* the stream's own failure */
-        if (status == RK_OK) status = take_record(s, csv);
-        RK_TRY(rk_source_end_row(s, status));
+        RK_TRY(take_other(s, csv, chunk, at, &consumed));
+        while (place < n_places && chunk->places[place] < at + consumed) place++;
     }
     return RK_OK;
 }
@@ -88,22 +164,37 @@ static void close_reader(rk_source *s) {
     rk_free(csv);
 }
 
-static const rk_file_reader reader = {read_rows, close_reader};
+static const rk_file_reader reader = {.cut = cut, .parse = parse, .close = close_reader};
+
+/* The header line, into csv->record. */
+static rk_status read_header(rk_source *s, csv_state *csv) {
+    rk_lookahead *l = &s->lookahead;
+    csv_kind kind = CSV_NOTHING;
+    for (size_t need = RK_PIECE_BYTES, consumed; kind != CSV_ROW;) {
+        rk_status status;
+        RK_TRY(rk_lookahead_fill(l, need));
+        RK_FAIL_IF(l->n_bytes == 0, RK_BAD_DATA, "'%s' is empty: it has no header line", rk_source_path(s));
+        kind = next_record(csv, l->data, l->n_bytes, l->at_end, &csv->record, &consumed, &status);
+        RK_TRY(status);
+        if (kind == CSV_CUT) {
+            need = l->n_bytes * 2;
+            continue;
+        }
+        rk_lookahead_consume(l, consumed);
+        s->next_line += (int64_t)csv->record.n_lines;
+    }
+    return RK_OK;
+}
 
 /* Names from the header line or the section. */
 static rk_status map_names(rk_source *s, csv_state *csv) {
-    const rk_data_section *section = s->options.section;
+    const rk_data_section *section = csv->section;
     bool listed = section && section->n_columns > 0, header = section && section->header ? section->header == 1 : !listed;
     char **names = NULL;
     rk_column_type *types = NULL;
-    size_t n = 0;
     rk_status status = RK_OK;
-    if (header) {
-        bool found;
-        RK_TRY(next_record(s, csv, &found));
-        RK_FAIL_IF(!found, RK_BAD_DATA, "'%s' is empty: it has no header line", rk_source_path(s));
-    }
-    n = listed ? (size_t)section->n_columns : csv->record.n_fields;
+    if (header) RK_TRY(read_header(s, csv));
+    size_t n = listed ? (size_t)section->n_columns : csv->record.n_fields;
     RK_TRY(rk_alloc(n, sizeof *names, &names));
     for (size_t i = 0; i < n && status == RK_OK; i++)
         status = listed ? rk_strdup(section->columns[i], &names[i]) : rk_strndup(csv->record.fields[i].data, csv->record.fields[i].n_bytes, &names[i]);
@@ -122,7 +213,7 @@ rk_status rk_csv_reader_open(rk_source *s, char default_separator) {
     RK_TRY(rk_alloc(1, sizeof *csv, &csv));
     s->state = csv;
     s->reader = &reader;
-    csv->next_line = 1;
+    csv->section = section;
     csv->dialect = (rk_csv_dialect){.separator = section && section->separator ? section->separator[0] : default_separator,
                                     .quote = section && section->quote ? section->quote[0] : '"',
                                     .trim = !section || section->trim};

@@ -6,15 +6,15 @@
 #include "format/libsvm.h"
 
 typedef struct libsvm_state {
-    rk_libsvm_row row;
     int32_t label, ids, group; /* places in the columns, or -1 */
     int32_t *fields;           /* [section's n_fields] places, or -1 */
 } libsvm_state;
 
-static rk_status take_id(rk_source *s, libsvm_state *state, size_t i) {
+static rk_status take_id(const rk_source *s, rk_chunk *chunk, size_t i) {
     const rk_data_section *section = s->options.section;
-    int64_t id = state->row.ids[i];
-    float value = state->row.values[i];
+    const libsvm_state *state = s->state;
+    int64_t id = chunk->libsvm.ids[i];
+    float value = chunk->libsvm.values[i];
     int32_t place = state->ids;
     if (section && section->n_fields) {
         int64_t f = 0;
@@ -24,47 +24,46 @@ static rk_status take_id(rk_source *s, libsvm_state *state, size_t i) {
         id -= section->fields[f].first;
     }
     if (place < 0) return RK_OK;
-    RK_TRY(rk_column_add_i64(&s->columns.columns[place], id));
-    return value == 1.0f ? RK_OK : rk_column_add_weight(&s->columns.columns[place], value);
+    RK_TRY(rk_column_add_i64(&chunk->columns.columns[place], id));
+    return value == 1.0f ? RK_OK : rk_column_add_weight(&chunk->columns.columns[place], value);
 }
 
-static rk_status take_line(rk_source *s, libsvm_state *state, const char *line, size_t n_bytes, bool *blank) {
-    RK_TRY(rk_libsvm_parse(line, n_bytes, &state->row));
-    *blank = state->row.n_labels == 0;
-    for (size_t i = 0; state->label >= 0 && i < state->row.n_labels; i++) RK_TRY(rk_column_add_f32(&s->columns.columns[state->label], state->row.labels[i]));
-    if (state->group >= 0 && state->row.has_group) RK_TRY(rk_column_add_i64(&s->columns.columns[state->group], state->row.group));
-    for (size_t i = 0; i < state->row.n_ids; i++) RK_TRY(take_id(s, state, i));
+static rk_status take_line(const rk_source *s, rk_chunk *chunk, const char *line, size_t n_bytes, bool *blank) {
+    const libsvm_state *state = s->state;
+    rk_libsvm_row *row = &chunk->libsvm;
+    rk_column *columns = chunk->columns.columns;
+    RK_TRY(rk_libsvm_parse(line, n_bytes, row));
+    *blank = row->n_labels == 0;
+    for (size_t i = 0; state->label >= 0 && i < row->n_labels; i++) RK_TRY(rk_column_add_f32(&columns[state->label], row->labels[i]));
+    if (state->group >= 0 && row->has_group) RK_TRY(rk_column_add_i64(&columns[state->group], row->group));
+    for (size_t i = 0; i < row->n_ids; i++) RK_TRY(take_id(s, chunk, i));
     return RK_OK;
 }
 
-static rk_status read_rows(rk_source *s, int64_t max_rows, bool *at_end) {
-    rk_lookahead *l = &s->lookahead;
-    while (s->columns.n_rows < max_rows) {
-        RK_TRY(rk_lookahead_fill(l, 1));
-        if (l->n_bytes == 0) {
-            *at_end = true;
-            return RK_OK;
-        }
-        const char *end;
-        while (!(end = memchr(l->data, '\n', l->n_bytes)) && !l->at_end) RK_TRY(rk_lookahead_fill(l, l->n_bytes * 2));
-        size_t n_bytes = end ? (size_t)(end - l->data) : l->n_bytes;
+static size_t cut(rk_source *s, const char *data, size_t n_bytes) {
+    (void)s;
+    const char *end = memrchr(data, '\n', n_bytes);
+    return end ? (size_t)(end + 1 - data) : 0;
+}
+
+static rk_status parse(const rk_source *s, rk_chunk *chunk) {
+    for (size_t at = 0, n_bytes; at < chunk->n_bytes; at += n_bytes + 1, chunk->n_lines++) {
+        const char *line = chunk->data + at, *end = memchr(line, '\n', chunk->n_bytes - at);
+        n_bytes = end ? (size_t)(end - line) : chunk->n_bytes - at;
         bool blank = false;
-        s->line++;
-        rk_status status = take_line(s, s->state, l->data, n_bytes, &blank);
-        if (!blank || status != RK_OK) RK_TRY(rk_source_end_row(s, status));
-        rk_lookahead_consume(l, n_bytes + (end != NULL));
+        rk_status status = take_line(s, chunk, line, n_bytes, &blank);
+        if (!blank || status != RK_OK) RK_TRY(rk_chunk_end_row(s, chunk, status));
     }
     return RK_OK;
 }
 
 static void close_reader(rk_source *s) {
     libsvm_state *state = s->state;
-    rk_libsvm_row_release(&state->row);
     rk_free(state->fields);
     rk_free(state);
 }
 
-static const rk_file_reader reader = {read_rows, close_reader};
+static const rk_file_reader reader = {.cut = cut, .parse = parse, .close = close_reader};
 
 rk_status rk_libsvm_reader_open(rk_source *s) {
     const rk_data_section *section = s->options.section;

@@ -5,27 +5,34 @@
 #include "data/source.h"
 #include "format/stream.h"
 
+/* Bytes of a piece, where its records allow it: what one thread parses with its rows still in its cache. */
+enum { RK_PIECE_BYTES = 1 << 19 };
+
 typedef struct rk_file_reader {
-    /* Append rows to source->columns until it has max_rows or the file ends (*at_end). */
-    rk_status (*read)(rk_source *source, int64_t max_rows, bool *at_end);
+    /* The bytes of the whole records that data[0..n_bytes) begins with; 0: not one ends in it. NULL: the file is not read as a stream. */
+    size_t (*cut)(rk_source *source, const char *data, size_t n_bytes);
+    /* The next piece, where `cut` is NULL; *found = false at the end. */
+    rk_status (*next)(rk_source *source, rk_chunk *chunk, bool *found);
+    /* Append the rows of the chunk's piece; any thread. A row that fails ends in rk_chunk_end_row, other failures in rk_chunk_fail. */
+    rk_status (*parse)(const rk_source *source, rk_chunk *chunk);
     void (*close)(rk_source *source);
 } rk_file_reader;
 
 struct rk_source {
     rk_source_options options;
     char **wanted;             /* its own copy of options.wanted */
-    rk_columns columns;        /* made by the first file's reader */
+    rk_columns columns;        /* names and types, made by the first file's reader; no rows */
     bool has_columns;
     size_t file;               /* number of the open file */
     const rk_file_reader *reader; /* NULL: none is open */
     void *state;               /* the reader's */
     rk_stream *stream;         /* of formats that read one */
     rk_lookahead lookahead;
-    int64_t *lines;            /* [columns.n_rows] line or record number of each row */
-    int64_t lines_capacity;
-    int64_t line;              /* of the record being read, from 1 */
+    size_t taken_bytes;        /* of the lookahead, by the pieces given out */
+    int64_t next_line;         /* number of the first line or record of the next piece to be placed, from 1 */
     int64_t n_skipped;
     double finished_bytes, total_bytes;
+    rk_chunk own;              /* of rk_source_read */
 };
 
 static inline const char *rk_source_path(const rk_source *s) { return s->options.paths[s->file]; }
@@ -39,7 +46,10 @@ rk_status rk_rkb_reader_open(rk_source *source);
 /* The columns of the file by name, cut down to the wanted ones: map[i] = place in source->columns of the file's column i, or -1. Errors name the
  * missing column and the nearest. */
 rk_status rk_source_map_columns(rk_source *source, const char *const *names, const rk_column_type *types, size_t n, int32_t *map);
-/* A row is whole: keep it, or, if `status` is RK_BAD_DATA and rows may be skipped, forget it. Adds file and line to an error. */
-rk_status rk_source_end_row(rk_source *source, rk_status status);
+
+/* A row that began at line chunk->n_lines of the piece is whole: keep it, or, if `status` is RK_BAD_DATA and rows may be skipped, forget it. */
+rk_status rk_chunk_end_row(const rk_source *source, rk_chunk *chunk, rk_status status);
+/* Room for the lines of so many rows. */
+rk_status rk_chunk_reserve(rk_chunk *chunk, int64_t n_rows);
 
 #endif

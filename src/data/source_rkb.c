@@ -6,54 +6,58 @@
 
 typedef struct rkb_state {
     rk_rkb *file;
-    int64_t block, row; /* the next row: of the block in `rows` */
-    rk_columns rows;    /* the block being handed out */
+    int64_t block;      /* the next one */
     int32_t *map;       /* [n_columns] */
     bool *wanted;
 } rkb_state;
 
-static rk_status copy_values(const rk_column *from, int64_t row, rk_column *to) {
-    for (int64_t v = from->offsets[row]; v < from->offsets[row + 1]; v++) {
-        if (from->type == RK_COLUMN_TEXT) RK_TRY(rk_column_add_text(to, rk_column_text(from, v)));
-        if (from->type == RK_COLUMN_I64) RK_TRY(rk_column_add_i64(to, from->i64[v]));
-        if (from->type == RK_COLUMN_F32) RK_TRY(rk_column_add_f32(to, from->f32[v]));
-        if (from->weights) RK_TRY(rk_column_add_weight(to, from->weights[v]));
-    }
+static rk_status next(rk_source *s, rk_chunk *chunk, bool *found) {
+    rkb_state *state = s->state;
+    *found = state->block < rk_rkb_n_blocks(state->file);
+    chunk->block = state->block++;
     return RK_OK;
 }
 
-static rk_status read_rows(rk_source *s, int64_t max_rows, bool *at_end) {
-    rkb_state *state = s->state;
-    while (s->columns.n_rows < max_rows) {
-        if (state->row == state->rows.n_rows) {
-            if (state->block == rk_rkb_n_blocks(state->file)) {
-                *at_end = true;
-                return RK_OK;
-            }
-            RK_TRY(rk_rkb_read_block(state->file, state->block++, state->wanted, &state->rows));
-            state->row = 0;
-            continue;
-        }
-        rk_status status = RK_OK;
-        for (int32_t c = 0; status == RK_OK && c < state->rows.n_columns; c++)
-            if (state->map[c] >= 0) status = copy_values(&state->rows.columns[c], state->row, &s->columns.columns[state->map[c]]);
-        state->row++;
-        s->line++;
-        RK_TRY(rk_source_end_row(s, status));
+/* The file's columns in a chunk's memory; those of a file before may have been others. */
+static bool fits(const rk_rkb *file, const rk_columns *columns) {
+    if (columns->n_columns != rk_rkb_n_columns(file)) return false;
+    for (int32_t c = 0; c < columns->n_columns; c++)
+        if (columns->columns[c].type != rk_rkb_column_type(file, c) || strcmp(columns->columns[c].name, rk_rkb_column_name(file, c)) != 0) return false;
+    return true;
+}
+
+/* The block's columns change places with the chunk's: nothing is copied. */
+static rk_status parse(const rk_source *s, rk_chunk *chunk) {
+    const rkb_state *state = s->state;
+    rk_columns *from = &chunk->file_columns, *to = &chunk->columns;
+    if (from->columns && !fits(state->file, from)) rk_columns_release(from);
+    RK_TRY(rk_rkb_read_block(state->file, chunk->block, state->wanted, from));
+    int64_t n = from->n_rows;
+    RK_TRY(rk_chunk_reserve(chunk, n));
+    for (int32_t c = 0; c < to->n_columns; c++) {
+        RK_TRY(rk_column_reserve(&to->columns[c], n, 0, 0));
+        memset(to->columns[c].offsets, 0, (size_t)(n + 1) * sizeof *to->columns[c].offsets);
     }
+    for (int32_t c = 0; c < from->n_columns; c++) {
+        if (state->map[c] < 0) continue;
+        rk_column swapped = to->columns[state->map[c]];
+        to->columns[state->map[c]] = from->columns[c];
+        from->columns[c] = swapped;
+    }
+    for (int64_t row = 0; row < n; row++) chunk->lines[row] = row;
+    to->n_rows = chunk->n_lines = n;
     return RK_OK;
 }
 
 static void close_reader(rk_source *s) {
     rkb_state *state = s->state;
     rk_rkb_free(state->file);
-    rk_columns_release(&state->rows);
     rk_free(state->map);
     rk_free(state->wanted);
     rk_free(state);
 }
 
-static const rk_file_reader reader = {read_rows, close_reader};
+static const rk_file_reader reader = {.next = next, .parse = parse, .close = close_reader};
 
 rk_status rk_rkb_reader_open(rk_source *s) {
     rkb_state *state;

@@ -7,78 +7,105 @@
 
 /* The columns of a TFRecord file are those of its first record (or the wanted ones); a feature's kind is its column's type. */
 typedef struct tfrecord_state {
-    rk_source *source;
-    rk_column *column; /* of the feature being walked, or NULL */
     char **names;      /* of the first record: [n_names] */
     rk_column_type *types;
-    size_t n_names, capacity, types_capacity;
+    int32_t *map;      /* [n_names] place in the columns, or -1 */
+    size_t *lengths;   /* [n_names] of the names */
+    size_t n_names, capacity, types_capacity, lengths_capacity;
 } tfrecord_state;
 
 static rk_column_type type_of(rk_example_kind kind) {
     return kind == RK_EXAMPLE_BYTES ? RK_COLUMN_TEXT : kind == RK_EXAMPLE_FLOAT ? RK_COLUMN_F32 : RK_COLUMN_I64;
 }
 
-static rk_status list_feature(void *context, rk_span name, rk_example_kind kind) {
+static rk_status list_feature(void *context, rk_span name, rk_example_kind kind, rk_span list) {
     tfrecord_state *state = context;
+    (void)list;
     RK_TRY(rk_grow(&state->names, state->n_names, &state->capacity, sizeof *state->names));
     RK_TRY(rk_grow(&state->types, state->n_names, &state->types_capacity, sizeof *state->types));
+    RK_TRY(rk_grow(&state->lengths, state->n_names, &state->lengths_capacity, sizeof *state->lengths));
     RK_TRY(rk_strndup(name.data, name.n_bytes, &state->names[state->n_names]));
+    state->lengths[state->n_names] = name.n_bytes;
     state->types[state->n_names++] = type_of(kind);
     return RK_OK;
 }
 
-static rk_status ignore_value(void *context, rk_example_kind kind, const rk_example_value *value) {
-    (void)context;
-    (void)kind;
-    (void)value;
-    return RK_OK;
-}
+typedef struct taker {
+    const tfrecord_state *state;
+    rk_chunk *chunk;
+    size_t feature; /* of the record: the n-th is nearly always the n-th of the first record */
+} taker;
 
-static rk_status take_feature(void *context, rk_span name, rk_example_kind kind) {
-    tfrecord_state *state = context;
-    rk_columns *columns = &state->source->columns;
-    state->column = NULL;
-    for (int32_t c = 0; c < columns->n_columns; c++)
-        if (rk_span_equal(name, columns->columns[c].name)) state->column = &columns->columns[c];
-    RK_FAIL_IF(state->column && state->column->type != type_of(kind), RK_BAD_DATA, "feature '%s' is %s here and %s in the first record", state->column->name,
-               rk_column_type_name(type_of(kind)), rk_column_type_name(state->column->type));
-    return RK_OK;
-}
-
-static rk_status take_value(void *context, rk_example_kind kind, const rk_example_value *value) {
-    rk_column *column = ((tfrecord_state *)context)->column;
-    if (!column) return RK_OK;
-    if (kind == RK_EXAMPLE_BYTES) return value->bytes.n_bytes ? rk_column_add_text(column, value->bytes) : RK_OK;
-    return kind == RK_EXAMPLE_FLOAT ? rk_column_add_f32(column, value->number) : rk_column_add_i64(column, value->integer);
-}
-
-/* The next frame's payload; consumed by the caller. */
-static rk_status next_frame(rk_source *s, rk_span *payload, size_t *consumed) {
-    rk_lookahead *l = &s->lookahead;
-    *consumed = 0;
-    for (size_t need = 1 << 16;; need *= 2) {
-        RK_TRY(rk_lookahead_fill(l, need));
-        if (l->n_bytes == 0) return RK_OK;
-        rk_status status = rk_tfrecord_parse(l->data, l->n_bytes, l->at_end, payload, consumed);
-        if (status != RK_OK) return rk_error_context(status, "'%s': record %lld, byte %llu", rk_source_path(s), (long long)s->line + 1, (unsigned long long)l->position);
-        if (*consumed) return RK_OK;
+/* The column of a feature, or -1. */
+static int32_t find_column(taker *k, rk_span name) {
+    const tfrecord_state *state = k->state;
+    for (size_t tried = 0, i = k->feature; tried < state->n_names; tried++, i++) {
+        if (i >= state->n_names) i = 0;
+        if (state->lengths[i] != name.n_bytes || memcmp(state->names[i], name.data, name.n_bytes) != 0) continue;
+        k->feature = i + 1;
+        return state->map[i];
     }
+    for (int32_t c = 0; c < k->chunk->columns.n_columns; c++)
+        if (rk_span_equal(name, k->chunk->columns.columns[c].name)) return c;
+    return -1;
 }
 
-static rk_status read_rows(rk_source *s, int64_t max_rows, bool *at_end) {
-    tfrecord_state *state = s->state;
-    rk_example_visitor visitor = {state, take_feature, take_value};
-    while (s->columns.n_rows < max_rows) {
+/* Texts stay where they are in the piece; an empty one is no value. */
+static rk_status take_texts(rk_chunk *chunk, rk_span list, rk_column *column) {
+    size_t most = rk_example_max_values(RK_EXAMPLE_BYTES, list), n;
+    if (most > chunk->spans_capacity) {
+        RK_TRY(rk_realloc(most + most / 2, sizeof *chunk->spans, &chunk->spans));
+        chunk->spans_capacity = most + most / 2;
+    }
+    RK_TRY(rk_example_read_bytes(list, chunk->spans, &n));
+    RK_TRY(rk_column_reserve(column, 0, column->n_values + (int64_t)n, 0));
+    column->text = chunk->data;
+    for (size_t i = 0; i < n; i++) {
+        if (chunk->spans[i].n_bytes == 0) continue;
+        column->places[column->n_values++] = (rk_text_place){(uint32_t)(chunk->spans[i].data - chunk->data), (uint32_t)chunk->spans[i].n_bytes};
+    }
+    return RK_OK;
+}
+
+static rk_status take_feature(void *context, rk_span name, rk_example_kind kind, rk_span list) {
+    taker *k = context;
+    int32_t place = find_column(k, name);
+    if (place < 0) return RK_OK;
+    rk_column *column = &k->chunk->columns.columns[place];
+    RK_FAIL_IF(column->type != type_of(kind), RK_BAD_DATA, "feature '%s' is %s here and %s in the first record", column->name, rk_column_type_name(type_of(kind)),
+               rk_column_type_name(column->type));
+    if (kind == RK_EXAMPLE_BYTES) return take_texts(k->chunk, list, column);
+    size_t n;
+    RK_TRY(rk_column_reserve(column, 0, column->n_values + (int64_t)rk_example_max_values(kind, list), 0));
+    if (kind == RK_EXAMPLE_FLOAT)
+        RK_TRY(rk_example_read_f32(list, column->f32 + column->n_values, &n));
+    else
+        RK_TRY(rk_example_read_i64(list, column->i64 + column->n_values, &n));
+    column->n_values += (int64_t)n;
+    return RK_OK;
+}
+
+static size_t cut(rk_source *s, const char *data, size_t n_bytes) {
+    (void)s;
+    size_t at = 0, length;
+    while (at < n_bytes && (length = rk_tfrecord_length(data + at, n_bytes - at)) != 0 && length <= n_bytes - at) at += length;
+    bool damaged = n_bytes - at >= 12 && rk_tfrecord_length(data + at, n_bytes - at) == 0;
+    return damaged ? n_bytes : at; /* what is damaged is said by the parser */
+}
+
+static rk_status parse(const rk_source *s, rk_chunk *chunk) {
+    taker k = {.state = s->state, .chunk = chunk};
+    rk_example_visitor visitor = {&k, take_feature};
+    for (size_t at = 0, consumed; at < chunk->n_bytes; at += consumed, chunk->n_lines++) {
         rk_span payload;
-        size_t consumed;
-        RK_TRY(next_frame(s, &payload, &consumed));
-        if (consumed == 0) {
-            *at_end = true;
-            return RK_OK;
+        rk_status status = rk_tfrecord_parse(chunk->data + at, chunk->n_bytes - at, true, &payload, &consumed);
+        if (status != RK_OK) {
+            chunk->error_at = RK_AT_RECORD;
+            chunk->error_byte = at;
+            return status;
         }
-        s->line++;
-        RK_TRY(rk_source_end_row(s, rk_example_parse(payload.data, payload.n_bytes, &visitor)));
-        rk_lookahead_consume(&s->lookahead, consumed);
+        k.feature = 0;
+        RK_TRY(rk_chunk_end_row(s, chunk, rk_example_parse(payload.data, payload.n_bytes, &visitor)));
     }
     return RK_OK;
 }
@@ -88,27 +115,36 @@ static void close_reader(rk_source *s) {
     for (size_t i = 0; i < state->n_names; i++) rk_free(state->names[i]);
     rk_free(state->names);
     rk_free(state->types);
+    rk_free(state->lengths);
+    rk_free(state->map);
     rk_free(state);
 }
 
-static const rk_file_reader reader = {read_rows, close_reader};
+static const rk_file_reader reader = {.cut = cut, .parse = parse, .close = close_reader};
+
+/* The first frame's payload, which stays to be read again. */
+static rk_status peek_frame(rk_source *s, rk_span *payload) {
+    rk_lookahead *l = &s->lookahead;
+    size_t consumed = 0;
+    for (size_t need = RK_PIECE_BYTES; consumed == 0; need = l->n_bytes * 2) {
+        RK_TRY(rk_lookahead_fill(l, need));
+        RK_FAIL_IF(l->n_bytes == 0, RK_BAD_DATA, "'%s' is empty: it has no records", rk_source_path(s));
+        rk_status status = rk_tfrecord_parse(l->data, l->n_bytes, l->at_end, payload, &consumed);
+        if (status != RK_OK) return rk_error_context(status, "'%s': record 1, byte 0", rk_source_path(s));
+    }
+    return RK_OK;
+}
 
 rk_status rk_tfrecord_reader_open(rk_source *s) {
     tfrecord_state *state;
     RK_TRY(rk_alloc(1, sizeof *state, &state));
-    state->source = s;
     s->state = state;
     s->reader = &reader;
     rk_span payload;
-    size_t consumed;
-    RK_TRY(next_frame(s, &payload, &consumed));
-    RK_FAIL_IF(consumed == 0, RK_BAD_DATA, "'%s' is empty: it has no records", rk_source_path(s));
-    rk_example_visitor visitor = {state, list_feature, ignore_value};
+    RK_TRY(peek_frame(s, &payload));
+    rk_example_visitor visitor = {state, list_feature};
     rk_status status = rk_example_parse(payload.data, payload.n_bytes, &visitor);
     if (status != RK_OK) return rk_error_context(status, "'%s': record 1", rk_source_path(s));
-    int32_t *map;
-    RK_TRY(rk_alloc(state->n_names, sizeof *map, &map));
-    status = rk_source_map_columns(s, (const char *const *)state->names, state->types, state->n_names, map);
-    rk_free(map);
-    return status;
+    RK_TRY(rk_alloc(state->n_names, sizeof *state->map, &state->map));
+    return rk_source_map_columns(s, (const char *const *)state->names, state->types, state->n_names, state->map);
 }

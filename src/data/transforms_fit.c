@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "data/transforms_parts.h"
 
-enum { CHUNK_ROWS = 65536, MAX_SAMPLE = 1 << 22 };
+enum { MAX_SAMPLE = 1 << 22 };
 
 static bool builds_vocabulary(const rk_data_feature *f) {
     return f->vocabulary.line && !f->vocabulary.path;
@@ -30,7 +30,8 @@ typedef struct gatherer {
 static rk_status gather(void *context, const rk_column *column, int64_t value, rk_span text) {
     gatherer *g = context;
     int64_t number;
-    if (builds_vocabulary(g->f)) return rk_dictionary_add(&g->counts, text, 1, &number);
+    char scratch[RK_VALUE_BYTES];
+    if (builds_vocabulary(g->f)) return rk_dictionary_add(&g->counts, column ? rk_value_text(column, value, scratch) : text, 1, &number);
     double x;
     if (!(column ? rk_value_number(column, value, &x) : rk_parse_f64(text, &x))) return RK_OK; /* the row is refused when it is read for training */
     if (g->f->log1p) x = rk_log1p_signed(x);
@@ -75,13 +76,14 @@ static rk_status read_all(const rk_transforms *t, rk_rows_reader *rows, gatherer
     int64_t row_number = 0;
     uint64_t seed = (uint64_t)t->section->seed;
     for (;;) {
-        RK_TRY(rk_rows_next(rows, CHUNK_ROWS));
-        if (rows->chunk->n_rows == 0) return RK_OK;
-        for (int64_t row = 0; row < rows->chunk->n_rows; row++) {
+        const rk_chunk *chunk;
+        RK_TRY(rk_source_read(rows->source, &chunk));
+        if (chunk->columns.n_rows == 0) return RK_OK;
+        for (int64_t row = 0; row < chunk->columns.n_rows; row++) {
             if (rk_fraction_split(t->section, seed, row_number++) != 0) continue; /* nothing is learnt from rows set aside */
             for (int64_t i = 0; i < t->section->n_features; i++)
                 if (needs_pass(&t->section->features[i]))
-                    RK_TRY(rk_for_values(&t->section->features[i], rk_rows_values(rows, t->feature_names[i], row), gather, &gatherers[i]));
+                    RK_TRY(rk_for_values(&t->section->features[i], rk_rows_values(rows, &chunk->columns, t->feature_names[i], row), gather, &gatherers[i]));
         }
     }
 }

@@ -13,6 +13,15 @@ typedef struct rk_fitted {
     double mean, deviation;
 } rk_fitted;
 
+/* Memory that transforming uses again and again. */
+typedef struct rk_transform_memory {
+    rk_text_place *places; /* [capacity] */
+    size_t capacity;
+    int64_t *offsets;      /* [offsets_capacity] */
+    size_t offsets_capacity;
+} rk_transform_memory;
+void rk_transform_memory_release(rk_transform_memory *memory);
+
 struct rk_transforms {
     const rk_data_section *section;
     rk_fitted *fitted;        /* [section->n_features] */
@@ -31,10 +40,37 @@ struct rk_transforms {
 rk_status rk_transforms_finish(rk_transforms *transforms);
 rk_status rk_transforms_new(const rk_data_section *section, rk_transforms **out);
 
-/* Row `row` of the reader's chunk into the window (begun by the caller). RK_BAD_DATA names column and value. */
-rk_status rk_transforms_row(const rk_transforms *transforms, const rk_rows_reader *rows, int64_t row, rk_window *out);
+/* Rows of a chunk that are transformed together, after those that the window holds. */
+typedef struct rk_piece {
+    const rk_rows_reader *rows;
+    const rk_columns *chunk;
+    int64_t first, n;
+    rk_transform_memory *memory;
+} rk_piece;
 
-/* The pieces of a feature's text values, cut by its separator: calls `take` for each. */
+/* The piece's rows into the window: all of them, or none (RK_BAD_DATA, which names column and value if the piece is of one row). */
+rk_status rk_transforms_rows(const rk_transforms *transforms, const rk_piece *piece, rk_window *out);
+
+/* One feature's values into the window, one by one. */
+rk_status rk_transform_values(const rk_transforms *transforms, int64_t feature, const rk_piece *piece, rk_window *out);
+/* The same a column at a time, for the kinds and columns that allow it. *done = false: they do not, and nothing was done. RK_BAD_DATA says no more. */
+rk_status rk_transform_column(const rk_transforms *transforms, int64_t feature, const rk_piece *piece, rk_window *out, bool *done);
+rk_status rk_transform_labels(const rk_transforms *transforms, int32_t task, const rk_piece *piece, rk_window *out, bool *done);
+
+/* The number of boundaries that are <= x. */
+static inline int64_t rk_bucket_of(const double *boundaries, int64_t n, double x) {
+    int64_t low = 0, high = n;
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if (boundaries[middle] <= x)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The values of a feature in one row: calls `take` for each value of a column, or, column NULL, for each piece of a text cut by the separator. */
 typedef rk_status (*rk_take_value)(void *context, const rk_column *column, int64_t value, rk_span text);
 rk_status rk_for_values(const rk_data_feature *feature, rk_values values, rk_take_value take, void *context);
 

@@ -43,6 +43,23 @@ rk_status rk_columns_init(rk_columns *columns, int32_t n_columns, const char *co
     return RK_OK;
 }
 
+rk_status rk_columns_init_like(rk_columns *columns, const rk_columns *like) {
+    const char **names = NULL;
+    rk_column_type *types = NULL;
+    rk_status status;
+    RK_GOTO(rk_alloc((size_t)like->n_columns, sizeof *names, &names));
+    RK_GOTO(rk_alloc((size_t)like->n_columns, sizeof *types, &types));
+    for (int32_t c = 0; c < like->n_columns; c++) {
+        names[c] = like->columns[c].name;
+        types[c] = like->columns[c].type;
+    }
+    RK_GOTO(rk_columns_init(columns, like->n_columns, names, types));
+done:
+    rk_free(names);
+    rk_free(types);
+    return status;
+}
+
 void rk_columns_release(rk_columns *columns) {
     for (int32_t c = 0; c < columns->n_columns; c++) {
         rk_column *column = &columns->columns[c];
@@ -125,6 +142,25 @@ rk_status rk_columns_end_row(rk_columns *columns) {
     }
     columns->n_rows++;
     for (int32_t c = 0; c < columns->n_columns; c++) columns->columns[c].offsets[columns->n_rows] = columns->columns[c].n_values;
+    return RK_OK;
+}
+
+static rk_status append_values(const rk_column *from, int64_t begin, int64_t end, rk_column *to) {
+    for (int64_t v = begin; v < end; v++) {
+        if (from->type == RK_COLUMN_TEXT) RK_TRY(rk_column_add_text(to, rk_column_text(from, v)));
+        if (from->type == RK_COLUMN_I64) RK_TRY(rk_column_add_i64(to, from->i64[v]));
+        if (from->type == RK_COLUMN_F32) RK_TRY(rk_column_add_f32(to, from->f32[v]));
+        if (from->weights) RK_TRY(rk_column_add_weight(to, from->weights[v]));
+    }
+    return RK_OK;
+}
+
+rk_status rk_columns_append(rk_columns *to, const rk_columns *rows) {
+    for (int64_t row = 0; row < rows->n_rows; row++) {
+        for (int32_t c = 0; c < rows->n_columns; c++)
+            RK_TRY(append_values(&rows->columns[c], rows->columns[c].offsets[row], rows->columns[c].offsets[row + 1], &to->columns[c]));
+        RK_TRY(rk_columns_end_row(to));
+    }
     return RK_OK;
 }
 

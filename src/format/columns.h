@@ -39,6 +39,7 @@ typedef struct rk_columns {
 } rk_columns;
 
 rk_status rk_columns_init(rk_columns *columns, int32_t n_columns, const char *const *names, const rk_column_type *types);
+rk_status rk_columns_init_like(rk_columns *columns, const rk_columns *like); /* the same names and types */
 void rk_columns_release(rk_columns *columns);
 void rk_columns_clear(rk_columns *columns); /* no rows; keeps names, types and memory */
 int32_t rk_columns_find(const rk_columns *columns, const char *name); /* -1 if there is none */
@@ -49,6 +50,7 @@ rk_status rk_column_add_i64(rk_column *column, int64_t value);
 rk_status rk_column_add_f32(rk_column *column, float value);
 rk_status rk_column_add_weight(rk_column *column, float weight); /* of the value just added; earlier values get 1 */
 rk_status rk_columns_end_row(rk_columns *columns);
+rk_status rk_columns_append(rk_columns *to, const rk_columns *rows); /* all rows of columns that are alike */
 /* Room for that many rows, values and bytes of text in all, for readers that fill many rows at once. What is there stays. */
 rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values, int64_t n_text_bytes);
 rk_status rk_column_reserve_weights(rk_column *column, int64_t n_values); /* gives the column weights, of undefined value */

@@ -5,49 +5,67 @@
 
 #define DAMAGED rk_error(RK_BAD_DATA, "the record is not a tf.train.Example")
 
-static rk_status give(const rk_example_visitor *v, rk_example_kind kind, uint64_t number, rk_span bytes) {
-    rk_example_value value = {.bytes = bytes};
-    if (kind == RK_EXAMPLE_FLOAT) value.number = rk_f32_from_bits((uint32_t)number);
-    if (kind == RK_EXAMPLE_INT64) value.integer = (int64_t)number;
-    return v->value(v->context, kind, &value);
+size_t rk_example_max_values(rk_example_kind kind, rk_span list) {
+    return kind == RK_EXAMPLE_FLOAT ? list.n_bytes / 4 : list.n_bytes; /* a number takes a byte at least, and so does an empty text's length */
 }
 
-/* Numbers stand one a field or packed in bytes. */
-static rk_status read_packed(rk_span bytes, rk_example_kind kind, const rk_example_visitor *v) {
-    rk_wire wire = rk_wire_of(bytes);
-    if (kind == RK_EXAMPLE_FLOAT && bytes.n_bytes % 4) return DAMAGED;
-    while (wire.at < wire.end) {
-        uint64_t number = 0;
-        if (kind == RK_EXAMPLE_INT64) {
-            if (!rk_wire_varint(&wire, &number)) return DAMAGED;
-        } else {
-            for (int i = 0; i < 4; i++) number |= (uint64_t)wire.at[i] << (8 * i);
-            wire.at += 4;
-        }
-        RK_TRY(give(v, kind, number, (rk_span){0}));
+/* The next element of a list: a text or packed numbers (*bytes), or one number. false at its end or where it is damaged (*ok). */
+static inline bool next_element(rk_wire *wire, uint32_t number_type, uint32_t *type, uint64_t *number, rk_span *bytes, bool *ok) {
+    uint32_t field;
+    while (wire->at < wire->end) {
+        *ok = rk_wire_field(wire, &field, type, number, bytes);
+        if (*ok && field != 1) continue;
+        *ok = *ok && (*type == RK_WIRE_BYTES || *type == number_type);
+        return *ok;
     }
-    return RK_OK;
+    return false;
 }
 
-static rk_status read_list(rk_span list, rk_example_kind kind, const rk_example_visitor *v) {
+rk_status rk_example_read_i64(rk_span list, int64_t *out, size_t *n) {
     rk_wire wire = rk_wire_of(list);
-    while (wire.at < wire.end) {
-        uint32_t field, type;
-        uint64_t number = 0;
-        rk_span bytes;
-        if (!rk_wire_field(&wire, &field, &type, &number, &bytes)) return DAMAGED;
-        if (field != 1) continue;
-        if (kind == RK_EXAMPLE_BYTES) {
-            if (type != RK_WIRE_BYTES) return DAMAGED;
-            RK_TRY(give(v, kind, 0, bytes));
-        } else if (type == RK_WIRE_BYTES) {
-            RK_TRY(read_packed(bytes, kind, v));
-        } else {
-            if (type != (kind == RK_EXAMPLE_FLOAT ? RK_WIRE_FIXED32 : RK_WIRE_VARINT)) return DAMAGED;
-            RK_TRY(give(v, kind, number, bytes));
+    uint32_t type;
+    uint64_t number;
+    rk_span bytes;
+    bool ok = true;
+    size_t n_values = 0;
+    while (next_element(&wire, RK_WIRE_VARINT, &type, &number, &bytes, &ok)) { /* numbers stand one a field or packed in bytes */
+        if (type == RK_WIRE_VARINT) out[n_values++] = (int64_t)number;
+        rk_wire packed = rk_wire_of(bytes);
+        while (packed.at < packed.end) {
+            if (!rk_wire_varint(&packed, &number)) return DAMAGED;
+            out[n_values++] = (int64_t)number;
         }
     }
-    return RK_OK;
+    *n = n_values;
+    return ok ? RK_OK : DAMAGED;
+}
+
+rk_status rk_example_read_f32(rk_span list, float *out, size_t *n) {
+    rk_wire wire = rk_wire_of(list);
+    uint32_t type;
+    uint64_t number;
+    rk_span bytes;
+    bool ok = true;
+    size_t n_values = 0;
+    while (next_element(&wire, RK_WIRE_FIXED32, &type, &number, &bytes, &ok)) {
+        if (type == RK_WIRE_FIXED32) out[n_values++] = rk_f32_from_bits((uint32_t)number);
+        if (bytes.n_bytes % sizeof *out) return DAMAGED;
+        if (bytes.n_bytes) memcpy(out + n_values, bytes.data, bytes.n_bytes);
+        n_values += bytes.n_bytes / sizeof *out;
+    }
+    *n = n_values;
+    return ok ? RK_OK : DAMAGED;
+}
+
+rk_status rk_example_read_bytes(rk_span list, rk_span *out, size_t *n) {
+    rk_wire wire = rk_wire_of(list);
+    uint32_t type;
+    uint64_t number;
+    bool ok = true;
+    size_t n_values = 0;
+    while (next_element(&wire, RK_WIRE_BYTES, &type, &number, &out[n_values], &ok)) n_values++;
+    *n = n_values;
+    return ok ? RK_OK : DAMAGED;
 }
 
 static rk_status read_feature(rk_span name, rk_span feature, const rk_example_visitor *v) {
@@ -59,9 +77,7 @@ static rk_status read_feature(rk_span name, rk_span feature, const rk_example_vi
         if (!rk_wire_field(&wire, &field, &type, &number, &bytes)) return DAMAGED;
         if (field < 1 || field > 3) continue;
         if (type != RK_WIRE_BYTES) return DAMAGED;
-        rk_example_kind kind = (rk_example_kind)(field - 1);
-        RK_TRY(v->feature(v->context, name, kind));
-        RK_TRY(read_list(bytes, kind, v));
+        RK_TRY(v->feature(v->context, name, (rk_example_kind)(field - 1), bytes));
     }
     return RK_OK;
 }

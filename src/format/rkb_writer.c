@@ -59,24 +59,6 @@ void rk_rkb_writer_free(rk_rkb_writer *w) {
     rk_free(w);
 }
 
-static rk_status take_schema(rk_rkb_writer *w, const rk_columns *block) {
-    const char **names = NULL;
-    rk_column_type *types = NULL;
-    rk_status status;
-    RK_GOTO(rk_alloc((size_t)block->n_columns, sizeof *names, &names));
-    RK_GOTO(rk_alloc((size_t)block->n_columns, sizeof *types, &types));
-    for (int32_t c = 0; c < block->n_columns; c++) {
-        names[c] = block->columns[c].name;
-        types[c] = block->columns[c].type;
-    }
-    RK_GOTO(rk_columns_init(&w->schema, block->n_columns, names, types));
-    w->has_schema = true;
-done:
-    rk_free(names);
-    rk_free(types);
-    return status;
-}
-
 /* Compress w->raw into w->packed. *smaller: it was worth it. */
 static rk_status compress(rk_rkb_writer *w, bool *smaller) {
     *smaller = false;
@@ -124,7 +106,8 @@ static rk_status check_size(const rk_columns *block) {
 
 rk_status rk_rkb_writer_add(rk_rkb_writer *w, const rk_columns *block) {
     RK_FAIL_IF(w->failed, RK_INVALID_ARGUMENT, "'%s': an earlier block could not be written", w->file.path);
-    if (!w->has_schema) RK_TRY(take_schema(w, block));
+    if (!w->has_schema) RK_TRY(rk_columns_init_like(&w->schema, block));
+    w->has_schema = true;
     RK_FAIL_IF(!rk_columns_alike(&w->schema, block), RK_INVALID_ARGUMENT, "'%s': a block of other columns than the first", w->file.path);
     rk_status status = check_size(block);
     if (status != RK_OK) return rk_error_context(status, "'%s'", w->file.path);

@@ -16,6 +16,13 @@ static uint64_t read_le(const uint8_t *at, int n_bytes) {
     return value;
 }
 
+size_t rk_tfrecord_length(const void *data, size_t n_bytes) {
+    const uint8_t *at = data;
+    if (n_bytes < 12 || masked_crc(at, 8) != (uint32_t)read_le(at + 8, 4)) return 0;
+    uint64_t length = read_le(at, 8);
+    return length > (uint64_t)1 << 40 ? 0 : (size_t)length + RK_TFRECORD_OVERHEAD;
+}
+
 rk_status rk_tfrecord_parse(const void *data, size_t n_bytes, bool at_end, rk_span *payload, size_t *consumed) {
     const uint8_t *at = data;
     *consumed = 0;

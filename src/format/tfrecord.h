@@ -13,24 +13,24 @@ enum { RK_TFRECORD_OVERHEAD = 16 };
 
 /* One frame at data[0..n_bytes). *consumed = 0: more bytes are needed (and at_end is false). RK_BAD_DATA: cut, or a checksum that does not match. */
 rk_status rk_tfrecord_parse(const void *data, size_t n_bytes, bool at_end, rk_span *payload, size_t *consumed);
+/* The bytes of the whole frame at data, by its head alone; 0: the head is cut or damaged. */
+size_t rk_tfrecord_length(const void *data, size_t n_bytes);
 void rk_tfrecord_write(const void *payload, size_t n_bytes, rk_buffer *out);
 
 typedef enum rk_example_kind { RK_EXAMPLE_BYTES, RK_EXAMPLE_FLOAT, RK_EXAMPLE_INT64 } rk_example_kind;
 
-/* One value of one feature of an Example. */
-typedef struct rk_example_value {
-    rk_span bytes;
-    float number;
-    int64_t integer;
-} rk_example_value;
-
-/* Walk an Example: `feature` is called once a feature (before its values), `value` once a value. A failing call ends the walk. */
+/* Walk an Example: `feature` is called for each with its list of values, whose bytes are not looked at before. A failing call ends the walk. */
 typedef struct rk_example_visitor {
     void *context;
-    rk_status (*feature)(void *context, rk_span name, rk_example_kind kind);
-    rk_status (*value)(void *context, rk_example_kind kind, const rk_example_value *value);
+    rk_status (*feature)(void *context, rk_span name, rk_example_kind kind, rk_span list);
 } rk_example_visitor;
 rk_status rk_example_parse(const void *data, size_t n_bytes, const rk_example_visitor *visitor);
+
+/* The values of a list. out has room for rk_example_max_values(kind, list); *n is how many there are. RK_BAD_DATA: it is none of that kind. */
+size_t rk_example_max_values(rk_example_kind kind, rk_span list);
+rk_status rk_example_read_i64(rk_span list, int64_t *out, size_t *n);
+rk_status rk_example_read_f32(rk_span list, float *out, size_t *n);
+rk_status rk_example_read_bytes(rk_span list, rk_span *out, size_t *n);
 
 /* Build an Example: begin, features, end. */
 typedef struct rk_example_writer {

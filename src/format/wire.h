@@ -19,7 +19,24 @@ static inline rk_wire rk_wire_of(rk_span bytes) {
     return (rk_wire){(const uint8_t *)bytes.data, (const uint8_t *)bytes.data + bytes.n_bytes};
 }
 
-static inline bool rk_wire_varint(rk_wire *wire, uint64_t *out) {
+/* The next bytes, up to 8, the first lowest; none beyond the end is read. At least one must be left. */
+static inline uint64_t rk_wire_word(const rk_wire *wire) {
+    size_t left = (size_t)(wire->end - wire->at);
+    uint64_t word = 0;
+    uint32_t low, high;
+    if (left >= 8) {
+        memcpy(&word, wire->at, 8);
+        return word;
+    }
+    if (left >= 4) {
+        memcpy(&low, wire->at, 4);
+        memcpy(&high, wire->end - 4, 4);
+        return low | (uint64_t)high << (8 * (left - 4));
+    }
+    return wire->at[0] | (uint64_t)wire->at[left >> 1] << (8 * (left >> 1)) | (uint64_t)wire->at[left - 1] << (8 * (left - 1));
+}
+
+static inline bool rk_wire_long_varint(rk_wire *wire, uint64_t *out) {
     uint64_t value = 0;
     for (int shift = 0; shift < 64 && wire->at < wire->end; shift += 7) {
         uint8_t byte = *wire->at++;
@@ -30,6 +47,25 @@ static inline bool rk_wire_varint(rk_wire *wire, uint64_t *out) {
         }
     }
     return false;
+}
+
+/* Up to 8 bytes of it at once: the groups of seven bits are moved together in pairs, fours and eights. */
+static inline bool rk_wire_varint(rk_wire *wire, uint64_t *out) {
+    if (wire->at == wire->end) return false;
+    if (*wire->at < 128) {
+        *out = *wire->at++;
+        return true;
+    }
+    uint64_t word = rk_wire_word(wire), last = ~word & 0x8080808080808080u;
+    if (!last) return rk_wire_long_varint(wire, out);
+    size_t n_bytes = (size_t)__builtin_ctzll(last) / 8 + 1;
+    if (n_bytes > (size_t)(wire->end - wire->at)) return false;
+    wire->at += n_bytes;
+    word &= (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7fu;
+    word = (word & 0x007f007f007f007fu) | (word & 0x7f007f007f007f00u) >> 1;
+    word = (word & 0x00003fff00003fffu) | (word & 0x3fff00003fff0000u) >> 2;
+    *out = (word & 0x000000000fffffffu) | (word & 0x0fffffff00000000u) >> 4;
+    return true;
 }
 
 /* One field: its number and type, and its value: a varint or fixed number in *number, bytes in *bytes. false: damaged. */

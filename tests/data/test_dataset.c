@@ -66,13 +66,22 @@ static void close_all(opened *o) {
     rk_yaml_release(&o->yaml);
 }
 
+/* Where the ids of a sample begin; those of sample n end where those of n+1 begin. */
+static int64_t begin_of(const rk_ids *ids, int64_t sample) {
+    return ids->offsets ? ids->offsets[sample] : sample * ids->ids_per_sample;
+}
+
+static int64_t count_of(const rk_ids *ids, int64_t sample) {
+    return begin_of(ids, sample + 1) - begin_of(ids, sample);
+}
+
 /* The first feature's ids (the row numbers) of one epoch, in order. */
 static int64_t read_epoch(rk_dataset *d, int64_t *order) {
     const rk_batch *batch;
     int64_t n = 0;
     rk_status status;
     while ((status = rk_dataset_next(d, &batch)) == RK_OK)
-        for (int64_t i = 0; i < batch->n; i++) order[n++] = batch->features[0].ids[batch->features[0].offsets[i]];
+        for (int64_t i = 0; i < batch->n; i++) order[n++] = batch->features[0].ids[begin_of(&batch->features[0], i)];
     if (status != RK_END) print_error("%s\n", rk_last_error());
     assert_int_equal(status, RK_END);
     return n;
@@ -91,14 +100,14 @@ static void test_values(void **state) {
     double mean = 499.5, deviation = sqrt((ROWS * (double)ROWS - 1) / 12);
     for (int64_t row = 0; rk_dataset_next(o.dataset, &b) == RK_OK;)
         for (int64_t i = 0; i < b->n; i++, row++) {
-            assert_int_equal(b->features[0].ids[b->features[0].offsets[i]], row);
-            int64_t words = b->features[1].offsets[i + 1] - b->features[1].offsets[i];
+            assert_int_equal(b->features[0].ids[begin_of(&b->features[0], i)], row);
+            int64_t words = count_of(&b->features[1], i);
             assert_int_equal(words, row % 3 || row == 999 ? 1 : 0);
-            if (words) assert_int_equal(b->features[1].ids[b->features[1].offsets[i]], row % 3 ? 1 : 0);
-            assert_int_equal(b->features[2].offsets[i + 1] - b->features[2].offsets[i], row % 2 ? 2 : 1);
+            if (words) assert_int_equal(b->features[1].ids[begin_of(&b->features[1], i)], row % 3 ? 1 : 0);
+            assert_int_equal(count_of(&b->features[2], i), row % 2 ? 2 : 1);
             assert_true(fabs(b->dense[i] - (row - mean) / deviation) < 1e-5);
             assert_int_equal(b->features[3].ids[i], row < 100 ? 0 : row < 500 ? 1 : 2);
-            assert_int_equal(b->features[4].offsets[i + 1] - b->features[4].offsets[i], words);
+            assert_int_equal(count_of(&b->features[4], i), words);
             assert_true(b->labels[i] == (float)(row % 2));
             assert_int_equal(b->first_row + i, row);
         }
@@ -246,7 +255,7 @@ static void test_joins(void **state) {
     OK(rk_dataset_next(o.dataset, &b));
     assert_int_equal(b->n, 4);
     static const int64_t expected[] = {0, 1, 2, 2, 3}; /* the third film has no row to join */
-    for (int i = 0; i < 5; i++) assert_int_equal(b->features[1].offsets[i], expected[i]);
+    for (int i = 0; i < 5; i++) assert_int_equal(begin_of(&b->features[1], i), expected[i]);
     assert_true(b->features[1].ids[0] == b->features[1].ids[2] && b->features[1].ids[0] != b->features[1].ids[1]);
     close_all(&o);
 }
@@ -271,7 +280,7 @@ static void test_save_and_load(void **state) {
     OK(rk_dataset_next(o.dataset, &x));
     OK(rk_dataset_next(again, &y));
     assert_memory_equal(x->dense, y->dense, 64 * sizeof(float));
-    for (int f = 0; f < a->n_features; f++) assert_memory_equal(x->features[f].ids, y->features[f].ids, (size_t)x->features[f].offsets[64] * sizeof(int64_t));
+    for (int f = 0; f < a->n_features; f++) assert_memory_equal(x->features[f].ids, y->features[f].ids, (size_t)begin_of(&x->features[f], 64) * sizeof(int64_t));
     rk_dataset_free(again);
     rk_transforms_free(loaded);
     rk_free_strings(names, n_names);

@@ -2,6 +2,7 @@
  *
  * Each test leaves the file that it compares in its working directory; after a meant change of a format's version, copy it. */
 #include "fixture.h"
+#include "show_list.h"
 
 #include "base/buffer.h"
 #include "base/file.h"
@@ -74,16 +75,9 @@ static void test_rkb(void **state) {
     rk_columns_release(&read);
 }
 
-static rk_status show_feature(void *context, rk_span name, rk_example_kind kind) {
+static rk_status show_feature(void *context, rk_span name, rk_example_kind kind, rk_span list) {
     rk_buffer_printf(context, " %.*s/%d:", (int)name.n_bytes, name.data, (int)kind);
-    return RK_OK;
-}
-
-static rk_status show_value(void *context, rk_example_kind kind, const rk_example_value *value) {
-    if (kind == RK_EXAMPLE_BYTES) rk_buffer_printf(context, "<%.*s>", (int)value->bytes.n_bytes, value->bytes.data);
-    if (kind == RK_EXAMPLE_FLOAT) rk_buffer_printf(context, "%g,", (double)value->number);
-    if (kind == RK_EXAMPLE_INT64) rk_buffer_printf(context, "%lld,", (long long)value->integer);
-    return RK_OK;
+    return show_list(kind, list, "", ",", context);
 }
 
 static void test_tfrecord(void **state) {
@@ -92,7 +86,7 @@ static void test_tfrecord(void **state) {
     size_t n, at = 0, first = 0, consumed;
     rk_span payload;
     rk_buffer shown = {0}, made = {0}, framed = {0};
-    const rk_example_visitor visitor = {&shown, show_feature, show_value};
+    const rk_example_visitor visitor = {&shown, show_feature};
     OK(rk_file_read(GOLDEN "examples.tfrecord", &file, &n));
     while (at < n) {
         OK(rk_tfrecord_parse(file + at, n - at, true, &payload, &consumed));

@@ -1,5 +1,6 @@
 /* TFRecord frames, tf.train.Example, and TensorBoard events: the same wire format, written, read, cut and damaged. */
 #include "fixture.h"
+#include "show_list.h"
 
 #include "format/tensorboard.h"
 #include "format/tfrecord.h"
@@ -39,22 +40,15 @@ static void test_frames(void **state) {
     rk_buffer_release(&out);
 }
 
-static rk_status show_feature(void *context, rk_span name, rk_example_kind kind) {
+static rk_status show_feature(void *context, rk_span name, rk_example_kind kind, rk_span list) {
     rk_buffer_printf(context, "%.*s/%d", (int)name.n_bytes, name.data, (int)kind);
-    return RK_OK;
-}
-
-static rk_status show_value(void *context, rk_example_kind kind, const rk_example_value *value) {
-    if (kind == RK_EXAMPLE_BYTES) rk_buffer_printf(context, " <%.*s>", (int)value->bytes.n_bytes, value->bytes.data);
-    if (kind == RK_EXAMPLE_FLOAT) rk_buffer_printf(context, " %g", (double)value->number);
-    if (kind == RK_EXAMPLE_INT64) rk_buffer_printf(context, " %lld", (long long)value->integer);
-    return RK_OK;
+    return show_list(kind, list, " ", "", context);
 }
 
 static void expect_example(const rk_buffer *bytes, const char *text) {
     rk_buffer shown = {0};
     rk_buffer_text(&shown, "");
-    const rk_example_visitor visitor = {&shown, show_feature, show_value};
+    const rk_example_visitor visitor = {&shown, show_feature};
     OK(bytes->status);
     OK(rk_example_parse(bytes->data, bytes->n_bytes, &visitor));
     assert_string_equal(shown.data, text);
@@ -144,7 +138,7 @@ static void test_example_damage(void **state) {
         {"\x02\x00", 2},                 /* field 0 */
     };
     rk_buffer shown = {0}, out = {0};
-    const rk_example_visitor visitor = {&shown, show_feature, show_value};
+    const rk_example_visitor visitor = {&shown, show_feature};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         rk_buffer_clear(&out);
         wrap(cases[i].feature, cases[i].n_bytes, false, &out);
@@ -168,8 +162,9 @@ static void test_example_damage(void **state) {
     rk_buffer_release(&out);
 }
 
-static rk_status refuse_feature(void *context, rk_span name, rk_example_kind kind) {
+static rk_status refuse_feature(void *context, rk_span name, rk_example_kind kind, rk_span list) {
     (void)context;
+    (void)list;
     (void)kind;
     return rk_error(RK_INTERRUPTED, "no '%.*s'", (int)name.n_bytes, name.data);
 }
@@ -177,7 +172,7 @@ static rk_status refuse_feature(void *context, rk_span name, rk_example_kind kin
 static void test_visitor_can_stop(void **state) {
     (void)state;
     rk_buffer out = {0};
-    const rk_example_visitor visitor = {NULL, refuse_feature, show_value};
+    const rk_example_visitor visitor = {NULL, refuse_feature};
     wrap("\x1a\x02\x08\x05", 4, false, &out);
     FAILS(rk_example_parse(out.data, out.n_bytes, &visitor), RK_INTERRUPTED, "no 'f'");
     rk_buffer_release(&out);
@@ -218,6 +213,22 @@ static void test_varints(void **state) {
         wire = rk_wire_of((rk_span){out.data, out.n_bytes - 1});
         assert_false(rk_wire_varint(&wire, &value));
         rk_buffer_release(&out);
+    }
+    for (int shift = 0; shift < 64; shift++) { /* every length, with any number of bytes after it, in memory that ends there */
+        for (size_t after = 0; after < 9; after++) {
+            rk_buffer out = {0};
+            uint64_t value, expected = (uint64_t)0x8421084210842109 >> shift;
+            rk_wire_put_varint(&out, expected);
+            size_t n = out.n_bytes;
+            char *copy = malloc(n + after);
+            memset(copy, 0xff, n + after);
+            memcpy(copy, out.data, n);
+            rk_wire wire = rk_wire_of((rk_span){copy, n + after});
+            assert_true(rk_wire_varint(&wire, &value) && value == expected);
+            assert_true(wire.at == (const uint8_t *)copy + n);
+            free(copy);
+            rk_buffer_release(&out);
+        }
     }
     rk_wire wire = rk_wire_of((rk_span){"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11});
     uint64_t value;

@@ -23,43 +23,17 @@ bool rk_span_equal(rk_span a, const char *text) {
     return strlen(text) == a.n_bytes && memcmp(a.data, text, a.n_bytes) == 0;
 }
 
-static inline uint64_t load_bytes(const char *at, size_t n) {
-    uint64_t word = 0;
-    memcpy(&word, at, n);
-    return word;
-}
-
-/* 1 to 8 bytes of text in a word, the last one highest, without reading beyond them. */
-static inline uint64_t load_text(const char *at, size_t n) {
-    if (n == 8) return load_bytes(at, 8);
-    if (n >= 4) return load_bytes(at, 4) << (64 - 8 * n) | load_bytes(at + n - 4, 4) << 32;
-    uint64_t word = (uint64_t)(unsigned char)at[n - 1] << 56;
-    if (n > 1) word |= (uint64_t)(unsigned char)at[n - 2] << 48;
-    if (n > 2) word |= (uint64_t)(unsigned char)at[0] << 40;
-    return word;
-}
-
-/* 1 to 8 digits at once: neighbours are added up in pairs, then fours, then eights (first digit lowest). False: not all are digits. */
-static inline bool parse_digits8(const char *at, size_t n, uint64_t *out) {
-    uint64_t ones = load_text(at, n) - (0x3030303030303030u << (64 - 8 * n));
-    if (((ones | (ones + 0x7676767676767676u)) & 0x8080808080808080u) != 0) return false;
-    uint64_t pairs = (ones * 10 + (ones >> 8)) & 0x00ff00ff00ff00ffu;
-    uint64_t fours = (pairs * 100 + (pairs >> 16)) & 0x0000ffff0000ffffu;
-    *out = (fours * 10000 + (fours >> 32)) & 0xffffffffu;
-    return true;
-}
-
 /* 1 to 16 digits. */
 static inline bool parse_digits(const char *at, size_t n, uint64_t *out) {
     uint64_t high, low;
-    if (n <= 8) return parse_digits8(at, n, out);
-    if (!parse_digits8(at, n - 8, &high) || !parse_digits8(at + n - 8, 8, &low)) return false;
+    if (n <= 8) return rk_digits_of_word(rk_text_word(at, n), n, out);
+    if (!rk_digits_of_word(rk_text_word(at, n - 8), n - 8, &high) || !rk_digits_of_word(rk_text_word(at + n - 8, 8), 8, &low)) return false;
     *out = high * 100000000 + low;
     return true;
 }
 
-/* A whole number of any length, with its sign. */
-static bool parse_long_i64(rk_span text, int64_t *out) {
+bool rk_parse_long_i64(rk_span text, int64_t *out) {
+    text = rk_span_trim(text);
     size_t i = 0;
     bool negative = false;
     if (text.n_bytes && (text.data[0] == '-' || text.data[0] == '+')) negative = text.data[i++] == '-';
@@ -77,50 +51,70 @@ static bool parse_long_i64(rk_span text, int64_t *out) {
     return true;
 }
 
-bool rk_parse_i64(rk_span text, int64_t *out) {
-    uint64_t digits;
-    if (text.n_bytes - 1 < 16 && parse_digits(text.data, text.n_bytes, &digits)) {
-        *out = (int64_t)digits;
-        return true;
-    }
-    return parse_long_i64(rk_span_trim(text), out);
-}
-
 /* "e-5" of at[0..n). */
 static bool parse_exponent(const char *at, size_t n, int *out) {
     bool negative = n > 1 && at[1] == '-';
     size_t first = n > 1 && (at[1] == '-' || at[1] == '+') ? 2 : 1;
     uint64_t digits;
-    if ((*at != 'e' && *at != 'E') || n == first || n - first > 3 || !parse_digits8(at + first, n - first, &digits)) return false;
+    if ((*at != 'e' && *at != 'E') || n == first || n - first > 3 || !parse_digits(at + first, n - first, &digits)) return false;
     *out = negative ? -(int)digits : (int)digits;
     return true;
 }
 
-/* Up to 15 digits with a point among them, and a power of ten: exact in one rounding where the power is 10^22 at most, since the digits are
- * below 2^53 (Clinger, "How to read floating point numbers accurately", 1990). False: let strtod do it. */
+/* The first byte that is a point, as a mask of its lowest bit; 0: none is. */
+static inline uint64_t point_of(uint64_t word) {
+    uint64_t other = word ^ 0x2e2e2e2e2e2e2e2eu;
+    return (other - 0x0101010101010101u) & ~other & 0x8080808080808080u;
+}
+
+/* 1 to 8 bytes, digits and at most one point, without a branch on where it stands: the digits before it move up into its place. */
+static inline bool parse_short_decimal(const char *at, size_t n, uint64_t *digits, int *n_after) {
+    uint64_t word = rk_text_word(at, n), point = point_of(word);
+    *n_after = 0;
+    if (!point) return rk_digits_of_word(word, n, digits);
+    if (n == 1) return false;
+    uint64_t before = (point & -point) - 1, keep = before >> 7; /* the bits below the point's byte */
+    *n_after = 7 - __builtin_ctzll(point) / 8;
+    word = (word & ~(before << 1 | 1)) | (word & keep) << 8;
+    return rk_digits_of_word(word, n - 1, digits);
+}
+
+/* Up to 15 digits with a point among them. *rest: what follows, an exponent perhaps. */
+static bool parse_long_decimal(const char *at, const char *end, uint64_t *digits, int *n_after, const char **rest) {
+    static const uint64_t powers[] = {1,           10,           100,           1000,           10000,           100000,           1000000,          10000000, 100000000,
+                                      1000000000, 10000000000, 100000000000, 1000000000000, 10000000000000, 100000000000000, 1000000000000000};
+    const char *point = at;
+    while (point < end && *point != '.' && (unsigned char)*point < 'A') point++;
+    const char *after = point < end && *point == '.' ? point + 1 : point, *stop = after;
+    while (after > point && stop < end && (unsigned char)*stop < 'A') stop++;
+    size_t n_before = (size_t)(point - at), n = (size_t)(stop - after);
+    uint64_t high = 0, low = 0;
+    if (n_before + n == 0 || n_before + n > 15) return false;
+    if ((n_before && !parse_digits(at, n_before, &high)) || (n && !parse_digits(after, n, &low))) return false;
+    *digits = high * powers[n] + low;
+    *n_after = (int)n;
+    *rest = stop;
+    return true;
+}
+
+/* Few digits and a power of ten: exact in one rounding where the power is 10^22 at most, since the digits are below 2^53
+ * (Clinger, "How to read floating point numbers accurately", 1990). False: let strtod do it. */
 static bool parse_simple(rk_span text, double *out) {
     static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                     1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-    static const uint64_t whole_powers[] = {1,           10,           100,           1000,           10000,           100000,           1000000,          10000000, 100000000,
-                                            1000000000, 10000000000, 100000000000, 1000000000000, 10000000000000, 100000000000000, 1000000000000000};
-    const char *at = text.data, *end = at + text.n_bytes;
+    const char *at = text.data, *end = at + text.n_bytes, *rest = end;
     bool negative = false;
     if (at < end && (*at == '-' || *at == '+')) negative = *at++ == '-';
-    size_t n = (size_t)(end - at), n_before = 0, n_after = 0;
-    int exponent = 0;
-    while (n_before < n && at[n_before] != '.' && (unsigned char)at[n_before] < 'A') n_before++;
-    const char *after_at = at + n_before + 1;
-    if (n_before < n && at[n_before] == '.')
-        while (after_at + n_after < end && (unsigned char)after_at[n_after] < 'A') n_after++;
-    if (n_before + n_after == 0 || n_before + n_after > 15) return false;
-    const char *rest = n_before < n && at[n_before] == '.' ? after_at + n_after : at + n_before;
-    if (rest < end && !parse_exponent(rest, (size_t)(end - rest), &exponent)) return false;
-    uint64_t before = 0, after = 0;
-    if (n_before && !parse_digits(at, n_before, &before)) return false;
-    if (n_after && !parse_digits(after_at, n_after, &after)) return false;
-    int power = exponent - (int)n_after;
+    uint64_t digits = 0;
+    int n_after = 0, exponent = 0;
+    if (end - at < 1) return false;
+    if (end - at > 8 || !parse_short_decimal(at, (size_t)(end - at), &digits, &n_after)) {
+        if (!parse_long_decimal(at, end, &digits, &n_after, &rest)) return false;
+        if (rest < end && !parse_exponent(rest, (size_t)(end - rest), &exponent)) return false;
+    }
+    int power = exponent - n_after;
     if (power < -22 || power > 22) return false;
-    double value = (double)(before * whole_powers[n_after] + after);
+    double value = (double)digits;
     value = power < 0 ? value / powers[-power] : value * powers[power];
     *out = negative ? -value : value;
     return true;

@@ -38,13 +38,15 @@ static rk_status find_types(const rk_source_options *options, rk_column_type **o
 static rk_status copy_rows(rk_source *source, rk_file_output *output, const rk_convert_options *o, int64_t *n_rows) {
     const rk_chunk *chunk;
     *n_rows = 0;
-    for (;;) {
+    for (int64_t shown = 0;;) {
         RK_TRY(rk_source_read(source, &chunk));
-        if (chunk->columns.n_rows == 0) return RK_OK;
-        RK_TRY(rk_file_output_add(output, &chunk->columns));
-        int64_t before = *n_rows / PROGRESS_ROWS;
+        bool at_end = chunk->columns.n_rows == 0;
+        if (!at_end) RK_TRY(rk_file_output_add(output, &chunk->columns));
         *n_rows += chunk->columns.n_rows;
-        RK_FAIL_IF(o->on_progress && *n_rows / PROGRESS_ROWS > before && o->on_progress(o->user, *n_rows, rk_source_progress(source)), RK_INTERRUPTED, "stopped on request; nothing was written");
+        bool show = o->on_progress && (*n_rows >= shown + PROGRESS_ROWS || (at_end && *n_rows > shown));
+        RK_FAIL_IF(show && o->on_progress(o->user, *n_rows, rk_source_progress(source)), RK_INTERRUPTED, "stopped on request; nothing was written");
+        if (show) shown = *n_rows;
+        if (at_end) return RK_OK;
     }
 }
 

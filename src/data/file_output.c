@@ -13,7 +13,7 @@
 #include "format/tfrecord.h"
 
 /* Rows of an rkb file's block: few enough that a block's columns, once unpacked, stay in a processor's cache. */
-enum { RKB_BLOCK_ROWS = 8192 };
+enum { RKB_BLOCK_ROWS = 4096 };
 
 struct rk_file_output {
     char *path;

@@ -11,6 +11,7 @@ typedef struct csv_state {
     int32_t *map;         /* [n_fields] place in the columns, or -1 */
     size_t n_fields;
     char comment;
+    bool has_missing;     /* texts that mean no value */
     const rk_data_section *section;
 } csv_state;
 
@@ -49,7 +50,7 @@ static size_t cut(rk_source *s, const char *data, size_t n_bytes) {
 }
 
 static bool is_missing(const rk_data_section *section, rk_span field) {
-    for (int64_t i = 0; section && i < section->n_missing; i++)
+    for (int64_t i = 0; i < section->n_missing; i++)
         if (rk_span_equal(field, section->missing[i])) return true;
     return false;
 }
@@ -58,33 +59,38 @@ static inline bool is_blank(char c) {
     return c == ' ' || c == '\t';
 }
 
-/* The field data[begin..end) as the value of its column in row `row`. */
-static inline void put_field(const csv_state *csv, rk_chunk *chunk, size_t field, size_t begin, size_t end, int64_t row) {
+/* data[begin..end) as the value of a column in row `row`; an empty text is none. There is room. */
+static inline void put_value(rk_column *column, size_t begin, size_t end, int64_t row) {
+    int64_t n = column->n_values;
+    column->places[n] = (rk_text_place){(uint32_t)begin, (uint32_t)(end - begin)};
+    column->n_values = n += begin < end;
+    column->offsets[row + 1] = n;
+}
+
+/* The field data[begin..end) as the value of its column in the next row. */
+static inline void put_field(const csv_state *csv, rk_chunk *chunk, size_t field, size_t begin, size_t end) {
     if (csv->map[field] < 0) return;
-    rk_column *column = &chunk->columns.columns[csv->map[field]];
-    bool some = begin < end;
-    if (csv->section && csv->section->n_missing) some = some && !is_missing(csv->section, (rk_span){chunk->data + begin, end - begin});
-    column->places[column->n_values] = (rk_text_place){(uint32_t)begin, (uint32_t)(end - begin)};
-    column->n_values += some;
-    column->offsets[row + 1] = column->n_values;
+    if (csv->has_missing && is_missing(csv->section, (rk_span){chunk->data + begin, end - begin})) end = begin;
+    put_value(&chunk->columns.columns[csv->map[field]], begin, end, chunk->columns.n_rows);
 }
 
 /* A row of plain fields that ends at the n_fields-th place: most are. False: it is something else, and nothing was kept. */
 static bool take_plain_row(const csv_state *csv, rk_chunk *chunk, size_t begin, const uint32_t *places) {
     const char *data = chunk->data;
-    size_t n = csv->n_fields;
+    const size_t n = csv->n_fields;
+    const char separator = csv->dialect.separator;
     if (n == 1 || data[places[n - 1]] != '\n' || (csv->comment && data[begin] == csv->comment)) return false;
     bool other = false;
     for (size_t i = 0; i < n; i++) {
         size_t at = begin, end = places[i];
         begin = end + 1;
-        other |= i + 1 < n && data[end] != csv->dialect.separator;
+        other |= i + 1 < n && data[end] != separator;
         if (i + 1 == n && end > at && data[end - 1] == '\r') end--;
-        if (csv->dialect.trim) {
+        if (csv->dialect.trim && (data[at] <= ' ' || data[end - 1 + (at == end)] <= ' ')) {
             while (at < end && is_blank(data[at])) at++;
             while (at < end && is_blank(data[end - 1])) end--;
         }
-        put_field(csv, chunk, i, at, end, chunk->columns.n_rows);
+        put_field(csv, chunk, i, at, end);
     }
     if (other) {
         rk_columns_drop_row(&chunk->columns);
@@ -101,7 +107,7 @@ static rk_status take_record(const csv_state *csv, rk_chunk *chunk, size_t begin
     for (size_t i = 0; i < csv->n_fields; i++) {
         rk_span field = record->fields[i];
         if (field.n_bytes) memmove(chunk->data + begin, field.data, field.n_bytes);
-        put_field(csv, chunk, i, begin, begin + field.n_bytes, chunk->columns.n_rows);
+        put_field(csv, chunk, i, begin, begin + field.n_bytes);
         begin += field.n_bytes;
     }
     return RK_OK;
@@ -214,6 +220,7 @@ rk_status rk_csv_reader_open(rk_source *s, char default_separator) {
     s->state = csv;
     s->reader = &reader;
     csv->section = section;
+    csv->has_missing = section && section->n_missing > 0;
     csv->dialect = (rk_csv_dialect){.separator = section && section->separator ? section->separator[0] : default_separator,
                                     .quote = section && section->quote ? section->quote[0] : '"',
                                     .trim = !section || section->trim};

@@ -6,7 +6,7 @@
 #include "format/stream.h"
 
 /* Bytes of a piece, where its records allow it: what one thread parses with its rows still in its cache. */
-enum { RK_PIECE_BYTES = 1 << 19 };
+enum { RK_PIECE_BYTES = 1 << 17 };
 
 typedef struct rk_file_reader {
     /* The bytes of the whole records that data[0..n_bytes) begins with; 0: not one ends in it. NULL: the file is not read as a stream. */

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "data/transforms_parts.h"
+#include "format/csv_index.h"
 
 #define BAD_VALUE rk_error(RK_BAD_DATA, "a bad value")
 
@@ -58,12 +59,23 @@ rk_status rk_transform_labels(const rk_transforms *t, int32_t task, const rk_pie
     return ok ? RK_OK : BAD_VALUE;
 }
 
+/* One number in every row, as it is. */
+static rk_status copy_dense(const float *from, int64_t n, float *to, int64_t stride) {
+    float sum = 0; /* stays 0 while all are finite */
+    for (int64_t i = 0; i < n; i++) {
+        sum += from[i] * 0;
+        to[i * stride] = from[i];
+    }
+    return sum == 0 ? RK_OK : BAD_VALUE;
+}
+
 static rk_status transform_dense(const rk_transforms *t, int64_t feature, const run *r, rk_window *out) {
     const rk_data_feature *f = &t->section->features[feature];
     const rk_fitted *fitted = &t->fitted[feature];
     int64_t stride = t->schema.n_dense;
     float *to = out->dense + out->n_rows * stride + t->outputs[feature];
-    bool ok = true;
+    bool ok = true, plain = r->column->type == RK_COLUMN_F32 && !f->log1p && !f->normalize;
+    if (plain && r->per_row == 1 && f->width == 1) return copy_dense(r->column->f32 + r->begin, r->n, to, stride);
     for (int64_t i = 0; ok && i < r->n; i++, to += stride) {
         int64_t n = r->offsets[i + 1] - r->offsets[i];
         for (int64_t j = n; j < f->width; j++) to[j] = 0;
@@ -162,15 +174,18 @@ static rk_status split_texts(char separator, const run *r, rk_transform_memory *
             if (n + text.n_bytes + 1 > memory->capacity) {
                 size_t capacity = (n + text.n_bytes + 1) * 2;
                 RK_TRY(rk_realloc(capacity, sizeof *memory->places, &memory->places));
+                RK_TRY(rk_realloc(capacity + RK_CSV_INDEX_ROOM, sizeof *memory->stops, &memory->stops));
                 memory->capacity = capacity;
             }
-            const char *at = text.data, *end = at + text.n_bytes;
-            for (const char *stop = at; stop <= end; stop++) {
-                if (stop < end && *stop != separator) continue;
-                rk_span piece = rk_span_trim((rk_span){at, (size_t)(stop - at)});
-                memory->places[n] = (rk_text_place){(uint32_t)(piece.data - r->column->text), (uint32_t)piece.n_bytes};
+            uint32_t place = r->column->places[v].begin;
+            size_t n_stops = rk_csv_index(text.data, text.n_bytes, separator, separator, memory->stops), begin = 0;
+            for (size_t k = 0; k <= n_stops; k++) {
+                size_t stop = k < n_stops ? memory->stops[k] : text.n_bytes;
+                if (k < n_stops && text.data[stop] != separator) continue; /* the index finds line ends too */
+                rk_span piece = rk_span_trim((rk_span){text.data + begin, stop - begin});
+                memory->places[n] = (rk_text_place){place + (uint32_t)(piece.data - text.data), (uint32_t)piece.n_bytes};
                 n += piece.n_bytes > 0;
-                at = stop + 1;
+                begin = stop + 1;
             }
         }
     }
@@ -196,7 +211,7 @@ static rk_status transform_ids(const rk_transforms *t, int64_t feature, const ru
 /* The pieces of the texts as the feature's values. */
 static rk_status transform_split(const rk_transforms *t, int64_t feature, const run *r, rk_transform_memory *memory, rk_window *out) {
     RK_TRY(split_texts(t->section->features[feature].separator[0], r, memory));
-    const rk_column pieces = {.offsets = memory->offsets};
+    const rk_column pieces = {.offsets = memory->offsets, .per_row = -1};
     const run split = {r->column, memory->offsets, r->n, rk_column_values_per_row(&pieces, 0, r->n), 0, memory->offsets[r->n]};
     return transform_ids(t, feature, &split, memory->places, out);
 }

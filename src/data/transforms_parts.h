@@ -16,6 +16,7 @@ typedef struct rk_fitted {
 /* Memory that transforming uses again and again. */
 typedef struct rk_transform_memory {
     rk_text_place *places; /* [capacity] */
+    uint32_t *stops;       /* [capacity + RK_CSV_INDEX_ROOM] */
     size_t capacity;
     int64_t *offsets;      /* [offsets_capacity] */
     size_t offsets_capacity;

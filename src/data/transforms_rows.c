@@ -8,6 +8,7 @@
 
 void rk_transform_memory_release(rk_transform_memory *memory) {
     rk_free(memory->places);
+    rk_free(memory->stops);
     rk_free(memory->offsets);
     *memory = (rk_transform_memory){0};
 }

@@ -21,7 +21,7 @@ static rk_status reserve(void *array, int64_t *capacity, int64_t need, size_t by
 }
 
 static rk_status column_init(rk_column *column, const char *name, rk_column_type type) {
-    *column = (rk_column){.type = type};
+    *column = (rk_column){.type = type, .per_row = -1};
     RK_TRY(rk_strdup(name, &column->name));
     RK_TRY(reserve(&column->offsets, &column->rows_capacity, 64, sizeof *column->offsets));
     column->offsets[0] = 0;
@@ -79,6 +79,7 @@ void rk_columns_clear(rk_columns *columns) {
     columns->n_rows = 0;
     for (int32_t c = 0; c < columns->n_columns; c++) {
         columns->columns[c].n_values = 0;
+        columns->columns[c].per_row = -1;
         columns->columns[c].n_text_bytes = 0;
         rk_free(columns->columns[c].weights);
         columns->columns[c].weights = NULL;
@@ -169,6 +170,7 @@ void rk_columns_drop_row(rk_columns *columns) {
 }
 
 int64_t rk_column_values_per_row(const rk_column *column, int64_t first, int64_t n) {
+    if (column->per_row >= 0) return column->per_row;
     const int64_t *offsets = column->offsets + first;
     int64_t k = offsets[1] - offsets[0], differ = 0;
     for (int64_t i = 1; i < n; i++) differ |= offsets[i + 1] - offsets[i] - k;

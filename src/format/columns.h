@@ -21,6 +21,7 @@ typedef struct rk_column {
     char *name;
     rk_column_type type;
     int64_t *offsets;       /* [n_rows+1] into the values */
+    int64_t per_row;        /* every row has so many values, as far as is known; -1: look at the offsets */
     int64_t n_values;
     int64_t *i64;           /* [n_values] or NULL, by type */
     float *f32;             /* [n_values] or NULL */

@@ -9,6 +9,24 @@ size_t rk_example_max_values(rk_example_kind kind, rk_span list) {
     return kind == RK_EXAMPLE_FLOAT ? list.n_bytes / 4 : list.n_bytes; /* a number takes a byte at least, and so does an empty text's length */
 }
 
+/* The numbers of a list that holds them packed, in less than 128 bytes. */
+static inline bool plain_list(rk_span list, rk_span *packed) {
+    const uint8_t *at = (const uint8_t *)list.data;
+    if (list.n_bytes < 2 || list.n_bytes > 129 || at[0] != (1 << 3 | RK_WIRE_BYTES) || at[1] != list.n_bytes - 2) return false;
+    *packed = (rk_span){list.data + 2, list.n_bytes - 2};
+    return true;
+}
+
+static inline bool read_varints(rk_span packed, int64_t *out, size_t *n) {
+    rk_wire wire = rk_wire_of(packed);
+    uint64_t number;
+    while (wire.at < wire.end) {
+        if (!rk_wire_varint(&wire, &number)) return false;
+        out[(*n)++] = (int64_t)number;
+    }
+    return true;
+}
+
 /* The next element of a list: a text or packed numbers (*bytes), or one number. false at its end or where it is damaged (*ok). */
 static inline bool next_element(rk_wire *wire, uint32_t number_type, uint32_t *type, uint64_t *number, rk_span *bytes, bool *ok) {
     uint32_t field;
@@ -28,13 +46,13 @@ rk_status rk_example_read_i64(rk_span list, int64_t *out, size_t *n) {
     rk_span bytes;
     bool ok = true;
     size_t n_values = 0;
+    if (plain_list(list, &bytes)) {
+        ok = read_varints(bytes, out, &n_values);
+        wire.at = wire.end;
+    }
     while (next_element(&wire, RK_WIRE_VARINT, &type, &number, &bytes, &ok)) { /* numbers stand one a field or packed in bytes */
         if (type == RK_WIRE_VARINT) out[n_values++] = (int64_t)number;
-        rk_wire packed = rk_wire_of(bytes);
-        while (packed.at < packed.end) {
-            if (!rk_wire_varint(&packed, &number)) return DAMAGED;
-            out[n_values++] = (int64_t)number;
-        }
+        if (!read_varints(bytes, out, &n_values)) return DAMAGED;
     }
     *n = n_values;
     return ok ? RK_OK : DAMAGED;
@@ -82,7 +100,24 @@ static rk_status read_feature(rk_span name, rk_span feature, const rk_example_vi
     return RK_OK;
 }
 
+/* An entry as every writer makes them: name, then a feature of one list, each length in one byte. Its parts are found by their places alone. */
+static inline bool plain_entry(rk_span entry, rk_span *name, rk_example_kind *kind, rk_span *list) {
+    const uint8_t *at = (const uint8_t *)entry.data;
+    if (entry.n_bytes < 6 || entry.n_bytes > 127 || at[0] != (1 << 3 | RK_WIRE_BYTES)) return false;
+    size_t n_name = at[1], n_rest = entry.n_bytes - 2 - n_name;
+    if (n_name > entry.n_bytes - 6) return false;
+    const uint8_t *rest = at + 2 + n_name;
+    if (rest[0] != (2 << 3 | RK_WIRE_BYTES) || rest[1] != n_rest - 2 || rest[3] != n_rest - 4 || (rest[2] & 7) != RK_WIRE_BYTES || rest[2] >> 3 < 1 || rest[2] >> 3 > 3) return false;
+    *name = (rk_span){entry.data + 2, n_name};
+    *kind = (rk_example_kind)((rest[2] >> 3) - 1);
+    *list = (rk_span){(const char *)rest + 4, n_rest - 4};
+    return true;
+}
+
 static rk_status read_entry(rk_span entry, const rk_example_visitor *v) {
+    rk_span plain_name, list;
+    rk_example_kind kind;
+    if (plain_entry(entry, &plain_name, &kind, &list)) return v->feature(v->context, plain_name, kind, list);
     rk_span name = {"", 0}, feature = {"", 0};
     rk_wire wire = rk_wire_of(entry);
     while (wire.at < wire.end) {

@@ -56,11 +56,13 @@ static rk_status take_offsets(cursor *c, int64_t n, int64_t limit, int64_t *offs
 }
 
 /* The same where all counts are equal, as in most columns: nothing to add up one after the other. */
-static rk_status take_counts(cursor *c, int64_t n, int64_t n_values, int64_t *offsets) {
+static rk_status take_counts(cursor *c, int64_t n, int64_t n_values, rk_column *out) {
+    int64_t *offsets = out->offsets;
     bool equal = c->end - c->at >= RK_RKB_INTS_HEAD_BYTES && c->at[0] == 0;
     uint64_t each = equal ? rk_rkb_u64(c->at + 1) : 0;
     if (!equal || each > (uint64_t)n_values || (int64_t)each * n > n_values) return take_offsets(c, n, n_values, offsets);
     c->at += RK_RKB_INTS_HEAD_BYTES;
+    out->per_row = (int64_t)each;
     for (int64_t i = 0; i <= n; i++) offsets[i] = i * (int64_t)each;
     return RK_OK;
 }
@@ -150,7 +152,7 @@ rk_status rk_rkb_decode(const uint8_t *data, size_t n_bytes, int64_t n_rows, rk_
     uint64_t n_values = head ? rk_rkb_u64(head) : 0;
     if (!head || n_values > RK_RKB_MAX_VALUES) return DAMAGED("its number of values");
     RK_TRY(rk_column_reserve(out, n_rows, (int64_t)n_values, 0));
-    RK_TRY(take_counts(&c, n_rows, (int64_t)n_values, out->offsets));
+    RK_TRY(take_counts(&c, n_rows, (int64_t)n_values, out));
     if (out->offsets[n_rows] != (int64_t)n_values) return DAMAGED("counts that do not add up");
     out->n_values = (int64_t)n_values;
     if (out->type == RK_COLUMN_TEXT) RK_TRY(take_text(&c, out));

@@ -110,14 +110,13 @@ static void parse_part(void *context, size_t task) {
 static void transform_part(void *context, size_t task) {
     const rk_reader *r = context;
     rk_reader_part *part = &((rk_reader *)context)->parts[task];
-    rk_status status = part->status;
-    if (status != RK_OK) return;
+    rk_status status = RK_OK;
     if (part->rows.schema)
         rk_window_clear(&part->rows);
     else
         status = new_window(r, &part->rows);
     if (status == RK_OK) status = add_split_rows(r, part);
-    if (status != RK_OK) fail_part(part, status);
+    if (status != RK_OK) fail_part(part, status); /* of an earlier row than the one that could not be parsed, if there is one */
 }
 
 /* The next pieces of the files, parsed and transformed; n_ready = 0: there are none. */
@@ -141,7 +140,7 @@ static rk_status read_parts(rk_reader *r) {
         }
         r->file_row += part->chunk.columns.n_rows;
     }
-    if (n && r->parts[0].file_row == 0 && r->parts[0].status == RK_OK) RK_TRY(check_labels(r, &r->parts[0].chunk.columns));
+    if (n && r->parts[0].file_row == 0) RK_TRY(check_labels(r, &r->parts[0].chunk.columns));
     rk_team_run(r->team, n, transform_part, r);
     r->n_ready = n;
     return RK_OK;

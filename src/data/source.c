@@ -223,10 +223,11 @@ static size_t cut_piece(rk_source *s, size_t from) {
 static rk_status take_stream(rk_source *s, rk_chunk *const *chunks, size_t *n) {
     rk_lookahead *l = &s->lookahead;
     size_t taken = 0, k = 0;
-    rk_lookahead_consume(l, s->taken_bytes);
+    if (s->taken_bytes) rk_lookahead_consume(l, s->taken_bytes);
     s->taken_bytes = 0;
     RK_TRY(rk_lookahead_fill(l, *n * RK_PIECE_BYTES));
     for (size_t n_bytes; k < *n && l->n_bytes > taken; taken += n_bytes) {
+        if (k && !l->at_end && l->n_bytes - taken < RK_PIECE_BYTES) break; /* where pieces end does not depend on how many are taken */
         while ((n_bytes = cut_piece(s, taken)) == 0 && k == 0) RK_TRY(rk_lookahead_fill(l, l->n_bytes * 2));
         if (n_bytes == 0) break;
         RK_FAIL_IF(n_bytes > INT32_MAX, RK_UNSUPPORTED, "'%s': byte %llu: a record of more than 2 GiB", rk_source_path(s), (unsigned long long)(l->position + taken));

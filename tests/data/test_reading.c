@@ -1,0 +1,307 @@
+/* The fast ways through a file against the slow ones: columns against single rows, formats and spellings against each other, any number of threads. */
+#include "testing.h"
+
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/rng.h"
+#include "data/convert.h"
+#include "data/dataset.h"
+#include "data/transforms_parts.h"
+
+enum { ROWS = 9000 };
+static char directory[] = "/tmp/reckon-reading-XXXXXX";
+
+static const char *const features_text =
+    "labels: [{name: y}, {name: z, threshold: 3, loss: mse}]\n"
+    "sample_weight: w\n"
+    "group: word\n"
+    "joins: [{path: join.csv, key: word}]\n"
+    "features:\n"
+    "  - {name: n, identity: 1000000, identity_offset: -5}\n"
+    "  - {name: n_hash, column: n, hash: 777, hash_seed: 3}\n"
+    "  - {name: n_words, column: n, vocabulary: {min_count: 2, oov: 3}}\n"
+    "  - {name: n_bucket, column: n, bucketize: [10, 500, 9000]}\n"
+    "  - {name: word, hash: 1000}\n"
+    "  - {name: word_or, column: word, hash: 1000, default_value: none}\n"
+    "  - {name: words, column: word, vocabulary: {oov: 2}}\n"
+    "  - {name: dropped, column: word, vocabulary: {min_count: 3, oov: 0}}\n"
+    "  - {name: tags, separator: \"|\", hash: 90}\n"
+    "  - {name: few_tags, column: tags, separator: \"|\", hash: 90, max_length: 2}\n"
+    "  - {name: ids, separator: \"|\", identity: 5000}\n"
+    "  - {name: x_bucket, column: x, quantiles: 7}\n"
+    "  - {name: both, cross: [tags, x_bucket], hash: 500}\n"
+    "  - {name: joined, hash: 20}\n"
+    "  - {name: x, dense: true}\n"
+    "  - {name: x_log, column: x, dense: true, log1p: true, normalize: true}\n"
+    "  - {name: n_dense, column: n, dense: true, default_value: \"7\"}\n";
+
+typedef struct opened {
+    rk_yaml yaml;
+    rk_data_section section;
+    rk_transforms *transforms;
+} opened;
+
+static void open_section(const char *files, const char *features, opened *o) {
+    char text[4096];
+    snprintf(text, sizeof text, "%s\n%s", files, features);
+    *o = (opened){0};
+    OK(rk_yaml_parse("d.yaml", text, strlen(text), &o->yaml));
+    OK(rk_schema_bind(&rk_data_schema_table, &o->yaml, o->yaml.root, &o->section));
+    OK(rk_transforms_fit(&o->section, &o->yaml, &(rk_fit_options){.directory = directory}, &o->transforms));
+}
+
+static void close_section(opened *o) {
+    rk_transforms_free(o->transforms);
+    rk_schema_release(&rk_data_schema_table, &o->section);
+    rk_yaml_release(&o->yaml);
+}
+
+static void write_file(const char *name, const rk_buffer *text) {
+    char *path;
+    OK(text->status);
+    OK(rk_path_join(directory, name, &path));
+    OK(rk_file_write(path, text->data, text->n_bytes));
+    rk_free(path);
+}
+
+/* How the same rows are spelt. */
+typedef enum spelling { PLAIN, ODD } spelling;
+
+static void put(rk_buffer *out, const char *text, spelling how, rk_rng *rng) {
+    uint64_t way = how == PLAIN ? 9 : rk_rng_below(rng, 9);
+    rk_buffer_printf(out, way == 0 ? "\"%s\"" : way == 1 ? " %s\t" : way == 2 ? "\t%s" : way == 3 ? " \"%s\" " : "%s", text);
+}
+
+/* Rows n,word,tags,ids,x,y,z,w. The odd ones have quotes, blanks, comments, blank lines, carriage returns and doubled quotes. */
+static rk_buffer make_rows(spelling how, int64_t n_rows) {
+    rk_buffer out = {0};
+    rk_rng values = {1, 2, 0}, ways = {3, 4, 0};
+    rk_buffer_text(&out, "n,word,tags,ids,x,y,z,w\n");
+    for (int64_t row = 0; row < n_rows; row++) {
+        char text[8][100] = {""};
+        uint64_t draw = rk_rng_below(&values, 1000000), length = 1 + draw % 6, n_tags = 1 + draw % 4;
+        if (draw % 11) snprintf(text[0], 100, "%lld", (long long)(draw % (uint64_t[]){10, 1000, 100000, 900000}[length % 4]) - 5);
+        if (draw % 7) snprintf(text[1], 100, draw % 5 ? "word%d" : draw % 3 ? "a \"\"b\"\", c%d" : "%d", (int)(draw % 40));
+        for (uint64_t i = 0; i < n_tags; i++) snprintf(text[2] + strlen(text[2]), 20, "%st%d", i ? i % 2 ? "|" : "| " : "", (int)rk_rng_below(&values, 99));
+        for (uint64_t i = 0; i < 3; i++) snprintf(text[3] + strlen(text[3]), 20, "%s%d", i ? "|" : "", (int)rk_rng_below(&values, 5000));
+        snprintf(text[4], 100, draw % 2 ? "%.3f" : "%.9g", (double)(float)rk_rng_normal(&values) * (double)length);
+        snprintf(text[5], 100, "%d", (int)(draw % 2));
+        snprintf(text[6], 100, "%d.5", (int)(draw % 6));
+        snprintf(text[7], 100, "%g", (double)length / 2);
+        for (int c = 0; c < 8; c++) {
+            if (c) rk_buffer_text(&out, ",");
+            if (strchr(text[c], '"'))
+                rk_buffer_printf(&out, "\"%s\"", text[c]);
+            else
+                put(&out, text[c], how, &ways);
+        }
+        rk_buffer_text(&out, how == ODD && row % 3 == 0 ? "\r\n" : "\n");
+        if (how == ODD && row % 50 == 0) rk_buffer_text(&out, row % 100 ? "\n" : "# \"a comment\n");
+    }
+    return out;
+}
+
+static void check_windows(const rk_window *a, const rk_window *b) {
+    const rk_data_schema *schema = a->schema;
+    size_t n = (size_t)a->n_rows;
+    assert_int_equal(a->n_rows, b->n_rows);
+    assert_memory_equal(a->dense, b->dense, n * (size_t)schema->n_dense * sizeof(float));
+    assert_memory_equal(a->labels, b->labels, n * (size_t)schema->n_tasks * sizeof(float));
+    assert_memory_equal(a->sample_weights, b->sample_weights, n * sizeof(float));
+    assert_memory_equal(a->groups, b->groups, n * sizeof(int64_t));
+    for (int32_t f = 0; f < schema->n_features; f++) {
+        assert_int_equal(a->features[f].n_ids, b->features[f].n_ids);
+        assert_memory_equal(a->features[f].ids, b->features[f].ids, a->features[f].n_ids * sizeof(int64_t));
+        for (int64_t row = 0; row <= a->n_rows; row++) assert_int_equal(rk_window_ids_begin(&a->features[f], row), rk_window_ids_begin(&b->features[f], row));
+    }
+}
+
+/* A piece of many rows goes column by column, a piece of one goes value by value. */
+static void check_columns_against_rows(const char *files) {
+    opened o;
+    rk_rows_reader rows;
+    rk_window together, alone;
+    rk_transform_memory memory = {0};
+    const rk_chunk *chunk;
+    open_section(files, features_text, &o);
+    const rk_transforms *t = o.transforms;
+    OK(rk_rows_open(&o.section, directory, o.section.train.path, 1, t->names, t->n_names, 0, &rows));
+    OK(rk_window_init(&together, &t->schema, true, true, true));
+    OK(rk_window_init(&alone, &t->schema, true, true, true));
+    for (;;) {
+        OK(rk_source_read(rows.source, &chunk));
+        int64_t n = chunk->columns.n_rows, n_first = n / 3;
+        if (n == 0) break;
+        rk_piece piece = {&rows, &chunk->columns, 0, n_first, &memory};
+        if (n_first) OK(rk_transforms_rows(t, &piece, &together));
+        piece.first = n_first;
+        piece.n = n - n_first;
+        OK(rk_transforms_rows(t, &piece, &together));
+        piece.n = 1;
+        for (piece.first = 0; piece.first < n; piece.first++) OK(rk_transforms_rows(t, &piece, &alone));
+    }
+    assert_int_equal(alone.n_rows, ROWS);
+    assert_int_equal(alone.features[10].per_row, 3); /* three ids a row need no offsets */
+    check_windows(&together, &alone);
+    rk_window_release(&together);
+    rk_window_release(&alone);
+    rk_transform_memory_release(&memory);
+    rk_rows_release(&rows);
+    close_section(&o);
+}
+
+static void test_columns_against_rows(void **state) {
+    (void)state;
+    check_columns_against_rows("train: plain.csv");
+    check_columns_against_rows("train: odd.csv\ncomment: \"#\"");
+    check_columns_against_rows("train: plain.rkb");
+    check_columns_against_rows("train: plain.tfrecord");
+}
+
+/* A whole epoch as one hash of everything in its batches; the number of rows in *n_rows. */
+static uint64_t epoch_hash(const char *files, const char *features, int64_t batch_size, bool shuffle, int64_t *n_rows) {
+    opened o;
+    rk_dataset *d;
+    const rk_batch *b;
+    uint64_t hash = 0;
+    open_section(files, features, &o);
+    OK(rk_dataset_create(&o.section, o.transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = batch_size, .seed = 4, .shuffle = shuffle}, &d));
+    *n_rows = 0;
+    while (rk_dataset_next(d, &b) == RK_OK) {
+        assert_int_equal(b->first_row, *n_rows);
+        *n_rows += b->n;
+        hash = rk_hash_bytes(b->dense, (size_t)(b->n * b->n_dense) * sizeof(float), hash);
+        hash = rk_hash_bytes(b->labels, (size_t)(b->n * b->n_tasks) * sizeof(float), hash);
+        for (int32_t f = 0; f < b->n_features; f++) {
+            const rk_ids *ids = &b->features[f];
+            for (int64_t i = 0; i <= b->n; i++) {
+                int64_t begin = ids->offsets ? ids->offsets[i] : i * ids->ids_per_sample;
+                hash = rk_hash_bytes(&begin, sizeof begin, hash);
+            }
+            hash = rk_hash_bytes(ids->ids, (size_t)(ids->offsets ? ids->offsets[b->n] : b->n * ids->ids_per_sample) * sizeof(int64_t), hash);
+        }
+    }
+    rk_dataset_free(d);
+    close_section(&o);
+    return hash;
+}
+
+static void test_threads(void **state) {
+    (void)state;
+    static const char *const files[] = {"train: plain.csv", "train: odd.csv\ncomment: \"#\"", "train: plain.tfrecord", "train: {path: [plain.tfrecord, plain.rkb]}",
+                                        "train: plain.csv\nvalid: {fraction: 0.2}"};
+    for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
+        uint64_t expected[2] = {0};
+        int64_t rows[2], n;
+        for (int threads = 1; threads < 6; threads += threads) {
+            char with[200];
+            snprintf(with, sizeof with, "%s\nreader_threads: %d", files[f], threads);
+            for (int shuffle = 0; shuffle < 2; shuffle++) {
+                uint64_t hash = epoch_hash(with, features_text, 300, shuffle, &n);
+                if (threads == 1) {
+                    expected[shuffle] = hash;
+                    rows[shuffle] = n;
+                }
+                assert_true(hash == expected[shuffle] && n == rows[shuffle]);
+            }
+        }
+        assert_int_equal(rows[0], rows[1]);
+        if (f < 3) assert_int_equal(rows[0], ROWS);
+    }
+}
+
+static void test_formats(void **state) {
+    (void)state;
+    int64_t n;
+    uint64_t expected = epoch_hash("train: plain.csv", features_text, 1000, false, &n);
+    assert_true(epoch_hash("train: odd.csv\ncomment: \"#\"", features_text, 1000, false, &n) == expected);
+    /* Numbers that f32 holds: the texts of hashes and words are those of the csv. */
+    assert_true(epoch_hash("train: plain.rkb", features_text, 1000, false, &n) == epoch_hash("train: plain.tfrecord", features_text, 1000, false, &n));
+    for (int64_t size = 1; size < 20000; size = size * 5 + 2) { /* batches out of windows, of their own or the file's size */
+        uint64_t streamed = epoch_hash("train: plain.csv\ncache_bytes: 0", features_text, size, false, &n);
+        assert_true(streamed == epoch_hash("train: plain.csv", features_text, size, false, &n));
+    }
+}
+
+/* One bad row here and there among many: each is found, named, or left out alone. */
+static void test_bad_rows_among_many(void **state) {
+    (void)state;
+    static const char *const bad = "train: bad.csv\nlabels: [{name: y}]\nfeatures: [{name: n, identity: 1000}, {name: x, dense: true}]";
+    rk_buffer text = {0};
+    int64_t n_bad = 0, n_rows;
+    rk_buffer_text(&text, "n,x,y\n");
+    for (int row = 0; row < 30000; row++) {
+        bool spoilt = row > 20000 && row % 1000 < 3;
+        n_bad += spoilt;
+        rk_buffer_printf(&text, spoilt && row % 2 ? "%d,x%d,1\n" : spoilt ? "%d,%d\n" : "%d,%d.5,1\n", row % 1000, row);
+    }
+    write_file("bad.csv", &text);
+    rk_buffer_release(&text);
+    for (int threads = 1; threads < 4; threads++) {
+        char with[300], expected[300];
+        opened o;
+        rk_dataset *d;
+        const rk_batch *b;
+        rk_status status;
+        snprintf(with, sizeof with, "%s\nreader_threads: %d", bad, threads);
+        open_section(with, "", &o);
+        OK(rk_dataset_create(&o.section, o.transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 100}, &d));
+        while ((status = rk_dataset_next(d, &b)) == RK_OK) continue;
+        snprintf(expected, sizeof expected, "'%s/bad.csv': line 20003: column 'x': 'x20001' is not a number", directory); /* not the later one that has too few fields */
+        FAILS(status, RK_BAD_DATA, expected);
+        rk_dataset_free(d);
+        close_section(&o);
+        snprintf(with, sizeof with, "%s\non_bad_row: skip\nreader_threads: %d", bad, threads);
+        open_section(with, "", &o);
+        OK(rk_dataset_create(&o.section, o.transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 100}, &d));
+        for (n_rows = 0; (status = rk_dataset_next(d, &b)) == RK_OK; n_rows += b->n) continue;
+        assert_int_equal(status, RK_END);
+        assert_int_equal(n_rows, 30000 - n_bad);
+        assert_int_equal(rk_dataset_n_skipped(d), n_bad);
+        rk_dataset_free(d);
+        close_section(&o);
+    }
+}
+
+static void convert(const char *from, const char *to) {
+    char *input, *output;
+    int64_t n_rows, n_skipped;
+    OK(rk_path_join(directory, from, &input));
+    OK(rk_path_join(directory, to, &output));
+    OK(rk_data_convert(input, output, &(rk_convert_options){0}, NULL, &n_rows, &n_skipped));
+    assert_int_equal(n_rows, ROWS);
+    rk_free(input);
+    rk_free(output);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    rk_buffer join = {0}, plain = make_rows(PLAIN, ROWS), odd = make_rows(ODD, ROWS);
+    rk_buffer_text(&join, "word,joined\n");
+    for (int i = 0; i < 30; i += 2) rk_buffer_printf(&join, "word%d,j%d\n", i, i % 5);
+    write_file("join.csv", &join);
+    write_file("plain.csv", &plain);
+    write_file("odd.csv", &odd);
+    rk_buffer_release(&join);
+    rk_buffer_release(&plain);
+    rk_buffer_release(&odd);
+    convert("plain.csv", "plain.tfrecord");
+    convert("plain.csv", "plain.rkb");
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    return rk_remove_tree(directory) != RK_OK;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_columns_against_rows), cmocka_unit_test(test_threads), cmocka_unit_test(test_formats),
+                                       cmocka_unit_test(test_bad_rows_among_many)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

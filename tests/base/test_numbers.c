@@ -49,7 +49,7 @@ static void test_hashes(void **state) {
     uint32_t in_parts = rk_crc32c(rk_crc32c(0, "1234", 4), "56789", 5);
     assert_int_equal(in_parts, 0xe3069283);
     static uint8_t long_one[10007];
-    for (size_t i = 0; i < sizeof long_one; i++) long_one[i] = (uint8_t)(i * i >> 3);
+    for (size_t i = 0; i < sizeof long_one; i++) long_one[i] = (uint8_t)((uint32_t)i * 2654435761u >> 21);
     for (size_t n = 0; n < sizeof long_one; n += 1 + n / 7) { /* in stretches of any length as a byte at a time */
         uint32_t whole = rk_crc32c(7, long_one, n), slowly = 7;
         for (size_t i = 0; i < n; i++) slowly = rk_crc32c(slowly, long_one + i, 1);

@@ -1,6 +1,7 @@
 /* The fast ways through a file against the slow ones: columns against single rows, formats and spellings against each other, any number of threads. */
 #include "testing.h"
 
+#include <math.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
@@ -11,6 +12,7 @@
 #include "data/convert.h"
 #include "data/dataset.h"
 #include "data/transforms_parts.h"
+#include "format/rkb.h"
 
 enum { ROWS = 9000 };
 static char directory[] = "/tmp/reckon-reading-XXXXXX";
@@ -76,22 +78,22 @@ static void put(rk_buffer *out, const char *text, spelling how, rk_rng *rng) {
     rk_buffer_printf(out, way == 0 ? "\"%s\"" : way == 1 ? " %s\t" : way == 2 ? "\t%s" : way == 3 ? " \"%s\" " : "%s", text);
 }
 
-/* Rows n,word,tags,ids,x,y,z,w. The odd ones have quotes, blanks, comments, blank lines, carriage returns and doubled quotes. */
+/* Rows n,w,tags,ids,x,y,z,word. The odd ones have quotes, blanks, comments, blank lines, carriage returns and doubled quotes. */
 static rk_buffer make_rows(spelling how, int64_t n_rows) {
     rk_buffer out = {0};
     rk_rng values = {1, 2, 0}, ways = {3, 4, 0};
-    rk_buffer_text(&out, "n,word,tags,ids,x,y,z,w\n");
+    rk_buffer_text(&out, "n,w,tags,ids,x,y,z,word\n");
     for (int64_t row = 0; row < n_rows; row++) {
         char text[8][100] = {""};
         uint64_t draw = rk_rng_below(&values, 1000000), length = 1 + draw % 6, n_tags = 1 + draw % 4;
         if (draw % 11) snprintf(text[0], 100, "%lld", (long long)(draw % (uint64_t[]){10, 1000, 100000, 900000}[length % 4]) - 5);
-        if (draw % 7) snprintf(text[1], 100, draw % 5 ? "word%d" : draw % 3 ? "a \"\"b\"\", c%d" : "%d", (int)(draw % 40));
+        if (draw % 7) snprintf(text[7], 100, draw % 5 ? "word%d" : draw % 3 ? "a \"\"b\"\", c%d" : "%d", (int)(draw % 40));
         for (uint64_t i = 0; i < n_tags; i++) snprintf(text[2] + strlen(text[2]), 20, "%st%d", i ? i % 2 ? "|" : "| " : "", (int)rk_rng_below(&values, 99));
         for (uint64_t i = 0; i < 3; i++) snprintf(text[3] + strlen(text[3]), 20, "%s%d", i ? "|" : "", (int)rk_rng_below(&values, 5000));
         snprintf(text[4], 100, draw % 2 ? "%.3f" : "%.9g", (double)(float)rk_rng_normal(&values) * (double)length);
         snprintf(text[5], 100, "%d", (int)(draw % 2));
         snprintf(text[6], 100, "%d.5", (int)(draw % 6));
-        snprintf(text[7], 100, "%g", (double)length / 2);
+        snprintf(text[1], 100, "%g", (double)length / 2);
         for (int c = 0; c < 8; c++) {
             if (c) rk_buffer_text(&out, ",");
             if (strchr(text[c], '"'))
@@ -211,6 +213,12 @@ static void test_threads(void **state) {
         }
         assert_int_equal(rows[0], rows[1]);
         if (f < 3) assert_int_equal(rows[0], ROWS);
+        if (f < 4) continue;
+        opened o;
+        open_section(files[f], features_text, &o);
+        for (int64_t row = 0; row < ROWS; row++) rows[1] -= rk_fraction_split(&o.section, (uint64_t)o.section.seed, row) == 0;
+        assert_int_equal(rows[1], 0); /* by the rows' numbers in the file, not in its pieces */
+        close_section(&o);
     }
 }
 
@@ -267,6 +275,51 @@ static void test_bad_rows_among_many(void **state) {
     }
 }
 
+/* Bad values of typed columns are noticed a column at a time, too. */
+static void test_bad_typed_values(void **state) {
+    (void)state;
+    static const struct {
+        const char *features, *message;
+    } cases[] = {
+        {"{name: n, identity: 100}", "column 'n': id 100 is not within 0 to 99\nhint: raise the feature's identity, or hash it"},
+        {"{name: n, identity: 101, identity_offset: 1}", "column 'n': id -1 is not within 0 to 100\nhint: raise the feature's identity, or hash it"},
+        {"{name: x, dense: true}", "column 'x': 'inf' is not a number"},
+        {"{name: x, bucketize: [1]}", "column 'x': 'inf' is not a number"},
+        {"{name: x2, column: x, dense: true, width: 2, log1p: true}", "column 'x': 'inf' is not a number"},
+    };
+    static const char *const names[] = {"n", "x", "y"};
+    static const rk_column_type types[] = {RK_COLUMN_I64, RK_COLUMN_F32, RK_COLUMN_F32};
+    rk_columns rows;
+    rk_rkb_writer *writer;
+    char path[200];
+    snprintf(path, sizeof path, "%s/typed.rkb", directory);
+    OK(rk_columns_init(&rows, 3, names, types));
+    for (int row = 0; row < 101; row++) {
+        OK(rk_column_add_i64(&rows.columns[0], row));
+        OK(rk_column_add_f32(&rows.columns[1], row == 77 ? (float)INFINITY : (float)row));
+        OK(rk_column_add_f32(&rows.columns[2], 0));
+        OK(rk_columns_end_row(&rows));
+    }
+    OK(rk_rkb_writer_open(path, 0, &writer));
+    OK(rk_rkb_writer_add(writer, &rows));
+    OK(rk_rkb_writer_commit(writer));
+    rk_rkb_writer_free(writer);
+    rk_columns_release(&rows);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[300], expected[400];
+        opened o;
+        rk_dataset *d;
+        const rk_batch *b;
+        snprintf(text, sizeof text, "labels: [{name: y}]\nfeatures: [%s]", cases[i].features);
+        open_section("train: typed.rkb", text, &o);
+        OK(rk_dataset_create(&o.section, o.transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 1000}, &d));
+        snprintf(expected, sizeof expected, "'%s': line %d: %s", path, i == 0 ? 101 : i == 1 ? 1 : 78, cases[i].message);
+        FAILS(rk_dataset_next(d, &b), RK_BAD_DATA, expected);
+        rk_dataset_free(d);
+        close_section(&o);
+    }
+}
+
 static void convert(const char *from, const char *to) {
     char *input, *output;
     int64_t n_rows, n_skipped;
@@ -302,6 +355,6 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_columns_against_rows), cmocka_unit_test(test_threads), cmocka_unit_test(test_formats),
-                                       cmocka_unit_test(test_bad_rows_among_many)};
+                                       cmocka_unit_test(test_bad_rows_among_many), cmocka_unit_test(test_bad_typed_values)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -144,6 +144,15 @@ static void test_example_damage(void **state) {
         wrap(cases[i].feature, cases[i].n_bytes, false, &out);
         FAILS(rk_example_parse(out.data, out.n_bytes, &visitor), RK_BAD_DATA, "the record is not a tf.train.Example");
     }
+    static const char lengths[] = "\x0a\x0d\x0a\x0b\x0a\x01" "f\x12\x06\x1a\x04\x08\x05\x08\x06"; /* a length that the others do not bear out */
+    OK(rk_example_parse(lengths, sizeof lengths - 1, &visitor));
+    for (size_t at = 0; at < sizeof lengths - 1; at++) {
+        char spoilt[sizeof lengths];
+        memcpy(spoilt, lengths, sizeof lengths);
+        spoilt[at]--;
+        bool length = at == 1 || at == 3 || at == 8 || at == 10;
+        if (length) FAILS(rk_example_parse(spoilt, sizeof lengths - 1, &visitor), RK_BAD_DATA, "the record is not a tf.train.Example");
+    }
     rk_buffer_clear(&out);
     wrap("\x1a\x02\x08\x05", 4, false, &out);
     for (size_t n = 0; n < out.n_bytes; n++) { /* cuts and changed bytes: an error or something else, but never a crash */

@@ -24,11 +24,33 @@ static const uint8_t *take(cursor *c, uint64_t n, uint64_t bytes) {
         out[i] = (int64_t)(min + distance);                     \
     }
 
+/* A word is read where a number begins; the last ones out of a copy, since no word ends there. */
+static void unpack_bits(const uint8_t *packed, size_t n_bytes, int bits, uint64_t min, int64_t n, int64_t *out) {
+    const uint64_t mask = ((uint64_t)1 << bits) - 1;
+    uint64_t at = 0, width = (uint64_t)bits;
+    int64_t n_whole = n_bytes < 8 ? 0 : (int64_t)((n_bytes - 8) * 8 / width) + 1, i = 0;
+    for (; i < n_whole && i < n; i++, at += width) out[i] = (int64_t)(min + (rk_rkb_u64(packed + at / 8) >> at % 8 & mask));
+    uint8_t rest[32] = {0};
+    uint64_t first = at / 8;
+    if (i < n) memcpy(rest, packed + first, n_bytes - first);
+    for (; i < n; i++, at += width) out[i] = (int64_t)(min + (rk_rkb_u64(rest + (at / 8 - first)) >> at % 8 & mask));
+}
+
+static rk_status take_bits(cursor *c, int bits, uint64_t min, int64_t n, int64_t *out) {
+    if (bits < 1 || bits > RK_RKB_MAX_BITS) return DAMAGED("a width of too many bits");
+    uint64_t n_bytes = ((uint64_t)n * (uint64_t)bits + 7) / 8;
+    const uint8_t *packed = take(c, n_bytes, 1);
+    if (!packed) return DAMAGED("numbers are cut");
+    unpack_bits(packed, (size_t)n_bytes, bits, min, n, out);
+    return RK_OK;
+}
+
 static rk_status take_ints(cursor *c, int64_t n, int64_t *out) {
     const uint8_t *head = take(c, 1, RK_RKB_INTS_HEAD_BYTES);
     if (!head) return DAMAGED("numbers are cut");
     int width = head[0];
     uint64_t min = rk_rkb_u64(head + 1);
+    if (width & RK_RKB_BITS) return take_bits(c, width & ~RK_RKB_BITS, min, n, out);
     if (width > 8 || (width & (width - 1))) return DAMAGED("a width that is none of 0, 1, 2, 4, 8");
     const uint8_t *packed = take(c, (uint64_t)n, (uint64_t)width);
     if (!packed) return DAMAGED("numbers are cut");

@@ -27,10 +27,34 @@ static uint64_t range_of(const int64_t *values, int64_t n, int64_t *min_out) {
         i += n_part;                                                                             \
     }
 
+/* Distances of `bits` each, the first in the lowest bits of the first byte. */
+static void pack_bits(rk_buffer *out, const int64_t *values, int64_t n, int64_t min, int bits) {
+    uint64_t word = 0; /* what is not written yet: n_word bits, less than 8 before each value */
+    int n_word = 0;
+    uint8_t part[512 + 8];
+    size_t n_part = 0;
+    for (int64_t i = 0; i < n; i++) {
+        word |= ((uint64_t)values[i] - (uint64_t)min) << n_word;
+        for (n_word += bits; n_word >= 8; n_word -= 8, word >>= 8) part[n_part++] = (uint8_t)word;
+        if (n_part < 512) continue;
+        rk_buffer_append(out, part, n_part);
+        n_part = 0;
+    }
+    if (n_word) part[n_part++] = (uint8_t)word;
+    rk_buffer_append(out, part, n_part);
+}
+
 /* u8 width (0: all are equal), i64 least, then each value's distance from it. */
-static void put_ints(rk_buffer *out, const int64_t *values, int64_t n) {
+static void put_ints(rk_buffer *out, const int64_t *values, int64_t n, bool in_bits) {
     int64_t min;
-    int width = width_of(range_of(values, n, &min));
+    uint64_t range = range_of(values, n, &min);
+    int width = width_of(range), bits = range ? 64 - __builtin_clzll(range) : 0;
+    if (in_bits && bits < 8 * width && bits <= RK_RKB_MAX_BITS) {
+        rk_buffer_u8(out, (uint8_t)(RK_RKB_BITS | bits));
+        rk_buffer_u64le(out, (uint64_t)min);
+        pack_bits(out, values, n, min, bits);
+        return;
+    }
     rk_buffer_u8(out, (uint8_t)width);
     rk_buffer_u64le(out, (uint64_t)min);
     switch (width) {
@@ -43,9 +67,9 @@ static void put_ints(rk_buffer *out, const int64_t *values, int64_t n) {
 }
 
 /* The differences of offsets[n+1]. */
-static void put_differences(rk_buffer *out, const int64_t *offsets, int64_t n, int64_t *scratch) {
+static void put_differences(rk_buffer *out, const int64_t *offsets, int64_t n, bool in_bits, int64_t *scratch) {
     for (int64_t i = 0; i < n; i++) scratch[i] = offsets[i + 1] - offsets[i];
-    put_ints(out, scratch, n);
+    put_ints(out, scratch, n, in_bits);
 }
 
 static uint64_t ints_bytes(uint64_t n, uint64_t range) {
@@ -113,29 +137,29 @@ static rk_status build_dictionary(const rk_column *column, dictionary *d, bool *
     return RK_OK;
 }
 
-static void put_dictionary(rk_buffer *out, const rk_column *column, const dictionary *d, int64_t *scratch) {
+static void put_dictionary(rk_buffer *out, const rk_column *column, const dictionary *d, bool in_bits, int64_t *scratch) {
     rk_buffer_u8(out, RK_RKB_TEXT_DICTIONARY);
     rk_buffer_u64le(out, (uint64_t)d->n_words);
     for (int64_t w = 0; w < d->n_words; w++) scratch[w] = (int64_t)rk_column_text(column, d->words[w]).n_bytes;
-    put_ints(out, scratch, d->n_words);
+    put_ints(out, scratch, d->n_words, in_bits);
     for (int64_t w = 0; w < d->n_words; w++) {
         rk_span word = rk_column_text(column, d->words[w]);
         rk_buffer_append(out, word.data, word.n_bytes);
     }
-    put_ints(out, d->indices, column->n_values);
+    put_ints(out, d->indices, column->n_values, in_bits);
 }
 
-static rk_status put_text(rk_buffer *out, const rk_column *column, int64_t *scratch) {
+static rk_status put_text(rk_buffer *out, const rk_column *column, bool in_bits, int64_t *scratch) {
     dictionary d = {0};
     bool worth;
     rk_status status = build_dictionary(column, &d, &worth);
     if (status == RK_OK && worth) {
-        put_dictionary(out, column, &d, scratch);
+        put_dictionary(out, column, &d, in_bits, scratch);
     } else if (status == RK_OK) {
         int64_t n = column->n_values;
         rk_buffer_u8(out, RK_RKB_TEXT_PLAIN);
         for (int64_t v = 0; v < n; v++) scratch[v] = column->places[v].n_bytes;
-        put_ints(out, scratch, n);
+        put_ints(out, scratch, n, in_bits);
         for (int64_t v = 0; v < n; v++) {
             rk_span text = rk_column_text(column, v);
             rk_buffer_append(out, text.data, text.n_bytes);
@@ -145,14 +169,14 @@ static rk_status put_text(rk_buffer *out, const rk_column *column, int64_t *scra
     return status;
 }
 
-void rk_rkb_encode(const rk_column *column, int64_t n_rows, rk_buffer *out) {
+void rk_rkb_encode(const rk_column *column, int64_t n_rows, bool in_bits, rk_buffer *out) {
     int64_t n = column->n_values, *scratch = NULL;
     rk_status status = rk_alloc((size_t)(n > n_rows ? n : n_rows), sizeof *scratch, &scratch);
     if (status == RK_OK) {
         rk_buffer_u64le(out, (uint64_t)n);
-        put_differences(out, column->offsets, n_rows, scratch);
-        if (column->type == RK_COLUMN_TEXT) status = put_text(out, column, scratch);
-        if (column->type == RK_COLUMN_I64) put_ints(out, column->i64, n);
+        put_differences(out, column->offsets, n_rows, in_bits, scratch);
+        if (column->type == RK_COLUMN_TEXT) status = put_text(out, column, in_bits, scratch);
+        if (column->type == RK_COLUMN_I64) put_ints(out, column->i64, n, in_bits);
         if (column->type == RK_COLUMN_F32) rk_buffer_append(out, column->f32, (size_t)n * sizeof *column->f32);
         rk_buffer_u8(out, column->weights != NULL);
         if (column->weights) rk_buffer_append(out, column->weights, (size_t)n * sizeof *column->weights);

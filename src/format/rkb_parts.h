@@ -21,6 +21,8 @@ enum {
     RK_RKB_TAIL_BYTES = 24,
     RK_RKB_CHUNK_ENTRY_BYTES = 24,
     RK_RKB_INTS_HEAD_BYTES = 9, /* width, least */
+    RK_RKB_BITS = 128,          /* this and a number of bits up to RK_RKB_MAX_BITS is a width, too */
+    RK_RKB_MAX_BITS = 56,       /* so that a word read at any byte holds the whole number */
     /* What a block may hold, so that a damaged file cannot ask for any amount of memory. */
     RK_RKB_MAX_ROWS = 1 << 26,
     RK_RKB_MAX_VALUES = 1 << 26, /* of a column */
@@ -30,8 +32,8 @@ enum {
 typedef enum rk_rkb_compression { RK_RKB_PLAIN, RK_RKB_ZSTD } rk_rkb_compression;
 typedef enum rk_rkb_text { RK_RKB_TEXT_PLAIN, RK_RKB_TEXT_DICTIONARY } rk_rkb_text;
 
-/* One column of one block, before compression. */
-void rk_rkb_encode(const rk_column *column, int64_t n_rows, rk_buffer *out);
+/* One column of one block, before compression: in whole bytes, which zstd packs further, or in bits, which are quicker to read. */
+void rk_rkb_encode(const rk_column *column, int64_t n_rows, bool in_bits, rk_buffer *out);
 /* The same back into a column without rows. RK_BAD_DATA with what is wrong; the caller says where. */
 rk_status rk_rkb_decode(const uint8_t *data, size_t n_bytes, int64_t n_rows, rk_column *out);
 

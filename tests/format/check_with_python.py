@@ -34,6 +34,10 @@ class Bytes:
 
     def integers(self, n):
         width, least = self.number("B"), self.number("q")
+        if width > 128:
+            bits = width - 128
+            packed = int.from_bytes(self.take((n * bits + 7) // 8), "little")
+            return [(least + (packed >> (i * bits) & (1 << bits) - 1) + 2**63) % 2**64 - 2**63 for i in range(n)]
         distances = self.numbers(n, {1: "B", 2: "H", 4: "I", 8: "Q"}[width]) if width else [0] * n
         return [(least + d + 2**63) % 2**64 - 2**63 for d in distances]
 

@@ -68,15 +68,28 @@ static inline uint64_t point_of(uint64_t word) {
 }
 
 /* 1 to 8 bytes, digits and at most one point, without a branch on where it stands: the digits before it move up into its place. */
-static inline bool parse_short_decimal(const char *at, size_t n, uint64_t *digits, int *n_after) {
+static inline bool parse_decimal8(const char *at, size_t n, uint64_t *digits, int *n_after, bool *has_point) {
     uint64_t word = rk_text_word(at, n), point = point_of(word);
     *n_after = 0;
+    *has_point = point != 0;
     if (!point) return rk_digits_of_word(word, n, digits);
     if (n == 1) return false;
     uint64_t before = (point & -point) - 1, keep = before >> 7; /* the bits below the point's byte */
     *n_after = 7 - __builtin_ctzll(point) / 8;
     word = (word & ~(before << 1 | 1)) | (word & keep) << 8;
     return rk_digits_of_word(word, n - 1, digits);
+}
+
+/* 1 to 15 bytes, digits and at most one point. */
+static inline bool parse_short_decimal(const char *at, size_t n, uint64_t *digits, int *n_after) {
+    uint64_t high, low;
+    int n_high_after;
+    bool high_has_point, low_has_point;
+    if (n <= 8) return parse_decimal8(at, n, digits, n_after, &low_has_point);
+    if (!parse_decimal8(at, n - 8, &high, &n_high_after, &high_has_point) || !parse_decimal8(at + n - 8, 8, &low, n_after, &low_has_point)) return false;
+    if (high_has_point) *n_after = n_high_after + 8;
+    *digits = high * (low_has_point ? 10000000 : 100000000) + low;
+    return !(high_has_point && low_has_point);
 }
 
 /* Up to 15 digits with a point among them. *rest: what follows, an exponent perhaps. */
@@ -108,7 +121,7 @@ static bool parse_simple(rk_span text, double *out) {
     uint64_t digits = 0;
     int n_after = 0, exponent = 0;
     if (end - at < 1) return false;
-    if (end - at > 8 || !parse_short_decimal(at, (size_t)(end - at), &digits, &n_after)) {
+    if (end - at > 15 || !parse_short_decimal(at, (size_t)(end - at), &digits, &n_after)) {
         if (!parse_long_decimal(at, end, &digits, &n_after, &rest)) return false;
         if (rest < end && !parse_exponent(rest, (size_t)(end - rest), &exponent)) return false;
     }

@@ -36,22 +36,9 @@ typedef struct taker {
     size_t feature; /* of the record: the n-th is nearly always the n-th of the first record */
 } taker;
 
-/* memcmp of short names, without the call. */
+/* memcmp of names, most of which are short, without the call. */
 static inline bool same_bytes(const char *a, const char *b, size_t n) {
-    uint64_t x = 0, y = 0, differ = 0;
-    if (n < 4) {
-        for (size_t i = 0; i < n; i++) differ |= (uint64_t)(a[i] ^ b[i]);
-        return differ == 0;
-    }
-    size_t word = n < 8 ? 4 : 8, at = 0;
-    for (; at + word < n; at += word) {
-        memcpy(&x, a + at, word);
-        memcpy(&y, b + at, word);
-        differ |= x ^ y;
-    }
-    memcpy(&x, a + n - word, word);
-    memcpy(&y, b + n - word, word);
-    return (differ | (x ^ y)) == 0;
+    return n - 1 < 8 ? rk_text_word(a, n) == rk_text_word(b, n) : memcmp(a, b, n) == 0;
 }
 
 /* The column of a feature, or -1. */
@@ -93,8 +80,9 @@ static rk_status take_feature(void *context, rk_span name, rk_example_kind kind,
     RK_FAIL_IF(column->type != type_of(kind), RK_BAD_DATA, "feature '%s' is %s here and %s in the first record", column->name, rk_column_type_name(type_of(kind)),
                rk_column_type_name(column->type));
     if (kind == RK_EXAMPLE_BYTES) return take_texts(k->chunk, list, column);
+    int64_t most = column->n_values + (int64_t)rk_example_max_values(kind, list);
+    if (most > column->values_capacity) RK_TRY(rk_column_reserve(column, 0, most, 0));
     size_t n;
-    RK_TRY(rk_column_reserve(column, 0, column->n_values + (int64_t)rk_example_max_values(kind, list), 0));
     if (kind == RK_EXAMPLE_FLOAT)
         RK_TRY(rk_example_read_f32(list, column->f32 + column->n_values, &n));
     else

@@ -58,6 +58,17 @@ static inline bool rk_parse_i64(rk_span text, int64_t *out) {
 enum { RK_I64_BYTES = 20 };
 char *rk_format_i64(int64_t value, char room[RK_I64_BYTES]);
 
+/* The same for a piece of a longer text that begins at `whole`: what stands before it is read and masked, so that its length makes no branch. */
+static inline bool rk_parse_i64_within(const char *whole, size_t begin, size_t n_bytes, int64_t *out) {
+    uint64_t digits, word;
+    if (n_bytes - 1 >= 8 || begin + n_bytes < 8) return rk_parse_i64((rk_span){whole + begin, n_bytes}, out);
+    memcpy(&word, whole + begin + n_bytes - 8, 8);
+    word &= ~(uint64_t)0 << (64 - 8 * n_bytes);
+    if (!rk_digits_of_word(word, n_bytes, &digits)) return rk_parse_long_i64((rk_span){whole + begin, n_bytes}, out);
+    *out = (int64_t)digits;
+    return true;
+}
+
 bool rk_span_equal(rk_span a, const char *text);
 rk_span rk_span_trim(rk_span text); /* spaces and tabs off both ends */
 

@@ -105,7 +105,7 @@ typedef struct rk_data_section {
     bool shuffle;        /* true */
     int64_t shuffle_window; /* rows; 1,048,576 */
     int64_t cache_bytes; /* transformed rows are kept in memory between epochs up to this many bytes; 2 GiB */
-    int64_t reader_threads; /* that parse and transform; 0: one for every four processors, 1 if there are fewer than eight */
+    int64_t reader_threads; /* that parse and transform; 0: one for every four processors, at least 1 */
     int64_t seed;        /* -1: train.seed */
 } rk_data_section;
 

@@ -59,8 +59,8 @@ static rk_status new_window(const rk_reader *r, rk_window *out) {
 /* Two parts a thread, so that none waits long for the last one; one alone needs no more than one. */
 static rk_status make_parts(rk_reader *r) {
     if (r->parts) return RK_OK;
-    int n_threads = (int)r->section->reader_threads;
-    if (n_threads == 0) n_threads = rk_cpu_count() < 8 ? 1 : rk_cpu_count() / 4;
+    int n_threads = (int)r->section->reader_threads, share = rk_cpu_count() / 4;
+    if (n_threads == 0) n_threads = share < 1 ? 1 : share > RK_MAX_READER_THREADS ? RK_MAX_READER_THREADS : share;
     if (!r->team) RK_TRY(rk_team_create(n_threads, &r->team));
     r->n_parts = n_threads == 1 ? 1 : 2 * (size_t)n_threads;
     return rk_alloc(r->n_parts, sizeof *r->parts, &r->parts);

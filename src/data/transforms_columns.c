@@ -112,7 +112,7 @@ static bool ids_of_texts(const rk_data_feature *f, const rk_fitted *fitted, cons
     } else if (f->identity) {
         for (int64_t i = 0; i < n && ok; i++) {
             int64_t id = 0;
-            ok = rk_parse_i64((rk_span){text + places[i].begin, places[i].n_bytes}, &id);
+            ok = rk_parse_i64_within(text, places[i].begin, places[i].n_bytes, &id);
             out[i] = (int64_t)((uint64_t)id - (uint64_t)f->identity_offset);
             ok = ok && (uint64_t)out[i] < (uint64_t)f->identity;
         }
@@ -182,7 +182,8 @@ static rk_status split_texts(char separator, const run *r, rk_transform_memory *
             for (size_t k = 0; k <= n_stops; k++) {
                 size_t stop = k < n_stops ? memory->stops[k] : text.n_bytes;
                 if (k < n_stops && text.data[stop] != separator) continue; /* the index finds line ends too */
-                rk_span piece = rk_span_trim((rk_span){text.data + begin, stop - begin});
+                rk_span piece = {text.data + begin, stop - begin};
+                if (piece.n_bytes && (piece.data[0] <= ' ' || piece.data[piece.n_bytes - 1] <= ' ')) piece = rk_span_trim(piece);
                 memory->places[n] = (rk_text_place){place + (uint32_t)(piece.data - text.data), (uint32_t)piece.n_bytes};
                 n += piece.n_bytes > 0;
                 begin = stop + 1;

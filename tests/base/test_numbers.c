@@ -82,6 +82,11 @@ static void test_numbers_from_text(void **state) {
                 bool blank = n > 1 && (at == 0 || at == n - 1) && (byte == ' ' || byte == '\t' || byte == '\r');
                 assert_int_equal(rk_parse_i64(span(digits), &i), digit || sign || blank);
                 if (digit || sign) assert_true(i == strtoll(digits, NULL, 10));
+                char within[40] = "9999999999";
+                int64_t same;
+                memcpy(within + n % 11, digits, n);
+                assert_int_equal(rk_parse_i64_within(within, n % 11, n, &same), digit || sign || blank);
+                if (digit || sign) assert_true(i == same);
                 digits[at] = kept;
             }
     }

@@ -320,6 +320,79 @@ static void test_bad_typed_values(void **state) {
     }
 }
 
+/* The rows that the csv parser alone finds in a text after its header, as "field;field;field." for each row. */
+static rk_buffer rows_one_by_one(const char *data, size_t n, int64_t *n_bad) {
+    const rk_csv_dialect dialect = {',', '"', true};
+    rk_csv_record record = {0};
+    rk_buffer out = {0};
+    rk_buffer_text(&out, "");
+    for (size_t at = 0, consumed; at < n; at += consumed) {
+        const char *end = memchr(data + at, '\n', n - at);
+        rk_status status = data[at] == '#' ? RK_OK : rk_csv_parse(&dialect, data + at, n - at, true, &record, &consumed);
+        if (data[at] == '#' || status != RK_OK) consumed = end ? (size_t)(end + 1 - data) - at : n - at;
+        if (data[at] == '#' || (status == RK_OK && record.n_fields == 0)) continue;
+        *n_bad += status != RK_OK || record.n_fields != 3;
+        if (status != RK_OK || record.n_fields != 3) continue;
+        for (size_t i = 0; i < 3; i++) {
+            rk_buffer_append(&out, record.fields[i].data, record.fields[i].n_bytes);
+            rk_buffer_text(&out, i == 2 ? "." : ";");
+        }
+    }
+    rk_csv_record_release(&record);
+    OK(out.status);
+    return out;
+}
+
+/* Rows out of the source are those of the parser alone, however wild the text. */
+static void check_wild_text(rk_rng *rng, size_t n, uint64_t n_plain) {
+    static const char special[] = {',', ',', ',', '\n', '\n', '"', '\r', ' ', '\t', '#', 0};
+    char path[200];
+    rk_buffer text = {0};
+    int64_t n_bad = 0;
+    rk_buffer_text(&text, "a,b,c\n");
+    for (size_t i = 0; i < n; i++) {
+        uint64_t kind = rk_rng_below(rng, n_plain + sizeof special);
+        rk_buffer_u8(&text, kind < sizeof special ? (uint8_t)special[kind] : (uint8_t)('k' + kind % 10));
+    }
+    write_file("wild.csv", &text);
+    snprintf(path, sizeof path, "%s/wild.csv", directory);
+    rk_buffer expected = rows_one_by_one(text.data + 6, n, &n_bad), got = {0};
+    rk_data_section section = {.on_bad_row = 1, .quote = (char *)(size_t) "\"", .comment = (char *)(size_t) "#", .trim = true};
+    const char *paths[] = {path};
+    rk_source *source;
+    const rk_chunk *chunk;
+    OK(rk_source_open(&(rk_source_options){.section = &section, .paths = paths, .n_paths = 1}, &source));
+    rk_buffer_text(&got, "");
+    for (;;) {
+        OK(rk_source_read(source, &chunk));
+        if (chunk->columns.n_rows == 0) break;
+        for (int64_t row = 0; row < chunk->columns.n_rows; row++)
+            for (int c = 0; c < 3; c++) {
+                const rk_column *column = &chunk->columns.columns[c];
+                if (column->offsets[row] < column->offsets[row + 1]) {
+                    rk_span value = rk_column_text(column, column->offsets[row]);
+                    rk_buffer_append(&got, value.data, value.n_bytes);
+                }
+                rk_buffer_text(&got, c == 2 ? "." : ";");
+            }
+    }
+    assert_int_equal(rk_source_n_skipped(source), n_bad);
+    assert_int_equal(got.n_bytes, expected.n_bytes);
+    assert_memory_equal(got.data, expected.data, got.n_bytes);
+    rk_source_free(source);
+    rk_buffer_release(&text);
+    rk_buffer_release(&expected);
+    rk_buffer_release(&got);
+}
+
+static void test_wild_text(void **state) {
+    (void)state;
+    rk_rng rng = {8, 9, 0};
+    for (int round = 0; round < 300; round++) check_wild_text(&rng, rk_rng_below(&rng, 700), (uint64_t)round % 30);
+    check_wild_text(&rng, 500000, 5); /* several pieces */
+    check_wild_text(&rng, 500000, 40);
+}
+
 static void convert(const char *from, const char *to) {
     char *input, *output;
     int64_t n_rows, n_skipped;
@@ -355,6 +428,6 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_columns_against_rows), cmocka_unit_test(test_threads), cmocka_unit_test(test_formats),
-                                       cmocka_unit_test(test_bad_rows_among_many), cmocka_unit_test(test_bad_typed_values)};
+                                       cmocka_unit_test(test_bad_rows_among_many), cmocka_unit_test(test_bad_typed_values), cmocka_unit_test(test_wild_text)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

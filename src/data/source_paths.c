@@ -1,0 +1,78 @@
+/* Which files there are, and how each is written. */
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "data/source.h"
+
+static bool has_ending(const char *path, const char *ending) {
+    size_t n = strlen(path), m = strlen(ending);
+    return n >= m && memcmp(path + n - m, ending, m) == 0;
+}
+
+rk_status rk_source_format(const rk_data_section *section, const char *path, rk_data_format *out) {
+    static const struct {
+        const char *ending;
+        rk_data_format format;
+    } endings[] = {{".csv", RK_DATA_CSV},   {".txt", RK_DATA_CSV},        {".data", RK_DATA_CSV},         {".tsv", RK_DATA_TSV},    {".libsvm", RK_DATA_LIBSVM},
+                   {".svm", RK_DATA_LIBSVM}, {".tfrecord", RK_DATA_TFRECORD}, {".tfrecords", RK_DATA_TFRECORD}, {".rkb", RK_DATA_RKB}};
+    if (has_ending(path, ".rkb")) { /* tells itself, whatever the section says of the text files beside it */
+        *out = RK_DATA_RKB;
+        return RK_OK;
+    }
+    if (section && section->format != RK_DATA_AUTO) {
+        *out = (rk_data_format)section->format;
+        return RK_OK;
+    }
+    char name[4096];
+    snprintf(name, sizeof name, "%s", path);
+    if (has_ending(name, ".gz")) name[strlen(name) - 3] = 0;
+    if (has_ending(name, ".zst")) name[strlen(name) - 4] = 0;
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
+        if (has_ending(name, endings[i].ending)) {
+            *out = endings[i].format;
+            return RK_OK;
+        }
+    return rk_error_hint(rk_error(RK_CONFIG, "'%s': its name does not tell the format", path), "set data.format to csv, tsv, libsvm, tfrecord or rkb");
+}
+
+static rk_status add_path(const char *path, char ***out, size_t *n, size_t *capacity) {
+    RK_TRY(rk_grow(out, *n, capacity, sizeof **out));
+    RK_TRY(rk_strdup(path, &(*out)[*n]));
+    (*n)++;
+    return RK_OK;
+}
+
+static rk_status expand_one(const char *pattern, char ***paths, size_t *n, size_t *capacity) {
+    if (!strpbrk(pattern, "*?[") || rk_file_exists(pattern)) return add_path(pattern, paths, n, capacity);
+    glob_t found;
+    int code = glob(pattern, 0, NULL, &found);
+    if (code == GLOB_NOSPACE) return RK_NO_MEMORY_ERROR(0);
+    RK_FAIL_IF(code != 0, RK_NOT_FOUND, "no file matches '%s'", pattern);
+    rk_status status = RK_OK;
+    for (size_t i = 0; status == RK_OK && i < found.gl_pathc; i++) status = add_path(found.gl_pathv[i], paths, n, capacity);
+    globfree(&found);
+    return status;
+}
+
+rk_status rk_expand_paths(const char *directory, char *const *paths, size_t n_paths, char ***out, size_t *n_out) {
+    char **expanded = NULL;
+    size_t n = 0, capacity = 0;
+    rk_status status = RK_OK;
+    for (size_t i = 0; status == RK_OK && i < n_paths; i++) {
+        char *pattern;
+        status = rk_path_join(directory, paths[i], &pattern);
+        if (status != RK_OK) break;
+        status = expand_one(pattern, &expanded, &n, &capacity);
+        rk_free(pattern);
+    }
+    if (status != RK_OK) {
+        rk_free_strings(expanded, n);
+        return status;
+    }
+    *out = expanded;
+    *n_out = n;
+    return RK_OK;
+}

@@ -27,7 +27,7 @@ typedef struct rk_chunk {
     rk_status status;
     enum { RK_AT_NOWHERE, RK_AT_LINE, RK_AT_RECORD } error_at;
     uint64_t error_byte;    /* from data[0] */
-    char error[2048];
+    char error[4096];
     /* memory of the parsers */
     rk_csv_record record;
     rk_libsvm_row libsvm;

@@ -111,6 +111,23 @@ static void test_numbers_from_text(void **state) {
     }
 }
 
+static void test_numbers_to_text(void **state) {
+    (void)state;
+    rk_rng rng = {5, 5, 0};
+    for (int k = 0; k < 200000; k++) { /* every length, and numbers around the powers of ten */
+        uint64_t power = 1;
+        for (int i = k % 20; i > 0; i--) power *= 10;
+        uint64_t bits = k % 3 ? power + rk_rng_below(&rng, 3) - 1 : rk_rng_below(&rng, UINT64_MAX) >> k % 64;
+        int64_t value = (int64_t)bits;
+        if (k % 2) value = (int64_t)-bits;
+        char room[RK_I64_BYTES], expected[32];
+        int n = snprintf(expected, sizeof expected, "%lld", (long long)value);
+        const char *text = rk_format_i64(value, room);
+        assert_int_equal(room + sizeof room - text, n);
+        assert_memory_equal(text, expected, (size_t)n);
+    }
+}
+
 static void test_nearest(void **state) {
     (void)state;
     static const char *const names[] = {"learning_rate", "epochs", "batch_size", "dim"};
@@ -163,7 +180,7 @@ static void test_f16(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_philox), cmocka_unit_test(test_rng_laws), cmocka_unit_test(test_hashes), cmocka_unit_test(test_numbers_from_text),
-        cmocka_unit_test(test_nearest), cmocka_unit_test(test_bf16),    cmocka_unit_test(test_f16),
+        cmocka_unit_test(test_numbers_to_text), cmocka_unit_test(test_nearest), cmocka_unit_test(test_bf16),    cmocka_unit_test(test_f16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,10 @@ rk_status rk_feature_use_begin(rk_feature_use *use, const rk_feature_config *fea
         RK_FAIL_IF(k < 0, RK_INVALID_ARGUMENT, "feature '%s': %lld ids a sample", feature->name, (long long)k);
         RK_FAIL_IF(n > 0 && k > INT32_MAX / n, RK_INVALID_ARGUMENT, "feature '%s': 2^31 ids or more in one batch", feature->name);
         RK_TRY(rk_reserve(&use->own_offsets, &use->offsets_capacity, (size_t)n + 1, sizeof *use->own_offsets));
-        for (int64_t s = 0; s <= n; s++) use->own_offsets[s] = s * k;
+        bool filled = use->filled_step == k && use->filled_n >= n;
+        for (int64_t s = 0; s <= n && !filled; s++) use->own_offsets[s] = s * k;
+        if (!filled) use->filled_n = n;
+        use->filled_step = k;
         use->offsets = use->own_offsets;
     }
     RK_FAIL_IF(use->offsets[n] > 0 && !ids->ids, RK_INVALID_ARGUMENT, "feature '%s' has no ids", feature->name);
@@ -103,6 +106,7 @@ static rk_status drop_ids(rk_feature_use *use, const rk_feature_config *feature,
         use->own_offsets[s + 1] = kept;
     }
     use->own_offsets[0] = 0;
+    use->filled_n = 0;
     use->offsets = use->own_offsets;
     use->ids = use->own_ids;
     use->n_ids = kept;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/float16.h"
 #include "base/memory.h"
 #include "nn/gemm.h"
@@ -46,7 +47,9 @@ struct rk_matrix {
 static dnnl_engine_t engine;
 static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 
+/* RK_ISA holds for oneDNN as for the kernels. */
 static void make_engine(void) {
+    if (rk_cpu_isa() < RK_ISA_AVX512) dnnl_set_max_cpu_isa(rk_cpu_isa() == RK_ISA_AVX2 ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41);
     if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) engine = NULL;
 }
 
@@ -58,6 +61,7 @@ static rk_status status_of(dnnl_status_t status, const char *what) {
 
 static bool has_bf16_units(void) {
     const char *wish = getenv("RK_BF16_UNITS"); /* 1 has oneDNN imitate them, which tests use */
+    if (rk_cpu_isa() < RK_ISA_AVX512) return false;
     if (wish) return *wish == '1';
     dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
     return isa >= dnnl_cpu_isa_avx512_core_bf16 && isa != dnnl_cpu_isa_avx2_vnni;

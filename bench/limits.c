@@ -16,8 +16,6 @@
 
 extern void omp_set_num_threads(int n_threads);
 
-typedef float lanes __attribute__((vector_size(64)));
-
 typedef struct gather {
     const workload *w;
     float **tables, *out;
@@ -32,14 +30,15 @@ static inline __attribute__((always_inline)) void gather_feature(const gather *g
     int64_t n = g->w->n, hotness = from->hotness, first = n * g->thread / g->threads, last = n * (g->thread + 1) / g->threads;
     const int64_t *ids = from->ids + first * hotness, *end = from->ids + last * hotness - g->ahead;
     for (int64_t s = first; s < last; s++) {
-        lanes sum[16] = {{0}};
+        float sum[128] = {0};
         for (int64_t k = 0; k < hotness; k++, ids++) {
             if (ids < end)
                 for (int64_t c = 0; c < dim; c += 16) __builtin_prefetch(table + ids[g->ahead] * dim + c);
-            const lanes *row = (const lanes *)(const void *)(table + *ids * dim);
-            for (int64_t c = 0; c < dim / 16; c++) sum[c] += row[c];
+            const float *row = table + *ids * dim;
+            for (int64_t c = 0; c < dim; c++) sum[c] += row[c];
         }
-        memcpy(g->out + s * g->width + at, sum, (size_t)dim * sizeof *g->out);
+        float *out = g->out + s * g->width + at;
+        for (int64_t c = 0; c < dim; c++) out[c] = sum[c];
     }
 }
 

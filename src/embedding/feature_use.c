@@ -170,6 +170,7 @@ static rk_status count_scales(rk_feature_use *use, rk_combiner combiner) {
 
 static bool is_single(const rk_feature_use *use) {
     bool single = !use->coefficients && use->n_ids == use->n_bags;
+    if (use->offsets == use->own_offsets && use->filled_n && use->filled_step == 1) return single; /* dense input of one id a sample */
     for (int64_t b = 0; single && b < use->n_bags; b++) single = use->offsets[b + 1] == b + 1;
     return single;
 }

@@ -2,11 +2,12 @@
 #include "base/parallel.h"
 #include "embedding/collection_parts.h"
 
-enum { LOOKUP_VALUES = 16384 }; /* values that a task reads and writes, about */
+enum { LOOKUP_VALUES = 65536 }; /* values that a task reads and writes, about */
 
 /* Samples first .. last-1 of feature f; `to` is of sample `first`. */
 static void look_up(const rk_embeddings *e, const rk_feature_use *use, int32_t f, int64_t first, int64_t last, rk_activation to) {
     rk_bag_forward_args args = {.rows = e->tables[e->feature_tables[f]].rows,
+                                .single = use->single,
                                 .offsets = use->offsets,
                                 .ids = use->ids,
                                 .coefficients = use->coefficients,

@@ -4,6 +4,7 @@
 #ifndef RK_KERNELS_KERNELS_H
 #define RK_KERNELS_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,7 @@
  * Rows some way ahead are prefetched. ids are valid rows. */
 typedef struct rk_bag_forward_args {
     rk_rows rows;
+    bool single;                /* every bag is one id with the coefficient 1: ids [n_bags], and no offsets, coefficients or scales are looked at */
     const int64_t *offsets;     /* [n_bags+1] */
     const int64_t *ids;         /* [offsets[n_bags]] */
     const float *coefficients;  /* [offsets[n_bags]] or NULL */

@@ -11,14 +11,14 @@ enum { TABLE_BYTES = 1 << 28, BAGS = 4096, TASKS = 64, ROWS = 256, REPEATS = 3 }
 
 typedef struct gathering {
     rk_rows rows;
-    int64_t *ids, *offsets; /* [TASKS * BAGS], [BAGS + 1] */
+    int64_t *ids;           /* [TASKS * BAGS] */
     float *out;             /* [TASKS * BAGS, dim] */
 } gathering;
 
 static void gather(void *context, size_t task, int thread) {
     (void)thread;
     const gathering *g = context;
-    rk_bag_forward(&(rk_bag_forward_args){.rows = g->rows, .offsets = g->offsets, .ids = g->ids + task * BAGS, .out = g->out + (int64_t)task * BAGS * g->rows.dim,
+    rk_bag_forward(&(rk_bag_forward_args){.rows = g->rows, .single = true, .ids = g->ids + task * BAGS, .out = g->out + (int64_t)task * BAGS * g->rows.dim,
                                           .stride = g->rows.dim, .first = 0, .last = BAGS});
 }
 
@@ -45,15 +45,12 @@ rk_status rk_limit_gather(int32_t dim, double *out) {
     g.rows.data = pages;
     for (size_t at = 0; at < bytes / sizeof(float); at += 512) ((float *)pages)[at] = 1; /* pages that are only read would all be one page of zeros */
     RK_GOTO(rk_alloc(TASKS * BAGS, sizeof *g.ids, &g.ids));
-    RK_GOTO(rk_alloc(BAGS + 1, sizeof *g.offsets, &g.offsets));
     RK_GOTO(rk_alloc((size_t)(TASKS * BAGS) * (size_t)dim, sizeof *g.out, &g.out));
     for (int64_t i = 0; i < TASKS * BAGS; i++) g.ids[i] = (int64_t)rk_rng_below(&rng, (uint64_t)n_rows);
-    for (int64_t b = 0; b <= BAGS; b++) g.offsets[b] = b;
     *out = 2.0 * TASKS * BAGS * dim * sizeof(float) / best_seconds(TASKS, gather, &g);
 done:
     rk_pages_free(pages, bytes);
     rk_free(g.ids);
-    rk_free(g.offsets);
     rk_free(g.out);
     return status;
 }

@@ -46,7 +46,7 @@ static void test_bag_forward(void **state) {
                 int32_t dim = dims[d];
                 rk_rows rows = {dtype == RK_F32 ? (void *)values : (void *)halves, (rk_dtype)dtype, dim};
                 for (int r = 0; r < N_ROWS && dtype != RK_F32; r++) rk_row_store_scalar(&rows, r, values + r * dim, 1, (uint64_t)r);
-                rk_bag_forward_args args = {rows, offsets, ids, given & 1 ? coefficients : NULL, given & 2 ? scales : NULL, expected, dim + 1, 1, N_BAGS};
+                rk_bag_forward_args args = {rows, false, offsets, ids, given & 1 ? coefficients : NULL, given & 2 ? scales : NULL, expected, dim + 1, 1, N_BAGS};
                 memset(expected, 0, sizeof expected);
                 rk_bag_forward_scalar(&args);
                 for (int b = 1; b < N_BAGS; b++) { /* the reference itself, against the doc comment's loop in double */
@@ -68,6 +68,30 @@ static void test_bag_forward(void **state) {
                     assert_memory_equal(out, expected, sizeof out);
                 }
             }
+}
+
+/* Bags of one id each: rows as rk_row_load gives them. */
+static void test_bag_forward_single(void **state) {
+    (void)state;
+    static float values[N_ROWS * MAX_DIM], out[N_BAGS * (MAX_DIM + 1)];
+    static uint16_t halves[N_ROWS * MAX_DIM];
+    int64_t ids[N_BAGS];
+    randomize(values, N_ROWS * MAX_DIM);
+    for (int b = 0; b < N_BAGS; b++) ids[b] = (int64_t)rk_rng_below(&rng, N_ROWS);
+    for (int d = 0; d < N_DIMS; d++)
+        for (int dtype = 0; dtype < RK_DTYPE_COUNT; dtype++) {
+            int32_t dim = dims[d];
+            rk_rows rows = {dtype == RK_F32 ? (void *)values : (void *)halves, (rk_dtype)dtype, dim};
+            for (int r = 0; r < N_ROWS && dtype != RK_F32; r++) rk_row_store_scalar(&rows, r, values + r * dim, 1, (uint64_t)r);
+            for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+                rk_bag_forward_on[isa](&(rk_bag_forward_args){.rows = rows, .single = true, .ids = ids, .out = out, .stride = dim + 1, .first = 3, .last = N_BAGS});
+                for (int b = 3; b < N_BAGS; b++) {
+                    float row[MAX_DIM];
+                    rk_row_load_scalar(&rows, ids[b], row);
+                    assert_memory_equal(out + (b - 3) * (dim + 1), row, (size_t)dim * sizeof(float));
+                }
+            }
+        }
 }
 
 /* Two features of a table of 50 rows in parts of 16, by the equations of rows_update.h in double, with sgd: part by part, all versions. */
@@ -256,7 +280,7 @@ static void test_no_kernel_escapes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bag_forward), cmocka_unit_test(test_rows_update),   cmocka_unit_test(test_row_update), cmocka_unit_test(test_row_convert),
+        cmocka_unit_test(test_bag_forward), cmocka_unit_test(test_bag_forward_single), cmocka_unit_test(test_rows_update),   cmocka_unit_test(test_row_update), cmocka_unit_test(test_row_convert),
         cmocka_unit_test(test_random_row), cmocka_unit_test(test_interaction), cmocka_unit_test(test_sort_uses), cmocka_unit_test(test_no_kernel_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,29 @@
 
 enum { OPT_SET, OPT_CONFIG_ONLY };
 
+enum { ROWS_LOOKED_AT = 1 << 20 };
+
+/* Peak memory, by what the first rows look like. */
+static void print_memory(const rk_model *model, rk_dataset *dataset) {
+    const rk_batch *batch;
+    uint64_t of_model = 0, of_data = 0;
+    int64_t n_rows = 0;
+    bool ended = false;
+    while (n_rows < ROWS_LOOKED_AT && !ended) {
+        rk_status status = rk_dataset_next(dataset, &batch);
+        ended = status == RK_END;
+        if (status != RK_OK) break;
+        n_rows += batch->n;
+        if (of_model) continue;
+        of_model = rk_model_peak_bytes(model, batch);
+        of_data = rk_dataset_peak_bytes(dataset, batch, -1);
+    }
+    if (ended && of_model && rk_dataset_next(dataset, &batch) == RK_OK) of_data = rk_dataset_peak_bytes(dataset, batch, n_rows);
+    if (of_model)
+        printf("peak memory of training: %.1f MiB (model and steps %.1f MiB, data %s%.1f MiB)\n", (double)(of_model + of_data) / 1048576, (double)of_model / 1048576,
+               ended ? "" : "up to ", (double)of_data / 1048576);
+}
+
 static int describe(const rk_config *config) {
     rk_dataset *dataset;
     if (rk_dataset_open(config, "train", &dataset) != RK_OK) return failed();
@@ -18,6 +41,7 @@ static int describe(const rk_config *config) {
         code = failed();
     else
         fputs(text, stdout);
+    if (code == EXIT_OK) print_memory(model, dataset);
     rk_text_free(text);
     rk_model_free(model);
     rk_dataset_free(dataset);

@@ -28,6 +28,8 @@ RK_API rk_status rk_model_predict(rk_model *model, const rk_batch *batch, float 
 RK_API int32_t rk_model_n_tasks(const rk_model *model);
 RK_API int64_t rk_model_step(const rk_model *model); /* training steps done */
 RK_API rk_embeddings *rk_model_embeddings(rk_model *model); /* owned by the model */
+/* About the most memory that training takes beside the data, with batches like `usual`: tables, slots, dense part, and what a step needs. */
+RK_API uint64_t rk_model_peak_bytes(const rk_model *model, const rk_batch *usual);
 /* What `reckon inspect` prints: tables with rows, dim, bytes; the graph with shapes and parameters. Free with rk_text_free. */
 RK_API rk_status rk_model_describe(const rk_model *model, char **out);
 

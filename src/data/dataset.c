@@ -276,3 +276,20 @@ int64_t rk_dataset_n_skipped(const rk_dataset *d) {
     pthread_mutex_unlock(mutex);
     return n;
 }
+
+static double row_bytes(const rk_batch *b) {
+    double bytes = 4.0 * b->n_dense + 4.0 * b->n_tasks + (b->sample_weights ? 4 : 0) + (b->groups ? 8 : 0);
+    for (int32_t f = 0; f < b->n_features && b->n; f++) {
+        const rk_ids *ids = &b->features[f];
+        double n_ids = ids->offsets ? (double)ids->offsets[b->n] / (double)b->n : (double)ids->ids_per_sample;
+        bytes += n_ids * (ids->weights ? 12 : 8) + (ids->offsets ? 8 : 0);
+    }
+    return bytes;
+}
+
+uint64_t rk_dataset_peak_bytes(const rk_dataset *d, const rk_batch *usual, int64_t n_rows) {
+    double row = row_bytes(usual), all = n_rows < 0 ? 1e18 : (double)n_rows * row, cache = (double)d->reader.section->cache_bytes;
+    double window = row * (double)d->reader.window_rows, kept = all < cache ? all : cache, batches = row * (double)(d->batch_size * d->n_slots);
+    if (window > all) window = all;
+    return (uint64_t)(batches + (kept > window ? kept : window));
+}

@@ -39,7 +39,8 @@ rk_model_bytes rk_model_count_bytes(const rk_model *model) {
     }
     for (int32_t i = 0; i < rk_graph_n_parameters(model->graph); i++) {
         const rk_parameter *parameter = rk_graph_parameter(model->graph, i);
-        bytes.dense += (uint64_t)(parameter->rows * parameter->cols) * sizeof *parameter->value;
+        uint64_t copies = !parameter->is_bias ? model->optimizer ? 3 : 2 : 1; /* weights are also packed for the products that they take part in */
+        bytes.dense += copies * (uint64_t)(parameter->rows * parameter->cols) * sizeof *parameter->value;
     }
     if (model->optimizer) bytes.dense += rk_dense_optimizer_bytes(model->optimizer);
     return bytes;
@@ -110,4 +111,21 @@ rk_status rk_model_describe(const rk_model *model, char **out) {
     else
         rk_buffer_release(&text);
     return status;
+}
+
+/* What the collection keeps of a batch: uses and their sorted copy, offsets and scales, with a quarter to spare. */
+static double routing_bytes(const rk_model *model, const rk_batch *usual) {
+    double bytes = 0, n = (double)(usual->n ? usual->n : 1);
+    for (int32_t f = 0; f < model->n_lookups; f++) {
+        const rk_ids *ids = &usual->features[model->lookups[f].source];
+        double n_ids = ids->offsets ? (double)ids->offsets[usual->n] / n : (double)ids->ids_per_sample;
+        bytes += 16 * n_ids + (ids->weights ? 12 * n_ids : 0) + (ids->offsets ? 0 : 8) + (n_ids > 1 ? 4 : 0);
+    }
+    return 1.25 * bytes * (double)model->max_batch * (model->stale ? 2 : 1);
+}
+
+uint64_t rk_model_peak_bytes(const rk_model *model, const rk_batch *usual) {
+    static const double program = 32e6; /* code, libraries and what they keep */
+    rk_model_bytes bytes = rk_model_count_bytes(model);
+    return bytes.tables + bytes.slots + bytes.dense + bytes.arena + (uint64_t)(program + routing_bytes(model, usual));
 }

@@ -1,0 +1,75 @@
+"""A case's inputs as raw arrays (bench/workload.h), its run file, and the dense parameters' first values; made once, seeded."""
+import json
+import math
+import subprocess
+import zlib
+from dataclasses import asdict
+
+import numpy as np
+
+
+def zipf(random, rows, shape, exponent=1.05):
+    """Ranks of a bounded zipf law by inverting its continuous distribution, spread over the rows so that hot ones are not neighbours."""
+    power = 1 - exponent
+    ranks = (1 - random.random(shape) * (1 - (rows + 1) ** power)) ** (1 / power)
+    factor = max(1, round(rows * 0.6180339887))
+    while math.gcd(factor, rows) != 1:
+        factor += 1
+    return np.minimum(ranks.astype(np.int64) - 1, rows - 1) * factor % rows
+
+
+def feature_ids(case, feature):
+    random = np.random.default_rng(zlib.crc32(f"{case.name} {feature.name}".encode()))
+    shape = (case.n_batches, case.n, feature.hotness)
+    return zipf(random, feature.rows, shape) if case.law == "zipf" else random.integers(feature.rows, size=shape)
+
+
+def run_file(case):
+    """The run file of our side, in YAML's JSON."""
+    features = [{"name": f.name, "identity": f.rows} for f in case.features]
+    if case.n_dense:
+        features.append({"name": "dense", "dense": True, "width": case.n_dense})
+    optimizer = {"kind": case.optimizer, "learning_rate": case.rate}
+    if case.optimizer == "adagrad":
+        optimizer |= {"initial_accumulator": 0, "epsilon": case.epsilon}
+    return {"data": {"train": "none.csv", "labels": [{"name": "label"}], "features": features},
+            "embedding": {"dim": case.features[0].dim, "combiner": case.combiner, "initializer": {"kind": "constant", "value": 0.01}},
+            "model": case.model, "train": {"batch_size": case.n, "optimizer": optimizer}}
+
+
+def unique_rows(case, directory):
+    """Of each feature, the mean number of distinct rows in a batch."""
+    counts = {}
+    for f in case.features:
+        ids = np.fromfile(directory / f"{f.name}.i64", np.int64).reshape(case.n_batches, -1)
+        used = np.zeros(f.rows, bool)
+        used[ids[0]] = True
+        counts[f.name] = int(used.sum())
+    return counts
+
+
+def make(case, directory, programs):
+    """Fills `directory` unless it holds this very case already."""
+    description = json.dumps(asdict(case), indent=1)
+    done = directory / "case.json"
+    if done.exists() and done.read_text() == description:
+        return
+    directory.mkdir(parents=True, exist_ok=True)
+    done.unlink(missing_ok=True)
+    for f in case.features:
+        feature_ids(case, f).tofile(directory / f"{f.name}.i64")
+    lines = [f"{case.n_batches} {case.n} {case.n_dense}"] + [f"{f.name} {f.rows} {f.dim} {f.hotness}" for f in case.features]
+    (directory / "features.txt").write_text("\n".join(lines) + "\n")
+    random = np.random.default_rng(1)
+    if case.model:
+        rows = case.n_batches * case.n
+        random.random((rows, case.n_dense), np.float32).tofile(directory / "dense.f32")
+        (random.random(rows) < 0.25).astype(np.float32).tofile(directory / "labels.f32")
+        (directory / "run.yaml").write_text(json.dumps(run_file(case), indent=1))
+        (directory / "dense").mkdir(exist_ok=True)
+        dumped = subprocess.run([programs / "bench_model", directory / "run.yaml", directory, "--dump", directory / "dense"], check=True, capture_output=True, text=True)
+        (directory / "dense" / "shapes.txt").write_text(dumped.stdout)
+    else:
+        random.standard_normal((case.n, sum(f.dim for f in case.features)), np.float32).tofile(directory / "gradient.f32")
+    (directory / "unique.json").write_text(json.dumps(unique_rows(case, directory)))
+    done.write_text(description)

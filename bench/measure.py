@@ -1,0 +1,200 @@
+"""Runs the sides of workloads in turn as separate processes, compares what they computed, and hands the numbers to the report."""
+import argparse
+import datetime
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import data
+import report
+from workloads import WORKLOADS
+
+BENCH = Path(__file__).resolve().parent
+PROGRAMS = BENCH.parent / "build" / "bench"
+HOME = Path(os.environ.get("RECKON_BENCH_DIR") or Path.home() / ".cache" / "reckon-bench")
+TOLERANCE = {"f32": 1e-4, "bf16": 2e-2}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="bench/run", description="Measures Reckon beside its peers and writes bench/results.")
+    parser.add_argument("workloads", nargs="+", choices=list(WORKLOADS) + ["all"])
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of every side; all cores by default")
+    parser.add_argument("--isa", help="RK_ISA of our side: avx512, avx2 or plain")
+    parser.add_argument("--rounds", type=int, default=5, help="alternating runs of all sides at most")
+    parser.add_argument("--budget", type=float, default=900, help="seconds a case: no further round begins after them, but there are three at least")
+    parser.add_argument("--steps", type=int, help="steps timed in each process")
+    parser.add_argument("--small", action="store_true", help="tiny sizes, to try the machinery; results go beside the data")
+    parser.add_argument("--full", action="store_true", help="W1: every dim with every pooling")
+    parser.add_argument("--case", default="", help="only cases whose name contains this")
+    parser.add_argument("--side", action="append", help="only this side (several times: these); ours always runs")
+    return parser.parse_args()
+
+
+def wait_for_memory(n_bytes):
+    """Waits up to ten minutes until so much memory is free: a peer that swaps or is killed tells nothing."""
+    for _ in range(120):
+        free = next(int(line.split()[1]) * 1024 for line in open("/proc/meminfo") if line.startswith("MemAvailable"))
+        if free >= n_bytes:
+            return
+        time.sleep(5)
+    raise MemoryError(f"needs {n_bytes / 1e9:.1f} GB of memory, {free / 1e9:.1f} are free")
+
+
+def call(argv, env=None):
+    """A program's line of JSON. The kernel is told to end it first should memory run out."""
+    done = subprocess.run(argv, capture_output=True, text=True, env=os.environ | (env or {}), cwd=BENCH,
+                          preexec_fn=lambda: Path("/proc/self/oom_score_adj").write_text("1000"))
+    if done.returncode:
+        raise RuntimeError(f"exit status {done.returncode}: " + (done.stderr.strip().splitlines() or ["no message"])[-1])
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def run_ours(case, directory, side, args):
+    env = {"RK_ISA": args.isa} if args.isa else {}
+    options = ["--steps", str(args.steps or case.steps), "--threads", str(args.threads), "--dtype", side.dtype]
+    if case.model:
+        return {"train": call([PROGRAMS / "bench_model", directory / "run.yaml", directory] + options, env)}
+    rule = ["--optimizer", case.optimizer, "--rate", str(case.rate)]
+    return {mode: call([PROGRAMS / "bench_lookup", directory, "--mode", mode] + rule + options, env) for mode in ("forward", "train")}
+
+
+def run_side(case, directory, side, config, args):
+    """{mode: {seconds: [...], losses or sum and squares, ...}, ...} of one process."""
+    wait_for_memory(1.15 * case.table_bytes + 1e9)
+    if not side.script:
+        return run_ours(case, directory, side, args)
+    return call([HOME / f"venv-{side.venv}" / "bin" / "python", BENCH / "peers" / f"{side.script}.py", directory, "--steps", str(args.steps or case.steps),
+                 "--threads", str(args.threads), "--dtype", side.dtype, "--config", config])
+
+
+def difference(ours, theirs):
+    """How far apart two results are: the losses relatively, or the activations' sums relative to what their squares allow."""
+    if "losses" in ours:
+        if len(ours["losses"]) != len(theirs["losses"]):
+            return float("inf")
+        return max(abs(a - b) / max(abs(a), 1e-9) for a, b in zip(ours["losses"], theirs["losses"]))
+    squares = max(ours["squares"], 1e-30)
+    return max(abs(ours["squares"] - theirs["squares"]) / squares, abs(ours["sum"] - theirs["sum"]) / max(abs(ours["sum"]), squares ** 0.5))
+
+
+def floor_seconds(case, directory, gather_rate, products, mode):
+    """bytes / gather + the time of the products; the least bytes that the step's lookups, and for training its updates, move."""
+    n_bytes = sum(case.n * (f.hotness + 1) * f.dim for f in case.features) * 4
+    if mode == "train":
+        slots = {"sgd": lambda dim: 0, "rowwise_adagrad": lambda dim: 1, "adagrad": lambda dim: dim}[case.optimizer]
+        unique = json.loads((directory / "unique.json").read_text())
+        n_bytes += sum(case.n * f.dim + 2 * unique[f.name] * (f.dim + slots(f.dim)) for f in case.features) * 4
+        if case.wide:
+            n_bytes += sum(case.n * f.hotness + 2 * unique[f.name] for f in case.features) * 4
+    return n_bytes / gather_rate + products
+
+
+def measure_products(case, args):
+    """Seconds of all the model's matrix products, forward and backward, at the machine's best."""
+    total = {"f32": 0.0, "bf16": 0.0}
+    for outputs, inputs in case.products:
+        measured = call([PROGRAMS / "bench_limits", "gemm", str(case.n), str(outputs), str(inputs), "--threads", str(args.threads), "--repeat", "3"])
+        for dtype, seconds in measured.items():
+            total[dtype] += sum(seconds.values()) if min(seconds.values()) > 0 else float("inf")
+    return total
+
+
+class Measured:
+    """One side's runs of one case."""
+
+    def __init__(self, side):
+        self.side, self.runs, self.tried, self.failed = side, [], {}, ""
+        self.config = side.configs[0]
+
+    def round(self, case, directory, args, first):
+        """One run; in the first round one of each setting, of which the fastest stays."""
+        if self.failed:
+            return
+        results = {}
+        for config in self.side.configs if first else [self.config]:
+            try:
+                results[config] = run_side(case, directory, self.side, config, args)
+                self.tried.setdefault(config, statistics.median(results[config]["train"]["seconds"]))
+            except (RuntimeError, MemoryError) as error:
+                self.tried[config] = str(error)
+                print(f"    {self.side.name} {config}: {error}", flush=True)
+        if not results:
+            self.failed = str(self.tried[self.config])
+            return
+        self.config = min(results, key=lambda config: statistics.median(results[config]["train"]["seconds"]))
+        self.runs.append(results[self.config])
+        print(f"    {self.side.name} {self.config}: " + ", ".join(f"{mode} {statistics.median(r['seconds']):.4f} s" for mode, r in results[self.config].items() if isinstance(r, dict) and "seconds" in r), flush=True)
+
+    def summary(self, mode, reference, tolerance):
+        if self.failed:
+            return {"side": self.side.name, "failed": self.failed}
+        worst = max(difference(reference[mode], run[mode]) for run in self.runs)
+        out = {"side": self.side.name, "config": self.config, "tried": self.tried, "difference": worst, "equal": worst <= tolerance}
+        if out["equal"]:
+            medians = [statistics.median(run[mode]["seconds"]) for run in self.runs]
+            out |= {"rounds": medians, "median": statistics.median(medians), "min": min(medians), "max": max(medians)}
+            out["first_seconds"] = self.runs[0][mode].get("first_seconds")
+            out["peak_bytes"] = max(run.get("peak_bytes") or run[mode]["peak_bytes"] for run in self.runs)
+        return out
+
+
+def measure_case(workload, case, args):
+    directory = HOME / ("data-small" if args.small else "data") / workload.name / case.name.replace(", ", "-").replace(" ", "_")
+    print(f"{workload.name} {case.name}: data", flush=True)
+    data.make(case, directory, PROGRAMS)
+    products = measure_products(case, args)
+    measured = [Measured(side) for side in workload.sides if not side.script or not args.side or side.name in args.side]
+    gathers, began = [], time.monotonic()
+    for r in range(args.rounds):
+        if r >= 3 and time.monotonic() - began > args.budget:
+            break
+        print(f"  round {r + 1}", flush=True)
+        wait_for_memory(1.1 * case.table_bytes + 1e9)
+        gathers.append(call([PROGRAMS / "bench_limits", "gather", directory, "--threads", str(args.threads)]))
+        for side in measured:
+            side.round(case, directory, args, r == 0)
+    gather_seconds = [statistics.median(g["seconds"]) for g in gathers]
+    rate = gathers[0]["bytes"] / statistics.median(gather_seconds)
+    if measured[0].failed:
+        sys.exit(f"our own side failed: {measured[0].failed}")
+    rows = []
+    for mode in workload.modes:
+        sides = [m.summary(mode, measured[0].runs[0], TOLERANCE[m.side.dtype]) for m in measured]
+        floors = {dtype: floor_seconds(case, directory, rate, products[dtype], mode) for dtype in products}
+        for m, side in zip(measured, sides):
+            if "median" in side:
+                side["speedup"] = side["median"] / sides[0]["median"]
+                side["over_floor"] = side["median"] / floors[m.side.dtype]
+        rows.append({"mode": mode, "floor": floors["f32"], "floor_bf16": floors["bf16"], "gather": statistics.median(gather_seconds), "sides": sides})
+    versions = {m.side.name: m.runs[0]["versions"] for m in measured if m.side.script and m.runs}
+    return {"name": case.name, "samples": case.n, "table_bytes": case.table_bytes, "gather_bytes_per_second": rate, "gather_seconds": gather_seconds,
+            "product_seconds": products, "versions": versions, "isa": measured[0].runs[0]["train"]["isa"], "rows": rows}
+
+
+def measure(name, args):
+    workload = WORKLOADS[name](args.small, args.full)
+    cases = [measure_case(workload, case, args) for case in workload.cases if args.case in case.name]
+    result = {"workload": name, "title": workload.title, "notes": workload.notes, "date": datetime.date.today().isoformat(), "small": args.small,
+              "threads": args.threads, "machine": report.machine(), "source": report.source(BENCH.parent), "isa": cases[0]["isa"],
+              "versions": {side: v for case in cases for side, v in case["versions"].items()}, "tolerance": TOLERANCE, "cases": cases}
+    result["goals"] = report.goals(workload, cases)
+    suffix = (f"-{args.isa}" if args.isa else "") + ("-1thread" if args.threads == 1 else "")
+    folder = HOME / "results-small" if args.small else BENCH / "results"
+    folder.mkdir(exist_ok=True)
+    report.write(result, folder / f"{name}{suffix}")
+    print((folder / f"{name}{suffix}.md").read_text())
+
+
+def main():
+    args = arguments()
+    for name in WORKLOADS if "all" in args.workloads else args.workloads:
+        measure(name, args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""A workload's result as JSON, as Markdown and as a plot. `report.py FILE.json ...` writes the latter two anew."""
+import json
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+
+def machine():
+    cpu = next(line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name"))
+    memory = next(int(line.split()[1]) * 1024 for line in open("/proc/meminfo") if line.startswith("MemTotal"))
+    cores = sum(line.startswith("processor") for line in open("/proc/cpuinfo"))
+    return {"cpu": cpu, "cores": cores, "memory_bytes": memory, "kernel": platform.release(), "python": platform.python_version()}
+
+
+def source(repository):
+    found = subprocess.run(["git", "-C", repository, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    return found.stdout.strip() or "unknown"
+
+
+def goals(workload, cases):
+    """Each goal's value in each case, and whether the worst of them reaches it."""
+    out = []
+    for goal in workload.goals:
+        values = {}
+        for case in cases:
+            for row in (r for r in case["rows"] if r["mode"] == goal.mode):
+                medians = {s["side"]: s["median"] for s in row["sides"] if "median" in s} | {"gather": row["gather"], "floor": row["floor"]}
+                against = [medians[name] for name in goal.against if name in medians]
+                if goal.ours in medians and against:
+                    ratio = min(against) / medians[goal.ours]
+                    values[case["name"]] = 1 / ratio if goal.at_most else ratio
+        if values:
+            worst = max(values.values()) if goal.at_most else min(values.values())
+            reached = worst <= goal.at_most if goal.at_most else worst >= goal.at_least
+            n_reached = sum(v <= goal.at_most if goal.at_most else v >= goal.at_least for v in values.values())
+            out.append({"goal": goal.text, "values": values, "worst": worst, "reached": reached, "n_reached": n_reached})
+        else:
+            out.append({"goal": goal.text, "values": {}, "worst": None, "reached": False, "n_reached": 0})
+    return out
+
+
+def seconds(value):
+    return f"{value:.2f} s" if value >= 10 else f"{value * 1e3:.4g} ms"
+
+
+def cell(side):
+    if "failed" in side:
+        return "did not run: " + side["failed"]
+    if not side["equal"]:
+        return f"not equal (differs by {side['difference']:.2g}): no time"
+    return f"{seconds(side['median'])} ({seconds(side['min'])} .. {seconds(side['max'])})"
+
+
+def table(header, rows):
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def markdown(result):
+    m = result["machine"]
+    parts = [f"# {result['workload']} {result['title']}",
+             f"{m['cpu']}, {m['cores']} cores, {m['memory_bytes'] / 2**30:.0f} GiB, Linux {m['kernel']}; {result['threads']} threads a side; {result['date']}; "
+             f"Reckon {result['source']} ({result['isa']})." + (" Tiny sizes, which tell nothing about speed." if result["small"] else ""),
+             result["notes"]]
+    cases = [(case, row) for case in result["cases"] for row in case["rows"]]
+    sides = [side["side"] for side in cases[0][1]["sides"]]
+    label = lambda case, row: f"{case['name']}: {row['mode']}" if len({r["mode"] for _, r in cases}) > 1 else case["name"]
+    parts += ["## Time of a step", "Median of the rounds' medians (least .. greatest).",
+              table(["case", *sides, "rounds"], [[label(c, r), *map(cell, r["sides"]), str(len(r["sides"][0].get("rounds", [])))] for c, r in cases])]
+    ratio = lambda side, key: f"{side[key]:.2f}" if key in side else "-"
+    parts += ["## Against Reckon, and against the floor", "`x` is a side's time by Reckon's: above 1 Reckon is faster. `floor` is a side's time by bytes / gather + products.",
+              table(["case", *[f"{side}: x / floor" for side in sides]],
+                    [[label(c, r), *[f"{ratio(s, 'speedup')} / {ratio(s, 'over_floor')}" for s in r["sides"]]] for c, r in cases])]
+    parts += ["## Limits", table(["case", "gather, GB/s", "gather of one batch", "products f32", "products bf16", "floor f32"],
+                                 [[label(c, r), f"{c['gather_bytes_per_second'] / 1e9:.2f}", seconds(r["gather"]), seconds(c["product_seconds"]["f32"]),
+                                   seconds(c["product_seconds"]["bf16"]), seconds(r["floor"])] for c, r in cases])]
+    parts += ["## Goals", table(["goal", "worst case", "cases that reach it", "reached"],
+                                [[g["goal"], f"{g['worst']:.2f}" if g["values"] else "-", f"{g['n_reached']} of {len(g['values'])}",
+                                  ("yes" if g["reached"] else "no") if g["values"] else "not measured"] for g in result["goals"]])]
+    parts += ["## Equality, settings, memory", f"Both sides read the same arrays and begin with the same parameters; in every timed run what they computed may differ by "
+              f"{result['tolerance']['f32']:g} (bf16: {result['tolerance']['bf16']:g}) of Reckon's f32 result.",
+              table(["case", "side", "differs by", "setting", "settings tried, median seconds", "peak memory"],
+                    [[label(c, r), s["side"], f"{s['difference']:.1e}", s["config"] or "-",
+                      "; ".join(f"{k}: {v:.4f}" if isinstance(v, float) else f"{k}: {v}" for k, v in s["tried"].items() if k) or "-",
+                      f"{s['peak_bytes'] / 1e9:.1f} GB" if s.get("peak_bytes") else "-"] for c, r in cases for s in r["sides"] if "failed" not in s])]
+    parts += ["## Versions", "\n".join(f"- {side}: " + ", ".join(f"{k} {v}" for k, v in found.items()) for side, found in result["versions"].items())]
+    return "\n\n".join(parts) + "\n"
+
+
+def plot(result, path):
+    import matplotlib
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "reckon"
+    from matplotlib import pyplot
+    cases = [(case, row) for case in result["cases"] for row in case["rows"]]
+    sides = [side["side"] for side in cases[0][1]["sides"]]
+    figure, axes = pyplot.subplots(figsize=(9, 1.2 + 0.28 * len(cases) * len(sides)))
+    height = 0.8 / len(sides)
+    for s, name in enumerate(sides):
+        found = [(i, row["sides"][s]) for i, (_, row) in enumerate(cases) if "median" in row["sides"][s]]
+        axes.barh([i + s * height for i, _ in found], [side["median"] for _, side in found], height, label=name,
+                  xerr=[[side["median"] - side["min"] for _, side in found], [side["max"] - side["median"] for _, side in found]], error_kw={"elinewidth": 0.8})
+    for i, (_, row) in enumerate(cases):
+        axes.plot([row["floor"]] * 2, [i - height / 2, i + 0.8 - height / 2], color="black", linewidth=1, label="" if i else "floor")
+    axes.set_yticks([i + 0.4 - height / 2 for i in range(len(cases))], [f"{case['name']}\n{row['mode']}" for case, row in cases], fontsize=8)
+    axes.invert_yaxis()
+    if len(cases) > 2:
+        axes.set_xscale("log")
+    axes.set_xlabel("seconds a step (less is better)")
+    axes.set_title(f"{result['workload']} {result['title']}", fontsize=10)
+    axes.legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def write(result, base):
+    Path(f"{base}.json").write_text(json.dumps(result, indent=1) + "\n")
+    Path(f"{base}.md").write_text(markdown(result))
+    plot(result, f"{base}.svg")
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        write(json.loads(Path(name).read_text()), name.removesuffix(".json"))

@@ -17,7 +17,7 @@ from workloads import WORKLOADS
 BENCH = Path(__file__).resolve().parent
 PROGRAMS = BENCH.parent / "build" / "bench"
 HOME = Path(os.environ.get("RECKON_BENCH_DIR") or Path.home() / ".cache" / "reckon-bench")
-TOLERANCE = {"f32": 1e-4, "bf16": 2e-2}
+TOLERANCE = {"f32": 1e-5, "bf16": 1e-2}
 
 
 def arguments():
@@ -105,50 +105,81 @@ def measure_products(case, args):
 
 
 class Measured:
-    """One side's runs of one case."""
+    """One side's runs of one case, by setting; in the end the fastest setting of each mode counts."""
 
-    def __init__(self, side):
-        self.side, self.runs, self.tried, self.failed = side, [], {}, ""
-        self.config = side.configs[0]
+    def __init__(self, side, configs):
+        self.side, self.configs, self.runs, self.failed = side, list(configs), {}, {}
 
-    def round(self, case, directory, args, first):
-        """One run; in the first round one of each setting, of which the fastest stays."""
-        if self.failed:
-            return
-        results = {}
-        for config in self.side.configs if first else [self.config]:
+    def median(self, mode, config):
+        return statistics.median(statistics.median(run[mode]["seconds"]) for run in self.runs[config])
+
+    def best(self, mode):
+        return min(self.runs, key=lambda config: self.median(mode, config))
+
+    def round(self, case, directory, args, modes, first):
+        """One run of each setting that was the fastest of a mode in the first round, which tries all."""
+        for config in list(self.configs):
             try:
-                results[config] = run_side(case, directory, self.side, config, args)
-                self.tried.setdefault(config, statistics.median(results[config]["train"]["seconds"]))
+                run = run_side(case, directory, self.side, config, args)
             except (RuntimeError, MemoryError) as error:
-                self.tried[config] = str(error)
                 print(f"    {self.side.name} {config}: {error}", flush=True)
-        if not results:
-            self.failed = str(self.tried[self.config])
-            return
-        self.config = min(results, key=lambda config: statistics.median(results[config]["train"]["seconds"]))
-        self.runs.append(results[self.config])
-        print(f"    {self.side.name} {self.config}: " + ", ".join(f"{mode} {statistics.median(r['seconds']):.4f} s" for mode, r in results[self.config].items() if isinstance(r, dict) and "seconds" in r), flush=True)
+                self.failed[config] = str(error)
+                self.configs.remove(config)
+                continue
+            self.runs.setdefault(config, []).append(run)
+            print(f"    {self.side.name} {config}: " + ", ".join(f"{mode} {statistics.median(run[mode]['seconds']):.4f} s" for mode in modes), flush=True)
+        if first and self.runs:
+            self.configs = list({self.best(mode) for mode in modes})
 
     def summary(self, mode, reference, tolerance):
-        if self.failed:
-            return {"side": self.side.name, "failed": self.failed}
-        worst = max(difference(reference[mode], run[mode]) for run in self.runs)
-        out = {"side": self.side.name, "config": self.config, "tried": self.tried, "difference": worst, "equal": worst <= tolerance}
+        if not self.runs:
+            return {"side": self.side.name, "failed": "; ".join(self.failed.values()) or "not equal in the check"}
+        config = self.best(mode)
+        runs = self.runs[config]
+        worst = max(difference(reference[mode], run[mode]) for run in runs)
+        out = {"side": self.side.name, "config": config, "difference": worst, "equal": worst <= tolerance,
+               "tried": {c: self.median(mode, c) for c in self.runs} | self.failed}
         if out["equal"]:
-            medians = [statistics.median(run[mode]["seconds"]) for run in self.runs]
+            medians = [statistics.median(run[mode]["seconds"]) for run in runs]
             out |= {"rounds": medians, "median": statistics.median(medians), "min": min(medians), "max": max(medians)}
-            out["first_seconds"] = self.runs[0][mode].get("first_seconds")
-            out["peak_bytes"] = max(run.get("peak_bytes") or run[mode]["peak_bytes"] for run in self.runs)
+            out["first_seconds"] = runs[0][mode].get("first_seconds")
+            out["peak_bytes"] = max(run.get("peak_bytes") or run[mode]["peak_bytes"] for run in runs)
         return out
 
 
-def measure_case(workload, case, args):
+def check_equality(workload, sides, args):
+    """The settings of each side whose losses on the workload's check are ours, and how far each setting's are."""
+    case = workload.check
+    if not case:
+        return {side.name: side.configs for side in sides}, {}
+    directory = HOME / "data-small" / workload.name / "check"
+    data.make(case, directory, PROGRAMS)
+    reference = run_side(case, directory, sides[0], "", args)["train"]
+    print(f"{workload.name} check: losses {reference['losses'][0]:.6f} .. {reference['losses'][-1]:.6f}", flush=True)
+    equal, checked = {}, {}
+    for side in sides:
+        equal[side.name] = []
+        for config in side.configs:
+            label = f"{side.name} {config}".strip()
+            try:
+                far = difference(reference, run_side(case, directory, side, config, args)["train"])
+            except RuntimeError as error:
+                checked[label] = str(error)
+                continue
+            checked[label] = far
+            if far <= TOLERANCE[side.dtype]:
+                equal[side.name].append(config)
+    for label, far in checked.items():
+        print(f"    {label}: {far if isinstance(far, str) else format(far, '.1e')}", flush=True)
+    return equal, {"losses": reference["losses"], "differences": checked}
+
+
+def measure_case(workload, case, sides, equal, args):
     directory = HOME / ("data-small" if args.small else "data") / workload.name / case.name.replace(", ", "-").replace(" ", "_")
     print(f"{workload.name} {case.name}: data", flush=True)
     data.make(case, directory, PROGRAMS)
     products = measure_products(case, args)
-    measured = [Measured(side) for side in workload.sides if not side.script or not args.side or side.name in args.side]
+    measured = [Measured(side, equal[side.name]) for side in sides]
     gathers, began = [], time.monotonic()
     for r in range(args.rounds):
         if r >= 3 and time.monotonic() - began > args.budget:
@@ -157,31 +188,34 @@ def measure_case(workload, case, args):
         wait_for_memory(1.1 * case.table_bytes + 1e9)
         gathers.append(call([PROGRAMS / "bench_limits", "gather", directory, "--threads", str(args.threads)]))
         for side in measured:
-            side.round(case, directory, args, r == 0)
+            side.round(case, directory, args, workload.modes, r == 0)
     gather_seconds = [statistics.median(g["seconds"]) for g in gathers]
     rate = gathers[0]["bytes"] / statistics.median(gather_seconds)
-    if measured[0].failed:
+    if not measured[0].runs:
         sys.exit(f"our own side failed: {measured[0].failed}")
+    ours = measured[0].runs[""]
     rows = []
     for mode in workload.modes:
-        sides = [m.summary(mode, measured[0].runs[0], TOLERANCE[m.side.dtype]) for m in measured]
+        sides = [m.summary(mode, ours[0], TOLERANCE[m.side.dtype]) for m in measured]
         floors = {dtype: floor_seconds(case, directory, rate, products[dtype], mode) for dtype in products}
         for m, side in zip(measured, sides):
             if "median" in side:
                 side["speedup"] = side["median"] / sides[0]["median"]
                 side["over_floor"] = side["median"] / floors[m.side.dtype]
         rows.append({"mode": mode, "floor": floors["f32"], "floor_bf16": floors["bf16"], "gather": statistics.median(gather_seconds), "sides": sides})
-    versions = {m.side.name: m.runs[0]["versions"] for m in measured if m.side.script and m.runs}
+    versions = {m.side.name: m.runs[m.best("train")][0]["versions"] for m in measured if m.side.script and m.runs}
     return {"name": case.name, "samples": case.n, "table_bytes": case.table_bytes, "gather_bytes_per_second": rate, "gather_seconds": gather_seconds,
-            "product_seconds": products, "versions": versions, "isa": measured[0].runs[0]["train"]["isa"], "rows": rows}
+            "product_seconds": products, "versions": versions, "isa": ours[0]["train"]["isa"], "rows": rows}
 
 
 def measure(name, args):
     workload = WORKLOADS[name](args.small, args.full)
-    cases = [measure_case(workload, case, args) for case in workload.cases if args.case in case.name]
+    sides = [side for side in workload.sides if not side.script or not args.side or side.name in args.side]
+    equal, checked = check_equality(workload, sides, args)
+    cases = [measure_case(workload, case, sides, equal, args) for case in workload.cases if args.case in case.name]
     result = {"workload": name, "title": workload.title, "notes": workload.notes, "date": datetime.date.today().isoformat(), "small": args.small,
               "threads": args.threads, "machine": report.machine(), "source": report.source(BENCH.parent), "isa": cases[0]["isa"],
-              "versions": {side: v for case in cases for side, v in case["versions"].items()}, "tolerance": TOLERANCE, "cases": cases}
+              "versions": {side: v for case in cases for side, v in case["versions"].items()}, "tolerance": TOLERANCE, "check": checked, "cases": cases}
     result["goals"] = report.goals(workload, cases)
     suffix = (f"-{args.isa}" if args.isa else "") + ("-1thread" if args.threads == 1 else "")
     folder = HOME / "results-small" if args.small else BENCH / "results"

@@ -78,8 +78,13 @@ def markdown(result):
     parts += ["## Goals", table(["goal", "worst case", "cases that reach it", "reached"],
                                 [[g["goal"], f"{g['worst']:.2f}" if g["values"] else "-", f"{g['n_reached']} of {len(g['values'])}",
                                   ("yes" if g["reached"] else "no") if g["values"] else "not measured"] for g in result["goals"]])]
-    parts += ["## Equality, settings, memory", f"Both sides read the same arrays and begin with the same parameters; in every timed run what they computed may differ by "
-              f"{result['tolerance']['f32']:g} (bf16: {result['tolerance']['bf16']:g}) of Reckon's f32 result.",
+    parts += ["## Equality, settings, memory", f"Both sides read the same arrays and begin with the same parameters. In every timed run what they computed may differ by "
+              f"{result['tolerance']['f32']:g} (bf16: {result['tolerance']['bf16']:g}) of Reckon's f32 result, or no time is shown."]
+    if result["check"]:
+        losses = result["check"]["losses"]
+        parts += [f"Before that {len(losses)} steps of a small case with few rows, whose losses go from {losses[0]:.6f} to {losses[-1]:.6f}; the greatest difference of a loss:",
+                  table(["side and setting", "differs by"], [[k, f"{v:.1e}" if isinstance(v, float) else v] for k, v in result["check"]["differences"].items()])]
+    parts += [
               table(["case", "side", "differs by", "setting", "settings tried, median seconds", "peak memory"],
                     [[label(c, r), s["side"], f"{s['difference']:.1e}", s["config"] or "-",
                       "; ".join(f"{k}: {v:.4f}" if isinstance(v, float) else f"{k}: {v}" for k, v in s["tried"].items() if k) or "-",

@@ -1,5 +1,5 @@
 """The workloads W1 to W5: their inputs, models, sides and goals. Nothing here runs anything."""
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass
@@ -87,7 +87,14 @@ class Workload:
     sides: list
     goals: list
     modes: tuple = ("train",)
+    check: Case = None  # a small case whose losses depend strongly on every part of a step; all sides run it first
     notes: str = ""
+
+
+def check_case(case, rate):
+    """The case with fewer rows and samples and a high rate, so that rows and layers move the losses of ten steps visibly."""
+    features = [replace(f, rows=min(f.rows, 50)) for f in case.features]
+    return replace(case, name="check", n=256, features=features, rate=rate, steps=10)
 
 
 def spread(first, last, count):
@@ -148,6 +155,7 @@ def wide_deep(small, full):
         [Goal("<= 1.10 of floor", "Reckon", ("floor",), at_most=1.10),
          Goal("f32 >= 2x TensorFlow", "Reckon", ("TensorFlow",), at_least=2),
          Goal("bf16 >= 4x TensorFlow", "Reckon bf16", ("TensorFlow", "TensorFlow bf16"), at_least=4)],
+        check=check_case(case, 1.0),
         notes="One training step: 1 label, 10 numbers, 40 categorical features (37 one-hot, 3 ten-hot; mean in the deep part, sum in the wide part), "
               "embedding dim 32, all tables together 9.1 GB, MLP 1024-512-256, SGD for all parameters; zipf(1.05) ids. TensorFlow: a tf.function, the "
               "fastest of embedding_lookup or embedding_lookup_sparse, with and without XLA for the dense part. PyTorch: nn.EmbeddingBag "
@@ -161,6 +169,7 @@ def hundred(small, full):
         "W3", "hundred: the HugeCTR / SOK plugin benchmark", [case],
         [Side("Reckon", ""), Side("TensorFlow", "tf_model", "tf", configs=("gather", "sparse")), Side("TorchRec", "torchrec_model", "torch")],
         [Goal(">= 8x TensorFlow", "Reckon", ("TensorFlow",), at_least=8)],
+        check=check_case(case, 0.01),
         notes="One training step: 100 categorical features of 10 ids and 100,000 rows each, uniform ids, dim 32, sum, MLP 256-128, batch 65,536, Adagrad "
               "(initial accumulator 0, epsilon 1e-8) for all parameters. TensorFlow: a tf.function with its own embedding lookups, the fastest of "
               "embedding_lookup with a sum and embedding_lookup_sparse. TorchRec: FusedEmbeddingBagCollection, which is FBGEMM's fused Adagrad on the CPU.")
@@ -183,6 +192,7 @@ def dlrm_dcnv2(small, full):
          Side("TorchRec bf16", "torchrec_model", "torch", "bf16")],
         [Goal("f32 >= 2x TorchRec", "Reckon", ("TorchRec",), at_least=2),
          Goal("bf16 >= 4x TorchRec", "Reckon bf16", ("TorchRec", "TorchRec bf16"), at_least=4)],
+        check=check_case(case, 0.005),
         notes="One training step: 26 categorical features of 1 to 100 ids (214 a sample), zipf(1.05) ids, dim 128, sum; 13 numbers through a bottom MLP "
               "512-256-128; 3 low-rank cross layers of rank 512 over 3,456 values; top MLP 1024-1024-512-256; Adagrad (initial accumulator 0, epsilon 1e-8) for all "
               "parameters. TorchRec: DLRM_DCN over FusedEmbeddingBagCollection on the CPU. bf16: the matrix products; TorchRec's by autocast.")

@@ -38,12 +38,11 @@ def run_file(case):
 
 
 def unique_rows(case, directory):
-    """Of each feature, the mean number of distinct rows in a batch."""
+    """Of each feature, the distinct rows in the first batch."""
     counts = {}
     for f in case.features:
-        ids = np.fromfile(directory / f"{f.name}.i64", np.int64).reshape(case.n_batches, -1)
         used = np.zeros(f.rows, bool)
-        used[ids[0]] = True
+        used[np.fromfile(directory / f"{f.name}.i64", np.int64, count=case.n * f.hotness)] = True
         counts[f.name] = int(used.sum())
     return counts
 
@@ -61,15 +60,15 @@ def make(case, directory, programs):
     lines = [f"{case.n_batches} {case.n} {case.n_dense}"] + [f"{f.name} {f.rows} {f.dim} {f.hotness}" for f in case.features]
     (directory / "features.txt").write_text("\n".join(lines) + "\n")
     random = np.random.default_rng(1)
+    rows = case.n_batches * case.n
+    (random.integers(1000, size=(rows, case.n_dense)) / 1000).astype(np.float32).tofile(directory / "dense.f32")
+    (random.random(rows) < 0.25).astype(np.float32).tofile(directory / "labels.f32")
     if case.model:
-        rows = case.n_batches * case.n
-        random.random((rows, case.n_dense), np.float32).tofile(directory / "dense.f32")
-        (random.random(rows) < 0.25).astype(np.float32).tofile(directory / "labels.f32")
         (directory / "run.yaml").write_text(json.dumps(run_file(case), indent=1))
         (directory / "dense").mkdir(exist_ok=True)
         dumped = subprocess.run([programs / "bench_model", directory / "run.yaml", directory, "--dump", directory / "dense"], check=True, capture_output=True, text=True)
         (directory / "dense" / "shapes.txt").write_text(dumped.stdout)
-    else:
+    elif not case.n_dense:
         random.standard_normal((case.n, sum(f.dim for f in case.features)), np.float32).tofile(directory / "gradient.f32")
     (directory / "unique.json").write_text(json.dumps(unique_rows(case, directory)))
     done.write_text(description)

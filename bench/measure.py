@@ -3,26 +3,24 @@ import argparse
 import datetime
 import json
 import os
-import shutil
 import statistics
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 import data
+import ingest
 import report
+from common import BENCH, HOME, ROOT, call
 from workloads import WORKLOADS
 
-BENCH = Path(__file__).resolve().parent
-PROGRAMS = BENCH.parent / "build" / "bench"
-HOME = Path(os.environ.get("RECKON_BENCH_DIR") or Path.home() / ".cache" / "reckon-bench")
+PROGRAMS = ROOT / "build" / "bench"
+ALL = [*WORKLOADS, "W5"]
 TOLERANCE = {"f32": 1e-5, "bf16": 1e-2}
 
 
 def arguments():
     parser = argparse.ArgumentParser(prog="bench/run", description="Measures Reckon beside its peers and writes bench/results.")
-    parser.add_argument("workloads", nargs="+", choices=list(WORKLOADS) + ["all"])
+    parser.add_argument("workloads", nargs="+", choices=ALL + ["all"])
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of every side; all cores by default")
     parser.add_argument("--isa", help="RK_ISA of our side: avx512, avx2 or plain")
     parser.add_argument("--rounds", type=int, default=5, help="alternating runs of all sides at most")
@@ -43,15 +41,6 @@ def wait_for_memory(n_bytes):
             return
         time.sleep(5)
     raise MemoryError(f"needs {n_bytes / 1e9:.1f} GB of memory, {free / 1e9:.1f} are free")
-
-
-def call(argv, env=None):
-    """A program's line of JSON. The kernel is told to end it first should memory run out."""
-    done = subprocess.run(argv, capture_output=True, text=True, env=os.environ | (env or {}), cwd=BENCH,
-                          preexec_fn=lambda: Path("/proc/self/oom_score_adj").write_text("1000"))
-    if done.returncode:
-        raise RuntimeError(f"exit status {done.returncode}: " + (done.stderr.strip().splitlines() or ["no message"])[-1])
-    return json.loads(done.stdout.strip().splitlines()[-1])
 
 
 def run_ours(case, directory, side, args):
@@ -114,7 +103,7 @@ class Measured:
         return statistics.median(statistics.median(run[mode]["seconds"]) for run in self.runs[config])
 
     def best(self, mode):
-        return min(self.runs, key=lambda config: self.median(mode, config))
+        return min((config for config in self.configs if config in self.runs), key=lambda config: self.median(mode, config))
 
     def round(self, case, directory, args, modes, first):
         """One run of each setting that was the fastest of a mode in the first round, which tries all."""
@@ -128,11 +117,11 @@ class Measured:
                 continue
             self.runs.setdefault(config, []).append(run)
             print(f"    {self.side.name} {config}: " + ", ".join(f"{mode} {statistics.median(run[mode]['seconds']):.4f} s" for mode in modes), flush=True)
-        if first and self.runs:
+        if first and self.configs:
             self.configs = list({self.best(mode) for mode in modes})
 
     def summary(self, mode, reference, tolerance):
-        if not self.runs:
+        if not self.runs or not self.configs:
             return {"side": self.side.name, "failed": "; ".join(self.failed.values()) or "not equal in the check"}
         config = self.best(mode)
         runs = self.runs[config]
@@ -203,7 +192,7 @@ def measure_case(workload, case, sides, equal, args):
                 side["speedup"] = side["median"] / sides[0]["median"]
                 side["over_floor"] = side["median"] / floors[m.side.dtype]
         rows.append({"mode": mode, "floor": floors["f32"], "floor_bf16": floors["bf16"], "gather": statistics.median(gather_seconds), "sides": sides})
-    versions = {m.side.name: m.runs[m.best("train")][0]["versions"] for m in measured if m.side.script and m.runs}
+    versions = {m.side.name: m.runs[m.best("train")][0]["versions"] for m in measured if m.side.script and m.configs and m.runs}
     return {"name": case.name, "samples": case.n, "table_bytes": case.table_bytes, "gather_bytes_per_second": rate, "gather_seconds": gather_seconds,
             "product_seconds": products, "versions": versions, "isa": ours[0]["train"]["isa"], "rows": rows}
 
@@ -214,20 +203,21 @@ def measure(name, args):
     equal, checked = check_equality(workload, sides, args)
     cases = [measure_case(workload, case, sides, equal, args) for case in workload.cases if args.case in case.name]
     result = {"workload": name, "title": workload.title, "notes": workload.notes, "date": datetime.date.today().isoformat(), "small": args.small,
-              "threads": args.threads, "machine": report.machine(), "source": report.source(BENCH.parent), "isa": cases[0]["isa"],
+              "threads": args.threads, "machine": report.machine(), "source": report.source(ROOT), "isa": cases[0]["isa"],
               "versions": {side: v for case in cases for side, v in case["versions"].items()}, "tolerance": TOLERANCE, "check": checked, "cases": cases}
     result["goals"] = report.goals(workload, cases)
-    suffix = (f"-{args.isa}" if args.isa else "") + ("-1thread" if args.threads == 1 else "")
-    folder = HOME / "results-small" if args.small else BENCH / "results"
-    folder.mkdir(exist_ok=True)
-    report.write(result, folder / f"{name}{suffix}")
-    print((folder / f"{name}{suffix}.md").read_text())
+    return result
 
 
 def main():
     args = arguments()
-    for name in WORKLOADS if "all" in args.workloads else args.workloads:
-        measure(name, args)
+    suffix = (f"-{args.isa}" if args.isa else "") + ("-1thread" if args.threads == 1 else "")
+    folder = HOME / "results-small" if args.small else BENCH / "results"
+    folder.mkdir(exist_ok=True)
+    for name in ALL if "all" in args.workloads else args.workloads:
+        base = folder / f"{name}{suffix}"
+        report.write(ingest.measure(args) if name == "W5" else measure(name, args), base)
+        print(base.with_name(base.name + ".md").read_text())
 
 
 if __name__ == "__main__":

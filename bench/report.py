@@ -57,12 +57,51 @@ def table(header, rows):
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
-def markdown(result):
+def heading(result):
     m = result["machine"]
-    parts = [f"# {result['workload']} {result['title']}",
-             f"{m['cpu']}, {m['cores']} cores, {m['memory_bytes'] / 2**30:.0f} GiB, Linux {m['kernel']}; {result['threads']} threads a side; {result['date']}; "
-             f"Reckon {result['source']} ({result['isa']})." + (" Tiny sizes, which tell nothing about speed." if result["small"] else ""),
-             result["notes"]]
+    return [f"# {result['workload']} {result['title']}",
+            f"{m['cpu']}, {m['cores']} cores, {m['memory_bytes'] / 2**30:.0f} GiB, Linux {m['kernel']}; {result['threads']} threads a side; {result['date']}; "
+            f"Reckon {result['source']}{' (' + result['isa'] + ')' if result['isa'] else ''}." + (" Tiny sizes, which tell nothing about speed." if result["small"] else ""),
+            result["notes"]]
+
+
+def version_list(versions):
+    return "\n".join(f"- {side}: " + ", ".join(f"{k} {v}" for k, v in found.items()) for side, found in versions.items())
+
+
+def ingest_markdown(result):
+    ours = next((r.get("median") for r in result["readers"] if r["file"] == "rows.rkb"), None)
+    biggest = result["sizes"]["rows.tfrecord"]
+    parts = heading(result)
+    parts += [f"## Time to read {result['rows']:,} rows", f"Median (least .. greatest). Every reader's sums of ids and numbers were those of the arrays that the files were made of.",
+              table(["file", "bytes", "reader", "time", "rows/s", "x rkb's time", "setting", "settings tried, seconds", "peak memory", "rounds"],
+                    [[r["format"], f"{result['sizes'][r['file']]:,}", r["reader"], f"{seconds(r['median'])} ({seconds(r['min'])} .. {seconds(r['max'])})",
+                      f"{result['rows'] / r['median']:,.0f}", f"{r['median'] / ours:.2f}" if ours else "-", r["config"] or "-",
+                      "; ".join(f"{k}: {v:.3f}" for k, v in r["tried"].items() if k) or "-", f"{r['peak_bytes'] / 1e9:.1f} GB" if r["peak_bytes"] else "-", str(len(r["rounds"]))]
+                     if "median" in r else [r["format"], f"{result['sizes'][r['file']]:,}", r["reader"], "did not run: " + r["failed"], *["-"] * 6] for r in result["readers"]])]
+    parts += ["## Sizes", table(["file", "bytes", "bytes a row", "of TFRecord, one Example a row"],
+                                [[r["format"], f"{size:,}", f"{size / result['rows']:.1f}", f"{size / biggest:.3f}"] for name, size in result["sizes"].items()
+                                 for r in [next(r for r in result["readers"] if r["file"] == name)]])]
+    parts += ["## Goals", table(["goal", "measured", "reached"], [[g["goal"], f"{g['value']:.2f}" if g["value"] is not None else "-",
+                                                                  "not measured" if g["value"] is None else "yes" if g["reached"] else "no"] for g in result["goals"]])]
+    parts += ["## Versions", version_list({r["reader"]: r["versions"] for r in result["readers"] if r.get("versions")})]
+    return "\n\n".join(parts) + "\n"
+
+
+def ingest_plot(result, path):
+    pyplot = plotter()
+    found = [r for r in result["readers"] if "median" in r]
+    figure, axes = pyplot.subplots(figsize=(9, 1.2 + 0.4 * len(found)))
+    axes.barh([f"{r['format']}\nby {r['reader']}" for r in found], [r["median"] for r in found],
+              xerr=[[r["median"] - r["min"] for r in found], [r["max"] - r["median"] for r in found]], error_kw={"elinewidth": 0.8})
+    axes.tick_params("y", labelsize=8)
+    axes.invert_yaxis()
+    axes.set_xlabel(f"seconds to read {result['rows']:,} rows (less is better)")
+    save(pyplot, figure, axes, result, path)
+
+
+def markdown(result):
+    parts = heading(result)
     cases = [(case, row) for case in result["cases"] for row in case["rows"]]
     sides = [side["side"] for side in cases[0][1]["sides"]]
     label = lambda case, row: f"{case['name']}: {row['mode']}" if len({r["mode"] for _, r in cases}) > 1 else case["name"]
@@ -89,15 +128,27 @@ def markdown(result):
                     [[label(c, r), s["side"], f"{s['difference']:.1e}", s["config"] or "-",
                       "; ".join(f"{k}: {v:.4f}" if isinstance(v, float) else f"{k}: {v}" for k, v in s["tried"].items() if k) or "-",
                       f"{s['peak_bytes'] / 1e9:.1f} GB" if s.get("peak_bytes") else "-"] for c, r in cases for s in r["sides"] if "failed" not in s])]
-    parts += ["## Versions", "\n".join(f"- {side}: " + ", ".join(f"{k} {v}" for k, v in found.items()) for side, found in result["versions"].items())]
+    parts += ["## Versions", version_list(result["versions"])]
     return "\n\n".join(parts) + "\n"
 
 
-def plot(result, path):
+def plotter():
     import matplotlib
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "reckon"
     from matplotlib import pyplot
+    return pyplot
+
+
+def save(pyplot, figure, axes, result, path):
+    axes.set_title(f"{result['workload']} {result['title']}", fontsize=10)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def plot(result, path):
+    pyplot = plotter()
     cases = [(case, row) for case in result["cases"] for row in case["rows"]]
     sides = [side["side"] for side in cases[0][1]["sides"]]
     figure, axes = pyplot.subplots(figsize=(9, 1.2 + 0.28 * len(cases) * len(sides)))
@@ -113,17 +164,15 @@ def plot(result, path):
     if len(cases) > 2:
         axes.set_xscale("log")
     axes.set_xlabel("seconds a step (less is better)")
-    axes.set_title(f"{result['workload']} {result['title']}", fontsize=10)
     axes.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
+    save(pyplot, figure, axes, result, path)
 
 
 def write(result, base):
     Path(f"{base}.json").write_text(json.dumps(result, indent=1) + "\n")
-    Path(f"{base}.md").write_text(markdown(result))
-    plot(result, f"{base}.svg")
+    to_text, to_plot = (ingest_markdown, ingest_plot) if "readers" in result else (markdown, plot)
+    Path(f"{base}.md").write_text(to_text(result))
+    to_plot(result, f"{base}.svg")
 
 
 if __name__ == "__main__":

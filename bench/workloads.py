@@ -155,7 +155,7 @@ def wide_deep(small, full):
         [Goal("<= 1.10 of floor", "Reckon", ("floor",), at_most=1.10),
          Goal("f32 >= 2x TensorFlow", "Reckon", ("TensorFlow",), at_least=2),
          Goal("bf16 >= 4x TensorFlow", "Reckon bf16", ("TensorFlow", "TensorFlow bf16"), at_least=4)],
-        check=check_case(case, 1.0),
+        check=check_case(case, 0.3),
         notes="One training step: 1 label, 10 numbers, 40 categorical features (37 one-hot, 3 ten-hot; mean in the deep part, sum in the wide part), "
               "embedding dim 32, all tables together 9.1 GB, MLP 1024-512-256, SGD for all parameters; zipf(1.05) ids. TensorFlow: a tf.function, the "
               "fastest of embedding_lookup or embedding_lookup_sparse, with and without XLA for the dense part. PyTorch: nn.EmbeddingBag "
@@ -164,12 +164,12 @@ def wide_deep(small, full):
 
 def hundred(small, full):
     features = [Feature(f"c{i}", 1000 if small else 100_000, 10, 32) for i in range(100)]
-    case = Case("100 ten-hot features", 2048 if small else 65_536, 2, features, "uniform", model={"kind": "dnn", "deep": [256, 128]}, optimizer="adagrad", rate=0.01, steps=2)
+    case = Case("100 ten-hot features", 2048 if small else 65_536, 2, features, "uniform", model={"kind": "dnn", "deep": [256, 128]}, optimizer="adagrad", rate=0.001, steps=2)
     return Workload(
         "W3", "hundred: the HugeCTR / SOK plugin benchmark", [case],
         [Side("Reckon", ""), Side("TensorFlow", "tf_model", "tf", configs=("gather", "sparse")), Side("TorchRec", "torchrec_model", "torch")],
         [Goal(">= 8x TensorFlow", "Reckon", ("TensorFlow",), at_least=8)],
-        check=check_case(case, 0.01),
+        check=check_case(case, 0.001),
         notes="One training step: 100 categorical features of 10 ids and 100,000 rows each, uniform ids, dim 32, sum, MLP 256-128, batch 65,536, Adagrad "
               "(initial accumulator 0, epsilon 1e-8) for all parameters. TensorFlow: a tf.function with its own embedding lookups, the fastest of "
               "embedding_lookup with a sum and embedding_lookup_sparse. TorchRec: FusedEmbeddingBagCollection, which is FBGEMM's fused Adagrad on the CPU.")

@@ -19,20 +19,27 @@ def zipf(random, rows, shape, exponent=1.05):
 
 
 def feature_ids(case, feature):
-    random = np.random.default_rng(zlib.crc32(f"{case.name} {feature.name}".encode()))
+    random = np.random.default_rng(zlib.crc32(f"{case.law} {case.n} {feature}".encode()))
     shape = (case.n_batches, case.n, feature.hotness)
     return zipf(random, feature.rows, shape) if case.law == "zipf" else random.integers(feature.rows, size=shape)
 
 
+def scrambled(ids):
+    """Other numbers of up to 63 bits, one for each id."""
+    return ((ids + 1).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(1)).astype(np.int64)
+
+
 def run_file(case):
     """The run file of our side, in YAML's JSON."""
-    features = [{"name": f.name, "identity": f.rows} for f in case.features]
-    if case.n_dense:
+    features = [{"name": f.name, "hash" if case.hashed else "identity": f.rows} for f in case.features]
+    if case.hashed:
+        features += [{"name": f"n{i}", "dense": True} for i in range(case.n_dense)]
+    elif case.n_dense:
         features.append({"name": "dense", "dense": True, "width": case.n_dense})
     optimizer = {"kind": case.optimizer, "learning_rate": case.rate}
     if case.optimizer == "adagrad":
         optimizer |= {"initial_accumulator": 0, "epsilon": case.epsilon}
-    return {"data": {"train": "none.csv", "labels": [{"name": "label"}], "features": features},
+    return {"data": {"train": "rows.rkb", "shuffle": False, "shuffle_window": case.n, "cache_bytes": 0, "labels": [{"name": "label"}], "features": features},
             "embedding": {"dim": case.features[0].dim, "combiner": case.combiner, "initializer": {"kind": "constant", "value": 0.01}},
             "model": case.model, "train": {"batch_size": case.n, "optimizer": optimizer}}
 
@@ -47,6 +54,13 @@ def unique_rows(case, directory):
     return counts
 
 
+def write_rows(directory, programs):
+    """The arrays as rows.rkb."""
+    subprocess.run([programs / "bench_rows", directory, directory / "rows.tfrecord"], check=True)
+    subprocess.run([programs.parent / "reckon", "convert", "--quiet", directory / "rows.tfrecord", directory / "rows.rkb"], check=True)
+    (directory / "rows.tfrecord").unlink()
+
+
 def make(case, directory, programs):
     """Fills `directory` unless it holds this very case already."""
     description = json.dumps(asdict(case), indent=1)
@@ -56,7 +70,8 @@ def make(case, directory, programs):
     directory.mkdir(parents=True, exist_ok=True)
     done.unlink(missing_ok=True)
     for f in case.features:
-        feature_ids(case, f).tofile(directory / f"{f.name}.i64")
+        ids = feature_ids(case, f)
+        (scrambled(ids) if case.hashed else ids).tofile(directory / f"{f.name}.i64")
     lines = [f"{case.n_batches} {case.n} {case.n_dense}"] + [f"{f.name} {f.rows} {f.dim} {f.hotness}" for f in case.features]
     (directory / "features.txt").write_text("\n".join(lines) + "\n")
     random = np.random.default_rng(1)
@@ -70,5 +85,8 @@ def make(case, directory, programs):
         (directory / "dense" / "shapes.txt").write_text(dumped.stdout)
     elif not case.n_dense:
         random.standard_normal((case.n, sum(f.dim for f in case.features)), np.float32).tofile(directory / "gradient.f32")
-    (directory / "unique.json").write_text(json.dumps(unique_rows(case, directory)))
+    if case.hashed:
+        write_rows(directory, programs)
+    else:
+        (directory / "unique.json").write_text(json.dumps(unique_rows(case, directory)))
     done.write_text(description)

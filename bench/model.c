@@ -1,8 +1,9 @@
 /* W2 to W4, our side: training steps of a run file's model on a workload's batches, which are in memory already.
  *
- *     bench_model RUN.yaml DIRECTORY [--steps 5] [--threads 0] [--dump DIRECTORY] [--dtype f32|bf16] [--staleness 0]
+ *     bench_model RUN.yaml DIRECTORY [--steps 5] [--threads 0] [--from memory|rows] [--dump DIRECTORY] [--dtype f32|bf16] [--staleness 0]
  *
- * One line of JSON: seconds and loss of each step; the first, which touches the memory first, is told apart. --dump writes the dense parameters' first
+ * One line of JSON: seconds and loss of each step; the first, which touches the memory first, is told apart. --from rows takes the batches from the run
+ * file's training data instead, read and transformed (hashed) within the time. --dump writes the dense parameters' first
  * values, dense/<name> with '/' as '.', as raw f32, and stops: the peers begin with them. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,14 @@ static void dump(rk_model *model, const char *directory) {
     rk_state_release(&state);
 }
 
+/* The next batch of the file, over and over. */
+static const rk_batch *next_rows(rk_dataset *rows) {
+    const rk_batch *batch;
+    rk_status status = rk_dataset_next(rows, &batch);
+    check(status == RK_END ? rk_dataset_next(rows, &batch) : status);
+    return batch;
+}
+
 int main(int argc, char **argv) {
     if (argc < 3) die("usage: bench_model RUN.yaml DIRECTORY [options]");
     workload w;
@@ -59,6 +68,8 @@ int main(int argc, char **argv) {
         return 0;
     }
     int64_t steps = atoll(option(argc, argv, "--steps", "5"));
+    rk_dataset *rows = NULL;
+    if (strcmp(option(argc, argv, "--from", "memory"), "rows") == 0) check(rk_dataset_open(config, "train", &rows));
     rk_ids *ids = calloc((size_t)w.n_features, sizeof *ids);
     double *losses = calloc((size_t)steps + 1, sizeof *losses);
     printf("{\"seconds\": [");
@@ -66,13 +77,14 @@ int main(int argc, char **argv) {
     for (int64_t s = 0; s <= steps; s++) {
         rk_batch batch = workload_batch(&w, s % w.n_batches, ids);
         double begin = seconds_now();
-        check(rk_model_train(model, &batch, &losses[s]));
+        check(rk_model_train(model, rows ? next_rows(rows) : &batch, &losses[s]));
         double passed = seconds_now() - begin;
         if (s == 0)
             first = passed;
         else
             printf("%s%.6f", s > 1 ? ", " : "", passed);
     }
+    rk_dataset_free(rows);
     printf("], \"first_seconds\": %.6f, \"build_seconds\": %.3f, \"losses\": [", first, build_seconds);
     for (int64_t s = 0; s <= steps; s++) printf("%s%.9g", s ? ", " : "", losses[s]);
     printf("], \"peak_bytes\": %lld, \"isa\": \"%s\", \"threads\": %d}\n", (long long)peak_bytes(), rk_runtime_isa(), rk_threads());

@@ -44,7 +44,15 @@ def seconds(value):
     return f"{value:.2f} s" if value >= 10 else f"{value * 1e3:.4g} ms"
 
 
+def by_name(row, names):
+    """The row's sides in the order of names; empty where one took no part."""
+    found = {side["side"]: side for side in row["sides"]}
+    return [found.get(name, {}) for name in names]
+
+
 def cell(side):
+    if not side:
+        return "-"
     if "failed" in side:
         return "did not run: " + side["failed"]
     if not side["equal"]:
@@ -103,14 +111,14 @@ def ingest_plot(result, path):
 def markdown(result):
     parts = heading(result)
     cases = [(case, row) for case in result["cases"] for row in case["rows"]]
-    sides = [side["side"] for side in cases[0][1]["sides"]]
+    names = list(dict.fromkeys(side["side"] for _, row in cases for side in row["sides"]))
     label = lambda case, row: f"{case['name']}: {row['mode']}" if len({r["mode"] for _, r in cases}) > 1 else case["name"]
     parts += ["## Time of a step", "Median of the rounds' medians (least .. greatest).",
-              table(["case", *sides, "rounds"], [[label(c, r), *map(cell, r["sides"]), str(len(r["sides"][0].get("rounds", [])))] for c, r in cases])]
+              table(["case", *names, "rounds"], [[label(c, r), *map(cell, by_name(r, names)), str(len(r["sides"][0].get("rounds", [])))] for c, r in cases])]
     ratio = lambda side, key: f"{side[key]:.2f}" if key in side else "-"
     parts += ["## Against Reckon, and against the floor", "`x` is a side's time by Reckon's: above 1 Reckon is faster. `floor` is a side's time by bytes / gather + products.",
-              table(["case", *[f"{side}: x / floor" for side in sides]],
-                    [[label(c, r), *[f"{ratio(s, 'speedup')} / {ratio(s, 'over_floor')}" for s in r["sides"]]] for c, r in cases])]
+              table(["case", *[f"{name}: x / floor" for name in names]],
+                    [[label(c, r), *[f"{ratio(s, 'speedup')} / {ratio(s, 'over_floor')}" for s in by_name(r, names)]] for c, r in cases])]
     parts += ["## Limits", table(["case", "gather, GB/s", "gather of one batch", "products f32", "products bf16", "floor f32"],
                                  [[label(c, r), f"{c['gather_bytes_per_second'] / 1e9:.2f}", seconds(r["gather"]), seconds(c["product_seconds"]["f32"]),
                                    seconds(c["product_seconds"]["bf16"]), seconds(r["floor"])] for c, r in cases])]
@@ -150,11 +158,11 @@ def save(pyplot, figure, axes, result, path):
 def plot(result, path):
     pyplot = plotter()
     cases = [(case, row) for case in result["cases"] for row in case["rows"]]
-    sides = [side["side"] for side in cases[0][1]["sides"]]
-    figure, axes = pyplot.subplots(figsize=(9, 1.2 + 0.28 * len(cases) * len(sides)))
-    height = 0.8 / len(sides)
-    for s, name in enumerate(sides):
-        found = [(i, row["sides"][s]) for i, (_, row) in enumerate(cases) if "median" in row["sides"][s]]
+    names = list(dict.fromkeys(side["side"] for _, row in cases for side in row["sides"]))
+    figure, axes = pyplot.subplots(figsize=(9, 1.2 + 0.28 * len(cases) * len(names)))
+    height = 0.8 / len(names)
+    for s, name in enumerate(names):
+        found = [(i, side) for i, (_, row) in enumerate(cases) for side in [by_name(row, names)[s]] if "median" in side]
         axes.barh([i + s * height for i, _ in found], [side["median"] for _, side in found], height, label=name,
                   xerr=[[side["median"] - side["min"] for _, side in found], [side["max"] - side["median"] for _, side in found]], error_kw={"elinewidth": 0.8})
     for i, (_, row) in enumerate(cases):

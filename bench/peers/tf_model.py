@@ -1,7 +1,7 @@
 """W2 and W3 by TensorFlow: Wide & Deep, or an MLP over the embeddings, in one tf.function a step.
 
 --config gather: embedding_lookup, and a sum or mean over the ids, which a fixed number of ids a sample permits; sparse: embedding_lookup_sparse for
-features of several ids. With "xla" the dense part is compiled by XLA. --dtype bf16: the hidden layers' products in bf16, weights in f32."""
+features of several ids; a hashed case's ids go through to_hash_bucket_fast(as_string) first. With "xla" the dense part is compiled by XLA. --dtype bf16: the hidden layers' products in bf16, weights in f32."""
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -32,6 +32,12 @@ def inputs(f, b):
         return tf.constant(f.ids[b])
     positions = np.stack([np.repeat(np.arange(w.n), f.hotness), np.tile(np.arange(f.hotness), w.n)], axis=1)
     return tf.SparseTensor(positions, f.ids[b].ravel(), (w.n, f.hotness))
+
+
+def hashed(f, ids):
+    """Ids to rows, in the usual way."""
+    to_rows = lambda v: tf.strings.to_hash_bucket_fast(tf.strings.as_string(v), f.rows)
+    return ids.with_values(to_rows(ids.values)) if isinstance(ids, tf.SparseTensor) else to_rows(ids)
 
 
 def lookup(table, f, ids, combine):
@@ -83,6 +89,8 @@ def update_dense(parameter, gradient):
 
 @tf.function
 def train(ids, numbers, labels):
+    if w.case["hashed"]:
+        ids = [hashed(f, v) for f, v in zip(w.features, ids)]
     with tf.GradientTape() as tape:
         vectors = [lookup(table, f, v, combiner) for table, f, v in zip(deep_tables, w.features, ids)]
         linear = [lookup(table, f, v, "sum") for table, f, v in zip(wide_tables, w.features, ids)]

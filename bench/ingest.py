@@ -6,6 +6,8 @@ import subprocess
 import time
 from dataclasses import dataclass
 
+import numpy as np
+
 import data
 import report
 from common import BENCH, HOME, ROOT, call
@@ -21,12 +23,21 @@ class Reader:
     configs: tuple = ("",)
 
 
-READERS = [Reader("rows.rkb", "Reckon"), Reader("rows.tfrecord", "Reckon"), Reader("rows.csv", "Reckon"),
-           Reader("rows.tfrecord", "tf.data", "tf_read", "tf", ("examples",)), Reader("batches.tfrecord", "tf.data", "tf_read", "tf", ("batches",)),
-           Reader("rows.csv", "tf.data", "tf_read", "tf", ("lines",)), Reader("rows.csv", "pyarrow", "arrow_read", "tf", ("stream", "scan", "whole")),
-           Reader("rows.snappy.parquet", "pyarrow", "arrow_read", "tf", ("stream", "scan")), Reader("rows.zstd.parquet", "pyarrow", "arrow_read", "tf", ("stream", "scan"))]
-FILES = {"rows.tfrecord": "TFRecord, one Example a row", "batches.tfrecord": "TFRecord, one Example a batch", "rows.csv": "CSV", "rows.snappy.parquet": "Parquet (snappy)",
-         "rows.zstd.parquet": "Parquet (zstd)", "rows.rkb": "rkb"}
+READERS = [Reader("rows.rkb", "Reckon"),
+           Reader("rows.tfrecord", "Reckon"),
+           Reader("rows.csv", "Reckon"),
+           Reader("rows.tfrecord", "tf.data", "tf_read", "tf", ("examples",)),
+           Reader("batches.tfrecord", "tf.data", "tf_read", "tf", ("batches",)),
+           Reader("rows.csv", "tf.data", "tf_read", "tf", ("lines",)),
+           Reader("rows.csv", "pyarrow", "arrow_read", "tf", ("stream", "scan", "whole")),
+           Reader("rows.snappy.parquet", "pyarrow", "arrow_read", "tf", ("stream", "scan")),
+           Reader("rows.zstd.parquet", "pyarrow", "arrow_read", "tf", ("stream", "scan"))]
+FILES = {"rows.tfrecord": "TFRecord, one Example a row",
+         "batches.tfrecord": "TFRecord, one Example a batch",
+         "rows.csv": "CSV",
+         "rows.snappy.parquet": "Parquet (snappy)",
+         "rows.zstd.parquet": "Parquet (zstd)",
+         "rows.rkb": "rkb"}
 NOTES = ("Rows of W2's schema: 1 label, 10 numbers of three decimals, 40 categorical features (3 of ten ids), zipf(1.05) ids. Each reader goes once through the "
          "file, which lies in the page cache, and makes batches of dense arrays: labels, numbers [n, 10], ids [n, 1 or 10] a feature; adding all values up "
          "is part of the time, on every side. tf.data: parse_example after batching (or parse_single_example of prebatched records, or decode_csv), parallel calls "
@@ -89,7 +100,6 @@ def same(a, b):
 
 def expected(case, directory):
     """The checksum, from the arrays themselves."""
-    import numpy as np
     ids = sum(int(np.fromfile(directory / f"{f.name}.i64", np.int64).sum()) for f in case.features)
     numbers = sum(float(np.fromfile(directory / name, np.float32).sum(dtype=np.float64)) for name in ("dense.f32", "labels.f32"))
     return f"{ids} {numbers:.9g}"

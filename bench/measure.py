@@ -6,6 +6,7 @@ import os
 import statistics
 import sys
 import time
+from collections import Counter
 
 import data
 import ingest
@@ -15,7 +16,8 @@ from workloads import WORKLOADS
 
 PROGRAMS = ROOT / "build" / "bench"
 ALL = [*WORKLOADS, "W5"]
-TOLERANCE = {"f32": 1e-4, "bf16": 2e-2}
+TOLERANCE = {"f32": 1e-4, "bf16": 5e-3}
+N_LOSSES = 5  # compared; later ones tell less, as Adagrad makes whole steps of gradients that are rounding noise
 HASHED_TOLERANCE = 1e-2  # where each side's hash maps ids to other rows
 
 
@@ -68,7 +70,7 @@ def difference(ours, theirs):
     if "losses" in ours:
         if len(ours["losses"]) != len(theirs["losses"]):
             return float("inf")
-        return max(abs(a - b) / max(abs(a), 1e-9) for a, b in zip(ours["losses"], theirs["losses"]))
+        return max(abs(a - b) / max(abs(a), 1e-9) for a, b in list(zip(ours["losses"], theirs["losses"]))[:N_LOSSES])
     squares = max(ours["squares"], 1e-30)
     return max(abs(ours["squares"] - theirs["squares"]) / squares, abs(ours["sum"] - theirs["sum"]) / max(abs(ours["sum"]), squares ** 0.5))
 
@@ -88,10 +90,10 @@ def floor_seconds(case, directory, gather_rate, products, mode):
 def measure_products(case, args):
     """Seconds of all the model's matrix products, forward and backward, at the machine's best."""
     total = {"f32": 0.0, "bf16": 0.0}
-    for outputs, inputs in case.products:
+    for (outputs, inputs), count in Counter(case.products).items():
         measured = call([PROGRAMS / "bench_limits", "gemm", str(case.n), str(outputs), str(inputs), "--threads", str(args.threads), "--repeat", "3"])
         for dtype, seconds in measured.items():
-            total[dtype] += sum(seconds.values()) if min(seconds.values()) > 0 else float("inf")
+            total[dtype] += count * sum(seconds.values()) if min(seconds.values()) > 0 else float("inf")
     return total | {"bf16": min(total.values())}  # a machine without bf16 instructions is faster in f32
 
 

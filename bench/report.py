@@ -77,21 +77,30 @@ def version_list(versions):
     return "\n".join(f"- {side}: " + ", ".join(f"{k} {v}" for k, v in found.items()) for side, found in versions.items())
 
 
+def reader_row(result, reader, rkb_seconds):
+    size = f"{result['sizes'][reader['file']]:,}"
+    if "median" not in reader:
+        return [reader["format"], size, reader["reader"], "did not run: " + reader["failed"], *["-"] * 6]
+    tried = "; ".join(f"{setting}: {value:.3f}" for setting, value in reader["tried"].items() if setting)
+    return [reader["format"], size, reader["reader"], cell(reader | {"equal": True}), f"{result['rows'] / reader['median']:,.0f}",
+            f"{reader['median'] / rkb_seconds:.2f}" if rkb_seconds else "-", reader["config"] or "-", tried or "-",
+            f"{reader['peak_bytes'] / 1e9:.1f} GB" if reader["peak_bytes"] else "-", str(len(reader["rounds"]))]
+
+
 def ingest_markdown(result):
-    ours = next((r.get("median") for r in result["readers"] if r["file"] == "rows.rkb"), None)
+    rkb_seconds = next((r.get("median") for r in result["readers"] if r["file"] == "rows.rkb"), None)
+    formats = {r["file"]: r["format"] for r in result["readers"]}
     biggest = result["sizes"]["rows.tfrecord"]
     parts = heading(result)
-    parts += [f"## Time to read {result['rows']:,} rows", f"Median (least .. greatest). Every reader's sums of ids and numbers were those of the arrays that the files were made of.",
+    parts += [f"## Time to read {result['rows']:,} rows",
+              "Median (least .. greatest). Every reader's sums of ids and numbers were those of the arrays that the files were made of.",
               table(["file", "bytes", "reader", "time", "rows/s", "x rkb's time", "setting", "settings tried, seconds", "peak memory", "rounds"],
-                    [[r["format"], f"{result['sizes'][r['file']]:,}", r["reader"], f"{seconds(r['median'])} ({seconds(r['min'])} .. {seconds(r['max'])})",
-                      f"{result['rows'] / r['median']:,.0f}", f"{r['median'] / ours:.2f}" if ours else "-", r["config"] or "-",
-                      "; ".join(f"{k}: {v:.3f}" for k, v in r["tried"].items() if k) or "-", f"{r['peak_bytes'] / 1e9:.1f} GB" if r["peak_bytes"] else "-", str(len(r["rounds"]))]
-                     if "median" in r else [r["format"], f"{result['sizes'][r['file']]:,}", r["reader"], "did not run: " + r["failed"], *["-"] * 6] for r in result["readers"]])]
+                    [reader_row(result, r, rkb_seconds) for r in result["readers"]])]
     parts += ["## Sizes", table(["file", "bytes", "bytes a row", "of TFRecord, one Example a row"],
-                                [[r["format"], f"{size:,}", f"{size / result['rows']:.1f}", f"{size / biggest:.3f}"] for name, size in result["sizes"].items()
-                                 for r in [next(r for r in result["readers"] if r["file"] == name)]])]
-    parts += ["## Goals", table(["goal", "measured", "reached"], [[g["goal"], f"{g['value']:.2f}" if g["value"] is not None else "-",
-                                                                  "not measured" if g["value"] is None else "yes" if g["reached"] else "no"] for g in result["goals"]])]
+                                [[formats[name], f"{size:,}", f"{size / result['rows']:.1f}", f"{size / biggest:.3f}"] for name, size in result["sizes"].items()])]
+    parts += ["## Goals", table(["goal", "measured", "reached"],
+                                [[g["goal"], f"{g['value']:.2f}" if g["value"] is not None else "-", "not measured" if g["value"] is None else "yes" if g["reached"] else "no"]
+                                 for g in result["goals"]])]
     parts += ["## Versions", version_list({r["reader"]: r["versions"] for r in result["readers"] if r.get("versions")})]
     return "\n\n".join(parts) + "\n"
 

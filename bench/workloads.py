@@ -94,9 +94,9 @@ class Workload:
 
 
 def check_case(case, rate):
-    """The case with fewer rows and samples and a high rate, so that rows and layers move the losses of ten steps visibly."""
+    """The case with fewer rows and samples and a high rate, so that rows and layers move the losses of a few steps visibly."""
     features = [replace(f, rows=min(f.rows, 50)) for f in case.features]
-    return replace(case, name="check", n=256, features=features, rate=rate, steps=10)
+    return replace(case, name="check", n=256, features=features, rate=rate, steps=4)
 
 
 def spread(first, last, count):
@@ -196,7 +196,7 @@ def dlrm_dcnv2(small, full):
          Side("TorchRec bf16", "torchrec_model", "torch", "bf16")],
         [Goal("f32 >= 2x TorchRec", "Reckon", ("TorchRec",), at_least=2),
          Goal("bf16 >= 4x TorchRec", "Reckon bf16", ("TorchRec", "TorchRec bf16"), at_least=4)],
-        check=check_case(case, 0.001),
+        check=check_case(case, 0.0002),
         notes="One training step: 26 categorical features of 1 to 100 ids (214 a sample), zipf(1.05) ids, dim 128, sum; 13 numbers through a bottom MLP "
               "512-256-128; 3 low-rank cross layers of rank 512 over 3,456 values; top MLP 1024-1024-512-256; Adagrad (initial accumulator 0, epsilon 1e-8) for all "
               "parameters. TorchRec: DLRM_DCN over FusedEmbeddingBagCollection on the CPU. bf16: the matrix products; TorchRec's by autocast.")

@@ -7,6 +7,7 @@ import statistics
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 
 import data
 import ingest
@@ -23,7 +24,7 @@ HASHED_TOLERANCE = 1e-2  # where each side's hash maps ids to other rows
 
 def arguments():
     parser = argparse.ArgumentParser(prog="bench/run", description="Measures Reckon beside its peers and writes bench/results.")
-    parser.add_argument("workloads", nargs="+", choices=ALL + ["all"])
+    parser.add_argument("workloads", nargs="*", metavar="|".join(ALL + ["all"]), help="all by default")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of every side; all cores by default")
     parser.add_argument("--isa", help="RK_ISA of our side: avx512, avx2 or plain")
     parser.add_argument("--rounds", type=int, default=5, help="alternating runs of all sides at most")
@@ -33,7 +34,13 @@ def arguments():
     parser.add_argument("--full", action="store_true", help="W1: every dim with every pooling")
     parser.add_argument("--case", default="", help="only cases whose name contains this")
     parser.add_argument("--side", action="append", help="only this side (several times: these); ours always runs")
-    return parser.parse_args()
+    args = parser.parse_args()
+    unknown = set(args.workloads) - {*ALL, "all"}
+    if unknown:
+        parser.error(f"no such workload: {', '.join(sorted(unknown))}")
+    if not args.workloads or "all" in args.workloads:
+        args.workloads = ALL
+    return args
 
 
 def wait_for_memory(n_bytes):
@@ -146,6 +153,7 @@ def check_equality(workload, sides, args):
     if not case:
         return {side.name: side.configs for side in sides}, {}
     directory = HOME / "data-small" / workload.name / "check"
+    args = argparse.Namespace(**vars(args) | {"steps": None})
     data.make(case, directory, PROGRAMS)
     reference = run_side(case, directory, sides[0], "", args)["train"]
     print(f"{workload.name} check: losses {reference['losses'][0]:.6f} .. {reference['losses'][-1]:.6f}", flush=True)
@@ -176,7 +184,7 @@ def make_data(workload, case, args):
 
 def measure_case(workload, case, sides, equal, args):
     directory = make_data(workload, case, args)
-    limits = make_data(workload, workload.cases[0], args) if case.hashed else directory  # whose ids are rows
+    limits = make_data(workload, replace(case, name="identity ids", hashed=False), args) if case.hashed else directory  # whose ids are rows
     sides = [side for side in sides if side.hashes or not case.hashed]
     products = measure_products(case, args)
     measured = [Measured(side, equal[side.name]) for side in sides]
@@ -210,9 +218,10 @@ def measure_case(workload, case, sides, equal, args):
 
 def measure(name, args):
     workload = WORKLOADS[name](args.small, args.full)
+    workload.cases = [case for case in workload.cases if args.case in case.name] or sys.exit(f"{name} has no case '{args.case}'")
     sides = [side for side in workload.sides if not side.script or not args.side or side.name in args.side]
     equal, checked = check_equality(workload, sides, args)
-    cases = [measure_case(workload, case, sides, equal, args) for case in workload.cases if args.case in case.name]
+    cases = [measure_case(workload, case, sides, equal, args) for case in workload.cases]
     result = {"workload": name, "title": workload.title, "notes": workload.notes, "date": datetime.date.today().isoformat(), "small": args.small,
               "threads": args.threads, "machine": report.machine(), "source": report.source(ROOT), "isa": cases[0]["isa"],
               "versions": {side: v for case in cases for side, v in case["versions"].items()}, "tolerance": TOLERANCE, "check": checked, "cases": cases}
@@ -225,7 +234,7 @@ def main():
     suffix = (f"-{args.isa}" if args.isa else "") + ("-1thread" if args.threads == 1 else "")
     folder = HOME / "results-small" if args.small else BENCH / "results"
     folder.mkdir(exist_ok=True)
-    for name in ALL if "all" in args.workloads else args.workloads:
+    for name in args.workloads:
         base = folder / f"{name}{suffix}"
         report.write(ingest.measure(args) if name == "W5" else measure(name, args), base)
         print(base.with_name(base.name + ".md").read_text())

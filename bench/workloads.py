@@ -189,7 +189,7 @@ def dlrm_dcnv2(small, full):
     features = [Feature(f"c{i}", min(rows, cap), hotness, dim) for i, (rows, hotness) in enumerate(zip(CARDINALITIES, HOTNESS))]
     model = {"kind": "dcn_v2", "bottom": [512, 256, dim], "structure": "stacked", "cross_kind": "low_rank", "cross_rank": 64 if small else 512, "cross_layers": 3,
              "deep": [1024, 1024, 512, 256]}
-    case = Case("multi-hot", n, 4, features, "zipf", n_dense=13, model=model, optimizer="adagrad", rate=0.001, steps=3)
+    case = Case("multi-hot", n, 4, features, "zipf", n_dense=13, model=model, optimizer="adagrad", rate=0.0002, steps=3)
     return Workload(
         "W4", "dlrm-dcnv2: MLPerf DLRM-DCNv2, tables capped at 1,000,000 rows", [case],
         [Side("Reckon", ""), Side("Reckon bf16", "", dtype="bf16"), Side("TorchRec", "torchrec_model", "torch"),

@@ -3,6 +3,7 @@ import argparse
 import datetime
 import json
 import os
+import re
 import statistics
 import sys
 import time
@@ -32,7 +33,7 @@ def arguments():
     parser.add_argument("--steps", type=int, help="steps timed in each process")
     parser.add_argument("--small", action="store_true", help="tiny sizes, to try the machinery; results go beside the data")
     parser.add_argument("--full", action="store_true", help="W1: every dim with every pooling")
-    parser.add_argument("--case", default="", help="only cases whose name contains this")
+    parser.add_argument("--case", default="", help="only cases whose name matches this (a regular expression)")
     parser.add_argument("--side", action="append", help="only this side (several times: these); ours always runs")
     args = parser.parse_args()
     unknown = set(args.workloads) - {*ALL, "all"}
@@ -218,7 +219,7 @@ def measure_case(workload, case, sides, equal, args):
 
 def measure(name, args):
     workload = WORKLOADS[name](args.small, args.full)
-    workload.cases = [case for case in workload.cases if args.case in case.name] or sys.exit(f"{name} has no case '{args.case}'")
+    workload.cases = [case for case in workload.cases if re.search(args.case, case.name)] or sys.exit(f"{name} has no case '{args.case}'")
     sides = [side for side in workload.sides if not side.script or not args.side or side.name in args.side]
     equal, checked = check_equality(workload, sides, args)
     cases = [measure_case(workload, case, sides, equal, args) for case in workload.cases]

@@ -1,33 +1,17 @@
 /* From a batch's ids to what lookups and updates read: everything checked, bags made ready, the uses of each row sorted. */
-#include <pthread.h>
-
+#include "base/failure.h"
 #include "base/parallel.h"
 #include "embedding/collection_parts.h"
 
-enum { SCAN_IDS = 65536, MAX_MESSAGE = 1024 };
+enum { SCAN_IDS = 65536 };
 
 typedef struct routing {
     rk_embeddings *embeddings;
     rk_feature_use *uses;
     const rk_ids *ids;
     int64_t n;
-    /* the failure of the first feature that was refused, carried from the thread that found it */
-    pthread_mutex_t mutex;
-    rk_status status;
-    size_t failed;
-    char message[MAX_MESSAGE];
+    rk_failure failure; /* of the first feature that is refused */
 } routing;
-
-static void keep_failure(routing *l, size_t f, rk_status status) {
-    if (status == RK_OK) return;
-    pthread_mutex_lock(&l->mutex);
-    if (l->status == RK_OK || f < l->failed) {
-        l->status = status;
-        l->failed = f;
-        rk_error_copy(l->message, sizeof l->message);
-    }
-    pthread_mutex_unlock(&l->mutex);
-}
 
 static const rk_table *table_of(const rk_embeddings *e, size_t feature) {
     return &e->tables[e->feature_tables[feature]];
@@ -36,7 +20,7 @@ static const rk_table *table_of(const rk_embeddings *e, size_t feature) {
 static void begin_feature(void *context, size_t f, int thread) {
     (void)thread;
     routing *l = context;
-    keep_failure(l, f, rk_feature_use_begin(&l->uses[f], &l->embeddings->features[f], l->n, &l->ids[f]));
+    rk_failure_keep(&l->failure, (int64_t)f, rk_feature_use_begin(&l->uses[f], &l->embeddings->features[f], l->n, &l->ids[f]));
 }
 
 static void scan_block(void *context, size_t task, int thread) {
@@ -53,26 +37,26 @@ static void prepare_feature(void *context, size_t f, int thread) {
     (void)thread;
     routing *l = context;
     const rk_embeddings *e = l->embeddings;
-    keep_failure(l, f, rk_feature_use_prepare(&l->uses[f], &e->features[f], table_of(e, f), &l->ids[f]));
+    rk_failure_keep(&l->failure, (int64_t)f, rk_feature_use_prepare(&l->uses[f], &e->features[f], table_of(e, f), &l->ids[f]));
 }
 
 static rk_status prepare(routing *l) {
     rk_embeddings *e = l->embeddings;
     size_t n_features = (size_t)e->n_features;
     rk_parallel_for_work(n_features, (uint64_t)l->n * n_features, begin_feature, l);
-    if (l->status != RK_OK) return rk_error(l->status, "%s", l->message);
+    RK_TRY(rk_failure_status(&l->failure));
     for (size_t f = 0; f < n_features; f++) e->task_begins[f + 1] = e->task_begins[f] + rk_blocks((size_t)l->uses[f].n_ids, SCAN_IDS);
     uint64_t n_ids = 0;
     for (size_t f = 0; f < n_features; f++) n_ids += (uint64_t)l->uses[f].n_ids;
     rk_parallel_for_work(e->task_begins[n_features], n_ids, scan_block, l);
     rk_parallel_for_work(n_features, n_ids, prepare_feature, l);
-    return l->status != RK_OK ? rk_error(l->status, "%s", l->message) : RK_OK;
+    return rk_failure_status(&l->failure);
 }
 
 static rk_status check_all(rk_embeddings *e, rk_feature_use *uses, int64_t n, const rk_ids *ids) {
     RK_FAIL_IF(n < 0, RK_INVALID_ARGUMENT, "a lookup of %lld samples", (long long)n);
     RK_FAIL_IF(e->n_features > 0 && !ids, RK_INVALID_ARGUMENT, "a lookup needs ids");
-    routing l = {.embeddings = e, .uses = uses, .ids = ids, .n = n, .mutex = PTHREAD_MUTEX_INITIALIZER};
+    routing l = {.embeddings = e, .uses = uses, .ids = ids, .n = n, .failure = RK_FAILURE_INIT};
     return prepare(&l);
 }
 

@@ -1,6 +1,6 @@
-/* The operations that embeddings spend their time in. Each has a folder: scalar.c (the reference, permanent), avx2.c,
- * avx512.c, and list.h, which prototypes, dispatch, tests and benchmarks all read. Kernels neither allocate, log nor fail:
- * callers validate. They are single-threaded: callers cut the work. Which one runs: base/cpu.h (RK_ISA). */
+/* The operations that embeddings spend their time in. Each has a folder with one body, compiled for each instruction set (kernel_list.h); the scalar
+ * version is the reference, and permanent. Kernels neither allocate, log nor fail: callers validate. They are single-threaded: callers cut the
+ * work. Which one runs: base/cpu.h (RK_ISA). */
 #ifndef RK_KERNELS_KERNELS_H
 #define RK_KERNELS_KERNELS_H
 

@@ -1,12 +1,10 @@
 /* Running a graph over a batch: a block of samples at a time through all nodes, or, where samples depend on each other, node by node. */
-#include <pthread.h>
 #include <string.h>
 
+#include "base/failure.h"
 #include "base/memory.h"
 #include "base/trace.h"
 #include "nn/graph_parts.h"
-
-enum { MAX_MESSAGE = 1024 };
 
 /* One pass over a batch. */
 typedef struct pass pass;
@@ -22,23 +20,8 @@ struct pass {
     rk_real *partials;       /* [n_blocks, gather_width] */
     size_t n_groups;
     atomic_size_t next_group, next_beside; /* to be begun */
-    /* the failure of the lowest block, carried from the thread that found it */
-    pthread_mutex_t mutex;
-    rk_status status;
-    int64_t failed;
-    char message[MAX_MESSAGE];
+    rk_failure failure;      /* of the lowest block */
 };
-
-static void keep_failure(pass *p, int64_t first, rk_status status) {
-    if (status == RK_OK) return;
-    pthread_mutex_lock(&p->mutex);
-    if (p->status == RK_OK || first < p->failed) {
-        p->status = status;
-        p->failed = first;
-        rk_error_copy(p->message, sizeof p->message);
-    }
-    pthread_mutex_unlock(&p->mutex);
-}
 
 static void run_group(void *context, size_t group, int thread) {
     pass *p = context;
@@ -53,7 +36,7 @@ static void run_group(void *context, size_t group, int thread) {
     for (run.first = first; run.first < last; run.first += g->block) {
         run.n = last - run.first < g->block ? last - run.first : g->block;
         run.skip = g->keeps ? run.first : 0;
-        keep_failure(p, run.first, p->step(p, &run));
+        rk_failure_keep(&p->failure, run.first, p->step(p, &run));
     }
     if (!adds) return;
     uint64_t begin = rk_trace_begin();
@@ -90,7 +73,7 @@ static rk_status for_blocks(pass *p, rk_status (*step)(const pass *p, const rk_r
     } else {
         rk_parallel_for(p->n_groups, run_group, p);
     }
-    return p->status == RK_OK ? RK_OK : rk_error(p->status, "%s", p->message);
+    return rk_failure_status(&p->failure);
 }
 
 static rk_status call(rk_status (*hook)(void *context, const rk_run *run), const pass *p, const rk_run *run) {
@@ -209,7 +192,7 @@ static void prepare_node(void *context, size_t task, int thread) {
     (void)thread;
     const preparation *p = context;
     rk_node *node = p->graph->nodes[task];
-    if (node->op && node->op->prepare) keep_failure(p->pass, (int64_t)task, node->op->prepare(p->graph, node, p->training));
+    if (node->op && node->op->prepare) rk_failure_keep(&p->pass->failure, (int64_t)task, node->op->prepare(p->graph, node, p->training));
 }
 
 static const rk_graph_hooks no_hooks;
@@ -218,13 +201,13 @@ static rk_status begin_run(rk_graph *g, int64_t n, bool training, int64_t step, 
     RK_FAIL_IF(!g->finished || n < 0 || n > g->max_batch, RK_INVALID_ARGUMENT, "a run over %lld samples of a graph for at most %lld", (long long)n,
                (long long)g->max_batch);
     RK_TRY(rk_graph_reserve(g));
-    *out = (pass){.graph = g, .hooks = hooks ? hooks : &no_hooks, .mutex = PTHREAD_MUTEX_INITIALIZER,
+    *out = (pass){.graph = g, .hooks = hooks ? hooks : &no_hooks, .failure = RK_FAILURE_INIT,
                   .run = {.graph = g, .batch = n, .training = training, .step = step}};
     preparation p = {g, training, out};
     uint64_t begin = rk_trace_begin();
     rk_parallel_for(g->n_nodes, prepare_node, &p);
     rk_trace_end(begin, "prepare");
-    return out->status == RK_OK ? RK_OK : rk_error(out->status, "%s", out->message);
+    return rk_failure_status(&out->failure);
 }
 
 rk_status rk_graph_forward(rk_graph *g, int64_t n, bool training, int64_t step, const rk_graph_hooks *hooks) {
@@ -236,7 +219,8 @@ rk_status rk_graph_forward(rk_graph *g, int64_t n, bool training, int64_t step, 
 
 rk_status rk_graph_backward(rk_graph *g, int64_t n) {
     RK_FAIL_IF(!g->training || !g->keeps, RK_INVALID_ARGUMENT, "the graph was finished for prediction only, or keeps no batch");
-    pass p = {.graph = g, .hooks = &no_hooks, .mutex = PTHREAD_MUTEX_INITIALIZER, .run = {.graph = g, .batch = n, .training = true, .step = g->last_step}};
+    RK_TRY(rk_graph_reserve(g));
+    pass p = {.graph = g, .hooks = &no_hooks, .failure = RK_FAILURE_INIT, .run = {.graph = g, .batch = n, .training = true, .step = g->last_step}};
     return backward_by_nodes(&p);
 }
 

@@ -49,10 +49,10 @@ def case_of(small):
     return Case("rows", n, 8 if small else 32, wide_deep_features(small), "zipf", n_dense=10)
 
 
-def run_file(case, path):
+def run_file(case, path, threads):
     features = [{"name": f.name, "identity": f.rows} | ({"separator": "|"} if f.hotness > 1 and path == "rows.csv" else {}) for f in case.features]
     features += [{"name": f"n{i}", "dense": True} for i in range(case.n_dense)]
-    return {"data": {"train": path, "shuffle": False, "labels": [{"name": "label"}], "features": features},
+    return {"data": {"train": path, "shuffle": False, "reader_threads": threads, "labels": [{"name": "label"}], "features": features},
             "embedding": {"dim": 32}, "model": {"kind": "dnn"}, "train": {"batch_size": case.n}}
 
 
@@ -70,8 +70,6 @@ def make_files(case, directory):
         print(f"  writing {name}", flush=True)
         (directory / name).unlink(missing_ok=True)
         subprocess.run([str(directory / name) if part == "OUT" else str(part) for part in command], check=True)
-    for name in FILES:
-        (directory / f"{name}.yaml").write_text(json.dumps(run_file(case, name), indent=1))
     stamp.write_text((directory / "case.json").read_text())
 
 
@@ -88,8 +86,10 @@ def run_reader(reader, config, case, directory, args):
     if reader.script:
         return call([HOME / f"venv-{reader.venv}" / "bin" / "python", BENCH / "peers" / f"{reader.script}.py", path, "--batch", str(case.n),
                      "--threads", str(args.threads), "--config", config])
+    run = directory / f"{reader.file}.yaml"
+    run.write_text(json.dumps(run_file(case, reader.file, args.threads), indent=1))
     env = {"RK_THREADS": str(args.threads)} | ({"RK_ISA": args.isa} if args.isa else {})
-    return call([ROOT / "build" / "bench" / "bench_read", path, f"{path}.yaml", "--batch", str(case.n)], env)
+    return call([ROOT / "build" / "bench" / "bench_read", path, run, "--batch", str(case.n)], env)
 
 
 def same(a, b):

@@ -53,7 +53,7 @@ def by_name(row, names):
 def cell(side):
     if not side:
         return "-"
-    if "failed" in side:
+    if side.get("failed"):
         return "did not run: " + side["failed"]
     if not side["equal"]:
         return f"not equal (differs by {side['difference']:.2g}): no time"

@@ -31,6 +31,7 @@ extern "C" {
     X(NOT_FINITE, "a value is not a finite number")                           \
     X(UNSUPPORTED, "this build or machine cannot do it")                      \
     X(INTERRUPTED, "a signal or a caller asked to stop")                      \
+    X(PEER_LOST, "another rank ended, hangs or cannot be reached")            \
     X(END, "there is no more data")                                           \
     X(INTERNAL, "a defect in the library")
 

@@ -64,16 +64,27 @@ void rk_graph_fail(rk_graph *graph, rk_status status); /* keep the caller's own 
 rk_shape rk_graph_shape(const rk_graph *graph, rk_value value);
 rk_value rk_graph_find(const rk_graph *graph, const char *name); /* -1 if there is none */
 
+/* A batch is cut into shards of equal numbers of samples, whose gradients are summed one by one and then as a binary tree (base/tree.h): so a few of the
+ * shards can run here and others elsewhere, and the bits stay the same. All are here by default, and then there is one. Before finish. */
+typedef struct rk_graph_share {
+    int64_t first_shard, n_shards; /* that run here */
+} rk_graph_share;
+void rk_graph_cut(rk_graph *graph, int64_t n_shards, rk_graph_share share);
+int64_t rk_graph_shard(const rk_graph *graph); /* samples of a shard; those at the end of a batch may have fewer, or none */
+size_t rk_graph_n_shards(const rk_graph *graph, int64_t n); /* of n samples */
+size_t rk_graph_blocks_of_shard(const rk_graph *graph);
+
 /* Keep the values and gradients of the whole batch, for rk_graph_data and the like; graphs with batch_norm do so by themselves. Before finish. */
 void rk_graph_keep(rk_graph *graph);
 
-/* Check, initialize the parameters, plan the memory of batches of up to max_batch samples. */
+/* Check, initialize the parameters, plan the memory of batches of up to max_batch samples (of all shards). */
 rk_status rk_graph_finish(rk_graph *graph, int64_t max_batch, bool training);
 
 /* A block of samples under way. */
 typedef struct rk_run {
     rk_graph *graph;
-    int64_t first, n;        /* samples first .. first+n-1 of the batch */
+    int64_t first, n;        /* samples first .. first+n-1 of those here */
+    int64_t here, base;      /* samples of the batch that run here, and the number of the first of them in the batch */
     int64_t batch;           /* samples of the batch */
     bool training;
     int64_t step;
@@ -94,6 +105,9 @@ typedef struct rk_graph_hooks {
     /* Other work for the threads beside the blocks of rk_graph_train, which depends on none of them: pieces 0 .. n_beside-1, in any order. */
     void (*beside)(void *context, size_t piece);
     size_t n_beside;
+    /* Where shards run elsewhere: the batch's samples, and a sum [n] over all who run some, in the order of the tree. batch 0: all are here. */
+    int64_t batch;
+    rk_status (*sum)(void *context, rk_real *values, size_t n);
 } rk_graph_hooks;
 
 /* training: batch statistics, dropout drawn from (seed, step). n <= max_batch. The first failure, in the order of blocks, is returned. */
@@ -109,7 +123,7 @@ rk_real *rk_graph_gradient(rk_graph *graph, rk_value value);  /* the same shape;
 void rk_graph_bind(rk_graph *graph, rk_value value, rk_real *data, rk_real *gradient);
 
 int64_t rk_graph_block(const rk_graph *graph); /* samples of a block; the last of a group may have fewer */
-size_t rk_graph_n_blocks(const rk_graph *graph, int64_t n); /* of a batch of n */
+size_t rk_graph_n_blocks(const rk_graph *graph, int64_t n); /* of n samples */
 size_t rk_graph_block_number(const rk_run *run); /* 0 .. n_blocks-1, in the order of the samples */
 
 int32_t rk_graph_n_parameters(const rk_graph *graph);

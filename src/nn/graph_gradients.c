@@ -4,15 +4,19 @@
 
 #include "nn/graph_parts.h"
 
-void rk_gradients_begin(rk_graph *g, size_t n_groups, int64_t first, int64_t last) {
-    g->sum.n_groups = n_groups;
+void rk_gradients_begin(rk_graph *g, const rk_run *run, int64_t first, int64_t last) {
+    g->sum.n = run->here;
+    g->sum.n_groups = rk_graph_n_groups(g, run->here);
+    g->sum.first_shard = (uint32_t)(run->base / g->shard);
     g->sum.first = first;
     g->sum.last = last;
     for (size_t b = 0; b < g->sum.n_buffers; b++) atomic_store(&g->sum.done[b], 0);
     for (int s = 0; s < RK_GRADIENT_SLICES; s++) {
         atomic_flag_clear(&g->sum.slices[s].busy);
         atomic_store(&g->sum.slices[s].next, 0);
+        g->sum.slices[s].tree.depth = 0;
     }
+    if (g->sum.n_groups == 0) memset(g->gradients + first, 0, (size_t)(last - first) * sizeof *g->gradients);
 }
 
 static int64_t slice_begin(const rk_gradient_sum *sum, int slice) {
@@ -25,17 +29,34 @@ static bool is_due(const rk_gradient_sum *sum, const struct rk_gradient_slice *s
     return next < sum->n_groups && atomic_load(&sum->done[next % sum->n_buffers]) == next + 1;
 }
 
+static void add(rk_real *to, const rk_real *from, int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; i++) to[i] += from[i];
+}
+
+static void join(const rk_gradient_sum *sum, rk_tree *tree, int64_t first, int64_t last) {
+    rk_tree_join(tree);
+    add(sum->partials[tree->depth - 1], sum->partials[tree->depth], first, last);
+}
+
+/* The first group of a shard begins a sum of its own; after the last group of all, one sum is left. */
 static void add_next(rk_graph *g, int number) {
     rk_gradient_sum *sum = &g->sum;
     struct rk_gradient_slice *slice = &sum->slices[number];
+    rk_tree *tree = &slice->tree;
     size_t group = atomic_load(&slice->next);
-    int64_t first = slice_begin(sum, number), last = slice_begin(sum, number + 1);
-    rk_real *to = g->gradients, *from = sum->buffers[group % sum->n_buffers];
-    if (group == 0)
-        for (int64_t i = first; i < last; i++) to[i] = from[i];
-    else
-        for (int64_t i = first; i < last; i++) to[i] += from[i];
+    int64_t first = slice_begin(sum, number), last = slice_begin(sum, number + 1), first_sample, last_sample;
+    rk_graph_group(g, sum->n, group, &first_sample, &last_sample);
+    rk_real *from = sum->buffers[group % sum->n_buffers];
+    if (first_sample % g->shard == 0) {
+        uint32_t shard = sum->first_shard + (uint32_t)(first_sample / g->shard);
+        while (rk_tree_joins(tree, shard)) join(sum, tree, first, last);
+        rk_tree_push(tree, shard);
+        memcpy(sum->partials[tree->depth - 1] + first, from + first, (size_t)(last - first) * sizeof *from);
+    } else {
+        add(sum->partials[tree->depth - 1], from, first, last);
+    }
     memset(from + first, 0, (size_t)(last - first) * sizeof *from);
+    while (group + 1 == sum->n_groups && tree->depth > 1) join(sum, tree, first, last);
     atomic_store(&slice->next, group + 1);
 }
 

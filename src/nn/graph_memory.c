@@ -12,6 +12,8 @@ void rk_graph_release_memory(rk_graph *g) {
         rk_pages_free(g->thread_workspaces[t], g->workspace_bytes);
     }
     for (size_t b = 0; b < g->sum.n_buffers; b++) rk_pages_free(g->sum.buffers[b], bytes_of(g->gradient_reals));
+    for (int p = 1; p < g->sum.n_partials; p++) rk_pages_free(g->sum.partials[p], bytes_of(g->gradient_reals));
+    g->sum.n_partials = 0;
     rk_free(g->thread_memory);
     rk_free(g->thread_workspaces);
     rk_free(g->sum.buffers);
@@ -35,7 +37,21 @@ static rk_status reserve_thread(rk_graph *g, int t) {
     return status;
 }
 
+/* A sum of each height of the tree of shards that run here, one that begins, and one below it. */
+static rk_status reserve_partials(rk_graph *g) {
+    int wanted = g->share.n_shards > 1 ? rk_tree_level(0, (uint32_t)g->n_shards - 1) + 2 : 1;
+    g->sum.partials[0] = g->gradients;
+    if (g->sum.n_partials == 0) g->sum.n_partials = 1;
+    while (g->sum.n_partials < wanted) {
+        void *pages;
+        RK_TRY(rk_pages_alloc(bytes_of(g->gradient_reals), &pages));
+        g->sum.partials[g->sum.n_partials++] = pages;
+    }
+    return RK_OK;
+}
+
 static rk_status reserve_gradients(rk_graph *g, size_t n) {
+    RK_TRY(reserve_partials(g));
     RK_TRY(rk_realloc(n, sizeof *g->sum.buffers, &g->sum.buffers));
     RK_TRY(rk_realloc(n, sizeof *g->sum.done, &g->sum.done));
     while (g->sum.n_buffers < n) {

@@ -4,12 +4,13 @@
 
 #include <stdatomic.h>
 
+#include "base/tree.h"
 #include "nn/op.h"
 
 enum { RK_GRADIENT_SLICES = 16, RK_SPARE_GRADIENTS = 2 };
 
-/* The sum of the groups' gradients in the order of the groups, without one waiting for another: a group that is done is added by whoever finds it next in
- * order. Group g has gradients of its own, number g modulo n_buffers. */
+/* The sum of the groups' gradients in the order of the groups, and of shards in the order of their tree, without one waiting for another: a group that is
+ * done is added by whoever finds it next in order. Group g has gradients of its own, number g modulo n_buffers. */
 typedef struct rk_gradient_sum {
     rk_real **buffers;       /* [n_buffers][gradient_reals], zero between groups */
     size_t n_buffers;        /* of threads and RK_SPARE_GRADIENTS */
@@ -17,9 +18,14 @@ typedef struct rk_gradient_sum {
     struct rk_gradient_slice {
         atomic_flag busy;    /* a thread adds to this slice of the batch's gradients */
         atomic_size_t next;  /* the group to be added */
+        rk_tree tree;        /* of shards that are summed up to there; sums are in partials */
     } slices[RK_GRADIENT_SLICES];
     int64_t first, last;     /* the part of the gradients that is added up */
+    int64_t n;               /* samples */
+    uint32_t first_shard;
     size_t n_groups;
+    rk_real *partials[RK_TREE_DEPTH]; /* [gradient_reals] each; number 0 is the batch's own */
+    int n_partials;
 } rk_gradient_sum;
 
 struct rk_graph {
@@ -33,6 +39,8 @@ struct rk_graph {
     bool finished, training;
     bool keeps;              /* the memory holds the whole batch */
     int64_t max_batch, block; /* samples */
+    int64_t n_shards, shard; /* of the batch, and samples of each; only the batch's last ones may have fewer */
+    rk_graph_share share;    /* set by the caller: which shards run here */
     int64_t last_step;       /* of the last forward: dropout's backward draws the same mask */
     int64_t memory_reals;    /* for `block` samples, or max_batch if it keeps; set by the plan */
     int64_t gradient_reals;  /* of all parameters */
@@ -52,7 +60,7 @@ rk_node *rk_graph_root(const rk_graph *graph, rk_value value);
 /* First values of a parameter, from (seed, its name, the place). */
 void rk_parameter_fill(const rk_graph *graph, rk_parameter *parameter, const rk_initializer *initializer);
 
-/* Samples first .. last-1 whose gradients are added up by one thread; n_groups of them. */
+/* Samples first .. last-1 whose gradients are added up by one thread; n_groups of them. A group is within a shard. */
 size_t rk_graph_n_groups(const rk_graph *graph, int64_t n);
 void rk_graph_group(const rk_graph *graph, int64_t n, size_t group, int64_t *first, int64_t *last);
 
@@ -60,7 +68,7 @@ void rk_graph_group(const rk_graph *graph, int64_t n, size_t group, int64_t *fir
 rk_status rk_graph_reserve(rk_graph *graph);
 void rk_graph_release_memory(rk_graph *graph);
 /* The sum of the gradients first .. last-1 of n_groups groups (graph_gradients.c). A group takes its gradients, zeros, adds to them and is done. */
-void rk_gradients_begin(rk_graph *graph, size_t n_groups, int64_t first, int64_t last);
+void rk_gradients_begin(rk_graph *graph, const rk_run *run, int64_t first, int64_t last);
 rk_real *rk_gradients_take(rk_graph *graph, size_t group);
 void rk_gradients_done(rk_graph *graph, size_t group);
 

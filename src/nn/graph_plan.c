@@ -112,15 +112,24 @@ static rk_status add_node(planner *p, const rk_graph *graph, rk_node *node, int6
 static int64_t block_of(const rk_graph *graph) {
     int64_t width = 0, block = MAX_BLOCK;
     for (size_t i = 0; i < graph->n_nodes; i++) width += rk_width(graph->nodes[i]->shape) + graph->nodes[i]->saved_width + graph->nodes[i]->scratch_width;
-    while (block > MIN_BLOCK && (block * width > BLOCK_REALS || block * 8 > graph->max_batch)) block /= 2;
+    while (block > MIN_BLOCK && (block * width > BLOCK_REALS || block * 8 > graph->shard)) block /= 2;
     return block;
+}
+
+/* Shards are whole numbers of blocks, so that the blocks are the same wherever a shard runs. */
+static void cut_shards(rk_graph *graph) {
+    graph->shard = (graph->max_batch + graph->n_shards - 1) / graph->n_shards;
+    graph->block = block_of(graph);
+    if (graph->n_shards > 1) graph->shard = (graph->shard + graph->block - 1) / graph->block * graph->block;
+    int64_t here = graph->shard * graph->share.n_shards;
+    if (here < graph->max_batch) graph->max_batch = here;
 }
 
 rk_status rk_graph_plan(rk_graph *graph) {
     planner p = {0};
     int64_t *last = NULL;
     rk_status status;
-    graph->block = block_of(graph);
+    cut_shards(graph);
     RK_GOTO(rk_alloc(graph->n_nodes, sizeof *last, &last));
     find_consumers(graph, last);
     find_first_gradients(graph);
@@ -140,14 +149,33 @@ static int64_t group_samples(const rk_graph *graph, int64_t n) {
     return (samples + graph->block - 1) / graph->block * graph->block;
 }
 
-size_t rk_graph_n_groups(const rk_graph *graph, int64_t n) {
+static size_t groups_of_shard(const rk_graph *graph, int64_t n) {
     return rk_blocks((size_t)n, (size_t)group_samples(graph, n));
 }
 
+size_t rk_graph_n_groups(const rk_graph *graph, int64_t n) {
+    size_t n_whole = (size_t)(n / graph->shard);
+    return n_whole * groups_of_shard(graph, graph->shard) + groups_of_shard(graph, n % graph->shard);
+}
+
 void rk_graph_group(const rk_graph *graph, int64_t n, size_t group, int64_t *first, int64_t *last) {
-    int64_t samples = group_samples(graph, n);
-    *first = (int64_t)group * samples;
-    *last = *first + samples < n ? *first + samples : n;
+    size_t a_shard = groups_of_shard(graph, graph->shard);
+    int64_t begin = (int64_t)(group / a_shard) * graph->shard, end = begin + graph->shard < n ? begin + graph->shard : n;
+    int64_t samples = group_samples(graph, end - begin);
+    *first = begin + (int64_t)(group % a_shard) * samples;
+    *last = *first + samples < end ? *first + samples : end;
+}
+
+int64_t rk_graph_shard(const rk_graph *graph) {
+    return graph->shard;
+}
+
+size_t rk_graph_n_shards(const rk_graph *graph, int64_t n) {
+    return rk_blocks((size_t)n, (size_t)graph->shard);
+}
+
+size_t rk_graph_blocks_of_shard(const rk_graph *graph) {
+    return rk_blocks((size_t)graph->shard, (size_t)graph->block);
 }
 
 int64_t rk_graph_block(const rk_graph *graph) {

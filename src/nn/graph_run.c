@@ -27,7 +27,7 @@ static void run_group(void *context, size_t group, int thread) {
     pass *p = context;
     rk_graph *g = p->graph;
     int64_t first, last;
-    rk_graph_group(g, p->run.batch, group, &first, &last);
+    rk_graph_group(g, p->run.here, group, &first, &last);
     rk_run run = p->run;
     run.memory = g->thread_memory[g->keeps ? 0 : thread];
     run.workspace = g->thread_workspaces[thread];
@@ -64,8 +64,8 @@ static void run_either(void *context, size_t task, int thread) {
 
 static rk_status for_blocks(pass *p, rk_status (*step)(const pass *p, const rk_run *run)) {
     p->step = step;
-    p->n_groups = rk_graph_n_groups(p->graph, p->run.batch);
-    if (p->first_gradient < p->last_gradient) rk_gradients_begin(p->graph, p->n_groups, p->first_gradient, p->last_gradient);
+    p->n_groups = rk_graph_n_groups(p->graph, p->run.here);
+    if (p->first_gradient < p->last_gradient) rk_gradients_begin(p->graph, &p->run, p->first_gradient, p->last_gradient);
     if (p->hooks->n_beside > 0 && p->backward) {
         atomic_store(&p->next_group, 0);
         atomic_store(&p->next_beside, 0);
@@ -133,16 +133,35 @@ static rk_status gather_at_node(const pass *p, const rk_run *run) {
     return RK_OK;
 }
 
-/* A sum over the batch, by blocks and then in their order. */
+/* The blocks' shares [n_blocks, width] to one sum, in front: in the order of the blocks of a shard, then of the tree of shards. */
+static void sum_blocks(const pass *p, size_t n_blocks, size_t width) {
+    size_t a_shard = rk_graph_blocks_of_shard(p->graph);
+    uint32_t first_shard = (uint32_t)(p->run.base / p->graph->shard);
+    rk_tree tree = {.depth = 0};
+    for (size_t b = 0; b <= n_blocks; b++) {
+        bool begins = b % a_shard == 0, ends = b == n_blocks;
+        uint32_t shard = first_shard + (uint32_t)(b / a_shard);
+        while (tree.depth > 1 && (ends || (begins && rk_tree_joins(&tree, shard)))) {
+            rk_tree_join(&tree);
+            for (size_t k = 0; k < width; k++) p->partials[(size_t)(tree.depth - 1) * width + k] += p->partials[(size_t)tree.depth * width + k];
+        }
+        if (ends) return;
+        if (begins) rk_tree_push(&tree, shard); /* sums stand before the blocks that are still to come */
+        rk_real *to = p->partials + (size_t)(tree.depth - 1) * width, *from = p->partials + b * width;
+        for (size_t k = 0; k < width && to != from; k++) to[k] = begins ? from[k] : to[k] + from[k];
+    }
+}
+
+/* A sum over the batch, by blocks here and then over all who run some. */
 static rk_status sum_over_batch(pass *p, int32_t number) {
     rk_node *node = p->node;
-    size_t n_blocks = rk_graph_n_blocks(p->graph, p->run.batch), width = (size_t)node->gather_width;
-    if (n_blocks == 0) return RK_OK;
+    size_t n_blocks = rk_graph_n_blocks(p->graph, p->run.here), width = (size_t)node->gather_width;
+    if (p->run.batch == 0) return RK_OK;
     p->gather = number;
-    RK_TRY(rk_alloc(n_blocks * width, sizeof *p->partials, &p->partials));
+    RK_TRY(rk_alloc(n_blocks ? n_blocks * width : width, sizeof *p->partials, &p->partials));
     rk_status status = for_blocks(p, gather_at_node);
-    for (size_t b = 1; b < n_blocks; b++)
-        for (size_t k = 0; k < width; k++) p->partials[k] += p->partials[b * width + k];
+    sum_blocks(p, n_blocks, width);
+    if (p->hooks->sum && status == RK_OK) status = p->hooks->sum(p->hooks->context, p->partials, width);
     if (status == RK_OK) node->op->combine(node, number, p->partials, p->run.batch);
     rk_free(p->partials);
     return status;
@@ -197,12 +216,17 @@ static void prepare_node(void *context, size_t task, int thread) {
 
 static const rk_graph_hooks no_hooks;
 
+/* Samples of prediction are shared out in other ways than shards: they are all here. */
+static rk_run run_of(rk_graph *g, int64_t n, int64_t batch, int64_t step) {
+    return (rk_run){.graph = g, .here = n, .batch = batch ? batch : n, .base = batch ? g->share.first_shard * g->shard : 0, .training = true, .step = step};
+}
+
 static rk_status begin_run(rk_graph *g, int64_t n, bool training, int64_t step, const rk_graph_hooks *hooks, pass *out) {
     RK_FAIL_IF(!g->finished || n < 0 || n > g->max_batch, RK_INVALID_ARGUMENT, "a run over %lld samples of a graph for at most %lld", (long long)n,
                (long long)g->max_batch);
     RK_TRY(rk_graph_reserve(g));
-    *out = (pass){.graph = g, .hooks = hooks ? hooks : &no_hooks, .failure = RK_FAILURE_INIT,
-                  .run = {.graph = g, .batch = n, .training = training, .step = step}};
+    *out = (pass){.graph = g, .hooks = hooks ? hooks : &no_hooks, .failure = RK_FAILURE_INIT, .run = run_of(g, n, hooks ? hooks->batch : 0, step)};
+    out->run.training = training;
     preparation p = {g, training, out};
     uint64_t begin = rk_trace_begin();
     rk_parallel_for(g->n_nodes, prepare_node, &p);
@@ -220,7 +244,7 @@ rk_status rk_graph_forward(rk_graph *g, int64_t n, bool training, int64_t step, 
 rk_status rk_graph_backward(rk_graph *g, int64_t n) {
     RK_FAIL_IF(!g->training || !g->keeps, RK_INVALID_ARGUMENT, "the graph was finished for prediction only, or keeps no batch");
     RK_TRY(rk_graph_reserve(g));
-    pass p = {.graph = g, .hooks = &no_hooks, .failure = RK_FAILURE_INIT, .run = {.graph = g, .batch = n, .training = true, .step = g->last_step}};
+    pass p = {.graph = g, .hooks = &no_hooks, .failure = RK_FAILURE_INIT, .run = run_of(g, n, 0, g->last_step)};
     return backward_by_nodes(&p);
 }
 

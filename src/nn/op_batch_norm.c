@@ -93,7 +93,7 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
             rk_real hat = (x[c] - mean[c]) * scale[c];
             dx[c] += gamma[c] * scale[c] * (dy[c] - inverse * (sums[c] + hat * dots[c]));
         }
-    if (run->first > 0) return RK_OK; /* the batch's sums are added once */
+    if (run->base + run->first > 0) return RK_OK; /* the batch's sums are added once */
     rk_real *dgamma = rk_node_parameter_gradient(run, node, 0), *dbeta = rk_node_parameter_gradient(run, node, 1);
     for (int64_t c = 0; c < width; c++) {
         dgamma[c] += dots[c];

@@ -13,7 +13,7 @@ static rk_status build(rk_graph *graph, rk_node *node) {
 
 /* to[i] = (or += if add) mask[i] * from[i]; the mask is by the sample's number in the batch. */
 static void apply_mask(const rk_run *run, const rk_node *node, const rk_real *from, rk_real *to, bool add) {
-    int64_t width = rk_width(node->shape), place = run->first * width;
+    int64_t width = rk_width(node->shape), place = (run->base + run->first) * width;
     uint32_t limit = (uint32_t)(node->options.rate * 4294967296.0);
     rk_real keep = (rk_real)(1 / (1 - node->options.rate));
     uint64_t stream = (uint64_t)node->number << 40 | (uint64_t)run->step;

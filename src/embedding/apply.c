@@ -11,8 +11,8 @@ enum { CHECK_SAMPLES = 256 };
 typedef struct application {
     rk_embeddings *embeddings;
     const rk_activation *gradients;
-    size_t blocks; /* of samples, a feature */
-    int64_t n;
+    const rk_feature_use *uses;
+    size_t blocks; /* of samples, a feature: of the longest */
     atomic_bool not_finite;
 } application;
 
@@ -26,7 +26,7 @@ static void check_block(void *context, size_t task, int thread) {
     application *a = context;
     int32_t f = (int32_t)(task / a->blocks);
     if (!is_used(a, f)) return;
-    int64_t first = (int64_t)(task % a->blocks) * CHECK_SAMPLES, last = first + CHECK_SAMPLES < a->n ? first + CHECK_SAMPLES : a->n;
+    int64_t first = (int64_t)(task % a->blocks) * CHECK_SAMPLES, n = a->uses[f].n, last = first + CHECK_SAMPLES < n ? first + CHECK_SAMPLES : n;
     int32_t width = rk_embeddings_width(a->embeddings, f);
     bool finite = true;
     for (int64_t s = first; s < last; s++) finite &= rk_all_finite(a->gradients[f].data + s * a->gradients[f].stride, width);
@@ -35,7 +35,7 @@ static void check_block(void *context, size_t task, int thread) {
 
 static rk_status name_not_finite(const application *a) {
     for (int32_t f = 0; f < a->embeddings->n_features; f++)
-        for (int64_t s = 0; s < a->n && is_used(a, f); s++)
+        for (int64_t s = 0; s < a->uses[f].n && is_used(a, f); s++)
             RK_FAIL_IF(!rk_all_finite(a->gradients[f].data + s * a->gradients[f].stride, rk_embeddings_width(a->embeddings, f)), RK_NOT_FINITE,
                        "feature '%s': sample %lld: the gradient is not a finite number", a->embeddings->features[f].name, (long long)s);
     return rk_error(RK_INTERNAL, "a gradient that was not finite is so now");
@@ -44,10 +44,13 @@ static rk_status name_not_finite(const application *a) {
 static rk_status check_gradients(application *a) {
     const rk_embeddings *e = a->embeddings;
     RK_FAIL_IF(e->n_features > 0 && !a->gradients, RK_INVALID_ARGUMENT, "apply_gradients needs gradients");
-    for (int32_t f = 0; f < e->n_features && a->n > 0; f++)
-        RK_FAIL_IF(is_used(a, f) && (!a->gradients[f].data || a->gradients[f].stride < rk_embeddings_width(e, f)), RK_INVALID_ARGUMENT,
+    for (int32_t f = 0; f < e->n_features; f++)
+        RK_FAIL_IF(a->uses[f].n > 0 && is_used(a, f) && (!a->gradients[f].data || a->gradients[f].stride < rk_embeddings_width(e, f)), RK_INVALID_ARGUMENT,
                    "feature '%s': its gradients need memory and a stride of at least %d", e->features[f].name, rk_embeddings_width(e, f));
-    a->blocks = rk_blocks((size_t)a->n, CHECK_SAMPLES);
+    for (int32_t f = 0; f < e->n_features; f++) {
+        size_t blocks = rk_blocks((size_t)a->uses[f].n, CHECK_SAMPLES);
+        if (blocks > a->blocks) a->blocks = blocks;
+    }
     rk_parallel_for(a->blocks * (size_t)e->n_features, check_block, a);
     return atomic_load(&a->not_finite) ? name_not_finite(a) : RK_OK;
 }
@@ -68,6 +71,7 @@ void rk_embeddings_update_piece(const rk_embeddings *e, size_t number) {
         .n_uses = piece.last - piece.first,
         .sources = plan->sources,
         .n_sources = plan->n_sources,
+        .has_leaves = plan->has_leaves,
         .bags = plan->weighted ? plan->bags : NULL,
         .coefficients = plan->weighted ? plan->coefficients : NULL,
         .l2 = (float)table->l2,
@@ -97,7 +101,7 @@ void rk_embeddings_land(rk_embeddings *e) {
 rk_status rk_embeddings_launch(rk_embeddings *e, const rk_activation *gradients, bool known_finite) {
     rk_flight *flight = &e->flights[e->now];
     RK_FAIL_IF(!flight->is_routed, RK_INVALID_ARGUMENT, "apply_gradients needs a lookup before it");
-    application a = {.embeddings = e, .gradients = gradients, .n = flight->n};
+    application a = {.embeddings = e, .gradients = gradients, .uses = flight->uses};
     if (!known_finite) RK_TRY(check_gradients(&a));
     for (int32_t t = 0; t < e->n_tables; t++) {
         flight->piece_begins[t + 1] = flight->piece_begins[t];

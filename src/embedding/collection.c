@@ -71,23 +71,23 @@ static rk_status add_features(rk_embeddings *e, const rk_embeddings_config *conf
     return RK_OK;
 }
 
-static rk_status add_tables(rk_embeddings *e, const rk_embeddings_config *config, const rk_optimizer *optimizer) {
+static rk_status add_tables(rk_embeddings *e, const rk_embeddings_config *config, const rk_optimizer *optimizer, const rk_table_part *parts) {
     for (int32_t t = 0; t < config->n_tables; t++) {
         const rk_table_config *table = &config->tables[t];
-        RK_TRY(rk_table_init(&e->tables[t], table, table->optimizer ? table->optimizer : optimizer, config->seed));
+        RK_TRY(rk_table_init(&e->tables[t], table, table->optimizer ? table->optimizer : optimizer, config->seed, parts ? &parts[t] : NULL));
         e->n_tables = t + 1;
     }
     return rk_name_index_init(&e->table_names, e->tables, sizeof *e->tables, offsetof(rk_table, config.name), e->n_tables);
 }
 
-static rk_status allocate_flight(rk_flight *flight, size_t n_tables, size_t n_features) {
+rk_status rk_flight_init(rk_flight *flight, size_t n_tables, size_t n_features) {
     RK_TRY(rk_alloc(n_tables, sizeof *flight->plans, &flight->plans));
     RK_TRY(rk_alloc(n_tables, sizeof *flight->updates, &flight->updates));
     RK_TRY(rk_alloc(n_tables + 1, sizeof *flight->piece_begins, &flight->piece_begins));
     return rk_alloc(n_features, sizeof *flight->uses, &flight->uses);
 }
 
-static void release_flight(rk_flight *flight, int32_t n_tables, int32_t n_features) {
+void rk_flight_release(rk_flight *flight, int32_t n_tables, int32_t n_features) {
     for (int32_t f = 0; f < n_features; f++) rk_feature_use_release(&flight->uses[f]);
     for (int32_t t = 0; t < n_tables; t++) rk_update_plan_release(&flight->plans[t]);
     rk_free(flight->uses);
@@ -103,11 +103,16 @@ static rk_status allocate(rk_embeddings *e, size_t n_tables, size_t n_features) 
     RK_TRY(rk_alloc(n_features, sizeof *e->features, &e->features));
     RK_TRY(rk_alloc(n_features, sizeof *e->feature_tables, &e->feature_tables));
     RK_TRY(rk_alloc(n_features, sizeof *e->by_table, &e->by_table));
-    for (int i = 0; i < 2; i++) RK_TRY(allocate_flight(&e->flights[i], n_tables, n_features));
+    for (int i = 0; i < 2; i++) RK_TRY(rk_flight_init(&e->flights[i], n_tables, n_features));
+    RK_TRY(rk_alloc(n_features, sizeof *e->leaves, &e->leaves));
     return rk_alloc(n_features, sizeof *e->peeks, &e->peeks);
 }
 
 rk_status rk_embeddings_create(const rk_embeddings_config *config, rk_embeddings **out) {
+    return rk_embeddings_create_parts(config, NULL, out);
+}
+
+rk_status rk_embeddings_create_parts(const rk_embeddings_config *config, const rk_table_part *parts, rk_embeddings **out) {
     RK_FAIL_IF(!config || config->n_tables < 0 || config->n_features < 0 || (config->n_tables && !config->tables) || (config->n_features && !config->features),
                RK_INVALID_ARGUMENT, "the embeddings' config is missing or incomplete");
     rk_optimizer optimizer;
@@ -120,7 +125,7 @@ rk_status rk_embeddings_create(const rk_embeddings_config *config, rk_embeddings
     e->learning_rate_factor = 1;
     RK_GOTO(allocate(e, (size_t)config->n_tables, (size_t)config->n_features));
     RK_GOTO(check_config(config, e->feature_tables));
-    RK_GOTO(add_tables(e, config, &optimizer));
+    RK_GOTO(add_tables(e, config, &optimizer, parts));
     RK_GOTO(add_features(e, config));
     *out = e;
     e = NULL;
@@ -135,7 +140,7 @@ void rk_embeddings_free(rk_embeddings *e) {
         rk_free((char *)(size_t)e->features[f].name);
         rk_feature_use_release(&e->peeks[f]);
     }
-    for (int i = 0; i < 2; i++) release_flight(&e->flights[i], e->n_tables, e->n_features);
+    for (int i = 0; i < 2; i++) rk_flight_release(&e->flights[i], e->n_tables, e->n_features);
     for (int32_t t = 0; t < e->n_tables; t++) rk_table_release(&e->tables[t]);
     rk_free(e->tables);
     rk_name_index_release(&e->table_names);
@@ -145,6 +150,7 @@ void rk_embeddings_free(rk_embeddings *e) {
     rk_free(e->feature_tables);
     rk_free(e->by_table);
     rk_free(e->peeks);
+    rk_free(e->leaves);
     rk_free(e);
 }
 
@@ -202,6 +208,10 @@ rk_status rk_embeddings_write_rows(rk_embeddings *e, const char *table, int64_t 
 rk_status rk_embeddings_state(rk_embeddings *e, rk_state *state) {
     for (int32_t t = 0; t < e->n_tables; t++) RK_TRY(rk_table_state(&e->tables[t], state));
     return RK_OK;
+}
+
+void rk_embeddings_set_leaves(rk_embeddings *e, int32_t feature, rk_leaves leaves) {
+    e->leaves[feature] = leaves;
 }
 
 rk_status rk_embeddings_set_l2(rk_embeddings *e, const char *table, double l2, double l2_full) {

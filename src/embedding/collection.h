@@ -5,11 +5,12 @@
 #include <reckon/embeddings.h>
 
 #include "base/state.h"
+#include "embedding/storage.h"
 
 /* rk_embeddings_lookup (or _peek) in two steps: all ids checked and made ready, in training with the plan of their update; then samples looked up, all
  * of them or a block at a time by any thread. */
 rk_status rk_embeddings_route(rk_embeddings *embeddings, int64_t n, const rk_ids *ids, bool training);
-void rk_embeddings_look_up_all(rk_embeddings *embeddings, bool training, int64_t n, const rk_activation *activations);
+void rk_embeddings_look_up_all(rk_embeddings *embeddings, bool training, const rk_activation *activations);
 /* Samples first .. last-1 of a feature; `to` is where sample `first` goes. */
 void rk_embeddings_look_up(const rk_embeddings *embeddings, bool training, int32_t feature, int64_t first, int64_t last, const rk_activation *to);
 
@@ -28,6 +29,16 @@ typedef struct rk_embedding_work {
     int64_t n_ids, n_rows; /* uses of rows; different rows */
 } rk_embedding_work;
 rk_embedding_work rk_embeddings_work(const rk_embeddings *embeddings);
+
+/* Leaves of the tree of sums that a feature's samples are: first_leaf + sample / leaf_samples (0: first_leaf alone). All features are one leaf by default. */
+typedef struct rk_leaves {
+    uint32_t first_leaf;
+    int64_t leaf_samples;
+} rk_leaves;
+void rk_embeddings_set_leaves(rk_embeddings *embeddings, int32_t feature, rk_leaves leaves);
+
+/* parts [n_tables]: what of each table is here; NULL: all. Their names must outlive the collection. */
+rk_status rk_embeddings_create_parts(const rk_embeddings_config *config, const rk_table_part *parts, rk_embeddings **out);
 
 /* Every table's rows and slots and each table's step, in a fixed order: names "table/<name>/rows", "table/<name>/<slot>",
  * "table/<name>/step". Views into the live arrays; valid while the collection lives. */

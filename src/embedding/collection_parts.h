@@ -21,11 +21,23 @@ struct rk_embeddings {
     rk_feature_use *peeks;       /* [n_features], of the last peek */
     size_t *task_begins;         /* [max(n_tables, n_features)+1]: how a loop over features or tables is cut (embedding/cut.h) */
     double learning_rate_factor;
+    rk_leaves *leaves;           /* [n_features] */
+    bool plans_all;              /* plans are made of frozen tables too, and name occurrences: for whoever moves rows elsewhere */
 };
 
 /* Whether apply_gradients has anything to do with table t: a feature uses it and it is not frozen. */
 static inline bool rk_takes_updates(const rk_embeddings *e, int32_t t) {
-    return !e->tables[t].config.frozen && e->table_begins[t + 1] > e->table_begins[t];
+    return (!e->tables[t].config.frozen || e->plans_all) && e->table_begins[t + 1] > e->table_begins[t];
 }
+
+/* rk_embeddings_route into a flight; counts [n_features]: samples of each feature, or NULL: n of all. */
+rk_status rk_flight_route(rk_embeddings *embeddings, rk_flight *flight, int64_t n, const int64_t *counts, const rk_ids *ids);
+/* Ids alone, checked. */
+rk_status rk_uses_prepare(rk_embeddings *embeddings, rk_feature_use *uses, int64_t n, const int64_t *counts, const rk_ids *ids);
+/* Samples first .. last-1 of feature f, whose rows are `rows`; `to` is of sample `first`. */
+void rk_use_look_up(const rk_feature_use *use, int64_t sequence_length, const rk_rows *rows, int64_t first, int64_t last, rk_activation to);
+void rk_uses_look_up_all(rk_embeddings *embeddings, const rk_feature_use *uses, const rk_activation *activations);
+rk_status rk_flight_init(rk_flight *flight, size_t n_tables, size_t n_features);
+void rk_flight_release(rk_flight *flight, int32_t n_tables, int32_t n_features);
 
 #endif

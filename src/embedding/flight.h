@@ -10,7 +10,6 @@ struct rk_flight {
     rk_update_plan *plans;  /* [n_tables], of those that take updates */
     rk_update *updates;     /* [n_tables], once launched */
     size_t *piece_begins;   /* [n_tables+1]: table t has pieces piece_begins[t] .. piece_begins[t+1]-1 */
-    int64_t n;              /* samples */
     bool is_routed;         /* ids are ready, plans made: lookups may be done, and an update launched */
     bool is_launched;       /* gradients are there: pieces may be updated */
 };

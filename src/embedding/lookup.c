@@ -4,9 +4,8 @@
 
 enum { LOOKUP_VALUES = 65536 }; /* values that a task reads and writes, about */
 
-/* Samples first .. last-1 of feature f; `to` is of sample `first`. */
-static void look_up(const rk_embeddings *e, const rk_feature_use *use, int32_t f, int64_t first, int64_t last, rk_activation to) {
-    rk_bag_forward_args args = {.rows = e->tables[e->feature_tables[f]].rows,
+void rk_use_look_up(const rk_feature_use *use, int64_t length, const rk_rows *rows, int64_t first, int64_t last, rk_activation to) {
+    rk_bag_forward_args args = {.rows = *rows,
                                 .single = use->single,
                                 .offsets = use->offsets,
                                 .ids = use->ids,
@@ -16,7 +15,6 @@ static void look_up(const rk_embeddings *e, const rk_feature_use *use, int32_t f
                                 .stride = to.stride,
                                 .first = first,
                                 .last = last};
-    int64_t length = e->features[f].max_sequence_length;
     if (!length) {
         rk_bag_forward(&args);
         return;
@@ -31,6 +29,10 @@ static void look_up(const rk_embeddings *e, const rk_feature_use *use, int32_t f
     }
 }
 
+static void look_up(const rk_embeddings *e, const rk_feature_use *use, int32_t f, int64_t first, int64_t last, rk_activation to) {
+    rk_use_look_up(use, e->features[f].max_sequence_length, &e->tables[e->feature_tables[f]].rows, first, last, to);
+}
+
 void rk_embeddings_look_up(const rk_embeddings *e, bool training, int32_t f, int64_t first, int64_t last, const rk_activation *to) {
     look_up(e, &(training ? e->flights[e->now].uses : e->peeks)[f], f, first, last, *to);
 }
@@ -39,7 +41,6 @@ typedef struct lookup {
     const rk_embeddings *embeddings;
     const rk_feature_use *uses;
     const rk_activation *activations;
-    int64_t n;
 } lookup;
 
 static void look_up_part(void *context, size_t task, int thread) {
@@ -48,22 +49,25 @@ static void look_up_part(void *context, size_t task, int thread) {
     const rk_embeddings *e = l->embeddings;
     size_t f = rk_cut_item(e->task_begins, (size_t)e->n_features, task);
     size_t n_parts = e->task_begins[f + 1] - e->task_begins[f], part = task - e->task_begins[f];
-    int64_t first = rk_cut_at(l->n, part, n_parts);
+    int64_t n = l->uses[f].n, first = rk_cut_at(n, part, n_parts);
     rk_activation to = l->activations[f];
     to.data += first * to.stride;
     if (to.lengths) to.lengths += first;
-    look_up(e, &l->uses[f], (int32_t)f, first, rk_cut_at(l->n, part + 1, n_parts), to);
+    look_up(e, &l->uses[f], (int32_t)f, first, rk_cut_at(n, part + 1, n_parts), to);
 }
 
-void rk_embeddings_look_up_all(rk_embeddings *e, bool training, int64_t n, const rk_activation *activations) {
-    const rk_feature_use *uses = training ? e->flights[e->now].uses : e->peeks;
-    lookup l = {.embeddings = e, .uses = uses, .activations = activations, .n = n};
+void rk_uses_look_up_all(rk_embeddings *e, const rk_feature_use *uses, const rk_activation *activations) {
+    lookup l = {.embeddings = e, .uses = uses, .activations = activations};
     for (int32_t f = 0; f < e->n_features; f++) {
         size_t values = (size_t)(uses[f].n_ids + uses[f].n_bags) * (size_t)e->tables[e->feature_tables[f]].config.dim;
-        size_t n_parts = rk_blocks(values, LOOKUP_VALUES);
-        e->task_begins[f + 1] = e->task_begins[f] + (n_parts < (size_t)n ? n_parts : (size_t)n);
+        size_t n_parts = rk_blocks(values, LOOKUP_VALUES), n = (size_t)uses[f].n;
+        e->task_begins[f + 1] = e->task_begins[f] + (n_parts < n ? n_parts : n);
     }
     rk_parallel_for(e->task_begins[e->n_features], look_up_part, &l);
+}
+
+void rk_embeddings_look_up_all(rk_embeddings *e, bool training, const rk_activation *activations) {
+    rk_uses_look_up_all(e, training ? e->flights[e->now].uses : e->peeks, activations);
 }
 
 static rk_status lookup_checked(rk_embeddings *e, int64_t n, const rk_ids *ids, const rk_activation *activations, bool training) {
@@ -72,7 +76,7 @@ static rk_status lookup_checked(rk_embeddings *e, int64_t n, const rk_ids *ids, 
         RK_FAIL_IF(!activations[f].data || activations[f].stride < rk_embeddings_width(e, f), RK_INVALID_ARGUMENT,
                    "feature '%s': its activations need memory and a stride of at least %d", e->features[f].name, rk_embeddings_width(e, f));
     RK_TRY(rk_embeddings_route(e, n, ids, training));
-    rk_embeddings_look_up_all(e, training, n, activations);
+    rk_embeddings_look_up_all(e, training, activations);
     return RK_OK;
 }
 

@@ -10,6 +10,7 @@ typedef struct routing {
     rk_feature_use *uses;
     const rk_ids *ids;
     int64_t n;
+    const int64_t *counts; /* [n_features], or NULL: n of all */
     rk_failure failure; /* of the first feature that is refused */
 } routing;
 
@@ -20,7 +21,7 @@ static const rk_table *table_of(const rk_embeddings *e, size_t feature) {
 static void begin_feature(void *context, size_t f, int thread) {
     (void)thread;
     routing *l = context;
-    rk_failure_keep(&l->failure, (int64_t)f, rk_feature_use_begin(&l->uses[f], &l->embeddings->features[f], l->n, &l->ids[f]));
+    rk_failure_keep(&l->failure, (int64_t)f, rk_feature_use_begin(&l->uses[f], &l->embeddings->features[f], l->counts ? l->counts[f] : l->n, &l->ids[f]));
 }
 
 static void scan_block(void *context, size_t task, int thread) {
@@ -53,10 +54,10 @@ static rk_status prepare(routing *l) {
     return rk_failure_status(&l->failure);
 }
 
-static rk_status check_all(rk_embeddings *e, rk_feature_use *uses, int64_t n, const rk_ids *ids) {
+rk_status rk_uses_prepare(rk_embeddings *e, rk_feature_use *uses, int64_t n, const int64_t *counts, const rk_ids *ids) {
     RK_FAIL_IF(n < 0, RK_INVALID_ARGUMENT, "a lookup of %lld samples", (long long)n);
     RK_FAIL_IF(e->n_features > 0 && !ids, RK_INVALID_ARGUMENT, "a lookup needs ids");
-    routing l = {.embeddings = e, .uses = uses, .ids = ids, .n = n, .failure = RK_FAILURE_INIT};
+    routing l = {.embeddings = e, .uses = uses, .ids = ids, .n = n, .counts = counts, .failure = RK_FAILURE_INIT};
     return prepare(&l);
 }
 
@@ -132,13 +133,14 @@ static rk_status plan_updates(rk_embeddings *e, rk_flight *flight) {
     return RK_OK;
 }
 
-rk_status rk_embeddings_route(rk_embeddings *e, int64_t n, const rk_ids *ids, bool training) {
-    if (!training) return check_all(e, e->peeks, n, ids);
-    rk_flight *flight = &e->flights[e->now];
+rk_status rk_flight_route(rk_embeddings *e, rk_flight *flight, int64_t n, const int64_t *counts, const rk_ids *ids) {
     flight->is_routed = false;
-    RK_TRY(check_all(e, flight->uses, n, ids));
+    RK_TRY(rk_uses_prepare(e, flight->uses, n, counts, ids));
     RK_TRY(plan_updates(e, flight));
-    flight->n = n;
     flight->is_routed = true;
     return RK_OK;
+}
+
+rk_status rk_embeddings_route(rk_embeddings *e, int64_t n, const rk_ids *ids, bool training) {
+    return training ? rk_flight_route(e, &e->flights[e->now], n, NULL, ids) : rk_uses_prepare(e, e->peeks, n, NULL, ids);
 }

@@ -15,7 +15,7 @@ uint64_t rk_table_store_seed(const rk_table *table, int64_t draw) {
 }
 
 void rk_table_store(const rk_table *table, int64_t row, const float *values, int64_t draw) {
-    rk_row_store(&table->rows, row, values, rk_table_store_seed(table, draw), (uint64_t)row);
+    rk_row_store(&table->rows, row, values, rk_table_store_seed(table, draw), (uint64_t)rk_rows_id(&table->rows, row));
 }
 
 static void init_block(void *context, size_t task, int thread) {
@@ -25,9 +25,9 @@ static void init_block(void *context, size_t task, int thread) {
     if (last > table->config.n_rows) last = table->config.n_rows;
     int32_t dim = table->config.dim;
     float row[RK_MAX_DIM];
-    for (int64_t id = first; id < last; id++) {
-        rk_initialize_row(&table->config.initializer, table->seed, table->name_hash, id, dim, row);
-        rk_table_store(table, id, row, 0);
+    for (int64_t id = first; id < last; id++) { /* of this part */
+        rk_initialize_row(&table->config.initializer, table->seed, table->name_hash, rk_rows_id(&table->rows, id), table->part.dim, row);
+        rk_table_store(table, id, row + table->part.first_column, 0);
         for (int s = 0; s < table->n_slots; s++) {
             if (table->slots[s].initial == 0) continue; /* fresh pages are zero already */
             int64_t width = table->slots[s].per_row ? 1 : dim;
@@ -49,15 +49,19 @@ static rk_status allocate(rk_table *table) {
     return RK_OK;
 }
 
-rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk_optimizer *optimizer, uint64_t seed) {
-    *table = (rk_table){.config = *config, .optimizer = *optimizer, .seed = seed, .name_hash = rk_hash_bytes(config->name, strlen(config->name), 0)};
+rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk_optimizer *optimizer, uint64_t seed, const rk_table_part *part) {
+    rk_table_part whole = {.name = config->name, .n_rows = config->n_rows, .dim = config->dim};
+    if (!part) part = &whole;
+    *table = (rk_table){.part = *part, .config = *config, .optimizer = *optimizer, .seed = seed, .name_hash = rk_hash_bytes(part->name, strlen(part->name), 0)};
     table->config.name = NULL;
     char *name;
     RK_TRY(rk_strdup(config->name, &name));
     table->config.name = name;
     table->config.optimizer = &table->optimizer;
-    table->n_slots = config->frozen ? 0 : rk_optimizer_slots(optimizer, table->slots);
-    table->rows = (rk_rows){.dtype = config->dtype, .dim = config->dim};
+    if (part == &whole) table->part.name = name;
+    table->n_slots = config->frozen || part->absent ? 0 : rk_optimizer_slots(optimizer, table->slots);
+    table->rows = (rk_rows){.dtype = config->dtype, .dim = config->dim, .n_parts = part->n_parts, .part = part->part, .first_column = part->first_column};
+    if (part->absent) return RK_OK;
     rk_status status = allocate(table);
     if (status != RK_OK) {
         status = rk_error_context(status, "table '%s' of %lld rows", name, (long long)config->n_rows);
@@ -84,9 +88,16 @@ uint64_t rk_table_bytes(const rk_table *table) {
     return bytes;
 }
 
-static rk_status add_part(rk_table *table, rk_state *state, const char *part, rk_state_type type, int64_t dim0, int64_t dim1, void *data) {
+/* "table/<table>/<tensor>", and of a part of the table which rows and columns: "[2::4,0:64]" for rows 2, 6, ... of columns 0 to 63. */
+static rk_status add_tensor(rk_table *table, rk_state *state, const char *tensor, rk_state_type type, int64_t dim0, int64_t dim1, void *data) {
+    const rk_table_part *part = &table->part;
     rk_buffer name = {0};
-    rk_buffer_printf(&name, "table/%s/%s", table->config.name, part);
+    rk_buffer_printf(&name, "table/%s/%s", part->name, tensor);
+    if (data != &table->step && (part->n_parts > 1 || part->dim != table->config.dim)) {
+        rk_buffer_printf(&name, "[%d::%d", part->part, part->n_parts);
+        if (dim1 && part->dim != table->config.dim) rk_buffer_printf(&name, ",%d:%d", part->first_column, part->first_column + table->config.dim);
+        rk_buffer_text(&name, "]");
+    }
     rk_status status = name.status;
     if (status == RK_OK) status = rk_state_add(state, name.data, type, dim0, dim1, data);
     rk_buffer_release(&name);
@@ -96,8 +107,8 @@ static rk_status add_part(rk_table *table, rk_state *state, const char *part, rk
 rk_status rk_table_state(rk_table *table, rk_state *state) {
     static const rk_state_type types[] = {RK_STATE_F32, RK_STATE_BF16, RK_STATE_F16};
     int64_t n_rows = table->config.n_rows, dim = table->config.dim;
-    RK_TRY(add_part(table, state, "rows", types[table->config.dtype], n_rows, dim, table->rows.data));
+    RK_TRY(add_tensor(table, state, "rows", types[table->config.dtype], n_rows, dim, table->rows.data));
     for (int s = 0; s < table->n_slots; s++)
-        RK_TRY(add_part(table, state, table->slots[s].name, RK_STATE_F32, n_rows, table->slots[s].per_row ? 0 : dim, table->slot_values[s]));
-    return add_part(table, state, "step", RK_STATE_I64, 1, 0, &table->step);
+        RK_TRY(add_tensor(table, state, table->slots[s].name, RK_STATE_F32, n_rows, table->slots[s].per_row ? 0 : dim, table->slot_values[s]));
+    return add_tensor(table, state, "step", RK_STATE_I64, 1, 0, &table->step);
 }

@@ -1,4 +1,4 @@
-/* A table in memory: rows, slots, and the count of its updates. */
+/* A table in memory, or a part of one: rows, slots, and the count of its updates. */
 #ifndef RK_EMBEDDING_STORAGE_H
 #define RK_EMBEDDING_STORAGE_H
 
@@ -8,7 +8,17 @@
 #include "kernels/kernels.h"
 #include "optim/slots.h"
 
+/* What a part holds of the whole table: rows `part`, `part` + n_parts, ... and columns first_column .. first_column + config.dim - 1 of `dim`. */
+typedef struct rk_table_part {
+    const char *name;         /* of the whole table */
+    int64_t n_rows;           /* likewise */
+    int32_t dim;              /* likewise */
+    int32_t n_parts, part, first_column;
+    bool absent;              /* no memory at all: ids are checked and planned for, the rows are elsewhere */
+} rk_table_part;
+
 typedef struct rk_table {
+    rk_table_part part;
     rk_table_config config;   /* with a name of its own; config.optimizer points to `optimizer` */
     rk_optimizer optimizer;
     uint64_t seed, name_hash;
@@ -22,8 +32,8 @@ typedef struct rk_table {
     double l2, l2_full;
 } rk_table;
 
-/* Rows and slots at their first values. `name` and `optimizer` are copied. */
-rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk_optimizer *optimizer, uint64_t seed);
+/* Rows and slots at their first values. `name` and `optimizer` are copied. part: NULL for a whole table; its name must outlive the table. */
+rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk_optimizer *optimizer, uint64_t seed, const rk_table_part *part);
 void rk_table_release(rk_table *table);
 
 /* Write a row. bf16 and f16 are rounded with bits drawn from (seed, name, draw, row, column): draw 0 sets rows, draw t is

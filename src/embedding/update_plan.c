@@ -31,23 +31,51 @@ static int part_shift(const rk_table *table, int64_t n_uses) {
     return shift > 32 ? 32 : shift;
 }
 
-static size_t n_chunks_of(const rk_feature_use *use) {
-    size_t n = rk_blocks((size_t)(use->n_ids + use->n_bags), 2 * CHUNK_USES);
-    return n < (size_t)use->n_bags ? n : (size_t)use->n_bags;
+/* A source's bags of one leaf. */
+typedef struct leaf_bags {
+    int64_t first, last;
+} leaf_bags;
+
+static leaf_bags bags_of_leaf(const rk_feature_use *use, const rk_gradient_source *source, uint32_t leaf) {
+    if (!source->leaf_bags) return source->first_leaf == leaf ? (leaf_bags){0, use->n_bags} : (leaf_bags){0, 0};
+    int64_t first = ((int64_t)leaf - source->first_leaf) * source->leaf_bags, last = first + source->leaf_bags;
+    if (first < 0 || first >= use->n_bags) return (leaf_bags){0, 0};
+    return (leaf_bags){first, last < use->n_bags ? last : use->n_bags};
 }
 
-static void cut_chunks(const rk_embeddings *e, const rk_flight *flight, int32_t t, rk_update_plan *plan) {
+static size_t n_chunks_of(const rk_feature_use *use, leaf_bags bags) {
+    int64_t n_bags = bags.last - bags.first;
+    size_t n = rk_blocks((size_t)(use->offsets[bags.last] - use->offsets[bags.first] + n_bags), 2 * CHUNK_USES);
+    return n < (size_t)n_bags ? n : (size_t)n_bags;
+}
+
+static uint32_t n_leaves_of(const rk_feature_use *use, const rk_gradient_source *source) {
+    return source->first_leaf + (source->leaf_bags ? (uint32_t)rk_blocks((size_t)use->n_bags, (size_t)source->leaf_bags) : 1);
+}
+
+/* In the order of leaves, so that a part's uses come leaf by leaf. chunks NULL: only counted. */
+static size_t cut_chunks(const rk_embeddings *e, const rk_flight *flight, int32_t t, const rk_update_plan *plan, rk_use_chunk *chunks) {
     size_t at = 0;
-    int64_t occurrence = 0;
+    uint32_t n_leaves = 0;
     for (int32_t s = 0; s < plan->n_sources; s++) {
-        const rk_feature_use *use = use_of(e, flight, t, s);
-        size_t n = n_chunks_of(use);
-        for (size_t c = 0; c < n; c++) {
-            int64_t first = rk_cut_at(use->n_bags, c, n);
-            plan->chunks[at++] = (rk_use_chunk){s, first, rk_cut_at(use->n_bags, c + 1, n), occurrence + use->offsets[first]};
-        }
-        occurrence += use->n_ids;
+        uint32_t n = n_leaves_of(use_of(e, flight, t, s), &plan->sources[s]);
+        if (n > n_leaves) n_leaves = n;
     }
+    for (uint32_t leaf = 0; leaf < n_leaves; leaf++) {
+        int64_t occurrence = 0;
+        for (int32_t s = 0; s < plan->n_sources; s++) {
+            const rk_feature_use *use = use_of(e, flight, t, s);
+            leaf_bags bags = bags_of_leaf(use, &plan->sources[s], leaf);
+            size_t n = n_chunks_of(use, bags);
+            for (size_t c = 0; c < n && chunks; c++) {
+                int64_t first = bags.first + rk_cut_at(bags.last - bags.first, c, n), last = bags.first + rk_cut_at(bags.last - bags.first, c + 1, n);
+                chunks[at + c] = (rk_use_chunk){s, first, last, occurrence + use->offsets[first]};
+            }
+            at += n;
+            occurrence += use->n_ids;
+        }
+    }
+    return at;
 }
 
 static rk_status reserve(const rk_embeddings *e, const rk_flight *flight, int32_t t, rk_update_plan *plan) {
@@ -56,9 +84,7 @@ static rk_status reserve(const rk_embeddings *e, const rk_flight *flight, int32_
     RK_TRY(rk_reserve(&plan->aside, &plan->aside_capacity, n, sizeof *plan->aside));
     RK_TRY(rk_reserve(&plan->part_begins, &plan->parts_capacity, n_parts + 1, sizeof *plan->part_begins));
     RK_TRY(rk_reserve(&plan->piece_begins, &plan->pieces_capacity, n_parts + 1, sizeof *plan->piece_begins));
-    RK_TRY(rk_reserve(&plan->sources, &plan->sources_capacity, (size_t)plan->n_sources, sizeof *plan->sources));
-    plan->n_chunks = 0;
-    for (int32_t s = 0; s < plan->n_sources; s++) plan->n_chunks += n_chunks_of(use_of(e, flight, t, s));
+    plan->n_chunks = cut_chunks(e, flight, t, plan, NULL);
     RK_TRY(rk_reserve(&plan->chunks, &plan->chunks_capacity, plan->n_chunks, sizeof *plan->chunks));
     RK_TRY(rk_reserve(&plan->counts, &plan->counts_capacity, plan->n_chunks * n_parts, sizeof *plan->counts));
     if (!plan->weighted) return RK_OK;
@@ -71,7 +97,8 @@ rk_status rk_update_plan_begin(const rk_embeddings *e, rk_flight *flight, int32_
     int64_t n_bags = 0;
     plan->n = 0;
     plan->n_sources = e->table_begins[t + 1] - e->table_begins[t];
-    plan->weighted = false;
+    plan->weighted = e->plans_all;
+    plan->has_leaves = false;
     plan->whole_parts = e->tables[t].l2_full != 0;
     for (int32_t s = 0; s < plan->n_sources; s++) {
         plan->n += use_of(e, flight, t, s)->n_ids;
@@ -81,15 +108,19 @@ rk_status rk_update_plan_begin(const rk_embeddings *e, rk_flight *flight, int32_
     RK_FAIL_IF(plan->n > INT32_MAX || n_bags > INT32_MAX, RK_INVALID_ARGUMENT, "table '%s': 2^31 ids or bags or more in one batch", e->tables[t].config.name);
     plan->shift = part_shift(&e->tables[t], plan->n);
     plan->n_parts = (uint32_t)((e->tables[t].config.n_rows - 1) >> plan->shift) + 1;
-    RK_TRY(reserve(e, flight, t, plan));
+    RK_TRY(rk_reserve(&plan->sources, &plan->sources_capacity, (size_t)plan->n_sources, sizeof *plan->sources));
     n_bags = 0;
     for (int32_t s = 0; s < plan->n_sources; s++) {
         const rk_feature_use *use = use_of(e, flight, t, s);
-        int32_t length = e->features[e->by_table[e->table_begins[t] + s]].max_sequence_length;
-        plan->sources[s] = (rk_gradient_source){.length = length ? length : 1, .first_bag = (uint32_t)n_bags, .scales = use->scales};
+        int32_t f = e->by_table[e->table_begins[t] + s], length = e->features[f].max_sequence_length;
+        rk_leaves leaves = e->leaves[f];
+        plan->sources[s] = (rk_gradient_source){.length = length ? length : 1, .first_bag = (uint32_t)n_bags, .scales = use->scales,
+                                                .first_leaf = leaves.first_leaf, .leaf_bags = leaves.leaf_samples * (length ? length : 1)};
+        plan->has_leaves |= leaves.first_leaf != plan->sources[0].first_leaf || (leaves.leaf_samples && use->n > leaves.leaf_samples);
         n_bags += use->n_bags;
     }
-    cut_chunks(e, flight, t, plan);
+    RK_TRY(reserve(e, flight, t, plan));
+    cut_chunks(e, flight, t, plan, plan->chunks);
     return RK_OK;
 }
 

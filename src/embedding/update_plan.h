@@ -32,6 +32,7 @@ typedef struct rk_update_plan {
     uint32_t *bags;               /* [n] and, */
     float *coefficients;          /* [n] where an id has a weight; else not looked at */
     bool weighted;
+    bool has_leaves;              /* sums have more than one leaf */
     bool whole_parts;             /* a piece is a part: every row of it takes a step (l2_full) */
     size_t uses_capacity, aside_capacity, parts_capacity, pieces_capacity, sources_capacity, chunks_capacity, counts_capacity, bags_capacity, coefficients_capacity;
 } rk_update_plan;

@@ -158,7 +158,7 @@ static rk_status compute_gradients(model_run *r, double *loss) {
     rk_graph_hooks hooks = {.context = r, .read = look_up_block, .loss = block_loss, .take = take_gradients};
     if (model->stale && model->embeddings) {
         uint64_t begin = rk_trace_begin();
-        rk_embeddings_look_up_all(model->embeddings, true, r->batch->n, model->activations);
+        rk_embeddings_look_up_all(model->embeddings, true, model->activations);
         rk_trace_end(begin, "lookup");
         hooks.read = NULL;
         hooks.beside = update_piece;

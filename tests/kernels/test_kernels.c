@@ -44,7 +44,7 @@ static void test_bag_forward(void **state) {
         for (int dtype = 0; dtype < RK_DTYPE_COUNT; dtype++)
             for (int given = 0; given < 4; given++) {
                 int32_t dim = dims[d];
-                rk_rows rows = {dtype == RK_F32 ? (void *)values : (void *)halves, (rk_dtype)dtype, dim};
+                rk_rows rows = {.data = dtype == RK_F32 ? (void *)values : (void *)halves, .dtype = (rk_dtype)dtype, .dim = dim};
                 for (int r = 0; r < N_ROWS && dtype != RK_F32; r++) rk_row_store_scalar(&rows, r, values + r * dim, 1, (uint64_t)r);
                 rk_bag_forward_args args = {rows, false, offsets, ids, given & 1 ? coefficients : NULL, given & 2 ? scales : NULL, expected, dim + 1, 1, N_BAGS};
                 memset(expected, 0, sizeof expected);
@@ -81,7 +81,7 @@ static void test_bag_forward_single(void **state) {
     for (int d = 0; d < N_DIMS; d++)
         for (int dtype = 0; dtype < RK_DTYPE_COUNT; dtype++) {
             int32_t dim = dims[d];
-            rk_rows rows = {dtype == RK_F32 ? (void *)values : (void *)halves, (rk_dtype)dtype, dim};
+            rk_rows rows = {.data = dtype == RK_F32 ? (void *)values : (void *)halves, .dtype = (rk_dtype)dtype, .dim = dim};
             for (int r = 0; r < N_ROWS && dtype != RK_F32; r++) rk_row_store_scalar(&rows, r, values + r * dim, 1, (uint64_t)r);
             for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
                 rk_bag_forward_on[isa](&(rk_bag_forward_args){.rows = rows, .single = true, .ids = ids, .out = out, .stride = dim + 1, .first = 3, .last = N_BAGS});
@@ -114,7 +114,8 @@ static void test_rows_update(void **state) {
     for (int d = 0; d < N_DIMS; d++)
         for (int kind = 0; kind < 4; kind++) { /* plain; weighted; l2; l2_full */
             int32_t dim = dims[d];
-            rk_gradient_source sources[2] = {{gradients, dim, 1, 0, scales}, {gradients + BAGS * MAX_DIM, 3 * dim, 3, BAGS, NULL}};
+            rk_gradient_source sources[2] = {{.data = gradients, .stride = dim, .length = 1, .scales = scales},
+                                             {.data = gradients + BAGS * MAX_DIM, .stride = 3 * dim, .length = 3, .first_bag = BAGS}};
             float l2 = kind == 2 ? 0.25f : 0, l2_full = kind == 3 ? 0.125f : 0;
             for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
                 memcpy(table, first, sizeof table);
@@ -124,7 +125,7 @@ static void test_rows_update(void **state) {
                     for (uint32_t i = 0; i < USES; i++)
                         if (rows[i] >> SHIFT == part) uses[n++] = rk_use_make((uint32_t)(rows[i] & 15), kind == 1 ? i : bags[i]);
                     rk_sort_uses(uses, n, 4, aside);
-                    rk_rows_update_args args = {.rows = {table, RK_F32, dim}, .first_row = part << SHIFT, .n_places = part == 3 ? N_ROWS - 48 : 16, .update = &update, .uses = uses, .n_uses = n,
+                    rk_rows_update_args args = {.rows = {.data = table, .dtype = RK_F32, .dim = dim}, .first_row = part << SHIFT, .n_places = part == 3 ? N_ROWS - 48 : 16, .update = &update, .uses = uses, .n_uses = n,
                                                 .sources = sources, .n_sources = 2, .bags = kind == 1 ? bags : NULL, .coefficients = kind == 1 ? coefficients : NULL,
                                                 .l2 = l2, .l2_full = l2_full};
                     rk_rows_update_on[isa](&args);
@@ -149,6 +150,64 @@ static void test_rows_update(void **state) {
                     double want = w - 0.5 * (g + l2_full * w);
                     assert_true(fabs(want - expected[row * dim + k]) < 2e-5 * (1 + fabs(want)));
                 }
+        }
+}
+
+/* The sum of the leaves first .. last-1 of a tree, as its definition says it; false if none is there. */
+static bool sum_of_tree(const float *leaves, const bool *there, int first, int last, float *out) {
+    if (last - first == 1) *out = leaves[first];
+    if (last - first == 1) return there[first];
+    float left, right;
+    bool has_left = sum_of_tree(leaves, there, first, (first + last) / 2, &left), has_right = sum_of_tree(leaves, there, (first + last) / 2, last, &right);
+    *out = has_left && has_right ? left + right : has_left ? left : right;
+    return has_left || has_right;
+}
+
+/* Sums by leaves, to the bit: a row that every leaf uses, one that some do, and the same in two halves of the leaves, as two ranks would sum them. */
+static void test_rows_sum(void **state) {
+    (void)state;
+    tried("rk_rows_sum", true);
+    enum { LEAVES = 8, LEAF_BAGS = 3, USES = LEAVES * LEAF_BAGS };
+    static float gradients[USES * MAX_DIM], out[2 * MAX_DIM];
+    int64_t targets[2 * USES];
+    randomize(gradients, USES * MAX_DIM);
+    for (int trial = 0; trial < 64; trial++)
+        for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+            int32_t dim = dims[trial % N_DIMS];
+            bool there[LEAVES];
+            rk_row_use uses[2 * USES];
+            int64_t n = 0;
+            for (uint32_t i = 0; i < USES; i++) uses[n] = rk_use_make(3, i), targets[i] = 1, n++;
+            for (int l = 0; l < LEAVES; l++) there[l] = trial == 0 || (trial * 2654435761u >> (l + 8) & 1) || l == trial % LEAVES;
+            int64_t n_first = n;
+            static uint32_t twice[2 * USES];
+            static float ones[2 * USES];
+            for (uint32_t i = 0; i < 2 * USES; i++) twice[i] = i % USES, ones[i] = 1;
+            for (uint32_t i = 0; i < USES; i++)
+                if (there[i / LEAF_BAGS]) uses[n++] = rk_use_make(9, USES + i);
+            for (uint32_t i = 0; i < USES; i++) targets[USES + i] = 0;
+            rk_gradient_source source = {.data = gradients, .stride = dim, .length = 1, .leaf_bags = LEAF_BAGS};
+            rk_rows_sum_args args = {.from = {.rows = {.dim = dim}, .uses = uses, .n_uses = n, .sources = &source, .n_sources = 1, .has_leaves = true, .bags = twice, .coefficients = ones},
+                                     .targets = targets, .out = out};
+            rk_rows_sum_on[isa](&args);
+            for (int32_t k = 0; k < dim; k++) {
+                float leaves[LEAVES] = {0}, want;
+                bool all[LEAVES];
+                for (int i = 0; i < USES; i++) leaves[i / LEAF_BAGS] += gradients[i * dim + k], all[i / LEAF_BAGS] = true;
+                sum_of_tree(leaves, all, 0, LEAVES, &want);
+                assert_true(out[dim + k] == want);
+                sum_of_tree(leaves, there, 0, LEAVES, &want);
+                assert_true(out[k] == want);
+            }
+            float whole[MAX_DIM], half[2][2 * MAX_DIM];
+            memcpy(whole, out + dim, (size_t)dim * sizeof *whole);
+            for (int h = 0; h < 2; h++) {
+                args.from.uses = uses + h * n_first / 2;
+                args.from.n_uses = n_first / 2;
+                args.out = half[h];
+                rk_rows_sum_on[isa](&args);
+            }
+            for (int32_t k = 0; k < dim; k++) assert_true(half[0][dim + k] + half[1][dim + k] == whole[k]);
         }
 }
 
@@ -189,7 +248,7 @@ static void test_row_convert(void **state) {
     for (int d = 0; d < N_DIMS; d++)
         for (int dtype = RK_BF16; dtype <= RK_F16; dtype++)
             for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
-                rk_rows rows[2] = {{stored[0], (rk_dtype)dtype, dims[d]}, {stored[1], (rk_dtype)dtype, dims[d]}};
+                rk_rows rows[2] = {{.data = stored[0], .dtype = (rk_dtype)dtype, .dim = dims[d]}, {.data = stored[1], .dtype = (rk_dtype)dtype, .dim = dims[d]}};
                 memset(stored, 0, sizeof stored);
                 rk_row_store_scalar(&rows[0], 1, values, 9, 77);
                 rk_row_store_on[isa](&rows[1], 1, values, 9, 77);
@@ -280,7 +339,7 @@ static void test_no_kernel_escapes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bag_forward), cmocka_unit_test(test_bag_forward_single), cmocka_unit_test(test_rows_update),   cmocka_unit_test(test_row_update), cmocka_unit_test(test_row_convert),
+        cmocka_unit_test(test_bag_forward), cmocka_unit_test(test_bag_forward_single), cmocka_unit_test(test_rows_update), cmocka_unit_test(test_rows_sum),   cmocka_unit_test(test_row_update), cmocka_unit_test(test_row_convert),
         cmocka_unit_test(test_random_row), cmocka_unit_test(test_interaction), cmocka_unit_test(test_sort_uses), cmocka_unit_test(test_no_kernel_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* The body of rk_rows_update (kernels/rows_update/rows_update.h); included once for each instruction set. */
 #include <string.h>
 
+#include "base/tree.h"
 #include "kernels/kernel_list.h"
 #include "kernels/row_convert/row_bits.h"
 #include "kernels/row_update/row_rules.h"
@@ -62,17 +63,27 @@ static inline void update_row(const rk_rows_update_args *a, int64_t row, float *
         for (int32_t k = 0; k < dim; k++) g[k] += l2 * w[k];
     for (int s = 0; s < 2; s++) slots[s] = a->slots[s] ? a->slots[s] + row * a->slot_widths[s] : NULL;
     step_row(a->update, w, slots[0], slots[1], g, dim);
-    if (!in_place) store_row(&a->rows, row, w, a->seed, (uint64_t)row);
+    if (!in_place) store_row(&a->rows, row, w, a->seed, (uint64_t)rk_rows_id(&a->rows, row));
 }
 
-/* The uses of one place, from i on, summed into g; returns where they end. dim: a constant where the caller knows it, which keeps the sum in registers. */
-static inline __attribute__((always_inline)) int64_t sum_uses(const rk_rows_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g, int32_t dim) {
+static inline uint32_t leaf_of(const rk_rows_update_args *a, uint32_t bag, int32_t source) {
+    const rk_gradient_source *s = &a->sources[source];
+    return s->first_leaf + (s->leaf_bags ? (uint32_t)((bag - s->first_bag) / s->leaf_bags) : 0);
+}
+
+/* The uses of one place and leaf, from i on, summed into g; returns where they end. dim, leaves: constants where the caller knows them, which keeps the
+ * sum in registers. */
+static inline __attribute__((always_inline)) int64_t sum_uses(const rk_rows_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g, int32_t dim,
+                                                              bool leaves, uint32_t *leaf) {
     uint32_t place = rk_use_place(a->uses[i]);
     float sum[128], *to = dim <= 128 ? sum : g;
     memset(to, 0, (size_t)dim * sizeof *to);
-    for (; i < a->n_uses && rk_use_place(a->uses[i]) == place; i++) {
+    for (bool first = true; i < a->n_uses && rk_use_place(a->uses[i]) == place; i++, first = false) {
         if (i + ahead < a->n_uses) prefetch_use(a, i + ahead, &sources[1]);
-        const float *from = gradient_of(a, bag_of(a, a->uses[i]), &sources[0]);
+        uint32_t bag = bag_of(a, a->uses[i]);
+        const float *from = gradient_of(a, bag, &sources[0]);
+        if (leaves && first) *leaf = leaf_of(a, bag, sources[0]);
+        if (leaves && !first && leaf_of(a, bag, sources[0]) != *leaf) break;
         float c = coefficient_of(a, a->uses[i], sources[0]);
         for (int32_t k = 0; k < dim; k++) to[k] += c * from[k];
     }
@@ -81,15 +92,44 @@ static inline __attribute__((always_inline)) int64_t sum_uses(const rk_rows_upda
     return i;
 }
 
-static int64_t sum_place(const rk_rows_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g) {
+static int64_t sum_one(const rk_rows_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g) {
     switch (a->rows.dim) {
-        case 1: return sum_uses(a, i, ahead, sources, g, 1);
-        case 16: return sum_uses(a, i, ahead, sources, g, 16);
-        case 32: return sum_uses(a, i, ahead, sources, g, 32);
-        case 64: return sum_uses(a, i, ahead, sources, g, 64);
-        case 128: return sum_uses(a, i, ahead, sources, g, 128);
-        default: return sum_uses(a, i, ahead, sources, g, a->rows.dim);
+        case 1: return sum_uses(a, i, ahead, sources, g, 1, false, NULL);
+        case 16: return sum_uses(a, i, ahead, sources, g, 16, false, NULL);
+        case 32: return sum_uses(a, i, ahead, sources, g, 32, false, NULL);
+        case 64: return sum_uses(a, i, ahead, sources, g, 64, false, NULL);
+        case 128: return sum_uses(a, i, ahead, sources, g, 128, false, NULL);
+        default: return sum_uses(a, i, ahead, sources, g, a->rows.dim, false, NULL);
     }
+}
+
+static void join_leaves(rk_tree *tree, float *sums, int32_t dim) {
+    rk_tree_join(tree);
+    float *to = sums + (int64_t)(tree->depth - 1) * dim, *from = to + dim;
+    for (int32_t k = 0; k < dim; k++) to[k] += from[k];
+}
+
+/* The uses of one place, leaf by leaf. */
+static int64_t sum_leaves(const rk_rows_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g) {
+    enum { HEIGHT = 12 }; /* of a tree of RK_MAX_LEAVES, one sum that begins and one below it */
+    float sums[HEIGHT * RK_MAX_DIM], next[RK_MAX_DIM];
+    rk_tree tree;
+    tree.depth = 0;
+    uint32_t place = rk_use_place(a->uses[i]), leaf;
+    int32_t dim = a->rows.dim;
+    while (i < a->n_uses && rk_use_place(a->uses[i]) == place) {
+        i = sum_uses(a, i, ahead, sources, next, dim, true, &leaf);
+        while (rk_tree_joins(&tree, leaf)) join_leaves(&tree, sums, dim);
+        memcpy(sums + (int64_t)tree.depth * dim, next, (size_t)dim * sizeof *next);
+        rk_tree_push(&tree, leaf);
+    }
+    while (tree.depth > 1) join_leaves(&tree, sums, dim);
+    memcpy(g, sums, (size_t)dim * sizeof *g);
+    return i;
+}
+
+static inline int64_t sum_place(const rk_rows_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g) {
+    return a->has_leaves ? sum_leaves(a, i, ahead, sources, g) : sum_one(a, i, ahead, sources, g);
 }
 
 void RK_KERNEL_NAME(rk_rows_update)(const rk_rows_update_args *a) {
@@ -107,5 +147,15 @@ void RK_KERNEL_NAME(rk_rows_update)(const rk_rows_update_args *a) {
             memset(g, 0, (size_t)a->rows.dim * sizeof *g);
         update_row(a, a->first_row + place, g, used);
         place++;
+    }
+}
+
+/* Nothing of rows is fetched ahead: prefetch_use would touch them. */
+void RK_KERNEL_NAME(rk_rows_sum)(const rk_rows_sum_args *args) {
+    const rk_rows_update_args *a = &args->from;
+    int32_t sources[2] = {0, 0};
+    for (int64_t i = 0; i < a->n_uses;) {
+        float *to = args->out + args->targets[(uint32_t)a->uses[i]] * a->rows.dim;
+        i = sum_place(a, i, INT32_MAX, sources, to);
     }
 }

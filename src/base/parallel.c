@@ -160,6 +160,10 @@ void rk_parallel_for_work(size_t n_tasks, uint64_t work, rk_task task, void *con
         rk_parallel_for(n_tasks, task, context);
 }
 
+void rk_parallel_stay_alone(void) {
+    inside_task = true;
+}
+
 rk_status rk_parallel_set_threads(int n_threads) {
     RK_FAIL_IF(n_threads < 0 || n_threads > MAX_THREADS, RK_INVALID_ARGUMENT, "%d threads: must be 0 to %d", n_threads, MAX_THREADS);
     RK_FAIL_IF(inside_task, RK_INVALID_ARGUMENT, "the number of threads cannot change inside a parallel loop");

@@ -21,6 +21,9 @@ void rk_parallel_for(size_t n_tasks, rk_task task, void *context);
  * so. `work` counts them roughly. */
 void rk_parallel_for_work(size_t n_tasks, uint64_t work, rk_task task, void *context);
 
+/* From now on loops of the calling thread run on it alone, beside those of others. */
+void rk_parallel_stay_alone(void);
+
 /* Set before the first loop or between loops; 0 means RK_THREADS or else the processors this process may use. */
 rk_status rk_parallel_set_threads(int n_threads);
 int rk_parallel_threads(void);

@@ -22,12 +22,12 @@ struct rk_embeddings {
     size_t *task_begins;         /* [max(n_tables, n_features)+1]: how a loop over features or tables is cut (embedding/cut.h) */
     double learning_rate_factor;
     rk_leaves *leaves;           /* [n_features] */
-    bool plans_all;              /* plans are made of frozen tables too, and name occurrences: for whoever moves rows elsewhere */
 };
 
-/* Whether apply_gradients has anything to do with table t: a feature uses it and it is not frozen. */
+/* Whether table t has a plan: a feature uses it and it is not frozen. Rows that are elsewhere are fetched by the plan, frozen or not. */
 static inline bool rk_takes_updates(const rk_embeddings *e, int32_t t) {
-    return (!e->tables[t].config.frozen || e->plans_all) && e->table_begins[t + 1] > e->table_begins[t];
+    const rk_table *table = &e->tables[t];
+    return (table->part.absent ? !table->part.unplanned : !table->config.frozen) && e->table_begins[t + 1] > e->table_begins[t];
 }
 
 /* rk_embeddings_route into a flight; counts [n_features]: samples of each feature, or NULL: n of all. */

@@ -14,7 +14,8 @@ typedef struct rk_table_part {
     int64_t n_rows;           /* likewise */
     int32_t dim;              /* likewise */
     int32_t n_parts, part, first_column;
-    bool absent;              /* no memory at all: ids are checked and planned for, the rows are elsewhere */
+    bool absent;              /* no memory at all: ids are checked and planned for (by occurrences), the rows are elsewhere */
+    bool unplanned;           /* absent, and ids are only checked */
 } rk_table_part;
 
 typedef struct rk_table {

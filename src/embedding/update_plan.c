@@ -97,7 +97,7 @@ rk_status rk_update_plan_begin(const rk_embeddings *e, rk_flight *flight, int32_
     int64_t n_bags = 0;
     plan->n = 0;
     plan->n_sources = e->table_begins[t + 1] - e->table_begins[t];
-    plan->weighted = e->plans_all;
+    plan->weighted = e->tables[t].part.absent;
     plan->has_leaves = false;
     plan->whole_parts = e->tables[t].l2_full != 0;
     for (int32_t s = 0; s < plan->n_sources; s++) {

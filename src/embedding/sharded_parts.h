@@ -1,0 +1,149 @@
+/* Inside a sharded collection: what asking, serving and moving on share. */
+#ifndef RK_EMBEDDING_SHARDED_PARTS_H
+#define RK_EMBEDDING_SHARDED_PARTS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "embedding/collection_parts.h"
+#include "embedding/sharded.h"
+
+/* Memory that grows and stays. */
+typedef struct rk_box {
+    void *data;
+    size_t n_bytes, capacity;
+} rk_box;
+rk_status rk_box_reserve(rk_box *box, size_t n_bytes);
+void rk_box_release(rk_box *box);
+
+/* A part of a table, on one rank or on all trainers. */
+typedef struct rk_shard {
+    int32_t table, slice, part, n_parts;
+    int32_t owner;            /* -1: every trainer */
+    int32_t first_column, dim;
+    int64_t n_rows;           /* of this part */
+    int32_t stored;           /* number in this rank's store; -1: not here */
+} rk_shard;
+
+/* What goes to a shard in a batch: the different rows of its table, or one feature's bags. */
+typedef struct rk_stream {
+    int32_t shard, feature;   /* feature -1: rows */
+    int id_bytes;             /* 2, 4 or 8 */
+    rk_dtype rows_wire, gradients_wire;
+    bool trainable;
+} rk_stream;
+
+/* A table's different rows in a trainer's batch, in the order of the parts that they are in. */
+typedef struct rk_wanted {
+    int64_t n;
+    int64_t *begins;          /* [n_parts+1] */
+    rk_box rows;              /* int64 [n]: the row's number within its part */
+    rk_box targets;           /* int64 [n_uses]: of each use of the table, in the order of occurrences, its place among them */
+    rk_box order;             /* int64 [n]: scratch */
+    rk_box values;            /* float [n, dim], or the bags' of the table's features one after the other; gradients on the way back */
+    int64_t *bag_begins;      /* [n_features of the table + 1] */
+} rk_wanted;
+
+typedef enum rk_journey_state { RK_JOURNEY_FREE, RK_JOURNEY_ASKED, RK_JOURNEY_SERVED, RK_JOURNEY_READY, RK_JOURNEY_RETURNED } rk_journey_state;
+typedef enum rk_journey_kind { RK_JOURNEY_TRAIN, RK_JOURNEY_PEEK, RK_JOURNEY_WORD } rk_journey_kind;
+
+/* A batch on its way. */
+typedef struct rk_journey {
+    atomic_int state;         /* rk_journey_state */
+    int64_t kind, word;
+    rk_flight flight;         /* of the front */
+    rk_wanted *wanted;        /* [n_tables] */
+    rk_box *ask, *answer, *give; /* [size]: parcels that this rank sends */
+    rk_exchange *ids, *rows, *gradients;
+    /* an owner's view of it: */
+    rk_box *local;            /* [n_stored_features]: ids, int64 */
+    rk_box *offsets;          /* [n_stored_features]: of bags, int64 [n_bags+1] */
+    rk_ids *stored_ids;       /* [n_stored_features] */
+    int64_t *counts;          /* [n_stored_features]: bags */
+    bool is_read;             /* those are filled in */
+} rk_journey;
+
+struct rk_sharded {
+    rk_comm *comm;
+    rk_roles roles;
+    int32_t rank, size;
+    bool trains, owns;        /* owns: may hold rows */
+    int64_t shard_samples, staleness;
+    rk_embeddings *front;     /* tables without rows, all features; NULL on ranks that do not train */
+    rk_embeddings *store;     /* the shards here; a feature for each trainer and stream; NULL if there are none */
+    rk_shard *shards;         /* [n_shards] */
+    int32_t n_shards;
+    rk_stream *streams;       /* [n_streams] */
+    int32_t n_streams;
+    int32_t **streams_of;     /* [size][n_streams_of[r]]: streams whose shard rank r holds */
+    int32_t *n_streams_of;    /* [size] */
+    bool *trainers, *owners, *nobody; /* [size]: who takes part in exchanges, as what; nobody */
+    rk_activation *activations; /* [n_stored_features]: scratch of the owner's side */
+    int64_t *asked;           /* [n_stored_features]: bags that are looked up, of */
+    rk_ids *asked_ids;        /* [n_stored_features] */
+    rk_box *aside;            /* [n_stored_features]: rows or gradients in f32 where the wire has fewer bits */
+    rk_box places;            /* int64: 0, 1, 2, ...: the ids of bags that were combined elsewhere */
+    rk_parcel *parcels;       /* [size]: scratch of begin, and */
+    rk_parcel *answers;       /* [size], of the courier */
+    rk_journey *journeys;     /* [n_journeys] */
+    size_t n_journeys;
+    char **names;             /* [n_tables] */
+    int32_t n_tables;
+    _Atomic int64_t begun;    /* by the caller, as */
+    int64_t finished;         /* are these */
+    _Atomic int64_t next_updated; /* by whoever moves journeys on, as */
+    int64_t next_served;      /* are these */
+    _Atomic uint64_t bytes_sent;
+    rk_sharded_counts seen;
+    /* where staleness > 0, a thread moves journeys on */
+    bool has_courier;
+    pthread_t courier;
+    pthread_mutex_t lock;
+    pthread_cond_t moved, woken; /* tells the caller; tells the courier */
+    int n_waiting;            /* callers */
+    bool stops;
+    rk_status status;         /* of the courier */
+    char error[2048];
+};
+
+static inline rk_journey *rk_journey_at(const rk_sharded *s, int64_t number) {
+    return &s->journeys[number % (int64_t)s->n_journeys];
+}
+static inline int32_t rk_n_here(const rk_sharded *s) { return s->n_streams_of[s->rank]; }
+static inline int32_t rk_stored_feature(const rk_sharded *s, int32_t trainer, int32_t stream) { return trainer * rk_n_here(s) + stream; }
+/* Rows of a replicated shard are read where they are. */
+static inline bool rk_stream_answers(const rk_sharded *s, const rk_stream *stream, int32_t trainer, int32_t owner) {
+    return s->shards[stream->shard].owner >= 0 || trainer == owner;
+}
+
+/* A parcel of ids: a header, and for each stream its part. */
+typedef struct rk_ask_header {
+    int64_t kind, word;
+} rk_ask_header;
+typedef struct rk_ask_entry {
+    int64_t n_bags, n_ids;    /* n_bags: of answers and gradients */
+} rk_ask_entry;
+static inline size_t rk_pad(size_t n, size_t to) { return (n + to - 1) / to * to; }
+static inline size_t rk_values_bytes(int64_t n, int32_t dim, rk_dtype wire) { return rk_pad((size_t)n * (size_t)dim * rk_dtype_bytes(wire), 64); }
+
+/* To and from the type on the wire, rounded to the nearest. */
+void rk_wire_pack(void *to, rk_dtype wire, const float *from, int64_t n);
+void rk_wire_unpack(float *to, rk_dtype wire, const void *from, int64_t n);
+
+/* The trainer's side (sharded_ask.c). */
+rk_status rk_journey_ask(rk_sharded *s, rk_journey *j, int64_t n, const rk_ids *ids);
+rk_status rk_journey_take_rows(rk_sharded *s, rk_journey *j);
+rk_status rk_journey_give(rk_sharded *s, rk_journey *j, const rk_activation *gradients);
+/* The owner's (sharded_serve.c). */
+rk_status rk_journey_read(rk_sharded *s, rk_journey *j);
+rk_status rk_journey_serve(rk_sharded *s, rk_journey *j);
+rk_status rk_journey_update(rk_sharded *s, rk_journey *j);
+/* Journeys moved on, by the caller or by a courier (sharded_move.c). set_off: asked; done with: returned. */
+void rk_sharded_set_off(rk_sharded *s, rk_journey *j);
+void rk_sharded_return(rk_sharded *s, rk_journey *j);
+rk_status rk_sharded_until(rk_sharded *s, const rk_journey *j, rk_journey_state state);
+rk_status rk_sharded_until_served(rk_sharded *s); /* all that are begun, without a courier */
+rk_status rk_sharded_start(rk_sharded *s);
+void rk_sharded_stop(rk_sharded *s);
+
+#endif

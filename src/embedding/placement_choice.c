@@ -1,0 +1,353 @@
+#include "embedding/placement_choice.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "embedding/table_traffic.h"
+
+/* Ranks that are not described count as these. Only the ratio matters: rows on the wire cost about ten times as much as rows in memory. */
+static const rk_rank_capacity usual_capacity = {INFINITY, 20e9, 2e9};
+
+/* Owners count as balanced where none has more than this much of the mean. */
+static const double balanced = 1.1;
+
+/* Where owners differ, an average one takes so many parts of a table. */
+enum { PARTS_OF_AN_AVERAGE_OWNER = 4 };
+
+/* A table on its way to a placement. */
+typedef struct candidate {
+    const rk_placement_wish *wish; /* or NULL */
+    rk_sharding sharding;          /* AUTO: the balance decides between table_wise and row_wise */
+    rk_table_load load;
+    double wire_bytes, memory_bytes, bytes; /* in a step, cut by rows; and with slots */
+    double size;                   /* its share of what an owner is to do or to hold, whichever is more */
+} candidate;
+
+typedef struct owner {
+    int32_t number;
+    double seconds, bytes;         /* so far */
+    rk_rank_capacity capacity;
+} owner;
+
+typedef struct choice {
+    const rk_placement_request *request;
+    int32_t n_owners;
+    owner *owners;                 /* [n_owners] */
+    owner **order;                 /* [n_dealt]: who takes parts of a table that is cut by rows; an owner may be there several times */
+    int32_t n_dealt;
+    double mean_seconds, fill;     /* of an owner: what it is to do, and the share of its memory that is to be taken, if all have the same share */
+    candidate *candidates;         /* [n_tables] */
+    int32_t *by_size;              /* [n_tables] */
+    rk_placement *out;
+} choice;
+
+int32_t rk_owner_count(const rk_roles *roles) {
+    return roles->n_owners ? roles->n_owners : roles->n_trainers;
+}
+
+int32_t rk_owner_rank(const rk_roles *roles, int32_t number) {
+    return roles->n_owners ? roles->n_trainers + number : number;
+}
+
+bool rk_optimizer_couples_rows(rk_optimizer_kind kind) {
+    return kind == RK_OPTIMIZER_ROWWISE_ADAGRAD || kind == RK_OPTIMIZER_ROWWISE_ADAM || kind == RK_OPTIMIZER_LAMB || kind == RK_OPTIMIZER_LARS;
+}
+
+const rk_optimizer *rk_request_optimizer(const rk_placement_request *request, int32_t table, rk_optimizer *usual) {
+    if (request->tables[table].optimizer) return request->tables[table].optimizer;
+    if (request->optimizer) return request->optimizer;
+    rk_optimizer_init(usual, RK_OPTIMIZER_ADAGRAD);
+    return usual;
+}
+
+rk_sharding rk_placement_sharding(const rk_placement *p) {
+    if (p->replicated) return RK_SHARD_REPLICATED;
+    if (p->n_slices > 1) return p->n_parts > 1 ? RK_SHARD_GRID : RK_SHARD_COLUMN_WISE;
+    return p->n_parts > 1 ? RK_SHARD_ROW_WISE : RK_SHARD_TABLE_WISE;
+}
+
+static double seconds_on(const owner *o, double wire_bytes, double memory_bytes) {
+    return wire_bytes / o->capacity.network_speed + memory_bytes / o->capacity.memory_speed;
+}
+
+/* How full or busy an owner is beside the others; enough memory is one unit, so that what is held is even where memory is not known. */
+static double memory_of(const owner *o) {
+    return isinf(o->capacity.memory_bytes) ? 1 : fmax(o->capacity.memory_bytes, 1);
+}
+
+static double busy(const choice *c, const owner *o) {
+    return c->mean_seconds > 0 ? o->seconds / c->mean_seconds : 0;
+}
+
+static double level(const choice *c, const owner *o) {
+    double filled = c->fill > 0 ? o->bytes / memory_of(o) / c->fill : 0;
+    return fmax(busy(c, o), filled);
+}
+
+static void give(choice *c, int32_t t, const rk_placement *placement, int32_t slice, int32_t part, owner *o) {
+    const rk_placement_request *request = c->request;
+    const candidate *table = &c->candidates[t];
+    rk_table_traffic traffic = rk_table_traffic_of(request, t, &table->load, placement);
+    double share = placement->n_parts > 1 ? rk_part_share(request, &table->load, part, placement->n_parts) : 1;
+    double wire = traffic.id_bytes + traffic.row_bytes + traffic.gradient_bytes, memory = traffic.lookup_bytes + traffic.update_bytes;
+    o->seconds += seconds_on(o, share * wire / placement->n_slices, share * memory / placement->n_slices);
+    o->bytes += table->bytes / (double)request->tables[t].n_rows * (double)rk_part_rows(request->tables[t].n_rows, part, placement->n_parts) / placement->n_slices;
+    placement->owners[(size_t)slice * (size_t)placement->n_parts + (size_t)part] = rk_owner_rank(&request->roles, o->number);
+}
+
+static owner *least(const choice *c) {
+    owner *best = &c->owners[0];
+    for (int32_t i = 1; i < c->n_owners; i++)
+        if (level(c, &c->owners[i]) < level(c, best)) best = &c->owners[i];
+    return best;
+}
+
+typedef struct ranked {
+    double value;
+    int32_t number;
+} ranked;
+
+static int descending(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    if (x->value != y->value) return x->value < y->value ? 1 : -1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+/* The parts with most to do go to the owners with least; all hold as many rows. */
+static rk_status deal_parts(choice *c, int32_t t, const rk_placement *placement, int32_t slice) {
+    ranked *parts = NULL, *takers = NULL;
+    rk_status status;
+    RK_GOTO(rk_alloc((size_t)placement->n_parts, sizeof *parts, &parts));
+    RK_GOTO(rk_alloc((size_t)c->n_dealt, sizeof *takers, &takers));
+    for (int32_t i = 0; i < placement->n_parts; i++) parts[i] = (ranked){rk_part_share(c->request, &c->candidates[t].load, i, placement->n_parts), i};
+    for (int32_t i = 0; i < c->n_dealt; i++) takers[i] = (ranked){-busy(c, c->order[i]), i};
+    qsort(parts, (size_t)placement->n_parts, sizeof *parts, descending);
+    qsort(takers, (size_t)c->n_dealt, sizeof *takers, descending);
+    for (int32_t i = 0; i < placement->n_parts; i++) give(c, t, placement, slice, parts[i].number, c->order[takers[i % c->n_dealt].number]);
+done:
+    rk_free(parts);
+    rk_free(takers);
+    return status;
+}
+
+static owner *owner_of(const choice *c, int64_t rank) {
+    return &c->owners[rank - rk_owner_rank(&c->request->roles, 0)];
+}
+
+static int32_t slices_of(const choice *c, int32_t t) {
+    const candidate *table = &c->candidates[t];
+    if (table->sharding != RK_SHARD_COLUMN_WISE && table->sharding != RK_SHARD_GRID) return 1;
+    if (table->wish->n_slices) return table->wish->n_slices;
+    if (table->wish->n_ranks) return table->wish->n_ranks;
+    int32_t n = c->request->tables[t].dim < c->n_owners ? c->request->tables[t].dim : c->n_owners;
+    while (c->request->tables[t].dim % n) n--;
+    return n;
+}
+
+static int32_t parts_of(const choice *c, int32_t t, int32_t n_slices) {
+    const candidate *table = &c->candidates[t];
+    if (table->sharding != RK_SHARD_ROW_WISE && table->sharding != RK_SHARD_GRID) return 1;
+    if (table->wish && table->wish->n_ranks) return table->wish->n_ranks / n_slices;
+    int32_t n = c->n_dealt / n_slices;
+    if (n > c->request->tables[t].n_rows) n = (int32_t)c->request->tables[t].n_rows;
+    return n > 1 ? n : 1;
+}
+
+static bool combines(const choice *c, int32_t t) {
+    const candidate *table = &c->candidates[t];
+    for (int32_t f = 0; f < c->request->n_features; f++)
+        if (c->request->features[f].max_sequence_length && strcmp(c->request->features[f].table, c->request->tables[t].name) == 0) return false;
+    if (table->wish && table->wish->pooling != RK_POOLING_AUTO) return table->wish->pooling == RK_POOLING_ON;
+    return table->sharding == RK_SHARD_TABLE_WISE && table->load.measured;
+}
+
+/* Owners combine bags only where that sends fewer bytes, unless the run file says so. */
+static bool pools(const choice *c, int32_t t, const rk_placement *placement) {
+    const candidate *table = &c->candidates[t];
+    bool travels = c->request->roles.n_trainers + c->request->roles.n_owners > 1;
+    if (placement->n_parts > 1 || !travels || !combines(c, t)) return false;
+    if (table->wish && table->wish->pooling == RK_POOLING_ON) return true;
+    rk_placement with = *placement;
+    with.pools = true;
+    rk_table_traffic a = rk_table_traffic_of(c->request, t, &table->load, &with), b = rk_table_traffic_of(c->request, t, &table->load, placement);
+    return a.id_bytes + a.row_bytes + a.gradient_bytes < b.id_bytes + b.row_bytes + b.gradient_bytes;
+}
+
+static rk_status place(choice *c, int32_t t) {
+    const candidate *table = &c->candidates[t];
+    rk_placement *placement = &c->out[t];
+    rk_placement_release(placement);
+    int32_t n_slices = slices_of(c, t);
+    RK_TRY(rk_placement_init(placement, n_slices, parts_of(c, t, n_slices)));
+    placement->replicated = table->sharding == RK_SHARD_REPLICATED;
+    if (placement->replicated) return RK_OK;
+    placement->pools = pools(c, t, placement);
+    for (int32_t s = 0; s < placement->n_slices; s++) {
+        if (table->wish && table->wish->n_ranks)
+            for (int32_t p = 0; p < placement->n_parts; p++) give(c, t, placement, s, p, owner_of(c, table->wish->ranks[s * placement->n_parts + p]));
+        else if (placement->n_parts > 1)
+            RK_TRY(deal_parts(c, t, placement, s));
+        else
+            give(c, t, placement, s, 0, least(c));
+    }
+    return RK_OK;
+}
+
+/* What has its ranks or is cut for all first, then whole tables, the largest first, to whom has least. */
+static rk_status place_all(choice *c, double largest_whole) {
+    int32_t n_tables = c->request->n_tables;
+    for (int32_t i = 0; i < c->n_owners; i++) c->owners[i].seconds = c->owners[i].bytes = 0;
+    for (int whole = 0; whole < 2; whole++)
+        for (int32_t i = 0; i < n_tables; i++) {
+            int32_t t = c->by_size[i];
+            candidate *table = &c->candidates[t];
+            bool automatic = table->sharding == RK_SHARD_AUTO;
+            if (automatic) table->sharding = c->n_owners == 1 || table->size <= largest_whole ? RK_SHARD_TABLE_WISE : RK_SHARD_ROW_WISE;
+            bool last = table->sharding == RK_SHARD_TABLE_WISE && !(table->wish && table->wish->n_ranks);
+            rk_status status = last == (whole == 1) ? place(c, t) : RK_OK;
+            if (automatic) table->sharding = RK_SHARD_AUTO;
+            RK_TRY(status);
+        }
+    return RK_OK;
+}
+
+/* How far from balanced, 1 is even; owners that hold more than they can are far worse than busy ones. */
+static double unevenness(const choice *c) {
+    double most = 0, fullest = 0;
+    for (int32_t i = 0; i < c->n_owners; i++) {
+        most = fmax(most, level(c, &c->owners[i]));
+        fullest = fmax(fullest, c->owners[i].bytes / c->owners[i].capacity.memory_bytes);
+    }
+    return fullest > 1 ? 1e9 * fullest : most;
+}
+
+/* Who takes parts: every owner one, or where owners differ, parts by its share of all speed or of all memory. */
+static rk_status set_order(choice *c, bool by_memory) {
+    double total = 0;
+    bool alike = true;
+    for (int32_t i = 0; i < c->n_owners; i++) {
+        double power = by_memory ? memory_of(&c->owners[i]) : 1 / seconds_on(&c->owners[i], 1, 10);
+        double first = by_memory ? memory_of(&c->owners[0]) : 1 / seconds_on(&c->owners[0], 1, 10);
+        total += power;
+        if (fabs(power - first) > 1e-9 * first) alike = false;
+    }
+    rk_free(c->order);
+    c->order = NULL;
+    c->n_dealt = 0;
+    RK_TRY(rk_alloc((size_t)c->n_owners * (2 * PARTS_OF_AN_AVERAGE_OWNER), sizeof *c->order, &c->order));
+    for (int32_t i = 0; i < c->n_owners; i++) {
+        double power = by_memory ? memory_of(&c->owners[i]) : 1 / seconds_on(&c->owners[i], 1, 10);
+        long n = alike ? 1 : lround(PARTS_OF_AN_AVERAGE_OWNER * power / total * c->n_owners);
+        for (long k = 0; k < n || k == 0; k++) c->order[c->n_dealt++] = &c->owners[i];
+    }
+    return RK_OK;
+}
+
+/* Tables stay whole where owners are even without cutting them; if not, ever smaller ones are cut by rows. */
+static rk_status balance(choice *c) {
+    double best = INFINITY, best_whole = 0;
+    bool best_by_memory = false;
+    for (int by_memory = 0; by_memory < 2 && best > balanced; by_memory++) {
+        RK_TRY(set_order(c, by_memory == 1));
+        for (double whole = 0.5; best > balanced; whole = whole > 0.01 ? whole / 2 : 0) {
+            RK_TRY(place_all(c, whole));
+            double uneven = unevenness(c);
+            if (uneven < best) {
+                best = uneven;
+                best_whole = whole;
+                best_by_memory = by_memory == 1;
+            }
+            if (whole == 0) break;
+        }
+    }
+    RK_TRY(set_order(c, best_by_memory));
+    return place_all(c, best_whole);
+}
+
+static rk_sharding wanted(const rk_placement_request *request, int32_t t, const rk_placement_wish *wish) {
+    if (wish && wish->sharding != RK_SHARD_AUTO) return wish->sharding;
+    if (wish && wish->pooling == RK_POOLING_ON) return RK_SHARD_TABLE_WISE;
+    return request->tables[t].n_rows < request->replicate_below ? RK_SHARD_REPLICATED : RK_SHARD_AUTO;
+}
+
+static void fill_candidates(choice *c, const int32_t *wish_of) {
+    const rk_placement_request *request = c->request;
+    double wire = 0, memory = 0, bytes = 0, memory_there = 0, speed = 0;
+    rk_placement uncut = {.n_slices = 1, .n_parts = 1};
+    for (int32_t t = 0; t < request->n_tables; t++) {
+        const rk_table_config *config = &request->tables[t];
+        candidate *table = &c->candidates[t];
+        rk_optimizer usual;
+        table->wish = wish_of[t] < 0 ? NULL : &request->wishes[wish_of[t]];
+        table->sharding = wanted(request, t, table->wish);
+        table->load = request->loads ? request->loads[t] : rk_table_load_assume(config, request->features, request->n_features, request->batch_size, request->roles.n_trainers);
+        table->bytes = (double)config->n_rows * rk_stored_row_bytes(config, rk_request_optimizer(request, t, &usual), config->dim);
+        rk_table_traffic traffic = rk_table_traffic_of(request, t, &table->load, &uncut);
+        table->wire_bytes = traffic.id_bytes + traffic.row_bytes + traffic.gradient_bytes;
+        table->memory_bytes = traffic.lookup_bytes + traffic.update_bytes;
+        if (table->sharding == RK_SHARD_REPLICATED) continue;
+        wire += table->wire_bytes;
+        memory += table->memory_bytes;
+        bytes += table->bytes;
+    }
+    for (int32_t i = 0; i < c->n_owners; i++) {
+        memory_there += memory_of(&c->owners[i]);
+        if (wire + memory > 0) speed += 1 / seconds_on(&c->owners[i], wire, memory);
+    }
+    c->mean_seconds = speed > 0 ? 1 / speed : 0;
+    c->fill = bytes / memory_there;
+    for (int32_t t = 0; t < request->n_tables; t++) {
+        candidate *table = &c->candidates[t];
+        double work = wire + memory > 0 ? (table->wire_bytes + table->memory_bytes / 10) / (wire + memory / 10) : 0;
+        table->size = c->n_owners * fmax(work, bytes > 0 ? table->bytes / bytes : 0);
+    }
+}
+
+static rk_status sort_by_size(choice *c) {
+    ranked *sizes;
+    RK_TRY(rk_alloc((size_t)c->request->n_tables, sizeof *sizes, &sizes));
+    for (int32_t t = 0; t < c->request->n_tables; t++) sizes[t] = (ranked){c->candidates[t].size, t};
+    qsort(sizes, (size_t)c->request->n_tables, sizeof *sizes, descending);
+    for (int32_t t = 0; t < c->request->n_tables; t++) c->by_size[t] = sizes[t].number;
+    rk_free(sizes);
+    return RK_OK;
+}
+
+static rk_status choose(choice *c, int32_t *wish_of) {
+    const rk_placement_request *request = c->request;
+    RK_TRY(rk_placement_wishes_check(request, wish_of));
+    RK_TRY(rk_alloc((size_t)c->n_owners, sizeof *c->owners, &c->owners));
+    RK_TRY(rk_alloc((size_t)request->n_tables, sizeof *c->candidates, &c->candidates));
+    RK_TRY(rk_alloc((size_t)request->n_tables, sizeof *c->by_size, &c->by_size));
+    for (int32_t i = 0; i < c->n_owners; i++)
+        c->owners[i] = (owner){.number = i, .capacity = request->capacities ? request->capacities[rk_owner_rank(&request->roles, i)] : usual_capacity};
+    fill_candidates(c, wish_of);
+    RK_TRY(sort_by_size(c));
+    return balance(c);
+}
+
+rk_status rk_placements_choose(const rk_placement_request *request, rk_placement *out) {
+    RK_FAIL_IF(request->roles.n_trainers < 1 || request->roles.n_owners < 0, RK_INVALID_ARGUMENT, "placements for %d trainers and %d owners; a trainer is needed",
+               request->roles.n_trainers, request->roles.n_owners);
+    RK_FAIL_IF(request->n_tables < 0 || request->batch_size < 1, RK_INVALID_ARGUMENT, "placements of %d tables for batches of %lld", request->n_tables,
+               (long long)request->batch_size);
+    choice c = {.request = request, .n_owners = rk_owner_count(&request->roles)};
+    int32_t *wish_of = NULL;
+    rk_status status;
+    RK_GOTO(rk_alloc((size_t)request->n_tables, sizeof *c.out, &c.out));
+    RK_GOTO(rk_alloc((size_t)request->n_tables, sizeof *wish_of, &wish_of));
+    RK_GOTO(choose(&c, wish_of));
+    if (request->n_tables) memcpy(out, c.out, (size_t)request->n_tables * sizeof *out);
+done:
+    for (int32_t t = 0; status != RK_OK && c.out && t < request->n_tables; t++) rk_placement_release(&c.out[t]);
+    rk_free(c.out);
+    rk_free(c.owners);
+    rk_free(c.order);
+    rk_free(c.candidates);
+    rk_free(c.by_size);
+    rk_free(wish_of);
+    return status;
+}

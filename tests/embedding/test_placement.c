@@ -1,0 +1,292 @@
+/* Where tables go: every table somewhere, owners about even, hand-set placements as they were set, and refusals word by word. */
+#include "testing.h"
+
+#include <math.h>
+
+#include "base/memory.h"
+#include "base/rng.h"
+#include "embedding/placement_choice.h"
+#include "embedding/table_traffic.h"
+
+enum { MOST_TABLES = 40, MOST_RANKS = 40 };
+
+typedef struct setup {
+    rk_table_config tables[MOST_TABLES];
+    rk_feature_config features[MOST_TABLES];
+    rk_table_load loads[MOST_TABLES];
+    rk_placement out[MOST_TABLES];
+    char names[MOST_TABLES][8];
+    rk_placement_request request;
+} setup;
+
+/* One feature a table. */
+static void set_up(setup *s, int32_t n_tables, rk_roles roles) {
+    memset(s, 0, sizeof *s);
+    s->request = (rk_placement_request){.tables = s->tables, .n_tables = n_tables, .features = s->features, .n_features = n_tables, .roles = roles,
+                                        .batch_size = 8192, .replicate_below = 10000};
+    for (int32_t t = 0; t < n_tables; t++) {
+        snprintf(s->names[t], sizeof s->names[t], "t%d", t);
+        s->tables[t] = (rk_table_config){.struct_size = sizeof *s->tables, .name = s->names[t], .n_rows = 1000000, .dim = 16};
+        s->features[t] = (rk_feature_config){.struct_size = sizeof *s->features, .name = s->names[t], .table = s->names[t]};
+    }
+}
+
+static void release(setup *s) {
+    for (int32_t t = 0; t < s->request.n_tables; t++) rk_placement_release(&s->out[t]);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
+/* By another way than the balance's own: bytes and seconds of each owner from the placements alone. */
+static double most_over_mean(const setup *s, bool of_bytes) {
+    const rk_placement_request *r = &s->request;
+    int32_t n = rk_owner_count(&r->roles);
+    double sums[MOST_RANKS] = {0}, total = 0, most = 0;
+    for (int32_t t = 0; t < r->n_tables; t++) {
+        const rk_placement *p = &s->out[t];
+        if (p->replicated) continue;
+        rk_table_load load = r->loads ? r->loads[t] : rk_table_load_assume(&s->tables[t], r->features, r->n_features, r->batch_size, r->roles.n_trainers);
+        rk_table_traffic w = rk_table_traffic_of(r, t, &load, p);
+        for (int32_t i = 0; i < p->n_slices * p->n_parts; i++) {
+            int32_t part = i % p->n_parts;
+            double bytes = (double)((s->tables[t].n_rows + p->n_parts - 1 - part) / p->n_parts) * s->tables[t].dim * 8 / p->n_slices;
+            double seconds = ((w.id_bytes + w.row_bytes + w.gradient_bytes) / 2e9 + (w.lookup_bytes + w.update_bytes) / 20e9) / p->n_slices * rk_part_share(r, &load, part, p->n_parts);
+            sums[p->owners[i] - rk_owner_rank(&r->roles, 0)] += of_bytes ? bytes : seconds;
+        }
+    }
+    for (int32_t i = 0; i < n; i++) {
+        total += sums[i];
+        most = fmax(most, sums[i]);
+    }
+    return total > 0 ? most * n / total : 1;
+}
+
+static void check_whole(const setup *s) {
+    const rk_placement_request *r = &s->request;
+    for (int32_t t = 0; t < r->n_tables; t++) {
+        const rk_placement *p = &s->out[t];
+        if (p->replicated) continue;
+        assert_true(p->n_slices >= 1 && p->n_parts >= 1 && p->owners);
+        assert_true(s->tables[t].dim % p->n_slices == 0 && p->n_parts <= s->tables[t].n_rows);
+        assert_true(!p->pools || p->n_parts == 1);
+        for (int32_t i = 0; i < p->n_slices * p->n_parts; i++) {
+            int32_t first = r->roles.n_owners ? r->roles.n_trainers : 0, n = r->roles.n_owners ? r->roles.n_owners : r->roles.n_trainers;
+            assert_true(p->owners[i] >= first && p->owners[i] < first + n);
+        }
+    }
+}
+
+static void test_small_large_and_tiny(void **state) {
+    (void)state;
+    setup s;
+    set_up(&s, 34, (rk_roles){4, 0});
+    s.tables[0].n_rows = 9999;        /* replicated */
+    s.tables[1].n_rows = 100000000;   /* cut */
+    OK(rk_placements_choose(&s.request, s.out));
+    check_whole(&s);
+    assert_true(s.out[0].replicated);
+    assert_int_equal(rk_placement_sharding(&s.out[1]), RK_SHARD_ROW_WISE);
+    assert_int_equal(s.out[1].n_parts, 4);
+    for (int32_t t = 2; t < 34; t++) assert_int_equal(rk_placement_sharding(&s.out[t]), RK_SHARD_TABLE_WISE);
+    assert_true(most_over_mean(&s, true) < 1.15 && most_over_mean(&s, false) < 1.15);
+    release(&s);
+    set_up(&s, 2, (rk_roles){1, 0}); /* one rank holds everything whole */
+    OK(rk_placements_choose(&s.request, s.out));
+    for (int32_t t = 0; t < 2; t++) assert_true(rk_placement_sharding(&s.out[t]) == RK_SHARD_TABLE_WISE && s.out[t].owners[0] == 0 && !s.out[t].pools);
+    release(&s);
+    set_up(&s, 3, (rk_roles){2, 3}); /* rows only on the ranks behind the trainers */
+    OK(rk_placements_choose(&s.request, s.out));
+    check_whole(&s);
+    release(&s);
+}
+
+/* A table of few rows that all ask for is hot, not large. */
+static void test_hot(void **state) {
+    (void)state;
+    setup s;
+    set_up(&s, 17, (rk_roles){4, 0});
+    s.request.loads = s.loads;
+    for (int32_t t = 0; t < 17; t++) s.loads[t] = (rk_table_load){.measured = true, .ids = 1, .batch_rows = 500, .share_rows = 200};
+    s.loads[5] = (rk_table_load){.measured = true, .ids = 30, .batch_rows = 20000, .share_rows = 6000};
+    OK(rk_placements_choose(&s.request, s.out));
+    check_whole(&s);
+    assert_int_equal(rk_placement_sharding(&s.out[5]), RK_SHARD_ROW_WISE);
+    assert_true(most_over_mean(&s, false) < 1.15);
+    release(&s);
+}
+
+static void test_pools(void **state) {
+    (void)state;
+    setup s;
+    set_up(&s, 16, (rk_roles){4, 0});
+    s.request.loads = s.loads;
+    for (int32_t t = 0; t < 16; t++) s.loads[t] = (rk_table_load){.measured = true, .ids = t % 2 ? 20 : 1, .batch_rows = t % 2 ? 150000 : 7000, .share_rows = t % 2 ? 40000 : 2000};
+    s.features[3].max_sequence_length = 20;
+    OK(rk_placements_choose(&s.request, s.out));
+    for (int32_t t = 0; t < 16; t++) assert_true(s.out[t].pools == (t % 2 == 1 && t != 3));
+    release(&s);
+    for (int32_t t = 0; t < 16; t++) s.loads[t].measured = false;
+    OK(rk_placements_choose(&s.request, s.out));
+    for (int32_t t = 0; t < 16; t++) assert_false(s.out[t].pools);
+    release(&s);
+}
+
+/* A part of few hot rows goes where others are not. */
+static void test_hot_rows_are_spread(void **state) {
+    (void)state;
+    setup s;
+    set_up(&s, 8, (rk_roles){4, 0});
+    static const rk_hot_row hot[] = {{2, 0.9}, {3, 0.04}};
+    s.request.loads = s.loads;
+    for (int32_t t = 0; t < 8; t++) {
+        s.tables[t].n_rows = 20000000;
+        s.loads[t] = (rk_table_load){.measured = true, .ids = 1, .batch_rows = 8, .share_rows = 4, .hot = hot, .n_hot = 2};
+    }
+    rk_placement_wish wishes[8];
+    for (int32_t t = 0; t < 8; t++) wishes[t] = (rk_placement_wish){.table = s.names[t], .sharding = RK_SHARD_ROW_WISE};
+    s.request.wishes = wishes;
+    s.request.n_wishes = 8;
+    OK(rk_placements_choose(&s.request, s.out));
+    for (int32_t t = 0; t < 8; t++) assert_int_equal(s.out[t].n_parts, 4);
+    assert_true(most_over_mean(&s, false) < 1.15);
+    release(&s);
+}
+
+static void test_owners_that_differ(void **state) {
+    (void)state;
+    setup s;
+    set_up(&s, 1, (rk_roles){1, 3});
+    s.tables[0].n_rows = 1000000000;
+    const rk_rank_capacity capacities[4] = {{1e9, 1e10, 1e9}, {120e9, 1e10, 1e9}, {30e9, 1e10, 1e9}, {30e9, 1e10, 1e9}};
+    s.request.capacities = capacities; /* 128 GB do not fit in equal parts, but by the owners' memory */
+    OK(rk_placements_choose(&s.request, s.out));
+    check_whole(&s);
+    double bytes[4] = {0};
+    for (int32_t p = 0; p < s.out[0].n_parts; p++) bytes[s.out[0].owners[p]] += 128e9 / s.out[0].n_parts;
+    for (int r = 1; r < 4; r++) assert_true(bytes[r] > 0 && bytes[r] <= capacities[r].memory_bytes);
+    release(&s);
+}
+
+static void test_by_hand(void **state) {
+    (void)state;
+    setup s;
+    set_up(&s, 8, (rk_roles){4, 0});
+    static const int64_t ranks[] = {3, 1, 0, 2};
+    const rk_placement_wish wishes[] = {
+        {.table = "t0", .sharding = RK_SHARD_REPLICATED},
+        {.table = "t1", .sharding = RK_SHARD_TABLE_WISE, .ranks = ranks, .n_ranks = 1, .pooling = RK_POOLING_ON},
+        {.table = "t2", .sharding = RK_SHARD_ROW_WISE, .ranks = ranks, .n_ranks = 3},
+        {.table = "t3", .sharding = RK_SHARD_COLUMN_WISE, .ranks = ranks, .n_ranks = 4},
+        {.table = "t4", .sharding = RK_SHARD_GRID, .ranks = ranks, .n_ranks = 4, .n_slices = 2},
+        {.table = "t5", .sharding = RK_SHARD_COLUMN_WISE},
+        {.table = "t6", .pooling = RK_POOLING_ON},
+        {.table = "t7", .sharding = RK_SHARD_GRID, .n_slices = 4},
+    };
+    s.request.wishes = wishes;
+    s.request.n_wishes = 8;
+    OK(rk_placements_choose(&s.request, s.out));
+    check_whole(&s);
+    for (int32_t t = 0; t < 6; t++) assert_int_equal(rk_placement_sharding(&s.out[t]), wishes[t].sharding);
+    assert_true(s.out[1].owners[0] == 3 && s.out[1].pools);
+    for (int i = 0; i < 3; i++) assert_int_equal(s.out[2].owners[i], ranks[i]);
+    assert_true(s.out[3].n_slices == 4 && s.out[4].n_slices == 2 && s.out[4].n_parts == 2 && s.out[5].n_slices == 4);
+    for (int i = 0; i < 4; i++) assert_int_equal(s.out[4].owners[i], ranks[i]);
+    assert_true(s.out[6].pools && s.out[6].n_parts == 1);
+    assert_true(s.out[7].n_slices == 4 && s.out[7].n_parts == 1);
+    release(&s);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    setup s;
+    set_up(&s, 3, (rk_roles){4, 0});
+    rk_optimizer rowwise;
+    OK(rk_optimizer_init(&rowwise, RK_OPTIMIZER_ROWWISE_ADAGRAD));
+    s.tables[1].optimizer = &rowwise;
+    s.tables[2].n_rows = 2;
+    s.features[2].max_sequence_length = 4;
+    static const int64_t ranks[] = {0, 1, 2, 4};
+    const struct {
+        rk_placement_wish wish;
+        const char *message;
+    } cases[] = {
+        {{.table = "t9", .path = "run.yaml", .line = 7}, "run.yaml:7: key 'name': table 't9': there is no such table\nhint: did you mean 't0'?"},
+        {{.table = "t9", .path = "run.yaml", .line = -1}, "--set: key 'name': table 't9': there is no such table\nhint: did you mean 't0'?"},
+        {{.table = "t0", .ranks = ranks, .n_ranks = 1}, "table 't0': ranks go with a sharding\nhint: add sharding: table_wise, row_wise, column_wise or grid"},
+        {{.table = "t0", .sharding = RK_SHARD_TABLE_WISE, .ranks = ranks, .n_ranks = 2}, "table 't0': table_wise has one rank"},
+        {{.table = "t0", .sharding = RK_SHARD_ROW_WISE, .ranks = ranks, .n_ranks = 4}, "table 't0': rank 4 holds no rows: those that do are 0 to 3"},
+        {{.table = "t0", .sharding = RK_SHARD_ROW_WISE, .n_slices = 2}, "table 't0': only column_wise and grid have slices"},
+        {{.table = "t0", .sharding = RK_SHARD_GRID}, "table 't0': a grid needs its number of slices"},
+        {{.table = "t0", .sharding = RK_SHARD_GRID, .n_slices = 2, .ranks = ranks, .n_ranks = 3}, "table 't0': a grid has the same number of ranks for each slice"},
+        {{.table = "t0", .sharding = RK_SHARD_COLUMN_WISE, .n_slices = 4, .ranks = ranks, .n_ranks = 2}, "table 't0': column_wise has one rank a slice"},
+        {{.table = "t0", .sharding = RK_SHARD_COLUMN_WISE, .n_slices = 3}, "table 't0': dim 16 cannot be cut into 3 slices of the same size"},
+        {{.table = "t1", .sharding = RK_SHARD_COLUMN_WISE},
+         "table 't1': the optimizer 'rowwise_adagrad' steps whole rows: no column slices\nhint: cut it row_wise, or take another optimizer"},
+        {{.table = "t2", .sharding = RK_SHARD_ROW_WISE, .ranks = ranks, .n_ranks = 3}, "table 't2': 2 rows cannot be cut into 3 parts"},
+        {{.table = "t0", .sharding = RK_SHARD_ROW_WISE, .pooling = RK_POOLING_ON}, "table 't0': an owner combines bags only where it has all rows: table_wise or column_wise"},
+        {{.table = "t0", .sharding = RK_SHARD_REPLICATED, .pooling = RK_POOLING_ON}, "table 't0': a replicated table's rows do not travel"},
+        {{.table = "t2", .pooling = RK_POOLING_ON}, "table 't2': a sequence is not combined"},
+        {{.table = "t0", .path = "plan.yaml", .line = 3, .n_rows = 5, .dim = 16},
+         "plan.yaml:3: key 'rows': table 't0': planned with 5 rows of dim 16, but it has 1000000 of dim 16\nhint: make the plan anew with 'reckon plan'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        s.request.wishes = &cases[i].wish;
+        s.request.n_wishes = 1;
+        FAILS(rk_placements_choose(&s.request, s.out), RK_CONFIG, cases[i].message);
+        assert_int_equal(rk_alloc_live(), 0);
+    }
+    const rk_placement_wish twice[] = {{.table = "t0", .path = "p", .line = 1}, {.table = "t0", .path = "p", .line = 2}};
+    s.request.wishes = twice;
+    s.request.n_wishes = 2;
+    FAILS(rk_placements_choose(&s.request, s.out), RK_CONFIG, "p:2: key 'name': table 't0': a second entry for this table");
+    s.request.n_wishes = 1;
+    s.request.wishes_are_whole = true;
+    FAILS(rk_placements_choose(&s.request, s.out), RK_CONFIG, "the plan 'p' has no table 't1'\nhint: make the plan anew with 'reckon plan'");
+    s.request.roles.n_trainers = 0;
+    FAILS(rk_placements_choose(&s.request, s.out), RK_INVALID_ARGUMENT, "placements for 0 trainers and 0 owners; a trainer is needed");
+    rk_placement p;
+    FAILS(rk_placement_init(&p, 1, 0), RK_INVALID_ARGUMENT, "a placement of 1 slices and 0 parts; it needs at least one of each");
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
+/* Any tables, on any ranks: each is placed whole, and owners are even wherever rows can be cut. */
+static void test_anything(void **state) {
+    (void)state;
+    rk_rng rng = {7, 7, 0};
+    for (int round = 0; round < 300; round++) {
+        setup s;
+        rk_roles roles = {1 + (int32_t)rk_rng_below(&rng, 20), (int32_t)rk_rng_below(&rng, 2) * (int32_t)rk_rng_below(&rng, 20)};
+        set_up(&s, (int32_t)rk_rng_below(&rng, MOST_TABLES), roles);
+        for (int32_t t = 0; t < s.request.n_tables; t++) {
+            s.tables[t].n_rows = (int64_t)exp(rk_rng_uniform(&rng) * 20) + 1;
+            s.tables[t].dim = 1 + (int32_t)rk_rng_below(&rng, 200);
+            s.features[t].max_sequence_length = rk_rng_below(&rng, 10) == 0 ? 50 : 0;
+            s.tables[t].frozen = rk_rng_below(&rng, 10) == 0;
+        }
+        OK(rk_placements_choose(&s.request, s.out));
+        check_whole(&s);
+        if (most_over_mean(&s, false) > 1.15) fail_msg("round %d: an owner has %g of the mean", round, most_over_mean(&s, false));
+        release(&s);
+    }
+}
+
+static void test_zipf(void **state) {
+    (void)state;
+    for (int64_t n = 10; n <= 100000; n *= 100) { /* beside the plain sum */
+        double total = 0, distinct = 0;
+        for (int64_t k = 1; k <= n; k++) total += pow((double)k, -1.05);
+        for (int64_t k = 1; k <= n; k++) distinct += 1 - pow(1 - pow((double)k, -1.05) / total, 5000);
+        assert_true(fabs(rk_zipf_distinct(n, 1.05, 5000) / distinct - 1) < 0.02);
+    }
+    double far = rk_zipf_distinct((int64_t)1e14, 1.05, 1e6);
+    assert_true(far > 1e5 && far < 1e6);
+    assert_true(rk_zipf_distinct(3, 1.05, 1e9) <= 3);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_small_large_and_tiny), cmocka_unit_test(test_hot),     cmocka_unit_test(test_pools),    cmocka_unit_test(test_hot_rows_are_spread),
+        cmocka_unit_test(test_owners_that_differ),   cmocka_unit_test(test_by_hand), cmocka_unit_test(test_refusals), cmocka_unit_test(test_anything),
+        cmocka_unit_test(test_zipf),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -3,9 +3,17 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Keys of `train:` that a resumed run may change; those that hold mappings go with all that is in them. */
-static const char *const free_keys[] = {"epochs",  "steps",          "threads", "output",     "log_every", "metrics",   "tensorboard",
+/* Keys that a resumed run may change; those that hold mappings go with all that is in them. */
+static const char *const free_of_train[] = {"epochs",  "steps",          "threads", "output",     "log_every", "metrics",   "tensorboard",
                                         "evaluate", "early_stopping", "plateau", "checkpoint", "keep_best", "on_not_finite"};
+static const char *const free_of_cluster[] = {"embedding_ranks", "timeout_s", "replicate_below", "plan", "tables"};
+
+static const struct section {
+    const char *name; /* with its colon */
+    const char *const *free_keys;
+    size_t n_free;
+} sections[] = {{"train:", free_of_train, sizeof free_of_train / sizeof free_of_train[0]},
+                {"cluster:", free_of_cluster, sizeof free_of_cluster / sizeof free_of_cluster[0]}};
 
 typedef struct line {
     const char *text;
@@ -18,33 +26,42 @@ static size_t indent_of(line l) {
     return n;
 }
 
-static bool is_free(line l) {
+static bool is_free(const struct section *section, line l) {
     size_t indent = indent_of(l);
-    for (size_t i = 0; indent == 2 && i < sizeof free_keys / sizeof free_keys[0]; i++) {
-        size_t n = strlen(free_keys[i]);
-        if (l.n_bytes > 2 + n && memcmp(l.text + 2, free_keys[i], n) == 0 && l.text[2 + n] == ':') return true;
+    for (size_t i = 0; indent == 2 && i < section->n_free; i++) {
+        size_t n = strlen(section->free_keys[i]);
+        if (l.n_bytes > 2 + n && memcmp(l.text + 2, section->free_keys[i], n) == 0 && l.text[2 + n] == ':') return true;
     }
     return false;
 }
 
+/* The section that a line without indent begins, if it has free keys. */
+static const struct section *section_of(line l) {
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
+        size_t n = strlen(sections[i].name);
+        if (l.n_bytes >= n && memcmp(l.text, sections[i].name, n) == 0) return &sections[i];
+    }
+    return NULL;
+}
+
 /* The next line that must stay as it was; n_bytes = 0 at the end. */
-static line next_line(const char **at, bool *in_train) {
+static line next_line(const char **at, const struct section **section) {
     bool inside_free = false;
     while (**at) {
         const char *end = strchr(*at, '\n');
         line l = {*at, end ? (size_t)(end - *at) : strlen(*at)};
         *at = end ? end + 1 : *at + l.n_bytes;
-        if (indent_of(l) == 0) *in_train = l.n_bytes >= 6 && memcmp(l.text, "train:", 6) == 0;
-        if (indent_of(l) <= 2) inside_free = *in_train && is_free(l);
+        if (indent_of(l) == 0) *section = section_of(l);
+        if (indent_of(l) <= 2) inside_free = *section && is_free(*section, l);
         if (!inside_free && l.n_bytes) return l;
     }
     return (line){"", 0};
 }
 
 rk_status rk_resume_check(const char *stored, const char *now) {
-    bool a_train = false, b_train = false;
+    const struct section *a_section = NULL, *b_section = NULL;
     for (;;) {
-        line a = next_line(&stored, &a_train), b = next_line(&now, &b_train);
+        line a = next_line(&stored, &a_section), b = next_line(&now, &b_section);
         if (a.n_bytes == b.n_bytes && memcmp(a.text, b.text, a.n_bytes) == 0) {
             if (a.n_bytes == 0) return RK_OK;
             continue;

@@ -10,19 +10,20 @@
 
 
 /* The root is bound section by section, so that each may stay away but data and model. */
-static const char *const sections[] = {"data", "embedding", "model", "train"};
+static const char *const sections[] = {"data", "embedding", "model", "train", "cluster"};
+enum { N_SECTIONS = sizeof sections / sizeof sections[0] };
 
 static rk_status check_root(const rk_config *config) {
     const rk_yaml_node *root = config->yaml.root;
-    if (root->kind != RK_YAML_MAPPING) return rk_yaml_error(&config->yaml, root, "a run file is a mapping of data, embedding, model and train");
+    if (root->kind != RK_YAML_MAPPING) return rk_yaml_error(&config->yaml, root, "a run file is a mapping of data, embedding, model, train and cluster");
     for (size_t i = 0; i < root->n_children; i++) {
         const char *key = root->children[i]->key;
         size_t k = 0;
-        while (k < 4 && strcmp(key, sections[k]) != 0) k++;
-        if (k < 4) continue;
+        while (k < N_SECTIONS && strcmp(key, sections[k]) != 0) k++;
+        if (k < N_SECTIONS) continue;
         rk_status status = rk_yaml_error(&config->yaml, root->children[i], "unknown key in a run file");
-        const char *nearest = rk_nearest(key, sections, 4);
-        return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : rk_error_hint(status, "the keys here are data, embedding, model, train");
+        const char *nearest = rk_nearest(key, sections, N_SECTIONS);
+        return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : rk_error_hint(status, "the keys here are data, embedding, model, train, cluster");
     }
     for (int k = 0; k < 3; k += 2)
         if (!rk_yaml_get(root, sections[k])) return rk_error(RK_CONFIG, "%s: the key '%s' is missing", config->yaml.path, sections[k]);
@@ -35,7 +36,8 @@ static rk_status bind_sections(rk_config *c) {
     RK_TRY(rk_schema_bind(&rk_data_schema_table, &c->yaml, rk_yaml_get(root, "data"), &c->data));
     RK_TRY(rk_schema_bind(&rk_embedding_schema, &c->yaml, rk_yaml_get(root, "embedding"), &c->embedding));
     RK_TRY(rk_schema_bind(&rk_model_schema, &c->yaml, rk_yaml_get(root, "model"), &c->model));
-    return rk_schema_bind(&rk_train_schema, &c->yaml, rk_yaml_get(root, "train"), &c->train);
+    RK_TRY(rk_schema_bind(&rk_train_schema, &c->yaml, rk_yaml_get(root, "train"), &c->train));
+    return rk_schema_bind(&rk_cluster_schema, &c->yaml, rk_yaml_get(root, "cluster"), &c->cluster);
 }
 
 static bool task_is_binary(const rk_config *c, int64_t task) {
@@ -89,6 +91,7 @@ static rk_status resolve_metrics(rk_config *c) {
 static rk_status resolve(rk_config *c) {
     RK_TRY(rk_data_section_check(&c->data, &c->yaml));
     RK_TRY(rk_model_section_check(&c->model, &c->yaml));
+    RK_TRY(rk_cluster_section_check(&c->cluster, &c->yaml));
     if (c->data.seed < 0) c->data.seed = c->train.seed;
     if (c->train.epochs == 0 && c->train.steps == 0) c->train.epochs = 1;
     if (c->train.optimizer.line)
@@ -140,10 +143,12 @@ rk_status rk_config_load(const char *path, const char *const *overrides, size_t 
 void rk_config_free(rk_config *c) {
     if (!c) return;
     rk_transforms_free(c->transforms);
+    rk_free(c->wishes);
     rk_schema_release(&rk_data_schema_table, &c->data);
     rk_schema_release(&rk_embedding_schema, &c->embedding);
     rk_schema_release(&rk_model_schema, &c->model);
     rk_schema_release(&rk_train_schema, &c->train);
+    rk_schema_release(&rk_cluster_schema, &c->cluster);
     rk_yaml_release(&c->yaml);
     rk_free(c->directory);
     rk_free(c->text);
@@ -171,14 +176,16 @@ rk_status rk_config_to_yaml(const rk_config *c, char **out) {
     rk_schema_emit(&rk_model_schema, &c->model, 2, &text);
     rk_buffer_text(&text, "train:\n");
     rk_schema_emit(&rk_train_schema, &c->train, 2, &text);
+    rk_buffer_text(&text, "cluster:\n");
+    rk_schema_emit(&rk_cluster_schema, &c->cluster, 2, &text);
     return hand_out(&text, out);
 }
 
 rk_status rk_config_reference(char **out) {
-    static const rk_schema *const schemas[] = {&rk_data_schema_table, &rk_embedding_schema, &rk_model_schema, &rk_train_schema};
+    static const rk_schema *const schemas[] = {&rk_data_schema_table, &rk_embedding_schema, &rk_model_schema, &rk_train_schema, &rk_cluster_schema};
     rk_buffer text = {0};
     rk_buffer_text(&text, "# Every key of a run file\n\nMade by `reckon manual keys`.\n");
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < N_SECTIONS; i++) {
         rk_buffer_printf(&text, "\n## %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", sections[i]);
         rk_schema_document(schemas[i], sections[i], &text);
     }
@@ -197,6 +204,16 @@ rk_status rk_config_transforms(rk_config *c, void (*on_stage)(void *user, const 
     rk_fit_options options = {c->directory, on_stage, user};
     if (!c->transforms) RK_TRY(rk_transforms_fit(&c->data, &c->yaml, &options, &c->transforms));
     *out = c->transforms;
+    return RK_OK;
+}
+
+rk_status rk_config_placement_request(rk_config *c, int32_t n_ranks, rk_placement_request *out) {
+    rk_placement_request request = {.batch_size = c->train.batch_size, .replicate_below = c->cluster.replicate_below, .wire = (rk_dtype)c->cluster.wire,
+                                    .n_wishes = (int32_t)c->cluster.n_tables};
+    RK_TRY(rk_cluster_roles(&c->cluster, &c->yaml, n_ranks, &request.roles));
+    if (!c->wishes) RK_TRY(rk_cluster_wishes(&c->cluster, &c->yaml, &c->wishes));
+    request.wishes = c->wishes;
+    *out = request;
     return RK_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "embedding/embedding_config.h"
 #include "metrics/metrics.h"
 #include "model/model.h"
+#include "train/cluster_config.h"
 #include "train/train_config.h"
 
 struct rk_config {
@@ -18,11 +19,13 @@ struct rk_config {
     rk_embedding_section embedding;
     rk_model_section model;
     rk_train_section train;
+    rk_cluster_section cluster;
     rk_optimizer optimizer;  /* train.optimizer, resolved */
     int watched_task, watched_metric; /* what early stopping and keep_best go by */
     int plateau_task, plateau_metric;
     bool has_valid, keeps_best;
     rk_transforms *transforms; /* fitted at the first need, or loaded from a checkpoint */
+    rk_placement_wish *wishes; /* made at the first need */
 };
 
 /* The transforms, fitted now if they are not there. */
@@ -30,6 +33,10 @@ rk_status rk_config_transforms(rk_config *config, void (*on_stage)(void *user, c
 
 /* "auc" or "task/auc"; RK_CONFIG with a hint. */
 rk_status rk_config_find_metric(const rk_config *config, const char *name, int line, int *task, int *metric);
+
+/* What the cluster section asks of placements on so many ranks: all of a request but tables, features, optimizer, loads and capacities. Its wishes live as long
+ * as the config. */
+rk_status rk_config_placement_request(rk_config *config, int32_t n_ranks, rk_placement_request *out);
 
 rk_status rk_config_model_options(const rk_config *config, const rk_data_schema *schema, bool training, rk_model_options *out);
 

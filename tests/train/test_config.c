@@ -70,7 +70,17 @@ static const char *const full =
     "  plateau: {metric: logloss, patience: 1, factor: 0.5, min_factor: 0.01}\n"
     "  keep_best: true\n"
     "  checkpoint: {every_epochs: 1, every_steps: 30, keep: 2}\n"
-    "  tensorboard: false\n";
+    "  tensorboard: false\n"
+    "cluster:\n"
+    "  embedding_ranks: 2\n"
+    "  virtual_shards: 8\n"
+    "  timeout_s: 20\n"
+    "  wire: bf16\n"
+    "  replicate_below: 500\n"
+    "  asynchronous: true\n"
+    "  tables:\n"
+    "    - {name: v, sharding: table_wise, ranks: [3], pools: true}\n"
+    "    - {name: u, sharding: grid, slices: 2}\n";
 
 static rk_status parse(const char *text, rk_config **out) {
     return rk_config_parse(text, "run.yaml", NULL, NULL, 0, out);
@@ -138,6 +148,37 @@ static void test_combinations(void **state) {
     rk_config_free(config);
 }
 
+static void test_cluster(void **state) {
+    (void)state;
+    rk_config *config;
+    rk_roles roles;
+    OK(parse(DATA "model: lr\n", &config));
+    const rk_cluster_section *c = &config->cluster;
+    assert_true(c->line == 0 && c->embedding_ranks == 0 && c->virtual_shards == 0 && c->timeout_s == 300 && c->wire == RK_F32 && c->replicate_below == 10000);
+    assert_true(!c->asynchronous && !c->plan && c->n_tables == 0);
+    OK(rk_cluster_roles(c, &config->yaml, 4, &roles));
+    assert_true(roles.n_trainers == 4 && roles.n_owners == 0);
+    rk_config_free(config);
+    OK(parse(DATA "model: lr\ncluster: {embedding_ranks: 3}\n", &config));
+    OK(rk_cluster_roles(&config->cluster, &config->yaml, 4, &roles));
+    assert_true(roles.n_trainers == 1 && roles.n_owners == 3);
+    FAILS(rk_cluster_roles(&config->cluster, &config->yaml, 3, &roles), RK_CONFIG,
+          "run.yaml:3: key 'embedding_ranks': no rank is left to train\nhint: there are 3 ranks: start more, or let fewer than 3 only hold rows");
+    rk_config_free(config);
+    OK(parse(DATA "model: lr\ntrain: {batch_size: 6}\ncluster: {wire: f16, replicate_below: 5, tables: [{name: u, sharding: row_wise, ranks: [1, 0]}]}\n", &config));
+    rk_placement_request request;
+    OK(rk_config_placement_request(config, 2, &request));
+    assert_true(request.roles.n_trainers == 2 && request.wire == RK_F16 && request.replicate_below == 5 && request.batch_size == 6 && request.n_wishes == 1);
+    assert_string_equal(request.wishes[0].path, "run.yaml");
+    assert_true(request.wishes[0].line == 4 && request.wishes[0].sharding == RK_SHARD_ROW_WISE && request.wishes[0].n_ranks == 2 && request.wishes[0].ranks[0] == 1);
+    rk_config_free(config);
+    FAILS(parse(DATA "model: lr\ncluster: {wire: f64}\n", &config), RK_CONFIG, "run.yaml:3: key 'wire': there is no 'f64'\nhint: it is one of f32, bf16, f16");
+    FAILS(parse(DATA "model: lr\ncluster: {tables: [{name: u, ranks: [1, 2, 1]}]}\n", &config), RK_CONFIG, "run.yaml:3: key 'ranks': a rank is named twice");
+    FAILS(parse(DATA "model: lr\ncluster: {plan: p.yaml, tables: [{name: u}]}\n", &config), RK_CONFIG,
+          "run.yaml:3: key 'plan': a plan places every table, and 'tables' places some by hand\nhint: leave one of them out, or make the plan of a run file with 'tables'");
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
 static void test_policy(void **state) {
     (void)state;
     rk_policy p;
@@ -156,6 +197,7 @@ int main(void) {
         cmocka_unit_test(test_full_reads_back),
         cmocka_unit_test(test_a_typo_in_every_key),
         cmocka_unit_test(test_combinations),
+        cmocka_unit_test(test_cluster),
         cmocka_unit_test(test_policy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,38 @@
+/* The `cluster:` section of a run file: how the ranks of a run share its work. */
+#ifndef RK_TRAIN_CLUSTER_CONFIG_H
+#define RK_TRAIN_CLUSTER_CONFIG_H
+
+#include "base/schema.h"
+#include "embedding/placement_choice.h"
+
+typedef struct rk_cluster_section {
+    int line;
+    int64_t embedding_ranks;  /* the last so many ranks only hold rows; 0: all ranks train and hold rows */
+    int64_t virtual_shards;   /* 0: as many as trainers */
+    double timeout_s;
+    int wire;                 /* rk_dtype */
+    int64_t replicate_below;
+    bool asynchronous;
+    char *plan;               /* NULL: none */
+    struct rk_shard_section {
+        int line;
+        char *name;           /* a table */
+        int sharding;         /* rk_sharding */
+        int64_t *ranks;
+        int64_t n_ranks;
+        int64_t slices;
+        int pools;            /* rk_pooling */
+    } *tables;
+    int64_t n_tables;
+} rk_cluster_section;
+
+extern const rk_schema rk_cluster_schema;
+
+/* Errors that need neither the tables nor the number of ranks. */
+rk_status rk_cluster_section_check(const rk_cluster_section *section, const rk_yaml *yaml);
+/* RK_CONFIG if so many ranks leave no trainer. */
+rk_status rk_cluster_roles(const rk_cluster_section *section, const rk_yaml *yaml, int32_t n_ranks, rk_roles *out);
+/* What the section asks of tables: [n_tables], views of the section. rk_free it. */
+rk_status rk_cluster_wishes(const rk_cluster_section *section, const rk_yaml *yaml, rk_placement_wish **out);
+
+#endif

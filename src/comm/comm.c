@@ -1,6 +1,31 @@
 #include "comm/comm.h"
 
-#include "base/error.h"
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+enum { DEFAULT_TIMEOUT_S = 300 };
+
+/* The variable by which a launcher says that it started this process; NULL: none did. */
+static const char *launched_by(void) {
+    static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK"};
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        if (getenv(variables[i])) return variables[i];
+    }
+    return NULL;
+}
+
+rk_status rk_comm_world(const rk_comm_options *options, rk_comm **out) {
+    double timeout_s = options && options->timeout_s != 0 ? options->timeout_s : DEFAULT_TIMEOUT_S;
+    RK_FAIL_IF(!(timeout_s > 0), RK_INVALID_ARGUMENT, "'timeout_s' is %g, and must be positive", timeout_s);
+    if (launched_by()) return rk_comm_mpi(timeout_s, out);
+    const char *n_tasks = getenv("SLURM_STEP_NUM_TASKS");
+    if (n_tasks && atoi(n_tasks) > 1) {
+        return rk_error_hint(rk_error(RK_UNSUPPORTED, "srun started %s tasks that do not know of one another", n_tasks), "srun --mpi=pmix or --mpi=pmi2");
+    }
+    return rk_comm_self(out);
+}
 
 void rk_comm_free(rk_comm *comm) {
     if (comm) comm->functions->free(comm);
@@ -14,27 +39,100 @@ int32_t rk_comm_size(const rk_comm *comm) {
     return comm->size;
 }
 
+const char *rk_comm_describe(const rk_comm *comm) {
+    return comm->description;
+}
+
+rk_status rk_comm_gather(rk_comm *comm, rk_lane lane, const void *data, size_t n_bytes, rk_exchange **out) {
+    RK_FAIL_IF(n_bytes && !data, RK_INVALID_ARGUMENT, "gather: no data");
+    rk_parcel *send;
+    rk_status status = rk_alloc((size_t)comm->size, sizeof *send, &send);
+    if (status != RK_OK) return rk_comm_fail(comm, status);
+    for (int32_t r = 0; r < comm->size; r++) send[r] = (rk_parcel){(void *)(size_t)data, n_bytes};
+    rk_exchange *exchange = NULL;
+    status = rk_exchange_begin(comm, lane, send, NULL, NULL, &exchange);
+    rk_free(send);
+    if (status == RK_OK) status = rk_exchange_wait(exchange);
+    if (status != RK_OK) {
+        rk_exchange_free(exchange);
+        return status;
+    }
+    *out = exchange;
+    return RK_OK;
+}
+
 rk_status rk_comm_barrier(rk_comm *comm) {
-    return comm->functions->barrier(comm);
+    rk_exchange *exchange;
+    RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, NULL, 0, &exchange));
+    rk_exchange_free(exchange);
+    return RK_OK;
 }
 
 rk_status rk_comm_all_reduce_f32(rk_comm *comm, float *values, size_t n) {
     RK_FAIL_IF(n && !values, RK_INVALID_ARGUMENT, "all-reduce: no values");
-    return comm->functions->all_reduce_f32(comm, values, n);
+    rk_sum *sum;
+    RK_TRY(rk_sum_begin(comm, RK_LANE_SUMS, values, n, &sum));
+    rk_status status = rk_sum_wait(sum);
+    rk_sum_free(sum);
+    return status;
 }
 
-rk_status rk_comm_all_to_all(rk_comm *comm, const void *send, const size_t *send_bytes, const size_t *send_offsets, void *receive,
-                             const size_t *receive_bytes, const size_t *receive_offsets) {
-    RK_FAIL_IF(!send_bytes || !send_offsets || !receive_bytes || !receive_offsets, RK_INVALID_ARGUMENT, "all-to-all: an array of sizes or offsets is missing");
-    size_t sent = 0, received = 0;
-    for (int32_t r = 0; r < comm->size; r++) {
-        sent += send_bytes[r];
-        received += receive_bytes[r];
+/* What a rank says to the others of its failure. Longer reasons are cut, at a whole character of UTF-8. */
+typedef struct verdict {
+    int32_t status;
+    char reason[2044];
+} verdict;
+
+static size_t pass_verdict(rk_status status, verdict *out) {
+    static const char cut[] = " [cut]";
+    const char *reason = status == RK_OK ? "" : rk_last_error();
+    size_t n = strlen(reason), most = sizeof out->reason - sizeof cut;
+    bool whole = n < sizeof out->reason;
+    if (!whole) n = most;
+    while (!whole && n && ((unsigned char)reason[n] & 0xC0) == 0x80) n--;
+    out->status = (int32_t)status;
+    memcpy(out->reason, reason, n);
+    if (!whole) {
+        memcpy(out->reason + n, cut, sizeof cut - 1);
+        n += sizeof cut - 1;
     }
-    RK_FAIL_IF((sent && !send) || (received && !receive), RK_INVALID_ARGUMENT, "all-to-all: a buffer is missing");
-    return comm->functions->all_to_all(comm, send, send_bytes, send_offsets, receive, receive_bytes, receive_offsets);
+    return offsetof(verdict, reason) + n;
+}
+
+static rk_status first_failure(const rk_comm *comm, const rk_parcel *received) {
+    for (int32_t r = 0; r < comm->size; r++) {
+        const verdict *v = received[r].data;
+        if (v->status == RK_OK) continue;
+        int n = (int)(received[r].n_bytes - offsetof(verdict, reason));
+        return rk_error((rk_status)v->status, "rank %d: %.*s", (int)comm->peers[r].rank, n, v->reason);
+    }
+    return RK_OK;
+}
+
+rk_status rk_comm_agree(rk_comm *comm, rk_status status) {
+    if (comm->size == 1) return status;
+    verdict own;
+    size_t n_bytes = pass_verdict(status, &own);
+    rk_exchange *exchange;
+    rk_status passed = rk_comm_gather(comm, RK_LANE_SUMS, &own, n_bytes, &exchange);
+    /* This rank's own failure says more than that the others did not wait to hear of it. */
+    if (passed != RK_OK) return status == RK_OK ? passed : rk_error(status, "%.*s", (int)(n_bytes - offsetof(verdict, reason)), own.reason);
+    status = first_failure(comm, rk_exchange_received(exchange));
+    rk_exchange_free(exchange);
+    return status;
+}
+
+rk_status rk_comm_members(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out) {
+    bool among = false;
+    for (int32_t i = 0; i < n_members; i++) {
+        RK_FAIL_IF(members[i] < 0 || members[i] >= comm->size, RK_INVALID_ARGUMENT, "members: there is no rank %d of %d", (int)members[i], (int)comm->size);
+        RK_FAIL_IF(i && members[i] <= members[i - 1], RK_INVALID_ARGUMENT, "members: rank %d stands after rank %d", (int)members[i], (int)members[i - 1]);
+        among |= members[i] == comm->rank;
+    }
+    RK_FAIL_IF(!among, RK_INVALID_ARGUMENT, "members: this rank, %d, is not one of them", (int)comm->rank);
+    return comm->functions->members(comm, members, n_members, out);
 }
 
 void rk_comm_abort(rk_comm *comm, const char *reason) {
-    comm->functions->abort(comm, reason);
+    comm->functions->abort(comm, reason ? reason : "aborted");
 }

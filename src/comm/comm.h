@@ -1,9 +1,16 @@
 /* Behind <reckon/comm.h>: exchanges, and what is built of them. A kind of communication is a table of functions. A new kind is comm_<kind>.c with a table
- * and a constructor; where its library may be missing, comm_<kind>_stub.c has the same constructor, which says so. */
+ * and a constructor; where its library may be missing, comm_<kind>_stub.c has the same constructor, which says so.
+ *
+ * Exchanges meet by a sequence number on their lane, taken at their begin, so that a sum may take two at its begin and use the second later. */
 #ifndef RK_COMM_COMM_H
 #define RK_COMM_COMM_H
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include <reckon/comm.h>
+
+#include "comm/parcel_pool.h"
 
 /* What exchanges are for: those of one lane meet in the order in which they are begun; lanes do not wait for one another. */
 typedef enum rk_lane { RK_LANE_SUMS, RK_LANE_DENSE, RK_LANE_IDS, RK_LANE_ROWS, RK_LANE_GRADIENTS, RK_LANE_VALUES, RK_LANE_COUNT } rk_lane;
@@ -28,7 +35,8 @@ const rk_parcel *rk_exchange_received(const rk_exchange *exchange);
 /* Its buffers serve later exchanges. Only when done, or after an error. NULL is fine. */
 void rk_exchange_free(rk_exchange *exchange);
 
-/* A sum over ranks under way: parts of the values go to their rank, are added there in the order of the tree, and go back to all. */
+/* A sum over ranks under way: parts of the values go to their rank, are added there in the order of the tree, and go back to all. Any wait on the
+ * communicator moves it on. */
 typedef struct rk_sum rk_sum;
 rk_status rk_sum_begin(rk_comm *comm, rk_lane lane, float *values, size_t n, rk_sum **out); /* values stay until it is done */
 rk_status rk_sum_test(rk_sum *sum, bool *done);
@@ -42,11 +50,32 @@ rk_status rk_comm_agree(rk_comm *comm, rk_status status);
 /* Ranks of `members` [n_members], ascending, this rank among them, as a communicator of their own; all of those call it. */
 rk_status rk_comm_members(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out);
 
+/* Who a rank of a communicator is in the world, for messages. */
+typedef struct rk_peer {
+    int32_t rank;
+    char host[60];
+} rk_peer;
+
+/* What a communicator and those made of its members have in common. */
+typedef struct rk_comm_shared {
+    pthread_mutex_t mutex; /* held for all below, for the state of exchanges, and for every call of MPI */
+    rk_parcel_pool pool;
+    size_t piece_bytes;    /* larger messages are cut into pieces of this size; the same on every rank */
+    rk_status failed;      /* not RK_OK: of no more use, because of `failure` */
+    char failure[2048];
+} rk_comm_shared;
+
+/* The library's own lanes, after those of rk_lane. */
+enum { RK_LANE_MEMBERS = RK_LANE_COUNT, RK_LANE_FAREWELL, RK_ALL_LANES };
+/* So many exchanges of one lane may be under way on a rank. */
+enum { RK_MAX_UNDER_WAY = 256 };
+
 typedef struct rk_comm_functions {
+    size_t part_bytes; /* of what it keeps for each rank in an exchange */
     void (*free)(rk_comm *comm);
-    rk_status (*begin)(rk_comm *comm, rk_lane lane, const rk_parcel *send, const bool *to, const bool *from, rk_exchange **out);
-    rk_status (*test)(rk_exchange *exchange, bool *done);
-    void (*release)(rk_exchange *exchange);
+    rk_status (*begin)(rk_exchange *exchange, const rk_parcel *send, const bool *to, const bool *from);
+    rk_status (*test)(rk_exchange *exchange, bool *done); /* moves on all that share its communicator's state */
+    void (*abandon)(rk_exchange *exchange);               /* it will be freed, and was not done */
     rk_status (*members)(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out);
     void (*abort)(rk_comm *comm, const char *reason);
 } rk_comm_functions;
@@ -54,19 +83,52 @@ typedef struct rk_comm_functions {
 /* The head of every kind's own struct. */
 struct rk_comm {
     const rk_comm_functions *functions;
+    rk_comm_shared *shared;
     int32_t rank, size;
     double timeout_s;
+    rk_peer *peers;                      /* [size] */
+    _Atomic uint32_t begun[RK_ALL_LANES]; /* sequence numbers taken */
+    rk_exchange *idle;                   /* to be used again */
+    rk_sum *sums;                        /* under way, in the order in which they were begun */
+    rk_sum *idle_sums;
+    pthread_mutex_t sums_mutex;          /* held by who moves them on */
     char description[128];
 };
 
-/* The head of every kind's exchange. */
 struct rk_exchange {
     rk_comm *comm;
-    rk_lane lane;
-    rk_parcel *received; /* [size] */
-    bool *arrived;       /* [size]: received from there, or nothing is sent there; for messages */
-    double deadline;     /* seconds, by rk_clock_seconds */
+    int lane;
+    uint32_t sequence;   /* the same on every rank: messages meet by communicator, lane and sequence */
+    rk_parcel *received; /* [size]: data of the pool */
+    bool *arrived;       /* [size]: received from there, or nothing is sent there */
+    bool *taken;         /* [size]: sent there, or nothing is to be sent */
+    void *parts;         /* [size * part_bytes]: the kind's own */
     bool done;
+    rk_exchange *next;   /* in the list of those under way, or idle */
 };
+
+/* For kinds: the head's fields, as of a zeroed struct; peers without hosts. */
+rk_status rk_comm_head_init(rk_comm *comm, const rk_comm_functions *functions, rk_comm_shared *shared, int32_t rank, int32_t size, double timeout_s);
+void rk_comm_head_release(rk_comm *comm);
+rk_status rk_comm_shared_create(rk_comm_shared **out);
+void rk_comm_shared_free(rk_comm_shared *shared);
+
+/* Keep this thread's last error as the end of the communicator; returns `status`. */
+rk_status rk_comm_fail(rk_comm *comm, rk_status status);
+rk_status rk_comm_failed(rk_comm *comm); /* RK_OK, or that error as this thread's */
+
+/* An exchange of a sequence number that its caller keeps. */
+rk_status rk_exchange_begin_at(rk_comm *comm, int lane, uint32_t sequence, const rk_parcel *send, const bool *to, const bool *from, rk_exchange **out);
+void rk_exchange_release(rk_exchange *exchange); /* its memory, once idle */
+/* RK_PEER_LOST naming who did not send or take its part; the end of the communicator. */
+rk_status rk_exchange_late(rk_exchange *exchange);
+/* Between two looks: spins at first, then sleeps. */
+void rk_comm_pause(unsigned *n_pauses);
+/* Move all sums of a communicator on. */
+rk_status rk_sums_advance(rk_comm *comm);
+void rk_sums_release(rk_comm *comm);
+
+/* The kind `mpi`, or that this build has none. */
+rk_status rk_comm_mpi(double timeout_s, rk_comm **out);
 
 #endif

@@ -1,46 +1,67 @@
 /* One process: what it sends, it receives. */
+#include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "comm/comm.h"
 
 static void self_free(rk_comm *comm) {
+    rk_comm_head_release(comm);
+    rk_comm_shared_free(comm->shared);
     rk_free(comm);
 }
 
-static rk_status self_barrier(rk_comm *comm) {
-    (void)comm;
+static rk_status self_begin(rk_exchange *exchange, const rk_parcel *send, const bool *to, const bool *from) {
+    bool sends = !to || to[0], receives = !from || from[0];
+    RK_FAIL_IF(sends != receives, RK_INVALID_ARGUMENT, "exchange: rank 0 is to %s itself alone", sends ? "send to" : "receive from");
+    if (sends && send[0].n_bytes) {
+        rk_comm_shared *shared = exchange->comm->shared;
+        pthread_mutex_lock(&shared->mutex);
+        rk_status status = rk_parcel_pool_take(&shared->pool, send[0].n_bytes, &exchange->received[0].data);
+        pthread_mutex_unlock(&shared->mutex);
+        RK_TRY(status);
+        memcpy(exchange->received[0].data, send[0].data, send[0].n_bytes);
+        exchange->received[0].n_bytes = send[0].n_bytes;
+    }
+    exchange->arrived[0] = exchange->taken[0] = exchange->done = true;
     return RK_OK;
 }
 
-static rk_status self_all_reduce_f32(rk_comm *comm, float *values, size_t n) {
-    (void)comm, (void)values, (void)n;
+static rk_status self_test(rk_exchange *exchange, bool *done) {
+    *done = exchange->done;
     return RK_OK;
 }
 
-static rk_status self_all_to_all(rk_comm *comm, const void *send, const size_t *send_bytes, const size_t *send_offsets, void *receive,
-                                 const size_t *receive_bytes, const size_t *receive_offsets) {
-    (void)comm;
-    RK_FAIL_IF(send_bytes[0] != receive_bytes[0], RK_INVALID_ARGUMENT, "all-to-all: rank 0 sends itself %zu bytes and receives %zu", send_bytes[0],
-               receive_bytes[0]);
-    if (send_bytes[0]) memmove((char *)receive + receive_offsets[0], (const char *)send + send_offsets[0], send_bytes[0]);
-    return RK_OK;
+static void self_abandon(rk_exchange *exchange) {
+    (void)exchange;
+}
+
+static rk_status self_members(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out) {
+    (void)comm, (void)members, (void)n_members;
+    return rk_comm_self(out);
 }
 
 /* There is no other rank to stop, and the library never exits: the caller's own error ends the run. */
 static void self_abort(rk_comm *comm, const char *reason) {
     (void)comm;
-    rk_log(RK_LOG_ERROR, "rank 0: %s", reason ? reason : "aborted");
+    rk_log(RK_LOG_ERROR, "rank 0: %s", reason);
 }
 
-static const rk_comm_functions functions = {self_free, self_barrier, self_all_reduce_f32, self_all_to_all, self_abort};
+static const rk_comm_functions functions = {0, self_free, self_begin, self_test, self_abandon, self_members, self_abort};
 
 rk_status rk_comm_self(rk_comm **out) {
-    rk_comm *comm;
-    RK_TRY(rk_alloc(1, sizeof *comm, &comm));
-    *comm = (rk_comm){&functions, 0, 1};
+    rk_comm *comm = NULL;
+    rk_comm_shared *shared;
+    RK_TRY(rk_comm_shared_create(&shared));
+    rk_status status = rk_alloc(1, sizeof *comm, &comm);
+    if (status == RK_OK) status = rk_comm_head_init(comm, &functions, shared, 0, 1, 1);
+    if (status != RK_OK) {
+        rk_free(comm);
+        rk_comm_shared_free(shared);
+        return status;
+    }
+    snprintf(comm->description, sizeof comm->description, "one process");
     *out = comm;
     return RK_OK;
 }

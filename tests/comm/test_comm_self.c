@@ -2,7 +2,9 @@
 
 #include <reckon/comm.h>
 
+#include "base/error.h"
 #include "base/memory.h"
+#include "comm/comm.h"
 
 static int setup(void **state) {
     rk_comm *comm;
@@ -29,22 +31,88 @@ static void test_alone(void **state) {
     FAILS(rk_comm_all_reduce_f32(comm, NULL, 2), RK_INVALID_ARGUMENT, "all-reduce: no values");
 }
 
-static void test_all_to_all(void **state) {
+static void test_exchange(void **state) {
     rk_comm *comm = *state;
     char text[] = "0123456789";
-    size_t bytes = 3, from = 2, to = 5, other = 4;
-    char out[10] = "..........";
-    OK(rk_comm_all_to_all(comm, text, &bytes, &from, out, &bytes, &to));
-    assert_memory_equal(out, ".....234..", 10);
-    size_t overlapping = 3;
-    OK(rk_comm_all_to_all(comm, text, &bytes, &from, text, &bytes, &overlapping));
-    assert_string_equal(text, "0122346789");
-    FAILS(rk_comm_all_to_all(comm, text, &bytes, &from, out, &other, &to), RK_INVALID_ARGUMENT, "all-to-all: rank 0 sends itself 3 bytes and receives 4");
-    FAILS(rk_comm_all_to_all(comm, NULL, &bytes, &from, out, &bytes, &to), RK_INVALID_ARGUMENT, "all-to-all: a buffer is missing");
-    FAILS(rk_comm_all_to_all(comm, text, NULL, &from, out, &bytes, &to), RK_INVALID_ARGUMENT, "all-to-all: an array of sizes or offsets is missing");
-    size_t none = 0;
-    OK(rk_comm_all_to_all(comm, NULL, &none, &none, NULL, &none, &none));
-    assert_memory_equal(out, ".....234..", 10);
+    rk_parcel send = {text + 2, 3};
+    rk_exchange *one, *other;
+    OK(rk_exchange_begin(comm, RK_LANE_IDS, &send, NULL, NULL, &one));
+    send = (rk_parcel){NULL, 0};
+    OK(rk_exchange_begin(comm, RK_LANE_IDS, &send, NULL, NULL, &other));
+    bool done = false;
+    OK(rk_exchange_test(other, &done));
+    assert_true(done);
+    assert_int_equal(rk_exchange_received(other)->n_bytes, 0);
+    OK(rk_exchange_wait(one));
+    text[2] = 'x';
+    assert_int_equal(rk_exchange_received(one)->n_bytes, 3);
+    assert_memory_equal(rk_exchange_received(one)->data, "234", 3);
+    assert_int_equal((uintptr_t)rk_exchange_received(one)->data % 64, 0);
+    rk_exchange_free(one);
+    rk_exchange_free(other);
+    send.n_bytes = 1;
+    FAILS(rk_exchange_begin(comm, RK_LANE_IDS, &send, NULL, NULL, &one), RK_INVALID_ARGUMENT, "exchange of 'ids': no data for rank 0");
+}
+
+static void test_nobody(void **state) {
+    bool none = false;
+    rk_parcel send = {NULL, 1};
+    rk_exchange *exchange;
+    OK(rk_exchange_begin(*state, RK_LANE_ROWS, &send, &none, &none, &exchange));
+    OK(rk_exchange_wait(exchange));
+    assert_int_equal(rk_exchange_received(exchange)->n_bytes, 0);
+    rk_exchange_free(exchange);
+}
+
+/* What cannot be makes the communicator useless, with the same words each time. */
+static void test_failure_stays(void **state) {
+    static const char reason[] = "exchange: rank 0 is to send to itself alone";
+    bool none = false;
+    rk_parcel send = {NULL, 0};
+    rk_exchange *exchange;
+    FAILS(rk_exchange_begin(*state, RK_LANE_ROWS, &send, NULL, &none, &exchange), RK_INVALID_ARGUMENT, reason);
+    FAILS(rk_comm_barrier(*state), RK_INVALID_ARGUMENT, reason);
+}
+
+static void test_buffers_are_used_again(void **state) {
+    long live = 0;
+    for (int i = 0; i < 20; i++) {
+        char data[100] = {0};
+        rk_exchange *exchange;
+        OK(rk_exchange_begin(*state, RK_LANE_ROWS, &(rk_parcel){data, 60 + (size_t)i}, NULL, NULL, &exchange));
+        rk_exchange_free(exchange);
+        if (i == 10) live = rk_alloc_live();
+    }
+    assert_int_equal(rk_alloc_live(), live);
+}
+
+static void test_agree_and_members(void **state) {
+    OK(rk_comm_agree(*state, RK_OK));
+    FAILS(rk_comm_agree(*state, rk_error(RK_BAD_DATA, "'x' is no number")), RK_BAD_DATA, "'x' is no number");
+    rk_comm *members;
+    OK(rk_comm_members(*state, &(int32_t){0}, 1, &members));
+    OK(rk_comm_barrier(members));
+    rk_comm_free(members);
+    FAILS(rk_comm_members(*state, &(int32_t){1}, 1, &members), RK_INVALID_ARGUMENT, "members: there is no rank 1 of 1");
+    FAILS(rk_comm_members(*state, NULL, 0, &members), RK_INVALID_ARGUMENT, "members: this rank, 0, is not one of them");
+}
+
+static void test_world_without_a_launcher(void **state) {
+    (void)state;
+    static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK", "SLURM_STEP_NUM_TASKS"};
+    for (int i = 0; i < 5; i++) unsetenv(variables[i]);
+    rk_comm *comm;
+    OK(rk_comm_world(NULL, &comm));
+    assert_int_equal(rk_comm_size(comm), 1);
+    assert_string_equal(rk_comm_describe(comm), "one process");
+    rk_comm_free(comm);
+    rk_comm_options options = RK_COMM_OPTIONS_INIT;
+    options.timeout_s = -1;
+    FAILS(rk_comm_world(&options, &comm), RK_INVALID_ARGUMENT, "'timeout_s' is -1, and must be positive");
+    setenv("SLURM_STEP_NUM_TASKS", "4", 1);
+    FAILS(rk_comm_world(NULL, &comm), RK_UNSUPPORTED,
+          "srun started 4 tasks that do not know of one another\nhint: srun --mpi=pmix or --mpi=pmi2");
+    unsetenv("SLURM_STEP_NUM_TASKS");
 }
 
 static void keep(void *user, rk_log_level level, const char *message) {
@@ -62,16 +130,24 @@ static void test_abort_says_who(void **state) {
 static void test_no_memory(void **state) {
     (void)state;
     rk_comm *comm = (rk_comm *)state;
-    rk_alloc_fail_after(1, false);
-    assert_int_equal(rk_comm_self(&comm), RK_NO_MEMORY);
-    assert_ptr_equal(comm, state);
+    for (int n = 1; n <= 3; n++) {
+        rk_alloc_fail_after(n, false);
+        assert_int_equal(rk_comm_self(&comm), RK_NO_MEMORY);
+        assert_ptr_equal(comm, state);
+        assert_int_equal(rk_alloc_live(), 0);
+    }
     rk_comm_free(NULL);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_all_to_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_exchange, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_nobody, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_failure_stays, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_buffers_are_used_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_agree_and_members, setup, teardown),
+        cmocka_unit_test(test_world_without_a_launcher),
         cmocka_unit_test_setup_teardown(test_abort_says_who, setup, teardown),
         cmocka_unit_test(test_no_memory),
     };

@@ -1,0 +1,152 @@
+#include <sched.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "comm/comm.h"
+
+static const char *lane_name(int lane) {
+    static const char *const names[RK_ALL_LANES] = {"sums", "dense", "ids", "rows", "gradients", "values", "members", "farewell"};
+    return names[lane];
+}
+
+void rk_exchange_release(rk_exchange *e) {
+    rk_free(e->parts);
+    rk_free(e->arrived);
+    rk_free(e->received);
+    rk_free(e);
+}
+
+static rk_status create(rk_comm *comm, rk_exchange **out) {
+    rk_exchange *e;
+    RK_TRY(rk_alloc(1, sizeof *e, &e));
+    size_t n = (size_t)comm->size;
+    rk_status status = rk_alloc(n, sizeof *e->received, &e->received);
+    if (status == RK_OK) status = rk_alloc(2 * n, sizeof *e->arrived, &e->arrived);
+    if (status == RK_OK) status = rk_alloc(n, comm->functions->part_bytes, &e->parts);
+    if (status != RK_OK) {
+        rk_exchange_release(e);
+        return status;
+    }
+    e->taken = e->arrived + n;
+    e->comm = comm;
+    *out = e;
+    return RK_OK;
+}
+
+static rk_status idle_or_new(rk_comm *comm, rk_exchange **out) {
+    pthread_mutex_lock(&comm->shared->mutex);
+    rk_exchange *e = comm->idle;
+    if (e) comm->idle = e->next;
+    pthread_mutex_unlock(&comm->shared->mutex);
+    if (!e) return create(comm, out);
+    *out = e;
+    return RK_OK;
+}
+
+/* Back among the idle, its buffers to the pool. The mutex is held. */
+static void retire(rk_exchange *e) {
+    for (int32_t r = 0; r < e->comm->size; r++) {
+        rk_parcel_pool_give(&e->comm->shared->pool, e->received[r].data);
+        e->received[r] = (rk_parcel){0};
+    }
+    e->done = false;
+    e->next = e->comm->idle;
+    e->comm->idle = e;
+}
+
+rk_status rk_exchange_begin_at(rk_comm *comm, int lane, uint32_t sequence, const rk_parcel *send, const bool *to, const bool *from, rk_exchange **out) {
+    RK_TRY(rk_comm_failed(comm));
+    rk_exchange *e;
+    rk_status status = idle_or_new(comm, &e);
+    if (status != RK_OK) return rk_comm_fail(comm, status); /* the others will wait for this rank's part in vain */
+    e->lane = lane;
+    e->sequence = sequence;
+    for (int32_t r = 0; r < comm->size; r++) {
+        e->taken[r] = to && !to[r];
+        e->arrived[r] = from && !from[r];
+    }
+    status = comm->functions->begin(e, send, to, from);
+    if (status != RK_OK) {
+        rk_comm_fail(comm, status);
+        rk_exchange_free(e);
+        return status;
+    }
+    *out = e;
+    return RK_OK;
+}
+
+rk_status rk_exchange_begin(rk_comm *comm, rk_lane lane, const rk_parcel *send, const bool *to, const bool *from, rk_exchange **out) {
+    for (int32_t r = 0; r < comm->size; r++) {
+        if (to && !to[r]) continue;
+        RK_FAIL_IF(send[r].n_bytes && !send[r].data, RK_INVALID_ARGUMENT, "exchange of '%s': no data for rank %d", lane_name(lane), (int)r);
+    }
+    return rk_exchange_begin_at(comm, lane, atomic_fetch_add(&comm->begun[lane], 1), send, to, from, out);
+}
+
+rk_status rk_exchange_test(rk_exchange *exchange, bool *done) {
+    RK_TRY(exchange->comm->functions->test(exchange, done));
+    return rk_sums_advance(exchange->comm);
+}
+
+void rk_comm_pause(unsigned *n_pauses) {
+    enum { N_SPINS = 50, LEAST_NS = 20000, MOST_NS = 100000 };
+    unsigned n = (*n_pauses)++;
+    if (n < N_SPINS) {
+        sched_yield();
+        return;
+    }
+    long ns = LEAST_NS + (long)(n - N_SPINS) * 1000;
+    nanosleep(&(struct timespec){0, ns < MOST_NS ? ns : MOST_NS}, NULL);
+}
+
+rk_status rk_exchange_wait(rk_exchange *exchange) {
+    double deadline = rk_clock_seconds() + exchange->comm->timeout_s;
+    for (unsigned n_pauses = 0;;) {
+        bool done;
+        RK_TRY(rk_exchange_test(exchange, &done));
+        if (done) return RK_OK;
+        if (rk_clock_seconds() > deadline) return rk_exchange_late(exchange);
+        rk_comm_pause(&n_pauses);
+    }
+}
+
+/* "rank 3 (host b)", "ranks 1 (host a), 3 (host b) and 12 more": those of whom `have` is not yet true. */
+static int name_missing(const rk_comm *comm, const bool *have, char *text, size_t text_bytes) {
+    enum { MAX_NAMED = 16 };
+    int n_missing = 0, n_named = 0;
+    for (int32_t r = 0; r < comm->size; r++) n_missing += !have[r];
+    int n = snprintf(text, text_bytes, "rank%s", n_missing > 1 ? "s" : "");
+    for (int32_t r = 0; r < comm->size && n_named < MAX_NAMED; r++) {
+        if (have[r]) continue;
+        const rk_peer *peer = &comm->peers[r];
+        n += snprintf(text + n, text_bytes - (size_t)n, "%s %d", n_named++ ? "," : "", (int)peer->rank);
+        if (peer->host[0]) n += snprintf(text + n, text_bytes - (size_t)n, " (host %s)", peer->host);
+    }
+    if (n_missing > n_named) snprintf(text + n, text_bytes - (size_t)n, " and %d more", n_missing - n_named);
+    return n_missing;
+}
+
+rk_status rk_exchange_late(rk_exchange *exchange) {
+    rk_comm *comm = exchange->comm;
+    char who[1600];
+    pthread_mutex_lock(&comm->shared->mutex);
+    int n_silent = name_missing(comm, exchange->arrived, who, sizeof who);
+    int n = n_silent ? n_silent : name_missing(comm, exchange->taken, who, sizeof who);
+    pthread_mutex_unlock(&comm->shared->mutex);
+    return rk_comm_fail(comm, rk_error(RK_PEER_LOST, "%s did not %s %s of '%s' within %g s", who, n_silent ? "send" : "take", n > 1 ? "their parts" : "its part",
+                                       lane_name(exchange->lane), comm->timeout_s));
+}
+
+const rk_parcel *rk_exchange_received(const rk_exchange *exchange) {
+    return exchange->received;
+}
+
+void rk_exchange_free(rk_exchange *exchange) {
+    if (!exchange) return;
+    pthread_mutex_lock(&exchange->comm->shared->mutex);
+    if (!exchange->done) exchange->comm->functions->abandon(exchange);
+    retire(exchange);
+    pthread_mutex_unlock(&exchange->comm->shared->mutex);
+}

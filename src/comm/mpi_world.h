@@ -1,0 +1,42 @@
+/* The kind `mpi`, behind its two files: starting and ending (comm_mpi.c), exchanges (mpi_exchange.c). */
+#ifndef RK_COMM_MPI_WORLD_H
+#define RK_COMM_MPI_WORLD_H
+
+#include <mpi.h>
+
+#include "comm/comm.h"
+
+typedef struct rk_mpi_world {
+    rk_comm_shared *shared;
+    MPI_Comm mpi;
+    rk_exchange *first, **end; /* those under way, as begun */
+    int32_t next_context;
+    bool started_mpi;
+} rk_mpi_world;
+
+typedef struct rk_comm_of_mpi {
+    rk_comm head;
+    rk_mpi_world *world;
+    int32_t context; /* part of the tag: tells communicators of common ranks apart */
+} rk_comm_of_mpi;
+
+/* A tag: the lane, the sequence number within RK_MAX_UNDER_WAY, the context. */
+enum { RK_TAG_LANE_BITS = 3, RK_TAG_SEQUENCE_BITS = 8, RK_TAG_CONTEXT_SHIFT = RK_TAG_LANE_BITS + RK_TAG_SEQUENCE_BITS };
+_Static_assert(RK_ALL_LANES <= 1 << RK_TAG_LANE_BITS && RK_MAX_UNDER_WAY == 1 << RK_TAG_SEQUENCE_BITS, "a tag's fields");
+
+/* What an exchange knows of its way to and from a rank. A parcel is sent as pieces of piece_bytes and one shorter than that, which may be empty. */
+typedef struct rk_mpi_part {
+    MPI_Request sending, receiving; /* a piece; MPI_REQUEST_NULL: none */
+    const char *data;               /* not yet given to MPI */
+    size_t n_left;
+    bool sends_last, receives_last; /* the piece under way is the last */
+} rk_mpi_part;
+
+/* MPI's own words, after the formatted ones. */
+rk_status rk_mpi_error(rk_status status, int code, const char *format, ...) RK_PRINTF(3, 4);
+
+rk_status rk_mpi_begin(rk_exchange *exchange, const rk_parcel *send, const bool *to, const bool *from);
+rk_status rk_mpi_test(rk_exchange *exchange, bool *done);
+void rk_mpi_abandon(rk_exchange *exchange);
+
+#endif

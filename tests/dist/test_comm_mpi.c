@@ -1,0 +1,367 @@
+/* Started by an MPI launcher with any number of ranks: what each sends, all can compute, so every rank checks what it receives.
+ * `test_comm_mpi missing`: the last rank takes no part. */
+#include "testing.h"
+
+#include <math.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <reckon/comm.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/comm.h"
+
+enum { N_LANES = RK_LANE_COUNT, DEPTH = 4, N_ROUNDS = 12 };
+
+static rk_comm *world;
+
+static uint64_t mix(uint64_t a, uint64_t b) {
+    uint64_t h = (a + 0x9E3779B97F4A7C15u) * 0xBF58476D1CE4E5B9u ^ (b + 0x94D049BB133111EBu) * 0xD6E8FEB86659FD93u;
+    h ^= h >> 29;
+    h *= 0x9E3779B97F4A7C15u;
+    return h ^ h >> 32;
+}
+
+static uint64_t key_of(int round, int lane, int turn, int from, int to) {
+    return mix(mix((uint64_t)round * 64 + (uint64_t)lane * 8 + (uint64_t)turn, (uint64_t)from), (uint64_t)to);
+}
+
+static size_t bytes_of(uint64_t key) {
+    switch (key % 8) {
+        case 0: return 0;
+        case 1: return 1 + key / 8 % 100;
+        case 2: return 65536 * (1 + key / 8 % 3); /* whole pieces, where parcels are cut */
+        case 3: return key / 8 % 64 ? key / 8 % 200000 : 3000000 + key % 1000;
+        default: return key / 8 % 20000;
+    }
+}
+
+/* Lane GRADIENTS goes around in a ring only. */
+static bool goes(int lane, int from, int to, int size) {
+    return lane != RK_LANE_GRADIENTS || to == (from + 1) % size;
+}
+
+static void fill(unsigned char *data, size_t n, uint64_t key) {
+    for (size_t i = 0; i < n; i++) data[i] = (unsigned char)(key >> i % 8 * 8) + (unsigned char)(i >> 3);
+}
+
+static bool is_filled(const unsigned char *data, size_t n, uint64_t key) {
+    for (size_t i = 0; i < n; i++) {
+        if (data[i] != (unsigned char)((unsigned char)(key >> i % 8 * 8) + (unsigned char)(i >> 3))) return false;
+    }
+    return true;
+}
+
+typedef struct flight {
+    rk_exchange *exchange;
+    rk_parcel *send;
+    bool *to, *from;
+} flight;
+
+static flight take_off(rk_comm *comm, int round, int lane, int turn) {
+    int size = rk_comm_size(comm), rank = rk_comm_rank(comm);
+    flight f = {.send = test_calloc((size_t)size, sizeof *f.send), .to = test_calloc((size_t)size, 1), .from = test_calloc((size_t)size, 1)};
+    for (int r = 0; r < size; r++) {
+        uint64_t key = key_of(round, lane, turn, rank, r);
+        f.to[r] = goes(lane, rank, r, size);
+        f.from[r] = goes(lane, r, rank, size);
+        f.send[r].n_bytes = bytes_of(key);
+        f.send[r].data = test_malloc(f.send[r].n_bytes + 1);
+        fill(f.send[r].data, f.send[r].n_bytes, key);
+    }
+    bool all = lane != RK_LANE_GRADIENTS;
+    OK(rk_exchange_begin(comm, (rk_lane)lane, f.send, all ? NULL : f.to, all ? NULL : f.from, &f.exchange));
+    return f;
+}
+
+static void land(rk_comm *comm, flight *f, int round, int lane, int turn) {
+    int size = rk_comm_size(comm), rank = rk_comm_rank(comm);
+    OK(rk_exchange_wait(f->exchange));
+    const rk_parcel *received = rk_exchange_received(f->exchange);
+    for (int r = 0; r < size; r++) {
+        uint64_t key = key_of(round, lane, turn, r, rank);
+        assert_int_equal(received[r].n_bytes, f->from[r] ? bytes_of(key) : 0);
+        assert_int_equal((uintptr_t)received[r].data % 64, 0);
+        assert_true(is_filled(received[r].data, received[r].n_bytes, key));
+        test_free(f->send[r].data);
+    }
+    rk_exchange_free(f->exchange);
+    test_free(f->send);
+    test_free(f->to);
+    test_free(f->from);
+}
+
+/* Lanes are begun in another order on each rank, and waited for in yet another. */
+static void fly(rk_comm *comm, int first_round, int n_rounds) {
+    int rank = rk_comm_rank(comm);
+    flight flights[N_LANES][DEPTH];
+    for (int round = first_round; round < first_round + n_rounds; round++) {
+        for (int turn = 0; turn < DEPTH; turn++) {
+            for (int i = 0; i < N_LANES; i++) {
+                int lane = (i + rank) % N_LANES;
+                flights[lane][turn] = take_off(comm, round, lane, turn);
+            }
+        }
+        int start = (int)(mix((uint64_t)round, (uint64_t)rank) % (N_LANES * DEPTH));
+        for (int i = 0; i < N_LANES * DEPTH; i++) {
+            int at = (start + i * 7) % (N_LANES * DEPTH);
+            land(comm, &flights[at % N_LANES][at / N_LANES], round, at % N_LANES, at / N_LANES);
+        }
+    }
+}
+
+static void test_exchanges(void **state) {
+    (void)state;
+    fly(world, 0, N_ROUNDS);
+}
+
+static void test_cut(void **state) {
+    (void)state;
+    size_t whole = world->shared->piece_bytes;
+    world->shared->piece_bytes = 65536;
+    fly(world, 100, N_ROUNDS);
+    OK(rk_comm_barrier(world));
+    world->shared->piece_bytes = whole;
+    OK(rk_comm_barrier(world));
+}
+
+static float value_of(int sum, int rank, size_t i) {
+    uint64_t h = mix((uint64_t)sum * 1000 + (uint64_t)rank, i);
+    return ldexpf((float)(int32_t)(h >> 32), (int)(h % 40) - 50);
+}
+
+/* The definition, written another way than the library's: halves of an aligned tree. */
+static float tree(int sum, int first, int width, int size, size_t i) {
+    if (width == 1) return value_of(sum, first, i);
+    float left = tree(sum, first, width / 2, size, i);
+    return first + width / 2 < size ? left + tree(sum, first + width / 2, width / 2, size, i) : left;
+}
+
+static void check_sum(const float *values, size_t n, int sum, int size) {
+    int width = 1;
+    while (width < size) width *= 2;
+    for (size_t i = 0; i < n; i++) {
+        float expected = tree(sum, 0, width, size, i);
+        if (memcmp(&values[i], &expected, sizeof expected) != 0) print_error("sum %d, value %zu of %zu: %a, not %a\n", sum, i, n, (double)values[i], (double)expected);
+        assert_memory_equal(&values[i], &expected, sizeof expected);
+    }
+}
+
+static float *values_of(int sum, int rank, size_t n) {
+    float *values = test_malloc((n + 1) * sizeof *values);
+    for (size_t i = 0; i < n; i++) values[i] = value_of(sum, rank, i);
+    return values;
+}
+
+static void test_sums(void **state) {
+    (void)state;
+    static const size_t sizes[] = {0, 1, 3, 100, 1024, 1025, 4099, 300001};
+    enum { N = sizeof sizes / sizeof *sizes };
+    int rank = rk_comm_rank(world), size = rk_comm_size(world);
+    rk_sum *sums[N];
+    float *values[N];
+    for (int s = 0; s < N; s++) {
+        values[s] = values_of(s, rank, sizes[s]);
+        OK(rk_sum_begin(world, s % 2 ? RK_LANE_DENSE : RK_LANE_SUMS, values[s], sizes[s], &sums[s]));
+    }
+    flight other = take_off(world, 200, RK_LANE_DENSE, 0);
+    for (int i = 0; i < N; i++) {
+        int s = (i * 3 + rank * 5) % N;
+        OK(rk_sum_wait(sums[s]));
+        check_sum(values[s], sizes[s], s, size);
+        rk_sum_free(sums[s]);
+        test_free(values[s]);
+    }
+    land(world, &other, 200, RK_LANE_DENSE, 0);
+    float few[] = {(float)rank};
+    OK(rk_comm_all_reduce_f32(world, few, 1));
+    assert_true(few[0] == (float)(size * (size - 1) / 2));
+}
+
+/* A rank that waits for a sum only after what another rank begins after that sum. */
+static void test_sums_go_on_beside_exchanges(void **state) {
+    (void)state;
+    enum { N = 5000 };
+    int rank = rk_comm_rank(world), size = rk_comm_size(world);
+    float *values = values_of(50, rank, N);
+    rk_sum *sum;
+    OK(rk_sum_begin(world, RK_LANE_DENSE, values, N, &sum));
+    if (rank % 2) OK(rk_sum_wait(sum));
+    flight other = take_off(world, 201, RK_LANE_IDS, 0);
+    land(world, &other, 201, RK_LANE_IDS, 0);
+    if (rank % 2 == 0) OK(rk_sum_wait(sum));
+    check_sum(values, N, 50, size);
+    rk_sum_free(sum);
+    test_free(values);
+}
+
+static void test_gather(void **state) {
+    (void)state;
+    char text[20];
+    int n = snprintf(text, sizeof text, "from %*d", rk_comm_rank(world) + 1, rk_comm_rank(world));
+    rk_exchange *exchange;
+    OK(rk_comm_gather(world, RK_LANE_VALUES, text, (size_t)n, &exchange));
+    for (int r = 0; r < rk_comm_size(world); r++) {
+        n = snprintf(text, sizeof text, "from %*d", r + 1, r);
+        assert_int_equal(rk_exchange_received(exchange)[r].n_bytes, n);
+        assert_memory_equal(rk_exchange_received(exchange)[r].data, text, n);
+    }
+    rk_exchange_free(exchange);
+}
+
+static void test_agree(void **state) {
+    (void)state;
+    int rank = rk_comm_rank(world), size = rk_comm_size(world);
+    if (size == 1) return;
+    OK(rk_comm_agree(world, RK_OK));
+    bool fails = rank == 1 || rank == size - 1;
+    rk_status status = fails ? rk_error_hint(rk_error(RK_BAD_DATA, "line %d of 'x'", rank), "mend it") : RK_OK;
+    FAILS(rk_comm_agree(world, status), RK_BAD_DATA, "rank 1: line 1 of 'x'\nhint: mend it");
+    char text[4000];
+    memset(text, 'a', sizeof text);
+    for (size_t i = 1; i + 1 < sizeof text; i += 2) memcpy(text + i, "\xC3\xA4", 2);
+    text[sizeof text - 1] = 0;
+    status = rank == 0 ? rk_error(RK_IO, "%s", text) : RK_OK;
+    assert_int_equal(rk_comm_agree(world, status), RK_IO);
+    const char *said = rk_last_error();
+    size_t n = strlen(said);
+    assert_true(n > 2000 && n < 2100);
+    assert_string_equal(said + n - 6, " [cut]");
+    assert_int_equal((unsigned char)said[n - 7], 0xA4);
+    assert_memory_equal(said, "rank 0: a\xC3\xA4", 11);
+}
+
+static void in_group(const int32_t *members, int32_t n, int round) {
+    rk_comm *group;
+    OK(rk_comm_members(world, members, n, &group));
+    int rank = rk_comm_rank(group);
+    assert_int_equal(rk_comm_size(group), n);
+    assert_int_equal(members[rank], rk_comm_rank(world));
+    fly(group, round, 2);
+    float *values = values_of(round, rank, 3000);
+    OK(rk_comm_all_reduce_f32(group, values, 3000));
+    check_sum(values, 3000, round, n);
+    test_free(values);
+    rk_status status = rank == n - 1 ? rk_error(RK_IO, "no") : RK_OK;
+    char expected[50];
+    snprintf(expected, sizeof expected, n == 1 ? "no" : "rank %d: no", (int)members[n - 1]);
+    FAILS(rk_comm_agree(group, status), RK_IO, expected);
+    rk_comm_free(group);
+}
+
+static void test_members(void **state) {
+    (void)state;
+    int rank = rk_comm_rank(world), size = rk_comm_size(world);
+    int32_t half[64], all[64], n = 0;
+    for (int r = 0; r < size; r++) {
+        if (r % 2 == rank % 2) half[n++] = r;
+        all[r] = r;
+    }
+    in_group(half, n, 300);
+    if (rank < 2 && size > 1) in_group((int32_t[]){0, 1}, 2, 310);
+    in_group(all, size, 320);
+    in_group(&(int32_t){rank}, 1, 330);
+    rk_comm *none;
+    if (size > 1) assert_int_equal(rk_comm_members(world, (int32_t[]){1, 0}, 2, &none), RK_INVALID_ARGUMENT);
+}
+
+static void *dense_thread(void *unused) {
+    (void)unused;
+    for (int s = 0; s < 30; s++) {
+        float *values = values_of(s, rk_comm_rank(world), 2000);
+        rk_sum *sum;
+        OK(rk_sum_begin(world, RK_LANE_DENSE, values, 2000, &sum));
+        OK(rk_sum_wait(sum));
+        check_sum(values, 2000, s, rk_comm_size(world));
+        rk_sum_free(sum);
+        test_free(values);
+    }
+    return NULL;
+}
+
+static void test_threads(void **state) {
+    (void)state;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, dense_thread, NULL), 0);
+    for (int round = 400; round < 430; round++) {
+        flight f = take_off(world, round, RK_LANE_IDS, 0);
+        land(world, &f, round, RK_LANE_IDS, 0);
+    }
+    pthread_join(thread, NULL);
+}
+
+static void test_nothing_is_allocated_anew(void **state) {
+    (void)state;
+    long live = 0;
+    int size = rk_comm_size(world);
+    static char data[5000];
+    static float values[5000];
+    rk_parcel *send = test_calloc((size_t)size, sizeof *send);
+    for (int i = 0; i < 40; i++) {
+        rk_exchange *exchange;
+        rk_sum *sum;
+        for (int r = 0; r < size; r++) send[r] = (rk_parcel){data, 4000 + (size_t)(i * 37 + r * 311) % 1000};
+        OK(rk_exchange_begin(world, RK_LANE_ROWS, send, NULL, NULL, &exchange));
+        OK(rk_sum_begin(world, RK_LANE_DENSE, values, 5000, &sum));
+        OK(rk_exchange_wait(exchange));
+        OK(rk_sum_wait(sum));
+        rk_exchange_free(exchange);
+        rk_sum_free(sum);
+        if (i == 20) live = rk_alloc_live();
+    }
+    assert_int_equal(rk_alloc_live(), live);
+    test_free(send);
+}
+
+static int end(void **state) {
+    (void)state;
+    rk_comm_free(world);
+    assert_int_equal(rk_alloc_live(), 0);
+    return 0;
+}
+
+/* MPI itself is well, so the test ends in order. */
+static int missing(double timeout_s) {
+    int last = rk_comm_size(world) - 1;
+    bool right = true;
+    if (rk_comm_rank(world) == last) {
+        usleep((useconds_t)(2e6 * timeout_s));
+    } else {
+        char host[64], expected[200];
+        gethostname(host, sizeof host);
+        snprintf(expected, sizeof expected, "rank %d (host %s) did not send its part of 'ids' within %g s", last, host, timeout_s);
+        rk_exchange *exchange;
+        double began = rk_clock_seconds();
+        rk_status status = rk_comm_gather(world, RK_LANE_IDS, "x", 1, &exchange);
+        double took = rk_clock_seconds() - began;
+        right = status == RK_PEER_LOST && strcmp(rk_last_error(), expected) == 0 && took >= timeout_s && took < timeout_s + 1;
+        right = right && rk_comm_barrier(world) == RK_PEER_LOST && strcmp(rk_last_error(), expected) == 0;
+        printf("rank %d after %.2f s: %s\n", rk_comm_rank(world), took, rk_last_error());
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    return right ? 0 : 1;
+}
+
+int main(int argc, char **argv) {
+    rk_comm_options options = RK_COMM_OPTIONS_INIT;
+    bool is_missing = argc > 1 && strcmp(argv[1], "missing") == 0;
+    options.timeout_s = is_missing ? 1.5 : 60;
+    if (rk_comm_world(&options, &world) != RK_OK) {
+        fprintf(stderr, "%s\n", rk_last_error());
+        return 1;
+    }
+    if (rk_comm_rank(world) == 0) printf("%s\n", rk_comm_describe(world));
+    rk_comm *again;
+    if (rk_comm_world(&options, &again) != RK_INVALID_ARGUMENT) return 1;
+    if (is_missing) return missing(options.timeout_s);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exchanges), cmocka_unit_test(test_cut), cmocka_unit_test(test_sums), cmocka_unit_test(test_sums_go_on_beside_exchanges),
+        cmocka_unit_test(test_gather), cmocka_unit_test(test_agree), cmocka_unit_test(test_members), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_nothing_is_allocated_anew),
+    };
+    return cmocka_run_group_tests(tests, NULL, end);
+}

@@ -34,9 +34,9 @@ rk_status rk_feature_use_begin(rk_feature_use *use, const rk_feature_config *fea
         RK_FAIL_IF(k < 0, RK_INVALID_ARGUMENT, "feature '%s': %lld ids a sample", feature->name, (long long)k);
         RK_FAIL_IF(n > 0 && k > INT32_MAX / n, RK_INVALID_ARGUMENT, "feature '%s': 2^31 ids or more in one batch", feature->name);
         RK_TRY(rk_reserve(&use->own_offsets, &use->offsets_capacity, (size_t)n + 1, sizeof *use->own_offsets));
-        bool filled = use->filled_step == k && use->filled_n >= n;
+        bool filled = use->filled_step == k && use->n_filled > n;
         for (int64_t s = 0; s <= n && !filled; s++) use->own_offsets[s] = s * k;
-        if (!filled) use->filled_n = n;
+        if (!filled) use->n_filled = n + 1;
         use->filled_step = k;
         use->offsets = use->own_offsets;
     }
@@ -106,7 +106,7 @@ static rk_status drop_ids(rk_feature_use *use, const rk_feature_config *feature,
         use->own_offsets[s + 1] = kept;
     }
     use->own_offsets[0] = 0;
-    use->filled_n = 0;
+    use->n_filled = 0;
     use->offsets = use->own_offsets;
     use->ids = use->own_ids;
     use->n_ids = kept;
@@ -170,7 +170,7 @@ static rk_status count_scales(rk_feature_use *use, rk_combiner combiner) {
 
 static bool is_single(const rk_feature_use *use) {
     bool single = !use->coefficients && use->n_ids == use->n_bags;
-    if (use->offsets == use->own_offsets && use->filled_n && use->filled_step == 1) return single; /* dense input of one id a sample */
+    if (use->offsets == use->own_offsets && use->n_filled && use->filled_step == 1) return single; /* dense input of one id a sample */
     for (int64_t b = 0; single && b < use->n_bags; b++) single = use->offsets[b + 1] == b + 1;
     return single;
 }

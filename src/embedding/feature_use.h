@@ -21,7 +21,7 @@ typedef struct rk_feature_use {
     /* memory of its own, kept from batch to batch */
     int64_t *own_offsets, *own_positions, *own_ids;
     float *own_coefficients, *own_scales;
-    int64_t filled_step, filled_n; /* own_offsets hold 0, step, 2 step, ... up to n steps: made for dense input, good for the next batch too */
+    int64_t filled_step, n_filled; /* own_offsets hold 0, step, 2 step, ..., so many of them: made for dense input, good for the next batch too */
     size_t offsets_capacity, positions_capacity, ids_capacity, coefficients_capacity, scales_capacity, lengths_capacity;
 } rk_feature_use;
 

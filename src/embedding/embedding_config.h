@@ -79,6 +79,7 @@ rk_status rk_embedding_plan_make(const rk_embedding_section *section, const rk_y
                                  rk_embedding_wants wants, const rk_optimizer *fallback, rk_embedding_plan *out);
 void rk_embedding_plan_release(rk_embedding_plan *plan);
 
+rk_embeddings_config rk_embedding_plan_config(const rk_embedding_plan *plan, uint64_t seed); /* views of the plan */
 /* Create the collection of a plan. */
 rk_status rk_embedding_plan_create(const rk_embedding_plan *plan, uint64_t seed, rk_embeddings **out);
 

@@ -281,9 +281,13 @@ void rk_embedding_plan_release(rk_embedding_plan *plan) {
     *plan = (rk_embedding_plan){0};
 }
 
+rk_embeddings_config rk_embedding_plan_config(const rk_embedding_plan *plan, uint64_t seed) {
+    return (rk_embeddings_config){.struct_size = sizeof(rk_embeddings_config), .seed = seed, .tables = plan->tables, .n_tables = plan->n_tables,
+                                  .features = plan->features, .n_features = plan->n_features};
+}
+
 rk_status rk_embedding_plan_create(const rk_embedding_plan *plan, uint64_t seed, rk_embeddings **out) {
-    rk_embeddings_config config = {.struct_size = sizeof config, .seed = seed, .tables = plan->tables, .n_tables = plan->n_tables,
-                                   .features = plan->features, .n_features = plan->n_features};
+    rk_embeddings_config config = rk_embedding_plan_config(plan, seed);
     rk_embeddings *e;
     RK_TRY(rk_embeddings_create(&config, &e));
     rk_status status = RK_OK;

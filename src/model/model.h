@@ -7,8 +7,16 @@
 #include "base/state.h"
 #include "data/transforms.h"
 #include "embedding/embedding_config.h"
+#include "embedding/placement_choice.h"
+#include "embedding/sharded.h"
 #include "model/model_config.h"
 #include "nn/dense_optimizer.h"
+
+/* The ranks that a model is spread over. */
+typedef struct rk_model_cluster {
+    rk_comm *comm;                     /* of all of them */
+    rk_placement_request request;      /* all but tables, features, optimizer */
+} rk_model_cluster;
 
 typedef struct rk_model_options {
     const rk_model_section *model;
@@ -21,14 +29,25 @@ typedef struct rk_model_options {
     uint64_t seed;
     bool skip_not_finite;              /* a step whose loss or gradients are not finite is counted and skipped, not an error; its loss is NaN */
     int64_t staleness;                 /* 0: a step sees every update before it; more: rows are updated beside the next step's dense part */
+    int64_t n_shards;                  /* that a batch is cut into (rk_graph_cut); 0: as many as trainers */
+    const rk_model_cluster *cluster;   /* NULL: one process */
     bool training;                     /* false: no gradients, no slots (prediction); the state's names are some of the trained model's */
 } rk_model_options;
 
 /* Needs none of the options' arrays afterwards. A model of dense numbers alone has no collection: rk_model_embeddings is then NULL. */
 rk_status rk_model_build(const rk_model_options *options, rk_model **out);
 
-/* Bring all rows up to date, where updates are stale; before the state or rows are read. */
+/* Bring all rows up to date, where updates are stale; before the state or rows are read. Over ranks: every batch that was given is drained before. */
 void rk_model_settle(rk_model *model);
+
+/* Over ranks with staleness, rk_model_train begins a batch and trains on one that was begun before; its loss is NaN while there is none. Train on the oldest
+ * that is left: *left false, and *loss untouched, if there is none. */
+rk_status rk_model_drain(rk_model *model, double *loss, bool *left);
+/* What trainers tell the ranks that only hold rows: a word from rk_model_tell is what rk_model_serve returns there. Elsewhere tell does nothing. */
+rk_status rk_model_tell(rk_model *model, int64_t word);
+rk_status rk_model_serve(rk_model *model, int64_t *word);
+bool rk_model_trains(const rk_model *model); /* this rank */
+rk_sharded_counts rk_model_count_exchange(const rk_model *model); /* zeros in one process */
 
 /* Everything that training changes, as named tensors: embeddings, dense parameters, statistics, optimizer slots, "step", "steps_not_finite". */
 rk_status rk_model_state(rk_model *model, rk_state *state);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "model/model_parts.h"
+#include "model/spread.h"
 
 /* A mistake in the run file: names the line of the model's kind. */
 static rk_status config_error(const rk_model_options *options, const char *message) {
@@ -76,6 +76,11 @@ static rk_status check_equal_dims(const rk_model_options *options, const rk_pres
     return RK_OK;
 }
 
+static int32_t width_of(const rk_embedding_plan *plan, int32_t feature) {
+    int32_t length = plan->features[feature].max_sequence_length, dim = table_of(plan, feature)->dim;
+    return length ? length * dim : dim;
+}
+
 /* The graph's inputs, and each feature's place in them. A sequence of length L counts as L vectors. */
 static rk_status add_inputs(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan, rk_preset_inputs *out) {
     rk_graph *graph = model->graph;
@@ -87,8 +92,8 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options, co
         bool vector = f < plan->n_vectors;
         model->lookups[f] = (rk_model_lookup){plan->sources[f], -1, vector ? (int32_t)width : f - plan->n_vectors};
         if (!vector) continue;
-        width += rk_embeddings_width(model->embeddings, f);
-        n_vectors += rk_embeddings_width(model->embeddings, f) / table_of(plan, f)->dim;
+        width += width_of(plan, f);
+        n_vectors += width_of(plan, f) / table_of(plan, f)->dim;
     }
     RK_FAIL_IF(width > INT32_MAX, RK_UNSUPPORTED, "the features' embeddings are %lld numbers a sample", (long long)width);
     inputs.n_vectors = (int32_t)n_vectors;
@@ -109,12 +114,12 @@ static rk_status build_graph(rk_model *model, const rk_model_options *options, c
     RK_TRY(add_inputs(model, options, plan, &inputs));
     model->logits = model->preset->build(model->graph, options->model, &inputs);
     rk_graph_output(model->graph, model->logits);
+    if (model->spread)
+        rk_graph_cut(model->graph, model->spread->n_shards, rk_spread_share(model->spread));
+    else if (options->training && options->n_shards > 1)
+        rk_graph_cut(model->graph, options->n_shards, (rk_graph_share){0, options->n_shards});
     rk_status status = rk_graph_finish(model->graph, options->max_batch, options->training);
     return status == RK_CONFIG ? config_error(options, rk_last_error()) : status;
-}
-
-static int64_t width_of(const rk_model *model, int32_t lookup) {
-    return rk_embeddings_width(model->embeddings, lookup);
 }
 
 static rk_status new_memory(rk_model *model, int number, int64_t reals, rk_real **out) {
@@ -125,15 +130,15 @@ static rk_status new_memory(rk_model *model, int number, int64_t reals, rk_real 
     return RK_OK;
 }
 
-static rk_status reserve_gradients(rk_model *model, int set) {
+static rk_status reserve_gradients(rk_model *model, const rk_embedding_plan *plan, int set) {
     int64_t width = 0;
     rk_real *at;
-    for (int32_t f = 0; f < model->n_lookups; f++) width += width_of(model, f);
-    RK_TRY(new_memory(model, set, width * model->max_batch, &at));
+    for (int32_t f = 0; f < model->n_lookups; f++) width += width_of(plan, f);
+    RK_TRY(new_memory(model, set, width * model->max_here, &at));
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof **model->gradients, &model->gradients[set]));
     for (int32_t f = 0; f < model->n_lookups; f++) {
-        model->gradients[set][f] = (rk_activation){at, width_of(model, f), NULL};
-        at += width_of(model, f) * model->max_batch;
+        model->gradients[set][f] = (rk_activation){at, width_of(plan, f), NULL};
+        at += width_of(plan, f) * model->max_here;
     }
     return RK_OK;
 }
@@ -147,7 +152,7 @@ static rk_status reserve_activations(rk_model *model) {
         if (input < 0) continue;
         int64_t width = rk_graph_shape(model->graph, input).cols;
         rk_real *data;
-        RK_TRY(new_memory(model, 2 + i, width * model->max_batch, &data));
+        RK_TRY(new_memory(model, 2 + i, width * model->max_here, &data));
         rk_graph_bind(model->graph, input, data, NULL);
         for (int32_t f = 0; f < model->n_lookups; f++)
             if (model->lookups[f].input == input) model->activations[f] = (rk_activation){data + model->lookups[f].first, width, NULL};
@@ -155,13 +160,14 @@ static rk_status reserve_activations(rk_model *model) {
     return RK_OK;
 }
 
-static rk_status reserve(rk_model *model, bool training) {
+static rk_status reserve(rk_model *model, const rk_embedding_plan *plan, bool training) {
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *model->ids, &model->ids));
     if (!training) return RK_OK;
-    RK_TRY(rk_alloc(rk_graph_n_blocks(model->graph, model->max_batch) * (size_t)model->n_tasks, sizeof *model->losses, &model->losses));
-    RK_TRY(reserve_gradients(model, 0));
+    RK_TRY(rk_alloc(rk_graph_n_blocks(model->graph, model->max_here) * (size_t)model->n_tasks, sizeof *model->losses, &model->losses));
+    RK_TRY(rk_alloc(rk_graph_n_shards(model->graph, model->max_here) * (size_t)model->n_tasks, sizeof *model->shard_losses, &model->shard_losses));
+    RK_TRY(reserve_gradients(model, plan, 0));
     if (!model->stale) return RK_OK;
-    RK_TRY(reserve_gradients(model, 1));
+    RK_TRY(reserve_gradients(model, plan, 1));
     return reserve_activations(model);
 }
 
@@ -189,21 +195,34 @@ done:
     return status;
 }
 
+/* Sums of rows' gradients follow the graph's shards. */
+static void set_leaves(rk_model *model) {
+    int64_t shard = rk_graph_shard(model->graph);
+    for (int32_t f = 0; f < model->n_lookups && shard < model->max_batch; f++) rk_embeddings_set_leaves(model->embeddings, f, (rk_leaves){0, shard});
+}
+
 static rk_status build(rk_model *model, const rk_model_options *options, rk_embedding_plan *plan) {
     model->preset = rk_preset_of(options->model->kind);
     model->n_dense = options->schema->n_dense;
     model->n_features = options->schema->n_features;
-    model->max_batch = options->max_batch;
+    model->max_batch = model->max_here = options->max_batch;
     model->skip_not_finite = options->skip_not_finite;
-    model->stale = options->training && options->staleness > 0;
+    bool spread = options->training && options->cluster && rk_comm_size(options->cluster->comm) > 1;
+    model->stale = options->training && options->staleness > 0 && !spread;
     RK_TRY(check_data(options, model->preset));
     RK_TRY(copy_tasks(model, options->schema));
     RK_TRY(make_plan(options, model->preset, plan));
     if (model->preset->equal_dims) RK_TRY(check_equal_dims(options, model->preset, plan));
     if (!options->training) RK_TRY(drop_slots(plan));
-    if (plan->n_features) RK_TRY(rk_embedding_plan_create(plan, options->seed, &model->embeddings));
+    if (spread)
+        RK_TRY(rk_spread_create(model, options));
+    else if (plan->n_features)
+        RK_TRY(rk_embedding_plan_create(plan, options->seed, &model->embeddings));
     RK_TRY(build_graph(model, options, plan));
-    RK_TRY(reserve(model, options->training));
+    if (!spread) set_leaves(model);
+    if (spread) RK_TRY(rk_spread_finish(model, options, plan));
+    if (!rk_model_trains(model)) return RK_OK;
+    RK_TRY(reserve(model, plan, options->training));
     if (!options->training) return RK_OK;
     RK_TRY(find_statistics(model));
     return rk_dense_optimizer_create(&options->dense_optimizer, model->graph, &model->optimizer);
@@ -225,6 +244,7 @@ rk_status rk_model_build(const rk_model_options *options, rk_model **out) {
 
 void rk_model_free(rk_model *model) {
     if (!model) return;
+    rk_spread_free(model);
     rk_dense_optimizer_free(model->optimizer);
     rk_graph_free(model->graph);
     rk_embeddings_free(model->embeddings);
@@ -237,6 +257,7 @@ void rk_model_free(rk_model *model) {
     for (int i = 0; i < 4; i++) rk_pages_free(model->memory[i].pages, model->memory[i].n_bytes);
     rk_free(model->activations);
     rk_free(model->losses);
+    rk_free(model->shard_losses);
     rk_free(model->statistics);
     rk_free(model);
 }

@@ -2,6 +2,8 @@
 #ifndef RK_MODEL_MODEL_PARTS_H
 #define RK_MODEL_MODEL_PARTS_H
 
+#include <stdatomic.h>
+
 #include "embedding/collection.h"
 #include "model/model.h"
 #include "model/preset.h"
@@ -26,9 +28,22 @@ typedef struct rk_model_statistic {
     size_t n_bytes;
 } rk_model_statistic;
 
+/* One run of the graph over a batch, or over a piece or share of it. */
+typedef struct rk_model_run {
+    rk_model *model;
+    const rk_batch *batch;
+    double weight;      /* of all samples, in training */
+    float *predictions; /* [n, n_tasks] of the piece, in prediction */
+    atomic_bool not_finite; /* a gradient of an embedding */
+    atomic_size_t n_updated; /* pieces of the batch before */
+} rk_model_run;
+
+typedef struct rk_spread rk_spread;
+
 struct rk_model {
     const rk_preset *preset;
-    rk_embeddings *embeddings;          /* NULL where the model has no tables */
+    rk_embeddings *embeddings;          /* NULL where the model has no tables, or they are spread */
+    rk_spread *spread;                  /* NULL in one process */
     rk_graph *graph;
     rk_dense_optimizer *optimizer;      /* NULL if built for prediction */
     rk_value dense, logits;             /* dense: -1 where there is none */
@@ -47,11 +62,22 @@ struct rk_model {
     int now;                            /* the set of the batch at hand */
     bool stale;
     double *losses;                     /* [n_blocks, n_tasks] of the step under way */
+    double *shard_losses;               /* [n_shards, n_tasks] */
     rk_model_statistic *statistics;     /* [n_statistics] */
     size_t n_statistics;
-    int64_t max_batch;
+    int64_t max_batch, max_here;        /* samples of a batch; of this rank's share of it */
     int64_t step, n_not_finite;
     bool skip_not_finite;
 };
+
+/* A step's parts (model_step.c). hooks of the graph over a batch or share, but for `read`. */
+rk_status rk_model_check_batch(const rk_model *model, const rk_batch *batch, bool labelled);
+rk_graph_hooks rk_model_hooks(rk_model_run *run, bool training);
+/* Each shard's share of each task's loss, in model->shard_losses; then their sum over n shards. */
+void rk_model_sum_blocks(const rk_model *model, int64_t n);
+rk_status rk_model_sum_shards(const rk_model *model, const rk_batch *batch, const double *losses, size_t n, double *loss);
+void rk_model_keep_statistics(rk_model *model);
+/* After a step that failed: statistics as they were; RK_OK with *loss NaN if the step is to be skipped. */
+rk_status rk_model_undo(rk_model *model, rk_status status, double *loss);
 
 #endif

@@ -126,6 +126,7 @@ int64_t rk_graph_block(const rk_graph *graph); /* samples of a block; the last o
 size_t rk_graph_n_blocks(const rk_graph *graph, int64_t n); /* of n samples */
 size_t rk_graph_block_number(const rk_run *run); /* 0 .. n_blocks-1, in the order of the samples */
 
+rk_real *rk_graph_gradients(rk_graph *graph, size_t *n); /* of all parameters, one after the other, [*n] */
 int32_t rk_graph_n_parameters(const rk_graph *graph);
 rk_parameter *rk_graph_parameter(rk_graph *graph, int32_t index);
 /* "dense/<parameter>" and running statistics ("dense/<node>/running_mean") as named tensors. */

@@ -71,6 +71,11 @@ rk_real *rk_node_parameter_gradient(const rk_run *run, const rk_node *node, int3
     return run->gradients + run->graph->parameters[node->parameters[index]].offset;
 }
 
+rk_real *rk_graph_gradients(rk_graph *graph, size_t *n) {
+    *n = (size_t)graph->gradient_reals;
+    return graph->gradients;
+}
+
 int32_t rk_graph_n_parameters(const rk_graph *graph) {
     return (int32_t)graph->n_parameters;
 }

@@ -1,0 +1,299 @@
+#include "model/spread.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/finite.h"
+#include "base/memory.h"
+#include "base/trace.h"
+
+enum { MAX_SHARDS = RK_MAX_LEAVES };
+
+static int64_t n_shards_of(const rk_spread *sp, int32_t trainer) {
+    return sp->first_shards[trainer + 1] - sp->first_shards[trainer];
+}
+
+bool rk_model_trains(const rk_model *model) {
+    return !model->spread || model->spread->rank < model->spread->roles.n_trainers;
+}
+
+/* A rank that only holds rows is given a graph for its shapes, of which it runs nothing. */
+rk_graph_share rk_spread_share(const rk_spread *sp) {
+    bool trains = sp->rank < sp->roles.n_trainers;
+    return trains ? (rk_graph_share){sp->first_shards[sp->rank], n_shards_of(sp, sp->rank)} : (rk_graph_share){0, 1};
+}
+
+static rk_status make_trainers(rk_spread *sp) {
+    int32_t n = sp->roles.n_trainers, *members;
+    sp->trainers = sp->comm;
+    if (sp->roles.n_owners == 0 || sp->rank >= n) return RK_OK;
+    RK_TRY(rk_alloc((size_t)n, sizeof *members, &members));
+    for (int32_t r = 0; r < n; r++) members[r] = r;
+    rk_status status = rk_comm_members(sp->comm, members, n, &sp->trainers);
+    rk_free(members);
+    return status;
+}
+
+rk_status rk_spread_create(rk_model *model, const rk_model_options *options) {
+    rk_spread *sp;
+    RK_TRY(rk_alloc(1, sizeof *sp, &sp));
+    model->spread = sp;
+    sp->comm = sp->trainers = options->cluster->comm;
+    sp->roles = options->cluster->request.roles;
+    sp->rank = rk_comm_rank(sp->comm);
+    sp->staleness = options->staleness;
+    int32_t n = sp->roles.n_trainers;
+    sp->n_shards = options->n_shards ? options->n_shards : n;
+    RK_FAIL_IF(sp->n_shards < n || sp->n_shards > MAX_SHARDS, RK_CONFIG, "key 'cluster.virtual_shards': %lld shards for %d trainers; it must be %d to %d", (long long)sp->n_shards, n, n, MAX_SHARDS);
+    RK_TRY(rk_alloc((size_t)n + 1, sizeof *sp->first_shards, &sp->first_shards));
+    for (int32_t r = 0; r <= n; r++) sp->first_shards[r] = sp->n_shards * r / n;
+    return make_trainers(sp);
+}
+
+static rk_status create_sharded(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan) {
+    rk_spread *sp = model->spread;
+    rk_embeddings_config config = rk_embedding_plan_config(plan, options->seed);
+    rk_placement_request request = options->cluster->request;
+    rk_placement *placements = NULL;
+    rk_status status;
+    request.tables = config.tables;
+    request.n_tables = config.n_tables;
+    request.features = config.features;
+    request.n_features = config.n_features;
+    RK_GOTO(rk_alloc((size_t)config.n_tables, sizeof *placements, &placements));
+    RK_GOTO(rk_placements_choose(&request, placements));
+    rk_sharded_options wanted = {.config = &config, .placements = placements, .comm = sp->comm, .roles = sp->roles, .first_shards = sp->first_shards,
+                                 .shard_samples = rk_graph_shard(model->graph), .wire = request.wire, .staleness = sp->staleness};
+    RK_GOTO(rk_sharded_create(&wanted, &sp->sharded));
+    for (int32_t t = 0; t < plan->n_tables; t++) RK_GOTO(rk_sharded_set_l2(sp->sharded, plan->tables[t].name, plan->l2[t], plan->l2_full[t]));
+done:
+    for (int32_t t = 0; t < config.n_tables && placements; t++) rk_placement_release(&placements[t]);
+    rk_free(placements);
+    return status;
+}
+
+rk_status rk_spread_finish(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan) {
+    rk_spread *sp = model->spread;
+    int64_t shard = rk_graph_shard(model->graph), fewest = sp->n_shards;
+    if (plan->n_features) RK_TRY(create_sharded(model, options, plan));
+    if (!rk_model_trains(model)) {
+        rk_graph_free(model->graph);
+        model->graph = NULL;
+        return RK_OK;
+    }
+    model->max_here = shard * n_shards_of(sp, sp->rank);
+    for (int32_t r = 0; r < sp->roles.n_trainers; r++)
+        if (n_shards_of(sp, r) < fewest) fewest = n_shards_of(sp, r);
+    sp->piece = fewest * shard;
+    sp->n_shares = (size_t)sp->staleness + 1;
+    RK_TRY(rk_alloc(sp->n_shares, sizeof *sp->shares, &sp->shares));
+    for (size_t i = 0; i < sp->n_shares; i++) RK_TRY(rk_share_init(model, &sp->shares[i]));
+    RK_TRY(rk_share_init(model, &sp->peek));
+    sp->verdict_bytes = sizeof *sp->verdict + sizeof(double) * (size_t)n_shards_of(sp, sp->rank) * (size_t)model->n_tasks;
+    return rk_alloc(1, sp->verdict_bytes, &sp->verdict);
+}
+
+void rk_spread_free(rk_model *model) {
+    rk_spread *sp = model->spread;
+    if (!sp) return;
+    rk_sharded_free(sp->sharded);
+    for (size_t i = 0; i < sp->n_shares && sp->shares; i++) rk_share_release(model, &sp->shares[i]);
+    rk_share_release(model, &sp->peek);
+    if (sp->trainers != sp->comm) rk_comm_free(sp->trainers);
+    rk_free(sp->shares);
+    rk_free(sp->first_shards);
+    rk_free(sp->verdict);
+    rk_free(sp);
+    model->spread = NULL;
+}
+
+static rk_status look_up_block(void *context, const rk_run *run) {
+    const rk_model *model = ((const rk_model_run *)context)->model;
+    uint64_t begin = rk_trace_begin();
+    for (int32_t f = 0; f < model->n_lookups; f++) {
+        const rk_model_lookup *at = &model->lookups[f];
+        rk_activation to = {rk_run_data(run, at->input) + at->first, rk_graph_shape(model->graph, at->input).cols, NULL};
+        rk_sharded_look_up(model->spread->sharded, f, run->first, run->first + run->n, &to);
+    }
+    rk_trace_end(begin, "lookup");
+    return RK_OK;
+}
+
+static rk_status sum_over_trainers(void *context, rk_real *values, size_t n) {
+    return rk_comm_all_reduce_f32(((const rk_model_run *)context)->model->spread->trainers, values, n);
+}
+
+static rk_status await_rows(const rk_spread *sp) {
+    uint64_t begin = rk_trace_begin();
+    rk_status status = sp->sharded ? rk_sharded_await(sp->sharded) : RK_OK;
+    rk_trace_end(begin, "wait for rows");
+    return status;
+}
+
+static void bind_dense(rk_model *model, const rk_share *share) {
+    if (model->n_dense) rk_graph_bind(model->graph, model->dense, (rk_real *)(size_t)share->batch.dense, NULL);
+}
+
+/* What all trainers have found in a step: its loss; or the first failure, which is then every rank's. */
+static rk_status hear_verdicts(rk_model *model, const rk_share *share, rk_status status, double *loss) {
+    rk_spread *sp = model->spread;
+    rk_verdict *mine = sp->verdict;
+    size_t n_tasks = (size_t)model->n_tasks, n_bytes = n_tasks * sizeof(double), n = 0;
+    size_t n_here = rk_graph_n_shards(model->graph, share->batch.n);
+    mine->status = (int32_t)status;
+    mine->error[0] = 0;
+    if (status != RK_OK) rk_error_copy(mine->error, sizeof mine->error);
+    memcpy(mine->losses, model->shard_losses, n_here * n_bytes);
+    rk_exchange *exchange;
+    RK_TRY(rk_comm_gather(sp->trainers, RK_LANE_VALUES, mine, sizeof *mine + n_here * n_bytes, &exchange));
+    double *losses;
+    rk_status found = rk_alloc((size_t)sp->n_shards * n_tasks, sizeof *losses, &losses);
+    for (int32_t r = 0; r < sp->roles.n_trainers && found == RK_OK; r++) {
+        const rk_parcel *from = &rk_exchange_received(exchange)[r];
+        const rk_verdict *theirs = from->data;
+        if (theirs->status != RK_OK) found = rk_error((rk_status)theirs->status, "%s", theirs->error);
+        memcpy(losses + n * n_tasks, theirs->losses, from->n_bytes - sizeof *theirs);
+        n += (from->n_bytes - sizeof *theirs) / n_bytes;
+    }
+    rk_exchange_free(exchange);
+    if (found == RK_OK) found = rk_model_sum_shards(model, &share->batch, losses, n, loss);
+    rk_free(losses);
+    return found;
+}
+
+/* Forward and backward of the share; a loss or gradient that is not finite is named by the rank that has it. */
+static rk_status run_share(rk_model_run *r, const rk_share *share) {
+    rk_model *model = r->model;
+    rk_graph_hooks hooks = rk_model_hooks(r, true);
+    hooks.read = model->spread->sharded ? look_up_block : NULL;
+    hooks.batch = share->total;
+    hooks.sum = sum_over_trainers;
+    bind_dense(model, share);
+    RK_TRY(rk_graph_train(model->graph, share->batch.n, model->step, &hooks));
+    rk_model_sum_blocks(model, share->batch.n);
+    double here;
+    RK_TRY(rk_model_sum_shards(model, &share->batch, model->shard_losses, rk_graph_n_shards(model->graph, share->batch.n), &here));
+    RK_FAIL_IF(atomic_load(&r->not_finite), RK_NOT_FINITE, "rank %d: the gradient of an embedding is not finite", model->spread->rank);
+    return RK_OK;
+}
+
+/* The dense gradients of all trainers, and whether every part of the step may be applied. */
+static rk_status reduce(rk_model_run *r, const rk_share *share, rk_status status, double *loss) {
+    rk_model *model = r->model;
+    uint64_t begin = rk_trace_begin();
+    rk_sum *sum = NULL;
+    size_t n;
+    float *gradients = rk_graph_gradients(model->graph, &n);
+    RK_TRY(rk_sum_begin(model->spread->trainers, RK_LANE_DENSE, gradients, n, &sum));
+    status = hear_verdicts(model, share, status, loss);
+    rk_status summed = rk_sum_wait(sum);
+    rk_sum_free(sum);
+    if (status == RK_OK) status = summed;
+    if (status == RK_OK) status = rk_dense_optimizer_check(model->optimizer);
+    rk_trace_end(begin, "sum gradients of ranks");
+    return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step) : status;
+}
+
+static rk_status give_gradients(rk_model *model, bool applies) {
+    uint64_t begin = rk_trace_begin();
+    rk_status status = model->spread->sharded ? rk_sharded_finish(model->spread->sharded, applies ? model->gradients[0] : NULL) : RK_OK;
+    rk_trace_end(begin, "send gradients");
+    return status;
+}
+
+/* The oldest batch that was begun. */
+static rk_status train_oldest(rk_model *model, double *loss) {
+    rk_spread *sp = model->spread;
+    const rk_share *share = &sp->shares[(size_t)sp->n_trained % sp->n_shares];
+    double found = NAN;
+    rk_model_keep_statistics(model);
+    rk_model_run r = {.model = model, .batch = &share->batch, .weight = share->weight};
+    RK_TRY(await_rows(sp));
+    rk_status status = run_share(&r, share);
+    if (status != RK_OK && status != RK_NOT_FINITE) return status;
+    status = reduce(&r, share, status, &found);
+    if (status != RK_OK && (status != RK_NOT_FINITE || !model->skip_not_finite)) return status;
+    RK_TRY(give_gradients(model, status == RK_OK));
+    sp->n_trained++;
+    if (status != RK_OK) return rk_model_undo(model, status, loss);
+    uint64_t begin = rk_trace_begin();
+    rk_dense_optimizer_apply(model->optimizer);
+    rk_trace_end(begin, "update dense");
+    model->step++;
+    *loss = found;
+    return RK_OK;
+}
+
+rk_status rk_spread_train(rk_model *model, const rk_batch *batch, double *loss) {
+    rk_spread *sp = model->spread;
+    uint64_t begin = rk_trace_begin();
+    rk_share *share = &sp->shares[(size_t)sp->n_begun % sp->n_shares];
+    int64_t shard = rk_graph_shard(model->graph), first = sp->first_shards[sp->rank] * shard, last = sp->first_shards[sp->rank + 1] * shard;
+    if (first > batch->n) first = batch->n;
+    if (last > batch->n) last = batch->n;
+    RK_TRY(rk_share_fill(model, batch, first, last - first, true, share));
+    if (sp->sharded) RK_TRY(rk_sharded_begin(sp->sharded, share->batch.n, share->ids, true));
+    rk_trace_end(begin, "route");
+    sp->n_begun++;
+    *loss = NAN;
+    return sp->n_begun - sp->n_trained > sp->staleness ? train_oldest(model, loss) : RK_OK;
+}
+
+rk_status rk_model_drain(rk_model *model, double *loss, bool *left) {
+    *left = model->spread && model->spread->n_trained < model->spread->n_begun;
+    return *left ? train_oldest(model, loss) : RK_OK;
+}
+
+/* A piece that every trainer predicts an equal part of; all get all of it. */
+static rk_status predict_piece(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, float *out) {
+    rk_spread *sp = model->spread;
+    int64_t begin = sp->piece * sp->rank < n ? sp->piece * sp->rank : n, end = begin + sp->piece < n ? begin + sp->piece : n;
+    int64_t n_tasks = model->n_tasks;
+    rk_share *share = &sp->peek;
+    RK_TRY(rk_share_fill(model, batch, first + begin, end - begin, false, share));
+    if (sp->sharded) RK_TRY(rk_sharded_begin(sp->sharded, share->batch.n, share->ids, false));
+    RK_TRY(await_rows(sp));
+    float *mine = out + begin * n_tasks;
+    rk_model_run r = {.model = model, .batch = &share->batch, .predictions = mine};
+    rk_graph_hooks hooks = rk_model_hooks(&r, false);
+    hooks.read = sp->sharded ? look_up_block : NULL;
+    bind_dense(model, share);
+    RK_TRY(rk_graph_forward(model->graph, share->batch.n, false, model->step, &hooks));
+    if (sp->sharded) RK_TRY(rk_sharded_finish(sp->sharded, NULL));
+    rk_exchange *exchange;
+    RK_TRY(rk_comm_gather(sp->trainers, RK_LANE_VALUES, mine, (size_t)((end - begin) * n_tasks) * sizeof *mine, &exchange));
+    for (int32_t t = 0; t < sp->roles.n_trainers; t++) {
+        const rk_parcel *from = &rk_exchange_received(exchange)[t];
+        int64_t place = sp->piece * t < n ? sp->piece * t : n;
+        if (from->n_bytes) memcpy(out + place * n_tasks, from->data, from->n_bytes);
+    }
+    rk_exchange_free(exchange);
+    return RK_OK;
+}
+
+rk_status rk_spread_predict(rk_model *model, const rk_batch *batch, float *predictions) {
+    rk_spread *sp = model->spread;
+    RK_FAIL_IF(sp->n_trained < sp->n_begun, RK_INVALID_ARGUMENT, "batches that were begun are not trained on; drain them first");
+    rk_model_settle(model);
+    int64_t step = sp->piece * sp->roles.n_trainers;
+    for (int64_t first = 0; first < batch->n; first += step)
+        RK_TRY(predict_piece(model, batch, first, batch->n - first < step ? batch->n - first : step, predictions + first * model->n_tasks));
+    return RK_OK;
+}
+
+static bool has_holders(const rk_model *model) {
+    return model->spread && model->spread->sharded && model->spread->roles.n_owners > 0;
+}
+
+rk_status rk_model_tell(rk_model *model, int64_t word) {
+    return has_holders(model) ? rk_sharded_tell(model->spread->sharded, word) : RK_OK;
+}
+
+rk_status rk_model_serve(rk_model *model, int64_t *word) {
+    RK_FAIL_IF(!has_holders(model), RK_INVALID_ARGUMENT, "the model has no tables, so ranks that only hold rows have nothing to do");
+    return rk_sharded_serve(model->spread->sharded, word);
+}
+
+rk_sharded_counts rk_model_count_exchange(const rk_model *model) {
+    return model->spread && model->spread->sharded ? rk_sharded_count(model->spread->sharded) : (rk_sharded_counts){0};
+}

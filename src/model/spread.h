@@ -1,0 +1,59 @@
+/* A model over ranks: each trainer has the dense part whole and a share of every batch; rows are where their placements say. */
+#ifndef RK_MODEL_SPREAD_H
+#define RK_MODEL_SPREAD_H
+
+#include "embedding/sharded.h"
+#include "model/model_parts.h"
+
+/* A trainer's own copy of its share of a batch. */
+typedef struct rk_share {
+    rk_batch batch;           /* views of what follows; first_row is the share's */
+    int64_t total, base;      /* samples of the whole batch, and the number of the share's first */
+    double weight;            /* of the whole batch's samples */
+    rk_ids *ids;              /* [n_lookups] */
+    rk_ids *features;         /* [n_features] */
+    struct rk_share_memory {
+        void *data;
+        size_t capacity;      /* bytes */
+    } *memory;                /* [3 * n_features + 3] */
+} rk_share;
+
+/* Samples first .. first+n-1 of a batch. labelled: with labels and weights. */
+rk_status rk_share_fill(const rk_model *model, const rk_batch *batch, int64_t first, int64_t n, bool labelled, rk_share *share);
+rk_status rk_share_init(const rk_model *model, rk_share *share);
+void rk_share_release(const rk_model *model, rk_share *share);
+
+/* What trainers gather after each step. */
+typedef struct rk_verdict {
+    int32_t status;           /* rk_status */
+    char error[500];
+    double losses[];          /* [shards of the rank, n_tasks] */
+} rk_verdict;
+
+struct rk_spread {
+    rk_comm *comm, *trainers; /* all ranks; those that train (the same, if all do) */
+    rk_roles roles;
+    int32_t rank;
+    int64_t n_shards;
+    int64_t *first_shards;    /* [n_trainers + 1] */
+    rk_sharded *sharded;      /* NULL where the model has no tables */
+    rk_share *shares;         /* [n_shares]: batches begun */
+    size_t n_shares;
+    rk_share peek;
+    int64_t staleness, n_begun, n_trained;
+    int64_t piece;            /* samples that every trainer can predict at a time */
+    rk_verdict *verdict;
+    size_t verdict_bytes;
+};
+
+rk_graph_share rk_spread_share(const rk_spread *spread); /* of this rank */
+/* The spread of a model whose graph is about to be built: which shards are whose. */
+rk_status rk_spread_create(rk_model *model, const rk_model_options *options);
+/* Once the graph is there, on trainers: memory, and the collection. */
+rk_status rk_spread_finish(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan);
+void rk_spread_free(rk_model *model);
+
+rk_status rk_spread_train(rk_model *model, const rk_batch *batch, double *loss);
+rk_status rk_spread_predict(rk_model *model, const rk_batch *batch, float *predictions);
+
+#endif

@@ -26,18 +26,25 @@ static void catch_signals(rk_trainer *trainer) {
 }
 
 /* Test metrics, where the run file names test data. */
-static rk_status show_test(rk_trainer *trainer) {
+static rk_status show_test(rk_trainer *trainer, const rk_comm *comm) {
     const rk_metric *metrics;
     int32_t n_metrics;
     rk_status status = rk_trainer_evaluate(trainer, "test", &metrics, &n_metrics);
     if (status == RK_NOT_FOUND) return RK_OK;
-    if (status != RK_OK) return status;
+    if (status != RK_OK || rk_comm_rank(comm) > 0) return status;
     fputs("test  ", stdout);
     print_metrics(metrics, n_metrics, true);
     return RK_OK;
 }
 
-static int train(const rk_config *config, const arguments *args) {
+/* A failure of one rank ends them all. */
+static int give_up(rk_comm *comm) {
+    int code = failed();
+    if (rk_comm_size(comm) > 1) rk_comm_abort(comm, "ends the run on all ranks");
+    return code;
+}
+
+static int train(const rk_config *config, const arguments *args, rk_comm *comm) {
     progress state;
     progress_init(&state, args->options[OPT_QUIET].given);
     rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
@@ -45,19 +52,22 @@ static int train(const rk_config *config, const arguments *args) {
     options.trace_path = args->options[OPT_TRACE].text;
     options.on_event = progress_event;
     options.user = &state;
+    options.comm = comm;
     rk_trainer *trainer;
     if (rk_trainer_create(config, &options, &trainer) != RK_OK) {
         progress_end(&state);
-        return failed();
+        return give_up(comm);
     }
     catch_signals(trainer);
     rk_status status = rk_trainer_run(trainer);
     progress_end(&state);
     int code = EXIT_OK;
-    if (status == RK_INTERRUPTED)
+    if (status == RK_INTERRUPTED && rk_comm_rank(comm) > 0)
+        code = EXIT_OK;
+    else if (status == RK_INTERRUPTED)
         note("stopped on request; 'reckon train --resume %s' goes on from here", args->positional[0]);
-    else if (status != RK_OK || show_test(trainer) != RK_OK)
-        code = failed();
+    else if (status != RK_OK || show_test(trainer, comm) != RK_OK)
+        code = give_up(comm);
     rk_trainer_free(trainer);
     return code;
 }
@@ -74,7 +84,12 @@ static int run(const arguments *args) {
     if (args->options[OPT_THREADS].given && rk_set_threads((int)args->options[OPT_THREADS].number) != RK_OK) return failed();
     rk_config *config;
     if (rk_config_load(args->positional[0], overrides, n, &config) != RK_OK) return failed();
-    int code = train(config, args);
+    rk_comm *comm;
+    int code = rk_comm_world(NULL, &comm) == RK_OK ? EXIT_OK : failed();
+    if (code == EXIT_OK) {
+        code = train(config, args, comm);
+        rk_comm_free(comm);
+    }
     rk_config_free(config);
     return code;
 }
@@ -86,7 +101,8 @@ const command command_train = {
     .min_positional = 1,
     .max_positional = 1,
     .description = "Trains, evaluates, and saves checkpoints, metrics and logs under train.output. Ends with the metrics of the test data, if\n"
-                   "the run file names any. Ctrl-C finishes the step, saves, and exits; --resume goes on from the newest checkpoint.",
+                   "the run file names any. Ctrl-C finishes the step, saves, and exits; --resume goes on from the newest checkpoint.\n"
+                   "Under mpirun or srun the ranks train together, as the run file's 'cluster' says; they read and write the same paths.",
     .options =
         {
             [OPT_RESUME] = {"resume", 'r', OPTION_FLAG, NULL, NULL, "go on from the newest checkpoint, if there is one"},
@@ -99,6 +115,7 @@ const command command_train = {
     .examples = "reckon train examples/adult.yaml\n"
                 "reckon train --set train.epochs=2 --set train.optimizer.learning_rate=0.01 run.yaml\n"
                 "reckon train --resume run.yaml\n"
-                "reckon train --trace trace.json run.yaml",
+                "reckon train --trace trace.json run.yaml\n"
+                "mpirun -np 4 reckon train run.yaml",
     .run = run,
 };

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <reckon/comm.h>
 #include <reckon/config.h>
 #include <reckon/model.h>
 
@@ -44,10 +45,14 @@ typedef struct rk_trainer_options {
     const char *trace_path;   /* Chrome trace, or NULL */
     rk_event_callback on_event; /* called on the thread that runs; may be NULL */
     void *user;
+    rk_comm *comm;            /* the ranks that train together, each with the same config; NULL: this process alone. Must outlive the trainer */
 } rk_trainer_options;
-#define RK_TRAINER_OPTIONS_INIT {sizeof(rk_trainer_options), false, 0, 0, 0}
+#define RK_TRAINER_OPTIONS_INIT {sizeof(rk_trainer_options), false, 0, 0, 0, 0}
 
-/* The config must outlive the trainer. Without `resume`, a run directory that already holds checkpoints is refused. */
+/* Over ranks, create, run, evaluate are collective: all ranks call them. Only rank 0 has events; data and output are read and written by all, at the same
+ * paths. A failure is every rank's, or, where the others could not be told, ends in RK_PEER_LOST there; rk_comm_abort ends them sooner.
+ *
+ * The config must outlive the trainer. Without `resume`, a run directory that already holds checkpoints is refused. */
 RK_API rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *options, rk_trainer **out);
 RK_API void rk_trainer_free(rk_trainer *trainer);
 /* Train to the end. RK_INTERRUPTED after rk_trainer_stop: the step was finished and a checkpoint saved. */

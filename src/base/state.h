@@ -2,6 +2,7 @@
 #ifndef RK_BASE_STATE_H
 #define RK_BASE_STATE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,7 @@ typedef struct rk_state_entry {
     int32_t n_dims;
     int64_t dims[2];
     void *data; /* a view of the live values, row major */
+    bool shared; /* every trainer has it: the first one writes it */
 } rk_state_entry;
 
 typedef struct rk_state {

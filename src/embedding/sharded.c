@@ -424,11 +424,12 @@ rk_status rk_sharded_serve(rk_sharded *s, int64_t *word) {
     }
 }
 
-/* A replicated table is every trainer's; the first one tells of it. */
 rk_status rk_sharded_state(rk_sharded *s, rk_state *state) {
     for (int32_t h = 0; h < s->n_shards; h++) {
         const rk_shard *shard = &s->shards[h];
+        size_t first = state->n;
         if (shard->stored >= 0) RK_TRY(rk_table_state(&s->store->tables[shard->stored], state));
+        for (size_t i = first; i < state->n; i++) state->entries[i].shared = shard->owner < 0;
     }
     return RK_OK;
 }

@@ -47,7 +47,7 @@ rk_status rk_sharded_tell(rk_sharded *sharded, int64_t word);
 /* On an owner that does not train: serve until the next word. */
 rk_status rk_sharded_serve(rk_sharded *sharded, int64_t *word);
 
-/* Parts of tables that are here; a replicated table's only where this rank is the first trainer. Each table's step too. */
+/* Parts of tables that are here, and their steps; what is replicated is marked as shared. */
 rk_status rk_sharded_state(rk_sharded *sharded, rk_state *state);
 rk_status rk_sharded_set_l2(rk_sharded *sharded, const char *table, double l2, double l2_full);
 rk_status rk_sharded_scale_learning_rate(rk_sharded *sharded, double factor);

@@ -88,14 +88,14 @@ uint64_t rk_table_bytes(const rk_table *table) {
     return bytes;
 }
 
-/* "table/<table>/<tensor>", and of a part of the table which rows and columns: "[2::4,0:64]" for rows 2, 6, ... of columns 0 to 63. */
+/* "table/<table>/<tensor>", and of a part of the table which rows and columns: "[2:1000:4,0:64]" for rows 2, 6, ... below 1000 and columns 0 to 63. */
 static rk_status add_tensor(rk_table *table, rk_state *state, const char *tensor, rk_state_type type, int64_t dim0, int64_t dim1, void *data) {
     const rk_table_part *part = &table->part;
     rk_buffer name = {0};
     rk_buffer_printf(&name, "table/%s/%s", part->name, tensor);
-    if (data != &table->step && (part->n_parts > 1 || part->dim != table->config.dim)) {
-        rk_buffer_printf(&name, "[%d::%d", part->part, part->n_parts);
-        if (dim1 && part->dim != table->config.dim) rk_buffer_printf(&name, ",%d:%d", part->first_column, part->first_column + table->config.dim);
+    if (part->n_parts > 1 || part->dim != table->config.dim) {
+        rk_buffer_printf(&name, "[%d:%lld:%d", part->part, (long long)part->n_rows, part->n_parts > 1 ? part->n_parts : 1);
+        if ((dim1 || data == &table->step) && part->dim != table->config.dim) rk_buffer_printf(&name, ",%d:%d", part->first_column, part->first_column + table->config.dim);
         rk_buffer_text(&name, "]");
     }
     rk_status status = name.status;

@@ -173,11 +173,14 @@ rk_status rk_model_state(rk_model *model, rk_state *state) {
     rk_model_settle(model);
     if (model->embeddings) RK_TRY(rk_embeddings_state(model->embeddings, state));
     if (model->spread && model->spread->sharded) RK_TRY(rk_sharded_state(model->spread->sharded, state));
+    size_t first = state->n;
     if (!model->graph) return RK_OK; /* of a rank that only holds rows */
     RK_TRY(rk_graph_state(model->graph, state));
     if (model->optimizer) RK_TRY(rk_dense_optimizer_state(model->optimizer, state));
     RK_TRY(rk_state_add(state, "steps_not_finite", RK_STATE_I64, 1, 0, &model->n_not_finite));
-    return rk_state_add(state, "step", RK_STATE_I64, 1, 0, &model->step);
+    RK_TRY(rk_state_add(state, "step", RK_STATE_I64, 1, 0, &model->step));
+    for (size_t i = first; i < state->n; i++) state->entries[i].shared = true;
+    return RK_OK;
 }
 
 void rk_model_scale_learning_rate(rk_model *model, double factor) {

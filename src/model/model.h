@@ -47,6 +47,9 @@ rk_status rk_model_drain(rk_model *model, double *loss, bool *left);
 rk_status rk_model_tell(rk_model *model, int64_t word);
 rk_status rk_model_serve(rk_model *model, int64_t *word);
 bool rk_model_trains(const rk_model *model); /* this rank */
+/* Over ranks: have all of them know, with the next step's results, that this one is to stop; whether one said so, the same after each step on all. */
+void rk_model_ask_to_stop(rk_model *model);
+bool rk_model_heard_stop(const rk_model *model);
 rk_sharded_counts rk_model_count_exchange(const rk_model *model); /* zeros in one process */
 
 /* Everything that training changes, as named tensors: embeddings, dense parameters, statistics, optimizer slots, "step", "steps_not_finite". */

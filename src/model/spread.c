@@ -17,6 +17,14 @@ bool rk_model_trains(const rk_model *model) {
     return !model->spread || model->spread->rank < model->spread->roles.n_trainers;
 }
 
+void rk_model_ask_to_stop(rk_model *model) {
+    if (model->spread) model->spread->asks_to_stop = true;
+}
+
+bool rk_model_heard_stop(const rk_model *model) {
+    return model->spread && model->spread->heard_stop;
+}
+
 /* A rank that only holds rows is given a graph for its shapes, of which it runs nothing. */
 rk_graph_share rk_spread_share(const rk_spread *sp) {
     bool trains = sp->rank < sp->roles.n_trainers;
@@ -141,6 +149,7 @@ static rk_status hear_verdicts(rk_model *model, const rk_share *share, rk_status
     size_t n_tasks = (size_t)model->n_tasks, n_bytes = n_tasks * sizeof(double), n = 0;
     size_t n_here = rk_graph_n_shards(model->graph, share->batch.n);
     mine->status = (int32_t)status;
+    mine->stop = sp->asks_to_stop;
     mine->error[0] = 0;
     if (status != RK_OK) rk_error_copy(mine->error, sizeof mine->error);
     memcpy(mine->losses, model->shard_losses, n_here * n_bytes);
@@ -151,6 +160,7 @@ static rk_status hear_verdicts(rk_model *model, const rk_share *share, rk_status
     for (int32_t r = 0; r < sp->roles.n_trainers && found == RK_OK; r++) {
         const rk_parcel *from = &rk_exchange_received(exchange)[r];
         const rk_verdict *theirs = from->data;
+        sp->heard_stop |= theirs->stop != 0;
         if (theirs->status != RK_OK) found = rk_error((rk_status)theirs->status, "%s", theirs->error);
         memcpy(losses + n * n_tasks, theirs->losses, from->n_bytes - sizeof *theirs);
         n += (from->n_bytes - sizeof *theirs) / n_bytes;

@@ -26,7 +26,8 @@ void rk_share_release(const rk_model *model, rk_share *share);
 /* What trainers gather after each step. */
 typedef struct rk_verdict {
     int32_t status;           /* rk_status */
-    char error[500];
+    int32_t stop;             /* the rank was asked to */
+    char error[504];
     double losses[];          /* [shards of the rank, n_tasks] */
 } rk_verdict;
 
@@ -41,6 +42,7 @@ struct rk_spread {
     size_t n_shares;
     rk_share peek;
     int64_t staleness, n_begun, n_trained;
+    bool asks_to_stop, heard_stop;
     int64_t piece;            /* samples that every trainer can predict at a time */
     rk_verdict *verdict;
     size_t verdict_bytes;

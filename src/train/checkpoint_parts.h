@@ -6,6 +6,7 @@
 #include <reckon/dataset.h>
 
 #include "base/state.h"
+#include "comm/comm.h"
 #include "train/policy.h"
 #include "train/run_config.h"
 
@@ -20,8 +21,9 @@ typedef struct rk_progress {
     bool is_best, finished;    /* the best evaluation so far is this step's; training has ended */
 } rk_progress;
 
-/* Write <output>/checkpoints/step-NNN whole or not at all, then remove those that are past `keep`. *path is the new one's (rk_free). */
-rk_status rk_checkpoint_write(rk_config *config, const rk_state *state, const rk_progress *progress, char **path);
+/* Write <output>/checkpoints/step-NNN whole or not at all, then remove those that are past `keep`. *path is the new one's (rk_free). Over ranks each writes
+ * what it holds, all call it, and the first one's progress counts. */
+rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state *state, const rk_progress *progress, char **path);
 
 /* The manifest alone, after its own checksum was checked. */
 typedef struct rk_manifest {

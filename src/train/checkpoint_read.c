@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "format/safetensors.h"
+#include "train/checkpoint_part.h"
 #include "train/checkpoint_parts.h"
 
 void rk_manifest_release(rk_manifest *m) {
@@ -118,53 +119,89 @@ rk_status rk_checkpoint_verify(const char *path) {
     return status;
 }
 
-/* Copy the tensors of one shard that the state wants; marks those found. */
-static rk_status read_shard(const char *path, const rk_state *state, bool *found) {
+/* A tensor of the state, and how much of it has been read. */
+typedef struct wanted_tensor {
+    const rk_state_entry *entry;
+    rk_tensor_part part;
+    int64_t n_elements, n_read;
+} wanted_tensor;
+
+/* Counters stand in every part of a table: any of them will do. */
+static bool is_counter(const rk_state_entry *entry) {
+    return entry->type == RK_STATE_I64 && entry->n_dims == 1 && entry->dims[0] == 1;
+}
+
+static rk_status copy_tensor(wanted_tensor *to, const rk_safetensors_entry *from, const rk_tensor_part *part, const void *data) {
+    RK_FAIL_IF(to->entry->type != from->type, RK_CONFIG, "tensor '%s' is stored in another type\nhint: the configuration changed since", from->name);
+    if (is_counter(to->entry) && from->n_bytes == sizeof(int64_t)) {
+        memcpy(to->entry->data, data, sizeof(int64_t));
+        to->n_read = 1;
+        return RK_OK;
+    }
+    return rk_tensor_part_copy(&to->part, to->entry->data, part, data, rk_state_type_bytes(from->type), &to->n_read);
+}
+
+/* The tensors of one file that are wanted, wholly or in part. */
+static rk_status copy_tensors(const rk_safetensors *tensors, const unsigned char *data, wanted_tensor *list, size_t n) {
+    for (size_t i = 0; i < tensors->n; i++) {
+        const rk_safetensors_entry *from = &tensors->entries[i];
+        rk_tensor_part part;
+        RK_TRY(rk_tensor_part_parse(from->name, from->n_dims, from->dims, &part));
+        for (size_t k = 0; k < n; k++)
+            if (rk_tensor_parts_match(&list[k].part, &part)) RK_TRY(copy_tensor(&list[k], from, &part, data + from->begin));
+    }
+    return RK_OK;
+}
+
+static rk_status read_shard(const char *path, wanted_tensor *list, size_t n) {
     rk_map map;
     rk_safetensors tensors;
     RK_TRY(rk_map_open(path, &map));
     rk_status status = rk_safetensors_parse(map.data, map.n_bytes, map.n_bytes, &tensors);
-    if (status != RK_OK) {
-        rk_map_release(&map);
-        return rk_error_context(status, "'%s'", path);
+    if (status == RK_OK) {
+        status = copy_tensors(&tensors, map.data, list, n);
+        rk_safetensors_release(&tensors);
     }
-    for (size_t i = 0; status == RK_OK && i < tensors.n; i++) {
-        const rk_safetensors_entry *from = &tensors.entries[i];
-        const rk_state_entry *to = rk_state_find(state, from->name);
-        if (!to) continue;
-        if (to->type != from->type || rk_state_entry_bytes(to) != from->n_bytes || to->n_dims != from->n_dims || to->dims[0] != from->dims[0])
-            status = rk_error_hint(rk_error(RK_CONFIG, "'%s': tensor '%s' has %lld rows of %llu bytes in all, the model's has %lld of %llu", path, from->name,
-                                            (long long)from->dims[0], (unsigned long long)from->n_bytes, (long long)to->dims[0],
-                                            (unsigned long long)rk_state_entry_bytes(to)),
-                                   "the configuration or the data's vocabularies changed since");
-        if (status != RK_OK) break;
-        memcpy(to->data, map.data + from->begin, from->n_bytes);
-        found[to - state->entries] = true;
-    }
-    rk_safetensors_release(&tensors);
     rk_map_release(&map);
+    return status == RK_OK ? RK_OK : rk_error_context(status, "'%s'", path);
+}
+
+static rk_status list_wanted(const rk_state *state, wanted_tensor **out) {
+    wanted_tensor *list;
+    RK_TRY(rk_alloc(state->n, sizeof *list, &list));
+    rk_status status = RK_OK;
+    for (size_t i = 0; status == RK_OK && i < state->n; i++) {
+        const rk_state_entry *e = &state->entries[i];
+        list[i] = (wanted_tensor){.entry = e, .n_elements = (int64_t)(rk_state_entry_bytes(e) / rk_state_type_bytes(e->type))};
+        status = rk_tensor_part_parse(e->name, e->n_dims, e->dims, &list[i].part);
+    }
+    if (status == RK_OK)
+        *out = list;
+    else
+        rk_free(list);
     return status;
 }
 
 rk_status rk_checkpoint_read(const char *path, const rk_state *state) {
     rk_manifest m;
-    bool *found = NULL;
+    wanted_tensor *list = NULL;
     RK_TRY(rk_manifest_read(path, &m));
     rk_status status;
-    RK_GOTO(rk_alloc(state->n, sizeof *found, &found));
+    RK_GOTO(list_wanted(state, &list));
     for (size_t i = 0; i < m.n_files; i++) {
         if (!strstr(m.files[i], ".safetensors")) continue;
         char *file;
         RK_GOTO(verify_file(path, &m, i));
         RK_GOTO(rk_path_join(path, m.files[i], &file));
-        status = read_shard(file, state, found);
+        status = read_shard(file, list, state->n);
         rk_free(file);
         if (status != RK_OK) goto done;
     }
     for (size_t i = 0; i < state->n; i++)
-        if (!found[i]) RK_GOTO(rk_error(RK_CONFIG, "'%s' has no tensor '%s'", path, state->entries[i].name));
+        if (list[i].n_read != list[i].n_elements)
+            RK_GOTO(rk_error(RK_CONFIG, "'%s' has %s tensor '%s'", path, list[i].n_read ? "only a part of" : "no", state->entries[i].name));
 done:
-    rk_free(found);
+    rk_free(list);
     rk_manifest_release(&m);
     return status;
 }

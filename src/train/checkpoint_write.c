@@ -16,6 +16,7 @@
 
 /* A checkpoint being written: its temporary directory and the files in it so far. */
 typedef struct writing {
+    rk_comm *comm;
     char *directory;
     char **names;
     size_t n;
@@ -36,7 +37,7 @@ static rk_status write_text(writing *w, const char *name, const char *text, size
 }
 
 /* Entries in order, into files of about SHARD_BYTES. */
-static rk_status write_shards(writing *w, const rk_state *state) {
+static rk_status write_files(writing *w, const rk_state *state) {
     size_t first = 0;
     for (int shard = 1; first < state->n; shard++) {
         uint64_t n_bytes = 0, file_bytes;
@@ -45,7 +46,10 @@ static rk_status write_shards(writing *w, const rk_state *state) {
             n_bytes += rk_state_entry_bytes(&state->entries[last++]);
         char name[64], *path;
         uint32_t crc;
-        snprintf(name, sizeof name, "model-%05d.safetensors", shard);
+        if (rk_comm_size(w->comm) > 1)
+            snprintf(name, sizeof name, "model-%05d-of-rank-%05d.safetensors", shard, rk_comm_rank(w->comm));
+        else
+            snprintf(name, sizeof name, "model-%05d.safetensors", shard);
         RK_TRY(rk_path_join(w->directory, name, &path));
         rk_state part = {.entries = state->entries + first, .n = last - first};
         rk_status status = rk_safetensors_write(path, &part, &crc, &file_bytes);
@@ -55,6 +59,35 @@ static rk_status write_shards(writing *w, const rk_state *state) {
         first = last;
     }
     return RK_OK;
+}
+
+/* What all trainers have is the first one's to write. */
+static rk_status write_shards(writing *w, const rk_state *state) {
+    if (rk_comm_rank(w->comm) == 0) return write_files(w, state);
+    rk_state own = {.n = 0};
+    RK_TRY(rk_alloc(state->n, sizeof *own.entries, &own.entries));
+    for (size_t i = 0; i < state->n; i++)
+        if (!state->entries[i].shared) own.entries[own.n++] = state->entries[i];
+    rk_status status = write_files(w, &own);
+    rk_free(own.entries);
+    return status;
+}
+
+/* The other ranks' files, into the first one's list. */
+static rk_status gather_files(writing *w) {
+    char *text = json_dumps(w->files, JSON_COMPACT);
+    if (!text) return RK_NO_MEMORY_ERROR(0);
+    rk_exchange *exchange;
+    rk_status status = rk_comm_gather(w->comm, RK_LANE_SUMS, text, strlen(text) + 1, &exchange);
+    free(text);
+    RK_TRY(status);
+    for (int32_t r = 1; r < rk_comm_size(w->comm) && rk_comm_rank(w->comm) == 0; r++) {
+        json_t *theirs = json_loads(rk_exchange_received(exchange)[r].data, 0, NULL);
+        if (!theirs || json_array_extend(w->files, theirs) != 0) status = RK_NO_MEMORY_ERROR(0);
+        json_decref(theirs);
+    }
+    rk_exchange_free(exchange);
+    return status;
 }
 
 static rk_status write_transforms(writing *w, const rk_transforms *transforms) {
@@ -103,10 +136,9 @@ static rk_status write_manifest(writing *w, const rk_progress *progress) {
     return status;
 }
 
-static rk_status write_all(writing *w, rk_config *config, const rk_state *state, const rk_progress *progress) {
+static rk_status write_all(writing *w, rk_config *config, const rk_progress *progress) {
     char *resolved = NULL;
     const rk_transforms *transforms;
-    RK_TRY(write_shards(w, state));
     RK_TRY(rk_config_transforms(config, NULL, NULL, &transforms));
     RK_TRY(write_transforms(w, transforms));
     RK_TRY(write_text(w, "run.yaml", config->text, strlen(config->text)));
@@ -137,28 +169,65 @@ static rk_status retain(const rk_config *config, const char *root, int64_t best_
     return status;
 }
 
-rk_status rk_checkpoint_write(rk_config *config, const rk_state *state, const rk_progress *progress, char **out) {
-    writing w = {0};
-    char *root = NULL, *path = NULL, name[64], temporary[72];
-    snprintf(name, sizeof name, "step-%09" PRId64, progress->step);
+/* Tensors by every rank, and when all have written theirs, the rest by the first one. */
+static rk_status write_parts(writing *w, const rk_state *state) {
+    RK_TRY(rk_comm_agree(w->comm, write_shards(w, state)));
+    if (rk_comm_size(w->comm) > 1) RK_TRY(rk_comm_agree(w->comm, gather_files(w)));
+    return RK_OK;
+}
+
+static rk_status commit(const writing *w, const char *root, const char *path) {
+    RK_TRY(rk_remove_tree(path)); /* one of the same step, from a run that was resumed before it */
+    if (rename(w->directory, path) != 0) return rk_error_errno(RK_IO, errno, "could not rename '%s'", w->directory);
+    return rk_sync_directory(root);
+}
+
+static rk_status begin(const writing *w) {
+    RK_TRY(rk_remove_tree(w->directory));
+    return rk_make_directories(w->directory);
+}
+
+static rk_status name_paths(writing *w, const rk_config *config, int64_t step, char **root, char **path) {
+    char name[64], temporary[72];
+    snprintf(name, sizeof name, "step-%09" PRId64, step);
     snprintf(temporary, sizeof temporary, ".tmp-%s", name);
+    RK_TRY(rk_path_join(config->train.output, RK_CHECKPOINTS, root));
+    RK_TRY(rk_path_join(*root, name, path));
+    return rk_path_join(*root, temporary, &w->directory);
+}
+
+/* Ranks that only hold rows do not count steps. */
+static rk_status agree_on_step(rk_comm *comm, int64_t *step) {
+    rk_exchange *exchange;
+    RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, step, sizeof *step, &exchange));
+    memcpy(step, rk_exchange_received(exchange)[0].data, sizeof *step);
+    rk_exchange_free(exchange);
+    return RK_OK;
+}
+
+static rk_status write_first(writing *w, rk_config *config, const rk_progress *progress, const char *root, const char *path) {
+    RK_TRY(write_all(w, config, progress));
+    RK_TRY(commit(w, root, path));
+    return retain(config, root, progress->policy.best_step);
+}
+
+rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state *state, const rk_progress *progress, char **out) {
+    writing w = {.comm = comm};
+    char *root = NULL, *path = NULL;
+    bool is_first = rk_comm_rank(comm) == 0;
+    int64_t step = progress->step;
     rk_status status;
-    RK_GOTO(rk_path_join(config->train.output, RK_CHECKPOINTS, &root));
-    RK_GOTO(rk_path_join(root, name, &path));
-    RK_GOTO(rk_path_join(root, temporary, &w.directory));
-    RK_GOTO(rk_remove_tree(w.directory));
-    RK_GOTO(rk_make_directories(w.directory));
+    RK_GOTO(agree_on_step(comm, &step));
+    RK_GOTO(name_paths(&w, config, step, &root, &path));
     w.files = json_array();
     if (!w.files) RK_GOTO(RK_NO_MEMORY_ERROR(0));
-    RK_GOTO(write_all(&w, config, state, progress));
-    RK_GOTO(rk_remove_tree(path)); /* one of the same step, from a run that was resumed before it */
-    if (rename(w.directory, path) != 0) RK_GOTO(rk_error_errno(RK_IO, errno, "could not rename '%s'", w.directory));
-    RK_GOTO(rk_sync_directory(root));
-    RK_GOTO(retain(config, root, progress->policy.best_step));
+    RK_GOTO(rk_comm_agree(comm, is_first ? begin(&w) : RK_OK));
+    RK_GOTO(write_parts(&w, state));
+    RK_GOTO(rk_comm_agree(comm, is_first ? write_first(&w, config, progress, root, path) : RK_OK));
     *out = path;
     path = NULL;
 done:
-    if (status != RK_OK && w.directory) { /* an error's message outlives the clean-up */
+    if (status != RK_OK && w.directory && is_first) { /* an error's message outlives the clean-up */
         char reason[4096];
         rk_error_copy(reason, sizeof reason);
         rk_remove_tree(w.directory);

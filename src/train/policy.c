@@ -11,6 +11,10 @@ static bool is_better(double value, double best, bool larger, double min_delta) 
     return isnan(best) || (larger ? value > best + min_delta : value < best - min_delta);
 }
 
+bool rk_policy_stops(const rk_policy *p, const rk_policy_rules *rules) {
+    return rules->stops && p->bad > rules->patience;
+}
+
 rk_verdict rk_policy_judge(rk_policy *p, const rk_policy_rules *rules, int64_t step, double watched, double plateau) {
     rk_verdict verdict = {.best = is_better(watched, p->best, rules->larger_is_better, rules->min_delta)};
     p->n_evaluations++;
@@ -27,6 +31,6 @@ rk_verdict rk_policy_judge(rk_policy *p, const rk_policy_rules *rules, int64_t s
         p->plateau_bad = 0;
         verdict.dropped = true;
     }
-    verdict.stop = rules->stops && p->bad > rules->patience;
+    verdict.stop = rk_policy_stops(p, rules);
     return verdict;
 }

@@ -26,6 +26,7 @@ typedef struct rk_verdict {
 
 void rk_policy_init(rk_policy *policy);
 /* An evaluation at `step`: watched is the early-stopping metric, plateau the plateau's. NaN is never better. */
+bool rk_policy_stops(const rk_policy *policy, const rk_policy_rules *rules);
 rk_verdict rk_policy_judge(rk_policy *policy, const rk_policy_rules *rules, int64_t step, double watched, double plateau);
 
 #endif

@@ -10,7 +10,7 @@
 #include "train/trainer_parts.h"
 
 void rk_trainer_tell(rk_trainer *t, rk_event_kind kind, const char *message) {
-    if (!t->options.on_event) return;
+    if (!t->options.on_event || !t->is_first) return;
     rk_event event = {.kind = kind, .message = message, .epoch = t->progress.position.epoch, .step = t->progress.step, .seconds_left = -1};
     t->options.on_event(t->options.user, &event);
 }
@@ -49,7 +49,7 @@ static rk_status open_split(rk_trainer *t, const char *split, rk_dataset **out) 
 }
 
 /* The checkpoint that the run goes on from, or NULL. */
-static rk_status find_start(rk_trainer *t, char **path) {
+static rk_status find_newest(const rk_trainer *t, char **path) {
     const char *output = t->config->train.output;
     char **names;
     size_t n;
@@ -60,6 +60,12 @@ static rk_status find_start(rk_trainer *t, char **path) {
         return rk_error_hint(rk_error(RK_CONFIG, "'%s' already holds a run's checkpoints", output), "go on from them with --resume, or choose another train.output");
     if (n) return rk_checkpoint_find(output, path);
     return RK_OK;
+}
+
+static rk_status find_start(rk_trainer *t, char **path) {
+    *path = NULL;
+    RK_TRY(rk_comm_agree(t->comm, t->is_first ? find_newest(t, path) : RK_OK));
+    return rk_trainer_share_text(t, path);
 }
 
 static rk_status check_stored(rk_trainer *t, const char *path) {
@@ -78,11 +84,19 @@ done:
     return status;
 }
 
+/* A run that has ended goes on if it is now to be longer, unless it was stopped early. */
+static bool has_ended(const rk_trainer *t) {
+    const rk_train_section *s = &t->config->train;
+    bool is_done = (s->epochs && t->progress.position.epoch >= s->epochs) || (s->steps && t->progress.step >= s->steps);
+    return t->progress.finished && (is_done || rk_policy_stops(&t->progress.policy, &t->rules));
+}
+
 static rk_status restore(rk_trainer *t, const char *path) {
     rk_manifest m;
-    RK_TRY(rk_checkpoint_read(path, &t->state));
+    RK_TRY(rk_comm_agree(t->comm, rk_checkpoint_read(path, &t->state)));
     RK_TRY(rk_manifest_read(path, &m));
     t->progress = m.progress;
+    t->progress.finished = has_ended(t);
     rk_manifest_release(&m);
     t->saved_step = t->progress.step;
     rk_model_scale_learning_rate(t->model, t->progress.policy.learning_rate_factor);
@@ -97,12 +111,28 @@ static rk_status build(rk_trainer *t, const char *start) {
     if (c->has_valid) RK_TRY(open_split(t, "valid", &t->valid));
     rk_model_options options;
     RK_TRY(rk_config_model_options(c, rk_dataset_schema(t->train), true, &options));
-    RK_TRY(rk_model_build(&options, &t->model));
+    rk_model_cluster cluster = {.comm = t->comm};
+    if (rk_comm_size(t->comm) > 1) {
+        RK_TRY(rk_config_placement_request(c, rk_comm_size(t->comm), &cluster.request));
+        options.cluster = &cluster;
+        options.max_batch = c->train.batch_size; /* that ranks share: longer ones are only predicted, piece by piece */
+    }
+    RK_TRY(rk_comm_agree(t->comm, rk_model_build(&options, &t->model)));
     RK_TRY(rk_model_state(t->model, &t->state));
     if (start) RK_TRY(restore(t, start));
+    if (!t->is_first) return RK_OK;
     RK_TRY(rk_make_directories(c->train.output));
     RK_TRY(rk_checkpoint_clean(c->train.output));
     return rk_run_log_open(c->train.output, c->train.tensorboard, start ? t->progress.log_bytes : -1, start ? t->progress.events_bytes : -1, &t->log);
+}
+
+static rk_status take_comm(rk_trainer *t) {
+    t->comm = t->options.comm;
+    t->owns_comm = !t->comm;
+    if (!t->comm) RK_TRY(rk_comm_self(&t->comm));
+    t->comm->timeout_s = t->config->cluster.timeout_s;
+    t->is_first = rk_comm_rank(t->comm) == 0;
+    return RK_OK;
 }
 
 rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *options, rk_trainer **out) {
@@ -115,10 +145,11 @@ rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *o
     t->rules = rules_of(config);
     char *start = NULL;
     rk_status status;
+    RK_GOTO(take_comm(t));
     if (config->train.threads) RK_GOTO(rk_parallel_set_threads((int)config->train.threads));
     if (t->options.trace_path) RK_GOTO(rk_strdup(t->options.trace_path, &t->trace_path));
     RK_GOTO(find_start(t, &start));
-    RK_GOTO(build(t, start));
+    RK_GOTO(rk_comm_agree(t->comm, build(t, start)));
     *out = t;
     t = NULL;
 done:
@@ -132,9 +163,11 @@ void rk_trainer_free(rk_trainer *t) {
     rk_evaluation_release(&t->evaluation);
     rk_run_log_release(&t->log);
     rk_state_release(&t->state);
+    if (t->has_run && rk_model_trains(t->model)) (void)rk_model_tell(t->model, RK_WORD_END);
     rk_model_free(t->model);
     rk_dataset_free(t->train);
     rk_dataset_free(t->valid);
+    if (t->owns_comm) rk_comm_free(t->comm);
     rk_free(t->trace_path);
     rk_free(t);
 }
@@ -148,6 +181,9 @@ rk_model *rk_trainer_model(rk_trainer *t) {
 }
 
 rk_status rk_trainer_evaluate(rk_trainer *t, const char *split, const rk_metric **metrics, int32_t *n_metrics) {
+    *metrics = NULL;
+    *n_metrics = 0;
+    if (!rk_model_trains(t->model)) return RK_OK;
     rk_dataset *dataset;
     RK_TRY(open_split(t, split, &dataset));
     rk_evaluation evaluation;

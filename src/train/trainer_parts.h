@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "comm/comm.h"
 #include "data/dataset.h"
 #include "train/checkpoint_parts.h"
 #include "train/evaluation.h"
@@ -13,6 +14,9 @@ struct rk_trainer {
     rk_config *config;
     rk_trainer_options options;
     char *trace_path;
+    rk_comm *comm;             /* of the options, or its own */
+    bool owns_comm, is_first;  /* is_first: rank 0, who speaks, logs and decides on paths */
+    bool has_run;              /* to an end, so that ranks which only hold rows are still there to be told to end */
     rk_model *model;
     rk_dataset *train, *valid; /* valid NULL: none */
     rk_state state;            /* of the model */
@@ -27,6 +31,16 @@ struct rk_trainer {
     int64_t first_step;        /* of this run of the program */
     atomic_int stop;
 };
+
+/* What trainers tell ranks that only hold rows (train/ranks.c). */
+typedef enum rk_word { RK_WORD_SAVE = 1, RK_WORD_FACTOR, RK_WORD_LOAD, RK_WORD_END } rk_word;
+rk_status rk_trainer_serve(rk_trainer *trainer);
+rk_status rk_trainer_scale_learning_rate(rk_trainer *trainer);
+rk_status rk_trainer_load(rk_trainer *trainer, const char *path);
+/* The first rank's text on all; NULL stays NULL. *text is replaced (rk_free). */
+rk_status rk_trainer_share_text(rk_trainer *trainer, char **text);
+/* Whether any rank was asked to stop; the same on all after each step. */
+bool rk_trainer_asked_to_stop(const rk_trainer *trainer);
 
 void rk_trainer_tell(rk_trainer *trainer, rk_event_kind kind, const char *message);
 rk_status rk_trainer_save(rk_trainer *trainer);

@@ -23,6 +23,10 @@ static int64_t total_steps(const rk_trainer *t) {
     return by_epochs && by_epochs < s->steps ? by_epochs : s->steps;
 }
 
+static rk_status log_entry(rk_trainer *t, const rk_log_entry *entry) {
+    return t->is_first ? rk_run_log_add(&t->log, entry) : RK_OK;
+}
+
 rk_status rk_trainer_report(rk_trainer *t, bool now) {
     int64_t every = t->config->train.log_every;
     double seconds = rk_clock_seconds(), passed = seconds - t->last_progress;
@@ -34,23 +38,42 @@ rk_status rk_trainer_report(rk_trainer *t, bool now) {
     double rate = passed > 0 ? (double)t->samples_since / passed : 0, a_step = (seconds - t->started) / (double)(t->progress.step - t->first_step);
     rk_event event = {.kind = RK_EVENT_PROGRESS, .epoch = spoken_epoch(t), .step = t->progress.step, .n_steps = total, .samples_per_second = rate, .loss = loss,
                       .seconds_left = total > 0 ? (double)left * a_step : -1};
-    if (t->options.on_event) t->options.on_event(t->options.user, &event);
+    if (t->options.on_event && t->is_first) t->options.on_event(t->options.user, &event);
     t->last_progress = seconds;
     t->last_progress_step = t->progress.step;
     t->samples_since = 0;
     t->progress.loss_sum = 0;
     t->progress.loss_steps = 0;
-    return rk_run_log_add(&t->log, &(rk_log_entry){.kind = "train", .epoch = event.epoch, .step = event.step, .loss = loss, .samples_per_second = rate,
+    return log_entry(t, &(rk_log_entry){.kind = "train", .epoch = event.epoch, .step = event.step, .loss = loss, .samples_per_second = rate,
                                                    .learning_rate_factor = t->progress.policy.learning_rate_factor});
+}
+
+static void count_loss(rk_trainer *t, double loss) {
+    if (isnan(loss)) return; /* a skipped step, which the model counts, or a batch that was only begun */
+    t->progress.loss_sum += loss;
+    t->progress.loss_steps++;
+}
+
+/* Train on what was begun, before anything looks at the model. */
+static rk_status drain(rk_trainer *t) {
+    for (;;) {
+        double loss;
+        bool left;
+        RK_TRY(rk_model_drain(t->model, &loss, &left));
+        if (!left) return RK_OK;
+        count_loss(t, loss);
+    }
 }
 
 rk_status rk_trainer_save(rk_trainer *t) {
     if (t->saved_step == t->progress.step && !t->progress.finished) return RK_OK;
+    RK_TRY(drain(t));
     uint64_t begin = rk_trace_begin();
-    rk_run_log_bytes(&t->log, &t->progress.log_bytes, &t->progress.events_bytes);
+    if (t->is_first) rk_run_log_bytes(&t->log, &t->progress.log_bytes, &t->progress.events_bytes);
     char *path;
     rk_model_settle(t->model);
-    RK_TRY(rk_checkpoint_write(t->config, &t->state, &t->progress, &path));
+    RK_TRY(rk_model_tell(t->model, RK_WORD_SAVE));
+    RK_TRY(rk_checkpoint_write(t->config, t->comm, &t->state, &t->progress, &path));
     t->saved_step = t->progress.step;
     rk_trace_end(begin, "checkpoint");
     rk_trainer_tell(t, RK_EVENT_CHECKPOINT, path);
@@ -63,6 +86,7 @@ static double value_of(const rk_evaluation *e, int task, int metric) {
 }
 
 rk_status rk_trainer_validate(rk_trainer *t, bool *stop) {
+    RK_TRY(drain(t));
     uint64_t begin = rk_trace_begin();
     rk_evaluation evaluation;
     RK_TRY(rk_evaluate(t->config, t->model, t->valid, &evaluation));
@@ -73,12 +97,12 @@ rk_status rk_trainer_validate(rk_trainer *t, bool *stop) {
     rk_verdict verdict = rk_policy_judge(&t->progress.policy, &t->rules, t->progress.step, value_of(&evaluation, c->watched_task, c->watched_metric),
                                          value_of(&evaluation, c->plateau_task, c->plateau_metric));
     t->progress.is_best = verdict.best;
-    if (verdict.dropped) rk_model_scale_learning_rate(t->model, t->progress.policy.learning_rate_factor);
+    if (verdict.dropped) RK_TRY(rk_trainer_scale_learning_rate(t));
     rk_event event = {.kind = RK_EVENT_EVALUATION, .epoch = spoken_epoch(t), .step = t->progress.step, .seconds_left = -1, .metrics = evaluation.shown,
                       .n_metrics = evaluation.n_shown, .best = verdict.best};
-    if (t->options.on_event) t->options.on_event(t->options.user, &event);
+    if (t->options.on_event && t->is_first) t->options.on_event(t->options.user, &event);
     *stop = verdict.stop;
-    return rk_run_log_add(&t->log, &(rk_log_entry){.kind = "valid", .epoch = event.epoch, .step = event.step, .loss = NAN, .samples_per_second = NAN,
+    return log_entry(t, &(rk_log_entry){.kind = "valid", .epoch = event.epoch, .step = event.step, .loss = NAN, .samples_per_second = NAN,
                                                    .learning_rate_factor = t->progress.policy.learning_rate_factor, .metrics = evaluation.shown, .n_metrics = evaluation.n_shown});
 }
 
@@ -102,9 +126,7 @@ static rk_status train_batch(rk_trainer *t, const rk_batch *batch) {
     t->progress.step++;
     t->progress.position = rk_dataset_tell(t->train);
     t->samples_since += batch->n;
-    if (isnan(loss)) return RK_OK; /* a skipped step, which the model counts */
-    t->progress.loss_sum += loss;
-    t->progress.loss_steps++;
+    count_loss(t, loss);
     return RK_OK;
 }
 
@@ -120,7 +142,7 @@ static rk_status train_to_end(rk_trainer *t, const char **why) {
             *why = "all steps are done";
             return RK_OK;
         }
-        if (atomic_load(&t->stop)) {
+        if (rk_trainer_asked_to_stop(t)) {
             RK_TRY(rk_trainer_save(t));
             return rk_error(RK_INTERRUPTED, "stopped on request after step %lld", (long long)t->progress.step);
         }
@@ -153,13 +175,14 @@ static rk_status take_best(rk_trainer *t) {
     char *path, name[64];
     snprintf(name, sizeof name, RK_CHECKPOINTS "/step-%09lld", (long long)t->progress.policy.best_step);
     RK_TRY(rk_path_join(t->config->train.output, name, &path));
-    rk_status status = rk_checkpoint_read(path, &t->state);
+    rk_status status = rk_trainer_load(t, path);
     rk_free(path);
     return status;
 }
 
 static rk_status run(rk_trainer *t) {
     const char *why = "the run had ended before";
+    if (!rk_model_trains(t->model)) return rk_trainer_serve(t);
     if (!t->progress.finished) {
         rk_trainer_tell(t, RK_EVENT_STAGE, "training");
         t->started = t->last_progress = rk_clock_seconds();
@@ -184,6 +207,7 @@ rk_status rk_trainer_run(rk_trainer *t) {
         rk_trace_name_thread("trainer");
     }
     rk_status status = run(t);
+    t->has_run = status == RK_OK || status == RK_INTERRUPTED;
     if (!t->trace_path) return status;
     if (status == RK_OK) return rk_trace_stop();
     char reason[4096];

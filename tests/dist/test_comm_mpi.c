@@ -268,6 +268,23 @@ static void test_members(void **state) {
     if (size > 1) assert_int_equal(rk_comm_members(world, (int32_t[]){1, 0}, 2, &none), RK_INVALID_ARGUMENT);
 }
 
+/* Their sequence numbers are the same, so what is begun on one must not arrive on the other. */
+static void test_two_groups_of_the_same_ranks(void **state) {
+    (void)state;
+    int32_t all[64];
+    rk_comm *groups[2];
+    flight flights[2];
+    int rank = rk_comm_rank(world), size = rk_comm_size(world);
+    for (int r = 0; r < size; r++) all[r] = r;
+    for (int g = 0; g < 2; g++) OK(rk_comm_members(world, all, size, &groups[g]));
+    for (int i = 0; i < 2; i++) {
+        int g = (i + rank) % 2;
+        flights[g] = take_off(groups[g], 340 + g, RK_LANE_IDS, 0);
+    }
+    for (int g = 0; g < 2; g++) land(groups[g], &flights[g], 340 + g, RK_LANE_IDS, 0);
+    for (int g = 0; g < 2; g++) rk_comm_free(groups[g]);
+}
+
 static void *dense_thread(void *unused) {
     (void)unused;
     for (int s = 0; s < 30; s++) {
@@ -360,7 +377,8 @@ int main(int argc, char **argv) {
     if (is_missing) return missing(options.timeout_s);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exchanges), cmocka_unit_test(test_cut), cmocka_unit_test(test_sums), cmocka_unit_test(test_sums_go_on_beside_exchanges),
-        cmocka_unit_test(test_gather), cmocka_unit_test(test_agree), cmocka_unit_test(test_members), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_gather), cmocka_unit_test(test_agree), cmocka_unit_test(test_members), cmocka_unit_test(test_two_groups_of_the_same_ranks),
+        cmocka_unit_test(test_threads),
         cmocka_unit_test(test_nothing_is_allocated_anew),
     };
     return cmocka_run_group_tests(tests, NULL, end);

@@ -95,7 +95,10 @@ static rk_status move(rk_sharded *s, bool *moved) {
     *moved = false;
     RK_TRY(update_next(s, moved));
     RK_TRY(serve_next(s, moved));
-    for (int64_t i = s->next_updated; i < s->next_served; i++) RK_TRY(receive_rows(s, rk_journey_at(s, i), moved));
+    for (int64_t i = s->next_updated; i < s->next_served; i++) { /* in order, since gradients' exchanges begin here */
+        RK_TRY(receive_rows(s, rk_journey_at(s, i), moved));
+        if (state_of(rk_journey_at(s, i)) == RK_JOURNEY_SERVED) break;
+    }
     return RK_OK;
 }
 

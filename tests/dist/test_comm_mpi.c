@@ -347,9 +347,8 @@ static int missing(double timeout_s) {
     if (rk_comm_rank(world) == last) {
         usleep((useconds_t)(2e6 * timeout_s));
     } else {
-        char host[64], expected[200];
-        gethostname(host, sizeof host);
-        snprintf(expected, sizeof expected, "rank %d (host %s) did not send its part of 'ids' within %g s", last, host, timeout_s);
+        char expected[200];
+        snprintf(expected, sizeof expected, "rank %d (host %s) did not send its part of 'ids' within %g s", last, world->peers[last].host, timeout_s);
         rk_exchange *exchange;
         double began = rk_clock_seconds();
         rk_status status = rk_comm_gather(world, RK_LANE_IDS, "x", 1, &exchange);

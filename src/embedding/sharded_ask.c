@@ -260,13 +260,11 @@ static void pack_gradients(const rk_sharded *s, rk_journey *j, const rk_stream *
         pack_rows(to, values_of(s, j, stream), s->front->tables[shard->table].config.dim, n, shard->dim, stream->gradients_wire);
 }
 
-/* gradients NULL: an empty parcel says that nothing is updated. */
+/* gradients NULL: nothing is updated. */
 static rk_status pack_give(const rk_sharded *s, rk_journey *j, int32_t owner, const rk_activation *gradients) {
-    j->give[owner].n_bytes = 0;
-    if (!gradients) return RK_OK;
-    size_t at = 64, bytes = at; /* never empty, where something is */
+    size_t at = RK_GIVE_HEAD, bytes = at;
     for (int pass = 0; pass < 2; pass++) {
-        for (int32_t i = 0; i < s->n_streams_of[owner]; i++) {
+        for (int32_t i = 0; i < s->n_streams_of[owner] && gradients; i++) {
             const rk_stream *stream = &s->streams[s->streams_of[owner][i]];
             if (!stream->trainable) continue;
             int64_t n = share_of(s, j, stream).entry.n_bags;
@@ -275,6 +273,8 @@ static rk_status pack_give(const rk_sharded *s, rk_journey *j, int32_t owner, co
         }
         if (pass == 0) RK_TRY(rk_box_reserve(&j->give[owner], bytes));
     }
+    rk_give_header header = {atomic_load(&s->begun), !gradients};
+    memcpy(j->give[owner].data, &header, sizeof header);
     return RK_OK;
 }
 

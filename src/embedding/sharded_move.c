@@ -72,11 +72,22 @@ static rk_status receive_rows(rk_sharded *s, rk_journey *j, bool *moved) {
     return RK_OK;
 }
 
+/* Batches that were begun before these gradients were given are not to see them. */
+static rk_status may_update(const rk_sharded *s, const rk_journey *j, bool *may) {
+    *may = true;
+    if (!j->gradients || !s->owns) return RK_OK;
+    rk_give_header header;
+    RK_TRY(rk_journey_read_give(j, 0, &header));
+    *may = s->next_served >= header.begun;
+    return RK_OK;
+}
+
 static rk_status update_next(rk_sharded *s, bool *moved) {
     rk_journey *j = rk_journey_at(s, s->next_updated);
     bool done;
     if (s->next_updated >= begun_of(s) || state_of(j) != RK_JOURNEY_RETURNED) return RK_OK;
     RK_TRY(arrived(j->gradients, &done));
+    if (done) RK_TRY(may_update(s, j, &done));
     if (!done) return RK_OK;
     uint64_t begin = rk_trace_begin();
     if (j->gradients && s->owns) RK_TRY(rk_journey_update(s, j));

@@ -123,6 +123,12 @@ typedef struct rk_ask_header {
 typedef struct rk_ask_entry {
     int64_t n_bags, n_ids;    /* n_bags: of answers and gradients */
 } rk_ask_entry;
+/* A parcel of gradients begins with this, and they follow at 64 bytes. */
+typedef struct rk_give_header {
+    int64_t begun;            /* batches that trainers had begun then: those are served before these gradients are applied */
+    int64_t skips;            /* no row is updated */
+} rk_give_header;
+enum { RK_GIVE_HEAD = 64 };
 static inline size_t rk_pad(size_t n, size_t to) { return (n + to - 1) / to * to; }
 static inline size_t rk_values_bytes(int64_t n, int32_t dim, rk_dtype wire) { return rk_pad((size_t)n * (size_t)dim * rk_dtype_bytes(wire), 64); }
 
@@ -137,6 +143,7 @@ rk_status rk_journey_give(rk_sharded *s, rk_journey *j, const rk_activation *gra
 /* The owner's (sharded_serve.c). */
 rk_status rk_journey_read(rk_sharded *s, rk_journey *j);
 rk_status rk_journey_serve(rk_sharded *s, rk_journey *j);
+rk_status rk_journey_read_give(const rk_journey *j, int32_t trainer, rk_give_header *out);
 rk_status rk_journey_update(rk_sharded *s, rk_journey *j);
 /* Journeys moved on, by the caller or by a courier (sharded_move.c). set_off: asked; done with: returned. */
 void rk_sharded_set_off(rk_sharded *s, rk_journey *j);

@@ -119,7 +119,7 @@ rk_status rk_journey_serve(rk_sharded *s, rk_journey *j) {
 }
 
 static rk_status take_gradients(rk_sharded *s, const rk_journey *j, int32_t trainer, const rk_parcel *from) {
-    size_t at = 64;
+    size_t at = RK_GIVE_HEAD;
     for (int32_t i = 0; i < rk_n_here(s); i++) {
         const rk_stream *stream = &s->streams[s->streams_of[s->rank][i]];
         int32_t f = rk_stored_feature(s, trainer, i), dim = s->shards[stream->shard].dim;
@@ -139,11 +139,20 @@ static rk_status take_gradients(rk_sharded *s, const rk_journey *j, int32_t trai
     return RK_OK;
 }
 
+rk_status rk_journey_read_give(const rk_journey *j, int32_t trainer, rk_give_header *out) {
+    const rk_parcel *from = &rk_exchange_received(j->gradients)[trainer];
+    if (from->n_bytes < RK_GIVE_HEAD) return too_short(trainer, "gradients", from->n_bytes);
+    memcpy(out, from->data, sizeof *out);
+    return RK_OK;
+}
+
 rk_status rk_journey_update(rk_sharded *s, rk_journey *j) {
     if (!s->store) return RK_OK;
     const rk_parcel *from = rk_exchange_received(j->gradients);
     for (int32_t r = 0; r < s->roles.n_trainers; r++) {
-        if (from[r].n_bytes == 0) return RK_OK; /* agreed upon by all */
+        rk_give_header header;
+        RK_TRY(rk_journey_read_give(j, r, &header));
+        if (header.skips) return RK_OK; /* agreed upon by all */
         RK_TRY(take_gradients(s, j, r, &from[r]));
     }
     RK_TRY(rk_flight_route(s->store, &s->store->flights[s->store->now], 0, j->counts, j->stored_ids));

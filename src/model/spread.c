@@ -80,6 +80,34 @@ done:
     return status;
 }
 
+static rk_status reserve_reductions(rk_model *model, const rk_model_options *options) {
+    rk_spread *sp = model->spread;
+    size_t n, loss_bytes = (size_t)n_shards_of(sp, sp->rank) * (size_t)model->n_tasks * sizeof(double);
+    float *gradients = rk_graph_gradients(model->graph, &n);
+    size_t wanted = options->cluster->asynchronous ? (size_t)sp->staleness + 1 : 1;
+    RK_TRY(rk_alloc(wanted, sizeof *sp->reductions, &sp->reductions));
+    for (; sp->n_reductions < wanted; sp->n_reductions++) {
+        rk_reduction *r = &sp->reductions[sp->n_reductions];
+        RK_TRY(rk_alloc(1, sizeof *r->verdict + loss_bytes, &r->verdict));
+        if (wanted == 1)
+            r->values = gradients;
+        else
+            RK_TRY(rk_alloc(n, sizeof *r->values, &r->values));
+    }
+    return RK_OK;
+}
+
+static void release_reductions(rk_spread *sp) {
+    for (size_t i = 0; i < sp->n_reductions; i++) {
+        rk_reduction *r = &sp->reductions[i];
+        rk_exchange_free(r->verdicts);
+        rk_sum_free(r->sum);
+        rk_free(r->verdict);
+        if (sp->n_reductions > 1) rk_free(r->values);
+    }
+    rk_free(sp->reductions);
+}
+
 rk_status rk_spread_finish(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan) {
     rk_spread *sp = model->spread;
     int64_t shard = rk_graph_shard(model->graph), fewest = sp->n_shards;
@@ -97,8 +125,8 @@ rk_status rk_spread_finish(rk_model *model, const rk_model_options *options, con
     RK_TRY(rk_alloc(sp->n_shares, sizeof *sp->shares, &sp->shares));
     for (size_t i = 0; i < sp->n_shares; i++) RK_TRY(rk_share_init(model, &sp->shares[i]));
     RK_TRY(rk_share_init(model, &sp->peek));
-    sp->verdict_bytes = sizeof *sp->verdict + sizeof(double) * (size_t)n_shards_of(sp, sp->rank) * (size_t)model->n_tasks;
-    return rk_alloc(1, sp->verdict_bytes, &sp->verdict);
+    RK_TRY(rk_alloc((size_t)sp->roles.n_trainers, sizeof *sp->parcels, &sp->parcels));
+    return options->training ? reserve_reductions(model, options) : RK_OK;
 }
 
 void rk_spread_free(rk_model *model) {
@@ -110,7 +138,8 @@ void rk_spread_free(rk_model *model) {
     if (sp->trainers != sp->comm) rk_comm_free(sp->trainers);
     rk_free(sp->shares);
     rk_free(sp->first_shards);
-    rk_free(sp->verdict);
+    release_reductions(sp);
+    rk_free(sp->parcels);
     rk_free(sp);
     model->spread = NULL;
 }
@@ -142,35 +171,6 @@ static void bind_dense(rk_model *model, const rk_share *share) {
     if (model->n_dense) rk_graph_bind(model->graph, model->dense, (rk_real *)(size_t)share->batch.dense, NULL);
 }
 
-/* What all trainers have found in a step: its loss; or the first failure, which is then every rank's. */
-static rk_status hear_verdicts(rk_model *model, const rk_share *share, rk_status status, double *loss) {
-    rk_spread *sp = model->spread;
-    rk_verdict *mine = sp->verdict;
-    size_t n_tasks = (size_t)model->n_tasks, n_bytes = n_tasks * sizeof(double), n = 0;
-    size_t n_here = rk_graph_n_shards(model->graph, share->batch.n);
-    mine->status = (int32_t)status;
-    mine->stop = sp->asks_to_stop;
-    mine->error[0] = 0;
-    if (status != RK_OK) rk_error_copy(mine->error, sizeof mine->error);
-    memcpy(mine->losses, model->shard_losses, n_here * n_bytes);
-    rk_exchange *exchange;
-    RK_TRY(rk_comm_gather(sp->trainers, RK_LANE_VALUES, mine, sizeof *mine + n_here * n_bytes, &exchange));
-    double *losses;
-    rk_status found = rk_alloc((size_t)sp->n_shards * n_tasks, sizeof *losses, &losses);
-    for (int32_t r = 0; r < sp->roles.n_trainers && found == RK_OK; r++) {
-        const rk_parcel *from = &rk_exchange_received(exchange)[r];
-        const rk_verdict *theirs = from->data;
-        sp->heard_stop |= theirs->stop != 0;
-        if (theirs->status != RK_OK) found = rk_error((rk_status)theirs->status, "%s", theirs->error);
-        memcpy(losses + n * n_tasks, theirs->losses, from->n_bytes - sizeof *theirs);
-        n += (from->n_bytes - sizeof *theirs) / n_bytes;
-    }
-    rk_exchange_free(exchange);
-    if (found == RK_OK) found = rk_model_sum_shards(model, &share->batch, losses, n, loss);
-    rk_free(losses);
-    return found;
-}
-
 /* Forward and backward of the share; a loss or gradient that is not finite is named by the rank that has it. */
 static rk_status run_share(rk_model_run *r, const rk_share *share) {
     rk_model *model = r->model;
@@ -179,7 +179,8 @@ static rk_status run_share(rk_model_run *r, const rk_share *share) {
     hooks.batch = share->total;
     hooks.sum = sum_over_trainers;
     bind_dense(model, share);
-    RK_TRY(rk_graph_train(model->graph, share->batch.n, model->step, &hooks));
+    int64_t step = model->step + model->spread->n_trained - model->spread->n_applied;
+    RK_TRY(rk_graph_train(model->graph, share->batch.n, step, &hooks));
     rk_model_sum_blocks(model, share->batch.n);
     double here;
     RK_TRY(rk_model_sum_shards(model, &share->batch, model->shard_losses, rk_graph_n_shards(model->graph, share->batch.n), &here));
@@ -187,19 +188,64 @@ static rk_status run_share(rk_model_run *r, const rk_share *share) {
     return RK_OK;
 }
 
-/* The dense gradients of all trainers, and whether every part of the step may be applied. */
-static rk_status reduce(rk_model_run *r, const rk_share *share, rk_status status, double *loss) {
-    rk_model *model = r->model;
+static rk_reduction *reduction_at(const rk_spread *sp, int64_t number) {
+    return &sp->reductions[(size_t)number % sp->n_reductions];
+}
+
+/* What this rank has found in a step sets off, with its dense gradients. */
+static rk_status begin_reduction(rk_model *model, const rk_share *share, rk_status found) {
+    rk_spread *sp = model->spread;
+    rk_reduction *r = reduction_at(sp, sp->n_trained);
+    size_t n, n_here = rk_graph_n_shards(model->graph, share->batch.n), loss_bytes = n_here * (size_t)model->n_tasks * sizeof(double);
+    float *gradients = rk_graph_gradients(model->graph, &n);
+    r->verdict->status = (int32_t)found;
+    r->verdict->stop = sp->asks_to_stop;
+    r->verdict->error[0] = 0;
+    if (found != RK_OK) rk_error_copy(r->verdict->error, sizeof r->verdict->error);
+    memcpy(r->verdict->losses, model->shard_losses, loss_bytes);
+    for (int32_t t = 0; t < sp->roles.n_trainers; t++) sp->parcels[t] = (rk_parcel){r->verdict, sizeof *r->verdict + loss_bytes};
+    RK_TRY(rk_exchange_begin(sp->trainers, RK_LANE_VALUES, sp->parcels, NULL, NULL, &r->verdicts));
+    if (r->values != gradients) memcpy(r->values, gradients, n * sizeof *gradients);
+    return rk_sum_begin(sp->trainers, RK_LANE_DENSE, r->values, n, &r->sum);
+}
+
+/* What all have found: the step's loss; or the first failure, which is then every rank's. */
+static rk_status hear_verdicts(rk_model *model, const rk_reduction *r, const rk_batch *batch, double *loss) {
+    rk_spread *sp = model->spread;
+    size_t n_tasks = (size_t)model->n_tasks, n = 0;
+    double *losses;
+    RK_TRY(rk_exchange_wait(r->verdicts));
+    RK_TRY(rk_alloc((size_t)sp->n_shards * n_tasks, sizeof *losses, &losses));
+    rk_status found = RK_OK;
+    for (int32_t t = 0; t < sp->roles.n_trainers && found == RK_OK; t++) {
+        const rk_parcel *from = &rk_exchange_received(r->verdicts)[t];
+        const rk_verdict *theirs = from->data;
+        size_t loss_bytes = from->n_bytes - sizeof *theirs;
+        sp->heard_stop |= theirs->stop != 0;
+        if (theirs->status != RK_OK) found = rk_error((rk_status)theirs->status, "%s", theirs->error);
+        memcpy(losses + n * n_tasks, theirs->losses, loss_bytes);
+        n += loss_bytes / (n_tasks * sizeof *losses);
+    }
+    if (found == RK_OK) found = rk_model_sum_shards(model, batch, losses, n, loss);
+    rk_free(losses);
+    return found;
+}
+
+/* The summed gradients in the graph's place, if every part of the step may be applied. */
+static rk_status end_reduction(rk_model *model, const rk_batch *batch, double *loss) {
+    rk_reduction *r = reduction_at(model->spread, model->spread->n_applied);
     uint64_t begin = rk_trace_begin();
-    rk_sum *sum = NULL;
     size_t n;
     float *gradients = rk_graph_gradients(model->graph, &n);
-    RK_TRY(rk_sum_begin(model->spread->trainers, RK_LANE_DENSE, gradients, n, &sum));
-    status = hear_verdicts(model, share, status, loss);
-    rk_status summed = rk_sum_wait(sum);
-    rk_sum_free(sum);
+    rk_status status = hear_verdicts(model, r, batch, loss), summed = rk_sum_wait(r->sum);
+    rk_exchange_free(r->verdicts);
+    rk_sum_free(r->sum);
+    r->verdicts = NULL;
+    r->sum = NULL;
     if (status == RK_OK) status = summed;
+    if (status == RK_OK && r->values != gradients) memcpy(gradients, r->values, n * sizeof *gradients);
     if (status == RK_OK) status = rk_dense_optimizer_check(model->optimizer);
+    model->spread->n_applied++;
     rk_trace_end(begin, "sum gradients of ranks");
     return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step) : status;
 }
@@ -211,27 +257,48 @@ static rk_status give_gradients(rk_model *model, bool applies) {
     return status;
 }
 
+static void apply_dense(rk_model *model) {
+    uint64_t begin = rk_trace_begin();
+    rk_dense_optimizer_apply(model->optimizer);
+    model->step++;
+    rk_trace_end(begin, "update dense");
+}
+
+/* Both updates or none, as one process has it: rows wait for what all trainers have found. */
+static rk_status apply_both(rk_model *model, const rk_share *share, double *loss) {
+    double found = NAN;
+    rk_status status = end_reduction(model, &share->batch, &found);
+    if (status != RK_OK && (status != RK_NOT_FINITE || !model->skip_not_finite)) return status;
+    RK_TRY(give_gradients(model, status == RK_OK));
+    if (status != RK_OK) return rk_model_undo(model, status, loss);
+    apply_dense(model);
+    *loss = found;
+    return RK_OK;
+}
+
+/* The oldest dense gradients, where those are stale too. */
+static rk_status apply_oldest(rk_model *model, double *loss) {
+    rk_batch forgotten = {.n = 0};
+    RK_TRY(end_reduction(model, &forgotten, loss));
+    apply_dense(model);
+    return RK_OK;
+}
+
 /* The oldest batch that was begun. */
 static rk_status train_oldest(rk_model *model, double *loss) {
     rk_spread *sp = model->spread;
     const rk_share *share = &sp->shares[(size_t)sp->n_trained % sp->n_shares];
-    double found = NAN;
+    bool late = sp->n_reductions > 1;
     rk_model_keep_statistics(model);
     rk_model_run r = {.model = model, .batch = &share->batch, .weight = share->weight};
     RK_TRY(await_rows(sp));
     rk_status status = run_share(&r, share);
-    if (status != RK_OK && status != RK_NOT_FINITE) return status;
-    status = reduce(&r, share, status, &found);
-    if (status != RK_OK && (status != RK_NOT_FINITE || !model->skip_not_finite)) return status;
-    RK_TRY(give_gradients(model, status == RK_OK));
+    if (status != RK_OK && (status != RK_NOT_FINITE || late)) return status;
+    RK_TRY(begin_reduction(model, share, status));
     sp->n_trained++;
-    if (status != RK_OK) return rk_model_undo(model, status, loss);
-    uint64_t begin = rk_trace_begin();
-    rk_dense_optimizer_apply(model->optimizer);
-    rk_trace_end(begin, "update dense");
-    model->step++;
-    *loss = found;
-    return RK_OK;
+    if (!late) return apply_both(model, share, loss);
+    RK_TRY(give_gradients(model, true));
+    return sp->n_trained - sp->n_applied > sp->staleness ? apply_oldest(model, loss) : RK_OK;
 }
 
 rk_status rk_spread_train(rk_model *model, const rk_batch *batch, double *loss) {
@@ -251,7 +318,12 @@ rk_status rk_spread_train(rk_model *model, const rk_batch *batch, double *loss) 
 
 rk_status rk_model_drain(rk_model *model, double *loss, bool *left) {
     *left = model->spread && model->spread->n_trained < model->spread->n_begun;
-    return *left ? train_oldest(model, loss) : RK_OK;
+    if (*left) {
+        *loss = NAN;
+        return train_oldest(model, loss);
+    }
+    *left = model->spread && model->spread->n_applied < model->spread->n_trained;
+    return *left ? apply_oldest(model, loss) : RK_OK;
 }
 
 /* A piece that every trainer predicts an equal part of; all get all of it. */
@@ -283,7 +355,7 @@ static rk_status predict_piece(rk_model *model, const rk_batch *batch, int64_t f
 
 rk_status rk_spread_predict(rk_model *model, const rk_batch *batch, float *predictions) {
     rk_spread *sp = model->spread;
-    RK_FAIL_IF(sp->n_trained < sp->n_begun, RK_INVALID_ARGUMENT, "batches that were begun are not trained on; drain them first");
+    RK_FAIL_IF(sp->n_applied < sp->n_begun, RK_INVALID_ARGUMENT, "batches that were begun are not trained on; drain them first");
     rk_model_settle(model);
     int64_t step = sp->piece * sp->roles.n_trainers;
     for (int64_t first = 0; first < batch->n; first += step)

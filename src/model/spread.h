@@ -31,6 +31,14 @@ typedef struct rk_verdict {
     double losses[];          /* [shards of the rank, n_tasks] */
 } rk_verdict;
 
+/* A batch's dense gradients on their way to being summed over trainers, and applied. */
+typedef struct rk_reduction {
+    float *values;            /* [n]: the graph's own, where they are applied before the next batch */
+    rk_sum *sum;
+    rk_verdict *verdict;
+    rk_exchange *verdicts;
+} rk_reduction;
+
 struct rk_spread {
     rk_comm *comm, *trainers; /* all ranks; those that train (the same, if all do) */
     rk_roles roles;
@@ -41,11 +49,12 @@ struct rk_spread {
     rk_share *shares;         /* [n_shares]: batches begun */
     size_t n_shares;
     rk_share peek;
-    int64_t staleness, n_begun, n_trained;
+    rk_parcel *parcels;       /* [n_trainers]: scratch */
+    int64_t staleness, n_begun, n_trained, n_applied;
+    rk_reduction *reductions; /* [n_reductions]: 1, or staleness + 1 where the dense part is stale too */
+    size_t n_reductions;
     bool asks_to_stop, heard_stop;
     int64_t piece;            /* samples that every trainer can predict at a time */
-    rk_verdict *verdict;
-    size_t verdict_bytes;
 };
 
 rk_graph_share rk_spread_share(const rk_spread *spread); /* of this rank */

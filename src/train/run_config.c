@@ -88,7 +88,20 @@ static rk_status resolve_metrics(rk_config *c) {
 }
 
 /* Defaults that follow from other keys. */
+/* Asynchronous ranks have no common moment to skip a step in. */
+static rk_status check_asynchronous(const rk_config *c) {
+    if (!c->cluster.asynchronous) return RK_OK;
+    const rk_yaml_node *key = rk_yaml_get(rk_yaml_get(c->yaml.root, "cluster"), "asynchronous");
+    if (c->train.staleness == 0)
+        return rk_error_hint(rk_yaml_error(&c->yaml, key, "asynchronous ranks need a 'train.staleness' of 1 or more"),
+                             "it bounds how many batches late updates may be");
+    if (c->train.on_not_finite == 1)
+        return rk_error_hint(rk_yaml_error(&c->yaml, key, "asynchronous ranks cannot skip a step together"), "set 'train.on_not_finite: fail'");
+    return RK_OK;
+}
+
 static rk_status resolve(rk_config *c) {
+    RK_TRY(check_asynchronous(c));
     RK_TRY(rk_data_section_check(&c->data, &c->yaml));
     RK_TRY(rk_model_section_check(&c->model, &c->yaml));
     RK_TRY(rk_cluster_section_check(&c->cluster, &c->yaml));

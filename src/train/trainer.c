@@ -111,7 +111,7 @@ static rk_status build(rk_trainer *t, const char *start) {
     if (c->has_valid) RK_TRY(open_split(t, "valid", &t->valid));
     rk_model_options options;
     RK_TRY(rk_config_model_options(c, rk_dataset_schema(t->train), true, &options));
-    rk_model_cluster cluster = {.comm = t->comm};
+    rk_model_cluster cluster = {.comm = t->comm, .asynchronous = c->cluster.asynchronous};
     if (rk_comm_size(t->comm) > 1) {
         RK_TRY(rk_config_placement_request(c, rk_comm_size(t->comm), &cluster.request));
         options.cluster = &cluster;

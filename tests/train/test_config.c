@@ -77,7 +77,7 @@ static const char *const full =
     "  timeout_s: 20\n"
     "  wire: bf16\n"
     "  replicate_below: 500\n"
-    "  asynchronous: true\n"
+    "  asynchronous: false\n"
     "  tables:\n"
     "    - {name: v, sharding: table_wise, ranks: [3], pools: true}\n"
     "    - {name: u, sharding: grid, slices: 2}\n";

@@ -87,15 +87,24 @@ static double level(const choice *c, const owner *o) {
     return fmax(busy(c, o), filled);
 }
 
-static void give(choice *c, int32_t t, const rk_placement *placement, int32_t slice, int32_t part, owner *o) {
-    const rk_placement_request *request = c->request;
-    const candidate *table = &c->candidates[t];
-    rk_table_traffic traffic = rk_table_traffic_of(request, t, &table->load, placement);
-    double share = placement->n_parts > 1 ? rk_part_share(request, &table->load, part, placement->n_parts) : 1;
-    double wire = traffic.id_bytes + traffic.row_bytes + traffic.gradient_bytes, memory = traffic.lookup_bytes + traffic.update_bytes;
-    o->seconds += seconds_on(o, share * wire / placement->n_slices, share * memory / placement->n_slices);
-    o->bytes += table->bytes / (double)request->tables[t].n_rows * (double)rk_part_rows(request->tables[t].n_rows, part, placement->n_parts) / placement->n_slices;
-    placement->owners[(size_t)slice * (size_t)placement->n_parts + (size_t)part] = rk_owner_rank(&request->roles, o->number);
+/* A placement on its way to its owners: what a whole slice asks for. */
+typedef struct slice {
+    const rk_placement *placement;
+    double wire_bytes, memory_bytes, row_bytes;
+} slice;
+
+static slice slice_of(const choice *c, int32_t t, const rk_placement *placement) {
+    rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &c->candidates[t].load, placement);
+    return (slice){placement, (traffic.id_bytes + traffic.row_bytes + traffic.gradient_bytes) / placement->n_slices,
+                   (traffic.lookup_bytes + traffic.update_bytes) / placement->n_slices, c->candidates[t].bytes / (double)c->request->tables[t].n_rows / placement->n_slices};
+}
+
+static void give(choice *c, int32_t t, const slice *s, int32_t number, int32_t part, owner *o) {
+    const rk_placement *p = s->placement;
+    double share = p->n_parts > 1 ? rk_part_share(c->request, &c->candidates[t].load, part, p->n_parts) : 1;
+    o->seconds += seconds_on(o, share * s->wire_bytes, share * s->memory_bytes);
+    o->bytes += s->row_bytes * (double)rk_part_rows(c->request->tables[t].n_rows, part, p->n_parts);
+    p->owners[(size_t)number * (size_t)p->n_parts + (size_t)part] = rk_owner_rank(&c->request->roles, o->number);
 }
 
 static owner *least(const choice *c) {
@@ -117,16 +126,18 @@ static int descending(const void *a, const void *b) {
 }
 
 /* The parts with most to do go to the owners with least; all hold as many rows. */
-static rk_status deal_parts(choice *c, int32_t t, const rk_placement *placement, int32_t slice) {
+static rk_status deal_parts(choice *c, int32_t t, const slice *s, int32_t number) {
+    const rk_placement *p = s->placement;
+    const rk_table_load *load = &c->candidates[t].load;
     ranked *parts = NULL, *takers = NULL;
     rk_status status;
-    RK_GOTO(rk_alloc((size_t)placement->n_parts, sizeof *parts, &parts));
+    RK_GOTO(rk_alloc((size_t)p->n_parts, sizeof *parts, &parts));
     RK_GOTO(rk_alloc((size_t)c->n_dealt, sizeof *takers, &takers));
-    for (int32_t i = 0; i < placement->n_parts; i++) parts[i] = (ranked){rk_part_share(c->request, &c->candidates[t].load, i, placement->n_parts), i};
+    for (int32_t i = 0; i < p->n_parts; i++) parts[i] = (ranked){load->n_hot ? rk_part_share(c->request, load, i, p->n_parts) : 0, i};
     for (int32_t i = 0; i < c->n_dealt; i++) takers[i] = (ranked){-busy(c, c->order[i]), i};
-    qsort(parts, (size_t)placement->n_parts, sizeof *parts, descending);
+    if (load->n_hot) qsort(parts, (size_t)p->n_parts, sizeof *parts, descending);
     qsort(takers, (size_t)c->n_dealt, sizeof *takers, descending);
-    for (int32_t i = 0; i < placement->n_parts; i++) give(c, t, placement, slice, parts[i].number, c->order[takers[i % c->n_dealt].number]);
+    for (int32_t i = 0; i < p->n_parts; i++) give(c, t, s, number, parts[i].number, c->order[takers[i % c->n_dealt].number]);
 done:
     rk_free(parts);
     rk_free(takers);
@@ -185,13 +196,14 @@ static rk_status place(choice *c, int32_t t) {
     placement->replicated = table->sharding == RK_SHARD_REPLICATED;
     if (placement->replicated) return RK_OK;
     placement->pools = pools(c, t, placement);
-    for (int32_t s = 0; s < placement->n_slices; s++) {
+    slice s = slice_of(c, t, placement);
+    for (int32_t number = 0; number < placement->n_slices; number++) {
         if (table->wish && table->wish->n_ranks)
-            for (int32_t p = 0; p < placement->n_parts; p++) give(c, t, placement, s, p, owner_of(c, table->wish->ranks[s * placement->n_parts + p]));
+            for (int32_t p = 0; p < placement->n_parts; p++) give(c, t, &s, number, p, owner_of(c, table->wish->ranks[number * placement->n_parts + p]));
         else if (placement->n_parts > 1)
-            RK_TRY(deal_parts(c, t, placement, s));
+            RK_TRY(deal_parts(c, t, &s, number));
         else
-            give(c, t, placement, s, 0, least(c));
+            give(c, t, &s, number, 0, least(c));
     }
     return RK_OK;
 }
@@ -283,7 +295,9 @@ static void fill_candidates(choice *c, const int32_t *wish_of) {
         rk_optimizer usual;
         table->wish = wish_of[t] < 0 ? NULL : &request->wishes[wish_of[t]];
         table->sharding = wanted(request, t, table->wish);
-        table->load = request->loads ? request->loads[t] : rk_table_load_assume(config, request->features, request->n_features, request->batch_size, request->roles.n_trainers);
+        table->load = request->loads ? request->loads[t]
+                                     : rk_table_load_assume(config->n_rows, rk_assumed_ids(config->name, request->features, request->n_features), request->batch_size,
+                                                            request->roles.n_trainers);
         table->bytes = (double)config->n_rows * rk_stored_row_bytes(config, rk_request_optimizer(request, t, &usual), config->dim);
         rk_table_traffic traffic = rk_table_traffic_of(request, t, &table->load, &uncut);
         table->wire_bytes = traffic.id_bytes + traffic.row_bytes + traffic.gradient_bytes;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Ranks are summed one by one up to here, and beyond it as an integral over the logarithm of the rank. */
-enum { HEAD = 1000, STEPS = 2000 };
+enum { HEAD = 256, STEPS = 512 };
 
 static double integral_of_power(double from, double to, double exponent) {
     return exponent == 1 ? log(to / from) : (pow(to, 1 - exponent) - pow(from, 1 - exponent)) / (1 - exponent);
@@ -24,11 +24,14 @@ double rk_zipf_distinct(int64_t n_rows, double exponent, double n_ids) {
     return fmin(distinct, fmin((double)n_rows, n_ids));
 }
 
-rk_table_load rk_table_load_assume(const rk_table_config *table, const rk_feature_config *features, int32_t n_features, int64_t batch_size, int32_t n_trainers) {
-    rk_table_load load = {0};
+rk_table_load rk_table_load_assume(int64_t n_rows, double ids, int64_t batch_size, int32_t n_trainers) {
+    double n = ids * (double)batch_size;
+    return (rk_table_load){.ids = ids, .batch_rows = rk_zipf_distinct(n_rows, RK_ASSUMED_EXPONENT, n), .share_rows = rk_zipf_distinct(n_rows, RK_ASSUMED_EXPONENT, n / n_trainers)};
+}
+
+double rk_assumed_ids(const char *table, const rk_feature_config *features, int32_t n_features) {
+    double ids = 0;
     for (int32_t f = 0; f < n_features; f++)
-        if (strcmp(features[f].table, table->name) == 0) load.ids += features[f].max_sequence_length ? features[f].max_sequence_length : 1;
-    load.batch_rows = rk_zipf_distinct(table->n_rows, RK_ASSUMED_EXPONENT, load.ids * (double)batch_size);
-    load.share_rows = rk_zipf_distinct(table->n_rows, RK_ASSUMED_EXPONENT, load.ids * (double)batch_size / n_trainers);
-    return load;
+        if (strcmp(features[f].table, table) == 0) ids += features[f].max_sequence_length ? features[f].max_sequence_length : 1;
+    return ids;
 }

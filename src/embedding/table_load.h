@@ -25,8 +25,10 @@ typedef struct rk_table_load {
 /* Different rows that n_ids ids ask for, where the k-th most frequent of n_rows rows has a share proportional to k^-exponent. */
 double rk_zipf_distinct(int64_t n_rows, double exponent, double n_ids);
 
-/* Where nothing is measured: one id a sample of each feature, max_sequence_length of a sequence; Zipf with this exponent. */
+/* Where nothing is measured: Zipf with this exponent, and so many ids a sample. */
 #define RK_ASSUMED_EXPONENT 1.05
-rk_table_load rk_table_load_assume(const rk_table_config *table, const rk_feature_config *features, int32_t n_features, int64_t batch_size, int32_t n_trainers);
+rk_table_load rk_table_load_assume(int64_t n_rows, double ids, int64_t batch_size, int32_t n_trainers);
+/* One id a sample of each feature of the table, max_sequence_length of a sequence. */
+double rk_assumed_ids(const char *table, const rk_feature_config *features, int32_t n_features);
 
 #endif

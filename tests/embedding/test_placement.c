@@ -44,7 +44,7 @@ static double most_over_mean(const setup *s, bool of_bytes) {
     for (int32_t t = 0; t < r->n_tables; t++) {
         const rk_placement *p = &s->out[t];
         if (p->replicated) continue;
-        rk_table_load load = r->loads ? r->loads[t] : rk_table_load_assume(&s->tables[t], r->features, r->n_features, r->batch_size, r->roles.n_trainers);
+        rk_table_load load = r->loads ? r->loads[t] : rk_table_load_assume(s->tables[t].n_rows, rk_assumed_ids(s->names[t], r->features, r->n_features), r->batch_size, r->roles.n_trainers);
         rk_table_traffic w = rk_table_traffic_of(r, t, &load, p);
         for (int32_t i = 0; i < p->n_slices * p->n_parts; i++) {
             int32_t part = i % p->n_parts;

@@ -11,6 +11,7 @@
 #include <reckon/embeddings.h>
 #include <reckon/model.h>
 #include <reckon/optimizer.h>
+#include <reckon/plan.h>
 #include <reckon/predictor.h>
 #include <reckon/profile.h>
 #include <reckon/runtime.h>

@@ -157,6 +157,7 @@ void rk_config_free(rk_config *c) {
     if (!c) return;
     rk_transforms_free(c->transforms);
     rk_free(c->wishes);
+    rk_plan_file_release(&c->plan);
     rk_schema_release(&rk_data_schema_table, &c->data);
     rk_schema_release(&rk_embedding_schema, &c->embedding);
     rk_schema_release(&rk_model_schema, &c->model);
@@ -220,12 +221,30 @@ rk_status rk_config_transforms(rk_config *c, void (*on_stage)(void *user, const 
     return RK_OK;
 }
 
+static rk_status need_plan(rk_config *c, const rk_roles *roles) {
+    char *path;
+    if (!c->plan.planned.tables) {
+        RK_TRY(rk_path_join(c->directory, c->cluster.plan, &path));
+        rk_status status = rk_plan_file_load(path, &c->plan);
+        rk_free(path);
+        RK_TRY(status);
+    }
+    return rk_plan_file_check_roles(&c->plan, roles);
+}
+
 rk_status rk_config_placement_request(rk_config *c, int32_t n_ranks, rk_placement_request *out) {
     rk_placement_request request = {.batch_size = c->train.batch_size, .replicate_below = c->cluster.replicate_below, .wire = (rk_dtype)c->cluster.wire,
                                     .n_wishes = (int32_t)c->cluster.n_tables};
     RK_TRY(rk_cluster_roles(&c->cluster, &c->yaml, n_ranks, &request.roles));
-    if (!c->wishes) RK_TRY(rk_cluster_wishes(&c->cluster, &c->yaml, &c->wishes));
-    request.wishes = c->wishes;
+    if (c->cluster.plan) {
+        RK_TRY(need_plan(c, &request.roles));
+        request.wishes = c->plan.wishes;
+        request.n_wishes = (int32_t)c->plan.planned.n_tables;
+        request.wishes_are_whole = true;
+    } else {
+        if (!c->wishes) RK_TRY(rk_cluster_wishes(&c->cluster, &c->yaml, &c->wishes));
+        request.wishes = c->wishes;
+    }
     *out = request;
     return RK_OK;
 }

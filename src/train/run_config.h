@@ -9,6 +9,7 @@
 #include "metrics/metrics.h"
 #include "model/model.h"
 #include "train/cluster_config.h"
+#include "train/plan/plan_file.h"
 #include "train/train_config.h"
 
 struct rk_config {
@@ -25,7 +26,8 @@ struct rk_config {
     int plateau_task, plateau_metric;
     bool has_valid, keeps_best;
     rk_transforms *transforms; /* fitted at the first need, or loaded from a checkpoint */
-    rk_placement_wish *wishes; /* made at the first need */
+    rk_placement_wish *wishes; /* of the cluster section; made at the first need */
+    rk_plan_file plan;         /* likewise what cluster.plan names; without tables: not read */
 };
 
 /* The transforms, fitted now if they are not there. */

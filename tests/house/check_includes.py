@@ -26,7 +26,7 @@ USES = {
 PUBLIC = {
     "status": "base", "optimizer": "kernels", "table": "kernels", "batch": "base", "embeddings": "embedding", "comm": "comm",
     "config": "data", "dataset": "data", "convert": "data", "model": "model", "trainer": "train", "checkpoint": "train",
-    "predictor": "serve", "profile": "train", "runtime": "train", "reckon": "cli",
+    "predictor": "serve", "profile": "train", "plan": "train", "runtime": "train", "reckon": "cli",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 

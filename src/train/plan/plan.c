@@ -1,0 +1,214 @@
+/* A plan from a run file and a cluster. */
+#include <reckon/plan.h>
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+#include "embedding/table_traffic.h"
+#include "train/limits.h"
+#include "train/plan/plan_parts.h"
+
+rk_size_text rk_size_of(double bytes) {
+    char count[24];
+    rk_size_text out;
+    rk_human_count(bytes, count, sizeof count);
+    snprintf(out.text, sizeof out.text, "%s%sB", count, strchr(count, ' ') ? "" : " ");
+    return out;
+}
+
+/* A usual row: the dim of the table with most bytes. */
+static int32_t usual_dim(const rk_plan *plan) {
+    int32_t most = 0;
+    for (int32_t t = 1; t < plan->tables.n_tables; t++)
+        if (rk_plan_table_bytes(plan, t) > rk_plan_table_bytes(plan, most)) most = t;
+    return plan->tables.n_tables ? plan->tables.tables[most].dim : 16;
+}
+
+static rk_status measure(rk_plan *plan) {
+    double gather, gemm;
+    bool layers = plan->dense.layer_in > 0;
+    RK_TRY(rk_limit_gather(usual_dim(plan), &gather));
+    RK_TRY(rk_limit_gemm(layers ? plan->dense.layer_in : 256, layers ? plan->dense.layer_out : 256, &gemm));
+    for (int64_t i = 0; i < plan->cluster.hosts.n_groups; i++) {
+        rk_host_group *group = &plan->cluster.hosts.groups[i];
+        if (isnan(group->memory_bandwidth_gbs)) group->memory_bandwidth_gbs = gather * 1e-9;
+        if (isnan(group->gflops)) group->gflops = gemm * 1e-9;
+    }
+    plan->cluster.measured = true;
+    return RK_OK;
+}
+
+static rk_status open_cluster(rk_plan *plan, const rk_plan_options *options) {
+    if (options->cluster)
+        RK_TRY(rk_cluster_file_load(options->cluster, &plan->cluster));
+    else
+        RK_TRY(rk_cluster_file_local(options->n_ranks ? options->n_ranks : 1, &plan->cluster));
+    if (!rk_cluster_file_lacks(&plan->cluster)) return RK_OK;
+    return options->cluster && !options->measure ? rk_cluster_file_error_lacking(&plan->cluster) : measure(plan);
+}
+
+/* The run file's roles hold, unless the cluster gives its hosts roles; then both must agree. */
+static rk_status agree_on_roles(rk_plan *plan, rk_roles of_cluster) {
+    const rk_config *c = plan->config;
+    plan->n_ranks = of_cluster.n_trainers + of_cluster.n_owners;
+    if (of_cluster.n_owners == 0) return rk_cluster_roles(&c->cluster, &c->yaml, plan->n_ranks, &plan->request.roles);
+    if (c->cluster.embedding_ranks && c->cluster.embedding_ranks != of_cluster.n_owners)
+        return rk_error(RK_CONFIG, "'%s' has %d ranks that only hold rows, but the run file says embedding_ranks: %lld", plan->cluster.yaml.path, of_cluster.n_owners,
+                        (long long)c->cluster.embedding_ranks);
+    plan->request.roles = of_cluster;
+    return RK_OK;
+}
+
+static void release_ranks(rk_plan *plan) {
+    rk_free(plan->machines);
+    rk_free(plan->capacities);
+    rk_free(plan->ranks);
+    plan->machines = NULL;
+    plan->capacities = NULL;
+    plan->ranks = NULL;
+}
+
+rk_status rk_plan_take_ranks(rk_plan *plan, int32_t n_ranks) {
+    rk_roles roles;
+    release_ranks(plan);
+    RK_TRY(rk_cluster_file_ranks(&plan->cluster, n_ranks, &plan->machines, &roles));
+    RK_TRY(agree_on_roles(plan, roles));
+    RK_TRY(rk_alloc((size_t)plan->n_ranks, sizeof *plan->capacities, &plan->capacities));
+    return rk_alloc((size_t)plan->n_ranks, sizeof *plan->ranks, &plan->ranks);
+}
+
+/* All of a request but loads; a plan that the run file names is not asked, for this one is to take its place. */
+static rk_status make_request(rk_plan *plan) {
+    rk_config *c = (rk_config *)(size_t)plan->config; /* which keeps the wishes */
+    if (!c->wishes) RK_TRY(rk_cluster_wishes(&c->cluster, &c->yaml, &c->wishes));
+    rk_placement_request *r = &plan->request;
+    r->tables = plan->tables.tables;
+    r->n_tables = plan->tables.n_tables;
+    r->features = plan->tables.features;
+    r->n_features = plan->tables.n_features;
+    r->batch_size = c->train.batch_size;
+    r->replicate_below = c->cluster.replicate_below;
+    r->wire = (rk_dtype)c->cluster.wire;
+    r->wishes = c->wishes;
+    r->n_wishes = (int32_t)c->cluster.n_tables;
+    r->loads = plan->loads;
+    plan->overlaps = c->train.staleness > 0 || c->cluster.asynchronous;
+    return RK_OK;
+}
+
+static double assumed_ids(const rk_plan *plan, const char *table) {
+    const rk_data_section *data = &plan->config->data;
+    double ids = 0;
+    for (int32_t f = 0; f < plan->tables.n_features; f++) {
+        const rk_feature_config *feature = &plan->tables.features[f];
+        if (strcmp(feature->table, table) != 0) continue;
+        int32_t source = plan->tables.sources[f];
+        int64_t length = 0;
+        for (int64_t i = 0, number = 0; i < data->n_features; i++)
+            if (!data->features[i].dense && number++ == source) length = data->features[i].max_length;
+        if (feature->max_sequence_length && (length == 0 || feature->max_sequence_length < length)) length = feature->max_sequence_length;
+        ids += length ? (double)length : 1;
+    }
+    return ids;
+}
+
+static void assume_loads(rk_plan *plan) {
+    for (int32_t t = 0; t < plan->tables.n_tables; t++)
+        plan->loads[t] = rk_table_load_assume(plan->tables.tables[t].n_rows, assumed_ids(plan, plan->tables.tables[t].name), plan->request.batch_size, plan->request.roles.n_trainers);
+}
+
+static void release_placements(rk_plan *plan) {
+    for (int32_t t = 0; plan->placements && t < plan->tables.n_tables; t++) rk_placement_release(&plan->placements[t]);
+}
+
+/* What is left of a rank's memory for tables of its own, as far as the last placements tell. */
+static void set_capacities(rk_plan *plan) {
+    for (int32_t r = 0; r < plan->n_ranks; r++) {
+        plan->capacities[r] = plan->machines[r].capacity;
+        plan->capacities[r].memory_bytes = fmax(plan->machines[r].capacity.memory_bytes - (plan->ranks[r].all_bytes - plan->ranks[r].bytes[RK_PLAN_MEMORY_OWNED]), 1);
+    }
+    plan->request.capacities = plan->capacities;
+}
+
+/* What is not tables is known only from placements, so a second look is taken where it matters. */
+rk_status rk_plan_place(rk_plan *plan) {
+    memset(plan->ranks, 0, (size_t)plan->n_ranks * sizeof *plan->ranks);
+    for (int look = 0; look < 2; look++) {
+        set_capacities(plan);
+        release_placements(plan);
+        RK_TRY(rk_placements_choose(&plan->request, plan->placements));
+        RK_TRY(rk_plan_cost(plan));
+        if (rk_plan_fits(plan)) break;
+    }
+    return rk_plan_check_whole(plan);
+}
+
+static rk_status check_table_whole(const rk_plan *plan, int32_t t) {
+    const rk_table_config *table = &plan->tables.tables[t];
+    const rk_placement *p = &plan->placements[t];
+    if (p->replicated) return RK_OK;
+    bool whole = p->owners && p->n_slices > 0 && p->n_parts > 0 && table->dim % p->n_slices == 0 && (p->n_parts == 1 || !p->pools);
+    int64_t rows = 0;
+    for (int32_t part = 0; whole && part < p->n_parts; part++) rows += (table->n_rows - part + p->n_parts - 1) / p->n_parts; /* of ids part, part + n_parts, ... */
+    for (int32_t i = 0; whole && i < p->n_slices * p->n_parts; i++) whole = p->owners[i] >= 0 && p->owners[i] < plan->n_ranks && rk_plan_owns(plan, p->owners[i]);
+    RK_FAIL_IF(!whole || rows != table->n_rows, RK_INTERNAL, "table '%s' is not placed whole", table->name);
+    return RK_OK;
+}
+
+rk_status rk_plan_check_whole(const rk_plan *plan) {
+    for (int32_t t = 0; t < plan->tables.n_tables; t++) RK_TRY(check_table_whole(plan, t));
+    return RK_OK;
+}
+
+static rk_status make(rk_plan *plan, const rk_plan_options *options) {
+    const rk_config *c = plan->config;
+    RK_TRY(rk_plan_describe_run(plan));
+    RK_TRY(open_cluster(plan, options));
+    RK_TRY(rk_plan_take_ranks(plan, options->n_ranks));
+    RK_TRY(rk_alloc((size_t)plan->tables.n_tables, sizeof *plan->loads, &plan->loads));
+    RK_TRY(rk_alloc((size_t)plan->tables.n_tables, sizeof *plan->placements, &plan->placements));
+    RK_TRY(make_request(plan));
+    plan->data_bytes = (double)c->data.cache_bytes + (double)c->data.shuffle_window * plan->dense.sample_bytes;
+    if (options->sample)
+        RK_TRY(rk_plan_sample(plan, options->sample_rows));
+    else
+        assume_loads(plan);
+    RK_TRY(rk_plan_place(plan));
+    return rk_plan_fits(plan) ? RK_OK : rk_plan_advise(plan);
+}
+
+rk_status rk_plan_make(const rk_config *config, const rk_plan_options *options, rk_plan **out) {
+    static const rk_plan_options usual = RK_PLAN_OPTIONS_INIT;
+    rk_plan *plan;
+    RK_TRY(rk_alloc(1, sizeof *plan, &plan));
+    plan->config = config;
+    rk_status status = make(plan, options ? options : &usual);
+    if (status == RK_OK)
+        *out = plan;
+    else
+        rk_plan_free(plan);
+    return status;
+}
+
+void rk_plan_free(rk_plan *plan) {
+    if (!plan) return;
+    release_placements(plan);
+    release_ranks(plan);
+    rk_cluster_file_release(&plan->cluster);
+    rk_embedding_plan_release(&plan->tables);
+    rk_free(plan->placements);
+    rk_free(plan->loads);
+    rk_free(plan->hot);
+    rk_free(plan->advice);
+    rk_free(plan);
+}
+
+rk_status rk_plan_check(const rk_plan *plan) {
+    if (rk_plan_fits(plan)) return RK_OK;
+    const rk_plan_rank *rank = &plan->ranks[plan->fullest];
+    rk_status status = rk_error(RK_NO_MEMORY, "the run does not fit: rank %d would hold %s of %s", plan->fullest, rk_size_of(rank->all_bytes).text,
+                                rk_size_of(plan->machines[plan->fullest].capacity.memory_bytes).text);
+    return rk_error_hint(status, "%s", plan->advice);
+}

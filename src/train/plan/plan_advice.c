@@ -1,0 +1,152 @@
+/* What would make a run fit that does not: each way is planned, not guessed. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/memory.h"
+#include "optim/slots.h"
+#include "train/plan/plan_parts.h"
+
+typedef struct way {
+    const char *what;
+    bool half_rows, rowwise, no_cache;
+} way;
+
+static const way ways[] = {
+    {"rows in bf16 (embedding.dtype)", true, false, false},
+    {"a rowwise optimizer (embedding.optimizer: rowwise_adagrad)", false, true, false},
+    {"both", true, true, false},
+    {"no rows kept between epochs (data.cache_bytes: 0)", false, false, true},
+};
+
+static double all_tables(const rk_plan *plan) {
+    double bytes = 0;
+    for (int32_t t = 0; t < plan->tables.n_tables; t++) bytes += rk_plan_table_bytes(plan, t);
+    return bytes;
+}
+
+static bool has_slots_of_values(const rk_optimizer *optimizer) {
+    rk_slot slots[RK_MAX_SLOTS];
+    for (int n = rk_optimizer_slots(optimizer, slots), i = 0; i < n; i++)
+        if (!slots[i].per_row) return true;
+    return false;
+}
+
+/* Changes the plan's tables; false: they are so already. */
+static bool change(rk_plan *plan, const way *w, const rk_optimizer *rowwise) {
+    bool halved = false, slots = false;
+    for (int32_t t = 0; t < plan->tables.n_tables; t++) {
+        if (w->half_rows && plan->tables.tables[t].dtype == RK_F32) {
+            plan->tables.tables[t].dtype = RK_BF16;
+            halved = true;
+        }
+        if (w->rowwise && has_slots_of_values(&plan->tables.optimizers[t])) {
+            plan->tables.optimizers[t] = *rowwise;
+            slots = true;
+        }
+    }
+    if (w->no_cache) plan->data_bytes -= (double)plan->config->data.cache_bytes;
+    return halved == w->half_rows && slots == w->rowwise && (!w->no_cache || plan->config->data.cache_bytes > 0);
+}
+
+static void say(const rk_plan *plan, const char *what, rk_buffer *out) {
+    const rk_plan_rank *rank = &plan->ranks[plan->fullest];
+    rk_buffer_printf(out, "%swith %s %s: tables of %s, %s of %s on the fullest rank", out->n_bytes ? "\n" : "", what, rk_plan_fits(plan) ? "it fits" : "it still does not fit",
+                     rk_size_of(all_tables(plan)).text, rk_size_of(rank->all_bytes).text, rk_size_of(plan->machines[plan->fullest].capacity.memory_bytes).text);
+}
+
+typedef struct kept {
+    rk_table_config *tables;
+    rk_optimizer *optimizers;
+    double data_bytes;
+} kept;
+
+static void restore(rk_plan *plan, const kept *k) {
+    memcpy(plan->tables.tables, k->tables, (size_t)plan->tables.n_tables * sizeof *k->tables);
+    memcpy(plan->tables.optimizers, k->optimizers, (size_t)plan->tables.n_tables * sizeof *k->optimizers);
+    plan->data_bytes = k->data_bytes;
+}
+
+/* A way that the run file's own placements do not allow is none. */
+static rk_status try_ways(rk_plan *plan, const kept *k, rk_buffer *out) {
+    rk_optimizer rowwise;
+    RK_TRY(rk_optimizer_init(&rowwise, RK_OPTIMIZER_ROWWISE_ADAGRAD));
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        rk_status status = change(plan, &ways[i], &rowwise) ? rk_plan_place(plan) : RK_CONFIG;
+        if (status == RK_OK) say(plan, ways[i].what, out);
+        restore(plan, k);
+        if (status != RK_CONFIG) RK_TRY(status);
+    }
+    return RK_OK;
+}
+
+static rk_status place_on_hosts(rk_plan *plan, rk_host_group *group, int64_t count, bool *fits) {
+    group->count = count;
+    RK_TRY(rk_plan_take_ranks(plan, 0));
+    RK_TRY(rk_plan_place(plan));
+    *fits = rk_plan_fits(plan);
+    return RK_OK;
+}
+
+/* The group whose hosts hold most of the rows. */
+static rk_host_group *growing(const rk_plan *plan) {
+    rk_host_group *best = NULL, *groups = plan->cluster.hosts.groups;
+    for (int64_t i = 0; i < plan->cluster.hosts.n_groups; i++)
+        if (groups[i].role != RK_ROLE_TRAIN && (!best || groups[i].memory_gb * (double)groups[i].count > best->memory_gb * (double)best->count)) best = &groups[i];
+    return best;
+}
+
+/* The fewest hosts that hold it, up to 16 times as many; where tables are placed on ranks by hand, more hosts may not help. */
+static rk_status try_hosts(rk_plan *plan, rk_buffer *out) {
+    rk_host_group *group = growing(plan);
+    int64_t few = group->count, many = few, most = 16 * group->count;
+    bool fits = false;
+    while (!fits && many < most) {
+        few = many;
+        many = 2 * many < most ? 2 * many : most;
+        RK_TRY(place_on_hosts(plan, group, many, &fits));
+    }
+    if (!fits) return RK_OK;
+    while (many - few > 1) {
+        int64_t middle = few + (many - few) / 2;
+        RK_TRY(place_on_hosts(plan, group, middle, &fits));
+        *(fits ? &many : &few) = middle;
+    }
+    RK_TRY(place_on_hosts(plan, group, many, &fits));
+    char what[128];
+    snprintf(what, sizeof what, "%lld hosts of '%.64s'", (long long)many, group->name);
+    say(plan, what, out);
+    return RK_OK;
+}
+
+static rk_status advise(rk_plan *plan, const kept *k, rk_buffer *out) {
+    rk_host_group *group = growing(plan);
+    int64_t count = group->count;
+    int32_t n_ranks = plan->n_ranks;
+    rk_status status = plan->cluster.yaml.path ? try_hosts(plan, out) : RK_OK; /* there is only one of this machine */
+    group->count = count;
+    RK_TRY(status);
+    RK_TRY(rk_plan_take_ranks(plan, n_ranks));
+    RK_TRY(try_ways(plan, k, out));
+    return rk_plan_place(plan);
+}
+
+rk_status rk_plan_advise(rk_plan *plan) {
+    kept k = {.data_bytes = plan->data_bytes};
+    rk_buffer text = {0};
+    size_t n = (size_t)plan->tables.n_tables;
+    rk_status status;
+    RK_GOTO(rk_alloc(n, sizeof *k.tables, &k.tables));
+    RK_GOTO(rk_alloc(n, sizeof *k.optimizers, &k.optimizers));
+    memcpy(k.tables, plan->tables.tables, n * sizeof *k.tables);
+    memcpy(k.optimizers, plan->tables.optimizers, n * sizeof *k.optimizers);
+    RK_GOTO(advise(plan, &k, &text));
+    if (text.n_bytes == 0) rk_buffer_text(&text, "nothing that was tried makes it fit");
+    status = text.status;
+    if (status == RK_OK) plan->advice = text.data;
+done:
+    if (status != RK_OK) rk_buffer_release(&text);
+    rk_free(k.tables);
+    rk_free(k.optimizers);
+    return status;
+}

@@ -1,0 +1,220 @@
+/* How much memory each rank takes and how long a step lasts: the equations of docs/planning.md. */
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "embedding/table_traffic.h"
+#include "train/plan/plan_parts.h"
+
+#define RK_PLAN_TEXT(name, text) text,
+const char *const rk_plan_part_names[RK_PLAN_PART_COUNT] = {RK_PLAN_PART_LIST(RK_PLAN_TEXT)};
+const char *const rk_plan_memory_names[RK_PLAN_MEMORY_COUNT] = {RK_PLAN_MEMORY_LIST(RK_PLAN_TEXT)};
+#undef RK_PLAN_TEXT
+
+/* Bytes of a step. What owners are asked for is of all trainers together, an owner that trains among them. */
+typedef struct rank_work {
+    double ids, rows, gradients;  /* wire, as an owner */
+    double lookup, update, read;  /* memory */
+    double copies;                /* gradients of replicated rows that one trainer sends to one other */
+} rank_work;
+
+/* A rank's ways to others. */
+typedef struct rank_way {
+    double n_partners, far_share; /* of its partners, those on other hosts */
+} rank_way;
+
+static double share_of_batch(const rk_plan *plan) {
+    return ceil((double)plan->request.batch_size / plan->request.roles.n_trainers);
+}
+
+/* What a trainer does for a table by itself: bags are combined of the rows that came, and bags' gradients summed to rows'. */
+static void add_trainer(const rk_plan *plan, int32_t t, rank_work *w) {
+    const rk_table_config *table = &plan->tables.tables[t];
+    const rk_table_load *load = &plan->loads[t];
+    double samples = share_of_batch(plan), values = load->ids * samples * table->dim;
+    bool replicated = plan->placements[t].replicated;
+    w->read += load->ids * samples * sizeof(int64_t);
+    if (plan->placements[t].pools) return;
+    w->lookup += values * (double)rk_dtype_bytes(replicated ? table->dtype : plan->request.wire);
+    if (!table->frozen) w->update += values * sizeof(float) + load->share_rows * table->dim * sizeof(float);
+}
+
+static void add_replicated(const rk_plan *plan, int32_t t, rank_work *w) {
+    const rk_table_config *table = &plan->tables.tables[t];
+    const rk_table_load *load = &plan->loads[t];
+    double row_bytes = table->dim * (double)rk_dtype_bytes(plan->request.wire);
+    if (table->frozen) return;
+    if (plan->request.roles.n_trainers > 1) w->copies += load->share_rows * (row_bytes + sizeof(uint32_t));
+    w->update += load->share_rows * plan->request.roles.n_trainers * row_bytes + 2 * load->batch_rows * rk_stored_row_bytes(table, &plan->tables.optimizers[t], table->dim);
+}
+
+/* l2_full has every row of a table take a step. */
+static double full_update(const rk_plan *plan, int32_t t) {
+    return plan->tables.l2_full[t] != 0 && !plan->tables.tables[t].frozen ? 2 * rk_plan_table_bytes(plan, t) : 0;
+}
+
+static void add_owners(rk_plan *plan, int32_t t, rank_work *work) {
+    const rk_placement *p = &plan->placements[t];
+    rk_table_traffic traffic = rk_table_traffic_of(&plan->request, t, &plan->loads[t], p);
+    double bytes = rk_plan_table_bytes(plan, t) / (double)plan->tables.tables[t].n_rows / p->n_slices, full = full_update(plan, t) / (double)plan->tables.tables[t].n_rows / p->n_slices;
+    for (int32_t part = 0; part < p->n_parts; part++) {
+        double share = p->n_parts > 1 ? rk_part_share(&plan->request, &plan->loads[t], part, p->n_parts) : 1;
+        double rows = (double)rk_part_rows(plan->tables.tables[t].n_rows, part, p->n_parts);
+        for (int32_t slice = 0; slice < p->n_slices; slice++) {
+            int32_t rank = p->owners[(size_t)slice * (size_t)p->n_parts + (size_t)part];
+            rank_work *w = &work[rank];
+            w->ids += traffic.id_bytes * share / p->n_slices;
+            w->rows += traffic.row_bytes * share / p->n_slices;
+            w->gradients += traffic.gradient_bytes * share / p->n_slices;
+            w->lookup += traffic.lookup_bytes * share / p->n_slices;
+            w->update += traffic.update_bytes * share / p->n_slices + full * rows;
+            plan->ranks[rank].bytes[RK_PLAN_MEMORY_OWNED] += bytes * rows;
+        }
+    }
+}
+
+static void add_work(rk_plan *plan, rank_work *work) {
+    rank_work trainer = {.read = share_of_batch(plan) * plan->dense.sample_bytes};
+    double replicated = 0;
+    for (int32_t t = 0; t < plan->tables.n_tables; t++) {
+        add_trainer(plan, t, &trainer);
+        if (plan->placements[t].replicated) {
+            add_replicated(plan, t, &trainer);
+            trainer.update += full_update(plan, t);
+            replicated += rk_plan_table_bytes(plan, t);
+        } else {
+            add_owners(plan, t, work);
+        }
+    }
+    trainer.lookup += share_of_batch(plan) * plan->dense.width * sizeof(float);
+    trainer.update += plan->dense.parameters * sizeof(float) * 4; /* weights and slots, read and written */
+    for (int32_t r = 0; r < plan->request.roles.n_trainers; r++) {
+        work[r].lookup += trainer.lookup;
+        work[r].update += trainer.update;
+        work[r].read = 2 * trainer.read;
+        work[r].copies = trainer.copies;
+        plan->ranks[r].bytes[RK_PLAN_MEMORY_REPLICATED] = replicated;
+    }
+}
+
+static bool are_partners(const rk_plan *plan, int32_t a, int32_t b, bool among_trainers) {
+    if (among_trainers) return rk_plan_trains(plan, a) && rk_plan_trains(plan, b);
+    return (rk_plan_trains(plan, a) && rk_plan_owns(plan, b)) || (rk_plan_owns(plan, a) && rk_plan_trains(plan, b));
+}
+
+static double count_partners(const rk_plan *plan, int32_t rank, bool among_trainers) {
+    const rk_roles *roles = &plan->request.roles;
+    if (roles->n_owners == 0) return plan->n_ranks - 1;
+    if (among_trainers) return roles->n_trainers - 1;
+    return rk_plan_trains(plan, rank) ? roles->n_owners : roles->n_trainers;
+}
+
+/* Ranks of a host are beside each other. */
+static rank_way way_of(const rk_plan *plan, int32_t rank, bool among_trainers) {
+    int32_t near = 0;
+    for (int32_t r = rank - 1; r >= 0 && plan->machines[r].host == plan->machines[rank].host; r--) near += are_partners(plan, rank, r, among_trainers);
+    for (int32_t r = rank + 1; r < plan->n_ranks && plan->machines[r].host == plan->machines[rank].host; r++) near += are_partners(plan, rank, r, among_trainers);
+    double n = count_partners(plan, rank, among_trainers);
+    return (rank_way){n, n > 0 ? 1 - near / n : 0};
+}
+
+/* Through the network to other hosts, by a copy in memory to ranks of the same. */
+static double seconds_through(const rk_machine *machine, const rank_way *way, double bytes, double n_messages) {
+    double far = bytes * way->far_share;
+    return (far > 0 ? far / machine->capacity.network_speed : 0) + 2 * (bytes - far) / machine->capacity.memory_speed + n_messages * machine->latency_s;
+}
+
+static void set_parts(rk_plan *plan, int32_t r, const rank_work *work, const rank_work *total) {
+    const rk_machine *machine = &plan->machines[r];
+    const rank_work *w = &work[r];
+    double *parts = plan->ranks[r].parts, n_trainers = plan->request.roles.n_trainers, trains = rk_plan_trains(plan, r), memory = machine->capacity.memory_speed;
+    double of_others = (n_trainers - trains) / n_trainers; /* of what it is asked for as an owner */
+    rank_way way = way_of(plan, r, false), peers = way_of(plan, r, true);
+    double messages = total->ids > 0 ? way.n_partners : 0;
+    parts[RK_PLAN_PART_READ] = w->read / memory;
+    parts[RK_PLAN_PART_LOOKUP] = w->lookup / memory;
+    parts[RK_PLAN_PART_UPDATE] = w->update / memory;
+    parts[RK_PLAN_PART_IDS] = seconds_through(machine, &way, fmax(w->ids * of_others, trains * (total->ids - w->ids) / n_trainers), messages);
+    parts[RK_PLAN_PART_ROWS] = seconds_through(machine, &way, fmax(w->rows * of_others, trains * (total->rows - w->rows) / n_trainers), messages);
+    messages = total->gradients > 0 ? way.n_partners : 0;
+    parts[RK_PLAN_PART_GRADIENTS] = seconds_through(machine, &way, fmax(w->gradients * of_others, trains * (total->gradients - w->gradients) / n_trainers), messages);
+    if (!trains) return;
+    if (w->copies > 0) parts[RK_PLAN_PART_GRADIENTS] += seconds_through(machine, &peers, w->copies * peers.n_partners, peers.n_partners);
+    parts[RK_PLAN_PART_DENSE] = plan->dense.flops * share_of_batch(plan) / machine->flops;
+    parts[RK_PLAN_PART_ALL_REDUCE] = seconds_through(machine, &peers, 2 * peers.n_partners / n_trainers * plan->dense.parameters * sizeof(float), 2 * peers.n_partners);
+}
+
+/* Activations and their gradients, and what travels, twice where two batches are on their way. */
+static double buffers_of(const rk_plan *plan, int32_t r, const rank_work *work, const rank_work *total) {
+    double bytes = work[r].ids + work[r].rows + work[r].gradients, n_trainers = plan->request.roles.n_trainers;
+    if (rk_plan_trains(plan, r))
+        bytes += (total->ids + total->rows + total->gradients) / n_trainers + 2 * share_of_batch(plan) * plan->dense.width * sizeof(float) + work[r].copies * n_trainers;
+    return bytes * (plan->overlaps ? 2 : 1);
+}
+
+static void set_rank(rk_plan *plan, int32_t r, const rank_work *work, const rank_work *total) {
+    rk_plan_rank *rank = &plan->ranks[r];
+    set_parts(plan, r, work, total);
+    rank->bytes[RK_PLAN_MEMORY_BUFFERS] = buffers_of(plan, r, work, total);
+    if (rk_plan_trains(plan, r)) {
+        rank->bytes[RK_PLAN_MEMORY_DENSE] = plan->dense.bytes;
+        rank->bytes[RK_PLAN_MEMORY_DATA] = plan->data_bytes;
+    }
+    for (int i = 0; i < RK_PLAN_MEMORY_COUNT; i++) rank->all_bytes += rank->bytes[i];
+    for (int i = 0; i < RK_PLAN_PART_COUNT; i++) rank->seconds += i == RK_PLAN_PART_READ ? 0 : rank->parts[i];
+}
+
+static double price_of(const rk_plan *plan) {
+    double price = 0;
+    for (int32_t r = 0; r < plan->n_ranks; r++) /* a host that is used in part is paid for whole */
+        if (r == 0 || plan->machines[r].host != plan->machines[r - 1].host) price += plan->cluster.hosts.groups[plan->machines[r].group].price_per_hour;
+    return price;
+}
+
+static double balance_of(const rk_plan *plan, bool trainers) {
+    double most = 0, sum = 0, n = 0;
+    for (int32_t r = 0; r < plan->n_ranks; r++) {
+        if (rk_plan_trains(plan, r) != trainers) continue;
+        most = fmax(most, plan->ranks[r].seconds);
+        sum += plan->ranks[r].seconds;
+        n++;
+    }
+    return sum > 0 ? most * n / sum : 1;
+}
+
+/* Ranks wait for one another at exchanges, so a part lasts as long as the slowest rank's. Reading runs beside all of it. Where the rows of the next batch
+ * are fetched and the gradients of the last are sent beside the dense part, the longer of the two ways counts. */
+static double step_seconds(const rk_plan *plan, const double *parts) {
+    double compute = parts[RK_PLAN_PART_LOOKUP] + parts[RK_PLAN_PART_DENSE] + parts[RK_PLAN_PART_ALL_REDUCE] + parts[RK_PLAN_PART_UPDATE];
+    double exchange = parts[RK_PLAN_PART_IDS] + parts[RK_PLAN_PART_ROWS] + parts[RK_PLAN_PART_GRADIENTS];
+    return fmax(plan->overlaps ? fmax(compute, exchange) : compute + exchange, parts[RK_PLAN_PART_READ]);
+}
+
+static void set_step(rk_plan *plan) {
+    rk_plan_step *step = &plan->step;
+    *step = (rk_plan_step){.price_per_hour = price_of(plan), .balance = fmax(balance_of(plan, true), balance_of(plan, false))};
+    plan->fullest = 0;
+    for (int32_t r = 0; r < plan->n_ranks; r++) {
+        double full = plan->ranks[r].all_bytes / plan->machines[r].capacity.memory_bytes;
+        if (full > plan->ranks[plan->fullest].all_bytes / plan->machines[plan->fullest].capacity.memory_bytes) plan->fullest = r;
+        for (int i = 0; i < RK_PLAN_PART_COUNT; i++) step->parts[i] = fmax(step->parts[i], plan->ranks[r].parts[i]);
+    }
+    step->seconds = step_seconds(plan, step->parts);
+    step->samples_per_second = step->seconds > 0 ? (double)plan->request.batch_size / step->seconds : 0;
+}
+
+rk_status rk_plan_cost(rk_plan *plan) {
+    rank_work *work, total = {0};
+    RK_TRY(rk_alloc((size_t)plan->n_ranks, sizeof *work, &work));
+    memset(plan->ranks, 0, (size_t)plan->n_ranks * sizeof *plan->ranks);
+    add_work(plan, work);
+    for (int32_t r = 0; r < plan->n_ranks; r++) {
+        total.ids += work[r].ids;
+        total.rows += work[r].rows;
+        total.gradients += work[r].gradients;
+    }
+    for (int32_t r = 0; r < plan->n_ranks; r++) set_rank(plan, r, work, &total);
+    set_step(plan);
+    rk_free(work);
+    return RK_OK;
+}

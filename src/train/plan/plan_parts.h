@@ -1,0 +1,105 @@
+/* Inside a plan: what the files of this folder share. */
+#ifndef RK_TRAIN_PLAN_PLAN_PARTS_H
+#define RK_TRAIN_PLAN_PLAN_PARTS_H
+
+#include <reckon/plan.h>
+
+#include "embedding/embedding_config.h"
+#include "embedding/placement_choice.h"
+#include "train/plan/cluster_file.h"
+#include "train/run_config.h"
+
+/* What a rank's memory is taken by. */
+#define RK_PLAN_MEMORY_LIST(X) X(OWNED, "tables") X(REPLICATED, "replicated") X(DENSE, "dense") X(BUFFERS, "buffers") X(DATA, "data")
+#define RK_PLAN_ENUM(name, text) RK_PLAN_MEMORY_##name,
+typedef enum rk_plan_memory { RK_PLAN_MEMORY_LIST(RK_PLAN_ENUM) RK_PLAN_MEMORY_COUNT } rk_plan_memory;
+#undef RK_PLAN_ENUM
+
+/* The parts of a step, in their order. */
+#define RK_PLAN_PART_LIST(X) \
+    X(READ, "read") X(IDS, "exchange ids") X(LOOKUP, "lookup") X(ROWS, "exchange rows") X(DENSE, "dense") X(ALL_REDUCE, "all-reduce") \
+    X(GRADIENTS, "exchange gradients") X(UPDATE, "update")
+#define RK_PLAN_ENUM(name, text) RK_PLAN_PART_##name,
+typedef enum rk_plan_part { RK_PLAN_PART_LIST(RK_PLAN_ENUM) RK_PLAN_PART_COUNT } rk_plan_part;
+#undef RK_PLAN_ENUM
+extern const char *const rk_plan_part_names[RK_PLAN_PART_COUNT], *const rk_plan_memory_names[RK_PLAN_MEMORY_COUNT];
+
+typedef struct rk_plan_rank {
+    double bytes[RK_PLAN_MEMORY_COUNT], all_bytes;
+    double parts[RK_PLAN_PART_COUNT]; /* seconds of its own work in a step, without waiting for others */
+    double seconds;                   /* their sum, without reading */
+} rk_plan_rank;
+
+/* The dense part of the model, and what a sample is. */
+typedef struct rk_plan_dense {
+    double flops;                     /* of a sample, in training */
+    double parameters, bytes;         /* bytes: weights, also packed, gradients, slots */
+    int64_t layer_in, layer_out;      /* the largest linear layer */
+    double width;                     /* values of all embeddings of a sample */
+    double sample_bytes;              /* as read; ids are counted with the loads */
+} rk_plan_dense;
+
+typedef struct rk_plan_step {
+    double parts[RK_PLAN_PART_COUNT]; /* the slowest rank's */
+    double seconds, samples_per_second;
+    double balance;                   /* the busiest rank's seconds over the mean of those of its role */
+    double price_per_hour;            /* NaN: not known */
+} rk_plan_step;
+
+typedef struct rk_plan_hot {
+    rk_hot_row rows[64];
+} rk_plan_hot;
+
+struct rk_plan {
+    const rk_config *config;
+    rk_cluster_file cluster;
+    rk_machine *machines;             /* [n_ranks] */
+    rk_rank_capacity *capacities;     /* [n_ranks]: what is left of memory for tables of its own */
+    int32_t n_ranks;
+    bool overlaps;                    /* exchanges and updates run beside the dense part: stale or asynchronous */
+    rk_embedding_plan tables;
+    rk_placement_request request;
+    rk_table_load *loads;             /* [n_tables] */
+    rk_plan_hot *hot;                 /* [n_tables], or NULL */
+    int64_t sampled_rows;             /* 0: loads are assumed */
+    rk_plan_dense dense;
+    double data_bytes;                /* that reading takes at most, of a trainer */
+    rk_placement *placements;         /* [n_tables] */
+    rk_plan_rank *ranks;              /* [n_ranks] */
+    rk_plan_step step;
+    int32_t fullest;                  /* the rank with the largest share of its memory taken */
+    char *advice;                     /* lines; NULL where the plan fits */
+};
+
+static inline bool rk_plan_trains(const rk_plan *plan, int32_t rank) {
+    return rank < plan->request.roles.n_trainers;
+}
+static inline bool rk_plan_owns(const rk_plan *plan, int32_t rank) {
+    return plan->request.roles.n_owners == 0 || rank >= plan->request.roles.n_trainers;
+}
+static inline bool rk_plan_fits(const rk_plan *plan) {
+    return plan->ranks[plan->fullest].all_bytes <= plan->machines[plan->fullest].capacity.memory_bytes;
+}
+double rk_plan_table_bytes(const rk_plan *plan, int32_t table); /* rows and slots, once */
+
+/* What the plan is of: tables, dense part. */
+rk_status rk_plan_describe_run(rk_plan *plan);
+/* Loads by counting the training data. */
+rk_status rk_plan_sample(rk_plan *plan, int64_t n_rows);
+/* The cluster's ranks, n_ranks of them or all, with room for what is found out about each. */
+rk_status rk_plan_take_ranks(rk_plan *plan, int32_t n_ranks);
+/* Placements for the plan's tables, loads and ranks, in place of what was there, with memory and time. */
+rk_status rk_plan_place(rk_plan *plan);
+rk_status rk_plan_cost(rk_plan *plan);
+/* An assertion: every value of every table has one place. RK_INTERNAL names the table. */
+rk_status rk_plan_check_whole(const rk_plan *plan);
+/* For a plan that does not fit: its advice. */
+rk_status rk_plan_advise(rk_plan *plan);
+
+/* "12.0 TB": powers of ten, as memory of clusters is counted. */
+typedef struct rk_size_text {
+    char text[32];
+} rk_size_text;
+rk_size_text rk_size_of(double bytes);
+
+#endif

@@ -1,0 +1,94 @@
+/* What a run is made of, without the memory that it would take: its tables, and the size and work of its dense part. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "embedding/table_traffic.h"
+#include "model/preset.h"
+#include "optim/slots.h"
+#include "train/plan/plan_parts.h"
+
+static rk_status make_tables(rk_plan *plan, const rk_data_schema *schema) {
+    const rk_config *c = plan->config;
+    const rk_preset *preset = rk_preset_of(c->model.kind);
+    rk_embedding_source *sources;
+    RK_TRY(rk_alloc((size_t)schema->n_features, sizeof *sources, &sources));
+    for (int32_t f = 0; f < schema->n_features; f++)
+        sources[f] = (rk_embedding_source){schema->features[f].name, schema->features[f].cardinality, schema->features[f].weighted};
+    rk_embedding_wants wants = {preset->vectors, preset->linear, c->model.linear_l2, c->model.linear_l2_full};
+    rk_status status = rk_embedding_plan_make(&c->embedding, &c->yaml, sources, schema->n_features, wants, &c->optimizer, &plan->tables);
+    rk_free(sources);
+    return status;
+}
+
+/* The dense part depends on no table's rows, so that of a model with one row a table tells it. */
+static rk_status build_small(const rk_plan *plan, const rk_data_schema *schema, rk_model **out) {
+    rk_data_schema small = *schema;
+    rk_embedding_section section = plan->config->embedding;
+    rk_data_feature_info *features = NULL;
+    struct rk_table_section *tables = NULL;
+    rk_model_options options;
+    rk_status status;
+    RK_GOTO(rk_alloc((size_t)schema->n_features, sizeof *features, &features));
+    RK_GOTO(rk_alloc((size_t)section.n_tables, sizeof *tables, &tables));
+    for (int32_t f = 0; f < schema->n_features; f++) {
+        features[f] = schema->features[f];
+        features[f].cardinality = 1;
+    }
+    for (int64_t t = 0; t < section.n_tables; t++) {
+        tables[t] = section.tables[t];
+        tables[t].rows = 0;
+    }
+    small.features = features;
+    section.tables = tables;
+    RK_GOTO(rk_config_model_options(plan->config, &small, false, &options));
+    options.embedding = &section;
+    options.max_batch = 1;
+    RK_GOTO(rk_model_build(&options, out));
+done:
+    rk_free(features);
+    rk_free(tables);
+    return status;
+}
+
+static rk_status count_parameters(rk_model *model, double *out) {
+    rk_state state = {0};
+    rk_status status = rk_model_state(model, &state);
+    *out = 0;
+    for (size_t i = 0; status == RK_OK && i < state.n; i++)
+        if (strncmp(state.entries[i].name, "dense/", 6) == 0) *out += (double)rk_state_entry_bytes(&state.entries[i]) / sizeof(float);
+    rk_state_release(&state);
+    return status;
+}
+
+static void count_sample(rk_plan *plan, const rk_data_schema *schema) {
+    for (int32_t f = 0; f < plan->tables.n_features; f++) {
+        int32_t t = 0, length = plan->tables.features[f].max_sequence_length;
+        while (strcmp(plan->tables.tables[t].name, plan->tables.features[f].table) != 0) t++;
+        plan->dense.width += (double)plan->tables.tables[t].dim * (length ? length : 1);
+    }
+    plan->dense.sample_bytes = sizeof(float) * (double)(schema->n_dense + schema->n_tasks);
+}
+
+rk_status rk_plan_describe_run(rk_plan *plan) {
+    const rk_transforms *transforms;
+    RK_TRY(rk_config_transforms((rk_config *)(size_t)plan->config, NULL, NULL, &transforms));
+    const rk_data_schema *schema = rk_transforms_schema(transforms);
+    rk_model *model = NULL;
+    rk_slot slots[RK_MAX_SLOTS];
+    RK_TRY(make_tables(plan, schema));
+    RK_TRY(build_small(plan, schema, &model));
+    rk_model_work work = rk_model_count_work(model, 1);
+    plan->dense.flops = work.flops;
+    plan->dense.layer_in = work.layer_in;
+    plan->dense.layer_out = work.layer_out;
+    rk_status status = count_parameters(model, &plan->dense.parameters);
+    rk_model_free(model);
+    plan->dense.bytes = plan->dense.parameters * sizeof(float) * (4 + rk_optimizer_slots(&plan->config->optimizer, slots));
+    count_sample(plan, schema);
+    return status;
+}
+
+double rk_plan_table_bytes(const rk_plan *plan, int32_t t) {
+    const rk_table_config *table = &plan->tables.tables[t];
+    return (double)table->n_rows * rk_stored_row_bytes(table, &plan->tables.optimizers[t], table->dim);
+}

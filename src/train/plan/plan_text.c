@@ -1,0 +1,189 @@
+/* A plan in words and columns. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "embedding/table_traffic.h"
+#include "train/plan/plan_parts.h"
+
+/* Ranks up to so many are shown one by one, of more the ends alone. */
+enum { MOST_RANKS_SHOWN = 16 };
+
+static void cluster_lines(const rk_plan *plan, rk_buffer *out) {
+    const rk_roles *roles = &plan->request.roles;
+    static const char *const duties[] = {"", ", train", ", hold rows"};
+    for (int64_t i = 0; i < plan->cluster.hosts.n_groups; i++) {
+        const rk_host_group *g = &plan->cluster.hosts.groups[i];
+        rk_buffer_printf(out, "  %lld x %s: %lld ranks, %s, %.4g GB/s, %.4g Gflop/s", (long long)g->count, g->name, (long long)g->ranks, rk_size_of(g->memory_gb * 1e9).text,
+                         g->memory_bandwidth_gbs, g->gflops);
+        if (!isnan(g->network_gbps)) rk_buffer_printf(out, ", %.4g Gbit/s, %.4g us", g->network_gbps, g->latency_us);
+        rk_buffer_printf(out, "%s\n", duties[g->role]);
+    }
+    if (plan->cluster.measured) rk_buffer_text(out, "  what was not given of memory and processor is as measured on this machine\n");
+    if (roles->n_owners)
+        rk_buffer_printf(out, "  ranks 0 to %d train, %d to %d hold rows\n", roles->n_trainers - 1, roles->n_trainers, plan->n_ranks - 1);
+    else
+        rk_buffer_printf(out, "  %d rank%s, which train and hold rows\n", plan->n_ranks, plan->n_ranks > 1 ? "s" : "");
+}
+
+static void load_line(const rk_plan *plan, rk_buffer *out) {
+    if (plan->sampled_rows)
+        rk_buffer_printf(out, "loads: counted over %lld rows of the training data\n", (long long)plan->sampled_rows);
+    else
+        rk_buffer_printf(out, "loads: assumed, not measured: ids by Zipf's law with exponent %g; one id a sample of a feature, or its max_length (--sample counts them)\n",
+                         RK_ASSUMED_EXPONENT);
+}
+
+static int name_width(const rk_plan *plan) {
+    int width = 5;
+    for (int32_t t = 0; t < plan->tables.n_tables; t++) {
+        int length = (int)strlen(plan->tables.tables[t].name);
+        if (length > width) width = length;
+    }
+    return width;
+}
+
+static int ascending(const void *a, const void *b) {
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* "0-7, 9": each rank once. */
+static rk_status owner_list(const rk_placement *p, rk_buffer *out) {
+    int32_t n = p->n_slices * p->n_parts, *sorted;
+    RK_TRY(rk_alloc((size_t)n, sizeof *sorted, &sorted));
+    memcpy(sorted, p->owners, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    for (int32_t i = 0; i < n;) {
+        int32_t last = i;
+        while (last + 1 < n && sorted[last + 1] - sorted[last] <= 1) last++;
+        rk_buffer_printf(out, "%s%d", i ? ", " : "", sorted[i]);
+        if (sorted[last] > sorted[i]) rk_buffer_printf(out, "-%d", sorted[last]);
+        i = last + 1;
+    }
+    rk_free(sorted);
+    return RK_OK;
+}
+
+static rk_status table_line(const rk_plan *plan, int32_t t, int width, rk_buffer *out) {
+    const rk_table_config *table = &plan->tables.tables[t];
+    const rk_placement *p = &plan->placements[t];
+    const rk_table_load *load = &plan->loads[t];
+    rk_buffer_printf(out, "  %-*s %16lld %5d %10s %8.4g %12.0f %12.0f  %s", width, table->name, (long long)table->n_rows, table->dim,
+                     rk_size_of(rk_plan_table_bytes(plan, t)).text, load->ids, load->batch_rows, load->share_rows, rk_sharding_names[rk_placement_sharding(p)]);
+    if (p->replicated) {
+        rk_buffer_text(out, ", on every trainer\n");
+        return RK_OK;
+    }
+    if (p->n_slices > 1) rk_buffer_printf(out, ", %d slices", p->n_slices);
+    if (p->n_parts > 1) rk_buffer_printf(out, ", %d parts", p->n_parts);
+    rk_buffer_text(out, p->n_slices * p->n_parts > 1 ? ", ranks " : ", rank ");
+    RK_TRY(owner_list(p, out));
+    rk_buffer_text(out, p->pools ? ", pools\n" : "\n");
+    return RK_OK;
+}
+
+static rk_status table_lines(const rk_plan *plan, rk_buffer *out) {
+    int width = name_width(plan);
+    double bytes = 0;
+    rk_buffer_printf(out, "\ntables\n  %-*s %16s %5s %10s %8s %12s %12s  %s\n", width, "name", "rows", "dim", "bytes", "ids", "rows/batch", "rows/trainer", "sharding");
+    for (int32_t t = 0; t < plan->tables.n_tables; t++) {
+        RK_TRY(table_line(plan, t, width, out));
+        bytes += rk_plan_table_bytes(plan, t);
+    }
+    rk_buffer_printf(out, "  %-*s %16s %5s %10s\n", width, "total", "", "", rk_size_of(bytes).text);
+    return RK_OK;
+}
+
+static void rank_line(const rk_plan *plan, int32_t r, const char *note, rk_buffer *out) {
+    const rk_plan_rank *rank = &plan->ranks[r];
+    rk_buffer_printf(out, "  %4d", r);
+    for (int i = 0; i < RK_PLAN_MEMORY_COUNT; i++) rk_buffer_printf(out, " %10s", rk_size_of(rank->bytes[i]).text);
+    rk_buffer_printf(out, " %10s %7.1f%% %12.3f%s\n", rk_size_of(rank->all_bytes).text, 100 * rank->all_bytes / plan->machines[r].capacity.memory_bytes, 1e3 * rank->seconds, note);
+}
+
+static int32_t busiest(const rk_plan *plan) {
+    int32_t most = 0;
+    for (int32_t r = 1; r < plan->n_ranks; r++)
+        if (plan->ranks[r].seconds > plan->ranks[most].seconds) most = r;
+    return most;
+}
+
+static void rank_lines(const rk_plan *plan, rk_buffer *out) {
+    rk_buffer_printf(out, "\nranks\n  %4s", "rank");
+    for (int i = 0; i < RK_PLAN_MEMORY_COUNT; i++) rk_buffer_printf(out, " %10s", rk_plan_memory_names[i]);
+    rk_buffer_printf(out, " %10s %8s %12s\n", "in all", "of its", "busy ms");
+    if (plan->n_ranks <= MOST_RANKS_SHOWN) {
+        for (int32_t r = 0; r < plan->n_ranks; r++) rank_line(plan, r, "", out);
+    } else {
+        rank_line(plan, 0, "  the first", out);
+        rank_line(plan, plan->n_ranks - 1, "  the last", out);
+        rank_line(plan, plan->fullest, "  the fullest", out);
+        rank_line(plan, busiest(plan), "  the busiest", out);
+    }
+    rk_buffer_printf(out, "  the busiest rank has %.3f of the mean of its kind; data: what reading takes at most\n", plan->step.balance);
+}
+
+static void step_lines(const rk_plan *plan, rk_buffer *out) {
+    const rk_plan_step *step = &plan->step;
+    rk_buffer_printf(out, "\na step of %lld samples, %.0f a trainer, rows in %s on the wire\n", (long long)plan->request.batch_size,
+                     ceil((double)plan->request.batch_size / plan->request.roles.n_trainers), rk_dtype_name(plan->request.wire));
+    for (int i = 0; i < RK_PLAN_PART_COUNT; i++) rk_buffer_printf(out, "  %-18s %12.3f ms\n", rk_plan_part_names[i], 1e3 * step->parts[i]);
+    rk_buffer_printf(out, "  %-18s %12.3f ms, %s; reading runs beside it\n", "step", 1e3 * step->seconds,
+                     plan->overlaps ? "exchanges of rows beside the dense part" : "one part after another");
+    rk_buffer_printf(out, "  %.0f samples/s\n", step->samples_per_second);
+    if (!isnan(step->price_per_hour) && step->samples_per_second > 0)
+        rk_buffer_printf(out, "  %.2f an hour, %.2f a billion samples\n", step->price_per_hour, step->price_per_hour / 3600 / step->samples_per_second * 1e9);
+}
+
+/* Where a table's largest piece is, and how large. */
+static double largest_piece(const rk_plan *plan, int32_t t, int32_t *rank) {
+    const rk_placement *p = &plan->placements[t];
+    double row_bytes = rk_plan_table_bytes(plan, t) / (double)plan->tables.tables[t].n_rows / (p->replicated ? 1 : p->n_slices), most = 0;
+    *rank = 0;
+    if (p->replicated) return rk_plan_table_bytes(plan, t);
+    for (int32_t r = 0; r < plan->n_ranks; r++) {
+        double here = 0;
+        for (int32_t i = 0; i < p->n_slices * p->n_parts; i++)
+            if (p->owners[i] == r) here += row_bytes * (double)rk_part_rows(plan->tables.tables[t].n_rows, i % p->n_parts, p->n_parts);
+        if (here > most) *rank = r;
+        most = fmax(most, here);
+    }
+    return most;
+}
+
+static void refusal_lines(const rk_plan *plan, rk_buffer *out) {
+    int width = name_width(plan);
+    const rk_plan_rank *rank = &plan->ranks[plan->fullest];
+    rk_buffer_printf(out, "\nit does not fit: rank %d would hold %s of %s\n", plan->fullest, rk_size_of(rank->all_bytes).text,
+                     rk_size_of(plan->machines[plan->fullest].capacity.memory_bytes).text);
+    for (int32_t t = 0; t < plan->tables.n_tables; t++) {
+        int32_t where;
+        double piece = largest_piece(plan, t, &where);
+        rk_buffer_printf(out, "  %-*s %10s, of which %10s on rank %d", width, plan->tables.tables[t].name, rk_size_of(rk_plan_table_bytes(plan, t)).text, rk_size_of(piece).text, where);
+        rk_buffer_text(out, piece > plan->machines[where].capacity.memory_bytes ? ": more than that rank has\n" : "\n");
+    }
+    rk_buffer_printf(out, "%s\n", plan->advice);
+}
+
+rk_status rk_plan_to_text(const rk_plan *plan, char **out) {
+    rk_buffer text = {0};
+    rk_buffer_text(&text, "cluster\n");
+    cluster_lines(plan, &text);
+    load_line(plan, &text);
+    rk_status status = table_lines(plan, &text);
+    rank_lines(plan, &text);
+    if (rk_plan_fits(plan))
+        step_lines(plan, &text);
+    else
+        refusal_lines(plan, &text);
+    if (status == RK_OK) status = text.status;
+    if (status == RK_OK)
+        *out = text.data;
+    else
+        rk_buffer_release(&text);
+    return status;
+}

@@ -8,7 +8,7 @@
 
 enum { OPT_SET, OPT_CLUSTER, OPT_RANKS, OPT_SAMPLE, OPT_MEASURE, OPT_WRITE, OPT_JSON };
 
-/* A plan that does not fit is shown all the same; it says why. */
+/* A plan that does not fit is shown all the same; as text it says why, and what would fit. */
 static int show(const rk_plan *plan, const arguments *args) {
     char *text;
     bool json = args->options[OPT_JSON].given;
@@ -16,7 +16,8 @@ static int show(const rk_plan *plan, const arguments *args) {
     fputs(text, stdout);
     if (json) fputc('\n', stdout);
     rk_text_free(text);
-    if (rk_plan_check(plan) != RK_OK) return failed();
+    fflush(stdout); /* before what goes to stderr */
+    if (rk_plan_check(plan) != RK_OK) return json ? failed() : failed_because("the run does not fit");
     if (args->options[OPT_WRITE].given && rk_plan_write(plan, args->options[OPT_WRITE].text) != RK_OK) return failed();
     return EXIT_OK;
 }

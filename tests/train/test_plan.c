@@ -70,7 +70,7 @@ static void test_figures(void **state) {
     near(rank->parts[RK_PLAN_PART_DENSE], 3 * 2 * (32 * 8 + 8) * 1000 / 100e9, 1e-12);
     double lookup = u * 16 * 8 + 2 * 1000 * 16 * 4 + 1000 * 32 * 4;
     near(rank->parts[RK_PLAN_PART_LOOKUP], lookup / 20e9, 1e-12);
-    double update = u * 64 + 2 * all_u / 2 * 128 + 2 * v * 64 + 2 * all_v * 128 + 2 * 1000 * 64 + (u + v) * 64 + parameters * 16;
+    double update = u * 64 + 2 * all_u / 2 * 128 + 2 * v * 64 + 2 * all_v * 128 + 2 * 1000 * 64 + (u + v) * 64 + 1000 * 32 * 4 + parameters * 16;
     near(rank->parts[RK_PLAN_PART_UPDATE], update / 20e9, 1e-12);
     double sum = 0;
     for (int i = 1; i < RK_PLAN_PART_COUNT; i++) sum += plan->step.parts[i];
@@ -143,6 +143,12 @@ static void test_refused(void **state) {
     OK(plan_of(RUN(2000, "cluster: {tables: [{name: u, sharding: table_wise, ranks: [1]}]}\n"), CLUSTER(2, 1), usual, &config, &plan));
     assert_non_null(strstr(plan->advice, "with both it still does not fit"));
     assert_null(strstr(plan->advice, "hosts"));
+    assert_null(strstr(plan->advice, "by hand")); /* nor would it fit without */
+    rk_plan_free(plan);
+    rk_config_free(config);
+    OK(plan_of(RUN(2000, "cluster: {tables: [{name: u, sharding: table_wise, ranks: [1]}]}\n"), CLUSTER(2, 7), usual, &config, &plan));
+    assert_non_null(strstr(plan->advice, "with no tables placed by hand (cluster.tables) it fits: tables of 12.8 GB, 6.4 GB of 7.0 GB on the fullest rank"));
+    assert_int_equal(plan->placements[0].n_parts, 1);
     rk_plan_free(plan);
     rk_config_free(config);
     assert_int_equal(rk_alloc_live(), 0);
@@ -325,6 +331,53 @@ static void test_anything(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+/* Hosts that are alike have about as much to do, whatever the tables. */
+static void test_even(void **state) {
+    (void)state;
+    rk_rng rng = {5, 5, 0};
+    double worst = 0;
+    for (int round = 0; round < 40; round++) {
+        rk_buffer run = {0}, ignored = {0};
+        char cluster[256];
+        rk_config *config;
+        rk_plan *plan;
+        write_any(&rng, &run, &ignored);
+        snprintf(cluster, sizeof cluster, "groups: [{name: a, count: %d, ranks: 2, memory_gb: 1e9, memory_bandwidth_gbs: 20, gflops: 100, network_gbps: 8}]\n",
+                 1 + (int)rk_rng_below(&rng, 20));
+        OK(plan_of(run.data, cluster, usual, &config, &plan));
+        worst = fmax(worst, plan->step.balance);
+        rk_plan_free(plan);
+        rk_config_free(config);
+        rk_buffer_release(&run);
+        rk_buffer_release(&ignored);
+    }
+    if (worst > 1.15) fail_msg("a rank has %g of the mean", worst);
+}
+
+/* One id that half of the samples have, a column of three ids, and a plain one: counted, and about even all the same. */
+static void test_even_when_hot(void **state) {
+    (void)state;
+    rk_buffer csv = {0};
+    rk_rng rng = {6, 6, 0};
+    rk_buffer_text(&csv, "u,v,w,y\n");
+    for (int i = 0; i < 8192; i++)
+        rk_buffer_printf(&csv, "%d,%d,%d,%d\n", rk_rng_below(&rng, 2) ? 4 : (int)rk_rng_below(&rng, 1000000), (int)rk_rng_below(&rng, 3) * 4, (int)rk_rng_below(&rng, 1000000), i % 2);
+    write_text("a.csv", csv.data);
+    rk_buffer_release(&csv);
+    rk_config *config;
+    rk_plan *plan;
+    rk_plan_options options = usual;
+    options.sample = true;
+    OK(plan_of("data: {train: a.csv, cache_bytes: 0, labels: [{name: y}], features: [{name: u, identity: 1000000}, {name: v, identity: 10}, {name: w, identity: 1000000}]}\n"
+               "embedding: {dim: 512}\nmodel: dnn\ntrain: {batch_size: 4096}\ncluster: {replicate_below: 0}\n",
+               CLUSTER(4, 100), options, &config, &plan));
+    assert_true(plan->loads[0].hot[0].id == 4 && fabs(plan->loads[0].hot[0].share - 0.5) < 0.05);
+    if (plan->step.balance > 1.15) fail_msg("a rank has %g of the mean", plan->step.balance);
+    rk_plan_free(plan);
+    rk_config_free(config);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
 /* A table that lost its owner is seen. */
 static void test_assertion(void **state) {
     (void)state;
@@ -366,6 +419,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_figures),       cmocka_unit_test(test_sample),   cmocka_unit_test(test_refused),   cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_cluster_files), cmocka_unit_test(test_anything), cmocka_unit_test(test_assertion), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_even),          cmocka_unit_test(test_even_when_hot),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     rk_remove_tree(directory);

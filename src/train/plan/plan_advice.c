@@ -9,14 +9,15 @@
 
 typedef struct way {
     const char *what;
-    bool half_rows, rowwise, no_cache;
+    bool half_rows, rowwise, no_cache, no_wishes;
 } way;
 
 static const way ways[] = {
-    {"rows in bf16 (embedding.dtype)", true, false, false},
-    {"a rowwise optimizer (embedding.optimizer: rowwise_adagrad)", false, true, false},
-    {"both", true, true, false},
-    {"no rows kept between epochs (data.cache_bytes: 0)", false, false, true},
+    {"rows in bf16 (embedding.dtype)", true, false, false, false},
+    {"a rowwise optimizer (embedding.optimizer: rowwise_adagrad)", false, true, false, false},
+    {"both", true, true, false, false},
+    {"no rows kept between epochs (data.cache_bytes: 0)", false, false, true, false},
+    {"no tables placed by hand (cluster.tables)", false, false, false, true},
 };
 
 static double all_tables(const rk_plan *plan) {
@@ -46,6 +47,8 @@ static bool change(rk_plan *plan, const way *w, const rk_optimizer *rowwise) {
         }
     }
     if (w->no_cache) plan->data_bytes -= (double)plan->config->data.cache_bytes;
+    if (w->no_wishes) plan->request.n_wishes = 0;
+    if (w->no_wishes && plan->config->cluster.n_tables == 0) return false;
     return halved == w->half_rows && slots == w->rowwise && (!w->no_cache || plan->config->data.cache_bytes > 0);
 }
 
@@ -65,6 +68,7 @@ static void restore(rk_plan *plan, const kept *k) {
     memcpy(plan->tables.tables, k->tables, (size_t)plan->tables.n_tables * sizeof *k->tables);
     memcpy(plan->tables.optimizers, k->optimizers, (size_t)plan->tables.n_tables * sizeof *k->optimizers);
     plan->data_bytes = k->data_bytes;
+    plan->request.n_wishes = (int32_t)plan->config->cluster.n_tables;
 }
 
 /* A way that the run file's own placements do not allow is none. */
@@ -73,7 +77,7 @@ static rk_status try_ways(rk_plan *plan, const kept *k, rk_buffer *out) {
     RK_TRY(rk_optimizer_init(&rowwise, RK_OPTIMIZER_ROWWISE_ADAGRAD));
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         rk_status status = change(plan, &ways[i], &rowwise) ? rk_plan_place(plan) : RK_CONFIG;
-        if (status == RK_OK) say(plan, ways[i].what, out);
+        if (status == RK_OK && ((!ways[i].no_cache && !ways[i].no_wishes) || rk_plan_fits(plan))) say(plan, ways[i].what, out);
         restore(plan, k);
         if (status != RK_CONFIG) RK_TRY(status);
     }

@@ -86,8 +86,9 @@ static void add_work(rk_plan *plan, rank_work *work) {
             add_owners(plan, t, work);
         }
     }
-    trainer.lookup += share_of_batch(plan) * plan->dense.width * sizeof(float);
-    trainer.update += plan->dense.parameters * sizeof(float) * 4; /* weights and slots, read and written */
+    double activations = share_of_batch(plan) * plan->dense.width * sizeof(float);
+    trainer.lookup += activations;
+    trainer.update += activations + plan->dense.parameters * sizeof(float) * 4; /* bags' gradients written; weights and slots read and written */
     for (int32_t r = 0; r < plan->request.roles.n_trainers; r++) {
         work[r].lookup += trainer.lookup;
         work[r].update += trainer.update;

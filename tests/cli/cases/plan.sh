@@ -9,6 +9,7 @@ plan large.yaml --write plan.yaml && cat plan.yaml
 plan large.yaml --sample 100 --ranks 3 --set cluster.wire=bf16 --set train.staleness=1
 plan large.yaml --set embedding.dim=64 --write none.yaml; ls none.yaml
 plan large.yaml --json | sed -E 's/: *-?[0-9.]+(e[-+]?[0-9]+)?/: N/g'
+plan large.yaml --set embedding.dim=64 --json 2>&1 >/dev/null
 plan large.yaml --ranks 5
 plan large.yaml --set 'cluster.tables=[{name: citty, sharding: row_wise}]'
 plan large.yaml --set 'cluster.tables=[{name: city, sharding: row_wise, ranks: [0, 4]}]'

@@ -12,7 +12,7 @@
 typedef struct rk_placement {
     bool replicated;   /* every rank that looks rows up holds the whole table; the rest is then not looked at */
     int32_t n_slices, n_parts;
-    int32_t *owners;   /* [n_slices, n_parts]: ranks; the placement's own */
+    int32_t *owners;   /* [n_slices, n_parts]: ranks, of which one may own several parts; the placement's own */
     bool pools;        /* where n_parts is 1: the owner combines the rows of a bag before they travel */
 } rk_placement;
 

@@ -14,8 +14,8 @@ static const rk_rank_capacity usual_capacity = {INFINITY, 20e9, 2e9};
 /* Owners count as balanced where none has more than this much of the mean. */
 static const double balanced = 1.1;
 
-/* Where owners differ, an average one takes so many parts of a table. */
-enum { PARTS_OF_AN_AVERAGE_OWNER = 4 };
+/* Where owners differ, or have tables by hand, an average one takes so many parts of a table. */
+enum { PARTS_OF_AN_AVERAGE_OWNER = 8 };
 
 /* A table on its way to a placement. */
 typedef struct candidate {
@@ -208,10 +208,14 @@ static rk_status place(choice *c, int32_t t) {
     return RK_OK;
 }
 
+static void empty_owners(choice *c) {
+    for (int32_t i = 0; i < c->n_owners; i++) c->owners[i].seconds = c->owners[i].bytes = 0;
+}
+
 /* What has its ranks or is cut for all first, then whole tables, the largest first, to whom has least. */
 static rk_status place_all(choice *c, double largest_whole) {
     int32_t n_tables = c->request->n_tables;
-    for (int32_t i = 0; i < c->n_owners; i++) c->owners[i].seconds = c->owners[i].bytes = 0;
+    empty_owners(c);
     for (int whole = 0; whole < 2; whole++)
         for (int32_t i = 0; i < n_tables; i++) {
             int32_t t = c->by_size[i];
@@ -236,24 +240,36 @@ static double unevenness(const choice *c) {
     return fullest > 1 ? 1e9 * fullest : most;
 }
 
-/* Who takes parts: every owner one, or where owners differ, parts by its share of all speed or of all memory. */
-static rk_status set_order(choice *c, bool by_memory) {
+/* By what owners take parts of a table that is cut by rows. */
+typedef enum measure { BY_SPEED, BY_MEMORY, BY_WHAT_IS_LEFT, MEASURES } measure;
+
+static double power_of(const choice *c, const owner *o, measure by) {
+    if (by == BY_WHAT_IS_LEFT) return fmax(1 - level(c, o), 0);
+    return by == BY_MEMORY ? memory_of(o) : 1 / seconds_on(o, 1, 10);
+}
+
+/* What owners have by hand, before anything is dealt out. */
+static rk_status place_by_hand(choice *c) {
+    empty_owners(c);
+    for (int32_t t = 0; t < c->request->n_tables; t++)
+        if (c->candidates[t].wish && c->candidates[t].wish->n_ranks) RK_TRY(place(c, t));
+    return RK_OK;
+}
+
+/* Owners of the same power take one part each; of others each takes parts in proportion, which may be none only where it has its share already. */
+static rk_status set_order(choice *c, measure by) {
     double total = 0;
     bool alike = true;
+    if (by == BY_WHAT_IS_LEFT) RK_TRY(place_by_hand(c));
     for (int32_t i = 0; i < c->n_owners; i++) {
-        double power = by_memory ? memory_of(&c->owners[i]) : 1 / seconds_on(&c->owners[i], 1, 10);
-        double first = by_memory ? memory_of(&c->owners[0]) : 1 / seconds_on(&c->owners[0], 1, 10);
-        total += power;
-        if (fabs(power - first) > 1e-9 * first) alike = false;
+        total += power_of(c, &c->owners[i], by);
+        if (fabs(power_of(c, &c->owners[i], by) - power_of(c, &c->owners[0], by)) > 1e-9 * power_of(c, &c->owners[0], by)) alike = false;
     }
-    rk_free(c->order);
-    c->order = NULL;
     c->n_dealt = 0;
-    RK_TRY(rk_alloc((size_t)c->n_owners * (2 * PARTS_OF_AN_AVERAGE_OWNER), sizeof *c->order, &c->order));
     for (int32_t i = 0; i < c->n_owners; i++) {
-        double power = by_memory ? memory_of(&c->owners[i]) : 1 / seconds_on(&c->owners[i], 1, 10);
-        long n = alike ? 1 : lround(PARTS_OF_AN_AVERAGE_OWNER * power / total * c->n_owners);
-        for (long k = 0; k < n || k == 0; k++) c->order[c->n_dealt++] = &c->owners[i];
+        long n = alike ? 1 : lround(PARTS_OF_AN_AVERAGE_OWNER * power_of(c, &c->owners[i], by) / total * c->n_owners);
+        if (n == 0 && by != BY_WHAT_IS_LEFT) n = 1;
+        for (long k = 0; k < n; k++) c->order[c->n_dealt++] = &c->owners[i];
     }
     return RK_OK;
 }
@@ -261,21 +277,21 @@ static rk_status set_order(choice *c, bool by_memory) {
 /* Tables stay whole where owners are even without cutting them; if not, ever smaller ones are cut by rows. */
 static rk_status balance(choice *c) {
     double best = INFINITY, best_whole = 0;
-    bool best_by_memory = false;
-    for (int by_memory = 0; by_memory < 2 && best > balanced; by_memory++) {
-        RK_TRY(set_order(c, by_memory == 1));
+    measure best_by = BY_SPEED;
+    for (measure by = BY_SPEED; by < MEASURES && best > balanced; by++) {
+        RK_TRY(set_order(c, by));
         for (double whole = 0.5; best > balanced; whole = whole > 0.01 ? whole / 2 : 0) {
             RK_TRY(place_all(c, whole));
             double uneven = unevenness(c);
             if (uneven < best) {
                 best = uneven;
                 best_whole = whole;
-                best_by_memory = by_memory == 1;
+                best_by = by;
             }
             if (whole == 0) break;
         }
     }
-    RK_TRY(set_order(c, best_by_memory));
+    RK_TRY(set_order(c, best_by));
     return place_all(c, best_whole);
 }
 
@@ -334,6 +350,7 @@ static rk_status choose(choice *c, int32_t *wish_of) {
     const rk_placement_request *request = c->request;
     RK_TRY(rk_placement_wishes_check(request, wish_of));
     RK_TRY(rk_alloc((size_t)c->n_owners, sizeof *c->owners, &c->owners));
+    RK_TRY(rk_alloc((size_t)c->n_owners * (2 * PARTS_OF_AN_AVERAGE_OWNER), sizeof *c->order, &c->order));
     RK_TRY(rk_alloc((size_t)request->n_tables, sizeof *c->candidates, &c->candidates));
     RK_TRY(rk_alloc((size_t)request->n_tables, sizeof *c->by_size, &c->by_size));
     for (int32_t i = 0; i < c->n_owners; i++)

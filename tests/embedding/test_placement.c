@@ -151,6 +151,36 @@ static void test_hot_rows_are_spread(void **state) {
     release(&s);
 }
 
+static void test_part_shares(void **state) {
+    (void)state;
+    static const rk_hot_row hot[] = {{2, 0.9}, {3, 0.04}};
+    rk_placement_request request = {.roles = {4, 0}, .batch_size = 8192};
+    rk_table_load load = {.ids = 1, .batch_rows = 8, .share_rows = 4, .hot = hot, .n_hot = 2};
+    static const double expected[] = {0.125, 0.125, 0.375, 0.375}; /* each trainer asks for either once: two of its four rows */
+    for (int32_t p = 0; p < 4; p++) assert_true(fabs(rk_part_share(&request, &load, p, 4) - expected[p]) < 1e-9);
+    int64_t rows = 0;
+    for (int32_t p = 0; p < 7; p++) rows += rk_part_rows(100, p, 7);
+    assert_true(rows == 100 && rk_part_rows(100, 1, 7) == 15 && rk_part_rows(100, 2, 7) == 14);
+}
+
+/* What is on one owner by hand, the others make up for. */
+static void test_even_beside_hand(void **state) {
+    (void)state;
+    setup s;
+    set_up(&s, 9, (rk_roles){4, 0});
+    static const int64_t ranks[] = {2};
+    const rk_placement_wish wishes[] = {{.table = "t0", .sharding = RK_SHARD_TABLE_WISE, .ranks = ranks, .n_ranks = 1}};
+    s.request.wishes = wishes;
+    s.request.n_wishes = 1;
+    s.tables[1].n_rows = 5000000;
+    for (int32_t t = 2; t < 9; t++) s.tables[t].n_rows = 20000;
+    OK(rk_placements_choose(&s.request, s.out));
+    check_whole(&s);
+    assert_true(s.out[0].owners[0] == 2);
+    if (most_over_mean(&s, true) > 1.15 || most_over_mean(&s, false) > 1.15) fail_msg("%g of the mean bytes, %g of the mean seconds", most_over_mean(&s, true), most_over_mean(&s, false));
+    release(&s);
+}
+
 static void test_owners_that_differ(void **state) {
     (void)state;
     setup s;
@@ -286,7 +316,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_large_and_tiny), cmocka_unit_test(test_hot),     cmocka_unit_test(test_pools),    cmocka_unit_test(test_hot_rows_are_spread),
         cmocka_unit_test(test_owners_that_differ),   cmocka_unit_test(test_by_hand), cmocka_unit_test(test_refusals), cmocka_unit_test(test_anything),
-        cmocka_unit_test(test_zipf),
+        cmocka_unit_test(test_zipf),                 cmocka_unit_test(test_part_shares), cmocka_unit_test(test_even_beside_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,18 @@
 #include "base/file.h"
 #include "base/memory.h"
 
+enum { PARTS_PER_THREAD = 3 };
+
 static void close_rows(rk_reader *r) {
+    if (r->team) rk_team_drop(r->team);
     if (r->is_open) rk_rows_release(&r->rows);
     r->is_open = false;
 }
 
 void rk_reader_rewind(rk_reader *r) {
     close_rows(r);
-    r->next = r->n_ready = r->next_part = 0;
+    r->next = 0;
+    r->n_taken = r->n_placed = r->n_used = 0;
     r->file_row = r->epoch_row = 0;
     if (!r->complete) { /* a pass that was broken off is begun anew */
         for (size_t i = 0; i < r->n_kept; i++) rk_window_release(&r->kept[i]);
@@ -31,8 +35,8 @@ void rk_reader_release(rk_reader *r) {
         if (r->parts[i].rows.schema) rk_window_release(&r->parts[i].rows);
         rk_transform_memory_release(&r->parts[i].memory);
     }
-    rk_free(r->parts);
     rk_team_free(r->team);
+    rk_free(r->parts);
     rk_free_strings(r->paths, r->n_paths);
     rk_free(r->directory);
     *r = (rk_reader){0};
@@ -56,18 +60,9 @@ static rk_status new_window(const rk_reader *r, rk_window *out) {
     return rk_window_init(out, &t->schema, r->has_labels, r->has_labels && t->weight_name >= 0, r->has_labels && t->group_name >= 0);
 }
 
-/* Two parts a thread, so that none waits long for the last one; one alone needs no more than one. */
-static rk_status make_parts(rk_reader *r) {
-    if (r->parts) return RK_OK;
-    int n_threads = (int)r->section->reader_threads, share = rk_cpu_count() / 4;
-    if (n_threads == 0) n_threads = share < 1 ? 1 : share > RK_MAX_READER_THREADS ? RK_MAX_READER_THREADS : share;
-    if (!r->team) RK_TRY(rk_team_create(n_threads, &r->team));
-    r->n_parts = n_threads == 1 ? 1 : 2 * (size_t)n_threads;
-    return rk_alloc(r->n_parts, sizeof *r->parts, &r->parts);
-}
-
-static void fail_part(rk_reader_part *part, rk_status status) {
+static void fail_part(rk_reader_part *part, rk_status status, int64_t bad_row) {
     part->status = status;
+    part->bad_row = bad_row;
     rk_error_copy(part->error, sizeof part->error);
 }
 
@@ -83,10 +78,8 @@ static rk_status add_rows(const rk_reader *r, rk_reader_part *part, int64_t firs
         part->n_skipped++;
         return RK_OK;
     }
-    if (status == RK_OK) return RK_OK;
-    char where[4200];
-    rk_source_where(r->rows.source, &part->chunk, first, where, sizeof where);
-    return rk_error_context(status, "%s", where);
+    if (status != RK_OK) fail_part(part, status, first);
+    return status;
 }
 
 /* The rows that belong to the split, in runs as long as they are. */
@@ -102,77 +95,128 @@ static rk_status add_split_rows(const rk_reader *r, rk_reader_part *part) {
     return RK_OK;
 }
 
-static void parse_part(void *context, size_t task) {
-    rk_reader *r = context;
-    rk_source_parse(r->rows.source, &r->parts[task].chunk);
+static bool has_fractions(const rk_reader *r) {
+    return r->part >= 0 && (r->section->valid.fraction != 0 || r->section->test.fraction != 0);
 }
 
-static void transform_part(void *context, size_t task) {
-    const rk_reader *r = context;
-    rk_reader_part *part = &((rk_reader *)context)->parts[task];
+/* A row that fails is earlier than the one that could not be parsed, if there is one. */
+static void transform_part(const rk_reader *r, rk_reader_part *part) {
     rk_status status = RK_OK;
-    if (part->rows.schema)
-        rk_window_clear(&part->rows);
+    if (part->rows.schema) rk_window_clear(&part->rows);
+    if (part->chunk.columns.n_rows == 0) return;
+    if (!part->rows.schema) status = new_window(r, &part->rows);
+    if (status != RK_OK)
+        fail_part(part, status, -1);
     else
-        status = new_window(r, &part->rows);
-    if (status == RK_OK) status = add_split_rows(r, part);
-    if (status != RK_OK) fail_part(part, status); /* of an earlier row than the one that could not be parsed, if there is one */
+        (void)add_split_rows(r, part);
 }
 
-/* The next pieces of the files, parsed and transformed; n_ready = 0: there are none. */
-static rk_status read_parts(rk_reader *r) {
-    rk_chunk *chunks[2 * RK_MAX_READER_THREADS];
-    size_t n = r->n_parts;
-    r->n_ready = r->next_part = 0;
-    for (size_t i = 0; i < n; i++) chunks[i] = &r->parts[i].chunk;
-    RK_TRY(rk_source_take(r->rows.source, chunks, &n));
-    rk_team_run(r->team, n, parse_part, r);
-    for (size_t i = 0; i < n; i++) {
-        rk_reader_part *part = &r->parts[i];
+static void work_on_part(void *context, size_t task) {
+    rk_reader *r = context;
+    rk_reader_part *part = &r->parts[task];
+    if (!part->is_parsed) rk_source_parse(r->rows.source, &part->chunk);
+    if (part->is_parsed || !part->two_steps) transform_part(r, part);
+    part->is_parsed = true;
+}
+
+/* Some parts a thread, so that none waits long for another; one alone needs no more than one. */
+static rk_status make_parts(rk_reader *r) {
+    if (r->parts) return RK_OK;
+    int n_threads = (int)r->section->reader_threads, share = rk_cpu_count() / 4;
+    if (n_threads == 0) n_threads = share < 1 ? 1 : share > RK_MAX_READER_THREADS ? RK_MAX_READER_THREADS : share;
+    r->n_parts = n_threads == 1 ? 1 : PARTS_PER_THREAD * (size_t)n_threads;
+    if (!r->team) RK_TRY(rk_team_create(n_threads, r->n_parts, work_on_part, r, &r->team));
+    return rk_alloc(r->n_parts, sizeof *r->parts, &r->parts);
+}
+
+/* All parts are on their way, unless the file has not so many pieces. Which rows belong to a split by fractions, and whether there are labels, is known
+ * only once the pieces before are placed. */
+static void take_parts(rk_reader *r) {
+    while (!r->file_ends && r->n_taken - r->n_used < r->n_parts) {
+        size_t place = r->n_taken % r->n_parts;
+        rk_reader_part *part = &r->parts[place];
+        bool found = false;
         part->n_used = part->n_skipped = 0;
-        part->file_row = r->file_row;
+        part->is_parsed = false;
+        part->two_steps = r->file_row == 0 || has_fractions(r);
         part->status = RK_OK;
-        rk_status status = rk_source_place(r->rows.source, &part->chunk);
-        if (status != RK_OK) {
-            fail_part(part, status);
-            n = i + 1;
-            break;
+        rk_status status = rk_source_take(r->rows.source, &part->chunk, &found);
+        r->file_ends = status != RK_OK || !found;
+        if (status == RK_OK && found) rk_team_start(r->team, place);
+        if (status != RK_OK) { /* as a part that is done and cannot be used */
+            fail_part(part, status, -1);
+            part->two_steps = false;
         }
-        r->file_row += part->chunk.columns.n_rows;
+        if (status != RK_OK || found) r->n_taken++;
     }
-    if (n && r->parts[0].file_row == 0) RK_TRY(check_labels(r, &r->parts[0].chunk.columns));
-    rk_team_run(r->team, n, transform_part, r);
-    r->n_ready = n;
+}
+
+/* In the file's order. */
+static rk_status place_part(rk_reader *r, size_t place) {
+    rk_reader_part *part = &r->parts[place];
+    rk_team_finish(r->team, place);
+    r->n_placed++;
+    if (!part->is_parsed) return RK_OK;
+    rk_status status = rk_source_place(r->rows.source, &part->chunk);
+    if (status != RK_OK && part->status == RK_OK) fail_part(part, status, -1);
+    part->file_row = r->file_row;
+    r->file_row += part->chunk.columns.n_rows;
+    if (part->file_row == 0) RK_TRY(check_labels(r, &part->chunk.columns));
+    if (part->two_steps) rk_team_start(r->team, place);
     return RK_OK;
+}
+
+/* The part whose turn it is, NULL: the files are through. */
+static rk_status next_part(rk_reader *r, rk_reader_part **out) {
+    *out = NULL;
+    for (bool more = true; more;) {
+        take_parts(r);
+        if (r->n_used < r->n_taken) break;
+        RK_TRY(rk_source_next_file(r->rows.source, &more));
+        r->file_ends = !more;
+    }
+    if (r->n_used == r->n_taken) return RK_OK;
+    while (r->n_placed < r->n_taken && (r->n_placed == r->n_used || r->parts[r->n_placed % r->n_parts].two_steps)) RK_TRY(place_part(r, r->n_placed % r->n_parts));
+    size_t place = r->n_used % r->n_parts;
+    rk_team_finish(r->team, place);
+    *out = &r->parts[place];
+    return RK_OK;
+}
+
+static rk_status error_of(const rk_reader *r, const rk_reader_part *part) {
+    rk_status status = rk_error(part->status, "%s", part->error);
+    if (part->bad_row < 0) return status;
+    char where[4200];
+    rk_source_where(r->rows.source, &part->chunk, part->bad_row, where, sizeof where);
+    return rk_error_context(status, "%s", where);
 }
 
 static rk_status open_rows(rk_reader *r) {
     const rk_transforms *t = r->transforms;
     size_t n_optional = r->labels_optional ? t->n_labels_names : 0;
+    rk_reader_part *first;
     RK_TRY(make_parts(r));
     RK_TRY(rk_rows_open(r->section, r->directory, r->paths, r->n_paths, t->names, t->n_names, n_optional, &r->rows));
     r->is_open = true;
-    return read_parts(r);
+    r->file_ends = false;
+    return next_part(r, &first);
 }
 
 /* Fill the window from where the pass stands; fewer rows than window_rows: the split has ended. */
 static rk_status fill(rk_reader *r, rk_window *window) {
     window->first_row = r->epoch_row;
     while (window->n_rows < r->window_rows) {
-        if (r->next_part == r->n_ready) {
-            if (r->n_ready == 0) return RK_OK;
-            RK_TRY(read_parts(r));
-            continue;
-        }
-        rk_reader_part *part = &r->parts[r->next_part];
-        if (part->status != RK_OK) return rk_error(part->status, "%s", part->error);
+        rk_reader_part *part;
+        RK_TRY(next_part(r, &part));
+        if (!part) return RK_OK;
+        if (part->status != RK_OK) return error_of(r, part);
         int64_t left = part->rows.n_rows - part->n_used, room = r->window_rows - window->n_rows, n = left < room ? left : room;
-        RK_TRY(rk_window_append(window, &part->rows, part->n_used, n));
+        if (n) RK_TRY(rk_window_append(window, &part->rows, part->n_used, n));
         part->n_used += n;
         r->epoch_row += n;
         if (n < left) continue;
         r->n_skipped += part->n_skipped + part->chunk.n_skipped;
-        r->next_part++;
+        r->n_used++;
     }
     return RK_OK;
 }

@@ -6,15 +6,17 @@
 #include "data/team.h"
 #include "data/transforms_parts.h"
 
-/* A piece of a file on its way: parsed, then transformed. */
+/* A piece of a file on its way: parsed, placed, transformed. Pieces may be transformed before they are placed, unless two_steps. */
 typedef struct rk_reader_part {
     rk_chunk chunk;
     rk_window rows;        /* those of the split */
     rk_transform_memory memory;
-    int64_t file_row;      /* number of the chunk's first row in the files */
+    bool two_steps, is_parsed;
+    int64_t file_row;      /* number of the chunk's first row in the files, once it is placed */
     int64_t n_used;        /* of rows, that stand in windows */
     int64_t n_skipped;
     rk_status status;      /* met when this part's turn has come */
+    int64_t bad_row;       /* of the chunk, that the error is about, or -1 */
     char error[4096];
 } rk_reader_part;
 
@@ -32,7 +34,9 @@ typedef struct rk_reader {
     bool is_open, has_labels;
     rk_team *team;
     rk_reader_part *parts; /* [n_parts], made with the first pass */
-    size_t n_parts, n_ready, next_part; /* pieces of one file, in its order */
+    size_t n_parts;
+    uint64_t n_taken, n_placed, n_used; /* pieces of a pass so far; piece i is parts[i % n_parts]. Those on their way are of one file */
+    bool file_ends;        /* it has no more pieces, or one could not be taken */
     int64_t file_row, epoch_row; /* rows of the files and of the split so far */
     int64_t n_skipped;
     /* windows kept between epochs */

@@ -38,6 +38,7 @@ void rk_chunk_release(rk_chunk *chunk) {
     rk_columns_release(&chunk->file_columns);
     rk_csv_record_release(&chunk->record);
     rk_libsvm_row_release(&chunk->libsvm);
+    rk_free(chunk->memory);
     rk_free(chunk->lines);
     rk_free(chunk->places);
     rk_free(chunk->spans);
@@ -52,7 +53,6 @@ static void close_file(rk_source *s) {
     rk_lookahead_release(&s->lookahead);
     rk_stream_free(s->stream);
     s->stream = NULL;
-    s->taken_bytes = 0;
 }
 
 void rk_source_free(rk_source *s) {
@@ -138,65 +138,48 @@ rk_status rk_chunk_end_row(const rk_source *s, rk_chunk *chunk, rk_status status
     return rk_columns_end_row(columns);
 }
 
-/* The next piece from `from` of what the lookahead holds; 0: it holds none that is whole. */
-static size_t cut_piece(rk_source *s, size_t from) {
+/* The bytes of the next piece; 0: the lookahead holds none that is whole. */
+static size_t cut_piece(rk_source *s) {
     const rk_lookahead *l = &s->lookahead;
-    size_t left = l->n_bytes - from, n = left < RK_PIECE_BYTES ? left : RK_PIECE_BYTES;
-    if (n == left && l->at_end) return n;
-    n = n ? s->reader->cut(s, l->data + from, n) : 0;
-    if (n || left <= RK_PIECE_BYTES) return n;
-    n = s->reader->cut(s, l->data + from, left); /* a record larger than a piece */
-    return n || !l->at_end ? n : left;
+    size_t n = l->n_bytes < RK_PIECE_BYTES ? l->n_bytes : RK_PIECE_BYTES;
+    if (n == l->n_bytes && l->at_end) return n;
+    n = n ? s->reader->cut(s, l->data, n) : 0;
+    if (n || l->n_bytes <= RK_PIECE_BYTES) return n;
+    n = s->reader->cut(s, l->data, l->n_bytes); /* a record larger than a piece */
+    return n || !l->at_end ? n : l->n_bytes;
 }
 
-static rk_status take_stream(rk_source *s, rk_chunk *const *chunks, size_t *n) {
+static rk_status take_stream(rk_source *s, rk_chunk *chunk, bool *found) {
     rk_lookahead *l = &s->lookahead;
-    size_t taken = 0, k = 0;
-    if (s->taken_bytes) rk_lookahead_consume(l, s->taken_bytes);
-    s->taken_bytes = 0;
-    RK_TRY(rk_lookahead_fill(l, *n * RK_PIECE_BYTES));
-    for (size_t n_bytes; k < *n && l->n_bytes > taken; taken += n_bytes) {
-        if (k && !l->at_end && l->n_bytes - taken < RK_PIECE_BYTES) break; /* where pieces end does not depend on how many are taken */
-        while ((n_bytes = cut_piece(s, taken)) == 0 && k == 0) RK_TRY(rk_lookahead_fill(l, l->n_bytes * 2));
-        if (n_bytes == 0) break;
-        RK_FAIL_IF(n_bytes > INT32_MAX, RK_UNSUPPORTED, "'%s': byte %llu: a record of more than 2 GiB", rk_source_path(s), (unsigned long long)(l->position + taken));
-        rk_chunk *chunk = chunks[k++];
-        chunk->data = l->data + taken;
-        chunk->n_bytes = n_bytes;
-        chunk->position = l->position + taken;
-        chunk->at_end = l->at_end && taken + n_bytes == l->n_bytes;
-    }
-    s->taken_bytes = taken;
-    *n = k;
-    return RK_OK;
+    RK_TRY(rk_lookahead_fill(l, RK_PIECE_BYTES));
+    *found = l->n_bytes > 0;
+    if (!*found) return RK_OK;
+    size_t n;
+    while ((n = cut_piece(s)) == 0) RK_TRY(rk_lookahead_fill(l, l->n_bytes * 2));
+    RK_FAIL_IF(n > INT32_MAX, RK_UNSUPPORTED, "'%s': byte %llu: a record of more than 2 GiB", rk_source_path(s), (unsigned long long)l->position);
+    chunk->data = l->data;
+    chunk->n_bytes = n;
+    chunk->position = l->position;
+    chunk->at_end = l->at_end && n == l->n_bytes;
+    return rk_lookahead_hand_over(l, n, &chunk->memory, &chunk->memory_bytes);
 }
 
-static rk_status take_blocks(rk_source *s, rk_chunk *const *chunks, size_t *n) {
-    bool found = true;
-    size_t k = 0;
-    while (k < *n) {
-        RK_TRY(s->reader->next(s, chunks[k], &found));
-        if (!found) break;
-        k++;
-    }
-    *n = k;
-    return RK_OK;
-}
-
-rk_status rk_source_take(rk_source *s, rk_chunk *const *chunks, size_t *n) {
-    for (; s->file < s->options.n_paths; s->file++) { /* the pieces are of one file */
-        rk_status status = s->reader ? RK_OK : open_file(s);
-        size_t n_taken = *n;
-        if (status == RK_OK) status = s->reader->cut ? take_stream(s, chunks, &n_taken) : take_blocks(s, chunks, &n_taken);
-        if (status == RK_OK && n_taken) {
-            *n = n_taken;
-            return RK_OK;
-        }
+rk_status rk_source_next_file(rk_source *s, bool *found) {
+    if (s->reader) {
         close_file(s);
-        RK_TRY(status);
+        s->file++;
     }
-    *n = 0;
-    return RK_OK;
+    *found = s->file < s->options.n_paths;
+    if (!*found) return RK_OK;
+    rk_status status = open_file(s);
+    if (status != RK_OK) close_file(s);
+    return status;
+}
+
+rk_status rk_source_take(rk_source *s, rk_chunk *chunk, bool *found) {
+    *found = false;
+    if (!s->reader) return RK_OK;
+    return s->reader->cut ? take_stream(s, chunk, found) : s->reader->next(s, chunk, found);
 }
 
 /* The columns of the chunk, empty, as the source's. */
@@ -230,12 +213,15 @@ rk_status rk_source_place(rk_source *s, rk_chunk *chunk) {
 
 rk_status rk_source_read(rk_source *s, const rk_chunk **out) {
     rk_chunk *chunk = &s->own;
-    for (size_t n = 1;;) {
-        RK_TRY(rk_source_take(s, &chunk, &n));
-        if (n == 0) {
+    for (bool found = false;;) {
+        RK_TRY(rk_source_take(s, chunk, &found));
+        bool more = found;
+        if (!found) RK_TRY(rk_source_next_file(s, &more));
+        if (!more) {
             RK_TRY(begin_chunk(s, chunk));
             break;
         }
+        if (!found) continue;
         rk_source_parse(s, chunk);
         RK_TRY(rk_source_place(s, chunk));
         if (chunk->columns.n_rows > 0) break;

@@ -18,8 +18,9 @@ typedef struct rk_chunk {
     int64_t lines_capacity;
     int64_t first_line, n_lines, n_skipped;
     /* the piece */
-    char *data;             /* [n_bytes] of the stream, valid until the next pieces are taken */
-    size_t n_bytes;
+    char *data;             /* [n_bytes] of the stream, in memory of the chunk's own */
+    char *memory;
+    size_t n_bytes, memory_bytes;
     uint64_t position;      /* of data[0] in the unpacked stream */
     bool at_end;            /* the stream ends with it */
     int64_t block;          /* of an rkb file */
@@ -49,8 +50,10 @@ typedef struct rk_source_options {
 
 rk_status rk_source_open(const rk_source_options *options, rk_source **out);
 void rk_source_free(rk_source *source);
-/* The next pieces of one file, up to *n of them, which the chunks of the call before give up; *n = 0 at the end. */
-rk_status rk_source_take(rk_source *source, rk_chunk *const *chunks, size_t *n);
+/* Open the next file, when no piece of the one before is used any more; *found = false: there is none. */
+rk_status rk_source_next_file(rk_source *source, bool *found);
+/* The next piece of the open file; *found = false: it has no more. */
+rk_status rk_source_take(rk_source *source, rk_chunk *chunk, bool *found);
 /* Fill in the chunk's rows. It fails when it is placed. */
 void rk_source_parse(const rk_source *source, rk_chunk *chunk);
 /* In order of the pieces: numbers the lines. A bad row is an error naming file and line, or with on_bad_row: skip it is counted. */

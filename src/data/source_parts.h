@@ -27,8 +27,7 @@ struct rk_source {
     const rk_file_reader *reader; /* NULL: none is open */
     void *state;               /* the reader's */
     rk_stream *stream;         /* of formats that read one */
-    rk_lookahead lookahead;
-    size_t taken_bytes;        /* of the lookahead, by the pieces given out */
+    rk_lookahead lookahead;    /* what follows the pieces taken */
     int64_t next_line;         /* number of the first line or record of the next piece to be placed, from 1 */
     int64_t n_skipped;
     double finished_bytes, total_bytes;

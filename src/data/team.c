@@ -1,7 +1,6 @@
 #include "data/team.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/memory.h"
@@ -11,53 +10,64 @@ struct rk_team {
     pthread_mutex_t mutex;
     pthread_cond_t work, done;
     pthread_t *threads;     /* [n_threads], without the caller */
-    int n_threads, n_busy;
-    unsigned loop;          /* number of the loop that runs or ran last */
+    int n_threads;
     bool stop;
     void (*task)(void *context, size_t task);
     void *context;
-    size_t n_tasks;
-    atomic_size_t next;
+    bool *open;             /* [n_tasks] started and not yet done */
+    size_t *queue;          /* [n_tasks] those that wait: n_waiting of them from `first` on, around the end */
+    size_t n_tasks, first, n_waiting, n_running;
 };
 
-static void run_tasks(rk_team *team) {
-    for (size_t i; (i = atomic_fetch_add(&team->next, 1)) < team->n_tasks;) team->task(team->context, i);
+/* Under the mutex, which is let go while the task runs. */
+static void run_first(rk_team *team) {
+    size_t task = team->queue[team->first];
+    team->first = (team->first + 1) % team->n_tasks;
+    team->n_waiting--;
+    team->n_running++;
+    pthread_mutex_unlock(&team->mutex);
+    team->task(team->context, task);
+    pthread_mutex_lock(&team->mutex);
+    team->n_running--;
+    team->open[task] = false;
 }
 
 static void *work(void *argument) {
     rk_team *team = argument;
     rk_trace_name_thread("reader's helper");
     pthread_mutex_lock(&team->mutex);
-    for (unsigned seen = 0;;) {
-        while (team->loop == seen && !team->stop) pthread_cond_wait(&team->work, &team->mutex);
-        if (team->stop) break;
-        seen = team->loop;
-        pthread_mutex_unlock(&team->mutex);
-        run_tasks(team);
-        pthread_mutex_lock(&team->mutex);
-        if (--team->n_busy == 0) pthread_cond_signal(&team->done);
+    while (!team->stop) {
+        if (team->n_waiting == 0) {
+            pthread_cond_wait(&team->work, &team->mutex);
+            continue;
+        }
+        run_first(team);
+        pthread_cond_signal(&team->done);
     }
     pthread_mutex_unlock(&team->mutex);
     return NULL;
 }
 
-rk_status rk_team_create(int n_threads, rk_team **out) {
-    rk_team *team = NULL;
-    if (n_threads > 1) {
-        RK_TRY(rk_alloc(1, sizeof *team, &team));
-        pthread_mutex_init(&team->mutex, NULL);
-        pthread_cond_init(&team->work, NULL);
-        pthread_cond_init(&team->done, NULL);
-        rk_status status = rk_alloc((size_t)n_threads - 1, sizeof *team->threads, &team->threads);
-        while (status == RK_OK && team->n_threads < n_threads - 1) {
-            int code = pthread_create(&team->threads[team->n_threads], NULL, work, team);
-            if (code != 0) status = rk_error_errno(RK_NO_MEMORY, code, "could not start a reader's thread");
-            team->n_threads += code == 0;
-        }
-        if (status != RK_OK) {
-            rk_team_free(team);
-            return status;
-        }
+rk_status rk_team_create(int n_threads, size_t n_tasks, void (*task)(void *context, size_t task), void *context, rk_team **out) {
+    rk_team *team;
+    RK_TRY(rk_alloc(1, sizeof *team, &team));
+    pthread_mutex_init(&team->mutex, NULL);
+    pthread_cond_init(&team->work, NULL);
+    pthread_cond_init(&team->done, NULL);
+    team->task = task;
+    team->context = context;
+    team->n_tasks = n_tasks;
+    rk_status status = rk_alloc(n_tasks, sizeof *team->open, &team->open);
+    if (status == RK_OK) status = rk_alloc(n_tasks, sizeof *team->queue, &team->queue);
+    if (status == RK_OK) status = rk_alloc((size_t)n_threads - 1, sizeof *team->threads, &team->threads);
+    while (status == RK_OK && team->n_threads < n_threads - 1) {
+        int code = pthread_create(&team->threads[team->n_threads], NULL, work, team);
+        if (code != 0) status = rk_error_errno(RK_NO_MEMORY, code, "could not start a reader's thread");
+        team->n_threads += code == 0;
+    }
+    if (status != RK_OK) {
+        rk_team_free(team);
+        return status;
     }
     *out = team;
     return RK_OK;
@@ -74,25 +84,36 @@ void rk_team_free(rk_team *team) {
     pthread_cond_destroy(&team->work);
     pthread_cond_destroy(&team->done);
     rk_free(team->threads);
+    rk_free(team->queue);
+    rk_free(team->open);
     rk_free(team);
 }
 
-void rk_team_run(rk_team *team, size_t n_tasks, void (*task)(void *context, size_t task), void *context) {
-    if (!team || n_tasks < 2) {
-        for (size_t i = 0; i < n_tasks; i++) task(context, i);
-        return;
-    }
+void rk_team_start(rk_team *team, size_t task) {
     pthread_mutex_lock(&team->mutex);
-    team->task = task;
-    team->context = context;
-    team->n_tasks = n_tasks;
-    atomic_store(&team->next, 0);
-    team->n_busy = team->n_threads;
-    team->loop++;
-    pthread_cond_broadcast(&team->work);
+    team->open[task] = true;
+    team->queue[(team->first + team->n_waiting++) % team->n_tasks] = task;
+    pthread_cond_signal(&team->work);
     pthread_mutex_unlock(&team->mutex);
-    run_tasks(team);
+}
+
+void rk_team_finish(rk_team *team, size_t task) {
     pthread_mutex_lock(&team->mutex);
-    while (team->n_busy > 0) pthread_cond_wait(&team->done, &team->mutex);
+    while (team->open[task]) {
+        if (team->n_waiting > 0)
+            run_first(team);
+        else
+            pthread_cond_wait(&team->done, &team->mutex);
+    }
+    pthread_mutex_unlock(&team->mutex);
+}
+
+void rk_team_drop(rk_team *team) {
+    pthread_mutex_lock(&team->mutex);
+    for (; team->n_waiting > 0; team->n_waiting--) {
+        team->open[team->queue[team->first]] = false;
+        team->first = (team->first + 1) % team->n_tasks;
+    }
+    while (team->n_running > 0) pthread_cond_wait(&team->done, &team->mutex);
     pthread_mutex_unlock(&team->mutex);
 }

@@ -8,10 +8,14 @@
 
 typedef struct rk_team rk_team;
 
-/* n_threads, the caller among them. One alone needs no team: *out = NULL. */
-rk_status rk_team_create(int n_threads, rk_team **out);
+/* n_threads, the caller among them, for tasks 0 .. n_tasks-1. */
+rk_status rk_team_create(int n_threads, size_t n_tasks, void (*task)(void *context, size_t task), void *context, rk_team **out);
 void rk_team_free(rk_team *team);
-/* task(context, 0 .. n_tasks-1), each once, by any of the threads; returns when all are done. */
-void rk_team_run(rk_team *team, size_t n_tasks, void (*task)(void *context, size_t task), void *context);
+/* task(context, task) will be called once, by any of the threads. It must not be on its way already. */
+void rk_team_start(rk_team *team, size_t task);
+/* Returns when the task is done, and does what was started before it meanwhile. */
+void rk_team_finish(rk_team *team, size_t task);
+/* No task is on its way: those that have not begun never will. */
+void rk_team_drop(rk_team *team);
 
 #endif

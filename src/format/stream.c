@@ -11,7 +11,7 @@
 
 #include "base/memory.h"
 
-enum { INPUT_BYTES = 1 << 18 };
+enum { INPUT_BYTES = 1 << 16 };
 
 typedef enum packing { PLAIN, GZIP, ZSTD } packing;
 
@@ -166,14 +166,13 @@ uint64_t rk_stream_file_size(const rk_stream *s) {
 
 rk_status rk_lookahead_fill(rk_lookahead *l, size_t need) {
     if (l->n_bytes >= need || l->at_end) return RK_OK;
-    size_t wanted = need < 2 * INPUT_BYTES ? 2 * INPUT_BYTES : need + need / 2;
-    if (wanted > l->capacity) {
+    if (need > l->capacity) {
         char *memory = NULL;
-        RK_TRY(rk_alloc(wanted, 1, &memory));
+        RK_TRY(rk_realloc(need, 1, &memory));
         if (l->n_bytes) memcpy(memory, l->data, l->n_bytes);
         rk_free(l->memory);
         l->memory = memory;
-        l->capacity = wanted;
+        l->capacity = need;
     } else if (l->n_bytes && l->data != l->memory) {
         memmove(l->memory, l->data, l->n_bytes);
     }
@@ -191,6 +190,17 @@ void rk_lookahead_consume(rk_lookahead *l, size_t n_bytes) {
     l->data += n_bytes;
     l->n_bytes -= n_bytes;
     l->position += n_bytes;
+}
+
+rk_status rk_lookahead_hand_over(rk_lookahead *l, size_t n_bytes, char **memory, size_t *n_memory) {
+    size_t rest = l->n_bytes - n_bytes, capacity = *n_memory;
+    char *next = *memory;
+    if (rest > capacity) RK_TRY(rk_realloc(capacity = rest > l->capacity ? rest : l->capacity, 1, &next));
+    if (rest) memcpy(next, l->data + n_bytes, rest);
+    *memory = l->memory;
+    *n_memory = l->capacity;
+    *l = (rk_lookahead){.stream = l->stream, .data = next, .n_bytes = rest, .at_end = l->at_end, .position = l->position + n_bytes, .memory = next, .capacity = capacity};
+    return RK_OK;
 }
 
 void rk_lookahead_release(rk_lookahead *l) {

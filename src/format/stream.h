@@ -30,6 +30,8 @@ typedef struct rk_lookahead {
 } rk_lookahead;
 rk_status rk_lookahead_fill(rk_lookahead *lookahead, size_t need);
 void rk_lookahead_consume(rk_lookahead *lookahead, size_t n_bytes);
+/* The same, with the memory of what is consumed: in exchange for *memory [*n_memory] (both may be 0), to which the rest moves. */
+rk_status rk_lookahead_hand_over(rk_lookahead *lookahead, size_t n_bytes, char **memory, size_t *n_memory);
 void rk_lookahead_release(rk_lookahead *lookahead); /* not the stream */
 
 /* The writing side: plain, or packed where the path ends in .gz or .zst; whole or not at all (base/file.h). */

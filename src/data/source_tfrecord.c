@@ -3,7 +3,13 @@
 
 #include "base/memory.h"
 #include "data/source_parts.h"
-#include "format/tfrecord.h"
+#include "format/example_head.h"
+#include "format/wire.h"
+
+typedef struct known_feature {
+    rk_example_head head;
+    int32_t place; /* in the columns, or -1 */
+} known_feature;
 
 /* The columns of a TFRecord file are those of its first record (or the wanted ones); a feature's kind is its column's type. */
 typedef struct tfrecord_state {
@@ -11,6 +17,7 @@ typedef struct tfrecord_state {
     rk_column_type *types;
     int32_t *map;      /* [n_names] place in the columns, or -1 */
     size_t *lengths;   /* [n_names] of the names */
+    known_feature *known; /* [n_names] */
     size_t n_names, capacity, types_capacity, lengths_capacity;
 } tfrecord_state;
 
@@ -29,6 +36,11 @@ static rk_status list_feature(void *context, rk_span name, rk_example_kind kind,
     state->types[state->n_names++] = type_of(kind);
     return RK_OK;
 }
+
+enum { KNOWN_VALUES = 128 }; /* more than there can be in a feature that is known */
+
+/* So that whatever a known feature reads, matching or not, is in the piece: a head, a length of one byte, a number. */
+enum { KNOWN_ROOM = RK_EXAMPLE_HEAD_BYTES + KNOWN_VALUES + RK_WIRE_BEYOND };
 
 typedef struct taker {
     const tfrecord_state *state;
@@ -91,6 +103,45 @@ static rk_status take_feature(void *context, rk_span name, rk_example_kind kind,
     return RK_OK;
 }
 
+/* The values of a feature that looks as in the first record. false: they need a closer look; nothing is taken. */
+static inline bool take_known(rk_chunk *chunk, rk_column *column, const uint8_t *values, size_t n_bytes) {
+    int64_t at = column->n_values;
+    size_t n = 1;
+    if (column->values_capacity - at < KNOWN_VALUES && rk_column_reserve(column, 0, at + KNOWN_VALUES, 0) != RK_OK) return false;
+    if (column->type == RK_COLUMN_I64) {
+        n = rk_wire_short_varints(values, n_bytes, column->i64 + at);
+    } else if (column->type == RK_COLUMN_F32) {
+        n = n_bytes / sizeof *column->f32;
+        if (n_bytes % sizeof *column->f32) return false;
+        if (n == 1)
+            memcpy(column->f32 + at, values, sizeof *column->f32);
+        else
+            memcpy(column->f32 + at, values, n_bytes);
+    } else {
+        column->text = chunk->data;
+        column->places[at] = (rk_text_place){(uint32_t)((const char *)values - chunk->data), (uint32_t)n_bytes};
+    }
+    column->n_values = at + (int64_t)n;
+    return n > 0;
+}
+
+/* The features that follow one another as they do in the first record. */
+static size_t take_known_features(void *context, rk_span features) {
+    taker *k = context;
+    rk_chunk *chunk = k->chunk;
+    rk_column *columns = chunk->columns.columns;
+    const known_feature *known = k->state->known + k->feature, *end_known = k->state->known + k->state->n_names;
+    const uint8_t *begin = (const uint8_t *)features.data, *at = begin, *end = at + features.n_bytes, *last = (const uint8_t *)chunk->data + chunk->n_bytes - KNOWN_ROOM;
+    for (; known < end_known && at < end && at <= last; known++) {
+        size_t n_values, n_head = known->head.n_bytes;
+        if (!rk_example_head_matches(&known->head, at, &n_values) || n_values == 0 || n_head + n_values > (size_t)(end - at)) break;
+        if (known->place >= 0 && !take_known(chunk, &columns[known->place], at + n_head, n_values)) break;
+        at += n_head + n_values;
+    }
+    k->feature = (size_t)(known - k->state->known);
+    return (size_t)(at - begin);
+}
+
 static size_t cut(rk_source *s, const char *data, size_t n_bytes) {
     (void)s;
     size_t at = 0, length;
@@ -102,6 +153,7 @@ static size_t cut(rk_source *s, const char *data, size_t n_bytes) {
 static rk_status parse(const rk_source *s, rk_chunk *chunk) {
     taker k = {.state = s->state, .chunk = chunk};
     rk_example_visitor visitor = {&k, take_feature};
+    rk_example_known known = chunk->n_bytes >= KNOWN_ROOM ? take_known_features : NULL;
     for (size_t at = 0, consumed; at < chunk->n_bytes; at += consumed, chunk->n_lines++) {
         rk_span payload;
         rk_status status = rk_tfrecord_parse(chunk->data + at, chunk->n_bytes - at, true, &payload, &consumed);
@@ -111,7 +163,7 @@ static rk_status parse(const rk_source *s, rk_chunk *chunk) {
             return status;
         }
         k.feature = 0;
-        RK_TRY(rk_chunk_end_row(s, chunk, rk_example_parse(payload.data, payload.n_bytes, &visitor)));
+        RK_TRY(rk_chunk_end_row(s, chunk, rk_example_parse_known(payload.data, payload.n_bytes, &visitor, known)));
     }
     return RK_OK;
 }
@@ -122,6 +174,7 @@ static void close_reader(rk_source *s) {
     rk_free(state->names);
     rk_free(state->types);
     rk_free(state->lengths);
+    rk_free(state->known);
     rk_free(state->map);
     rk_free(state);
 }
@@ -152,5 +205,11 @@ rk_status rk_tfrecord_reader_open(rk_source *s) {
     rk_status status = rk_example_parse(payload.data, payload.n_bytes, &visitor);
     if (status != RK_OK) return rk_error_context(status, "'%s': record 1", rk_source_path(s));
     RK_TRY(rk_alloc(state->n_names, sizeof *state->map, &state->map));
-    return rk_source_map_columns(s, (const char *const *)state->names, state->types, state->n_names, state->map);
+    RK_TRY(rk_source_map_columns(s, (const char *const *)state->names, state->types, state->n_names, state->map));
+    RK_TRY(rk_alloc(state->n_names, sizeof *state->known, &state->known));
+    for (size_t i = 0; i < state->n_names; i++) {
+        rk_example_kind kind = state->types[i] == RK_COLUMN_TEXT ? RK_EXAMPLE_BYTES : state->types[i] == RK_COLUMN_F32 ? RK_EXAMPLE_FLOAT : RK_EXAMPLE_INT64;
+        state->known[i] = (known_feature){rk_example_head_of(state->names[i], state->lengths[i], kind), state->map[i]};
+    }
+    return RK_OK;
 }

@@ -76,7 +76,7 @@ void rk_columns_release(rk_columns *columns) {
 }
 
 void rk_columns_clear(rk_columns *columns) {
-    columns->n_rows = 0;
+    columns->n_rows = columns->rows_room = 0;
     for (int32_t c = 0; c < columns->n_columns; c++) {
         columns->columns[c].n_values = 0;
         columns->columns[c].per_row = -1;
@@ -136,11 +136,19 @@ rk_status rk_column_add_weight(rk_column *column, float weight) {
     return RK_OK;
 }
 
-rk_status rk_columns_end_row(rk_columns *columns) {
+static rk_status reserve_row(rk_columns *columns) {
+    int64_t room = INT64_MAX;
     for (int32_t c = 0; c < columns->n_columns; c++) {
         rk_column *column = &columns->columns[c];
         RK_TRY(reserve(&column->offsets, &column->rows_capacity, columns->n_rows + 2, sizeof *column->offsets));
+        room = column->rows_capacity - 1 < room ? column->rows_capacity - 1 : room;
     }
+    columns->rows_room = room;
+    return RK_OK;
+}
+
+rk_status rk_columns_end_row(rk_columns *columns) {
+    if (columns->n_rows + 1 > columns->rows_room) RK_TRY(reserve_row(columns));
     columns->n_rows++;
     for (int32_t c = 0; c < columns->n_columns; c++) columns->columns[c].offsets[columns->n_rows] = columns->columns[c].n_values;
     return RK_OK;

@@ -35,6 +35,7 @@ typedef struct rk_column {
 
 typedef struct rk_columns {
     int64_t n_rows;
+    int64_t rows_room;      /* every column's offsets have room for rows up to it, as far as is known */
     int32_t n_columns;
     rk_column *columns;     /* [n_columns] */
 } rk_columns;

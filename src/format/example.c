@@ -133,6 +133,10 @@ static rk_status read_entry(rk_span entry, const rk_example_visitor *v) {
 }
 
 rk_status rk_example_parse(const void *data, size_t n_bytes, const rk_example_visitor *v) {
+    return rk_example_parse_known(data, n_bytes, v, NULL);
+}
+
+rk_status rk_example_parse_known(const void *data, size_t n_bytes, const rk_example_visitor *v, rk_example_known known) {
     rk_wire example = rk_wire_of((rk_span){data, n_bytes});
     while (example.at < example.end) {
         uint32_t field, type;
@@ -143,6 +147,8 @@ rk_status rk_example_parse(const void *data, size_t n_bytes, const rk_example_vi
         if (type != RK_WIRE_BYTES) return DAMAGED;
         rk_wire map = rk_wire_of(features);
         while (map.at < map.end) {
+            if (known) map.at += known(v->context, (rk_span){(const char *)map.at, (size_t)(map.end - map.at)});
+            if (map.at == map.end) break;
             if (!rk_wire_field(&map, &field, &type, &number, &entry)) return DAMAGED;
             if (field != 1) continue;
             if (type != RK_WIRE_BYTES) return DAMAGED;

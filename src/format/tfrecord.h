@@ -25,6 +25,9 @@ typedef struct rk_example_visitor {
     rk_status (*feature)(void *context, rk_span name, rk_example_kind kind, rk_span list);
 } rk_example_visitor;
 rk_status rk_example_parse(const void *data, size_t n_bytes, const rk_example_visitor *visitor);
+/* The same; before each feature, `known` gets all that is left and returns the bytes of those that it has taken by itself. */
+typedef size_t (*rk_example_known)(void *context, rk_span features);
+rk_status rk_example_parse_known(const void *data, size_t n_bytes, const rk_example_visitor *visitor, rk_example_known known);
 
 /* The values of a list. out has room for rk_example_max_values(kind, list); *n is how many there are. RK_BAD_DATA: it is none of that kind. */
 size_t rk_example_max_values(rk_example_kind kind, rk_span list);

@@ -49,7 +49,14 @@ static inline bool rk_wire_long_varint(rk_wire *wire, uint64_t *out) {
     return false;
 }
 
-/* Up to 8 bytes of it at once: the groups of seven bits are moved together in pairs, fours and eights. */
+/* Eight groups of seven bits, moved together in pairs, fours and eights. */
+static inline uint64_t rk_wire_squeeze(uint64_t word) {
+    word = (word & 0x007f007f007f007fu) | (word & 0x7f007f007f007f00u) >> 1;
+    word = (word & 0x00003fff00003fffu) | (word & 0x3fff00003fff0000u) >> 2;
+    return (word & 0x000000000fffffffu) | (word & 0x0fffffff00000000u) >> 4;
+}
+
+/* Up to 8 bytes of it at once. */
 static inline bool rk_wire_varint(rk_wire *wire, uint64_t *out) {
     if (wire->at == wire->end) return false;
     if (*wire->at < 128) {
@@ -61,11 +68,30 @@ static inline bool rk_wire_varint(rk_wire *wire, uint64_t *out) {
     size_t n_bytes = (size_t)__builtin_ctzll(last) / 8 + 1;
     if (n_bytes > (size_t)(wire->end - wire->at)) return false;
     wire->at += n_bytes;
-    word &= (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7fu;
-    word = (word & 0x007f007f007f007fu) | (word & 0x7f007f007f007f00u) >> 1;
-    word = (word & 0x00003fff00003fffu) | (word & 0x3fff00003fff0000u) >> 2;
-    *out = (word & 0x000000000fffffffu) | (word & 0x0fffffff00000000u) >> 4;
+    *out = rk_wire_squeeze(word & (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7fu);
     return true;
+}
+
+/* Varints that fill n_bytes, into out [n_bytes]; returns how many. 0: one is longer than 8 bytes, or cut. RK_WIRE_BEYOND bytes after them may be read. */
+enum { RK_WIRE_BEYOND = 7 };
+static inline size_t rk_wire_short_varints(const uint8_t *at, size_t n_bytes, int64_t *out) {
+    const uint8_t *end = at + n_bytes;
+    size_t n = 0;
+    uint64_t word, last;
+    memcpy(&word, at, sizeof word);
+    last = ~word & 0x8080808080808080u;
+    if (n_bytes - 1 < 8 && (last & -last) == (uint64_t)128 << (8 * n_bytes - 8)) { /* most lists have one */
+        *out = (int64_t)rk_wire_squeeze(word & (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7fu);
+        return 1;
+    }
+    while (at < end) {
+        memcpy(&word, at, sizeof word);
+        last = ~word & 0x8080808080808080u;
+        if (!last) return 0;
+        out[n++] = (int64_t)rk_wire_squeeze(word & (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7fu);
+        at += (size_t)__builtin_ctzll(last) / 8 + 1;
+    }
+    return at == end ? n : 0;
 }
 
 /* One field: its number and type, and its value: a varint or fixed number in *number, bytes in *bytes. false: damaged. */

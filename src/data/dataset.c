@@ -138,12 +138,14 @@ static void *read_thread(void *argument) {
 
 static void stop_thread(rk_dataset *d) {
     if (!d->running) return;
+    atomic_store(&d->reader.stop, true);
     pthread_mutex_lock(&d->mutex);
     d->stop = true;
     pthread_cond_broadcast(&d->changed);
     pthread_mutex_unlock(&d->mutex);
     pthread_join(d->thread, NULL);
     d->running = d->stop = false;
+    atomic_store(&d->reader.stop, false);
     for (int32_t i = 0; i < d->n_slots; i++) d->slots[i].ready = false;
     d->head = 0;
     d->taken = -1;

@@ -70,7 +70,8 @@ static void fail_part(rk_reader_part *part, rk_status status, int64_t bad_row) {
 static rk_status add_rows(const rk_reader *r, rk_reader_part *part, int64_t first, int64_t n) {
     const rk_piece piece = {&r->rows, &part->chunk.columns, first, n, &part->memory};
     rk_status status = rk_transforms_rows(r->transforms, &piece, &part->rows);
-    if (status == RK_BAD_DATA && n > 1) {
+    bool halves = status == RK_BAD_DATA && n > 1;
+    if (halves && (status = rk_columns_unpack(&part->chunk.columns)) == RK_OK) {
         RK_TRY(add_rows(r, part, first, n / 2));
         return add_rows(r, part, first + n / 2, n - n / 2);
     }
@@ -104,7 +105,8 @@ static void transform_part(const rk_reader *r, rk_reader_part *part) {
     rk_status status = RK_OK;
     if (part->rows.schema) rk_window_clear(&part->rows);
     if (part->chunk.columns.n_rows == 0) return;
-    if (!part->rows.schema) status = new_window(r, &part->rows);
+    if (part->chunk.columns.n_rows == 1) status = rk_columns_unpack(&part->chunk.columns); /* its values are looked at one by one */
+    if (status == RK_OK && !part->rows.schema) status = new_window(r, &part->rows);
     if (status != RK_OK)
         fail_part(part, status, -1);
     else
@@ -199,13 +201,15 @@ static rk_status open_rows(rk_reader *r) {
     RK_TRY(rk_rows_open(r->section, r->directory, r->paths, r->n_paths, t->names, t->n_names, n_optional, &r->rows));
     r->is_open = true;
     r->file_ends = false;
+    for (int64_t i = 0; i < t->section->n_features && !has_fractions(r); i++)
+        if (rk_transform_takes_packed(t, i)) RK_TRY(rk_rows_keep_packed(&r->rows, t->feature_names[i], t->n_names));
     return next_part(r, &first);
 }
 
 /* Fill the window from where the pass stands; fewer rows than window_rows: the split has ended. */
 static rk_status fill(rk_reader *r, rk_window *window) {
     window->first_row = r->epoch_row;
-    while (window->n_rows < r->window_rows) {
+    while (window->n_rows < r->window_rows && !atomic_load_explicit(&r->stop, memory_order_relaxed)) {
         rk_reader_part *part;
         RK_TRY(next_part(r, &part));
         if (!part) return RK_OK;
@@ -246,10 +250,11 @@ rk_status rk_reader_next(rk_reader *r, const rk_window **out) {
     else
         rk_window_clear(&r->current);
     RK_TRY(fill(r, &r->current));
+    *out = NULL;
+    if (atomic_load_explicit(&r->stop, memory_order_relaxed)) return RK_OK;
     if (r->current.n_rows == 0) {
         r->complete = r->keeps;
         close_rows(r);
-        *out = NULL;
         return RK_OK;
     }
     r->next++;

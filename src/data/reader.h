@@ -2,6 +2,8 @@
 #ifndef RK_DATA_READER_H
 #define RK_DATA_READER_H
 
+#include <stdatomic.h>
+
 #include "data/dataset.h"
 #include "data/team.h"
 #include "data/transforms_parts.h"
@@ -30,6 +32,7 @@ typedef struct rk_reader {
     bool labels_optional;
     uint64_t seed;         /* of the split by fractions */
     int64_t window_rows;
+    atomic_bool stop;      /* set by another thread: there is no next window, and the pass must be begun anew */
     rk_rows_reader rows;   /* open during a pass */
     bool is_open, has_labels;
     rk_team *team;

@@ -106,6 +106,14 @@ done:
     return status;
 }
 
+rk_status rk_rows_keep_packed(rk_rows_reader *r, int32_t name, size_t n_names) {
+    int32_t column = r->bindings[name].column;
+    if (r->n_joins || column < 0) return RK_OK;
+    for (size_t i = 0; i < n_names; i++)
+        if (r->bindings[i].column == column && i != (size_t)name) return RK_OK;
+    return rk_source_keep_packed(r->source, column);
+}
+
 rk_values rk_rows_values(const rk_rows_reader *r, const rk_columns *chunk, int32_t name, int64_t row) {
     rk_binding binding = r->bindings[name];
     const rk_columns *columns = chunk;

@@ -38,6 +38,7 @@ void rk_chunk_release(rk_chunk *chunk) {
     rk_columns_release(&chunk->file_columns);
     rk_csv_record_release(&chunk->record);
     rk_libsvm_row_release(&chunk->libsvm);
+    rk_rkb_memory_release(&chunk->rkb);
     rk_free(chunk->memory);
     rk_free(chunk->lines);
     rk_free(chunk->places);
@@ -60,6 +61,7 @@ void rk_source_free(rk_source *s) {
     close_file(s);
     rk_columns_release(&s->columns);
     rk_chunk_release(&s->own);
+    rk_free(s->packed);
     if (s->wanted) rk_free_strings(s->wanted, s->options.n_wanted);
     rk_free(s);
 }
@@ -162,6 +164,12 @@ static rk_status take_stream(rk_source *s, rk_chunk *chunk, bool *found) {
     chunk->position = l->position;
     chunk->at_end = l->at_end && n == l->n_bytes;
     return rk_lookahead_hand_over(l, n, &chunk->memory, &chunk->memory_bytes);
+}
+
+rk_status rk_source_keep_packed(rk_source *s, int32_t column) {
+    if (!s->packed) RK_TRY(rk_alloc(s->options.n_wanted, sizeof *s->packed, &s->packed));
+    s->packed[column] = true;
+    return RK_OK;
 }
 
 rk_status rk_source_next_file(rk_source *s, bool *found) {

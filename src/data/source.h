@@ -8,6 +8,7 @@
 #include "format/columns.h"
 #include "format/csv.h"
 #include "format/libsvm.h"
+#include "format/rkb.h"
 
 typedef struct rk_source rk_source;
 
@@ -33,6 +34,7 @@ typedef struct rk_chunk {
     rk_csv_record record;
     rk_libsvm_row libsvm;
     rk_columns file_columns; /* of rkb, in the file's own order */
+    rk_rkb_memory rkb;
     uint32_t *places;       /* [places_capacity] */
     rk_span *spans;         /* [spans_capacity] */
     size_t places_capacity, spans_capacity, feature;
@@ -50,6 +52,8 @@ typedef struct rk_source_options {
 
 rk_status rk_source_open(const rk_source_options *options, rk_source **out);
 void rk_source_free(rk_source *source);
+/* Whole numbers of the column, by its number among the wanted ones, may be left as rk_column.packed. Before the first file is opened. */
+rk_status rk_source_keep_packed(rk_source *source, int32_t column);
 /* Open the next file, when no piece of the one before is used any more; *found = false: there is none. */
 rk_status rk_source_next_file(rk_source *source, bool *found);
 /* The next piece of the open file; *found = false: it has no more. */

@@ -21,6 +21,7 @@ typedef struct rk_file_reader {
 struct rk_source {
     rk_source_options options;
     char **wanted;             /* its own copy of options.wanted */
+    bool *packed;              /* [options.n_wanted] or NULL: columns that may stay packed */
     rk_columns columns;        /* names and types, made by the first file's reader; no rows */
     bool has_columns;
     size_t file;               /* number of the open file */

@@ -8,7 +8,7 @@ typedef struct rkb_state {
     rk_rkb *file;
     int64_t block;      /* the next one */
     int32_t *map;       /* [n_columns] */
-    bool *wanted;
+    bool *wanted, *packed; /* [n_columns] */
 } rkb_state;
 
 static rk_status next(rk_source *s, rk_chunk *chunk, bool *found) {
@@ -31,7 +31,7 @@ static rk_status parse(const rk_source *s, rk_chunk *chunk) {
     const rkb_state *state = s->state;
     rk_columns *from = &chunk->file_columns, *to = &chunk->columns;
     if (from->columns && !fits(state->file, from)) rk_columns_release(from);
-    RK_TRY(rk_rkb_read_block(state->file, chunk->block, state->wanted, from));
+    RK_TRY(rk_rkb_read_chosen(state->file, chunk->block, (rk_rkb_choice){state->wanted, state->packed}, &chunk->rkb, from));
     int64_t n = from->n_rows;
     RK_TRY(rk_chunk_reserve(chunk, n));
     for (int32_t c = 0; c < to->n_columns; c++) {
@@ -55,6 +55,7 @@ static void close_reader(rk_source *s) {
     rk_rkb_free(state->file);
     rk_free(state->map);
     rk_free(state->wanted);
+    rk_free(state->packed);
     rk_free(state);
 }
 
@@ -74,12 +75,16 @@ rk_status rk_rkb_reader_open(rk_source *s) {
     RK_GOTO(rk_alloc(n, sizeof *types, &types));
     RK_GOTO(rk_alloc(n, sizeof *state->map, &state->map));
     RK_GOTO(rk_alloc(n, sizeof *state->wanted, &state->wanted));
+    RK_GOTO(rk_alloc(n, sizeof *state->packed, &state->packed));
     for (size_t i = 0; i < n; i++) {
         names[i] = rk_rkb_column_name(state->file, (int32_t)i);
         types[i] = rk_rkb_column_type(state->file, (int32_t)i);
     }
     RK_GOTO(rk_source_map_columns(s, names, types, n, state->map));
-    for (size_t i = 0; i < n; i++) state->wanted[i] = state->map[i] >= 0;
+    for (size_t i = 0; i < n; i++) {
+        state->wanted[i] = state->map[i] >= 0;
+        state->packed[i] = state->wanted[i] && s->packed && s->packed[state->map[i]];
+    }
 done:
     rk_free(names);
     rk_free(types);

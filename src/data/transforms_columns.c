@@ -150,6 +150,14 @@ static bool ids_of_i64(const rk_data_feature *f, const rk_fitted *fitted, const 
     return outside >> 63 == 0;
 }
 
+/* What ids_of_i64 does for identity. All ids are good where the least and the greatest are. */
+static bool ids_of_packed(const rk_data_feature *f, const rk_packed_ints *packed, int64_t n, int64_t *out) {
+    rk_packed_ints moved = *packed;
+    moved.base -= (uint64_t)f->identity_offset;
+    rk_packed_range range = rk_unpack_bits(&moved, n, out);
+    return n == 0 || (moved.base + range.least < (uint64_t)f->identity && moved.base + range.greatest < (uint64_t)f->identity);
+}
+
 /* Only for boundaries: other kinds need the number's text. */
 static bool ids_of_f32(const rk_data_feature *f, const rk_fitted *fitted, const float *from, int64_t n, int64_t *out) {
     bool ok = true;
@@ -201,7 +209,8 @@ static rk_status transform_ids(const rk_transforms *t, int64_t feature, const ru
     RK_TRY(rk_window_reserve_ids(out, output, (size_t)r->n_values));
     int64_t *to = ids->ids + ids->n_ids;
     const rk_fitted *fitted = &t->fitted[feature];
-    bool ok = r->column->type == RK_COLUMN_I64   ? ids_of_i64(f, fitted, r->column->i64 + r->begin, r->n_values, to)
+    bool ok = r->column->packed.data             ? ids_of_packed(f, &r->column->packed, r->n_values, to)
+              : r->column->type == RK_COLUMN_I64 ? ids_of_i64(f, fitted, r->column->i64 + r->begin, r->n_values, to)
               : r->column->type == RK_COLUMN_F32 ? ids_of_f32(f, fitted, r->column->f32 + r->begin, r->n_values, to)
                                                  : ids_of_texts(f, fitted, r->column->text, places, r->n_values, to);
     if (!ok) return BAD_VALUE;
@@ -215,6 +224,11 @@ static rk_status transform_split(const rk_transforms *t, int64_t feature, const 
     const rk_column pieces = {.offsets = memory->offsets, .per_row = -1};
     const run split = {r->column, memory->offsets, r->n, rk_column_values_per_row(&pieces, 0, r->n), 0, memory->offsets[r->n]};
     return transform_ids(t, feature, &split, memory->places, out);
+}
+
+bool rk_transform_takes_packed(const rk_transforms *t, int64_t feature) {
+    const rk_data_feature *f = &t->section->features[feature];
+    return f->identity && !f->hash && !f->dense && !f->n_cross && !f->weights && !f->max_length && !f->default_value && !f->vocabulary.line;
 }
 
 rk_status rk_transform_column(const rk_transforms *t, int64_t feature, const rk_piece *piece, rk_window *out, bool *done) {

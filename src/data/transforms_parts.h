@@ -56,6 +56,8 @@ rk_status rk_transforms_rows(const rk_transforms *transforms, const rk_piece *pi
 rk_status rk_transform_values(const rk_transforms *transforms, int64_t feature, const rk_piece *piece, rk_window *out);
 /* The same a column at a time, for the kinds and columns that allow it. *done = false: they do not, and nothing was done. RK_BAD_DATA says no more. */
 rk_status rk_transform_column(const rk_transforms *transforms, int64_t feature, const rk_piece *piece, rk_window *out, bool *done);
+/* Whether, of several rows, the feature's column may stay packed. */
+bool rk_transform_takes_packed(const rk_transforms *transforms, int64_t feature);
 rk_status rk_transform_labels(const rk_transforms *transforms, int32_t task, const rk_piece *piece, rk_window *out, bool *done);
 
 /* The number of boundaries that are <= x. */

@@ -63,6 +63,13 @@ rk_status rk_window_reserve_ids(rk_window *w, int32_t feature, size_t n) {
     return reserve(&ids->weights, &ids->weights_capacity, ids->n_ids + n, sizeof *ids->weights);
 }
 
+rk_status rk_window_reserve_like(rk_window *w, const rk_window *like) {
+    rk_window_clear(w);
+    RK_TRY(rk_window_reserve(w, like->n_rows));
+    for (int32_t f = 0; f < w->schema->n_features; f++) RK_TRY(rk_window_reserve_ids(w, f, like->features[f].n_ids));
+    return RK_OK;
+}
+
 rk_status rk_window_add_id(rk_window *w, int32_t feature, int64_t id, float weight) {
     rk_window_ids *ids = &w->features[feature];
     RK_TRY(rk_window_reserve_ids(w, feature, 1));

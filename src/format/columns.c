@@ -80,6 +80,7 @@ void rk_columns_clear(rk_columns *columns) {
     for (int32_t c = 0; c < columns->n_columns; c++) {
         columns->columns[c].n_values = 0;
         columns->columns[c].per_row = -1;
+        columns->columns[c].packed.data = NULL;
         columns->columns[c].n_text_bytes = 0;
         rk_free(columns->columns[c].weights);
         columns->columns[c].weights = NULL;
@@ -141,6 +142,7 @@ static rk_status reserve_row(rk_columns *columns) {
     for (int32_t c = 0; c < columns->n_columns; c++) {
         rk_column *column = &columns->columns[c];
         RK_TRY(reserve(&column->offsets, &column->rows_capacity, columns->n_rows + 2, sizeof *column->offsets));
+        column->alike_rows = 0;
         room = column->rows_capacity - 1 < room ? column->rows_capacity - 1 : room;
     }
     columns->rows_room = room;
@@ -187,6 +189,7 @@ int64_t rk_column_values_per_row(const rk_column *column, int64_t first, int64_t
 
 rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values, int64_t n_text_bytes) {
     RK_TRY(reserve(&column->offsets, &column->rows_capacity, n_rows + 1, sizeof *column->offsets));
+    if (n_rows > 0) column->alike_rows = 0;
     switch (column->type) {
         case RK_COLUMN_I64: return reserve(&column->i64, &column->values_capacity, n_values, sizeof *column->i64);
         case RK_COLUMN_F32: return reserve(&column->f32, &column->values_capacity, n_values, sizeof *column->f32);
@@ -200,6 +203,17 @@ rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values,
 
 rk_status rk_column_reserve_weights(rk_column *column, int64_t n_values) {
     return reserve(&column->weights, &column->weights_capacity, n_values, sizeof *column->weights);
+}
+
+rk_status rk_columns_unpack(rk_columns *columns) {
+    for (int32_t c = 0; c < columns->n_columns; c++) {
+        rk_column *column = &columns->columns[c];
+        if (!column->packed.data) continue;
+        RK_TRY(reserve(&column->i64, &column->values_capacity, column->n_values, sizeof *column->i64));
+        rk_unpack_bits(&column->packed, column->n_values, column->i64);
+        column->packed.data = NULL;
+    }
+    return RK_OK;
 }
 
 bool rk_columns_alike(const rk_columns *a, const rk_columns *b) {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "format/unpack_bits.h"
 
 typedef enum rk_column_type { RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32 } rk_column_type;
 const char *rk_column_type_name(rk_column_type type); /* "text", "i64", "f32" */
@@ -22,8 +23,10 @@ typedef struct rk_column {
     rk_column_type type;
     int64_t *offsets;       /* [n_rows+1] into the values */
     int64_t per_row;        /* every row has so many values, as far as is known; -1: look at the offsets */
+    int64_t alike_rows, alike_each; /* offsets[0 .. alike_rows] are the multiples of alike_each, whatever rows there are: they need not be written again */
     int64_t n_values;
     int64_t *i64;           /* [n_values] or NULL, by type */
+    rk_packed_ints packed;  /* data not NULL: the values are there and not in i64 yet, which only who asked for it meets */
     float *f32;             /* [n_values] or NULL */
     rk_text_place *places;  /* [n_values] in text, or NULL */
     const char *text;       /* text_memory, or bytes that a reader keeps while the rows are looked at */
@@ -56,6 +59,7 @@ rk_status rk_columns_append(rk_columns *to, const rk_columns *rows); /* all rows
 /* Room for that many rows, values and bytes of text in all, for readers that fill many rows at once. What is there stays. */
 rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values, int64_t n_text_bytes);
 rk_status rk_column_reserve_weights(rk_column *column, int64_t n_values); /* gives the column weights, of undefined value */
+rk_status rk_columns_unpack(rk_columns *columns); /* no column stays packed */
 /* The same number of columns, with the same names and types in the same order. */
 bool rk_columns_alike(const rk_columns *a, const rk_columns *b);
 /* Forget the values added since the last ended row (a bad row that is skipped). */

@@ -164,38 +164,38 @@ int32_t rk_rkb_n_columns(const rk_rkb *rkb) { return rkb->n_columns; }
 const char *rk_rkb_column_name(const rk_rkb *rkb, int32_t column) { return rkb->names[column]; }
 rk_column_type rk_rkb_column_type(const rk_rkb *rkb, int32_t column) { return rkb->types[column]; }
 
-/* Unpacking of one block's columns: made once a block. */
-typedef struct unpacker {
-    ZSTD_DCtx *zstd;
-    uint8_t *raw; /* [capacity] */
-    size_t capacity;
-} unpacker;
+void rk_rkb_memory_release(rk_rkb_memory *memory) {
+    ZSTD_freeDCtx(memory->zstd);
+    rk_free(memory->raw);
+    *memory = (rk_rkb_memory){0};
+}
 
-/* The chunk's bytes before compression, in *out: of the file itself, or of u->raw. */
-static rk_status unpack(unpacker *u, const chunk *k, const uint8_t *stored, const uint8_t **out) {
+/* The chunk's bytes before compression, in *out: of the file itself, or of m->raw. */
+static rk_status unpack(rk_rkb_memory *m, const chunk *k, const uint8_t *stored, const uint8_t **out) {
     RK_FAIL_IF(rk_crc32c(0, stored, (size_t)k->stored_bytes) != k->crc32c, RK_BAD_DATA, "the checksum does not match");
     *out = stored;
     if (k->compression == RK_RKB_PLAIN) return RK_OK;
-    if (!u->zstd) u->zstd = ZSTD_createDCtx();
-    RK_FAIL_IF(!u->zstd, RK_NO_MEMORY, "could not start unpacking");
-    if (k->raw_bytes > u->capacity) {
-        rk_free(u->raw);
-        u->raw = NULL;
-        u->capacity = 0;
-        RK_TRY(rk_realloc((size_t)k->raw_bytes, 1, &u->raw));
-        u->capacity = (size_t)k->raw_bytes;
+    if (!m->zstd) m->zstd = ZSTD_createDCtx();
+    RK_FAIL_IF(!m->zstd, RK_NO_MEMORY, "could not start unpacking");
+    if (k->raw_bytes > m->capacity) {
+        rk_free(m->raw);
+        m->raw = NULL;
+        m->capacity = 0;
+        RK_TRY(rk_realloc((size_t)k->raw_bytes, 1, &m->raw));
+        m->capacity = (size_t)k->raw_bytes;
     }
-    size_t n = ZSTD_decompressDCtx(u->zstd, u->raw, (size_t)k->raw_bytes, stored, (size_t)k->stored_bytes);
+    size_t n = ZSTD_decompressDCtx(m->zstd, m->raw, (size_t)k->raw_bytes, stored, (size_t)k->stored_bytes);
     RK_FAIL_IF(ZSTD_isError(n) || n != k->raw_bytes, RK_BAD_DATA, "the compressed data is corrupt: %s", ZSTD_isError(n) ? ZSTD_getErrorName(n) : "too short");
-    *out = u->raw;
+    *out = m->raw;
     return RK_OK;
 }
 
-static rk_status read_column(const rk_rkb *rkb, int64_t block, int32_t column, unpacker *u, rk_column *out) {
+static rk_status read_column(const rk_rkb *rkb, int64_t block, int32_t column, bool may_pack, rk_rkb_memory *memory, rk_column *out) {
     const chunk *k = &rkb->chunks[block * rkb->n_columns + column];
     const uint8_t *raw;
-    rk_status status = unpack(u, k, rkb->data + k->begin, &raw);
-    if (status == RK_OK) status = rk_rkb_decode(raw, (size_t)k->raw_bytes, rkb->block_rows[block], out);
+    rk_status status = unpack(memory, k, rkb->data + k->begin, &raw);
+    may_pack = may_pack && k->compression == RK_RKB_PLAIN;
+    if (status == RK_OK) status = rk_rkb_decode(raw, (size_t)k->raw_bytes, rkb->block_rows[block], may_pack, out);
     if (status == RK_OK) return RK_OK;
     return rk_error_context(status, "'%s': block %lld, column '%s', byte %llu", rkb->path, (long long)block, rkb->names[column], (unsigned long long)k->begin);
 }
@@ -207,20 +207,24 @@ static rk_status leave_empty(int64_t n_rows, rk_column *out) {
 }
 
 rk_status rk_rkb_read_block(const rk_rkb *rkb, int64_t block, const bool *wanted, rk_columns *out) {
+    rk_rkb_memory memory = {0};
+    rk_status status = rk_rkb_read_chosen(rkb, block, (rk_rkb_choice){.wanted = wanted}, &memory, out);
+    rk_rkb_memory_release(&memory);
+    return status;
+}
+
+rk_status rk_rkb_read_chosen(const rk_rkb *rkb, int64_t block, rk_rkb_choice choice, rk_rkb_memory *memory, rk_columns *out) {
     RK_FAIL_IF(block < 0 || block >= rkb->n_blocks, RK_INVALID_ARGUMENT, "'%s': block %lld of %lld", rkb->path, (long long)block, (long long)rkb->n_blocks);
     if (!out->columns) RK_TRY(rk_columns_init(out, rkb->n_columns, (const char *const *)rkb->names, rkb->types));
     RK_FAIL_IF(out->n_columns != rkb->n_columns, RK_INVALID_ARGUMENT, "'%s': %d columns to be read into %d", rkb->path, rkb->n_columns, out->n_columns);
     rk_columns_clear(out);
-    unpacker u = {0};
     rk_status status = RK_OK;
     for (int32_t i = 0; status == RK_OK && i < rkb->n_columns; i++) {
         rk_column *column = &out->columns[i];
         status = column->type != rkb->types[i] ? rk_error(RK_INVALID_ARGUMENT, "'%s': column '%s' is to be read into another type", rkb->path, rkb->names[i])
-                 : !wanted || wanted[i]        ? read_column(rkb, block, i, &u, column)
-                                               : leave_empty(rkb->block_rows[block], column);
+                 : !choice.wanted || choice.wanted[i] ? read_column(rkb, block, i, choice.packed && choice.packed[i], memory, column)
+                                                      : leave_empty(rkb->block_rows[block], column);
     }
-    ZSTD_freeDCtx(u.zstd);
-    rk_free(u.raw);
     if (status != RK_OK) {
         rk_columns_clear(out);
         return status;

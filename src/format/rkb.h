@@ -30,4 +30,17 @@ rk_column_type rk_rkb_column_type(const rk_rkb *rkb, int32_t column);
  * reused after). Unwanted columns are left without values. */
 rk_status rk_rkb_read_block(const rk_rkb *rkb, int64_t block, const bool *wanted, rk_columns *out);
 
+/* The same for who reads many blocks: in memory that stays between them (zeroed before, released after), with whole numbers of packed[n_columns] (NULL: none)
+ * left in the file, as rk_column.packed, where they can be. */
+typedef struct rk_rkb_memory {
+    void *zstd;
+    uint8_t *raw; /* [capacity] */
+    size_t capacity;
+} rk_rkb_memory;
+typedef struct rk_rkb_choice {
+    const bool *wanted, *packed;
+} rk_rkb_choice;
+rk_status rk_rkb_read_chosen(const rk_rkb *rkb, int64_t block, rk_rkb_choice choice, rk_rkb_memory *memory, rk_columns *out);
+void rk_rkb_memory_release(rk_rkb_memory *memory);
+
 #endif

@@ -17,52 +17,48 @@ static const uint8_t *take(cursor *c, uint64_t n, uint64_t bytes) {
     return at;
 }
 
-#define UNPACK(type)                                            \
-    for (int64_t i = 0; i < n; i++) {                           \
-        type distance;                                          \
-        memcpy(&distance, packed + (size_t)i * sizeof distance, sizeof distance); \
-        out[i] = (int64_t)(min + distance);                     \
-    }
-
-/* A word is read where a number begins; the last ones out of a copy, since no word ends there. */
-static void unpack_bits(const uint8_t *packed, size_t n_bytes, int bits, uint64_t min, int64_t n, int64_t *out) {
-    const uint64_t mask = ((uint64_t)1 << bits) - 1;
-    uint64_t at = 0, width = (uint64_t)bits;
-    int64_t n_whole = n_bytes < 8 ? 0 : (int64_t)((n_bytes - 8) * 8 / width) + 1, i = 0;
-    for (; i < n_whole && i < n; i++, at += width) out[i] = (int64_t)(min + (rk_rkb_u64(packed + at / 8) >> at % 8 & mask));
-    uint8_t rest[32] = {0};
-    uint64_t first = at / 8;
-    if (i < n) memcpy(rest, packed + first, n_bytes - first);
-    for (; i < n; i++, at += width) out[i] = (int64_t)(min + (rk_rkb_u64(rest + (at / 8 - first)) >> at % 8 & mask));
-}
-
-static rk_status take_bits(cursor *c, int bits, uint64_t min, int64_t n, int64_t *out) {
-    if (bits < 1 || bits > RK_RKB_MAX_BITS) return DAMAGED("a width of too many bits");
+/* Numbers as they are packed: bits 0 where all are the base, 64 where they are plain. */
+static rk_status take_packed(cursor *c, int64_t n, rk_packed_ints *out) {
+    const uint8_t *head = take(c, 1, RK_RKB_INTS_HEAD_BYTES);
+    if (!head) return DAMAGED("numbers are cut");
+    int width = head[0], bits = width & RK_RKB_BITS ? width & ~RK_RKB_BITS : 8 * width;
+    if (width & RK_RKB_BITS && (bits < 1 || bits > RK_RKB_MAX_BITS)) return DAMAGED("a width of too many bits");
+    if (!(width & RK_RKB_BITS) && (width > 8 || (width & (width - 1)))) return DAMAGED("a width that is none of 0, 1, 2, 4, 8");
     uint64_t n_bytes = ((uint64_t)n * (uint64_t)bits + 7) / 8;
-    const uint8_t *packed = take(c, n_bytes, 1);
-    if (!packed) return DAMAGED("numbers are cut");
-    unpack_bits(packed, (size_t)n_bytes, bits, min, n, out);
+    const uint8_t *data = take(c, n_bytes, 1);
+    if (!data) return DAMAGED("numbers are cut");
+    *out = (rk_packed_ints){data, (size_t)n_bytes, bits, rk_rkb_u64(head + 1)};
     return RK_OK;
 }
 
-static rk_status take_ints(cursor *c, int64_t n, int64_t *out) {
-    const uint8_t *head = take(c, 1, RK_RKB_INTS_HEAD_BYTES);
-    if (!head) return DAMAGED("numbers are cut");
-    int width = head[0];
-    uint64_t min = rk_rkb_u64(head + 1);
-    if (width & RK_RKB_BITS) return take_bits(c, width & ~RK_RKB_BITS, min, n, out);
-    if (width > 8 || (width & (width - 1))) return DAMAGED("a width that is none of 0, 1, 2, 4, 8");
-    const uint8_t *packed = take(c, (uint64_t)n, (uint64_t)width);
-    if (!packed) return DAMAGED("numbers are cut");
-    switch (width) {
-        case 1: UNPACK(uint8_t) break;
-        case 2: UNPACK(uint16_t) break;
-        case 4: UNPACK(uint32_t) break;
-        case 8: UNPACK(uint64_t) break;
-        default:
-            for (int64_t i = 0; i < n; i++) out[i] = (int64_t)min;
-            break;
+static bool is_packed(const rk_packed_ints *packed) {
+    return packed->bits >= 1 && packed->bits <= RK_RKB_MAX_BITS;
+}
+
+static void unpack(const rk_packed_ints *packed, int64_t n, int64_t *out) {
+    if (is_packed(packed)) {
+        rk_unpack_bits(packed, n, out);
+        return;
     }
+    for (int64_t i = 0; i < n; i++) out[i] = (int64_t)(packed->base + (packed->bits ? rk_rkb_u64(packed->data + 8 * i) : 0));
+}
+
+static rk_status take_ints(cursor *c, int64_t n, int64_t *out) {
+    rk_packed_ints packed;
+    RK_TRY(take_packed(c, n, &packed));
+    unpack(&packed, n, out);
+    return RK_OK;
+}
+
+static rk_status take_i64(cursor *c, bool may_pack, rk_column *out) {
+    rk_packed_ints packed;
+    RK_TRY(take_packed(c, out->n_values, &packed));
+    if (may_pack && is_packed(&packed)) {
+        out->packed = packed;
+        return RK_OK;
+    }
+    RK_TRY(rk_column_reserve(out, 0, out->n_values, 0));
+    unpack(&packed, out->n_values, out->i64);
     return RK_OK;
 }
 
@@ -82,10 +78,16 @@ static rk_status take_counts(cursor *c, int64_t n, int64_t n_values, rk_column *
     int64_t *offsets = out->offsets;
     bool equal = c->end - c->at >= RK_RKB_INTS_HEAD_BYTES && c->at[0] == 0;
     uint64_t each = equal ? rk_rkb_u64(c->at + 1) : 0;
-    if (!equal || each > (uint64_t)n_values || (int64_t)each * n > n_values) return take_offsets(c, n, n_values, offsets);
+    if (!equal || each > (uint64_t)n_values || (int64_t)each * n > n_values) {
+        out->alike_rows = 0;
+        return take_offsets(c, n, n_values, offsets);
+    }
     c->at += RK_RKB_INTS_HEAD_BYTES;
     out->per_row = (int64_t)each;
+    if (out->alike_rows >= n && out->alike_each == (int64_t)each) return RK_OK;
     for (int64_t i = 0; i <= n; i++) offsets[i] = i * (int64_t)each;
+    out->alike_rows = n;
+    out->alike_each = (int64_t)each;
     return RK_OK;
 }
 
@@ -168,17 +170,19 @@ static rk_status take_weights(cursor *c, rk_column *out) {
     return take_f32(c, out->n_values, out->weights);
 }
 
-rk_status rk_rkb_decode(const uint8_t *data, size_t n_bytes, int64_t n_rows, rk_column *out) {
+rk_status rk_rkb_decode(const uint8_t *data, size_t n_bytes, int64_t n_rows, bool may_pack, rk_column *out) {
     cursor c = {data, data + n_bytes};
     const uint8_t *head = take(&c, 1, 8);
     uint64_t n_values = head ? rk_rkb_u64(head) : 0;
     if (!head || n_values > RK_RKB_MAX_VALUES) return DAMAGED("its number of values");
-    RK_TRY(rk_column_reserve(out, n_rows, (int64_t)n_values, 0));
+    int64_t alike_rows = out->alike_rows;
+    RK_TRY(rk_column_reserve(out, n_rows, out->type == RK_COLUMN_I64 ? 0 : (int64_t)n_values, 0));
+    out->alike_rows = alike_rows;
     RK_TRY(take_counts(&c, n_rows, (int64_t)n_values, out));
     if (out->offsets[n_rows] != (int64_t)n_values) return DAMAGED("counts that do not add up");
     out->n_values = (int64_t)n_values;
     if (out->type == RK_COLUMN_TEXT) RK_TRY(take_text(&c, out));
-    if (out->type == RK_COLUMN_I64) RK_TRY(take_ints(&c, out->n_values, out->i64));
+    if (out->type == RK_COLUMN_I64) RK_TRY(take_i64(&c, may_pack, out));
     if (out->type == RK_COLUMN_F32) RK_TRY(take_f32(&c, out->n_values, out->f32));
     RK_TRY(take_weights(&c, out));
     return c.at == c.end ? RK_OK : DAMAGED("bytes after its end");

@@ -34,8 +34,8 @@ typedef enum rk_rkb_text { RK_RKB_TEXT_PLAIN, RK_RKB_TEXT_DICTIONARY } rk_rkb_te
 
 /* One column of one block, before compression: in whole bytes, which zstd packs further, or in bits, which are quicker to read. */
 void rk_rkb_encode(const rk_column *column, int64_t n_rows, bool in_bits, rk_buffer *out);
-/* The same back into a column without rows. RK_BAD_DATA with what is wrong; the caller says where. */
-rk_status rk_rkb_decode(const uint8_t *data, size_t n_bytes, int64_t n_rows, rk_column *out);
+/* The same back into a column without rows. RK_BAD_DATA with what is wrong; the caller says where. may_pack: whole numbers may be left where they are. */
+rk_status rk_rkb_decode(const uint8_t *data, size_t n_bytes, int64_t n_rows, bool may_pack, rk_column *out);
 
 static inline uint32_t rk_rkb_u32(const uint8_t *at) {
     uint32_t value;

@@ -426,8 +426,51 @@ static int tear_down(void **state) {
     return rk_remove_tree(directory) != RK_OK;
 }
 
+/* Blocks of one row and of several: ids that stay packed, and those that do not. */
+static void test_small_blocks(void **state) {
+    (void)state;
+    static const char *const names[] = {"n", "y"};
+    static const rk_column_type types[] = {RK_COLUMN_I64, RK_COLUMN_F32};
+    static const int sizes[] = {1, 20, 1, 9, 3};
+    rk_columns rows;
+    rk_rkb_writer *writer;
+    char path[200];
+    int64_t next = 0;
+    snprintf(path, sizeof path, "%s/small.rkb", directory);
+    OK(rk_columns_init(&rows, 2, names, types));
+    OK(rk_rkb_writer_open(path, 0, &writer));
+    for (size_t b = 0; b < sizeof sizes / sizeof sizes[0]; b++) {
+        rk_columns_clear(&rows);
+        for (int row = 0; row < sizes[b]; row++, next++) {
+            for (int k = 0; k < 2; k++) OK(rk_column_add_i64(&rows.columns[0], 100 + next + k));
+            OK(rk_column_add_f32(&rows.columns[1], 0));
+            OK(rk_columns_end_row(&rows));
+        }
+        OK(rk_rkb_writer_add(writer, &rows));
+    }
+    OK(rk_rkb_writer_commit(writer));
+    rk_rkb_writer_free(writer);
+    rk_columns_release(&rows);
+    for (int threads = 1; threads < 4; threads++) {
+        char files[100];
+        opened o;
+        rk_dataset *d;
+        const rk_batch *b;
+        int64_t row = 0;
+        snprintf(files, sizeof files, "train: small.rkb\nreader_threads: %d", threads);
+        open_section(files, "labels: [{name: y}]\nfeatures: [{name: n, identity: 40, identity_offset: 98}]", &o);
+        OK(rk_dataset_create(&o.section, o.transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 7}, &d));
+        for (rk_status status; (status = rk_dataset_next(d, &b)) == RK_OK;)
+            for (int64_t i = 0; i < b->n; i++, row++)
+                for (int k = 0; k < 2; k++) assert_int_equal(b->features[0].ids[2 * i + k], 2 + row + k);
+        assert_int_equal(row, next);
+        rk_dataset_free(d);
+        close_section(&o);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_columns_against_rows), cmocka_unit_test(test_threads), cmocka_unit_test(test_formats),
-                                       cmocka_unit_test(test_bad_rows_among_many), cmocka_unit_test(test_bad_typed_values), cmocka_unit_test(test_wild_text)};
+                                       cmocka_unit_test(test_bad_rows_among_many), cmocka_unit_test(test_bad_typed_values), cmocka_unit_test(test_small_blocks), cmocka_unit_test(test_wild_text)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

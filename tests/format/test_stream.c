@@ -206,6 +206,34 @@ static void test_lookahead(void **state) {
     rk_buffer_release(&gzip);
 }
 
+/* What is handed over stays as it is while more is read. */
+static void test_hand_over(void **state) {
+    (void)state;
+    OK(rk_file_write(path, text, N_TEXT));
+    rk_rng rng = {43, 1, 0};
+    rk_lookahead l = {0};
+    char *memory[3] = {NULL};
+    size_t n_memory[3] = {0}, n[3] = {0}, begins[3] = {0}, at = 0;
+    OK(rk_stream_open(path, &l.stream));
+    for (int turn = 0;; turn = (turn + 1) % 3) {
+        OK(rk_lookahead_fill(&l, (size_t)draw(&rng, 90000) + 1));
+        for (int i = 0; i < 3; i++)
+            if (i != turn && n[i]) assert_memory_equal(memory[i], text + begins[i], n[i]);
+        if (l.n_bytes == 0) break;
+        n[turn] = (size_t)draw(&rng, l.n_bytes) + 1;
+        begins[turn] = at;
+        bool whole = l.data == l.memory;
+        OK(rk_lookahead_hand_over(&l, n[turn], &memory[turn], &n_memory[turn]));
+        assert_true(whole && n_memory[turn] >= n[turn]);
+        at += n[turn];
+        assert_int_equal(l.position, at);
+    }
+    assert_int_equal(at, N_TEXT);
+    rk_stream_free(l.stream);
+    rk_lookahead_release(&l);
+    for (int i = 0; i < 3; i++) rk_free(memory[i]);
+}
+
 static rk_status write_by(const char *to, size_t step) {
     rk_sink *sink;
     RK_TRY(rk_sink_open(to, &sink));
@@ -268,6 +296,6 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_kinds), cmocka_unit_test(test_members),   cmocka_unit_test(test_damage), cmocka_unit_test(test_pipe),
-                                       cmocka_unit_test(test_lookahead), cmocka_unit_test(test_sinks), cmocka_unit_test(test_out_of_memory)};
+                                       cmocka_unit_test(test_lookahead), cmocka_unit_test(test_hand_over), cmocka_unit_test(test_sinks), cmocka_unit_test(test_out_of_memory)};
     return cmocka_run_group_tests(tests, setup, NULL);
 }

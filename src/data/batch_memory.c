@@ -111,7 +111,6 @@ rk_status rk_batch_view(rk_batch_memory *m, const rk_window *w, int64_t first, i
 }
 
 rk_status rk_batch_take(rk_batch_memory *m, rk_window *w) {
-    RK_TRY(rk_window_reserve_like(&m->rows, w)); /* the next one will be as large: it need not grow step by step */
     rk_window taken = *w;
     *w = m->rows;
     m->rows = taken;

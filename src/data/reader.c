@@ -215,6 +215,7 @@ static rk_status fill(rk_reader *r, rk_window *window) {
         if (!part) return RK_OK;
         if (part->status != RK_OK) return error_of(r, part);
         int64_t left = part->rows.n_rows - part->n_used, room = r->window_rows - window->n_rows, n = left < room ? left : room;
+        if (n && window->n_rows == 0 && !r->keeps) RK_TRY(rk_window_reserve_like(window, &part->rows, r->window_rows));
         if (n) RK_TRY(rk_window_append(window, &part->rows, part->n_used, n));
         part->n_used += n;
         r->epoch_row += n;

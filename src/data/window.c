@@ -63,10 +63,10 @@ rk_status rk_window_reserve_ids(rk_window *w, int32_t feature, size_t n) {
     return reserve(&ids->weights, &ids->weights_capacity, ids->n_ids + n, sizeof *ids->weights);
 }
 
-rk_status rk_window_reserve_like(rk_window *w, const rk_window *like) {
-    rk_window_clear(w);
-    RK_TRY(rk_window_reserve(w, like->n_rows));
-    for (int32_t f = 0; f < w->schema->n_features; f++) RK_TRY(rk_window_reserve_ids(w, f, like->features[f].n_ids));
+rk_status rk_window_reserve_like(rk_window *w, const rk_window *like, int64_t n) {
+    RK_TRY(rk_window_reserve(w, n));
+    for (int32_t f = 0; f < w->schema->n_features; f++)
+        if (like->features[f].per_row >= 0) RK_TRY(rk_window_reserve_ids(w, f, (size_t)(n * like->features[f].per_row)));
     return RK_OK;
 }
 

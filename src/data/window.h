@@ -34,8 +34,8 @@ uint64_t rk_window_bytes(const rk_window *window);
 
 /* Room for n more rows, but for their ids. They are filled in feature by feature, and count once n_rows says so. */
 rk_status rk_window_reserve(rk_window *window, int64_t n);
-/* Memory as large as what another window holds; what this one held is lost. */
-rk_status rk_window_reserve_like(rk_window *window, const rk_window *like);
+/* Room for n more rows and their ids, if these are as those of another window's rows, so that it need not grow step by step. */
+rk_status rk_window_reserve_like(rk_window *window, const rk_window *like, int64_t n);
 /* Room for n more ids of a feature; then they are written from ids[n_ids] on, and rows end. */
 rk_status rk_window_reserve_ids(rk_window *window, int32_t feature, size_t n);
 rk_status rk_window_add_id(rk_window *window, int32_t feature, int64_t id, float weight);

@@ -41,9 +41,10 @@ static rk_status plan_of(const char *run, const char *cluster, rk_plan_options o
 
 static const rk_plan_options usual = RK_PLAN_OPTIONS_INIT;
 
-#define RUN(batch, rest)                                                                                                                            \
+#define RUN(batch, rest) STALE_RUN(batch, 0, rest)
+#define STALE_RUN(batch, stale, rest)                                                                                                               \
     "data: {train: a.csv, cache_bytes: 0, labels: [{name: y}], features: [{name: u, hash: 100000000}, {name: v, hash: 500}]}\n"                     \
-    "embedding: {dim: 16, optimizer: {kind: adagrad}}\nmodel: {kind: dnn, deep: [8]}\ntrain: {batch_size: " #batch "}\n" rest
+    "embedding: {dim: 16, optimizer: {kind: adagrad}}\nmodel: {kind: dnn, deep: [8]}\ntrain: {batch_size: " #batch ", staleness: " #stale "}\n" rest
 #define CLUSTER(count, memory) \
     "groups: [{name: a, count: " #count ", memory_gb: " #memory ", memory_bandwidth_gbs: 20, gflops: 100, network_gbps: 8, latency_us: 10, price_per_hour: 3}]\n"
 
@@ -79,7 +80,7 @@ static void test_figures(void **state) {
     rk_plan_free(plan);
     rk_config_free(config);
     /* with stale rows the longer of two ways counts */
-    OK(plan_of(RUN(2000, "cluster: {asynchronous: true}\n"), CLUSTER(2, 100), usual, &config, &plan));
+    OK(plan_of(STALE_RUN(2000, 1, ""), CLUSTER(2, 100), usual, &config, &plan));
     const double *parts = plan->step.parts;
     double compute = parts[RK_PLAN_PART_LOOKUP] + parts[RK_PLAN_PART_DENSE] + parts[RK_PLAN_PART_ALL_REDUCE] + parts[RK_PLAN_PART_UPDATE];
     double exchange = parts[RK_PLAN_PART_IDS] + parts[RK_PLAN_PART_ROWS] + parts[RK_PLAN_PART_GRADIENTS];

@@ -46,9 +46,9 @@ static void add_tree(float *const *parts, int32_t size, size_t n) {
 static rk_status check_sizes(const rk_sum *sum) {
     const rk_parcel *received = rk_exchange_received(sum->exchange);
     for (int32_t r = 0; r < sum->comm->size; r++) {
+        if (r == sum->comm->rank) continue;
         size_t first, n;
         part_of(sum, sum->returning ? r : sum->comm->rank, &first, &n);
-        if (sum->returning && r == sum->comm->rank) continue;
         RK_FAIL_IF(received[r].n_bytes != n * sizeof(float), RK_INVALID_ARGUMENT,
                    "sum of %zu values: rank %d sent %zu bytes where this rank expects %zu; the ranks do not sum the same values", sum->n,
                    (int)sum->comm->peers[r].rank, received[r].n_bytes, n * sizeof(float));
@@ -58,8 +58,7 @@ static rk_status check_sizes(const rk_sum *sum) {
 
 static rk_status begin_exchange(rk_sum *sum, bool returning) {
     sum->returning = returning;
-    const bool *with = returning ? sum->others : NULL;
-    return rk_exchange_begin_at(sum->comm, (int)sum->lane, sum->sequence + returning, sum->send, with, with, &sum->exchange);
+    return rk_exchange_begin_at(sum->comm, (int)sum->lane, sum->sequence + returning, sum->send, sum->others, sum->others, &sum->exchange);
 }
 
 static void finish_exchange(rk_sum *sum) {
@@ -71,15 +70,16 @@ static rk_status add(rk_sum *sum) {
     int32_t size = sum->comm->size;
     size_t first, n;
     part_of(sum, sum->comm->rank, &first, &n);
-    for (int32_t r = 0; r < size; r++) sum->parts[r] = rk_exchange_received(sum->exchange)[r].data;
+    float *own = sum->values + first;
+    for (int32_t r = 0; r < size; r++) sum->parts[r] = r == sum->comm->rank ? own : rk_exchange_received(sum->exchange)[r].data;
     add_tree(sum->parts, size, n);
-    if (n) memcpy(sum->values + first, sum->parts[0], n * sizeof(float));
+    if (n && sum->parts[0] != own) memcpy(own, sum->parts[0], n * sizeof(float));
     finish_exchange(sum);
     if (sum->few) {
         atomic_store(&sum->done, true);
         return RK_OK;
     }
-    for (int32_t r = 0; r < size; r++) sum->send[r] = (rk_parcel){sum->values + first, n * sizeof(float)};
+    for (int32_t r = 0; r < size; r++) sum->send[r] = (rk_parcel){own, n * sizeof(float)};
     return begin_exchange(sum, true);
 }
 

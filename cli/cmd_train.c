@@ -85,7 +85,9 @@ static int run(const arguments *args) {
     rk_config *config;
     if (rk_config_load(args->positional[0], overrides, n, &config) != RK_OK) return failed();
     rk_comm *comm;
-    int code = rk_comm_world(NULL, &comm) == RK_OK ? EXIT_OK : failed();
+    rk_comm_options ranks = RK_COMM_OPTIONS_INIT;
+    ranks.timeout_s = rk_config_timeout_s(config);
+    int code = rk_comm_world(&ranks, &comm) == RK_OK ? EXIT_OK : failed();
     if (code == EXIT_OK) {
         code = train(config, args, comm);
         rk_comm_free(comm);

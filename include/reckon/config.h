@@ -28,6 +28,8 @@ RK_API void rk_text_free(char *text);
 
 /* The directory that the run writes to (train.output). */
 RK_API const char *rk_config_output(const rk_config *config);
+/* Seconds that one rank waits for another (cluster.timeout_s): for rk_comm_world. */
+RK_API double rk_config_timeout_s(const rk_config *config);
 
 #ifdef __cplusplus
 }

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "comm/mpi_watch.h"
 #include "comm/mpi_world.h"
 
 enum { PIECE_BYTES = 1 << 30, ABORT_SECONDS = 5 };
@@ -53,7 +54,7 @@ static void release_world(rk_mpi_world *world) {
     rk_free(world);
 }
 
-/* All ranks have come here, so MPI_Finalize, which waits for them without end, will not wait long. */
+/* All ranks have come here, so MPI_Finalize, which waits for them, will not wait long. */
 static rk_status farewell(rk_comm *comm) {
     rk_parcel *nothing;
     rk_exchange *exchange = NULL;
@@ -74,8 +75,11 @@ static void mpi_free(rk_comm *comm) {
         if (status != RK_OK) {
             rk_log(RK_LOG_ERROR, "rank %d ends without the others: %s", (int)comm->rank, rk_last_error());
         } else {
+            rk_mpi_watch watch;
+            rk_mpi_watch_begin(&watch, comm->timeout_s, "end");
             MPI_Comm_free(&world->mpi);
             if (world->started_mpi) MPI_Finalize();
+            rk_mpi_watch_end(&watch);
         }
     }
     release(own);
@@ -176,16 +180,26 @@ static void short_version(char *text) {
     *to = 0;
 }
 
-static rk_status start_mpi(bool *started) {
-    static atomic_flag called = ATOMIC_FLAG_INIT; /* a process has one MPI, and its mutex */
-    RK_FAIL_IF(atomic_flag_test_and_set(&called), RK_INVALID_ARGUMENT, "rk_comm_world was called before in this process");
+static rk_status init_mpi(rk_mpi_world *world) {
     int flag, level;
     MPI_Initialized(&flag);
-    *started = !flag;
+    world->started_mpi = !flag;
     int code = flag ? MPI_Query_thread(&level) : MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
     if (code != MPI_SUCCESS) return rk_mpi_error(RK_IO, code, "could not start MPI");
     RK_FAIL_IF(level < MPI_THREAD_SERIALIZED, RK_UNSUPPORTED, "MPI was started for one thread, and libreckon calls it from several");
-    return RK_OK;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    code = MPI_Comm_dup(MPI_COMM_WORLD, &world->mpi);
+    return code == MPI_SUCCESS ? RK_OK : rk_mpi_error(RK_IO, code, "could not make a communicator");
+}
+
+static rk_status start_mpi(rk_mpi_world *world, double timeout_s) {
+    static atomic_flag called = ATOMIC_FLAG_INIT; /* a process has one MPI, and its mutex */
+    RK_FAIL_IF(atomic_flag_test_and_set(&called), RK_INVALID_ARGUMENT, "rk_comm_world was called before in this process");
+    rk_mpi_watch watch;
+    rk_mpi_watch_begin(&watch, timeout_s, "start");
+    rk_status status = init_mpi(world);
+    rk_mpi_watch_end(&watch);
+    return status;
 }
 
 /* A launcher of another MPI starts n processes each of which sees itself alone. */
@@ -217,10 +231,7 @@ static rk_status gather_hosts(rk_comm *comm) {
 }
 
 static rk_status open_world(rk_mpi_world *world, double timeout_s, rk_comm_of_mpi **out) {
-    int rank, size, code;
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    code = MPI_Comm_dup(MPI_COMM_WORLD, &world->mpi);
-    if (code != MPI_SUCCESS) return rk_mpi_error(RK_IO, code, "could not make a communicator");
+    int rank, size;
     MPI_Comm_set_errhandler(world->mpi, MPI_ERRORS_RETURN);
     MPI_Comm_rank(world->mpi, &rank);
     MPI_Comm_size(world->mpi, &size);
@@ -239,7 +250,7 @@ rk_status rk_comm_mpi(double timeout_s, rk_comm **out) {
     world->next_context = 1;
     rk_status status = rk_comm_shared_create(&world->shared);
     if (status == RK_OK) world->shared->piece_bytes = PIECE_BYTES;
-    if (status == RK_OK) status = start_mpi(&world->started_mpi);
+    if (status == RK_OK) status = start_mpi(world, timeout_s);
     if (status == RK_OK) status = open_world(world, timeout_s, &comm);
     if (status != RK_OK) {
         release_world(world);

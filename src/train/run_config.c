@@ -210,6 +210,10 @@ void rk_text_free(char *text) {
     rk_free(text);
 }
 
+double rk_config_timeout_s(const rk_config *c) {
+    return c->cluster.timeout_s;
+}
+
 const char *rk_config_output(const rk_config *c) {
     return c->train.output;
 }

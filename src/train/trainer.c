@@ -130,7 +130,6 @@ static rk_status take_comm(rk_trainer *t) {
     t->comm = t->options.comm;
     t->owns_comm = !t->comm;
     if (!t->comm) RK_TRY(rk_comm_self(&t->comm));
-    t->comm->timeout_s = t->config->cluster.timeout_s;
     t->is_first = rk_comm_rank(t->comm) == 0;
     return RK_OK;
 }

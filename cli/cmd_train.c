@@ -37,11 +37,17 @@ static rk_status show_test(rk_trainer *trainer, const rk_comm *comm) {
     return RK_OK;
 }
 
-/* A failure of one rank ends them all. */
+/* A failure of one rank ends them all; it may not know whether they know. */
 static int give_up(rk_comm *comm) {
     int code = failed();
     if (rk_comm_size(comm) > 1) rk_comm_abort(comm, "ends the run on all ranks");
     return code;
+}
+
+/* Of the ranks that could not begin, which have all failed, one says why. */
+static int refused(rk_comm *comm, rk_status status) {
+    if (status == RK_PEER_LOST) return give_up(comm);
+    return rk_comm_rank(comm) == 0 ? failed() : EXIT_FAILED;
 }
 
 static int train(const rk_config *config, const arguments *args, rk_comm *comm) {
@@ -54,12 +60,13 @@ static int train(const rk_config *config, const arguments *args, rk_comm *comm) 
     options.user = &state;
     options.comm = comm;
     rk_trainer *trainer;
-    if (rk_trainer_create(config, &options, &trainer) != RK_OK) {
+    rk_status status = rk_trainer_create(config, &options, &trainer);
+    if (status != RK_OK) {
         progress_end(&state);
-        return give_up(comm);
+        return refused(comm, status);
     }
     catch_signals(trainer);
-    rk_status status = rk_trainer_run(trainer);
+    status = rk_trainer_run(trainer);
     progress_end(&state);
     int code = EXIT_OK;
     if (status == RK_INTERRUPTED && rk_comm_rank(comm) > 0)

@@ -93,7 +93,7 @@ static bool has_ended(const rk_trainer *t) {
 
 static rk_status restore(rk_trainer *t, const char *path) {
     rk_manifest m;
-    RK_TRY(rk_comm_agree(t->comm, rk_checkpoint_read(path, &t->state)));
+    RK_TRY(rk_checkpoint_read(path, &t->state));
     RK_TRY(rk_manifest_read(path, &m));
     t->progress = m.progress;
     t->progress.finished = has_ended(t);
@@ -104,11 +104,14 @@ static rk_status restore(rk_trainer *t, const char *path) {
     return rk_dataset_seek(t->train, t->progress.position);
 }
 
-static rk_status build(rk_trainer *t, const char *start) {
-    rk_config *c = t->config;
+static rk_status open_data(rk_trainer *t, const char *start) {
     if (start) RK_TRY(check_stored(t, start));
     RK_TRY(open_split(t, "train", &t->train));
-    if (c->has_valid) RK_TRY(open_split(t, "valid", &t->valid));
+    return t->config->has_valid ? open_split(t, "valid", &t->valid) : RK_OK;
+}
+
+static rk_status build_model(rk_trainer *t) {
+    rk_config *c = t->config;
     rk_model_options options;
     RK_TRY(rk_config_model_options(c, rk_dataset_schema(t->train), true, &options));
     rk_model_cluster cluster = {.comm = t->comm, .asynchronous = c->cluster.asynchronous};
@@ -117,13 +120,24 @@ static rk_status build(rk_trainer *t, const char *start) {
         options.cluster = &cluster;
         options.max_batch = c->train.batch_size; /* that ranks share: longer ones are only predicted, piece by piece */
     }
-    RK_TRY(rk_comm_agree(t->comm, rk_model_build(&options, &t->model)));
-    RK_TRY(rk_model_state(t->model, &t->state));
-    if (start) RK_TRY(restore(t, start));
+    RK_TRY(rk_model_build(&options, &t->model));
+    return rk_model_state(t->model, &t->state);
+}
+
+static rk_status open_output(rk_trainer *t, bool goes_on) {
+    const rk_train_section *s = &t->config->train;
     if (!t->is_first) return RK_OK;
-    RK_TRY(rk_make_directories(c->train.output));
-    RK_TRY(rk_checkpoint_clean(c->train.output));
-    return rk_run_log_open(c->train.output, c->train.tensorboard, start ? t->progress.log_bytes : -1, start ? t->progress.events_bytes : -1, &t->log);
+    RK_TRY(rk_make_directories(s->output));
+    RK_TRY(rk_checkpoint_clean(s->output));
+    return rk_run_log_open(s->output, s->tensorboard, goes_on ? t->progress.log_bytes : -1, goes_on ? t->progress.events_bytes : -1, &t->log);
+}
+
+/* Ranks fail together at the end of each part. */
+static rk_status build(rk_trainer *t, const char *start) {
+    RK_TRY(rk_comm_agree(t->comm, open_data(t, start)));
+    RK_TRY(rk_comm_agree(t->comm, build_model(t)));
+    if (start) RK_TRY(rk_comm_agree(t->comm, restore(t, start)));
+    return rk_comm_agree(t->comm, open_output(t, start != NULL));
 }
 
 static rk_status take_comm(rk_trainer *t) {
@@ -148,7 +162,7 @@ rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *o
     if (config->train.threads) RK_GOTO(rk_parallel_set_threads((int)config->train.threads));
     if (t->options.trace_path) RK_GOTO(rk_strdup(t->options.trace_path, &t->trace_path));
     RK_GOTO(find_start(t, &start));
-    RK_GOTO(rk_comm_agree(t->comm, build(t, start)));
+    RK_GOTO(build(t, start));
     *out = t;
     t = NULL;
 done:

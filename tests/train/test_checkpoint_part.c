@@ -1,0 +1,90 @@
+/* Parts of tensors: names that tell them, and any cut of a table read back from any other. */
+#include "testing.h"
+
+#include "train/checkpoint_part.h"
+
+static void test_names(void **state) {
+    (void)state;
+    rk_tensor_part part;
+    OK(rk_tensor_part_parse("table/u[1]/rows", 2, (int64_t[]){10, 4}, &part)); /* brackets of a table's own name */
+    assert_true(part.name_bytes == 15 && part.n_rows == 10 && part.step == 1 && part.n_columns == 4 && part.all_columns);
+    OK(rk_tensor_part_parse("t/rows[2:11:4,8:12]", 2, (int64_t[]){3, 4}, &part));
+    assert_true(part.name_bytes == 6 && part.first == 2 && part.n_rows == 11 && part.step == 4 && part.first_column == 8 && part.n_columns == 4 && !part.all_columns);
+    OK(rk_tensor_part_parse("t/a[0:2:2]", 1, (int64_t[]){1}, &part));
+    OK(rk_tensor_part_parse("t/step[1:1000:2]", 1, (int64_t[]){1}, &part)); /* one counter a part */
+    static const char *const wrong[] = {"t[2:11:4,8:12]", "t[2:11:0]", "t[4:11:4]", "t[-1:11:4]", "t[2:11:4,9:8]", "t[2:11:4,0:4]x]", "t[2:11]", "t[]"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char message[128];
+        snprintf(message, sizeof message, "tensor '%s': its name and its shape do not fit", wrong[i]);
+        FAILS(rk_tensor_part_parse(wrong[i], 2, (int64_t[]){2, 4}, &part), RK_BAD_DATA, message);
+    }
+}
+
+enum { ROWS = 23, DIM = 12 };
+
+typedef struct cut {
+    int n_parts, n_slices;
+} cut;
+
+/* Part p and slice s of a cut: its name, its shape, and what of the whole it holds. */
+static rk_tensor_part take(cut c, int p, int s, char *name, size_t n, float *data, bool fill) {
+    int64_t width = DIM / c.n_slices, rows = (ROWS - p + c.n_parts - 1) / c.n_parts;
+    if (c.n_parts == 1 && c.n_slices == 1)
+        snprintf(name, n, "t");
+    else if (c.n_slices == 1)
+        snprintf(name, n, "t[%d:%d:%d]", p, ROWS, c.n_parts);
+    else
+        snprintf(name, n, "t[%d:%d:%d,%d:%d]", p, ROWS, c.n_parts, (int)(s * width), (int)((s + 1) * width));
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t k = 0; k < width; k++) data[r * width + k] = fill ? (float)((r * c.n_parts + p) * 100 + s * width + k) : -1;
+    rk_tensor_part part;
+    OK(rk_tensor_part_parse(name, 2, (int64_t[]){rows, width}, &part));
+    return part;
+}
+
+static void test_any_cut_from_any_other(void **state) {
+    (void)state;
+    static const cut cuts[] = {{1, 1}, {2, 1}, {3, 1}, {4, 1}, {1, 2}, {1, 3}, {2, 2}, {3, 4}, {23, 1}};
+    enum { N = sizeof cuts / sizeof *cuts };
+    for (int a = 0; a < N; a++)
+        for (int b = 0; b < N; b++)
+            for (int p = 0; p < cuts[b].n_parts; p++)
+                for (int s = 0; s < cuts[b].n_slices; s++) {
+                    char name[64], other[64];
+                    float to[ROWS * DIM], want[ROWS * DIM], from[ROWS * DIM];
+                    int64_t n_copied = 0;
+                    take(cuts[b], p, s, name, sizeof name, want, true);
+                    rk_tensor_part part = take(cuts[b], p, s, name, sizeof name, to, false);
+                    for (int q = 0; q < cuts[a].n_parts; q++)
+                        for (int u = 0; u < cuts[a].n_slices; u++) {
+                            rk_tensor_part source = take(cuts[a], q, u, other, sizeof other, from, true);
+                            assert_true(rk_tensor_parts_match(&part, &source));
+                            OK(rk_tensor_part_copy(&part, to, &source, from, sizeof *to, &n_copied));
+                        }
+                    int64_t rows = (ROWS - p + cuts[b].n_parts - 1) / cuts[b].n_parts, n = rows * (DIM / cuts[b].n_slices);
+                    assert_int_equal(n_copied, n);
+                    assert_memory_equal(to, want, (size_t)n * sizeof *to);
+                }
+}
+
+static void test_other_shapes(void **state) {
+    (void)state;
+    float data[64];
+    int64_t n = 0;
+    rk_tensor_part a, b;
+    OK(rk_tensor_part_parse("t", 2, (int64_t[]){4, 4}, &a));
+    OK(rk_tensor_part_parse("t[0:5:2]", 2, (int64_t[]){3, 4}, &b));
+    FAILS(rk_tensor_part_copy(&a, data, &b, data, 4, &n), RK_CONFIG,
+          "tensor 't' is stored with 5 rows of 4 values, the model's has 4 of 4\nhint: the configuration or the data's vocabularies changed since");
+    OK(rk_tensor_part_parse("t", 2, (int64_t[]){4, 6}, &b));
+    FAILS(rk_tensor_part_copy(&a, data, &b, data, 4, &n), RK_CONFIG,
+          "tensor 't' is stored with 4 rows of 6 values, the model's has 4 of 4\nhint: the configuration or the data's vocabularies changed since");
+    OK(rk_tensor_part_parse("t[0:4:1,4:8]", 2, (int64_t[]){4, 4}, &b));
+    FAILS(rk_tensor_part_copy(&a, data, &b, data, 4, &n), RK_CONFIG,
+          "tensor 't' is stored with 4 rows of at least 8 values, the model's has 4 of 4\nhint: the configuration or the data's vocabularies changed since");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_any_cut_from_any_other), cmocka_unit_test(test_other_shapes)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

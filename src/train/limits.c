@@ -35,7 +35,7 @@ static double best_seconds(size_t n_tasks, rk_task task, void *context) {
 }
 
 rk_status rk_limit_gather(int32_t dim, double *out) {
-    gathering g = {.rows = {NULL, RK_F32, dim}};
+    gathering g = {.rows = {.dtype = RK_F32, .dim = dim}};
     int64_t n_rows = TABLE_BYTES / (4 * (int64_t)dim);
     rk_rng rng = {1, 2, 0};
     rk_status status;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/finite.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/trace.h"
 
@@ -58,6 +59,24 @@ rk_status rk_spread_create(rk_model *model, const rk_model_options *options) {
     return make_trainers(sp);
 }
 
+/* Each rank has chosen by itself, with floating-point arithmetic that another libm may round otherwise. */
+static rk_status check_same_placements(rk_comm *comm, const rk_placement *placements, int32_t n) {
+    uint64_t hash = 0;
+    for (int32_t t = 0; t < n; t++) {
+        const rk_placement *p = &placements[t];
+        int32_t head[4] = {p->replicated, p->replicated ? 0 : p->n_slices, p->replicated ? 0 : p->n_parts, p->pools};
+        hash = rk_hash_bytes(head, sizeof head, hash);
+        if (!p->replicated) hash = rk_hash_bytes(p->owners, (size_t)(p->n_slices * p->n_parts) * sizeof *p->owners, hash);
+    }
+    rk_exchange *exchange;
+    RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, &hash, sizeof hash, &exchange));
+    bool same = true;
+    for (int32_t r = 0; r < rk_comm_size(comm); r++) same &= memcmp(rk_exchange_received(exchange)[r].data, &hash, sizeof hash) == 0;
+    rk_exchange_free(exchange);
+    if (same) return RK_OK;
+    return rk_error_hint(rk_error(RK_CONFIG, "the ranks' machines came to different placements of the tables"), "place them by one plan: 'reckon plan --write', and 'cluster.plan'");
+}
+
 static rk_status create_sharded(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan) {
     rk_spread *sp = model->spread;
     rk_embeddings_config config = rk_embedding_plan_config(plan, options->seed);
@@ -70,6 +89,7 @@ static rk_status create_sharded(rk_model *model, const rk_model_options *options
     request.n_features = config.n_features;
     RK_GOTO(rk_alloc((size_t)config.n_tables, sizeof *placements, &placements));
     RK_GOTO(rk_placements_choose(&request, placements));
+    RK_GOTO(check_same_placements(sp->comm, placements, config.n_tables));
     rk_sharded_options wanted = {.config = &config, .placements = placements, .comm = sp->comm, .roles = sp->roles, .first_shards = sp->first_shards,
                                  .shard_samples = rk_graph_shard(model->graph), .wire = request.wire, .staleness = sp->staleness};
     RK_GOTO(rk_sharded_create(&wanted, &sp->sharded));

@@ -43,6 +43,10 @@ const char *rk_comm_describe(const rk_comm *comm) {
     return comm->description;
 }
 
+uint64_t rk_comm_bytes_sent(const rk_comm *comm) {
+    return atomic_load(&comm->shared->bytes_sent);
+}
+
 rk_status rk_comm_gather(rk_comm *comm, rk_lane lane, const void *data, size_t n_bytes, rk_exchange **out) {
     RK_FAIL_IF(n_bytes && !data, RK_INVALID_ARGUMENT, "gather: no data");
     rk_parcel *send;

@@ -43,6 +43,8 @@ rk_status rk_sum_test(rk_sum *sum, bool *done);
 rk_status rk_sum_wait(rk_sum *sum);
 void rk_sum_free(rk_sum *sum);
 
+/* What this rank has sent to others so far, for whatever purpose. */
+uint64_t rk_comm_bytes_sent(const rk_comm *comm);
 /* The same bytes from each rank to each: received [size] parcels of the exchange; wait included. rk_exchange_free it. */
 rk_status rk_comm_gather(rk_comm *comm, rk_lane lane, const void *data, size_t n_bytes, rk_exchange **out);
 /* The first failure, in the order of ranks, as every rank's own: RK_OK only if all ranks pass RK_OK. Its message names the rank. */
@@ -62,6 +64,7 @@ typedef struct rk_comm_shared {
     pthread_mutex_t mutex; /* held for all below, for the state of exchanges, and for every call of MPI */
     rk_parcel_pool pool;
     size_t piece_bytes;    /* larger messages are cut into pieces of this size; the same on every rank */
+    _Atomic uint64_t bytes_sent; /* to other ranks */
     rk_status failed;      /* not RK_OK: of no more use, because of `failure` */
     char failure[2048];
 } rk_comm_shared;

@@ -66,6 +66,7 @@ rk_status rk_exchange_begin_at(rk_comm *comm, int lane, uint32_t sequence, const
     for (int32_t r = 0; r < comm->size; r++) {
         e->taken[r] = to && !to[r];
         e->arrived[r] = from && !from[r];
+        if (!e->taken[r] && r != comm->rank) atomic_fetch_add(&comm->shared->bytes_sent, send[r].n_bytes);
     }
     status = comm->functions->begin(e, send, to, from);
     if (status != RK_OK) {

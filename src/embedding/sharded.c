@@ -454,5 +454,7 @@ uint64_t rk_sharded_bytes(const rk_sharded *s) {
 rk_sharded_counts rk_sharded_count(const rk_sharded *s) {
     rk_sharded_counts counts = s->seen;
     counts.bytes_sent = atomic_load(&s->bytes_sent);
+    counts.staleness_sum = atomic_load(&s->staleness_sum);
+    counts.staleness_most = atomic_load(&s->staleness_most);
     return counts;
 }

@@ -56,7 +56,7 @@ uint64_t rk_sharded_bytes(const rk_sharded *sharded); /* of rows and slots here 
 /* What has happened so far. */
 typedef struct rk_sharded_counts {
     int64_t n_batches;         /* finished */
-    double staleness_sum;      /* of training batches: updates that were begun before a batch and missing from its lookup */
+    int64_t staleness_sum;     /* of training batches: updates that were begun before a batch and missing from its lookup */
     int64_t staleness_most;
     uint64_t bytes_sent;       /* by this rank, to others */
     double wait_s;             /* in rk_sharded_await and rk_sharded_finish */

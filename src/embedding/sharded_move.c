@@ -31,8 +31,8 @@ static rk_status arrived(rk_exchange *exchange, bool *done) {
 static void see_staleness(rk_sharded *s, const rk_journey *j, int64_t number) {
     if (j->kind != RK_JOURNEY_TRAIN) return;
     int64_t missing = number - s->next_updated;
-    s->seen.staleness_sum += (double)missing;
-    if (missing > s->seen.staleness_most) s->seen.staleness_most = missing;
+    atomic_fetch_add(&s->staleness_sum, missing);
+    if (missing > atomic_load(&s->staleness_most)) atomic_store(&s->staleness_most, missing);
 }
 
 static rk_status serve_next(rk_sharded *s, bool *moved) {

@@ -94,6 +94,7 @@ struct rk_sharded {
     _Atomic int64_t next_updated; /* by whoever moves journeys on, as */
     int64_t next_served;      /* are these */
     _Atomic uint64_t bytes_sent;
+    _Atomic int64_t staleness_sum, staleness_most; /* by whoever moves journeys on */
     rk_sharded_counts seen;
     /* where staleness > 0, a thread moves journeys on */
     bool has_courier;

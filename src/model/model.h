@@ -51,7 +51,14 @@ bool rk_model_trains(const rk_model *model); /* this rank */
 /* Over ranks: have all of them know, with the next step's results, that this one is to stop; whether one said so, the same after each step on all. */
 void rk_model_ask_to_stop(rk_model *model);
 bool rk_model_heard_stop(const rk_model *model);
-rk_sharded_counts rk_model_count_exchange(const rk_model *model); /* zeros in one process */
+/* What a trainer has exchanged with the others so far; zeros in one process. */
+typedef struct rk_model_exchange {
+    int64_t n_batches;        /* trained on */
+    double bytes_sent, bytes_sent_most; /* by a trainer: on average, and by the one with most */
+    double rows_wait_s, sum_wait_s;     /* of this one: for rows and room to send, for the sum of the dense gradients */
+    int64_t staleness_sum;    /* as rk_sharded_counts */
+} rk_model_exchange;
+rk_model_exchange rk_model_count_exchange(const rk_model *model);
 
 /* Everything that training changes, as named tensors: embeddings, dense parameters, statistics, optimizer slots, "step", "steps_not_finite". */
 rk_status rk_model_state(rk_model *model, rk_state *state);

@@ -27,14 +27,18 @@ void rk_share_release(const rk_model *model, rk_share *share);
 typedef struct rk_verdict {
     int32_t status;           /* rk_status */
     int32_t stop;             /* the rank was asked to */
-    char error[504];
+    char error[496];
+    uint64_t bytes_sent;      /* so far */
     double losses[];          /* [shards of the rank, n_tasks] */
 } rk_verdict;
+
+enum { RK_MAX_SUMS = 64 }; /* of which each takes two exchanges */
 
 /* A batch's dense gradients on their way to being summed over trainers, and applied. */
 typedef struct rk_reduction {
     float *values;            /* [n]: the graph's own, where they are applied before the next batch */
-    rk_sum *sum;
+    rk_sum *sums[RK_MAX_SUMS]; /* [n_sums]: under way */
+    size_t n_sums;
     rk_verdict *verdict;
     rk_exchange *verdicts;
 } rk_reduction;
@@ -54,6 +58,8 @@ struct rk_spread {
     rk_reduction *reductions; /* [n_reductions]: 1, or staleness + 1 where the dense part is stale too */
     size_t n_reductions;
     bool asks_to_stop, heard_stop;
+    double bytes_sent, bytes_sent_most; /* as all trainers said last */
+    double sum_wait_s;
     int64_t piece;            /* samples that every trainer can predict at a time */
 };
 

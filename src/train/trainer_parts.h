@@ -29,6 +29,7 @@ struct rk_trainer {
     double last_progress;      /* seconds */
     int64_t last_progress_step, samples_since; /* since the last progress event */
     int64_t first_step;        /* of this run of the program */
+    rk_model_exchange exchange; /* as it was at the last progress event */
     atomic_int stop;
 };
 

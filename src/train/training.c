@@ -1,12 +1,15 @@
 /* The loop: read, step, report, evaluate, save. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/trace.h"
 #include "train/trainer_parts.h"
+
+enum { N_EXCHANGE_METRICS = 5 };
 
 /* The epoch to speak of: between two epochs, the one that has just ended. */
 static int64_t spoken_epoch(const rk_trainer *t) {
@@ -27,6 +30,23 @@ static rk_status log_entry(rk_trainer *t, const rk_log_entry *entry) {
     return t->is_first ? rk_run_log_add(&t->log, entry) : RK_OK;
 }
 
+/* What a step since the last entry exchanged, over ranks. */
+static int32_t exchange_metrics(rk_trainer *t, rk_metric *out) {
+    rk_model_exchange was = t->exchange, now = rk_model_count_exchange(t->model);
+    double n = (double)(now.n_batches - was.n_batches);
+    t->exchange = now;
+    if (n == 0) return 0;
+    const rk_metric metrics[N_EXCHANGE_METRICS] = {
+        {"bytes_sent", (now.bytes_sent - was.bytes_sent) / n},
+        {"bytes_sent_most", (now.bytes_sent_most - was.bytes_sent_most) / n},
+        {"rows_wait_s", (now.rows_wait_s - was.rows_wait_s) / n},
+        {"sum_wait_s", (now.sum_wait_s - was.sum_wait_s) / n},
+        {"staleness", (double)(now.staleness_sum - was.staleness_sum) / n},
+    };
+    memcpy(out, metrics, sizeof metrics);
+    return N_EXCHANGE_METRICS;
+}
+
 rk_status rk_trainer_report(rk_trainer *t, bool now) {
     int64_t every = t->config->train.log_every;
     double seconds = rk_clock_seconds(), passed = seconds - t->last_progress;
@@ -44,8 +64,10 @@ rk_status rk_trainer_report(rk_trainer *t, bool now) {
     t->samples_since = 0;
     t->progress.loss_sum = 0;
     t->progress.loss_steps = 0;
+    rk_metric exchange[N_EXCHANGE_METRICS];
+    int32_t n_exchange = exchange_metrics(t, exchange);
     return log_entry(t, &(rk_log_entry){.kind = "train", .epoch = event.epoch, .step = event.step, .loss = loss, .samples_per_second = rate,
-                                                   .learning_rate_factor = t->progress.policy.learning_rate_factor});
+                                                   .learning_rate_factor = t->progress.policy.learning_rate_factor, .metrics = exchange, .n_metrics = n_exchange});
 }
 
 static void count_loss(rk_trainer *t, double loss) {

@@ -1,0 +1,254 @@
+/* Steps of a model over ranks: a share's forward and backward, what all have found, sums of dense gradients, predictions. */
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/trace.h"
+#include "model/spread.h"
+
+enum { SUM_PIECE = 1 << 19 };
+
+static rk_status look_up_block(void *context, const rk_run *run) {
+    const rk_model *model = ((const rk_model_run *)context)->model;
+    uint64_t begin = rk_trace_begin();
+    for (int32_t f = 0; f < model->n_lookups; f++) {
+        const rk_model_lookup *at = &model->lookups[f];
+        rk_activation to = {rk_run_data(run, at->input) + at->first, rk_graph_shape(model->graph, at->input).cols, NULL};
+        rk_sharded_look_up(model->spread->sharded, f, run->first, run->first + run->n, &to);
+    }
+    rk_trace_end(begin, "lookup");
+    return RK_OK;
+}
+
+static rk_status sum_over_trainers(void *context, rk_real *values, size_t n) {
+    return rk_comm_all_reduce_f32(((const rk_model_run *)context)->model->spread->trainers, values, n);
+}
+
+static rk_status await_rows(const rk_spread *sp) {
+    uint64_t begin = rk_trace_begin();
+    rk_status status = sp->sharded ? rk_sharded_await(sp->sharded) : RK_OK;
+    rk_trace_end(begin, "wait for rows");
+    return status;
+}
+
+static void bind_dense(rk_model *model, const rk_share *share) {
+    if (model->n_dense) rk_graph_bind(model->graph, model->dense, (rk_real *)(size_t)share->batch.dense, NULL);
+}
+
+/* Forward and backward of the share; a loss or gradient that is not finite is named by the rank that has it. */
+static rk_status run_share(rk_model_run *r, const rk_share *share) {
+    rk_model *model = r->model;
+    rk_graph_hooks hooks = rk_model_hooks(r, true);
+    hooks.read = model->spread->sharded ? look_up_block : NULL;
+    hooks.batch = share->total;
+    hooks.sum = sum_over_trainers;
+    bind_dense(model, share);
+    int64_t step = model->step + model->spread->n_trained - model->spread->n_applied;
+    RK_TRY(rk_graph_train(model->graph, share->batch.n, step, &hooks));
+    rk_model_sum_blocks(model, share->batch.n);
+    double here;
+    RK_TRY(rk_model_sum_shards(model, &share->batch, model->shard_losses, rk_graph_n_shards(model->graph, share->batch.n), &here));
+    RK_FAIL_IF(atomic_load(&r->not_finite), RK_NOT_FINITE, "rank %d: the gradient of an embedding is not finite", model->spread->rank);
+    return RK_OK;
+}
+
+static rk_reduction *reduction_at(const rk_spread *sp, int64_t number) {
+    return &sp->reductions[(size_t)number % sp->n_reductions];
+}
+
+/* In pieces, so that the sums of one go back while the parts of the next are on their way; of all reductions, no more than a lane takes. */
+static rk_status begin_sums(const rk_spread *sp, rk_reduction *r, size_t n) {
+    size_t most = (size_t)RK_MAX_SUMS / sp->n_reductions ? (size_t)RK_MAX_SUMS / sp->n_reductions : 1;
+    size_t piece = n / most < SUM_PIECE ? SUM_PIECE : n / most + 1;
+    for (size_t first = 0; first < n; first += piece) {
+        RK_TRY(rk_sum_begin(sp->trainers, RK_LANE_DENSE, r->values + first, n - first < piece ? n - first : piece, &r->sums[r->n_sums]));
+        r->n_sums++;
+    }
+    return RK_OK;
+}
+
+static rk_status end_sums(rk_reduction *r) {
+    rk_status status = RK_OK;
+    for (size_t i = 0; i < r->n_sums; i++) {
+        if (status == RK_OK) status = rk_sum_wait(r->sums[i]);
+        rk_sum_free(r->sums[i]);
+    }
+    r->n_sums = 0;
+    return status;
+}
+
+/* What this rank has found in a step sets off, with its dense gradients. */
+static rk_status begin_reduction(rk_model *model, const rk_share *share, rk_status found) {
+    rk_spread *sp = model->spread;
+    rk_reduction *r = reduction_at(sp, sp->n_trained);
+    size_t n, n_here = rk_graph_n_shards(model->graph, share->batch.n), loss_bytes = n_here * (size_t)model->n_tasks * sizeof(double);
+    float *gradients = rk_graph_gradients(model->graph, &n);
+    r->verdict->status = (int32_t)found;
+    r->verdict->stop = sp->asks_to_stop;
+    r->verdict->error[0] = 0;
+    r->verdict->bytes_sent = rk_comm_bytes_sent(sp->comm);
+    if (found != RK_OK) rk_error_copy(r->verdict->error, sizeof r->verdict->error);
+    memcpy(r->verdict->losses, model->shard_losses, loss_bytes);
+    for (int32_t t = 0; t < sp->roles.n_trainers; t++) sp->parcels[t] = (rk_parcel){r->verdict, sizeof *r->verdict + loss_bytes};
+    RK_TRY(rk_exchange_begin(sp->trainers, RK_LANE_VALUES, sp->parcels, NULL, NULL, &r->verdicts));
+    if (r->values != gradients) memcpy(r->values, gradients, n * sizeof *gradients);
+    return begin_sums(sp, r, n);
+}
+
+/* What all have found: the step's loss; or the first failure, which is then every rank's. */
+static rk_status hear_verdicts(rk_model *model, const rk_reduction *r, const rk_batch *batch, double *loss) {
+    rk_spread *sp = model->spread;
+    size_t n_tasks = (size_t)model->n_tasks, n = 0;
+    double *losses;
+    RK_TRY(rk_exchange_wait(r->verdicts));
+    RK_TRY(rk_alloc((size_t)sp->n_shards * n_tasks, sizeof *losses, &losses));
+    rk_status found = RK_OK;
+    sp->bytes_sent = sp->bytes_sent_most = 0;
+    for (int32_t t = 0; t < sp->roles.n_trainers && found == RK_OK; t++) {
+        const rk_parcel *from = &rk_exchange_received(r->verdicts)[t];
+        const rk_verdict *theirs = from->data;
+        size_t loss_bytes = from->n_bytes - sizeof *theirs;
+        sp->heard_stop |= theirs->stop != 0;
+        sp->bytes_sent += (double)theirs->bytes_sent / sp->roles.n_trainers;
+        sp->bytes_sent_most = fmax(sp->bytes_sent_most, (double)theirs->bytes_sent);
+        if (theirs->status != RK_OK) found = rk_error((rk_status)theirs->status, "%s", theirs->error);
+        memcpy(losses + n * n_tasks, theirs->losses, loss_bytes);
+        n += loss_bytes / (n_tasks * sizeof *losses);
+    }
+    if (found == RK_OK) found = rk_model_sum_shards(model, batch, losses, n, loss);
+    rk_free(losses);
+    return found;
+}
+
+/* The summed gradients in the graph's place, if every part of the step may be applied. */
+static rk_status end_reduction(rk_model *model, const rk_batch *batch, double *loss) {
+    rk_reduction *r = reduction_at(model->spread, model->spread->n_applied);
+    uint64_t begin = rk_trace_begin();
+    double began = rk_clock_seconds();
+    size_t n;
+    float *gradients = rk_graph_gradients(model->graph, &n);
+    rk_status status = hear_verdicts(model, r, batch, loss), summed = end_sums(r);
+    rk_exchange_free(r->verdicts);
+    r->verdicts = NULL;
+    model->spread->sum_wait_s += rk_clock_seconds() - began;
+    if (status == RK_OK) status = summed;
+    if (status == RK_OK && r->values != gradients) memcpy(gradients, r->values, n * sizeof *gradients);
+    if (status == RK_OK) status = rk_dense_optimizer_check(model->optimizer);
+    model->spread->n_applied++;
+    rk_trace_end(begin, "sum gradients of ranks");
+    return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step) : status;
+}
+
+static rk_status give_gradients(rk_model *model, bool applies) {
+    uint64_t begin = rk_trace_begin();
+    rk_status status = model->spread->sharded ? rk_sharded_finish(model->spread->sharded, applies ? model->gradients[0] : NULL) : RK_OK;
+    rk_trace_end(begin, "send gradients");
+    return status;
+}
+
+static void apply_dense(rk_model *model) {
+    uint64_t begin = rk_trace_begin();
+    rk_dense_optimizer_apply(model->optimizer);
+    model->step++;
+    rk_trace_end(begin, "update dense");
+}
+
+/* Both updates or none, as one process has it: rows wait for what all trainers have found. */
+static rk_status apply_both(rk_model *model, const rk_share *share, double *loss) {
+    double found = NAN;
+    rk_status status = end_reduction(model, &share->batch, &found);
+    if (status != RK_OK && (status != RK_NOT_FINITE || !model->skip_not_finite)) return status;
+    RK_TRY(give_gradients(model, status == RK_OK));
+    if (status != RK_OK) return rk_model_undo(model, status, loss);
+    apply_dense(model);
+    *loss = found;
+    return RK_OK;
+}
+
+/* The oldest dense gradients, where those are stale too. */
+static rk_status apply_oldest(rk_model *model, double *loss) {
+    rk_batch forgotten = {.n = 0};
+    RK_TRY(end_reduction(model, &forgotten, loss));
+    apply_dense(model);
+    return RK_OK;
+}
+
+/* The oldest batch that was begun. */
+static rk_status train_oldest(rk_model *model, double *loss) {
+    rk_spread *sp = model->spread;
+    const rk_share *share = &sp->shares[(size_t)sp->n_trained % sp->n_shares];
+    bool late = sp->n_reductions > 1;
+    rk_model_keep_statistics(model);
+    rk_model_run r = {.model = model, .batch = &share->batch, .weight = share->weight};
+    RK_TRY(await_rows(sp));
+    rk_status status = run_share(&r, share);
+    if (status != RK_OK && (status != RK_NOT_FINITE || late)) return status;
+    RK_TRY(begin_reduction(model, share, status));
+    sp->n_trained++;
+    if (!late) return apply_both(model, share, loss);
+    RK_TRY(give_gradients(model, true));
+    return sp->n_trained - sp->n_applied > sp->staleness ? apply_oldest(model, loss) : RK_OK;
+}
+
+rk_status rk_spread_train(rk_model *model, const rk_batch *batch, double *loss) {
+    rk_spread *sp = model->spread;
+    uint64_t begin = rk_trace_begin();
+    rk_share *share = &sp->shares[(size_t)sp->n_begun % sp->n_shares];
+    int64_t shard = rk_graph_shard(model->graph), first = sp->first_shards[sp->rank] * shard, last = sp->first_shards[sp->rank + 1] * shard;
+    if (first > batch->n) first = batch->n;
+    if (last > batch->n) last = batch->n;
+    RK_TRY(rk_share_fill(model, batch, first, last - first, true, share));
+    if (sp->sharded) RK_TRY(rk_sharded_begin(sp->sharded, share->batch.n, share->ids, true));
+    rk_trace_end(begin, "route");
+    sp->n_begun++;
+    *loss = NAN;
+    return sp->n_begun - sp->n_trained > sp->staleness ? train_oldest(model, loss) : RK_OK;
+}
+
+rk_status rk_model_drain(rk_model *model, double *loss, bool *left) {
+    *left = model->spread && model->spread->n_trained < model->spread->n_begun;
+    if (*left) {
+        *loss = NAN;
+        return train_oldest(model, loss);
+    }
+    *left = model->spread && model->spread->n_applied < model->spread->n_trained;
+    return *left ? apply_oldest(model, loss) : RK_OK;
+}
+
+/* A piece that every trainer predicts an equal part of; all get all of it. */
+static rk_status predict_piece(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, float *out) {
+    rk_spread *sp = model->spread;
+    int64_t begin = sp->piece * sp->rank < n ? sp->piece * sp->rank : n, end = begin + sp->piece < n ? begin + sp->piece : n;
+    int64_t n_tasks = model->n_tasks;
+    rk_share *share = &sp->peek;
+    RK_TRY(rk_share_fill(model, batch, first + begin, end - begin, false, share));
+    if (sp->sharded) RK_TRY(rk_sharded_begin(sp->sharded, share->batch.n, share->ids, false));
+    RK_TRY(await_rows(sp));
+    float *mine = out + begin * n_tasks;
+    rk_model_run r = {.model = model, .batch = &share->batch, .predictions = mine};
+    rk_graph_hooks hooks = rk_model_hooks(&r, false);
+    hooks.read = sp->sharded ? look_up_block : NULL;
+    bind_dense(model, share);
+    RK_TRY(rk_graph_forward(model->graph, share->batch.n, false, model->step, &hooks));
+    if (sp->sharded) RK_TRY(rk_sharded_finish(sp->sharded, NULL));
+    rk_exchange *exchange;
+    RK_TRY(rk_comm_gather(sp->trainers, RK_LANE_VALUES, mine, (size_t)((end - begin) * n_tasks) * sizeof *mine, &exchange));
+    for (int32_t t = 0; t < sp->roles.n_trainers; t++) {
+        const rk_parcel *from = &rk_exchange_received(exchange)[t];
+        int64_t place = sp->piece * t < n ? sp->piece * t : n;
+        if (from->n_bytes) memcpy(out + place * n_tasks, from->data, from->n_bytes);
+    }
+    rk_exchange_free(exchange);
+    return RK_OK;
+}
+
+rk_status rk_spread_predict(rk_model *model, const rk_batch *batch, float *predictions) {
+    rk_spread *sp = model->spread;
+    RK_FAIL_IF(sp->n_applied < sp->n_begun, RK_INVALID_ARGUMENT, "batches that were begun are not trained on; drain them first");
+    rk_model_settle(model);
+    int64_t step = sp->piece * sp->roles.n_trainers;
+    for (int64_t first = 0; first < batch->n; first += step)
+        RK_TRY(predict_piece(model, batch, first, batch->n - first < step ? batch->n - first : step, predictions + first * model->n_tasks));
+    return RK_OK;
+}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import data
-import report
+import report_parts
 from common import BENCH, HOME, ROOT, call
 from workloads import Case, wide_deep_features
 
@@ -149,7 +149,7 @@ def measure(args):
                       "versions": good[config][0].get("versions", {})}
         readers.append(entry)
     result = {"workload": "W5", "title": "ingest: files to batches", "notes": NOTES, "date": datetime.date.today().isoformat(), "small": args.small, "threads": args.threads,
-              "isa": args.isa or "", "machine": report.machine(), "source": report.source(ROOT), "rows": n_rows, "batch": case.n, "checksum": checksum,
+              "isa": args.isa or "", "machine": report_parts.machine(), "source": report_parts.source(ROOT), "rows": n_rows, "batch": case.n, "checksum": checksum,
               "sizes": {name: (directory / name).stat().st_size for name in FILES}, "readers": readers}
     result["goals"] = goals(result)
     return result

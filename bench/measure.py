@@ -11,13 +11,17 @@ from collections import Counter
 from dataclasses import replace
 
 import data
+import hybrid
 import ingest
 import report
+import report_parts
+import scale
 from common import BENCH, HOME, ROOT, call
 from workloads import WORKLOADS
 
 PROGRAMS = ROOT / "build" / "bench"
-ALL = [*WORKLOADS, "W5"]
+OTHERS = {"W5": ingest.measure, "W6": hybrid.measure, "W7": scale.measure}
+ALL = [*WORKLOADS, *OTHERS]
 TOLERANCE = {"f32": 1e-4, "bf16": 5e-3}
 N_LOSSES = 5  # compared; later ones tell less, as Adagrad makes whole steps of gradients that are rounding noise
 HASHED_TOLERANCE = 1e-2  # where each side's hash maps ids to other rows
@@ -224,7 +228,7 @@ def measure(name, args):
     equal, checked = check_equality(workload, sides, args)
     cases = [measure_case(workload, case, sides, equal, args) for case in workload.cases]
     result = {"workload": name, "title": workload.title, "notes": workload.notes, "date": datetime.date.today().isoformat(), "small": args.small,
-              "threads": args.threads, "machine": report.machine(), "source": report.source(ROOT), "isa": cases[0]["isa"],
+              "threads": args.threads, "machine": report_parts.machine(), "source": report_parts.source(ROOT), "isa": cases[0]["isa"],
               "versions": {side: v for case in cases for side, v in case["versions"].items()}, "tolerance": TOLERANCE, "check": checked, "cases": cases}
     result["goals"] = report.goals(workload, cases)
     return result
@@ -237,7 +241,7 @@ def main():
     folder.mkdir(exist_ok=True)
     for name in args.workloads:
         base = folder / f"{name}{suffix}"
-        report.write(ingest.measure(args) if name == "W5" else measure(name, args), base)
+        report.write(OTHERS[name](args) if name in OTHERS else measure(name, args), base)
         print(base.with_name(base.name + ".md").read_text())
 
 

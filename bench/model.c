@@ -1,16 +1,19 @@
-/* W2 to W4, our side: training steps of a run file's model on a workload's batches, which are in memory already.
+/* W2 to W4, W6 and W7, our side: training steps of a run file's model on a workload's batches, which are in memory already.
  *
- *     bench_model RUN.yaml DIRECTORY [--steps 5] [--threads 0] [--from memory|rows] [--dump DIRECTORY] [--dtype f32|bf16] [--staleness 0]
+ *     bench_model RUN.yaml DIRECTORY [--steps 5] [--warm 1] [--threads 0] [--from memory|rows] [--dump DIRECTORY] [--dtype f32|bf16] [--staleness N]
  *
- * One line of JSON: seconds and loss of each step; the first, which touches the memory first, is told apart. --from rows takes the batches from the run
+ * One line of JSON: seconds and loss of each step; the first ones (--warm), which touch the memory first and fill what is stale, are told apart. Started by
+ * mpirun, its ranks share every batch as the run file's `cluster` says, and the first one tells what a timed step exchanged. --from rows takes the batches from the run
  * file's training data instead, read and transformed (hashed) within the time. --dump writes the dense parameters' first
  * values, dense/<name> with '/' as '.', as raw f32, and stops: the peers begin with them. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <reckon/reckon.h>
 
+#include "comm/comm.h"
 #include "train/run_config.h"
 #include "workload.h"
 
@@ -45,6 +48,32 @@ static const rk_batch *next_rows(rk_dataset *rows) {
     return batch;
 }
 
+/* Over ranks, as a run does it. */
+static rk_status build(rk_config *config, rk_model_options *options, rk_comm *comm, rk_model **out) {
+    rk_model_cluster cluster = {.comm = comm};
+    if (rk_comm_size(comm) > 1) {
+        RK_TRY(rk_config_placement_request(config, rk_comm_size(comm), &cluster.request));
+        options->cluster = &cluster;
+        options->max_batch = config->train.batch_size;
+    }
+    return rk_model_build(options, out);
+}
+
+/* The losses of batches that were begun and not yet trained on; NaN stands where one was only begun. */
+static int64_t drain(rk_model *model, double *losses) {
+    bool left;
+    int64_t n = 0;
+    for (check(rk_model_drain(model, &losses[n], &left)); left; check(rk_model_drain(model, &losses[n], &left))) n++;
+    return n;
+}
+
+static void print_exchange(const rk_model_exchange *was, const rk_model_exchange *now) {
+    double n = (double)(now->n_batches - was->n_batches);
+    printf(", \"bytes_sent\": %.0f, \"bytes_sent_most\": %.0f, \"rows_wait_s\": %.6f, \"sum_wait_s\": %.6f, \"staleness\": %.3f", (now->bytes_sent - was->bytes_sent) / n,
+           (now->bytes_sent_most - was->bytes_sent_most) / n, (now->rows_wait_s - was->rows_wait_s) / n, (now->sum_wait_s - was->sum_wait_s) / n,
+           (double)(now->staleness_sum - was->staleness_sum) / n);
+}
+
 int main(int argc, char **argv) {
     if (argc < 3) die("usage: bench_model RUN.yaml DIRECTORY [options]");
     workload w;
@@ -57,36 +86,50 @@ int main(int argc, char **argv) {
     rk_model_options options;
     check(rk_config_model_options(config, rk_transforms_schema(transforms), true, &options));
     if (strcmp(option(argc, argv, "--dtype", "f32"), "bf16") == 0) options.dtype = RK_BF16;
-    options.staleness = atoll(option(argc, argv, "--staleness", "0"));
+    const char *staleness = option(argc, argv, "--staleness", NULL);
+    if (staleness) options.staleness = atoll(staleness);
+    rk_comm *comm;
+    check(rk_comm_world(NULL, &comm));
     rk_model *model;
     double began = seconds_now();
-    check(rk_model_build(&options, &model));
+    check(build(config, &options, comm, &model));
     double build_seconds = seconds_now() - began;
     const char *to = option(argc, argv, "--dump", NULL);
     if (to) {
         dump(model, to);
         return 0;
     }
-    int64_t steps = atoll(option(argc, argv, "--steps", "5"));
+    int64_t steps = atoll(option(argc, argv, "--steps", "5")), warm = atoll(option(argc, argv, "--warm", "1"));
     rk_dataset *rows = NULL;
     if (strcmp(option(argc, argv, "--from", "memory"), "rows") == 0) check(rk_dataset_open(config, "train", &rows));
     rk_ids *ids = calloc((size_t)w.n_features, sizeof *ids);
-    double *losses = calloc((size_t)steps + 1, sizeof *losses);
+    double *losses = calloc((size_t)(steps + warm + options.staleness + 1), sizeof *losses);
+    if (rk_comm_rank(comm) > 0 && !freopen("/dev/null", "w", stdout)) die("cannot write to /dev/null");
     printf("{\"seconds\": [");
-    double first = 0;
-    for (int64_t s = 0; s <= steps; s++) {
+    double first = 0, cpu = 0;
+    rk_model_exchange exchanged = {0};
+    for (int64_t s = 0; s < warm + steps; s++) {
+        if (s == warm) exchanged = rk_model_count_exchange(model), cpu = cpu_seconds();
         rk_batch batch = workload_batch(&w, s % w.n_batches, ids);
         double begin = seconds_now();
         check(rk_model_train(model, rows ? next_rows(rows) : &batch, &losses[s]));
         double passed = seconds_now() - begin;
-        if (s == 0)
-            first = passed;
-        else
-            printf("%s%.6f", s > 1 ? ", " : "", passed);
+        if (s == 0) first = passed;
+        if (s >= warm) printf("%s%.6f", s > warm ? ", " : "", passed);
     }
     rk_dataset_free(rows);
-    printf("], \"first_seconds\": %.6f, \"build_seconds\": %.3f, \"losses\": [", first, build_seconds);
-    for (int64_t s = 0; s <= steps; s++) printf("%s%.9g", s ? ", " : "", losses[s]);
+    rk_model_exchange now = rk_model_count_exchange(model);
+    cpu = (cpu_seconds() - cpu) / (double)steps;
+    printf("]");
+    if (rk_comm_size(comm) > 1) print_exchange(&exchanged, &now);
+    printf(", \"cpu_s\": %.6f, \"first_seconds\": %.6f, \"build_seconds\": %.3f, \"losses\": [", cpu, first, build_seconds);
+    int64_t n_losses = warm + steps + drain(model, losses + warm + steps);
+    rk_model_settle(model);
+    for (int64_t s = 0, n = 0; s < n_losses; s++)
+        if (!isnan(losses[s])) printf("%s%.17g", n++ ? ", " : "", losses[s]);
     printf("], \"peak_bytes\": %lld, \"isa\": \"%s\", \"threads\": %d}\n", (long long)peak_bytes(), rk_runtime_isa(), rk_threads());
+    fflush(stdout);
+    rk_model_free(model);
+    rk_comm_free(comm);
     return 0;
 }

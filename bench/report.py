@@ -1,21 +1,10 @@
 """A workload's result as JSON, as Markdown and as a plot. `report.py FILE.json ...` writes the latter two anew."""
 import json
-import platform
-import subprocess
 import sys
 from pathlib import Path
 
-
-def machine():
-    cpu = next(line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name"))
-    memory = next(int(line.split()[1]) * 1024 for line in open("/proc/meminfo") if line.startswith("MemTotal"))
-    cores = sum(line.startswith("processor") for line in open("/proc/cpuinfo"))
-    return {"cpu": cpu, "cores": cores, "memory_bytes": memory, "kernel": platform.release(), "python": platform.python_version()}
-
-
-def source(repository):
-    found = subprocess.run(["git", "-C", repository, "describe", "--always", "--dirty"], capture_output=True, text=True)
-    return found.stdout.strip() or "unknown"
+import report_ranks
+from report_parts import heading, plotter, save, seconds, table, version_list
 
 
 def goals(workload, cases):
@@ -40,10 +29,6 @@ def goals(workload, cases):
     return out
 
 
-def seconds(value):
-    return f"{value:.2f} s" if value >= 10 else f"{value * 1e3:.4g} ms"
-
-
 def by_name(row, names):
     """The row's sides in the order of names; empty where one took no part."""
     found = {side["side"]: side for side in row["sides"]}
@@ -58,23 +43,6 @@ def cell(side):
     if not side["equal"]:
         return f"not equal (differs by {side['difference']:.2g}): no time"
     return f"{seconds(side['median'])} ({seconds(side['min'])} .. {seconds(side['max'])})"
-
-
-def table(header, rows):
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
-
-
-def heading(result):
-    m = result["machine"]
-    return [f"# {result['workload']} {result['title']}",
-            f"{m['cpu']}, {m['cores']} cores, {m['memory_bytes'] / 2**30:.0f} GiB, Linux {m['kernel']}; {result['threads']} threads a side; {result['date']}; "
-            f"Reckon {result['source']}{' (' + result['isa'] + ')' if result['isa'] else ''}." + (" Tiny sizes, which tell nothing about speed." if result["small"] else ""),
-            result["notes"]]
-
-
-def version_list(versions):
-    return "\n".join(f"- {side}: " + ", ".join(f"{k} {v}" for k, v in found.items()) for side, found in versions.items())
 
 
 def reader_row(result, reader, rkb_seconds):
@@ -149,21 +117,6 @@ def markdown(result):
     return "\n\n".join(parts) + "\n"
 
 
-def plotter():
-    import matplotlib
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "reckon"
-    from matplotlib import pyplot
-    return pyplot
-
-
-def save(pyplot, figure, axes, result, path):
-    axes.set_title(f"{result['workload']} {result['title']}", fontsize=10)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
-
-
 def plot(result, path):
     pyplot = plotter()
     cases = [(case, row) for case in result["cases"] for row in case["rows"]]
@@ -185,9 +138,13 @@ def plot(result, path):
     save(pyplot, figure, axes, result, path)
 
 
+WRITERS = {"W5": (ingest_markdown, ingest_plot), "W6": (report_ranks.hybrid_markdown, report_ranks.hybrid_plot),
+           "W7": (report_ranks.scale_markdown, report_ranks.scale_plot)}
+
+
 def write(result, base):
     Path(f"{base}.json").write_text(json.dumps(result, indent=1) + "\n")
-    to_text, to_plot = (ingest_markdown, ingest_plot) if "readers" in result else (markdown, plot)
+    to_text, to_plot = WRITERS.get(result["workload"], (markdown, plot))
     Path(f"{base}.md").write_text(to_text(result))
     to_plot(result, f"{base}.svg")
 

@@ -75,6 +75,12 @@ const char *option(int argc, char **argv, const char *name, const char *otherwis
     return otherwise;
 }
 
+double cpu_seconds(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
+}
+
 int64_t peak_bytes(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);

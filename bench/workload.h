@@ -33,6 +33,8 @@ rk_batch workload_batch(const workload *w, int64_t b, rk_ids *ids);
 double seconds_now(void);
 /* The value after `name` among the arguments, or the default. */
 const char *option(int argc, char **argv, const char *name, const char *otherwise);
+/* Of all this process's threads so far. */
+double cpu_seconds(void);
 /* Peak resident memory so far. */
 int64_t peak_bytes(void);
 

@@ -1,4 +1,4 @@
-"""The workloads W1 to W5: their inputs, models, sides and goals. Nothing here runs anything."""
+"""The workloads W1 to W5 (of W6 and W7 the model): their inputs, models, sides and goals. Nothing here runs anything."""
 from dataclasses import dataclass, field, replace
 
 

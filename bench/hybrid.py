@@ -1,0 +1,139 @@
+"""W6: one model over four ranks with slow links, synchronous and with rows that lag behind; and what that does to the AUC."""
+import datetime
+import itertools
+import json
+import shutil
+import statistics
+import time
+from dataclasses import replace
+
+import data
+import planted
+import ranks
+import report_parts
+from common import BENCH, HOME, ROOT
+from ranks import Link, Mode
+from workloads import check_case, dlrm_dcnv2
+
+N_RANKS = 4
+PROGRAMS = ROOT / "build" / "bench"
+SYNC_DELAYS, STALE_DELAYS = 5, 2  # one after the other in a step: ids, rows, parts of the dense sum, the sum, gradients; the sum's two alone
+NOTES = ("One training step of W4's model, tables capped at 100,000 rows, 2,048 samples a step over 4 ranks, each on a host of its own (a network namespace) whose link has the "
+         "rate and one-way delay named; one thread a rank. sync: staleness 0. stale N: rows lag behind by up to N batches, the dense part does not (Persia's hybrid). A step's "
+         "time is the mean of the timed steps. Peer: TorchRec's DistributedModelParallel over gloo, tables whole on a rank (its planner), Adagrad fused, dense part "
+         "by DistributedDataParallel. Ranks share this machine's cores, so the ranks' compute, which stands in the table as their CPU seconds by the cores, does not get faster by having four.")
+
+
+def case_of(small):
+    case = dlrm_dcnv2(small, False).cases[0]
+    features = [replace(f, rows=min(f.rows, 10_000 if small else 100_000)) for f in case.features]
+    return replace(case, name="ranks", n=512 if small else 2048, features=features)
+
+
+def stale(n, **cluster):
+    return Mode(" ".join([f"stale {n}" if n else "sync", *map(str, cluster.values())]), {"train": {"staleness": n}} | ({"cluster": cluster} if cluster else {}))
+
+
+def plan_of(small):
+    """The modes of each link. One that the run file learns to take, such as cluster.asynchronous, is one more Mode here."""
+    if small:
+        return [(Link(1000), [stale(0), stale(1)])]
+    some, narrow = [stale(n) for n in (0, 1, 4)], [stale(n, wire="bf16") for n in (0, 1)]
+    every = [stale(n) for n in range(9)]
+    plan = {(mbit, ms): some for mbit, ms in itertools.product((1000, 100), (0, 1, 5))} | {(1000, 1): every}
+    return [(Link(mbit, ms), modes + narrow) for (mbit, ms), modes in plan.items()]
+
+
+def peer(directory, link, steps):
+    python = HOME / "venv-torch" / "bin" / "python"
+    argv = [python, BENCH / "peers" / "torchrec_ranks.py", directory, "--steps", steps, "--threads", 1]
+    return ranks.result_of(ranks.start(link.command(N_RANKS, argv), 900))["train"]
+
+
+def measure_link(link, modes, directory, args):
+    """Alternating rounds of all modes and the peer."""
+    runs, failed = {mode.name: [] for mode in modes} | {"TorchRec": []}, {}
+    for r in range(args.rounds):
+        for mode in modes:
+            runs[mode.name].append(ranks.train(directory, mode, N_RANKS, link, args.steps or 3, 1))
+            print(f"    {link.name}, {mode.name}: {ranks.step_seconds(runs[mode.name][-1]):.3f} s", flush=True)
+        try:
+            if "TorchRec" not in failed and (not args.side or "TorchRec" in args.side):
+                runs["TorchRec"].append(peer(directory, link, args.steps or 3))
+                print(f"    {link.name}, TorchRec: {ranks.step_seconds(runs['TorchRec'][-1]):.3f} s", flush=True)
+        except RuntimeError as error:
+            failed["TorchRec"] = str(error)
+            print(f"    {link.name}, TorchRec: {error}", flush=True)
+    sync = runs[modes[0].name][0]["losses"]
+    return {"mbit": link.mbit, "ms": link.ms, "modes": [summary(mode, runs[mode.name], link) for mode in modes], "peer": peer_summary(runs["TorchRec"], failed, sync)}
+
+
+def summary(mode, runs, link):
+    out = {"mode": mode.name, "staleness": mode.staleness} | ranks.spread([ranks.step_seconds(run) for run in runs])
+    for key in "bytes_sent", "bytes_sent_most", "rows_wait_s", "sum_wait_s", "cpu_s":
+        out[key] = statistics.median(run[key] for run in runs)
+    out["seen_staleness"] = statistics.mean(run["staleness"] for run in runs)
+    out["compute_s"] = out["cpu_s"] * N_RANKS / report_parts.machine()["cores"]
+    out["link_s"] = link.seconds(out["bytes_sent_most"], STALE_DELAYS if mode.staleness else SYNC_DELAYS)
+    out["limit_s"] = max(out["compute_s"], out["link_s"]) if mode.staleness else out["compute_s"] + out["link_s"]
+    return out
+
+
+def peer_summary(runs, failed, losses):
+    if failed or not runs:
+        return {"failed": failed.get("TorchRec", "not asked for")}
+    far = max(abs(a - b) / abs(a) for a, b in zip(losses[:3], runs[0]["losses"]))
+    return {"difference": far, "versions": runs[0].get("versions", {})} | ranks.spread([ranks.step_seconds(run) for run in runs])
+
+
+def auc_of(directory, staleness, seed, steps):
+    """The AUC on the rows set aside, after the same samples."""
+    mode = Mode(f"auc {staleness} {seed}", {"train": json.loads((directory / "run.yaml").read_text())["train"] | {"staleness": staleness, "seed": seed}})
+    output = directory / "output"
+    shutil.rmtree(output, ignore_errors=True)
+    argv = [ROOT / "build" / "reckon", "train", "-q", "--threads", 1, "--output", output, ranks.write_run_file(directory, mode)]
+    ranks.start(Link().command(N_RANKS, argv), 900)
+    entries = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
+    return next(entry["auc"] for entry in reversed(entries) if entry["kind"] == "valid")
+
+
+def measure_auc(case, args):
+    shape = planted.small_shape(case, args.small)
+    directory = HOME / ("data-small" if args.small else "data") / "W6" / "planted"
+    planted.make(shape, directory, PROGRAMS)
+    out = []
+    for seed in (1, 2, 3)[: 1 if args.small else 3]:
+        for n in (0, 1, 2, 4, 8):
+            out.append({"seed": seed, "staleness": n, "auc": auc_of(directory, n, seed, shape.n_batches)})
+            print(f"    seed {seed}, staleness {n}: auc {out[-1]['auc']:.6f}", flush=True)
+    return out
+
+
+def goals(links, aucs):
+    """The best stale mode against sync with the same wire; and how far an AUC falls behind sync's on average over the seeds."""
+    ratios = {}
+    for link in links:
+        medians = {m["mode"]: m["median"] for m in link["modes"]}
+        ratios[Link(link["mbit"], link["ms"]).name] = medians["sync"] / min(m["median"] for m in link["modes"] if m["staleness"] and m["mode"] == f"stale {m['staleness']}")
+    mean = {n: statistics.mean(a["auc"] for a in aucs if a["staleness"] == n) for n in sorted({a["staleness"] for a in aucs})}
+    gap = max(mean[0] - value for value in mean.values())
+    best = max(ratios.values())
+    return [{"goal": "hybrid >= 2.6x sync where the link binds", "values": ratios, "value": best, "reached": best >= 2.6},
+            {"goal": "AUC gap <= 0.0005", "values": mean, "value": gap, "reached": gap <= 0.0005}]
+
+
+def measure(args):
+    args.rounds = min(args.rounds, 3)
+    case = case_of(args.small)
+    check = HOME / "data-small" / "W6" / "check"
+    data.make(check_case(case, case.rate), check, PROGRAMS)
+    checked = ranks.same_as_one(check, N_RANKS)
+    print("W6 check: 4 ranks have one process' losses, stale ranks the same twice", flush=True)
+    directory = HOME / ("data-small" if args.small else "data") / "W6" / case.name
+    data.make(case, directory, PROGRAMS)
+    began = time.monotonic()
+    links = [measure_link(link, modes, directory, args) for link, modes in plan_of(args.small) if args.case in link.name]
+    aucs = measure_auc(case, args)
+    return {"workload": "W6", "title": "hybrid: W4 over four ranks with slow links", "notes": NOTES, "date": datetime.date.today().isoformat(), "small": args.small,
+            "threads": 1, "isa": "", "machine": report_parts.machine(), "source": report_parts.source(ROOT), "samples": case.n, "seconds": time.monotonic() - began,
+            "check": checked, "links": links, "auc": aucs, "goals": goals(links, aucs)}

@@ -5,22 +5,6 @@
 #include "base/memory.h"
 #include "embedding/sharded_parts.h"
 
-rk_status rk_box_reserve(rk_box *box, size_t n_bytes) {
-    if (n_bytes > box->capacity) {
-        rk_pages_free(box->data, box->capacity);
-        *box = (rk_box){0};
-        RK_TRY(rk_pages_alloc(n_bytes + n_bytes / 4, &box->data));
-        box->capacity = n_bytes + n_bytes / 4;
-    }
-    box->n_bytes = n_bytes;
-    return RK_OK;
-}
-
-void rk_box_release(rk_box *box) {
-    rk_pages_free(box->data, box->capacity);
-    *box = (rk_box){0};
-}
-
 static rk_status check_placement(const rk_table_config *table, const rk_placement *p, const rk_roles *roles) {
     if (p->replicated) return RK_OK;
     RK_FAIL_IF(p->n_slices < 1 || p->n_parts < 1 || table->dim % p->n_slices, RK_INVALID_ARGUMENT, "table '%s': dim %d cannot be cut into %d equal slices",

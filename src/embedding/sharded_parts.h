@@ -5,16 +5,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "embedding/box.h"
 #include "embedding/collection_parts.h"
 #include "embedding/sharded.h"
-
-/* Memory that grows and stays. */
-typedef struct rk_box {
-    void *data;
-    size_t n_bytes, capacity;
-} rk_box;
-rk_status rk_box_reserve(rk_box *box, size_t n_bytes);
-void rk_box_release(rk_box *box);
 
 /* A part of a table, on one rank or on all trainers. */
 typedef struct rk_shard {

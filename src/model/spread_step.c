@@ -246,7 +246,7 @@ static rk_status predict_piece(rk_model *model, const rk_batch *batch, int64_t f
 rk_status rk_spread_predict(rk_model *model, const rk_batch *batch, float *predictions) {
     rk_spread *sp = model->spread;
     RK_FAIL_IF(sp->n_applied < sp->n_begun, RK_INVALID_ARGUMENT, "batches that were begun are not trained on; drain them first");
-    rk_model_settle(model);
+    if (sp->sharded) RK_TRY(rk_sharded_settle(sp->sharded));
     int64_t step = sp->piece * sp->roles.n_trainers;
     for (int64_t first = 0; first < batch->n; first += step)
         RK_TRY(predict_piece(model, batch, first, batch->n - first < step ? batch->n - first : step, predictions + first * model->n_tasks));

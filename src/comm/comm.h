@@ -39,6 +39,8 @@ void rk_exchange_free(rk_exchange *exchange);
  * communicator moves it on. */
 typedef struct rk_sum rk_sum;
 rk_status rk_sum_begin(rk_comm *comm, rk_lane lane, float *values, size_t n, rk_sum **out); /* values stay until it is done */
+/* The same with half the bytes: parts and sums travel as bf16, rounded to the nearest; they are added in f32. The same bits on each rank all the same. */
+rk_status rk_sum_begin_bf16(rk_comm *comm, rk_lane lane, float *values, size_t n, rk_sum **out);
 rk_status rk_sum_test(rk_sum *sum, bool *done);
 rk_status rk_sum_wait(rk_sum *sum);
 void rk_sum_free(rk_sum *sum);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/float16.h"
 #include "base/memory.h"
 #include "comm/comm.h"
 
@@ -15,6 +16,10 @@ struct rk_sum {
     size_t n;
     bool few;              /* every rank adds all */
     bool returning;        /* `exchange` is that of the results */
+    bool narrow;           /* values travel as bf16, */
+    uint16_t *halves;      /* [n] of [n_halves]: packed here, */
+    size_t n_halves;
+    float *block;          /* [size, BLOCK]: and added here */
     atomic_bool done;
     rk_exchange *exchange; /* NULL: none is under way */
     rk_parcel *send;       /* [size] */
@@ -43,15 +48,33 @@ static void add_tree(float *const *parts, int32_t size, size_t n) {
     }
 }
 
+static size_t value_bytes(const rk_sum *sum) {
+    return sum->narrow ? sizeof *sum->halves : sizeof *sum->values;
+}
+
+/* What is sent of the values from `first` on. */
+static rk_parcel parcel_of(const rk_sum *sum, size_t first, size_t n) {
+    void *data = sum->narrow ? (void *)(sum->halves + first) : (void *)(sum->values + first);
+    return (rk_parcel){data, n * value_bytes(sum)};
+}
+
+static void pack(uint16_t *to, const float *from, size_t n) {
+    for (size_t i = 0; i < n; i++) to[i] = rk_bf16_from_f32(from[i]);
+}
+
+static void unpack(float *to, const uint16_t *from, size_t n) {
+    for (size_t i = 0; i < n; i++) to[i] = rk_bf16_to_f32(from[i]);
+}
+
 static rk_status check_sizes(const rk_sum *sum) {
     const rk_parcel *received = rk_exchange_received(sum->exchange);
     for (int32_t r = 0; r < sum->comm->size; r++) {
         if (r == sum->comm->rank) continue;
         size_t first, n;
         part_of(sum, sum->returning ? r : sum->comm->rank, &first, &n);
-        RK_FAIL_IF(received[r].n_bytes != n * sizeof(float), RK_INVALID_ARGUMENT,
+        RK_FAIL_IF(received[r].n_bytes != n * value_bytes(sum), RK_INVALID_ARGUMENT,
                    "sum of %zu values: rank %d sent %zu bytes where this rank expects %zu; the ranks do not sum the same values", sum->n,
-                   (int)sum->comm->peers[r].rank, received[r].n_bytes, n * sizeof(float));
+                   (int)sum->comm->peers[r].rank, received[r].n_bytes, n * value_bytes(sum));
     }
     return RK_OK;
 }
@@ -66,20 +89,43 @@ static void finish_exchange(rk_sum *sum) {
     sum->exchange = NULL;
 }
 
+static void add_wide(rk_sum *sum, size_t first, size_t n) {
+    float *own = sum->values + first;
+    for (int32_t r = 0; r < sum->comm->size; r++) sum->parts[r] = r == sum->comm->rank ? own : rk_exchange_received(sum->exchange)[r].data;
+    add_tree(sum->parts, sum->comm->size, n);
+    if (n && sum->parts[0] != own) memcpy(own, sum->parts[0], n * sizeof *own);
+}
+
+/* The sums are rounded here too, as they are where they are sent to. */
+static void add_narrow(rk_sum *sum, size_t first, size_t n) {
+    int32_t size = sum->comm->size;
+    for (size_t at = 0; at < n; at += BLOCK) {
+        size_t m = n - at < BLOCK ? n - at : BLOCK;
+        for (int32_t r = 0; r < size; r++) {
+            sum->parts[r] = sum->block + (size_t)r * BLOCK;
+            const uint16_t *from = r == sum->comm->rank ? sum->halves + first : rk_exchange_received(sum->exchange)[r].data;
+            unpack(sum->parts[r], from + at, m);
+        }
+        add_tree(sum->parts, size, m);
+        pack(sum->halves + first + at, sum->parts[0], m);
+    }
+    unpack(sum->values + first, sum->halves + first, n);
+}
+
 static rk_status add(rk_sum *sum) {
     int32_t size = sum->comm->size;
     size_t first, n;
     part_of(sum, sum->comm->rank, &first, &n);
-    float *own = sum->values + first;
-    for (int32_t r = 0; r < size; r++) sum->parts[r] = r == sum->comm->rank ? own : rk_exchange_received(sum->exchange)[r].data;
-    add_tree(sum->parts, size, n);
-    if (n && sum->parts[0] != own) memcpy(own, sum->parts[0], n * sizeof(float));
+    if (sum->narrow)
+        add_narrow(sum, first, n);
+    else
+        add_wide(sum, first, n);
     finish_exchange(sum);
     if (sum->few) {
         atomic_store(&sum->done, true);
         return RK_OK;
     }
-    for (int32_t r = 0; r < size; r++) sum->send[r] = (rk_parcel){own, n * sizeof(float)};
+    for (int32_t r = 0; r < size; r++) sum->send[r] = parcel_of(sum, first, n);
     return begin_exchange(sum, true);
 }
 
@@ -88,7 +134,8 @@ static void collect(rk_sum *sum) {
         const rk_parcel *part = &rk_exchange_received(sum->exchange)[r];
         size_t first, n;
         part_of(sum, r, &first, &n);
-        if (part->n_bytes) memcpy(sum->values + first, part->data, part->n_bytes);
+        if (part->n_bytes && sum->narrow) unpack(sum->values + first, part->data, n);
+        else if (part->n_bytes) memcpy(sum->values + first, part->data, part->n_bytes);
     }
     finish_exchange(sum);
     atomic_store(&sum->done, true);
@@ -124,6 +171,8 @@ static void release(rk_sum *sum) {
     rk_free(sum->send);
     rk_free(sum->parts);
     rk_free(sum->others);
+    rk_free(sum->halves);
+    rk_free(sum->block);
     rk_free(sum);
 }
 
@@ -169,7 +218,30 @@ static void append(rk_sum *sum) {
     pthread_mutex_unlock(&sum->comm->sums_mutex);
 }
 
-rk_status rk_sum_begin(rk_comm *comm, rk_lane lane, float *values, size_t n, rk_sum **out) {
+/* Memory for halves grows and stays. */
+static rk_status narrow(rk_sum *sum) {
+    if (!sum->block) RK_TRY(rk_alloc((size_t)sum->comm->size, BLOCK * sizeof *sum->block, &sum->block));
+    if (sum->n_halves < sum->n) {
+        sum->n_halves = 0;
+        RK_TRY(rk_realloc(sum->n, sizeof *sum->halves, &sum->halves));
+        sum->n_halves = sum->n;
+    }
+    pack(sum->halves, sum->values, sum->n);
+    return RK_OK;
+}
+
+static rk_status send_parts(rk_sum *sum) {
+    rk_status status = sum->narrow ? narrow(sum) : RK_OK;
+    if (status != RK_OK) return rk_comm_fail(sum->comm, status);
+    for (int32_t r = 0; r < sum->comm->size; r++) {
+        size_t first, n;
+        part_of(sum, r, &first, &n);
+        sum->send[r] = parcel_of(sum, first, n);
+    }
+    return begin_exchange(sum, false);
+}
+
+static rk_status begin(rk_comm *comm, rk_lane lane, bool is_narrow, float *values, size_t n, rk_sum **out) {
     RK_FAIL_IF(n && !values, RK_INVALID_ARGUMENT, "sum: no values");
     rk_sum *sum;
     uint32_t sequence = atomic_fetch_add(&comm->begun[lane], 2);
@@ -180,15 +252,11 @@ rk_status rk_sum_begin(rk_comm *comm, rk_lane lane, float *values, size_t n, rk_
     sum->values = values;
     sum->n = n;
     sum->few = n <= FEW_VALUES;
+    sum->narrow = is_narrow;
     sum->next = NULL;
     atomic_store(&sum->done, n == 0 || comm->size == 1);
     if (!sum->done) {
-        for (int32_t r = 0; r < comm->size; r++) {
-            size_t first, part;
-            part_of(sum, r, &first, &part);
-            sum->send[r] = (rk_parcel){values + first, part * sizeof(float)};
-        }
-        status = begin_exchange(sum, false);
+        status = send_parts(sum);
         if (status == RK_OK) append(sum);
     }
     if (status != RK_OK) {
@@ -197,6 +265,14 @@ rk_status rk_sum_begin(rk_comm *comm, rk_lane lane, float *values, size_t n, rk_
     }
     *out = sum;
     return RK_OK;
+}
+
+rk_status rk_sum_begin(rk_comm *comm, rk_lane lane, float *values, size_t n, rk_sum **out) {
+    return begin(comm, lane, false, values, n, out);
+}
+
+rk_status rk_sum_begin_bf16(rk_comm *comm, rk_lane lane, float *values, size_t n, rk_sum **out) {
+    return begin(comm, lane, true, values, n, out);
 }
 
 rk_status rk_sum_test(rk_sum *sum, bool *done) {

@@ -47,6 +47,7 @@ rk_status rk_spread_create(rk_model *model, const rk_model_options *options) {
     sp->roles = options->cluster->request.roles;
     sp->rank = rk_comm_rank(sp->comm);
     sp->staleness = options->staleness;
+    sp->narrow = options->cluster->request.wire == RK_BF16;
     int32_t n = sp->roles.n_trainers;
     sp->n_shards = options->n_shards ? options->n_shards : n;
     RK_FAIL_IF(sp->n_shards < n || sp->n_shards > RK_MAX_LEAVES, RK_CONFIG, "key 'cluster.virtual_shards': %lld shards for %d trainers; it must be %d to %d", (long long)sp->n_shards, n, n, RK_MAX_LEAVES);

@@ -47,6 +47,7 @@ struct rk_spread {
     rk_comm *comm, *trainers; /* all ranks; those that train (the same, if all do) */
     rk_roles roles;
     int32_t rank;
+    bool narrow;              /* dense gradients travel as bf16 */
     int64_t n_shards;
     int64_t *first_shards;    /* [n_trainers + 1] */
     rk_sharded *sharded;      /* NULL where the model has no tables */

@@ -59,10 +59,11 @@ static rk_reduction *reduction_at(const rk_spread *sp, int64_t number) {
 
 /* In pieces, so that the sums of one go back while the parts of the next are on their way; of all reductions, no more than a lane takes. */
 static rk_status begin_sums(const rk_spread *sp, rk_reduction *r, size_t n) {
+    rk_status (*begin)(rk_comm *, rk_lane, float *, size_t, rk_sum **) = sp->narrow ? rk_sum_begin_bf16 : rk_sum_begin;
     size_t most = (size_t)RK_MAX_SUMS / sp->n_reductions ? (size_t)RK_MAX_SUMS / sp->n_reductions : 1;
     size_t piece = n / most < SUM_PIECE ? SUM_PIECE : n / most + 1;
     for (size_t first = 0; first < n; first += piece) {
-        RK_TRY(rk_sum_begin(sp->trainers, RK_LANE_DENSE, r->values + first, n - first < piece ? n - first : piece, &r->sums[r->n_sums]));
+        RK_TRY(begin(sp->trainers, RK_LANE_DENSE, r->values + first, n - first < piece ? n - first : piece, &r->sums[r->n_sums]));
         r->n_sums++;
     }
     return RK_OK;

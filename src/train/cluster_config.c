@@ -23,7 +23,7 @@ static const rk_field fields[] = {
     RK_FIELD_I64(rk_cluster_section, embedding_ranks, 0, 0, 1e6, "the last so many ranks only hold rows, the others only train; 0: every rank does both"),
     RK_FIELD_I64(rk_cluster_section, virtual_shards, 0, 0, 1024, "parts of a batch whose gradients are summed as a binary tree, so that the bits do not depend on the number of ranks; 0 = as many as trainers"),
     RK_FIELD_F64(rk_cluster_section, timeout_s, 300, 0.001, 1e9, "seconds of waiting after which another rank counts as lost"),
-    RK_FIELD_ENUM(rk_cluster_section, wire, RK_F32, dtypes, "rows and gradients between ranks"),
+    RK_FIELD_ENUM(rk_cluster_section, wire, RK_F32, dtypes, "rows and gradients between ranks; of the dense part's gradients only bf16"),
     RK_FIELD_I64(rk_cluster_section, replicate_below, 10000, 0, 1e15, "tables of fewer rows are held by every trainer"),
     RK_FIELD_BOOL(rk_cluster_section, asynchronous, false, "the dense part is train.staleness batches late too: no step waits for another rank's"),
     RK_FIELD_TEXT(rk_cluster_section, plan, false, NULL, "a file that `reckon plan --write` made: where each table is"),

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "embedding/placement_wish.h"
 #include "embedding/table_traffic.h"
 
 /* Ranks that are not described count as these. Only the ratio matters: rows on the wire cost about ten times as much as rows in memory. */
@@ -43,31 +44,6 @@ typedef struct choice {
     int32_t *by_size;              /* [n_tables] */
     rk_placement *out;
 } choice;
-
-int32_t rk_owner_count(const rk_roles *roles) {
-    return roles->n_owners ? roles->n_owners : roles->n_trainers;
-}
-
-int32_t rk_owner_rank(const rk_roles *roles, int32_t number) {
-    return roles->n_owners ? roles->n_trainers + number : number;
-}
-
-bool rk_optimizer_couples_rows(rk_optimizer_kind kind) {
-    return kind == RK_OPTIMIZER_ROWWISE_ADAGRAD || kind == RK_OPTIMIZER_ROWWISE_ADAM || kind == RK_OPTIMIZER_LAMB || kind == RK_OPTIMIZER_LARS;
-}
-
-const rk_optimizer *rk_request_optimizer(const rk_placement_request *request, int32_t table, rk_optimizer *usual) {
-    if (request->tables[table].optimizer) return request->tables[table].optimizer;
-    if (request->optimizer) return request->optimizer;
-    rk_optimizer_init(usual, RK_OPTIMIZER_ADAGRAD);
-    return usual;
-}
-
-rk_sharding rk_placement_sharding(const rk_placement *p) {
-    if (p->replicated) return RK_SHARD_REPLICATED;
-    if (p->n_slices > 1) return p->n_parts > 1 ? RK_SHARD_GRID : RK_SHARD_COLUMN_WISE;
-    return p->n_parts > 1 ? RK_SHARD_ROW_WISE : RK_SHARD_TABLE_WISE;
-}
 
 static double seconds_on(const owner *o, double wire_bytes, double memory_bytes) {
     return wire_bytes / o->capacity.network_speed + memory_bytes / o->capacity.memory_speed;

@@ -6,9 +6,8 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "embedding/name_index.h"
-#include "embedding/placement_choice.h"
+#include "embedding/placement_wish.h"
 
-const char *const rk_sharding_names[RK_SHARD_COUNT] = {"auto", "replicated", "table_wise", "row_wise", "column_wise", "grid"};
 
 typedef rk_placement_wish wish;
 

@@ -2,7 +2,7 @@
 #ifndef RK_EMBEDDING_TABLE_TRAFFIC_H
 #define RK_EMBEDDING_TABLE_TRAFFIC_H
 
-#include "embedding/placement_choice.h"
+#include "embedding/placement_request.h"
 
 /* Of all trainers and owners together; what a trainer asks of itself is in it. */
 typedef struct rk_table_traffic {

@@ -1,0 +1,10 @@
+/* Placements that are asked for by hand or by a plan, held against the tables and ranks that there are. */
+#ifndef RK_EMBEDDING_PLACEMENT_WISH_H
+#define RK_EMBEDDING_PLACEMENT_WISH_H
+
+#include "embedding/placement_request.h"
+
+/* Which wish is whose: out [n_tables], -1 without one. Every wish is checked. */
+rk_status rk_placement_wishes_check(const rk_placement_request *request, int32_t *out);
+
+#endif

@@ -56,7 +56,7 @@ const command command_plan = {
             [OPT_CLUSTER] = {"cluster", 'c', OPTION_TEXT, "FILE", NULL, "the hosts; by default this machine, which is then measured"},
             [OPT_RANKS] = {"ranks", 'r', OPTION_INT, "N", NULL, "the cluster's first N ranks; by default all, or one on this machine"},
             [OPT_SAMPLE] = {"sample", 'n', OPTION_INT, "N", NULL, "count ids over N rows of the training data, 0: all; else loads are assumed"},
-            [OPT_MEASURE] = {"measure", 'm', OPTION_FLAG, NULL, NULL, "what the cluster file leaves out is as this machine's"},
+            [OPT_MEASURE] = {"measure", 'm', OPTION_FLAG, NULL, NULL, "time steps of the run on this machine; what the cluster file leaves out is as its"},
             [OPT_WRITE] = {"write", 'w', OPTION_TEXT, "FILE", NULL, "write the plan for cluster.plan of a run file"},
             [OPT_JSON] = {"json", 'j', OPTION_FLAG, NULL, NULL, "one JSON object"},
         },

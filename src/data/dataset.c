@@ -252,6 +252,12 @@ rk_status rk_dataset_next(rk_dataset *d, const rk_batch **out) {
     return RK_OK;
 }
 
+rk_status rk_dataset_next_endless(rk_dataset *d, const rk_batch **out) {
+    rk_status status = rk_dataset_next(d, out);
+    if (status == RK_END) status = rk_dataset_next(d, out);
+    return status == RK_END ? rk_error(RK_BAD_DATA, "the training data has no rows") : status;
+}
+
 rk_dataset_position rk_dataset_tell(const rk_dataset *d) {
     return d->position;
 }

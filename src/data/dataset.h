@@ -19,6 +19,9 @@ typedef struct rk_dataset_options {
 /* The section and the transforms must outlive the dataset. */
 rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms *transforms, const rk_dataset_options *options, rk_dataset **out);
 
+/* As rk_dataset_next, from the beginning again at the end; RK_BAD_DATA if there are no rows. */
+rk_status rk_dataset_next_endless(rk_dataset *dataset, const rk_batch **out);
+
 const rk_data_schema *rk_dataset_schema(const rk_dataset *dataset);
 /* True if the section says that the split exists ("valid" may not). */
 bool rk_dataset_has_split(const rk_data_section *section, const char *split);

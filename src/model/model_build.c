@@ -207,7 +207,7 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_embe
     model->n_features = options->schema->n_features;
     model->max_batch = model->max_here = options->max_batch;
     model->skip_not_finite = options->skip_not_finite;
-    bool spread = options->training && options->cluster && rk_comm_size(options->cluster->comm) > 1;
+    bool spread = options->training && options->cluster;
     model->stale = options->training && options->staleness > 0 && !spread;
     RK_TRY(check_data(options, model->preset));
     RK_TRY(copy_tasks(model, options->schema));

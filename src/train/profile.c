@@ -25,19 +25,12 @@ typedef struct profiling {
     int64_t n_samples, n_steps;
 } profiling;
 
-/* The next batch, from the beginning again at the end of the data. */
-static rk_status next_batch(rk_dataset *dataset, const rk_batch **out) {
-    rk_status status = rk_dataset_next(dataset, out);
-    if (status == RK_END) status = rk_dataset_next(dataset, out);
-    return status == RK_END ? rk_error(RK_BAD_DATA, "the training data has no rows") : status;
-}
-
 static rk_status train_steps(profiling *p, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         const rk_batch *batch;
         double loss;
         uint64_t begin = rk_trace_begin();
-        RK_TRY(next_batch(p->dataset, &batch));
+        RK_TRY(rk_dataset_next_endless(p->dataset, &batch));
         rk_trace_end(begin, "read");
         RK_TRY(rk_model_train(p->model, batch, &loss));
         p->n_samples += batch->n;

@@ -48,6 +48,8 @@ static const rk_plan_options usual = RK_PLAN_OPTIONS_INIT;
 #define CLUSTER(count, memory) \
     "groups: [{name: a, count: " #count ", memory_gb: " #memory ", memory_bandwidth_gbs: 20, gflops: 100, network_gbps: 8, latency_us: 10, price_per_hour: 3}]\n"
 
+#define SLOW_CLUSTER "groups: [{name: a, count: 2, memory_gb: 100, memory_bandwidth_gbs: 0.1, gflops: 1, network_gbps: 8}]\n"
+
 /* The same by hand: two hosts, one table in two parts and one replicated. */
 static void test_figures(void **state) {
     (void)state;
@@ -62,6 +64,8 @@ static void test_figures(void **state) {
     near(rank->bytes[RK_PLAN_MEMORY_OWNED], 50000000.0 * 16 * 8, 1);
     near(rank->bytes[RK_PLAN_MEMORY_REPLICATED], 500.0 * 16 * 8, 1);
     double parameters = 32 * 8 + 8 + 8 + 1;
+    near(rank->parts[RK_PLAN_PART_ROUTE], 2 * 2 * 1000 * 8 / 20e9, 1e-12);
+    near(rank->parts[RK_PLAN_PART_READ], 2 * 2000 * (2 * 8 + 4) / 20e9, 1e-12);
     near(plan->dense.parameters, parameters, 0);
     /* 1e9 bytes a second each way; half of what is asked stays on the rank */
     near(rank->parts[RK_PLAN_PART_IDS], u / 2 * 4 / 1e9 + 10e-6, 1e-12);
@@ -79,14 +83,17 @@ static void test_figures(void **state) {
     near(plan->step.price_per_hour, 6, 0);
     rk_plan_free(plan);
     rk_config_free(config);
-    /* with stale rows the longer of two ways counts */
-    OK(plan_of(STALE_RUN(2000, 1, ""), CLUSTER(2, 100), usual, &config, &plan));
-    const double *parts = plan->step.parts;
-    double compute = parts[RK_PLAN_PART_LOOKUP] + parts[RK_PLAN_PART_DENSE] + parts[RK_PLAN_PART_ALL_REDUCE] + parts[RK_PLAN_PART_UPDATE];
-    double exchange = parts[RK_PLAN_PART_IDS] + parts[RK_PLAN_PART_ROWS] + parts[RK_PLAN_PART_GRADIENTS];
-    near(plan->step.seconds, fmax(compute, exchange), 1e-12);
-    rk_plan_free(plan);
-    rk_config_free(config);
+    /* with stale rows the longer of two ways counts; the all-reduce is on the network in both, and on the other way too where it is not asynchronous */
+    for (int asynchronous = 0; asynchronous < 2; asynchronous++) {
+        OK(plan_of(asynchronous ? STALE_RUN(2000, 1, "cluster: {asynchronous: true}\n") : STALE_RUN(2000, 1, ""), asynchronous ? CLUSTER(2, 100) : SLOW_CLUSTER, usual, &config, &plan));
+        const double *parts = plan->step.parts;
+        double own = parts[RK_PLAN_PART_ROUTE] + parts[RK_PLAN_PART_LOOKUP] + parts[RK_PLAN_PART_DENSE] + parts[RK_PLAN_PART_UPDATE];
+        double network = parts[RK_PLAN_PART_IDS] + parts[RK_PLAN_PART_ROWS] + parts[RK_PLAN_PART_GRADIENTS] + parts[RK_PLAN_PART_ALL_REDUCE];
+        assert_true((own > network) == !asynchronous);
+        near(plan->step.seconds, asynchronous ? network : own + parts[RK_PLAN_PART_ALL_REDUCE], 1e-12);
+        rk_plan_free(plan);
+        rk_config_free(config);
+    }
     assert_int_equal(rk_alloc_live(), 0);
 }
 
@@ -379,6 +386,51 @@ static void test_even_when_hot(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+/* Steps of the run itself: of one rank, of several on this machine, of hosts that are described; and data that is not there. */
+static void test_rehearsed(void **state) {
+    (void)state;
+    rk_buffer csv = {0};
+    rk_buffer_text(&csv, "u,v,y\n");
+    for (int i = 0; i < 500; i++) rk_buffer_printf(&csv, "%d,%d,%d\n", i * 7919 % 100000, i % 40, i % 2);
+    write_text("a.csv", csv.data);
+    rk_buffer_release(&csv);
+    for (int32_t n_ranks = 1; n_ranks <= 3; n_ranks++) {
+        rk_config *config;
+        rk_plan *plan;
+        rk_plan_options options = usual;
+        options.n_ranks = n_ranks;
+        options.measure = true;
+        if (n_ranks == 2)
+            OK(plan_of(RUN(200, ""), CLUSTER(2, 100), options, &config, &plan));
+        else {
+            OK(parse(RUN(200, ""), &config));
+            OK(rk_plan_make(config, &options, &plan));
+        }
+        assert_true(plan->pace.n_steps > 0 && plan->pace.rest >= 0 && plan->step.seconds > 0 && isfinite(plan->step.seconds));
+        static const rk_plan_part own[] = {RK_PLAN_PART_ROUTE, RK_PLAN_PART_LOOKUP, RK_PLAN_PART_DENSE, RK_PLAN_PART_UPDATE};
+        for (int i = 0; i < 4; i++) assert_true(plan->pace.factors[own[i]] > 0 && plan->step.parts[own[i]] > 0);
+        double sum = 0;
+        for (int i = 0; i < RK_PLAN_PART_COUNT; i++) sum += plan->step.parts[i];
+        near(plan->step.seconds, sum, 1e-12);
+        char *text;
+        OK(rk_plan_to_text(plan, &text));
+        assert_non_null(strstr(text, "steps of the run on this machine"));
+        rk_text_free(text);
+        rk_plan_free(plan);
+        rk_config_free(config);
+    }
+    rk_config *config;
+    rk_plan *plan;
+    OK(rk_remove_tree(path_of("a.csv")));
+    OK(parse(RUN(200, ""), &config));
+    rk_plan_options several = usual;
+    several.n_ranks = 3;
+    assert_int_not_equal(rk_plan_make(config, &several, &plan), RK_OK);
+    assert_non_null(strstr(rk_last_error(), "a.csv"));
+    rk_config_free(config);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
 /* A table that lost its owner is seen. */
 static void test_assertion(void **state) {
     (void)state;
@@ -420,7 +472,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_figures),       cmocka_unit_test(test_sample),   cmocka_unit_test(test_refused),   cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_cluster_files), cmocka_unit_test(test_anything), cmocka_unit_test(test_assertion), cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_even),          cmocka_unit_test(test_even_when_hot),
+        cmocka_unit_test(test_even),          cmocka_unit_test(test_even_when_hot), cmocka_unit_test(test_rehearsed),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     rk_remove_tree(directory);

@@ -15,6 +15,7 @@ static const rk_field group_fields[] = {
     RK_FIELD_TEXT(rk_host_group, name, true, NULL, "what messages call it"),
     RK_FIELD_I64(rk_host_group, count, 1, 1, MOST_RANKS, "hosts"),
     RK_FIELD_I64(rk_host_group, ranks, 1, 1, 1024, "ranks a host"),
+    RK_FIELD_I64(rk_host_group, cores, 0, 0, 65536, "of a host, that its ranks share; 0: as many as this machine"),
     RK_FIELD_F64(rk_host_group, memory_gb, RK_UNSET, 0.001, 1e9, "memory that the run may use, 10^9 bytes a host"),
     RK_FIELD_F64(rk_host_group, memory_bandwidth_gbs, RK_UNSET, 0.001, 1e9, "10^9 bytes a second a host, of random rows"),
     RK_FIELD_F64(rk_host_group, gflops, RK_UNSET, 0.001, 1e12, "10^9 operations a second a host, of the dense products"),

@@ -12,6 +12,7 @@ typedef struct rk_host_group {
     int line;
     char *name;
     int64_t count, ranks;
+    int64_t cores;               /* 0: as many as this machine */
     double memory_gb;            /* what the run may use */
     double memory_bandwidth_gbs; /* NaN: measured */
     double gflops;               /* NaN: measured */

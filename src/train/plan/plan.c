@@ -7,7 +7,6 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "embedding/table_traffic.h"
-#include "train/limits.h"
 #include "train/plan/plan_parts.h"
 
 rk_size_text rk_size_of(double bytes) {
@@ -18,35 +17,13 @@ rk_size_text rk_size_of(double bytes) {
     return out;
 }
 
-/* A usual row: the dim of the table with most bytes. */
-static int32_t usual_dim(const rk_plan *plan) {
-    int32_t most = 0;
-    for (int32_t t = 1; t < plan->tables.n_tables; t++)
-        if (rk_plan_table_bytes(plan, t) > rk_plan_table_bytes(plan, most)) most = t;
-    return plan->tables.n_tables ? plan->tables.tables[most].dim : 16;
-}
-
-static rk_status measure(rk_plan *plan) {
-    double gather, gemm;
-    bool layers = plan->dense.layer_in > 0;
-    RK_TRY(rk_limit_gather(usual_dim(plan), &gather));
-    RK_TRY(rk_limit_gemm(layers ? plan->dense.layer_in : 256, layers ? plan->dense.layer_out : 256, &gemm));
-    for (int64_t i = 0; i < plan->cluster.hosts.n_groups; i++) {
-        rk_host_group *group = &plan->cluster.hosts.groups[i];
-        if (isnan(group->memory_bandwidth_gbs)) group->memory_bandwidth_gbs = gather * 1e-9;
-        if (isnan(group->gflops)) group->gflops = gemm * 1e-9;
-    }
-    plan->cluster.measured = true;
-    return RK_OK;
-}
-
 static rk_status open_cluster(rk_plan *plan, const rk_plan_options *options) {
     if (options->cluster)
         RK_TRY(rk_cluster_file_load(options->cluster, &plan->cluster));
     else
         RK_TRY(rk_cluster_file_local(options->n_ranks ? options->n_ranks : 1, &plan->cluster));
-    if (!rk_cluster_file_lacks(&plan->cluster)) return RK_OK;
-    return options->cluster && !options->measure ? rk_cluster_file_error_lacking(&plan->cluster) : measure(plan);
+    if (options->cluster && !options->measure) return rk_cluster_file_lacks(&plan->cluster) ? rk_cluster_file_error_lacking(&plan->cluster) : RK_OK;
+    return rk_plan_measure_limits(plan);
 }
 
 /* The run file's roles hold, unless the cluster gives its hosts roles; then both must agree. */
@@ -94,7 +71,8 @@ static rk_status make_request(rk_plan *plan) {
     r->wishes = c->wishes;
     r->n_wishes = (int32_t)c->cluster.n_tables;
     r->loads = plan->loads;
-    plan->overlaps = c->train.staleness > 0 || c->cluster.asynchronous;
+    plan->overlaps = c->train.staleness > 0;
+    plan->asynchronous = c->cluster.asynchronous && plan->overlaps;
     return RK_OK;
 }
 
@@ -164,6 +142,7 @@ rk_status rk_plan_check_whole(const rk_plan *plan) {
 
 static rk_status make(rk_plan *plan, const rk_plan_options *options) {
     const rk_config *c = plan->config;
+    plan->pace = rk_plan_no_pace();
     RK_TRY(rk_plan_describe_run(plan));
     RK_TRY(open_cluster(plan, options));
     RK_TRY(rk_plan_take_ranks(plan, options->n_ranks));
@@ -175,6 +154,7 @@ static rk_status make(rk_plan *plan, const rk_plan_options *options) {
         RK_TRY(rk_plan_sample(plan, options->sample_rows));
     else
         assume_loads(plan);
+    if (plan->here.flops > 0) RK_TRY(rk_plan_measure_pace(plan));
     RK_TRY(rk_plan_place(plan));
     return rk_plan_fits(plan) ? RK_OK : rk_plan_advise(plan);
 }

@@ -14,7 +14,7 @@ const char *const rk_plan_memory_names[RK_PLAN_MEMORY_COUNT] = {RK_PLAN_MEMORY_L
 /* Bytes of a step. What owners are asked for is of all trainers together, an owner that trains among them. */
 typedef struct rank_work {
     double ids, rows, gradients;  /* wire, as an owner */
-    double lookup, update, read;  /* memory */
+    double lookup, update, read, route; /* memory */
     double copies;                /* gradients of replicated rows that one trainer sends to one other */
 } rank_work;
 
@@ -33,7 +33,8 @@ static void add_trainer(const rk_plan *plan, int32_t t, rank_work *w) {
     const rk_table_load *load = &plan->loads[t];
     double samples = share_of_batch(plan), values = load->ids * samples * table->dim;
     bool replicated = plan->placements[t].replicated;
-    w->read += load->ids * samples * sizeof(int64_t);
+    w->read += load->ids * (double)plan->request.batch_size * sizeof(int64_t);
+    w->route += load->ids * samples * sizeof(int64_t);
     if (plan->placements[t].pools) return;
     w->lookup += values * (double)rk_dtype_bytes(replicated ? table->dtype : plan->request.wire);
     if (!table->frozen) w->update += values * sizeof(float) + load->share_rows * table->dim * sizeof(float);
@@ -74,7 +75,7 @@ static void add_owners(rk_plan *plan, int32_t t, rank_work *work) {
 }
 
 static void add_work(rk_plan *plan, rank_work *work) {
-    rank_work trainer = {.read = share_of_batch(plan) * plan->dense.sample_bytes};
+    rank_work trainer = {.read = (double)plan->request.batch_size * plan->dense.sample_bytes};
     double replicated = 0;
     for (int32_t t = 0; t < plan->tables.n_tables; t++) {
         add_trainer(plan, t, &trainer);
@@ -93,6 +94,7 @@ static void add_work(rk_plan *plan, rank_work *work) {
         work[r].lookup += trainer.lookup;
         work[r].update += trainer.update;
         work[r].read = 2 * trainer.read;
+        work[r].route = 2 * trainer.route;
         work[r].copies = trainer.copies;
         plan->ranks[r].bytes[RK_PLAN_MEMORY_REPLICATED] = replicated;
     }
@@ -132,16 +134,19 @@ static void set_parts(rk_plan *plan, int32_t r, const rank_work *work, const ran
     double of_others = (n_trainers - trains) / n_trainers; /* of what it is asked for as an owner */
     rank_way way = way_of(plan, r, false), peers = way_of(plan, r, true);
     double messages = total->ids > 0 ? way.n_partners : 0;
-    parts[RK_PLAN_PART_READ] = w->read / memory;
-    parts[RK_PLAN_PART_LOOKUP] = w->lookup / memory;
-    parts[RK_PLAN_PART_UPDATE] = w->update / memory;
+    const double *factors = plan->pace.factors;
+    parts[RK_PLAN_PART_ROUTE] = factors[RK_PLAN_PART_ROUTE] * w->route / memory;
+    parts[RK_PLAN_PART_LOOKUP] = factors[RK_PLAN_PART_LOOKUP] * w->lookup / memory;
+    parts[RK_PLAN_PART_UPDATE] = factors[RK_PLAN_PART_UPDATE] * w->update / memory;
     parts[RK_PLAN_PART_IDS] = seconds_through(machine, &way, fmax(w->ids * of_others, trains * (total->ids - w->ids) / n_trainers), messages);
     parts[RK_PLAN_PART_ROWS] = seconds_through(machine, &way, fmax(w->rows * of_others, trains * (total->rows - w->rows) / n_trainers), messages);
     messages = total->gradients > 0 ? way.n_partners : 0;
     parts[RK_PLAN_PART_GRADIENTS] = seconds_through(machine, &way, fmax(w->gradients * of_others, trains * (total->gradients - w->gradients) / n_trainers), messages);
     if (!trains) return;
     if (w->copies > 0) parts[RK_PLAN_PART_GRADIENTS] += seconds_through(machine, &peers, w->copies * peers.n_partners, peers.n_partners);
-    parts[RK_PLAN_PART_DENSE] = plan->dense.flops * share_of_batch(plan) / machine->flops;
+    parts[RK_PLAN_PART_READ] = plan->pace.n_steps ? plan->pace.wait : w->read / memory;
+    parts[RK_PLAN_PART_REST] = plan->pace.rest;
+    parts[RK_PLAN_PART_DENSE] = factors[RK_PLAN_PART_DENSE] * plan->dense.flops * share_of_batch(plan) / machine->flops;
     parts[RK_PLAN_PART_ALL_REDUCE] = seconds_through(machine, &peers, 2 * peers.n_partners / n_trainers * plan->dense.parameters * sizeof(float), 2 * peers.n_partners);
 }
 
@@ -183,12 +188,20 @@ static double balance_of(const rk_plan *plan, bool trainers) {
     return sum > 0 ? most * n / sum : 1;
 }
 
-/* Ranks wait for one another at exchanges, so a part lasts as long as the slowest rank's. Reading runs beside all of it. Where the rows of the next batch
- * are fetched and the gradients of the last are sent beside the dense part, the longer of the two ways counts. */
+/* Ranks wait for one another at exchanges, so a part lasts as long as the slowest rank's. Where the rows of the next batch are fetched and the gradients of
+ * the last are sent beside the dense part, the longer of the two ways counts; what goes through the network takes its time there beside all else. */
 static double step_seconds(const rk_plan *plan, const double *parts) {
-    double compute = parts[RK_PLAN_PART_LOOKUP] + parts[RK_PLAN_PART_DENSE] + parts[RK_PLAN_PART_ALL_REDUCE] + parts[RK_PLAN_PART_UPDATE];
-    double exchange = parts[RK_PLAN_PART_IDS] + parts[RK_PLAN_PART_ROWS] + parts[RK_PLAN_PART_GRADIENTS];
-    return fmax(plan->overlaps ? fmax(compute, exchange) : compute + exchange, parts[RK_PLAN_PART_READ]);
+    double own = parts[RK_PLAN_PART_ROUTE] + parts[RK_PLAN_PART_LOOKUP] + parts[RK_PLAN_PART_DENSE] + parts[RK_PLAN_PART_UPDATE] + parts[RK_PLAN_PART_REST];
+    double reduce = parts[RK_PLAN_PART_ALL_REDUCE], network = parts[RK_PLAN_PART_IDS] + parts[RK_PLAN_PART_ROWS] + parts[RK_PLAN_PART_GRADIENTS] + reduce;
+    if (!plan->overlaps) return own + network;
+    return fmax(plan->asynchronous ? own : own + reduce, network);
+}
+
+/* Reading runs beside all of it: a rehearsal has measured what ranks wait for it, or it is what it takes longer than all else. */
+static void wait_for_reading(const rk_plan *plan, rk_plan_step *step) {
+    double *wait = &step->parts[RK_PLAN_PART_READ];
+    if (!plan->pace.n_steps) *wait = fmax(*wait - step->seconds, 0);
+    step->seconds += *wait;
 }
 
 static void set_step(rk_plan *plan) {
@@ -201,6 +214,7 @@ static void set_step(rk_plan *plan) {
         for (int i = 0; i < RK_PLAN_PART_COUNT; i++) step->parts[i] = fmax(step->parts[i], plan->ranks[r].parts[i]);
     }
     step->seconds = step_seconds(plan, step->parts);
+    wait_for_reading(plan, step);
     step->samples_per_second = step->seconds > 0 ? (double)plan->request.batch_size / step->seconds : 0;
 }
 

@@ -6,6 +6,7 @@
 
 #include "embedding/embedding_config.h"
 #include "embedding/placement_choice.h"
+#include "model/model.h"
 #include "train/plan/cluster_file.h"
 #include "train/run_config.h"
 
@@ -15,10 +16,10 @@
 typedef enum rk_plan_memory { RK_PLAN_MEMORY_LIST(RK_PLAN_ENUM) RK_PLAN_MEMORY_COUNT } rk_plan_memory;
 #undef RK_PLAN_ENUM
 
-/* The parts of a step, in their order. */
+/* The parts of a step, in their order. READ is waiting for it; REST is what is measured and belongs to no other part. */
 #define RK_PLAN_PART_LIST(X) \
-    X(READ, "read") X(IDS, "exchange ids") X(LOOKUP, "lookup") X(ROWS, "exchange rows") X(DENSE, "dense") X(ALL_REDUCE, "all-reduce") \
-    X(GRADIENTS, "exchange gradients") X(UPDATE, "update")
+    X(READ, "wait for reading") X(ROUTE, "route") X(IDS, "exchange ids") X(LOOKUP, "lookup") X(ROWS, "exchange rows") X(DENSE, "dense") X(ALL_REDUCE, "all-reduce") \
+    X(GRADIENTS, "exchange gradients") X(UPDATE, "update") X(REST, "rest")
 #define RK_PLAN_ENUM(name, text) RK_PLAN_PART_##name,
 typedef enum rk_plan_part { RK_PLAN_PART_LIST(RK_PLAN_ENUM) RK_PLAN_PART_COUNT } rk_plan_part;
 #undef RK_PLAN_ENUM
@@ -39,6 +40,13 @@ typedef struct rk_plan_dense {
     double sample_bytes;              /* as read; ids are counted with the loads */
 } rk_plan_dense;
 
+/* What parts take here, for what the machine's limits say that they would: rehearsed steps, or 1 where none were. */
+typedef struct rk_plan_pace {
+    double factors[RK_PLAN_PART_COUNT]; /* of those that are a rank's own */
+    double wait, rest;                  /* seconds a step: for reading, and of no part */
+    int64_t n_steps;                    /* rehearsed; 0: none */
+} rk_plan_pace;
+
 typedef struct rk_plan_step {
     double parts[RK_PLAN_PART_COUNT]; /* the slowest rank's */
     double seconds, samples_per_second;
@@ -56,13 +64,18 @@ struct rk_plan {
     rk_machine *machines;             /* [n_ranks] */
     rk_rank_capacity *capacities;     /* [n_ranks]: what is left of memory for tables of its own */
     int32_t n_ranks;
-    bool overlaps;                    /* exchanges and updates run beside the dense part: stale or asynchronous */
+    bool overlaps;                    /* exchanges and updates run beside the dense part: stale */
+    bool asynchronous;                /* the all-reduce too */
     rk_embedding_plan tables;
     rk_placement_request request;
     rk_table_load *loads;             /* [n_tables] */
     rk_plan_hot *hot;                 /* [n_tables], or NULL */
     int64_t sampled_rows;             /* 0: loads are assumed */
     rk_plan_dense dense;
+    struct rk_plan_here {
+        double memory_speed, flops;   /* of this machine, all cores; 0: not measured */
+    } here;
+    rk_plan_pace pace;
     double data_bytes;                /* that reading takes at most, of a trainer */
     rk_placement *placements;         /* [n_tables] */
     rk_plan_rank *ranks;              /* [n_ranks] */
@@ -84,6 +97,32 @@ double rk_plan_table_bytes(const rk_plan *plan, int32_t table); /* rows and slot
 
 /* What the plan is of: tables, dense part. */
 rk_status rk_plan_describe_run(rk_plan *plan);
+
+/* Tables of more than `least` rows have only so many times fewer, but `least`. */
+typedef struct rk_fewer_rows {
+    int64_t least, times;
+} rk_fewer_rows;
+static inline int64_t rk_fewer_of(rk_fewer_rows fewer, int64_t n) {
+    if (n <= fewer.least) return n;
+    return n / fewer.times > fewer.least ? n / fewer.times : fewer.least;
+}
+/* The run's model with fewer rows; schema and embedding of the options are replaced. */
+rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, rk_fewer_rows fewer, rk_model_options options, rk_model **out);
+
+/* Ranks of this machine, all of whose cores they take, train some steps of the run, each its share of the batches and nothing but it: no messages. */
+typedef struct rk_rehearsal {
+    int32_t n_players;                 /* ranks at the same time */
+    int n_threads;                     /* of each; more than 1 only where it plays alone */
+    rk_fewer_rows fewer;
+    double seconds, parts[RK_PLAN_PART_COUNT]; /* of a step, mean of the players */
+    int64_t n_steps;
+} rk_rehearsal;
+rk_status rk_plan_rehearse(const rk_plan *plan, rk_rehearsal *r); /* given: players, threads and rows */
+
+/* This machine's limits for what the cluster file leaves out, and the plan's pace by a rehearsal. After rk_plan_take_ranks and loads. */
+rk_status rk_plan_measure_limits(rk_plan *plan);
+rk_status rk_plan_measure_pace(rk_plan *plan);
+rk_plan_pace rk_plan_no_pace(void);
 /* Loads by counting the training data. */
 rk_status rk_plan_sample(rk_plan *plan, int64_t n_rows);
 /* The cluster's ranks, n_ranks of them or all, with room for what is found out about each. */

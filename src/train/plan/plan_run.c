@@ -20,34 +20,39 @@ static rk_status make_tables(rk_plan *plan, const rk_data_schema *schema) {
     return status;
 }
 
-/* The dense part depends on no table's rows, so that of a model with one row a table tells it. */
-static rk_status build_small(const rk_plan *plan, const rk_data_schema *schema, rk_model **out) {
+rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, rk_fewer_rows fewer, rk_model_options options, rk_model **out) {
     rk_data_schema small = *schema;
-    rk_embedding_section section = plan->config->embedding;
+    rk_embedding_section section = config->embedding;
     rk_data_feature_info *features = NULL;
     struct rk_table_section *tables = NULL;
-    rk_model_options options;
     rk_status status;
     RK_GOTO(rk_alloc((size_t)schema->n_features, sizeof *features, &features));
     RK_GOTO(rk_alloc((size_t)section.n_tables, sizeof *tables, &tables));
     for (int32_t f = 0; f < schema->n_features; f++) {
         features[f] = schema->features[f];
-        features[f].cardinality = 1;
+        features[f].cardinality = rk_fewer_of(fewer, features[f].cardinality);
     }
     for (int64_t t = 0; t < section.n_tables; t++) {
         tables[t] = section.tables[t];
-        tables[t].rows = 0;
+        tables[t].rows = rk_fewer_of(fewer, tables[t].rows);
     }
     small.features = features;
     section.tables = tables;
-    RK_GOTO(rk_config_model_options(plan->config, &small, false, &options));
+    options.schema = &small;
     options.embedding = &section;
-    options.max_batch = 1;
     RK_GOTO(rk_model_build(&options, out));
 done:
     rk_free(features);
     rk_free(tables);
     return status;
+}
+
+/* The dense part depends on no table's rows, so that of a model with one row a table tells it. */
+static rk_status build_small(const rk_plan *plan, const rk_data_schema *schema, rk_model **out) {
+    rk_model_options options;
+    RK_TRY(rk_config_model_options(plan->config, schema, false, &options));
+    options.max_batch = 1;
+    return rk_plan_build(plan->config, schema, (rk_fewer_rows){1, INT64_MAX}, options, out);
 }
 
 static rk_status count_parameters(rk_model *model, double *out) {

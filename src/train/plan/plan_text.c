@@ -132,8 +132,12 @@ static void step_lines(const rk_plan *plan, rk_buffer *out) {
     rk_buffer_printf(out, "\na step of %lld samples, %.0f a trainer, rows in %s on the wire\n", (long long)plan->request.batch_size,
                      ceil((double)plan->request.batch_size / plan->request.roles.n_trainers), rk_dtype_name(plan->request.wire));
     for (int i = 0; i < RK_PLAN_PART_COUNT; i++) rk_buffer_printf(out, "  %-18s %12.3f ms\n", rk_plan_part_names[i], 1e3 * step->parts[i]);
-    rk_buffer_printf(out, "  %-18s %12.3f ms, %s; reading runs beside it\n", "step", 1e3 * step->seconds,
-                     plan->overlaps ? "exchanges of rows beside the dense part" : "one part after another");
+    rk_buffer_printf(out, "  %-18s %12.3f ms, %s\n", "step", 1e3 * step->seconds,
+                     plan->asynchronous ? "all exchanges beside the rest" : plan->overlaps ? "exchanges of rows beside the rest" : "one part after another");
+    if (plan->pace.n_steps)
+        rk_buffer_printf(out, "  by %lld steps of the run on this machine, without messages\n", (long long)plan->pace.n_steps);
+    else
+        rk_buffer_text(out, "  by the limits of the machines: a run takes more (--measure times steps of it on this one)\n");
     rk_buffer_printf(out, "  %.0f samples/s\n", step->samples_per_second);
     if (!isnan(step->price_per_hour) && step->samples_per_second > 0)
         rk_buffer_printf(out, "  %.2f an hour, %.2f a billion samples\n", step->price_per_hour, step->price_per_hour / 3600 / step->samples_per_second * 1e9);

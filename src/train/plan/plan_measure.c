@@ -1,0 +1,117 @@
+/* What this machine reaches: its limits, and how much more than those its ranks take for the parts of this run's steps. */
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/parallel.h"
+#include "train/limits.h"
+#include "train/plan/plan_parts.h"
+
+enum { MOST_PLAYERS = 16 };
+
+/* A usual row: the dim of the table with most bytes. */
+static int32_t usual_dim(const rk_plan *plan) {
+    int32_t most = 0;
+    for (int32_t t = 1; t < plan->tables.n_tables; t++)
+        if (rk_plan_table_bytes(plan, t) > rk_plan_table_bytes(plan, most)) most = t;
+    return plan->tables.n_tables ? plan->tables.tables[most].dim : 16;
+}
+
+/* The cores of a host of the group; of this machine where the file does not say. */
+static double cores_of(const rk_host_group *group) {
+    return group->cores ? (double)group->cores : (double)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+rk_status rk_plan_measure_limits(rk_plan *plan) {
+    bool layers = plan->dense.layer_in > 0;
+    RK_TRY(rk_limit_gather(usual_dim(plan), &plan->here.memory_speed));
+    RK_TRY(rk_limit_gemm(layers ? plan->dense.layer_in : 256, layers ? plan->dense.layer_out : 256, &plan->here.flops));
+    for (int64_t i = 0; i < plan->cluster.hosts.n_groups; i++) {
+        rk_host_group *group = &plan->cluster.hosts.groups[i];
+        double part = cores_of(group) / (double)sysconf(_SC_NPROCESSORS_ONLN);
+        plan->cluster.measured |= isnan(group->memory_bandwidth_gbs) || isnan(group->gflops);
+        if (isnan(group->memory_bandwidth_gbs)) group->memory_bandwidth_gbs = plan->here.memory_speed * part * 1e-9;
+        if (isnan(group->gflops)) group->gflops = plan->here.flops * part * 1e-9;
+    }
+    return RK_OK;
+}
+
+/* Ranks as those of the first host, as many as fill this machine. */
+static rk_rehearsal players_of(const rk_plan *plan) {
+    const rk_host_group *group = &plan->cluster.hosts.groups[plan->machines[0].group];
+    double cores = cores_of(group) / plan->machines[0].ranks_of_host, here = (double)sysconf(_SC_NPROCESSORS_ONLN);
+    rk_rehearsal r = {.n_players = 1, .n_threads = (int)fmin(fmax(cores, 1), here)};
+    if (cores < 2) r.n_players = (int32_t)fmin(fmax(here / cores, 1), MOST_PLAYERS);
+    return r;
+}
+
+/* Each player's tables are as an owner's part of them; all together take no more than a quarter of the memory. */
+static rk_fewer_rows rows_of(const rk_plan *plan, int32_t n_players) {
+    double bytes = 0, memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / 4;
+    for (int32_t t = 0; t < plan->tables.n_tables; t++) bytes += rk_plan_table_bytes(plan, t);
+    double times = fmax(rk_owner_count(&plan->request.roles), ceil(bytes * n_players / memory));
+    return (rk_fewer_rows){plan->request.replicate_below > 1 ? plan->request.replicate_below : 1, (int64_t)times};
+}
+
+/* The plan of one player by itself, in one place: its share of each batch, by its share of this machine's limits. */
+static rk_status cost_of_player(const rk_plan *plan, const rk_rehearsal *r, double *parts) {
+    rk_plan one = *plan;
+    rk_plan_rank rank = {{0}, 0, {0}, 0};
+    double share = 1.0 / r->n_players;
+    rk_machine machine = {.ranks_of_host = 1, .capacity = {INFINITY, plan->here.memory_speed * share, INFINITY}, .flops = plan->here.flops * share};
+    rk_status status;
+    one.loads = NULL;
+    one.placements = NULL;
+    one.ranks = &rank;
+    one.machines = &machine;
+    one.n_ranks = 1;
+    one.request.roles = (rk_roles){1, 0};
+    one.request.batch_size = (plan->request.batch_size + plan->request.roles.n_trainers - 1) / plan->request.roles.n_trainers;
+    one.pace = rk_plan_no_pace();
+    RK_GOTO(rk_alloc((size_t)plan->tables.n_tables, sizeof *one.loads, &one.loads));
+    RK_GOTO(rk_alloc((size_t)plan->tables.n_tables, sizeof *one.placements, &one.placements));
+    for (int32_t t = 0; t < plan->tables.n_tables; t++) {
+        one.loads[t] = plan->loads[t];
+        one.loads[t].batch_rows = plan->loads[t].share_rows;
+        RK_GOTO(rk_placement_init(&one.placements[t], 1, 1));
+        one.placements[t].replicated = plan->tables.tables[t].n_rows < plan->request.replicate_below;
+    }
+    RK_GOTO(rk_plan_cost(&one));
+    memcpy(parts, rank.parts, sizeof rank.parts);
+done:
+    for (int32_t t = 0; one.placements && t < plan->tables.n_tables; t++) rk_placement_release(&one.placements[t]);
+    rk_free(one.placements);
+    rk_free(one.loads);
+    return status;
+}
+
+rk_plan_pace rk_plan_no_pace(void) {
+    rk_plan_pace pace = {.n_steps = 0};
+    for (int i = 0; i < RK_PLAN_PART_COUNT; i++) pace.factors[i] = 1;
+    return pace;
+}
+
+rk_status rk_plan_measure_pace(rk_plan *plan) {
+    static const rk_plan_part own[] = {RK_PLAN_PART_ROUTE, RK_PLAN_PART_LOOKUP, RK_PLAN_PART_DENSE, RK_PLAN_PART_UPDATE};
+    double limits[RK_PLAN_PART_COUNT];
+    rk_rehearsal r = players_of(plan);
+    int threads = rk_parallel_threads();
+    if (plan->config->train.threads) r.n_threads = (int)plan->config->train.threads;
+    r.fewer = rows_of(plan, r.n_players);
+    RK_TRY(rk_parallel_set_threads(r.n_threads));
+    rk_status status = rk_plan_rehearse(plan, &r);
+    RK_TRY(rk_parallel_set_threads(threads));
+    RK_TRY(status);
+    RK_TRY(cost_of_player(plan, &r, limits));
+    plan->pace.n_steps = r.n_steps;
+    plan->pace.wait = r.parts[RK_PLAN_PART_READ];
+    plan->pace.rest = r.parts[RK_PLAN_PART_REST];
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        if (limits[own[i]] > 0)
+            plan->pace.factors[own[i]] = r.parts[own[i]] / limits[own[i]];
+        else
+            plan->pace.rest += r.parts[own[i]];
+    }
+    return RK_OK;
+}

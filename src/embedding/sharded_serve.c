@@ -84,6 +84,7 @@ static rk_status place_answers(rk_sharded *s, rk_journey *j, int32_t trainer) {
     }
     s->answers[trainer] = (rk_parcel){j->answer[trainer].data, bytes};
     if (trainer != s->rank) atomic_fetch_add(&s->bytes_sent, bytes);
+    atomic_fetch_add(&s->bytes_served, bytes);
     return RK_OK;
 }
 
@@ -108,6 +109,7 @@ rk_status rk_journey_serve(rk_sharded *s, rk_journey *j) {
         for (int32_t f = 0; f < s->store->n_features; f++) {
             s->asked_ids[f] = j->stored_ids[f];
             if (!counts[f]) s->asked_ids[f] = (rk_ids){0};
+            atomic_fetch_add(&s->rows_served, s->asked_ids[f].offsets ? s->asked_ids[f].offsets[counts[f]] : counts[f]);
         }
         RK_TRY(rk_uses_prepare(s->store, s->store->peeks, 0, counts, s->asked_ids));
         rk_uses_look_up_all(s->store, s->store->peeks, s->activations);
@@ -127,6 +129,7 @@ static rk_status take_gradients(rk_sharded *s, const rk_journey *j, int32_t trai
         if (!stream->trainable) continue;
         int64_t n = j->counts[f];
         size_t bytes = rk_values_bytes(n, dim, stream->gradients_wire);
+        atomic_fetch_add(&s->gradients_taken, n);
         if (at + bytes > from->n_bytes) return too_short(trainer, "gradients", from->n_bytes);
         s->activations[f].data = (float *)(void *)((char *)from->data + at);
         if (stream->gradients_wire != RK_F32) {

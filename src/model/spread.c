@@ -1,5 +1,6 @@
 #include "model/spread.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -72,6 +73,22 @@ static rk_status check_same_placements(rk_comm *comm, const rk_placement *placem
     rk_exchange_free(exchange);
     if (same) return RK_OK;
     return rk_error_hint(rk_error(RK_CONFIG, "the ranks' machines came to different placements of the tables"), "place them by one plan: 'reckon plan --write', and 'cluster.plan'");
+
+/* What tables are asked for, by the data's numbers of ids. */
+static rk_status assume_loads(const rk_model_cluster *cluster, const rk_embedding_plan *plan, rk_placement_request *request, rk_table_load **out) {
+    rk_table_load *loads;
+    RK_TRY(rk_alloc((size_t)plan->n_tables, sizeof *loads, &loads));
+    for (int32_t t = 0; t < plan->n_tables; t++) {
+        double ids = 0;
+        for (int32_t f = 0; f < plan->n_features; f++) {
+            if (strcmp(plan->features[f].table, plan->tables[t].name) != 0) continue;
+            double most = plan->features[f].max_sequence_length ? plan->features[f].max_sequence_length : INFINITY;
+            ids += fmin(cluster->ids[plan->sources[f]], most);
+        }
+        loads[t] = rk_table_load_assume(plan->tables[t].n_rows, ids, request->batch_size, request->roles.n_trainers);
+    }
+    request->loads = *out = loads;
+    return RK_OK;
 }
 
 static rk_status create_sharded(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan) {
@@ -79,12 +96,14 @@ static rk_status create_sharded(rk_model *model, const rk_model_options *options
     rk_embeddings_config config = rk_embedding_plan_config(plan, options->seed);
     rk_placement_request request = options->cluster->request;
     rk_placement *placements = NULL;
+    rk_table_load *loads = NULL;
     rk_status status;
     request.tables = config.tables;
     request.n_tables = config.n_tables;
     request.features = config.features;
     request.n_features = config.n_features;
     RK_GOTO(rk_alloc((size_t)config.n_tables, sizeof *placements, &placements));
+    if (options->cluster->ids) RK_GOTO(assume_loads(options->cluster, plan, &request, &loads));
     RK_GOTO(rk_placements_choose(&request, placements));
     RK_GOTO(check_same_placements(sp->comm, placements, config.n_tables));
     rk_sharded_options wanted = {.config = &config, .placements = placements, .comm = sp->comm, .roles = sp->roles, .first_shards = sp->first_shards,
@@ -94,6 +113,7 @@ static rk_status create_sharded(rk_model *model, const rk_model_options *options
 done:
     for (int32_t t = 0; t < config.n_tables && placements; t++) rk_placement_release(&placements[t]);
     rk_free(placements);
+    rk_free(loads);
     return status;
 }
 

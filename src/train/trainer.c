@@ -110,11 +110,25 @@ static rk_status open_data(rk_trainer *t, const char *start) {
     return t->config->has_valid ? open_split(t, "valid", &t->valid) : RK_OK;
 }
 
-static rk_status build_model(rk_trainer *t) {
+/* Ids a sample of each feature, of the first batch: the same on all ranks, whose tables go where these say. */
+static rk_status count_ids(rk_trainer *t, double **out) {
+    const rk_batch *batch;
+    double *ids;
+    RK_TRY(rk_dataset_next_endless(t->train, &batch));
+    RK_TRY(rk_alloc((size_t)batch->n_features, sizeof *ids, &ids));
+    for (int32_t f = 0; f < batch->n_features; f++) {
+        const int64_t *offsets = batch->features[f].offsets;
+        ids[f] = offsets ? (double)(offsets[batch->n] - offsets[0]) / (double)batch->n : (double)batch->features[f].ids_per_sample;
+    }
+    *out = ids;
+    return rk_dataset_seek(t->train, (rk_dataset_position){0, 0});
+}
+
+static rk_status build_model(rk_trainer *t, const double *ids) {
     rk_config *c = t->config;
     rk_model_options options;
     RK_TRY(rk_config_model_options(c, rk_dataset_schema(t->train), true, &options));
-    rk_model_cluster cluster = {.comm = t->comm, .asynchronous = c->cluster.asynchronous};
+    rk_model_cluster cluster = {.comm = t->comm, .asynchronous = c->cluster.asynchronous, .ids = ids};
     if (rk_comm_size(t->comm) > 1) {
         RK_TRY(rk_config_placement_request(c, rk_comm_size(t->comm), &cluster.request));
         options.cluster = &cluster;
@@ -135,7 +149,11 @@ static rk_status open_output(rk_trainer *t, bool goes_on) {
 /* Ranks fail together at the end of each part. */
 static rk_status build(rk_trainer *t, const char *start) {
     RK_TRY(rk_comm_agree(t->comm, open_data(t, start)));
-    RK_TRY(rk_comm_agree(t->comm, build_model(t)));
+    double *ids = NULL;
+    if (rk_comm_size(t->comm) > 1) RK_TRY(rk_comm_agree(t->comm, count_ids(t, &ids)));
+    rk_status status = rk_comm_agree(t->comm, build_model(t, ids));
+    rk_free(ids);
+    RK_TRY(status);
     if (start) RK_TRY(rk_comm_agree(t->comm, restore(t, start)));
     return rk_comm_agree(t->comm, open_output(t, start != NULL));
 }

@@ -64,11 +64,21 @@ static rk_status begin_receiving(rk_exchange *e, int32_t r, MPI_Message *message
     return RK_OK;
 }
 
-static rk_status advance_receiving(rk_exchange *e, int32_t r) {
+/* There is a message that no receive was begun for. */
+static rk_status look_for_messages(rk_mpi_world *world, bool *found) {
+    int flag;
+    int code = MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world->mpi, &flag, MPI_STATUS_IGNORE);
+    if (code != MPI_SUCCESS) return rk_mpi_error(RK_PEER_LOST, code, "waiting for messages");
+    *found = flag != 0;
+    return RK_OK;
+}
+
+static rk_status advance_receiving(rk_exchange *e, int32_t r, bool has_messages) {
     rk_mpi_part *part = (rk_mpi_part *)e->parts + r;
     while (!e->arrived[r]) {
         int flag;
         if (part->receiving == MPI_REQUEST_NULL) {
+            if (!has_messages) return RK_OK;
             MPI_Message message;
             MPI_Status found;
             RK_TRY(check(e, MPI_Improbe(e->comm->peers[r].rank, tag_of(e), comm_of(e)->world->mpi, &flag, &message, &found), "waiting for", r));
@@ -82,11 +92,11 @@ static rk_status advance_receiving(rk_exchange *e, int32_t r) {
     return RK_OK;
 }
 
-static rk_status advance(rk_exchange *e) {
+static rk_status advance(rk_exchange *e, bool has_messages) {
     bool done = true;
     for (int32_t r = 0; r < e->comm->size; r++) {
         RK_TRY(advance_sending(e, r));
-        RK_TRY(advance_receiving(e, r));
+        RK_TRY(advance_receiving(e, r, has_messages));
         done = done && e->taken[r] && e->arrived[r];
     }
     e->done = done;
@@ -99,9 +109,12 @@ static void unlink_from(rk_mpi_world *world, rk_exchange **at) {
     if (world->end == &e->next) world->end = at;
 }
 
+/* One look at all messages first: to ask for each that is waited for takes a system call or two, time and again. */
 static rk_status advance_all(rk_mpi_world *world) {
+    bool has_messages;
+    RK_TRY(look_for_messages(world, &has_messages));
     for (rk_exchange **at = &world->first; *at;) {
-        RK_TRY(advance(*at));
+        RK_TRY(advance(*at, has_messages));
         if ((*at)->done) unlink_from(world, at);
         else at = &(*at)->next;
     }

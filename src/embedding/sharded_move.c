@@ -185,8 +185,10 @@ rk_status rk_sharded_until(rk_sharded *s, const rk_journey *j, rk_journey_state 
     return status;
 }
 
-/* Sleeps where nothing is under way, naps where nothing moves; where somebody waits, it waits for what holds them up, whose time limit then counts. */
-static void rest(rk_sharded *s) {
+enum { LEAST_NAP_NS = 50000, MOST_NAP_NS = 1000000 };
+
+/* Sleeps where nothing is under way, naps ever longer where nothing moves; where somebody waits, it waits for what holds them up, whose time limit then counts. */
+static void rest(rk_sharded *s, long *nap_ns) {
     pthread_mutex_lock(&s->lock);
     while (!s->stops && s->next_updated == begun_of(s)) pthread_cond_wait(&s->woken, &s->lock);
     bool awaited = s->n_waiting > 0;
@@ -195,16 +197,18 @@ static void rest(rk_sharded *s) {
     if (exchange)
         s->status = rk_exchange_wait(exchange);
     else
-        nanosleep(&(struct timespec){0, 100000}, NULL);
+        nanosleep(&(struct timespec){0, *nap_ns}, NULL);
+    *nap_ns = *nap_ns < MOST_NAP_NS ? *nap_ns + *nap_ns / 8 : MOST_NAP_NS;
 }
 
 static void *run_courier(void *context) {
     rk_sharded *s = context;
     rk_parallel_stay_alone();
-    for (;;) {
+    for (long nap_ns = LEAST_NAP_NS;;) {
         bool moved = false;
         rk_status status = move(s, &moved);
-        if (status == RK_OK && !moved) rest(s);
+        if (moved) nap_ns = LEAST_NAP_NS;
+        else if (status == RK_OK) rest(s, &nap_ns);
         if (status == RK_OK) status = s->status;
         pthread_mutex_lock(&s->lock);
         if (status != RK_OK) {

@@ -73,6 +73,7 @@ static rk_status check_same_placements(rk_comm *comm, const rk_placement *placem
     rk_exchange_free(exchange);
     if (same) return RK_OK;
     return rk_error_hint(rk_error(RK_CONFIG, "the ranks' machines came to different placements of the tables"), "place them by one plan: 'reckon plan --write', and 'cluster.plan'");
+}
 
 /* What tables are asked for, by the data's numbers of ids. */
 static rk_status assume_loads(const rk_model_cluster *cluster, const rk_embedding_plan *plan, rk_placement_request *request, rk_table_load **out) {

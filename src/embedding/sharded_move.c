@@ -188,17 +188,16 @@ rk_status rk_sharded_until(rk_sharded *s, const rk_journey *j, rk_journey_state 
 enum { LEAST_NAP_NS = 50000, MOST_NAP_NS = 1000000 };
 
 /* Sleeps where nothing is under way, naps ever longer where nothing moves; where somebody waits, it waits for what holds them up, whose time limit then counts. */
-static void rest(rk_sharded *s, long *nap_ns) {
+static rk_status rest(rk_sharded *s, long *nap_ns) {
     pthread_mutex_lock(&s->lock);
     while (!s->stops && s->next_updated == begun_of(s)) pthread_cond_wait(&s->woken, &s->lock);
     bool awaited = s->n_waiting > 0;
     pthread_mutex_unlock(&s->lock);
     rk_exchange *exchange = awaited ? holdup(s) : NULL;
-    if (exchange)
-        s->status = rk_exchange_wait(exchange);
-    else
-        nanosleep(&(struct timespec){0, *nap_ns}, NULL);
+    if (exchange) return rk_exchange_wait(exchange);
+    nanosleep(&(struct timespec){0, *nap_ns}, NULL);
     *nap_ns = *nap_ns < MOST_NAP_NS ? *nap_ns + *nap_ns / 8 : MOST_NAP_NS;
+    return RK_OK;
 }
 
 static void *run_courier(void *context) {
@@ -208,8 +207,7 @@ static void *run_courier(void *context) {
         bool moved = false;
         rk_status status = move(s, &moved);
         if (moved) nap_ns = LEAST_NAP_NS;
-        else if (status == RK_OK) rest(s, &nap_ns);
-        if (status == RK_OK) status = s->status;
+        else if (status == RK_OK) status = rest(s, &nap_ns);
         pthread_mutex_lock(&s->lock);
         if (status != RK_OK) {
             s->status = status;

@@ -41,11 +41,11 @@ struct rk_matrix {
     void *rounded;           /* [in, out]: W in bf16, or rounded to it */
     _Atomic(product *) *products; /* [N_PRODUCTS * 4, max_rows + 1]: made when first needed; by product, then 2 * relu + bias */
     size_t scratch_bytes;    /* of products of max_rows rows */
-    pthread_mutex_t mutex;   /* held by who makes one */
 };
 
 static dnnl_engine_t engine;
 static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* held by who asks oneDNN for products: its cache of them is the process's own */
 
 /* RK_ISA holds for oneDNN as for the kernels. */
 static void make_engine(void) {
@@ -152,20 +152,22 @@ static rk_status product_of(const rk_matrix *matrix, int kind, int64_t m, bool r
     _Atomic(product *) *place = &matrix->products[variant * (matrix->max_rows + 1) + m];
     *out = atomic_load_explicit(place, memory_order_acquire);
     if (*out) return RK_OK;
-    pthread_mutex_t *mutex = (pthread_mutex_t *)(size_t)&matrix->mutex; /* a matrix is const to those who multiply: what they add changes no result */
-    pthread_mutex_lock(mutex);
+    pthread_mutex_lock(&making);
     rk_status status = RK_OK;
     *out = atomic_load(place);
     if (!*out) status = make_product(matrix, kind, m, relu, bias, out);
     if (status == RK_OK) atomic_store_explicit(place, *out, memory_order_release);
-    pthread_mutex_unlock(mutex);
+    pthread_mutex_unlock(&making);
     return status;
 }
 
 /* The layout that oneDNN picks for W in a product of max_rows rows. */
 static rk_status choose_layout(const rk_matrix *matrix, int kind, packed *out) {
     dnnl_primitive_desc_t desc;
-    RK_TRY(describe_primitive(matrix, kind, matrix->max_rows, false, false, &desc));
+    pthread_mutex_lock(&making);
+    rk_status status = describe_primitive(matrix, kind, matrix->max_rows, false, false, &desc);
+    pthread_mutex_unlock(&making);
+    RK_TRY(status);
     out->desc = *dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
     dnnl_primitive_desc_destroy(desc);
     out->n_bytes = dnnl_memory_desc_get_size(&out->desc);
@@ -191,7 +193,6 @@ rk_status rk_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64_t max_
     rk_matrix *matrix;
     RK_TRY(rk_alloc(1, sizeof *matrix, &matrix));
     *matrix = (rk_matrix){.in = in, .out = out, .max_rows = max_rows, .dtype = dtype, .units = dtype == RK_BF16 && has_bf16_units()};
-    pthread_mutex_init(&matrix->mutex, NULL);
     int before = one_thread();
     rk_status status = init(matrix);
     put_back(before);
@@ -214,7 +215,6 @@ void rk_matrix_free(rk_matrix *matrix) {
     rk_free(matrix->rounded);
     rk_pages_free(matrix->w.data, matrix->w.n_bytes);
     rk_pages_free(matrix->w_transposed.data, matrix->w_transposed.n_bytes);
-    pthread_mutex_destroy(&matrix->mutex);
     rk_free(matrix);
 }
 

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/memory.h"
 #include "comm/comm.h"
 
@@ -86,11 +85,6 @@ rk_status rk_exchange_begin(rk_comm *comm, rk_lane lane, const rk_parcel *send, 
     return rk_exchange_begin_at(comm, lane, atomic_fetch_add(&comm->begun[lane], 1), send, to, from, out);
 }
 
-rk_status rk_exchange_test(rk_exchange *exchange, bool *done) {
-    RK_TRY(exchange->comm->functions->test(exchange, done));
-    return rk_sums_advance(exchange->comm);
-}
-
 void rk_comm_pause(unsigned *n_pauses) {
     enum { N_SPINS = 50, LEAST_NS = 20000, MOST_NS = 100000 };
     unsigned n = (*n_pauses)++;
@@ -100,17 +94,6 @@ void rk_comm_pause(unsigned *n_pauses) {
     }
     long ns = LEAST_NS + (long)(n - N_SPINS) * 1000;
     nanosleep(&(struct timespec){0, ns < MOST_NS ? ns : MOST_NS}, NULL);
-}
-
-rk_status rk_exchange_wait(rk_exchange *exchange) {
-    double deadline = rk_clock_seconds() + exchange->comm->timeout_s;
-    for (unsigned n_pauses = 0;;) {
-        bool done;
-        RK_TRY(rk_exchange_test(exchange, &done));
-        if (done) return RK_OK;
-        if (rk_clock_seconds() > deadline) return rk_exchange_late(exchange);
-        rk_comm_pause(&n_pauses);
-    }
 }
 
 /* "rank 3 (host b)", "ranks 1 (host a), 3 (host b) and 12 more": those of whom `have` is not yet true. */

@@ -105,7 +105,6 @@ uint64_t rk_sharded_bytes(const rk_sharded *s) {
 
 rk_sharded_counts rk_sharded_count(const rk_sharded *s) {
     rk_sharded_counts counts = s->seen;
-    counts.bytes_sent = atomic_load(&s->bytes_sent);
     counts.bytes_served = atomic_load(&s->bytes_served);
     counts.rows_served = atomic_load(&s->rows_served);
     counts.gradients_taken = atomic_load(&s->gradients_taken);

@@ -58,7 +58,6 @@ typedef struct rk_sharded_counts {
     int64_t n_batches;         /* finished */
     int64_t staleness_sum;     /* of training batches: updates that were begun before a batch and missing from its lookup */
     int64_t staleness_most;
-    uint64_t bytes_sent;       /* by this rank, to others */
     int64_t rows_served, gradients_taken; /* as an owner: rows read (ids, where it combines bags), and rows' or bags' gradients applied; its own among them */
     uint64_t bytes_served;     /* of answers, its own among them */
     double wait_s;             /* in rk_sharded_await and rk_sharded_finish */

@@ -162,7 +162,6 @@ rk_status rk_journey_ask(rk_sharded *s, rk_journey *j, int64_t n, const rk_ids *
     for (int32_t r = 0; r < s->size; r++) {
         if (s->owners[r]) RK_TRY(pack_ask(s, j, r));
         s->parcels[r] = s->owners[r] ? (rk_parcel){j->ask[r].data, j->ask[r].n_bytes} : (rk_parcel){0};
-        if (r != s->rank) atomic_fetch_add(&s->bytes_sent, s->parcels[r].n_bytes);
     }
     for (int32_t t = 0; t < s->front->n_tables && j->kind != RK_JOURNEY_WORD; t++)
         if (features_of(s, t) && is_pooled(s, t)) take_bags(s, j, t);
@@ -283,7 +282,6 @@ rk_status rk_journey_give(rk_sharded *s, rk_journey *j, const rk_activation *gra
     for (int32_t r = 0; r < s->size; r++) {
         if (s->owners[r]) RK_TRY(pack_give(s, j, r, gradients));
         s->parcels[r] = s->owners[r] ? (rk_parcel){j->give[r].data, j->give[r].n_bytes} : (rk_parcel){0};
-        if (r != s->rank) atomic_fetch_add(&s->bytes_sent, s->parcels[r].n_bytes);
     }
     return rk_exchange_begin(s->comm, RK_LANE_GRADIENTS, s->parcels, s->owners, s->owns ? s->trainers : s->nobody, &j->gradients);
 }

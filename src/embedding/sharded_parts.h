@@ -86,7 +86,7 @@ struct rk_sharded {
     int64_t finished;         /* are these */
     _Atomic int64_t next_updated; /* by whoever moves journeys on, as */
     int64_t next_served;      /* are these */
-    _Atomic uint64_t bytes_sent, bytes_served;
+    _Atomic uint64_t bytes_served;
     _Atomic int64_t rows_served, gradients_taken;
     _Atomic int64_t staleness_sum, staleness_most; /* by whoever moves journeys on */
     rk_sharded_counts seen;

@@ -83,7 +83,6 @@ static rk_status place_answers(rk_sharded *s, rk_journey *j, int32_t trainer) {
         to += rk_values_bytes(n, dim, stream->rows_wire);
     }
     s->answers[trainer] = (rk_parcel){j->answer[trainer].data, bytes};
-    if (trainer != s->rank) atomic_fetch_add(&s->bytes_sent, bytes);
     atomic_fetch_add(&s->bytes_served, bytes);
     return RK_OK;
 }

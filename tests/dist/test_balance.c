@@ -78,7 +78,7 @@ static void run(void **state) {
     OK(rk_trainer_run(trainer));
     const rk_sharded *sharded = rk_trainer_model(trainer)->spread->sharded;
     rk_sharded_counts counts = rk_sharded_count(sharded);
-    double mine[N_MEASURES] = {(double)counts.rows_served, (double)counts.bytes_served, (double)counts.bytes_sent, (double)counts.gradients_taken,
+    double mine[N_MEASURES] = {(double)counts.rows_served, (double)counts.bytes_served, (double)rk_comm_bytes_sent(world), (double)counts.gradients_taken,
                                (double)rk_embeddings_work(sharded->store).n_rows, (double)rk_sharded_bytes(sharded), (double)clock() * 1e6 / CLOCKS_PER_SEC};
     rk_exchange *exchange;
     OK(rk_comm_gather(world, RK_LANE_SUMS, mine, sizeof mine, &exchange));

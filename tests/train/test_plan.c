@@ -41,9 +41,10 @@ static rk_status plan_of(const char *run, const char *cluster, rk_plan_options o
 
 static const rk_plan_options usual = RK_PLAN_OPTIONS_INIT;
 
-#define RUN(batch, rest) STALE_RUN(batch, 0, rest)
-#define STALE_RUN(batch, stale, rest)                                                                                                               \
-    "data: {train: a.csv, cache_bytes: 0, labels: [{name: y}], features: [{name: u, hash: 100000000}, {name: v, hash: 500}]}\n"                     \
+#define RUN(batch, rest) RUN_OF(100000000, batch, 0, rest)
+#define STALE_RUN(batch, stale, rest) RUN_OF(100000000, batch, stale, rest)
+#define RUN_OF(rows, batch, stale, rest)                                                                                                            \
+    "data: {train: a.csv, cache_bytes: 0, labels: [{name: y}], features: [{name: u, hash: " #rows "}, {name: v, hash: 500}]}\n"                     \
     "embedding: {dim: 16, optimizer: {kind: adagrad}}\nmodel: {kind: dnn, deep: [8]}\ntrain: {batch_size: " #batch ", staleness: " #stale "}\n" rest
 #define CLUSTER(count, memory) \
     "groups: [{name: a, count: " #count ", memory_gb: " #memory ", memory_bandwidth_gbs: 20, gflops: 100, network_gbps: 8, latency_us: 10, price_per_hour: 3}]\n"
@@ -401,9 +402,9 @@ static void test_rehearsed(void **state) {
         options.n_ranks = n_ranks;
         options.measure = true;
         if (n_ranks == 2)
-            OK(plan_of(RUN(200, ""), CLUSTER(2, 100), options, &config, &plan));
+            OK(plan_of(RUN_OF(100000, 200, 0, ""), CLUSTER(2, 100), options, &config, &plan));
         else {
-            OK(parse(RUN(200, ""), &config));
+            OK(parse(RUN_OF(100000, 200, 0, ""), &config));
             OK(rk_plan_make(config, &options, &plan));
         }
         assert_true(plan->pace.n_steps > 0 && plan->pace.rest >= 0 && plan->step.seconds > 0 && isfinite(plan->step.seconds));
@@ -422,7 +423,7 @@ static void test_rehearsed(void **state) {
     rk_config *config;
     rk_plan *plan;
     OK(rk_remove_tree(path_of("a.csv")));
-    OK(parse(RUN(200, ""), &config));
+    OK(parse(RUN_OF(100000, 200, 0, ""), &config));
     rk_plan_options several = usual;
     several.n_ranks = 3;
     assert_int_not_equal(rk_plan_make(config, &several, &plan), RK_OK);

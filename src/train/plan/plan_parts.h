@@ -127,6 +127,7 @@ rk_plan_pace rk_plan_no_pace(void);
 rk_status rk_plan_sample(rk_plan *plan, int64_t n_rows);
 /* The cluster's ranks, n_ranks of them or all, with room for what is found out about each. */
 rk_status rk_plan_take_ranks(rk_plan *plan, int32_t n_ranks);
+void rk_plan_leave_ranks(rk_plan *plan); /* with the placements on them; before the plan is freed */
 /* Placements for the plan's tables, loads and ranks, in place of what was there, with memory and time. */
 rk_status rk_plan_place(rk_plan *plan);
 rk_status rk_plan_cost(rk_plan *plan);

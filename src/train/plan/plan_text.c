@@ -1,5 +1,6 @@
 /* A plan in words and columns. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,14 @@
 #include "base/text.h"
 #include "embedding/table_traffic.h"
 #include "train/plan/plan_parts.h"
+
+rk_size_text rk_size_of(double bytes) {
+    char count[24];
+    rk_size_text out;
+    rk_human_count(bytes, count, sizeof count);
+    snprintf(out.text, sizeof out.text, "%s%sB", count, strchr(count, ' ') ? "" : " ");
+    return out;
+}
 
 /* Ranks up to so many are shown one by one, of more the ends alone. */
 enum { MOST_RANKS_SHOWN = 16 };

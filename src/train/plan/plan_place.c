@@ -1,0 +1,85 @@
+/* The ranks of a plan, and where its tables go on them. */
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "train/plan/plan_parts.h"
+
+/* The run file's roles hold, unless the cluster gives its hosts roles; then both must agree. */
+static rk_status agree_on_roles(rk_plan *plan, rk_roles of_cluster) {
+    const rk_config *c = plan->config;
+    plan->n_ranks = of_cluster.n_trainers + of_cluster.n_owners;
+    if (of_cluster.n_owners == 0) return rk_cluster_roles(&c->cluster, &c->yaml, plan->n_ranks, &plan->request.roles);
+    if (c->cluster.embedding_ranks && c->cluster.embedding_ranks != of_cluster.n_owners)
+        return rk_error(RK_CONFIG, "'%s' has %d ranks that only hold rows, but the run file says embedding_ranks: %lld", plan->cluster.yaml.path, of_cluster.n_owners,
+                        (long long)c->cluster.embedding_ranks);
+    plan->request.roles = of_cluster;
+    return RK_OK;
+}
+
+static void release_ranks(rk_plan *plan) {
+    rk_free(plan->machines);
+    rk_free(plan->capacities);
+    rk_free(plan->ranks);
+    plan->machines = NULL;
+    plan->capacities = NULL;
+    plan->ranks = NULL;
+}
+
+static void release_placements(rk_plan *plan) {
+    for (int32_t t = 0; plan->placements && t < plan->tables.n_tables; t++) rk_placement_release(&plan->placements[t]);
+}
+
+void rk_plan_leave_ranks(rk_plan *plan) {
+    release_placements(plan);
+    release_ranks(plan);
+}
+
+rk_status rk_plan_take_ranks(rk_plan *plan, int32_t n_ranks) {
+    rk_roles roles;
+    release_ranks(plan);
+    RK_TRY(rk_cluster_file_ranks(&plan->cluster, n_ranks, &plan->machines, &roles));
+    RK_TRY(agree_on_roles(plan, roles));
+    RK_TRY(rk_alloc((size_t)plan->n_ranks, sizeof *plan->capacities, &plan->capacities));
+    return rk_alloc((size_t)plan->n_ranks, sizeof *plan->ranks, &plan->ranks);
+}
+
+/* What is left of a rank's memory for tables of its own, as far as the last placements tell. */
+static void set_capacities(rk_plan *plan) {
+    for (int32_t r = 0; r < plan->n_ranks; r++) {
+        plan->capacities[r] = plan->machines[r].capacity;
+        plan->capacities[r].memory_bytes = fmax(plan->machines[r].capacity.memory_bytes - (plan->ranks[r].all_bytes - plan->ranks[r].bytes[RK_PLAN_MEMORY_OWNED]), 1);
+    }
+    plan->request.capacities = plan->capacities;
+}
+
+/* What is not tables is known only from placements, so a second look is taken where it matters. */
+rk_status rk_plan_place(rk_plan *plan) {
+    memset(plan->ranks, 0, (size_t)plan->n_ranks * sizeof *plan->ranks);
+    for (int look = 0; look < 2; look++) {
+        set_capacities(plan);
+        release_placements(plan);
+        RK_TRY(rk_placements_choose(&plan->request, plan->placements));
+        RK_TRY(rk_plan_cost(plan));
+        if (rk_plan_fits(plan)) break;
+    }
+    return rk_plan_check_whole(plan);
+}
+
+static rk_status check_table_whole(const rk_plan *plan, int32_t t) {
+    const rk_table_config *table = &plan->tables.tables[t];
+    const rk_placement *p = &plan->placements[t];
+    if (p->replicated) return RK_OK;
+    bool whole = p->owners && p->n_slices > 0 && p->n_parts > 0 && table->dim % p->n_slices == 0 && (p->n_parts == 1 || !p->pools);
+    int64_t rows = 0;
+    for (int32_t part = 0; whole && part < p->n_parts; part++) rows += (table->n_rows - part + p->n_parts - 1) / p->n_parts; /* of ids part, part + n_parts, ... */
+    for (int32_t i = 0; whole && i < p->n_slices * p->n_parts; i++) whole = p->owners[i] >= 0 && p->owners[i] < plan->n_ranks && rk_plan_owns(plan, p->owners[i]);
+    RK_FAIL_IF(!whole || rows != table->n_rows, RK_INTERNAL, "table '%s' is not placed whole", table->name);
+    return RK_OK;
+}
+
+rk_status rk_plan_check_whole(const rk_plan *plan) {
+    for (int32_t t = 0; t < plan->tables.n_tables; t++) RK_TRY(check_table_whole(plan, t));
+    return RK_OK;
+}
+

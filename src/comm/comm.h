@@ -130,8 +130,10 @@ void rk_exchange_release(rk_exchange *exchange); /* its memory, once idle */
 rk_status rk_exchange_late(rk_exchange *exchange);
 /* Between two looks: spins at first, then sleeps. */
 void rk_comm_pause(unsigned *n_pauses);
-/* Move all sums of a communicator on. */
-rk_status rk_sums_advance(rk_comm *comm);
+/* By the last look at messages. */
+bool rk_exchange_is_done(rk_exchange *exchange);
+/* Move all sums of a communicator on, by the last look at messages or by one more: all need but one, and a look takes system calls. */
+rk_status rk_sums_advance(rk_comm *comm, bool looks);
 void rk_sums_release(rk_comm *comm);
 
 /* The kind `mpi`, or that this build has none. */

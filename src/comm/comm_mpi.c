@@ -51,6 +51,11 @@ static void release(rk_comm_of_mpi *comm) {
 static void release_world(rk_mpi_world *world) {
     if (!world) return;
     rk_comm_shared_free(world->shared);
+    rk_free(world->arrivals);
+    rk_free(world->errands);
+    rk_free(world->requests);
+    rk_free(world->statuses);
+    rk_free(world->indices);
     rk_free(world);
 }
 

@@ -123,6 +123,13 @@ rk_status rk_exchange_late(rk_exchange *exchange) {
                                        lane_name(exchange->lane), comm->timeout_s));
 }
 
+bool rk_exchange_is_done(rk_exchange *exchange) {
+    pthread_mutex_lock(&exchange->comm->shared->mutex);
+    bool done = exchange->done;
+    pthread_mutex_unlock(&exchange->comm->shared->mutex);
+    return done;
+}
+
 const rk_parcel *rk_exchange_received(const rk_exchange *exchange) {
     return exchange->received;
 }

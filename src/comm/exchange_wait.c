@@ -4,7 +4,7 @@
 
 rk_status rk_exchange_test(rk_exchange *exchange, bool *done) {
     RK_TRY(exchange->comm->functions->test(exchange, done));
-    return rk_sums_advance(exchange->comm);
+    return rk_sums_advance(exchange->comm, false);
 }
 
 rk_status rk_exchange_wait(rk_exchange *exchange) {

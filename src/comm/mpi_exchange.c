@@ -1,6 +1,7 @@
 /* Exchanges over MPI: a tag tells which exchange a message belongs to, so messages of any size may arrive in any order and are received when they do. */
 #include <string.h>
 
+#include "base/memory.h"
 #include "comm/mpi_world.h"
 
 static rk_comm_of_mpi *comm_of(const rk_exchange *e) {
@@ -29,14 +30,9 @@ static rk_status send_piece(rk_exchange *e, int32_t r) {
 
 static rk_status advance_sending(rk_exchange *e, int32_t r) {
     rk_mpi_part *part = (rk_mpi_part *)e->parts + r;
-    while (!e->taken[r]) {
-        int sent;
-        RK_TRY(check(e, MPI_Test(&part->sending, &sent, MPI_STATUS_IGNORE), "sending to", r));
-        if (!sent) return RK_OK;
-        e->taken[r] = part->sends_last;
-        if (!e->taken[r]) RK_TRY(send_piece(e, r));
-    }
-    return RK_OK;
+    if (e->taken[r] || part->sending != MPI_REQUEST_NULL) return RK_OK;
+    e->taken[r] = part->sends_last;
+    return e->taken[r] ? RK_OK : send_piece(e, r);
 }
 
 /* Room for n more bytes after those of the parcel. What was cut doubles, so that it is copied seldom. */
@@ -51,52 +47,53 @@ static rk_status make_room(rk_exchange *e, rk_parcel *parcel, size_t n) {
     return RK_OK;
 }
 
-static rk_status begin_receiving(rk_exchange *e, int32_t r, MPI_Message *message, const MPI_Status *found) {
+/* What came first with this tag from this rank is taken out of the arrivals. */
+static bool take_arrival(rk_mpi_world *world, int source, int tag, rk_mpi_arrival *out) {
+    size_t i = 0;
+    while (i < world->n_arrivals && (world->arrivals[i].source != source || world->arrivals[i].tag != tag)) i++;
+    if (i == world->n_arrivals) return false;
+    *out = world->arrivals[i];
+    world->n_arrivals--;
+    memmove(&world->arrivals[i], &world->arrivals[i + 1], (world->n_arrivals - i) * sizeof *world->arrivals);
+    return true;
+}
+
+/* Short messages are there at once, so this one request is asked about. */
+static rk_status begin_receiving(rk_exchange *e, int32_t r, rk_mpi_arrival *arrival) {
     rk_mpi_part *part = (rk_mpi_part *)e->parts + r;
     rk_parcel *parcel = &e->received[r];
-    int n;
-    RK_TRY(check(e, MPI_Get_count(found, MPI_BYTE, &n), "receiving from", r));
-    RK_TRY(make_room(e, parcel, (size_t)n));
+    size_t n = (size_t)arrival->n_bytes;
+    int is_there;
+    RK_TRY(make_room(e, parcel, n));
     char *to = parcel->data ? (char *)parcel->data + parcel->n_bytes : NULL;
-    RK_TRY(check(e, MPI_Imrecv(to, n, MPI_BYTE, message, &part->receiving), "receiving from", r));
-    parcel->n_bytes += (size_t)n;
-    part->receives_last = (size_t)n < e->comm->shared->piece_bytes;
-    return RK_OK;
+    RK_TRY(check(e, MPI_Imrecv(to, arrival->n_bytes, MPI_BYTE, &arrival->message, &part->receiving), "receiving from", r));
+    parcel->n_bytes += n;
+    part->receives = true;
+    part->receives_last = n < e->comm->shared->piece_bytes;
+    return check(e, MPI_Test(&part->receiving, &is_there, MPI_STATUS_IGNORE), "receiving from", r);
 }
 
-/* There is a message that no receive was begun for. */
-static rk_status look_for_messages(rk_mpi_world *world, bool *found) {
-    int flag;
-    int code = MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world->mpi, &flag, MPI_STATUS_IGNORE);
-    if (code != MPI_SUCCESS) return rk_mpi_error(RK_PEER_LOST, code, "waiting for messages");
-    *found = flag != 0;
-    return RK_OK;
-}
-
-static rk_status advance_receiving(rk_exchange *e, int32_t r, bool has_messages) {
+static rk_status advance_receiving(rk_exchange *e, int32_t r) {
     rk_mpi_part *part = (rk_mpi_part *)e->parts + r;
     while (!e->arrived[r]) {
-        int flag;
-        if (part->receiving == MPI_REQUEST_NULL) {
-            if (!has_messages) return RK_OK;
-            MPI_Message message;
-            MPI_Status found;
-            RK_TRY(check(e, MPI_Improbe(e->comm->peers[r].rank, tag_of(e), comm_of(e)->world->mpi, &flag, &message, &found), "waiting for", r));
-            if (!flag) return RK_OK;
-            RK_TRY(begin_receiving(e, r, &message, &found));
-        }
-        RK_TRY(check(e, MPI_Test(&part->receiving, &flag, MPI_STATUS_IGNORE), "receiving from", r));
-        if (!flag) return RK_OK;
-        e->arrived[r] = part->receives_last;
+        rk_mpi_arrival arrival;
+        if (part->receives && part->receiving != MPI_REQUEST_NULL) return RK_OK;
+        if (part->receives) {
+            part->receives = false;
+            e->arrived[r] = part->receives_last;
+        } else if (take_arrival(comm_of(e)->world, e->comm->peers[r].rank, tag_of(e), &arrival))
+            RK_TRY(begin_receiving(e, r, &arrival));
+        else
+            return RK_OK;
     }
     return RK_OK;
 }
 
-static rk_status advance(rk_exchange *e, bool has_messages) {
+static rk_status advance(rk_exchange *e) {
     bool done = true;
     for (int32_t r = 0; r < e->comm->size; r++) {
         RK_TRY(advance_sending(e, r));
-        RK_TRY(advance_receiving(e, r, has_messages));
+        RK_TRY(advance_receiving(e, r));
         done = done && e->taken[r] && e->arrived[r];
     }
     e->done = done;
@@ -109,12 +106,82 @@ static void unlink_from(rk_mpi_world *world, rk_exchange **at) {
     if (world->end == &e->next) world->end = at;
 }
 
-/* One look at all messages first: to ask for each that is waited for takes a system call or two, time and again. */
+/* All that have come since the last look are kept as arrivals, so that nobody asks for what has not come. */
+static rk_status look_for_messages(rk_mpi_world *world) {
+    for (;;) {
+        rk_mpi_arrival arrival;
+        MPI_Status found;
+        int flag;
+        if (world->n_arrivals == world->max_arrivals) {
+            size_t n = world->max_arrivals ? 2 * world->max_arrivals : 64;
+            RK_TRY(rk_realloc(n, sizeof *world->arrivals, &world->arrivals));
+            world->max_arrivals = n;
+        }
+        int code = MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, world->mpi, &flag, &arrival.message, &found);
+        if (code == MPI_SUCCESS && flag) code = MPI_Get_count(&found, MPI_BYTE, &arrival.n_bytes);
+        if (code != MPI_SUCCESS) return rk_mpi_error(RK_PEER_LOST, code, "waiting for messages");
+        if (!flag) return RK_OK;
+        arrival.source = found.MPI_SOURCE;
+        arrival.tag = found.MPI_TAG;
+        world->arrivals[world->n_arrivals++] = arrival;
+    }
+}
+
+static rk_status reserve_errands(rk_mpi_world *world, size_t n) {
+    if (n <= world->max_errands) return RK_OK;
+    world->max_errands = 0;
+    RK_TRY(rk_realloc(2 * n, sizeof *world->errands, &world->errands));
+    RK_TRY(rk_realloc(2 * n, sizeof *world->requests, &world->requests));
+    RK_TRY(rk_realloc(2 * n, sizeof *world->statuses, &world->statuses));
+    RK_TRY(rk_realloc(2 * n, sizeof *world->indices, &world->indices));
+    world->max_errands = 2 * n;
+    return RK_OK;
+}
+
+static size_t add_errand(rk_mpi_world *world, size_t n, rk_mpi_errand errand) {
+    if (*errand.request == MPI_REQUEST_NULL) return n;
+    world->errands[n] = errand;
+    world->requests[n] = *errand.request;
+    return n + 1;
+}
+
+static rk_status find_errands(rk_mpi_world *world, size_t *out) {
+    size_t n = 0;
+    for (rk_exchange *e = world->first; e; e = e->next) {
+        RK_TRY(reserve_errands(world, n + 2 * (size_t)e->comm->size));
+        for (int32_t r = 0; r < e->comm->size; r++) {
+            rk_mpi_part *part = (rk_mpi_part *)e->parts + r;
+            if (!e->taken[r]) n = add_errand(world, n, (rk_mpi_errand){&part->sending, e, r, true});
+            if (!e->arrived[r]) n = add_errand(world, n, (rk_mpi_errand){&part->receiving, e, r, false});
+        }
+    }
+    *out = n;
+    return RK_OK;
+}
+
+/* What is over is marked so, by MPI_REQUEST_NULL. One call for all requests: each call looks at all sockets, which takes system calls. */
+static rk_status test_requests(rk_mpi_world *world) {
+    size_t n;
+    int n_over;
+    RK_TRY(find_errands(world, &n));
+    if (n == 0) return RK_OK;
+    int code = MPI_Testsome((int)n, world->requests, &n_over, world->indices, world->statuses);
+    if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) return rk_mpi_error(RK_PEER_LOST, code, "sending and receiving");
+    rk_status status = RK_OK;
+    for (int i = 0; i < n_over; i++) {
+        const rk_mpi_errand *errand = &world->errands[world->indices[i]];
+        *errand->request = world->requests[world->indices[i]];
+        if (code == MPI_ERR_IN_STATUS && status == RK_OK)
+            status = check(errand->exchange, world->statuses[i].MPI_ERROR, errand->sends ? "sending to" : "receiving from", errand->rank);
+    }
+    return status;
+}
+
 static rk_status advance_all(rk_mpi_world *world) {
-    bool has_messages;
-    RK_TRY(look_for_messages(world, &has_messages));
+    RK_TRY(look_for_messages(world));
+    RK_TRY(test_requests(world));
     for (rk_exchange **at = &world->first; *at;) {
-        RK_TRY(advance(*at, has_messages));
+        RK_TRY(advance(*at));
         if ((*at)->done) unlink_from(world, at);
         else at = &(*at)->next;
     }

@@ -6,10 +6,31 @@
 
 #include "comm/comm.h"
 
+/* A message that is there, until the exchange that it belongs to takes it. */
+typedef struct rk_mpi_arrival {
+    MPI_Message message;
+    int source, tag, n_bytes;
+} rk_mpi_arrival;
+
+/* A request under way, and whose it is. */
+typedef struct rk_mpi_errand {
+    MPI_Request *request;
+    rk_exchange *exchange;
+    int32_t rank;
+    bool sends;
+} rk_mpi_errand;
+
 typedef struct rk_mpi_world {
     rk_comm_shared *shared;
     MPI_Comm mpi;
     rk_exchange *first, **end; /* those under way, as begun */
+    rk_mpi_arrival *arrivals;  /* [n_arrivals of max_arrivals], in the order in which they came */
+    size_t n_arrivals, max_arrivals;
+    rk_mpi_errand *errands;    /* [max_errands], and for the call of MPI: */
+    MPI_Request *requests;
+    MPI_Status *statuses;
+    int *indices;
+    size_t max_errands;
     int32_t next_context;
     bool started_mpi;
 } rk_mpi_world;
@@ -29,6 +50,7 @@ typedef struct rk_mpi_part {
     MPI_Request sending, receiving; /* a piece; MPI_REQUEST_NULL: none */
     const char *data;               /* not yet given to MPI */
     size_t n_left;
+    bool receives;                  /* a piece is under way, or has just come */
     bool sends_last, receives_last; /* the piece under way is the last */
 } rk_mpi_part;
 

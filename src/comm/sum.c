@@ -142,10 +142,7 @@ static void collect(rk_sum *sum) {
 }
 
 static rk_status advance(rk_sum *sum) {
-    while (!sum->done) {
-        bool done;
-        RK_TRY(sum->comm->functions->test(sum->exchange, &done));
-        if (!done) return RK_OK;
+    while (!sum->done && rk_exchange_is_done(sum->exchange)) {
         rk_status status = check_sizes(sum);
         if (status != RK_OK) return rk_comm_fail(sum->comm, status);
         if (sum->returning) collect(sum);
@@ -155,9 +152,11 @@ static rk_status advance(rk_sum *sum) {
 }
 
 /* One that fails ends the communicator, so those after it need not be moved. */
-rk_status rk_sums_advance(rk_comm *comm) {
+rk_status rk_sums_advance(rk_comm *comm, bool looks) {
     if (pthread_mutex_trylock(&comm->sums_mutex) != 0) return RK_OK;
     rk_status status = RK_OK;
+    bool done;
+    if (looks && comm->sums) status = comm->functions->test(comm->sums->exchange, &done);
     for (rk_sum **at = &comm->sums; *at && status == RK_OK;) {
         status = advance(*at);
         if ((*at)->done) *at = (*at)->next;
@@ -277,7 +276,7 @@ rk_status rk_sum_begin_bf16(rk_comm *comm, rk_lane lane, float *values, size_t n
 
 rk_status rk_sum_test(rk_sum *sum, bool *done) {
     RK_TRY(rk_comm_failed(sum->comm));
-    RK_TRY(rk_sums_advance(sum->comm));
+    RK_TRY(rk_sums_advance(sum->comm, true));
     *done = sum->done;
     return RK_OK;
 }

@@ -6,7 +6,7 @@
 #include "comm/comm.h"
 
 static const char *lane_name(int lane) {
-    static const char *const names[RK_ALL_LANES] = {"sums", "dense", "ids", "rows", "gradients", "values", "members", "farewell"};
+    static const char *const names[RK_ALL_LANES] = {"sums", "dense", "ids", "rows", "gradients", "values", "batches", "members", "farewell"};
     return names[lane];
 }
 

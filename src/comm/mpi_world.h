@@ -42,7 +42,7 @@ typedef struct rk_comm_of_mpi {
 } rk_comm_of_mpi;
 
 /* A tag: the lane, the sequence number within RK_MAX_UNDER_WAY, the context. */
-enum { RK_TAG_LANE_BITS = 3, RK_TAG_SEQUENCE_BITS = 8, RK_TAG_CONTEXT_SHIFT = RK_TAG_LANE_BITS + RK_TAG_SEQUENCE_BITS };
+enum { RK_TAG_LANE_BITS = 4, RK_TAG_SEQUENCE_BITS = 8, RK_TAG_CONTEXT_SHIFT = RK_TAG_LANE_BITS + RK_TAG_SEQUENCE_BITS };
 _Static_assert(RK_ALL_LANES <= 1 << RK_TAG_LANE_BITS && RK_MAX_UNDER_WAY == 1 << RK_TAG_SEQUENCE_BITS, "a tag's fields");
 
 /* What an exchange knows of its way to and from a rank. A parcel is sent as pieces of piece_bytes and one shorter than that, which may be empty. */

@@ -29,11 +29,17 @@ static bool reserve(rk_buffer *buffer, size_t n_bytes) {
     return buffer->status == RK_OK;
 }
 
-void rk_buffer_append(rk_buffer *buffer, const void *data, size_t n_bytes) {
-    if (!reserve(buffer, n_bytes)) return;
-    if (n_bytes) memcpy(buffer->data + buffer->n_bytes, data, n_bytes);
+char *rk_buffer_extend(rk_buffer *buffer, size_t n_bytes) {
+    if (!reserve(buffer, n_bytes)) return NULL;
+    char *begin = buffer->data + buffer->n_bytes;
     buffer->n_bytes += n_bytes;
     buffer->data[buffer->n_bytes] = 0;
+    return begin;
+}
+
+void rk_buffer_append(rk_buffer *buffer, const void *data, size_t n_bytes) {
+    char *to = rk_buffer_extend(buffer, n_bytes);
+    if (to && n_bytes) memcpy(to, data, n_bytes);
 }
 
 void rk_buffer_text(rk_buffer *buffer, const char *text) {

@@ -17,6 +17,7 @@ typedef struct slot {
     rk_batch_memory memory;
     bool ready;       /* filled, not yet taken */
     bool is_end;      /* the epoch ends here */
+    rk_dataset_position after;
     rk_status status; /* reading failed */
     char error[4096];
 } slot;
@@ -26,6 +27,7 @@ struct rk_dataset {
     int64_t batch_size;
     uint64_t seed;
     bool shuffles;
+    int32_t part, n_parts;
     slot *slots;             /* [n_slots]; one is in the caller's hands, the others are filled ahead */
     int32_t n_slots;
     int32_t taken;           /* slot that the caller holds, or -1 */
@@ -63,9 +65,20 @@ static bool wait_free(rk_dataset *d, int32_t index) {
     return go;
 }
 
-static void publish(rk_dataset *d, int32_t index, bool is_end, rk_status status) {
-    slot *s = &d->slots[index];
+/* What the thread counts on its way. */
+typedef struct pass {
+    int64_t epoch;
+    int64_t number;  /* of the next batch, over all epochs since the thread began */
+    uint32_t *order; /* [window_rows] */
+    int32_t at;      /* the slot to be filled next */
+} pass;
+
+/* The slot at hand is filled; `row` of the epoch comes after it, or at its end, the next epoch. */
+static void publish(rk_dataset *d, pass *p, bool is_end, int64_t row, rk_status status) {
+    slot *s = &d->slots[p->at];
+    p->at = (p->at + 1) % d->n_slots;
     s->is_end = is_end;
+    s->after = is_end ? (rk_dataset_position){p->epoch + 1, 0} : (rk_dataset_position){p->epoch, row};
     s->status = status;
     if (status != RK_OK) rk_error_copy(s->error, sizeof s->error);
     pthread_mutex_lock(&d->mutex);
@@ -85,26 +98,30 @@ static rk_status make_batch(rk_dataset *d, const rk_window *window, const uint32
     return rk_batch_gather(out, window, order, first, n);
 }
 
+static rk_status fill_slot(rk_dataset *d, const rk_window *window, const uint32_t *order, int64_t first, int64_t n, slot *s) {
+    uint64_t begin = rk_trace_begin();
+    rk_status status = s->memory.rows.schema ? RK_OK : rk_batch_memory_init(&s->memory, window);
+    if (status == RK_OK) status = make_batch(d, window, order, first, n, &s->memory);
+    rk_trace_end(begin, "gather");
+    return status;
+}
+
 /* The batches of one window from row `from` of it. false: stop. */
-static bool cut_window(rk_dataset *d, const rk_window *window, int64_t epoch, uint64_t window_number, int64_t from, uint32_t *order, int32_t *at, rk_status *status) {
-    if (d->shuffles) rk_rng_permutation(d->seed, (uint64_t)epoch << 32 | window_number, order, (uint32_t)window->n_rows);
+static bool cut_window(rk_dataset *d, pass *p, const rk_window *window, uint64_t window_number, int64_t from, rk_status *status) {
+    if (d->shuffles) rk_rng_permutation(d->seed, (uint64_t)p->epoch << 32 | window_number, p->order, (uint32_t)window->n_rows);
     for (int64_t first = from; first < window->n_rows; first += d->batch_size) {
-        if (!wait_free(d, *at)) return false;
+        if (p->number++ % d->n_parts != d->part) continue;
+        if (!wait_free(d, p->at)) return false;
         int64_t n = window->n_rows - first < d->batch_size ? window->n_rows - first : d->batch_size;
-        slot *s = &d->slots[*at];
-        uint64_t begin = rk_trace_begin();
-        *status = s->memory.rows.schema ? RK_OK : rk_batch_memory_init(&s->memory, window);
-        if (*status == RK_OK) *status = make_batch(d, window, d->shuffles ? order : NULL, first, n, &s->memory);
-        rk_trace_end(begin, "gather");
+        *status = fill_slot(d, window, d->shuffles ? p->order : NULL, first, n, &d->slots[p->at]);
         if (*status != RK_OK) return true;
-        publish(d, *at, false, RK_OK);
-        *at = (*at + 1) % d->n_slots;
+        publish(d, p, false, window->first_row + first + n, RK_OK);
     }
     return true;
 }
 
 /* One epoch from `row` of it. false: stop. */
-static bool read_epoch(rk_dataset *d, int64_t epoch, int64_t row, uint32_t *order, int32_t *at, rk_status *status) {
+static bool read_epoch(rk_dataset *d, pass *p, int64_t row, rk_status *status) {
     rk_reader_rewind(&d->reader);
     for (uint64_t number = 0;; number++) {
         const rk_window *window;
@@ -113,7 +130,7 @@ static bool read_epoch(rk_dataset *d, int64_t epoch, int64_t row, uint32_t *orde
         rk_trace_end(begin, "parse");
         if (*status != RK_OK || !window) return true;
         int64_t from = row - window->first_row;
-        if (from < window->n_rows && !cut_window(d, window, epoch, number, from > 0 ? from : 0, order, at, status)) return false;
+        if (from < window->n_rows && !cut_window(d, p, window, number, from > 0 ? from : 0, status)) return false;
         if (*status != RK_OK) return true;
     }
 }
@@ -121,18 +138,16 @@ static bool read_epoch(rk_dataset *d, int64_t epoch, int64_t row, uint32_t *orde
 static void *read_thread(void *argument) {
     rk_dataset *d = argument;
     rk_trace_name_thread("reader");
-    int32_t at = 0;
-    uint32_t *order = NULL;
-    rk_status status = rk_alloc((size_t)d->reader.window_rows, sizeof *order, &order);
-    int64_t row = d->start.row;
-    for (int64_t epoch = d->start.epoch; status == RK_OK; epoch++, row = 0) {
-        if (!read_epoch(d, epoch, row, order, &at, &status)) break;
-        if (status != RK_OK || !wait_free(d, at)) break;
-        publish(d, at, true, RK_OK);
-        at = (at + 1) % d->n_slots;
+    pass p = {.epoch = d->start.epoch};
+    rk_status status = rk_alloc((size_t)d->reader.window_rows, sizeof *p.order, &p.order);
+    for (int64_t row = d->start.row; status == RK_OK; p.epoch++, row = 0) {
+        if (!read_epoch(d, &p, row, &status)) break;
+        if (status != RK_OK || !wait_free(d, p.at)) break;
+        publish(d, &p, true, 0, RK_OK);
+        p.number += d->n_parts;
     }
-    if (status != RK_OK && wait_free(d, at)) publish(d, at, false, status);
-    rk_free(order);
+    if (status != RK_OK && wait_free(d, p.at)) publish(d, &p, false, 0, status);
+    rk_free(p.order);
     return NULL;
 }
 
@@ -183,6 +198,7 @@ static rk_status choose_files(rk_dataset *d, const rk_data_section *section, con
 
 rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms *transforms, const rk_dataset_options *options, rk_dataset **out) {
     RK_FAIL_IF(options->batch_size < 1, RK_INVALID_ARGUMENT, "a batch of %lld rows", (long long)options->batch_size);
+    RK_FAIL_IF(options->n_parts && (options->part < 0 || options->part >= options->n_parts), RK_INVALID_ARGUMENT, "part %d of %d", options->part, options->n_parts);
     rk_dataset *d;
     RK_TRY(rk_alloc(1, sizeof *d, &d));
     pthread_mutex_init(&d->mutex, NULL);
@@ -190,6 +206,8 @@ rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms 
     d->batch_size = options->batch_size;
     d->seed = options->seed;
     d->shuffles = options->shuffle;
+    d->part = options->part;
+    d->n_parts = options->n_parts ? options->n_parts : 1;
     d->taken = -1;
     d->n_rows = -1;
     rk_reader *r = &d->reader;
@@ -243,11 +261,8 @@ rk_status rk_dataset_next(rk_dataset *d, const rk_batch **out) {
     }
     d->taken = d->head;
     d->head = (d->head + 1) % d->n_slots;
-    if (s->is_end) {
-        d->position = (rk_dataset_position){d->position.epoch + 1, 0};
-        return RK_END;
-    }
-    d->position.row += s->memory.batch.n;
+    d->position = s->after;
+    if (s->is_end) return RK_END;
     *out = &s->memory.batch;
     return RK_OK;
 }

@@ -14,6 +14,9 @@ typedef struct rk_dataset_options {
     bool shuffle;           /* false keeps the file's order */
     bool labels_optional;   /* prediction: a file without label columns gives labels = NULL */
     int32_t prefetch;       /* batches made ahead on the background thread; 0 = 4 */
+    /* Of n_parts datasets that share the batches, number `part`: batch i from where each was begun or sought last is of part i mod n_parts, and the end of an
+     * epoch is of all (and counts n_parts batches). Rows are read all the same; batches of others are not made. n_parts 0: all batches. */
+    int32_t part, n_parts;
 } rk_dataset_options;
 
 /* The section and the transforms must outlive the dataset. */

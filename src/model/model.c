@@ -102,13 +102,23 @@ static rk_status update(rk_model_run *r) {
     return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step) : status;
 }
 
+rk_batch_part rk_batch_whole(const rk_batch *batch) {
+    return (rk_batch_part){*batch, batch->n, 0, rk_loss_weight(batch->n, batch->sample_weights)};
+}
+
 rk_status rk_model_train(rk_model *model, const rk_batch *batch, double *loss) {
+    rk_batch_part whole = rk_batch_whole(batch);
+    return rk_model_train_part(model, &whole, loss);
+}
+
+rk_status rk_model_train_part(rk_model *model, const rk_batch_part *part, double *loss) {
+    const rk_batch *batch = &part->batch;
     RK_FAIL_IF(!model->optimizer, RK_INVALID_ARGUMENT, "the model was built for prediction, not for training");
-    RK_TRY(rk_model_check_batch(model, batch, true));
-    if (model->spread) return rk_spread_train(model, batch, loss);
+    RK_TRY(rk_model_check_batch(model, part, true));
+    if (model->spread) return rk_spread_train(model, part, loss);
     double found;
     rk_model_keep_statistics(model);
-    rk_model_run r = {.model = model, .batch = batch, .weight = rk_loss_weight(batch->n, batch->sample_weights)};
+    rk_model_run r = {.model = model, .batch = batch, .weight = part->weight};
     rk_status status = compute_gradients(&r, &found);
     if (status == RK_OK) status = update(&r);
     if (status == RK_OK) {
@@ -128,11 +138,17 @@ static rk_status predict_piece(rk_model *model, const rk_batch *batch, int64_t f
     return rk_graph_forward(model->graph, n, false, model->step, &hooks);
 }
 
-/* Longer batches go through in pieces, aside until all have gone well: a failure leaves `predictions` untouched. */
 rk_status rk_model_predict(rk_model *model, const rk_batch *batch, float *predictions) {
-    RK_TRY(rk_model_check_batch(model, batch, false));
-    if (batch->n == 0) return RK_OK;
-    if (model->spread) return rk_spread_predict(model, batch, predictions);
+    rk_batch_part whole = rk_batch_whole(batch);
+    return rk_model_predict_part(model, &whole, predictions);
+}
+
+/* Longer batches go through in pieces, aside until all have gone well: a failure leaves `predictions` untouched. */
+rk_status rk_model_predict_part(rk_model *model, const rk_batch_part *part, float *predictions) {
+    const rk_batch *batch = &part->batch;
+    RK_TRY(rk_model_check_batch(model, part, false));
+    if (part->total == 0) return RK_OK;
+    if (model->spread) return rk_spread_predict(model, part, predictions);
     rk_model_settle(model);
     if (batch->n <= model->max_batch) return predict_piece(model, batch, 0, batch->n, NULL, predictions);
     float *aside = NULL;

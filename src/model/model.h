@@ -42,6 +42,19 @@ rk_status rk_model_build(const rk_model_options *options, rk_model **out);
 /* Bring all rows up to date, where updates are stale; before the state or rows are read. Over ranks: every batch that was given is drained before. */
 void rk_model_settle(rk_model *model);
 
+/* The samples of a batch that are here: those that this rank trains on or predicts among them. */
+typedef struct rk_batch_part {
+    rk_batch batch;           /* of these samples alone */
+    int64_t total, base;      /* samples of the whole batch, and the number of the first one here */
+    double weight;            /* of the whole batch's samples (rk_loss_weight) */
+} rk_batch_part;
+rk_batch_part rk_batch_whole(const rk_batch *batch);
+/* cuts [trainers + 1]: of a batch, trainer r needs samples cuts[r] .. cuts[r+1]-1, as far as there are any, and no other; a batch of no more samples than the last cut. */
+void rk_model_cuts(const rk_model *model, int64_t *cuts);
+/* As rk_model_train and rk_model_predict of the whole batch; predictions [total, n_tasks]. */
+rk_status rk_model_train_part(rk_model *model, const rk_batch_part *part, double *loss);
+rk_status rk_model_predict_part(rk_model *model, const rk_batch_part *part, float *predictions);
+
 /* Over ranks with staleness, rk_model_train begins a batch and trains on one that was begun before; its loss is NaN while there is none. Train on the oldest
  * that is left: *left false, and *loss untouched, if there is none. */
 rk_status rk_model_drain(rk_model *model, double *loss, bool *left);

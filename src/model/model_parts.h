@@ -71,7 +71,7 @@ struct rk_model {
 };
 
 /* A step's parts (model_step.c). hooks of the graph over a batch or share, but for `read`. */
-rk_status rk_model_check_batch(const rk_model *model, const rk_batch *batch, bool labelled);
+rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part, bool labelled);
 rk_graph_hooks rk_model_hooks(rk_model_run *run, bool training);
 /* Each shard's share of each task's loss, in model->shard_losses; then their sum over n shards. */
 void rk_model_sum_blocks(const rk_model *model, int64_t n);

@@ -7,8 +7,11 @@
 #include "base/trace.h"
 #include "model/model_parts.h"
 
-rk_status rk_model_check_batch(const rk_model *model, const rk_batch *batch, bool labelled) {
-    RK_FAIL_IF(batch->n < 0 || (labelled && batch->n == 0), RK_INVALID_ARGUMENT, "a batch of %lld samples", (long long)batch->n);
+rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part, bool labelled) {
+    const rk_batch *batch = &part->batch;
+    RK_FAIL_IF(batch->n < 0 || (labelled && part->total == 0), RK_INVALID_ARGUMENT, "a batch of %lld samples", (long long)part->total);
+    RK_FAIL_IF(part->base < 0 || batch->n > part->total - part->base || (!model->spread && batch->n < part->total), RK_INVALID_ARGUMENT,
+               "samples %lld to %lld of a batch of %lld", (long long)part->base, (long long)(part->base + batch->n), (long long)part->total);
     RK_FAIL_IF(batch->n_dense != model->n_dense, RK_INVALID_ARGUMENT, "the batch has %d dense numbers a sample, the model takes %d", batch->n_dense,
                model->n_dense);
     RK_FAIL_IF(batch->n_features != model->n_features, RK_INVALID_ARGUMENT, "the batch has %d features, the model takes %d", batch->n_features,
@@ -16,7 +19,7 @@ rk_status rk_model_check_batch(const rk_model *model, const rk_batch *batch, boo
     RK_FAIL_IF((batch->n && batch->n_dense && !batch->dense) || (batch->n_features && !batch->features), RK_INVALID_ARGUMENT,
                "the batch's dense numbers or features are missing");
     if (!labelled) return RK_OK;
-    RK_FAIL_IF(batch->n > model->max_batch, RK_INVALID_ARGUMENT, "a batch of %lld samples, the model takes up to %lld", (long long)batch->n,
+    RK_FAIL_IF(part->total > model->max_batch, RK_INVALID_ARGUMENT, "a batch of %lld samples, the model takes up to %lld", (long long)part->total,
                (long long)model->max_batch);
     RK_FAIL_IF(!batch->labels, RK_INVALID_ARGUMENT, "training needs labels");
     RK_FAIL_IF(batch->n_tasks != model->n_tasks, RK_INVALID_ARGUMENT, "the batch has %d labels a sample, the model has %d tasks", batch->n_tasks, model->n_tasks);

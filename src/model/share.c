@@ -46,9 +46,12 @@ static rk_status copy_feature(rk_share *share, int32_t f, const rk_ids *from, in
     return RK_OK;
 }
 
-rk_status rk_share_fill(const rk_model *model, const rk_batch *batch, int64_t first, int64_t n, bool labelled, rk_share *share) {
+rk_status rk_share_fill(const rk_model *model, const rk_batch_part *part, int64_t number, int64_t n, bool labelled, rk_share *share) {
     int32_t place = 3 * model->n_features;
+    const rk_batch *batch = &part->batch;
+    int64_t first = n ? number - part->base : 0;
     const void *dense, *labels, *weights;
+    RK_FAIL_IF(first < 0 || first + n > batch->n, RK_INVALID_ARGUMENT, "samples %lld to %lld of a batch are not here", (long long)number, (long long)(number + n));
     for (int32_t f = 0; f < model->n_features; f++) RK_TRY(copy_feature(share, f, &batch->features[f], first, n));
     RK_TRY(copy(share, place, batch->dense ? batch->dense + first * batch->n_dense : NULL, n * batch->n_dense, sizeof *batch->dense, &dense));
     RK_TRY(copy(share, place + 1, labelled ? batch->labels + first * batch->n_tasks : NULL, n * batch->n_tasks, sizeof *batch->labels, &labels));
@@ -61,9 +64,9 @@ rk_status rk_share_fill(const rk_model *model, const rk_batch *batch, int64_t fi
     share->batch.sample_weights = weights;
     share->batch.groups = NULL;
     share->batch.first_row = batch->first_row + first;
-    share->total = batch->n;
-    share->base = first;
-    share->weight = rk_loss_weight(batch->n, labelled ? batch->sample_weights : NULL);
+    share->total = part->total;
+    share->base = number;
+    share->weight = part->weight;
     for (int32_t f = 0; f < model->n_lookups; f++) share->ids[f] = share->features[model->lookups[f].source];
     return RK_OK;
 }

@@ -53,6 +53,7 @@ rk_status rk_spread_create(rk_model *model, const rk_model_options *options) {
     sp->n_shards = options->n_shards ? options->n_shards : n;
     RK_FAIL_IF(sp->n_shards < n || sp->n_shards > RK_MAX_LEAVES, RK_CONFIG, "key 'cluster.virtual_shards': %lld shards for %d trainers; it must be %d to %d", (long long)sp->n_shards, n, n, RK_MAX_LEAVES);
     RK_TRY(rk_alloc((size_t)n + 1, sizeof *sp->first_shards, &sp->first_shards));
+    RK_TRY(rk_alloc((size_t)n + 1, sizeof *sp->cuts, &sp->cuts));
     for (int32_t r = 0; r <= n; r++) sp->first_shards[r] = sp->n_shards * r / n;
     return make_trainers(sp);
 }
@@ -148,7 +149,7 @@ static void release_reductions(rk_spread *sp) {
 
 rk_status rk_spread_finish(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan) {
     rk_spread *sp = model->spread;
-    int64_t shard = rk_graph_shard(model->graph), fewest = sp->n_shards;
+    int64_t shard = rk_graph_shard(model->graph);
     if (plan->n_features) RK_TRY(create_sharded(model, options, plan));
     if (!rk_model_trains(model)) {
         rk_graph_free(model->graph);
@@ -156,9 +157,7 @@ rk_status rk_spread_finish(rk_model *model, const rk_model_options *options, con
         return RK_OK;
     }
     model->max_here = shard * n_shards_of(sp, sp->rank);
-    for (int32_t r = 0; r < sp->roles.n_trainers; r++)
-        if (n_shards_of(sp, r) < fewest) fewest = n_shards_of(sp, r);
-    sp->piece = fewest * shard;
+    for (int32_t r = 0; r <= sp->roles.n_trainers; r++) sp->cuts[r] = sp->first_shards[r] * shard;
     sp->n_shares = (size_t)sp->staleness + 1;
     RK_TRY(rk_alloc(sp->n_shares, sizeof *sp->shares, &sp->shares));
     for (size_t i = 0; i < sp->n_shares; i++) RK_TRY(rk_share_init(model, &sp->shares[i]));
@@ -176,10 +175,19 @@ void rk_spread_free(rk_model *model) {
     if (sp->trainers != sp->comm) rk_comm_free(sp->trainers);
     rk_free(sp->shares);
     rk_free(sp->first_shards);
+    rk_free(sp->cuts);
     release_reductions(sp);
     rk_free(sp->parcels);
     rk_free(sp);
     model->spread = NULL;
+}
+
+void rk_model_cuts(const rk_model *model, int64_t *cuts) {
+    const rk_spread *sp = model->spread;
+    if (sp)
+        memcpy(cuts, sp->cuts, ((size_t)sp->roles.n_trainers + 1) * sizeof *cuts);
+    else
+        cuts[0] = 0, cuts[1] = INT64_MAX;
 }
 
 static bool has_holders(const rk_model *model) {

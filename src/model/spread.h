@@ -18,8 +18,8 @@ typedef struct rk_share {
     } *memory;                /* [3 * n_features + 3] */
 } rk_share;
 
-/* Samples first .. first+n-1 of a batch. labelled: with labels and weights. */
-rk_status rk_share_fill(const rk_model *model, const rk_batch *batch, int64_t first, int64_t n, bool labelled, rk_share *share);
+/* Samples first .. first+n-1 of the whole batch, of which they must be in the part. labelled: with labels and weights. */
+rk_status rk_share_fill(const rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, bool labelled, rk_share *share);
 rk_status rk_share_init(const rk_model *model, rk_share *share);
 void rk_share_release(const rk_model *model, rk_share *share);
 
@@ -50,6 +50,7 @@ struct rk_spread {
     bool narrow;              /* dense gradients travel as bf16 */
     int64_t n_shards;
     int64_t *first_shards;    /* [n_trainers + 1] */
+    int64_t *cuts;            /* [n_trainers + 1]: the same in samples */
     rk_sharded *sharded;      /* NULL where the model has no tables */
     rk_share *shares;         /* [n_shares]: batches begun */
     size_t n_shares;
@@ -61,7 +62,6 @@ struct rk_spread {
     bool asks_to_stop, heard_stop;
     double bytes_sent, bytes_sent_most; /* as all trainers said last */
     double sum_wait_s;
-    int64_t piece;            /* samples that every trainer can predict at a time */
 };
 
 rk_graph_share rk_spread_share(const rk_spread *spread); /* of this rank */
@@ -71,7 +71,7 @@ rk_status rk_spread_create(rk_model *model, const rk_model_options *options);
 rk_status rk_spread_finish(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan);
 void rk_spread_free(rk_model *model);
 
-rk_status rk_spread_train(rk_model *model, const rk_batch *batch, double *loss);
-rk_status rk_spread_predict(rk_model *model, const rk_batch *batch, float *predictions);
+rk_status rk_spread_train(rk_model *model, const rk_batch_part *part, double *loss);
+rk_status rk_spread_predict(rk_model *model, const rk_batch_part *part, float *predictions);
 
 #endif

@@ -192,14 +192,17 @@ static rk_status train_oldest(rk_model *model, double *loss) {
     return sp->n_trained - sp->n_applied > sp->staleness ? apply_oldest(model, loss) : RK_OK;
 }
 
-rk_status rk_spread_train(rk_model *model, const rk_batch *batch, double *loss) {
+/* Where trainer r's samples begin, of n that begin where the first trainer's do. */
+static int64_t cut_of(const rk_spread *sp, int32_t r, int64_t n) {
+    return sp->cuts[r] < n ? sp->cuts[r] : n;
+}
+
+rk_status rk_spread_train(rk_model *model, const rk_batch_part *part, double *loss) {
     rk_spread *sp = model->spread;
     uint64_t begin = rk_trace_begin();
     rk_share *share = &sp->shares[(size_t)sp->n_begun % sp->n_shares];
-    int64_t shard = rk_graph_shard(model->graph), first = sp->first_shards[sp->rank] * shard, last = sp->first_shards[sp->rank + 1] * shard;
-    if (first > batch->n) first = batch->n;
-    if (last > batch->n) last = batch->n;
-    RK_TRY(rk_share_fill(model, batch, first, last - first, true, share));
+    int64_t first = cut_of(sp, sp->rank, part->total), last = cut_of(sp, sp->rank + 1, part->total);
+    RK_TRY(rk_share_fill(model, part, first, last - first, true, share));
     if (sp->sharded) RK_TRY(rk_sharded_begin(sp->sharded, share->batch.n, share->ids, true));
     rk_trace_end(begin, "route");
     sp->n_begun++;
@@ -217,13 +220,12 @@ rk_status rk_model_drain(rk_model *model, double *loss, bool *left) {
     return *left ? apply_oldest(model, loss) : RK_OK;
 }
 
-/* A piece that every trainer predicts an equal part of; all get all of it. */
-static rk_status predict_piece(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, float *out) {
+/* A piece that trainers share as they do a training batch; all get all of it. */
+static rk_status predict_piece(rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, float *out) {
     rk_spread *sp = model->spread;
-    int64_t begin = sp->piece * sp->rank < n ? sp->piece * sp->rank : n, end = begin + sp->piece < n ? begin + sp->piece : n;
-    int64_t n_tasks = model->n_tasks;
+    int64_t begin = cut_of(sp, sp->rank, n), end = cut_of(sp, sp->rank + 1, n), n_tasks = model->n_tasks;
     rk_share *share = &sp->peek;
-    RK_TRY(rk_share_fill(model, batch, first + begin, end - begin, false, share));
+    RK_TRY(rk_share_fill(model, part, first + begin, end - begin, false, share));
     if (sp->sharded) RK_TRY(rk_sharded_begin(sp->sharded, share->batch.n, share->ids, false));
     RK_TRY(await_rows(sp));
     float *mine = out + begin * n_tasks;
@@ -237,19 +239,18 @@ static rk_status predict_piece(rk_model *model, const rk_batch *batch, int64_t f
     RK_TRY(rk_comm_gather(sp->trainers, RK_LANE_VALUES, mine, (size_t)((end - begin) * n_tasks) * sizeof *mine, &exchange));
     for (int32_t t = 0; t < sp->roles.n_trainers; t++) {
         const rk_parcel *from = &rk_exchange_received(exchange)[t];
-        int64_t place = sp->piece * t < n ? sp->piece * t : n;
-        if (from->n_bytes) memcpy(out + place * n_tasks, from->data, from->n_bytes);
+        if (from->n_bytes) memcpy(out + cut_of(sp, t, n) * n_tasks, from->data, from->n_bytes);
     }
     rk_exchange_free(exchange);
     return RK_OK;
 }
 
-rk_status rk_spread_predict(rk_model *model, const rk_batch *batch, float *predictions) {
+rk_status rk_spread_predict(rk_model *model, const rk_batch_part *part, float *predictions) {
     rk_spread *sp = model->spread;
     RK_FAIL_IF(sp->n_applied < sp->n_begun, RK_INVALID_ARGUMENT, "batches that were begun are not trained on; drain them first");
     if (sp->sharded) RK_TRY(rk_sharded_settle(sp->sharded));
-    int64_t step = sp->piece * sp->roles.n_trainers;
-    for (int64_t first = 0; first < batch->n; first += step)
-        RK_TRY(predict_piece(model, batch, first, batch->n - first < step ? batch->n - first : step, predictions + first * model->n_tasks));
+    int64_t most = sp->cuts[sp->roles.n_trainers];
+    for (int64_t first = 0; first < part->total; first += most)
+        RK_TRY(predict_piece(model, part, first, part->total - first < most ? part->total - first : most, predictions + first * model->n_tasks));
     return RK_OK;
 }

@@ -100,7 +100,8 @@ static rk_status play_step(player *p) {
     p->n_samples += batch->n;
     p->n_batches++;
     if (first == last) return RK_OK;
-    RK_TRY(rk_share_fill(p->model, batch, first, last - first, true, &p->share));
+    rk_batch_part whole = rk_batch_whole(batch);
+    RK_TRY(rk_share_fill(p->model, &whole, first, last - first, true, &p->share));
     fold_ids(p);
     double loss;
     return rk_model_train(p->model, &p->share.batch, &loss);

@@ -20,7 +20,8 @@ static const rk_schema shard_schema = {.name = "tables", .struct_bytes = sizeof(
                                        .n_fields = sizeof shard_fields / sizeof shard_fields[0], .has_line = true, .line_offset = offsetof(rk_shard_section, line)};
 
 static const rk_field fields[] = {
-    RK_FIELD_I64(rk_cluster_section, embedding_ranks, 0, 0, 1e6, "the last so many ranks only hold rows, the others only train; 0: every rank does both"),
+    RK_FIELD_I64(rk_cluster_section, embedding_ranks, 0, 0, 1e6, "the last so many ranks (but for reader_ranks) only hold rows, the others only train; 0: every rank does both"),
+    RK_FIELD_I64(rk_cluster_section, reader_ranks, 0, 0, 1e6, "the last so many ranks only read, and send trainers their parts of each batch; 0: every trainer reads all of the data"),
     RK_FIELD_I64(rk_cluster_section, virtual_shards, 0, 0, 1024, "parts of a batch whose gradients are summed as a binary tree, so that the bits do not depend on the number of ranks; 0 = as many as trainers"),
     RK_FIELD_F64(rk_cluster_section, timeout_s, 300, 0.001, 1e9, "seconds of waiting after which another rank counts as lost"),
     RK_FIELD_ENUM(rk_cluster_section, wire, RK_F32, dtypes, "rows and gradients between ranks; of the dense part's gradients only bf16"),
@@ -51,11 +52,17 @@ rk_status rk_cluster_section_check(const rk_cluster_section *section, const rk_y
 }
 
 rk_status rk_cluster_roles(const rk_cluster_section *section, const rk_yaml *yaml, int32_t n_ranks, rk_roles *out) {
-    if (section->embedding_ranks >= n_ranks) {
+    int64_t readers = section->reader_ranks, owners = section->embedding_ranks, n = n_ranks;
+    if (readers >= n) {
+        rk_status status = error_at(yaml, section->line, "reader_ranks", "no rank is left to train");
+        return rk_error_hint(status, "there are %d ranks: start more, or let fewer than %d only read", n_ranks, n_ranks);
+    }
+    if (owners >= n - readers) {
         rk_status status = error_at(yaml, section->line, "embedding_ranks", "no rank is left to train");
+        if (readers) return rk_error_hint(status, "there are %d ranks, of which %d only read: start more, or let fewer than %d only hold rows", n_ranks, (int)readers, (int)(n - readers));
         return rk_error_hint(status, "there are %d ranks: start more, or let fewer than %d only hold rows", n_ranks, n_ranks);
     }
-    *out = (rk_roles){n_ranks - (int32_t)section->embedding_ranks, (int32_t)section->embedding_ranks};
+    *out = (rk_roles){(int32_t)(n - readers - owners), (int32_t)owners};
     return RK_OK;
 }
 

@@ -44,17 +44,18 @@ static rk_status choose_shown(const rk_config *c, rk_evaluation *e) {
     return RK_OK;
 }
 
-static rk_status add_batches(rk_model *model, rk_dataset *dataset, rk_metrics **metrics, rk_evaluation *e) {
+static rk_status add_batches(rk_model *model, rk_feed *feed, rk_metrics **metrics, rk_evaluation *e) {
     float *predictions = NULL;
     size_t capacity = 0;
-    const rk_batch *batch;
+    const rk_fed *fed;
     rk_status status;
-    while ((status = rk_dataset_next(dataset, &batch)) == RK_OK) {
+    while ((status = rk_feed_next(feed, &fed)) == RK_OK) {
+        const rk_batch *batch = &fed->whole;
         size_t need = (size_t)(batch->n * e->n_tasks);
         if (need > capacity) status = rk_realloc(need, sizeof *predictions, &predictions);
         if (need > capacity && status == RK_OK) capacity = need;
         if (status == RK_OK && !batch->labels) status = rk_error(RK_BAD_DATA, "the data has no labels to evaluate against");
-        if (status == RK_OK) status = rk_model_predict(model, batch, predictions);
+        if (status == RK_OK) status = rk_model_predict_part(model, &fed->part, predictions);
         for (int32_t t = 0; status == RK_OK && t < e->n_tasks; t++)
             status = rk_metrics_add(metrics[t], batch->n, predictions + t, batch->labels + t, e->n_tasks, batch->sample_weights, batch->groups);
         if (status != RK_OK) break;
@@ -64,16 +65,16 @@ static rk_status add_batches(rk_model *model, rk_dataset *dataset, rk_metrics **
     return status == RK_END ? RK_OK : status;
 }
 
-rk_status rk_evaluate(const rk_config *config, rk_model *model, rk_dataset *dataset, rk_evaluation *out) {
+rk_status rk_evaluate(const rk_config *config, rk_model *model, rk_feed *feed, rk_evaluation *out) {
     int32_t n_tasks = rk_model_n_tasks(model);
     rk_evaluation e = {.n_tasks = n_tasks};
     rk_metrics **metrics = NULL;
     rk_status status;
-    RK_GOTO(rk_dataset_seek(dataset, (rk_dataset_position){0, 0}));
+    RK_GOTO(rk_feed_seek(feed, (rk_dataset_position){0, 0}));
     RK_GOTO(rk_alloc((size_t)e.n_tasks, sizeof *metrics, &metrics));
     RK_GOTO(rk_alloc((size_t)e.n_tasks * RK_METRIC_COUNT, sizeof *e.values, &e.values));
     for (int32_t t = 0; t < e.n_tasks; t++) RK_GOTO(rk_metrics_create(is_binary(config, t), &metrics[t]));
-    RK_GOTO(add_batches(model, dataset, metrics, &e));
+    RK_GOTO(add_batches(model, feed, metrics, &e));
     for (int32_t t = 0; t < e.n_tasks; t++) RK_GOTO(rk_metrics_compute(metrics[t], e.values + t * RK_METRIC_COUNT));
     RK_GOTO(choose_shown(config, &e));
     *out = e;

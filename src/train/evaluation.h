@@ -4,7 +4,7 @@
 
 #include <reckon/trainer.h>
 
-#include "data/dataset.h"
+#include "train/feed.h"
 #include "train/run_config.h"
 
 /* Every metric of every task: values[task * RK_METRIC_COUNT + metric]; NaN where it does not apply. */
@@ -17,8 +17,8 @@ typedef struct rk_evaluation {
     int32_t n_shown;
 } rk_evaluation;
 
-/* Reads the dataset from its beginning to its end. */
-rk_status rk_evaluate(const rk_config *config, rk_model *model, rk_dataset *dataset, rk_evaluation *out);
+/* Takes what is fed from its beginning to its end. */
+rk_status rk_evaluate(const rk_config *config, rk_model *model, rk_feed *feed, rk_evaluation *out);
 void rk_evaluation_release(rk_evaluation *evaluation);
 
 #endif

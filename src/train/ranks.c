@@ -5,13 +5,101 @@
 #include "base/memory.h"
 #include "train/trainer_parts.h"
 
-static rk_status share_bytes(rk_trainer *t, const void *data, size_t n_bytes, rk_exchange **out) {
-    return rk_comm_gather(t->comm, RK_LANE_SUMS, data, t->is_first ? n_bytes : 0, out);
+/* Ranks that train or hold rows among themselves. */
+static rk_status join_workers(rk_trainer *t, int32_t n) {
+    int32_t *members;
+    RK_TRY(rk_alloc((size_t)n, sizeof *members, &members));
+    for (int32_t r = 0; r < n; r++) members[r] = r;
+    rk_status status = rk_comm_members(t->world, members, n, &t->comm);
+    rk_free(members);
+    return status;
 }
 
-rk_status rk_trainer_share_text(rk_trainer *t, char **text) {
+static rk_status take_readers(rk_trainer *t) {
+    const rk_config *c = t->config;
+    int32_t size = rk_comm_size(t->world), rank = rk_comm_rank(t->world);
+    rk_roles roles;
+    RK_TRY(rk_cluster_roles(&c->cluster, &c->yaml, size, &roles));
+    t->n_readers = (int32_t)c->cluster.reader_ranks;
+    int32_t n_workers = size - t->n_readers;
+    t->reader = rank < n_workers ? -1 : rank - n_workers;
+    t->comm = NULL;
+    if (t->reader < 0) RK_TRY(join_workers(t, n_workers));
+    bool holds = rank >= roles.n_trainers && rank < n_workers;
+    return holds ? RK_OK : rk_readers_create(t->world, roles.n_trainers, t->n_readers, &t->readers);
+}
+
+/* One process does everything itself, whatever the run file says of ranks. */
+rk_status rk_trainer_take_ranks(rk_trainer *t) {
+    t->world = t->options.comm;
+    t->owns_comm = !t->world;
+    t->reader = -1;
+    if (!t->world) RK_TRY(rk_comm_self(&t->world));
+    t->comm = t->world;
+    t->is_first = rk_comm_rank(t->world) == 0;
+    return rk_comm_size(t->world) > 1 && t->config->cluster.reader_ranks ? take_readers(t) : RK_OK;
+}
+
+void rk_trainer_leave_ranks(rk_trainer *t) {
+    rk_readers_free(t->readers);
+    if (t->comm != t->world) rk_comm_free(t->comm);
+    if (t->owns_comm) rk_comm_free(t->world);
+}
+
+bool rk_trainer_trains(const rk_trainer *t) {
+    return t->model && rk_model_trains(t->model);
+}
+
+void rk_trainer_dismiss(rk_trainer *t) {
+    (void)rk_model_tell(t->model, RK_WORD_END);
+    if (!t->readers) return;
+    rk_status status = rk_feed_settle(&t->train_feed);
+    if (status == RK_OK) status = rk_feed_settle(&t->valid_feed);
+    if (status == RK_OK) (void)rk_readers_leave(t->readers);
+}
+
+static rk_status count_here(rk_trainer *t, double **out) {
+    const rk_batch *batch;
+    double *ids;
+    RK_TRY(rk_dataset_next_endless(t->train, &batch));
+    RK_TRY(rk_alloc((size_t)batch->n_features, sizeof *ids, &ids));
+    for (int32_t f = 0; f < batch->n_features; f++) {
+        const int64_t *offsets = batch->features[f].offsets;
+        ids[f] = offsets ? (double)(offsets[batch->n] - offsets[0]) / (double)batch->n : (double)batch->features[f].ids_per_sample;
+    }
+    *out = ids;
+    return rk_dataset_seek(t->train, (rk_dataset_position){0, 0});
+}
+
+/* The first reader's count on all ranks. */
+static rk_status share_ids(rk_trainer *t, double **ids) {
+    size_t n_bytes = (size_t)rk_dataset_schema(t->train)->n_features * sizeof **ids;
     rk_exchange *exchange;
-    RK_TRY(share_bytes(t, *text ? *text : "", *text ? strlen(*text) + 1 : 0, &exchange));
+    RK_TRY(rk_comm_gather(t->world, RK_LANE_SUMS, *ids, *ids ? n_bytes : 0, &exchange));
+    const rk_parcel *counted = &rk_exchange_received(exchange)[rk_comm_size(t->world) - t->n_readers];
+    rk_status status = *ids ? RK_OK : rk_alloc(n_bytes / sizeof **ids, sizeof **ids, ids);
+    if (status == RK_OK && counted->n_bytes != n_bytes) status = rk_error(RK_INTERNAL, "ranks do not agree on the data's features");
+    if (status == RK_OK && n_bytes) memcpy(*ids, counted->data, n_bytes);
+    rk_exchange_free(exchange);
+    return status;
+}
+
+rk_status rk_trainer_count_ids(rk_trainer *t, double **out) {
+    double *ids = NULL;
+    bool counts = t->n_readers == 0 || t->reader == 0;
+    rk_status status = rk_comm_agree(t->world, counts ? count_here(t, &ids) : RK_OK);
+    if (status == RK_OK && t->n_readers) status = share_ids(t, &ids);
+    if (status == RK_OK)
+        *out = ids;
+    else
+        rk_free(ids);
+    return status;
+}
+
+rk_status rk_trainer_share_text(rk_comm *comm, char **text) {
+    rk_exchange *exchange;
+    bool is_first = rk_comm_rank(comm) == 0 && *text;
+    RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, is_first ? *text : "", is_first ? strlen(*text) + 1 : 0, &exchange));
     const rk_parcel *first = &rk_exchange_received(exchange)[0];
     char *copy = NULL;
     rk_status status = first->n_bytes ? rk_strdup(first->data, &copy) : RK_OK;
@@ -43,7 +131,7 @@ rk_status rk_trainer_scale_learning_rate(rk_trainer *t) {
 static rk_status load(rk_trainer *t, const char *path) {
     char *shared = NULL;
     if (path) RK_TRY(rk_strdup(path, &shared));
-    rk_status status = rk_trainer_share_text(t, &shared);
+    rk_status status = rk_trainer_share_text(t->comm, &shared);
     if (status == RK_OK) status = rk_comm_agree(t->comm, rk_checkpoint_read(shared, &t->state));
     rk_free(shared);
     return status;

@@ -6,7 +6,7 @@
 /* Keys that a resumed run may change; those that hold mappings go with all that is in them. */
 static const char *const free_of_train[] = {"epochs",  "steps",          "threads", "output",     "log_every", "metrics",   "tensorboard",
                                         "evaluate", "early_stopping", "plateau", "checkpoint", "keep_best", "on_not_finite"};
-static const char *const free_of_cluster[] = {"embedding_ranks", "timeout_s", "replicate_below", "plan", "tables"};
+static const char *const free_of_cluster[] = {"embedding_ranks", "reader_ranks", "timeout_s", "replicate_below", "plan", "tables"};
 
 static const struct section {
     const char *name; /* with its colon */

@@ -36,7 +36,7 @@ rk_status rk_config_transforms(rk_config *config, void (*on_stage)(void *user, c
 /* "auc" or "task/auc"; RK_CONFIG with a hint. */
 rk_status rk_config_find_metric(const rk_config *config, const char *name, int line, int *task, int *metric);
 
-/* What the cluster section asks of placements on so many ranks: all of a request but tables, features, optimizer, loads and capacities. Its wishes live as long
+/* What the cluster section asks of placements on so many ranks, readers among them: all of a request but tables, features, optimizer, loads and capacities. Its wishes live as long
  * as the config. */
 rk_status rk_config_placement_request(rk_config *config, int32_t n_ranks, rk_placement_request *out);
 

@@ -34,17 +34,21 @@ static rk_policy_rules rules_of(const rk_config *c) {
     };
 }
 
-static rk_status open_split(rk_trainer *t, const char *split, rk_dataset **out) {
+rk_status rk_trainer_open_split(rk_trainer *t, const char *split, int64_t most, rk_dataset **out) {
     rk_config *c = t->config;
     const rk_transforms *transforms;
     RK_TRY(rk_config_transforms(c, tell_stage, t, &transforms));
     bool train = strcmp(split, "train") == 0;
-    int64_t evaluation = c->train.evaluate.batch_size ? c->train.evaluate.batch_size : c->train.batch_size;
+    int64_t wanted = !train && c->train.evaluate.batch_size ? c->train.evaluate.batch_size : c->train.batch_size;
     rk_dataset_options options = {.directory = c->directory,
                                   .split = split,
-                                  .batch_size = train ? c->train.batch_size : evaluation,
+                                  .batch_size = wanted < most ? wanted : most,
                                   .seed = (uint64_t)c->data.seed,
                                   .shuffle = train && c->data.shuffle};
+    if (t->reader >= 0) {
+        options.part = t->reader;
+        options.n_parts = t->n_readers;
+    }
     return rk_dataset_create(&c->data, transforms, &options, out);
 }
 
@@ -64,8 +68,8 @@ static rk_status find_newest(const rk_trainer *t, char **path) {
 
 static rk_status find_start(rk_trainer *t, char **path) {
     *path = NULL;
-    RK_TRY(rk_comm_agree(t->comm, t->is_first ? find_newest(t, path) : RK_OK));
-    return rk_trainer_share_text(t, path);
+    RK_TRY(rk_comm_agree(t->world, t->is_first ? find_newest(t, path) : RK_OK));
+    return rk_trainer_share_text(t->world, path);
 }
 
 static rk_status check_stored(rk_trainer *t, const char *path) {
@@ -101,27 +105,17 @@ static rk_status restore(rk_trainer *t, const char *path) {
     t->saved_step = t->progress.step;
     rk_model_scale_learning_rate(t->model, t->progress.policy.learning_rate_factor);
     rk_log(RK_LOG_INFO, "resumed from '%s'", path);
-    return rk_dataset_seek(t->train, t->progress.position);
+    return rk_feed_seek(&t->train_feed, t->progress.position);
 }
 
 static rk_status open_data(rk_trainer *t, const char *start) {
     if (start) RK_TRY(check_stored(t, start));
-    RK_TRY(open_split(t, "train", &t->train));
-    return t->config->has_valid ? open_split(t, "valid", &t->valid) : RK_OK;
-}
-
-/* Ids a sample of each feature, of the first batch: the same on all ranks, whose tables go where these say. */
-static rk_status count_ids(rk_trainer *t, double **out) {
-    const rk_batch *batch;
-    double *ids;
-    RK_TRY(rk_dataset_next_endless(t->train, &batch));
-    RK_TRY(rk_alloc((size_t)batch->n_features, sizeof *ids, &ids));
-    for (int32_t f = 0; f < batch->n_features; f++) {
-        const int64_t *offsets = batch->features[f].offsets;
-        ids[f] = offsets ? (double)(offsets[batch->n] - offsets[0]) / (double)batch->n : (double)batch->features[f].ids_per_sample;
-    }
-    *out = ids;
-    return rk_dataset_seek(t->train, (rk_dataset_position){0, 0});
+    RK_TRY(rk_trainer_open_split(t, "train", INT64_MAX, &t->train));
+    if (t->reader >= 0) return RK_OK;
+    RK_TRY(rk_feed_init(&t->train_feed, t->train, t->readers, "train", false));
+    if (!t->config->has_valid) return RK_OK;
+    RK_TRY(rk_trainer_open_split(t, "valid", INT64_MAX, &t->valid));
+    return rk_feed_init(&t->valid_feed, t->valid, t->readers, "valid", true);
 }
 
 static rk_status build_model(rk_trainer *t, const double *ids) {
@@ -130,11 +124,12 @@ static rk_status build_model(rk_trainer *t, const double *ids) {
     RK_TRY(rk_config_model_options(c, rk_dataset_schema(t->train), true, &options));
     rk_model_cluster cluster = {.comm = t->comm, .asynchronous = c->cluster.asynchronous, .ids = ids};
     if (rk_comm_size(t->comm) > 1) {
-        RK_TRY(rk_config_placement_request(c, rk_comm_size(t->comm), &cluster.request));
+        RK_TRY(rk_config_placement_request(c, rk_comm_size(t->world), &cluster.request));
         options.cluster = &cluster;
         options.max_batch = c->train.batch_size; /* that ranks share: longer ones are only predicted, piece by piece */
     }
     RK_TRY(rk_model_build(&options, &t->model));
+    if (t->readers) rk_model_cuts(t->model, t->readers->cuts);
     return rk_model_state(t->model, &t->state);
 }
 
@@ -148,22 +143,15 @@ static rk_status open_output(rk_trainer *t, bool goes_on) {
 
 /* Ranks fail together at the end of each part. */
 static rk_status build(rk_trainer *t, const char *start) {
-    RK_TRY(rk_comm_agree(t->comm, open_data(t, start)));
+    RK_TRY(rk_comm_agree(t->world, open_data(t, start)));
     double *ids = NULL;
-    if (rk_comm_size(t->comm) > 1) RK_TRY(rk_comm_agree(t->comm, count_ids(t, &ids)));
-    rk_status status = rk_comm_agree(t->comm, build_model(t, ids));
+    bool reads = t->reader >= 0;
+    if (rk_comm_size(t->world) - t->n_readers > 1) RK_TRY(rk_trainer_count_ids(t, &ids));
+    rk_status status = rk_comm_agree(t->world, reads ? RK_OK : build_model(t, ids));
     rk_free(ids);
     RK_TRY(status);
-    if (start) RK_TRY(rk_comm_agree(t->comm, restore(t, start)));
-    return rk_comm_agree(t->comm, open_output(t, start != NULL));
-}
-
-static rk_status take_comm(rk_trainer *t) {
-    t->comm = t->options.comm;
-    t->owns_comm = !t->comm;
-    if (!t->comm) RK_TRY(rk_comm_self(&t->comm));
-    t->is_first = rk_comm_rank(t->comm) == 0;
-    return RK_OK;
+    if (start) RK_TRY(rk_comm_agree(t->world, reads ? RK_OK : restore(t, start)));
+    return rk_comm_agree(t->world, open_output(t, start != NULL));
 }
 
 rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *options, rk_trainer **out) {
@@ -176,7 +164,7 @@ rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *o
     t->rules = rules_of(config);
     char *start = NULL;
     rk_status status;
-    RK_GOTO(take_comm(t));
+    RK_GOTO(rk_trainer_take_ranks(t));
     if (config->train.threads) RK_GOTO(rk_parallel_set_threads((int)config->train.threads));
     if (t->options.trace_path) RK_GOTO(rk_strdup(t->options.trace_path, &t->trace_path));
     RK_GOTO(find_start(t, &start));
@@ -194,11 +182,13 @@ void rk_trainer_free(rk_trainer *t) {
     rk_evaluation_release(&t->evaluation);
     rk_run_log_release(&t->log);
     rk_state_release(&t->state);
-    if (t->has_run && rk_model_trains(t->model)) (void)rk_model_tell(t->model, RK_WORD_END);
+    if (t->has_run && rk_trainer_trains(t)) rk_trainer_dismiss(t);
     rk_model_free(t->model);
+    rk_feed_release(&t->train_feed);
+    rk_feed_release(&t->valid_feed);
     rk_dataset_free(t->train);
     rk_dataset_free(t->valid);
-    if (t->owns_comm) rk_comm_free(t->comm);
+    rk_trainer_leave_ranks(t);
     rk_free(t->trace_path);
     rk_free(t);
 }
@@ -214,11 +204,14 @@ rk_model *rk_trainer_model(rk_trainer *t) {
 rk_status rk_trainer_evaluate(rk_trainer *t, const char *split, const rk_metric **metrics, int32_t *n_metrics) {
     *metrics = NULL;
     *n_metrics = 0;
-    if (!rk_model_trains(t->model)) return RK_OK;
+    if (!rk_trainer_trains(t)) return RK_OK;
     rk_dataset *dataset;
-    RK_TRY(open_split(t, split, &dataset));
+    RK_TRY(rk_trainer_open_split(t, split, INT64_MAX, &dataset));
     rk_evaluation evaluation;
-    rk_status status = rk_evaluate(t->config, t->model, dataset, &evaluation);
+    rk_feed feed;
+    rk_status status = rk_feed_init(&feed, dataset, t->readers, split, true);
+    if (status == RK_OK) status = rk_evaluate(t->config, t->model, &feed, &evaluation);
+    rk_feed_release(&feed);
     rk_dataset_free(dataset);
     RK_TRY(status);
     rk_evaluation_release(&t->evaluation);

@@ -8,17 +8,22 @@
 #include "data/dataset.h"
 #include "train/checkpoint_parts.h"
 #include "train/evaluation.h"
+#include "train/feed.h"
 #include "train/run_log.h"
 
 struct rk_trainer {
     rk_config *config;
     rk_trainer_options options;
     char *trace_path;
-    rk_comm *comm;             /* of the options, or its own */
+    rk_comm *world;            /* of the options, or its own */
+    rk_comm *comm;             /* of ranks that train or hold rows: the world, but for readers; on those NULL */
+    rk_readers *readers;       /* NULL: there are none, or none that this rank has to do with */
+    int32_t n_readers, reader; /* reader: this rank's number among those that only read, or -1 */
     bool owns_comm, is_first;  /* is_first: rank 0, who speaks, logs and decides on paths */
     bool has_run;              /* to an end, so that ranks which only hold rows are still there to be told to end */
-    rk_model *model;
+    rk_model *model;           /* NULL on ranks that only read */
     rk_dataset *train, *valid; /* valid NULL: none */
+    rk_feed train_feed, valid_feed;
     rk_state state;            /* of the model */
     rk_progress progress;
     rk_policy_rules rules;
@@ -33,13 +38,26 @@ struct rk_trainer {
     atomic_int stop;
 };
 
+/* Who does what: world, comm, readers. */
+rk_status rk_trainer_take_ranks(rk_trainer *trainer);
+void rk_trainer_leave_ranks(rk_trainer *trainer);
+bool rk_trainer_trains(const rk_trainer *trainer); /* this rank; once the model is built */
+/* The end of the run for all ranks that trainers ask or tell. */
+void rk_trainer_dismiss(rk_trainer *trainer);
+/* On a rank that only reads: until trainers leave. */
+rk_status rk_trainer_read(rk_trainer *trainer);
+/* Batches of no more than `most` samples, on a rank that only reads those that are its own. */
+rk_status rk_trainer_open_split(rk_trainer *trainer, const char *split, int64_t most, rk_dataset **out);
+/* Ids a sample of each feature, of the first batch: the same on all ranks, whose tables go where these say. rk_free it. */
+rk_status rk_trainer_count_ids(rk_trainer *trainer, double **out);
+
 /* What trainers tell ranks that only hold rows (train/ranks.c). */
 typedef enum rk_word { RK_WORD_SAVE = 1, RK_WORD_FACTOR, RK_WORD_LOAD, RK_WORD_END } rk_word;
 rk_status rk_trainer_serve(rk_trainer *trainer);
 rk_status rk_trainer_scale_learning_rate(rk_trainer *trainer);
 rk_status rk_trainer_load(rk_trainer *trainer, const char *path);
-/* The first rank's text on all; NULL stays NULL. *text is replaced (rk_free). */
-rk_status rk_trainer_share_text(rk_trainer *trainer, char **text);
+/* The text of the communicator's first rank on all of it; NULL stays NULL. *text is replaced (rk_free). */
+rk_status rk_trainer_share_text(rk_comm *comm, char **text);
 /* Whether any rank was asked to stop; the same on all after each step. */
 bool rk_trainer_asked_to_stop(const rk_trainer *trainer);
 

@@ -20,7 +20,7 @@ static int64_t spoken_epoch(const rk_trainer *t) {
 /* Steps of the whole run, 0 while unknown. */
 static int64_t total_steps(const rk_trainer *t) {
     const rk_train_section *s = &t->config->train;
-    int64_t n_rows = rk_dataset_n_rows(t->train), by_epochs = 0;
+    int64_t n_rows = rk_feed_n_rows(&t->train_feed), by_epochs = 0;
     if (s->epochs && n_rows >= 0) by_epochs = s->epochs * ((n_rows + s->batch_size - 1) / s->batch_size);
     if (!s->steps) return by_epochs;
     return by_epochs && by_epochs < s->steps ? by_epochs : s->steps;
@@ -111,7 +111,7 @@ rk_status rk_trainer_validate(rk_trainer *t, bool *stop) {
     RK_TRY(drain(t));
     uint64_t begin = rk_trace_begin();
     rk_evaluation evaluation;
-    RK_TRY(rk_evaluate(t->config, t->model, t->valid, &evaluation));
+    RK_TRY(rk_evaluate(t->config, t->model, &t->valid_feed, &evaluation));
     rk_evaluation_release(&t->evaluation);
     t->evaluation = evaluation;
     rk_trace_end(begin, "evaluate");
@@ -142,12 +142,12 @@ static rk_status after(rk_trainer *t, bool epoch_done, bool *stop) {
     return RK_OK;
 }
 
-static rk_status train_batch(rk_trainer *t, const rk_batch *batch) {
+static rk_status train_batch(rk_trainer *t, const rk_batch_part *part) {
     double loss;
-    RK_TRY(rk_model_train(t->model, batch, &loss));
+    RK_TRY(rk_model_train_part(t->model, part, &loss));
     t->progress.step++;
-    t->progress.position = rk_dataset_tell(t->train);
-    t->samples_since += batch->n;
+    t->progress.position = rk_feed_tell(&t->train_feed);
+    t->samples_since += part->total;
     count_loss(t, loss);
     return RK_OK;
 }
@@ -168,18 +168,18 @@ static rk_status train_to_end(rk_trainer *t, const char **why) {
             RK_TRY(rk_trainer_save(t));
             return rk_error(RK_INTERRUPTED, "stopped on request after step %lld", (long long)t->progress.step);
         }
-        const rk_batch *batch;
+        const rk_fed *fed;
         uint64_t begin = rk_trace_begin();
-        rk_status status = rk_dataset_next(t->train, &batch);
+        rk_status status = rk_feed_next(&t->train_feed, &fed);
         rk_trace_end(begin, "read");
         if (status == RK_END) {
             RK_FAIL_IF(t->progress.position.row == 0, RK_BAD_DATA, "the training data has no rows");
-            t->progress.position = rk_dataset_tell(t->train);
+            t->progress.position = rk_feed_tell(&t->train_feed);
             RK_TRY(rk_trainer_report(t, true));
             RK_TRY(after(t, true, &stop));
         } else {
             RK_TRY(status);
-            RK_TRY(train_batch(t, batch));
+            RK_TRY(train_batch(t, &fed->part));
             RK_TRY(rk_trainer_report(t, false));
             RK_TRY(after(t, false, &stop));
         }
@@ -204,6 +204,7 @@ static rk_status take_best(rk_trainer *t) {
 
 static rk_status run(rk_trainer *t) {
     const char *why = "the run had ended before";
+    if (t->reader >= 0) return rk_trainer_read(t);
     if (!rk_model_trains(t->model)) return rk_trainer_serve(t);
     if (!t->progress.finished) {
         rk_trainer_tell(t, RK_EVENT_STAGE, "training");

@@ -1,0 +1,139 @@
+/* What a rank does that only reads. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/trace.h"
+#include "data/packed_batch.h"
+#include "nn/loss.h"
+#include "train/trainer_parts.h"
+
+/* Batches from where trainers said. */
+typedef struct stream {
+    rk_dataset *dataset;
+    char *split;
+    int64_t *cuts;      /* [n_trainers + 1]; NULL: not begun */
+} stream;
+
+typedef struct reading {
+    rk_trainer *trainer;
+    rk_readers *readers;
+    stream streams[RK_READ_STREAMS]; /* the training data is the trainer's own */
+    rk_buffer *answers; /* [n_trainers] */
+} reading;
+
+static rk_status hear(const reading *r, rk_exchange **out) {
+    rk_exchange *exchange;
+    RK_TRY(rk_exchange_begin(r->readers->comms[0], RK_LANE_VALUES, r->readers->parcels, r->readers->nobody, r->readers->first, &exchange));
+    rk_status status = rk_exchange_wait(exchange);
+    if (status == RK_OK && rk_exchange_received(exchange)[0].n_bytes < sizeof(rk_read_word)) status = rk_error(RK_INTERNAL, "what a trainer asks is cut short");
+    if (status == RK_OK)
+        *out = exchange;
+    else
+        rk_exchange_free(exchange);
+    return status;
+}
+
+/* Of the split that is evaluated, which stays open: what it keeps in memory serves the next time. */
+static rk_status open_evaluation(reading *r, const char *split, stream *s) {
+    if (s->dataset && strcmp(s->split, split) == 0) return RK_OK;
+    rk_dataset_free(s->dataset);
+    s->dataset = NULL;
+    rk_free(s->split);
+    s->split = NULL;
+    RK_TRY(rk_strdup(split, &s->split));
+    return rk_trainer_open_split(r->trainer, split, s->cuts[r->readers->n_trainers], &s->dataset);
+}
+
+static rk_status begin(reading *r, const rk_read_word *word, size_t n_bytes) {
+    size_t n_cuts = (size_t)r->readers->n_trainers + 1;
+    stream *s = &r->streams[word->stream];
+    RK_FAIL_IF(n_bytes <= sizeof *word + n_cuts * sizeof *s->cuts, RK_INTERNAL, "what a trainer asks is cut short");
+    if (!s->cuts) RK_TRY(rk_alloc(n_cuts, sizeof *s->cuts, &s->cuts));
+    memcpy(s->cuts, word->cuts, n_cuts * sizeof *s->cuts);
+    if (word->stream == RK_READ_EVALUATION) RK_TRY(open_evaluation(r, (const char *)(word->cuts + n_cuts), s));
+    return rk_dataset_seek(s->dataset, word->position);
+}
+
+static void put_head(rk_buffer *out, const rk_read_head *head) {
+    rk_buffer_clear(out);
+    rk_buffer_append(out, head, sizeof *head);
+}
+
+/* A trainer learns from its samples; of an evaluation it predicts its samples and measures all. */
+static void put_share(const stream *s, bool trains, const rk_batch *batch, double weight, int32_t trainer, rk_buffer *out) {
+    int64_t first = s->cuts[trainer] < batch->n ? s->cuts[trainer] : batch->n, last = s->cuts[trainer + 1] < batch->n ? s->cuts[trainer + 1] : batch->n;
+    put_head(out, &(rk_read_head){.status = RK_OK, .total = batch->n, .base = first, .weight = weight});
+    rk_batch_pack(batch, first, last - first, trains ? RK_PACK_INPUT | RK_PACK_LABELS : RK_PACK_INPUT, out);
+    if (!trains) rk_batch_pack(batch, 0, batch->n, RK_PACK_LABELS | RK_PACK_GROUPS, out);
+}
+
+static rk_status send_answers(reading *r) {
+    rk_readers *readers = r->readers;
+    rk_exchange *exchange;
+    for (int32_t t = 0; t < readers->n_trainers; t++) {
+        RK_TRY(r->answers[t].status);
+        readers->parcels[t] = (rk_parcel){r->answers[t].data, r->answers[t].n_bytes};
+    }
+    RK_TRY(rk_exchange_begin(readers->comms[0], RK_LANE_BATCHES, readers->parcels, readers->trainers, readers->nobody, &exchange));
+    rk_status status = rk_exchange_wait(exchange);
+    rk_exchange_free(exchange);
+    return status;
+}
+
+static rk_status answer_batch(reading *r, int32_t number, const rk_batch *batch) {
+    uint64_t begin = rk_trace_begin();
+    double weight = rk_loss_weight(batch->n, batch->sample_weights);
+    for (int32_t t = 0; t < r->readers->n_trainers; t++) put_share(&r->streams[number], number == RK_READ_TRAINING, batch, weight, t, &r->answers[t]);
+    rk_trace_end(begin, "pack");
+    return send_answers(r);
+}
+
+/* The end of an epoch, or why there is no batch. */
+static rk_status answer_status(reading *r, rk_status found) {
+    char reason[4096] = "";
+    if (found != RK_END) rk_error_copy(reason, sizeof reason);
+    for (int32_t t = 0; t < r->readers->n_trainers; t++) {
+        put_head(&r->answers[t], &(rk_read_head){.status = found});
+        rk_buffer_append(&r->answers[t], reason, strlen(reason));
+    }
+    RK_TRY(send_answers(r));
+    return found == RK_END ? RK_OK : rk_error(found, "%s", reason);
+}
+
+/* `begun`: what went wrong when the stream began, which is told with its first batch. */
+static rk_status answer(reading *r, int32_t number, rk_status begun) {
+    const rk_batch *batch;
+    uint64_t begin = rk_trace_begin();
+    rk_status status = begun == RK_OK ? rk_dataset_next(r->streams[number].dataset, &batch) : begun;
+    rk_trace_end(begin, "read");
+    return status == RK_OK ? answer_batch(r, number, batch) : answer_status(r, status);
+}
+
+static rk_status serve(reading *r) {
+    for (;;) {
+        rk_exchange *exchange;
+        RK_TRY(hear(r, &exchange));
+        const rk_parcel *parcel = &rk_exchange_received(exchange)[0];
+        const rk_read_word *word = parcel->data;
+        int32_t kind = word->kind, number = word->stream;
+        rk_status status = RK_OK;
+        if (kind == RK_READ_BEGIN) status = begin(r, word, parcel->n_bytes);
+        rk_exchange_free(exchange);
+        if (kind == RK_READ_LEAVE) return RK_OK;
+        if (kind == RK_READ_NEXT || status != RK_OK) RK_TRY(answer(r, number, status));
+    }
+}
+
+rk_status rk_trainer_read(rk_trainer *t) {
+    reading r = {.trainer = t, .readers = t->readers, .streams = {[RK_READ_TRAINING] = {.dataset = t->train}}};
+    rk_status status = rk_alloc((size_t)r.readers->n_trainers, sizeof *r.answers, &r.answers);
+    if (status == RK_OK) status = serve(&r);
+    for (int32_t i = 0; i < r.readers->n_trainers && r.answers; i++) rk_buffer_release(&r.answers[i]);
+    rk_free(r.answers);
+    for (int i = 0; i < RK_READ_STREAMS; i++) {
+        if (i != RK_READ_TRAINING) rk_dataset_free(r.streams[i].dataset);
+        rk_free(r.streams[i].split);
+        rk_free(r.streams[i].cuts);
+    }
+    return status;
+}

@@ -116,7 +116,7 @@ rk_status rk_journey_serve(rk_sharded *s, rk_journey *j) {
     } else {
         for (int32_t r = 0; r < n_trainers; r++) s->answers[r] = (rk_parcel){0};
     }
-    return rk_exchange_begin(s->comm, RK_LANE_ROWS, s->answers, s->trainers, s->trains ? s->owners : s->nobody, &j->rows);
+    return rk_exchange_begin(s->comm, RK_LANE_ROWS, s->answers, s->owns ? s->trainers : s->nobody, s->trains ? s->owners : s->nobody, &j->rows);
 }
 
 static rk_status take_gradients(rk_sharded *s, const rk_journey *j, int32_t trainer, const rk_parcel *from) {

@@ -55,6 +55,10 @@ rk_status rk_comm_agree(rk_comm *comm, rk_status status);
  * before the one it was made of, by this rank alone. */
 rk_status rk_comm_members(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out);
 
+/* Waits on this communicator, and on those made of it from now on, last `times` as long: for ranks that serve others, which may themselves be waiting for a lost one
+ * and are to name it first. */
+void rk_comm_be_patient(rk_comm *comm, double times);
+
 /* Who a rank of a communicator is in the world, for messages. */
 typedef struct rk_peer {
     int32_t rank;

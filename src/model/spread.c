@@ -157,7 +157,7 @@ rk_status rk_spread_finish(rk_model *model, const rk_model_options *options, con
         return RK_OK;
     }
     model->max_here = shard * n_shards_of(sp, sp->rank);
-    for (int32_t r = 0; r <= sp->roles.n_trainers; r++) sp->cuts[r] = sp->first_shards[r] * shard;
+    for (int32_t r = 0; r <= sp->roles.n_trainers; r++) sp->cuts[r] = sp->first_shards[r] * shard < model->max_batch ? sp->first_shards[r] * shard : model->max_batch;
     sp->n_shares = (size_t)sp->staleness + 1;
     RK_TRY(rk_alloc(sp->n_shares, sizeof *sp->shares, &sp->shares));
     for (size_t i = 0; i < sp->n_shares; i++) RK_TRY(rk_share_init(model, &sp->shares[i]));

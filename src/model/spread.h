@@ -50,7 +50,7 @@ struct rk_spread {
     bool narrow;              /* dense gradients travel as bf16 */
     int64_t n_shards;
     int64_t *first_shards;    /* [n_trainers + 1] */
-    int64_t *cuts;            /* [n_trainers + 1]: the same in samples */
+    int64_t *cuts;            /* [n_trainers + 1]: the same in samples, up to max_batch */
     rk_sharded *sharded;      /* NULL where the model has no tables */
     rk_share *shares;         /* [n_shares]: batches begun */
     size_t n_shares;

@@ -26,6 +26,7 @@ static rk_status take_readers(rk_trainer *t) {
     t->comm = NULL;
     if (t->reader < 0) RK_TRY(join_workers(t, n_workers));
     bool holds = rank >= roles.n_trainers && rank < n_workers;
+    if (holds) rk_comm_be_patient(t->comm, RK_READERS_PATIENCE);
     return holds ? RK_OK : rk_readers_create(t->world, roles.n_trainers, t->n_readers, &t->readers);
 }
 

@@ -25,6 +25,9 @@ typedef struct rk_read_head {
     double weight;
 } rk_read_head;
 
+/* Readers, and ranks that only hold rows where there are readers, wait so many times as long as trainers, who may be waiting for a reader and name it first. */
+#define RK_READERS_PATIENCE 2.0
+
 /* On trainers, all readers; on a reader, itself. */
 typedef struct rk_readers {
     int32_t n, n_trainers;

@@ -144,6 +144,55 @@ static void test_order(void **state) {
     close_all(&streamed);
 }
 
+/* The batches of one epoch from `row` on by each of n readers, put together in their order. */
+static int64_t read_parts(opened *o, int n_parts, bool shuffle, rk_dataset_position from, int64_t *order) {
+    rk_dataset *parts[5];
+    for (int p = 0; p < n_parts; p++) {
+        rk_dataset_options options = {.directory = directory, .split = "train", .batch_size = 64, .seed = 9, .shuffle = shuffle, .part = p, .n_parts = n_parts};
+        OK(rk_dataset_create(&o->section, o->transforms, &options, &parts[p]));
+        OK(rk_dataset_seek(parts[p], from));
+    }
+    int64_t n = 0, number = 0, row = from.row;
+    const rk_batch *batch;
+    rk_status status;
+    while ((status = rk_dataset_next(parts[number++ % n_parts], &batch)) == RK_OK) {
+        assert_int_equal(batch->first_row, row);
+        row += batch->n;
+        assert_int_equal(rk_dataset_tell(parts[(number - 1) % n_parts]).row, row);
+        for (int64_t i = 0; i < batch->n; i++) order[n++] = batch->features[0].ids[begin_of(&batch->features[0], i)];
+    }
+    assert_int_equal(status, RK_END);
+    for (int p = 1; p < n_parts; p++) assert_int_equal(rk_dataset_next(parts[number++ % n_parts], &batch), RK_END); /* each says so, once */
+    OK(rk_dataset_next(parts[number % n_parts], &batch));
+    assert_int_equal(batch->first_row, 0); /* of the next epoch, which goes on with the reader whose turn it is */
+    for (int p = 0; p < n_parts; p++) {
+        rk_dataset_position at = rk_dataset_tell(parts[p]);
+        assert_int_equal(at.epoch, from.epoch + 1);
+        rk_dataset_free(parts[p]);
+    }
+    return n;
+}
+
+static void test_parts(void **state) {
+    (void)state;
+    static int64_t whole[ROWS], parts[ROWS];
+    for (int shuffle = 0; shuffle < 2; shuffle++)
+        for (int n = 1; n <= 5; n += 2) {
+            opened o;
+            OK(open_text(run_text, n == 3 ? "cache_bytes: 0\n" : "", "train", 64, shuffle, &o));
+            OK(rk_dataset_seek(o.dataset, (rk_dataset_position){2, 0}));
+            assert_int_equal(read_epoch(o.dataset, whole), ROWS);
+            assert_int_equal(read_parts(&o, n, shuffle, (rk_dataset_position){2, 0}, parts), ROWS);
+            assert_memory_equal(whole, parts, sizeof whole);
+            int64_t row = 64 * 7;
+            assert_int_equal(read_parts(&o, n, shuffle, (rk_dataset_position){2, row}, parts), ROWS - row);
+            assert_memory_equal(whole + row, parts, (size_t)(ROWS - row) * sizeof *whole);
+            close_all(&o);
+        }
+    rk_dataset *none;
+    FAILS(rk_dataset_create(NULL, NULL, &(rk_dataset_options){.batch_size = 1, .part = 2, .n_parts = 2}, &none), RK_INVALID_ARGUMENT, "part 2 of 2");
+}
+
 static void test_fractions(void **state) {
     (void)state;
     opened train, valid;
@@ -336,7 +385,7 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),   cmocka_unit_test(test_order),   cmocka_unit_test(test_fractions), cmocka_unit_test(test_bad_rows),
+        cmocka_unit_test(test_values),   cmocka_unit_test(test_order), cmocka_unit_test(test_parts),   cmocka_unit_test(test_fractions), cmocka_unit_test(test_bad_rows),
         cmocka_unit_test(test_cut_gzip), cmocka_unit_test(test_missing_columns_and_files), cmocka_unit_test(test_joins),
         cmocka_unit_test(test_save_and_load), cmocka_unit_test(test_libsvm_fields), cmocka_unit_test(test_out_of_memory),
     };

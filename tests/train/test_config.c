@@ -73,6 +73,7 @@ static const char *const full =
     "  tensorboard: false\n"
     "cluster:\n"
     "  embedding_ranks: 2\n"
+    "  reader_ranks: 3\n"
     "  virtual_shards: 8\n"
     "  timeout_s: 20\n"
     "  wire: bf16\n"
@@ -164,6 +165,14 @@ static void test_cluster(void **state) {
     assert_true(roles.n_trainers == 1 && roles.n_owners == 3);
     FAILS(rk_cluster_roles(&config->cluster, &config->yaml, 3, &roles), RK_CONFIG,
           "run.yaml:3: key 'embedding_ranks': no rank is left to train\nhint: there are 3 ranks: start more, or let fewer than 3 only hold rows");
+    rk_config_free(config);
+    OK(parse(DATA "model: lr\ncluster: {embedding_ranks: 1, reader_ranks: 2}\n", &config));
+    OK(rk_cluster_roles(&config->cluster, &config->yaml, 6, &roles));
+    assert_true(roles.n_trainers == 3 && roles.n_owners == 1);
+    FAILS(rk_cluster_roles(&config->cluster, &config->yaml, 3, &roles), RK_CONFIG,
+          "run.yaml:3: key 'embedding_ranks': no rank is left to train\nhint: there are 3 ranks, of which 2 only read: start more, or let fewer than 1 only hold rows");
+    FAILS(rk_cluster_roles(&config->cluster, &config->yaml, 2, &roles), RK_CONFIG,
+          "run.yaml:3: key 'reader_ranks': no rank is left to train\nhint: there are 2 ranks: start more, or let fewer than 2 only read");
     rk_config_free(config);
     OK(parse(DATA "model: lr\ntrain: {batch_size: 6}\ncluster: {wire: f16, replicate_below: 5, tables: [{name: u, sharding: row_wise, ranks: [1, 0]}]}\n", &config));
     rk_placement_request request;

@@ -68,7 +68,7 @@ static rk_status make(rk_plan *plan, const rk_plan_options *options) {
     RK_TRY(rk_alloc((size_t)plan->tables.n_tables, sizeof *plan->loads, &plan->loads));
     RK_TRY(rk_alloc((size_t)plan->tables.n_tables, sizeof *plan->placements, &plan->placements));
     RK_TRY(make_request(plan));
-    plan->data_bytes = (double)c->data.cache_bytes + (double)c->data.shuffle_window * plan->dense.sample_bytes;
+    if (!c->cluster.reader_ranks) plan->data_bytes = (double)c->data.cache_bytes + (double)c->data.shuffle_window * plan->dense.sample_bytes;
     if (options->sample)
         RK_TRY(rk_plan_sample(plan, options->sample_rows));
     else

@@ -49,7 +49,7 @@ static bool change(rk_plan *plan, const way *w, const rk_optimizer *rowwise) {
     if (w->no_cache) plan->data_bytes -= (double)plan->config->data.cache_bytes;
     if (w->no_wishes) plan->request.n_wishes = 0;
     if (w->no_wishes && plan->config->cluster.n_tables == 0) return false;
-    return halved == w->half_rows && slots == w->rowwise && (!w->no_cache || plan->config->data.cache_bytes > 0);
+    return halved == w->half_rows && slots == w->rowwise && (!w->no_cache || (plan->config->data.cache_bytes > 0 && plan->config->cluster.reader_ranks == 0));
 }
 
 static void say(const rk_plan *plan, const char *what, rk_buffer *out) {
@@ -126,7 +126,7 @@ static rk_status try_hosts(rk_plan *plan, rk_buffer *out) {
 static rk_status advise(rk_plan *plan, const kept *k, rk_buffer *out) {
     rk_host_group *group = growing(plan);
     int64_t count = group->count;
-    int32_t n_ranks = plan->n_ranks;
+    int32_t n_ranks = plan->n_ranks + plan->n_readers;
     rk_status status = plan->cluster.yaml.path ? try_hosts(plan, out) : RK_OK; /* there is only one of this machine */
     group->count = count;
     RK_TRY(status);

@@ -63,7 +63,8 @@ struct rk_plan {
     rk_cluster_file cluster;
     rk_machine *machines;             /* [n_ranks] */
     rk_rank_capacity *capacities;     /* [n_ranks]: what is left of memory for tables of its own */
-    int32_t n_ranks;
+    int32_t n_ranks;                  /* that train or hold rows */
+    int32_t n_readers;                /* of the cluster's ranks, behind those: they only read, and nothing is planned of them */
     bool overlaps;                    /* exchanges and updates run beside the dense part: stale */
     bool asynchronous;                /* the all-reduce too */
     rk_embedding_plan tables;
@@ -125,7 +126,7 @@ rk_status rk_plan_measure_pace(rk_plan *plan);
 rk_plan_pace rk_plan_no_pace(void);
 /* Loads by counting the training data. */
 rk_status rk_plan_sample(rk_plan *plan, int64_t n_rows);
-/* The cluster's ranks, n_ranks of them or all, with room for what is found out about each. */
+/* The cluster's ranks, n_ranks of them (readers among them) or all, with room for what is found out about each. */
 rk_status rk_plan_take_ranks(rk_plan *plan, int32_t n_ranks);
 void rk_plan_leave_ranks(rk_plan *plan); /* with the placements on them; before the plan is freed */
 /* Placements for the plan's tables, loads and ranks, in place of what was there, with memory and time. */

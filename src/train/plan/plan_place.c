@@ -8,12 +8,19 @@
 /* The run file's roles hold, unless the cluster gives its hosts roles; then both must agree. */
 static rk_status agree_on_roles(rk_plan *plan, rk_roles of_cluster) {
     const rk_config *c = plan->config;
+    rk_roles *roles = &plan->request.roles;
     plan->n_ranks = of_cluster.n_trainers + of_cluster.n_owners;
-    if (of_cluster.n_owners == 0) return rk_cluster_roles(&c->cluster, &c->yaml, plan->n_ranks, &plan->request.roles);
+    plan->n_readers = 0;
+    if (of_cluster.n_owners == 0) {
+        RK_TRY(rk_cluster_roles(&c->cluster, &c->yaml, plan->n_ranks, roles));
+        plan->n_readers = plan->n_ranks - roles->n_trainers - roles->n_owners;
+        plan->n_ranks -= plan->n_readers;
+        return RK_OK;
+    }
     if (c->cluster.embedding_ranks && c->cluster.embedding_ranks != of_cluster.n_owners)
         return rk_error(RK_CONFIG, "'%s' has %d ranks that only hold rows, but the run file says embedding_ranks: %lld", plan->cluster.yaml.path, of_cluster.n_owners,
                         (long long)c->cluster.embedding_ranks);
-    plan->request.roles = of_cluster;
+    *roles = of_cluster;
     return RK_OK;
 }
 

@@ -36,6 +36,7 @@ static void cluster_lines(const rk_plan *plan, rk_buffer *out) {
         rk_buffer_printf(out, "  ranks 0 to %d train, %d to %d hold rows\n", roles->n_trainers - 1, roles->n_trainers, plan->n_ranks - 1);
     else
         rk_buffer_printf(out, "  %d rank%s, which train and hold rows\n", plan->n_ranks, plan->n_ranks > 1 ? "s" : "");
+    if (plan->n_readers) rk_buffer_printf(out, "  %d more, which only read\n", plan->n_readers);
 }
 
 static void load_line(const rk_plan *plan, rk_buffer *out) {

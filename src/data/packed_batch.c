@@ -101,16 +101,17 @@ typedef struct cursor {
     size_t n_left;
 } cursor;
 
-static rk_status take(cursor *c, int64_t n, size_t bytes, const void *out) {
+/* n values of so many bytes; out: pointer to a pointer to them. */
+static rk_status take(cursor *c, int64_t n, size_t bytes, void *out) {
     RK_FAIL_IF(n < 0 || (uint64_t)n > c->n_left / bytes || padded((size_t)n * bytes) > c->n_left, RK_BAD_DATA, "a packed batch is cut short");
-    *(const void **)(size_t)out = c->at;
+    memcpy(out, &c->at, sizeof c->at);
     c->at += padded((size_t)n * bytes);
     c->n_left -= padded((size_t)n * bytes);
     return RK_OK;
 }
 
-static rk_status take_if(cursor *c, bool present, int64_t n, size_t bytes, const void *out) {
-    *(const void **)(size_t)out = NULL;
+/* The pointer stays NULL where they are not there. */
+static rk_status take_if(cursor *c, bool present, int64_t n, size_t bytes, void *out) {
     return present ? take(c, n, bytes, out) : RK_OK;
 }
 

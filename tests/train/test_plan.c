@@ -84,6 +84,20 @@ static void test_figures(void **state) {
     near(plan->step.price_per_hour, 6, 0);
     rk_plan_free(plan);
     rk_config_free(config);
+    /* a third host that only reads changes nothing of the step, and is shown */
+    double seconds[2];
+    for (int readers = 0; readers < 2; readers++) {
+        char *text;
+        OK(plan_of(readers ? RUN(2000, "cluster: {reader_ranks: 1}\n") : RUN(2000, ""), readers ? CLUSTER(3, 100) : CLUSTER(2, 100), usual, &config, &plan));
+        assert_true(plan->n_ranks == 2 && plan->n_readers == readers && plan->request.roles.n_trainers == 2);
+        OK(rk_plan_to_text(plan, &text));
+        assert_true((strstr(text, "  2 ranks, which train and hold rows\n  1 more, which only read\n") != NULL) == readers);
+        seconds[readers] = plan->step.seconds;
+        rk_text_free(text);
+        rk_plan_free(plan);
+        rk_config_free(config);
+    }
+    near(seconds[1], seconds[0], 0);
     /* with stale rows the longer of two ways counts; the all-reduce is on the network in both, and on the other way too where it is not asynchronous */
     for (int asynchronous = 0; asynchronous < 2; asynchronous++) {
         OK(plan_of(asynchronous ? STALE_RUN(2000, 1, "cluster: {asynchronous: true}\n") : STALE_RUN(2000, 1, ""), asynchronous ? CLUSTER(2, 100) : SLOW_CLUSTER, usual, &config, &plan));

@@ -144,7 +144,6 @@ static void *read_thread(void *argument) {
         if (!read_epoch(d, &p, row, &status)) break;
         if (status != RK_OK || !wait_free(d, p.at)) break;
         publish(d, &p, true, 0, RK_OK);
-        p.number += d->n_parts;
     }
     if (status != RK_OK && wait_free(d, p.at)) publish(d, &p, false, 0, status);
     rk_free(p.order);

@@ -15,7 +15,8 @@
 #include "base/memory.h"
 #include "comm/comm.h"
 
-enum { N_LANES = RK_LANE_COUNT, DEPTH = 4, N_ROUNDS = 12 };
+enum { N_LANES = RK_LANE_COUNT, DEPTH = 4, N_ROUNDS = 12, STRIDE = 5 };
+_Static_assert(N_LANES * DEPTH % STRIDE, "strides of a prime come to every flight");
 
 static rk_comm *world;
 
@@ -108,7 +109,7 @@ static void fly(rk_comm *comm, int first_round, int n_rounds) {
         }
         int start = (int)(mix((uint64_t)round, (uint64_t)rank) % (N_LANES * DEPTH));
         for (int i = 0; i < N_LANES * DEPTH; i++) {
-            int at = (start + i * 7) % (N_LANES * DEPTH);
+            int at = (start + i * STRIDE) % (N_LANES * DEPTH);
             land(comm, &flights[at % N_LANES][at / N_LANES], round, at % N_LANES, at / N_LANES);
         }
     }

@@ -58,7 +58,10 @@ static const rk_field label_fields[] = {
     RK_FIELD_TEXT(rk_label_section, column, false, NULL, "by default the name"),
     RK_FIELD_ARRAY(TEXTS, rk_label_section, positive, n_positive, 0, 0, "texts that mean 1, all others 0; none: the column is a number"),
     RK_FIELD_F64(rk_label_section, threshold, RK_UNSET, -INFINITY, INFINITY, "1 where the number is >= it, else 0"),
+    RK_FIELD_BOOL(rk_label_section, optional, false, "a row without a value is no sample of the task; else it is a bad row"),
     RK_FIELD_F64(rk_label_section, weight, 1, 0, INFINITY, "of the task in the loss"),
+    RK_FIELD_F64(rk_label_section, weight_decay_rate, 0, 0, 1, "the weight is multiplied by 1 - rate after each step"),
+    RK_FIELD_ARRAY(TEXTS, rk_label_section, product_of, n_product_of, 0, 0, "two other labels: the task's probability is the product of theirs (ESMM)"),
     RK_FIELD_ENUM(rk_label_section, loss, 0, losses, "of the task"),
 };
 static const rk_schema label_schema = SECTION("labels", rk_label_section, label_fields, "name");
@@ -150,6 +153,32 @@ static rk_status check_split(const rk_split_section *split, const char *name, co
     return RK_OK;
 }
 
+/* A product's factors are two binary tasks, with logits of their own. */
+static rk_status check_product(const rk_data_section *s, const rk_label_section *label, const rk_yaml *yaml) {
+    if (label->n_product_of == 0) return RK_OK;
+    if (label->n_product_of != 2 || strcmp(label->product_of[0], label->product_of[1]) == 0)
+        return rk_error_hint(error_at(yaml, label->line, label->name, "product_of names two labels"), "as in product_of: [click, bought_if_clicked]");
+    if (label->loss != 0) return error_at(yaml, label->line, label->name, "a product of probabilities is a probability: its loss is sigmoid_cross_entropy");
+    for (int64_t k = 0; k < 2; k++) {
+        int64_t i = 0;
+        while (i < s->n_labels && strcmp(s->labels[i].name, label->product_of[k]) != 0) i++;
+        char message[256];
+        if (i < s->n_labels && s->labels[i].loss == 0 && s->labels[i].n_product_of == 0) continue;
+        snprintf(message, sizeof message, i < s->n_labels ? "'%.180s' is no label with a probability of its own" : "there is no label '%.180s'", label->product_of[k]);
+        return error_at(yaml, label->line, label->name, message);
+    }
+    return RK_OK;
+}
+
+static rk_status check_labels(const rk_data_section *s, const rk_yaml *yaml) {
+    for (int64_t i = 0; i < s->n_labels; i++) {
+        for (int64_t j = 0; j < i; j++)
+            if (strcmp(s->labels[i].name, s->labels[j].name) == 0) return error_at(yaml, s->labels[i].line, s->labels[i].name, "a second label of this name");
+        RK_TRY(check_product(s, &s->labels[i], yaml));
+    }
+    return RK_OK;
+}
+
 rk_status rk_data_section_check(const rk_data_section *s, const rk_yaml *yaml) {
     if (!s->train.line) return rk_error(RK_CONFIG, "%s:%d: key 'data': needs 'train'", yaml && yaml->path ? yaml->path : "configuration", s->line);
     RK_TRY(check_split(&s->train, "train", yaml));
@@ -172,9 +201,7 @@ rk_status rk_data_section_check(const rk_data_section *s, const rk_yaml *yaml) {
         if (status == RK_OK) status = check_cross(s, &s->features[i], yaml, names);
     }
     rk_free(names);
-    for (int64_t i = 0; status == RK_OK && i < s->n_labels; i++)
-        for (int64_t j = 0; status == RK_OK && j < i; j++)
-            if (strcmp(s->labels[i].name, s->labels[j].name) == 0) status = error_at(yaml, s->labels[i].line, s->labels[i].name, "a second label of this name");
+    if (status == RK_OK) status = check_labels(s, yaml);
     for (int64_t i = 0; status == RK_OK && i < s->n_fields; i++)
         if (s->fields[i].last < s->fields[i].first) status = error_at(yaml, s->fields[i].line, s->fields[i].name, "its last id is below its first");
     return status;

@@ -60,7 +60,11 @@ typedef struct rk_label_section {
     char **positive;   /* texts that mean 1, all other text 0 (`positive: ">50K"`); none: the column is a number */
     int64_t n_positive;
     double threshold;  /* not NaN: 1 where the number is >= it, else 0 */
+    bool optional;     /* a row may have no label: it is then no sample of the task; false */
     double weight;     /* of the task in the loss; 1 */
+    double weight_decay_rate; /* the weight is multiplied by 1 - rate after each step; 0 */
+    char **product_of; /* two other labels: its probability is the product of theirs */
+    int64_t n_product_of;
     int loss;          /* 0 = sigmoid_cross_entropy, 1 = mse */
 } rk_label_section;
 

@@ -42,15 +42,18 @@ void rk_reader_release(rk_reader *r) {
     *r = (rk_reader){0};
 }
 
-/* Whether the files have all label columns; they must, unless labels are optional. */
+/* Whether the files have all label columns; they must, unless labels are optional. A task's label that rows may be without says nothing, unless all are such. */
 static rk_status check_labels(rk_reader *r, const rk_columns *chunk) {
     const rk_transforms *t = r->transforms;
-    r->has_labels = true;
+    bool misses = false, has_some = chunk->n_rows == 0;
     for (size_t i = 0; i < t->n_labels_names && chunk->n_rows > 0; i++) {
         rk_binding binding = r->rows.bindings[i];
         const rk_column *column = binding.join < 0 ? &chunk->columns[binding.column] : &r->rows.joins[binding.join].columns.columns[binding.column];
-        if (column->n_values == 0) r->has_labels = false;
+        bool is_label = i < (size_t)t->schema.n_tasks;
+        if (column->n_values == 0 && !(is_label && t->schema.tasks[i].optional)) misses = true;
+        if (column->n_values && is_label) has_some = true;
     }
+    r->has_labels = !misses && (has_some || !r->labels_optional);
     RK_FAIL_IF(!r->has_labels && !r->labels_optional, RK_BAD_DATA, "'%s' has no labels", r->rows.paths[0]);
     return RK_OK;
 }

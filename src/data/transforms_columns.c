@@ -41,15 +41,24 @@ static inline bool number_at(const rk_column *column, int64_t value, double *out
     return isfinite(*out);
 }
 
+/* Row i has no value, or a NaN that says so. */
+static bool is_absent(const run *r, int64_t i) {
+    return r->offsets[i] == r->offsets[i + 1] || (r->column->type == RK_COLUMN_F32 && isnan(r->column->f32[r->offsets[i]]));
+}
+
 rk_status rk_transform_labels(const rk_transforms *t, int32_t task, const rk_piece *piece, rk_window *out, bool *done) {
     const rk_label_section *label = &t->schema.tasks[task];
     run r;
     *done = false;
     if (label->n_positive || !find_run(piece, task, &r)) return RK_OK;
-    bool ok = !misses_values(&r), is_share = label->loss == 0, cuts = !isnan(label->threshold);
+    bool ok = label->optional || !misses_values(&r), is_share = label->loss == 0, cuts = !isnan(label->threshold);
     float *to = out->labels + out->n_rows * t->schema.n_tasks + task;
     for (int64_t i = 0; ok && i < r.n; i++) {
         double x = 0;
+        if (label->optional && is_absent(&r, i)) {
+            to[i * t->schema.n_tasks] = NAN;
+            continue;
+        }
         ok = number_at(r.column, r.offsets[i], &x);
         if (cuts) x = x >= label->threshold;
         ok = ok && (!is_share || (x >= 0 && x <= 1));

@@ -15,7 +15,12 @@ void rk_transform_memory_release(rk_transform_memory *memory) {
 
 static rk_status take_label(const rk_label_section *label, rk_values values, float *out) {
     const char *column = label->column ? label->column : label->name;
-    RK_FAIL_IF(values.begin == values.end, RK_BAD_DATA, "the label '%s' is missing", column);
+    bool absent = values.begin == values.end || (values.column->type == RK_COLUMN_F32 && isnan(values.column->f32[values.begin]));
+    if (absent && label->optional) {
+        *out = NAN;
+        return RK_OK;
+    }
+    if (values.begin == values.end) return rk_error_hint(rk_error(RK_BAD_DATA, "the label '%s' is missing", column), "if rows may be without it, set the label's optional: true");
     char scratch[RK_VALUE_BYTES];
     rk_span text = rk_value_text(values.column, values.begin, scratch);
     if (label->n_positive) {

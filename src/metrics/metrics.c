@@ -11,11 +11,12 @@ typedef struct sample {
 } sample;
 
 struct rk_metrics {
-    bool binary;
+    bool binary, optional;
     bool ungrouped;  /* some samples came without groups */
     sample *samples; /* [n] */
     int64_t *groups; /* [n], where every sample has one */
     size_t n, capacity, groups_capacity;
+    size_t n_rows;   /* of samples and those that took no part, for messages */
 };
 
 static const struct {
@@ -45,10 +46,11 @@ bool rk_metric_applies(int metric, bool binary) {
     return binary ? list[metric].binary : list[metric].regression;
 }
 
-rk_status rk_metrics_create(bool binary, rk_metrics **out) {
+rk_status rk_metrics_create(bool binary, bool optional, rk_metrics **out) {
     rk_metrics *metrics;
     RK_TRY(rk_alloc(1, sizeof *metrics, &metrics));
     metrics->binary = binary;
+    metrics->optional = optional;
     *out = metrics;
     return RK_OK;
 }
@@ -61,7 +63,7 @@ void rk_metrics_free(rk_metrics *metrics) {
 }
 
 void rk_metrics_clear(rk_metrics *metrics) {
-    metrics->n = 0;
+    metrics->n = metrics->n_rows = 0;
     metrics->ungrouped = false;
 }
 
@@ -92,14 +94,17 @@ rk_status rk_metrics_add(rk_metrics *metrics, int64_t n, const float *prediction
     bool grouped = groups && !metrics->ungrouped;
     RK_TRY(reserve(&metrics->samples, after, &metrics->capacity, sizeof *metrics->samples));
     if (grouped) RK_TRY(reserve(&metrics->groups, after, &metrics->groups_capacity, sizeof *metrics->groups));
+    size_t at = before;
     for (int64_t i = 0; i < n; i++) {
         sample s = {predictions[i * stride], labels[i * stride], weights ? weights[i] : 1};
-        RK_TRY(check_sample(metrics->binary, s, (long long)before + i));
-        metrics->samples[before + (size_t)i] = s;
+        if (metrics->optional && isnan(s.label)) continue;
+        RK_TRY(check_sample(metrics->binary, s, (long long)metrics->n_rows + i));
+        if (grouped) metrics->groups[at] = groups[i];
+        metrics->samples[at++] = s;
     }
-    if (grouped && n) memcpy(metrics->groups + before, groups, (size_t)n * sizeof *groups);
-    if (n && !groups) metrics->ungrouped = true;
-    metrics->n = after;
+    if (at > before && !groups) metrics->ungrouped = true;
+    metrics->n = at;
+    metrics->n_rows += (size_t)n;
     return RK_OK;
 }
 

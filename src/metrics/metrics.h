@@ -20,7 +20,8 @@
 
 /* One task's predictions. */
 typedef struct rk_metrics rk_metrics;
-rk_status rk_metrics_create(bool binary, rk_metrics **out);
+/* optional: a sample whose label is NaN has none, and takes no part. */
+rk_status rk_metrics_create(bool binary, bool optional, rk_metrics **out);
 void rk_metrics_free(rk_metrics *metrics);
 void rk_metrics_clear(rk_metrics *metrics);
 /* n predictions (probabilities for binary) and labels, `stride` values apart; weights [n] or NULL; groups [n] or NULL. A prediction that is not

@@ -103,7 +103,7 @@ static rk_status update(rk_model_run *r) {
 }
 
 rk_batch_part rk_batch_whole(const rk_batch *batch) {
-    return (rk_batch_part){*batch, batch->n, 0, rk_loss_weight(batch->n, batch->sample_weights)};
+    return (rk_batch_part){*batch, batch->n, 0, NULL};
 }
 
 rk_status rk_model_train(rk_model *model, const rk_batch *batch, double *loss) {
@@ -118,7 +118,8 @@ rk_status rk_model_train_part(rk_model *model, const rk_batch_part *part, double
     if (model->spread) return rk_spread_train(model, part, loss);
     double found;
     rk_model_keep_statistics(model);
-    rk_model_run r = {.model = model, .batch = batch, .weight = part->weight};
+    rk_model_count_samples(model, part, model->task_samples);
+    rk_model_run r = {.model = model, .batch = batch, .task_samples = model->task_samples};
     rk_status status = compute_gradients(&r, &found);
     if (status == RK_OK) status = update(&r);
     if (status == RK_OK) {

@@ -46,7 +46,7 @@ void rk_model_settle(rk_model *model);
 typedef struct rk_batch_part {
     rk_batch batch;           /* of these samples alone */
     int64_t total, base;      /* samples of the whole batch, and the number of the first one here */
-    double weight;            /* of the whole batch's samples (rk_loss_weight) */
+    const double *task_samples; /* [n_tasks]: the weight of the whole batch's samples that take part in each task (rk_loss_weight); NULL where it is whole here */
 } rk_batch_part;
 rk_batch_part rk_batch_whole(const rk_batch *batch);
 /* cuts [trainers + 1]: of a batch, trainer r needs samples cuts[r] .. cuts[r+1]-1, as far as there are any, and no other; a batch of no more samples than the last cut. */

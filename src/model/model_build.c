@@ -29,18 +29,6 @@ static rk_status check_data(const rk_model_options *options, const rk_preset *pr
     return RK_OK;
 }
 
-static rk_status copy_tasks(rk_model *model, const rk_data_schema *schema) {
-    RK_TRY(rk_alloc((size_t)schema->n_tasks, sizeof *model->tasks, &model->tasks));
-    model->n_tasks = schema->n_tasks;
-    for (int32_t t = 0; t < schema->n_tasks; t++) {
-        const rk_label_section *label = &schema->tasks[t];
-        model->tasks[t].loss = label->loss ? RK_LOSS_MSE : RK_LOSS_SIGMOID_CROSS_ENTROPY;
-        model->tasks[t].weight = label->weight;
-        RK_TRY(rk_strdup(label->name, &model->tasks[t].name));
-    }
-    return RK_OK;
-}
-
 static rk_status make_plan(const rk_model_options *options, const rk_preset *preset, rk_embedding_plan *out) {
     const rk_data_schema *schema = options->schema;
     rk_embedding_source *sources;
@@ -84,7 +72,7 @@ static int32_t width_of(const rk_embedding_plan *plan, int32_t feature) {
 /* The graph's inputs, and each feature's place in them. A sequence of length L counts as L vectors. */
 static rk_status add_inputs(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan, rk_preset_inputs *out) {
     rk_graph *graph = model->graph;
-    rk_preset_inputs inputs = {.dense = -1, .vectors = -1, .vector_rows = -1, .linear = -1, .n_tasks = model->n_tasks, .dtype = options->dtype};
+    rk_preset_inputs inputs = {.dense = -1, .vectors = -1, .vector_rows = -1, .linear = -1, .n_tasks = rk_model_n_logits(model), .dtype = options->dtype};
     int64_t width = 0, n_vectors = 0, n_linear = plan->n_features - plan->n_vectors;
     RK_TRY(rk_alloc((size_t)plan->n_features, sizeof *model->lookups, &model->lookups));
     model->n_lookups = plan->n_features;
@@ -112,8 +100,8 @@ static rk_status build_graph(rk_model *model, const rk_model_options *options, c
     rk_preset_inputs inputs;
     RK_TRY(rk_graph_create(options->seed, &model->graph));
     RK_TRY(add_inputs(model, options, plan, &inputs));
-    model->logits = model->preset->build(model->graph, options->model, &inputs);
-    rk_graph_output(model->graph, model->logits);
+    rk_value logits = model->preset->build(model->graph, options->model, &inputs);
+    RK_TRY(rk_model_join_tasks(model, logits, options->model->task_weights == RK_TASK_WEIGHTS_UNCERTAINTY));
     if (model->spread)
         rk_graph_cut(model->graph, model->spread->n_shards, rk_spread_share(model->spread));
     else if (options->training && options->n_shards > 1)
@@ -210,7 +198,7 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_embe
     bool spread = options->training && options->cluster;
     model->stale = options->training && options->staleness > 0 && !spread;
     RK_TRY(check_data(options, model->preset));
-    RK_TRY(copy_tasks(model, options->schema));
+    RK_TRY(rk_model_tasks_init(model, options->schema));
     RK_TRY(make_plan(options, model->preset, plan));
     if (model->preset->equal_dims) RK_TRY(check_equal_dims(options, model->preset, plan));
     if (!options->training) RK_TRY(drop_slots(plan));
@@ -251,6 +239,7 @@ void rk_model_free(rk_model *model) {
     for (int32_t t = 0; t < model->n_tasks; t++) rk_free(model->tasks[t].name);
     for (size_t i = 0; i < model->n_statistics; i++) rk_free(model->statistics[i].kept);
     rk_free(model->tasks);
+    rk_free(model->task_samples);
     rk_free(model->lookups);
     rk_free(model->ids);
     for (int i = 0; i < 2; i++) rk_free(model->gradients[i]);

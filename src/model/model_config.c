@@ -15,11 +15,12 @@ static const char *const kinds[] = {
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 static const char *const cross_kinds[] = {"full", "low_rank", "mixture"};
 static const char *const structures[] = {"parallel", "stacked"};
+static const char *const task_weights[] = {"fixed", "uncertainty"};
 static const char *const activations[] = {"relu", "gelu", "sigmoid", "tanh", "none"};
 
 static const rk_field fields[] = {
     RK_FIELD_ENUM(rk_model_section, kind, -1, kinds, "which model (docs/models.md)"),
-    RK_FIELD_ARRAY(I64S, rk_model_section, deep, n_deep, 1, RK_MAX_UNITS, "hidden layers' units; empty: 256, 128, 64 (dlrm: 512, 256)"),
+    RK_FIELD_ARRAY(I64S, rk_model_section, deep, n_deep, 1, RK_MAX_UNITS, "hidden layers' units; empty: 256, 128, 64 (dlrm: 512, 256; shared_bottom: 256, 128)"),
     RK_FIELD_ARRAY(I64S, rk_model_section, bottom, n_bottom, 0, RK_MAX_UNITS,
                    "dlrm, dcn_v2: units of the MLP over the dense input; 0 as the last: the embedding dim, which dlrm needs; empty: 128, 0 (dcn_v2: no MLP)"),
     RK_FIELD_TEXT(rk_model_section, activation, false, NULL, "of hidden layers: relu (the default), gelu, sigmoid, tanh, none"),
@@ -30,6 +31,13 @@ static const rk_field fields[] = {
     RK_FIELD_I64(rk_model_section, cross_rank, 0, 0, RK_MAX_UNITS, "low_rank, mixture: the rank of the cross matrices; 0: 64"),
     RK_FIELD_I64(rk_model_section, cross_experts, 0, 0, RK_MAX_EXPERTS, "mixture: experts of a cross layer; 0: 4"),
     RK_FIELD_ENUM(rk_model_section, structure, -1, structures, "dcn, dcn_v2: cross and deep side by side (parallel, the default), or deep after cross"),
+    RK_FIELD_I64(rk_model_section, experts, 0, 0, RK_MAX_EXPERTS, "mmoe: experts that all tasks share; 0: 4"),
+    RK_FIELD_I64(rk_model_section, task_experts, 0, 0, RK_MAX_EXPERTS, "ple: experts of each task's own, in each level; 0: 1"),
+    RK_FIELD_I64(rk_model_section, shared_experts, 0, 0, RK_MAX_EXPERTS, "ple: experts that all tasks share, in each level; 0: 1"),
+    RK_FIELD_I64(rk_model_section, levels, 0, 0, RK_MAX_LEVELS, "ple: levels of experts and gates; 0: 2"),
+    RK_FIELD_ARRAY(I64S, rk_model_section, expert_units, n_expert_units, 1, RK_MAX_UNITS, "mmoe, ple: units of an expert's layers; empty: 256, 128"),
+    RK_FIELD_ARRAY(I64S, rk_model_section, towers, n_towers, 1, RK_MAX_UNITS, "shared_bottom, mmoe, ple: units of each task's own hidden layers; empty: 64"),
+    RK_FIELD_ENUM(rk_model_section, task_weights, 0, task_weights, "of the labels' losses: as the labels say, or learned (uncertainty)"),
     RK_FIELD_F64(rk_model_section, linear_l2, RK_UNSET, 0, INFINITY, "lr, fm, wide_deep, deepfm: l2 of the features' dim-1 weights; unset: embedding.l2"),
     RK_FIELD_F64(rk_model_section, linear_l2_full, RK_UNSET, 0, INFINITY, "likewise l2_full; unset: embedding.l2_full"),
 };
@@ -77,15 +85,21 @@ static rk_status check_keys(const rk_model_section *section, const rk_yaml *yaml
         unsigned group;
     } keys[] = {
         {"deep", section->n_deep > 0, RK_KEYS_DEEP},
-        {"activation", section->activation != NULL, RK_KEYS_DEEP},
-        {"batch_norm", section->batch_norm, RK_KEYS_DEEP},
-        {"dropout", section->dropout != 0, RK_KEYS_DEEP},
+        {"activation", section->activation != NULL, RK_KEYS_DEEP | RK_KEYS_TOWERS},
+        {"batch_norm", section->batch_norm, RK_KEYS_DEEP | RK_KEYS_TOWERS},
+        {"dropout", section->dropout != 0, RK_KEYS_DEEP | RK_KEYS_TOWERS},
         {"bottom", section->n_bottom > 0, RK_KEYS_BOTTOM},
         {"cross_layers", section->cross_layers != 0, RK_KEYS_CROSS},
         {"structure", section->structure >= 0, RK_KEYS_CROSS},
         {"cross_kind", section->cross_kind >= 0, RK_KEYS_CROSS_KIND},
         {"cross_rank", section->cross_rank != 0, RK_KEYS_CROSS_KIND},
         {"cross_experts", section->cross_experts != 0, RK_KEYS_CROSS_KIND},
+        {"experts", section->experts != 0, RK_KEYS_EXPERTS},
+        {"task_experts", section->task_experts != 0, RK_KEYS_LEVELS},
+        {"shared_experts", section->shared_experts != 0, RK_KEYS_LEVELS},
+        {"levels", section->levels != 0, RK_KEYS_LEVELS},
+        {"expert_units", section->n_expert_units > 0, RK_KEYS_EXPERTS | RK_KEYS_LEVELS},
+        {"towers", section->n_towers > 0, RK_KEYS_TOWERS},
         {"linear_l2", !isnan(section->linear_l2), KEYS_LINEAR},
         {"linear_l2_full", !isnan(section->linear_l2_full), KEYS_LINEAR},
     };
@@ -118,6 +132,8 @@ static rk_status check_layers(const rk_model_section *section, const rk_yaml *ya
     const rk_yaml_node *bottom = node_of(yaml, "bottom");
     if (section->n_deep > RK_MAX_LAYERS) return rk_yaml_error(yaml, node_of(yaml, "deep"), "more than %d layers", RK_MAX_LAYERS);
     if (section->n_bottom > RK_MAX_LAYERS) return rk_yaml_error(yaml, bottom, "more than %d layers", RK_MAX_LAYERS);
+    if (section->n_expert_units > RK_MAX_LAYERS) return rk_yaml_error(yaml, node_of(yaml, "expert_units"), "more than %d layers", RK_MAX_LAYERS);
+    if (section->n_towers > RK_MAX_LAYERS) return rk_yaml_error(yaml, node_of(yaml, "towers"), "more than %d layers", RK_MAX_LAYERS);
     for (int64_t i = 0; i + 1 < section->n_bottom; i++)
         if (section->bottom[i] == 0) return rk_yaml_error(yaml, bottom, "only the last layer may have 0 units, which stand for the embedding dim");
     return RK_OK;

@@ -5,11 +5,12 @@
 #include "base/schema.h"
 
 /* Every model preset, once: X(name). Each is src/model/preset_<name>.c (docs/models.md says how to add one). */
-#define RK_PRESET_LIST(X) X(lr) X(fm) X(dnn) X(wide_deep) X(deepfm) X(dlrm) X(dcn) X(dcn_v2)
+#define RK_PRESET_LIST(X) X(lr) X(fm) X(dnn) X(wide_deep) X(deepfm) X(dlrm) X(dcn) X(dcn_v2) X(shared_bottom) X(mmoe) X(ple)
 
 enum { RK_CROSS_FULL, RK_CROSS_LOW_RANK, RK_CROSS_MIXTURE };
 enum { RK_STRUCTURE_PARALLEL, RK_STRUCTURE_STACKED };
-enum { RK_MAX_LAYERS = 32, RK_MAX_EXPERTS = 64, RK_MAX_UNITS = 1 << 20 };
+enum { RK_TASK_WEIGHTS_FIXED, RK_TASK_WEIGHTS_UNCERTAINTY };
+enum { RK_MAX_LAYERS = 32, RK_MAX_EXPERTS = 64, RK_MAX_LEVELS = 8, RK_MAX_TOWERS = 64, RK_MAX_UNITS = 1 << 20 };
 
 /* What the file does not give is left empty here (0, NULL, NaN, -1 of an enum): the preset's own default stands for it (preset_parts.h). */
 typedef struct rk_model_section {
@@ -27,6 +28,14 @@ typedef struct rk_model_section {
     int64_t cross_rank;     /* low_rank, mixture: 64 */
     int64_t cross_experts;  /* mixture: 4 */
     int structure;          /* dcn, dcn_v2: parallel */
+    int64_t experts;        /* mmoe: 4 */
+    int64_t task_experts, shared_experts; /* ple: of a level, a task's own and those of all; 1 each */
+    int64_t levels;         /* ple: 2 */
+    int64_t *expert_units;  /* mmoe, ple: layers of an expert */
+    int64_t n_expert_units;
+    int64_t *towers;        /* shared_bottom, mmoe, ple: layers of a task's tower */
+    int64_t n_towers;
+    int task_weights;       /* fixed */
     double linear_l2;       /* of the dim-1 tables of the wide part; NaN: embedding.l2 */
     double linear_l2_full;
 } rk_model_section;

@@ -19,7 +19,10 @@ typedef struct rk_model_lookup {
 typedef struct rk_model_task {
     char *name;
     rk_loss_kind loss;
-    double weight;
+    double weight, weight_decay_rate; /* at step t: weight (1 - rate)^t */
+    bool optional;         /* labels may be absent (NaN) */
+    bool is_product;       /* its probability is that of two other tasks together, */
+    int32_t factors[2];    /* these */
 } rk_model_task;
 
 /* A tensor that a training forward changes (running means and variances), and its value before the step. */
@@ -32,7 +35,7 @@ typedef struct rk_model_statistic {
 typedef struct rk_model_run {
     rk_model *model;
     const rk_batch *batch;
-    double weight;      /* of all samples, in training */
+    const double *task_samples; /* [n_tasks], in training: the weight of all samples of the whole batch that take part in the task */
     float *predictions; /* [n, n_tasks] of the piece, in prediction */
     atomic_bool not_finite; /* a gradient of an embedding */
     atomic_size_t n_updated; /* pieces of the batch before */
@@ -47,9 +50,11 @@ struct rk_model {
     rk_graph *graph;
     rk_dense_optimizer *optimizer;      /* NULL if built for prediction */
     rk_value dense, logits;             /* dense: -1 where there is none */
+    rk_value log_variances;             /* [1, n_tasks] where weights of tasks are learned, else -1 */
     int32_t n_dense, n_features, n_tasks, n_lookups;
     rk_model_lookup *lookups;           /* [n_lookups] */
     rk_model_task *tasks;               /* [n_tasks] */
+    double *task_samples;               /* [n_tasks]: scratch of a step in one process */
     rk_ids *ids;                        /* [n_lookups]: scratch */
     /* Each feature's gradients of a whole batch, [max_batch, width], together: an update reads one feature's at a time. The second set is for the batch
      * whose update is under way, where updates are stale; then activations of the whole batch are kept too, [n_lookups] of them. */
@@ -69,6 +74,15 @@ struct rk_model {
     int64_t step, n_not_finite;
     bool skip_not_finite;
 };
+
+/* Tasks (tasks.c): as the schema has them; logits that the preset has to make; outputs of the graph from those. */
+rk_status rk_model_tasks_init(rk_model *model, const rk_data_schema *schema);
+int32_t rk_model_n_logits(const rk_model *model);
+rk_status rk_model_join_tasks(rk_model *model, rk_value logits, bool learns_weights);
+/* The weight of each task's samples, [n_tasks]: what its mean loss is over. */
+void rk_model_count_samples(const rk_model *model, const rk_batch_part *part, double *weights);
+/* A block's share of each task's loss, in model->losses, and the gradients of the graph's outputs. */
+void rk_model_block_losses(const rk_model_run *run, const rk_run *block);
 
 /* A step's parts (model_step.c). hooks of the graph over a batch or share, but for `read`. */
 rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part, bool labelled);

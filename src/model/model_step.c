@@ -35,6 +35,7 @@ static rk_status loss_not_finite(const rk_model *model, const rk_batch *batch, c
         long long row = (long long)(batch->first_row + i);
         for (int32_t t = 0; t < model->n_tasks; t++) {
             float label = batch->labels[i * model->n_tasks + t];
+            if (model->tasks[t].optional && isnan(label)) continue;
             RK_FAIL_IF(!isfinite(label), RK_NOT_FINITE, "row %lld: label '%s' is %g", row, model->tasks[t].name, label);
         }
         RK_FAIL_IF(batch->sample_weights && !isfinite(batch->sample_weights[i]), RK_NOT_FINITE, "row %lld: the sample weight is %g", row,
@@ -70,23 +71,7 @@ rk_status rk_model_sum_shards(const rk_model *model, const rk_batch *batch, cons
 }
 
 static rk_status block_loss(void *context, const rk_run *run) {
-    const rk_model_run *r = context;
-    const rk_model *model = r->model;
-    double *losses = model->losses + rk_graph_block_number(run) * (size_t)model->n_tasks;
-    for (int32_t t = 0; t < model->n_tasks; t++) {
-        rk_loss_args args = {
-            .kind = model->tasks[t].loss,
-            .n = run->n,
-            .n_tasks = model->n_tasks,
-            .task = t,
-            .logits = rk_run_data(run, model->logits),
-            .labels = r->batch->labels + run->first * model->n_tasks,
-            .weights = r->batch->sample_weights ? r->batch->sample_weights + run->first : NULL,
-            .scale = r->weight > 0 ? model->tasks[t].weight / r->weight : 0,
-            .gradient = rk_run_gradient(run, model->logits),
-        };
-        rk_loss(&args, &losses[t]);
-    }
+    rk_model_block_losses(context, run);
     return RK_OK;
 }
 

@@ -21,7 +21,10 @@ enum {
     RK_KEYS_DEEP = 1,       /* deep, activation, batch_norm, dropout */
     RK_KEYS_BOTTOM = 2,     /* bottom */
     RK_KEYS_CROSS = 4,      /* cross_layers, structure */
-    RK_KEYS_CROSS_KIND = 8  /* cross_kind, cross_rank, cross_experts */
+    RK_KEYS_CROSS_KIND = 8, /* cross_kind, cross_rank, cross_experts */
+    RK_KEYS_TOWERS = 256,   /* towers; activation, batch_norm, dropout */
+    RK_KEYS_EXPERTS = 512,  /* experts, expert_units */
+    RK_KEYS_LEVELS = 1024   /* levels, task_experts, shared_experts, expert_units */
 };
 
 /* What a preset needs of the embeddings and the dense input. */

@@ -8,6 +8,7 @@ rk_status rk_share_init(const rk_model *model, rk_share *share) {
     *share = (rk_share){0};
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *share->ids, &share->ids));
     RK_TRY(rk_alloc((size_t)model->n_features, sizeof *share->features, &share->features));
+    RK_TRY(rk_alloc((size_t)model->n_tasks, sizeof *share->task_samples, &share->task_samples));
     return rk_alloc(3 * (size_t)model->n_features + 3, sizeof *share->memory, &share->memory);
 }
 
@@ -16,6 +17,7 @@ void rk_share_release(const rk_model *model, rk_share *share) {
     rk_free(share->memory);
     rk_free(share->features);
     rk_free(share->ids);
+    rk_free(share->task_samples);
     *share = (rk_share){0};
 }
 
@@ -66,7 +68,7 @@ rk_status rk_share_fill(const rk_model *model, const rk_batch_part *part, int64_
     share->batch.first_row = batch->first_row + first;
     share->total = part->total;
     share->base = number;
-    share->weight = part->weight;
+    if (labelled) rk_model_count_samples(model, part, share->task_samples);
     for (int32_t f = 0; f < model->n_lookups; f++) share->ids[f] = share->features[model->lookups[f].source];
     return RK_OK;
 }

@@ -9,7 +9,7 @@
 typedef struct rk_share {
     rk_batch batch;           /* views of what follows; first_row is the share's */
     int64_t total, base;      /* samples of the whole batch, and the number of the share's first */
-    double weight;            /* of the whole batch's samples */
+    double *task_samples;     /* [n_tasks]: of the whole batch, as rk_model_run */
     rk_ids *ids;              /* [n_lookups] */
     rk_ids *features;         /* [n_features] */
     struct rk_share_memory {

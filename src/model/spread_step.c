@@ -181,7 +181,7 @@ static rk_status train_oldest(rk_model *model, double *loss) {
     const rk_share *share = &sp->shares[(size_t)sp->n_trained % sp->n_shares];
     bool late = sp->n_reductions > 1;
     rk_model_keep_statistics(model);
-    rk_model_run r = {.model = model, .batch = &share->batch, .weight = share->weight};
+    rk_model_run r = {.model = model, .batch = &share->batch, .task_samples = share->task_samples};
     RK_TRY(await_rows(sp));
     rk_status status = run_share(&r, share);
     if (status != RK_OK && (status != RK_NOT_FINITE || late)) return status;

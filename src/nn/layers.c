@@ -76,15 +76,25 @@ rk_value rk_cross_v1(rk_graph *graph, const char *name, rk_value x0, rk_value x)
 rk_value rk_cross_combine(rk_graph *graph, rk_value x0, rk_value y, rk_value x) {
     return rk_graph_add(graph, "cross_combine", NULL, NULL, (rk_value[]){x0, y, x}, 3);
 }
+rk_value rk_mix(rk_graph *graph, rk_value gates, rk_value rows) {
+    return rk_graph_add(graph, "mix", NULL, NULL, (rk_value[]){gates, rows}, 2);
+}
+rk_value rk_product_logit(rk_graph *graph, rk_value a, rk_value b) {
+    return rk_graph_add(graph, "product_logit", NULL, NULL, (rk_value[]){a, b}, 2);
+}
+rk_value rk_constant(rk_graph *graph, const char *name, int32_t units) {
+    rk_op_options options = {.units = units};
+    return rk_graph_add(graph, "constant", name, &options, NULL, 0);
+}
 
 rk_value rk_mlp_build(rk_graph *graph, const char *name, rk_value x, const rk_mlp *mlp) {
     char node[128];
     for (int64_t i = 0; i < mlp->n; i++) {
-        snprintf(node, sizeof node, "%s/linear_%d", name, (int)i);
+        snprintf(node, sizeof node, "%s/linear_%d", name, (int)(mlp->first + i));
         bool fused = !mlp->batch_norm && mlp->activation && strcmp(mlp->activation, "relu") == 0;
         rk_op_options options = {.units = (int32_t)mlp->units[i], .dtype = mlp->dtype, .relu = fused};
         x = rk_graph_add(graph, "linear", node, &options, &x, 1);
-        snprintf(node, sizeof node, "%s/norm_%d", name, (int)i);
+        snprintf(node, sizeof node, "%s/norm_%d", name, (int)(mlp->first + i));
         if (mlp->batch_norm) x = rk_batch_norm(graph, node, x);
         if (!fused) x = rk_activation_by_name(graph, x, mlp->activation);
         x = rk_dropout(graph, x, mlp->dropout);

@@ -23,10 +23,14 @@ rk_value rk_fm(rk_graph *graph, rk_value x);                         /* [rows, c
 rk_value rk_dot_interaction(rk_graph *graph, rk_value x);            /* [rows, cols] -> [1, rows(rows-1)/2] */
 rk_value rk_cross_v1(rk_graph *graph, const char *name, rk_value x0, rk_value x);  /* x0 (x.w) + b + x */
 rk_value rk_cross_combine(rk_graph *graph, rk_value x0, rk_value y, rk_value x);   /* x0 * y + x, elementwise (DCN v2) */
+rk_value rk_mix(rk_graph *graph, rk_value gates, rk_value rows);     /* [m, e] [e, cols] -> [m, cols]: weighted sums of rows */
+rk_value rk_product_logit(rk_graph *graph, rk_value a, rk_value b);  /* logit of sigmoid(a) sigmoid(b), elementwise */
+rk_value rk_constant(rk_graph *graph, const char *name, int32_t units); /* a parameter, the same for every sample */
 
 typedef struct rk_mlp {
     const int64_t *units; /* [n] */
     int64_t n;
+    int64_t first;        /* number of the first layer, in names */
     const char *activation;
     bool batch_norm;      /* order: linear, batch norm, activation, dropout */
     double dropout;

@@ -1,7 +1,6 @@
 #include "nn/loss.h"
 
 #include <math.h>
-#include <stdbool.h>
 
 const char *rk_loss_name(rk_loss_kind kind) {
     return kind == RK_LOSS_MSE ? "mse" : "sigmoid_cross_entropy";
@@ -16,10 +15,11 @@ static double cross_entropy(double x, double y) {
     return fmax(x, 0) - x * y + log1p(exp(-fabs(x)));
 }
 
-double rk_loss_weight(int64_t n, const float *weights) {
+double rk_loss_weight(int64_t n, const float *weights, const float *labels, int64_t stride) {
     double sum = 0;
-    for (int64_t i = 0; i < n && weights; i++) sum += (double)weights[i];
-    return weights ? sum : (double)n;
+    for (int64_t i = 0; i < n; i++)
+        if (!labels || !isnan(labels[i * stride])) sum += weights ? (double)weights[i] : 1;
+    return sum;
 }
 
 void rk_loss(const rk_loss_args *a, double *out) {
@@ -27,6 +27,10 @@ void rk_loss(const rk_loss_args *a, double *out) {
     bool mse = a->kind == RK_LOSS_MSE;
     for (int64_t i = 0; i < a->n; i++) {
         int64_t at = i * a->n_tasks + a->task;
+        if (a->optional && isnan(a->labels[at])) {
+            if (a->gradient) a->gradient[at] = 0;
+            continue;
+        }
         double x = a->logits[at], y = a->labels[at], w = a->weights ? (double)a->weights[i] : 1;
         sum += w * (mse ? (x - y) * (x - y) : cross_entropy(x, y));
         double slope = mse ? 2 * (x - y) : 1 / (1 + exp(-x)) - y;

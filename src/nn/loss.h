@@ -2,6 +2,7 @@
 #ifndef RK_NN_LOSS_H
 #define RK_NN_LOSS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -17,12 +18,13 @@ typedef struct rk_loss_args {
     const rk_real *logits;   /* [n, n_tasks] */
     const float *labels;     /* [n, n_tasks] */
     const float *weights;    /* [n] or NULL */
+    bool optional;           /* a label may be absent (NaN): such a sample has no loss and no gradient */
     double scale;            /* the task's weight over rk_loss_weight of the whole batch */
     rk_real *gradient;       /* [n, n_tasks], column `task` written; or NULL */
 } rk_loss_args;
 
-/* Sum of the samples' weights. */
-double rk_loss_weight(int64_t n, const float *weights); /* weights: [n] or NULL */
+/* Sum of the samples' weights, all 1 where `weights` [n] is NULL: of all samples, or of those whose label is there. labels: [n], `stride` apart, or NULL: all. */
+double rk_loss_weight(int64_t n, const float *weights, const float *labels, int64_t stride);
 
 /* *out = scale * sum_i w_i l_i, these samples' share of the batch's mean loss; the gradient is of that. Stable for large logits. */
 void rk_loss(const rk_loss_args *args, double *out);

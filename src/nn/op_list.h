@@ -23,6 +23,9 @@
     X(fm)             \
     X(dot_interaction) \
     X(cross_v1)       \
-    X(cross_combine)
+    X(cross_combine) \
+    X(mix)            \
+    X(product_logit)  \
+    X(constant)
 
 #endif

@@ -18,30 +18,50 @@ static bool is_binary(const rk_config *c, int32_t task) {
     return c->data.labels[task].loss == 0;
 }
 
-/* Whether the run file wants a metric shown. GAUC needs groups. */
+/* Whether the run file wants a metric shown; a mean over tasks, only where it is named, or the first of its kind. GAUC needs groups. */
 static bool is_shown(const rk_config *c, int task, int metric) {
-    if (!rk_metric_applies(metric, is_binary(c, task)) || (metric == RK_METRIC_gauc && !c->data.group)) return false;
+    if (!rk_config_has_metric(c, task, metric) || (metric == RK_METRIC_gauc && !c->data.group)) return false;
     for (int64_t i = 0; i < c->train.n_metrics; i++) {
         int t, m;
         if (rk_config_find_metric(c, c->train.metrics[i], 0, &t, &m) == RK_OK && t == task && m == metric) return true;
     }
-    return c->train.n_metrics == 0;
+    return c->train.n_metrics == 0 && (task < c->data.n_labels || metric == RK_METRIC_auc || metric == RK_METRIC_rmse);
+}
+
+/* "auc", "click/auc", "mean_auc". */
+static void name_metric(const rk_config *c, int task, int metric, char *name, size_t n_bytes) {
+    bool is_mean = task == c->data.n_labels, is_one = c->data.n_labels == 1;
+    snprintf(name, n_bytes, "%s%s%s", is_mean ? RK_MEAN_PREFIX : is_one ? "" : c->data.labels[task].name, is_mean || is_one ? "" : "/", rk_metric_name(metric));
 }
 
 static rk_status choose_shown(const rk_config *c, rk_evaluation *e) {
-    size_t most = (size_t)e->n_tasks * RK_METRIC_COUNT;
+    size_t most = (size_t)(e->n_tasks + 1) * RK_METRIC_COUNT;
     RK_TRY(rk_alloc(most, sizeof *e->shown, &e->shown));
     RK_TRY(rk_alloc(most, sizeof *e->names, &e->names));
-    for (int t = 0; t < e->n_tasks; t++)
+    for (int t = 0; t <= e->n_tasks; t++)
         for (int m = 0; m < RK_METRIC_COUNT; m++) {
             if (!is_shown(c, t, m)) continue;
             char name[256];
-            snprintf(name, sizeof name, "%s%s%s", e->n_tasks > 1 ? c->data.labels[t].name : "", e->n_tasks > 1 ? "/" : "", rk_metric_name(m));
+            name_metric(c, t, m, name, sizeof name);
             RK_TRY(rk_strdup(name, &e->names[e->n_shown]));
             e->shown[e->n_shown] = (rk_metric){e->names[e->n_shown], e->values[t * RK_METRIC_COUNT + m]};
             e->n_shown++;
         }
     return RK_OK;
+}
+
+/* The mean of each metric over the tasks that have it; NaN if one of them is. */
+static void add_means(const rk_config *c, const rk_evaluation *e) {
+    for (int m = 0; m < RK_METRIC_COUNT; m++) {
+        double sum = 0;
+        int n = 0;
+        for (int t = 0; t < e->n_tasks; t++) {
+            if (!rk_config_has_metric(c, t, m)) continue;
+            sum += e->values[t * RK_METRIC_COUNT + m];
+            n++;
+        }
+        e->values[e->n_tasks * RK_METRIC_COUNT + m] = n ? sum / n : NAN;
+    }
 }
 
 static rk_status add_batches(rk_model *model, rk_feed *feed, rk_metrics **metrics, rk_evaluation *e) {
@@ -72,10 +92,11 @@ rk_status rk_evaluate(const rk_config *config, rk_model *model, rk_feed *feed, r
     rk_status status;
     RK_GOTO(rk_feed_seek(feed, (rk_dataset_position){0, 0}));
     RK_GOTO(rk_alloc((size_t)e.n_tasks, sizeof *metrics, &metrics));
-    RK_GOTO(rk_alloc((size_t)e.n_tasks * RK_METRIC_COUNT, sizeof *e.values, &e.values));
-    for (int32_t t = 0; t < e.n_tasks; t++) RK_GOTO(rk_metrics_create(is_binary(config, t), &metrics[t]));
+    RK_GOTO(rk_alloc((size_t)(e.n_tasks + 1) * RK_METRIC_COUNT, sizeof *e.values, &e.values));
+    for (int32_t t = 0; t < e.n_tasks; t++) RK_GOTO(rk_metrics_create(is_binary(config, t), config->data.labels[t].optional, &metrics[t]));
     RK_GOTO(add_batches(model, feed, metrics, &e));
     for (int32_t t = 0; t < e.n_tasks; t++) RK_GOTO(rk_metrics_compute(metrics[t], e.values + t * RK_METRIC_COUNT));
+    add_means(config, &e);
     RK_GOTO(choose_shown(config, &e));
     *out = e;
     e = (rk_evaluation){0};

@@ -7,7 +7,7 @@
 #include "train/feed.h"
 #include "train/run_config.h"
 
-/* Every metric of every task: values[task * RK_METRIC_COUNT + metric]; NaN where it does not apply. */
+/* Every metric of every task, and after the last task their means: values[task * RK_METRIC_COUNT + metric]; NaN where it does not apply. */
 typedef struct rk_evaluation {
     int32_t n_tasks;
     int64_t n_rows;

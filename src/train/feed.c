@@ -102,11 +102,13 @@ static rk_status end_epoch(rk_feed *f) {
 
 static rk_status unpack(rk_feed *f, const rk_parcel *answer) {
     const rk_read_head *head = answer->data;
-    const char *at = (const char *)(head + 1);
-    size_t n_left = answer->n_bytes - sizeof *head, n_used;
+    size_t samples_bytes = (size_t)head->n_tasks * sizeof(double), n_left = answer->n_bytes - sizeof *head, n_used;
+    RK_FAIL_IF(n_left < samples_bytes, RK_INTERNAL, "a reader's answer is cut short");
+    const char *at = (const char *)(head + 1) + samples_bytes;
+    n_left -= samples_bytes;
     RK_TRY(rk_batch_unpack(at, n_left, &f->part, &n_used));
     if (f->stream == RK_READ_EVALUATION) RK_TRY(rk_batch_unpack(at + n_used, n_left - n_used, &f->whole, &n_used));
-    f->fed = (rk_fed){.part = {f->part.batch, head->total, head->base, head->weight}, .whole = f->whole.batch};
+    f->fed = (rk_fed){.part = {f->part.batch, head->total, head->base, (const double *)(head + 1)}, .whole = f->whole.batch};
     f->position.row += head->total;
     return RK_OK;
 }

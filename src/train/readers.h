@@ -22,7 +22,7 @@ typedef struct rk_read_word {
 typedef struct rk_read_head {
     int64_t status;                /* rk_status. RK_OK: a packed part of a batch, and of an evaluation, the packed labels and groups of all its samples; RK_END; else a message */
     int64_t total, base;           /* as in rk_batch_part */
-    double weight;
+    int64_t n_tasks;               /* after the head: task_samples [n_tasks], doubles, as in rk_batch_part */
 } rk_read_head;
 
 /* Readers, and ranks that only hold rows where there are readers, wait so many times as long as trainers, who may be waiting for a reader and name it first. */

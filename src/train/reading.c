@@ -19,6 +19,7 @@ typedef struct reading {
     rk_readers *readers;
     stream streams[RK_READ_STREAMS]; /* the training data is the trainer's own */
     rk_buffer *answers; /* [n_trainers] */
+    double *task_samples; /* [labels]: of a batch */
 } reading;
 
 static rk_status hear(const reading *r, rk_exchange **out) {
@@ -60,9 +61,10 @@ static void put_head(rk_buffer *out, const rk_read_head *head) {
 }
 
 /* A trainer learns from its samples; of an evaluation it predicts its samples and measures all. */
-static void put_share(const stream *s, bool trains, const rk_batch *batch, double weight, int32_t trainer, rk_buffer *out) {
+static void put_share(const stream *s, bool trains, const rk_batch *batch, const double *task_samples, int32_t trainer, rk_buffer *out) {
     int64_t first = s->cuts[trainer] < batch->n ? s->cuts[trainer] : batch->n, last = s->cuts[trainer + 1] < batch->n ? s->cuts[trainer + 1] : batch->n;
-    put_head(out, &(rk_read_head){.status = RK_OK, .total = batch->n, .base = first, .weight = weight});
+    put_head(out, &(rk_read_head){.status = RK_OK, .total = batch->n, .base = first, .n_tasks = batch->n_tasks});
+    rk_buffer_append(out, task_samples, (size_t)batch->n_tasks * sizeof *task_samples);
     rk_batch_pack(batch, first, last - first, trains ? RK_PACK_INPUT | RK_PACK_LABELS : RK_PACK_INPUT, out);
     if (!trains) rk_batch_pack(batch, 0, batch->n, RK_PACK_LABELS | RK_PACK_GROUPS, out);
 }
@@ -82,8 +84,10 @@ static rk_status send_answers(reading *r) {
 
 static rk_status answer_batch(reading *r, int32_t number, const rk_batch *batch) {
     uint64_t begin = rk_trace_begin();
-    double weight = rk_loss_weight(batch->n, batch->sample_weights);
-    for (int32_t t = 0; t < r->readers->n_trainers; t++) put_share(&r->streams[number], number == RK_READ_TRAINING, batch, weight, t, &r->answers[t]);
+    const rk_label_section *labels = r->trainer->config->data.labels;
+    for (int32_t t = 0; t < batch->n_tasks; t++)
+        r->task_samples[t] = rk_loss_weight(batch->n, batch->sample_weights, labels[t].optional ? batch->labels + t : NULL, batch->n_tasks);
+    for (int32_t t = 0; t < r->readers->n_trainers; t++) put_share(&r->streams[number], number == RK_READ_TRAINING, batch, r->task_samples, t, &r->answers[t]);
     rk_trace_end(begin, "pack");
     return send_answers(r);
 }
@@ -127,9 +131,11 @@ static rk_status serve(reading *r) {
 rk_status rk_trainer_read(rk_trainer *t) {
     reading r = {.trainer = t, .readers = t->readers, .streams = {[RK_READ_TRAINING] = {.dataset = t->train}}};
     rk_status status = rk_alloc((size_t)r.readers->n_trainers, sizeof *r.answers, &r.answers);
+    if (status == RK_OK) status = rk_alloc((size_t)t->config->data.n_labels, sizeof *r.task_samples, &r.task_samples);
     if (status == RK_OK) status = serve(&r);
     for (int32_t i = 0; i < r.readers->n_trainers && r.answers; i++) rk_buffer_release(&r.answers[i]);
     rk_free(r.answers);
+    rk_free(r.task_samples);
     for (int i = 0; i < RK_READ_STREAMS; i++) {
         if (i != RK_READ_TRAINING) rk_dataset_free(r.streams[i].dataset);
         rk_free(r.streams[i].split);

@@ -44,17 +44,26 @@ static bool task_is_binary(const rk_config *c, int64_t task) {
     return c->data.labels[task].loss == 0;
 }
 
+bool rk_config_has_metric(const rk_config *c, int64_t task, int metric) {
+    if (task < c->data.n_labels) return rk_metric_applies(metric, task_is_binary(c, task));
+    bool any = false;
+    for (int64_t t = 0; t < c->data.n_labels && c->data.n_labels > 1; t++) any |= rk_metric_applies(metric, task_is_binary(c, t));
+    return any;
+}
+
 rk_status rk_config_find_metric(const rk_config *c, const char *name, int line, int *task, int *metric) {
     const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
-    *task = slash ? -1 : 0;
+    bool is_mean = !slash && strncmp(name, RK_MEAN_PREFIX, strlen(RK_MEAN_PREFIX)) == 0;
+    if (is_mean) last += strlen(RK_MEAN_PREFIX);
+    *task = slash ? -1 : is_mean ? (int)c->data.n_labels : 0;
     for (int64_t i = 0; slash && i < c->data.n_labels; i++)
         if (strlen(c->data.labels[i].name) == (size_t)(slash - name) && memcmp(c->data.labels[i].name, name, (size_t)(slash - name)) == 0) *task = (int)i;
     *metric = rk_metric_find(last);
-    if (*task >= 0 && *metric >= 0 && rk_metric_applies(*metric, task_is_binary(c, *task))) return RK_OK;
+    if (*task >= 0 && *metric >= 0 && rk_config_has_metric(c, *task, *metric)) return RK_OK;
     const char *names[RK_METRIC_COUNT];
     size_t n = 0;
     for (int m = 0; m < RK_METRIC_COUNT; m++)
-        if (rk_metric_applies(m, task_is_binary(c, *task >= 0 ? *task : 0))) names[n++] = rk_metric_name(m);
+        if (rk_config_has_metric(c, *task >= 0 && *task < c->data.n_labels ? *task : 0, m)) names[n++] = rk_metric_name(m);
     rk_status status = rk_error(RK_CONFIG, "%s:%d: key 'metric': there is no metric '%s' here", c->yaml.path, line, name);
     const char *nearest = rk_nearest(last, names, n);
     if (nearest) return rk_error_hint(status, "did you mean '%s'?", nearest);

@@ -33,7 +33,10 @@ struct rk_config {
 /* The transforms, fitted now if they are not there. */
 rk_status rk_config_transforms(rk_config *config, void (*on_stage)(void *user, const char *message), void *user, const rk_transforms **out);
 
-/* "auc" or "task/auc"; RK_CONFIG with a hint. */
+/* Whether a task has the metric; task n_labels stands for the mean over all that have it, of which there must be several labels. */
+bool rk_config_has_metric(const rk_config *config, int64_t task, int metric);
+#define RK_MEAN_PREFIX "mean_"
+/* "auc", "task/auc" or "mean_auc"; RK_CONFIG with a hint. */
 rk_status rk_config_find_metric(const rk_config *config, const char *name, int line, int *task, int *metric);
 
 /* What the cluster section asks of placements on so many ranks, readers among them: all of a request but tables, features, optimizer, loads and capacities. Its wishes live as long

@@ -43,6 +43,10 @@ static const trial trials[] = {
     {"dot_interaction", {{4, 19}}, 1, {0}},
     {"cross_v1", {{1, 6}, {1, 6}}, 2, {0}},
     {"cross_combine", {{1, 6}, {1, 6}, {1, 6}}, 3, {0}},
+    {"mix", {{1, 3}, {3, 5}}, 2, {0}},
+    {"mix", {{2, 3}, {3, 4}}, 2, {0}},
+    {"product_logit", {{1, 4}, {1, 4}}, 2, {0}},
+    {"constant", {{0, 0}}, 0, {.units = 3}},
 };
 enum { N_TRIALS = sizeof trials / sizeof trials[0] };
 
@@ -161,11 +165,48 @@ static void test_losses(void **state) {
                 assert_true(fabs((up - down) / 2e-6 - gradient[i]) < 1e-6);
             }
         }
-    float none[6] = {0};
+    float none[6] = {0}, absent[6] = {1, NAN, 1, 0, NAN, 0.25f};
+    for (int kind = 0; kind < RK_LOSS_COUNT; kind++) { /* the loss of the samples that have a label, and no gradient of the others */
+        double there[4] = {logits[0], logits[2], logits[3], logits[5]}, slopes[4], whole, part;
+        float theirs[4] = {1, 1, 0, 0.25f}, w[4] = {1, 0.5f, 1, 3};
+        rk_loss_args all = {.kind = (rk_loss_kind)kind, .n = 6, .n_tasks = 1, .logits = logits, .labels = absent, .weights = weights, .optional = true, .scale = 0.7, .gradient = gradient};
+        rk_loss_args some = {.kind = (rk_loss_kind)kind, .n = 4, .n_tasks = 1, .logits = there, .labels = theirs, .weights = w, .scale = 0.7, .gradient = slopes};
+        rk_loss(&all, &whole);
+        rk_loss(&some, &part);
+        assert_true(whole == part && gradient[1] == 0 && gradient[4] == 0 && gradient[2] == slopes[1] && gradient[5] == slopes[3]);
+        all.optional = false;
+        rk_loss(&all, &whole);
+        assert_true(isnan(whole));
+    }
+    assert_true(rk_loss_weight(6, weights, absent, 1) == 5.5 && rk_loss_weight(6, NULL, absent, 1) == 4 && rk_loss_weight(6, NULL, NULL, 1) == 6);
+    assert_true(rk_loss_weight(3, NULL, absent, 2) == 2 && rk_loss_weight(6, weights, NULL, 1) == 8.5);
     rk_loss_args args = {.kind = RK_LOSS_MSE, .n = 6, .n_tasks = 1, .logits = logits, .labels = labels, .weights = none, .scale = 1, .gradient = gradient};
     double loss;
     rk_loss(&args, &loss);
     assert_true(loss == 0 && gradient[3] == 0);
+}
+
+/* Far from 0 too: logit(p q) is about a + b where both are small, a where b is sure, and never infinite. */
+static void test_product_logit(void **state) {
+    (void)state;
+    static const double at[][3] = {{0, 0, -1.0986122886681098}, {-800, 3, -800.04858735157374}, {-500, -600, -1100}, {700, -2, -2}, {900, 900, 899.30685281944}, {40, 41, 39.686738312481777}};
+    rk_graph *graph;
+    OK(rk_graph_create(5, &graph));
+    rk_value a = rk_graph_input(graph, "a", (rk_shape){1, 6}), b = rk_graph_input(graph, "b", (rk_shape){1, 6}), z = rk_product_logit(graph, a, b);
+    rk_graph_output(graph, z);
+    rk_graph_keep(graph);
+    OK(rk_graph_finish(graph, 1, true));
+    for (int i = 0; i < 6; i++) {
+        rk_graph_data(graph, a)[i] = at[i][0];
+        rk_graph_data(graph, b)[i] = at[i][1];
+    }
+    OK(rk_graph_forward(graph, 1, true, 0, NULL));
+    for (int i = 0; i < 6; i++)
+        if (!(fabs(rk_graph_data(graph, z)[i] - at[i][2]) <= 1e-11 * (1 + fabs(at[i][2])))) fail_msg("logit of the product at %g, %g: %.17g", at[i][0], at[i][1], rk_graph_data(graph, z)[i]);
+    for (int i = 0; i < 6; i++) rk_graph_gradient(graph, z)[i] = 1;
+    OK(rk_graph_backward(graph, 1));
+    assert_true(fabs(rk_graph_gradient(graph, a)[2] - 1) < 1e-12 && fabs(rk_graph_gradient(graph, a)[3]) < 1e-12 && fabs(rk_graph_gradient(graph, b)[3] - 1) < 1e-12);
+    rk_graph_free(graph);
 }
 
 int main(void) {
@@ -174,6 +215,7 @@ int main(void) {
         cmocka_unit_test(test_slopes_of_shared_inputs),
         cmocka_unit_test(test_every_operation_is_tried),
         cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_product_logit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,10 +106,12 @@ static int kind_of(const char *name) {
 
 static void test_all(void **state) {
     (void)state;
-    static int64_t deep[] = {4, 3}, bottom[] = {5, 0};
+    static int64_t deep[] = {4, 3}, bottom[] = {5, 0}, one_layer[] = {3};
     static char smooth[] = "tanh", gelu[] = "gelu"; /* no kinks between the two sides of a difference */
     static const inputs every = {true, true, true}, no_dense = {false, true, true}, dense_only = {true, false, false};
     rk_model_section base = {.cross_kind = -1, .structure = -1, .activation = smooth, .deep = deep, .n_deep = 2, .linear_l2 = NAN, .linear_l2_full = NAN};
+    base.expert_units = base.towers = deep;
+    base.n_expert_units = base.n_towers = 2;
     for (int kind = 0; rk_preset_of(kind); kind++) {
         base.kind = kind;
         check_case(base, every);
@@ -140,6 +142,23 @@ static void test_all(void **state) {
         s.cross_experts = 1;
         s.bottom = bottom;
         s.n_bottom = 2;
+        check_case(s, every);
+    }
+    for (int layers = 1; layers <= 2; layers++) {
+        s = base;
+        s.expert_units = s.towers = layers == 1 ? one_layer : deep;
+        s.n_expert_units = s.n_towers = layers;
+        s.kind = kind_of("mmoe");
+        s.experts = layers == 1 ? 1 : 3;
+        check_case(s, every);
+        s.experts = 0;
+        s.kind = kind_of("ple");
+        s.task_experts = 2;
+        s.shared_experts = 3 - layers;
+        for (s.levels = 1; s.levels <= 3; s.levels++) check_case(s, every);
+        s.levels = 2;
+        s.batch_norm = true;
+        s.dropout = 0.3;
         check_case(s, every);
     }
     assert_int_equal(rk_alloc_live(), 0);

@@ -134,6 +134,64 @@ def dcn_v2(b, x):
     return cross_and_deep(b, x, x0, y)
 
 
+def stacks(b, prefix, name, xs, counts, units):
+    """Equal MLPs, counts[g] of them over xs[g]: outputs by group. First layers that read one value stand in one matrix."""
+    one, out, number = all(x is xs[0] for x in xs), [], 0
+    for g, (x, count) in enumerate(zip(xs, counts)):
+        total = sum(counts) if one else count
+        first = f"{prefix}{name}s" if one else f"{prefix}{name}_{number}" if count == 1 else f"{prefix}{name}s_{g}"
+        out.append([])
+        for i in range(number if one else 0, (number if one else 0) + count):
+            weight = b.parameter(f"{first}/linear_0/weight", x.shape[1], total * units[0])[:, i * units[0] : (i + 1) * units[0]]
+            bias = b.parameter(f"{first}/linear_0/bias", total * units[0], scale=0.3)[i * units[0] : (i + 1) * units[0]]
+            y = torch.relu(x @ weight + bias)
+            for layer, n in enumerate(units[1:], 1):
+                y = torch.relu(b.linear(f"{prefix}{name}_{number}/linear_{layer}", y, n))
+            out[-1].append(y)
+            number += 1
+    return out
+
+
+def level(b, prefix, xs, n_own, n_shared, units, is_last):
+    """xs: what each task's experts read, and last what the shared ones read; the same of the next level."""
+    tasks = range(len(xs) - 1)
+    experts = stacks(b, prefix, "expert", xs, [n_own for _ in tasks] + [n_shared], units)
+    covered = [experts[k] + experts[-1] for k in tasks]
+    if not is_last:
+        covered.append(sum(experts, []))
+    one, out, before = all(x is xs[0] for x in xs), [], 0
+    for k, (x, rows) in enumerate(zip(xs, covered)):
+        if one:
+            scores = x @ b.parameter(f"{prefix}gates/weight", x.shape[1], sum(map(len, covered)))[:, before : before + len(rows)]
+        else:
+            scores = b.linear(f"{prefix}gate_{k}", x, len(rows), bias=False)
+        gates = torch.softmax(scores, 1)
+        out.append(sum(gates[:, i : i + 1] * row for i, row in enumerate(rows)))
+        before += len(rows)
+    return out
+
+
+def towers(b, x, xs):
+    ends = stacks(b, "", "tower", xs, [1] * len(xs), b.config["model"]["towers"])
+    return torch.cat([b.linear(f"logits_{k}", end[0], 1) for k, end in enumerate(ends)], 1)
+
+
+def shared_bottom(b, x):
+    return towers(b, x, [deep(b, x, everything(x))] * x["n_logits"])
+
+
+def mmoe(b, x):
+    model, xs = b.config["model"], [everything(x)] * (x["n_logits"] + 1)
+    return towers(b, x, level(b, "", xs, 0, model["experts"], model["expert_units"], True))
+
+
+def ple(b, x):
+    model, xs = b.config["model"], [everything(x)] * (x["n_logits"] + 1)
+    for i in range(model["levels"]):
+        xs = level(b, f"level_{i}/", xs, model["task_experts"], model["shared_experts"], model["expert_units"], i + 1 == model["levels"])
+    return towers(b, x, xs)
+
+
 PRESETS = {
     "lr": lambda b, x: lr(b, x) + b.parameter("bias/bias", 1, scale=0.5),
     "fm": lambda b, x: lr(b, x) + second_order(x) + b.parameter("bias/bias", 1, scale=0.5),
@@ -143,8 +201,11 @@ PRESETS = {
     "dlrm": dlrm,
     "dcn": dcn,
     "dcn_v2": dcn_v2,
+    "shared_bottom": shared_bottom,
+    "mmoe": mmoe,
+    "ple": ple,
 }
-VECTORS = {"fm", "dnn", "wide_deep", "deepfm", "dlrm", "dcn", "dcn_v2"}
+VECTORS = {"fm", "dnn", "wide_deep", "deepfm", "dlrm", "dcn", "dcn_v2", "shared_bottom", "mmoe", "ple"}
 LINEAR = {"lr", "fm", "wide_deep", "deepfm"}
 ONE_DIM = {"fm", "deepfm", "dlrm"}
 
@@ -194,23 +255,43 @@ def lookup(b, features, batch):
         "linear": torch.cat(linear, 1) if linear else None,
         "dense": batch["dense"],
         "n_tasks": b.config["n_tasks"],
+        "n_logits": b.config["n_tasks"] - b.config["product"],
     }, used
 
 
 def forward(b, features, batch, stats):
     x, used = lookup(b, features, batch)
     x["stats"] = stats
-    return PRESETS[b.config["model"]["kind"]](b, x), used
+    z = PRESETS[b.config["model"]["kind"]](b, x)
+    if b.config["product"]:  # the logit of the product of the two tasks' probabilities
+        p = torch.sigmoid(z).prod(1, keepdim=True)
+        z = torch.cat([z, torch.log(p) - torch.log1p(-p)], 1)
+    if b.config["model"].get("task_weights") == "uncertainty":
+        b.parameter("task_log_variances/value", b.config["n_tasks"], scale=0.4)
+    return z, used
 
 
-def loss_of(z, batch, n_tasks):
-    """Task 0: cross-entropy. Task 1: half a mean squared error."""
+def tasks_of(config):
+    """Binary or not, and weight. Two tasks: click, and a rating's squared error. With a product: click, bought_if_clicked (of weight 0), and bought."""
+    return [(True, 1.0), (True, 0.0), (True, 0.7)] if config["product"] else [(True, 1.0), (False, 0.5)][: config["n_tasks"]]
+
+
+def loss_of(b, z, batch, t):
+    """Each task's mean over the samples that have its label."""
     w = batch["sample_weights"]
     w = torch.ones(len(z)) if w is None else w
-    y = batch["labels"]
-    total = (w * (torch.nn.functional.softplus(z[:, 0]) - z[:, 0] * y[:, 0])).sum() / w.sum()
-    if n_tasks > 1:
-        total = total + 0.5 * (w * (z[:, 1] - y[:, 1]) ** 2).sum() / w.sum()
+    total = torch.zeros(())
+    for k, (binary, weight) in enumerate(tasks_of(b.config)):
+        there = ~torch.isnan(batch["labels"][:, k])
+        x, y, v = z[there, k], batch["labels"][there, k], w[there]
+        if weight == 0 or v.sum() == 0:
+            continue
+        loss = (v * (torch.nn.functional.softplus(x) - x * y if binary else (x - y) ** 2)).sum() / v.sum()
+        loss = loss * weight * (1 - b.config["decay"]) ** (t - 1)
+        if "task_log_variances/value" in b.parameters:
+            s = b.parameters["task_log_variances/value"][k]
+            loss = torch.exp(-s) * loss * (1 if binary else 0.5) + s / 2
+        total = total + loss
     return total
 
 
@@ -273,7 +354,9 @@ def draw_batch(rng, features, n_dense, n_tasks, weighted):
     batch = {name: draw_feature(rng, name) for name in features}
     batch["dense"] = single(N_SAMPLES * n_dense, -1, 1).reshape(N_SAMPLES, n_dense) if n_dense else None
     click = torch.tensor([float(rng.random() < 0.4) for _ in range(N_SAMPLES)])
-    batch["labels"] = torch.stack([click, single(N_SAMPLES, 1, 5)][:n_tasks], 1)
+    second = single(N_SAMPLES, 1, 5)
+    bought = click * (second > 3)
+    batch["labels"] = torch.stack([click, bought, bought] if n_tasks == 3 else [click, second][:n_tasks], 1)
     batch["sample_weights"] = single(N_SAMPLES, 0, 2) if weighted else None
     return batch
 
@@ -328,7 +411,7 @@ def train(out, config, features, batches, rng_state, optimizer):
         for parameter in b.parameters.values():
             parameter.grad = torch.zeros_like(parameter)
         z, used = forward(b, features, batch, stats)
-        loss = loss_of(z, batch, config["n_tasks"])
+        loss = loss_of(b, z, batch, t)
         loss.backward()
         losses.append(loss.item())
         if t == 1 and optimizer == "sgd":
@@ -342,18 +425,31 @@ def train(out, config, features, batches, rng_state, optimizer):
     if optimizer == "sgd":
         stats["training"] = False
         z, _ = forward(b, features, batches[0], stats)
-        z[:, 0] = torch.sigmoid(z[:, 0])
+        for k, (binary, _) in enumerate(tasks_of(config)):
+            z[:, k] = torch.sigmoid(z[:, k]) if binary else z[:, k]
         line(out, "predictions", z, 7)
 
 
-def write_case(folder, name, model, features=("user", "tags", "item"), n_dense=2, n_tasks=1, embedding=None, dims=None):
+def drop_labels(rng, batches):
+    """Of the last task: about half of them; in the third batch all."""
+    for i, batch in enumerate(batches):
+        for s in range(N_SAMPLES):
+            if i == 2 or rng.random() < 0.5:
+                batch["labels"][s, -1] = math.nan
+
+
+def write_case(folder, name, model, features=("user", "tags", "item"), n_dense=2, n_tasks=1, embedding=None, dims=None, absent=False, product=False, decay=0.0):
     rng = random.Random(name)
-    config = {"model": model, "embedding": embedding or {}, "dims": dims or {"user": 3, "tags": 3, "item": 3}, "n_tasks": n_tasks}
+    config = {"model": model, "embedding": embedding or {}, "dims": dims or {"user": 3, "tags": 3, "item": 3}, "n_tasks": n_tasks, "product": product, "decay": decay}
     out = ["config " + yaml({"model": model, "embedding": embedding_yaml(config, features)})]
     line(out, "n_dense", n_dense)
     line(out, "n_tasks", n_tasks)
+    if n_tasks > 1 and (absent or product or decay):
+        line(out, "tasks", [absent, product, decay])
     out.append("features " + " ".join(features))
     batches = [draw_batch(rng, features, n_dense, n_tasks, weighted=i % 2 == 1) for i in range(N_STEPS)]
+    if absent:
+        drop_labels(random.Random(name + " absent"), batches)
     for i, batch in enumerate(batches):
         write_batch(out, i, batch, features)
     state = rng.getstate()
@@ -382,6 +478,14 @@ def main():
     write_case(folder, "dcn_v2_low_rank", low_rank)
     mixture = {"kind": "dcn_v2", "cross_layers": 2, "cross_kind": "mixture", "cross_rank": 2, "cross_experts": 3, "deep": [5]}
     write_case(folder, "dcn_v2_mixture", mixture, n_tasks=2)
+    write_case(folder, "shared_bottom", {"kind": "shared_bottom", "deep": [5, 4], "towers": [4, 3]}, n_tasks=2, absent=True)
+    write_case(folder, "mmoe", {"kind": "mmoe", "experts": 3, "expert_units": [5, 4], "towers": [3]}, n_tasks=2, absent=True)
+    write_case(folder, "mmoe_esmm", {"kind": "mmoe", "experts": 2, "expert_units": [4], "towers": [3]}, n_tasks=3, product=True)
+    ple_keys = {"kind": "ple", "levels": 2, "task_experts": 2, "shared_experts": 1, "expert_units": [5, 4], "towers": [4]}
+    write_case(folder, "ple", ple_keys, n_tasks=2, absent=True, decay=0.1)
+    cgc = {"kind": "ple", "levels": 1, "task_experts": 1, "shared_experts": 2, "expert_units": [4], "towers": [3], "task_weights": "uncertainty"}
+    write_case(folder, "ple_uncertainty", cgc, n_tasks=2, absent=True)
+    write_case(folder, "shared_bottom_esmm", {"kind": "shared_bottom", "deep": [5], "towers": [3], "task_weights": "uncertainty"}, n_tasks=3, product=True, absent=True)
 
 
 if __name__ == "__main__":

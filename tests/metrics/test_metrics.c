@@ -63,7 +63,7 @@ static double naive_gauc(const samples *s, bool weighted) {
 
 static void compute(const samples *s, bool binary, bool weighted, int64_t batch, double *values) {
     rk_metrics *metrics;
-    OK(rk_metrics_create(binary, &metrics));
+    OK(rk_metrics_create(binary, false, &metrics));
     for (int64_t i = 0; i < s->n; i += batch) {
         int64_t n = s->n - i < batch ? s->n - i : batch;
         OK(rk_metrics_add(metrics, n, s->predictions + i, s->labels + i, 1, weighted ? s->weights + i : NULL, s->groups + i));
@@ -144,7 +144,7 @@ static void test_stride_clear_and_missing_groups(void **state) {
     double direct[RK_METRIC_COUNT], v[RK_METRIC_COUNT];
     compute(&s, true, false, 100, direct);
     rk_metrics *metrics;
-    OK(rk_metrics_create(true, &metrics));
+    OK(rk_metrics_create(true, false, &metrics));
     OK(rk_metrics_add(metrics, 50, s.labels, s.labels, 1, s.weights, NULL)); /* other data, without groups */
     rk_metrics_clear(metrics);
     OK(rk_metrics_add(metrics, 100, predictions, labels, 3, NULL, s.groups));
@@ -164,7 +164,7 @@ static void test_refusals_change_nothing(void **state) {
     samples s = draw(6, 20, false);
     double before[RK_METRIC_COUNT], v[RK_METRIC_COUNT];
     rk_metrics *metrics;
-    OK(rk_metrics_create(true, &metrics));
+    OK(rk_metrics_create(true, false, &metrics));
     OK(rk_metrics_add(metrics, 20, s.predictions, s.labels, 1, s.weights, s.groups));
     OK(rk_metrics_compute(metrics, before));
     const float fine[] = {0.5f, 1}, nan[] = {0.5f, NAN}, two[] = {0.5f, 2}, negative[] = {1, -1};
@@ -193,7 +193,7 @@ static rk_status everything(void) {
     samples s = draw(1, 50, false);
     rk_metrics *metrics;
     double v[RK_METRIC_COUNT];
-    RK_TRY(rk_metrics_create(true, &metrics));
+    RK_TRY(rk_metrics_create(true, false, &metrics));
     rk_status status = rk_metrics_add(metrics, 20, s.predictions, s.labels, 1, NULL, s.groups);
     if (status == RK_OK) status = rk_metrics_add(metrics, 30, s.predictions + 20, s.labels + 20, 1, NULL, s.groups + 20);
     if (status == RK_OK) status = rk_metrics_compute(metrics, v);

@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "model/model.h"
 
-enum { MAX_FEATURES = 8, MAX_TASKS = 2 };
+enum { MAX_FEATURES = 8, MAX_TASKS = 3 };
 
 /* What a model is built from: `options` points into the rest. */
 typedef struct fixture {
@@ -120,6 +120,10 @@ static const usual_case usual_cases[] = {
     {"model: {kind: dcn_v2, deep: [8], cross_layers: 2}" UNEQUAL, 1},
     {"model: {kind: dcn_v2, deep: [8], cross_kind: low_rank, cross_rank: 3, structure: stacked, bottom: [6, 4]}" SEQUENCE, 2},
     {"model: {kind: dcn_v2, deep: [8], cross_kind: mixture, cross_rank: 3, cross_experts: 2}" UNEQUAL, 1},
+    {"model: {kind: shared_bottom, deep: [8], towers: [4], dropout: 0.2}" SEQUENCE, 2},
+    {"model: {kind: mmoe, experts: 3, expert_units: [8, 4], towers: [4]}" UNEQUAL, 2},
+    {"model: {kind: ple, expert_units: [8], towers: [4, 3], activation: tanh, task_weights: uncertainty}" SEQUENCE, 2},
+    {"model: {kind: ple, levels: 3, task_experts: 2, expert_units: [6], batch_norm: true}" UNEQUAL, 1},
 };
 enum { N_USUAL_CASES = sizeof usual_cases / sizeof usual_cases[0] };
 

@@ -1,0 +1,112 @@
+/* The labels that a model learns: which samples each has, its logit, its loss and the weight of that. */
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "model/model_parts.h"
+
+static int32_t find_task(const rk_data_schema *schema, const char *name) {
+    for (int32_t t = 0; t < schema->n_tasks; t++)
+        if (strcmp(schema->tasks[t].name, name) == 0) return t;
+    return -1;
+}
+
+static rk_status init_task(const rk_data_schema *schema, const rk_label_section *label, rk_model_task *task) {
+    task->loss = label->loss ? RK_LOSS_MSE : RK_LOSS_SIGMOID_CROSS_ENTROPY;
+    task->weight = label->weight;
+    task->weight_decay_rate = label->weight_decay_rate;
+    task->optional = label->optional;
+    task->is_product = label->n_product_of > 0;
+    for (int64_t i = 0; i < label->n_product_of && i < 2; i++) {
+        task->factors[i] = find_task(schema, label->product_of[i]);
+        RK_FAIL_IF(task->factors[i] < 0, RK_CONFIG, "label '%s': there is no label '%s'", label->name, label->product_of[i]);
+    }
+    return rk_strdup(label->name, &task->name);
+}
+
+rk_status rk_model_tasks_init(rk_model *model, const rk_data_schema *schema) {
+    size_t n = (size_t)schema->n_tasks;
+    RK_TRY(rk_alloc(n, sizeof *model->tasks, &model->tasks));
+    RK_TRY(rk_alloc(n, sizeof *model->task_samples, &model->task_samples));
+    model->n_tasks = schema->n_tasks;
+    for (int32_t t = 0; t < schema->n_tasks; t++) RK_TRY(init_task(schema, &schema->tasks[t], &model->tasks[t]));
+    return RK_OK;
+}
+
+int32_t rk_model_n_logits(const rk_model *model) {
+    int32_t n = 0;
+    for (int32_t t = 0; t < model->n_tasks; t++) n += !model->tasks[t].is_product;
+    return n;
+}
+
+/* A task's column of the preset's logits, which has none for products. */
+static rk_value logit_of(const rk_model *model, rk_value logits, int32_t task) {
+    int32_t column = 0;
+    for (int32_t t = 0; t < task; t++) column += !model->tasks[t].is_product;
+    return rk_slice(model->graph, logits, column, 1);
+}
+
+rk_status rk_model_join_tasks(rk_model *model, rk_value logits, bool learns_weights) {
+    rk_value *columns;
+    if (rk_model_n_logits(model) < model->n_tasks) {
+        RK_TRY(rk_alloc((size_t)model->n_tasks, sizeof *columns, &columns));
+        for (int32_t t = 0; t < model->n_tasks; t++) {
+            const rk_model_task *task = &model->tasks[t];
+            columns[t] = !task->is_product ? logit_of(model, logits, t)
+                                           : rk_product_logit(model->graph, logit_of(model, logits, task->factors[0]), logit_of(model, logits, task->factors[1]));
+        }
+        logits = rk_concat(model->graph, columns, model->n_tasks);
+        rk_free(columns);
+    }
+    model->logits = logits;
+    rk_graph_output(model->graph, logits);
+    model->log_variances = learns_weights ? rk_constant(model->graph, "task_log_variances", model->n_tasks) : -1;
+    if (learns_weights) rk_graph_output(model->graph, model->log_variances);
+    return RK_OK;
+}
+
+void rk_model_count_samples(const rk_model *model, const rk_batch_part *part, double *weights) {
+    const rk_batch *batch = &part->batch;
+    for (int32_t t = 0; t < model->n_tasks; t++)
+        weights[t] = part->task_samples ? part->task_samples[t] : rk_loss_weight(batch->n, batch->sample_weights, model->tasks[t].optional ? batch->labels + t : NULL, model->n_tasks);
+}
+
+/* Uncertainty weighting (Kendall et al. 2018), s = log of the task's variance: a sample's loss l becomes exp(-s) l + s/2, and exp(-s) l / 2 + s/2 for squares.
+ * What a block has of s/2 is by its part of the task's samples; the gradient to s stands in the block's first sample. */
+static double precision_of(const rk_model_task *task, double log_variance) {
+    return exp(-log_variance) * (task->loss == RK_LOSS_MSE ? 0.5 : 1);
+}
+
+static void add_log_variance(const rk_loss_args *args, double log_variance, double whole, double *loss, rk_real *gradient) {
+    double share = rk_loss_weight(args->n, args->weights, args->optional ? args->labels + args->task : NULL, args->n_tasks) / whole;
+    *gradient = (rk_real)(share / 2 - *loss);
+    *loss += share * log_variance / 2;
+}
+
+void rk_model_block_losses(const rk_model_run *r, const rk_run *run) {
+    const rk_model *model = r->model;
+    double *losses = model->losses + rk_graph_block_number(run) * (size_t)model->n_tasks;
+    bool learns = model->log_variances >= 0;
+    const rk_real *log_variances = learns ? rk_run_data(run, model->log_variances) : NULL;
+    rk_real *slopes = learns ? rk_run_gradient(run, model->log_variances) : NULL;
+    if (learns) memset(slopes, 0, (size_t)(run->n * model->n_tasks) * sizeof *slopes);
+    for (int32_t t = 0; t < model->n_tasks; t++) {
+        const rk_model_task *task = &model->tasks[t];
+        double whole = r->task_samples[t], weight = task->weight * pow(1 - task->weight_decay_rate, (double)run->step);
+        bool learned = learns && task->weight > 0 && whole > 0;
+        rk_loss_args args = {
+            .kind = task->loss,
+            .n = run->n,
+            .n_tasks = model->n_tasks,
+            .task = t,
+            .logits = rk_run_data(run, model->logits),
+            .labels = r->batch->labels + run->first * model->n_tasks,
+            .weights = r->batch->sample_weights ? r->batch->sample_weights + run->first : NULL,
+            .optional = task->optional,
+            .scale = whole > 0 ? weight * (learned ? precision_of(task, (double)log_variances[t]) : 1) / whole : 0,
+            .gradient = rk_run_gradient(run, model->logits),
+        };
+        rk_loss(&args, &losses[t]);
+        if (learned) add_log_variance(&args, (double)log_variances[t], whole, &losses[t], &slopes[t]);
+    }
+}

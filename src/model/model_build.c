@@ -23,7 +23,7 @@ static rk_status check_data(const rk_model_options *options, const rk_preset *pr
         return config_error(options, rk_last_error());
     }
     if (preset->one_task && schema->n_tasks > 1) {
-        rk_error(RK_CONFIG, "model '%s' has one task, but there are %d labels\nhint: dnn, dlrm, dcn and dcn_v2 take several", preset->name, schema->n_tasks);
+        rk_error(RK_CONFIG, "model '%s' has one task, but there are %d labels\nhint: shared_bottom, mmoe, ple, dnn and others take several (docs/models.md)", preset->name, schema->n_tasks);
         return config_error(options, rk_last_error());
     }
     return RK_OK;

@@ -1,4 +1,4 @@
-/* The logit of a product of two probabilities, from their logits a and b, elementwise (ESMM's p_ctcvr = p_ctr p_cvr, Ma et al. 2018b):
+/* The logit of a product of two probabilities, from their logits a and b, elementwise (ESMM's p_ctcvr = p_ctr p_cvr, Ma X. et al. 2018):
  *     z = log p / (1 - p), p = sigmoid(a) sigmoid(b)
  *       = -log(exp(-a) + exp(-b) + exp(-a-b)),
  * with the largest exponent taken out, so that none overflows and a small p keeps its digits. */

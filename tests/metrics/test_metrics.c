@@ -180,6 +180,39 @@ static void test_refusals_change_nothing(void **state) {
     rk_metrics_free(metrics);
 }
 
+/* The metrics of the samples that have a label; the others may come with anything. */
+static void test_absent_labels(void **state) {
+    (void)state;
+    samples s = draw(8, 200, false), there = {0}, all = s;
+    for (int i = 0; i < 200; i++) {
+        if (i % 3 == 0 || i < 30) {
+            all.labels[i] = all.predictions[i] = NAN;
+            continue;
+        }
+        there.predictions[there.n] = s.predictions[i];
+        there.labels[there.n] = s.labels[i];
+        there.weights[there.n] = s.weights[i];
+        there.groups[there.n++] = s.groups[i];
+    }
+    double wanted[RK_METRIC_COUNT], v[RK_METRIC_COUNT];
+    compute(&there, true, true, 50, wanted);
+    rk_metrics *metrics;
+    OK(rk_metrics_create(true, true, &metrics));
+    OK(rk_metrics_add(metrics, 30, all.predictions, all.labels, 1, all.weights, NULL)); /* none of them, so that no group is missing */
+    for (int i = 30; i < 200; i += 10) OK(rk_metrics_add(metrics, 10, all.predictions + i, all.labels + i, 1, all.weights + i, all.groups + i));
+    OK(rk_metrics_compute(metrics, v));
+    assert_memory_equal(v, wanted, sizeof v);
+    const float fine[] = {0.5f, 1}, half[] = {NAN, 2};
+    FAILS(rk_metrics_add(metrics, 2, fine, half, 1, NULL, NULL), RK_BAD_DATA, "row 201: the label 2 of a binary task is not between 0 and 1");
+    OK(rk_metrics_compute(metrics, v));
+    assert_memory_equal(v, wanted, sizeof v);
+    rk_metrics_clear(metrics);
+    OK(rk_metrics_add(metrics, 3, all.predictions, all.labels, 1, NULL, NULL));
+    OK(rk_metrics_compute(metrics, v));
+    for (int i = 0; i < RK_METRIC_COUNT; i++) assert_true(isnan(v[i]));
+    rk_metrics_free(metrics);
+}
+
 static void test_list(void **state) {
     (void)state;
     assert_string_equal(rk_metric_name(RK_METRIC_normalized_entropy), "normalized_entropy");
@@ -223,6 +256,7 @@ int main(void) {
         cmocka_unit_test(test_edges),
         cmocka_unit_test(test_stride_clear_and_missing_groups),
         cmocka_unit_test(test_refusals_change_nothing),
+        cmocka_unit_test(test_absent_labels),
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_no_memory),
     };

@@ -142,6 +142,15 @@ static void test_combinations(void **state) {
           "run.yaml:3: key 'metric': there is no metric 'acu' here\nhint: did you mean 'auc'?");
     FAILS(parse("data: {train: a.csv, valid: b.csv, labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: lr\ntrain: {early_stopping: {metric: rmse}}\n", &config), RK_CONFIG,
           "run.yaml:3: key 'metric': there is no metric 'rmse' here\nhint: it is one of auc, logloss, normalized_entropy, calibration, gauc, accuracy");
+#define TWO "data: {train: a.csv, valid: b.csv, labels: [{name: y}, {name: z, loss: mse}], features: [{name: u, hash: 9}]}\n"
+    OK(parse(TWO "model: mmoe\ntrain: {early_stopping: {metric: mean_auc}, plateau: {metric: z/rmse}}\n", &config));
+    assert_true(config->watched_task == 2 && config->watched_metric == RK_METRIC_auc && config->plateau_task == 1 && config->plateau_metric == RK_METRIC_rmse);
+    rk_config_free(config);
+    FAILS(parse(TWO "model: mmoe\ntrain: {early_stopping: {metric: mean_acu}}\n", &config), RK_CONFIG, "run.yaml:3: key 'metric': there is no metric 'mean_acu' here\nhint: did you mean 'auc'?");
+    FAILS(parse("data: {train: a.csv, valid: b.csv, labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: lr\ntrain: {early_stopping: {metric: mean_auc}}\n", &config), RK_CONFIG,
+          "run.yaml:3: key 'metric': there is no metric 'mean_auc' here\nhint: did you mean 'auc'?");
+    FAILS(parse(DATA "model: {kind: mmoe, task_experts: 2}\n", &config), RK_CONFIG, "run.yaml:2: key 'task_experts': model 'mmoe' does not use 'task_experts'\nhint: 'task_experts' is for ple");
+    FAILS(parse(DATA "model: {kind: dnn, towers: [2]}\n", &config), RK_CONFIG, "run.yaml:2: key 'towers': model 'dnn' does not use 'towers'\nhint: 'towers' is for shared_bottom, mmoe, ple");
     FAILS(parse(DATA "model: lr\ntrain: {staleness: 65}\n", &config), RK_CONFIG, "run.yaml:3: key 'staleness': must be between 0 and 64, not '65'");
     FAILS(parse("data: {labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: lr\n", &config), RK_CONFIG, "run.yaml:1: key 'data': needs 'train'");
     OK(parse(DATA "model: lr\n", &config));

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,10 +36,11 @@ static rk_status print_row(void *user, int64_t row, const float *predictions, co
         else
             printf(",%.7g", (double)predictions[t]);
         if (!state->labels) continue;
+        bool known = labels && !isnan(labels[t]);
         if (state->json)
-            labels ? printf(",\"%s_label\":%.7g", name, (double)labels[t]) : printf(",\"%s_label\":null", name);
+            known ? printf(",\"%s_label\":%.7g", name, (double)labels[t]) : printf(",\"%s_label\":null", name);
         else
-            labels ? printf(",%.7g", (double)labels[t]) : printf(",");
+            known ? printf(",%.7g", (double)labels[t]) : printf(",");
     }
     fputs(state->json ? "}\n" : "\n", stdout);
     return ferror(stdout) ? RK_IO : RK_OK;

@@ -25,7 +25,7 @@ typedef struct rk_batch {
     int32_t n_tasks;
     const float *dense;      /* [n, n_dense] */
     const rk_ids *features;  /* [n_features] */
-    const float *labels;     /* [n, n_tasks], or NULL where unlabelled */
+    const float *labels;     /* [n, n_tasks], or NULL where unlabelled; NaN: absent, of a label that is `optional` */
     const float *sample_weights; /* [n] or NULL */
     const int64_t *groups;   /* [n] or NULL: the key that GAUC groups by */
     int64_t first_row;       /* number of the batch's first sample in its epoch, for messages */

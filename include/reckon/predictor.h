@@ -23,7 +23,7 @@ RK_API const char *rk_predictor_task_name(const rk_predictor *predictor, int32_t
 RK_API const char *rk_predictor_path(const rk_predictor *predictor); /* the checkpoint in use */
 
 /* Predictions for a file in the columns of the run's data (labels may be missing): `row` is called once a row in order, with n_tasks predictions
- * and, where known, labels (else NULL). A failing call ends the walk and its status is returned. */
+ * and, where known, labels (else NULL; NaN for one that the row is without). A failing call ends the walk and its status is returned. */
 typedef rk_status (*rk_prediction_callback)(void *user, int64_t row, const float *predictions, const float *labels);
 RK_API rk_status rk_predictor_file(rk_predictor *predictor, const char *path, rk_prediction_callback row, void *user);
 

@@ -67,10 +67,11 @@ static rk_status read_labels(const char *files, const char *labels, float *out, 
 
 static void check(const char *files, bool with_word) {
     static float labels[3 * ROWS];
+    static const char *const two = "{name: always}, {name: sometimes, optional: true}";
+    static const char *const three = "{name: always}, {name: sometimes, optional: true}, {name: word, positive: [\"yes\"], optional: true}";
     int n_tasks = with_word ? 3 : 2;
     int64_t n;
-    assert_int_equal(read_labels(files, with_word ? "{name: always}, {name: sometimes, optional: true}, {name: word, positive: [\"yes\"], optional: true}" : "{name: always}, {name: sometimes, optional: true}",
-                                 labels, &n), RK_END);
+    assert_int_equal(read_labels(files, with_word ? three : two, labels, &n), RK_END);
     assert_int_equal(n, ROWS);
     for (int64_t row = 0; row < ROWS; row++) {
         const float *l = &labels[row * n_tasks];

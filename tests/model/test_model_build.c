@@ -26,6 +26,8 @@ static void test_refusals(void **state) {
          "hint: write 0 for the last layer: it stands for the dim"},
         {"model: dlrm\nembedding: {dim: 4}", 1, 0, 1,
          "run.yaml:1: key 'model': model 'dlrm' needs two vectors or more to interact: features, or a feature and dense input"},
+        {"model: {kind: mmoe, experts: 64, expert_units: [65536]}\nembedding: {dim: 4}", 1, 0, 2,
+         "run.yaml:1: key 'kind': 64 experts of 65536 units in their first layer are 4194304 together; the most is 1048576"},
         {"model: {kind: dnn, cross_layers: 2}\nembedding: {dim: 4}", 1, 0, 1,
          "run.yaml:1: key 'cross_layers': model 'dnn' does not use 'cross_layers'\nhint: 'cross_layers' is for dcn, dcn_v2"},
     };

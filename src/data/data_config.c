@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-static const char *const formats[] = {"auto", "csv", "tsv", "libsvm", "tfrecord", "rkb"};
+static const char *const formats[] = {"auto", "csv", "tsv", "libsvm", "tfrecord", "rkb", "adjacency"};
 static const char *const headers[] = {"auto", "true", "false"};
 static const char *const bad_rows[] = {"fail", "skip"};
 static const char *const losses[] = {"sigmoid_cross_entropy", "mse"};
@@ -93,12 +93,12 @@ static const rk_field data_fields[] = {
     RK_FIELD_BOOL(rk_data_section, trim, true, "csv: drop spaces around fields"),
     RK_FIELD_ENUM(rk_data_section, header, 0, headers, "csv: whether the first line names the columns; auto: unless `columns` is given"),
     RK_FIELD_TEXT(rk_data_section, comment, false, NULL, "csv: lines that begin with this are left out"),
-    RK_FIELD_ARRAY(TEXTS, rk_data_section, columns, n_columns, 0, 0, "csv: the columns' names, in order"),
+    RK_FIELD_ARRAY(TEXTS, rk_data_section, columns, n_columns, 0, 0, "csv, adjacency: the columns' names, in order"),
     RK_FIELD_ARRAY(TEXTS, rk_data_section, missing, n_missing, 0, 0, "texts that mean no value; the empty text always does"),
     RK_FIELD_LIST(rk_data_section, fields, n_fields, &field_schema, false, "libsvm: columns by ranges of ids; without any, one column `ids`"),
     RK_FIELD_LIST(rk_data_section, joins, n_joins, &join_schema, false, "small files joined to the rows by a key"),
     RK_FIELD_LIST(rk_data_section, features, n_features, &feature_schema, true, "what the model sees"),
-    RK_FIELD_LIST(rk_data_section, labels, n_labels, &label_schema, true, "what it learns"),
+    RK_FIELD_LIST(rk_data_section, labels, n_labels, &label_schema, false, "what it learns; none for a two_tower"),
     RK_FIELD_TEXT(rk_data_section, sample_weight, false, NULL, "column of the samples' weights"),
     RK_FIELD_TEXT(rk_data_section, group, false, NULL, "column that GAUC groups by"),
     RK_FIELD_ENUM(rk_data_section, on_bad_row, 0, bad_rows, "what a row that cannot be read does"),
@@ -189,7 +189,6 @@ rk_status rk_data_section_check(const rk_data_section *s, const rk_yaml *yaml) {
     if (s->separator && strlen(s->separator) != 1) return error_at(yaml, s->line, "separator", "must be one byte");
     if (s->quote && strlen(s->quote) > 1) return error_at(yaml, s->line, "quote", "must be one byte or none");
     if (s->n_features == 0) return error_at(yaml, s->line, "features", "a model needs one feature or more");
-    if (s->n_labels == 0) return error_at(yaml, s->line, "labels", "a model needs one label or more");
     const char **names;
     RK_TRY(rk_alloc((size_t)s->n_features, sizeof *names, &names));
     rk_status status = RK_OK;

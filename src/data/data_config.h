@@ -7,7 +7,7 @@
 
 #include "base/schema.h"
 
-typedef enum rk_data_format { RK_DATA_AUTO, RK_DATA_CSV, RK_DATA_TSV, RK_DATA_LIBSVM, RK_DATA_TFRECORD, RK_DATA_RKB } rk_data_format;
+typedef enum rk_data_format { RK_DATA_AUTO, RK_DATA_CSV, RK_DATA_TSV, RK_DATA_LIBSVM, RK_DATA_TFRECORD, RK_DATA_RKB, RK_DATA_ADJACENCY } rk_data_format;
 
 enum { RK_MAX_READER_THREADS = 64 };
 
@@ -87,7 +87,7 @@ typedef struct rk_data_section {
     bool trim;         /* csv: spaces around fields are dropped; true */
     int header;        /* csv: whether the first line names the columns: 0 auto (unless `columns` is given), 1 true, 2 false */
     char *comment;     /* csv: lines that begin with this are left out; NULL: none */
-    char **columns;    /* csv without header: the columns' names, in order. libsvm: unused */
+    char **columns;    /* csv without header: the columns' names, in order. adjacency: of user and item. libsvm: unused */
     int64_t n_columns;
     char **missing;    /* texts that mean no value; "" always does */
     int64_t n_missing;

@@ -74,6 +74,7 @@ static rk_status open_file(rk_source *s) {
     RK_TRY(rk_stream_open(rk_source_path(s), &s->stream));
     s->lookahead.stream = s->stream;
     switch (format) {
+        case RK_DATA_ADJACENCY: return rk_adjacency_reader_open(s);
         case RK_DATA_LIBSVM: return rk_libsvm_reader_open(s);
         case RK_DATA_TFRECORD: return rk_tfrecord_reader_open(s);
         case RK_DATA_TSV: return rk_csv_reader_open(s, '\t');

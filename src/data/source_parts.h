@@ -42,6 +42,7 @@ rk_status rk_csv_reader_open(rk_source *source, char default_separator);
 rk_status rk_libsvm_reader_open(rk_source *source);
 rk_status rk_tfrecord_reader_open(rk_source *source);
 rk_status rk_rkb_reader_open(rk_source *source);
+rk_status rk_adjacency_reader_open(rk_source *source);
 
 /* The columns of the file by name, cut down to the wanted ones: map[i] = place in source->columns of the file's column i, or -1. Errors name the
  * missing column and the nearest. */

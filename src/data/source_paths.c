@@ -35,7 +35,7 @@ rk_status rk_source_format(const rk_data_section *section, const char *path, rk_
             *out = endings[i].format;
             return RK_OK;
         }
-    return rk_error_hint(rk_error(RK_CONFIG, "'%s': its name does not tell the format", path), "set data.format to csv, tsv, libsvm, tfrecord or rkb");
+    return rk_error_hint(rk_error(RK_CONFIG, "'%s': its name does not tell the format", path), "set data.format to csv, tsv, libsvm, tfrecord, rkb or adjacency");
 }
 
 static rk_status add_path(const char *path, char ***out, size_t *n, size_t *capacity) {

@@ -1,0 +1,122 @@
+/* Adjacency lists as rows, and pairs by user: what is kept of them, and what is refused. */
+#include "testing.h"
+
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "data/interactions.h"
+
+static char directory[] = "/tmp/reckon-interactions-XXXXXX";
+
+static void write_file(const char *name, const char *text) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+typedef struct opened {
+    rk_yaml yaml;
+    rk_data_section section;
+    rk_transforms *transforms;
+    rk_dataset *dataset;
+} opened;
+
+static void open_train(opened *o, const char *text) {
+    *o = (opened){0};
+    OK(rk_yaml_parse("d.yaml", text, strlen(text), &o->yaml));
+    OK(rk_schema_bind(&rk_data_schema_table, &o->yaml, o->yaml.root, &o->section));
+    OK(rk_data_section_check(&o->section, &o->yaml));
+    OK(rk_transforms_fit(&o->section, &o->yaml, &(rk_fit_options){.directory = directory}, &o->transforms));
+    OK(rk_dataset_create(&o->section, o->transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 3}, &o->dataset));
+}
+
+static void close_train(opened *o) {
+    rk_dataset_free(o->dataset);
+    rk_transforms_free(o->transforms);
+    rk_schema_release(&rk_data_schema_table, &o->section);
+    rk_yaml_release(&o->yaml);
+}
+
+#define FEATURES "features: [{name: user, identity: 4}, {name: item, identity: 6}]\n"
+
+static void assert_lists(const rk_interactions *x, const int64_t *offsets, const int64_t *items, const int64_t *counts) {
+    assert_int_equal(x->n_users, 4);
+    assert_int_equal(x->n_items, 6);
+    assert_memory_equal(x->offsets, offsets, 5 * sizeof *offsets);
+    assert_memory_equal(x->items, items, (size_t)offsets[4] * sizeof *items);
+    assert_memory_equal(x->counts, counts, 6 * sizeof *counts);
+}
+
+static void test_lists(void **state) {
+    (void)state;
+    static const int64_t offsets[] = {0, 3, 3, 4, 5}, items[] = {1, 3, 5, 0, 5}, counts[] = {1, 1, 0, 1, 0, 2};
+    static const int64_t both_offsets[] = {0, 4, 5, 6, 7}, both_items[] = {1, 2, 3, 5, 4, 0, 5}, both_counts[] = {1, 1, 1, 1, 1, 2};
+    static const char *const texts[] = {"format: adjacency\ntrain: a\n" FEATURES,
+                                        "format: csv\ntrain: b.csv\n" FEATURES,
+                                        "format: adjacency\ncolumns: [who, what]\ntrain: a\nfeatures: [{name: user, column: who, identity: 4}, {name: item, column: what, identity: 6}]\n"};
+    write_file("a", "0 5 1\t3  1\r\n\n2 0\n1\n3 5");
+    write_file("b.csv", "item,user\n5,0\n1,0\n3,0\n1,0\n0,2\n5,3\n");
+    write_file("more", "1 4\n0 2 5\n");
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        opened o;
+        rk_interactions *x, *more, *both;
+        open_train(&o, texts[i]);
+        OK(rk_interactions_collect(o.dataset, (rk_pair_features){0, 1}, &x));
+        assert_lists(x, offsets, items, counts);
+        close_train(&o);
+        open_train(&o, "format: adjacency\ntrain: more\n" FEATURES);
+        OK(rk_interactions_collect(o.dataset, (rk_pair_features){0, 1}, &more));
+        close_train(&o);
+        OK(rk_interactions_merge(x, more, &both));
+        assert_lists(both, both_offsets, both_items, both_counts);
+        rk_interactions_free(rk_interactions_hold(x));
+        rk_interactions_free(x);
+        rk_interactions_free(more);
+        rk_interactions_free(both);
+    }
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
+static void fails(const char *text, rk_status status, const char *message) {
+    opened o;
+    rk_interactions *x = NULL;
+    char wanted[512];
+    open_train(&o, text);
+    snprintf(wanted, sizeof wanted, message, directory);
+    FAILS(rk_interactions_collect(o.dataset, (rk_pair_features){0, 1}, &x), status, wanted);
+    close_train(&o);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    write_file("word", "0 1\n2 x 3\n");
+    write_file("user", "0 1\nme 3\n");
+    write_file("beyond", "0 1 2\n1 6\n");
+    write_file("none.csv", "user,item\n0,1\n1,\n");
+    fails("format: adjacency\ntrain: word\n" FEATURES, RK_BAD_DATA, "'%s/word': line 2: the item 'x' is not a whole number");
+    fails("format: adjacency\ntrain: user\n" FEATURES, RK_BAD_DATA, "'%s/user': line 2: the user 'me' is not a whole number");
+    fails("train: none.csv\n" FEATURES, RK_BAD_DATA, "row 1: feature 'item' has 0 ids; a pair has one user and one item");
+    fails("format: adjacency\ncolumns: [a]\ntrain: word\n" FEATURES, RK_CONFIG, "'%s/word' has the two columns of an adjacency list, but 'columns' names 1");
+    opened o;
+    rk_interactions *x;
+    open_train(&o, "format: adjacency\non_bad_row: skip\ntrain: word\n" FEATURES);
+    OK(rk_interactions_collect(o.dataset, (rk_pair_features){0, 1}, &x));
+    assert_int_equal(x->offsets[4], 2); /* the line's other pair stays */
+    assert_int_equal(rk_dataset_n_skipped(o.dataset), 1);
+    rk_interactions_free(x);
+    close_train(&o);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lists), cmocka_unit_test(test_refusals)};
+    if (!mkdtemp(directory)) return 1;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", directory);
+    return system(command) || failed;
+}

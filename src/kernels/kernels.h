@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/candidate_row/candidate_row.h"
 #include "kernels/random_row/random_row.h"
 #include "kernels/real.h"
 #include "kernels/row_update/row_update.h"
@@ -45,5 +46,8 @@ void rk_row_store(const rk_rows *rows, int64_t row, const float *values, uint64_
  * backward: dx[s, i] += dout[s, p] * x[s, j];  dx[s, j] += dout[s, p] * x[s, i] */
 void rk_interaction_forward(const rk_real *x, int64_t n, int32_t n_vectors, int32_t dim, rk_real *out);
 void rk_interaction_backward(const rk_real *x, const rk_real *dout, int64_t n, int32_t n_vectors, int32_t dim, rk_real *dx);
+
+/* One sample's loss over its candidates (candidate_row/candidate_row.h). */
+void rk_candidate_row(rk_candidate_row_args *args);
 
 #endif

@@ -101,6 +101,9 @@ typedef struct rk_graph_hooks {
     void *context;
     rk_status (*read)(void *context, const rk_run *run); /* writes the inputs' data */
     rk_status (*loss)(void *context, const rk_run *run); /* reads the outputs' data; in training writes their gradients */
+    /* Where the loss is of the whole batch at once: in place of `loss`, between forward and backward; it finds outputs by rk_graph_data, and writes their
+     * gradients (rk_graph_gradient). Only where the graph keeps the whole batch. */
+    rk_status (*whole)(void *context);
     rk_status (*take)(void *context, const rk_run *run); /* reads the inputs' gradients */
     /* Other work for the threads beside the blocks of rk_graph_train, which depends on none of them: pieces 0 .. n_beside-1, in any order. */
     void (*beside)(void *context, size_t piece);

@@ -255,6 +255,7 @@ rk_status rk_graph_train(rk_graph *g, int64_t n, int64_t step, const rk_graph_ho
     if (g->keeps) { /* short loops, a node each: nothing beside them */
         for (size_t i = 0; i < p.hooks->n_beside; i++) p.hooks->beside(p.hooks->context, i);
         RK_TRY(forward_by_nodes(&p));
+        if (p.hooks->whole) RK_TRY(p.hooks->whole(p.hooks->context));
         return backward_by_nodes(&p);
     }
     p.backward = true;

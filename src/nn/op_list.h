@@ -23,9 +23,10 @@
     X(fm)             \
     X(dot_interaction) \
     X(cross_v1)       \
-    X(cross_combine) \
+    X(cross_combine)  \
     X(mix)            \
     X(product_logit)  \
-    X(constant)
+    X(constant)       \
+    X(l2_normalize)
 
 #endif

@@ -47,6 +47,7 @@ static const trial trials[] = {
     {"mix", {{2, 3}, {3, 4}}, 2, {0}},
     {"product_logit", {{1, 4}, {1, 4}}, 2, {0}},
     {"constant", {{0, 0}}, 0, {.units = 3}},
+    {"l2_normalize", {{2, 5}}, 1, {0}},
 };
 enum { N_TRIALS = sizeof trials / sizeof trials[0] };
 

@@ -311,6 +311,32 @@ static void test_interaction(void **state) {
         }
 }
 
+static void test_candidate_row(void **state) {
+    (void)state;
+    tried("rk_candidate_row", true);
+    enum { COLS = 2064 };
+    static float scores[COLS], log_q[COLS], out[2][COLS];
+    static int32_t ids[COLS];
+    for (int round = 0; round < 18; round++) {
+        randomize(scores, COLS);
+        randomize(log_q, COLS);
+        for (int c = 0; c < COLS; c++) ids[c] = (int32_t)rk_rng_below(&rng, 50) - (c > 2000);
+        rk_candidate_row_args args = {.kind = (rk_candidate_loss_kind)(round % 3), .ids = ids, .log_q = log_q, .n = round < 9 ? COLS : 16, .first_grouped = 4, .n_grouped = 12,
+                                      .hard = round % 2 ? 3 : 1, .own_id = 7, .own = 0.3f, .own_log_q = -1, .temperature = 0.1, .margin = 0.2, .negative_weight = 4, .weight = 0.5};
+        rk_candidate_row_args wanted = args;
+        memcpy(out[0], scores, sizeof scores);
+        wanted.scores = out[0];
+        rk_candidate_row_scalar(&wanted);
+        for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+            memcpy(out[1], scores, sizeof scores);
+            args.scores = out[1];
+            rk_candidate_row_on[isa](&args);
+            assert_memory_equal(out[0], out[1], sizeof out[0]);
+            assert_true(args.loss == wanted.loss && args.own_gradient == wanted.own_gradient);
+        }
+    }
+}
+
 /* Stable, by place; and parts hold each row once. */
 static void test_sort_uses(void **state) {
     (void)state;
@@ -340,7 +366,7 @@ static void test_no_kernel_escapes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bag_forward), cmocka_unit_test(test_bag_forward_single), cmocka_unit_test(test_rows_update), cmocka_unit_test(test_rows_sum),   cmocka_unit_test(test_row_update), cmocka_unit_test(test_row_convert),
-        cmocka_unit_test(test_random_row), cmocka_unit_test(test_interaction), cmocka_unit_test(test_sort_uses), cmocka_unit_test(test_no_kernel_escapes),
+        cmocka_unit_test(test_random_row), cmocka_unit_test(test_interaction), cmocka_unit_test(test_candidate_row), cmocka_unit_test(test_sort_uses), cmocka_unit_test(test_no_kernel_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

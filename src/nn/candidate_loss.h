@@ -1,0 +1,46 @@
+/* Losses of retrieval: n samples, each a user's vector u_i and the vector v_i of the item that goes with it, against candidates that all samples share: with
+ * in_batch the other samples' items, and n_drawn items drawn for the batch. With s_i = u_i . v_i, s_ij = u_i . v_j, temperature T, and over the candidates j of
+ * sample i that are not its own item (accidental hits are masked), N of them:
+ *
+ *     softmax              -ln( e^z_i / (e^z_i + sum_j e^z_ij) ),  z = s / T - log_q of the item       (Yi et al. 2019; without log_q: log_q = 0)
+ *     bpr                  1/N sum_j ln(1 + e^((s_ij - s_i) / T))                                      (Rendle et al. 2009)
+ *     cosine_contrastive   1 - s_i + w/N sum_j max(0, s_ij - margin), w = negative_weight              (Mao et al. 2021)
+ *
+ * hard: of each `hard` drawn candidates one after another only that of the largest s_ij counts, the first of equals (Zhang et al. 2013: dynamic sampling).
+ * The loss is scale * sum_i weight_i loss_i. Sums run in an order that depends on n alone. */
+#ifndef RK_NN_CANDIDATE_LOSS_H
+#define RK_NN_CANDIDATE_LOSS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "kernels/candidate_row/candidate_row.h"
+
+typedef struct rk_candidate_loss_config {
+    rk_candidate_loss_kind kind;
+    int64_t dim, max_n, n_drawn;
+    bool in_batch;
+    int64_t hard; /* 1: all count; divides n_drawn */
+    double temperature, margin, negative_weight;
+} rk_candidate_loss_config;
+
+typedef struct rk_candidate_loss rk_candidate_loss;
+rk_status rk_candidate_loss_create(const rk_candidate_loss_config *config, rk_candidate_loss **out);
+void rk_candidate_loss_free(rk_candidate_loss *loss);
+uint64_t rk_candidate_loss_bytes(const rk_candidate_loss *loss);
+
+typedef struct rk_candidate_loss_args {
+    int64_t n;              /* <= max_n */
+    const rk_real *users;   /* [n, dim] */
+    const rk_real *items;   /* [n + n_drawn, dim]: the samples' own, then the drawn ones */
+    const int32_t *ids;     /* [n + n_drawn]: of those items */
+    const rk_real *log_q;   /* [n + n_drawn] or NULL: logarithms of the chances to be a candidate; read by softmax */
+    const float *weights;   /* [n] or NULL */
+    double scale;
+    rk_real *user_gradient; /* [n, dim], written */
+    rk_real *item_gradient; /* [n + n_drawn, dim], written */
+} rk_candidate_loss_args;
+rk_status rk_candidate_loss_run(rk_candidate_loss *loss, const rk_candidate_loss_args *args, double *out);
+
+#endif

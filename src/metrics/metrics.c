@@ -39,7 +39,7 @@ int rk_metric_find(const char *name) {
 }
 
 bool rk_metric_larger_is_better(int metric) {
-    return list[metric].larger_is_better;
+    return metric >= RK_METRIC_COUNT || list[metric].larger_is_better;
 }
 
 bool rk_metric_applies(int metric, bool binary) {

@@ -3,6 +3,7 @@
 #define RK_METRICS_METRICS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -47,7 +48,16 @@ bool rk_metric_applies(int metric, bool binary);
 typedef struct rk_ranking {
     double recall, ndcg, hit;
 } rk_ranking;
+/* The same for several cuts in one pass: out[n_ks]. */
+rk_status rk_rankings_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked, const int64_t *relevant, int64_t n_relevant, const int32_t *ks,
+                         size_t n_ks, rk_ranking *out);
 rk_status rk_ranking_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked, const int64_t *relevant, int64_t n_relevant, int32_t k,
                         rk_ranking *out);
+
+/* A metric of rankings as a number beyond those of RK_METRIC_LIST, by its name: "recall@20", "ndcg@10", "hit@5"; -1: it is none. */
+int rk_ranking_metric_find(const char *name);
+void rk_ranking_metric_name(int metric, char *out, size_t out_bytes);
+int32_t rk_ranking_metric_k(int metric);
+double rk_ranking_metric_of(int metric, const rk_ranking *ranking);
 
 #endif

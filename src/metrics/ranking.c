@@ -1,7 +1,10 @@
 /* Retrieval metrics: the best k of many scores by one pass over them. */
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "metrics/metrics.h"
 #include "metrics/rank_order.h"
 
@@ -107,19 +110,56 @@ static rk_ranking measure(const uint64_t *best, size_t n, const int64_t *relevan
     return (rk_ranking){(double)hits / (double)n_wanted, gain / ideal, hits > 0};
 }
 
-rk_status rk_ranking_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked, const int64_t *relevant, int64_t n_relevant, int32_t k,
-                        rk_ranking *out) {
-    RK_FAIL_IF(k < 1, RK_INVALID_ARGUMENT, "a ranking is cut at 1 or more, not at %d", k);
+rk_status rk_rankings_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked, const int64_t *relevant, int64_t n_relevant, const int32_t *ks,
+                         size_t n_ks, rk_ranking *out) {
+    int64_t n_wanted = 0, most = 0;
+    for (size_t i = 0; i < n_ks; i++) {
+        RK_FAIL_IF(ks[i] < 1, RK_INVALID_ARGUMENT, "a ranking is cut at 1 or more, not at %d", ks[i]);
+        most = ks[i] > most ? ks[i] : most;
+    }
     RK_FAIL_IF(n_items < 0 || n_items > UINT32_MAX, RK_INVALID_ARGUMENT, "%lld items cannot be ranked", (long long)n_items);
     RK_TRY(check_items("masked", masked, n_masked, n_items));
     RK_TRY(check_items("relevant", relevant, n_relevant, n_items));
-    int64_t n_wanted = 0;
     for (int64_t i = 0; i < n_relevant; i++) n_wanted += !contains(masked, n_masked, relevant[i]);
-    size_t n, k_kept = (size_t)(k < n_items ? k : n_items);
+    size_t n, n_kept = (size_t)(most < n_items ? most : n_items);
     uint64_t *best;
-    RK_TRY(rk_alloc(2 * k_kept + 1, sizeof *best, &best));
-    rk_status status = select_best(scores, n_items, masked, n_masked, k_kept, best, &n);
-    if (status == RK_OK) *out = measure(best, n, relevant, n_relevant, n_wanted, k);
+    RK_TRY(rk_alloc(2 * n_kept + 1, sizeof *best, &best));
+    rk_status status = select_best(scores, n_items, masked, n_masked, n_kept, best, &n);
+    for (size_t i = 0; i < n_ks && status == RK_OK; i++)
+        out[i] = measure(best, n < (size_t)ks[i] ? n : (size_t)ks[i], relevant, n_relevant, n_wanted, ks[i]);
     rk_free(best);
     return status;
+}
+
+rk_status rk_ranking_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked, const int64_t *relevant, int64_t n_relevant, int32_t k,
+                        rk_ranking *out) {
+    return rk_rankings_at(scores, n_items, masked, n_masked, relevant, n_relevant, &k, 1, out);
+}
+
+/* Numbers are RK_METRIC_COUNT + N_KINDS * k + kind. */
+static const char *const kinds[] = {"recall@", "ndcg@", "hit@"};
+enum { N_KINDS = 3 };
+
+int rk_ranking_metric_find(const char *name) {
+    for (int kind = 0; kind < N_KINDS; kind++) {
+        size_t n = strlen(kinds[kind]);
+        if (strncmp(name, kinds[kind], n) != 0) continue;
+        int64_t k;
+        bool whole = rk_parse_i64((rk_span){name + n, strlen(name + n)}, &k);
+        return whole && k >= 1 && k <= 1000000 ? RK_METRIC_COUNT + N_KINDS * (int)k + kind : -1;
+    }
+    return -1;
+}
+
+void rk_ranking_metric_name(int metric, char *out, size_t out_bytes) {
+    snprintf(out, out_bytes, "%s%d", kinds[(metric - RK_METRIC_COUNT) % N_KINDS], rk_ranking_metric_k(metric));
+}
+
+int32_t rk_ranking_metric_k(int metric) {
+    return (metric - RK_METRIC_COUNT) / N_KINDS;
+}
+
+double rk_ranking_metric_of(int metric, const rk_ranking *ranking) {
+    const double values[N_KINDS] = {ranking->recall, ranking->ndcg, ranking->hit};
+    return values[(metric - RK_METRIC_COUNT) % N_KINDS];
 }

@@ -54,6 +54,31 @@ static int64_t pick(rk_rng *rng, int64_t n, uint64_t one_in, int64_t *out) {
     return picked;
 }
 
+static void rank_several(const float *scores, int64_t n, const int64_t *masked, int64_t n_masked, const int64_t *relevant, int64_t n_relevant, const int32_t ks[3]) {
+    rk_ranking got[3];
+    OK(rk_rankings_at(scores, n, masked, n_masked, relevant, n_relevant, ks, 3, got));
+    for (int i = 0; i < 3; i++) assert_same(got[i], naive(scores, n, masked, n_masked, relevant, n_relevant, ks[i]));
+}
+
+static void test_names(void **state) {
+    (void)state;
+    static const char *const none[] = {"auc", "recall", "recall@", "recall@0", "recall@-3", "hit@2x", "ndcg@1000001"};
+    const rk_ranking ranking = {0.25, 0.5, 1};
+    const double values[] = {0.25, 0.5, 1};
+    static const char *const names[] = {"recall@20", "ndcg@7", "hit@1"};
+    const int32_t ks[] = {20, 7, 1};
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) assert_int_equal(rk_ranking_metric_find(none[i]), -1);
+    for (int i = 0; i < 3; i++) {
+        char name[32];
+        int metric = rk_ranking_metric_find(names[i]);
+        rk_ranking_metric_name(metric, name, sizeof name);
+        assert_string_equal(name, names[i]);
+        assert_int_equal(rk_ranking_metric_k(metric), ks[i]);
+        assert_true(rk_ranking_metric_of(metric, &ranking) == values[i]);
+        assert_true(metric >= RK_METRIC_COUNT && rk_metric_larger_is_better(metric));
+    }
+}
+
 static void test_against_a_full_sort(void **state) {
     (void)state;
     static float scores[MAX];
@@ -72,6 +97,8 @@ static void test_against_a_full_sort(void **state) {
         rk_ranking got;
         OK(rk_ranking_at(scores, n, masked, n_masked, relevant, n_relevant, k, &got));
         assert_same(got, naive(scores, n, masked, n_masked, relevant, n_relevant, k));
+        const int32_t ks[] = {k + 3, 1, k};
+        rank_several(scores, n, masked, n_masked, relevant, n_relevant, ks);
     }
 }
 
@@ -118,6 +145,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_a_full_sort),
         cmocka_unit_test(test_by_hand),
+        cmocka_unit_test(test_names),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/trace.h"
+#include "model/retrieval.h"
 #include "model/spread.h"
 
 /* Ids of samples [first, first+n), as a batch of their own; offsets [n+1] takes the place of theirs where they do not begin at 0. */
@@ -118,8 +119,10 @@ rk_status rk_model_train_part(rk_model *model, const rk_batch_part *part, double
     if (model->spread) return rk_spread_train(model, part, loss);
     double found;
     rk_model_keep_statistics(model);
+    rk_batch extended;
+    if (model->retrieval) RK_TRY(rk_retrieval_extend(model, batch, true, &extended));
     rk_model_count_samples(model, part, model->task_samples);
-    rk_model_run r = {.model = model, .batch = batch, .task_samples = model->task_samples};
+    rk_model_run r = {.model = model, .batch = model->retrieval ? &extended : batch, .task_samples = model->task_samples};
     rk_status status = compute_gradients(&r, &found);
     if (status == RK_OK) status = update(&r);
     if (status == RK_OK) {
@@ -128,6 +131,12 @@ rk_status rk_model_train_part(rk_model *model, const rk_batch_part *part, double
         return RK_OK;
     }
     return rk_model_undo(model, status, loss);
+}
+
+rk_status rk_model_forward(rk_model *model, const rk_batch *batch, rk_graph_hooks hooks) {
+    RK_TRY(route(model, batch, 0, batch->n, NULL, false));
+    hooks.read = look_up_block;
+    return rk_graph_forward(model->graph, batch->n, false, model->step, &hooks);
 }
 
 static rk_status predict_piece(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets, float *out) {
@@ -151,6 +160,9 @@ rk_status rk_model_predict_part(rk_model *model, const rk_batch_part *part, floa
     if (part->total == 0) return RK_OK;
     if (model->spread) return rk_spread_predict(model, part, predictions);
     rk_model_settle(model);
+    rk_batch extended;
+    if (model->retrieval) RK_TRY(rk_retrieval_extend(model, batch, false, &extended));
+    if (model->retrieval) batch = &extended;
     if (batch->n <= model->max_batch) return predict_piece(model, batch, 0, batch->n, NULL, predictions);
     float *aside = NULL;
     int64_t *offsets = NULL;

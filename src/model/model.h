@@ -5,6 +5,7 @@
 #include <reckon/model.h>
 
 #include "base/state.h"
+#include "data/interactions.h"
 #include "data/transforms.h"
 #include "embedding/embedding_config.h"
 #include "embedding/placement_choice.h"
@@ -33,6 +34,7 @@ typedef struct rk_model_options {
     int64_t staleness;                 /* 0: a step sees every update before it; more: rows are updated beside the next step's dense part */
     int64_t n_shards;                  /* that a batch is cut into (rk_graph_cut); 0: as many as trainers */
     const rk_model_cluster *cluster;   /* NULL: one process */
+    rk_interactions *interactions;     /* two_tower: pairs of the training data, which the model then holds too; may be NULL where it needs none */
     bool training;                     /* false: no gradients, no slots (prediction); the state's names are some of the trained model's */
 } rk_model_options;
 
@@ -93,5 +95,10 @@ typedef struct rk_model_bytes {
     uint64_t tables, slots, dense, arena;
 } rk_model_bytes;
 rk_model_bytes rk_model_count_bytes(const rk_model *model);
+
+/* Of a two_tower: its vectors' width (0: another kind), the users' of a batch's samples, and those of items first .. first+n-1. */
+int32_t rk_model_vector_dim(const rk_model *model);
+rk_status rk_model_user_vectors(rk_model *model, const rk_batch *batch, rk_real *out); /* [batch->n, dim] */
+rk_status rk_model_item_vectors(rk_model *model, int64_t first, int64_t n, rk_real *out); /* [n, dim] */
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "model/retrieval.h"
 #include "model/spread.h"
 
 /* A mistake in the run file: names the line of the model's kind. */
@@ -16,7 +17,7 @@ static rk_status config_error(const rk_model_options *options, const char *messa
 static rk_status check_data(const rk_model_options *options, const rk_preset *preset) {
     const rk_data_schema *schema = options->schema;
     RK_FAIL_IF(options->max_batch < 1, RK_INVALID_ARGUMENT, "a model takes batches of 1 or more, not of %lld", (long long)options->max_batch);
-    if (schema->n_tasks < 1) return config_error(options, "a model needs a label");
+    if (schema->n_tasks < 1 && !preset->pairs) return config_error(options, "a model needs a label");
     if (schema->n_features == 0 && schema->n_dense == 0) return config_error(options, "a model needs features");
     if (preset->needs_features && schema->n_features == 0) {
         rk_error(RK_CONFIG, "model '%s' needs a categorical feature", preset->name);
@@ -29,14 +30,16 @@ static rk_status check_data(const rk_model_options *options, const rk_preset *pr
     return RK_OK;
 }
 
-static rk_status make_plan(const rk_model_options *options, const rk_preset *preset, rk_embedding_plan *out) {
+static rk_status make_plan(const rk_model *model, const rk_model_options *options, const rk_preset *preset, rk_embedding_plan *out) {
     const rk_data_schema *schema = options->schema;
     rk_embedding_source *sources;
-    RK_TRY(rk_alloc((size_t)schema->n_features, sizeof *sources, &sources));
-    for (int32_t f = 0; f < schema->n_features; f++)
-        sources[f] = (rk_embedding_source){schema->features[f].name, schema->features[f].cardinality, schema->features[f].weighted};
+    int32_t n = model->retrieval ? rk_retrieval_n_sources(model->retrieval) : schema->n_features;
+    RK_TRY(rk_alloc((size_t)n, sizeof *sources, &sources));
+    for (int32_t f = 0; f < n; f++)
+        sources[f] = model->retrieval ? rk_retrieval_source(model->retrieval, f)
+                                      : (rk_embedding_source){schema->features[f].name, schema->features[f].cardinality, schema->features[f].weighted};
     rk_embedding_wants wants = {preset->vectors, preset->linear, options->model->linear_l2, options->model->linear_l2_full};
-    rk_status status = rk_embedding_plan_make(options->embedding, options->yaml, sources, schema->n_features, wants, &options->dense_optimizer.optimizer, out);
+    rk_status status = rk_embedding_plan_make(options->embedding, options->yaml, sources, n, wants, &options->dense_optimizer.optimizer, out);
     rk_free(sources);
     return status;
 }
@@ -78,7 +81,8 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options, co
     model->n_lookups = plan->n_features;
     for (int32_t f = 0; f < plan->n_features; f++) {
         bool vector = f < plan->n_vectors;
-        model->lookups[f] = (rk_model_lookup){plan->sources[f], -1, vector ? (int32_t)width : f - plan->n_vectors};
+        int32_t source = model->retrieval ? rk_retrieval_feature(model->retrieval, plan->sources[f]) : plan->sources[f];
+        model->lookups[f] = (rk_model_lookup){source, -1, vector ? (int32_t)width : f - plan->n_vectors};
         if (!vector) continue;
         width += width_of(plan, f);
         n_vectors += width_of(plan, f) / table_of(plan, f)->dim;
@@ -102,11 +106,12 @@ static rk_status build_graph(rk_model *model, const rk_model_options *options, c
     RK_TRY(add_inputs(model, options, plan, &inputs));
     rk_value logits = model->preset->build(model->graph, options->model, &inputs);
     RK_TRY(rk_model_join_tasks(model, logits, options->model->task_weights == RK_TASK_WEIGHTS_UNCERTAINTY));
+    if (model->retrieval) rk_retrieval_mark_outputs(model->graph);
     if (model->spread)
         rk_graph_cut(model->graph, model->spread->n_shards, rk_spread_share(model->spread));
     else if (options->training && options->n_shards > 1)
         rk_graph_cut(model->graph, options->n_shards, (rk_graph_share){0, options->n_shards});
-    rk_status status = rk_graph_finish(model->graph, options->max_batch, options->training);
+    rk_status status = rk_graph_finish(model->graph, model->retrieval ? model->max_here : options->max_batch, options->training);
     return status == RK_CONFIG ? config_error(options, rk_last_error()) : status;
 }
 
@@ -199,7 +204,9 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_embe
     model->stale = options->training && options->staleness > 0 && !spread;
     RK_TRY(check_data(options, model->preset));
     RK_TRY(rk_model_tasks_init(model, options->schema));
-    RK_TRY(make_plan(options, model->preset, plan));
+    if (model->preset->pairs) RK_TRY(rk_retrieval_create(options, &model->retrieval));
+    if (model->retrieval && options->training) model->max_here += rk_retrieval_n_drawn(model->retrieval);
+    RK_TRY(make_plan(model, options, model->preset, plan));
     if (model->preset->equal_dims) RK_TRY(check_equal_dims(options, model->preset, plan));
     if (!options->training) RK_TRY(drop_slots(plan));
     if (spread)
@@ -209,6 +216,7 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_embe
     RK_TRY(build_graph(model, options, plan));
     if (!spread) set_leaves(model);
     if (spread) RK_TRY(rk_spread_finish(model, options, plan));
+    if (model->retrieval) RK_TRY(rk_retrieval_finish(model, options));
     if (!rk_model_trains(model)) return RK_OK;
     RK_TRY(reserve(model, plan, options->training));
     if (!options->training) return RK_OK;
@@ -233,6 +241,7 @@ rk_status rk_model_build(const rk_model_options *options, rk_model **out) {
 void rk_model_free(rk_model *model) {
     if (!model) return;
     rk_spread_free(model);
+    rk_retrieval_free(model->retrieval);
     rk_dense_optimizer_free(model->optimizer);
     rk_graph_free(model->graph);
     rk_embeddings_free(model->embeddings);

@@ -20,7 +20,8 @@ static const char *const activations[] = {"relu", "gelu", "sigmoid", "tanh", "no
 
 static const rk_field fields[] = {
     RK_FIELD_ENUM(rk_model_section, kind, -1, kinds, "which model (docs/models.md)"),
-    RK_FIELD_ARRAY(I64S, rk_model_section, deep, n_deep, 1, RK_MAX_UNITS, "hidden layers' units; empty: 256, 128, 64 (dlrm: 512, 256; shared_bottom: 256, 128)"),
+    RK_FIELD_ARRAY(I64S, rk_model_section, deep, n_deep, 1, RK_MAX_UNITS,
+                   "hidden layers' units; empty: 256, 128, 64 (dlrm: 512, 256; shared_bottom: 256, 128; two_tower: no layers)"),
     RK_FIELD_ARRAY(I64S, rk_model_section, bottom, n_bottom, 0, RK_MAX_UNITS,
                    "dlrm, dcn_v2: units of the MLP over the dense input; 0 as the last: the embedding dim, which dlrm needs; empty: 128, 0 (dcn_v2: no MLP)"),
     RK_FIELD_TEXT(rk_model_section, activation, false, NULL, "of hidden layers: relu (the default), gelu, sigmoid, tanh, none"),
@@ -40,6 +41,7 @@ static const rk_field fields[] = {
     RK_FIELD_ENUM(rk_model_section, task_weights, 0, task_weights, "of the labels' losses: as the labels say, or learned (uncertainty)"),
     RK_FIELD_F64(rk_model_section, linear_l2, RK_UNSET, 0, INFINITY, "lr, fm, wide_deep, deepfm: l2 of the features' dim-1 weights; unset: embedding.l2"),
     RK_FIELD_F64(rk_model_section, linear_l2_full, RK_UNSET, 0, INFINITY, "likewise l2_full; unset: embedding.l2_full"),
+    RK_FIELD_STRUCT(rk_model_section, retrieval, &rk_retrieval_schema, "two_tower: pairs, negatives and loss (docs/retrieval.md)"),
 };
 const rk_schema rk_model_schema = {
     .name = "model",
@@ -100,6 +102,7 @@ static rk_status check_keys(const rk_model_section *section, const rk_yaml *yaml
         {"levels", section->levels != 0, RK_KEYS_LEVELS},
         {"expert_units", section->n_expert_units > 0, RK_KEYS_EXPERTS | RK_KEYS_LEVELS},
         {"towers", section->n_towers > 0, RK_KEYS_TOWERS},
+        {"retrieval", section->retrieval.line != 0, RK_KEYS_RETRIEVAL},
         {"linear_l2", !isnan(section->linear_l2), KEYS_LINEAR},
         {"linear_l2_full", !isnan(section->linear_l2_full), KEYS_LINEAR},
     };
@@ -149,5 +152,6 @@ rk_status rk_model_section_check(const rk_model_section *section, const rk_yaml 
     RK_TRY(check_keys(section, yaml));
     RK_TRY(check_cross(section, yaml));
     RK_TRY(check_activation(section->activation, yaml));
+    if (rk_preset_of(section->kind)->pairs) RK_TRY(rk_retrieval_section_check(&section->retrieval, yaml, node_of(yaml, "retrieval")));
     return check_layers(section, yaml);
 }

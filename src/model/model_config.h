@@ -3,9 +3,10 @@
 #define RK_MODEL_MODEL_CONFIG_H
 
 #include "base/schema.h"
+#include "model/retrieval_config.h"
 
 /* Every model preset, once: X(name). Each is src/model/preset_<name>.c (docs/models.md says how to add one). */
-#define RK_PRESET_LIST(X) X(lr) X(fm) X(dnn) X(wide_deep) X(deepfm) X(dlrm) X(dcn) X(dcn_v2) X(shared_bottom) X(mmoe) X(ple)
+#define RK_PRESET_LIST(X) X(lr) X(fm) X(dnn) X(wide_deep) X(deepfm) X(dlrm) X(dcn) X(dcn_v2) X(shared_bottom) X(mmoe) X(ple) X(two_tower)
 
 enum { RK_CROSS_FULL, RK_CROSS_LOW_RANK, RK_CROSS_MIXTURE };
 enum { RK_STRUCTURE_PARALLEL, RK_STRUCTURE_STACKED };
@@ -38,6 +39,7 @@ typedef struct rk_model_section {
     int task_weights;       /* fixed */
     double linear_l2;       /* of the dim-1 tables of the wide part; NaN: embedding.l2 */
     double linear_l2_full;
+    rk_retrieval_section retrieval; /* two_tower */
 } rk_model_section;
 
 extern const rk_schema rk_model_schema;

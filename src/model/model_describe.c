@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/text.h"
-#include "model/model_parts.h"
+#include "model/retrieval.h"
 
 /* The value's text in a buffer that lives to the end of the caller's statement. */
 typedef struct short_text {
@@ -31,6 +31,7 @@ static uint64_t table_values(const rk_table_config *table) {
 rk_model_bytes rk_model_count_bytes(const rk_model *model) {
     rk_model_bytes bytes = {.arena = rk_graph_bytes(model->graph, rk_parallel_threads())};
     for (int i = 0; i < 4; i++) bytes.arena += model->memory[i].n_bytes;
+    if (model->retrieval) bytes.arena += rk_retrieval_bytes(model->retrieval);
     for (int32_t t = 0; model->embeddings && t < rk_embeddings_n_tables(model->embeddings); t++) {
         const rk_table_config *table = rk_embeddings_table(model->embeddings, t);
         uint64_t rows = table_values(table) * rk_dtype_bytes(table->dtype);
@@ -68,7 +69,8 @@ rk_model_work rk_model_count_work(const rk_model *model, int64_t n) {
 static void describe_tasks(const rk_model *model, rk_buffer *out) {
     rk_buffer_printf(out, "model %s: %d categorical features, %d dense numbers\n\ntasks\n", model->preset->name, model->n_features, model->n_dense);
     for (int32_t t = 0; t < model->n_tasks; t++)
-        rk_buffer_printf(out, "  %s: %s, weight %g\n", model->tasks[t].name, rk_loss_name(model->tasks[t].loss), model->tasks[t].weight);
+        rk_buffer_printf(out, "  %s: %s, weight %g\n", model->tasks[t].name,
+                         model->retrieval ? rk_retrieval_loss(model->retrieval) : rk_loss_name(model->tasks[t].loss), model->tasks[t].weight);
 }
 
 static uint64_t describe_tables(const rk_model *model, rk_buffer *out) {
@@ -117,6 +119,10 @@ rk_status rk_model_describe(const rk_model *model, char **out) {
 static double routing_bytes(const rk_model *model, const rk_batch *usual) {
     double bytes = 0, n = (double)(usual->n ? usual->n : 1);
     for (int32_t f = 0; f < model->n_lookups; f++) {
+        if (model->lookups[f].source == model->n_features) { /* a history */
+            bytes += 24 * rk_retrieval_history_length(model->retrieval) + 8;
+            continue;
+        }
         const rk_ids *ids = &usual->features[model->lookups[f].source];
         double n_ids = ids->offsets ? (double)ids->offsets[usual->n] / n : (double)ids->ids_per_sample;
         bytes += 16 * n_ids + (ids->weights ? 12 * n_ids : 0) + (ids->offsets ? 0 : 8) + (n_ids > 1 ? 4 : 0);

@@ -42,11 +42,13 @@ typedef struct rk_model_run {
 } rk_model_run;
 
 typedef struct rk_spread rk_spread;
+typedef struct rk_retrieval rk_retrieval;
 
 struct rk_model {
     const rk_preset *preset;
     rk_embeddings *embeddings;          /* NULL where the model has no tables, or they are spread */
     rk_spread *spread;                  /* NULL in one process */
+    rk_retrieval *retrieval;            /* of a two_tower, else NULL */
     rk_graph *graph;
     rk_dense_optimizer *optimizer;      /* NULL if built for prediction */
     rk_value dense, logits;             /* dense: -1 where there is none */
@@ -70,7 +72,7 @@ struct rk_model {
     double *shard_losses;               /* [n_shards, n_tasks] */
     rk_model_statistic *statistics;     /* [n_statistics] */
     size_t n_statistics;
-    int64_t max_batch, max_here;        /* samples of a batch; of this rank's share of it */
+    int64_t max_batch, max_here;        /* samples of a batch; that go through the graph here: this rank's share, or a batch with drawn items */
     int64_t step, n_not_finite;
     bool skip_not_finite;
 };
@@ -87,6 +89,8 @@ void rk_model_block_losses(const rk_model_run *run, const rk_run *block);
 /* A step's parts (model_step.c). hooks of the graph over a batch or share, but for `read`. */
 rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part, bool labelled);
 rk_graph_hooks rk_model_hooks(rk_model_run *run, bool training);
+/* A batch of at most max_here samples through the graph, with hooks whose context is a run of this model. */
+rk_status rk_model_forward(rk_model *model, const rk_batch *batch, rk_graph_hooks hooks);
 /* Each shard's share of each task's loss, in model->shard_losses; then their sum over n shards. */
 void rk_model_sum_blocks(const rk_model *model, int64_t n);
 rk_status rk_model_sum_shards(const rk_model *model, const rk_batch *batch, const double *losses, size_t n, double *loss);

@@ -5,7 +5,7 @@
 #include "base/finite.h"
 #include "base/log.h"
 #include "base/trace.h"
-#include "model/model_parts.h"
+#include "model/retrieval.h"
 
 rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part, bool labelled) {
     const rk_batch *batch = &part->batch;
@@ -21,8 +21,9 @@ rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part,
     if (!labelled) return RK_OK;
     RK_FAIL_IF(part->total > model->max_batch, RK_INVALID_ARGUMENT, "a batch of %lld samples, the model takes up to %lld", (long long)part->total,
                (long long)model->max_batch);
-    RK_FAIL_IF(!batch->labels, RK_INVALID_ARGUMENT, "training needs labels");
-    RK_FAIL_IF(batch->n_tasks != model->n_tasks, RK_INVALID_ARGUMENT, "the batch has %d labels a sample, the model has %d tasks", batch->n_tasks, model->n_tasks);
+    bool pairs = model->preset->pairs;
+    RK_FAIL_IF(!batch->labels && !pairs, RK_INVALID_ARGUMENT, "training needs labels");
+    RK_FAIL_IF(batch->n_tasks != model->n_tasks && !pairs, RK_INVALID_ARGUMENT, "the batch has %d labels a sample, the model has %d tasks", batch->n_tasks, model->n_tasks);
     for (int64_t i = 0; batch->sample_weights && i < batch->n; i++)
         RK_FAIL_IF(batch->sample_weights[i] < 0, RK_BAD_DATA, "row %lld: the sample weight %g is negative", (long long)(batch->first_row + i),
                    batch->sample_weights[i]);
@@ -33,7 +34,7 @@ rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part,
 static rk_status loss_not_finite(const rk_model *model, const rk_batch *batch, const char *task, double loss) {
     for (int64_t i = 0; i < batch->n; i++) {
         long long row = (long long)(batch->first_row + i);
-        for (int32_t t = 0; t < model->n_tasks; t++) {
+        for (int32_t t = 0; t < model->n_tasks && !model->preset->pairs; t++) {
             float label = batch->labels[i * model->n_tasks + t];
             if (model->tasks[t].optional && isnan(label)) continue;
             RK_FAIL_IF(!isfinite(label), RK_NOT_FINITE, "row %lld: label '%s' is %g", row, model->tasks[t].name, label);
@@ -104,6 +105,7 @@ static rk_status block_predictions(void *context, const rk_run *run) {
 
 rk_graph_hooks rk_model_hooks(rk_model_run *run, bool training) {
     if (!training) return (rk_graph_hooks){.context = run, .loss = block_predictions};
+    if (run->model->retrieval) return (rk_graph_hooks){.context = run, .whole = rk_retrieval_whole, .take = take_gradients};
     return (rk_graph_hooks){.context = run, .loss = block_loss, .take = take_gradients};
 }
 

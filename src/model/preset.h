@@ -24,7 +24,8 @@ enum {
     RK_KEYS_CROSS_KIND = 8, /* cross_kind, cross_rank, cross_experts */
     RK_KEYS_TOWERS = 256,   /* towers; activation, batch_norm, dropout */
     RK_KEYS_EXPERTS = 512,  /* experts, expert_units */
-    RK_KEYS_LEVELS = 1024   /* levels, task_experts, shared_experts, expert_units */
+    RK_KEYS_LEVELS = 1024,  /* levels, task_experts, shared_experts, expert_units */
+    RK_KEYS_RETRIEVAL = 1 << 12 /* retrieval */
 };
 
 /* What a preset needs of the embeddings and the dense input. */
@@ -35,6 +36,7 @@ typedef struct rk_preset {
     bool equal_dims;       /* vector_rows must exist */
     bool needs_features;   /* refused where the data has no categorical feature */
     bool one_task;         /* refused where the data has several labels */
+    bool pairs;            /* learns from pairs of a user and an item, without labels (retrieval.h) */
     /* Builds the logits [1, n_tasks]; errors stick to the graph. */
     rk_value (*build)(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs);
 } rk_preset;

@@ -25,10 +25,15 @@ static rk_status init_task(const rk_data_schema *schema, const rk_label_section 
 }
 
 rk_status rk_model_tasks_init(rk_model *model, const rk_data_schema *schema) {
-    size_t n = (size_t)schema->n_tasks;
+    bool pairs = model->preset->pairs;
+    size_t n = pairs ? 1 : (size_t)schema->n_tasks;
     RK_TRY(rk_alloc(n, sizeof *model->tasks, &model->tasks));
     RK_TRY(rk_alloc(n, sizeof *model->task_samples, &model->task_samples));
-    model->n_tasks = schema->n_tasks;
+    model->n_tasks = (int32_t)n;
+    if (pairs) { /* their one prediction */
+        model->tasks[0] = (rk_model_task){.loss = RK_LOSS_MSE, .weight = 1};
+        return rk_strdup("score", &model->tasks[0].name);
+    }
     for (int32_t t = 0; t < schema->n_tasks; t++) RK_TRY(init_task(schema, &schema->tasks[t], &model->tasks[t]));
     return RK_OK;
 }

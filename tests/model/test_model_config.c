@@ -77,11 +77,11 @@ static void test_refusals(void **state) {
     static const struct {
         const char *text, *message;
     } cases[] = {
-        {"model: {deep: [3]}", "run.yaml:1: key 'model': the 'model' section needs the key 'kind'\nhint: it is one of lr, fm, dnn, wide_deep, deepfm, dlrm, dcn, dcn_v2, shared_bottom, mmoe, ple"},
+        {"model: {deep: [3]}", "run.yaml:1: key 'model': the 'model' section needs the key 'kind'\nhint: it is one of lr, fm, dnn, wide_deep, deepfm, dlrm, dcn, dcn_v2, shared_bottom, mmoe, ple, two_tower"},
         {"model: deep_fm", "run.yaml:1: key 'model': there is no 'deep_fm'\nhint: did you mean 'deepfm'?"},
         {"model:\n  kind: dnn\n  cross_layers: 2", "run.yaml:3: key 'cross_layers': model 'dnn' does not use 'cross_layers'\nhint: 'cross_layers' is for dcn, dcn_v2"},
         {"model:\n  kind: lr\n  dropout: 0.5",
-         "run.yaml:3: key 'dropout': model 'lr' does not use 'dropout'\nhint: 'dropout' is for dnn, wide_deep, deepfm, dlrm, dcn, dcn_v2, shared_bottom, mmoe, ple"},
+         "run.yaml:3: key 'dropout': model 'lr' does not use 'dropout'\nhint: 'dropout' is for dnn, wide_deep, deepfm, dlrm, dcn, dcn_v2, shared_bottom, mmoe, ple, two_tower"},
         {"model: {kind: dnn, linear_l2: 0}",
          "run.yaml:1: key 'linear_l2': model 'dnn' does not use 'linear_l2'\nhint: 'linear_l2' is for lr, fm, wide_deep, deepfm"},
         {"model: {kind: dcn, cross_kind: full}", "run.yaml:1: key 'cross_kind': model 'dcn' does not use 'cross_kind'\nhint: 'cross_kind' is for dcn_v2"},

@@ -40,7 +40,7 @@ int32_t rk_predictor_n_tasks(const rk_predictor *p) {
     return rk_model_n_tasks(p->model);
 }
 const char *rk_predictor_task_name(const rk_predictor *p, int32_t task) {
-    return p->config->data.labels[task].name;
+    return rk_config_has_pairs(p->config) ? "score" : p->config->data.labels[task].name;
 }
 const char *rk_predictor_path(const rk_predictor *p) {
     return p->path;
@@ -62,7 +62,7 @@ static rk_status predict_batch(rk_predictor *p, const rk_batch *batch, float **p
     }
     RK_TRY(rk_model_predict(p->model, batch, *predictions));
     for (int64_t i = 0; i < batch->n; i++) {
-        const float *labels = batch->labels ? batch->labels + (size_t)i * n_tasks : NULL;
+        const float *labels = batch->labels && batch->n_tasks ? batch->labels + (size_t)i * n_tasks : NULL;
         RK_TRY(row(user, batch->first_row + i, *predictions + (size_t)i * n_tasks, labels));
     }
     return RK_OK;

@@ -85,7 +85,15 @@ static rk_status add_batches(rk_model *model, rk_feed *feed, rk_metrics **metric
     return status == RK_END ? RK_OK : status;
 }
 
+double rk_evaluation_value(const rk_evaluation *e, int task, int metric) {
+    if (metric < RK_METRIC_COUNT) return e->values[task * RK_METRIC_COUNT + metric];
+    for (int32_t i = 0; i < e->n_shown; i++)
+        if (rk_ranking_metric_find(e->names[i]) == metric) return e->shown[i].value;
+    return NAN;
+}
+
 rk_status rk_evaluate(const rk_config *config, rk_model *model, rk_feed *feed, rk_evaluation *out) {
+    if (rk_config_has_pairs(config)) return rk_evaluate_rankings(config, model, feed->dataset, feed->split, out);
     int32_t n_tasks = rk_model_n_tasks(model);
     rk_evaluation e = {.n_tasks = n_tasks};
     rk_metrics **metrics = NULL;

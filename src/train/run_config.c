@@ -51,7 +51,15 @@ bool rk_config_has_metric(const rk_config *c, int64_t task, int metric) {
     return any;
 }
 
+static rk_status find_ranking_metric(const rk_config *c, const char *name, int line, int *task, int *metric) {
+    *task = 0;
+    *metric = rk_ranking_metric_find(name);
+    if (*metric >= 0) return RK_OK;
+    return rk_error_hint(rk_error(RK_CONFIG, "%s:%d: key 'metric': there is no metric '%s' of rankings", c->yaml.path, line, name), "it is recall@K, ndcg@K or hit@K");
+}
+
 rk_status rk_config_find_metric(const rk_config *c, const char *name, int line, int *task, int *metric) {
+    if (rk_config_has_pairs(c)) return find_ranking_metric(c, name, line, task, metric);
     const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
     bool is_mean = !slash && strncmp(name, RK_MEAN_PREFIX, strlen(RK_MEAN_PREFIX)) == 0;
     if (is_mean) last += strlen(RK_MEAN_PREFIX);
@@ -76,7 +84,7 @@ rk_status rk_config_find_metric(const rk_config *c, const char *name, int line, 
 }
 
 static rk_status resolve_metrics(rk_config *c) {
-    int usual = task_is_binary(c, 0) ? rk_metric_find("auc") : rk_metric_find("rmse");
+    int usual = rk_config_has_pairs(c) ? rk_ranking_metric_find("recall@20") : task_is_binary(c, 0) ? rk_metric_find("auc") : rk_metric_find("rmse");
     const rk_train_section *t = &c->train;
     c->watched_metric = c->plateau_metric = usual;
     c->has_valid = c->data.valid.line != 0;
@@ -113,6 +121,7 @@ static rk_status resolve(rk_config *c) {
     RK_TRY(check_asynchronous(c));
     RK_TRY(rk_data_section_check(&c->data, &c->yaml));
     RK_TRY(rk_model_section_check(&c->model, &c->yaml));
+    if (c->data.n_labels == 0 && !rk_config_has_pairs(c)) return rk_error(RK_CONFIG, "%s:%d: key 'data': a model needs one label or more", c->yaml.path, c->data.line);
     RK_TRY(rk_cluster_section_check(&c->cluster, &c->yaml));
     if (c->data.seed < 0) c->data.seed = c->train.seed;
     if (c->train.epochs == 0 && c->train.steps == 0) c->train.epochs = 1;
@@ -164,6 +173,7 @@ rk_status rk_config_load(const char *path, const char *const *overrides, size_t 
 
 void rk_config_free(rk_config *c) {
     if (!c) return;
+    rk_interactions_free(c->interactions);
     rk_transforms_free(c->transforms);
     rk_free(c->wishes);
     rk_plan_file_release(&c->plan);
@@ -278,5 +288,9 @@ rk_status rk_config_model_options(const rk_config *c, const rk_data_schema *sche
         .skip_not_finite = c->train.on_not_finite == 1,
         .training = training,
     };
+    if (!rk_config_has_pairs(c) || (!training && !c->model.retrieval.history)) return RK_OK;
+    const rk_interactions *known;
+    RK_TRY(rk_config_interactions((rk_config *)(size_t)c, &known)); /* a matter of when, as fitting the transforms is */
+    out->interactions = c->interactions;
     return RK_OK;
 }

@@ -4,6 +4,7 @@
 
 #include <reckon/config.h>
 
+#include "data/interactions.h"
 #include "data/transforms.h"
 #include "embedding/embedding_config.h"
 #include "metrics/metrics.h"
@@ -27,6 +28,7 @@ struct rk_config {
     bool has_valid, keeps_best;
     rk_transforms *transforms; /* fitted at the first need, or loaded from a checkpoint */
     rk_placement_wish *wishes; /* of the cluster section; made at the first need */
+    rk_interactions *interactions; /* the training data's pairs, collected at the first need */
     rk_plan_file plan;         /* likewise what cluster.plan names; without tables: not read */
 };
 
@@ -38,6 +40,11 @@ bool rk_config_has_metric(const rk_config *config, int64_t task, int metric);
 #define RK_MEAN_PREFIX "mean_"
 /* "auc", "task/auc" or "mean_auc"; RK_CONFIG with a hint. */
 rk_status rk_config_find_metric(const rk_config *config, const char *name, int line, int *task, int *metric);
+
+/* Whether the model is one of pairs (two_tower), which features these are, and all pairs of the training data. */
+bool rk_config_has_pairs(const rk_config *config);
+rk_status rk_config_pair_features(const rk_config *config, const rk_data_schema *schema, rk_pair_features *out);
+rk_status rk_config_interactions(rk_config *config, const rk_interactions **out);
 
 /* What the cluster section asks of placements on so many ranks, readers among them: all of a request but tables, features, optimizer, loads and capacities. Its wishes live as long
  * as the config. */

@@ -103,10 +103,6 @@ rk_status rk_trainer_save(rk_trainer *t) {
     return RK_OK;
 }
 
-static double value_of(const rk_evaluation *e, int task, int metric) {
-    return e->values[task * RK_METRIC_COUNT + metric];
-}
-
 rk_status rk_trainer_validate(rk_trainer *t, bool *stop) {
     RK_TRY(drain(t));
     uint64_t begin = rk_trace_begin();
@@ -116,8 +112,8 @@ rk_status rk_trainer_validate(rk_trainer *t, bool *stop) {
     t->evaluation = evaluation;
     rk_trace_end(begin, "evaluate");
     const rk_config *c = t->config;
-    rk_verdict verdict = rk_policy_judge(&t->progress.policy, &t->rules, t->progress.step, value_of(&evaluation, c->watched_task, c->watched_metric),
-                                         value_of(&evaluation, c->plateau_task, c->plateau_metric));
+    rk_verdict verdict = rk_policy_judge(&t->progress.policy, &t->rules, t->progress.step, rk_evaluation_value(&evaluation, c->watched_task, c->watched_metric),
+                                         rk_evaluation_value(&evaluation, c->plateau_task, c->plateau_metric));
     t->progress.is_best = verdict.best;
     if (verdict.dropped) RK_TRY(rk_trainer_scale_learning_rate(t));
     rk_event event = {.kind = RK_EVENT_EVALUATION, .epoch = spoken_epoch(t), .step = t->progress.step, .seconds_left = -1, .metrics = evaluation.shown,

@@ -1,0 +1,240 @@
+/* Full ranking: every item scored for every user of a split by one product of vectors, a block of users at a time, and the best k of each picked out. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/failure.h"
+#include "base/memory.h"
+#include "base/parallel.h"
+#include "nn/gemm.h"
+#include "train/evaluation.h"
+
+enum { BLOCK_USERS = 16, MAX_METRICS = 64 };
+
+typedef struct ranking_task {
+    const rk_interactions *relevant, *masked; /* masked: NULL: nothing */
+    int64_t *users;         /* [n_users]: those with relevant items, ascending */
+    int64_t n_users, n_items, dim;
+    int64_t *places;        /* [all users]: of a user among `users`, or -1 */
+    rk_real *user_vectors;  /* [n_users, dim] */
+    bool *has_vector;       /* [n_users] */
+    rk_matrix *items;       /* [dim, n_items] */
+    int metrics[MAX_METRICS];
+    int32_t ks[MAX_METRICS];
+    size_t n_metrics;
+    rk_real **scores;       /* [n_threads][BLOCK_USERS, n_items] */
+    void **workspaces;      /* [n_threads] */
+    int n_threads;
+    double *values;         /* [n_users, n_metrics] */
+    rk_failure failure;
+} ranking_task;
+
+static void release(ranking_task *t) {
+    for (int i = 0; i < t->n_threads; i++) {
+        if (t->scores) rk_free(t->scores[i]);
+        if (t->workspaces) rk_free(t->workspaces[i]);
+    }
+    rk_free(t->scores);
+    rk_free(t->workspaces);
+    rk_free(t->users);
+    rk_free(t->places);
+    rk_free(t->user_vectors);
+    rk_free(t->has_vector);
+    rk_free(t->values);
+    rk_matrix_free(t->items);
+}
+
+static rk_status list_users(ranking_task *t) {
+    const rk_interactions *x = t->relevant;
+    RK_TRY(rk_alloc((size_t)x->n_users, sizeof *t->users, &t->users));
+    RK_TRY(rk_alloc((size_t)x->n_users, sizeof *t->places, &t->places));
+    for (int64_t u = 0; u < x->n_users; u++) {
+        bool there = x->offsets[u + 1] > x->offsets[u];
+        t->places[u] = there ? t->n_users : -1;
+        if (there) t->users[t->n_users++] = u;
+    }
+    return RK_OK;
+}
+
+/* A user's vector is that of its first row: what the tower sees of the user is the same in all of them, or the first one's. */
+static rk_status add_vectors(ranking_task *t, const rk_batch *batch, const rk_data_schema *schema, int32_t feature, const rk_real *vectors) {
+    for (int64_t i = 0; i < batch->n; i++) {
+        int64_t user;
+        RK_TRY(rk_pair_id(batch, schema, feature, i, &user));
+        int64_t place = t->places[user];
+        if (t->has_vector[place]) continue;
+        t->has_vector[place] = true;
+        memcpy(t->user_vectors + place * t->dim, vectors + i * t->dim, (size_t)t->dim * sizeof *vectors);
+    }
+    return RK_OK;
+}
+
+static rk_status find_user_vectors(ranking_task *t, rk_model *model, rk_dataset *dataset, int32_t feature) {
+    const rk_batch *batch;
+    rk_real *vectors = NULL;
+    size_t capacity = 0;
+    RK_TRY(rk_alloc((size_t)(t->n_users * t->dim), sizeof *t->user_vectors, &t->user_vectors));
+    RK_TRY(rk_alloc((size_t)t->n_users, sizeof *t->has_vector, &t->has_vector));
+    RK_TRY(rk_dataset_seek(dataset, (rk_dataset_position){0, 0}));
+    rk_status status;
+    while ((status = rk_dataset_next(dataset, &batch)) == RK_OK) {
+        size_t need = (size_t)(batch->n * t->dim);
+        if (need > capacity) status = rk_realloc(need, sizeof *vectors, &vectors);
+        if (status == RK_OK && need > capacity) capacity = need;
+        if (status == RK_OK) status = rk_model_user_vectors(model, batch, vectors);
+        if (status == RK_OK) status = add_vectors(t, batch, rk_dataset_schema(dataset), feature, vectors);
+        if (status != RK_OK) break;
+    }
+    rk_free(vectors);
+    return status == RK_END ? RK_OK : status;
+}
+
+static rk_status find_item_vectors(ranking_task *t, rk_model *model) {
+    rk_real *rows, *columns = NULL;
+    size_t n = (size_t)(t->n_items * t->dim);
+    RK_TRY(rk_alloc(n, sizeof *rows, &rows));
+    rk_status status = rk_model_item_vectors(model, 0, t->n_items, rows);
+    if (status == RK_OK) status = rk_alloc(n, sizeof *columns, &columns);
+    for (int64_t i = 0; i < t->n_items && status == RK_OK; i++)
+        for (int64_t k = 0; k < t->dim; k++) columns[k * t->n_items + i] = rows[i * t->dim + k];
+    if (status == RK_OK) status = rk_matrix_create(t->dim, t->n_items, RK_F32, BLOCK_USERS, &t->items);
+    if (status == RK_OK) status = rk_matrix_set(t->items, columns, false);
+    rk_free(rows);
+    rk_free(columns);
+    return status;
+}
+
+static rk_status rank_user(ranking_task *t, int64_t place, const rk_real *scores) {
+    int64_t user = t->users[place], begin = t->relevant->offsets[user], n_masked = 0;
+    const int64_t *masked = NULL;
+    rk_ranking rankings[MAX_METRICS];
+    if (t->masked) {
+        masked = t->masked->items + t->masked->offsets[user];
+        n_masked = t->masked->offsets[user + 1] - t->masked->offsets[user];
+    }
+    rk_status status = rk_rankings_at(scores, t->n_items, masked, n_masked, t->relevant->items + begin, t->relevant->offsets[user + 1] - begin, t->ks, t->n_metrics, rankings);
+    if (status != RK_OK) return rk_error_context(status, "user %lld", (long long)user);
+    for (size_t m = 0; m < t->n_metrics; m++) t->values[(size_t)place * t->n_metrics + m] = rk_ranking_metric_of(t->metrics[m], &rankings[m]);
+    return RK_OK;
+}
+
+static rk_status rank_users(ranking_task *t, int64_t first, int64_t n, int thread) {
+    rk_real *scores = t->scores[thread];
+    RK_TRY(rk_matrix_forward(t->items, n, t->user_vectors + first * t->dim, NULL, false, scores, t->workspaces[thread]));
+    for (int64_t i = 0; i < n; i++) RK_TRY(rank_user(t, first + i, scores + i * t->n_items));
+    return RK_OK;
+}
+
+static void rank_block(void *context, size_t block, int thread) {
+    ranking_task *t = context;
+    int64_t first = (int64_t)block * BLOCK_USERS, left = t->n_users - first;
+    rk_failure_keep(&t->failure, first, rank_users(t, first, left < BLOCK_USERS ? left : BLOCK_USERS, thread));
+}
+
+static rk_status rank_all(ranking_task *t) {
+    t->n_threads = rk_parallel_threads();
+    RK_TRY(rk_alloc((size_t)t->n_users * t->n_metrics, sizeof *t->values, &t->values));
+    RK_TRY(rk_alloc((size_t)t->n_threads, sizeof *t->scores, &t->scores));
+    RK_TRY(rk_alloc((size_t)t->n_threads, sizeof *t->workspaces, &t->workspaces));
+    for (int i = 0; i < t->n_threads; i++) {
+        RK_TRY(rk_alloc((size_t)(BLOCK_USERS * t->n_items), sizeof **t->scores, &t->scores[i]));
+        RK_TRY(rk_alloc(rk_matrix_workspace(t->items), 1, &t->workspaces[i]));
+    }
+    rk_parallel_for(rk_blocks((size_t)t->n_users, BLOCK_USERS), rank_block, t);
+    return rk_failure_status(&t->failure);
+}
+
+/* The mean over users that have something to find. */
+static double mean_of(const ranking_task *t, size_t metric) {
+    double sum = 0;
+    int64_t n = 0;
+    for (int64_t u = 0; u < t->n_users; u++) {
+        double value = t->values[(size_t)u * t->n_metrics + metric];
+        if (isnan(value)) continue;
+        sum += value;
+        n++;
+    }
+    return n ? sum / (double)n : NAN;
+}
+
+static rk_status add_metric(ranking_task *t, int metric) {
+    for (size_t i = 0; i < t->n_metrics; i++)
+        if (t->metrics[i] == metric) return RK_OK;
+    RK_FAIL_IF(t->n_metrics == MAX_METRICS, RK_CONFIG, "more than %d metrics of a ranking", MAX_METRICS);
+    t->metrics[t->n_metrics] = metric;
+    t->ks[t->n_metrics++] = rk_ranking_metric_k(metric);
+    return RK_OK;
+}
+
+/* Those that the run file shows, or the usual three, and what the run goes by. */
+static rk_status choose_metrics(ranking_task *t, const rk_config *c) {
+    static const char *const usual[] = {"recall@20", "ndcg@20", "hit@20"};
+    for (int64_t i = 0; i < c->train.n_metrics; i++) RK_TRY(add_metric(t, rk_ranking_metric_find(c->train.metrics[i])));
+    for (int i = 0; i < 3 && c->train.n_metrics == 0; i++) RK_TRY(add_metric(t, rk_ranking_metric_find(usual[i])));
+    RK_TRY(add_metric(t, c->watched_metric));
+    return add_metric(t, c->plateau_metric);
+}
+
+static rk_status show(const ranking_task *t, rk_evaluation *e) {
+    RK_TRY(rk_alloc(t->n_metrics, sizeof *e->shown, &e->shown));
+    RK_TRY(rk_alloc(t->n_metrics, sizeof *e->names, &e->names));
+    for (size_t m = 0; m < t->n_metrics; m++) {
+        char name[64];
+        rk_ranking_metric_name(t->metrics[m], name, sizeof name);
+        RK_TRY(rk_strdup(name, &e->names[m]));
+        e->shown[m] = (rk_metric){e->names[m], mean_of(t, m)};
+        e->n_shown = (int32_t)m + 1;
+    }
+    return RK_OK;
+}
+
+/* What is known of the users and so left out: pairs of the training data, and where neither is being measured, of the validation data. */
+static rk_status find_masked(rk_config *c, const char *split, rk_pair_features features, rk_interactions **out) {
+    const rk_interactions *known;
+    *out = NULL;
+    if (strcmp(split, "train") == 0) return RK_OK;
+    RK_TRY(rk_config_interactions(c, &known));
+    if (strcmp(split, "valid") == 0 || !c->has_valid) {
+        *out = rk_interactions_hold(c->interactions);
+        return RK_OK;
+    }
+    rk_dataset_options options = {.directory = c->directory, .split = "valid", .batch_size = 1 << 16, .seed = (uint64_t)c->data.seed};
+    rk_dataset *dataset;
+    rk_interactions *valid = NULL;
+    RK_TRY(rk_dataset_create(&c->data, c->transforms, &options, &dataset));
+    rk_status status = rk_interactions_collect(dataset, features, &valid);
+    if (status == RK_OK) status = rk_interactions_merge(known, valid, out);
+    rk_interactions_free(valid);
+    rk_dataset_free(dataset);
+    return status;
+}
+
+rk_status rk_evaluate_rankings(const rk_config *config, rk_model *model, rk_dataset *dataset, const char *split, rk_evaluation *out) {
+    rk_config *c = (rk_config *)(size_t)config; /* pairs are collected at the first need, as transforms are fitted */
+    rk_interactions *relevant = NULL, *masked = NULL;
+    rk_pair_features features;
+    rk_evaluation e = {.n_tasks = 1};
+    ranking_task t = {.dim = rk_model_vector_dim(model), .failure = RK_FAILURE_INIT};
+    rk_status status;
+    RK_GOTO(choose_metrics(&t, c));
+    RK_GOTO(rk_config_pair_features(c, rk_dataset_schema(dataset), &features));
+    RK_GOTO(rk_interactions_collect(dataset, features, &relevant));
+    RK_GOTO(find_masked(c, split, features, &masked));
+    t.relevant = relevant;
+    t.masked = masked;
+    t.n_items = relevant->n_items;
+    e.n_rows = relevant->offsets[relevant->n_users];
+    RK_GOTO(list_users(&t));
+    RK_GOTO(find_user_vectors(&t, model, dataset, features.user));
+    RK_GOTO(find_item_vectors(&t, model));
+    RK_GOTO(rank_all(&t));
+    RK_GOTO(show(&t, &e));
+    *out = e;
+    e = (rk_evaluation){0};
+done:
+    release(&t);
+    rk_interactions_free(relevant);
+    rk_interactions_free(masked);
+    rk_evaluation_release(&e);
+    return status;
+}

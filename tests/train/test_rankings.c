@@ -4,6 +4,8 @@
 #include <math.h>
 #include <unistd.h>
 
+#include <reckon/plan.h>
+
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/rng.h"
@@ -162,6 +164,10 @@ static void test_refusals(void **state) {
     (void)state;
     refused("train.early_stopping.metric=auc", "run.yaml:17: key 'metric': there is no metric 'auc' of rankings\nhint: it is recall@K, ndcg@K or hit@K");
     refused("model={kind: fm}", "run.yaml:2: key 'data': a model needs one label or more");
+    rk_config *config = load("c");
+    rk_plan *plan;
+    FAILS(rk_plan_make(config, NULL, &plan), RK_UNSUPPORTED, "a two_tower trains in one process: there is nothing to plan");
+    rk_config_free(config);
     assert_int_equal(rk_alloc_live(), 0);
 }
 

@@ -51,7 +51,6 @@ done:
 static rk_status build_small(const rk_plan *plan, const rk_data_schema *schema, rk_model **out) {
     rk_model_options options;
     RK_TRY(rk_config_model_options(plan->config, schema, false, &options));
-    RK_FAIL_IF(rk_config_has_pairs(plan->config), RK_UNSUPPORTED, "a two_tower trains in one process: there is nothing to plan");
     options.max_batch = 1;
     return rk_plan_build(plan->config, schema, (rk_fewer_rows){1, INT64_MAX}, options, out);
 }

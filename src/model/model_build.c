@@ -14,6 +14,16 @@ static rk_status config_error(const rk_model_options *options, const char *messa
     return rk_yaml_error(yaml, kind ? kind : model, "%s", message);
 }
 
+static rk_status several_tasks(const rk_model_options *options, const rk_preset *preset) {
+    rk_buffer takers = {0};
+    for (int kind = 0; rk_preset_of(kind); kind++)
+        if (!rk_preset_of(kind)->one_task && !rk_preset_of(kind)->pairs) rk_buffer_printf(&takers, "%s%s", takers.n_bytes ? ", " : "", rk_preset_of(kind)->name);
+    rk_error(RK_CONFIG, "model '%s' has one task, but there are %d labels\nhint: several are for %s", preset->name, options->schema->n_tasks,
+             takers.status == RK_OK ? takers.data : "other kinds");
+    rk_buffer_release(&takers);
+    return config_error(options, rk_last_error());
+}
+
 static rk_status check_data(const rk_model_options *options, const rk_preset *preset) {
     const rk_data_schema *schema = options->schema;
     RK_FAIL_IF(options->max_batch < 1, RK_INVALID_ARGUMENT, "a model takes batches of 1 or more, not of %lld", (long long)options->max_batch);
@@ -24,8 +34,7 @@ static rk_status check_data(const rk_model_options *options, const rk_preset *pr
         return config_error(options, rk_last_error());
     }
     if (preset->one_task && schema->n_tasks > 1) {
-        rk_error(RK_CONFIG, "model '%s' has one task, but there are %d labels\nhint: shared_bottom, mmoe, ple, dnn and others take several (docs/models.md)", preset->name, schema->n_tasks);
-        return config_error(options, rk_last_error());
+        return several_tasks(options, preset);
     }
     return RK_OK;
 }
@@ -72,18 +81,24 @@ static int32_t width_of(const rk_embedding_plan *plan, int32_t feature) {
     return length ? length * dim : dim;
 }
 
-/* The graph's inputs, and each feature's place in them. A sequence of length L counts as L vectors. */
+/* The graph's inputs, and each feature's place in them; out->features is the caller's to free. A sequence of length L counts as L vectors. */
 static rk_status add_inputs(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan, rk_preset_inputs *out) {
     rk_graph *graph = model->graph;
     rk_preset_inputs inputs = {.dense = -1, .vectors = -1, .vector_rows = -1, .linear = -1, .n_tasks = rk_model_n_logits(model), .dtype = options->dtype};
     int64_t width = 0, n_vectors = 0, n_linear = plan->n_features - plan->n_vectors;
+    rk_preset_feature *features;
     RK_TRY(rk_alloc((size_t)plan->n_features, sizeof *model->lookups, &model->lookups));
     model->n_lookups = plan->n_features;
+    RK_TRY(rk_alloc((size_t)plan->n_vectors, sizeof *features, &features));
+    inputs.features = features;
+    inputs.n_features = plan->n_vectors;
+    *out = inputs;
     for (int32_t f = 0; f < plan->n_features; f++) {
         bool vector = f < plan->n_vectors;
         int32_t source = model->retrieval ? rk_retrieval_feature(model->retrieval, plan->sources[f]) : plan->sources[f];
         model->lookups[f] = (rk_model_lookup){source, -1, vector ? (int32_t)width : f - plan->n_vectors};
         if (!vector) continue;
+        features[f] = (rk_preset_feature){plan->features[f].name, (int32_t)width, width_of(plan, f)};
         width += width_of(plan, f);
         n_vectors += width_of(plan, f) / table_of(plan, f)->dim;
     }
@@ -101,17 +116,20 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options, co
 }
 
 static rk_status build_graph(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan) {
-    rk_preset_inputs inputs;
+    rk_preset_inputs inputs = {0};
     RK_TRY(rk_graph_create(options->seed, &model->graph));
-    RK_TRY(add_inputs(model, options, plan, &inputs));
-    rk_value logits = model->preset->build(model->graph, options->model, &inputs);
+    rk_value logits = -1;
+    rk_status status = add_inputs(model, options, plan, &inputs);
+    if (status == RK_OK) logits = model->preset->build(model->graph, options->model, &inputs);
+    rk_free((void *)(size_t)inputs.features);
+    RK_TRY(status);
     RK_TRY(rk_model_join_tasks(model, logits, options->model->task_weights == RK_TASK_WEIGHTS_UNCERTAINTY));
     if (model->retrieval) rk_retrieval_mark_outputs(model->graph);
     if (model->spread)
         rk_graph_cut(model->graph, model->spread->n_shards, rk_spread_share(model->spread));
     else if (options->training && options->n_shards > 1)
         rk_graph_cut(model->graph, options->n_shards, (rk_graph_share){0, options->n_shards});
-    rk_status status = rk_graph_finish(model->graph, model->retrieval ? model->max_here : options->max_batch, options->training);
+    status = rk_graph_finish(model->graph, model->retrieval ? model->max_here : options->max_batch, options->training);
     return status == RK_CONFIG ? config_error(options, rk_last_error()) : status;
 }
 

@@ -31,7 +31,21 @@ static const rk_field fields[] = {
     RK_FIELD_ENUM(rk_model_section, cross_kind, -1, cross_kinds, "dcn_v2: a cross layer's matrix; full by default"),
     RK_FIELD_I64(rk_model_section, cross_rank, 0, 0, RK_MAX_UNITS, "low_rank, mixture: the rank of the cross matrices; 0: 64"),
     RK_FIELD_I64(rk_model_section, cross_experts, 0, 0, RK_MAX_EXPERTS, "mixture: experts of a cross layer; 0: 4"),
-    RK_FIELD_ENUM(rk_model_section, structure, -1, structures, "dcn, dcn_v2: cross and deep side by side (parallel, the default), or deep after cross"),
+    RK_FIELD_ENUM(rk_model_section, structure, -1, structures, "dcn, dcn_v2: cross and deep side by side (parallel, the default), or deep after cross; masknet: the blocks"),
+    RK_FIELD_ARRAY(I64S, rk_model_section, cin, n_cin, 1, RK_MAX_UNITS, "xdeepfm: maps of each layer of the compressed interaction network; empty: 128, 128"),
+    RK_FIELD_I64(rk_model_section, attention_layers, 0, 0, 64, "autoint: interacting layers; 0: 3"),
+    RK_FIELD_I64(rk_model_section, attention_heads, 0, 0, RK_MAX_HEADS, "autoint: heads of a layer; 0: 2"),
+    RK_FIELD_I64(rk_model_section, attention_dim, 0, 0, 4096, "autoint: columns of a head; 0: 32"),
+    RK_FIELD_ARRAY(I64S, rk_model_section, deep2, n_deep2, 1, RK_MAX_UNITS, "final_mlp: hidden layers' units of the second stream; empty: as deep"),
+    RK_FIELD_F64(rk_model_section, dropout2, RK_UNSET, 0, 0.99, "final_mlp: dropout rate of the second stream; unset: dropout"),
+    RK_FIELD_I64(rk_model_section, fusion_heads, 0, 0, RK_MAX_HEADS, "final_mlp: equal parts that the streams' outputs are cut into and fused by; 0: 1"),
+    RK_FIELD_BOOL(rk_model_section, gates, true, "final_mlp: a gate for each column of each stream's input"),
+    RK_FIELD_ARRAY(TEXTS, rk_model_section, gate_context, n_gate_context, 0, 0,
+                   "final_mlp: features that the first stream's gates are computed from, which the streams do not read; none: gates of the columns alone"),
+    RK_FIELD_ARRAY(TEXTS, rk_model_section, gate_context2, n_gate_context2, 0, 0, "final_mlp: likewise of the second stream"),
+    RK_FIELD_ARRAY(I64S, rk_model_section, gate_deep, n_gate_deep, 1, RK_MAX_UNITS, "final_mlp: hidden layers' units between a context and its gates; empty: 64"),
+    RK_FIELD_ARRAY(I64S, rk_model_section, mask_blocks, n_mask_blocks, 1, RK_MAX_UNITS, "masknet: units of each block; empty: 128, 128, 128"),
+    RK_FIELD_F64(rk_model_section, reduction_ratio, 0, 0, 64, "masknet: width of a mask's first layer to the mask's; 0: 2"),
     RK_FIELD_I64(rk_model_section, experts, 0, 0, RK_MAX_EXPERTS, "mmoe: experts that all tasks share; 0: 4"),
     RK_FIELD_I64(rk_model_section, task_experts, 0, 0, RK_MAX_EXPERTS, "ple: experts of each task's own, in each level; 0: 1"),
     RK_FIELD_I64(rk_model_section, shared_experts, 0, 0, RK_MAX_EXPERTS, "ple: experts that all tasks share, in each level; 0: 1"),
@@ -39,7 +53,7 @@ static const rk_field fields[] = {
     RK_FIELD_ARRAY(I64S, rk_model_section, expert_units, n_expert_units, 1, RK_MAX_UNITS, "mmoe, ple: units of an expert's layers; empty: 256, 128"),
     RK_FIELD_ARRAY(I64S, rk_model_section, towers, n_towers, 1, RK_MAX_UNITS, "shared_bottom, mmoe, ple: units of each task's own hidden layers; empty: 64"),
     RK_FIELD_ENUM(rk_model_section, task_weights, 0, task_weights, "of the labels' losses: as the labels say, or learned (uncertainty)"),
-    RK_FIELD_F64(rk_model_section, linear_l2, RK_UNSET, 0, INFINITY, "lr, fm, wide_deep, deepfm: l2 of the features' dim-1 weights; unset: embedding.l2"),
+    RK_FIELD_F64(rk_model_section, linear_l2, RK_UNSET, 0, INFINITY, "lr, fm, wide_deep, deepfm, xdeepfm: l2 of the features' dim-1 weights; unset: embedding.l2"),
     RK_FIELD_F64(rk_model_section, linear_l2_full, RK_UNSET, 0, INFINITY, "likewise l2_full; unset: embedding.l2_full"),
     RK_FIELD_STRUCT(rk_model_section, retrieval, &rk_retrieval_schema, "two_tower: pairs, negatives and loss (docs/retrieval.md)"),
 };
@@ -92,7 +106,7 @@ static rk_status check_keys(const rk_model_section *section, const rk_yaml *yaml
         {"dropout", section->dropout != 0, RK_KEYS_DEEP | RK_KEYS_TOWERS},
         {"bottom", section->n_bottom > 0, RK_KEYS_BOTTOM},
         {"cross_layers", section->cross_layers != 0, RK_KEYS_CROSS},
-        {"structure", section->structure >= 0, RK_KEYS_CROSS},
+        {"structure", section->structure >= 0, RK_KEYS_STRUCTURE},
         {"cross_kind", section->cross_kind >= 0, RK_KEYS_CROSS_KIND},
         {"cross_rank", section->cross_rank != 0, RK_KEYS_CROSS_KIND},
         {"cross_experts", section->cross_experts != 0, RK_KEYS_CROSS_KIND},
@@ -103,6 +117,19 @@ static rk_status check_keys(const rk_model_section *section, const rk_yaml *yaml
         {"expert_units", section->n_expert_units > 0, RK_KEYS_EXPERTS | RK_KEYS_LEVELS},
         {"towers", section->n_towers > 0, RK_KEYS_TOWERS},
         {"retrieval", section->retrieval.line != 0, RK_KEYS_RETRIEVAL},
+        {"cin", section->n_cin > 0, RK_KEYS_CIN},
+        {"attention_layers", section->attention_layers != 0, RK_KEYS_ATTENTION},
+        {"attention_heads", section->attention_heads != 0, RK_KEYS_ATTENTION},
+        {"attention_dim", section->attention_dim != 0, RK_KEYS_ATTENTION},
+        {"deep2", section->n_deep2 > 0, RK_KEYS_STREAMS},
+        {"dropout2", !isnan(section->dropout2), RK_KEYS_STREAMS},
+        {"fusion_heads", section->fusion_heads != 0, RK_KEYS_STREAMS},
+        {"gates", !section->gates, RK_KEYS_STREAMS},
+        {"gate_context", section->n_gate_context > 0, RK_KEYS_STREAMS},
+        {"gate_context2", section->n_gate_context2 > 0, RK_KEYS_STREAMS},
+        {"gate_deep", section->n_gate_deep > 0, RK_KEYS_STREAMS},
+        {"mask_blocks", section->n_mask_blocks > 0, RK_KEYS_MASK},
+        {"reduction_ratio", section->reduction_ratio != 0, RK_KEYS_MASK},
         {"linear_l2", !isnan(section->linear_l2), KEYS_LINEAR},
         {"linear_l2_full", !isnan(section->linear_l2_full), KEYS_LINEAR},
     };
@@ -120,6 +147,27 @@ static rk_status check_cross(const rk_model_section *section, const rk_yaml *yam
     return RK_OK;
 }
 
+static rk_status check_gates(const rk_model_section *section, const rk_yaml *yaml) {
+    bool context = section->n_gate_context || section->n_gate_context2;
+    const char *context_key = section->n_gate_context ? "gate_context" : "gate_context2";
+    if (context && !section->gates)
+        return rk_yaml_error(yaml, node_of(yaml, context_key), "there are no gates to compute\nhint: leave 'gates: false' out");
+    if (section->n_gate_deep && !context)
+        return rk_yaml_error(yaml, node_of(yaml, "gate_deep"), "gates without a context have no layers\nhint: name features in gate_context or gate_context2");
+    if (section->n_gate_context > RK_MAX_CONTEXT || section->n_gate_context2 > RK_MAX_CONTEXT)
+        return rk_yaml_error(yaml, node_of(yaml, context_key), "more than %d features", RK_MAX_CONTEXT);
+    return RK_OK;
+}
+
+/* Keys of a deep part that is not there. */
+static rk_status check_optional_deep(const rk_model_section *section, const rk_yaml *yaml) {
+    if (!rk_preset_of(section->kind)->deep_is_optional || section->n_deep) return RK_OK;
+    const char *key = section->activation ? "activation" : section->batch_norm ? "batch_norm" : section->dropout != 0 ? "dropout" : NULL;
+    if (!key) return RK_OK;
+    rk_yaml_error(yaml, node_of(yaml, key), "'%s' is of the deep part, and model '%s' has none", key, kinds[section->kind]);
+    return rk_error_hint(RK_CONFIG, "give the units of its layers: deep: [256, 128]");
+}
+
 static rk_status check_activation(const char *name, const rk_yaml *yaml) {
     enum { N = sizeof activations / sizeof activations[0] };
     for (int i = 0; i < N && name; i++)
@@ -133,10 +181,14 @@ static rk_status check_activation(const char *name, const rk_yaml *yaml) {
 
 static rk_status check_layers(const rk_model_section *section, const rk_yaml *yaml) {
     const rk_yaml_node *bottom = node_of(yaml, "bottom");
-    if (section->n_deep > RK_MAX_LAYERS) return rk_yaml_error(yaml, node_of(yaml, "deep"), "more than %d layers", RK_MAX_LAYERS);
-    if (section->n_bottom > RK_MAX_LAYERS) return rk_yaml_error(yaml, bottom, "more than %d layers", RK_MAX_LAYERS);
-    if (section->n_expert_units > RK_MAX_LAYERS) return rk_yaml_error(yaml, node_of(yaml, "expert_units"), "more than %d layers", RK_MAX_LAYERS);
-    if (section->n_towers > RK_MAX_LAYERS) return rk_yaml_error(yaml, node_of(yaml, "towers"), "more than %d layers", RK_MAX_LAYERS);
+    const struct {
+        const char *key;
+        int64_t n;
+    } layers[] = {{"deep", section->n_deep},           {"bottom", section->n_bottom},           {"cin", section->n_cin},
+                  {"deep2", section->n_deep2},         {"gate_deep", section->n_gate_deep},     {"mask_blocks", section->n_mask_blocks},
+                  {"towers", section->n_towers},       {"expert_units", section->n_expert_units}};
+    for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++)
+        if (layers[i].n > RK_MAX_LAYERS) return rk_yaml_error(yaml, node_of(yaml, layers[i].key), "more than %d layers", RK_MAX_LAYERS);
     for (int64_t i = 0; i + 1 < section->n_bottom; i++)
         if (section->bottom[i] == 0) return rk_yaml_error(yaml, bottom, "only the last layer may have 0 units, which stand for the embedding dim");
     return RK_OK;
@@ -151,6 +203,8 @@ rk_status rk_model_section_check(const rk_model_section *section, const rk_yaml 
     }
     RK_TRY(check_keys(section, yaml));
     RK_TRY(check_cross(section, yaml));
+    RK_TRY(check_gates(section, yaml));
+    RK_TRY(check_optional_deep(section, yaml));
     RK_TRY(check_activation(section->activation, yaml));
     if (rk_preset_of(section->kind)->pairs) RK_TRY(rk_retrieval_section_check(&section->retrieval, yaml, node_of(yaml, "retrieval")));
     return check_layers(section, yaml);

@@ -6,12 +6,14 @@
 #include "model/retrieval_config.h"
 
 /* Every model preset, once: X(name). Each is src/model/preset_<name>.c (docs/models.md says how to add one). */
-#define RK_PRESET_LIST(X) X(lr) X(fm) X(dnn) X(wide_deep) X(deepfm) X(dlrm) X(dcn) X(dcn_v2) X(shared_bottom) X(mmoe) X(ple) X(two_tower)
+#define RK_PRESET_LIST(X)                                                                                                                          \
+    X(lr) X(fm) X(dnn) X(wide_deep) X(deepfm) X(dlrm) X(dcn) X(dcn_v2) X(xdeepfm) X(autoint) X(final_mlp) X(masknet) X(shared_bottom) X(mmoe) X(ple) \
+    X(two_tower)
 
 enum { RK_CROSS_FULL, RK_CROSS_LOW_RANK, RK_CROSS_MIXTURE };
 enum { RK_STRUCTURE_PARALLEL, RK_STRUCTURE_STACKED };
 enum { RK_TASK_WEIGHTS_FIXED, RK_TASK_WEIGHTS_UNCERTAINTY };
-enum { RK_MAX_LAYERS = 32, RK_MAX_EXPERTS = 64, RK_MAX_LEVELS = 8, RK_MAX_TOWERS = 64, RK_MAX_UNITS = 1 << 20 };
+enum { RK_MAX_LAYERS = 32, RK_MAX_EXPERTS = 64, RK_MAX_HEADS = 64, RK_MAX_CONTEXT = 32, RK_MAX_LEVELS = 8, RK_MAX_TOWERS = 64, RK_MAX_UNITS = 1 << 20 };
 
 /* What the file does not give is left empty here (0, NULL, NaN, -1 of an enum): the preset's own default stands for it (preset_parts.h). */
 typedef struct rk_model_section {
@@ -28,7 +30,6 @@ typedef struct rk_model_section {
     int cross_kind;         /* dcn_v2: full */
     int64_t cross_rank;     /* low_rank, mixture: 64 */
     int64_t cross_experts;  /* mixture: 4 */
-    int structure;          /* dcn, dcn_v2: parallel */
     int64_t experts;        /* mmoe: 4 */
     int64_t task_experts, shared_experts; /* ple: of a level, a task's own and those of all; 1 each */
     int64_t levels;         /* ple: 2 */
@@ -37,6 +38,22 @@ typedef struct rk_model_section {
     int64_t *towers;        /* shared_bottom, mmoe, ple: layers of a task's tower */
     int64_t n_towers;
     int task_weights;       /* fixed */
+    int structure;          /* dcn, dcn_v2, masknet: parallel */
+    int64_t *cin;           /* xdeepfm: maps of each layer */
+    int64_t n_cin;
+    int64_t attention_layers, attention_heads, attention_dim; /* autoint: 3, 2, 32 */
+    int64_t *deep2;         /* final_mlp: units of the second stream */
+    int64_t n_deep2;
+    double dropout2;        /* NaN: dropout */
+    int64_t fusion_heads;   /* 1 */
+    bool gates;             /* true */
+    char **gate_context, **gate_context2; /* features; none: the gates are learned as such */
+    int64_t n_gate_context, n_gate_context2;
+    int64_t *gate_deep;     /* hidden units from a context to its gate: 64 */
+    int64_t n_gate_deep;
+    int64_t *mask_blocks;   /* masknet: units of each block */
+    int64_t n_mask_blocks;
+    double reduction_ratio; /* 2 */
     double linear_l2;       /* of the dim-1 tables of the wide part; NaN: embedding.l2 */
     double linear_l2_full;
     rk_retrieval_section retrieval; /* two_tower */

@@ -57,4 +57,4 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
     return rk_part_cross_and_deep(graph, section, inputs, x0, x);
 }
 
-const rk_preset rk_preset_dcn_v2 = {.name = "dcn_v2", .keys = RK_KEYS_DEEP | RK_KEYS_BOTTOM | RK_KEYS_CROSS | RK_KEYS_CROSS_KIND, .vectors = true, .build = build};
+const rk_preset rk_preset_dcn_v2 = {.name = "dcn_v2", .keys = RK_KEYS_DEEP | RK_KEYS_BOTTOM | RK_KEYS_CROSS | RK_KEYS_STRUCTURE | RK_KEYS_CROSS_KIND, .vectors = true, .build = build};

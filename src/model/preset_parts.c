@@ -1,5 +1,13 @@
 #include "model/preset_parts.h"
 
+#include <string.h>
+
+const rk_preset_feature *rk_preset_find(const rk_preset_inputs *inputs, const char *name) {
+    for (int32_t f = 0; f < inputs->n_features; f++)
+        if (strcmp(inputs->features[f].name, name) == 0) return &inputs->features[f];
+    return NULL;
+}
+
 rk_value rk_part_add(rk_graph *graph, rk_value a, rk_value b) {
     return rk_add(graph, (rk_value[]){a, b}, 2);
 }

@@ -19,6 +19,9 @@ rk_value rk_part_bottom(rk_graph *graph, const rk_model_section *section, const 
 /* One linear layer from x to the tasks' logits, always in f32. */
 rk_value rk_part_logits(rk_graph *graph, const rk_preset_inputs *inputs, const char *name, rk_value x);
 
+/* A feature by its name, or NULL. */
+const rk_preset_feature *rk_preset_find(const rk_preset_inputs *inputs, const char *name);
+
 rk_value rk_part_add(rk_graph *graph, rk_value a, rk_value b);
 rk_value rk_part_concat(rk_graph *graph, rk_value a, rk_value b); /* either may be -1: the other */
 

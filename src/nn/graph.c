@@ -229,27 +229,31 @@ uint64_t rk_graph_bytes(const rk_graph *graph, int n_threads) {
     return (memory + (uint64_t)graph->gradient_reals * (uint64_t)(n_threads + RK_SPARE_GRADIENTS + 1)) * sizeof(rk_real) + graph->workspace_bytes * (uint64_t)n_threads;
 }
 
-static bool is_linear(const rk_node *node) {
-    return node->op == &rk_op_linear;
+/* The matrix of a node that multiplies its rows by one, or NULL. */
+static const rk_parameter *matrix_of(const rk_graph *graph, const rk_node *node) {
+    return node->op == &rk_op_linear || node->op == &rk_op_cin ? &graph->parameters[node->parameters[0]] : NULL;
 }
 
 double rk_graph_flops(const rk_graph *graph, bool training) {
     double sum = 0;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
-        if (is_linear(node)) sum += 2.0 * (double)rk_width(rk_in_shape(graph, node, 0)) * node->shape.cols;
+        const rk_parameter *w = matrix_of(graph, node);
+        if (w) sum += 2.0 * (double)w->rows * (double)w->cols * node->shape.rows;
     }
     return training ? 3 * sum : sum; /* y, dx and dw */
 }
 
 void rk_graph_largest_layer(const rk_graph *graph, int64_t *in, int64_t *out) {
+    int64_t most = 0;
     *in = *out = 0;
     for (size_t i = 0; i < graph->n_nodes; i++) {
-        const rk_node *node = graph->nodes[i];
-        int64_t width = is_linear(node) ? rk_width(rk_in_shape(graph, node, 0)) : 0;
-        if (width * node->shape.cols <= *in * *out) continue;
-        *in = width;
-        *out = node->shape.cols;
+        const rk_parameter *w = matrix_of(graph, graph->nodes[i]);
+        int64_t products = w ? w->rows * w->cols * graph->nodes[i]->shape.rows : 0;
+        if (products <= most) continue;
+        most = products;
+        *in = w->rows;
+        *out = w->cols;
     }
 }
 

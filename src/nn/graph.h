@@ -28,14 +28,15 @@ typedef struct rk_shape {
 
 /* Options of every operation; each reads those it has (src/nn/op_*.c says which). Zero means its default. */
 typedef struct rk_op_options {
-    int32_t units;        /* linear: outputs */
+    int32_t units;        /* linear, cin: outputs; number_vectors: dim */
+    bool by_row;          /* linear: over each row by itself, to [rows, units]; layer_norm: each row has scales of its own */
     bool no_bias;         /* linear */
     bool relu;            /* linear: max(x W + b, 0) */
-    rk_dtype dtype;       /* linear: compute in f32 or bf16 (f32 master weights and sums) */
+    rk_dtype dtype;       /* linear, cin: compute in f32 or bf16 (f32 master weights and sums) */
     double rate;          /* dropout */
     double epsilon;       /* batch_norm 1e-5, layer_norm 1e-5 */
     double momentum;      /* batch_norm: weight of the new statistics, 0.1 */
-    int32_t first, count; /* slice: columns of the flattened sample */
+    int32_t first, count; /* slice: columns of the flattened sample; attention: count heads */
     rk_initializer initializer; /* linear: its default is glorot uniform; others by kind */
     bool has_initializer;
 } rk_op_options;
@@ -136,9 +137,9 @@ rk_parameter *rk_graph_parameter(rk_graph *graph, int32_t index);
 rk_status rk_graph_state(rk_graph *graph, rk_state *state);
 
 uint64_t rk_graph_bytes(const rk_graph *graph, int n_threads); /* of values and gradients, beside the parameters */
-/* Arithmetic of the linear layers for one sample, forward or in a training step. */
+/* Arithmetic of the matrix products for one sample, forward or in a training step. */
 double rk_graph_flops(const rk_graph *graph, bool training);
-/* The linear layer with the most arithmetic: [in, out]; 0 and 0 without any. */
+/* The matrix with the most arithmetic: [in, out]; 0 and 0 without any. */
 void rk_graph_largest_layer(const rk_graph *graph, int64_t *in, int64_t *out);
 
 /* One line a node: name, op, inputs, shape, parameters; for `reckon inspect`. */

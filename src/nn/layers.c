@@ -13,6 +13,10 @@ rk_value rk_linear(rk_graph *graph, const char *name, rk_value x, int32_t units,
     rk_op_options options = {.units = units, .no_bias = !bias, .dtype = dtype};
     return rk_graph_add(graph, "linear", name, &options, &x, 1);
 }
+rk_value rk_linear_rows(rk_graph *graph, const char *name, rk_value x, int32_t units, bool bias, rk_dtype dtype) {
+    rk_op_options options = {.units = units, .by_row = true, .no_bias = !bias, .dtype = dtype};
+    return rk_graph_add(graph, "linear", name, &options, &x, 1);
+}
 rk_value rk_relu(rk_graph *graph, rk_value x) {
     return one(graph, "relu", NULL, x);
 }
@@ -30,6 +34,10 @@ rk_value rk_batch_norm(rk_graph *graph, const char *name, rk_value x) {
 }
 rk_value rk_layer_norm(rk_graph *graph, const char *name, rk_value x) {
     return one(graph, "layer_norm", name, x);
+}
+rk_value rk_layer_norm_rows(rk_graph *graph, const char *name, rk_value x) {
+    rk_op_options options = {.by_row = true};
+    return rk_graph_add(graph, "layer_norm", name, &options, &x, 1);
 }
 rk_value rk_dropout(rk_graph *graph, rk_value x, double rate) {
     rk_op_options options = {.rate = rate};
@@ -85,6 +93,24 @@ rk_value rk_product_logit(rk_graph *graph, rk_value a, rk_value b) {
 rk_value rk_constant(rk_graph *graph, const char *name, int32_t units) {
     rk_op_options options = {.units = units};
     return rk_graph_add(graph, "constant", name, &options, NULL, 0);
+}
+rk_value rk_transpose(rk_graph *graph, rk_value x) {
+    return one(graph, "transpose", NULL, x);
+}
+rk_value rk_cin(rk_graph *graph, const char *name, rk_value x0, rk_value x, int32_t units, rk_dtype dtype) {
+    rk_op_options options = {.units = units, .dtype = dtype};
+    return rk_graph_add(graph, "cin", name, &options, (rk_value[]){x0, x}, 2);
+}
+rk_value rk_attention(rk_graph *graph, rk_value q, rk_value k, rk_value v, int32_t heads) {
+    rk_op_options options = {.count = heads};
+    return rk_graph_add(graph, "attention", NULL, &options, (rk_value[]){q, k, v}, 3);
+}
+rk_value rk_number_vectors(rk_graph *graph, const char *name, rk_value x, int32_t dim) {
+    rk_op_options options = {.units = dim};
+    return rk_graph_add(graph, "number_vectors", name, &options, &x, 1);
+}
+rk_value rk_gate(rk_graph *graph, const char *name, rk_value x, rk_value g) {
+    return rk_graph_add(graph, "gate", name, NULL, (rk_value[]){x, g}, g < 0 ? 1 : 2);
 }
 
 rk_value rk_mlp_build(rk_graph *graph, const char *name, rk_value x, const rk_mlp *mlp) {

@@ -5,10 +5,12 @@
 #include "nn/graph.h"
 
 rk_value rk_linear(rk_graph *graph, const char *name, rk_value x, int32_t units, bool bias, rk_dtype dtype);
+rk_value rk_linear_rows(rk_graph *graph, const char *name, rk_value x, int32_t units, bool bias, rk_dtype dtype); /* each row: [rows, cols] -> [rows, units] */
 rk_value rk_relu(rk_graph *graph, rk_value x);
 rk_value rk_activation_by_name(rk_graph *graph, rk_value x, const char *name); /* relu, gelu, sigmoid, tanh, softmax, none */
 rk_value rk_batch_norm(rk_graph *graph, const char *name, rk_value x);
 rk_value rk_layer_norm(rk_graph *graph, const char *name, rk_value x);
+rk_value rk_layer_norm_rows(rk_graph *graph, const char *name, rk_value x); /* each row with a gamma and a beta of its own */
 rk_value rk_dropout(rk_graph *graph, rk_value x, double rate); /* rate 0: x itself */
 rk_value rk_concat(rk_graph *graph, const rk_value *xs, int32_t n);  /* flattened samples, side by side */
 rk_value rk_slice(rk_graph *graph, rk_value x, int32_t first, int32_t count);
@@ -26,6 +28,11 @@ rk_value rk_cross_combine(rk_graph *graph, rk_value x0, rk_value y, rk_value x);
 rk_value rk_mix(rk_graph *graph, rk_value gates, rk_value rows);     /* [m, e] [e, cols] -> [m, cols]: weighted sums of rows */
 rk_value rk_product_logit(rk_graph *graph, rk_value a, rk_value b);  /* logit of sigmoid(a) sigmoid(b), elementwise */
 rk_value rk_constant(rk_graph *graph, const char *name, int32_t units); /* a parameter, the same for every sample */
+rk_value rk_transpose(rk_graph *graph, rk_value x);                  /* [rows, cols] -> [cols, rows] */
+rk_value rk_cin(rk_graph *graph, const char *name, rk_value x0, rk_value x, int32_t units, rk_dtype dtype); /* [dim, fields], [dim, maps] -> [dim, units] */
+rk_value rk_attention(rk_graph *graph, rk_value q, rk_value k, rk_value v, int32_t heads); /* among the rows: [rows, heads * dim] each */
+rk_value rk_number_vectors(rk_graph *graph, const char *name, rk_value x, int32_t dim); /* [1, n] -> [n, dim]: x_i v_i */
+rk_value rk_gate(rk_graph *graph, const char *name, rk_value x, rk_value g); /* 2 sigmoid(g) x; g -1: learned, a number a column */
 
 typedef struct rk_mlp {
     const int64_t *units; /* [n] */

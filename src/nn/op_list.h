@@ -27,6 +27,11 @@
     X(mix)            \
     X(product_logit)  \
     X(constant)       \
-    X(l2_normalize)
+    X(l2_normalize)   \
+    X(transpose)      \
+    X(cin)            \
+    X(attention)      \
+    X(number_vectors) \
+    X(gate)
 
 #endif

@@ -21,6 +21,8 @@ typedef struct trial {
 static const trial trials[] = {
     {"linear", {{1, 7}}, 1, {.units = 3}},
     {"linear", {{2, 3}}, 1, {.units = 1, .no_bias = true}},
+    {"linear", {{3, 4}}, 1, {.units = 2, .by_row = true}},
+    {"linear", {{3, 4}}, 1, {.units = 2, .by_row = true, .no_bias = true}},
     {"relu", {{1, 9}}, 1, {0}},
     {"gelu", {{3, 2}}, 1, {0}},
     {"sigmoid", {{1, 4}}, 1, {0}},
@@ -28,6 +30,7 @@ static const trial trials[] = {
     {"softmax", {{2, 5}}, 1, {0}},
     {"batch_norm", {{1, 4}}, 1, {0}},
     {"layer_norm", {{2, 5}}, 1, {0}},
+    {"layer_norm", {{2, 5}}, 1, {.by_row = true}},
     {"dropout", {{1, 33}}, 1, {.rate = 0.4}},
     {"concat", {{1, 3}, {2, 2}, {1, 1}}, 3, {0}},
     {"slice", {{2, 4}}, 1, {.first = 3, .count = 4}},
@@ -48,6 +51,14 @@ static const trial trials[] = {
     {"product_logit", {{1, 4}, {1, 4}}, 2, {0}},
     {"constant", {{0, 0}}, 0, {.units = 3}},
     {"l2_normalize", {{2, 5}}, 1, {0}},
+    {"transpose", {{2, 3}}, 1, {0}},
+    {"cin", {{3, 4}, {3, 2}}, 2, {.units = 3}},
+    {"cin", {{66, 10}, {66, 10}}, 2, {.units = 1}}, /* two pieces */
+    {"attention", {{3, 4}, {3, 4}, {3, 4}}, 3, {.count = 2}},
+    {"attention", {{2, 19}, {2, 19}, {2, 19}}, 3, {.count = 1}},
+    {"number_vectors", {{1, 3}}, 1, {.units = 4}},
+    {"gate", {{2, 3}}, 1, {0}},
+    {"gate", {{2, 3}, {2, 3}}, 2, {0}},
 };
 enum { N_TRIALS = sizeof trials / sizeof trials[0] };
 

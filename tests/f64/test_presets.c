@@ -15,7 +15,8 @@ typedef struct inputs {
 
 static rk_graph *build(const rk_model_section *section, inputs given, rk_preset_inputs *out, rk_value *logits) {
     const rk_preset *preset = rk_preset_of(section->kind);
-    rk_preset_inputs in = {-1, -1, -1, -1, N_VECTORS, DIM, preset->one_task ? 1 : N_TASKS, RK_F32};
+    static const rk_preset_feature features[N_VECTORS] = {{"a", 0, DIM}, {"b", DIM, DIM}, {"c", 2 * DIM, DIM}};
+    rk_preset_inputs in = {-1, -1, -1, -1, N_VECTORS, DIM, preset->one_task ? 1 : N_TASKS, RK_F32, features, N_VECTORS};
     rk_graph *graph;
     OK(rk_graph_create(3, &graph));
     if (given.dense) in.dense = rk_graph_input(graph, "dense", (rk_shape){1, N_DENSE});
@@ -104,12 +105,55 @@ static int kind_of(const char *name) {
     return kind;
 }
 
+/* Shapes and keys beside the defaults; `base` is smooth, but masks and interacting layers have relu in them, whose kinks the fixed values are not near. */
+static void check_ranking_models(rk_model_section base) {
+    static int64_t cin[] = {3, 2}, deep2[] = {5, 6}, gate_deep[] = {3};
+    static const inputs every = {true, true, true};
+    char first[] = "a", second[] = "c", *context[] = {first}, *context2[] = {second};
+    rk_model_section s = base;
+    s.kind = kind_of("xdeepfm");
+    s.cin = cin;
+    s.n_cin = 2;
+    check_case(s, every);
+    s = base;
+    s.kind = kind_of("autoint");
+    s.attention_layers = 2;
+    s.attention_heads = 3;
+    s.attention_dim = 2;
+    check_case(s, every);
+    s.n_deep = 0;
+    check_case(s, every);
+    s = base;
+    s.kind = kind_of("final_mlp");
+    s.deep2 = deep2;
+    s.n_deep2 = 2;
+    s.fusion_heads = 3;
+    s.dropout2 = 0.3;
+    s.gate_context2 = context2;
+    s.n_gate_context2 = 1;
+    s.gate_deep = gate_deep;
+    s.n_gate_deep = 1;
+    check_case(s, every);
+    s.gate_context = context;
+    s.n_gate_context = 1;
+    check_case(s, every);
+    s = base;
+    s.kind = kind_of("masknet");
+    s.reduction_ratio = 1.5;
+    check_case(s, every);
+    s.structure = RK_STRUCTURE_STACKED;
+    check_case(s, every);
+    s.n_deep = 0;
+    check_case(s, every);
+}
+
 static void test_all(void **state) {
     (void)state;
-    static int64_t deep[] = {4, 3}, bottom[] = {5, 0}, one_layer[] = {3};
+    static int64_t deep[] = {4, 3}, bottom[] = {5, 0}, one_layer[] = {3}, cin[] = {3}, blocks[] = {4, 5};
     static char smooth[] = "tanh", gelu[] = "gelu"; /* no kinks between the two sides of a difference */
     static const inputs every = {true, true, true}, no_dense = {false, true, true}, dense_only = {true, false, false};
-    rk_model_section base = {.cross_kind = -1, .structure = -1, .activation = smooth, .deep = deep, .n_deep = 2, .linear_l2 = NAN, .linear_l2_full = NAN};
+    rk_model_section base = {.cross_kind = -1, .structure = -1, .activation = smooth, .deep = deep, .n_deep = 2, .linear_l2 = NAN, .linear_l2_full = NAN, .dropout2 = NAN, .gates = true,
+                             .cin = cin, .n_cin = 1, .attention_layers = 1, .attention_dim = 3, .mask_blocks = blocks, .n_mask_blocks = 2};
     base.expert_units = base.towers = deep;
     base.n_expert_units = base.n_towers = 2;
     for (int kind = 0; rk_preset_of(kind); kind++) {
@@ -161,6 +205,7 @@ static void test_all(void **state) {
         s.dropout = 0.3;
         check_case(s, every);
     }
+    check_ranking_models(base);
     assert_int_equal(rk_alloc_live(), 0);
 }
 

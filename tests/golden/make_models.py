@@ -134,6 +134,75 @@ def dcn_v2(b, x):
     return cross_and_deep(b, x, x0, y)
 
 
+def xdeepfm(b, x):
+    rows, sums = x["rows"], []
+    maps = rows
+    for i, units in enumerate(b.config["model"]["cin"]):
+        pairs = (maps.unsqueeze(2) * rows.unsqueeze(1)).flatten(1, 2)  # [n, maps * fields, dim]
+        w, c = b.parameter(f"cin_{i}/weight", pairs.shape[1], units), b.parameter(f"cin_{i}/bias", units, scale=0.3)
+        maps = torch.einsum("npd,pu->nud", pairs, w) + c[:, None]
+        sums.append(maps.sum(2))
+    return lr(b, x) + b.linear("logits_cin", torch.cat(sums, 1), 1, bias=False) + logits(b, x, deep(b, x, everything(x)))
+
+
+def autoint(b, x):
+    model, rows = b.config["model"], x["rows"]
+    heads, dim = model["attention_heads"], model["attention_dim"]
+    if x["dense"] is not None:
+        vectors = b.parameter("numbers/vectors", x["dense"].shape[1], rows.shape[2])
+        rows = torch.cat([rows, x["dense"].unsqueeze(2) * vectors], 1)
+    for i in range(model["attention_layers"]):
+        weights = {p: b.parameter(f"interact_{i}_{p}/weight", rows.shape[2], heads * dim) for p in ("query", "key", "value", "residual")}
+        q, k, v, residual = (rows @ w for w in weights.values())
+        q, k, v = (t.unflatten(2, (heads, dim)).transpose(1, 2) for t in (q, k, v))  # [n, heads, rows, dim]
+        mixed = torch.softmax(q @ k.transpose(2, 3), 3) @ v
+        rows = torch.relu(mixed.transpose(1, 2).flatten(2) + residual)
+    return logits(b, x, torch.cat([rows.flatten(1)] + ([deep(b, x, everything(x))] if "deep" in model else []), 1))
+
+
+def final_mlp(b, x):
+    model, ends = b.config["model"], []
+    contexts = [model.get("gate_context", []), model.get("gate_context2", [])]
+    read = [v for name, v in x["columns"].items() if name not in sum(contexts, [])]
+    read = torch.cat(read + ([x["dense"]] if x["dense"] is not None else []), 1)
+    for number, context, units in zip(("", "2"), contexts, (model["deep"], model["deep2"])):
+        if not model.get("gates", True):
+            gate = torch.zeros(1)
+        elif context:
+            gate = b.mlp(f"gate{number}", torch.cat([x["columns"][name] for name in context], 1), model["gate_deep"], None)
+            gate = b.linear(f"gate{number}/linear", gate, read.shape[1])
+        else:
+            gate = b.parameter(f"gate{number}/gate", read.shape[1], scale=0.5)
+        ends.append(b.mlp(f"deep{number}", 2 * torch.sigmoid(gate) * read, units, x["stats"]))
+    z, heads = logits(b, x, torch.cat(ends, 1)), model["fusion_heads"]
+    first, second = (end.unflatten(1, (heads, -1)) for end in ends)
+    tasks = []
+    for t in range(x["n_tasks"]):
+        w = [b.parameter(f"fusion_{t}_{h}/weight", first.shape[2], second.shape[2]) for h in range(heads)]
+        tasks.append(torch.einsum("nhi,hij,nhj->n", first, torch.stack(w), second))
+    return z + torch.stack(tasks, 1)
+
+
+def masknet(b, x):
+    model, inputs, ends = b.config["model"], everything(x), []
+
+    def norm(name, v, *shape):
+        gamma, beta = b.parameter(f"{name}/gamma", *shape, fill=1.0), b.parameter(f"{name}/beta", *shape, scale=0.2)
+        return torch.nn.functional.layer_norm(v, v.shape[-1:]) * gamma + beta
+
+    y = norm("norm", x["rows"], *x["rows"].shape[1:]).flatten(1)
+    y = torch.cat([y] + ([x["dense"]] if x["dense"] is not None else []), 1)
+    for i, units in enumerate(model["mask_blocks"]):
+        width = int(model["reduction_ratio"] * y.shape[1])
+        mask = b.linear(f"block_{i}/mask/projection", b.mlp(f"block_{i}/mask", inputs, [width], None), y.shape[1])
+        end = torch.relu(norm(f"block_{i}/norm", b.linear(f"block_{i}/linear", mask * y, units, bias=False), units))
+        ends.append(end)
+        if model.get("structure") == "stacked":
+            y, ends = end, [end]
+    y = torch.cat(ends, 1)
+    return logits(b, x, deep(b, x, y) if "deep" in model else y)
+
+
 def stacks(b, prefix, name, xs, counts, units):
     """Equal MLPs, counts[g] of them over xs[g]: outputs by group. First layers that read one value stand in one matrix."""
     one, out, number = all(x is xs[0] for x in xs), [], 0
@@ -201,13 +270,17 @@ PRESETS = {
     "dlrm": dlrm,
     "dcn": dcn,
     "dcn_v2": dcn_v2,
+    "xdeepfm": xdeepfm,
+    "autoint": autoint,
+    "final_mlp": final_mlp,
+    "masknet": masknet,
     "shared_bottom": shared_bottom,
     "mmoe": mmoe,
     "ple": ple,
 }
-VECTORS = {"fm", "dnn", "wide_deep", "deepfm", "dlrm", "dcn", "dcn_v2", "shared_bottom", "mmoe", "ple"}
-LINEAR = {"lr", "fm", "wide_deep", "deepfm"}
-ONE_DIM = {"fm", "deepfm", "dlrm"}
+VECTORS = set(PRESETS) - {"lr"}
+LINEAR = {"lr", "fm", "wide_deep", "deepfm", "xdeepfm"}
+ONE_DIM = {"fm", "deepfm", "dlrm", "xdeepfm", "autoint", "masknet"}
 
 # --- embeddings ---------------------------------------------------------------------------------------------------------------
 
@@ -251,6 +324,7 @@ def lookup(b, features, batch):
     dim = b.config["dims"]["user"]
     return {
         "vectors": vectors,
+        "columns": dict(zip(features, columns)),
         "rows": vectors.reshape(len(vectors), -1, dim) if preset in ONE_DIM else None,
         "linear": torch.cat(linear, 1) if linear else None,
         "dense": batch["dense"],
@@ -486,6 +560,18 @@ def main():
     cgc = {"kind": "ple", "levels": 1, "task_experts": 1, "shared_experts": 2, "expert_units": [4], "towers": [3], "task_weights": "uncertainty"}
     write_case(folder, "ple_uncertainty", cgc, n_tasks=2, absent=True)
     write_case(folder, "shared_bottom_esmm", {"kind": "shared_bottom", "deep": [5], "towers": [3], "task_weights": "uncertainty"}, n_tasks=3, product=True, absent=True)
+    write_case(folder, "xdeepfm", {"kind": "xdeepfm", "cin": [4, 2], "deep": [5, 4]}, many)
+    attention = {"kind": "autoint", "attention_layers": 2, "attention_heads": 2, "attention_dim": 3}
+    write_case(folder, "autoint", attention, many, n_tasks=2)
+    write_case(folder, "autoint_deep", attention | {"deep": [5]}, n_dense=0)
+    streams = {"kind": "final_mlp", "deep": [5, 4], "deep2": [3, 6], "fusion_heads": 2}
+    write_case(folder, "final_mlp", streams, many, n_tasks=2, dims={"user": 2, "tags": 3, "item": 4})
+    contexts = {"gate_context": ["user"], "gate_context2": ["tags", "history"], "gate_deep": [3]}
+    write_case(folder, "final_mlp_context", streams | contexts, many)
+    write_case(folder, "final_mlp_no_gates", streams | {"gates": False}, n_dense=0)
+    masks = {"kind": "masknet", "mask_blocks": [6, 5], "reduction_ratio": 1.5}
+    write_case(folder, "masknet", masks | {"deep": [5]}, many)
+    write_case(folder, "masknet_stacked", masks | {"structure": "stacked"}, n_tasks=2)
 
 
 if __name__ == "__main__":

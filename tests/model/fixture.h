@@ -124,6 +124,13 @@ static const usual_case usual_cases[] = {
     {"model: {kind: mmoe, experts: 3, expert_units: [8, 4], towers: [4]}" UNEQUAL, 2},
     {"model: {kind: ple, expert_units: [8], towers: [4, 3], activation: tanh, task_weights: uncertainty}" SEQUENCE, 2},
     {"model: {kind: ple, levels: 3, task_experts: 2, expert_units: [6], batch_norm: true}" UNEQUAL, 1},
+    {"model: {kind: xdeepfm, deep: [8], cin: [6, 5], dropout: 0.1}" SEQUENCE, 1},
+    {"model: {kind: autoint, attention_layers: 2, attention_dim: 5}" SEQUENCE, 2},
+    {"model: {kind: autoint, attention_layers: 1, attention_heads: 3, attention_dim: 4, deep: [8], batch_norm: true}" SEQUENCE, 1},
+    {"model: {kind: final_mlp, deep: [8, 4], deep2: [6], fusion_heads: 2, dropout2: 0.3}" UNEQUAL, 2},
+    {"model: {kind: final_mlp, deep: [8], gate_context: [user], gate_context2: [item, history], gate_deep: [3], activation: gelu}" SEQUENCE, 1},
+    {"model: {kind: masknet, mask_blocks: [6, 5], deep: [8], dropout: 0.2}" SEQUENCE, 1},
+    {"model: {kind: masknet, mask_blocks: [6, 5], structure: stacked, reduction_ratio: 0.5}" SEQUENCE, 2},
 };
 enum { N_USUAL_CASES = sizeof usual_cases / sizeof usual_cases[0] };
 

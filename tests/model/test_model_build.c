@@ -17,7 +17,8 @@ static void test_refusals(void **state) {
          "run.yaml:1: key 'model': model 'fm' needs embeddings of one dim, but table 'user' has 4 and table 'item' has 8\n"
          "hint: give the two tables the same 'dim'"},
         {"embedding: {dim: 4}\nmodel:\n  deep: [4]\n  kind: deepfm", 4, 3, 2,
-         "run.yaml:4: key 'kind': model 'deepfm' has one task, but there are 2 labels\nhint: shared_bottom, mmoe, ple, dnn and others take several (docs/models.md)"},
+         "run.yaml:4: key 'kind': model 'deepfm' has one task, but there are 2 labels\nhint: several are for dnn, dlrm, dcn, dcn_v2, autoint, final_mlp, masknet, "
+         "shared_bottom, mmoe, ple"},
         {"model: wide_deep\nembedding: {dim: 4}", 0, 3, 1, "run.yaml:1: key 'model': model 'wide_deep' needs a categorical feature"},
         {"model: dnn\nembedding: {dim: 4}", 0, 0, 1, "run.yaml:1: key 'model': a model needs features"},
         {"model: dnn\nembedding: {dim: 4}", 1, 0, 0, "run.yaml:1: key 'model': a model needs a label"},
@@ -28,6 +29,13 @@ static void test_refusals(void **state) {
          "run.yaml:1: key 'model': model 'dlrm' needs two vectors or more to interact: features, or a feature and dense input"},
         {"model: {kind: mmoe, experts: 64, expert_units: [65536]}\nembedding: {dim: 4}", 1, 0, 2,
          "run.yaml:1: key 'kind': 64 experts of 65536 units in their first layer are 4194304 together; the most is 1048576"},
+        {"model: {kind: final_mlp, deep: [8, 4], deep2: [6], fusion_heads: 4}\nembedding: {dim: 4}", 1, 0, 1,
+         "run.yaml:1: key 'kind': 4 fusion heads do not divide the streams' last layers of 4 and 6 units\n"
+         "hint: 'fusion_heads' cuts the last layer of 'deep' and of 'deep2' into as many equal parts"},
+        {"model: {kind: final_mlp, gate_context: [usr]}\nembedding: {dim: 4}", 1, 0, 1,
+         "run.yaml:1: key 'kind': a gate's context names 'usr', which is no categorical feature"},
+        {"model: {kind: final_mlp, gate_context: [user], gate_context2: [tags]}\nembedding: {dim: 4}", 2, 0, 1,
+         "run.yaml:1: key 'kind': every feature is the context of a gate: the streams have none to read"},
         {"model: {kind: dnn, cross_layers: 2}\nembedding: {dim: 4}", 1, 0, 1,
          "run.yaml:1: key 'cross_layers': model 'dnn' does not use 'cross_layers'\nhint: 'cross_layers' is for dcn, dcn_v2"},
     };
@@ -54,7 +62,9 @@ static void test_few_inputs(void **state) {
         {"model: dcn\nembedding: {dim: 4}", 0, 3},       {"model: dcn_v2\nembedding: {dim: 4}", 0, 3},
         {"model: fm\nembedding: {dim: 4}", 2, 0},        {"model: deepfm\nembedding: {dim: 4}", 1, 0},
         {"model: wide_deep\nembedding: {dim: 4}", 1, 0}, {"model: dlrm\nembedding: {dim: 4}", 2, 0},
-        {"model: dlrm\nembedding: {dim: 4}", 1, 3},
+        {"model: dlrm\nembedding: {dim: 4}", 1, 3},      {"model: xdeepfm\nembedding: {dim: 4}", 1, 0},
+        {"model: autoint\nembedding: {dim: 4}", 1, 0},   {"model: final_mlp\nembedding: {dim: 4}", 0, 3},
+        {"model: masknet\nembedding: {dim: 4}", 1, 0},   {"model: final_mlp\nembedding: {dim: 4}", 1, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         static drawn_batch b;

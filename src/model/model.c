@@ -43,7 +43,13 @@ static rk_status look_up_block(void *context, const rk_run *run) {
         rk_activation to = {rk_run_data(run, at->input) + at->first, rk_graph_shape(model->graph, at->input).cols, NULL};
         rk_embeddings_look_up(model->embeddings, run->training, f, run->first, run->first + run->n, &to);
     }
+    rk_model_read_lengths(context, run);
     rk_trace_end(begin, "lookup");
+    return RK_OK;
+}
+
+static rk_status read_lengths(void *context, const rk_run *run) {
+    rk_model_read_lengths(context, run);
     return RK_OK;
 }
 
@@ -63,7 +69,7 @@ static rk_status compute_gradients(rk_model_run *r, double *loss) {
         uint64_t begin = rk_trace_begin();
         rk_embeddings_look_up_all(model->embeddings, true, model->activations);
         rk_trace_end(begin, "lookup");
-        hooks.read = NULL;
+        hooks.read = read_lengths;
         hooks.beside = update_piece;
         hooks.n_beside = rk_embeddings_n_pieces(model->embeddings);
     }
@@ -122,7 +128,7 @@ rk_status rk_model_train_part(rk_model *model, const rk_batch_part *part, double
     rk_batch extended;
     if (model->retrieval) RK_TRY(rk_retrieval_extend(model, batch, true, &extended));
     rk_model_count_samples(model, part, model->task_samples);
-    rk_model_run r = {.model = model, .batch = model->retrieval ? &extended : batch, .task_samples = model->task_samples};
+    rk_model_run r = {.model = model, .batch = model->retrieval ? &extended : batch, .ids = model->ids, .task_samples = model->task_samples};
     rk_status status = compute_gradients(&r, &found);
     if (status == RK_OK) status = update(&r);
     if (status == RK_OK) {
@@ -142,7 +148,7 @@ rk_status rk_model_forward(rk_model *model, const rk_batch *batch, rk_graph_hook
 static rk_status predict_piece(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets, float *out) {
     rk_status status = route(model, batch, first, n, offsets, false);
     if (status != RK_OK) return first ? rk_error_context(status, "samples from %lld on", (long long)first) : status;
-    rk_model_run r = {.model = model, .batch = batch, .predictions = out};
+    rk_model_run r = {.model = model, .batch = batch, .ids = model->ids, .predictions = out};
     rk_graph_hooks hooks = rk_model_hooks(&r, false);
     hooks.read = look_up_block;
     return rk_graph_forward(model->graph, n, false, model->step, &hooks);

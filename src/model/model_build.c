@@ -84,8 +84,8 @@ static int32_t width_of(const rk_embedding_plan *plan, int32_t feature) {
 /* The graph's inputs, and each feature's place in them; out->features is the caller's to free. A sequence of length L counts as L vectors. */
 static rk_status add_inputs(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan, rk_preset_inputs *out) {
     rk_graph *graph = model->graph;
-    rk_preset_inputs inputs = {.dense = -1, .vectors = -1, .vector_rows = -1, .linear = -1, .n_tasks = rk_model_n_logits(model), .dtype = options->dtype};
-    int64_t width = 0, n_vectors = 0, n_linear = plan->n_features - plan->n_vectors;
+    rk_preset_inputs inputs = {.dense = -1, .vectors = -1, .vector_rows = -1, .linear = -1, .lengths = -1, .n_tasks = rk_model_n_logits(model), .dtype = options->dtype};
+    int64_t width = 0, n_vectors = 0, n_sequences = 0, n_linear = plan->n_features - plan->n_vectors;
     rk_preset_feature *features;
     RK_TRY(rk_alloc((size_t)plan->n_features, sizeof *model->lookups, &model->lookups));
     model->n_lookups = plan->n_features;
@@ -96,9 +96,13 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options, co
     for (int32_t f = 0; f < plan->n_features; f++) {
         bool vector = f < plan->n_vectors;
         int32_t source = model->retrieval ? rk_retrieval_feature(model->retrieval, plan->sources[f]) : plan->sources[f];
-        model->lookups[f] = (rk_model_lookup){source, -1, vector ? (int32_t)width : f - plan->n_vectors};
+        model->lookups[f] = (rk_model_lookup){.source = source, .input = -1, .first = vector ? (int32_t)width : f - plan->n_vectors};
         if (!vector) continue;
-        features[f] = (rk_preset_feature){plan->features[f].name, (int32_t)width, width_of(plan, f)};
+        features[f] = (rk_preset_feature){plan->features[f].name, (int32_t)width, width_of(plan, f), plan->features[f].max_sequence_length, (int32_t)n_sequences};
+        if (features[f].length && model->preset->lengths) {
+            model->lookups[f].length = features[f].length;
+            model->lookups[f].length_column = (int32_t)n_sequences++;
+        }
         width += width_of(plan, f);
         n_vectors += width_of(plan, f) / table_of(plan, f)->dim;
     }
@@ -109,8 +113,10 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options, co
     if (width) inputs.vectors = rk_graph_input(graph, "vectors", (rk_shape){1, (int32_t)width});
     if (width && model->preset->equal_dims) inputs.vector_rows = rk_reshape(graph, inputs.vectors, inputs.n_vectors, inputs.dim);
     if (n_linear) inputs.linear = rk_graph_input(graph, "linear", (rk_shape){1, (int32_t)n_linear});
+    if (n_sequences) inputs.lengths = rk_graph_input(graph, "lengths", (rk_shape){1, (int32_t)n_sequences});
     for (int32_t f = 0; f < plan->n_features; f++) model->lookups[f].input = f < plan->n_vectors ? inputs.vectors : inputs.linear;
     model->dense = inputs.dense;
+    model->lengths = inputs.lengths;
     *out = inputs;
     return RK_OK;
 }

@@ -18,6 +18,12 @@ static const char *const structures[] = {"parallel", "stacked"};
 static const char *const task_weights[] = {"fixed", "uncertainty"};
 static const char *const activations[] = {"relu", "gelu", "sigmoid", "tanh", "none"};
 
+static const rk_field pair_fields[] = {
+    RK_FIELD_TEXT(rk_attention_pair, target, true, NULL, "a categorical feature"),
+    RK_FIELD_TEXT(rk_attention_pair, history, true, NULL, "a sequence of what the target is one of"),
+};
+static const rk_schema pair_schema = RK_SCHEMA("attention", rk_attention_pair, pair_fields);
+
 static const rk_field fields[] = {
     RK_FIELD_ENUM(rk_model_section, kind, -1, kinds, "which model (docs/models.md)"),
     RK_FIELD_ARRAY(I64S, rk_model_section, deep, n_deep, 1, RK_MAX_UNITS,
@@ -53,6 +59,9 @@ static const rk_field fields[] = {
     RK_FIELD_ARRAY(I64S, rk_model_section, expert_units, n_expert_units, 1, RK_MAX_UNITS, "mmoe, ple: units of an expert's layers; empty: 256, 128"),
     RK_FIELD_ARRAY(I64S, rk_model_section, towers, n_towers, 1, RK_MAX_UNITS, "shared_bottom, mmoe, ple: units of each task's own hidden layers; empty: 64"),
     RK_FIELD_ENUM(rk_model_section, task_weights, 0, task_weights, "of the labels' losses: as the labels say, or learned (uncertainty)"),
+    RK_FIELD_LIST(rk_model_section, attention, n_attention, &pair_schema, false, "din: histories that are summed by what they have to do with a target"),
+    RK_FIELD_ARRAY(I64S, rk_model_section, attention_deep, n_attention_deep, 1, RK_MAX_UNITS, "din: hidden layers' units of the activation unit; empty: 64, 32"),
+    RK_FIELD_BOOL(rk_model_section, attention_softmax, false, "din: a history's weights are made to add up to 1"),
     RK_FIELD_F64(rk_model_section, linear_l2, RK_UNSET, 0, INFINITY, "lr, fm, wide_deep, deepfm, xdeepfm: l2 of the features' dim-1 weights; unset: embedding.l2"),
     RK_FIELD_F64(rk_model_section, linear_l2_full, RK_UNSET, 0, INFINITY, "likewise l2_full; unset: embedding.l2_full"),
     RK_FIELD_STRUCT(rk_model_section, retrieval, &rk_retrieval_schema, "two_tower: pairs, negatives and loss (docs/retrieval.md)"),
@@ -130,6 +139,9 @@ static rk_status check_keys(const rk_model_section *section, const rk_yaml *yaml
         {"gate_deep", section->n_gate_deep > 0, RK_KEYS_STREAMS},
         {"mask_blocks", section->n_mask_blocks > 0, RK_KEYS_MASK},
         {"reduction_ratio", section->reduction_ratio != 0, RK_KEYS_MASK},
+        {"attention", section->n_attention > 0, RK_KEYS_TARGETS},
+        {"attention_deep", section->n_attention_deep > 0, RK_KEYS_TARGETS},
+        {"attention_softmax", section->attention_softmax, RK_KEYS_TARGETS},
         {"linear_l2", !isnan(section->linear_l2), KEYS_LINEAR},
         {"linear_l2_full", !isnan(section->linear_l2_full), KEYS_LINEAR},
     };
@@ -184,11 +196,12 @@ static rk_status check_layers(const rk_model_section *section, const rk_yaml *ya
     const struct {
         const char *key;
         int64_t n;
-    } layers[] = {{"deep", section->n_deep},           {"bottom", section->n_bottom},           {"cin", section->n_cin},
-                  {"deep2", section->n_deep2},         {"gate_deep", section->n_gate_deep},     {"mask_blocks", section->n_mask_blocks},
-                  {"towers", section->n_towers},       {"expert_units", section->n_expert_units}};
+    } layers[] = {{"deep", section->n_deep},           {"bottom", section->n_bottom},       {"cin", section->n_cin},
+                  {"deep2", section->n_deep2},         {"gate_deep", section->n_gate_deep}, {"mask_blocks", section->n_mask_blocks},
+                  {"towers", section->n_towers},       {"expert_units", section->n_expert_units}, {"attention_deep", section->n_attention_deep}};
     for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++)
         if (layers[i].n > RK_MAX_LAYERS) return rk_yaml_error(yaml, node_of(yaml, layers[i].key), "more than %d layers", RK_MAX_LAYERS);
+    if (section->n_attention > RK_MAX_PAIRS) return rk_yaml_error(yaml, node_of(yaml, "attention"), "more than %d pairs", RK_MAX_PAIRS);
     for (int64_t i = 0; i + 1 < section->n_bottom; i++)
         if (section->bottom[i] == 0) return rk_yaml_error(yaml, bottom, "only the last layer may have 0 units, which stand for the embedding dim");
     return RK_OK;

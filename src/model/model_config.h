@@ -7,13 +7,20 @@
 
 /* Every model preset, once: X(name). Each is src/model/preset_<name>.c (docs/models.md says how to add one). */
 #define RK_PRESET_LIST(X)                                                                                                                          \
-    X(lr) X(fm) X(dnn) X(wide_deep) X(deepfm) X(dlrm) X(dcn) X(dcn_v2) X(xdeepfm) X(autoint) X(final_mlp) X(masknet) X(shared_bottom) X(mmoe) X(ple) \
-    X(two_tower)
+    X(lr) X(fm) X(dnn) X(wide_deep) X(deepfm) X(dlrm) X(dcn) X(dcn_v2) X(xdeepfm) X(autoint) X(final_mlp) X(masknet) X(din) X(shared_bottom) X(mmoe) \
+    X(ple) X(two_tower)
 
 enum { RK_CROSS_FULL, RK_CROSS_LOW_RANK, RK_CROSS_MIXTURE };
 enum { RK_STRUCTURE_PARALLEL, RK_STRUCTURE_STACKED };
 enum { RK_TASK_WEIGHTS_FIXED, RK_TASK_WEIGHTS_UNCERTAINTY };
-enum { RK_MAX_LAYERS = 32, RK_MAX_EXPERTS = 64, RK_MAX_HEADS = 64, RK_MAX_CONTEXT = 32, RK_MAX_LEVELS = 8, RK_MAX_TOWERS = 64, RK_MAX_UNITS = 1 << 20 };
+enum {
+    RK_MAX_LAYERS = 32, RK_MAX_EXPERTS = 64, RK_MAX_HEADS = 64, RK_MAX_CONTEXT = 32, RK_MAX_PAIRS = 16, RK_MAX_LEVELS = 8, RK_MAX_TOWERS = 64, RK_MAX_UNITS = 1 << 20
+};
+
+/* A feature, and the sequence of those before it. */
+typedef struct rk_attention_pair {
+    char *target, *history;
+} rk_attention_pair;
 
 /* What the file does not give is left empty here (0, NULL, NaN, -1 of an enum): the preset's own default stands for it (preset_parts.h). */
 typedef struct rk_model_section {
@@ -54,6 +61,11 @@ typedef struct rk_model_section {
     int64_t *mask_blocks;   /* masknet: units of each block */
     int64_t n_mask_blocks;
     double reduction_ratio; /* 2 */
+    rk_attention_pair *attention; /* din */
+    int64_t n_attention;
+    int64_t *attention_deep; /* units of the activation unit: 64, 32 */
+    int64_t n_attention_deep;
+    bool attention_softmax; /* false */
     double linear_l2;       /* of the dim-1 tables of the wide part; NaN: embedding.l2 */
     double linear_l2_full;
     rk_retrieval_section retrieval; /* two_tower */

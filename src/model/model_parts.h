@@ -14,6 +14,8 @@ typedef struct rk_model_lookup {
     int32_t source;        /* the batch's feature */
     rk_value input;        /* "vectors" or "linear" */
     int32_t first;         /* column */
+    int32_t length;        /* of a sequence whose lengths the graph reads, else 0; */
+    int32_t length_column; /* of the input "lengths" */
 } rk_model_lookup;
 
 typedef struct rk_model_task {
@@ -35,6 +37,7 @@ typedef struct rk_model_statistic {
 typedef struct rk_model_run {
     rk_model *model;
     const rk_batch *batch;
+    const rk_ids *ids;  /* [n_lookups]: of the run's samples */
     const double *task_samples; /* [n_tasks], in training: the weight of all samples of the whole batch that take part in the task */
     float *predictions; /* [n, n_tasks] of the piece, in prediction */
     atomic_bool not_finite; /* a gradient of an embedding */
@@ -51,7 +54,7 @@ struct rk_model {
     rk_retrieval *retrieval;            /* of a two_tower, else NULL */
     rk_graph *graph;
     rk_dense_optimizer *optimizer;      /* NULL if built for prediction */
-    rk_value dense, logits;             /* dense: -1 where there is none */
+    rk_value dense, lengths, logits;    /* dense, lengths: -1 where there are none */
     rk_value log_variances;             /* [1, n_tasks] where weights of tasks are learned, else -1 */
     int32_t n_dense, n_features, n_tasks, n_lookups;
     rk_model_lookup *lookups;           /* [n_lookups] */
@@ -88,6 +91,7 @@ void rk_model_block_losses(const rk_model_run *run, const rk_run *block);
 
 /* A step's parts (model_step.c). hooks of the graph over a batch or share, but for `read`. */
 rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part, bool labelled);
+void rk_model_read_lengths(const rk_model_run *run, const rk_run *block); /* of the sequences of a block, into the graph's input */
 rk_graph_hooks rk_model_hooks(rk_model_run *run, bool training);
 /* A batch of at most max_here samples through the graph, with hooks whose context is a run of this model. */
 rk_status rk_model_forward(rk_model *model, const rk_batch *batch, rk_graph_hooks hooks);

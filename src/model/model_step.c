@@ -71,6 +71,23 @@ rk_status rk_model_sum_shards(const rk_model *model, const rk_batch *batch, cons
     return RK_OK;
 }
 
+/* As the lookup has it: negative ids are dropped, the rest is cut to the feature's length. */
+void rk_model_read_lengths(const rk_model_run *r, const rk_run *run) {
+    const rk_model *model = r->model;
+    for (int32_t f = 0; f < model->n_lookups && model->lengths >= 0; f++) {
+        const rk_model_lookup *at = &model->lookups[f];
+        const rk_ids *ids = &r->ids[f];
+        int32_t width = rk_graph_shape(model->graph, model->lengths).cols;
+        rk_real *to = rk_run_data(run, model->lengths) + at->length_column;
+        for (int64_t s = run->first; s < run->first + run->n && at->length; s++, to += width) {
+            int64_t begin = ids->offsets ? ids->offsets[s] : s * ids->ids_per_sample, end = ids->offsets ? ids->offsets[s + 1] : begin + ids->ids_per_sample;
+            int32_t length = 0;
+            for (int64_t i = begin; i < end && length < at->length; i++) length += ids->ids[i] >= 0;
+            *to = (rk_real)length;
+        }
+    }
+}
+
 static rk_status block_loss(void *context, const rk_run *run) {
     rk_model_block_losses(context, run);
     return RK_OK;

@@ -9,6 +9,8 @@
 typedef struct rk_preset_feature {
     const char *name;
     int32_t first, width;
+    int32_t length;        /* of a sequence, in vectors, padding with it; 0: it is none */
+    int32_t length_column; /* of `lengths`, if it is one */
 } rk_preset_feature;
 
 /* The graph's inputs; -1 where there is none. */
@@ -17,6 +19,7 @@ typedef struct rk_preset_inputs {
     rk_value vectors;      /* [1, sum of widths]: all features' embeddings side by side */
     rk_value vector_rows;  /* the same as [n_vectors, dim] where all dims are equal, else -1 */
     rk_value linear;       /* [1, n_linear]: one weight a feature */
+    rk_value lengths;      /* [1, n_sequences]: how many vectors each sequence has */
     int32_t n_vectors, dim;
     int32_t n_tasks;
     rk_dtype dtype;        /* of the linear layers */
@@ -38,7 +41,8 @@ enum {
     RK_KEYS_TOWERS = 1 << 9,   /* towers; activation, batch_norm, dropout */
     RK_KEYS_EXPERTS = 1 << 10, /* experts, expert_units */
     RK_KEYS_LEVELS = 1 << 11,  /* levels, task_experts, shared_experts, expert_units */
-    RK_KEYS_RETRIEVAL = 1 << 12 /* retrieval */
+    RK_KEYS_RETRIEVAL = 1 << 12, /* retrieval */
+    RK_KEYS_TARGETS = 1 << 13  /* attention, attention_deep, attention_softmax */
 };
 
 /* What a preset needs of the embeddings and the dense input. */
@@ -47,6 +51,7 @@ typedef struct rk_preset {
     unsigned keys;         /* RK_KEYS_*: those that it uses */
     bool vectors, linear;  /* dim-d embeddings; dim-1 weights */
     bool equal_dims;       /* vector_rows must exist */
+    bool lengths;          /* of sequences, if there are any */
     bool deep_is_optional; /* no deep part without `deep` */
     bool needs_features;   /* refused where the data has no categorical feature */
     bool one_task;         /* refused where the data has several labels */

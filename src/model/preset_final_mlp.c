@@ -1,6 +1,5 @@
 /* FinalMLP (Mao et al. 2023): two multilayer perceptrons over gated features, whose outputs meet in a bilinear form of several heads. */
 #include <stdio.h>
-#include <string.h>
 
 #include "model/preset_parts.h"
 
@@ -9,12 +8,6 @@ typedef struct feature_names {
     char **names;
     int64_t n;
 } feature_names;
-
-static bool has(feature_names list, const char *feature) {
-    for (int64_t i = 0; i < list.n; i++)
-        if (strcmp(list.names[i], feature) == 0) return true;
-    return false;
-}
 
 static rk_value vectors_of(rk_graph *graph, const rk_preset_inputs *inputs, feature_names list) {
     rk_value parts[RK_MAX_CONTEXT];
@@ -29,21 +22,15 @@ static rk_value vectors_of(rk_graph *graph, const rk_preset_inputs *inputs, feat
     return rk_concat(graph, parts, (int32_t)list.n);
 }
 
-/* What the streams read: vectors that are no gate's context, a slice where several stand together, and the dense numbers. */
+/* What the streams read: all but the gates' contexts. */
 static rk_value streamed(rk_graph *graph, const rk_preset_inputs *inputs, const feature_names contexts[2]) {
-    rk_value parts[2 * RK_MAX_CONTEXT + 2];
-    int32_t n = 0, first = 0, end = 0;
-    if (!contexts[0].n && !contexts[1].n) return rk_part_features(graph, inputs);
-    for (int32_t f = 0; f <= inputs->n_features; f++) {
-        const rk_preset_feature *feature = f < inputs->n_features ? &inputs->features[f] : NULL;
-        bool ends = !feature || has(contexts[0], feature->name) || has(contexts[1], feature->name);
-        if (ends && end > first) parts[n++] = rk_slice(graph, inputs->vectors, first, end - first);
-        if (feature) end = feature->first + feature->width;
-        if (ends) first = end;
-    }
-    if (inputs->dense >= 0) parts[n++] = inputs->dense;
-    if (n == 0) rk_graph_fail(graph, rk_error(RK_CONFIG, "every feature is the context of a gate: the streams have none to read"));
-    return n ? rk_concat(graph, parts, n) : -1;
+    const char *names[2 * RK_MAX_CONTEXT];
+    int32_t n = 0;
+    for (int k = 0; k < 2; k++)
+        for (int64_t i = 0; i < contexts[k].n; i++) names[n++] = contexts[k].names[i];
+    rk_value x = rk_part_features_but(graph, inputs, names, n);
+    if (x < 0) rk_graph_fail(graph, rk_error(RK_CONFIG, "every feature is the context of a gate: the streams have none to read"));
+    return x;
 }
 
 /* A stream, gated and through its layers. The gate's logits come from its context; without one they would be the same for every sample, so they are learned. */

@@ -21,6 +21,28 @@ rk_value rk_part_features(rk_graph *graph, const rk_preset_inputs *inputs) {
     return rk_part_concat(graph, inputs->vectors, inputs->dense);
 }
 
+static bool is_in(const char *const *names, int32_t n, const char *name) {
+    for (int32_t i = 0; i < n; i++)
+        if (strcmp(names[i], name) == 0) return true;
+    return false;
+}
+
+/* A slice where several features stand together. */
+rk_value rk_part_features_but(rk_graph *graph, const rk_preset_inputs *inputs, const char *const *names, int32_t n) {
+    rk_value parts[2 * RK_MAX_CONTEXT + 2];
+    int32_t n_parts = 0, first = 0, end = 0;
+    if (n == 0) return rk_part_features(graph, inputs);
+    for (int32_t f = 0; f <= inputs->n_features; f++) {
+        const rk_preset_feature *feature = f < inputs->n_features ? &inputs->features[f] : NULL;
+        bool ends = !feature || is_in(names, n, feature->name);
+        if (ends && end > first) parts[n_parts++] = rk_slice(graph, inputs->vectors, first, end - first);
+        if (feature) end = feature->first + feature->width;
+        if (ends) first = end;
+    }
+    if (inputs->dense >= 0) parts[n_parts++] = inputs->dense;
+    return n_parts ? rk_concat(graph, parts, n_parts) : -1;
+}
+
 rk_value rk_part_first_order(rk_graph *graph, const rk_preset_inputs *inputs, bool with_dense) {
     rk_value features = inputs->linear < 0 ? -1 : rk_sum_all(graph, inputs->linear);
     if (!with_dense || inputs->dense < 0) return features;

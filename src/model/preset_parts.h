@@ -7,6 +7,9 @@
 /* Vectors and dense numbers side by side, [1, width]; whichever there are. */
 rk_value rk_part_features(rk_graph *graph, const rk_preset_inputs *inputs);
 
+/* The same without the features of these names, of which there are 2 * RK_MAX_CONTEXT at most. */
+rk_value rk_part_features_but(rk_graph *graph, const rk_preset_inputs *inputs, const char *const *names, int32_t n);
+
 /* The sum of the features' dim-1 weights plus, if with_dense, a linear layer over the dense numbers: [1, 1], no bias. */
 rk_value rk_part_first_order(rk_graph *graph, const rk_preset_inputs *inputs, bool with_dense);
 

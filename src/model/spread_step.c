@@ -17,6 +17,7 @@ static rk_status look_up_block(void *context, const rk_run *run) {
         rk_activation to = {rk_run_data(run, at->input) + at->first, rk_graph_shape(model->graph, at->input).cols, NULL};
         rk_sharded_look_up(model->spread->sharded, f, run->first, run->first + run->n, &to);
     }
+    rk_model_read_lengths(context, run);
     rk_trace_end(begin, "lookup");
     return RK_OK;
 }
@@ -181,7 +182,7 @@ static rk_status train_oldest(rk_model *model, double *loss) {
     const rk_share *share = &sp->shares[(size_t)sp->n_trained % sp->n_shares];
     bool late = sp->n_reductions > 1;
     rk_model_keep_statistics(model);
-    rk_model_run r = {.model = model, .batch = &share->batch, .task_samples = share->task_samples};
+    rk_model_run r = {.model = model, .batch = &share->batch, .ids = share->ids, .task_samples = share->task_samples};
     RK_TRY(await_rows(sp));
     rk_status status = run_share(&r, share);
     if (status != RK_OK && (status != RK_NOT_FINITE || late)) return status;
@@ -229,7 +230,7 @@ static rk_status predict_piece(rk_model *model, const rk_batch_part *part, int64
     if (sp->sharded) RK_TRY(rk_sharded_begin(sp->sharded, share->batch.n, share->ids, false));
     RK_TRY(await_rows(sp));
     float *mine = out + begin * n_tasks;
-    rk_model_run r = {.model = model, .batch = &share->batch, .predictions = mine};
+    rk_model_run r = {.model = model, .batch = &share->batch, .ids = share->ids, .predictions = mine};
     rk_graph_hooks hooks = rk_model_hooks(&r, false);
     hooks.read = sp->sharded ? look_up_block : NULL;
     bind_dense(model, share);

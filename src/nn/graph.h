@@ -32,11 +32,12 @@ typedef struct rk_op_options {
     bool by_row;          /* linear: over each row by itself, to [rows, units]; layer_norm: each row has scales of its own */
     bool no_bias;         /* linear */
     bool relu;            /* linear: max(x W + b, 0) */
+    bool softmax;         /* attention_pool */
     rk_dtype dtype;       /* linear, cin: compute in f32 or bf16 (f32 master weights and sums) */
     double rate;          /* dropout */
     double epsilon;       /* batch_norm 1e-5, layer_norm 1e-5 */
     double momentum;      /* batch_norm: weight of the new statistics, 0.1 */
-    int32_t first, count; /* slice: columns of the flattened sample; attention: count heads */
+    int32_t first, count; /* slice: columns of the flattened sample; attention: count heads; attention_pool: lengths' column `first` */
     rk_initializer initializer; /* linear: its default is glorot uniform; others by kind */
     bool has_initializer;
 } rk_op_options;

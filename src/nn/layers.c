@@ -112,13 +112,20 @@ rk_value rk_number_vectors(rk_graph *graph, const char *name, rk_value x, int32_
 rk_value rk_gate(rk_graph *graph, const char *name, rk_value x, rk_value g) {
     return rk_graph_add(graph, "gate", name, NULL, (rk_value[]){x, g}, g < 0 ? 1 : 2);
 }
+rk_value rk_target_pairs(rk_graph *graph, rk_value q, rk_value k) {
+    return rk_graph_add(graph, "target_pairs", NULL, NULL, (rk_value[]){q, k}, 2);
+}
+rk_value rk_attention_pool(rk_graph *graph, rk_value w, rk_value k, rk_value lengths, int32_t column, bool softmax) {
+    rk_op_options options = {.first = column, .softmax = softmax};
+    return rk_graph_add(graph, "attention_pool", NULL, &options, (rk_value[]){w, k, lengths}, 3);
+}
 
 rk_value rk_mlp_build(rk_graph *graph, const char *name, rk_value x, const rk_mlp *mlp) {
     char node[128];
     for (int64_t i = 0; i < mlp->n; i++) {
         snprintf(node, sizeof node, "%s/linear_%d", name, (int)(mlp->first + i));
         bool fused = !mlp->batch_norm && mlp->activation && strcmp(mlp->activation, "relu") == 0;
-        rk_op_options options = {.units = (int32_t)mlp->units[i], .dtype = mlp->dtype, .relu = fused};
+        rk_op_options options = {.units = (int32_t)mlp->units[i], .by_row = mlp->by_row, .dtype = mlp->dtype, .relu = fused};
         x = rk_graph_add(graph, "linear", node, &options, &x, 1);
         snprintf(node, sizeof node, "%s/norm_%d", name, (int)(mlp->first + i));
         if (mlp->batch_norm) x = rk_batch_norm(graph, node, x);

@@ -33,12 +33,15 @@ rk_value rk_cin(rk_graph *graph, const char *name, rk_value x0, rk_value x, int3
 rk_value rk_attention(rk_graph *graph, rk_value q, rk_value k, rk_value v, int32_t heads); /* among the rows: [rows, heads * dim] each */
 rk_value rk_number_vectors(rk_graph *graph, const char *name, rk_value x, int32_t dim); /* [1, n] -> [n, dim]: x_i v_i */
 rk_value rk_gate(rk_graph *graph, const char *name, rk_value x, rk_value g); /* 2 sigmoid(g) x; g -1: learned, a number a column */
+rk_value rk_target_pairs(rk_graph *graph, rk_value q, rk_value k);   /* [1, cols], [rows, cols] -> [rows, 4 cols]: q, k, q - k, q * k */
+rk_value rk_attention_pool(rk_graph *graph, rk_value w, rk_value k, rk_value lengths, int32_t column, bool softmax); /* the sum of w_r k_r up to the length */
 
 typedef struct rk_mlp {
     const int64_t *units; /* [n] */
     int64_t n;
     int64_t first;        /* number of the first layer, in names */
     const char *activation;
+    bool by_row;          /* the rows of x one by one */
     bool batch_norm;      /* order: linear, batch norm, activation, dropout */
     double dropout;
     rk_dtype dtype;

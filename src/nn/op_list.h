@@ -32,6 +32,8 @@
     X(cin)            \
     X(attention)      \
     X(number_vectors) \
-    X(gate)
+    X(gate)           \
+    X(target_pairs)   \
+    X(attention_pool)
 
 #endif

@@ -57,6 +57,9 @@ static const trial trials[] = {
     {"attention", {{3, 4}, {3, 4}, {3, 4}}, 3, {.count = 2}},
     {"attention", {{2, 19}, {2, 19}, {2, 19}}, 3, {.count = 1}},
     {"number_vectors", {{1, 3}}, 1, {.units = 4}},
+    {"target_pairs", {{1, 3}, {2, 3}}, 2, {0}},
+    {"attention_pool", {{3, 1}, {3, 4}, {1, 2}}, 3, {.first = 1}},
+    {"attention_pool", {{3, 1}, {3, 4}, {1, 2}}, 3, {.first = 1, .softmax = true}},
     {"gate", {{2, 3}}, 1, {0}},
     {"gate", {{2, 3}, {2, 3}}, 2, {0}},
 };
@@ -103,6 +106,8 @@ static void run_trial(const trial *t, int copies) {
     OK(rk_graph_finish(graph, N, true));
     for (int i = 0; i < t->n_inputs; i++)
         for (int64_t k = 0; k < (int64_t)N * t->inputs[i].rows * t->inputs[i].cols; k++) rk_graph_data(graph, inputs[i])[k] = rk_rng_normal(&rng);
+    if (strcmp(t->op, "attention_pool") == 0) /* lengths of 0 to 3, off the steps */
+        for (int64_t k = 0; k < (int64_t)N * t->inputs[2].cols; k++) rk_graph_data(graph, inputs[2])[k] = (double)(k / t->inputs[2].cols % 4) + 0.5;
     for (int32_t p = 0; p < rk_graph_n_parameters(graph); p++)
         for (int64_t k = 0; k < rk_graph_parameter(graph, p)->rows * rk_graph_parameter(graph, p)->cols; k++) rk_graph_parameter(graph, p)->value[k] += 0.3 * rk_rng_normal(&rng);
 

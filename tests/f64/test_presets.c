@@ -15,14 +15,16 @@ typedef struct inputs {
 
 static rk_graph *build(const rk_model_section *section, inputs given, rk_preset_inputs *out, rk_value *logits) {
     const rk_preset *preset = rk_preset_of(section->kind);
-    static const rk_preset_feature features[N_VECTORS] = {{"a", 0, DIM}, {"b", DIM, DIM}, {"c", 2 * DIM, DIM}};
-    rk_preset_inputs in = {-1, -1, -1, -1, N_VECTORS, DIM, preset->one_task ? 1 : N_TASKS, RK_F32, features, N_VECTORS};
+    static const rk_preset_feature features[N_VECTORS] = {{"a", 0, DIM, 0, 0}, {"b", DIM, 2 * DIM, 2, 0}};
+    rk_preset_inputs in = {.dense = -1, .vectors = -1, .vector_rows = -1, .linear = -1, .lengths = -1, .n_vectors = N_VECTORS, .dim = DIM,
+                           .n_tasks = preset->one_task ? 1 : N_TASKS, .dtype = RK_F32, .features = features, .n_features = 2};
     rk_graph *graph;
     OK(rk_graph_create(3, &graph));
     if (given.dense) in.dense = rk_graph_input(graph, "dense", (rk_shape){1, N_DENSE});
     if (given.vectors && preset->vectors) in.vectors = rk_graph_input(graph, "vectors", (rk_shape){1, N_VECTORS * DIM});
     if (in.vectors >= 0 && preset->equal_dims) in.vector_rows = rk_reshape(graph, in.vectors, N_VECTORS, DIM);
     if (given.linear && preset->linear) in.linear = rk_graph_input(graph, "linear", (rk_shape){1, N_VECTORS});
+    if (preset->lengths) in.lengths = rk_graph_input(graph, "lengths", (rk_shape){1, 1});
     *logits = preset->build(graph, section, &in);
     rk_graph_output(graph, *logits);
     rk_graph_keep(graph);
@@ -83,6 +85,7 @@ static void check_case(rk_model_section section, inputs given) {
     const char *const names[] = {"dense", "vectors", "linear"};
     for (int i = 0; i < 3; i++)
         if (all[i] >= 0) fill(rk_graph_data(graph, all[i]), N * rk_graph_shape(graph, all[i]).cols, (uint64_t)i);
+    for (int64_t i = 0; i < N && in.lengths >= 0; i++) rk_graph_data(graph, in.lengths)[i] = (rk_real)(i % 3);
     for (int32_t p = 0; p < rk_graph_n_parameters(graph); p++) { /* biases too, which begin at zero */
         rk_parameter *parameter = rk_graph_parameter(graph, p);
         fill(parameter->value, parameter->rows * parameter->cols, 10 + (uint64_t)p);
@@ -109,7 +112,7 @@ static int kind_of(const char *name) {
 static void check_ranking_models(rk_model_section base) {
     static int64_t cin[] = {3, 2}, deep2[] = {5, 6}, gate_deep[] = {3};
     static const inputs every = {true, true, true};
-    char first[] = "a", second[] = "c", *context[] = {first}, *context2[] = {second};
+    char first[] = "a", second[] = "b", *context[] = {first}, *context2[] = {second};
     rk_model_section s = base;
     s.kind = kind_of("xdeepfm");
     s.cin = cin;
@@ -145,15 +148,21 @@ static void check_ranking_models(rk_model_section base) {
     check_case(s, every);
     s.n_deep = 0;
     check_case(s, every);
+    s = base;
+    s.kind = kind_of("din");
+    s.attention_softmax = true;
+    check_case(s, every);
 }
 
 static void test_all(void **state) {
     (void)state;
     static int64_t deep[] = {4, 3}, bottom[] = {5, 0}, one_layer[] = {3}, cin[] = {3}, blocks[] = {4, 5};
+    static rk_attention_pair pair[] = {{(char *)(size_t)"a", (char *)(size_t)"b"}};
     static char smooth[] = "tanh", gelu[] = "gelu"; /* no kinks between the two sides of a difference */
     static const inputs every = {true, true, true}, no_dense = {false, true, true}, dense_only = {true, false, false};
     rk_model_section base = {.cross_kind = -1, .structure = -1, .activation = smooth, .deep = deep, .n_deep = 2, .linear_l2 = NAN, .linear_l2_full = NAN, .dropout2 = NAN, .gates = true,
-                             .cin = cin, .n_cin = 1, .attention_layers = 1, .attention_dim = 3, .mask_blocks = blocks, .n_mask_blocks = 2};
+                             .cin = cin, .n_cin = 1, .attention_layers = 1, .attention_dim = 3, .mask_blocks = blocks, .n_mask_blocks = 2,
+                             .attention = pair, .n_attention = 1, .attention_deep = deep, .n_attention_deep = 2};
     base.expert_units = base.towers = deep;
     base.n_expert_units = base.n_towers = 2;
     for (int kind = 0; rk_preset_of(kind); kind++) {

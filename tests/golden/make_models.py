@@ -203,6 +203,27 @@ def masknet(b, x):
     return logits(b, x, deep(b, x, y) if "deep" in model else y)
 
 
+def din(b, x):
+    model, parts = b.config["model"], []
+    histories = [pair["history"] for pair in model["attention"]]
+    for i, pair in enumerate(model["attention"]):
+        q, k, lengths = x["columns"][pair["target"]], x["columns"][pair["history"]].unflatten(1, (SEQUENCE, -1)), x["lengths"][pair["history"]]
+        y = q.unsqueeze(1).expand_as(k)
+        y = torch.cat([y, k, y - k, y * k], 2)
+        for j, units in enumerate([*model["attention_deep"], 1]):
+            name = f"attention_{i}/linear_{j}" if j < len(model["attention_deep"]) else f"attention_{i}/weight"
+            y = y @ b.parameter(f"{name}/weight", y.shape[2], units)
+            if units > 1 or not model.get("attention_softmax"):
+                y = y + b.parameter(f"{name}/bias", units, scale=0.3)
+            y = torch.relu(y) if j < len(model["attention_deep"]) else y
+        w, there = y.squeeze(2), torch.arange(SEQUENCE) < lengths[:, None]
+        if model.get("attention_softmax"):
+            w = torch.softmax(w.masked_fill(~there, -1e9), 1)
+        parts.append(((w * there).unsqueeze(2) * k).sum(1))
+    others = [v for name, v in x["columns"].items() if name not in histories] + ([x["dense"]] if x["dense"] is not None else [])
+    return logits(b, x, deep(b, x, torch.cat(others + parts, 1)))
+
+
 def stacks(b, prefix, name, xs, counts, units):
     """Equal MLPs, counts[g] of them over xs[g]: outputs by group. First layers that read one value stand in one matrix."""
     one, out, number = all(x is xs[0] for x in xs), [], 0
@@ -274,6 +295,7 @@ PRESETS = {
     "autoint": autoint,
     "final_mlp": final_mlp,
     "masknet": masknet,
+    "din": din,
     "shared_bottom": shared_bottom,
     "mmoe": mmoe,
     "ple": ple,
@@ -325,6 +347,7 @@ def lookup(b, features, batch):
     return {
         "vectors": vectors,
         "columns": dict(zip(features, columns)),
+        "lengths": {name: torch.tensor([min(len(ids), SEQUENCE) for ids in batch[name]["ids"]]) for name in features},
         "rows": vectors.reshape(len(vectors), -1, dim) if preset in ONE_DIM else None,
         "linear": torch.cat(linear, 1) if linear else None,
         "dense": batch["dense"],
@@ -571,6 +594,9 @@ def main():
     write_case(folder, "final_mlp_no_gates", streams | {"gates": False}, n_dense=0)
     masks = {"kind": "masknet", "mask_blocks": [6, 5], "reduction_ratio": 1.5}
     write_case(folder, "masknet", masks | {"deep": [5]}, many)
+    history = {"kind": "din", "attention": [{"target": "item", "history": "history"}], "attention_deep": [5, 4], "deep": [5]}
+    write_case(folder, "din", history, many, dims={"user": 2, "tags": 3, "item": 4})
+    write_case(folder, "din_softmax", history | {"attention_softmax": True}, ("user", "item", "history"), n_dense=0, n_tasks=2)
     write_case(folder, "masknet_stacked", masks | {"structure": "stacked"}, n_tasks=2)
 
 

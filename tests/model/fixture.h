@@ -131,6 +131,8 @@ static const usual_case usual_cases[] = {
     {"model: {kind: final_mlp, deep: [8], gate_context: [user], gate_context2: [item, history], gate_deep: [3], activation: gelu}" SEQUENCE, 1},
     {"model: {kind: masknet, mask_blocks: [6, 5], deep: [8], dropout: 0.2}" SEQUENCE, 1},
     {"model: {kind: masknet, mask_blocks: [6, 5], structure: stacked, reduction_ratio: 0.5}" SEQUENCE, 2},
+    {"model: {kind: din, deep: [8], attention_deep: [6], attention: [{target: item, history: history}]}" SEQUENCE, 2},
+    {"model: {kind: din, deep: [8], attention_softmax: true, batch_norm: true, attention: [{target: tags, history: history}]}" SEQUENCE, 1},
 };
 enum { N_USUAL_CASES = sizeof usual_cases / sizeof usual_cases[0] };
 

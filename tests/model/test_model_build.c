@@ -18,7 +18,7 @@ static void test_refusals(void **state) {
          "hint: give the two tables the same 'dim'"},
         {"embedding: {dim: 4}\nmodel:\n  deep: [4]\n  kind: deepfm", 4, 3, 2,
          "run.yaml:4: key 'kind': model 'deepfm' has one task, but there are 2 labels\nhint: several are for dnn, dlrm, dcn, dcn_v2, autoint, final_mlp, masknet, "
-         "shared_bottom, mmoe, ple"},
+         "din, shared_bottom, mmoe, ple"},
         {"model: wide_deep\nembedding: {dim: 4}", 0, 3, 1, "run.yaml:1: key 'model': model 'wide_deep' needs a categorical feature"},
         {"model: dnn\nembedding: {dim: 4}", 0, 0, 1, "run.yaml:1: key 'model': a model needs features"},
         {"model: dnn\nembedding: {dim: 4}", 1, 0, 0, "run.yaml:1: key 'model': a model needs a label"},
@@ -32,6 +32,17 @@ static void test_refusals(void **state) {
         {"model: {kind: final_mlp, deep: [8, 4], deep2: [6], fusion_heads: 4}\nembedding: {dim: 4}", 1, 0, 1,
          "run.yaml:1: key 'kind': 4 fusion heads do not divide the streams' last layers of 4 and 6 units\n"
          "hint: 'fusion_heads' cuts the last layer of 'deep' and of 'deep2' into as many equal parts"},
+        {"model: din\nembedding: {dim: 4}", 4, 0, 1,
+         "run.yaml:1: key 'model': model 'din' needs 'attention'\nhint: name a target and its history: attention: [{target: item, history: clicks}]"},
+        {"model: {kind: din, attention: [{target: item, history: histori}]}\nembedding: {dim: 4}", 4, 0, 1,
+         "run.yaml:1: key 'kind': 'attention' names 'histori', which is no categorical feature"},
+        {"model: {kind: din, attention: [{target: item, history: history}]}\nembedding: {dim: 4}", 4, 0, 1,
+         "run.yaml:1: key 'kind': the history 'history' is no sequence\n"
+         "hint: a history has a max_sequence_length in embedding.features, its target has none"},
+        {"model: {kind: din, attention: [{target: item, history: history}]}\n"
+         "embedding: {dim: 4, tables: [{name: item, dim: 5}], features: [{name: history, max_sequence_length: 3}]}", 4, 0, 1,
+         "run.yaml:1: key 'kind': the target 'item' has dim 5, and its history 'history' 4\n"
+         "hint: look both up in one table: embedding.features: [{name: history, table: item}]"},
         {"model: {kind: final_mlp, gate_context: [usr]}\nembedding: {dim: 4}", 1, 0, 1,
          "run.yaml:1: key 'kind': a gate's context names 'usr', which is no categorical feature"},
         {"model: {kind: final_mlp, gate_context: [user], gate_context2: [tags]}\nembedding: {dim: 4}", 2, 0, 1,

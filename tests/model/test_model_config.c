@@ -81,12 +81,12 @@ static void test_refusals(void **state) {
         const char *text, *message;
     } cases[] = {
         {"model: {deep: [3]}", "run.yaml:1: key 'model': the 'model' section needs the key 'kind'\nhint: it is one of lr, fm, dnn, wide_deep, deepfm, dlrm, dcn, dcn_v2, "
-         "xdeepfm, autoint, final_mlp, masknet, shared_bottom, mmoe, ple, two_tower"},
+         "xdeepfm, autoint, final_mlp, masknet, din, shared_bottom, mmoe, ple, two_tower"},
         {"model: deep_fm", "run.yaml:1: key 'model': there is no 'deep_fm'\nhint: did you mean 'deepfm'?"},
         {"model:\n  kind: dnn\n  cross_layers: 2", "run.yaml:3: key 'cross_layers': model 'dnn' does not use 'cross_layers'\nhint: 'cross_layers' is for dcn, dcn_v2"},
         {"model:\n  kind: lr\n  dropout: 0.5",
          "run.yaml:3: key 'dropout': model 'lr' does not use 'dropout'\nhint: 'dropout' is for dnn, wide_deep, deepfm, dlrm, dcn, dcn_v2, xdeepfm, autoint, "
-         "final_mlp, masknet, shared_bottom, mmoe, ple, two_tower"},
+         "final_mlp, masknet, din, shared_bottom, mmoe, ple, two_tower"},
         {"model: {kind: dnn, linear_l2: 0}",
          "run.yaml:1: key 'linear_l2': model 'dnn' does not use 'linear_l2'\nhint: 'linear_l2' is for lr, fm, wide_deep, deepfm, xdeepfm"},
         {"model: {kind: dcn, cross_kind: full}", "run.yaml:1: key 'cross_kind': model 'dcn' does not use 'cross_kind'\nhint: 'cross_kind' is for dcn_v2"},
@@ -103,6 +103,8 @@ static void test_refusals(void **state) {
         {"model: {kind: dnn, structure: stacked}", "run.yaml:1: key 'structure': model 'dnn' does not use 'structure'\nhint: 'structure' is for dcn, dcn_v2, masknet"},
         {"model: {kind: masknet, cross_layers: 2}", "run.yaml:1: key 'cross_layers': model 'masknet' does not use 'cross_layers'\nhint: 'cross_layers' is for dcn, dcn_v2"},
         {"model: {kind: dnn, reduction_ratio: 2}", "run.yaml:1: key 'reduction_ratio': model 'dnn' does not use 'reduction_ratio'\nhint: 'reduction_ratio' is for masknet"},
+        {"model: {kind: dnn, attention_softmax: true}", "run.yaml:1: key 'attention_softmax': model 'dnn' does not use 'attention_softmax'\nhint: 'attention_softmax' is for din"},
+        {"model: {kind: din, attention: [{target: item}]}", "run.yaml:1: 'attention' needs the key 'history'"},
         {"model: {kind: dnn, gates: false}", "run.yaml:1: key 'gates': model 'dnn' does not use 'gates'\nhint: 'gates' is for final_mlp"},
         {"model: {kind: final_mlp, gates: false, gate_context2: [user]}",
          "run.yaml:1: key 'gate_context2': there are no gates to compute\nhint: leave 'gates: false' out"},

@@ -28,7 +28,8 @@ static rk_status forward(rk_model *model, const rk_batch *batch, const char *val
 rk_status rk_model_user_vectors(rk_model *model, const rk_batch *batch, rk_real *out) {
     RK_FAIL_IF(!model->retrieval, RK_INVALID_ARGUMENT, "only a two_tower has vectors of users");
     RK_FAIL_IF(batch->n > model->max_batch, RK_INVALID_ARGUMENT, "a batch of %lld samples, the model takes up to %lld", (long long)batch->n, (long long)model->max_batch);
-    RK_TRY(rk_model_check_batch(model, batch, false));
+    rk_batch_part whole = rk_batch_whole(batch);
+    RK_TRY(rk_model_check_batch(model, &whole, false));
     rk_model_settle(model);
     rk_batch extended;
     RK_TRY(rk_retrieval_extend(model, batch, false, &extended));

@@ -23,7 +23,7 @@ typedef struct option {
     const char *help;
 } option;
 
-enum { MAX_OPTIONS = 12, MAX_LIST = 256, MAX_ARGUMENTS = 2 };
+enum { MAX_OPTIONS = 12, MAX_LIST = 256, MAX_ARGUMENTS = 16 };
 
 /* What the user gave; index i belongs to the command's options[i]. */
 typedef struct arguments {
@@ -51,7 +51,7 @@ typedef struct command {
 } command;
 
 /* Every command, in the order of the help. */
-#define COMMAND_LIST(X) X(train) X(eval) X(predict) X(convert) X(inspect) X(bench) X(plan) X(completion) X(manual)
+#define COMMAND_LIST(X) X(train) X(eval) X(predict) X(report) X(convert) X(inspect) X(bench) X(plan) X(completion) X(manual)
 #define COMMAND_DECLARE(name) extern const command command_##name;
 COMMAND_LIST(COMMAND_DECLARE)
 #undef COMMAND_DECLARE

@@ -14,6 +14,7 @@
 #include <reckon/plan.h>
 #include <reckon/predictor.h>
 #include <reckon/profile.h>
+#include <reckon/report.h>
 #include <reckon/runtime.h>
 #include <reckon/status.h>
 #include <reckon/table.h>

@@ -1,17 +1,9 @@
-#include <reckon/predictor.h>
+#include "serve/predictor_parts.h"
 
 #include <string.h>
 
 #include "base/memory.h"
 #include "train/checkpoint_parts.h"
-#include "train/evaluation.h"
-
-struct rk_predictor {
-    char *path;
-    rk_config *config;
-    rk_model *model;
-    rk_evaluation evaluation; /* the last one */
-};
 
 rk_status rk_predictor_open(const char *path, rk_predictor **out) {
     rk_predictor *p;
@@ -46,7 +38,7 @@ const char *rk_predictor_path(const rk_predictor *p) {
     return p->path;
 }
 
-static rk_status open_data(const rk_predictor *p, const char *split, bool labels_optional, rk_dataset **out) {
+rk_status rk_predictor_open_data(const rk_predictor *p, const char *split, bool labels_optional, rk_dataset **out) {
     const rk_config *c = p->config;
     int64_t batch = c->train.evaluate.batch_size ? c->train.evaluate.batch_size : c->train.batch_size;
     rk_dataset_options options = {.directory = c->directory, .split = split, .batch_size = batch, .seed = (uint64_t)c->data.seed, .labels_optional = labels_optional};
@@ -73,7 +65,7 @@ rk_status rk_predictor_file(rk_predictor *p, const char *path, rk_prediction_cal
     float *predictions = NULL;
     size_t capacity = 0;
     const rk_batch *batch;
-    RK_TRY(open_data(p, path, true, &dataset));
+    RK_TRY(rk_predictor_open_data(p, path, true, &dataset));
     rk_status status;
     while ((status = rk_dataset_next(dataset, &batch)) == RK_OK)
         if ((status = predict_batch(p, batch, &predictions, &capacity, row, user)) != RK_OK) break;
@@ -84,7 +76,7 @@ rk_status rk_predictor_file(rk_predictor *p, const char *path, rk_prediction_cal
 
 rk_status rk_predictor_evaluate(rk_predictor *p, const char *split, const rk_metric **metrics, int32_t *n_metrics, int64_t *n_rows) {
     rk_dataset *dataset;
-    RK_TRY(open_data(p, split, false, &dataset));
+    RK_TRY(rk_predictor_open_data(p, split, false, &dataset));
     rk_evaluation evaluation;
     rk_feed feed;
     rk_status status = rk_feed_init(&feed, dataset, NULL, split, true);

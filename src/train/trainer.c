@@ -1,5 +1,6 @@
 #include <reckon/trainer.h>
 
+#include <math.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -201,6 +202,12 @@ rk_model *rk_trainer_model(rk_trainer *t) {
     return t->model;
 }
 
+/* What a resumed run cuts off again, and writes again at its end. */
+static rk_status log_test(rk_trainer *t) {
+    return rk_run_log_add(&t->log, &(rk_log_entry){.kind = "test", .epoch = t->progress.position.epoch, .step = rk_model_step(t->model), .loss = NAN, .samples_per_second = NAN,
+                                                   .learning_rate_factor = NAN, .metrics = t->evaluation.shown, .n_metrics = t->evaluation.n_shown});
+}
+
 rk_status rk_trainer_evaluate(rk_trainer *t, const char *split, const rk_metric **metrics, int32_t *n_metrics) {
     *metrics = NULL;
     *n_metrics = 0;
@@ -218,5 +225,5 @@ rk_status rk_trainer_evaluate(rk_trainer *t, const char *split, const rk_metric 
     t->evaluation = evaluation;
     *metrics = evaluation.shown;
     *n_metrics = evaluation.n_shown;
-    return RK_OK;
+    return strcmp(split, "test") == 0 && t->is_first ? log_test(t) : RK_OK;
 }

@@ -21,12 +21,14 @@ USES = {
     "metrics": {"base"},
     "train": {"base", "kernels", "comm", "format", "optim", "embedding", "nn", "data", "model", "metrics"},
     "serve": {"base", "kernels", "comm", "format", "optim", "embedding", "nn", "data", "model", "metrics", "train"},
+    "report": {"base", "data", "model", "metrics", "train", "serve"},
+    "tune": {"base", "metrics", "train", "report"},
 }
 # Public headers whose subject lives in a higher layer than the includer: only these layers may include them.
 PUBLIC = {
     "status": "base", "optimizer": "kernels", "table": "kernels", "batch": "base", "embeddings": "embedding", "comm": "comm",
     "config": "data", "dataset": "data", "convert": "data", "model": "model", "trainer": "train", "checkpoint": "train",
-    "predictor": "serve", "profile": "train", "plan": "train", "runtime": "train", "reckon": "cli",
+    "predictor": "serve", "report": "report", "tune": "tune", "profile": "train", "plan": "train", "runtime": "train", "reckon": "cli",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 

@@ -1,0 +1,113 @@
+/* Learning curves: what the runs logged, over their steps. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "report/chart.h"
+#include "report/report_page.h"
+
+enum { MOST_POINTS = 400 };
+
+/* A curve's points as they are drawn; long ones as means of so many neighbours. */
+typedef struct thinned {
+    double *x, *y;
+    size_t n;
+} thinned;
+
+static rk_status thin(const rk_curve *curve, thinned *out) {
+    size_t together = (curve->n + MOST_POINTS - 1) / MOST_POINTS;
+    thinned t = {0};
+    RK_TRY(rk_alloc(MOST_POINTS + 1, 2 * sizeof *t.x, &t.x));
+    t.y = t.x + MOST_POINTS + 1;
+    for (size_t i = 0; i < curve->n; i += together, t.n++) {
+        size_t end = i + together < curve->n ? i + together : curve->n;
+        for (size_t k = i; k < end; k++) t.y[t.n] += curve->values[k] / (double)(end - i);
+        t.x[t.n] = curve->steps[end - 1];
+    }
+    *out = t;
+    return RK_OK;
+}
+
+/* The lines of one chart: those of a curve of all runs, and of another, pale, behind. */
+typedef struct lines {
+    rk_series *series; /* [2 * n] */
+    thinned *points;   /* [2 * n] */
+    size_t n;
+} lines;
+
+static void lines_release(lines *l) {
+    for (size_t i = 0; i < l->n; i++) rk_free(l->points[i].x);
+    rk_free(l->points);
+    rk_free(l->series);
+}
+
+static rk_status add_line(lines *l, const rk_report_run *run, size_t number, const char *name, rk_series_kind kind) {
+    const rk_curve *curve = rk_run_record_find(&run->record, name);
+    if (!curve) return RK_OK;
+    thinned *points = &l->points[l->n];
+    RK_TRY(thin(curve, points));
+    rk_series *series = &l->series[l->n++];
+    *series = (rk_series){.name = run->name, .kind = kind, .colour = (int)(number % RK_CHART_COLOURS), .n = points->n, .x = points->x, .y = points->y};
+    const char *last = strrchr(name, '/') + 1;
+    int metric = rk_metric_find(last);
+    if (metric < 0 || metric == RK_METRIC_calibration || points->n != curve->n) return RK_OK;
+    int64_t best = rk_curve_best(curve, rk_metric_larger_is_better(metric));
+    series->has_mark = best >= 0;
+    series->mark = best >= 0 ? (size_t)best : 0;
+    return RK_OK;
+}
+
+static rk_status draw(const rk_report_run *runs, size_t n, const char *title, const char *name, const char *behind, rk_buffer *out) {
+    lines l = {0};
+    rk_status status;
+    RK_GOTO(rk_alloc(2 * n, sizeof *l.series, &l.series));
+    RK_GOTO(rk_alloc(2 * n, sizeof *l.points, &l.points));
+    for (size_t r = 0; r < n; r++) {
+        if (behind) RK_GOTO(add_line(&l, &runs[r], r, behind, RK_SERIES_PALE));
+        RK_GOTO(add_line(&l, &runs[r], r, name, RK_SERIES_LINE));
+    }
+    rk_report_figure_begin(out);
+    rk_chart chart = {.title = title, .width = 520, .height = 280, .x = {.title = "steps"}, .series = l.series, .n_series = l.n};
+    rk_chart_draw(&chart, 0, 0, out);
+    rk_report_figure_end(NULL, out);
+done:
+    lines_release(&l);
+    return status;
+}
+
+static bool is_metric(const char *name) {
+    const char *last = strrchr(name, '/') + 1;
+    return strncmp(name, "valid/", 6) == 0 && rk_metric_find(last) >= 0;
+}
+
+static rk_status draw_all(const rk_report_run *runs, size_t n, const rk_report_names *metrics, rk_buffer *out) {
+    bool has_logloss = false;
+    for (size_t i = 0; i < metrics->n; i++) has_logloss = has_logloss || strcmp(metrics->names[i], "valid/logloss") == 0;
+    /* Where there is one binary task both are the same thing measured on other data: what lies between them is what the model learnt by heart. */
+    if (has_logloss)
+        RK_TRY(draw(runs, n, "loss: training (pale) and validation", "valid/logloss", "train/loss", out));
+    else
+        RK_TRY(draw(runs, n, "training loss", "train/loss", NULL, out));
+    for (size_t i = 0; i < metrics->n; i++) {
+        char title[300];
+        snprintf(title, sizeof title, "validation %s", metrics->names[i] + strlen("valid/"));
+        RK_TRY(draw(runs, n, title, metrics->names[i], NULL, out));
+    }
+    return RK_OK;
+}
+
+rk_status rk_report_learning(const rk_report_run *runs, size_t n, rk_buffer *out) {
+    rk_report_names metrics = {0};
+    rk_status status = RK_OK;
+    for (size_t r = 0; r < n; r++)
+        for (size_t i = 0; status == RK_OK && i < runs[r].record.n; i++)
+            if (is_metric(runs[r].record.curves[i].name)) status = rk_report_names_add(&metrics, runs[r].record.curves[i].name);
+    rk_buffer_text(out, "<h2>Learning curves</h2>\n");
+    rk_report_legend(runs, n, NULL, out);
+    rk_buffer_text(out, "<div class=\"charts\">\n");
+    if (status == RK_OK) status = draw_all(runs, n, &metrics, out);
+    rk_buffer_text(out, "</div>\n<p class=\"note\">A ring is a run's best evaluation.</p>\n");
+    rk_free(metrics.names);
+    return status;
+}

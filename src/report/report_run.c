@@ -1,0 +1,145 @@
+#include "report/report_run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "serve/predictor_parts.h"
+
+enum { N_BINS = 10 };
+static const double roc_resolution = 1.0 / 400; /* about a pixel */
+
+void rk_report_run_release(rk_report_run *run) {
+    for (int32_t k = 0; k < run->n_tasks; k++) {
+        rk_free(run->tasks[k].name);
+        rk_roc_release(&run->tasks[k].roc);
+        rk_free(run->tasks[k].bins);
+    }
+    rk_free(run->tasks);
+    rk_free(run->name);
+    rk_run_record_release(&run->record);
+    rk_settings_release(&run->settings);
+    rk_importance_release(&run->importance);
+    *run = (rk_report_run){0};
+}
+
+static rk_status name_of(const char *directory, char **out) {
+    size_t n = strlen(directory), first;
+    while (n > 1 && directory[n - 1] == '/') n--;
+    for (first = n; first > 0 && directory[first - 1] != '/';) first--;
+    return rk_strndup(directory + first, n - first, out);
+}
+
+static rk_status count_parameters(rk_model *model, uint64_t *out) {
+    rk_state state = {0};
+    *out = 0;
+    rk_status status = rk_model_state(model, &state);
+    for (size_t i = 0; status == RK_OK && i < state.n; i++)
+        if (state.entries[i].type <= RK_STATE_F16) *out += rk_state_entry_bytes(&state.entries[i]) / rk_state_type_bytes(state.entries[i].type);
+    rk_state_release(&state);
+    return status;
+}
+
+static double last_of(const rk_run_record *record, const char *name) {
+    const rk_curve *curve = rk_run_record_find(record, name);
+    return curve && curve->n ? curve->values[curve->n - 1] : NAN;
+}
+
+/* From the speed of each entry's steps: the wall clock also counts the time between a run and its resumption. */
+static void read_effort(rk_report_run *run, int64_t batch_size) {
+    const rk_curve *rate = rk_run_record_find(&run->record, "train/samples_per_second");
+    double before = 0;
+    for (size_t i = 0; rate && i < rate->n; i++) {
+        if (rate->values[i] > 0) run->seconds += (rate->steps[i] - before) * (double)batch_size / rate->values[i];
+        before = rate->steps[i];
+    }
+    run->n_steps = before;
+    run->n_epochs = last_of(&run->record, "train/epoch") + 1;
+}
+
+static rk_status read_settings(const rk_config *config, rk_settings *out) {
+    char *text;
+    RK_TRY(rk_config_to_yaml(config, &text));
+    rk_status status = rk_settings_read(text, out);
+    rk_text_free(text);
+    return status;
+}
+
+static rk_status look_at_task(const rk_samples *samples, int32_t k, rk_report_task *task) {
+    rk_predicted predicted;
+    RK_TRY(rk_samples_of_task(samples, samples->predictions, k, &predicted));
+    rk_status status = rk_predicted_metrics(&predicted, task->binary, task->metrics);
+    if (status == RK_OK && task->binary) status = rk_roc_make(&predicted, roc_resolution, &task->roc);
+    if (status == RK_OK) status = rk_bins_make(&predicted, task->binary, N_BINS, &task->bins, &task->n_bins);
+    rk_predicted_release(&predicted);
+    return status;
+}
+
+static rk_status name_tasks(const rk_config *config, rk_report_run *run) {
+    RK_TRY(rk_alloc((size_t)config->data.n_labels, sizeof *run->tasks, &run->tasks));
+    for (int32_t k = 0; k < (int32_t)config->data.n_labels; k++) {
+        rk_report_task *task = &run->tasks[k];
+        for (int m = 0; m < RK_METRIC_COUNT; m++) task->metrics[m] = NAN;
+        task->binary = config->data.labels[k].loss == 0;
+        RK_TRY(rk_strdup(config->data.labels[k].name, &task->name));
+        run->n_tasks = k + 1;
+    }
+    return RK_OK;
+}
+
+static void tell(const rk_report_options *options, const rk_report_run *run, const char *what) {
+    char message[512];
+    snprintf(message, sizeof message, "%s: %s", run->name, what);
+    if (options->on_stage) options->on_stage(options->user, message);
+}
+
+static rk_status look_at_samples(rk_predictor *predictor, const rk_report_options *options, const char *split, rk_report_run *run) {
+    rk_samples samples;
+    tell(options, run, "predicting");
+    RK_TRY(rk_samples_keep(predictor, split, options->n_rows, &samples));
+    run->n_rows = samples.rows.n_rows;
+    rk_status status = RK_OK;
+    for (int32_t k = 0; status == RK_OK && k < run->n_tasks; k++) status = look_at_task(&samples, k, &run->tasks[k]);
+    if (status == RK_OK && options->n_features > 0) {
+        tell(options, run, "exchanging the values of its features");
+        rk_importance_options exchanges = {.n_repeats = options->n_repeats, .seed = options->seed};
+        status = rk_importance_measure(predictor, &samples, &exchanges, &run->importance);
+    }
+    rk_samples_release(&samples);
+    return status;
+}
+
+/* A run without validation data still has its log. */
+static bool lacks(const rk_config *config, const char *split) {
+    return strcmp(split, "valid") == 0 && !rk_dataset_has_split(&config->data, split);
+}
+
+static rk_status look_at(const char *directory, rk_predictor *predictor, const rk_report_options *options, rk_report_run *run) {
+    const char *split = options->split ? options->split : "valid";
+    RK_TRY(name_of(directory, &run->name));
+    RK_TRY(name_tasks(predictor->config, run));
+    RK_TRY(read_settings(predictor->config, &run->settings));
+    RK_TRY(count_parameters(predictor->model, &run->n_parameters));
+    read_effort(run, predictor->config->train.batch_size);
+    return lacks(predictor->config, split) ? RK_OK : look_at_samples(predictor, options, split, run);
+}
+
+rk_status rk_report_run_open(const char *directory, const rk_report_options *options, rk_report_run *out) {
+    rk_report_run run = {0};
+    rk_predictor *predictor = NULL;
+    rk_status status;
+    RK_GOTO(rk_run_record_read(directory, &run.record));
+    RK_GOTO(rk_predictor_open(directory, &predictor));
+    status = look_at(directory, predictor, options, &run);
+    if (status != RK_OK) {
+        rk_error_context(status, "'%s'", directory);
+        goto done;
+    }
+    *out = run;
+    run = (rk_report_run){0};
+done:
+    rk_predictor_free(predictor);
+    rk_report_run_release(&run);
+    return status;
+}

@@ -1,0 +1,199 @@
+/* The table that puts runs side by side: what they are, what they reached, and where their settings differ. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "report/chart.h"
+#include "report/report_page.h"
+#include "report/svg.h"
+
+enum { CELL_BYTES = 64 };
+
+static void begin_group(const char *title, size_t n, rk_buffer *out) {
+    rk_buffer_printf(out, "<tr class=\"group\"><th colspan=\"%zu\">", n + 1);
+    rk_svg_escape(title, out);
+    rk_buffer_text(out, "</th></tr>\n");
+}
+
+static void begin_row(const char *label, rk_buffer *out) {
+    rk_buffer_text(out, "<tr><th>");
+    rk_svg_escape(label, out);
+    rk_buffer_text(out, "</th>");
+}
+
+static void cell(const char *class_name, const char *text, rk_buffer *out) {
+    rk_buffer_printf(out, "<td%s%s%s>", class_name ? " class=\"" : "", class_name ? class_name : "", class_name ? "\"" : "");
+    rk_svg_escape(text, out);
+    rk_buffer_text(out, "</td>");
+}
+
+static void head(const rk_report_run *runs, size_t n, rk_buffer *out) {
+    rk_buffer_text(out, "<thead><tr><th></th>");
+    for (size_t r = 0; r < n; r++) {
+        rk_buffer_printf(out, "<th class=\"run\"><i class=\"swatch c%zu\"></i>", r % RK_CHART_COLOURS);
+        rk_svg_escape(runs[r].name, out);
+        rk_buffer_text(out, "</th>");
+    }
+    rk_buffer_text(out, "</tr></thead>\n<tbody>\n");
+}
+
+static void grouped(double value, char *out) {
+    char digits[32];
+    if (!isfinite(value)) {
+        snprintf(out, CELL_BYTES, "-");
+        return;
+    }
+    int n = snprintf(digits, sizeof digits, "%.0f", value), k = 0;
+    for (int i = 0; i < n; i++) {
+        if (i && (n - i) % 3 == 0 && digits[i - 1] != '-') out[k++] = ',';
+        out[k++] = digits[i];
+    }
+    out[k] = 0;
+}
+
+static void duration(double seconds, char *out) {
+    long s = lround(seconds);
+    if (seconds < 60)
+        snprintf(out, CELL_BYTES, "%.1f s", seconds);
+    else if (s < 3600)
+        snprintf(out, CELL_BYTES, "%ld min %02ld s", s / 60, s % 60);
+    else
+        snprintf(out, CELL_BYTES, "%ld h %02ld min", s / 3600, s / 60 % 60);
+}
+
+static void rows_of_runs(const rk_report_run *runs, size_t n, rk_buffer *out) {
+    static const char *const labels[] = {"model", "parameters", "epochs", "steps", "samples a step", "training time"};
+    for (int row = 0; row < 6; row++) {
+        begin_row(labels[row], out);
+        for (size_t r = 0; r < n; r++) {
+            char text[CELL_BYTES] = "-";
+            const char *setting = rk_settings_find(&runs[r].settings, row == 0 ? "model.kind" : "train.batch_size");
+            if (row == 1) grouped((double)runs[r].n_parameters, text);
+            if (row == 2) grouped(runs[r].n_epochs, text);
+            if (row == 3) grouped(runs[r].n_steps, text);
+            if (row == 5) duration(runs[r].seconds, text);
+            cell(NULL, row == 0 || row == 4 ? (setting ? setting : "-") : text, out);
+        }
+        rk_buffer_text(out, "</tr>\n");
+    }
+}
+
+/* How far a value is from the best there can be: less is better. NaN is worst. */
+static double distance(int metric, double value) {
+    if (isnan(value)) return INFINITY;
+    if (metric == RK_METRIC_calibration) return fabs(value - 1);
+    return rk_metric_larger_is_better(metric) ? -value : value;
+}
+
+/* One metric of all runs, the best in bold where there are several to choose from. */
+static void metric_row(const char *label, int metric, const double *values, size_t n, rk_buffer *out) {
+    double best = INFINITY;
+    for (size_t r = 0; r < n; r++) best = fmin(best, distance(metric, values[r]));
+    begin_row(label, out);
+    for (size_t r = 0; r < n; r++) {
+        char text[CELL_BYTES];
+        snprintf(text, sizeof text, isnan(values[r]) ? "-" : "%.5f", values[r]);
+        cell(n > 1 && isfinite(best) && distance(metric, values[r]) == best ? "best" : NULL, text, out);
+    }
+    rk_buffer_text(out, "</tr>\n");
+}
+
+static bool any_finite(const double *values, size_t n) {
+    for (size_t r = 0; r < n; r++)
+        if (isfinite(values[r])) return true;
+    return false;
+}
+
+/* Metrics of the split, of one task. */
+static void rows_of_task(const rk_report_run *runs, size_t n, const char *task, bool named, double *values, rk_buffer *out) {
+    for (int m = 0; m < RK_METRIC_COUNT; m++) {
+        for (size_t r = 0; r < n; r++) {
+            const rk_report_task *found = rk_report_find_task(&runs[r], task, NULL);
+            values[r] = found ? found->metrics[m] : NAN;
+        }
+        char label[300];
+        snprintf(label, sizeof label, "%s%s%s", named ? task : "", named ? " " : "", rk_metric_name(m));
+        if (any_finite(values, n)) metric_row(label, m, values, n, out);
+    }
+}
+
+/* A run of one task leaves its name out of the log. */
+static double logged(const rk_report_run *run, const char *kind, const char *task, int metric) {
+    char key[320];
+    bool named = run->n_tasks > 1;
+    if (!rk_report_find_task(run, task, NULL)) return NAN;
+    snprintf(key, sizeof key, "%s/%s%s%s", kind, named ? task : "", named ? "/" : "", rk_metric_name(metric));
+    const rk_curve *curve = rk_run_record_find(&run->record, key);
+    if (!curve || !curve->n) return NAN;
+    if (strcmp(kind, "test") == 0) return curve->values[curve->n - 1];
+    int64_t best = rk_curve_best(curve, rk_metric_larger_is_better(metric));
+    return best < 0 ? NAN : curve->values[best];
+}
+
+/* What the log says of a task: the best evaluation of each metric, or the last test. */
+static void rows_of_log(const rk_report_run *runs, size_t n, const char *kind, const char *task, bool named, double *values, rk_buffer *out) {
+    for (int m = 0; m < RK_METRIC_COUNT; m++) {
+        if (m == RK_METRIC_calibration && strcmp(kind, "valid") == 0) continue; /* there is no best one along a run */
+        char label[300];
+        snprintf(label, sizeof label, "%s%s%s", named ? task : "", named ? " " : "", rk_metric_name(m));
+        for (size_t r = 0; r < n; r++) values[r] = logged(&runs[r], kind, task, m);
+        if (any_finite(values, n)) metric_row(label, m, values, n, out);
+    }
+}
+
+static void groups_of_metrics(const rk_report_run *runs, size_t n, const rk_report_names *tasks, const char *split, double *values, rk_buffer *out) {
+    static const struct {
+        const char *kind, *title;
+    } logs[] = {{"valid", "best of each metric while training, on validation data"}, {"test", "test data, at the end of training"}};
+    char title[600];
+    int64_t n_rows = 0;
+    bool named = tasks->n > 1;
+    for (size_t r = 0; r < n; r++) n_rows = runs[r].n_rows > n_rows ? runs[r].n_rows : n_rows;
+    char count[CELL_BYTES];
+    grouped((double)n_rows, count);
+    snprintf(title, sizeof title, "%s data, %s samples, with the run's final parameters", split, count);
+    if (n_rows) begin_group(title, n, out);
+    for (size_t k = 0; n_rows && k < tasks->n; k++) rows_of_task(runs, n, tasks->names[k], named, values, out);
+    for (int i = 0; i < 2; i++) {
+        size_t before = out->n_bytes;
+        begin_group(logs[i].title, n, out);
+        size_t empty = out->n_bytes;
+        for (size_t k = 0; k < tasks->n; k++) rows_of_log(runs, n, logs[i].kind, tasks->names[k], named, values, out);
+        if (out->n_bytes == empty) out->n_bytes = before;
+    }
+}
+
+static rk_status group_of_settings(const rk_report_run *runs, size_t n, rk_buffer *out) {
+    rk_settings *settings;
+    const char **keys = NULL;
+    size_t n_keys = 0;
+    RK_TRY(rk_alloc(n, sizeof *settings, &settings)); /* views: the runs own them */
+    for (size_t r = 0; r < n; r++) settings[r] = runs[r].settings;
+    rk_status status = rk_settings_differing(settings, n, &keys, &n_keys);
+    if (n_keys) begin_group("settings that differ", n, out);
+    for (size_t k = 0; k < n_keys; k++) {
+        begin_row(keys[k], out);
+        for (size_t r = 0; r < n; r++) {
+            const char *value = rk_settings_find(&runs[r].settings, keys[k]);
+            cell(value ? NULL : "none", value ? value : "not set", out);
+        }
+        rk_buffer_text(out, "</tr>\n");
+    }
+    rk_free(keys);
+    rk_free(settings);
+    return status;
+}
+
+rk_status rk_report_table(const rk_report_run *runs, size_t n, const rk_report_names *tasks, const char *split, rk_buffer *out) {
+    double *values;
+    RK_TRY(rk_alloc(n, sizeof *values, &values));
+    rk_buffer_text(out, "<div class=\"wide\"><table>\n");
+    head(runs, n, out);
+    rows_of_runs(runs, n, out);
+    groups_of_metrics(runs, n, tasks, split, values, out);
+    rk_free(values);
+    RK_TRY(group_of_settings(runs, n, out));
+    rk_buffer_text(out, "</tbody></table></div>\n");
+    return RK_OK;
+}

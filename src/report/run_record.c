@@ -1,0 +1,124 @@
+#include "report/run_record.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/memory.h"
+
+void rk_run_record_release(rk_run_record *record) {
+    for (size_t i = 0; i < record->n; i++) {
+        rk_free(record->curves[i].name);
+        rk_free(record->curves[i].steps);
+        rk_free(record->curves[i].values);
+    }
+    rk_free(record->curves);
+    *record = (rk_run_record){0};
+}
+
+const rk_curve *rk_run_record_find(const rk_run_record *record, const char *name) {
+    for (size_t i = 0; i < record->n; i++)
+        if (strcmp(record->curves[i].name, name) == 0) return &record->curves[i];
+    return NULL;
+}
+
+int64_t rk_curve_best(const rk_curve *curve, int larger_is_better) {
+    int64_t best = -1;
+    for (size_t i = 0; i < curve->n; i++) {
+        if (!isfinite(curve->values[i])) continue;
+        if (best < 0 || (larger_is_better ? curve->values[i] > curve->values[best] : curve->values[i] < curve->values[best])) best = (int64_t)i;
+    }
+    return best;
+}
+
+static rk_status curve_of(rk_run_record *record, const char *name, rk_curve **out) {
+    rk_curve *found = (rk_curve *)(size_t)rk_run_record_find(record, name);
+    if (!found) {
+        RK_TRY(rk_grow(&record->curves, record->n, &record->capacity, sizeof *record->curves));
+        found = &record->curves[record->n];
+        *found = (rk_curve){0};
+        RK_TRY(rk_strdup(name, &found->name));
+        record->n++;
+    }
+    *out = found;
+    return RK_OK;
+}
+
+static rk_status add_value(rk_run_record *record, const char *name, double step, double value) {
+    rk_curve *curve;
+    RK_TRY(curve_of(record, name, &curve));
+    RK_TRY(rk_grow(&curve->steps, curve->n, &curve->steps_capacity, sizeof *curve->steps));
+    RK_TRY(rk_grow(&curve->values, curve->n, &curve->values_capacity, sizeof *curve->values));
+    curve->steps[curve->n] = step;
+    curve->values[curve->n++] = value;
+    return RK_OK;
+}
+
+static bool is_measured(const char *key, json_t *value) {
+    return strcmp(key, "step") != 0 && (json_is_number(value) || json_is_null(value));
+}
+
+static rk_status add_entry(rk_run_record *record, json_t *object) {
+    const char *kind = json_string_value(json_object_get(object, "kind"));
+    json_t *step = json_object_get(object, "step");
+    RK_FAIL_IF(!kind || !json_is_integer(step), RK_BAD_DATA, "it has no 'kind' or no 'step'");
+    const char *key;
+    json_t *value;
+    rk_buffer name = {0};
+    rk_status status = RK_OK;
+    json_object_foreach(object, key, value) {
+        if (status != RK_OK || !is_measured(key, value)) continue;
+        rk_buffer_clear(&name);
+        rk_buffer_printf(&name, "%s/%s", kind, key);
+        status = name.status;
+        if (status == RK_OK) status = add_value(record, name.data, (double)json_integer_value(step), json_is_null(value) ? NAN : json_number_value(value));
+    }
+    rk_buffer_release(&name);
+    return status;
+}
+
+static rk_status read_line(rk_run_record *record, const char *line, size_t n_bytes) {
+    json_error_t error;
+    json_t *object = json_loadb(line, n_bytes, 0, &error);
+    RK_FAIL_IF(!object, RK_BAD_DATA, "it is not JSON: %s", error.text);
+    rk_status status = json_is_object(object) ? add_entry(record, object) : rk_error(RK_BAD_DATA, "it is no JSON object");
+    json_decref(object);
+    return status;
+}
+
+static rk_status read_lines(const char *text, const char *path, rk_run_record *record) {
+    long long number = 1;
+    for (const char *at = text; *at; number++) {
+        const char *end = strchrnul(at, '\n');
+        rk_status status = read_line(record, at, (size_t)(end - at));
+        if (status == RK_BAD_DATA) {
+            rk_error_context(status, "'%s', line %lld", path, number);
+            return rk_error_hint(status, "the run's log is damaged there; 'reckon train --resume' writes it anew from the last checkpoint on");
+        }
+        RK_TRY(status);
+        at = *end ? end + 1 : end;
+    }
+    return RK_OK;
+}
+
+rk_status rk_run_record_read(const char *directory, rk_run_record *out) {
+    char *path, *text = NULL;
+    size_t n_bytes;
+    rk_run_record record = {0};
+    RK_TRY(rk_path_join(directory, "metrics.jsonl", &path));
+    rk_status status;
+    if (!rk_file_exists(path))
+        RK_GOTO(rk_error_hint(rk_error(RK_NOT_FOUND, "'%s' is no run's directory: it holds no metrics.jsonl", directory), "name the directory that 'reckon train' wrote, its train.output"));
+    RK_GOTO(rk_file_read(path, &text, &n_bytes));
+    RK_GOTO(read_lines(text, path, &record));
+    *out = record;
+    record = (rk_run_record){0};
+done:
+    rk_run_record_release(&record);
+    rk_free(text);
+    rk_free(path);
+    return status;
+}

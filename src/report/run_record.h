@@ -1,0 +1,30 @@
+/* What a run logged while it trained: its metrics.jsonl as curves over steps. */
+#ifndef RK_REPORT_RUN_RECORD_H
+#define RK_REPORT_RUN_RECORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* The values of one key of entries of one kind: "train/loss", "valid/auc", "valid/click/auc". */
+typedef struct rk_curve {
+    char *name;
+    double *steps, *values; /* [n]; NaN where a value was not defined */
+    size_t n, steps_capacity, values_capacity;
+} rk_curve;
+
+typedef struct rk_run_record {
+    rk_curve *curves; /* [n] */
+    size_t n, capacity;
+} rk_run_record;
+
+/* `directory`: the run's. RK_NOT_FOUND if it holds no metrics.jsonl; RK_BAD_DATA names the line that is damaged. */
+rk_status rk_run_record_read(const char *directory, rk_run_record *out);
+void rk_run_record_release(rk_run_record *record);
+const rk_curve *rk_run_record_find(const rk_run_record *record, const char *name); /* NULL: there is none */
+
+/* The best of the curve's values: its place, or -1 if none is finite. */
+int64_t rk_curve_best(const rk_curve *curve, int larger_is_better);
+
+#endif

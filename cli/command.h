@@ -51,7 +51,7 @@ typedef struct command {
 } command;
 
 /* Every command, in the order of the help. */
-#define COMMAND_LIST(X) X(train) X(eval) X(predict) X(report) X(convert) X(inspect) X(bench) X(plan) X(completion) X(manual)
+#define COMMAND_LIST(X) X(train) X(eval) X(predict) X(report) X(convert) X(inspect) X(tune) X(bench) X(plan) X(completion) X(manual)
 #define COMMAND_DECLARE(name) extern const command command_##name;
 COMMAND_LIST(COMMAND_DECLARE)
 #undef COMMAND_DECLARE

@@ -19,5 +19,6 @@
 #include <reckon/status.h>
 #include <reckon/table.h>
 #include <reckon/trainer.h>
+#include <reckon/tune.h>
 
 #endif

@@ -1,0 +1,277 @@
+#include "tune/tune_parts.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "metrics/metrics.h"
+#include "report/run_record.h"
+#include "train/run_config.h"
+
+#define TRIAL_NAME(name) #name,
+const char *const rk_trial_state_names[RK_TRIAL_STATE_COUNT] = {RK_TRIAL_STATE_LIST(TRIAL_NAME)};
+#undef TRIAL_NAME
+
+/* Overrides of one trial: everybody's, its own, and where it is kept. */
+typedef struct overrides {
+    char **list; /* [n] */
+    size_t n;
+} overrides;
+
+static rk_status add_override(overrides *o, const char *key, const char *value) {
+    rk_buffer text = {0};
+    rk_buffer_printf(&text, "%s%s%s", key, value ? "=" : "", value ? value : "");
+    rk_status status = text.status;
+    if (status == RK_OK) status = rk_strdup(text.data, &o->list[o->n]);
+    if (status == RK_OK) o->n++;
+    rk_buffer_release(&text);
+    return status;
+}
+
+static void overrides_release(overrides *o) {
+    rk_free_strings(o->list, o->n);
+}
+
+/* trial NULL: only what all have. */
+static rk_status overrides_of(const rk_tune *t, const rk_trial *trial, overrides *out) {
+    overrides o = {0};
+    char *output = NULL;
+    rk_status status;
+    RK_GOTO(rk_alloc(t->options.n_overrides + t->space.n + 1, sizeof *o.list, &o.list));
+    for (size_t i = 0; i < t->options.n_overrides; i++) RK_GOTO(add_override(&o, t->options.overrides[i], NULL));
+    for (size_t k = 0; trial && k < t->space.n; k++) RK_GOTO(add_override(&o, t->space.keys[k].key, trial->values[k]));
+    if (trial) {
+        RK_GOTO(rk_path_join(t->output, trial->name, &output));
+        RK_GOTO(add_override(&o, "train.output", output));
+    }
+    *out = o;
+    o = (overrides){0};
+done:
+    rk_free(output);
+    overrides_release(&o);
+    return status;
+}
+
+static rk_status load(const rk_tune *t, const rk_trial *trial, rk_config **out) {
+    overrides o;
+    RK_TRY(overrides_of(t, trial, &o));
+    rk_status status = rk_config_load(t->path, (const char *const *)o.list, o.n, out);
+    overrides_release(&o);
+    return status;
+}
+
+/* The metric as the run's log names it. */
+static rk_status choose_metric(rk_tune *t, const rk_config *c) {
+    int task = c->watched_task, metric = c->watched_metric;
+    if (!c->has_valid)
+        return rk_error_hint(rk_error(RK_CONFIG, "%s: a search needs validation data to judge by", t->path), "give data.valid a path, or a fraction of train: valid: {fraction: 0.1}");
+    if (t->options.metric) RK_TRY(rk_config_find_metric(c, t->options.metric, 0, &task, &metric));
+    bool is_logged = c->train.n_metrics == 0;
+    for (int64_t i = 0; i < c->train.n_metrics && !is_logged; i++) {
+        int k, m;
+        is_logged = rk_config_find_metric(c, c->train.metrics[i], 0, &k, &m) == RK_OK && k == task && m == metric;
+    }
+    if (!is_logged) return rk_error_hint(rk_error(RK_CONFIG, "%s: '%s' is not among train.metrics", t->path, rk_metric_name(metric)), "name it there, so that evaluations log it");
+    RK_FAIL_IF(metric == RK_METRIC_calibration, RK_CONFIG, "'calibration' is best at 1, not at an end: a search cannot go by it");
+    t->larger_is_better = rk_metric_larger_is_better(metric);
+    rk_buffer name = {0};
+    bool named = c->data.n_labels > 1;
+    rk_buffer_printf(&name, "%s%s%s", named ? c->data.labels[task].name : "", named ? "/" : "", rk_metric_name(metric));
+    rk_status status = name.status;
+    if (status == RK_OK) status = rk_strdup(name.data, &t->metric);
+    rk_buffer_release(&name);
+    return status;
+}
+
+static rk_status choose_output(rk_tune *t, const rk_config *c) {
+    if (t->options.output) return rk_strdup(t->options.output, &t->output);
+    rk_buffer path = {0};
+    rk_buffer_printf(&path, "%s-tune", c->train.output);
+    rk_status status = path.status;
+    if (status == RK_OK) status = rk_strdup(path.data, &t->output);
+    rk_buffer_release(&path);
+    return status;
+}
+
+static rk_status read_base(rk_tune *t) {
+    rk_config *config;
+    char *text = NULL, digits[32];
+    RK_TRY(load(t, NULL, &config));
+    rk_status status;
+    RK_GOTO(choose_metric(t, config));
+    RK_GOTO(choose_output(t, config));
+    RK_GOTO(rk_config_to_yaml(config, &text));
+    snprintf(digits, sizeof digits, "%08" PRIx32, rk_crc32c(0, text, strlen(text)));
+    RK_GOTO(rk_strdup(digits, &t->fingerprint));
+done:
+    rk_text_free(text);
+    rk_config_free(config);
+    return status;
+}
+
+static rk_status read_space(rk_tune *t) {
+    const rk_tune_options *o = &t->options;
+    for (size_t i = 0; i < o->n_grids; i++) RK_TRY(rk_search_space_add_grid(&t->space, o->grids[i]));
+    for (size_t i = 0; i < o->n_ranges; i++) RK_TRY(rk_search_space_add_range(&t->space, o->ranges[i]));
+    if (t->space.n == 0) return rk_error_hint(rk_error(RK_CONFIG, "there is nothing to search"), "name keys with --grid KEY=A,B or --random N --range KEY=LOW..HIGH");
+    if (o->n_ranges && !o->n_random) return rk_error_hint(rk_error(RK_CONFIG, "a range has no end of values"), "say with --random N how many to try");
+    for (size_t k = 0; k < t->space.n; k++) RK_FAIL_IF(strcmp(t->space.keys[k].key, "train.output") == 0, RK_CONFIG, "'train.output' is each trial's own and cannot be searched");
+    t->n_trials = o->n_random;
+    return o->n_random ? RK_OK : rk_search_space_size(&t->space, &t->n_trials);
+}
+
+static rk_status make_trial(const rk_tune *t, int64_t number, rk_trial *trial) {
+    rk_buffer settings = {0};
+    snprintf(trial->name, sizeof trial->name, "trial-%03" PRId64, number + 1);
+    trial->best = NAN;
+    trial->step = NAN;
+    RK_TRY(rk_alloc(t->space.n, sizeof *trial->values, &trial->values));
+    for (size_t k = 0; k < t->space.n; k++) {
+        RK_TRY(rk_search_space_value(&t->space, t->options.n_random > 0, t->options.seed, number, k, &trial->values[k]));
+        rk_buffer_printf(&settings, "%s%s=%s", k ? " " : "", t->space.keys[k].key, trial->values[k]);
+    }
+    rk_status status = settings.status;
+    if (status == RK_OK) status = rk_strdup(settings.data, &trial->settings);
+    rk_buffer_release(&settings);
+    return status;
+}
+
+/* Mistakes show before the first training begins. */
+static rk_status make_trials(rk_tune *t) {
+    RK_TRY(rk_alloc((size_t)t->n_trials, sizeof *t->trials, &t->trials));
+    for (int64_t i = 0; i < t->n_trials; i++) {
+        rk_config *config;
+        RK_TRY(make_trial(t, i, &t->trials[i]));
+        rk_status status = load(t, &t->trials[i], &config);
+        if (status != RK_OK) return rk_error_context(status, "%s (%s)", t->trials[i].name, t->trials[i].settings);
+        rk_config_free(config);
+    }
+    return RK_OK;
+}
+
+rk_status rk_tune_create(const char *path, const rk_tune_options *options, rk_tune **out) {
+    rk_tune *t;
+    RK_TRY(rk_alloc(1, sizeof *t, &t));
+    t->options = *options;
+    rk_status status;
+    RK_GOTO(rk_strdup(path, &t->path));
+    RK_GOTO(read_space(t));
+    RK_GOTO(read_base(t));
+    RK_GOTO(make_trials(t));
+    RK_GOTO(rk_tune_read(t));
+    *out = t;
+    t = NULL;
+done:
+    rk_tune_free(t);
+    return status;
+}
+
+void rk_tune_free(rk_tune *t) {
+    if (!t) return;
+    for (int64_t i = 0; t->trials && i < t->n_trials; i++) {
+        rk_trial *trial = &t->trials[i];
+        for (size_t k = 0; trial->values && k < t->space.n; k++) rk_free(trial->values[k]);
+        rk_free(trial->values);
+        rk_free(trial->settings);
+        rk_free(trial->error);
+    }
+    rk_free(t->trials);
+    rk_search_space_release(&t->space);
+    rk_free(t->path);
+    rk_free(t->output);
+    rk_free(t->metric);
+    rk_free(t->fingerprint);
+    rk_free(t);
+}
+
+const char *rk_tune_output(const rk_tune *t) {
+    return t->output;
+}
+
+/* The trainer is told too; one that is only being made sees the flag before it runs. */
+void rk_tune_stop(rk_tune *t) {
+    atomic_store(&t->stop, 1);
+    rk_trainer *running = atomic_load(&t->running);
+    if (running) rk_trainer_stop(running);
+}
+
+static rk_status train(rk_tune *t, const rk_config *config) {
+    rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
+    options.resume = t->options.resume;
+    options.on_event = t->options.on_event;
+    options.user = t->options.user;
+    rk_trainer *trainer;
+    RK_TRY(rk_trainer_create(config, &options, &trainer));
+    atomic_store(&t->running, trainer);
+    if (atomic_load(&t->stop)) rk_trainer_stop(trainer);
+    rk_status status = rk_trainer_run(trainer);
+    atomic_store(&t->running, NULL);
+    rk_trainer_free(trainer);
+    return status;
+}
+
+/* The log holds all of a trial, also of one that was resumed. */
+static rk_status read_best(const rk_tune *t, const rk_config *config, rk_trial *trial) {
+    rk_run_record record;
+    char name[300];
+    RK_TRY(rk_run_record_read(config->train.output, &record));
+    snprintf(name, sizeof name, "valid/%s", t->metric);
+    const rk_curve *curve = rk_run_record_find(&record, name);
+    int64_t best = curve ? rk_curve_best(curve, t->larger_is_better) : -1;
+    if (best >= 0) {
+        trial->best = curve->values[best];
+        trial->step = curve->steps[best];
+    }
+    rk_run_record_release(&record);
+    RK_FAIL_IF(best < 0, RK_NOT_FINITE, "its evaluations gave no '%s'", t->metric);
+    return RK_OK;
+}
+
+/* The first line of the last error. */
+static rk_status keep_error(rk_trial *trial) {
+    const char *text = rk_last_error();
+    rk_free(trial->error);
+    trial->error = NULL;
+    return rk_strndup(text, strcspn(text, "\n"), &trial->error);
+}
+
+static rk_status try(rk_tune *t, rk_trial *trial) {
+    rk_config *config;
+    RK_TRY(load(t, trial, &config));
+    double started = rk_clock_seconds();
+    rk_status status = train(t, config);
+    trial->seconds += rk_clock_seconds() - started;
+    if (status == RK_OK) status = read_best(t, config, trial);
+    rk_config_free(config);
+    if (status == RK_INTERRUPTED) return status;
+    trial->state = status == RK_OK ? RK_TRIAL_done : RK_TRIAL_failed;
+    return status == RK_OK ? RK_OK : keep_error(trial);
+}
+
+static void tell(const rk_tune *t, int64_t number, bool done) {
+    if (t->options.on_trial) t->options.on_trial(t->options.user, number, t->n_trials, t->trials[number].settings, done);
+}
+
+rk_status rk_tune_run(rk_tune *t) {
+    bool any = false;
+    RK_TRY(rk_make_directories(t->output));
+    RK_TRY(rk_tune_write(t));
+    for (int64_t i = 0; i < t->n_trials; i++) {
+        rk_trial *trial = &t->trials[i];
+        if (trial->state == RK_TRIAL_waiting) {
+            RK_FAIL_IF(atomic_load(&t->stop), RK_INTERRUPTED, "stopped on request before %s", trial->name);
+            tell(t, i, false);
+            RK_TRY(try(t, trial));
+            RK_TRY(rk_tune_write(t));
+            tell(t, i, true);
+        }
+        any = any || trial->state == RK_TRIAL_done;
+    }
+    RK_FAIL_IF(!any, RK_NOT_FOUND, "no trial came to an end: %s", t->trials[0].error);
+    return RK_OK;
+}

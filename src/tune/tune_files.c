@@ -1,0 +1,168 @@
+/* What a search leaves: tune.json, which it also goes on from, tune.csv and tune.svg. */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "tune/tune_parts.h"
+
+static json_t *number_or_null(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *trial_to_json(const rk_tune *t, const rk_trial *trial) {
+    json_t *values = json_object(), *object = json_object();
+    for (size_t k = 0; k < t->space.n; k++) json_object_set_new(values, t->space.keys[k].key, json_string(trial->values[k]));
+    json_object_set_new(object, "name", json_string(trial->name));
+    json_object_set_new(object, "settings", values);
+    json_object_set_new(object, "state", json_string(rk_trial_state_names[trial->state]));
+    json_object_set_new(object, "best", number_or_null(trial->best));
+    json_object_set_new(object, "step", number_or_null(trial->step));
+    json_object_set_new(object, "seconds", number_or_null(trial->seconds));
+    if (trial->error) json_object_set_new(object, "error", json_string(trial->error));
+    return object;
+}
+
+static rk_status to_json(const rk_tune *t, rk_buffer *out) {
+    json_t *trials = json_array(), *object = json_object();
+    for (int64_t i = 0; i < t->n_trials; i++) json_array_append_new(trials, trial_to_json(t, &t->trials[i]));
+    json_object_set_new(object, "run", json_string(t->path));
+    json_object_set_new(object, "config_crc32c", json_string(t->fingerprint));
+    json_object_set_new(object, "metric", json_string(t->metric));
+    json_object_set_new(object, "larger_is_better", json_boolean(t->larger_is_better));
+    json_object_set_new(object, "seed", json_integer((json_int_t)t->options.seed));
+    json_object_set_new(object, "trials", trials);
+    char *text = json_dumps(object, JSON_INDENT(2));
+    json_decref(object);
+    if (!text) return RK_NO_MEMORY_ERROR(0);
+    rk_buffer_text(out, text);
+    rk_buffer_text(out, "\n");
+    free(text);
+    return out->status;
+}
+
+/* A field of a csv line, quoted where it must be. */
+static void add_field(const char *text, char before, rk_buffer *out) {
+    if (before) rk_buffer_u8(out, (uint8_t)before);
+    if (!strpbrk(text, ",\"\n")) {
+        rk_buffer_text(out, text);
+        return;
+    }
+    rk_buffer_u8(out, '"');
+    for (const char *at = text; *at; at++) {
+        if (*at == '"') rk_buffer_u8(out, '"');
+        rk_buffer_u8(out, (uint8_t)*at);
+    }
+    rk_buffer_u8(out, '"');
+}
+
+static void add_number(double value, const char *format, rk_buffer *out) {
+    char text[64] = "";
+    if (isfinite(value)) snprintf(text, sizeof text, format, value);
+    add_field(text, ',', out);
+}
+
+static rk_status to_csv(const rk_tune *t, rk_buffer *out) {
+    rk_buffer_text(out, "trial,state");
+    for (size_t k = 0; k < t->space.n; k++) add_field(t->space.keys[k].key, ',', out);
+    add_field(t->metric, ',', out);
+    rk_buffer_text(out, ",step,seconds,error\n");
+    for (int64_t i = 0; i < t->n_trials; i++) {
+        const rk_trial *trial = &t->trials[i];
+        rk_buffer_printf(out, "%s,%s", trial->name, rk_trial_state_names[trial->state]);
+        for (size_t k = 0; k < t->space.n; k++) add_field(trial->values[k], ',', out);
+        add_number(trial->best, "%.9g", out);
+        add_number(trial->step, "%.0f", out);
+        add_number(trial->state == RK_TRIAL_waiting ? NAN : trial->seconds, "%.1f", out);
+        add_field(trial->error ? trial->error : "", ',', out);
+        rk_buffer_text(out, "\n");
+    }
+    return out->status;
+}
+
+static rk_status path_of(const rk_tune *t, const char *name, char **out) {
+    return rk_path_join(t->output, name, out);
+}
+
+static rk_status write_one(const rk_tune *t, const char *name, rk_status (*make)(const rk_tune *, rk_buffer *)) {
+    rk_buffer text = {0};
+    char *path = NULL;
+    rk_status status;
+    RK_GOTO(make(t, &text));
+    RK_GOTO(path_of(t, name, &path));
+    RK_GOTO(rk_file_write(path, text.data, text.n_bytes));
+done:
+    rk_free(path);
+    rk_buffer_release(&text);
+    return status;
+}
+
+rk_status rk_tune_write(const rk_tune *t) {
+    RK_TRY(write_one(t, "tune.csv", to_csv));
+    RK_TRY(write_one(t, "tune.svg", rk_tune_draw));
+    return write_one(t, "tune.json", to_json); /* last: it is what a search goes on from */
+}
+
+static bool is_text(json_t *object, const char *key, const char *text) {
+    const char *found = json_string_value(json_object_get(object, key));
+    return found && strcmp(found, text) == 0;
+}
+
+static bool has_same_settings(const rk_tune *t, const rk_trial *trial, json_t *record) {
+    json_t *settings = json_object_get(record, "settings");
+    for (size_t k = 0; k < t->space.n; k++)
+        if (!is_text(settings, t->space.keys[k].key, trial->values[k])) return false;
+    return json_object_size(settings) == t->space.n;
+}
+
+static double number_of(json_t *object, const char *key) {
+    json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static rk_status read_trial(rk_trial *trial, json_t *record) {
+    bool done = is_text(record, "state", rk_trial_state_names[RK_TRIAL_done]);
+    if (!done && !is_text(record, "state", rk_trial_state_names[RK_TRIAL_failed])) return RK_OK;
+    trial->state = done ? RK_TRIAL_done : RK_TRIAL_failed;
+    trial->best = number_of(record, "best");
+    trial->step = number_of(record, "step");
+    trial->seconds = number_of(record, "seconds");
+    const char *error = json_string_value(json_object_get(record, "error"));
+    return error ? rk_strdup(error, &trial->error) : RK_OK;
+}
+
+static rk_status read_trials(rk_tune *t, json_t *root, const char *path) {
+    if (!is_text(root, "config_crc32c", t->fingerprint) || !is_text(root, "metric", t->metric))
+        return rk_error_hint(rk_error(RK_CONFIG, "'%s' is of a search over another configuration", path), "search with the run file, --set and --metric as they were, or choose another --output");
+    json_t *trials = json_object_get(root, "trials");
+    for (int64_t i = 0; i < t->n_trials && (size_t)i < json_array_size(trials); i++) {
+        json_t *record = json_array_get(trials, (size_t)i);
+        if (!has_same_settings(t, &t->trials[i], record))
+            return rk_error_hint(rk_error(RK_CONFIG, "'%s': %s had other settings than '%s'", path, t->trials[i].name, t->trials[i].settings),
+                                 "search over the same grids and ranges with the same --seed, or choose another --output");
+        RK_TRY(read_trial(&t->trials[i], record));
+    }
+    return RK_OK;
+}
+
+rk_status rk_tune_read(rk_tune *t) {
+    char *path, *text = NULL;
+    size_t n_bytes;
+    json_t *root = NULL;
+    json_error_t error;
+    RK_TRY(path_of(t, "tune.json", &path));
+    rk_status status = RK_OK;
+    if (!rk_file_exists(path)) goto done;
+    if (!t->options.resume) RK_GOTO(rk_error_hint(rk_error(RK_CONFIG, "'%s' already holds a search", t->output), "go on with it by --resume, or choose another --output"));
+    RK_GOTO(rk_file_read(path, &text, &n_bytes));
+    root = json_loadb(text, n_bytes, 0, &error);
+    RK_GOTO(root ? read_trials(t, root, path) : rk_error(RK_BAD_DATA, "'%s', line %d: it is not JSON: %s", path, error.line, error.text));
+done:
+    json_decref(root);
+    rk_free(text);
+    rk_free(path);
+    return status;
+}

@@ -22,7 +22,7 @@ static int run(const arguments *args) {
     char path[4096];
     long n_features = number_of(args, OPT_FEATURES, options.n_features), n_repeats = number_of(args, OPT_REPEATS, options.n_repeats);
     if (n_features > INT_MAX || n_repeats > INT_MAX || n_repeats == 0) {
-        usage_error(&command_report, "--features and --repeats take numbers that a page has room for, --repeats from 1 on");
+        usage_error(&command_report, "--features and --repeats take numbers up to %d, --repeats from 1 on", INT_MAX);
         return EXIT_USAGE;
     }
     options.split = args->options[OPT_SPLIT].text;

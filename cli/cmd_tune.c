@@ -31,7 +31,7 @@ static void on_trial(void *user, int64_t trial, int64_t n_trials, const char *se
 }
 
 /* The table says what was reached even where the search did not come to its end. */
-static int search(rk_tune *tune, const char *run_file) {
+static int search(rk_tune *tune, const char *run_file, bool quiet) {
     rk_status status = rk_tune_run(tune);
     char reason[1024], *text;
     snprintf(reason, sizeof reason, "%s", rk_last_error());
@@ -44,7 +44,7 @@ static int search(rk_tune *tune, const char *run_file) {
         return EXIT_OK;
     }
     if (status != RK_OK) return failed_because("%s", reason);
-    note("%s/tune.csv and %s/tune.svg show all of it", rk_tune_output(tune), rk_tune_output(tune));
+    if (!quiet) note("%s/tune.csv and %s/tune.svg show all of it", rk_tune_output(tune), rk_tune_output(tune));
     return EXIT_OK;
 }
 
@@ -70,7 +70,7 @@ static int run(const arguments *args) {
     rk_tune *tune;
     if (rk_tune_create(args->positional[0], &options, &tune) != RK_OK) return failed();
     catch_signals(tune);
-    int code = search(tune, args->positional[0]);
+    int code = search(tune, args->positional[0], args->options[OPT_QUIET].given);
     rk_tune_free(tune);
     return code;
 }

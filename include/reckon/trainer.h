@@ -61,7 +61,8 @@ RK_API rk_status rk_trainer_run(rk_trainer *trainer);
 RK_API void rk_trainer_stop(rk_trainer *trainer);
 RK_API rk_model *rk_trainer_model(rk_trainer *trainer); /* after run: the best one if the run keeps the best; NULL on ranks that only read */
 
-/* Metrics of a split ("valid", "test" or a path) under the model as it is now. *metrics is owned by the trainer until its next call. */
+/* Metrics of a split ("valid", "test" or a path) under the model as it is now. *metrics is owned by the trainer until its next call. Those of "test"
+ * are logged too. */
 RK_API rk_status rk_trainer_evaluate(rk_trainer *trainer, const char *split, const rk_metric **metrics, int32_t *n_metrics);
 
 #ifdef __cplusplus

@@ -36,7 +36,9 @@ static rk_scale scale_of(const rk_chart *c, bool of_x, double from, double to) {
     const rk_axis *axis = of_x ? &c->x : &c->y;
     if (axis->categories) return (rk_scale){.low = -0.5, .high = (double)axis->n_categories - 0.5, .from = from, .to = to};
     if (axis->is_fixed) return (rk_scale){.low = axis->low, .high = axis->high, .log = axis->log, .from = from, .to = to};
-    return rk_scale_over(range_of(c, of_x), axis->log, of_x ? 0.02 : 0.06, from, to);
+    rk_scale scale = rk_scale_over(range_of(c, of_x), axis->log, of_x ? 0.02 : 0.06, from, to);
+    scale.whole = axis->is_whole;
+    return scale;
 }
 
 static plot lay_out(const rk_chart *c) {

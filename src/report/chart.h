@@ -34,6 +34,7 @@ typedef struct rk_series {
 typedef struct rk_axis {
     const char *title;               /* or NULL */
     bool log;
+    bool is_whole;                   /* counts something: ticks are whole numbers */
     bool is_fixed;                   /* from low to high; else as the data has it */
     double low, high;
     const char *const *categories;   /* [n_categories] names at 0, 1, ...; or NULL */

@@ -112,7 +112,6 @@ static rk_status measure(trial *t, const rk_importance_options *options, const d
         RK_TRY(rk_strdup(feature->name, &out->names[f]));
         out->n_features = f + 1;
         RK_TRY(measure_feature(t, at, options, before, n_tasks, out->mean + f * n_tasks, out->low + f * n_tasks, out->high + f * n_tasks));
-        if (options->on_feature) options->on_feature(options->user, f + 1, data->n_features);
     }
     return RK_OK;
 }

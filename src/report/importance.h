@@ -8,8 +8,6 @@
 typedef struct rk_importance_options {
     int32_t n_repeats; /* permutations of each feature; their mean is the importance */
     uint64_t seed;
-    void (*on_feature)(void *user, int64_t done, int64_t n); /* may be NULL */
-    void *user;
 } rk_importance_options;
 
 /* The loss of AUC for binary tasks, the rise of RMSE for others; NaN where the metric is not defined. */

@@ -16,6 +16,19 @@ static rk_status write_page(const rk_report_run *runs, size_t n, const rk_report
     return status;
 }
 
+/* Of a/out and b/out the second goes by its path. */
+static rk_status name_apart(const char *directory, rk_report_run *runs, size_t r) {
+    for (size_t before = 0; before < r; before++) {
+        if (strcmp(runs[before].name, runs[r].name) != 0) continue;
+        char *path;
+        RK_TRY(rk_strdup(directory, &path));
+        rk_free(runs[r].name);
+        runs[r].name = path;
+        break;
+    }
+    return RK_OK;
+}
+
 rk_status rk_report_write(const char *const *directories, size_t n, const rk_report_options *options, const char *path) {
     static const rk_report_options usual = RK_REPORT_OPTIONS_INIT;
     if (!options) options = &usual;
@@ -24,7 +37,10 @@ rk_status rk_report_write(const char *const *directories, size_t n, const rk_rep
     rk_report_run *runs;
     RK_TRY(rk_alloc(n, sizeof *runs, &runs));
     rk_status status = RK_OK;
-    for (size_t r = 0; status == RK_OK && r < n; r++) status = rk_report_run_open(directories[r], options, &runs[r]);
+    for (size_t r = 0; status == RK_OK && r < n; r++) {
+        status = rk_report_run_open(directories[r], options, &runs[r]);
+        if (status == RK_OK) status = name_apart(directories[r], runs, r);
+    }
     if (status == RK_OK) status = write_page(runs, n, options, path);
     for (size_t r = 0; r < n; r++) rk_report_run_release(&runs[r]);
     rk_free(runs);

@@ -2,7 +2,6 @@
 
 #include <jansson.h>
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/buffer.h"
@@ -25,7 +24,7 @@ const rk_curve *rk_run_record_find(const rk_run_record *record, const char *name
     return NULL;
 }
 
-int64_t rk_curve_best(const rk_curve *curve, int larger_is_better) {
+int64_t rk_curve_best(const rk_curve *curve, bool larger_is_better) {
     int64_t best = -1;
     for (size_t i = 0; i < curve->n; i++) {
         if (!isfinite(curve->values[i])) continue;

@@ -2,6 +2,7 @@
 #ifndef RK_REPORT_RUN_RECORD_H
 #define RK_REPORT_RUN_RECORD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,6 @@ void rk_run_record_release(rk_run_record *record);
 const rk_curve *rk_run_record_find(const rk_run_record *record, const char *name); /* NULL: there is none */
 
 /* The best of the curve's values: its place, or -1 if none is finite. */
-int64_t rk_curve_best(const rk_curve *curve, int larger_is_better);
+int64_t rk_curve_best(const rk_curve *curve, bool larger_is_better);
 
 #endif

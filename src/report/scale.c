@@ -37,9 +37,10 @@ static void write_text(double value, double step, double largest, char *out) {
     static const struct {
         double unit;
         const char *suffix;
-    } units[] = {{1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}};
+        double from; /* the least of the largest values that are written so; 1000 to 9999 stay as they are */
+    } units[] = {{1e9, "G", 1e9}, {1e6, "M", 1e6}, {1e3, "k", 1e4}, {1, "", 0}};
     size_t u = 0;
-    while (u < 3 && (largest < 10 * units[u].unit || step < units[u].unit / 10)) u++;
+    while (largest < units[u].from || (u < 3 && step < units[u].unit / 10)) u++;
     int decimals = (int)-floor(log10(step / units[u].unit) + 1e-9);
     if (decimals > 6)
         snprintf(out, RK_TICK_BYTES, "%.3g", value);
@@ -53,7 +54,7 @@ static double round_step(double span, int wanted) {
 }
 
 static void linear_ticks(const rk_scale *scale, int wanted, rk_ticks *out) {
-    double step = round_step(scale->high - scale->low, wanted), largest = fmax(fabs(scale->low), fabs(scale->high));
+    double step = fmax(round_step(scale->high - scale->low, wanted), scale->whole ? 1 : 0), largest = fmax(fabs(scale->low), fabs(scale->high));
     double first = ceil(scale->low / step - 1e-9), last = floor(scale->high / step + 1e-9);
     for (double k = first; k <= last && out->n < RK_MAX_TICKS; k++, out->n++) {
         out->values[out->n] = k * step + 0.0; /* no -0 */

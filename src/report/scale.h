@@ -8,6 +8,7 @@
 typedef struct rk_scale {
     double low, high; /* low < high; both > 0 where it is logarithmic */
     bool log;
+    bool whole;       /* ticks are whole numbers */
     double from, to;  /* where low and high are, in pixels */
 } rk_scale;
 

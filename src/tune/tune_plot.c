@@ -56,7 +56,7 @@ static void draw_progress(const rk_tune *t, panel *p, rk_buffer *out) {
     double x, y;
     for (int64_t i = 0; i < t->n_trials; i++) p->x[i] = (double)i + 1;
     rk_series series[] = {{.name = "best so far", .kind = RK_SERIES_STEPS, .colour = 1, .n = (size_t)t->n_trials, .x = p->x, .y = p->best}, points(t, p)};
-    rk_chart chart = {.title = t->metric, .width = WIDTH, .height = HEIGHT, .x = {.title = "trials"}, .series = series, .n_series = 2, .has_legend = true};
+    rk_chart chart = {.title = "over trials", .width = WIDTH, .height = HEIGHT, .x = {.is_whole = true}, .series = series, .n_series = 2, .has_legend = true};
     place(0, &x, &y);
     rk_chart_draw(&chart, x, y, out);
 }
@@ -73,7 +73,9 @@ static void draw_key(const rk_tune *t, size_t k, panel *p, rk_buffer *out) {
         if (!key->n_values) (void)rk_parse_f64((rk_span){value, strlen(value)}, &p->x[i]);
     }
     rk_series series = points(t, p);
-    rk_chart chart = {.title = t->metric, .width = WIDTH, .height = HEIGHT, .x = {.title = key->key, .log = key->log}, .series = &series, .n_series = 1};
+    char title[300];
+    snprintf(title, sizeof title, "by %s", key->key);
+    rk_chart chart = {.title = title, .width = WIDTH, .height = HEIGHT, .x = {.log = key->log, .is_whole = key->whole}, .series = &series, .n_series = 1};
     if (key->n_values) {
         chart.x.categories = (const char *const *)key->values;
         chart.x.n_categories = key->n_values;

@@ -32,6 +32,10 @@ static void test_ticks(void **state) {
     expect_ticks(0, 3e6, false, 6, "0 0.5M 1.0M 1.5M 2.0M 2.5M 3.0M");
     expect_ticks(1e-4, 1e-1, true, 5, "0.0001 0.001 0.01 0.1");
     expect_ticks(1e-3, 1e-1, true, 5, "0.001 0.002 0.005 0.01 0.02 0.05 0.1");
+    rk_scale counted = {.low = 0.9, .high = 4.1, .whole = true, .from = 0, .to = 1};
+    rk_ticks ticks;
+    rk_scale_ticks(&counted, 6, &ticks);
+    assert_true(ticks.n == 4 && strcmp(ticks.texts[0], "1") == 0 && strcmp(ticks.texts[3], "4") == 0);
     expect_ticks(1e-9, 1e9, true, 6, "1e-09 1e-06 0.001 1 1000 1000000 1000000000");
 }
 
@@ -101,7 +105,7 @@ static void test_escaping(void **state) {
 
 static char *draw(const rk_series *series, size_t n) {
     rk_buffer out = {0};
-    rk_chart chart = {.title = "a & b", .width = 300, .height = 200, .series = series, .n_series = n, .has_legend = true};
+    rk_chart chart = {.title = "a & b", .width = 300, .height = 200, .series = series, .n_series = n};
     rk_chart_draw(&chart, 0, 0, &out);
     assert_int_equal(out.status, RK_OK);
     return out.data;

@@ -45,7 +45,7 @@ static plot lay_out(const rk_chart *c) {
     plot p = {.right = c->width - 12, .top = 34 + (c->has_legend ? 20 : 0), .bottom = c->height - (c->x.title ? 42 : 26)};
     double widest = 0;
     p.y = scale_of(c, false, p.bottom, p.top);
-    rk_scale_ticks(&p.y, (int)((p.bottom - p.top) / 45) + 1, &p.y_ticks);
+    rk_scale_ticks(&p.y, (int)((p.bottom - p.top) / 55) + 1, &p.y_ticks);
     for (size_t i = 0; i < p.y_ticks.n; i++) widest = fmax(widest, rk_svg_text_width(p.y_ticks.texts[i], 11));
     p.left = widest + 12;
     p.x = scale_of(c, true, p.left, p.right);

@@ -68,7 +68,7 @@ static rk_status draw(const rk_report_run *runs, size_t n, const char *task, con
             high[i * n + r] = at < 0 ? NAN : runs[r].importance.high[at];
         }
     }
-    rk_bars bars = {.title = "Importance of features", .axis = binary ? "AUC lost" : "rise of RMSE", .width = 920, .rows = rows, .n_rows = n_rows, .n_series = n, .series = rows + n_rows,
+    rk_bars bars = {.title = "Importance of features", .axis = binary ? "AUC lost" : "rise of RMSE", .width = 1000, .rows = rows, .n_rows = n_rows, .n_series = n, .series = rows + n_rows,
                     .values = values, .low = low, .high = high};
     rk_bars_draw(&bars, 0, 0, out);
 done:

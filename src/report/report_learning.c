@@ -68,7 +68,7 @@ static rk_status draw(const rk_report_run *runs, size_t n, const char *title, co
         RK_GOTO(add_line(&l, &runs[r], r, name, RK_SERIES_LINE));
     }
     rk_report_figure_begin(out);
-    rk_chart chart = {.title = title, .width = 520, .height = 280, .x = {.title = "steps", .is_whole = true}, .series = l.series, .n_series = l.n};
+    rk_chart chart = {.title = title, .width = 480, .height = 250, .x = {.title = "steps", .is_whole = true}, .series = l.series, .n_series = l.n};
     rk_chart_draw(&chart, 0, 0, out);
     rk_report_figure_end(NULL, out);
 done:

@@ -8,7 +8,7 @@
 #include "report/report_page.h"
 #include "report/scale.h"
 
-enum { SIZE = 440 };
+enum { SIZE = 480 };
 
 const rk_report_task *rk_report_find_task(const rk_report_run *run, const char *name, int32_t *index) {
     for (int32_t k = 0; k < run->n_tasks; k++) {

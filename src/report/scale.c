@@ -44,8 +44,10 @@ static void write_text(double value, double step, double largest, char *out) {
     int decimals = (int)-floor(log10(step / units[u].unit) + 1e-9);
     if (decimals > 6)
         snprintf(out, RK_TICK_BYTES, "%.3g", value);
+    else if (value == 0 && u < 3)
+        snprintf(out, RK_TICK_BYTES, "0");
     else
-        snprintf(out, RK_TICK_BYTES, "%.*f%s", decimals > 0 ? decimals : 0, value / units[u].unit, value != 0 ? units[u].suffix : "");
+        snprintf(out, RK_TICK_BYTES, "%.*f%s", decimals > 0 ? decimals : 0, value / units[u].unit, units[u].suffix);
 }
 
 static double round_step(double span, int wanted) {

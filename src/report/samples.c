@@ -88,7 +88,7 @@ rk_status rk_samples_of_task(const rk_samples *samples, const float *predictions
 
 rk_status rk_predicted_metrics(const rk_predicted *p, bool binary, double *values) {
     rk_metrics *metrics;
-    RK_TRY(rk_metrics_create(binary, &metrics));
+    RK_TRY(rk_metrics_create(binary, false, &metrics));
     rk_status status = rk_metrics_add(metrics, (int64_t)p->n, p->predictions, p->labels, 1, p->weights, NULL);
     if (status == RK_OK) status = rk_metrics_compute(metrics, values);
     rk_metrics_free(metrics);

@@ -89,12 +89,16 @@ static double distance(int metric, double value) {
 /* One metric of all runs, the best in bold where there are several to choose from. */
 static void metric_row(const char *label, int metric, const double *values, size_t n, rk_buffer *out) {
     double best = INFINITY;
-    for (size_t r = 0; r < n; r++) best = fmin(best, distance(metric, values[r]));
+    size_t n_values = 0;
+    for (size_t r = 0; r < n; r++) {
+        best = fmin(best, distance(metric, values[r]));
+        n_values += isfinite(values[r]) != 0;
+    }
     begin_row(label, out);
     for (size_t r = 0; r < n; r++) {
         char text[CELL_BYTES];
         snprintf(text, sizeof text, isnan(values[r]) ? "-" : "%.5f", values[r]);
-        cell(n > 1 && isfinite(best) && distance(metric, values[r]) == best ? "best" : NULL, text, out);
+        cell(n_values > 1 && distance(metric, values[r]) == best ? "best" : NULL, text, out);
     }
     rk_buffer_text(out, "</tr>\n");
 }

@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "report/chart.h"
-#include "report/report_page.h"
+#include "report/report_parts.h"
 
 /* A feature, and its largest importance in any of the runs. */
 typedef struct ranked {

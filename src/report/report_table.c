@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "report/chart.h"
-#include "report/report_page.h"
+#include "report/report_parts.h"
 #include "report/svg.h"
 
 enum { CELL_BYTES = 64 };

@@ -5,19 +5,10 @@
 
 #include "base/memory.h"
 #include "report/chart.h"
-#include "report/report_page.h"
+#include "report/report_parts.h"
 #include "report/scale.h"
 
 enum { SIZE = 480 };
-
-const rk_report_task *rk_report_find_task(const rk_report_run *run, const char *name, int32_t *index) {
-    for (int32_t k = 0; k < run->n_tasks; k++) {
-        if (strcmp(run->tasks[k].name, name) != 0) continue;
-        if (index) *index = k;
-        return &run->tasks[k];
-    }
-    return NULL;
-}
 
 static rk_status draw_roc(const rk_report_run *runs, size_t n, const char *name, rk_buffer *out) {
     rk_series *series;

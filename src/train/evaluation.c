@@ -5,14 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-
-void rk_evaluation_release(rk_evaluation *e) {
-    for (int32_t i = 0; i < e->n_shown; i++) rk_free(e->names[i]);
-    rk_free(e->names);
-    rk_free(e->shown);
-    rk_free(e->values);
-    *e = (rk_evaluation){0};
-}
+#include "train/evaluation_rankings.h"
 
 static bool is_binary(const rk_config *c, int32_t task) {
     return c->data.labels[task].loss == 0;
@@ -83,13 +76,6 @@ static rk_status add_batches(rk_model *model, rk_feed *feed, rk_metrics **metric
     }
     rk_free(predictions);
     return status == RK_END ? RK_OK : status;
-}
-
-double rk_evaluation_value(const rk_evaluation *e, int task, int metric) {
-    if (metric < RK_METRIC_COUNT) return e->values[task * RK_METRIC_COUNT + metric];
-    for (int32_t i = 0; i < e->n_shown; i++)
-        if (rk_ranking_metric_find(e->names[i]) == metric) return e->shown[i].value;
-    return NAN;
 }
 
 rk_status rk_evaluate(const rk_config *config, rk_model *model, rk_feed *feed, rk_evaluation *out) {

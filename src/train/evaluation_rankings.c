@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "nn/gemm.h"
-#include "train/evaluation.h"
+#include "train/evaluation_rankings.h"
 
 enum { BLOCK_USERS = 16, MAX_METRICS = 64 };
 

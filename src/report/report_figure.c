@@ -1,0 +1,45 @@
+#include <string.h>
+
+#include "base/memory.h"
+#include "report/chart.h"
+#include "report/report_parts.h"
+#include "report/svg.h"
+
+const rk_report_task *rk_report_find_task(const rk_report_run *run, const char *name, int32_t *index) {
+    for (int32_t k = 0; k < run->n_tasks; k++) {
+        if (strcmp(run->tasks[k].name, name) != 0) continue;
+        if (index) *index = k;
+        return &run->tasks[k];
+    }
+    return NULL;
+}
+
+rk_status rk_report_names_add(rk_report_names *names, const char *name) {
+    for (size_t i = 0; i < names->n; i++)
+        if (strcmp(names->names[i], name) == 0) return RK_OK;
+    RK_TRY(rk_grow(&names->names, names->n, &names->capacity, sizeof *names->names));
+    names->names[names->n++] = name;
+    return RK_OK;
+}
+
+void rk_report_figure_begin(rk_buffer *out) {
+    rk_buffer_text(out, "<figure>\n");
+}
+
+void rk_report_figure_end(const char *caption, rk_buffer *out) {
+    if (caption) rk_buffer_printf(out, "<figcaption>%s</figcaption>\n", caption);
+    rk_buffer_text(out, "</figure>\n");
+}
+
+void rk_report_legend(const rk_report_run *runs, size_t n, char (*notes)[32], rk_buffer *out) {
+    if (n < 2 && !notes) return;
+    rk_buffer_text(out, "<p class=\"legend\">");
+    for (size_t r = 0; r < n; r++) {
+        size_t k = r % RK_CHART_COLOURS;
+        rk_buffer_printf(out, "<span><svg class=\"chart key\" width=\"22\" height=\"10\"><path class=\"line c%zu d%zu\" d=\"M1 5h20\"/></svg>", k, k);
+        rk_svg_escape(runs[r].name, out);
+        if (notes) rk_buffer_printf(out, " <b>%s</b>", notes[r]);
+        rk_buffer_text(out, "</span> ");
+    }
+    rk_buffer_text(out, "</p>\n");
+}

@@ -6,7 +6,7 @@
 #include "command.h"
 #include "terminal.h"
 
-enum { OPT_SET, OPT_CONFIG_ONLY };
+enum { OPT_SET, OPT_CONFIG_ONLY, OPT_GRAPH, OPT_DOT };
 
 enum { ROWS_LOOKED_AT = 1 << 20 };
 
@@ -48,21 +48,37 @@ static int describe(const rk_config *config) {
     return code;
 }
 
+/* The graph alone, as a section of a run file or for graphviz. */
+static int print_graph(const rk_config *config, bool dot) {
+    rk_dataset *dataset;
+    char *text = NULL;
+    if (rk_dataset_open(config, "train", &dataset) != RK_OK) return failed();
+    int code = (dot ? rk_model_graph_dot : rk_model_graph_yaml)(config, dataset, &text) == RK_OK ? EXIT_OK : failed();
+    if (code == EXIT_OK) fputs(text, stdout);
+    rk_text_free(text);
+    rk_dataset_free(dataset);
+    return code;
+}
+
+static int print_all(const rk_config *config, bool config_only) {
+    char *text;
+    if (rk_config_to_yaml(config, &text) != RK_OK) return failed();
+    fputs(text, stdout);
+    rk_text_free(text);
+    if (config_only) return EXIT_OK;
+    fputc('\n', stdout);
+    return describe(config);
+}
+
 static int run(const arguments *args) {
     rk_config *config;
-    if (rk_config_load(args->positional[0], args->options[OPT_SET].list, args->options[OPT_SET].n_list, &config) != RK_OK) return failed();
-    char *text;
-    int code = EXIT_OK;
-    if (rk_config_to_yaml(config, &text) != RK_OK) {
-        code = failed();
-    } else {
-        fputs(text, stdout);
-        rk_text_free(text);
-        if (!args->options[OPT_CONFIG_ONLY].given) {
-            fputc('\n', stdout);
-            code = describe(config);
-        }
+    bool config_only = args->options[OPT_CONFIG_ONLY].given, graph = args->options[OPT_GRAPH].given, dot = args->options[OPT_DOT].given;
+    if (config_only + graph + dot > 1) {
+        usage_error(&command_inspect, "--config-only, --graph and --dot: give one of them");
+        return EXIT_USAGE;
     }
+    if (rk_config_load(args->positional[0], args->options[OPT_SET].list, args->options[OPT_SET].n_list, &config) != RK_OK) return failed();
+    int code = graph || dot ? print_graph(config, dot) : print_all(config, config_only);
     rk_config_free(config);
     return code;
 }
@@ -79,7 +95,9 @@ const command command_inspect = {
         {
             [OPT_SET] = {"set", 's', OPTION_LIST, "KEY=VALUE", NULL, "override a key of the run file; may be repeated"},
             [OPT_CONFIG_ONLY] = {"config-only", 0, OPTION_FLAG, NULL, NULL, "only the configuration; reads no data"},
+            [OPT_GRAPH] = {"graph", 0, OPTION_FLAG, NULL, NULL, "only the model, written out as a graph that a run file may hold"},
+            [OPT_DOT] = {"dot", 0, OPTION_FLAG, NULL, NULL, "only the graph, for graphviz"},
         },
-    .examples = "reckon inspect examples/adult.yaml\nreckon inspect --set model.kind=dcn_v2 --config-only run.yaml",
+    .examples = "reckon inspect examples/adult.yaml\nreckon inspect --set model.kind=dcn_v2 --config-only run.yaml\nreckon inspect --graph run.yaml\nreckon inspect --dot run.yaml | dot -Tsvg -o model.svg",
     .run = run,
 };

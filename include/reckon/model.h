@@ -32,6 +32,10 @@ RK_API rk_embeddings *rk_model_embeddings(rk_model *model); /* owned by the mode
 RK_API uint64_t rk_model_peak_bytes(const rk_model *model, const rk_batch *usual);
 /* What `reckon inspect` prints: tables with rows, dim, bytes; the graph with shapes and parameters. Free with rk_text_free. */
 RK_API rk_status rk_model_describe(const rk_model *model, char **out);
+/* The run file's model for a dataset's columns, written out as a `model:` section of `kind: graph` that yields the same one (docs/models.md), or as text for
+ * graphviz. Takes none of the memory that the model would. Free with rk_text_free. */
+RK_API rk_status rk_model_graph_yaml(const rk_config *config, const rk_dataset *dataset, char **out);
+RK_API rk_status rk_model_graph_dot(const rk_config *config, const rk_dataset *dataset, char **out);
 
 #ifdef __cplusplus
 }

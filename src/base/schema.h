@@ -57,6 +57,7 @@ struct rk_schema {
     const char *scalar_key;
     bool has_line;      /* the struct has an `int line` at line_offset that receives the node's line; 0 where it was not given */
     size_t line_offset;
+    bool flow;          /* written in one line, without what is at its default: {name: a, units: 3} */
 };
 
 /* Fill *out (struct_bytes, zeroed first) from `node` (NULL: all defaults; a missing required key is then an error).

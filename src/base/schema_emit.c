@@ -45,17 +45,34 @@ static void emit_f64(double value, rk_buffer *out) {
     rk_buffer_text(out, text);
 }
 
-static void emit_array(const rk_field *field, const void *object, rk_buffer *out) {
+static void emit_array(const rk_field *field, const void *object, bool flow, rk_buffer *out) {
     int64_t n = *(const int64_t *)member(object, field->count_offset);
     const void *array = *(const void *const *)member(object, field->offset);
-    rk_buffer_text(out, "[");
+    bool bare = flow && n == 1; /* one value stands for a list of one */
+    if (!bare) rk_buffer_text(out, "[");
     for (int64_t i = 0; i < n; i++) {
         if (i) rk_buffer_text(out, ", ");
         if (field->kind == RK_FIELD_KIND_I64S) rk_buffer_printf(out, "%" PRId64, ((const int64_t *)array)[i]);
         if (field->kind == RK_FIELD_KIND_F64S) emit_f64(((const double *)array)[i], out);
         if (field->kind == RK_FIELD_KIND_TEXTS) emit_text(((const char *const *)array)[i], out);
     }
-    rk_buffer_text(out, "]\n");
+    if (!bare) rk_buffer_text(out, "]");
+}
+
+static void emit_flow(const rk_schema *schema, const void *object, rk_buffer *out);
+
+/* On the line that is being written. */
+static void emit_value(const rk_field *field, const void *object, bool flow, rk_buffer *out) {
+    const void *place = member(object, field->offset);
+    switch (field->kind) {
+        case RK_FIELD_KIND_BOOL: rk_buffer_text(out, *(const bool *)place ? "true" : "false"); break;
+        case RK_FIELD_KIND_I64: rk_buffer_printf(out, "%" PRId64, *(const int64_t *)place); break;
+        case RK_FIELD_KIND_F64: emit_f64(*(const double *)place, out); break;
+        case RK_FIELD_KIND_ENUM: rk_buffer_text(out, field->names[*(const int *)place]); break;
+        case RK_FIELD_KIND_TEXT: emit_text(*(char *const *)place, out); break;
+        case RK_FIELD_KIND_STRUCT: emit_flow(field->sub, place, out); break;
+        default: emit_array(field, object, flow, out); break;
+    }
 }
 
 static void emit_list(const rk_field *field, const void *object, int indent, rk_buffer *out) {
@@ -63,8 +80,15 @@ static void emit_list(const rk_field *field, const void *object, int indent, rk_
     const char *array = *(const char *const *)member(object, field->offset);
     rk_buffer_text(out, "\n");
     for (int64_t i = 0; i < n; i++) {
+        const void *item = array + (size_t)i * field->sub->struct_bytes;
+        if (field->sub->flow) {
+            rk_buffer_printf(out, "%*s- ", indent + 2, "");
+            emit_flow(field->sub, item, out);
+            rk_buffer_text(out, "\n");
+            continue;
+        }
         size_t before = out->n_bytes;
-        rk_schema_emit(field->sub, array + (size_t)i * field->sub->struct_bytes, indent + 4, out);
+        rk_schema_emit(field->sub, item, indent + 4, out);
         if (out->status == RK_OK && out->n_bytes > before + (size_t)indent + 2) out->data[before + (size_t)indent + 2] = '-';
     }
 }
@@ -82,6 +106,30 @@ static bool is_set(const rk_field *field, const void *object) {
         case RK_FIELD_KIND_I64: return true;
         default: return *(const int64_t *)member(object, field->count_offset) > 0;
     }
+}
+
+static bool is_default(const rk_field *field, const void *object) {
+    const void *place = member(object, field->offset);
+    switch (field->kind) {
+        case RK_FIELD_KIND_BOOL: return *(const bool *)place == (field->default_number != 0);
+        case RK_FIELD_KIND_I64: return (double)*(const int64_t *)place == field->default_number;
+        case RK_FIELD_KIND_F64: return *(const double *)place == field->default_number;
+        case RK_FIELD_KIND_ENUM: return (double)*(const int *)place == field->default_number;
+        case RK_FIELD_KIND_TEXT: return field->default_text && strcmp(*(char *const *)place, field->default_text) == 0;
+        default: return false;
+    }
+}
+
+static void emit_flow(const rk_schema *schema, const void *object, rk_buffer *out) {
+    const char *between = "{";
+    for (size_t i = 0; i < schema->n_fields; i++) {
+        const rk_field *field = &schema->fields[i];
+        if (!is_set(field, object) || is_default(field, object)) continue;
+        rk_buffer_printf(out, "%s%s: ", between, field->key);
+        emit_value(field, object, true, out);
+        between = ", ";
+    }
+    rk_buffer_text(out, *between == '{' ? "{}" : "}");
 }
 
 static void emit_field(const rk_field *field, const void *object, int indent, rk_buffer *out) {
@@ -102,20 +150,8 @@ static void emit_field(const rk_field *field, const void *object, int indent, rk
         return;
     }
     rk_buffer_text(out, " ");
-    switch (field->kind) {
-        case RK_FIELD_KIND_BOOL: rk_buffer_text(out, *(const bool *)place ? "true\n" : "false\n"); break;
-        case RK_FIELD_KIND_I64: rk_buffer_printf(out, "%" PRId64 "\n", *(const int64_t *)place); break;
-        case RK_FIELD_KIND_F64:
-            emit_f64(*(const double *)place, out);
-            rk_buffer_text(out, "\n");
-            break;
-        case RK_FIELD_KIND_ENUM: rk_buffer_printf(out, "%s\n", field->names[*(const int *)place]); break;
-        case RK_FIELD_KIND_TEXT:
-            emit_text(*(char *const *)place, out);
-            rk_buffer_text(out, "\n");
-            break;
-        default: emit_array(field, object, out); break;
-    }
+    emit_value(field, object, false, out);
+    rk_buffer_text(out, "\n");
 }
 
 void rk_schema_emit(const rk_schema *schema, const void *object, int indent, rk_buffer *out) {

@@ -63,6 +63,7 @@ typedef struct rk_embedding_plan {
     double *l2, *l2_full;         /* [n_tables] */
     rk_feature_config *features;
     int32_t *sources;             /* [n_features]: which source's ids the feature reads */
+    int32_t *table_of;            /* [n_features]: the number of its table */
     rk_optimizer *optimizers;     /* [n_tables], what tables[i].optimizer points to */
     int32_t n_tables, n_features;
     int32_t n_vectors;            /* the first n_vectors features are the dim-d ones, the rest linear */
@@ -71,6 +72,7 @@ typedef struct rk_embedding_plan {
 typedef struct rk_embedding_wants {
     bool vectors, linear;
     double linear_l2, linear_l2_full; /* NaN: the section's */
+    const bool *chosen;               /* [n_sources]: those whose dim-d features are wanted; NULL: all */
 } rk_embedding_wants;
 
 /* Errors name file, line, key and the nearest name: unknown table or source, a table that no feature uses, duplicate names,

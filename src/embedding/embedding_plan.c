@@ -151,11 +151,13 @@ static rk_status need_table(planner *p, const char *name, int64_t cardinality, c
     return RK_OK;
 }
 
-static rk_status add_feature(rk_embedding_plan *plan, const char *name, int32_t source, const rk_feature_config *config) {
+static rk_status add_feature(rk_embedding_plan *plan, const char *name, int32_t source, int32_t table, const rk_feature_config *config) {
     char *copy;
     RK_TRY(rk_strdup(name, &copy));
     plan->features[plan->n_features] = *config;
     plan->features[plan->n_features].name = copy;
+    plan->features[plan->n_features].table = plan->tables[table].name;
+    plan->table_of[plan->n_features] = table;
     plan->sources[plan->n_features++] = source;
     return RK_OK;
 }
@@ -169,12 +171,11 @@ static rk_status add_vector(planner *p, int32_t source) {
     RK_TRY(need_table(p, listed && listed->table ? listed->table : from->name, from->cardinality, from->name, &table));
     rk_feature_config config = {
         .struct_size = sizeof config,
-        .table = p->plan->tables[table].name,
         .combiner = (rk_combiner)(listed && listed->combiner >= 0 ? listed->combiner : p->section->combiner),
         .max_sequence_length = listed ? (int32_t)listed->max_sequence_length : 0,
         .skip_validation = listed && !listed->validate_weights_and_indices,
     };
-    return add_feature(p->plan, from->name, source, &config);
+    return add_feature(p->plan, from->name, source, table, &config);
 }
 
 /* One weight an id, in the table "<feature>/linear": the wide part. */
@@ -198,8 +199,8 @@ static rk_status add_linear(planner *p, int32_t source, rk_embedding_wants wants
     plan->l2_full[t] = isnan(wants.linear_l2_full) ? p->section->l2_full : wants.linear_l2_full;
     plan->n_tables++;
     rk_feature_config config = {
-        .struct_size = sizeof config, .table = name, .combiner = RK_COMBINER_SUM, .skip_validation = listed && !listed->validate_weights_and_indices};
-    return add_feature(plan, name, source, &config);
+        .struct_size = sizeof config, .combiner = RK_COMBINER_SUM, .skip_validation = listed && !listed->validate_weights_and_indices};
+    return add_feature(plan, name, source, t, &config);
 }
 
 /* A table that no feature uses would hold memory for nothing: most likely a name is misspelt. */
@@ -219,6 +220,7 @@ static rk_status allocate(rk_embedding_plan *plan, size_t n_tables, size_t n_fea
     RK_TRY(rk_alloc(n_tables, sizeof *plan->l2_full, &plan->l2_full));
     RK_TRY(rk_alloc(n_tables, sizeof *plan->optimizers, &plan->optimizers));
     RK_TRY(rk_alloc(n_features, sizeof *plan->features, &plan->features));
+    RK_TRY(rk_alloc(n_features, sizeof *plan->table_of, &plan->table_of));
     return rk_alloc(n_features, sizeof *plan->sources, &plan->sources);
 }
 
@@ -248,7 +250,8 @@ static rk_status make(planner *p, rk_embedding_wants wants) {
     RK_TRY(check_names(p));
     size_t most = (size_t)p->n_sources * ((wants.vectors ? 1u : 0u) + (wants.linear ? 1u : 0u)); /* a feature makes at most one table */
     RK_TRY(allocate(plan, most, most));
-    for (int32_t i = 0; wants.vectors && i < p->n_sources; i++) RK_TRY(add_vector(p, i));
+    for (int32_t i = 0; wants.vectors && i < p->n_sources; i++)
+        if (!wants.chosen || wants.chosen[i]) RK_TRY(add_vector(p, i));
     plan->n_vectors = plan->n_features;
     for (int32_t i = 0; wants.linear && i < p->n_sources; i++) RK_TRY(add_linear(p, i, wants));
     return wants.vectors ? check_used(p) : RK_OK;
@@ -278,6 +281,7 @@ void rk_embedding_plan_release(rk_embedding_plan *plan) {
     rk_free(plan->optimizers);
     rk_free(plan->features);
     rk_free(plan->sources);
+    rk_free(plan->table_of);
     *plan = (rk_embedding_plan){0};
 }
 

@@ -41,6 +41,15 @@ typedef struct rk_model_options {
 /* Needs none of the options' arrays afterwards. A model of dense numbers alone has no collection: rk_model_embeddings is then NULL. */
 rk_status rk_model_build(const rk_model_options *options, rk_model **out);
 
+typedef struct rk_retrieval rk_retrieval;
+
+/* The tables and features that a section wants for the data. retrieval: a two_tower's, else NULL. fallback: the dense part's optimizer. */
+rk_status rk_model_plan_tables(const rk_model_section *section, const rk_embedding_section *embedding, const rk_yaml *yaml, const rk_data_schema *schema,
+                               const rk_retrieval *retrieval, const rk_optimizer *fallback, rk_embedding_plan *out);
+
+/* The model's graph as a `model:` section of `kind: graph`, or as graphviz text. Free with rk_free. */
+rk_status rk_model_graph_text(const rk_model_options *options, bool dot, char **out);
+
 /* Bring all rows up to date, where updates are stale; before the state or rows are read. Over ranks: every batch that was given is drained before. */
 void rk_model_settle(rk_model *model);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "model/graph_section.h"
 #include "model/retrieval.h"
 #include "model/spread.h"
 
@@ -18,17 +19,20 @@ static rk_status several_tasks(const rk_model_options *options, const rk_preset 
     rk_buffer takers = {0};
     for (int kind = 0; rk_preset_of(kind); kind++)
         if (!rk_preset_of(kind)->one_task && !rk_preset_of(kind)->pairs) rk_buffer_printf(&takers, "%s%s", takers.n_bytes ? ", " : "", rk_preset_of(kind)->name);
+    rk_buffer_text(&takers, ", graph");
     rk_error(RK_CONFIG, "model '%s' has one task, but there are %d labels\nhint: several are for %s", preset->name, options->schema->n_tasks,
              takers.status == RK_OK ? takers.data : "other kinds");
     rk_buffer_release(&takers);
     return config_error(options, rk_last_error());
 }
 
-static rk_status check_data(const rk_model_options *options, const rk_preset *preset) {
+static rk_status check_data(const rk_model *model, const rk_model_options *options) {
     const rk_data_schema *schema = options->schema;
+    const rk_preset *preset = model->preset;
     RK_FAIL_IF(options->max_batch < 1, RK_INVALID_ARGUMENT, "a model takes batches of 1 or more, not of %lld", (long long)options->max_batch);
-    if (schema->n_tasks < 1 && !preset->pairs) return config_error(options, "a model needs a label");
+    if (schema->n_tasks < 1 && !rk_model_learns_pairs(model)) return config_error(options, "a model needs a label");
     if (schema->n_features == 0 && schema->n_dense == 0) return config_error(options, "a model needs features");
+    if (!preset) return RK_OK; /* a graph's layers say what they need */
     if (preset->needs_features && schema->n_features == 0) {
         rk_error(RK_CONFIG, "model '%s' needs a categorical feature", preset->name);
         return config_error(options, rk_last_error());
@@ -39,20 +43,6 @@ static rk_status check_data(const rk_model_options *options, const rk_preset *pr
     return RK_OK;
 }
 
-static rk_status make_plan(const rk_model *model, const rk_model_options *options, const rk_preset *preset, rk_embedding_plan *out) {
-    const rk_data_schema *schema = options->schema;
-    rk_embedding_source *sources;
-    int32_t n = model->retrieval ? rk_retrieval_n_sources(model->retrieval) : schema->n_features;
-    RK_TRY(rk_alloc((size_t)n, sizeof *sources, &sources));
-    for (int32_t f = 0; f < n; f++)
-        sources[f] = model->retrieval ? rk_retrieval_source(model->retrieval, f)
-                                      : (rk_embedding_source){schema->features[f].name, schema->features[f].cardinality, schema->features[f].weighted};
-    rk_embedding_wants wants = {preset->vectors, preset->linear, options->model->linear_l2, options->model->linear_l2_full};
-    rk_status status = rk_embedding_plan_make(options->embedding, options->yaml, sources, n, wants, &options->dense_optimizer.optimizer, out);
-    rk_free(sources);
-    return status;
-}
-
 /* For prediction: an optimizer without slots. */
 static rk_status drop_slots(rk_embedding_plan *plan) {
     for (int32_t t = 0; t < plan->n_tables; t++) RK_TRY(rk_optimizer_init(&plan->optimizers[t], RK_OPTIMIZER_SGD));
@@ -60,23 +50,21 @@ static rk_status drop_slots(rk_embedding_plan *plan) {
 }
 
 static const rk_table_config *table_of(const rk_embedding_plan *plan, int32_t feature) {
-    int32_t t = 0;
-    while (strcmp(plan->tables[t].name, plan->features[feature].table) != 0) t++;
-    return &plan->tables[t];
+    return &plan->tables[plan->table_of[feature]];
 }
 
-static rk_status check_equal_dims(const rk_model_options *options, const rk_preset *preset, const rk_embedding_plan *plan) {
+static rk_status check_equal_dims(const rk_model_options *options, const char *kind, const rk_embedding_plan *plan) {
     for (int32_t f = 1; f < plan->n_vectors; f++) {
         const rk_table_config *first = table_of(plan, 0), *other = table_of(plan, f);
         if (other->dim == first->dim) continue;
         rk_error(RK_CONFIG, "model '%s' needs embeddings of one dim, but table '%s' has %d and table '%s' has %d\nhint: give the two tables the same 'dim'",
-                 preset->name, first->name, first->dim, other->name, other->dim);
+                 kind, first->name, first->dim, other->name, other->dim);
         return config_error(options, rk_last_error());
     }
     return RK_OK;
 }
 
-static int32_t width_of(const rk_embedding_plan *plan, int32_t feature) {
+int32_t rk_model_width(const rk_embedding_plan *plan, int32_t feature) {
     int32_t length = plan->features[feature].max_sequence_length, dim = table_of(plan, feature)->dim;
     return length ? length * dim : dim;
 }
@@ -85,6 +73,7 @@ static int32_t width_of(const rk_embedding_plan *plan, int32_t feature) {
 static rk_status add_inputs(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan, rk_preset_inputs *out) {
     rk_graph *graph = model->graph;
     rk_preset_inputs inputs = {.dense = -1, .vectors = -1, .vector_rows = -1, .linear = -1, .lengths = -1, .n_tasks = rk_model_n_logits(model), .dtype = options->dtype};
+    bool reads_lengths = rk_model_reads(options->model, RK_INPUT_LENGTHS);
     int64_t width = 0, n_vectors = 0, n_sequences = 0, n_linear = plan->n_features - plan->n_vectors;
     rk_preset_feature *features;
     RK_TRY(rk_alloc((size_t)plan->n_features, sizeof *model->lookups, &model->lookups));
@@ -98,20 +87,22 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options, co
         int32_t source = model->retrieval ? rk_retrieval_feature(model->retrieval, plan->sources[f]) : plan->sources[f];
         model->lookups[f] = (rk_model_lookup){.source = source, .input = -1, .first = vector ? (int32_t)width : f - plan->n_vectors};
         if (!vector) continue;
-        features[f] = (rk_preset_feature){plan->features[f].name, (int32_t)width, width_of(plan, f), plan->features[f].max_sequence_length, (int32_t)n_sequences};
-        if (features[f].length && model->preset->lengths) {
-            model->lookups[f].length = features[f].length;
+        int32_t columns = rk_model_width(plan, f), length = plan->features[f].max_sequence_length;
+        features[f] = (rk_preset_feature){plan->features[f].name, (int32_t)width, columns, length, (int32_t)n_sequences};
+        if (length && reads_lengths) {
+            model->lookups[f].length = length;
             model->lookups[f].length_column = (int32_t)n_sequences++;
         }
-        width += width_of(plan, f);
-        n_vectors += width_of(plan, f) / table_of(plan, f)->dim;
+        width += columns;
+        n_vectors += columns / table_of(plan, f)->dim;
     }
     RK_FAIL_IF(width > INT32_MAX, RK_UNSUPPORTED, "the features' embeddings are %lld numbers a sample", (long long)width);
     inputs.n_vectors = (int32_t)n_vectors;
     inputs.dim = plan->n_vectors ? table_of(plan, 0)->dim : 0;
     if (model->n_dense) inputs.dense = rk_graph_input(graph, "dense", (rk_shape){1, model->n_dense});
     if (width) inputs.vectors = rk_graph_input(graph, "vectors", (rk_shape){1, (int32_t)width});
-    if (width && model->preset->equal_dims) inputs.vector_rows = rk_reshape(graph, inputs.vectors, inputs.n_vectors, inputs.dim);
+    rk_op_options rows = {.rows = inputs.n_vectors, .cols = inputs.dim};
+    if (width && rk_model_reads(options->model, RK_INPUT_VECTOR_ROWS)) inputs.vector_rows = rk_graph_add(graph, "reshape", "vector_rows", &rows, &inputs.vectors, 1);
     if (n_linear) inputs.linear = rk_graph_input(graph, "linear", (rk_shape){1, (int32_t)n_linear});
     if (n_sequences) inputs.lengths = rk_graph_input(graph, "lengths", (rk_shape){1, (int32_t)n_sequences});
     for (int32_t f = 0; f < plan->n_features; f++) model->lookups[f].input = f < plan->n_vectors ? inputs.vectors : inputs.linear;
@@ -121,22 +112,32 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options, co
     return RK_OK;
 }
 
-static rk_status build_graph(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan) {
+/* Up to the logits of the preset or the layers. */
+static rk_status add_nodes(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan) {
     rk_preset_inputs inputs = {0};
     RK_TRY(rk_graph_create(options->seed, &model->graph));
-    rk_value logits = -1;
     rk_status status = add_inputs(model, options, plan, &inputs);
-    if (status == RK_OK) logits = model->preset->build(model->graph, options->model, &inputs);
+    if (status == RK_OK && model->preset)
+        model->logits = model->preset->build(model->graph, options->model, &inputs);
+    else if (status == RK_OK)
+        status = rk_graph_section_read(model, options, plan, &inputs);
     rk_free((void *)(size_t)inputs.features);
-    RK_TRY(status);
-    RK_TRY(rk_model_join_tasks(model, logits, options->model->task_weights == RK_TASK_WEIGHTS_UNCERTAINTY));
+    return status;
+}
+
+/* A preset's complaints become the file's. */
+static rk_status graph_status(const rk_model_options *options, rk_status status) {
+    return status == RK_CONFIG ? config_error(options, rk_last_error()) : status;
+}
+
+static rk_status finish_graph(rk_model *model, const rk_model_options *options) {
+    RK_TRY(rk_model_join_tasks(model, options->model->task_weights == RK_TASK_WEIGHTS_UNCERTAINTY));
     if (model->retrieval) rk_retrieval_mark_outputs(model->graph);
     if (model->spread)
         rk_graph_cut(model->graph, model->spread->n_shards, rk_spread_share(model->spread));
     else if (options->training && options->n_shards > 1)
         rk_graph_cut(model->graph, options->n_shards, (rk_graph_share){0, options->n_shards});
-    status = rk_graph_finish(model->graph, model->retrieval ? model->max_here : options->max_batch, options->training);
-    return status == RK_CONFIG ? config_error(options, rk_last_error()) : status;
+    return graph_status(options, rk_graph_finish(model->graph, model->retrieval ? model->max_here : options->max_batch, options->training));
 }
 
 static rk_status new_memory(rk_model *model, int number, int64_t reals, rk_real **out) {
@@ -150,12 +151,12 @@ static rk_status new_memory(rk_model *model, int number, int64_t reals, rk_real 
 static rk_status reserve_gradients(rk_model *model, const rk_embedding_plan *plan, int set) {
     int64_t width = 0;
     rk_real *at;
-    for (int32_t f = 0; f < model->n_lookups; f++) width += width_of(plan, f);
+    for (int32_t f = 0; f < model->n_lookups; f++) width += rk_model_width(plan, f);
     RK_TRY(new_memory(model, set, width * model->max_here, &at));
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof **model->gradients, &model->gradients[set]));
     for (int32_t f = 0; f < model->n_lookups; f++) {
-        model->gradients[set][f] = (rk_activation){at, width_of(plan, f), NULL};
-        at += width_of(plan, f) * model->max_here;
+        model->gradients[set][f] = (rk_activation){at, rk_model_width(plan, f), NULL};
+        at += rk_model_width(plan, f) * model->max_here;
     }
     return RK_OK;
 }
@@ -218,26 +219,33 @@ static void set_leaves(rk_model *model) {
     for (int32_t f = 0; f < model->n_lookups && shard < model->max_batch; f++) rk_embeddings_set_leaves(model->embeddings, f, (rk_leaves){0, shard});
 }
 
-static rk_status build(rk_model *model, const rk_model_options *options, rk_embedding_plan *plan) {
+/* All that follows from the run file and the data's columns: tables and nodes, without their memory. */
+static rk_status outline(rk_model *model, const rk_model_options *options, rk_embedding_plan *plan) {
+    RK_TRY(rk_model_section_check(options->model, options->yaml));
     model->preset = rk_preset_of(options->model->kind);
     model->n_dense = options->schema->n_dense;
     model->n_features = options->schema->n_features;
+    RK_TRY(check_data(model, options));
+    RK_TRY(rk_model_tasks_init(model, options->schema));
+    if (rk_model_learns_pairs(model)) RK_TRY(rk_retrieval_create(options, &model->retrieval));
+    RK_TRY(rk_model_plan_tables(options->model, options->embedding, options->yaml, options->schema, model->retrieval, &options->dense_optimizer.optimizer, plan));
+    if (rk_model_reads(options->model, RK_INPUT_VECTOR_ROWS)) RK_TRY(check_equal_dims(options, rk_model_kind(model), plan));
+    return add_nodes(model, options, plan);
+}
+
+static rk_status build(rk_model *model, const rk_model_options *options, rk_embedding_plan *plan) {
     model->max_batch = model->max_here = options->max_batch;
     model->skip_not_finite = options->skip_not_finite;
     bool spread = options->training && options->cluster;
     model->stale = options->training && options->staleness > 0 && !spread;
-    RK_TRY(check_data(options, model->preset));
-    RK_TRY(rk_model_tasks_init(model, options->schema));
-    if (model->preset->pairs) RK_TRY(rk_retrieval_create(options, &model->retrieval));
+    RK_TRY(outline(model, options, plan));
     if (model->retrieval && options->training) model->max_here += rk_retrieval_n_drawn(model->retrieval);
-    RK_TRY(make_plan(model, options, model->preset, plan));
-    if (model->preset->equal_dims) RK_TRY(check_equal_dims(options, model->preset, plan));
     if (!options->training) RK_TRY(drop_slots(plan));
     if (spread)
         RK_TRY(rk_spread_create(model, options));
     else if (plan->n_features)
         RK_TRY(rk_embedding_plan_create(plan, options->seed, &model->embeddings));
-    RK_TRY(build_graph(model, options, plan));
+    RK_TRY(finish_graph(model, options));
     if (!spread) set_leaves(model);
     if (spread) RK_TRY(rk_spread_finish(model, options, plan));
     if (model->retrieval) RK_TRY(rk_retrieval_finish(model, options));
@@ -248,10 +256,15 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_embe
     return rk_dense_optimizer_create(&options->dense_optimizer, model->graph, &model->optimizer);
 }
 
+rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_embedding_plan *plan) {
+    RK_TRY(rk_alloc(1, sizeof **out, out));
+    RK_TRY(outline(*out, options, plan));
+    return graph_status(options, rk_graph_status((*out)->graph));
+}
+
 rk_status rk_model_build(const rk_model_options *options, rk_model **out) {
     rk_model *model;
     rk_embedding_plan plan = {0};
-    RK_TRY(rk_model_section_check(options->model, options->yaml));
     RK_TRY(rk_alloc(1, sizeof *model, &model));
     rk_status status = build(model, options, &plan);
     rk_embedding_plan_release(&plan);

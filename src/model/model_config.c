@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "model/preset.h"
+#include "model/graph_section.h"
 
 static const char *const kinds[] = {
 #define RK_PRESET_TEXT(name) #name,
     RK_PRESET_LIST(RK_PRESET_TEXT)
 #undef RK_PRESET_TEXT
-};
+        [RK_KIND_GRAPH] = "graph"};
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 static const char *const cross_kinds[] = {"full", "low_rank", "mixture"};
 static const char *const structures[] = {"parallel", "stacked"};
@@ -23,6 +23,15 @@ static const rk_field pair_fields[] = {
     RK_FIELD_TEXT(rk_attention_pair, history, true, NULL, "a sequence of what the target is one of"),
 };
 static const rk_schema pair_schema = RK_SCHEMA("attention", rk_attention_pair, pair_fields);
+
+#define TASK_FIELDS RK_FIELD_ENUM(rk_model_section, task_weights, 0, task_weights, "of the labels' losses: as the labels say, or learned (uncertainty)")
+#define LINEAR_FIELDS                                                                                                        \
+    RK_FIELD_F64(rk_model_section, linear_l2, RK_UNSET, 0, INFINITY,                                                         \
+                 "lr, fm, wide_deep, deepfm, xdeepfm, graph: l2 of the features' dim-1 weights; unset: embedding.l2"),       \
+        RK_FIELD_F64(rk_model_section, linear_l2_full, RK_UNSET, 0, INFINITY, "likewise l2_full; unset: embedding.l2_full")
+#define LAYER_FIELDS                                                                                                            \
+    RK_FIELD_LIST(rk_model_section, layers, n_layers, &rk_layer_schema, false, "graph: its operations; each reads those above it"), \
+        RK_FIELD_ARRAY(TEXTS, rk_model_section, outputs, n_outputs, 0, 0, "graph: the layers whose values, side by side, are the labels' logits; empty: the last")
 
 static const rk_field fields[] = {
     RK_FIELD_ENUM(rk_model_section, kind, -1, kinds, "which model (docs/models.md)"),
@@ -58,13 +67,13 @@ static const rk_field fields[] = {
     RK_FIELD_I64(rk_model_section, levels, 0, 0, RK_MAX_LEVELS, "ple: levels of experts and gates; 0: 2"),
     RK_FIELD_ARRAY(I64S, rk_model_section, expert_units, n_expert_units, 1, RK_MAX_UNITS, "mmoe, ple: units of an expert's layers; empty: 256, 128"),
     RK_FIELD_ARRAY(I64S, rk_model_section, towers, n_towers, 1, RK_MAX_UNITS, "shared_bottom, mmoe, ple: units of each task's own hidden layers; empty: 64"),
-    RK_FIELD_ENUM(rk_model_section, task_weights, 0, task_weights, "of the labels' losses: as the labels say, or learned (uncertainty)"),
+    TASK_FIELDS,
     RK_FIELD_LIST(rk_model_section, attention, n_attention, &pair_schema, false, "din: histories that are summed by what they have to do with a target"),
     RK_FIELD_ARRAY(I64S, rk_model_section, attention_deep, n_attention_deep, 1, RK_MAX_UNITS, "din: hidden layers' units of the activation unit; empty: 64, 32"),
     RK_FIELD_BOOL(rk_model_section, attention_softmax, false, "din: a history's weights are made to add up to 1"),
-    RK_FIELD_F64(rk_model_section, linear_l2, RK_UNSET, 0, INFINITY, "lr, fm, wide_deep, deepfm, xdeepfm: l2 of the features' dim-1 weights; unset: embedding.l2"),
-    RK_FIELD_F64(rk_model_section, linear_l2_full, RK_UNSET, 0, INFINITY, "likewise l2_full; unset: embedding.l2_full"),
+    LINEAR_FIELDS,
     RK_FIELD_STRUCT(rk_model_section, retrieval, &rk_retrieval_schema, "two_tower: pairs, negatives and loss (docs/retrieval.md)"),
+    LAYER_FIELDS,
 };
 const rk_schema rk_model_schema = {
     .name = "model",
@@ -76,11 +85,14 @@ const rk_schema rk_model_schema = {
     .line_offset = offsetof(rk_model_section, line),
 };
 
-enum { KEYS_LINEAR = 1 << 16 };
+static const rk_field graph_fields[] = {RK_FIELD_ENUM(rk_model_section, kind, -1, kinds, NULL), TASK_FIELDS, LINEAR_FIELDS, LAYER_FIELDS};
+const rk_schema rk_graph_schema = RK_SCHEMA("model", rk_model_section, graph_fields);
+
+enum { KEYS_LINEAR = 1 << 16, KEYS_GRAPH = 1 << 17 };
 
 static unsigned keys_of(int kind) {
     const rk_preset *preset = rk_preset_of(kind);
-    return preset->keys | (preset->linear ? (unsigned)KEYS_LINEAR : 0);
+    return preset ? preset->keys | (preset->linear ? (unsigned)KEYS_LINEAR : 0) : (unsigned)(KEYS_LINEAR | KEYS_GRAPH);
 }
 
 /* The node of a key of the section, else the section's, else NULL. */
@@ -144,6 +156,8 @@ static rk_status check_keys(const rk_model_section *section, const rk_yaml *yaml
         {"attention_softmax", section->attention_softmax, RK_KEYS_TARGETS},
         {"linear_l2", !isnan(section->linear_l2), KEYS_LINEAR},
         {"linear_l2_full", !isnan(section->linear_l2_full), KEYS_LINEAR},
+        {"layers", section->n_layers > 0, KEYS_GRAPH},
+        {"outputs", section->n_outputs > 0, KEYS_GRAPH},
     };
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (keys[i].given && !(keys_of(section->kind) & keys[i].group)) return unused_key(section, yaml, keys[i].key, keys[i].group);
@@ -208,13 +222,14 @@ static rk_status check_layers(const rk_model_section *section, const rk_yaml *ya
 }
 
 rk_status rk_model_section_check(const rk_model_section *section, const rk_yaml *yaml) {
-    if (!rk_preset_of(section->kind)) {
+    if (section->kind < 0) {
         char list[256] = "";
         for (int kind = 0; kind < N_KINDS; kind++) append(list, sizeof list, kinds[kind]);
         rk_yaml_error(yaml, node_of(yaml, ""), "the 'model' section needs the key 'kind'");
         return rk_error_hint(RK_CONFIG, "it is one of %s", list);
     }
     RK_TRY(check_keys(section, yaml));
+    if (section->kind == RK_KIND_GRAPH) return rk_graph_section_check(section, yaml);
     RK_TRY(check_cross(section, yaml));
     RK_TRY(check_gates(section, yaml));
     RK_TRY(check_optional_deep(section, yaml));

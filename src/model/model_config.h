@@ -3,6 +3,7 @@
 #define RK_MODEL_MODEL_CONFIG_H
 
 #include "base/schema.h"
+#include "model/layer_section.h"
 #include "model/retrieval_config.h"
 
 /* Every model preset, once: X(name). Each is src/model/preset_<name>.c (docs/models.md says how to add one). */
@@ -10,6 +11,13 @@
     X(lr) X(fm) X(dnn) X(wide_deep) X(deepfm) X(dlrm) X(dcn) X(dcn_v2) X(xdeepfm) X(autoint) X(final_mlp) X(masknet) X(din) X(shared_bottom) X(mmoe) \
     X(ple) X(two_tower)
 
+/* A section's kind: a preset, or a graph that the file writes out (graph_section.h). */
+enum {
+#define RK_KIND_NUMBER(name) RK_KIND_##name,
+    RK_PRESET_LIST(RK_KIND_NUMBER)
+#undef RK_KIND_NUMBER
+        RK_KIND_GRAPH
+};
 enum { RK_CROSS_FULL, RK_CROSS_LOW_RANK, RK_CROSS_MIXTURE };
 enum { RK_STRUCTURE_PARALLEL, RK_STRUCTURE_STACKED };
 enum { RK_TASK_WEIGHTS_FIXED, RK_TASK_WEIGHTS_UNCERTAINTY };
@@ -25,7 +33,7 @@ typedef struct rk_attention_pair {
 /* What the file does not give is left empty here (0, NULL, NaN, -1 of an enum): the preset's own default stands for it (preset_parts.h). */
 typedef struct rk_model_section {
     int line;
-    int kind;               /* index into RK_PRESET_LIST */
+    int kind;               /* RK_KIND_* */
     int64_t *deep;          /* hidden units of the deep part; its own default a preset */
     int64_t n_deep;
     int64_t *bottom;        /* dlrm: of the MLP over the dense input; the last must equal the embedding dim, or be 0, which stands for it */
@@ -69,9 +77,14 @@ typedef struct rk_model_section {
     double linear_l2;       /* of the dim-1 tables of the wide part; NaN: embedding.l2 */
     double linear_l2_full;
     rk_retrieval_section retrieval; /* two_tower */
+    rk_layer_section *layers; /* graph */
+    int64_t n_layers;
+    char **outputs;         /* graph: layers; empty: the last one */
+    int64_t n_outputs;
 } rk_model_section;
 
 extern const rk_schema rk_model_schema;
+extern const rk_schema rk_graph_schema; /* the same struct, but only the keys of a graph */
 
 /* What the keys mean together: a kind, and only keys that the kind uses. Errors name the line through `yaml` (NULL: no line known). */
 rk_status rk_model_section_check(const rk_model_section *section, const rk_yaml *yaml);

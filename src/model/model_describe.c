@@ -67,7 +67,7 @@ rk_model_work rk_model_count_work(const rk_model *model, int64_t n) {
 }
 
 static void describe_tasks(const rk_model *model, rk_buffer *out) {
-    rk_buffer_printf(out, "model %s: %d categorical features, %d dense numbers\n\ntasks\n", model->preset->name, model->n_features, model->n_dense);
+    rk_buffer_printf(out, "model %s: %d categorical features, %d dense numbers\n\ntasks\n", rk_model_kind(model), model->n_features, model->n_dense);
     for (int32_t t = 0; t < model->n_tasks; t++)
         rk_buffer_printf(out, "  %s: %s, weight %g\n", model->tasks[t].name,
                          model->retrieval ? rk_retrieval_loss(model->retrieval) : rk_loss_name(model->tasks[t].loss), model->tasks[t].weight);

@@ -45,16 +45,16 @@ typedef struct rk_model_run {
 } rk_model_run;
 
 typedef struct rk_spread rk_spread;
-typedef struct rk_retrieval rk_retrieval;
 
 struct rk_model {
-    const rk_preset *preset;
+    const rk_preset *preset;            /* NULL: a graph that the run file writes out */
     rk_embeddings *embeddings;          /* NULL where the model has no tables, or they are spread */
     rk_spread *spread;                  /* NULL in one process */
     rk_retrieval *retrieval;            /* of a two_tower, else NULL */
     rk_graph *graph;
     rk_dense_optimizer *optimizer;      /* NULL if built for prediction */
-    rk_value dense, lengths, logits;    /* dense, lengths: -1 where there are none */
+    rk_value dense, lengths;            /* -1 where there are none */
+    rk_value logits;                    /* of the preset or the layers; of all tasks, once these have joined */
     rk_value log_variances;             /* [1, n_tasks] where weights of tasks are learned, else -1 */
     int32_t n_dense, n_features, n_tasks, n_lookups;
     rk_model_lookup *lookups;           /* [n_lookups] */
@@ -80,14 +80,23 @@ struct rk_model {
     bool skip_not_finite;
 };
 
-/* Tasks (tasks.c): as the schema has them; logits that the preset has to make; outputs of the graph from those. */
+static inline const char *rk_model_kind(const rk_model *model) { return model->preset ? model->preset->name : "graph"; }
+static inline bool rk_model_learns_pairs(const rk_model *model) { return model->preset && model->preset->pairs; }
+
+/* Tasks (tasks.c): as the schema has them; logits that the preset or the layers have to make; outputs of the graph from those. Nodes that are made here have
+ * names that no layer may have. */
+#define RK_LOG_VARIANCES_NAME "task_log_variances"
 rk_status rk_model_tasks_init(rk_model *model, const rk_data_schema *schema);
 int32_t rk_model_n_logits(const rk_model *model);
-rk_status rk_model_join_tasks(rk_model *model, rk_value logits, bool learns_weights);
+rk_status rk_model_join_tasks(rk_model *model, bool learns_weights);
 /* The weight of each task's samples, [n_tasks]: what its mean loss is over. */
 void rk_model_count_samples(const rk_model *model, const rk_batch_part *part, double *weights);
 /* A block's share of each task's loss, in model->losses, and the gradients of the graph's outputs. */
 void rk_model_block_losses(const rk_model_run *run, const rk_run *block);
+
+int32_t rk_model_width(const rk_embedding_plan *plan, int32_t feature); /* numbers a sample; a sequence of length L counts L times its dim */
+/* The model's graph before tasks join it and it is finished, and the plan of its tables, without their memory. Both are the caller's, whatever happens. */
+rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_embedding_plan *plan);
 
 /* A step's parts (model_step.c). hooks of the graph over a batch or share, but for `read`. */
 rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part, bool labelled);

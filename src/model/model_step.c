@@ -21,7 +21,7 @@ rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part,
     if (!labelled) return RK_OK;
     RK_FAIL_IF(part->total > model->max_batch, RK_INVALID_ARGUMENT, "a batch of %lld samples, the model takes up to %lld", (long long)part->total,
                (long long)model->max_batch);
-    bool pairs = model->preset->pairs;
+    bool pairs = rk_model_learns_pairs(model);
     RK_FAIL_IF(!batch->labels && !pairs, RK_INVALID_ARGUMENT, "training needs labels");
     RK_FAIL_IF(batch->n_tasks != model->n_tasks && !pairs, RK_INVALID_ARGUMENT, "the batch has %d labels a sample, the model has %d tasks", batch->n_tasks, model->n_tasks);
     for (int64_t i = 0; batch->sample_weights && i < batch->n; i++)
@@ -34,7 +34,7 @@ rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part,
 static rk_status loss_not_finite(const rk_model *model, const rk_batch *batch, const char *task, double loss) {
     for (int64_t i = 0; i < batch->n; i++) {
         long long row = (long long)(batch->first_row + i);
-        for (int32_t t = 0; t < model->n_tasks && !model->preset->pairs; t++) {
+        for (int32_t t = 0; t < model->n_tasks && !rk_model_learns_pairs(model); t++) {
             float label = batch->labels[i * model->n_tasks + t];
             if (model->tasks[t].optional && isnan(label)) continue;
             RK_FAIL_IF(!isfinite(label), RK_NOT_FINITE, "row %lld: label '%s' is %g", row, model->tasks[t].name, label);

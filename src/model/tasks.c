@@ -1,5 +1,6 @@
 /* The labels that a model learns: which samples each has, its logit, its loss and the weight of that. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -25,7 +26,7 @@ static rk_status init_task(const rk_data_schema *schema, const rk_label_section 
 }
 
 rk_status rk_model_tasks_init(rk_model *model, const rk_data_schema *schema) {
-    bool pairs = model->preset->pairs;
+    bool pairs = rk_model_learns_pairs(model);
     size_t n = pairs ? 1 : (size_t)schema->n_tasks;
     RK_TRY(rk_alloc(n, sizeof *model->tasks, &model->tasks));
     RK_TRY(rk_alloc(n, sizeof *model->task_samples, &model->task_samples));
@@ -44,28 +45,35 @@ int32_t rk_model_n_logits(const rk_model *model) {
     return n;
 }
 
-/* A task's column of the preset's logits, which has none for products. */
-static rk_value logit_of(const rk_model *model, rk_value logits, int32_t task) {
-    int32_t column = 0;
-    for (int32_t t = 0; t < task; t++) column += !model->tasks[t].is_product;
-    return rk_slice(model->graph, logits, column, 1);
+/* The node of a task's logit. */
+static rk_value add_node(const rk_model *model, const rk_model_task *task, const char *op, const rk_op_options *options, const rk_value *inputs, int32_t n_inputs) {
+    char name[512];
+    snprintf(name, sizeof name, "task:%s", task->name);
+    return rk_graph_add(model->graph, op, name, options, inputs, n_inputs);
 }
 
-rk_status rk_model_join_tasks(rk_model *model, rk_value logits, bool learns_weights) {
+/* Each task's column of the logits, which have none for products, and then the products'. */
+static void add_columns(const rk_model *model, rk_value *columns) {
+    int32_t column = 0;
+    for (int32_t t = 0; t < model->n_tasks; t++)
+        if (!model->tasks[t].is_product) columns[t] = add_node(model, &model->tasks[t], "slice", &(rk_op_options){.first = column++, .count = 1}, &model->logits, 1);
+    for (int32_t t = 0; t < model->n_tasks; t++) {
+        const rk_model_task *task = &model->tasks[t];
+        rk_value factors[] = {columns[task->factors[0]], columns[task->factors[1]]};
+        if (task->is_product) columns[t] = add_node(model, task, "product_logit", NULL, factors, 2);
+    }
+}
+
+rk_status rk_model_join_tasks(rk_model *model, bool learns_weights) {
     rk_value *columns;
     if (rk_model_n_logits(model) < model->n_tasks) {
         RK_TRY(rk_alloc((size_t)model->n_tasks, sizeof *columns, &columns));
-        for (int32_t t = 0; t < model->n_tasks; t++) {
-            const rk_model_task *task = &model->tasks[t];
-            columns[t] = !task->is_product ? logit_of(model, logits, t)
-                                           : rk_product_logit(model->graph, logit_of(model, logits, task->factors[0]), logit_of(model, logits, task->factors[1]));
-        }
-        logits = rk_concat(model->graph, columns, model->n_tasks);
+        add_columns(model, columns);
+        model->logits = rk_graph_add(model->graph, "concat", "tasks:logits", NULL, columns, model->n_tasks);
         rk_free(columns);
     }
-    model->logits = logits;
-    rk_graph_output(model->graph, logits);
-    model->log_variances = learns_weights ? rk_constant(model->graph, "task_log_variances", model->n_tasks) : -1;
+    rk_graph_output(model->graph, model->logits);
+    model->log_variances = learns_weights ? rk_constant(model->graph, RK_LOG_VARIANCES_NAME, model->n_tasks) : -1;
     if (learns_weights) rk_graph_output(model->graph, model->log_variances);
     return RK_OK;
 }

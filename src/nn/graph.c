@@ -12,6 +12,12 @@ static const rk_op *const ops[] = {
 #undef RK_OP_POINTER
 };
 
+const rk_op *rk_op_find(const char *name) {
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
+        if (strcmp(ops[i]->name, name) == 0) return ops[i];
+    return NULL;
+}
+
 rk_status rk_graph_create(uint64_t seed, rk_graph **out) {
     rk_graph *graph;
     RK_TRY(rk_alloc(1, sizeof *graph, &graph));
@@ -48,6 +54,14 @@ void rk_graph_fail(rk_graph *graph, rk_status status) {
     if (graph->status != RK_OK) return;
     graph->status = status;
     rk_error_copy(graph->error, sizeof graph->error);
+}
+
+rk_status rk_graph_status(const rk_graph *graph) {
+    return graph->status == RK_OK ? RK_OK : rk_error(graph->status, "%s", graph->error);
+}
+
+int32_t rk_graph_n_values(const rk_graph *graph) {
+    return (int32_t)graph->n_nodes;
 }
 
 rk_node *rk_graph_node(const rk_graph *graph, rk_value value) {
@@ -100,15 +114,23 @@ static rk_status new_node(rk_graph *graph, const rk_op *op, const char *name, co
     return RK_OK;
 }
 
+/* So that an operation's list of options is whole: it gets no others. */
+static rk_status check_options(const rk_op *op, const rk_op_options *o) {
+#define RK_CHECK_OPTION(name_, given) \
+    RK_FAIL_IF((given) && !(op->options & RK_OPTION_##name_), RK_INVALID_ARGUMENT, "operation '%s' has no option '%s'", op->name, #name_);
+    RK_OP_OPTION_LIST(RK_CHECK_OPTION)
+#undef RK_CHECK_OPTION
+    return RK_OK;
+}
+
 static rk_status add(rk_graph *graph, const char *op_name, const char *name, const rk_op_options *options, const rk_value *inputs, int32_t n_inputs, rk_value *out) {
     RK_FAIL_IF(graph->finished, RK_INVALID_ARGUMENT, "the graph is finished; nothing can be added");
-    const rk_op *op = NULL;
-    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
-        if (strcmp(ops[i]->name, op_name) == 0) op = ops[i];
+    const rk_op *op = rk_op_find(op_name);
     RK_FAIL_IF(!op, RK_NOT_FOUND, "there is no operation '%s'", op_name);
     RK_FAIL_IF(n_inputs < op->min_inputs || (op->max_inputs && n_inputs > op->max_inputs), RK_INVALID_ARGUMENT, "operation '%s' does not take %d inputs", op_name, n_inputs);
     for (int32_t i = 0; i < n_inputs; i++)
         RK_FAIL_IF(inputs[i] < 0 || (size_t)inputs[i] >= graph->n_nodes, RK_INVALID_ARGUMENT, "operation '%s': input %d is no value of this graph", op_name, i);
+    if (options) RK_TRY(check_options(op, options));
     rk_node *node;
     RK_TRY(new_node(graph, op, name, inputs, n_inputs, &node));
     if (options) node->options = *options;

@@ -26,18 +26,19 @@ typedef struct rk_shape {
     int32_t rows, cols; /* of one sample */
 } rk_shape;
 
-/* Options of every operation; each reads those it has (src/nn/op_*.c says which). Zero means its default. */
+/* Options of every operation; each reads those that its rk_op names (op.h), and rk_graph_add refuses others. Zero means its default. */
 typedef struct rk_op_options {
-    int32_t units;        /* linear, cin: outputs; number_vectors: dim */
+    int32_t units;        /* linear, cin, constant: outputs; number_vectors: dim */
     bool by_row;          /* linear: over each row by itself, to [rows, units]; layer_norm: each row has scales of its own */
     bool no_bias;         /* linear */
     bool relu;            /* linear: max(x W + b, 0) */
     bool softmax;         /* attention_pool */
     rk_dtype dtype;       /* linear, cin: compute in f32 or bf16 (f32 master weights and sums) */
     double rate;          /* dropout */
-    double epsilon;       /* batch_norm 1e-5, layer_norm 1e-5 */
+    double epsilon;       /* batch_norm 1e-5, layer_norm 1e-5, l2_normalize 1e-12 */
     double momentum;      /* batch_norm: weight of the new statistics, 0.1 */
     int32_t first, count; /* slice: columns of the flattened sample; attention: count heads; attention_pool: lengths' column `first` */
+    int32_t rows, cols;   /* reshape; 0 for one of them: what the other leaves */
     rk_initializer initializer; /* linear: its default is glorot uniform; others by kind */
     bool has_initializer;
 } rk_op_options;
@@ -62,9 +63,11 @@ rk_value rk_graph_add(rk_graph *graph, const char *op, const char *name, const r
 /* The value that callers read (logits); it may be several. Its gradient is what they write before backward. */
 void rk_graph_output(rk_graph *graph, rk_value value);
 void rk_graph_fail(rk_graph *graph, rk_status status); /* keep the caller's own rk_error */
+rk_status rk_graph_status(const rk_graph *graph);      /* of building so far */
 
 rk_shape rk_graph_shape(const rk_graph *graph, rk_value value);
 rk_value rk_graph_find(const rk_graph *graph, const char *name); /* -1 if there is none */
+int32_t rk_graph_n_values(const rk_graph *graph); /* inputs and nodes, in the order in which they were added */
 
 /* A batch is cut into shards of equal numbers of samples, whose gradients are summed one by one and then as a binary tree (base/tree.h): so a few of the
  * shards can run here and others elsewhere, and the bits stay the same. All are here by default, and then there is one. Before finish. */

@@ -111,7 +111,11 @@ static rk_status add_node(planner *p, const rk_graph *graph, rk_node *node, int6
 /* Large enough for matrix products to run at speed, small enough for a block's values to stay in the second or third cache. */
 static int64_t block_of(const rk_graph *graph) {
     int64_t width = 0, block = MAX_BLOCK;
-    for (size_t i = 0; i < graph->n_nodes; i++) width += rk_width(graph->nodes[i]->shape) + graph->nodes[i]->saved_width + graph->nodes[i]->scratch_width;
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const rk_node *node = graph->nodes[i];
+        bool view = node->op && node->op->is_view; /* of memory that is counted already */
+        width += (view ? 0 : rk_width(node->shape)) + node->saved_width + node->scratch_width;
+    }
     while (block > MIN_BLOCK && (block * width > BLOCK_REALS || block * 8 > graph->shard)) block /= 2;
     return block;
 }

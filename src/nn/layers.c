@@ -20,14 +20,16 @@ rk_value rk_linear_rows(rk_graph *graph, const char *name, rk_value x, int32_t u
 rk_value rk_relu(rk_graph *graph, rk_value x) {
     return one(graph, "relu", NULL, x);
 }
-rk_value rk_activation_by_name(rk_graph *graph, rk_value x, const char *name) {
+static rk_value activate(rk_graph *graph, const char *node, rk_value x, const char *name) {
     static const char *const names[] = {"relu", "gelu", "sigmoid", "tanh", "softmax"};
-    if (!name || strcmp(name, "none") == 0) return x;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(names[i], name) == 0) return one(graph, name, NULL, x);
+        if (strcmp(names[i], name) == 0) return one(graph, name, node, x);
     rk_status status = rk_error(RK_CONFIG, "there is no activation '%s'", name);
     rk_graph_fail(graph, rk_error_hint(status, "it is one of relu, gelu, sigmoid, tanh, softmax, none"));
     return -1;
+}
+rk_value rk_activation_by_name(rk_graph *graph, rk_value x, const char *name) {
+    return !name || strcmp(name, "none") == 0 ? x : activate(graph, NULL, x, name);
 }
 rk_value rk_batch_norm(rk_graph *graph, const char *name, rk_value x) {
     return one(graph, "batch_norm", name, x);
@@ -51,7 +53,7 @@ rk_value rk_slice(rk_graph *graph, rk_value x, int32_t first, int32_t count) {
     return rk_graph_add(graph, "slice", NULL, &options, &x, 1);
 }
 rk_value rk_reshape(rk_graph *graph, rk_value x, int32_t rows, int32_t cols) {
-    rk_op_options options = {.first = rows, .count = cols};
+    rk_op_options options = {.rows = rows, .cols = cols};
     return rk_graph_add(graph, "reshape", NULL, &options, &x, 1);
 }
 rk_value rk_add(rk_graph *graph, const rk_value *xs, int32_t n) {
@@ -122,15 +124,19 @@ rk_value rk_attention_pool(rk_graph *graph, rk_value w, rk_value k, rk_value len
 
 rk_value rk_mlp_build(rk_graph *graph, const char *name, rk_value x, const rk_mlp *mlp) {
     char node[128];
+    const char *activation = mlp->activation && strcmp(mlp->activation, "none") != 0 ? mlp->activation : NULL;
+    bool fused = !mlp->batch_norm && activation && strcmp(activation, "relu") == 0;
     for (int64_t i = 0; i < mlp->n; i++) {
-        snprintf(node, sizeof node, "%s/linear_%d", name, (int)(mlp->first + i));
-        bool fused = !mlp->batch_norm && mlp->activation && strcmp(mlp->activation, "relu") == 0;
+        int number = (int)(mlp->first + i);
+        snprintf(node, sizeof node, "%s/linear_%d", name, number);
         rk_op_options options = {.units = (int32_t)mlp->units[i], .by_row = mlp->by_row, .dtype = mlp->dtype, .relu = fused};
         x = rk_graph_add(graph, "linear", node, &options, &x, 1);
-        snprintf(node, sizeof node, "%s/norm_%d", name, (int)(mlp->first + i));
+        snprintf(node, sizeof node, "%s/norm_%d", name, number);
         if (mlp->batch_norm) x = rk_batch_norm(graph, node, x);
-        if (!fused) x = rk_activation_by_name(graph, x, mlp->activation);
-        x = rk_dropout(graph, x, mlp->dropout);
+        snprintf(node, sizeof node, "%s/%s_%d", name, activation ? activation : "", number);
+        if (activation && !fused) x = activate(graph, node, x, activation);
+        snprintf(node, sizeof node, "%s/dropout_%d", name, number);
+        if (mlp->dropout != 0) x = rk_graph_add(graph, "dropout", node, &(rk_op_options){.rate = mlp->dropout}, &x, 1);
     }
     return x;
 }

@@ -8,11 +8,40 @@
 
 enum { RK_MAX_NODE_PARAMETERS = 2, RK_MAX_NODE_STATES = 2 };
 
+/* Every option of rk_op_options, once: X(name, whether options o give it). */
+#define RK_OP_OPTION_LIST(X)          \
+    X(units, o->units != 0)           \
+    X(by_row, o->by_row)              \
+    X(no_bias, o->no_bias)            \
+    X(relu, o->relu)                  \
+    X(softmax, o->softmax)            \
+    X(dtype, o->dtype != RK_F32)      \
+    X(rate, o->rate != 0)             \
+    X(epsilon, o->epsilon != 0)       \
+    X(momentum, o->momentum != 0)     \
+    X(first, o->first != 0)           \
+    X(count, o->count != 0)           \
+    X(rows, o->rows != 0)             \
+    X(cols, o->cols != 0)             \
+    X(initializer, o->has_initializer)
+enum {
+#define RK_OPTION_NUMBER(name, given) RK_OPTION_NUMBER_##name,
+    RK_OP_OPTION_LIST(RK_OPTION_NUMBER)
+#undef RK_OPTION_NUMBER
+        RK_N_OP_OPTIONS
+};
+enum {
+#define RK_OPTION_BIT(name, given) RK_OPTION_##name = 1 << RK_OPTION_NUMBER_##name,
+    RK_OP_OPTION_LIST(RK_OPTION_BIT)
+#undef RK_OPTION_BIT
+};
+
 /* An operation works on a block of samples, run->n of them, that stand one after the other from what rk_in, rk_out and the like return; blocks run in
  * parallel, so they touch no other sample. backward adds to the gradients of its inputs (which the caller zeroes before the first) and of its parameters. */
 typedef struct rk_op {
     const char *name;
     int32_t min_inputs, max_inputs; /* max 0: any number */
+    unsigned options;               /* RK_OPTION_*: those that it reads */
     bool is_view;                   /* the output is the first input's memory (reshape) */
     bool writes_gradient;           /* backward overwrites the first input's gradient where rk_is_first_gradient says that it may */
     /* Checks inputs and options, sets node->shape, and asks for parameters, state and memory. */
@@ -62,6 +91,7 @@ struct rk_node {
 RK_OP_LIST(RK_OP_DECLARE)
 #undef RK_OP_DECLARE
 
+const rk_op *rk_op_find(const char *name); /* NULL if there is none */
 rk_node *rk_graph_node(const rk_graph *graph, rk_value value);
 
 static inline int64_t rk_width(rk_shape shape) { return (int64_t)shape.rows * shape.cols; }

@@ -67,4 +67,4 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_attention = {.name = "attention", .min_inputs = 3, .max_inputs = 3, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_attention = {.name = "attention", .min_inputs = 3, .max_inputs = 3, .options = RK_OPTION_count, .build = build, .forward = forward, .backward = backward};

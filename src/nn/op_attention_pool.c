@@ -59,4 +59,4 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
 }
 
 const rk_op rk_op_attention_pool = {
-    .name = "attention_pool", .min_inputs = 3, .max_inputs = 3, .build = build, .forward = forward, .backward = backward};
+    .name = "attention_pool", .min_inputs = 3, .max_inputs = 3, .options = RK_OPTION_first | RK_OPTION_softmax, .build = build, .forward = forward, .backward = backward};

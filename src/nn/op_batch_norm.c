@@ -102,5 +102,5 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_batch_norm = {.name = "batch_norm", .min_inputs = 1, .max_inputs = 1, .build = build, .prepare = prepare, .forward = forward,
-                                .backward = backward, .n_passes = N_PASSES, .gather = gather, .combine = combine};
+const rk_op rk_op_batch_norm = {.name = "batch_norm", .min_inputs = 1, .max_inputs = 1, .options = RK_OPTION_epsilon | RK_OPTION_momentum, .build = build, .prepare = prepare,
+                                .forward = forward, .backward = backward, .n_passes = N_PASSES, .gather = gather, .combine = combine};

@@ -122,5 +122,5 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_cin = {.name = "cin", .min_inputs = 2, .max_inputs = 2, .build = build, .finish = finish, .release = release,
+const rk_op rk_op_cin = {.name = "cin", .min_inputs = 2, .max_inputs = 2, .options = RK_OPTION_units | RK_OPTION_dtype, .build = build, .finish = finish, .release = release,
                          .prepare = prepare, .forward = forward, .backward = backward};

@@ -1,7 +1,8 @@
-/* In training a value is zeroed with probability options.rate, else divided by 1 - rate; the mask is a function of (seed, node, step, place).
+/* In training a value is zeroed with probability options.rate, else divided by 1 - rate; the mask is a function of (seed, the node's name, step, place).
  * In prediction y = x. */
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/rng.h"
 #include "nn/graph_parts.h"
 
@@ -16,10 +17,10 @@ static void apply_mask(const rk_run *run, const rk_node *node, const rk_real *fr
     int64_t width = rk_width(node->shape), place = (run->base + run->first) * width;
     uint32_t limit = (uint32_t)(node->options.rate * 4294967296.0);
     rk_real keep = (rk_real)(1 / (1 - node->options.rate));
-    uint64_t stream = (uint64_t)node->number << 40 | (uint64_t)run->step;
+    uint64_t seed = run->graph->seed ^ rk_hash_bytes(node->name, strlen(node->name), 0xd409u);
     uint32_t random[4];
     for (int64_t i = 0; i < run->n * width; i++, place++) {
-        if (i == 0 || place % 4 == 0) rk_rng_block(run->graph->seed ^ 0xd409u, stream, (uint64_t)(place / 4), random);
+        if (i == 0 || place % 4 == 0) rk_rng_block(seed, (uint64_t)run->step, (uint64_t)(place / 4), random);
         rk_real y = random[place % 4] >= limit ? from[i] * keep : 0;
         to[i] = add ? to[i] + y : y;
     }
@@ -38,4 +39,4 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_dropout = {.name = "dropout", .min_inputs = 1, .max_inputs = 1, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_dropout = {.name = "dropout", .min_inputs = 1, .max_inputs = 1, .options = RK_OPTION_rate, .build = build, .forward = forward, .backward = backward};

@@ -40,4 +40,4 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_l2_normalize = {.name = "l2_normalize", .min_inputs = 1, .max_inputs = 1, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_l2_normalize = {.name = "l2_normalize", .min_inputs = 1, .max_inputs = 1, .options = RK_OPTION_epsilon, .build = build, .forward = forward, .backward = backward};

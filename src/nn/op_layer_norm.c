@@ -58,4 +58,4 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
 }
 
 const rk_op rk_op_layer_norm = {
-    .name = "layer_norm", .min_inputs = 1, .max_inputs = 1, .build = build, .forward = forward, .backward = backward};
+    .name = "layer_norm", .min_inputs = 1, .max_inputs = 1, .options = RK_OPTION_by_row | RK_OPTION_epsilon, .build = build, .forward = forward, .backward = backward};

@@ -1,5 +1,5 @@
-/* y = x W + b over the flattened sample, or over each of its rows if options.by_row: x [n, in], W [in, out], b [out]; and max(y, 0) if options.relu.
- * options: units = out, by_row, no_bias, relu, dtype. */
+/* y = x W + b over the flattened sample, or over each of its rows if options.by_row: x [n, in], W [in, out], b [out]; and max(y, 0) if options.relu. units = out;
+ * the initializer is of W, glorot uniform by default. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -14,8 +14,10 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     int64_t in = o->by_row ? from.cols : rk_width(from);
     node->shape = (rk_shape){o->by_row ? from.rows : 1, o->units};
     double bound = sqrt(6.0 / (double)(in + o->units)); /* Glorot and Bengio 2010 */
-    rk_initializer uniform = {.kind = RK_INIT_UNIFORM, .min = -bound, .max = bound}, zeros = {.kind = RK_INIT_ZEROS};
-    RK_TRY(rk_node_add_parameter(graph, node, "weight", in, o->units, o->has_initializer ? &o->initializer : &uniform, false));
+    rk_initializer first = {.kind = RK_INIT_UNIFORM, .min = -bound, .max = bound}, zeros = {.kind = RK_INIT_ZEROS};
+    if (o->has_initializer) first = o->initializer;
+    if (first.stddev == 0) first.stddev = 1 / sqrt((double)in); /* as of rows, whose dim it is then */
+    RK_TRY(rk_node_add_parameter(graph, node, "weight", in, o->units, &first, false));
     return o->no_bias ? RK_OK : rk_node_add_parameter(graph, node, "bias", 1, o->units, &zeros, true);
 }
 
@@ -55,5 +57,5 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return rk_matrix_input_gradient(node->own, n, dy, !rk_is_first_gradient(node), rk_in_gradient(run, node, 0), run->workspace);
 }
 
-const rk_op rk_op_linear = {.name = "linear", .min_inputs = 1, .max_inputs = 1, .writes_gradient = true, .build = build, .finish = finish, .release = release,
-                            .prepare = prepare, .forward = forward, .backward = backward};
+const rk_op rk_op_linear = {.name = "linear", .min_inputs = 1, .max_inputs = 1, .options = RK_OPTION_units | RK_OPTION_by_row | RK_OPTION_no_bias | RK_OPTION_relu | RK_OPTION_dtype | RK_OPTION_initializer,
+                            .writes_gradient = true, .build = build, .finish = finish, .release = release, .prepare = prepare, .forward = forward, .backward = backward};

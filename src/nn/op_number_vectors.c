@@ -36,4 +36,4 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
 }
 
 const rk_op rk_op_number_vectors = {
-    .name = "number_vectors", .min_inputs = 1, .max_inputs = 1, .build = build, .forward = forward, .backward = backward};
+    .name = "number_vectors", .min_inputs = 1, .max_inputs = 1, .options = RK_OPTION_units, .build = build, .forward = forward, .backward = backward};

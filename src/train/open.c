@@ -29,6 +29,20 @@ rk_status rk_model_create(const rk_config *config, const rk_dataset *dataset, rk
     return rk_model_build(&options, out);
 }
 
+static rk_status graph_text(const rk_config *config, const rk_dataset *dataset, bool dot, char **out) {
+    rk_model_options options;
+    RK_TRY(rk_config_model_options(config, rk_dataset_schema(dataset), true, &options));
+    return rk_model_graph_text(&options, dot, out);
+}
+
+rk_status rk_model_graph_yaml(const rk_config *config, const rk_dataset *dataset, char **out) {
+    return graph_text(config, dataset, false, out);
+}
+
+rk_status rk_model_graph_dot(const rk_config *config, const rk_dataset *dataset, char **out) {
+    return graph_text(config, dataset, true, out);
+}
+
 rk_status rk_convert(const char *input, const char *output, const rk_convert_options *options, int64_t *n_rows, int64_t *n_skipped) {
     static const rk_convert_options plain = RK_CONVERT_OPTIONS_INIT;
     if (!options) options = &plain;

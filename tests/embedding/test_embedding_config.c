@@ -15,7 +15,7 @@ typedef struct setup {
 
 static const rk_embedding_source sources[] = {{"user", 100, false}, {"item", 50, false}, {"tags", 30, true}, {"history", 50, false}};
 enum { N_SOURCES = 4 };
-static const rk_embedding_wants vectors = {true, false, NAN, NAN};
+static const rk_embedding_wants vectors = {true, false, NAN, NAN, NULL};
 
 static rk_status bind(setup *s, const char *text) {
     memset(s, 0, sizeof *s);
@@ -127,7 +127,7 @@ static void test_everything_said(void **state) {
 static void test_linear(void **state) {
     (void)state;
     rk_embedding_plan plan;
-    OK(plan_text(everything, (rk_embedding_wants){true, true, 0.7, NAN}, NULL, &plan));
+    OK(plan_text(everything, (rk_embedding_wants){true, true, 0.7, NAN, NULL}, NULL, &plan));
     assert_true(plan.n_tables == 6 && plan.n_features == 8 && plan.n_vectors == 4);
     for (int i = 0; i < 4; i++) {
         const rk_table_config *t = &plan.tables[2 + i];
@@ -143,7 +143,7 @@ static void test_linear(void **state) {
         assert_true(f->skip_validation == (i == 3)); /* what the feature says of its ids holds here too */
     }
     rk_embedding_plan_release(&plan);
-    OK(plan_text(everything, (rk_embedding_wants){false, true, NAN, 0.9}, NULL, &plan));
+    OK(plan_text(everything, (rk_embedding_wants){false, true, NAN, 0.9, NULL}, NULL, &plan));
     assert_true(plan.n_tables == 4 && plan.n_features == 4 && plan.n_vectors == 0 && plan.l2[0] == 0.1 && plan.l2_full[0] == 0.9);
     rk_embedding_plan_release(&plan);
 }
@@ -262,7 +262,7 @@ static void test_out_of_memory(void **state) {
             rk_embedding_plan plan = {0};
             rk_embeddings *e = NULL;
             rk_alloc_fail_after(n, sticky);
-            status = rk_embedding_plan_make(&s.section, &s.yaml, sources, N_SOURCES, (rk_embedding_wants){true, true, NAN, NAN}, NULL, &plan);
+            status = rk_embedding_plan_make(&s.section, &s.yaml, sources, N_SOURCES, (rk_embedding_wants){true, true, NAN, NAN, NULL}, NULL, &plan);
             if (status == RK_OK) status = rk_embedding_plan_create(&plan, 1, &e);
             rk_alloc_fail_after(0, false);
             rk_embeddings_free(e);
@@ -294,7 +294,7 @@ static void test_thousands(void **state) {
     OK(bind(&s, text.data));
     rk_embedding_plan plan;
     double begin = rk_clock_seconds();
-    OK(rk_embedding_plan_make(&s.section, &s.yaml, many, MANY, (rk_embedding_wants){true, true, NAN, NAN}, NULL, &plan));
+    OK(rk_embedding_plan_make(&s.section, &s.yaml, many, MANY, (rk_embedding_wants){true, true, NAN, NAN, NULL}, NULL, &plan));
     assert_true(rk_clock_seconds() - begin < 10);
     assert_true(plan.n_tables == 2 * MANY && plan.n_features == 2 * MANY);
     for (int i = 0; i < MANY; i++) assert_true(plan.tables[i].dim == 1 + i % 2 && plan.features[i].combiner == (i % 3 ? RK_COMBINER_SUM : RK_COMBINER_MEAN));

@@ -18,7 +18,7 @@ static void test_refusals(void **state) {
          "hint: give the two tables the same 'dim'"},
         {"embedding: {dim: 4}\nmodel:\n  deep: [4]\n  kind: deepfm", 4, 3, 2,
          "run.yaml:4: key 'kind': model 'deepfm' has one task, but there are 2 labels\nhint: several are for dnn, dlrm, dcn, dcn_v2, autoint, final_mlp, masknet, "
-         "din, shared_bottom, mmoe, ple"},
+         "din, shared_bottom, mmoe, ple, graph"},
         {"model: wide_deep\nembedding: {dim: 4}", 0, 3, 1, "run.yaml:1: key 'model': model 'wide_deep' needs a categorical feature"},
         {"model: dnn\nembedding: {dim: 4}", 0, 0, 1, "run.yaml:1: key 'model': a model needs features"},
         {"model: dnn\nembedding: {dim: 4}", 1, 0, 0, "run.yaml:1: key 'model': a model needs a label"},

@@ -81,14 +81,19 @@ static void test_refusals(void **state) {
         const char *text, *message;
     } cases[] = {
         {"model: {deep: [3]}", "run.yaml:1: key 'model': the 'model' section needs the key 'kind'\nhint: it is one of lr, fm, dnn, wide_deep, deepfm, dlrm, dcn, dcn_v2, "
-         "xdeepfm, autoint, final_mlp, masknet, din, shared_bottom, mmoe, ple, two_tower"},
+         "xdeepfm, autoint, final_mlp, masknet, din, shared_bottom, mmoe, ple, two_tower, graph"},
         {"model: deep_fm", "run.yaml:1: key 'model': there is no 'deep_fm'\nhint: did you mean 'deepfm'?"},
         {"model:\n  kind: dnn\n  cross_layers: 2", "run.yaml:3: key 'cross_layers': model 'dnn' does not use 'cross_layers'\nhint: 'cross_layers' is for dcn, dcn_v2"},
         {"model:\n  kind: lr\n  dropout: 0.5",
          "run.yaml:3: key 'dropout': model 'lr' does not use 'dropout'\nhint: 'dropout' is for dnn, wide_deep, deepfm, dlrm, dcn, dcn_v2, xdeepfm, autoint, "
          "final_mlp, masknet, din, shared_bottom, mmoe, ple, two_tower"},
         {"model: {kind: dnn, linear_l2: 0}",
-         "run.yaml:1: key 'linear_l2': model 'dnn' does not use 'linear_l2'\nhint: 'linear_l2' is for lr, fm, wide_deep, deepfm, xdeepfm"},
+         "run.yaml:1: key 'linear_l2': model 'dnn' does not use 'linear_l2'\nhint: 'linear_l2' is for lr, fm, wide_deep, deepfm, xdeepfm, graph"},
+        {"model: {kind: dnn, layers: [{name: y, op: relu, inputs: dense}]}", "run.yaml:1: key 'layers': model 'dnn' does not use 'layers'\nhint: 'layers' is for graph"},
+        {"model: {kind: graph, deep: 3}", "run.yaml:1: key 'deep': model 'graph' does not use 'deep'\nhint: 'deep' is for dnn, wide_deep, deepfm, dlrm, dcn, dcn_v2, xdeepfm, "
+         "autoint, final_mlp, masknet, din, shared_bottom, two_tower"},
+        {"model: {kind: graph, layers: [{name: y, op: liner, inputs: dense}]}", "run.yaml:1: key 'op': there is no 'liner'\nhint: did you mean 'linear'?"},
+        {"model: {kind: graph, layers: [{name: y, op: relu, input: dense}]}", "run.yaml:1: key 'input': unknown key in 'layers'\nhint: did you mean 'inputs'?"},
         {"model: {kind: dcn, cross_kind: full}", "run.yaml:1: key 'cross_kind': model 'dcn' does not use 'cross_kind'\nhint: 'cross_kind' is for dcn_v2"},
         {"model: {kind: dnn, bottom: 3}", "run.yaml:1: key 'bottom': model 'dnn' does not use 'bottom'\nhint: 'bottom' is for dlrm, dcn_v2"},
         {"model: {kind: dcn_v2, cross_rank: 3}", "run.yaml:1: key 'cross_rank': full cross layers have no rank\nhint: set cross_kind to low_rank or mixture"},

@@ -3,21 +3,12 @@
 
 #include "base/memory.h"
 #include "embedding/table_traffic.h"
-#include "model/preset.h"
 #include "optim/slots.h"
 #include "train/plan/plan_parts.h"
 
 static rk_status make_tables(rk_plan *plan, const rk_data_schema *schema) {
     const rk_config *c = plan->config;
-    const rk_preset *preset = rk_preset_of(c->model.kind);
-    rk_embedding_source *sources;
-    RK_TRY(rk_alloc((size_t)schema->n_features, sizeof *sources, &sources));
-    for (int32_t f = 0; f < schema->n_features; f++)
-        sources[f] = (rk_embedding_source){schema->features[f].name, schema->features[f].cardinality, schema->features[f].weighted};
-    rk_embedding_wants wants = {preset->vectors, preset->linear, c->model.linear_l2, c->model.linear_l2_full};
-    rk_status status = rk_embedding_plan_make(&c->embedding, &c->yaml, sources, schema->n_features, wants, &c->optimizer, &plan->tables);
-    rk_free(sources);
-    return status;
+    return rk_model_plan_tables(&c->model, &c->embedding, &c->yaml, schema, NULL, &c->optimizer, &plan->tables);
 }
 
 rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, rk_fewer_rows fewer, rk_model_options options, rk_model **out) {

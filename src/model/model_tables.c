@@ -1,0 +1,59 @@
+/* Which of the data's features a model looks up, and in which tables. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "model/graph_section.h"
+#include "model/retrieval.h"
+
+static bool names(const rk_layer_section *layer, int input) {
+    for (int64_t k = 0; k < layer->n_inputs; k++)
+        if (strcmp(layer->inputs[k], rk_graph_inputs[input]) == 0) return true;
+    return false;
+}
+
+bool rk_model_reads(const rk_model_section *section, int input) {
+    const rk_preset *preset = rk_preset_of(section->kind);
+    for (int64_t i = 0; i < section->n_layers; i++)
+        if (names(&section->layers[i], input)) return true;
+    if (!preset) return false;
+    switch (input) {
+        case RK_INPUT_VECTORS: return preset->vectors;
+        case RK_INPUT_VECTOR_ROWS: return preset->equal_dims;
+        case RK_INPUT_LINEAR: return preset->linear;
+        case RK_INPUT_LENGTHS: return preset->lengths;
+        default: return true;
+    }
+}
+
+static rk_status find_uses(const rk_model_section *section, const rk_yaml *yaml, const rk_data_schema *schema, rk_graph_uses *uses) {
+    if (section->kind == RK_KIND_GRAPH) return rk_graph_section_uses(section, yaml, schema, uses);
+    for (int i = 0; i < RK_N_INPUTS; i++) uses->inputs[i] = rk_model_reads(section, i);
+    return RK_OK;
+}
+
+static rk_embedding_source source_of(const rk_data_schema *schema, const rk_retrieval *retrieval, int32_t s) {
+    if (retrieval) return rk_retrieval_source(retrieval, s);
+    return (rk_embedding_source){schema->features[s].name, schema->features[s].cardinality, schema->features[s].weighted};
+}
+
+rk_status rk_model_plan_tables(const rk_model_section *section, const rk_embedding_section *embedding, const rk_yaml *yaml, const rk_data_schema *schema,
+                               const rk_retrieval *retrieval, const rk_optimizer *fallback, rk_embedding_plan *out) {
+    rk_graph_uses uses = {0};
+    rk_embedding_source *sources = NULL;
+    int32_t n = retrieval ? rk_retrieval_n_sources(retrieval) : schema->n_features;
+    rk_status status;
+    RK_GOTO(find_uses(section, yaml, schema, &uses));
+    RK_GOTO(rk_alloc((size_t)n, sizeof *sources, &sources));
+    for (int32_t s = 0; s < n; s++) sources[s] = source_of(schema, retrieval, s);
+    bool all = uses.inputs[RK_INPUT_VECTORS] || uses.inputs[RK_INPUT_VECTOR_ROWS];
+    rk_embedding_wants wants = {.vectors = all || uses.n_features,
+                                .linear = uses.inputs[RK_INPUT_LINEAR],
+                                .linear_l2 = section->linear_l2,
+                                .linear_l2_full = section->linear_l2_full,
+                                .chosen = all ? NULL : uses.features};
+    RK_GOTO(rk_embedding_plan_make(embedding, yaml, sources, n, wants, fallback, out));
+done:
+    rk_free(sources);
+    rk_free(uses.features);
+    return status;
+}

@@ -26,18 +26,23 @@ rk_status rk_state_add(rk_state *state, const char *name, rk_state_type type, in
     RK_TRY(rk_grow(&state->entries, state->n, &state->capacity, sizeof *state->entries));
     rk_state_entry entry = {.type = type, .n_dims = dim1 ? 2 : 1, .dims = {dim0, dim1}, .data = data};
     RK_TRY(rk_strdup(name, &entry.name));
+    rk_status status = rk_name_map_add(&state->names, entry.name, (int64_t)state->n);
+    if (status != RK_OK) {
+        rk_free(entry.name);
+        return status;
+    }
     state->entries[state->n++] = entry;
     return RK_OK;
 }
 
 const rk_state_entry *rk_state_find(const rk_state *state, const char *name) {
-    for (size_t i = 0; i < state->n; i++)
-        if (strcmp(state->entries[i].name, name) == 0) return &state->entries[i];
-    return NULL;
+    int64_t found = rk_name_map_find(&state->names, name);
+    return found < 0 ? NULL : &state->entries[found];
 }
 
 void rk_state_release(rk_state *state) {
     for (size_t i = 0; i < state->n; i++) rk_free(state->entries[i].name);
     rk_free(state->entries);
+    rk_name_map_release(&state->names);
     *state = (rk_state){0};
 }

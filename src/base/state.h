@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/name_map.h"
 
 typedef enum rk_state_type { RK_STATE_F32, RK_STATE_BF16, RK_STATE_F16, RK_STATE_I64, RK_STATE_U8 } rk_state_type;
 
@@ -22,6 +23,7 @@ typedef struct rk_state_entry {
 typedef struct rk_state {
     rk_state_entry *entries; /* [n], names unique */
     size_t n, capacity;
+    rk_name_map names;
 } rk_state;
 
 /* dims[1] = 0 means one dimension. Copies the name. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/name_index.h"
 #include "base/text.h"
 
 static const char *const formats[] = {"auto", "csv", "tsv", "libsvm", "tfrecord", "rkb", "adjacency"};
@@ -32,7 +33,8 @@ static const rk_field vocabulary_fields[] = {
 static const rk_schema vocabulary_schema = SECTION("vocabulary", rk_vocabulary_section, vocabulary_fields, "path");
 
 static const rk_field feature_fields[] = {
-    RK_FIELD_TEXT(rk_data_feature, name, true, NULL, "the feature's name"),
+    RK_FIELD_TEXT(rk_data_feature, name, false, NULL, "the feature's name"),
+    RK_FIELD_TEXT(rk_data_feature, match, false, NULL, "in place of a name: a feature of these keys for each column like this (`*`, `?`, `[a-z]`) that is nothing else"),
     RK_FIELD_TEXT(rk_data_feature, column, false, NULL, "the column it is made from; by default its name"),
     RK_FIELD_TEXT(rk_data_feature, weights, false, NULL, "column of the weights of its ids"),
     RK_FIELD_TEXT(rk_data_feature, separator, false, NULL, "splits a text into several values"),
@@ -51,7 +53,7 @@ static const rk_field feature_fields[] = {
     RK_FIELD_BOOL(rk_data_feature, log1p, false, "dense: sign(x) log(1 + |x|)"),
     RK_FIELD_BOOL(rk_data_feature, normalize, false, "dense: (x - mean) / deviation of the training data, after log1p"),
 };
-static const rk_schema feature_schema = SECTION("features", rk_data_feature, feature_fields, NULL);
+const rk_schema rk_data_feature_schema = SECTION("features", rk_data_feature, feature_fields, NULL);
 
 static const rk_field label_fields[] = {
     RK_FIELD_TEXT(rk_label_section, name, true, NULL, "the task's name"),
@@ -97,7 +99,7 @@ static const rk_field data_fields[] = {
     RK_FIELD_ARRAY(TEXTS, rk_data_section, missing, n_missing, 0, 0, "texts that mean no value; the empty text always does"),
     RK_FIELD_LIST(rk_data_section, fields, n_fields, &field_schema, false, "libsvm: columns by ranges of ids; without any, one column `ids`"),
     RK_FIELD_LIST(rk_data_section, joins, n_joins, &join_schema, false, "small files joined to the rows by a key"),
-    RK_FIELD_LIST(rk_data_section, features, n_features, &feature_schema, true, "what the model sees"),
+    RK_FIELD_LIST(rk_data_section, features, n_features, &rk_data_feature_schema, true, "what the model sees"),
     RK_FIELD_LIST(rk_data_section, labels, n_labels, &label_schema, false, "what it learns; none for a two_tower"),
     RK_FIELD_TEXT(rk_data_section, sample_weight, false, NULL, "column of the samples' weights"),
     RK_FIELD_TEXT(rk_data_section, group, false, NULL, "column that GAUC groups by"),
@@ -114,37 +116,70 @@ static rk_status error_at(const rk_yaml *yaml, int line, const char *name, const
     return rk_error(RK_CONFIG, "%s:%d: '%s': %s", yaml && yaml->path ? yaml->path : "configuration", line, name, message);
 }
 
-static rk_status check_kind(const rk_data_feature *f, const rk_yaml *yaml) {
-    int kinds = (f->hash > 0 && f->n_cross == 0) + (f->identity > 0) + (f->vocabulary.line != 0) + (f->n_bucketize > 0) + (f->quantiles > 0) + (f->n_cross > 0) + f->dense;
-    if (kinds != 1) {
-        rk_status status = error_at(yaml, f->line, f->name, kinds ? "a feature has one kind, not several" : "a feature needs a kind");
-        return rk_error_hint(status, "give one of hash, identity, vocabulary, bucketize, quantiles, cross (with hash), dense");
-    }
-    if (f->n_cross && f->hash == 0) return rk_error_hint(error_at(yaml, f->line, f->name, "a cross needs its number of buckets"), "add hash: N");
-    if (f->n_cross == 1) return error_at(yaml, f->line, f->name, "a cross needs two features or more");
-    if (!f->dense && (f->log1p || f->normalize || f->width != 1)) return error_at(yaml, f->line, f->name, "log1p, normalize and width belong to dense features");
-    if (f->dense && (f->weights || f->max_length)) return error_at(yaml, f->line, f->name, "weights and max_length belong to categorical features");
-    if (f->separator && strlen(f->separator) != 1) return error_at(yaml, f->line, f->name, "a separator is one byte");
-    for (int64_t i = 1; i < f->n_bucketize; i++)
-        if (f->bucketize[i] <= f->bucketize[i - 1]) return error_at(yaml, f->line, f->name, "bucketize's boundaries must ascend");
+static const char *called(const rk_data_feature *f) {
+    return f->name ? f->name : f->match;
+}
+
+/* A feature has a name; a pattern has nothing that is one column's own. */
+static rk_status check_name(const rk_data_feature *f, const rk_yaml *yaml) {
+    if (!f->name && !f->match) return error_at(yaml, f->line, "features", "a feature needs a 'name', or 'match' for a pattern of columns");
+    if (!f->match) return RK_OK;
+    if (f->name) return rk_error_hint(error_at(yaml, f->line, f->name, "a feature has a 'name' or a 'match', not both"), "a feature of a pattern has its column's name");
+    if (f->column || f->n_cross) return error_at(yaml, f->line, f->match, "column and cross belong to features with a name");
     return RK_OK;
 }
 
-static rk_status check_cross(const rk_data_section *s, const rk_data_feature *f, const rk_yaml *yaml, const char *const *names) {
+static rk_status check_kind(const rk_data_feature *f, const rk_yaml *yaml) {
+    RK_TRY(check_name(f, yaml));
+    int kinds = (f->hash > 0 && f->n_cross == 0) + (f->identity > 0) + (f->vocabulary.line != 0) + (f->n_bucketize > 0) + (f->quantiles > 0) + (f->n_cross > 0) + f->dense;
+    if (kinds != 1) {
+        rk_status status = error_at(yaml, f->line, called(f), kinds ? "a feature has one kind, not several" : "a feature needs a kind");
+        return rk_error_hint(status, "give one of hash, identity, vocabulary, bucketize, quantiles, cross (with hash), dense");
+    }
+    if (f->n_cross && f->hash == 0) return rk_error_hint(error_at(yaml, f->line, called(f), "a cross needs its number of buckets"), "add hash: N");
+    if (f->n_cross == 1) return error_at(yaml, f->line, called(f), "a cross needs two features or more");
+    if (!f->dense && (f->log1p || f->normalize || f->width != 1)) return error_at(yaml, f->line, called(f), "log1p, normalize and width belong to dense features");
+    if (f->dense && (f->weights || f->max_length)) return error_at(yaml, f->line, called(f), "weights and max_length belong to categorical features");
+    if (f->separator && strlen(f->separator) != 1) return error_at(yaml, f->line, called(f), "a separator is one byte");
+    for (int64_t i = 1; i < f->n_bucketize; i++)
+        if (f->bucketize[i] <= f->bucketize[i - 1]) return error_at(yaml, f->line, called(f), "bucketize's boundaries must ascend");
+    return RK_OK;
+}
+
+static rk_status unknown_part(const rk_data_section *s, const rk_data_feature *f, const rk_yaml *yaml, const char *part) {
+    const char **names;
+    RK_TRY(rk_alloc((size_t)s->n_features, sizeof *names, &names));
+    for (int64_t i = 0; i < s->n_features; i++) names[i] = s->features[i].name;
+    const char *nearest = rk_nearest(part, names, (size_t)s->n_features);
+    rk_free(names);
+    char message[256];
+    snprintf(message, sizeof message, "there is no feature '%.180s' to cross", part);
+    rk_status status = error_at(yaml, f->line, f->name, message);
+    return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : status;
+}
+
+static rk_status check_cross(const rk_data_section *s, const rk_data_feature *f, const rk_yaml *yaml, const rk_name_index *names) {
     for (int64_t k = 0; k < f->n_cross; k++) {
-        int64_t i = 0;
-        while (i < s->n_features && strcmp(names[i], f->cross[k]) != 0) i++;
-        if (i == s->n_features) {
-            char message[256];
-            snprintf(message, sizeof message, "there is no feature '%.180s' to cross", f->cross[k]);
-            rk_status status = error_at(yaml, f->line, f->name, message);
-            const char *nearest = rk_nearest(f->cross[k], names, (size_t)s->n_features);
-            return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : status;
-        }
+        int32_t i = rk_name_index_find(names, f->cross[k]);
+        if (i < 0 && rk_data_section_has_patterns(s)) continue; /* looked at again when they are features */
+        if (i < 0) return unknown_part(s, f, yaml, f->cross[k]);
         if (s->features[i].dense || s->features[i].n_cross)
             return rk_error_hint(error_at(yaml, f->line, f->name, "only categorical features that are no crosses themselves can be crossed"), "bucketize the number first");
     }
     return RK_OK;
+}
+
+static rk_status check_features(const rk_data_section *s, const rk_yaml *yaml) {
+    rk_name_index names;
+    RK_TRY(rk_name_index_init(&names, s->features, sizeof *s->features, offsetof(rk_data_feature, name), (int32_t)s->n_features));
+    int32_t twin = rk_name_index_twin(&names);
+    rk_status status = twin < 0 ? RK_OK : error_at(yaml, s->features[twin].line, s->features[twin].name, "a second feature of this name");
+    for (int64_t i = 0; status == RK_OK && i < s->n_features; i++) {
+        status = check_kind(&s->features[i], yaml);
+        if (status == RK_OK) status = check_cross(s, &s->features[i], yaml, &names);
+    }
+    rk_name_index_release(&names);
+    return status;
 }
 
 static rk_status check_split(const rk_split_section *split, const char *name, const rk_yaml *yaml) {
@@ -189,17 +224,7 @@ rk_status rk_data_section_check(const rk_data_section *s, const rk_yaml *yaml) {
     if (s->separator && strlen(s->separator) != 1) return error_at(yaml, s->line, "separator", "must be one byte");
     if (s->quote && strlen(s->quote) > 1) return error_at(yaml, s->line, "quote", "must be one byte or none");
     if (s->n_features == 0) return error_at(yaml, s->line, "features", "a model needs one feature or more");
-    const char **names;
-    RK_TRY(rk_alloc((size_t)s->n_features, sizeof *names, &names));
-    rk_status status = RK_OK;
-    for (int64_t i = 0; i < s->n_features; i++) names[i] = s->features[i].name;
-    for (int64_t i = 0; status == RK_OK && i < s->n_features; i++) {
-        for (int64_t j = 0; status == RK_OK && j < i; j++)
-            if (strcmp(names[i], names[j]) == 0) status = error_at(yaml, s->features[i].line, names[i], "a second feature of this name");
-        if (status == RK_OK) status = check_kind(&s->features[i], yaml);
-        if (status == RK_OK) status = check_cross(s, &s->features[i], yaml, names);
-    }
-    rk_free(names);
+    rk_status status = check_features(s, yaml);
     if (status == RK_OK) status = check_labels(s, yaml);
     for (int64_t i = 0; status == RK_OK && i < s->n_fields; i++)
         if (s->fields[i].last < s->fields[i].first) status = error_at(yaml, s->fields[i].line, s->fields[i].name, "its last id is below its first");

@@ -23,7 +23,8 @@ typedef struct rk_split_section {
 /* One feature. Exactly one of the kinds below is given; `column` defaults to the feature's name. */
 typedef struct rk_data_feature {
     int line;
-    char *name;
+    char *name;              /* or */
+    char *match;             /* a pattern of columns, until rk_data_section_expand has put features in its place */
     char *column;
     char *weights;           /* column of the weights of this feature's ids, or NULL */
     char *separator;         /* splits one text value into several ("a|b|c"); NULL: one value */
@@ -113,9 +114,13 @@ typedef struct rk_data_section {
     int64_t seed;        /* -1: train.seed */
 } rk_data_section;
 
-extern const rk_schema rk_data_schema_table;
+extern const rk_schema rk_data_schema_table, rk_data_feature_schema;
 
 /* What the keys mean together: exactly one kind a feature, columns and names that exist, splits that make sense. */
 rk_status rk_data_section_check(const rk_data_section *section, const rk_yaml *yaml);
+/* Features in the place of patterns, one for each column of the training data that matches and is no other feature, label, weight or group; in the
+ * columns' order. directory: what paths are relative to. */
+bool rk_data_section_has_patterns(const rk_data_section *section);
+rk_status rk_data_section_expand(rk_data_section *section, const rk_yaml *yaml, const char *directory);
 
 #endif

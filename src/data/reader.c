@@ -205,7 +205,7 @@ static rk_status open_rows(rk_reader *r) {
     r->is_open = true;
     r->file_ends = false;
     for (int64_t i = 0; i < t->section->n_features && !has_fractions(r); i++)
-        if (rk_transform_takes_packed(t, i)) RK_TRY(rk_rows_keep_packed(&r->rows, t->feature_names[i], t->n_names));
+        if (rk_transform_takes_packed(t, i)) RK_TRY(rk_rows_keep_packed(&r->rows, t->feature_names[i]));
     return next_part(r, &first);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/name_index.h"
 
 void rk_rows_release(rk_rows_reader *r) {
     rk_source_free(r->source);
@@ -57,48 +58,74 @@ static rk_status load_join(const rk_data_section *section, const char *directory
     return index_keys(join, from->file_key ? from->file_key : from->key);
 }
 
-/* Names that a join has are taken from it; the others must be columns of the files. */
-static rk_status bind_names(rk_rows_reader *r, const rk_data_section *section, const char *const *names, size_t n_names, size_t n_optional) {
-    const char **wanted = NULL;
-    size_t n_wanted = 0, n_optional_wanted = 0;
-    RK_TRY(rk_alloc(n_names + r->n_joins, sizeof *wanted, &wanted));
-    for (size_t i = 0; i < n_names; i++) {
-        r->bindings[i] = (rk_binding){-1, -1};
-        for (size_t j = 0; j < r->n_joins && r->bindings[i].join < 0; j++) {
-            bool key = strcmp(names[i], section->joins[j].key) == 0;
-            int32_t column = key ? -1 : rk_columns_find(&r->joins[j].columns, names[i]);
-            if (column >= 0) r->bindings[i] = (rk_binding){(int32_t)j, column};
-        }
-        size_t k = 0;
-        while (k < n_wanted && strcmp(wanted[k], names[i]) != 0) k++;
-        if (r->bindings[i].join >= 0) continue;
-        if (k == n_wanted) wanted[n_wanted++] = names[i];
-        r->bindings[i].column = (int32_t)k;
-        if (i < n_optional) n_optional_wanted = n_wanted;
-    }
+/* The joined file's column of a name, or the file's own. A key is the file's. */
+static rk_binding find_join(const rk_rows_reader *r, const rk_data_section *section, const char *name) {
     for (size_t j = 0; j < r->n_joins; j++) {
-        size_t k = 0;
-        while (k < n_wanted && strcmp(wanted[k], section->joins[j].key) != 0) k++;
-        if (k == n_wanted) wanted[n_wanted++] = section->joins[j].key;
+        bool key = strcmp(name, section->joins[j].key) == 0;
+        int32_t column = key ? -1 : rk_columns_find(&r->joins[j].columns, name);
+        if (column >= 0) return (rk_binding){(int32_t)j, column, false};
+    }
+    return (rk_binding){-1, -1, false};
+}
+
+/* Names that a join has are taken from it; the others must be columns of the files. wanted [n_names + n_joins] gets those, each once. */
+static rk_status bind_names(rk_rows_reader *r, const rk_data_section *section, const char *const *names, size_t n_names, size_t n_optional, rk_source_options *o,
+                            const char **wanted) {
+    rk_name_index index;
+    RK_TRY(rk_name_index_init(&index, names, sizeof *names, 0, (int32_t)n_names));
+    for (size_t i = 0; i < n_names; i++) {
+        rk_binding *first = &r->bindings[rk_name_index_find(&index, names[i])], *binding = &r->bindings[i];
+        if (first != binding) {
+            first->shared = true;
+            *binding = *first;
+            continue;
+        }
+        *binding = find_join(r, section, names[i]);
+        if (binding->join >= 0) continue;
+        binding->column = (int32_t)o->n_wanted;
+        wanted[o->n_wanted++] = names[i];
+        if (i < n_optional) o->n_optional = o->n_wanted;
+    }
+    size_t n_own = o->n_wanted;
+    for (size_t j = 0; j < r->n_joins; j++) {
+        const char *key = section->joins[j].key;
+        int32_t name = rk_name_index_find(&index, key);
+        size_t k = n_own;
+        while (k < o->n_wanted && strcmp(wanted[k], key) != 0) k++; /* another join's key */
+        if (name >= 0 && r->bindings[name].join < 0) k = (size_t)r->bindings[name].column;
+        if (k == o->n_wanted) wanted[o->n_wanted++] = key;
         r->joins[j].key_column = (int32_t)k;
     }
-    rk_source_options options = {.section = section, .paths = (const char *const *)r->paths, .n_paths = r->n_paths, .wanted = wanted, .n_wanted = n_wanted,
-                                 .n_optional = n_optional_wanted};
-    rk_status status = rk_source_open(&options, &r->source);
+    rk_name_index_release(&index);
+    return RK_OK;
+}
+
+static rk_status open_source(rk_rows_reader *r, const rk_data_section *section, const char *const *names, size_t n_names, size_t n_optional) {
+    const char **wanted;
+    RK_TRY(rk_alloc(n_names + r->n_joins, sizeof *wanted, &wanted));
+    rk_source_options options = {.section = section, .paths = (const char *const *)r->paths, .n_paths = r->n_paths, .wanted = wanted};
+    rk_status status = bind_names(r, section, names, n_names, n_optional, &options, wanted);
+    if (status == RK_OK) status = rk_source_open(&options, &r->source);
     rk_free(wanted);
     return status;
+}
+
+/* The files, and what is joined to them. */
+static rk_status open_files(rk_rows_reader *r, const rk_data_section *section, const char *directory, char *const *paths, size_t n_paths) {
+    RK_TRY(rk_expand_paths(directory, paths, n_paths, &r->paths, &r->n_paths));
+    RK_TRY(rk_alloc((size_t)section->n_joins, sizeof *r->joins, &r->joins));
+    r->n_joins = (size_t)section->n_joins;
+    for (size_t j = 0; j < r->n_joins; j++) RK_TRY(load_join(section, directory, &section->joins[j], &r->joins[j]));
+    return RK_OK;
 }
 
 rk_status rk_rows_open(const rk_data_section *section, const char *directory, char *const *paths, size_t n_paths, const char *const *names, size_t n_names,
                        size_t n_optional, rk_rows_reader *out) {
     rk_rows_reader r = {0};
     rk_status status;
-    RK_GOTO(rk_expand_paths(directory, paths, n_paths, &r.paths, &r.n_paths));
-    RK_GOTO(rk_alloc((size_t)section->n_joins, sizeof *r.joins, &r.joins));
-    r.n_joins = (size_t)section->n_joins;
+    RK_GOTO(open_files(&r, section, directory, paths, n_paths));
     RK_GOTO(rk_alloc(n_names, sizeof *r.bindings, &r.bindings));
-    for (size_t j = 0; j < r.n_joins; j++) RK_GOTO(load_join(section, directory, &section->joins[j], &r.joins[j]));
-    RK_GOTO(bind_names(&r, section, names, n_names, n_optional));
+    RK_GOTO(open_source(&r, section, names, n_names, n_optional));
     *out = r;
     return RK_OK;
 done:
@@ -106,12 +133,21 @@ done:
     return status;
 }
 
-rk_status rk_rows_keep_packed(rk_rows_reader *r, int32_t name, size_t n_names) {
-    int32_t column = r->bindings[name].column;
-    if (r->n_joins || column < 0) return RK_OK;
-    for (size_t i = 0; i < n_names; i++)
-        if (r->bindings[i].column == column && i != (size_t)name) return RK_OK;
-    return rk_source_keep_packed(r->source, column);
+rk_status rk_rows_open_all(const rk_data_section *section, const char *directory, char *const *paths, size_t n_paths, rk_rows_reader *out) {
+    rk_rows_reader r = {0};
+    rk_status status;
+    RK_GOTO(open_files(&r, section, directory, paths, n_paths));
+    RK_GOTO(rk_source_open(&(rk_source_options){.section = section, .paths = (const char *const *)r.paths, .n_paths = r.n_paths}, &r.source));
+    *out = r;
+    return RK_OK;
+done:
+    rk_rows_release(&r);
+    return status;
+}
+
+rk_status rk_rows_keep_packed(rk_rows_reader *r, int32_t name) {
+    rk_binding binding = r->bindings[name];
+    return r->n_joins || binding.column < 0 || binding.shared ? RK_OK : rk_source_keep_packed(r->source, binding.column);
 }
 
 rk_values rk_rows_values(const rk_rows_reader *r, const rk_columns *chunk, int32_t name, int64_t row) {

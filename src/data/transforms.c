@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/name_index.h"
 #include "data/transforms_parts.h"
 
 rk_status rk_transforms_new(const rk_data_section *section, rk_transforms **out) {
@@ -18,6 +19,10 @@ rk_status rk_transforms_new(const rk_data_section *section, rk_transforms **out)
     RK_GOTO(rk_alloc(n, sizeof *t->outputs, &t->outputs));
     RK_GOTO(rk_alloc(n, sizeof *t->feature_names, &t->feature_names));
     RK_GOTO(rk_alloc(n, sizeof *t->weight_names, &t->weight_names));
+    size_t n_crossed = 0;
+    for (size_t i = 0; i < n; i++) n_crossed += (size_t)section->features[i].n_cross;
+    RK_GOTO(rk_alloc(n_crossed, sizeof *t->crossed, &t->crossed));
+    RK_GOTO(rk_alloc(n, sizeof *t->first_crossed, &t->first_crossed));
     RK_GOTO(rk_alloc(2 * n + (size_t)section->n_labels + 2, sizeof *t->names, &t->names));
     for (size_t i = 0; i < n; i++) t->fitted[i].deviation = 1;
     *out = t;
@@ -38,6 +43,8 @@ void rk_transforms_free(rk_transforms *t) {
     rk_free(t->outputs);
     rk_free(t->feature_names);
     rk_free(t->weight_names);
+    rk_free(t->crossed);
+    rk_free(t->first_crossed);
     rk_free(t->names);
     rk_free(t);
 }
@@ -54,6 +61,19 @@ static int64_t cardinality_of(const rk_data_feature *f, const rk_fitted *fitted)
     if (f->quantiles) return fitted->n_boundaries + 1;
     int64_t n = f->vocabulary.oov + (int64_t)fitted->vocabulary.n;
     return n > 0 ? n : 1;
+}
+
+static rk_status find_crossed(rk_transforms *t) {
+    const rk_data_section *s = t->section;
+    rk_name_index names;
+    size_t at = 0;
+    RK_TRY(rk_name_index_init(&names, t->features, sizeof *t->features, offsetof(rk_data_feature_info, name), t->schema.n_features));
+    for (int64_t i = 0; i < s->n_features; i++) {
+        t->first_crossed[i] = at;
+        for (int64_t c = 0; c < s->features[i].n_cross; c++) t->crossed[at++] = rk_name_index_find(&names, s->features[i].cross[c]);
+    }
+    rk_name_index_release(&names);
+    return RK_OK;
 }
 
 rk_status rk_transforms_finish(rk_transforms *t) {
@@ -77,7 +97,7 @@ rk_status rk_transforms_finish(rk_transforms *t) {
             t->features[schema->n_features++] = (rk_data_feature_info){f->name, cardinality_of(f, &t->fitted[i]), f->weights != NULL};
         }
     }
-    return RK_OK;
+    return find_crossed(t);
 }
 
 const rk_data_schema *rk_transforms_schema(const rk_transforms *t) {

@@ -35,6 +35,8 @@ struct rk_transforms {
     int32_t *feature_names;   /* [section->n_features] number of the column's name; -1 for crosses */
     int32_t *weight_names;    /* [section->n_features] or -1 */
     int32_t weight_name, group_name; /* or -1 */
+    int32_t *crossed;         /* numbers of the categorical features that crosses are made of, those of feature i from first_crossed[i] on */
+    size_t *first_crossed;    /* [section->n_features] */
 };
 
 /* Everything that follows from the section and what was fitted: cardinalities, columns, the schema. */

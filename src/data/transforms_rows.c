@@ -70,15 +70,15 @@ static void take_groups(const rk_transforms *t, const rk_piece *piece, rk_window
 }
 
 /* Every combination of the crossed features' ids of this row, hashed. */
-static rk_status cross_row(const rk_transforms *t, const rk_data_feature *f, int32_t output, int64_t row, rk_window *out) {
+static rk_status cross_row(const rk_transforms *t, int64_t feature, int64_t row, rk_window *out) {
     enum { MAX_CROSSED = 16, MAX_COMBINATIONS = 4096 };
     const rk_window_ids *parts[MAX_CROSSED];
     int64_t begins[MAX_CROSSED], counts[MAX_CROSSED], total = 1;
+    const rk_data_feature *f = &t->section->features[feature];
+    const int32_t *crossed = t->crossed + t->first_crossed[feature], output = t->outputs[feature];
     RK_FAIL_IF(f->n_cross > MAX_CROSSED, RK_BAD_DATA, "feature '%s' crosses more than %d features", f->name, MAX_CROSSED);
     for (int64_t c = 0; c < f->n_cross; c++) {
-        int32_t i = 0;
-        while (strcmp(t->features[i].name, f->cross[c]) != 0) i++;
-        parts[c] = &out->features[i];
+        parts[c] = &out->features[crossed[c]];
         begins[c] = rk_window_ids_begin(parts[c], row);
         counts[c] = rk_window_ids_begin(parts[c], row + 1) - begins[c];
         total *= counts[c];
@@ -101,7 +101,7 @@ static rk_status take_features(const rk_transforms *t, const rk_piece *piece, rk
         if (!done) RK_TRY(rk_transform_values(t, i, piece, out));
     }
     for (int64_t i = 0; i < s->n_features; i++)
-        for (int64_t row = 0; s->features[i].n_cross && row < piece->n; row++) RK_TRY(cross_row(t, &s->features[i], t->outputs[i], out->n_rows + row, out));
+        for (int64_t row = 0; s->features[i].n_cross && row < piece->n; row++) RK_TRY(cross_row(t, i, out->n_rows + row, out));
     return RK_OK;
 }
 

@@ -5,7 +5,7 @@
 #include "embedding/collection.h"
 #include "embedding/cut.h"
 #include "embedding/flight.h"
-#include "embedding/name_index.h"
+#include "base/name_index.h"
 
 struct rk_embeddings {
     rk_table *tables;            /* [n_tables] */

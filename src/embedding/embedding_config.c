@@ -24,7 +24,8 @@ const rk_schema rk_initializer_schema = {.name = "initializer",
 
 typedef struct rk_table_section rk_table_section;
 static const rk_field table_fields[] = {
-    RK_FIELD_TEXT(rk_table_section, name, true, NULL, "the table's name"),
+    RK_FIELD_TEXT(rk_table_section, name, false, NULL, "the table's name"),
+    RK_FIELD_TEXT(rk_table_section, match, false, NULL, "in place of a name: what these keys say holds for each table like this (`*`, `?`, `[a-z]`) that has no entry of its own"),
     RK_FIELD_I64(rk_table_section, rows, 0, 0, 1e15, "rows; 0 = as many as its features have ids"),
     RK_FIELD_I64(rk_table_section, dim, 0, 0, 4096, "values a row; 0 = embedding.dim"),
     RK_FIELD_ENUM(rk_table_section, dtype, -1, dtypes, "of the rows; by default embedding.dtype"),
@@ -43,7 +44,8 @@ static const rk_schema table_schema = {.name = "tables",
 
 typedef struct rk_feature_section rk_feature_section;
 static const rk_field feature_fields[] = {
-    RK_FIELD_TEXT(rk_feature_section, name, true, NULL, "a categorical feature of the data section"),
+    RK_FIELD_TEXT(rk_feature_section, name, false, NULL, "a categorical feature of the data section"),
+    RK_FIELD_TEXT(rk_feature_section, match, false, NULL, "in place of a name: each categorical feature like this that has no entry of its own"),
     RK_FIELD_TEXT(rk_feature_section, table, false, NULL, "the table it is looked up in; by default one of the feature's own name"),
     RK_FIELD_ENUM(rk_feature_section, combiner, -1, combiners, "by default embedding.combiner"),
     RK_FIELD_I64(rk_feature_section, max_sequence_length, 0, 0, 100000, "above 0: a sequence, cut and zero-padded to this length, not combined"),

@@ -24,7 +24,8 @@ typedef struct rk_embedding_section {
     rk_optimizer_config optimizer; /* line 0: not given, then the dense optimizer's kind where it has rows, by default adagrad */
     struct rk_table_section {
         int line;
-        char *name;
+        char *name;                /* or */
+        char *match;               /* a pattern of names */
         int64_t rows;              /* 0: from the data feature's cardinality */
         int64_t dim;               /* 0: the section's */
         int dtype;                 /* -1: the section's */
@@ -36,7 +37,8 @@ typedef struct rk_embedding_section {
     int64_t n_tables;
     struct rk_feature_section {
         int line;
-        char *name;                /* a data feature */
+        char *name;                /* a data feature, or */
+        char *match;               /* a pattern of them */
         char *table;               /* NULL: the table of the feature's own name */
         int combiner;              /* -1: the section's */
         int64_t max_sequence_length;

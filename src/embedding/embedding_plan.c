@@ -1,4 +1,5 @@
 /* From the embedding section and the data's features to a collection's config. */
+#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "embedding/collection.h"
 #include "embedding/embedding_config.h"
 #include "embedding/initializer.h"
-#include "embedding/name_index.h"
+#include "base/name_index.h"
 
 typedef struct rk_table_section rk_table_section;
 typedef struct rk_feature_section rk_feature_section;
@@ -19,6 +20,8 @@ typedef struct planner {
     const rk_embedding_source *sources;
     int32_t n_sources;
     rk_name_index source_names, table_names, feature_names; /* of `sources`, and of the section's tables and features */
+    int32_t *table_patterns, *feature_patterns; /* numbers of the section's entries that are patterns */
+    int32_t n_table_patterns, n_feature_patterns;
     int32_t *of_listed, *of_source; /* the plan's table for each of the section's tables, and for each source's own name; -1 = not made */
     rk_optimizer fallback;
     rk_embedding_plan *plan;
@@ -60,9 +63,25 @@ static rk_status unknown_name(const planner *p, int line, const char *key, const
     return hint_nearest(p, status, name, strcmp(key, "table") == 0);
 }
 
+/* The entry that is for a name: its own, or the first pattern that is like it. */
 static const rk_feature_section *listed_feature(const planner *p, const char *name) {
     int32_t i = rk_name_index_find(&p->feature_names, name);
-    return i < 0 ? NULL : &p->section->features[i];
+    if (i >= 0) return &p->section->features[i];
+    for (int32_t k = 0; k < p->n_feature_patterns; k++) {
+        const rk_feature_section *pattern = &p->section->features[p->feature_patterns[k]];
+        if (fnmatch(pattern->match, name, 0) == 0) return pattern;
+    }
+    return NULL;
+}
+
+static const rk_table_section *listed_table(const planner *p, const char *name) {
+    int32_t i = rk_name_index_find(&p->table_names, name);
+    if (i >= 0) return &p->section->tables[i];
+    for (int32_t k = 0; k < p->n_table_patterns; k++) {
+        const rk_table_section *pattern = &p->section->tables[p->table_patterns[k]];
+        if (fnmatch(pattern->match, name, 0) == 0) return pattern;
+    }
+    return NULL;
 }
 
 /* A feature may name a listed table, or the one that a feature without a table of another name makes by itself. */
@@ -73,20 +92,41 @@ static bool is_table(const planner *p, const char *name) {
     return !owner || !owner->table || strcmp(owner->table, name) == 0;
 }
 
+static rk_status check_entry(const planner *p, int line, const char *name, const char *match) {
+    if (!name && !match) return error_at(p, line, "name", "an entry needs a 'name', or 'match' for a pattern of names");
+    return name && match ? error_at(p, line, "match", "an entry has a 'name' or a 'match', not both") : RK_OK;
+}
+
+static rk_status check_entries(const planner *p) {
+    const rk_embedding_section *s = p->section;
+    for (int64_t i = 0; i < s->n_tables; i++) RK_TRY(check_entry(p, s->tables[i].line, s->tables[i].name, s->tables[i].match));
+    for (int64_t i = 0; i < s->n_features; i++) RK_TRY(check_entry(p, s->features[i].line, s->features[i].name, s->features[i].match));
+    return RK_OK;
+}
+
+/* A pattern must be like some feature. */
+static rk_status check_pattern(const planner *p, const rk_feature_section *f) {
+    for (int32_t i = 0; i < p->n_sources; i++)
+        if (fnmatch(f->match, p->sources[i].name, 0) == 0) return RK_OK;
+    return hint_nearest(p, rk_error(RK_CONFIG, "%s: no categorical feature is like '%s'", place_of(p, f->line, "match").text, f->match), f->match, false);
+}
+
 static rk_status check_names(const planner *p) {
     const rk_embedding_section *s = p->section;
+    RK_TRY(check_entries(p));
     int32_t twin = rk_name_index_twin(&p->table_names);
     if (twin >= 0) return error_at(p, s->tables[twin].line, "name", "a second table of this name");
     twin = rk_name_index_twin(&p->feature_names);
     if (twin >= 0) return error_at(p, s->features[twin].line, "name", "a second entry for this feature");
     for (int64_t i = 0; i < s->n_features; i++) {
         const rk_feature_section *f = &s->features[i];
-        if (rk_name_index_find(&p->source_names, f->name) < 0) return unknown_name(p, f->line, "name", "categorical feature", f->name);
+        if (f->match) RK_TRY(check_pattern(p, f));
+        if (f->name && rk_name_index_find(&p->source_names, f->name) < 0) return unknown_name(p, f->line, "name", "categorical feature", f->name);
         if (!f->table || is_table(p, f->table)) continue;
         const rk_feature_section *namesake = listed_feature(p, f->table);
         if (!namesake) return unknown_name(p, f->line, "table", "table", f->table);
         rk_status status = rk_error(RK_CONFIG, "%s: there is no table '%s'", place_of(p, f->line, "table").text, f->table);
-        return rk_error_hint(status, "the feature '%s' is looked up in the table '%s'", namesake->name, namesake->table);
+        return rk_error_hint(status, "the feature '%s' is looked up in the table '%s'", f->table, namesake->table);
     }
     return RK_OK;
 }
@@ -133,8 +173,9 @@ static rk_status add_table(planner *p, const char *name, const rk_table_section 
 /* The table of this name in the plan, made if it is not there; `cardinality` widens one whose rows the file leaves open. */
 static rk_status need_table(planner *p, const char *name, int64_t cardinality, const char *feature, int32_t *out) {
     int32_t number = rk_name_index_find(&p->table_names, name);
-    const rk_table_section *listed = number < 0 ? NULL : &p->section->tables[number];
-    int32_t *made = listed ? &p->of_listed[number] : &p->of_source[rk_name_index_find(&p->source_names, name)];
+    const rk_table_section *listed = listed_table(p, name);
+    int32_t *made = number >= 0 ? &p->of_listed[number] : &p->of_source[rk_name_index_find(&p->source_names, name)];
+    if (listed && number < 0) p->of_listed[listed - p->section->tables] = 0; /* the pattern is of use */
     bool open = !listed || listed->rows == 0;
     if (!open && cardinality > listed->rows) {
         rk_status status = rk_error(RK_CONFIG, "%s: %lld rows, but the feature '%s' has %lld ids", place_of(p, listed->line, "rows").text,
@@ -208,8 +249,9 @@ static rk_status check_used(const planner *p) {
     for (int64_t i = 0; i < p->section->n_tables; i++) {
         if (p->of_listed[i] >= 0) continue;
         const rk_table_section *table = &p->section->tables[i];
-        rk_status status = rk_error(RK_CONFIG, "%s: no feature uses the table '%s'", place_of(p, table->line, "name").text, table->name);
-        return hint_nearest(p, status, table->name, false);
+        const char *key = table->name ? "name" : "match", *text = table->name ? table->name : table->match;
+        rk_status status = rk_error(RK_CONFIG, table->name ? "%s: no feature uses the table '%s'" : "%s: no feature uses a table like '%s'", place_of(p, table->line, key).text, text);
+        return hint_nearest(p, status, text, false);
     }
     return RK_OK;
 }
@@ -230,6 +272,12 @@ static rk_status planner_init(planner *p) {
     RK_TRY(rk_name_index_init(&p->table_names, s->tables, sizeof *s->tables, offsetof(rk_table_section, name), (int32_t)s->n_tables));
     RK_TRY(rk_name_index_init(&p->feature_names, s->features, sizeof *s->features, offsetof(rk_feature_section, name), (int32_t)s->n_features));
     RK_TRY(rk_alloc((size_t)s->n_tables, sizeof *p->of_listed, &p->of_listed));
+    RK_TRY(rk_alloc((size_t)s->n_tables, sizeof *p->table_patterns, &p->table_patterns));
+    RK_TRY(rk_alloc((size_t)s->n_features, sizeof *p->feature_patterns, &p->feature_patterns));
+    for (int32_t i = 0; i < s->n_tables; i++)
+        if (s->tables[i].match) p->table_patterns[p->n_table_patterns++] = i;
+    for (int32_t i = 0; i < s->n_features; i++)
+        if (s->features[i].match) p->feature_patterns[p->n_feature_patterns++] = i;
     RK_TRY(rk_alloc((size_t)p->n_sources, sizeof *p->of_source, &p->of_source));
     for (int64_t i = 0; i < s->n_tables; i++) p->of_listed[i] = -1;
     for (int32_t i = 0; i < p->n_sources; i++) p->of_source[i] = -1;
@@ -241,6 +289,8 @@ static void planner_release(planner *p) {
     rk_name_index_release(&p->table_names);
     rk_name_index_release(&p->feature_names);
     rk_free(p->of_listed);
+    rk_free(p->table_patterns);
+    rk_free(p->feature_patterns);
     rk_free(p->of_source);
 }
 

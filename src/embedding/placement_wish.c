@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "embedding/name_index.h"
+#include "base/name_index.h"
 #include "embedding/placement_wish.h"
 
 

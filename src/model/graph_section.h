@@ -4,7 +4,7 @@
 #define RK_MODEL_GRAPH_SECTION_H
 
 #include "base/buffer.h"
-#include "embedding/name_index.h"
+#include "base/name_index.h"
 #include "model/model_parts.h"
 #include "nn/op_list.h"
 

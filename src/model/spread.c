@@ -80,15 +80,12 @@ static rk_status check_same_placements(rk_comm *comm, const rk_placement *placem
 static rk_status assume_loads(const rk_model_cluster *cluster, const rk_embedding_plan *plan, rk_placement_request *request, rk_table_load **out) {
     rk_table_load *loads;
     RK_TRY(rk_alloc((size_t)plan->n_tables, sizeof *loads, &loads));
-    for (int32_t t = 0; t < plan->n_tables; t++) {
-        double ids = 0;
-        for (int32_t f = 0; f < plan->n_features; f++) {
-            if (strcmp(plan->features[f].table, plan->tables[t].name) != 0) continue;
-            double most = plan->features[f].max_sequence_length ? plan->features[f].max_sequence_length : INFINITY;
-            ids += fmin(cluster->ids[plan->sources[f]], most);
-        }
-        loads[t] = rk_table_load_assume(plan->tables[t].n_rows, ids, request->batch_size, request->roles.n_trainers);
+    for (int32_t f = 0; f < plan->n_features; f++) {
+        double most = plan->features[f].max_sequence_length ? plan->features[f].max_sequence_length : INFINITY;
+        loads[plan->table_of[f]].ids += fmin(cluster->ids[plan->sources[f]], most);
     }
+    for (int32_t t = 0; t < plan->n_tables; t++)
+        loads[t] = rk_table_load_assume(plan->tables[t].n_rows, loads[t].ids, request->batch_size, request->roles.n_trainers);
     request->loads = *out = loads;
     return RK_OK;
 }

@@ -44,6 +44,7 @@ void rk_graph_free(rk_graph *graph) {
         rk_free(graph->parameters[i].value);
     }
     rk_free(graph->nodes);
+    rk_name_map_release(&graph->names);
     rk_free(graph->parameters);
     rk_graph_release_memory(graph);
     rk_pages_free(graph->gradients, (size_t)graph->gradient_reals * sizeof *graph->gradients);
@@ -83,9 +84,7 @@ rk_shape rk_graph_shape(const rk_graph *graph, rk_value value) {
 }
 
 rk_value rk_graph_find(const rk_graph *graph, const char *name) {
-    for (size_t i = 0; i < graph->n_nodes; i++)
-        if (strcmp(graph->nodes[i]->name, name) == 0) return (rk_value)i;
-    return -1;
+    return (rk_value)rk_name_map_find(&graph->names, name);
 }
 
 static rk_status new_node(rk_graph *graph, const rk_op *op, const char *name, const rk_value *inputs, int32_t n_inputs, rk_node **out) {
@@ -101,6 +100,7 @@ static rk_status new_node(rk_graph *graph, const rk_op *op, const char *name, co
     rk_status status = rk_strdup(name, &node->name);
     if (status == RK_OK) status = rk_alloc((size_t)n_inputs, sizeof *node->inputs, &node->inputs);
     if (status == RK_OK) status = rk_alloc((size_t)n_inputs, sizeof *node->first_gradient, &node->first_gradient);
+    if (status == RK_OK) status = rk_name_map_add(&graph->names, node->name, (int64_t)graph->n_nodes);
     if (status != RK_OK) {
         node_free(node);
         return status;

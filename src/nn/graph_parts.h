@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "base/name_map.h"
 #include "base/tree.h"
 #include "nn/op.h"
 
@@ -34,6 +35,7 @@ struct rk_graph {
     char error[1024];        /* its message */
     rk_node **nodes;         /* [n_nodes]; a node's number is its value */
     size_t n_nodes, nodes_capacity;
+    rk_name_map names;       /* of the nodes */
     rk_parameter *parameters; /* [n_parameters] */
     size_t n_parameters, parameters_capacity;
     bool finished, training;

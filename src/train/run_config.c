@@ -237,8 +237,13 @@ const char *rk_config_output(const rk_config *c) {
     return c->train.output;
 }
 
+rk_status rk_config_expand(rk_config *c) {
+    return rk_data_section_has_patterns(&c->data) ? rk_data_section_expand(&c->data, &c->yaml, c->directory) : RK_OK;
+}
+
 rk_status rk_config_transforms(rk_config *c, void (*on_stage)(void *user, const char *message), void *user, const rk_transforms **out) {
     rk_fit_options options = {c->directory, on_stage, user};
+    RK_TRY(rk_config_expand(c));
     if (!c->transforms) RK_TRY(rk_transforms_fit(&c->data, &c->yaml, &options, &c->transforms));
     *out = c->transforms;
     return RK_OK;

@@ -32,6 +32,9 @@ struct rk_config {
     rk_plan_file plan;         /* likewise what cluster.plan names; without tables: not read */
 };
 
+/* Features in the place of patterns of columns, read from the training data now if there are any: before the configuration is written or compared. */
+rk_status rk_config_expand(rk_config *config);
+
 /* The transforms, fitted now if they are not there. */
 rk_status rk_config_transforms(rk_config *config, void (*on_stage)(void *user, const char *message), void *user, const rk_transforms **out);
 

@@ -79,6 +79,7 @@ static rk_status check_stored(rk_trainer *t, const char *path) {
     rk_status status;
     RK_GOTO(rk_path_join(path, "config.yaml", &file));
     RK_GOTO(rk_file_read(file, &stored, &n_bytes));
+    RK_GOTO(rk_config_expand(t->config));
     RK_GOTO(rk_config_to_yaml(t->config, &now));
     RK_GOTO(rk_resume_check(stored, now));
     if (!t->config->transforms) RK_GOTO(rk_transforms_load(&t->config->data, path, &t->config->transforms));

@@ -67,11 +67,13 @@ static void test_presets(void **state) {
     (void)state;
     for (int kind = 0; rk_preset_of(kind); kind++) {
         char text[256];
-        if (rk_preset_of(kind)->pairs) continue;
-        const char *more = kind == RK_KIND_din ? ", attention: [{target: item, history: history}]" : "";
-        snprintf(text, sizeof text, "model: {kind: %s%s}\nembedding: {dim: 4, features: [{name: history, table: item, max_sequence_length: 3}, {name: item}]}",
-                 rk_preset_of(kind)->name, more);
-        check_case(&(usual_case){text, rk_preset_of(kind)->one_task ? 1 : 2}, kind % 2 ? RK_BF16 : RK_F32);
+        const rk_preset *preset = rk_preset_of(kind);
+        if (preset->pairs) continue;
+        const char *pairs = kind == RK_KIND_din ? ", attention: [{target: item, history: history}]" : "";
+        const char *layers = preset->keys & RK_KEYS_DEEP ? ", deep: [8, 6], dropout: 0.3" : preset->keys & RK_KEYS_TOWERS ? ", dropout: 0.3" : ""; /* dropout's masks, too */
+        snprintf(text, sizeof text, "model: {kind: %s%s%s}\nembedding: {dim: 4, features: [{name: history, table: item, max_sequence_length: 3}, {name: item}]}",
+                 preset->name, pairs, layers);
+        check_case(&(usual_case){text, preset->one_task ? 1 : 2}, kind % 2 ? RK_BF16 : RK_F32);
     }
     for (int c = 0; c < N_USUAL_CASES; c++) check_case(&usual_cases[c], c % 2 ? RK_F32 : RK_BF16);
     assert_int_equal(rk_alloc_live(), 0);

@@ -58,8 +58,7 @@ static rk_status count_parameters(rk_model *model, double *out) {
 
 static void count_sample(rk_plan *plan, const rk_data_schema *schema) {
     for (int32_t f = 0; f < plan->tables.n_features; f++) {
-        int32_t t = 0, length = plan->tables.features[f].max_sequence_length;
-        while (strcmp(plan->tables.tables[t].name, plan->tables.features[f].table) != 0) t++;
+        int32_t t = plan->tables.table_of[f], length = plan->tables.features[f].max_sequence_length;
         plan->dense.width += (double)plan->tables.tables[t].dim * (length ? length : 1);
     }
     plan->dense.sample_bytes = sizeof(float) * (double)(schema->n_dense + schema->n_tasks);

@@ -25,7 +25,6 @@ typedef struct counter {
 typedef struct sampling {
     rk_plan *plan;
     counter *counters; /* [n_tables] */
-    int32_t *table_of; /* [n_features] */
     int64_t n_samples, n_batches;
 } sampling;
 
@@ -73,7 +72,7 @@ static rk_status count_batch(sampling *s, const rk_batch *batch) {
         int64_t share = s->n_batches * n_trainers + part + 1, last = rk_cut_at(batch->n, (size_t)part + 1, (size_t)n_trainers);
         for (int32_t f = 0; f < tables->n_features; f++)
             for (int64_t sample = rk_cut_at(batch->n, (size_t)part, (size_t)n_trainers); sample < last; sample++)
-                RK_TRY(count_sample(&s->counters[s->table_of[f]], &batch->features[tables->sources[f]], sample, tables->features[f].max_sequence_length, s->n_batches + 1, share));
+                RK_TRY(count_sample(&s->counters[tables->table_of[f]], &batch->features[tables->sources[f]], sample, tables->features[f].max_sequence_length, s->n_batches + 1, share));
     }
     s->n_samples += batch->n;
     s->n_batches++;
@@ -120,19 +119,12 @@ static void conclude(sampling *s) {
     plan->sampled_rows = s->n_samples;
 }
 
-static void find_tables(const rk_embedding_plan *plan, int32_t *out) {
-    for (int32_t f = 0; f < plan->n_features; f++)
-        while (strcmp(plan->tables[out[f]].name, plan->features[f].table) != 0) out[f]++;
-}
-
 rk_status rk_plan_sample(rk_plan *plan, int64_t n_rows) {
     sampling s = {.plan = plan};
     rk_dataset *dataset = NULL;
     rk_status status;
     RK_GOTO(rk_alloc((size_t)plan->tables.n_tables, sizeof *s.counters, &s.counters));
-    RK_GOTO(rk_alloc((size_t)plan->tables.n_features, sizeof *s.table_of, &s.table_of));
     RK_GOTO(rk_alloc((size_t)plan->tables.n_tables, sizeof *plan->hot, &plan->hot));
-    find_tables(&plan->tables, s.table_of);
     RK_GOTO(rk_dataset_open(plan->config, "train", &dataset));
     RK_GOTO(count_all(&s, dataset, n_rows));
     conclude(&s);
@@ -140,6 +132,5 @@ done:
     rk_dataset_free(dataset);
     for (int32_t t = 0; s.counters && t < plan->tables.n_tables; t++) rk_free(s.counters[t].places);
     rk_free(s.counters);
-    rk_free(s.table_of);
     return status;
 }

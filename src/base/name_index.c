@@ -1,4 +1,4 @@
-#include "embedding/name_index.h"
+#include "base/name_index.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,12 +18,14 @@ static int compare_named(const void *a, const void *b) {
 rk_status rk_name_index_init(rk_name_index *index, const void *array, size_t bytes, size_t offset, int32_t n) {
     rk_named *sorted;
     RK_TRY(rk_alloc((size_t)n, sizeof *sorted, &sorted));
+    int32_t n_named = 0;
     for (int32_t i = 0; i < n; i++) {
-        sorted[i].number = i;
-        memcpy(&sorted[i].name, (const char *)array + (size_t)i * bytes + offset, sizeof sorted[i].name);
+        sorted[n_named].number = i;
+        memcpy(&sorted[n_named].name, (const char *)array + (size_t)i * bytes + offset, sizeof sorted->name);
+        n_named += sorted[n_named].name != NULL;
     }
-    qsort(sorted, (size_t)n, sizeof *sorted, compare_named);
-    *index = (rk_name_index){sorted, n};
+    qsort(sorted, (size_t)n_named, sizeof *sorted, compare_named);
+    *index = (rk_name_index){sorted, n_named};
     return RK_OK;
 }
 
@@ -35,6 +37,7 @@ void rk_name_index_release(rk_name_index *index) {
 int32_t rk_name_index_find(const rk_name_index *index, const char *name) {
     rk_named key = {name, 0};
     const rk_named *found = index->n ? bsearch(&key, index->sorted, (size_t)index->n, sizeof key, compare_names) : NULL;
+    while (found && found > index->sorted && compare_names(found - 1, &key) == 0) found--;
     return found ? found->number : -1;
 }
 

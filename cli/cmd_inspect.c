@@ -98,6 +98,7 @@ const command command_inspect = {
             [OPT_GRAPH] = {"graph", 0, OPTION_FLAG, NULL, NULL, "only the model, written out as a graph that a run file may hold"},
             [OPT_DOT] = {"dot", 0, OPTION_FLAG, NULL, NULL, "only the graph, for graphviz"},
         },
-    .examples = "reckon inspect examples/adult.yaml\nreckon inspect --set model.kind=dcn_v2 --config-only run.yaml\nreckon inspect --graph run.yaml\nreckon inspect --dot run.yaml | dot -Tsvg -o model.svg",
+    .examples = "reckon inspect examples/adult.yaml\nreckon inspect --set model.kind=dcn_v2 --config-only run.yaml\nreckon inspect --graph run.yaml\n"
+                "reckon inspect --dot run.yaml | dot -Tsvg -o model.svg",
     .run = run,
 };

@@ -250,7 +250,7 @@ static rk_status check_used(const planner *p) {
         if (p->of_listed[i] >= 0) continue;
         const rk_table_section *table = &p->section->tables[i];
         const char *key = table->name ? "name" : "match", *text = table->name ? table->name : table->match;
-        rk_status status = rk_error(RK_CONFIG, table->name ? "%s: no feature uses the table '%s'" : "%s: no feature uses a table like '%s'", place_of(p, table->line, key).text, text);
+        rk_status status = rk_error(RK_CONFIG, "%s: no feature uses %s '%s'", place_of(p, table->line, key).text, table->name ? "the table" : "a table like", text);
         return hint_nearest(p, status, text, false);
     }
     return RK_OK;

@@ -15,6 +15,8 @@ static const char head[] =
     "  graph [rankdir=TB, fontname=\"Helvetica\", nodesep=0.35, ranksep=0.45, margin=0.2, bgcolor=white]\n"
     "  node [shape=box, style=\"rounded,filled\", fontname=\"Helvetica\", fontsize=11, margin=\"0.14,0.07\", penwidth=0.8, color=\"#5f6b7a\"]\n"
     "  edge [fontname=\"Helvetica\", fontsize=9, fontcolor=\"#5f6b7a\", color=\"#8a94a3\", arrowsize=0.6]\n";
+static const char frame[] =
+    "    style=rounded\n    color=\"#c3cad3\"\n    fontcolor=\"#5f6b7a\"\n    fontsize=10\n    labeljust=l\n    margin=12\n";
 static const char data_color[] = "#fdf1d3", trained_color[] = "#d9e8fb", plain_color[] = "#f1f3f5", task_color[] = "#dcf2e1";
 
 typedef struct drawing {
@@ -140,7 +142,7 @@ static void draw_part(const drawing *d, rk_value v, size_t n_bytes) {
     const rk_node *node = rk_graph_node(d->graph, v);
     for (rk_value before = 0; before < v; before++)
         if (same_part(d, before, node, n_bytes)) return;
-    rk_buffer_printf(d->out, "  subgraph cluster_%d {\n    style=rounded\n    color=\"#c3cad3\"\n    fontcolor=\"#5f6b7a\"\n    fontsize=10\n    labeljust=l\n    margin=12\n    label=<", v);
+    rk_buffer_printf(d->out, "  subgraph cluster_%d {\n%s    label=<", v, frame);
     char part[256];
     snprintf(part, sizeof part, "%.*s", (int)n_bytes, node->name);
     put_text(d->out, part);

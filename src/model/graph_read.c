@@ -32,7 +32,8 @@ static rk_status note_use(rk_graph_uses *uses, const rk_model_section *s, int64_
     if (known >= 0) {
         bool there = known == RK_INPUT_DENSE ? schema->n_dense > 0 : schema->n_features > 0;
         uses->inputs[known] = true;
-        return there ? RK_OK : rk_yaml_error(yaml, rk_layer_node(yaml, layer, "inputs"), "'%s': the data has no %s features", input, known == RK_INPUT_DENSE ? "dense" : "categorical");
+        if (there) return RK_OK;
+        return rk_yaml_error(yaml, rk_layer_node(yaml, layer, "inputs"), "'%s': the data has no %s features", input, known == RK_INPUT_DENSE ? "dense" : "categorical");
     }
     int32_t f = rk_name_index_find(features, feature_of(input));
     if (f < 0) return unknown_input(s, layer, yaml, schema, input);

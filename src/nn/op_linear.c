@@ -57,5 +57,7 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return rk_matrix_input_gradient(node->own, n, dy, !rk_is_first_gradient(node), rk_in_gradient(run, node, 0), run->workspace);
 }
 
-const rk_op rk_op_linear = {.name = "linear", .min_inputs = 1, .max_inputs = 1, .options = RK_OPTION_units | RK_OPTION_by_row | RK_OPTION_no_bias | RK_OPTION_relu | RK_OPTION_dtype | RK_OPTION_initializer,
+enum { OPTIONS = RK_OPTION_units | RK_OPTION_by_row | RK_OPTION_no_bias | RK_OPTION_relu | RK_OPTION_dtype | RK_OPTION_initializer };
+
+const rk_op rk_op_linear = {.name = "linear", .min_inputs = 1, .max_inputs = 1, .options = OPTIONS,
                             .writes_gradient = true, .build = build, .finish = finish, .release = release, .prepare = prepare, .forward = forward, .backward = backward};

@@ -29,4 +29,5 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_slice = {.name = "slice", .min_inputs = 1, .max_inputs = 1, .options = RK_OPTION_first | RK_OPTION_count, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_slice = {.name = "slice", .min_inputs = 1, .max_inputs = 1, .options = RK_OPTION_first | RK_OPTION_count, .build = build, .forward = forward,
+                           .backward = backward};

@@ -131,9 +131,8 @@ static void test_refusals(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char run[1024];
-        snprintf(run, sizeof run, "data: {train: many.csv, features: [%s], labels: [{name: click}], sample_weight: weight}\nembedding: {dim: 2, %s}\nmodel: lr\n", cases[i].features,
-                 cases[i].embedding);
-        if (*cases[i].embedding) memcpy(strstr(run, "model: lr"), "model: dnn", 10);
+        snprintf(run, sizeof run, "data: {train: many.csv, features: [%s], labels: [{name: click}], sample_weight: weight}\nembedding: {dim: 2, %s}\nmodel: dnn\n",
+                 cases[i].features, cases[i].embedding);
         built b = {0};
         rk_status status = rk_config_parse(run, "run.yaml", NULL, NULL, 0, &b.config);
         if (status == RK_OK) status = rk_dataset_open(b.config, "train", &b.dataset);

@@ -72,7 +72,8 @@ static rk_status count_batch(sampling *s, const rk_batch *batch) {
         int64_t share = s->n_batches * n_trainers + part + 1, last = rk_cut_at(batch->n, (size_t)part + 1, (size_t)n_trainers);
         for (int32_t f = 0; f < tables->n_features; f++)
             for (int64_t sample = rk_cut_at(batch->n, (size_t)part, (size_t)n_trainers); sample < last; sample++)
-                RK_TRY(count_sample(&s->counters[tables->table_of[f]], &batch->features[tables->sources[f]], sample, tables->features[f].max_sequence_length, s->n_batches + 1, share));
+                RK_TRY(count_sample(&s->counters[tables->table_of[f]], &batch->features[tables->sources[f]], sample, tables->features[f].max_sequence_length,
+                                    s->n_batches + 1, share));
     }
     s->n_samples += batch->n;
     s->n_batches++;

@@ -158,6 +158,12 @@ static rk_status unknown_part(const rk_data_section *s, const rk_data_feature *f
     return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : status;
 }
 
+bool rk_data_section_has_patterns(const rk_data_section *s) {
+    for (int64_t i = 0; i < s->n_features; i++)
+        if (s->features[i].match) return true;
+    return false;
+}
+
 static rk_status check_cross(const rk_data_section *s, const rk_data_feature *f, const rk_yaml *yaml, const rk_name_index *names) {
     for (int64_t k = 0; k < f->n_cross; k++) {
         int32_t i = rk_name_index_find(names, f->cross[k]);

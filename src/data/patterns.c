@@ -7,12 +7,6 @@
 #include "base/text.h"
 #include "data/rows.h"
 
-bool rk_data_section_has_patterns(const rk_data_section *s) {
-    for (int64_t i = 0; i < s->n_features; i++)
-        if (s->features[i].match) return true;
-    return false;
-}
-
 typedef struct expander {
     const rk_data_section *section;
     const rk_yaml *yaml;

@@ -82,6 +82,8 @@ typedef struct rk_embedding_wants {
 rk_status rk_embedding_plan_make(const rk_embedding_section *section, const rk_yaml *yaml, const rk_embedding_source *sources, int32_t n_sources,
                                  rk_embedding_wants wants, const rk_optimizer *fallback, rk_embedding_plan *out);
 void rk_embedding_plan_release(rk_embedding_plan *plan);
+/* Numbers a sample of a feature; a sequence of length L counts L times its dim. */
+int32_t rk_embedding_plan_width(const rk_embedding_plan *plan, int32_t feature);
 
 rk_embeddings_config rk_embedding_plan_config(const rk_embedding_plan *plan, uint64_t seed); /* views of the plan */
 /* Create the collection of a plan. */

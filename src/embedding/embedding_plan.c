@@ -353,3 +353,8 @@ rk_status rk_embedding_plan_create(const rk_embedding_plan *plan, uint64_t seed,
     *out = e;
     return RK_OK;
 }
+
+int32_t rk_embedding_plan_width(const rk_embedding_plan *plan, int32_t feature) {
+    int32_t length = plan->features[feature].max_sequence_length, dim = plan->tables[plan->table_of[feature]].dim;
+    return length ? length * dim : dim;
+}

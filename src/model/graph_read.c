@@ -76,7 +76,7 @@ static rk_value feature_value(reader *r, int32_t f) {
     rk_value *made = &r->of_feature[f];
     if (*made >= 0) return *made;
     const rk_feature_config *feature = &r->plan->features[f];
-    int32_t width = rk_model_width(r->plan, f), length = feature->max_sequence_length;
+    int32_t width = rk_embedding_plan_width(r->plan, f), length = feature->max_sequence_length;
     char name[512];
     snprintf(name, sizeof name, RK_FEATURE_PREFIX "%s%s", feature->name, length ? "/columns" : "");
     rk_op_options columns = {.first = r->model->lookups[f].first, .count = width}, rows = {.rows = length};

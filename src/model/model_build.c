@@ -64,11 +64,6 @@ static rk_status check_equal_dims(const rk_model_options *options, const char *k
     return RK_OK;
 }
 
-int32_t rk_model_width(const rk_embedding_plan *plan, int32_t feature) {
-    int32_t length = plan->features[feature].max_sequence_length, dim = table_of(plan, feature)->dim;
-    return length ? length * dim : dim;
-}
-
 /* The graph's inputs, and each feature's place in them; out->features is the caller's to free. A sequence of length L counts as L vectors. */
 static rk_status add_inputs(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan, rk_preset_inputs *out) {
     rk_graph *graph = model->graph;
@@ -87,7 +82,7 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options, co
         int32_t source = model->retrieval ? rk_retrieval_feature(model->retrieval, plan->sources[f]) : plan->sources[f];
         model->lookups[f] = (rk_model_lookup){.source = source, .input = -1, .first = vector ? (int32_t)width : f - plan->n_vectors};
         if (!vector) continue;
-        int32_t columns = rk_model_width(plan, f), length = plan->features[f].max_sequence_length;
+        int32_t columns = rk_embedding_plan_width(plan, f), length = plan->features[f].max_sequence_length;
         features[f] = (rk_preset_feature){plan->features[f].name, (int32_t)width, columns, length, (int32_t)n_sequences};
         if (length && reads_lengths) {
             model->lookups[f].length = length;
@@ -151,12 +146,12 @@ static rk_status new_memory(rk_model *model, int number, int64_t reals, rk_real 
 static rk_status reserve_gradients(rk_model *model, const rk_embedding_plan *plan, int set) {
     int64_t width = 0;
     rk_real *at;
-    for (int32_t f = 0; f < model->n_lookups; f++) width += rk_model_width(plan, f);
+    for (int32_t f = 0; f < model->n_lookups; f++) width += rk_embedding_plan_width(plan, f);
     RK_TRY(new_memory(model, set, width * model->max_here, &at));
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof **model->gradients, &model->gradients[set]));
     for (int32_t f = 0; f < model->n_lookups; f++) {
-        model->gradients[set][f] = (rk_activation){at, rk_model_width(plan, f), NULL};
-        at += rk_model_width(plan, f) * model->max_here;
+        model->gradients[set][f] = (rk_activation){at, rk_embedding_plan_width(plan, f), NULL};
+        at += rk_embedding_plan_width(plan, f) * model->max_here;
     }
     return RK_OK;
 }

@@ -94,7 +94,6 @@ void rk_model_count_samples(const rk_model *model, const rk_batch_part *part, do
 /* A block's share of each task's loss, in model->losses, and the gradients of the graph's outputs. */
 void rk_model_block_losses(const rk_model_run *run, const rk_run *block);
 
-int32_t rk_model_width(const rk_embedding_plan *plan, int32_t feature); /* numbers a sample; a sequence of length L counts L times its dim */
 /* The model's graph before tasks join it and it is finished, and the plan of its tables, without their memory. Both are the caller's, whatever happens. */
 rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_embedding_plan *plan);
 

@@ -268,15 +268,25 @@ static rk_status execute(dnnl_primitive_t primitive, const argument *arguments, 
     return status_of(status, "a matrix product");
 }
 
-static rk_status pack(const dnnl_memory_desc_t *from, const void *data, const packed *to) {
+static rk_status make_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to, dnnl_primitive_t *out) {
     dnnl_primitive_desc_t desc;
+    pthread_mutex_lock(&making);
+    dnnl_status_t status = dnnl_reorder_primitive_desc_create(&desc, from, engine, to, engine, NULL);
+    if (status == dnnl_success) {
+        status = dnnl_primitive_create(out, desc);
+        dnnl_primitive_desc_destroy(desc);
+    }
+    pthread_mutex_unlock(&making);
+    return status_of(status, "making a reorder");
+}
+
+static rk_status pack(const dnnl_memory_desc_t *from, const void *data, const packed *to) {
     dnnl_primitive_t reorder;
-    DNNL_TRY(dnnl_reorder_primitive_desc_create(&desc, from, engine, &to->desc, engine, NULL));
-    dnnl_status_t status = dnnl_primitive_create(&reorder, desc);
-    dnnl_primitive_desc_destroy(desc);
-    RK_TRY(status_of(status, "making a reorder"));
+    RK_TRY(make_reorder(from, &to->desc, &reorder));
     rk_status done = execute(reorder, (argument[]){{DNNL_ARG_FROM, from, data}, {DNNL_ARG_TO, &to->desc, to->data}}, 2);
+    pthread_mutex_lock(&making);
     dnnl_primitive_destroy(reorder);
+    pthread_mutex_unlock(&making);
     return done;
 }
 

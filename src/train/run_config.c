@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
-
+#include "model/preset.h"
 
 /* The root is bound section by section, so that each may stay away but data and model. */
 static const char *const sections[] = {"data", "embedding", "model", "train", "cluster"};
@@ -56,6 +56,11 @@ static rk_status find_ranking_metric(const rk_config *c, const char *name, int l
     *metric = rk_ranking_metric_find(name);
     if (*metric >= 0) return RK_OK;
     return rk_error_hint(rk_error(RK_CONFIG, "%s:%d: key 'metric': there is no metric '%s' of rankings", c->yaml.path, line, name), "it is recall@K, ndcg@K or hit@K");
+}
+
+bool rk_config_has_pairs(const rk_config *c) {
+    const rk_preset *preset = rk_preset_of(c->model.kind);
+    return preset && preset->pairs;
 }
 
 rk_status rk_config_find_metric(const rk_config *c, const char *name, int line, int *task, int *metric) {
@@ -274,28 +279,5 @@ rk_status rk_config_placement_request(rk_config *c, int32_t n_ranks, rk_placemen
         request.wishes = c->wishes;
     }
     *out = request;
-    return RK_OK;
-}
-
-rk_status rk_config_model_options(const rk_config *c, const rk_data_schema *schema, bool training, rk_model_options *out) {
-    int64_t evaluation = c->train.evaluate.batch_size;
-    *out = (rk_model_options){
-        .model = &c->model,
-        .embedding = &c->embedding,
-        .yaml = &c->yaml,
-        .schema = schema,
-        .dense_optimizer = {.optimizer = c->optimizer, .max_gradient_norm = c->train.max_gradient_norm, .l2 = c->train.l2},
-        .max_batch = evaluation > c->train.batch_size && c->cluster.virtual_shards <= 1 ? evaluation : c->train.batch_size,
-        .n_shards = c->cluster.virtual_shards,
-        .dtype = c->train.dtype == 1 ? RK_BF16 : RK_F32,
-        .seed = (uint64_t)c->train.seed,
-        .staleness = c->train.staleness,
-        .skip_not_finite = c->train.on_not_finite == 1,
-        .training = training,
-    };
-    if (!rk_config_has_pairs(c) || (!training && !c->model.retrieval.history)) return RK_OK;
-    const rk_interactions *known;
-    RK_TRY(rk_config_interactions((rk_config *)(size_t)c, &known)); /* a matter of when, as fitting the transforms is */
-    out->interactions = c->interactions;
     return RK_OK;
 }

@@ -1,14 +1,8 @@
-/* The pairs that a two_tower's run file speaks of. */
+/* What a model is built with; the pairs that a two_tower's run file speaks of. */
 #include <string.h>
 
 #include "data/dataset.h"
-#include "model/preset.h"
 #include "train/run_config.h"
-
-bool rk_config_has_pairs(const rk_config *c) {
-    const rk_preset *preset = rk_preset_of(c->model.kind);
-    return preset && preset->pairs;
-}
 
 static rk_status find(const rk_data_schema *schema, const char *name, int32_t *out) {
     for (*out = 0; *out < schema->n_features; (*out)++)
@@ -35,5 +29,28 @@ rk_status rk_config_interactions(rk_config *c, const rk_interactions **out) {
         RK_TRY(status);
     }
     *out = c->interactions;
+    return RK_OK;
+}
+
+rk_status rk_config_model_options(const rk_config *c, const rk_data_schema *schema, bool training, rk_model_options *out) {
+    int64_t evaluation = c->train.evaluate.batch_size;
+    *out = (rk_model_options){
+        .model = &c->model,
+        .embedding = &c->embedding,
+        .yaml = &c->yaml,
+        .schema = schema,
+        .dense_optimizer = {.optimizer = c->optimizer, .max_gradient_norm = c->train.max_gradient_norm, .l2 = c->train.l2},
+        .max_batch = evaluation > c->train.batch_size && c->cluster.virtual_shards <= 1 ? evaluation : c->train.batch_size,
+        .n_shards = c->cluster.virtual_shards,
+        .dtype = c->train.dtype == 1 ? RK_BF16 : RK_F32,
+        .seed = (uint64_t)c->train.seed,
+        .staleness = c->train.staleness,
+        .skip_not_finite = c->train.on_not_finite == 1,
+        .training = training,
+    };
+    if (!rk_config_has_pairs(c) || (!training && !c->model.retrieval.history)) return RK_OK;
+    const rk_interactions *known;
+    RK_TRY(rk_config_interactions((rk_config *)(size_t)c, &known)); /* a matter of when, as fitting the transforms is */
+    out->interactions = c->interactions;
     return RK_OK;
 }

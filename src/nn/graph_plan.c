@@ -12,7 +12,6 @@ enum {
     BLOCK_REALS = 16 << 20,    /* values of a block, about */
     MIN_GROUP = 128,
     CACHED_REALS = 1 << 19,    /* parameters that stay in the second cache, about */
-    MIN_UNCACHED = 256,        /* samples of a block and of a group, where they do not */
     MAX_GROUP = 1024,          /* samples */
     MAX_GROUPS = 16            /* but where that would make them longer */
 };
@@ -110,15 +109,10 @@ static rk_status add_node(planner *p, const rk_graph *graph, rk_node *node, int6
     return add_piece(p, &node->scratch, node->scratch_width * samples, i, train ? back : i);
 }
 
-/* Every block reads the parameters several times and every group adds up their gradients, 60 bytes of memory a parameter: with too few samples for each that takes as
- * long as the products. */
-static bool is_cached(const rk_graph *graph) {
-    return graph->gradient_reals <= CACHED_REALS;
-}
-
-/* Large enough for matrix products to run at speed, small enough for a block's values to stay in the second or third cache, and enough of them for several threads. */
+/* Large enough for matrix products to run at speed, small enough for a block's values to stay in the second or third cache, and enough of them for several threads. Each block
+ * reads the parameters and adds to their gradients, which takes as long as the products if they are not in the cache and the block is short. */
 static int64_t block_of(const rk_graph *graph) {
-    int64_t width = 0, block = MAX_BLOCK, least = is_cached(graph) ? MIN_BLOCK : MIN_UNCACHED;
+    int64_t width = 0, block = MAX_BLOCK, least = graph->gradient_reals <= CACHED_REALS ? MIN_BLOCK : MIN_GROUP;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
         bool view = node->op && node->op->is_view; /* of memory that is counted already */
@@ -157,8 +151,7 @@ done:
 /* Enough groups for many threads, each long enough that adding up its gradients costs little. */
 static int64_t group_samples(const rk_graph *graph, int64_t n) {
     int64_t samples = (n + MAX_GROUPS - 1) / MAX_GROUPS;
-    int64_t least = is_cached(graph) ? MIN_GROUP : MIN_UNCACHED;
-    samples = samples < least ? least : samples > MAX_GROUP ? MAX_GROUP : samples;
+    samples = samples < MIN_GROUP ? MIN_GROUP : samples > MAX_GROUP ? MAX_GROUP : samples;
     return (samples + graph->block - 1) / graph->block * graph->block;
 }
 

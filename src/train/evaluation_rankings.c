@@ -1,4 +1,5 @@
-/* Full ranking: every item scored for every user of a split by one product of vectors, a block of users at a time, and the best k of each picked out. */
+/* Full ranking: every item scored for every user of a split by one product of vectors, a block of users at a time, and the best k of each picked out. Over ranks
+ * vectors are gathered, and each trainer ranks a part of the users. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +27,8 @@ typedef struct ranking_task {
     void **workspaces;      /* [n_threads] */
     int n_threads;
     double *values;         /* [n_users, n_metrics] */
+    rk_comm *trainers;      /* NULL: one process */
+    size_t first_block, n_blocks; /* of users that are ranked here */
     rk_failure failure;
 } ranking_task;
 
@@ -125,13 +128,18 @@ static rk_status rank_users(ranking_task *t, int64_t first, int64_t n, int threa
     return RK_OK;
 }
 
+/* The first block of users that trainer r ranks. */
+static size_t first_block(const ranking_task *t, int32_t r) {
+    return rk_blocks((size_t)t->n_users, BLOCK_USERS) * (size_t)r / (size_t)rk_comm_size(t->trainers);
+}
+
 static void rank_block(void *context, size_t block, int thread) {
     ranking_task *t = context;
-    int64_t first = (int64_t)block * BLOCK_USERS, left = t->n_users - first;
+    int64_t first = (int64_t)(t->first_block + block) * BLOCK_USERS, left = t->n_users - first;
     rk_failure_keep(&t->failure, first, rank_users(t, first, left < BLOCK_USERS ? left : BLOCK_USERS, thread));
 }
 
-static rk_status rank_all(ranking_task *t) {
+static rk_status rank_here(ranking_task *t) {
     t->n_threads = rk_parallel_threads();
     RK_TRY(rk_alloc((size_t)t->n_users * t->n_metrics, sizeof *t->values, &t->values));
     RK_TRY(rk_alloc((size_t)t->n_threads, sizeof *t->scores, &t->scores));
@@ -140,8 +148,34 @@ static rk_status rank_all(ranking_task *t) {
         RK_TRY(rk_alloc((size_t)(BLOCK_USERS * t->n_items), sizeof **t->scores, &t->scores[i]));
         RK_TRY(rk_alloc(rk_matrix_workspace(t->items), 1, &t->workspaces[i]));
     }
-    rk_parallel_for(rk_blocks((size_t)t->n_users, BLOCK_USERS), rank_block, t);
+    rk_parallel_for(t->n_blocks, rank_block, t);
     return rk_failure_status(&t->failure);
+}
+
+/* Where the values of trainer r begin. */
+static size_t values_cut(const ranking_task *t, int32_t r) {
+    size_t user = first_block(t, r) * BLOCK_USERS, n_users = (size_t)t->n_users;
+    return (user < n_users ? user : n_users) * t->n_metrics;
+}
+
+static rk_status rank_all(ranking_task *t) {
+    if (!t->trainers) {
+        t->n_blocks = rk_blocks((size_t)t->n_users, BLOCK_USERS);
+        return rank_here(t);
+    }
+    int32_t rank = rk_comm_rank(t->trainers);
+    rk_exchange *exchange;
+    t->first_block = first_block(t, rank);
+    t->n_blocks = first_block(t, rank + 1) - t->first_block;
+    RK_TRY(rk_comm_agree(t->trainers, rank_here(t)));
+    size_t begin = values_cut(t, rank), n = values_cut(t, rank + 1) - begin;
+    RK_TRY(rk_comm_gather(t->trainers, RK_LANE_VALUES, t->values + begin, n * sizeof *t->values, &exchange));
+    for (int32_t r = 0; r < rk_comm_size(t->trainers); r++) {
+        const rk_parcel *from = &rk_exchange_received(exchange)[r];
+        if (from->n_bytes) memcpy(t->values + values_cut(t, r), from->data, from->n_bytes);
+    }
+    rk_exchange_free(exchange);
+    return RK_OK;
 }
 
 /* The mean over users that have something to find. */
@@ -214,7 +248,7 @@ rk_status rk_evaluate_rankings(const rk_config *config, rk_model *model, rk_data
     rk_interactions *relevant = NULL, *masked = NULL;
     rk_pair_features features;
     rk_evaluation e = {.n_tasks = 1};
-    ranking_task t = {.dim = rk_model_vector_dim(model), .failure = RK_FAILURE_INIT};
+    ranking_task t = {.dim = rk_model_vector_dim(model), .trainers = rk_model_trainers(model), .failure = RK_FAILURE_INIT};
     rk_status status;
     RK_GOTO(choose_metrics(&t, c));
     RK_GOTO(rk_config_pair_features(c, rk_dataset_schema(dataset), &features));

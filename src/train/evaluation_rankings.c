@@ -22,7 +22,7 @@ typedef struct ranking_task {
     rk_matrix *items;       /* [dim, n_items] */
     int metrics[MAX_METRICS];
     int32_t ks[MAX_METRICS];
-    size_t n_metrics;
+    size_t n_metrics, n_shown;
     rk_real **scores;       /* [n_threads][BLOCK_USERS, n_items] */
     void **workspaces;      /* [n_threads] */
     int n_threads;
@@ -201,18 +201,21 @@ static rk_status add_metric(ranking_task *t, int metric) {
 }
 
 /* Those that the run file shows, or the usual three, and what the run goes by. */
-static rk_status choose_metrics(ranking_task *t, const rk_config *c) {
+static rk_status choose_metrics(ranking_task *t, const rk_config *c, const rk_more_rankings *more) {
     static const char *const usual[] = {"recall@20", "ndcg@20", "hit@20"};
     for (int64_t i = 0; i < c->train.n_metrics; i++) RK_TRY(add_metric(t, rk_ranking_metric_find(c->train.metrics[i])));
     for (int i = 0; i < 3 && c->train.n_metrics == 0; i++) RK_TRY(add_metric(t, rk_ranking_metric_find(usual[i])));
     RK_TRY(add_metric(t, c->watched_metric));
-    return add_metric(t, c->plateau_metric);
+    RK_TRY(add_metric(t, c->plateau_metric));
+    t->n_shown = t->n_metrics;
+    for (size_t i = 0; more && i < more->n; i++) RK_TRY(add_metric(t, more->metrics[i]));
+    return RK_OK;
 }
 
 static rk_status show(const ranking_task *t, rk_evaluation *e) {
-    RK_TRY(rk_alloc(t->n_metrics, sizeof *e->shown, &e->shown));
-    RK_TRY(rk_alloc(t->n_metrics, sizeof *e->names, &e->names));
-    for (size_t m = 0; m < t->n_metrics; m++) {
+    RK_TRY(rk_alloc(t->n_shown, sizeof *e->shown, &e->shown));
+    RK_TRY(rk_alloc(t->n_shown, sizeof *e->names, &e->names));
+    for (size_t m = 0; m < t->n_shown; m++) {
         char name[64];
         rk_ranking_metric_name(t->metrics[m], name, sizeof name);
         RK_TRY(rk_strdup(name, &e->names[m]));
@@ -220,6 +223,12 @@ static rk_status show(const ranking_task *t, rk_evaluation *e) {
         e->n_shown = (int32_t)m + 1;
     }
     return RK_OK;
+}
+
+static void show_more(const ranking_task *t, const rk_more_rankings *more) {
+    for (size_t i = 0; more && i < more->n; i++)
+        for (size_t m = 0; m < t->n_metrics; m++)
+            if (t->metrics[m] == more->metrics[i]) more->values[i] = mean_of(t, m);
 }
 
 /* What is known of the users and so left out: pairs of the training data, and where neither is being measured, of the validation data. */
@@ -243,14 +252,14 @@ static rk_status find_masked(rk_config *c, const char *split, rk_pair_features f
     return status;
 }
 
-rk_status rk_evaluate_rankings(const rk_config *config, rk_model *model, rk_dataset *dataset, const char *split, rk_evaluation *out) {
+rk_status rk_evaluate_rankings(const rk_config *config, rk_model *model, rk_dataset *dataset, const char *split, const rk_more_rankings *more, rk_evaluation *out) {
     rk_config *c = (rk_config *)(size_t)config; /* pairs are collected at the first need, as transforms are fitted */
     rk_interactions *relevant = NULL, *masked = NULL;
     rk_pair_features features;
     rk_evaluation e = {.n_tasks = 1};
     ranking_task t = {.dim = rk_model_vector_dim(model), .trainers = rk_model_trainers(model), .failure = RK_FAILURE_INIT};
     rk_status status;
-    RK_GOTO(choose_metrics(&t, c));
+    RK_GOTO(choose_metrics(&t, c, more));
     RK_GOTO(rk_config_pair_features(c, rk_dataset_schema(dataset), &features));
     RK_GOTO(rk_interactions_collect(dataset, features, &relevant));
     RK_GOTO(find_masked(c, split, features, &masked));
@@ -263,6 +272,7 @@ rk_status rk_evaluate_rankings(const rk_config *config, rk_model *model, rk_data
     RK_GOTO(find_item_vectors(&t, model));
     RK_GOTO(rank_all(&t));
     RK_GOTO(show(&t, &e));
+    show_more(&t, more);
     *out = e;
     e = (rk_evaluation){0};
 done:

@@ -1,18 +1,23 @@
 #!/usr/bin/env python3
-"""MovieLens-100K's u1 split as tables of one row a rating. What is known of a row's user and film (bags of ids, means, neighbours) comes from other ratings than the row's own: training rows are
-dealt out to ten folds, and a fold sees the other nine; rows that are measured see all of the training data. A row that only left itself out would give its rating away: what is missing from a known sum is
-the rating (target leakage)."""
-import gzip, sys
+"""MovieLens-100K's u1 split as tables of one row a rating: bench/quality/movielens_rows.py ML-100K FOLDER. Needs numpy.
+
+What is known of a row's user and film (means, neighbours) comes from other ratings than the row's own: training rows are dealt out to ten folds, and a fold sees the
+other nine; rows that are measured see all of the training data. A row that only left itself out would give its rating away: it is what is missing from a known sum."""
+import gzip
+import sys
 from pathlib import Path
+
 import numpy as np
 
-FOLDS, BAG, SHRINK = 10, 60, 5
+FOLDS, SHRINK = 10, 5
 GENRES, USERS, ITEMS = 19, 944, 1683
 AGES = [18, 25, 35, 45, 50, 56]
+
 
 def read(path):
     with gzip.open(path, "rt") as f:
         return np.array([list(map(int, line.split("\t"))) for line in f])
+
 
 class Side:
     def __init__(self, data):
@@ -31,13 +36,15 @@ class Side:
             self.genres[int(c[0])] = [int(x) for x in c[5:5 + GENRES]]
             self.year[int(c[0])] = c[2][-4:] or "0"
 
+
 def shrunk(total, n, by=SHRINK):
     return total / (n + by)
 
+
 class Known:
     """What a set of ratings says of users and films."""
-    def __init__(self, rows, side, rng):
-        self.side, u, i, r = side, rows[:, 0], rows[:, 1], rows[:, 2].astype(float)
+    def __init__(self, rows, side):
+        u, i, r = rows[:, 0], rows[:, 1], rows[:, 2].astype(float)
         r = r - r.mean()
         add = lambda at, n, w=None: np.bincount(at, w, n)
         self.n_u, self.n_i = add(u, USERS), add(i, ITEMS)
@@ -45,16 +52,15 @@ class Known:
         self.b_u = shrunk(add(u, USERS, r - b_i[i]), self.n_u)
         self.b_i = shrunk(add(i, ITEMS, r - self.b_u[u]), self.n_i)
         rest = r - self.b_u[u] - self.b_i[i]
-        self.R, self.M = np.zeros((USERS, ITEMS)), np.zeros((USERS, ITEMS))
-        self.R[u, i], self.M[u, i] = rest, 1
-        self.items, self.users = self.neighbours(self.R, self.M), self.neighbours(self.R.T, self.M.T).T
-        per_genre = self.R @ side.genres / (self.M @ side.genres + SHRINK)
+        R, M = np.zeros((USERS, ITEMS)), np.zeros((USERS, ITEMS))
+        R[u, i], M[u, i] = rest, 1
+        self.items, self.users = self.neighbours(R, M), self.neighbours(R.T, M.T).T
+        per_genre = R @ side.genres / (M @ side.genres + SHRINK)
         self.genre = per_genre @ side.genres.T / np.maximum(side.genres.sum(1), 1)
         self.group = []
         for g in side.groups:
             member = np.eye(g.max() + 1)[g]
-            self.group.append((shrunk(member.T @ self.R, member.T @ self.M, 10))[g])
-        self.bags = [self.bag(self.R, self.M, s, rng) for s in (1, -1)], [self.bag(self.R.T, self.M.T, s, rng) for s in (1, -1)]
+            self.group.append((shrunk(member.T @ R, member.T @ M, 10))[g])
         order = np.lexsort((rows[:, 3], u))
         self.times = {}
         for k in order:
@@ -71,14 +77,6 @@ class Known:
         np.fill_diagonal(s, 0)
         return R @ s / (M @ s + .1)
 
-    @staticmethod
-    def bag(R, M, sign, rng):
-        found = []
-        for row, there in zip(R, M):
-            ids = np.flatnonzero((row * sign > 0) & (there > 0))
-            found.append(",".join(map(str, rng.choice(ids, BAG, False) if len(ids) > BAG else ids)))
-        return found
-
     def near(self, u, t):
         """The user's mean rest among ten ratings about this time, and on the day."""
         if u not in self.times:
@@ -89,20 +87,20 @@ class Known:
         c, d = np.searchsorted(times, [t - 43200, t + 43200])
         return shrunk(sums[b] - sums[a], b - a), shrunk(sums[d] - sums[c], d - c)
 
-COLUMNS = ("user item rating age gender occupation year genres liked disliked likers dislikers user_mean item_mean user_count item_count like_items like_users genre_mean gender_mean age_mean "
+COLUMNS = ("user item rating age gender occupation year genres user_mean item_mean user_count item_count like_items like_users genre_mean gender_mean age_mean "
            "occupation_mean near_mean day_mean").split()
 
+
 def write(path, parts, side):
-    rng = np.random.default_rng(1)
     with open(path, "w") as f:
         f.write("\t".join(COLUMNS) + "\n")
         for rows, known in parts:
-            k = Known(known, side, rng)
+            k = Known(known, side)
             for u, i, r, t in rows:
                 numbers = [k.b_u[u], k.b_i[i], np.log1p(k.n_u[u]) / 3 - 1, np.log1p(k.n_i[i]) / 3 - 1, k.items[u, i], k.users[u, i], k.genre[u, i], *(g[u, i] for g in k.group), *k.near(u, t)]
                 genres = ",".join(map(str, np.flatnonzero(side.genres[i])))
-                bags = [k.bags[0][0][u], k.bags[0][1][u], k.bags[1][0][i], k.bags[1][1][i]]
-                f.write("\t".join([str(u), str(i), str(r), side.text[u], side.year[i], genres, *bags, *(f"{x:.3f}" for x in numbers)]) + "\n")
+                f.write("\t".join([str(u), str(i), str(r), side.text[u], side.year[i], genres, *(f"{x:.3f}" for x in numbers)]) + "\n")
+
 
 def folds(rows):
     place = np.random.default_rng(2).permutation(len(rows)) % FOLDS

@@ -87,6 +87,7 @@ class Known:
         c, d = np.searchsorted(times, [t - 43200, t + 43200])
         return shrunk(sums[b] - sums[a], b - a), shrunk(sums[d] - sums[c], d - c)
 
+
 COLUMNS = ("user item rating age gender occupation year genres user_mean item_mean user_count item_count like_items like_users genre_mean gender_mean age_mean "
            "occupation_mean near_mean day_mean").split()
 
@@ -97,7 +98,8 @@ def write(path, parts, side):
         for rows, known in parts:
             k = Known(known, side)
             for u, i, r, t in rows:
-                numbers = [k.b_u[u], k.b_i[i], np.log1p(k.n_u[u]) / 3 - 1, np.log1p(k.n_i[i]) / 3 - 1, k.items[u, i], k.users[u, i], k.genre[u, i], *(g[u, i] for g in k.group), *k.near(u, t)]
+                numbers = [k.b_u[u], k.b_i[i], np.log1p(k.n_u[u]) / 3 - 1, np.log1p(k.n_i[i]) / 3 - 1, k.items[u, i], k.users[u, i], k.genre[u, i],
+                           *(g[u, i] for g in k.group), *k.near(u, t)]
                 genres = ",".join(map(str, np.flatnonzero(side.genres[i])))
                 f.write("\t".join([str(u), str(i), str(r), side.text[u], side.year[i], genres, *(f"{x:.3f}" for x in numbers)]) + "\n")
 

@@ -2,43 +2,31 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/text.h"
 #include "data/source_parts.h"
+#include "format/adjacency.h"
 
 typedef struct adjacency_state {
     int32_t user, item; /* places in the columns, or -1 */
 } adjacency_state;
 
-/* The next word of the line; empty at its end. */
-static rk_span next_word(const char **at, const char *end) {
-    while (*at < end && (**at == ' ' || **at == '\t' || **at == '\r')) (*at)++;
-    const char *begin = *at;
-    while (*at < end && **at != ' ' && **at != '\t' && **at != '\r') (*at)++;
-    return (rk_span){begin, (size_t)(*at - begin)};
-}
-
-static rk_status parse_id(rk_span word, const char *what, int64_t *out) {
-    int shown = (int)(word.n_bytes < 80 ? word.n_bytes : 80);
-    RK_FAIL_IF(!rk_parse_i64(word, out), RK_BAD_DATA, "the %s '%.*s' is not a whole number", what, shown, word.data);
-    return RK_OK;
-}
-
-static rk_status take_pair(const rk_source *s, rk_chunk *chunk, int64_t user, rk_span word) {
+static rk_status add_pair(const rk_source *s, rk_chunk *chunk, int64_t user, int64_t item) {
     const adjacency_state *state = s->state;
-    int64_t item;
-    RK_TRY(parse_id(word, "item", &item));
     if (state->user >= 0) RK_TRY(rk_column_add_i64(&chunk->columns.columns[state->user], user));
     return state->item < 0 ? RK_OK : rk_column_add_i64(&chunk->columns.columns[state->item], item);
 }
 
-static rk_status take_line(const rk_source *s, rk_chunk *chunk, const char *at, const char *end) {
-    int64_t user;
-    rk_span word = next_word(&at, end);
-    if (word.n_bytes == 0) return RK_OK;
-    rk_status status = parse_id(word, "user", &user);
+static rk_status take_line(const rk_source *s, rk_chunk *chunk, const char *data, size_t n_bytes) {
+    rk_adjacency_line line;
+    rk_status status = rk_adjacency_begin(data, n_bytes, &line);
     if (status != RK_OK) return rk_chunk_end_row(s, chunk, status);
-    while ((word = next_word(&at, end)).n_bytes) RK_TRY(rk_chunk_end_row(s, chunk, take_pair(s, chunk, user, word)));
-    return RK_OK;
+    for (;;) {
+        int64_t item;
+        bool found;
+        status = rk_adjacency_next(&line, &item, &found);
+        if (!found) return RK_OK;
+        if (status == RK_OK) status = add_pair(s, chunk, line.user, item);
+        RK_TRY(rk_chunk_end_row(s, chunk, status));
+    }
 }
 
 static size_t cut(rk_source *s, const char *data, size_t n_bytes) {
@@ -51,7 +39,7 @@ static rk_status parse(const rk_source *s, rk_chunk *chunk) {
     for (size_t at = 0, n_bytes; at < chunk->n_bytes; at += n_bytes + 1, chunk->n_lines++) {
         const char *line = chunk->data + at, *end = memchr(line, '\n', chunk->n_bytes - at);
         n_bytes = end ? (size_t)(end - line) : chunk->n_bytes - at;
-        RK_TRY(take_line(s, chunk, line, line + n_bytes));
+        RK_TRY(take_line(s, chunk, line, n_bytes));
     }
     return RK_OK;
 }

@@ -126,9 +126,10 @@ rk_status rk_model_train_part(rk_model *model, const rk_batch_part *part, double
     double found;
     rk_model_keep_statistics(model);
     rk_batch extended;
-    if (model->retrieval) RK_TRY(rk_retrieval_extend(model, batch, true, &extended));
+    const rk_pairs *pairs = NULL;
+    if (model->retrieval) RK_TRY(rk_retrieval_lengthen(model, batch, &extended, &pairs));
     rk_model_count_samples(model, part, model->task_samples);
-    rk_model_run r = {.model = model, .batch = model->retrieval ? &extended : batch, .ids = model->ids, .task_samples = model->task_samples};
+    rk_model_run r = {.model = model, .batch = model->retrieval ? &extended : batch, .ids = model->ids, .task_samples = model->task_samples, .pairs = pairs};
     rk_status status = compute_gradients(&r, &found);
     if (status == RK_OK) status = update(&r);
     if (status == RK_OK) {
@@ -167,7 +168,7 @@ rk_status rk_model_predict_part(rk_model *model, const rk_batch_part *part, floa
     if (model->spread) return rk_spread_predict(model, part, predictions);
     rk_model_settle(model);
     rk_batch extended;
-    if (model->retrieval) RK_TRY(rk_retrieval_extend(model, batch, false, &extended));
+    if (model->retrieval) RK_TRY(rk_retrieval_extend(model, batch, NULL, 0, batch->n, &extended));
     if (model->retrieval) batch = &extended;
     if (batch->n <= model->max_batch) return predict_piece(model, batch, 0, batch->n, NULL, predictions);
     float *aside = NULL;

@@ -73,6 +73,7 @@ rk_status rk_model_drain(rk_model *model, double *loss, bool *left);
 rk_status rk_model_tell(rk_model *model, int64_t word);
 rk_status rk_model_serve(rk_model *model, int64_t *word);
 bool rk_model_trains(const rk_model *model); /* this rank */
+rk_comm *rk_model_trainers(const rk_model *model); /* those that do; NULL in one process */
 /* Over ranks: have all of them know, with the next step's results, that this one is to stop; whether one said so, the same after each step on all. */
 void rk_model_ask_to_stop(rk_model *model);
 bool rk_model_heard_stop(const rk_model *model);

@@ -211,7 +211,7 @@ done:
 /* Sums of rows' gradients follow the graph's shards. */
 static void set_leaves(rk_model *model) {
     int64_t shard = rk_graph_shard(model->graph);
-    for (int32_t f = 0; f < model->n_lookups && shard < model->max_batch; f++) rk_embeddings_set_leaves(model->embeddings, f, (rk_leaves){0, shard});
+    for (int32_t f = 0; f < model->n_lookups && shard < model->max_here; f++) rk_embeddings_set_leaves(model->embeddings, f, (rk_leaves){0, shard});
 }
 
 /* All that follows from the run file and the data's columns: tables and nodes, without their memory. */
@@ -243,8 +243,8 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_embe
     RK_TRY(finish_graph(model, options));
     if (!spread) set_leaves(model);
     if (spread) RK_TRY(rk_spread_finish(model, options, plan));
-    if (model->retrieval) RK_TRY(rk_retrieval_finish(model, options));
     if (!rk_model_trains(model)) return RK_OK;
+    if (model->retrieval) RK_TRY(rk_retrieval_finish(model, options));
     RK_TRY(reserve(model, plan, options->training));
     if (!options->training) return RK_OK;
     RK_TRY(find_statistics(model));

@@ -33,12 +33,15 @@ typedef struct rk_model_statistic {
     size_t n_bytes;
 } rk_model_statistic;
 
+typedef struct rk_pairs rk_pairs; /* retrieval.h */
+
 /* One run of the graph over a batch, or over a piece or share of it. */
 typedef struct rk_model_run {
     rk_model *model;
     const rk_batch *batch;
     const rk_ids *ids;  /* [n_lookups]: of the run's samples */
     const double *task_samples; /* [n_tasks], in training: the weight of all samples of the whole batch that take part in the task */
+    const rk_pairs *pairs; /* in training of a two_tower */
     float *predictions; /* [n, n_tasks] of the piece, in prediction */
     atomic_bool not_finite; /* a gradient of an embedding */
     atomic_size_t n_updated; /* pieces of the batch before */

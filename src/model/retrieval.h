@@ -14,14 +14,30 @@ int32_t rk_retrieval_feature(const rk_retrieval *retrieval, int32_t s);
 int64_t rk_retrieval_n_drawn(const rk_retrieval *retrieval); /* samples that a batch is lengthened by */
 uint64_t rk_retrieval_bytes(const rk_retrieval *retrieval);          /* of a step, and of the pairs that are known */
 double rk_retrieval_history_length(const rk_retrieval *retrieval);   /* of a pair of the training data, on average */
+/* Ids a pair of the batch's feature f, drawn ones among them; ids: of the data's features. */
+double rk_retrieval_ids(const rk_retrieval *retrieval, int32_t f, const double *ids, int64_t batch);
 const char *rk_retrieval_loss(const rk_retrieval *retrieval);
 /* Before the graph is finished: the vectors are outputs, of the whole batch. */
 void rk_retrieval_mark_outputs(rk_graph *graph);
 /* Once the graph is there. */
 rk_status rk_retrieval_finish(rk_model *model, const rk_model_options *options);
 
-/* The batch with histories, and in training with a sample for each drawn item; valid until the next call. */
-rk_status rk_retrieval_extend(rk_model *model, const rk_batch *batch, bool training, rk_batch *out);
+/* What the loss of a batch is over, beside its vectors. */
+struct rk_pairs {
+    int64_t n, step;
+    int32_t *ids;   /* [n + n_drawn]: items of the pairs, then the drawn ones */
+    float *weights; /* [n], if weighted */
+    bool weighted;
+};
+rk_status rk_pairs_init(const rk_retrieval *retrieval, int64_t max_batch, rk_pairs *pairs);
+void rk_pairs_release(rk_pairs *pairs);
+
+/* The pairs of a whole batch and the items that its step draws. */
+rk_status rk_retrieval_draw(const rk_model *model, const rk_batch *batch, int64_t step, rk_pairs *out);
+/* Samples first .. last-1 of the batch with histories, and, where `pairs` are given (in training), with a sample behind for each drawn item; valid until the next call. */
+rk_status rk_retrieval_extend(rk_model *model, const rk_batch *batch, const rk_pairs *pairs, int64_t first, int64_t last, rk_batch *out);
+/* Both, of all samples: a training batch in one process. */
+rk_status rk_retrieval_lengthen(rk_model *model, const rk_batch *batch, rk_batch *out, const rk_pairs **pairs);
 /* Samples of items first .. first+n-1, whose users are empty. */
 rk_status rk_retrieval_items(rk_model *model, int64_t first, int64_t n, rk_batch *out);
 /* The hook of the graph: the loss of the extended batch, into model->losses. context: the run. */

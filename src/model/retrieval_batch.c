@@ -30,10 +30,13 @@ static rk_status reserve(void *array, size_t n, size_t *capacity, size_t bytes) 
     return RK_OK;
 }
 
-rk_status rk_retrieval_batch_begin(rk_retrieval_batch *b, const rk_batch *like, int64_t n_more) {
-    size_t n = (size_t)(like->n + n_more), width = (size_t)like->n_dense, own = (size_t)like->n * width;
+rk_status rk_retrieval_batch_begin(rk_retrieval_batch *b, const rk_batch *like, int64_t first, int64_t n_own, int64_t n_more) {
+    size_t n = (size_t)(n_own + n_more), width = (size_t)like->n_dense, own = (size_t)n_own * width;
     b->batch = *like;
-    b->batch.n = like->n + n_more;
+    b->batch.n = n_own + n_more;
+    b->batch.first_row = like->first_row + first;
+    b->batch.labels = NULL;
+    b->batch.sample_weights = NULL;
     b->batch.n_features = like->n_features + 1;
     b->batch.features = b->features;
     for (int32_t f = 0; f < b->batch.n_features; f++) {
@@ -43,20 +46,20 @@ rk_status rk_retrieval_batch_begin(rk_retrieval_batch *b, const rk_batch *like, 
         memset(c->offsets, 0, (n + 1) * sizeof *c->offsets); /* features that no tower sees are empty */
         b->features[f] = (rk_ids){.offsets = c->offsets};
     }
-    if (n_more == 0 || width == 0) return RK_OK;
+    if (width == 0) return RK_OK;
     RK_TRY(reserve(&b->dense, n * width, &b->dense_capacity, sizeof *b->dense));
-    if (own) memcpy(b->dense, like->dense, own * sizeof *b->dense);
+    if (own) memcpy(b->dense, like->dense + (size_t)first * width, own * sizeof *b->dense);
     memset(b->dense + own, 0, (n * width - own) * sizeof *b->dense);
     b->batch.dense = b->dense;
     return RK_OK;
 }
 
-rk_status rk_retrieval_batch_copy(rk_retrieval_batch *b, int32_t feature, const rk_ids *from, int64_t n) {
+rk_status rk_retrieval_batch_copy(rk_retrieval_batch *b, int32_t feature, const rk_ids *from, int64_t first, int64_t n) {
     rk_retrieval_column *c = &b->columns[feature];
-    int64_t begin = from->offsets ? from->offsets[0] : 0, n_ids = from->offsets ? from->offsets[n] - begin : n * from->ids_per_sample;
+    int64_t begin = from->offsets ? from->offsets[first] : first * from->ids_per_sample, n_ids = from->offsets ? from->offsets[first + n] - begin : n * from->ids_per_sample;
     RK_TRY(reserve(&c->ids, (size_t)n_ids, &c->ids_capacity, sizeof *c->ids));
     if (n_ids) memcpy(c->ids, from->ids + begin, (size_t)n_ids * sizeof *c->ids);
-    for (int64_t i = 1; i <= n; i++) c->offsets[i] = from->offsets ? from->offsets[i] - begin : i * from->ids_per_sample;
+    for (int64_t i = 1; i <= n; i++) c->offsets[i] = from->offsets ? from->offsets[first + i] - begin : i * from->ids_per_sample;
     c->n_ids = (size_t)n_ids;
     if (!from->weights) return RK_OK;
     RK_TRY(reserve(&c->weights, (size_t)n_ids, &c->weights_capacity, sizeof *c->weights));

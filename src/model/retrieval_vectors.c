@@ -1,7 +1,9 @@
 /* What the towers give, for rankings. */
 #include <string.h>
 
+#include "base/memory.h"
 #include "model/retrieval.h"
+#include "model/spread.h"
 
 int32_t rk_model_vector_dim(const rk_model *model) {
     return model->retrieval ? rk_graph_shape(model->graph, rk_graph_find(model->graph, "user_vector")).cols : 0;
@@ -20,33 +22,57 @@ static rk_status copy_block(void *context, const rk_run *run) {
     return RK_OK;
 }
 
-static rk_status forward(rk_model *model, const rk_batch *batch, const char *value, rk_real *out) {
-    vectors v = {.run = {.model = model, .batch = batch}, .value = rk_graph_find(model->graph, value), .out = out};
-    return rk_model_forward(model, batch, (rk_graph_hooks){.context = &v, .loss = copy_block});
+/* What trainers share, or one process does at once. */
+static int64_t piece_of(const rk_model *model) {
+    const rk_spread *sp = model->spread;
+    return sp ? sp->cuts[sp->roles.n_trainers] : model->max_batch;
+}
+
+/* Samples of a piece that are this process's. */
+static void cut_piece(const rk_model *model, int64_t n, int64_t *begin, int64_t *end) {
+    const rk_spread *sp = model->spread;
+    *begin = sp ? rk_spread_cut(sp, sp->rank, n) : 0;
+    *end = sp ? rk_spread_cut(sp, sp->rank + 1, n) : n;
+}
+
+/* A piece of n samples, of which the batch has those of this process; out [n, dim] takes all of them. */
+static rk_status forward(rk_model *model, const rk_batch *batch, int64_t n, const char *value, rk_real *out) {
+    int64_t begin, end, dim = rk_model_vector_dim(model);
+    cut_piece(model, n, &begin, &end);
+    vectors v = {.run = {.model = model, .batch = batch}, .value = rk_graph_find(model->graph, value), .out = out + begin * dim};
+    rk_graph_hooks hooks = {.context = &v, .loss = copy_block};
+    if (!model->spread) return rk_model_forward(model, batch, hooks);
+    rk_batch_part mine = {.batch = *batch, .total = n, .base = begin};
+    RK_TRY(rk_spread_forward(model, &mine, begin, end - begin, hooks));
+    return rk_spread_gather(model->spread, v.out, n, n, dim, out);
 }
 
 rk_status rk_model_user_vectors(rk_model *model, const rk_batch *batch, rk_real *out) {
     RK_FAIL_IF(!model->retrieval, RK_INVALID_ARGUMENT, "only a two_tower has vectors of users");
-    RK_FAIL_IF(batch->n > model->max_batch, RK_INVALID_ARGUMENT, "a batch of %lld samples, the model takes up to %lld", (long long)batch->n, (long long)model->max_batch);
     rk_batch_part whole = rk_batch_whole(batch);
+    int64_t dim = rk_model_vector_dim(model), piece = piece_of(model);
     RK_TRY(rk_model_check_batch(model, &whole, false));
     rk_model_settle(model);
-    rk_batch extended;
-    RK_TRY(rk_retrieval_extend(model, batch, false, &extended));
-    return forward(model, &extended, "user_vector", out);
+    for (int64_t first = 0; first < batch->n; first += piece) {
+        int64_t n = batch->n - first < piece ? batch->n - first : piece, begin, end;
+        rk_batch mine;
+        cut_piece(model, n, &begin, &end);
+        RK_TRY(rk_retrieval_extend(model, batch, NULL, first + begin, first + end, &mine));
+        RK_TRY(forward(model, &mine, n, "user_vector", out + first * dim));
+    }
+    return RK_OK;
 }
 
 rk_status rk_model_item_vectors(rk_model *model, int64_t first, int64_t n, rk_real *out) {
     RK_FAIL_IF(!model->retrieval, RK_INVALID_ARGUMENT, "only a two_tower has vectors of items");
-    int64_t dim = rk_model_vector_dim(model);
-    rk_status status = RK_OK;
+    int64_t dim = rk_model_vector_dim(model), piece = piece_of(model);
     rk_model_settle(model);
-    for (int64_t done = 0; done < n && status == RK_OK;) {
-        int64_t some = n - done < model->max_batch ? n - done : model->max_batch;
-        rk_batch batch;
-        status = rk_retrieval_items(model, first + done, some, &batch);
-        if (status == RK_OK) status = forward(model, &batch, "item_vector", out + done * dim);
-        done += some;
+    for (int64_t done = 0; done < n; done += piece) {
+        int64_t some = n - done < piece ? n - done : piece, begin, end;
+        rk_batch mine;
+        cut_piece(model, some, &begin, &end);
+        RK_TRY(rk_retrieval_items(model, first + done + begin, end - begin, &mine));
+        RK_TRY(forward(model, &mine, some, "item_vector", out + done * dim));
     }
-    return status;
+    return RK_OK;
 }

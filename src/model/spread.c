@@ -5,10 +5,14 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
-
+#include "model/retrieval.h"
 
 static int64_t n_shards_of(const rk_spread *sp, int32_t trainer) {
     return sp->first_shards[trainer + 1] - sp->first_shards[trainer];
+}
+
+rk_comm *rk_model_trainers(const rk_model *model) {
+    return model->spread ? model->spread->trainers : NULL;
 }
 
 bool rk_model_trains(const rk_model *model) {
@@ -77,12 +81,14 @@ static rk_status check_same_placements(rk_comm *comm, const rk_placement *placem
 }
 
 /* What tables are asked for, by the data's numbers of ids. */
-static rk_status assume_loads(const rk_model_cluster *cluster, const rk_embedding_plan *plan, rk_placement_request *request, rk_table_load **out) {
+static rk_status assume_loads(const rk_model *model, const rk_model_cluster *cluster, const rk_embedding_plan *plan, rk_placement_request *request, rk_table_load **out) {
     rk_table_load *loads;
     RK_TRY(rk_alloc((size_t)plan->n_tables, sizeof *loads, &loads));
     for (int32_t f = 0; f < plan->n_features; f++) {
         double most = plan->features[f].max_sequence_length ? plan->features[f].max_sequence_length : INFINITY;
-        loads[plan->table_of[f]].ids += fmin(cluster->ids[plan->sources[f]], most);
+        int32_t source = model->lookups[f].source;
+        double ids = model->retrieval ? rk_retrieval_ids(model->retrieval, source, cluster->ids, request->batch_size) : cluster->ids[source];
+        loads[plan->table_of[f]].ids += fmin(ids, most);
     }
     for (int32_t t = 0; t < plan->n_tables; t++)
         loads[t] = rk_table_load_assume(plan->tables[t].n_rows, loads[t].ids, request->batch_size, request->roles.n_trainers);
@@ -102,7 +108,7 @@ static rk_status create_sharded(rk_model *model, const rk_model_options *options
     request.features = config.features;
     request.n_features = config.n_features;
     RK_GOTO(rk_alloc((size_t)config.n_tables, sizeof *placements, &placements));
-    if (options->cluster->ids) RK_GOTO(assume_loads(options->cluster, plan, &request, &loads));
+    if (options->cluster->ids) RK_GOTO(assume_loads(model, options->cluster, plan, &request, &loads));
     RK_GOTO(rk_placements_choose(&request, placements));
     RK_GOTO(check_same_placements(sp->comm, placements, config.n_tables));
     rk_sharded_options wanted = {.config = &config, .placements = placements, .comm = sp->comm, .roles = sp->roles, .first_shards = sp->first_shards,
@@ -153,8 +159,9 @@ rk_status rk_spread_finish(rk_model *model, const rk_model_options *options, con
         model->graph = NULL;
         return RK_OK;
     }
+    int64_t longest = model->max_here; /* with the items that are drawn for it */
     model->max_here = shard * n_shards_of(sp, sp->rank);
-    for (int32_t r = 0; r <= sp->roles.n_trainers; r++) sp->cuts[r] = sp->first_shards[r] * shard < model->max_batch ? sp->first_shards[r] * shard : model->max_batch;
+    for (int32_t r = 0; r <= sp->roles.n_trainers; r++) sp->cuts[r] = sp->first_shards[r] * shard < longest ? sp->first_shards[r] * shard : longest;
     sp->n_shares = (size_t)sp->staleness + 1;
     RK_TRY(rk_alloc(sp->n_shares, sizeof *sp->shares, &sp->shares));
     for (size_t i = 0; i < sp->n_shares; i++) RK_TRY(rk_share_init(model, &sp->shares[i]));

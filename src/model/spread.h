@@ -12,14 +12,17 @@ typedef struct rk_share {
     double *task_samples;     /* [n_tasks]: of the whole batch, as rk_model_run */
     rk_ids *ids;              /* [n_lookups] */
     rk_ids *features;         /* [n_features] */
+    rk_pairs *pairs;          /* of a two_tower, else NULL: the whole batch's */
     struct rk_share_memory {
         void *data;
         size_t capacity;      /* bytes */
-    } *memory;                /* [3 * n_features + 3] */
+    } *memory;                /* [3 * n_features + 3], n_features with the history of a two_tower */
 } rk_share;
 
 /* Samples first .. first+n-1 of the whole batch, of which they must be in the part. labelled: with labels and weights. */
 rk_status rk_share_fill(const rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, bool labelled, rk_share *share);
+/* This trainer's share of a two_tower's batch, of which all is here, and the items that step `step` draws. */
+rk_status rk_share_fill_pairs(rk_model *model, const rk_batch_part *part, int64_t step, rk_share *share);
 rk_status rk_share_init(const rk_model *model, rk_share *share);
 void rk_share_release(const rk_model *model, rk_share *share);
 
@@ -50,7 +53,7 @@ struct rk_spread {
     bool narrow;              /* dense gradients travel as bf16 */
     int64_t n_shards;
     int64_t *first_shards;    /* [n_trainers + 1] */
-    int64_t *cuts;            /* [n_trainers + 1]: the same in samples, up to max_batch */
+    int64_t *cuts;            /* [n_trainers + 1]: the same in samples, up to those of the longest batch */
     rk_sharded *sharded;      /* NULL where the model has no tables */
     rk_share *shares;         /* [n_shares]: batches begun */
     size_t n_shares;
@@ -71,7 +74,14 @@ rk_status rk_spread_create(rk_model *model, const rk_model_options *options);
 rk_status rk_spread_finish(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan);
 void rk_spread_free(rk_model *model);
 
+/* Where trainer r's samples begin, of n that begin where the first trainer's do. */
+int64_t rk_spread_cut(const rk_spread *spread, int32_t r, int64_t n);
 rk_status rk_spread_train(rk_model *model, const rk_batch_part *part, double *loss);
 rk_status rk_spread_predict(rk_model *model, const rk_batch_part *part, float *predictions);
+/* Samples first .. first+n-1 of a batch, this trainer's share of a piece, through the graph for prediction. The hooks' context is a rk_model_run, whose samples
+ * are filled in. All trainers call it. */
+rk_status rk_spread_forward(rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, rk_graph_hooks hooks);
+/* `width` numbers for each of the first n samples of `total`, from the trainers whose samples they are to all; mine: of this one's. */
+rk_status rk_spread_gather(const rk_spread *spread, const float *mine, int64_t n, int64_t total, int64_t width, float *out);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/trace.h"
+#include "model/retrieval.h"
 #include "model/spread.h"
 
 enum { SUM_PIECE = 1 << 19 };
@@ -182,7 +183,7 @@ static rk_status train_oldest(rk_model *model, double *loss) {
     const rk_share *share = &sp->shares[(size_t)sp->n_trained % sp->n_shares];
     bool late = sp->n_reductions > 1;
     rk_model_keep_statistics(model);
-    rk_model_run r = {.model = model, .batch = &share->batch, .ids = share->ids, .task_samples = share->task_samples};
+    rk_model_run r = {.model = model, .batch = &share->batch, .ids = share->ids, .task_samples = share->task_samples, .pairs = share->pairs};
     RK_TRY(await_rows(sp));
     rk_status status = run_share(&r, share);
     if (status != RK_OK && (status != RK_NOT_FINITE || late)) return status;
@@ -193,17 +194,23 @@ static rk_status train_oldest(rk_model *model, double *loss) {
     return sp->n_trained - sp->n_applied > sp->staleness ? apply_oldest(model, loss) : RK_OK;
 }
 
-/* Where trainer r's samples begin, of n that begin where the first trainer's do. */
-static int64_t cut_of(const rk_spread *sp, int32_t r, int64_t n) {
-    return sp->cuts[r] < n ? sp->cuts[r] : n;
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+int64_t rk_spread_cut(const rk_spread *sp, int32_t r, int64_t n) {
+    return least(sp->cuts[r], n);
 }
 
 rk_status rk_spread_train(rk_model *model, const rk_batch_part *part, double *loss) {
     rk_spread *sp = model->spread;
     uint64_t begin = rk_trace_begin();
     rk_share *share = &sp->shares[(size_t)sp->n_begun % sp->n_shares];
-    int64_t first = cut_of(sp, sp->rank, part->total), last = cut_of(sp, sp->rank + 1, part->total);
-    RK_TRY(rk_share_fill(model, part, first, last - first, true, share));
+    int64_t first = rk_spread_cut(sp, sp->rank, part->total), last = rk_spread_cut(sp, sp->rank + 1, part->total);
+    if (model->retrieval)
+        RK_TRY(rk_share_fill_pairs(model, part, model->step + sp->n_begun - sp->n_applied, share));
+    else
+        RK_TRY(rk_share_fill(model, part, first, last - first, true, share));
     if (sp->sharded) RK_TRY(rk_sharded_begin(sp->sharded, share->batch.n, share->ids, true));
     rk_trace_end(begin, "route");
     sp->n_begun++;
@@ -221,33 +228,46 @@ rk_status rk_model_drain(rk_model *model, double *loss, bool *left) {
     return *left ? apply_oldest(model, loss) : RK_OK;
 }
 
-/* A piece that trainers share as they do a training batch; all get all of it. */
-static rk_status predict_piece(rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, float *out) {
+rk_status rk_spread_forward(rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, rk_graph_hooks hooks) {
     rk_spread *sp = model->spread;
-    int64_t begin = cut_of(sp, sp->rank, n), end = cut_of(sp, sp->rank + 1, n), n_tasks = model->n_tasks;
     rk_share *share = &sp->peek;
-    RK_TRY(rk_share_fill(model, part, first + begin, end - begin, false, share));
+    rk_model_run *run = hooks.context;
+    RK_TRY(rk_share_fill(model, part, first, n, false, share));
     if (sp->sharded) RK_TRY(rk_sharded_begin(sp->sharded, share->batch.n, share->ids, false));
     RK_TRY(await_rows(sp));
-    float *mine = out + begin * n_tasks;
-    rk_model_run r = {.model = model, .batch = &share->batch, .ids = share->ids, .predictions = mine};
-    rk_graph_hooks hooks = rk_model_hooks(&r, false);
+    run->batch = &share->batch;
+    run->ids = share->ids;
     hooks.read = sp->sharded ? look_up_block : NULL;
     bind_dense(model, share);
     RK_TRY(rk_graph_forward(model->graph, share->batch.n, false, model->step, &hooks));
-    if (sp->sharded) RK_TRY(rk_sharded_finish(sp->sharded, NULL));
+    return sp->sharded ? rk_sharded_finish(sp->sharded, NULL) : RK_OK;
+}
+
+rk_status rk_spread_gather(const rk_spread *sp, const float *mine, int64_t n, int64_t total, int64_t width, float *out) {
     rk_exchange *exchange;
-    RK_TRY(rk_comm_gather(sp->trainers, RK_LANE_VALUES, mine, (size_t)((end - begin) * n_tasks) * sizeof *mine, &exchange));
+    int64_t begin = least(rk_spread_cut(sp, sp->rank, total), n), end = least(rk_spread_cut(sp, sp->rank + 1, total), n);
+    RK_TRY(rk_comm_gather(sp->trainers, RK_LANE_VALUES, mine, (size_t)((end - begin) * width) * sizeof *mine, &exchange));
     for (int32_t t = 0; t < sp->roles.n_trainers; t++) {
         const rk_parcel *from = &rk_exchange_received(exchange)[t];
-        if (from->n_bytes) memcpy(out + cut_of(sp, t, n) * n_tasks, from->data, from->n_bytes);
+        if (from->n_bytes) memcpy(out + rk_spread_cut(sp, t, total) * width, from->data, from->n_bytes);
     }
     rk_exchange_free(exchange);
     return RK_OK;
 }
 
+/* A piece that trainers share as they do a training batch; all get all of it. */
+static rk_status predict_piece(rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, float *out) {
+    const rk_spread *sp = model->spread;
+    int64_t begin = rk_spread_cut(sp, sp->rank, n), end = rk_spread_cut(sp, sp->rank + 1, n);
+    float *mine = out + begin * model->n_tasks;
+    rk_model_run r = {.model = model, .predictions = mine};
+    RK_TRY(rk_spread_forward(model, part, first + begin, end - begin, rk_model_hooks(&r, false)));
+    return rk_spread_gather(sp, mine, n, n, model->n_tasks, out);
+}
+
 rk_status rk_spread_predict(rk_model *model, const rk_batch_part *part, float *predictions) {
     rk_spread *sp = model->spread;
+    RK_FAIL_IF(model->retrieval, RK_UNSUPPORTED, "over ranks a two_tower gives vectors, not predictions");
     RK_FAIL_IF(sp->n_applied < sp->n_begun, RK_INVALID_ARGUMENT, "batches that were begun are not trained on; drain them first");
     if (sp->sharded) RK_TRY(rk_sharded_settle(sp->sharded));
     int64_t most = sp->cuts[sp->roles.n_trainers];

@@ -5,40 +5,63 @@
 #include "base/failure.h"
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "base/tree.h"
 #include "kernels/kernels.h"
 #include "kernels/lanes.h"
 #include "nn/gemm.h"
 
-/* ROWS samples are held against all candidates at once; the blocks of a group one after another, which share one sum of gradients. */
+/* ROWS samples are held against all candidates at once; the blocks of a group one after another, which share one sum of gradients. A shard's blocks are dealt out to
+ * as many groups as make about MAX_GROUPS in the whole batch. */
 enum { ROWS = 64, MAX_GROUPS = 16, TILE = 64 };
 
 typedef struct group {
     rk_real *scores;    /* [ROWS, n_cols] */
     rk_real *gradients; /* [dim, n_cols]: of the candidates, from the group's samples */
     void *workspace;
+    size_t first, last; /* blocks of the batch under way; none in some */
     double loss;
 } group;
 
 struct rk_candidate_loss {
     rk_candidate_loss_config config;
     int64_t n_cols;      /* room for candidates: a multiple of RK_LANES */
-    size_t n_groups;     /* of a batch of max_n */
+    size_t a_shard;      /* groups of a shard at most */
     rk_matrix *matrix;   /* the candidates [dim, n_cols] */
     rk_real *candidates; /* the same */
     rk_real *log_q;      /* [n_cols] */
     int32_t *ids;        /* [n_cols] */
     rk_real *own;        /* [max_n]: gradients of the scores of samples' own items */
-    group groups[MAX_GROUPS];
+    group *groups;       /* [n_here, a_shard] */
     /* the batch under way */
     const rk_candidate_loss_args *args;
-    size_t n_groups_now;
     int64_t first, n_candidates; /* items first .. first+n_candidates-1 are candidates */
     rk_failure failure;
 };
 
-static size_t groups_of(int64_t n) {
-    size_t blocks = rk_blocks((size_t)n, ROWS);
-    return blocks < MAX_GROUPS ? blocks : MAX_GROUPS;
+static size_t n_groups(const rk_candidate_loss *l) {
+    return (size_t)l->config.n_here * l->a_shard;
+}
+
+/* The first block of n samples that is in the shard or in one after it. */
+static size_t block_cut(int64_t n, int32_t n_shards, int32_t shard) {
+    return rk_blocks((size_t)n, ROWS) * (size_t)shard / (size_t)n_shards;
+}
+
+int64_t rk_candidate_loss_cut(int64_t n, int32_t n_shards, int32_t shard) {
+    int64_t cut = (int64_t)block_cut(n, n_shards, shard) * ROWS;
+    return cut < n ? cut : n;
+}
+
+/* A shard's blocks, dealt out to its groups. */
+static void deal_blocks(rk_candidate_loss *l, int32_t here) {
+    int32_t shard = l->config.first_shard + here;
+    size_t begin = block_cut(l->args->n, l->config.n_shards, shard), n = block_cut(l->args->n, l->config.n_shards, shard + 1) - begin;
+    size_t groups = n < l->a_shard ? n : l->a_shard;
+    for (size_t i = 0; i < l->a_shard; i++) {
+        group *g = &l->groups[(size_t)here * l->a_shard + i];
+        g->first = begin + (i < groups ? n * i / groups : n);
+        g->last = begin + (i < groups ? n * (i + 1) / groups : n);
+    }
 }
 
 static rk_status reserve(rk_candidate_loss *l) {
@@ -49,7 +72,8 @@ static rk_status reserve(rk_candidate_loss *l) {
     RK_TRY(rk_alloc(cols, sizeof *l->log_q, &l->log_q));
     RK_TRY(rk_alloc(cols, sizeof *l->ids, &l->ids));
     RK_TRY(rk_alloc((size_t)c->max_n, sizeof *l->own, &l->own));
-    for (size_t g = 0; g < l->n_groups; g++) {
+    RK_TRY(rk_alloc(n_groups(l), sizeof *l->groups, &l->groups));
+    for (size_t g = 0; g < n_groups(l); g++) {
         RK_TRY(rk_alloc(ROWS * cols, sizeof *l->groups[g].scores, &l->groups[g].scores));
         RK_TRY(rk_alloc((size_t)c->dim * cols, sizeof *l->groups[g].gradients, &l->groups[g].gradients));
         RK_TRY(rk_alloc(rk_matrix_workspace(l->matrix), 1, &l->groups[g].workspace));
@@ -63,7 +87,10 @@ rk_status rk_candidate_loss_create(const rk_candidate_loss_config *config, rk_ca
     l->config = *config;
     int64_t n = config->n_drawn + (config->in_batch ? config->max_n : 0);
     l->n_cols = (n + RK_LANES - 1) / RK_LANES * RK_LANES;
-    l->n_groups = groups_of(config->max_n);
+    if (config->n_shards == 0) l->config.n_shards = 1;
+    if (config->n_here == 0) l->config.n_here = l->config.n_shards;
+    size_t blocks = rk_blocks(rk_blocks((size_t)config->max_n, ROWS), (size_t)l->config.n_shards), groups = rk_blocks(MAX_GROUPS, (size_t)l->config.n_shards);
+    l->a_shard = blocks < groups ? blocks : groups;
     rk_status status = reserve(l);
     if (status == RK_OK)
         *out = l;
@@ -74,11 +101,12 @@ rk_status rk_candidate_loss_create(const rk_candidate_loss_config *config, rk_ca
 
 void rk_candidate_loss_free(rk_candidate_loss *l) {
     if (!l) return;
-    for (size_t g = 0; g < l->n_groups; g++) {
+    for (size_t g = 0; g < n_groups(l) && l->groups; g++) {
         rk_free(l->groups[g].scores);
         rk_free(l->groups[g].gradients);
         rk_free(l->groups[g].workspace);
     }
+    rk_free(l->groups);
     rk_matrix_free(l->matrix);
     rk_free(l->candidates);
     rk_free(l->log_q);
@@ -90,7 +118,7 @@ void rk_candidate_loss_free(rk_candidate_loss *l) {
 /* Scores and gradients of each group, and the candidates, which are packed for two products. */
 uint64_t rk_candidate_loss_bytes(const rk_candidate_loss *l) {
     uint64_t a_group = ROWS + (uint64_t)l->config.dim;
-    return (l->n_groups * a_group + 3 * (uint64_t)l->config.dim) * (uint64_t)l->n_cols * sizeof(rk_real);
+    return (n_groups(l) * a_group + 3 * (uint64_t)l->config.dim) * (uint64_t)l->n_cols * sizeof(rk_real);
 }
 
 /* TILE of the candidates as columns; zeros where there are none. */
@@ -145,44 +173,66 @@ static void run_group(void *context, size_t task, int thread) {
     (void)thread;
     rk_candidate_loss *l = context;
     group *g = &l->groups[task];
-    size_t blocks = rk_blocks((size_t)l->args->n, ROWS);
     g->loss = 0;
-    memset(g->gradients, 0, (size_t)(l->config.dim * l->n_cols) * sizeof *g->gradients);
-    for (size_t b = blocks * task / l->n_groups_now; b < blocks * (task + 1) / l->n_groups_now; b++) {
+    if (g->first < g->last) memset(g->gradients, 0, (size_t)(l->config.dim * l->n_cols) * sizeof *g->gradients);
+    for (size_t b = g->first; b < g->last; b++) {
         int64_t begin = (int64_t)b * ROWS, left = l->args->n - begin;
         rk_failure_keep(&l->failure, begin, run_block(l, g, begin, left < ROWS ? left : ROWS));
     }
 }
 
-/* Gradients of TILE items: of their columns, where they are candidates, and of their own samples' scores. */
+/* What shard number `here` of those here adds to number k of items begin .. end-1: of their own samples' scores, and of their columns, where they are candidates. */
+static void sum_shard(const rk_candidate_loss *l, int32_t here, int64_t k, int64_t begin, int64_t end, rk_real *out) {
+    const rk_candidate_loss_args *a = l->args;
+    int32_t shard = l->config.first_shard + here;
+    int64_t first_own = rk_candidate_loss_cut(a->n, l->config.n_shards, shard), last_own = rk_candidate_loss_cut(a->n, l->config.n_shards, shard + 1);
+    for (int64_t i = begin; i < end; i++) out[i - begin] = i >= first_own && i < last_own ? l->own[i] * a->users[i * l->config.dim + k] : 0;
+    for (size_t g = (size_t)here * l->a_shard; g < (size_t)(here + 1) * l->a_shard; g++) {
+        if (l->groups[g].first == l->groups[g].last) continue;
+        const rk_real *column = l->groups[g].gradients + k * l->n_cols - l->first;
+        for (int64_t i = begin < l->first ? l->first : begin; i < end; i++) out[i - begin] += column[i];
+    }
+}
+
+/* Gradients of TILE items, over all shards here. */
 static void sum_tile(void *context, size_t task, int thread) {
     (void)thread;
     rk_candidate_loss *l = context;
-    const rk_candidate_loss_args *a = l->args;
-    int64_t dim = l->config.dim, n_items = a->n + l->config.n_drawn, begin = (int64_t)task * TILE, end = begin + TILE < n_items ? begin + TILE : n_items;
-    for (int64_t k = 0; k < dim; k++)
-        for (int64_t i = begin; i < end; i++) {
-            rk_real sum = i < a->n ? l->own[i] * a->users[i * dim + k] : 0;
-            for (size_t g = 0; g < l->n_groups_now && i >= l->first; g++) sum += l->groups[g].gradients[k * l->n_cols + i - l->first];
-            a->item_gradient[i * dim + k] = sum;
+    int64_t dim = l->config.dim, n_items = l->args->n + l->config.n_drawn, begin = (int64_t)task * TILE, end = begin + TILE < n_items ? begin + TILE : n_items;
+    rk_real sums[RK_TREE_DEPTH][TILE];
+    for (int64_t k = 0; k < dim; k++) {
+        rk_tree tree = {.depth = 0};
+        for (int32_t here = 0; here <= l->config.n_here; here++) {
+            uint32_t shard = (uint32_t)(l->config.first_shard + here);
+            bool ends = here == l->config.n_here;
+            while (tree.depth > 1 && (ends || rk_tree_joins(&tree, shard))) {
+                rk_tree_join(&tree);
+                for (int64_t i = 0; i < end - begin; i++) sums[tree.depth - 1][i] += sums[tree.depth][i];
+            }
+            if (ends) break;
+            rk_tree_push(&tree, shard);
+            sum_shard(l, here, k, begin, end, sums[tree.depth - 1]);
         }
+        for (int64_t i = begin; i < end; i++) l->args->item_gradient[i * dim + k] = sums[0][i - begin];
+    }
 }
 
 rk_status rk_candidate_loss_run(rk_candidate_loss *l, const rk_candidate_loss_args *args, double *out) {
     RK_FAIL_IF(args->n < 1 || args->n > l->config.max_n, RK_INVALID_ARGUMENT, "a loss of %lld samples, made for up to %lld", (long long)args->n,
                (long long)l->config.max_n);
     l->args = args;
-    l->n_groups_now = groups_of(args->n);
     l->first = l->config.in_batch ? 0 : args->n;
     l->n_candidates = args->n + l->config.n_drawn - l->first;
     l->failure = (rk_failure)RK_FAILURE_INIT;
+    for (int32_t here = 0; here < l->config.n_here; here++) deal_blocks(l, here);
     rk_parallel_for(rk_blocks((size_t)l->n_cols, TILE), place_tile, l);
     RK_TRY(rk_matrix_set(l->matrix, l->candidates, true));
-    rk_parallel_for(l->n_groups_now, run_group, l);
+    rk_parallel_for(n_groups(l), run_group, l);
     RK_TRY(rk_failure_status(&l->failure));
     rk_parallel_for(rk_blocks((size_t)(args->n + l->config.n_drawn), TILE), sum_tile, l);
-    double loss = 0;
-    for (size_t g = 0; g < l->n_groups_now; g++) loss += l->groups[g].loss;
-    *out = loss;
+    for (int32_t here = 0; here < l->config.n_here; here++) {
+        out[here] = 0;
+        for (size_t g = 0; g < l->a_shard; g++) out[here] += l->groups[(size_t)here * l->a_shard + g].loss;
+    }
     return RK_OK;
 }

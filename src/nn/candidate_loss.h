@@ -7,7 +7,8 @@
  *     cosine_contrastive   1 - s_i + w/N sum_j max(0, s_ij - margin), w = negative_weight              (Mao et al. 2021)
  *
  * hard: of each `hard` drawn candidates one after another only that of the largest s_ij counts, the first of equals (Zhang et al. 2013: dynamic sampling).
- * The loss is scale * sum_i weight_i loss_i. Sums run in an order that depends on n alone. */
+ * The loss is scale * sum_i weight_i loss_i. Samples are cut into shards of whole blocks; sums run within a shard in an order that depends on n alone, and then, of
+ * gradients, over shards as a binary tree (base/tree.h): so a few of the shards can run here and others elsewhere. */
 #ifndef RK_NN_CANDIDATE_LOSS_H
 #define RK_NN_CANDIDATE_LOSS_H
 
@@ -23,12 +24,15 @@ typedef struct rk_candidate_loss_config {
     bool in_batch;
     int64_t hard; /* 1: all count; divides n_drawn */
     double temperature, margin, negative_weight;
+    int32_t n_shards, first_shard, n_here; /* n_here 0: all are here; n_shards 0: there is one */
 } rk_candidate_loss_config;
 
 typedef struct rk_candidate_loss rk_candidate_loss;
 rk_status rk_candidate_loss_create(const rk_candidate_loss_config *config, rk_candidate_loss **out);
 void rk_candidate_loss_free(rk_candidate_loss *loss);
 uint64_t rk_candidate_loss_bytes(const rk_candidate_loss *loss);
+/* The first of n samples that is in shard `shard` of n_shards or in one after it. */
+int64_t rk_candidate_loss_cut(int64_t n, int32_t n_shards, int32_t shard);
 
 typedef struct rk_candidate_loss_args {
     int64_t n;              /* <= max_n */
@@ -38,9 +42,10 @@ typedef struct rk_candidate_loss_args {
     const rk_real *log_q;   /* [n + n_drawn] or NULL: logarithms of the chances to be a candidate; read by softmax */
     const float *weights;   /* [n] or NULL */
     double scale;
-    rk_real *user_gradient; /* [n, dim], written */
-    rk_real *item_gradient; /* [n + n_drawn, dim], written */
+    rk_real *user_gradient; /* [n, dim], written where the samples' shard runs here */
+    rk_real *item_gradient; /* [n + n_drawn, dim], written: the part of those shards */
 } rk_candidate_loss_args;
+/* out [n_here]: of each shard. */
 rk_status rk_candidate_loss_run(rk_candidate_loss *loss, const rk_candidate_loss_args *args, double *out);
 
 #endif

@@ -22,6 +22,12 @@ rk_status rk_report_names_add(rk_report_names *names, const char *name) {
     return RK_OK;
 }
 
+int rk_report_metric_of(const char *logged) {
+    const char *last = strrchr(logged, '/') + 1;
+    int metric = rk_metric_find(last);
+    return metric < 0 ? rk_ranking_metric_find(last) : metric;
+}
+
 void rk_report_figure_begin(rk_buffer *out) {
     rk_buffer_text(out, "<figure>\n");
 }

@@ -49,8 +49,7 @@ static rk_status add_line(lines *l, const rk_report_run *run, size_t number, con
     RK_TRY(thin(curve, points));
     rk_series *series = &l->series[l->n++];
     *series = (rk_series){.name = run->name, .kind = kind, .colour = (int)(number % RK_CHART_COLOURS), .n = points->n, .x = points->x, .y = points->y};
-    const char *last = strrchr(name, '/') + 1;
-    int metric = rk_metric_find(last);
+    int metric = rk_report_metric_of(name);
     if (metric < 0 || metric == RK_METRIC_calibration || points->n != curve->n) return RK_OK;
     int64_t best = rk_curve_best(curve, rk_metric_larger_is_better(metric));
     series->has_mark = best >= 0;
@@ -77,8 +76,7 @@ done:
 }
 
 static bool is_metric(const char *name) {
-    const char *last = strrchr(name, '/') + 1;
-    return strncmp(name, "valid/", 6) == 0 && rk_metric_find(last) >= 0;
+    return strncmp(name, "valid/", 6) == 0 && rk_report_metric_of(name) >= 0;
 }
 
 static rk_status draw_all(const rk_report_run *runs, size_t n, const rk_report_names *metrics, rk_buffer *out) {

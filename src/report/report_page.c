@@ -74,14 +74,26 @@ static rk_status task(const rk_report_run *runs, size_t n, const char *name, boo
     return rk_report_importance_section(runs, n, name, n_features, out);
 }
 
+/* Of runs that rank, whose rankings come under one heading. */
+static rk_status rankings(const rk_report_run *runs, size_t n, const char *split, rk_buffer *out) {
+    rk_buffer_text(out, "<h2>Rankings of all items, for the users of ");
+    rk_svg_escape(split, out);
+    rk_buffer_text(out, " data</h2>\n");
+    return rk_report_ranking_section(runs, n, out);
+}
+
 static rk_status body(const rk_report_run *runs, size_t n, const rk_report_names *tasks, const char *split, int32_t n_features, rk_buffer *out) {
-    bool has_rows = false;
-    for (size_t r = 0; r < n; r++) has_rows = has_rows || runs[r].n_rows;
+    bool has_rows = false, has_rankings = false;
+    for (size_t r = 0; r < n; r++) {
+        has_rows = has_rows || (runs[r].n_rows && !runs[r].ranks);
+        has_rankings = has_rankings || (runs[r].n_rows && runs[r].ranks);
+    }
     head(runs, n, out);
     lead(runs, n, split, out);
     RK_TRY(rk_report_table(runs, n, tasks, split, out));
     RK_TRY(rk_report_learning(runs, n, out));
     for (size_t k = 0; has_rows && k < tasks->n; k++) RK_TRY(task(runs, n, tasks->names[k], tasks->n == 1, split, n_features, out));
+    if (has_rankings) RK_TRY(rankings(runs, n, split, out));
     rk_buffer_printf(out, "<footer>Written by reckon %s. What each picture shows: docs/reports.md.</footer>\n</body>\n</html>\n", rk_version());
     return out->status;
 }

@@ -6,8 +6,11 @@
 
 #include "base/memory.h"
 #include "serve/predictor_parts.h"
+#include "train/evaluation_rankings.h"
 
 enum { N_BINS = 10 };
+const int32_t rk_report_cuts[RK_REPORT_CUTS] = {1, 2, 5, 10, 20, 50, 100};
+const char *const rk_report_rankings[RK_REPORT_RANKINGS] = {"recall", "ndcg", "hit"};
 static const double roc_resolution = 1.0 / 400; /* about a pixel */
 
 void rk_report_run_release(rk_report_run *run) {
@@ -21,6 +24,7 @@ void rk_report_run_release(rk_report_run *run) {
     rk_run_record_release(&run->record);
     rk_settings_release(&run->settings);
     rk_importance_release(&run->importance);
+    rk_evaluation_release(&run->ranking.shown);
     *run = (rk_report_run){0};
 }
 
@@ -110,6 +114,23 @@ static rk_status look_at_samples(rk_predictor *predictor, const rk_report_option
     return status;
 }
 
+static rk_status look_at_rankings(rk_predictor *predictor, const rk_report_options *options, const char *split, rk_report_run *run) {
+    int metrics[RK_REPORT_RANKINGS * RK_REPORT_CUTS];
+    for (int i = 0; i < RK_REPORT_RANKINGS * RK_REPORT_CUTS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s@%d", rk_report_rankings[i / RK_REPORT_CUTS], rk_report_cuts[i % RK_REPORT_CUTS]);
+        metrics[i] = rk_ranking_metric_find(name);
+    }
+    rk_more_rankings more = {metrics, RK_REPORT_RANKINGS * RK_REPORT_CUTS, &run->ranking.values[0][0]};
+    rk_dataset *dataset;
+    tell(options, run, "ranking all items");
+    RK_TRY(rk_predictor_open_data(predictor, split, true, &dataset));
+    rk_status status = rk_evaluate_rankings(predictor->config, predictor->model, dataset, split, &more, &run->ranking.shown);
+    rk_dataset_free(dataset);
+    run->n_rows = run->ranking.shown.n_rows;
+    return status;
+}
+
 /* A run without validation data still has its log. */
 static bool lacks(const rk_config *config, const char *split) {
     return strcmp(split, "valid") == 0 && !rk_dataset_has_split(&config->data, split);
@@ -118,11 +139,13 @@ static bool lacks(const rk_config *config, const char *split) {
 static rk_status look_at(const char *directory, rk_predictor *predictor, const rk_report_options *options, rk_report_run *run) {
     const char *split = options->split ? options->split : "valid";
     RK_TRY(name_of(directory, &run->name));
-    RK_TRY(name_tasks(predictor->config, run));
+    run->ranks = rk_config_has_pairs(predictor->config);
+    if (!run->ranks) RK_TRY(name_tasks(predictor->config, run));
     RK_TRY(read_settings(predictor->config, &run->settings));
     RK_TRY(count_parameters(predictor->model, &run->n_parameters));
     read_effort(run, predictor->config->train.batch_size);
-    return lacks(predictor->config, split) ? RK_OK : look_at_samples(predictor, options, split, run);
+    if (lacks(predictor->config, split)) return RK_OK;
+    return run->ranks ? look_at_rankings(predictor, options, split, run) : look_at_samples(predictor, options, split, run);
 }
 
 rk_status rk_report_run_open(const char *directory, const rk_report_options *options, rk_report_run *out) {

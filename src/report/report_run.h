@@ -8,6 +8,7 @@
 #include "report/importance.h"
 #include "report/run_record.h"
 #include "report/settings.h"
+#include "train/evaluation_values.h"
 
 typedef struct rk_report_task {
     char *name;
@@ -18,6 +19,15 @@ typedef struct rk_report_task {
     size_t n_bins;
 } rk_report_task;
 
+/* Of a two_tower: all items ranked for each user of the split. */
+enum { RK_REPORT_CUTS = 7, RK_REPORT_RANKINGS = 3 };
+extern const int32_t rk_report_cuts[RK_REPORT_CUTS];
+extern const char *const rk_report_rankings[RK_REPORT_RANKINGS]; /* "recall", ... */
+typedef struct rk_report_ranking {
+    rk_evaluation shown;                                  /* what the run file shows */
+    double values[RK_REPORT_RANKINGS][RK_REPORT_CUTS];    /* at each cut */
+} rk_report_ranking;
+
 typedef struct rk_report_run {
     char *name;            /* the directory's last part */
     rk_run_record record;
@@ -25,6 +35,8 @@ typedef struct rk_report_run {
     uint64_t n_parameters;
     double n_steps, n_epochs, seconds; /* as logged; seconds of training, without pauses between resumed parts */
     int64_t n_rows;        /* samples of the split; 0: it has none, and the tasks only names */
+    bool ranks;            /* a two_tower: a ranking in place of tasks */
+    rk_report_ranking ranking;
     rk_report_task *tasks; /* [n_tasks] */
     int32_t n_tasks;
     rk_importance importance; /* no features: not measured */

@@ -122,17 +122,53 @@ static void rows_of_task(const rk_report_run *runs, size_t n, const char *task, 
     }
 }
 
+static double shown_value(const rk_report_run *run, const char *name) {
+    for (int32_t i = 0; i < run->ranking.shown.n_shown; i++)
+        if (strcmp(run->ranking.shown.names[i], name) == 0) return run->ranking.shown.shown[i].value;
+    return NAN;
+}
+
+/* Metrics of rankings that the runs' files show, each once. */
+static rk_status names_of_rankings(const rk_report_run *runs, size_t n, rk_report_names *names) {
+    rk_status status = RK_OK;
+    for (size_t r = 0; r < n; r++)
+        for (int32_t i = 0; status == RK_OK && i < runs[r].ranking.shown.n_shown; i++) status = rk_report_names_add(names, runs[r].ranking.shown.names[i]);
+    return status;
+}
+
+static void rows_of_rankings(const rk_report_run *runs, size_t n, const rk_report_names *names, double *values, rk_buffer *out) {
+    for (size_t i = 0; i < names->n; i++) {
+        for (size_t r = 0; r < n; r++) values[r] = shown_value(&runs[r], names->names[i]);
+        metric_row(names->names[i], rk_ranking_metric_find(names->names[i]), values, n, out);
+    }
+}
+
+/* The best evaluation in the log, or the last test. */
+static double best_logged(const rk_report_run *run, const char *kind, const char *key, int metric) {
+    const rk_curve *curve = rk_run_record_find(&run->record, key);
+    if (!curve || !curve->n) return NAN;
+    if (strcmp(kind, "test") == 0) return curve->values[curve->n - 1];
+    int64_t best = rk_curve_best(curve, rk_metric_larger_is_better(metric));
+    return best < 0 ? NAN : curve->values[best];
+}
+
+static void rows_of_ranking_log(const rk_report_run *runs, size_t n, const char *kind, const rk_report_names *names, double *values, rk_buffer *out) {
+    for (size_t i = 0; i < names->n; i++) {
+        char key[320];
+        snprintf(key, sizeof key, "%s/%s", kind, names->names[i]);
+        int metric = rk_ranking_metric_find(names->names[i]);
+        for (size_t r = 0; r < n; r++) values[r] = runs[r].ranks ? best_logged(&runs[r], kind, key, metric) : NAN;
+        if (any_finite(values, n)) metric_row(names->names[i], metric, values, n, out);
+    }
+}
+
 /* A run of one task leaves its name out of the log. */
 static double logged(const rk_report_run *run, const char *kind, const char *task, int metric) {
     char key[320];
     bool named = run->n_tasks > 1;
     if (!rk_report_find_task(run, task, NULL)) return NAN;
     snprintf(key, sizeof key, "%s/%s%s%s", kind, named ? task : "", named ? "/" : "", rk_metric_name(metric));
-    const rk_curve *curve = rk_run_record_find(&run->record, key);
-    if (!curve || !curve->n) return NAN;
-    if (strcmp(kind, "test") == 0) return curve->values[curve->n - 1];
-    int64_t best = rk_curve_best(curve, rk_metric_larger_is_better(metric));
-    return best < 0 ? NAN : curve->values[best];
+    return best_logged(run, kind, key, metric);
 }
 
 /* What the log says of a task: the best evaluation of each metric, or the last test. */
@@ -146,7 +182,8 @@ static void rows_of_log(const rk_report_run *runs, size_t n, const char *kind, c
     }
 }
 
-static void groups_of_metrics(const rk_report_run *runs, size_t n, const rk_report_names *tasks, const char *split, double *values, rk_buffer *out) {
+static void groups_of_metrics(const rk_report_run *runs, size_t n, const rk_report_names *tasks, const rk_report_names *rankings, const char *split, double *values,
+                              rk_buffer *out) {
     static const struct {
         const char *kind, *title;
     } logs[] = {{"valid", "best of each metric while training, on validation data"}, {"test", "test data, at the end of training"}};
@@ -159,11 +196,13 @@ static void groups_of_metrics(const rk_report_run *runs, size_t n, const rk_repo
     snprintf(title, sizeof title, "%s data, %s samples, with the run's final parameters", split, count);
     if (n_rows) begin_group(title, n, out);
     for (size_t k = 0; n_rows && k < tasks->n; k++) rows_of_task(runs, n, tasks->names[k], named, values, out);
+    rows_of_rankings(runs, n, rankings, values, out);
     for (int i = 0; i < 2; i++) {
         size_t before = out->n_bytes;
         begin_group(logs[i].title, n, out);
         size_t empty = out->n_bytes;
         for (size_t k = 0; k < tasks->n; k++) rows_of_log(runs, n, logs[i].kind, tasks->names[k], named, values, out);
+        rows_of_ranking_log(runs, n, logs[i].kind, rankings, values, out);
         if (out->n_bytes == empty) out->n_bytes = before;
     }
 }
@@ -195,8 +234,12 @@ rk_status rk_report_table(const rk_report_run *runs, size_t n, const rk_report_n
     rk_buffer_text(out, "<div class=\"wide\"><table>\n");
     head(runs, n, out);
     rows_of_runs(runs, n, out);
-    groups_of_metrics(runs, n, tasks, split, values, out);
+    rk_report_names rankings = {0};
+    rk_status status = names_of_rankings(runs, n, &rankings);
+    if (status == RK_OK) groups_of_metrics(runs, n, tasks, &rankings, split, values, out);
+    rk_free(rankings.names);
     rk_free(values);
+    RK_TRY(status);
     RK_TRY(group_of_settings(runs, n, out));
     rk_buffer_text(out, "</tbody></table></div>\n");
     return RK_OK;

@@ -79,7 +79,7 @@ static rk_status add_batches(rk_model *model, rk_feed *feed, rk_metrics **metric
 }
 
 rk_status rk_evaluate(const rk_config *config, rk_model *model, rk_feed *feed, rk_evaluation *out) {
-    if (rk_config_has_pairs(config)) return rk_evaluate_rankings(config, model, feed->dataset, feed->split, out);
+    if (rk_config_has_pairs(config)) return rk_evaluate_rankings(config, model, feed->dataset, feed->split, NULL, out);
     int32_t n_tasks = rk_model_n_tasks(model);
     rk_evaluation e = {.n_tasks = n_tasks};
     rk_metrics **metrics = NULL;

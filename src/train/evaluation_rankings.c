@@ -1,4 +1,5 @@
-/* Full ranking: every item scored for every user of a split by one product of vectors, a block of users at a time, and the best k of each picked out. */
+/* Full ranking: every item scored for every user of a split by one product of vectors, a block of users at a time, and the best k of each picked out. Over ranks
+ * vectors are gathered, and each trainer ranks a part of the users. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,11 +22,13 @@ typedef struct ranking_task {
     rk_matrix *items;       /* [dim, n_items] */
     int metrics[MAX_METRICS];
     int32_t ks[MAX_METRICS];
-    size_t n_metrics;
+    size_t n_metrics, n_shown;
     rk_real **scores;       /* [n_threads][BLOCK_USERS, n_items] */
     void **workspaces;      /* [n_threads] */
     int n_threads;
     double *values;         /* [n_users, n_metrics] */
+    rk_comm *trainers;      /* NULL: one process */
+    size_t first_block, n_blocks; /* of users that are ranked here */
     rk_failure failure;
 } ranking_task;
 
@@ -125,13 +128,18 @@ static rk_status rank_users(ranking_task *t, int64_t first, int64_t n, int threa
     return RK_OK;
 }
 
+/* The first block of users that trainer r ranks. */
+static size_t first_block(const ranking_task *t, int32_t r) {
+    return rk_blocks((size_t)t->n_users, BLOCK_USERS) * (size_t)r / (size_t)rk_comm_size(t->trainers);
+}
+
 static void rank_block(void *context, size_t block, int thread) {
     ranking_task *t = context;
-    int64_t first = (int64_t)block * BLOCK_USERS, left = t->n_users - first;
+    int64_t first = (int64_t)(t->first_block + block) * BLOCK_USERS, left = t->n_users - first;
     rk_failure_keep(&t->failure, first, rank_users(t, first, left < BLOCK_USERS ? left : BLOCK_USERS, thread));
 }
 
-static rk_status rank_all(ranking_task *t) {
+static rk_status rank_here(ranking_task *t) {
     t->n_threads = rk_parallel_threads();
     RK_TRY(rk_alloc((size_t)t->n_users * t->n_metrics, sizeof *t->values, &t->values));
     RK_TRY(rk_alloc((size_t)t->n_threads, sizeof *t->scores, &t->scores));
@@ -140,8 +148,34 @@ static rk_status rank_all(ranking_task *t) {
         RK_TRY(rk_alloc((size_t)(BLOCK_USERS * t->n_items), sizeof **t->scores, &t->scores[i]));
         RK_TRY(rk_alloc(rk_matrix_workspace(t->items), 1, &t->workspaces[i]));
     }
-    rk_parallel_for(rk_blocks((size_t)t->n_users, BLOCK_USERS), rank_block, t);
+    rk_parallel_for(t->n_blocks, rank_block, t);
     return rk_failure_status(&t->failure);
+}
+
+/* Where the values of trainer r begin. */
+static size_t values_cut(const ranking_task *t, int32_t r) {
+    size_t user = first_block(t, r) * BLOCK_USERS, n_users = (size_t)t->n_users;
+    return (user < n_users ? user : n_users) * t->n_metrics;
+}
+
+static rk_status rank_all(ranking_task *t) {
+    if (!t->trainers) {
+        t->n_blocks = rk_blocks((size_t)t->n_users, BLOCK_USERS);
+        return rank_here(t);
+    }
+    int32_t rank = rk_comm_rank(t->trainers);
+    rk_exchange *exchange;
+    t->first_block = first_block(t, rank);
+    t->n_blocks = first_block(t, rank + 1) - t->first_block;
+    RK_TRY(rk_comm_agree(t->trainers, rank_here(t)));
+    size_t begin = values_cut(t, rank), n = values_cut(t, rank + 1) - begin;
+    RK_TRY(rk_comm_gather(t->trainers, RK_LANE_VALUES, t->values + begin, n * sizeof *t->values, &exchange));
+    for (int32_t r = 0; r < rk_comm_size(t->trainers); r++) {
+        const rk_parcel *from = &rk_exchange_received(exchange)[r];
+        if (from->n_bytes) memcpy(t->values + values_cut(t, r), from->data, from->n_bytes);
+    }
+    rk_exchange_free(exchange);
+    return RK_OK;
 }
 
 /* The mean over users that have something to find. */
@@ -167,18 +201,21 @@ static rk_status add_metric(ranking_task *t, int metric) {
 }
 
 /* Those that the run file shows, or the usual three, and what the run goes by. */
-static rk_status choose_metrics(ranking_task *t, const rk_config *c) {
+static rk_status choose_metrics(ranking_task *t, const rk_config *c, const rk_more_rankings *more) {
     static const char *const usual[] = {"recall@20", "ndcg@20", "hit@20"};
     for (int64_t i = 0; i < c->train.n_metrics; i++) RK_TRY(add_metric(t, rk_ranking_metric_find(c->train.metrics[i])));
     for (int i = 0; i < 3 && c->train.n_metrics == 0; i++) RK_TRY(add_metric(t, rk_ranking_metric_find(usual[i])));
     RK_TRY(add_metric(t, c->watched_metric));
-    return add_metric(t, c->plateau_metric);
+    RK_TRY(add_metric(t, c->plateau_metric));
+    t->n_shown = t->n_metrics;
+    for (size_t i = 0; more && i < more->n; i++) RK_TRY(add_metric(t, more->metrics[i]));
+    return RK_OK;
 }
 
 static rk_status show(const ranking_task *t, rk_evaluation *e) {
-    RK_TRY(rk_alloc(t->n_metrics, sizeof *e->shown, &e->shown));
-    RK_TRY(rk_alloc(t->n_metrics, sizeof *e->names, &e->names));
-    for (size_t m = 0; m < t->n_metrics; m++) {
+    RK_TRY(rk_alloc(t->n_shown, sizeof *e->shown, &e->shown));
+    RK_TRY(rk_alloc(t->n_shown, sizeof *e->names, &e->names));
+    for (size_t m = 0; m < t->n_shown; m++) {
         char name[64];
         rk_ranking_metric_name(t->metrics[m], name, sizeof name);
         RK_TRY(rk_strdup(name, &e->names[m]));
@@ -186,6 +223,12 @@ static rk_status show(const ranking_task *t, rk_evaluation *e) {
         e->n_shown = (int32_t)m + 1;
     }
     return RK_OK;
+}
+
+static void show_more(const ranking_task *t, const rk_more_rankings *more) {
+    for (size_t i = 0; more && i < more->n; i++)
+        for (size_t m = 0; m < t->n_metrics; m++)
+            if (t->metrics[m] == more->metrics[i]) more->values[i] = mean_of(t, m);
 }
 
 /* What is known of the users and so left out: pairs of the training data, and where neither is being measured, of the validation data. */
@@ -209,14 +252,14 @@ static rk_status find_masked(rk_config *c, const char *split, rk_pair_features f
     return status;
 }
 
-rk_status rk_evaluate_rankings(const rk_config *config, rk_model *model, rk_dataset *dataset, const char *split, rk_evaluation *out) {
+rk_status rk_evaluate_rankings(const rk_config *config, rk_model *model, rk_dataset *dataset, const char *split, const rk_more_rankings *more, rk_evaluation *out) {
     rk_config *c = (rk_config *)(size_t)config; /* pairs are collected at the first need, as transforms are fitted */
     rk_interactions *relevant = NULL, *masked = NULL;
     rk_pair_features features;
     rk_evaluation e = {.n_tasks = 1};
-    ranking_task t = {.dim = rk_model_vector_dim(model), .failure = RK_FAILURE_INIT};
+    ranking_task t = {.dim = rk_model_vector_dim(model), .trainers = rk_model_trainers(model), .failure = RK_FAILURE_INIT};
     rk_status status;
-    RK_GOTO(choose_metrics(&t, c));
+    RK_GOTO(choose_metrics(&t, c, more));
     RK_GOTO(rk_config_pair_features(c, rk_dataset_schema(dataset), &features));
     RK_GOTO(rk_interactions_collect(dataset, features, &relevant));
     RK_GOTO(find_masked(c, split, features, &masked));
@@ -229,6 +272,7 @@ rk_status rk_evaluate_rankings(const rk_config *config, rk_model *model, rk_data
     RK_GOTO(find_item_vectors(&t, model));
     RK_GOTO(rank_all(&t));
     RK_GOTO(show(&t, &e));
+    show_more(&t, more);
     *out = e;
     e = (rk_evaluation){0};
 done:

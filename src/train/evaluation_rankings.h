@@ -6,7 +6,14 @@
 #include "train/evaluation_values.h"
 #include "train/run_config.h"
 
-/* `split`: what the dataset was opened as. */
-rk_status rk_evaluate_rankings(const rk_config *config, rk_model *model, rk_dataset *dataset, const char *split, rk_evaluation *out);
+/* Metrics of rankings beside those that the run file shows, by their numbers. */
+typedef struct rk_more_rankings {
+    const int *metrics; /* [n] */
+    size_t n;
+    double *values;     /* [n], written */
+} rk_more_rankings;
+
+/* `split`: what the dataset was opened as. more: NULL: none. */
+rk_status rk_evaluate_rankings(const rk_config *config, rk_model *model, rk_dataset *dataset, const char *split, const rk_more_rankings *more, rk_evaluation *out);
 
 #endif

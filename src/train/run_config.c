@@ -122,8 +122,16 @@ static rk_status check_asynchronous(const rk_config *c) {
     return RK_OK;
 }
 
+/* Each trainer holds its users against the items of the whole batch, of which readers send it a part. */
+static rk_status check_readers(const rk_config *c) {
+    if (!rk_config_has_pairs(c) || c->cluster.reader_ranks == 0) return RK_OK;
+    const rk_yaml_node *key = rk_yaml_get(rk_yaml_get(c->yaml.root, "cluster"), "reader_ranks");
+    return rk_error_hint(rk_yaml_error(&c->yaml, key, "trainers of a two_tower read for themselves"), "leave 'cluster.reader_ranks' out");
+}
+
 static rk_status resolve(rk_config *c) {
     RK_TRY(check_asynchronous(c));
+    RK_TRY(check_readers(c));
     RK_TRY(rk_data_section_check(&c->data, &c->yaml));
     RK_TRY(rk_model_section_check(&c->model, &c->yaml));
     if (c->data.n_labels == 0 && !rk_config_has_pairs(c)) return rk_error(RK_CONFIG, "%s:%d: key 'data': a model needs one label or more", c->yaml.path, c->data.line);

@@ -115,9 +115,10 @@ static void test_steps(void **state) {
         read_rows(model, &plain);
         for (int step = 0; step < 4; step++) {
             rk_batch extended;
+            const rk_pairs *drawn_pairs;
             int64_t drawn[DRAWN];
             double loss;
-            OK(rk_retrieval_extend(model, &batch, true, &extended)); /* the draws are the step's own, whoever asks */
+            OK(rk_retrieval_lengthen(model, &batch, &extended, &drawn_pairs)); /* the draws are the step's own, whoever asks */
             assert_int_equal(extended.n, N_ITEMS_OF_BATCH);
             for (int j = 0; j < DRAWN; j++) drawn[j] = extended.features[1].ids[N + j];
             OK(rk_model_train(model, &batch, &loss));

@@ -24,9 +24,8 @@ typedef struct trial {
 static trial golden;
 static rk_real user_gradient[2][MAX_N * MAX_DIM], item_gradient[2][MAX_ITEMS * MAX_DIM];
 
-static double run(const trial *t, int out) {
+static void run_shards(const trial *t, int out, double *values) {
     rk_candidate_loss *loss;
-    double value = NAN;
     rk_candidate_loss_args args = {.n = t->n,
                                    .users = t->users,
                                    .items = t->items,
@@ -37,8 +36,13 @@ static double run(const trial *t, int out) {
                                    .user_gradient = user_gradient[out],
                                    .item_gradient = item_gradient[out]};
     OK(rk_candidate_loss_create(&t->config, &loss));
-    OK(rk_candidate_loss_run(loss, &args, &value));
+    OK(rk_candidate_loss_run(loss, &args, values));
     rk_candidate_loss_free(loss);
+}
+
+static double run(const trial *t, int out) {
+    double value = NAN;
+    run_shards(t, out, &value);
     return value;
 }
 
@@ -63,7 +67,7 @@ static void read_case(char **at, trial *t) {
     assert_int_equal(sscanf(*at, "case %lld %lld %lld %lld %lld %lld %lf %lf %lf %lld %lld", &kind, &in_batch, &hard, &n, &n_drawn, &dim, &temperature, &margin,
                             &negative_weight, &has_log_q, &weighted), 11);
     *at = strchr(*at, '\n') + 1;
-    t->config = (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, dim, n + 3, n_drawn, in_batch, hard, temperature, margin, negative_weight};
+    t->config = (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, dim, n + 3, n_drawn, in_batch, hard, temperature, margin, negative_weight, .n_shards = 1};
     t->n = n;
     t->has_log_q = has_log_q;
     t->weighted = weighted;
@@ -113,7 +117,7 @@ static void draw(trial *t, rk_candidate_loss_config config, int64_t n, uint64_t 
 static void test_same_bits_on_any_threads(void **state) {
     (void)state;
     for (int kind = 0; kind < 3; kind++) {
-        draw(&golden, (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, MAX_DIM, MAX_N, 400, true, 4, 0.5, 0.1, 3}, MAX_N, 500);
+        draw(&golden, (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, MAX_DIM, MAX_N, 400, true, 4, 0.5, 0.1, 3, .n_shards = 1}, MAX_N, 500);
         OK(rk_parallel_set_threads(1));
         double alone = run(&golden, 0);
         OK(rk_parallel_set_threads(5));
@@ -124,15 +128,39 @@ static void test_same_bits_on_any_threads(void **state) {
     OK(rk_parallel_set_threads(0));
 }
 
+/* Shards that run apart, added up as their tree has it, are those that run together. */
+static void test_shards_apart(void **state) {
+    (void)state;
+    for (int round = 0; round < 6; round++) {
+        int64_t n = round < 3 ? MAX_N : 100, n_values = (n + 40) * MAX_DIM; /* the shorter batch leaves shards empty */
+        draw(&golden, (rk_candidate_loss_config){(rk_candidate_loss_kind)(round % 3), MAX_DIM, MAX_N, 40, round < 3, 4, 0.5, 0.1, 3, .n_shards = 4}, n, 500);
+        static rk_real users[2][MAX_N * MAX_DIM], parts[2][MAX_ITEMS * MAX_DIM];
+        double together[4], apart[4];
+        run_shards(&golden, 0, together);
+        for (int half = 0; half < 2; half++) {
+            golden.config.first_shard = 2 * half;
+            golden.config.n_here = 2;
+            run_shards(&golden, 1, apart + 2 * half);
+            memcpy(users[half], user_gradient[1], sizeof users[half]);
+            memcpy(parts[half], item_gradient[1], sizeof parts[half]);
+        }
+        assert_memory_equal(together, apart, sizeof apart);
+        int64_t cut = rk_candidate_loss_cut(n, 4, 2);
+        assert_memory_equal(user_gradient[0], users[0], (size_t)(cut * MAX_DIM) * sizeof(rk_real));
+        assert_memory_equal(user_gradient[0] + cut * MAX_DIM, users[1] + cut * MAX_DIM, (size_t)((n - cut) * MAX_DIM) * sizeof(rk_real));
+        for (int64_t i = 0; i < n_values; i++) assert_true(item_gradient[0][i] == parts[0][i] + parts[1][i]);
+    }
+}
+
 /* All candidates are the samples' own item; and scores far apart. */
 static void test_edges(void **state) {
     (void)state;
     for (int kind = 0; kind < 3; kind++) {
-        draw(&golden, (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, 4, 8, 16, true, 1, 1, 0.1, 3}, 8, 1);
+        draw(&golden, (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, 4, 8, 16, true, 1, 1, 0.1, 3, .n_shards = 1}, 8, 1);
         double loss = run(&golden, 0);
         if (kind < RK_CANDIDATES_COSINE_CONTRASTIVE) assert_true(loss == 0);
         for (int i = 8 * 4; i < 24 * 4; i++) assert_true(item_gradient[0][i] == 0);
-        draw(&golden, (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, 4, 8, 16, true, 1, 1e-4, 0.1, 3}, 8, 1000);
+        draw(&golden, (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, 4, 8, 16, true, 1, 1e-4, 0.1, 3, .n_shards = 1}, 8, 1000);
         assert_true(isfinite(run(&golden, 0)));
     }
     rk_candidate_loss *made;
@@ -152,6 +180,7 @@ static void test_edges(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_torch), cmocka_unit_test(test_same_bits_on_any_threads), cmocka_unit_test(test_edges)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_torch), cmocka_unit_test(test_same_bits_on_any_threads),
+                                       cmocka_unit_test(test_shards_apart), cmocka_unit_test(test_edges)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,7 +81,7 @@ static rk_status make(rk_plan *plan, const rk_plan_options *options) {
 rk_status rk_plan_make(const rk_config *config, const rk_plan_options *options, rk_plan **out) {
     static const rk_plan_options usual = RK_PLAN_OPTIONS_INIT;
     rk_plan *plan;
-    RK_FAIL_IF(rk_config_has_pairs(config), RK_UNSUPPORTED, "a two_tower trains in one process: there is nothing to plan");
+    RK_FAIL_IF(rk_config_has_pairs(config), RK_UNSUPPORTED, "there are no plans for a two_tower");
     RK_TRY(rk_alloc(1, sizeof *plan, &plan));
     plan->config = config;
     rk_status status = make(plan, options ? options : &usual);

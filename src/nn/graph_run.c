@@ -129,10 +129,16 @@ static rk_status through_graph(const pass *p, const rk_run *run) {
 }
 
 static rk_status forward_at_node(const pass *p, const rk_run *run) {
-    return p->node->op->forward(run, p->node);
+    uint64_t begin = rk_trace_begin();
+    rk_status status = p->node->op->forward(run, p->node);
+    rk_trace_end(begin, "forward");
+    return status;
 }
 static rk_status backward_at_node(const pass *p, const rk_run *run) {
-    return backward_block(run, p->node);
+    uint64_t begin = rk_trace_begin();
+    rk_status status = backward_block(run, p->node);
+    rk_trace_end(begin, "backward");
+    return status;
 }
 static rk_status gather_at_node(const pass *p, const rk_run *run) {
     p->node->op->gather(run, p->node, p->gather, p->partials + (int64_t)rk_graph_block_number(run) * p->node->gather_width);
@@ -174,7 +180,6 @@ static rk_status sum_over_batch(pass *p, int32_t number) {
 }
 
 static rk_status forward_by_nodes(pass *p) {
-    uint64_t begin = rk_trace_begin();
     RK_TRY(for_blocks(p, read_block));
     for (size_t i = 0; i < p->graph->n_nodes; i++) {
         p->node = p->graph->nodes[i];
@@ -182,7 +187,6 @@ static rk_status forward_by_nodes(pass *p) {
         for (int32_t k = 0; k < p->node->op->n_passes && p->run.training; k++) RK_TRY(sum_over_batch(p, k));
         RK_TRY(for_blocks(p, forward_at_node));
     }
-    rk_trace_end(begin, "forward");
     return for_blocks(p, loss_block);
 }
 
@@ -198,7 +202,6 @@ static void name_gradients(pass *p) {
 }
 
 static rk_status backward_by_nodes(pass *p) {
-    uint64_t begin = rk_trace_begin();
     for (size_t i = p->graph->n_nodes; i-- > 0;) {
         p->node = p->graph->nodes[i];
         p->first_gradient = p->last_gradient = 0;
@@ -206,7 +209,6 @@ static rk_status backward_by_nodes(pass *p) {
         name_gradients(p);
         RK_TRY(for_blocks(p, backward_at_node));
     }
-    rk_trace_end(begin, "backward");
     p->first_gradient = p->last_gradient = 0;
     return for_blocks(p, take_block);
 }

@@ -4,7 +4,7 @@
 
 #include "nn/graph_parts.h"
 
-enum { MIN_SLICES = 16, SLICE_REALS = 1 << 17 };
+enum { MIN_SLICES = 16, SLICE_REALS = 1 << 14 };
 
 /* Enough for many threads, and fine enough that a part of large gradients is whole early. */
 static int count_slices(int64_t n) {

@@ -122,7 +122,7 @@ static void test_all_reduce_beside_backward(void **state) {
     const struct {
         int cores, gflops, stale;
         double beside;
-    } cases[] = {{0, 100, 0, reduce * (1 - 800 * 700 / parameters)}, {0, 10000, 0, backward * 125 / 1e13}, {2, 10000, 0, backward * 250 / 1e13}, {16, 100000, 1, backward * 1000 / 1e14}};
+    } cases[] = {{0, 100, 0, reduce * (1 - 800 * 700 / parameters)}, {0, 20000, 0, backward * 256 / 2e13}, {2, 20000, 0, backward * 512 / 2e13}, {16, 100000, 1, backward * 1000 / 1e14}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char run_text[600], cluster_text[300], *text;
         rk_config *config;

@@ -129,11 +129,11 @@ static double seconds_through(const rk_machine *machine, const rank_way *way, do
 
 /* Of the all-reduce, what the backward pass of a thread's last block hides: the sums of all but the largest layer, which is taken to be whole last. */
 static double reduce_beside(const rk_plan *plan, const rk_machine *machine, double seconds) {
-    enum { BLOCK = 256, LEAST_BLOCKS = 8, BUCKET = 1 << 19 }; /* samples; parameters */
+    enum { BLOCK = 256, BUCKET = 1 << 19 }; /* samples; parameters */
     const rk_host_group *group = &plan->cluster.hosts.groups[machine->group];
-    double block = fmin(BLOCK, share_of_batch(plan) / LEAST_BLOCKS), threads = group->cores ? fmax((double)group->cores / machine->ranks_of_host, 1) : 1;
+    double threads = group->cores ? fmax((double)group->cores / machine->ranks_of_host, 1) : 1;
     double backward = plan->pace.factors[RK_PLAN_PART_DENSE] * plan->dense.flops * 2 / 3 / machine->flops;
-    double window = backward * fmin(block * threads, share_of_batch(plan)), last = (double)plan->dense.layer_in * (double)plan->dense.layer_out / plan->dense.parameters;
+    double window = backward * fmin(BLOCK * threads, share_of_batch(plan)), last = (double)plan->dense.layer_in * (double)plan->dense.layer_out / plan->dense.parameters;
     return plan->dense.parameters > BUCKET ? fmin(seconds * (1 - last), window) : 0;
 }
 

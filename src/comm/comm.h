@@ -36,7 +36,7 @@ const rk_parcel *rk_exchange_received(const rk_exchange *exchange);
 void rk_exchange_free(rk_exchange *exchange);
 
 /* A sum over ranks under way: parts of the values go to their rank, are added there in the order of the tree, and go back to all. Any wait on the
- * communicator moves it on. */
+ * communicator moves it on, and so does an attendant (sum_attendant.h). */
 typedef struct rk_sum rk_sum;
 rk_status rk_sum_begin(rk_comm *comm, rk_lane lane, float *values, size_t n, rk_sum **out); /* values stay until it is done */
 /* The same with half the bytes: parts and sums travel as bf16, rounded to the nearest; they are added in f32. The same bits on each rank all the same. */
@@ -102,6 +102,7 @@ struct rk_comm {
     rk_sum *sums;                        /* under way, in the order in which they were begun */
     rk_sum *idle_sums;
     pthread_mutex_t sums_mutex;          /* held by who moves them on */
+    pthread_cond_t sums_begun;           /* tells an attendant */
     char description[128];
 };
 

@@ -11,6 +11,7 @@ rk_status rk_comm_head_init(rk_comm *comm, const rk_comm_functions *functions, r
     comm->timeout_s = timeout_s;
     for (int32_t r = 0; r < size; r++) comm->peers[r].rank = r;
     pthread_mutex_init(&comm->sums_mutex, NULL);
+    pthread_cond_init(&comm->sums_begun, NULL);
     return RK_OK;
 }
 
@@ -20,6 +21,7 @@ void rk_comm_head_release(rk_comm *comm) {
         rk_exchange_release(e);
     }
     rk_sums_release(comm);
+    pthread_cond_destroy(&comm->sums_begun);
     pthread_mutex_destroy(&comm->sums_mutex);
     rk_free(comm->peers);
 }

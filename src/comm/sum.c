@@ -214,6 +214,7 @@ static void append(rk_sum *sum) {
     rk_sum **at = &sum->comm->sums;
     while (*at) at = &(*at)->next;
     *at = sum;
+    pthread_cond_signal(&sum->comm->sums_begun);
     pthread_mutex_unlock(&sum->comm->sums_mutex);
 }
 

@@ -259,11 +259,11 @@ static void pack_gradients(const rk_sharded *s, rk_journey *j, const rk_stream *
         pack_rows(to, values_of(s, j, stream), s->front->tables[shard->table].config.dim, n, shard->dim, stream->gradients_wire);
 }
 
-/* gradients NULL: nothing is updated. */
+/* Behind the header, which is written when it sets off. */
 static rk_status pack_give(const rk_sharded *s, rk_journey *j, int32_t owner, const rk_activation *gradients) {
     size_t at = RK_GIVE_HEAD, bytes = at;
     for (int pass = 0; pass < 2; pass++) {
-        for (int32_t i = 0; i < s->n_streams_of[owner] && gradients; i++) {
+        for (int32_t i = 0; i < s->n_streams_of[owner]; i++) {
             const rk_stream *stream = &s->streams[s->streams_of[owner][i]];
             if (!stream->trainable) continue;
             int64_t n = share_of(s, j, stream).entry.n_bags;
@@ -272,15 +272,21 @@ static rk_status pack_give(const rk_sharded *s, rk_journey *j, int32_t owner, co
         }
         if (pass == 0) RK_TRY(rk_box_reserve(&j->give[owner], bytes));
     }
-    rk_give_header header = {atomic_load(&s->begun), !gradients};
-    memcpy(j->give[owner].data, &header, sizeof header);
     return RK_OK;
 }
 
-rk_status rk_journey_give(rk_sharded *s, rk_journey *j, const rk_activation *gradients) {
-    if (gradients) sum_rows(s, j, gradients);
-    for (int32_t r = 0; r < s->size; r++) {
+rk_status rk_journey_pack(rk_sharded *s, rk_journey *j, const rk_activation *gradients) {
+    sum_rows(s, j, gradients);
+    for (int32_t r = 0; r < s->size; r++)
         if (s->owners[r]) RK_TRY(pack_give(s, j, r, gradients));
+    return RK_OK;
+}
+
+rk_status rk_journey_give(rk_sharded *s, rk_journey *j, bool applies) {
+    rk_give_header header = {atomic_load(&s->begun), !applies};
+    for (int32_t r = 0; r < s->size; r++) {
+        if (s->owners[r] && !applies) RK_TRY(rk_box_reserve(&j->give[r], RK_GIVE_HEAD));
+        if (s->owners[r]) memcpy(j->give[r].data, &header, sizeof header);
         s->parcels[r] = s->owners[r] ? (rk_parcel){j->give[r].data, j->give[r].n_bytes} : (rk_parcel){0};
     }
     return rk_exchange_begin(s->comm, RK_LANE_GRADIENTS, s->parcels, s->owners, s->owns ? s->trainers : s->nobody, &j->gradients);

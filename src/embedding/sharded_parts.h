@@ -134,7 +134,8 @@ void rk_wire_unpack(float *to, rk_dtype wire, const void *from, int64_t n);
 /* The trainer's side (sharded_ask.c). */
 rk_status rk_journey_ask(rk_sharded *s, rk_journey *j, int64_t n, const rk_ids *ids);
 rk_status rk_journey_take_rows(rk_sharded *s, rk_journey *j);
-rk_status rk_journey_give(rk_sharded *s, rk_journey *j, const rk_activation *gradients);
+rk_status rk_journey_pack(rk_sharded *s, rk_journey *j, const rk_activation *gradients);
+rk_status rk_journey_give(rk_sharded *s, rk_journey *j, bool applies);
 /* The owner's (sharded_serve.c). */
 rk_status rk_journey_read(rk_sharded *s, rk_journey *j);
 rk_status rk_journey_serve(rk_sharded *s, rk_journey *j);

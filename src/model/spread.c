@@ -7,6 +7,8 @@
 #include "base/memory.h"
 #include "model/retrieval.h"
 
+enum { BUCKET_VALUES = 1 << 19 }; /* 2 MB */
+
 static int64_t n_shards_of(const rk_spread *sp, int32_t trainer) {
     return sp->first_shards[trainer + 1] - sp->first_shards[trainer];
 }
@@ -122,11 +124,19 @@ done:
     return status;
 }
 
+/* Of all reductions, no more buckets than a lane takes. A single one could set off only when backward is done. */
+static rk_status cut_buckets(rk_spread *sp, size_t n, size_t n_reductions) {
+    size_t most = RK_MAX_BUCKETS / n_reductions ? RK_MAX_BUCKETS / n_reductions : 1;
+    sp->bucket = n / most < BUCKET_VALUES ? BUCKET_VALUES : n / most + 1;
+    return n > sp->bucket && sp->roles.n_trainers > 1 ? rk_sum_attendant_init(&sp->attendant, sp->trainers) : RK_OK;
+}
+
 static rk_status reserve_reductions(rk_model *model, const rk_model_options *options) {
     rk_spread *sp = model->spread;
     size_t n, loss_bytes = (size_t)n_shards_of(sp, sp->rank) * (size_t)model->n_tasks * sizeof(double);
     float *gradients = rk_graph_gradients(model->graph, &n);
     size_t wanted = options->cluster->asynchronous ? (size_t)sp->staleness + 1 : 1;
+    RK_TRY(cut_buckets(sp, n, wanted));
     RK_TRY(rk_alloc(wanted, sizeof *sp->reductions, &sp->reductions));
     for (; sp->n_reductions < wanted; sp->n_reductions++) {
         rk_reduction *r = &sp->reductions[sp->n_reductions];
@@ -173,6 +183,7 @@ rk_status rk_spread_finish(rk_model *model, const rk_model_options *options, con
 void rk_spread_free(rk_model *model) {
     rk_spread *sp = model->spread;
     if (!sp) return;
+    rk_sum_attendant_release(&sp->attendant);
     rk_sharded_free(sp->sharded);
     for (size_t i = 0; i < sp->n_shares && sp->shares; i++) rk_share_release(model, &sp->shares[i]);
     rk_share_release(model, &sp->peek);

@@ -2,6 +2,7 @@
 #ifndef RK_MODEL_SPREAD_H
 #define RK_MODEL_SPREAD_H
 
+#include "comm/sum_attendant.h"
 #include "embedding/sharded.h"
 #include "model/model_parts.h"
 
@@ -35,12 +36,12 @@ typedef struct rk_verdict {
     double losses[];          /* [shards of the rank, n_tasks] */
 } rk_verdict;
 
-enum { RK_MAX_SUMS = 64 }; /* of which each takes two exchanges */
+enum { RK_MAX_BUCKETS = 64 }; /* whose sums each take two exchanges */
 
 /* A batch's dense gradients on their way to being summed over trainers, and applied. */
 typedef struct rk_reduction {
     float *values;            /* [n]: the graph's own, where they are applied before the next batch */
-    rk_sum *sums[RK_MAX_SUMS]; /* [n_sums]: under way */
+    rk_sum *sums[RK_MAX_BUCKETS]; /* [n_sums]: begun, from the last bucket on */
     size_t n_sums;
     rk_verdict *verdict;
     rk_exchange *verdicts;
@@ -62,6 +63,8 @@ struct rk_spread {
     int64_t staleness, n_begun, n_trained, n_applied;
     rk_reduction *reductions; /* [n_reductions]: 1, or staleness + 1 where the dense part is stale too */
     size_t n_reductions;
+    size_t bucket;            /* dense gradients that are summed together; the first ones may be fewer */
+    rk_sum_attendant attendant; /* runs where there are several buckets: they are summed beside backward */
     bool asks_to_stop, heard_stop;
     double bytes_sent, bytes_sent_most; /* as all trainers said last */
     double sum_wait_s;

@@ -8,8 +8,6 @@
 #include "model/retrieval.h"
 #include "model/spread.h"
 
-enum { SUM_PIECE = 1 << 19 };
-
 static rk_status look_up_block(void *context, const rk_run *run) {
     const rk_model *model = ((const rk_model_run *)context)->model;
     uint64_t begin = rk_trace_begin();
@@ -38,6 +36,33 @@ static void bind_dense(rk_model *model, const rk_share *share) {
     if (model->n_dense) rk_graph_bind(model->graph, model->dense, (rk_real *)(size_t)share->batch.dense, NULL);
 }
 
+static rk_reduction *reduction_at(const rk_spread *sp, int64_t number) {
+    return &sp->reductions[(size_t)number % sp->n_reductions];
+}
+
+/* Gradients from `first` on are whole: their buckets, from the last one down, set off while backward goes on to those before them. */
+static rk_status begin_buckets(rk_model *model, int64_t first) {
+    rk_spread *sp = model->spread;
+    rk_reduction *r = reduction_at(sp, sp->n_trained);
+    rk_status (*begin)(rk_comm *, rk_lane, float *, size_t, rk_sum **) = sp->narrow ? rk_sum_begin_bf16 : rk_sum_begin;
+    size_t n;
+    const float *gradients = rk_graph_gradients(model->graph, &n);
+    while (r->n_sums * sp->bucket < n) {
+        size_t end = n - r->n_sums * sp->bucket, from = end > sp->bucket ? end - sp->bucket : 0;
+        if (from < (size_t)first) break;
+        uint64_t began = rk_trace_begin();
+        if (r->values != gradients) memcpy(r->values + from, gradients + from, (end - from) * sizeof *gradients);
+        RK_TRY(begin(sp->trainers, RK_LANE_DENSE, r->values + from, end - from, &r->sums[r->n_sums]));
+        r->n_sums++;
+        rk_trace_end(began, "begin sum of ranks");
+    }
+    return RK_OK;
+}
+
+static rk_status gradients_are_ready(void *context, int64_t first) {
+    return begin_buckets(((const rk_model_run *)context)->model, first);
+}
+
 /* Forward and backward of the share; a loss or gradient that is not finite is named by the rank that has it. */
 static rk_status run_share(rk_model_run *r, const rk_share *share) {
     rk_model *model = r->model;
@@ -45,6 +70,7 @@ static rk_status run_share(rk_model_run *r, const rk_share *share) {
     hooks.read = model->spread->sharded ? look_up_block : NULL;
     hooks.batch = share->total;
     hooks.sum = sum_over_trainers;
+    hooks.ready = model->spread->attendant.runs ? gradients_are_ready : NULL;
     bind_dense(model, share);
     int64_t step = model->step + model->spread->n_trained - model->spread->n_applied;
     RK_TRY(rk_graph_train(model->graph, share->batch.n, step, &hooks));
@@ -52,22 +78,6 @@ static rk_status run_share(rk_model_run *r, const rk_share *share) {
     double here;
     RK_TRY(rk_model_sum_shards(model, &share->batch, model->shard_losses, rk_graph_n_shards(model->graph, share->batch.n), &here));
     RK_FAIL_IF(atomic_load(&r->not_finite), RK_NOT_FINITE, "rank %d: the gradient of an embedding is not finite", model->spread->rank);
-    return RK_OK;
-}
-
-static rk_reduction *reduction_at(const rk_spread *sp, int64_t number) {
-    return &sp->reductions[(size_t)number % sp->n_reductions];
-}
-
-/* In pieces, so that the sums of one go back while the parts of the next are on their way; of all reductions, no more than a lane takes. */
-static rk_status begin_sums(const rk_spread *sp, rk_reduction *r, size_t n) {
-    rk_status (*begin)(rk_comm *, rk_lane, float *, size_t, rk_sum **) = sp->narrow ? rk_sum_begin_bf16 : rk_sum_begin;
-    size_t most = (size_t)RK_MAX_SUMS / sp->n_reductions ? (size_t)RK_MAX_SUMS / sp->n_reductions : 1;
-    size_t piece = n / most < SUM_PIECE ? SUM_PIECE : n / most + 1;
-    for (size_t first = 0; first < n; first += piece) {
-        RK_TRY(begin(sp->trainers, RK_LANE_DENSE, r->values + first, n - first < piece ? n - first : piece, &r->sums[r->n_sums]));
-        r->n_sums++;
-    }
     return RK_OK;
 }
 
@@ -81,12 +91,11 @@ static rk_status end_sums(rk_reduction *r) {
     return status;
 }
 
-/* What this rank has found in a step sets off, with its dense gradients. */
+/* What this rank has found in a step sets off, with the dense gradients that have not yet. */
 static rk_status begin_reduction(rk_model *model, const rk_share *share, rk_status found) {
     rk_spread *sp = model->spread;
     rk_reduction *r = reduction_at(sp, sp->n_trained);
-    size_t n, n_here = rk_graph_n_shards(model->graph, share->batch.n), loss_bytes = n_here * (size_t)model->n_tasks * sizeof(double);
-    float *gradients = rk_graph_gradients(model->graph, &n);
+    size_t loss_bytes = rk_graph_n_shards(model->graph, share->batch.n) * (size_t)model->n_tasks * sizeof(double);
     r->verdict->status = (int32_t)found;
     r->verdict->stop = sp->asks_to_stop;
     r->verdict->error[0] = 0;
@@ -95,8 +104,7 @@ static rk_status begin_reduction(rk_model *model, const rk_share *share, rk_stat
     memcpy(r->verdict->losses, model->shard_losses, loss_bytes);
     for (int32_t t = 0; t < sp->roles.n_trainers; t++) sp->parcels[t] = (rk_parcel){r->verdict, sizeof *r->verdict + loss_bytes};
     RK_TRY(rk_exchange_begin(sp->trainers, RK_LANE_VALUES, sp->parcels, NULL, NULL, &r->verdicts));
-    if (r->values != gradients) memcpy(r->values, gradients, n * sizeof *gradients);
-    return begin_sums(sp, r, n);
+    return begin_buckets(model, 0);
 }
 
 /* What all have found: the step's loss; or the first failure, which is then every rank's. */
@@ -143,9 +151,17 @@ static rk_status end_reduction(rk_model *model, const rk_batch *batch, double *l
     return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step) : status;
 }
 
-static rk_status give_gradients(rk_model *model, bool applies) {
+/* Rows' gradients, made ready to be sent. */
+static rk_status pack_gradients(rk_model *model) {
     uint64_t begin = rk_trace_begin();
-    rk_status status = model->spread->sharded ? rk_sharded_finish(model->spread->sharded, applies ? model->gradients[0] : NULL) : RK_OK;
+    rk_status status = model->spread->sharded ? rk_sharded_pack(model->spread->sharded, model->gradients[0]) : RK_OK;
+    rk_trace_end(begin, "pack gradients");
+    return status;
+}
+
+static rk_status send_gradients(rk_model *model, bool applies) {
+    uint64_t begin = rk_trace_begin();
+    rk_status status = model->spread->sharded ? rk_sharded_finish(model->spread->sharded, applies) : RK_OK;
     rk_trace_end(begin, "send gradients");
     return status;
 }
@@ -162,7 +178,7 @@ static rk_status apply_both(rk_model *model, const rk_share *share, double *loss
     double found = NAN;
     rk_status status = end_reduction(model, &share->batch, &found);
     if (status != RK_OK && (status != RK_NOT_FINITE || !model->skip_not_finite)) return status;
-    RK_TRY(give_gradients(model, status == RK_OK));
+    RK_TRY(send_gradients(model, status == RK_OK));
     if (status != RK_OK) return rk_model_undo(model, status, loss);
     apply_dense(model);
     *loss = found;
@@ -189,8 +205,9 @@ static rk_status train_oldest(rk_model *model, double *loss) {
     if (status != RK_OK && (status != RK_NOT_FINITE || late)) return status;
     RK_TRY(begin_reduction(model, share, status));
     sp->n_trained++;
+    if (status == RK_OK) RK_TRY(pack_gradients(model)); /* beside the sums */
     if (!late) return apply_both(model, share, loss);
-    RK_TRY(give_gradients(model, true));
+    RK_TRY(send_gradients(model, true));
     return sp->n_trained - sp->n_applied > sp->staleness ? apply_oldest(model, loss) : RK_OK;
 }
 
@@ -240,7 +257,7 @@ rk_status rk_spread_forward(rk_model *model, const rk_batch_part *part, int64_t 
     hooks.read = sp->sharded ? look_up_block : NULL;
     bind_dense(model, share);
     RK_TRY(rk_graph_forward(model->graph, share->batch.n, false, model->step, &hooks));
-    return sp->sharded ? rk_sharded_finish(sp->sharded, NULL) : RK_OK;
+    return sp->sharded ? rk_sharded_finish(sp->sharded, false) : RK_OK;
 }
 
 rk_status rk_spread_gather(const rk_spread *sp, const float *mine, int64_t n, int64_t total, int64_t width, float *out) {

@@ -96,7 +96,9 @@ typedef struct rk_run {
     rk_real *memory;         /* what the nodes' places count from */
     int64_t skip;            /* samples before the block in that memory: 0, or `first` where it holds the whole batch */
     void *workspace;         /* the thread's own, of as many bytes as any node asked for */
-    rk_real *gradients;      /* of the parameters, of the group of blocks that this one belongs to */
+    rk_real *gradients;      /* of the parameters, of the group of blocks that this one belongs to: */
+    size_t group;            /* its number */
+    bool tells;              /* the group's last block, whose gradients somebody waits for: told node by node */
 } rk_run;
 rk_real *rk_run_data(const rk_run *run, rk_value value);     /* [run->n, rows, cols] */
 rk_real *rk_run_gradient(const rk_run *run, rk_value value); /* the same; in training */
@@ -116,6 +118,9 @@ typedef struct rk_graph_hooks {
     /* Where shards run elsewhere: the batch's samples, and a sum [n] over all who run some, in the order of the tree. batch 0: all are here. */
     int64_t batch;
     rk_status (*sum)(void *context, rk_real *values, size_t n);
+    /* In training, all parameters' gradients from offset `first` on (rk_graph_gradients) are whole, of all samples here, while those before them may still be
+     * under way: with ever lower `first`, the last time 0; on any thread, one call at a time. */
+    rk_status (*ready)(void *context, int64_t first);
 } rk_graph_hooks;
 
 /* training: batch statistics, dropout drawn from (seed, step). n <= max_batch. The first failure, in the order of blocks, is returned. */

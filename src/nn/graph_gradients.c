@@ -4,29 +4,53 @@
 
 #include "nn/graph_parts.h"
 
-void rk_gradients_begin(rk_graph *g, const rk_run *run, int64_t first, int64_t last) {
+enum { MIN_SLICES = 16, SLICE_REALS = 1 << 14 };
+
+/* Enough for many threads, and fine enough that a part of large gradients is whole early. */
+static int count_slices(int64_t n) {
+    int64_t wanted = n / SLICE_REALS;
+    return wanted < MIN_SLICES ? MIN_SLICES : wanted > RK_MAX_GRADIENT_SLICES ? RK_MAX_GRADIENT_SLICES : (int)wanted;
+}
+
+static void tell(const rk_gradient_sum *sum, int64_t first) {
+    if (sum->hooks->ready) rk_failure_keep(sum->failure, sum->n, sum->hooks->ready(sum->hooks->context, first));
+}
+
+void rk_gradients_begin(rk_graph *g, const rk_run *run, int64_t first, int64_t last, const rk_graph_hooks *hooks, rk_failure *failure) {
     g->sum.n = run->here;
     g->sum.n_groups = rk_graph_n_groups(g, run->here);
     g->sum.first_shard = (uint32_t)(run->base / g->shard);
     g->sum.first = first;
     g->sum.last = last;
+    g->sum.n_slices = count_slices(last - first);
+    g->sum.hooks = hooks;
+    g->sum.failure = failure;
+    atomic_flag_clear(&g->sum.telling);
+    atomic_store(&g->sum.told, g->sum.n_slices);
     for (size_t b = 0; b < g->sum.n_buffers; b++) atomic_store(&g->sum.done[b], 0);
-    for (int s = 0; s < RK_GRADIENT_SLICES; s++) {
+    for (int s = 0; s < g->sum.n_slices; s++) {
         atomic_flag_clear(&g->sum.slices[s].busy);
         atomic_store(&g->sum.slices[s].next, 0);
         g->sum.slices[s].tree.depth = 0;
     }
-    if (g->sum.n_groups == 0) memset(g->gradients + first, 0, (size_t)(last - first) * sizeof *g->gradients);
+    if (g->sum.n_groups > 0) return;
+    memset(g->gradients + first, 0, (size_t)(last - first) * sizeof *g->gradients);
+    tell(&g->sum, first);
 }
 
 static int64_t slice_begin(const rk_gradient_sum *sum, int slice) {
-    return sum->first + (sum->last - sum->first) * slice / RK_GRADIENT_SLICES;
+    return sum->first + (sum->last - sum->first) * slice / sum->n_slices;
 }
 
-/* Whether the next group of a slice is done. */
-static bool is_due(const rk_gradient_sum *sum, const struct rk_gradient_slice *slice) {
-    size_t next = atomic_load(&slice->next);
-    return next < sum->n_groups && atomic_load(&sum->done[next % sum->n_buffers]) == next + 1;
+/* What `done` says when a group is done with a slice and those behind it. */
+static size_t done_with(const rk_gradient_sum *sum, size_t group, int slice) {
+    return (group + 1) * (size_t)sum->n_slices - (size_t)slice;
+}
+
+/* Whether the next group of a slice is done with it. */
+static bool is_due(const rk_gradient_sum *sum, int slice) {
+    size_t next = atomic_load(&sum->slices[slice].next);
+    return next < sum->n_groups && atomic_load(&sum->done[next % sum->n_buffers]) >= done_with(sum, next, slice);
 }
 
 static void add(rk_real *to, const rk_real *from, int64_t first, int64_t last) {
@@ -60,20 +84,36 @@ static void add_next(rk_graph *g, int number) {
     atomic_store(&slice->next, group + 1);
 }
 
+static bool is_to_be_told(const rk_gradient_sum *sum) {
+    int told = atomic_load(&sum->told);
+    return told > 0 && atomic_load(&sum->slices[told - 1].next) == sum->n_groups;
+}
+
+static void tell_whole(rk_gradient_sum *sum) {
+    while (is_to_be_told(sum) && !atomic_flag_test_and_set(&sum->telling)) {
+        while (is_to_be_told(sum)) {
+            int told = atomic_fetch_sub(&sum->told, 1) - 1;
+            if (!is_to_be_told(sum)) tell(sum, slice_begin(sum, told));
+        }
+        atomic_flag_clear(&sum->telling);
+    }
+}
+
 /* Add what is due to each slice that no other thread adds to; look again after letting go, for what became due meanwhile. */
 static void add_due(rk_graph *g) {
-    for (int s = 0; s < RK_GRADIENT_SLICES; s++) {
+    for (int s = g->sum.n_slices; s-- > 0;) {
         struct rk_gradient_slice *slice = &g->sum.slices[s];
-        while (is_due(&g->sum, slice) && !atomic_flag_test_and_set(&slice->busy)) {
-            while (is_due(&g->sum, slice)) add_next(g, s);
+        while (is_due(&g->sum, s) && !atomic_flag_test_and_set(&slice->busy)) {
+            while (is_due(&g->sum, s)) add_next(g, s);
             atomic_flag_clear(&slice->busy);
         }
     }
+    if (g->sum.hooks->ready) tell_whole(&g->sum);
 }
 
 static size_t least_next(const rk_gradient_sum *sum) {
     size_t least = atomic_load(&sum->slices[0].next);
-    for (int s = 1; s < RK_GRADIENT_SLICES; s++) {
+    for (int s = 1; s < sum->n_slices; s++) {
         size_t next = atomic_load(&sum->slices[s].next);
         if (next < least) least = next;
     }
@@ -90,7 +130,10 @@ rk_real *rk_gradients_take(rk_graph *g, size_t group) {
     return g->sum.buffers[group % n];
 }
 
-void rk_gradients_done(rk_graph *g, size_t group) {
-    atomic_store(&g->sum.done[group % g->sum.n_buffers], group + 1);
+void rk_gradients_done(rk_graph *g, size_t group, int64_t first) {
+    rk_gradient_sum *sum = &g->sum;
+    int slice = sum->n_slices;
+    while (slice > 0 && slice_begin(sum, slice - 1) >= first) slice--;
+    atomic_store(&sum->done[group % sum->n_buffers], done_with(sum, group, slice));
     add_due(g);
 }

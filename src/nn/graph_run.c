@@ -1,7 +1,6 @@
 /* Running a graph over a batch: a block of samples at a time through all nodes, or, where samples depend on each other, node by node. */
 #include <string.h>
 
-#include "base/failure.h"
 #include "base/memory.h"
 #include "base/trace.h"
 #include "nn/graph_parts.h"
@@ -29,18 +28,21 @@ static void run_group(void *context, size_t group, int thread) {
     int64_t first, last;
     rk_graph_group(g, p->run.here, group, &first, &last);
     rk_run run = p->run;
+    run.group = group;
     run.memory = g->thread_memory[g->keeps ? 0 : thread];
     run.workspace = g->thread_workspaces[thread];
     bool adds = p->first_gradient < p->last_gradient;
+    bool is_late = group + (size_t)g->n_threads >= p->n_groups; /* no other group comes after it on its thread */
     if (adds) run.gradients = rk_gradients_take(g, group);
     for (run.first = first; run.first < last; run.first += g->block) {
         run.n = last - run.first < g->block ? last - run.first : g->block;
+        run.tells = p->backward && p->hooks->ready && is_late && run.first + run.n == last;
         run.skip = g->keeps ? run.first : 0;
         rk_failure_keep(&p->failure, run.first, p->step(p, &run));
     }
     if (!adds) return;
     uint64_t begin = rk_trace_begin();
-    rk_gradients_done(g, group);
+    rk_gradients_done(g, group, p->first_gradient);
     rk_trace_end(begin, "sum gradients");
 }
 
@@ -65,7 +67,7 @@ static void run_either(void *context, size_t task, int thread) {
 static rk_status for_blocks(pass *p, rk_status (*step)(const pass *p, const rk_run *run)) {
     p->step = step;
     p->n_groups = rk_graph_n_groups(p->graph, p->run.here);
-    if (p->first_gradient < p->last_gradient) rk_gradients_begin(p->graph, &p->run, p->first_gradient, p->last_gradient);
+    if (p->first_gradient < p->last_gradient) rk_gradients_begin(p->graph, &p->run, p->first_gradient, p->last_gradient, p->hooks, &p->failure);
     if (p->hooks->n_beside > 0 && p->backward) {
         atomic_store(&p->next_group, 0);
         atomic_store(&p->next_beside, 0);
@@ -117,7 +119,11 @@ static rk_status through_graph(const pass *p, const rk_run *run) {
     RK_TRY(call(p->hooks->loss, p, run));
     if (!p->backward) return RK_OK;
     begin = rk_trace_begin();
-    for (size_t i = g->n_nodes; i-- > 0;) RK_TRY(backward_block(run, g->nodes[i]));
+    for (size_t i = g->n_nodes; i-- > 0;) {
+        const rk_node *node = g->nodes[i];
+        RK_TRY(backward_block(run, node));
+        if (run->tells && node->n_parameters) rk_gradients_done(run->graph, run->group, g->parameters[node->parameters[0]].offset);
+    }
     rk_trace_end(begin, "backward");
     return call(p->hooks->take, p, run);
 }

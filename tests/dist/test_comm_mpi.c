@@ -1,5 +1,5 @@
 /* Started by an MPI launcher with any number of ranks: what each sends, all can compute, so every rank checks what it receives.
- * `test_comm_mpi missing`: the last rank takes no part. */
+ * `test_comm_mpi missing`: the last rank takes no part. `test_comm_mpi bucket`: it begins the first of two sums only. */
 #include "testing.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/float16.h"
 #include "base/memory.h"
-#include "comm/comm.h"
+#include "comm/sum_attendant.h"
 
 enum { N_LANES = RK_LANE_COUNT, DEPTH = 4, N_ROUNDS = 12, STRIDE = 5 };
 _Static_assert(N_LANES * DEPTH % STRIDE, "strides of a prime come to every flight");
@@ -215,6 +215,40 @@ static void test_sums_go_on_beside_exchanges(void **state) {
     test_free(values);
 }
 
+static bool is_moving(void) {
+    pthread_mutex_lock(&world->sums_mutex);
+    bool moves = world->sums != NULL;
+    pthread_mutex_unlock(&world->sums_mutex);
+    return moves;
+}
+
+/* Sums come to their end while nobody waits, time after time; and an attendant may leave while some are under way. */
+static void test_sums_go_on_alone(void **state) {
+    (void)state;
+    enum { N = 300001, TIMES = 3 };
+    int rank = rk_comm_rank(world), size = rk_comm_size(world);
+    rk_sum_attendant attendant, none = {0};
+    OK(rk_sum_attendant_init(&attendant, world));
+    for (int i = 0; i < 2 * TIMES; i += 2) {
+        float *values[2];
+        rk_sum *sums[2];
+        for (int k = 0; k < 2; k++) {
+            values[k] = values_of(60 + i + k, rank, N);
+            OK(rk_sum_begin(world, RK_LANE_DENSE, values[k], N, &sums[k]));
+        }
+        if (i == 2 * (TIMES - 1)) rk_sum_attendant_release(&attendant);
+        for (double began = rk_clock_seconds(); attendant.runs && is_moving() && rk_clock_seconds() < began + 60;) usleep(100);
+        assert_true(!attendant.runs || !is_moving());
+        for (int k = 0; k < 2; k++) {
+            OK(rk_sum_wait(sums[k]));
+            check_sum(values[k], N, 60 + i + k, size);
+            rk_sum_free(sums[k]);
+            test_free(values[k]);
+        }
+    }
+    rk_sum_attendant_release(&none);
+}
+
 static void test_gather(void **state) {
     (void)state;
     char text[20];
@@ -357,6 +391,42 @@ static int end(void **state) {
     return 0;
 }
 
+/* Whether a wait ended as it should where the last rank did not send its part of `lane`, and all after it says the same. */
+static bool names_missing(rk_status status, double began, const char *lane, double timeout_s) {
+    char expected[200];
+    int last = rk_comm_size(world) - 1;
+    double took = rk_clock_seconds() - began;
+    snprintf(expected, sizeof expected, "rank %d (host %s) did not send its part of '%s' within %g s", last, world->peers[last].host, lane, timeout_s);
+    bool right = status == RK_PEER_LOST && strcmp(rk_last_error(), expected) == 0 && took >= timeout_s && took < 10 * timeout_s; /* a busy machine is slow to look again */
+    right = right && rk_comm_barrier(world) == RK_PEER_LOST && strcmp(rk_last_error(), expected) == 0;
+    printf("rank %d after %.2f s: %s\n", rk_comm_rank(world), took, rk_last_error());
+    return right;
+}
+
+/* The last rank begins a bucket and then hangs, but that its attendant goes on: the others get that bucket's sum, and not the next one's. */
+static int bucket(double timeout_s) {
+    enum { N = 300001 };
+    int last = rk_comm_size(world) - 1, rank = rk_comm_rank(world);
+    float *values[2] = {values_of(70, rank, N), values_of(71, rank, N)};
+    rk_sum *sums[2];
+    rk_sum_attendant attendant;
+    bool right = rk_sum_attendant_init(&attendant, world) == RK_OK && rk_sum_begin(world, RK_LANE_DENSE, values[0], N, &sums[0]) == RK_OK;
+    if (rank == last) {
+        usleep((useconds_t)(3e6 * timeout_s));
+    } else {
+        right = right && rk_sum_begin(world, RK_LANE_DENSE, values[1], N, &sums[1]) == RK_OK && rk_sum_wait(sums[0]) == RK_OK;
+        if (right) check_sum(values[0], N, 70, rk_comm_size(world));
+        double began = rk_clock_seconds();
+        right = right && names_missing(rk_sum_wait(sums[1]), began, "dense", timeout_s);
+        rk_sum_free(sums[1]);
+    }
+    rk_sum_free(sums[0]);
+    rk_sum_attendant_release(&attendant);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    return right ? 0 : 1;
+}
+
 /* MPI itself is well, so the test ends in order. */
 static int missing(double timeout_s) {
     int last = rk_comm_size(world) - 1;
@@ -364,15 +434,9 @@ static int missing(double timeout_s) {
     if (rk_comm_rank(world) == last) {
         usleep((useconds_t)(2e6 * timeout_s));
     } else {
-        char expected[200];
-        snprintf(expected, sizeof expected, "rank %d (host %s) did not send its part of 'ids' within %g s", last, world->peers[last].host, timeout_s);
         rk_exchange *exchange;
         double began = rk_clock_seconds();
-        rk_status status = rk_comm_gather(world, RK_LANE_IDS, "x", 1, &exchange);
-        double took = rk_clock_seconds() - began;
-        right = status == RK_PEER_LOST && strcmp(rk_last_error(), expected) == 0 && took >= timeout_s && took < 10 * timeout_s; /* a busy machine is slow to look again */
-        right = right && rk_comm_barrier(world) == RK_PEER_LOST && strcmp(rk_last_error(), expected) == 0;
-        printf("rank %d after %.2f s: %s\n", rk_comm_rank(world), took, rk_last_error());
+        right = names_missing(rk_comm_gather(world, RK_LANE_IDS, "x", 1, &exchange), began, "ids", timeout_s);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();
@@ -381,8 +445,8 @@ static int missing(double timeout_s) {
 
 int main(int argc, char **argv) {
     rk_comm_options options = RK_COMM_OPTIONS_INIT;
-    bool is_missing = argc > 1 && strcmp(argv[1], "missing") == 0;
-    options.timeout_s = is_missing ? 1.5 : 60;
+    const char *harm = argc > 1 ? argv[1] : "";
+    options.timeout_s = *harm ? 1.5 : 60;
     if (rk_comm_world(&options, &world) != RK_OK) {
         fprintf(stderr, "%s\n", rk_last_error());
         return 1;
@@ -390,11 +454,12 @@ int main(int argc, char **argv) {
     if (rk_comm_rank(world) == 0) printf("%s\n", rk_comm_describe(world));
     rk_comm *again;
     if (rk_comm_world(&options, &again) != RK_INVALID_ARGUMENT) return 1;
-    if (is_missing) return missing(options.timeout_s);
+    if (strcmp(harm, "missing") == 0) return missing(options.timeout_s);
+    if (strcmp(harm, "bucket") == 0) return bucket(options.timeout_s);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exchanges), cmocka_unit_test(test_cut), cmocka_unit_test(test_sums), cmocka_unit_test(test_sums_go_on_beside_exchanges),
         cmocka_unit_test(test_gather), cmocka_unit_test(test_agree), cmocka_unit_test(test_members), cmocka_unit_test(test_two_groups_of_the_same_ranks),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_threads), cmocka_unit_test(test_sums_go_on_alone),
         cmocka_unit_test(test_nothing_is_allocated_anew),
     };
     return cmocka_run_group_tests(tests, NULL, end);

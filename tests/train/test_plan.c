@@ -112,6 +112,38 @@ static void test_figures(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+/* Several buckets: what backward hides is bounded by the layer that is whole last, or by the time of a block. */
+static void test_all_reduce_beside_backward(void **state) {
+    (void)state;
+    static const char run[] = "data: {train: a.csv, cache_bytes: 0, labels: [{name: y}], features: [{name: u, hash: 100000000}, {name: v, hash: 500}]}\n"
+                              "embedding: {dim: 16, optimizer: {kind: adagrad}}\nmodel: {kind: dnn, deep: [800, 700]}\ntrain: {batch_size: 2000, staleness: %d}\n";
+    static const char cluster[] = "groups: [{name: a, count: 2, cores: %d, memory_gb: 100, memory_bandwidth_gbs: 20, gflops: %d, network_gbps: 8, latency_us: 10}]\n";
+    double weights = 32 * 800 + 800 * 700 + 700, parameters = weights + 800 + 700 + 1, reduce = parameters * 4 / 1e9 + 20e-6, backward = 4 * weights;
+    const struct {
+        int cores, gflops, stale;
+        double beside;
+    } cases[] = {{0, 100, 0, reduce * (1 - 800 * 700 / parameters)}, {0, 20000, 0, backward * 256 / 2e13}, {2, 20000, 0, backward * 512 / 2e13}, {16, 100000, 1, backward * 1000 / 1e14}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char run_text[600], cluster_text[300], *text;
+        rk_config *config;
+        rk_plan *plan;
+        snprintf(run_text, sizeof run_text, run, cases[i].stale);
+        snprintf(cluster_text, sizeof cluster_text, cluster, cases[i].cores, cases[i].gflops);
+        OK(plan_of(run_text, cluster_text, usual, &config, &plan));
+        near(plan->step.parts[RK_PLAN_PART_ALL_REDUCE], reduce, 1e-12);
+        near(plan->step.reduce_beside, cases[i].beside, 1e-12);
+        double sum = -cases[i].beside;
+        for (int k = 1; k < RK_PLAN_PART_COUNT; k++) sum += plan->step.parts[k];
+        if (!cases[i].stale) near(plan->step.seconds, sum, 1e-12);
+        OK(rk_plan_to_text(plan, &text));
+        assert_non_null(strstr(text, " ms of the all-reduce go on beside the dense part\n"));
+        rk_text_free(text);
+        rk_plan_free(plan);
+        rk_config_free(config);
+    }
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
 /* Counted by hand: batches of 4, two trainers, ids in the order of the file. */
 static void test_sample(void **state) {
     (void)state;
@@ -485,7 +517,7 @@ static void test_no_memory(void **state) {
 int main(void) {
     if (!mkdtemp(directory)) return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_figures),       cmocka_unit_test(test_sample),   cmocka_unit_test(test_refused),   cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_figures), cmocka_unit_test(test_all_reduce_beside_backward),       cmocka_unit_test(test_sample),   cmocka_unit_test(test_refused),   cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_cluster_files), cmocka_unit_test(test_anything), cmocka_unit_test(test_assertion), cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_even),          cmocka_unit_test(test_even_when_hot), cmocka_unit_test(test_rehearsed),
     };

@@ -127,6 +127,16 @@ static double seconds_through(const rk_machine *machine, const rank_way *way, do
     return (far > 0 ? far / machine->capacity.network_speed : 0) + 2 * (bytes - far) / machine->capacity.memory_speed + n_messages * machine->latency_s;
 }
 
+/* Of the all-reduce, what the backward pass of a thread's last block hides: the sums of all but the largest layer, which is taken to be whole last. */
+static double reduce_beside(const rk_plan *plan, const rk_machine *machine, double seconds) {
+    enum { BLOCK = 256, BUCKET = 1 << 19 }; /* samples; parameters */
+    const rk_host_group *group = &plan->cluster.hosts.groups[machine->group];
+    double threads = group->cores ? fmax((double)group->cores / machine->ranks_of_host, 1) : 1;
+    double backward = plan->pace.factors[RK_PLAN_PART_DENSE] * plan->dense.flops * 2 / 3 / machine->flops;
+    double window = backward * fmin(BLOCK * threads, share_of_batch(plan)), last = (double)plan->dense.layer_in * (double)plan->dense.layer_out / plan->dense.parameters;
+    return plan->dense.parameters > BUCKET ? fmin(seconds * (1 - last), window) : 0;
+}
+
 static void set_parts(rk_plan *plan, int32_t r, const rank_work *work, const rank_work *total) {
     const rk_machine *machine = &plan->machines[r];
     const rank_work *w = &work[r];
@@ -148,6 +158,7 @@ static void set_parts(rk_plan *plan, int32_t r, const rank_work *work, const ran
     parts[RK_PLAN_PART_REST] = plan->pace.rest;
     parts[RK_PLAN_PART_DENSE] = factors[RK_PLAN_PART_DENSE] * plan->dense.flops * share_of_batch(plan) / machine->flops;
     parts[RK_PLAN_PART_ALL_REDUCE] = seconds_through(machine, &peers, 2 * peers.n_partners / n_trainers * plan->dense.parameters * sizeof(float), 2 * peers.n_partners);
+    plan->ranks[r].reduce_beside = reduce_beside(plan, machine, parts[RK_PLAN_PART_ALL_REDUCE]);
 }
 
 /* Activations and their gradients, and what travels, twice where two batches are on their way. */
@@ -190,11 +201,11 @@ static double balance_of(const rk_plan *plan, bool trainers) {
 
 /* Ranks wait for one another at exchanges, so a part lasts as long as the slowest rank's. Where the rows of the next batch are fetched and the gradients of
  * the last are sent beside the dense part, the longer of the two ways counts; what goes through the network takes its time there beside all else. */
-static double step_seconds(const rk_plan *plan, const double *parts) {
+static double step_seconds(const rk_plan *plan, const double *parts, double beside) {
     double own = parts[RK_PLAN_PART_ROUTE] + parts[RK_PLAN_PART_LOOKUP] + parts[RK_PLAN_PART_DENSE] + parts[RK_PLAN_PART_UPDATE] + parts[RK_PLAN_PART_REST];
     double reduce = parts[RK_PLAN_PART_ALL_REDUCE], network = parts[RK_PLAN_PART_IDS] + parts[RK_PLAN_PART_ROWS] + parts[RK_PLAN_PART_GRADIENTS] + reduce;
-    if (!plan->overlaps) return own + network;
-    return fmax(plan->asynchronous ? own : own + reduce, network);
+    if (!plan->overlaps) return own + network - beside;
+    return fmax(plan->asynchronous ? own : own + reduce - beside, network);
 }
 
 /* Reading runs beside all of it: a rehearsal has measured what ranks wait for it, or it is what it takes longer than all else. */
@@ -208,12 +219,14 @@ static void set_step(rk_plan *plan) {
     rk_plan_step *step = &plan->step;
     *step = (rk_plan_step){.price_per_hour = price_of(plan), .balance = fmax(balance_of(plan, true), balance_of(plan, false))};
     plan->fullest = 0;
+    step->reduce_beside = plan->ranks[0].reduce_beside;
     for (int32_t r = 0; r < plan->n_ranks; r++) {
         double full = plan->ranks[r].all_bytes / plan->machines[r].capacity.memory_bytes;
         if (full > plan->ranks[plan->fullest].all_bytes / plan->machines[plan->fullest].capacity.memory_bytes) plan->fullest = r;
         for (int i = 0; i < RK_PLAN_PART_COUNT; i++) step->parts[i] = fmax(step->parts[i], plan->ranks[r].parts[i]);
+        if (rk_plan_trains(plan, r)) step->reduce_beside = fmin(step->reduce_beside, plan->ranks[r].reduce_beside);
     }
-    step->seconds = step_seconds(plan, step->parts);
+    step->seconds = step_seconds(plan, step->parts, step->reduce_beside);
     wait_for_reading(plan, step);
     step->samples_per_second = step->seconds > 0 ? (double)plan->request.batch_size / step->seconds : 0;
 }

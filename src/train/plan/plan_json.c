@@ -35,8 +35,8 @@ static json_t *step_json(const rk_plan *plan) {
     const rk_plan_step *step = &plan->step;
     json_t *parts = json_object(), *object;
     for (int i = 0; i < RK_PLAN_PART_COUNT; i++) json_object_set_new(parts, rk_plan_part_names[i], json_real(step->parts[i]));
-    object = json_pack("{s:f, s:f, s:f, s:b, s:I, s:o}", "seconds", step->seconds, "samples_per_second", step->samples_per_second, "balance", step->balance, "overlaps",
-                       (int)plan->overlaps, "steps_rehearsed", (json_int_t)plan->pace.n_steps, "parts", parts);
+    object = json_pack("{s:f, s:f, s:f, s:b, s:f, s:I, s:o}", "seconds", step->seconds, "samples_per_second", step->samples_per_second, "balance", step->balance, "overlaps",
+                       (int)plan->overlaps, "all_reduce_beside", step->reduce_beside, "steps_rehearsed", (json_int_t)plan->pace.n_steps, "parts", parts);
     if (!isnan(step->price_per_hour)) json_object_set_new(object, "price_per_hour", json_real(step->price_per_hour));
     return object;
 }

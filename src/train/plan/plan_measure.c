@@ -57,7 +57,7 @@ static rk_fewer_rows rows_of(const rk_plan *plan, int32_t n_players) {
 /* The plan of one player by itself, in one place: its share of each batch, by its share of this machine's limits. */
 static rk_status cost_of_player(const rk_plan *plan, const rk_rehearsal *r, double *parts) {
     rk_plan one = *plan;
-    rk_plan_rank rank = {{0}, 0, {0}, 0};
+    rk_plan_rank rank = {.seconds = 0};
     double share = 1.0 / r->n_players;
     rk_machine machine = {.ranks_of_host = 1, .capacity = {INFINITY, plan->here.memory_speed * share, INFINITY}, .flops = plan->here.flops * share};
     rk_status status;

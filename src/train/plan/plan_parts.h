@@ -29,6 +29,7 @@ typedef struct rk_plan_rank {
     double bytes[RK_PLAN_MEMORY_COUNT], all_bytes;
     double parts[RK_PLAN_PART_COUNT]; /* seconds of its own work in a step, without waiting for others */
     double seconds;                   /* their sum, without reading */
+    double reduce_beside;             /* of the all-reduce, what goes on beside the dense part */
 } rk_plan_rank;
 
 /* The dense part of the model, and what a sample is. */
@@ -50,6 +51,7 @@ typedef struct rk_plan_pace {
 typedef struct rk_plan_step {
     double parts[RK_PLAN_PART_COUNT]; /* the slowest rank's */
     double seconds, samples_per_second;
+    double reduce_beside;             /* the least of all trainers' */
     double balance;                   /* the busiest rank's seconds over the mean of those of its role */
     double price_per_hour;            /* NaN: not known */
 } rk_plan_step;

@@ -144,6 +144,7 @@ static void step_lines(const rk_plan *plan, rk_buffer *out) {
     for (int i = 0; i < RK_PLAN_PART_COUNT; i++) rk_buffer_printf(out, "  %-18s %12.3f ms\n", rk_plan_part_names[i], 1e3 * step->parts[i]);
     rk_buffer_printf(out, "  %-18s %12.3f ms, %s\n", "step", 1e3 * step->seconds,
                      plan->asynchronous ? "all exchanges beside the rest" : plan->overlaps ? "exchanges of rows beside the rest" : "one part after another");
+    if (step->reduce_beside > 0 && !plan->asynchronous) rk_buffer_printf(out, "  %.3f ms of the all-reduce go on beside the dense part\n", 1e3 * step->reduce_beside);
     if (plan->pace.n_steps)
         rk_buffer_printf(out, "  by %lld steps of the run on this machine, without messages\n", (long long)plan->pace.n_steps);
     else

@@ -1,0 +1,18 @@
+/* Every function of this layer that gives work to a stream, once: prototypes, the stub and the test that none is untested read this list. X(name, parameters)
+ *
+ * A function's .cu file has its doc comment: the serial loop that it stands for. Pointers are to the device's memory unless they say `host`. */
+#ifndef RK_CUDA_LAUNCH_LIST_H
+#define RK_CUDA_LAUNCH_LIST_H
+
+#include "cuda/blas.h"
+#include "cuda/dense.h"
+#include "cuda/sort.h"
+#include "cuda/table.h"
+
+#define RK_CUDA_LAUNCH_LIST(X) \
+    RK_CUDA_BLAS_LIST(X)       \
+    RK_CUDA_SORT_LIST(X)       \
+    RK_CUDA_TABLE_LIST(X)      \
+    RK_CUDA_DENSE_LIST(X)
+
+#endif

@@ -4,10 +4,10 @@
 
 #include <stdint.h>
 
-#include "base/device_inline.h"
+#include "base/device_code.h"
 
 /* Four independent 32-bit words of (seed, stream, counter). */
-RK_DEVICE_INLINE void rk_philox(uint64_t seed, uint64_t stream, uint64_t counter, uint32_t out[4]) {
+RK_DEVICE_CODE static inline void rk_philox(uint64_t seed, uint64_t stream, uint64_t counter, uint32_t out[4]) {
     uint32_t c[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)};
     uint32_t key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);
     for (int round = 0; round < 10; round++) {

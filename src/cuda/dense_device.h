@@ -4,10 +4,9 @@
 
 #include "cuda/platform.h"
 
-#include "base/device_inline.h"
 #include "cuda/dense.h"
 
-enum { RK_THREADS = 256, RK_WARP = 32, RK_WARPS = RK_THREADS / RK_WARP };
+enum { RK_THREADS = 256, RK_WARPS = RK_THREADS / RK_WARP };
 
 /* Blocks for n things, so many a block. */
 static inline uint32_t rk_blocks_of(int64_t n, int64_t a_block) { return (uint32_t)((n + a_block - 1) / a_block); }

@@ -13,7 +13,7 @@ typedef enum rk_cuda_unary_kind { RK_CUDA_RELU, RK_CUDA_GELU, RK_CUDA_SIGMOID, R
 /* Sums over the rows of x [rows, cols]: out[c] = sum_r f(x_rc) / divisor, by kind:
  *     PLAIN        x_rc
  *     SCALED       x_rc y[r * (cols / span) + c / span]: of parameters that multiply numbers; span 1: of two arrays' products
- *     RELU         x_rc, after x_rc = 0 where y_rc <= 0: a gradient before a relu
+ *     RELU         x_rc, or 0 where y_rc <= 0: a gradient before a relu
  *     SQUARES      (x_rc - a[c])^2
  *     BY_COLUMN    x_rc (y_rc - a[c]) b[c]: of batch norm's gamma
  *     BY_ROW       x_rc (y_rc - m) s with (m, s) = a[2 q], a[2 q + 1], q = r * (cols / span) + c / span: of layer norm's gamma
@@ -22,10 +22,10 @@ typedef enum rk_cuda_sum_kind { RK_CUDA_PLAIN, RK_CUDA_SCALED, RK_CUDA_RELU_SUM,
 typedef struct rk_cuda_sum_args {
     rk_cuda_sum_kind kind;
     int64_t rows, cols, span;
-    float *x;              /* written by RELU alone */
-    const float *y, *a, *b;
+    const float *x, *y, *a, *b;
+    float *masked;         /* RELU: where x is written as it is then; may be x */
     double divisor;        /* 0: 1 */
-    float *out;            /* RELU: may be NULL */
+    float *out;            /* or NULL */
     float *out_plain;
     float *partials;       /* rk_cuda_sum_floats(rows, cols) */
 } rk_cuda_sum_args;
@@ -37,7 +37,11 @@ static inline int64_t rk_cuda_sum_piece(int64_t rows) {
     return piece < RK_CUDA_SUM_ROWS ? RK_CUDA_SUM_ROWS : piece;
 }
 static inline int64_t rk_cuda_sum_pieces(int64_t rows) { return (rows + rk_cuda_sum_piece(rows) - 1) / rk_cuda_sum_piece(rows); }
-static inline int64_t rk_cuda_sum_floats(int64_t rows, int64_t cols) { return 2 * rk_cuda_sum_pieces(rows) * cols; }
+/* Enough for fewer rows too. */
+static inline int64_t rk_cuda_sum_floats(int64_t rows, int64_t cols) {
+    int64_t pieces = (rows + RK_CUDA_SUM_ROWS - 1) / RK_CUDA_SUM_ROWS;
+    return 2 * (pieces < RK_CUDA_SUM_PIECES ? pieces : RK_CUDA_SUM_PIECES) * cols;
+}
 
 /* Batch norm's numbers, [cols] each. */
 typedef struct rk_cuda_batch_norm {

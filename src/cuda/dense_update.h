@@ -7,7 +7,7 @@
 
 #include "kernels/row_update/row_update.h"
 
-/* Why nobody updates in a step: bits of a word in the device's memory. */
+/* Why nobody updates in a step: bits of a word in the device's memory, for a loss, a row's gradient or a parameter's that is not finite. */
 enum { RK_CUDA_STOP_LOSS = 1, RK_CUDA_STOP_ROWS = 2, RK_CUDA_STOP_DENSE = 4 };
 
 typedef struct rk_cuda_task {
@@ -24,12 +24,13 @@ typedef struct rk_cuda_loss_args {
     const float *logits, *labels; /* [n, n_tasks] */
     const float *weights;        /* [n] or NULL */
     const double *scales;        /* [n_tasks]: the task's weight over its samples' weight in the batch; 0: no loss */
+    const double *wholes;        /* [n_tasks]: that weight of the samples */
     const float *log_variances;  /* [n_tasks], or NULL */
     float *gradient;             /* [n, n_tasks]: of the logits */
     float *slopes;               /* [n_tasks]: of log_variances */
     double *partials;            /* [RK_CUDA_LOSS_BLOCKS, n_tasks] */
     double *losses;              /* [n_tasks]: the tasks' shares of the batch's loss */
-    uint32_t *stop;              /* |= RK_CUDA_STOP_LOSS where one is not finite */
+    uint32_t *stop, stop_bit;    /* *stop |= stop_bit where one is not finite */
 } rk_cuda_loss_args;
 
 /* A piece of the parameters: a chunk of a tensor, or one of its rows, by the optimizer's kind. */

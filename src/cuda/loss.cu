@@ -7,7 +7,7 @@ extern "C" {
 
 #include "cuda/dense_device.h"
 
-__device__ static inline bool is_learned(const rk_cuda_loss_args &a, int t) { return a.log_variances && a.tasks[t].learned && a.scales[t] > 0; }
+__device__ static inline bool is_learned(const rk_cuda_loss_args &a, int t) { return a.log_variances && a.tasks[t].learned && a.wholes[t] > 0; }
 
 /* What a sample's weight is multiplied by. Uncertainty weighting: Kendall et al. 2018 (model/tasks.c). */
 __device__ static inline double scale_of(const rk_cuda_loss_args &a, int t) {
@@ -44,7 +44,7 @@ __global__ static void add_losses(rk_cuda_loss_args a, int n_pieces) {
         if (a.slopes) a.slopes[t] = is_learned(a, t) ? (float)(0.5 - loss) : 0;
         if (is_learned(a, t)) loss += (double)a.log_variances[t] / 2;
         a.losses[t] = loss;
-        if (!isfinite(loss)) atomicOr(a.stop, (uint32_t)RK_CUDA_STOP_LOSS);
+        if (!isfinite(loss)) atomicOr(a.stop, a.stop_bit);
     }
 }
 

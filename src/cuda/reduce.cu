@@ -11,7 +11,7 @@ __device__ static inline float term(const rk_cuda_sum_args &a, int64_t r, int64_
     int64_t i = r * a.cols + c;
     float x = a.x[i];
     if (KIND == RK_CUDA_SCALED) return x * a.y[r * (a.cols / a.span) + c / a.span];
-    if (KIND == RK_CUDA_RELU_SUM) return a.x[i] = a.y[i] > 0 ? x : 0;
+    if (KIND == RK_CUDA_RELU_SUM) return a.masked[i] = a.y[i] > 0 ? x : 0;
     if (KIND == RK_CUDA_SQUARES) return (x - a.a[c]) * (x - a.a[c]);
     if (KIND == RK_CUDA_BY_COLUMN) return x * ((a.y[i] - a.a[c]) * a.b[c]);
     if (KIND == RK_CUDA_BY_ROW) {

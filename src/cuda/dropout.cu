@@ -2,7 +2,7 @@
 #include "cuda/platform.h"
 
 extern "C" {
-#include "base/philox.h"
+#include "base/rng.h"
 }
 
 #include "cuda/dense_device.h"
@@ -11,7 +11,7 @@ __global__ static void dropout(rk_cuda_dropout_args a, const float *from, float 
     int64_t i = 4 * rk_thread_number();
     if (i >= a.n) return;
     uint32_t random[4];
-    rk_philox(a.seed, (uint64_t)*a.step, (uint64_t)(i / 4), random);
+    rk_rng_block(a.seed, (uint64_t)*a.step, (uint64_t)(i / 4), random);
     float4 x = rk_load4(from, i, a.n);
     rk_put4(to, i, a.n,
             make_float4(random[0] >= a.limit ? x.x * a.keep : 0, random[1] >= a.limit ? x.y * a.keep : 0, random[2] >= a.limit ? x.z * a.keep : 0,

@@ -11,6 +11,8 @@ enum {
     MAX_BLOCK = 256,           /* samples */
     BLOCK_REALS = 16 << 20,    /* values of a block, about */
     MIN_GROUP = 128,
+    CACHED_REALS = 1 << 19,    /* parameters that stay in the second cache, about */
+    MIN_UNCACHED = 256,        /* samples of a block and of a group, where they do not */
     MAX_GROUP = 1024,          /* samples */
     MAX_GROUPS = 16            /* but where that would make them longer */
 };
@@ -110,15 +112,21 @@ static rk_status add_node(planner *p, const rk_graph *graph, const rk_node *node
     return add_piece(p, &to->scratch, node->scratch_width * samples, i, train ? back : i);
 }
 
-/* Large enough for matrix products to run at speed, small enough for a block's values to stay in the second or third cache. */
+/* Every block reads the parameters several times and every group adds up their gradients, 60 bytes of memory a parameter: with too few samples for each that takes as
+ * long as the products. */
+static bool is_cached(const rk_graph *graph) {
+    return graph->gradient_reals <= CACHED_REALS;
+}
+
+/* Large enough for matrix products to run at speed, small enough for a block's values to stay in the second or third cache, and enough of them for several threads. */
 static int64_t block_of(const rk_graph *graph) {
-    int64_t width = 0, block = MAX_BLOCK;
+    int64_t width = 0, block = MAX_BLOCK, least = is_cached(graph) ? MIN_BLOCK : MIN_UNCACHED;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
         bool view = node->op && node->op->is_view; /* of memory that is counted already */
         width += (view ? 0 : rk_width(node->shape)) + node->saved_width + node->scratch_width;
     }
-    while (block > MIN_BLOCK && (block * width > BLOCK_REALS || block * 8 > graph->shard)) block /= 2;
+    while (block > MIN_BLOCK && (block * width > BLOCK_REALS || (block > least && block * 8 > graph->shard))) block /= 2;
     return block;
 }
 
@@ -161,7 +169,8 @@ rk_status rk_graph_plan(rk_graph *graph) {
 /* Enough groups for many threads, each long enough that adding up its gradients costs little. */
 static int64_t group_samples(const rk_graph *graph, int64_t n) {
     int64_t samples = (n + MAX_GROUPS - 1) / MAX_GROUPS;
-    samples = samples < MIN_GROUP ? MIN_GROUP : samples > MAX_GROUP ? MAX_GROUP : samples;
+    int64_t least = is_cached(graph) ? MIN_GROUP : MIN_UNCACHED;
+    samples = samples < least ? least : samples > MAX_GROUP ? MAX_GROUP : samples;
     return (samples + graph->block - 1) / graph->block * graph->block;
 }
 

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/trace.h"
+#include "cuda/dense_update.h"
 #include "embedding/device_tables.h"
 #include "model/device_batch.h"
 #include "model/device_launches.h"
@@ -16,9 +17,6 @@
 #include "nn/device_loss.h"
 
 enum { N_FLIGHTS = 2 };
-
-/* Why nobody updates (*stop). */
-enum { STOP_LOSS = 1, STOP_ROWS = 2, STOP_DENSE = 4 };
 
 struct rk_device_step {
     rk_device *device;
@@ -49,14 +47,21 @@ static uint32_t *stop_of(double *found, int32_t n_tasks) {
 typedef struct recording {
     rk_model *model;
     const rk_device_batch *batch;
+    rk_status status; /* the first that is not RK_OK */
 } recording;
 
-static void give_inputs(rk_model *model, const rk_device_batch *batch, int64_t n) {
+static void note(recording *r, rk_status status) {
+    if (r->status == RK_OK) r->status = status;
+}
+
+static void give_inputs(recording *r, int64_t n) {
+    rk_model *model = r->model;
     rk_device_step *d = model->device_step;
+    const rk_device_batch *batch = r->batch;
     if (model->n_dense) rk_stream_copy(d->compute, rk_device_graph_data(d->graph, model->dense), batch->device + d->layout.dense, (size_t)(n * model->n_dense) * sizeof(float));
     if (d->layout.n_sequences)
         rk_stream_copy(d->compute, rk_device_graph_data(d->graph, model->lengths), batch->device + d->layout.lengths, (size_t)(n * d->layout.n_sequences) * sizeof(float));
-    if (d->tables) rk_device_tables_look_up(d->tables, d->compute, d->activations);
+    if (d->tables) note(r, rk_device_tables_look_up(d->tables, d->compute, d->activations));
 }
 
 static void give_losses(rk_model *model, const rk_device_batch *batch, int64_t n) {
@@ -75,31 +80,31 @@ static void give_losses(rk_model *model, const rk_device_batch *batch, int64_t n
                                             .log_variance_gradient = learns ? rk_device_graph_gradient(d->graph, model->log_variances) : NULL,
                                             .losses = d->found,
                                             .stop = stop_of(d->found, model->n_tasks),
-                                            .stop_bit = STOP_LOSS});
+                                            .stop_bit = RK_CUDA_STOP_LOSS});
 }
 
 static void give_training(void *context, int64_t n) {
-    const recording *r = context;
+    recording *r = context;
     rk_model *model = r->model;
     rk_device_step *d = model->device_step;
     uint32_t *stop = stop_of(d->found, model->n_tasks);
     rk_stream_fill(d->compute, d->found, 0, d->verdict_bytes);
-    give_inputs(model, r->batch, n);
+    give_inputs(r, n);
     rk_device_graph_forward(d->graph, d->compute, n, true, (const int64_t *)(r->batch->device + d->layout.step));
     give_losses(model, r->batch, n);
     rk_device_graph_backward(d->graph, d->compute, n);
     rk_device_graph_measure(d->graph, d->compute, stop);
-    if (d->tables) rk_device_tables_measure(d->tables, d->compute, d->gradients, stop);
-    if (d->tables) rk_device_tables_apply(d->tables, d->compute, d->gradients, stop);
+    if (d->tables) note(r, rk_device_tables_measure(d->tables, d->compute, d->gradients, stop));
+    if (d->tables) note(r, rk_device_tables_apply(d->tables, d->compute, d->gradients, stop));
     rk_device_graph_update(d->graph, d->compute, stop);
     rk_stream_download(d->compute, d->verdict, d->found, d->verdict_bytes);
 }
 
 static void give_prediction(void *context, int64_t n) {
-    const recording *r = context;
+    recording *r = context;
     rk_model *model = r->model;
     rk_device_step *d = model->device_step;
-    give_inputs(model, r->batch, n);
+    give_inputs(r, n);
     rk_device_graph_forward(d->graph, d->compute, n, false, NULL);
     rk_device_predictions(d->tasks, d->compute, n, rk_device_graph_data(d->graph, model->logits), d->predictions);
     rk_stream_download(d->compute, d->told, d->predictions, (size_t)(n * model->n_tasks) * sizeof *d->told);
@@ -116,26 +121,29 @@ static rk_status begin(rk_model *model, const rk_batch *from, int64_t first, int
     return status;
 }
 
-/* Nothing is given to the device of a batch whose ids are wrong. */
-static rk_status launch(rk_model *model, bool training) {
+/* All of the batch's work, as one graph of launches where it is kept. */
+static rk_status give(rk_model *model, bool training) {
     rk_device_step *d = model->device_step;
     rk_device_batch *batch = &d->batches[d->now];
-    uint64_t began = rk_trace_begin();
-    rk_status status = d->tables ? rk_device_tables_check(d->tables) : RK_OK;
-    rk_trace_end(began, "wait for ids");
-    if (status != RK_OK) {
-        rk_device_tables_done(d->tables, false);
-        return status;
-    }
-    began = rk_trace_begin();
-    rk_kept_launches *kept = &(training ? d->training : d->prediction)[d->now];
-    recording r = {model, batch};
+    recording r = {model, batch, RK_OK};
     rk_stream_wait(d->compute, d->upload);
     if (d->tables) RK_TRY(rk_device_tables_prepare(d->tables, d->compute));
     if (training) RK_TRY(rk_device_graph_prepare(d->graph, d->compute));
     if (training) rk_device_batch_number(&d->layout, model, d->compute, batch);
-    rk_launch_size size = {batch->view.n, d->tables ? rk_device_tables_generation(d->tables) : 0};
-    status = rk_kept_launches_run(kept, d->compute, size, training ? give_training : give_prediction, &r);
+    rk_kept_launches *kept = &(training ? d->training : d->prediction)[d->now];
+    RK_TRY(rk_kept_launches_run(kept, d->compute, batch->view.n, training ? give_training : give_prediction, &r));
+    return r.status;
+}
+
+/* Nothing is given to the device of a batch whose ids are wrong. */
+static rk_status launch(rk_model *model, bool training) {
+    rk_device_step *d = model->device_step;
+    uint64_t began = rk_trace_begin();
+    rk_status status = d->tables ? rk_device_tables_check(d->tables) : RK_OK;
+    rk_trace_end(began, "wait for ids");
+    began = rk_trace_begin();
+    if (status == RK_OK) status = give(model, training);
+    if (status != RK_OK && d->tables) rk_device_tables_done(d->tables, false);
     rk_trace_end(began, "launch");
     return status;
 }
@@ -145,8 +153,8 @@ static rk_status name_not_finite(rk_model *model, double *loss) {
     rk_device_step *d = model->device_step;
     uint32_t stop = *stop_of(d->verdict, model->n_tasks);
     RK_TRY(rk_model_sum_shards(model, &d->batches[d->running].view, d->verdict, 1, loss));
-    rk_status status = stop & STOP_DENSE ? rk_device_graph_check(d->graph, d->compute) : RK_OK;
-    if (status == RK_OK && stop & STOP_ROWS) status = rk_device_tables_check_gradients(d->tables);
+    rk_status status = stop & RK_CUDA_STOP_DENSE ? rk_device_graph_check(d->graph, d->compute) : RK_OK;
+    if (status == RK_OK && stop & RK_CUDA_STOP_ROWS) status = rk_device_tables_check_gradients(d->tables);
     if (status == RK_OK) status = rk_error(RK_INTERNAL, "the device found a number that was not finite, and then did not");
     return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step) : status;
 }
@@ -241,7 +249,7 @@ static rk_status create_tasks(rk_model *model) {
     RK_TRY(rk_alloc((size_t)model->n_tasks, sizeof *tasks, &tasks));
     for (int32_t t = 0; t < model->n_tasks; t++)
         tasks[t] = (rk_device_task){.kind = model->tasks[t].loss, .optional = model->tasks[t].optional, .learned = model->log_variances >= 0 && model->tasks[t].weight > 0};
-    rk_status status = rk_device_tasks_create(model->device_step->device, model->n_tasks, model->max_batch, tasks, &model->device_step->tasks);
+    rk_status status = rk_device_tasks_create(model->device_step->device, model->n_tasks, tasks, &model->device_step->tasks);
     rk_free(tasks);
     return status;
 }

@@ -2,12 +2,6 @@
 
 #include <math.h>
 
-#include "base/philox.h"
-
-void rk_rng_block(uint64_t seed, uint64_t stream, uint64_t counter, uint32_t out[4]) {
-    rk_philox(seed, stream, counter, out);
-}
-
 uint64_t rk_rng_u64(uint64_t seed, uint64_t stream, uint64_t counter) {
     uint32_t block[4];
     rk_rng_block(seed, stream, counter, block);

@@ -14,19 +14,19 @@ static inline uint32_t rk_blocks_of(int64_t n, int64_t a_block) { return (uint32
 static inline uint32_t rk_quad_blocks(int64_t n) { return rk_blocks_of(n, 4 * RK_THREADS); }
 static inline uint32_t rk_warp_blocks(int64_t n) { return rk_blocks_of(n, RK_WARPS); }
 
-static __device__ inline int64_t rk_thread_number(void) { return (int64_t)blockIdx.x * blockDim.x + threadIdx.x; }
-static __device__ inline int64_t rk_warp_number(void) { return rk_thread_number() / RK_WARP; }
-static __device__ inline int rk_lane(void) { return (int)(threadIdx.x % RK_WARP); }
+__device__ static inline int64_t rk_thread_number(void) { return (int64_t)blockIdx.x * blockDim.x + threadIdx.x; }
+__device__ static inline int64_t rk_warp_number(void) { return rk_thread_number() / RK_WARP; }
+__device__ static inline int rk_lane(void) { return (int)(threadIdx.x % RK_WARP); }
 
 /* A gradient: the first of its value is written, others are added. */
-static __device__ inline void rk_put(float *to, float value, bool first) { *to = first ? value : *to + value; }
+__device__ static inline void rk_put(float *to, float value, bool first) { *to = first ? value : *to + value; }
 
 /* Values i .. i+3 of n, i a multiple of 4, x aligned to 16 bytes. Those beyond the end are zeros, and are not written. */
-static __device__ inline float4 rk_load4(const float *x, int64_t i, int64_t n) {
+__device__ static inline float4 rk_load4(const float *x, int64_t i, int64_t n) {
     if (i + 4 <= n) return *(const float4 *)(x + i);
     return make_float4(x[i], i + 1 < n ? x[i + 1] : 0, i + 2 < n ? x[i + 2] : 0, 0);
 }
-static __device__ inline void rk_store4(float *y, int64_t i, int64_t n, float4 v) {
+__device__ static inline void rk_store4(float *y, int64_t i, int64_t n, float4 v) {
     if (i + 4 <= n) {
         *(float4 *)(y + i) = v;
         return;
@@ -35,7 +35,7 @@ static __device__ inline void rk_store4(float *y, int64_t i, int64_t n, float4 v
     if (i + 1 < n) y[i + 1] = v.y;
     if (i + 2 < n) y[i + 2] = v.z;
 }
-static __device__ inline void rk_put4(float *y, int64_t i, int64_t n, float4 v, bool first) {
+__device__ static inline void rk_put4(float *y, int64_t i, int64_t n, float4 v, bool first) {
     if (!first) {
         float4 before = rk_load4(y, i, n);
         v = make_float4(before.x + v.x, before.y + v.y, before.z + v.z, before.w + v.w);
@@ -44,21 +44,21 @@ static __device__ inline void rk_put4(float *y, int64_t i, int64_t n, float4 v, 
 }
 
 /* The sum over a warp, the same bits in every lane. */
-static __device__ inline float rk_warp_sum(float x) {
+__device__ static inline float rk_warp_sum(float x) {
     for (int width = RK_WARP / 2; width; width /= 2) x += __shfl_xor_sync(0xffffffffu, x, width);
     return x;
 }
-static __device__ inline double rk_warp_sum_f64(double x) {
+__device__ static inline double rk_warp_sum_f64(double x) {
     for (int width = RK_WARP / 2; width; width /= 2) x += __shfl_xor_sync(0xffffffffu, x, width);
     return x;
 }
-static __device__ inline float rk_warp_max(float x) {
+__device__ static inline float rk_warp_max(float x) {
     for (int width = RK_WARP / 2; width; width /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, width));
     return x;
 }
 
 /* The sum over a block of RK_THREADS, in every thread; sums: shared, RK_WARPS values, free to be written. */
-static __device__ inline double rk_block_sum_f64(double x, double *sums) {
+__device__ static inline double rk_block_sum_f64(double x, double *sums) {
     x = rk_warp_sum_f64(x);
     __syncthreads();
     if (rk_lane() == 0) sums[threadIdx.x / RK_WARP] = x;

@@ -16,6 +16,10 @@
 
 #include <reckon/status.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct rk_device rk_device;
 typedef struct rk_stream rk_stream;
 typedef struct rk_stream_mark rk_stream_mark; /* a place in a stream's work */
@@ -71,4 +75,7 @@ rk_status rk_stream_capture_end(rk_stream *stream, rk_launch_graph **out);
 void rk_launch_graph_run(rk_launch_graph *graph, rk_stream *stream);
 void rk_launch_graph_free(rk_launch_graph *graph);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

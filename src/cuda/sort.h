@@ -5,6 +5,9 @@
 
 #include "cuda/launch.h"
 
+#ifdef __cplusplus
+extern "C"
+#endif
 /* Bytes of scratch for sorts and scans of up to n items; a host function, no launch. */
 size_t rk_cuda_sort_scratch_bytes(rk_device *device, int64_t n);
 

@@ -21,6 +21,7 @@
     X(rk_interaction_forward, (const rk_real *x, int64_t n, int32_t n_vectors, int32_t dim, rk_real *out), (x, n, n_vectors, dim, out)) \
     X(rk_interaction_backward, (const rk_real *x, const rk_real *dout, int64_t n, int32_t n_vectors, int32_t dim, rk_real *dx),     \
       (x, dout, n, n_vectors, dim, dx))                                                                                             \
+    X(rk_dropout_mask, (const rk_dropout_mask_args *args), (args))                                                                  \
     X(rk_candidate_row, (rk_candidate_row_args *args), (args))
 
 #define RK_KERNEL_PROTOTYPES(name, parameters, arguments) \

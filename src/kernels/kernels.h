@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "kernels/candidate_row/candidate_row.h"
+#include "kernels/dropout_mask/dropout_mask.h"
 #include "kernels/random_row/random_row.h"
 #include "kernels/real.h"
 #include "kernels/row_update/row_update.h"

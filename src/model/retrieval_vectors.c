@@ -30,7 +30,7 @@ rk_status rk_model_user_vectors(rk_model *model, const rk_batch *batch, rk_real 
     RK_FAIL_IF(batch->n > model->max_batch, RK_INVALID_ARGUMENT, "a batch of %lld samples, the model takes up to %lld", (long long)batch->n, (long long)model->max_batch);
     rk_batch_part whole = rk_batch_whole(batch);
     RK_TRY(rk_model_check_batch(model, &whole, false));
-    rk_model_settle(model);
+    RK_TRY(rk_model_settle(model));
     rk_batch extended;
     RK_TRY(rk_retrieval_extend(model, batch, false, &extended));
     return forward(model, &extended, "user_vector", out);
@@ -39,8 +39,7 @@ rk_status rk_model_user_vectors(rk_model *model, const rk_batch *batch, rk_real 
 rk_status rk_model_item_vectors(rk_model *model, int64_t first, int64_t n, rk_real *out) {
     RK_FAIL_IF(!model->retrieval, RK_INVALID_ARGUMENT, "only a two_tower has vectors of items");
     int64_t dim = rk_model_vector_dim(model);
-    rk_status status = RK_OK;
-    rk_model_settle(model);
+    rk_status status = rk_model_settle(model);
     for (int64_t done = 0; done < n && status == RK_OK;) {
         int64_t some = n - done < model->max_batch ? n - done : model->max_batch;
         rk_batch batch;

@@ -30,9 +30,19 @@ float *rk_device_graph_gradients(rk_device_graph *graph, size_t *n); /* of all p
 /* All on one stream. step: of dropout's masks, which are those of the CPU engine; in device memory (one int64), so that a graph of launches can be run again. */
 void rk_device_graph_forward(rk_device_graph *graph, rk_stream *stream, int64_t n, bool training, const int64_t *step);
 void rk_device_graph_backward(rk_device_graph *graph, rk_stream *stream, int64_t n); /* fills every parameter's gradient */
-/* Checks the gradients and, unless one is not finite (or *stop, device memory, is not 0: a loss or a row's gradient was not), takes the optimizer's step. The host learns by check. */
+
+/* The optimizer's step. All but prepare, done and check can be in a graph of launches: what changes from step to step is in the device's memory. *stop, in device memory, says by its bits
+ * (cuda/dense_update.h) that a loss or a gradient was not finite, and nobody updates.
+ *     prepare    before the step: brings its learning rate and the like to the device
+ *     measure    the norm of all gradients; sets RK_CUDA_STOP_DENSE in *stop if one is not finite
+ *     update     unless *stop; else running statistics are put back as they were before the step
+ *     done       when the host knows whether the step was taken: counts it
+ *     check      waits; RK_NOT_FINITE names the parameter, as the CPU engine */
+rk_status rk_device_graph_prepare(rk_device_graph *graph, rk_stream *stream);
+void rk_device_graph_measure(rk_device_graph *graph, rk_stream *stream, uint32_t *stop);
 void rk_device_graph_update(rk_device_graph *graph, rk_stream *stream, const uint32_t *stop);
-rk_status rk_device_graph_check(rk_device_graph *graph, rk_stream *stream); /* waits; RK_NOT_FINITE names the parameter, as the CPU engine */
+void rk_device_graph_done(rk_device_graph *graph, bool applied);
+rk_status rk_device_graph_check(rk_device_graph *graph, rk_stream *stream);
 
 rk_status rk_device_graph_settle(rk_device_graph *graph);
 rk_status rk_device_graph_refresh(rk_device_graph *graph);

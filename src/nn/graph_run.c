@@ -123,13 +123,21 @@ static rk_status through_graph(const pass *p, const rk_run *run) {
 }
 
 static rk_status forward_at_node(const pass *p, const rk_run *run) {
-    return p->node->op->forward(run, p->node);
+    uint64_t begin = rk_trace_begin();
+    rk_status status = p->node->op->forward(run, p->node);
+    rk_trace_end(begin, "forward");
+    return status;
 }
 static rk_status backward_at_node(const pass *p, const rk_run *run) {
-    return backward_block(run, p->node);
+    uint64_t begin = rk_trace_begin();
+    rk_status status = backward_block(run, p->node);
+    rk_trace_end(begin, "backward");
+    return status;
 }
 static rk_status gather_at_node(const pass *p, const rk_run *run) {
+    uint64_t begin = rk_trace_begin();
     p->node->op->gather(run, p->node, p->gather, p->partials + (int64_t)rk_graph_block_number(run) * p->node->gather_width);
+    rk_trace_end(begin, p->gather < p->node->op->n_passes ? "forward" : "backward");
     return RK_OK;
 }
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/rng.h"
+#include "kernels/kernels.h"
 #include "nn/graph_parts.h"
 
 static rk_status build(rk_graph *graph, rk_node *node) {
@@ -12,18 +12,16 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return RK_OK;
 }
 
-/* to[i] = (or += if add) mask[i] * from[i]; the mask is by the sample's number in the batch. */
+uint64_t rk_dropout_seed(const rk_graph *graph, const rk_node *node) {
+    return graph->seed ^ rk_hash_bytes(node->name, strlen(node->name), 0xd409u);
+}
+
+/* to = (or += if add) the mask times from; the mask is by the sample's number in the batch. */
 static void apply_mask(const rk_run *run, const rk_node *node, const rk_real *from, rk_real *to, bool add) {
-    int64_t width = rk_width(node->shape), place = (run->base + run->first) * width;
-    uint32_t limit = (uint32_t)(node->options.rate * 4294967296.0);
-    rk_real keep = (rk_real)(1 / (1 - node->options.rate));
-    uint64_t seed = run->graph->seed ^ rk_hash_bytes(node->name, strlen(node->name), 0xd409u);
-    uint32_t random[4];
-    for (int64_t i = 0; i < run->n * width; i++, place++) {
-        if (i == 0 || place % 4 == 0) rk_rng_block(seed, (uint64_t)run->step, (uint64_t)(place / 4), random);
-        rk_real y = random[place % 4] >= limit ? from[i] * keep : 0;
-        to[i] = add ? to[i] + y : y;
-    }
+    int64_t width = rk_width(node->shape);
+    rk_dropout_mask(&(rk_dropout_mask_args){.seed = rk_dropout_seed(run->graph, node), .step = (uint64_t)run->step,
+                                  .place = (run->base + run->first) * width, .n = run->n * width, .limit = (uint32_t)(node->options.rate * 4294967296.0),
+                                  .keep = (rk_real)(1 / (1 - node->options.rate)), .from = from, .to = to, .add = add});
 }
 
 static rk_status forward(const rk_run *run, const rk_node *node) {

@@ -292,6 +292,33 @@ static void test_random_row(void **state) {
         }
 }
 
+static void test_dropout(void **state) {
+    (void)state;
+    tried("rk_dropout_mask", true);
+    enum { N = 203 };
+    static float from[N], expected[N], out[N];
+    randomize(from, N);
+    for (int64_t place = 0; place < 7; place++)
+        for (int64_t n = 0; n <= N; n += n < 40 ? 1 : 7)
+            for (int add = 0; add < 2; add++) {
+                rk_dropout_mask_args args = {.seed = 9, .step = 3, .place = place + ((int64_t)1 << 34), .n = n, .limit = 0x40000000u, .keep = 4.0f / 3, .from = from, .to = expected, .add = add};
+                for (int64_t i = 0; i < N; i++) expected[i] = out[i] = (float)i;
+                rk_dropout_mask_scalar(&args);
+                for (int64_t i = 0; i < N; i++) {
+                    uint32_t words[4];
+                    rk_rng_block(9, 3, (uint64_t)(args.place + i) / 4, words);
+                    float y = words[(args.place + i) % 4] >= args.limit ? from[i] * args.keep : 0;
+                    assert_true(expected[i] == (i >= n ? (float)i : add ? (float)i + y : y));
+                }
+                args.to = out;
+                for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+                    for (int64_t i = 0; i < N; i++) out[i] = (float)i;
+                    rk_dropout_mask_on[isa](&args);
+                    assert_memory_equal(out, expected, sizeof out);
+                }
+            }
+}
+
 static void test_interaction(void **state) {
     (void)state;
     tried("rk_interaction_forward", true);
@@ -366,7 +393,7 @@ static void test_no_kernel_escapes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bag_forward), cmocka_unit_test(test_bag_forward_single), cmocka_unit_test(test_rows_update), cmocka_unit_test(test_rows_sum),   cmocka_unit_test(test_row_update), cmocka_unit_test(test_row_convert),
-        cmocka_unit_test(test_random_row), cmocka_unit_test(test_interaction), cmocka_unit_test(test_candidate_row), cmocka_unit_test(test_sort_uses), cmocka_unit_test(test_no_kernel_escapes),
+        cmocka_unit_test(test_random_row), cmocka_unit_test(test_dropout), cmocka_unit_test(test_interaction), cmocka_unit_test(test_candidate_row), cmocka_unit_test(test_sort_uses), cmocka_unit_test(test_no_kernel_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

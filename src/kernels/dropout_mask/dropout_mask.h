@@ -1,0 +1,28 @@
+/* Dropout of consecutive values of a batch; the mask is a pure function of (seed, step, place). */
+#ifndef RK_KERNELS_DROPOUT_MASK_H
+#define RK_KERNELS_DROPOUT_MASK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/real.h"
+
+/*     for i in 0 .. n-1:
+ *         word = word (place + i) % 4 of rk_rng_block(seed, step, (place + i) / 4)
+ *         y = word >= limit ? from[i] * keep : 0
+ *         to[i] = add ? to[i] + y : y
+ *
+ * from and to are the same memory or do not overlap. */
+typedef struct rk_dropout_mask_args {
+    uint64_t seed, step;
+    int64_t place;       /* of from[0] among all values of the batch */
+    int64_t n;
+    uint32_t limit;      /* rate * 2^32 */
+    rk_real keep;        /* 1 / (1 - rate) */
+    const rk_real *from; /* [n] */
+    rk_real *to;         /* [n] */
+    bool add;
+} rk_dropout_mask_args;
+void rk_dropout_mask(const rk_dropout_mask_args *args);
+
+#endif

@@ -5,7 +5,7 @@
 #include "cuda/table_device.h"
 
 extern "C" {
-#include "base/philox.h"
+#include "base/rng.h"
 #include "kernels/row_convert/column_bits.h"
 #include "kernels/row_update/row_rules.h"
 }
@@ -104,7 +104,7 @@ __device__ static inline float rk_strip_step(const rk_update *u, const rk_row_su
 __device__ static inline void rk_store_halves(const rk_cuda_table *t, uint64_t place, uint64_t row, uint64_t seed, const rk_strip *s) {
     uint16_t *to = (uint16_t *)t->rows + place * (uint64_t)t->dim + s->column, halves[4];
     uint32_t words[4];
-    rk_philox(seed, 0, row, words);
+    rk_rng_block(seed, 0, row, words);
     for (int j = 0; j < 4; j++) {
         uint32_t bits = column_bits(words, s->column + j);
         halves[j] = t->dtype == RK_BF16 ? rk_bf16_from_f32_stochastic(s->w[j], bits) : rk_f16_from_f32_stochastic(s->w[j], bits);

@@ -4,6 +4,8 @@
  *         where a gradient of the bag is not finite: *stop |= RK_CUDA_STOP_ROWS, and the first such sample is remembered */
 #include "cuda/table_device.h"
 
+#include "cuda/dense_update.h"
+
 __device__ static inline bool is_finite(const float v[4]) {
     return fabsf(v[0]) <= FLT_MAX && fabsf(v[1]) <= FLT_MAX && fabsf(v[2]) <= FLT_MAX && fabsf(v[3]) <= FLT_MAX;
 }
@@ -25,7 +27,7 @@ __global__ static void measure_rows(const rk_cuda_batch *batch, const rk_cuda_pl
                 float v[4];
                 rk_load_floats(row, column, table->dim, from->is_aligned, v);
                 if (is_finite(v)) continue;
-                atomicOr(stop, RK_CUDA_STOP_ROWS);
+                atomicOr(stop, (uint32_t)RK_CUDA_STOP_ROWS);
                 atomicMax(&batch->counts->bad_gradient, ~(number * batch->n + bag / length));
             }
         }

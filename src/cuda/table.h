@@ -16,8 +16,7 @@ enum {
     RK_CUDA_CHUNK = 128,   /* Terms that are added one after the other. Longer sums are cut into chunks, whose sums are then added one after the other. */
     RK_CUDA_CLASSES = 6,   /* tables by the lanes that share a row: 2^0 .. 2^5, four values each */
     RK_CUDA_WAYS = 32,     /* places of a cache that a row may be in */
-    RK_CUDA_TILE = 4,      /* bags that a group of lanes looks up beside each other */
-    RK_CUDA_STOP_ROWS = 2  /* a row's gradient is not finite */
+    RK_CUDA_TILE = 4       /* bags that a group of lanes looks up beside each other */
 };
 
 /* A row's place in a cache. */

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "base/rng.h"
+#include "cuda/dense_update.h"
 #include "cuda/table.h"
 #include "embedding/device_tables.h"
 

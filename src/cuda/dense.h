@@ -34,13 +34,13 @@ typedef struct rk_cuda_sum_args {
 enum { RK_CUDA_SUM_ROWS = 64, RK_CUDA_SUM_PIECES = 256 };
 static inline int64_t rk_cuda_sum_piece(int64_t rows) {
     int64_t piece = (rows + RK_CUDA_SUM_PIECES - 1) / RK_CUDA_SUM_PIECES;
-    return piece < RK_CUDA_SUM_ROWS ? RK_CUDA_SUM_ROWS : piece;
+    return piece < RK_CUDA_SUM_ROWS ? (int64_t)RK_CUDA_SUM_ROWS : piece;
 }
 static inline int64_t rk_cuda_sum_pieces(int64_t rows) { return (rows + rk_cuda_sum_piece(rows) - 1) / rk_cuda_sum_piece(rows); }
 /* Enough for fewer rows too. */
 static inline int64_t rk_cuda_sum_floats(int64_t rows, int64_t cols) {
     int64_t pieces = (rows + RK_CUDA_SUM_ROWS - 1) / RK_CUDA_SUM_ROWS;
-    return 2 * (pieces < RK_CUDA_SUM_PIECES ? pieces : RK_CUDA_SUM_PIECES) * cols;
+    return 2 * (pieces < RK_CUDA_SUM_PIECES ? pieces : (int64_t)RK_CUDA_SUM_PIECES) * cols;
 }
 
 /* Batch norm's numbers, [cols] each. */

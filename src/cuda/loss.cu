@@ -51,7 +51,7 @@ __global__ static void add_losses(rk_cuda_loss_args a, int n_pieces) {
 /* losses[t] = scale_t sum_i w_i l(logits[i, t], labels[i, t]), and its gradient; with exp(-s) in scale_t and + s/2 where s is learned */
 void rk_cuda_loss(rk_stream *stream, const rk_cuda_loss_args *args) {
     uint32_t blocks = rk_blocks_of(args->n, RK_THREADS);
-    blocks = blocks < 1 ? 1 : blocks > RK_CUDA_LOSS_BLOCKS ? RK_CUDA_LOSS_BLOCKS : blocks;
+    blocks = blocks < 1 ? 1 : blocks > RK_CUDA_LOSS_BLOCKS ? (uint32_t)RK_CUDA_LOSS_BLOCKS : blocks;
     RK_LAUNCH(loss_pieces, blocks, RK_THREADS, 0, stream, *args);
     RK_LAUNCH(add_losses, 1, RK_THREADS, 0, stream, *args, (int)blocks);
 }

@@ -284,26 +284,32 @@ static void test_tasks(void **state) {
 /* Tables that the device has no room for: behind its cache the bits are those of tables that are whole there. */
 static void test_behind_the_cache(void **state) {
     (void)state;
-    twins t, whole;
-    memset(&t, 0, sizeof t);
-    usual_init(&t.f, &usual_cases[8]);
-    t.device.memory_bytes = 2048;
-    twins_build(&t);
+    static const usual_case large = {"model: {kind: deepfm, deep: [8], dropout: 0.1}\nembedding: {dim: 4, tables: [{name: item, rows: 20000}, {name: history, rows: 20000}]}", 1};
+    twins cached, whole;
+    double losses[2][6];
+    size_t n[2];
+    memset(&cached, 0, sizeof cached);
+    usual_init(&cached.f, &large);
+    cached.device.memory_bytes = 600000; /* of 2.6 MB */
+    twins_build(&cached);
     memset(&whole, 0, sizeof whole);
-    usual_init(&whole.f, &usual_cases[8]);
+    usual_init(&whole.f, &large);
     twins_build(&whole);
-    double cached[6], plain[6];
-    size_t n, n_plain;
-    train(t.gpu, 0, 6, cached);
-    train(whole.gpu, 0, 6, plain);
-    assert_memory_equal(cached, plain, sizeof plain);
-    char *a = copy_state(t.gpu, &n), *b = copy_state(whole.gpu, &n_plain);
-    assert_int_equal(n, n_plain);
-    assert_memory_equal(a, b, n);
+    train(cached.gpu, 0, 6, losses[0]);
+    train(whole.gpu, 0, 6, losses[1]);
+    assert_memory_equal(losses[0], losses[1], sizeof losses[1]);
+    char *a = copy_state(cached.gpu, &n[0]), *b = copy_state(whole.gpu, &n[1]);
+    assert_int_equal(n[0], n[1]);
+    assert_memory_equal(a, b, n[1]);
     rk_free(a);
     rk_free(b);
-    twins_release(&t);
+    twins_release(&cached);
     twins_release(&whole);
+    usual_init(&cached.f, &large);
+    cached.f.options.device = &(rk_model_device){.memory_bytes = 100};
+    assert_int_equal(rk_model_build(&cached.f.options, &cached.gpu), RK_CONFIG);
+    assert_non_null(strstr(rk_last_error(), "run.yaml: the tables cannot work in 100 bytes of device memory\nhint: "));
+    fixture_release(&cached.f);
 }
 
 int main(void) {

@@ -14,7 +14,7 @@ enum { RK_TABLE_THREADS = 256, RK_TABLE_WARPS = RK_TABLE_THREADS / RK_WARP, RK_T
 /* Blocks for at most n items, so many a block; each goes on to further items where they are more. */
 static inline uint32_t rk_table_blocks(uint64_t n, uint64_t a_block) {
     uint64_t blocks = (n + a_block - 1) / a_block;
-    return (uint32_t)(blocks < RK_TABLE_BLOCKS ? blocks : RK_TABLE_BLOCKS);
+    return blocks < RK_TABLE_BLOCKS ? (uint32_t)blocks : (uint32_t)RK_TABLE_BLOCKS;
 }
 
 __device__ static inline uint32_t rk_table_thread(void) { return blockIdx.x * blockDim.x + threadIdx.x; }

@@ -29,7 +29,7 @@ def lookups(r):
             rows.append([row["case"], f"{row['samples']:,}", f"{row['difference']:.1e}", seconds(row["seconds"]), f"{row['rate'] / 1e9:.0f} GB/s",
                          f"{row['copy_bytes_per_second'] / 1e9:.0f} GB/s", f"{row['of_copy']:.2f}"])
     return ["## W1: forward lookups", "26 tables of 1,000,000 rows, f32, sum; ids on the device, checked and sorted. Bytes are the rows that are read, once a use, and the outputs. The card's "
-            "copy: of 1 GiB within its memory, read and written. Goal: 0.85 of it.",
+            "copy: of 256 MiB within its memory, read and written. Goal: 0.85 of it.",
             table(["case", "samples", "differs from the CPU's by", "a lookup", "reached", "copy", "of copy"], rows or [["-"] * 7])]
 
 

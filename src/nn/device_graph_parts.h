@@ -5,7 +5,7 @@
 #include "nn/dense_optimizer_parts.h"
 #include "nn/device_op.h"
 
-/* The dense optimizer's part (device_update.c). */
+/* The dense optimizer's part (device_dense_optimizer.c). */
 typedef struct rk_device_update {
     rk_dense_optimizer *optimizer;  /* NULL: none */
     rk_cuda_dense dense;            /* as the kernels get it */

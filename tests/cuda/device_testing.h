@@ -8,10 +8,22 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/rng.h" /* before `stream` is a name here */
 #include "cuda/device.h"
 
 static rk_device *device;
 static rk_stream *stream;
+
+/* For tests that open it themselves: without a GPU the program ends with 77. */
+static inline void need_device(void) {
+    rk_device *found;
+    if (rk_device_open(0, &found) == RK_OK) {
+        rk_device_close(found);
+        return;
+    }
+    printf("skipped: %s\n", rk_last_error());
+    exit(77);
+}
 
 /* Opens GPU 0 and a stream; without one the program ends with 77, which ctest calls skipped. */
 static inline int open_device(void **state) {

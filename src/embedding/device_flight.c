@@ -17,6 +17,11 @@ rk_status rk_flight_open(rk_device_tables *d, rk_device_flight *flight) {
     return RK_OK;
 }
 
+rk_status rk_flight_await(const rk_device_flight *flight) {
+    RK_TRY(rk_stream_mark_sync(flight->routed));
+    return rk_stream_mark_sync(flight->done);
+}
+
 static size_t aligned(size_t n_bytes) {
     return (n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
@@ -105,6 +110,7 @@ rk_status rk_flight_reserve(rk_device_tables *d, rk_device_flight *flight, size_
 }
 
 void rk_flight_close(rk_device_tables *d, rk_device_flight *flight) {
+    if (flight->done) (void)rk_flight_await(flight);
     give_arena(d, flight);
     give_upload(d, flight);
     rk_device_give(d, sizeof *flight->counts, flight->counts);

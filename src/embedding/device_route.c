@@ -181,8 +181,7 @@ rk_status rk_device_tables_route(rk_device_tables *d, rk_stream *upload, rk_stre
     RK_FAIL_IF(d->n_under_way == 2, RK_INVALID_ARGUMENT, "two batches are under way on the device already");
     if (training) RK_TRY(refuse_leaves(d, n));
     rk_device_flight *flight = &d->flights[(d->oldest + d->n_under_way) % 2];
-    RK_TRY(rk_stream_mark_sync(flight->routed)); /* a batch that was given up */
-    RK_TRY(rk_stream_mark_sync(flight->done));
+    RK_TRY(rk_flight_await(flight));
     flight->n = n;
     flight->training = training;
     flight->wide = false;

@@ -114,6 +114,7 @@ done:
 
 void rk_device_tables_free(rk_device_tables *d) {
     if (!d) return;
+    if (d->n_under_way && rk_oldest_flight(d)->is_prepared) (void)rk_stream_sync(rk_oldest_flight(d)->stream);
     for (int i = 0; i < 2; i++) rk_flight_close(d, &d->flights[i]);
     for (int32_t t = 0; t < d->n_tables; t++) give_table(d, &d->tables[t]);
     for (int32_t f = 0; f < d->n_features; f++) rk_feature_use_release(&d->uses[f]);
@@ -139,15 +140,6 @@ uint64_t rk_device_tables_bytes(const rk_device_tables *d) {
     return d->bytes;
 }
 
-/* All that was given to streams for batches. */
-static rk_status await_batches(rk_device_tables *d) {
-    for (int i = 0; i < 2; i++) {
-        RK_TRY(rk_stream_mark_sync(d->flights[i].routed));
-        RK_TRY(rk_stream_mark_sync(d->flights[i].done));
-    }
-    return RK_OK;
-}
-
 static rk_status bring_home(rk_device_tables *d, int32_t t) {
     const rk_table *home = d->homes[t];
     const rk_cuda_table *table = &d->tables[t];
@@ -162,7 +154,7 @@ static rk_status bring_home(rk_device_tables *d, int32_t t) {
 }
 
 rk_status rk_device_tables_settle(rk_device_tables *d) {
-    RK_TRY(await_batches(d));
+    for (int i = 0; i < 2; i++) RK_TRY(rk_flight_await(&d->flights[i]));
     for (int32_t t = 0; t < d->n_tables; t++) RK_TRY(bring_home(d, t));
     return RK_OK;
 }
@@ -180,7 +172,7 @@ static rk_status bring_here(rk_device_tables *d, int32_t t) {
 }
 
 rk_status rk_device_tables_refresh(rk_device_tables *d) {
-    RK_TRY(await_batches(d));
+    for (int i = 0; i < 2; i++) RK_TRY(rk_flight_await(&d->flights[i]));
     for (int32_t t = 0; t < d->n_tables; t++) RK_TRY(bring_here(d, t));
     return RK_OK;
 }

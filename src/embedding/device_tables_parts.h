@@ -75,6 +75,8 @@ rk_status rk_device_tables_plan(rk_device_tables *tables, uint64_t budget_bytes)
 uint64_t rk_device_table_bytes(const rk_cuda_table *table); /* rows, slots and frames of its places */
 static inline bool rk_is_cached(const rk_cuda_table *table) { return table->n_sets > 0; }
 
+/* Until all that streams were given for the batch that had it last is done. */
+rk_status rk_flight_await(const rk_device_flight *flight);
 rk_status rk_flight_open(rk_device_tables *tables, rk_device_flight *flight);
 void rk_flight_close(rk_device_tables *tables, rk_device_flight *flight);
 /* Room for a batch as the flight's counts say; and rk_cuda_batch's pointers. */

@@ -83,18 +83,34 @@ static void number_keys(rk_device_tables *d) {
     }
 }
 
-rk_status rk_device_tables_plan(rk_device_tables *d, uint64_t budget_bytes) {
+static uint64_t whole_bytes(const rk_device_tables *d) {
     uint64_t bytes = 0;
-    describe_tables(d);
-    for (int32_t t = 0; t < d->n_tables; t++) bytes += rk_device_table_bytes(&d->tables[t]);
-    if (budget_bytes == 0) budget_bytes = bytes;
-    while (bytes > budget_bytes) { /* the largest ones become caches, until the rest fits beside one set of each */
+    for (int32_t t = 0; t < d->n_tables; t++) bytes += rk_is_cached(&d->tables[t]) ? 0 : rk_device_table_bytes(&d->tables[t]);
+    return bytes;
+}
+
+/* Whether the caches have at least a quarter of the budget, unless only small tables could make room for them. */
+static bool is_balanced(const rk_device_tables *d, uint64_t budget_bytes, int32_t largest) {
+    return budget_bytes - whole_bytes(d) >= budget_bytes / 4 || largest < 0 || rk_device_table_bytes(&d->tables[largest]) <= budget_bytes / 16;
+}
+
+/* The largest ones become caches, until the rest fits beside them. */
+static rk_status choose_caches(rk_device_tables *d, uint64_t budget_bytes) {
+    if (whole_bytes(d) <= budget_bytes) return RK_OK;
+    for (;;) {
         int32_t t = largest_whole(d);
-        RK_FAIL_IF(t < 0, RK_INVALID_ARGUMENT, "the tables cannot work in %llu bytes of device memory\nhint: give them at least %llu",
-                   (unsigned long long)budget_bytes, (unsigned long long)bytes);
+        uint64_t least = least_bytes(d);
+        if (least <= budget_bytes && is_balanced(d, budget_bytes, t)) return RK_OK;
+        RK_FAIL_IF(t < 0, RK_INVALID_ARGUMENT, "the tables cannot work in %llu bytes of device memory\nhint: give them at least %llu", (unsigned long long)budget_bytes,
+                   (unsigned long long)least);
         d->tables[t].n_sets = 1;
-        bytes = least_bytes(d);
     }
+}
+
+rk_status rk_device_tables_plan(rk_device_tables *d, uint64_t budget_bytes) {
+    describe_tables(d);
+    if (budget_bytes == 0) budget_bytes = whole_bytes(d);
+    RK_TRY(choose_caches(d, budget_bytes));
     share_out(d, budget_bytes);
     number_keys(d);
     for (int32_t t = 0; t < d->n_tables; t++)

@@ -2,11 +2,12 @@
 #ifndef RK_DEVICE_TABLES_TESTING_H
 #define RK_DEVICE_TABLES_TESTING_H
 
+#include "base/rng.h" /* before a `stream` is declared, which is a parameter there */
+
 #include "cuda/device_testing.h"
 
 #include <math.h>
 
-#include "base/rng.h"
 #include "cuda/dense_update.h"
 #include "cuda/table.h"
 #include "embedding/device_tables.h"
@@ -39,13 +40,13 @@ typedef struct twins {
     uint32_t *stop;
 } twins;
 
-static const rk_table_config *table_of_feature(const rk_embeddings_config *config, int32_t f) {
+static inline const rk_table_config *table_of_feature(const rk_embeddings_config *config, int32_t f) {
     for (int32_t t = 0; t < config->n_tables; t++)
         if (!strcmp(config->tables[t].name, config->features[f].table)) return &config->tables[t];
     return NULL;
 }
 
-static void open_twins(twins *w, const rk_embeddings_config *config, const shape *shapes, int64_t max_batch, uint64_t budget_bytes) {
+static inline void open_twins(twins *w, const rk_embeddings_config *config, const shape *shapes, int64_t max_batch, uint64_t budget_bytes) {
     *w = (twins){.n_features = config->n_features, .max_batch = max_batch, .shapes = shapes, .config = config, .rng = {7, 0, 0}};
     OK(rk_embeddings_create(config, &w->host));
     OK(rk_embeddings_create(config, &w->home));
@@ -63,7 +64,7 @@ static void open_twins(twins *w, const rk_embeddings_config *config, const shape
     w->stop = on_device(NULL, sizeof *w->stop);
 }
 
-static void free_ids(twins *w) {
+static inline void free_ids(twins *w) {
     for (int32_t f = 0; f < w->n_features; f++) {
         free((void *)(size_t)w->ids[f].offsets);
         free((void *)(size_t)w->ids[f].ids);
@@ -72,7 +73,7 @@ static void free_ids(twins *w) {
     }
 }
 
-static void close_twins(twins *w) {
+static inline void close_twins(twins *w) {
     free_ids(w);
     rk_device_tables_free(w->tables);
     rk_embeddings_free(w->host);
@@ -88,13 +89,13 @@ static void close_twins(twins *w) {
     rk_device_free(device, w->stop);
 }
 
-static int64_t draw_id(twins *w, const shape *s, int64_t n_rows) {
+static inline int64_t draw_id(twins *w, const shape *s, int64_t n_rows) {
     if (s->negatives && rk_rng_below(&w->rng, 6) == 0) return -1 - (int64_t)rk_rng_below(&w->rng, 3);
     if (s->n_hot && rk_rng_below(&w->rng, 2)) return (int64_t)rk_rng_below(&w->rng, (uint64_t)(s->n_hot < n_rows ? s->n_hot : n_rows));
     return (int64_t)rk_rng_below(&w->rng, (uint64_t)n_rows);
 }
 
-static void draw_feature(twins *w, int32_t f) {
+static inline void draw_feature(twins *w, int32_t f) {
     const shape *s = &w->shapes[f];
     int64_t *offsets = calloc((size_t)w->n + 1, sizeof *offsets), n_rows = table_of_feature(w->config, f)->n_rows;
     for (int64_t b = 0; b < w->n; b++) {
@@ -114,13 +115,13 @@ static void draw_feature(twins *w, int32_t f) {
     w->ids[f] = (rk_ids){.offsets = offsets, .ids_per_sample = s->ids_per_sample, .ids = ids, .weights = weights};
 }
 
-static void draw_ids(twins *w, int64_t n) {
+static inline void draw_ids(twins *w, int64_t n) {
     free_ids(w);
     w->n = n;
     for (int32_t f = 0; f < w->n_features; f++) draw_feature(w, f);
 }
 
-static void draw_gradients(twins *w) {
+static inline void draw_gradients(twins *w) {
     for (int32_t f = 0; f < w->n_features; f++) {
         int64_t n = w->max_batch * w->gradients[f].stride;
         for (int64_t i = 0; i < n; i++) w->gradients[f].data[i] = (float)rk_rng_normal(&w->rng);
@@ -129,7 +130,7 @@ static void draw_gradients(twins *w) {
 }
 
 /* exact: equal values; else a normalized mean square error of at most 1e-10. */
-static void compare_values(const char *name, const float *a, const float *b, int64_t n, bool exact) {
+static inline void compare_values(const char *name, const float *a, const float *b, int64_t n, bool exact) {
     double error = 0, all = 0;
     for (int64_t i = 0; i < n; i++) {
         if (exact && !(a[i] == b[i])) print_error("%s: value %lld: %.9g on the host, %.9g on the device\n", name, (long long)i, (double)a[i], (double)b[i]);
@@ -141,7 +142,7 @@ static void compare_values(const char *name, const float *a, const float *b, int
     assert_true(error <= 1e-10 * all);
 }
 
-static void compare_activations(const twins *w, bool exact) {
+static inline void compare_activations(const twins *w, bool exact) {
     for (int32_t f = 0; f < w->n_features; f++) {
         int64_t width = rk_embeddings_width(w->host, f), stride = w->on_host[f].stride;
         float *back = calloc((size_t)(w->max_batch * stride), sizeof *back);
@@ -152,7 +153,7 @@ static void compare_activations(const twins *w, bool exact) {
 }
 
 /* Rows, slots and steps. bf16 and f16 rows only where exact. */
-static void compare_tables(twins *w, bool exact) {
+static inline void compare_tables(twins *w, bool exact) {
     rk_state a = {0}, b = {0};
     OK(rk_device_tables_settle(w->tables));
     OK(rk_embeddings_state(w->host, &a));
@@ -168,11 +169,11 @@ static void compare_tables(twins *w, bool exact) {
     rk_state_release(&b);
 }
 
-static void route_twins(twins *w, bool training) {
+static inline void route_twins(twins *w, bool training) {
     OK(rk_device_tables_route(w->tables, w->upload, w->routing, w->n, w->ids, training));
 }
 
-static void look_up_twins(twins *w, bool exact, bool training) {
+static inline void look_up_twins(twins *w, bool exact, bool training) {
     OK(training ? rk_embeddings_lookup(w->host, w->n, w->ids, w->on_host) : rk_embeddings_peek(w->host, w->n, w->ids, w->on_host));
     OK(rk_device_tables_check(w->tables));
     OK(rk_device_tables_prepare(w->tables, stream));
@@ -181,7 +182,7 @@ static void look_up_twins(twins *w, bool exact, bool training) {
     compare_activations(w, exact);
 }
 
-static void apply_twins(twins *w) {
+static inline void apply_twins(twins *w) {
     draw_gradients(w);
     OK(rk_embeddings_apply_gradients(w->host, w->gradients));
     OK(rk_device_tables_measure(w->tables, stream, w->device_gradients, w->stop));
@@ -190,7 +191,7 @@ static void apply_twins(twins *w) {
 }
 
 /* A step of n samples on both. */
-static void step_twins(twins *w, int64_t n, bool exact) {
+static inline void step_twins(twins *w, int64_t n, bool exact) {
     draw_ids(w, n);
     route_twins(w, true);
     look_up_twins(w, exact, true);

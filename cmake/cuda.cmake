@@ -29,9 +29,10 @@ else()
   message(STATUS "reckon: without CUDA")
 endif()
 
+# --fmad=false: one rounding a written operation, as on the CPU; who wants a fused one writes fmaf.
 function(rk_cuda_flags target)
   set_target_properties(${target} PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_VISIBILITY_PRESET hidden CUDA_RUNTIME_LIBRARY Static)
-  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;-Xcompiler=-Wall,-Wextra,-Werror,-ffp-contract=off,-fno-math-errno>")
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;-Werror=all-warnings;-Xcompiler=-Wall,-Wextra,-Werror,-ffp-contract=off,-fno-math-errno>")
   target_link_libraries(${target} PUBLIC CUDA::cublasLt CUDA::cudart_static)
 endfunction()
 

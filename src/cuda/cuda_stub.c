@@ -18,6 +18,8 @@ void rk_device_close(rk_device *device) {}
     X(void, rk_device_free, (rk_device * device, void *memory))                                              \
     X(rk_status, rk_device_alloc_host, (rk_device * device, size_t n_bytes, void **out))                     \
     X(void, rk_device_free_host, (rk_device * device, void *memory))                                         \
+    X(rk_status, rk_device_pin, (rk_device * device, void *memory, size_t n_bytes))                          \
+    X(void, rk_device_unpin, (rk_device * device, void *memory))                                             \
     X(rk_status, rk_stream_create, (rk_device * device, rk_stream * *out))                                   \
     X(void, rk_stream_free, (rk_stream * stream))                                                            \
     X(rk_device *, rk_stream_device, (const rk_stream *stream))                                              \

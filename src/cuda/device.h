@@ -44,6 +44,9 @@ void rk_device_free(rk_device *device, void *memory); /* not while work that use
 /* Pinned memory of the host, zeroed, that copies and kernels reach. */
 rk_status rk_device_alloc_host(rk_device *device, size_t n_bytes, void **out);
 void rk_device_free_host(rk_device *device, void *memory);
+/* Pins memory that the host has already, whole pages of it or not, so that copies and kernels reach it at the same address; unpin before it is freed. */
+rk_status rk_device_pin(rk_device *device, void *memory, size_t n_bytes);
+void rk_device_unpin(rk_device *device, void *memory); /* not while work that uses it is under way; NULL is fine */
 
 rk_status rk_stream_create(rk_device *device, rk_stream **out);
 void rk_stream_free(rk_stream *stream);

@@ -6,12 +6,14 @@
 
 #include "cuda/auc.h"
 #include "cuda/blas.h"
+#include "cuda/copy.h"
 #include "cuda/dense.h"
 #include "cuda/sort.h"
 #include "cuda/table.h"
 
 #define RK_CUDA_LAUNCH_LIST(X) \
     RK_CUDA_BLAS_LIST(X)       \
+    RK_CUDA_COPY_LIST(X)       \
     RK_CUDA_SORT_LIST(X)       \
     RK_CUDA_TABLE_LIST(X)      \
     RK_CUDA_DENSE_LIST(X)      \

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/rng.h" /* before `stream` is a name here */
 #include "cuda/device.h"
 
 static rk_device *device;

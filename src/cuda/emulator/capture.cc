@@ -5,6 +5,8 @@
 #include "cuda/emulator/order.h"
 #include "cuda/emulator/queue.h"
 
+int rk_n_captures;
+
 struct rk_emulator_graph {
     std::vector<rk_queue> queues;
 };
@@ -30,9 +32,15 @@ cudaError_t rk_capture_wait(rk_emulator_stream *stream, rk_emulator_event *event
     return cudaSuccess;
 }
 
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status) {
+    *status = stream->capture ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    return cudaSuccess;
+}
+
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
     if (stream->capture) return cudaErrorStreamCaptureUnsupported;
     join(std::make_shared<rk_capture>(), stream);
+    rk_n_captures++;
     return cudaSuccess;
 }
 
@@ -40,6 +48,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
     std::shared_ptr<rk_capture> capture = stream->capture;
     if (!capture || stream->queue != 0) return cudaErrorInvalidValue;
     capture->is_over = true;
+    rk_n_captures--;
     for (rk_emulator_stream *each : capture->streams) each->capture = NULL;
     for (size_t i = 0; i < capture->queues.size(); i++)
         if (capture->clocks[0][i] < capture->clocks[i][i]) return cudaErrorStreamCaptureUnjoined;

@@ -11,13 +11,14 @@
 #include "cuda/emulator/emulator.h"
 #include "cuda/emulator/emulator_control.h"
 #include "cuda/emulator/poison.h"
+#include "cuda/emulator/queue.h"
 
 enum { PAGE = 4096, ALIGN = 256 };
 static const size_t DEVICE_BYTES = (size_t)4 << 30; /* of the emulated card */
 
 struct allocation {
-    size_t n_bytes, map_bytes; /* map_bytes: without the guard; the map begins map_bytes before the guard */
-    char *map;
+    size_t n_bytes, map_bytes; /* without the guard */
+    char *map;                 /* NULL: the host's own memory, registered */
     rk_memory_kind kind;
 };
 static std::map<uintptr_t, allocation> allocations;
@@ -80,6 +81,7 @@ static void watch_faults() {
 
 static cudaError_t allocate(void **memory, size_t n_bytes, rk_memory_kind kind) {
     bool is_device = kind == RK_MEMORY_DEVICE;
+    if (rk_n_captures) return cudaErrorStreamCaptureUnsupported;
     if (allocations_until_failure >= 0 && allocations_until_failure-- == 0) return cudaErrorMemoryAllocation;
     if (!n_bytes || (is_device && n_bytes > DEVICE_BYTES - device_used)) return n_bytes ? cudaErrorMemoryAllocation : cudaErrorInvalidValue;
     watch_faults();
@@ -100,7 +102,7 @@ static cudaError_t allocate(void **memory, size_t n_bytes, rk_memory_kind kind) 
 static cudaError_t release(void *memory, rk_memory_kind kind) {
     auto found = allocations.find((uintptr_t)memory);
     if (!memory) return cudaSuccess;
-    if (found == allocations.end() || found->second.kind != kind) rk_emulator_fail("free of %p, which is not allocated", memory);
+    if (found == allocations.end() || found->second.kind != kind || !found->second.map) rk_emulator_fail("free of %p, which is not allocated", memory);
     if (kind == RK_MEMORY_DEVICE) device_used -= found->second.n_bytes;
     mprotect(found->second.map, found->second.map_bytes, PROT_NONE);
     madvise(found->second.map, found->second.map_bytes, MADV_DONTNEED);
@@ -113,6 +115,19 @@ cudaError_t cudaMalloc(void **memory, size_t n_bytes) { return allocate(memory, 
 cudaError_t cudaFree(void *memory) { return release(memory, RK_MEMORY_DEVICE); }
 cudaError_t cudaHostAlloc(void **memory, size_t n_bytes, unsigned) { return allocate(memory, n_bytes, RK_MEMORY_PINNED); }
 cudaError_t cudaFreeHost(void *memory) { return release(memory, RK_MEMORY_PINNED); }
+
+cudaError_t cudaHostRegister(void *memory, size_t n_bytes, unsigned) {
+    uintptr_t base;
+    if (!memory || !n_bytes || find(memory, &base)) return cudaErrorInvalidValue;
+    allocations[(uintptr_t)memory] = {n_bytes, 0, NULL, RK_MEMORY_PINNED};
+    return cudaSuccess;
+}
+cudaError_t cudaHostUnregister(void *memory) {
+    auto found = allocations.find((uintptr_t)memory);
+    if (found == allocations.end() || found->second.map) rk_emulator_fail("unpinning %p, which is not pinned", memory);
+    allocations.erase(found);
+    return cudaSuccess;
+}
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
     *free_bytes = DEVICE_BYTES - device_used;

@@ -46,6 +46,9 @@ void rk_queue_push(rk_emulator_stream *stream, rk_op op);
 /* Does the front's work and takes it off; false: there is none, or it waits. */
 bool rk_queue_step(rk_queue *queue);
 
+/* Captures under way: no memory can be allocated during them. */
+extern int rk_n_captures;
+
 /* capture.cc: the stream waits for the event, which was set in a capture. */
 cudaError_t rk_capture_wait(rk_emulator_stream *stream, rk_emulator_event *event);
 

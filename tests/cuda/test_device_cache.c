@@ -1,6 +1,8 @@
 /* Tables larger than their share of the device: results are those of the collection, bit by bit. */
 #include "cuda/device_tables_testing.h"
 
+#include "base/memory.h"
+
 #define TABLE(name_, rows_, dim_, dtype_) {.struct_size = sizeof(rk_table_config), .name = (name_), .n_rows = (rows_), .dim = (dim_), .dtype = (dtype_)}
 #define FEATURE(name_, table_, combiner_, length_) \
     {.struct_size = sizeof(rk_feature_config), .name = (name_), .table = (table_), .combiner = RK_COMBINER_##combiner_, .max_sequence_length = (length_)}
@@ -146,12 +148,35 @@ static void test_budgets(void **state) {
     rk_embeddings_free(e);
 }
 
+/* Whichever allocation fails, nothing stays behind. */
+static void test_no_memory(void **state) {
+    (void)state;
+    rk_embeddings *e;
+    rk_device_tables *d = NULL;
+    rk_embeddings_config config = config_of(NULL);
+    OK(rk_embeddings_create(&config, &e));
+    long live = rk_alloc_live(), countdown = 0;
+    do {
+        rk_alloc_fail_after(++countdown, false);
+        rk_status status = rk_device_tables_create(e, device, &(rk_device_tables_options){10, BUDGET}, &d);
+        rk_alloc_fail_after(0, false);
+        if (status == RK_OK) break;
+        assert_int_equal(status, RK_NO_MEMORY);
+        assert_int_equal(rk_alloc_live(), live);
+    } while (countdown < 1000);
+    assert_true(countdown > 10 && countdown < 1000);
+    rk_device_tables_free(d);
+    assert_int_equal(rk_alloc_live(), live);
+    rk_embeddings_free(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_batches_ahead),
         cmocka_unit_test(test_one_set),
         cmocka_unit_test(test_budgets),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

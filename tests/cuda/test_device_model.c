@@ -281,6 +281,27 @@ static void test_tasks(void **state) {
     twins_release(&t);
 }
 
+/* No tables: nothing but the numbers' own way orders a step. */
+static void test_numbers_alone(void **state) {
+    (void)state;
+    static drawn_batch b;
+    twins t;
+    memset(&t, 0, sizeof t);
+    fixture_init(&t.f, "model: {kind: dnn, deep: [8]}", NULL, 0, N_USUAL_DENSE, 1);
+    use_optimizer(&t.f, RK_OPTIMIZER_SGD, 0.05);
+    twins_build(&t);
+    for (int i = 0; i < 6; i++) {
+        double cpu, gpu;
+        draw_batch(&b, (uint64_t)i, 50, 1);
+        b.batch.n_features = 0;
+        OK(rk_model_train(t.cpu, &b.batch, &cpu));
+        OK(rk_model_train(t.gpu, &b.batch, &gpu));
+        assert_losses_close(gpu, cpu, "numbers alone", i);
+    }
+    assert_states_close(t.gpu, t.cpu, "numbers alone", CLOSE);
+    twins_release(&t);
+}
+
 /* Tables that the device has no room for: behind its cache the bits are those of tables that are whole there. */
 static void test_behind_the_cache(void **state) {
     (void)state;
@@ -317,7 +338,7 @@ int main(void) {
         cmocka_unit_test(test_every_preset),    cmocka_unit_test(test_optimizers_and_schedules),  cmocka_unit_test(test_late),
         cmocka_unit_test(test_tasks),           cmocka_unit_test(test_state_goes_both_ways),      cmocka_unit_test(test_bad_batches),
         cmocka_unit_test(test_gradients_that_overflow), cmocka_unit_test(test_skipped_steps_are_counted), cmocka_unit_test(test_predict_in_pieces),
-        cmocka_unit_test(test_behind_the_cache),
+        cmocka_unit_test(test_numbers_alone),   cmocka_unit_test(test_behind_the_cache),
     };
     need_device();
     return cmocka_run_group_tests(tests, NULL, NULL);

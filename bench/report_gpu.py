@@ -23,8 +23,8 @@ def lookups(r):
     for row in r["lookup"]:
         if "failed" in row:
             rows.append([row["case"], f"{row['samples']:,}", "-", "did not run: " + row["failed"], "-", "-", "-"])
-        elif not row["equal"]:
-            rows.append([row["case"], f"{row['samples']:,}", f"{row['difference']:.1e}", "not equal: no time", "-", "-", "-"])
+        elif not row["equal"] or r["emulated"]:
+            rows.append([row["case"], f"{row['samples']:,}", f"{row['difference']:.1e}", "emulated: no time" if r["emulated"] else "not equal: no time", "-", "-", "-"])
         else:
             rows.append([row["case"], f"{row['samples']:,}", f"{row['difference']:.1e}", seconds(row["seconds"]), f"{row['rate'] / 1e9:.0f} GB/s",
                          f"{row['copy_bytes_per_second'] / 1e9:.0f} GB/s", f"{row['of_copy']:.2f}"])

@@ -331,6 +331,7 @@ static void test_behind_the_cache(void **state) {
     assert_int_equal(rk_model_build(&cached.f.options, &cached.gpu), RK_CONFIG);
     assert_non_null(strstr(rk_last_error(), "run.yaml: the tables cannot work in 100 bytes of device memory\nhint: "));
     fixture_release(&cached.f);
+    assert_int_equal(rk_alloc_live(), 0);
 }
 
 int main(void) {

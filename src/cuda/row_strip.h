@@ -24,10 +24,6 @@ typedef struct rk_row_sums {
     float w, g, steps;       /* squares */
 } rk_row_sums;
 
-__device__ static inline bool rk_needs_sums(const rk_update *u) {
-    return u->kind == RK_OPTIMIZER_ROWWISE_ADAGRAD || u->kind == RK_OPTIMIZER_ROWWISE_ADAM || u->kind == RK_OPTIMIZER_LAMB || u->kind == RK_OPTIMIZER_LARS;
-}
-
 /* Which slot has one value a row, or -1. */
 __device__ static inline int rk_row_slot(const rk_update *u) {
     return u->kind == RK_OPTIMIZER_ROWWISE_ADAGRAD ? 0 : u->kind == RK_OPTIMIZER_ROWWISE_ADAM ? 1 : -1;
@@ -49,7 +45,7 @@ __device__ static inline void rk_strip_load(const rk_cuda_table *t, const rk_upd
 __device__ static inline void rk_strip_begin(const rk_update *u, float l2, rk_strip *s) {
     if (l2 != 0)
         for (int j = 0; j < 4; j++) s->g[j] += l2 * s->w[j];
-    if (rk_needs_sums(u)) begin_values(u, s->w, s->g, RK_STRIP);
+    if (rk_cuda_needs_sums(u->kind)) begin_values(u, s->w, s->g, RK_STRIP);
 }
 
 /* The sixteen lanes of sum_of_squares (kernels/row_update/row_rules.h): column k is added to lane k % 16, in ascending order. Lanes of the group that are alike in number modulo 4
@@ -78,13 +74,9 @@ __device__ static inline void rk_strip_squares(const rk_update *u, const rk_stri
     }
 }
 
-/* row_slot: the row's own slot, before; returns it after. Rules take all four columns, which keeps them in registers; those beyond the row's last are not stored. */
+/* Of a rule that needs sums. row_slot: the row's own slot, before; returns it after. Rules take all four columns, which keeps them in registers; those beyond the row's last are not stored. */
 __device__ static inline float rk_strip_step(const rk_update *u, const rk_row_sums *sums, float row_slot, int32_t dim, rk_strip *s) {
     float *w = s->w, *m = s->slots[0], *v = s->slots[1];
-    if (!rk_needs_sums(u)) {
-        step_row(u, w, m, v, s->g, RK_STRIP);
-        return row_slot;
-    }
     if (u->kind == RK_OPTIMIZER_ROWWISE_ADAGRAD) {
         row_slot += sums->g / (float)dim;
         rowwise_adagrad_values(u, w, row_slot, s->g, RK_STRIP);
@@ -100,6 +92,9 @@ __device__ static inline float rk_strip_step(const rk_update *u, const rk_row_su
     end_values(u, w, RK_STRIP);
     return row_slot;
 }
+
+/* The number of a row at a place. */
+__device__ static inline uint64_t rk_row_number(const rk_cuda_table *t, uint64_t place) { return t->frames ? t->frames[place].row - 1 : place; }
 
 __device__ static inline void rk_store_halves(const rk_cuda_table *t, uint64_t place, uint64_t row, uint64_t seed, const rk_strip *s) {
     uint16_t *to = (uint16_t *)t->rows + place * (uint64_t)t->dim + s->column, halves[4];

@@ -4,6 +4,8 @@
  *         g = 0;  for each of its uses, in the order of the batch: g += coefficient * gradient of its bag
  *         g += (l2 + l2_full) * row;  rk_row_update(row, its slots, g)
  *
+ * rk_cuda_sum_frequent_rows comes before it: the chunks of rows that are used more than RK_CUDA_CHUNK times.
+ *
  * 2^class lanes share a row. Segments of more than RK_CUDA_CHUNK uses are cut: a warp sums a chunk, its groups a part each, and the chunks' sums are then added in order.
  * Nothing is done where *stop != 0 or the batch was refused. Read and written: a row and its slots once each; read: 16 + 4 dim bytes a use. */
 #include "cuda/row_strip.h"
@@ -84,39 +86,62 @@ __device__ static inline void load(const row_step *r, int32_t column, rk_strip *
     rk_strip_begin(&step->update, step->l2_full + (r->begin < r->end ? step->l2 : 0), s);
 }
 
-/* All lanes of the warp come here, a row or none for each group of 2^class_. Rows of more strips than one are gone through twice where the rule needs sums. */
-__device__ static inline void update_row(const row_step *r, uint32_t class_) {
-    uint32_t lane = rk_table_lane();
-    int32_t first = (int32_t)(lane & ((1u << class_) - 1)) * 4, width = 4 << class_;
+/* Rules that need no sums over the row: a strip at a time. */
+__device__ static inline void update_values(const row_step *r, uint32_t class_) {
+    int32_t first = (int32_t)(rk_table_lane() & ((1u << class_) - 1)) * 4;
+    const rk_update *u = &r->step->update;
+    uint64_t row = rk_row_number(r->table, r->place);
+    for (int32_t column = first; column < r->table->dim; column += 4 << class_) {
+        rk_strip s;
+        load(r, column, &s);
+        step_row(u, s.w, s.slots[0], s.slots[1], s.g, RK_STRIP);
+        rk_strip_store(r->table, u, r->place, row, r->step->seed, &s);
+    }
+}
+
+/* Sums over the rows of a warp's groups, of which those that are not here have none. The strip that is left in *s is the row's only one if it has one. */
+__device__ static inline rk_row_sums sum_squares(const row_step *r, uint32_t class_, rk_strip *s) {
+    int32_t first = (int32_t)(rk_table_lane() & ((1u << class_) - 1)) * 4;
+    float w16[4] = {0, 0, 0, 0}, g16[4] = {0, 0, 0, 0}, steps16[4] = {0, 0, 0, 0};
+    for (int32_t at = 0; at == 0 || at < r->table->dim; at += 4 << class_) {
+        float w[4] = {0, 0, 0, 0}, g[4] = {0, 0, 0, 0}, steps[4] = {0, 0, 0, 0};
+        if (r->is_here) {
+            load(r, at + first, s);
+            rk_strip_squares(&r->step->update, s, w, g, steps);
+        }
+        rk_add_to_sixteen(w16, w, class_);
+        rk_add_to_sixteen(g16, g, class_);
+        rk_add_to_sixteen(steps16, steps, class_);
+    }
+    rk_row_sums sums = {rk_sum_sixteen(w16, class_), rk_sum_sixteen(g16, class_), rk_sum_sixteen(steps16, class_)};
+    return sums;
+}
+
+/* Rules that need sums over the row: its strips are gone through twice, where they are several. */
+__device__ static inline void update_with_sums(const row_step *r, uint32_t class_) {
+    int32_t first = (int32_t)(rk_table_lane() & ((1u << class_) - 1)) * 4, width = 4 << class_;
     const rk_update *u = &r->step->update;
     int row_slot = r->is_here ? rk_row_slot(u) : -1;
     float before = row_slot >= 0 ? r->table->slots[row_slot][r->place] : 0, after = before;
-    bool sums_here = r->is_here && rk_needs_sums(u), is_loaded = false;
-    rk_row_sums sums = {0, 0, 0};
     rk_strip s;
-    if (__any_sync(RK_FULL_WARP, sums_here)) {
-        float w16[4] = {0, 0, 0, 0}, g16[4] = {0, 0, 0, 0}, steps16[4] = {0, 0, 0, 0};
-        for (int32_t at = 0; at == 0 || at < r->table->dim; at += width) {
-            float w[4] = {0, 0, 0, 0}, g[4] = {0, 0, 0, 0}, steps[4] = {0, 0, 0, 0};
-            if (r->is_here) load(r, at + first, &s);
-            if (sums_here) rk_strip_squares(u, &s, w, g, steps);
-            rk_add_to_sixteen(w16, w, class_);
-            rk_add_to_sixteen(g16, g, class_);
-            rk_add_to_sixteen(steps16, steps, class_);
-        }
-        sums.w = rk_sum_sixteen(w16, class_);
-        sums.g = rk_sum_sixteen(g16, class_);
-        sums.steps = rk_sum_sixteen(steps16, class_);
-        is_loaded = r->table->dim <= width;
-    }
+    rk_row_sums sums = sum_squares(r, class_, &s);
     if (!r->is_here) return;
-    uint64_t row = r->table->frames ? r->table->frames[r->place].row - 1 : r->place;
+    uint64_t row = rk_row_number(r->table, r->place);
     for (int32_t at = 0; at < r->table->dim; at += width) {
-        if (!is_loaded) load(r, at + first, &s);
+        if (r->table->dim > width) load(r, at + first, &s);
         after = rk_strip_step(u, &sums, before, r->table->dim, &s);
         rk_strip_store(r->table, u, r->place, row, r->step->seed, &s);
     }
     if (row_slot >= 0 && first == 0) r->table->slots[row_slot][r->place] = after;
+}
+
+/* All lanes of the warp come here, a row or none for each group of 2^class_. */
+template <bool sums>
+__device__ static inline void update_row(const row_step *r, uint32_t class_) {
+    if (sums)
+        update_with_sums(r, class_);
+    else if (r->is_here)
+        update_values(r, class_);
 }
 
 __device__ static inline row_step step_of(const rk_cuda_batch *batch, const rk_cuda_place *gradients, const rk_cuda_step *steps, uint32_t table) {
@@ -131,8 +156,9 @@ __device__ static inline void take_segment(row_step *r, const rk_cuda_segment *s
     r->partial = segment->partial;
 }
 
-/* A warp's rows are of one class. */
-__global__ static void update_rows(const rk_cuda_batch *batch, const rk_cuda_step *steps, const rk_cuda_place *gradients, const uint32_t *stop) {
+/* A warp's rows are of one class; `sums`: tables whose rules need sums over the row, else the others. */
+template <bool sums>
+__global__ static void __launch_bounds__(RK_TABLE_THREADS, sums ? 2 : 3) update_rows(const rk_cuda_batch *batch, const rk_cuda_step *steps, const rk_cuda_place *gradients, const uint32_t *stop) {
     if (stands_still(batch, stop)) return;
     const uint32_t *begins = batch->counts->class_segments;
     uint32_t warp = rk_table_warp(), n_before = 0;
@@ -143,9 +169,9 @@ __global__ static void update_rows(const rk_cuda_batch *batch, const rk_cuda_ste
             bool is_here = number < begins[class_ + 1];
             const rk_cuda_segment *segment = &batch->segments[is_here ? number : begins[class_]];
             row_step r = step_of(batch, gradients, steps, segment->table);
-            r.is_here = is_here && r.table->is_trained && r.step->l2_full == 0;
+            r.is_here = is_here && r.table->is_trained && r.step->l2_full == 0 && rk_cuda_needs_sums(r.step->update.kind) == sums;
             if (r.is_here) take_segment(&r, segment);
-            update_row(&r, class_);
+            update_row<sums>(&r, class_);
         }
         n_before += n_warps;
     }
@@ -168,6 +194,7 @@ __device__ static inline const rk_cuda_segment *find_segment(const rk_cuda_batch
 }
 
 /* Every row of a table takes a step, those that the batch does not use with l2_full * row as gradient. */
+template <bool sums>
 __global__ static void update_all_rows(const rk_cuda_batch *batch, uint32_t table, const rk_cuda_step *steps, const rk_cuda_place *gradients, const uint32_t *stop) {
     if (stands_still(batch, stop)) return;
     uint32_t class_ = (uint32_t)batch->tables[table].class_, n_groups = RK_WARP >> class_;
@@ -178,17 +205,28 @@ __global__ static void update_all_rows(const rk_cuda_batch *batch, uint32_t tabl
         r.is_here = r.place < n_rows;
         const rk_cuda_segment *segment = r.is_here ? find_segment(batch, table, (uint32_t)r.place) : NULL;
         if (segment) take_segment(&r, segment);
-        update_row(&r, class_);
+        update_row<sums>(&r, class_);
     }
 }
 
-extern "C" void rk_cuda_update_rows(rk_stream *stream, uint32_t n_most, uint32_t n_most_chunks, const rk_cuda_batch *batch, const rk_cuda_step *steps,
-                                    const rk_cuda_place *gradients, const uint32_t *stop) {
+extern "C" void rk_cuda_sum_frequent_rows(rk_stream *stream, uint32_t n_most_chunks, const rk_cuda_batch *batch, const rk_cuda_place *gradients, const uint32_t *stop) {
     RK_LAUNCH(sum_use_chunks, rk_table_blocks(n_most_chunks, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, batch, gradients, stop);
-    RK_LAUNCH(update_rows, rk_table_blocks(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, batch, steps, gradients, stop);
 }
 
-extern "C" void rk_cuda_update_all_rows(rk_stream *stream, uint64_t n_rows, const rk_cuda_batch *batch, uint32_t table, const rk_cuda_step *steps,
+extern "C" void rk_cuda_update_rows(rk_stream *stream, uint32_t n_most, bool sums, const rk_cuda_batch *batch, const rk_cuda_step *steps, const rk_cuda_place *gradients,
+                                    const uint32_t *stop) {
+    uint32_t blocks = rk_table_blocks(n_most, RK_TABLE_WARPS);
+    if (sums)
+        RK_LAUNCH((update_rows<true>), blocks, RK_TABLE_THREADS, 0, stream, batch, steps, gradients, stop);
+    else
+        RK_LAUNCH((update_rows<false>), blocks, RK_TABLE_THREADS, 0, stream, batch, steps, gradients, stop);
+}
+
+extern "C" void rk_cuda_update_all_rows(rk_stream *stream, uint64_t n_rows, bool sums, const rk_cuda_batch *batch, uint32_t table, const rk_cuda_step *steps,
                                         const rk_cuda_place *gradients, const uint32_t *stop) {
-    RK_LAUNCH(update_all_rows, rk_table_blocks(n_rows, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, batch, table, steps, gradients, stop);
+    uint32_t blocks = rk_table_blocks(n_rows, RK_TABLE_WARPS);
+    if (sums)
+        RK_LAUNCH((update_all_rows<true>), blocks, RK_TABLE_THREADS, 0, stream, batch, table, steps, gradients, stop);
+    else
+        RK_LAUNCH((update_all_rows<false>), blocks, RK_TABLE_THREADS, 0, stream, batch, table, steps, gradients, stop);
 }

@@ -6,6 +6,7 @@
 #ifndef RK_CUDA_TABLE_H
 #define RK_CUDA_TABLE_H
 
+#include "base/device_code.h"
 #include "cuda/launch.h"
 #include "kernels/row_update/row_update.h"
 #include "kernels/rows.h"
@@ -131,6 +132,11 @@ typedef struct rk_cuda_step {
     uint64_t seed;                /* of rounding */
 } rk_cuda_step;
 
+/* Whether a rule needs sums over the row. */
+RK_DEVICE_CODE static inline bool rk_cuda_needs_sums(rk_optimizer_kind kind) {
+    return kind == RK_OPTIMIZER_ROWWISE_ADAGRAD || kind == RK_OPTIMIZER_ROWWISE_ADAM || kind == RK_OPTIMIZER_LAMB || kind == RK_OPTIMIZER_LARS;
+}
+
 /* Where a feature's activations or gradients are. */
 typedef struct rk_cuda_place {
     float *data;
@@ -138,7 +144,8 @@ typedef struct rk_cuda_place {
     bool is_aligned;              /* to 16 bytes, all its rows' columns */
 } rk_cuda_place;
 
-/* `n_most`: the most items there may be, from which the number of blocks follows; the batch itself says how many there are.
+/* `sums`: of tables whose rules need sums over the row (rowwise ones, lamb, lars), or of the others.
+ * `n_most`: the most items there may be, from which the number of blocks follows; the batch itself says how many there are.
  * rk_cuda_hash_ids: out[i] = rk_hash_bucket(rk_hash_i64(in[i], seed), n_buckets). */
 #define RK_CUDA_TABLE_LIST(X)                                                                                                                                    \
     X(rk_cuda_route_ids, (rk_stream * stream, uint32_t n_most, const rk_cuda_batch *batch))                                                                       \
@@ -149,10 +156,11 @@ typedef struct rk_cuda_place {
     X(rk_cuda_empty_cache, (rk_stream * stream, const rk_cuda_table *tables, uint32_t table, uint64_t n_places, bool forget))                                     \
     X(rk_cuda_look_up, (rk_stream * stream, uint32_t n_most_tiles, uint32_t n_most_chunks, const rk_cuda_batch *batch, const rk_cuda_place *to))                  \
     X(rk_cuda_measure_rows, (rk_stream * stream, uint32_t n_most, const rk_cuda_batch *batch, const rk_cuda_place *gradients, uint32_t *stop))                    \
-    X(rk_cuda_update_rows, (rk_stream * stream, uint32_t n_most, uint32_t n_most_chunks, const rk_cuda_batch *batch, const rk_cuda_step *steps,                   \
-                            const rk_cuda_place *gradients, const uint32_t *stop))                                                                                \
-    X(rk_cuda_update_all_rows, (rk_stream * stream, uint64_t n_rows, const rk_cuda_batch *batch, uint32_t table, const rk_cuda_step *steps,                       \
-                                const rk_cuda_place *gradients, const uint32_t *stop))                                                                            \
+    X(rk_cuda_sum_frequent_rows, (rk_stream * stream, uint32_t n_most_chunks, const rk_cuda_batch *batch, const rk_cuda_place *gradients, const uint32_t *stop))     \
+    X(rk_cuda_update_rows, (rk_stream * stream, uint32_t n_most, bool sums, const rk_cuda_batch *batch, const rk_cuda_step *steps,                                   \
+                            const rk_cuda_place *gradients, const uint32_t *stop))                                                                                   \
+    X(rk_cuda_update_all_rows, (rk_stream * stream, uint64_t n_rows, bool sums, const rk_cuda_batch *batch, uint32_t table, const rk_cuda_step *steps,               \
+                                const rk_cuda_place *gradients, const uint32_t *stop))                                                                               \
     X(rk_cuda_hash_ids, (rk_stream * stream, int64_t n, const int64_t *in, int64_t *out, uint64_t seed, uint64_t n_buckets))
 RK_CUDA_TABLE_LIST(RK_CUDA_PROTOTYPE)
 

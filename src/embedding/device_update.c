@@ -83,13 +83,22 @@ rk_status rk_device_tables_measure(rk_device_tables *d, rk_stream *stream, const
     return RK_OK;
 }
 
+static bool any_needs_sums(const rk_device_tables *d, bool sums) {
+    bool any = false;
+    for (int32_t t = 0; t < d->n_tables; t++) any |= d->tables[t].is_trained && rk_cuda_needs_sums(d->homes[t]->optimizer.kind) == sums;
+    return any;
+}
+
 rk_status rk_device_tables_apply(rk_device_tables *d, rk_stream *stream, const rk_activation *gradients, const uint32_t *stop) {
     const rk_device_flight *flight = rk_oldest_flight(d);
     const rk_cuda_place *from;
     RK_TRY(find_places(d, gradients, &from));
-    rk_cuda_update_rows(stream, at_least_one(flight->uses_capacity), at_least_one(flight->uses_capacity / RK_CUDA_CHUNK), d->at_hand, d->steps, from, stop);
+    rk_cuda_sum_frequent_rows(stream, at_least_one(flight->uses_capacity / RK_CUDA_CHUNK), d->at_hand, from, stop);
+    for (int sums = 0; sums < 2; sums++)
+        if (any_needs_sums(d, sums)) rk_cuda_update_rows(stream, at_least_one(flight->uses_capacity), sums, d->at_hand, d->steps, from, stop);
     for (int32_t t = 0; t < d->n_tables; t++)
-        if (d->homes[t]->l2_full != 0 && d->tables[t].is_trained) rk_cuda_update_all_rows(stream, d->tables[t].n_rows, d->at_hand, (uint32_t)t, d->steps, from, stop);
+        if (d->homes[t]->l2_full != 0 && d->tables[t].is_trained)
+            rk_cuda_update_all_rows(stream, d->tables[t].n_rows, rk_cuda_needs_sums(d->homes[t]->optimizer.kind), d->at_hand, (uint32_t)t, d->steps, from, stop);
     return RK_OK;
 }
 

@@ -28,16 +28,14 @@ static const trial trials[] = {
     {"gelu", {{3, 5}}, 1, {0}},
     {"sigmoid", {{1, 7}}, 1, {0}},
     {"tanh", {{1, 8}}, 1, {0}},
-    {"softmax", {{2, 5}}, 1, {0}},
-    {"softmax", {{1, 71}}, 1, {0}},
+    {"softmax", {{2, 5}}, 1, {0}}, {"softmax", {{1, 71}}, 1, {0}},
     {"batch_norm", {{1, 37}}, 1, {0}},
     {"layer_norm", {{2, 45}}, 1, {0}},
     {"layer_norm", {{3, 5}}, 1, {.by_row = true}},
     {"dropout", {{1, 33}}, 1, {.rate = 0.4}},
     {"concat", {{1, 3}, {2, 2}, {1, 1}}, 3, {0}},
     {"concat", {{1, 8}, {2, 4}, {1, 4}}, 3, {0}},
-    {"slice", {{2, 4}}, 1, {.first = 3, .count = 4}},
-    {"slice", {{2, 8}}, 1, {.first = 4, .count = 8}},
+    {"slice", {{2, 4}}, 1, {.first = 3, .count = 4}}, {"slice", {{2, 8}}, 1, {.first = 4, .count = 8}},
     {"reshape", {{2, 6}}, 1, {.rows = 3, .cols = 4}},
     {"add", {{2, 3}}, 1, {0}}, {"add", {{2, 3}, {2, 3}, {2, 3}}, 3, {0}},
     {"multiply", {{2, 3}, {2, 3}}, 2, {0}},
@@ -67,8 +65,7 @@ static const trial trials[] = {
     {"target_pairs", {{1, 3}, {2, 3}}, 2, {0}},
     {"attention_pool", {{3, 1}, {3, 4}, {1, 2}}, 3, {.first = 1}},
     {"attention_pool", {{3, 1}, {3, 4}, {1, 2}}, 3, {.first = 1, .softmax = true}},
-    {"gate", {{2, 3}}, 1, {0}},
-    {"gate", {{2, 3}, {2, 3}}, 2, {0}},
+    {"gate", {{2, 3}}, 1, {0}}, {"gate", {{2, 3}, {2, 3}}, 2, {0}},
 };
 enum { N_TRIALS = sizeof trials / sizeof trials[0] };
 

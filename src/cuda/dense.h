@@ -125,8 +125,7 @@ typedef struct rk_cuda_dropout_args {
 
 #define RK_CUDA_LOSS_LIST(X)                                                                                                                                     \
     X(rk_cuda_loss, (rk_stream * stream, const rk_cuda_loss_args *args))                                                                                         \
-    X(rk_cuda_predictions, (rk_stream * stream, int64_t n, int32_t n_tasks, const rk_cuda_task *tasks, const float *logits, float *predictions))                 \
-    X(rk_cuda_flag_not_finite, (rk_stream * stream, int64_t n, const float *x, uint32_t *stop, uint32_t bit))
+    X(rk_cuda_predictions, (rk_stream * stream, int64_t n, int32_t n_tasks, const rk_cuda_task *tasks, const float *logits, float *predictions))
 
 #define RK_CUDA_UPDATE_LIST(X)                                                                                                                                   \
     X(rk_cuda_dense_measure, (rk_stream * stream, const rk_cuda_dense *dense, uint32_t *stop))                                                                   \

@@ -56,7 +56,8 @@ __device__ static inline void add_tile(const float *a, const float *b, float sum
 
 /* Each thread one tile of one sample. */
 __global__ static void interaction(int64_t n, int rows, int cols, int samples, const float *x, float *y) {
-    RK_SHARED(float, slab, SHARED_FLOATS);
+    RK_SHARED(float4, shared, SHARED_FLOATS / 4);
+    float *slab = (float *)shared;
     int padded = tiles_of(rows) * TILE, a_sample = pairs_of_tiles(rows), n_pairs = rows * (rows - 1) / 2;
     int64_t first = (int64_t)blockIdx.x * samples;
     int n_here = n - first < samples ? (int)(n - first) : samples, s = (int)threadIdx.x / a_sample, row = 0, col = 0;
@@ -112,11 +113,27 @@ __device__ static inline void load_square(const float *dy, int n_here, int rows,
     }
 }
 
+__device__ static inline float4 add_scaled(float4 sum, float d, float4 v) {
+    return make_float4(fmaf(d, v.x, sum.x), fmaf(d, v.y, sum.y), fmaf(d, v.z, sum.z), fmaf(d, v.w, sum.w));
+}
+
+/* Four columns, of which `left` are there. */
+__device__ static inline void put_columns(float *to, int left, bool aligned, float4 v, bool first) {
+    if (aligned) {
+        rk_put4(to, 0, 4, v, first);
+        return;
+    }
+    rk_put(to, v.x, first);
+    if (left > 1) rk_put(to + 1, v.y, first);
+    if (left > 2) rk_put(to + 2, v.z, first);
+    if (left > 3) rk_put(to + 3, v.w, first);
+}
+
 /* Each thread four rows by four columns of a slab of dx: dx_i = sum_j d_ij x_j. */
 __global__ static void interaction_backward(int64_t n, int rows, int cols, int samples, const float *x, const float *dy, float *dx, bool first_gradient) {
-    RK_SHARED(float, shared, SHARED_FLOATS);
+    RK_SHARED(float4, shared, SHARED_FLOATS / 4);
     int padded = tiles_of(rows) * TILE, a_sample = tiles_of(rows) * (SLAB / 4), n_pairs = rows * (rows - 1) / 2;
-    float *square = shared, *slab = shared + samples * padded * padded;
+    float *square = (float *)shared, *slab = square + samples * padded * padded;
     int64_t first = (int64_t)blockIdx.x * samples;
     int n_here = n - first < samples ? (int)(n - first) : samples, s = (int)threadIdx.x / a_sample;
     int row = (int)threadIdx.x % a_sample / (SLAB / 4) * TILE, quad = (int)threadIdx.x % (SLAB / 4) * 4;
@@ -126,19 +143,16 @@ __global__ static void interaction_backward(int64_t n, int rows, int cols, int s
         load_slab(x + first * rows * cols, n_here, rows, cols, padded, k, slab);
         __syncthreads();
         if (s >= n_here) continue;
-        float sums[TILE][4] = {};
+        float4 sums[TILE] = {};
         for (int j = 0; j < rows; j++) {
-            float4 v = *(const float4 *)(slab + (s * padded + j) * STRIDE + quad);
-            for (int i = 0; i < TILE; i++) {
-                float d = square[(s * padded + j) * padded + row + i];
-                sums[i][0] = fmaf(d, v.x, sums[i][0]);
-                sums[i][1] = fmaf(d, v.y, sums[i][1]);
-                sums[i][2] = fmaf(d, v.z, sums[i][2]);
-                sums[i][3] = fmaf(d, v.w, sums[i][3]);
-            }
+            float4 v = *(const float4 *)(slab + (s * padded + j) * STRIDE + quad), d = *(const float4 *)(square + (s * padded + j) * padded + row);
+            sums[0] = add_scaled(sums[0], d.x, v);
+            sums[1] = add_scaled(sums[1], d.y, v);
+            sums[2] = add_scaled(sums[2], d.z, v);
+            sums[3] = add_scaled(sums[3], d.w, v);
         }
-        for (int i = 0; i < TILE && row + i < rows; i++)
-            for (int c = 0; c < 4 && k + quad + c < cols; c++) rk_put(&dx[((first + s) * rows + row + i) * cols + k + quad + c], sums[i][c], first_gradient);
+        for (int i = 0; i < TILE && row + i < rows && k + quad < cols; i++)
+            put_columns(&dx[((first + s) * rows + row + i) * cols + k + quad], cols - k - quad, cols % 4 == 0, sums[i], first_gradient);
     }
 }
 

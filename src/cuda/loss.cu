@@ -65,15 +65,3 @@ __global__ static void predictions(int64_t n, int32_t n_tasks, const rk_cuda_tas
 void rk_cuda_predictions(rk_stream *stream, int64_t n, int32_t n_tasks, const rk_cuda_task *tasks, const float *logits, float *to) {
     RK_LAUNCH(predictions, rk_blocks_of(n * n_tasks, RK_THREADS), RK_THREADS, 0, stream, n * n_tasks, n_tasks, tasks, logits, to);
 }
-
-__global__ static void flag_not_finite(int64_t n, const float *x, uint32_t *stop, uint32_t bit) {
-    int64_t i = 4 * rk_thread_number();
-    if (i >= n) return;
-    float4 v = rk_load4(x, i, n);
-    if (!isfinite(v.x) || !isfinite(v.y) || !isfinite(v.z) || !isfinite(v.w)) atomicOr(stop, bit);
-}
-
-/* *stop |= bit if a value is not finite */
-void rk_cuda_flag_not_finite(rk_stream *stream, int64_t n, const float *x, uint32_t *stop, uint32_t bit) {
-    RK_LAUNCH(flag_not_finite, rk_quad_blocks(n), RK_THREADS, 0, stream, n, x, stop, bit);
-}

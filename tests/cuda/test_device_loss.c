@@ -99,10 +99,10 @@ static void compare(int64_t n, bool weighted, bool learns) {
     batch b = make(n, weighted);
     results a = on_cpu(&b, learns), g = on_gpu(&b, learns);
     for (int t = 0; t < N_TASKS; t++)
-        if (fabs(a.losses[t] - g.losses[t]) > 1e-12 * fabs(a.losses[t])) fail_msg("n %lld: task %d: loss %.17g, on the CPU %.17g", (long long)n, t, g.losses[t], a.losses[t]);
+        if (!(fabs(a.losses[t] - g.losses[t]) <= 1e-12 * fabs(a.losses[t]))) fail_msg("n %lld: task %d: loss %.17g, on the CPU %.17g", (long long)n, t, g.losses[t], a.losses[t]);
     for (int64_t i = 0; i < n * N_TASKS; i++) {
-        if (fabsf(a.gradient[i] - g.gradient[i]) > 1e-6f * fabsf(a.gradient[i])) fail_msg("n %lld: gradient %lld: %g, on the CPU %g", (long long)n, (long long)i, g.gradient[i], a.gradient[i]);
-        if (fabsf(a.slopes[i] - g.slopes[i]) > 1e-6f) fail_msg("n %lld: slope %lld: %g, on the CPU %g", (long long)n, (long long)i, g.slopes[i], a.slopes[i]);
+        if (!(fabsf(a.gradient[i] - g.gradient[i]) <= 1e-6f * fabsf(a.gradient[i]))) fail_msg("n %lld: gradient %lld: %g, on the CPU %g", (long long)n, (long long)i, g.gradient[i], a.gradient[i]);
+        if (!(fabsf(a.slopes[i] - g.slopes[i]) <= 1e-6f)) fail_msg("n %lld: slope %lld: %g, on the CPU %g", (long long)n, (long long)i, g.slopes[i], a.slopes[i]);
     }
     assert_int_equal(g.stop, RK_CUDA_STOP_ROWS); /* as it was */
     free(a.gradient), free(a.slopes), free(g.gradient), free(g.slopes);
@@ -138,7 +138,7 @@ static void test_predictions(void **state) {
     OK(rk_device_read(device, got, out, sizeof got));
     for (int i = 0; i < N * N_TASKS; i++) {
         float expected = rk_loss_prediction(tasks[i % N_TASKS].kind, b.logits[i]);
-        if (fabsf(got[i] - expected) > 1e-6f * fabsf(expected)) fail_msg("prediction %d: %g, on the CPU %g", i, got[i], expected);
+        if (!(fabsf(got[i] - expected) <= 1e-6f * fabsf(expected))) fail_msg("prediction %d: %g, on the CPU %g", i, got[i], expected);
     }
     rk_device_free(device, logits);
     rk_device_free(device, out);

@@ -1,4 +1,5 @@
 /* Training on the device for several steps against the CPU engine: every optimizer, clipping, l2, steps that are not taken, the way back to the host. */
+#include "base/memory.h"
 #include "base/rng.h"
 #include "cuda/device_testing.h"
 #include "cuda/dense_update.h"
@@ -227,6 +228,51 @@ static void test_refusals(void **state) {
     release(&m);
 }
 
+/* Twice the same steps, twice the same bits, in whatever order blocks run. */
+static void test_same_bits(void **state) {
+    (void)state;
+    rk_dense_optimizer_config config = config_of(RK_OPTIMIZER_LAMB);
+    config.max_gradient_norm = 0.5;
+    model homes[2];
+    for (int i = 0; i < 2; i++) {
+        rk_device_graph *g;
+        memory at = new_memory();
+        float x[N * IN], dy[N];
+        homes[i] = build(&config);
+        OK(rk_device_graph_create(homes[i].graph, homes[i].optimizer, device, &(rk_device_graph_options){.max_batch = N, .training = true}, &g));
+        for (int64_t step = 0; step < STEPS; step++) {
+            draw(x, N * IN, (uint64_t)step);
+            draw(dy, N, 100 + (uint64_t)step);
+            assert_int_equal(step_on_device(&homes[i], g, at, step, x, dy), 0);
+        }
+        OK(rk_device_graph_settle(g));
+        free_memory(&at);
+        rk_device_graph_free(g);
+    }
+    compare_models("again", &homes[0], &homes[1], 0);
+    for (int i = 0; i < 2; i++) release(&homes[i]);
+}
+
+/* Wherever memory ends, all that was taken is given back. */
+static void test_no_memory(void **state) {
+    (void)state;
+    rk_dense_optimizer_config config = config_of(RK_OPTIMIZER_ADAM);
+    model m = build(&config);
+    long live = rk_alloc_live(), countdown = 1;
+    for (bool created = false; !created; countdown++) {
+        rk_device_graph *g;
+        rk_alloc_fail_after(countdown, false);
+        rk_status status = rk_device_graph_create(m.graph, m.optimizer, device, &(rk_device_graph_options){.max_batch = N, .training = true}, &g);
+        rk_alloc_fail_after(0, false);
+        created = status == RK_OK;
+        assert_true(created || status == RK_NO_MEMORY);
+        if (created) rk_device_graph_free(g);
+        assert_int_equal(rk_alloc_live(), live);
+    }
+    assert_true(countdown > 5);
+    release(&m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_optimizers),
@@ -234,6 +280,8 @@ int main(void) {
         cmocka_unit_test(test_graph_of_launches),
         cmocka_unit_test(test_steps_not_taken),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -72,7 +72,8 @@ rk_status rk_device_write(rk_device *device, void *to_device, const void *from_h
 rk_status rk_device_read(rk_device *device, void *to_host, const void *from_device, size_t n_bytes);
 
 /* What the stream is given between begin and end is kept instead of done, and can then be run again and again with one call. Arguments are kept as they are:
- * what changes from run to run must be in the device's memory. Other streams that wait for this one and that this one waits for in the end take part. */
+ * what changes from run to run must be in the device's memory. Other streams that wait for this one and that this one waits for in the end take part; nothing in it may wait for
+ * work that is not, nothing else for a mark that is set in it, and no memory is allocated meanwhile. */
 rk_status rk_stream_capture_begin(rk_stream *stream);
 rk_status rk_stream_capture_end(rk_stream *stream, rk_launch_graph **out);
 void rk_launch_graph_run(rk_launch_graph *graph, rk_stream *stream);

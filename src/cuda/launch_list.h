@@ -1,4 +1,4 @@
-/* Every function of this layer that gives work to a stream, once: prototypes, the stub and the test that none is untested read this list. X(name, parameters)
+/* Every function of this layer that gives work to a stream, once: the stub is made from this list. X(name, parameters)
  *
  * A function's .cu file has its doc comment: the serial loop that it stands for. Pointers are to the device's memory unless they say `host`. */
 #ifndef RK_CUDA_LAUNCH_LIST_H

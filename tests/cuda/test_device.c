@@ -16,6 +16,10 @@ static void test_query(void **state) {
     assert_true(info.name[0] && info.n_processors > 0 && info.major >= 8 && info.free_bytes > 0 && info.free_bytes <= info.memory_bytes);
 #ifdef RK_EMULATED
     assert_true(info.is_emulated);
+    assert_int_equal(setenv("RK_EMULATOR_DEVICES", "0", 1), 0);
+    FAILS(rk_device_open(0, &(rk_device *){0}), RK_UNSUPPORTED,
+          "no GPU can be used: no CUDA-capable device is detected\nhint: 'nvidia-smi' shows GPUs and driver; without one, 'device: cpu' is the engine");
+    assert_int_equal(unsetenv("RK_EMULATOR_DEVICES"), 0);
     FAILS(rk_device_open(1, &(rk_device *){0}), RK_INVALID_ARGUMENT, "there is no GPU 1; 1 is there, counted from 0");
 #else
     assert_false(info.is_emulated);
@@ -41,6 +45,24 @@ static void test_memory(void **state) {
     assert_non_null(strstr(rk_last_error(), "memory of the GPU: 1125899906842624 bytes are asked for; the GPU has "));
     rk_device_free(device, NULL);
     rk_device_free_host(device, NULL);
+}
+
+/* Memory that the host has already, at an odd place in it. */
+static void test_pin(void **state) {
+    (void)state;
+    float *mine = malloc((N + 3) * sizeof *mine), out[N], *copy = on_device(NULL, sizeof out);
+    for (int i = 0; i < N + 3; i++) mine[i] = (float)i;
+    OK(rk_device_pin(device, mine + 1, N * sizeof *mine));
+    test_add_one(stream, N, mine + 1);
+    rk_stream_upload(stream, copy, mine + 1, sizeof out);
+    OK(rk_stream_sync(stream));
+    rk_device_unpin(device, mine + 1);
+    rk_device_unpin(device, NULL);
+    OK(rk_device_read(device, out, copy, sizeof out));
+    for (int i = 0; i < N + 3; i++) assert_true(mine[i] == (float)(i >= 1 && i <= N ? i + 1 : i));
+    assert_memory_equal(out, mine + 1, sizeof out);
+    rk_device_free(device, copy);
+    free(mine);
 }
 
 /* More than the staging buffer holds. */
@@ -228,7 +250,7 @@ static void test_failure(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_query),  cmocka_unit_test(test_memory),       cmocka_unit_test(test_write_read), cmocka_unit_test(test_launches),
+        cmocka_unit_test(test_query),  cmocka_unit_test(test_memory),       cmocka_unit_test(test_pin),        cmocka_unit_test(test_write_read), cmocka_unit_test(test_launches),
         cmocka_unit_test(test_waits),  cmocka_unit_test(test_stream_wait),  cmocka_unit_test(test_graph),
 #ifdef RK_EMULATED
         cmocka_unit_test(test_missing_waits), cmocka_unit_test(test_failed_allocation),

@@ -4,6 +4,7 @@
 #ifndef RK_CUDA_LAUNCH_LIST_H
 #define RK_CUDA_LAUNCH_LIST_H
 
+#include "cuda/auc.h"
 #include "cuda/blas.h"
 #include "cuda/copy.h"
 #include "cuda/dense.h"
@@ -15,6 +16,7 @@
     RK_CUDA_COPY_LIST(X)       \
     RK_CUDA_SORT_LIST(X)       \
     RK_CUDA_TABLE_LIST(X)      \
-    RK_CUDA_DENSE_LIST(X)
+    RK_CUDA_DENSE_LIST(X)      \
+    RK_CUDA_AUC_LIST(X)
 
 #endif

@@ -10,11 +10,23 @@ static rk_status wire(rk_model *model) {
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *d->gradients, &d->gradients));
     for (int32_t f = 0; f < model->n_lookups; f++) {
         const rk_model_lookup *at = &model->lookups[f];
-        int64_t stride = rk_graph_shape(model->graph, at->input).cols;
+        int64_t stride = rk_device_graph_stride(d->graph, at->input);
         d->activations[f] = (rk_activation){rk_device_graph_data(d->graph, at->input) + at->first, stride, NULL};
         d->gradients[f] = (rk_activation){rk_device_graph_gradient(d->graph, at->input) + at->first, stride, NULL};
     }
     return RK_OK;
+}
+
+/* Lookups write where they are told to; nobody asks for the gradients of numbers. */
+static rk_status create_graph(rk_model *model, const rk_model_device *options) {
+    rk_device_graph_input inputs[3];
+    int32_t n = 0;
+    rk_value vectors = rk_graph_find(model->graph, "vectors");
+    if (vectors >= 0) inputs[n++] = (rk_device_graph_input){.value = vectors, .may_stride = true};
+    if (model->dense >= 0) inputs[n++] = (rk_device_graph_input){.value = model->dense, .no_gradient = true};
+    if (model->lengths >= 0) inputs[n++] = (rk_device_graph_input){.value = model->lengths, .no_gradient = true};
+    rk_device_graph_options graph = {.max_batch = model->max_batch, .training = true, .tf32 = options->tf32, .inputs = inputs, .n_inputs = n};
+    return rk_device_graph_create(model->graph, model->optimizer, model->device_step->device, &graph, &model->device_step->graph);
 }
 
 static rk_status create_tasks(rk_model *model) {
@@ -73,8 +85,7 @@ rk_status rk_device_step_create(rk_model *model, const rk_model_device *options)
     RK_TRY(rk_stream_create(d->device, &d->upload));
     RK_TRY(rk_stream_create(d->device, &d->routing));
     RK_TRY(rk_stream_create(d->device, &d->compute));
-    rk_device_graph_options graph = {.max_batch = model->max_batch, .training = true, .tf32 = options->tf32};
-    RK_TRY(rk_device_graph_create(model->graph, model->optimizer, d->device, &graph, &d->graph));
+    RK_TRY(create_graph(model, options));
     RK_TRY(create_tasks(model));
     RK_TRY(reserve(model));
     if (model->embeddings) RK_TRY(create_tables(model, options));

@@ -168,9 +168,15 @@ rk_status rk_device_step_drain(rk_model *model, double *loss, bool *left) {
     return *left ? finish(model, loss) : RK_OK;
 }
 
+/* What is in the midst of a step is nobody else's. */
+static rk_status need_drained(const rk_device_step *d) {
+    RK_FAIL_IF(d->under_way, RK_INVALID_ARGUMENT, "a batch that was begun is not trained on; drain it first");
+    return RK_OK;
+}
+
 rk_status rk_device_step_predict(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, float *predictions) {
     rk_device_step *d = model->device_step;
-    RK_FAIL_IF(d->under_way, RK_INVALID_ARGUMENT, "a batch that was begun is not trained on; drain it first");
+    RK_TRY(need_drained(d));
     RK_TRY(begin(model, batch, first, n, false));
     RK_TRY(launch(model, false));
     uint64_t began = rk_trace_begin();
@@ -184,6 +190,7 @@ rk_status rk_device_step_predict(rk_model *model, const rk_batch *batch, int64_t
 
 rk_status rk_device_step_settle(rk_model *model) {
     rk_device_step *d = model->device_step;
+    RK_TRY(need_drained(d));
     if (!d->home_is_old) return RK_OK;
     if (d->tables) RK_TRY(rk_device_tables_settle(d->tables));
     RK_TRY(rk_device_graph_settle(d->graph));
@@ -193,6 +200,7 @@ rk_status rk_device_step_settle(rk_model *model) {
 
 rk_status rk_device_step_refresh(rk_model *model) {
     rk_device_step *d = model->device_step;
+    RK_TRY(need_drained(d));
     if (d->tables) RK_TRY(rk_device_tables_refresh(d->tables));
     RK_TRY(rk_device_graph_refresh(d->graph));
     d->home_is_old = false;

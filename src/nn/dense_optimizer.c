@@ -8,6 +8,8 @@
 #include "base/memory.h"
 #include "base/parallel.h"
 
+enum { CHUNK = 8192 };
+
 static rk_status add_pieces(rk_dense_optimizer *o, int32_t index) {
     const rk_parameter *p = rk_graph_parameter(o->graph, index);
     rk_optimizer_kind kind = o->config.optimizer.kind;
@@ -15,7 +17,7 @@ static rk_status add_pieces(rk_dense_optimizer *o, int32_t index) {
     bool whole = kind == RK_OPTIMIZER_LAMB || kind == RK_OPTIMIZER_LARS;
     int64_t n = p->rows * p->cols;
     o->n_values += (uint64_t)n;
-    int64_t step = rows ? p->cols : whole ? n : RK_DENSE_CHUNK;
+    int64_t step = rows ? p->cols : whole ? n : CHUNK;
     for (int64_t first = 0; first < n; first += step) {
         RK_TRY(rk_grow(&o->pieces, o->n_pieces, &o->pieces_capacity, sizeof *o->pieces));
         o->pieces[o->n_pieces++] = (rk_dense_piece){index, first, n - first < step ? n - first : step, first / step};

@@ -5,8 +5,6 @@
 #include "nn/dense_optimizer.h"
 #include "optim/slots.h"
 
-enum { RK_DENSE_CHUNK = 8192 };
-
 /* One piece of work: a chunk of a tensor, one of its rows, or all of it, by the optimizer's kind. */
 typedef struct rk_dense_piece {
     int32_t parameter;

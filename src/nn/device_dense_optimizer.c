@@ -4,13 +4,15 @@
 #include "base/memory.h"
 #include "nn/device_graph_parts.h"
 
+enum { PIECE_VALUES = 2048 }; /* of a block: enough blocks for all processors from some 300,000 parameters on */
+
 static bool is_of_rows(rk_optimizer_kind kind) {
     return kind == RK_OPTIMIZER_ROWWISE_ADAGRAD || kind == RK_OPTIMIZER_ROWWISE_ADAM;
 }
 
-/* A row a piece, or chunks: also where the CPU takes the tensor at once, for blocks that share its sums. */
+/* A row, or a chunk: also where the CPU takes the tensor at once, for blocks that share its sums. */
 static int64_t piece_values(rk_optimizer_kind kind, const rk_parameter *p) {
-    return is_of_rows(kind) ? p->cols : RK_DENSE_CHUNK;
+    return is_of_rows(kind) ? p->cols : PIECE_VALUES;
 }
 
 static int64_t pieces_of(rk_optimizer_kind kind, const rk_parameter *p) {

@@ -29,13 +29,50 @@ static rk_status find_ops(rk_device_graph *g) {
     return RK_OK;
 }
 
+/* The only node that reads an input, if that is a concat, and which of its columns are the input's. They must be aligned as values of their own are. */
+static void find_host(rk_device_graph *g, rk_value input) {
+    const rk_graph *graph = g->graph;
+    int64_t n_readers = 0, column = 0;
+    const rk_node *host = NULL;
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const rk_node *node = graph->nodes[i];
+        int64_t width = 0;
+        for (int32_t k = 0; node->op && !node->op->is_view && k < node->n_inputs; k++) {
+            if (rk_graph_root(graph, node->inputs[k])->number == input) {
+                n_readers++;
+                host = node;
+                column = width;
+            }
+            width += rk_width(rk_in_shape(graph, node, k));
+        }
+    }
+    if (n_readers != 1 || host->op != &rk_op_concat || graph->nodes[input]->is_output || column % 4 != 0 || rk_width(host->shape) % 4 != 0) return;
+    g->hosts[input] = host->number;
+    g->columns[input] = column;
+}
+
+static rk_status read_inputs(rk_device_graph *g) {
+    size_t n_nodes = g->graph->n_nodes;
+    RK_TRY(rk_alloc(n_nodes, sizeof *g->hosts, &g->hosts));
+    RK_TRY(rk_alloc(n_nodes, sizeof *g->columns, &g->columns));
+    RK_TRY(rk_alloc(n_nodes, sizeof *g->no_gradient, &g->no_gradient));
+    for (size_t i = 0; i < n_nodes; i++) g->hosts[i] = -1;
+    for (int32_t i = 0; i < g->options.n_inputs; i++) {
+        const rk_device_graph_input *input = &g->options.inputs[i];
+        RK_FAIL_IF(input->value < 0 || (size_t)input->value >= n_nodes || g->graph->nodes[input->value]->op, RK_INVALID_ARGUMENT, "%d is no input of the graph", input->value);
+        g->no_gradient[input->value] = input->no_gradient;
+        if (input->may_stride) find_host(g, input->value);
+    }
+    return RK_OK;
+}
+
 /* Where everything stands. */
 static rk_status plan(rk_device_graph *g) {
     const rk_graph *graph = g->graph;
     RK_TRY(rk_alloc(graph->n_nodes, sizeof *g->places, &g->places));
     RK_TRY(rk_alloc(graph->n_nodes, sizeof *g->states, &g->states));
     RK_TRY(rk_alloc(graph->n_nodes, sizeof *g->sums, &g->sums));
-    RK_TRY(rk_graph_place(graph, g->options.max_batch, g->options.training, g->places, &g->n_memory));
+    RK_TRY(rk_graph_place(graph, g->options.max_batch, g->options.training, g->hosts, g->places, &g->n_memory));
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
         g->states[i] = g->n_states;
@@ -78,6 +115,7 @@ rk_status rk_device_graph_create(rk_graph *graph, rk_dense_optimizer *optimizer,
     g->options = *options;
     rk_status status;
     RK_GOTO(find_ops(g));
+    RK_GOTO(read_inputs(g));
     RK_GOTO(plan(g));
     RK_GOTO(reserve(g));
     if (optimizer) RK_GOTO(rk_device_update_create(g, optimizer));
@@ -96,6 +134,9 @@ void rk_device_graph_free(rk_device_graph *g) {
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) rk_device_free(g->device, memory[i]);
     rk_free(g->ops);
     rk_free(g->places);
+    rk_free(g->hosts);
+    rk_free(g->columns);
+    rk_free(g->no_gradient);
     rk_free(g->states);
     rk_free(g->sums);
     rk_free(g);

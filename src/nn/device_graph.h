@@ -11,10 +11,19 @@
 
 typedef struct rk_device_graph rk_device_graph;
 
+/* What the caller does with an input. */
+typedef struct rk_device_graph_input {
+    rk_value value;
+    bool may_stride;    /* its samples may stand rk_device_graph_stride apart: in the columns of a concat, which then copies nothing */
+    bool no_gradient;   /* nobody reads its gradient, which then may not be there */
+} rk_device_graph_input;
+
 typedef struct rk_device_graph_options {
     int64_t max_batch;
     bool training;
     bool tf32;          /* linear layers of dtype f32 may be multiplied in tf32 */
+    const rk_device_graph_input *inputs; /* [n_inputs]: those of which there is something to say */
+    int32_t n_inputs;
 } rk_device_graph_options;
 
 /* optimizer: NULL for prediction. Errors: RK_UNSUPPORTED names the first node whose operation has no CUDA version. */
@@ -22,9 +31,10 @@ rk_status rk_device_graph_create(rk_graph *graph, rk_dense_optimizer *optimizer,
 void rk_device_graph_free(rk_device_graph *graph);
 uint64_t rk_device_graph_bytes(const rk_device_graph *graph);
 
-/* Device memory [max_batch, rows, cols]: an input's data is the caller's to write before forward; an output's gradient before backward. */
+/* Device memory [max_batch, rows, cols], samples rk_device_graph_stride values apart: an input's data is the caller's to write before forward; an output's gradient before backward. */
 float *rk_device_graph_data(rk_device_graph *graph, rk_value value);
 float *rk_device_graph_gradient(rk_device_graph *graph, rk_value value);
+int64_t rk_device_graph_stride(const rk_device_graph *graph, rk_value value); /* of data and gradient: rows * cols but for inputs that may stride; multiples of 4 then */
 float *rk_device_graph_gradients(rk_device_graph *graph, size_t *n); /* of all parameters, in the order of rk_graph_gradients */
 
 /* All on one stream. step: of dropout's masks, which are those of the CPU engine; in device memory (one int64), so that a graph of launches can be run again. */

@@ -24,6 +24,9 @@ struct rk_device_graph {
     rk_device_graph_options options;
     const rk_device_op **ops;       /* [n_nodes]; NULL: an input or a view */
     rk_place *places;               /* [n_nodes] */
+    int32_t *hosts;                 /* [n_nodes]: the concat in whose columns an input stands, or -1; */
+    int64_t *columns;               /* [n_nodes]: from this one on */
+    bool *no_gradient;              /* [n_nodes] */
     int64_t *states;                /* [n_nodes]: where each node's running statistics stand among all */
     int64_t *sums;                  /* [n_nodes]: and its sums over the batch */
     int64_t n_memory, n_states, n_sums, n_scratch; /* floats */

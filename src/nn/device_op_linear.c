@@ -64,7 +64,7 @@ static void linear_backward(const rk_device_run *run, const rk_node *node) {
     if (!node->options.no_bias) sum.out = rk_device_parameter_gradient(run, node, 1);
     if (sum.y || sum.out) rk_cuda_column_sums(run->stream, &sum);
     weight_gradient(run, node, rows, in, rk_device_in(run, node, 0), dy, false);
-    input_gradient(run, node, rows, in, dy, rk_device_in_gradient(run, node, 0), !rk_is_first(node, 0));
+    if (rk_device_wants_gradient(run, node, 0)) input_gradient(run, node, rows, in, dy, rk_device_in_gradient(run, node, 0), !rk_is_first(node, 0));
 }
 
 const rk_device_op rk_device_op_linear = {.name = "linear", .scratch = linear_scratch, .forward = linear_forward, .backward = linear_backward};

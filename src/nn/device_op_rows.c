@@ -6,7 +6,7 @@ static void concat_forward(const rk_device_run *run, const rk_node *node) {
     float *y = rk_device_out(run, node);
     for (int32_t k = 0; k < node->n_inputs; k++) {
         int64_t part = rk_width(rk_device_in_shape(run, node, k));
-        rk_cuda_copy_columns(run->stream, run->n, part, rk_device_in(run, node, k), part, y, width, true);
+        if (!rk_device_is_within(run, node, k)) rk_cuda_copy_columns(run->stream, run->n, part, rk_device_in(run, node, k), part, y, width, true);
         y += part;
     }
 }
@@ -16,7 +16,8 @@ static void concat_backward(const rk_device_run *run, const rk_node *node) {
     const float *dy = rk_device_out_gradient(run, node);
     for (int32_t k = 0; k < node->n_inputs; k++) {
         int64_t part = rk_width(rk_device_in_shape(run, node, k));
-        rk_cuda_copy_columns(run->stream, run->n, part, dy, width, rk_device_in_gradient(run, node, k), part, rk_is_first(node, k));
+        if (!rk_device_is_within(run, node, k) && rk_device_wants_gradient(run, node, k))
+            rk_cuda_copy_columns(run->stream, run->n, part, dy, width, rk_device_in_gradient(run, node, k), part, rk_is_first(node, k));
         dy += part;
     }
 }

@@ -1,12 +1,31 @@
 /* Running a graph on a GPU, and how operations reach their values there. */
 #include "nn/device_graph_parts.h"
 
+/* The node that has a value's memory. */
+static int32_t holder_of(const rk_device_graph *g, rk_value root) {
+    return g->hosts[root] >= 0 ? g->hosts[root] : root;
+}
+
 static float *data_of(const rk_device_graph *g, rk_value value) {
-    return g->memory + g->places[rk_graph_root(g->graph, value)->number].data;
+    int32_t root = rk_graph_root(g->graph, value)->number;
+    return g->memory + g->places[holder_of(g, root)].data + g->columns[root];
 }
 
 static float *gradient_of(const rk_device_graph *g, rk_value value) {
-    return g->memory + g->places[rk_graph_root(g->graph, value)->number].gradient;
+    int32_t root = rk_graph_root(g->graph, value)->number;
+    return g->memory + g->places[holder_of(g, root)].gradient + g->columns[root];
+}
+
+int64_t rk_device_graph_stride(const rk_device_graph *g, rk_value value) {
+    return rk_width(g->graph->nodes[holder_of(g, rk_graph_root(g->graph, value)->number)]->shape);
+}
+
+bool rk_device_is_within(const rk_device_run *run, const rk_node *node, int32_t input) {
+    return run->graph->hosts[rk_graph_root(run->graph->graph, node->inputs[input])->number] == node->number;
+}
+
+bool rk_device_wants_gradient(const rk_device_run *run, const rk_node *node, int32_t input) {
+    return !run->graph->no_gradient[rk_graph_root(run->graph->graph, node->inputs[input])->number];
 }
 
 float *rk_device_graph_data(rk_device_graph *g, rk_value value) {

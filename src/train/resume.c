@@ -29,6 +29,7 @@ static size_t indent_of(line l) {
 }
 
 static bool is_free(const struct section *section, line l) {
+    if (section->n_free == 0) return true;
     size_t indent = indent_of(l);
     for (size_t i = 0; indent == 2 && i < section->n_free; i++) {
         size_t n = strlen(section->free_keys[i]);

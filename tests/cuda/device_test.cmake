@@ -1,6 +1,6 @@
 # rk_device_test(NAME LAYER): tests/cuda/test_NAME.c, linked to that layer, once over the emulator (under several orders of what has none) and, in a build with CUDA, once over
 # the real thing: test_NAME_gpu, which ends with 77, skipped, where there is no GPU. Kernels of the test's own are in tests/cuda/test_NAME.cu, where that is.
-function(rk_device_test name layer)
+function(rk_device_test name layer) # EMULATED_ONLY: not over the real thing
   if(RK_CUDA_EMULATED)
     rk_device_test_program(test_${name}_emulated ${name} ${layer})
     target_compile_definitions(test_${name}_emulated PRIVATE RK_EMULATED)
@@ -15,7 +15,7 @@ function(rk_device_test name layer)
       set_tests_properties(cuda/${name}_emulated_${seed} PROPERTIES ENVIRONMENT "RK_EMULATOR_SEED=${seed}")
     endforeach()
   endif()
-  if(RK_CUDA_FOUND)
+  if(RK_CUDA_FOUND AND NOT "EMULATED_ONLY" IN_LIST ARGN)
     rk_device_test_program(test_${name}_gpu ${name} ${layer})
     add_dependencies(device_tests_gpu test_${name}_gpu)
     if(EXISTS ${PROJECT_SOURCE_DIR}/tests/cuda/test_${name}.cu)

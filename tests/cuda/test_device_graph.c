@@ -8,6 +8,7 @@
 enum { N = 37, MAX_BATCH = 40, MAX_INPUTS = 3, STEP = 3 };
 static const double F32 = 1e-10; /* normalized mean square error: sums in another order */
 static const double BF16 = 1e-4; /* operands have 8 bits */
+static const double TF32_ERROR = 1e-6; /* and 11 */
 
 typedef struct trial {
     const char *op;
@@ -73,8 +74,8 @@ static const trial trials[] = {
 };
 enum { N_TRIALS = sizeof trials / sizeof trials[0] };
 
-/* SAME: the first input is all inputs, so that one gradient is added to several times by one operation. TWICE: two nodes read the inputs. */
-typedef enum arrangement { ALONE, TWICE, SAME } arrangement;
+/* SAME: the first input is all inputs, so that one gradient is added to several times by one operation. TWICE: two nodes read the inputs. TF32: products in tf32. */
+typedef enum arrangement { ALONE, TWICE, SAME, TF32 } arrangement;
 
 typedef struct setting {
     const trial *trial;
@@ -93,7 +94,7 @@ static int64_t width_of(const setting *s, rk_value value) {
 static void build(setting *s, const trial *t, arrangement a) {
     rk_rng rng = {11, 7, 0};
     s->trial = t;
-    s->tolerance = t->options.dtype == RK_BF16 ? BF16 : F32;
+    s->tolerance = t->options.dtype == RK_BF16 ? BF16 : a == TF32 ? TF32_ERROR : F32;
     snprintf(s->name, sizeof s->name, "%s, trial %d, arrangement %d", t->op, (int)(t - trials), (int)a);
     OK(rk_graph_create(5, &s->graph));
     for (int i = 0; i < t->n_inputs; i++) {
@@ -118,7 +119,7 @@ static void build(setting *s, const trial *t, arrangement a) {
         rk_parameter *parameter = rk_graph_parameter(s->graph, p);
         for (int64_t k = 0; k < parameter->rows * parameter->cols; k++) parameter->value[k] += 0.3f * (float)rk_rng_normal(&rng);
     }
-    OK(rk_device_graph_create(s->graph, NULL, device, &(rk_device_graph_options){.max_batch = MAX_BATCH, .training = true}, &s->on_device));
+    OK(rk_device_graph_create(s->graph, NULL, device, &(rk_device_graph_options){.max_batch = MAX_BATCH, .training = true, .tf32 = a == TF32}, &s->on_device));
 }
 
 static void compare(const setting *s, const char *what, const float *expected, const float *device_values, int64_t n) {
@@ -200,6 +201,63 @@ static void test_same_input(void **state) {
     }
 }
 
+/* An input within a concat's columns, behind a view, and one whose gradient nobody reads: the same values and parameters' gradients. */
+static void test_inputs(void **state) {
+    (void)state;
+    enum { A = 4, B = 12, C = 8 };
+    rk_graph *graph;
+    rk_rng rng = {11, 7, 0};
+    OK(rk_graph_create(5, &graph));
+    rk_value a = rk_graph_input(graph, "a", (rk_shape){1, A}), b = rk_graph_input(graph, "b", (rk_shape){3, B / 3}), c = rk_graph_input(graph, "c", (rk_shape){1, C});
+    rk_value side = rk_linear(graph, "side", a, C, true, RK_F32), whole = rk_concat(graph, (rk_value[]){side, rk_reshape(graph, b, 1, B), c}, 3);
+    rk_value y = rk_linear(graph, "end", rk_add(graph, (rk_value[]){whole, rk_relu(graph, whole)}, 2), 5, true, RK_F32);
+    rk_graph_output(graph, y);
+    rk_graph_keep(graph);
+    OK(rk_graph_finish(graph, MAX_BATCH, true));
+    rk_value inputs[] = {a, b, c};
+    rk_device_graph_input said[] = {{.value = a, .no_gradient = true}, {.value = b, .may_stride = true}, {.value = c, .may_stride = true}};
+    setting s = {.graph = graph, .output = y, .tolerance = F32, .name = "inputs"};
+    OK(rk_device_graph_create(graph, NULL, device, &(rk_device_graph_options){.max_batch = MAX_BATCH, .training = true, .inputs = said, .n_inputs = 3}, &s.on_device));
+    assert_int_equal(rk_device_graph_stride(s.on_device, a), A);
+    assert_int_equal(rk_device_graph_stride(s.on_device, b), C + B + C);
+    assert_int_equal(rk_device_graph_stride(s.on_device, c), C + B + C);
+    for (int time = 0; time < 2; time++) {
+        for (int i = 0; i < 3; i++) {
+            int64_t width = width_of(&s, inputs[i]), stride = rk_device_graph_stride(s.on_device, inputs[i]);
+            float *data = rk_graph_data(graph, inputs[i]);
+            for (int64_t k = 0; k < N * width; k++) data[k] = (float)rk_rng_normal(&rng);
+            for (int64_t k = 0; k < N; k++) OK(rk_device_write(device, rk_device_graph_data(s.on_device, inputs[i]) + k * stride, data + k * width, (size_t)width * sizeof *data));
+        }
+        float dy[N * 5];
+        for (int k = 0; k < N * 5; k++) dy[k] = (float)rk_rng_normal(&rng);
+        OK(rk_graph_forward(graph, N, true, STEP, NULL));
+        rk_device_graph_forward(s.on_device, stream, N, true, NULL);
+        OK(rk_stream_sync(stream));
+        compare(&s, "output", rk_graph_data(graph, y), rk_device_graph_data(s.on_device, y), N * 5);
+        memcpy(rk_graph_gradient(graph, y), dy, sizeof dy);
+        OK(rk_device_write(device, rk_device_graph_gradient(s.on_device, y), dy, sizeof dy));
+        OK(rk_graph_backward(graph, N));
+        rk_device_graph_backward(s.on_device, stream, N);
+        OK(rk_stream_sync(stream));
+        for (int i = 1; i < 3; i++) {
+            int64_t width = width_of(&s, inputs[i]), stride = rk_device_graph_stride(s.on_device, inputs[i]);
+            for (int64_t k = 0; k < N; k++) compare(&s, "gradient", rk_graph_gradient(graph, inputs[i]) + k * width, rk_device_graph_gradient(s.on_device, inputs[i]) + k * stride, width);
+        }
+        size_t n_gradients;
+        compare(&s, "parameters", rk_graph_gradients(graph, &n_gradients), rk_device_graph_gradients(s.on_device, &n_gradients), (int64_t)n_gradients);
+    }
+    rk_device_graph_free(s.on_device);
+    said[0].value = y;
+    FAILS(rk_device_graph_create(graph, NULL, device, &(rk_device_graph_options){.max_batch = 1, .inputs = said, .n_inputs = 1}, &s.on_device), RK_INVALID_ARGUMENT,
+          "8 is no input of the graph");
+    rk_graph_free(graph);
+}
+
+static void test_tf32(void **state) {
+    (void)state;
+    for (int i = 0; i < 4; i++) run_trial(&trials[i], TF32);
+}
+
 static void test_all_operations(void **state) {
     (void)state;
 #define RK_IS_TRIED(name_)                                                                          \
@@ -217,6 +275,8 @@ int main(void) {
         cmocka_unit_test(test_alone),
         cmocka_unit_test(test_twice),
         cmocka_unit_test(test_same_input),
+        cmocka_unit_test(test_inputs),
+        cmocka_unit_test(test_tf32),
         cmocka_unit_test(test_all_operations),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);

@@ -281,29 +281,56 @@ static void test_tasks(void **state) {
     twins_release(&t);
 }
 
+/* No tables: nothing but the numbers' own way orders a step. */
+static void test_numbers_alone(void **state) {
+    (void)state;
+    static drawn_batch b;
+    twins t;
+    memset(&t, 0, sizeof t);
+    fixture_init(&t.f, "model: {kind: dnn, deep: [8]}", NULL, 0, N_USUAL_DENSE, 1);
+    use_optimizer(&t.f, RK_OPTIMIZER_SGD, 0.05);
+    twins_build(&t);
+    for (int i = 0; i < 6; i++) {
+        double cpu, gpu;
+        draw_batch(&b, (uint64_t)i, 50, 1);
+        b.batch.n_features = 0;
+        OK(rk_model_train(t.cpu, &b.batch, &cpu));
+        OK(rk_model_train(t.gpu, &b.batch, &gpu));
+        assert_losses_close(gpu, cpu, "numbers alone", i);
+    }
+    assert_states_close(t.gpu, t.cpu, "numbers alone", CLOSE);
+    twins_release(&t);
+}
+
 /* Tables that the device has no room for: behind its cache the bits are those of tables that are whole there. */
 static void test_behind_the_cache(void **state) {
     (void)state;
-    twins t, whole;
-    memset(&t, 0, sizeof t);
-    usual_init(&t.f, &usual_cases[8]);
-    t.device.memory_bytes = 2048;
-    twins_build(&t);
+    static const usual_case large = {"model: {kind: deepfm, deep: [8], dropout: 0.1}\nembedding: {dim: 4, tables: [{name: item, rows: 20000}, {name: history, rows: 20000}]}", 1};
+    twins cached, whole;
+    double losses[2][6];
+    size_t n[2];
+    memset(&cached, 0, sizeof cached);
+    usual_init(&cached.f, &large);
+    cached.device.memory_bytes = 600000; /* of 2.6 MB */
+    twins_build(&cached);
     memset(&whole, 0, sizeof whole);
-    usual_init(&whole.f, &usual_cases[8]);
+    usual_init(&whole.f, &large);
     twins_build(&whole);
-    double cached[6], plain[6];
-    size_t n, n_plain;
-    train(t.gpu, 0, 6, cached);
-    train(whole.gpu, 0, 6, plain);
-    assert_memory_equal(cached, plain, sizeof plain);
-    char *a = copy_state(t.gpu, &n), *b = copy_state(whole.gpu, &n_plain);
-    assert_int_equal(n, n_plain);
-    assert_memory_equal(a, b, n);
+    train(cached.gpu, 0, 6, losses[0]);
+    train(whole.gpu, 0, 6, losses[1]);
+    assert_memory_equal(losses[0], losses[1], sizeof losses[1]);
+    char *a = copy_state(cached.gpu, &n[0]), *b = copy_state(whole.gpu, &n[1]);
+    assert_int_equal(n[0], n[1]);
+    assert_memory_equal(a, b, n[1]);
     rk_free(a);
     rk_free(b);
-    twins_release(&t);
+    twins_release(&cached);
     twins_release(&whole);
+    usual_init(&cached.f, &large);
+    cached.f.options.device = &(rk_model_device){.memory_bytes = 100};
+    assert_int_equal(rk_model_build(&cached.f.options, &cached.gpu), RK_CONFIG);
+    assert_non_null(strstr(rk_last_error(), "run.yaml: the tables cannot work in 100 bytes of device memory\nhint: "));
+    fixture_release(&cached.f);
 }
 
 int main(void) {
@@ -311,7 +338,7 @@ int main(void) {
         cmocka_unit_test(test_every_preset),    cmocka_unit_test(test_optimizers_and_schedules),  cmocka_unit_test(test_late),
         cmocka_unit_test(test_tasks),           cmocka_unit_test(test_state_goes_both_ways),      cmocka_unit_test(test_bad_batches),
         cmocka_unit_test(test_gradients_that_overflow), cmocka_unit_test(test_skipped_steps_are_counted), cmocka_unit_test(test_predict_in_pieces),
-        cmocka_unit_test(test_behind_the_cache),
+        cmocka_unit_test(test_numbers_alone),   cmocka_unit_test(test_behind_the_cache),
     };
     need_device();
     return cmocka_run_group_tests(tests, NULL, NULL);

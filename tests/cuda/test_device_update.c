@@ -41,13 +41,23 @@ static void draw(float *x, int64_t n, uint64_t number) {
     for (int64_t i = 0; i < n; i++) x[i] = (float)rk_rng_normal(&rng);
 }
 
+/* What a step reads, on the device. */
 typedef struct memory {
     int64_t *step;
     uint32_t *stop;
+    float *dy;
+    rk_launch_graph *launches; /* NULL: one by one */
 } memory;
 
 static memory new_memory(void) {
-    return (memory){on_device(NULL, sizeof(int64_t)), on_device(NULL, sizeof(uint32_t))};
+    return (memory){on_device(NULL, sizeof(int64_t)), on_device(NULL, sizeof(uint32_t)), on_device(NULL, N * sizeof(float)), NULL};
+}
+
+static void free_memory(memory *at) {
+    rk_launch_graph_free(at->launches);
+    rk_device_free(device, at->step);
+    rk_device_free(device, at->stop);
+    rk_device_free(device, at->dy);
 }
 
 static void step_on_cpu(model *m, int64_t step, const float *x, const float *dy) {
@@ -59,18 +69,25 @@ static void step_on_cpu(model *m, int64_t step, const float *x, const float *dy)
     rk_dense_optimizer_apply(m->optimizer);
 }
 
+static void launch_step(const model *m, rk_device_graph *g, memory at) {
+    rk_device_graph_forward(g, stream, N, true, at.step);
+    rk_stream_copy(stream, rk_device_graph_gradient(g, m->y), at.dy, N * sizeof(float));
+    rk_device_graph_backward(g, stream, N);
+    rk_device_graph_measure(g, stream, at.stop);
+    rk_device_graph_update(g, stream, at.stop);
+}
+
 static uint32_t step_on_device(const model *m, rk_device_graph *g, memory at, int64_t step, const float *x, const float *dy) {
     uint32_t stop = 0;
     OK(rk_device_write(device, at.step, &step, sizeof step));
     OK(rk_device_write(device, at.stop, &stop, sizeof stop));
+    OK(rk_device_write(device, at.dy, dy, N * sizeof *dy));
     OK(rk_device_write(device, rk_device_graph_data(g, m->x), x, N * IN * sizeof *x));
     OK(rk_device_graph_prepare(g, stream));
-    rk_device_graph_forward(g, stream, N, true, at.step);
-    OK(rk_stream_sync(stream));
-    OK(rk_device_write(device, rk_device_graph_gradient(g, m->y), dy, N * sizeof *dy));
-    rk_device_graph_backward(g, stream, N);
-    rk_device_graph_measure(g, stream, at.stop);
-    rk_device_graph_update(g, stream, at.stop);
+    if (at.launches)
+        rk_launch_graph_run(at.launches, stream);
+    else
+        launch_step(m, g, at);
     OK(rk_stream_sync(stream));
     OK(rk_device_read(device, &stop, at.stop, sizeof stop));
     rk_device_graph_done(g, stop == 0);
@@ -106,12 +123,17 @@ static void compare_models(const char *what, model *a, model *b, double toleranc
     for (int i = 0; i < 2; i++) rk_state_release(&states[i]);
 }
 
-static void train_both(const char *what, const rk_dense_optimizer_config *config) {
+static void train_both(const char *what, const rk_dense_optimizer_config *config, bool captured) {
     model cpu = build(config), home = build(config);
     rk_device_graph *g;
     OK(rk_device_graph_create(home.graph, home.optimizer, device, &(rk_device_graph_options){.max_batch = N, .training = true}, &g));
     memory at = new_memory();
     float x[N * IN], dy[N];
+    if (captured) {
+        OK(rk_stream_capture_begin(stream));
+        launch_step(&home, g, at);
+        OK(rk_stream_capture_end(stream, &at.launches));
+    }
     for (int64_t step = 0; step < STEPS; step++) {
         draw(x, N * IN, (uint64_t)step);
         draw(dy, N, 100 + (uint64_t)step);
@@ -120,8 +142,7 @@ static void train_both(const char *what, const rk_dense_optimizer_config *config
     }
     OK(rk_device_graph_settle(g));
     compare_models(what, &cpu, &home, 1e-9);
-    rk_device_free(device, at.step);
-    rk_device_free(device, at.stop);
+    free_memory(&at);
     rk_device_graph_free(g);
     release(&cpu);
     release(&home);
@@ -140,7 +161,7 @@ static void test_optimizers(void **state) {
     (void)state;
     for (int kind = 0; kind < RK_OPTIMIZER_COUNT; kind++) {
         rk_dense_optimizer_config config = config_of((rk_optimizer_kind)kind);
-        train_both(rk_optimizer_name((rk_optimizer_kind)kind), &config);
+        train_both(rk_optimizer_name((rk_optimizer_kind)kind), &config, false);
     }
 }
 
@@ -154,8 +175,16 @@ static void test_clipping_and_decay(void **state) {
         config.optimizer.clip_gradient_min = -0.02;
         config.optimizer.clip_weight_max = 0.1;
         config.optimizer.schedule.warmup_steps = 3;
-        train_both(rk_optimizer_name((rk_optimizer_kind)kind), &config);
+        train_both(rk_optimizer_name((rk_optimizer_kind)kind), &config, false);
     }
+}
+
+/* One graph of launches for all steps: learning rates, dropout's masks and Adam's corrections still change. */
+static void test_graph_of_launches(void **state) {
+    (void)state;
+    rk_dense_optimizer_config config = config_of(RK_OPTIMIZER_ADAM);
+    config.optimizer.schedule.warmup_steps = 3;
+    train_both("a graph of launches", &config, true);
 }
 
 /* Nothing changes, running statistics too, and the parameter is named. */
@@ -180,8 +209,7 @@ static void test_steps_not_taken(void **state) {
     OK(rk_device_graph_check(g, stream));
     OK(rk_device_graph_settle(g));
     compare_models("taken", &untouched, &home, 1e-9);
-    rk_device_free(device, at.step);
-    rk_device_free(device, at.stop);
+    free_memory(&at);
     rk_device_graph_free(g);
     release(&untouched);
     release(&home);
@@ -203,6 +231,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_optimizers),
         cmocka_unit_test(test_clipping_and_decay),
+        cmocka_unit_test(test_graph_of_launches),
         cmocka_unit_test(test_steps_not_taken),
         cmocka_unit_test(test_refusals),
     };

@@ -102,6 +102,33 @@ static void test_late(void **state) {
     twins_release(&t);
 }
 
+/* A batch that was begun beside a step that is skipped, and one that is refused beside a step that is not. */
+static void test_late_failures(void **state) {
+    (void)state;
+    static drawn_batch b;
+    twins t;
+    memset(&t, 0, sizeof t);
+    t.device.late = true;
+    usual_init(&t.f, &usual_cases[5]);
+    use_optimizer(&t.f, RK_OPTIMIZER_SGD, 0.05);
+    t.f.options.skip_not_finite = true;
+    twins_build(&t);
+    double loss;
+    for (int i = 0; i < 8; i++) {
+        draw_batch(&b, (uint64_t)i, 40, 1);
+        if (i == 2 || i == 3) b.labels[i] = INFINITY;
+        if (i == 5) b.ids[0][7] = 40;
+        assert_int_equal(rk_model_train(t.cpu, &b.batch, &loss), i == 5 ? RK_BAD_DATA : RK_OK);
+        assert_int_equal(rk_model_train(t.gpu, &b.batch, &loss), i == 5 ? RK_BAD_DATA : RK_OK);
+    }
+    bool left;
+    OK(rk_model_drain(t.gpu, &loss, &left));
+    assert_int_equal(rk_model_step(t.gpu), 5);
+    assert_int_equal(rk_model_n_not_finite(t.gpu), 2);
+    assert_states_close(t.gpu, t.cpu, "late failures", CLOSE);
+    twins_release(&t);
+}
+
 /* The state of one, copied into the other's arrays. */
 static void copy_model(rk_model *from, rk_model *to) {
     rk_state a = {0}, b = {0};
@@ -337,6 +364,7 @@ static void test_behind_the_cache(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_preset),    cmocka_unit_test(test_optimizers_and_schedules),  cmocka_unit_test(test_late),
+        cmocka_unit_test(test_late_failures),
         cmocka_unit_test(test_tasks),           cmocka_unit_test(test_state_goes_both_ways),      cmocka_unit_test(test_bad_batches),
         cmocka_unit_test(test_gradients_that_overflow), cmocka_unit_test(test_skipped_steps_are_counted), cmocka_unit_test(test_predict_in_pieces),
         cmocka_unit_test(test_numbers_alone),   cmocka_unit_test(test_behind_the_cache),

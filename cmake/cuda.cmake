@@ -43,8 +43,14 @@ function(rk_cuda_flags target)
   target_link_libraries(${target} PUBLIC CUDA::cudart_static)
 endfunction()
 
-# The emulator needs C++ alone.
-if(RK_TESTS)
+# The emulator needs C++ alone. Not under the thread sanitizer, which does not follow its stacks; what runs on them is one thread.
+if(RK_TESTS AND NOT RK_SANITIZE MATCHES "thread")
+  if(CMAKE_C_COMPILER_ID MATCHES "Clang" AND NOT DEFINED CMAKE_CXX_COMPILER) # of the same family, whose sanitizers fit together
+    string(REGEX REPLACE "clang([-0-9]*)$" "clang++\\1" sibling ${CMAKE_C_COMPILER})
+    if(EXISTS ${sibling})
+      set(CMAKE_CXX_COMPILER ${sibling})
+    endif()
+  endif()
   check_language(CXX)
   if(CMAKE_CXX_COMPILER)
     enable_language(CXX)

@@ -7,21 +7,14 @@
 
 #if defined(__SANITIZE_ADDRESS__)
 #define RK_ADDRESS_SANITIZER
-#elif defined(__SANITIZE_THREAD__)
-#define RK_THREAD_SANITIZER
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define RK_ADDRESS_SANITIZER
-#elif __has_feature(thread_sanitizer)
-#define RK_THREAD_SANITIZER
 #endif
 #endif
 
 #ifdef RK_ADDRESS_SANITIZER
 #include <sanitizer/common_interface_defs.h>
-#endif
-#ifdef RK_THREAD_SANITIZER
-#include <sanitizer/tsan_interface.h>
 #endif
 
 enum { STACK_BYTES = 256 << 10, GUARD_BYTES = 4096 };
@@ -31,7 +24,6 @@ struct rk_fiber {
     const void *stack; /* its lowest address; NULL: the program's, not known yet */
     size_t stack_bytes;
     void *fake_stack; /* the address sanitizer's */
-    void *tsan;       /* the thread sanitizer's */
 #ifdef __x86_64__
     void *sp;
 #else
@@ -92,18 +84,12 @@ rk_fiber *rk_fiber_create(void (*body)(rk_fiber *self)) {
     fiber->body = body;
     fiber->stack = (char *)map + GUARD_BYTES;
     fiber->stack_bytes = STACK_BYTES;
-#ifdef RK_THREAD_SANITIZER
-    fiber->tsan = __tsan_create_fiber(0);
-#endif
     prepare(fiber);
     return fiber;
 }
 
 rk_fiber *rk_fiber_of_program() {
     static rk_fiber program;
-#ifdef RK_THREAD_SANITIZER
-    program.tsan = __tsan_get_current_fiber();
-#endif
     return &program;
 }
 
@@ -112,9 +98,6 @@ void rk_fiber_switch(rk_fiber *from, rk_fiber *to) {
     running = to;
 #ifdef RK_ADDRESS_SANITIZER
     __sanitizer_start_switch_fiber(&from->fake_stack, to->stack, to->stack_bytes);
-#endif
-#ifdef RK_THREAD_SANITIZER
-    __tsan_switch_to_fiber(to->tsan, 0);
 #endif
     swap(from, to);
     arrived(from);

@@ -1,4 +1,4 @@
-/* Stacks of their own for the threads of a block, between which one switches without a system call. The sanitizers are told. */
+/* Stacks of their own for the threads of a block, between which one switches without a system call. The address sanitizer is told. */
 #ifndef RK_CUDA_FIBER_H
 #define RK_CUDA_FIBER_H
 

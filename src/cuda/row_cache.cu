@@ -24,9 +24,21 @@ __device__ static inline bool begins_set(const rk_cuda_batch *batch, uint32_t s)
     return s == 0 || batch->segments[s - 1].table != t || set_of_segment(batch, table, s - 1) != set_of_segment(batch, table, s);
 }
 
-__device__ static inline bool is_of_set(const rk_cuda_batch *batch, uint32_t t, uint64_t set, uint32_t s) {
-    return s < batch->counts->n_segments && batch->segments[s].table == t && set_of_segment(batch, &batch->tables[t], s) == set;
+/* A set as one lane of its warp sees it: with one of its ways. */
+typedef struct cache_set {
+    const rk_cuda_batch *batch;
+    const rk_cuda_table *table;
+    uint32_t table_number, first; /* the first segment of the set */
+    uint64_t set, place;          /* of the first way */
+    bool updates;
+    rk_cuda_frame frame;
+} cache_set;
+
+__device__ static inline bool is_of_set(const cache_set *c, uint32_t s) {
+    return s < c->batch->counts->n_segments && c->batch->segments[s].table == c->table_number && set_of_segment(c->batch, c->table, s) == c->set;
 }
+
+__device__ static inline uint64_t row_of_segment(const cache_set *c, uint32_t s) { return row_of_key(c->table, c->batch->sorted_keys[c->batch->segments[s].begin]); }
 
 /* The way that was used longest ago, ways alike: the first; in all lanes. */
 __device__ static inline uint32_t oldest_way(uint32_t batch_number) {
@@ -39,53 +51,59 @@ __device__ static inline uint32_t oldest_way(uint32_t batch_number) {
     return (uint32_t)best;
 }
 
-__device__ static inline uint32_t n_ways_needed(const rk_cuda_batch *batch, uint32_t t, uint64_t set, uint32_t first, bool is_kept) {
-    uint32_t n = (uint32_t)__popc(__ballot_sync(RK_FULL_WARP, is_kept));
-    for (uint32_t s = first; is_of_set(batch, t, set, s); s++) n += batch->segments[s].place == RK_CUDA_NONE;
-    return n;
+/* Of the batch's rows that are there the way becomes the batch's; returns how many are missing. */
+__device__ static inline uint32_t find_rows(cache_set *c) {
+    uint32_t lane = rk_table_lane(), n_missing = 0;
+    for (uint32_t s = c->first; is_of_set(c, s); s++) {
+        uint32_t hits = __ballot_sync(RK_FULL_WARP, c->frame.row == row_of_segment(c, s) + 1);
+        if (!hits) n_missing++;
+        if (!hits || lane != (uint32_t)__ffs((int)hits) - 1) continue;
+        c->batch->segments[s].place = (uint32_t)(c->place + lane);
+        c->frame.batch = c->batch->number;
+        c->frame.is_dirty |= c->updates;
+    }
+    __syncwarp();
+    return n_missing;
+}
+
+/* The cache is too small: how many ways the set would need. */
+__device__ static inline void tell_short(const cache_set *c, uint32_t n_missing) {
+    uint32_t n_kept = (uint32_t)__popc(__ballot_sync(RK_FULL_WARP, c->frame.batch >= c->batch->oldest));
+    if (rk_table_lane()) return;
+    atomicMax(&c->batch->counts->short_table, c->table_number + 1);
+    atomicMax(&c->batch->counts->short_ways, n_kept + n_missing);
+}
+
+/* This lane's way becomes the row's of segment s. */
+__device__ static inline void take_way(cache_set *c, uint32_t s) {
+    uint64_t row = row_of_segment(c, s);
+    uint32_t place = (uint32_t)(c->place + rk_table_lane());
+    rk_cuda_fill fill = {row, c->frame.is_dirty ? c->frame.row : 0, c->table_number, place};
+    c->batch->fills[atomicAdd(&c->batch->counts->n_fills, 1u)] = fill;
+    c->batch->segments[s].place = place;
+    rk_cuda_frame frame = {row + 1, c->batch->number, c->updates};
+    c->frame = frame;
 }
 
 /* A warp, a lane each way, for the set that segment `first` begins. */
 __device__ static inline void find_set(const rk_cuda_batch *batch, uint32_t first) {
     uint32_t t = batch->segments[first].table, lane = rk_table_lane();
     const rk_cuda_table *table = &batch->tables[t];
-    uint64_t set = set_of_segment(batch, table, first), set_place = set * RK_CUDA_WAYS;
-    rk_cuda_frame frame = table->frames[set_place + lane];
-    bool updates = batch->training && table->is_trained;
-    uint32_t n_missing = 0;
-    for (uint32_t s = first; is_of_set(batch, t, set, s); s++) {
-        uint64_t row = row_of_key(table, batch->sorted_keys[batch->segments[s].begin]);
-        uint32_t hits = __ballot_sync(RK_FULL_WARP, frame.row == row + 1);
-        if (!hits) n_missing++;
-        if (hits && lane == (uint32_t)__ffs((int)hits) - 1) {
-            batch->segments[s].place = (uint32_t)(set_place + lane);
-            frame.batch = batch->number;
-            frame.is_dirty |= updates;
-        }
-    }
-    __syncwarp();
+    uint64_t set = set_of_segment(batch, table, first), place = set * RK_CUDA_WAYS;
+    cache_set c = {batch, table, t, first, set, place, batch->training && table->is_trained, table->frames[place + lane]};
+    uint32_t n_missing = find_rows(&c);
     for (uint32_t s = first; n_missing; s++) {
         if (batch->segments[s].place != RK_CUDA_NONE) continue;
-        uint32_t way = oldest_way(frame.batch), batch_of_way = __shfl_sync(RK_FULL_WARP, frame.batch, (int)way);
-        if (batch_of_way >= batch->oldest) {
-            uint32_t n_ways = n_ways_needed(batch, t, set, first, frame.batch >= batch->oldest);
-            if (lane == 0) atomicMax(&batch->counts->short_table, t + 1);
-            if (lane == 0) atomicMax(&batch->counts->short_ways, n_ways);
+        uint32_t way = oldest_way(c.frame.batch);
+        if (__shfl_sync(RK_FULL_WARP, c.frame.batch, (int)way) >= batch->oldest) {
+            tell_short(&c, n_missing);
             break;
         }
+        if (lane == way) take_way(&c, s);
         n_missing--;
-        uint64_t row = row_of_key(table, batch->sorted_keys[batch->segments[s].begin]);
-        if (lane == way) {
-            rk_cuda_fill fill = {row, frame.is_dirty ? frame.row : 0, t, (uint32_t)(set_place + way)};
-            batch->fills[atomicAdd(&batch->counts->n_fills, 1u)] = fill;
-            batch->segments[s].place = (uint32_t)(set_place + way);
-            frame.row = row + 1;
-            frame.batch = batch->number;
-            frame.is_dirty = updates;
-        }
         __syncwarp();
     }
-    table->frames[set_place + lane] = frame;
+    table->frames[place + lane] = c.frame;
 }
 
 __global__ static void find_in_caches(const rk_cuda_batch *batch) {

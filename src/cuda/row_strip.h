@@ -74,7 +74,8 @@ __device__ static inline void rk_strip_squares(const rk_update *u, const rk_stri
     }
 }
 
-/* Of a rule that needs sums. row_slot: the row's own slot, before; returns it after. Rules take all four columns, which keeps them in registers; those beyond the row's last are not stored. */
+/* Of a rule that needs sums. row_slot: the row's own slot, before; returns it after. Rules take all four columns, which keeps them in registers; those beyond the row's
+ * last are not stored. */
 __device__ static inline float rk_strip_step(const rk_update *u, const rk_row_sums *sums, float row_slot, int32_t dim, rk_strip *s) {
     float *w = s->w, *m = s->slots[0], *v = s->slots[1];
     if (u->kind == RK_OPTIMIZER_ROWWISE_ADAGRAD) {

@@ -158,7 +158,8 @@ __device__ static inline void take_segment(row_step *r, const rk_cuda_segment *s
 
 /* A warp's rows are of one class; `sums`: tables whose rules need sums over the row, else the others. */
 template <bool sums>
-__global__ static void __launch_bounds__(RK_TABLE_THREADS, sums ? 2 : 3) update_rows(const rk_cuda_batch *batch, const rk_cuda_step *steps, const rk_cuda_place *gradients, const uint32_t *stop) {
+__global__ static void __launch_bounds__(RK_TABLE_THREADS, sums ? 2 : 3) update_rows(const rk_cuda_batch *batch, const rk_cuda_step *steps, const rk_cuda_place *gradients,
+                                                                                           const uint32_t *stop) {
     if (stands_still(batch, stop)) return;
     const uint32_t *begins = batch->counts->class_segments;
     uint32_t warp = rk_table_warp(), n_before = 0;
@@ -195,7 +196,8 @@ __device__ static inline const rk_cuda_segment *find_segment(const rk_cuda_batch
 
 /* Every row of a table takes a step, those that the batch does not use with l2_full * row as gradient. */
 template <bool sums>
-__global__ static void update_all_rows(const rk_cuda_batch *batch, uint32_t table, const rk_cuda_step *steps, const rk_cuda_place *gradients, const uint32_t *stop) {
+__global__ static void update_all_rows(const rk_cuda_batch *batch, uint32_t table, const rk_cuda_step *steps, const rk_cuda_place *gradients,
+                                       const uint32_t *stop) {
     if (stands_still(batch, stop)) return;
     uint32_t class_ = (uint32_t)batch->tables[table].class_, n_groups = RK_WARP >> class_;
     uint64_t n_rows = batch->tables[table].n_rows;

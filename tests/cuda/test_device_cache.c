@@ -94,7 +94,8 @@ static void test_one_set(void **state) {
     route_twins(&w, true);
     char message[300];
     snprintf(message, sizeof message,
-             "table 't': the batches under way use more rows than its cache on the device holds\nhint: give the tables a budget of at least %llu bytes, or make the batches smaller",
+             "table 't': the batches under way use more rows than its cache on the device holds\n"
+             "hint: give the tables a budget of at least %llu bytes, or make the batches smaller",
              (unsigned long long)(33 * place_bytes));
     FAILS(rk_device_tables_check(w.tables), RK_NO_MEMORY, message);
     OK(rk_device_tables_prepare(w.tables, stream));

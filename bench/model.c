@@ -1,11 +1,11 @@
 /* W2 to W4, W6 and W7, our side: training steps of a run file's model on a workload's batches, which are in memory already.
  *
- *     bench_model RUN.yaml DIRECTORY [--steps 5] [--warm 1] [--threads 0] [--from memory|rows] [--dump DIRECTORY] [--dtype f32|bf16] [--staleness N]
+ *     bench_model RUN.yaml DIRECTORY [--steps 5] [--warm 1] [--threads 0] [--from memory|rows] [--dump DIRECTORY] [--dtype f32|bf16] [--staleness N] [--device cpu|cuda] [--memory BYTES]
  *
  * One line of JSON: seconds and loss of each step; the first ones (--warm), which touch the memory first and fill what is stale, are told apart. Started by
  * mpirun, its ranks share every batch as the run file's `cluster` says, and the first one tells what a timed step exchanged. --from rows takes the batches from the run
  * file's training data instead, read and transformed (hashed) within the time. --dump writes the dense parameters' first
- * values, dense/<name> with '/' as '.', as raw f32, and stops: the peers begin with them. */
+ * values, dense/<name> with '/' as '.', as raw f32, and stops: the peers begin with them. --device cuda: on a GPU, of whose memory tables may take so much. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +88,8 @@ int main(int argc, char **argv) {
     if (strcmp(option(argc, argv, "--dtype", "f32"), "bf16") == 0) options.dtype = RK_BF16;
     const char *staleness = option(argc, argv, "--staleness", NULL);
     if (staleness) options.staleness = atoll(staleness);
+    rk_model_device device = {.memory_bytes = (uint64_t)atoll(option(argc, argv, "--memory", "0")), .late = true};
+    if (strcmp(option(argc, argv, "--device", "cpu"), "cuda") == 0) options.device = &device;
     rk_comm *comm;
     check(rk_comm_world(NULL, &comm));
     rk_model *model;
@@ -103,7 +105,7 @@ int main(int argc, char **argv) {
     rk_dataset *rows = NULL;
     if (strcmp(option(argc, argv, "--from", "memory"), "rows") == 0) check(rk_dataset_open(config, "train", &rows));
     rk_ids *ids = calloc((size_t)w.n_features, sizeof *ids);
-    double *losses = calloc((size_t)(steps + warm + options.staleness + 1), sizeof *losses);
+    double *losses = calloc((size_t)(steps + warm + options.staleness + 2), sizeof *losses);
     if (rk_comm_rank(comm) > 0 && !freopen("/dev/null", "w", stdout)) die("cannot write to /dev/null");
     printf("{\"seconds\": [");
     double first = 0, cpu = 0;
@@ -124,7 +126,7 @@ int main(int argc, char **argv) {
     if (rk_comm_size(comm) > 1) print_exchange(&exchanged, &now);
     printf(", \"cpu_s\": %.6f, \"first_seconds\": %.6f, \"build_seconds\": %.3f, \"losses\": [", cpu, first, build_seconds);
     int64_t n_losses = warm + steps + drain(model, losses + warm + steps);
-    rk_model_settle(model);
+    check(rk_model_settle(model));
     for (int64_t s = 0, n = 0; s < n_losses; s++)
         if (!isnan(losses[s])) printf("%s%.17g", n++ ? ", " : "", losses[s]);
     printf("], \"peak_bytes\": %lld, \"isa\": \"%s\", \"threads\": %d}\n", (long long)peak_bytes(), rk_runtime_isa(), rk_threads());

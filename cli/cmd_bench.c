@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <string.h>
 
 #include <reckon/reckon.h>
 
@@ -11,10 +12,10 @@ static void print_json(const rk_profile *p) {
     printf("{\"isa\": \"%s\", \"threads\": %d, \"steps\": %lld, \"batch_size\": %lld, \"ids\": %lld, \"rows\": %lld, \"seconds\": %.6g,", rk_runtime_isa(), rk_threads(),
            (long long)p->n_steps, (long long)p->batch_size, (long long)p->n_ids, (long long)p->n_rows, p->seconds);
     printf(" \"gather_bytes_per_second\": %.6g, \"gemm_flops_per_second\": %.6g, \"stages\": [", p->gather_limit, p->gemm_limit);
-    for (int i = 0; i < RK_PROFILE_STAGES; i++)
+    for (int i = 0; i < RK_PROFILE_STAGES && p->stages[i].name; i++)
         printf("%s{\"name\": \"%s\", \"seconds\": %.6g, \"work\": %.6g, \"unit\": \"%s\", \"limit\": %.6g}", i ? ", " : "", p->stages[i].name, p->stages[i].seconds,
                p->stages[i].work, p->stages[i].unit, p->stages[i].limit);
-    printf("]}\n");
+    printf("], \"device\": \"%s\"}\n", p->device);
 }
 
 static void print_stage(const rk_profile *p, const rk_profile_stage *s) {
@@ -30,15 +31,18 @@ static void print_stage(const rk_profile *p, const rk_profile_stage *s) {
 static void print_table(const rk_profile *p) {
     const rk_profile_stage *longest = &p->stages[0];
     printf("%s: %d threads, kernels %s\n", rk_runtime_cpu(), rk_threads(), rk_runtime_isa());
-    printf("a step of %lld samples (%lld ids, %lld rows): %.3f ms, %.0f samples/s; mean of %lld steps\n\n", (long long)p->batch_size, (long long)p->n_ids, (long long)p->n_rows,
-           p->seconds * 1e3, (double)p->batch_size / p->seconds, (long long)p->n_steps);
+    bool on_cpu = strcmp(p->device, "cpu") == 0;
+    printf("a step of %lld samples", (long long)p->batch_size);
+    if (on_cpu) printf(" (%lld ids, %lld rows)", (long long)p->n_ids, (long long)p->n_rows);
+    printf(": %.3f ms, %.0f samples/s; mean of %lld steps\n\n", p->seconds * 1e3, (double)p->batch_size / p->seconds, (long long)p->n_steps);
     printf("  %-13s %12s %6s  %14s  %14s  %5s\n", "stage", "time", "share", "reached", "this machine", "of it");
-    for (int i = 0; i < RK_PROFILE_STAGES; i++) {
+    for (int i = 0; i < RK_PROFILE_STAGES && p->stages[i].name; i++) {
         print_stage(p, &p->stages[i]);
         if (p->stages[i].seconds > longest->seconds) longest = &p->stages[i];
     }
-    printf("\nit is bound by '%s'. Stages from 'lookup' to 'sum gradients' run beside each other, a block of samples a thread; bytes are what the algorithm moves, which caches may save.\n",
-           longest->name);
+    printf("\nit is bound by '%s'. ", longest->name);
+    puts(on_cpu ? "Stages from 'lookup' to 'sum gradients' run beside each other, a block of samples a thread; bytes are what the algorithm moves, which caches may save."
+                : "The stages are the host's; what the GPU does in a step is not split.");
 }
 
 static int run(const arguments *args) {

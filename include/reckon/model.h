@@ -15,7 +15,7 @@ extern "C" {
 
 typedef struct rk_model rk_model;
 
-/* The run file's model for a dataset's columns, with initial parameters. The dataset may be freed afterwards. */
+/* The run file's model for a dataset's columns, with initial parameters; on the CPU, whatever its `device`. The dataset may be freed afterwards. */
 RK_API rk_status rk_model_create(const rk_config *config, const rk_dataset *dataset, rk_model **out);
 RK_API void rk_model_free(rk_model *model);
 

@@ -27,9 +27,10 @@ typedef struct rk_profile {
     double seconds;      /* of a step, mean */
     double gather_limit; /* bytes a second: random rows of the run's usual dim */
     double gemm_limit;   /* flops a second: the run's largest layer */
-    rk_profile_stage stages[RK_PROFILE_STAGES];
+    rk_profile_stage stages[RK_PROFILE_STAGES]; /* those behind the last have no name */
+    const char *device;  /* "cpu", or "cuda": then the stages are what the host does and waits for, "read", "send", "wait for ids", "launch", "wait for the device", "other" */
 } rk_profile;
-#define RK_PROFILE_INIT {sizeof(rk_profile), 0, 0, 0, 0, 0, 0, 0, {{0, 0, 0, 0, 0}}}
+#define RK_PROFILE_INIT {sizeof(rk_profile), 0, 0, 0, 0, 0, 0, 0, {{0, 0, 0, 0, 0}}, 0}
 
 /* Train `n_steps` steps (0: 20) of the run file's model after `n_warmup` more, from its first batches, with parameters that are thrown away, and measure. The data is read
  * as in training. Errors: as training's; RK_BAD_DATA if the data has fewer batches than one. */

@@ -2,30 +2,33 @@
 #ifndef RK_BASE_FLOAT16_H
 #define RK_BASE_FLOAT16_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-static inline float rk_f32_from_bits(uint32_t bits) {
+#include "base/device_code.h"
+
+RK_DEVICE_CODE static inline float rk_f32_from_bits(uint32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
-static inline uint32_t rk_f32_bits(float value) {
+RK_DEVICE_CODE static inline uint32_t rk_f32_bits(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
 
-static inline float rk_bf16_to_f32(uint16_t half) { return rk_f32_from_bits((uint32_t)half << 16); }
+RK_DEVICE_CODE static inline float rk_bf16_to_f32(uint16_t half) { return rk_f32_from_bits((uint32_t)half << 16); }
 
 /* To nearest even; NaN stays NaN. (These are written without branches, so that loops over them become vectors.) */
-static inline uint16_t rk_bf16_from_f32(float value) {
+RK_DEVICE_CODE static inline uint16_t rk_bf16_from_f32(float value) {
     uint32_t bits = rk_f32_bits(value), rounded = (bits + 0x7FFFu + (bits >> 16 & 1)) >> 16, quiet = bits >> 16 | 0x40u;
     return (uint16_t)((bits & 0x7FFFFFFFu) > 0x7F800000u ? quiet : rounded);
 }
 
 /* Up with the probability of what is dropped, by the low 16 bits of `random`; overflow saturates to the largest finite value. */
-static inline uint16_t rk_bf16_from_f32_stochastic(float value, uint32_t random) {
+RK_DEVICE_CODE static inline uint16_t rk_bf16_from_f32_stochastic(float value, uint32_t random) {
     uint32_t bits = rk_f32_bits(value), magnitude = bits & 0x7FFFFFFFu, rounded = (magnitude + (random & 0xFFFFu)) >> 16;
     rounded = rounded > 0x7F7Fu ? 0x7F7Fu : rounded;
     uint32_t finite = (bits >> 16 & 0x8000u) | rounded;
@@ -33,13 +36,47 @@ static inline uint16_t rk_bf16_from_f32_stochastic(float value, uint32_t random)
 }
 
 /* The exponent moves by a product, which makes subnormals right too. */
-static inline float rk_f16_to_f32(uint16_t half) {
+RK_DEVICE_CODE static inline float rk_f16_to_f32(uint16_t half) {
     uint32_t magnitude = (uint32_t)(half & 0x7FFFu) << 13, sign = (uint32_t)(half & 0x8000u) << 16;
     uint32_t scaled = rk_f32_bits(rk_f32_from_bits(magnitude) * 0x1p112f), special = magnitude | 0x7F800000u;
     return rk_f32_from_bits(sign | ((half & 0x7C00u) == 0x7C00u ? special : scaled));
 }
 
-uint16_t rk_f16_from_f32(float value);                              /* to nearest even; overflow gives infinity */
-uint16_t rk_f16_from_f32_stochastic(float value, uint32_t random); /* overflow saturates to the largest finite */
+/* The magnitude's f16 bits, rounded to nearest even, or up with the dropped part's probability. Below 2^-40 it is zero:
+ * 16 random bits cannot tell such a probability from none. */
+RK_DEVICE_CODE static inline uint32_t rk_f16_magnitude(uint32_t magnitude, uint32_t random, bool stochastic) {
+    int exponent = (int)(magnitude >> 23) - 127;
+    if (exponent < -40) return 0;
+    uint64_t mantissa = magnitude & 0x7FFFFFu;
+    int shift = 13; /* bits of the mantissa that are dropped */
+    if (exponent < -14) { /* subnormal in f16: the implicit one is made explicit and more bits go */
+        mantissa |= 0x800000u;
+        shift += -14 - exponent;
+        exponent = -15;
+    }
+    uint32_t result = ((uint32_t)(exponent + 15) << 10) + (uint32_t)(mantissa >> shift);
+    uint64_t dropped = mantissa & ((1ull << shift) - 1), half = 1ull << (shift - 1);
+    bool up = stochastic ? dropped << 16 > (uint64_t)(random & 0xFFFFu) << shift : dropped > half || (dropped == half && (result & 1));
+    return result + up;
+}
+
+/* To nearest even; overflow gives infinity. */
+RK_DEVICE_CODE static inline uint16_t rk_f16_from_f32(float value) {
+    uint32_t bits = rk_f32_bits(value), magnitude = bits & 0x7FFFFFFFu;
+    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
+    if (magnitude > 0x7F800000u) return (uint16_t)(sign | 0x7E00);
+    if (magnitude >= 0x47800000u) return (uint16_t)(sign | 0x7C00); /* 65536 and above */
+    uint32_t result = rk_f16_magnitude(magnitude, 0, false);
+    return (uint16_t)(sign | (result > 0x7C00 ? 0x7C00 : result));
+}
+
+/* Overflow saturates to the largest finite value. */
+RK_DEVICE_CODE static inline uint16_t rk_f16_from_f32_stochastic(float value, uint32_t random) {
+    uint32_t bits = rk_f32_bits(value), magnitude = bits & 0x7FFFFFFFu;
+    if (magnitude >= 0x7F800000u) return rk_f16_from_f32(value);
+    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
+    uint32_t largest = 0x7BFF, result = magnitude >= 0x47800000u ? largest : rk_f16_magnitude(magnitude, random, true);
+    return (uint16_t)(sign | (result > largest ? largest : result));
+}
 
 #endif

@@ -2,29 +2,6 @@
 
 #include <math.h>
 
-static void mul_hi_lo(uint32_t a, uint32_t b, uint32_t *high, uint32_t *low) {
-    uint64_t product = (uint64_t)a * b;
-    *high = (uint32_t)(product >> 32);
-    *low = (uint32_t)product;
-}
-
-void rk_rng_block(uint64_t seed, uint64_t stream, uint64_t counter, uint32_t out[4]) {
-    uint32_t c[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)};
-    uint32_t key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);
-    for (int round = 0; round < 10; round++) {
-        uint32_t high0, low0, high1, low1;
-        mul_hi_lo(0xD2511F53u, c[0], &high0, &low0);
-        mul_hi_lo(0xCD9E8D57u, c[2], &high1, &low1);
-        c[0] = high1 ^ c[1] ^ key0;
-        c[1] = low1;
-        c[2] = high0 ^ c[3] ^ key1;
-        c[3] = low0;
-        key0 += 0x9E3779B9u;
-        key1 += 0xBB67AE85u;
-    }
-    for (int i = 0; i < 4; i++) out[i] = c[i];
-}
-
 uint64_t rk_rng_u64(uint64_t seed, uint64_t stream, uint64_t counter) {
     uint32_t block[4];
     rk_rng_block(seed, stream, counter, block);

@@ -37,9 +37,9 @@ static void close_file(rk_source *s) {
     if (s->reader) s->reader->close(s);
     s->reader = NULL;
     s->state = NULL;
-    if (s->stream) s->finished_bytes += (double)rk_stream_file_position(s->stream);
+    if (s->stream) s->finished_bytes += (double)rk_byte_stream_file_position(s->stream);
     rk_lookahead_release(&s->lookahead);
-    rk_stream_free(s->stream);
+    rk_byte_stream_free(s->stream);
     s->stream = NULL;
 }
 
@@ -58,7 +58,7 @@ static rk_status open_file(rk_source *s) {
     RK_TRY(rk_source_format(s->options.section, rk_source_path(s), &format));
     s->next_line = 1;
     if (format == RK_DATA_RKB) return rk_rkb_reader_open(s);
-    RK_TRY(rk_stream_open(rk_source_path(s), &s->stream));
+    RK_TRY(rk_byte_stream_open(rk_source_path(s), &s->stream));
     s->lookahead.stream = s->stream;
     switch (format) {
         case RK_DATA_ADJACENCY: return rk_adjacency_reader_open(s);
@@ -177,6 +177,6 @@ void rk_source_where(const rk_source *s, const rk_chunk *chunk, int64_t row, cha
 
 double rk_source_progress(const rk_source *s) {
     if (s->total_bytes <= 0) return -1;
-    double done = s->finished_bytes + (s->stream ? (double)rk_stream_file_position(s->stream) : 0);
+    double done = s->finished_bytes + (s->stream ? (double)rk_byte_stream_file_position(s->stream) : 0);
     return done < s->total_bytes ? done / s->total_bytes : 1;
 }

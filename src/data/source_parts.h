@@ -27,7 +27,7 @@ struct rk_source {
     size_t file;               /* number of the open file */
     const rk_file_reader *reader; /* NULL: none is open */
     void *state;               /* the reader's */
-    rk_stream *stream;         /* of formats that read one */
+    rk_byte_stream *stream;         /* of formats that read one */
     rk_lookahead lookahead;    /* what follows the pieces taken */
     int64_t next_line;         /* number of the first line or record of the next piece to be placed, from 1 */
     int64_t n_skipped;

@@ -57,8 +57,13 @@ static bool is_dropped(const rk_feature_config *feature, int64_t id, const float
     return id < 0 || (weight && feature->combiner != RK_COMBINER_SUM && *weight <= 0);
 }
 
-static rk_status check_id(const rk_feature_config *feature, const rk_table *table, int64_t sample, int64_t id, const float *weight) {
+rk_status rk_feature_id_check(const rk_feature_config *feature, const rk_table *table, int64_t sample, int64_t id, const float *weight, bool *drops) {
     long long s = sample, last = table->config.n_rows - 1;
+    RK_FAIL_IF(weight && !isfinite(*weight), RK_BAD_DATA, "feature '%s': sample %lld: the weight of id %lld is not a finite number", feature->name, s, (long long)id);
+    if (is_dropped(feature, id, weight)) {
+        *drops = true;
+        return RK_OK;
+    }
     if (id < 0)
         return rk_error_hint(rk_error(RK_BAD_DATA, "feature '%s': sample %lld: id %lld is negative", feature->name, s, (long long)id),
                              "with validation, negative ids are dropped");
@@ -77,15 +82,8 @@ static rk_status check_id(const rk_feature_config *feature, const rk_table *tabl
 static rk_status check_ids(const rk_feature_use *use, const rk_feature_config *feature, const rk_table *table, const rk_ids *ids, bool *drops) {
     *drops = false;
     for (int64_t s = 0; s < use->n; s++)
-        for (int64_t i = use->offsets[s]; i < use->offsets[s + 1]; i++) {
-            const float *weight = ids->weights ? &ids->weights[i] : NULL;
-            RK_FAIL_IF(weight && !isfinite(*weight), RK_BAD_DATA, "feature '%s': sample %lld: the weight of id %lld is not a finite number", feature->name,
-                       (long long)s, (long long)ids->ids[i]);
-            if (is_dropped(feature, ids->ids[i], weight))
-                *drops = true;
-            else
-                RK_TRY(check_id(feature, table, s, ids->ids[i], weight));
-        }
+        for (int64_t i = use->offsets[s]; i < use->offsets[s + 1]; i++)
+            RK_TRY(rk_feature_id_check(feature, table, s, ids->ids[i], ids->weights ? &ids->weights[i] : NULL, drops));
     return RK_OK;
 }
 

@@ -31,6 +31,8 @@ typedef struct rk_feature_use {
 rk_status rk_feature_use_begin(rk_feature_use *use, const rk_feature_config *feature, int64_t n, const rk_ids *ids);
 void rk_feature_use_scan(rk_feature_use *use, const rk_table *table, int64_t first, int64_t last);
 rk_status rk_feature_use_prepare(rk_feature_use *use, const rk_feature_config *feature, const rk_table *table, const rk_ids *ids);
+/* One id: an error (RK_BAD_DATA), or whether validation drops it. */
+rk_status rk_feature_id_check(const rk_feature_config *feature, const rk_table *table, int64_t sample, int64_t id, const float *weight, bool *drops);
 void rk_feature_use_release(rk_feature_use *use);
 
 #endif

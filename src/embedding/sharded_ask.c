@@ -111,7 +111,7 @@ typedef struct share {
     const int64_t *ids, *offsets; /* offsets NULL: rows */
 } share;
 
-static share share_of(const rk_sharded *s, rk_journey *j, const rk_stream *stream) {
+static share share_of(const rk_sharded *s, rk_journey *j, const rk_shard_stream *stream) {
     const rk_shard *shard = &s->shards[stream->shard];
     const rk_wanted *w = &j->wanted[shard->table];
     if (stream->feature >= 0) {
@@ -122,7 +122,7 @@ static share share_of(const rk_sharded *s, rk_journey *j, const rk_stream *strea
     return (share){{n, n}, (int64_t *)w->rows.data + begin, NULL};
 }
 
-static size_t share_bytes(const rk_stream *stream, const share *part) {
+static size_t share_bytes(const rk_shard_stream *stream, const share *part) {
     size_t bags = part->offsets ? rk_pad((size_t)part->entry.n_bags * sizeof(uint32_t), 8) : 0;
     return bags + rk_pad((size_t)part->entry.n_ids * (size_t)stream->id_bytes, 8);
 }
@@ -139,7 +139,7 @@ static rk_status pack_ask(const rk_sharded *s, rk_journey *j, int32_t owner) {
     memcpy(to, &(rk_ask_header){j->kind, j->word}, sizeof(rk_ask_header));
     rk_ask_entry *entries = (rk_ask_entry *)(void *)(to + sizeof(rk_ask_header));
     for (int32_t i = 0; i < n; i++) {
-        const rk_stream *stream = &s->streams[s->streams_of[owner][i]];
+        const rk_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
         entries[i] = (rk_ask_entry){0, 0};
         if (j->kind == RK_JOURNEY_WORD) continue;
         share part = share_of(s, j, stream);
@@ -169,7 +169,7 @@ rk_status rk_journey_ask(rk_sharded *s, rk_journey *j, int64_t n, const rk_ids *
 }
 
 /* A stream's values of this batch, in front of the first of which `to` is: whole rows are dim of the table apart. */
-static float *values_of(const rk_sharded *s, const rk_journey *j, const rk_stream *stream) {
+static float *values_of(const rk_sharded *s, const rk_journey *j, const rk_shard_stream *stream) {
     const rk_shard *shard = &s->shards[stream->shard];
     const rk_wanted *w = &j->wanted[shard->table];
     int64_t first = 0;
@@ -199,9 +199,9 @@ rk_status rk_journey_take_rows(rk_sharded *s, rk_journey *j) {
     for (int32_t owner = 0; owner < s->size; owner++) {
         size_t at = 0;
         for (int32_t i = 0; i < s->n_streams_of[owner]; i++) {
-            const rk_stream *stream = &s->streams[s->streams_of[owner][i]];
+            const rk_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
             const rk_shard *shard = &s->shards[stream->shard];
-            if (!rk_stream_answers(s, stream, s->rank, owner)) continue;
+            if (!rk_shard_stream_answers(s, stream, s->rank, owner)) continue;
             int64_t n = share_of(s, j, stream).entry.n_bags;
             size_t bytes = rk_values_bytes(n, shard->dim, stream->rows_wire);
             RK_FAIL_IF(at + bytes > from[owner].n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of rows, not %zu or more", owner, from[owner].n_bytes, at + bytes);
@@ -251,7 +251,7 @@ static void sum_rows(rk_sharded *s, rk_journey *j, const rk_activation *gradient
     rk_parallel_for(j->flight.piece_begins[e->n_tables], sum_piece, &a);
 }
 
-static void pack_gradients(const rk_sharded *s, rk_journey *j, const rk_stream *stream, int64_t n, const rk_activation *gradients, char *to) {
+static void pack_gradients(const rk_sharded *s, rk_journey *j, const rk_shard_stream *stream, int64_t n, const rk_activation *gradients, char *to) {
     const rk_shard *shard = &s->shards[stream->shard];
     if (stream->feature >= 0)
         pack_rows(to, gradients[stream->feature].data + shard->first_column, gradients[stream->feature].stride, n, shard->dim, stream->gradients_wire);
@@ -264,7 +264,7 @@ static rk_status pack_give(const rk_sharded *s, rk_journey *j, int32_t owner, co
     size_t at = RK_GIVE_HEAD, bytes = at;
     for (int pass = 0; pass < 2; pass++) {
         for (int32_t i = 0; i < s->n_streams_of[owner]; i++) {
-            const rk_stream *stream = &s->streams[s->streams_of[owner][i]];
+            const rk_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
             if (!stream->trainable) continue;
             int64_t n = share_of(s, j, stream).entry.n_bags;
             if (pass == 1) pack_gradients(s, j, stream, n, gradients, (char *)j->give[owner].data + at);

@@ -51,10 +51,10 @@ static int id_bytes_of(int64_t n_rows) {
 }
 
 /* Rows of 16 bits travel as they are; else as `wire` says. */
-static rk_stream stream_of(const rk_sharded *s, const rk_sharded_options *o, int32_t shard, int32_t feature) {
+static rk_shard_stream stream_of(const rk_sharded *s, const rk_sharded_options *o, int32_t shard, int32_t feature) {
     const rk_table_config *table = &o->config->tables[s->shards[shard].table];
     bool exact = table->dtype != RK_F32 && feature < 0;
-    return (rk_stream){.shard = shard, .feature = feature, .id_bytes = id_bytes_of(s->shards[shard].n_rows), .rows_wire = exact ? table->dtype : o->wire,
+    return (rk_shard_stream){.shard = shard, .feature = feature, .id_bytes = id_bytes_of(s->shards[shard].n_rows), .rows_wire = exact ? table->dtype : o->wire,
                        .gradients_wire = o->wire, .trainable = !table->frozen};
 }
 
@@ -147,7 +147,7 @@ static void describe_shards(rk_sharded *s, const rk_sharded_options *o, store_co
 static void describe_streams(const rk_sharded *s, const rk_sharded_options *o, store_config *c) {
     for (int32_t r = 0; r < s->roles.n_trainers; r++)
         for (int32_t i = 0; i < rk_n_here(s); i++) {
-            const rk_stream *stream = &s->streams[s->streams_of[s->rank][i]];
+            const rk_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
             int32_t f = c->n_features++;
             snprintf(c->names[f], sizeof *c->names, "%d/%d", r, i);
             c->features[f] = (rk_feature_config)RK_FEATURE_CONFIG_INIT;

@@ -19,12 +19,12 @@ typedef struct rk_shard {
 } rk_shard;
 
 /* What goes to a shard in a batch: the different rows of its table, or one feature's bags. */
-typedef struct rk_stream {
+typedef struct rk_shard_stream {
     int32_t shard, feature;   /* feature -1: rows */
     int id_bytes;             /* 2, 4 or 8 */
     rk_dtype rows_wire, gradients_wire;
     bool trainable;
-} rk_stream;
+} rk_shard_stream;
 
 /* A table's different rows in a trainer's batch, in the order of the parts that they are in. */
 typedef struct rk_wanted {
@@ -66,7 +66,7 @@ struct rk_sharded {
     rk_embeddings *store;     /* the shards here; a feature for each trainer and stream; NULL if there are none */
     rk_shard *shards;         /* [n_shards] */
     int32_t n_shards;
-    rk_stream *streams;       /* [n_streams] */
+    rk_shard_stream *streams; /* [n_streams] */
     int32_t n_streams;
     int32_t **streams_of;     /* [size][n_streams_of[r]]: streams whose shard rank r holds */
     int32_t *n_streams_of;    /* [size] */
@@ -107,7 +107,7 @@ static inline rk_journey *rk_journey_at(const rk_sharded *s, int64_t number) {
 static inline int32_t rk_n_here(const rk_sharded *s) { return s->n_streams_of[s->rank]; }
 static inline int32_t rk_stored_feature(const rk_sharded *s, int32_t trainer, int32_t stream) { return trainer * rk_n_here(s) + stream; }
 /* Rows of a replicated shard are read where they are. */
-static inline bool rk_stream_answers(const rk_sharded *s, const rk_stream *stream, int32_t trainer, int32_t owner) {
+static inline bool rk_shard_stream_answers(const rk_sharded *s, const rk_shard_stream *stream, int32_t trainer, int32_t owner) {
     return s->shards[stream->shard].owner >= 0 || trainer == owner;
 }
 

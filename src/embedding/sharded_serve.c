@@ -18,7 +18,7 @@ static rk_status too_short(int32_t trainer, const char *what, size_t n_bytes) {
 }
 
 static rk_status read_stream(const rk_sharded *s, rk_journey *j, int32_t trainer, int32_t i, rk_ask_entry entry, const rk_parcel *parcel, size_t *at) {
-    const rk_stream *stream = &s->streams[s->streams_of[s->rank][i]];
+    const rk_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
     int32_t f = rk_stored_feature(s, trainer, i);
     bool bags = stream->feature >= 0;
     size_t bag_bytes = bags ? rk_pad((size_t)entry.n_bags * sizeof(uint32_t), 8) : 0, id_bytes = rk_pad((size_t)entry.n_ids * (size_t)stream->id_bytes, 8);
@@ -59,20 +59,20 @@ rk_status rk_journey_read(rk_sharded *s, rk_journey *j) {
 
 /* Bags that are looked up, which are not those of replicated tables that other trainers read for themselves. */
 static int64_t n_answered(const rk_sharded *s, const rk_journey *j, int32_t trainer, int32_t i) {
-    const rk_stream *stream = &s->streams[s->streams_of[s->rank][i]];
-    return rk_stream_answers(s, stream, trainer, s->rank) ? j->counts[rk_stored_feature(s, trainer, i)] : 0;
+    const rk_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
+    return rk_shard_stream_answers(s, stream, trainer, s->rank) ? j->counts[rk_stored_feature(s, trainer, i)] : 0;
 }
 
 static rk_status place_answers(rk_sharded *s, rk_journey *j, int32_t trainer) {
     size_t bytes = 0;
     for (int32_t i = 0; i < rk_n_here(s); i++) {
-        const rk_stream *stream = &s->streams[s->streams_of[s->rank][i]];
+        const rk_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
         bytes += rk_values_bytes(n_answered(s, j, trainer, i), s->shards[stream->shard].dim, stream->rows_wire);
     }
     RK_TRY(rk_box_reserve(&j->answer[trainer], bytes));
     char *to = j->answer[trainer].data;
     for (int32_t i = 0; i < rk_n_here(s); i++) {
-        const rk_stream *stream = &s->streams[s->streams_of[s->rank][i]];
+        const rk_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
         int32_t f = rk_stored_feature(s, trainer, i), dim = s->shards[stream->shard].dim;
         int64_t n = n_answered(s, j, trainer, i);
         s->activations[f] = (rk_activation){(float *)(void *)to, dim, NULL};
@@ -90,7 +90,7 @@ static rk_status place_answers(rk_sharded *s, rk_journey *j, int32_t trainer) {
 static void pack_answers(const rk_sharded *s, const rk_journey *j, int32_t trainer) {
     char *to = j->answer[trainer].data;
     for (int32_t i = 0; i < rk_n_here(s); i++) {
-        const rk_stream *stream = &s->streams[s->streams_of[s->rank][i]];
+        const rk_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
         int32_t dim = s->shards[stream->shard].dim;
         int64_t n = n_answered(s, j, trainer, i);
         if (stream->rows_wire != RK_F32) rk_wire_pack(to, stream->rows_wire, s->activations[rk_stored_feature(s, trainer, i)].data, n * dim);
@@ -122,7 +122,7 @@ rk_status rk_journey_serve(rk_sharded *s, rk_journey *j) {
 static rk_status take_gradients(rk_sharded *s, const rk_journey *j, int32_t trainer, const rk_parcel *from) {
     size_t at = RK_GIVE_HEAD;
     for (int32_t i = 0; i < rk_n_here(s); i++) {
-        const rk_stream *stream = &s->streams[s->streams_of[s->rank][i]];
+        const rk_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
         int32_t f = rk_stored_feature(s, trainer, i), dim = s->shards[stream->shard].dim;
         s->activations[f] = (rk_activation){NULL, dim, NULL};
         if (!stream->trainable) continue;

@@ -15,7 +15,7 @@ enum { INPUT_BYTES = 1 << 16 };
 
 typedef enum packing { PLAIN, GZIP, ZSTD } packing;
 
-struct rk_stream {
+struct rk_byte_stream {
     char *path;
     int descriptor;
     packing kind;
@@ -29,7 +29,7 @@ struct rk_stream {
 };
 
 /* Up to n_bytes of the file; 0 at its end. */
-static rk_status read_file(rk_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
+static rk_status read_file(rk_byte_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
     ssize_t n;
     do n = read(s->descriptor, out, n_bytes);
     while (n < 0 && errno == EINTR);
@@ -40,14 +40,14 @@ static rk_status read_file(rk_stream *s, void *out, size_t n_bytes, size_t *out_
     return RK_OK;
 }
 
-static rk_status refill(rk_stream *s) {
+static rk_status refill(rk_byte_stream *s) {
     if (s->used < s->n_input || s->at_end) return RK_OK;
     s->n_input = s->used = 0;
     return read_file(s, s->input, INPUT_BYTES, &s->n_input);
 }
 
 /* By the first bytes: gzip, or zstd (a frame, or one to be skipped that some packers put first). */
-static rk_status detect(rk_stream *s) {
+static rk_status detect(rk_byte_stream *s) {
     enum { MAGIC_BYTES = 4 };
     while (s->n_input < MAGIC_BYTES && !s->at_end) { /* a pipe may give less at a time */
         size_t n;
@@ -65,8 +65,8 @@ static rk_status detect(rk_stream *s) {
     return RK_OK;
 }
 
-rk_status rk_stream_open(const char *path, rk_stream **out) {
-    rk_stream *s;
+rk_status rk_byte_stream_open(const char *path, rk_byte_stream **out) {
+    rk_byte_stream *s;
     RK_TRY(rk_alloc(1, sizeof *s, &s));
     s->descriptor = -1;
     rk_status status;
@@ -83,11 +83,11 @@ rk_status rk_stream_open(const char *path, rk_stream **out) {
     *out = s;
     return RK_OK;
 done:
-    rk_stream_free(s);
+    rk_byte_stream_free(s);
     return status;
 }
 
-void rk_stream_free(rk_stream *s) {
+void rk_byte_stream_free(rk_byte_stream *s) {
     if (!s) return;
     if (s->descriptor >= 0) close(s->descriptor);
     if (s->kind == GZIP) inflateEnd(&s->gzip);
@@ -97,13 +97,13 @@ void rk_stream_free(rk_stream *s) {
     rk_free(s);
 }
 
-static rk_status damaged(const rk_stream *s, const char *what, const char *reason) {
-    return rk_error(RK_BAD_DATA, "'%s': byte %llu: the compressed data is %s%s%s", s->path, (unsigned long long)rk_stream_file_position(s), what, reason ? ": " : "",
+static rk_status damaged(const rk_byte_stream *s, const char *what, const char *reason) {
+    return rk_error(RK_BAD_DATA, "'%s': byte %llu: the compressed data is %s%s%s", s->path, (unsigned long long)rk_byte_stream_file_position(s), what, reason ? ": " : "",
                     reason ? reason : "");
 }
 
 /* One step of unpacking: from what was read to out; *out_bytes may be 0 though there is more. */
-static rk_status unpack_gzip(rk_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
+static rk_status unpack_gzip(rk_byte_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
     uInt room = (uInt)(n_bytes < (1u << 30) ? n_bytes : (1u << 30));
     s->gzip.next_in = s->input + s->used;
     s->gzip.avail_in = (uInt)(s->n_input - s->used);
@@ -119,7 +119,7 @@ static rk_status unpack_gzip(rk_stream *s, void *out, size_t n_bytes, size_t *ou
     return RK_OK;
 }
 
-static rk_status unpack_zstd(rk_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
+static rk_status unpack_zstd(rk_byte_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
     ZSTD_inBuffer in = {s->input, s->n_input, s->used};
     ZSTD_outBuffer to = {out, n_bytes, 0};
     size_t code = ZSTD_decompressStream(s->zstd, &to, &in);
@@ -132,7 +132,7 @@ static rk_status unpack_zstd(rk_stream *s, void *out, size_t n_bytes, size_t *ou
 }
 
 /* Large reads of a plain file go straight to the caller. */
-static rk_status read_plain(rk_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
+static rk_status read_plain(rk_byte_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
     if (s->used == s->n_input && !s->at_end && n_bytes >= INPUT_BYTES) return read_file(s, out, n_bytes, out_bytes);
     RK_TRY(refill(s));
     size_t n = s->n_input - s->used < n_bytes ? s->n_input - s->used : n_bytes;
@@ -142,7 +142,7 @@ static rk_status read_plain(rk_stream *s, void *out, size_t n_bytes, size_t *out
     return RK_OK;
 }
 
-rk_status rk_stream_read(rk_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
+rk_status rk_byte_stream_read(rk_byte_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
     size_t n = 0;
     if (n_bytes && s->kind == PLAIN) RK_TRY(read_plain(s, out, n_bytes, &n));
     while (n_bytes && s->kind != PLAIN && n == 0) {
@@ -156,11 +156,11 @@ rk_status rk_stream_read(rk_stream *s, void *out, size_t n_bytes, size_t *out_by
     return RK_OK;
 }
 
-uint64_t rk_stream_file_position(const rk_stream *s) {
+uint64_t rk_byte_stream_file_position(const rk_byte_stream *s) {
     return s->position - (s->n_input - s->used);
 }
 
-uint64_t rk_stream_file_size(const rk_stream *s) {
+uint64_t rk_byte_stream_file_size(const rk_byte_stream *s) {
     return s->size;
 }
 
@@ -179,7 +179,7 @@ rk_status rk_lookahead_fill(rk_lookahead *l, size_t need) {
     l->data = l->memory;
     while (l->n_bytes < need && !l->at_end) {
         size_t n;
-        RK_TRY(rk_stream_read(l->stream, l->data + l->n_bytes, l->capacity - l->n_bytes, &n));
+        RK_TRY(rk_byte_stream_read(l->stream, l->data + l->n_bytes, l->capacity - l->n_bytes, &n));
         l->n_bytes += n;
         l->at_end = n == 0;
     }

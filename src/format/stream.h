@@ -8,19 +8,19 @@
 
 #include "base/error.h"
 
-typedef struct rk_stream rk_stream;
+typedef struct rk_byte_stream rk_byte_stream;
 
-rk_status rk_stream_open(const char *path, rk_stream **out); /* "-" is standard input */
-void rk_stream_free(rk_stream *stream);
+rk_status rk_byte_stream_open(const char *path, rk_byte_stream **out); /* "-" is standard input */
+void rk_byte_stream_free(rk_byte_stream *stream);
 /* Fill out with up to n_bytes; *out_bytes = 0 at the end. A cut or corrupt compressed file is RK_BAD_DATA with path and byte. */
-rk_status rk_stream_read(rk_stream *stream, void *out, size_t n_bytes, size_t *out_bytes);
+rk_status rk_byte_stream_read(rk_byte_stream *stream, void *out, size_t n_bytes, size_t *out_bytes);
 /* Bytes consumed of the file itself, and its size (0 if unknown): for progress bars. */
-uint64_t rk_stream_file_position(const rk_stream *stream);
-uint64_t rk_stream_file_size(const rk_stream *stream);
+uint64_t rk_byte_stream_file_position(const rk_byte_stream *stream);
+uint64_t rk_byte_stream_file_size(const rk_byte_stream *stream);
 
 /* A window over the stream for record parsers: rk_lookahead keeps at least `need` bytes unless the stream ends. */
 typedef struct rk_lookahead {
-    rk_stream *stream;
+    rk_byte_stream *stream;
     char *data;             /* data[0 .. n_bytes) is unread */
     size_t n_bytes;
     bool at_end;            /* nothing comes after data[n_bytes] */

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/trace.h"
+#include "model/device_step.h"
 #include "model/retrieval.h"
 #include "model/spread.h"
 
@@ -23,12 +24,17 @@ static rk_ids slice_ids(rk_ids ids, int64_t first, int64_t n, int64_t *offsets) 
     return ids;
 }
 
-/* Samples [first, first+n) of the batch, made ready to be looked up. offsets: [n_lookups, n+1], unused where first is 0. */
+/* Each lookup's ids of samples [first, first+n) of the batch. offsets: [n_lookups, n+1], unused where first is 0. */
+static void take_ids(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets) {
+    for (int32_t f = 0; f < model->n_lookups; f++)
+        model->ids[f] = slice_ids(batch->features[model->lookups[f].source], first, n, first ? offsets + f * (n + 1) : NULL);
+}
+
+/* The same samples, made ready to be looked up. */
 static rk_status route(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets, bool training) {
     uint64_t begin = rk_trace_begin();
     rk_status status = RK_OK;
-    for (int32_t f = 0; f < model->n_lookups; f++)
-        model->ids[f] = slice_ids(batch->features[model->lookups[f].source], first, n, first ? offsets + f * (n + 1) : NULL);
+    take_ids(model, batch, first, n, offsets);
     if (model->embeddings) status = rk_embeddings_route(model->embeddings, n, model->ids, training);
     if (model->n_dense) rk_graph_bind(model->graph, model->dense, (rk_real *)(size_t)(batch->dense + first * model->n_dense), NULL);
     rk_trace_end(begin, "route");
@@ -91,9 +97,14 @@ static rk_status update_rows(rk_model_run *r) {
     return RK_OK;
 }
 
-void rk_model_settle(rk_model *model) {
+rk_status rk_model_settle(rk_model *model) {
+    if (model->device_step) return rk_device_step_settle(model);
     if (model->embeddings) rk_embeddings_update_all(model->embeddings);
-    if (model->spread && model->spread->sharded) (void)rk_sharded_settle(model->spread->sharded);
+    return model->spread && model->spread->sharded ? rk_sharded_settle(model->spread->sharded) : RK_OK;
+}
+
+rk_status rk_model_refresh(rk_model *model) {
+    return model->device_step ? rk_device_step_refresh(model) : RK_OK;
 }
 
 /* Both updates or none: all gradients are checked before a row or a parameter is written. */
@@ -123,6 +134,10 @@ rk_status rk_model_train_part(rk_model *model, const rk_batch_part *part, double
     RK_FAIL_IF(!model->optimizer, RK_INVALID_ARGUMENT, "the model was built for prediction, not for training");
     RK_TRY(rk_model_check_batch(model, part, true));
     if (model->spread) return rk_spread_train(model, part, loss);
+    if (model->device_step) {
+        take_ids(model, batch, 0, batch->n, NULL);
+        return rk_device_step_train(model, batch, loss);
+    }
     double found;
     rk_model_keep_statistics(model);
     rk_batch extended;
@@ -146,13 +161,23 @@ rk_status rk_model_forward(rk_model *model, const rk_batch *batch, rk_graph_hook
     return rk_graph_forward(model->graph, batch->n, false, model->step, &hooks);
 }
 
-static rk_status predict_piece(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets, float *out) {
-    rk_status status = route(model, batch, first, n, offsets, false);
-    if (status != RK_OK) return first ? rk_error_context(status, "samples from %lld on", (long long)first) : status;
+static rk_status predict_here(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets, float *out) {
+    RK_TRY(route(model, batch, first, n, offsets, false));
     rk_model_run r = {.model = model, .batch = batch, .ids = model->ids, .predictions = out};
     rk_graph_hooks hooks = rk_model_hooks(&r, false);
     hooks.read = look_up_block;
     return rk_graph_forward(model->graph, n, false, model->step, &hooks);
+}
+
+static rk_status predict_piece(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets, float *out) {
+    rk_status status;
+    if (model->device_step) {
+        take_ids(model, batch, first, n, offsets);
+        status = rk_device_step_predict(model, batch, first, n, out);
+    } else {
+        status = predict_here(model, batch, first, n, offsets, out);
+    }
+    return status != RK_OK && first ? rk_error_context(status, "samples from %lld on", (long long)first) : status;
 }
 
 rk_status rk_model_predict(rk_model *model, const rk_batch *batch, float *predictions) {
@@ -166,7 +191,7 @@ rk_status rk_model_predict_part(rk_model *model, const rk_batch_part *part, floa
     RK_TRY(rk_model_check_batch(model, part, false));
     if (part->total == 0) return RK_OK;
     if (model->spread) return rk_spread_predict(model, part, predictions);
-    rk_model_settle(model);
+    if (!model->device_step) RK_TRY(rk_model_settle(model));
     rk_batch extended;
     if (model->retrieval) RK_TRY(rk_retrieval_extend(model, batch, NULL, 0, batch->n, &extended));
     if (model->retrieval) batch = &extended;
@@ -197,7 +222,7 @@ int64_t rk_model_step(const rk_model *model) {
 }
 
 rk_embeddings *rk_model_embeddings(rk_model *model) {
-    rk_model_settle(model);
+    (void)rk_model_settle(model); /* a GPU that failed says so at the next step */
     return model->embeddings;
 }
 
@@ -206,7 +231,7 @@ int64_t rk_model_n_not_finite(const rk_model *model) {
 }
 
 rk_status rk_model_state(rk_model *model, rk_state *state) {
-    rk_model_settle(model);
+    RK_TRY(rk_model_settle(model));
     if (model->embeddings) RK_TRY(rk_embeddings_state(model->embeddings, state));
     if (model->spread && model->spread->sharded) RK_TRY(rk_sharded_state(model->spread->sharded, state));
     size_t first = state->n;

@@ -10,6 +10,7 @@
 #include "embedding/embedding_config.h"
 #include "embedding/placement_choice.h"
 #include "embedding/sharded.h"
+#include "model/device.h"
 #include "model/model_config.h"
 #include "nn/dense_optimizer.h"
 
@@ -34,6 +35,7 @@ typedef struct rk_model_options {
     int64_t staleness;                 /* 0: a step sees every update before it; more: rows are updated beside the next step's dense part */
     int64_t n_shards;                  /* that a batch is cut into (rk_graph_cut); 0: as many as trainers */
     const rk_model_cluster *cluster;   /* NULL: one process */
+    const rk_model_device *device;     /* a GPU; NULL: the CPU */
     rk_interactions *interactions;     /* two_tower: pairs of the training data, which the model then holds too; may be NULL where it needs none */
     bool training;                     /* false: no gradients, no slots (prediction); the state's names are some of the trained model's */
 } rk_model_options;
@@ -50,8 +52,11 @@ rk_status rk_model_plan_tables(const rk_model_section *section, const rk_embeddi
 /* The model's graph as a `model:` section of `kind: graph`, or as graphviz text. Free with rk_free. */
 rk_status rk_model_graph_text(const rk_model_options *options, bool dot, char **out);
 
-/* Bring all rows up to date, where updates are stale; before the state or rows are read. Over ranks: every batch that was given is drained before. */
-void rk_model_settle(rk_model *model);
+/* Bring all rows up to date, where updates are stale, and rows and parameters home, where a GPU has them; before the state or rows are read. Every batch that was given is
+ * drained before. */
+rk_status rk_model_settle(rk_model *model);
+/* After what rk_model_state or rk_model_embeddings hand out was written to: to the GPU, where there is one. */
+rk_status rk_model_refresh(rk_model *model);
 
 /* The samples of a batch that are here: those that this rank trains on or predicts among them. */
 typedef struct rk_batch_part {
@@ -66,7 +71,7 @@ void rk_model_cuts(const rk_model *model, int64_t *cuts);
 rk_status rk_model_train_part(rk_model *model, const rk_batch_part *part, double *loss);
 rk_status rk_model_predict_part(rk_model *model, const rk_batch_part *part, float *predictions);
 
-/* Over ranks with staleness, rk_model_train begins a batch and trains on one that was begun before; its loss is NaN while there is none. Train on the oldest
+/* Over ranks with staleness, and on a GPU where rk_model_device says late, rk_model_train begins a batch and trains on one that was begun before; its loss is NaN while there is none. Train on the oldest
  * that is left: *left false, and *loss untouched, if there is none. */
 rk_status rk_model_drain(rk_model *model, double *loss, bool *left);
 /* What trainers tell the ranks that only hold rows: a word from rk_model_tell is what rk_model_serve returns there. Elsewhere tell does nothing. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "model/device_step.h"
 #include "model/graph_section.h"
 #include "model/retrieval.h"
 #include "model/spread.h"
@@ -13,6 +14,17 @@ static rk_status config_error(const rk_model_options *options, const char *messa
     const rk_yaml_node *model = yaml ? rk_yaml_get(yaml->root, "model") : NULL;
     const rk_yaml_node *kind = rk_yaml_get(model, "kind");
     return rk_yaml_error(yaml, kind ? kind : model, "%s", message);
+}
+
+/* What the run file asks of a GPU and does not get: names the line that asks for one. */
+static rk_status device_error(const rk_model_options *options, rk_status status) {
+    bool is_asked_wrongly = status == RK_UNSUPPORTED || status == RK_INVALID_ARGUMENT;
+    return is_asked_wrongly ? rk_yaml_error(options->yaml, options->yaml ? rk_yaml_get(options->yaml->root, "device") : NULL, "%s", rk_last_error()) : status;
+}
+
+static rk_status to_device(rk_model *model, const rk_model_options *options) {
+    if (model->retrieval) return rk_error(RK_UNSUPPORTED, "a two_tower does not train on a GPU");
+    return rk_device_step_create(model, options->device);
 }
 
 static rk_status several_tasks(const rk_model_options *options, const rk_preset *preset) {
@@ -173,11 +185,12 @@ static rk_status reserve_activations(rk_model *model) {
     return RK_OK;
 }
 
-static rk_status reserve(rk_model *model, const rk_embedding_plan *plan, bool training) {
+static rk_status reserve(rk_model *model, const rk_embedding_plan *plan, bool training, bool on_device) {
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *model->ids, &model->ids));
     if (!training) return RK_OK;
     RK_TRY(rk_alloc(rk_graph_n_blocks(model->graph, model->max_here) * (size_t)model->n_tasks, sizeof *model->losses, &model->losses));
     RK_TRY(rk_alloc(rk_graph_n_shards(model->graph, model->max_here) * (size_t)model->n_tasks, sizeof *model->shard_losses, &model->shard_losses));
+    if (on_device) return RK_OK;
     RK_TRY(reserve_gradients(model, plan, 0));
     if (!model->stale) return RK_OK;
     RK_TRY(reserve_gradients(model, plan, 1));
@@ -232,6 +245,7 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_embe
     model->max_batch = model->max_here = options->max_batch;
     model->skip_not_finite = options->skip_not_finite;
     bool spread = options->training && options->cluster;
+    if (options->device && spread) return device_error(options, rk_error(RK_UNSUPPORTED, "several ranks do not train on GPUs\nhint: start one process, or leave out 'device: cuda'"));
     model->stale = options->training && options->staleness > 0 && !spread;
     RK_TRY(outline(model, options, plan));
     if (model->retrieval && options->training) model->max_here += rk_retrieval_n_drawn(model->retrieval);
@@ -245,10 +259,11 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_embe
     if (spread) RK_TRY(rk_spread_finish(model, options, plan));
     if (!rk_model_trains(model)) return RK_OK;
     if (model->retrieval) RK_TRY(rk_retrieval_finish(model, options));
-    RK_TRY(reserve(model, plan, options->training));
+    RK_TRY(reserve(model, plan, options->training, options->device != NULL));
     if (!options->training) return RK_OK;
     RK_TRY(find_statistics(model));
-    return rk_dense_optimizer_create(&options->dense_optimizer, model->graph, &model->optimizer);
+    RK_TRY(rk_dense_optimizer_create(&options->dense_optimizer, model->graph, &model->optimizer));
+    return options->device ? device_error(options, to_device(model, options)) : RK_OK;
 }
 
 rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_embedding_plan *plan) {
@@ -272,6 +287,7 @@ rk_status rk_model_build(const rk_model_options *options, rk_model **out) {
 
 void rk_model_free(rk_model *model) {
     if (!model) return;
+    rk_device_step_free(model);
     rk_spread_free(model);
     rk_retrieval_free(model->retrieval);
     rk_dense_optimizer_free(model->optimizer);

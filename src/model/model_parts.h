@@ -48,11 +48,13 @@ typedef struct rk_model_run {
 } rk_model_run;
 
 typedef struct rk_spread rk_spread;
+typedef struct rk_device_step rk_device_step;
 
 struct rk_model {
     const rk_preset *preset;            /* NULL: a graph that the run file writes out */
     rk_embeddings *embeddings;          /* NULL where the model has no tables, or they are spread */
     rk_spread *spread;                  /* NULL in one process */
+    rk_device_step *device_step;        /* NULL on the CPU */
     rk_retrieval *retrieval;            /* of a two_tower, else NULL */
     rk_graph *graph;
     rk_dense_optimizer *optimizer;      /* NULL if built for prediction */
@@ -103,6 +105,7 @@ rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_em
 /* A step's parts (model_step.c). hooks of the graph over a batch or share, but for `read`. */
 rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part, bool labelled);
 void rk_model_read_lengths(const rk_model_run *run, const rk_run *block); /* of the sequences of a block, into the graph's input */
+void rk_model_write_lengths(const rk_model *model, const rk_ids *ids, int64_t first, int64_t n, rk_real *out); /* likewise, of samples of a batch; out: of the first of them */
 rk_graph_hooks rk_model_hooks(rk_model_run *run, bool training);
 /* A batch of at most max_here samples through the graph, with hooks whose context is a run of this model. */
 rk_status rk_model_forward(rk_model *model, const rk_batch *batch, rk_graph_hooks hooks);
@@ -112,5 +115,6 @@ rk_status rk_model_sum_shards(const rk_model *model, const rk_batch *batch, cons
 void rk_model_keep_statistics(rk_model *model);
 /* After a step that failed: statistics as they were; RK_OK with *loss NaN if the step is to be skipped. */
 rk_status rk_model_undo(rk_model *model, rk_status status, double *loss);
+rk_status rk_model_skip(rk_model *model, rk_status status, double *loss); /* the second half of that */
 
 #endif

@@ -72,20 +72,23 @@ rk_status rk_model_sum_shards(const rk_model *model, const rk_batch *batch, cons
 }
 
 /* As the lookup has it: negative ids are dropped, the rest is cut to the feature's length. */
-void rk_model_read_lengths(const rk_model_run *r, const rk_run *run) {
-    const rk_model *model = r->model;
-    for (int32_t f = 0; f < model->n_lookups && model->lengths >= 0; f++) {
+void rk_model_write_lengths(const rk_model *model, const rk_ids *of, int64_t first, int64_t n, rk_real *out) {
+    int32_t width = model->lengths >= 0 ? rk_graph_shape(model->graph, model->lengths).cols : 0;
+    for (int32_t f = 0; f < model->n_lookups && width; f++) {
         const rk_model_lookup *at = &model->lookups[f];
-        const rk_ids *ids = &r->ids[f];
-        int32_t width = rk_graph_shape(model->graph, model->lengths).cols;
-        rk_real *to = rk_run_data(run, model->lengths) + at->length_column;
-        for (int64_t s = run->first; s < run->first + run->n && at->length; s++, to += width) {
+        const rk_ids *ids = &of[f];
+        rk_real *to = out + at->length_column;
+        for (int64_t s = first; s < first + n && at->length; s++, to += width) {
             int64_t begin = ids->offsets ? ids->offsets[s] : s * ids->ids_per_sample, end = ids->offsets ? ids->offsets[s + 1] : begin + ids->ids_per_sample;
             int32_t length = 0;
             for (int64_t i = begin; i < end && length < at->length; i++) length += ids->ids[i] >= 0;
             *to = (rk_real)length;
         }
     }
+}
+
+void rk_model_read_lengths(const rk_model_run *r, const rk_run *run) {
+    if (r->model->lengths >= 0) rk_model_write_lengths(r->model, r->ids, run->first, run->n, rk_run_data(run, r->model->lengths));
 }
 
 static rk_status block_loss(void *context, const rk_run *run) {
@@ -132,6 +135,10 @@ void rk_model_keep_statistics(rk_model *model) {
 
 rk_status rk_model_undo(rk_model *model, rk_status status, double *loss) {
     for (size_t i = 0; i < model->n_statistics; i++) memcpy(model->statistics[i].live, model->statistics[i].kept, model->statistics[i].n_bytes);
+    return rk_model_skip(model, status, loss);
+}
+
+rk_status rk_model_skip(rk_model *model, rk_status status, double *loss) {
     if (status != RK_NOT_FINITE || !model->skip_not_finite) return status;
     model->n_not_finite++;
     if ((model->n_not_finite & (model->n_not_finite - 1)) == 0) /* the 1st, 2nd, 4th, ... */

@@ -52,7 +52,7 @@ rk_status rk_model_user_vectors(rk_model *model, const rk_batch *batch, rk_real 
     rk_batch_part whole = rk_batch_whole(batch);
     int64_t dim = rk_model_vector_dim(model), piece = piece_of(model);
     RK_TRY(rk_model_check_batch(model, &whole, false));
-    rk_model_settle(model);
+    RK_TRY(rk_model_settle(model));
     for (int64_t first = 0; first < batch->n; first += piece) {
         int64_t n = batch->n - first < piece ? batch->n - first : piece, begin, end;
         rk_batch mine;
@@ -66,7 +66,7 @@ rk_status rk_model_user_vectors(rk_model *model, const rk_batch *batch, rk_real 
 rk_status rk_model_item_vectors(rk_model *model, int64_t first, int64_t n, rk_real *out) {
     RK_FAIL_IF(!model->retrieval, RK_INVALID_ARGUMENT, "only a two_tower has vectors of items");
     int64_t dim = rk_model_vector_dim(model), piece = piece_of(model);
-    rk_model_settle(model);
+    RK_TRY(rk_model_settle(model));
     for (int64_t done = 0; done < n; done += piece) {
         int64_t some = n - done < piece ? n - done : piece, begin, end;
         rk_batch mine;

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/trace.h"
+#include "model/device_step.h"
 #include "model/retrieval.h"
 #include "model/spread.h"
 
@@ -236,6 +237,7 @@ rk_status rk_spread_train(rk_model *model, const rk_batch_part *part, double *lo
 }
 
 rk_status rk_model_drain(rk_model *model, double *loss, bool *left) {
+    if (model->device_step) return rk_device_step_drain(model, loss, left);
     *left = model->spread && model->spread->n_trained < model->spread->n_begun;
     if (*left) {
         *loss = NAN;

@@ -1,4 +1,4 @@
-#include "nn/dense_optimizer.h"
+#include "nn/dense_optimizer_parts.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -7,33 +7,8 @@
 
 #include "base/memory.h"
 #include "base/parallel.h"
-#include "optim/slots.h"
 
 enum { CHUNK = 8192 };
-
-/* One piece of work: a chunk of a tensor, one of its rows, or all of it, by the optimizer's kind. */
-typedef struct piece {
-    int32_t parameter;
-    int64_t first, count;
-    int64_t row; /* for slots that are kept a row */
-} piece;
-
-struct rk_dense_optimizer {
-    rk_dense_optimizer_config config;
-    rk_graph *graph;
-    int n_slots;
-    rk_slot slots[RK_MAX_SLOTS];
-    float **slot_values; /* [n_parameters * n_slots] */
-    int64_t *slot_counts;
-    piece *pieces;       /* [n_pieces] */
-    size_t n_pieces, pieces_capacity;
-    uint64_t n_values;   /* of all parameters */
-    double *squares;     /* [n_pieces] */
-    int64_t step;
-    double factor;
-    rk_update update;
-    float gradient_scale;
-};
 
 static rk_status add_pieces(rk_dense_optimizer *o, int32_t index) {
     const rk_parameter *p = rk_graph_parameter(o->graph, index);
@@ -45,7 +20,7 @@ static rk_status add_pieces(rk_dense_optimizer *o, int32_t index) {
     int64_t step = rows ? p->cols : whole ? n : CHUNK;
     for (int64_t first = 0; first < n; first += step) {
         RK_TRY(rk_grow(&o->pieces, o->n_pieces, &o->pieces_capacity, sizeof *o->pieces));
-        o->pieces[o->n_pieces++] = (piece){index, first, n - first < step ? n - first : step, first / step};
+        o->pieces[o->n_pieces++] = (rk_dense_piece){index, first, n - first < step ? n - first : step, first / step};
     }
     return RK_OK;
 }
@@ -101,7 +76,7 @@ void rk_dense_optimizer_free(rk_dense_optimizer *o) {
 static void measure_piece(void *context, size_t task, int thread) {
     (void)thread;
     const rk_dense_optimizer *o = context;
-    const piece *at = &o->pieces[task];
+    const rk_dense_piece *at = &o->pieces[task];
     rk_parameter *p = rk_graph_parameter(o->graph, at->parameter);
     double sum = 0;
     float l2 = p->is_bias ? 0 : (float)o->config.l2;
@@ -115,7 +90,7 @@ static void measure_piece(void *context, size_t task, int thread) {
 static void update_piece(void *context, size_t task, int thread) {
     (void)thread;
     const rk_dense_optimizer *o = context;
-    const piece *at = &o->pieces[task];
+    const rk_dense_piece *at = &o->pieces[task];
     rk_parameter *p = rk_graph_parameter(o->graph, at->parameter);
     float *g = p->gradient + at->first, *slots[RK_MAX_SLOTS] = {0};
     if (o->gradient_scale != 1.0f)

@@ -216,12 +216,12 @@ void rk_graph_bind(rk_graph *graph, rk_value value, rk_real *data, rk_real *grad
 
 rk_real *rk_node_data(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
-    return node->bound_data ? node->bound_data + run->first * width : rk_run_place(run, node->data, width);
+    return node->bound_data ? node->bound_data + run->first * width : rk_run_place(run, node->place.data, width);
 }
 
 rk_real *rk_node_gradient(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
-    return node->bound_gradient ? node->bound_gradient + run->first * width : rk_run_place(run, node->gradient, width);
+    return node->bound_gradient ? node->bound_gradient + run->first * width : rk_run_place(run, node->place.gradient, width);
 }
 
 rk_real *rk_run_data(const rk_run *run, rk_value value) {

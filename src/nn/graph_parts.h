@@ -64,10 +64,16 @@ struct rk_graph {
 
 /* Give every node its place in the memory of a run (graph_plan.c). */
 rk_status rk_graph_plan(rk_graph *graph);
+/* The same for other memory, where runs have `samples` samples at once: places [n_nodes], of *total reals. hosts [n_nodes], or NULL: an input of which it is not -1 has no place of
+ * its own, but columns of that node, whose value and gradient then live as long as an input's. */
+rk_status rk_graph_place(const rk_graph *graph, int64_t samples, bool training, const int32_t *hosts, rk_place *places, int64_t *total);
 /* The node whose memory a view shows. */
 rk_node *rk_graph_root(const rk_graph *graph, rk_value value);
 /* First values of a parameter, from (seed, its name, the place). */
 void rk_parameter_fill(const rk_graph *graph, rk_parameter *parameter, const rk_initializer *initializer);
+
+/* Of a dropout node's masks (op_dropout.c). */
+uint64_t rk_dropout_seed(const rk_graph *graph, const rk_node *node);
 
 /* Samples first .. last-1 whose gradients are added up by one thread; n_groups of them. A group is within a shard. */
 size_t rk_graph_n_groups(const rk_graph *graph, int64_t n);

@@ -72,14 +72,16 @@ static rk_status place_pieces(planner *p, int64_t *total) {
 }
 
 /* The last node that reads a value, itself or through views of it: the first to add to its gradient. */
-static void find_consumers(const rk_graph *graph, int64_t *last) {
+static void find_last_readers(const rk_graph *graph, int64_t *last) {
     for (size_t i = 0; i < graph->n_nodes; i++) last[i] = (int64_t)i;
     for (size_t i = 0; i < graph->n_nodes; i++)
-        for (int32_t k = 0; k < graph->nodes[i]->n_inputs; k++) {
-            rk_node *root = rk_graph_root(graph, graph->nodes[i]->inputs[k]);
-            root->is_used = graph->nodes[i]->op && !graph->nodes[i]->op->is_view ? true : root->is_used;
-            last[root->number] = (int64_t)i;
-        }
+        for (int32_t k = 0; k < graph->nodes[i]->n_inputs; k++) last[rk_graph_root(graph, graph->nodes[i]->inputs[k])->number] = (int64_t)i;
+}
+
+static void find_used(rk_graph *graph) {
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        for (int32_t k = 0; k < graph->nodes[i]->n_inputs; k++)
+            if (graph->nodes[i]->op && !graph->nodes[i]->op->is_view) rk_graph_root(graph, graph->nodes[i]->inputs[k])->is_used = true;
 }
 
 /* Backward goes from the last node to the first. An output's gradient is there already. */
@@ -95,18 +97,29 @@ static void find_first_gradients(rk_graph *graph) {
     }
 }
 
-static rk_status add_node(planner *p, const rk_graph *graph, rk_node *node, int64_t last) {
-    int64_t N = (int64_t)graph->n_nodes, i = node->number, end = 2 * N, back = 2 * N - 1 - i, samples = graph->keeps ? graph->max_batch : graph->block;
-    bool train = graph->training, stays = node->is_output || !node->op;
-    if (!(node->op && node->op->is_view)) {
+/* How a node's value and gradient live: as its operation's, as an input's, or in columns of another node. */
+typedef enum stay { AS_ITSELF, AS_INPUT, ELSEWHERE } stay;
+
+static stay stay_of(const rk_graph *graph, const int32_t *hosts, size_t node) {
+    if (!hosts) return AS_ITSELF;
+    if (hosts[node] >= 0) return ELSEWHERE;
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        if (hosts[i] == (int32_t)node) return AS_INPUT;
+    return AS_ITSELF;
+}
+
+static rk_status add_node(planner *p, const rk_graph *graph, const rk_node *node, int64_t last, int64_t samples, bool train, stay stays, rk_place *to) {
+    int64_t N = (int64_t)graph->n_nodes, i = node->number, end = 2 * N, back = 2 * N - 1 - i;
+    bool is_input = !node->op || stays == AS_INPUT;
+    if (!(node->op && node->op->is_view) && stays != ELSEWHERE) {
         int64_t width = rk_width(node->shape) * samples;
-        RK_TRY(add_piece(p, &node->data, width, node->op ? i : 0, stays ? end : train ? back : last));
+        RK_TRY(add_piece(p, &to->data, width, is_input ? 0 : i, is_input || node->is_output ? end : train ? back : last));
         /* An output's gradient is written between forward and backward; an input's is read after the end. */
         int64_t birth = node->is_output ? N - 1 : 2 * N - 1 - last;
-        if (train) RK_TRY(add_piece(p, &node->gradient, width, birth, node->op ? back : end));
+        if (train) RK_TRY(add_piece(p, &to->gradient, width, birth, is_input ? end : back));
     }
-    RK_TRY(add_piece(p, &node->saved, node->saved_width * samples, i, train ? back : i));
-    return add_piece(p, &node->scratch, node->scratch_width * samples, i, train ? back : i);
+    RK_TRY(add_piece(p, &to->saved, node->saved_width * samples, i, train ? back : i));
+    return add_piece(p, &to->scratch, node->scratch_width * samples, i, train ? back : i);
 }
 
 /* Large enough for matrix products to run at speed, small enough for a block's values to stay in the second or third cache, and enough of them for several threads. Each block
@@ -131,20 +144,30 @@ static void cut_shards(rk_graph *graph) {
     if (here < graph->max_batch) graph->max_batch = here;
 }
 
-rk_status rk_graph_plan(rk_graph *graph) {
+rk_status rk_graph_place(const rk_graph *graph, int64_t samples, bool training, const int32_t *hosts, rk_place *places, int64_t *total) {
     planner p = {0};
     int64_t *last = NULL;
     rk_status status;
-    cut_shards(graph);
     RK_GOTO(rk_alloc(graph->n_nodes, sizeof *last, &last));
-    find_consumers(graph, last);
-    find_first_gradients(graph);
-    for (size_t i = 0; i < graph->n_nodes; i++) RK_GOTO(add_node(&p, graph, graph->nodes[i], last[i]));
-    RK_GOTO(place_pieces(&p, &graph->memory_reals));
+    find_last_readers(graph, last);
+    for (size_t i = 0; i < graph->n_nodes; i++) RK_GOTO(add_node(&p, graph, graph->nodes[i], last[i], samples, training, stay_of(graph, hosts, i), &places[i]));
+    RK_GOTO(place_pieces(&p, total));
     for (size_t i = 0; i < p.n; i++) *p.pieces[i].place = p.pieces[i].offset;
 done:
     rk_free(p.pieces);
     rk_free(last);
+    return status;
+}
+
+rk_status rk_graph_plan(rk_graph *graph) {
+    rk_place *places;
+    cut_shards(graph);
+    find_used(graph);
+    find_first_gradients(graph);
+    RK_TRY(rk_alloc(graph->n_nodes, sizeof *places, &places));
+    rk_status status = rk_graph_place(graph, graph->keeps ? graph->max_batch : graph->block, graph->training, NULL, places, &graph->memory_reals);
+    for (size_t i = 0; i < graph->n_nodes && status == RK_OK; i++) graph->nodes[i]->place = places[i];
+    rk_free(places);
     return status;
 }
 

@@ -2,17 +2,14 @@
 
 #include <math.h>
 
+#include "kernels/scalar_rules.h"
+
 const char *rk_loss_name(rk_loss_kind kind) {
     return kind == RK_LOSS_MSE ? "mse" : "sigmoid_cross_entropy";
 }
 
 rk_real rk_loss_prediction(rk_loss_kind kind, rk_real logit) {
-    return kind == RK_LOSS_MSE ? logit : (rk_real)(1 / (1 + exp(-(double)logit)));
-}
-
-/* -y log p - (1-y) log(1-p) with p = sigmoid(x), written so that no exponential can overflow. */
-static double cross_entropy(double x, double y) {
-    return fmax(x, 0) - x * y + log1p(exp(-fabs(x)));
+    return kind == RK_LOSS_MSE ? logit : (rk_real)rk_sigmoid_of((double)logit);
 }
 
 double rk_loss_weight(int64_t n, const float *weights, const float *labels, int64_t stride) {
@@ -32,8 +29,8 @@ void rk_loss(const rk_loss_args *a, double *out) {
             continue;
         }
         double x = a->logits[at], y = a->labels[at], w = a->weights ? (double)a->weights[i] : 1;
-        sum += w * (mse ? (x - y) * (x - y) : cross_entropy(x, y));
-        double slope = mse ? 2 * (x - y) : 1 / (1 + exp(-x)) - y;
+        sum += w * (mse ? (x - y) * (x - y) : rk_cross_entropy(x, y));
+        double slope = mse ? 2 * (x - y) : rk_sigmoid_of(x) - y;
         if (a->gradient) a->gradient[at] = (rk_real)(a->scale * w * slope);
     }
     *out = a->scale * sum;

@@ -61,6 +61,11 @@ typedef struct rk_op {
     void (*combine)(rk_node *node, int32_t pass, const rk_real *sums, int64_t n);
 } rk_op;
 
+/* Where a node's pieces stand in a run's memory, in reals; set by the plan. */
+typedef struct rk_place {
+    int64_t data, gradient, saved, scratch;
+} rk_place;
+
 struct rk_node {
     const rk_op *op;              /* NULL: an input */
     char *name;
@@ -84,7 +89,7 @@ struct rk_node {
     bool is_output, is_used;      /* is_used: a node reads it, itself or through a view */
     bool has_gradient;            /* while the plan is made: a node adds to its gradient */
     rk_real *bound_data, *bound_gradient; /* the caller's memory for the whole batch, or NULL */
-    int64_t data, gradient, saved, scratch; /* set by the plan: where each stands in a run's memory, in reals */
+    rk_place place;
 };
 
 #define RK_OP_DECLARE(name) extern const rk_op rk_op_##name;
@@ -103,8 +108,8 @@ static inline const rk_real *rk_in(const rk_run *run, const rk_node *node, int32
 static inline rk_real *rk_in_gradient(const rk_run *run, const rk_node *node, int32_t input) { return rk_run_gradient(run, node->inputs[input]); }
 static inline rk_real *rk_out(const rk_run *run, const rk_node *node) { return rk_node_data(run, node); }
 static inline rk_real *rk_out_gradient(const rk_run *run, const rk_node *node) { return rk_node_gradient(run, node); }
-static inline rk_real *rk_saved(const rk_run *run, const rk_node *node) { return rk_run_place(run, node->saved, node->saved_width); }
-static inline rk_real *rk_scratch(const rk_run *run, const rk_node *node) { return rk_run_place(run, node->scratch, node->scratch_width); }
+static inline rk_real *rk_saved(const rk_run *run, const rk_node *node) { return rk_run_place(run, node->place.saved, node->saved_width); }
+static inline rk_real *rk_scratch(const rk_run *run, const rk_node *node) { return rk_run_place(run, node->place.scratch, node->scratch_width); }
 static inline bool rk_is_first_gradient(const rk_node *node) { return node->first_gradient[0]; }
 const rk_real *rk_node_parameter(const rk_run *run, const rk_node *node, int32_t index);
 rk_real *rk_node_parameter_gradient(const rk_run *run, const rk_node *node, int32_t index); /* of this run's group: add to it */

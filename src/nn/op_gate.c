@@ -1,8 +1,7 @@
 /* A gate a column (Mao et al. 2023, FinalMLP, equation 4): y = 2 sigmoid(g) x; g the second input, or without one learned, the same for every sample and zeros
  * at first, so that y begins as x. */
-#include <math.h>
-
 #include "base/memory.h"
+#include "kernels/scalar_rules.h"
 #include "nn/graph_parts.h"
 
 static bool is_learned(const rk_node *node) {
@@ -29,7 +28,7 @@ static void release(rk_node *node) {
 }
 
 static void find_factors(const rk_real *g, rk_real *factors, int64_t n) {
-    for (int64_t i = 0; i < n; i++) factors[i] = (rk_real)(2 / (1 + exp(-(double)g[i])));
+    for (int64_t i = 0; i < n; i++) factors[i] = (rk_real)(2 * rk_sigmoid_of((double)g[i]));
 }
 
 static rk_status prepare(const rk_graph *graph, rk_node *node, bool training) {

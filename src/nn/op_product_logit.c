@@ -2,8 +2,7 @@
  *     z = log p / (1 - p), p = sigmoid(a) sigmoid(b)
  *       = -log(exp(-a) + exp(-b) + exp(-a-b)),
  * with the largest exponent taken out, so that none overflows and a small p keeps its digits. */
-#include <math.h>
-
+#include "kernels/scalar_rules.h"
 #include "nn/op.h"
 
 static rk_status build(rk_graph *graph, rk_node *node) {
@@ -11,21 +10,12 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return rk_same_shapes(graph, node);
 }
 
-/* The three exponentials, of one sum, over the largest; returns -log of their sum. */
-static double terms(double a, double b, double out[3]) {
-    double most = fmax(fmax(-a, -b), -a - b);
-    out[0] = exp(-a - most);
-    out[1] = exp(-b - most);
-    out[2] = exp(-a - b - most);
-    return -most - log(out[0] + out[1] + out[2]);
-}
-
 static rk_status forward(const rk_run *run, const rk_node *node) {
     int64_t n = run->n * rk_width(node->shape);
     const rk_real *a = rk_in(run, node, 0), *b = rk_in(run, node, 1);
     rk_real *z = rk_out(run, node);
     double parts[3];
-    for (int64_t i = 0; i < n; i++) z[i] = (rk_real)terms((double)a[i], (double)b[i], parts);
+    for (int64_t i = 0; i < n; i++) z[i] = (rk_real)rk_product_terms((double)a[i], (double)b[i], parts);
     return RK_OK;
 }
 
@@ -35,7 +25,7 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     rk_real *da = rk_in_gradient(run, node, 0), *db = rk_in_gradient(run, node, 1);
     double parts[3];
     for (int64_t i = 0; i < n; i++) {
-        terms((double)a[i], (double)b[i], parts);
+        rk_product_terms((double)a[i], (double)b[i], parts);
         double sum = parts[0] + parts[1] + parts[2];
         da[i] += (rk_real)((double)dz[i] * (parts[0] + parts[2]) / sum);
         db[i] += (rk_real)((double)dz[i] * (parts[1] + parts[2]) / sum);

@@ -1,4 +1,5 @@
 /* y = 1 / (1 + exp(-x)). */
+#include "kernels/scalar_rules.h"
 #include "nn/op_unary.h"
 
-RK_UNARY_OP(sigmoid, (rk_real)(1 / (1 + exp(-(double)x))), y *(1 - y))
+RK_UNARY_OP(sigmoid, (rk_real)rk_sigmoid_of((double)x), y *(1 - y))

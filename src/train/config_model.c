@@ -32,6 +32,10 @@ rk_status rk_config_interactions(rk_config *c, const rk_interactions **out) {
     return RK_OK;
 }
 
+void rk_config_take_device(const rk_config *c, rk_model_options *options) {
+    options->device = c->device.kind == RK_DEVICE_CUDA ? &c->model_device : NULL;
+}
+
 rk_status rk_config_model_options(const rk_config *c, const rk_data_schema *schema, bool training, rk_model_options *out) {
     int64_t evaluation = c->train.evaluate.batch_size;
     *out = (rk_model_options){

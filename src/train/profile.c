@@ -13,15 +13,19 @@
 enum { USUAL_STEPS = 20 };
 
 /* The stages of a step. Those of a block are run by all threads at once. */
-static const struct {
-    const char *name;
+typedef struct stage_name {
+    const char *name; /* NULL: behind the last */
     bool in_blocks;
-} stages[] = {{"read", false}, {"route", false}, {"prepare", false}, {"lookup", true}, {"forward", true}, {"backward", true}, {"gradients", true}, {"sum gradients", true}, {"update rows", false}, {"update dense", false}};
-enum { N_STAGES = sizeof stages / sizeof stages[0] };
+} stage_name;
+static const stage_name stages_of_cpu[] = {{"read", false}, {"route", false}, {"prepare", false}, {"lookup", true}, {"forward", true}, {"backward", true}, {"gradients", true},
+                                           {"sum gradients", true}, {"update rows", false}, {"update dense", false}, {NULL, false}};
+/* A GPU's own work is one stretch of launches, which the host only waits for. */
+static const stage_name stages_of_cuda[] = {{"read", false}, {"send", false}, {"wait for ids", false}, {"launch", false}, {"wait for the device", false}, {NULL, false}};
 
 typedef struct profiling {
     rk_dataset *dataset;
     rk_model *model;
+    const stage_name *stages;
     int64_t n_samples, n_steps;
 } profiling;
 
@@ -36,20 +40,23 @@ static rk_status train_steps(profiling *p, int64_t n) {
         p->n_samples += batch->n;
         p->n_steps++;
     }
-    return RK_OK;
+    double loss;
+    bool left;
+    return rk_model_drain(p->model, &loss, &left);
 }
 
 /* What threads spent in blocks, scaled to the wall time that is left beside the other stages. */
-static void share_time(rk_profile *out, double wall) {
+static void share_time(const stage_name *stages, rk_profile *out, double wall) {
     double alone = 0, in_blocks = 0;
-    for (int i = 0; i < N_STAGES; i++) *(stages[i].in_blocks ? &in_blocks : &alone) += rk_trace_seconds(stages[i].name);
+    int n = 0;
+    for (; stages[n].name; n++) *(stages[n].in_blocks ? &in_blocks : &alone) += rk_trace_seconds(stages[n].name);
     double left = wall - alone > 0 ? wall - alone : 0, threads = rk_parallel_threads(), blocks = in_blocks / threads < left ? in_blocks / threads : left;
-    for (int i = 0; i < N_STAGES; i++) {
+    for (int i = 0; i < n; i++) {
         double seconds = rk_trace_seconds(stages[i].name);
         if (stages[i].in_blocks) seconds = in_blocks > 0 ? seconds / in_blocks * blocks : 0;
         out->stages[i] = (rk_profile_stage){.name = stages[i].name, .seconds = seconds / (double)out->n_steps, .unit = "B"};
     }
-    out->stages[N_STAGES] = (rk_profile_stage){.name = "other", .seconds = (left - blocks) / (double)out->n_steps, .unit = "B"};
+    out->stages[n] = (rk_profile_stage){.name = "other", .seconds = (left - blocks) / (double)out->n_steps, .unit = "B"};
 }
 
 static rk_profile_stage *stage(rk_profile *out, const char *name) {
@@ -65,22 +72,8 @@ static void set_work(rk_profile *out, const char *name, double work, double limi
     s->unit = unit;
 }
 
-static rk_status measure(profiling *p, int64_t n_steps, int64_t n_warmup, rk_profile *out) {
-    RK_TRY(train_steps(p, n_warmup));
-    p->n_samples = p->n_steps = 0;
-    double begin = rk_clock_seconds();
-    RK_TRY(rk_trace_count());
-    rk_status status = train_steps(p, n_steps);
-    double wall = rk_clock_seconds() - begin;
-    out->n_steps = p->n_steps;
-    out->batch_size = p->n_steps ? p->n_samples / p->n_steps : 0;
-    if (status == RK_OK) {
-        out->seconds = wall / (double)p->n_steps;
-        share_time(out, wall);
-    }
-    rk_status stopped = rk_trace_stop();
-    RK_TRY(status);
-    RK_TRY(stopped);
+/* What the stages moved, and what this machine reaches. */
+static rk_status measure_limits(const profiling *p, rk_profile *out) {
     rk_model_work work = rk_model_count_work(p->model, out->batch_size);
     out->n_ids = work.n_ids;
     out->n_rows = work.n_rows;
@@ -93,15 +86,37 @@ static rk_status measure(profiling *p, int64_t n_steps, int64_t n_warmup, rk_pro
     return RK_OK;
 }
 
+static rk_status measure(profiling *p, int64_t n_steps, int64_t n_warmup, rk_profile *out) {
+    RK_TRY(train_steps(p, n_warmup));
+    p->n_samples = p->n_steps = 0;
+    double begin = rk_clock_seconds();
+    RK_TRY(rk_trace_count());
+    rk_status status = train_steps(p, n_steps);
+    double wall = rk_clock_seconds() - begin;
+    out->n_steps = p->n_steps;
+    out->batch_size = p->n_steps ? p->n_samples / p->n_steps : 0;
+    if (status == RK_OK) {
+        out->seconds = wall / (double)p->n_steps;
+        share_time(p->stages, out, wall);
+    }
+    rk_status stopped = rk_trace_stop();
+    RK_TRY(status);
+    RK_TRY(stopped);
+    return p->stages == stages_of_cpu ? measure_limits(p, out) : RK_OK;
+}
+
 rk_status rk_profile_run(const rk_config *config, int64_t n_steps, int64_t n_warmup, rk_profile *out) {
     RK_FAIL_IF(n_steps < 0 || n_warmup < 0, RK_INVALID_ARGUMENT, "a profile of %lld steps after %lld", (long long)n_steps, (long long)n_warmup);
     if (config->train.threads) RK_TRY(rk_parallel_set_threads((int)config->train.threads));
-    profiling p = {0};
+    bool on_device = config->device.kind == RK_DEVICE_CUDA;
+    profiling p = {.stages = on_device ? stages_of_cuda : stages_of_cpu};
     rk_profile profile = RK_PROFILE_INIT;
+    profile.device = on_device ? "cuda" : "cpu";
     rk_model_options options;
     rk_status status;
     RK_GOTO(rk_dataset_open(config, "train", &p.dataset));
     RK_GOTO(rk_config_model_options(config, rk_dataset_schema(p.dataset), true, &options));
+    rk_config_take_device(config, &options);
     RK_GOTO(rk_model_build(&options, &p.model));
     RK_GOTO(measure(&p, n_steps ? n_steps : USUAL_STEPS, n_warmup, &profile));
     *out = profile;

@@ -135,7 +135,7 @@ static rk_status load(rk_trainer *t, const char *path) {
     rk_status status = rk_trainer_share_text(t->comm, &shared);
     if (status == RK_OK) status = rk_comm_agree(t->comm, rk_checkpoint_read(shared, &t->state));
     rk_free(shared);
-    return status;
+    return status == RK_OK ? rk_model_refresh(t->model) : status;
 }
 
 rk_status rk_trainer_load(rk_trainer *t, const char *path) {

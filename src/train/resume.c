@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Keys that a resumed run may change; those that hold mappings go with all that is in them. */
+/* Keys that a resumed run may change; those that hold mappings go with all that is in them. A section without keys here may change wholly. */
 static const char *const free_of_train[] = {"epochs",  "steps",          "threads", "output",     "log_every", "metrics",   "tensorboard",
                                         "evaluate", "early_stopping", "plateau", "checkpoint", "keep_best", "on_not_finite"};
 static const char *const free_of_cluster[] = {"embedding_ranks", "reader_ranks", "timeout_s", "replicate_below", "plan", "tables"};
@@ -13,7 +13,9 @@ static const struct section {
     const char *const *free_keys;
     size_t n_free;
 } sections[] = {{"train:", free_of_train, sizeof free_of_train / sizeof free_of_train[0]},
-                {"cluster:", free_of_cluster, sizeof free_of_cluster / sizeof free_of_cluster[0]}};
+                {"cluster:", free_of_cluster, sizeof free_of_cluster / sizeof free_of_cluster[0]},
+                {"device:", NULL, 0},
+                {"cuda:", NULL, 0}};
 
 typedef struct line {
     const char *text;
@@ -27,6 +29,7 @@ static size_t indent_of(line l) {
 }
 
 static bool is_free(const struct section *section, line l) {
+    if (section->n_free == 0) return true;
     size_t indent = indent_of(l);
     for (size_t i = 0; indent == 2 && i < section->n_free; i++) {
         size_t n = strlen(section->free_keys[i]);

@@ -10,12 +10,12 @@
 #include "model/preset.h"
 
 /* The root is bound section by section, so that each may stay away but data and model. */
-static const char *const sections[] = {"data", "embedding", "model", "train", "cluster"};
+static const char *const sections[] = {"data", "embedding", "model", "train", "cluster", "device", "cuda"};
 enum { N_SECTIONS = sizeof sections / sizeof sections[0] };
 
 static rk_status check_root(const rk_config *config) {
     const rk_yaml_node *root = config->yaml.root;
-    if (root->kind != RK_YAML_MAPPING) return rk_yaml_error(&config->yaml, root, "a run file is a mapping of data, embedding, model, train and cluster");
+    if (root->kind != RK_YAML_MAPPING) return rk_yaml_error(&config->yaml, root, "a run file is a mapping of data, embedding, model, train, cluster, device and cuda");
     for (size_t i = 0; i < root->n_children; i++) {
         const char *key = root->children[i]->key;
         size_t k = 0;
@@ -23,7 +23,7 @@ static rk_status check_root(const rk_config *config) {
         if (k < N_SECTIONS) continue;
         rk_status status = rk_yaml_error(&config->yaml, root->children[i], "unknown key in a run file");
         const char *nearest = rk_nearest(key, sections, N_SECTIONS);
-        return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : rk_error_hint(status, "the keys here are data, embedding, model, train, cluster");
+        return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : rk_error_hint(status, "the keys here are data, embedding, model, train, cluster, device, cuda");
     }
     for (int k = 0; k < 3; k += 2)
         if (!rk_yaml_get(root, sections[k])) return rk_error(RK_CONFIG, "%s: the key '%s' is missing", config->yaml.path, sections[k]);
@@ -37,7 +37,9 @@ static rk_status bind_sections(rk_config *c) {
     RK_TRY(rk_schema_bind(&rk_embedding_schema, &c->yaml, rk_yaml_get(root, "embedding"), &c->embedding));
     RK_TRY(rk_schema_bind(&rk_model_schema, &c->yaml, rk_yaml_get(root, "model"), &c->model));
     RK_TRY(rk_schema_bind(&rk_train_schema, &c->yaml, rk_yaml_get(root, "train"), &c->train));
-    return rk_schema_bind(&rk_cluster_schema, &c->yaml, rk_yaml_get(root, "cluster"), &c->cluster);
+    RK_TRY(rk_schema_bind(&rk_cluster_schema, &c->yaml, rk_yaml_get(root, "cluster"), &c->cluster));
+    RK_TRY(rk_schema_bind(&rk_device_schema, &c->yaml, rk_yaml_get(root, "device"), &c->device));
+    return rk_schema_bind(&rk_cuda_schema, &c->yaml, rk_yaml_get(root, "cuda"), &c->cuda);
 }
 
 static bool task_is_binary(const rk_config *c, int64_t task) {
@@ -129,9 +131,26 @@ static rk_status check_readers(const rk_config *c) {
     return rk_error_hint(rk_yaml_error(&c->yaml, key, "trainers of a two_tower read for themselves"), "leave 'cluster.reader_ranks' out");
 }
 
+/* What a GPU does not do, before any data is read. */
+static rk_status check_device(rk_config *c) {
+    const rk_yaml_node *root = c->yaml.root;
+    RK_TRY(rk_cuda_section_resolve(&c->cuda, &c->yaml, &c->model_device));
+    if (c->device.kind != RK_DEVICE_CUDA) return RK_OK;
+    if (rk_config_has_pairs(c))
+        return rk_error_hint(rk_yaml_error(&c->yaml, rk_yaml_get(rk_yaml_get(root, "model"), "kind"), "a two_tower does not train on a GPU"), "leave out 'device: cuda'");
+    if (c->train.staleness)
+        return rk_error_hint(rk_yaml_error(&c->yaml, rk_yaml_get(rk_yaml_get(root, "train"), "staleness"), "with 'device: cuda' no step sees old rows"),
+                             "leave out 'staleness'; the next batch's ids are made ready beside a step anyway");
+    if (c->cluster.virtual_shards > 1)
+        return rk_error_hint(rk_yaml_error(&c->yaml, rk_yaml_get(rk_yaml_get(root, "cluster"), "virtual_shards"), "with 'device: cuda' a batch is not cut into shards"),
+                             "leave out 'virtual_shards', or 'device: cuda'");
+    return RK_OK;
+}
+
 static rk_status resolve(rk_config *c) {
     RK_TRY(check_asynchronous(c));
     RK_TRY(check_readers(c));
+    RK_TRY(check_device(c));
     RK_TRY(rk_data_section_check(&c->data, &c->yaml));
     RK_TRY(rk_model_section_check(&c->model, &c->yaml));
     if (c->data.n_labels == 0 && !rk_config_has_pairs(c)) return rk_error(RK_CONFIG, "%s:%d: key 'data': a model needs one label or more", c->yaml.path, c->data.line);
@@ -195,6 +214,7 @@ void rk_config_free(rk_config *c) {
     rk_schema_release(&rk_model_schema, &c->model);
     rk_schema_release(&rk_train_schema, &c->train);
     rk_schema_release(&rk_cluster_schema, &c->cluster);
+    rk_schema_release(&rk_cuda_schema, &c->cuda);
     rk_yaml_release(&c->yaml);
     rk_free(c->directory);
     rk_free(c->text);
@@ -224,16 +244,24 @@ rk_status rk_config_to_yaml(const rk_config *c, char **out) {
     rk_schema_emit(&rk_train_schema, &c->train, 2, &text);
     rk_buffer_text(&text, "cluster:\n");
     rk_schema_emit(&rk_cluster_schema, &c->cluster, 2, &text);
+    rk_device_section_emit(&c->device, &text);
+    if (c->cuda.line || c->device.kind == RK_DEVICE_CUDA) {
+        rk_buffer_text(&text, "cuda:\n");
+        rk_schema_emit(&rk_cuda_schema, &c->cuda, 2, &text);
+    }
     return hand_out(&text, out);
 }
 
 rk_status rk_config_reference(char **out) {
-    static const rk_schema *const schemas[] = {&rk_data_schema_table, &rk_embedding_schema, &rk_model_schema, &rk_train_schema, &rk_cluster_schema};
+    static const rk_schema *const schemas[] = {&rk_data_schema_table, &rk_embedding_schema, &rk_model_schema, &rk_train_schema, &rk_cluster_schema, NULL, &rk_cuda_schema};
     rk_buffer text = {0};
     rk_buffer_text(&text, "# Every key of a run file\n\nMade by `reckon manual keys`.\n");
     for (int i = 0; i < N_SECTIONS; i++) {
         rk_buffer_printf(&text, "\n## %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", sections[i]);
-        rk_schema_document(schemas[i], sections[i], &text);
+        if (schemas[i])
+            rk_schema_document(schemas[i], sections[i], &text);
+        else
+            rk_device_section_document(&text);
     }
     return hand_out(&text, out);
 }

@@ -10,6 +10,7 @@
 #include "metrics/metrics.h"
 #include "model/model.h"
 #include "train/cluster_config.h"
+#include "train/device_config.h"
 #include "train/plan/plan_file.h"
 #include "train/train_config.h"
 
@@ -22,6 +23,9 @@ struct rk_config {
     rk_model_section model;
     rk_train_section train;
     rk_cluster_section cluster;
+    rk_device_section device;
+    rk_cuda_section cuda;
+    rk_model_device model_device; /* cuda, resolved */
     rk_optimizer optimizer;  /* train.optimizer, resolved */
     int watched_task, watched_metric; /* what early stopping and keep_best go by */
     int plateau_task, plateau_metric;
@@ -54,5 +58,6 @@ rk_status rk_config_interactions(rk_config *config, const rk_interactions **out)
 rk_status rk_config_placement_request(rk_config *config, int32_t n_ranks, rk_placement_request *out);
 
 rk_status rk_config_model_options(const rk_config *config, const rk_data_schema *schema, bool training, rk_model_options *out);
+void rk_config_take_device(const rk_config *config, rk_model_options *options); /* the model trains where the run file says */
 
 #endif

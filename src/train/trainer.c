@@ -100,6 +100,7 @@ static bool has_ended(const rk_trainer *t) {
 static rk_status restore(rk_trainer *t, const char *path) {
     rk_manifest m;
     RK_TRY(rk_checkpoint_read(path, &t->state));
+    RK_TRY(rk_model_refresh(t->model));
     RK_TRY(rk_manifest_read(path, &m));
     t->progress = m.progress;
     t->progress.finished = has_ended(t);
@@ -124,6 +125,7 @@ static rk_status build_model(rk_trainer *t, const double *ids) {
     rk_config *c = t->config;
     rk_model_options options;
     RK_TRY(rk_config_model_options(c, rk_dataset_schema(t->train), true, &options));
+    rk_config_take_device(c, &options);
     rk_model_cluster cluster = {.comm = t->comm, .asynchronous = c->cluster.asynchronous, .ids = ids};
     if (rk_comm_size(t->comm) > 1) {
         RK_TRY(rk_config_placement_request(c, rk_comm_size(t->world), &cluster.request));

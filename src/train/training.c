@@ -93,7 +93,7 @@ rk_status rk_trainer_save(rk_trainer *t) {
     uint64_t begin = rk_trace_begin();
     if (t->is_first) rk_run_log_bytes(&t->log, &t->progress.log_bytes, &t->progress.events_bytes);
     char *path;
-    rk_model_settle(t->model);
+    RK_TRY(rk_model_settle(t->model));
     RK_TRY(rk_model_tell(t->model, RK_WORD_SAVE));
     RK_TRY(rk_checkpoint_write(t->config, t->comm, &t->state, &t->progress, &path));
     t->saved_step = t->progress.step;

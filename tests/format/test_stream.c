@@ -43,22 +43,22 @@ static void add_zstd(rk_buffer *out, const char *data, size_t n) {
 
 /* All of a stream, by reads of `step` bytes; the bytes are compared with the text as they come. */
 static rk_status read_by(const char *from, size_t step, size_t *out_bytes) {
-    rk_stream *stream;
-    RK_TRY(rk_stream_open(from, &stream));
+    rk_byte_stream *stream;
+    RK_TRY(rk_byte_stream_open(from, &stream));
     char *part = malloc(step);
     size_t n = 1;
     *out_bytes = 0;
     rk_status status = RK_OK;
     while (status == RK_OK && n) {
-        status = rk_stream_read(stream, part, step, &n);
+        status = rk_byte_stream_read(stream, part, step, &n);
         if (status != RK_OK) break;
         assert_true(*out_bytes + n <= N_TEXT);
         assert_memory_equal(part, text + *out_bytes, n);
         *out_bytes += n;
     }
-    if (status == RK_OK) assert_int_equal(rk_stream_file_position(stream), rk_stream_file_size(stream));
+    if (status == RK_OK) assert_int_equal(rk_byte_stream_file_position(stream), rk_byte_stream_file_size(stream));
     free(part);
-    rk_stream_free(stream);
+    rk_byte_stream_free(stream);
     return status;
 }
 
@@ -122,15 +122,15 @@ static void test_damage(void **state) {
         }
         file.data[file.n_bytes / 2] = (char)~file.data[file.n_bytes / 2];
         OK(rk_file_write(path, file.data, file.n_bytes));
-        rk_stream *stream;
-        OK(rk_stream_open(path, &stream));
+        rk_byte_stream *stream;
+        OK(rk_byte_stream_open(path, &stream));
         char *out = malloc(1 << 16);
         size_t n = 1;
         rk_status status = RK_OK;
-        while (status == RK_OK && n) status = rk_stream_read(stream, out, 1 << 16, &n);
+        while (status == RK_OK && n) status = rk_byte_stream_read(stream, out, 1 << 16, &n);
         if (kind == 0) assert_int_equal(status, RK_BAD_DATA); /* this zstd frame has no checksum */
         free(out);
-        rk_stream_free(stream);
+        rk_byte_stream_free(stream);
         rk_buffer_clear(&file);
         (kind ? add_zstd : add_gzip)(&file, text, 600);
         rk_buffer_text(&file, "no member");
@@ -138,9 +138,9 @@ static void test_damage(void **state) {
         assert_int_equal(read_by(path, 1 << 16, &(size_t){0}), RK_BAD_DATA);
         rk_buffer_release(&file);
     }
-    rk_stream *stream;
-    assert_int_equal(rk_stream_open("no/such", &stream), RK_NOT_FOUND);
-    assert_int_equal(rk_stream_open(".", &stream), RK_IO);
+    rk_byte_stream *stream;
+    assert_int_equal(rk_byte_stream_open("no/such", &stream), RK_NOT_FOUND);
+    assert_int_equal(rk_byte_stream_open(".", &stream), RK_IO);
 }
 
 /* Standard input is a pipe that gives a byte at a time. */
@@ -161,18 +161,18 @@ static void test_pipe(void **state) {
     close(ends[1]);
     dup2(ends[0], STDIN_FILENO);
     close(ends[0]);
-    rk_stream *stream;
-    OK(rk_stream_open("-", &stream));
-    assert_int_equal(rk_stream_file_size(stream), 0);
+    rk_byte_stream *stream;
+    OK(rk_byte_stream_open("-", &stream));
+    assert_int_equal(rk_byte_stream_file_size(stream), 0);
     char out[5000];
     size_t n = 1, total = 0;
     while (n) {
-        OK(rk_stream_read(stream, out + total, sizeof out - total, &n));
+        OK(rk_byte_stream_read(stream, out + total, sizeof out - total, &n));
         total += n;
     }
     assert_int_equal(total, 3000);
     assert_memory_equal(out, text, total);
-    rk_stream_free(stream);
+    rk_byte_stream_free(stream);
     dup2(input, STDIN_FILENO);
     close(input);
     rk_buffer_release(&gzip);
@@ -186,7 +186,7 @@ static void test_lookahead(void **state) {
     rk_rng rng = {42, 1, 0};
     for (int round = 0; round < 20; round++) {
         rk_lookahead l = {0};
-        OK(rk_stream_open(path, &l.stream));
+        OK(rk_byte_stream_open(path, &l.stream));
         size_t at = 0;
         for (;;) {
             size_t need = (size_t)draw(&rng, round % 4 ? 5000 : 600000) + 1;
@@ -200,7 +200,7 @@ static void test_lookahead(void **state) {
             at += used;
         }
         assert_int_equal(at, N_TEXT);
-        rk_stream_free(l.stream);
+        rk_byte_stream_free(l.stream);
         rk_lookahead_release(&l);
     }
     rk_buffer_release(&gzip);
@@ -214,7 +214,7 @@ static void test_hand_over(void **state) {
     rk_lookahead l = {0};
     char *memory[3] = {NULL};
     size_t n_memory[3] = {0}, n[3] = {0}, begins[3] = {0}, at = 0;
-    OK(rk_stream_open(path, &l.stream));
+    OK(rk_byte_stream_open(path, &l.stream));
     for (int turn = 0;; turn = (turn + 1) % 3) {
         OK(rk_lookahead_fill(&l, (size_t)draw(&rng, 90000) + 1));
         for (int i = 0; i < 3; i++)
@@ -229,7 +229,7 @@ static void test_hand_over(void **state) {
         assert_int_equal(l.position, at);
     }
     assert_int_equal(at, N_TEXT);
-    rk_stream_free(l.stream);
+    rk_byte_stream_free(l.stream);
     rk_lookahead_release(&l);
     for (int i = 0; i < 3; i++) rk_free(memory[i]);
 }
@@ -273,10 +273,10 @@ static void test_sinks(void **state) {
 
 static rk_status read_whole(void) {
     rk_lookahead l = {0};
-    RK_TRY(rk_stream_open(path, &l.stream));
+    RK_TRY(rk_byte_stream_open(path, &l.stream));
     rk_status status = rk_lookahead_fill(&l, N_TEXT + 1);
     if (status == RK_OK) assert_int_equal(l.n_bytes, N_TEXT);
-    rk_stream_free(l.stream);
+    rk_byte_stream_free(l.stream);
     rk_lookahead_release(&l);
     return status;
 }

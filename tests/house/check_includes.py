@@ -11,16 +11,17 @@ import sys
 USES = {
     "base": set(),
     "kernels": {"base"},
+    "cuda": {"base", "kernels"},
     "comm": {"base"},
     "format": {"base"},
     "optim": {"base", "kernels"},
-    "embedding": {"base", "kernels", "optim", "comm"},
-    "nn": {"base", "kernels", "optim"},
+    "embedding": {"base", "kernels", "cuda", "optim", "comm"},
+    "nn": {"base", "kernels", "cuda", "optim"},
     "data": {"base", "format"},
-    "model": {"base", "kernels", "comm", "format", "optim", "embedding", "nn", "data"},
+    "model": {"base", "kernels", "cuda", "comm", "format", "optim", "embedding", "nn", "data"},
     "metrics": {"base"},
-    "train": {"base", "kernels", "comm", "format", "optim", "embedding", "nn", "data", "model", "metrics"},
-    "serve": {"base", "kernels", "comm", "format", "optim", "embedding", "nn", "data", "model", "metrics", "train"},
+    "train": {"base", "kernels", "cuda", "comm", "format", "optim", "embedding", "nn", "data", "model", "metrics"},
+    "serve": {"base", "kernels", "cuda", "comm", "format", "optim", "embedding", "nn", "data", "model", "metrics", "train"},
     "report": {"base", "data", "model", "metrics", "train", "serve"},
     "tune": {"base", "metrics", "train", "report"},
 }
@@ -30,25 +31,32 @@ PUBLIC = {
     "config": "data", "dataset": "data", "convert": "data", "model": "model", "trainer": "train", "checkpoint": "train",
     "predictor": "serve", "report": "report", "tune": "tune", "profile": "train", "plan": "train", "runtime": "train", "reckon": "cli",
 }
+# CUDA's own headers and what stands in for them: for device code alone.
+CUDA = re.compile(r"^(cuda|cublas|cub/|cuda/std|thrust/|cooperative_groups)")
+CUDA_ONLY = re.compile(r"^cuda/(platform|device_state|blas_multiply|emulator/emulator(_types|_runtime)?)\.h$")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
 
 def problems(root: pathlib.Path):
     names = {}
     order = list(USES)
-    for path in sorted([*root.glob("src/**/*.[ch]"), *root.glob("cli/*.[ch]")]):
+    for path in sorted([*root.glob("src/**/*.[ch]"), *root.glob("src/**/*.c[uc]"), *root.glob("cli/*.[ch]")]):
         relative = path.relative_to(root)
         house = relative.parts[0] == "src"
         layer = relative.parts[1] if house else "cli"
         twin = names.setdefault((relative.name, house), relative)
         pair = twin != relative and twin.parent != relative.parent
-        if pair and relative.suffix == ".c":
+        if pair and relative.suffix in (".c", ".cu", ".cc"):
             yield f"{relative}: the name stands already at {twin}"
         if house and layer not in USES:
             yield f"{relative}: '{layer}' is no layer of the house"
             continue
+        if relative.suffix in (".cu", ".cc") and layer != "cuda":
+            yield f"{relative}: device code lives in src/cuda"
         for kind, name in INCLUDE.findall(path.read_text()):
             target = name.split("/")[0]
+            if layer != "cuda" and (CUDA_ONLY.match(name) if kind == '"' else CUDA.match(name)):
+                yield f"{relative}: includes {name}, which is for src/cuda alone"
             if target == "reckon":
                 home = PUBLIC.get(name.split("/")[1].removesuffix(".h"))
                 if home is None:

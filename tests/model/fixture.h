@@ -32,7 +32,7 @@ static inline void fixture_init(fixture *f, const char *text, const rk_data_feat
     OK(rk_yaml_parse("run.yaml", text, strlen(text), &f->yaml));
     OK(rk_schema_bind(&rk_model_schema, &f->yaml, rk_yaml_get(f->yaml.root, "model"), &f->model));
     OK(rk_schema_bind(&rk_embedding_schema, &f->yaml, rk_yaml_get(f->yaml.root, "embedding"), &f->embedding));
-    memcpy(f->features, features, (size_t)n_features * sizeof *features);
+    if (n_features) memcpy(f->features, features, (size_t)n_features * sizeof *features);
     f->tasks[0] = (rk_label_section){.name = (char *)"click", .weight = 1, .loss = 0};
     f->tasks[1] = (rk_label_section){.name = (char *)"rating", .weight = 0.5, .loss = 1};
     f->schema = (rk_data_schema){n_dense, n_features, n_tasks, f->features, f->tasks};

@@ -81,7 +81,9 @@ static const char *const full =
     "  asynchronous: false\n"
     "  tables:\n"
     "    - {name: v, sharding: table_wise, ranks: [3], pools: true}\n"
-    "    - {name: u, sharding: grid, slices: 2}\n";
+    "    - {name: u, sharding: grid, slices: 2}\n"
+    "device: cpu\n"
+    "cuda: {memory: 40GB, tf32: true, number: 1}\n";
 
 static rk_status parse(const char *text, rk_config **out) {
     return rk_config_parse(text, "run.yaml", NULL, NULL, 0, out);
@@ -197,6 +199,40 @@ static void test_cluster(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+static void test_device(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } sizes[] = {{"1500000", 1500000}, {"1.5MB", 1500000}, {"40 GiB", 40ull << 30}, {"40GB", 40000000000}, {"1e3KB", 1000000}, {"0.5TiB", 1ull << 39}};
+    rk_config *config;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        char text[256];
+        snprintf(text, sizeof text, DATA "model: lr\ndevice: cuda\ncuda: {memory: %s, tf32: true, number: 2}\n", sizes[i].text);
+        OK(parse(text, &config));
+        assert_int_equal(config->model_device.memory_bytes, sizes[i].bytes);
+        assert_true(config->device.kind == RK_DEVICE_CUDA && config->model_device.tf32 && config->model_device.number == 2);
+        rk_config_free(config);
+    }
+    OK(parse(DATA "model: lr\n", &config));
+    assert_true(config->device.kind == RK_DEVICE_CPU && config->model_device.memory_bytes == 0);
+    rk_config_free(config);
+    FAILS(parse(DATA "model: lr\ndevice: gpu\n", &config), RK_CONFIG, "run.yaml:3: key 'device': there is no 'gpu'\nhint: did you mean 'cpu'?");
+    for (const char *const *bad = (const char *const[]){"0", "-1GB", "GB", "40 Gb", "1e30TB", NULL}; *bad; bad++) {
+        char text[256], message[256];
+        snprintf(text, sizeof text, DATA "model: lr\ncuda: {memory: %s}\n", *bad);
+        snprintf(message, sizeof message, "run.yaml:3: key 'memory': must be a number of bytes, not '%s'\nhint: such as 40GB, 512MB or 1.5TB", *bad);
+        FAILS(parse(text, &config), RK_CONFIG, message);
+    }
+    FAILS(parse(DATA "model: lr\ntrain: {staleness: 1}\ndevice: cuda\n", &config), RK_CONFIG,
+          "run.yaml:3: key 'staleness': with 'device: cuda' no step sees old rows\nhint: leave out 'staleness'; the next batch's ids are made ready beside a step anyway");
+    FAILS(parse(DATA "model: lr\ncluster: {virtual_shards: 2}\ndevice: cuda\n", &config), RK_CONFIG,
+          "run.yaml:3: key 'virtual_shards': with 'device: cuda' a batch is not cut into shards\nhint: leave out 'virtual_shards', or 'device: cuda'");
+    FAILS(parse("data: {train: a.csv, features: [{name: u, hash: 9}, {name: i, hash: 9}]}\nmodel: {kind: two_tower, retrieval: {user: u, item: i}}\ndevice: cuda\n", &config), RK_CONFIG,
+          "run.yaml:2: key 'kind': a two_tower does not train on a GPU\nhint: leave out 'device: cuda'");
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
 static void test_policy(void **state) {
     (void)state;
     rk_policy p;
@@ -216,6 +252,7 @@ int main(void) {
         cmocka_unit_test(test_a_typo_in_every_key),
         cmocka_unit_test(test_combinations),
         cmocka_unit_test(test_cluster),
+        cmocka_unit_test(test_device),
         cmocka_unit_test(test_policy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

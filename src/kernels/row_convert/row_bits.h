@@ -6,6 +6,7 @@
 
 #include "base/float16.h"
 #include "base/rng.h"
+#include "kernels/row_convert/column_bits.h"
 #include "kernels/rows.h"
 
 static void load_row(const rk_rows *rows, int64_t row, float *restrict out) {
@@ -19,14 +20,6 @@ static void load_row(const rk_rows *rows, int64_t row, float *restrict out) {
         for (int32_t k = 0; k < dim; k++) out[k] = rk_bf16_to_f32(from[k]);
     else
         for (int32_t k = 0; k < dim; k++) out[k] = rk_f16_to_f32(from[k]);
-}
-
-/* A column's random bits, by hashing its number with the row's two words (the constants are Wellons' lowbias32). */
-static inline uint32_t column_bits(const uint32_t words[4], int32_t k) {
-    uint32_t x = words[0] + (uint32_t)k * (words[1] | 1u);
-    x = (x ^ x >> 16) * 0x7FEB352Du;
-    x = (x ^ x >> 15) * 0x846CA68Bu;
-    return x ^ x >> 16;
 }
 
 static void store_row(const rk_rows *rows, int64_t row, const float *restrict values, uint64_t seed, uint64_t counter) {

@@ -1,0 +1,18 @@
+/* Plain C that is compiled for GPUs too: a header's functions that kernels use are `RK_DEVICE_CODE static inline`, which on the CPU says nothing more. */
+#ifndef RK_BASE_DEVICE_CODE_H
+#define RK_BASE_DEVICE_CODE_H
+
+#ifdef __CUDACC__
+#define RK_DEVICE_CODE __host__ __device__
+#else
+#define RK_DEVICE_CODE
+#endif
+
+/* C++, which CUDA is, has no `restrict`. */
+#ifdef __cplusplus
+#define RK_RESTRICT __restrict__
+#else
+#define RK_RESTRICT restrict
+#endif
+
+#endif

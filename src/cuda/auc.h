@@ -1,0 +1,31 @@
+/* The area under the ROC curve of one task's predictions, on the device: equal to the metrics' own, ties by half, labels between 0 and 1 by their parts. */
+#ifndef RK_CUDA_AUC_H
+#define RK_CUDA_AUC_H
+
+#include "cuda/sort.h"
+
+enum { RK_CUDA_AUC_TILE = 1024, RK_CUDA_AUC_BLOCKS = 256 };
+
+/* Device memory, by its pieces. */
+typedef struct rk_cuda_auc_memory {
+    int64_t capacity;           /* samples */
+    uint64_t *keys, *sorted;    /* [capacity] */
+    uint32_t *places, *order;   /* [capacity] */
+    double *below;              /* [capacity]: negatives before a sample within its tile, in the order of predictions */
+    double *tiles;              /* [capacity / RK_CUDA_AUC_TILE + 2]: before each tile, and of all */
+    double *partials;           /* [2, RK_CUDA_AUC_BLOCKS] */
+    void *scratch;              /* of rk_cuda_sort_scratch_bytes(capacity) */
+    size_t scratch_bytes;
+} rk_cuda_auc_memory;
+
+typedef struct rk_cuda_auc_args {
+    int64_t n, stride;          /* predictions and labels are `stride` values apart */
+    const float *predictions, *labels;
+    const float *weights;       /* [n] or NULL */
+    double *auc;                /* one; NaN if all labels are of one kind. A label that is NaN has no part */
+} rk_cuda_auc_args;
+
+#define RK_CUDA_AUC_LIST(X) X(rk_cuda_auc, (rk_stream * stream, const rk_cuda_auc_args *args, const rk_cuda_auc_memory *memory))
+RK_CUDA_AUC_LIST(RK_CUDA_PROTOTYPE)
+
+#endif

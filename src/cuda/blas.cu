@@ -1,0 +1,53 @@
+#include "cuda/blas.h"
+
+#include "cuda/blas_multiply.h"
+
+extern "C" {
+#include "base/float16.h"
+}
+
+enum { THREADS = 256, PER_THREAD = 4 };
+
+/* to [i * rows + r, c] = bf16(from[i * stride + r * ld + c]); `to` has `to_ld` columns, a multiple of 8, so that products read it 16 bytes at a time. Per thread 4 columns; 4 bytes
+ * read and 2 written a value. */
+__global__ static void round_to_bf16(int64_t batch, int64_t rows, int64_t cols, const float *from, int64_t ld, int64_t stride, uint16_t *to, int64_t to_ld) {
+    int64_t fours = to_ld / PER_THREAD, at = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (at >= batch * rows * fours) return;
+    int64_t row = at / fours, col = at % fours * PER_THREAD;
+    const float *x = from + row / rows * stride + row % rows * ld + col;
+    float4 values = {0, 0, 0, 0};
+    if (col + PER_THREAD <= cols && (uintptr_t)x % sizeof values == 0) {
+        values = *(const float4 *)x;
+    } else {
+        if (col < cols) values.x = x[0];
+        if (col + 1 < cols) values.y = x[1];
+        if (col + 2 < cols) values.z = x[2];
+        if (col + 3 < cols) values.w = x[3];
+    }
+    uint2 halves = {rk_bf16_from_f32(values.x) | (unsigned)rk_bf16_from_f32(values.y) << 16, rk_bf16_from_f32(values.z) | (unsigned)rk_bf16_from_f32(values.w) << 16};
+    *(uint2 *)(to + row * to_ld + col) = halves;
+}
+
+/* The operand rounded, in the stream's scratch; rows and cols are those in memory. */
+static bool round_operand(rk_stream *stream, rk_stream_scratch_kind kind, int64_t batch, int64_t rows, int64_t cols, rk_blas_operand *operand) {
+    int64_t ld = (cols + 7) / 8 * 8, stride = operand->stride;
+    if (stride == 0) batch = 1;
+    uint16_t *rounded = (uint16_t *)rk_stream_scratch(stream, kind, (size_t)(batch * rows * ld) * sizeof *rounded);
+    if (!rounded) return false;
+    int64_t n_threads = batch * rows * (ld / PER_THREAD);
+    RK_LAUNCH(round_to_bf16, (unsigned)((n_threads + THREADS - 1) / THREADS), THREADS, 0, stream, batch, rows, cols, (const float *)operand->values, operand->ld, stride, rounded, ld);
+    *operand = {rounded, ld, stride == 0 ? 0 : rows * ld};
+    return true;
+}
+
+void rk_cuda_gemm(rk_stream *stream, const rk_cuda_gemm_args *args) {
+    rk_cuda_gemm_args g = *args;
+    if (g.batch == 0) g.batch = 1;
+    if (g.m == 0 || g.n == 0) return;
+    rk_blas_operand a = {g.a, g.lda, g.batch > 1 ? g.stride_a : 0}, b = {g.b, g.ldb, g.batch > 1 ? g.stride_b : 0};
+    if (g.math == RK_CUDA_BF16) {
+        if (!round_operand(stream, RK_SCRATCH_A, g.batch, g.a_transposed ? g.k : g.m, g.a_transposed ? g.m : g.k, &a)) return;
+        if (!round_operand(stream, RK_SCRATCH_B, g.batch, g.b_transposed ? g.n : g.k, g.b_transposed ? g.k : g.n, &b)) return;
+    }
+    rk_blas_multiply(stream, &g, &a, &b);
+}

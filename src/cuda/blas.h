@@ -1,0 +1,27 @@
+/* Matrix products on the device: cuBLASLt in a CUDA build (blas_lt.cu), plain loops in the emulator. */
+#ifndef RK_CUDA_BLAS_H
+#define RK_CUDA_BLAS_H
+
+#include "cuda/launch.h"
+
+/* How f32 operands are multiplied. tf32 is never the default: f32 means f32. */
+typedef enum rk_cuda_math { RK_CUDA_F32, RK_CUDA_TF32, RK_CUDA_BF16 } rk_cuda_math;
+
+/* Row-major, as everywhere in this library:  c [m, n] = alpha * op(a) op(b) + beta * c, then + bias [n] on each row (NULL: none), then max(.., 0) if relu.
+ * op(a): a [m, k], or a^T of a [k, m] if a_transposed; likewise b. Leading dimensions count elements. batch > 1: matrices `stride_*` elements apart. */
+typedef struct rk_cuda_gemm_args {
+    int64_t m, n, k;
+    const float *a, *b;
+    float *c;
+    int64_t lda, ldb, ldc;
+    bool a_transposed, b_transposed, relu;
+    float alpha, beta;
+    const float *bias;
+    int64_t batch, stride_a, stride_b, stride_c; /* batch 0: one */
+    rk_cuda_math math;
+} rk_cuda_gemm_args;
+
+#define RK_CUDA_BLAS_LIST(X) X(rk_cuda_gemm, (rk_stream * stream, const rk_cuda_gemm_args *args))
+RK_CUDA_BLAS_LIST(RK_CUDA_PROTOTYPE)
+
+#endif

@@ -1,0 +1,203 @@
+/* Matrix products by cuBLASLt. Its matrices are column-major: ours, row-major, are their transposes there, so it is given c^T = op(b)^T op(a)^T.
+ *
+ * Which of its algorithms multiplies a shape is asked once (its heuristic's first) and kept. Sums of split products that depend on who comes first are excluded, so the same card
+ * gives the same bits. */
+#include "cuda/blas_multiply.h"
+
+#include "cuda/blas_lt_library.h"
+
+enum { MOST_ALIGNMENT = 256 };
+static const size_t WORKSPACE_BYTES = 32u << 20; /* what NVIDIA advises for sm_90; one a stream */
+
+/* All that the choice of an algorithm hangs on. Compared as bytes. */
+typedef struct shape {
+    int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
+    int32_t a_transposed, b_transposed, relu, bias, math, reads_c;
+    uint32_t align_a, align_b, align_c, unused;
+} shape;
+
+typedef struct plan {
+    shape key;
+    cublasLtMatmulDesc_t operation;
+    cublasLtMatrixLayout_t a, b, c; /* ours: b is cuBLASLt's first */
+    cublasLtMatmulAlgo_t algorithm;
+} plan;
+
+struct rk_blas {
+    rk_blas_lt lt;
+    cublasLtHandle_t handle;
+    plan *plans;
+    size_t n_plans, capacity;
+};
+
+static rk_status blas_error(const rk_blas *blas, cublasStatus_t status, const char *what) {
+    return rk_error(RK_UNSUPPORTED, "%s: %s", what, blas->lt.cublasLtGetStatusString(status));
+}
+/* Calls one of cuBLASLt's functions; returns early with its failure. */
+#define TRY_BLAS(blas, function, ...)                                                          \
+    do {                                                                                       \
+        cublasStatus_t try_status_ = (blas)->lt.function(__VA_ARGS__);                         \
+        if (try_status_ != CUBLAS_STATUS_SUCCESS) return blas_error((blas), try_status_, #function); \
+    } while (0)
+
+static rk_status open_library(rk_blas *blas) {
+    TRY_BLAS(blas, cublasLtCreate, &blas->handle);
+    return RK_OK;
+}
+
+rk_status rk_blas_create(rk_device *device, rk_blas **out) {
+    rk_blas *blas;
+    (void)device;
+    RK_TRY(rk_alloc(1, sizeof *blas, &blas));
+    rk_status status = rk_blas_lt_load(&blas->lt);
+    if (status == RK_OK) status = open_library(blas);
+    if (status == RK_OK)
+        *out = blas;
+    else
+        rk_free(blas);
+    return status;
+}
+
+static void free_plan(const rk_blas *blas, plan *plan) {
+    if (plan->operation) blas->lt.cublasLtMatmulDescDestroy(plan->operation);
+    if (plan->a) blas->lt.cublasLtMatrixLayoutDestroy(plan->a);
+    if (plan->b) blas->lt.cublasLtMatrixLayoutDestroy(plan->b);
+    if (plan->c) blas->lt.cublasLtMatrixLayoutDestroy(plan->c);
+}
+
+void rk_blas_free(rk_blas *blas) {
+    if (!blas) return;
+    for (size_t i = 0; i < blas->n_plans; i++) free_plan(blas, &blas->plans[i]);
+    blas->lt.cublasLtDestroy(blas->handle);
+    rk_free(blas->plans);
+    rk_free(blas);
+}
+
+/* The largest power of two, up to 256 bytes, that every matrix of the batch is aligned to. */
+static uint32_t alignment(const void *values, int64_t stride, size_t value_bytes) {
+    uintptr_t bits = (uintptr_t)values | (uintptr_t)stride * value_bytes | MOST_ALIGNMENT;
+    return (uint32_t)(bits & (~bits + 1));
+}
+
+static size_t operand_bytes(int32_t math) { return math == RK_CUDA_BF16 ? 2 : 4; }
+
+static shape shape_of(const rk_cuda_gemm_args *g, const rk_blas_operand *a, const rk_blas_operand *b) {
+    shape key;
+    memset(&key, 0, sizeof key);
+    int64_t stride_c = g->batch > 1 ? g->stride_c : 0;
+    key.m = g->m, key.n = g->n, key.k = g->k, key.batch = g->batch;
+    key.lda = a->ld, key.ldb = b->ld, key.ldc = g->ldc;
+    key.stride_a = a->stride, key.stride_b = b->stride, key.stride_c = stride_c;
+    key.a_transposed = g->a_transposed, key.b_transposed = g->b_transposed;
+    key.relu = g->relu, key.bias = g->bias != NULL, key.math = g->math, key.reads_c = g->beta != 0;
+    key.align_a = alignment(a->values, a->stride, operand_bytes(g->math));
+    key.align_b = alignment(b->values, b->stride, operand_bytes(g->math));
+    key.align_c = alignment((const void *)((uintptr_t)g->c | (uintptr_t)g->bias), stride_c, sizeof(float)); /* the result's speaks for the bias too */
+    return key;
+}
+
+static rk_status set_operation(const rk_blas *blas, const shape *key, plan *plan) {
+    cublasOperation_t a = key->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, b = key->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasLtEpilogue_t after = key->bias && key->relu ? CUBLASLT_EPILOGUE_RELU_BIAS : key->bias ? CUBLASLT_EPILOGUE_BIAS : key->relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
+    TRY_BLAS(blas, cublasLtMatmulDescCreate, &plan->operation, key->math == RK_CUDA_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    TRY_BLAS(blas, cublasLtMatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, &b, sizeof b);
+    TRY_BLAS(blas, cublasLtMatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, &a, sizeof a);
+    TRY_BLAS(blas, cublasLtMatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &after, sizeof after);
+    return RK_OK;
+}
+
+/* A row-major [rows, cols] as cuBLASLt's column-major [cols, rows]. */
+static rk_status set_layout(const rk_blas *blas, cublasLtMatrixLayout_t *layout, cudaDataType_t type, int64_t rows, int64_t cols, int64_t ld, const shape *key, int64_t stride) {
+    int32_t batch = (int32_t)key->batch;
+    TRY_BLAS(blas, cublasLtMatrixLayoutCreate, layout, type, (uint64_t)cols, (uint64_t)rows, ld);
+    TRY_BLAS(blas, cublasLtMatrixLayoutSetAttribute, *layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch);
+    TRY_BLAS(blas, cublasLtMatrixLayoutSetAttribute, *layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride);
+    return RK_OK;
+}
+
+static rk_status set_layouts(const rk_blas *blas, const shape *key, plan *plan) {
+    cudaDataType_t type = key->math == RK_CUDA_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+    RK_TRY(set_layout(blas, &plan->a, type, key->a_transposed ? key->k : key->m, key->a_transposed ? key->m : key->k, key->lda, key, key->stride_a));
+    RK_TRY(set_layout(blas, &plan->b, type, key->b_transposed ? key->n : key->k, key->b_transposed ? key->k : key->n, key->ldb, key, key->stride_b));
+    return set_layout(blas, &plan->c, CUDA_R_32F, key->m, key->n, key->ldc, key, key->stride_c);
+}
+
+static rk_status set_preference(const rk_blas *blas, cublasLtMatmulPreference_t preference, const shape *key) {
+    uint64_t workspace = WORKSPACE_BYTES;
+    uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* bits of what is allowed */
+    TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
+    TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions);
+    TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &key->align_b, sizeof key->align_b);
+    TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &key->align_a, sizeof key->align_a);
+    TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &key->align_c, sizeof key->align_c);
+    TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &key->align_c, sizeof key->align_c);
+    return RK_OK;
+}
+
+static rk_status choose_algorithm(const rk_blas *blas, const shape *key, plan *plan) {
+    cublasLtMatmulPreference_t preference;
+    cublasLtMatmulHeuristicResult_t found;
+    int n_found = 0;
+    TRY_BLAS(blas, cublasLtMatmulPreferenceCreate, &preference);
+    rk_status status = set_preference(blas, preference, key);
+    cublasStatus_t blas_status = CUBLAS_STATUS_SUCCESS;
+    if (status == RK_OK)
+        blas_status = blas->lt.cublasLtMatmulAlgoGetHeuristic(blas->handle, plan->operation, plan->b, plan->a, plan->c, plan->c, preference, 1, &found, &n_found);
+    blas->lt.cublasLtMatmulPreferenceDestroy(preference);
+    if (blas_status != CUBLAS_STATUS_SUCCESS || (status == RK_OK && n_found == 0))
+        return blas_error(blas, n_found ? blas_status : CUBLAS_STATUS_NOT_SUPPORTED, "cuBLASLt has no algorithm for a product");
+    plan->algorithm = found.algo;
+    return status;
+}
+
+static rk_status set_bias(const rk_blas *blas, const plan *plan, const float *bias) {
+    if (bias) TRY_BLAS(blas, cublasLtMatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+    return RK_OK;
+}
+
+static rk_status make_plan(rk_blas *blas, const shape *key, const float *bias, plan *made) {
+    made->key = *key;
+    RK_TRY(set_operation(blas, key, made));
+    RK_TRY(set_bias(blas, made, bias));
+    RK_TRY(set_layouts(blas, key, made));
+    return choose_algorithm(blas, key, made);
+}
+
+static rk_status find_plan(rk_blas *blas, const shape *key, const float *bias, plan **out) {
+    for (size_t i = 0; i < blas->n_plans; i++)
+        if (memcmp(&blas->plans[i].key, key, sizeof *key) == 0) {
+            *out = &blas->plans[i];
+            return RK_OK;
+        }
+    plan made = {};
+    rk_status status = make_plan(blas, key, bias, &made);
+    if (status == RK_OK) status = rk_grow(&blas->plans, blas->n_plans, &blas->capacity, sizeof *blas->plans);
+    if (status != RK_OK) {
+        free_plan(blas, &made);
+        return status;
+    }
+    *out = &blas->plans[blas->n_plans++];
+    **out = made;
+    return RK_OK;
+}
+
+static rk_status multiply(rk_stream *stream, const rk_cuda_gemm_args *g, const rk_blas_operand *a, const rk_blas_operand *b) {
+    rk_blas *blas = stream->device->blas;
+    cudaStream_t native = rk_stream_native(stream);
+    shape key = shape_of(g, a, b);
+    plan *plan;
+    RK_TRY(find_plan(blas, &key, g->bias, &plan));
+    RK_TRY(set_bias(blas, plan, g->bias));
+    void *workspace = rk_stream_scratch(stream, RK_SCRATCH_WORKSPACE, WORKSPACE_BYTES);
+    if (!workspace) return RK_OK; /* kept already */
+    TRY_BLAS(blas, cublasLtMatmul, blas->handle, plan->operation, &g->alpha, b->values, plan->b, a->values, plan->a, &g->beta, g->c, plan->c, g->c, plan->c, &plan->algorithm, workspace,
+             WORKSPACE_BYTES, native);
+    return RK_OK;
+}
+
+void rk_blas_multiply(rk_stream *stream, const rk_cuda_gemm_args *args, const rk_blas_operand *a, const rk_blas_operand *b) {
+    rk_status status = multiply(stream, args, a, b);
+    if (status == RK_OK) return;
+    (void)rk_error_context(status, "product of [%lld, %lld] and [%lld, %lld]", (long long)args->m, (long long)args->k, (long long)args->k, (long long)args->n);
+    rk_device_keep_reason(stream->device, rk_last_error());
+}

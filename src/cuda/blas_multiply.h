@@ -1,0 +1,16 @@
+/* The product itself, of operands as they are to be multiplied: cuBLASLt (blas_lt.cu) or plain loops (emulator/blas_emulated.cc). */
+#ifndef RK_CUDA_BLAS_MULTIPLY_H
+#define RK_CUDA_BLAS_MULTIPLY_H
+
+#include "cuda/blas.h"
+#include "cuda/device_state.h"
+
+typedef struct rk_blas_operand {
+    const void *values; /* bf16 if the product's math is RK_CUDA_BF16, else f32 */
+    int64_t ld, stride;
+} rk_blas_operand;
+
+/* args->a, lda and stride_a, and b's, are not read; batch is 1 or more, m and n too. */
+void rk_blas_multiply(rk_stream *stream, const rk_cuda_gemm_args *args, const rk_blas_operand *a, const rk_blas_operand *b);
+
+#endif

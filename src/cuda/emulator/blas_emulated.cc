@@ -1,0 +1,52 @@
+/* Matrix products by plain loops, queued as work of the stream: blas_lt.cu's place in the emulator. */
+#include <vector>
+
+#include "cuda/blas_multiply.h"
+#include "cuda/emulator/queue.h"
+
+rk_status rk_blas_create(rk_device *, rk_blas **out) {
+    *out = NULL;
+    return RK_OK;
+}
+void rk_blas_free(rk_blas *) {}
+
+/* To nearest even with 10 bits behind the point, as tensor cores read f32. */
+static float round_to_tf32(float value) {
+    uint32_t bits = rk_f32_bits(value);
+    return (bits & 0x7F800000u) == 0x7F800000u ? value : rk_f32_from_bits((bits + 0xFFFu + (bits >> 13 & 1)) & ~0x1FFFu);
+}
+
+/* op(x) [rows, cols] as it is multiplied, each row behind the last. */
+static std::vector<float> packed(const rk_blas_operand &x, int64_t i_batch, bool is_transposed, int64_t rows, int64_t cols, rk_cuda_math math) {
+    std::vector<float> result((size_t)(rows * cols));
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++) {
+            int64_t at = i_batch * x.stride + (is_transposed ? j * x.ld + i : i * x.ld + j);
+            float value = math == RK_CUDA_BF16 ? rk_bf16_to_f32(((const uint16_t *)x.values)[at]) : ((const float *)x.values)[at];
+            result[(size_t)(i * cols + j)] = math == RK_CUDA_TF32 ? round_to_tf32(value) : value;
+        }
+    return result;
+}
+
+static void multiply(const rk_cuda_gemm_args &g, const rk_blas_operand &a_from, const rk_blas_operand &b_from, int64_t i_batch) {
+    std::vector<float> a = packed(a_from, i_batch, g.a_transposed, g.m, g.k, g.math), b = packed(b_from, i_batch, g.b_transposed, g.k, g.n, g.math), sums;
+    for (int64_t i = 0; i < g.m; i++) {
+        sums.assign((size_t)g.n, 0.0f);
+        for (int64_t l = 0; l < g.k; l++) {
+            const float left = a[(size_t)(i * g.k + l)], *right = &b[(size_t)(l * g.n)];
+            for (int64_t j = 0; j < g.n; j++) sums[(size_t)j] += left * right[j];
+        }
+        for (int64_t j = 0; j < g.n; j++) {
+            float *to = &g.c[i_batch * g.stride_c + i * g.ldc + j], value = g.alpha * sums[(size_t)j];
+            if (g.beta != 0) value += g.beta * *to;
+            if (g.bias) value += g.bias[j];
+            *to = g.relu && !(value > 0) ? 0 : value;
+        }
+    }
+}
+
+void rk_blas_multiply(rk_stream *stream, const rk_cuda_gemm_args *args, const rk_blas_operand *a, const rk_blas_operand *b) {
+    rk_queue_push(rk_stream_native(stream), {[g = *args, a = *a, b = *b] {
+        for (int64_t i = 0; i < g.batch; i++) multiply(g, a, b, i);
+    }, NULL, false});
+}

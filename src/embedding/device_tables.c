@@ -1,0 +1,178 @@
+#include "embedding/device_tables_parts.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+rk_status rk_device_take(rk_device_tables *d, size_t n_bytes, void *out) {
+    void *memory;
+    RK_TRY(rk_device_alloc(d->device, n_bytes ? n_bytes : 1, &memory));
+    memcpy(out, &memory, sizeof memory); /* out: to any kind of pointer */
+    d->bytes += n_bytes;
+    return RK_OK;
+}
+
+void rk_device_give(rk_device_tables *d, size_t n_bytes, void *memory) {
+    if (!memory) return;
+    rk_device_free(d->device, memory);
+    d->bytes -= n_bytes;
+}
+
+static size_t slot_bytes(const rk_cuda_table *table, int s) {
+    return (size_t)table->n_places * (size_t)table->slot_widths[s] * sizeof(float);
+}
+
+static size_t rows_bytes(const rk_cuda_table *table) {
+    return (size_t)table->n_places * (size_t)table->dim * rk_dtype_bytes((rk_dtype)table->dtype);
+}
+
+static rk_status pin_home(rk_device_tables *d, rk_cuda_table *table, const rk_table *home) {
+    RK_TRY(rk_device_pin(d->device, home->rows.data, home->rows_bytes));
+    table->home_rows = home->rows.data;
+    for (int s = 0; s < home->n_slots; s++) {
+        RK_TRY(rk_device_pin(d->device, home->slot_values[s], home->slot_bytes[s]));
+        table->home_slots[s] = home->slot_values[s];
+    }
+    return RK_OK;
+}
+
+static rk_status take_table(rk_device_tables *d, int32_t t) {
+    const rk_table *home = d->homes[t];
+    rk_cuda_table *table = &d->tables[t];
+    RK_TRY(rk_device_take(d, rows_bytes(table), &table->rows));
+    for (int s = 0; s < home->n_slots; s++) RK_TRY(rk_device_take(d, slot_bytes(table, s), &table->slots[s]));
+    if (!rk_is_cached(table)) return RK_OK;
+    RK_TRY(rk_device_take(d, (size_t)table->n_places * sizeof *table->frames, &table->frames));
+    return pin_home(d, table, home);
+}
+
+static void give_table(rk_device_tables *d, rk_cuda_table *table) {
+    rk_device_give(d, rows_bytes(table), table->rows);
+    rk_device_give(d, (size_t)table->n_places * sizeof *table->frames, table->frames);
+    if (table->home_rows) rk_device_unpin(d->device, table->home_rows);
+    for (int s = 0; s < 2; s++) {
+        rk_device_give(d, slot_bytes(table, s), table->slots[s]);
+        if (table->home_slots[s]) rk_device_unpin(d->device, table->home_slots[s]);
+    }
+}
+
+static rk_status check_collection(const rk_embeddings *e) {
+    for (int32_t t = 0; t < e->n_tables; t++)
+        RK_FAIL_IF(e->tables[t].part.absent || e->tables[t].part.n_parts > 1 || e->tables[t].part.dim != e->tables[t].config.dim, RK_UNSUPPORTED,
+                   "table '%s': a part of a table cannot be on a device", e->tables[t].part.name);
+    return RK_OK;
+}
+
+static void describe_features(rk_device_tables *d) {
+    const rk_embeddings *e = d->embeddings;
+    for (int32_t f = 0; f < d->n_features; f++)
+        d->features[f] = (rk_cuda_feature){d->numbers[e->feature_tables[f]], e->features[f].max_sequence_length, e->features[f].combiner, !e->features[f].skip_validation};
+}
+
+static rk_status describe(rk_device_tables *d) {
+    size_t n_tables = (size_t)d->n_tables, n_features = (size_t)d->n_features;
+    RK_TRY(rk_device_take(d, n_tables * sizeof *d->tables, &d->device_tables));
+    RK_TRY(rk_device_take(d, n_features * sizeof *d->features, &d->device_features));
+    RK_TRY(rk_device_take(d, n_tables * sizeof *d->steps, &d->steps));
+    RK_TRY(rk_device_take(d, sizeof *d->at_hand, &d->at_hand));
+    RK_TRY(rk_device_write(d->device, d->device_tables, d->tables, n_tables * sizeof *d->tables));
+    return rk_device_write(d->device, d->device_features, d->features, n_features * sizeof *d->features);
+}
+
+static rk_status allocate(rk_device_tables *d, size_t n_tables, size_t n_features) {
+    RK_TRY(rk_alloc(n_tables, sizeof *d->numbers, &d->numbers));
+    RK_TRY(rk_alloc(n_tables, sizeof *d->homes, &d->homes));
+    RK_TRY(rk_alloc(n_tables, sizeof *d->tables, &d->tables));
+    RK_TRY(rk_alloc(n_features, sizeof *d->features, &d->features));
+    return rk_alloc(n_features, sizeof *d->uses, &d->uses);
+}
+
+rk_status rk_device_tables_create(rk_embeddings *e, rk_device *device, const rk_device_tables_options *options, rk_device_tables **out) {
+    RK_TRY(check_collection(e));
+    rk_device_tables *d = NULL;
+    rk_status status;
+    RK_GOTO(rk_alloc(1, sizeof *d, &d));
+    d->embeddings = e;
+    d->device = device;
+    d->max_batch = options->max_batch;
+    RK_GOTO(allocate(d, (size_t)e->n_tables, (size_t)e->n_features));
+    d->n_tables = e->n_tables; /* from now on: so many are there to be freed */
+    d->n_features = e->n_features;
+    RK_GOTO(rk_stream_create(device, &d->stream));
+    RK_GOTO(rk_device_tables_plan(d, options->budget_bytes));
+    describe_features(d);
+    for (int32_t t = 0; t < d->n_tables; t++) RK_GOTO(take_table(d, t));
+    RK_GOTO(describe(d));
+    for (int i = 0; i < 2; i++) RK_GOTO(rk_flight_open(d, &d->flights[i]));
+    RK_GOTO(rk_device_tables_refresh(d));
+    *out = d;
+    d = NULL;
+done:
+    rk_device_tables_free(d);
+    return status;
+}
+
+void rk_device_tables_free(rk_device_tables *d) {
+    if (!d) return;
+    if (d->n_under_way && rk_oldest_flight(d)->is_prepared) (void)rk_stream_sync(rk_oldest_flight(d)->stream);
+    for (int i = 0; i < 2; i++) rk_flight_close(d, &d->flights[i]);
+    for (int32_t t = 0; t < d->n_tables; t++) give_table(d, &d->tables[t]);
+    for (int32_t f = 0; f < d->n_features; f++) rk_feature_use_release(&d->uses[f]);
+    for (size_t p = 0; p < d->n_places; p++) {
+        rk_free(d->places[p].given);
+        rk_device_free(d->device, d->places[p].places);
+    }
+    rk_device_free(d->device, d->device_tables);
+    rk_device_free(d->device, d->device_features);
+    rk_device_free(d->device, d->steps);
+    rk_device_free(d->device, d->at_hand);
+    rk_stream_free(d->stream);
+    rk_free(d->places);
+    rk_free(d->numbers);
+    rk_free(d->homes);
+    rk_free(d->tables);
+    rk_free(d->features);
+    rk_free(d->uses);
+    rk_free(d);
+}
+
+uint64_t rk_device_tables_bytes(const rk_device_tables *d) {
+    return d->bytes;
+}
+
+static rk_status bring_home(rk_device_tables *d, int32_t t) {
+    const rk_table *home = d->homes[t];
+    const rk_cuda_table *table = &d->tables[t];
+    if (!table->is_trained) return RK_OK;
+    if (rk_is_cached(table)) {
+        rk_cuda_empty_cache(d->stream, d->device_tables, (uint32_t)t, table->n_places, false);
+        return rk_stream_sync(d->stream);
+    }
+    RK_TRY(rk_device_read(d->device, home->rows.data, table->rows, home->rows_bytes));
+    for (int s = 0; s < home->n_slots; s++) RK_TRY(rk_device_read(d->device, home->slot_values[s], table->slots[s], home->slot_bytes[s]));
+    return RK_OK;
+}
+
+rk_status rk_device_tables_settle(rk_device_tables *d) {
+    for (int i = 0; i < 2; i++) RK_TRY(rk_flight_await(&d->flights[i]));
+    for (int32_t t = 0; t < d->n_tables; t++) RK_TRY(bring_home(d, t));
+    return RK_OK;
+}
+
+static rk_status bring_here(rk_device_tables *d, int32_t t) {
+    const rk_table *home = d->homes[t];
+    const rk_cuda_table *table = &d->tables[t];
+    if (rk_is_cached(table)) {
+        rk_cuda_empty_cache(d->stream, d->device_tables, (uint32_t)t, table->n_places, true);
+        return rk_stream_sync(d->stream);
+    }
+    RK_TRY(rk_device_write(d->device, table->rows, home->rows.data, home->rows_bytes));
+    for (int s = 0; s < home->n_slots; s++) RK_TRY(rk_device_write(d->device, table->slots[s], home->slot_values[s], home->slot_bytes[s]));
+    return RK_OK;
+}
+
+rk_status rk_device_tables_refresh(rk_device_tables *d) {
+    for (int i = 0; i < 2; i++) RK_TRY(rk_flight_await(&d->flights[i]));
+    for (int32_t t = 0; t < d->n_tables; t++) RK_TRY(bring_here(d, t));
+    return RK_OK;
+}

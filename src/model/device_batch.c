@@ -1,0 +1,76 @@
+#include "model/device_batch.h"
+
+#include <math.h>
+#include <string.h>
+
+static size_t place(size_t *at, int64_t n, size_t bytes) {
+    size_t here = *at;
+    *at += ((size_t)n * bytes + 255) / 256 * 256;
+    return here;
+}
+
+rk_device_batch_layout rk_device_batch_plan(const rk_model *model) {
+    rk_device_batch_layout l = {.n_sequences = model->lengths >= 0 ? rk_graph_shape(model->graph, model->lengths).cols : 0};
+    l.dense = place(&l.n_bytes, model->max_batch * model->n_dense, sizeof(float));
+    l.lengths = place(&l.n_bytes, model->max_batch * l.n_sequences, sizeof(float));
+    l.labels = place(&l.n_bytes, model->max_batch * model->n_tasks, sizeof(float));
+    l.weights = place(&l.n_bytes, model->max_batch, sizeof(float));
+    l.scales = place(&l.n_bytes, model->n_tasks, sizeof(double));
+    l.wholes = place(&l.n_bytes, model->n_tasks, sizeof(double));
+    l.step = place(&l.n_bytes, 1, sizeof(int64_t));
+    return l;
+}
+
+rk_status rk_device_batch_init(const rk_device_batch_layout *layout, rk_device *device, rk_device_batch *batch) {
+    void *host, *memory;
+    RK_TRY(rk_device_alloc_host(device, layout->n_bytes, &host));
+    batch->host = host;
+    RK_TRY(rk_device_alloc(device, layout->n_bytes, &memory));
+    batch->device = memory;
+    return RK_OK;
+}
+
+void rk_device_batch_release(rk_device *device, rk_device_batch *batch) {
+    rk_device_free_host(device, batch->host);
+    rk_device_free(device, batch->device);
+}
+
+static void send(rk_stream *upload, const rk_device_batch *batch, size_t offset, size_t n_bytes) {
+    if (n_bytes) rk_stream_upload(upload, batch->device + offset, batch->host + offset, n_bytes);
+}
+
+static void pack_targets(const rk_device_batch_layout *l, const rk_model *model, const rk_batch *from, rk_device_batch *to) {
+    float *labels = (float *)(to->host + l->labels), *weights = (float *)(to->host + l->weights);
+    rk_batch_part whole = rk_batch_whole(from);
+    memcpy(labels, from->labels, (size_t)(from->n * model->n_tasks) * sizeof *labels);
+    for (int64_t i = 0; i < from->n; i++) weights[i] = from->sample_weights ? from->sample_weights[i] : 1;
+    rk_model_count_samples(model, &whole, (double *)(to->host + l->wholes));
+    to->view.labels = labels;
+    to->view.sample_weights = from->sample_weights ? weights : NULL;
+}
+
+void rk_device_batch_send(const rk_device_batch_layout *l, const rk_model *model, const rk_batch *from, int64_t first, int64_t n, const rk_ids *ids, bool labelled,
+                          rk_stream *upload, rk_device_batch *to) {
+    float *dense = (float *)(to->host + l->dense), *lengths = (float *)(to->host + l->lengths);
+    size_t n_samples = (size_t)n, dense_bytes = n_samples * (size_t)model->n_dense * sizeof(float);
+    to->view = (rk_batch){.n = n, .n_dense = model->n_dense, .n_tasks = model->n_tasks, .dense = dense, .first_row = from->first_row + first};
+    if (dense_bytes) memcpy(dense, from->dense + first * model->n_dense, dense_bytes);
+    if (l->n_sequences) rk_model_write_lengths(model, ids, 0, n, lengths);
+    send(upload, to, l->dense, dense_bytes);
+    send(upload, to, l->lengths, n_samples * (size_t)l->n_sequences * sizeof(float));
+    if (!labelled) return;
+    pack_targets(l, model, from, to);
+    send(upload, to, l->labels, n_samples * (size_t)model->n_tasks * sizeof(float));
+    send(upload, to, l->weights, n_samples * sizeof(float));
+}
+
+void rk_device_batch_number(const rk_device_batch_layout *l, const rk_model *model, rk_stream *stream, rk_device_batch *batch) {
+    double *scales = (double *)(batch->host + l->scales);
+    const double *wholes = (const double *)(batch->host + l->wholes);
+    for (int32_t t = 0; t < model->n_tasks; t++) {
+        double weight = model->tasks[t].weight * pow(1 - model->tasks[t].weight_decay_rate, (double)model->step);
+        scales[t] = wholes[t] > 0 ? weight / wholes[t] : 0;
+    }
+    *(int64_t *)(batch->host + l->step) = model->step;
+    send(stream, batch, l->scales, l->n_bytes - l->scales);
+}

@@ -1,0 +1,36 @@
+/* A batch's numbers on their way to a GPU: everything but ids, in pinned memory and, once uploaded, at the same offsets of the device's. */
+#ifndef RK_MODEL_DEVICE_BATCH_H
+#define RK_MODEL_DEVICE_BATCH_H
+
+#include "cuda/device.h"
+#include "model/model_parts.h"
+
+/* Offsets in bytes. */
+typedef struct rk_device_batch_layout {
+    size_t dense;      /* float [max_batch, n_dense] */
+    size_t lengths;    /* float [max_batch, n_sequences] */
+    size_t labels;     /* float [max_batch, n_tasks] */
+    size_t weights;    /* float [max_batch]: 1 where the batch has none */
+    size_t scales;     /* double [n_tasks]: each task's weight at this step over that of its samples; 0 where it has none */
+    size_t wholes;     /* double [n_tasks]: the weight of its samples */
+    size_t step;       /* int64: of dropout's masks */
+    size_t n_bytes;
+    int32_t n_sequences;
+} rk_device_batch_layout;
+rk_device_batch_layout rk_device_batch_plan(const rk_model *model);
+
+typedef struct rk_device_batch {
+    char *host, *device;
+    rk_batch view;     /* of the pinned copy: what messages speak of when the caller's batch is gone */
+} rk_device_batch;
+
+rk_status rk_device_batch_init(const rk_device_batch_layout *layout, rk_device *device, rk_device_batch *batch);
+void rk_device_batch_release(rk_device *device, rk_device_batch *batch);
+
+/* Samples first .. first+n-1 of `from`, whose ids are ids [n_lookups]; then up to the device. Nothing of an earlier use may be under way. labelled: for training. */
+void rk_device_batch_send(const rk_device_batch_layout *layout, const rk_model *model, const rk_batch *from, int64_t first, int64_t n, const rk_ids *ids, bool labelled,
+                          rk_stream *upload, rk_device_batch *to);
+/* What follows from the number of the step that the batch is used in: scales, wholes and step, up on the step's own stream. */
+void rk_device_batch_number(const rk_device_batch_layout *layout, const rk_model *model, rk_stream *stream, rk_device_batch *batch);
+
+#endif

@@ -1,0 +1,208 @@
+/* A step on a GPU: ids and numbers go up on one stream, ids are checked and sorted on a second, and all else runs on a third, as one graph of launches where batches of
+ * one size follow each other. The host waits twice: for the check of the ids, before anything uses them, and for the verdict at the end: the losses, and whether anything
+ * was not finite, in which case the device has updated nothing. */
+#include <math.h>
+#include <string.h>
+
+#include "base/trace.h"
+#include "cuda/dense_update.h"
+#include "model/device_step_parts.h"
+
+static uint32_t *stop_of(double *found, int32_t n_tasks) {
+    return (uint32_t *)(found + n_tasks);
+}
+
+/* What is recorded into a graph of launches: everything that it reads is at the same place in each step, but for the flight. */
+typedef struct recording {
+    rk_model *model;
+    const rk_device_batch *batch;
+    rk_status status; /* the first that is not RK_OK */
+} recording;
+
+static void note(recording *r, rk_status status) {
+    if (r->status == RK_OK) r->status = status;
+}
+
+static void give_inputs(recording *r, int64_t n) {
+    rk_model *model = r->model;
+    rk_device_step *d = model->device_step;
+    const rk_device_batch *batch = r->batch;
+    if (model->n_dense) rk_stream_copy(d->compute, rk_device_graph_data(d->graph, model->dense), batch->device + d->layout.dense, (size_t)(n * model->n_dense) * sizeof(float));
+    if (d->layout.n_sequences)
+        rk_stream_copy(d->compute, rk_device_graph_data(d->graph, model->lengths), batch->device + d->layout.lengths, (size_t)(n * d->layout.n_sequences) * sizeof(float));
+    if (d->tables) note(r, rk_device_tables_look_up(d->tables, d->compute, d->activations));
+}
+
+static void give_losses(rk_model *model, const rk_device_batch *batch, int64_t n) {
+    rk_device_step *d = model->device_step;
+    const char *at = batch->device;
+    bool learns = model->log_variances >= 0;
+    rk_device_losses(d->tasks, d->compute,
+                     &(rk_device_loss_args){.n = n,
+                                            .logits = rk_device_graph_data(d->graph, model->logits),
+                                            .gradient = rk_device_graph_gradient(d->graph, model->logits),
+                                            .labels = (const float *)(at + d->layout.labels),
+                                            .weights = (const float *)(at + d->layout.weights),
+                                            .scales = (const double *)(at + d->layout.scales),
+                                            .wholes = (const double *)(at + d->layout.wholes),
+                                            .log_variances = learns ? rk_device_graph_data(d->graph, model->log_variances) : NULL,
+                                            .log_variance_gradient = learns ? rk_device_graph_gradient(d->graph, model->log_variances) : NULL,
+                                            .losses = d->found,
+                                            .stop = stop_of(d->found, model->n_tasks),
+                                            .stop_bit = RK_CUDA_STOP_LOSS});
+}
+
+static void give_training(void *context, int64_t n) {
+    recording *r = context;
+    rk_model *model = r->model;
+    rk_device_step *d = model->device_step;
+    uint32_t *stop = stop_of(d->found, model->n_tasks);
+    rk_stream_fill(d->compute, d->found, 0, d->verdict_bytes);
+    give_inputs(r, n);
+    rk_device_graph_forward(d->graph, d->compute, n, true, (const int64_t *)(r->batch->device + d->layout.step));
+    give_losses(model, r->batch, n);
+    rk_device_graph_backward(d->graph, d->compute, n);
+    rk_device_graph_measure(d->graph, d->compute, stop);
+    if (d->tables) note(r, rk_device_tables_measure(d->tables, d->compute, d->gradients, stop));
+    if (d->tables) note(r, rk_device_tables_apply(d->tables, d->compute, d->gradients, stop));
+    rk_device_graph_update(d->graph, d->compute, stop);
+    rk_stream_download(d->compute, d->verdict, d->found, d->verdict_bytes);
+}
+
+static void give_prediction(void *context, int64_t n) {
+    recording *r = context;
+    rk_model *model = r->model;
+    rk_device_step *d = model->device_step;
+    give_inputs(r, n);
+    rk_device_graph_forward(d->graph, d->compute, n, false, NULL);
+    rk_device_predictions(d->tasks, d->compute, n, rk_device_graph_data(d->graph, model->logits), d->predictions);
+    rk_stream_download(d->compute, d->told, d->predictions, (size_t)(n * model->n_tasks) * sizeof *d->told);
+}
+
+/* The batch on its way, in the place of the one before the last. */
+static rk_status begin(rk_model *model, const rk_batch *from, int64_t first, int64_t n, bool training) {
+    rk_device_step *d = model->device_step;
+    uint64_t began = rk_trace_begin();
+    d->now = !d->now;
+    rk_device_batch_send(&d->layout, model, from, first, n, model->ids, training, d->upload, &d->batches[d->now]);
+    rk_status status = d->tables ? rk_device_tables_route(d->tables, d->upload, d->routing, n, model->ids, training) : RK_OK;
+    rk_trace_end(began, "send");
+    return status;
+}
+
+/* All of the batch's work, as one graph of launches where it is kept. */
+static rk_status give(rk_model *model, bool training) {
+    rk_device_step *d = model->device_step;
+    rk_device_batch *batch = &d->batches[d->now];
+    recording r = {model, batch, RK_OK};
+    rk_stream_wait(d->compute, d->upload);
+    if (d->tables) RK_TRY(rk_device_tables_prepare(d->tables, d->compute));
+    if (training) RK_TRY(rk_device_graph_prepare(d->graph, d->compute));
+    if (training) rk_device_batch_number(&d->layout, model, d->compute, batch);
+    rk_kept_launches *kept = &(training ? d->training : d->prediction)[d->now];
+    RK_TRY(rk_kept_launches_run(kept, d->compute, batch->view.n, training ? give_training : give_prediction, &r));
+    return r.status;
+}
+
+/* Nothing is given to the device of a batch whose ids are wrong. */
+static rk_status launch(rk_model *model, bool training) {
+    rk_device_step *d = model->device_step;
+    uint64_t began = rk_trace_begin();
+    rk_status status = d->tables ? rk_device_tables_check(d->tables) : RK_OK;
+    rk_trace_end(began, "wait for ids");
+    began = rk_trace_begin();
+    if (status == RK_OK) status = give(model, training);
+    if (status != RK_OK && d->tables) rk_device_tables_done(d->tables, false);
+    rk_trace_end(began, "launch");
+    return status;
+}
+
+/* What was not finite, in the CPU's order and words. */
+static rk_status name_not_finite(rk_model *model, double *loss) {
+    rk_device_step *d = model->device_step;
+    uint32_t stop = *stop_of(d->verdict, model->n_tasks);
+    RK_TRY(rk_model_sum_shards(model, &d->batches[d->running].view, d->verdict, 1, loss));
+    rk_status status = stop & RK_CUDA_STOP_DENSE ? rk_device_graph_check(d->graph, d->compute) : RK_OK;
+    if (status == RK_OK && stop & RK_CUDA_STOP_ROWS) status = rk_device_tables_check_gradients(d->tables);
+    if (status == RK_OK) status = rk_error(RK_INTERNAL, "the device found a number that was not finite, and then did not");
+    return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step) : status;
+}
+
+/* The verdict of the step that is under way. */
+static rk_status finish(rk_model *model, double *loss) {
+    rk_device_step *d = model->device_step;
+    uint64_t began = rk_trace_begin();
+    rk_status status = rk_stream_sync(d->compute);
+    rk_trace_end(began, "wait for the device");
+    double found = NAN;
+    bool stopped = *stop_of(d->verdict, model->n_tasks) != 0;
+    if (status == RK_OK) status = stopped ? name_not_finite(model, &found) : rk_model_sum_shards(model, &d->batches[d->running].view, d->verdict, 1, &found);
+    d->under_way = false;
+    rk_device_graph_done(d->graph, status == RK_OK);
+    if (d->tables) rk_device_tables_done(d->tables, status == RK_OK);
+    if (status != RK_OK) return rk_model_skip(model, status, loss);
+    model->step++;
+    *loss = found;
+    return RK_OK;
+}
+
+rk_status rk_device_step_train(rk_model *model, const rk_batch *batch, double *loss) {
+    rk_device_step *d = model->device_step;
+    double found = NAN;
+    RK_TRY(begin(model, batch, 0, batch->n, true));
+    rk_status status = d->under_way ? finish(model, &found) : RK_OK;
+    if (status != RK_OK) {
+        if (d->tables) rk_device_tables_done(d->tables, false);
+        return status;
+    }
+    RK_TRY(launch(model, true));
+    d->running = d->now;
+    d->under_way = d->home_is_old = true;
+    if (!d->late) RK_TRY(finish(model, &found));
+    *loss = found;
+    return RK_OK;
+}
+
+rk_status rk_device_step_drain(rk_model *model, double *loss, bool *left) {
+    *left = model->device_step->under_way;
+    return *left ? finish(model, loss) : RK_OK;
+}
+
+/* What is in the midst of a step is nobody else's. */
+static rk_status need_drained(const rk_device_step *d) {
+    RK_FAIL_IF(d->under_way, RK_INVALID_ARGUMENT, "a batch that was begun is not trained on; drain it first");
+    return RK_OK;
+}
+
+rk_status rk_device_step_predict(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, float *predictions) {
+    rk_device_step *d = model->device_step;
+    RK_TRY(need_drained(d));
+    RK_TRY(begin(model, batch, first, n, false));
+    RK_TRY(launch(model, false));
+    uint64_t began = rk_trace_begin();
+    rk_status status = rk_stream_sync(d->compute);
+    rk_trace_end(began, "wait for the device");
+    if (d->tables) rk_device_tables_done(d->tables, false);
+    RK_TRY(status);
+    memcpy(predictions, d->told, (size_t)(n * model->n_tasks) * sizeof *predictions);
+    return RK_OK;
+}
+
+rk_status rk_device_step_settle(rk_model *model) {
+    rk_device_step *d = model->device_step;
+    RK_TRY(need_drained(d));
+    if (!d->home_is_old) return RK_OK;
+    if (d->tables) RK_TRY(rk_device_tables_settle(d->tables));
+    RK_TRY(rk_device_graph_settle(d->graph));
+    d->home_is_old = false;
+    return RK_OK;
+}
+
+rk_status rk_device_step_refresh(rk_model *model) {
+    rk_device_step *d = model->device_step;
+    RK_TRY(need_drained(d));
+    if (d->tables) RK_TRY(rk_device_tables_refresh(d->tables));
+    RK_TRY(rk_device_graph_refresh(d->graph));
+    d->home_is_old = false;
+    return RK_OK;
+}

@@ -1,0 +1,21 @@
+/* A model's training steps and predictions on a GPU. Rows, parameters and their slots are on the device; the model's own in the host's memory are their home, up to date
+ * after settle. */
+#ifndef RK_MODEL_DEVICE_STEP_H
+#define RK_MODEL_DEVICE_STEP_H
+
+#include "model/model_parts.h"
+
+/* The model is whole, and trains. Errors: RK_UNSUPPORTED (no GPU, an operation that has no version for it), RK_INVALID_ARGUMENT (no such GPU), RK_NO_MEMORY. */
+rk_status rk_device_step_create(rk_model *model, const rk_model_device *options);
+void rk_device_step_free(rk_model *model);
+
+/* As rk_model_train of a batch whose numbers were checked, and whose ids are model->ids. Where the step is late: of the batch before. */
+rk_status rk_device_step_train(rk_model *model, const rk_batch *batch, double *loss);
+rk_status rk_device_step_drain(rk_model *model, double *loss, bool *left);
+/* Samples first .. first+n-1, at most max_batch, whose ids are model->ids; predictions [n, n_tasks]. */
+rk_status rk_device_step_predict(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, float *predictions);
+
+rk_status rk_device_step_settle(rk_model *model);
+rk_status rk_device_step_refresh(rk_model *model);
+
+#endif

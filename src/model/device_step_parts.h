@@ -1,0 +1,35 @@
+/* Inside a model's steps on a GPU: what setting them up and taking them share. */
+#ifndef RK_MODEL_DEVICE_STEP_PARTS_H
+#define RK_MODEL_DEVICE_STEP_PARTS_H
+
+#include "embedding/device_tables.h"
+#include "model/device_batch.h"
+#include "model/device_launches.h"
+#include "model/device_step.h"
+#include "nn/device_graph.h"
+#include "nn/device_loss.h"
+
+enum { RK_DEVICE_FLIGHTS = 2 };
+
+struct rk_device_step {
+    rk_device *device;
+    rk_stream *upload, *routing, *compute;
+    rk_device_graph *graph;
+    rk_device_tables *tables;          /* NULL: the model has none */
+    rk_device_batch_layout layout;
+    rk_device_batch batches[RK_DEVICE_FLIGHTS];
+    int now;                           /* of those, where the last batch was put */
+    rk_device_tasks *tasks;
+    rk_activation *activations, *gradients; /* [n_lookups] in the graph's inputs */
+    double *found;                     /* device: [n_tasks] losses, then `stop` */
+    double *verdict;                   /* the same, pinned */
+    size_t verdict_bytes;
+    float *predictions, *told;         /* [max_batch, n_tasks]: device; pinned */
+    rk_kept_launches training[RK_DEVICE_FLIGHTS], prediction[RK_DEVICE_FLIGHTS];
+    bool late;
+    bool under_way;                    /* a step that was given to the device and not yet judged, */
+    int running;                       /* of this batch */
+    bool home_is_old;                  /* since the last settle, steps were trained */
+};
+
+#endif

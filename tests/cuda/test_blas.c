@@ -1,0 +1,227 @@
+/* rk_cuda_gemm: all transposes at odd sizes, leading dimensions, batches, epilogues and roundings, against sums in double; and against the CPU engine's products. */
+#include "cuda/device_testing.h"
+
+#include <math.h>
+
+#include "base/float16.h"
+#include "base/rng.h"
+#include "cuda/blas.h"
+#include "nn/gemm.h"
+
+static float rounded(float x, rk_cuda_math math) { return math == RK_CUDA_BF16 ? rk_bf16_to_f32(rk_bf16_from_f32(x)) : x; }
+
+/* c as it should be; `before` is what it was. */
+static void reference(const rk_cuda_gemm_args *g, const float *a, const float *b, const float *bias, const float *before, double *c, int64_t batch) {
+    for (int64_t i = 0; i < g->m; i++)
+        for (int64_t j = 0; j < g->n; j++) {
+            double sum = 0;
+            for (int64_t l = 0; l < g->k; l++) {
+                float left = a[batch * g->stride_a + (g->a_transposed ? l * g->lda + i : i * g->lda + l)];
+                float right = b[batch * g->stride_b + (g->b_transposed ? j * g->ldb + l : l * g->ldb + j)];
+                sum += (double)rounded(left, g->math) * rounded(right, g->math);
+            }
+            int64_t at = batch * g->stride_c + i * g->ldc + j;
+            double value = g->alpha * sum + (g->beta != 0 ? g->beta * before[at] : 0) + (bias ? bias[j] : 0);
+            c[at] = g->relu && !(value > 0) ? 0 : value;
+        }
+}
+
+static float *random_values(int64_t n, uint64_t stream_number) {
+    float *values = malloc((size_t)n * sizeof *values);
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t words[4];
+        rk_rng_block(7, stream_number, (uint64_t)i, words);
+        values[i] = (float)words[0] / 4294967296.0f - 0.45f;
+    }
+    return values;
+}
+
+/* Normalized mean square error; what lies between the rows of c must not be written. */
+static void check_gemm(rk_cuda_gemm_args g) {
+    int64_t n_batch = g.batch ? g.batch : 1, a_rows = g.a_transposed ? g.k : g.m, b_rows = g.b_transposed ? g.n : g.k;
+    int64_t n_a = (n_batch - 1) * g.stride_a + a_rows * g.lda, n_b = (n_batch - 1) * g.stride_b + b_rows * g.ldb, n_c = (n_batch - 1) * g.stride_c + g.m * g.ldc;
+    bool has_bias = g.bias != NULL;
+    float *a = random_values(n_a, 1), *b = random_values(n_b, 2), *c = random_values(n_c, 3), *bias = random_values(g.n, 4);
+    if (g.beta == 0)
+        for (int64_t i = 0; i < n_c; i++) c[i] = NAN; /* must not be read */
+    double *wanted = malloc((size_t)n_c * sizeof *wanted);
+    for (int64_t i = 0; i < n_c; i++) wanted[i] = c[i];
+    for (int64_t i = 0; i < n_batch; i++) reference(&g, a, b, has_bias ? bias : NULL, c, wanted, i);
+    float *d_a = on_device(a, (size_t)n_a * 4), *d_b = on_device(b, (size_t)n_b * 4), *d_c = on_device(c, (size_t)n_c * 4), *d_bias = on_device(bias, (size_t)g.n * 4);
+    g.a = d_a;
+    g.b = d_b;
+    g.c = d_c;
+    if (has_bias) g.bias = d_bias;
+    rk_cuda_gemm(stream, &g);
+    OK(rk_stream_sync(stream));
+    OK(rk_device_read(device, c, d_c, (size_t)n_c * 4));
+    double error = 0, all = 0;
+    for (int64_t i = 0; i < n_c; i++) {
+        if (isnan(wanted[i])) {
+            assert_true(isnan(c[i]));
+            continue;
+        }
+        error += (c[i] - wanted[i]) * (c[i] - wanted[i]);
+        all += wanted[i] * wanted[i];
+    }
+    assert_true(error <= (g.math == RK_CUDA_TF32 ? 1e-6 : 1e-12) * all);
+    rk_device_free(device, d_a);
+    rk_device_free(device, d_b);
+    rk_device_free(device, d_c);
+    rk_device_free(device, d_bias);
+    free(a);
+    free(b);
+    free(c);
+    free(bias);
+    free(wanted);
+}
+
+static const float bias_mark; /* its address says: with a bias */
+
+static rk_cuda_gemm_args args_of(int64_t m, int64_t n, int64_t k, int transposes, rk_cuda_math math, int pad) {
+    bool ta = transposes & 1, tb = transposes & 2;
+    return (rk_cuda_gemm_args){.m = m, .n = n, .k = k, .lda = (ta ? m : k) + pad, .ldb = (tb ? k : n) + pad, .ldc = n + pad, .a_transposed = ta, .b_transposed = tb,
+                               .alpha = 1, .math = math};
+}
+
+static void test_sizes(void **state) {
+    (void)state;
+    static const int64_t sizes[][3] = {{1, 1, 1}, {3, 5, 7}, {33, 1, 17}, {1, 40, 9}, {64, 48, 32}, {130, 67, 65}, {16, 16, 400}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int transposes = 0; transposes < 4; transposes++)
+            for (rk_cuda_math math = RK_CUDA_F32; math <= RK_CUDA_BF16; math++)
+                for (int pad = 0; pad <= 4; pad += 2) check_gemm(args_of(sizes[s][0], sizes[s][1], sizes[s][2], transposes, math, pad));
+}
+
+static void test_epilogues(void **state) {
+    (void)state;
+    for (int way = 0; way < 16; way++)
+        for (rk_cuda_math math = RK_CUDA_F32; math <= RK_CUDA_BF16; math++) {
+            rk_cuda_gemm_args g = args_of(37, 19, 23, way % 4, math, 1);
+            g.relu = way & 4;
+            g.bias = way & 8 ? &bias_mark : NULL;
+            check_gemm(g);
+            g.beta = 1;
+            check_gemm(g);
+            g.alpha = -0.5f;
+            g.beta = 0.25f;
+            check_gemm(g);
+        }
+}
+
+static void test_batches(void **state) {
+    (void)state;
+    for (int transposes = 0; transposes < 4; transposes++)
+        for (rk_cuda_math math = RK_CUDA_F32; math <= RK_CUDA_BF16; math++) {
+            rk_cuda_gemm_args g = args_of(13, 11, 5, transposes, math, 0);
+            g.batch = 9;
+            g.stride_a = 13 * 5 + 3;
+            g.stride_b = 11 * 5;
+            g.stride_c = 13 * 11 + 1;
+            check_gemm(g);
+            g.stride_b = 0; /* one for all */
+            g.beta = 1;
+            check_gemm(g);
+        }
+}
+
+static void test_nothing(void **state) {
+    (void)state;
+    rk_cuda_gemm_args g = args_of(0, 3, 4, 0, RK_CUDA_F32, 0);
+    rk_cuda_gemm(stream, &g);
+    g = args_of(3, 0, 4, 0, RK_CUDA_BF16, 0);
+    rk_cuda_gemm(stream, &g);
+    OK(rk_stream_sync(stream));
+}
+
+/* The same bits each time, alone and in a graph of launches. */
+static void test_same_bits(void **state) {
+    (void)state;
+    enum { M = 48, N = 24, K = 3000 };
+    float *a = random_values(M * K, 1), *b = random_values(N * K, 2), first[M * N], again[M * N];
+    float *d_a = on_device(a, sizeof(float) * M * K), *d_b = on_device(b, sizeof(float) * N * K), *d_c = on_device(NULL, sizeof first);
+    for (rk_cuda_math math = RK_CUDA_F32; math <= RK_CUDA_BF16; math++) {
+        rk_cuda_gemm_args g = args_of(M, N, K, 3, math, 0);
+        g.a = d_a;
+        g.b = d_b;
+        g.c = d_c;
+        rk_cuda_gemm(stream, &g);
+        OK(rk_stream_sync(stream));
+        OK(rk_device_read(device, first, d_c, sizeof first));
+        rk_launch_graph *graph;
+        OK(rk_stream_capture_begin(stream));
+        rk_cuda_gemm(stream, &g);
+        OK(rk_stream_capture_end(stream, &graph));
+        for (int run = 0; run < 3; run++) {
+            rk_stream_fill(stream, d_c, 0xFF, sizeof first);
+            rk_launch_graph_run(graph, stream);
+            OK(rk_stream_sync(stream));
+            OK(rk_device_read(device, again, d_c, sizeof again));
+            assert_memory_equal(first, again, sizeof first);
+        }
+        rk_launch_graph_free(graph);
+    }
+    rk_device_free(device, d_a);
+    rk_device_free(device, d_b);
+    rk_device_free(device, d_c);
+    free(a);
+    free(b);
+}
+
+/* y = max(x W + b, 0) as the CPU engine's. */
+static void test_as_cpu(void **state) {
+    (void)state;
+    enum { ROWS = 29, IN = 45, OUT = 31 };
+    float *x = random_values(ROWS * IN, 1), *w = random_values(IN * OUT, 2), *bias = random_values(OUT, 3), cpu[ROWS * OUT], gpu[ROWS * OUT];
+    float *d_x = on_device(x, sizeof(float) * ROWS * IN), *d_w = on_device(w, sizeof(float) * IN * OUT), *d_bias = on_device(bias, sizeof(float) * OUT), *d_y = on_device(NULL, sizeof gpu);
+    for (int i = 0; i < 2; i++) {
+        rk_matrix *matrix;
+        OK(rk_matrix_create(IN, OUT, i ? RK_BF16 : RK_F32, ROWS, &matrix));
+        OK(rk_matrix_set(matrix, w, false));
+        void *workspace = aligned_alloc(64, (rk_matrix_workspace(matrix) + 64) / 64 * 64);
+        OK(rk_matrix_forward(matrix, ROWS, x, bias, true, cpu, workspace));
+        rk_cuda_gemm(stream, &(rk_cuda_gemm_args){ROWS, OUT, IN, d_x, d_w, d_y, IN, OUT, OUT, false, false, true, 1, 0, d_bias, 0, 0, 0, 0, i ? RK_CUDA_BF16 : RK_CUDA_F32});
+        OK(rk_stream_sync(stream));
+        OK(rk_device_read(device, gpu, d_y, sizeof gpu));
+        double error = 0, all = 0;
+        for (int k = 0; k < ROWS * OUT; k++) {
+            error += (gpu[k] - cpu[k]) * (gpu[k] - cpu[k]);
+            all += cpu[k] * cpu[k];
+        }
+        assert_true(error <= 1e-12 * all);
+        free(workspace);
+        rk_matrix_free(matrix);
+    }
+    rk_device_free(device, d_x);
+    rk_device_free(device, d_w);
+    rk_device_free(device, d_bias);
+    rk_device_free(device, d_y);
+    free(x);
+    free(w);
+    free(bias);
+}
+
+/* What needs scratch must have run once before it is captured; the device says so. The last test of all. */
+static void test_capture_first(void **state) {
+    (void)state;
+    rk_stream *fresh;
+    rk_launch_graph *graph = NULL;
+    float *x = on_device(NULL, 16 * sizeof(float));
+    OK(rk_stream_create(device, &fresh));
+    OK(rk_stream_capture_begin(fresh));
+    rk_cuda_gemm_args g = args_of(4, 4, 4, 0, RK_CUDA_BF16, 0);
+    g.a = g.b = g.c = x;
+    rk_cuda_gemm(fresh, &g);
+    FAILS(rk_stream_capture_end(fresh, &graph), RK_INTERNAL, "work that needs 64 bytes of scratch is captured before it was ever done");
+    assert_null(graph);
+    rk_stream_free(fresh);
+    rk_device_free(device, x);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sizes),     cmocka_unit_test(test_epilogues), cmocka_unit_test(test_batches),       cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_same_bits), cmocka_unit_test(test_as_cpu),    cmocka_unit_test(test_capture_first),
+    };
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}

@@ -1,5 +1,6 @@
-# rk_device_test(NAME LAYER): tests/cuda/test_NAME.c, linked to that layer, once over the emulator (under several orders of what has none) and, in a build with CUDA, once over
+# rk_device_test(NAME LAYER): tests/cuda/test_NAME.c, linked to that layer, once over the emulator (under each of RK_EMULATOR_SEEDS, orders of what has none) and, in a build with CUDA, once over
 # the real thing: test_NAME_gpu, which ends with 77, skipped, where there is no GPU. Kernels of the test's own are in tests/cuda/test_NAME.cu, where that is.
+set(RK_EMULATOR_SEEDS 1 CACHE STRING "orders of work on streams that the emulated tests run under")
 function(rk_device_test name layer) # EMULATED_ONLY: not over the real thing
   if(RK_CUDA_EMULATED)
     rk_device_test_program(test_${name}_emulated ${name} ${layer})
@@ -10,7 +11,7 @@ function(rk_device_test name layer) # EMULATED_ONLY: not over the real thing
     endif()
     set_target_properties(test_${name}_emulated PROPERTIES LINKER_LANGUAGE CXX)
     add_dependencies(device_tests_emulated test_${name}_emulated)
-    foreach(seed 1 2 3)
+    foreach(seed ${RK_EMULATOR_SEEDS})
       add_test(NAME cuda/${name}_emulated_${seed} COMMAND test_${name}_emulated WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
       set_tests_properties(cuda/${name}_emulated_${seed} PROPERTIES ENVIRONMENT "RK_EMULATOR_SEED=${seed}")
     endforeach()

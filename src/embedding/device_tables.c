@@ -1,22 +1,6 @@
 #include "embedding/device_tables_parts.h"
 
-#include <string.h>
-
 #include "base/memory.h"
-
-rk_status rk_device_take(rk_device_tables *d, size_t n_bytes, void *out) {
-    void *memory;
-    RK_TRY(rk_device_alloc(d->device, n_bytes ? n_bytes : 1, &memory));
-    memcpy(out, &memory, sizeof memory); /* out: to any kind of pointer */
-    d->bytes += n_bytes;
-    return RK_OK;
-}
-
-void rk_device_give(rk_device_tables *d, size_t n_bytes, void *memory) {
-    if (!memory) return;
-    rk_device_free(d->device, memory);
-    d->bytes -= n_bytes;
-}
 
 static size_t slot_bytes(const rk_cuda_table *table, int s) {
     return (size_t)table->n_places * (size_t)table->slot_widths[s] * sizeof(float);

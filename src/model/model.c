@@ -120,10 +120,6 @@ static rk_status update(rk_model_run *r) {
     return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step) : status;
 }
 
-rk_batch_part rk_batch_whole(const rk_batch *batch) {
-    return (rk_batch_part){*batch, batch->n, 0, NULL};
-}
-
 rk_status rk_model_train(rk_model *model, const rk_batch *batch, double *loss) {
     rk_batch_part whole = rk_batch_whole(batch);
     return rk_model_train_part(model, &whole, loss);

@@ -10,6 +10,7 @@
 #include "embedding/embedding_config.h"
 #include "embedding/placement_choice.h"
 #include "embedding/sharded.h"
+#include "model/batch_part.h"
 #include "model/device.h"
 #include "model/model_config.h"
 #include "nn/dense_optimizer.h"
@@ -58,13 +59,6 @@ rk_status rk_model_settle(rk_model *model);
 /* After what rk_model_state or rk_model_embeddings hand out was written to: to the GPU, where there is one. */
 rk_status rk_model_refresh(rk_model *model);
 
-/* The samples of a batch that are here: those that this rank trains on or predicts among them. */
-typedef struct rk_batch_part {
-    rk_batch batch;           /* of these samples alone */
-    int64_t total, base;      /* samples of the whole batch, and the number of the first one here */
-    const double *task_samples; /* [n_tasks]: the weight of the whole batch's samples that take part in each task (rk_loss_weight); NULL where it is whole here */
-} rk_batch_part;
-rk_batch_part rk_batch_whole(const rk_batch *batch);
 /* cuts [trainers + 1]: of a batch, trainer r needs samples cuts[r] .. cuts[r+1]-1, as far as there are any, and no other; a batch of no more samples than the last cut. */
 void rk_model_cuts(const rk_model *model, int64_t *cuts);
 /* As rk_model_train and rk_model_predict of the whole batch; predictions [total, n_tasks]. */

@@ -212,14 +212,6 @@ static rk_status train_oldest(rk_model *model, double *loss) {
     return sp->n_trained - sp->n_applied > sp->staleness ? apply_oldest(model, loss) : RK_OK;
 }
 
-static int64_t least(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-int64_t rk_spread_cut(const rk_spread *sp, int32_t r, int64_t n) {
-    return least(sp->cuts[r], n);
-}
-
 rk_status rk_spread_train(rk_model *model, const rk_batch_part *part, double *loss) {
     rk_spread *sp = model->spread;
     uint64_t begin = rk_trace_begin();
@@ -260,18 +252,6 @@ rk_status rk_spread_forward(rk_model *model, const rk_batch_part *part, int64_t 
     bind_dense(model, share);
     RK_TRY(rk_graph_forward(model->graph, share->batch.n, false, model->step, &hooks));
     return sp->sharded ? rk_sharded_finish(sp->sharded, false) : RK_OK;
-}
-
-rk_status rk_spread_gather(const rk_spread *sp, const float *mine, int64_t n, int64_t total, int64_t width, float *out) {
-    rk_exchange *exchange;
-    int64_t begin = least(rk_spread_cut(sp, sp->rank, total), n), end = least(rk_spread_cut(sp, sp->rank + 1, total), n);
-    RK_TRY(rk_comm_gather(sp->trainers, RK_LANE_VALUES, mine, (size_t)((end - begin) * width) * sizeof *mine, &exchange));
-    for (int32_t t = 0; t < sp->roles.n_trainers; t++) {
-        const rk_parcel *from = &rk_exchange_received(exchange)[t];
-        if (from->n_bytes) memcpy(out + rk_spread_cut(sp, t, total) * width, from->data, from->n_bytes);
-    }
-    rk_exchange_free(exchange);
-    return RK_OK;
 }
 
 /* A piece that trainers share as they do a training batch; all get all of it. */

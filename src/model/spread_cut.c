@@ -1,0 +1,24 @@
+/* Which samples are which trainer's, and what each made of its own, together. */
+#include <string.h>
+
+#include "model/spread.h"
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+int64_t rk_spread_cut(const rk_spread *sp, int32_t r, int64_t n) {
+    return least(sp->cuts[r], n);
+}
+
+rk_status rk_spread_gather(const rk_spread *sp, const float *mine, int64_t n, int64_t total, int64_t width, float *out) {
+    rk_exchange *exchange;
+    int64_t begin = least(rk_spread_cut(sp, sp->rank, total), n), end = least(rk_spread_cut(sp, sp->rank + 1, total), n);
+    RK_TRY(rk_comm_gather(sp->trainers, RK_LANE_VALUES, mine, (size_t)((end - begin) * width) * sizeof *mine, &exchange));
+    for (int32_t t = 0; t < sp->roles.n_trainers; t++) {
+        const rk_parcel *from = &rk_exchange_received(exchange)[t];
+        if (from->n_bytes) memcpy(out + rk_spread_cut(sp, t, total) * width, from->data, from->n_bytes);
+    }
+    rk_exchange_free(exchange);
+    return RK_OK;
+}

@@ -2,6 +2,7 @@
 #include "comm/comm.h"
 
 #include <ctype.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,8 +186,15 @@ static void short_version(char *text) {
     *to = 0;
 }
 
+/* MPI writes to the sockets of ranks that are lost: that must be its error and our time limit, not the end of this rank too. */
+static void ignore_broken_pipes(void) {
+    struct sigaction now;
+    if (sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL) signal(SIGPIPE, SIG_IGN);
+}
+
 static rk_status init_mpi(rk_mpi_world *world) {
     int flag, level;
+    ignore_broken_pipes();
     MPI_Initialized(&flag);
     world->started_mpi = !flag;
     int code = flag ? MPI_Query_thread(&level) : MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);

@@ -2,9 +2,11 @@
  * `test_comm_mpi missing`: the last rank takes no part. `test_comm_mpi bucket`: it begins the first of two sums only. */
 #include "testing.h"
 
+#include <errno.h>
 #include <math.h>
 #include <mpi.h>
 #include <pthread.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <reckon/comm.h>
@@ -404,6 +406,17 @@ static bool names_missing(rk_status status, double began, const char *lane, doub
 }
 
 /* The last rank begins a bucket and then hangs, but that its attendant goes on: the others get that bucket's sum, and not the next one's. */
+/* As MPI does to the socket of a rank that was killed. */
+static void test_a_closed_connection_does_not_end_the_rank(void **state) {
+    (void)state;
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    close(ends[0]);
+    assert_int_equal(write(ends[1], "x", 1), -1);
+    assert_int_equal(errno, EPIPE);
+    close(ends[1]);
+}
+
 static int bucket(double timeout_s) {
     enum { N = 300001 };
     int last = rk_comm_size(world) - 1, rank = rk_comm_rank(world);
@@ -461,6 +474,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_gather), cmocka_unit_test(test_agree), cmocka_unit_test(test_members), cmocka_unit_test(test_two_groups_of_the_same_ranks),
         cmocka_unit_test(test_threads), cmocka_unit_test(test_sums_go_on_alone),
         cmocka_unit_test(test_nothing_is_allocated_anew),
+        cmocka_unit_test(test_a_closed_connection_does_not_end_the_rank),
     };
     return cmocka_run_group_tests(tests, NULL, end);
 }

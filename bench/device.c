@@ -18,36 +18,6 @@
 
 enum { COPY_BYTES = 1 << 28, N_COPIES = 20 };
 
-static void check(rk_status status) {
-    if (status != RK_OK) die("%s", rk_last_error());
-}
-
-static rk_embeddings *create(const workload *w) {
-    rk_table_config *tables = calloc((size_t)w->n_features, sizeof *tables);
-    rk_feature_config *features = calloc((size_t)w->n_features, sizeof *features);
-    rk_optimizer optimizer;
-    check(rk_optimizer_init(&optimizer, RK_OPTIMIZER_SGD));
-    for (int64_t f = 0; f < w->n_features; f++) {
-        const workload_feature *from = &w->features[f];
-        tables[f] = (rk_table_config){.struct_size = sizeof *tables, .name = from->name, .n_rows = from->n_rows, .dim = (int32_t)from->dim, .dtype = RK_F32,
-                                      .initializer = {.kind = RK_INIT_UNIFORM, .min = -0.01, .max = 0.03}};
-        features[f] = (rk_feature_config){.struct_size = sizeof *features, .name = from->name, .table = from->name, .combiner = RK_COMBINER_SUM};
-    }
-    rk_embeddings_config config = {.struct_size = sizeof config, .seed = 1, .tables = tables, .n_tables = (int32_t)w->n_features, .features = features,
-                                   .n_features = (int32_t)w->n_features, .optimizer = &optimizer};
-    rk_embeddings *embeddings;
-    check(rk_embeddings_create(&config, &embeddings));
-    free(tables);
-    free(features);
-    return embeddings;
-}
-
-static rk_activation *columns(const workload *w, float *data, int64_t width) {
-    rk_activation *out = calloc((size_t)w->n_features, sizeof *out);
-    for (int64_t f = 0, at = 0; f < w->n_features; at += w->features[f++].dim) out[f] = (rk_activation){data + at, width, NULL};
-    return out;
-}
-
 /* Bytes a second, read and written: by the driver's copy, or by a kernel, whichever is faster. */
 static double copy_rate(rk_device *device, rk_stream *stream) {
     void *from, *to;
@@ -93,7 +63,10 @@ int main(int argc, char **argv) {
     rk_device_tables *tables;
     rk_device_info info;
     void *out;
-    rk_embeddings *embeddings = create(&w);
+    rk_optimizer optimizer;
+    check(rk_optimizer_init(&optimizer, RK_OPTIMIZER_SGD));
+    const rk_initializer spread = {.kind = RK_INIT_UNIFORM, .min = -0.01, .max = 0.03};
+    rk_embeddings *embeddings = workload_embeddings(&w, RK_F32, &spread, &optimizer);
     check(rk_device_open(atoi(option(argc, argv, "--number", "0")), &device));
     check(rk_device_query(device, &info));
     check(rk_stream_create(device, &upload));
@@ -103,7 +76,7 @@ int main(int argc, char **argv) {
     check(rk_device_tables_create(embeddings, device, &options, &tables));
     double create_seconds = seconds_now() - began;
     check(rk_device_alloc(device, (size_t)(w.n * width) * sizeof(float), &out));
-    rk_activation *activations = columns(&w, out, width);
+    rk_activation *activations = workload_columns(&w, out, width);
     rk_ids *ids = calloc((size_t)w.n_features, sizeof *ids);
     printf("{\"seconds\": [");
     for (int64_t s = 0; s <= steps; s++) {
@@ -124,7 +97,7 @@ int main(int argc, char **argv) {
     check(rk_device_read(device, values, out, (size_t)(w.n * width) * sizeof *values));
     printf("], \"bytes\": %lld, \"copy_bytes_per_second\": %.6g, \"create_seconds\": %.3f", (long long)n_bytes, rate, create_seconds);
     print_sums("", values, w.n * width);
-    rk_activation *reference = columns(&w, values, width);
+    rk_activation *reference = workload_columns(&w, values, width);
     check(rk_embeddings_peek(embeddings, w.n, workload_batch(&w, 0, ids).features, reference));
     print_sums("cpu_", values, w.n * width);
     printf(", \"gpu\": \"%s\", \"capability\": \"%d.%d\", \"processors\": %d, \"memory_bytes\": %llu, \"is_emulated\": %s, \"peak_bytes\": %lld}\n", info.name, info.major, info.minor,

@@ -105,7 +105,7 @@ static void run_gather(const char *directory, int threads, int repeat) {
 static dnnl_engine_t engine;
 static dnnl_stream_t stream;
 
-static void check(dnnl_status_t status) {
+static void check_dnnl(dnnl_status_t status) {
     if (status != dnnl_success) die("oneDNN failed with status %d", (int)status);
 }
 
@@ -115,7 +115,7 @@ static dnnl_memory_t memory_of(const dnnl_memory_desc_t *d) {
     if (!data) die("no memory for a gemm");
     memset(data, 0, bytes);
     dnnl_memory_t memory;
-    check(dnnl_memory_create(&memory, d, engine, data));
+    check_dnnl(dnnl_memory_create(&memory, d, engine, data));
     return memory;
 }
 
@@ -123,23 +123,23 @@ static dnnl_memory_t memory_of(const dnnl_memory_desc_t *d) {
 static double best_product(int64_t m, int64_t n, int64_t k, dnnl_data_type_t type, int repeat) {
     dnnl_dims_t sd = {m, k}, wd = {k, n}, dd = {m, n};
     dnnl_memory_desc_t s, w, d;
-    check(dnnl_memory_desc_init_by_tag(&s, 2, sd, type, dnnl_ab));
-    check(dnnl_memory_desc_init_by_tag(&w, 2, wd, type, dnnl_format_tag_any));
-    check(dnnl_memory_desc_init_by_tag(&d, 2, dd, dnnl_f32, dnnl_ab));
+    check_dnnl(dnnl_memory_desc_init_by_tag(&s, 2, sd, type, dnnl_ab));
+    check_dnnl(dnnl_memory_desc_init_by_tag(&w, 2, wd, type, dnnl_format_tag_any));
+    check_dnnl(dnnl_memory_desc_init_by_tag(&d, 2, dd, dnnl_f32, dnnl_ab));
     dnnl_matmul_desc_t product;
     dnnl_primitive_desc_t described;
-    check(dnnl_matmul_desc_init(&product, &s, &w, NULL, &d));
+    check_dnnl(dnnl_matmul_desc_init(&product, &s, &w, NULL, &d));
     if (dnnl_primitive_desc_create(&described, &product, NULL, engine, NULL) != dnnl_success) return -1;
     dnnl_primitive_t primitive;
-    check(dnnl_primitive_create(&primitive, described));
+    check_dnnl(dnnl_primitive_create(&primitive, described));
     dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, memory_of(&s)},
                                    {DNNL_ARG_WEIGHTS, memory_of(dnnl_primitive_desc_query_md(described, dnnl_query_weights_md, 0))},
                                    {DNNL_ARG_DST, memory_of(&d)}};
     double best = 1e30;
     for (int r = 0; r <= repeat; r++) {
         double begin = seconds_now();
-        check(dnnl_primitive_execute(primitive, stream, 3, arguments));
-        check(dnnl_stream_wait(stream));
+        check_dnnl(dnnl_primitive_execute(primitive, stream, 3, arguments));
+        check_dnnl(dnnl_stream_wait(stream));
         double passed = seconds_now() - begin;
         if (r && passed < best) best = passed;
     }
@@ -156,8 +156,8 @@ static double best_product(int64_t m, int64_t n, int64_t k, dnnl_data_type_t typ
 
 static void run_gemm(int64_t m, int64_t n, int64_t k, int threads, int repeat) {
     omp_set_num_threads(threads);
-    check(dnnl_engine_create(&engine, dnnl_cpu, 0));
-    check(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags));
+    check_dnnl(dnnl_engine_create(&engine, dnnl_cpu, 0));
+    check_dnnl(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags));
     printf("{");
     for (int bf16 = 0; bf16 < 2; bf16++) {
         dnnl_data_type_t type = bf16 ? dnnl_bf16 : dnnl_f32;

@@ -11,34 +11,6 @@
 
 #include "workload.h"
 
-static void check(rk_status status) {
-    if (status != RK_OK) die("%s", rk_last_error());
-}
-
-static rk_embeddings *create(const workload *w, rk_dtype dtype, const rk_optimizer *optimizer) {
-    rk_table_config *tables = calloc((size_t)w->n_features, sizeof *tables);
-    rk_feature_config *features = calloc((size_t)w->n_features, sizeof *features);
-    for (int64_t f = 0; f < w->n_features; f++) {
-        const workload_feature *from = &w->features[f];
-        tables[f] = (rk_table_config){.struct_size = sizeof *tables, .name = from->name, .n_rows = from->n_rows, .dim = (int32_t)from->dim, .dtype = dtype,
-                                      .initializer = {.kind = RK_INIT_CONSTANT, .value = 0.01}};
-        features[f] = (rk_feature_config){.struct_size = sizeof *features, .name = from->name, .table = from->name, .combiner = RK_COMBINER_SUM};
-    }
-    rk_embeddings_config config = {.struct_size = sizeof config, .seed = 1, .tables = tables, .n_tables = (int32_t)w->n_features, .features = features,
-                                   .n_features = (int32_t)w->n_features, .optimizer = optimizer};
-    rk_embeddings *embeddings;
-    check(rk_embeddings_create(&config, &embeddings));
-    free(tables);
-    free(features);
-    return embeddings;
-}
-
-static rk_activation *columns(const workload *w, float *data, int64_t width) {
-    rk_activation *out = calloc((size_t)w->n_features, sizeof *out);
-    for (int64_t f = 0, at = 0; f < w->n_features; at += w->features[f++].dim) out[f] = (rk_activation){data + at, width, NULL};
-    return out;
-}
-
 int main(int argc, char **argv) {
     if (argc < 2) die("usage: bench_lookup DIRECTORY [options]");
     workload w;
@@ -50,11 +22,13 @@ int main(int argc, char **argv) {
     rk_optimizer optimizer;
     check(rk_optimizer_init(&optimizer, strcmp(kind, "sgd") == 0 ? RK_OPTIMIZER_SGD : strcmp(kind, "adagrad") == 0 ? RK_OPTIMIZER_ADAGRAD : RK_OPTIMIZER_ROWWISE_ADAGRAD));
     optimizer.learning_rate = atof(option(argc, argv, "--rate", "0.1"));
-    rk_embeddings *embeddings = create(&w, strcmp(option(argc, argv, "--dtype", "f32"), "bf16") == 0 ? RK_BF16 : RK_F32, &optimizer);
+    const rk_initializer constant = {.kind = RK_INIT_CONSTANT, .value = 0.01};
+    rk_dtype dtype = strcmp(option(argc, argv, "--dtype", "f32"), "bf16") == 0 ? RK_BF16 : RK_F32;
+    rk_embeddings *embeddings = workload_embeddings(&w, dtype, &constant, &optimizer);
     for (int64_t f = 0; f < w.n_features; f++) width += w.features[f].dim;
     float *out = aligned_alloc(64, (size_t)((w.n * width * 4 + 63) / 64 * 64)), *gradient = load_array(argv[1], "gradient", ".f32", w.n * width * 4);
     if (!out || (train && !gradient)) die("no memory, or no gradient.f32");
-    rk_activation *activations = columns(&w, out, width), *gradients = columns(&w, gradient, width);
+    rk_activation *activations = workload_columns(&w, out, width), *gradients = workload_columns(&w, gradient, width);
     rk_ids *ids = calloc((size_t)w.n_features, sizeof *ids);
     printf("{\"seconds\": [");
     for (int64_t s = 0; s <= steps; s++) {

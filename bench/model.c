@@ -17,10 +17,6 @@
 #include "train/run_config.h"
 #include "workload.h"
 
-static void check(rk_status status) {
-    if (status != RK_OK) die("%s", rk_last_error());
-}
-
 static void dump(rk_model *model, const char *directory) {
     rk_state state = {0};
     check(rk_model_state(model, &state));

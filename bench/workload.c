@@ -22,6 +22,10 @@ static FILE *open_part(const char *directory, const char *name, const char *suff
     return fopen(path, "rb");
 }
 
+void check(rk_status status) {
+    if (status != RK_OK) die("%s", rk_last_error());
+}
+
 void *load_array(const char *directory, const char *name, const char *suffix, int64_t n_bytes) {
     FILE *file = open_part(directory, name, suffix);
     if (!file) return NULL;
@@ -85,4 +89,28 @@ int64_t peak_bytes(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     return (int64_t)usage.ru_maxrss * 1024;
+}
+
+rk_embeddings *workload_embeddings(const workload *w, rk_dtype dtype, const rk_initializer *initializer, const rk_optimizer *optimizer) {
+    rk_table_config *tables = calloc((size_t)w->n_features, sizeof *tables);
+    rk_feature_config *features = calloc((size_t)w->n_features, sizeof *features);
+    for (int64_t f = 0; f < w->n_features; f++) {
+        const workload_feature *from = &w->features[f];
+        tables[f] = (rk_table_config){.struct_size = sizeof *tables, .name = from->name, .n_rows = from->n_rows, .dim = (int32_t)from->dim, .dtype = dtype,
+                                      .initializer = *initializer};
+        features[f] = (rk_feature_config){.struct_size = sizeof *features, .name = from->name, .table = from->name, .combiner = RK_COMBINER_SUM};
+    }
+    rk_embeddings_config config = {.struct_size = sizeof config, .seed = 1, .tables = tables, .n_tables = (int32_t)w->n_features, .features = features,
+                                   .n_features = (int32_t)w->n_features, .optimizer = optimizer};
+    rk_embeddings *embeddings;
+    check(rk_embeddings_create(&config, &embeddings));
+    free(tables);
+    free(features);
+    return embeddings;
+}
+
+rk_activation *workload_columns(const workload *w, float *data, int64_t width) {
+    rk_activation *out = calloc((size_t)w->n_features, sizeof *out);
+    for (int64_t f = 0, at = 0; f < w->n_features; at += w->features[f++].dim) out[f] = (rk_activation){data + at, width, NULL};
+    return out;
 }

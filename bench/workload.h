@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include <reckon/batch.h>
+#include <reckon/reckon.h>
 
 typedef struct workload_feature {
     char name[64];
@@ -25,10 +25,14 @@ typedef struct workload {
 
 /* Every one of these prints what is wrong and exits: a benchmark has no one to tell. */
 void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+void check(rk_status status);
 void *load_array(const char *directory, const char *name, const char *suffix, int64_t n_bytes);
 void workload_load(const char *directory, workload *out);
 /* Batch b; ids [n_features] is filled in and pointed to. */
 rk_batch workload_batch(const workload *w, int64_t b, rk_ids *ids);
+/* A table a feature, summed; and where each feature's activations are among `data` [n, width], one beside the other (free it). */
+rk_embeddings *workload_embeddings(const workload *w, rk_dtype dtype, const rk_initializer *initializer, const rk_optimizer *optimizer);
+rk_activation *workload_columns(const workload *w, float *data, int64_t width);
 
 double seconds_now(void);
 /* The value after `name` among the arguments, or the default. */

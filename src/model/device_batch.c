@@ -1,6 +1,5 @@
 #include "model/device_batch.h"
 
-#include <math.h>
 #include <string.h>
 
 static size_t place(size_t *at, int64_t n, size_t bytes) {
@@ -67,10 +66,7 @@ void rk_device_batch_send(const rk_device_batch_layout *l, const rk_model *model
 void rk_device_batch_number(const rk_device_batch_layout *l, const rk_model *model, rk_stream *stream, rk_device_batch *batch) {
     double *scales = (double *)(batch->host + l->scales);
     const double *wholes = (const double *)(batch->host + l->wholes);
-    for (int32_t t = 0; t < model->n_tasks; t++) {
-        double weight = model->tasks[t].weight * pow(1 - model->tasks[t].weight_decay_rate, (double)model->step);
-        scales[t] = wholes[t] > 0 ? weight / wholes[t] : 0;
-    }
+    for (int32_t t = 0; t < model->n_tasks; t++) scales[t] = wholes[t] > 0 ? rk_model_task_weight(&model->tasks[t], model->step) / wholes[t] : 0;
     *(int64_t *)(batch->host + l->step) = model->step;
     send(stream, batch, l->scales, l->n_bytes - l->scales);
 }

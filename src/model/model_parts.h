@@ -94,6 +94,7 @@ static inline bool rk_model_learns_pairs(const rk_model *model) { return model->
 rk_status rk_model_tasks_init(rk_model *model, const rk_data_schema *schema);
 int32_t rk_model_n_logits(const rk_model *model);
 rk_status rk_model_join_tasks(rk_model *model, bool learns_weights);
+double rk_model_task_weight(const rk_model_task *task, int64_t step);
 /* The weight of each task's samples, [n_tasks]: what its mean loss is over. */
 void rk_model_count_samples(const rk_model *model, const rk_batch_part *part, double *weights);
 /* A block's share of each task's loss, in model->losses, and the gradients of the graph's outputs. */

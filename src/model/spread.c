@@ -7,8 +7,6 @@
 #include "base/memory.h"
 #include "model/retrieval.h"
 
-enum { BUCKET_VALUES = 1 << 19 }; /* 2 MB */
-
 static int64_t n_shards_of(const rk_spread *sp, int32_t trainer) {
     return sp->first_shards[trainer + 1] - sp->first_shards[trainer];
 }
@@ -127,7 +125,7 @@ done:
 /* Of all reductions, no more buckets than a lane takes. A single one could set off only when backward is done. */
 static rk_status cut_buckets(rk_spread *sp, size_t n, size_t n_reductions) {
     size_t most = RK_MAX_BUCKETS / n_reductions ? RK_MAX_BUCKETS / n_reductions : 1;
-    sp->bucket = n / most < BUCKET_VALUES ? BUCKET_VALUES : n / most + 1;
+    sp->bucket = n / most < RK_BUCKET_VALUES ? RK_BUCKET_VALUES : n / most + 1;
     return n > sp->bucket && sp->roles.n_trainers > 1 ? rk_sum_attendant_init(&sp->attendant, sp->trainers) : RK_OK;
 }
 

@@ -36,7 +36,10 @@ typedef struct rk_verdict {
     double losses[];          /* [shards of the rank, n_tasks] */
 } rk_verdict;
 
-enum { RK_MAX_BUCKETS = 64 }; /* whose sums each take two exchanges */
+enum {
+    RK_MAX_BUCKETS = 64,      /* whose sums each take two exchanges */
+    RK_BUCKET_VALUES = 1 << 19 /* at least, but in the last: 2 MB */
+};
 
 /* A batch's dense gradients on their way to being summed over trainers, and applied. */
 typedef struct rk_reduction {

@@ -78,6 +78,10 @@ rk_status rk_model_join_tasks(rk_model *model, bool learns_weights) {
     return RK_OK;
 }
 
+double rk_model_task_weight(const rk_model_task *task, int64_t step) {
+    return task->weight * pow(1 - task->weight_decay_rate, (double)step);
+}
+
 void rk_model_count_samples(const rk_model *model, const rk_batch_part *part, double *weights) {
     const rk_batch *batch = &part->batch;
     for (int32_t t = 0; t < model->n_tasks; t++)
@@ -105,7 +109,7 @@ void rk_model_block_losses(const rk_model_run *r, const rk_run *run) {
     if (learns) memset(slopes, 0, (size_t)(run->n * model->n_tasks) * sizeof *slopes);
     for (int32_t t = 0; t < model->n_tasks; t++) {
         const rk_model_task *task = &model->tasks[t];
-        double whole = r->task_samples[t], weight = task->weight * pow(1 - task->weight_decay_rate, (double)run->step);
+        double whole = r->task_samples[t], weight = rk_model_task_weight(task, run->step);
         bool learned = learns && task->weight > 0 && whole > 0;
         rk_loss_args args = {
             .kind = task->loss,

@@ -21,9 +21,8 @@ RK_DEVICE_UNARY(sigmoid, RK_CUDA_SIGMOID)
 RK_DEVICE_UNARY(tanh, RK_CUDA_TANH)
 
 static rk_cuda_dropout_args mask_of(const rk_device_run *run, const rk_node *node, const rk_graph *graph) {
-    double rate = node->options.rate;
-    return (rk_cuda_dropout_args){.n = rk_device_values(run, node), .seed = rk_dropout_seed(graph, node), .limit = (uint32_t)(rate * 4294967296.0),
-                                  .keep = (float)(1 / (1 - rate)), .step = run->step};
+    rk_dropout_rule rule = rk_dropout_rule_of(graph, node);
+    return (rk_cuda_dropout_args){.n = rk_device_values(run, node), .seed = rule.seed, .limit = rule.limit, .keep = rule.keep, .step = run->step};
 }
 
 static void dropout_forward(const rk_device_run *run, const rk_node *node) {

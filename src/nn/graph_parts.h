@@ -72,8 +72,13 @@ rk_node *rk_graph_root(const rk_graph *graph, rk_value value);
 /* First values of a parameter, from (seed, its name, the place). */
 void rk_parameter_fill(const rk_graph *graph, rk_parameter *parameter, const rk_initializer *initializer);
 
-/* Of a dropout node's masks (op_dropout.c). */
-uint64_t rk_dropout_seed(const rk_graph *graph, const rk_node *node);
+/* What a dropout node's masks depend on, beside the step (op_dropout.c). */
+typedef struct rk_dropout_rule {
+    uint64_t seed;
+    uint32_t limit; /* rate * 2^32 */
+    rk_real keep;   /* 1 / (1 - rate) */
+} rk_dropout_rule;
+rk_dropout_rule rk_dropout_rule_of(const rk_graph *graph, const rk_node *node);
 
 /* Samples first .. last-1 whose gradients are added up by one thread; n_groups of them. A group is within a shard. */
 size_t rk_graph_n_groups(const rk_graph *graph, int64_t n);

@@ -12,16 +12,19 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     return RK_OK;
 }
 
-uint64_t rk_dropout_seed(const rk_graph *graph, const rk_node *node) {
-    return graph->seed ^ rk_hash_bytes(node->name, strlen(node->name), 0xd409u);
+rk_dropout_rule rk_dropout_rule_of(const rk_graph *graph, const rk_node *node) {
+    double rate = node->options.rate;
+    uint64_t seed = graph->seed ^ rk_hash_bytes(node->name, strlen(node->name), 0xd409u);
+    return (rk_dropout_rule){seed, (uint32_t)(rate * 4294967296.0), (rk_real)(1 / (1 - rate))};
 }
 
 /* to = (or += if add) the mask times from; the mask is by the sample's number in the batch. */
 static void apply_mask(const rk_run *run, const rk_node *node, const rk_real *from, rk_real *to, bool add) {
+    rk_dropout_rule rule = rk_dropout_rule_of(run->graph, node);
     int64_t width = rk_width(node->shape);
-    rk_dropout_mask(&(rk_dropout_mask_args){.seed = rk_dropout_seed(run->graph, node), .step = (uint64_t)run->step,
-                                  .place = (run->base + run->first) * width, .n = run->n * width, .limit = (uint32_t)(node->options.rate * 4294967296.0),
-                                  .keep = (rk_real)(1 / (1 - node->options.rate)), .from = from, .to = to, .add = add});
+    rk_dropout_mask_args args = {.seed = rule.seed, .step = (uint64_t)run->step, .place = (run->base + run->first) * width, .n = run->n * width,
+                                 .limit = rule.limit, .keep = rule.keep, .from = from, .to = to, .add = add};
+    rk_dropout_mask(&args);
 }
 
 static rk_status forward(const rk_run *run, const rk_node *node) {

@@ -4,6 +4,8 @@
 
 #include "base/memory.h"
 #include "embedding/table_traffic.h"
+#include "model/spread.h"
+#include "nn/graph.h"
 #include "train/plan/plan_parts.h"
 
 #define RK_PLAN_TEXT(name, text) text,
@@ -129,12 +131,11 @@ static double seconds_through(const rk_machine *machine, const rank_way *way, do
 
 /* Of the all-reduce, what the backward pass of a thread's last block hides: the sums of all but the largest layer, which is taken to be whole last. */
 static double reduce_beside(const rk_plan *plan, const rk_machine *machine, double seconds) {
-    enum { BLOCK = 256, BUCKET = 1 << 19 }; /* samples; parameters */
     const rk_host_group *group = &plan->cluster.hosts.groups[machine->group];
     double threads = group->cores ? fmax((double)group->cores / machine->ranks_of_host, 1) : 1;
     double backward = plan->pace.factors[RK_PLAN_PART_DENSE] * plan->dense.flops * 2 / 3 / machine->flops;
-    double window = backward * fmin(BLOCK * threads, share_of_batch(plan)), last = (double)plan->dense.layer_in * (double)plan->dense.layer_out / plan->dense.parameters;
-    return plan->dense.parameters > BUCKET ? fmin(seconds * (1 - last), window) : 0;
+    double window = backward * fmin(RK_MAX_BLOCK * threads, share_of_batch(plan)), last = (double)plan->dense.layer_in * (double)plan->dense.layer_out / plan->dense.parameters;
+    return plan->dense.parameters > RK_BUCKET_VALUES ? fmin(seconds * (1 - last), window) : 0;
 }
 
 static void set_parts(rk_plan *plan, int32_t r, const rank_work *work, const rank_work *total) {

@@ -124,39 +124,34 @@ uint64_t rk_device_tables_bytes(const rk_device_tables *d) {
     return d->bytes;
 }
 
-static rk_status bring_home(rk_device_tables *d, int32_t t) {
+static rk_status move(rk_device_tables *d, void *device_memory, void *home, size_t n_bytes, bool to_device) {
+    return to_device ? rk_device_write(d->device, device_memory, home, n_bytes) : rk_device_read(d->device, home, device_memory, n_bytes);
+}
+
+/* Between the table's home and the device; a cache only gives back what was changed, and forgets its rows where the home was. */
+static rk_status move_table(rk_device_tables *d, int32_t t, bool to_device) {
     const rk_table *home = d->homes[t];
     const rk_cuda_table *table = &d->tables[t];
-    if (!table->is_trained) return RK_OK;
+    if (!to_device && !table->is_trained) return RK_OK;
     if (rk_is_cached(table)) {
-        rk_cuda_empty_cache(d->stream, d->device_tables, (uint32_t)t, table->n_places, false);
+        rk_cuda_empty_cache(d->stream, d->device_tables, (uint32_t)t, table->n_places, to_device);
         return rk_stream_sync(d->stream);
     }
-    RK_TRY(rk_device_read(d->device, home->rows.data, table->rows, home->rows_bytes));
-    for (int s = 0; s < home->n_slots; s++) RK_TRY(rk_device_read(d->device, home->slot_values[s], table->slots[s], home->slot_bytes[s]));
+    RK_TRY(move(d, table->rows, home->rows.data, home->rows_bytes, to_device));
+    for (int s = 0; s < home->n_slots; s++) RK_TRY(move(d, table->slots[s], home->slot_values[s], home->slot_bytes[s], to_device));
+    return RK_OK;
+}
+
+static rk_status move_tables(rk_device_tables *d, bool to_device) {
+    for (int i = 0; i < 2; i++) RK_TRY(rk_flight_await(&d->flights[i]));
+    for (int32_t t = 0; t < d->n_tables; t++) RK_TRY(move_table(d, t, to_device));
     return RK_OK;
 }
 
 rk_status rk_device_tables_settle(rk_device_tables *d) {
-    for (int i = 0; i < 2; i++) RK_TRY(rk_flight_await(&d->flights[i]));
-    for (int32_t t = 0; t < d->n_tables; t++) RK_TRY(bring_home(d, t));
-    return RK_OK;
-}
-
-static rk_status bring_here(rk_device_tables *d, int32_t t) {
-    const rk_table *home = d->homes[t];
-    const rk_cuda_table *table = &d->tables[t];
-    if (rk_is_cached(table)) {
-        rk_cuda_empty_cache(d->stream, d->device_tables, (uint32_t)t, table->n_places, true);
-        return rk_stream_sync(d->stream);
-    }
-    RK_TRY(rk_device_write(d->device, table->rows, home->rows.data, home->rows_bytes));
-    for (int s = 0; s < home->n_slots; s++) RK_TRY(rk_device_write(d->device, table->slots[s], home->slot_values[s], home->slot_bytes[s]));
-    return RK_OK;
+    return move_tables(d, false);
 }
 
 rk_status rk_device_tables_refresh(rk_device_tables *d) {
-    for (int i = 0; i < 2; i++) RK_TRY(rk_flight_await(&d->flights[i]));
-    for (int32_t t = 0; t < d->n_tables; t++) RK_TRY(bring_here(d, t));
-    return RK_OK;
+    return move_tables(d, true);
 }

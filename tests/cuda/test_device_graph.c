@@ -1,21 +1,12 @@
 /* Every operation of the dense graph on the device, forward and backward, against the CPU engine's own run of the same graph. */
-#include "base/rng.h"
 #include "cuda/device_testing.h"
 #include "nn/device_graph.h"
-#include "nn/layers.h"
-#include "nn/op_list.h"
+#include "nn/op_trial.h"
 
-enum { N = 37, MAX_BATCH = 40, MAX_INPUTS = 3, STEP = 3 };
+enum { N = 37, MAX_BATCH = 40, STEP = 3 };
 static const double F32 = 1e-10; /* normalized mean square error: sums in another order */
 static const double BF16 = 1e-4; /* operands have 8 bits */
 static const double TF32_ERROR = 1e-6; /* and 11 */
-
-typedef struct trial {
-    const char *op;
-    rk_shape inputs[MAX_INPUTS];
-    int n_inputs;
-    rk_op_options options;
-} trial;
 
 static const trial trials[] = {
     {"linear", {{1, 70}}, 1, {.units = 33}},
@@ -91,29 +82,8 @@ static void build(setting *s, const trial *t, arrangement a) {
     s->trial = t;
     s->tolerance = t->options.dtype == RK_BF16 ? BF16 : a == TF32 ? TF32_ERROR : F32;
     snprintf(s->name, sizeof s->name, "%s, trial %d, arrangement %d", t->op, (int)(t - trials), (int)a);
-    OK(rk_graph_create(5, &s->graph));
-    for (int i = 0; i < t->n_inputs; i++) {
-        char name[8];
-        snprintf(name, sizeof name, "x%d", i);
-        s->inputs[i] = a == SAME && i > 0 ? s->inputs[0] : rk_graph_input(s->graph, name, t->inputs[i]);
-    }
-    rk_value parts[] = {rk_graph_add(s->graph, t->op, "a", &t->options, s->inputs, t->n_inputs), -1};
-    s->output = parts[0];
-    if (a == TWICE) {
-        parts[1] = rk_graph_add(s->graph, t->op, "b", &t->options, s->inputs, t->n_inputs);
-        s->output = rk_concat(s->graph, parts, 2);
-    }
-    rk_graph_output(s->graph, s->output);
-    rk_graph_keep(s->graph);
-    OK(rk_graph_finish(s->graph, MAX_BATCH, true));
-    for (int i = 0; i < t->n_inputs; i++)
-        for (int64_t k = 0; k < N * width_of(s, s->inputs[i]); k++) rk_graph_data(s->graph, s->inputs[i])[k] = (float)rk_rng_normal(&rng);
-    if (strcmp(t->op, "attention_pool") == 0) /* lengths of 0 to 4 */
-        for (int64_t k = 0; k < N * width_of(s, s->inputs[2]); k++) rk_graph_data(s->graph, s->inputs[2])[k] = (float)(k / t->inputs[2].cols % 5);
-    for (int32_t p = 0; p < rk_graph_n_parameters(s->graph); p++) {
-        rk_parameter *parameter = rk_graph_parameter(s->graph, p);
-        for (int64_t k = 0; k < parameter->rows * parameter->cols; k++) parameter->value[k] += 0.3f * (float)rk_rng_normal(&rng);
-    }
+    s->output = build_trial(t, a == TWICE, a == SAME, MAX_BATCH, &s->graph, s->inputs);
+    fill_trial(t, s->graph, s->inputs, N, 5, 0, &rng);
     OK(rk_device_graph_create(s->graph, NULL, device, &(rk_device_graph_options){.max_batch = MAX_BATCH, .training = true, .tf32 = a == TF32}, &s->on_device));
 }
 
@@ -275,14 +245,7 @@ static void test_tf32(void **state) {
 
 static void test_all_operations(void **state) {
     (void)state;
-#define RK_NAME(name) #name,
-    static const char *const names[] = {RK_OP_LIST(RK_NAME)};
-#undef RK_NAME
-    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
-        int i = 0;
-        while (i < N_TRIALS && strcmp(trials[i].op, names[k]) != 0) i++;
-        if (i == N_TRIALS) fail_msg("operation '%s' has no trial", names[k]);
-    }
+    check_all_are_tried(trials, N_TRIALS);
 }
 
 int main(void) {

@@ -4,22 +4,13 @@
 #include <math.h>
 
 #include "base/memory.h"
+#include "train/clicks.h"
 #include "train/trainer_parts.h"
 
 static char directory[] = "/tmp/reckon-device-XXXXXX";
 
 static const char *const run_text =
-    "data:\n"
-    "  train: a.csv\n"
-    "  valid: {fraction: 0.2}\n"
-    "  labels: [{name: y}]\n"
-    "  shuffle_window: 500\n"
-    "  features:\n"
-    "    - {name: u, vocabulary: {}}\n"
-    "    - {name: v, hash: 50}\n"
-    "    - {name: x, dense: true, normalize: true}\n"
-    "embedding: {dim: 8}\n"
-    "model: {kind: deepfm, deep: [16, 8], batch_norm: true, dropout: 0.2}\n"
+    CLICKS_AND_MODEL
     "train:\n"
     "  batch_size: 64\n"
     "  optimizer: {kind: sgd, learning_rate: 0.1}\n"
@@ -29,18 +20,8 @@ static const char *const run_text =
 
 static int make_data(void **state) {
     (void)state;
-    char path[256];
     assert_non_null(mkdtemp(directory));
-    snprintf(path, sizeof path, "%s/a.csv", directory);
-    FILE *file = fopen(path, "w");
-    rk_rng rng = {1, 1, 0};
-    fprintf(file, "u,v,x,y\n");
-    for (int i = 0; i < 1000; i++) {
-        int u = (int)rk_rng_below(&rng, 40), v = (int)rk_rng_below(&rng, 90);
-        double x = rk_rng_normal(&rng);
-        fprintf(file, "u%d,v%d,%.4f,%d\n", u, v, x, (u % 3 == 0) + x + rk_rng_normal(&rng) > 0.5);
-    }
-    fclose(file);
+    write_clicks(directory, 1000);
     return 0;
 }
 

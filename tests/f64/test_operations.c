@@ -3,20 +3,10 @@
 
 #include <math.h>
 
-#include "base/rng.h"
-#include "nn/layers.h"
 #include "nn/loss.h"
-#include "nn/op_list.h"
+#include "nn/op_trial.h"
 
-enum { N = 5, MAX_INPUTS = 3 };
-
-/* How to try an operation: its inputs' shapes and options. */
-typedef struct trial {
-    const char *op;
-    rk_shape inputs[MAX_INPUTS];
-    int n_inputs;
-    rk_op_options options;
-} trial;
+enum { N = 5 };
 
 static const trial trials[] = {
     {"linear", {{1, 7}}, 1, {.units = 3}},
@@ -89,28 +79,8 @@ static void run_trial(const trial *t, int copies) {
     rk_graph *graph;
     rk_value inputs[MAX_INPUTS];
     rk_rng rng = {11, 7, 0};
-    OK(rk_graph_create(5, &graph));
-    for (int i = 0; i < t->n_inputs; i++) {
-        char name[8];
-        snprintf(name, sizeof name, "x%d", i);
-        inputs[i] = rk_graph_input(graph, name, t->inputs[i]);
-    }
-    /* copies = 2: the first input feeds two nodes, whose gradients must add up. */
-    rk_value parts[2] = {rk_graph_add(graph, t->op, "a", &t->options, inputs, t->n_inputs), -1};
-    rk_value output = parts[0];
-    if (copies == 2) {
-        parts[1] = rk_graph_add(graph, t->op, "b", &t->options, inputs, t->n_inputs);
-        output = rk_concat(graph, parts, 2);
-    }
-    rk_graph_output(graph, output);
-    rk_graph_keep(graph);
-    OK(rk_graph_finish(graph, N, true));
-    for (int i = 0; i < t->n_inputs; i++)
-        for (int64_t k = 0; k < (int64_t)N * t->inputs[i].rows * t->inputs[i].cols; k++) rk_graph_data(graph, inputs[i])[k] = rk_rng_normal(&rng);
-    if (strcmp(t->op, "attention_pool") == 0) /* lengths of 0 to 3, off the steps */
-        for (int64_t k = 0; k < (int64_t)N * t->inputs[2].cols; k++) rk_graph_data(graph, inputs[2])[k] = (double)(k / t->inputs[2].cols % 4) + 0.5;
-    for (int32_t p = 0; p < rk_graph_n_parameters(graph); p++)
-        for (int64_t k = 0; k < rk_graph_parameter(graph, p)->rows * rk_graph_parameter(graph, p)->cols; k++) rk_graph_parameter(graph, p)->value[k] += 0.3 * rk_rng_normal(&rng);
+    rk_value output = build_trial(t, copies == 2, false, N, &graph, inputs);
+    fill_trial(t, graph, inputs, N, 4, 0.5, &rng); /* lengths off the steps */
 
     rk_shape shape = rk_graph_shape(graph, output);
     int64_t n_values = (int64_t)N * shape.rows * shape.cols;
@@ -152,14 +122,7 @@ static void test_slopes_of_shared_inputs(void **state) {
 
 static void test_every_operation_is_tried(void **state) {
     (void)state;
-#define NAME_OF(name) #name,
-    static const char *const names[] = {RK_OP_LIST(NAME_OF)};
-#undef NAME_OF
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        int k = 0;
-        while (k < N_TRIALS && strcmp(trials[k].op, names[i]) != 0) k++;
-        if (k == N_TRIALS) fail_msg("operation '%s' has no trial", names[i]);
-    }
+    check_all_are_tried(trials, N_TRIALS);
 }
 
 static void test_losses(void **state) {

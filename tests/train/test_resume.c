@@ -12,41 +12,18 @@
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/rng.h"
+#include "train/clicks.h"
 #include "train/trainer_parts.h"
 
 static char directory[] = "/tmp/reckon-train-XXXXXX";
 
 static const char *const run_text =
-    "data:\n"
-    "  train: a.csv\n"
-    "  valid: {fraction: 0.2}\n"
-    "  labels: [{name: y}]\n"
-    "  shuffle_window: 500\n"
-    "  features:\n"
-    "    - {name: u, vocabulary: {}}\n"
-    "    - {name: v, hash: 50}\n"
-    "    - {name: x, dense: true, normalize: true}\n"
-    "embedding: {dim: 8}\n"
-    "model: {kind: deepfm, deep: [16, 8], batch_norm: true, dropout: 0.2}\n"
+    CLICKS_AND_MODEL
     "train:\n"
     "  batch_size: 64\n"
     "  epochs: 8\n"
     "  plateau: {patience: 0, factor: 0.5}\n"
     "  checkpoint: {every_steps: 7, keep: 2}\n";
-
-static void make_data(void) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/a.csv", directory);
-    FILE *file = fopen(path, "w");
-    rk_rng rng = {1, 1, 0};
-    fprintf(file, "u,v,x,y\n");
-    for (int i = 0; i < 2000; i++) {
-        int u = (int)rk_rng_below(&rng, 40), v = (int)rk_rng_below(&rng, 90);
-        double x = rk_rng_normal(&rng);
-        fprintf(file, "u%d,v%d,%.4f,%d\n", u, v, x, (u % 3 == 0) + x + rk_rng_normal(&rng) > 0.5);
-    }
-    fclose(file);
-}
 
 static rk_config *load(const char *output) {
     char override[300];
@@ -259,7 +236,7 @@ static void test_retention(void **state) {
 static int set_up(void **state) {
     (void)state;
     assert_non_null(mkdtemp(directory));
-    make_data();
+    write_clicks(directory, 2000);
     return 0;
 }
 

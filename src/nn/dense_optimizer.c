@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "base/parallel.h"
 
-enum { CHUNK = 8192 };
+enum { CHUNK = 8192, LANES = 16 };
 
 static rk_status add_pieces(rk_dense_optimizer *o, int32_t index) {
     const rk_parameter *p = rk_graph_parameter(o->graph, index);
@@ -73,18 +73,25 @@ void rk_dense_optimizer_free(rk_dense_optimizer *o) {
     rk_free(o);
 }
 
+/* In fixed lanes, so that a sum waits for none of the terms before it. */
+static double sum_of_squares(const float *values, int64_t n) {
+    double lanes[LANES] = {0}, sum = 0;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l++) lanes[l] += (double)values[i + l] * values[i + l];
+    for (int l = 0; i < n; i++, l++) lanes[l] += (double)values[i] * values[i];
+    for (int l = 0; l < LANES; l++) sum += lanes[l];
+    return sum;
+}
+
 static void measure_piece(void *context, size_t task, int thread) {
     (void)thread;
     const rk_dense_optimizer *o = context;
     const rk_dense_piece *at = &o->pieces[task];
     rk_parameter *p = rk_graph_parameter(o->graph, at->parameter);
-    double sum = 0;
     float l2 = p->is_bias ? 0 : (float)o->config.l2;
-    for (int64_t i = at->first; i < at->first + at->count; i++) {
-        if (l2 != 0) p->gradient[i] += l2 * p->value[i];
-        sum += (double)p->gradient[i] * p->gradient[i];
-    }
-    o->squares[task] = sum;
+    for (int64_t i = at->first; i < at->first + at->count && l2 != 0; i++) p->gradient[i] += l2 * p->value[i];
+    o->squares[task] = sum_of_squares(p->gradient + at->first, at->count);
 }
 
 static void update_piece(void *context, size_t task, int thread) {

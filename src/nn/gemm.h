@@ -25,10 +25,10 @@ rk_status rk_matrix_set(rk_matrix *matrix, const rk_real *w, bool with_backward)
 /* Any number of threads at once; each has a workspace of its own of rk_matrix_workspace bytes, aligned to a cache line.
  *     forward            y = x W + b, and max(., 0) if relu;   x [m, in], b [out] or NULL, y [m, out]
  *     input_gradient     dx = dy W^T, added to dx if `add`;    dy [m, out], dx [m, in]
- *     weight_gradient    dw += x^T dy;                         dw [in, out] */
+ *     weight_gradient    dw = x^T dy, added to dw if `add`;    dw [in, out] */
 rk_status rk_matrix_forward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *b, bool relu, rk_real *y, void *workspace);
 rk_status rk_matrix_input_gradient(const rk_matrix *matrix, int64_t m, const rk_real *dy, bool add, rk_real *dx, void *workspace);
-rk_status rk_matrix_weight_gradient(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy, rk_real *dw, void *workspace);
+rk_status rk_matrix_weight_gradient(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy, bool add, rk_real *dw, void *workspace);
 size_t rk_matrix_workspace(const rk_matrix *matrix);
 
 #endif

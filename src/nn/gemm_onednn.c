@@ -17,7 +17,7 @@
 extern int omp_get_max_threads(void);
 extern void omp_set_num_threads(int n_threads);
 
-enum { FORWARD, INPUT_GRADIENT, INPUT_GRADIENT_ADD, WEIGHT_GRADIENT, N_PRODUCTS };
+enum { FORWARD, INPUT_GRADIENT, INPUT_GRADIENT_ADD, WEIGHT_GRADIENT, WEIGHT_GRADIENT_ADD, N_PRODUCTS };
 
 /* W packed for one of the two products that it takes part in. */
 typedef struct packed {
@@ -88,7 +88,7 @@ static rk_status describe_product(const rk_matrix *matrix, int kind, int64_t m, 
             RK_TRY(describe(b, in, out, type, dnnl_format_tag_any));
         return describe(c, m, out, dnnl_f32, dnnl_ab);
     }
-    if (kind == WEIGHT_GRADIENT) {
+    if (kind >= WEIGHT_GRADIENT) {
         RK_TRY(describe(a, in, m, type, dnnl_ba));
         RK_TRY(describe(b, m, out, type, dnnl_ab));
         return describe(c, in, out, dnnl_f32, dnnl_ab);
@@ -112,7 +112,7 @@ static rk_status describe_primitive(const rk_matrix *matrix, int kind, int64_t m
     dnnl_status_t status = dnnl_primitive_attr_create(&attributes);
     if (status == dnnl_success) status = dnnl_post_ops_create(&after);
     if (status == dnnl_success && relu) status = dnnl_post_ops_append_eltwise(after, 1, dnnl_eltwise_relu, 0, 0);
-    if (status == dnnl_success && (kind == INPUT_GRADIENT_ADD || kind == WEIGHT_GRADIENT)) status = dnnl_post_ops_append_sum(after, 1);
+    if (status == dnnl_success && (kind == INPUT_GRADIENT_ADD || kind == WEIGHT_GRADIENT_ADD)) status = dnnl_post_ops_append_sum(after, 1);
     if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attributes, after);
     if (status == dnnl_success) status = dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user); /* threads share primitives */
     if (status == dnnl_success) status = dnnl_primitive_desc_create(out, &matmul, attributes, engine, NULL);
@@ -343,8 +343,8 @@ rk_status rk_matrix_input_gradient(const rk_matrix *matrix, int64_t m, const rk_
     return multiply_alone(matrix, add ? INPUT_GRADIENT_ADD : INPUT_GRADIENT, m, left, matrix->w_transposed.data, NULL, false, dx, workspace);
 }
 
-rk_status rk_matrix_weight_gradient(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy, rk_real *dw, void *workspace) {
+rk_status rk_matrix_weight_gradient(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy, bool add, rk_real *dw, void *workspace) {
     float *second = (float *)workspace + m * matrix->in;
     const void *left = operand(matrix, x, m * matrix->in, workspace), *right = operand(matrix, dy, m * matrix->out, second);
-    return multiply_alone(matrix, WEIGHT_GRADIENT, m, left, right, NULL, false, dw, workspace);
+    return multiply_alone(matrix, add ? WEIGHT_GRADIENT_ADD : WEIGHT_GRADIENT, m, left, right, NULL, false, dw, workspace);
 }

@@ -77,8 +77,9 @@ rk_status rk_matrix_input_gradient(const rk_matrix *matrix, int64_t m, const rk_
     return RK_OK;
 }
 
-rk_status rk_matrix_weight_gradient(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy, rk_real *dw, void *workspace) {
+rk_status rk_matrix_weight_gradient(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy, bool add, rk_real *dw, void *workspace) {
     int64_t in = matrix->in, out = matrix->out;
+    if (!add) memset(dw, 0, (size_t)(in * out) * sizeof *dw);
     x = operand(matrix, x, m * in, workspace);
     dy = operand(matrix, dy, m * out, (rk_real *)workspace + m * in);
     for (int64_t s = 0; s < m; s++, x += in, dy += out)

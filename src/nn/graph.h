@@ -51,6 +51,7 @@ typedef struct rk_parameter {
     rk_real *gradient;     /* [rows, cols]; summed over the batch, overwritten by each training run */
     int64_t offset;        /* of its gradient among those of all parameters */
     bool is_bias;          /* biases and norms: no weight decay, no l2 */
+    bool is_written;       /* its gradient, by the first block of a group: it need not be zero before */
 } rk_parameter;
 
 /* seed: of the initial parameters and of dropout. */
@@ -98,6 +99,7 @@ typedef struct rk_run {
     void *workspace;         /* the thread's own, of as many bytes as any node asked for */
     rk_real *gradients;      /* of the parameters, of the group of blocks that this one belongs to: */
     size_t group;            /* its number */
+    bool opens;              /* the group's first block */
     bool tells;              /* the group's last block, whose gradients somebody waits for: told node by node */
 } rk_run;
 rk_real *rk_run_data(const rk_run *run, rk_value value);     /* [run->n, rows, cols] */

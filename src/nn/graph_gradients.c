@@ -16,6 +16,18 @@ static void tell(const rk_gradient_sum *sum, int64_t first) {
     if (sum->hooks->ready) rk_failure_keep(sum->failure, sum->n, sum->hooks->ready(sum->hooks->context, first));
 }
 
+/* What the groups add to; the first block of each writes the rest. */
+static void clear(const rk_graph *g, rk_real *gradients, int64_t first, int64_t last) {
+    for (size_t i = 0; i < g->n_parameters && first < last; i++) {
+        const rk_parameter *p = &g->parameters[i];
+        int64_t end = p->offset + p->rows * p->cols;
+        if (!p->is_written || end <= first || p->offset >= last) continue;
+        if (p->offset > first) memset(gradients + first, 0, (size_t)(p->offset - first) * sizeof *gradients);
+        first = end;
+    }
+    if (first < last) memset(gradients + first, 0, (size_t)(last - first) * sizeof *gradients);
+}
+
 void rk_gradients_begin(rk_graph *g, const rk_run *run, int64_t first, int64_t last, const rk_graph_hooks *hooks, rk_failure *failure) {
     g->sum.n = run->here;
     g->sum.n_groups = rk_graph_n_groups(g, run->here);
@@ -33,6 +45,7 @@ void rk_gradients_begin(rk_graph *g, const rk_run *run, int64_t first, int64_t l
         atomic_store(&g->sum.slices[s].next, 0);
         g->sum.slices[s].tree.depth = 0;
     }
+    clear(g, g->sum.partials[0], first, last);
     if (g->sum.n_groups > 0) return;
     memset(g->gradients + first, 0, (size_t)(last - first) * sizeof *g->gradients);
     tell(&g->sum, first);
@@ -62,6 +75,10 @@ static void join(const rk_gradient_sum *sum, rk_tree *tree, int64_t first, int64
     add(sum->partials[tree->depth - 1], sum->partials[tree->depth], first, last);
 }
 
+static rk_real *buffer_of(const rk_gradient_sum *sum, size_t group) {
+    return group == 0 ? sum->partials[0] : sum->buffers[group % sum->n_buffers];
+}
+
 /* The first group of a shard begins a sum of its own; after the last group of all, one sum is left. */
 static void add_next(rk_graph *g, int number) {
     rk_gradient_sum *sum = &g->sum;
@@ -70,16 +87,18 @@ static void add_next(rk_graph *g, int number) {
     size_t group = atomic_load(&slice->next);
     int64_t first = slice_begin(sum, number), last = slice_begin(sum, number + 1), first_sample, last_sample;
     rk_graph_group(g, sum->n, group, &first_sample, &last_sample);
-    rk_real *from = sum->buffers[group % sum->n_buffers];
+    rk_real *from = buffer_of(sum, group), *to;
     if (first_sample % g->shard == 0) {
         uint32_t shard = sum->first_shard + (uint32_t)(first_sample / g->shard);
         while (rk_tree_joins(tree, shard)) join(sum, tree, first, last);
         rk_tree_push(tree, shard);
-        memcpy(sum->partials[tree->depth - 1] + first, from + first, (size_t)(last - first) * sizeof *from);
+        to = sum->partials[tree->depth - 1];
+        if (to != from) memcpy(to + first, from + first, (size_t)(last - first) * sizeof *from);
     } else {
-        add(sum->partials[tree->depth - 1], from, first, last);
+        to = sum->partials[tree->depth - 1];
+        add(to, from, first, last);
     }
-    memset(from + first, 0, (size_t)(last - first) * sizeof *from);
+    if (to != from) clear(g, from, first, last);
     while (group + 1 == sum->n_groups && tree->depth > 1) join(sum, tree, first, last);
     atomic_store(&slice->next, group + 1);
 }
@@ -127,7 +146,7 @@ rk_real *rk_gradients_take(rk_graph *g, size_t group) {
         add_due(g);
         sched_yield();
     }
-    return g->sum.buffers[group % n];
+    return buffer_of(&g->sum, group);
 }
 
 void rk_gradients_done(rk_graph *g, size_t group, int64_t first) {

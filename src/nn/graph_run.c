@@ -36,6 +36,7 @@ static void run_group(void *context, size_t group, int thread) {
     if (adds) run.gradients = rk_gradients_take(g, group);
     for (run.first = first; run.first < last; run.first += g->block) {
         run.n = last - run.first < g->block ? last - run.first : g->block;
+        run.opens = run.first == first;
         run.tells = p->backward && p->hooks->ready && is_late && run.first + run.n == last;
         run.skip = g->keeps ? run.first : 0;
         rk_failure_keep(&p->failure, run.first, p->step(p, &run));

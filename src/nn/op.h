@@ -44,6 +44,7 @@ typedef struct rk_op {
     unsigned options;               /* RK_OPTION_*: those that it reads */
     bool is_view;                   /* the output is the first input's memory (reshape) */
     bool writes_gradient;           /* backward overwrites the first input's gradient where rk_is_first_gradient says that it may */
+    bool writes_weight;             /* backward overwrites the first parameter's gradient where run->opens */
     /* Checks inputs and options, sets node->shape, and asks for parameters, state and memory. */
     rk_status (*build)(rk_graph *graph, rk_node *node);
     /* When the graph is finished and blocks are known to have up to max_rows samples: what the node needs beside its parameters. */

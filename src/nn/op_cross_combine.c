@@ -14,14 +14,23 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
+static void add_products(rk_real *restrict sum, const rk_real *restrict a, const rk_real *restrict b, int64_t n) {
+    for (int64_t i = 0; i < n; i++) sum[i] += a[i] * b[i];
+}
+
+static void add(rk_real *restrict sum, const rk_real *restrict a, int64_t n) {
+    for (int64_t i = 0; i < n; i++) sum[i] += a[i];
+}
+
+/* One gradient after the other, a sample at a time, which stays in the cache: dx0 and dx are the same in a first cross layer. */
 static rk_status backward(const rk_run *run, const rk_node *node) {
-    int64_t n = run->n * rk_width(node->shape);
+    int64_t width = rk_width(node->shape);
     const rk_real *x0 = rk_in(run, node, 0), *y = rk_in(run, node, 1), *dz = rk_out_gradient(run, node);
     rk_real *dx0 = rk_in_gradient(run, node, 0), *dy = rk_in_gradient(run, node, 1), *dx = rk_in_gradient(run, node, 2);
-    for (int64_t i = 0; i < n; i++) {
-        dx0[i] += dz[i] * y[i];
-        dy[i] += dz[i] * x0[i];
-        dx[i] += dz[i];
+    for (int64_t first = 0; first < run->n * width; first += width) {
+        add_products(dx0 + first, dz + first, y + first, width);
+        add_products(dy + first, dz + first, x0 + first, width);
+        add(dx + first, dz + first, width);
     }
     return RK_OK;
 }

@@ -53,11 +53,11 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
         for (int64_t s = 0; s < n; s++)
             for (int64_t c = 0; c < out; c++) db[c] += dy[s * out + c];
     }
-    RK_TRY(rk_matrix_weight_gradient(node->own, n, rk_in(run, node, 0), dy, rk_node_parameter_gradient(run, node, 0), run->workspace));
+    RK_TRY(rk_matrix_weight_gradient(node->own, n, rk_in(run, node, 0), dy, !run->opens, rk_node_parameter_gradient(run, node, 0), run->workspace));
     return rk_matrix_input_gradient(node->own, n, dy, !rk_is_first_gradient(node), rk_in_gradient(run, node, 0), run->workspace);
 }
 
 enum { OPTIONS = RK_OPTION_units | RK_OPTION_by_row | RK_OPTION_no_bias | RK_OPTION_relu | RK_OPTION_dtype | RK_OPTION_initializer };
 
 const rk_op rk_op_linear = {.name = "linear", .min_inputs = 1, .max_inputs = 1, .options = OPTIONS,
-                            .writes_gradient = true, .build = build, .finish = finish, .release = release, .prepare = prepare, .forward = forward, .backward = backward};
+                            .writes_gradient = true, .writes_weight = true, .build = build, .finish = finish, .release = release, .prepare = prepare, .forward = forward, .backward = backward};

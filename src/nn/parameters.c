@@ -34,7 +34,7 @@ void rk_parameter_fill(const rk_graph *graph, rk_parameter *parameter, const rk_
 
 rk_status rk_node_add_parameter(rk_graph *graph, rk_node *node, const char *name, int64_t rows, int64_t cols, const rk_initializer *initializer, bool is_bias) {
     RK_TRY(rk_grow(&graph->parameters, graph->n_parameters, &graph->parameters_capacity, sizeof *graph->parameters));
-    rk_parameter p = {.rows = rows, .cols = cols, .is_bias = is_bias};
+    rk_parameter p = {.rows = rows, .cols = cols, .is_bias = is_bias, .is_written = node->n_parameters == 0 && node->op->writes_weight};
     char *full = NULL;
     rk_status status;
     RK_GOTO(rk_alloc(strlen(node->name) + strlen(name) + 2, 1, &full));

@@ -38,10 +38,10 @@ static void check_products(int64_t m, int64_t in, int64_t out, rk_dtype dtype, b
             for (int64_t o = 0; o < out; o++) sum += (double)dy[s * out + o] * w[i * out + o];
             assert_true(fabs(dx[s * in + i] - sum) < tolerance * (1 + fabs(sum)));
         }
-    OK(rk_matrix_weight_gradient(matrix, m, x, dy, dw, workspace));
+    OK(rk_matrix_weight_gradient(matrix, m, x, dy, relu, dw, workspace));
     for (int64_t i = 0; i < in; i++)
         for (int64_t o = 0; o < out; o++) {
-            double sum = (double)((i * out + o) % 5);
+            double sum = relu ? (double)((i * out + o) % 5) : 0;
             for (int64_t s = 0; s < m; s++) sum += (double)x[s * in + i] * dy[s * out + o];
             assert_true(fabs(dw[i * out + o] - sum) < tolerance * (1 + fabs(sum)));
         }
@@ -117,6 +117,34 @@ static void test_same_bits_at_any_thread_count(void **state) {
             assert_memory_equal(one, many, sizeof one);
         }
     }
+}
+
+/* Of several groups of several blocks, and of the second run, which finds what the first one left. */
+static void test_gradients_are_sums_over_all_samples(void **state) {
+    (void)state;
+    enum { OUT = 3 };
+    rk_graph *graph;
+    OK(rk_graph_create(1, &graph));
+    rk_value x = rk_graph_input(graph, "x", (rk_shape){1, IN}), y = rk_linear(graph, "linear", x, OUT, true, RK_F32);
+    rk_graph_output(graph, y);
+    rk_graph_keep(graph);
+    OK(rk_graph_finish(graph, BATCH, true));
+    for (int run = 0; run < 2; run++) {
+        double weight[IN * OUT] = {0}, bias[OUT] = {0};
+        fill(graph, x, (uint64_t)run);
+        OK(rk_graph_forward(graph, BATCH, true, run, NULL));
+        for (int s = 0; s < BATCH; s++)
+            for (int o = 0; o < OUT; o++) {
+                float dy = (float)((s * OUT + o + run) % 11) - 5;
+                rk_graph_gradient(graph, y)[s * OUT + o] = dy;
+                bias[o] += dy;
+                for (int i = 0; i < IN; i++) weight[i * OUT + o] += (double)rk_graph_data(graph, x)[s * IN + i] * dy;
+            }
+        OK(rk_graph_backward(graph, BATCH));
+        for (int i = 0; i < IN * OUT; i++) assert_true(fabs(rk_graph_parameter(graph, 0)->gradient[i] - weight[i]) < 1e-3);
+        for (int o = 0; o < OUT; o++) assert_true(fabs(rk_graph_parameter(graph, 1)->gradient[o] - bias[o]) < 1e-3);
+    }
+    rk_graph_free(graph);
 }
 
 static void test_bf16_is_near_f32(void **state) {
@@ -205,6 +233,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),          cmocka_unit_test(test_same_bits_at_any_thread_count),
         cmocka_unit_test(test_bf16_is_near_f32), cmocka_unit_test(test_prediction_plan),
+        cmocka_unit_test(test_gradients_are_sums_over_all_samples),
         cmocka_unit_test(test_dropout_law),   cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_out_of_memory),
     };

@@ -405,7 +405,6 @@ static bool names_missing(rk_status status, double began, const char *lane, doub
     return right;
 }
 
-/* The last rank begins a bucket and then hangs, but that its attendant goes on: the others get that bucket's sum, and not the next one's. */
 /* As MPI does to the socket of a rank that was killed. */
 static void test_a_closed_connection_does_not_end_the_rank(void **state) {
     (void)state;
@@ -417,6 +416,7 @@ static void test_a_closed_connection_does_not_end_the_rank(void **state) {
     close(ends[1]);
 }
 
+/* The last rank begins a bucket and then hangs, but that its attendant goes on: the others get that bucket's sum, and not the next one's. */
 static int bucket(double timeout_s) {
     enum { N = 300001 };
     int last = rk_comm_size(world) - 1, rank = rk_comm_rank(world);
@@ -459,7 +459,7 @@ static int missing(double timeout_s) {
 int main(int argc, char **argv) {
     rk_comm_options options = RK_COMM_OPTIONS_INIT;
     const char *harm = argc > 1 ? argv[1] : "";
-    options.timeout_s = *harm ? 1.5 : 60;
+    options.timeout_s = *harm ? 4 : 60; /* long enough for what ranks do on a busy machine before one of them hangs */
     if (rk_comm_world(&options, &world) != RK_OK) {
         fprintf(stderr, "%s\n", rk_last_error());
         return 1;

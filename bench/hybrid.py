@@ -17,6 +17,7 @@ from workloads import check_case, dlrm_dcnv2
 
 N_RANKS = 4
 PROGRAMS = ROOT / "build" / "bench"
+SEEDS = 5
 SYNC_DELAYS, STALE_DELAYS = 5, 2  # one after the other in a step: ids, rows, parts of the dense sum, the sum, gradients; the sum's two alone
 NOTES = ("One training step of W4's model, tables capped at 100,000 rows, 2,048 samples a step over 4 ranks, each on a host of its own (a network namespace) whose link has the "
          "rate and one-way delay named; one thread a rank. sync: staleness 0. stale N: rows lag behind by up to N batches, the dense part does not (Persia's hybrid). A step's "
@@ -86,9 +87,11 @@ def peer_summary(runs, failed, losses):
     return {"difference": far, "versions": runs[0].get("versions", {})} | ranks.spread([ranks.step_seconds(run) for run in runs])
 
 
-def auc_of(directory, staleness, seed, steps):
+def auc_of(directory, mode, seed):
     """The AUC on the rows set aside, after the same samples."""
-    mode = Mode(f"auc {staleness} {seed}", {"train": json.loads((directory / "run.yaml").read_text())["train"] | {"staleness": staleness, "seed": seed}})
+    settings = {section: dict(changes) for section, changes in mode.settings.items()}
+    settings.setdefault("train", {})["seed"] = seed
+    mode = Mode(f"auc {mode.name} {seed}", settings)
     output = directory / "output"
     shutil.rmtree(output, ignore_errors=True)
     argv = [ROOT / "build" / "reckon", "train", "-q", "--threads", 1, "--output", output, ranks.write_run_file(directory, mode)]
@@ -102,24 +105,27 @@ def measure_auc(case, args):
     directory = HOME / ("data-small" if args.small else "data") / "W6" / "planted"
     planted.make(shape, directory, PROGRAMS)
     out = []
-    for seed in (1, 2, 3)[: 1 if args.small else 3]:
-        for n in (0, 1, 2, 4, 8):
-            out.append({"seed": seed, "staleness": n, "auc": auc_of(directory, n, seed, shape.n_batches)})
-            print(f"    seed {seed}, staleness {n}: auc {out[-1]['auc']:.6f}", flush=True)
+    modes = [stale(n) for n in (0, 1, 2, 4, 8)] + [Mode("asynchronous 4", {"train": {"staleness": 4, "on_not_finite": "fail"}, "cluster": {"asynchronous": True}})]
+    for seed in range(1, 1 + (1 if args.small else SEEDS)):
+        for mode in modes:
+            out.append({"seed": seed, "mode": mode.name, "auc": auc_of(directory, mode, seed)})
+            print(f"    seed {seed}, {mode.name}: auc {out[-1]['auc']:.6f}", flush=True)
     return out
 
 
 def goals(links, aucs):
-    """The best stale mode against sync with the same wire; and how far an AUC falls behind sync's on average over the seeds."""
+    """The best stale mode against sync with the same wire; and how far an AUC of rows that lag behind falls behind sync's on average over the seeds."""
     ratios = {}
     for link in links:
         medians = {m["mode"]: m["median"] for m in link["modes"]}
         ratios[Link(link["mbit"], link["ms"]).name] = medians["sync"] / min(m["median"] for m in link["modes"] if m["staleness"] and m["mode"] == f"stale {m['staleness']}")
-    mean = {n: statistics.mean(a["auc"] for a in aucs if a["staleness"] == n) for n in sorted({a["staleness"] for a in aucs})}
-    gap = max(mean[0] - value for value in mean.values())
-    best = max(ratios.values())
-    return [{"goal": "hybrid >= 2.6x sync where the link binds", "values": ratios, "value": best, "reached": best >= 2.6},
-            {"goal": "AUC gap <= 0.0005", "values": mean, "value": gap, "reached": gap <= 0.0005}]
+    mean = {mode: statistics.mean(a["auc"] for a in aucs if a["mode"] == mode) for mode in dict.fromkeys(a["mode"] for a in aucs)}
+    gap = max(mean["sync"] - value for mode, value in mean.items() if "asynchronous" not in mode)
+    out = [{"goal": "AUC gap <= 0.0005", "values": mean, "value": gap, "reached": gap <= 0.0005}]
+    if ratios:
+        best = max(ratios.values())
+        out.insert(0, {"goal": "hybrid >= 2.6x sync where the link binds", "values": ratios, "value": best, "reached": best >= 2.6})
+    return out
 
 
 def measure(args):

@@ -35,11 +35,11 @@ def link_part(link, samples):
 
 
 def auc_part(aucs):
-    seeds, lags = sorted({a["seed"] for a in aucs}), sorted({a["staleness"] for a in aucs})
-    value = {(a["seed"], a["staleness"]): a["auc"] for a in aucs}
-    rows = [[f"{n}"] + [f"{value[s, n]:.5f}" for s in seeds] + [f"{sum(value[s, n] - value[s, 0] for s in seeds) / len(seeds):+.5f}"] for n in lags]
+    seeds, modes = sorted({a["seed"] for a in aucs}), dict.fromkeys(a["mode"] for a in aucs)
+    value = {(a["seed"], a["mode"]): a["auc"] for a in aucs}
+    rows = [[m] + [f"{value[s, m]:.5f}" for s in seeds] + [f"{sum(value[s, m] - value[s, 'sync'] for s in seeds) / len(seeds):+.5f}"] for m in modes]
     return ["## AUC", "On rows set aside, after one pass over the same rows; labels are drawn from a planted model.",
-            table(["staleness"] + [f"seed {s}" for s in seeds] + ["mean, less sync's"], rows)]
+            table(["mode"] + [f"seed {s}" for s in seeds] + ["mean, less sync's"], rows)]
 
 
 def hybrid_markdown(result):
@@ -56,6 +56,8 @@ def hybrid_markdown(result):
 
 
 def hybrid_plot(result, path):
+    if not result["links"]:
+        return
     pyplot = plotter()
     names = list(dict.fromkeys(m["mode"] for link in result["links"] for m in link["modes"]))
     figure, axes = pyplot.subplots(figsize=(9, 1.2 + 0.2 * len(names) * len(result["links"])))

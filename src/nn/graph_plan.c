@@ -141,6 +141,8 @@ static void cut_shards(rk_graph *graph) {
     if (graph->n_shards > 1) graph->shard = (graph->shard + graph->block - 1) / graph->block * graph->block;
     int64_t here = graph->shard * graph->share.n_shards;
     if (here < graph->max_batch) graph->max_batch = here;
+    bool is_part = graph->share.n_shards < graph->n_shards;
+    if (graph->training && is_part && graph->gradient_reals >= RK_MANY_PARAMETERS && graph->max_batch <= RK_FEW_SAMPLES) graph->keeps = true;
 }
 
 rk_status rk_graph_place(const rk_graph *graph, int64_t samples, bool training, const int32_t *hosts, rk_place *places, int64_t *total) {

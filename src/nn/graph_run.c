@@ -229,6 +229,12 @@ static void prepare_node(void *context, size_t task, int thread) {
     if (node->op && node->op->prepare) rk_failure_keep(&p->pass->failure, (int64_t)task, node->op->prepare(p->graph, node, p->training));
 }
 
+static void run_beside(void *context, size_t piece, int thread) {
+    (void)thread;
+    const pass *p = context;
+    p->hooks->beside(p->hooks->context, piece);
+}
+
 static const rk_graph_hooks no_hooks;
 
 /* Samples of prediction are shared out in other ways than shards: they are all here. */
@@ -268,7 +274,7 @@ rk_status rk_graph_train(rk_graph *g, int64_t n, int64_t step, const rk_graph_ho
     pass p;
     RK_TRY(begin_run(g, n, true, step, hooks, &p));
     if (g->keeps) { /* short loops, a node each: nothing beside them */
-        for (size_t i = 0; i < p.hooks->n_beside; i++) p.hooks->beside(p.hooks->context, i);
+        rk_parallel_for(p.hooks->n_beside, run_beside, &p);
         RK_TRY(forward_by_nodes(&p));
         if (p.hooks->whole) RK_TRY(p.hooks->whole(p.hooks->context));
         return backward_by_nodes(&p);

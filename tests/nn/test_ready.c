@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "nn/layers.h"
 
-enum { IN = 24, HIDDEN = 200, LAYERS = 4, BATCH = 2500, MOST_CALLS = 200 };
+enum { IN = 24, HIDDEN = 200, MANY_HIDDEN = 1200, LAYERS = 4, BATCH = 2500, MOST_CALLS = 200 };
 
 typedef struct watch {
     rk_graph *graph;
@@ -20,6 +20,8 @@ typedef struct watch {
     atomic_size_t n_taken;   /* blocks that backward is done with */
     int64_t first;           /* of the first call */
     rk_status answer;
+    int hidden;              /* units of a layer; 0: HIDDEN */
+    int64_t shards_here;     /* 0: all */
 } watch;
 
 static rk_status read(void *context, const rk_run *run) {
@@ -60,13 +62,13 @@ static rk_graph *make_graph(bool norms, int64_t n_shards, watch *w) {
     OK(rk_graph_create(3, &graph));
     rk_value h = w->x = rk_graph_input(graph, "x", (rk_shape){1, IN});
     for (int i = 0; i < LAYERS; i++) {
-        h = rk_linear(graph, NULL, h, HIDDEN, true, RK_F32);
+        h = rk_linear(graph, NULL, h, w->hidden ? w->hidden : HIDDEN, true, RK_F32);
         if (norms) h = rk_graph_add(graph, "batch_norm", NULL, &(rk_op_options){0}, &h, 1);
         h = rk_graph_add(graph, "relu", NULL, &(rk_op_options){0}, &h, 1);
     }
     w->y = rk_linear(graph, "out", h, 1, true, RK_F32);
     rk_graph_output(graph, w->y);
-    if (n_shards > 1) rk_graph_cut(graph, n_shards, (rk_graph_share){0, n_shards});
+    if (n_shards > 1) rk_graph_cut(graph, n_shards, (rk_graph_share){0, w->shards_here ? w->shards_here : n_shards});
     OK(rk_graph_finish(graph, BATCH, true));
     return w->graph = graph;
 }
@@ -76,7 +78,7 @@ static float *run(bool norms, int64_t n_shards, int threads, int64_t n_samples, 
     static float input[BATCH * IN];
     rk_rng rng = {1, 2, 0};
     for (int i = 0; i < BATCH * IN; i++) input[i] = (float)rk_rng_normal(&rng);
-    *w = (watch){.input = input, .answer = w->answer};
+    *w = (watch){.input = input, .answer = w->answer, .hidden = w->hidden, .shards_here = w->shards_here};
     OK(rk_parallel_set_threads(threads));
     make_graph(norms, n_shards, w);
     rk_graph_hooks hooks = {.context = w, .read = read, .loss = loss, .take = take, .ready = watches ? ready : NULL};
@@ -127,6 +129,24 @@ static void test_told_before_backward_ends(void **state) {
     assert_true(w.first > (int64_t)n - 2 * HIDDEN && w.n_calls > 2 * LAYERS);
 }
 
+/* One of four shards: of many parameters, told node by node, with the bits of blocks. */
+static void test_few_samples_of_many_parameters(void **state) {
+    (void)state;
+    enum { HERE = 600 };
+    watch blocks = {.hidden = MANY_HIDDEN}, nodes = {.hidden = MANY_HIDDEN, .shards_here = 1}, few = {.shards_here = 1};
+    size_t n;
+    float *reference = run(false, 4, 1, HERE, true, &blocks, &n), *gradients = run(false, 4, 2, HERE, true, &nodes, &n);
+    assert_true(n >= RK_MANY_PARAMETERS);
+    assert_memory_equal(gradients, reference, n * sizeof *gradients);
+    assert_true(blocks.n_taken_at_first > 0);
+    assert_int_equal(nodes.n_taken_at_first, 0);
+    assert_true(nodes.first > (int64_t)n - 2 * MANY_HIDDEN);
+    test_free(reference);
+    test_free(gradients);
+    test_free(run(false, 4, 1, HERE, true, &few, &n));
+    assert_true(few.n_taken_at_first > 0);
+}
+
 static void test_no_samples_here(void **state) {
     (void)state;
     for (int norms = 0; norms < 2; norms++) {
@@ -152,6 +172,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whole_when_told),
         cmocka_unit_test(test_told_before_backward_ends),
+        cmocka_unit_test(test_few_samples_of_many_parameters),
         cmocka_unit_test(test_no_samples_here),
         cmocka_unit_test(test_a_failure_is_the_runs),
     };

@@ -7,8 +7,9 @@
 
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "kernels/lanes.h"
 
-enum { CHUNK = 8192, LANES = 16 };
+enum { CHUNK = 8192 };
 
 static rk_status add_pieces(rk_dense_optimizer *o, int32_t index) {
     const rk_parameter *p = rk_graph_parameter(o->graph, index);
@@ -75,12 +76,12 @@ void rk_dense_optimizer_free(rk_dense_optimizer *o) {
 
 /* In fixed lanes, so that a sum waits for none of the terms before it. */
 static double sum_of_squares(const float *values, int64_t n) {
-    double lanes[LANES] = {0}, sum = 0;
+    double lanes[RK_LANES] = {0}, sum = 0;
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int l = 0; l < LANES; l++) lanes[l] += (double)values[i + l] * values[i + l];
+    for (; i + RK_LANES <= n; i += RK_LANES)
+        for (int l = 0; l < RK_LANES; l++) lanes[l] += (double)values[i + l] * values[i + l];
     for (int l = 0; i < n; i++, l++) lanes[l] += (double)values[i] * values[i];
-    for (int l = 0; l < LANES; l++) sum += lanes[l];
+    for (int l = 0; l < RK_LANES; l++) sum += lanes[l];
     return sum;
 }
 

@@ -80,9 +80,12 @@ int64_t rk_graph_shard(const rk_graph *graph); /* samples of a shard; those at t
 size_t rk_graph_n_shards(const rk_graph *graph, int64_t n); /* of n samples */
 size_t rk_graph_blocks_of_shard(const rk_graph *graph);
 
-/* Where a graph of so many parameters has only some of the shards here, of so few samples, it goes node by node over all of them: a node's gradients are whole, for
- * others to be summed with (hooks->ready), while the nodes before it are still to come, where blocks would tell of them in the end. The same bits either way. */
+/* Where a graph of many parameters has only some of the shards here, of few samples, it goes node by node over all of them: a node's gradients are whole, for others
+ * to be summed with (hooks->ready), while the nodes before it are still to come, where blocks would tell of them in the end. The same bits either way. */
 enum { RK_MANY_PARAMETERS = 1 << 22, RK_FEW_SAMPLES = 1024 };
+static inline bool rk_share_goes_by_nodes(double parameters, double samples) {
+    return parameters >= RK_MANY_PARAMETERS && samples <= RK_FEW_SAMPLES;
+}
 
 /* Keep the values and gradients of the whole batch, for rk_graph_data and the like; graphs with batch_norm do so by themselves. Before finish. */
 void rk_graph_keep(rk_graph *graph);

@@ -45,8 +45,10 @@ void rk_gradients_begin(rk_graph *g, const rk_run *run, int64_t first, int64_t l
         atomic_store(&g->sum.slices[s].next, 0);
         g->sum.slices[s].tree.depth = 0;
     }
-    clear(g, g->sum.partials[0], first, last);
-    if (g->sum.n_groups > 0) return;
+    if (g->sum.n_groups > 0) {
+        clear(g, g->sum.partials[0], first, last);
+        return;
+    }
     memset(g->gradients + first, 0, (size_t)(last - first) * sizeof *g->gradients);
     tell(&g->sum, first);
 }
@@ -87,18 +89,18 @@ static void add_next(rk_graph *g, int number) {
     size_t group = atomic_load(&slice->next);
     int64_t first = slice_begin(sum, number), last = slice_begin(sum, number + 1), first_sample, last_sample;
     rk_graph_group(g, sum->n, group, &first_sample, &last_sample);
-    rk_real *from = buffer_of(sum, group), *to;
-    if (first_sample % g->shard == 0) {
+    bool begins = first_sample % g->shard == 0;
+    if (begins) {
         uint32_t shard = sum->first_shard + (uint32_t)(first_sample / g->shard);
         while (rk_tree_joins(tree, shard)) join(sum, tree, first, last);
         rk_tree_push(tree, shard);
-        to = sum->partials[tree->depth - 1];
-        if (to != from) memcpy(to + first, from + first, (size_t)(last - first) * sizeof *from);
-    } else {
-        to = sum->partials[tree->depth - 1];
-        add(to, from, first, last);
     }
-    if (to != from) clear(g, from, first, last);
+    rk_real *from = buffer_of(sum, group), *to = sum->partials[tree->depth - 1];
+    if (to != from) {
+        if (begins) memcpy(to + first, from + first, (size_t)(last - first) * sizeof *from);
+        else add(to, from, first, last);
+        clear(g, from, first, last);
+    }
     while (group + 1 == sum->n_groups && tree->depth > 1) join(sum, tree, first, last);
     atomic_store(&slice->next, group + 1);
 }

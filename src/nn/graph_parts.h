@@ -12,8 +12,9 @@
 enum { RK_MAX_GRADIENT_SLICES = 64, RK_SPARE_GRADIENTS = 2 };
 
 /* The sum of the groups' gradients in the order of the groups, and of shards in the order of their tree, without one waiting for another: a group that is
- * done is added by whoever finds it next in order. Group g has gradients of its own, number g modulo n_buffers, but for group 0, whose are the sum's beginning. Backward goes from the last parameters to the
- * first, and so do groups: the last slices of a group may be added, and of all groups be told, while it is still under way. */
+ * done is added by whoever finds it next in order. Group g has gradients of its own, number g modulo n_buffers, but for group 0, whose are the sum's
+ * beginning. Backward goes from the last parameters to the first, and so do groups: the last slices of a group may be added, and of all groups be told,
+ * while it is still under way. */
 typedef struct rk_gradient_sum {
     rk_real **buffers;       /* [n_buffers][gradient_reals], zero between groups but for what is_written */
     size_t n_buffers;        /* of threads and RK_SPARE_GRADIENTS */
@@ -87,8 +88,8 @@ void rk_graph_group(const rk_graph *graph, int64_t n, size_t group, int64_t *fir
 /* Memory for every thread of the pool (graph_memory.c). */
 rk_status rk_graph_reserve(rk_graph *graph);
 void rk_graph_release_memory(rk_graph *graph);
-/* The sum of the gradients first .. last-1 of n_groups groups (graph_gradients.c). A group takes its gradients, zeros but for what is_written, adds to them and is done, at once or with
- * those from ever lower offsets on. */
+/* The sum of the gradients first .. last-1 of n_groups groups (graph_gradients.c). A group takes its gradients, zeros but for what
+ * is_written, adds to them and is done, at once or with those from ever lower offsets on. */
 void rk_gradients_begin(rk_graph *graph, const rk_run *run, int64_t first, int64_t last, const rk_graph_hooks *hooks, rk_failure *failure);
 rk_real *rk_gradients_take(rk_graph *graph, size_t group);
 void rk_gradients_done(rk_graph *graph, size_t group, int64_t first);

@@ -142,7 +142,7 @@ static void cut_shards(rk_graph *graph) {
     int64_t here = graph->shard * graph->share.n_shards;
     if (here < graph->max_batch) graph->max_batch = here;
     bool is_part = graph->share.n_shards < graph->n_shards;
-    if (graph->training && is_part && graph->gradient_reals >= RK_MANY_PARAMETERS && graph->max_batch <= RK_FEW_SAMPLES) graph->keeps = true;
+    if (graph->training && is_part && rk_share_goes_by_nodes((double)graph->gradient_reals, (double)graph->max_batch)) graph->keeps = true;
 }
 
 rk_status rk_graph_place(const rk_graph *graph, int64_t samples, bool training, const int32_t *hosts, rk_place *places, int64_t *total) {
@@ -189,10 +189,11 @@ size_t rk_graph_n_groups(const rk_graph *graph, int64_t n) {
 }
 
 void rk_graph_group(const rk_graph *graph, int64_t n, size_t group, int64_t *first, int64_t *last) {
-    size_t a_shard = groups_of_shard(graph, graph->shard);
-    int64_t begin = (int64_t)(group / a_shard) * graph->shard, end = begin + graph->shard < n ? begin + graph->shard : n;
+    size_t a_shard = groups_of_shard(graph, graph->shard), n_whole = (size_t)(n / graph->shard), shard = group / a_shard;
+    if (shard > n_whole) shard = n_whole; /* the last shard, which is shorter, may have more groups than a whole one */
+    int64_t begin = (int64_t)shard * graph->shard, end = begin + graph->shard < n ? begin + graph->shard : n;
     int64_t samples = group_samples(graph, end - begin);
-    *first = begin + (int64_t)(group % a_shard) * samples;
+    *first = begin + (int64_t)(group - shard * a_shard) * samples;
     *last = *first + samples < end ? *first + samples : end;
 }
 

@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "nn/dense_optimizer.h"
 #include "nn/gemm.h"
+#include "nn/graph_parts.h"
 #include "nn/layers.h"
 
 /* All products of a linear layer at odd sizes, against sums in double; bf16 in f32 and in oneDNN's own bf16. */
@@ -229,11 +230,39 @@ static void test_out_of_memory(void **state) {
     fail();
 }
 
+/* Of a batch as long as may be, or a shorter one, whose groups may be more: each sample is in one group, in order. */
+static void test_groups_are_all_samples(void **state) {
+    (void)state;
+    static const int64_t most[] = {1, 100, 1000, 2500, 3000, 4096, 4352, 5000, 10000, 30000};
+    static const int32_t shards[] = {1, 2, 8};
+    for (size_t m = 0; m < sizeof most / sizeof most[0]; m++)
+        for (int c = 0; c < 3; c++) {
+            rk_graph *graph;
+            OK(rk_graph_create(1, &graph));
+            rk_value x = rk_graph_input(graph, "x", (rk_shape){1, 8});
+            rk_graph_output(graph, rk_linear(graph, "y", x, 1, true, RK_F32));
+            rk_graph_cut(graph, shards[c], (rk_graph_share){0, shards[c]});
+            OK(rk_graph_finish(graph, most[m], true));
+            for (int64_t n = 0; n <= most[m]; n += n < 50 ? 1 : 37) {
+                int64_t next = 0;
+                for (size_t g = 0; g < rk_graph_n_groups(graph, n); g++) {
+                    int64_t first, last;
+                    rk_graph_group(graph, n, g, &first, &last);
+                    assert_true(first == next && last > first && last <= n);
+                    next = last;
+                }
+                assert_int_equal(next, n);
+            }
+            rk_graph_free(graph);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),          cmocka_unit_test(test_same_bits_at_any_thread_count),
         cmocka_unit_test(test_bf16_is_near_f32), cmocka_unit_test(test_prediction_plan),
         cmocka_unit_test(test_gradients_are_sums_over_all_samples),
+        cmocka_unit_test(test_groups_are_all_samples),
         cmocka_unit_test(test_dropout_law),   cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_out_of_memory),
     };

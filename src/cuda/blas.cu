@@ -6,7 +6,11 @@ extern "C" {
 #include "base/float16.h"
 }
 
-enum { THREADS = 256, PER_THREAD = 4 };
+enum {
+    THREADS = 256,
+    PER_THREAD = 4,
+    MOST_BATCH = 32768 /* some of cuBLASLt's kernels have a grid's layer a matrix, of which there are 65535: https://github.com/tensorflow/tensorflow/pull/44175 */
+};
 
 /* to [i * rows + r, c] = bf16(from[i * stride + r * ld + c]); `to` has `to_ld` columns, a multiple of 8, so that products read it 16 bytes at a time. Per thread 4 columns; 4 bytes
  * read and 2 written a value. */
@@ -40,6 +44,22 @@ static bool round_operand(rk_stream *stream, rk_stream_scratch_kind kind, int64_
     return true;
 }
 
+static const void *further(const rk_blas_operand *operand, int64_t n_matrices, size_t value_bytes) {
+    return (const char *)operand->values + n_matrices * operand->stride * (int64_t)value_bytes;
+}
+
+static void multiply_in_pieces(rk_stream *stream, const rk_cuda_gemm_args *args, rk_blas_operand a, rk_blas_operand b) {
+    size_t value_bytes = args->math == RK_CUDA_BF16 ? sizeof(uint16_t) : sizeof(float);
+    rk_cuda_gemm_args piece = *args;
+    for (int64_t left = args->batch; left > 0; left -= piece.batch) {
+        piece.batch = left < MOST_BATCH ? left : (int64_t)MOST_BATCH;
+        rk_blas_multiply(stream, &piece, &a, &b);
+        a.values = further(&a, piece.batch, value_bytes);
+        b.values = further(&b, piece.batch, value_bytes);
+        piece.c += piece.batch * piece.stride_c;
+    }
+}
+
 void rk_cuda_gemm(rk_stream *stream, const rk_cuda_gemm_args *args) {
     rk_cuda_gemm_args g = *args;
     if (g.batch == 0) g.batch = 1;
@@ -49,5 +69,5 @@ void rk_cuda_gemm(rk_stream *stream, const rk_cuda_gemm_args *args) {
         if (!round_operand(stream, RK_SCRATCH_A, g.batch, g.a_transposed ? g.k : g.m, g.a_transposed ? g.m : g.k, &a)) return;
         if (!round_operand(stream, RK_SCRATCH_B, g.batch, g.b_transposed ? g.n : g.k, g.b_transposed ? g.k : g.n, &b)) return;
     }
-    rk_blas_multiply(stream, &g, &a, &b);
+    multiply_in_pieces(stream, &g, a, b);
 }

@@ -6,6 +6,10 @@
 
 #include "cuda/blas_lt_library.h"
 
+extern "C" {
+#include "base/log.h"
+}
+
 enum { MOST_ALIGNMENT = 256 };
 static const size_t WORKSPACE_BYTES = 32u << 20; /* what NVIDIA advises for sm_90; one a stream */
 
@@ -21,6 +25,7 @@ typedef struct plan {
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t a, b, c; /* ours: b is cuBLASLt's first */
     cublasLtMatmulAlgo_t algorithm;
+    bool has_algorithm;
 } plan;
 
 struct rk_blas {
@@ -134,20 +139,26 @@ static rk_status set_preference(const rk_blas *blas, cublasLtMatmulPreference_t 
     return RK_OK;
 }
 
+/* Its heuristic's first. Where it has none, plain loops multiply: that is slow, and told once a shape. */
 static rk_status choose_algorithm(const rk_blas *blas, const shape *key, plan *plan) {
     cublasLtMatmulPreference_t preference;
     cublasLtMatmulHeuristicResult_t found;
     int n_found = 0;
     TRY_BLAS(blas, cublasLtMatmulPreferenceCreate, &preference);
     rk_status status = set_preference(blas, preference, key);
-    cublasStatus_t blas_status = CUBLAS_STATUS_SUCCESS;
+    cublasStatus_t asked = CUBLAS_STATUS_SUCCESS;
     if (status == RK_OK)
-        blas_status = blas->lt.cublasLtMatmulAlgoGetHeuristic(blas->handle, plan->operation, plan->b, plan->a, plan->c, plan->c, preference, 1, &found, &n_found);
+        asked = blas->lt.cublasLtMatmulAlgoGetHeuristic(blas->handle, plan->operation, plan->b, plan->a, plan->c, plan->c, preference, 1, &found, &n_found);
     blas->lt.cublasLtMatmulPreferenceDestroy(preference);
-    if (blas_status != CUBLAS_STATUS_SUCCESS || (status == RK_OK && n_found == 0))
-        return blas_error(blas, n_found ? blas_status : CUBLAS_STATUS_NOT_SUPPORTED, "cuBLASLt has no algorithm for a product");
-    plan->algorithm = found.algo;
-    return status;
+    if (status != RK_OK) return status;
+    if (asked != CUBLAS_STATUS_SUCCESS && asked != CUBLAS_STATUS_NOT_SUPPORTED) return blas_error(blas, asked, "cublasLtMatmulAlgoGetHeuristic");
+    plan->has_algorithm = asked == CUBLAS_STATUS_SUCCESS && n_found > 0 && found.state == CUBLAS_STATUS_SUCCESS;
+    if (plan->has_algorithm)
+        plan->algorithm = found.algo;
+    else
+        rk_log(RK_LOG_WARNING, "cuBLASLt has no algorithm for %lld products of [%lld, %lld] and [%lld, %lld]: they are multiplied by plain loops, slowly", (long long)key->batch,
+               (long long)key->m, (long long)key->k, (long long)key->k, (long long)key->n);
+    return RK_OK;
 }
 
 static rk_status set_bias(const rk_blas *blas, const plan *plan, const float *bias) {
@@ -187,6 +198,10 @@ static rk_status multiply(rk_stream *stream, const rk_cuda_gemm_args *g, const r
     shape key = shape_of(g, a, b);
     plan *plan;
     RK_TRY(find_plan(blas, &key, g->bias, &plan));
+    if (!plan->has_algorithm) {
+        rk_blas_multiply_plainly(stream, g, a, b);
+        return RK_OK;
+    }
     RK_TRY(set_bias(blas, plan, g->bias));
     void *workspace = rk_stream_scratch(stream, RK_SCRATCH_WORKSPACE, WORKSPACE_BYTES);
     if (!workspace) return RK_OK; /* kept already */

@@ -12,5 +12,7 @@ typedef struct rk_blas_operand {
 
 /* args->a, lda and stride_a, and b's, are not read; batch is 1 or more, m and n too. */
 void rk_blas_multiply(rk_stream *stream, const rk_cuda_gemm_args *args, const rk_blas_operand *a, const rk_blas_operand *b);
+/* The same by plain loops, for what cuBLASLt has no algorithm for; tf32 is f32 there. */
+void rk_blas_multiply_plainly(rk_stream *stream, const rk_cuda_gemm_args *args, const rk_blas_operand *a, const rk_blas_operand *b);
 
 #endif

@@ -27,7 +27,7 @@ rk_status rk_stream_create(rk_device *device, rk_stream **out) {
 void rk_stream_free(rk_stream *stream) {
     if (!stream) return;
     rk_device_use(stream->device);
-    if (stream->native) (void)cudaStreamSynchronize(stream->native);
+    if (stream->native && cudaStreamSynchronize(stream->native) != cudaSuccess) (void)cudaGetLastError(); /* its failure is nobody else's */
     for (int kind = 0; kind < RK_SCRATCH_KINDS; kind++) rk_scratch_free(stream->device, stream->scratch[kind]);
     if (stream->reached) (void)cudaEventDestroy(stream->reached);
     if (stream->native) (void)cudaStreamDestroy(stream->native);

@@ -13,18 +13,36 @@ __device__ static inline void add_strip(float sum[4], const float v[4], float co
 }
 
 /* Uses begin .. end-1 of one column strip, in order, RK_CUDA_TILE rows under way. */
-__device__ static inline void sum_rows(const rk_cuda_batch *batch, const rk_cuda_table *table, bool weighted, uint32_t begin, uint32_t end, int32_t column, float sum[4]) {
+template <int layout, bool weighted>
+__device__ static inline void sum_in_order(const rk_cuda_batch *batch, const rk_cuda_table *table, uint32_t begin, uint32_t end, int32_t column, float sum[4]) {
+    const uint32_t *places_of = batch->places;
+    const rk_cuda_use *uses = batch->uses;
     for (uint32_t i = begin; i < end; i += RK_CUDA_TILE) {
         float rows[RK_CUDA_TILE][4], coefficients[RK_CUDA_TILE];
         uint32_t places[RK_CUDA_TILE];
         for (uint32_t u = 0; u < RK_CUDA_TILE; u++) {
-            places[u] = i + u < end ? batch->places[i + u] : RK_CUDA_NONE;
-            coefficients[u] = weighted && i + u < end ? batch->uses[i + u].coefficient : 1.0f;
+            places[u] = i + u < end ? places_of[i + u] : RK_CUDA_NONE;
+            coefficients[u] = weighted ? uses[i + u < end ? i + u : begin].coefficient : 1.0f;
         }
-        for (uint32_t u = 0; u < RK_CUDA_TILE; u++)
-            if (places[u] != RK_CUDA_NONE) rk_load_strip(table, table->rows, places[u], column, rows[u]);
+        rk_load_strips<layout>(table, places, column, rows);
         for (uint32_t u = 0; u < RK_CUDA_TILE; u++)
             if (places[u] != RK_CUDA_NONE) add_strip(sum, rows[u], coefficients[u]);
+    }
+}
+
+template <int layout>
+__device__ static inline void sum_rows(const rk_cuda_batch *batch, const rk_cuda_table *table, bool weighted, uint32_t begin, uint32_t end, int32_t column, float sum[4]) {
+    if (weighted)
+        sum_in_order<layout, true>(batch, table, begin, end, column, sum);
+    else
+        sum_in_order<layout, false>(batch, table, begin, end, column, sum);
+}
+
+__device__ static inline void sum_any_rows(const rk_cuda_batch *batch, const rk_cuda_table *table, bool weighted, uint32_t begin, uint32_t end, int32_t column, float sum[4]) {
+    switch (rk_rows_layout(table)) {
+        case RK_ROWS_F32: sum_rows<RK_ROWS_F32>(batch, table, weighted, begin, end, column, sum); break;
+        case RK_ROWS_HALVES: sum_rows<RK_ROWS_HALVES>(batch, table, weighted, begin, end, column, sum); break;
+        default: sum_rows<RK_ROWS_ODD>(batch, table, weighted, begin, end, column, sum);
     }
 }
 
@@ -40,7 +58,7 @@ __global__ static void sum_bag_chunks(const rk_cuda_batch *batch) {
         for (int32_t first = 0; first < dim; first += (int32_t)n_lanes * 4) {
             int32_t column = first + (int32_t)(lane & (n_lanes - 1)) * 4;
             float sum[4] = {0, 0, 0, 0};
-            if (column < dim) sum_rows(batch, table, weighted, begin, end, column, sum);
+            if (column < dim) sum_any_rows(batch, table, weighted, begin, end, column, sum);
             rk_sum_groups(sum, class_);
             if (lane < n_lanes) rk_store_floats(batch->partials + (uint64_t)c * (uint32_t)batch->width, column, dim, true, sum);
         }
@@ -63,18 +81,20 @@ __device__ static inline float *bag_output(const bags *f, uint32_t bag) {
 }
 
 /* Bags bag, bag + step, ...: RK_CUDA_TILE of them, a row each. */
+template <int layout>
 __device__ static inline void copy_rows(const bags *f, uint32_t bag, uint32_t step, int32_t column) {
+    const uint32_t *places_of = f->batch->places + f->ids->first_use;
     float rows[RK_CUDA_TILE][4];
     uint32_t places[RK_CUDA_TILE];
-    for (uint32_t u = 0; u < RK_CUDA_TILE; u++) places[u] = bag + u * step < f->n ? f->batch->places[f->ids->first_use + bag + u * step] : RK_CUDA_NONE;
+    for (uint32_t u = 0; u < RK_CUDA_TILE; u++) places[u] = bag + u * step < f->n ? places_of[bag + u * step] : RK_CUDA_NONE;
+    rk_load_strips<layout>(f->table, places, column, rows);
     for (uint32_t u = 0; u < RK_CUDA_TILE; u++) {
-        rows[u][0] = rows[u][1] = rows[u][2] = rows[u][3] = 0;
-        if (places[u] != RK_CUDA_NONE) rk_load_strip(f->table, f->table->rows, places[u], column, rows[u]);
-    }
-    for (uint32_t u = 0; u < RK_CUDA_TILE; u++)
+        if (places[u] == RK_CUDA_NONE) rows[u][0] = rows[u][1] = rows[u][2] = rows[u][3] = 0;
         if (bag + u * step < f->n) rk_store_floats(bag_output(f, bag + u * step), column, f->table->dim, f->to.is_aligned, rows[u]);
+    }
 }
 
+template <int layout>
 __device__ static inline void sum_bag(const bags *f, uint32_t bag, int32_t column) {
     const rk_cuda_batch *batch = f->batch;
     uint32_t begin = bag * f->ids->ids_per_sample, end = begin + f->ids->ids_per_sample;
@@ -84,7 +104,7 @@ __device__ static inline void sum_bag(const bags *f, uint32_t bag, int32_t colum
     }
     float sum[4] = {0, 0, 0, 0}, part[4], scale = batch->scales[f->ids->first_bag + bag];
     if (end - begin <= RK_CUDA_CHUNK) {
-        sum_rows(batch, f->table, f->ids->first_weight != RK_CUDA_NONE, f->ids->first_use + begin, f->ids->first_use + end, column, sum);
+        sum_rows<layout>(batch, f->table, f->ids->first_weight != RK_CUDA_NONE, f->ids->first_use + begin, f->ids->first_use + end, column, sum);
     } else {
         uint32_t partial = batch->bag_partials[f->ids->first_bag + bag], n_chunks = (end - begin + RK_CUDA_CHUNK - 1) / RK_CUDA_CHUNK;
         for (uint32_t c = partial; c < partial + n_chunks; c++) {
@@ -96,28 +116,38 @@ __device__ static inline void sum_bag(const bags *f, uint32_t bag, int32_t colum
     rk_store_floats(bag_output(f, bag), column, f->table->dim, f->to.is_aligned, sum);
 }
 
+/* The bags of a tile. */
+template <int layout>
+__device__ static inline void look_up_tile(const bags *f, uint32_t bag, uint32_t n_groups, uint32_t class_) {
+    int32_t dim = f->table->dim;
+    for (int32_t column = (int32_t)(rk_table_lane() & ((1u << class_) - 1)) * 4; column < dim; column += 4 << class_) {
+        if (f->single)
+            copy_rows<layout>(f, bag, n_groups, column);
+        else
+            for (uint32_t u = 0; u < RK_CUDA_TILE; u++)
+                if (bag + u * n_groups < f->n) sum_bag<layout>(f, bag + u * n_groups, column);
+    }
+}
+
 __global__ static void look_up(const rk_cuda_batch *batch, const rk_cuda_place *to) {
     uint32_t lane = rk_table_lane();
-    for (uint32_t tile = rk_table_warp(); tile < batch->n_tiles; tile += rk_table_n_warps()) {
-        uint32_t number = rk_tile_feature(batch, tile);
+    for (uint32_t t = rk_table_warp(); t < batch->n_tiles; t += rk_table_n_warps()) {
+        uint32_t tile = rk_tile_at(batch, t), number = rk_tile_feature(batch, tile);
         const rk_cuda_feature *feature = &batch->features[number];
         bags f = {batch, &batch->feature_ids[number], &batch->tables[feature->table], to[number], 0, (uint32_t)(feature->length ? feature->length : 1), false};
         f.n = batch->n * f.length;
         f.single = feature->length || (f.ids->first_offset == RK_CUDA_NONE && f.ids->ids_per_sample == 1 && f.ids->first_weight == RK_CUDA_NONE);
         uint32_t class_ = (uint32_t)f.table->class_, n_groups = RK_WARP >> class_;
         uint32_t bag = (tile - f.ids->first_tile) * n_groups * RK_CUDA_TILE + (lane >> class_);
-        int32_t dim = f.table->dim;
-        for (int32_t column = (int32_t)(lane & ((1u << class_) - 1)) * 4; column < dim; column += 4 << class_) {
-            if (f.single)
-                copy_rows(&f, bag, n_groups, column);
-            else
-                for (uint32_t u = 0; u < RK_CUDA_TILE; u++)
-                    if (bag + u * n_groups < f.n) sum_bag(&f, bag + u * n_groups, column);
+        switch (rk_rows_layout(f.table)) {
+            case RK_ROWS_F32: look_up_tile<RK_ROWS_F32>(&f, bag, n_groups, class_); break;
+            case RK_ROWS_HALVES: look_up_tile<RK_ROWS_HALVES>(&f, bag, n_groups, class_); break;
+            default: look_up_tile<RK_ROWS_ODD>(&f, bag, n_groups, class_);
         }
     }
 }
 
 extern "C" void rk_cuda_look_up(rk_stream *stream, uint32_t n_most_tiles, uint32_t n_most_chunks, const rk_cuda_batch *batch, const rk_cuda_place *to) {
-    RK_LAUNCH(sum_bag_chunks, rk_table_blocks(n_most_chunks, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, batch);
+    RK_LAUNCH(sum_bag_chunks, rk_chunk_blocks(n_most_chunks), RK_TABLE_THREADS, 0, stream, batch);
     RK_LAUNCH(look_up, rk_table_blocks(n_most_tiles, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, batch, to);
 }

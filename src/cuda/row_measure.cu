@@ -13,8 +13,8 @@ __device__ static inline bool is_finite(const float v[4]) {
 /* By the lookup's tiles. */
 __global__ static void measure_rows(const rk_cuda_batch *batch, const rk_cuda_place *gradients, uint32_t *stop) {
     uint32_t lane = rk_table_lane();
-    for (uint32_t tile = rk_table_warp(); tile < batch->n_tiles; tile += rk_table_n_warps()) {
-        uint32_t number = rk_tile_feature(batch, tile);
+    for (uint32_t t = rk_table_warp(); t < batch->n_tiles; t += rk_table_n_warps()) {
+        uint32_t tile = rk_tile_at(batch, t), number = rk_tile_feature(batch, tile);
         const rk_cuda_table *table = &batch->tables[batch->features[number].table];
         uint32_t class_ = (uint32_t)table->class_, n_groups = RK_WARP >> class_, length = (uint32_t)batch->features[number].length;
         uint32_t bag = (tile - batch->feature_ids[number].first_tile) * n_groups * RK_CUDA_TILE + (lane >> class_);

@@ -23,24 +23,39 @@ typedef struct row_step {
     bool is_here;            /* the group has a row at all */
 } row_step;
 
-__device__ static inline void load_gradient(const rk_cuda_place *gradients, rk_cuda_use use, int32_t column, int32_t dim, float v[4]) {
-    const rk_cuda_place *from = &gradients[use.feature];
-    rk_load_floats(from->data + use.sample * from->stride + use.column, column, dim, from->is_aligned, v);
+/* Sorted uses i .. i+USES_AHEAD-1; those behind the end are the last one once more, so that no condition stands between the loads. */
+__device__ static inline void take_uses(const rk_cuda_batch *batch, uint32_t i, uint32_t end, rk_cuda_use uses[USES_AHEAD]) {
+    const rk_cuda_use *sorted = batch->sorted_uses;
+    for (uint32_t u = 0; u < USES_AHEAD; u++) uses[u] = sorted[i + u < end ? i + u : end - 1];
 }
 
-/* Sorted uses begin .. end-1, in order, USES_AHEAD gradients under way. */
-__device__ static inline void sum_uses(const rk_cuda_batch *batch, const rk_cuda_place *gradients, uint32_t begin, uint32_t end, int32_t column, int32_t dim, float sum[4]) {
-    for (uint32_t i = begin; i < end; i += USES_AHEAD) {
-        float values[USES_AHEAD][4], coefficients[USES_AHEAD];
-        for (uint32_t u = 0; u < USES_AHEAD; u++) {
-            if (i + u >= end) continue;
-            rk_cuda_use use = batch->sorted_uses[i + u];
-            coefficients[u] = use.coefficient;
-            load_gradient(gradients, use, column, dim, values[u]);
-        }
-        for (uint32_t u = 0; u < USES_AHEAD; u++)
-            if (i + u < end)
-                for (int j = 0; j < 4; j++) sum[j] += coefficients[u] * values[u][j];
+/* Adds the gradients of the first n uses; all are read, side by side, so that USES_AHEAD are under way. */
+__device__ static inline void add_gradients(const rk_cuda_place *gradients, const rk_cuda_use uses[USES_AHEAD], uint32_t n, int32_t column, int32_t dim, float sum[4]) {
+    float values[USES_AHEAD][4];
+    const float *rows[USES_AHEAD];
+    bool aligned = true;
+    for (uint32_t u = 0; u < USES_AHEAD; u++) {
+        const rk_cuda_place *from = &gradients[uses[u].feature];
+        rows[u] = from->data + uses[u].sample * from->stride + uses[u].column;
+        aligned = aligned && from->is_aligned;
+    }
+    if (aligned)
+        for (uint32_t u = 0; u < USES_AHEAD; u++) rk_load_floats(rows[u], column, dim, true, values[u]);
+    else
+        for (uint32_t u = 0; u < USES_AHEAD; u++) rk_load_floats(rows[u], column, dim, false, values[u]);
+    for (uint32_t u = 0; u < USES_AHEAD; u++)
+        if (u < n)
+            for (int j = 0; j < 4; j++) sum[j] += uses[u].coefficient * values[u][j];
+}
+
+/* Sorted uses i .. end-1, of which there are some, in order; the first ones have been taken. */
+__device__ static inline void sum_uses(const rk_cuda_batch *batch, const rk_cuda_place *gradients, uint32_t i, uint32_t end, rk_cuda_use uses[USES_AHEAD], int32_t column,
+                                       int32_t dim, float sum[4]) {
+    for (;;) {
+        add_gradients(gradients, uses, end - i, column, dim, sum);
+        i += USES_AHEAD;
+        if (i >= end) return;
+        take_uses(batch, i, end, uses);
     }
 }
 
@@ -57,19 +72,23 @@ __global__ static void sum_use_chunks(const rk_cuda_batch *batch, const rk_cuda_
         for (int32_t first = 0; first < dim; first += (int32_t)n_lanes * 4) {
             int32_t column = first + (int32_t)(lane & (n_lanes - 1)) * 4;
             float sum[4] = {0, 0, 0, 0};
-            if (column < dim) sum_uses(batch, gradients, begin, end, column, dim, sum);
+            if (column < dim && begin < end) {
+                rk_cuda_use uses[USES_AHEAD];
+                take_uses(batch, begin, end, uses);
+                sum_uses(batch, gradients, begin, end, uses, column, dim, sum);
+            }
             rk_sum_groups(sum, class_);
             if (lane < n_lanes) rk_store_floats(batch->partials + (uint64_t)c * (uint32_t)batch->width, column, dim, true, sum);
         }
     }
 }
 
-__device__ static inline void sum_gradients(const row_step *r, rk_strip *s) {
+__device__ static inline void sum_gradients(const row_step *r, rk_cuda_use uses[USES_AHEAD], rk_strip *s) {
     const rk_cuda_batch *batch = r->batch;
     uint32_t n_uses = r->end - r->begin, n_chunks = (n_uses + RK_CUDA_CHUNK - 1) / RK_CUDA_CHUNK;
     for (int j = 0; j < 4; j++) s->g[j] = 0;
     if (n_uses <= RK_CUDA_CHUNK) {
-        if (s->n) sum_uses(batch, r->gradients, r->begin, r->end, s->column, r->table->dim, s->g);
+        if (s->n && n_uses) sum_uses(batch, r->gradients, r->begin, r->end, uses, s->column, r->table->dim, s->g);
         return;
     }
     for (uint32_t c = 0; c < n_chunks && s->n; c++) {
@@ -79,10 +98,13 @@ __device__ static inline void sum_gradients(const row_step *r, rk_strip *s) {
     }
 }
 
+/* Uses are asked for before the row: in the machine code loads share counters, and a wait for what was asked for later is one for all. */
 __device__ static inline void load(const row_step *r, int32_t column, rk_strip *s) {
     const rk_cuda_step *step = r->step;
+    rk_cuda_use uses[USES_AHEAD];
+    if (r->begin < r->end) take_uses(r->batch, r->begin, r->end, uses);
     rk_strip_load(r->table, &step->update, r->place, column, s);
-    sum_gradients(r, s);
+    sum_gradients(r, uses, s);
     rk_strip_begin(&step->update, step->l2_full + (r->begin < r->end ? step->l2 : 0), s);
 }
 
@@ -125,6 +147,7 @@ __device__ static inline void update_with_sums(const row_step *r, uint32_t class
     float before = row_slot >= 0 ? r->table->slots[row_slot][r->place] : 0, after = before;
     rk_strip s;
     rk_row_sums sums = sum_squares(r, class_, &s);
+    __syncwarp(); /* all lanes have read `before` */
     if (!r->is_here) return;
     uint64_t row = rk_row_number(r->table, r->place);
     for (int32_t at = 0; at < r->table->dim; at += width) {
@@ -212,7 +235,7 @@ __global__ static void update_all_rows(const rk_cuda_batch *batch, uint32_t tabl
 }
 
 extern "C" void rk_cuda_sum_frequent_rows(rk_stream *stream, uint32_t n_most_chunks, const rk_cuda_batch *batch, const rk_cuda_place *gradients, const uint32_t *stop) {
-    RK_LAUNCH(sum_use_chunks, rk_table_blocks(n_most_chunks, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, batch, gradients, stop);
+    RK_LAUNCH(sum_use_chunks, rk_chunk_blocks(n_most_chunks), RK_TABLE_THREADS, 0, stream, batch, gradients, stop);
 }
 
 extern "C" void rk_cuda_update_rows(rk_stream *stream, uint32_t n_most, bool sums, const rk_cuda_batch *batch, const rk_cuda_step *steps, const rk_cuda_place *gradients,

@@ -62,11 +62,11 @@ typedef struct rk_cuda_feature_ids {
     uint32_t padding;
 } rk_cuda_feature_ids;
 
-/* A use of a row: what is added to the row's gradient is coefficient * (gradients of the feature)[sample * stride + column ...]. */
+/* A use of a row: what is added to the row's gradient is coefficient * (gradients of the feature)[sample * stride + column ...]. Read and written at once. */
 typedef struct rk_cuda_use {
     uint32_t feature, sample, column;
     float coefficient;
-} rk_cuda_use;
+} __attribute__((aligned(16))) rk_cuda_use;
 
 /* A row that the batch uses: sorted uses begin .. (begin of the next one)-1. */
 typedef struct rk_cuda_segment {

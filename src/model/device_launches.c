@@ -1,5 +1,8 @@
 #include "model/device_launches.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/error.h"
 
 static rk_status keep(rk_kept_launches *kept, rk_stream *stream, int64_t n, void (*give)(void *context, int64_t n), void *context) {
@@ -13,11 +16,17 @@ static rk_status keep(rk_kept_launches *kept, rk_stream *stream, int64_t n, void
     return RK_OK;
 }
 
+/* RK_LAUNCH_GRAPHS=off: nothing is kept, which tells a graph's fault from a kernel's. */
+static bool keeps_none(void) {
+    const char *wanted = getenv("RK_LAUNCH_GRAPHS");
+    return wanted && strcmp(wanted, "off") == 0;
+}
+
 /* A size that comes once, such as an epoch's last batch, is not worth keeping; and what libraries set up at their first use may not be kept. */
 rk_status rk_kept_launches_run(rk_kept_launches *kept, rk_stream *stream, int64_t n, void (*give)(void *context, int64_t n), void *context) {
     bool is_kept = kept->graph && kept->n == n, comes_again = kept->last_n == n;
     kept->last_n = n;
-    if (!is_kept && !comes_again) {
+    if ((!is_kept && !comes_again) || keeps_none()) {
         give(context, n);
         return RK_OK;
     }

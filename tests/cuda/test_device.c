@@ -231,6 +231,8 @@ static void test_graph(void **state) {
     rk_stream_wait(other, stream);
     test_add_one(other, N, y);
     assert_int_equal(rk_stream_capture_end(stream, &graph), RK_UNSUPPORTED); /* nobody waits for `other` */
+    test_add_one(stream, N, x); /* what was told is not kept as this one's failure */
+    OK(rk_stream_sync(stream));
     rk_stream_free(other);
     rk_device_free(device, x);
     rk_device_free(device, y);

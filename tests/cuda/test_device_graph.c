@@ -6,7 +6,7 @@
 enum { N = 37, MAX_BATCH = 40, STEP = 3 };
 static const double F32 = 1e-10; /* normalized mean square error: sums in another order */
 static const double BF16 = 1e-4; /* operands have 8 bits */
-static const double TF32_ERROR = 1e-6; /* and 11 */
+static const double TF32_ERROR = 1e-5; /* and 11, which may be cut, not rounded */
 
 static const trial trials[] = {
     {"linear", {{1, 70}}, 1, {.units = 33}},
@@ -238,9 +238,11 @@ static void test_inputs(void **state) {
     rk_graph_free(s.graph);
 }
 
+/* Without relu: where an output is as near to 0 as tf32's error, its gradient is the whole one on one side and none on the other. */
 static void test_tf32(void **state) {
     (void)state;
-    for (int i = 0; i < 4; i++) run_trial(&trials[i], TF32);
+    for (int i = 0; i < N_TRIALS; i++)
+        if (!strcmp(trials[i].op, "linear") && !trials[i].options.relu && trials[i].options.dtype == RK_F32) run_trial(&trials[i], TF32);
 }
 
 static void test_all_operations(void **state) {

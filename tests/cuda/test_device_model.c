@@ -329,6 +329,27 @@ static void test_numbers_alone(void **state) {
     twins_release(&t);
 }
 
+/* Launches one by one give the bits of those that are kept as a graph. */
+static void test_without_graphs(void **state) {
+    (void)state;
+    double losses[2][6];
+    char *states[2];
+    size_t n[2];
+    for (int i = 0; i < 2; i++) {
+        twins t;
+        assert_int_equal(setenv("RK_LAUNCH_GRAPHS", i ? "off" : "on", 1), 0);
+        twins_init(&t, &usual_cases[5]);
+        train(t.gpu, 0, 6, losses[i]);
+        states[i] = copy_state(t.gpu, &n[i]);
+        twins_release(&t);
+    }
+    assert_int_equal(unsetenv("RK_LAUNCH_GRAPHS"), 0);
+    assert_memory_equal(losses[0], losses[1], sizeof losses[0]);
+    assert_int_equal(n[0], n[1]);
+    assert_memory_equal(states[0], states[1], n[0]);
+    for (int i = 0; i < 2; i++) rk_free(states[i]);
+}
+
 /* Tables that the device has no room for: behind its cache the bits are those of tables that are whole there. */
 static void test_behind_the_cache(void **state) {
     (void)state;
@@ -367,7 +388,7 @@ int main(void) {
         cmocka_unit_test(test_late_failures),
         cmocka_unit_test(test_tasks),           cmocka_unit_test(test_state_goes_both_ways),      cmocka_unit_test(test_bad_batches),
         cmocka_unit_test(test_gradients_that_overflow), cmocka_unit_test(test_skipped_steps_are_counted), cmocka_unit_test(test_predict_in_pieces),
-        cmocka_unit_test(test_numbers_alone),   cmocka_unit_test(test_behind_the_cache),
+        cmocka_unit_test(test_numbers_alone),   cmocka_unit_test(test_without_graphs),            cmocka_unit_test(test_behind_the_cache),
     };
     need_device();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,6 +116,10 @@ static void divergent_barrier(uint32_t *memory) { test_divergent_barrier(stream,
 static void lane_left(uint32_t *memory) { test_lane_left(stream, memory); }
 static void part_of_a_warp(uint32_t *memory) { test_part_of_a_warp(stream, memory); }
 static void narrow_mask(uint32_t *memory) { test_narrow_mask(stream, memory); }
+static void misaligned_number(uint32_t *memory) { test_misaligned_number(stream, memory); }
+#ifndef __clang__
+static void misaligned_vector(uint32_t *memory) { test_misaligned_vector(stream, memory); }
+#endif
 static void pointer_to_host(uint32_t *memory) {
     (void)memory;
     test_pointer(stream, &(int){0});
@@ -137,6 +141,10 @@ static void test_caught(void **state) {
     expect_death(lane_left, SIGABRT, "for thread 40, which has left the kernel");
     expect_death(part_of_a_warp, SIGABRT, "__ballot_sync in a block of 40 threads, which is not whole warps");
     expect_death(narrow_mask, SIGABRT, "__ballot_sync with the mask 0xffff; only the full warp is emulated");
+    expect_death(misaligned_number, SIGABRT, "kernel 'misaligned_number', block (0, 0, 0), thread (0, 0, 0): an access to memory that is not aligned to its size");
+#ifndef __clang__ /* which looks at numbers and members, not at copies of a whole struct */
+    expect_death(misaligned_vector, SIGABRT, "kernel 'misaligned_vector', block (0, 0, 0), thread (0, 0, 0): an access to memory that is not aligned to its size");
+#endif
     expect_death(pointer_to_host, SIGABRT, "launch of 'pointer_only': the argument ");
     expect_death(pageable_copy, SIGABRT, "is no pinned memory");
     expect_death(long_copy, SIGABRT, "1025 bytes at ");

@@ -97,3 +97,8 @@ void test_missing_barrier(rk_stream *stream, uint32_t *out) { RK_LAUNCH(missing_
 
 __global__ static void pointer_only(const void *pointer) { (void)pointer; }
 void test_pointer(rk_stream *stream, const void *pointer) { RK_LAUNCH(pointer_only, 1, 1, 0, stream, pointer); }
+
+__global__ static void misaligned_number(uint32_t *out) { *(uint64_t *)(out + 1) = 1; }
+void test_misaligned_number(rk_stream *stream, uint32_t *out) { RK_LAUNCH(misaligned_number, 1, 1, 0, stream, out); }
+__global__ static void misaligned_vector(uint32_t *out) { *(uint2 *)(out + 1) = make_uint2(1, 2); }
+void test_misaligned_vector(rk_stream *stream, uint32_t *out) { RK_LAUNCH(misaligned_vector, 1, 1, 0, stream, out); }

@@ -16,6 +16,8 @@
     X(test_part_of_a_warp, (rk_stream * stream, uint32_t *out))            \
     X(test_narrow_mask, (rk_stream * stream, uint32_t *out))               \
     X(test_missing_barrier, (rk_stream * stream, uint32_t *out))           \
+    X(test_misaligned_number, (rk_stream * stream, uint32_t *out))         \
+    X(test_misaligned_vector, (rk_stream * stream, uint32_t *out))         \
     X(test_pointer, (rk_stream * stream, const void *pointer))
 TEST_EMULATOR_LIST(RK_CUDA_PROTOTYPE)
 

@@ -38,7 +38,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-    if (stream->capture) return cudaErrorStreamCaptureUnsupported;
+    if (stream->capture) return rk_emulator_failed(cudaErrorStreamCaptureUnsupported);
     join(std::make_shared<rk_capture>(), stream);
     rk_n_captures++;
     return cudaSuccess;
@@ -46,12 +46,12 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
     std::shared_ptr<rk_capture> capture = stream->capture;
-    if (!capture || stream->queue != 0) return cudaErrorInvalidValue;
+    if (!capture || stream->queue != 0) return rk_emulator_failed(cudaErrorInvalidValue);
     capture->is_over = true;
     rk_n_captures--;
     for (rk_emulator_stream *each : capture->streams) each->capture = NULL;
     for (size_t i = 0; i < capture->queues.size(); i++)
-        if (capture->clocks[0][i] < capture->clocks[i][i]) return cudaErrorStreamCaptureUnjoined;
+        if (capture->clocks[0][i] < capture->clocks[i][i]) return rk_emulator_failed(cudaErrorStreamCaptureUnjoined);
     *graph = new rk_emulator_graph{std::move(capture->queues)};
     return cudaSuccess;
 }
@@ -100,12 +100,12 @@ const char *cudaGetErrorString(cudaError_t error) {
 cudaError_t cudaGetDeviceCount(int *count) {
     const char *text = getenv("RK_EMULATOR_DEVICES");
     *count = text ? atoi(text) : 1;
-    return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
+    return rk_emulator_failed(*count > 0 ? cudaSuccess : cudaErrorNoDevice);
 }
 cudaError_t cudaSetDevice(int device) {
     int n;
     cudaError_t error = cudaGetDeviceCount(&n);
-    return error != cudaSuccess ? error : device >= 0 && device < n ? cudaSuccess : cudaErrorInvalidDevice;
+    return rk_emulator_failed(error != cudaSuccess ? error : device >= 0 && device < n ? cudaSuccess : cudaErrorInvalidDevice);
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int) {
     *properties = {"emulated GPU", 9, 0, 4};

@@ -52,6 +52,7 @@ cudaError_t cudaHostAlloc(void **memory, size_t n_bytes, unsigned flags);
 cudaError_t cudaFreeHost(void *memory);
 cudaError_t cudaHostRegister(void *memory, size_t n_bytes, unsigned flags);
 cudaError_t cudaHostUnregister(void *memory);
+cudaError_t cudaHostGetDevicePointer(void **device_pointer, void *memory, unsigned flags);
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);

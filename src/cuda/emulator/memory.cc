@@ -65,6 +65,7 @@ void rk_memory_close() {
 static struct sigaction others;
 static void explain_fault(int signal_number, siginfo_t *info, void *) {
     uintptr_t base;
+    if (signal_number != SIGSEGV) rk_emulator_fail("an access to memory that is not aligned to its size"); /* what the compiler checks: CMakeLists.txt; under RK_SANITIZE, more */
     const allocation *found = find(info->si_addr, &base);
     if (found && found->kind == RK_MEMORY_DEVICE && !n_open)
         fprintf(stderr, "emulator: code of the host touches device memory (%p)\n", info->si_addr);
@@ -77,6 +78,8 @@ static void watch_faults() {
     action.sa_sigaction = explain_fault;
     action.sa_flags = SA_SIGINFO;
     sigaction(SIGSEGV, &action, NULL);
+    sigaction(SIGILL, &action, NULL); /* a trap, on x86 */
+    sigaction(SIGTRAP, &action, NULL); /* and on ARM */
 }
 
 static cudaError_t allocate(void **memory, size_t n_bytes, rk_memory_kind kind) {
@@ -111,14 +114,14 @@ static cudaError_t release(void *memory, rk_memory_kind kind) {
     return cudaSuccess;
 }
 
-cudaError_t cudaMalloc(void **memory, size_t n_bytes) { return allocate(memory, n_bytes, RK_MEMORY_DEVICE); }
+cudaError_t cudaMalloc(void **memory, size_t n_bytes) { return rk_emulator_failed(allocate(memory, n_bytes, RK_MEMORY_DEVICE)); }
 cudaError_t cudaFree(void *memory) { return release(memory, RK_MEMORY_DEVICE); }
-cudaError_t cudaHostAlloc(void **memory, size_t n_bytes, unsigned) { return allocate(memory, n_bytes, RK_MEMORY_PINNED); }
+cudaError_t cudaHostAlloc(void **memory, size_t n_bytes, unsigned) { return rk_emulator_failed(allocate(memory, n_bytes, RK_MEMORY_PINNED)); }
 cudaError_t cudaFreeHost(void *memory) { return release(memory, RK_MEMORY_PINNED); }
 
 cudaError_t cudaHostRegister(void *memory, size_t n_bytes, unsigned) {
     uintptr_t base;
-    if (!memory || !n_bytes || find(memory, &base)) return cudaErrorInvalidValue;
+    if (!memory || !n_bytes || find(memory, &base)) return rk_emulator_failed(cudaErrorInvalidValue);
     allocations[(uintptr_t)memory] = {n_bytes, 0, NULL, RK_MEMORY_PINNED};
     return cudaSuccess;
 }
@@ -126,6 +129,14 @@ cudaError_t cudaHostUnregister(void *memory) {
     auto found = allocations.find((uintptr_t)memory);
     if (found == allocations.end() || found->second.map) rk_emulator_fail("unpinning %p, which is not pinned", memory);
     allocations.erase(found);
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostGetDevicePointer(void **device_pointer, void *memory, unsigned) {
+    uintptr_t base;
+    const allocation *found = find(memory, &base);
+    if (!found || found->kind != RK_MEMORY_PINNED) return rk_emulator_failed(cudaErrorInvalidValue);
+    *device_pointer = memory;
     return cudaSuccess;
 }
 

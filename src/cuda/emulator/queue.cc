@@ -11,7 +11,7 @@
 static std::vector<rk_emulator_stream *> streams;
 static cudaError_t last_error;
 
-static cudaError_t failed(cudaError_t error) {
+cudaError_t rk_emulator_failed(cudaError_t error) {
     if (error != cudaSuccess) last_error = error;
     return error;
 }
@@ -73,13 +73,13 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-    if (stream->capture) return failed(cudaErrorStreamCaptureUnsupported);
+    if (stream->capture) return rk_emulator_failed(cudaErrorStreamCaptureUnsupported);
     work(stream, [stream] { return stream->work.empty(); });
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-    if (stream->capture) return failed(cudaErrorStreamCaptureUnsupported);
+    if (stream->capture) return rk_emulator_failed(cudaErrorStreamCaptureUnsupported);
     cudaStreamSynchronize(stream);
     streams.erase(std::find(streams.begin(), streams.end(), stream));
     delete stream;
@@ -104,14 +104,14 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-    if (event->capture) return failed(rk_capture_wait(stream, event));
-    if (stream->capture) return failed(cudaErrorStreamCaptureIsolation);
+    if (event->capture) return rk_emulator_failed(rk_capture_wait(stream, event));
+    if (stream->capture) return rk_emulator_failed(cudaErrorStreamCaptureIsolation);
     if (event->ticket) rk_queue_push(stream, {nullptr, event->ticket, true});
     return cudaSuccess;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-    if (event->capture) return failed(cudaErrorCapturedEvent);
+    if (event->capture) return rk_emulator_failed(cudaErrorCapturedEvent);
     std::shared_ptr<rk_ticket> ticket = event->ticket;
     if (ticket) work(ticket->stream, [ticket] { return ticket->is_done; });
     return cudaSuccess;
@@ -134,7 +134,7 @@ void rk_emulator_queue_kernel(const rk_emulator_kernel &kernel, cudaStream_t str
     uint64_t n_threads = (uint64_t)kernel.threads.x * kernel.threads.y * kernel.threads.z;
     bool fits = n_threads >= 1 && n_threads <= 1024 && kernel.threads.z <= 64 && kernel.blocks.x <= INT32_MAX && kernel.blocks.y <= 65535 && kernel.blocks.z <= 65535;
     if (!fits || kernel.shared_bytes > 48 << 10) {
-        failed(cudaErrorInvalidConfiguration);
+        rk_emulator_failed(cudaErrorInvalidConfiguration);
         return;
     }
     rk_queue_push(stream, {[kernel, thread] { rk_emulator_run_kernel(kernel, thread); }, NULL, false});

@@ -1,6 +1,12 @@
 """What bench/gpu found, as Markdown."""
 from report_parts import seconds, table
 
+SAID_LINES = 40
+
+
+def build_failure(r):
+    return ["The build failed:", "```\n" + "\n".join(r["build_failed"][-SAID_LINES:]) + "\n```"] if "build_failed" in r else []
+
 
 def heading(r):
     m, gpu = r["machine"], r.get("gpu")
@@ -9,13 +15,15 @@ def heading(r):
     return ["# Reckon on a GPU: lookups, and training steps against PyTorch",
             f"{card}; {m['cpu']}, {m['cores']} cores, {m['memory_bytes'] / 2**30:.0f} GiB, Linux {m['kernel']}; {said}; {r['date']}; Reckon {r['source']}."
             + (" Emulated: the script was tried, nothing is timed." if r["emulated"] else " Tiny sizes, which tell nothing about speed." if r["small"] else ""),
-            f"The whole took {r.get('seconds', 0):.0f} s, of which the build {r['build_seconds']:.0f} s."
-            + (f" Left out for time: {', '.join(r['left_out'])}." if r["left_out"] else "")]
+            f"The whole took {r.get('seconds', 0):.0f} s, of which the build {r['build_seconds']:.0f} s." + ("" if r["complete"] else " **This is a part of the whole.**")
+            + (f" Left out: {', '.join(r['left_out'])}." if r["left_out"] else "")] + build_failure(r)
 
 
 def tests(r):
-    rows = [[test["name"], test["result"], " / ".join(test.get("said", [])[-1:]) or "-"] for test in r["tests"]]
-    return ["## Tests", "The device's tests against the CPU engine, on this GPU, before anything was timed.", table(["program", "result", "it said last"], rows or [["none", "-", "-"]])]
+    rows = [[test["name"], test["result"], f"{test.get('seconds', 0):.1f} s", " / ".join(test.get("said", [])[-1:]) or "-"] for test in r["tests"]]
+    failed = [f"`{test['name']}` said last:\n\n```\n" + "\n".join(test["said"]) + "\n```" for test in r["tests"] if test["result"] == "failed"]
+    return ["## Tests", "The device's tests against the CPU engine, on this GPU, before anything was timed.",
+            table(["program", "result", "took", "it said last"], rows or [["none", "-", "-", "-"]])] + failed
 
 
 def lookups(r):
@@ -40,6 +48,8 @@ def models(r):
             name = f"{model['workload']} {row['dtype']}"
             if "failed" in row:
                 rows.append([name, f"{model.get('samples', 0):,}", "-", "did not run: " + row["failed"], "-", "-"])
+            elif "torch_failed" in row:
+                rows.append([name, f"{model['samples']:,}", "-", seconds(row["seconds"]), "did not run: " + row["torch_failed"], "-"])
             elif not row["equal"]:
                 rows.append([name, f"{model['samples']:,}", f"{row['difference']:.1e}", "not equal: no time", "-", "-"])
             else:
@@ -50,7 +60,8 @@ def models(r):
 
 
 def equality(r):
-    rows = [[m["workload"], f"{m['check']['losses'][0]:.6f} .. {m['check']['losses'][-1]:.6f}", f"{m['check']['cpu']:.1e}", f"{m['check']['torch']:.1e}"] for m in r["models"] if "check" in m]
+    rows = [[m["workload"], f"{m['check']['losses'][0]:.6f} .. {m['check']['losses'][-1]:.6f}", f"{m['check']['cpu']:.1e}",
+             f"{m['check']['torch']:.1e}" if "torch" in m["check"] else "did not run: " + m["check"]["torch_failed"]] for m in r["models"] if "check" in m]
     return ["## Equality", f"Before a model was timed, three steps of a small case with few rows, from the same first values: losses may differ by {r['tolerance']['f32']:g} from our CPU engine's and "
             f"PyTorch's. The first three losses of the timed runs may too (bf16: {r['tolerance']['bf16']:g}). Lookups: sum and sum of squares of all outputs by 1e-6.",
             table(["workload", "losses of the check", "from our CPU engine's by", "from PyTorch's by"], rows or [["-"] * 4])]

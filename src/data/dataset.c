@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/trace.h"
@@ -18,6 +19,7 @@ typedef struct slot {
     bool ready;       /* filled, not yet taken */
     bool is_end;      /* the epoch ends here */
     rk_dataset_position after;
+    int64_t n_skipped; /* bad rows up to its end */
     rk_status status; /* reading failed */
     char error[4096];
 } slot;
@@ -27,11 +29,11 @@ struct rk_dataset {
     int64_t batch_size;
     uint64_t seed;
     bool shuffles;
-    int32_t part, n_parts;
     slot *slots;             /* [n_slots]; one is in the caller's hands, the others are filled ahead */
     int32_t n_slots;
     int32_t taken;           /* slot that the caller holds, or -1 */
     rk_dataset_position position;
+    int64_t n_skipped, n_told; /* bad rows up to there; those that were warned of */
     pthread_t thread;
     bool running;
     /* shared with the thread, under the mutex */
@@ -39,7 +41,7 @@ struct rk_dataset {
     pthread_cond_t changed;
     bool stop;
     int32_t head;            /* next slot to take */
-    int64_t n_rows, n_skipped;
+    int64_t n_rows;
     rk_dataset_position start; /* where the thread began */
 };
 
@@ -56,6 +58,10 @@ bool rk_dataset_has_split(const rk_data_section *section, const char *split) {
     return found && found->line;
 }
 
+rk_status rk_dataset_check(const rk_dataset *d) {
+    return d->reader.part < 0 ? rk_reader_check(&d->reader) : RK_OK;
+}
+
 /* Wait until slot `index` is free; false: the dataset stops. */
 static bool wait_free(rk_dataset *d, int32_t index) {
     pthread_mutex_lock(&d->mutex);
@@ -68,7 +74,6 @@ static bool wait_free(rk_dataset *d, int32_t index) {
 /* What the thread counts on its way. */
 typedef struct pass {
     int64_t epoch;
-    int64_t number;  /* of the next batch, over all epochs since the thread began */
     uint32_t *order; /* [window_rows] */
     int32_t at;      /* the slot to be filled next */
 } pass;
@@ -80,12 +85,11 @@ static void publish(rk_dataset *d, pass *p, bool is_end, int64_t row, rk_status 
     s->is_end = is_end;
     s->after = is_end ? (rk_dataset_position){p->epoch + 1, 0} : (rk_dataset_position){p->epoch, row};
     s->status = status;
+    s->n_skipped = d->reader.n_skipped;
     if (status != RK_OK) rk_error_copy(s->error, sizeof s->error);
     pthread_mutex_lock(&d->mutex);
     s->ready = true;
-    d->n_skipped = d->reader.n_skipped;
-    if (is_end) d->n_rows = d->reader.complete && d->reader.n_kept ? d->reader.kept[d->reader.n_kept - 1].first_row + d->reader.kept[d->reader.n_kept - 1].n_rows
-                                                                      : d->reader.epoch_row;
+    if (is_end) d->n_rows = d->reader.n_rows;
     pthread_cond_broadcast(&d->changed);
     pthread_mutex_unlock(&d->mutex);
 }
@@ -107,10 +111,10 @@ static rk_status fill_slot(rk_dataset *d, const rk_window *window, const uint32_
 }
 
 /* The batches of one window from row `from` of it. false: stop. */
-static bool cut_window(rk_dataset *d, pass *p, const rk_window *window, uint64_t window_number, int64_t from, rk_status *status) {
-    if (d->shuffles) rk_rng_permutation(d->seed, (uint64_t)p->epoch << 32 | window_number, p->order, (uint32_t)window->n_rows);
+static bool cut_window(rk_dataset *d, pass *p, const rk_window *window, int64_t from, rk_status *status) {
+    uint64_t number = (uint64_t)(window->first_row / d->reader.window_rows);
+    if (d->shuffles) rk_rng_permutation(d->seed, (uint64_t)p->epoch << 32 | number, p->order, (uint32_t)window->n_rows);
     for (int64_t first = from; first < window->n_rows; first += d->batch_size) {
-        if (p->number++ % d->n_parts != d->part) continue;
         if (!wait_free(d, p->at)) return false;
         int64_t n = window->n_rows - first < d->batch_size ? window->n_rows - first : d->batch_size;
         *status = fill_slot(d, window, d->shuffles ? p->order : NULL, first, n, &d->slots[p->at]);
@@ -123,14 +127,14 @@ static bool cut_window(rk_dataset *d, pass *p, const rk_window *window, uint64_t
 /* One epoch from `row` of it. false: stop. */
 static bool read_epoch(rk_dataset *d, pass *p, int64_t row, rk_status *status) {
     rk_reader_rewind(&d->reader);
-    for (uint64_t number = 0;; number++) {
+    for (;;) {
         const rk_window *window;
         uint64_t begin = rk_trace_begin();
         *status = rk_reader_next(&d->reader, &window);
         rk_trace_end(begin, "parse");
         if (*status != RK_OK || !window) return true;
         int64_t from = row - window->first_row;
-        if (from < window->n_rows && !cut_window(d, p, window, number, from > 0 ? from : 0, status)) return false;
+        if (from < window->n_rows && !cut_window(d, p, window, from > 0 ? from : 0, status)) return false;
         if (*status != RK_OK) return true;
     }
 }
@@ -195,9 +199,19 @@ static rk_status choose_files(rk_dataset *d, const rk_data_section *section, con
     return RK_OK;
 }
 
+int64_t rk_dataset_batch_size(const rk_dataset *d) {
+    return d->batch_size;
+}
+
+/* Whole batches, so that a batch is of one window and its rows follow from its number. */
+int64_t rk_dataset_window_rows(const rk_dataset *d, int64_t batch_size) {
+    int64_t least = d->shuffles ? d->reader.section->shuffle_window : ROWS_IN_ORDER;
+    return (least + batch_size - 1) / batch_size * batch_size;
+}
+
 rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms *transforms, const rk_dataset_options *options, rk_dataset **out) {
     RK_FAIL_IF(options->batch_size < 1, RK_INVALID_ARGUMENT, "a batch of %lld rows", (long long)options->batch_size);
-    RK_FAIL_IF(options->n_parts && (options->part < 0 || options->part >= options->n_parts), RK_INVALID_ARGUMENT, "part %d of %d", options->part, options->n_parts);
+    RK_FAIL_IF(options->n_shares && (options->share < 0 || options->share >= options->n_shares), RK_INVALID_ARGUMENT, "share %d of %d", options->share, options->n_shares);
     rk_dataset *d;
     RK_TRY(rk_alloc(1, sizeof *d, &d));
     pthread_mutex_init(&d->mutex, NULL);
@@ -205,8 +219,6 @@ rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms 
     d->batch_size = options->batch_size;
     d->seed = options->seed;
     d->shuffles = options->shuffle;
-    d->part = options->part;
-    d->n_parts = options->n_parts ? options->n_parts : 1;
     d->taken = -1;
     d->n_rows = -1;
     rk_reader *r = &d->reader;
@@ -214,9 +226,10 @@ rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms 
     r->transforms = transforms;
     r->labels_optional = options->labels_optional;
     r->seed = (uint64_t)section->seed;
-    /* Whole batches a window, so that a batch is of one window and its rows follow from its number. */
-    int64_t least = options->shuffle ? section->shuffle_window : ROWS_IN_ORDER, batches = (least + options->batch_size - 1) / options->batch_size;
-    r->window_rows = batches * options->batch_size;
+    r->share = options->share;
+    r->n_shares = options->n_shares ? options->n_shares : 1;
+    r->n_rows = -1;
+    r->window_rows = rk_dataset_window_rows(d, d->batch_size);
     rk_status status;
     bool named = split_of(section, options->split) != NULL;
     RK_GOTO(rk_strdup(named && options->directory ? options->directory : "", &r->directory)); /* a path of the caller's own is as it is */
@@ -248,6 +261,14 @@ static void give_back(rk_dataset *d) {
     pthread_cond_broadcast(&d->changed);
 }
 
+/* on_bad_row: skip is no reason to be silent: a file that is read wrongly may lose most of its rows. */
+static void tell_skipped(rk_dataset *d) {
+    static const char *const splits[] = {"train", "valid", "test"};
+    const rk_reader *r = &d->reader;
+    if (d->n_skipped > d->n_told) rk_log(RK_LOG_WARNING, "'%s': %lld bad rows were skipped", r->part < 0 ? r->paths[0] : splits[r->part], (long long)d->n_skipped);
+    d->n_told = d->n_skipped;
+}
+
 rk_status rk_dataset_next(rk_dataset *d, const rk_batch **out) {
     RK_TRY(start_thread(d));
     pthread_mutex_lock(&d->mutex);
@@ -261,7 +282,11 @@ rk_status rk_dataset_next(rk_dataset *d, const rk_batch **out) {
     d->taken = d->head;
     d->head = (d->head + 1) % d->n_slots;
     d->position = s->after;
-    if (s->is_end) return RK_END;
+    d->n_skipped = s->n_skipped;
+    if (s->is_end) {
+        tell_skipped(d);
+        return RK_END;
+    }
     *out = &s->memory.batch;
     return RK_OK;
 }
@@ -292,11 +317,7 @@ int64_t rk_dataset_n_rows(const rk_dataset *d) {
 }
 
 int64_t rk_dataset_n_skipped(const rk_dataset *d) {
-    pthread_mutex_t *mutex = (pthread_mutex_t *)(size_t)&d->mutex;
-    pthread_mutex_lock(mutex);
-    int64_t n = d->n_skipped;
-    pthread_mutex_unlock(mutex);
-    return n;
+    return d->n_skipped;
 }
 
 static double row_bytes(const rk_batch *b) {

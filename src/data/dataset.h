@@ -14,9 +14,9 @@ typedef struct rk_dataset_options {
     bool shuffle;           /* false keeps the file's order */
     bool labels_optional;   /* prediction: a file without label columns gives labels = NULL */
     int32_t prefetch;       /* batches made ahead on the background thread; 0 = 4 */
-    /* Of n_parts datasets that share the batches, number `part`: batch i from where each was begun or sought last is of part i mod n_parts, and the end of an
-     * epoch is of all (and counts n_parts batches). Rows are read all the same; batches of others are not made. n_parts 0: all batches. */
-    int32_t part, n_parts;
+    /* Of n_shares datasets that share the reading, number `share`: the batches of window w of an epoch are of share w mod n_shares, the end of an epoch is of all.
+     * Pieces of rkb files that have none of its windows' rows are not parsed, unless bad rows are skipped. n_shares 0: all batches. */
+    int32_t share, n_shares;
 } rk_dataset_options;
 
 /* The section and the transforms must outlive the dataset. */
@@ -25,7 +25,14 @@ rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms 
 /* As rk_dataset_next, from the beginning again at the end; RK_BAD_DATA if there are no rows. */
 rk_status rk_dataset_next_endless(rk_dataset *dataset, const rk_batch **out);
 
+/* That the split's files can be read, by their beginnings: before hours go by until it is their turn. Of a share of train nothing is looked at. */
+rk_status rk_dataset_check(const rk_dataset *dataset);
+
 const rk_data_schema *rk_dataset_schema(const rk_dataset *dataset);
+/* Batches are of batch_size rows, the last one of a window perhaps of fewer. */
+int64_t rk_dataset_batch_size(const rk_dataset *dataset);
+/* Rows of a window, were they cut into batches of batch_size. */
+int64_t rk_dataset_window_rows(const rk_dataset *dataset, int64_t batch_size);
 /* True if the section says that the split exists ("valid" may not). */
 bool rk_dataset_has_split(const rk_data_section *section, const char *split);
 

@@ -2,6 +2,7 @@
 
 #include "base/cpu.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/memory.h"
 
 enum { PARTS_PER_THREAD = 3 };
@@ -16,7 +17,7 @@ void rk_reader_rewind(rk_reader *r) {
     close_rows(r);
     r->next = 0;
     r->n_taken = r->n_placed = r->n_used = 0;
-    r->file_row = r->epoch_row = 0;
+    r->file_row = r->epoch_row = r->ahead_file_row = r->ahead_row = 0;
     if (!r->complete) { /* a pass that was broken off is begun anew */
         for (size_t i = 0; i < r->n_kept; i++) rk_window_release(&r->kept[i]);
         r->n_kept = 0;
@@ -56,6 +57,20 @@ static rk_status check_labels(rk_reader *r, const rk_columns *chunk) {
     r->has_labels = !misses && (has_some || !r->labels_optional);
     RK_FAIL_IF(!r->has_labels && !r->labels_optional, RK_BAD_DATA, "'%s' has no labels", r->rows.paths[0]);
     return RK_OK;
+}
+
+/* Values beside ids (libsvm's) are the feature's only where it asks for them. */
+static void warn_of_weights(const rk_reader *r, const rk_columns *chunk) {
+    const rk_transforms *t = r->transforms;
+    for (int64_t i = 0; i < t->section->n_features && chunk->n_rows > 0; i++) {
+        const rk_data_feature *f = &t->section->features[i];
+        if (t->feature_names[i] < 0 || f->weights || f->dense) continue;
+        rk_binding binding = r->rows.bindings[t->feature_names[i]];
+        if (binding.join < 0 && chunk->columns[binding.column].weights)
+            rk_log(RK_LOG_WARNING, "'%s': ids of '%s' have values other than 1, which the feature '%s' leaves out\n"
+                                   "hint: weights: %s takes them; as they are with combiner: sum",
+                   r->rows.paths[0], chunk->columns[binding.column].name, f->name, chunk->columns[binding.column].name);
+    }
 }
 
 static rk_status new_window(const rk_reader *r, rk_window *out) {
@@ -134,6 +149,35 @@ static rk_status make_parts(rk_reader *r) {
     return rk_alloc(r->n_parts, sizeof *r->parts, &r->parts);
 }
 
+/* Rows of the split in the piece just taken; -1: not known before it, or one before it, is parsed. */
+static int64_t rows_ahead(const rk_reader *r, int64_t known_rows) {
+    if (r->n_shares == 1 || known_rows < 0 || r->ahead_row < 0 || r->section->on_bad_row == 1) return -1;
+    if (!has_fractions(r)) return known_rows;
+    int64_t n = 0;
+    for (int64_t row = 0; row < known_rows; row++) n += rk_fraction_split(r->section, r->seed, r->ahead_file_row + row) == r->part;
+    return n;
+}
+
+static bool is_of_others(const rk_reader *r, int64_t first, int64_t last) {
+    for (int64_t window = first / r->window_rows; window * r->window_rows < last; window++)
+        if (window % r->n_shares == r->share) return false;
+    return true;
+}
+
+/* Whether the piece just taken is passed over. The first rows never are: they show whether there are labels. */
+static bool pass_part(rk_reader *r, rk_reader_part *part) {
+    int64_t n = rows_ahead(r, part->chunk.known_rows);
+    part->is_passed = n >= 0 && r->ahead_file_row > 0 && is_of_others(r, r->ahead_row, r->ahead_row + n);
+    part->passed_rows = n;
+    r->ahead_row = n < 0 ? -1 : r->ahead_row + n;
+    r->ahead_file_row += part->chunk.known_rows;
+    if (!part->is_passed) return false;
+    rk_source_pass(r->rows.source, &part->chunk);
+    part->is_parsed = true;
+    part->two_steps = false;
+    return true;
+}
+
 /* All parts are on their way, unless the file has not so many pieces. Which rows belong to a split by fractions, and whether there are labels, is known
  * only once the pieces before are placed. */
 static void take_parts(rk_reader *r) {
@@ -147,7 +191,7 @@ static void take_parts(rk_reader *r) {
         part->status = RK_OK;
         rk_status status = rk_source_take(r->rows.source, &part->chunk, &found);
         r->file_ends = status != RK_OK || !found;
-        if (status == RK_OK && found) rk_team_start(r->team, place);
+        if (status == RK_OK && found && !pass_part(r, part)) rk_team_start(r->team, place);
         if (status != RK_OK) { /* as a part that is done and cannot be used */
             fail_part(part, status, -1);
             part->two_steps = false;
@@ -165,8 +209,11 @@ static rk_status place_part(rk_reader *r, size_t place) {
     rk_status status = rk_source_place(r->rows.source, &part->chunk);
     if (status != RK_OK && part->status == RK_OK) fail_part(part, status, -1);
     part->file_row = r->file_row;
-    r->file_row += part->chunk.columns.n_rows;
-    if (part->file_row == 0) RK_TRY(check_labels(r, &part->chunk.columns));
+    r->file_row += part->is_passed ? part->chunk.known_rows : part->chunk.columns.n_rows;
+    if (part->file_row == 0) {
+        RK_TRY(check_labels(r, &part->chunk.columns));
+        warn_of_weights(r, &part->chunk.columns);
+    }
     if (part->two_steps) rk_team_start(r->team, place);
     return RK_OK;
 }
@@ -196,12 +243,24 @@ static rk_status error_of(const rk_reader *r, const rk_reader_part *part) {
     return rk_error_context(status, "%s", where);
 }
 
+static rk_status open_files(const rk_reader *r, rk_rows_reader *rows) {
+    const rk_transforms *t = r->transforms;
+    return rk_rows_open(r->section, r->directory, r->paths, r->n_paths, t->names, t->n_names, r->labels_optional ? t->n_labels_names : 0, rows);
+}
+
+rk_status rk_reader_check(const rk_reader *r) {
+    rk_rows_reader rows;
+    RK_TRY(open_files(r, &rows));
+    rk_status status = rk_source_check(rows.source);
+    rk_rows_release(&rows);
+    return status;
+}
+
 static rk_status open_rows(rk_reader *r) {
     const rk_transforms *t = r->transforms;
-    size_t n_optional = r->labels_optional ? t->n_labels_names : 0;
     rk_reader_part *first;
     RK_TRY(make_parts(r));
-    RK_TRY(rk_rows_open(r->section, r->directory, r->paths, r->n_paths, t->names, t->n_names, n_optional, &r->rows));
+    RK_TRY(open_files(r, &r->rows));
     r->is_open = true;
     r->file_ends = false;
     for (int64_t i = 0; i < t->section->n_features && !has_fractions(r); i++)
@@ -209,17 +268,16 @@ static rk_status open_rows(rk_reader *r) {
     return next_part(r, &first);
 }
 
-/* Fill the window from where the pass stands; fewer rows than window_rows: the split has ended. */
-static rk_status fill(rk_reader *r, rk_window *window) {
-    window->first_row = r->epoch_row;
-    while (window->n_rows < r->window_rows && !atomic_load_explicit(&r->stop, memory_order_relaxed)) {
+/* Rows of the split from where the pass stands up to row `end`, into the window; NULL: past it. Fewer of them: the split has ended. */
+static rk_status advance(rk_reader *r, int64_t end, rk_window *window) {
+    while (r->epoch_row < end && !atomic_load_explicit(&r->stop, memory_order_relaxed)) {
         rk_reader_part *part;
         RK_TRY(next_part(r, &part));
         if (!part) return RK_OK;
         if (part->status != RK_OK) return error_of(r, part);
-        int64_t left = part->rows.n_rows - part->n_used, room = r->window_rows - window->n_rows, n = left < room ? left : room;
-        if (n && window->n_rows == 0 && !r->keeps) RK_TRY(rk_window_reserve_like(window, &part->rows, r->window_rows));
-        if (n) RK_TRY(rk_window_append(window, &part->rows, part->n_used, n));
+        int64_t left = (part->is_passed ? part->passed_rows : part->rows.n_rows) - part->n_used, room = end - r->epoch_row, n = left < room ? left : room;
+        if (window && n && window->n_rows == 0 && !r->keeps) RK_TRY(rk_window_reserve_like(window, &part->rows, r->window_rows));
+        if (window && n) RK_TRY(rk_window_append(window, &part->rows, part->n_used, n));
         part->n_used += n;
         r->epoch_row += n;
         if (n < left) continue;
@@ -227,6 +285,14 @@ static rk_status fill(rk_reader *r, rk_window *window) {
         r->n_used++;
     }
     return RK_OK;
+}
+
+/* The next window of this share. */
+static rk_status fill(rk_reader *r, rk_window *window) {
+    int64_t number = r->epoch_row / r->window_rows, others = (r->share - number % r->n_shares + r->n_shares) % r->n_shares;
+    if (others) RK_TRY(advance(r, (number + others) * r->window_rows, NULL));
+    window->first_row = r->epoch_row;
+    return advance(r, r->epoch_row + r->window_rows, window);
 }
 
 /* The window just filled stays in memory if it fits; if not, none does from now on. */
@@ -258,6 +324,7 @@ rk_status rk_reader_next(rk_reader *r, const rk_window **out) {
     if (atomic_load_explicit(&r->stop, memory_order_relaxed)) return RK_OK;
     if (r->current.n_rows == 0) {
         r->complete = r->keeps;
+        r->n_rows = r->epoch_row;
         close_rows(r);
         return RK_OK;
     }

@@ -14,6 +14,8 @@ typedef struct rk_reader_part {
     rk_window rows;        /* those of the split */
     rk_transform_memory memory;
     bool two_steps, is_parsed;
+    bool is_passed;        /* all of its rows are in windows of other shares, and so it is not parsed */
+    int64_t passed_rows;   /* of the split */
     int64_t file_row;      /* number of the chunk's first row in the files, once it is placed */
     int64_t n_used;        /* of rows, that stand in windows */
     int64_t n_skipped;
@@ -32,6 +34,7 @@ typedef struct rk_reader {
     bool labels_optional;
     uint64_t seed;         /* of the split by fractions */
     int64_t window_rows;
+    int32_t share, n_shares; /* window w is read where w mod n_shares is `share` */
     atomic_bool stop;      /* set by another thread: there is no next window, and the pass must be begun anew */
     rk_rows_reader rows;   /* open during a pass */
     bool is_open, has_labels;
@@ -41,6 +44,8 @@ typedef struct rk_reader {
     uint64_t n_taken, n_placed, n_used; /* pieces of a pass so far; piece i is parts[i % n_parts]. Those on their way are of one file */
     bool file_ends;        /* it has no more pieces, or one could not be taken */
     int64_t file_row, epoch_row; /* rows of the files and of the split so far */
+    int64_t ahead_file_row, ahead_row; /* the same of the pieces taken; -1: not known before they are parsed */
+    int64_t n_rows;        /* of the split, once a pass has come to its end; else -1 */
     int64_t n_skipped;
     /* windows kept between epochs */
     rk_window *kept;       /* [n_kept] */
@@ -52,8 +57,10 @@ typedef struct rk_reader {
 } rk_reader;
 
 void rk_reader_rewind(rk_reader *reader);
-/* The next window of the epoch; NULL at its end. */
+/* The next window of the epoch that is of this share; NULL at its end. */
 rk_status rk_reader_next(rk_reader *reader, const rk_window **out);
 void rk_reader_release(rk_reader *reader);
+/* That the files of a split can be read, and have a row, by their beginnings. */
+rk_status rk_reader_check(const rk_reader *reader);
 
 #endif

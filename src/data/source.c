@@ -115,6 +115,7 @@ rk_status rk_source_next_file(rk_source *s, bool *found) {
 
 rk_status rk_source_take(rk_source *s, rk_chunk *chunk, bool *found) {
     *found = false;
+    chunk->known_rows = -1;
     if (!s->reader) return RK_OK;
     return s->reader->cut ? take_stream(s, chunk, found) : s->reader->next(s, chunk, found);
 }
@@ -134,6 +135,12 @@ void rk_source_parse(const rk_source *s, rk_chunk *chunk) {
     if (status == RK_OK) status = s->reader->parse(s, chunk);
     chunk->status = status;
     if (status != RK_OK) rk_error_copy(chunk->error, sizeof chunk->error);
+}
+
+void rk_source_pass(const rk_source *s, rk_chunk *chunk) {
+    chunk->status = begin_chunk(s, chunk);
+    if (chunk->status != RK_OK) rk_error_copy(chunk->error, sizeof chunk->error);
+    chunk->n_lines = chunk->known_rows;
 }
 
 rk_status rk_source_place(rk_source *s, rk_chunk *chunk) {
@@ -164,6 +171,14 @@ rk_status rk_source_read(rk_source *s, const rk_chunk **out) {
         if (chunk->columns.n_rows > 0) break;
     }
     *out = chunk;
+    return RK_OK;
+}
+
+rk_status rk_source_check(rk_source *s) {
+    const rk_chunk *chunk;
+    RK_TRY(rk_source_read(s, &chunk));
+    RK_FAIL_IF(chunk->columns.n_rows == 0, RK_BAD_DATA, "'%s' has no rows", s->options.paths[0]);
+    for (bool found = true; found;) RK_TRY(rk_source_next_file(s, &found));
     return RK_OK;
 }
 

@@ -25,6 +25,7 @@ typedef struct rk_chunk {
     uint64_t position;      /* of data[0] in the unpacked stream */
     bool at_end;            /* the stream ends with it */
     int64_t block;          /* of an rkb file */
+    int64_t known_rows;     /* rows of the piece, where that is known before it is parsed; else -1 */
     /* what went wrong, said when it is placed */
     rk_status status;
     enum { RK_AT_NOWHERE, RK_AT_LINE, RK_AT_RECORD } error_at;
@@ -60,10 +61,14 @@ rk_status rk_source_next_file(rk_source *source, bool *found);
 rk_status rk_source_take(rk_source *source, rk_chunk *chunk, bool *found);
 /* Fill in the chunk's rows. It fails when it is placed. */
 void rk_source_parse(const rk_source *source, rk_chunk *chunk);
+/* In its stead, where known_rows is not -1: nobody wants them. The chunk has no rows, and its place counts them. */
+void rk_source_pass(const rk_source *source, rk_chunk *chunk);
 /* In order of the pieces: numbers the lines. A bad row is an error naming file and line, or with on_bad_row: skip it is counted. */
 rk_status rk_source_place(rk_source *source, rk_chunk *chunk);
 /* All three, into a chunk of the source's own: the next rows (valid until the next read); n_rows = 0 at the end. */
 rk_status rk_source_read(rk_source *source, const rk_chunk **out);
+/* To the end: that every file opens and has the columns, and that there is a row. */
+rk_status rk_source_check(rk_source *source);
 int64_t rk_source_n_skipped(const rk_source *source);
 /* Where row `row` of a chunk stands: "'a.csv': line 17", into out. */
 void rk_source_where(const rk_source *source, const rk_chunk *chunk, int64_t row, char *out, size_t out_bytes);

@@ -15,7 +15,18 @@ static rk_status missing_column(const rk_source *s, const char *name, const char
         if (k) strcat(list, ", ");
         strcat(list, names[k]);
     }
+    for (char *c = list; *c; c++)
+        if ((unsigned char)*c < ' ') *c = '?'; /* what is no text shall not steer a terminal */
     return rk_error_hint(status, "its columns are %s", list);
+}
+
+/* A name that stands twice would be a column of two values a row, but those that nothing reads may be called what they like. */
+static rk_status check_twins(const rk_source *s, const char *const *names, size_t n, const rk_name_index *found, const int32_t *map) {
+    for (size_t i = 0; i < n; i++)
+        if (map[i] >= 0 && rk_name_index_find(found, names[i]) != (int32_t)i)
+            return rk_error_hint(rk_error(RK_CONFIG, "'%s' has two columns '%s'", rk_source_path(s), names[i]),
+                                 "data.columns gives each a name of its own; with header: true in place of those of the first line");
+    return RK_OK;
 }
 
 /* found: the file's columns by name. */
@@ -44,6 +55,7 @@ static rk_status map_columns(rk_source *s, const char *const *names, const rk_co
     RK_TRY(rk_name_index_init(&made, s->columns.columns, sizeof *s->columns.columns, offsetof(rk_column, name), s->columns.n_columns));
     for (size_t i = 0; i < n; i++) map[i] = rk_name_index_find(&made, names[i]);
     rk_name_index_release(&made);
+    RK_TRY(check_twins(s, names, n, found, map));
     for (size_t i = 0; i < n; i++)
         RK_FAIL_IF(map[i] >= 0 && s->columns.columns[map[i]].type != types[i], RK_BAD_DATA, "'%s': column '%s' is %s here and %s in the files before", rk_source_path(s), names[i],
                    rk_column_type_name(types[i]), rk_column_type_name(s->columns.columns[map[i]].type));

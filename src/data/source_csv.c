@@ -181,7 +181,7 @@ static rk_status read_header(rk_source *s, csv_state *csv) {
         RK_TRY(rk_lookahead_fill(l, need));
         RK_FAIL_IF(l->n_bytes == 0, RK_BAD_DATA, "'%s' is empty: it has no header line", rk_source_path(s));
         kind = next_record(csv, l->data, l->n_bytes, l->at_end, &csv->record, &consumed, &status);
-        RK_TRY(status);
+        if (status != RK_OK) return rk_error_context(status, "'%s': the header line", rk_source_path(s));
         if (kind == CSV_CUT) {
             need = l->n_bytes * 2;
             continue;
@@ -226,6 +226,8 @@ rk_status rk_csv_reader_open(rk_source *s, char default_separator) {
                                     .trim = !section || section->trim};
     csv->comment = section && section->comment ? section->comment[0] : 0;
     RK_TRY(rk_lookahead_fill(&s->lookahead, 3));
+    if (s->lookahead.n_bytes >= 2 && (memcmp(s->lookahead.data, "\xff\xfe", 2) == 0 || memcmp(s->lookahead.data, "\xfe\xff", 2) == 0))
+        return rk_error_hint(rk_error(RK_BAD_DATA, "'%s' is UTF-16", rk_source_path(s)), "'iconv -f UTF-16 -t UTF-8' makes it UTF-8");
     if (s->lookahead.n_bytes >= 3 && memcmp(s->lookahead.data, "\xef\xbb\xbf", 3) == 0) rk_lookahead_consume(&s->lookahead, 3); /* UTF-8's mark */
     return map_names(s, csv);
 }

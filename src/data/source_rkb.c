@@ -14,6 +14,7 @@ typedef struct rkb_state {
 static rk_status next(rk_source *s, rk_chunk *chunk, bool *found) {
     rkb_state *state = s->state;
     *found = state->block < rk_rkb_n_blocks(state->file);
+    if (*found) chunk->known_rows = rk_rkb_block_rows(state->file, state->block);
     chunk->block = state->block++;
     return RK_OK;
 }

@@ -4,13 +4,13 @@
 
 #include "base/memory.h"
 
-/* Batches asked for before they are needed: no more than readers, so that at an epoch's end only their words of it are under way. */
-enum { MOST_AHEAD = 8 };
+/* Batches asked for before they are needed. Readers make more of them ahead. */
+enum { AHEAD = 2 };
 
 rk_status rk_feed_init(rk_feed *f, rk_dataset *dataset, rk_readers *readers, const char *split, bool evaluates) {
     *f = (rk_feed){.dataset = dataset, .readers = readers, .split = split, .stream = evaluates ? RK_READ_EVALUATION : RK_READ_TRAINING, .n_rows = -1};
     if (!readers) return RK_OK;
-    f->n_requests = (readers->n < MOST_AHEAD ? readers->n : MOST_AHEAD) + 1;
+    f->n_requests = AHEAD + 1;
     return rk_alloc((size_t)f->n_requests, sizeof *f->requests, &f->requests);
 }
 
@@ -39,11 +39,14 @@ static rk_status begin_stream(rk_feed *f) {
     rk_read_word *word;
     f->has_begun = true;
     f->n_asked = f->n_taken = 0;
+    f->next_row = f->position.row;
+    f->batch_size = rk_dataset_batch_size(f->dataset) < r->cuts[r->n_trainers] ? rk_dataset_batch_size(f->dataset) : r->cuts[r->n_trainers];
+    f->window_rows = rk_dataset_window_rows(f->dataset, f->batch_size);
     if (!r->asks) return RK_OK;
     RK_TRY(rk_alloc(1, n_bytes, &word));
     *word = (rk_read_word){.kind = RK_READ_BEGIN, .stream = f->stream, .position = f->position};
-    memcpy(word->cuts, r->cuts, cuts_bytes);
-    memcpy((char *)word->cuts + cuts_bytes, f->split, split_bytes);
+    memcpy(word + 1, r->cuts, cuts_bytes);
+    memcpy((char *)(word + 1) + cuts_bytes, f->split, split_bytes);
     rk_status status = RK_OK;
     for (int32_t i = 0; i < r->n && status == RK_OK; i++) {
         rk_exchange *exchange;
@@ -57,14 +60,15 @@ static rk_status begin_stream(rk_feed *f) {
 }
 
 static rk_status ask(rk_feed *f) {
-    static const rk_read_word training = {.kind = RK_READ_NEXT, .stream = RK_READ_TRAINING}, evaluation = {.kind = RK_READ_NEXT, .stream = RK_READ_EVALUATION};
-    const rk_read_word *word = f->stream == RK_READ_TRAINING ? &training : &evaluation;
     rk_readers *r = f->readers;
     rk_feed_request *request = request_of(f, f->n_asked);
-    int32_t reader = (int32_t)(f->n_asked % r->n);
+    int64_t window = f->next_row / f->window_rows, window_end = (window + 1) * f->window_rows;
     close_request(request);
-    if (r->asks) RK_TRY(rk_readers_say(r, reader, word, sizeof *word, &request->word));
-    RK_TRY(rk_exchange_begin(r->comms[reader], RK_LANE_BATCHES, r->parcels, r->nobody, r->reader, &request->answer));
+    request->reader = (int32_t)(window % r->n);
+    request->asked = (rk_read_word){.kind = RK_READ_NEXT, .stream = f->stream, .position = {f->position.epoch, f->next_row}};
+    if (r->asks) RK_TRY(rk_readers_say(r, request->reader, &request->asked, sizeof request->asked, &request->word));
+    RK_TRY(rk_exchange_begin(r->comms[request->reader], RK_LANE_BATCHES, r->parcels, r->nobody, r->reader, &request->answer));
+    f->next_row = f->next_row + f->batch_size < window_end ? f->next_row + f->batch_size : window_end;
     f->n_asked++;
     return RK_OK;
 }
@@ -87,16 +91,16 @@ rk_status rk_feed_settle(rk_feed *f) {
     return RK_OK;
 }
 
-/* One reader has said that the epoch is over; so do the others, in their turn. */
+/* A reader has said that the epoch is over; so does whoever was asked after it. */
 static rk_status end_epoch(rk_feed *f) {
-    for (int32_t i = 1; i < f->readers->n; i++) {
+    while (f->n_taken < f->n_asked) {
         const rk_parcel *answer;
-        if (f->n_asked == f->n_taken) RK_TRY(ask(f));
         RK_TRY(take(f, &answer));
         RK_FAIL_IF(((const rk_read_head *)answer->data)->status != RK_END, RK_INTERNAL, "readers do not agree on where an epoch ends");
     }
     f->n_rows = f->position.row;
     f->position = (rk_dataset_position){f->position.epoch + 1, 0};
+    f->next_row = 0;
     return RK_END;
 }
 
@@ -115,10 +119,9 @@ static rk_status unpack(rk_feed *f, const rk_parcel *answer) {
 
 static rk_status next_of_readers(rk_feed *f) {
     const rk_parcel *answer;
-    int64_t ahead = f->n_requests - 1;
     if (!f->has_begun) RK_TRY(begin_stream(f));
-    while (f->n_asked - f->n_taken < ahead) RK_TRY(ask(f));
-    int32_t reader = (int32_t)(f->n_taken % f->readers->n);
+    while (f->n_asked - f->n_taken < AHEAD) RK_TRY(ask(f));
+    int32_t reader = request_of(f, f->n_taken)->reader;
     RK_TRY(take(f, &answer));
     const rk_read_head *head = answer->data;
     if (head->status == RK_END) return end_epoch(f);

@@ -14,6 +14,8 @@ typedef struct rk_fed {
 
 /* A batch that was asked for. */
 typedef struct rk_feed_request {
+    rk_read_word asked;
+    int32_t reader;
     rk_exchange *word, *answer; /* word NULL: another rank asked */
 } rk_feed_request;
 
@@ -24,6 +26,8 @@ typedef struct rk_feed {
     int32_t stream;
     bool has_begun;            /* readers know the stream */
     rk_dataset_position position;
+    int64_t batch_size, window_rows; /* as readers cut */
+    int64_t next_row;          /* of the epoch: where the next batch to be asked for begins */
     int64_t n_rows;            /* of an epoch, as far as readers have said; else -1 */
     rk_feed_request *requests; /* [n_requests]; request i is requests[i % n_requests] */
     int64_t n_requests, n_asked, n_taken; /* of the stream so far; the one taken last is still in use */

@@ -1,6 +1,6 @@
-/* Ranks that only read (cluster.reader_ranks), and how trainers ask them for batches. A stream is a split from some position on, over its epochs; batch i of it is
- * of reader i mod n. The first trainer asks a reader for its next batch, and the reader sends each trainer its samples of it; it answers in the order in which it was
- * asked. At the end of an epoch each reader says so once, as if it were a batch. */
+/* Ranks that only read (cluster.reader_ranks), and how trainers ask them for batches. A stream is a split from some position on, over its epochs; window w of an
+ * epoch is read by reader w mod n. The first trainer asks that reader for its next batch of the epoch, and the reader sends each trainer its samples of it; it answers
+ * in the order in which it was asked. Who has no more batches of the epoch says so, as often as it is asked. */
 #ifndef RK_TRAIN_READERS_H
 #define RK_TRAIN_READERS_H
 
@@ -11,11 +11,10 @@
 typedef enum rk_read_kind { RK_READ_BEGIN = 1, RK_READ_NEXT, RK_READ_LEAVE } rk_read_kind;
 enum { RK_READ_TRAINING, RK_READ_EVALUATION, RK_READ_STREAMS };
 
-/* What the first trainer asks. */
+/* What the first trainer asks. After BEGIN stand the cuts, [n_trainers + 1] int64_t as of rk_model_cuts, and the split's name. */
 typedef struct rk_read_word {
     int32_t kind, stream;
-    rk_dataset_position position;  /* BEGIN: of the first batch */
-    int64_t cuts[];                /* BEGIN: [n_trainers + 1], as rk_model_cuts; then the split's name */
+    rk_dataset_position position;  /* of the stream's first batch, or of the one that is asked for */
 } rk_read_word;
 
 /* What stands before an answer. */

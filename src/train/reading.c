@@ -50,8 +50,8 @@ static rk_status begin(reading *r, const rk_read_word *word, size_t n_bytes) {
     stream *s = &r->streams[word->stream];
     RK_FAIL_IF(n_bytes <= sizeof *word + n_cuts * sizeof *s->cuts, RK_INTERNAL, "what a trainer asks is cut short");
     if (!s->cuts) RK_TRY(rk_alloc(n_cuts, sizeof *s->cuts, &s->cuts));
-    memcpy(s->cuts, word->cuts, n_cuts * sizeof *s->cuts);
-    if (word->stream == RK_READ_EVALUATION) RK_TRY(open_evaluation(r, (const char *)(word->cuts + n_cuts), s));
+    memcpy(s->cuts, word + 1, n_cuts * sizeof *s->cuts);
+    if (word->stream == RK_READ_EVALUATION) RK_TRY(open_evaluation(r, (const char *)(word + 1) + n_cuts * sizeof *s->cuts, s));
     return rk_dataset_seek(s->dataset, word->position);
 }
 
@@ -104,11 +104,22 @@ static rk_status answer_status(reading *r, rk_status found) {
     return found == RK_END ? RK_OK : rk_error(found, "%s", reason);
 }
 
+/* The next batch of the epoch, which may be over for this reader, asked again or not yet asked. */
+static rk_status next_of_epoch(rk_dataset *dataset, int64_t epoch, const rk_batch **out) {
+    if (rk_dataset_tell(dataset).epoch > epoch) return RK_END;
+    while (rk_dataset_tell(dataset).epoch < epoch) {
+        rk_status status = rk_dataset_next(dataset, out);
+        RK_FAIL_IF(status == RK_OK, RK_INTERNAL, "a reader has batches left of an epoch that is over");
+        if (status != RK_END) return status;
+    }
+    return rk_dataset_next(dataset, out);
+}
+
 /* `begun`: what went wrong when the stream began, which is told with its first batch. */
-static rk_status answer(reading *r, int32_t number, rk_status begun) {
+static rk_status answer(reading *r, int32_t number, int64_t epoch, rk_status begun) {
     const rk_batch *batch;
     uint64_t begin = rk_trace_begin();
-    rk_status status = begun == RK_OK ? rk_dataset_next(r->streams[number].dataset, &batch) : begun;
+    rk_status status = begun == RK_OK ? next_of_epoch(r->streams[number].dataset, epoch, &batch) : begun;
     rk_trace_end(begin, "read");
     return status == RK_OK ? answer_batch(r, number, batch) : answer_status(r, status);
 }
@@ -120,11 +131,12 @@ static rk_status serve(reading *r) {
         const rk_parcel *parcel = &rk_exchange_received(exchange)[0];
         const rk_read_word *word = parcel->data;
         int32_t kind = word->kind, number = word->stream;
+        int64_t epoch = word->position.epoch;
         rk_status status = RK_OK;
         if (kind == RK_READ_BEGIN) status = begin(r, word, parcel->n_bytes);
         rk_exchange_free(exchange);
         if (kind == RK_READ_LEAVE) return RK_OK;
-        if (kind == RK_READ_NEXT || status != RK_OK) RK_TRY(answer(r, number, status));
+        if (kind == RK_READ_NEXT || status != RK_OK) RK_TRY(answer(r, number, epoch, status));
     }
 }
 

@@ -144,55 +144,6 @@ static void test_order(void **state) {
     close_all(&streamed);
 }
 
-/* The batches of one epoch from `row` on by each of n readers, put together in their order. */
-static int64_t read_parts(opened *o, int n_parts, bool shuffle, rk_dataset_position from, int64_t *order) {
-    rk_dataset *parts[5];
-    for (int p = 0; p < n_parts; p++) {
-        rk_dataset_options options = {.directory = directory, .split = "train", .batch_size = 64, .seed = 9, .shuffle = shuffle, .part = p, .n_parts = n_parts};
-        OK(rk_dataset_create(&o->section, o->transforms, &options, &parts[p]));
-        OK(rk_dataset_seek(parts[p], from));
-    }
-    int64_t n = 0, number = 0, row = from.row;
-    const rk_batch *batch;
-    rk_status status;
-    while ((status = rk_dataset_next(parts[number++ % n_parts], &batch)) == RK_OK) {
-        assert_int_equal(batch->first_row, row);
-        row += batch->n;
-        assert_int_equal(rk_dataset_tell(parts[(number - 1) % n_parts]).row, row);
-        for (int64_t i = 0; i < batch->n; i++) order[n++] = batch->features[0].ids[begin_of(&batch->features[0], i)];
-    }
-    assert_int_equal(status, RK_END);
-    for (int p = 1; p < n_parts; p++) assert_int_equal(rk_dataset_next(parts[number++ % n_parts], &batch), RK_END); /* each says so, once */
-    OK(rk_dataset_next(parts[number % n_parts], &batch));
-    assert_int_equal(batch->first_row, 0); /* of the next epoch, which goes on with the reader whose turn it is */
-    for (int p = 0; p < n_parts; p++) {
-        rk_dataset_position at = rk_dataset_tell(parts[p]);
-        assert_int_equal(at.epoch, from.epoch + 1);
-        rk_dataset_free(parts[p]);
-    }
-    return n;
-}
-
-static void test_parts(void **state) {
-    (void)state;
-    static int64_t whole[ROWS], parts[ROWS];
-    for (int shuffle = 0; shuffle < 2; shuffle++)
-        for (int n = 1; n <= 5; n += 2) {
-            opened o;
-            OK(open_text(run_text, n == 3 ? "cache_bytes: 0\n" : "", "train", 64, shuffle, &o));
-            OK(rk_dataset_seek(o.dataset, (rk_dataset_position){2, 0}));
-            assert_int_equal(read_epoch(o.dataset, whole), ROWS);
-            assert_int_equal(read_parts(&o, n, shuffle, (rk_dataset_position){2, 0}, parts), ROWS);
-            assert_memory_equal(whole, parts, sizeof whole);
-            int64_t row = 64 * 7;
-            assert_int_equal(read_parts(&o, n, shuffle, (rk_dataset_position){2, row}, parts), ROWS - row);
-            assert_memory_equal(whole + row, parts, (size_t)(ROWS - row) * sizeof *whole);
-            close_all(&o);
-        }
-    rk_dataset *none;
-    FAILS(rk_dataset_create(NULL, NULL, &(rk_dataset_options){.batch_size = 1, .part = 2, .n_parts = 2}, &none), RK_INVALID_ARGUMENT, "part 2 of 2");
-}
-
 static void test_fractions(void **state) {
     (void)state;
     opened train, valid;
@@ -241,6 +192,7 @@ static void test_bad_rows(void **state) {
     expect_bad("n,x,y\n1,2,0\n\n1,2\n1,2,0,4\n", "%s: line 4: 2 fields, where 3 columns were expected", 2);
     expect_bad("n,x,y\n1,2,0\n1,2,\n", "%s: line 3: the label 'y' is missing\nhint: if rows may be without it, set the label's optional: true", 1);
     expect_bad("n,x,y\n1,2,0\n1,2,3\n", "%s: line 3: the label 'y' is 3; a cross-entropy needs 0 to 1\nhint: set the label's loss to mse, or give a threshold", 1);
+    expect_bad("n,x,y\n1,2,0\n1,1e39,1\n5,1,1\n", "%s: line 3: column 'x': 1e+39 is more than an f32 holds", 1);
     expect_bad("n,x,y\n1,2,0\n1,\"2\"2,1\n3,2,1\n", "%s: line 3: field 2: text after the closing quote", 1);
 }
 
@@ -291,6 +243,45 @@ static void test_missing_columns_and_files(void **state) {
     close_all(&o);
 }
 
+static void test_names_that_stand_twice(void **state) {
+    (void)state;
+    static const char twice[] = "word,n,word,x,x\na,1,b,2,3\n";
+    opened o;
+    write_file("twice.csv", twice, sizeof twice - 1);
+    OK(open_text("train: twice.csv\nlabels: [{name: n}]\nfeatures: [{name: word, hash: 9}]\n", "", "train", 8, false, &o));
+    assert_int_equal(drain(&o), RK_CONFIG);
+    assert_non_null(strstr(rk_last_error(), "has two columns 'word'\nhint: data.columns"));
+    close_all(&o);
+    OK(open_text("train: twice.csv\nheader: true\ncolumns: [word, n, _, _, _]\nlabels: [{name: n}]\nfeatures: [{name: word, hash: 9}]\n", "", "train", 8, false, &o));
+    assert_int_equal(drain(&o), RK_END); /* what nothing reads may be called what it likes */
+    close_all(&o);
+}
+
+static rk_status check_valid(const char *valid) {
+    char text[256];
+    opened o;
+    snprintf(text, sizeof text, "train: a.csv\nvalid: %s\nlabels: [{name: y}]\nfeatures: [{name: word, hash: 9}]\n", valid);
+    RK_TRY(open_text(text, "", "valid", 8, false, &o));
+    rk_status status = rk_dataset_check(o.dataset);
+    close_all(&o);
+    return status;
+}
+
+static void test_check(void **state) {
+    (void)state;
+    static const char head[] = "word,y\n", rows[] = "word,y\na,1\n";
+    write_file("head.csv", head, sizeof head - 1);
+    write_file("rows.csv", rows, sizeof rows - 1);
+    OK(check_valid("rows.csv"));
+    OK(check_valid("[head.csv, rows.csv]"));
+    OK(check_valid("{fraction: 0.5}"));
+    assert_int_equal(check_valid("head.csv"), RK_BAD_DATA);
+    assert_non_null(strstr(rk_last_error(), "head.csv' has no rows"));
+    assert_int_equal(check_valid("none.csv"), RK_NOT_FOUND);
+    assert_int_equal(check_valid("[rows.csv, twice.csv]"), RK_CONFIG); /* the second file, too */
+    assert_non_null(strstr(rk_last_error(), "twice.csv' has no column 'y'"));
+}
+
 static void test_joins(void **state) {
     (void)state;
     static const char films[] = "1|Amelie (\xe9)|comedy\n2|Alien|horror\n", ratings[] = "film,y\n1,1\n2,0\n3,1\n1,0\n";
@@ -336,6 +327,31 @@ static void test_save_and_load(void **state) {
     close_all(&o);
 }
 
+static void test_weights(void **state) {
+    (void)state;
+    static const char text[] = "tags,w,y\na|b,0.5|2,1\nc,1,0\n,,1\na||b|c, 1||2| 3,0\n";
+    static const char features[] = "train: w.csv\nlabels: [{name: y}]\nfeatures: [{name: tags, hash: 50, separator: \"|\", weights: w}]\n";
+    static const float expected[] = {0.5F, 2, 1, 1, 2, 3};
+    write_file("w.csv", text, sizeof text - 1);
+    opened o;
+    const rk_batch *b;
+    OK(open_text(features, "", "train", 8, false, &o));
+    OK(rk_dataset_next(o.dataset, &b));
+    assert_true(b->n == 4 && b->features[0].offsets[4] == 6);
+    assert_memory_equal(b->features[0].weights, expected, sizeof expected);
+    close_all(&o);
+    static const char *const rows[] = {"a|b,1", "a,1|2", "a,x", "a,nan"};
+    static const char *const said[] = {"fewer weights than ids", "more weights than ids", "'x' is not a number", "'nan' is not a number"};
+    for (int i = 0; i < 4; i++) {
+        char bad[64];
+        write_file("w.csv", bad, (size_t)snprintf(bad, sizeof bad, "tags,w,y\n%s,1\n", rows[i]));
+        OK(open_text(features, "", "train", 8, false, &o));
+        assert_int_equal(drain(&o), RK_BAD_DATA);
+        assert_non_null(strstr(rk_last_error(), said[i]));
+        close_all(&o);
+    }
+}
+
 static void test_libsvm_fields(void **state) {
     (void)state;
     static const char text[] = "1 0:1 10:1\n# a comment\n0 3 12:0.5 13\n";
@@ -349,6 +365,12 @@ static void test_libsvm_fields(void **state) {
     assert_int_equal(b->n, 2);
     assert_true(b->labels[0] == 1 && b->labels[1] == 0);
     assert_true(b->features[0].ids[1] == 3 && b->features[1].ids[0] == 0 && b->features[1].ids[1] == 2 && b->features[1].ids[2] == 3);
+    close_all(&o);
+    static const char *const weighted = "train: a.libsvm\nlabels: [{name: y, column: label}]\nfeatures: [{name: ids, identity: 20, weights: ids}]\n";
+    static const float expected[] = {1, 1, 1, 0.5F, 1};
+    OK(open_text(weighted, "", "train", 8, false, &o));
+    OK(rk_dataset_next(o.dataset, &b));
+    assert_memory_equal(b->features[0].weights, expected, sizeof expected); /* the values beside the ids */
     close_all(&o);
 }
 
@@ -385,9 +407,10 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),   cmocka_unit_test(test_order), cmocka_unit_test(test_parts),   cmocka_unit_test(test_fractions), cmocka_unit_test(test_bad_rows),
-        cmocka_unit_test(test_cut_gzip), cmocka_unit_test(test_missing_columns_and_files), cmocka_unit_test(test_joins),
-        cmocka_unit_test(test_save_and_load), cmocka_unit_test(test_libsvm_fields), cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_values),   cmocka_unit_test(test_order), cmocka_unit_test(test_fractions), cmocka_unit_test(test_bad_rows),
+        cmocka_unit_test(test_cut_gzip), cmocka_unit_test(test_missing_columns_and_files), cmocka_unit_test(test_names_that_stand_twice), cmocka_unit_test(test_check),
+        cmocka_unit_test(test_joins),
+        cmocka_unit_test(test_save_and_load), cmocka_unit_test(test_weights), cmocka_unit_test(test_libsvm_fields), cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

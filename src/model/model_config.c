@@ -41,7 +41,7 @@ static const rk_field fields[] = {
                    "dlrm, dcn_v2: units of the MLP over the dense input; 0 as the last: the embedding dim, which dlrm needs; empty: 128, 0 (dcn_v2: no MLP)"),
     RK_FIELD_TEXT(rk_model_section, activation, false, NULL, "of hidden layers: relu (the default), gelu, sigmoid, tanh, none"),
     RK_FIELD_BOOL(rk_model_section, batch_norm, false, "batch normalization in the deep part: linear, batch norm, activation, dropout"),
-    RK_FIELD_F64(rk_model_section, dropout, 0, 0, 0.99, "dropout rate after each hidden layer of the deep part"),
+    RK_FIELD_F64(rk_model_section, dropout, 0, 0, 0.99, "dropout rate after each hidden layer of the deep part; of a two_tower without one: of users' vectors"),
     RK_FIELD_I64(rk_model_section, cross_layers, 0, 0, 64, "dcn, dcn_v2: cross layers; 0: 3"),
     RK_FIELD_ENUM(rk_model_section, cross_kind, -1, cross_kinds, "dcn_v2: a cross layer's matrix; full by default"),
     RK_FIELD_I64(rk_model_section, cross_rank, 0, 0, RK_MAX_UNITS, "low_rank, mixture: the rank of the cross matrices; 0: 64"),

@@ -34,10 +34,18 @@ static rk_value item_tower(rk_graph *graph, const rk_model_section *section, con
     return section->n_deep ? mlp(graph, section, inputs, "item", "item/last", x) : x;
 }
 
+/* Without an MLP dropout is of the user's vector as the product takes it, normalized (SimpleX: Mao et al., 2021). */
+static rk_value user_vector(rk_graph *graph, const rk_model_section *section, rk_value x) {
+    static const char *const name = "user_vector";
+    if (section->n_deep || section->dropout == 0) return vector(graph, section, name, x);
+    x = vector(graph, section, NULL, x);
+    return rk_graph_add(graph, "dropout", name, &(rk_op_options){.rate = section->dropout}, &x, 1);
+}
+
 static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
     if (section->batch_norm) rk_graph_fail(graph, rk_error(RK_CONFIG, "a two_tower has no batch_norm: its batches hold drawn items beside pairs"));
     if (inputs->n_vectors < 2) rk_graph_fail(graph, rk_error(RK_CONFIG, "a two_tower needs a feature for its user tower"));
-    rk_value user = vector(graph, section, "user_vector", user_tower(graph, section, inputs));
+    rk_value user = user_vector(graph, section, user_tower(graph, section, inputs));
     rk_value item = vector(graph, section, "item_vector", item_tower(graph, section, inputs));
     return rk_sum_all(graph, rk_multiply(graph, user, item));
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/parallel.h"
 #include "base/text.h"
 #include "model/retrieval_parts.h"
 #include "model/spread.h"
@@ -110,6 +111,12 @@ uint64_t rk_retrieval_bytes(const rk_retrieval *r) {
     uint64_t bytes = r->loss ? rk_candidate_loss_bytes(r->loss) : 0;
     if (r->known) bytes += (uint64_t)(r->known->offsets[r->known->n_users] + r->known->n_users + r->known->n_items) * sizeof(int64_t);
     return bytes;
+}
+
+double rk_retrieval_ranking_bytes(const rk_retrieval *r, int32_t dim) {
+    enum { USERS_AT_ONCE = 16 }; /* on each thread */
+    double users = (double)r->schema.features[r->pair.user].cardinality, items = (double)r->schema.features[r->pair.item].cardinality;
+    return sizeof(rk_real) * (dim * (users + 2 * items) + USERS_AT_ONCE * items * rk_parallel_threads());
 }
 
 double rk_retrieval_ids(const rk_retrieval *r, int32_t f, const double *ids, int64_t batch) {

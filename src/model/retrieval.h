@@ -13,6 +13,7 @@ rk_embedding_source rk_retrieval_source(const rk_retrieval *retrieval, int32_t s
 int32_t rk_retrieval_feature(const rk_retrieval *retrieval, int32_t s);
 int64_t rk_retrieval_n_drawn(const rk_retrieval *retrieval); /* samples that a batch is lengthened by */
 uint64_t rk_retrieval_bytes(const rk_retrieval *retrieval);          /* of a step, and of the pairs that are known */
+double rk_retrieval_ranking_bytes(const rk_retrieval *retrieval, int32_t dim); /* of an evaluation at most: vectors of users and items, these once more as a matrix, and scores */
 double rk_retrieval_history_length(const rk_retrieval *retrieval);   /* of a pair of the training data, on average */
 /* Ids a pair of the batch's feature f, drawn ones among them; ids: of the data's features. */
 double rk_retrieval_ids(const rk_retrieval *retrieval, int32_t f, const double *ids, int64_t batch);

@@ -11,9 +11,9 @@ static bool is_binary(const rk_config *c, int32_t task) {
     return c->data.labels[task].loss == 0;
 }
 
-/* Whether the run file wants a metric shown; a mean over tasks, only where it is named, or the first of its kind. GAUC needs groups. */
+/* Whether the run file wants a metric shown; a mean over tasks, only where it is named, or the first of its kind. */
 static bool is_shown(const rk_config *c, int task, int metric) {
-    if (!rk_config_has_metric(c, task, metric) || (metric == RK_METRIC_gauc && !c->data.group)) return false;
+    if (!rk_config_has_metric(c, task, metric)) return false;
     for (int64_t i = 0; i < c->train.n_metrics; i++) {
         int t, m;
         if (rk_config_find_metric(c, c->train.metrics[i], 0, &t, &m) == RK_OK && t == task && m == metric) return true;
@@ -89,6 +89,7 @@ rk_status rk_evaluate(const rk_config *config, rk_model *model, rk_feed *feed, r
     RK_GOTO(rk_alloc((size_t)(e.n_tasks + 1) * RK_METRIC_COUNT, sizeof *e.values, &e.values));
     for (int32_t t = 0; t < e.n_tasks; t++) RK_GOTO(rk_metrics_create(is_binary(config, t), config->data.labels[t].optional, &metrics[t]));
     RK_GOTO(add_batches(model, feed, metrics, &e));
+    if (e.n_rows == 0) RK_GOTO(rk_error(RK_BAD_DATA, "the data to evaluate on, '%s', has no rows", feed->split));
     for (int32_t t = 0; t < e.n_tasks; t++) RK_GOTO(rk_metrics_compute(metrics[t], e.values + t * RK_METRIC_COUNT));
     add_means(config, &e);
     RK_GOTO(choose_shown(config, &e));

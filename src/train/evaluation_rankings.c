@@ -10,7 +10,7 @@
 #include "nn/gemm.h"
 #include "train/evaluation_rankings.h"
 
-enum { BLOCK_USERS = 16, MAX_METRICS = 64 };
+enum { BLOCK_USERS = 16, MAX_METRICS = 64, ITEMS_AT_ONCE = 8192 };
 
 typedef struct ranking_task {
     const rk_interactions *relevant, *masked; /* masked: NULL: nothing */
@@ -92,17 +92,27 @@ static rk_status find_user_vectors(ranking_task *t, rk_model *model, rk_dataset 
     return status == RK_END ? RK_OK : status;
 }
 
+/* columns [dim, n_items], by some items at a time: all of them twice may be too much. */
+static rk_status find_columns(const ranking_task *t, rk_model *model, rk_real *columns) {
+    rk_real *rows;
+    rk_status status = RK_OK;
+    RK_TRY(rk_alloc((size_t)(ITEMS_AT_ONCE * t->dim), sizeof *rows, &rows));
+    for (int64_t first = 0; first < t->n_items && status == RK_OK; first += ITEMS_AT_ONCE) {
+        int64_t left = t->n_items - first, n = left < ITEMS_AT_ONCE ? left : (int64_t)ITEMS_AT_ONCE;
+        status = rk_model_item_vectors(model, first, n, rows);
+        for (int64_t i = 0; i < n && status == RK_OK; i++)
+            for (int64_t k = 0; k < t->dim; k++) columns[k * t->n_items + first + i] = rows[i * t->dim + k];
+    }
+    rk_free(rows);
+    return status;
+}
+
 static rk_status find_item_vectors(ranking_task *t, rk_model *model) {
-    rk_real *rows, *columns = NULL;
-    size_t n = (size_t)(t->n_items * t->dim);
-    RK_TRY(rk_alloc(n, sizeof *rows, &rows));
-    rk_status status = rk_model_item_vectors(model, 0, t->n_items, rows);
-    if (status == RK_OK) status = rk_alloc(n, sizeof *columns, &columns);
-    for (int64_t i = 0; i < t->n_items && status == RK_OK; i++)
-        for (int64_t k = 0; k < t->dim; k++) columns[k * t->n_items + i] = rows[i * t->dim + k];
+    rk_real *columns;
+    RK_TRY(rk_alloc((size_t)(t->n_items * t->dim), sizeof *columns, &columns));
+    rk_status status = find_columns(t, model, columns);
     if (status == RK_OK) status = rk_matrix_create(t->dim, t->n_items, RK_F32, BLOCK_USERS, &t->items);
     if (status == RK_OK) status = rk_matrix_set(t->items, columns, false);
-    rk_free(rows);
     rk_free(columns);
     return status;
 }

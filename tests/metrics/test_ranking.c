@@ -141,11 +141,28 @@ static void test_refusals(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+static void test_not_finite_anywhere(void **state) {
+    (void)state;
+    static const float wrong[] = {NAN, INFINITY, -INFINITY};
+    for (int64_t at = 0; at < 3 * 100; at++) {
+        float scores[100];
+        for (int i = 0; i < 100; i++) scores[i] = -(float)i; /* after the first few none enters the best */
+        scores[at / 3] = wrong[at % 3];
+        rk_ranking got;
+        const int64_t item[] = {at / 3};
+        char message[64];
+        snprintf(message, sizeof message, "the score of item %lld is %g", (long long)item[0], wrong[at % 3]);
+        FAILS(rk_ranking_at(scores, 100, NULL, 0, item, 1, 2, &got), RK_NOT_FINITE, message);
+        OK(rk_ranking_at(scores, 100, item, 1, item, 1, 2, &got));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_a_full_sort),
         cmocka_unit_test(test_by_hand),
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_not_finite_anywhere),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -198,6 +198,31 @@ static void test_learns(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+/* Without an MLP it is users' vectors that dropout drops of, in training alone. */
+static void test_dropout(void **state) {
+    (void)state;
+    static const char *const kinds[] = {"", "dropout: 0.5, "};
+    double losses[2];
+    float scores[2][N];
+    for (int i = 0; i < 2; i++) {
+        char text[512];
+        fixture f;
+        rk_model *model;
+        rk_ids features[2];
+        rk_batch batch = pairs(features);
+        snprintf(text, sizeof text, "model: {kind: two_tower, %sretrieval: {user: user, item: item}}\nembedding: {dim: 4, initializer: {kind: normal, stddev: 0.5}}", kinds[i]);
+        pairs_init(&f, text);
+        OK(rk_model_build(&f.options, &model));
+        OK(rk_model_predict(model, &batch, scores[i]));
+        OK(rk_model_train(model, &batch, &losses[i]));
+        rk_model_free(model);
+        fixture_release(&f);
+    }
+    assert_memory_equal(scores[0], scores[1], sizeof scores[0]);
+    assert_true(fabs(losses[0] - losses[1]) > 1e-3);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
 /* Drawn items come as often as they should, and the logarithms are of those chances. */
 static void test_sampler(void **state) {
     (void)state;
@@ -270,7 +295,7 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps),   cmocka_unit_test(test_predictions), cmocka_unit_test(test_learns),
+        cmocka_unit_test(test_steps),   cmocka_unit_test(test_predictions), cmocka_unit_test(test_learns), cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_sampler), cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

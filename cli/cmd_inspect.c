@@ -10,25 +10,41 @@ enum { OPT_SET, OPT_CONFIG_ONLY, OPT_GRAPH, OPT_DOT };
 
 enum { ROWS_LOOKED_AT = 1 << 20 };
 
-/* Peak memory, by what the first rows look like. */
-static void print_memory(const rk_model *model, rk_dataset *dataset) {
+/* What memory takes, by what the first rows look like. */
+typedef struct need {
+    uint64_t of_model, of_data;
+    bool is_most; /* there are more rows than were looked at */
+} need;
+
+static void add_split(const rk_model *model, rk_dataset *dataset, need *sum) {
     const rk_batch *batch;
-    uint64_t of_model = 0, of_data = 0;
+    uint64_t bytes = 0;
     int64_t n_rows = 0;
-    bool ended = false;
-    while (n_rows < ROWS_LOOKED_AT && !ended) {
-        rk_status status = rk_dataset_next(dataset, &batch);
-        ended = status == RK_END;
-        if (status != RK_OK) break;
+    rk_status status = RK_OK;
+    while (n_rows < ROWS_LOOKED_AT && (status = rk_dataset_next(dataset, &batch)) == RK_OK) {
+        if (!sum->of_model) sum->of_model = rk_model_peak_bytes(model, batch);
+        if (n_rows == 0) bytes = rk_dataset_peak_bytes(dataset, batch, -1);
         n_rows += batch->n;
-        if (of_model) continue;
-        of_model = rk_model_peak_bytes(model, batch);
-        of_data = rk_dataset_peak_bytes(dataset, batch, -1);
     }
-    if (ended && of_model && rk_dataset_next(dataset, &batch) == RK_OK) of_data = rk_dataset_peak_bytes(dataset, batch, n_rows);
-    if (of_model)
-        printf("peak memory of training: %.1f MiB (model and steps %.1f MiB, data %s%.1f MiB)\n", (double)(of_model + of_data) / 1048576, (double)of_model / 1048576,
-               ended ? "" : "up to ", (double)of_data / 1048576);
+    if (status == RK_END && n_rows && rk_dataset_next(dataset, &batch) == RK_OK) bytes = rk_dataset_peak_bytes(dataset, batch, n_rows);
+    sum->is_most |= status != RK_END;
+    sum->of_data += bytes;
+}
+
+/* All splits: what is read of one stays while others are. */
+static void print_memory(const rk_config *config, const rk_model *model, rk_dataset *train) {
+    static const char *const others[] = {"valid", "test"};
+    need all = {0};
+    add_split(model, train, &all);
+    for (int i = 0; i < 2; i++) {
+        rk_dataset *other;
+        if (rk_dataset_open(config, others[i], &other) != RK_OK) continue;
+        add_split(model, other, &all);
+        rk_dataset_free(other);
+    }
+    if (all.of_model)
+        printf("peak memory of training: %.1f MiB (model and steps %.1f MiB, data %s%.1f MiB)\n", (double)(all.of_model + all.of_data) / 1048576, (double)all.of_model / 1048576,
+               all.is_most ? "up to " : "", (double)all.of_data / 1048576);
 }
 
 static int describe(const rk_config *config) {
@@ -41,7 +57,7 @@ static int describe(const rk_config *config) {
         code = failed();
     else
         fputs(text, stdout);
-    if (code == EXIT_OK) print_memory(model, dataset);
+    if (code == EXIT_OK) print_memory(config, model, dataset);
     rk_text_free(text);
     rk_model_free(model);
     rk_dataset_free(dataset);

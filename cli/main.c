@@ -1,4 +1,5 @@
 /* The program `reckon`: finds the command, parses its arguments, runs it. */
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,8 +8,13 @@
 #include "command.h"
 #include "terminal.h"
 
-int main(int argc, char **argv) {
-    terminal_init();
+/* What was printed must have arrived: a full disk, say, is a failure. */
+static int finish(int code) {
+    bool lost = ferror(stdout) || fflush(stdout) != 0;
+    return lost && code == EXIT_OK ? failed_because("standard output could not be written") : code;
+}
+
+static int run(int argc, char **argv) {
     if (argc < 2) {
         help_program();
         return EXIT_USAGE;
@@ -28,7 +34,8 @@ int main(int argc, char **argv) {
     }
     const command *cmd = command_find(word);
     if (!cmd) {
-        usage_error(NULL, "there is no command '%s'", word);
+        const command *like = command_like(word);
+        usage_error(NULL, like ? "there is no command '%s'; there is '%s'" : "there is no command '%s'", word, like ? like->name : "");
         return EXIT_USAGE;
     }
     for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++)
@@ -39,4 +46,17 @@ int main(int argc, char **argv) {
     static arguments args;
     if (!arguments_parse(cmd, argc - 2, argv + 2, &args)) return EXIT_USAGE;
     return cmd->run(&args);
+}
+
+/* glibc raises the size from which memory is the kernel's to whatever was freed last, and then keeps what growing arrays leave behind: up to a fifth of a run's memory. */
+static void give_memory_back(void) {
+#ifdef M_MMAP_THRESHOLD
+    mallopt(M_MMAP_THRESHOLD, 1 << 18);
+#endif
+}
+
+int main(int argc, char **argv) {
+    give_memory_back();
+    terminal_init();
+    return finish(run(argc, argv));
 }

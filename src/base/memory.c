@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -102,6 +103,28 @@ void rk_pages_free(void *pages, size_t bytes) {
     if (!pages) return;
     atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
     munmap(pages, bytes ? bytes : 1);
+}
+
+/* The number behind `key` in a file of lines; UINT64_MAX: there is none. key "": the file's first number. */
+static uint64_t number_in(const char *path, const char *key) {
+    char line[256];
+    unsigned long long value = UINT64_MAX;
+    FILE *file = fopen(path, "r");
+    if (!file) return UINT64_MAX;
+    while (fgets(line, sizeof line, file) && (strncmp(line, key, strlen(key)) != 0 || sscanf(line + strlen(key), "%llu", &value) != 1)) {}
+    fclose(file);
+    return value;
+}
+
+uint64_t rk_memory_available(void) {
+    uint64_t free = number_in("/proc/meminfo", "MemAvailable:"), most = number_in("/sys/fs/cgroup/memory.max", ""), used = number_in("/sys/fs/cgroup/memory.current", "");
+    if (free == UINT64_MAX) return 0;
+    free *= 1024;
+    if (most == UINT64_MAX || used == UINT64_MAX) return free; /* no limit */
+    uint64_t cached = number_in("/sys/fs/cgroup/memory.stat", "inactive_file "); /* files' pages, which go first */
+    if (cached < used) used -= cached;
+    uint64_t left = most > used ? most - used : 1;
+    return left < free ? left : free;
 }
 
 rk_status rk_grow(void *array, size_t n, size_t *capacity, size_t bytes) {

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
@@ -24,6 +25,9 @@ void rk_free(void *pointer); /* NULL is fine */
  * is touched here. Free with the same size. */
 rk_status rk_pages_alloc(size_t bytes, void **out);
 void rk_pages_free(void *pages, size_t bytes);
+
+/* Bytes that the machine, or the control group that the process is in, has to give without swapping; 0: unknown. */
+uint64_t rk_memory_available(void);
 
 /* Make room for one more element in a growable array: *array has `n` elements and *capacity places. */
 rk_status rk_grow(void *array, size_t n, size_t *capacity, size_t bytes); /* array: pointer to the array pointer */

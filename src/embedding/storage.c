@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "embedding/initializer.h"
@@ -49,6 +50,17 @@ static rk_status allocate(rk_table *table) {
     return RK_OK;
 }
 
+#define SMALLER "fewer rows (hash, min_count), a smaller dim, dtype: bf16 or an optimizer with less state take less; docs/distributed.md spreads tables over machines"
+
+/* The kernel hands out more than there is, and ends the program when it is used. */
+static void warn_of_size(const rk_table *table) {
+    static const double not_worth_looking = 16e6;
+    double bytes = (double)rk_table_bytes(table), available;
+    if (bytes < not_worth_looking || (available = (double)rk_memory_available()) == 0 || bytes <= available) return;
+    rk_log(RK_LOG_WARNING, "table '%s' takes %.1f GB, and %.1f GB of memory are free: the system may end the program\nhint: " SMALLER, table->config.name, bytes * 1e-9,
+           available * 1e-9);
+}
+
 rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk_optimizer *optimizer, uint64_t seed, const rk_table_part *part) {
     rk_table_part whole = {.name = config->name, .n_rows = config->n_rows, .dim = config->dim};
     if (!part) part = &whole;
@@ -64,13 +76,14 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
     if (part->absent) return RK_OK;
     rk_status status = allocate(table);
     if (status != RK_OK) {
-        status = rk_error_context(status, "table '%s' of %lld rows", name, (long long)config->n_rows);
+        status = rk_error_hint(rk_error_context(status, "table '%s' of %lld rows", name, (long long)config->n_rows), SMALLER);
         rk_table_release(table);
         return status;
     }
     /* Fresh pages are the zeros that some tables begin with; not touching them keeps them out of memory until used. */
     bool untouched = config->initializer.kind == RK_INIT_ZEROS;
     for (int s = 0; s < table->n_slots; s++) untouched = untouched && table->slots[s].initial == 0;
+    if (!untouched) warn_of_size(table);
     if (!untouched) rk_parallel_for(rk_blocks((size_t)config->n_rows, INIT_BLOCK_ROWS), init_block, table);
     return RK_OK;
 }

@@ -131,7 +131,8 @@ static double routing_bytes(const rk_model *model, const rk_batch *usual) {
 }
 
 uint64_t rk_model_peak_bytes(const rk_model *model, const rk_batch *usual) {
-    static const double program = 32e6; /* code, libraries and what they keep */
+    static const double program = 26e6; /* code, libraries and what they keep */
     rk_model_bytes bytes = rk_model_count_bytes(model);
-    return bytes.tables + bytes.slots + bytes.dense + bytes.arena + (uint64_t)(program + routing_bytes(model, usual));
+    double ranking = model->retrieval ? rk_retrieval_ranking_bytes(model->retrieval, rk_model_vector_dim(model)) : 0;
+    return bytes.tables + bytes.slots + bytes.dense + bytes.arena + (uint64_t)(program + ranking + routing_bytes(model, usual));
 }

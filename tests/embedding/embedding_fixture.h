@@ -3,7 +3,7 @@
 #ifndef RK_TESTS_EMBEDDING_FIXTURE_H
 #define RK_TESTS_EMBEDDING_FIXTURE_H
 
-#include "testing.h"
+#include "state_bytes.h"
 
 #include <math.h>
 
@@ -153,17 +153,7 @@ static inline void sum_by_definition(const drawn *b, int t, double *sums, bool *
 static inline char *copy_state(rk_embeddings *e, size_t *n_bytes) {
     rk_state state = {0};
     OK(rk_embeddings_state(e, &state));
-    size_t total = 0, at = 0;
-    for (size_t i = 0; i < state.n; i++) total += rk_state_entry_bytes(&state.entries[i]);
-    char *copy;
-    OK(rk_alloc(total, 1, &copy));
-    for (size_t i = 0; i < state.n; i++) {
-        memcpy(copy + at, state.entries[i].data, rk_state_entry_bytes(&state.entries[i]));
-        at += rk_state_entry_bytes(&state.entries[i]);
-    }
-    rk_state_release(&state);
-    *n_bytes = total;
-    return copy;
+    return bytes_of_state(&state, n_bytes);
 }
 
 static inline void assert_same_state(rk_embeddings *a, rk_embeddings *b, bool same) {

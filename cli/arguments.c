@@ -13,6 +13,19 @@ static int find_option(const command *cmd, const char *name, size_t n_bytes, cha
     return -1;
 }
 
+/* The option that begins most like it, by two letters or more; or NULL. */
+static const char *option_like(const command *cmd, const char *name) {
+    const char *like = NULL;
+    size_t most = 1;
+    for (int i = 0; i < MAX_OPTIONS && cmd->options[i].name; i++) {
+        size_t n = n_alike(name, cmd->options[i].name);
+        if (n <= most) continue;
+        most = n;
+        like = cmd->options[i].name;
+    }
+    return like;
+}
+
 static bool is_choice(const char *choices, const char *value) {
     size_t n_bytes = strlen(value);
     for (const char *at = choices; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL)
@@ -56,7 +69,9 @@ static bool parse_option(const command *cmd, int argc, char **argv, int *at, arg
     size_t n_bytes = equals ? (size_t)(equals - name) : strlen(name);
     int index = find_option(cmd, name, n_bytes, is_long ? 0 : name[0]);
     if (index < 0) {
-        usage_error(cmd, "'reckon %s' has no option '%.*s'", cmd->name, (int)(n_bytes + (size_t)(name - word)), word);
+        const char *like = is_long ? option_like(cmd, name) : NULL;
+        usage_error(cmd, like ? "'reckon %s' has no option '%.*s'; it has '--%s'" : "'reckon %s' has no option '%.*s'", cmd->name, (int)(n_bytes + (size_t)(name - word)), word,
+                    like);
         return false;
     }
     const option *opt = &cmd->options[index];

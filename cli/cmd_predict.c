@@ -55,11 +55,7 @@ static int run(const arguments *args) {
     if (trained_open(args->positional[0], &state.predictor) != RK_OK) return failed();
     if (!state.json) print_header(&state);
     rk_status status = rk_predictor_file(state.predictor, args->positional[1], print_row, &state);
-    int code = EXIT_OK;
-    if (ferror(stdout) || fflush(stdout) != 0)
-        code = failed_because("standard output could not be written");
-    else if (status != RK_OK && status != RK_END)
-        code = failed();
+    int code = status == RK_OK || status == RK_END || ferror(stdout) ? EXIT_OK : failed();
     rk_predictor_free(state.predictor);
     return code;
 }
@@ -75,7 +71,7 @@ const command command_predict = {
     .options =
         {
             [OPT_FORMAT] = {"format", 'f', OPTION_TEXT, "FORMAT", "csv|jsonl", "how lines look; csv by default"},
-            [OPT_LIMIT] = {"limit", 'n', OPTION_INT, "N", NULL, "only the first N rows"},
+            [OPT_LIMIT] = {"limit", 'n', OPTION_INT, "N", NULL, "only the first N rows; 0: all"},
             [OPT_LABELS] = {"labels", 'l', OPTION_FLAG, NULL, NULL, "print the labels beside the predictions"},
         },
     .examples = "reckon predict runs/adult data/adult/adult.test.gz > predictions.csv\nreckon predict --format jsonl --limit 5 runs/adult test",

@@ -72,7 +72,7 @@ static int train(const rk_config *config, const arguments *args, rk_comm *comm) 
     if (status == RK_INTERRUPTED && rk_comm_rank(comm) > 0)
         code = EXIT_OK;
     else if (status == RK_INTERRUPTED)
-        note("stopped on request; 'reckon train --resume %s' goes on from here", args->positional[0]);
+        note("stopped on request; the same command with --resume goes on from here");
     else if (status != RK_OK || show_test(trainer, comm) != RK_OK)
         code = give_up(comm);
     rk_trainer_free(trainer);

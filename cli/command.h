@@ -57,6 +57,8 @@ COMMAND_LIST(COMMAND_DECLARE)
 #undef COMMAND_DECLARE
 
 const command *command_find(const char *name);
+const command *command_like(const char *name); /* that begins most like it, by two letters or more; or NULL */
+size_t n_alike(const char *a, const char *b);  /* letters that both begin with */
 const command *const *command_all(size_t *n);
 
 /* Fill *out from argv[0..argc); false after printing what is wrong (exit EXIT_USAGE). */

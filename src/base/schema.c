@@ -110,10 +110,12 @@ static rk_status bind_text(const rk_yaml *yaml, const rk_yaml_node *node, char *
 }
 
 static rk_status bind_element(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field, void *out) {
+    rk_yaml_node named = *node; /* what is wrong with it is said under the list's key */
+    if (!named.key) named.key = (char *)(size_t)field->key;
     switch (field->kind) {
-        case RK_FIELD_KIND_I64S: return bind_i64(yaml, node, field, out);
-        case RK_FIELD_KIND_F64S: return bind_f64(yaml, node, field, out);
-        case RK_FIELD_KIND_TEXTS: return bind_text(yaml, node, out);
+        case RK_FIELD_KIND_I64S: return bind_i64(yaml, &named, field, out);
+        case RK_FIELD_KIND_F64S: return bind_f64(yaml, &named, field, out);
+        case RK_FIELD_KIND_TEXTS: return bind_text(yaml, &named, out);
         default: return rk_schema_bind(field->sub, yaml, node, out);
     }
 }
@@ -198,8 +200,16 @@ static rk_status check_keys(const rk_schema *schema, const rk_yaml *yaml, const 
     return RK_OK;
 }
 
+/* The node stands for the struct's scalar_key alone; a list does so where that key takes one. */
+static bool is_short(const rk_schema *schema, const rk_yaml_node *node) {
+    if (!node || !schema->scalar_key || node->kind != RK_YAML_SEQUENCE) return node && schema->scalar_key && node->kind == RK_YAML_SCALAR;
+    for (size_t i = 0; i < schema->n_fields; i++)
+        if (strcmp(schema->fields[i].key, schema->scalar_key) == 0) return schema->fields[i].kind >= RK_FIELD_KIND_LIST;
+    return false;
+}
+
 static rk_status bind_fields(const rk_schema *schema, const rk_yaml *yaml, const rk_yaml_node *node, void *object) {
-    bool short_form = node && node->kind == RK_YAML_SCALAR && schema->scalar_key;
+    bool short_form = is_short(schema, node);
     if (node && !short_form) {
         if (node->kind != RK_YAML_MAPPING) return wrong_type(yaml, node, "a mapping");
         RK_TRY(check_keys(schema, yaml, node));

@@ -202,9 +202,20 @@ static int edit_distance(const char *a, const char *b) {
     return rows[n % 3][m];
 }
 
+/* "lr" of "learning_rate". */
+static bool is_initials(const char *word, const char *name) {
+    for (const char *at = name; at; at = strchr(at, '_')) {
+        at += at != name;
+        if (!*word || *word++ != *at) return false;
+    }
+    return !*word;
+}
+
 const char *rk_nearest(const char *word, const char *const *names, size_t n) {
     size_t length = strlen(word);
     if (length > MAX_WORD) return NULL;
+    for (size_t i = 0; i < n; i++)
+        if (length > 1 && names[i] && is_initials(word, names[i])) return names[i];
     int limit = length <= 3 ? 1 : length <= 6 ? 2 : 3;
     const char *nearest = NULL;
     for (size_t i = 0; i < n; i++) {

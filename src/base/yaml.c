@@ -42,19 +42,28 @@ const rk_yaml_node *rk_yaml_get(const rk_yaml_node *mapping, const char *key) {
     return NULL;
 }
 
+static const char *path_of(const rk_yaml *yaml) {
+    return yaml && yaml->path ? yaml->path : "configuration";
+}
+
+rk_yaml_place rk_yaml_place_of(const rk_yaml *yaml, int line) {
+    rk_yaml_place place;
+    if (line < 0) /* from rk_yaml_set */
+        snprintf(place.text, sizeof place.text, "--set");
+    else
+        snprintf(place.text, sizeof place.text, "%s:%d", path_of(yaml), line);
+    return place;
+}
+
 rk_status rk_yaml_error(const rk_yaml *yaml, const rk_yaml_node *node, const char *format, ...) {
     char message[2048];
     va_list list;
     va_start(list, format);
     vsnprintf(message, sizeof message, format, list);
     va_end(list);
-    const char *path = yaml && yaml->path ? yaml->path : "configuration";
-    int line = !node ? 0 : node->key_line ? node->key_line : node->line;
-    if (!node) return rk_error(RK_CONFIG, "%s: %s", path, message);
-    if (line < 0) /* from rk_yaml_set */
-        return node->key ? rk_error(RK_CONFIG, "--set: key '%s': %s", node->key, message) : rk_error(RK_CONFIG, "--set: %s", message);
-    if (!node->key) return rk_error(RK_CONFIG, "%s:%d: %s", path, line, message);
-    return rk_error(RK_CONFIG, "%s:%d: key '%s': %s", path, line, node->key, message);
+    if (!node) return rk_error(RK_CONFIG, "%s: %s", path_of(yaml), message);
+    rk_yaml_place at = rk_yaml_place_of(yaml, node->key_line ? node->key_line : node->line);
+    return node->key ? rk_error(RK_CONFIG, "%s: key '%s': %s", at.text, node->key, message) : rk_error(RK_CONFIG, "%s: %s", at.text, message);
 }
 
 static rk_status node_new(reader *in, rk_yaml_kind kind, rk_yaml_node **out) {

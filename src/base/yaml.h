@@ -36,6 +36,12 @@ const rk_yaml_node *rk_yaml_get(const rk_yaml_node *mapping, const char *key);
 /* Apply "train.learning_rate=0.1" or "data.features[2].dim=8" (an override's value is itself YAML); lines read "--set". */
 rk_status rk_yaml_set(rk_yaml *yaml, const char *assignment);
 
+/* Where a line that a section remembers is, for messages: "run.yaml:12", or "--set" where it stands in no file. yaml may be NULL. */
+typedef struct rk_yaml_place {
+    char text[1024];
+} rk_yaml_place;
+rk_yaml_place rk_yaml_place_of(const rk_yaml *yaml, int line);
+
 /* "run.yaml:12: key 'a.b': message" + optional hint; returns RK_CONFIG. node may be NULL (the whole file). */
 rk_status rk_yaml_error(const rk_yaml *yaml, const rk_yaml_node *node, const char *format, ...) RK_PRINTF(3, 4);
 

@@ -113,7 +113,7 @@ static const rk_field data_fields[] = {
 const rk_schema rk_data_schema_table = SECTION("data", rk_data_section, data_fields, NULL);
 
 static rk_status error_at(const rk_yaml *yaml, int line, const char *name, const char *message) {
-    return rk_error(RK_CONFIG, "%s:%d: '%s': %s", yaml && yaml->path ? yaml->path : "configuration", line, name, message);
+    return rk_error(RK_CONFIG, "%s: '%s': %s", rk_yaml_place_of(yaml, line).text, name, message);
 }
 
 static const char *called(const rk_data_feature *f) {
@@ -221,13 +221,15 @@ static rk_status check_labels(const rk_data_section *s, const rk_yaml *yaml) {
 }
 
 rk_status rk_data_section_check(const rk_data_section *s, const rk_yaml *yaml) {
-    if (!s->train.line) return rk_error(RK_CONFIG, "%s:%d: key 'data': needs 'train'", yaml && yaml->path ? yaml->path : "configuration", s->line);
+    if (!s->train.line) return rk_error(RK_CONFIG, "%s: key 'data': needs 'train'", rk_yaml_place_of(yaml, s->line).text);
     RK_TRY(check_split(&s->train, "train", yaml));
     RK_TRY(check_split(&s->valid, "valid", yaml));
     RK_TRY(check_split(&s->test, "test", yaml));
     if (s->train.fraction > 0) return error_at(yaml, s->train.line, "train", "needs a path; a fraction belongs to valid or test");
     if (s->valid.fraction + s->test.fraction >= 1) return error_at(yaml, s->train.line, "train", "the fractions leave nothing to train on");
-    if (s->separator && strlen(s->separator) != 1) return error_at(yaml, s->line, "separator", "must be one byte");
+    if (s->separator && strlen(s->separator) != 1)
+        return rk_error_hint(error_at(yaml, s->line, "separator", "must be one byte"),
+                             "where fields are separated by '::', ':' leaves an empty column between two: columns: [user, _, item, _, rating]");
     if (s->quote && strlen(s->quote) > 1) return error_at(yaml, s->line, "quote", "must be one byte or none");
     if (s->n_features == 0) return error_at(yaml, s->line, "features", "a model needs one feature or more");
     rk_status status = check_features(s, yaml);

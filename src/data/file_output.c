@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "data/rows.h"
 #include "format/csv.h"
@@ -22,7 +23,7 @@ struct rk_file_output {
     rk_sink *sink;          /* of text formats and tfrecord */
     rk_rkb_writer *rkb;
     rk_columns typed;       /* rows with their numbers parsed; of rkb, those of the block to come */
-    bool has_header;
+    bool has_header, has_warned;
     rk_buffer text;
     rk_example_writer example;
 };
@@ -120,6 +121,18 @@ static rk_status add_rkb(rk_file_output *o, const rk_columns *rows) {
     return RK_OK;
 }
 
+/* A value as text: of f32 as few digits as read back as it, so that 0.1 comes back as it was written. */
+static rk_span text_of(const rk_column *column, int64_t value, char scratch[RK_VALUE_BYTES]) {
+    if (column->type != RK_COLUMN_F32) return rk_value_text(column, value, scratch);
+    int n = 0;
+    float back = 0;
+    for (int digits = 6; digits <= 9 && (n == 0 || back != column->f32[value]); digits++) {
+        n = snprintf(scratch, RK_VALUE_BYTES, "%.*g", digits, (double)column->f32[value]);
+        if (!rk_parse_f32((rk_span){scratch, (size_t)n}, &back)) back = column->f32[value]; /* nan and inf: once is enough */
+    }
+    return (rk_span){scratch, (size_t)n};
+}
+
 /* Fields of a row; several values of one column stand with '|' between them. */
 static rk_status add_csv(rk_file_output *o, const rk_columns *rows) {
     rk_csv_dialect dialect = {.separator = o->format == RK_DATA_TSV ? '\t' : ',', .quote = '"'};
@@ -134,7 +147,7 @@ static rk_status add_csv(rk_file_output *o, const rk_columns *rows) {
             char scratch[RK_VALUE_BYTES];
             rk_buffer_clear(&field);
             for (int64_t v = column->offsets[row]; v < column->offsets[row + 1]; v++) {
-                rk_span text = rk_value_text(column, v, scratch);
+                rk_span text = text_of(column, v, scratch);
                 if (v > column->offsets[row]) rk_buffer_u8(&field, '|');
                 rk_buffer_append(&field, text.data, text.n_bytes);
             }
@@ -191,6 +204,14 @@ static rk_status add_examples(rk_file_output *o, const rk_columns *rows) {
     return status;
 }
 
+/* Values beside ids have no place in csv and in an example. */
+static void warn_of_weights(rk_file_output *o, const rk_columns *rows) {
+    for (int32_t c = 0; c < rows->n_columns && !o->has_warned && o->format != RK_DATA_LIBSVM; c++) {
+        o->has_warned = rows->columns[c].weights != NULL;
+        if (o->has_warned) rk_log(RK_LOG_WARNING, "the values beside the ids of '%s' are left out\nhint: rkb and libsvm hold them", rows->columns[c].name);
+    }
+}
+
 rk_status rk_file_output_add(rk_file_output *o, const rk_columns *rows) {
     if (o->rkb || o->types) RK_TRY(begin_typed(o, rows));
     if (o->rkb) return add_rkb(o, rows);
@@ -199,6 +220,7 @@ rk_status rk_file_output_add(rk_file_output *o, const rk_columns *rows) {
         RK_TRY(add_rows(o, rows, 0, rows->n_rows));
         rows = &o->typed;
     }
+    warn_of_weights(o, rows);
     rk_buffer_clear(&o->text);
     if (o->format == RK_DATA_TFRECORD)
         RK_TRY(add_examples(o, rows));

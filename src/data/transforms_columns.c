@@ -96,6 +96,7 @@ static rk_status transform_dense(const rk_transforms *t, int64_t feature, const 
             if (f->log1p) x = rk_log1p_signed(x);
             if (f->normalize) x = (x - fitted->mean) / fitted->deviation;
             to[j] = (float)x;
+            ok = isfinite(to[j]);
         }
     }
     return ok ? RK_OK : BAD_VALUE;

@@ -33,6 +33,7 @@ typedef struct taker {
     int32_t output;
     int64_t row; /* of the window */
     rk_values weights;
+    rk_span weights_left; /* of a text whose pieces are weights */
     int64_t n; /* values so far */
 } taker;
 
@@ -55,6 +56,7 @@ static rk_status take_dense(void *context, const rk_column *column, int64_t valu
     RK_FAIL_IF(k->n >= k->f->width, RK_BAD_DATA, "column '%s': more than %lld numbers", column_of(k->f), (long long)k->f->width);
     if (k->f->log1p) x = rk_log1p_signed(x);
     if (k->f->normalize) x = (x - k->fitted->mean) / k->fitted->deviation;
+    RK_FAIL_IF(!isfinite((float)x), RK_BAD_DATA, "column '%s': %g is more than an f32 holds", column_of(k->f), x);
     k->out->dense[k->row * k->t->schema.n_dense + k->output + k->n++] = (float)x;
     return RK_OK;
 }
@@ -85,6 +87,47 @@ static rk_status id_of(const taker *k, const rk_column *column, int64_t value, r
     return RK_OK;
 }
 
+static bool splits_weights(const taker *k) {
+    return k->f->separator && k->weights.column && k->weights.column->type == RK_COLUMN_TEXT;
+}
+
+/* The next piece of the weights' texts, which are cut as those of the ids are. */
+static bool next_piece(taker *k, rk_span *out) {
+    for (;;) {
+        while (k->weights_left.n_bytes) {
+            rk_span left = k->weights_left;
+            const char *stop = memchr(left.data, k->f->separator[0], left.n_bytes);
+            size_t n = stop ? (size_t)(stop - left.data) : left.n_bytes;
+            *out = rk_span_trim((rk_span){left.data, n});
+            n += stop != NULL;
+            k->weights_left = (rk_span){left.data + n, left.n_bytes - n};
+            if (out->n_bytes) return true;
+        }
+        if (k->weights.begin == k->weights.end) return false;
+        k->weights_left = rk_column_text(k->weights.column, k->weights.begin++);
+    }
+}
+
+/* The number that belongs to the next id. */
+static rk_status take_weight(taker *k, double *out) {
+    rk_span text;
+    char scratch[RK_VALUE_BYTES];
+    bool splits = splits_weights(k), found = splits ? next_piece(k, &text) : k->weights.begin < k->weights.end;
+    RK_FAIL_IF(!found, RK_BAD_DATA, "column '%s': fewer weights than ids", k->f->weights);
+    if (!splits) text = rk_value_text(k->weights.column, k->weights.begin, scratch);
+    bool ok = splits ? rk_parse_f64(text, out) : rk_value_number(k->weights.column, k->weights.begin++, out);
+    RK_FAIL_IF(!ok || !isfinite(*out), RK_BAD_DATA, "column '%s': '%.*s' is not a number", k->f->weights, (int)(text.n_bytes < 80 ? text.n_bytes : 80), text.data);
+    return RK_OK;
+}
+
+/* Ids beyond max_length leave their weights behind. */
+static rk_status check_weights_left(taker *k) {
+    rk_span text;
+    if (!k->weights.column || (k->f->max_length && k->n >= k->f->max_length)) return RK_OK;
+    RK_FAIL_IF(splits_weights(k) ? next_piece(k, &text) : k->weights.begin < k->weights.end, RK_BAD_DATA, "column '%s': more weights than ids", k->f->weights);
+    return RK_OK;
+}
+
 static rk_status take_id(void *context, const rk_column *column, int64_t value, rk_span text) {
     taker *k = context;
     int64_t id;
@@ -92,15 +135,20 @@ static rk_status take_id(void *context, const rk_column *column, int64_t value, 
     RK_TRY(id_of(k, column, value, text, &id));
     double weight = 1;
     if (k->weights.column) {
-        RK_FAIL_IF(k->weights.begin + k->n >= k->weights.end, RK_BAD_DATA, "column '%s': fewer weights than ids", k->f->weights);
-        char scratch[RK_VALUE_BYTES];
-        rk_span w = rk_value_text(k->weights.column, k->weights.begin + k->n, scratch);
-        RK_FAIL_IF(!rk_value_number(k->weights.column, k->weights.begin + k->n, &weight), RK_BAD_DATA, "column '%s': '%.*s' is not a number", k->f->weights, (int)w.n_bytes, w.data);
+        RK_TRY(take_weight(k, &weight));
     } else if (k->f->weights && column && column->weights) {
         weight = (double)column->weights[value]; /* libsvm's id:weight */
     }
     k->n++;
     return id < 0 ? RK_OK : rk_window_add_id(k->out, k->output, id, (float)weight);
+}
+
+/* The numbers of the weights' column; none where that is the ids' own, whose weights stand beside them (libsvm's id:weight). */
+static rk_values weights_of(const rk_transforms *t, int64_t feature, const rk_piece *piece, int64_t row, rk_values ids) {
+    if (t->weight_names[feature] < 0) return (rk_values){0};
+    rk_values weights = rk_rows_values(piece->rows, piece->chunk, t->weight_names[feature], row);
+    bool is_own = weights.column && weights.column == ids.column && weights.column->type == RK_COLUMN_I64;
+    return is_own ? (rk_values){0} : weights;
 }
 
 rk_status rk_transform_values(const rk_transforms *t, int64_t feature, const rk_piece *piece, rk_window *out) {
@@ -115,8 +163,9 @@ rk_status rk_transform_values(const rk_transforms *t, int64_t feature, const rk_
         }
         rk_window_ids *ids = &out->features[k.output];
         size_t n_before = ids->n_ids;
-        if (t->weight_names[feature] >= 0) k.weights = rk_rows_values(piece->rows, piece->chunk, t->weight_names[feature], piece->first + i);
+        k.weights = weights_of(t, feature, piece, piece->first + i, values);
         RK_TRY(rk_for_values(f, values, take_id, &k));
+        RK_TRY(check_weights_left(&k));
         RK_TRY(rk_window_end_alike(ids, 1, (int64_t)(ids->n_ids - n_before)));
     }
     return RK_OK;

@@ -29,16 +29,12 @@ typedef struct planner {
 
 /* Where in the file, as rk_yaml_error says it. */
 typedef struct place {
-    char text[1024];
+    char text[1280];
 } place;
 
 static place place_of(const planner *p, int line, const char *key) {
     place at;
-    const char *path = p->yaml && p->yaml->path ? p->yaml->path : "configuration";
-    if (line < 0)
-        snprintf(at.text, sizeof at.text, "--set: key '%s'", key);
-    else
-        snprintf(at.text, sizeof at.text, "%s:%d: key '%s'", path, line, key);
+    snprintf(at.text, sizeof at.text, "%s: key '%s'", rk_yaml_place_of(p->yaml, line).text, key);
     return at;
 }
 

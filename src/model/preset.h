@@ -55,6 +55,7 @@ typedef struct rk_preset {
     bool deep_is_optional; /* no deep part without `deep` */
     bool needs_features;   /* refused where the data has no categorical feature */
     bool one_task;         /* refused where the data has several labels */
+    bool vector_pairs;     /* products of two vectors are what it is about */
     bool pairs;            /* learns from pairs of a user and an item, without labels (retrieval.h) */
     /* Builds the logits [1, n_tasks]; errors stick to the graph. */
     rk_value (*build)(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs);

@@ -14,6 +14,7 @@ const rk_preset rk_preset_deepfm = {.name = "deepfm",
                                     .vectors = true,
                                     .linear = true,
                                     .equal_dims = true,
+                                    .vector_pairs = true,
                                     .needs_features = true,
                                     .one_task = true,
                                     .build = build};

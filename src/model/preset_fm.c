@@ -8,4 +8,4 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
 }
 
 const rk_preset rk_preset_fm = {
-    .name = "fm", .vectors = true, .linear = true, .equal_dims = true, .needs_features = true, .one_task = true, .build = build};
+    .name = "fm", .vectors = true, .linear = true, .equal_dims = true, .vector_pairs = true, .needs_features = true, .one_task = true, .build = build};

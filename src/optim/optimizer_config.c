@@ -88,10 +88,9 @@ static rk_status check_used(const rk_optimizer_config *c, const rk_yaml *yaml) {
         {"sum_inside_sqrt", c->sum_inside_sqrt, ADAMS},
         {"epsilon", c->epsilon, ~(BIT(SGD) | BIT(MOMENTUM) | BIT(FTRL))},
     };
-    const char *path = yaml && yaml->path ? yaml->path : "configuration";
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         if (isnan(keys[i].value) || (keys[i].used_by & (1u << c->kind))) continue;
-        rk_status status = rk_error(RK_CONFIG, "%s:%d: key '%s': the optimizer '%s' does not use it", path, c->line, keys[i].key, kinds[c->kind]);
+        rk_status status = rk_error(RK_CONFIG, "%s: key '%s': the optimizer '%s' does not use it", rk_yaml_place_of(yaml, c->line).text, keys[i].key, kinds[c->kind]);
         char list[256] = "";
         for (int k = 0; k < RK_OPTIMIZER_COUNT; k++)
             if (keys[i].used_by & (1u << k)) {
@@ -140,7 +139,7 @@ rk_status rk_optimizer_resolve(const rk_optimizer_config *c, const rk_yaml *yaml
     o.schedule = (rk_schedule){(rk_schedule_kind)c->schedule.kind, c->schedule.warmup_steps, c->schedule.decay_steps,
                                c->schedule.end_factor,            c->schedule.power,        c->schedule.step_factor};
     rk_status status = rk_optimizer_validate(&o);
-    if (status != RK_OK) return rk_error_context(RK_CONFIG, "%s:%d: key 'optimizer'", yaml && yaml->path ? yaml->path : "configuration", c->line);
+    if (status != RK_OK) return rk_error_context(RK_CONFIG, "%s: key 'optimizer'", rk_yaml_place_of(yaml, c->line).text);
     *out = o;
     return RK_OK;
 }

@@ -38,11 +38,20 @@ const char *rk_predictor_path(const rk_predictor *p) {
     return p->path;
 }
 
-rk_status rk_predictor_open_data(const rk_predictor *p, const char *split, bool labels_optional, rk_dataset **out) {
+static rk_status open_section(const rk_predictor *p, const rk_data_section *section, const char *split, bool labels_optional, rk_dataset **out) {
     const rk_config *c = p->config;
     int64_t batch = c->train.evaluate.batch_size ? c->train.evaluate.batch_size : c->train.batch_size;
     rk_dataset_options options = {.directory = c->directory, .split = split, .batch_size = batch, .seed = (uint64_t)c->data.seed, .labels_optional = labels_optional};
-    return rk_dataset_create(&c->data, c->transforms, &options, out);
+    return rk_dataset_create(section, c->transforms, &options, out);
+}
+
+rk_status rk_predictor_open_data(const rk_predictor *p, const char *split, bool labels_optional, rk_dataset **out) {
+    return open_section(p, &p->config->data, split, labels_optional, out);
+}
+
+/* Rows that are drawn from train have no numbers of their own in a file. */
+static bool is_share(const rk_data_section *section, const char *split) {
+    return (strcmp(split, "valid") == 0 && section->valid.fraction > 0) || (strcmp(split, "test") == 0 && section->test.fraction > 0);
 }
 
 /* One batch's rows to the callback. */
@@ -65,12 +74,17 @@ rk_status rk_predictor_file(rk_predictor *p, const char *path, rk_prediction_cal
     float *predictions = NULL;
     size_t capacity = 0;
     const rk_batch *batch;
-    RK_TRY(rk_predictor_open_data(p, path, true, &dataset));
+    rk_data_section section = p->config->data;
+    bool skips = section.on_bad_row == 1 && !is_share(&section, path);
+    if (skips) section.on_bad_row = 0; /* the rows behind one that is left out would have wrong numbers */
+    RK_TRY(open_section(p, &section, path, true, &dataset));
     rk_status status;
     while ((status = rk_dataset_next(dataset, &batch)) == RK_OK)
         if ((status = predict_batch(p, batch, &predictions, &capacity, row, user)) != RK_OK) break;
     rk_free(predictions);
     rk_dataset_free(dataset);
+    if (skips && status == RK_BAD_DATA)
+        return rk_error_hint(status, "each row has a prediction, so 'on_bad_row: skip' does not hold here; mend the row, or take it out of the file");
     return status == RK_END ? RK_OK : status;
 }
 

@@ -34,8 +34,7 @@ const rk_schema rk_cluster_schema = {.name = "cluster", .struct_bytes = sizeof(r
                                      .has_line = true, .line_offset = offsetof(rk_cluster_section, line)};
 
 static rk_status error_at(const rk_yaml *yaml, int line, const char *key, const char *message) {
-    if (line < 0) return rk_error(RK_CONFIG, "--set: key '%s': %s", key, message);
-    return rk_error(RK_CONFIG, "%s:%d: key '%s': %s", yaml->path, line, key, message);
+    return rk_error(RK_CONFIG, "%s: key '%s': %s", rk_yaml_place_of(yaml, line).text, key, message);
 }
 
 rk_status rk_cluster_section_check(const rk_cluster_section *section, const rk_yaml *yaml) {

@@ -47,29 +47,40 @@ static const struct section *section_of(line l) {
     return NULL;
 }
 
-/* The next line that must stay as it was; n_bytes = 0 at the end. */
-static line next_line(const char **at, const struct section **section) {
+/* The next line that must stay as it was; n_bytes = 0 at the end. top: the line without indent that it is under, or itself. */
+static line next_line(const char **at, const struct section **section, line *top) {
     bool inside_free = false;
     while (**at) {
         const char *end = strchr(*at, '\n');
         line l = {*at, end ? (size_t)(end - *at) : strlen(*at)};
         *at = end ? end + 1 : *at + l.n_bytes;
-        if (indent_of(l) == 0) *section = section_of(l);
+        if (indent_of(l) == 0) {
+            *section = section_of(l);
+            *top = l;
+        }
         if (indent_of(l) <= 2) inside_free = *section && is_free(*section, l);
         if (!inside_free && l.n_bytes) return l;
     }
     return (line){"", 0};
 }
 
+/* Without its indent. */
+static line bare(line l) {
+    return (line){l.text + indent_of(l), l.n_bytes - indent_of(l)};
+}
+
 rk_status rk_resume_check(const char *stored, const char *now) {
     const struct section *a_section = NULL, *b_section = NULL;
+    line top = {"", 0}, b_top = top;
     for (;;) {
-        line a = next_line(&stored, &a_section), b = next_line(&now, &b_section);
+        line a = next_line(&stored, &a_section, &top), b = next_line(&now, &b_section, &b_top);
         if (a.n_bytes == b.n_bytes && memcmp(a.text, b.text, a.n_bytes) == 0) {
             if (a.n_bytes == 0) return RK_OK;
             continue;
         }
-        rk_status status = rk_error(RK_CONFIG, "the run was begun with another configuration: '%.*s' then, '%.*s' now", (int)a.n_bytes, a.text, (int)b.n_bytes, b.text);
+        a = bare(a), b = bare(b);
+        rk_status status = rk_error(RK_CONFIG, "the run was begun with another configuration: in '%.*s', '%.*s' then, '%.*s' now", (int)strcspn(top.text, ":"), top.text,
+                                    (int)a.n_bytes, a.text, (int)b.n_bytes, b.text);
         return rk_error_hint(status, "resume with the run file as it was, or begin a new run with another train.output");
     }
 }

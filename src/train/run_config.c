@@ -47,6 +47,7 @@ static bool task_is_binary(const rk_config *c, int64_t task) {
 }
 
 bool rk_config_has_metric(const rk_config *c, int64_t task, int metric) {
+    if (metric == RK_METRIC_gauc && !c->data.group) return false;
     if (task < c->data.n_labels) return rk_metric_applies(metric, task_is_binary(c, task));
     bool any = false;
     for (int64_t t = 0; t < c->data.n_labels && c->data.n_labels > 1; t++) any |= rk_metric_applies(metric, task_is_binary(c, t));
@@ -57,7 +58,8 @@ static rk_status find_ranking_metric(const rk_config *c, const char *name, int l
     *task = 0;
     *metric = rk_ranking_metric_find(name);
     if (*metric >= 0) return RK_OK;
-    return rk_error_hint(rk_error(RK_CONFIG, "%s:%d: key 'metric': there is no metric '%s' of rankings", c->yaml.path, line, name), "it is recall@K, ndcg@K or hit@K");
+    return rk_error_hint(rk_error(RK_CONFIG, "%s: key 'metric': there is no metric '%s' of rankings", rk_yaml_place_of(&c->yaml, line).text, name),
+                         "it is recall@K, ndcg@K or hit@K");
 }
 
 bool rk_config_has_pairs(const rk_config *c) {
@@ -79,7 +81,8 @@ rk_status rk_config_find_metric(const rk_config *c, const char *name, int line, 
     size_t n = 0;
     for (int m = 0; m < RK_METRIC_COUNT; m++)
         if (rk_config_has_metric(c, *task >= 0 && *task < c->data.n_labels ? *task : 0, m)) names[n++] = rk_metric_name(m);
-    rk_status status = rk_error(RK_CONFIG, "%s:%d: key 'metric': there is no metric '%s' here", c->yaml.path, line, name);
+    rk_status status = rk_error(RK_CONFIG, "%s: key 'metric': there is no metric '%s' here", rk_yaml_place_of(&c->yaml, line).text, name);
+    if (*metric == RK_METRIC_gauc && !c->data.group) return rk_error_hint(status, "it needs data.group, the column that it groups by");
     const char *nearest = rk_nearest(last, names, n);
     if (nearest) return rk_error_hint(status, "did you mean '%s'?", nearest);
     char list[256] = "";
@@ -98,7 +101,7 @@ static rk_status resolve_metrics(rk_config *c) {
     c->keeps_best = t->keep_best == 1 || (t->keep_best == 0 && c->has_valid);
     if (!c->has_valid && (t->early_stopping.line || t->plateau.line || t->keep_best == 1)) {
         int line = t->early_stopping.line ? t->early_stopping.line : t->plateau.line ? t->plateau.line : t->line;
-        rk_status status = rk_error(RK_CONFIG, "%s:%d: key '%s': needs validation data", c->yaml.path, line,
+        rk_status status = rk_error(RK_CONFIG, "%s: key '%s': needs validation data", rk_yaml_place_of(&c->yaml, line).text,
                                     t->early_stopping.line ? "early_stopping" : t->plateau.line ? "plateau" : "keep_best");
         return rk_error_hint(status, "give data.valid a path, or a fraction of train: valid: {fraction: 0.1}");
     }
@@ -153,7 +156,8 @@ static rk_status resolve(rk_config *c) {
     RK_TRY(check_device(c));
     RK_TRY(rk_data_section_check(&c->data, &c->yaml));
     RK_TRY(rk_model_section_check(&c->model, &c->yaml));
-    if (c->data.n_labels == 0 && !rk_config_has_pairs(c)) return rk_error(RK_CONFIG, "%s:%d: key 'data': a model needs one label or more", c->yaml.path, c->data.line);
+    if (c->data.n_labels == 0 && !rk_config_has_pairs(c))
+        return rk_error(RK_CONFIG, "%s: key 'data': a model needs one label or more", rk_yaml_place_of(&c->yaml, c->data.line).text);
     RK_TRY(rk_cluster_section_check(&c->cluster, &c->yaml));
     if (c->data.seed < 0) c->data.seed = c->train.seed;
     if (c->train.epochs == 0 && c->train.steps == 0) c->train.epochs = 1;

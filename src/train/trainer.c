@@ -47,8 +47,8 @@ rk_status rk_trainer_open_split(rk_trainer *t, const char *split, int64_t most, 
                                   .seed = (uint64_t)c->data.seed,
                                   .shuffle = train && c->data.shuffle};
     if (t->reader >= 0) {
-        options.part = t->reader;
-        options.n_parts = t->n_readers;
+        options.share = t->reader;
+        options.n_shares = t->n_readers;
     }
     return rk_dataset_create(&c->data, transforms, &options, out);
 }
@@ -111,13 +111,25 @@ static rk_status restore(rk_trainer *t, const char *path) {
     return rk_feed_seek(&t->train_feed, t->progress.position);
 }
 
+/* A test file that cannot be read is said now, not after the last epoch. */
+static rk_status check_test(rk_trainer *t) {
+    rk_dataset *test;
+    if (!t->is_first || !rk_dataset_has_split(&t->config->data, "test")) return RK_OK;
+    RK_TRY(rk_trainer_open_split(t, "test", INT64_MAX, &test));
+    rk_status status = rk_dataset_check(test);
+    rk_dataset_free(test);
+    return status;
+}
+
 static rk_status open_data(rk_trainer *t, const char *start) {
     if (start) RK_TRY(check_stored(t, start));
     RK_TRY(rk_trainer_open_split(t, "train", INT64_MAX, &t->train));
     if (t->reader >= 0) return RK_OK;
     RK_TRY(rk_feed_init(&t->train_feed, t->train, t->readers, "train", false));
+    RK_TRY(check_test(t));
     if (!t->config->has_valid) return RK_OK;
     RK_TRY(rk_trainer_open_split(t, "valid", INT64_MAX, &t->valid));
+    if (t->is_first) RK_TRY(rk_dataset_check(t->valid));
     return rk_feed_init(&t->valid_feed, t->valid, t->readers, "valid", true);
 }
 
@@ -155,6 +167,7 @@ static rk_status build(rk_trainer *t, const char *start) {
     rk_free(ids);
     RK_TRY(status);
     if (start) RK_TRY(rk_comm_agree(t->world, reads ? RK_OK : restore(t, start)));
+    rk_trainer_warn_of_config(t);
     return rk_comm_agree(t->world, open_output(t, start != NULL));
 }
 
@@ -223,6 +236,7 @@ rk_status rk_trainer_evaluate(rk_trainer *t, const char *split, const rk_metric 
     if (status == RK_OK) status = rk_evaluate(t->config, t->model, &feed, &evaluation);
     rk_feed_release(&feed);
     rk_dataset_free(dataset);
+    if (status == RK_NOT_FOUND) status = rk_error_context(RK_BAD_DATA, "'%s'", split); /* a file that is gone; there is such a split */
     RK_TRY(status);
     rk_evaluation_release(&t->evaluation);
     t->evaluation = evaluation;

@@ -65,6 +65,10 @@ void rk_trainer_tell(rk_trainer *trainer, rk_event_kind kind, const char *messag
 rk_status rk_trainer_save(rk_trainer *trainer);
 /* Evaluate on the validation data, judge, log. *stop: early stopping says so. */
 rk_status rk_trainer_validate(rk_trainer *trainer, bool *stop);
+/* What is likely a mistake (train/warnings.c); the data is open. */
+void rk_trainer_warn_of_config(const rk_trainer *trainer);
+void rk_trainer_warn_of_first_loss(const rk_trainer *trainer, double loss);
+void rk_trainer_warn_of_no_metric(const rk_trainer *trainer);
 /* The progress line and its log entry, if it is time (or `now`). */
 rk_status rk_trainer_report(rk_trainer *trainer, bool now);
 

@@ -112,8 +112,9 @@ rk_status rk_trainer_validate(rk_trainer *t, bool *stop) {
     t->evaluation = evaluation;
     rk_trace_end(begin, "evaluate");
     const rk_config *c = t->config;
-    rk_verdict verdict = rk_policy_judge(&t->progress.policy, &t->rules, t->progress.step, rk_evaluation_value(&evaluation, c->watched_task, c->watched_metric),
-                                         rk_evaluation_value(&evaluation, c->plateau_task, c->plateau_metric));
+    double watched = rk_evaluation_value(&evaluation, c->watched_task, c->watched_metric);
+    rk_verdict verdict = rk_policy_judge(&t->progress.policy, &t->rules, t->progress.step, watched, rk_evaluation_value(&evaluation, c->plateau_task, c->plateau_metric));
+    if (isnan(watched)) rk_trainer_warn_of_no_metric(t);
     t->progress.is_best = verdict.best;
     if (verdict.dropped) RK_TRY(rk_trainer_scale_learning_rate(t));
     rk_event event = {.kind = RK_EVENT_EVALUATION, .epoch = spoken_epoch(t), .step = t->progress.step, .seconds_left = -1, .metrics = evaluation.shown,
@@ -122,6 +123,14 @@ rk_status rk_trainer_validate(rk_trainer *t, bool *stop) {
     *stop = verdict.stop;
     return log_entry(t, &(rk_log_entry){.kind = "valid", .epoch = event.epoch, .step = event.step, .loss = NAN, .samples_per_second = NAN,
                                                    .learning_rate_factor = t->progress.policy.learning_rate_factor, .metrics = evaluation.shown, .n_metrics = evaluation.n_shown});
+}
+
+/* Why there is no further step, or NULL. */
+static const char *ended(const rk_trainer *t) {
+    const rk_train_section *s = &t->config->train;
+    if (s->epochs && t->progress.position.epoch >= s->epochs) return "all epochs are done";
+    if (s->steps && t->progress.step >= s->steps) return "all steps are done";
+    return NULL;
 }
 
 /* After a step, or at the end of an epoch (epoch_done): evaluate and save if it is time. */
@@ -133,7 +142,8 @@ static rk_status after(rk_trainer *t, bool epoch_done, bool *stop) {
     if (evaluates) RK_TRY(rk_trainer_validate(t, stop));
     if (evaluates && t->progress.is_best && t->config->keeps_best) saves = true;
     if (epoch_done && saves) t->saved_step = -1; /* the position moved on, though the step did not */
-    if (saves) RK_TRY(rk_trainer_save(t));
+    bool is_last = *stop || ended(t); /* saved with the run's end, once */
+    if (saves && !is_last) RK_TRY(rk_trainer_save(t));
     t->progress.is_best = false;
     return RK_OK;
 }
@@ -145,19 +155,16 @@ static rk_status train_batch(rk_trainer *t, const rk_batch_part *part) {
     t->progress.position = rk_feed_tell(&t->train_feed);
     t->samples_since += part->total;
     count_loss(t, loss);
+    if (t->progress.step == 1) rk_trainer_warn_of_first_loss(t, loss);
     return RK_OK;
 }
 
 static rk_status train_to_end(rk_trainer *t, const char **why) {
-    const rk_train_section *s = &t->config->train;
     bool stop = false;
     for (;;) {
-        if (s->epochs && t->progress.position.epoch >= s->epochs) {
-            *why = "all epochs are done";
-            return RK_OK;
-        }
-        if (s->steps && t->progress.step >= s->steps) {
-            *why = "all steps are done";
+        const char *end = ended(t);
+        if (end) {
+            *why = end;
             return RK_OK;
         }
         if (rk_trainer_asked_to_stop(t)) {

@@ -5,6 +5,7 @@
 
 #include "base/float16.h"
 #include "base/hash.h"
+#include "base/memory.h"
 #include "base/rng.h"
 #include "base/text.h"
 
@@ -128,12 +129,19 @@ static void test_numbers_to_text(void **state) {
     }
 }
 
+static void test_memory_available(void **state) {
+    (void)state;
+    uint64_t bytes = rk_memory_available();
+    assert_true(bytes > 1000000 && bytes < (uint64_t)1 << 50); /* of a machine that runs tests */
+}
+
 static void test_nearest(void **state) {
     (void)state;
     static const char *const names[] = {"learning_rate", "epochs", "batch_size", "dim"};
     assert_string_equal(rk_nearest("learning_rat", names, 4), "learning_rate");
     assert_string_equal(rk_nearest("epcohs", names, 4), "epochs");
     assert_string_equal(rk_nearest("dmi", names, 4), "dim");
+    assert_string_equal(rk_nearest("lr", names, 4), "learning_rate"); /* its initials */
     assert_null(rk_nearest("optimizer", names, 4));
 }
 
@@ -180,7 +188,7 @@ static void test_f16(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_philox), cmocka_unit_test(test_rng_laws), cmocka_unit_test(test_hashes), cmocka_unit_test(test_numbers_from_text),
-        cmocka_unit_test(test_numbers_to_text), cmocka_unit_test(test_nearest), cmocka_unit_test(test_bf16),    cmocka_unit_test(test_f16),
+        cmocka_unit_test(test_numbers_to_text), cmocka_unit_test(test_nearest), cmocka_unit_test(test_memory_available), cmocka_unit_test(test_bf16),    cmocka_unit_test(test_f16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 #ifndef RK_TESTS_MODEL_FIXTURE_H
 #define RK_TESTS_MODEL_FIXTURE_H
 
-#include "testing.h"
+#include "state_bytes.h"
 
 #include "base/memory.h"
 #include "base/rng.h"
@@ -144,17 +144,7 @@ static inline void usual_init(fixture *f, const usual_case *c) {
 static inline char *copy_state(rk_model *model, size_t *n_bytes) {
     rk_state state = {0};
     OK(rk_model_state(model, &state));
-    size_t total = 0, at = 0;
-    for (size_t i = 0; i < state.n; i++) total += rk_state_entry_bytes(&state.entries[i]);
-    char *copy;
-    OK(rk_alloc(total, 1, &copy));
-    for (size_t i = 0; i < state.n; i++) {
-        memcpy(copy + at, state.entries[i].data, rk_state_entry_bytes(&state.entries[i]));
-        at += rk_state_entry_bytes(&state.entries[i]);
-    }
-    rk_state_release(&state);
-    *n_bytes = total;
-    return copy;
+    return bytes_of_state(&state, n_bytes);
 }
 
 #endif

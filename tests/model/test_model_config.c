@@ -119,7 +119,7 @@ static void test_refusals(void **state) {
          "run.yaml:1: key 'batch_norm': 'batch_norm' is of the deep part, and model 'autoint' has none\nhint: give the units of its layers: deep: [256, 128]"},
         {"model: {kind: xdeepfm, cin: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33]}",
          "run.yaml:1: key 'cin': more than 32 layers"},
-        {"model: {kind: dnn, deep: [0]}", "run.yaml:1: must be between 1 and 1048576, not '0'"},
+        {"model: {kind: dnn, deep: [0]}", "run.yaml:1: key 'deep': must be between 1 and 1048576, not '0'"},
         {"model: {kind: dnn, dropout: 1}", "run.yaml:1: key 'dropout': must be between 0 and 0.99, not '1'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

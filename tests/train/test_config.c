@@ -133,6 +133,25 @@ static void test_a_typo_in_every_key(void **state) {
 }
 
 #define DATA "data: {train: a.csv, labels: [{name: y}], features: [{name: u, hash: 9}]}\n"
+/* A list of paths needs no key, and what stands in no file is not said to have a line. */
+static void test_short_forms_and_places(void **state) {
+    (void)state;
+    rk_config *config;
+    OK(parse("data: {train: [a.csv, b.csv], labels: [y], features: [{name: u, hash: 9}]}\nmodel: lr\n", &config));
+    assert_int_equal(config->data.train.n_path, 2);
+    assert_string_equal(config->data.train.path[1], "b.csv");
+    rk_config_free(config);
+    FAILS(parse("data: {train: a.csv, labels: [{name: y}], features: [{name: u, vocabulary: [v.txt]}]}\nmodel: lr\n", &config), RK_CONFIG,
+          "run.yaml:1: key 'vocabulary': must be a mapping, not a list");
+    static const char *const sets[] = {"data.features=[{name: u}]", "train.early_stopping.metric=acu"};
+    static const char *const said[] = {"--set: 'u': a feature needs a kind", "--set: key 'metric': there is no metric 'acu' here"};
+    for (int i = 0; i < 2; i++) {
+        static const char text[] = "data: {train: a.csv, valid: b.csv, labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: lr\n";
+        assert_int_equal(rk_config_parse(text, "run.yaml", NULL, &sets[i], 1, &config), RK_CONFIG);
+        assert_memory_equal(rk_last_error(), said[i], strlen(said[i]));
+    }
+}
+
 static void test_combinations(void **state) {
     (void)state;
     rk_config *config;
@@ -143,7 +162,11 @@ static void test_combinations(void **state) {
     FAILS(parse("data: {train: a.csv, valid: b.csv, labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: lr\ntrain: {early_stopping: {metric: acu}}\n", &config), RK_CONFIG,
           "run.yaml:3: key 'metric': there is no metric 'acu' here\nhint: did you mean 'auc'?");
     FAILS(parse("data: {train: a.csv, valid: b.csv, labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: lr\ntrain: {early_stopping: {metric: rmse}}\n", &config), RK_CONFIG,
-          "run.yaml:3: key 'metric': there is no metric 'rmse' here\nhint: it is one of auc, logloss, normalized_entropy, calibration, gauc, accuracy");
+          "run.yaml:3: key 'metric': there is no metric 'rmse' here\nhint: it is one of auc, logloss, normalized_entropy, calibration, accuracy");
+#define WATCHED(group) "data: {train: a.csv, valid: b.csv, " group "labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: lr\ntrain: {early_stopping: {metric: gauc}}\n"
+    FAILS(parse(WATCHED(""), &config), RK_CONFIG, "run.yaml:3: key 'metric': there is no metric 'gauc' here\nhint: it needs data.group, the column that it groups by");
+    OK(parse(WATCHED("group: u, "), &config));
+    rk_config_free(config);
 #define TWO "data: {train: a.csv, valid: b.csv, labels: [{name: y}, {name: z, loss: mse}], features: [{name: u, hash: 9}]}\n"
     OK(parse(TWO "model: mmoe\ntrain: {early_stopping: {metric: mean_auc}, plateau: {metric: z/rmse}}\n", &config));
     assert_true(config->watched_task == 2 && config->watched_metric == RK_METRIC_auc && config->plateau_task == 1 && config->plateau_metric == RK_METRIC_rmse);
@@ -250,7 +273,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full_reads_back),
         cmocka_unit_test(test_a_typo_in_every_key),
-        cmocka_unit_test(test_combinations),
+        cmocka_unit_test(test_short_forms_and_places), cmocka_unit_test(test_combinations),
         cmocka_unit_test(test_cluster),
         cmocka_unit_test(test_device),
         cmocka_unit_test(test_policy),

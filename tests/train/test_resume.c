@@ -131,12 +131,12 @@ static void test_other_configuration_is_refused(void **state) {
     options.resume = true;
     OK(rk_config_parse(run_text, "run.yaml", directory, overrides, 2, &config));
     assert_int_equal(rk_trainer_create(config, &options, &trainer), RK_CONFIG);
-    assert_non_null(strstr(rk_last_error(), "'  dropout: 0.2' then, '  dropout: 0.3' now"));
+    assert_non_null(strstr(rk_last_error(), "in 'model', 'dropout: 0.2' then, 'dropout: 0.3' now"));
     rk_config_free(config);
     const char *wire[] = {override, "cluster.wire=bf16"};
     OK(rk_config_parse(run_text, "run.yaml", directory, wire, 2, &config));
     assert_int_equal(rk_trainer_create(config, &options, &trainer), RK_CONFIG);
-    assert_non_null(strstr(rk_last_error(), "'  wire: f32' then, '  wire: bf16' now"));
+    assert_non_null(strstr(rk_last_error(), "in 'cluster', 'wire: f32' then, 'wire: bf16' now"));
     rk_config_free(config);
     const char *more[] = {override, "train.epochs=9", "train.early_stopping.patience=5", "cluster.timeout_s=9", "cluster.tables=[{name: u, sharding: row_wise}]"};
     OK(rk_config_parse(run_text, "run.yaml", directory, more, 5, &config));

@@ -6,3 +6,4 @@ source "$SOURCE/tests/cli/cases/lib.inc"; make_run
 "$RECKON" predict --limit 3 out test | sed -E 's/,.*[0-9]/,N/'
 "$RECKON" predict --format jsonl --limit 2 --labels run.yaml train.csv | sed -E 's/("label":)[0-9.e-]+/\1N/'
 ls out out/checkpoints
+"$RECKON" train --set train.output=once run.yaml 2>&1 | grep -c '^saved once/checkpoints/step-000000015'

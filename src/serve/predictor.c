@@ -93,8 +93,8 @@ rk_status rk_predictor_evaluate(rk_predictor *p, const char *split, const rk_met
     RK_TRY(rk_predictor_open_data(p, split, false, &dataset));
     rk_evaluation evaluation;
     rk_feed feed;
-    rk_status status = rk_feed_init(&feed, dataset, NULL, split, true);
-    if (status == RK_OK) status = rk_evaluate(p->config, p->model, &feed, &evaluation);
+    rk_feed_init(&feed, dataset, NULL, split, true);
+    rk_status status = rk_evaluate(p->config, p->model, &feed, &evaluation);
     rk_feed_release(&feed);
     rk_dataset_free(dataset);
     RK_TRY(status);

@@ -4,14 +4,8 @@
 
 #include "base/memory.h"
 
-/* Batches asked for before they are needed. Readers make more of them ahead. */
-enum { AHEAD = 2 };
-
-rk_status rk_feed_init(rk_feed *f, rk_dataset *dataset, rk_readers *readers, const char *split, bool evaluates) {
+void rk_feed_init(rk_feed *f, rk_dataset *dataset, rk_readers *readers, const char *split, bool evaluates) {
     *f = (rk_feed){.dataset = dataset, .readers = readers, .split = split, .stream = evaluates ? RK_READ_EVALUATION : RK_READ_TRAINING, .n_rows = -1};
-    if (!readers) return RK_OK;
-    f->n_requests = AHEAD + 1;
-    return rk_alloc((size_t)f->n_requests, sizeof *f->requests, &f->requests);
 }
 
 static void close_request(rk_feed_request *request) {
@@ -21,15 +15,14 @@ static void close_request(rk_feed_request *request) {
 }
 
 void rk_feed_release(rk_feed *f) {
-    for (int64_t i = 0; i < f->n_requests && f->requests; i++) close_request(&f->requests[i]);
-    rk_free(f->requests);
+    for (int i = 0; i < RK_FEED_REQUESTS; i++) close_request(&f->requests[i]);
     rk_unpacked_batch_release(&f->part);
     rk_unpacked_batch_release(&f->whole);
     *f = (rk_feed){0};
 }
 
-static rk_feed_request *request_of(const rk_feed *f, int64_t number) {
-    return &f->requests[number % f->n_requests];
+static rk_feed_request *request_of(rk_feed *f, int64_t number) {
+    return &f->requests[number % RK_FEED_REQUESTS];
 }
 
 /* Tell all readers where the stream begins. */
@@ -120,7 +113,7 @@ static rk_status unpack(rk_feed *f, const rk_parcel *answer) {
 static rk_status next_of_readers(rk_feed *f) {
     const rk_parcel *answer;
     if (!f->has_begun) RK_TRY(begin_stream(f));
-    while (f->n_asked - f->n_taken < AHEAD) RK_TRY(ask(f));
+    while (f->n_asked - f->n_taken < RK_FEED_AHEAD) RK_TRY(ask(f));
     int32_t reader = request_of(f, f->n_taken)->reader;
     RK_TRY(take(f, &answer));
     const rk_read_head *head = answer->data;

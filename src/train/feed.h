@@ -19,6 +19,9 @@ typedef struct rk_feed_request {
     rk_exchange *word, *answer; /* word NULL: another rank asked */
 } rk_feed_request;
 
+/* Batches asked for before they are needed (readers make more of them ahead), and the one in use. */
+enum { RK_FEED_AHEAD = 2, RK_FEED_REQUESTS = RK_FEED_AHEAD + 1 };
+
 typedef struct rk_feed {
     rk_dataset *dataset;
     rk_readers *readers;       /* NULL: the dataset is read here; else nothing is read of it */
@@ -29,14 +32,14 @@ typedef struct rk_feed {
     int64_t batch_size, window_rows; /* as readers cut */
     int64_t next_row;          /* of the epoch: where the next batch to be asked for begins */
     int64_t n_rows;            /* of an epoch, as far as readers have said; else -1 */
-    rk_feed_request *requests; /* [n_requests]; request i is requests[i % n_requests] */
-    int64_t n_requests, n_asked, n_taken; /* of the stream so far; the one taken last is still in use */
+    rk_feed_request requests[RK_FEED_REQUESTS]; /* request i is requests[i % RK_FEED_REQUESTS] */
+    int64_t n_asked, n_taken;  /* of the stream so far; the one taken last is still in use */
     rk_unpacked_batch part, whole;
     rk_fed fed;
 } rk_feed;
 
 /* dataset, readers and split must outlive it; readers may be NULL. */
-rk_status rk_feed_init(rk_feed *feed, rk_dataset *dataset, rk_readers *readers, const char *split, bool evaluates);
+void rk_feed_init(rk_feed *feed, rk_dataset *dataset, rk_readers *readers, const char *split, bool evaluates);
 /* Batches that were asked for and not taken come here and are dropped; before trainers do anything else with readers, and before the end unless a rank has failed. */
 rk_status rk_feed_settle(rk_feed *feed);
 void rk_feed_release(rk_feed *feed);

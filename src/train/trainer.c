@@ -125,12 +125,13 @@ static rk_status open_data(rk_trainer *t, const char *start) {
     if (start) RK_TRY(check_stored(t, start));
     RK_TRY(rk_trainer_open_split(t, "train", INT64_MAX, &t->train));
     if (t->reader >= 0) return RK_OK;
-    RK_TRY(rk_feed_init(&t->train_feed, t->train, t->readers, "train", false));
+    rk_feed_init(&t->train_feed, t->train, t->readers, "train", false);
     RK_TRY(check_test(t));
     if (!t->config->has_valid) return RK_OK;
     RK_TRY(rk_trainer_open_split(t, "valid", INT64_MAX, &t->valid));
     if (t->is_first) RK_TRY(rk_dataset_check(t->valid));
-    return rk_feed_init(&t->valid_feed, t->valid, t->readers, "valid", true);
+    rk_feed_init(&t->valid_feed, t->valid, t->readers, "valid", true);
+    return RK_OK;
 }
 
 static rk_status build_model(rk_trainer *t, const double *ids) {
@@ -232,8 +233,8 @@ rk_status rk_trainer_evaluate(rk_trainer *t, const char *split, const rk_metric 
     RK_TRY(rk_trainer_open_split(t, split, INT64_MAX, &dataset));
     rk_evaluation evaluation;
     rk_feed feed;
-    rk_status status = rk_feed_init(&feed, dataset, t->readers, split, true);
-    if (status == RK_OK) status = rk_evaluate(t->config, t->model, &feed, &evaluation);
+    rk_feed_init(&feed, dataset, t->readers, split, true);
+    rk_status status = rk_evaluate(t->config, t->model, &feed, &evaluation);
     rk_feed_release(&feed);
     rk_dataset_free(dataset);
     if (status == RK_NOT_FOUND) status = rk_error_context(RK_BAD_DATA, "'%s'", split); /* a file that is gone; there is such a split */

@@ -46,6 +46,8 @@ rk_status rk_model_build(const rk_model_options *options, rk_model **out);
 
 typedef struct rk_retrieval rk_retrieval;
 
+enum { RK_USERS_AT_ONCE = 16 }; /* that an evaluation ranks items for, on each thread */
+
 /* The tables and features that a section wants for the data. retrieval: a two_tower's, else NULL. fallback: the dense part's optimizer. */
 rk_status rk_model_plan_tables(const rk_model_section *section, const rk_embedding_section *embedding, const rk_yaml *yaml, const rk_data_schema *schema,
                                const rk_retrieval *retrieval, const rk_optimizer *fallback, rk_embedding_plan *out);

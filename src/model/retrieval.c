@@ -114,9 +114,8 @@ uint64_t rk_retrieval_bytes(const rk_retrieval *r) {
 }
 
 double rk_retrieval_ranking_bytes(const rk_retrieval *r, int32_t dim) {
-    enum { USERS_AT_ONCE = 16 }; /* on each thread */
     double users = (double)r->schema.features[r->pair.user].cardinality, items = (double)r->schema.features[r->pair.item].cardinality;
-    return sizeof(rk_real) * (dim * (users + 2 * items) + USERS_AT_ONCE * items * rk_parallel_threads());
+    return sizeof(rk_real) * (dim * (users + 2 * items) + RK_USERS_AT_ONCE * items * rk_parallel_threads());
 }
 
 double rk_retrieval_ids(const rk_retrieval *r, int32_t f, const double *ids, int64_t batch) {

@@ -10,7 +10,7 @@
 #include "nn/gemm.h"
 #include "train/evaluation_rankings.h"
 
-enum { BLOCK_USERS = 16, MAX_METRICS = 64, ITEMS_AT_ONCE = 8192 };
+enum { MAX_METRICS = 64, ITEMS_AT_ONCE = 8192 };
 
 typedef struct ranking_task {
     const rk_interactions *relevant, *masked; /* masked: NULL: nothing */
@@ -23,7 +23,7 @@ typedef struct ranking_task {
     int metrics[MAX_METRICS];
     int32_t ks[MAX_METRICS];
     size_t n_metrics, n_shown;
-    rk_real **scores;       /* [n_threads][BLOCK_USERS, n_items] */
+    rk_real **scores;       /* [n_threads][RK_USERS_AT_ONCE, n_items] */
     void **workspaces;      /* [n_threads] */
     int n_threads;
     double *values;         /* [n_users, n_metrics] */
@@ -111,7 +111,7 @@ static rk_status find_item_vectors(ranking_task *t, rk_model *model) {
     rk_real *columns;
     RK_TRY(rk_alloc((size_t)(t->n_items * t->dim), sizeof *columns, &columns));
     rk_status status = find_columns(t, model, columns);
-    if (status == RK_OK) status = rk_matrix_create(t->dim, t->n_items, RK_F32, BLOCK_USERS, &t->items);
+    if (status == RK_OK) status = rk_matrix_create(t->dim, t->n_items, RK_F32, RK_USERS_AT_ONCE, &t->items);
     if (status == RK_OK) status = rk_matrix_set(t->items, columns, false);
     rk_free(columns);
     return status;
@@ -140,13 +140,13 @@ static rk_status rank_users(ranking_task *t, int64_t first, int64_t n, int threa
 
 /* The first block of users that trainer r ranks. */
 static size_t first_block(const ranking_task *t, int32_t r) {
-    return rk_blocks((size_t)t->n_users, BLOCK_USERS) * (size_t)r / (size_t)rk_comm_size(t->trainers);
+    return rk_blocks((size_t)t->n_users, RK_USERS_AT_ONCE) * (size_t)r / (size_t)rk_comm_size(t->trainers);
 }
 
 static void rank_block(void *context, size_t block, int thread) {
     ranking_task *t = context;
-    int64_t first = (int64_t)(t->first_block + block) * BLOCK_USERS, left = t->n_users - first;
-    rk_failure_keep(&t->failure, first, rank_users(t, first, left < BLOCK_USERS ? left : BLOCK_USERS, thread));
+    int64_t first = (int64_t)(t->first_block + block) * RK_USERS_AT_ONCE, left = t->n_users - first;
+    rk_failure_keep(&t->failure, first, rank_users(t, first, left < RK_USERS_AT_ONCE ? left : RK_USERS_AT_ONCE, thread));
 }
 
 static rk_status rank_here(ranking_task *t) {
@@ -155,7 +155,7 @@ static rk_status rank_here(ranking_task *t) {
     RK_TRY(rk_alloc((size_t)t->n_threads, sizeof *t->scores, &t->scores));
     RK_TRY(rk_alloc((size_t)t->n_threads, sizeof *t->workspaces, &t->workspaces));
     for (int i = 0; i < t->n_threads; i++) {
-        RK_TRY(rk_alloc((size_t)(BLOCK_USERS * t->n_items), sizeof **t->scores, &t->scores[i]));
+        RK_TRY(rk_alloc((size_t)(RK_USERS_AT_ONCE * t->n_items), sizeof **t->scores, &t->scores[i]));
         RK_TRY(rk_alloc(rk_matrix_workspace(t->items), 1, &t->workspaces[i]));
     }
     rk_parallel_for(t->n_blocks, rank_block, t);
@@ -164,13 +164,13 @@ static rk_status rank_here(ranking_task *t) {
 
 /* Where the values of trainer r begin. */
 static size_t values_cut(const ranking_task *t, int32_t r) {
-    size_t user = first_block(t, r) * BLOCK_USERS, n_users = (size_t)t->n_users;
+    size_t user = first_block(t, r) * RK_USERS_AT_ONCE, n_users = (size_t)t->n_users;
     return (user < n_users ? user : n_users) * t->n_metrics;
 }
 
 static rk_status rank_all(ranking_task *t) {
     if (!t->trainers) {
-        t->n_blocks = rk_blocks((size_t)t->n_users, BLOCK_USERS);
+        t->n_blocks = rk_blocks((size_t)t->n_users, RK_USERS_AT_ONCE);
         return rank_here(t);
     }
     int32_t rank = rk_comm_rank(t->trainers);

@@ -16,13 +16,9 @@ static int find_option(const command *cmd, const char *name, size_t n_bytes, cha
 /* The option that begins most like it, by two letters or more; or NULL. */
 static const char *option_like(const command *cmd, const char *name) {
     const char *like = NULL;
-    size_t most = 1;
-    for (int i = 0; i < MAX_OPTIONS && cmd->options[i].name; i++) {
-        size_t n = n_alike(name, cmd->options[i].name);
-        if (n <= most) continue;
-        most = n;
-        like = cmd->options[i].name;
-    }
+    size_t most = 0;
+    for (int i = 0; i < MAX_OPTIONS && cmd->options[i].name; i++)
+        if (is_more_alike(cmd->options[i].name, name, &most)) like = cmd->options[i].name;
     return like;
 }
 

@@ -58,7 +58,7 @@ COMMAND_LIST(COMMAND_DECLARE)
 
 const command *command_find(const char *name);
 const command *command_like(const char *name); /* that begins most like it, by two letters or more; or NULL */
-size_t n_alike(const char *a, const char *b);  /* letters that both begin with */
+bool is_more_alike(const char *name, const char *word, size_t *most); /* begins like it by two letters or more, and by more than *most (at first 0), which it sets */
 const command *const *command_all(size_t *n);
 
 /* Fill *out from argv[0..argc); false after printing what is wrong (exit EXIT_USAGE). */

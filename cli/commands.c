@@ -11,21 +11,19 @@ const command *const *command_all(size_t *n) {
     return all;
 }
 
-size_t n_alike(const char *a, const char *b) {
+bool is_more_alike(const char *name, const char *word, size_t *most) {
     size_t n = 0;
-    while (a[n] && a[n] == b[n]) n++;
-    return n;
+    while (name[n] && name[n] == word[n]) n++;
+    bool more = n >= 2 && n > *most; /* one letter says nothing */
+    if (more) *most = n;
+    return more;
 }
 
 const command *command_like(const char *name) {
     const command *like = NULL;
-    size_t most = 1; /* one letter says nothing */
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        size_t n = n_alike(name, all[i]->name);
-        if (all[i]->hidden || n <= most) continue;
-        most = n;
-        like = all[i];
-    }
+    size_t most = 0;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (!all[i]->hidden && is_more_alike(all[i]->name, name, &most)) like = all[i];
     return like;
 }
 

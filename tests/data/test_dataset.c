@@ -7,8 +7,8 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "data/dataset.h"
 #include "data/dictionary.h"
+#include "data/section.h"
 #include "format/stream.h"
 
 enum { ROWS = 1000 };
@@ -26,13 +26,6 @@ static const char *const run_text =
     "  - {name: x, dense: true, normalize: true}\n"
     "  - {name: bucket, column: x, bucketize: [100, 500]}\n"
     "  - {name: both, cross: [word, bucket], hash: 64}\n";
-
-typedef struct opened {
-    rk_yaml yaml;
-    rk_data_section section;
-    rk_transforms *transforms;
-    rk_dataset *dataset;
-} opened;
 
 static void write_file(const char *name, const void *data, size_t n_bytes) {
     char *path;
@@ -52,18 +45,8 @@ static rk_buffer good_rows(void) {
 static rk_status open_text(const char *yaml_text, const char *extra, const char *split, int64_t batch, bool shuffle, opened *o) {
     char text[2048];
     snprintf(text, sizeof text, "%s%s", yaml_text, extra);
-    memset(o, 0, sizeof *o);
-    RK_TRY(rk_yaml_parse("d.yaml", text, strlen(text), &o->yaml));
-    RK_TRY(rk_schema_bind(&rk_data_schema_table, &o->yaml, o->yaml.root, &o->section));
-    RK_TRY(rk_transforms_fit(&o->section, &o->yaml, &(rk_fit_options){.directory = directory}, &o->transforms));
+    RK_TRY(open_section(o, directory, text));
     return rk_dataset_create(&o->section, o->transforms, &(rk_dataset_options){.directory = directory, .split = split, .batch_size = batch, .seed = 9, .shuffle = shuffle}, &o->dataset);
-}
-
-static void close_all(opened *o) {
-    rk_dataset_free(o->dataset);
-    rk_transforms_free(o->transforms);
-    rk_schema_release(&rk_data_schema_table, &o->section);
-    rk_yaml_release(&o->yaml);
 }
 
 /* Where the ids of a sample begin; those of sample n end where those of n+1 begin. */
@@ -112,7 +95,7 @@ static void test_values(void **state) {
             assert_int_equal(b->first_row + i, row);
         }
     assert_int_equal(rk_dataset_n_rows(o.dataset), ROWS);
-    close_all(&o);
+    close_section(&o);
 }
 
 static void test_order(void **state) {
@@ -140,8 +123,8 @@ static void test_order(void **state) {
         rk_dataset_position at = rk_dataset_tell(o.dataset);
         assert_true(at.epoch == 2 && at.row == 0);
     }
-    close_all(&o);
-    close_all(&streamed);
+    close_section(&o);
+    close_section(&streamed);
 }
 
 static void test_fractions(void **state) {
@@ -157,8 +140,8 @@ static void test_fractions(void **state) {
     for (int64_t i = 0; i < n; i++) seen[a[i]]++;
     for (int64_t i = 0; i < m; i++) seen[b[i]]++;
     for (int i = 0; i < ROWS; i++) assert_int_equal(seen[i], 1);
-    close_all(&train);
-    close_all(&valid);
+    close_section(&train);
+    close_section(&valid);
 }
 
 static rk_status drain(opened *o) {
@@ -178,11 +161,11 @@ static void expect_bad(const char *text, const char *message, int64_t n_skipped)
     snprintf(expected, sizeof expected, message, path);
     FAILS(drain(&o), RK_BAD_DATA, expected);
     FAILS(drain(&o), RK_BAD_DATA, expected); /* and again */
-    close_all(&o);
+    close_section(&o);
     OK(open_text(bad, "on_bad_row: skip\n", "train", 8, false, &o));
     assert_int_equal(drain(&o), RK_END);
     assert_int_equal(rk_dataset_n_skipped(o.dataset), n_skipped);
-    close_all(&o);
+    close_section(&o);
 }
 
 static void test_bad_rows(void **state) {
@@ -215,13 +198,13 @@ static void test_cut_gzip(void **state) {
     OK(open_text(gz, "", "train", 64, false, &o));
     assert_int_equal(drain(&o), RK_END);
     assert_int_equal(rk_dataset_n_rows(o.dataset), ROWS);
-    close_all(&o);
+    close_section(&o);
     for (size_t length = 30; length < n; length += 97) { /* a cut container fails even where bad rows may be skipped */
         write_file("cut.csv.gz", packed, length);
         OK(open_text(gz, "on_bad_row: skip\n", "train", 64, false, &o));
         assert_int_equal(drain(&o), RK_BAD_DATA);
         assert_non_null(strstr(rk_last_error(), "the compressed data is cut"));
-        close_all(&o);
+        close_section(&o);
     }
     rk_free(packed);
     rk_buffer_release(&text);
@@ -233,14 +216,14 @@ static void test_missing_columns_and_files(void **state) {
     OK(open_text("train: a.csv\nlabels: [{name: y}]\nfeatures: [{name: wrod, hash: 9}]\n", "", "train", 8, false, &o));
     assert_int_equal(drain(&o), RK_CONFIG);
     assert_non_null(strstr(rk_last_error(), "has no column 'wrod'\nhint: did you mean 'word'?"));
-    close_all(&o);
+    close_section(&o);
     OK(open_text("train: none.csv\nlabels: [{name: y}]\nfeatures: [{name: word, hash: 9}]\n", "", "train", 8, false, &o));
     assert_int_equal(drain(&o), RK_NOT_FOUND);
-    close_all(&o);
+    close_section(&o);
     assert_int_equal(open_text("train: a.csv\nlabels: [{name: y}]\nfeatures: [{name: word, hash: 9, identity: 4}]\n", "", "train", 8, false, &o), RK_CONFIG);
     assert_string_equal(rk_last_error(),
                         "d.yaml:3: 'word': a feature has one kind, not several\nhint: give one of hash, identity, vocabulary, bucketize, quantiles, cross (with hash), dense");
-    close_all(&o);
+    close_section(&o);
 }
 
 static void test_names_that_stand_twice(void **state) {
@@ -251,10 +234,10 @@ static void test_names_that_stand_twice(void **state) {
     OK(open_text("train: twice.csv\nlabels: [{name: n}]\nfeatures: [{name: word, hash: 9}]\n", "", "train", 8, false, &o));
     assert_int_equal(drain(&o), RK_CONFIG);
     assert_non_null(strstr(rk_last_error(), "has two columns 'word'\nhint: data.columns"));
-    close_all(&o);
+    close_section(&o);
     OK(open_text("train: twice.csv\nheader: true\ncolumns: [word, n, _, _, _]\nlabels: [{name: n}]\nfeatures: [{name: word, hash: 9}]\n", "", "train", 8, false, &o));
     assert_int_equal(drain(&o), RK_END); /* what nothing reads may be called what it likes */
-    close_all(&o);
+    close_section(&o);
 }
 
 static rk_status check_valid(const char *valid) {
@@ -263,7 +246,7 @@ static rk_status check_valid(const char *valid) {
     snprintf(text, sizeof text, "train: a.csv\nvalid: %s\nlabels: [{name: y}]\nfeatures: [{name: word, hash: 9}]\n", valid);
     RK_TRY(open_text(text, "", "valid", 8, false, &o));
     rk_status status = rk_dataset_check(o.dataset);
-    close_all(&o);
+    close_section(&o);
     return status;
 }
 
@@ -297,7 +280,7 @@ static void test_joins(void **state) {
     static const int64_t expected[] = {0, 1, 2, 2, 3}; /* the third film has no row to join */
     for (int i = 0; i < 5; i++) assert_int_equal(begin_of(&b->features[1], i), expected[i]);
     assert_true(b->features[1].ids[0] == b->features[1].ids[2] && b->features[1].ids[0] != b->features[1].ids[1]);
-    close_all(&o);
+    close_section(&o);
 }
 
 static void test_save_and_load(void **state) {
@@ -324,7 +307,7 @@ static void test_save_and_load(void **state) {
     rk_dataset_free(again);
     rk_transforms_free(loaded);
     rk_free_strings(names, n_names);
-    close_all(&o);
+    close_section(&o);
 }
 
 static void test_weights(void **state) {
@@ -339,7 +322,7 @@ static void test_weights(void **state) {
     OK(rk_dataset_next(o.dataset, &b));
     assert_true(b->n == 4 && b->features[0].offsets[4] == 6);
     assert_memory_equal(b->features[0].weights, expected, sizeof expected);
-    close_all(&o);
+    close_section(&o);
     static const char *const rows[] = {"a|b,1", "a,1|2", "a,x", "a,nan"};
     static const char *const said[] = {"fewer weights than ids", "more weights than ids", "'x' is not a number", "'nan' is not a number"};
     for (int i = 0; i < 4; i++) {
@@ -348,7 +331,7 @@ static void test_weights(void **state) {
         OK(open_text(features, "", "train", 8, false, &o));
         assert_int_equal(drain(&o), RK_BAD_DATA);
         assert_non_null(strstr(rk_last_error(), said[i]));
-        close_all(&o);
+        close_section(&o);
     }
 }
 
@@ -365,13 +348,13 @@ static void test_libsvm_fields(void **state) {
     assert_int_equal(b->n, 2);
     assert_true(b->labels[0] == 1 && b->labels[1] == 0);
     assert_true(b->features[0].ids[1] == 3 && b->features[1].ids[0] == 0 && b->features[1].ids[1] == 2 && b->features[1].ids[2] == 3);
-    close_all(&o);
+    close_section(&o);
     static const char *const weighted = "train: a.libsvm\nlabels: [{name: y, column: label}]\nfeatures: [{name: ids, identity: 20, weights: ids}]\n";
     static const float expected[] = {1, 1, 1, 0.5F, 1};
     OK(open_text(weighted, "", "train", 8, false, &o));
     OK(rk_dataset_next(o.dataset, &b));
     assert_memory_equal(b->features[0].weights, expected, sizeof expected); /* the values beside the ids */
-    close_all(&o);
+    close_section(&o);
 }
 
 static void test_out_of_memory(void **state) {
@@ -383,7 +366,7 @@ static void test_out_of_memory(void **state) {
         rk_status status = open_text(run_text, "", "train", 64, true, &o);
         if (status == RK_OK) status = drain(&o);
         rk_alloc_fail_after(0, false);
-        close_all(&o);
+        close_section(&o);
         assert_int_equal(rk_alloc_live(), before);
         if (status == RK_END) return;
         assert_int_equal(status, RK_NO_MEMORY);

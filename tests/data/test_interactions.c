@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "data/interactions.h"
+#include "data/section.h"
 
 static char directory[] = "/tmp/reckon-interactions-XXXXXX";
 
@@ -18,27 +19,9 @@ static void write_file(const char *name, const char *text) {
     fclose(file);
 }
 
-typedef struct opened {
-    rk_yaml yaml;
-    rk_data_section section;
-    rk_transforms *transforms;
-    rk_dataset *dataset;
-} opened;
-
 static void open_train(opened *o, const char *text) {
-    *o = (opened){0};
-    OK(rk_yaml_parse("d.yaml", text, strlen(text), &o->yaml));
-    OK(rk_schema_bind(&rk_data_schema_table, &o->yaml, o->yaml.root, &o->section));
-    OK(rk_data_section_check(&o->section, &o->yaml));
-    OK(rk_transforms_fit(&o->section, &o->yaml, &(rk_fit_options){.directory = directory}, &o->transforms));
+    OK(open_section(o, directory, text));
     OK(rk_dataset_create(&o->section, o->transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 3}, &o->dataset));
-}
-
-static void close_train(opened *o) {
-    rk_dataset_free(o->dataset);
-    rk_transforms_free(o->transforms);
-    rk_schema_release(&rk_data_schema_table, &o->section);
-    rk_yaml_release(&o->yaml);
 }
 
 #define FEATURES "features: [{name: user, identity: 4}, {name: item, identity: 6}]\n"
@@ -67,10 +50,10 @@ static void test_lists(void **state) {
         open_train(&o, texts[i]);
         OK(rk_interactions_collect(o.dataset, (rk_pair_features){0, 1}, &x));
         assert_lists(x, offsets, items, counts);
-        close_train(&o);
+        close_section(&o);
         open_train(&o, "format: adjacency\ntrain: more\n" FEATURES);
         OK(rk_interactions_collect(o.dataset, (rk_pair_features){0, 1}, &more));
-        close_train(&o);
+        close_section(&o);
         OK(rk_interactions_merge(x, more, &both));
         assert_lists(both, both_offsets, both_items, both_counts);
         rk_interactions_free(rk_interactions_hold(x));
@@ -88,7 +71,7 @@ static void fails(const char *text, rk_status status, const char *message) {
     open_train(&o, text);
     snprintf(wanted, sizeof wanted, message, directory);
     FAILS(rk_interactions_collect(o.dataset, (rk_pair_features){0, 1}, &x), status, wanted);
-    close_train(&o);
+    close_section(&o);
 }
 
 static void test_refusals(void **state) {
@@ -108,7 +91,7 @@ static void test_refusals(void **state) {
     assert_int_equal(x->offsets[4], 2); /* the line's other pair stays */
     assert_int_equal(rk_dataset_n_skipped(o.dataset), 1);
     rk_interactions_free(x);
-    close_train(&o);
+    close_section(&o);
     assert_int_equal(rk_alloc_live(), 0);
 }
 

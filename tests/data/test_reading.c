@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "data/convert.h"
-#include "data/dataset.h"
+#include "data/section.h"
 #include "data/transforms_parts.h"
 #include "format/rkb.h"
 
@@ -41,25 +41,10 @@ static const char *const features_text =
     "  - {name: x_log, column: x, dense: true, log1p: true, normalize: true}\n"
     "  - {name: n_dense, column: n, dense: true, default_value: \"7\"}\n";
 
-typedef struct opened {
-    rk_yaml yaml;
-    rk_data_section section;
-    rk_transforms *transforms;
-} opened;
-
-static void open_section(const char *files, const char *features, opened *o) {
+static void open_files(const char *files, const char *features, opened *o) {
     char text[4096];
     snprintf(text, sizeof text, "%s\n%s", files, features);
-    *o = (opened){0};
-    OK(rk_yaml_parse("d.yaml", text, strlen(text), &o->yaml));
-    OK(rk_schema_bind(&rk_data_schema_table, &o->yaml, o->yaml.root, &o->section));
-    OK(rk_transforms_fit(&o->section, &o->yaml, &(rk_fit_options){.directory = directory}, &o->transforms));
-}
-
-static void close_section(opened *o) {
-    rk_transforms_free(o->transforms);
-    rk_schema_release(&rk_data_schema_table, &o->section);
-    rk_yaml_release(&o->yaml);
+    OK(open_section(o, directory, text));
 }
 
 static void write_file(const char *name, const rk_buffer *text) {
@@ -129,7 +114,7 @@ static void check_columns_against_rows(const char *files) {
     rk_window together, alone;
     rk_transform_memory memory = {0};
     const rk_chunk *chunk;
-    open_section(files, features_text, &o);
+    open_files(files, features_text, &o);
     const rk_transforms *t = o.transforms;
     OK(rk_rows_open(&o.section, directory, o.section.train.path, 1, t->names, t->n_names, 0, &rows));
     OK(rk_window_init(&together, &t->schema, true, true, true));
@@ -170,7 +155,7 @@ static uint64_t epoch_hash(const char *files, const char *features, int64_t batc
     rk_dataset *d;
     const rk_batch *b;
     uint64_t hash = 0;
-    open_section(files, features, &o);
+    open_files(files, features, &o);
     OK(rk_dataset_create(&o.section, o.transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = batch_size, .seed = 4, .shuffle = shuffle}, &d));
     *n_rows = 0;
     while (rk_dataset_next(d, &b) == RK_OK) {
@@ -215,7 +200,7 @@ static void test_threads(void **state) {
         if (f < 3) assert_int_equal(rows[0], ROWS);
         if (f < 4) continue;
         opened o;
-        open_section(files[f], features_text, &o);
+        open_files(files[f], features_text, &o);
         for (int64_t row = 0; row < ROWS; row++) rows[1] -= rk_fraction_split(&o.section, (uint64_t)o.section.seed, row) == 0;
         assert_int_equal(rows[1], 0); /* by the rows' numbers in the file, not in its pieces */
         close_section(&o);
@@ -256,7 +241,7 @@ static void test_bad_rows_among_many(void **state) {
         const rk_batch *b;
         rk_status status;
         snprintf(with, sizeof with, "%s\nreader_threads: %d", bad, threads);
-        open_section(with, "", &o);
+        open_files(with, "", &o);
         OK(rk_dataset_create(&o.section, o.transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 100}, &d));
         while ((status = rk_dataset_next(d, &b)) == RK_OK) continue;
         snprintf(expected, sizeof expected, "'%s/bad.csv': line 20003: column 'x': 'x20001' is not a number", directory); /* not the later one that has too few fields */
@@ -264,7 +249,7 @@ static void test_bad_rows_among_many(void **state) {
         rk_dataset_free(d);
         close_section(&o);
         snprintf(with, sizeof with, "%s\non_bad_row: skip\nreader_threads: %d", bad, threads);
-        open_section(with, "", &o);
+        open_files(with, "", &o);
         OK(rk_dataset_create(&o.section, o.transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 100}, &d));
         for (n_rows = 0; (status = rk_dataset_next(d, &b)) == RK_OK; n_rows += b->n) continue;
         assert_int_equal(status, RK_END);
@@ -311,7 +296,7 @@ static void test_bad_typed_values(void **state) {
         rk_dataset *d;
         const rk_batch *b;
         snprintf(text, sizeof text, "labels: [{name: y}]\nfeatures: [%s]", cases[i].features);
-        open_section("train: typed.rkb", text, &o);
+        open_files("train: typed.rkb", text, &o);
         OK(rk_dataset_create(&o.section, o.transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 1000}, &d));
         snprintf(expected, sizeof expected, "'%s': line %d: %s", path, i == 0 ? 101 : i == 1 ? 1 : 78, cases[i].message);
         FAILS(rk_dataset_next(d, &b), RK_BAD_DATA, expected);
@@ -458,7 +443,7 @@ static void test_small_blocks(void **state) {
         const rk_batch *b;
         int64_t row = 0;
         snprintf(files, sizeof files, "train: small.rkb\nreader_threads: %d", threads);
-        open_section(files, "labels: [{name: y}]\nfeatures: [{name: n, identity: 40, identity_offset: 98}]", &o);
+        open_files(files, "labels: [{name: y}]\nfeatures: [{name: n, identity: 40, identity_offset: 98}]", &o);
         OK(rk_dataset_create(&o.section, o.transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 7}, &d));
         for (rk_status status; (status = rk_dataset_next(d, &b)) == RK_OK;)
             for (int64_t i = 0; i < b->n; i++, row++)

@@ -6,17 +6,11 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "data/dataset.h"
+#include "data/section.h"
 #include "format/rkb.h"
 
 enum { ROWS = 10000, BLOCK = 300, BATCH = 64, MAX_SHARES = 5 };
 static char directory[] = "/tmp/reckon-shares-XXXXXX";
-
-typedef struct opened {
-    rk_yaml yaml;
-    rk_data_section section;
-    rk_transforms *transforms;
-} opened;
 
 static const char *path_of(const char *name) {
     static char path[200];
@@ -54,19 +48,10 @@ static void write_csv(void) {
     rk_buffer_release(&text);
 }
 
-static void open_section(const char *lines, opened *o) {
+static void open_lines(const char *lines, opened *o) {
     char text[1024];
     snprintf(text, sizeof text, "%s\nlabels: [{name: y}]\nshuffle_window: 200\nfeatures: [{name: n, identity: %d}]\n", lines, ROWS);
-    memset(o, 0, sizeof *o);
-    OK(rk_yaml_parse("d.yaml", text, strlen(text), &o->yaml));
-    OK(rk_schema_bind(&rk_data_schema_table, &o->yaml, o->yaml.root, &o->section));
-    OK(rk_transforms_fit(&o->section, &o->yaml, &(rk_fit_options){.directory = directory}, &o->transforms));
-}
-
-static void close_section(opened *o) {
-    rk_transforms_free(o->transforms);
-    rk_schema_release(&rk_data_schema_table, &o->section);
-    rk_yaml_release(&o->yaml);
+    OK(open_section(o, directory, text));
 }
 
 static rk_dataset *open_share(const opened *o, bool shuffle, int share, int n_shares) {
@@ -122,7 +107,7 @@ static void test_together_they_give_what_one_gives(void **state) {
     for (size_t f = 0; f < sizeof files / sizeof files[0]; f++)
         for (int shuffle = 0; shuffle < 2; shuffle++) {
             opened o;
-            open_section(files[f], &o);
+            open_lines(files[f], &o);
             for (int64_t row = 0; row < ROWS / 2; row += BATCH * 37) {
                 int64_t n = read_two(&o, shuffle, 1, row, whole);
                 for (int n_shares = 2; n_shares <= MAX_SHARES; n_shares += 3) {
@@ -142,7 +127,7 @@ static void test_others_pieces_are_not_parsed(void **state) {
     opened o;
     char *bytes;
     size_t n_bytes;
-    open_section("train: damaged.rkb", &o);
+    open_lines("train: damaged.rkb", &o);
     OK(rk_file_read(path_of("damaged.rkb"), &bytes, &n_bytes));
     bytes[n_bytes / 2] ^= 1;
     OK(rk_file_write(path_of("damaged.rkb"), bytes, n_bytes));
@@ -167,7 +152,7 @@ static void test_labels_may_be_missing(void **state) {
     opened o;
     rk_dataset *share;
     const rk_batch *batch;
-    open_section("train: a.rkb", &o);
+    open_lines("train: a.rkb", &o);
     rk_dataset_options options = {.split = path_of("unlabeled.rkb"), .batch_size = BATCH, .labels_optional = true, .share = 1, .n_shares = 2};
     OK(rk_dataset_create(&o.section, o.transforms, &options, &share));
     OK(rk_dataset_next(share, &batch));

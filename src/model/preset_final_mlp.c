@@ -1,4 +1,5 @@
 /* FinalMLP (Mao et al. 2023): two multilayer perceptrons over gated features, whose outputs meet in a bilinear form of several heads. */
+#include <math.h>
 #include <stdio.h>
 
 #include "model/preset_parts.h"
@@ -62,11 +63,14 @@ static rk_value build_stream(rk_graph *graph, const rk_model_section *section, c
 /* sum over heads of x_h W_h y_h, with a task's own W */
 static rk_value bilinear(rk_graph *graph, const rk_preset_inputs *inputs, rk_value x, rk_value y, int32_t heads, int32_t task) {
     int32_t from = rk_graph_shape(graph, x).cols / heads, to = rk_graph_shape(graph, y).cols / heads;
+    rk_op_options options = {.units = to, .no_bias = true, .dtype = inputs->dtype, .has_initializer = true,
+                             .initializer = {.kind = RK_INIT_NORMAL, .stddev = sqrt(2.0 / ((double)heads * from * to + 1))}}; /* Glorot's, of all products to one logit */
     rk_value parts[RK_MAX_HEADS];
     for (int32_t h = 0; h < heads; h++) {
         char name[32];
         snprintf(name, sizeof name, "fusion_%d_%d", task, h);
-        parts[h] = rk_linear(graph, name, rk_slice(graph, x, h * from, from), to, false, inputs->dtype);
+        parts[h] = rk_slice(graph, x, h * from, from);
+        parts[h] = rk_graph_add(graph, "linear", name, &options, &parts[h], 1);
     }
     return rk_sum_all(graph, rk_multiply(graph, rk_concat(graph, parts, heads), y));
 }

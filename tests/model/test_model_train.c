@@ -44,6 +44,19 @@ static void test_learns(void **state) {
     }
 }
 
+/* Wide normalized layers, whose products must not be large: a model that knows nothing says about 1/2. */
+static void test_first_loss(void **state) {
+    (void)state;
+    static const usual_case wide = {"model: {kind: final_mlp, deep: [400], deep2: [100], fusion_heads: 5, batch_norm: true}" SEQUENCE, 1};
+    fixture f;
+    rk_model *model = build(&f, &wide);
+    double loss;
+    train(model, 0, 1, MAX_SAMPLES, &loss);
+    if (!(loss > 0.5 && loss < 1.2)) fail_msg("the first loss is %g", loss);
+    rk_model_free(model);
+    fixture_release(&f);
+}
+
 static void check_same_bits(int64_t staleness) {
     static drawn_batch b;
     with_staleness = staleness;
@@ -421,6 +434,7 @@ static int no_leaks(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_learns),
+        cmocka_unit_test(test_first_loss),
         cmocka_unit_test(test_same_bits_at_any_thread_count),
         cmocka_unit_test(test_stale_by_one),
         cmocka_unit_test(test_not_finite_changes_nothing),

@@ -13,16 +13,16 @@ extern "C" {
 __global__ static void make_keys(rk_cuda_auc_args a, rk_cuda_auc_memory m) {
     int64_t i = rk_thread_number();
     if (i >= a.n) return;
-    uint32_t bits = rk_f32_bits(a.predictions[i * a.stride] + 0.0f);
+    uint32_t bits = rk_f32_bits(a.samples[3 * i] + 0.0f);
     m.keys[i] = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
     m.places[i] = (uint32_t)i;
 }
 
 /* The weight of a sample that is positive, or negative. */
 __device__ static inline double weight_of(const rk_cuda_auc_args &a, const rk_cuda_auc_memory &m, int64_t place, bool positive) {
-    int64_t i = m.order[place];
-    double label = (double)a.labels[i * a.stride], weight = a.weights ? (double)a.weights[i] : 1;
-    return isnan(label) ? 0 : weight * (positive ? label : 1 - label);
+    const float *sample = a.samples + 3 * (int64_t)m.order[place];
+    double label = (double)sample[1];
+    return (double)sample[2] * (positive ? label : 1 - label);
 }
 
 /* A block a tile: thread t has values 4t .. 4t+3 of it. */

@@ -19,10 +19,9 @@ typedef struct rk_cuda_auc_memory {
 } rk_cuda_auc_memory;
 
 typedef struct rk_cuda_auc_args {
-    int64_t n, stride;          /* predictions and labels are `stride` values apart */
-    const float *predictions, *labels;
-    const float *weights;       /* [n] or NULL */
-    double *auc;                /* one; NaN if all labels are of one kind. A label that is NaN has no part */
+    int64_t n;
+    const float *samples;       /* [n, 3]: prediction, label, weight */
+    double *auc;                /* one; NaN if all labels are of one kind */
 } rk_cuda_auc_args;
 
 #define RK_CUDA_AUC_LIST(X) X(rk_cuda_auc, (rk_stream * stream, const rk_cuda_auc_args *args, const rk_cuda_auc_memory *memory))

@@ -17,6 +17,8 @@ struct rk_metrics {
     int64_t *groups; /* [n], where every sample has one */
     size_t n, capacity, groups_capacity;
     size_t n_rows;   /* of samples and those that took no part, for messages */
+    rk_auc_function *auc; /* NULL: computed here */
+    void *auc_context;
 };
 
 static const struct {
@@ -60,6 +62,11 @@ void rk_metrics_free(rk_metrics *metrics) {
     rk_free(metrics->samples);
     rk_free(metrics->groups);
     rk_free(metrics);
+}
+
+void rk_metrics_set_auc(rk_metrics *metrics, rk_auc_function *auc, void *context) {
+    metrics->auc = auc;
+    metrics->auc_context = context;
 }
 
 void rk_metrics_clear(rk_metrics *metrics) {
@@ -151,14 +158,14 @@ static double gauc_of(const rk_metrics *metrics, const rk_rank_item *items) {
     return weights > 0 ? sum / weights : NAN;
 }
 
-static rk_status compute_ranks(const rk_metrics *metrics, double *values) {
+static rk_status compute_ranks_here(const rk_metrics *metrics, bool grouped, double *values) {
     rk_rank_item *items;
     size_t n = metrics->n;
     RK_TRY(rk_alloc(2 * n, sizeof *items, &items)); /* the second half is scratch */
     for (size_t i = 0; i < n; i++) items[i] = (rk_rank_item){rk_rank_key(metrics->samples[i].prediction), (uint32_t)i};
     rk_rank_sort(items, items + n, n);
     values[RK_METRIC_auc] = auc_of(metrics, items, n);
-    if (n && !metrics->ungrouped) {
+    if (grouped) {
         /* The sort is stable: by the low half of the group, then by the high half. */
         for (int shift = 0; shift <= 32; shift += 32) {
             for (size_t i = 0; i < n; i++) items[i].key = (uint32_t)((uint64_t)metrics->groups[items[i].index] >> shift);
@@ -168,6 +175,14 @@ static rk_status compute_ranks(const rk_metrics *metrics, double *values) {
     }
     rk_free(items);
     return RK_OK;
+}
+
+static rk_status compute_ranks(const rk_metrics *metrics, double *values) {
+    bool grouped = metrics->n && !metrics->ungrouped; /* which needs the order, and so gives the AUC as well */
+    if (!metrics->auc || !metrics->n || grouped) return compute_ranks_here(metrics, grouped, values);
+    _Static_assert(sizeof *metrics->samples == 3 * sizeof(float), "samples are rows of three");
+    rk_status status = metrics->auc(metrics->auc_context, (int64_t)metrics->n, &metrics->samples->prediction, &values[RK_METRIC_auc]);
+    return status == RK_NO_MEMORY ? compute_ranks_here(metrics, grouped, values) : status;
 }
 
 static double cross_entropy(double label, double p) {

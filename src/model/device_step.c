@@ -7,6 +7,7 @@
 #include "base/trace.h"
 #include "cuda/dense_update.h"
 #include "model/device_step_parts.h"
+#include "nn/device_auc.h"
 
 static uint32_t *stop_of(double *found, int32_t n_tasks) {
     return (uint32_t *)(found + n_tasks);
@@ -186,6 +187,12 @@ rk_status rk_device_step_predict(rk_model *model, const rk_batch *batch, int64_t
     RK_TRY(status);
     memcpy(predictions, d->told, (size_t)(n * model->n_tasks) * sizeof *predictions);
     return RK_OK;
+}
+
+rk_status rk_device_step_auc(rk_model *model, int64_t n, const float *samples, double *out) {
+    rk_device_step *d = model->device_step;
+    RK_TRY(need_drained(d));
+    return rk_device_auc(d->device, d->compute, n, samples, out);
 }
 
 rk_status rk_device_step_settle(rk_model *model) {

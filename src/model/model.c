@@ -217,6 +217,14 @@ int64_t rk_model_step(const rk_model *model) {
     return model->step;
 }
 
+bool rk_model_has_device(const rk_model *model) {
+    return model->device_step != NULL;
+}
+
+rk_status rk_model_auc(void *model, int64_t n, const float *samples, double *out) {
+    return rk_device_step_auc(model, n, samples, out);
+}
+
 rk_embeddings *rk_model_embeddings(rk_model *model) {
     (void)rk_model_settle(model); /* a GPU that failed says so at the next step */
     return model->embeddings;

@@ -61,6 +61,9 @@ rk_status rk_model_settle(rk_model *model);
 /* After what rk_model_state or rk_model_embeddings hand out was written to: to the GPU, where there is one. */
 rk_status rk_model_refresh(rk_model *model);
 
+bool rk_model_has_device(const rk_model *model); /* a GPU */
+rk_status rk_model_auc(void *model, int64_t n, const float *samples, double *out); /* by the GPU, between steps: an rk_auc_function (metrics/metrics.h) */
+
 /* cuts [trainers + 1]: of a batch, trainer r needs samples cuts[r] .. cuts[r+1]-1, as far as there are any, and no other; a batch of no more samples than the last cut. */
 void rk_model_cuts(const rk_model *model, int64_t *cuts);
 /* As rk_model_train and rk_model_predict of the whole batch; predictions [total, n_tasks]. */

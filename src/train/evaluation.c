@@ -87,7 +87,10 @@ rk_status rk_evaluate(const rk_config *config, rk_model *model, rk_feed *feed, r
     RK_GOTO(rk_feed_seek(feed, (rk_dataset_position){0, 0}));
     RK_GOTO(rk_alloc((size_t)e.n_tasks, sizeof *metrics, &metrics));
     RK_GOTO(rk_alloc((size_t)(e.n_tasks + 1) * RK_METRIC_COUNT, sizeof *e.values, &e.values));
-    for (int32_t t = 0; t < e.n_tasks; t++) RK_GOTO(rk_metrics_create(is_binary(config, t), config->data.labels[t].optional, &metrics[t]));
+    for (int32_t t = 0; t < e.n_tasks; t++) {
+        RK_GOTO(rk_metrics_create(is_binary(config, t), config->data.labels[t].optional, &metrics[t]));
+        if (rk_model_has_device(model)) rk_metrics_set_auc(metrics[t], rk_model_auc, model);
+    }
     RK_GOTO(add_batches(model, feed, metrics, &e));
     if (e.n_rows == 0) RK_GOTO(rk_error(RK_BAD_DATA, "the data to evaluate on, '%s', has no rows", feed->split));
     for (int32_t t = 0; t < e.n_tasks; t++) RK_GOTO(rk_metrics_compute(metrics[t], e.values + t * RK_METRIC_COUNT));

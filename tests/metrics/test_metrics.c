@@ -159,6 +159,41 @@ static void test_stride_clear_and_missing_groups(void **state) {
     rk_metrics_free(metrics);
 }
 
+/* An AUC of another's making, of exactly the samples; its own where that one has no room, and where groups need the order anyway. */
+static rk_status elsewhere(void *context, int64_t n, const float *rows, double *out) {
+    const samples *s = context;
+    if (n != 100) return rk_error(RK_NO_MEMORY, "no room");
+    for (int i = 0; i < 100; i++) assert_true(rows[3 * i] == s->predictions[i] && rows[3 * i + 1] == s->labels[i] && rows[3 * i + 2] == s->weights[i]);
+    *out = 7;
+    return RK_OK;
+}
+
+static void test_auc_of_another(void **state) {
+    (void)state;
+    samples s = draw(7, 100, false);
+    double v[RK_METRIC_COUNT], own;
+    rk_metrics *metrics;
+    OK(rk_metrics_create(true, false, &metrics));
+    rk_metrics_set_auc(metrics, elsewhere, &s);
+    OK(rk_metrics_compute(metrics, v));
+    assert_true(isnan(v[RK_METRIC_auc]));
+    OK(rk_metrics_add(metrics, 100, s.predictions, s.labels, 1, s.weights, NULL));
+    OK(rk_metrics_compute(metrics, v));
+    assert_true(v[RK_METRIC_auc] == 7 && v[RK_METRIC_logloss] > 0);
+    rk_metrics_set_auc(metrics, NULL, NULL);
+    OK(rk_metrics_compute(metrics, v));
+    own = v[RK_METRIC_auc];
+    OK(rk_metrics_add(metrics, 1, s.predictions, s.labels, 1, &(float){0}, NULL)); /* of no weight */
+    rk_metrics_set_auc(metrics, elsewhere, &s);
+    OK(rk_metrics_compute(metrics, v));
+    assert_true(v[RK_METRIC_auc] == own);
+    rk_metrics_clear(metrics);
+    OK(rk_metrics_add(metrics, 100, s.predictions, s.labels, 1, s.weights, s.groups));
+    OK(rk_metrics_compute(metrics, v));
+    assert_true(v[RK_METRIC_auc] == own && !isnan(v[RK_METRIC_gauc]));
+    rk_metrics_free(metrics);
+}
+
 static void test_refusals_change_nothing(void **state) {
     (void)state;
     samples s = draw(6, 20, false);
@@ -255,6 +290,7 @@ int main(void) {
         cmocka_unit_test(test_regression),
         cmocka_unit_test(test_edges),
         cmocka_unit_test(test_stride_clear_and_missing_groups),
+        cmocka_unit_test(test_auc_of_another),
         cmocka_unit_test(test_refusals_change_nothing),
         cmocka_unit_test(test_absent_labels),
         cmocka_unit_test(test_list),

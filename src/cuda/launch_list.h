@@ -6,6 +6,7 @@
 
 #include "cuda/auc.h"
 #include "cuda/blas.h"
+#include "cuda/candidates.h"
 #include "cuda/copy.h"
 #include "cuda/dense.h"
 #include "cuda/sort.h"
@@ -13,6 +14,7 @@
 
 #define RK_CUDA_LAUNCH_LIST(X) \
     RK_CUDA_BLAS_LIST(X)       \
+    RK_CUDA_CANDIDATES_LIST(X) \
     RK_CUDA_COPY_LIST(X)       \
     RK_CUDA_SORT_LIST(X)       \
     RK_CUDA_TABLE_LIST(X)      \

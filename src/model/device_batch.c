@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "model/retrieval.h"
+
 static size_t place(size_t *at, int64_t n, size_t bytes) {
     size_t here = *at;
     *at += ((size_t)n * bytes + 255) / 256 * 256;
@@ -10,8 +12,11 @@ static size_t place(size_t *at, int64_t n, size_t bytes) {
 
 rk_device_batch_layout rk_device_batch_plan(const rk_model *model) {
     rk_device_batch_layout l = {.n_sequences = model->lengths >= 0 ? rk_graph_shape(model->graph, model->lengths).cols : 0};
-    l.dense = place(&l.n_bytes, model->max_batch * model->n_dense, sizeof(float));
-    l.lengths = place(&l.n_bytes, model->max_batch * l.n_sequences, sizeof(float));
+    int64_t n_items = model->retrieval ? model->max_here : 0;
+    l.dense = place(&l.n_bytes, model->max_here * model->n_dense, sizeof(float));
+    l.lengths = place(&l.n_bytes, model->max_here * l.n_sequences, sizeof(float));
+    l.pairs = place(&l.n_bytes, n_items, sizeof(int32_t));
+    l.chances = place(&l.n_bytes, n_items, sizeof(float));
     l.labels = place(&l.n_bytes, model->max_batch * model->n_tasks, sizeof(float));
     l.weights = place(&l.n_bytes, model->max_batch, sizeof(float));
     l.scales = place(&l.n_bytes, model->n_tasks, sizeof(double));
@@ -48,6 +53,29 @@ static void pack_targets(const rk_device_batch_layout *l, const rk_model *model,
     to->view.sample_weights = from->sample_weights ? weights : NULL;
 }
 
+/* Of the batch that was lengthened last. */
+static void send_pairs(const rk_device_batch_layout *l, const rk_model *model, rk_stream *upload, rk_device_batch *to) {
+    const rk_pairs *pairs = rk_retrieval_pairs(model->retrieval);
+    size_t n = (size_t)pairs->n, n_items = n + (size_t)rk_retrieval_n_drawn(model->retrieval);
+    const float *chances = rk_retrieval_chances(model->retrieval, pairs);
+    float *weights = (float *)(to->host + l->weights);
+    double whole = 0;
+    for (size_t i = 0; i < n; i++) whole += (double)(weights[i] = pairs->weighted ? pairs->weights[i] : 1);
+    *(double *)(to->host + l->wholes) = whole;
+    to->n_pairs = pairs->n;
+    memcpy(to->host + l->pairs, pairs->ids, n_items * sizeof *pairs->ids);
+    if (chances) memcpy(to->host + l->chances, chances, n_items * sizeof *chances);
+    send(upload, to, l->pairs, n_items * sizeof *pairs->ids);
+    send(upload, to, l->chances, chances ? n_items * sizeof *chances : 0);
+    send(upload, to, l->weights, n * sizeof *weights);
+}
+
+static void send_targets(const rk_device_batch_layout *l, const rk_model *model, const rk_batch *from, rk_stream *upload, rk_device_batch *to) {
+    pack_targets(l, model, from, to);
+    send(upload, to, l->labels, (size_t)(from->n * model->n_tasks) * sizeof(float));
+    send(upload, to, l->weights, (size_t)from->n * sizeof(float));
+}
+
 void rk_device_batch_send(const rk_device_batch_layout *l, const rk_model *model, const rk_batch *from, int64_t first, int64_t n, const rk_ids *ids, bool labelled,
                           rk_stream *upload, rk_device_batch *to) {
     float *dense = (float *)(to->host + l->dense), *lengths = (float *)(to->host + l->lengths);
@@ -57,16 +85,19 @@ void rk_device_batch_send(const rk_device_batch_layout *l, const rk_model *model
     if (l->n_sequences) rk_model_write_lengths(model, ids, 0, n, lengths);
     send(upload, to, l->dense, dense_bytes);
     send(upload, to, l->lengths, n_samples * (size_t)l->n_sequences * sizeof(float));
-    if (!labelled) return;
-    pack_targets(l, model, from, to);
-    send(upload, to, l->labels, n_samples * (size_t)model->n_tasks * sizeof(float));
-    send(upload, to, l->weights, n_samples * sizeof(float));
+    if (labelled && model->retrieval)
+        send_pairs(l, model, upload, to);
+    else if (labelled)
+        send_targets(l, model, from, upload, to);
 }
 
 void rk_device_batch_number(const rk_device_batch_layout *l, const rk_model *model, rk_stream *stream, rk_device_batch *batch) {
     double *scales = (double *)(batch->host + l->scales);
     const double *wholes = (const double *)(batch->host + l->wholes);
-    for (int32_t t = 0; t < model->n_tasks; t++) scales[t] = wholes[t] > 0 ? rk_model_task_weight(&model->tasks[t], model->step) / wholes[t] : 0;
+    for (int32_t t = 0; t < model->n_tasks; t++) {
+        double weight = model->retrieval ? 1 : rk_model_task_weight(&model->tasks[t], model->step);
+        scales[t] = wholes[t] > 0 ? weight / wholes[t] : 0;
+    }
     *(int64_t *)(batch->host + l->step) = model->step;
     send(stream, batch, l->scales, l->n_bytes - l->scales);
 }

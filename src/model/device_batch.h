@@ -7,9 +7,11 @@
 
 /* Offsets in bytes. */
 typedef struct rk_device_batch_layout {
-    size_t dense;      /* float [max_batch, n_dense] */
-    size_t lengths;    /* float [max_batch, n_sequences] */
+    size_t dense;      /* float [max_here, n_dense] */
+    size_t lengths;    /* float [max_here, n_sequences] */
     size_t labels;     /* float [max_batch, n_tasks] */
+    size_t pairs;      /* int32 [max_here]: of a two_tower: items of the pairs, then the drawn ones; none in other models */
+    size_t chances;    /* float [max_here]: of those (rk_retrieval_chances) */
     size_t weights;    /* float [max_batch]: 1 where the batch has none */
     size_t scales;     /* double [n_tasks]: each task's weight at this step over that of its samples; 0 where it has none */
     size_t wholes;     /* double [n_tasks]: the weight of its samples */
@@ -21,6 +23,7 @@ rk_device_batch_layout rk_device_batch_plan(const rk_model *model);
 
 typedef struct rk_device_batch {
     char *host, *device;
+    int64_t n_pairs;   /* of a two_tower: without drawn items */
     rk_batch view;     /* of the pinned copy: what messages speak of when the caller's batch is gone */
 } rk_device_batch;
 

@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "model/device_step_parts.h"
+#include "model/retrieval.h"
 
 /* Where each feature's vectors stand in the graph's inputs. */
 static rk_status wire(rk_model *model) {
@@ -25,7 +26,7 @@ static rk_status create_graph(rk_model *model, const rk_model_device *options) {
     if (vectors >= 0) inputs[n++] = (rk_device_graph_input){.value = vectors, .may_stride = true};
     if (model->dense >= 0) inputs[n++] = (rk_device_graph_input){.value = model->dense, .no_gradient = true};
     if (model->lengths >= 0) inputs[n++] = (rk_device_graph_input){.value = model->lengths, .no_gradient = true};
-    rk_device_graph_options graph = {.max_batch = model->max_batch, .training = true, .tf32 = options->tf32, .inputs = inputs, .n_inputs = n};
+    rk_device_graph_options graph = {.max_batch = model->max_here, .training = true, .tf32 = options->tf32, .inputs = inputs, .n_inputs = n};
     return rk_device_graph_create(model->graph, model->optimizer, model->device_step->device, &graph, &model->device_step->graph);
 }
 
@@ -37,6 +38,12 @@ static rk_status create_tasks(rk_model *model) {
     rk_status status = rk_device_tasks_create(model->device_step->device, model->n_tasks, tasks, &model->device_step->tasks);
     rk_free(tasks);
     return status;
+}
+
+static rk_status create_candidates(rk_model *model, const rk_model_device *options) {
+    rk_candidate_loss_config config = rk_retrieval_loss_config(model, model->max_batch);
+    rk_device_candidate_loss_options how = {.tf32 = options->tf32};
+    return rk_device_candidate_loss_create(model->device_step->device, &config, &how, &model->device_step->candidates);
 }
 
 /* Unless the run file says how much: all of the tables if they fit beside the dense part, with a tenth of what is free left for their scratch; else what does. */
@@ -53,7 +60,7 @@ static rk_status budget_of(const rk_model *model, const rk_model_device *options
 }
 
 static rk_status create_tables(rk_model *model, const rk_model_device *options) {
-    rk_device_tables_options tables = {.max_batch = model->max_batch};
+    rk_device_tables_options tables = {.max_batch = model->max_here};
     RK_TRY(budget_of(model, options, &tables.budget_bytes));
     return rk_device_tables_create(model->embeddings, model->device_step->device, &tables, &model->device_step->tables);
 }
@@ -79,7 +86,7 @@ rk_status rk_device_step_create(rk_model *model, const rk_model_device *options)
     rk_device_step *d;
     RK_TRY(rk_alloc(1, sizeof *d, &d));
     model->device_step = d;
-    d->late = options->late;
+    d->late = options->late && !model->retrieval; /* what a batch's step draws goes by its number, which is known when the step before is judged */
     d->layout = rk_device_batch_plan(model);
     RK_TRY(rk_device_open(options->number, &d->device));
     RK_TRY(rk_stream_create(d->device, &d->upload));
@@ -87,6 +94,7 @@ rk_status rk_device_step_create(rk_model *model, const rk_model_device *options)
     RK_TRY(rk_stream_create(d->device, &d->compute));
     RK_TRY(create_graph(model, options));
     RK_TRY(create_tasks(model));
+    if (model->retrieval) RK_TRY(create_candidates(model, options));
     RK_TRY(reserve(model));
     if (model->embeddings) RK_TRY(create_tables(model, options));
     return wire(model);
@@ -102,6 +110,7 @@ void rk_device_step_free(rk_model *model) {
     }
     rk_device_tables_free(d->tables);
     rk_device_tasks_free(d->tasks);
+    rk_device_candidate_loss_free(d->candidates);
     rk_device_graph_free(d->graph);
     if (d->device) {
         for (int i = 0; i < RK_DEVICE_FLIGHTS; i++) rk_device_batch_release(d->device, &d->batches[i]);

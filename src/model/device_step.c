@@ -7,6 +7,7 @@
 #include "base/trace.h"
 #include "cuda/dense_update.h"
 #include "model/device_step_parts.h"
+#include "model/retrieval.h"
 #include "nn/device_auc.h"
 
 static uint32_t *stop_of(double *found, int32_t n_tasks) {
@@ -53,6 +54,29 @@ static void give_losses(rk_model *model, const rk_device_batch *batch, int64_t n
                                             .stop_bit = RK_CUDA_STOP_LOSS});
 }
 
+/* Of pairs: their items first, then the drawn ones. Of the rest of the users' vectors, which are no one's, and of the scores nothing is learned. */
+static void give_candidate_loss(rk_model *model, const rk_device_batch *batch, int64_t n) {
+    rk_device_step *d = model->device_step;
+    const char *at = batch->device;
+    rk_value user = rk_graph_find(model->graph, "user_vector"), item = rk_graph_find(model->graph, "item_vector");
+    size_t vector_bytes = (size_t)rk_model_vector_dim(model) * sizeof(float);
+    rk_stream_fill(d->compute, rk_device_graph_gradient(d->graph, model->logits), 0, (size_t)n * sizeof(float));
+    rk_stream_fill(d->compute, rk_device_graph_gradient(d->graph, user), 0, (size_t)n * vector_bytes);
+    rk_device_candidate_loss_run(d->candidates, d->compute,
+                                 &(rk_device_candidate_loss_args){.n = batch->n_pairs,
+                                                                  .users = rk_device_graph_data(d->graph, user),
+                                                                  .items = rk_device_graph_data(d->graph, item),
+                                                                  .ids = (const int32_t *)(at + d->layout.pairs),
+                                                                  .log_q = rk_retrieval_is_corrected(model->retrieval) ? (const float *)(at + d->layout.chances) : NULL,
+                                                                  .weights = (const float *)(at + d->layout.weights),
+                                                                  .scale = (const double *)(at + d->layout.scales),
+                                                                  .user_gradient = rk_device_graph_gradient(d->graph, user),
+                                                                  .item_gradient = rk_device_graph_gradient(d->graph, item),
+                                                                  .loss = d->found,
+                                                                  .stop = stop_of(d->found, model->n_tasks),
+                                                                  .stop_bit = RK_CUDA_STOP_LOSS});
+}
+
 static void give_training(void *context, int64_t n) {
     recording *r = context;
     rk_model *model = r->model;
@@ -61,7 +85,10 @@ static void give_training(void *context, int64_t n) {
     rk_stream_fill(d->compute, d->found, 0, d->verdict_bytes);
     give_inputs(r, n);
     rk_device_graph_forward(d->graph, d->compute, n, true, (const int64_t *)(r->batch->device + d->layout.step));
-    give_losses(model, r->batch, n);
+    if (model->retrieval)
+        give_candidate_loss(model, r->batch, n);
+    else
+        give_losses(model, r->batch, n);
     rk_device_graph_backward(d->graph, d->compute, n);
     rk_device_graph_measure(d->graph, d->compute, stop);
     if (d->tables) note(r, rk_device_tables_measure(d->tables, d->compute, d->gradients, stop));
@@ -118,11 +145,18 @@ static rk_status launch(rk_model *model, bool training) {
     return status;
 }
 
+static rk_status sum_losses(const rk_model *model, double *loss) {
+    const rk_device_step *d = model->device_step;
+    if (!model->retrieval) return rk_model_sum_shards(model, &d->batches[d->running].view, d->verdict, 1, loss);
+    *loss = d->verdict[0];
+    return isfinite(*loss) ? RK_OK : rk_retrieval_not_finite(model, *loss);
+}
+
 /* What was not finite, in the CPU's order and words. */
 static rk_status name_not_finite(rk_model *model, double *loss) {
     rk_device_step *d = model->device_step;
     uint32_t stop = *stop_of(d->verdict, model->n_tasks);
-    RK_TRY(rk_model_sum_shards(model, &d->batches[d->running].view, d->verdict, 1, loss));
+    RK_TRY(sum_losses(model, loss));
     rk_status status = stop & RK_CUDA_STOP_DENSE ? rk_device_graph_check(d->graph, d->compute) : RK_OK;
     if (status == RK_OK && stop & RK_CUDA_STOP_ROWS) status = rk_device_tables_check_gradients(d->tables);
     if (status == RK_OK) status = rk_error(RK_INTERNAL, "the device found a number that was not finite, and then did not");
@@ -137,7 +171,7 @@ static rk_status finish(rk_model *model, double *loss) {
     rk_trace_end(began, "wait for the device");
     double found = NAN;
     bool stopped = *stop_of(d->verdict, model->n_tasks) != 0;
-    if (status == RK_OK) status = stopped ? name_not_finite(model, &found) : rk_model_sum_shards(model, &d->batches[d->running].view, d->verdict, 1, &found);
+    if (status == RK_OK) status = stopped ? name_not_finite(model, &found) : sum_losses(model, &found);
     d->under_way = false;
     rk_device_graph_done(d->graph, status == RK_OK);
     if (d->tables) rk_device_tables_done(d->tables, status == RK_OK);
@@ -175,7 +209,7 @@ static rk_status need_drained(const rk_device_step *d) {
     return RK_OK;
 }
 
-rk_status rk_device_step_predict(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, float *predictions) {
+static rk_status predict(rk_model *model, const rk_batch *batch, int64_t first, int64_t n) {
     rk_device_step *d = model->device_step;
     RK_TRY(need_drained(d));
     RK_TRY(begin(model, batch, first, n, false));
@@ -184,9 +218,19 @@ rk_status rk_device_step_predict(rk_model *model, const rk_batch *batch, int64_t
     rk_status status = rk_stream_sync(d->compute);
     rk_trace_end(began, "wait for the device");
     if (d->tables) rk_device_tables_done(d->tables, false);
-    RK_TRY(status);
-    memcpy(predictions, d->told, (size_t)(n * model->n_tasks) * sizeof *predictions);
+    return status;
+}
+
+rk_status rk_device_step_predict(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, float *predictions) {
+    RK_TRY(predict(model, batch, first, n));
+    memcpy(predictions, model->device_step->told, (size_t)(n * model->n_tasks) * sizeof *predictions);
     return RK_OK;
+}
+
+rk_status rk_device_step_vectors(rk_model *model, const rk_batch *batch, rk_value value, rk_real *out) {
+    rk_device_step *d = model->device_step;
+    RK_TRY(predict(model, batch, 0, batch->n));
+    return rk_device_read(d->device, out, rk_device_graph_data(d->graph, value), (size_t)(batch->n * rk_graph_shape(model->graph, value).cols) * sizeof *out);
 }
 
 rk_status rk_device_step_auc(rk_model *model, int64_t n, const float *samples, double *out) {

@@ -15,6 +15,8 @@ rk_status rk_device_step_drain(rk_model *model, double *loss, bool *left);
 /* Samples first .. first+n-1, at most max_batch, whose ids are model->ids; predictions [n, n_tasks]. */
 rk_status rk_device_step_predict(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, float *predictions);
 
+/* Samples of the batch, at most max_batch, whose ids are model->ids, through the graph: a row that it gives, out [n, cols]. */
+rk_status rk_device_step_vectors(rk_model *model, const rk_batch *batch, rk_value value, rk_real *out);
 /* Between steps: an rk_auc_function (metrics/metrics.h) of the model's GPU. */
 rk_status rk_device_step_auc(rk_model *model, int64_t n, const float *samples, double *out);
 

@@ -6,6 +6,7 @@
 #include "model/device_batch.h"
 #include "model/device_launches.h"
 #include "model/device_step.h"
+#include "nn/device_candidate_loss.h"
 #include "nn/device_graph.h"
 #include "nn/device_loss.h"
 
@@ -20,6 +21,7 @@ struct rk_device_step {
     rk_device_batch batches[RK_DEVICE_FLIGHTS];
     int now;                           /* of those, where the last batch was put */
     rk_device_tasks *tasks;
+    rk_device_candidate_loss *candidates; /* of a two_tower, else NULL */
     rk_activation *activations, *gradients; /* [n_lookups] in the graph's inputs */
     double *found;                     /* device: [n_tasks] losses, then `stop` */
     double *verdict;                   /* the same, pinned */

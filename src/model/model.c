@@ -130,17 +130,18 @@ rk_status rk_model_train_part(rk_model *model, const rk_batch_part *part, double
     RK_FAIL_IF(!model->optimizer, RK_INVALID_ARGUMENT, "the model was built for prediction, not for training");
     RK_TRY(rk_model_check_batch(model, part, true));
     if (model->spread) return rk_spread_train(model, part, loss);
+    rk_batch extended;
+    const rk_pairs *pairs = NULL;
+    if (model->retrieval) RK_TRY(rk_retrieval_lengthen(model, batch, &extended, &pairs));
+    if (model->retrieval) batch = &extended;
     if (model->device_step) {
         take_ids(model, batch, 0, batch->n, NULL);
         return rk_device_step_train(model, batch, loss);
     }
     double found;
     rk_model_keep_statistics(model);
-    rk_batch extended;
-    const rk_pairs *pairs = NULL;
-    if (model->retrieval) RK_TRY(rk_retrieval_lengthen(model, batch, &extended, &pairs));
     rk_model_count_samples(model, part, model->task_samples);
-    rk_model_run r = {.model = model, .batch = model->retrieval ? &extended : batch, .ids = model->ids, .task_samples = model->task_samples, .pairs = pairs};
+    rk_model_run r = {.model = model, .batch = batch, .ids = model->ids, .task_samples = model->task_samples, .pairs = pairs};
     rk_status status = compute_gradients(&r, &found);
     if (status == RK_OK) status = update(&r);
     if (status == RK_OK) {
@@ -155,6 +156,11 @@ rk_status rk_model_forward(rk_model *model, const rk_batch *batch, rk_graph_hook
     RK_TRY(route(model, batch, 0, batch->n, NULL, false));
     hooks.read = look_up_block;
     return rk_graph_forward(model->graph, batch->n, false, model->step, &hooks);
+}
+
+rk_status rk_model_vectors_of_device(rk_model *model, const rk_batch *batch, rk_value value, rk_real *out) {
+    take_ids(model, batch, 0, batch->n, NULL);
+    return rk_device_step_vectors(model, batch, value, out);
 }
 
 static rk_status predict_here(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets, float *out) {

@@ -22,11 +22,6 @@ static rk_status device_error(const rk_model_options *options, rk_status status)
     return is_asked_wrongly ? rk_yaml_error(options->yaml, options->yaml ? rk_yaml_get(options->yaml->root, "device") : NULL, "%s", rk_last_error()) : status;
 }
 
-static rk_status to_device(rk_model *model, const rk_model_options *options) {
-    if (model->retrieval) return rk_error(RK_UNSUPPORTED, "a two_tower does not train on a GPU");
-    return rk_device_step_create(model, options->device);
-}
-
 static rk_status several_tasks(const rk_model_options *options, const rk_preset *preset) {
     rk_buffer takers = {0};
     for (int kind = 0; rk_preset_of(kind); kind++)
@@ -263,7 +258,7 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_embe
     if (!options->training) return RK_OK;
     RK_TRY(find_statistics(model));
     RK_TRY(rk_dense_optimizer_create(&options->dense_optimizer, model->graph, &model->optimizer));
-    return options->device ? device_error(options, to_device(model, options)) : RK_OK;
+    return options->device ? device_error(options, rk_device_step_create(model, options->device)) : RK_OK;
 }
 
 rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_embedding_plan *plan) {

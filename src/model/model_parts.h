@@ -110,6 +110,7 @@ void rk_model_write_lengths(const rk_model *model, const rk_ids *ids, int64_t fi
 rk_graph_hooks rk_model_hooks(rk_model_run *run, bool training);
 /* A batch of at most max_here samples through the graph, with hooks whose context is a run of this model. */
 rk_status rk_model_forward(rk_model *model, const rk_batch *batch, rk_graph_hooks hooks);
+rk_status rk_model_vectors_of_device(rk_model *model, const rk_batch *batch, rk_value value, rk_real *out); /* a row of the graph by a GPU; out [n, cols] */
 /* Each shard's share of each task's loss, in model->shard_losses; then their sum over n shards. */
 void rk_model_sum_blocks(const rk_model *model, int64_t n);
 rk_status rk_model_sum_shards(const rk_model *model, const rk_batch *batch, const double *losses, size_t n, double *loss);

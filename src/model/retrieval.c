@@ -143,6 +143,10 @@ void rk_retrieval_mark_outputs(rk_graph *graph) {
     rk_graph_keep(graph);
 }
 
+bool rk_retrieval_is_corrected(const rk_retrieval *r) {
+    return r->section.log_q;
+}
+
 rk_status rk_pairs_init(const rk_retrieval *r, int64_t max_batch, rk_pairs *pairs) {
     *pairs = (rk_pairs){0};
     RK_TRY(rk_alloc((size_t)(max_batch + r->section.negatives), sizeof *pairs->ids, &pairs->ids));
@@ -155,25 +159,30 @@ void rk_pairs_release(rk_pairs *pairs) {
     *pairs = (rk_pairs){0};
 }
 
+rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model, int64_t max_n) {
+    const rk_retrieval *r = model->retrieval;
+    const rk_retrieval_section *s = &r->section;
+    return (rk_candidate_loss_config){.kind = (rk_candidate_loss_kind)s->loss,
+                                      .dim = rk_graph_shape(model->graph, r->user).cols,
+                                      .max_n = max_n,
+                                      .n_drawn = s->negatives,
+                                      .in_batch = s->in_batch,
+                                      .hard = s->hard,
+                                      .temperature = s->temperature,
+                                      .margin = s->margin,
+                                      .negative_weight = s->negative_weight};
+}
+
 /* The loss, whose shards are dealt out to trainers as the graph's are. */
 static rk_status create_loss(rk_model *model, const rk_model_options *o) {
     rk_retrieval *r = model->retrieval;
-    const rk_retrieval_section *s = &r->section;
     const rk_spread *sp = model->spread;
     int64_t n_shards = sp ? sp->n_shards : o->n_shards > 1 ? o->n_shards : 1, first = sp ? sp->first_shards[sp->rank] : 0;
     r->n_shards = n_shards;
-    rk_candidate_loss_config config = {.kind = (rk_candidate_loss_kind)s->loss,
-                                       .dim = rk_graph_shape(model->graph, r->user).cols,
-                                       .max_n = o->max_batch,
-                                       .n_drawn = s->negatives,
-                                       .in_batch = s->in_batch,
-                                       .hard = s->hard,
-                                       .temperature = s->temperature,
-                                       .margin = s->margin,
-                                       .negative_weight = s->negative_weight,
-                                       .n_shards = (int32_t)n_shards,
-                                       .first_shard = (int32_t)first,
-                                       .n_here = (int32_t)(sp ? sp->first_shards[sp->rank + 1] - first : n_shards)};
+    rk_candidate_loss_config config = rk_retrieval_loss_config(model, o->max_batch);
+    config.n_shards = (int32_t)n_shards;
+    config.first_shard = (int32_t)first;
+    config.n_here = (int32_t)(sp ? sp->first_shards[sp->rank + 1] - first : n_shards);
     RK_TRY(rk_alloc((size_t)n_shards, sizeof *r->shard_losses, &r->shard_losses));
     return rk_candidate_loss_create(&config, &r->loss);
 }
@@ -195,5 +204,5 @@ rk_status rk_retrieval_finish(rk_model *model, const rk_model_options *o) {
         RK_TRY(rk_retrieval_ranks_init(model, &r->ranks));
     else
         RK_TRY(rk_pairs_init(r, o->max_batch, &r->pairs));
-    return create_loss(model, o);
+    return o->device ? RK_OK : create_loss(model, o); /* a GPU has its own */
 }

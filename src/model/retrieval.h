@@ -3,6 +3,7 @@
 #define RK_MODEL_RETRIEVAL_H
 
 #include "model/model_parts.h"
+#include "nn/candidate_loss.h"
 
 /* Which features the towers see. Before the graph. */
 rk_status rk_retrieval_create(const rk_model_options *options, rk_retrieval **out);
@@ -39,6 +40,13 @@ rk_status rk_retrieval_draw(const rk_model *model, const rk_batch *batch, int64_
 rk_status rk_retrieval_extend(rk_model *model, const rk_batch *batch, const rk_pairs *pairs, int64_t first, int64_t last, rk_batch *out);
 /* Both, of all samples: a training batch in one process. */
 rk_status rk_retrieval_lengthen(rk_model *model, const rk_batch *batch, rk_batch *out, const rk_pairs **pairs);
+/* Those of the last lengthened batch. */
+const rk_pairs *rk_retrieval_pairs(const rk_retrieval *retrieval);
+bool rk_retrieval_is_corrected(const rk_retrieval *retrieval);
+/* [n + n_drawn]: logarithms of the items' chances to be candidates, until the next call; NULL where they are not corrected. */
+const rk_real *rk_retrieval_chances(rk_retrieval *retrieval, const rk_pairs *pairs);
+rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model, int64_t max_n); /* but for its shards */
+rk_status rk_retrieval_not_finite(const rk_model *model, double loss);
 /* Samples of items first .. first+n-1, whose users are empty. */
 rk_status rk_retrieval_items(rk_model *model, int64_t first, int64_t n, rk_batch *out);
 /* The hook of the graph: the loss of the extended batch, into model->losses. context: the run. */

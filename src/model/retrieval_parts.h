@@ -5,7 +5,6 @@
 #include "model/retrieval.h"
 #include "model/retrieval_batch.h"
 #include "model/sampler.h"
-#include "nn/candidate_loss.h"
 
 /* Over ranks: vectors of the whole batch, as all trainers have found them, and gradients before they are shared out (retrieval_ranks.c). */
 typedef struct rk_retrieval_ranks {

@@ -12,8 +12,9 @@ static const uint64_t draw_seed = 0x6e656761746976ull, history_seed = 0x68697374
 
 /* Chances to be a candidate: of the batch's own items, how often they are met in the data; of drawn ones, the sampler's. A pair's own item is corrected
  * as the candidates are that come with it: as a batch's item where these are candidates, else as a drawn one. */
-static void set_chances(rk_retrieval *r, const rk_pairs *pairs) {
+const rk_real *rk_retrieval_chances(rk_retrieval *r, const rk_pairs *pairs) {
     const rk_interactions *known = r->known;
+    if (!r->section.log_q) return NULL;
     int64_t n = pairs->n;
     double n_pairs = known ? (double)known->offsets[known->n_users] : 1;
     for (int64_t i = 0; i < n + r->section.negatives; i++) {
@@ -21,6 +22,11 @@ static void set_chances(rk_retrieval *r, const rk_pairs *pairs) {
         double count = by_data && known->counts[pairs->ids[i]] ? (double)known->counts[pairs->ids[i]] : 1;
         r->log_q[i] = by_data ? (rk_real)log(count / n_pairs) : rk_sampler_log_chance(r->sampler, pairs->ids[i]);
     }
+    return r->log_q;
+}
+
+const rk_pairs *rk_retrieval_pairs(const rk_retrieval *r) {
+    return &r->pairs;
 }
 
 /* The history of sample i: all of the user's items, or in training max_history of them from a place that is drawn, without the pair's own. */
@@ -110,6 +116,11 @@ static rk_status run_loss(rk_model *model, const rk_pairs *pairs, rk_candidate_l
     return rk_retrieval_return(model, pairs->n, args);
 }
 
+rk_status rk_retrieval_not_finite(const rk_model *model, double loss) {
+    rk_error(RK_NOT_FINITE, "step %lld: the loss is %g", (long long)model->step, loss);
+    return rk_error_hint(RK_NOT_FINITE, "a lower learning rate, or a higher temperature, may keep the model from diverging");
+}
+
 /* The batch's loss as if it were that of its first block. */
 static rk_status put_loss(rk_model *model, int64_t n_here) {
     const rk_retrieval *r = model->retrieval;
@@ -117,9 +128,7 @@ static rk_status put_loss(rk_model *model, int64_t n_here) {
     for (int64_t s = 0; s < r->n_shards; s++) loss += r->shard_losses[s];
     memset(model->losses, 0, rk_graph_n_blocks(model->graph, n_here) * sizeof *model->losses);
     if (!model->spread || model->spread->rank == 0) model->losses[0] = loss;
-    if (isfinite(loss)) return RK_OK;
-    rk_error(RK_NOT_FINITE, "step %lld: the loss is %g", (long long)model->step, loss);
-    return rk_error_hint(RK_NOT_FINITE, "a lower learning rate, or a higher temperature, may keep the model from diverging");
+    return isfinite(loss) ? RK_OK : rk_retrieval_not_finite(model, loss);
 }
 
 rk_status rk_retrieval_whole(void *context) {
@@ -129,12 +138,11 @@ rk_status rk_retrieval_whole(void *context) {
     const rk_pairs *pairs = run->pairs;
     int64_t n = run->batch->n, dim = rk_graph_shape(model->graph, r->user).cols;
     uint64_t begin = rk_trace_begin();
-    set_chances(r, pairs);
     rk_candidate_loss_args args = {.n = pairs->n,
                                    .users = rk_graph_data(model->graph, r->user),
                                    .items = rk_graph_data(model->graph, r->item),
                                    .ids = pairs->ids,
-                                   .log_q = r->section.log_q ? r->log_q : NULL,
+                                   .log_q = rk_retrieval_chances(r, pairs),
                                    .weights = pairs->weighted ? pairs->weights : NULL,
                                    .scale = run->task_samples[0] > 0 ? 1 / run->task_samples[0] : 0,
                                    .user_gradient = rk_graph_gradient(model->graph, r->user),

@@ -41,6 +41,7 @@ static rk_status forward(rk_model *model, const rk_batch *batch, int64_t n, cons
     cut_piece(model, n, &begin, &end);
     vectors v = {.run = {.model = model, .batch = batch}, .value = rk_graph_find(model->graph, value), .out = out + begin * dim};
     rk_graph_hooks hooks = {.context = &v, .loss = copy_block};
+    if (model->device_step) return rk_model_vectors_of_device(model, batch, v.value, v.out);
     if (!model->spread) return rk_model_forward(model, batch, hooks);
     rk_batch_part mine = {.batch = *batch, .total = n, .base = begin};
     RK_TRY(rk_spread_forward(model, &mine, begin, end - begin, hooks));
@@ -52,7 +53,7 @@ rk_status rk_model_user_vectors(rk_model *model, const rk_batch *batch, rk_real 
     rk_batch_part whole = rk_batch_whole(batch);
     int64_t dim = rk_model_vector_dim(model), piece = piece_of(model);
     RK_TRY(rk_model_check_batch(model, &whole, false));
-    RK_TRY(rk_model_settle(model));
+    if (!model->device_step) RK_TRY(rk_model_settle(model));
     for (int64_t first = 0; first < batch->n; first += piece) {
         int64_t n = batch->n - first < piece ? batch->n - first : piece, begin, end;
         rk_batch mine;
@@ -66,7 +67,7 @@ rk_status rk_model_user_vectors(rk_model *model, const rk_batch *batch, rk_real 
 rk_status rk_model_item_vectors(rk_model *model, int64_t first, int64_t n, rk_real *out) {
     RK_FAIL_IF(!model->retrieval, RK_INVALID_ARGUMENT, "only a two_tower has vectors of items");
     int64_t dim = rk_model_vector_dim(model), piece = piece_of(model);
-    RK_TRY(rk_model_settle(model));
+    if (!model->device_step) RK_TRY(rk_model_settle(model));
     for (int64_t done = 0; done < n; done += piece) {
         int64_t some = n - done < piece ? n - done : piece, begin, end;
         rk_batch mine;

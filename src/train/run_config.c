@@ -139,8 +139,6 @@ static rk_status check_device(rk_config *c) {
     const rk_yaml_node *root = c->yaml.root;
     RK_TRY(rk_cuda_section_resolve(&c->cuda, &c->yaml, &c->model_device));
     if (c->device.kind != RK_DEVICE_CUDA) return RK_OK;
-    if (rk_config_has_pairs(c))
-        return rk_error_hint(rk_yaml_error(&c->yaml, rk_yaml_get(rk_yaml_get(root, "model"), "kind"), "a two_tower does not train on a GPU"), "leave out 'device: cuda'");
     if (c->train.staleness)
         return rk_error_hint(rk_yaml_error(&c->yaml, rk_yaml_get(rk_yaml_get(root, "train"), "staleness"), "with 'device: cuda' no step sees old rows"),
                              "leave out 'staleness'; the next batch's ids are made ready beside a step anyway");

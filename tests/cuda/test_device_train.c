@@ -18,10 +18,37 @@ static const char *const run_text =
     "  checkpoint: {every_steps: 7, keep: 9}\n"
     "  keep_best: false\n";
 
+static const char *const pairs_text =
+    "data:\n"
+    "  format: adjacency\n"
+    "  train: pairs.txt\n"
+    "  valid: {fraction: 0.25}\n"
+    "  features: [{name: user, identity: 40}, {name: item, identity: 90}]\n"
+    "embedding: {dim: 8, features: [{name: history, table: item}]}\n"
+    "model: {kind: two_tower, retrieval: {user: user, item: item, history: true, similarity: cosine, temperature: 0.2, negatives: 32}}\n"
+    "train: {batch_size: 50, metrics: [recall@5, ndcg@5, hit@5], optimizer: {kind: sgd, learning_rate: 0.5}, checkpoint: {every_steps: 7}, keep_best: false}\n";
+
+/* Users and items of three kinds. */
+static void write_pairs(void) {
+    char path[300];
+    rk_rng rng = {1, 1, 0};
+    snprintf(path, sizeof path, "%s/pairs.txt", directory);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (int u = 0; u < 40; u++) {
+        fprintf(file, "%d", u);
+        for (int i = 0; i < 90; i++)
+            if (rk_rng_below(&rng, u % 3 == i % 3 ? 3 : 30) == 0) fprintf(file, " %d", i);
+        fputc('\n', file);
+    }
+    fclose(file);
+}
+
 static int make_data(void **state) {
     (void)state;
     assert_non_null(mkdtemp(directory));
     write_clicks(directory, 1000);
+    write_pairs();
     return 0;
 }
 
@@ -51,7 +78,7 @@ static void take_state(rk_trainer *t, outcome *out) {
 }
 
 /* Train to `steps`, from the newest checkpoint of the output if there is one. */
-static outcome run(const char *output, const char *where, int steps) {
+static outcome run_of(const char *text, const char *output, const char *where, int steps) {
     char to[300], on[64], until[64];
     snprintf(to, sizeof to, "train.output=%s/%s", directory, output);
     snprintf(on, sizeof on, "device=%s", where);
@@ -61,7 +88,7 @@ static outcome run(const char *output, const char *where, int steps) {
     rk_trainer *trainer;
     rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
     options.resume = true;
-    OK(rk_config_parse(run_text, "run.yaml", directory, overrides, 3, &config));
+    OK(rk_config_parse(text, "run.yaml", directory, overrides, 3, &config));
     OK(rk_trainer_create(config, &options, &trainer));
     OK(rk_trainer_run(trainer));
     assert_int_equal(rk_model_step(trainer->model), steps);
@@ -73,6 +100,10 @@ static outcome run(const char *output, const char *where, int steps) {
     rk_trainer_free(trainer);
     rk_config_free(config);
     return out;
+}
+
+static outcome run(const char *output, const char *where, int steps) {
+    return run_of(run_text, output, where, steps);
 }
 
 static void assert_close(outcome *a, outcome *b) {
@@ -88,6 +119,17 @@ static void test_as_on_the_cpu(void **state) {
     (void)state;
     outcome cpu = run("cpu", "cpu", 30), gpu = run("gpu", "cuda", 30);
     assert_close(&gpu, &cpu);
+}
+
+/* With rankings, and a checkpoint of the one that goes on on the other. */
+static void test_pairs(void **state) {
+    (void)state;
+    outcome cpu = run_of(pairs_text, "pairs", "cpu", 30), gpu = run_of(pairs_text, "pairs_gpu", "cuda", 30);
+    assert_close(&gpu, &cpu);
+    cpu = run_of(pairs_text, "pairs", "cpu", 30);
+    rk_free(run_of(pairs_text, "pairs_there", "cuda", 16).state);
+    outcome there = run_of(pairs_text, "pairs_there", "cpu", 30);
+    assert_close(&there, &cpu);
 }
 
 /* Two epochs and more, so that the plateau's factor and shuffles of later epochs are the resumed run's too. */
@@ -115,7 +157,7 @@ static void test_resumes_with_the_same_bits(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_on_the_cpu), cmocka_unit_test(test_goes_on_elsewhere), cmocka_unit_test(test_resumes_with_the_same_bits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_on_the_cpu), cmocka_unit_test(test_pairs), cmocka_unit_test(test_goes_on_elsewhere), cmocka_unit_test(test_resumes_with_the_same_bits)};
     need_device();
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }

@@ -251,8 +251,6 @@ static void test_device(void **state) {
           "run.yaml:3: key 'staleness': with 'device: cuda' no step sees old rows\nhint: leave out 'staleness'; the next batch's ids are made ready beside a step anyway");
     FAILS(parse(DATA "model: lr\ncluster: {virtual_shards: 2}\ndevice: cuda\n", &config), RK_CONFIG,
           "run.yaml:3: key 'virtual_shards': with 'device: cuda' a batch is not cut into shards\nhint: leave out 'virtual_shards', or 'device: cuda'");
-    FAILS(parse("data: {train: a.csv, features: [{name: u, hash: 9}, {name: i, hash: 9}]}\nmodel: {kind: two_tower, retrieval: {user: u, item: i}}\ndevice: cuda\n", &config), RK_CONFIG,
-          "run.yaml:2: key 'kind': a two_tower does not train on a GPU\nhint: leave out 'device: cuda'");
     assert_int_equal(rk_alloc_live(), 0);
 }
 

@@ -208,16 +208,24 @@ static bool is_short(const rk_schema *schema, const rk_yaml_node *node) {
     return false;
 }
 
+/* What a node says of a key; NULL: nothing. */
+static const rk_yaml_node *value_of(const rk_schema *schema, const rk_yaml_node *node, const char *key) {
+    bool is_scalar_key = schema->scalar_key && strcmp(key, schema->scalar_key) == 0;
+    if (is_short(schema, node)) return is_scalar_key ? node : NULL;
+    const rk_yaml_node *value = rk_yaml_get(node, key);
+    return !value && is_scalar_key && node ? node->short_form : value;
+}
+
 static rk_status bind_fields(const rk_schema *schema, const rk_yaml *yaml, const rk_yaml_node *node, void *object) {
-    bool short_form = is_short(schema, node);
-    if (node && !short_form) {
+    if (node && !is_short(schema, node)) {
         if (node->kind != RK_YAML_MAPPING) return wrong_type(yaml, node, "a mapping");
+        if (!schema->scalar_key && !is_absent(node->short_form)) return wrong_type(yaml, node->short_form, "a mapping");
         RK_TRY(check_keys(schema, yaml, node));
     }
     if (schema->has_line) *(int *)member(object, schema->line_offset) = node ? node->line : 0;
     for (size_t i = 0; i < schema->n_fields; i++) {
         const rk_field *field = &schema->fields[i];
-        const rk_yaml_node *value = short_form ? (strcmp(field->key, schema->scalar_key) == 0 ? node : NULL) : rk_yaml_get(node, field->key);
+        const rk_yaml_node *value = value_of(schema, node, field->key);
         if (is_absent(value))
             RK_TRY(bind_default(yaml, node, schema, field, object));
         else

@@ -23,6 +23,7 @@ typedef struct reader {
 static void node_free(rk_yaml_node *node) {
     if (!node) return;
     for (size_t i = 0; i < node->n_children; i++) node_free(node->children[i]);
+    node_free(node->short_form);
     rk_free(node->children);
     rk_free(node->key);
     rk_free(node->scalar);
@@ -235,6 +236,25 @@ static rk_status step_into(rk_yaml_node *mapping, const char *key, size_t n_byte
     return RK_OK;
 }
 
+/* A value that a path goes on below becomes a mapping; what the value alone said stays said. */
+static rk_status open_value(rk_yaml_node *node) {
+    rk_yaml_node *value;
+    RK_TRY(rk_alloc(1, sizeof *value, &value));
+    rk_status status = node->key ? rk_strdup(node->key, &value->key) : RK_OK;
+    if (status != RK_OK) {
+        node_free(value);
+        return status;
+    }
+    value->line = node->line;
+    value->key_line = node->key_line;
+    value->quoted = node->quoted;
+    value->scalar = node->scalar;
+    node->scalar = NULL;
+    node->kind = RK_YAML_MAPPING;
+    node->short_form = value;
+    return RK_OK;
+}
+
 /* Where "a.b[2].c" stands. */
 static rk_status find_place(rk_yaml_node **place, const char *path, size_t n_bytes, rk_yaml_node ***out) {
     const char *at = path, *end = path + n_bytes;
@@ -242,11 +262,7 @@ static rk_status find_place(rk_yaml_node **place, const char *path, size_t n_byt
         size_t n = 0;
         while (at + n < end && at[n] != '.' && at[n] != '[') n++;
         if (n) {
-            if ((*place)->kind == RK_YAML_SCALAR && (*place)->n_children == 0) {
-                rk_free((*place)->scalar);
-                (*place)->scalar = NULL;
-                (*place)->kind = RK_YAML_MAPPING;
-            }
+            if ((*place)->kind == RK_YAML_SCALAR) RK_TRY(open_value(*place));
             RK_FAIL_IF((*place)->kind != RK_YAML_MAPPING, RK_CONFIG, "--set: '%.*s' is a list", (int)(at - path), path);
             RK_TRY(step_into(*place, at, n, &place));
         } else if (*at == '[') {

@@ -20,6 +20,7 @@ struct rk_yaml_node {
     bool quoted;       /* a quoted scalar is a string, never a number or a bool */
     rk_yaml_node **children;
     size_t n_children;
+    rk_yaml_node *short_form; /* of a mapping that rk_yaml_set made of a value: that value, which stands for one of the mapping's keys */
 };
 
 typedef struct rk_yaml {

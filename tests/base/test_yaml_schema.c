@@ -57,6 +57,22 @@ static rk_status bind(const char *text, const char *set, struct whole *out) {
     return status;
 }
 
+/* A section that no value alone can stand for, as `train` is one of a run file. */
+static rk_status bind_outer(const char *text, const char *set) {
+    struct {
+        struct whole whole;
+    } outer;
+    const rk_field fields[] = {{.key = "whole", .kind = RK_FIELD_KIND_STRUCT, .sub = &whole_schema, .doc = "all"}};
+    const rk_schema schema = {.name = "outer", .struct_bytes = sizeof outer, .fields = fields, .n_fields = 1};
+    rk_yaml yaml;
+    RK_TRY(rk_yaml_parse("f.yaml", text, strlen(text), &yaml));
+    rk_status status = rk_yaml_set(&yaml, set);
+    if (status == RK_OK) status = rk_schema_bind(&schema, &yaml, yaml.root, &outer);
+    if (status == RK_OK) rk_schema_release(&schema, &outer);
+    rk_yaml_release(&yaml);
+    return status;
+}
+
 static void test_bind(void **state) {
     (void)state;
     struct whole w;
@@ -76,6 +92,27 @@ static void test_bind(void **state) {
     assert_null(w.part.kind);
     assert_string_equal(w.words[0], "alone");
     rk_schema_release(&whole_schema, &w);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
+/* What a value alone said holds where an override adds a key beside it. */
+static void test_set_below_a_value(void **state) {
+    (void)state;
+    struct whole w;
+    OK(bind("name: n\npart: a\nparts: [b]\n", "part.rate=0.25", &w));
+    assert_string_equal(w.part.kind, "a");
+    assert_true(w.part.rate == 0.25);
+    rk_schema_release(&whole_schema, &w);
+    OK(bind("name: n\npart: a\nparts: [b]\n", "parts[0].rate=0.25", &w));
+    assert_string_equal(w.parts[0].kind, "b");
+    assert_true(w.parts[0].rate == 0.25);
+    rk_schema_release(&whole_schema, &w);
+    OK(bind("name: n\npart: a\n", "part.kind=b", &w));
+    assert_string_equal(w.part.kind, "b");
+    rk_schema_release(&whole_schema, &w);
+    FAILS(bind("name: n\npart:\n", "part.rate=0.25", &w), RK_CONFIG, "f.yaml:2: key 'part': 'part' needs the key 'kind'");
+    FAILS(bind("3\n", "name=n", &w), RK_CONFIG, "f.yaml: not a mapping");
+    FAILS(bind_outer("whole: 3\n", "whole.name=n"), RK_CONFIG, "f.yaml:1: key 'whole': must be a mapping, not '3'");
     assert_int_equal(rk_alloc_live(), 0);
 }
 
@@ -143,6 +180,7 @@ static void test_out_of_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bind),
+        cmocka_unit_test(test_set_below_a_value),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_emit_reads_back),
         cmocka_unit_test(test_out_of_memory),

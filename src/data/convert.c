@@ -9,28 +9,36 @@
 
 enum { PROGRESS_ROWS = 65536 };
 
-/* The types that a csv's columns turn out to have, found by a pass: whole numbers, numbers, or text. */
+/* Of the types that hold all of a column's values: whole numbers, else numbers, else text. */
+static rk_column_type narrowest(unsigned types) {
+    return types & 1u << RK_COLUMN_I64 ? RK_COLUMN_I64 : types & 1u << RK_COLUMN_F32 ? RK_COLUMN_F32 : RK_COLUMN_TEXT;
+}
+
+/* The types that a csv's columns turn out to have, found by a pass. */
 static rk_status find_types(const rk_source_options *options, rk_column_type **out) {
     rk_source *source;
-    rk_column_type *types = NULL;
+    unsigned *held = NULL;
+    int32_t n_columns = 0;
     const rk_chunk *chunk;
     RK_TRY(rk_source_open(options, &source));
     rk_status status;
     while ((status = rk_source_read(source, &chunk)) == RK_OK && chunk->columns.n_rows > 0) {
-        if (!types) {
-            status = rk_alloc((size_t)chunk->columns.n_columns, sizeof *types, &types);
-            for (int32_t c = 0; status == RK_OK && c < chunk->columns.n_columns; c++) types[c] = RK_COLUMN_I64;
+        if (!held) {
+            n_columns = chunk->columns.n_columns;
+            status = rk_alloc((size_t)n_columns, sizeof *held, &held);
+            for (int32_t c = 0; status == RK_OK && c < n_columns; c++) held[c] = ~0u;
         }
-        for (int32_t c = 0; status == RK_OK && c < chunk->columns.n_columns; c++)
-            for (int64_t v = 0; v < chunk->columns.columns[c].n_values && types[c] != RK_COLUMN_TEXT; v++)
-                types[c] = rk_narrowest_type(&chunk->columns.columns[c], v, types[c]);
+        for (int32_t c = 0; status == RK_OK && c < n_columns; c++)
+            for (int64_t v = 0; v < chunk->columns.columns[c].n_values && narrowest(held[c]) != RK_COLUMN_TEXT; v++)
+                held[c] &= rk_types_of(&chunk->columns.columns[c], v);
         if (status != RK_OK) break;
     }
     rk_source_free(source);
-    if (status != RK_OK) {
-        rk_free(types);
-        return status;
-    }
+    rk_column_type *types = NULL;
+    if (status == RK_OK && held) status = rk_alloc((size_t)n_columns, sizeof *types, &types);
+    for (int32_t c = 0; status == RK_OK && c < n_columns; c++) types[c] = narrowest(held[c]);
+    rk_free(held);
+    if (status != RK_OK) return status;
     *out = types;
     return RK_OK;
 }

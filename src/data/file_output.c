@@ -28,17 +28,32 @@ struct rk_file_output {
     rk_example_writer example;
 };
 
-rk_column_type rk_narrowest_type(const rk_column *column, int64_t value, rk_column_type type) {
+/* Digits behind a zero are a name: "007" is not 7. */
+static bool is_padded(rk_span text) {
+    size_t sign = text.n_bytes > 0 && text.data[0] == '-';
+    return text.n_bytes > sign + 1 && text.data[sign] == '0' && text.data[sign + 1] >= '0' && text.data[sign + 1] <= '9';
+}
+
+/* A whole number may be an id, so it is held exactly or not at all. */
+static bool f32_holds(double x) {
+    const double past_ids = 0x1p63;
+    double held = (double)(float)x;
+    if (floor(x) == x && fabs(x) < past_ids) return held == x;
+    return isfinite(held) && fabs(held - x) <= 1e-6 * fabs(x);
+}
+
+unsigned rk_types_of(const rk_column *column, int64_t value) {
     rk_span text = rk_column_text(column, value);
     int64_t whole;
     char again[RK_VALUE_BYTES];
-    if (type == RK_COLUMN_I64 && rk_parse_i64(text, &whole)) { /* only if it is written back as it stands ("007" is text) */
+    if (rk_parse_i64(text, &whole)) {
         int n = snprintf(again, sizeof again, "%" PRId64, whole);
-        if ((size_t)n == text.n_bytes && memcmp(again, text.data, text.n_bytes) == 0) return RK_COLUMN_I64;
+        if ((size_t)n == text.n_bytes && memcmp(again, text.data, text.n_bytes) == 0)
+            return 1u << RK_COLUMN_TEXT | 1u << RK_COLUMN_I64 | (unsigned)f32_holds((double)whole) << RK_COLUMN_F32;
     }
     double x;
-    if (rk_parse_f64(text, &x) && isfinite((float)x) && fabs((double)(float)x - x) <= 1e-6 * fabs(x)) return RK_COLUMN_F32;
-    return RK_COLUMN_TEXT;
+    bool is_f32 = !is_padded(text) && rk_parse_f64(text, &x) && f32_holds(x);
+    return 1u << RK_COLUMN_TEXT | (unsigned)is_f32 << RK_COLUMN_F32;
 }
 
 rk_status rk_file_output_open(const char *path, rk_data_format format, const rk_column_type *types, int level, rk_file_output **out) {
@@ -121,18 +136,6 @@ static rk_status add_rkb(rk_file_output *o, const rk_columns *rows) {
     return RK_OK;
 }
 
-/* A value as text: of f32 as few digits as read back as it, so that 0.1 comes back as it was written. */
-static rk_span text_of(const rk_column *column, int64_t value, char scratch[RK_VALUE_BYTES]) {
-    if (column->type != RK_COLUMN_F32) return rk_value_text(column, value, scratch);
-    int n = 0;
-    float back = 0;
-    for (int digits = 6; digits <= 9 && (n == 0 || back != column->f32[value]); digits++) {
-        n = snprintf(scratch, RK_VALUE_BYTES, "%.*g", digits, (double)column->f32[value]);
-        if (!rk_parse_f32((rk_span){scratch, (size_t)n}, &back)) back = column->f32[value]; /* nan and inf: once is enough */
-    }
-    return (rk_span){scratch, (size_t)n};
-}
-
 /* Fields of a row; several values of one column stand with '|' between them. */
 static rk_status add_csv(rk_file_output *o, const rk_columns *rows) {
     rk_csv_dialect dialect = {.separator = o->format == RK_DATA_TSV ? '\t' : ',', .quote = '"'};
@@ -147,7 +150,7 @@ static rk_status add_csv(rk_file_output *o, const rk_columns *rows) {
             char scratch[RK_VALUE_BYTES];
             rk_buffer_clear(&field);
             for (int64_t v = column->offsets[row]; v < column->offsets[row + 1]; v++) {
-                rk_span text = text_of(column, v, scratch);
+                rk_span text = rk_value_text(column, v, scratch);
                 if (v > column->offsets[row]) rk_buffer_u8(&field, '|');
                 rk_buffer_append(&field, text.data, text.n_bytes);
             }

@@ -13,7 +13,7 @@ rk_status rk_file_output_add(rk_file_output *output, const rk_columns *rows);
 rk_status rk_file_output_commit(rk_file_output *output);
 void rk_file_output_free(rk_file_output *output);
 
-/* The narrowest type that holds what `type` held so far and this value: i64, then f32 (if it keeps the value), then text. */
-rk_column_type rk_narrowest_type(const rk_column *column, int64_t value, rk_column_type type);
+/* The types that hold a text as it stands: bits 1 << rk_column_type. */
+unsigned rk_types_of(const rk_column *column, int64_t value);
 
 #endif

@@ -1,5 +1,6 @@
 #include "data/rows.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -166,13 +167,26 @@ rk_values rk_rows_values(const rk_rows_reader *r, const rk_columns *chunk, int32
     return (rk_values){column, column->offsets[row], column->offsets[row + 1]};
 }
 
+/* As a csv has it: all digits of a whole number, else as few as read back as it (0.1). */
+static rk_span text_of_f32(float value, char scratch[RK_VALUE_BYTES]) {
+    const float past_ids = 0x1p63f;
+    bool is_whole = fabsf(value) < past_ids && floorf(value) == value;
+    int n = is_whole ? snprintf(scratch, RK_VALUE_BYTES, "%.0f", (double)value) : 0;
+    float back = 0;
+    for (int digits = 6; digits <= 9 && !is_whole && back != value; digits++) {
+        n = snprintf(scratch, RK_VALUE_BYTES, "%.*g", digits, (double)value);
+        if (!rk_parse_f32((rk_span){scratch, (size_t)n}, &back)) back = value; /* nan and inf: once is enough */
+    }
+    return (rk_span){scratch, (size_t)n};
+}
+
 rk_span rk_value_text(const rk_column *column, int64_t value, char scratch[RK_VALUE_BYTES]) {
     if (column->type == RK_COLUMN_TEXT) return rk_column_text(column, value);
     if (column->type == RK_COLUMN_I64) {
         const char *text = rk_format_i64(column->i64[value], scratch);
         return (rk_span){text, (size_t)(scratch + RK_I64_BYTES - text)};
     }
-    return (rk_span){scratch, (size_t)snprintf(scratch, RK_VALUE_BYTES, "%.9g", (double)column->f32[value])};
+    return text_of_f32(column->f32[value], scratch);
 }
 
 bool rk_value_number(const rk_column *column, int64_t value, double *out) {

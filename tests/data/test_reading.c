@@ -212,7 +212,6 @@ static void test_formats(void **state) {
     int64_t n;
     uint64_t expected = epoch_hash("train: plain.csv", features_text, 1000, false, &n);
     assert_true(epoch_hash("train: odd.csv\ncomment: \"#\"", features_text, 1000, false, &n) == expected);
-    /* Numbers that f32 holds: the texts of hashes and words are those of the csv. */
     assert_true(epoch_hash("train: plain.rkb", features_text, 1000, false, &n) == epoch_hash("train: plain.tfrecord", features_text, 1000, false, &n));
     for (int64_t size = 1; size < 20000; size = size * 5 + 2) { /* batches out of windows, of their own or the file's size */
         uint64_t streamed = epoch_hash("train: plain.csv\ncache_bytes: 0", features_text, size, false, &n);
@@ -378,15 +377,33 @@ static void test_wild_text(void **state) {
     check_wild_text(&rng, 500000, 40);
 }
 
-static void convert(const char *from, const char *to) {
+static void convert(const char *from, const char *to, int64_t n_wanted) {
     char *input, *output;
     int64_t n_rows, n_skipped;
     OK(rk_path_join(directory, from, &input));
     OK(rk_path_join(directory, to, &output));
     OK(rk_data_convert(input, output, &(rk_convert_options){0}, NULL, &n_rows, &n_skipped));
-    assert_int_equal(n_rows, ROWS);
+    assert_int_equal(n_rows, n_wanted);
     rk_free(input);
     rk_free(output);
+}
+
+/* A converted file has the ids of the csv: of numbers with a point too, and of digits that are names. */
+static void test_ids_of_converted(void **state) {
+    (void)state;
+    static const char *const features = "labels: [{name: y}]\nfeatures: [{name: x, hash: 100000}, {name: whole, hash: 100000}, {name: padded, hash: 100000}, {name: long, hash: 100000}]";
+    rk_buffer text = {0};
+    rk_buffer_text(&text, "x,whole,padded,long,y\n");
+    for (int row = 0; row < 300; row++)
+        rk_buffer_printf(&text, "%g,%s,%08d,%d.0,%d\n", row / 10.0, row % 2 ? "0.5" : "83886080", row, 16777216 + row, row % 2);
+    write_file("ids.csv", &text);
+    rk_buffer_release(&text);
+    convert("ids.csv", "ids.rkb", 300);
+    convert("ids.csv", "ids.tfrecord", 300);
+    int64_t n;
+    uint64_t expected = epoch_hash("train: ids.csv", features, 100, false, &n);
+    assert_true(epoch_hash("train: ids.rkb", features, 100, false, &n) == expected);
+    assert_true(epoch_hash("train: ids.tfrecord", features, 100, false, &n) == expected);
 }
 
 static int set_up(void **state) {
@@ -401,8 +418,8 @@ static int set_up(void **state) {
     rk_buffer_release(&join);
     rk_buffer_release(&plain);
     rk_buffer_release(&odd);
-    convert("plain.csv", "plain.tfrecord");
-    convert("plain.csv", "plain.rkb");
+    convert("plain.csv", "plain.tfrecord", ROWS);
+    convert("plain.csv", "plain.rkb", ROWS);
     return 0;
 }
 
@@ -455,7 +472,7 @@ static void test_small_blocks(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_columns_against_rows), cmocka_unit_test(test_threads), cmocka_unit_test(test_formats),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_columns_against_rows), cmocka_unit_test(test_threads), cmocka_unit_test(test_formats), cmocka_unit_test(test_ids_of_converted),
                                        cmocka_unit_test(test_bad_rows_among_many), cmocka_unit_test(test_bad_typed_values), cmocka_unit_test(test_small_blocks), cmocka_unit_test(test_wild_text)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

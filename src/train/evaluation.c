@@ -11,20 +11,17 @@ static bool is_binary(const rk_config *c, int32_t task) {
     return c->data.labels[task].loss == 0;
 }
 
-/* Whether the run file wants a metric shown; a mean over tasks, only where it is named, or the first of its kind. */
-static bool is_shown(const rk_config *c, int task, int metric) {
-    if (!rk_config_has_metric(c, task, metric)) return false;
+/* A mean over tasks is shown only where it is named, or the first of its kind. */
+bool rk_evaluation_shows(const rk_config *c, int task, int metric) {
+    bool ranks = rk_config_has_pairs(c);
+    if (ranks && (metric == c->watched_metric || metric == c->plateau_metric)) return true;
+    if (!ranks && !rk_config_has_metric(c, task, metric)) return false;
     for (int64_t i = 0; i < c->train.n_metrics; i++) {
         int t, m;
-        if (rk_config_find_metric(c, c->train.metrics[i], 0, &t, &m) == RK_OK && t == task && m == metric) return true;
+        if (rk_config_find_metric(c, c->train.metrics[i], "train.metrics", &t, &m) == RK_OK && t == task && m == metric) return true;
     }
+    if (ranks) return c->train.n_metrics == 0 && rk_ranking_metric_k(metric) == RK_USUAL_CUT;
     return c->train.n_metrics == 0 && (task < c->data.n_labels || metric == RK_METRIC_auc || metric == RK_METRIC_rmse);
-}
-
-/* "auc", "click/auc", "mean_auc". */
-static void name_metric(const rk_config *c, int task, int metric, char *name, size_t n_bytes) {
-    bool is_mean = task == c->data.n_labels, is_one = c->data.n_labels == 1;
-    snprintf(name, n_bytes, "%s%s%s", is_mean ? RK_MEAN_PREFIX : is_one ? "" : c->data.labels[task].name, is_mean || is_one ? "" : "/", rk_metric_name(metric));
 }
 
 static rk_status choose_shown(const rk_config *c, rk_evaluation *e) {
@@ -33,9 +30,9 @@ static rk_status choose_shown(const rk_config *c, rk_evaluation *e) {
     RK_TRY(rk_alloc(most, sizeof *e->names, &e->names));
     for (int t = 0; t <= e->n_tasks; t++)
         for (int m = 0; m < RK_METRIC_COUNT; m++) {
-            if (!is_shown(c, t, m)) continue;
+            if (!rk_evaluation_shows(c, t, m)) continue;
             char name[256];
-            name_metric(c, t, m, name, sizeof name);
+            rk_config_metric_name(c, t, m, name, sizeof name);
             RK_TRY(rk_strdup(name, &e->names[e->n_shown]));
             e->shown[e->n_shown] = (rk_metric){e->names[e->n_shown], e->values[t * RK_METRIC_COUNT + m]};
             e->n_shown++;

@@ -54,12 +54,11 @@ bool rk_config_has_metric(const rk_config *c, int64_t task, int metric) {
     return any;
 }
 
-static rk_status find_ranking_metric(const rk_config *c, const char *name, int line, int *task, int *metric) {
+static rk_status find_ranking_metric(const char *name, const char *place, int *task, int *metric) {
     *task = 0;
     *metric = rk_ranking_metric_find(name);
     if (*metric >= 0) return RK_OK;
-    return rk_error_hint(rk_error(RK_CONFIG, "%s: key 'metric': there is no metric '%s' of rankings", rk_yaml_place_of(&c->yaml, line).text, name),
-                         "it is recall@K, ndcg@K or hit@K");
+    return rk_error_hint(rk_error(RK_CONFIG, "%s: there is no metric '%s' of rankings", place, name), "it is recall@K, ndcg@K or hit@K");
 }
 
 bool rk_config_has_pairs(const rk_config *c) {
@@ -67,8 +66,17 @@ bool rk_config_has_pairs(const rk_config *c) {
     return preset && preset->pairs;
 }
 
-rk_status rk_config_find_metric(const rk_config *c, const char *name, int line, int *task, int *metric) {
-    if (rk_config_has_pairs(c)) return find_ranking_metric(c, name, line, task, metric);
+void rk_config_metric_name(const rk_config *c, int task, int metric, char *out, size_t out_bytes) {
+    if (metric >= RK_METRIC_COUNT) {
+        rk_ranking_metric_name(metric, out, out_bytes);
+        return;
+    }
+    bool is_mean = task == c->data.n_labels, is_one = c->data.n_labels == 1;
+    snprintf(out, out_bytes, "%s%s%s", is_mean ? RK_MEAN_PREFIX : is_one ? "" : c->data.labels[task].name, is_mean || is_one ? "" : "/", rk_metric_name(metric));
+}
+
+rk_status rk_config_find_metric(const rk_config *c, const char *name, const char *place, int *task, int *metric) {
+    if (rk_config_has_pairs(c)) return find_ranking_metric(name, place, task, metric);
     const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
     bool is_mean = !slash && strncmp(name, RK_MEAN_PREFIX, strlen(RK_MEAN_PREFIX)) == 0;
     if (is_mean) last += strlen(RK_MEAN_PREFIX);
@@ -81,7 +89,7 @@ rk_status rk_config_find_metric(const rk_config *c, const char *name, int line, 
     size_t n = 0;
     for (int m = 0; m < RK_METRIC_COUNT; m++)
         if (rk_config_has_metric(c, *task >= 0 && *task < c->data.n_labels ? *task : 0, m)) names[n++] = rk_metric_name(m);
-    rk_status status = rk_error(RK_CONFIG, "%s: key 'metric': there is no metric '%s' here", rk_yaml_place_of(&c->yaml, line).text, name);
+    rk_status status = rk_error(RK_CONFIG, "%s: there is no metric '%s' here", place, name);
     if (*metric == RK_METRIC_gauc && !c->data.group) return rk_error_hint(status, "it needs data.group, the column that it groups by");
     const char *nearest = rk_nearest(last, names, n);
     if (nearest) return rk_error_hint(status, "did you mean '%s'?", nearest);
@@ -91,6 +99,19 @@ rk_status rk_config_find_metric(const rk_config *c, const char *name, int line, 
         strcat(list, names[i]);
     }
     return rk_error_hint(status, "it is one of %s", list);
+}
+
+static rk_status find_metric_of_key(const rk_config *c, const char *name, const char *key, int line, int *task, int *metric) {
+    char place[1100];
+    snprintf(place, sizeof place, "%s: key '%s'", rk_yaml_place_of(&c->yaml, line).text, key);
+    return rk_config_find_metric(c, name, place, task, metric);
+}
+
+/* What early stopping or the plateau goes by, which is best at one end. */
+static rk_status find_watched(const rk_config *c, const char *name, int line, int *task, int *metric) {
+    RK_TRY(find_metric_of_key(c, name, "metric", line, task, metric));
+    if (*metric != RK_METRIC_calibration) return RK_OK;
+    return rk_error_hint(rk_error(RK_CONFIG, "%s: key 'metric': 'calibration' is best at 1, not at an end", rk_yaml_place_of(&c->yaml, line).text), "go by logloss, which minds it too");
 }
 
 static rk_status resolve_metrics(rk_config *c) {
@@ -105,12 +126,13 @@ static rk_status resolve_metrics(rk_config *c) {
                                     t->early_stopping.line ? "early_stopping" : t->plateau.line ? "plateau" : "keep_best");
         return rk_error_hint(status, "give data.valid a path, or a fraction of train: valid: {fraction: 0.1}");
     }
-    if (t->early_stopping.metric) RK_TRY(rk_config_find_metric(c, t->early_stopping.metric, t->early_stopping.line, &c->watched_task, &c->watched_metric));
+    if (t->early_stopping.metric) RK_TRY(find_watched(c, t->early_stopping.metric, t->early_stopping.line, &c->watched_task, &c->watched_metric));
     c->plateau_task = c->watched_task;
     c->plateau_metric = c->watched_metric;
-    if (t->plateau.metric) RK_TRY(rk_config_find_metric(c, t->plateau.metric, t->plateau.line, &c->plateau_task, &c->plateau_metric));
+    if (t->plateau.metric) RK_TRY(find_watched(c, t->plateau.metric, t->plateau.line, &c->plateau_task, &c->plateau_metric));
     int task, metric;
-    for (int64_t i = 0; i < t->n_metrics; i++) RK_TRY(rk_config_find_metric(c, t->metrics[i], t->line, &task, &metric));
+    const rk_yaml_node *names = rk_yaml_get(rk_yaml_get(c->yaml.root, "train"), "metrics");
+    for (int64_t i = 0; i < t->n_metrics; i++) RK_TRY(find_metric_of_key(c, t->metrics[i], "metrics", names ? names->line : t->line, &task, &metric));
     return RK_OK;
 }
 

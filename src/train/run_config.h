@@ -45,8 +45,10 @@ rk_status rk_config_transforms(rk_config *config, void (*on_stage)(void *user, c
 /* Whether a task has the metric; task n_labels stands for the mean over all that have it, of which there must be several labels. */
 bool rk_config_has_metric(const rk_config *config, int64_t task, int metric);
 #define RK_MEAN_PREFIX "mean_"
-/* "auc", "task/auc" or "mean_auc"; RK_CONFIG with a hint. */
-rk_status rk_config_find_metric(const rk_config *config, const char *name, int line, int *task, int *metric);
+/* "auc", "task/auc", "mean_auc" or "recall@20"; RK_CONFIG with a hint. place: where the name stands, for the message. */
+rk_status rk_config_find_metric(const rk_config *config, const char *name, const char *place, int *task, int *metric);
+/* The name that the run's log has for it. */
+void rk_config_metric_name(const rk_config *config, int task, int metric, char *out, size_t out_bytes);
 
 /* Whether the model is one of pairs (two_tower), which features these are, and all pairs of the training data. */
 bool rk_config_has_pairs(const rk_config *config);

@@ -221,7 +221,7 @@ rk_model *rk_trainer_model(rk_trainer *t) {
 
 /* What a resumed run cuts off again, and writes again at its end. */
 static rk_status log_test(rk_trainer *t) {
-    return rk_run_log_add(&t->log, &(rk_log_entry){.kind = "test", .epoch = t->progress.position.epoch, .step = rk_model_step(t->model), .loss = NAN, .samples_per_second = NAN,
+    return rk_run_log_add(&t->log, &(rk_log_entry){.kind = "test", .epoch = rk_trainer_spoken_epoch(t), .step = rk_model_step(t->model), .loss = NAN, .samples_per_second = NAN,
                                                    .learning_rate_factor = NAN, .metrics = t->evaluation.shown, .n_metrics = t->evaluation.n_shown});
 }
 

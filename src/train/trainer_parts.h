@@ -20,6 +20,7 @@ struct rk_trainer {
     rk_readers *readers;       /* NULL: there are none, or none that this rank has to do with */
     int32_t n_readers, reader; /* reader: this rank's number among those that only read, or -1 */
     bool owns_comm, is_first;  /* is_first: rank 0, who speaks, logs and decides on paths */
+    bool has_warned_of_metric; /* said once */
     bool has_run;              /* to an end, so that ranks which only hold rows are still there to be told to end */
     rk_model *model;           /* NULL on ranks that only read */
     rk_dataset *train, *valid; /* valid NULL: none */
@@ -64,11 +65,13 @@ bool rk_trainer_asked_to_stop(const rk_trainer *trainer);
 void rk_trainer_tell(rk_trainer *trainer, rk_event_kind kind, const char *message);
 rk_status rk_trainer_save(rk_trainer *trainer);
 /* Evaluate on the validation data, judge, log. *stop: early stopping says so. */
+/* The epoch to speak of, from 0: between two epochs, the one that has just ended. */
+int64_t rk_trainer_spoken_epoch(const rk_trainer *trainer);
 rk_status rk_trainer_validate(rk_trainer *trainer, bool *stop);
 /* What is likely a mistake (train/warnings.c); the data is open. */
 void rk_trainer_warn_of_config(const rk_trainer *trainer);
 void rk_trainer_warn_of_first_loss(const rk_trainer *trainer, double loss);
-void rk_trainer_warn_of_no_metric(const rk_trainer *trainer);
+void rk_trainer_warn_of_no_metric(rk_trainer *trainer);
 /* The progress line and its log entry, if it is time (or `now`). */
 rk_status rk_trainer_report(rk_trainer *trainer, bool now);
 

@@ -11,8 +11,7 @@
 
 enum { N_EXCHANGE_METRICS = 5 };
 
-/* The epoch to speak of: between two epochs, the one that has just ended. */
-static int64_t spoken_epoch(const rk_trainer *t) {
+int64_t rk_trainer_spoken_epoch(const rk_trainer *t) {
     rk_dataset_position at = t->progress.position;
     return at.row == 0 && at.epoch > 0 ? at.epoch - 1 : at.epoch;
 }
@@ -56,7 +55,7 @@ rk_status rk_trainer_report(rk_trainer *t, bool now) {
     double loss = t->progress.loss_steps ? t->progress.loss_sum / (double)t->progress.loss_steps : NAN;
     int64_t total = total_steps(t), left = total - t->progress.step;
     double rate = passed > 0 ? (double)t->samples_since / passed : 0, a_step = (seconds - t->started) / (double)(t->progress.step - t->first_step);
-    rk_event event = {.kind = RK_EVENT_PROGRESS, .epoch = spoken_epoch(t), .step = t->progress.step, .n_steps = total, .samples_per_second = rate, .loss = loss,
+    rk_event event = {.kind = RK_EVENT_PROGRESS, .epoch = rk_trainer_spoken_epoch(t), .step = t->progress.step, .n_steps = total, .samples_per_second = rate, .loss = loss,
                       .seconds_left = total > 0 ? (double)left * a_step : -1};
     if (t->options.on_event && t->is_first) t->options.on_event(t->options.user, &event);
     t->last_progress = seconds;
@@ -117,7 +116,7 @@ rk_status rk_trainer_validate(rk_trainer *t, bool *stop) {
     if (isnan(watched)) rk_trainer_warn_of_no_metric(t);
     t->progress.is_best = verdict.best;
     if (verdict.dropped) RK_TRY(rk_trainer_scale_learning_rate(t));
-    rk_event event = {.kind = RK_EVENT_EVALUATION, .epoch = spoken_epoch(t), .step = t->progress.step, .seconds_left = -1, .metrics = evaluation.shown,
+    rk_event event = {.kind = RK_EVENT_EVALUATION, .epoch = rk_trainer_spoken_epoch(t), .step = t->progress.step, .seconds_left = -1, .metrics = evaluation.shown,
                       .n_metrics = evaluation.n_shown, .best = verdict.best};
     if (t->options.on_event && t->is_first) t->options.on_event(t->options.user, &event);
     *stop = verdict.stop;

@@ -39,7 +39,11 @@ void rk_trainer_warn_of_first_loss(const rk_trainer *t, double loss) {
                                "embedding.initializer: {kind: normal, stddev: 0.01}, and normalize dense features", loss, blind);
 }
 
-void rk_trainer_warn_of_no_metric(const rk_trainer *t) {
-    if (t->is_first && (t->rules.stops || t->config->keeps_best))
-        rk_log(RK_LOG_WARNING, "the metric that the best parameters and early stopping go by is not defined on the validation data (docs/metrics.md)");
+void rk_trainer_warn_of_no_metric(rk_trainer *t) {
+    const rk_config *c = t->config;
+    if (!t->is_first || t->has_warned_of_metric || !(t->rules.stops || c->keeps_best)) return;
+    char name[256];
+    rk_config_metric_name(c, c->watched_task, c->watched_metric, name, sizeof name);
+    rk_log(RK_LOG_WARNING, "'%s', which the best parameters and early stopping go by, is not defined on the validation data (docs/metrics.md)", name);
+    t->has_warned_of_metric = true;
 }

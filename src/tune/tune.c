@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "metrics/metrics.h"
+#include "train/evaluation.h"
 #include "train/run_config.h"
 
 #define TRIAL_NAME(name) #name,
@@ -68,22 +69,13 @@ static rk_status choose_metric(rk_tune *t, const rk_config *c) {
     int task = c->watched_task, metric = c->watched_metric;
     if (!c->has_valid)
         return rk_error_hint(rk_error(RK_CONFIG, "%s: a search needs validation data to judge by", t->path), "give data.valid a path, or a fraction of train: valid: {fraction: 0.1}");
-    if (t->options.metric) RK_TRY(rk_config_find_metric(c, t->options.metric, 0, &task, &metric));
-    bool is_logged = c->train.n_metrics == 0;
-    for (int64_t i = 0; i < c->train.n_metrics && !is_logged; i++) {
-        int k, m;
-        is_logged = rk_config_find_metric(c, c->train.metrics[i], 0, &k, &m) == RK_OK && k == task && m == metric;
-    }
-    if (!is_logged) return rk_error_hint(rk_error(RK_CONFIG, "%s: '%s' is not among train.metrics", t->path, rk_metric_name(metric)), "name it there, so that evaluations log it");
+    if (t->options.metric) RK_TRY(rk_config_find_metric(c, t->options.metric, "--metric", &task, &metric));
+    char name[256];
+    rk_config_metric_name(c, task, metric, name, sizeof name);
+    if (!rk_evaluation_shows(c, task, metric)) return rk_error_hint(rk_error(RK_CONFIG, "%s: '%s' is not among train.metrics", t->path, name), "name it there, so that evaluations log it");
     RK_FAIL_IF(metric == RK_METRIC_calibration, RK_CONFIG, "'calibration' is best at 1, not at an end: a search cannot go by it");
     t->larger_is_better = rk_metric_larger_is_better(metric);
-    rk_buffer name = {0};
-    bool named = c->data.n_labels > 1;
-    rk_buffer_printf(&name, "%s%s%s", named ? c->data.labels[task].name : "", named ? "/" : "", rk_metric_name(metric));
-    rk_status status = name.status;
-    if (status == RK_OK) status = rk_strdup(name.data, &t->metric);
-    rk_buffer_release(&name);
-    return status;
+    return rk_strdup(name, &t->metric);
 }
 
 static rk_status choose_output(rk_tune *t, const rk_config *c) {

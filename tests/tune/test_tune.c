@@ -235,6 +235,50 @@ static void test_mistakes(void **state) {
     assert_false(rk_file_exists(elsewhere));
 }
 
+/* Of a search in a run file of its own. */
+static rk_status tune_by(const char *run, const char *metric, rk_tune **out) {
+    char path[100], where[100];
+    static const char *const dims[] = {"embedding.dim=2,3"};
+    snprintf(path, sizeof path, "%s/other.yaml", directory);
+    snprintf(where, sizeof where, "%s/other", directory);
+    OK(rk_file_write(path, run, strlen(run)));
+    rk_tune_options options = RK_TUNE_OPTIONS_INIT;
+    options.grids = dims;
+    options.n_grids = 1;
+    options.output = where;
+    options.metric = metric;
+    return rk_tune_create(path, &options, out);
+}
+
+/* Means over tasks and rankings have names of their own in the log. */
+static void test_names_of_metrics(void **state) {
+    (void)state;
+    static const char tasks[] = "data:\n  train: a.csv\n  valid: {fraction: 0.3}\n  labels: [{name: y}, {name: z, column: y}]\n  features: [{name: u, hash: 50}]\n"
+                                "model: {kind: dnn, deep: [4]}\ntrain: {batch_size: 64, optimizer: {kind: sgd, learning_rate: 0.1}}\n";
+    static const char pairs[] = "data:\n  train: a.csv\n  valid: {fraction: 0.3}\n  features: [{name: u, hash: 50}, {name: x, hash: 1000}]\n"
+                                "model: {kind: two_tower, retrieval: {user: u, item: x, negatives: 2}}\ntrain: {batch_size: 64}\n";
+    static const char *const metrics[] = {"mean_auc", "z/logloss", NULL, "ndcg@20"}, *const names[] = {"mean_auc", "z/logloss", "recall@20", "ndcg@20"};
+    rk_tune *tune;
+    for (int i = 0; i < 4; i++) {
+        OK(tune_by(i < 2 ? tasks : pairs, metrics[i], &tune));
+        assert_string_equal(tune->metric, names[i]);
+        if (i % 2 == 0) { /* the log has it by this name */
+            OK(rk_tune_run(tune));
+            assert_int_equal(tune->trials[0].state, RK_TRIAL_done);
+        }
+        rk_tune_free(tune);
+        char path[100];
+        snprintf(path, sizeof path, "%s/other", directory);
+        rk_remove_tree(path);
+    }
+    assert_int_equal(tune_by(tasks, "mean_logloss", &tune), RK_CONFIG);
+    assert_non_null(strstr(rk_last_error(), "'mean_logloss' is not among train.metrics"));
+    assert_int_equal(tune_by(pairs, "recall@7", &tune), RK_CONFIG);
+    assert_non_null(strstr(rk_last_error(), "'recall@7' is not among train.metrics"));
+    assert_int_equal(tune_by(pairs, "auc", &tune), RK_CONFIG);
+    assert_string_equal(rk_last_error(), "--metric: there is no metric 'auc' of rankings\nhint: it is recall@K, ndcg@K or hit@K");
+}
+
 static void test_out_of_memory(void **state) {
     (void)state;
     rk_tune_options options = options_of(true);
@@ -260,7 +304,7 @@ static void test_out_of_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_grids),        cmocka_unit_test(test_ranges),   cmocka_unit_test(test_search),
-        cmocka_unit_test(test_other_search), cmocka_unit_test(test_mistakes), cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_other_search), cmocka_unit_test(test_mistakes), cmocka_unit_test(test_names_of_metrics), cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -7,3 +7,4 @@ source "$SOURCE/tests/cli/cases/lib.inc"; make_run
 "$RECKON" predict --format jsonl --limit 2 --labels run.yaml train.csv | sed -E 's/("label":)[0-9.e-]+/\1N/'
 ls out out/checkpoints
 "$RECKON" train --set train.output=once run.yaml 2>&1 | grep -c '^saved once/checkpoints/step-000000015'
+grep -oE '"kind":"(valid|test)","epoch":[0-9]+' out/metrics.jsonl

@@ -45,7 +45,8 @@ static rk_status loss_not_finite(const rk_model *model, const rk_batch *batch, c
             RK_FAIL_IF(!isfinite(batch->dense[i * model->n_dense + d]), RK_NOT_FINITE, "row %lld: dense number %d is %g", row, d,
                        batch->dense[i * model->n_dense + d]);
     }
-    rk_error(RK_NOT_FINITE, "step %lld: the loss of '%s' is %g", (long long)model->step, task, loss);
+    rk_error(RK_NOT_FINITE, "step %lld: the loss of '%s' is %g", (long long)model->step, task, isnan(loss) ? NAN : loss); /* -nan is no news */
+    if (model->step == 0) return rk_error_hint(RK_NOT_FINITE, "nothing is learned yet: dense features may be too large (normalize: true), or the rows' first values");
     return rk_error_hint(RK_NOT_FINITE, "a lower learning rate or gradient clipping may keep the model from diverging");
 }
 

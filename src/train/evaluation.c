@@ -54,7 +54,14 @@ static void add_means(const rk_config *c, const rk_evaluation *e) {
     }
 }
 
-static rk_status add_batches(rk_model *model, rk_feed *feed, rk_metrics **metrics, rk_evaluation *e) {
+/* A prediction that is no number says which data's it is. */
+static rk_status placed(rk_status status, const char *split, const char *task) {
+    if (status != RK_NOT_FINITE) return status;
+    rk_error_context(status, "'%s': '%s'", split, task);
+    return rk_error_hint(status, "its dense features may be far larger than those of the training data");
+}
+
+static rk_status add_batches(const rk_config *c, rk_model *model, rk_feed *feed, rk_metrics **metrics, rk_evaluation *e) {
     float *predictions = NULL;
     size_t capacity = 0;
     const rk_fed *fed;
@@ -67,7 +74,8 @@ static rk_status add_batches(rk_model *model, rk_feed *feed, rk_metrics **metric
         if (status == RK_OK && !batch->labels) status = rk_error(RK_BAD_DATA, "the data has no labels to evaluate against");
         if (status == RK_OK) status = rk_model_predict_part(model, &fed->part, predictions);
         for (int32_t t = 0; status == RK_OK && t < e->n_tasks; t++)
-            status = rk_metrics_add(metrics[t], batch->n, predictions + t, batch->labels + t, e->n_tasks, batch->sample_weights, batch->groups);
+            status = placed(rk_metrics_add(metrics[t], batch->n, predictions + t, batch->labels + t, e->n_tasks, batch->sample_weights, batch->groups), feed->split,
+                            c->data.labels[t].name);
         if (status != RK_OK) break;
         e->n_rows += batch->n;
     }
@@ -88,7 +96,7 @@ rk_status rk_evaluate(const rk_config *config, rk_model *model, rk_feed *feed, r
         RK_GOTO(rk_metrics_create(is_binary(config, t), config->data.labels[t].optional, &metrics[t]));
         if (rk_model_has_device(model)) rk_metrics_set_auc(metrics[t], rk_model_auc, model);
     }
-    RK_GOTO(add_batches(model, feed, metrics, &e));
+    RK_GOTO(add_batches(config, model, feed, metrics, &e));
     if (e.n_rows == 0) RK_GOTO(rk_error(RK_BAD_DATA, "the data to evaluate on, '%s', has no rows", feed->split));
     for (int32_t t = 0; t < e.n_tasks; t++) RK_GOTO(rk_metrics_compute(metrics[t], e.values + t * RK_METRIC_COUNT));
     add_means(config, &e);

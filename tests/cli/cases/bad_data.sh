@@ -7,3 +7,9 @@ sed '17s/.*/31,job1,city2,maybe/' good.csv >train.csv; try
 sed '1s/label/lable/' good.csv >train.csv; try
 gzip -c good.csv | head -c 700 >train.csv; try
 : >train.csv; try
+# Numbers that overflow: in training before anything is learned, and in the test data alone.
+sed '17s/.*/3e38,job1,city2,0/; 18s/.*/-3e38,job1,city2,0/' good.csv >huge.csv; cp huge.csv train.csv
+try() { "$RECKON" train --quiet run.yaml --output "out$RANDOM" --set data.features="[{name: job, vocabulary: {}}, {name: age, dense: true$1}]" \
+    --set model='{kind: dcn_v2, deep: [4]}' --set data.valid= --set data.test="$2" | grep -v '^test'; }
+try '' ''
+cp good.csv train.csv; try ', normalize: true' huge.csv

@@ -7,15 +7,17 @@
 #include "model/retrieval_parts.h"
 #include "model/spread.h"
 
-static rk_status find_feature(const rk_model_options *o, const char *key, const char *name, int32_t *out) {
-    const rk_data_schema *schema = o->schema;
-    const rk_yaml_node *section = rk_yaml_get(o->yaml ? rk_yaml_get(o->yaml->root, "model") : NULL, "retrieval");
+static const rk_yaml_node *key_node(const rk_yaml *yaml, const char *key) {
+    const rk_yaml_node *section = rk_yaml_get(yaml ? rk_yaml_get(yaml->root, "model") : NULL, "retrieval");
     const rk_yaml_node *node = rk_yaml_get(section, key);
+    return node ? node : section;
+}
+
+static rk_status find_feature(const rk_yaml *yaml, const rk_data_schema *schema, const char *key, const char *name, int32_t *out) {
     for (*out = 0; *out < schema->n_features; (*out)++)
         if (strcmp(schema->features[*out].name, name) == 0) return RK_OK;
-    if (o->model->retrieval.history && strcmp(name, "history") == 0) return RK_OK;
     const char **names;
-    rk_yaml_error(o->yaml, node ? node : section, "there is no categorical feature '%s'", name);
+    rk_yaml_error(yaml, key_node(yaml, key), "there is no categorical feature '%s'", name);
     RK_TRY(rk_alloc((size_t)schema->n_features, sizeof *names, &names));
     for (int32_t f = 0; f < schema->n_features; f++) names[f] = schema->features[f].name;
     const char *nearest = rk_nearest(name, names, (size_t)schema->n_features);
@@ -24,22 +26,33 @@ static rk_status find_feature(const rk_model_options *o, const char *key, const 
     return RK_CONFIG;
 }
 
+rk_status rk_retrieval_pair(const rk_retrieval_section *s, const rk_yaml *yaml, const rk_data_schema *schema, rk_pair_features *out) {
+    RK_TRY(find_feature(yaml, schema, "user", s->user, &out->user));
+    RK_TRY(find_feature(yaml, schema, "item", s->item, &out->item));
+    if (out->user == out->item) return rk_yaml_error(yaml, key_node(yaml, "user"), "the user and the item of a two_tower are two features of the data");
+    return RK_OK;
+}
+
+static rk_status find_tower_feature(const rk_retrieval_section *s, const rk_model_options *o, const char *name, int32_t *out) {
+    *out = o->schema->n_features; /* the history, behind the data's own */
+    return s->history && strcmp(name, "history") == 0 ? RK_OK : find_feature(o->yaml, o->schema, "user_tower", name, out);
+}
+
 /* The user tower's features in the file's order, then the item. */
 static rk_status choose_features(rk_retrieval *r, const rk_model_options *o) {
     const rk_retrieval_section *s = &r->section;
     int32_t n = o->schema->n_features;
-    RK_TRY(find_feature(o, "user", s->user, &r->pair.user));
-    RK_TRY(find_feature(o, "item", s->item, &r->pair.item));
-    RK_FAIL_IF(r->pair.user == n || r->pair.item == n || r->pair.user == r->pair.item, RK_CONFIG, "the user and the item of a two_tower are two features of the data");
+    RK_TRY(rk_retrieval_pair(s, o->yaml, o->schema, &r->pair));
     RK_FAIL_IF(o->schema->features[r->pair.item].weighted, RK_CONFIG, "the item '%s' of a two_tower has no weights", s->item);
     RK_TRY(rk_alloc((size_t)n + 2 + (size_t)s->n_user_tower, sizeof *r->features, &r->features));
-    for (int64_t i = 0; i < s->n_user_tower; i++) RK_TRY(find_feature(o, "user_tower", s->user_tower[i], &r->features[r->n_sources++]));
+    for (int64_t i = 0; i < s->n_user_tower; i++) RK_TRY(find_tower_feature(s, o, s->user_tower[i], &r->features[r->n_sources++]));
     for (int32_t f = 0; f < n && !s->n_user_tower; f++)
         if (f != r->pair.item) r->features[r->n_sources++] = f;
     if (s->history && !s->n_user_tower) r->features[r->n_sources++] = n;
     r->features[r->n_sources++] = r->pair.item;
     for (int32_t a = 0; a < r->n_sources; a++)
-        for (int32_t b = 0; b < a; b++) RK_FAIL_IF(r->features[a] == r->features[b], RK_CONFIG, "a feature stands twice in the towers of a two_tower");
+        for (int32_t b = 0; b < a; b++)
+            if (r->features[a] == r->features[b]) return rk_yaml_error(o->yaml, key_node(o->yaml, "user_tower"), "a feature stands twice in the towers of a two_tower");
     for (int32_t f = 0; f < n && s->history; f++)
         RK_FAIL_IF(strcmp(o->schema->features[f].name, "history") == 0, RK_CONFIG, "a two_tower's own 'history' and a feature of the data have one name");
     return RK_OK;

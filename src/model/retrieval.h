@@ -5,6 +5,8 @@
 #include "model/model_parts.h"
 #include "nn/candidate_loss.h"
 
+/* The features that a pair is of. yaml: for messages, may be NULL. */
+rk_status rk_retrieval_pair(const rk_retrieval_section *section, const rk_yaml *yaml, const rk_data_schema *schema, rk_pair_features *out);
 /* Which features the towers see. Before the graph. */
 rk_status rk_retrieval_create(const rk_model_options *options, rk_retrieval **out);
 void rk_retrieval_free(rk_retrieval *retrieval);

@@ -1,18 +1,10 @@
 /* What a model is built with; the pairs that a two_tower's run file speaks of. */
-#include <string.h>
-
 #include "data/dataset.h"
+#include "model/retrieval.h"
 #include "train/run_config.h"
 
-static rk_status find(const rk_data_schema *schema, const char *name, int32_t *out) {
-    for (*out = 0; *out < schema->n_features; (*out)++)
-        if (strcmp(schema->features[*out].name, name) == 0) return RK_OK;
-    return rk_error(RK_CONFIG, "there is no categorical feature '%s', which 'model.retrieval' names", name);
-}
-
 rk_status rk_config_pair_features(const rk_config *c, const rk_data_schema *schema, rk_pair_features *out) {
-    RK_TRY(find(schema, c->model.retrieval.user, &out->user));
-    return find(schema, c->model.retrieval.item, &out->item);
+    return rk_retrieval_pair(&c->model.retrieval, &c->yaml, schema, out);
 }
 
 rk_status rk_config_interactions(rk_config *c, const rk_interactions **out) {

@@ -160,10 +160,20 @@ static void refused(const char *override, const char *message) {
     FAILS(rk_config_parse(run_text, "run.yaml", directory, &override, 1, &config), RK_CONFIG, message);
 }
 
+static void mistaken(const char *override, const char *message) {
+    rk_config *config;
+    const rk_interactions *known;
+    OK(rk_config_parse(run_text, "run.yaml", directory, &override, 1, &config));
+    FAILS(rk_config_interactions(config, &known), RK_CONFIG, message);
+    rk_config_free(config);
+}
+
 static void test_refusals(void **state) {
     (void)state;
     refused("train.early_stopping.metric=auc", "run.yaml:17: key 'metric': there is no metric 'auc' of rankings\nhint: it is recall@K, ndcg@K or hit@K");
     refused("model={kind: fm}", "run.yaml:2: key 'data': a model needs one label or more");
+    mistaken("model.retrieval.item=itme", "--set: key 'item': there is no categorical feature 'itme'\nhint: did you mean 'item'?");
+    mistaken("model.retrieval.item=user", "run.yaml:12: key 'user': the user and the item of a two_tower are two features of the data");
     rk_config *config = load("c");
     rk_plan *plan;
     FAILS(rk_plan_make(config, NULL, &plan), RK_UNSUPPORTED, "there are no plans for a two_tower");

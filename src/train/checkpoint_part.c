@@ -22,8 +22,9 @@ rk_status rk_tensor_part_parse(const char *name, int32_t n_dims, const int64_t *
     size_t end = (size_t)(has_columns ? columns_end : rows_end);
     if (strcmp(open + end, "]") != 0 || step < 1 || first < 0 || first >= step || first_column < 0) return misfit(name);
     int64_t rows = n_rows > first ? (n_rows - first + step - 1) / step : 0;
-    bool is_scalar = n_dims == 1 && dims[0] == 1;
-    if ((rows != dims[0] && !is_scalar) || (has_columns && end_column - first_column != n_columns)) return misfit(name);
+    /* Each part of a table has its counter, of the part's name whatever its rows and columns. */
+    bool is_scalar = n_dims == 1 && dims[0] == 1, fits = rows == dims[0] && (!has_columns || end_column - first_column == n_columns);
+    if (!fits && !is_scalar) return misfit(name);
     *out = (rk_tensor_part){.name = name, .name_bytes = (size_t)(open - name), .first = first, .n_rows = n_rows, .step = step, .first_column = first_column,
                             .n_columns = n_columns, .all_columns = !has_columns};
     return RK_OK;

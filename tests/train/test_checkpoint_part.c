@@ -12,6 +12,7 @@ static void test_names(void **state) {
     assert_true(part.name_bytes == 6 && part.first == 2 && part.n_rows == 11 && part.step == 4 && part.first_column == 8 && part.n_columns == 4 && !part.all_columns);
     OK(rk_tensor_part_parse("t/a[0:2:2]", 1, (int64_t[]){1}, &part));
     OK(rk_tensor_part_parse("t/step[1:1000:2]", 1, (int64_t[]){1}, &part)); /* one counter a part */
+    OK(rk_tensor_part_parse("t/step[0:1000:1,8:16]", 1, (int64_t[]){1}, &part));
     static const char *const wrong[] = {"t[2:11:4,8:12]", "t[2:11:0]", "t[4:11:4]", "t[-1:11:4]", "t[2:11:4,9:8]", "t[2:11:4,0:4]x]", "t[2:11]", "t[]"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char message[128];

@@ -22,6 +22,7 @@ void rk_reader_rewind(rk_reader *r) {
         for (size_t i = 0; i < r->n_kept; i++) rk_window_release(&r->kept[i]);
         r->n_kept = 0;
         r->kept_bytes = 0;
+        r->n_skipped = 0;
         r->keeps = r->section->cache_bytes > 0;
     }
 }

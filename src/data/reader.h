@@ -46,7 +46,7 @@ typedef struct rk_reader {
     int64_t file_row, epoch_row; /* rows of the files and of the split so far */
     int64_t ahead_file_row, ahead_row; /* the same of the pieces taken; -1: not known before they are parsed */
     int64_t n_rows;        /* of the split, once a pass has come to its end; else -1 */
-    int64_t n_skipped;
+    int64_t n_skipped;     /* bad rows of the pass */
     /* windows kept between epochs */
     rk_window *kept;       /* [n_kept] */
     size_t n_kept, kept_capacity;

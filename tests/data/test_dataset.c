@@ -162,9 +162,12 @@ static void expect_bad(const char *text, const char *message, int64_t n_skipped)
     FAILS(drain(&o), RK_BAD_DATA, expected);
     FAILS(drain(&o), RK_BAD_DATA, expected); /* and again */
     close_section(&o);
-    OK(open_text(bad, "on_bad_row: skip\n", "train", 8, false, &o));
-    assert_int_equal(drain(&o), RK_END);
-    assert_int_equal(rk_dataset_n_skipped(o.dataset), n_skipped);
+    OK(open_text(bad, "on_bad_row: skip\ncache_bytes: 0\n", "train", 8, false, &o));
+    for (int64_t pass = 0; pass < 3; pass++) { /* each counts its own, the one that is gone back to as well */
+        assert_int_equal(drain(&o), RK_END);
+        assert_int_equal(rk_dataset_n_skipped(o.dataset), n_skipped);
+        if (pass == 1) OK(rk_dataset_seek(o.dataset, (rk_dataset_position){1, 0}));
+    }
     close_section(&o);
 }
 

@@ -159,12 +159,14 @@ static void test_sample(void **state) {
     assert_int_equal(plan->sampled_rows, 8); /* the last batch is not whole */
     assert_true(u->measured && u->ids == 1 && u->batch_rows == (3 + 1) / 2.0 && u->share_rows == (1 + 2 + 1 + 1) / 4.0);
     assert_true(v->batch_rows == (1 + 2) / 2.0 && v->share_rows == (1 + 1 + 1 + 2) / 4.0);
+    assert_true(plan->train_rows == 9 && plan->data_bytes == 9 * (4 + 2 * 8)); /* a label and two ids a row, no more rows than there are */
     assert_true(u->n_hot == 4 && u->hot[0].id == 3 && u->hot[0].share == 0.5 && u->hot[1].id == 0 && u->hot[1].share == 0.25 && u->hot[2].id == 1);
     rk_plan_free(plan);
     rk_config_free(config);
     options.sample_rows = 1; /* in whole batches */
     OK(plan_of(run, CLUSTER(2, 100), options, &config, &plan));
     assert_int_equal(plan->sampled_rows, 4);
+    assert_true(plan->train_rows == -1 && plan->data_bytes == 1048576 * (4 + 2 * 8)); /* the window that is shuffled */
     rk_plan_free(plan);
     rk_config_free(config);
     write_text("a.csv", "u,v,y\n");
@@ -193,6 +195,13 @@ static void test_refused(void **state) {
     assert_non_null(strstr(text, "it does not fit: rank 0 would hold 6.4 GB of 6.0 GB\n  u        12.8 GB, of which     6.4 GB on rank 0: more than that rank has\n"));
     assert_true(plan->n_ranks == 2 && plan->tables.tables[0].dtype == RK_F32 && plan->tables.optimizers[0].kind == RK_OPTIMIZER_ADAGRAD);
     rk_text_free(text);
+    rk_plan_free(plan);
+    rk_config_free(config);
+    static const char cached[] = "data: {train: a.csv, cache_bytes: 3_000_000_000, labels: [{name: y}], features: [{name: u, hash: 100000000}]}\n"
+                                 "embedding: {dim: 16, optimizer: {kind: adagrad}}\nmodel: {kind: dnn, deep: [8]}\ncluster: {tables: [{name: u, sharding: row_wise, ranks: [0, 1]}]}\n";
+    OK(plan_of(cached, CLUSTER(2, 2), usual, &config, &plan));
+    assert_non_null(strstr(plan->advice, "with both it still does not fit"));
+    assert_non_null(strstr(plan->advice, "with all three it fits: tables of 3.6 GB, 1.8 GB of 2.0 GB on the fullest rank"));
     rk_plan_free(plan);
     rk_config_free(config);
     OK(plan_of(RUN(2000, "cluster: {tables: [{name: u, sharding: table_wise, ranks: [1]}]}\n"), CLUSTER(2, 1), usual, &config, &plan));

@@ -59,6 +59,22 @@ static void assume_loads(rk_plan *plan) {
         plan->loads[t] = rk_table_load_assume(plan->tables.tables[t].n_rows, assumed_ids(plan, plan->tables.tables[t].name), plan->request.batch_size, plan->request.roles.n_trainers);
 }
 
+/* Of a row that is read. Dim-1 tables, which come last, are asked for the ids that the others are asked for. */
+static double row_bytes(const rk_plan *plan) {
+    const rk_embedding_plan *e = &plan->tables;
+    int32_t first_linear = e->n_tables - (e->n_features - e->n_vectors);
+    double ids = 0, linear = 0;
+    for (int32_t t = 0; t < e->n_tables; t++) *(t < first_linear ? &ids : &linear) += plan->loads[t].ids;
+    return plan->dense.sample_bytes + sizeof(int64_t) * (ids > linear ? ids : linear);
+}
+
+double rk_plan_data_bytes(const rk_plan *plan, int64_t cache_bytes) {
+    if (plan->config->cluster.reader_ranks) return 0;
+    double row = row_bytes(plan), window = row * (double)plan->config->data.shuffle_window;
+    double all = plan->train_rows < 0 ? INFINITY : row * (double)plan->train_rows;
+    return all <= (double)cache_bytes ? all : (double)cache_bytes + (window < all ? window : all);
+}
+
 static rk_status make(rk_plan *plan, const rk_plan_options *options) {
     const rk_config *c = plan->config;
     plan->pace = rk_plan_no_pace();
@@ -68,11 +84,11 @@ static rk_status make(rk_plan *plan, const rk_plan_options *options) {
     RK_TRY(rk_alloc((size_t)plan->tables.n_tables, sizeof *plan->loads, &plan->loads));
     RK_TRY(rk_alloc((size_t)plan->tables.n_tables, sizeof *plan->placements, &plan->placements));
     RK_TRY(make_request(plan));
-    if (!c->cluster.reader_ranks) plan->data_bytes = (double)c->data.cache_bytes + (double)c->data.shuffle_window * plan->dense.sample_bytes;
     if (options->sample)
         RK_TRY(rk_plan_sample(plan, options->sample_rows));
     else
         assume_loads(plan);
+    plan->data_bytes = rk_plan_data_bytes(plan, c->data.cache_bytes);
     if (plan->here.flops > 0) RK_TRY(rk_plan_measure_pace(plan));
     RK_TRY(rk_plan_place(plan));
     return rk_plan_fits(plan) ? RK_OK : rk_plan_advise(plan);
@@ -84,6 +100,7 @@ rk_status rk_plan_make(const rk_config *config, const rk_plan_options *options, 
     RK_FAIL_IF(rk_config_has_pairs(config), RK_UNSUPPORTED, "there are no plans for a two_tower");
     RK_TRY(rk_alloc(1, sizeof *plan, &plan));
     plan->config = config;
+    plan->train_rows = -1;
     rk_status status = make(plan, options ? options : &usual);
     if (status == RK_OK)
         *out = plan;

@@ -17,6 +17,7 @@ static const way ways[] = {
     {"a rowwise optimizer (embedding.optimizer: rowwise_adagrad)", false, true, false, false},
     {"both", true, true, false, false},
     {"no rows kept between epochs (data.cache_bytes: 0)", false, false, true, false},
+    {"all three", true, true, true, false},
     {"no tables placed by hand (cluster.tables)", false, false, false, true},
 };
 
@@ -46,7 +47,7 @@ static bool change(rk_plan *plan, const way *w, const rk_optimizer *rowwise) {
             slots = true;
         }
     }
-    if (w->no_cache) plan->data_bytes -= (double)plan->config->data.cache_bytes;
+    if (w->no_cache) plan->data_bytes = rk_plan_data_bytes(plan, 0);
     if (w->no_wishes) plan->request.n_wishes = 0;
     if (w->no_wishes && plan->config->cluster.n_tables == 0) return false;
     return halved == w->half_rows && slots == w->rowwise && (!w->no_cache || (plan->config->data.cache_bytes > 0 && plan->config->cluster.reader_ranks == 0));
@@ -71,13 +72,16 @@ static void restore(rk_plan *plan, const kept *k) {
     plan->request.n_wishes = (int32_t)plan->config->cluster.n_tables;
 }
 
-/* A way that the run file's own placements do not allow is none. */
+/* A way that the run file's own placements do not allow is none; all three are one where none of them, nor two, will do. */
 static rk_status try_ways(rk_plan *plan, const kept *k, rk_buffer *out) {
     rk_optimizer rowwise;
     RK_TRY(rk_optimizer_init(&rowwise, RK_OPTIMIZER_ROWWISE_ADAGRAD));
+    bool fits = false;
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        if (fits && ways[i].half_rows && ways[i].no_cache) continue;
         rk_status status = change(plan, &ways[i], &rowwise) ? rk_plan_place(plan) : RK_CONFIG;
         if (status == RK_OK && ((!ways[i].no_cache && !ways[i].no_wishes) || rk_plan_fits(plan))) say(plan, ways[i].what, out);
+        fits |= status == RK_OK && rk_plan_fits(plan);
         restore(plan, k);
         if (status != RK_CONFIG) RK_TRY(status);
     }

@@ -74,6 +74,7 @@ struct rk_plan {
     rk_table_load *loads;             /* [n_tables] */
     rk_plan_hot *hot;                 /* [n_tables], or NULL */
     int64_t sampled_rows;             /* 0: loads are assumed */
+    int64_t train_rows;               /* of the training data; -1: not known */
     rk_plan_dense dense;
     struct rk_plan_here {
         double memory_speed, flops;   /* of this machine, all cores; 0: not measured */
@@ -131,6 +132,8 @@ rk_status rk_plan_sample(rk_plan *plan, int64_t n_rows);
 /* The cluster's ranks, n_ranks of them (readers among them) or all, with room for what is found out about each. */
 rk_status rk_plan_take_ranks(rk_plan *plan, int32_t n_ranks);
 void rk_plan_leave_ranks(rk_plan *plan); /* with the placements on them; before the plan is freed */
+/* What reading takes at most of a trainer, if data.cache_bytes were cache_bytes. */
+double rk_plan_data_bytes(const rk_plan *plan, int64_t cache_bytes);
 /* Placements for the plan's tables, loads and ranks, in place of what was there, with memory and time. */
 rk_status rk_plan_place(rk_plan *plan);
 rk_status rk_plan_cost(rk_plan *plan);

@@ -90,6 +90,7 @@ static rk_status count_all(sampling *s, rk_dataset *dataset, int64_t n_rows) {
     }
     if (status != RK_OK && status != RK_END) return status;
     RK_FAIL_IF(s->n_samples == 0, RK_BAD_DATA, "the training data has no rows");
+    if (status == RK_END) s->plan->train_rows = rk_dataset_n_rows(dataset); /* before, its thread may be anywhere */
     return RK_OK;
 }
 

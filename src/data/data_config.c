@@ -96,7 +96,7 @@ static const rk_field data_fields[] = {
     RK_FIELD_ENUM(rk_data_section, header, 0, headers, "csv: whether the first line names the columns; auto: unless `columns` is given"),
     RK_FIELD_TEXT(rk_data_section, comment, false, NULL, "csv: lines that begin with this are left out"),
     RK_FIELD_ARRAY(TEXTS, rk_data_section, columns, n_columns, 0, 0, "csv, adjacency: the columns' names, in order"),
-    RK_FIELD_ARRAY(TEXTS, rk_data_section, missing, n_missing, 0, 0, "texts that mean no value; the empty text always does"),
+    RK_FIELD_ARRAY(TEXTS, rk_data_section, missing, n_missing, 0, 0, "csv: texts that mean no value; the empty text always does. Other formats hold no value as such: convert with --config"),
     RK_FIELD_LIST(rk_data_section, fields, n_fields, &field_schema, false, "libsvm: columns by ranges of ids; without any, one column `ids`"),
     RK_FIELD_LIST(rk_data_section, joins, n_joins, &join_schema, false, "small files joined to the rows by a key"),
     RK_FIELD_LIST(rk_data_section, features, n_features, &rk_data_feature_schema, true, "what the model sees"),

@@ -52,6 +52,7 @@ typedef struct rk_cuda_batch_norm {
 
 typedef struct rk_cuda_dropout_args {
     int64_t n;
+    int64_t group;         /* so many values in a row share their fate */
     uint64_t seed;         /* of the graph and the node */
     uint32_t limit;        /* rate * 2^32 */
     float keep;            /* 1 / (1 - rate) */

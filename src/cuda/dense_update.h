@@ -13,6 +13,7 @@ enum { RK_CUDA_STOP_LOSS = 1, RK_CUDA_STOP_ROWS = 2, RK_CUDA_STOP_DENSE = 4 };
 typedef struct rk_cuda_task {
     bool is_mse;             /* else the sigmoid's cross-entropy */
     bool optional;           /* labels may be absent (NaN) */
+    double smoothing;        /* of labels */
     bool learned;            /* its weight is: exp(-s), or exp(-s) / 2 of squares, s its log variance */
 } rk_cuda_task;
 

@@ -7,6 +7,17 @@ extern "C" {
 
 #include "cuda/dense_device.h"
 
+/* Values in groups: the four of a thread may be of several. */
+__global__ static void dropout_groups(rk_cuda_dropout_args a, const float *from, float *to, bool first) {
+    int64_t i = rk_thread_number();
+    if (i >= a.n) return;
+    uint32_t random[4];
+    int64_t place = i / a.group;
+    rk_rng_block(a.seed, (uint64_t)*a.step, (uint64_t)(place / 4), random);
+    uint32_t draw = random[place % 4];
+    rk_put(&to[i], draw >= a.limit ? from[i] * a.keep : 0, first);
+}
+
 __global__ static void dropout(rk_cuda_dropout_args a, const float *from, float *to, bool first) {
     int64_t i = 4 * rk_thread_number();
     if (i >= a.n) return;
@@ -18,7 +29,11 @@ __global__ static void dropout(rk_cuda_dropout_args a, const float *from, float 
                         random[3] >= a.limit ? x.w * a.keep : 0), first);
 }
 
-/* to[i] += mask[i] from[i] / (1 - rate), forward and backward alike */
+/* to[i] += mask[i / group] from[i] / (1 - rate), forward and backward alike */
 void rk_cuda_dropout(rk_stream *stream, const rk_cuda_dropout_args *args, const float *from, float *to, bool first) {
+    if (args->group > 1) {
+        RK_LAUNCH(dropout_groups, rk_blocks_of(args->n, RK_THREADS), RK_THREADS, 0, stream, *args, from, to, first);
+        return;
+    }
     RK_LAUNCH(dropout, rk_quad_blocks(args->n), RK_THREADS, 0, stream, *args, from, to, first);
 }

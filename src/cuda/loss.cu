@@ -17,7 +17,7 @@ __device__ static inline double scale_of(const rk_cuda_loss_args &a, int t) {
 /* Sample i of task t: its weighted loss; the gradient is written. */
 __device__ static inline double sample_loss(const rk_cuda_loss_args &a, rk_cuda_task task, int t, double scale, int64_t i) {
     int64_t at = i * a.n_tasks + t;
-    double x = (double)a.logits[at], y = (double)a.labels[at], w = a.weights ? (double)a.weights[i] : 1;
+    double x = (double)a.logits[at], y = rk_smoothed((double)a.labels[at], task.smoothing), w = a.weights ? (double)a.weights[i] : 1;
     bool absent = task.optional && isnan(y);
     double slope = task.is_mse ? 2 * (x - y) : rk_sigmoid_of(x) - y;
     if (a.gradient) a.gradient[at] = absent ? 0 : (float)(scale * w * slope);

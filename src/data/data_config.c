@@ -63,6 +63,7 @@ static const rk_field label_fields[] = {
     RK_FIELD_BOOL(rk_label_section, optional, false, "a row without a value is no sample of the task; else it is a bad row"),
     RK_FIELD_F64(rk_label_section, weight, 1, 0, INFINITY, "of the task in the loss"),
     RK_FIELD_F64(rk_label_section, weight_decay_rate, 0, 0, 1, "the weight is multiplied by 1 - rate after each step"),
+    RK_FIELD_F64(rk_label_section, smoothing, 0, 0, 1, "label smoothing of a binary task: y is learned as y (1 - smoothing) + smoothing / 2; metrics see y"),
     RK_FIELD_ARRAY(TEXTS, rk_label_section, product_of, n_product_of, 0, 0, "two other labels: the task's probability is the product of theirs (ESMM)"),
     RK_FIELD_ENUM(rk_label_section, loss, 0, losses, "of the task"),
 };
@@ -216,6 +217,7 @@ static rk_status check_labels(const rk_data_section *s, const rk_yaml *yaml) {
         for (int64_t j = 0; j < i; j++)
             if (strcmp(s->labels[i].name, s->labels[j].name) == 0) return error_at(yaml, s->labels[i].line, s->labels[i].name, "a second label of this name");
         RK_TRY(check_product(s, &s->labels[i], yaml));
+        if (s->labels[i].smoothing > 0 && s->labels[i].loss != 0) return error_at(yaml, s->labels[i].line, s->labels[i].name, "smoothing is for labels of 0 and 1, not for mse");
     }
     return RK_OK;
 }

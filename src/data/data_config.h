@@ -63,6 +63,7 @@ typedef struct rk_label_section {
     double threshold;  /* not NaN: 1 where the number is >= it, else 0 */
     bool optional;     /* a row may have no label: it is then no sample of the task; false */
     double weight;     /* of the task in the loss; 1 */
+    double smoothing;  /* binary: y is learned as y (1 - smoothing) + smoothing / 2; 0 */
     double weight_decay_rate; /* the weight is multiplied by 1 - rate after each step; 0 */
     char **product_of; /* two other labels: its probability is the product of theirs */
     int64_t n_product_of;

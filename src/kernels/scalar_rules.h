@@ -15,6 +15,9 @@ RK_DEVICE_CODE static inline double rk_normal_density(double x) { return 0.39894
 /* -y log p - (1-y) log(1-p) with p = sigmoid(x), written so that no exponential can overflow. */
 RK_DEVICE_CODE static inline double rk_cross_entropy(double x, double y) { return fmax(x, 0.0) - x * y + log1p(exp(-fabs(x))); }
 
+/* Label smoothing: Szegedy et al., 2016, of two classes. 0 leaves every label as it is. */
+RK_DEVICE_CODE static inline double rk_smoothed(double y, double smoothing) { return smoothing > 0 ? y * (1 - smoothing) + 0.5 * smoothing : y; }
+
 /* The logit of a product of two probabilities (op_product_logit.c): its three exponentials, of one sum, over the largest; returns -log of their sum. */
 RK_DEVICE_CODE static inline double rk_product_terms(double a, double b, double out[3]) {
     double most = fmax(fmax(-a, -b), -a - b);

@@ -34,7 +34,8 @@ static rk_status create_tasks(rk_model *model) {
     rk_device_task *tasks;
     RK_TRY(rk_alloc((size_t)model->n_tasks, sizeof *tasks, &tasks));
     for (int32_t t = 0; t < model->n_tasks; t++)
-        tasks[t] = (rk_device_task){.kind = model->tasks[t].loss, .optional = model->tasks[t].optional, .learned = model->log_variances >= 0 && model->tasks[t].weight > 0};
+        tasks[t] = (rk_device_task){.kind = model->tasks[t].loss, .optional = model->tasks[t].optional, .smoothing = model->tasks[t].smoothing,
+                                     .learned = model->log_variances >= 0 && model->tasks[t].weight > 0};
     rk_status status = rk_device_tasks_create(model->device_step->device, model->n_tasks, tasks, &model->device_step->tasks);
     rk_free(tasks);
     return status;

@@ -27,7 +27,7 @@ static const rk_field fields[] = {
      .n_names = RK_N_LAYER_OPS, .doc = "the operation (docs/operations.md), or mlp or cross, which stand for several"},
     RK_FIELD_ARRAY(TEXTS, rk_layer_section, inputs, n_inputs, 0, 0, "layers above, dense, vectors, vector_rows, linear, lengths, or features"),
     RK_FIELD_ARRAY(I64S, rk_layer_section, units, n_units, 1, RK_MAX_UNITS, "linear, cin, constant, mlp (one a layer): outputs; number_vectors: of each"),
-    RK_FIELD_BOOL(rk_layer_section, by_row, false, "linear: over each row by itself; layer_norm: each row has scales of its own"),
+    RK_FIELD_BOOL(rk_layer_section, by_row, false, "linear: over each row by itself; layer_norm: each row has scales of its own; dropout: whole rows"),
     RK_FIELD_BOOL(rk_layer_section, bias, true, "linear: adds b"),
     RK_FIELD_BOOL(rk_layer_section, relu, false, "linear: max(x W + b, 0)"),
     RK_FIELD_BOOL(rk_layer_section, softmax, false, "attention_pool: of the weights"),

@@ -1,5 +1,6 @@
 /* A model from its parts: collection, graph with its inputs wired to it, optimizers. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -7,6 +8,7 @@
 #include "model/graph_section.h"
 #include "model/retrieval.h"
 #include "model/spread.h"
+#include "nn/layers.h"
 
 /* A mistake in the run file: names the line of the model's kind. */
 static rk_status config_error(const rk_model_options *options, const char *message) {
@@ -71,6 +73,26 @@ static rk_status check_equal_dims(const rk_model_options *options, const char *k
     return RK_OK;
 }
 
+/* Features of one width, one behind another, are the rows of one dropout. */
+static rk_status drop_features(rk_graph *graph, double rate, const rk_preset_inputs *inputs, rk_value *vectors) {
+    rk_value *parts;
+    int32_t n_parts = 0;
+    RK_TRY(rk_alloc((size_t)inputs->n_features, sizeof *parts, &parts));
+    for (int32_t first = 0, end; first < inputs->n_features; first = end) {
+        char name[32];
+        const rk_preset_feature *f = &inputs->features[first];
+        for (end = first + 1; end < inputs->n_features && inputs->features[end].width == f->width; end++) continue;
+        int32_t n = end - first, count = n * f->width;
+        snprintf(name, sizeof name, "feature_dropout_%d", first);
+        rk_value part = n == inputs->n_features ? *vectors : rk_slice(graph, *vectors, f->first, count);
+        part = rk_dropout_rows(graph, name, rk_reshape(graph, part, n, f->width), rate);
+        parts[n_parts++] = rk_reshape(graph, part, 1, count);
+    }
+    *vectors = rk_concat(graph, parts, n_parts);
+    rk_free(parts);
+    return RK_OK;
+}
+
 /* The graph's inputs, and each feature's place in them; out->features is the caller's to free. A sequence of length L counts as L vectors. */
 static rk_status add_inputs(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan, rk_preset_inputs *out) {
     rk_graph *graph = model->graph;
@@ -102,12 +124,14 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options, co
     inputs.n_vectors = (int32_t)n_vectors;
     inputs.dim = plan->n_vectors ? table_of(plan, 0)->dim : 0;
     if (model->n_dense) inputs.dense = rk_graph_input(graph, "dense", (rk_shape){1, model->n_dense});
-    if (width) inputs.vectors = rk_graph_input(graph, "vectors", (rk_shape){1, (int32_t)width});
+    rk_value vectors = inputs.vectors = width ? rk_graph_input(graph, "vectors", (rk_shape){1, (int32_t)width}) : -1;
+    if (options->model->feature_dropout > 0) RK_TRY(drop_features(graph, options->model->feature_dropout, &inputs, &inputs.vectors));
     rk_op_options rows = {.rows = inputs.n_vectors, .cols = inputs.dim};
-    if (width && rk_model_reads(options->model, RK_INPUT_VECTOR_ROWS)) inputs.vector_rows = rk_graph_add(graph, "reshape", "vector_rows", &rows, &inputs.vectors, 1);
+    const char *rows_name = inputs.vectors == vectors ? "vector_rows" : NULL; /* which in a graph is of the vectors as they are looked up */
+    if (width && rk_model_reads(options->model, RK_INPUT_VECTOR_ROWS)) inputs.vector_rows = rk_graph_add(graph, "reshape", rows_name, &rows, &inputs.vectors, 1);
     if (n_linear) inputs.linear = rk_graph_input(graph, "linear", (rk_shape){1, (int32_t)n_linear});
     if (n_sequences) inputs.lengths = rk_graph_input(graph, "lengths", (rk_shape){1, (int32_t)n_sequences});
-    for (int32_t f = 0; f < plan->n_features; f++) model->lookups[f].input = f < plan->n_vectors ? inputs.vectors : inputs.linear;
+    for (int32_t f = 0; f < plan->n_features; f++) model->lookups[f].input = f < plan->n_vectors ? vectors : inputs.linear;
     model->dense = inputs.dense;
     model->lengths = inputs.lengths;
     *out = inputs;

@@ -42,6 +42,7 @@ static const rk_field fields[] = {
     RK_FIELD_TEXT(rk_model_section, activation, false, NULL, "of hidden layers: relu (the default), gelu, sigmoid, tanh, none"),
     RK_FIELD_BOOL(rk_model_section, batch_norm, false, "batch normalization in the deep part: linear, batch norm, activation, dropout"),
     RK_FIELD_F64(rk_model_section, dropout, 0, 0, 0.99, "dropout rate after each hidden layer of the deep part; of a two_tower without one: of users' vectors"),
+    RK_FIELD_F64(rk_model_section, feature_dropout, 0, 0, 0.99, "rate at which a feature's vector, whole, is left out of a sample in training"),
     RK_FIELD_I64(rk_model_section, cross_layers, 0, 0, 64, "dcn, dcn_v2: cross layers; 0: 3"),
     RK_FIELD_ENUM(rk_model_section, cross_kind, -1, cross_kinds, "dcn_v2: a cross layer's matrix; full by default"),
     RK_FIELD_I64(rk_model_section, cross_rank, 0, 0, RK_MAX_UNITS, "low_rank, mixture: the rank of the cross matrices; 0: 64"),
@@ -88,11 +89,12 @@ const rk_schema rk_model_schema = {
 static const rk_field graph_fields[] = {RK_FIELD_ENUM(rk_model_section, kind, -1, kinds, NULL), TASK_FIELDS, LINEAR_FIELDS, LAYER_FIELDS};
 const rk_schema rk_graph_schema = RK_SCHEMA("model", rk_model_section, graph_fields);
 
-enum { KEYS_LINEAR = 1 << 16, KEYS_GRAPH = 1 << 17 };
+enum { KEYS_LINEAR = 1 << 16, KEYS_GRAPH = 1 << 17, KEYS_VECTORS = 1 << 18 };
 
 static unsigned keys_of(int kind) {
     const rk_preset *preset = rk_preset_of(kind);
-    return preset ? preset->keys | (preset->linear ? (unsigned)KEYS_LINEAR : 0) : (unsigned)(KEYS_LINEAR | KEYS_GRAPH);
+    if (!preset) return (unsigned)(KEYS_LINEAR | KEYS_GRAPH);
+    return preset->keys | (preset->linear ? (unsigned)KEYS_LINEAR : 0) | (preset->vectors && !preset->pairs ? (unsigned)KEYS_VECTORS : 0);
 }
 
 /* The node of a key of the section, else the section's, else NULL. */
@@ -125,6 +127,7 @@ static rk_status check_keys(const rk_model_section *section, const rk_yaml *yaml
         {"activation", section->activation != NULL, RK_KEYS_DEEP | RK_KEYS_TOWERS},
         {"batch_norm", section->batch_norm, RK_KEYS_DEEP | RK_KEYS_TOWERS},
         {"dropout", section->dropout != 0, RK_KEYS_DEEP | RK_KEYS_TOWERS},
+        {"feature_dropout", section->feature_dropout != 0, KEYS_VECTORS},
         {"bottom", section->n_bottom > 0, RK_KEYS_BOTTOM},
         {"cross_layers", section->cross_layers != 0, RK_KEYS_CROSS},
         {"structure", section->structure >= 0, RK_KEYS_STRUCTURE},

@@ -36,6 +36,7 @@ typedef struct rk_model_section {
     int kind;               /* RK_KIND_* */
     int64_t *deep;          /* hidden units of the deep part; its own default a preset */
     int64_t n_deep;
+    double feature_dropout; /* of presets but two_tower: a feature's vector, whole */
     int64_t *bottom;        /* dlrm: of the MLP over the dense input; the last must equal the embedding dim, or be 0, which stands for it */
     int64_t n_bottom;
     char *activation;       /* relu */

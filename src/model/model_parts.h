@@ -22,6 +22,7 @@ typedef struct rk_model_task {
     char *name;
     rk_loss_kind loss;
     double weight, weight_decay_rate; /* at step t: weight (1 - rate)^t */
+    double smoothing;      /* of labels (nn/loss.h) */
     bool optional;         /* labels may be absent (NaN) */
     bool is_product;       /* its probability is that of two other tasks together, */
     int32_t factors[2];    /* these */

@@ -16,6 +16,7 @@ static rk_status init_task(const rk_data_schema *schema, const rk_label_section 
     task->loss = label->loss ? RK_LOSS_MSE : RK_LOSS_SIGMOID_CROSS_ENTROPY;
     task->weight = label->weight;
     task->weight_decay_rate = label->weight_decay_rate;
+    task->smoothing = label->smoothing;
     task->optional = label->optional;
     task->is_product = label->n_product_of > 0;
     for (int64_t i = 0; i < label->n_product_of && i < 2; i++) {
@@ -120,6 +121,7 @@ void rk_model_block_losses(const rk_model_run *r, const rk_run *run) {
             .labels = r->batch->labels + run->first * model->n_tasks,
             .weights = r->batch->sample_weights ? r->batch->sample_weights + run->first : NULL,
             .optional = task->optional,
+            .smoothing = task->smoothing,
             .scale = whole > 0 ? weight * (learned ? precision_of(task, (double)log_variances[t]) : 1) / whole : 0,
             .gradient = rk_run_gradient(run, model->logits),
         };

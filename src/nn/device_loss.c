@@ -13,7 +13,7 @@ struct rk_device_tasks {
 static rk_status upload(rk_device_tasks *t, const rk_device_task *tasks) {
     rk_cuda_task *list;
     RK_TRY(rk_alloc((size_t)t->n, sizeof *list, &list));
-    for (int32_t i = 0; i < t->n; i++) list[i] = (rk_cuda_task){.is_mse = tasks[i].kind == RK_LOSS_MSE, .optional = tasks[i].optional, .learned = tasks[i].learned};
+    for (int32_t i = 0; i < t->n; i++) list[i] = (rk_cuda_task){.is_mse = tasks[i].kind == RK_LOSS_MSE, .optional = tasks[i].optional, .smoothing = tasks[i].smoothing, .learned = tasks[i].learned};
     rk_status status = rk_device_write(t->device, t->tasks, list, (size_t)t->n * sizeof *list);
     rk_free(list);
     return status;

@@ -10,6 +10,7 @@ typedef struct rk_device_tasks rk_device_tasks;
 typedef struct rk_device_task {
     rk_loss_kind kind;
     bool optional; /* labels may be absent (NaN) */
+    double smoothing; /* of labels */
     bool learned;  /* its weight is, by log_variances */
 } rk_device_task;
 

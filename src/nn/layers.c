@@ -45,6 +45,10 @@ rk_value rk_dropout(rk_graph *graph, rk_value x, double rate) {
     rk_op_options options = {.rate = rate};
     return rate == 0 ? x : rk_graph_add(graph, "dropout", NULL, &options, &x, 1);
 }
+rk_value rk_dropout_rows(rk_graph *graph, const char *name, rk_value x, double rate) {
+    rk_op_options options = {.rate = rate, .by_row = true};
+    return rk_graph_add(graph, "dropout", name, &options, &x, 1);
+}
 rk_value rk_concat(rk_graph *graph, const rk_value *xs, int32_t n) {
     return n == 1 ? xs[0] : rk_graph_add(graph, "concat", NULL, NULL, xs, n);
 }

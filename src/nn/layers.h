@@ -12,6 +12,7 @@ rk_value rk_batch_norm(rk_graph *graph, const char *name, rk_value x);
 rk_value rk_layer_norm(rk_graph *graph, const char *name, rk_value x);
 rk_value rk_layer_norm_rows(rk_graph *graph, const char *name, rk_value x); /* each row with a gamma and a beta of its own */
 rk_value rk_dropout(rk_graph *graph, rk_value x, double rate); /* rate 0: x itself */
+rk_value rk_dropout_rows(rk_graph *graph, const char *name, rk_value x, double rate); /* whole rows */
 rk_value rk_concat(rk_graph *graph, const rk_value *xs, int32_t n);  /* flattened samples, side by side */
 rk_value rk_slice(rk_graph *graph, rk_value x, int32_t first, int32_t count);
 rk_value rk_reshape(rk_graph *graph, rk_value x, int32_t rows, int32_t cols); /* no copy */

@@ -19,6 +19,7 @@ typedef struct rk_loss_args {
     const float *labels;     /* [n, n_tasks] */
     const float *weights;    /* [n] or NULL */
     bool optional;           /* a label may be absent (NaN): such a sample has no loss and no gradient */
+    double smoothing;        /* a label y counts as y (1 - smoothing) + smoothing / 2 (Szegedy et al., 2016) */
     double scale;            /* the task's weight over rk_loss_weight of the whole batch */
     rk_real *gradient;       /* [n, n_tasks], column `task` written; or NULL */
 } rk_loss_args;

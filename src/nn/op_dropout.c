@@ -1,5 +1,5 @@
-/* In training a value is zeroed with probability options.rate, else divided by 1 - rate; the mask is a function of (seed, the node's name, step, place).
- * In prediction y = x. */
+/* In training a value is zeroed with probability options.rate, else divided by 1 - rate; with by_row a whole row is. The mask is a function of (seed, the node's name,
+ * step, place). In prediction y = x. */
 #include <string.h>
 
 #include "base/hash.h"
@@ -18,9 +18,31 @@ rk_dropout_rule rk_dropout_rule_of(const rk_graph *graph, const rk_node *node) {
     return (rk_dropout_rule){seed, (uint32_t)(rate * 4294967296.0), (rk_real)(1 / (1 - rate))};
 }
 
+/* PIECE rows' factors at a time. */
+static void mask_rows(const rk_run *run, const rk_node *node, const rk_dropout_rule *rule, const rk_real *from, rk_real *to, bool add) {
+    enum { PIECE = 256 };
+    rk_real factors[PIECE];
+    int64_t n_rows = run->n * node->shape.rows, cols = node->shape.cols, place = (run->base + run->first) * node->shape.rows;
+    for (int64_t first = 0; first < n_rows; first += PIECE) {
+        int64_t n = n_rows - first < PIECE ? n_rows - first : PIECE;
+        for (int64_t r = 0; r < n; r++) factors[r] = 1;
+        rk_dropout_mask(&(rk_dropout_mask_args){.seed = rule->seed, .step = (uint64_t)run->step, .place = place + first, .n = n, .limit = rule->limit, .keep = rule->keep,
+                                                .from = factors, .to = factors});
+        for (int64_t r = 0; r < n; r++) {
+            const rk_real *x = from + (first + r) * cols;
+            rk_real *y = to + (first + r) * cols;
+            for (int64_t c = 0; c < cols; c++) y[c] = (add ? y[c] : 0) + factors[r] * x[c];
+        }
+    }
+}
+
 /* to = (or += if add) the mask times from; the mask is by the sample's number in the batch. */
 static void apply_mask(const rk_run *run, const rk_node *node, const rk_real *from, rk_real *to, bool add) {
     rk_dropout_rule rule = rk_dropout_rule_of(run->graph, node);
+    if (node->options.by_row) {
+        mask_rows(run, node, &rule, from, to, add);
+        return;
+    }
     int64_t width = rk_width(node->shape);
     rk_dropout_mask_args args = {.seed = rule.seed, .step = (uint64_t)run->step, .place = (run->base + run->first) * width, .n = run->n * width,
                                  .limit = rule.limit, .keep = rule.keep, .from = from, .to = to, .add = add};
@@ -40,4 +62,4 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_dropout = {.name = "dropout", .min_inputs = 1, .max_inputs = 1, .options = RK_OPTION_rate, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_dropout = {.name = "dropout", .min_inputs = 1, .max_inputs = 1, .options = RK_OPTION_rate | RK_OPTION_by_row, .build = build, .forward = forward, .backward = backward};

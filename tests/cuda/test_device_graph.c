@@ -24,6 +24,7 @@ static const trial trials[] = {
     {"layer_norm", {{2, 45}}, 1, {0}},
     {"layer_norm", {{3, 5}}, 1, {.by_row = true}},
     {"dropout", {{1, 33}}, 1, {.rate = 0.4}},
+    {"dropout", {{5, 7}}, 1, {.rate = 0.4, .by_row = true}},
     {"concat", {{1, 3}, {2, 2}, {1, 1}}, 3, {0}},
     {"concat", {{1, 8}, {2, 4}, {1, 4}}, 3, {0}},
     {"slice", {{2, 4}}, 1, {.first = 3, .count = 4}}, {"slice", {{2, 8}}, 1, {.first = 4, .count = 8}},

@@ -10,7 +10,7 @@ enum { N_TASKS = 3, MAX_N = 70001 };
 static const rk_device_task tasks[N_TASKS] = {
     {.kind = RK_LOSS_SIGMOID_CROSS_ENTROPY, .learned = true},
     {.kind = RK_LOSS_MSE, .optional = true, .learned = true},
-    {.kind = RK_LOSS_SIGMOID_CROSS_ENTROPY, .optional = true},
+    {.kind = RK_LOSS_SIGMOID_CROSS_ENTROPY, .optional = true, .smoothing = 0.1},
 };
 static const double task_weights[N_TASKS] = {1, 0.7, 0.3};
 static const float variances[N_TASKS] = {0.4f, -0.3f, 0.9f};
@@ -61,7 +61,7 @@ static results on_cpu(const batch *b, bool learns) {
         bool learned = learns && tasks[t].learned && b->wholes[t] > 0;
         double precision = learned ? exp(-(double)variances[t]) * (tasks[t].kind == RK_LOSS_MSE ? 0.5 : 1) : 1;
         rk_loss(&(rk_loss_args){.kind = tasks[t].kind, .n = b->n, .n_tasks = N_TASKS, .task = t, .logits = b->logits, .labels = b->labels, .weights = b->weights,
-                                .optional = tasks[t].optional, .scale = b->scales[t] * precision, .gradient = r.gradient}, &r.losses[t]);
+                                .optional = tasks[t].optional, .smoothing = tasks[t].smoothing, .scale = b->scales[t] * precision, .gradient = r.gradient}, &r.losses[t]);
         if (!learned) continue;
         r.slopes[t] = (float)(0.5 - r.losses[t]);
         r.losses[t] += (double)variances[t] / 2;

@@ -164,6 +164,8 @@ static void test_products(void **state) {
     refused("  - {name: a}\n  - {name: ab, product_of: [a, a]}", "d.yaml:5: 'ab': product_of names two labels\nhint: as in product_of: [click, bought_if_clicked]");
     refused("  - {name: a}\n  - {name: ab, product_of: [a, c]}", "d.yaml:5: 'ab': there is no label 'c'");
     refused("  - {name: a}\n  - {name: ab, product_of: [a, ab]}", "d.yaml:5: 'ab': 'ab' is no label with a probability of its own");
+    refused("  - {name: a, smoothing: 0.1}\n  - {name: b, loss: mse}", NULL);
+    refused("  - {name: a}\n  - {name: b, loss: mse, smoothing: 0.1}", "d.yaml:5: 'b': smoothing is for labels of 0 and 1, not for mse");
     refused("  - {name: a}\n  - {name: b, loss: mse}\n  - {name: ab, product_of: [a, b]}", "d.yaml:6: 'ab': 'b' is no label with a probability of its own");
     refused("  - {name: a}\n  - {name: b}\n  - {name: ab, product_of: [a, b], loss: mse}",
             "d.yaml:6: 'ab': a product of probabilities is a probability: its loss is sigmoid_cross_entropy");

@@ -22,6 +22,7 @@ static const trial trials[] = {
     {"layer_norm", {{2, 5}}, 1, {0}},
     {"layer_norm", {{2, 5}}, 1, {.by_row = true}},
     {"dropout", {{1, 33}}, 1, {.rate = 0.4}},
+    {"dropout", {{5, 7}}, 1, {.rate = 0.4, .by_row = true}},
     {"concat", {{1, 3}, {2, 2}, {1, 1}}, 3, {0}},
     {"slice", {{2, 4}}, 1, {.first = 3, .count = 4}},
     {"reshape", {{2, 6}}, 1, {.rows = 3, .cols = 4}},
@@ -130,8 +131,9 @@ static void test_losses(void **state) {
     double logits[6] = {0.3, -1.2, 2.0, 40.0, -40.0, 0.0}, gradient[6];
     float labels[6] = {1, 0, 1, 0, 1, 0.25f}, weights[6] = {1, 2, 0.5f, 1, 1, 3};
     for (int kind = 0; kind < RK_LOSS_COUNT; kind++)
-        for (int weighted = 0; weighted < 2; weighted++) {
-            rk_loss_args args = {.kind = (rk_loss_kind)kind, .n = 6, .n_tasks = 1, .logits = logits, .labels = labels, .weights = weighted ? weights : NULL, .scale = 0.7, .gradient = gradient};
+        for (int form = 0; form < 4; form++) {
+            rk_loss_args args = {.kind = (rk_loss_kind)kind, .n = 6, .n_tasks = 1, .logits = logits, .labels = labels, .weights = form % 2 ? weights : NULL,
+                                 .smoothing = form / 2 * 0.2, .scale = 0.7, .gradient = gradient};
             double loss, up, down;
             rk_loss(&args, &loss);
             assert_true(isfinite(loss));
@@ -146,6 +148,11 @@ static void test_losses(void **state) {
                 assert_true(fabs((up - down) / 2e-6 - gradient[i]) < 1e-6);
             }
         }
+    float smooth[6] = {0.9f, 0.1f, 0.9f, 0.1f, 0.9f, 0.3f};
+    double smoothed, plain;
+    rk_loss(&(rk_loss_args){.n = 6, .n_tasks = 1, .logits = logits, .labels = labels, .smoothing = 0.2, .scale = 1}, &smoothed);
+    rk_loss(&(rk_loss_args){.n = 6, .n_tasks = 1, .logits = logits, .labels = smooth, .scale = 1}, &plain);
+    assert_true(fabs(smoothed - plain) < 1e-5); /* what f32 labels hold */
     float none[6] = {0}, absent[6] = {1, NAN, 1, 0, NAN, 0.25f};
     for (int kind = 0; kind < RK_LOSS_COUNT; kind++) { /* the loss of the samples that have a label, and no gradient of the others */
         double there[4] = {logits[0], logits[2], logits[3], logits[5]}, slopes[4], whole, part;

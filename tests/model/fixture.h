@@ -133,6 +133,8 @@ static const usual_case usual_cases[] = {
     {"model: {kind: masknet, mask_blocks: [6, 5], structure: stacked, reduction_ratio: 0.5}" SEQUENCE, 2},
     {"model: {kind: din, deep: [8], attention_deep: [6], attention: [{target: item, history: history}]}" SEQUENCE, 2},
     {"model: {kind: din, deep: [8], attention_softmax: true, batch_norm: true, attention: [{target: tags, history: history}]}" SEQUENCE, 1},
+    {"model: {kind: deepfm, deep: [8], feature_dropout: 0.3}\nembedding: {dim: 4, features: [{name: tags, combiner: sum}]}", 1},
+    {"model: {kind: dnn, deep: [8], feature_dropout: 0.2, dropout: 0.1}" UNEQUAL, 2},
 };
 enum { N_USUAL_CASES = sizeof usual_cases / sizeof usual_cases[0] };
 

@@ -197,6 +197,33 @@ static void test_dropout_law(void **state) {
     rk_graph_free(graph);
 }
 
+/* Whole rows; and the samples' own whether they come in one batch or, as another share's, behind others. */
+static void test_dropout_of_rows(void **state) {
+    (void)state;
+    enum { ROWS = 37, COLS = 5, N = 50 };
+    rk_graph *graph;
+    OK(rk_graph_create(1, &graph));
+    rk_value x = rk_graph_input(graph, "x", (rk_shape){ROWS, COLS}), y = rk_dropout_rows(graph, "rows", x, 0.25);
+    rk_graph_output(graph, y);
+    rk_graph_keep(graph);
+    OK(rk_graph_finish(graph, N, true));
+    for (int i = 0; i < N * ROWS * COLS; i++) rk_graph_data(graph, x)[i] = 3;
+    OK(rk_graph_forward(graph, N, true, 1, NULL));
+    int dropped = 0, changes = 0;
+    bool before = false;
+    for (int r = 0; r < N * ROWS; r++) {
+        const rk_real *row = rk_graph_data(graph, y) + (size_t)r * COLS;
+        for (int c = 0; c < COLS; c++) assert_true(row[c] == row[0] && (row[c] == 0 || row[c] == 4));
+        dropped += row[0] == 0;
+        changes += (row[0] == 0) != before;
+        before = row[0] == 0;
+    }
+    assert_true(abs(dropped - N * ROWS / 4) < 60 && abs(changes - N * ROWS * 3 / 8) < 90); /* rows go by themselves */
+    OK(rk_graph_forward(graph, N, false, 1, NULL));
+    for (int i = 0; i < N * ROWS * COLS; i++) assert_true(rk_graph_data(graph, y)[i] == 3);
+    rk_graph_free(graph);
+}
+
 static void test_mistakes(void **state) {
     (void)state;
     rk_graph *graph;
@@ -263,7 +290,7 @@ int main(void) {
         cmocka_unit_test(test_bf16_is_near_f32), cmocka_unit_test(test_prediction_plan),
         cmocka_unit_test(test_gradients_are_sums_over_all_samples),
         cmocka_unit_test(test_groups_are_all_samples),
-        cmocka_unit_test(test_dropout_law),   cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_dropout_law),   cmocka_unit_test(test_dropout_of_rows), cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -178,6 +178,8 @@ static void test_combinations(void **state) {
           "run.yaml:3: key 'metric': 'calibration' is best at 1, not at an end\nhint: go by logloss, which minds it too");
     FAILS(parse(TWO "model: mmoe\ntrain:\n  epochs: 2\n  metrics: [y/auc, y/acu]\n", &config), RK_CONFIG, "run.yaml:5: key 'metrics': there is no metric 'y/acu' here\nhint: did you mean 'auc'?");
     FAILS(parse(DATA "model: {kind: mmoe, task_experts: 2}\n", &config), RK_CONFIG, "run.yaml:2: key 'task_experts': model 'mmoe' does not use 'task_experts'\nhint: 'task_experts' is for ple");
+    FAILS(parse(DATA "model: {kind: lr, feature_dropout: 0.2}\n", &config), RK_CONFIG, "run.yaml:2: key 'feature_dropout': model 'lr' does not use 'feature_dropout'\n"
+          "hint: 'feature_dropout' is for fm, dnn, wide_deep, deepfm, dlrm, dcn, dcn_v2, xdeepfm, autoint, final_mlp, masknet, din, shared_bottom, mmoe, ple");
     FAILS(parse(DATA "model: {kind: dnn, towers: [2]}\n", &config), RK_CONFIG, "run.yaml:2: key 'towers': model 'dnn' does not use 'towers'\nhint: 'towers' is for shared_bottom, mmoe, ple");
     FAILS(parse(DATA "model: lr\ntrain: {staleness: 65}\n", &config), RK_CONFIG, "run.yaml:3: key 'staleness': must be between 0 and 64, not '65'");
     FAILS(parse("data: {labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: lr\n", &config), RK_CONFIG, "run.yaml:1: key 'data': needs 'train'");

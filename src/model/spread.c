@@ -44,6 +44,13 @@ static rk_status make_trainers(rk_spread *sp) {
     return status;
 }
 
+static rk_status check_shards(const rk_model_options *options, int64_t n_shards, int32_t n_trainers) {
+    if (n_shards >= n_trainers && n_shards <= RK_MAX_LEAVES) return RK_OK;
+    const rk_yaml_node *key = options->yaml ? rk_yaml_get(rk_yaml_get(options->yaml->root, "cluster"), "virtual_shards") : NULL;
+    rk_status status = rk_yaml_error(options->yaml, key, "%lld shards for %d trainers", (long long)n_shards, n_trainers);
+    return rk_error_hint(status, "each trainer has one or more: give %d to %d, a power of two for the same bits on fewer ranks", n_trainers, RK_MAX_LEAVES);
+}
+
 rk_status rk_spread_create(rk_model *model, const rk_model_options *options) {
     rk_spread *sp;
     RK_TRY(rk_alloc(1, sizeof *sp, &sp));
@@ -55,7 +62,7 @@ rk_status rk_spread_create(rk_model *model, const rk_model_options *options) {
     sp->narrow = options->cluster->request.wire == RK_BF16;
     int32_t n = sp->roles.n_trainers;
     sp->n_shards = options->n_shards ? options->n_shards : n;
-    RK_FAIL_IF(sp->n_shards < n || sp->n_shards > RK_MAX_LEAVES, RK_CONFIG, "key 'cluster.virtual_shards': %lld shards for %d trainers; it must be %d to %d", (long long)sp->n_shards, n, n, RK_MAX_LEAVES);
+    RK_TRY(check_shards(options, sp->n_shards, n));
     RK_TRY(rk_alloc((size_t)n + 1, sizeof *sp->first_shards, &sp->first_shards));
     RK_TRY(rk_alloc((size_t)n + 1, sizeof *sp->cuts, &sp->cuts));
     for (int32_t r = 0; r <= n; r++) sp->first_shards[r] = sp->n_shards * r / n;

@@ -6,15 +6,14 @@
 
 enum { RK_CUDA_AUC_TILE = 1024, RK_CUDA_AUC_BLOCKS = 256 };
 
-/* Device memory, by its pieces. */
+/* Device memory for n samples, by its pieces. */
 typedef struct rk_cuda_auc_memory {
-    int64_t capacity;           /* samples */
-    uint64_t *keys, *sorted;    /* [capacity] */
-    uint32_t *places, *order;   /* [capacity] */
-    double *below;              /* [capacity]: negatives before a sample within its tile, in the order of predictions */
-    double *tiles;              /* [capacity / RK_CUDA_AUC_TILE + 2]: before each tile, and of all */
+    uint64_t *keys, *sorted;    /* [n] */
+    uint32_t *places, *order;   /* [n] */
+    double *below;              /* [n]: negatives before a sample within its tile, in the order of predictions */
+    double *tiles;              /* [n / RK_CUDA_AUC_TILE + 2]: before each tile, and of all */
     double *partials;           /* [2, RK_CUDA_AUC_BLOCKS] */
-    void *scratch;              /* of rk_cuda_sort_scratch_bytes(capacity) */
+    void *scratch;              /* of rk_cuda_sort_scratch_bytes(n) */
     size_t scratch_bytes;
 } rk_cuda_auc_memory;
 

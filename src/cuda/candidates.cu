@@ -4,10 +4,6 @@
 #include "cuda/candidates.h"
 #include "cuda/dense_device.h"
 
-/* Stands for the score of a candidate that does not count. */
-#define NO_SCORE (-1e30f)
-#define COUNTS(score) ((score) > -1e29f)
-
 /* The largest of a block, in every thread; shared as rk_block_sum_f64's. */
 __device__ static inline float block_max(float x, double *shared) {
     x = rk_warp_max(x);
@@ -23,16 +19,16 @@ __device__ static inline float block_max(float x, double *shared) {
 __device__ static inline double mask_row(const rk_cuda_candidates_args &a, float *scores, int32_t own_id, double *sums) {
     int64_t n_single = a.hard > 1 ? a.first_grouped : a.n_candidates, n_left = 0;
     for (int64_t c = threadIdx.x; c < n_single; c += RK_THREADS) {
-        bool counts = a.ids[c] != own_id && COUNTS(scores[c]);
-        if (!counts) scores[c] = NO_SCORE;
+        bool counts = a.ids[c] != own_id && RK_SCORE_COUNTS(scores[c]);
+        if (!counts) scores[c] = RK_NO_SCORE;
         n_left += counts;
     }
     for (int64_t first = n_single + threadIdx.x * a.hard; first < a.n_candidates; first += RK_THREADS * a.hard) {
         int64_t best = -1;
         for (int64_t c = first; c < first + a.hard; c++)
-            if (a.ids[c] != own_id && COUNTS(scores[c]) && (best < 0 || scores[c] > scores[best])) best = c;
+            if (a.ids[c] != own_id && RK_SCORE_COUNTS(scores[c]) && (best < 0 || scores[c] > scores[best])) best = c;
         for (int64_t c = first; c < first + a.hard; c++)
-            if (c != best) scores[c] = NO_SCORE;
+            if (c != best) scores[c] = RK_NO_SCORE;
         n_left += best >= 0;
     }
     return rk_block_sum_f64((double)n_left, sums);
@@ -45,7 +41,7 @@ typedef struct outcome {
 __device__ static inline outcome softmax_row(const rk_cuda_candidates_args &a, float *scores, int64_t i, double weight, double *sums) {
     float factor = (float)(1 / a.temperature), own = a.own_scores[i] * factor - (a.own_log_q ? a.own_log_q[i] : 0), top = own;
     for (int64_t c = threadIdx.x; c < a.n_candidates; c += RK_THREADS) {
-        if (COUNTS(scores[c])) scores[c] = scores[c] * factor - (a.log_q ? a.log_q[c] : 0);
+        if (RK_SCORE_COUNTS(scores[c])) scores[c] = scores[c] * factor - (a.log_q ? a.log_q[c] : 0);
         top = fmaxf(top, scores[c]);
     }
     top = block_max(top, sums);
@@ -65,7 +61,7 @@ __device__ static inline outcome bpr_row(const rk_cuda_candidates_args &a, float
     double a_candidate = n_left > 0 ? weight / n_left : 0, loss = 0, slopes = 0;
     float factor = (float)(1 / a.temperature), own = a.own_scores[i], slope = (float)(a_candidate / a.temperature);
     for (int64_t c = threadIdx.x; c < a.n_candidates; c += RK_THREADS) {
-        bool counts = COUNTS(scores[c]);
+        bool counts = RK_SCORE_COUNTS(scores[c]);
         float x = (scores[c] - own) * factor, e = expf(-fabsf(x));
         if (counts) loss += (double)(fmaxf(x, 0) + log1pf(e));
         scores[c] = counts ? slope * ((x > 0 ? 1 : e) / (1 + e)) : 0;

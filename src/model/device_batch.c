@@ -43,14 +43,19 @@ static void send(rk_stream *upload, const rk_device_batch *batch, size_t offset,
     if (n_bytes) rk_stream_upload(upload, batch->device + offset, batch->host + offset, n_bytes);
 }
 
+static void pack_weights(const rk_device_batch_layout *l, int64_t n, const float *weights, rk_device_batch *to) {
+    float *host = (float *)(to->host + l->weights);
+    for (int64_t i = 0; i < n; i++) host[i] = weights ? weights[i] : 1;
+}
+
 static void pack_targets(const rk_device_batch_layout *l, const rk_model *model, const rk_batch *from, rk_device_batch *to) {
-    float *labels = (float *)(to->host + l->labels), *weights = (float *)(to->host + l->weights);
+    float *labels = (float *)(to->host + l->labels);
     rk_batch_part whole = rk_batch_whole(from);
     memcpy(labels, from->labels, (size_t)(from->n * model->n_tasks) * sizeof *labels);
-    for (int64_t i = 0; i < from->n; i++) weights[i] = from->sample_weights ? from->sample_weights[i] : 1;
+    pack_weights(l, from->n, from->sample_weights, to);
     rk_model_count_samples(model, &whole, (double *)(to->host + l->wholes));
     to->view.labels = labels;
-    to->view.sample_weights = from->sample_weights ? weights : NULL;
+    to->view.sample_weights = from->sample_weights ? (float *)(to->host + l->weights) : NULL;
 }
 
 /* Of the batch that was lengthened last. */
@@ -58,10 +63,9 @@ static void send_pairs(const rk_device_batch_layout *l, const rk_model *model, r
     const rk_pairs *pairs = rk_retrieval_pairs(model->retrieval);
     size_t n = (size_t)pairs->n, n_items = n + (size_t)rk_retrieval_n_drawn(model->retrieval);
     const float *chances = rk_retrieval_chances(model->retrieval, pairs);
-    float *weights = (float *)(to->host + l->weights);
-    double whole = 0;
-    for (size_t i = 0; i < n; i++) whole += (double)(weights[i] = pairs->weighted ? pairs->weights[i] : 1);
-    *(double *)(to->host + l->wholes) = whole;
+    const float *weights = pairs->weighted ? pairs->weights : NULL;
+    pack_weights(l, pairs->n, weights, to);
+    *(double *)(to->host + l->wholes) = rk_loss_weight(pairs->n, weights, NULL, 1);
     to->n_pairs = pairs->n;
     memcpy(to->host + l->pairs, pairs->ids, n_items * sizeof *pairs->ids);
     if (chances) memcpy(to->host + l->chances, chances, n_items * sizeof *chances);
@@ -94,10 +98,7 @@ void rk_device_batch_send(const rk_device_batch_layout *l, const rk_model *model
 void rk_device_batch_number(const rk_device_batch_layout *l, const rk_model *model, rk_stream *stream, rk_device_batch *batch) {
     double *scales = (double *)(batch->host + l->scales);
     const double *wholes = (const double *)(batch->host + l->wholes);
-    for (int32_t t = 0; t < model->n_tasks; t++) {
-        double weight = model->retrieval ? 1 : rk_model_task_weight(&model->tasks[t], model->step);
-        scales[t] = wholes[t] > 0 ? weight / wholes[t] : 0;
-    }
+    for (int32_t t = 0; t < model->n_tasks; t++) scales[t] = wholes[t] > 0 ? rk_model_task_weight(&model->tasks[t], model->step) / wholes[t] : 0;
     *(int64_t *)(batch->host + l->step) = model->step;
     send(stream, batch, l->scales, l->n_bytes - l->scales);
 }

@@ -59,18 +59,19 @@ static void give_candidate_loss(rk_model *model, const rk_device_batch *batch, i
     rk_device_step *d = model->device_step;
     const char *at = batch->device;
     rk_value user = rk_graph_find(model->graph, "user_vector"), item = rk_graph_find(model->graph, "item_vector");
-    size_t vector_bytes = (size_t)rk_model_vector_dim(model) * sizeof(float);
+    int64_t n_pairs = batch->n_pairs, dim = rk_model_vector_dim(model);
+    float *user_gradient = rk_device_graph_gradient(d->graph, user);
     rk_stream_fill(d->compute, rk_device_graph_gradient(d->graph, model->logits), 0, (size_t)n * sizeof(float));
-    rk_stream_fill(d->compute, rk_device_graph_gradient(d->graph, user), 0, (size_t)n * vector_bytes);
+    rk_stream_fill(d->compute, user_gradient + n_pairs * dim, 0, (size_t)((n - n_pairs) * dim) * sizeof *user_gradient);
     rk_device_candidate_loss_run(d->candidates, d->compute,
-                                 &(rk_device_candidate_loss_args){.n = batch->n_pairs,
+                                 &(rk_device_candidate_loss_args){.n = n_pairs,
                                                                   .users = rk_device_graph_data(d->graph, user),
                                                                   .items = rk_device_graph_data(d->graph, item),
                                                                   .ids = (const int32_t *)(at + d->layout.pairs),
                                                                   .log_q = rk_retrieval_is_corrected(model->retrieval) ? (const float *)(at + d->layout.chances) : NULL,
                                                                   .weights = (const float *)(at + d->layout.weights),
                                                                   .scale = (const double *)(at + d->layout.scales),
-                                                                  .user_gradient = rk_device_graph_gradient(d->graph, user),
+                                                                  .user_gradient = user_gradient,
                                                                   .item_gradient = rk_device_graph_gradient(d->graph, item),
                                                                   .loss = d->found,
                                                                   .stop = stop_of(d->found, model->n_tasks),

@@ -13,7 +13,7 @@ static rk_status compute(rk_device *device, rk_stream *stream, const rk_cuda_auc
 
 rk_status rk_device_auc(rk_device *device, rk_stream *stream, int64_t n, const float *samples, double *out) {
     RK_FAIL_IF(n < 1 || n > UINT32_MAX, RK_INVALID_ARGUMENT, "an AUC of %lld samples", (long long)n);
-    rk_cuda_auc_memory m = {.capacity = n, .scratch_bytes = rk_cuda_sort_scratch_bytes(device, n)};
+    rk_cuda_auc_memory m = {.scratch_bytes = rk_cuda_sort_scratch_bytes(device, n)};
     size_t count = (size_t)n;
     size_t bytes[N_PIECES] = {count * sizeof *m.keys,
                               count * sizeof *m.sorted,

@@ -51,7 +51,7 @@ void rk_device_candidate_loss_free(rk_device_candidate_loss *l) {
     rk_free(l);
 }
 
-/* Samples begin .. begin+n-1 against all candidates, which are items first and on. Their gradients are added to item_gradient, which was zeros at first. */
+/* Samples begin .. begin+n-1 against all candidates, which are items first and on. user_gradient is written, item_gradient, which was zeros at first, added to. */
 static void run_rows(rk_device_candidate_loss *l, rk_stream *stream, const rk_device_candidate_loss_args *a, int64_t first, int64_t begin, int64_t n) {
     const rk_candidate_loss_config *c = &l->config;
     int64_t dim = c->dim, n_candidates = a->n + c->n_drawn - first;
@@ -87,7 +87,6 @@ static void run_rows(rk_device_candidate_loss *l, rk_stream *stream, const rk_de
 
 void rk_device_candidate_loss_run(rk_device_candidate_loss *l, rk_stream *stream, const rk_device_candidate_loss_args *a) {
     int64_t dim = l->config.dim, first = l->config.in_batch ? 0 : a->n;
-    rk_stream_fill(stream, a->user_gradient, 0, (size_t)(a->n * dim) * sizeof *a->user_gradient);
     rk_stream_fill(stream, a->item_gradient, 0, (size_t)((a->n + l->config.n_drawn) * dim) * sizeof *a->item_gradient);
     rk_cuda_row_dots(stream, a->n, dim, a->users, a->items, a->n, l->own, true);
     for (int64_t begin = 0; begin < a->n; begin += l->rows) run_rows(l, stream, a, first, begin, a->n - begin < l->rows ? a->n - begin : l->rows);

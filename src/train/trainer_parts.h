@@ -64,9 +64,9 @@ bool rk_trainer_asked_to_stop(const rk_trainer *trainer);
 
 void rk_trainer_tell(rk_trainer *trainer, rk_event_kind kind, const char *message);
 rk_status rk_trainer_save(rk_trainer *trainer);
-/* Evaluate on the validation data, judge, log. *stop: early stopping says so. */
 /* The epoch to speak of, from 0: between two epochs, the one that has just ended. */
 int64_t rk_trainer_spoken_epoch(const rk_trainer *trainer);
+/* Evaluate on the validation data, judge, log. *stop: early stopping says so. */
 rk_status rk_trainer_validate(rk_trainer *trainer, bool *stop);
 /* What is likely a mistake (train/warnings.c); the data is open. */
 void rk_trainer_warn_of_config(const rk_trainer *trainer);

@@ -8,6 +8,10 @@
 
 typedef enum rk_candidate_loss_kind { RK_CANDIDATES_SOFTMAX, RK_CANDIDATES_BPR, RK_CANDIDATES_COSINE_CONTRASTIVE } rk_candidate_loss_kind;
 
+/* Stands for the score of a candidate that does not count. */
+#define RK_NO_SCORE ((rk_real)-1e30)
+#define RK_SCORE_COUNTS(score) ((score) > (rk_real)-1e29)
+
 /* Candidates c = 0 .. n-1; c counts if ids[c] is neither own_id nor -1, and, among the n_grouped from first_grouped on, if scores[c] is the largest of its
  * `hard` ones in a row that do (the first of equals). With T the temperature and N the number that count:
  *

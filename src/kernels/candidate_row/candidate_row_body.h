@@ -6,16 +6,13 @@
 #include "kernels/kernel_list.h"
 #include "kernels/lanes.h"
 
-/* Stands for the score of a candidate that does not count. */
-#define NO_SCORE ((rk_real)-1e30)
-#define COUNTS(score) ((score) > (rk_real)-1e29)
 #define FOR_LANES for (int l = 0; l < RK_LANES; l++)
 
 static void keep_hard(rk_real *scores, int64_t n, int64_t hard) {
     for (int64_t first = 0; first < n; first += hard) {
         int64_t best = first;
         for (int64_t c = first + 1; c < first + hard; c++) best = scores[c] > scores[best] ? c : best;
-        for (int64_t c = first; c < first + hard; c++) scores[c] = c == best ? scores[c] : NO_SCORE;
+        for (int64_t c = first; c < first + hard; c++) scores[c] = c == best ? scores[c] : RK_NO_SCORE;
     }
 }
 
@@ -26,12 +23,12 @@ static int64_t mask(rk_candidate_row_args *a) {
     for (int64_t c = 0; c < a->n; c += RK_LANES) {
         rk_real *s = a->scores + c;
         const int32_t *ids = a->ids + c;
-        FOR_LANES s[l] = ((ids[l] == own) | (ids[l] < 0)) ? NO_SCORE : s[l];
+        FOR_LANES s[l] = ((ids[l] == own) | (ids[l] < 0)) ? RK_NO_SCORE : s[l];
     }
     if (a->hard > 1) keep_hard(a->scores + a->first_grouped, a->n_grouped, a->hard);
     for (int64_t c = 0; c < a->n; c += RK_LANES) {
         const rk_real *s = a->scores + c;
-        FOR_LANES counted[l] += COUNTS(s[l]);
+        FOR_LANES counted[l] += RK_SCORE_COUNTS(s[l]);
     }
     FOR_LANES sum += counted[l];
     return sum;
@@ -45,7 +42,7 @@ static void softmax_row(rk_candidate_row_args *a) {
         const rk_real *q = a->log_q + c;
         FOR_LANES {
             rk_real z = s[l] * factor - q[l];
-            s[l] = COUNTS(s[l]) ? z : NO_SCORE;
+            s[l] = RK_SCORE_COUNTS(s[l]) ? z : RK_NO_SCORE;
             most[l] = s[l] > most[l] ? s[l] : most[l];
         }
     }
@@ -71,7 +68,7 @@ static void bpr_row(rk_candidate_row_args *a, int64_t n_counted) {
     for (int64_t c = 0; c < a->n; c += RK_LANES) {
         rk_real *s = a->scores + c, x[RK_LANES], e[RK_LANES];
         FOR_LANES x[l] = (s[l] - own) * factor;
-        FOR_LANES x[l] = COUNTS(s[l]) ? x[l] : NO_SCORE;
+        FOR_LANES x[l] = RK_SCORE_COUNTS(s[l]) ? x[l] : RK_NO_SCORE;
         FOR_LANES e[l] = rk_exp(x[l] > 0 ? -x[l] : x[l]);
         FOR_LANES above[l] += x[l] > 0 ? x[l] : 0;
         FOR_LANES products[l] *= 1 + e[l];

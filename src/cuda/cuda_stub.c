@@ -9,6 +9,7 @@
 rk_status rk_device_open(int32_t number, rk_device **out) {
     return rk_error(RK_UNSUPPORTED, "this build has no CUDA\nhint: configure with -DRK_CUDA=on where nvcc is, or run with 'device: cpu'");
 }
+int32_t rk_device_count(void) { return 0; }
 /* NULL is fine for these. */
 void rk_device_close(rk_device *device) {}
 void rk_device_free(rk_device *device, void *memory) {}

@@ -35,6 +35,7 @@ static rk_status query_device(rk_device *device) {
     if (error == cudaSuccess) error = cudaMemGetInfo(&free_bytes, &all_bytes);
     if (error != cudaSuccess) return rk_cuda_error(error, "the GPU cannot be used");
     rk_device_info *info = &device->info;
+    info->number = device->number;
     snprintf(info->name, sizeof info->name, "%s", properties.name);
     info->n_processors = properties.multiProcessorCount;
     info->major = properties.major;
@@ -45,6 +46,13 @@ static rk_status query_device(rk_device *device) {
     info->is_emulated = true;
 #endif
     return RK_OK;
+}
+
+int32_t rk_device_count(void) {
+    int n_devices = 0;
+    if (cudaGetDeviceCount(&n_devices) == cudaSuccess) return n_devices;
+    (void)cudaGetLastError();
+    return 0;
 }
 
 static rk_status find_device(int32_t number) {

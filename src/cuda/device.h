@@ -27,12 +27,14 @@ typedef struct rk_launch_graph rk_launch_graph;
 
 typedef struct rk_device_info {
     char name[256];
+    int32_t number;                 /* from 0 */
     int32_t n_processors;           /* streaming multiprocessors */
     int32_t major, minor;           /* compute capability */
     uint64_t memory_bytes, free_bytes;
     bool is_emulated;
 } rk_device_info;
 
+int32_t rk_device_count(void); /* 0 where none can be used */
 /* number: 0 for the first GPU. Errors: RK_UNSUPPORTED (a build without CUDA, no GPU, no driver; with a hint), RK_INVALID_ARGUMENT (no such number). */
 rk_status rk_device_open(int32_t number, rk_device **out);
 void rk_device_close(rk_device *device); /* waits for its work; its streams and memory must have been freed; NULL is fine */

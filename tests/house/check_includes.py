@@ -12,7 +12,7 @@ USES = {
     "base": set(),
     "kernels": {"base"},
     "cuda": {"base", "kernels"},
-    "comm": {"base"},
+    "comm": {"base", "cuda"},
     "format": {"base"},
     "optim": {"base", "kernels"},
     "embedding": {"base", "kernels", "cuda", "optim", "comm"},
@@ -32,7 +32,7 @@ PUBLIC = {
     "predictor": "serve", "report": "report", "tune": "tune", "profile": "train", "plan": "train", "runtime": "train", "reckon": "cli",
 }
 # CUDA's own headers and what stands in for them: for device code alone.
-CUDA = re.compile(r"^(cuda|cublas|cub/|cuda/std|thrust/|cooperative_groups)")
+CUDA = re.compile(r"^(cuda|cublas|nccl|cub/|cuda/std|thrust/|cooperative_groups)")
 CUDA_ONLY = re.compile(r"^cuda/(platform|device_state|blas_multiply|emulator/emulator(_types|_runtime)?)\.h$")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 

@@ -41,17 +41,17 @@ void rk_cuda_batch_norm_forward(rk_stream *stream, int64_t n, int64_t cols, cons
     RK_LAUNCH(forward, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n * cols, cols, mean, scale, gamma, beta, x, y);
 }
 
-__global__ static void backward(int64_t n, int64_t cols, const float *mean, const float *scale, const float *gamma, const float *dots, const float *sums, const float *x,
+__global__ static void backward(int64_t n, int64_t total, int64_t cols, const float *mean, const float *scale, const float *gamma, const float *dots, const float *sums, const float *x,
                                 const float *dy, float *dx, bool first) {
     int64_t i = rk_thread_number();
     if (i >= n * cols) return;
     int64_t c = i % cols;
-    float hat = (x[i] - mean[c]) * scale[c], inverse = (float)(1.0 / (double)n);
+    float hat = (x[i] - mean[c]) * scale[c], inverse = (float)(1.0 / (double)total);
     rk_put(&dx[i], gamma[c] * scale[c] * (dy[i] - inverse * (sums[c] + hat * dots[c])), first);
 }
 
-/* dots: sum_s dy x-hat;  sums: sum_s dy */
-void rk_cuda_batch_norm_backward(rk_stream *stream, int64_t n, int64_t cols, const float *mean, const float *scale, const float *gamma, const float *dots, const float *sums,
+/* dots: sum_s dy x-hat;  sums: sum_s dy; over the `total` samples of the batch, of which n are here */
+void rk_cuda_batch_norm_backward(rk_stream *stream, int64_t n, int64_t total, int64_t cols, const float *mean, const float *scale, const float *gamma, const float *dots, const float *sums,
                                  const float *x, const float *dy, float *dx, bool first) {
-    RK_LAUNCH(backward, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n, cols, mean, scale, gamma, dots, sums, x, dy, dx, first);
+    RK_LAUNCH(backward, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n, total, cols, mean, scale, gamma, dots, sums, x, dy, dx, first);
 }

@@ -65,6 +65,10 @@ void rk_cuda_gemm(rk_stream *stream, const rk_cuda_gemm_args *args) {
     if (g.batch == 0) g.batch = 1;
     if (g.m == 0 || g.n == 0) return;
     rk_blas_operand a = {g.a, g.lda, g.batch > 1 ? g.stride_a : 0}, b = {g.b, g.ldb, g.batch > 1 ? g.stride_b : 0};
+    if (g.k == 0) { /* of no samples: zeros, or what was there */
+        rk_blas_multiply_plainly(stream, &g, &a, &b);
+        return;
+    }
     if (g.math == RK_CUDA_BF16) {
         if (!round_operand(stream, RK_SCRATCH_A, g.batch, g.a_transposed ? g.k : g.m, g.a_transposed ? g.m : g.k, &a)) return;
         if (!round_operand(stream, RK_SCRATCH_B, g.batch, g.b_transposed ? g.n : g.k, g.b_transposed ? g.k : g.n, &b)) return;

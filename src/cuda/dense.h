@@ -56,7 +56,8 @@ typedef struct rk_cuda_dropout_args {
     uint64_t seed;         /* of the graph and the node */
     uint32_t limit;        /* rate * 2^32 */
     float keep;            /* 1 / (1 - rate) */
-    const int64_t *step;
+    int64_t per_sample;    /* groups of a sample */
+    const int64_t *step;   /* the step, and the number of the first sample, by which masks go; (that number * per_sample) % 4 == 0 */
 } rk_cuda_dropout_args;
 
 #define RK_CUDA_ELEMENTWISE_LIST(X)                                                                                                                              \
@@ -104,7 +105,7 @@ typedef struct rk_cuda_dropout_args {
     X(rk_cuda_batch_norm_running, (rk_stream * stream, int64_t cols, const rk_cuda_batch_norm *norm))                                                            \
     X(rk_cuda_batch_norm_forward, (rk_stream * stream, int64_t n, int64_t cols, const float *mean, const float *scale, const float *gamma, const float *beta,    \
                                    const float *x, float *y))                                                                                                    \
-    X(rk_cuda_batch_norm_backward, (rk_stream * stream, int64_t n, int64_t cols, const float *mean, const float *scale, const float *gamma, const float *dots,   \
+    X(rk_cuda_batch_norm_backward, (rk_stream * stream, int64_t n, int64_t total, int64_t cols, const float *mean, const float *scale, const float *gamma, const float *dots,   \
                                     const float *sums, const float *x, const float *dy, float *dx, bool first))
 
 #define RK_CUDA_INTERACTION_LIST(X)                                                                                                                              \

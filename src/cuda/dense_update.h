@@ -25,7 +25,7 @@ typedef struct rk_cuda_loss_args {
     const float *logits, *labels; /* [n, n_tasks] */
     const float *weights;        /* [n] or NULL */
     const double *scales;        /* [n_tasks]: the task's weight over its samples' weight in the batch; 0: no loss */
-    const double *wholes;        /* [n_tasks]: that weight of the samples */
+    const double *shares;        /* [n_tasks]: the part of that weight that these samples have */
     const float *log_variances;  /* [n_tasks], or NULL */
     float *gradient;             /* [n, n_tasks]: of the logits */
     float *slopes;               /* [n_tasks]: of log_variances */

@@ -12,8 +12,8 @@ __global__ static void dropout_groups(rk_cuda_dropout_args a, const float *from,
     int64_t i = rk_thread_number();
     if (i >= a.n) return;
     uint32_t random[4];
-    int64_t place = i / a.group;
-    rk_rng_block(a.seed, (uint64_t)*a.step, (uint64_t)(place / 4), random);
+    int64_t place = a.step[1] * a.per_sample + i / a.group;
+    rk_rng_block(a.seed, (uint64_t)a.step[0], (uint64_t)(place / 4), random);
     uint32_t draw = random[place % 4];
     rk_put(&to[i], draw >= a.limit ? from[i] * a.keep : 0, first);
 }
@@ -22,7 +22,7 @@ __global__ static void dropout(rk_cuda_dropout_args a, const float *from, float 
     int64_t i = 4 * rk_thread_number();
     if (i >= a.n) return;
     uint32_t random[4];
-    rk_rng_block(a.seed, (uint64_t)*a.step, (uint64_t)(i / 4), random);
+    rk_rng_block(a.seed, (uint64_t)a.step[0], (uint64_t)((a.step[1] * a.per_sample + i) / 4), random);
     float4 x = rk_load4(from, i, a.n);
     rk_put4(to, i, a.n,
             make_float4(random[0] >= a.limit ? x.x * a.keep : 0, random[1] >= a.limit ? x.y * a.keep : 0, random[2] >= a.limit ? x.z * a.keep : 0,

@@ -7,7 +7,7 @@ extern "C" {
 
 #include "cuda/dense_device.h"
 
-__device__ static inline bool is_learned(const rk_cuda_loss_args &a, int t) { return a.log_variances && a.tasks[t].learned && a.wholes[t] > 0; }
+__device__ static inline bool is_learned(const rk_cuda_loss_args &a, int t) { return a.log_variances && a.tasks[t].learned && a.shares[t] > 0; }
 
 /* What a sample's weight is multiplied by. Uncertainty weighting: Kendall et al. 2018 (model/tasks.c). */
 __device__ static inline double scale_of(const rk_cuda_loss_args &a, int t) {
@@ -41,14 +41,14 @@ __global__ static void add_losses(rk_cuda_loss_args a, int n_pieces) {
         double loss = 0;
         for (int p = 0; p < n_pieces; p++) loss += a.partials[(int64_t)p * a.n_tasks + t];
         loss *= scale_of(a, t);
-        if (a.slopes) a.slopes[t] = is_learned(a, t) ? (float)(0.5 - loss) : 0;
-        if (is_learned(a, t)) loss += (double)a.log_variances[t] / 2;
+        if (a.slopes) a.slopes[t] = is_learned(a, t) ? (float)(a.shares[t] / 2 - loss) : 0;
+        if (is_learned(a, t)) loss += a.shares[t] * (double)a.log_variances[t] / 2;
         a.losses[t] = loss;
         if (!isfinite(loss)) atomicOr(a.stop, a.stop_bit);
     }
 }
 
-/* losses[t] = scale_t sum_i w_i l(logits[i, t], labels[i, t]), and its gradient; with exp(-s) in scale_t and + s/2 where s is learned */
+/* losses[t] = scale_t sum_i w_i l(logits[i, t], labels[i, t]), and its gradient; with exp(-s) in scale_t and + share_t s/2 where s is learned */
 void rk_cuda_loss(rk_stream *stream, const rk_cuda_loss_args *args) {
     uint32_t blocks = rk_blocks_of(args->n, RK_THREADS);
     blocks = blocks < 1 ? 1 : blocks > RK_CUDA_LOSS_BLOCKS ? (uint32_t)RK_CUDA_LOSS_BLOCKS : blocks;

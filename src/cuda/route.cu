@@ -32,11 +32,16 @@ __device__ static inline int64_t id_at(const rk_cuda_batch *batch, uint32_t i) {
     return batch->wide ? ((const int64_t *)batch->ids)[i] : ((const int32_t *)batch->ids)[i];
 }
 
-__device__ static inline sample_ids sample_at(const rk_cuda_batch *batch, uint64_t item) {
+/* The feature of a sample among those of all features. */
+__device__ static inline uint32_t feature_of(const rk_cuda_batch *batch, uint32_t item) {
+    return rk_last_begun(batch->n_features, item, [batch](uint32_t f) { return batch->feature_ids[f].first_sample; });
+}
+
+__device__ static inline sample_ids sample_at(const rk_cuda_batch *batch, uint32_t item) {
     sample_ids s;
     s.batch = batch;
-    s.number = (uint32_t)(item / batch->n);
-    s.sample = (uint32_t)(item % batch->n);
+    s.number = feature_of(batch, item);
+    s.sample = item - batch->feature_ids[s.number].first_sample;
     s.feature = &batch->features[s.number];
     s.ids = &batch->feature_ids[s.number];
     s.table = &batch->tables[s.feature->table];
@@ -180,9 +185,9 @@ __device__ static inline bool is_for_one(const sample_ids *s) {
 }
 
 __global__ static void route_ids(const rk_cuda_batch *batch) {
-    uint64_t n_items = (uint64_t)batch->n * batch->n_features;
+    uint32_t n_items = batch->n_samples;
     uint32_t lane = rk_table_lane();
-    for (uint64_t first = (uint64_t)rk_table_warp() * RK_WARP; first < n_items; first += rk_table_n_threads()) {
+    for (uint32_t first = rk_table_warp() * RK_WARP; first < n_items; first += rk_table_n_threads()) {
         bool for_all = false;
         if (first + lane < n_items) {
             sample_ids s = sample_at(batch, first + lane);

@@ -1,6 +1,6 @@
 /* rk_cuda_measure_rows: whether all gradients of rows that are trained are finite numbers.
  *
- *     for each feature f of a trained table, for each bag b of it:
+ *     for each feature f of a table that is measured, for each bag b of it:
  *         where a gradient of the bag is not finite: *stop |= RK_CUDA_STOP_ROWS, and the first such sample is remembered */
 #include "cuda/table_device.h"
 
@@ -17,18 +17,19 @@ __global__ static void measure_rows(const rk_cuda_batch *batch, const rk_cuda_pl
         uint32_t tile = rk_tile_at(batch, t), number = rk_tile_feature(batch, tile);
         const rk_cuda_table *table = &batch->tables[batch->features[number].table];
         uint32_t class_ = (uint32_t)table->class_, n_groups = RK_WARP >> class_, length = (uint32_t)batch->features[number].length;
-        uint32_t bag = (tile - batch->feature_ids[number].first_tile) * n_groups * RK_CUDA_TILE + (lane >> class_);
+        const rk_cuda_feature_ids *ids = &batch->feature_ids[number];
+        uint32_t bag = (tile - ids->first_tile) * n_groups * RK_CUDA_TILE + (lane >> class_);
         length = length ? length : 1;
         const rk_cuda_place *from = &gradients[number];
-        for (uint32_t u = 0; u < RK_CUDA_TILE && table->is_trained; u++, bag += n_groups) {
-            if (bag >= batch->n * length) break;
+        for (uint32_t u = 0; u < RK_CUDA_TILE && table->is_measured; u++, bag += n_groups) {
+            if (bag >= ids->n * length) break;
             const float *row = from->data + bag / length * from->stride + (int64_t)(bag % length) * table->dim;
             for (int32_t column = (int32_t)(lane & ((1u << class_) - 1)) * 4; column < table->dim; column += 4 << class_) {
                 float v[4];
                 rk_load_floats(row, column, table->dim, from->is_aligned, v);
                 if (is_finite(v)) continue;
                 atomicOr(stop, (uint32_t)RK_CUDA_STOP_ROWS);
-                atomicMax(&batch->counts->bad_gradient, ~(number * batch->n + bag / length));
+                atomicMax(&batch->counts->bad_gradient, ~(ids->first_sample + bag / length));
             }
         }
     }

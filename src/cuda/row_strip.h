@@ -94,15 +94,17 @@ __device__ static inline float rk_strip_step(const rk_update *u, const rk_row_su
     return row_slot;
 }
 
-/* The number of a row at a place. */
-__device__ static inline uint64_t rk_row_number(const rk_cuda_table *t, uint64_t place) { return t->frames ? t->frames[place].row - 1 : place; }
+/* The number, in the whole table, of a row at a place. */
+__device__ static inline uint64_t rk_row_number(const rk_cuda_table *t, uint64_t place) {
+    return (t->frames ? t->frames[place].row - 1 : place) * t->n_parts + t->part;
+}
 
 __device__ static inline void rk_store_halves(const rk_cuda_table *t, uint64_t place, uint64_t row, uint64_t seed, const rk_strip *s) {
     uint16_t *to = (uint16_t *)t->rows + place * (uint64_t)t->dim + s->column, halves[4];
     uint32_t words[4];
     rk_rng_block(seed, 0, row, words);
     for (int j = 0; j < 4; j++) {
-        uint32_t bits = column_bits(words, s->column + j);
+        uint32_t bits = column_bits(words, t->first_column + s->column + j);
         halves[j] = t->dtype == RK_BF16 ? rk_bf16_from_f32_stochastic(s->w[j], bits) : rk_f16_from_f32_stochastic(s->w[j], bits);
     }
     if (t->dim % 4 == 0)

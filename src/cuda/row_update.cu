@@ -4,13 +4,18 @@
  *         g = 0;  for each of its uses, in the order of the batch: g += coefficient * gradient of its bag
  *         g += (l2 + l2_full) * row;  rk_row_update(row, its slots, g)
  *
- * rk_cuda_sum_frequent_rows comes before it: the chunks of rows that are used more than RK_CUDA_CHUNK times.
+ * rk_cuda_sum_row_gradients: each such row becomes its g, the sum alone; for rows that are lent, whose owners take the step.
+ *
+ * rk_cuda_sum_frequent_rows comes before both: the chunks of rows that are used more than RK_CUDA_CHUNK times.
  *
  * 2^class lanes share a row. Segments of more than RK_CUDA_CHUNK uses are cut: a warp sums a chunk, its groups a part each, and the chunks' sums are then added in order.
  * Nothing is done where *stop != 0 or the batch was refused. Read and written: a row and its slots once each; read: 16 + 4 dim bytes a use. */
 #include "cuda/row_strip.h"
 
 enum { USES_AHEAD = 4 };
+
+/* What becomes of a row: a step by a rule that needs no sums over the row, or by one that does; or the sum of its gradients. */
+typedef enum row_end { STEP, STEP_WITH_SUMS, SUM_ALONE } row_end;
 
 /* One row's step. */
 typedef struct row_step {
@@ -158,17 +163,37 @@ __device__ static inline void update_with_sums(const row_step *r, uint32_t class
     if (row_slot >= 0 && first == 0) r->table->slots[row_slot][r->place] = after;
 }
 
+__device__ static inline void write_sums(const row_step *r, uint32_t class_) {
+    int32_t first = (int32_t)(rk_table_lane() & ((1u << class_) - 1)) * 4, dim = r->table->dim;
+    for (int32_t column = first; column < dim; column += 4 << class_) {
+        rk_cuda_use uses[USES_AHEAD];
+        rk_strip s;
+        s.column = column;
+        s.n = dim - column < RK_STRIP ? dim - column : RK_STRIP;
+        take_uses(r->batch, r->begin, r->end, uses);
+        sum_gradients(r, uses, &s);
+        rk_store_floats((float *)r->table->rows + r->place * (uint64_t)dim, column, dim, dim % 4 == 0, s.g);
+    }
+}
+
 /* All lanes of the warp come here, a row or none for each group of 2^class_. */
-template <bool sums>
-__device__ static inline void update_row(const row_step *r, uint32_t class_) {
-    if (sums)
+template <row_end end>
+__device__ static inline void end_row(const row_step *r, uint32_t class_) {
+    if (end == STEP_WITH_SUMS)
         update_with_sums(r, class_);
-    else if (r->is_here)
+    else if (r->is_here && end == STEP)
         update_values(r, class_);
+    else if (r->is_here)
+        write_sums(r, class_);
+}
+
+template <row_end end>
+__device__ static inline bool is_taken(const rk_cuda_table *table, const rk_cuda_step *step) {
+    return table->is_trained && (end == SUM_ALONE || (step->l2_full == 0 && rk_cuda_needs_sums(step->update.kind) == (end == STEP_WITH_SUMS)));
 }
 
 __device__ static inline row_step step_of(const rk_cuda_batch *batch, const rk_cuda_place *gradients, const rk_cuda_step *steps, uint32_t table) {
-    row_step r = {batch, gradients, &batch->tables[table], &steps[table], 0, 0, 0, RK_CUDA_NONE, false};
+    row_step r = {batch, gradients, &batch->tables[table], steps ? &steps[table] : NULL, 0, 0, 0, RK_CUDA_NONE, false};
     return r;
 }
 
@@ -179,10 +204,10 @@ __device__ static inline void take_segment(row_step *r, const rk_cuda_segment *s
     r->partial = segment->partial;
 }
 
-/* A warp's rows are of one class; `sums`: tables whose rules need sums over the row, else the others. */
-template <bool sums>
-__global__ static void __launch_bounds__(RK_TABLE_THREADS, sums ? 2 : 3) update_rows(const rk_cuda_batch *batch, const rk_cuda_step *steps, const rk_cuda_place *gradients,
-                                                                                           const uint32_t *stop) {
+/* A warp's rows are of one class. */
+template <row_end end>
+__global__ static void __launch_bounds__(RK_TABLE_THREADS, end == STEP_WITH_SUMS ? 2 : 3) end_rows(const rk_cuda_batch *batch, const rk_cuda_step *steps,
+                                                                                                      const rk_cuda_place *gradients, const uint32_t *stop) {
     if (stands_still(batch, stop)) return;
     const uint32_t *begins = batch->counts->class_segments;
     uint32_t warp = rk_table_warp(), n_before = 0;
@@ -193,9 +218,9 @@ __global__ static void __launch_bounds__(RK_TABLE_THREADS, sums ? 2 : 3) update_
             bool is_here = number < begins[class_ + 1];
             const rk_cuda_segment *segment = &batch->segments[is_here ? number : begins[class_]];
             row_step r = step_of(batch, gradients, steps, segment->table);
-            r.is_here = is_here && r.table->is_trained && r.step->l2_full == 0 && rk_cuda_needs_sums(r.step->update.kind) == sums;
+            r.is_here = is_here && is_taken<end>(r.table, r.step);
             if (r.is_here) take_segment(&r, segment);
-            update_row<sums>(&r, class_);
+            end_row<end>(&r, class_);
         }
         n_before += n_warps;
     }
@@ -218,8 +243,8 @@ __device__ static inline const rk_cuda_segment *find_segment(const rk_cuda_batch
 }
 
 /* Every row of a table takes a step, those that the batch does not use with l2_full * row as gradient. */
-template <bool sums>
-__global__ static void update_all_rows(const rk_cuda_batch *batch, uint32_t table, const rk_cuda_step *steps, const rk_cuda_place *gradients,
+template <row_end end>
+__global__ static void end_all_rows(const rk_cuda_batch *batch, uint32_t table, const rk_cuda_step *steps, const rk_cuda_place *gradients,
                                        const uint32_t *stop) {
     if (stands_still(batch, stop)) return;
     uint32_t class_ = (uint32_t)batch->tables[table].class_, n_groups = RK_WARP >> class_;
@@ -230,7 +255,7 @@ __global__ static void update_all_rows(const rk_cuda_batch *batch, uint32_t tabl
         r.is_here = r.place < n_rows;
         const rk_cuda_segment *segment = r.is_here ? find_segment(batch, table, (uint32_t)r.place) : NULL;
         if (segment) take_segment(&r, segment);
-        update_row<sums>(&r, class_);
+        end_row<end>(&r, class_);
     }
 }
 
@@ -242,16 +267,22 @@ extern "C" void rk_cuda_update_rows(rk_stream *stream, uint32_t n_most, bool sum
                                     const uint32_t *stop) {
     uint32_t blocks = rk_table_blocks(n_most, RK_TABLE_WARPS);
     if (sums)
-        RK_LAUNCH((update_rows<true>), blocks, RK_TABLE_THREADS, 0, stream, batch, steps, gradients, stop);
+        RK_LAUNCH((end_rows<STEP_WITH_SUMS>), blocks, RK_TABLE_THREADS, 0, stream, batch, steps, gradients, stop);
     else
-        RK_LAUNCH((update_rows<false>), blocks, RK_TABLE_THREADS, 0, stream, batch, steps, gradients, stop);
+        RK_LAUNCH((end_rows<STEP>), blocks, RK_TABLE_THREADS, 0, stream, batch, steps, gradients, stop);
+}
+
+extern "C" void rk_cuda_sum_row_gradients(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch, const rk_cuda_place *gradients) {
+    const rk_cuda_step *no_steps = NULL;
+    const uint32_t *no_stop = NULL;
+    RK_LAUNCH((end_rows<SUM_ALONE>), rk_table_blocks(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, batch, no_steps, gradients, no_stop);
 }
 
 extern "C" void rk_cuda_update_all_rows(rk_stream *stream, uint64_t n_rows, bool sums, const rk_cuda_batch *batch, uint32_t table, const rk_cuda_step *steps,
                                         const rk_cuda_place *gradients, const uint32_t *stop) {
     uint32_t blocks = rk_table_blocks(n_rows, RK_TABLE_WARPS);
     if (sums)
-        RK_LAUNCH((update_all_rows<true>), blocks, RK_TABLE_THREADS, 0, stream, batch, table, steps, gradients, stop);
+        RK_LAUNCH((end_all_rows<STEP_WITH_SUMS>), blocks, RK_TABLE_THREADS, 0, stream, batch, table, steps, gradients, stop);
     else
-        RK_LAUNCH((update_all_rows<false>), blocks, RK_TABLE_THREADS, 0, stream, batch, table, steps, gradients, stop);
+        RK_LAUNCH((end_all_rows<STEP>), blocks, RK_TABLE_THREADS, 0, stream, batch, table, steps, gradients, stop);
 }

@@ -13,17 +13,9 @@ __global__ static void mark_segments(const rk_cuda_batch *batch) {
     }
 }
 
-/* The table of a key: the last one whose keys begin at or before it. Tables without keys begin where the next ones do. */
+/* The table of a key. */
 __device__ static inline uint32_t table_of_key(const rk_cuda_batch *batch, uint64_t key) {
-    uint32_t low = 0, high = batch->n_tables;
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (batch->tables[middle].first_key <= key)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+    return rk_last_begun(batch->n_tables, key, [batch](uint32_t t) { return batch->tables[t].first_key; });
 }
 
 /* Classes after `before` up to `last` begin at segment s. */

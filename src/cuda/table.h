@@ -35,7 +35,10 @@ typedef struct rk_cuda_table {
     int32_t slot_widths[2];
     int32_t dtype, dim;
     int32_t class_;        /* log2 of the lanes that share a row */
-    bool is_trained;
+    bool is_trained;       /* or, where rows are lent, their gradients are summed */
+    bool is_measured;      /* gradients must be finite */
+    uint32_t n_parts, part; /* row r is row r * n_parts + part of the whole table, */
+    int32_t first_column;  /* its columns from this one on */
     uint64_t n_rows, n_places;
     uint64_t first_key, n_keys;
     rk_cuda_frame *frames; /* [n_places] of a cache, or NULL */
@@ -51,15 +54,15 @@ typedef struct rk_cuda_feature {
     bool validates;        /* negative ids and, but for sums, weights that are not above 0 are dropped */
 } rk_cuda_feature;
 
-/* A feature's part of a batch. It has n bags, or n * length of a sequence: a position each. Its uses are its ids, or its positions. */
+/* A feature's part of a batch: n samples. It has n bags, or n * length of a sequence: a position each. Its uses are its ids, or its positions. */
 typedef struct rk_cuda_feature_ids {
+    uint32_t n, first_sample; /* samples of one feature after those of the other */
     uint32_t first_id, first_use;
     uint32_t first_offset; /* its [n+1] among the offsets; RK_CUDA_NONE: ids_per_sample each */
     uint32_t ids_per_sample;
     uint32_t first_weight; /* RK_CUDA_NONE: no weights */
     uint32_t first_bag;    /* of scales and bag_partials; sequences have none */
     uint32_t first_tile;   /* of the lookup's: (32 >> class) * RK_CUDA_TILE bags each */
-    uint32_t padding;
 } rk_cuda_feature_ids;
 
 /* A use of a row: what is added to the row's gradient is coefficient * (gradients of the feature)[sample * stride + column ...]. Read and written at once. */
@@ -94,7 +97,7 @@ typedef struct rk_cuda_counts {
     uint32_t bad_id;       /* ~(number of the first id that is refused); 0: none */
     uint32_t short_table;  /* 1 + a table whose cache is too small */
     uint32_t short_ways;   /* the ways that it would need */
-    uint32_t bad_gradient; /* ~(feature * n + sample) of the first gradient that is not finite; 0: none */
+    uint32_t bad_gradient; /* ~(first_sample of the feature + sample) of the first gradient that is not finite; 0: none */
 } rk_cuda_counts;
 
 /* A batch under way. Pointers to the device's memory. */
@@ -105,7 +108,7 @@ typedef struct rk_cuda_batch {
     const uint32_t *offsets;
     const void *ids;              /* int32_t, or int64_t if wide */
     const float *weights;
-    uint32_t n, n_features, n_tables, n_uses, n_tiles;
+    uint32_t n_samples, n_features, n_tables, n_uses, n_tiles; /* n_samples: of all features */
     bool wide, training, caches;
     uint32_t number, oldest;      /* of this batch, and of the oldest one whose rows may not leave the cache */
     int32_t width;                /* values of a partial sum */
@@ -161,6 +164,7 @@ typedef struct rk_cuda_place {
                             const rk_cuda_place *gradients, const uint32_t *stop))                                                                                   \
     X(rk_cuda_update_all_rows, (rk_stream * stream, uint64_t n_rows, bool sums, const rk_cuda_batch *batch, uint32_t table, const rk_cuda_step *steps,               \
                                 const rk_cuda_place *gradients, const uint32_t *stop))                                                                               \
+    X(rk_cuda_sum_row_gradients, (rk_stream * stream, uint32_t n_most, const rk_cuda_batch *batch, const rk_cuda_place *gradients))                                         \
     X(rk_cuda_hash_ids, (rk_stream * stream, int64_t n, const int64_t *in, int64_t *out, uint64_t seed, uint64_t n_buckets))
 RK_CUDA_TABLE_LIST(RK_CUDA_PROTOTYPE)
 

@@ -116,17 +116,23 @@ __device__ static inline uint32_t rk_tile_at(const rk_cuda_batch *batch, uint32_
     return t < n * batch->n_features ? t % batch->n_features * n + t / batch->n_features : t;
 }
 
-/* The feature that a tile of the lookup is of: the last one that begins at or before it and has tiles. */
-__device__ static inline uint32_t rk_tile_feature(const rk_cuda_batch *batch, uint32_t tile) {
-    uint32_t low = 0, high = batch->n_features;
+/* The last of n whose beginnings, in ascending order, are at or before `place`: whose place it is, since those that have none begin where the next ones do. */
+template <typename begin_of>
+__device__ static inline uint32_t rk_last_begun(uint32_t n, uint64_t place, begin_of begin) {
+    uint32_t low = 0, high = n;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        if (batch->feature_ids[middle].first_tile <= tile)
+        if (begin(middle) <= place)
             low = middle;
         else
             high = middle;
     }
     return low;
+}
+
+/* The feature that a tile of the lookup is of. */
+__device__ static inline uint32_t rk_tile_feature(const rk_cuda_batch *batch, uint32_t tile) {
+    return rk_last_begun(batch->n_features, tile, [batch](uint32_t f) { return batch->feature_ids[f].first_tile; });
 }
 
 /* The sum over the groups of a warp of what lane l of each has, in a fixed order; in all groups. */

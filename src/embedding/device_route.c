@@ -15,6 +15,8 @@ typedef struct upload_layout {
 typedef struct packing {
     rk_device_tables *tables;
     rk_device_flight *flight;
+    int64_t n;
+    const int64_t *counts;  /* [n_features] samples, or NULL: n of all */
     const rk_ids *ids;
     size_t blocks;          /* of PACK_IDS ids, a feature: of the longest */
     atomic_bool too_large;  /* an id that is no int32_t */
@@ -25,7 +27,7 @@ static void begin_feature(void *context, size_t f, int thread) {
     (void)thread;
     packing *p = context;
     rk_feature_use *use = &p->tables->uses[f];
-    rk_failure_keep(&p->failure, (int64_t)f, rk_feature_use_begin(use, &p->tables->embeddings->features[f], p->flight->n, &p->ids[f]));
+    rk_failure_keep(&p->failure, (int64_t)f, rk_feature_use_begin(use, &p->tables->embeddings->features[f], p->counts ? p->counts[f] : p->n, &p->ids[f]));
 }
 
 static void copy_block(void *context, size_t task, int thread) {
@@ -56,7 +58,7 @@ static void copy_offsets(void *context, size_t f, int thread) {
     packing *p = context;
     const rk_cuda_feature_ids *to = &p->flight->feature_ids[f];
     if (to->first_offset == RK_CUDA_NONE) return;
-    for (int64_t s = 0; s <= p->flight->n; s++) p->flight->offsets[to->first_offset + s] = (uint32_t)p->ids[f].offsets[s];
+    for (int64_t s = 0; s <= p->tables->uses[f].n; s++) p->flight->offsets[to->first_offset + s] = (uint32_t)p->ids[f].offsets[s];
 }
 
 static rk_status refuse_leaves(const rk_device_tables *d, int64_t n) {
@@ -74,22 +76,24 @@ static size_t aligned(size_t n_bytes) {
 static upload_layout count_batch(const packing *p, rk_cuda_feature_ids *out) {
     const rk_device_tables *d = p->tables;
     rk_device_flight *flight = p->flight;
-    int64_t n_ids = 0, n_uses = 0, n_bags = 0, n_tiles = 0, n_offsets = 0, n_weights = 0;
+    int64_t n_samples = 0, n_ids = 0, n_uses = 0, n_bags = 0, n_tiles = 0, n_offsets = 0, n_weights = 0;
     for (int32_t f = 0; f < d->n_features; f++) {
         const rk_cuda_feature *feature = &d->features[f];
-        int64_t feature_ids = d->uses[f].n_ids, bags = flight->n * (feature->length ? feature->length : 1), tile_bags = (RK_CUDA_TILE << 5) >> d->tables[feature->table].class_;
+        int64_t n = d->uses[f].n, feature_ids = d->uses[f].n_ids, bags = n * (feature->length ? feature->length : 1), tile_bags = (RK_CUDA_TILE << 5) >> d->tables[feature->table].class_;
         bool has_offsets = p->ids[f].offsets, has_weights = p->ids[f].weights;
         if (out)
-            out[f] = (rk_cuda_feature_ids){.first_id = (uint32_t)n_ids, .first_use = (uint32_t)n_uses, .first_offset = has_offsets ? (uint32_t)n_offsets : RK_CUDA_NONE,
+            out[f] = (rk_cuda_feature_ids){.n = (uint32_t)n, .first_sample = (uint32_t)n_samples, .first_id = (uint32_t)n_ids, .first_use = (uint32_t)n_uses, .first_offset = has_offsets ? (uint32_t)n_offsets : RK_CUDA_NONE,
                                            .ids_per_sample = has_offsets ? 0 : (uint32_t)p->ids[f].ids_per_sample, .first_weight = has_weights ? (uint32_t)n_weights : RK_CUDA_NONE,
                                            .first_bag = (uint32_t)n_bags, .first_tile = (uint32_t)n_tiles};
+        n_samples += n;
         n_ids += feature_ids;
         n_uses += feature->length ? bags : feature_ids;
         n_bags += feature->length ? 0 : bags;
         n_tiles += (bags + tile_bags - 1) / tile_bags;
-        n_offsets += has_offsets ? flight->n + 1 : 0;
+        n_offsets += has_offsets ? n + 1 : 0;
         n_weights += has_weights ? feature_ids : 0;
     }
+    flight->n_samples = n_samples;
     flight->n_ids = n_ids;
     flight->n_uses = n_uses;
     flight->n_bags = n_bags;
@@ -106,7 +110,7 @@ static rk_status pack(packing *p) {
     rk_device_tables *d = p->tables;
     rk_device_flight *flight = p->flight;
     upload_layout at = count_batch(p, NULL);
-    RK_FAIL_IF(flight->n_ids > INT32_MAX || flight->n_uses > INT32_MAX || flight->n * d->n_features > INT32_MAX, RK_INVALID_ARGUMENT, "2^31 ids or bags or more in one batch");
+    RK_FAIL_IF(flight->n_ids > INT32_MAX || flight->n_uses > INT32_MAX || flight->n_samples > INT32_MAX, RK_INVALID_ARGUMENT, "2^31 ids or bags or more in one batch");
     RK_TRY(rk_flight_reserve(d, flight, at.n_bytes));
     flight->feature_ids = (rk_cuda_feature_ids *)(flight->host + at.feature_ids);
     flight->offsets = (uint32_t *)(flight->host + at.offsets);
@@ -117,7 +121,7 @@ static rk_status pack(packing *p) {
     for (int32_t f = 0; f < d->n_features; f++)
         if (d->uses[f].n_ids > longest) longest = d->uses[f].n_ids;
     p->blocks = rk_blocks((size_t)longest, PACK_IDS);
-    rk_parallel_for_work((size_t)d->n_features, (uint64_t)(flight->n * d->n_features), copy_offsets, p);
+    rk_parallel_for_work((size_t)d->n_features, (uint64_t)flight->n_samples, copy_offsets, p);
     rk_parallel_for_work((size_t)d->n_features * p->blocks, (uint64_t)flight->n_ids, copy_block, p);
     rk_cuda_batch *b = flight->batch;
     b->feature_ids = (const void *)(flight->upload + at.feature_ids);
@@ -129,7 +133,7 @@ static rk_status pack(packing *p) {
 
 static void describe_batch(const rk_device_tables *d, rk_device_flight *flight) {
     rk_cuda_batch *b = flight->batch;
-    b->n = (uint32_t)flight->n;
+    b->n_samples = (uint32_t)flight->n_samples;
     b->n_features = (uint32_t)d->n_features;
     b->n_tables = (uint32_t)d->n_tables;
     b->n_uses = (uint32_t)flight->n_uses;
@@ -169,24 +173,23 @@ static void send(rk_device_tables *d, rk_device_flight *flight, rk_stream *uploa
     if (d->caches) rk_stream_wait_mark(stream, other->routed);
     if (d->caches && !d->n_under_way) rk_stream_wait_mark(stream, other->done);
     rk_stream_fill(stream, flight->counts, 0, sizeof *flight->counts);
-    rk_cuda_route_ids(stream, (uint32_t)(flight->n * d->n_features), b);
+    rk_cuda_route_ids(stream, (uint32_t)flight->n_samples, b);
     if (flight->n_uses && (flight->training || d->caches)) sort_batch(d, flight, stream, b);
     rk_stream_download(stream, flight->host_counts, flight->counts, sizeof *flight->counts);
     rk_stream_set_mark(stream, flight->routed);
 }
 
-rk_status rk_device_tables_route(rk_device_tables *d, rk_stream *upload, rk_stream *stream, int64_t n, const rk_ids *ids, bool training) {
+rk_status rk_device_tables_route(rk_device_tables *d, rk_stream *upload, rk_stream *stream, int64_t n, const int64_t *counts, const rk_ids *ids, bool training) {
     RK_FAIL_IF(n < 0 || n > d->max_batch, RK_INVALID_ARGUMENT, "a lookup of %lld samples; the device has room for %lld", (long long)n, (long long)d->max_batch);
     RK_FAIL_IF(d->n_features > 0 && !ids, RK_INVALID_ARGUMENT, "a lookup needs ids");
     RK_FAIL_IF(d->n_under_way == 2, RK_INVALID_ARGUMENT, "two batches are under way on the device already");
-    if (training) RK_TRY(refuse_leaves(d, n));
+    if (training && !d->of_ranks) RK_TRY(refuse_leaves(d, n));
     rk_device_flight *flight = &d->flights[(d->oldest + d->n_under_way) % 2];
     RK_TRY(rk_flight_await(flight));
-    flight->n = n;
     flight->training = training;
     flight->wide = false;
     flight->is_prepared = false;
-    packing p = {.tables = d, .flight = flight, .ids = ids, .failure = RK_FAILURE_INIT};
+    packing p = {.tables = d, .flight = flight, .n = n, .counts = counts, .ids = ids, .failure = RK_FAILURE_INIT};
     rk_parallel_for_work((size_t)d->n_features, (uint64_t)(n * d->n_features), begin_feature, &p);
     RK_TRY(rk_failure_status(&p.failure));
     RK_TRY(pack(&p));
@@ -224,7 +227,7 @@ static rk_status tell_short_cache(const rk_device_tables *d, const rk_cuda_count
         uint64_t bytes = rk_device_table_bytes(&d->tables[t]);
         least += rk_is_cached(&d->tables[t]) ? bytes * (counts->short_ways > RK_CUDA_WAYS ? counts->short_ways : RK_CUDA_WAYS + 1) / RK_CUDA_WAYS : bytes;
     }
-    rk_error(RK_NO_MEMORY, "table '%s': the batches under way use more rows than its cache on the device holds", d->homes[counts->short_table - 1]->config.name);
+    rk_error(RK_NO_MEMORY, "table '%s': the batches under way use more rows than its cache on the device holds", d->homes[counts->short_table - 1]->part.name);
     return rk_error_hint(RK_NO_MEMORY, "give the tables a budget of at least %llu bytes, or make the batches smaller", (unsigned long long)least);
 }
 

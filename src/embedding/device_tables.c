@@ -23,6 +23,7 @@ static rk_status pin_home(rk_device_tables *d, rk_cuda_table *table, const rk_ta
 static rk_status take_table(rk_device_tables *d, int32_t t) {
     const rk_table *home = d->homes[t];
     rk_cuda_table *table = &d->tables[t];
+    if (d->lent) return RK_OK;
     RK_TRY(rk_device_take(d, rows_bytes(table), &table->rows));
     for (int s = 0; s < home->n_slots; s++) RK_TRY(rk_device_take(d, slot_bytes(table, s), &table->slots[s]));
     if (!rk_is_cached(table)) return RK_OK;
@@ -31,6 +32,7 @@ static rk_status take_table(rk_device_tables *d, int32_t t) {
 }
 
 static void give_table(rk_device_tables *d, rk_cuda_table *table) {
+    if (d->lent) return;
     rk_device_give(d, rows_bytes(table), table->rows);
     rk_device_give(d, (size_t)table->n_places * sizeof *table->frames, table->frames);
     if (table->home_rows) rk_device_unpin(d->device, table->home_rows);
@@ -40,8 +42,8 @@ static void give_table(rk_device_tables *d, rk_cuda_table *table) {
     }
 }
 
-static rk_status check_collection(const rk_embeddings *e) {
-    for (int32_t t = 0; t < e->n_tables; t++)
+static rk_status check_collection(const rk_embeddings *e, const rk_device_tables_options *options) {
+    for (int32_t t = 0; t < e->n_tables && !options->of_ranks; t++)
         RK_FAIL_IF(e->tables[t].part.absent || e->tables[t].part.n_parts > 1 || e->tables[t].part.dim != e->tables[t].config.dim, RK_UNSUPPORTED,
                    "table '%s': a part of a table cannot be on a device", e->tables[t].part.name);
     return RK_OK;
@@ -72,13 +74,15 @@ static rk_status allocate(rk_device_tables *d, size_t n_tables, size_t n_feature
 }
 
 rk_status rk_device_tables_create(rk_embeddings *e, rk_device *device, const rk_device_tables_options *options, rk_device_tables **out) {
-    RK_TRY(check_collection(e));
+    RK_TRY(check_collection(e, options));
     rk_device_tables *d = NULL;
     rk_status status;
     RK_GOTO(rk_alloc(1, sizeof *d, &d));
     d->embeddings = e;
     d->device = device;
     d->max_batch = options->max_batch;
+    d->of_ranks = options->of_ranks;
+    d->lent = options->lent;
     RK_GOTO(allocate(d, (size_t)e->n_tables, (size_t)e->n_features));
     d->n_tables = e->n_tables; /* from now on: so many are there to be freed */
     d->n_features = e->n_features;
@@ -120,6 +124,16 @@ void rk_device_tables_free(rk_device_tables *d) {
     rk_free(d);
 }
 
+rk_status rk_device_tables_lend(rk_device_tables *d, float *const *rows, const int64_t *n_rows) {
+    for (int32_t t = 0; t < d->n_tables; t++) {
+        rk_cuda_table *table = &d->tables[d->numbers[t]];
+        table->rows = rows[t];
+        table->n_rows = table->n_places = (uint64_t)n_rows[t];
+    }
+    rk_device_tables_number_keys(d);
+    return rk_device_write(d->device, d->device_tables, d->tables, (size_t)d->n_tables * sizeof *d->tables);
+}
+
 uint64_t rk_device_tables_bytes(const rk_device_tables *d) {
     return d->bytes;
 }
@@ -132,7 +146,7 @@ static rk_status move(rk_device_tables *d, void *device_memory, void *home, size
 static rk_status move_table(rk_device_tables *d, int32_t t, bool to_device) {
     const rk_table *home = d->homes[t];
     const rk_cuda_table *table = &d->tables[t];
-    if (!to_device && !table->is_trained) return RK_OK;
+    if (d->lent || (!to_device && !table->is_trained)) return RK_OK;
     if (rk_is_cached(table)) {
         rk_cuda_empty_cache(d->stream, d->device_tables, (uint32_t)t, table->n_places, to_device);
         return rk_stream_sync(d->stream);

@@ -17,6 +17,8 @@ typedef struct rk_device_tables rk_device_tables;
 typedef struct rk_device_tables_options {
     int64_t max_batch;      /* samples */
     uint64_t budget_bytes;  /* device memory for rows and slots; 0: as much as they take */
+    bool of_ranks;          /* tables may be parts of tables; gradients that are of several shards are one sum all the same */
+    bool lent;              /* the collection has no rows: rk_device_tables_lend brings those of a batch, and their gradients are summed, not applied */
 } rk_device_tables_options;
 
 /* Errors: RK_UNSUPPORTED (parts of tables), RK_NO_MEMORY, RK_INVALID_ARGUMENT (a budget in which the tables cannot work, with the least one as a hint). */
@@ -24,9 +26,12 @@ rk_status rk_device_tables_create(rk_embeddings *embeddings, rk_device *device, 
 void rk_device_tables_free(rk_device_tables *tables);
 uint64_t rk_device_tables_bytes(const rk_device_tables *tables); /* of device memory, all told */
 
-/* Brings ids [n_features] of n samples (host memory, any) to the device on `upload`, and, once they are there, checks and sorts them on `stream`, which is best one of its own, so
+/* Where rows are lent: those of the batches from the next one on, rows[t] [n_rows[t], dim] in device memory, f32, in the collection's order. What was given to streams before is done. */
+rk_status rk_device_tables_lend(rk_device_tables *tables, float *const *rows, const int64_t *n_rows);
+
+/* Brings ids [n_features] of n samples, or of counts [n_features] (host memory, any) to the device on `upload`, and, once they are there, checks and sorts them on `stream`, which is best one of its own, so
  * that this goes on beside the step before. ids may be changed as soon as it returns. Waits for the batch before the last to be done. */
-rk_status rk_device_tables_route(rk_device_tables *tables, rk_stream *upload, rk_stream *stream, int64_t n, const rk_ids *ids, bool training);
+rk_status rk_device_tables_route(rk_device_tables *tables, rk_stream *upload, rk_stream *stream, int64_t n, const int64_t *counts, const rk_ids *ids, bool training);
 
 /* What the device has found wrong with the oldest routed batch's ids, as the collection would have told it (RK_BAD_DATA, with feature, sample and id), or RK_OK. Waits for
  * the check alone. Nothing is looked up or updated by the ids of a batch that is refused. */
@@ -40,6 +45,8 @@ rk_status rk_device_tables_look_up(rk_device_tables *tables, rk_stream *stream, 
 rk_status rk_device_tables_measure(rk_device_tables *tables, rk_stream *stream, const rk_activation *gradients, uint32_t *stop);
 /* One optimizer step from gradients [n_features] (device memory). Nothing happens where *stop is not 0 then; stop NULL: always. */
 rk_status rk_device_tables_apply(rk_device_tables *tables, rk_stream *stream, const rk_activation *gradients, const uint32_t *stop);
+/* Instead of apply, where rows are lent: each row that is trained becomes the sum of its gradients. */
+rk_status rk_device_tables_sum(rk_device_tables *tables, rk_stream *stream, const rk_activation *gradients);
 /* The oldest routed batch is no longer under way; `applied`: the tables took a step. */
 void rk_device_tables_done(rk_device_tables *tables, bool applied);
 

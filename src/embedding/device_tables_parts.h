@@ -11,7 +11,7 @@
 typedef struct rk_device_flight {
     bool is_prepared;
     bool training;
-    int64_t n, n_uses, n_bags, n_tiles, n_ids;
+    int64_t n_samples, n_uses, n_bags, n_tiles, n_ids;
     uint32_t number;
     rk_stream *stream;            /* that it was prepared for */
     rk_stream_mark *routed, *done;
@@ -55,6 +55,7 @@ struct rk_device_tables {
     rk_cuda_step *steps;          /* on the device */
     uint64_t n_keys;
     bool caches;
+    bool of_ranks, lent;
     int32_t width;                /* of partial sums */
     rk_device_flight flights[2];
     int oldest, n_under_way;      /* flights[oldest], and then the other one */
@@ -72,6 +73,7 @@ void rk_device_give(rk_device_tables *tables, size_t n_bytes, void *memory);
 
 /* Which tables are on the device as a whole, and how large the others' caches are: fills in frames' counts (n_places, n_sets, n_tags), keys, classes. */
 rk_status rk_device_tables_plan(rk_device_tables *tables, uint64_t budget_bytes);
+void rk_device_tables_number_keys(rk_device_tables *tables);
 uint64_t rk_device_table_bytes(const rk_cuda_table *table); /* rows, slots and frames of its places */
 static inline bool rk_is_cached(const rk_cuda_table *table) { return table->n_sets > 0; }
 

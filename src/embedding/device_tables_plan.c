@@ -17,13 +17,19 @@ static int class_of(int32_t dim) {
     return c;
 }
 
-static void describe(rk_device_tables *d, int32_t number, bool is_trained) {
+/* Lent rows are f32, without slots, and so many as will come; those that others have combined are summed by nobody. */
+static void describe(rk_device_tables *d, int32_t number, bool takes_updates) {
     const rk_table *home = d->homes[number];
     rk_cuda_table *to = &d->tables[number];
-    *to = (rk_cuda_table){.dtype = home->config.dtype, .dim = home->config.dim, .class_ = class_of(home->config.dim), .is_trained = is_trained,
-                          .n_rows = (uint64_t)home->config.n_rows, .n_places = (uint64_t)home->config.n_rows};
+    bool is_trained = takes_updates && !home->config.frozen;
+    uint64_t n_rows = d->lent ? 0 : (uint64_t)home->config.n_rows;
+    *to = (rk_cuda_table){.dtype = d->lent ? RK_F32 : home->config.dtype, .dim = home->config.dim, .class_ = class_of(home->config.dim), .is_trained = is_trained,
+                          .is_measured = is_trained || (home->part.unplanned && !home->config.frozen), .n_parts = 1, .n_rows = n_rows, .n_places = n_rows};
+    if (d->lent) return;
+    if (home->part.n_parts) to->n_parts = (uint32_t)home->part.n_parts;
+    to->part = (uint32_t)home->part.part;
+    to->first_column = home->part.first_column;
     for (int s = 0; s < home->n_slots; s++) to->slot_widths[s] = home->slots[s].per_row ? 1 : home->config.dim;
-    if (d->width < (home->config.dim + 3) / 4 * 4) d->width = (home->config.dim + 3) / 4 * 4;
 }
 
 /* By class, then as the collection has them. */
@@ -35,6 +41,7 @@ static void describe_tables(rk_device_tables *d) {
             if (class_of(e->tables[t].config.dim) != c) continue;
             d->homes[number] = &e->tables[t];
             describe(d, number, rk_takes_updates(e, t));
+            if (d->width < (e->tables[t].config.dim + 3) / 4 * 4) d->width = (e->tables[t].config.dim + 3) / 4 * 4;
             d->numbers[t] = number++;
         }
 }
@@ -73,7 +80,8 @@ static void share_out(rk_device_tables *d, uint64_t budget_bytes) {
 }
 
 /* Keys only of what is sorted: tables that are trained or cached. */
-static void number_keys(rk_device_tables *d) {
+void rk_device_tables_number_keys(rk_device_tables *d) {
+    d->n_keys = 0;
     for (int32_t t = 0; t < d->n_tables; t++) {
         rk_cuda_table *table = &d->tables[t];
         table->first_key = d->n_keys;
@@ -112,8 +120,8 @@ rk_status rk_device_tables_plan(rk_device_tables *d, uint64_t budget_bytes) {
     if (budget_bytes == 0) budget_bytes = whole_bytes(d);
     RK_TRY(choose_caches(d, budget_bytes));
     share_out(d, budget_bytes);
-    number_keys(d);
+    rk_device_tables_number_keys(d);
     for (int32_t t = 0; t < d->n_tables; t++)
-        RK_FAIL_IF(d->tables[t].n_places >= RK_CUDA_NONE, RK_UNSUPPORTED, "table '%s': 2^32 rows or more on one device", d->homes[t]->config.name);
+        RK_FAIL_IF(d->tables[t].n_places >= RK_CUDA_NONE, RK_UNSUPPORTED, "table '%s': 2^32 rows or more on one device", d->homes[t]->part.name);
     return RK_OK;
 }

@@ -12,7 +12,7 @@ static rk_status prepare_steps(const rk_device_tables *d, rk_cuda_step *steps) {
     for (int32_t t = 0; t < d->n_tables; t++) {
         const rk_table *home = d->homes[t];
         RK_FAIL_IF(home->l2_full != 0 && rk_is_cached(&d->tables[t]), RK_INVALID_ARGUMENT,
-                   "table '%s': l2_full moves every row at every step, so all of them must be on the device\nhint: give the tables a larger budget, or use l2", home->config.name);
+                   "table '%s': l2_full moves every row at every step, so all of them must be on the device\nhint: give the tables a larger budget, or use l2", home->part.name);
         rk_update_prepare(&home->optimizer, home->step, d->embeddings->learning_rate_factor, &steps[t].update);
         steps[t].l2 = (float)home->l2;
         steps[t].l2_full = (float)home->l2_full;
@@ -83,6 +83,15 @@ rk_status rk_device_tables_measure(rk_device_tables *d, rk_stream *stream, const
     return RK_OK;
 }
 
+rk_status rk_device_tables_sum(rk_device_tables *d, rk_stream *stream, const rk_activation *gradients) {
+    const rk_device_flight *flight = rk_oldest_flight(d);
+    const rk_cuda_place *from;
+    RK_TRY(find_places(d, gradients, &from));
+    rk_cuda_sum_frequent_rows(stream, at_least_one(flight->uses_capacity / RK_CUDA_CHUNK), d->at_hand, from, NULL);
+    rk_cuda_sum_row_gradients(stream, at_least_one(flight->uses_capacity), d->at_hand, from);
+    return RK_OK;
+}
+
 static bool any_needs_sums(const rk_device_tables *d, bool sums) {
     bool any = false;
     for (int32_t t = 0; t < d->n_tables; t++) any |= d->tables[t].is_trained && rk_cuda_needs_sums(d->homes[t]->optimizer.kind) == sums;
@@ -119,6 +128,8 @@ rk_status rk_device_tables_check_gradients(rk_device_tables *d) {
     RK_TRY(rk_device_read(d->device, &counts, flight->counts, sizeof counts));
     if (!counts.bad_gradient) return RK_OK;
     uint32_t item = ~counts.bad_gradient;
-    return rk_error(RK_NOT_FINITE, "feature '%s': sample %lld: the gradient is not a finite number", d->embeddings->features[item / flight->n].name,
-                    (long long)(item % (uint32_t)flight->n));
+    int32_t f = d->n_features - 1;
+    while (f > 0 && flight->feature_ids[f].first_sample > item) f--;
+    return rk_error(RK_NOT_FINITE, "feature '%s': sample %lld: the gradient is not a finite number", d->embeddings->features[f].name,
+                    (long long)(item - flight->feature_ids[f].first_sample));
 }

@@ -168,14 +168,23 @@ rk_status rk_journey_ask(rk_sharded *s, rk_journey *j, int64_t n, const rk_ids *
     return rk_exchange_begin(s->comm, RK_LANE_IDS, s->parcels, s->owners, s->owns ? s->trainers : s->nobody, &j->ids);
 }
 
-/* A stream's values of this batch, in front of the first of which `to` is: whole rows are dim of the table apart. */
-static float *values_of(const rk_sharded *s, const rk_journey *j, const rk_shard_stream *stream) {
+int64_t rk_journey_count(const rk_sharded *s, rk_journey *j, const rk_shard_stream *stream) {
+    return share_of(s, j, stream).entry.n_bags;
+}
+
+int64_t rk_journey_first(const rk_sharded *s, const rk_journey *j, const rk_shard_stream *stream) {
     const rk_shard *shard = &s->shards[stream->shard];
     const rk_wanted *w = &j->wanted[shard->table];
     int64_t first = 0;
-    if (stream->feature < 0) first = w->begins[shard->part];
-    for (int32_t k = 0; stream->feature >= 0 && s->front->by_table[s->front->table_begins[shard->table] + k] != stream->feature; k++) first = w->bag_begins[k + 1];
-    return (float *)w->values.data + first * s->front->tables[shard->table].config.dim + shard->first_column;
+    if (stream->feature < 0) return w->begins[shard->part];
+    for (int32_t k = 0; s->front->by_table[s->front->table_begins[shard->table] + k] != stream->feature; k++) first = w->bag_begins[k + 1];
+    return first;
+}
+
+/* A stream's values of this batch: whole rows are dim of the table apart. */
+static float *values_of(const rk_sharded *s, const rk_journey *j, const rk_shard_stream *stream) {
+    const rk_shard *shard = &s->shards[stream->shard];
+    return (float *)j->wanted[shard->table].values.data + rk_journey_first(s, j, stream) * s->front->tables[shard->table].config.dim + shard->first_column;
 }
 
 static void unpack_rows(float *to, int64_t stride, const char *from, int64_t n, int32_t dim, rk_dtype wire) {
@@ -202,7 +211,7 @@ rk_status rk_journey_take_rows(rk_sharded *s, rk_journey *j) {
             const rk_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
             const rk_shard *shard = &s->shards[stream->shard];
             if (!rk_shard_stream_answers(s, stream, s->rank, owner)) continue;
-            int64_t n = share_of(s, j, stream).entry.n_bags;
+            int64_t n = rk_journey_count(s, j, stream);
             size_t bytes = rk_values_bytes(n, shard->dim, stream->rows_wire);
             RK_FAIL_IF(at + bytes > from[owner].n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of rows, not %zu or more", owner, from[owner].n_bytes, at + bytes);
             unpack_rows(values_of(s, j, stream), s->front->tables[shard->table].config.dim, (char *)from[owner].data + at, n, shard->dim, stream->rows_wire);
@@ -266,7 +275,7 @@ static rk_status pack_give(const rk_sharded *s, rk_journey *j, int32_t owner, co
         for (int32_t i = 0; i < s->n_streams_of[owner]; i++) {
             const rk_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
             if (!stream->trainable) continue;
-            int64_t n = share_of(s, j, stream).entry.n_bags;
+            int64_t n = rk_journey_count(s, j, stream);
             if (pass == 1) pack_gradients(s, j, stream, n, gradients, (char *)j->give[owner].data + at);
             *(pass ? &at : &bytes) += rk_values_bytes(n, s->shards[stream->shard].dim, stream->gradients_wire);
         }

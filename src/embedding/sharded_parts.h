@@ -133,6 +133,9 @@ void rk_wire_unpack(float *to, rk_dtype wire, const void *from, int64_t n);
 
 /* The trainer's side (sharded_ask.c). */
 rk_status rk_journey_ask(rk_sharded *s, rk_journey *j, int64_t n, const rk_ids *ids);
+/* What goes to a stream: so many rows or bags, of the table's (rk_wanted.values) those from this one on. */
+int64_t rk_journey_count(const rk_sharded *s, rk_journey *j, const rk_shard_stream *stream);
+int64_t rk_journey_first(const rk_sharded *s, const rk_journey *j, const rk_shard_stream *stream);
 rk_status rk_journey_take_rows(rk_sharded *s, rk_journey *j);
 rk_status rk_journey_pack(rk_sharded *s, rk_journey *j, const rk_activation *gradients);
 rk_status rk_journey_give(rk_sharded *s, rk_journey *j, bool applies);

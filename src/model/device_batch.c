@@ -21,7 +21,8 @@ rk_device_batch_layout rk_device_batch_plan(const rk_model *model) {
     l.weights = place(&l.n_bytes, model->max_batch, sizeof(float));
     l.scales = place(&l.n_bytes, model->n_tasks, sizeof(double));
     l.wholes = place(&l.n_bytes, model->n_tasks, sizeof(double));
-    l.step = place(&l.n_bytes, 1, sizeof(int64_t));
+    l.shares = place(&l.n_bytes, model->n_tasks, sizeof(double));
+    l.step = place(&l.n_bytes, 2, sizeof(int64_t));
     return l;
 }
 
@@ -48,12 +49,21 @@ static void pack_weights(const rk_device_batch_layout *l, int64_t n, const float
     for (int64_t i = 0; i < n; i++) host[i] = weights ? weights[i] : 1;
 }
 
-static void pack_targets(const rk_device_batch_layout *l, const rk_model *model, const rk_batch *from, rk_device_batch *to) {
+/* Of one that is here as a whole the shares are 1. */
+static void pack_sums(const rk_device_batch_layout *l, const rk_model *model, const rk_batch_part *from, rk_device_batch *to) {
+    double *wholes = (double *)(to->host + l->wholes), *shares = (double *)(to->host + l->shares);
+    rk_batch_part here = rk_batch_whole(&from->batch);
+    rk_model_count_samples(model, from, wholes);
+    rk_model_count_samples(model, &here, shares);
+    for (int32_t t = 0; t < model->n_tasks; t++) shares[t] = wholes[t] > 0 ? shares[t] / wholes[t] : 0;
+}
+
+static void pack_targets(const rk_device_batch_layout *l, const rk_model *model, const rk_batch_part *part, rk_device_batch *to) {
+    const rk_batch *from = &part->batch;
     float *labels = (float *)(to->host + l->labels);
-    rk_batch_part whole = rk_batch_whole(from);
     memcpy(labels, from->labels, (size_t)(from->n * model->n_tasks) * sizeof *labels);
     pack_weights(l, from->n, from->sample_weights, to);
-    rk_model_count_samples(model, &whole, (double *)(to->host + l->wholes));
+    pack_sums(l, model, part, to);
     to->view.labels = labels;
     to->view.sample_weights = from->sample_weights ? (float *)(to->host + l->weights) : NULL;
 }
@@ -74,16 +84,19 @@ static void send_pairs(const rk_device_batch_layout *l, const rk_model *model, r
     send(upload, to, l->weights, n * sizeof *weights);
 }
 
-static void send_targets(const rk_device_batch_layout *l, const rk_model *model, const rk_batch *from, rk_stream *upload, rk_device_batch *to) {
+static void send_targets(const rk_device_batch_layout *l, const rk_model *model, const rk_batch_part *from, rk_stream *upload, rk_device_batch *to) {
+    size_t n = (size_t)from->batch.n;
     pack_targets(l, model, from, to);
-    send(upload, to, l->labels, (size_t)(from->n * model->n_tasks) * sizeof(float));
-    send(upload, to, l->weights, (size_t)from->n * sizeof(float));
+    send(upload, to, l->labels, n * (size_t)model->n_tasks * sizeof(float));
+    send(upload, to, l->weights, n * sizeof(float));
 }
 
-void rk_device_batch_send(const rk_device_batch_layout *l, const rk_model *model, const rk_batch *from, int64_t first, int64_t n, const rk_ids *ids, bool labelled,
+void rk_device_batch_send(const rk_device_batch_layout *l, const rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, const rk_ids *ids, bool labelled,
                           rk_stream *upload, rk_device_batch *to) {
+    const rk_batch *from = &part->batch;
     float *dense = (float *)(to->host + l->dense), *lengths = (float *)(to->host + l->lengths);
     size_t n_samples = (size_t)n, dense_bytes = n_samples * (size_t)model->n_dense * sizeof(float);
+    ((int64_t *)(to->host + l->step))[1] = part->base;
     to->view = (rk_batch){.n = n, .n_dense = model->n_dense, .n_tasks = model->n_tasks, .dense = dense, .first_row = from->first_row + first};
     if (dense_bytes) memcpy(dense, from->dense + first * model->n_dense, dense_bytes);
     if (l->n_sequences) rk_model_write_lengths(model, ids, 0, n, lengths);
@@ -92,7 +105,7 @@ void rk_device_batch_send(const rk_device_batch_layout *l, const rk_model *model
     if (labelled && model->retrieval)
         send_pairs(l, model, upload, to);
     else if (labelled)
-        send_targets(l, model, from, upload, to);
+        send_targets(l, model, part, upload, to);
 }
 
 void rk_device_batch_number(const rk_device_batch_layout *l, const rk_model *model, rk_stream *stream, rk_device_batch *batch) {

@@ -3,6 +3,7 @@
 #define RK_MODEL_DEVICE_BATCH_H
 
 #include "cuda/device.h"
+#include "model/batch_part.h"
 #include "model/model_parts.h"
 
 /* Offsets in bytes. */
@@ -14,8 +15,9 @@ typedef struct rk_device_batch_layout {
     size_t chances;    /* float [max_here]: of those (rk_retrieval_chances) */
     size_t weights;    /* float [max_batch]: 1 where the batch has none */
     size_t scales;     /* double [n_tasks]: each task's weight at this step over that of its samples; 0 where it has none */
-    size_t wholes;     /* double [n_tasks]: the weight of its samples */
-    size_t step;       /* int64: of dropout's masks */
+    size_t wholes;     /* double [n_tasks]: the weight of the whole batch's samples */
+    size_t shares;     /* double [n_tasks]: the part of it that is here */
+    size_t step;       /* int64 [2]: of dropout's masks, and the number in the whole batch of the first sample here */
     size_t n_bytes;
     int32_t n_sequences;
 } rk_device_batch_layout;
@@ -30,10 +32,10 @@ typedef struct rk_device_batch {
 rk_status rk_device_batch_init(const rk_device_batch_layout *layout, rk_device *device, rk_device_batch *batch);
 void rk_device_batch_release(rk_device *device, rk_device_batch *batch);
 
-/* Samples first .. first+n-1 of `from`, whose ids are ids [n_lookups]; then up to the device. Nothing of an earlier use may be under way. labelled: for training. */
-void rk_device_batch_send(const rk_device_batch_layout *layout, const rk_model *model, const rk_batch *from, int64_t first, int64_t n, const rk_ids *ids, bool labelled,
+/* Samples first .. first+n-1 of those of `from` that are here, whose ids are ids [n_lookups]; then up to the device. Nothing of an earlier use may be under way. labelled: for training. */
+void rk_device_batch_send(const rk_device_batch_layout *layout, const rk_model *model, const rk_batch_part *from, int64_t first, int64_t n, const rk_ids *ids, bool labelled,
                           rk_stream *upload, rk_device_batch *to);
-/* What follows from the number of the step that the batch is used in: scales, wholes and step, up on the step's own stream. */
+/* What follows from the number of the step that the batch is used in: scales and step, up on the step's own stream. */
 void rk_device_batch_number(const rk_device_batch_layout *layout, const rk_model *model, rk_stream *stream, rk_device_batch *batch);
 
 #endif

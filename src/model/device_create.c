@@ -1,6 +1,7 @@
 /* What a model needs on a GPU: streams, the graph and the tables there, and memory for two batches. */
 #include "base/log.h"
 #include "base/memory.h"
+#include "model/device_spread.h"
 #include "model/device_step_parts.h"
 #include "model/retrieval.h"
 
@@ -27,6 +28,7 @@ static rk_status create_graph(rk_model *model, const rk_model_device *options) {
     if (model->dense >= 0) inputs[n++] = (rk_device_graph_input){.value = model->dense, .no_gradient = true};
     if (model->lengths >= 0) inputs[n++] = (rk_device_graph_input){.value = model->lengths, .no_gradient = true};
     rk_device_graph_options graph = {.max_batch = model->max_here, .training = true, .tf32 = options->tf32, .inputs = inputs, .n_inputs = n};
+    if (model->spread) graph.sum = rk_device_spread_sum, graph.sum_context = model;
     return rk_device_graph_create(model->graph, model->optimizer, model->device_step->device, &graph, &model->device_step->graph);
 }
 
@@ -52,7 +54,8 @@ static rk_status budget_of(const rk_model *model, const rk_model_device *options
     rk_device_info info;
     uint64_t wanted = 0;
     RK_TRY(rk_device_query(model->device_step->device, &info));
-    for (int32_t t = 0; t < rk_embeddings_n_tables(model->embeddings); t++) wanted += rk_embeddings_table_bytes(model->embeddings, t);
+    for (int32_t t = 0; model->embeddings && t < rk_embeddings_n_tables(model->embeddings); t++) wanted += rk_embeddings_table_bytes(model->embeddings, t);
+    if (model->spread && model->spread->sharded) wanted = rk_sharded_bytes(model->spread->sharded);
     uint64_t most = options->memory_bytes ? options->memory_bytes : info.free_bytes / 10 * 9;
     *out = wanted > most ? most : 0;
     rk_log(RK_LOG_INFO, "device: %s, %.1f of %.1f GB free; tables take %.1f GB%s", info.name, (double)info.free_bytes * 1e-9, (double)info.memory_bytes * 1e-9,
@@ -63,6 +66,9 @@ static rk_status budget_of(const rk_model *model, const rk_model_device *options
 static rk_status create_tables(rk_model *model, const rk_model_device *options) {
     rk_device_tables_options tables = {.max_batch = model->max_here};
     RK_TRY(budget_of(model, options, &tables.budget_bytes));
+    if (model->spread) return rk_device_spread_create(model, tables.budget_bytes);
+    model->device_step->own = model->device_step->verdict;
+    if (!model->embeddings) return RK_OK;
     return rk_device_tables_create(model->embeddings, model->device_step->device, &tables, &model->device_step->tables);
 }
 
@@ -89,7 +95,7 @@ rk_status rk_device_step_create(rk_model *model, const rk_model_device *options)
     model->device_step = d;
     d->late = options->late && !model->retrieval; /* what a batch's step draws goes by its number, which is known when the step before is judged */
     d->layout = rk_device_batch_plan(model);
-    RK_TRY(rk_device_open(options->number, &d->device));
+    RK_TRY(rk_device_open(model->spread ? rk_device_spread_number(model, options->number) : options->number, &d->device));
     RK_TRY(rk_stream_create(d->device, &d->upload));
     RK_TRY(rk_stream_create(d->device, &d->routing));
     RK_TRY(rk_stream_create(d->device, &d->compute));
@@ -97,7 +103,7 @@ rk_status rk_device_step_create(rk_model *model, const rk_model_device *options)
     RK_TRY(create_tasks(model));
     if (model->retrieval) RK_TRY(create_candidates(model, options));
     RK_TRY(reserve(model));
-    if (model->embeddings) RK_TRY(create_tables(model, options));
+    RK_TRY(create_tables(model, options));
     return wire(model);
 }
 
@@ -105,6 +111,7 @@ void rk_device_step_free(rk_model *model) {
     rk_device_step *d = model->device_step;
     if (!d) return;
     if (d->compute) (void)rk_stream_sync(d->compute);
+    rk_device_spread_free(model);
     for (int i = 0; i < RK_DEVICE_FLIGHTS; i++) {
         rk_kept_launches_release(&d->training[i]);
         rk_kept_launches_release(&d->prediction[i]);

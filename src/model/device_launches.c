@@ -22,9 +22,9 @@ static bool keeps_none(void) {
     return wanted && strcmp(wanted, "off") == 0;
 }
 
-/* A size that comes once, such as an epoch's last batch, is not worth keeping; and what libraries set up at their first use may not be kept. */
+/* A size that comes once, such as an epoch's last batch, is not worth keeping, nor is a batch of no samples; and what libraries set up at their first use may not be kept. */
 rk_status rk_kept_launches_run(rk_kept_launches *kept, rk_stream *stream, int64_t n, void (*give)(void *context, int64_t n), void *context) {
-    bool is_kept = kept->graph && kept->n == n, comes_again = kept->last_n == n;
+    bool is_kept = kept->graph && kept->n == n, comes_again = n > 0 && kept->last_n == n;
     kept->last_n = n;
     if ((!is_kept && !comes_again) || keeps_none()) {
         give(context, n);

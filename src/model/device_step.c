@@ -6,6 +6,7 @@
 
 #include "base/trace.h"
 #include "cuda/dense_update.h"
+#include "model/device_spread.h"
 #include "model/device_step_parts.h"
 #include "model/retrieval.h"
 #include "nn/device_auc.h"
@@ -18,6 +19,7 @@ static uint32_t *stop_of(double *found, int32_t n_tasks) {
 typedef struct recording {
     rk_model *model;
     const rk_device_batch *batch;
+    int64_t total; /* samples, on all ranks */
     rk_status status; /* the first that is not RK_OK */
 } recording;
 
@@ -46,7 +48,7 @@ static void give_losses(rk_model *model, const rk_device_batch *batch, int64_t n
                                             .labels = (const float *)(at + d->layout.labels),
                                             .weights = (const float *)(at + d->layout.weights),
                                             .scales = (const double *)(at + d->layout.scales),
-                                            .wholes = (const double *)(at + d->layout.wholes),
+                                            .shares = (const double *)(at + d->layout.shares),
                                             .log_variances = learns ? rk_device_graph_data(d->graph, model->log_variances) : NULL,
                                             .log_variance_gradient = learns ? rk_device_graph_gradient(d->graph, model->log_variances) : NULL,
                                             .losses = d->found,
@@ -85,14 +87,18 @@ static void give_training(void *context, int64_t n) {
     uint32_t *stop = stop_of(d->found, model->n_tasks);
     rk_stream_fill(d->compute, d->found, 0, d->verdict_bytes);
     give_inputs(r, n);
-    rk_device_graph_forward(d->graph, d->compute, n, true, (const int64_t *)(r->batch->device + d->layout.step));
+    rk_device_graph_forward(d->graph, d->compute, n, r->total, true, (const int64_t *)(r->batch->device + d->layout.step));
     if (model->retrieval)
         give_candidate_loss(model, r->batch, n);
     else
         give_losses(model, r->batch, n);
     rk_device_graph_backward(d->graph, d->compute, n);
-    rk_device_graph_measure(d->graph, d->compute, stop);
     if (d->tables) note(r, rk_device_tables_measure(d->tables, d->compute, d->gradients, stop));
+    if (d->comm) { /* the rest is no rank's alone: rk_device_spread_end_step */
+        if (d->tables) note(r, rk_device_tables_sum(d->tables, d->compute, d->gradients));
+        return;
+    }
+    rk_device_graph_measure(d->graph, d->compute, stop);
     if (d->tables) note(r, rk_device_tables_apply(d->tables, d->compute, d->gradients, stop));
     rk_device_graph_update(d->graph, d->compute, stop);
     rk_stream_download(d->compute, d->verdict, d->found, d->verdict_bytes);
@@ -103,92 +109,133 @@ static void give_prediction(void *context, int64_t n) {
     rk_model *model = r->model;
     rk_device_step *d = model->device_step;
     give_inputs(r, n);
-    rk_device_graph_forward(d->graph, d->compute, n, false, NULL);
+    rk_device_graph_forward(d->graph, d->compute, n, n, false, NULL);
     rk_device_predictions(d->tasks, d->compute, n, rk_device_graph_data(d->graph, model->logits), d->predictions);
     rk_stream_download(d->compute, d->told, d->predictions, (size_t)(n * model->n_tasks) * sizeof *d->told);
 }
 
 /* The batch on its way, in the place of the one before the last. */
-static rk_status begin(rk_model *model, const rk_batch *from, int64_t first, int64_t n, bool training) {
+static rk_status begin(rk_model *model, const rk_batch_part *from, int64_t first, int64_t n, const rk_ids *ids, bool training) {
     rk_device_step *d = model->device_step;
     uint64_t began = rk_trace_begin();
+    rk_status status = RK_OK;
     d->now = !d->now;
-    rk_device_batch_send(&d->layout, model, from, first, n, model->ids, training, d->upload, &d->batches[d->now]);
-    rk_status status = d->tables ? rk_device_tables_route(d->tables, d->upload, d->routing, n, model->ids, training) : RK_OK;
+    d->totals[d->now] = from->total;
+    rk_device_batch_send(&d->layout, model, from, first, n, ids, training, d->upload, &d->batches[d->now]);
+    if (d->sharded)
+        status = rk_device_sharded_route(d->sharded, d->upload, d->routing, n, ids, training);
+    else if (d->tables)
+        status = rk_device_tables_route(d->tables, d->upload, d->routing, n, NULL, ids, training);
     rk_trace_end(began, "send");
     return status;
+}
+
+static rk_status check_ids(const rk_device_step *d) {
+    if (d->sharded) return rk_device_sharded_check(d->sharded);
+    return d->tables ? rk_device_tables_check(d->tables) : RK_OK;
+}
+
+/* The oldest batch's rows, or where they are. */
+static rk_status take_rows(const rk_device_step *d) {
+    if (d->sharded) return rk_device_sharded_fetch(d->sharded, d->compute);
+    return d->tables ? rk_device_tables_prepare(d->tables, d->compute) : RK_OK;
+}
+
+static void end_batch(const rk_device_step *d, bool applied) {
+    if (d->sharded)
+        rk_device_sharded_done(d->sharded, applied);
+    else if (d->tables)
+        rk_device_tables_done(d->tables, applied);
 }
 
 /* All of the batch's work, as one graph of launches where it is kept. */
 static rk_status give(rk_model *model, bool training) {
     rk_device_step *d = model->device_step;
     rk_device_batch *batch = &d->batches[d->now];
-    recording r = {model, batch, RK_OK};
+    recording r = {model, batch, d->totals[d->now], RK_OK};
     rk_stream_wait(d->compute, d->upload);
-    if (d->tables) RK_TRY(rk_device_tables_prepare(d->tables, d->compute));
+    RK_TRY(take_rows(d));
     if (training) RK_TRY(rk_device_graph_prepare(d->graph, d->compute));
     if (training) rk_device_batch_number(&d->layout, model, d->compute, batch);
     rk_kept_launches *kept = &(training ? d->training : d->prediction)[d->now];
-    RK_TRY(rk_kept_launches_run(kept, d->compute, batch->view.n, training ? give_training : give_prediction, &r));
-    return r.status;
+    if (training && rk_device_graph_sums(d->graph))
+        give_training(&r, batch->view.n);
+    else
+        RK_TRY(rk_kept_launches_run(kept, d->compute, batch->view.n, training ? give_training : give_prediction, &r));
+    RK_TRY(r.status);
+    return training && d->comm ? rk_device_spread_end_step(model) : RK_OK;
 }
 
 /* Nothing is given to the device of a batch whose ids are wrong. */
 static rk_status launch(rk_model *model, bool training) {
     rk_device_step *d = model->device_step;
     uint64_t began = rk_trace_begin();
-    rk_status status = d->tables ? rk_device_tables_check(d->tables) : RK_OK;
+    rk_status status = check_ids(d);
     rk_trace_end(began, "wait for ids");
     began = rk_trace_begin();
+    if (status == RK_OK && training && d->comm) status = rk_device_spread_begin_words(model);
     if (status == RK_OK) status = give(model, training);
-    if (status != RK_OK && d->tables) rk_device_tables_done(d->tables, false);
+    if (status != RK_OK) end_batch(d, false);
     rk_trace_end(began, "launch");
     return status;
 }
 
-static rk_status sum_losses(const rk_model *model, double *loss) {
+static rk_status sum_losses(const rk_model *model, const double *verdict, double *loss) {
     const rk_device_step *d = model->device_step;
-    if (!model->retrieval) return rk_model_sum_shards(model, &d->batches[d->running].view, d->verdict, 1, loss);
-    *loss = d->verdict[0];
+    if (!model->retrieval) return rk_model_sum_shards(model, &d->batches[d->running].view, verdict, 1, loss);
+    *loss = verdict[0];
     return isfinite(*loss) ? RK_OK : rk_retrieval_not_finite(model, *loss);
 }
 
-/* What was not finite, in the CPU's order and words. */
-static rk_status name_not_finite(rk_model *model, double *loss) {
+/* What was not finite here, in the CPU's order and words. */
+static rk_status find_not_finite(rk_model *model, double *loss) {
     rk_device_step *d = model->device_step;
-    uint32_t stop = *stop_of(d->verdict, model->n_tasks);
-    RK_TRY(sum_losses(model, loss));
+    uint32_t stop = *stop_of(d->verdict, model->n_tasks), own = *stop_of(d->own, model->n_tasks);
+    if (own) RK_TRY(sum_losses(model, d->own, loss));
     rk_status status = stop & RK_CUDA_STOP_DENSE ? rk_device_graph_check(d->graph, d->compute) : RK_OK;
-    if (status == RK_OK && stop & RK_CUDA_STOP_ROWS) status = rk_device_tables_check_gradients(d->tables);
-    if (status == RK_OK) status = rk_error(RK_INTERNAL, "the device found a number that was not finite, and then did not");
+    if (status == RK_OK && own & RK_CUDA_STOP_ROWS) status = rk_device_tables_check_gradients(d->tables);
     return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step) : status;
+}
+
+/* Over ranks the first one's, in the same words on all. */
+static rk_status name_not_finite(rk_model *model, double *loss) {
+    rk_status status = find_not_finite(model, loss);
+    if (model->device_step->comm) status = rk_comm_agree(model->spread->trainers, status);
+    return status == RK_OK ? rk_error(RK_INTERNAL, "the device found a number that was not finite, and then did not") : status;
+}
+
+static rk_status await_step(rk_model *model) {
+    rk_device_step *d = model->device_step;
+    if (!d->comm) return rk_stream_sync(d->compute);
+    RK_TRY(rk_device_spread_end_words(model));
+    return rk_device_comm_wait(d->comm, d->compute);
 }
 
 /* The verdict of the step that is under way. */
 static rk_status finish(rk_model *model, double *loss) {
     rk_device_step *d = model->device_step;
     uint64_t began = rk_trace_begin();
-    rk_status status = rk_stream_sync(d->compute);
+    rk_status status = await_step(model);
     rk_trace_end(began, "wait for the device");
     double found = NAN;
     bool stopped = *stop_of(d->verdict, model->n_tasks) != 0;
-    if (status == RK_OK) status = stopped ? name_not_finite(model, &found) : sum_losses(model, &found);
+    if (status == RK_OK) status = stopped ? name_not_finite(model, &found) : sum_losses(model, d->verdict, &found);
     d->under_way = false;
     rk_device_graph_done(d->graph, status == RK_OK);
-    if (d->tables) rk_device_tables_done(d->tables, status == RK_OK);
+    end_batch(d, status == RK_OK);
     if (status != RK_OK) return rk_model_skip(model, status, loss);
     model->step++;
     *loss = found;
     return RK_OK;
 }
 
-rk_status rk_device_step_train(rk_model *model, const rk_batch *batch, double *loss) {
+rk_status rk_device_step_train(rk_model *model, const rk_batch_part *part, const rk_ids *ids, double *loss) {
     rk_device_step *d = model->device_step;
     double found = NAN;
-    RK_TRY(begin(model, batch, 0, batch->n, true));
+    RK_TRY(begin(model, part, 0, part->batch.n, ids, true));
     rk_status status = d->under_way ? finish(model, &found) : RK_OK;
     if (status != RK_OK) {
-        if (d->tables) rk_device_tables_done(d->tables, false);
+        end_batch(d, false);
         return status;
     }
     RK_TRY(launch(model, true));
@@ -210,27 +257,28 @@ static rk_status need_drained(const rk_device_step *d) {
     return RK_OK;
 }
 
-static rk_status predict(rk_model *model, const rk_batch *batch, int64_t first, int64_t n) {
+static rk_status predict(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, const rk_ids *ids) {
     rk_device_step *d = model->device_step;
+    rk_batch_part whole = rk_batch_whole(batch);
     RK_TRY(need_drained(d));
-    RK_TRY(begin(model, batch, first, n, false));
+    RK_TRY(begin(model, &whole, first, n, ids, false));
     RK_TRY(launch(model, false));
     uint64_t began = rk_trace_begin();
-    rk_status status = rk_stream_sync(d->compute);
+    rk_status status = d->comm ? rk_device_comm_wait(d->comm, d->compute) : rk_stream_sync(d->compute);
     rk_trace_end(began, "wait for the device");
-    if (d->tables) rk_device_tables_done(d->tables, false);
+    end_batch(d, false);
     return status;
 }
 
-rk_status rk_device_step_predict(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, float *predictions) {
-    RK_TRY(predict(model, batch, first, n));
+rk_status rk_device_step_predict(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, const rk_ids *ids, float *predictions) {
+    RK_TRY(predict(model, batch, first, n, ids));
     memcpy(predictions, model->device_step->told, (size_t)(n * model->n_tasks) * sizeof *predictions);
     return RK_OK;
 }
 
 rk_status rk_device_step_vectors(rk_model *model, const rk_batch *batch, rk_value value, rk_real *out) {
     rk_device_step *d = model->device_step;
-    RK_TRY(predict(model, batch, 0, batch->n));
+    RK_TRY(predict(model, batch, 0, batch->n, model->ids));
     return rk_device_read(d->device, out, rk_device_graph_data(d->graph, value), (size_t)(batch->n * rk_graph_shape(model->graph, value).cols) * sizeof *out);
 }
 
@@ -244,7 +292,10 @@ rk_status rk_device_step_settle(rk_model *model) {
     rk_device_step *d = model->device_step;
     RK_TRY(need_drained(d));
     if (!d->home_is_old) return RK_OK;
-    if (d->tables) RK_TRY(rk_device_tables_settle(d->tables));
+    if (d->sharded)
+        RK_TRY(rk_device_sharded_settle(d->sharded));
+    else if (d->tables)
+        RK_TRY(rk_device_tables_settle(d->tables));
     RK_TRY(rk_device_graph_settle(d->graph));
     d->home_is_old = false;
     return RK_OK;
@@ -253,7 +304,10 @@ rk_status rk_device_step_settle(rk_model *model) {
 rk_status rk_device_step_refresh(rk_model *model) {
     rk_device_step *d = model->device_step;
     RK_TRY(need_drained(d));
-    if (d->tables) RK_TRY(rk_device_tables_refresh(d->tables));
+    if (d->sharded)
+        RK_TRY(rk_device_sharded_refresh(d->sharded));
+    else if (d->tables)
+        RK_TRY(rk_device_tables_refresh(d->tables));
     RK_TRY(rk_device_graph_refresh(d->graph));
     d->home_is_old = false;
     return RK_OK;

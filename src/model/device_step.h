@@ -3,17 +3,18 @@
 #ifndef RK_MODEL_DEVICE_STEP_H
 #define RK_MODEL_DEVICE_STEP_H
 
+#include "model/batch_part.h"
 #include "model/model_parts.h"
 
 /* The model is whole, and trains. Errors: RK_UNSUPPORTED (no GPU, an operation that has no version for it), RK_INVALID_ARGUMENT (no such GPU), RK_NO_MEMORY. */
 rk_status rk_device_step_create(rk_model *model, const rk_model_device *options);
 void rk_device_step_free(rk_model *model);
 
-/* As rk_model_train of a batch whose numbers were checked, and whose ids are model->ids. Where the step is late: of the batch before. */
-rk_status rk_device_step_train(rk_model *model, const rk_batch *batch, double *loss);
+/* As rk_model_train of a batch whose numbers were checked, and of which the samples here have these ids [n_lookups]. Where the step is late: of the batch before. */
+rk_status rk_device_step_train(rk_model *model, const rk_batch_part *part, const rk_ids *ids, double *loss);
 rk_status rk_device_step_drain(rk_model *model, double *loss, bool *left);
-/* Samples first .. first+n-1, at most max_batch, whose ids are model->ids; predictions [n, n_tasks]. */
-rk_status rk_device_step_predict(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, float *predictions);
+/* Samples first .. first+n-1, at most max_batch, whose ids are these; predictions [n, n_tasks]. */
+rk_status rk_device_step_predict(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, const rk_ids *ids, float *predictions);
 
 /* Samples of the batch, at most max_batch, whose ids are model->ids, through the graph: a row that it gives, out [n, cols]. */
 rk_status rk_device_step_vectors(rk_model *model, const rk_batch *batch, rk_value value, rk_real *out);

@@ -2,7 +2,7 @@
 #ifndef RK_MODEL_DEVICE_STEP_PARTS_H
 #define RK_MODEL_DEVICE_STEP_PARTS_H
 
-#include "embedding/device_tables.h"
+#include "embedding/device_sharded.h"
 #include "model/device_batch.h"
 #include "model/device_launches.h"
 #include "model/device_step.h"
@@ -12,13 +12,26 @@
 
 enum { RK_DEVICE_FLIGHTS = 2 };
 
+/* What a host tells the others at each step. */
+typedef struct rk_device_word {
+    int32_t stop;                      /* the rank was asked to */
+    uint64_t bytes_sent;               /* so far */
+} rk_device_word;
+
 struct rk_device_step {
     rk_device *device;
     rk_stream *upload, *routing, *compute;
     rk_device_graph *graph;
-    rk_device_tables *tables;          /* NULL: the model has none */
+    rk_device_tables *tables;          /* NULL: the model has none; over ranks: the front of `sharded` */
+    rk_device_sharded *sharded;        /* over ranks, and */
+    rk_device_comm *comm;              /* between them */
+    rk_exchange *words;                /* of the step that is under way: what the hosts tell each other, */
+    rk_device_word word;               /* and this one does */
+    double *founds;                    /* device: `found` of each rank */
+    double *own;                       /* pinned: this rank's; on one rank: verdict */
     rk_device_batch_layout layout;
     rk_device_batch batches[RK_DEVICE_FLIGHTS];
+    int64_t totals[RK_DEVICE_FLIGHTS]; /* samples of those batches, on all ranks */
     int now;                           /* of those, where the last batch was put */
     rk_device_tasks *tasks;
     rk_device_candidate_loss *candidates; /* of a two_tower, else NULL */

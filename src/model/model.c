@@ -136,7 +136,8 @@ rk_status rk_model_train_part(rk_model *model, const rk_batch_part *part, double
     if (model->retrieval) batch = &extended;
     if (model->device_step) {
         take_ids(model, batch, 0, batch->n, NULL);
-        return rk_device_step_train(model, batch, loss);
+        rk_batch_part whole = rk_batch_whole(batch);
+        return rk_device_step_train(model, &whole, model->ids, loss);
     }
     double found;
     rk_model_keep_statistics(model);
@@ -175,7 +176,7 @@ static rk_status predict_piece(rk_model *model, const rk_batch *batch, int64_t f
     rk_status status;
     if (model->device_step) {
         take_ids(model, batch, first, n, offsets);
-        status = rk_device_step_predict(model, batch, first, n, out);
+        status = rk_device_step_predict(model, batch, first, n, model->ids, out);
     } else {
         status = predict_here(model, batch, first, n, offsets, out);
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "model/device_spread.h"
 #include "model/device_step.h"
 #include "model/graph_section.h"
 #include "model/retrieval.h"
@@ -264,7 +265,6 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_embe
     model->max_batch = model->max_here = options->max_batch;
     model->skip_not_finite = options->skip_not_finite;
     bool spread = options->training && options->cluster;
-    if (options->device && spread) return device_error(options, rk_error(RK_UNSUPPORTED, "several ranks do not train on GPUs\nhint: start one process, or leave out 'device: cuda'"));
     model->stale = options->training && options->staleness > 0 && !spread;
     RK_TRY(outline(model, options, plan));
     if (model->retrieval && options->training) model->max_here += rk_retrieval_n_drawn(model->retrieval);
@@ -276,6 +276,7 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_embe
     RK_TRY(finish_graph(model, options));
     if (!spread) set_leaves(model);
     if (spread) RK_TRY(rk_spread_finish(model, options, plan));
+    if (spread && options->device) RK_TRY(device_error(options, rk_device_spread_check(model)));
     if (!rk_model_trains(model)) return RK_OK;
     if (model->retrieval) RK_TRY(rk_retrieval_finish(model, options));
     RK_TRY(reserve(model, plan, options->training, options->device != NULL));

@@ -117,7 +117,7 @@ static rk_status run_loss(rk_model *model, const rk_pairs *pairs, rk_candidate_l
 }
 
 rk_status rk_retrieval_not_finite(const rk_model *model, double loss) {
-    rk_error(RK_NOT_FINITE, "step %lld: the loss is %g", (long long)model->step, loss);
+    rk_error(RK_NOT_FINITE, "step %lld: the loss is %g", (long long)model->step, fabs(loss)); /* a nan may have a sign */
     return rk_error_hint(RK_NOT_FINITE, "a lower learning rate, or a higher temperature, may keep the model from diverging");
 }
 

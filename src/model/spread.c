@@ -182,7 +182,7 @@ rk_status rk_spread_finish(rk_model *model, const rk_model_options *options, con
     for (size_t i = 0; i < sp->n_shares; i++) RK_TRY(rk_share_init(model, &sp->shares[i]));
     RK_TRY(rk_share_init(model, &sp->peek));
     RK_TRY(rk_alloc((size_t)sp->roles.n_trainers, sizeof *sp->parcels, &sp->parcels));
-    return options->training ? reserve_reductions(model, options) : RK_OK;
+    return options->training && !options->device ? reserve_reductions(model, options) : RK_OK;
 }
 
 void rk_spread_free(rk_model *model) {

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/trace.h"
+#include "model/device_spread.h"
 #include "model/device_step.h"
 #include "model/retrieval.h"
 #include "model/spread.h"
@@ -214,6 +215,7 @@ static rk_status train_oldest(rk_model *model, double *loss) {
 
 rk_status rk_spread_train(rk_model *model, const rk_batch_part *part, double *loss) {
     rk_spread *sp = model->spread;
+    if (model->device_step) return rk_device_spread_train(model, part, loss);
     uint64_t begin = rk_trace_begin();
     rk_share *share = &sp->shares[(size_t)sp->n_begun % sp->n_shares];
     int64_t first = rk_spread_cut(sp, sp->rank, part->total), last = rk_spread_cut(sp, sp->rank + 1, part->total);
@@ -260,7 +262,10 @@ static rk_status predict_piece(rk_model *model, const rk_batch_part *part, int64
     int64_t begin = rk_spread_cut(sp, sp->rank, n), end = rk_spread_cut(sp, sp->rank + 1, n);
     float *mine = out + begin * model->n_tasks;
     rk_model_run r = {.model = model, .predictions = mine};
-    RK_TRY(rk_spread_forward(model, part, first + begin, end - begin, rk_model_hooks(&r, false)));
+    if (model->device_step)
+        RK_TRY(rk_device_spread_predict(model, part, first + begin, end - begin, mine));
+    else
+        RK_TRY(rk_spread_forward(model, part, first + begin, end - begin, rk_model_hooks(&r, false)));
     return rk_spread_gather(sp, mine, n, n, model->n_tasks, out);
 }
 
@@ -268,7 +273,7 @@ rk_status rk_spread_predict(rk_model *model, const rk_batch_part *part, float *p
     rk_spread *sp = model->spread;
     RK_FAIL_IF(model->retrieval, RK_UNSUPPORTED, "over ranks a two_tower gives vectors, not predictions");
     RK_FAIL_IF(sp->n_applied < sp->n_begun, RK_INVALID_ARGUMENT, "batches that were begun are not trained on; drain them first");
-    if (sp->sharded) RK_TRY(rk_sharded_settle(sp->sharded));
+    if (sp->sharded && !model->device_step) RK_TRY(rk_sharded_settle(sp->sharded));
     int64_t most = sp->cuts[sp->roles.n_trainers];
     for (int64_t first = 0; first < part->total; first += most)
         RK_TRY(predict_piece(model, part, first, part->total - first < most ? part->total - first : most, predictions + first * model->n_tasks));

@@ -133,6 +133,12 @@ void rk_device_graph_free(rk_device_graph *g) {
     rk_free(g);
 }
 
+bool rk_device_graph_sums(const rk_device_graph *g) {
+    bool sums = false;
+    for (size_t i = 0; i < g->graph->n_nodes; i++) sums |= g->graph->nodes[i]->sums_width > 0;
+    return sums && g->options.sum;
+}
+
 uint64_t rk_device_graph_bytes(const rk_device_graph *g) {
     return g->n_bytes;
 }

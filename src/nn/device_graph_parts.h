@@ -34,7 +34,8 @@ struct rk_device_graph {
     float *memory, *scratch, *node_sums;
     float *parameters, *gradients;  /* [graph->gradient_reals]: each at its parameter's offset */
     float *live_states, *kept_states; /* kept: as they were before the step */
-    const int64_t *step;            /* of the last training forward */
+    const int64_t *step;            /* of the last training forward, */
+    int64_t total;                  /* whose batch had so many samples */
     rk_device_update update;
     uint64_t n_bytes;
 };

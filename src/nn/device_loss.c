@@ -49,7 +49,7 @@ void rk_device_tasks_free(rk_device_tasks *t) {
 void rk_device_losses(rk_device_tasks *t, rk_stream *stream, const rk_device_loss_args *a) {
     if (a->log_variance_gradient) rk_stream_fill(stream, a->log_variance_gradient, 0, (size_t)(a->n * t->n) * sizeof *a->log_variance_gradient);
     rk_cuda_loss_args args = {.n = a->n, .n_tasks = t->n, .tasks = t->tasks, .logits = a->logits, .labels = a->labels, .weights = a->weights, .scales = a->scales,
-                              .wholes = a->wholes, .log_variances = a->log_variances, .gradient = a->gradient, .slopes = a->log_variance_gradient, .partials = t->partials,
+                              .shares = a->shares, .log_variances = a->log_variances, .gradient = a->gradient, .slopes = a->log_variance_gradient, .partials = t->partials,
                               .losses = a->losses, .stop = a->stop, .stop_bit = a->stop_bit};
     rk_cuda_loss(stream, &args);
 }

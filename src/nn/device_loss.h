@@ -25,7 +25,7 @@ typedef struct rk_device_loss_args {
     const float *labels;         /* [n, n_tasks] */
     const float *weights;        /* [n] or NULL */
     const double *scales;        /* [n_tasks]: the task's weight in this step over wholes; 0 where that is 0 */
-    const double *wholes;        /* [n_tasks]: the weight of its samples */
+    const double *shares;        /* [n_tasks]: the part of the weight of the batch's samples that these have: 1 where they are all of them */
     const float *log_variances;  /* [n, n_tasks], every sample's the same; NULL: no weights are learned */
     float *log_variance_gradient; /* [n, n_tasks] */
     double *losses;              /* [n_tasks], out: their sum is the batch's loss */

@@ -12,7 +12,7 @@
 typedef struct rk_device_run {
     const rk_device_graph *graph;
     rk_stream *stream;
-    int64_t n;
+    int64_t n, total;    /* samples here, and of the whole batch */
     bool training;
     const int64_t *step; /* device memory */
 } rk_device_run;
@@ -56,6 +56,9 @@ static inline int64_t rk_device_values(const rk_device_run *run, const rk_node *
 
 /* The gradient of a bias, or the like: the sum of dy's rows [rows, cols]. */
 void rk_device_sum_columns(const rk_device_run *run, int64_t rows, int64_t cols, const float *dy, float *out);
+/* values [n] summed over ranks; nothing on one rank. */
+void rk_device_sum_ranks(const rk_device_run *run, float *values, int64_t n);
+bool rk_device_is_one_rank(const rk_device_run *run);
 /* Floats of scratch where the sums are of the output's columns. */
 int64_t rk_device_sum_scratch(const rk_graph *graph, const rk_node *node, int64_t n);
 

@@ -60,20 +60,30 @@ static void batch_norm_forward(const rk_device_run *run, const rk_node *node) {
     const float *x = rk_device_in(run, node, 0);
     rk_cuda_batch_norm norm = {.mean = rk_device_sums(run, node), .scale = rk_device_sums(run, node) + width, .running_mean = rk_device_state(run, node, 0),
                                .running_variance = rk_device_state(run, node, 1), .epsilon = node->options.epsilon, .momentum = node->options.momentum};
-    rk_cuda_sum_args sum = {.kind = RK_CUDA_PLAIN, .rows = run->n, .cols = width, .x = x, .divisor = (double)run->n, .out = norm.mean,
+    rk_cuda_sum_args sum = {.kind = RK_CUDA_PLAIN, .rows = run->n, .cols = width, .x = x, .divisor = (double)run->total, .out = norm.mean,
                             .partials = rk_device_scratch(run)};
     if (run->training) {
         rk_cuda_column_sums(run->stream, &sum);
+        rk_device_sum_ranks(run, norm.mean, width);
         sum.kind = RK_CUDA_SQUARES;
         sum.a = norm.mean;
         sum.divisor = 1;
         sum.out = norm.scale;
         rk_cuda_column_sums(run->stream, &sum);
-        rk_cuda_batch_norm_statistics(run->stream, run->n, width, &norm);
+        rk_device_sum_ranks(run, norm.scale, width);
+        rk_cuda_batch_norm_statistics(run->stream, run->total, width, &norm);
     } else {
         rk_cuda_batch_norm_running(run->stream, width, &norm);
     }
     rk_cuda_batch_norm_forward(run->stream, run->n, width, norm.mean, norm.scale, rk_device_parameter(run, node, 0), rk_device_parameter(run, node, 1), x, rk_device_out(run, node));
+}
+
+/* The batch's, of all ranks: gamma's and beta's gradients of this one's samples, summed elsewhere, stay as they are. */
+static void sum_dots(const rk_device_run *run, int64_t width, float *dots, float *sums, float *all) {
+    size_t n_bytes = (size_t)width * sizeof *all;
+    rk_stream_copy(run->stream, all, dots, n_bytes);
+    rk_stream_copy(run->stream, all + width, sums, n_bytes);
+    rk_device_sum_ranks(run, all, 2 * width);
 }
 
 static void batch_norm_backward(const rk_device_run *run, const rk_node *node) {
@@ -83,7 +93,13 @@ static void batch_norm_backward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_sum_args sum = {.kind = RK_CUDA_BY_COLUMN, .rows = run->n, .cols = width, .x = dy, .y = x, .a = mean, .b = scale, .out = dots, .out_plain = sums,
                             .partials = rk_device_scratch(run)};
     rk_cuda_column_sums(run->stream, &sum);
-    rk_cuda_batch_norm_backward(run->stream, run->n, width, mean, scale, rk_device_parameter(run, node, 0), dots, sums, x, dy, rk_device_in_gradient(run, node, 0),
+    if (!rk_device_is_one_rank(run)) {
+        float *all = rk_device_sums(run, node) + 2 * width;
+        sum_dots(run, width, dots, sums, all);
+        dots = all;
+        sums = all + width;
+    }
+    rk_cuda_batch_norm_backward(run->stream, run->n, run->total, width, mean, scale, rk_device_parameter(run, node, 0), dots, sums, x, dy, rk_device_in_gradient(run, node, 0),
                                 rk_is_first(node, 0));
 }
 

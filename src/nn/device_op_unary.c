@@ -22,7 +22,9 @@ RK_DEVICE_UNARY(tanh, RK_CUDA_TANH)
 
 static rk_cuda_dropout_args mask_of(const rk_device_run *run, const rk_node *node, const rk_graph *graph) {
     rk_dropout_rule rule = rk_dropout_rule_of(graph, node);
-    return (rk_cuda_dropout_args){.n = rk_device_values(run, node), .group = node->options.by_row ? node->shape.cols : 1, .seed = rule.seed, .limit = rule.limit, .keep = rule.keep, .step = run->step};
+    int64_t group = node->options.by_row ? node->shape.cols : 1;
+    return (rk_cuda_dropout_args){.n = rk_device_values(run, node), .group = group, .seed = rule.seed, .limit = rule.limit, .keep = rule.keep,
+                                  .per_sample = rk_width(node->shape) / group, .step = run->step};
 }
 
 static void dropout_forward(const rk_device_run *run, const rk_node *node) {

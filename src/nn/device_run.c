@@ -103,10 +103,19 @@ int64_t rk_device_sum_scratch(const rk_graph *graph, const rk_node *node, int64_
     return rk_cuda_sum_floats(n, rk_width(node->shape));
 }
 
-void rk_device_graph_forward(rk_device_graph *g, rk_stream *stream, int64_t n, bool training, const int64_t *step) {
-    rk_device_run run = {.graph = g, .stream = stream, .n = n, .training = training, .step = step};
+void rk_device_sum_ranks(const rk_device_run *run, float *values, int64_t n) {
+    if (!rk_device_is_one_rank(run)) run->graph->options.sum(run->graph->options.sum_context, run->stream, values, n);
+}
+
+bool rk_device_is_one_rank(const rk_device_run *run) {
+    return run->graph->options.sum == NULL;
+}
+
+void rk_device_graph_forward(rk_device_graph *g, rk_stream *stream, int64_t n, int64_t total, bool training, const int64_t *step) {
+    rk_device_run run = {.graph = g, .stream = stream, .n = n, .total = total, .training = training, .step = step};
     if (training) {
         g->step = step;
+        g->total = total;
         if (g->n_states) rk_stream_copy(stream, g->kept_states, g->live_states, (size_t)g->n_states * sizeof(float));
     }
     for (size_t i = 0; i < g->graph->n_nodes; i++)
@@ -114,7 +123,7 @@ void rk_device_graph_forward(rk_device_graph *g, rk_stream *stream, int64_t n, b
 }
 
 void rk_device_graph_backward(rk_device_graph *g, rk_stream *stream, int64_t n) {
-    rk_device_run run = {.graph = g, .stream = stream, .n = n, .training = true, .step = g->step};
+    rk_device_run run = {.graph = g, .stream = stream, .n = n, .total = g->total, .training = true, .step = g->step};
     for (size_t i = g->graph->n_nodes; i-- > 0;) {
         const rk_node *node = g->graph->nodes[i];
         bool is_view = node->op && node->op->is_view;

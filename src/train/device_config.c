@@ -13,7 +13,7 @@ const rk_schema rk_device_schema = {.name = "device", .struct_bytes = sizeof(rk_
 static const rk_field cuda_fields[] = {
     RK_FIELD_TEXT(rk_cuda_section, memory, false, NULL, "of the GPU, that rows and their slots may take: bytes, or 40GB, 512MB; rows beyond it stay in the host's memory, behind a cache. By default as much as is free"),
     RK_FIELD_BOOL(rk_cuda_section, tf32, false, "dense products in TF32: faster, with 10 bits of mantissa instead of 23"),
-    RK_FIELD_I64(rk_cuda_section, number, 0, 0, 1023, "of the GPU, where there are several"),
+    RK_FIELD_I64(rk_cuda_section, number, 0, 0, 1023, "of the GPU, where there are several; over ranks of a host's first one, whose others take the next ones"),
 };
 const rk_schema rk_cuda_schema = {.name = "cuda", .struct_bytes = sizeof(rk_cuda_section), .fields = cuda_fields, .n_fields = sizeof cuda_fields / sizeof cuda_fields[0],
                                   .has_line = true, .line_offset = offsetof(rk_cuda_section, line)};

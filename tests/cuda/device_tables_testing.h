@@ -50,7 +50,7 @@ static inline void open_twins(twins *w, const rk_embeddings_config *config, cons
     *w = (twins){.n_features = config->n_features, .max_batch = max_batch, .shapes = shapes, .config = config, .rng = {7, 0, 0}};
     OK(rk_embeddings_create(config, &w->host));
     OK(rk_embeddings_create(config, &w->home));
-    OK(rk_device_tables_create(w->home, device, &(rk_device_tables_options){max_batch, budget_bytes}, &w->tables));
+    OK(rk_device_tables_create(w->home, device, &(rk_device_tables_options){.max_batch = max_batch, .budget_bytes = budget_bytes}, &w->tables));
     OK(rk_stream_create(device, &w->upload));
     OK(rk_stream_create(device, &w->routing));
     for (int32_t f = 0; f < w->n_features; f++) {
@@ -170,7 +170,7 @@ static inline void compare_tables(twins *w, bool exact) {
 }
 
 static inline void route_twins(twins *w, bool training) {
-    OK(rk_device_tables_route(w->tables, w->upload, w->routing, w->n, w->ids, training));
+    OK(rk_device_tables_route(w->tables, w->upload, w->routing, w->n, NULL, w->ids, training));
 }
 
 static inline void look_up_twins(twins *w, bool exact, bool training) {

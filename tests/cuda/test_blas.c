@@ -165,6 +165,18 @@ static void test_plain(void **state) {
     }
 }
 
+/* A sum of no terms: what a rank without samples has of a weight's gradient. */
+static void test_no_terms(void **state) {
+    (void)state;
+    for (int way = 0; way < 4; way++)
+        for (rk_cuda_math math = RK_CUDA_F32; math <= RK_CUDA_BF16; math++) {
+            rk_cuda_gemm_args g = args_of(7, 5, 0, way, math, 0);
+            check_gemm(g);
+            g.beta = 1;
+            check_gemm(g);
+        }
+}
+
 static void test_nothing(void **state) {
     (void)state;
     rk_cuda_gemm_args g = args_of(0, 3, 4, 0, RK_CUDA_F32, 0);
@@ -261,7 +273,7 @@ static void test_capture_first(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),     cmocka_unit_test(test_epilogues), cmocka_unit_test(test_batches),       cmocka_unit_test(test_many),
-        cmocka_unit_test(test_plain),     cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_plain),     cmocka_unit_test(test_no_terms), cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_same_bits), cmocka_unit_test(test_as_cpu),    cmocka_unit_test(test_capture_first),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);

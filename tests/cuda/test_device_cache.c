@@ -126,22 +126,22 @@ static void test_budgets(void **state) {
     char message[200];
     snprintf(message, sizeof message, "the tables cannot work in 1000 bytes of device memory\nhint: give them at least %llu",
              (unsigned long long)(RK_CUDA_WAYS * (large + small + half + frozen)));
-    FAILS(rk_device_tables_create(e, device, &(rk_device_tables_options){10, 1000}, &d), RK_INVALID_ARGUMENT, message);
-    OK(rk_device_tables_create(e, device, &(rk_device_tables_options){10, 0}, &d));
+    FAILS(rk_device_tables_create(e, device, &(rk_device_tables_options){.max_batch = 10, .budget_bytes = 1000}, &d), RK_INVALID_ARGUMENT, message);
+    OK(rk_device_tables_create(e, device, &(rk_device_tables_options){.max_batch = 10, .budget_bytes = 0}, &d));
     uint64_t whole_bytes = rk_device_tables_bytes(d);
     assert_true(whole_bytes >= all);
     rk_device_tables_free(d);
-    OK(rk_device_tables_create(e, device, &(rk_device_tables_options){10, BUDGET}, &d));
+    OK(rk_device_tables_create(e, device, &(rk_device_tables_options){.max_batch = 10, .budget_bytes = BUDGET}, &d));
     uint64_t overhead = whole_bytes - all;
     assert_true(rk_device_tables_bytes(d) <= BUDGET + overhead && rk_device_tables_bytes(d) > BUDGET / 2);
     rk_device_tables_free(d);
     OK(rk_embeddings_set_l2(e, "large", 0, 0.1));
-    OK(rk_device_tables_create(e, device, &(rk_device_tables_options){10, all - 1}, &d)); /* "half" makes room */
+    OK(rk_device_tables_create(e, device, &(rk_device_tables_options){.max_batch = 10, .budget_bytes = all - 1}, &d)); /* "half" makes room */
     OK(rk_embeddings_set_l2(e, "half", 0, 0.1));
     rk_stream *other;
     rk_ids ids[5] = {{0}, {0}, {0}, {0}, {0}};
     OK(rk_stream_create(device, &other));
-    OK(rk_device_tables_route(d, other, other, 0, ids, true));
+    OK(rk_device_tables_route(d, other, other, 0, NULL, ids, true));
     FAILS(rk_device_tables_prepare(d, stream), RK_INVALID_ARGUMENT,
           "table 'half': l2_full moves every row at every step, so all of them must be on the device\nhint: give the tables a larger budget, or use l2");
     rk_device_tables_free(d);
@@ -159,7 +159,7 @@ static void test_no_memory(void **state) {
     long live = rk_alloc_live(), countdown = 0;
     do {
         rk_alloc_fail_after(++countdown, false);
-        rk_status status = rk_device_tables_create(e, device, &(rk_device_tables_options){10, BUDGET}, &d);
+        rk_status status = rk_device_tables_create(e, device, &(rk_device_tables_options){.max_batch = 10, .budget_bytes = BUDGET}, &d);
         rk_alloc_fail_after(0, false);
         if (status == RK_OK) break;
         assert_int_equal(status, RK_NO_MEMORY);

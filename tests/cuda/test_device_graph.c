@@ -111,7 +111,7 @@ static void train(const setting *s, const int64_t *step) {
     for (int i = 0; i < s->trial->n_inputs; i++)
         OK(rk_device_write(device, rk_device_graph_data(s->on_device, s->inputs[i]), rk_graph_data(s->graph, s->inputs[i]),
                            (size_t)(N * width_of(s, s->inputs[i])) * sizeof(float)));
-    rk_device_graph_forward(s->on_device, stream, N, true, step);
+    rk_device_graph_forward(s->on_device, stream, N, N, true, step);
     OK(rk_stream_sync(stream));
     compare(s, "output", rk_graph_data(s->graph, s->output), rk_device_graph_data(s->on_device, s->output), n_out);
 
@@ -126,7 +126,7 @@ static void train(const setting *s, const int64_t *step) {
 static void run_trial(const trial *t, arrangement a) {
     setting s;
     build(&s, t, a);
-    int64_t *step = on_device(&(int64_t){STEP}, sizeof *step);
+    int64_t *step = on_device(&(int64_t[]){STEP, 0}, 2 * sizeof *step);
     for (int time = 0; time < 2; time++) { /* a gradient that is added where it should be written shows the second time */
         train(&s, step);
         for (int i = 0; i < t->n_inputs; i++)
@@ -139,7 +139,7 @@ static void run_trial(const trial *t, arrangement a) {
         }
     }
     OK(rk_graph_forward(s.graph, N, false, STEP, NULL));
-    rk_device_graph_forward(s.on_device, stream, N, false, step);
+    rk_device_graph_forward(s.on_device, stream, N, N, false, step);
     OK(rk_stream_sync(stream));
     compare(&s, "prediction", rk_graph_data(s.graph, s.output), rk_device_graph_data(s.on_device, s.output), N * width_of(&s, s.output));
     rk_device_free(device, step);
@@ -203,7 +203,7 @@ static void train_inputs(const setting *s, rk_rng *rng) {
     }
     for (int k = 0; k < N * Y; k++) dy[k] = (float)rk_rng_normal(rng);
     OK(rk_graph_forward(s->graph, N, true, STEP, NULL));
-    rk_device_graph_forward(s->on_device, stream, N, true, NULL);
+    rk_device_graph_forward(s->on_device, stream, N, N, true, NULL);
     OK(rk_stream_sync(stream));
     compare(s, "output", rk_graph_data(s->graph, s->output), rk_device_graph_data(s->on_device, s->output), N * Y);
     memcpy(rk_graph_gradient(s->graph, s->output), dy, sizeof dy);

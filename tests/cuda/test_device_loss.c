@@ -19,7 +19,7 @@ static const float variances[N_TASKS] = {0.4f, -0.3f, 0.9f};
 typedef struct batch {
     int64_t n;
     float *logits, *labels, *weights;
-    double scales[N_TASKS], wholes[N_TASKS];
+    double scales[N_TASKS], shares[N_TASKS];
 } batch;
 
 static float fraction(int64_t i, int64_t k) {
@@ -37,8 +37,9 @@ static batch make(int64_t n, bool weighted) {
         }
     }
     for (int t = 0; t < N_TASKS; t++) {
-        b.wholes[t] = rk_loss_weight(n, b.weights, tasks[t].optional ? b.labels + t : NULL, N_TASKS);
-        b.scales[t] = b.wholes[t] > 0 ? task_weights[t] / b.wholes[t] : 0;
+        double here = rk_loss_weight(n, b.weights, tasks[t].optional ? b.labels + t : NULL, N_TASKS), elsewhere = n % 2 ? 0 : t * 3.5; /* in other ranks' parts of the batch */
+        b.shares[t] = here > 0 ? here / (here + elsewhere) : 0;
+        b.scales[t] = here > 0 ? task_weights[t] / (here + elsewhere) : 0;
     }
     return b;
 }
@@ -58,13 +59,13 @@ typedef struct results {
 static results on_cpu(const batch *b, bool learns) {
     results r = {.gradient = calloc((size_t)b->n * N_TASKS, sizeof(float)), .slopes = calloc((size_t)b->n * N_TASKS, sizeof(float))};
     for (int t = 0; t < N_TASKS; t++) {
-        bool learned = learns && tasks[t].learned && b->wholes[t] > 0;
+        bool learned = learns && tasks[t].learned && b->shares[t] > 0;
         double precision = learned ? exp(-(double)variances[t]) * (tasks[t].kind == RK_LOSS_MSE ? 0.5 : 1) : 1;
         rk_loss(&(rk_loss_args){.kind = tasks[t].kind, .n = b->n, .n_tasks = N_TASKS, .task = t, .logits = b->logits, .labels = b->labels, .weights = b->weights,
                                 .optional = tasks[t].optional, .smoothing = tasks[t].smoothing, .scale = b->scales[t] * precision, .gradient = r.gradient}, &r.losses[t]);
         if (!learned) continue;
-        r.slopes[t] = (float)(0.5 - r.losses[t]);
-        r.losses[t] += (double)variances[t] / 2;
+        r.slopes[t] = (float)(b->shares[t] / 2 - r.losses[t]);
+        r.losses[t] += b->shares[t] * (double)variances[t] / 2;
     }
     return r;
 }
@@ -78,9 +79,9 @@ static results on_gpu(const batch *b, bool learns) {
     for (int64_t i = 0; i < b->n * N_TASKS; i++) repeated[i] = variances[i % N_TASKS];
     float *logits = on_device(b->logits, n_bytes), *labels = on_device(b->labels, n_bytes), *gradient = on_device(NULL, n_bytes), *slopes = on_device(repeated, n_bytes);
     float *weights = b->weights ? on_device(b->weights, (size_t)b->n * sizeof(float)) : NULL, *log_variances = on_device(repeated, n_bytes);
-    double *scales = on_device(b->scales, sizeof b->scales), *wholes = on_device(b->wholes, sizeof b->wholes), *losses = on_device(NULL, sizeof r.losses);
+    double *scales = on_device(b->scales, sizeof b->scales), *shares = on_device(b->shares, sizeof b->shares), *losses = on_device(NULL, sizeof r.losses);
     uint32_t *stop = on_device(&(uint32_t){RK_CUDA_STOP_ROWS}, sizeof *stop);
-    rk_device_losses(t, stream, &(rk_device_loss_args){.n = b->n, .logits = logits, .gradient = gradient, .labels = labels, .weights = weights, .scales = scales, .wholes = wholes,
+    rk_device_losses(t, stream, &(rk_device_loss_args){.n = b->n, .logits = logits, .gradient = gradient, .labels = labels, .weights = weights, .scales = scales, .shares = shares,
                                                        .log_variances = learns ? log_variances : NULL, .log_variance_gradient = learns ? slopes : NULL, .losses = losses,
                                                        .stop = stop, .stop_bit = RK_CUDA_STOP_LOSS});
     OK(rk_stream_sync(stream));
@@ -88,7 +89,7 @@ static results on_gpu(const batch *b, bool learns) {
     OK(rk_device_read(device, r.gradient, gradient, n_bytes));
     if (learns) OK(rk_device_read(device, r.slopes, slopes, n_bytes));
     OK(rk_device_read(device, &r.stop, stop, sizeof r.stop));
-    void *const memory[] = {logits, labels, gradient, slopes, weights, log_variances, scales, wholes, losses, stop};
+    void *const memory[] = {logits, labels, gradient, slopes, weights, log_variances, scales, shares, losses, stop};
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) rk_device_free(device, memory[i]);
     rk_device_tasks_free(t);
     free(repeated);

@@ -51,7 +51,7 @@ typedef struct memory {
 } memory;
 
 static memory new_memory(void) {
-    return (memory){on_device(NULL, sizeof(int64_t)), on_device(NULL, sizeof(uint32_t)), on_device(NULL, N * sizeof(float)), NULL};
+    return (memory){on_device(NULL, 2 * sizeof(int64_t)), on_device(NULL, sizeof(uint32_t)), on_device(NULL, N * sizeof(float)), NULL};
 }
 
 static void free_memory(memory *at) {
@@ -71,7 +71,7 @@ static void step_on_cpu(model *m, int64_t step, const float *x, const float *dy)
 }
 
 static void launch_step(const model *m, rk_device_graph *g, memory at) {
-    rk_device_graph_forward(g, stream, N, true, at.step);
+    rk_device_graph_forward(g, stream, N, N, true, at.step);
     rk_stream_copy(stream, rk_device_graph_gradient(g, m->y), at.dy, N * sizeof(float));
     rk_device_graph_backward(g, stream, N);
     rk_device_graph_measure(g, stream, at.stop);

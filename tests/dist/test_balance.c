@@ -1,5 +1,5 @@
 /* Started by an MPI launcher: a model of twelve features, one of a hundred ids a sample by Zipf's law, placed by itself. Owners have about as much to do. */
-#include "testing.h"
+#include "dist/world.h"
 
 #include <math.h>
 #include <time.h>
@@ -7,16 +7,11 @@
 #include <reckon/trainer.h>
 
 #include "base/buffer.h"
-#include "base/file.h"
-#include "base/memory.h"
 #include "base/rng.h"
 #include "embedding/sharded_parts.h"
 #include "model/spread.h"
 
 enum { N_FEATURES = 12, LONG = 100, ROWS = 200000, SAMPLES = 2048, STEPS = 8 };
-
-static rk_comm *world;
-static char directory[] = "/tmp/reckon-balance-XXXXXX"; /* the first rank's, which all use */
 
 /* Hot ids are the lowest, so next to one another: exponent 1.05 by inverting the continuous law. */
 static long zipf(rk_rng *rng) {
@@ -95,31 +90,8 @@ static void run(void **state) {
     rk_config_free(config);
 }
 
-static rk_status share_directory(void) {
-    rk_exchange *exchange;
-    if (rk_comm_rank(world) == 0 && !mkdtemp(directory)) return rk_error(RK_IO, "could not make a directory");
-    RK_TRY(rk_comm_gather(world, RK_LANE_SUMS, directory, sizeof directory, &exchange));
-    memcpy(directory, rk_exchange_received(exchange)[0].data, sizeof directory);
-    rk_exchange_free(exchange);
-    return RK_OK;
-}
-
-static int end(void **state) {
-    (void)state;
-    OK(rk_comm_barrier(world));
-    if (rk_comm_rank(world) == 0) rk_remove_tree(directory);
-    rk_comm_free(world);
-    assert_int_equal(rk_alloc_live(), 0);
-    return 0;
-}
-
 int main(void) {
-    rk_comm_options options = RK_COMM_OPTIONS_INIT;
-    options.timeout_s = 60;
-    if (rk_comm_world(&options, &world) != RK_OK || share_directory() != RK_OK) {
-        fprintf(stderr, "%s\n", rk_last_error());
-        return 1;
-    }
+    open_world();
     const struct CMUnitTest tests[] = {cmocka_unit_test(run)};
-    return cmocka_run_group_tests(tests, NULL, end);
+    return cmocka_run_group_tests(tests, NULL, close_world);
 }

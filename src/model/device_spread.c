@@ -1,0 +1,118 @@
+#include "model/device_spread.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/trace.h"
+#include "cuda/dense_update.h"
+#include "cuda/ranks.h"
+#include "model/device_step_parts.h"
+
+rk_status rk_device_spread_check(const rk_model *model) {
+    const rk_spread *sp = model->spread;
+    RK_FAIL_IF(sp->roles.n_owners, RK_UNSUPPORTED, "with 'device: cuda' every rank trains\nhint: leave out 'cluster.embedding_ranks'");
+    RK_FAIL_IF(sp->n_shards != sp->roles.n_trainers, RK_UNSUPPORTED, "with 'device: cuda' a rank's part of a batch is not cut\nhint: leave out 'cluster.virtual_shards'");
+    RK_FAIL_IF(sp->staleness, RK_UNSUPPORTED, "with 'device: cuda' no step sees old rows\nhint: leave out 'train.staleness'");
+    RK_FAIL_IF(model->retrieval, RK_UNSUPPORTED, "a two_tower trains on one GPU, not on several\nhint: start one process, or leave out 'device: cuda'");
+    return RK_OK;
+}
+
+/* Ranks of a host are numbered one after the other; more of them than GPUs share those. */
+int32_t rk_device_spread_number(const rk_model *model, int32_t first) {
+    const rk_comm *comm = model->spread->trainers;
+    int32_t before = 0, n = rk_device_count();
+    for (int32_t r = 0; r < comm->rank; r++) before += strcmp(comm->peers[r].host, comm->peers[comm->rank].host) == 0;
+    return n ? (first + before) % n : first;
+}
+
+rk_status rk_device_spread_create(rk_model *model, uint64_t budget_bytes) {
+    rk_device_step *d = model->device_step;
+    rk_spread *sp = model->spread;
+    rk_device_tables_options tables = {.max_batch = model->max_here, .budget_bytes = budget_bytes};
+    void *memory;
+    RK_TRY(rk_device_comm_create(sp->trainers, d->device, &d->comm));
+    RK_TRY(rk_device_alloc(d->device, (size_t)sp->roles.n_trainers * d->verdict_bytes, &memory));
+    d->founds = memory;
+    RK_TRY(rk_device_alloc_host(d->device, d->verdict_bytes, &memory));
+    d->own = memory;
+    if (!sp->sharded) return RK_OK;
+    RK_TRY(rk_device_sharded_create(sp->sharded, d->device, d->comm, &tables, &d->sharded));
+    d->tables = rk_device_sharded_front(d->sharded);
+    return RK_OK;
+}
+
+void rk_device_spread_free(rk_model *model) {
+    rk_device_step *d = model->device_step;
+    if (!d->comm) return;
+    rk_exchange_free(d->words);
+    rk_device_sharded_free(d->sharded);
+    d->tables = NULL;
+    rk_device_free(d->device, d->founds);
+    rk_device_free_host(d->device, d->own);
+    rk_device_comm_free(d->comm);
+}
+
+/* A communicator that fails keeps its failure, which the next call that can return one does. */
+void rk_device_spread_sum(void *model, rk_stream *stream, float *values, int64_t n) {
+    (void)rk_device_comm_sum(((rk_model *)model)->device_step->comm, stream, values, (size_t)n);
+}
+
+rk_status rk_device_spread_end_step(rk_model *model) {
+    rk_device_step *d = model->device_step;
+    const rk_spread *sp = model->spread;
+    size_t n_gradients, width = (size_t)model->n_tasks + 1;
+    float *gradients = rk_device_graph_gradients(d->graph, &n_gradients);
+    uint32_t *stop = (uint32_t *)(d->found + model->n_tasks);
+    RK_TRY(rk_device_comm_gather(d->comm, d->compute, d->found, d->verdict_bytes, d->founds));
+    rk_cuda_join_verdicts(d->compute, sp->roles.n_trainers, model->n_tasks, d->founds, d->found);
+    RK_TRY(rk_device_comm_sum(d->comm, d->compute, gradients, n_gradients));
+    rk_device_graph_measure(d->graph, d->compute, stop);
+    if (d->sharded) RK_TRY(rk_device_sharded_apply(d->sharded, d->compute, d->gradients, stop));
+    rk_device_graph_update(d->graph, d->compute, stop);
+    rk_stream_download(d->compute, d->own, d->founds + (size_t)sp->rank * width, d->verdict_bytes);
+    rk_stream_download(d->compute, d->verdict, d->found, d->verdict_bytes);
+    return RK_OK;
+}
+
+rk_status rk_device_spread_begin_words(rk_model *model) {
+    rk_spread *sp = model->spread;
+    rk_device_step *d = model->device_step;
+    d->word = (rk_device_word){sp->asks_to_stop, rk_comm_bytes_sent(sp->comm) + rk_device_comm_bytes_sent(d->comm)};
+    for (int32_t r = 0; r < sp->roles.n_trainers; r++) sp->parcels[r] = (rk_parcel){&d->word, sizeof d->word};
+    return rk_exchange_begin(sp->trainers, RK_LANE_VALUES, sp->parcels, NULL, NULL, &d->words);
+}
+
+rk_status rk_device_spread_end_words(rk_model *model) {
+    rk_spread *sp = model->spread;
+    rk_device_step *d = model->device_step;
+    RK_TRY(rk_exchange_wait(d->words));
+    sp->bytes_sent = sp->bytes_sent_most = 0;
+    for (int32_t r = 0; r < sp->roles.n_trainers; r++) {
+        const rk_device_word *theirs = rk_exchange_received(d->words)[r].data;
+        sp->heard_stop |= theirs->stop != 0;
+        sp->bytes_sent += (double)theirs->bytes_sent / sp->roles.n_trainers;
+        sp->bytes_sent_most = fmax(sp->bytes_sent_most, (double)theirs->bytes_sent);
+    }
+    rk_exchange_free(d->words);
+    d->words = NULL;
+    sp->n_begun++;
+    sp->n_trained++;
+    sp->n_applied++;
+    return RK_OK;
+}
+
+rk_status rk_device_spread_train(rk_model *model, const rk_batch_part *part, double *loss) {
+    rk_spread *sp = model->spread;
+    rk_share *share = &sp->shares[0];
+    int64_t first = rk_spread_cut(sp, sp->rank, part->total), last = rk_spread_cut(sp, sp->rank + 1, part->total);
+    RK_TRY(rk_share_fill(model, part, first, last - first, true, share));
+    rk_batch_part mine = {share->batch, share->total, share->base, share->task_samples};
+    return rk_device_step_train(model, &mine, share->ids, loss);
+}
+
+rk_status rk_device_spread_predict(rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, float *predictions) {
+    rk_share *share = &model->spread->peek;
+    RK_TRY(rk_share_fill(model, part, first, n, false, share));
+    return rk_device_step_predict(model, &share->batch, 0, n, share->ids, predictions);
+}

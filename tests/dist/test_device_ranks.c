@@ -1,0 +1,294 @@
+/* Started by an MPI launcher: runs whose ranks compute on GPUs (over the emulator: on one each) beside the same runs on processors, placement by placement. */
+#include "dist/world.h"
+
+#include <math.h>
+
+#include <reckon/trainer.h>
+
+#include "base/buffer.h"
+#include "base/hash.h"
+#include "base/rng.h"
+#include "cuda/device.h"
+#include "train/trainer_parts.h"
+
+enum { ROWS = 420, STEPS = 7 }; /* an epoch's last batch is short, for the last rank perhaps none */
+
+static const char *const data_and_train =
+    "data:\n"
+    "  train: rows.csv\n"
+    "  valid: {fraction: 0.1}\n"
+    "  labels: [{name: y}, {name: z, optional: true}]\n"
+    "  missing: ['']\n"
+    "  features:\n"
+    "    - {name: small, identity: 40}\n"
+    "    - {name: bag, identity: 3000, separator: '|'}\n"
+    "    - {name: other, identity: 3000}\n"
+    "    - {name: clicks, identity: 500, separator: '|'}\n"
+    "    - {name: item, identity: 500}\n"
+    "    - {name: x, dense: true}\n"
+    "embedding:\n"
+    "  dim: 12\n"
+    "  optimizer: {kind: sgd, learning_rate: 0.3}\n"
+    "  features: [{name: bag, combiner: mean}, {name: other, table: bag}, {name: clicks, table: item, combiner: sqrtn}]\n"
+    "train: {seed: 3, batch_size: 200, threads: 1, log_every: 1, optimizer: {kind: sgd, learning_rate: 0.2}, keep_best: false}\n";
+
+typedef struct trial {
+    const char *name, *model, *cluster;
+    double most;         /* NMSE of what ranks have at the end; 0: 1e-9 */
+    const char *more[3]; /* overrides */
+} trial;
+
+#define DNN "{kind: dnn, deep: [16, 8]}"
+#define BY_HAND(how) "{replicate_below: 0, timeout_s: 60, tables: [" how "]}"
+static const trial trials[] = {
+    {"by itself", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {NULL}},
+    {"replicated", DNN, "{timeout_s: 60}", 0, {NULL}},
+    {"rows", DNN, BY_HAND("{name: bag, sharding: row_wise}, {name: item, sharding: row_wise}"), 0, {NULL}},
+    {"columns", DNN, BY_HAND("{name: bag, sharding: column_wise, slices: 3}, {name: item, sharding: grid, slices: 2}"), 0, {NULL}},
+    {"combined by owners", DNN, BY_HAND("{name: bag, sharding: column_wise, slices: 2, pools: true}, {name: item, sharding: table_wise, pools: true}"), 0, {NULL}},
+    {"narrow wire", DNN, "{replicate_below: 100, timeout_s: 60, wire: bf16}", 1e-5, {NULL}}, /* sums in another order are rounded to other bf16 */
+    {"batch norm and dropout", "{kind: dcn_v2, deep: [16, 8], batch_norm: true, dropout: 0.3, feature_dropout: 0.2}", "{replicate_below: 100, timeout_s: 60}", 0, {NULL}},
+    {"learned weights", "{kind: mmoe, experts: 2, expert_units: [8], towers: [8], task_weights: uncertainty}", "{replicate_below: 100, timeout_s: 60}", 0, {NULL}},
+    {"sequences", "{kind: din, attention: [{target: item, history: clicks}], deep: [8]}", BY_HAND("{name: item, sharding: row_wise}"), 0,
+     {"embedding.features=[{name: bag, combiner: mean}, {name: other, table: bag}, {name: clicks, table: item, max_sequence_length: 4}]"}},
+    {"adagrad, l2", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"embedding.l2=0.01", "embedding.optimizer={kind: rowwise_adagrad, learning_rate: 0.05, initial_accumulator: 0.1}"}},
+    {"l2_full", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"embedding.l2_full=0.01"}},
+    {"behind a cache", DNN, "{replicate_below: 0, timeout_s: 60}", 0, {"cuda.memory=60KB"}},
+    {"half rows", DNN, BY_HAND("{name: bag, sharding: grid, slices: 2}"), 1e-5, {"embedding.dtype=bf16"}}, /* likewise their stochastic rounding */
+    {"read by others", DNN, "{reader_ranks: 1, replicate_below: 100, timeout_s: 60}", 0, {NULL}}, /* of three ranks or more */
+    {"no tables", "{kind: dnn, deep: [8]}", "{timeout_s: 60}", 0, {"data.features=[{name: x, dense: true}]", "embedding.features=[]"}},
+};
+
+static void write_ids(rk_buffer *text, rk_rng *rng, uint64_t most, uint64_t below) {
+    for (uint64_t n = rk_rng_below(rng, most + 1), i = 0; i < n; i++) rk_buffer_printf(text, "%s%llu", i ? "|" : "", (unsigned long long)rk_rng_below(rng, rk_rng_below(rng, below) + 1));
+}
+
+static void write_data(void) {
+    char path[300];
+    rk_buffer text = {0};
+    rk_rng rng = {5, 1, 0};
+    rk_buffer_text(&text, "small,bag,other,clicks,item,x,y,z\n");
+    for (int i = 0; i < ROWS; i++) {
+        uint64_t item = rk_rng_below(&rng, 500);
+        double x = rk_rng_normal(&rng);
+        rk_buffer_printf(&text, "%llu,", (unsigned long long)rk_rng_below(&rng, 40));
+        write_ids(&text, &rng, 6, 3000);
+        rk_buffer_printf(&text, ",%llu,", (unsigned long long)rk_rng_below(&rng, 3000));
+        write_ids(&text, &rng, 7, 500);
+        rk_buffer_printf(&text, ",%llu,%.4f,%d,%s\n", (unsigned long long)item, x, (item % 3 == 0) + x > 0.5, i % 4 == 0 ? "" : i % 3 ? "1" : "0");
+    }
+    snprintf(path, sizeof path, "%s/rows.csv", directory);
+    OK(rk_file_write(path, text.data, text.n_bytes));
+    rk_buffer_release(&text);
+}
+
+/* Goes on where the folder has a checkpoint. */
+static rk_trainer *new_trainer(const trial *t, const char *where, int steps, rk_config **config) {
+    char on[64], output[300], model[400], cluster[400], until[64];
+    snprintf(on, sizeof on, "device=%s", where);
+    snprintf(output, sizeof output, "train.output=%s/%s", directory, where);
+    snprintf(model, sizeof model, "model=%s", t->model);
+    snprintf(cluster, sizeof cluster, "cluster=%s", t->cluster);
+    snprintf(until, sizeof until, "train.steps=%d", steps);
+    const char *overrides[] = {on, output, model, cluster, until, t->more[0], t->more[1], t->more[2]};
+    rk_trainer *trainer;
+    rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
+    options.comm = world;
+    options.resume = true;
+    OK(rk_config_parse(data_and_train, "run.yaml", directory, overrides, 5 + (t->more[0] != NULL) + (t->more[1] != NULL) + (t->more[2] != NULL), config));
+    OK(rk_trainer_create(*config, &options, &trainer));
+    return trainer;
+}
+
+static void remove_runs(void) {
+    char path[300];
+    OK(rk_comm_barrier(world));
+    for (int i = 0; i < 2 && rk_comm_rank(world) == 0; i++) {
+        snprintf(path, sizeof path, "%s/%s", directory, i ? "cpu" : "cuda");
+        rk_remove_tree(path);
+    }
+    OK(rk_comm_barrier(world));
+}
+
+static void end_trainer(rk_trainer *trainer, rk_config *config) {
+    rk_trainer_free(trainer);
+    rk_config_free(config);
+    remove_runs();
+}
+
+static double off_by(const float *got, const float *wanted, size_t n) {
+    double error = 0, power = 0;
+    for (size_t i = 0; i < n; i++) {
+        error += ((double)got[i] - (double)wanted[i]) * ((double)got[i] - (double)wanted[i]);
+        power += (double)wanted[i] * (double)wanted[i];
+    }
+    return error / (power + 1e-6 * (double)n);
+}
+
+/* What a run has come to on this rank: its parts of tables, their slots, the dense part; nothing on one that only reads. And its metrics, which are everybody's. */
+typedef struct outcome {
+    char *state;
+    rk_metric metrics[16];
+    int32_t n_metrics;
+} outcome;
+
+static outcome take_outcome(rk_trainer *trainer) {
+    outcome out = {0};
+    const rk_metric *metrics;
+    size_t n_bytes = 0, at = 0;
+    if (!trainer->model) return out;
+    OK(rk_trainer_evaluate(trainer, "valid", &metrics, &out.n_metrics));
+    memcpy(out.metrics, metrics, (size_t)out.n_metrics * sizeof *metrics);
+    OK(rk_model_settle(trainer->model));
+    for (size_t i = 0; i < trainer->state.n; i++) n_bytes += rk_state_entry_bytes(&trainer->state.entries[i]);
+    OK(rk_alloc(n_bytes, 1, &out.state));
+    for (size_t i = 0; i < trainer->state.n; at += rk_state_entry_bytes(&trainer->state.entries[i++]))
+        memcpy(out.state + at, trainer->state.entries[i].data, rk_state_entry_bytes(&trainer->state.entries[i]));
+    return out;
+}
+
+static void compare_states(const trial *t, const rk_state *state, const char *gpu, const char *cpu) {
+    double most = t->most > 0 ? t->most : 1e-9;
+    for (size_t i = 0; i < state->n; i++) {
+        const rk_state_entry *entry = &state->entries[i];
+        size_t n_bytes = rk_state_entry_bytes(entry);
+        double off = entry->type == RK_STATE_F32 ? off_by((const float *)(const void *)gpu, (const float *)(const void *)cpu, n_bytes / sizeof(float)) : 0;
+        if (!(off <= most)) fail_msg("%s: rank %d: '%s' is off by an NMSE of %g", t->name, rk_comm_rank(world), entry->name, off);
+        if (entry->type == RK_STATE_I64 && memcmp(gpu, cpu, n_bytes) != 0) fail_msg("%s: rank %d: '%s' is another", t->name, rk_comm_rank(world), entry->name);
+        gpu += n_bytes;
+        cpu += n_bytes;
+    }
+}
+
+static void compare_outcomes(const trial *t, const rk_state *state, const outcome *gpu, const outcome *cpu) {
+    assert_int_equal(gpu->n_metrics, cpu->n_metrics);
+    for (int32_t i = 0; i < gpu->n_metrics; i++)
+        if (!(fabs(gpu->metrics[i].value - cpu->metrics[i].value) <= (t->most > 0 ? 1e-2 : 1e-4)))
+            fail_msg("%s: metric %d is %.9g, not %.9g", t->name, (int)i, gpu->metrics[i].value, cpu->metrics[i].value);
+    if (gpu->state) compare_states(t, state, gpu->state, cpu->state);
+}
+
+/* The losses of the steps that a run has logged. */
+static int read_losses(const char *where, double *out, int n) {
+    char path[300], line[2000];
+    int found = 0;
+    snprintf(path, sizeof path, "%s/%s/metrics.jsonl", directory, where);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (found < n && fgets(line, sizeof line, file)) {
+        const char *at = strstr(line, "\"loss\":");
+        if (at) out[found++] = atof(at + strlen("\"loss\":"));
+    }
+    fclose(file);
+    return found;
+}
+
+static void compare_losses(const trial *t) {
+    double gpu[64], cpu[64];
+    int n = read_losses("cuda", gpu, 64); /* a step late, so the last one is not there */
+    assert_true(n >= 5 && read_losses("cpu", cpu, 64) > n);
+    for (int i = 0; i < n; i++)
+        if (!(fabs(gpu[i] - cpu[i]) <= (t->most > 0 ? 1e-3 : 1e-5))) fail_msg("%s: loss %d is %.9g, not %.9g", t->name, i, gpu[i], cpu[i]);
+}
+
+static void run_trial(const trial *t) {
+    rk_config *config;
+    if (strstr(t->cluster, "reader_ranks") && rk_comm_size(world) < 3) return;
+    rk_trainer *trainer = new_trainer(t, "cpu", STEPS, &config);
+    OK(rk_trainer_run(trainer));
+    outcome cpu = take_outcome(trainer);
+    rk_trainer_free(trainer);
+    rk_config_free(config);
+    trainer = new_trainer(t, "cuda", STEPS, &config);
+    OK(rk_trainer_run(trainer));
+    outcome gpu = take_outcome(trainer);
+    compare_outcomes(t, &trainer->state, &gpu, &cpu);
+    if (rk_comm_rank(world) == 0) compare_losses(t);
+    rk_free(cpu.state);
+    rk_free(gpu.state);
+    end_trainer(trainer, config);
+}
+
+static void test_as_on_processors(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof trials / sizeof trials[0]; i++) run_trial(&trials[i]);
+}
+
+/* The bytes of what this rank has. */
+static uint64_t hash_state(rk_trainer *t) {
+    uint64_t hash = 0;
+    OK(rk_model_settle(t->model));
+    for (size_t i = 0; i < t->state.n; i++) hash = rk_hash_bytes(t->state.entries[i].data, rk_state_entry_bytes(&t->state.entries[i]), hash);
+    return hash;
+}
+
+static uint64_t hash_of_run(const trial *t, int steps) {
+    rk_config *config;
+    rk_trainer *trainer = new_trainer(t, "cuda", steps, &config);
+    OK(rk_trainer_run(trainer));
+    uint64_t hash = hash_state(trainer);
+    rk_trainer_free(trainer);
+    rk_config_free(config);
+    OK(rk_comm_barrier(world));
+    return hash;
+}
+
+/* Runs of the same ranks end with the same bits, one that was stopped and went on among them. */
+static void test_same_bits(void **state) {
+    (void)state;
+    const trial t = {"same bits", "{kind: dcn_v2, deep: [16, 8], batch_norm: true, dropout: 0.3}", "{replicate_below: 100, timeout_s: 60}", 0, {"train.checkpoint.every_steps=2"}};
+    uint64_t whole = hash_of_run(&t, STEPS);
+    remove_runs();
+    (void)hash_of_run(&t, 4);
+    assert_true(hash_of_run(&t, STEPS) == whole);
+    remove_runs();
+}
+
+/* What one rank finds ends the run on all, in the same words; or the step is left out on all. */
+static void test_not_finite(void **state) {
+    (void)state;
+    const trial ends = {"ends", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"train.optimizer.learning_rate=1e30"}};
+    const trial goes_on = {"goes on", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"train.optimizer.learning_rate=1e30", "train.on_not_finite=skip", "data.valid="}};
+    rk_config *config;
+    rk_trainer *trainer = new_trainer(&ends, "cuda", STEPS, &config);
+    assert_int_equal(rk_trainer_run(trainer), RK_NOT_FINITE);
+    rk_exchange *exchange;
+    char mine[200] = {0};
+    snprintf(mine, sizeof mine, "%s", rk_last_error());
+    assert_non_null(strstr(mine, "rank "));
+    OK(rk_comm_gather(world, RK_LANE_SUMS, mine, sizeof mine, &exchange));
+    for (int32_t r = 0; r < rk_comm_size(world); r++) assert_string_equal(mine, rk_exchange_received(exchange)[r].data);
+    rk_exchange_free(exchange);
+    end_trainer(trainer, config);
+    trainer = new_trainer(&goes_on, "cuda", STEPS, &config);
+    OK(rk_trainer_run(trainer));
+    assert_int_equal(rk_model_step(trainer->model) + rk_model_n_not_finite(trainer->model), STEPS);
+    assert_true(rk_model_n_not_finite(trainer->model) >= 3);
+    end_trainer(trainer, config);
+}
+
+static void test_what_is_refused(void **state) {
+    (void)state;
+    static const char *const overrides[] = {"device=cuda", "model={kind: dnn}", "cluster={embedding_ranks: 1}"};
+    rk_config *config;
+    rk_trainer *trainer;
+    rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
+    options.comm = world;
+    OK(rk_config_parse(data_and_train, "run.yaml", directory, overrides, 3, &config));
+    FAILS(rk_trainer_create(config, &options, &trainer), RK_CONFIG,
+          "rank 0: --set: key 'device': with 'device: cuda' every rank trains\nhint: leave out 'cluster.embedding_ranks'");
+    rk_config_free(config);
+}
+
+static int begin(void **state) {
+    (void)state;
+    if (rk_comm_rank(world) == 0) write_data();
+    OK(rk_comm_barrier(world));
+    return 0;
+}
+
+int main(void) {
+    open_world();
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_on_processors), cmocka_unit_test(test_same_bits), cmocka_unit_test(test_not_finite), cmocka_unit_test(test_what_is_refused)};
+    return cmocka_run_group_tests(tests, begin, close_world);
+}

@@ -23,16 +23,16 @@ struct rk_device_comm {
 
 /* What ranks tell each other before NCCL is tried, so that all come to the same end. */
 typedef struct offer {
-    int32_t number;            /* of the GPU */
+    char gpu[16];              /* rk_device_info.id */
     bool has_nccl;
     char id[RK_NCCL_ID_BYTES];
 } offer;
 
-static offer make_offer(const rk_device_comm *dc, int32_t number) {
+static offer make_offer(const rk_device_comm *dc, const rk_device_info *info) {
     offer mine = {0};
     const char *wanted = getenv("RK_NCCL");
     bool is_off = wanted && strcmp(wanted, "off") == 0;
-    mine.number = number;
+    memcpy(mine.gpu, info->id, sizeof mine.gpu);
     mine.has_nccl = !is_off && rk_nccl_new_id(mine.id) == RK_OK;
     if (!is_off && !mine.has_nccl && dc->comm->rank == 0) rk_log(RK_LOG_WARNING, "GPUs talk through the hosts' memory: %s", rk_last_error());
     return mine;
@@ -44,7 +44,7 @@ static bool all_may(const rk_comm *comm, const rk_parcel *offers) {
         const offer *one = offers[a].data;
         if (!one->has_nccl) return false;
         for (int32_t b = 0; b < a; b++)
-            if (one->number == ((const offer *)offers[b].data)->number && strcmp(comm->peers[a].host, comm->peers[b].host) == 0) {
+            if (memcmp(one->gpu, ((const offer *)offers[b].data)->gpu, sizeof one->gpu) == 0) {
                 if (comm->rank == 0) rk_log(RK_LOG_WARNING, "ranks %d and %d share a GPU: GPUs talk through the hosts' memory", (int)b, (int)a);
                 return false;
             }
@@ -56,7 +56,7 @@ static rk_status join(rk_device_comm *dc) {
     rk_device_info info;
     rk_exchange *offers;
     RK_TRY(rk_device_query(dc->device, &info));
-    offer mine = make_offer(dc, info.number);
+    offer mine = make_offer(dc, &info);
     RK_TRY(rk_comm_gather(dc->comm, RK_LANE_ROWS, &mine, sizeof mine, &offers));
     const rk_parcel *received = rk_exchange_received(offers);
     rk_status status = RK_OK;

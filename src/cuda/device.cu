@@ -35,14 +35,15 @@ static rk_status query_device(rk_device *device) {
     if (error == cudaSuccess) error = cudaMemGetInfo(&free_bytes, &all_bytes);
     if (error != cudaSuccess) return rk_cuda_error(error, "the GPU cannot be used");
     rk_device_info *info = &device->info;
-    info->number = device->number;
     snprintf(info->name, sizeof info->name, "%s", properties.name);
     info->n_processors = properties.multiProcessorCount;
     info->major = properties.major;
     info->minor = properties.minor;
     info->memory_bytes = all_bytes;
     info->free_bytes = free_bytes;
-#ifndef __CUDACC__
+#ifdef __CUDACC__
+    memcpy(info->id, properties.uuid.bytes, sizeof info->id);
+#else
     info->is_emulated = true;
 #endif
     return RK_OK;

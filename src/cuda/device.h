@@ -27,7 +27,7 @@ typedef struct rk_launch_graph rk_launch_graph;
 
 typedef struct rk_device_info {
     char name[256];
-    int32_t number;                 /* from 0 */
+    char id[16];                    /* of this GPU in all the world, whatever number a process knows it by */
     int32_t n_processors;           /* streaming multiprocessors */
     int32_t major, minor;           /* compute capability */
     uint64_t memory_bytes, free_bytes;

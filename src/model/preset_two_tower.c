@@ -21,12 +21,26 @@ static rk_value vector(rk_graph *graph, const rk_model_section *section, const c
     return named(graph, cosine ? "l2_normalize" : "sum_rows", name, x);
 }
 
+static rk_value sum_vectors(rk_graph *graph, const rk_preset_inputs *inputs, rk_value x, int32_t n) {
+    return rk_sum_rows(graph, rk_reshape(graph, x, n, inputs->dim));
+}
+
+/* The user's n vectors, the history's by a matrix: u + V h (SimpleX: Mao et al., 2021, equation 8; its factors are in what is learned). */
+static rk_value with_linear_history(rk_graph *graph, const rk_preset_inputs *inputs, int32_t n) {
+    const char *const but[] = {"history", inputs->features[inputs->n_features - 1].name};
+    rk_value h = rk_slice(graph, inputs->vectors, rk_preset_find(inputs, "history")->first, inputs->dim);
+    h = rk_linear(graph, "history", h, inputs->dim, false, inputs->dtype);
+    return n == 1 ? h : rk_part_add(graph, sum_vectors(graph, inputs, rk_part_features_but(graph, inputs, but, 2), n - 1), h);
+}
+
 static rk_value user_tower(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
     int32_t n = inputs->n_vectors - 1;
+    bool is_linear = section->retrieval.history_linear;
     rk_value x = rk_slice(graph, inputs->vectors, 0, n * inputs->dim);
+    if (section->n_deep && is_linear) rk_graph_fail(graph, rk_error(RK_CONFIG, "'history_linear' is for towers without an MLP\nhint: leave it or 'deep' out"));
     if (section->n_deep) return mlp(graph, section, inputs, "user", "user/last", rk_part_concat(graph, x, inputs->dense));
     if (inputs->dense >= 0) rk_graph_fail(graph, rk_error(RK_CONFIG, "dense features of a two_tower need an MLP\nhint: give the model 'deep', or leave them out"));
-    return rk_sum_rows(graph, rk_reshape(graph, x, n, inputs->dim));
+    return is_linear ? with_linear_history(graph, inputs, n) : sum_vectors(graph, inputs, x, n);
 }
 
 static rk_value item_tower(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {

@@ -14,6 +14,7 @@ static const rk_field fields[] = {
     RK_FIELD_ARRAY(TEXTS, rk_retrieval_section, user_tower, n_user_tower, 0, 0, "features of the user tower; by default all but the item, and the history"),
     RK_FIELD_BOOL(rk_retrieval_section, history, false, "the user's items of the training data as a feature `history`, in training without the pair's own"),
     RK_FIELD_I64(rk_retrieval_section, max_history, 0, 0, 1e9, "train on so many of them at most, drawn for each pair; 0 = all"),
+    RK_FIELD_BOOL(rk_retrieval_section, history_linear, false, "the history's vector times a learned matrix, before the user's others are added"),
     RK_FIELD_ENUM(rk_retrieval_section, similarity, RK_SIMILARITY_DOT, similarities, "of a user's vector and an item's"),
     RK_FIELD_ENUM(rk_retrieval_section, loss, RK_CANDIDATES_SOFTMAX, losses, "over a pair's item and its negatives"),
     RK_FIELD_F64(rk_retrieval_section, temperature, 1, 1e-6, 1e6, "softmax, bpr: divides the scores"),
@@ -44,5 +45,6 @@ rk_status rk_retrieval_section_check(const rk_retrieval_section *s, const rk_yam
     if (s->negatives % s->hard)
         return rk_yaml_error(yaml, node, "%lld negatives cannot be dealt out by %lld\nhint: make negatives a multiple of hard", (long long)s->negatives, (long long)s->hard);
     if (s->max_history && !s->history) return rk_yaml_error(yaml, node, "max_history is for a history\nhint: set history: true");
+    if (s->history_linear && !s->history) return rk_yaml_error(yaml, node, "history_linear is for a history\nhint: set history: true");
     return RK_OK;
 }

@@ -14,6 +14,7 @@ typedef struct rk_retrieval_section {
     int64_t n_user_tower;
     bool history;
     int64_t max_history;   /* 0: all */
+    bool history_linear;
     int similarity;
     int loss;              /* rk_candidate_loss_kind */
     double temperature;

@@ -31,9 +31,9 @@ static rk_batch pairs(rk_ids features[2]) {
     return (rk_batch){.n = N, .n_features = 2, .features = features, .sample_weights = weights};
 }
 
-/* Rows of both tables, as the plain step has them. */
+/* Rows of both tables, as the plain step has them, and the history's matrix: the identity, where none is learned. */
 typedef struct rows {
-    double user[USERS][DIM], item[ITEMS][DIM];
+    double user[USERS][DIM], item[ITEMS][DIM], matrix[DIM][DIM];
 } rows;
 
 static void read_rows(rk_model *model, rows *out) {
@@ -42,19 +42,8 @@ static void read_rows(rk_model *model, rows *out) {
     for (int i = 0; i < USERS * DIM; i++) out->user[i / DIM][i % DIM] = values[i];
     OK(rk_embeddings_read_rows(rk_model_embeddings(model), "item", 0, ITEMS, values));
     for (int i = 0; i < ITEMS * DIM; i++) out->item[i / DIM][i % DIM] = values[i];
-}
-
-/* A user's vector for sample i: its row, and the mean of its known items' rows without `own`; and what each item has in it. */
-static void plain_user(const rows *r, int i, int64_t own, double out[DIM], double shares[ITEMS]) {
-    int64_t begin = known_offsets[users[i]], end = known_offsets[users[i] + 1], n = 0;
-    memset(shares, 0, ITEMS * sizeof *shares);
-    for (int64_t k = begin; k < end; k++) n += known_items[k] != own;
-    for (int64_t k = begin; k < end; k++)
-        if (known_items[k] != own) shares[known_items[k]] = 1.0 / (double)n;
-    for (int d = 0; d < DIM; d++) {
-        out[d] = r->user[users[i]][d];
-        for (int j = 0; j < ITEMS; j++) out[d] += shares[j] * r->item[j][d];
-    }
+    const rk_parameter *learned = rk_graph_n_parameters(model->graph) ? rk_graph_parameter(model->graph, 0) : NULL;
+    for (int i = 0; i < DIM * DIM; i++) out->matrix[i % DIM][i / DIM] = learned ? (double)learned->value[i] : i / DIM == i % DIM; /* [in, out] */
 }
 
 static double dot(const double *a, const double *b) {
@@ -63,14 +52,28 @@ static double dot(const double *a, const double *b) {
     return sum;
 }
 
+/* A user's vector for sample i: its row, and the matrix times the mean of its known items' rows without `own`; that mean, and what each item has in it. */
+static void plain_user(const rows *r, int i, int64_t own, double out[DIM], double mean[DIM], double shares[ITEMS]) {
+    int64_t begin = known_offsets[users[i]], end = known_offsets[users[i] + 1], n = 0;
+    memset(shares, 0, ITEMS * sizeof *shares);
+    for (int64_t k = begin; k < end; k++) n += known_items[k] != own;
+    for (int64_t k = begin; k < end; k++)
+        if (known_items[k] != own) shares[known_items[k]] = 1.0 / (double)n;
+    for (int d = 0; d < DIM; d++) {
+        mean[d] = 0;
+        for (int j = 0; j < ITEMS; j++) mean[d] += shares[j] * r->item[j][d];
+    }
+    for (int d = 0; d < DIM; d++) out[d] = r->user[users[i]][d] + dot(r->matrix[d], mean);
+}
+
 /* Softmax over the batch's items and the drawn ones with log Q, a step of SGD on `r`; returns the loss. */
-static double plain_step(rows *r, const int64_t drawn[DRAWN]) {
+static double plain_step(rows *r, const int64_t drawn[DRAWN], bool learns) {
     rows g = {0};
     double total = 0, weight = 0;
     for (int i = 0; i < N; i++) weight += (double)weights[i];
     for (int i = 0; i < N; i++) {
-        double u[DIM], shares[ITEMS], e[N_ITEMS_OF_BATCH], sum = 0, du[DIM] = {0};
-        plain_user(r, i, items[i], u, shares);
+        double u[DIM], mean[DIM], shares[ITEMS], e[N_ITEMS_OF_BATCH], sum = 0, du[DIM] = {0};
+        plain_user(r, i, items[i], u, mean, shares);
         for (int c = 0; c < N_ITEMS_OF_BATCH; c++) {
             int64_t item = c < N ? items[c] : drawn[c - N];
             double log_q = c < N ? log((double)known_counts[item] / 12) : -log(ITEMS);
@@ -89,11 +92,15 @@ static double plain_step(rows *r, const int64_t drawn[DRAWN]) {
         }
         for (int d = 0; d < DIM; d++) {
             g.user[users[i]][d] += du[d];
-            for (int j = 0; j < ITEMS; j++) g.item[j][d] += shares[j] * du[d];
+            for (int k = 0; k < DIM; k++) {
+                g.matrix[d][k] += du[d] * mean[k];
+                for (int j = 0; j < ITEMS; j++) g.item[j][k] += shares[j] * du[d] * r->matrix[d][k];
+            }
         }
     }
     for (int i = 0; i < USERS * DIM; i++) r->user[i / DIM][i % DIM] -= 0.1 * g.user[i / DIM][i % DIM];
     for (int i = 0; i < ITEMS * DIM; i++) r->item[i / DIM][i % DIM] -= 0.1 * g.item[i / DIM][i % DIM];
+    for (int i = 0; i < DIM * DIM && learns; i++) r->matrix[i / DIM][i % DIM] -= 0.1 * g.matrix[i / DIM][i % DIM];
     return total;
 }
 
@@ -101,8 +108,11 @@ static const char *const whole =
     "model: {kind: two_tower, retrieval: {user: user, item: item, history: true, temperature: 0.5, negatives: 6, in_batch: true}}\n"
     "embedding: {dim: 4, initializer: {kind: normal, stddev: 0.5}, features: [{name: history, table: item}]}";
 
-static void test_steps(void **state) {
-    (void)state;
+static const char *const linear =
+    "model: {kind: two_tower, retrieval: {user: user, item: item, history: true, history_linear: true, temperature: 0.5, negatives: 6, in_batch: true}}\n"
+    "embedding: {dim: 4, initializer: {kind: normal, stddev: 0.5}, features: [{name: history, table: item}]}";
+
+static void run_steps(const char *text, bool learns) {
     for (int threads = 1; threads < 4; threads += 2) {
         OK(rk_parallel_set_threads(threads));
         fixture f;
@@ -110,7 +120,7 @@ static void test_steps(void **state) {
         rk_ids features[2];
         rk_batch batch = pairs(features);
         rows plain, trained;
-        pairs_init(&f, whole);
+        pairs_init(&f, text);
         OK(rk_model_build(&f.options, &model));
         read_rows(model, &plain);
         for (int step = 0; step < 4; step++) {
@@ -122,16 +132,23 @@ static void test_steps(void **state) {
             assert_int_equal(extended.n, N_ITEMS_OF_BATCH);
             for (int j = 0; j < DRAWN; j++) drawn[j] = extended.features[1].ids[N + j];
             OK(rk_model_train(model, &batch, &loss));
-            double wanted = plain_step(&plain, drawn);
+            double wanted = plain_step(&plain, drawn, learns);
             assert_true(fabs(loss - wanted) < 1e-5);
         }
         read_rows(model, &trained);
         for (int i = 0; i < USERS * DIM; i++) assert_true(fabs(trained.user[i / DIM][i % DIM] - plain.user[i / DIM][i % DIM]) < 1e-5);
         for (int i = 0; i < ITEMS * DIM; i++) assert_true(fabs(trained.item[i / DIM][i % DIM] - plain.item[i / DIM][i % DIM]) < 1e-5);
+        for (int i = 0; i < DIM * DIM; i++) assert_true(fabs(trained.matrix[i / DIM][i % DIM] - plain.matrix[i / DIM][i % DIM]) < 1e-5);
         rk_model_free(model);
         fixture_release(&f);
     }
     assert_int_equal(rk_alloc_live(), 0);
+}
+
+static void test_steps(void **state) {
+    (void)state;
+    run_steps(whole, false);
+    run_steps(linear, true);
 }
 
 /* Of a prediction the pair's item is no secret: histories are whole. */
@@ -154,8 +171,8 @@ static void test_predictions(void **state) {
     assert_true(rk_model_peak_bytes(model, &batch) > rk_model_count_bytes(model).arena);
     assert_true(fabs(rk_retrieval_history_length(model->retrieval) - (9 + 4 + 16 + 1 + 4) / 12.0) < 1e-12);
     for (int i = 0; i < N; i++) {
-        double u[DIM], shares[ITEMS];
-        plain_user(&r, i, -1, u, shares);
+        double u[DIM], mean[DIM], shares[ITEMS];
+        plain_user(&r, i, -1, u, mean, shares);
         assert_true(fabs((double)scores[i] - dot(u, r.item[items[i]])) < 1e-5);
         for (int d = 0; d < DIM; d++) assert_true(fabs((double)user_vectors[i * DIM + d] - u[d]) < 1e-6);
     }
@@ -174,6 +191,7 @@ static void test_learns(void **state) {
         "loss: cosine_contrastive, similarity: cosine, margin: 0.1, negative_weight: 2, negatives: 8}}",
         "similarity: cosine, temperature: 0.2, sampling: popularity, negatives: 8, history: true, max_history: 1, user_tower: [history]}}",
         "in_batch: true, negatives: 0}, deep: [5]}",
+        "negatives: 8, history: true, history_linear: true, user_tower: [history]}}",
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[512];
@@ -259,6 +277,9 @@ static void test_refusals(void **state) {
          "run.yaml:1: key 'retrieval': 10 negatives cannot be dealt out by 4\nhint: make negatives a multiple of hard"},
         {"{kind: two_tower, retrieval: {" PAIR ", negatives: 0}}",
          "run.yaml:1: key 'retrieval': a pair needs other items to be held against\nhint: set negatives, or in_batch: true"},
+        {"{kind: two_tower, retrieval: {" PAIR ", history_linear: true}}", "run.yaml:1: key 'retrieval': history_linear is for a history\nhint: set history: true"},
+        {"{kind: two_tower, deep: [4], retrieval: {" PAIR ", history: true, history_linear: true}}",
+         "run.yaml:1: key 'kind': 'history_linear' is for towers without an MLP\nhint: leave it or 'deep' out"},
         {"{kind: two_tower, batch_norm: true, deep: [4], retrieval: {" PAIR "}}",
          "run.yaml:1: key 'kind': a two_tower has no batch_norm: its batches hold drawn items beside pairs"},
         {"{kind: dnn, retrieval: {" PAIR "}}", "run.yaml:1: key 'retrieval': model 'dnn' does not use 'retrieval'\nhint: 'retrieval' is for two_tower"},

@@ -19,6 +19,9 @@ struct rk_device_comm {
     pinned outgoing, incoming;
     rk_parcel *parcels;        /* [size] */
     uint64_t bytes_sent;       /* by NCCL */
+    int32_t n_sharers;
+    rk_status failed;          /* not RK_OK: of no more use, because of `failure` */
+    char failure[1024];
 };
 
 /* What ranks tell each other before NCCL is tried, so that all come to the same end. */
@@ -28,39 +31,40 @@ typedef struct offer {
     char id[RK_NCCL_ID_BYTES];
 } offer;
 
-static offer make_offer(const rk_device_comm *dc, const rk_device_info *info) {
+/* One id is made, by the first rank. */
+static offer make_offer(const rk_device_comm *dc) {
     offer mine = {0};
+    rk_device_info info;
     const char *wanted = getenv("RK_NCCL");
-    bool is_off = wanted && strcmp(wanted, "off") == 0;
-    memcpy(mine.gpu, info->id, sizeof mine.gpu);
-    mine.has_nccl = !is_off && rk_nccl_new_id(mine.id) == RK_OK;
-    if (!is_off && !mine.has_nccl && dc->comm->rank == 0) rk_log(RK_LOG_WARNING, "GPUs talk through the hosts' memory: %s", rk_last_error());
+    if (rk_device_query(dc->device, &info) != RK_OK || (wanted && strcmp(wanted, "off") == 0)) return mine;
+    memcpy(mine.gpu, info.id, sizeof mine.gpu);
+    mine.has_nccl = rk_nccl_load() == RK_OK && (dc->comm->rank > 0 || rk_nccl_new_id(mine.id) == RK_OK);
     return mine;
 }
 
 /* NCCL on every rank, each with a GPU of its own. */
-static bool all_may(const rk_comm *comm, const rk_parcel *offers) {
-    for (int32_t a = 0; a < comm->size; a++) {
+static bool all_may(const rk_device_comm *dc, const rk_parcel *offers) {
+    const char *why = NULL;
+    int32_t who = 0;
+    for (int32_t a = 0; a < dc->comm->size && !why; a++) {
         const offer *one = offers[a].data;
-        if (!one->has_nccl) return false;
-        for (int32_t b = 0; b < a; b++)
-            if (memcmp(one->gpu, ((const offer *)offers[b].data)->gpu, sizeof one->gpu) == 0) {
-                if (comm->rank == 0) rk_log(RK_LOG_WARNING, "ranks %d and %d share a GPU: GPUs talk through the hosts' memory", (int)b, (int)a);
-                return false;
-            }
+        who = a;
+        if (!one->has_nccl) why = "has no NCCL";
+        for (int32_t b = 0; b < a && !why; b++)
+            if (memcmp(one->gpu, ((const offer *)offers[b].data)->gpu, sizeof one->gpu) == 0) why = "shares its GPU with another";
     }
-    return true;
+    if (why && dc->comm->rank == 0) rk_log(RK_LOG_WARNING, "GPUs talk through the hosts' memory, which is slower: rank %d %s", (int)dc->comm->peers[who].rank, why);
+    return !why;
 }
 
 static rk_status join(rk_device_comm *dc) {
-    rk_device_info info;
+    offer mine = make_offer(dc);
     rk_exchange *offers;
-    RK_TRY(rk_device_query(dc->device, &info));
-    offer mine = make_offer(dc, &info);
     RK_TRY(rk_comm_gather(dc->comm, RK_LANE_ROWS, &mine, sizeof mine, &offers));
     const rk_parcel *received = rk_exchange_received(offers);
     rk_status status = RK_OK;
-    if (all_may(dc->comm, received)) status = rk_nccl_create(dc->device, ((const offer *)received[0].data)->id, dc->comm->rank, dc->comm->size, &dc->nccl);
+    for (int32_t r = 0; r < dc->comm->size; r++) dc->n_sharers += memcmp(((const offer *)received[r].data)->gpu, mine.gpu, sizeof mine.gpu) == 0;
+    if (all_may(dc, received)) status = rk_nccl_create(dc->device, ((const offer *)received[0].data)->id, dc->comm->rank, dc->comm->size, &dc->nccl);
     rk_exchange_free(offers);
     return rk_comm_agree(dc->comm, status);
 }
@@ -89,12 +93,23 @@ void rk_device_comm_free(rk_device_comm *dc) {
     rk_free(dc);
 }
 
-bool rk_device_comm_is_direct(const rk_device_comm *dc) {
-    return dc->nccl != NULL;
+int32_t rk_device_comm_sharers(const rk_device_comm *dc) {
+    return dc->n_sharers;
 }
 
 uint64_t rk_device_comm_bytes_sent(const rk_device_comm *dc) {
     return dc->bytes_sent;
+}
+
+static rk_status check(const rk_device_comm *dc) {
+    return dc->failed == RK_OK ? RK_OK : rk_error(dc->failed, "%s", dc->failure);
+}
+
+static rk_status keep(rk_device_comm *dc, rk_status status) {
+    if (status == RK_OK || dc->failed != RK_OK) return status;
+    dc->failed = status;
+    rk_error_copy(dc->failure, sizeof dc->failure);
+    return status;
 }
 
 /* Nothing of an earlier call is under way. */
@@ -133,14 +148,14 @@ static rk_status upload_parcels(rk_device_comm *dc, rk_stream *stream, const rk_
     char *to = dc->incoming.data;
     for (int32_t r = 0; r < dc->comm->size; r++) {
         size_t n_bytes = 0;
-        if (from[r].n_bytes) memcpy(to, from[r].data, from[r].n_bytes);
+        for (size_t i = 0; i < n_receive; i++) n_bytes += receive[i].rank == r && r != dc->comm->rank ? receive[i].n_bytes : 0;
+        RK_FAIL_IF(n_bytes != from[r].n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of a GPU, not %zu", (int)r, from[r].n_bytes, n_bytes);
+        if (n_bytes) memcpy(to, from[r].data, n_bytes);
         for (size_t i = 0; i < n_receive; i++) {
             if (receive[i].rank != r || r == dc->comm->rank) continue;
-            if (n_bytes + receive[i].n_bytes <= from[r].n_bytes) rk_stream_upload(stream, receive[i].data, to + n_bytes, receive[i].n_bytes);
-            n_bytes += receive[i].n_bytes;
+            rk_stream_upload(stream, receive[i].data, to, receive[i].n_bytes);
+            to += receive[i].n_bytes;
         }
-        RK_FAIL_IF(n_bytes != from[r].n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of a GPU, not %zu", (int)r, from[r].n_bytes, n_bytes);
-        to += n_bytes;
     }
     return RK_OK;
 }
@@ -171,27 +186,31 @@ static void copy_own(const rk_device_comm *dc, rk_stream *stream, const rk_devic
 }
 
 rk_status rk_device_comm_exchange(rk_device_comm *dc, rk_stream *stream, const rk_device_parcel *send, size_t n_send, const rk_device_parcel *receive, size_t n_receive) {
+    RK_TRY(check(dc));
     copy_own(dc, stream, send, n_send, receive, n_receive);
-    if (!dc->nccl) return exchange_by_host(dc, stream, send, n_send, receive, n_receive);
+    if (!dc->nccl) return keep(dc, exchange_by_host(dc, stream, send, n_send, receive, n_receive));
     for (size_t i = 0; i < n_send; i++) dc->bytes_sent += send[i].rank == dc->comm->rank ? 0 : send[i].n_bytes;
     rk_nccl_exchange(dc->nccl, stream, send, n_send, receive, n_receive);
     return RK_OK;
 }
 
-rk_status rk_device_comm_sum(rk_device_comm *dc, rk_stream *stream, float *values, size_t n) {
+static rk_status sum_by_host(rk_device_comm *dc, rk_stream *stream, float *values, size_t n) {
     size_t n_bytes = n * sizeof *values;
-    if (!n) return RK_OK;
-    if (dc->nccl) {
-        dc->bytes_sent += 2 * n_bytes * (size_t)(dc->comm->size - 1) / (size_t)dc->comm->size; /* of a ring's rank */
-        rk_nccl_sum(dc->nccl, stream, values, n);
-        return RK_OK;
-    }
     RK_TRY(rk_stream_sync(stream));
     RK_TRY(reserve(dc, &dc->outgoing, n_bytes));
     rk_stream_download(stream, dc->outgoing.data, values, n_bytes);
     RK_TRY(rk_stream_sync(stream));
     RK_TRY(rk_comm_all_reduce_f32(dc->comm, (float *)(void *)dc->outgoing.data, n));
     rk_stream_upload(stream, values, dc->outgoing.data, n_bytes);
+    return RK_OK;
+}
+
+rk_status rk_device_comm_sum(rk_device_comm *dc, rk_stream *stream, float *values, size_t n) {
+    RK_TRY(check(dc));
+    if (!n) return RK_OK;
+    if (!dc->nccl) return keep(dc, sum_by_host(dc, stream, values, n));
+    dc->bytes_sent += 2 * n * sizeof *values * (size_t)(dc->comm->size - 1) / (size_t)dc->comm->size; /* of a ring's rank */
+    rk_nccl_sum(dc->nccl, stream, values, n);
     return RK_OK;
 }
 
@@ -210,12 +229,14 @@ static rk_status gather_by_host(rk_device_comm *dc, rk_stream *stream, const voi
 }
 
 rk_status rk_device_comm_gather(rk_device_comm *dc, rk_stream *stream, const void *mine, size_t n_bytes, void *all) {
-    if (!dc->nccl) return gather_by_host(dc, stream, mine, n_bytes, all);
+    RK_TRY(check(dc));
+    if (!dc->nccl) return keep(dc, gather_by_host(dc, stream, mine, n_bytes, all));
     dc->bytes_sent += n_bytes * (size_t)(dc->comm->size - 1);
     rk_nccl_gather(dc->nccl, stream, mine, n_bytes, all);
     return RK_OK;
 }
 
 rk_status rk_device_comm_wait(rk_device_comm *dc, rk_stream *stream) {
-    return dc->nccl ? rk_nccl_wait(dc->nccl, stream, dc->comm->timeout_s) : rk_stream_sync(stream);
+    RK_TRY(check(dc));
+    return keep(dc, dc->nccl ? rk_nccl_wait(dc->nccl, stream, dc->comm->timeout_s) : rk_stream_sync(stream));
 }

@@ -1,7 +1,7 @@
 /* How ranks' GPUs talk, one rank a GPU: between their memories by NCCL; or through the host's memory and the ranks' communicator, where there is no NCCL or ranks share a GPU.
  *
- * Calls give work to one stream, always the same one, and are made in the same order on every rank. Data and memory of a call stay as they are until the stream has done it. Its first
- * failure is returned, or kept as the device's. Thread rule: as the device's. */
+ * Calls give work to one stream, always the same one, and are made in the same order on every rank; through the host they wait for it, too. Data and memory of a call stay as they are
+ * until the stream has done it. The first failure is every later call's too. Thread rule: as the device's. */
 #ifndef RK_COMM_DEVICE_COMM_H
 #define RK_COMM_DEVICE_COMM_H
 
@@ -13,7 +13,7 @@ typedef struct rk_device_comm rk_device_comm;
 /* All ranks call it. comm must outlive it; nothing else may exchange on its lane RK_LANE_ROWS. RK_NCCL=off in the environment: through the host. */
 rk_status rk_device_comm_create(rk_comm *comm, rk_device *device, rk_device_comm **out);
 void rk_device_comm_free(rk_device_comm *dc);
-bool rk_device_comm_is_direct(const rk_device_comm *dc); /* by NCCL; else its calls wait for the stream, and cannot be captured */
+int32_t rk_device_comm_sharers(const rk_device_comm *dc); /* ranks on this rank's GPU, this one among them */
 
 uint64_t rk_device_comm_bytes_sent(const rk_device_comm *dc); /* by NCCL so far; what goes through the host the communicator counts */
 

@@ -135,6 +135,7 @@ __global__ static void look_up(const rk_cuda_batch *batch, const rk_cuda_place *
         uint32_t tile = rk_tile_at(batch, t), number = rk_tile_feature(batch, tile);
         const rk_cuda_feature *feature = &batch->features[number];
         bags f = {batch, &batch->feature_ids[number], &batch->tables[feature->table], to[number], 0, (uint32_t)(feature->length ? feature->length : 1), false};
+        if (!f.to.data) continue; /* the same for the whole warp */
         f.n = f.ids->n * f.length;
         f.single = feature->length || (f.ids->first_offset == RK_CUDA_NONE && f.ids->ids_per_sample == 1 && f.ids->first_weight == RK_CUDA_NONE);
         uint32_t class_ = (uint32_t)f.table->class_, n_groups = RK_WARP >> class_;

@@ -59,7 +59,7 @@ static void load(void) {
 #undef FIND
 }
 
-static rk_status need(void) {
+rk_status rk_nccl_load(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, load);
     return reason[0] ? rk_error(RK_UNSUPPORTED, "%s", reason) : RK_OK;
@@ -75,7 +75,7 @@ static void keep(rk_nccl *n, ncclResult_t result, const char *what) {
 }
 
 rk_status rk_nccl_new_id(char id[RK_NCCL_ID_BYTES]) {
-    RK_TRY(need());
+    RK_TRY(rk_nccl_load());
     ncclResult_t result = nccl.ncclGetUniqueId((ncclUniqueId *)id);
     return result == ncclSuccess ? RK_OK : failed(result, "an id");
 }
@@ -83,7 +83,7 @@ rk_status rk_nccl_new_id(char id[RK_NCCL_ID_BYTES]) {
 rk_status rk_nccl_create(rk_device *device, const char id[RK_NCCL_ID_BYTES], int32_t rank, int32_t size, rk_nccl **out) {
     rk_nccl *n;
     ncclUniqueId unique;
-    RK_TRY(need());
+    RK_TRY(rk_nccl_load());
     RK_TRY(rk_alloc(1, sizeof *n, &n));
     n->device = device;
     n->rank = rank;
@@ -98,9 +98,16 @@ rk_status rk_nccl_create(rk_device *device, const char id[RK_NCCL_ID_BYTES], int
     return failed(result, "joining the other ranks' GPUs");
 }
 
+/* Work that others do not answer is not waited for. */
+static void give_up(rk_nccl *n) {
+    if (n->comm) (void)nccl.ncclCommAbort(n->comm);
+    n->comm = NULL;
+}
+
 void rk_nccl_free(rk_nccl *n) {
     if (!n) return;
     rk_device_use(n->device);
+    if (n->device->failure != RK_OK) give_up(n);
     if (n->comm) (void)nccl.ncclCommDestroy(n->comm);
     rk_free(n);
 }
@@ -129,7 +136,13 @@ static void pause_between(uint32_t *n_looks) {
     if (++*n_looks > 1000) (void)nanosleep(&nap, NULL);
 }
 
-rk_status rk_nccl_wait(rk_nccl *n, rk_stream *stream, double timeout_s) {
+/* Whether NCCL has failed meanwhile. */
+static ncclResult_t failure_of(const rk_nccl *n) {
+    ncclResult_t result = ncclSuccess, asked = nccl.ncclCommGetAsyncError(n->comm, &result);
+    return asked != ncclSuccess ? asked : result == ncclInProgress ? ncclSuccess : result;
+}
+
+static rk_status wait_until(rk_nccl *n, rk_stream *stream, double timeout_s) {
     double end = rk_clock_seconds() + timeout_s;
     uint32_t n_looks = 0;
     for (;;) {
@@ -138,12 +151,16 @@ rk_status rk_nccl_wait(rk_nccl *n, rk_stream *stream, double timeout_s) {
             rk_device_keep_failure(n->device, error, "work on the GPU");
             return rk_device_kept_failure(n->device);
         }
-        ncclResult_t result = ncclSuccess;
-        if (nccl.ncclCommGetAsyncError(n->comm, &result) == ncclSuccess && result != ncclSuccess && result != ncclInProgress) break;
-        if (rk_clock_seconds() > end) break;
+        ncclResult_t result = failure_of(n);
+        RK_FAIL_IF(result != ncclSuccess, RK_PEER_LOST, "NCCL: %s", nccl.ncclGetErrorString(result));
+        RK_FAIL_IF(rk_clock_seconds() > end, RK_PEER_LOST, "the GPUs of other ranks have not answered within %g s", timeout_s);
         pause_between(&n_looks);
     }
-    (void)nccl.ncclCommAbort(n->comm);
-    n->comm = NULL;
-    return rk_error(RK_PEER_LOST, "the GPUs of other ranks have not answered within %g s, or are gone", timeout_s);
+}
+
+rk_status rk_nccl_wait(rk_nccl *n, rk_stream *stream, double timeout_s) {
+    RK_FAIL_IF(!n->comm, RK_PEER_LOST, "NCCL has failed before");
+    rk_status status = wait_until(n, stream, timeout_s);
+    if (status != RK_OK) give_up(n);
+    return status;
 }

@@ -21,7 +21,8 @@ typedef struct rk_device_parcel {
     size_t n_bytes;
 } rk_device_parcel;
 
-/* What ranks join by: made by one, known to all. RK_UNSUPPORTED: there is no NCCL. */
+rk_status rk_nccl_load(void); /* RK_UNSUPPORTED: there is none, and why */
+/* What ranks join by: made by one, known to all. */
 rk_status rk_nccl_new_id(char id[RK_NCCL_ID_BYTES]);
 /* All ranks call it, each with a GPU of its own, and wait for each other. */
 rk_status rk_nccl_create(rk_device *device, const char id[RK_NCCL_ID_BYTES], int32_t rank, int32_t size, rk_nccl **out);
@@ -31,7 +32,7 @@ void rk_nccl_free(rk_nccl *nccl); /* all of its work is done, or rk_nccl_wait ha
 void rk_nccl_exchange(rk_nccl *nccl, rk_stream *stream, const rk_device_parcel *send, size_t n_send, const rk_device_parcel *receive, size_t n_receive);
 void rk_nccl_sum(rk_nccl *nccl, rk_stream *stream, float *values, size_t n); /* over ranks; the same bits on each */
 void rk_nccl_gather(rk_nccl *nccl, rk_stream *stream, const void *mine, size_t n_bytes, void *all); /* all [size * n_bytes] */
-/* Waits for all work of the stream; RK_PEER_LOST after timeout_s, and then NCCL is of no more use. */
+/* Waits for all work of the stream; RK_PEER_LOST after timeout_s. After any failure NCCL is of no more use. */
 rk_status rk_nccl_wait(rk_nccl *nccl, rk_stream *stream, double timeout_s);
 
 #ifdef __cplusplus

@@ -61,10 +61,12 @@ __device__ static inline float weight_at(const sample_ids *s, uint32_t i) {
     return is_weighted(s) ? s->batch->weights[s->ids->first_weight + (i - s->ids->first_id)] : 1.0f;
 }
 
+__device__ static inline int32_t combiner_of(const sample_ids *s) { return s->batch->folded && is_weighted(s) ? (int32_t)RK_COMBINER_SUM : s->feature->combiner; }
+
 /* As the collection's (embedding/feature_use.c). */
 __device__ static inline verdict judge(const sample_ids *s, int64_t id, float weight) {
     if (!(fabsf(weight) <= FLT_MAX)) return REFUSED;
-    bool light = s->feature->combiner != RK_COMBINER_SUM && weight <= 0;
+    bool light = combiner_of(s) != RK_COMBINER_SUM && weight <= 0;
     if (s->feature->validates && (id < 0 || light)) return DROPPED;
     return id < 0 || (uint64_t)id >= s->table->n_rows || light ? REFUSED : KEPT;
 }
@@ -96,7 +98,7 @@ __device__ static inline bag_sums sum_bag(const sample_ids *s, uint32_t lane, ui
         if (judge_at(s, i) != KEPT) continue;
         double w = weight_at(s, i);
         sums.n_kept++;
-        sums.below += s->feature->combiner == RK_COMBINER_MEAN ? w : w * w;
+        sums.below += combiner_of(s) == RK_COMBINER_MEAN ? w : w * w;
     }
     return sums;
 }
@@ -111,13 +113,14 @@ __device__ static inline float scale_of(const sample_ids *s, uint32_t n_kept) {
 __device__ static inline void write_bag(const sample_ids *s, bag_sums sums, uint32_t lane, uint32_t n_lanes) {
     bool weighted = is_weighted(s);
     float scale = weighted ? 1.0f : scale_of(s, sums.n_kept);
-    double below = s->feature->combiner == RK_COMBINER_SQRTN ? sqrt(sums.below) : sums.below;
+    int32_t combiner = combiner_of(s);
+    double below = combiner == RK_COMBINER_SQRTN ? sqrt(sums.below) : sums.below;
     if (lane == 0) s->batch->scales[s->ids->first_bag + s->sample] = scale;
     for (uint32_t i = s->begin + lane; i < s->end; i += n_lanes) {
         float weight = weight_at(s, i), coefficient = scale;
         int64_t id = id_at(s->batch, i);
-        if (weighted && s->feature->combiner == RK_COMBINER_SUM) coefficient = weight;
-        if (weighted && s->feature->combiner != RK_COMBINER_SUM) coefficient = below != 0 ? (float)(weight / below) : 0.0f;
+        if (weighted && combiner == RK_COMBINER_SUM) coefficient = weight;
+        if (weighted && combiner != RK_COMBINER_SUM) coefficient = below != 0 ? (float)(weight / below) : 0.0f;
         write_use(s, s->ids->first_use + (i - s->ids->first_id), judge(s, id, weight) == KEPT ? id : -1, 0, coefficient);
     }
 }

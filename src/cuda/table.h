@@ -110,6 +110,7 @@ typedef struct rk_cuda_batch {
     const float *weights;
     uint32_t n_samples, n_features, n_tables, n_uses, n_tiles; /* n_samples: of all features */
     bool wide, training, caches;
+    bool folded;                  /* weights are what a row is multiplied by: their combiner's divisor is in them */
     uint32_t number, oldest;      /* of this batch, and of the oldest one whose rows may not leave the cache */
     int32_t width;                /* values of a partial sum */
     uint64_t none_key;            /* of uses that are not sorted; above all others */

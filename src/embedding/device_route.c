@@ -141,6 +141,7 @@ static void describe_batch(const rk_device_tables *d, rk_device_flight *flight) 
     b->wide = flight->wide;
     b->training = flight->training;
     b->caches = d->caches;
+    b->folded = d->lent;
     b->number = flight->number;
     b->oldest = d->n_under_way ? flight->number - 1 : flight->number;
     b->width = d->width;

@@ -23,6 +23,7 @@ static rk_status allocate(rk_device_sharded *ds) {
     RK_TRY(rk_alloc(n_tables, sizeof *ds->n_lent, &ds->n_lent));
     RK_TRY(rk_alloc(stored, sizeof *ds->served, &ds->served));
     RK_TRY(rk_alloc(stored, sizeof *ds->served_at, &ds->served_at));
+    RK_TRY(rk_alloc(stored, sizeof *ds->gradients_at, &ds->gradients_at));
     RK_TRY(rk_alloc(stored, sizeof *ds->staged_there, &ds->staged_there));
     RK_TRY(rk_alloc((size_t)s->n_streams, sizeof *ds->staged_here, &ds->staged_here));
     RK_TRY(rk_alloc(stored > links ? stored : links, sizeof *ds->send, &ds->send));
@@ -59,7 +60,7 @@ done:
 void rk_device_sharded_free(rk_device_sharded *ds) {
     if (!ds) return;
     const rk_sharded *s = ds->sharded;
-    if (ds->stream) (void)rk_stream_sync(ds->stream);
+    if (ds->stream) (void)rk_device_comm_wait(ds->comm, ds->stream);
     rk_device_tables_free(ds->front);
     rk_device_tables_free(ds->store);
     for (int32_t t = 0; t < s->front->n_tables && ds->values; t++) rk_device_free(ds->device, ds->values[t].data);
@@ -69,13 +70,9 @@ void rk_device_sharded_free(rk_device_sharded *ds) {
         if (ds->staged_there) rk_device_free(ds->device, ds->staged_there[f].data);
     }
     for (int32_t f = 0; f < s->front->n_features && ds->offsets; f++) rk_free(ds->offsets[f]);
-    void *arrays[] = {ds->values, ds->lent, ds->n_lent, ds->served, ds->served_at, ds->staged_here, ds->staged_there, ds->send, ds->receive, ds->ids, ds->offsets, ds->offsets_capacity};
+    void *arrays[] = {ds->values, ds->lent, ds->n_lent, ds->served, ds->served_at, ds->gradients_at, ds->staged_here, ds->staged_there, ds->send, ds->receive, ds->ids, ds->offsets, ds->offsets_capacity};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rk_free(arrays[i]);
     rk_free(ds);
-}
-
-uint64_t rk_device_sharded_bytes(const rk_device_sharded *ds) {
-    return ds->bytes + rk_device_tables_bytes(ds->front) + (ds->store ? rk_device_tables_bytes(ds->store) : 0);
 }
 
 rk_device_tables *rk_device_sharded_front(rk_device_sharded *ds) {
@@ -125,7 +122,7 @@ rk_status rk_device_sharded_route(rk_device_sharded *ds, rk_stream *upload, rk_s
     if (status == RK_OK)
         s->begun++;
     else
-        rk_device_tables_done(ds->front, false);
+        rk_device_tables_take_back(ds->front);
     return status;
 }
 

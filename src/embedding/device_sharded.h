@@ -17,7 +17,6 @@ typedef struct rk_device_sharded rk_device_sharded;
  * Errors: as rk_device_tables_create. */
 rk_status rk_device_sharded_create(rk_sharded *sharded, rk_device *device, rk_device_comm *comm, const rk_device_tables_options *options, rk_device_sharded **out);
 void rk_device_sharded_free(rk_device_sharded *ds);
-uint64_t rk_device_sharded_bytes(const rk_device_sharded *ds); /* of device memory */
 /* For lookups, measures and sums of the batch at hand. */
 rk_device_tables *rk_device_sharded_front(rk_device_sharded *ds);
 

@@ -58,14 +58,12 @@ static rk_cuda_rows_at packed(const rk_device_box *box, const rk_shard *shard, r
 static rk_status grow(rk_device_sharded *ds, rk_device_box *box, size_t n_bytes, bool *grown) {
     void *memory;
     if (n_bytes <= box->n_bytes) return RK_OK;
-    if (ds->stream) RK_TRY(rk_stream_sync(ds->stream));
-    ds->bytes -= box->n_bytes;
+    if (ds->stream) RK_TRY(rk_device_comm_wait(ds->comm, ds->stream));
     rk_device_free(ds->device, box->data);
     *box = (rk_device_box){0};
     n_bytes += n_bytes / 4;
     RK_TRY(rk_device_alloc(ds->device, n_bytes, &memory));
     *box = (rk_device_box){memory, n_bytes};
-    ds->bytes += n_bytes;
     if (grown) *grown = true;
     return RK_OK;
 }
@@ -75,11 +73,33 @@ static rk_status reserve_values(rk_device_sharded *ds, const rk_journey *j) {
     bool grown = false;
     for (int32_t t = 0; t < e->n_tables; t++) {
         size_t row_bytes = (size_t)e->tables[t].config.dim * sizeof(float);
-        RK_TRY(grow(ds, &ds->values[t], (size_t)j->wanted[t].n * row_bytes, &grown));
+        int64_t n = j->wanted[t].n ? j->wanted[t].n : 1; /* lookups of no row read one all the same */
+        RK_TRY(grow(ds, &ds->values[t], (size_t)n * row_bytes, &grown));
         ds->lent[t] = (float *)(void *)ds->values[t].data;
         ds->n_lent[t] = (int64_t)(ds->values[t].n_bytes / row_bytes);
     }
     return grown ? rk_device_tables_lend(ds->front, ds->lent, ds->n_lent) : RK_OK;
+}
+
+static bool answers(const rk_device_sharded *ds, const there *t, int32_t trainer) {
+    return rk_shard_stream_answers(ds->sharded, t->stream, trainer, ds->sharded->rank);
+}
+
+/* What is not answered is not looked up. */
+static rk_status reserve_served(rk_device_sharded *ds, const rk_journey *j) {
+    const rk_sharded *s = ds->sharded;
+    bool grown = false;
+    for (int32_t r = 0; r < s->size && ds->store; r++)
+        for (int32_t i = 0; i < rk_n_here(s); i++) {
+            there t = there_of(ds, j, r, i);
+            int32_t f = rk_stored_feature(s, r, i);
+            RK_TRY(grow(ds, t.served, wire_bytes(t.n, t.shard, RK_F32), &grown));
+            if (t.stream->rows_wire != RK_F32 || t.stream->gradients_wire != RK_F32) RK_TRY(grow(ds, t.staged, wire_bytes(t.n, t.shard, RK_BF16), NULL));
+            ds->gradients_at[f] = ds->served_at[f] = (rk_activation){(float *)(void *)t.served->data, t.shard->dim, NULL};
+            if (!answers(ds, &t, r)) ds->served_at[f].data = NULL;
+        }
+    if (grown) rk_device_tables_forget(ds->store);
+    return RK_OK;
 }
 
 rk_status rk_device_sharded_reserve(rk_device_sharded *ds, rk_journey *j) {
@@ -90,14 +110,7 @@ rk_status rk_device_sharded_reserve(rk_device_sharded *ds, rk_journey *j) {
         if (!rows_are_plain(&h)) RK_TRY(grow(ds, h.staged, wire_bytes(h.n, h.shard, h.stream->rows_wire), NULL));
         if (!gradients_are_plain(&h)) RK_TRY(grow(ds, h.staged, wire_bytes(h.n, h.shard, h.stream->gradients_wire), NULL));
     }
-    for (int32_t r = 0; r < s->size && ds->store; r++)
-        for (int32_t i = 0; i < rk_n_here(s); i++) {
-            there t = there_of(ds, j, r, i);
-            RK_TRY(grow(ds, t.served, wire_bytes(t.n, t.shard, RK_F32), NULL));
-            if (t.stream->rows_wire != RK_F32 || t.stream->gradients_wire != RK_F32) RK_TRY(grow(ds, t.staged, wire_bytes(t.n, t.shard, RK_BF16), NULL));
-            ds->served_at[rk_stored_feature(s, r, i)] = (rk_activation){(float *)(void *)t.served->data, t.shard->dim, NULL};
-        }
-    return RK_OK;
+    return reserve_served(ds, j);
 }
 
 /* The list of what goes between this trainer and the owners, rows or gradients. */
@@ -122,7 +135,7 @@ static size_t list_there(const rk_device_sharded *ds, const rk_journey *j, bool 
         for (int32_t i = 0; i < rk_n_here(s); i++) {
             there t = there_of(ds, j, r, i);
             rk_dtype wire = rows ? t.stream->rows_wire : t.stream->gradients_wire;
-            bool travels = rows ? rk_shard_stream_answers(s, t.stream, r, s->rank) : t.stream->trainable;
+            bool travels = rows ? answers(ds, &t, r) : t.stream->trainable;
             if (travels && t.n) out[n++] = (rk_device_parcel){r, wire == RK_F32 ? t.served->data : t.staged->data, wire_bytes(t.n, t.shard, wire)};
         }
     return n;
@@ -136,7 +149,7 @@ static void convert_there(const rk_device_sharded *ds, const rk_journey *j, bool
             there t = there_of(ds, j, r, i);
             rk_dtype wire = rows ? t.stream->rows_wire : t.stream->gradients_wire;
             rk_cuda_rows_at own = packed(t.served, t.shard, RK_F32), other = packed(t.staged, t.shard, wire);
-            if (wire != RK_F32 && (rows || t.stream->trainable)) rk_cuda_convert_rows(stream, t.n, t.shard->dim, rows ? &own : &other, rows ? &other : &own);
+            if (wire != RK_F32 && (rows ? answers(ds, &t, r) : t.stream->trainable)) rk_cuda_convert_rows(stream, t.n, t.shard->dim, rows ? &own : &other, rows ? &other : &own);
         }
 }
 
@@ -176,5 +189,5 @@ rk_status rk_device_sharded_apply(rk_device_sharded *ds, rk_stream *stream, cons
     size_t n_send = list_here(ds, j, false, ds->send), n_receive = list_there(ds, j, false, ds->receive);
     RK_TRY(rk_device_comm_exchange(ds->comm, stream, ds->send, n_send, ds->receive, n_receive));
     convert_there(ds, j, false, stream);
-    return ds->store ? rk_device_tables_apply(ds->store, stream, ds->served_at, stop) : RK_OK;
+    return ds->store ? rk_device_tables_apply(ds->store, stream, ds->gradients_at, stop) : RK_OK;
 }

@@ -22,14 +22,13 @@ struct rk_device_sharded {
     float **lent;                /* [n_tables]: what the front has of those, and so many rows */
     int64_t *n_lent;
     rk_device_box *served;       /* [n_stored_features]: float [n, dim], rows on their way out, gradients on their way in */
-    rk_activation *served_at;    /* [n_stored_features] */
+    rk_activation *served_at, *gradients_at; /* [n_stored_features]: those; NULL for rows that nobody asks for, since the trainer has them too */
     rk_device_box *staged_here;  /* [n_streams, of this trainer] on the wire, where that is not as in values: rows in, gradients out */
     rk_device_box *staged_there; /* [n_stored_features] on the wire, where that is not as in served */
     rk_device_parcel *send, *receive; /* [n_stored_features, or n_streams]: scratch */
     rk_ids *ids;                 /* [n_features]: of the front, as it is looked up */
     int64_t **offsets;           /* [n_features] of sequences' samples, */
     size_t *offsets_capacity;    /* so many */
-    uint64_t bytes;
 };
 
 /* Makes them large enough for a routed batch. */

@@ -18,7 +18,7 @@ typedef struct rk_device_tables_options {
     int64_t max_batch;      /* samples */
     uint64_t budget_bytes;  /* device memory for rows and slots; 0: as much as they take */
     bool of_ranks;          /* tables may be parts of tables; gradients that are of several shards are one sum all the same */
-    bool lent;              /* the collection has no rows: rk_device_tables_lend brings those of a batch, and their gradients are summed, not applied */
+    bool lent;              /* the collection has no rows: rk_device_tables_lend brings those of a batch, and their gradients are summed, not applied. Weights are coefficients: with their combiner's divisor in them */
 } rk_device_tables_options;
 
 /* Errors: RK_UNSUPPORTED (parts of tables), RK_NO_MEMORY, RK_INVALID_ARGUMENT (a budget in which the tables cannot work, with the least one as a hint). */
@@ -33,14 +33,18 @@ rk_status rk_device_tables_lend(rk_device_tables *tables, float *const *rows, co
  * that this goes on beside the step before. ids may be changed as soon as it returns. Waits for the batch before the last to be done. */
 rk_status rk_device_tables_route(rk_device_tables *tables, rk_stream *upload, rk_stream *stream, int64_t n, const int64_t *counts, const rk_ids *ids, bool training);
 
+/* The batch that was routed last, of which nothing has been given to a stream but its route, is as if it had not been. */
+void rk_device_tables_take_back(rk_device_tables *tables);
+
 /* What the device has found wrong with the oldest routed batch's ids, as the collection would have told it (RK_BAD_DATA, with feature, sample and id), or RK_OK. Waits for
  * the check alone. Nothing is looked up or updated by the ids of a batch that is refused. */
 rk_status rk_device_tables_check(rk_device_tables *tables);
 
 /* The oldest routed batch becomes the one at hand, once `stream` comes to it; with the numbers of this step (schedules, factors). */
 rk_status rk_device_tables_prepare(rk_device_tables *tables, rk_stream *stream);
-/* activations[f].data: device memory, stride in values; lengths NULL. */
+/* activations[f].data: device memory, stride in values; lengths NULL. data NULL: the feature is left out. Where they are is kept on the device; forget, between batches, lets go of it. */
 rk_status rk_device_tables_look_up(rk_device_tables *tables, rk_stream *stream, const rk_activation *activations);
+void rk_device_tables_forget(rk_device_tables *tables);
 /* Sets RK_CUDA_STOP_ROWS in *stop (device memory) where a gradient [n_features] of a row that is trained is not finite. */
 rk_status rk_device_tables_measure(rk_device_tables *tables, rk_stream *stream, const rk_activation *gradients, uint32_t *stop);
 /* One optimizer step from gradients [n_features] (device memory). Nothing happens where *stop is not 0 then; stop NULL: always. */

@@ -68,6 +68,14 @@ static rk_status find_places(rk_device_tables *d, const rk_activation *given, co
     return RK_OK;
 }
 
+void rk_device_tables_forget(rk_device_tables *d) {
+    for (size_t p = 0; p < d->n_places; p++) {
+        rk_free(d->places[p].given);
+        rk_device_give(d, (size_t)d->n_features * sizeof *d->places[p].places, d->places[p].places);
+    }
+    d->n_places = 0;
+}
+
 rk_status rk_device_tables_look_up(rk_device_tables *d, rk_stream *stream, const rk_activation *activations) {
     const rk_device_flight *flight = rk_oldest_flight(d);
     const rk_cuda_place *to;
@@ -109,6 +117,10 @@ rk_status rk_device_tables_apply(rk_device_tables *d, rk_stream *stream, const r
         if (d->homes[t]->l2_full != 0 && d->tables[t].is_trained)
             rk_cuda_update_all_rows(stream, d->tables[t].n_rows, rk_cuda_needs_sums(d->homes[t]->optimizer.kind), d->at_hand, (uint32_t)t, d->steps, from, stop);
     return RK_OK;
+}
+
+void rk_device_tables_take_back(rk_device_tables *d) {
+    d->n_under_way--;
 }
 
 void rk_device_tables_done(rk_device_tables *d, bool applied) {

@@ -56,7 +56,8 @@ static rk_status budget_of(const rk_model *model, const rk_model_device *options
     RK_TRY(rk_device_query(model->device_step->device, &info));
     for (int32_t t = 0; model->embeddings && t < rk_embeddings_n_tables(model->embeddings); t++) wanted += rk_embeddings_table_bytes(model->embeddings, t);
     if (model->spread && model->spread->sharded) wanted = rk_sharded_bytes(model->spread->sharded);
-    uint64_t most = options->memory_bytes ? options->memory_bytes : info.free_bytes / 10 * 9;
+    uint64_t sharers = model->device_step->comm ? (uint64_t)rk_device_comm_sharers(model->device_step->comm) : 1;
+    uint64_t most = options->memory_bytes ? options->memory_bytes : info.free_bytes / 10 * 9 / sharers;
     *out = wanted > most ? most : 0;
     rk_log(RK_LOG_INFO, "device: %s, %.1f of %.1f GB free; tables take %.1f GB%s", info.name, (double)info.free_bytes * 1e-9, (double)info.memory_bytes * 1e-9,
            (double)wanted * 1e-9, *out ? ", behind a cache" : "");
@@ -89,12 +90,9 @@ static rk_status reserve(rk_model *model) {
     return RK_OK;
 }
 
-rk_status rk_device_step_create(rk_model *model, const rk_model_device *options) {
-    rk_device_step *d;
-    RK_TRY(rk_alloc(1, sizeof *d, &d));
-    model->device_step = d;
-    d->late = options->late && !model->retrieval; /* what a batch's step draws goes by its number, which is known when the step before is judged */
-    d->layout = rk_device_batch_plan(model);
+/* The device, and all that ranks need not meet for. */
+static rk_status open_device(rk_model *model, const rk_model_device *options) {
+    rk_device_step *d = model->device_step;
     RK_TRY(rk_device_open(model->spread ? rk_device_spread_number(model, options->number) : options->number, &d->device));
     RK_TRY(rk_stream_create(d->device, &d->upload));
     RK_TRY(rk_stream_create(d->device, &d->routing));
@@ -102,7 +100,23 @@ rk_status rk_device_step_create(rk_model *model, const rk_model_device *options)
     RK_TRY(create_graph(model, options));
     RK_TRY(create_tasks(model));
     if (model->retrieval) RK_TRY(create_candidates(model, options));
-    RK_TRY(reserve(model));
+    return reserve(model);
+}
+
+/* No rank waits for one that has failed already. */
+static rk_status meet(rk_model *model, rk_status status) {
+    if (!model->spread) return status;
+    RK_TRY(rk_comm_agree(model->spread->trainers, status));
+    return rk_device_comm_create(model->spread->trainers, model->device_step->device, &model->device_step->comm);
+}
+
+rk_status rk_device_step_create(rk_model *model, const rk_model_device *options) {
+    rk_device_step *d;
+    RK_TRY(rk_alloc(1, sizeof *d, &d));
+    model->device_step = d;
+    d->late = options->late && !model->retrieval; /* what a batch's step draws goes by its number, which is known when the step before is judged */
+    d->layout = rk_device_batch_plan(model);
+    RK_TRY(meet(model, open_device(model, options)));
     RK_TRY(create_tables(model, options));
     return wire(model);
 }
@@ -110,6 +124,7 @@ rk_status rk_device_step_create(rk_model *model, const rk_model_device *options)
 void rk_device_step_free(rk_model *model) {
     rk_device_step *d = model->device_step;
     if (!d) return;
+    if (d->comm && d->compute) (void)rk_device_comm_wait(d->comm, d->compute); /* with a time limit: others may be gone */
     if (d->compute) (void)rk_stream_sync(d->compute);
     rk_device_spread_free(model);
     for (int i = 0; i < RK_DEVICE_FLIGHTS; i++) {

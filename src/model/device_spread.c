@@ -23,7 +23,7 @@ int32_t rk_device_spread_number(const rk_model *model, int32_t first) {
     const rk_comm *comm = model->spread->trainers;
     int32_t before = 0, n = rk_device_count();
     for (int32_t r = 0; r < comm->rank; r++) before += strcmp(comm->peers[r].host, comm->peers[comm->rank].host) == 0;
-    return n ? (first + before) % n : first;
+    return first < n ? (first + before) % n : first;
 }
 
 rk_status rk_device_spread_create(rk_model *model, uint64_t budget_bytes) {
@@ -31,7 +31,6 @@ rk_status rk_device_spread_create(rk_model *model, uint64_t budget_bytes) {
     rk_spread *sp = model->spread;
     rk_device_tables_options tables = {.max_batch = model->max_here, .budget_bytes = budget_bytes};
     void *memory;
-    RK_TRY(rk_device_comm_create(sp->trainers, d->device, &d->comm));
     RK_TRY(rk_device_alloc(d->device, (size_t)sp->roles.n_trainers * d->verdict_bytes, &memory));
     d->founds = memory;
     RK_TRY(rk_device_alloc_host(d->device, d->verdict_bytes, &memory));

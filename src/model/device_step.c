@@ -192,7 +192,8 @@ static rk_status find_not_finite(rk_model *model, double *loss) {
     rk_device_step *d = model->device_step;
     uint32_t stop = *stop_of(d->verdict, model->n_tasks), own = *stop_of(d->own, model->n_tasks);
     if (own) RK_TRY(sum_losses(model, d->own, loss));
-    rk_status status = stop & RK_CUDA_STOP_DENSE ? rk_device_graph_check(d->graph, d->compute) : RK_OK;
+    bool lost = stop & RK_CUDA_STOP_LOSS; /* another rank's loss, of which all sums are no numbers */
+    rk_status status = stop & RK_CUDA_STOP_DENSE && !lost ? rk_device_graph_check(d->graph, d->compute) : RK_OK;
     if (status == RK_OK && own & RK_CUDA_STOP_ROWS) status = rk_device_tables_check_gradients(d->tables);
     return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step) : status;
 }

@@ -228,8 +228,11 @@ bool rk_model_has_device(const rk_model *model) {
     return model->device_step != NULL;
 }
 
-rk_status rk_model_auc(void *model, int64_t n, const float *samples, double *out) {
-    return rk_device_step_auc(model, n, samples, out);
+/* Over ranks all have it of their GPUs or none, so that all have the same. */
+rk_status rk_model_auc(void *context, int64_t n, const float *samples, double *out) {
+    rk_model *model = context;
+    rk_status status = rk_device_step_auc(model, n, samples, out);
+    return model->spread ? rk_comm_agree(model->spread->trainers, status) : status;
 }
 
 rk_embeddings *rk_model_embeddings(rk_model *model) {

@@ -66,7 +66,18 @@ const rk_schema rk_optimizer_schema = {.name = "optimizer",
 #define BIT(kind) (1u << RK_OPTIMIZER_##kind)
 enum { ADAMS = BIT(ADAM) | BIT(ADAMW) | BIT(ROWWISE_ADAM) | BIT(LAMB) };
 
-/* Which kinds read which key; a key that the kind would ignore is a mistake of the user's. */
+/* A key that the kind would ignore is a mistake of the user's. used_by: bits of the n kinds that read it. */
+static rk_status refuse(const rk_optimizer_config *c, const rk_yaml *yaml, const char *key, const char *what, int kind, const char *const *names, int n, unsigned used_by) {
+    rk_status status = rk_error(RK_CONFIG, "%s: key '%s': the %s '%s' does not use it", rk_yaml_place_of(yaml, c->line).text, key, what, names[kind]);
+    char list[256] = "";
+    for (int k = 0; k < n; k++)
+        if (used_by & (1u << k)) {
+            if (*list) strcat(list, ", ");
+            strcat(list, names[k]);
+        }
+    return rk_error_hint(status, "it belongs to %s", list);
+}
+
 static rk_status check_used(const rk_optimizer_config *c, const rk_yaml *yaml) {
     const struct {
         const char *key;
@@ -90,15 +101,27 @@ static rk_status check_used(const rk_optimizer_config *c, const rk_yaml *yaml) {
     };
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         if (isnan(keys[i].value) || (keys[i].used_by & (1u << c->kind))) continue;
-        rk_status status = rk_error(RK_CONFIG, "%s: key '%s': the optimizer '%s' does not use it", rk_yaml_place_of(yaml, c->line).text, keys[i].key, kinds[c->kind]);
-        char list[256] = "";
-        for (int k = 0; k < RK_OPTIMIZER_COUNT; k++)
-            if (keys[i].used_by & (1u << k)) {
-                if (*list) strcat(list, ", ");
-                strcat(list, kinds[k]);
-            }
-        return rk_error_hint(status, "it belongs to %s", list);
+        return refuse(c, yaml, keys[i].key, "optimizer", c->kind, kinds, RK_OPTIMIZER_COUNT, keys[i].used_by);
     }
+    return RK_OK;
+}
+
+/* Of a schedule those that differ from what they are by default: a resolved configuration names them all. */
+static rk_status check_schedule_used(const rk_optimizer_config *c, const rk_yaml *yaml) {
+    enum { POLYNOMIAL = 1 << RK_SCHEDULE_POLYNOMIAL, COSINE = 1 << RK_SCHEDULE_COSINE, STEP = 1 << RK_SCHEDULE_STEP };
+    const rk_schedule_config *s = &c->schedule;
+    const struct {
+        const char *key;
+        bool given;
+        unsigned used_by;
+    } keys[] = {
+        {"decay_steps", s->decay_steps != 0, POLYNOMIAL | COSINE | STEP},
+        {"end_factor", s->end_factor != 0, POLYNOMIAL | COSINE},
+        {"power", s->power != 1, POLYNOMIAL},
+        {"step_factor", s->step_factor != 0.1, STEP},
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (keys[i].given && !(keys[i].used_by & (1u << s->kind))) return refuse(c, yaml, keys[i].key, "schedule", s->kind, schedules, RK_SCHEDULE_COUNT, keys[i].used_by);
     return RK_OK;
 }
 
@@ -113,6 +136,7 @@ rk_status rk_optimizer_resolve(const rk_optimizer_config *c, const rk_yaml *yaml
     rk_optimizer o;
     RK_TRY(rk_optimizer_init(&o, (rk_optimizer_kind)c->kind));
     RK_TRY(check_used(c, yaml));
+    RK_TRY(check_schedule_used(c, yaml));
     take(c->learning_rate, &o.learning_rate);
     take(c->epsilon, &o.epsilon);
     take(c->initial_accumulator, &o.initial_accumulator);

@@ -25,6 +25,7 @@ static const char *const data_and_train =
     "    - {name: other, identity: 3000}\n"
     "    - {name: clicks, identity: 500, separator: '|'}\n"
     "    - {name: item, identity: 500}\n"
+    "    - {name: none, identity: 9, separator: '|'}\n" /* of which no row has any */
     "    - {name: x, dense: true}\n"
     "embedding:\n"
     "  dim: 12\n"
@@ -50,7 +51,7 @@ static const trial trials[] = {
     {"batch norm and dropout", "{kind: dcn_v2, deep: [16, 8], batch_norm: true, dropout: 0.3, feature_dropout: 0.2}", "{replicate_below: 100, timeout_s: 60}", 0, {NULL}},
     {"learned weights", "{kind: mmoe, experts: 2, expert_units: [8], towers: [8], task_weights: uncertainty}", "{replicate_below: 100, timeout_s: 60}", 0, {NULL}},
     {"sequences", "{kind: din, attention: [{target: item, history: clicks}], deep: [8]}", BY_HAND("{name: item, sharding: row_wise}"), 0,
-     {"embedding.features=[{name: bag, combiner: mean}, {name: other, table: bag}, {name: clicks, table: item, max_sequence_length: 4}]"}},
+     {"embedding.features=[{name: bag, combiner: mean}, {name: other, table: bag}, {name: clicks, table: item, max_sequence_length: 4}, {name: none, max_sequence_length: 2}]"}},
     {"adagrad, l2", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"embedding.l2=0.01", "embedding.optimizer={kind: rowwise_adagrad, learning_rate: 0.05, initial_accumulator: 0.1}"}},
     {"l2_full", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"embedding.l2_full=0.01"}},
     {"behind a cache", DNN, "{replicate_below: 0, timeout_s: 60}", 0, {"cuda.memory=60KB"}},
@@ -67,7 +68,7 @@ static void write_data(void) {
     char path[300];
     rk_buffer text = {0};
     rk_rng rng = {5, 1, 0};
-    rk_buffer_text(&text, "small,bag,other,clicks,item,x,y,z\n");
+    rk_buffer_text(&text, "small,bag,other,clicks,item,none,x,y,z\n");
     for (int i = 0; i < ROWS; i++) {
         uint64_t item = rk_rng_below(&rng, 500);
         double x = rk_rng_normal(&rng);
@@ -75,7 +76,7 @@ static void write_data(void) {
         write_ids(&text, &rng, 6, 3000);
         rk_buffer_printf(&text, ",%llu,", (unsigned long long)rk_rng_below(&rng, 3000));
         write_ids(&text, &rng, 7, 500);
-        rk_buffer_printf(&text, ",%llu,%.4f,%d,%s\n", (unsigned long long)item, x, (item % 3 == 0) + x > 0.5, i % 4 == 0 ? "" : i % 3 ? "1" : "0");
+        rk_buffer_printf(&text, ",%llu,,%.4f,%d,%s\n", (unsigned long long)item, x, (item % 3 == 0) + x > 0.5, i % 4 == 0 ? "" : i % 3 ? "1" : "0");
     }
     snprintf(path, sizeof path, "%s/rows.csv", directory);
     OK(rk_file_write(path, text.data, text.n_bytes));

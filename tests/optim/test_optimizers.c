@@ -202,6 +202,11 @@ static void test_configuration(void **state) {
     FAILS(resolve("{kind: adma}", &o), RK_CONFIG, "f.yaml:1: key 'kind': there is no 'adma'\nhint: did you mean 'adam'?");
     FAILS(resolve("{kind: adam, beta2: 1}", &o), RK_CONFIG, "f.yaml:1: key 'optimizer': beta2 must be at least 0 and below 1, not 1");
     FAILS(resolve("{kind: adam, schedule: cosine}", &o), RK_CONFIG, "f.yaml:1: key 'optimizer': a schedule that decays needs decay_steps of 1 or more");
+    FAILS(resolve("{kind: adam, schedule: {kind: cosine, decay_steps: 5, step_factor: 0.5}}", &o), RK_CONFIG,
+          "f.yaml:1: key 'step_factor': the schedule 'cosine' does not use it\nhint: it belongs to step");
+    FAILS(resolve("{kind: adam, schedule: {decay_steps: 5}}", &o), RK_CONFIG,
+          "f.yaml:1: key 'decay_steps': the schedule 'constant' does not use it\nhint: it belongs to polynomial, cosine, step");
+    OK(resolve("{kind: adam, schedule: {kind: step, decay_steps: 5, end_factor: 0, power: 1, step_factor: 0.5}}", &o)); /* as a resolved configuration has them */
     rk_optimizer_kind kind;
     FAILS(rk_optimizer_from_name("adagard", &kind), RK_NOT_FOUND, "there is no optimizer 'adagard'\nhint: did you mean 'adagrad'?");
 }

@@ -3,8 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/log.h"
-#include "base/trace.h"
 #include "cuda/dense_update.h"
 #include "cuda/ranks.h"
 #include "model/device_step_parts.h"

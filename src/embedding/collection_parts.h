@@ -30,6 +30,14 @@ static inline bool rk_takes_updates(const rk_embeddings *e, int32_t t) {
     return (table->part.absent ? !table->part.unplanned : !table->config.frozen) && e->table_begins[t + 1] > e->table_begins[t];
 }
 
+/* A feature's number among those of its table. */
+static inline int32_t rk_number_in_table(const rk_embeddings *e, int32_t feature) {
+    const int32_t *features = e->by_table + e->table_begins[e->feature_tables[feature]];
+    int32_t k = 0;
+    while (features[k] != feature) k++;
+    return k;
+}
+
 /* rk_embeddings_route into a flight; counts [n_features]: samples of each feature, or NULL: n of all. */
 rk_status rk_flight_route(rk_embeddings *embeddings, rk_flight *flight, int64_t n, const int64_t *counts, const rk_ids *ids);
 /* Ids alone, checked. */

@@ -83,10 +83,9 @@ rk_device_tables *rk_device_sharded_front(rk_device_sharded *ds) {
 static rk_status place_ids(rk_device_sharded *ds, const rk_journey *j, int32_t f) {
     const rk_embeddings *e = ds->sharded->front;
     const rk_feature_use *use = &j->flight.uses[f];
-    int32_t t = e->feature_tables[f], length = e->features[f].max_sequence_length, k = 0;
+    int32_t t = e->feature_tables[f], length = e->features[f].max_sequence_length;
     if (e->tables[t].part.unplanned) { /* bags, combined elsewhere */
-        while (e->by_table[e->table_begins[t] + k] != f) k++;
-        ds->ids[f] = (rk_ids){.ids_per_sample = 1, .ids = use->ids + j->wanted[t].bag_begins[k]};
+        ds->ids[f] = (rk_ids){.ids_per_sample = 1, .ids = use->ids + j->wanted[t].bag_begins[rk_number_in_table(e, f)]};
         return RK_OK;
     }
     if (!length) {

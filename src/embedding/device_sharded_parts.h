@@ -22,7 +22,7 @@ struct rk_device_sharded {
     float **lent;                /* [n_tables]: what the front has of those, and so many rows */
     int64_t *n_lent;
     rk_device_box *served;       /* [n_stored_features]: float [n, dim], rows on their way out, gradients on their way in */
-    rk_activation *served_at, *gradients_at; /* [n_stored_features]: those; NULL for rows that nobody asks for, since the trainer has them too */
+    rk_activation *gradients_at, *served_at; /* [n_stored_features]: where those are; of rows that the trainer has too, and does not ask for, served_at is NULL */
     rk_device_box *staged_here;  /* [n_streams, of this trainer] on the wire, where that is not as in values: rows in, gradients out */
     rk_device_box *staged_there; /* [n_stored_features] on the wire, where that is not as in served */
     rk_device_parcel *send, *receive; /* [n_stored_features, or n_streams]: scratch */
@@ -33,6 +33,5 @@ struct rk_device_sharded {
 
 /* Makes them large enough for a routed batch. */
 rk_status rk_device_sharded_reserve(rk_device_sharded *ds, rk_journey *j);
-
 
 #endif

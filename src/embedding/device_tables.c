@@ -42,8 +42,8 @@ static void give_table(rk_device_tables *d, rk_cuda_table *table) {
     }
 }
 
-static rk_status check_collection(const rk_embeddings *e, const rk_device_tables_options *options) {
-    for (int32_t t = 0; t < e->n_tables && !options->of_ranks; t++)
+static rk_status refuse_parts(const rk_embeddings *e) {
+    for (int32_t t = 0; t < e->n_tables; t++)
         RK_FAIL_IF(e->tables[t].part.absent || e->tables[t].part.n_parts > 1 || e->tables[t].part.dim != e->tables[t].config.dim, RK_UNSUPPORTED,
                    "table '%s': a part of a table cannot be on a device", e->tables[t].part.name);
     return RK_OK;
@@ -74,7 +74,7 @@ static rk_status allocate(rk_device_tables *d, size_t n_tables, size_t n_feature
 }
 
 rk_status rk_device_tables_create(rk_embeddings *e, rk_device *device, const rk_device_tables_options *options, rk_device_tables **out) {
-    RK_TRY(check_collection(e, options));
+    if (!options->of_ranks) RK_TRY(refuse_parts(e));
     rk_device_tables *d = NULL;
     rk_status status;
     RK_GOTO(rk_alloc(1, sizeof *d, &d));

@@ -29,10 +29,9 @@ rk_status rk_sharded_await(rk_sharded *s) {
 void rk_sharded_look_up(const rk_sharded *s, int32_t f, int64_t first, int64_t last, const rk_activation *to) {
     const rk_journey *j = rk_journey_at(s, s->finished);
     const rk_embeddings *e = s->front;
-    int32_t t = e->feature_tables[f], dim = e->tables[t].config.dim, k = 0;
+    int32_t t = e->feature_tables[f], dim = e->tables[t].config.dim;
     float *values = j->wanted[t].values.data;
-    while (e->tables[t].part.unplanned && e->by_table[e->table_begins[t] + k] != f) k++;
-    if (k) values += j->wanted[t].bag_begins[k] * dim;
+    if (e->tables[t].part.unplanned) values += j->wanted[t].bag_begins[rk_number_in_table(e, f)] * dim;
     rk_rows rows = {.data = values, .dtype = RK_F32, .dim = dim};
     rk_use_look_up(&j->flight.uses[f], e->features[f].max_sequence_length, &rows, first, last, *to);
 }

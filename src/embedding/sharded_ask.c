@@ -175,10 +175,7 @@ int64_t rk_journey_count(const rk_sharded *s, rk_journey *j, const rk_shard_stre
 int64_t rk_journey_first(const rk_sharded *s, const rk_journey *j, const rk_shard_stream *stream) {
     const rk_shard *shard = &s->shards[stream->shard];
     const rk_wanted *w = &j->wanted[shard->table];
-    int64_t first = 0;
-    if (stream->feature < 0) return w->begins[shard->part];
-    for (int32_t k = 0; s->front->by_table[s->front->table_begins[shard->table] + k] != stream->feature; k++) first = w->bag_begins[k + 1];
-    return first;
+    return stream->feature < 0 ? w->begins[shard->part] : w->bag_begins[rk_number_in_table(s->front, stream->feature)];
 }
 
 /* A stream's values of this batch: whole rows are dim of the table apart. */

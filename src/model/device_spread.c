@@ -1,6 +1,5 @@
 #include "model/device_spread.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "cuda/dense_update.h"
@@ -60,7 +59,7 @@ rk_status rk_device_spread_end_step(rk_model *model) {
     const rk_spread *sp = model->spread;
     size_t n_gradients, width = (size_t)model->n_tasks + 1;
     float *gradients = rk_device_graph_gradients(d->graph, &n_gradients);
-    uint32_t *stop = (uint32_t *)(d->found + model->n_tasks);
+    uint32_t *stop = rk_stop_of(d->found, model->n_tasks);
     RK_TRY(rk_device_comm_gather(d->comm, d->compute, d->found, d->verdict_bytes, d->founds));
     rk_cuda_join_verdicts(d->compute, sp->roles.n_trainers, model->n_tasks, d->founds, d->found);
     RK_TRY(rk_device_comm_sum(d->comm, d->compute, gradients, n_gradients));
@@ -84,12 +83,10 @@ rk_status rk_device_spread_end_words(rk_model *model) {
     rk_spread *sp = model->spread;
     rk_device_step *d = model->device_step;
     RK_TRY(rk_exchange_wait(d->words));
-    sp->bytes_sent = sp->bytes_sent_most = 0;
+    rk_spread_begin_hearing(sp);
     for (int32_t r = 0; r < sp->roles.n_trainers; r++) {
         const rk_device_word *theirs = rk_exchange_received(d->words)[r].data;
-        sp->heard_stop |= theirs->stop != 0;
-        sp->bytes_sent += (double)theirs->bytes_sent / sp->roles.n_trainers;
-        sp->bytes_sent_most = fmax(sp->bytes_sent_most, (double)theirs->bytes_sent);
+        rk_spread_hear(sp, theirs->stop, theirs->bytes_sent);
     }
     rk_exchange_free(d->words);
     d->words = NULL;
@@ -99,11 +96,7 @@ rk_status rk_device_spread_end_words(rk_model *model) {
     return RK_OK;
 }
 
-rk_status rk_device_spread_train(rk_model *model, const rk_batch_part *part, double *loss) {
-    rk_spread *sp = model->spread;
-    rk_share *share = &sp->shares[0];
-    int64_t first = rk_spread_cut(sp, sp->rank, part->total), last = rk_spread_cut(sp, sp->rank + 1, part->total);
-    RK_TRY(rk_share_fill(model, part, first, last - first, true, share));
+rk_status rk_device_spread_train(rk_model *model, const rk_share *share, double *loss) {
     rk_batch_part mine = {share->batch, share->total, share->base, share->task_samples};
     return rk_device_step_train(model, &mine, share->ids, loss);
 }

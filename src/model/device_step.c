@@ -11,10 +11,6 @@
 #include "model/retrieval.h"
 #include "nn/device_auc.h"
 
-static uint32_t *stop_of(double *found, int32_t n_tasks) {
-    return (uint32_t *)(found + n_tasks);
-}
-
 /* What is recorded into a graph of launches: everything that it reads is at the same place in each step, but for the flight. */
 typedef struct recording {
     rk_model *model;
@@ -52,7 +48,7 @@ static void give_losses(rk_model *model, const rk_device_batch *batch, int64_t n
                                             .log_variances = learns ? rk_device_graph_data(d->graph, model->log_variances) : NULL,
                                             .log_variance_gradient = learns ? rk_device_graph_gradient(d->graph, model->log_variances) : NULL,
                                             .losses = d->found,
-                                            .stop = stop_of(d->found, model->n_tasks),
+                                            .stop = rk_stop_of(d->found, model->n_tasks),
                                             .stop_bit = RK_CUDA_STOP_LOSS});
 }
 
@@ -76,7 +72,7 @@ static void give_candidate_loss(rk_model *model, const rk_device_batch *batch, i
                                                                   .user_gradient = user_gradient,
                                                                   .item_gradient = rk_device_graph_gradient(d->graph, item),
                                                                   .loss = d->found,
-                                                                  .stop = stop_of(d->found, model->n_tasks),
+                                                                  .stop = rk_stop_of(d->found, model->n_tasks),
                                                                   .stop_bit = RK_CUDA_STOP_LOSS});
 }
 
@@ -84,7 +80,7 @@ static void give_training(void *context, int64_t n) {
     recording *r = context;
     rk_model *model = r->model;
     rk_device_step *d = model->device_step;
-    uint32_t *stop = stop_of(d->found, model->n_tasks);
+    uint32_t *stop = rk_stop_of(d->found, model->n_tasks);
     rk_stream_fill(d->compute, d->found, 0, d->verdict_bytes);
     give_inputs(r, n);
     rk_device_graph_forward(d->graph, d->compute, n, r->total, true, (const int64_t *)(r->batch->device + d->layout.step));
@@ -190,7 +186,7 @@ static rk_status sum_losses(const rk_model *model, const double *verdict, double
 /* What was not finite here, in the CPU's order and words. */
 static rk_status find_not_finite(rk_model *model, double *loss) {
     rk_device_step *d = model->device_step;
-    uint32_t stop = *stop_of(d->verdict, model->n_tasks), own = *stop_of(d->own, model->n_tasks);
+    uint32_t stop = *rk_stop_of(d->verdict, model->n_tasks), own = *rk_stop_of(d->own, model->n_tasks);
     if (own) RK_TRY(sum_losses(model, d->own, loss));
     bool lost = stop & RK_CUDA_STOP_LOSS; /* another rank's loss, of which all sums are no numbers */
     rk_status status = stop & RK_CUDA_STOP_DENSE && !lost ? rk_device_graph_check(d->graph, d->compute) : RK_OK;
@@ -219,7 +215,7 @@ static rk_status finish(rk_model *model, double *loss) {
     rk_status status = await_step(model);
     rk_trace_end(began, "wait for the device");
     double found = NAN;
-    bool stopped = *stop_of(d->verdict, model->n_tasks) != 0;
+    bool stopped = *rk_stop_of(d->verdict, model->n_tasks) != 0;
     if (status == RK_OK) status = stopped ? name_not_finite(model, &found) : sum_losses(model, d->verdict, &found);
     d->under_way = false;
     rk_device_graph_done(d->graph, status == RK_OK);

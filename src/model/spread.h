@@ -80,6 +80,10 @@ rk_status rk_spread_create(rk_model *model, const rk_model_options *options);
 rk_status rk_spread_finish(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan);
 void rk_spread_free(rk_model *model);
 
+/* What trainer after trainer has said of itself at a step: begin, then hear each. */
+static inline void rk_spread_begin_hearing(rk_spread *sp) { sp->bytes_sent = sp->bytes_sent_most = 0; }
+void rk_spread_hear(rk_spread *spread, int32_t stop, uint64_t bytes_sent);
+
 /* Where trainer r's samples begin, of n that begin where the first trainer's do. */
 int64_t rk_spread_cut(const rk_spread *spread, int32_t r, int64_t n);
 rk_status rk_spread_train(rk_model *model, const rk_batch_part *part, double *loss);

@@ -109,6 +109,12 @@ static rk_status begin_reduction(rk_model *model, const rk_share *share, rk_stat
     return begin_buckets(model, 0);
 }
 
+void rk_spread_hear(rk_spread *sp, int32_t stop, uint64_t bytes_sent) {
+    sp->heard_stop |= stop != 0;
+    sp->bytes_sent += (double)bytes_sent / sp->roles.n_trainers;
+    sp->bytes_sent_most = fmax(sp->bytes_sent_most, (double)bytes_sent);
+}
+
 /* What all have found: the step's loss; or the first failure, which is then every rank's. */
 static rk_status hear_verdicts(rk_model *model, const rk_reduction *r, const rk_batch *batch, double *loss) {
     rk_spread *sp = model->spread;
@@ -117,14 +123,12 @@ static rk_status hear_verdicts(rk_model *model, const rk_reduction *r, const rk_
     RK_TRY(rk_exchange_wait(r->verdicts));
     RK_TRY(rk_alloc((size_t)sp->n_shards * n_tasks, sizeof *losses, &losses));
     rk_status found = RK_OK;
-    sp->bytes_sent = sp->bytes_sent_most = 0;
+    rk_spread_begin_hearing(sp);
     for (int32_t t = 0; t < sp->roles.n_trainers && found == RK_OK; t++) {
         const rk_parcel *from = &rk_exchange_received(r->verdicts)[t];
         const rk_verdict *theirs = from->data;
         size_t loss_bytes = from->n_bytes - sizeof *theirs;
-        sp->heard_stop |= theirs->stop != 0;
-        sp->bytes_sent += (double)theirs->bytes_sent / sp->roles.n_trainers;
-        sp->bytes_sent_most = fmax(sp->bytes_sent_most, (double)theirs->bytes_sent);
+        rk_spread_hear(sp, theirs->stop, theirs->bytes_sent);
         if (theirs->status != RK_OK) found = rk_error((rk_status)theirs->status, "%s", theirs->error);
         memcpy(losses + n * n_tasks, theirs->losses, loss_bytes);
         n += loss_bytes / (n_tasks * sizeof *losses);
@@ -215,7 +219,6 @@ static rk_status train_oldest(rk_model *model, double *loss) {
 
 rk_status rk_spread_train(rk_model *model, const rk_batch_part *part, double *loss) {
     rk_spread *sp = model->spread;
-    if (model->device_step) return rk_device_spread_train(model, part, loss);
     uint64_t begin = rk_trace_begin();
     rk_share *share = &sp->shares[(size_t)sp->n_begun % sp->n_shares];
     int64_t first = rk_spread_cut(sp, sp->rank, part->total), last = rk_spread_cut(sp, sp->rank + 1, part->total);
@@ -223,6 +226,7 @@ rk_status rk_spread_train(rk_model *model, const rk_batch_part *part, double *lo
         RK_TRY(rk_share_fill_pairs(model, part, model->step + sp->n_begun - sp->n_applied, share));
     else
         RK_TRY(rk_share_fill(model, part, first, last - first, true, share));
+    if (model->device_step) return rk_device_spread_train(model, share, loss);
     if (sp->sharded) RK_TRY(rk_sharded_begin(sp->sharded, share->batch.n, share->ids, true));
     rk_trace_end(begin, "route");
     sp->n_begun++;

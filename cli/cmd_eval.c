@@ -9,7 +9,7 @@
 #include "terminal.h"
 #include "trained.h"
 
-enum { OPT_DATA, OPT_JSON };
+enum { OPT_DATA, OPT_JSON, OPT_DEVICE };
 
 /* One JSON object on one line; an undefined metric is null. */
 static int print_json(const char *checkpoint, const char *split, int64_t n_rows, const rk_metric *metrics, int32_t n_metrics) {
@@ -27,7 +27,7 @@ static int print_json(const char *checkpoint, const char *split, int64_t n_rows,
 static int run(const arguments *args) {
     const char *split = args->options[OPT_DATA].given ? args->options[OPT_DATA].text : "test";
     rk_predictor *predictor;
-    if (trained_open(args->positional[0], &predictor) != RK_OK) return failed();
+    if (trained_open(args->positional[0], args->options[OPT_DEVICE].text, &predictor) != RK_OK) return failed();
     const rk_metric *metrics;
     int32_t n_metrics;
     int64_t n_rows;
@@ -55,6 +55,7 @@ const command command_eval = {
         {
             [OPT_DATA] = {"data", 'd', OPTION_TEXT, "DATA", NULL, "test (the default), valid, or a file of the same columns"},
             [OPT_JSON] = {"json", 'j', OPTION_FLAG, NULL, NULL, "one JSON object on standard output"},
+            [OPT_DEVICE] = OPTION_DEVICE,
         },
     .examples = "reckon eval runs/adult\nreckon eval --json --data valid runs/adult\nreckon eval --data more.csv runs/adult/checkpoints/step-000000128",
     .run = run,

@@ -8,7 +8,7 @@
 #include "terminal.h"
 #include "trained.h"
 
-enum { OPT_FORMAT, OPT_LIMIT, OPT_LABELS };
+enum { OPT_FORMAT, OPT_LIMIT, OPT_LABELS, OPT_DEVICE };
 
 typedef struct printer {
     rk_predictor *predictor;
@@ -52,7 +52,7 @@ static int run(const arguments *args) {
         .labels = args->options[OPT_LABELS].given,
         .limit = args->options[OPT_LIMIT].number,
     };
-    if (trained_open(args->positional[0], &state.predictor) != RK_OK) return failed();
+    if (trained_open(args->positional[0], args->options[OPT_DEVICE].text, &state.predictor) != RK_OK) return failed();
     if (!state.json) print_header(&state);
     rk_status status = rk_predictor_file(state.predictor, args->positional[1], print_row, &state);
     int code = status == RK_OK || status == RK_END || ferror(stdout) ? EXIT_OK : failed();
@@ -73,6 +73,7 @@ const command command_predict = {
             [OPT_FORMAT] = {"format", 'f', OPTION_TEXT, "FORMAT", "csv|jsonl", "how lines look; csv by default"},
             [OPT_LIMIT] = {"limit", 'n', OPTION_INT, "N", NULL, "only the first N rows; 0: all"},
             [OPT_LABELS] = {"labels", 'l', OPTION_FLAG, NULL, NULL, "print the labels beside the predictions"},
+            [OPT_DEVICE] = OPTION_DEVICE,
         },
     .examples = "reckon predict runs/adult data/adult/adult.test.gz > predictions.csv\nreckon predict --format jsonl --limit 5 runs/adult test",
     .run = run,

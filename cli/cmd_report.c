@@ -5,8 +5,9 @@
 
 #include "command.h"
 #include "terminal.h"
+#include "trained.h"
 
-enum { OPT_OUTPUT, OPT_SPLIT, OPT_ROWS, OPT_FEATURES, OPT_REPEATS, OPT_SEED, OPT_QUIET };
+enum { OPT_OUTPUT, OPT_SPLIT, OPT_ROWS, OPT_FEATURES, OPT_REPEATS, OPT_SEED, OPT_DEVICE, OPT_QUIET };
 
 static void on_stage(void *user, const char *message) {
     (void)user;
@@ -30,6 +31,7 @@ static int run(const arguments *args) {
     options.n_features = (int32_t)n_features;
     options.n_repeats = (int32_t)n_repeats;
     options.seed = (uint64_t)number_of(args, OPT_SEED, (long)options.seed);
+    options.device = args->options[OPT_DEVICE].text;
     options.on_stage = args->options[OPT_QUIET].given ? NULL : on_stage;
     snprintf(path, sizeof path, "%s/report.html", args->positional[0]);
     if (args->options[OPT_OUTPUT].given) snprintf(path, sizeof path, "%s", args->options[OPT_OUTPUT].text);
@@ -54,6 +56,7 @@ const command command_report = {
             [OPT_FEATURES] = {"features", 'f', OPTION_INT, "N", NULL, "show the N most important features; 30 by default, 0: none are measured"},
             [OPT_REPEATS] = {"repeats", 0, OPTION_INT, "N", NULL, "permutations of each feature; 3 by default"},
             [OPT_SEED] = {"seed", 0, OPTION_INT, "N", NULL, "of the permutations; 1 by default"},
+            [OPT_DEVICE] = OPTION_DEVICE,
             [OPT_QUIET] = {"quiet", 'q', OPTION_FLAG, NULL, NULL, "no progress, only the path and errors"},
         },
     .examples = "reckon report runs/adult\nreckon report --split test --output compare.html runs/adult runs/adult-wide",

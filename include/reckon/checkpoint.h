@@ -20,7 +20,7 @@ RK_API rk_status rk_checkpoint_find_best(const char *directory, char **out);
 RK_API rk_status rk_checkpoint_verify(const char *path);
 /* The run file kept in a checkpoint. */
 RK_API rk_status rk_checkpoint_config(const char *path, const char *const *overrides, size_t n_overrides, rk_config **out);
-/* A model restored for prediction, with the transforms it was trained with: no data is read. */
+/* A model restored for prediction by the processors, with the transforms it was trained with: no data is read. */
 RK_API rk_status rk_checkpoint_load_model(const char *path, rk_model **out);
 
 #ifdef __cplusplus

@@ -14,8 +14,9 @@ extern "C" {
 
 typedef struct rk_predictor rk_predictor;
 
-/* path: a checkpoint, or a run's directory (its best or newest checkpoint is taken). */
-RK_API rk_status rk_predictor_open(const char *path, rk_predictor **out);
+/* path: a checkpoint, or a run's directory (its best or newest checkpoint is taken). device: "cpu" or "cuda" predicts; NULL: what the run was trained on or, with a warning
+ * in the log, the processors where that is a GPU and none can be used here. */
+RK_API rk_status rk_predictor_open(const char *path, const char *device, rk_predictor **out);
 RK_API void rk_predictor_free(rk_predictor *predictor);
 
 RK_API int32_t rk_predictor_n_tasks(const rk_predictor *predictor);

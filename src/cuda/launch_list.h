@@ -9,6 +9,7 @@
 #include "cuda/candidates.h"
 #include "cuda/copy.h"
 #include "cuda/dense.h"
+#include "cuda/item_places.h"
 #include "cuda/ranks.h"
 #include "cuda/sort.h"
 #include "cuda/table.h"
@@ -21,6 +22,7 @@
     RK_CUDA_TABLE_LIST(X)      \
     RK_CUDA_DENSE_LIST(X)      \
     RK_CUDA_AUC_LIST(X)        \
+    RK_CUDA_ITEM_PLACES_LIST(X) \
     RK_CUDA_RANKS_LIST(X)
 
 #endif

@@ -54,6 +54,8 @@ typedef struct rk_ranking {
 /* The same for several cuts in one pass: out[n_ks]. */
 rk_status rk_rankings_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked, const int64_t *relevant, int64_t n_relevant, const int32_t *ks,
                          size_t n_ks, rk_ranking *out);
+/* Where another has counted them: places [n_relevant] of the relevant items among those that are not masked, from 0 on, in any order; UINT32_MAX: masked itself. */
+rk_status rk_rankings_of(const uint32_t *places, int64_t n_relevant, const int32_t *ks, size_t n_ks, rk_ranking *out);
 rk_status rk_ranking_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked, const int64_t *relevant, int64_t n_relevant, int32_t k,
                         rk_ranking *out);
 

@@ -2,6 +2,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -119,26 +120,37 @@ static rk_status select_best(const float *scores, int64_t n_items, const int64_t
     return RK_OK;
 }
 
-static rk_ranking measure(const uint64_t *best, size_t n, const int64_t *relevant, int64_t n_relevant, int64_t n_wanted, int32_t k) {
+/* places [n]: of relevant items, ascending. */
+static rk_ranking measure(const uint64_t *places, size_t n, int64_t n_wanted, int32_t k) {
     if (n_wanted == 0) return (rk_ranking){NAN, NAN, NAN};
     double gain = 0, ideal = 0;
-    int64_t hits = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!contains(relevant, n_relevant, item_of(best[i]))) continue;
-        hits++;
-        gain += 1 / log2((double)i + 2);
-    }
+    size_t hits = 0;
+    for (; hits < n && places[hits] < (uint64_t)k; hits++) gain += 1 / log2((double)places[hits] + 2);
     for (int64_t i = 0; i < k && i < n_wanted; i++) ideal += 1 / log2((double)i + 2);
     return (rk_ranking){(double)hits / (double)n_wanted, gain / ideal, hits > 0};
 }
 
-rk_status rk_rankings_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked, const int64_t *relevant, int64_t n_relevant, const int32_t *ks,
-                         size_t n_ks, rk_ranking *out) {
-    int64_t n_wanted = 0, most = 0;
+/* The best items, in their order, to the places of those that are relevant; how many. */
+static size_t find_relevant(uint64_t *best, size_t n, const int64_t *relevant, int64_t n_relevant) {
+    size_t n_found = 0;
+    for (size_t i = 0; i < n; i++)
+        if (contains(relevant, n_relevant, item_of(best[i]))) best[n_found++] = i;
+    return n_found;
+}
+
+static rk_status check_cuts(const int32_t *ks, size_t n_ks, int64_t *most) {
+    *most = 0;
     for (size_t i = 0; i < n_ks; i++) {
         RK_FAIL_IF(ks[i] < 1, RK_INVALID_ARGUMENT, "a ranking is cut at 1 or more, not at %d", ks[i]);
-        most = ks[i] > most ? ks[i] : most;
+        *most = ks[i] > *most ? ks[i] : *most;
     }
+    return RK_OK;
+}
+
+rk_status rk_rankings_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked, const int64_t *relevant, int64_t n_relevant, const int32_t *ks,
+                         size_t n_ks, rk_ranking *out) {
+    int64_t n_wanted = 0, most;
+    RK_TRY(check_cuts(ks, n_ks, &most));
     RK_FAIL_IF(n_items < 0 || n_items > UINT32_MAX, RK_INVALID_ARGUMENT, "%lld items cannot be ranked", (long long)n_items);
     RK_TRY(check_items("masked", masked, n_masked, n_items));
     RK_TRY(check_items("relevant", relevant, n_relevant, n_items));
@@ -147,10 +159,29 @@ rk_status rk_rankings_at(const float *scores, int64_t n_items, const int64_t *ma
     uint64_t *best;
     RK_TRY(rk_alloc(2 * n_kept + 1, sizeof *best, &best));
     rk_status status = select_best(scores, n_items, masked, n_masked, n_kept, best, &n);
-    for (size_t i = 0; i < n_ks && status == RK_OK; i++)
-        out[i] = measure(best, n < (size_t)ks[i] ? n : (size_t)ks[i], relevant, n_relevant, n_wanted, ks[i]);
+    n = status == RK_OK ? find_relevant(best, n, relevant, n_relevant) : 0;
+    for (size_t i = 0; i < n_ks && status == RK_OK; i++) out[i] = measure(best, n, n_wanted, ks[i]);
     rk_free(best);
     return status;
+}
+
+static int by_place(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+rk_status rk_rankings_of(const uint32_t *places, int64_t n_relevant, const int32_t *ks, size_t n_ks, rk_ranking *out) {
+    int64_t most;
+    size_t n = 0;
+    uint64_t *found;
+    RK_TRY(check_cuts(ks, n_ks, &most));
+    RK_TRY(rk_alloc((size_t)n_relevant, sizeof *found, &found));
+    for (int64_t i = 0; i < n_relevant; i++)
+        if (places[i] != UINT32_MAX) found[n++] = places[i];
+    qsort(found, n, sizeof *found, by_place);
+    for (size_t i = 0; i < n_ks; i++) out[i] = measure(found, n, (int64_t)n, ks[i]);
+    rk_free(found);
+    return RK_OK;
 }
 
 rk_status rk_ranking_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked, const int64_t *relevant, int64_t n_relevant, int32_t k,

@@ -5,6 +5,10 @@
 #include "model/device_step_parts.h"
 #include "model/retrieval.h"
 
+static bool trains(const rk_model *model) {
+    return model->optimizer != NULL;
+}
+
 /* Where each feature's vectors stand in the graph's inputs. */
 static rk_status wire(rk_model *model) {
     rk_device_step *d = model->device_step;
@@ -14,7 +18,7 @@ static rk_status wire(rk_model *model) {
         const rk_model_lookup *at = &model->lookups[f];
         int64_t stride = rk_device_graph_stride(d->graph, at->input);
         d->activations[f] = (rk_activation){rk_device_graph_data(d->graph, at->input) + at->first, stride, NULL};
-        d->gradients[f] = (rk_activation){rk_device_graph_gradient(d->graph, at->input) + at->first, stride, NULL};
+        if (trains(model)) d->gradients[f] = (rk_activation){rk_device_graph_gradient(d->graph, at->input) + at->first, stride, NULL};
     }
     return RK_OK;
 }
@@ -27,7 +31,7 @@ static rk_status create_graph(rk_model *model, const rk_model_device *options) {
     if (vectors >= 0) inputs[n++] = (rk_device_graph_input){.value = vectors, .may_stride = true};
     if (model->dense >= 0) inputs[n++] = (rk_device_graph_input){.value = model->dense, .no_gradient = true};
     if (model->lengths >= 0) inputs[n++] = (rk_device_graph_input){.value = model->lengths, .no_gradient = true};
-    rk_device_graph_options graph = {.max_batch = model->max_here, .training = true, .tf32 = options->tf32, .inputs = inputs, .n_inputs = n};
+    rk_device_graph_options graph = {.max_batch = model->max_here, .training = trains(model), .tf32 = options->tf32, .inputs = inputs, .n_inputs = n};
     if (model->spread) graph.sum = rk_device_spread_sum, graph.sum_context = model;
     return rk_device_graph_create(model->graph, model->optimizer, model->device_step->device, &graph, &model->device_step->graph);
 }
@@ -99,7 +103,7 @@ static rk_status open_device(rk_model *model, const rk_model_device *options) {
     RK_TRY(rk_stream_create(d->device, &d->compute));
     RK_TRY(create_graph(model, options));
     RK_TRY(create_tasks(model));
-    if (model->retrieval) RK_TRY(create_candidates(model, options));
+    if (model->retrieval && trains(model)) RK_TRY(create_candidates(model, options));
     return reserve(model);
 }
 

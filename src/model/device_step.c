@@ -285,6 +285,12 @@ rk_status rk_device_step_auc(rk_model *model, int64_t n, const float *samples, d
     return rk_device_auc(d->device, d->compute, n, samples, out);
 }
 
+rk_status rk_device_step_item_places(rk_model *model, const rk_item_places *args) {
+    rk_device_step *d = model->device_step;
+    RK_TRY(need_drained(d));
+    return rk_device_item_places(d->device, d->compute, args, 0);
+}
+
 rk_status rk_device_step_settle(rk_model *model) {
     rk_device_step *d = model->device_step;
     RK_TRY(need_drained(d));

@@ -5,8 +5,9 @@
 
 #include "model/batch_part.h"
 #include "model/model_parts.h"
+#include "nn/device_item_places.h"
 
-/* The model is whole, and trains. Errors: RK_UNSUPPORTED (no GPU, an operation that has no version for it), RK_INVALID_ARGUMENT (no such GPU), RK_NO_MEMORY. */
+/* The model is whole; one that was built for prediction has no gradients there either. Errors: RK_UNSUPPORTED (no GPU, an operation that has no version for it), RK_INVALID_ARGUMENT (no such GPU), RK_NO_MEMORY. */
 rk_status rk_device_step_create(rk_model *model, const rk_model_device *options);
 void rk_device_step_free(rk_model *model);
 
@@ -20,6 +21,7 @@ rk_status rk_device_step_predict(rk_model *model, const rk_batch *batch, int64_t
 rk_status rk_device_step_vectors(rk_model *model, const rk_batch *batch, rk_value value, rk_real *out);
 /* Between steps: an rk_auc_function (metrics/metrics.h) of the model's GPU. */
 rk_status rk_device_step_auc(rk_model *model, int64_t n, const float *samples, double *out);
+rk_status rk_device_step_item_places(rk_model *model, const rk_item_places *args);
 
 rk_status rk_device_step_settle(rk_model *model);
 rk_status rk_device_step_refresh(rk_model *model);

@@ -235,6 +235,10 @@ rk_status rk_model_auc(void *context, int64_t n, const float *samples, double *o
     return model->spread ? rk_comm_agree(model->spread->trainers, status) : status;
 }
 
+rk_status rk_model_item_places(rk_model *model, const rk_item_places *args) {
+    return rk_device_step_item_places(model, args);
+}
+
 rk_embeddings *rk_model_embeddings(rk_model *model) {
     (void)rk_model_settle(model); /* a GPU that failed says so at the next step */
     return model->embeddings;

@@ -14,6 +14,7 @@
 #include "model/device.h"
 #include "model/model_config.h"
 #include "nn/dense_optimizer.h"
+#include "nn/device_item_places.h"
 
 /* The ranks that a model is spread over. */
 typedef struct rk_model_cluster {
@@ -63,6 +64,9 @@ rk_status rk_model_refresh(rk_model *model);
 
 bool rk_model_has_device(const rk_model *model); /* a GPU */
 rk_status rk_model_auc(void *model, int64_t n, const float *samples, double *out); /* by the GPU, between steps: an rk_auc_function (metrics/metrics.h) */
+
+/* Of a two_tower, by the GPU, between steps: nn/device_item_places.h. */
+rk_status rk_model_item_places(rk_model *model, const rk_item_places *args);
 
 /* cuts [trainers + 1]: of a batch, trainer r needs samples cuts[r] .. cuts[r+1]-1, as far as there are any, and no other; a batch of no more samples than the last cut. */
 void rk_model_cuts(const rk_model *model, int64_t *cuts);

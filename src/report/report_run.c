@@ -153,7 +153,7 @@ rk_status rk_report_run_open(const char *directory, const rk_report_options *opt
     rk_predictor *predictor = NULL;
     rk_status status;
     RK_GOTO(rk_run_record_read(directory, &run.record));
-    RK_GOTO(rk_predictor_open(directory, &predictor));
+    RK_GOTO(rk_predictor_open(directory, options->device, &predictor));
     status = look_at(directory, predictor, options, &run);
     if (status != RK_OK) {
         rk_error_context(status, "'%s'", directory);

@@ -2,16 +2,41 @@
 
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
+#include "cuda/device.h"
 #include "train/checkpoint_parts.h"
 
-rk_status rk_predictor_open(const char *path, rk_predictor **out) {
+/* Only what would fail later too: no driver, no such GPU. */
+static rk_status try_device(int32_t number) {
+    rk_device *device;
+    RK_TRY(rk_device_open(number, &device));
+    rk_device_close(device);
+    return RK_OK;
+}
+
+/* The GPU to predict on; NULL: none. */
+static rk_status choose_device(const rk_config *c, const char *wanted, const rk_model_device **out) {
+    RK_FAIL_IF(wanted && strcmp(wanted, "cpu") != 0 && strcmp(wanted, "cuda") != 0, RK_INVALID_ARGUMENT, "there is no device '%s'; there are cpu and cuda", wanted);
+    bool cuda = wanted ? strcmp(wanted, "cuda") == 0 : c->device.kind == RK_DEVICE_CUDA;
+    *out = cuda ? &c->model_device : NULL;
+    if (!cuda) return RK_OK;
+    rk_status status = try_device(c->model_device.number);
+    if (wanted || status == RK_OK) return status;
+    rk_log(RK_LOG_WARNING, "the run was trained on a GPU; here the processors predict: %s", rk_last_error());
+    *out = NULL;
+    return RK_OK;
+}
+
+rk_status rk_predictor_open(const char *path, const char *device, rk_predictor **out) {
+    const rk_model_device *on;
     rk_predictor *p;
     RK_TRY(rk_alloc(1, sizeof *p, &p));
     rk_status status;
     RK_GOTO(rk_checkpoint_find_best(path, &p->path));
     RK_GOTO(rk_checkpoint_config(p->path, NULL, 0, &p->config));
-    RK_GOTO(rk_checkpoint_load_model(p->path, &p->model));
+    RK_GOTO(choose_device(p->config, device, &on));
+    RK_GOTO(rk_checkpoint_model(p->path, p->config, on, &p->model));
     *out = p;
     p = NULL;
 done:

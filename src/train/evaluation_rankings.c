@@ -117,6 +117,10 @@ static rk_status find_item_vectors(ranking_task *t, rk_model *model) {
     return status;
 }
 
+static void keep(ranking_task *t, int64_t place, const rk_ranking *rankings) {
+    for (size_t m = 0; m < t->n_metrics; m++) t->values[(size_t)place * t->n_metrics + m] = rk_ranking_metric_of(t->metrics[m], &rankings[m]);
+}
+
 static rk_status rank_user(ranking_task *t, int64_t place, const rk_real *scores) {
     int64_t user = t->users[place], begin = t->relevant->offsets[user], n_masked = 0;
     const int64_t *masked = NULL;
@@ -127,7 +131,7 @@ static rk_status rank_user(ranking_task *t, int64_t place, const rk_real *scores
     }
     rk_status status = rk_rankings_at(scores, t->n_items, masked, n_masked, t->relevant->items + begin, t->relevant->offsets[user + 1] - begin, t->ks, t->n_metrics, rankings);
     if (status != RK_OK) return rk_error_context(status, "user %lld", (long long)user);
-    for (size_t m = 0; m < t->n_metrics; m++) t->values[(size_t)place * t->n_metrics + m] = rk_ranking_metric_of(t->metrics[m], &rankings[m]);
+    keep(t, place, rankings);
     return RK_OK;
 }
 
@@ -149,9 +153,9 @@ static void rank_block(void *context, size_t block, int thread) {
     rk_failure_keep(&t->failure, first, rank_users(t, first, left < RK_USERS_AT_ONCE ? left : RK_USERS_AT_ONCE, thread));
 }
 
+/* What this process ranks. */
 static rk_status rank_here(ranking_task *t) {
     t->n_threads = rk_parallel_threads();
-    RK_TRY(rk_alloc((size_t)t->n_users * t->n_metrics, sizeof *t->values, &t->values));
     RK_TRY(rk_alloc((size_t)t->n_threads, sizeof *t->scores, &t->scores));
     RK_TRY(rk_alloc((size_t)t->n_threads, sizeof *t->workspaces, &t->workspaces));
     for (int i = 0; i < t->n_threads; i++) {
@@ -168,7 +172,40 @@ static size_t values_cut(const ranking_task *t, int32_t r) {
     return (user < n_users ? user : n_users) * t->n_metrics;
 }
 
-static rk_status rank_all(ranking_task *t) {
+static rk_status keep_places(ranking_task *t, const uint32_t *places) {
+    rk_ranking rankings[MAX_METRICS];
+    for (int64_t place = 0; place < t->n_users; place++) {
+        int64_t user = t->users[place], begin = t->relevant->offsets[user];
+        RK_TRY(rk_rankings_of(places + begin, t->relevant->offsets[user + 1] - begin, t->ks, t->n_metrics, rankings));
+        keep(t, place, rankings);
+    }
+    return RK_OK;
+}
+
+/* The GPU counts how many items are before each that is to be found. */
+static rk_status rank_on_device(ranking_task *t, rk_model *model) {
+    rk_real *items = NULL;
+    uint32_t *places = NULL;
+    rk_status status;
+    RK_GOTO(rk_alloc((size_t)(t->n_items * t->dim), sizeof *items, &items));
+    RK_GOTO(rk_alloc((size_t)t->relevant->offsets[t->relevant->n_users], sizeof *places, &places));
+    RK_GOTO(rk_model_item_vectors(model, 0, t->n_items, items));
+    rk_item_places counted = {.n_items = t->n_items, .n_users = t->n_users, .dim = t->dim, .items = items, .users = t->user_vectors, .numbers = t->users, .places = places,
+                              .asked = {t->relevant->offsets, t->relevant->items}};
+    if (t->masked) counted.masked = (rk_item_lists){t->masked->offsets, t->masked->items};
+    RK_GOTO(rk_model_item_places(model, &counted));
+    status = keep_places(t, places);
+done:
+    rk_free(items);
+    rk_free(places);
+    return status;
+}
+
+static rk_status rank_all(ranking_task *t, rk_model *model) {
+    RK_TRY(rk_alloc((size_t)t->n_users * t->n_metrics, sizeof *t->values, &t->values));
+    rk_status status = rk_model_has_device(model) ? rank_on_device(t, model) : RK_NO_MEMORY;
+    if (status != RK_NO_MEMORY) return status; /* of which a GPU may have too little */
+    RK_TRY(find_item_vectors(t, model));
     if (!t->trainers) {
         t->n_blocks = rk_blocks((size_t)t->n_users, RK_USERS_AT_ONCE);
         return rank_here(t);
@@ -279,8 +316,7 @@ rk_status rk_evaluate_rankings(const rk_config *config, rk_model *model, rk_data
     e.n_rows = relevant->offsets[relevant->n_users];
     RK_GOTO(list_users(&t));
     RK_GOTO(find_user_vectors(&t, model, dataset, features.user));
-    RK_GOTO(find_item_vectors(&t, model));
-    RK_GOTO(rank_all(&t));
+    RK_GOTO(rank_all(&t, model));
     RK_GOTO(show(&t, &e));
     show_more(&t, more);
     *out = e;

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "train/clicks.h"
+#include "train/pairs.h"
 #include "train/trainer_parts.h"
 
 static char directory[] = "/tmp/reckon-device-XXXXXX";
@@ -18,37 +19,11 @@ static const char *const run_text =
     "  checkpoint: {every_steps: 7, keep: 9}\n"
     "  keep_best: false\n";
 
-static const char *const pairs_text =
-    "data:\n"
-    "  format: adjacency\n"
-    "  train: pairs.txt\n"
-    "  valid: {fraction: 0.25}\n"
-    "  features: [{name: user, identity: 40}, {name: item, identity: 90}]\n"
-    "embedding: {dim: 8, features: [{name: history, table: item}]}\n"
-    "model: {kind: two_tower, retrieval: {user: user, item: item, history: true, similarity: cosine, temperature: 0.2, negatives: 32}}\n"
-    "train: {batch_size: 50, metrics: [recall@5, ndcg@5, hit@5], optimizer: {kind: sgd, learning_rate: 0.5}, checkpoint: {every_steps: 7}, keep_best: false}\n";
-
-/* Users and items of three kinds. */
-static void write_pairs(void) {
-    char path[300];
-    rk_rng rng = {1, 1, 0};
-    snprintf(path, sizeof path, "%s/pairs.txt", directory);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    for (int u = 0; u < 40; u++) {
-        fprintf(file, "%d", u);
-        for (int i = 0; i < 90; i++)
-            if (rk_rng_below(&rng, u % 3 == i % 3 ? 3 : 30) == 0) fprintf(file, " %d", i);
-        fputc('\n', file);
-    }
-    fclose(file);
-}
-
 static int make_data(void **state) {
     (void)state;
     assert_non_null(mkdtemp(directory));
     write_clicks(directory, 1000);
-    write_pairs();
+    write_pairs(directory);
     return 0;
 }
 
@@ -124,11 +99,11 @@ static void test_as_on_the_cpu(void **state) {
 /* With rankings, and a checkpoint of the one that goes on on the other. */
 static void test_pairs(void **state) {
     (void)state;
-    outcome cpu = run_of(pairs_text, "pairs", "cpu", 30), gpu = run_of(pairs_text, "pairs_gpu", "cuda", 30);
+    outcome cpu = run_of(PAIRS_RUN, "pairs", "cpu", 30), gpu = run_of(PAIRS_RUN, "pairs_gpu", "cuda", 30);
     assert_close(&gpu, &cpu);
-    cpu = run_of(pairs_text, "pairs", "cpu", 30);
-    rk_free(run_of(pairs_text, "pairs_there", "cuda", 16).state);
-    outcome there = run_of(pairs_text, "pairs_there", "cpu", 30);
+    cpu = run_of(PAIRS_RUN, "pairs", "cpu", 30);
+    rk_free(run_of(PAIRS_RUN, "pairs_there", "cuda", 16).state);
+    outcome there = run_of(PAIRS_RUN, "pairs_there", "cpu", 30);
     assert_close(&there, &cpu);
 }
 

@@ -47,6 +47,14 @@ static void assert_same(rk_ranking got, rk_ranking wanted) {
     assert_true(fabs(got.ndcg - wanted.ndcg) < 1e-12);
 }
 
+/* How many items are before it; UINT32_MAX if it is masked. */
+static uint32_t place_of(const float *scores, int64_t n, const int64_t *masked, int64_t n_masked, int64_t item) {
+    if (has(masked, n_masked, item)) return UINT32_MAX;
+    uint32_t before = 0;
+    for (int64_t i = 0; i < n; i++) before += !has(masked, n_masked, i) && (scores[i] > scores[item] || (scores[i] == scores[item] && i < item));
+    return before;
+}
+
 static int64_t pick(rk_rng *rng, int64_t n, uint64_t one_in, int64_t *out) {
     int64_t picked = 0;
     for (int64_t i = 0; i < n; i++)
@@ -57,6 +65,10 @@ static int64_t pick(rk_rng *rng, int64_t n, uint64_t one_in, int64_t *out) {
 static void rank_several(const float *scores, int64_t n, const int64_t *masked, int64_t n_masked, const int64_t *relevant, int64_t n_relevant, const int32_t ks[3]) {
     rk_ranking got[3];
     OK(rk_rankings_at(scores, n, masked, n_masked, relevant, n_relevant, ks, 3, got));
+    for (int i = 0; i < 3; i++) assert_same(got[i], naive(scores, n, masked, n_masked, relevant, n_relevant, ks[i]));
+    static uint32_t places[MAX];
+    for (int64_t i = 0; i < n_relevant; i++) places[i] = place_of(scores, n, masked, n_masked, relevant[i]);
+    OK(rk_rankings_of(places, n_relevant, ks, 3, got));
     for (int i = 0; i < 3; i++) assert_same(got[i], naive(scores, n, masked, n_masked, relevant, n_relevant, ks[i]));
 }
 

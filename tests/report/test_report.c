@@ -101,7 +101,7 @@ static void test_importance(void **state) {
     rk_samples samples;
     rk_importance importance, again;
     rk_importance_options options = {.n_repeats = 3, .seed = 5};
-    OK(rk_predictor_open(first_run, &predictor));
+    OK(rk_predictor_open(first_run, NULL, &predictor));
     OK(rk_samples_keep(predictor, "valid", 0, &samples));
     OK(rk_importance_measure(predictor, &samples, &options, &importance));
     assert_int_equal(importance.n_features, 5);
@@ -140,7 +140,7 @@ static rk_status compare_row(void *user, int64_t row, const float *predictions, 
 static void test_samples(void **state) {
     (void)state;
     rk_predictor *predictor;
-    OK(rk_predictor_open(first_run, &predictor));
+    OK(rk_predictor_open(first_run, NULL, &predictor));
     for (int64_t most = 0; most <= 130; most += 65) {
         rk_samples samples;
         OK(rk_samples_keep(predictor, "valid", most, &samples));

@@ -1,0 +1,164 @@
+/* Trained models that predict on a GPU, beside the same ones on the processors. */
+#include "cuda/device_testing.h"
+
+#include <math.h>
+
+#include <reckon/trainer.h>
+
+#include "base/memory.h"
+#include "model/model.h"
+#include "serve/predictor_parts.h"
+#include "train/clicks.h"
+#include "train/pairs.h"
+
+static char directory[] = "/tmp/reckon-predict-XXXXXX";
+
+#define CLICKS_RUN CLICKS_AND_MODEL "train: {batch_size: 64, optimizer: {kind: adagrad, learning_rate: 0.1}, keep_best: false}\n"
+
+static const char *path_of(const char *run) {
+    static char path[300];
+    snprintf(path, sizeof path, "%s/%s", directory, run);
+    return path;
+}
+
+/* Some steps of a run, and the checkpoint at their end. memory: NULL, or of a GPU, for many more rows than there is room for. */
+static void train(const char *text, const char *run, const char *where, const char *memory) {
+    char output[320], on[64], budget[64];
+    snprintf(output, sizeof output, "train.output=%s", path_of(run));
+    snprintf(on, sizeof on, "device=%s", where);
+    snprintf(budget, sizeof budget, "cuda.memory=%s", memory);
+    const char *overrides[] = {output, on, "train.steps=20", budget, "data.features[1]={name: v, hash: 5000}"};
+    rk_config *config;
+    rk_trainer *trainer;
+    rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
+    OK(rk_config_parse(text, "run.yaml", directory, overrides, memory ? 5 : 3, &config));
+    OK(rk_trainer_create(config, &options, &trainer));
+    OK(rk_trainer_run(trainer));
+    rk_trainer_free(trainer);
+    rk_config_free(config);
+}
+
+static int make_runs(void **state) {
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    write_clicks(directory, 1000);
+    write_pairs(directory);
+    train(CLICKS_RUN, "clicks", "cpu", NULL);
+    train(CLICKS_RUN, "clicks_gpu", "cuda", NULL);
+    train(CLICKS_RUN, "cached", "cuda", "40KB");
+    train(PAIRS_RUN, "pairs", "cpu", NULL);
+    return 0;
+}
+
+static int remove_runs(void **state) {
+    (void)state;
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf %s", directory);
+    return system(command);
+}
+
+enum { MAX_ROWS = 1000 };
+
+/* What a predictor says of the validation data. */
+typedef struct said {
+    float predictions[MAX_ROWS];
+    int64_t n_rows;
+    double metrics[16];
+    int32_t n_metrics;
+} said;
+
+static rk_status keep_row(void *user, int64_t row, const float *predictions, const float *labels) {
+    (void)row, (void)labels;
+    said *to = user;
+    assert_true(to->n_rows < MAX_ROWS);
+    to->predictions[to->n_rows++] = *predictions;
+    return RK_OK;
+}
+
+static said ask(const char *run, const char *where, bool on_device) {
+    said found = {.n_rows = 0};
+    rk_predictor *predictor;
+    const rk_metric *metrics;
+    int64_t n_rows;
+    OK(rk_predictor_open(path_of(run), where, &predictor));
+    assert_int_equal(rk_model_has_device(predictor->model), on_device);
+    for (int round = 0; round < 2; round++) {
+        OK(rk_predictor_evaluate(predictor, "valid", &metrics, &found.n_metrics, &n_rows));
+        for (int32_t i = 0; i < found.n_metrics; i++) found.metrics[i] = metrics[i].value;
+        found.n_rows = 0;
+        OK(rk_predictor_file(predictor, "valid", keep_row, &found));
+        assert_int_equal(found.n_rows, n_rows);
+    }
+    rk_predictor_free(predictor);
+    return found;
+}
+
+static void assert_close(const char *run, const said *a, const said *b) {
+    assert_int_equal(a->n_rows, b->n_rows);
+    assert_int_equal(a->n_metrics, b->n_metrics);
+    assert_true(a->n_rows > 100 && a->n_metrics > 2);
+    for (int64_t i = 0; i < a->n_rows; i++)
+        if (!(fabsf(a->predictions[i] - b->predictions[i]) <= 1e-5f)) fail_msg("%s: row %d: %.9g, not %.9g", run, (int)i, (double)a->predictions[i], (double)b->predictions[i]);
+    for (int32_t i = 0; i < a->n_metrics; i++)
+        if (!(fabs(a->metrics[i] - b->metrics[i]) <= 1e-5)) fail_msg("%s: metric %d: %.9g, not %.9g", run, i, a->metrics[i], b->metrics[i]);
+}
+
+static void check_run(const char *run) {
+    said gpu = ask(run, "cuda", true), cpu = ask(run, "cpu", false);
+    assert_close(run, &gpu, &cpu);
+}
+
+static void test_as_on_the_cpu(void **state) {
+    (void)state;
+    check_run("clicks");
+    check_run("clicks_gpu");
+}
+
+static void test_behind_a_cache(void **state) {
+    (void)state;
+    check_run("cached");
+}
+
+static void test_rankings(void **state) {
+    (void)state;
+    check_run("pairs");
+}
+
+static void test_where_it_was_trained(void **state) {
+    (void)state;
+    ask("clicks", NULL, false);
+    ask("clicks_gpu", NULL, true);
+}
+
+static void test_no_such_device(void **state) {
+    (void)state;
+    rk_predictor *predictor;
+    FAILS(rk_predictor_open(path_of("clicks"), "tpu", &predictor), RK_INVALID_ARGUMENT, "there is no device 'tpu'; there are cpu and cuda");
+}
+
+#ifdef RK_EMULATED
+/* On another machine, without one. */
+static void test_without_a_gpu(void **state) {
+    (void)state;
+    rk_predictor *predictor;
+    setenv("RK_EMULATOR_DEVICES", "0", 1);
+    ask("clicks_gpu", NULL, false);
+    assert_int_equal(rk_predictor_open(path_of("clicks"), "cuda", &predictor), RK_UNSUPPORTED);
+    unsetenv("RK_EMULATOR_DEVICES");
+}
+#endif
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_as_on_the_cpu),
+        cmocka_unit_test(test_behind_a_cache),
+        cmocka_unit_test(test_rankings),
+        cmocka_unit_test(test_where_it_was_trained),
+        cmocka_unit_test(test_no_such_device),
+#ifdef RK_EMULATED
+        cmocka_unit_test(test_without_a_gpu),
+#endif
+    };
+    need_device();
+    return cmocka_run_group_tests(tests, make_runs, remove_runs);
+}

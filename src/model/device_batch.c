@@ -12,7 +12,7 @@ static size_t place(size_t *at, int64_t n, size_t bytes) {
 
 rk_device_batch_layout rk_device_batch_plan(const rk_model *model) {
     rk_device_batch_layout l = {.n_sequences = model->lengths >= 0 ? rk_graph_shape(model->graph, model->lengths).cols : 0};
-    int64_t n_items = model->retrieval ? model->max_here : 0;
+    int64_t n_items = model->retrieval ? model->max_batch + rk_retrieval_n_drawn(model->retrieval) : 0;
     l.dense = place(&l.n_bytes, model->max_here * model->n_dense, sizeof(float));
     l.lengths = place(&l.n_bytes, model->max_here * l.n_sequences, sizeof(float));
     l.pairs = place(&l.n_bytes, n_items, sizeof(int32_t));
@@ -68,9 +68,7 @@ static void pack_targets(const rk_device_batch_layout *l, const rk_model *model,
     to->view.sample_weights = from->sample_weights ? (float *)(to->host + l->weights) : NULL;
 }
 
-/* Of the batch that was lengthened last. */
-static void send_pairs(const rk_device_batch_layout *l, const rk_model *model, rk_stream *upload, rk_device_batch *to) {
-    const rk_pairs *pairs = rk_retrieval_pairs(model->retrieval);
+static void send_pairs(const rk_device_batch_layout *l, const rk_model *model, const rk_pairs *pairs, rk_stream *upload, rk_device_batch *to) {
     size_t n = (size_t)pairs->n, n_items = n + (size_t)rk_retrieval_n_drawn(model->retrieval);
     const float *chances = rk_retrieval_chances(model->retrieval, pairs);
     const float *weights = pairs->weighted ? pairs->weights : NULL;
@@ -92,7 +90,7 @@ static void send_targets(const rk_device_batch_layout *l, const rk_model *model,
 }
 
 void rk_device_batch_send(const rk_device_batch_layout *l, const rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, const rk_ids *ids, bool labelled,
-                          rk_stream *upload, rk_device_batch *to) {
+                          const rk_pairs *pairs, rk_stream *upload, rk_device_batch *to) {
     const rk_batch *from = &part->batch;
     float *dense = (float *)(to->host + l->dense), *lengths = (float *)(to->host + l->lengths);
     size_t n_samples = (size_t)n, dense_bytes = n_samples * (size_t)model->n_dense * sizeof(float);
@@ -102,8 +100,8 @@ void rk_device_batch_send(const rk_device_batch_layout *l, const rk_model *model
     if (l->n_sequences) rk_model_write_lengths(model, ids, 0, n, lengths);
     send(upload, to, l->dense, dense_bytes);
     send(upload, to, l->lengths, n_samples * (size_t)l->n_sequences * sizeof(float));
-    if (labelled && model->retrieval)
-        send_pairs(l, model, upload, to);
+    if (pairs)
+        send_pairs(l, model, pairs, upload, to);
     else if (labelled)
         send_targets(l, model, part, upload, to);
 }

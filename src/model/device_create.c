@@ -1,9 +1,9 @@
 /* What a model needs on a GPU: streams, the graph and the tables there, and memory for two batches. */
 #include "base/log.h"
 #include "base/memory.h"
+#include "model/device_retrieval.h"
 #include "model/device_spread.h"
 #include "model/device_step_parts.h"
-#include "model/retrieval.h"
 
 static bool trains(const rk_model *model) {
     return model->optimizer != NULL;
@@ -47,12 +47,6 @@ static rk_status create_tasks(rk_model *model) {
     return status;
 }
 
-static rk_status create_candidates(rk_model *model, const rk_model_device *options) {
-    rk_candidate_loss_config config = rk_retrieval_loss_config(model, model->max_batch);
-    rk_device_candidate_loss_options how = {.tf32 = options->tf32};
-    return rk_device_candidate_loss_create(model->device_step->device, &config, &how, &model->device_step->candidates);
-}
-
 /* Unless the run file says how much: all of the tables if they fit beside the dense part, with a tenth of what is free left for their scratch; else what does. */
 static rk_status budget_of(const rk_model *model, const rk_model_device *options, uint64_t *out) {
     rk_device_info info;
@@ -79,7 +73,7 @@ static rk_status create_tables(rk_model *model, const rk_model_device *options) 
 
 static rk_status reserve(rk_model *model) {
     rk_device_step *d = model->device_step;
-    size_t n_predictions = (size_t)(model->max_batch * model->n_tasks);
+    size_t n_predictions = (size_t)((model->max_here > model->max_batch ? model->max_here : model->max_batch) * model->n_tasks);
     void *memory;
     for (int i = 0; i < RK_DEVICE_FLIGHTS; i++) RK_TRY(rk_device_batch_init(&d->layout, d->device, &d->batches[i]));
     d->verdict_bytes = (size_t)(model->n_tasks + 1) * sizeof *d->verdict;
@@ -103,7 +97,7 @@ static rk_status open_device(rk_model *model, const rk_model_device *options) {
     RK_TRY(rk_stream_create(d->device, &d->compute));
     RK_TRY(create_graph(model, options));
     RK_TRY(create_tasks(model));
-    if (model->retrieval && trains(model)) RK_TRY(create_candidates(model, options));
+    if (model->retrieval && trains(model)) RK_TRY(rk_device_retrieval_create(model, options));
     return reserve(model);
 }
 
@@ -137,7 +131,7 @@ void rk_device_step_free(rk_model *model) {
     }
     rk_device_tables_free(d->tables);
     rk_device_tasks_free(d->tasks);
-    rk_device_candidate_loss_free(d->candidates);
+    rk_device_retrieval_free(d);
     rk_device_graph_free(d->graph);
     if (d->device) {
         for (int i = 0; i < RK_DEVICE_FLIGHTS; i++) rk_device_batch_release(d->device, &d->batches[i]);

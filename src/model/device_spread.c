@@ -11,7 +11,6 @@ rk_status rk_device_spread_check(const rk_model *model) {
     RK_FAIL_IF(sp->roles.n_owners, RK_UNSUPPORTED, "with 'device: cuda' every rank trains\nhint: leave out 'cluster.embedding_ranks'");
     RK_FAIL_IF(sp->n_shards != sp->roles.n_trainers, RK_UNSUPPORTED, "with 'device: cuda' a rank's part of a batch is not cut\nhint: leave out 'cluster.virtual_shards'");
     RK_FAIL_IF(sp->staleness, RK_UNSUPPORTED, "with 'device: cuda' no step sees old rows\nhint: leave out 'train.staleness'");
-    RK_FAIL_IF(model->retrieval, RK_UNSUPPORTED, "a two_tower trains on one GPU, not on several\nhint: start one process, or leave out 'device: cuda'");
     return RK_OK;
 }
 
@@ -98,11 +97,17 @@ rk_status rk_device_spread_end_words(rk_model *model) {
 
 rk_status rk_device_spread_train(rk_model *model, const rk_share *share, double *loss) {
     rk_batch_part mine = {share->batch, share->total, share->base, share->task_samples};
-    return rk_device_step_train(model, &mine, share->ids, loss);
+    return rk_device_step_train(model, &mine, share->ids, share->pairs, loss);
 }
 
 rk_status rk_device_spread_predict(rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, float *predictions) {
     rk_share *share = &model->spread->peek;
     RK_TRY(rk_share_fill(model, part, first, n, false, share));
     return rk_device_step_predict(model, &share->batch, 0, n, share->ids, predictions);
+}
+
+rk_status rk_device_spread_vectors(rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, rk_value value, rk_real *out) {
+    rk_share *share = &model->spread->peek;
+    RK_TRY(rk_share_fill(model, part, first, n, false, share));
+    return rk_device_step_vectors(model, &share->batch, share->ids, value, out);
 }

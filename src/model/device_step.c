@@ -6,6 +6,7 @@
 
 #include "base/trace.h"
 #include "cuda/dense_update.h"
+#include "model/device_retrieval.h"
 #include "model/device_spread.h"
 #include "model/device_step_parts.h"
 #include "model/retrieval.h"
@@ -52,30 +53,6 @@ static void give_losses(rk_model *model, const rk_device_batch *batch, int64_t n
                                             .stop_bit = RK_CUDA_STOP_LOSS});
 }
 
-/* Of pairs: their items first, then the drawn ones. Of the rest of the users' vectors, which are no one's, and of the scores nothing is learned. */
-static void give_candidate_loss(rk_model *model, const rk_device_batch *batch, int64_t n) {
-    rk_device_step *d = model->device_step;
-    const char *at = batch->device;
-    rk_value user = rk_graph_find(model->graph, "user_vector"), item = rk_graph_find(model->graph, "item_vector");
-    int64_t n_pairs = batch->n_pairs, dim = rk_model_vector_dim(model);
-    float *user_gradient = rk_device_graph_gradient(d->graph, user);
-    rk_stream_fill(d->compute, rk_device_graph_gradient(d->graph, model->logits), 0, (size_t)n * sizeof(float));
-    rk_stream_fill(d->compute, user_gradient + n_pairs * dim, 0, (size_t)((n - n_pairs) * dim) * sizeof *user_gradient);
-    rk_device_candidate_loss_run(d->candidates, d->compute,
-                                 &(rk_device_candidate_loss_args){.n = n_pairs,
-                                                                  .users = rk_device_graph_data(d->graph, user),
-                                                                  .items = rk_device_graph_data(d->graph, item),
-                                                                  .ids = (const int32_t *)(at + d->layout.pairs),
-                                                                  .log_q = rk_retrieval_is_corrected(model->retrieval) ? (const float *)(at + d->layout.chances) : NULL,
-                                                                  .weights = (const float *)(at + d->layout.weights),
-                                                                  .scale = (const double *)(at + d->layout.scales),
-                                                                  .user_gradient = user_gradient,
-                                                                  .item_gradient = rk_device_graph_gradient(d->graph, item),
-                                                                  .loss = d->found,
-                                                                  .stop = rk_stop_of(d->found, model->n_tasks),
-                                                                  .stop_bit = RK_CUDA_STOP_LOSS});
-}
-
 static void give_training(void *context, int64_t n) {
     recording *r = context;
     rk_model *model = r->model;
@@ -85,7 +62,7 @@ static void give_training(void *context, int64_t n) {
     give_inputs(r, n);
     rk_device_graph_forward(d->graph, d->compute, n, r->total, true, (const int64_t *)(r->batch->device + d->layout.step));
     if (model->retrieval)
-        give_candidate_loss(model, r->batch, n);
+        rk_device_retrieval_loss(model, r->batch, n);
     else
         give_losses(model, r->batch, n);
     rk_device_graph_backward(d->graph, d->compute, n);
@@ -111,13 +88,13 @@ static void give_prediction(void *context, int64_t n) {
 }
 
 /* The batch on its way, in the place of the one before the last. */
-static rk_status begin(rk_model *model, const rk_batch_part *from, int64_t first, int64_t n, const rk_ids *ids, bool training) {
+static rk_status begin(rk_model *model, const rk_batch_part *from, int64_t first, int64_t n, const rk_ids *ids, const rk_pairs *pairs, bool training) {
     rk_device_step *d = model->device_step;
     uint64_t began = rk_trace_begin();
     rk_status status = RK_OK;
     d->now = !d->now;
     d->totals[d->now] = from->total;
-    rk_device_batch_send(&d->layout, model, from, first, n, ids, training, d->upload, &d->batches[d->now]);
+    rk_device_batch_send(&d->layout, model, from, first, n, ids, training, pairs, d->upload, &d->batches[d->now]);
     if (d->sharded)
         status = rk_device_sharded_route(d->sharded, d->upload, d->routing, n, ids, training);
     else if (d->tables)
@@ -154,7 +131,7 @@ static rk_status give(rk_model *model, bool training) {
     if (training) RK_TRY(rk_device_graph_prepare(d->graph, d->compute));
     if (training) rk_device_batch_number(&d->layout, model, d->compute, batch);
     rk_kept_launches *kept = &(training ? d->training : d->prediction)[d->now];
-    if (training && rk_device_graph_sums(d->graph))
+    if (training && (rk_device_graph_sums(d->graph) || d->all_vectors)) /* ranks meet on the way */
         give_training(&r, batch->view.n);
     else
         RK_TRY(rk_kept_launches_run(kept, d->compute, batch->view.n, training ? give_training : give_prediction, &r));
@@ -226,10 +203,10 @@ static rk_status finish(rk_model *model, double *loss) {
     return RK_OK;
 }
 
-rk_status rk_device_step_train(rk_model *model, const rk_batch_part *part, const rk_ids *ids, double *loss) {
+rk_status rk_device_step_train(rk_model *model, const rk_batch_part *part, const rk_ids *ids, const rk_pairs *pairs, double *loss) {
     rk_device_step *d = model->device_step;
     double found = NAN;
-    RK_TRY(begin(model, part, 0, part->batch.n, ids, true));
+    RK_TRY(begin(model, part, 0, part->batch.n, ids, pairs, true));
     rk_status status = d->under_way ? finish(model, &found) : RK_OK;
     if (status != RK_OK) {
         end_batch(d, false);
@@ -258,7 +235,7 @@ static rk_status predict(rk_model *model, const rk_batch *batch, int64_t first, 
     rk_device_step *d = model->device_step;
     rk_batch_part whole = rk_batch_whole(batch);
     RK_TRY(need_drained(d));
-    RK_TRY(begin(model, &whole, first, n, ids, false));
+    RK_TRY(begin(model, &whole, first, n, ids, NULL, false));
     RK_TRY(launch(model, false));
     uint64_t began = rk_trace_begin();
     rk_status status = d->comm ? rk_device_comm_wait(d->comm, d->compute) : rk_stream_sync(d->compute);
@@ -273,9 +250,9 @@ rk_status rk_device_step_predict(rk_model *model, const rk_batch *batch, int64_t
     return RK_OK;
 }
 
-rk_status rk_device_step_vectors(rk_model *model, const rk_batch *batch, rk_value value, rk_real *out) {
+rk_status rk_device_step_vectors(rk_model *model, const rk_batch *batch, const rk_ids *ids, rk_value value, rk_real *out) {
     rk_device_step *d = model->device_step;
-    RK_TRY(predict(model, batch, 0, batch->n, model->ids));
+    RK_TRY(predict(model, batch, 0, batch->n, ids));
     return rk_device_read(d->device, out, rk_device_graph_data(d->graph, value), (size_t)(batch->n * rk_graph_shape(model->graph, value).cols) * sizeof *out);
 }
 

@@ -11,14 +11,14 @@
 rk_status rk_device_step_create(rk_model *model, const rk_model_device *options);
 void rk_device_step_free(rk_model *model);
 
-/* As rk_model_train of a batch whose numbers were checked, and of which the samples here have these ids [n_lookups]. Where the step is late: of the batch before. */
-rk_status rk_device_step_train(rk_model *model, const rk_batch_part *part, const rk_ids *ids, double *loss);
+/* As rk_model_train of a batch whose numbers were checked, and of which the samples here have these ids [n_lookups]; pairs: a two_tower's, else NULL. Where the step is late: of the batch before. */
+rk_status rk_device_step_train(rk_model *model, const rk_batch_part *part, const rk_ids *ids, const rk_pairs *pairs, double *loss);
 rk_status rk_device_step_drain(rk_model *model, double *loss, bool *left);
 /* Samples first .. first+n-1, at most max_batch, whose ids are these; predictions [n, n_tasks]. */
 rk_status rk_device_step_predict(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, const rk_ids *ids, float *predictions);
 
-/* Samples of the batch, at most max_batch, whose ids are model->ids, through the graph: a row that it gives, out [n, cols]. */
-rk_status rk_device_step_vectors(rk_model *model, const rk_batch *batch, rk_value value, rk_real *out);
+/* Samples of the batch, at most max_batch, whose ids are these, through the graph: a row that it gives, out [n, cols]. */
+rk_status rk_device_step_vectors(rk_model *model, const rk_batch *batch, const rk_ids *ids, rk_value value, rk_real *out);
 /* Between steps: an rk_auc_function (metrics/metrics.h) of the model's GPU. */
 rk_status rk_device_step_auc(rk_model *model, int64_t n, const float *samples, double *out);
 rk_status rk_device_step_item_places(rk_model *model, const rk_item_places *args);

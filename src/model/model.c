@@ -137,7 +137,7 @@ rk_status rk_model_train_part(rk_model *model, const rk_batch_part *part, double
     if (model->device_step) {
         take_ids(model, batch, 0, batch->n, NULL);
         rk_batch_part whole = rk_batch_whole(batch);
-        return rk_device_step_train(model, &whole, model->ids, loss);
+        return rk_device_step_train(model, &whole, model->ids, pairs, loss);
     }
     double found;
     rk_model_keep_statistics(model);
@@ -161,7 +161,7 @@ rk_status rk_model_forward(rk_model *model, const rk_batch *batch, rk_graph_hook
 
 rk_status rk_model_vectors_of_device(rk_model *model, const rk_batch *batch, rk_value value, rk_real *out) {
     take_ids(model, batch, 0, batch->n, NULL);
-    return rk_device_step_vectors(model, batch, value, out);
+    return rk_device_step_vectors(model, batch, model->ids, value, out);
 }
 
 static rk_status predict_here(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets, float *out) {

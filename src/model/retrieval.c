@@ -213,9 +213,8 @@ rk_status rk_retrieval_finish(rk_model *model, const rk_model_options *o) {
     RK_FAIL_IF(n_items > INT32_MAX, RK_UNSUPPORTED, "a two_tower of %lld items", (long long)n_items);
     RK_TRY(rk_sampler_create(n_items, by_popularity ? r->known->counts : NULL, s->popularity_exponent, &r->sampler));
     RK_TRY(rk_alloc((size_t)(o->max_batch + s->negatives), sizeof *r->log_q, &r->log_q));
-    if (model->spread)
-        RK_TRY(rk_retrieval_ranks_init(model, &r->ranks));
-    else
-        RK_TRY(rk_pairs_init(r, o->max_batch, &r->pairs));
-    return o->device ? RK_OK : create_loss(model, o); /* a GPU has its own */
+    if (!model->spread) RK_TRY(rk_pairs_init(r, o->max_batch, &r->pairs));
+    if (o->device) return RK_OK; /* which has a loss of its own */
+    if (model->spread) RK_TRY(rk_retrieval_ranks_init(model, &r->ranks));
+    return create_loss(model, o);
 }

@@ -42,8 +42,6 @@ rk_status rk_retrieval_draw(const rk_model *model, const rk_batch *batch, int64_
 rk_status rk_retrieval_extend(rk_model *model, const rk_batch *batch, const rk_pairs *pairs, int64_t first, int64_t last, rk_batch *out);
 /* Both, of all samples: a training batch in one process. */
 rk_status rk_retrieval_lengthen(rk_model *model, const rk_batch *batch, rk_batch *out, const rk_pairs **pairs);
-/* Those of the last lengthened batch. */
-const rk_pairs *rk_retrieval_pairs(const rk_retrieval *retrieval);
 bool rk_retrieval_is_corrected(const rk_retrieval *retrieval);
 /* [n + n_drawn]: logarithms of the items' chances to be candidates, until the next call; NULL where they are not corrected. */
 const rk_real *rk_retrieval_chances(rk_retrieval *retrieval, const rk_pairs *pairs);

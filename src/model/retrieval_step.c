@@ -25,10 +25,6 @@ const rk_real *rk_retrieval_chances(rk_retrieval *r, const rk_pairs *pairs) {
     return r->log_q;
 }
 
-const rk_pairs *rk_retrieval_pairs(const rk_retrieval *r) {
-    return &r->pairs;
-}
-
 /* The history of sample i: all of the user's items, or in training max_history of them from a place that is drawn, without the pair's own. */
 static rk_status add_history(rk_retrieval *r, const rk_batch *batch, const rk_pairs *pairs, int64_t i) {
     int64_t user, own = pairs ? pairs->ids[i] : -1, most = pairs ? r->section.max_history : 0;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "model/device_spread.h"
 #include "model/retrieval.h"
 #include "model/spread.h"
 
@@ -41,10 +42,12 @@ static rk_status forward(rk_model *model, const rk_batch *batch, int64_t n, cons
     cut_piece(model, n, &begin, &end);
     vectors v = {.run = {.model = model, .batch = batch}, .value = rk_graph_find(model->graph, value), .out = out + begin * dim};
     rk_graph_hooks hooks = {.context = &v, .loss = copy_block};
-    if (model->device_step) return rk_model_vectors_of_device(model, batch, v.value, v.out);
-    if (!model->spread) return rk_model_forward(model, batch, hooks);
+    if (!model->spread) return model->device_step ? rk_model_vectors_of_device(model, batch, v.value, v.out) : rk_model_forward(model, batch, hooks);
     rk_batch_part mine = {.batch = *batch, .total = n, .base = begin};
-    RK_TRY(rk_spread_forward(model, &mine, begin, end - begin, hooks));
+    if (model->device_step)
+        RK_TRY(rk_device_spread_vectors(model, &mine, begin, end - begin, v.value, v.out));
+    else
+        RK_TRY(rk_spread_forward(model, &mine, begin, end - begin, hooks));
     return rk_spread_gather(model->spread, v.out, n, n, dim, out);
 }
 

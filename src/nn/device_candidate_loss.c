@@ -86,11 +86,12 @@ static void run_rows(rk_device_candidate_loss *l, rk_stream *stream, const rk_de
 }
 
 void rk_device_candidate_loss_run(rk_device_candidate_loss *l, rk_stream *stream, const rk_device_candidate_loss_args *a) {
-    int64_t dim = l->config.dim, first = l->config.in_batch ? 0 : a->n;
+    int64_t dim = l->config.dim, first = l->config.in_batch ? 0 : a->n, rows = a->last - a->first;
+    const float *users = a->users + a->first * dim, *items = a->items + a->first * dim, *own_gradient = l->own_gradient + a->first;
     rk_stream_fill(stream, a->item_gradient, 0, (size_t)((a->n + l->config.n_drawn) * dim) * sizeof *a->item_gradient);
-    rk_cuda_row_dots(stream, a->n, dim, a->users, a->items, a->n, l->own, true);
-    for (int64_t begin = 0; begin < a->n; begin += l->rows) run_rows(l, stream, a, first, begin, a->n - begin < l->rows ? a->n - begin : l->rows);
-    rk_cuda_scale_rows(stream, a->n, dim, l->own_gradient, a->items, a->n, a->user_gradient, false);
-    rk_cuda_scale_rows(stream, a->n, dim, l->own_gradient, a->users, a->n, a->item_gradient, false);
-    rk_cuda_sum_losses(stream, a->n, l->losses, a->loss, a->stop, a->stop_bit);
+    rk_cuda_row_dots(stream, rows, dim, users, items, rows, l->own + a->first, true);
+    for (int64_t begin = a->first; begin < a->last; begin += l->rows) run_rows(l, stream, a, first, begin, a->last - begin < l->rows ? a->last - begin : l->rows);
+    rk_cuda_scale_rows(stream, rows, dim, own_gradient, items, rows, a->user_gradient + a->first * dim, false);
+    rk_cuda_scale_rows(stream, rows, dim, own_gradient, users, rows, a->item_gradient + a->first * dim, false);
+    rk_cuda_sum_losses(stream, rows, l->losses + a->first, a->loss, a->stop, a->stop_bit);
 }

@@ -17,9 +17,9 @@ rk_status rk_device_candidate_loss_create(rk_device *device, const rk_candidate_
                                           rk_device_candidate_loss **out);
 void rk_device_candidate_loss_free(rk_device_candidate_loss *loss);
 
-/* As rk_candidate_loss_args, all pointers to device memory. */
+/* As rk_candidate_loss_args, all pointers to device memory. Rows first .. last-1 alone have a loss and give gradients: those of other users stay as they are. */
 typedef struct rk_device_candidate_loss_args {
-    int64_t n;
+    int64_t n, first, last;
     const float *users, *items;
     const int32_t *ids;
     const float *log_q;           /* or NULL */

@@ -28,7 +28,7 @@ typedef struct ranking_task {
     int n_threads;
     double *values;         /* [n_users, n_metrics] */
     rk_comm *trainers;      /* NULL: one process */
-    size_t first_block, n_blocks; /* of users that are ranked here */
+    int64_t first, end;     /* of the users: those that are ranked here */
     rk_failure failure;
 } ranking_task;
 
@@ -142,19 +142,13 @@ static rk_status rank_users(ranking_task *t, int64_t first, int64_t n, int threa
     return RK_OK;
 }
 
-/* The first block of users that trainer r ranks. */
-static size_t first_block(const ranking_task *t, int32_t r) {
-    return rk_blocks((size_t)t->n_users, RK_USERS_AT_ONCE) * (size_t)r / (size_t)rk_comm_size(t->trainers);
-}
-
 static void rank_block(void *context, size_t block, int thread) {
     ranking_task *t = context;
-    int64_t first = (int64_t)(t->first_block + block) * RK_USERS_AT_ONCE, left = t->n_users - first;
+    int64_t first = t->first + (int64_t)block * RK_USERS_AT_ONCE, left = t->end - first;
     rk_failure_keep(&t->failure, first, rank_users(t, first, left < RK_USERS_AT_ONCE ? left : RK_USERS_AT_ONCE, thread));
 }
 
-/* What this process ranks. */
-static rk_status rank_here(ranking_task *t) {
+static rk_status rank_on_processors(ranking_task *t) {
     t->n_threads = rk_parallel_threads();
     RK_TRY(rk_alloc((size_t)t->n_threads, sizeof *t->scores, &t->scores));
     RK_TRY(rk_alloc((size_t)t->n_threads, sizeof *t->workspaces, &t->workspaces));
@@ -162,19 +156,13 @@ static rk_status rank_here(ranking_task *t) {
         RK_TRY(rk_alloc((size_t)(RK_USERS_AT_ONCE * t->n_items), sizeof **t->scores, &t->scores[i]));
         RK_TRY(rk_alloc(rk_matrix_workspace(t->items), 1, &t->workspaces[i]));
     }
-    rk_parallel_for(t->n_blocks, rank_block, t);
+    rk_parallel_for(rk_blocks((size_t)(t->end - t->first), RK_USERS_AT_ONCE), rank_block, t);
     return rk_failure_status(&t->failure);
-}
-
-/* Where the values of trainer r begin. */
-static size_t values_cut(const ranking_task *t, int32_t r) {
-    size_t user = first_block(t, r) * RK_USERS_AT_ONCE, n_users = (size_t)t->n_users;
-    return (user < n_users ? user : n_users) * t->n_metrics;
 }
 
 static rk_status keep_places(ranking_task *t, const uint32_t *places) {
     rk_ranking rankings[MAX_METRICS];
-    for (int64_t place = 0; place < t->n_users; place++) {
+    for (int64_t place = t->first; place < t->end; place++) {
         int64_t user = t->users[place], begin = t->relevant->offsets[user];
         RK_TRY(rk_rankings_of(places + begin, t->relevant->offsets[user + 1] - begin, t->ks, t->n_metrics, rankings));
         keep(t, place, rankings);
@@ -190,8 +178,8 @@ static rk_status rank_on_device(ranking_task *t, rk_model *model) {
     RK_GOTO(rk_alloc((size_t)(t->n_items * t->dim), sizeof *items, &items));
     RK_GOTO(rk_alloc((size_t)t->relevant->offsets[t->relevant->n_users], sizeof *places, &places));
     RK_GOTO(rk_model_item_vectors(model, 0, t->n_items, items));
-    rk_item_places counted = {.n_items = t->n_items, .n_users = t->n_users, .dim = t->dim, .items = items, .users = t->user_vectors, .numbers = t->users, .places = places,
-                              .asked = {t->relevant->offsets, t->relevant->items}};
+    rk_item_places counted = {.n_items = t->n_items, .n_users = t->end - t->first, .dim = t->dim, .items = items, .users = t->user_vectors + t->first * t->dim,
+                              .numbers = t->users + t->first, .places = places, .asked = {t->relevant->offsets, t->relevant->items}};
     if (t->masked) counted.masked = (rk_item_lists){t->masked->offsets, t->masked->items};
     RK_GOTO(rk_model_item_places(model, &counted));
     status = keep_places(t, places);
@@ -201,28 +189,44 @@ done:
     return status;
 }
 
-static rk_status rank_all(ranking_task *t, rk_model *model) {
-    RK_TRY(rk_alloc((size_t)t->n_users * t->n_metrics, sizeof *t->values, &t->values));
-    rk_status status = rk_model_has_device(model) ? rank_on_device(t, model) : RK_NO_MEMORY;
-    if (status != RK_NO_MEMORY) return status; /* of which a GPU may have too little */
-    RK_TRY(find_item_vectors(t, model));
-    if (!t->trainers) {
-        t->n_blocks = rk_blocks((size_t)t->n_users, RK_USERS_AT_ONCE);
-        return rank_here(t);
+static rk_status agree(const ranking_task *t, rk_status status) {
+    return t->trainers ? rk_comm_agree(t->trainers, status) : status;
+}
+
+/* On GPUs unless one has too little memory. */
+static rk_status rank_here(ranking_task *t, rk_model *model) {
+    if (rk_model_has_device(model)) {
+        rk_status status = agree(t, rank_on_device(t, model));
+        if (status != RK_NO_MEMORY) return status;
     }
-    int32_t rank = rk_comm_rank(t->trainers);
+    RK_TRY(find_item_vectors(t, model));
+    return agree(t, rank_on_processors(t));
+}
+
+/* The first user that trainer r ranks. */
+static int64_t first_user(const ranking_task *t, int32_t r) {
+    int64_t blocks = (int64_t)rk_blocks((size_t)t->n_users, RK_USERS_AT_ONCE), user = blocks * r / rk_comm_size(t->trainers) * RK_USERS_AT_ONCE;
+    return user < t->n_users ? user : t->n_users;
+}
+
+static rk_status share_values(ranking_task *t) {
     rk_exchange *exchange;
-    t->first_block = first_block(t, rank);
-    t->n_blocks = first_block(t, rank + 1) - t->first_block;
-    RK_TRY(rk_comm_agree(t->trainers, rank_here(t)));
-    size_t begin = values_cut(t, rank), n = values_cut(t, rank + 1) - begin;
-    RK_TRY(rk_comm_gather(t->trainers, RK_LANE_VALUES, t->values + begin, n * sizeof *t->values, &exchange));
+    RK_TRY(rk_comm_gather(t->trainers, RK_LANE_VALUES, t->values + (size_t)t->first * t->n_metrics, (size_t)(t->end - t->first) * t->n_metrics * sizeof *t->values, &exchange));
     for (int32_t r = 0; r < rk_comm_size(t->trainers); r++) {
         const rk_parcel *from = &rk_exchange_received(exchange)[r];
-        if (from->n_bytes) memcpy(t->values + values_cut(t, r), from->data, from->n_bytes);
+        if (from->n_bytes) memcpy(t->values + (size_t)first_user(t, r) * t->n_metrics, from->data, from->n_bytes);
     }
     rk_exchange_free(exchange);
     return RK_OK;
+}
+
+static rk_status rank_all(ranking_task *t, rk_model *model) {
+    int32_t rank = t->trainers ? rk_comm_rank(t->trainers) : 0;
+    t->first = t->trainers ? first_user(t, rank) : 0;
+    t->end = t->trainers ? first_user(t, rank + 1) : t->n_users;
+    RK_TRY(rk_alloc((size_t)t->n_users * t->n_metrics, sizeof *t->values, &t->values));
+    RK_TRY(rank_here(t, model));
+    return t->trainers ? share_values(t) : RK_OK;
 }
 
 /* The mean over users that have something to find. */

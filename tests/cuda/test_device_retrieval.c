@@ -47,7 +47,7 @@ static void compare_with_gpu(const drawn_pairs *p, int64_t scores_at_once, const
          *log_q = on_device(p->log_q, sizeof p->log_q), *weights = on_device(p->weights, sizeof p->weights), *scale = on_device(&p->scale, sizeof p->scale),
          *users_to = on_device(p->users, sizeof p->users), *items_to = on_device(p->items, sizeof p->items), *out = on_device(NULL, sizeof found + sizeof stop);
     rk_device_candidate_loss_run(loss, stream,
-                                 &(rk_device_candidate_loss_args){.n = p->n, .users = users, .items = items, .ids = ids, .log_q = p->corrected ? log_q : NULL, .weights = weights,
+                                 &(rk_device_candidate_loss_args){.n = p->n, .last = p->n, .users = users, .items = items, .ids = ids, .log_q = p->corrected ? log_q : NULL, .weights = weights,
                                                                   .scale = scale, .user_gradient = users_to, .item_gradient = items_to, .loss = out,
                                                                   .stop = (uint32_t *)out + 2, .stop_bit = 4});
     OK(rk_stream_sync(stream));

@@ -13,11 +13,11 @@
     "model: {kind: two_tower, retrieval: {user: user, item: item, history: true, similarity: cosine, temperature: 0.2, negatives: 32}}\n" \
     "train: {batch_size: 50, metrics: [recall@5, ndcg@5, hit@5], optimizer: {kind: sgd, learning_rate: 0.5}, checkpoint: {every_steps: 7}, keep_best: false}\n"
 
-/* Users and items of three kinds, as directory/pairs.txt. */
-static void write_pairs(const char *directory) {
+/* Users and items of three kinds, as folder/pairs.txt. */
+static void write_pairs(const char *folder) {
     char path[300];
     rk_rng rng = {1, 1, 0};
-    snprintf(path, sizeof path, "%s/pairs.txt", directory);
+    snprintf(path, sizeof path, "%s/pairs.txt", folder);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     for (int u = 0; u < 40; u++) {

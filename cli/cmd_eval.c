@@ -26,22 +26,21 @@ static int print_json(const char *checkpoint, const char *split, int64_t n_rows,
 
 static int run(const arguments *args) {
     const char *split = args->options[OPT_DATA].given ? args->options[OPT_DATA].text : "test";
-    rk_predictor *predictor;
-    if (trained_open(args->positional[0], args->options[OPT_DEVICE].text, &predictor) != RK_OK) return failed();
+    trained model;
+    int code = trained_open(args->positional[0], args->options[OPT_DEVICE].text, &model);
+    if (code != EXIT_OK) return code;
     const rk_metric *metrics;
     int32_t n_metrics;
     int64_t n_rows;
-    int code = EXIT_OK;
-    if (rk_predictor_evaluate(predictor, split, &metrics, &n_metrics, &n_rows) != RK_OK) {
-        code = failed();
-    } else if (args->options[OPT_JSON].given) {
-        code = print_json(rk_predictor_path(predictor), split, n_rows, metrics, n_metrics);
-    } else {
+    rk_status status = rk_predictor_evaluate(model.predictor, split, &metrics, &n_metrics, &n_rows);
+    if (status == RK_OK && model.speaks && args->options[OPT_JSON].given) {
+        code = print_json(rk_predictor_path(model.predictor), split, n_rows, metrics, n_metrics);
+    } else if (status == RK_OK && model.speaks) {
         printf("%s: %lld rows\n", split, (long long)n_rows);
         print_metrics(metrics, n_metrics, true);
     }
-    rk_predictor_free(predictor);
-    return code;
+    int closed = trained_close(&model, status);
+    return code == EXIT_OK ? closed : code;
 }
 
 const command command_eval = {
@@ -50,7 +49,8 @@ const command command_eval = {
     .positional = "RUN",
     .min_positional = 1,
     .max_positional = 1,
-    .description = "RUN is a checkpoint, a run's directory (its best checkpoint, else the newest, is taken) or its run file.",
+    .description = "RUN is a checkpoint, a run's directory (its best checkpoint, else the newest, is taken) or its run file.\n"
+                   "Under mpirun or srun the ranks share the tables out and evaluate together, however many trained.",
     .options =
         {
             [OPT_DATA] = {"data", 'd', OPTION_TEXT, "DATA", NULL, "test (the default), valid, or a file of the same columns"},

@@ -11,16 +11,16 @@
 enum { OPT_FORMAT, OPT_LIMIT, OPT_LABELS, OPT_DEVICE };
 
 typedef struct printer {
-    rk_predictor *predictor;
+    trained model;
     bool json, labels;
     long limit; /* 0: none */
 } printer;
 
 static void print_header(const printer *state) {
     fputs("row", stdout);
-    for (int32_t t = 0; t < rk_predictor_n_tasks(state->predictor); t++) {
-        printf(",%s", rk_predictor_task_name(state->predictor, t));
-        if (state->labels) printf(",%s_label", rk_predictor_task_name(state->predictor, t));
+    for (int32_t t = 0; t < rk_predictor_n_tasks(state->model.predictor); t++) {
+        printf(",%s", rk_predictor_task_name(state->model.predictor, t));
+        if (state->labels) printf(",%s_label", rk_predictor_task_name(state->model.predictor, t));
     }
     fputc('\n', stdout);
 }
@@ -28,9 +28,10 @@ static void print_header(const printer *state) {
 static rk_status print_row(void *user, int64_t row, const float *predictions, const float *labels) {
     const printer *state = user;
     if (state->limit && row >= state->limit) return RK_END;
+    if (!state->model.speaks) return RK_OK;
     printf(state->json ? "{\"row\":%lld" : "%lld", (long long)row);
-    for (int32_t t = 0; t < rk_predictor_n_tasks(state->predictor); t++) {
-        const char *name = rk_predictor_task_name(state->predictor, t);
+    for (int32_t t = 0; t < rk_predictor_n_tasks(state->model.predictor); t++) {
+        const char *name = rk_predictor_task_name(state->model.predictor, t);
         if (state->json)
             printf(",\"%s\":%.7g", name, (double)predictions[t]);
         else
@@ -52,12 +53,11 @@ static int run(const arguments *args) {
         .labels = args->options[OPT_LABELS].given,
         .limit = args->options[OPT_LIMIT].number,
     };
-    if (trained_open(args->positional[0], args->options[OPT_DEVICE].text, &state.predictor) != RK_OK) return failed();
-    if (!state.json) print_header(&state);
-    rk_status status = rk_predictor_file(state.predictor, args->positional[1], print_row, &state);
-    int code = status == RK_OK || status == RK_END || ferror(stdout) ? EXIT_OK : failed();
-    rk_predictor_free(state.predictor);
-    return code;
+    int code = trained_open(args->positional[0], args->options[OPT_DEVICE].text, &state.model);
+    if (code != EXIT_OK) return code;
+    if (!state.json && state.model.speaks) print_header(&state);
+    rk_status status = rk_predictor_file(state.model.predictor, args->positional[1], print_row, &state);
+    return trained_close(&state.model, status == RK_END || ferror(stdout) ? RK_OK : status);
 }
 
 const command command_predict = {
@@ -67,7 +67,8 @@ const command command_predict = {
     .min_positional = 2,
     .max_positional = 2,
     .description = "Prints one line a row of FILE, in its order: the row's number from 0 and each task's prediction. FILE has the columns of the run's\n"
-                   "data; labels may be missing. RUN is a checkpoint, a run's directory or its run file; FILE may also be 'valid' or 'test'.",
+                   "data; labels may be missing. RUN is a checkpoint, a run's directory or its run file; FILE may also be 'valid' or 'test'.\n"
+                   "Under mpirun or srun the ranks share the tables out and predict together; the first one prints.",
     .options =
         {
             [OPT_FORMAT] = {"format", 'f', OPTION_TEXT, "FORMAT", "csv|jsonl", "how lines look; csv by default"},

@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "progress.h"
+#include "ranks.h"
 #include "terminal.h"
 
 enum { OPT_RESUME, OPT_SET, OPT_OUTPUT, OPT_TRACE, OPT_THREADS, OPT_QUIET };
@@ -37,19 +38,6 @@ static rk_status show_test(rk_trainer *trainer, const rk_comm *comm) {
     return RK_OK;
 }
 
-/* A failure of one rank ends them all; it may not know whether they know. */
-static int give_up(rk_comm *comm) {
-    int code = failed();
-    if (rk_comm_size(comm) > 1) rk_comm_abort(comm, "ends the run on all ranks");
-    return code;
-}
-
-/* Of the ranks that could not begin, which have all failed, one says why. */
-static int refused(rk_comm *comm, rk_status status) {
-    if (status == RK_PEER_LOST) return give_up(comm);
-    return rk_comm_rank(comm) == 0 ? failed() : EXIT_FAILED;
-}
-
 static int train(const rk_config *config, const arguments *args, rk_comm *comm) {
     progress state;
     progress_init(&state, args->options[OPT_QUIET].given);
@@ -63,7 +51,7 @@ static int train(const rk_config *config, const arguments *args, rk_comm *comm) 
     rk_status status = rk_trainer_create(config, &options, &trainer);
     if (status != RK_OK) {
         progress_end(&state);
-        return refused(comm, status);
+        return ranks_refused(comm, status);
     }
     catch_signals(trainer);
     status = rk_trainer_run(trainer);
@@ -74,7 +62,7 @@ static int train(const rk_config *config, const arguments *args, rk_comm *comm) 
     else if (status == RK_INTERRUPTED)
         note("stopped on request; the same command with --resume goes on from here");
     else if (status != RK_OK || show_test(trainer, comm) != RK_OK)
-        code = give_up(comm);
+        code = ranks_give_up(comm);
     rk_trainer_free(trainer);
     return code;
 }

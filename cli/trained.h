@@ -1,10 +1,21 @@
-/* Where a trained model is: a checkpoint, a run's directory, or the run file whose train.output holds it; device: as rk_predictor_open. */
+/* A trained model that a command asks, over all ranks that a launcher started. */
 #ifndef RK_CLI_TRAINED_H
 #define RK_CLI_TRAINED_H
 
+#include <stdbool.h>
+
 #include <reckon/predictor.h>
 
-rk_status trained_open(const char *path, const char *device, rk_predictor **out);
+typedef struct trained {
+    rk_predictor *predictor;
+    rk_comm *comm;
+    bool speaks; /* the first rank */
+} trained;
+
+/* path: a checkpoint, a run's directory, or the run file whose train.output holds it; device: as rk_predictor_options. Returns EXIT_OK, or says why not. */
+int trained_open(const char *path, const char *device, trained *out);
+/* The exit status of a command whose last call gave `status`. */
+int trained_close(trained *model, rk_status status);
 
 #define OPTION_DEVICE {"device", 0, OPTION_TEXT, "DEVICE", "cpu|cuda", "what predicts; by default what the run was trained on"}
 

@@ -167,7 +167,7 @@ static rk_status find_not_finite(rk_model *model, double *loss) {
     if (own) RK_TRY(sum_losses(model, d->own, loss));
     bool lost = stop & RK_CUDA_STOP_LOSS; /* another rank's loss, of which all sums are no numbers */
     rk_status status = stop & RK_CUDA_STOP_DENSE && !lost ? rk_device_graph_check(d->graph, d->compute) : RK_OK;
-    if (status == RK_OK && own & RK_CUDA_STOP_ROWS) status = rk_device_tables_check_gradients(d->tables);
+    if (status == RK_OK && own & RK_CUDA_STOP_ROWS && !lost) status = rk_device_tables_check_gradients(d->tables);
     return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step) : status;
 }
 

@@ -34,7 +34,7 @@ struct rk_device_step {
     int64_t totals[RK_DEVICE_FLIGHTS]; /* samples of those batches, on all ranks */
     int now;                           /* of those, where the last batch was put */
     rk_device_tasks *tasks;
-    rk_device_candidate_loss *candidates; /* of a two_tower, else NULL, */
+    rk_device_candidate_loss *candidates; /* of a two_tower that trains, else NULL, */
     float *all_vectors, *all_gradients; /* and over ranks of the whole batch: users', [max_batch, dim] at most, and behind them items', [max_batch + drawn, dim] */
     rk_device_parcel *parcels;         /* [4 * trainers]: scratch */
     rk_activation *activations, *gradients; /* [n_lookups] in the graph's inputs */

@@ -53,9 +53,12 @@ static rk_status check_data(const rk_model *model, const rk_model_options *optio
     return RK_OK;
 }
 
-/* For prediction: an optimizer without slots. */
+/* For prediction: an optimizer without slots, and rows that nothing decays. */
 static rk_status drop_slots(rk_embedding_plan *plan) {
-    for (int32_t t = 0; t < plan->n_tables; t++) RK_TRY(rk_optimizer_init(&plan->optimizers[t], RK_OPTIMIZER_SGD));
+    for (int32_t t = 0; t < plan->n_tables; t++) {
+        RK_TRY(rk_optimizer_init(&plan->optimizers[t], RK_OPTIMIZER_SGD));
+        plan->l2[t] = plan->l2_full[t] = 0;
+    }
     return RK_OK;
 }
 
@@ -264,7 +267,7 @@ static rk_status outline(rk_model *model, const rk_model_options *options, rk_em
 static rk_status build(rk_model *model, const rk_model_options *options, rk_embedding_plan *plan) {
     model->max_batch = model->max_here = options->max_batch;
     model->skip_not_finite = options->skip_not_finite;
-    bool spread = options->training && options->cluster;
+    bool spread = options->cluster != NULL;
     model->stale = options->training && options->staleness > 0 && !spread;
     RK_TRY(outline(model, options, plan));
     if (model->retrieval && options->training) model->max_here += rk_retrieval_n_drawn(model->retrieval);

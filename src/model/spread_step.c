@@ -275,7 +275,7 @@ static rk_status predict_piece(rk_model *model, const rk_batch_part *part, int64
 
 rk_status rk_spread_predict(rk_model *model, const rk_batch_part *part, float *predictions) {
     rk_spread *sp = model->spread;
-    RK_FAIL_IF(model->retrieval, RK_UNSUPPORTED, "over ranks a two_tower gives vectors, not predictions");
+    RK_FAIL_IF(model->retrieval, RK_UNSUPPORTED, "over ranks a two_tower gives vectors, not predictions\nhint: start one process, without mpirun");
     RK_FAIL_IF(sp->n_applied < sp->n_begun, RK_INVALID_ARGUMENT, "batches that were begun are not trained on; drain them first");
     if (sp->sharded && !model->device_step) RK_TRY(rk_sharded_settle(sp->sharded));
     int64_t most = sp->cuts[sp->roles.n_trainers];

@@ -40,7 +40,17 @@ static int64_t most_of(const work *w, const rk_item_lists *lists) {
 
 enum { N_PIECES = 8 };
 
-static rk_status reserve(work *w) {
+static void release(work *w) {
+    void **const pieces[N_PIECES] = {(void **)&w->items, (void **)&w->users, (void **)&w->scores, (void **)&w->lists, (void **)&w->masked, (void **)&w->asked, (void **)&w->places, (void **)&w->bad};
+    for (int i = 0; i < N_PIECES; i++) {
+        rk_device_free(w->device, *pieces[i]);
+        *pieces[i] = NULL;
+    }
+    rk_free(w->host_lists);
+    w->host_lists = NULL;
+}
+
+static rk_status reserve_block(work *w) {
     const rk_item_places *a = w->args;
     size_t most_asked = (size_t)most_of(w, &a->asked), block = (size_t)w->block;
     void **const pieces[N_PIECES] = {(void **)&w->items, (void **)&w->users, (void **)&w->scores, (void **)&w->lists, (void **)&w->masked, (void **)&w->asked, (void **)&w->places, (void **)&w->bad};
@@ -56,10 +66,14 @@ static rk_status reserve(work *w) {
     return rk_alloc(block, sizeof *w->host_lists, &w->host_lists);
 }
 
-static void release(work *w) {
-    void *const pieces[N_PIECES] = {w->items, w->users, w->scores, w->lists, w->masked, w->asked, w->places, w->bad};
-    for (int i = 0; i < N_PIECES; i++) rk_device_free(w->device, pieces[i]);
-    rk_free(w->host_lists);
+/* Of as many users as there is room for. */
+static rk_status reserve(work *w) {
+    rk_status status;
+    while ((status = reserve_block(w)) == RK_NO_MEMORY && w->block > 1) {
+        release(w);
+        w->block /= 2;
+    }
+    return status;
 }
 
 static rk_status send_lists(work *w, int64_t first, int64_t n) {

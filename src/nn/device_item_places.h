@@ -20,7 +20,7 @@ typedef struct rk_item_places {
     uint32_t *places;         /* beside asked.items, those of the users: written. RK_NO_PLACE where one is masked */
 } rk_item_places;
 
-/* In f32, always. scores_at_once: 0: as many as 256 MB take. Waits for the result. Errors: RK_NOT_FINITE names the first user and item; RK_NO_MEMORY: the GPU has no room for the items' vectors and a user's scores. */
+/* In f32, always. scores_at_once: 0: as many as 256 MB take, or fewer where there is less room. Waits for the result. Errors: RK_NOT_FINITE names the first user and item; RK_NO_MEMORY: the GPU has no room for the items' vectors and one user's scores. */
 rk_status rk_device_item_places(rk_device *device, rk_stream *stream, const rk_item_places *args, int64_t scores_at_once);
 
 #endif

@@ -151,9 +151,11 @@ static rk_status look_at(const char *directory, rk_predictor *predictor, const r
 rk_status rk_report_run_open(const char *directory, const rk_report_options *options, rk_report_run *out) {
     rk_report_run run = {0};
     rk_predictor *predictor = NULL;
+    rk_predictor_options how = RK_PREDICTOR_OPTIONS_INIT;
+    how.device = options->device;
     rk_status status;
     RK_GOTO(rk_run_record_read(directory, &run.record));
-    RK_GOTO(rk_predictor_open(directory, options->device, &predictor));
+    RK_GOTO(rk_predictor_open(directory, &how, &predictor));
     status = look_at(directory, predictor, options, &run);
     if (status != RK_OK) {
         rk_error_context(status, "'%s'", directory);

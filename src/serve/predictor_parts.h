@@ -8,6 +8,7 @@
 #include "train/evaluation.h"
 
 struct rk_predictor {
+    rk_comm *comm;            /* NULL: one process */
     char *path;
     rk_config *config;
     rk_model *model;

@@ -39,8 +39,9 @@ void rk_manifest_release(rk_manifest *manifest);
 /* Read the tensors into `state`: all of it must be there with the same type and shape; what the checkpoint holds beyond is passed over. */
 rk_status rk_checkpoint_read(const char *path, const rk_state *state);
 
-/* A model for prediction, of the run file and the transforms that a checkpoint keeps (rk_checkpoint_config), on a GPU or (NULL) the processors. */
-rk_status rk_checkpoint_model(const char *path, const rk_config *config, const rk_model_device *device, rk_model **out);
+/* A model for prediction, of the run file and the transforms that a checkpoint keeps (rk_checkpoint_config), on a GPU or (NULL) the processors, over ranks or
+ * (NULL) in one process. */
+rk_status rk_checkpoint_model(const char *path, const rk_config *config, const rk_model_device *device, const rk_model_cluster *cluster, rk_model **out);
 
 /* Names of the checkpoints in a run's directory, oldest first (rk_free_strings). */
 rk_status rk_checkpoint_list(const char *output, char ***names, size_t *n);

@@ -333,13 +333,15 @@ done:
     return status;
 }
 
-rk_status rk_checkpoint_model(const char *path, const rk_config *config, const rk_model_device *device, rk_model **out) {
+rk_status rk_checkpoint_model(const char *path, const rk_config *config, const rk_model_device *device, const rk_model_cluster *cluster, rk_model **out) {
     rk_model *model = NULL;
     rk_state state = {0};
     rk_model_options options;
     rk_status status;
     RK_GOTO(rk_config_model_options(config, rk_transforms_schema(config->transforms), false, &options));
     options.device = device;
+    options.cluster = cluster;
+    if (cluster) options.n_shards = options.staleness = 0; /* of training */
     RK_GOTO(rk_model_build(&options, &model));
     RK_GOTO(rk_model_state(model, &state));
     RK_GOTO(rk_checkpoint_read(path, &state));
@@ -355,7 +357,7 @@ done:
 rk_status rk_checkpoint_load_model(const char *path, rk_model **out) {
     rk_config *config;
     RK_TRY(rk_checkpoint_config(path, NULL, 0, &config));
-    rk_status status = rk_checkpoint_model(path, config, NULL, out);
+    rk_status status = rk_checkpoint_model(path, config, NULL, NULL, out);
     rk_config_free(config);
     return status;
 }

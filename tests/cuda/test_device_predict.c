@@ -21,17 +21,17 @@ static const char *path_of(const char *run) {
     return path;
 }
 
-/* Some steps of a run, and the checkpoint at their end. memory: NULL, or of a GPU, for many more rows than there is room for. */
-static void train(const char *text, const char *run, const char *where, const char *memory) {
-    char output[320], on[64], budget[64];
+/* Some steps of a run, and the checkpoint at their end; more [n]: overrides. */
+static void train(const char *text, const char *run, const char *where, const char *const *more, size_t n) {
+    char output[320], on[64];
     snprintf(output, sizeof output, "train.output=%s", path_of(run));
     snprintf(on, sizeof on, "device=%s", where);
-    snprintf(budget, sizeof budget, "cuda.memory=%s", memory);
-    const char *overrides[] = {output, on, "train.steps=20", budget, "data.features[1]={name: v, hash: 5000}"};
+    const char *overrides[8] = {output, on, "train.steps=20"};
+    for (size_t i = 0; i < n; i++) overrides[3 + i] = more[i];
     rk_config *config;
     rk_trainer *trainer;
     rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
-    OK(rk_config_parse(text, "run.yaml", directory, overrides, memory ? 5 : 3, &config));
+    OK(rk_config_parse(text, "run.yaml", directory, overrides, 3 + n, &config));
     OK(rk_trainer_create(config, &options, &trainer));
     OK(rk_trainer_run(trainer));
     rk_trainer_free(trainer);
@@ -40,13 +40,20 @@ static void train(const char *text, const char *run, const char *where, const ch
 
 static int make_runs(void **state) {
     (void)state;
+    static const char *const many_rows[] = {"cuda.memory=40KB", "data.features[1]={name: v, hash: 5000}", "embedding.l2_full=1e-6"};
+    static const char *const attention[] = {"model={kind: din, attention: [{target: u, history: v}], deep: [8]}", "embedding.features=[{name: v, table: u, max_sequence_length: 3}]",
+                                            "data.features=[{name: u, hash: 50}, {name: v, hash: 50}, {name: x, dense: true}]"};
+    static const char *const tasks[] = {"model={kind: mmoe, experts: 2, expert_units: [8], towers: [8], task_weights: uncertainty}", "data.labels=[{name: y}, {name: x, loss: mse}]",
+                                        "data.features=[{name: u, hash: 50}, {name: v, hash: 50}]"};
     assert_non_null(mkdtemp(directory));
     write_clicks(directory, 1000);
     write_pairs(directory);
-    train(CLICKS_RUN, "clicks", "cpu", NULL);
-    train(CLICKS_RUN, "clicks_gpu", "cuda", NULL);
-    train(CLICKS_RUN, "cached", "cuda", "40KB");
-    train(PAIRS_RUN, "pairs", "cpu", NULL);
+    train(CLICKS_RUN, "clicks", "cpu", NULL, 0);
+    train(CLICKS_RUN, "clicks_gpu", "cuda", NULL, 0);
+    train(CLICKS_RUN, "cached", "cpu", many_rows, 3); /* which could not be trained behind a cache */
+    train(CLICKS_RUN, "attention", "cpu", attention, 3);
+    train(CLICKS_RUN, "tasks", "cpu", tasks, 3);
+    train(PAIRS_RUN, "pairs", "cpu", NULL, 0);
     return 0;
 }
 
@@ -75,12 +82,18 @@ static rk_status keep_row(void *user, int64_t row, const float *predictions, con
     return RK_OK;
 }
 
+static rk_status open_on(const char *run, const char *where, rk_predictor **out) {
+    rk_predictor_options options = RK_PREDICTOR_OPTIONS_INIT;
+    options.device = where;
+    return rk_predictor_open(path_of(run), &options, out);
+}
+
 static said ask(const char *run, const char *where, bool on_device) {
     said found = {.n_rows = 0};
     rk_predictor *predictor;
     const rk_metric *metrics;
     int64_t n_rows;
-    OK(rk_predictor_open(path_of(run), where, &predictor));
+    OK(open_on(run, where, &predictor));
     assert_int_equal(rk_model_has_device(predictor->model), on_device);
     for (int round = 0; round < 2; round++) {
         OK(rk_predictor_evaluate(predictor, "valid", &metrics, &found.n_metrics, &n_rows));
@@ -112,6 +125,8 @@ static void test_as_on_the_cpu(void **state) {
     (void)state;
     check_run("clicks");
     check_run("clicks_gpu");
+    check_run("attention");
+    check_run("tasks");
 }
 
 static void test_behind_a_cache(void **state) {
@@ -133,7 +148,7 @@ static void test_where_it_was_trained(void **state) {
 static void test_no_such_device(void **state) {
     (void)state;
     rk_predictor *predictor;
-    FAILS(rk_predictor_open(path_of("clicks"), "tpu", &predictor), RK_INVALID_ARGUMENT, "there is no device 'tpu'; there are cpu and cuda");
+    FAILS(open_on("clicks", "tpu", &predictor), RK_INVALID_ARGUMENT, "there is no device 'tpu'; there are cpu and cuda");
 }
 
 #ifdef RK_EMULATED
@@ -143,7 +158,7 @@ static void test_without_a_gpu(void **state) {
     rk_predictor *predictor;
     setenv("RK_EMULATOR_DEVICES", "0", 1);
     ask("clicks_gpu", NULL, false);
-    assert_int_equal(rk_predictor_open(path_of("clicks"), "cuda", &predictor), RK_UNSUPPORTED);
+    assert_int_equal(open_on("clicks", "cuda", &predictor), RK_UNSUPPORTED);
     unsetenv("RK_EMULATOR_DEVICES");
 }
 #endif

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/rng.h"
 #include "cuda/device.h"
+#include "serve/predictor_parts.h"
 #include "train/pairs.h"
 #include "train/trainer_parts.h"
 
@@ -139,6 +140,11 @@ typedef struct outcome {
     int32_t n_metrics;
 } outcome;
 
+/* Of pairs a short batch too, and what follows it. */
+static int steps_of(const trial *t) {
+    return strstr(t->model, "two_tower") ? STEPS + 3 : STEPS;
+}
+
 static outcome take_outcome(rk_trainer *trainer) {
     outcome out = {0};
     const rk_metric *metrics;
@@ -201,12 +207,12 @@ static void compare_losses(const trial *t) {
 static void run_trial(const trial *t) {
     rk_config *config;
     if (strstr(t->cluster, "reader_ranks") && rk_comm_size(world) < 3) return;
-    rk_trainer *trainer = new_trainer(t, "cpu", STEPS, &config);
+    rk_trainer *trainer = new_trainer(t, "cpu", steps_of(t), &config);
     OK(rk_trainer_run(trainer));
     outcome cpu = take_outcome(trainer);
     rk_trainer_free(trainer);
     rk_config_free(config);
-    trainer = new_trainer(t, "cuda", STEPS, &config);
+    trainer = new_trainer(t, "cuda", steps_of(t), &config);
     OK(rk_trainer_run(trainer));
     outcome gpu = take_outcome(trainer);
     compare_outcomes(t, &trainer->state, &gpu, &cpu);
@@ -243,31 +249,105 @@ static uint64_t hash_of_run(const trial *t, int steps) {
 /* Runs of the same ranks end with the same bits, one that was stopped and went on among them. */
 static void test_same_bits(void **state) {
     (void)state;
-    const trial t = {"same bits", "{kind: dcn_v2, deep: [16, 8], batch_norm: true, dropout: 0.3}", "{replicate_below: 100, timeout_s: 60}", 0, {"train.checkpoint.every_steps=2"}};
-    uint64_t whole = hash_of_run(&t, STEPS);
+    const trial all[] = {
+        {"same bits", "{kind: dcn_v2, deep: [16, 8], batch_norm: true, dropout: 0.3}", "{replicate_below: 100, timeout_s: 60}", 0, {"train.checkpoint.every_steps=2"}},
+        {"same bits of pairs", TWO_TOWER("history: true, similarity: cosine, negatives: 100", "dropout: 0.3"), "{replicate_below: 0, timeout_s: 60}", 0, {"train.checkpoint.every_steps=2"}},
+    };
+    for (int i = 0; i < 2; i++) {
+        uint64_t whole = hash_of_run(&all[i], STEPS);
+        remove_runs();
+        (void)hash_of_run(&all[i], 4);
+        assert_true(hash_of_run(&all[i], STEPS) == whole);
+        remove_runs();
+    }
+}
+
+/* What a trained model says of its validation data. */
+typedef struct said {
+    float predictions[2 * ROWS];
+    int64_t n;
+    rk_metric metrics[16];
+    int32_t n_metrics, n_tasks;
+} said;
+
+static rk_status keep_row(void *user, int64_t row, const float *predictions, const float *labels) {
+    (void)row, (void)labels;
+    said *to = user;
+    for (int32_t t = 0; t < to->n_tasks; t++) to->predictions[to->n++] = predictions[t];
+    return RK_OK;
+}
+
+static said ask(const char *where, bool has_predictions) {
+    said found = {.n = 0};
+    char path[300];
+    rk_predictor *predictor;
+    rk_predictor_options options = RK_PREDICTOR_OPTIONS_INIT;
+    const rk_metric *metrics;
+    int64_t n_rows;
+    options.device = where;
+    options.comm = world;
+    snprintf(path, sizeof path, "%s/cpu", directory);
+    OK(rk_predictor_open(path, &options, &predictor));
+    assert_int_equal(rk_model_has_device(predictor->model), strcmp(where, "cuda") == 0);
+    found.n_tasks = rk_predictor_n_tasks(predictor);
+    OK(rk_predictor_evaluate(predictor, "valid", &metrics, &found.n_metrics, &n_rows));
+    for (int32_t i = 0; i < found.n_metrics; i++) found.metrics[i] = (rk_metric){NULL, metrics[i].value};
+    if (has_predictions) OK(rk_predictor_file(predictor, "valid", keep_row, &found));
+    if (has_predictions) assert_int_equal(found.n, n_rows * found.n_tasks);
+    rk_predictor_free(predictor);
+    return found;
+}
+
+/* A trained model over ranks with a GPU each beside the same ranks' processors. */
+static void check_predictions(const trial *t, bool has_predictions) {
+    rk_config *config;
+    rk_trainer *trainer = new_trainer(t, "cpu", STEPS, &config);
+    OK(rk_trainer_run(trainer));
+    rk_trainer_free(trainer);
+    rk_config_free(config);
+    said gpu = ask("cuda", has_predictions), cpu = ask("cpu", has_predictions);
+    assert_true(gpu.n == cpu.n && gpu.n_metrics == cpu.n_metrics && gpu.n_metrics > 2);
+    for (int64_t i = 0; i < gpu.n; i++)
+        if (!(fabsf(gpu.predictions[i] - cpu.predictions[i]) <= 1e-5f)) fail_msg("%s: prediction %d is %.9g, not %.9g", t->name, (int)i, (double)gpu.predictions[i], (double)cpu.predictions[i]);
+    for (int32_t i = 0; i < gpu.n_metrics; i++)
+        if (!(fabs(gpu.metrics[i].value - cpu.metrics[i].value) <= 1e-4)) fail_msg("%s: metric %d is %.9g, not %.9g", t->name, (int)i, gpu.metrics[i].value, cpu.metrics[i].value);
     remove_runs();
-    (void)hash_of_run(&t, 4);
-    assert_true(hash_of_run(&t, STEPS) == whole);
-    remove_runs();
+}
+
+static void test_predictions(void **state) {
+    (void)state;
+    const trial rows = {"predictions", DNN, BY_HAND("{name: bag, sharding: grid, slices: 2}, {name: item, sharding: row_wise}"), 0, {NULL}};
+    const trial pairs = {"rankings", TWO_TOWER("history: true, similarity: cosine, negatives: 32", "dropout: 0.2"), "{replicate_below: 0, timeout_s: 60}", 0, {"train.log_every=1"}};
+    check_predictions(&rows, true);
+    check_predictions(&pairs, false);
+}
+
+static void check_end(const trial *t, const char *words) {
+    rk_config *config;
+    rk_trainer *trainer = new_trainer(t, "cuda", STEPS, &config);
+    assert_int_equal(rk_trainer_run(trainer), RK_NOT_FINITE);
+    rk_exchange *exchange;
+    char mine[200] = {0};
+    snprintf(mine, sizeof mine, "%s", rk_last_error());
+    if (!strstr(mine, words)) fail_msg("%s: %s", t->name, mine);
+    OK(rk_comm_gather(world, RK_LANE_SUMS, mine, sizeof mine, &exchange));
+    for (int32_t r = 0; r < rk_comm_size(world); r++) assert_string_equal(mine, rk_exchange_received(exchange)[r].data);
+    rk_exchange_free(exchange);
+    end_trainer(trainer, config);
 }
 
 /* What one rank finds ends the run on all, in the same words; or the step is left out on all. */
 static void test_not_finite(void **state) {
     (void)state;
-    const trial ends = {"ends", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"train.optimizer.learning_rate=1e30"}};
+    const trial ends[] = {
+        {"ends", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"train.optimizer.learning_rate=1e30"}},
+        {"ends pairs", TWO_TOWER("history: true, negatives: 100", "dropout: 0"), "{replicate_below: 0, timeout_s: 60}", 0, {"train.optimizer.learning_rate=1e30"}},
+    };
     const trial goes_on = {"goes on", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"train.optimizer.learning_rate=1e30", "train.on_not_finite=skip", "data.valid="}};
     rk_config *config;
-    rk_trainer *trainer = new_trainer(&ends, "cuda", STEPS, &config);
-    assert_int_equal(rk_trainer_run(trainer), RK_NOT_FINITE);
-    rk_exchange *exchange;
-    char mine[200] = {0};
-    snprintf(mine, sizeof mine, "%s", rk_last_error());
-    assert_non_null(strstr(mine, "rank "));
-    OK(rk_comm_gather(world, RK_LANE_SUMS, mine, sizeof mine, &exchange));
-    for (int32_t r = 0; r < rk_comm_size(world); r++) assert_string_equal(mine, rk_exchange_received(exchange)[r].data);
-    rk_exchange_free(exchange);
-    end_trainer(trainer, config);
-    trainer = new_trainer(&goes_on, "cuda", STEPS, &config);
+    check_end(&ends[0], "rank ");
+    check_end(&ends[1], "the loss is ");
+    rk_trainer *trainer = new_trainer(&goes_on, "cuda", STEPS, &config);
     OK(rk_trainer_run(trainer));
     assert_int_equal(rk_model_step(trainer->model) + rk_model_n_not_finite(trainer->model), STEPS);
     assert_true(rk_model_n_not_finite(trainer->model) >= 3);
@@ -297,6 +377,6 @@ static int begin(void **state) {
 
 int main(void) {
     open_world();
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_on_processors), cmocka_unit_test(test_same_bits), cmocka_unit_test(test_not_finite), cmocka_unit_test(test_what_is_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_on_processors), cmocka_unit_test(test_same_bits), cmocka_unit_test(test_predictions), cmocka_unit_test(test_not_finite), cmocka_unit_test(test_what_is_refused)};
     return cmocka_run_group_tests(tests, begin, close_world);
 }

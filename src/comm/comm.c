@@ -114,7 +114,7 @@ static rk_status first_failure(const rk_comm *comm, const rk_parcel *received) {
 }
 
 rk_status rk_comm_agree(rk_comm *comm, rk_status status) {
-    if (comm->size == 1) return status;
+    if (!comm || comm->size == 1) return status;
     verdict own;
     size_t n_bytes = pass_verdict(status, &own);
     rk_exchange *exchange;

@@ -49,7 +49,7 @@ void rk_sum_free(rk_sum *sum);
 uint64_t rk_comm_bytes_sent(const rk_comm *comm);
 /* The same bytes from each rank to each: received [size] parcels of the exchange; wait included. rk_exchange_free it. */
 rk_status rk_comm_gather(rk_comm *comm, rk_lane lane, const void *data, size_t n_bytes, rk_exchange **out);
-/* The first failure, in the order of ranks, as every rank's own: RK_OK only if all ranks pass RK_OK. Its message names the rank. */
+/* The first failure, in the order of ranks, as every rank's own: RK_OK only if all ranks pass RK_OK. Its message names the rank. comm NULL: one process. */
 rk_status rk_comm_agree(rk_comm *comm, rk_status status);
 /* Ranks of `members` [n_members], ascending, this rank among them, as a communicator of their own; all of those call it, each from one thread at a time. It is freed
  * before the one it was made of, by this rank alone. */

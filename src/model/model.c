@@ -232,7 +232,7 @@ bool rk_model_has_device(const rk_model *model) {
 rk_status rk_model_auc(void *context, int64_t n, const float *samples, double *out) {
     rk_model *model = context;
     rk_status status = rk_device_step_auc(model, n, samples, out);
-    return model->spread ? rk_comm_agree(model->spread->trainers, status) : status;
+    return rk_comm_agree(rk_model_trainers(model), status);
 }
 
 rk_status rk_model_item_places(rk_model *model, const rk_item_places *args) {

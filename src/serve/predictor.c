@@ -7,10 +7,6 @@
 #include "cuda/device.h"
 #include "train/checkpoint_parts.h"
 
-static rk_status agree(const rk_predictor *p, rk_status status) {
-    return p->comm ? rk_comm_agree(p->comm, status) : status;
-}
-
 /* What the first rank has, to all; *out is the caller's. */
 static rk_status hear_first(const rk_predictor *p, const char *text, char **out) {
     rk_exchange *exchange;
@@ -26,7 +22,7 @@ static rk_status check_same(const rk_predictor *p, const char *text) {
     RK_TRY(hear_first(p, text, &first));
     rk_status status = strcmp(first, text) == 0 ? RK_OK : rk_error(RK_INVALID_ARGUMENT, "asked for '%s', and the first rank for '%s'", text, first);
     rk_free(first);
-    return agree(p, status == RK_OK ? RK_OK : rk_error_hint(status, "ranks predict together: start all of them with the same arguments"));
+    return rk_comm_agree(p->comm, status == RK_OK ? RK_OK : rk_error_hint(status, "ranks predict together: start all of them with the same arguments"));
 }
 
 /* The first rank chooses the checkpoint. */
@@ -34,7 +30,7 @@ static rk_status find(rk_predictor *p, const char *path) {
     if (!p->comm) return rk_checkpoint_find_best(path, &p->path);
     char *found = NULL;
     RK_TRY(check_same(p, path));
-    rk_status status = agree(p, rk_comm_rank(p->comm) == 0 ? rk_checkpoint_find_best(path, &found) : RK_OK);
+    rk_status status = rk_comm_agree(p->comm, rk_comm_rank(p->comm) == 0 ? rk_checkpoint_find_best(path, &found) : RK_OK);
     if (status == RK_OK) status = hear_first(p, found, &p->path);
     rk_free(found);
     return status;
@@ -61,7 +57,7 @@ static rk_status choose_device(const rk_predictor *p, const char *wanted, const 
     bool cuda = wanted ? strcmp(wanted, "cuda") == 0 : c->device.kind == RK_DEVICE_CUDA;
     *out = cuda ? &c->model_device : NULL;
     if (!cuda) return RK_OK;
-    rk_status status = agree(p, try_device(c->model_device.number));
+    rk_status status = rk_comm_agree(p->comm, try_device(c->model_device.number));
     if (wanted || status == RK_OK) return status;
     warn_of_processors(p);
     *out = NULL;
@@ -75,12 +71,12 @@ static rk_status load_model(rk_predictor *p, const char *device) {
     rk_model_cluster cluster = {.comm = p->comm, .request = {.batch_size = c->train.batch_size, .replicate_below = c->cluster.replicate_below}};
     if (p->comm) cluster.request.roles.n_trainers = rk_comm_size(p->comm);
     RK_TRY(choose_device(p, device, &on));
-    rk_status status = agree(p, rk_checkpoint_model(p->path, c, on, p->comm ? &cluster : NULL, &p->model));
+    rk_status status = rk_comm_agree(p->comm, rk_checkpoint_model(p->path, c, on, p->comm ? &cluster : NULL, &p->model));
     if (status == RK_OK || !on || device || status == RK_PEER_LOST) return status;
     warn_of_processors(p); /* a GPU that others use may have no room */
     rk_model_free(p->model);
     p->model = NULL;
-    return agree(p, rk_checkpoint_model(p->path, c, NULL, p->comm ? &cluster : NULL, &p->model));
+    return rk_comm_agree(p->comm, rk_checkpoint_model(p->path, c, NULL, p->comm ? &cluster : NULL, &p->model));
 }
 
 rk_status rk_predictor_open(const char *path, const rk_predictor_options *options, rk_predictor **out) {
@@ -91,7 +87,7 @@ rk_status rk_predictor_open(const char *path, const rk_predictor_options *option
     if (options->comm && rk_comm_size(options->comm) > 1) p->comm = options->comm;
     rk_status status;
     RK_GOTO(find(p, path));
-    RK_GOTO(agree(p, rk_checkpoint_config(p->path, NULL, 0, &p->config)));
+    RK_GOTO(rk_comm_agree(p->comm, rk_checkpoint_config(p->path, NULL, 0, &p->config)));
     RK_GOTO(load_model(p, options->device));
     *out = p;
     p = NULL;
@@ -159,10 +155,10 @@ rk_status rk_predictor_file(rk_predictor *p, const char *path, rk_prediction_cal
     bool skips = section.on_bad_row == 1 && !is_share(&section, path);
     if (skips) section.on_bad_row = 0; /* the rows behind one that is left out would have wrong numbers */
     RK_TRY(check_same(p, path));
-    RK_TRY(agree(p, open_section(p, &section, path, true, &dataset)));
+    RK_TRY(rk_comm_agree(p->comm, open_section(p, &section, path, true, &dataset)));
     rk_status status;
     while ((status = rk_dataset_next(dataset, &batch)) == RK_OK)
-        if ((status = agree(p, predict_batch(p, batch, &predictions, &capacity, row, user))) != RK_OK) break;
+        if ((status = rk_comm_agree(p->comm, predict_batch(p, batch, &predictions, &capacity, row, user))) != RK_OK) break;
     rk_free(predictions);
     rk_dataset_free(dataset);
     if (skips && status == RK_BAD_DATA)
@@ -173,7 +169,7 @@ rk_status rk_predictor_file(rk_predictor *p, const char *path, rk_prediction_cal
 rk_status rk_predictor_evaluate(rk_predictor *p, const char *split, const rk_metric **metrics, int32_t *n_metrics, int64_t *n_rows) {
     rk_dataset *dataset;
     RK_TRY(check_same(p, split));
-    RK_TRY(agree(p, rk_predictor_open_data(p, split, false, &dataset)));
+    RK_TRY(rk_comm_agree(p->comm, rk_predictor_open_data(p, split, false, &dataset)));
     rk_evaluation evaluation;
     rk_feed feed;
     rk_feed_init(&feed, dataset, NULL, split, true);

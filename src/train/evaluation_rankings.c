@@ -161,10 +161,6 @@ static rk_status rank_on_processors(ranking_task *t) {
     return rk_failure_status(&t->failure);
 }
 
-static rk_status agree(const ranking_task *t, rk_status status) {
-    return t->trainers ? rk_comm_agree(t->trainers, status) : status;
-}
-
 static rk_status keep_places(ranking_task *t, const uint32_t *places) {
     rk_ranking rankings[MAX_METRICS];
     for (int64_t place = t->first; place < t->end; place++) {
@@ -181,7 +177,7 @@ static rk_status rank_on_device(ranking_task *t, rk_model *model) {
     uint32_t *places = NULL;
     rk_status status = rk_alloc((size_t)(t->n_items * t->dim), sizeof *items, &items);
     if (status == RK_OK) status = rk_alloc((size_t)t->relevant->offsets[t->relevant->n_users], sizeof *places, &places);
-    RK_GOTO(agree(t, status));
+    RK_GOTO(rk_comm_agree(t->trainers, status));
     RK_GOTO(rk_model_item_vectors(model, 0, t->n_items, items));
     rk_item_places counted = {.n_items = t->n_items, .n_users = t->end - t->first, .dim = t->dim, .items = items, .users = t->user_vectors + t->first * t->dim,
                               .numbers = t->users + t->first, .places = places, .asked = {t->relevant->offsets, t->relevant->items}};
@@ -197,12 +193,12 @@ done:
 /* On GPUs unless one has too little memory. */
 static rk_status rank_here(ranking_task *t, rk_model *model) {
     if (rk_model_has_device(model)) {
-        rk_status status = agree(t, rank_on_device(t, model));
+        rk_status status = rk_comm_agree(t->trainers, rank_on_device(t, model));
         if (status != RK_NO_MEMORY) return status;
         rk_log(RK_LOG_INFO, "the processors rank items: %s", rk_last_error());
     }
     RK_TRY(find_item_vectors(t, model));
-    return agree(t, rank_on_processors(t));
+    return rk_comm_agree(t->trainers, rank_on_processors(t));
 }
 
 /* The first user that trainer r ranks. */
@@ -226,7 +222,7 @@ static rk_status rank_all(ranking_task *t, rk_model *model) {
     int32_t rank = t->trainers ? rk_comm_rank(t->trainers) : 0;
     t->first = t->trainers ? first_user(t, rank) : 0;
     t->end = t->trainers ? first_user(t, rank + 1) : t->n_users;
-    RK_TRY(agree(t, rk_alloc((size_t)t->n_users * t->n_metrics, sizeof *t->values, &t->values)));
+    RK_TRY(rk_comm_agree(t->trainers, rk_alloc((size_t)t->n_users * t->n_metrics, sizeof *t->values, &t->values)));
     RK_TRY(rank_here(t, model));
     return t->trainers ? share_values(t) : RK_OK;
 }

@@ -75,6 +75,19 @@ void rk_config_metric_name(const rk_config *c, int task, int metric, char *out, 
     snprintf(out, out_bytes, "%s%s%s", is_mean ? RK_MEAN_PREFIX : is_one ? "" : c->data.labels[task].name, is_mean || is_one ? "" : "/", rk_metric_name(metric));
 }
 
+/* name [n]: of a task that there is not. */
+static rk_status hint_task(const rk_config *c, rk_status status, const char *name, size_t n) {
+    const char **names;
+    char *task;
+    RK_TRY(rk_strndup(name, n, &task));
+    rk_status allocated = rk_alloc((size_t)c->data.n_labels, sizeof *names, &names);
+    for (int64_t i = 0; i < c->data.n_labels && allocated == RK_OK; i++) names[i] = c->data.labels[i].name;
+    const char *nearest = allocated == RK_OK ? rk_nearest(task, names, (size_t)c->data.n_labels) : NULL;
+    rk_free(task);
+    if (allocated == RK_OK) rk_free(names);
+    return nearest ? rk_error_hint(status, "did you mean '%s%s'?", nearest, name + n) : rk_error_hint(status, "no label is called '%.*s'", (int)n, name);
+}
+
 rk_status rk_config_find_metric(const rk_config *c, const char *name, const char *place, int *task, int *metric) {
     if (rk_config_has_pairs(c)) return find_ranking_metric(name, place, task, metric);
     const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
@@ -90,9 +103,11 @@ rk_status rk_config_find_metric(const rk_config *c, const char *name, const char
     for (int m = 0; m < RK_METRIC_COUNT; m++)
         if (rk_config_has_metric(c, *task >= 0 && *task < c->data.n_labels ? *task : 0, m)) names[n++] = rk_metric_name(m);
     rk_status status = rk_error(RK_CONFIG, "%s: there is no metric '%s' here", place, name);
+    if (*task < 0) return hint_task(c, status, name, (size_t)(slash - name));
     if (*metric == RK_METRIC_gauc && !c->data.group) return rk_error_hint(status, "it needs data.group, the column that it groups by");
     const char *nearest = rk_nearest(last, names, n);
-    if (nearest) return rk_error_hint(status, "did you mean '%s'?", nearest);
+    if (nearest && is_mean && !rk_config_has_metric(c, *task, rk_metric_find(nearest))) last = name;
+    if (nearest) return rk_error_hint(status, "did you mean '%.*s%s'?", (int)(last - name), name, nearest);
     char list[256] = "";
     for (size_t i = 0; i < n; i++) {
         if (i) strcat(list, ", ");

@@ -171,12 +171,15 @@ static void test_combinations(void **state) {
     OK(parse(TWO "model: mmoe\ntrain: {early_stopping: {metric: mean_auc}, plateau: {metric: z/rmse}}\n", &config));
     assert_true(config->watched_task == 2 && config->watched_metric == RK_METRIC_auc && config->plateau_task == 1 && config->plateau_metric == RK_METRIC_rmse);
     rk_config_free(config);
-    FAILS(parse(TWO "model: mmoe\ntrain: {early_stopping: {metric: mean_acu}}\n", &config), RK_CONFIG, "run.yaml:3: key 'metric': there is no metric 'mean_acu' here\nhint: did you mean 'auc'?");
+    FAILS(parse(TWO "model: mmoe\ntrain: {early_stopping: {metric: mean_acu}}\n", &config), RK_CONFIG, "run.yaml:3: key 'metric': there is no metric 'mean_acu' here\nhint: did you mean 'mean_auc'?");
     FAILS(parse("data: {train: a.csv, valid: b.csv, labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: lr\ntrain: {early_stopping: {metric: mean_auc}}\n", &config), RK_CONFIG,
           "run.yaml:3: key 'metric': there is no metric 'mean_auc' here\nhint: did you mean 'auc'?");
     FAILS(parse(TWO "model: mmoe\ntrain: {plateau: y/calibration}\n", &config), RK_CONFIG,
           "run.yaml:3: key 'metric': 'calibration' is best at 1, not at an end\nhint: go by logloss, which minds it too");
-    FAILS(parse(TWO "model: mmoe\ntrain:\n  epochs: 2\n  metrics: [y/auc, y/acu]\n", &config), RK_CONFIG, "run.yaml:5: key 'metrics': there is no metric 'y/acu' here\nhint: did you mean 'auc'?");
+    FAILS(parse(TWO "model: mmoe\ntrain:\n  epochs: 2\n  metrics: [y/auc, y/acu]\n", &config), RK_CONFIG, "run.yaml:5: key 'metrics': there is no metric 'y/acu' here\nhint: did you mean 'y/auc'?");
+    FAILS(parse("data: {train: a.csv, valid: b.csv, labels: [{name: click}, {name: buy}], features: [{name: u, hash: 9}]}\nmodel: mmoe\ntrain: {metrics: [clik/auc]}\n", &config), RK_CONFIG,
+          "run.yaml:3: key 'metrics': there is no metric 'clik/auc' here\nhint: did you mean 'click/auc'?");
+    FAILS(parse(TWO "model: mmoe\ntrain: {metrics: [clicks/auc]}\n", &config), RK_CONFIG, "run.yaml:3: key 'metrics': there is no metric 'clicks/auc' here\nhint: no label is called 'clicks'");
     FAILS(parse(DATA "model: {kind: mmoe, task_experts: 2}\n", &config), RK_CONFIG, "run.yaml:2: key 'task_experts': model 'mmoe' does not use 'task_experts'\nhint: 'task_experts' is for ple");
     FAILS(parse(DATA "model: {kind: lr, feature_dropout: 0.2}\n", &config), RK_CONFIG, "run.yaml:2: key 'feature_dropout': model 'lr' does not use 'feature_dropout'\n"
           "hint: 'feature_dropout' is for fm, dnn, wide_deep, deepfm, dlrm, dcn, dcn_v2, xdeepfm, autoint, final_mlp, masknet, din, shared_bottom, mmoe, ple");

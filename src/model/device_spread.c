@@ -95,19 +95,3 @@ rk_status rk_device_spread_end_words(rk_model *model) {
     return RK_OK;
 }
 
-rk_status rk_device_spread_train(rk_model *model, const rk_share *share, double *loss) {
-    rk_batch_part mine = {share->batch, share->total, share->base, share->task_samples};
-    return rk_device_step_train(model, &mine, share->ids, share->pairs, loss);
-}
-
-rk_status rk_device_spread_predict(rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, float *predictions) {
-    rk_share *share = &model->spread->peek;
-    RK_TRY(rk_share_fill(model, part, first, n, false, share));
-    return rk_device_step_predict(model, &share->batch, 0, n, share->ids, predictions);
-}
-
-rk_status rk_device_spread_vectors(rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, rk_value value, rk_real *out) {
-    rk_share *share = &model->spread->peek;
-    RK_TRY(rk_share_fill(model, part, first, n, false, share));
-    return rk_device_step_vectors(model, &share->batch, share->ids, value, out);
-}

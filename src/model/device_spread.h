@@ -6,12 +6,7 @@
 #include "cuda/device.h"
 #include "model/spread.h"
 
-/* This trainer's share of a batch, and of a piece that is predicted (samples first .. first+n-1; predictions [n, n_tasks]). */
-rk_status rk_device_spread_train(rk_model *model, const rk_share *share, double *loss);
-rk_status rk_device_spread_predict(rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, float *predictions);
-rk_status rk_device_spread_vectors(rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, rk_value value, rk_real *out); /* as rk_device_step_vectors */
-
-/* For device_step.c and device_create.c. RK_UNSUPPORTED: what several GPUs do not do; with the reason. */
+/* RK_UNSUPPORTED: what several GPUs do not do; with the reason. */
 rk_status rk_device_spread_check(const rk_model *model);
 int32_t rk_device_spread_number(const rk_model *model, int32_t first); /* of this rank's GPU: those of a host from `first` on, one after the other */
 rk_status rk_device_spread_create(rk_model *model, uint64_t budget_bytes);

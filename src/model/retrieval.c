@@ -200,6 +200,10 @@ static rk_status create_loss(rk_model *model, const rk_model_options *o) {
     return rk_candidate_loss_create(&config, &r->loss);
 }
 
+int32_t rk_model_vector_dim(const rk_model *model) {
+    return model->retrieval ? rk_graph_shape(model->graph, rk_graph_find(model->graph, "user_vector")).cols : 0;
+}
+
 rk_status rk_retrieval_finish(rk_model *model, const rk_model_options *o) {
     rk_retrieval *r = model->retrieval;
     const rk_retrieval_section *s = &r->section;

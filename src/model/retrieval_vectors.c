@@ -2,13 +2,9 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "model/device_spread.h"
+#include "model/device_step.h"
 #include "model/retrieval.h"
 #include "model/spread.h"
-
-int32_t rk_model_vector_dim(const rk_model *model) {
-    return model->retrieval ? rk_graph_shape(model->graph, rk_graph_find(model->graph, "user_vector")).cols : 0;
-}
 
 typedef struct vectors {
     rk_model_run run; /* first: lookups take the context for it */
@@ -36,6 +32,12 @@ static void cut_piece(const rk_model *model, int64_t n, int64_t *begin, int64_t 
     *end = sp ? rk_spread_cut(sp, sp->rank + 1, n) : n;
 }
 
+static rk_status vectors_of_device(rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, rk_value value, rk_real *out) {
+    rk_share *share = &model->spread->peek;
+    RK_TRY(rk_share_fill(model, part, first, n, false, share));
+    return rk_device_step_vectors(model, &share->batch, share->ids, value, out);
+}
+
 /* A piece of n samples, of which the batch has those of this process; out [n, dim] takes all of them. */
 static rk_status forward(rk_model *model, const rk_batch *batch, int64_t n, const char *value, rk_real *out) {
     int64_t begin, end, dim = rk_model_vector_dim(model);
@@ -45,7 +47,7 @@ static rk_status forward(rk_model *model, const rk_batch *batch, int64_t n, cons
     if (!model->spread) return model->device_step ? rk_model_vectors_of_device(model, batch, v.value, v.out) : rk_model_forward(model, batch, hooks);
     rk_batch_part mine = {.batch = *batch, .total = n, .base = begin};
     if (model->device_step)
-        RK_TRY(rk_device_spread_vectors(model, &mine, begin, end - begin, v.value, v.out));
+        RK_TRY(vectors_of_device(model, &mine, begin, end - begin, v.value, v.out));
     else
         RK_TRY(rk_spread_forward(model, &mine, begin, end - begin, hooks));
     return rk_spread_gather(model->spread, v.out, n, n, dim, out);

@@ -185,6 +185,12 @@ rk_status rk_spread_finish(rk_model *model, const rk_model_options *options, con
     return options->training && !options->device ? reserve_reductions(model, options) : RK_OK;
 }
 
+void rk_spread_hear(rk_spread *sp, int32_t stop, uint64_t bytes_sent) {
+    sp->heard_stop |= stop != 0;
+    sp->bytes_sent += (double)bytes_sent / sp->roles.n_trainers;
+    sp->bytes_sent_most = fmax(sp->bytes_sent_most, (double)bytes_sent);
+}
+
 void rk_spread_free(rk_model *model) {
     rk_spread *sp = model->spread;
     if (!sp) return;

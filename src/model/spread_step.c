@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/trace.h"
-#include "model/device_spread.h"
 #include "model/device_step.h"
 #include "model/retrieval.h"
 #include "model/spread.h"
@@ -107,12 +106,6 @@ static rk_status begin_reduction(rk_model *model, const rk_share *share, rk_stat
     for (int32_t t = 0; t < sp->roles.n_trainers; t++) sp->parcels[t] = (rk_parcel){r->verdict, sizeof *r->verdict + loss_bytes};
     RK_TRY(rk_exchange_begin(sp->trainers, RK_LANE_VALUES, sp->parcels, NULL, NULL, &r->verdicts));
     return begin_buckets(model, 0);
-}
-
-void rk_spread_hear(rk_spread *sp, int32_t stop, uint64_t bytes_sent) {
-    sp->heard_stop |= stop != 0;
-    sp->bytes_sent += (double)bytes_sent / sp->roles.n_trainers;
-    sp->bytes_sent_most = fmax(sp->bytes_sent_most, (double)bytes_sent);
 }
 
 /* What all have found: the step's loss; or the first failure, which is then every rank's. */
@@ -217,6 +210,11 @@ static rk_status train_oldest(rk_model *model, double *loss) {
     return sp->n_trained - sp->n_applied > sp->staleness ? apply_oldest(model, loss) : RK_OK;
 }
 
+static rk_status train_on_device(rk_model *model, const rk_share *share, double *loss) {
+    rk_batch_part mine = {share->batch, share->total, share->base, share->task_samples};
+    return rk_device_step_train(model, &mine, share->ids, share->pairs, loss);
+}
+
 rk_status rk_spread_train(rk_model *model, const rk_batch_part *part, double *loss) {
     rk_spread *sp = model->spread;
     uint64_t begin = rk_trace_begin();
@@ -226,7 +224,7 @@ rk_status rk_spread_train(rk_model *model, const rk_batch_part *part, double *lo
         RK_TRY(rk_share_fill_pairs(model, part, model->step + sp->n_begun - sp->n_applied, share));
     else
         RK_TRY(rk_share_fill(model, part, first, last - first, true, share));
-    if (model->device_step) return rk_device_spread_train(model, share, loss);
+    if (model->device_step) return train_on_device(model, share, loss);
     if (sp->sharded) RK_TRY(rk_sharded_begin(sp->sharded, share->batch.n, share->ids, true));
     rk_trace_end(begin, "route");
     sp->n_begun++;
@@ -260,6 +258,12 @@ rk_status rk_spread_forward(rk_model *model, const rk_batch_part *part, int64_t 
     return sp->sharded ? rk_sharded_finish(sp->sharded, false) : RK_OK;
 }
 
+static rk_status predict_on_device(rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, float *predictions) {
+    rk_share *share = &model->spread->peek;
+    RK_TRY(rk_share_fill(model, part, first, n, false, share));
+    return rk_device_step_predict(model, &share->batch, 0, n, share->ids, predictions);
+}
+
 /* A piece that trainers share as they do a training batch; all get all of it. */
 static rk_status predict_piece(rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, float *out) {
     const rk_spread *sp = model->spread;
@@ -267,7 +271,7 @@ static rk_status predict_piece(rk_model *model, const rk_batch_part *part, int64
     float *mine = out + begin * model->n_tasks;
     rk_model_run r = {.model = model, .predictions = mine};
     if (model->device_step)
-        RK_TRY(rk_device_spread_predict(model, part, first + begin, end - begin, mine));
+        RK_TRY(predict_on_device(model, part, first + begin, end - begin, mine));
     else
         RK_TRY(rk_spread_forward(model, part, first + begin, end - begin, rk_model_hooks(&r, false)));
     return rk_spread_gather(sp, mine, n, n, model->n_tasks, out);

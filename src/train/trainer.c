@@ -35,6 +35,11 @@ static rk_policy_rules rules_of(const rk_config *c) {
     };
 }
 
+int64_t rk_trainer_spoken_epoch(const rk_trainer *t) {
+    rk_dataset_position at = t->progress.position;
+    return at.row == 0 && at.epoch > 0 ? at.epoch - 1 : at.epoch;
+}
+
 rk_status rk_trainer_open_split(rk_trainer *t, const char *split, int64_t most, rk_dataset **out) {
     rk_config *c = t->config;
     const rk_transforms *transforms;

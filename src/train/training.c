@@ -11,11 +11,6 @@
 
 enum { N_EXCHANGE_METRICS = 5 };
 
-int64_t rk_trainer_spoken_epoch(const rk_trainer *t) {
-    rk_dataset_position at = t->progress.position;
-    return at.row == 0 && at.epoch > 0 ? at.epoch - 1 : at.epoch;
-}
-
 /* Steps of the whole run, 0 while unknown. */
 static int64_t total_steps(const rk_trainer *t) {
     const rk_train_section *s = &t->config->train;

@@ -1,7 +1,6 @@
 /* A plan from a run file and a cluster. */
 #include <reckon/plan.h>
 
-#include <math.h>
 #include <stdio.h>
 
 #include "base/memory.h"
@@ -57,22 +56,6 @@ static double assumed_ids(const rk_plan *plan, const char *table) {
 static void assume_loads(rk_plan *plan) {
     for (int32_t t = 0; t < plan->tables.n_tables; t++)
         plan->loads[t] = rk_table_load_assume(plan->tables.tables[t].n_rows, assumed_ids(plan, plan->tables.tables[t].name), plan->request.batch_size, plan->request.roles.n_trainers);
-}
-
-/* Of a row that is read. Dim-1 tables, which come last, are asked for the ids that the others are asked for. */
-static double row_bytes(const rk_plan *plan) {
-    const rk_embedding_plan *e = &plan->tables;
-    int32_t first_linear = e->n_tables - (e->n_features - e->n_vectors);
-    double ids = 0, linear = 0;
-    for (int32_t t = 0; t < e->n_tables; t++) *(t < first_linear ? &ids : &linear) += plan->loads[t].ids;
-    return plan->dense.sample_bytes + sizeof(int64_t) * (ids > linear ? ids : linear);
-}
-
-double rk_plan_data_bytes(const rk_plan *plan, int64_t cache_bytes) {
-    if (plan->config->cluster.reader_ranks) return 0;
-    double row = row_bytes(plan), window = row * (double)plan->config->data.shuffle_window;
-    double all = plan->train_rows < 0 ? INFINITY : row * (double)plan->train_rows;
-    return all <= (double)cache_bytes ? all : (double)cache_bytes + (window < all ? window : all);
 }
 
 static rk_status make(rk_plan *plan, const rk_plan_options *options) {

@@ -8,6 +8,22 @@
 #include "nn/graph.h"
 #include "train/plan/plan_parts.h"
 
+/* Of a row that is read. Dim-1 tables, which come last, are asked for the ids that the others are asked for. */
+static double row_bytes(const rk_plan *plan) {
+    const rk_embedding_plan *e = &plan->tables;
+    int32_t first_linear = e->n_tables - (e->n_features - e->n_vectors);
+    double ids = 0, linear = 0;
+    for (int32_t t = 0; t < e->n_tables; t++) *(t < first_linear ? &ids : &linear) += plan->loads[t].ids;
+    return plan->dense.sample_bytes + sizeof(int64_t) * (ids > linear ? ids : linear);
+}
+
+double rk_plan_data_bytes(const rk_plan *plan, int64_t cache_bytes) {
+    if (plan->config->cluster.reader_ranks) return 0;
+    double row = row_bytes(plan), window = row * (double)plan->config->data.shuffle_window;
+    double all = plan->train_rows < 0 ? INFINITY : row * (double)plan->train_rows;
+    return all <= (double)cache_bytes ? all : (double)cache_bytes + (window < all ? window : all);
+}
+
 #define RK_PLAN_TEXT(name, text) text,
 const char *const rk_plan_part_names[RK_PLAN_PART_COUNT] = {RK_PLAN_PART_LIST(RK_PLAN_TEXT)};
 const char *const rk_plan_memory_names[RK_PLAN_MEMORY_COUNT] = {RK_PLAN_MEMORY_LIST(RK_PLAN_TEXT)};

@@ -38,9 +38,11 @@ __device__ static inline void count_before(const rk_cuda_item_places_args &a, co
         float score = scores[item];
         for (int k = 0; k < AT_ONCE; k++) before[k] += score > own[k] || (score == own[k] && item < items[k]);
     }
-    for (int k = 0; k < n; k++) atomicAdd(&counts[k], before[k]);
+    for (int k = 0; k < AT_ONCE; k++) /* all of them, so that they stay in registers */
+        if (k < n) atomicAdd(&counts[k], before[k]);
     __syncthreads();
-    for (int k = (int)threadIdx.x; k < n; k += RK_THREADS) a.places[first + k] = own[k] == -INFINITY ? RK_NO_PLACE : counts[k];
+    int k = (int)threadIdx.x;
+    if (k < n) a.places[first + k] = scores[a.asked[first + k]] == -INFINITY ? RK_NO_PLACE : counts[k];
 }
 
 __global__ static void item_places(rk_cuda_item_places_args a) {

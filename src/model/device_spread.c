@@ -94,4 +94,3 @@ rk_status rk_device_spread_end_words(rk_model *model) {
     sp->n_applied++;
     return RK_OK;
 }
-

@@ -283,8 +283,10 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_embe
     if (!rk_model_trains(model)) return RK_OK;
     if (model->retrieval) RK_TRY(rk_retrieval_finish(model, options));
     RK_TRY(reserve(model, plan, options->training, options->device != NULL));
-    if (options->training) RK_TRY(find_statistics(model));
-    if (options->training) RK_TRY(rk_dense_optimizer_create(&options->dense_optimizer, model->graph, &model->optimizer));
+    if (options->training) {
+        RK_TRY(find_statistics(model));
+        RK_TRY(rk_dense_optimizer_create(&options->dense_optimizer, model->graph, &model->optimizer));
+    }
     return options->device ? device_error(options, rk_device_step_create(model, options->device)) : RK_OK;
 }
 

@@ -32,7 +32,7 @@ static void cut_piece(const rk_model *model, int64_t n, int64_t *begin, int64_t 
     *end = sp ? rk_spread_cut(sp, sp->rank + 1, n) : n;
 }
 
-static rk_status vectors_of_device(rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, rk_value value, rk_real *out) {
+static rk_status vectors_of_share(rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, rk_value value, rk_real *out) {
     rk_share *share = &model->spread->peek;
     RK_TRY(rk_share_fill(model, part, first, n, false, share));
     return rk_device_step_vectors(model, &share->batch, share->ids, value, out);
@@ -47,7 +47,7 @@ static rk_status forward(rk_model *model, const rk_batch *batch, int64_t n, cons
     if (!model->spread) return model->device_step ? rk_model_vectors_of_device(model, batch, v.value, v.out) : rk_model_forward(model, batch, hooks);
     rk_batch_part mine = {.batch = *batch, .total = n, .base = begin};
     if (model->device_step)
-        RK_TRY(vectors_of_device(model, &mine, begin, end - begin, v.value, v.out));
+        RK_TRY(vectors_of_share(model, &mine, begin, end - begin, v.value, v.out));
     else
         RK_TRY(rk_spread_forward(model, &mine, begin, end - begin, hooks));
     return rk_spread_gather(model->spread, v.out, n, n, dim, out);

@@ -40,8 +40,14 @@ static int64_t most_of(const work *w, const rk_item_lists *lists) {
 
 enum { N_PIECES = 8 };
 
+static void list_pieces(work *w, void **pieces[N_PIECES]) {
+    void **const all[N_PIECES] = {(void **)&w->items, (void **)&w->users, (void **)&w->scores, (void **)&w->lists, (void **)&w->masked, (void **)&w->asked, (void **)&w->places, (void **)&w->bad};
+    for (int i = 0; i < N_PIECES; i++) pieces[i] = all[i];
+}
+
 static void release(work *w) {
-    void **const pieces[N_PIECES] = {(void **)&w->items, (void **)&w->users, (void **)&w->scores, (void **)&w->lists, (void **)&w->masked, (void **)&w->asked, (void **)&w->places, (void **)&w->bad};
+    void **pieces[N_PIECES];
+    list_pieces(w, pieces);
     for (int i = 0; i < N_PIECES; i++) {
         rk_device_free(w->device, *pieces[i]);
         *pieces[i] = NULL;
@@ -53,7 +59,8 @@ static void release(work *w) {
 static rk_status reserve_block(work *w) {
     const rk_item_places *a = w->args;
     size_t most_asked = (size_t)most_of(w, &a->asked), block = (size_t)w->block;
-    void **const pieces[N_PIECES] = {(void **)&w->items, (void **)&w->users, (void **)&w->scores, (void **)&w->lists, (void **)&w->masked, (void **)&w->asked, (void **)&w->places, (void **)&w->bad};
+    void **pieces[N_PIECES];
+    list_pieces(w, pieces);
     size_t bytes[N_PIECES] = {(size_t)(a->n_items * a->dim) * sizeof *w->items,
                               block * (size_t)a->dim * sizeof *w->users,
                               block * (size_t)a->n_items * sizeof *w->scores,

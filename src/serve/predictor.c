@@ -69,14 +69,15 @@ static rk_status load_model(rk_predictor *p, const char *device) {
     const rk_config *c = p->config;
     const rk_model_device *on;
     rk_model_cluster cluster = {.comm = p->comm, .request = {.batch_size = c->train.batch_size, .replicate_below = c->cluster.replicate_below}};
-    if (p->comm) cluster.request.roles.n_trainers = rk_comm_size(p->comm);
+    const rk_model_cluster *over = p->comm ? &cluster : NULL;
+    if (over) cluster.request.roles.n_trainers = rk_comm_size(p->comm);
     RK_TRY(choose_device(p, device, &on));
-    rk_status status = rk_comm_agree(p->comm, rk_checkpoint_model(p->path, c, on, p->comm ? &cluster : NULL, &p->model));
+    rk_status status = rk_comm_agree(p->comm, rk_checkpoint_model(p->path, c, on, over, &p->model));
     if (status == RK_OK || !on || device || status == RK_PEER_LOST) return status;
     warn_of_processors(p); /* a GPU that others use may have no room */
     rk_model_free(p->model);
     p->model = NULL;
-    return rk_comm_agree(p->comm, rk_checkpoint_model(p->path, c, NULL, p->comm ? &cluster : NULL, &p->model));
+    return rk_comm_agree(p->comm, rk_checkpoint_model(p->path, c, NULL, over, &p->model));
 }
 
 rk_status rk_predictor_open(const char *path, const rk_predictor_options *options, rk_predictor **out) {

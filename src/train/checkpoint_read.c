@@ -341,7 +341,6 @@ rk_status rk_checkpoint_model(const char *path, const rk_config *config, const r
     RK_GOTO(rk_config_model_options(config, rk_transforms_schema(config->transforms), false, &options));
     options.device = device;
     options.cluster = cluster;
-    if (cluster) options.n_shards = options.staleness = 0; /* of training */
     RK_GOTO(rk_model_build(&options, &model));
     RK_GOTO(rk_model_state(model, &state));
     RK_GOTO(rk_checkpoint_read(path, &state));

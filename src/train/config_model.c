@@ -37,10 +37,10 @@ rk_status rk_config_model_options(const rk_config *c, const rk_data_schema *sche
         .schema = schema,
         .dense_optimizer = {.optimizer = c->optimizer, .max_gradient_norm = c->train.max_gradient_norm, .l2 = c->train.l2},
         .max_batch = evaluation > c->train.batch_size && c->cluster.virtual_shards <= 1 ? evaluation : c->train.batch_size,
-        .n_shards = c->cluster.virtual_shards,
+        .n_shards = training ? c->cluster.virtual_shards : 0,
         .dtype = c->train.dtype == 1 ? RK_BF16 : RK_F32,
         .seed = (uint64_t)c->train.seed,
-        .staleness = c->train.staleness,
+        .staleness = training ? c->train.staleness : 0,
         .skip_not_finite = c->train.on_not_finite == 1,
         .training = training,
     };

@@ -60,8 +60,9 @@ typedef struct rk_feature_config {
     rk_combiner combiner;
     int32_t max_sequence_length; /* > 0: no combining; [n, max_sequence_length, dim], cut and zero-padded; weights refused */
     bool skip_validation;        /* false: ids < 0 (and, for mean and sqrtn, weights <= 0) are dropped; true: they are errors */
+    bool weighted;               /* its ids may carry weights, so that no other rank combines its bags */
 } rk_feature_config;
-#define RK_FEATURE_CONFIG_INIT {sizeof(rk_feature_config), 0, 0, RK_COMBINER_MEAN, 0, false}
+#define RK_FEATURE_CONFIG_INIT {sizeof(rk_feature_config), 0, 0, RK_COMBINER_MEAN, 0, false, false}
 
 #ifdef __cplusplus
 }

@@ -211,6 +211,7 @@ static rk_status add_vector(planner *p, int32_t source) {
         .combiner = (rk_combiner)(listed && listed->combiner >= 0 ? listed->combiner : p->section->combiner),
         .max_sequence_length = listed ? (int32_t)listed->max_sequence_length : 0,
         .skip_validation = listed && !listed->validate_weights_and_indices,
+        .weighted = from->weighted,
     };
     return add_feature(p->plan, from->name, source, table, &config);
 }
@@ -235,8 +236,10 @@ static rk_status add_linear(planner *p, int32_t source, rk_embedding_wants wants
     plan->l2[t] = isnan(wants.linear_l2) ? p->section->l2 : wants.linear_l2;
     plan->l2_full[t] = isnan(wants.linear_l2_full) ? p->section->l2_full : wants.linear_l2_full;
     plan->n_tables++;
-    rk_feature_config config = {
-        .struct_size = sizeof config, .combiner = RK_COMBINER_SUM, .skip_validation = listed && !listed->validate_weights_and_indices};
+    rk_feature_config config = {.struct_size = sizeof config,
+                                .combiner = RK_COMBINER_SUM,
+                                .skip_validation = listed && !listed->validate_weights_and_indices,
+                                .weighted = from->weighted};
     return add_feature(plan, name, source, t, &config);
 }
 

@@ -145,8 +145,7 @@ static int32_t parts_of(const choice *c, int32_t t, int32_t n_slices) {
 
 static bool combines(const choice *c, int32_t t) {
     const candidate *table = &c->candidates[t];
-    for (int32_t f = 0; f < c->request->n_features; f++)
-        if (c->request->features[f].max_sequence_length && strcmp(c->request->features[f].table, c->request->tables[t].name) == 0) return false;
+    if (rk_unpooled_reason(c->request->features, c->request->n_features, c->request->tables[t].name)) return false;
     if (table->wish && table->wish->pooling != RK_POOLING_AUTO) return table->wish->pooling == RK_POOLING_ON;
     return table->sharding == RK_SHARD_TABLE_WISE && table->load.measured;
 }

@@ -1,5 +1,7 @@
 #include "embedding/placement_request.h"
 
+#include <string.h>
+
 const char *const rk_sharding_names[RK_SHARD_COUNT] = {"auto", "replicated", "table_wise", "row_wise", "column_wise", "grid"};
 
 int32_t rk_owner_count(const rk_roles *roles) {
@@ -19,6 +21,15 @@ const rk_optimizer *rk_request_optimizer(const rk_placement_request *request, in
     if (request->optimizer) return request->optimizer;
     rk_optimizer_init(usual, RK_OPTIMIZER_ADAGRAD);
     return usual;
+}
+
+const char *rk_unpooled_reason(const rk_feature_config *features, int32_t n_features, const char *table) {
+    for (int32_t f = 0; f < n_features; f++) {
+        if (!features[f].table || strcmp(features[f].table, table) != 0) continue;
+        if (features[f].max_sequence_length) return "a sequence is not combined";
+        if (features[f].weighted) return "a bag whose ids have weights is not combined by the rows' owner";
+    }
+    return NULL;
 }
 
 rk_sharding rk_placement_sharding(const rk_placement *p) {

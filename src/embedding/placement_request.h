@@ -7,6 +7,8 @@
 
 typedef enum rk_sharding { RK_SHARD_AUTO, RK_SHARD_REPLICATED, RK_SHARD_TABLE_WISE, RK_SHARD_ROW_WISE, RK_SHARD_COLUMN_WISE, RK_SHARD_GRID, RK_SHARD_COUNT } rk_sharding;
 extern const char *const rk_sharding_names[RK_SHARD_COUNT];        /* "auto", "replicated", "table_wise", ... */
+/* Why owners cannot combine the bags of a table with such features (a sequence, weights), or NULL. */
+const char *rk_unpooled_reason(const rk_feature_config *features, int32_t n_features, const char *table);
 rk_sharding rk_placement_sharding(const rk_placement *placement); /* what a placement is */
 
 typedef enum rk_pooling { RK_POOLING_AUTO, RK_POOLING_ON, RK_POOLING_OFF } rk_pooling;

@@ -77,9 +77,8 @@ static rk_status check_pooling(const rk_placement_request *request, const wish *
     if (w->pooling != RK_POOLING_ON) return RK_OK;
     if (w->sharding == RK_SHARD_REPLICATED) return refuse(w, "pools", "a replicated table's rows do not travel");
     if (w->sharding == RK_SHARD_ROW_WISE || w->sharding == RK_SHARD_GRID) return refuse(w, "pools", "an owner combines bags only where it has all rows: table_wise or column_wise");
-    for (int32_t f = 0; f < request->n_features; f++)
-        if (request->features[f].max_sequence_length && strcmp(request->features[f].table, w->table) == 0) return refuse(w, "pools", "a sequence is not combined");
-    return RK_OK;
+    const char *reason = rk_unpooled_reason(request->features, request->n_features, w->table);
+    return reason ? refuse(w, "pools", reason) : RK_OK;
 }
 
 static rk_status check_wish(const rk_placement_request *request, const wish *w, int32_t t) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "embedding/placement_request.h"
 #include "embedding/sharded_parts.h"
 
 static rk_status check_placement(const rk_table_config *table, const rk_placement *p, const rk_roles *roles) {
@@ -19,9 +20,8 @@ static rk_status check_placement(const rk_table_config *table, const rk_placemen
 }
 
 static rk_status check_features(const rk_embeddings_config *c, const rk_table_config *table, const rk_placement *p) {
-    for (int32_t f = 0; f < c->n_features && p->pools && !p->replicated; f++)
-        RK_FAIL_IF(c->features[f].table && strcmp(c->features[f].table, table->name) == 0 && c->features[f].max_sequence_length, RK_INVALID_ARGUMENT,
-                   "feature '%s' is a sequence, whose rows are not combined, but table '%s' is placed with 'pools'", c->features[f].name, table->name);
+    const char *reason = p->pools && !p->replicated ? rk_unpooled_reason(c->features, c->n_features, table->name) : NULL;
+    RK_FAIL_IF(reason, RK_INVALID_ARGUMENT, "table '%s' is placed with 'pools', but %s", table->name, reason);
     return RK_OK;
 }
 

@@ -60,7 +60,7 @@ static inline rk_status try_make_usual(const rk_optimizer *optimizer, rk_dtype d
         tables[t].frozen = t == N_TABLES - 1;
     }
     for (int f = 0; f < N_FEATURES; f++)
-        features[f] = (rk_feature_config){sizeof *features, sorts[f].name, table_names[sorts[f].table], sorts[f].combiner, sorts[f].length, false};
+        features[f] = (rk_feature_config){sizeof *features, sorts[f].name, table_names[sorts[f].table], sorts[f].combiner, sorts[f].length, false, false};
     rk_embeddings_config config = RK_EMBEDDINGS_CONFIG_INIT;
     config.seed = 11;
     config.tables = tables;

@@ -112,7 +112,7 @@ static void test_everything_said(void **state) {
         assert_string_equal(plan.features[i].name, expected[i].name);
         assert_string_equal(plan.features[i].table, expected[i].table);
         assert_true(plan.features[i].combiner == expected[i].combiner && plan.features[i].max_sequence_length == expected[i].length);
-        assert_true(plan.features[i].skip_validation == expected[i].skip && plan.sources[i] == i);
+        assert_true(plan.features[i].skip_validation == expected[i].skip && plan.sources[i] == i && plan.features[i].weighted == (i == 2));
     }
     rk_embeddings *e;
     OK(rk_embedding_plan_create(&plan, 5, &e));
@@ -140,7 +140,7 @@ static void test_linear(void **state) {
         assert_true(t->n_rows == sources[i].cardinality && t->dim == 1 && t->dtype == RK_F32 && !t->frozen && t->initializer.kind == RK_INIT_ZEROS);
         assert_true(t->optimizer->kind == RK_OPTIMIZER_SGD && plan.l2[2 + i] == 0.7 && plan.l2_full[2 + i] == 0.2);
         assert_true(f->combiner == RK_COMBINER_SUM && f->max_sequence_length == 0 && plan.sources[4 + i] == i);
-        assert_true(f->skip_validation == (i == 3)); /* what the feature says of its ids holds here too */
+        assert_true(f->skip_validation == (i == 3) && f->weighted == (i == 2)); /* what the feature says of its ids holds here too */
     }
     rk_embedding_plan_release(&plan);
     OK(plan_text(everything, (rk_embedding_wants){false, true, NAN, 0.9, NULL}, NULL, &plan));

@@ -219,7 +219,7 @@ static void test_without_validation(void **state) {
     int64_t ids[4] = {1, 2, 3, 4};
     float weights[4] = {1, 1, -1, 2}, out[4];
     for (int combiner = 0; combiner < RK_COMBINER_COUNT; combiner++) {
-        rk_feature_config feature = {sizeof feature, "f", "t", (rk_combiner)combiner, 0, true};
+        rk_feature_config feature = {sizeof feature, "f", "t", (rk_combiner)combiner, 0, true, false};
         rk_embeddings_config config = {sizeof config, 1, &table, 1, &feature, 1, NULL};
         rk_embeddings *e;
         OK(rk_embeddings_create(&config, &e));
@@ -249,7 +249,7 @@ static void test_zero_denominators(void **state) {
     table.n_rows = 4;
     table.dim = 3;
     for (int combiner = 0; combiner < RK_COMBINER_COUNT; combiner++) {
-        rk_feature_config feature = {sizeof feature, "f", "t", (rk_combiner)combiner, 0, false};
+        rk_feature_config feature = {sizeof feature, "f", "t", (rk_combiner)combiner, 0, false, false};
         rk_embeddings_config config = {sizeof config, 1, &table, 1, &feature, 1, NULL};
         rk_embeddings *e;
         OK(rk_embeddings_create(&config, &e));

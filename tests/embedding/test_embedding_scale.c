@@ -27,7 +27,7 @@ static void test_thousands_of_tables(void **state) {
         tables[i].initializer.kind = RK_INIT_ZEROS;
     }
     for (int i = 0; i < MANY; i++) { /* the first thousand features share a table */
-        features[i] = (rk_feature_config){sizeof *features, names[i], names[i < 1000 ? 0 : i], RK_COMBINER_SUM, 0, false};
+        features[i] = (rk_feature_config){sizeof *features, names[i], names[i < 1000 ? 0 : i], RK_COMBINER_SUM, 0, false, false};
         values[i][0] = i % 3;
         values[i][1] = 1;
         ids[i] = (rk_ids){NULL, 1, values[i], NULL};
@@ -78,7 +78,7 @@ static void test_rows_beyond_32_bits(void **state) {
     rk_optimizer sgd;
     OK(rk_optimizer_init(&sgd, RK_OPTIMIZER_SGD));
     sgd.learning_rate = 1;
-    rk_feature_config feature = {sizeof feature, "f", "wide", RK_COMBINER_SUM, 0, false};
+    rk_feature_config feature = {sizeof feature, "f", "wide", RK_COMBINER_SUM, 0, false, false};
     rk_embeddings_config config = {sizeof config, 1, &table, 1, &feature, 1, &sgd};
     rk_embeddings *e;
     rk_status status = rk_embeddings_create(&config, &e);
@@ -112,7 +112,7 @@ static void test_what_create_refuses(void **state) {
     good.name = "t";
     good.n_rows = 3;
     good.dim = 2;
-    const rk_feature_config fine = {sizeof fine, "f", "t", RK_COMBINER_SUM, 0, false};
+    const rk_feature_config fine = {sizeof fine, "f", "t", RK_COMBINER_SUM, 0, false, false};
     rk_table_config tables[3];
     rk_feature_config features[3];
     rk_embeddings *e;

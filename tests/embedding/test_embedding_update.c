@@ -235,7 +235,7 @@ static void test_missing_ids_shift_nothing(void **state) {
     for (int length = 0; length < 2; length++)
         for (int combiner = 0; combiner < RK_COMBINER_COUNT; combiner++)
             for (int weighted = 0; weighted < 2 - length; weighted++) {
-                rk_feature_config feature = {sizeof feature, "f", "t", (rk_combiner)combiner, length, false};
+                rk_feature_config feature = {sizeof feature, "f", "t", (rk_combiner)combiner, length, false, false};
                 rk_embeddings_config config = {sizeof config, 1, &table, 1, &feature, 1, &sgd};
                 rk_embeddings *e;
                 OK(rk_embeddings_create(&config, &e));
@@ -270,7 +270,7 @@ static void test_duplicates_make_one_step(void **state) {
     o.learning_rate = 1;
     o.initial_accumulator = 0.25;
     o.epsilon = 0;
-    rk_feature_config features[2] = {{sizeof *features, "a", "t", RK_COMBINER_SUM, 0, false}, {sizeof *features, "b", "t", RK_COMBINER_SUM, 2, false}};
+    rk_feature_config features[2] = {{sizeof *features, "a", "t", RK_COMBINER_SUM, 0, false, false}, {sizeof *features, "b", "t", RK_COMBINER_SUM, 2, false, false}};
     rk_embeddings_config config = {sizeof config, 1, &table, 1, features, 2, &o};
     rk_embeddings *e;
     OK(rk_embeddings_create(&config, &e));
@@ -303,7 +303,7 @@ static void test_half_rows(void **state) {
         table.initializer.kind = RK_INIT_ONES;
         rk_optimizer o = defaults(RK_OPTIMIZER_SGD);
         o.learning_rate = 1;
-        rk_feature_config feature = {sizeof feature, "f", "t", RK_COMBINER_SUM, 0, false};
+        rk_feature_config feature = {sizeof feature, "f", "t", RK_COMBINER_SUM, 0, false, false};
         rk_embeddings_config config = {sizeof config, 1, &table, 1, &feature, 1, &o};
         rk_embeddings *e;
         OK(rk_embeddings_create(&config, &e));

@@ -30,7 +30,7 @@ static rk_embeddings *make(rk_optimizer_kind kind, const rk_feature_config *feat
 }
 
 static rk_feature_config feature(const char *name, const char *table, rk_combiner combiner, int length, bool skip) {
-    return (rk_feature_config){sizeof(rk_feature_config), name, table, combiner, length, skip};
+    return (rk_feature_config){sizeof(rk_feature_config), name, table, combiner, length, skip, false};
 }
 
 static const int64_t offsets[N + 1] = {0, 2, 2, 3, 6, 7, 9};

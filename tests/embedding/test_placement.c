@@ -121,8 +121,9 @@ static void test_pools(void **state) {
     s.request.loads = s.loads;
     for (int32_t t = 0; t < 16; t++) s.loads[t] = (rk_table_load){.measured = true, .ids = t % 2 ? 20 : 1, .batch_rows = t % 2 ? 150000 : 7000, .share_rows = t % 2 ? 40000 : 2000};
     s.features[3].max_sequence_length = 20;
+    s.features[5].weighted = true;
     OK(rk_placements_choose(&s.request, s.out));
-    for (int32_t t = 0; t < 16; t++) assert_true(s.out[t].pools == (t % 2 == 1 && t != 3));
+    for (int32_t t = 0; t < 16; t++) assert_true(s.out[t].pools == (t % 2 == 1 && t != 3 && t != 5));
     release(&s);
     for (int32_t t = 0; t < 16; t++) s.loads[t].measured = false;
     OK(rk_placements_choose(&s.request, s.out));
@@ -234,6 +235,7 @@ static void test_refusals(void **state) {
     s.tables[1].optimizer = &rowwise;
     s.tables[2].n_rows = 2;
     s.features[2].max_sequence_length = 4;
+    s.features[1].weighted = true;
     static const int64_t ranks[] = {0, 1, 2, 4};
     const struct {
         rk_placement_wish wish;
@@ -255,6 +257,7 @@ static void test_refusals(void **state) {
         {{.table = "t0", .sharding = RK_SHARD_ROW_WISE, .pooling = RK_POOLING_ON}, "table 't0': an owner combines bags only where it has all rows: table_wise or column_wise"},
         {{.table = "t0", .sharding = RK_SHARD_REPLICATED, .pooling = RK_POOLING_ON}, "table 't0': a replicated table's rows do not travel"},
         {{.table = "t2", .pooling = RK_POOLING_ON}, "table 't2': a sequence is not combined"},
+        {{.table = "t1", .pooling = RK_POOLING_ON}, "table 't1': a bag whose ids have weights is not combined by the rows' owner"},
         {{.table = "t0", .path = "plan.yaml", .line = 3, .n_rows = 5, .dim = 16},
          "plan.yaml:3: key 'rows': table 't0': planned with 5 rows of dim 16, but it has 1000000 of dim 16\nhint: make the plan anew with 'reckon plan'"},
     };

@@ -106,21 +106,12 @@ static void run_over_ranks(rk_model *model, const rk_device_batch *batch, const 
     if (item_bytes) rk_stream_copy(d->compute, mine->item_gradient, all.item_gradient + first * dim, item_bytes);
 }
 
-/* Of the n samples here those that are pairs, which come first. */
-static int64_t pairs_here(const rk_model *model, int64_t n_pairs, int64_t n) {
-    const rk_spread *sp = model->spread;
-    int64_t left = sp ? n_pairs - rk_spread_cut(sp, sp->rank, n_pairs + rk_retrieval_n_drawn(model->retrieval)) : n_pairs;
-    return left < 0 ? 0 : left < n ? left : n;
-}
-
-/* Drawn items have no users, and of scores nothing is learned. */
+/* Of scores nothing is learned. */
 void rk_device_retrieval_loss(rk_model *model, const rk_device_batch *batch, int64_t n) {
     rk_device_step *d = model->device_step;
     rk_value user = rk_graph_find(model->graph, "user_vector"), item = rk_graph_find(model->graph, "item_vector");
-    int64_t own = pairs_here(model, batch->n_pairs, n), dim = rk_model_vector_dim(model);
     vectors mine = {rk_device_graph_data(d->graph, user), rk_device_graph_data(d->graph, item), rk_device_graph_gradient(d->graph, user), rk_device_graph_gradient(d->graph, item)};
     rk_stream_fill(d->compute, rk_device_graph_gradient(d->graph, model->logits), 0, (size_t)n * sizeof(float));
-    rk_stream_fill(d->compute, mine.user_gradient + own * dim, 0, (size_t)((n - own) * dim) * sizeof(float));
     if (model->spread)
         run_over_ranks(model, batch, &mine);
     else

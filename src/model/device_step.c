@@ -60,7 +60,8 @@ static void give_training(void *context, int64_t n) {
     uint32_t *stop = rk_stop_of(d->found, model->n_tasks);
     rk_stream_fill(d->compute, d->found, 0, d->verdict_bytes);
     give_inputs(r, n);
-    rk_device_graph_forward(d->graph, d->compute, n, r->total, true, (const int64_t *)(r->batch->device + d->layout.step));
+    int64_t n_rest = model->retrieval ? n - rk_retrieval_pairs_here(model, r->batch->n_pairs, n) : 0;
+    rk_device_graph_forward(d->graph, d->compute, n, n_rest, r->total, true, (const int64_t *)(r->batch->device + d->layout.step));
     if (model->retrieval)
         rk_device_retrieval_loss(model, r->batch, n);
     else
@@ -82,7 +83,7 @@ static void give_prediction(void *context, int64_t n) {
     rk_model *model = r->model;
     rk_device_step *d = model->device_step;
     give_inputs(r, n);
-    rk_device_graph_forward(d->graph, d->compute, n, n, false, NULL);
+    rk_device_graph_forward(d->graph, d->compute, n, 0, n, false, NULL);
     rk_device_predictions(d->tasks, d->compute, n, rk_device_graph_data(d->graph, model->logits), d->predictions);
     rk_stream_download(d->compute, d->told, d->predictions, (size_t)(n * model->n_tasks) * sizeof *d->told);
 }

@@ -162,7 +162,7 @@ static rk_status graph_status(const rk_model_options *options, rk_status status)
 
 static rk_status finish_graph(rk_model *model, const rk_model_options *options) {
     RK_TRY(rk_model_join_tasks(model, options->model->task_weights == RK_TASK_WEIGHTS_UNCERTAINTY));
-    if (model->retrieval) rk_retrieval_mark_outputs(model->graph);
+    if (model->retrieval) rk_retrieval_mark_outputs(model);
     if (model->spread)
         rk_graph_cut(model->graph, model->spread->n_shards, rk_spread_share(model->spread));
     else if (options->training && options->n_shards > 1)

@@ -150,10 +150,20 @@ const char *rk_retrieval_loss(const rk_retrieval *r) {
     return rk_retrieval_loss_name(&r->section);
 }
 
-void rk_retrieval_mark_outputs(rk_graph *graph) {
-    rk_graph_output(graph, rk_graph_find(graph, "user_vector"));
+void rk_retrieval_mark_outputs(rk_model *model) {
+    rk_graph *graph = model->graph;
+    rk_value user = rk_graph_find(graph, "user_vector");
+    rk_graph_output(graph, user);
     rk_graph_output(graph, rk_graph_find(graph, "item_vector"));
+    rk_graph_lead(graph, user);
+    rk_graph_lead(graph, model->logits);
     rk_graph_keep(graph);
+}
+
+int64_t rk_retrieval_pairs_here(const rk_model *model, int64_t n_pairs, int64_t n) {
+    const rk_spread *sp = model->spread;
+    int64_t left = sp ? n_pairs - rk_spread_cut(sp, sp->rank, n_pairs + rk_retrieval_n_drawn(model->retrieval)) : n_pairs;
+    return left < 0 ? 0 : left < n ? left : n;
 }
 
 bool rk_retrieval_is_corrected(const rk_retrieval *r) {

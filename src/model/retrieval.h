@@ -15,14 +15,15 @@ int32_t rk_retrieval_n_sources(const rk_retrieval *retrieval);
 rk_embedding_source rk_retrieval_source(const rk_retrieval *retrieval, int32_t s);
 int32_t rk_retrieval_feature(const rk_retrieval *retrieval, int32_t s);
 int64_t rk_retrieval_n_drawn(const rk_retrieval *retrieval); /* samples that a batch is lengthened by */
+int64_t rk_retrieval_pairs_here(const rk_model *model, int64_t n_pairs, int64_t n); /* of the n samples that are this process's those that are pairs: the first ones */
 uint64_t rk_retrieval_bytes(const rk_retrieval *retrieval);          /* of a step, and of the pairs that are known */
 double rk_retrieval_ranking_bytes(const rk_retrieval *retrieval, int32_t dim); /* of an evaluation at most: vectors of users and items, these once more as a matrix, and scores */
 double rk_retrieval_history_length(const rk_retrieval *retrieval);   /* of a pair of the training data, on average */
 /* Ids a pair of the batch's feature f, drawn ones among them; ids: of the data's features. */
 double rk_retrieval_ids(const rk_retrieval *retrieval, int32_t f, const double *ids, int64_t batch);
 const char *rk_retrieval_loss(const rk_retrieval *retrieval);
-/* Before the graph is finished: the vectors are outputs, of the whole batch. */
-void rk_retrieval_mark_outputs(rk_graph *graph);
+/* Before the graph is finished: the vectors are outputs, of the whole batch; users and scores are asked for of pairs alone, items of drawn ones too. */
+void rk_retrieval_mark_outputs(rk_model *model);
 /* Once the graph is there. */
 rk_status rk_retrieval_finish(rk_model *model, const rk_model_options *options);
 

@@ -132,7 +132,7 @@ rk_status rk_retrieval_whole(void *context) {
     rk_model *model = run->model;
     rk_retrieval *r = model->retrieval;
     const rk_pairs *pairs = run->pairs;
-    int64_t n = run->batch->n, dim = rk_graph_shape(model->graph, r->user).cols;
+    int64_t n = run->batch->n;
     uint64_t begin = rk_trace_begin();
     rk_candidate_loss_args args = {.n = pairs->n,
                                    .users = rk_graph_data(model->graph, r->user),
@@ -143,7 +143,6 @@ rk_status rk_retrieval_whole(void *context) {
                                    .scale = run->task_samples[0] > 0 ? 1 / run->task_samples[0] : 0,
                                    .user_gradient = rk_graph_gradient(model->graph, r->user),
                                    .item_gradient = rk_graph_gradient(model->graph, r->item)};
-    memset(args.user_gradient, 0, (size_t)(n * dim) * sizeof *args.user_gradient); /* drawn items have no user */
     memset(rk_graph_gradient(model->graph, model->logits), 0, (size_t)n * sizeof *args.user_gradient);
     rk_status status = run_loss(model, pairs, &args);
     rk_trace_end(begin, "forward");

@@ -39,11 +39,11 @@ static rk_status vectors_of_share(rk_model *model, const rk_batch_part *part, in
 }
 
 /* A piece of n samples, of which the batch has those of this process; out [n, dim] takes all of them. */
-static rk_status forward(rk_model *model, const rk_batch *batch, int64_t n, const char *value, rk_real *out) {
+static rk_status forward(rk_model *model, const rk_batch *batch, int64_t n, bool of_items, rk_real *out) {
     int64_t begin, end, dim = rk_model_vector_dim(model);
     cut_piece(model, n, &begin, &end);
-    vectors v = {.run = {.model = model, .batch = batch}, .value = rk_graph_find(model->graph, value), .out = out + begin * dim};
-    rk_graph_hooks hooks = {.context = &v, .loss = copy_block};
+    vectors v = {.run = {.model = model, .batch = batch}, .value = rk_graph_find(model->graph, of_items ? "item_vector" : "user_vector"), .out = out + begin * dim};
+    rk_graph_hooks hooks = {.context = &v, .loss = copy_block, .n_rest = of_items ? end - begin : 0};
     if (!model->spread) return model->device_step ? rk_model_vectors_of_device(model, batch, v.value, v.out) : rk_model_forward(model, batch, hooks);
     rk_batch_part mine = {.batch = *batch, .total = n, .base = begin};
     if (model->device_step)
@@ -64,7 +64,7 @@ rk_status rk_model_user_vectors(rk_model *model, const rk_batch *batch, rk_real 
         rk_batch mine;
         cut_piece(model, n, &begin, &end);
         RK_TRY(rk_retrieval_extend(model, batch, NULL, first + begin, first + end, &mine));
-        RK_TRY(forward(model, &mine, n, "user_vector", out + first * dim));
+        RK_TRY(forward(model, &mine, n, false, out + first * dim));
     }
     return RK_OK;
 }
@@ -78,7 +78,7 @@ rk_status rk_model_item_vectors(rk_model *model, int64_t first, int64_t n, rk_re
         rk_batch mine;
         cut_piece(model, some, &begin, &end);
         RK_TRY(rk_retrieval_items(model, first + done + begin, end - begin, &mine));
-        RK_TRY(forward(model, &mine, some, "item_vector", out + done * dim));
+        RK_TRY(forward(model, &mine, some, true, out + done * dim));
     }
     return RK_OK;
 }

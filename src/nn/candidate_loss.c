@@ -12,7 +12,7 @@
 
 /* ROWS samples are held against all candidates at once; the blocks of a group one after another, which share one sum of gradients. A shard's blocks are dealt out to
  * as many groups as make about MAX_GROUPS in the whole batch. */
-enum { ROWS = 64, MAX_GROUPS = 16, TILE = 64 };
+enum { ROWS = 64, MAX_GROUPS = 16, TILE = 64, LINE = 64 / sizeof(rk_real), AHEAD = 4 };
 
 typedef struct group {
     rk_real *scores;    /* [ROWS, n_cols] */
@@ -131,8 +131,9 @@ static void place_tile(void *context, size_t task, int thread) {
         int64_t item = l->first + c;
         l->ids[c] = there ? l->args->ids[item] : -1;
         l->log_q[c] = there && l->args->log_q ? l->args->log_q[item] : 0;
-        for (int64_t k = 0; k < dim; k++) l->candidates[k * l->n_cols + c] = there ? l->args->items[item * dim + k] : 0;
     }
+    for (int64_t k = 0; k < dim; k++) /* along the rows that are written: they are far apart */
+        for (int64_t c = begin; c < end; c++) l->candidates[k * l->n_cols + c] = c < l->n_candidates ? l->args->items[(l->first + c) * dim + k] : 0;
 }
 
 static rk_status run_block(rk_candidate_loss *l, group *g, int64_t begin, int64_t n) {
@@ -190,30 +191,42 @@ static void sum_shard(const rk_candidate_loss *l, int32_t here, int64_t k, int64
     for (size_t g = (size_t)here * l->a_shard; g < (size_t)(here + 1) * l->a_shard; g++) {
         if (l->groups[g].first == l->groups[g].last) continue;
         const rk_real *column = l->groups[g].gradients + k * l->n_cols - l->first;
-        for (int64_t i = begin < l->first ? l->first : begin; i < end; i++) out[i - begin] += column[i];
+        int64_t from = begin < l->first ? l->first : begin;
+        for (int64_t i = from; i < end && k + AHEAD < l->config.dim; i += LINE) __builtin_prefetch(column + AHEAD * l->n_cols + i);
+        for (int64_t i = from; i < end; i++) out[i - begin] += column[i];
     }
 }
 
-/* Gradients of TILE items, over all shards here. */
+/* The same over all shards here, in sums[0]. */
+static void sum_shards(const rk_candidate_loss *l, int64_t k, int64_t begin, int64_t end, rk_real sums[RK_TREE_DEPTH][TILE]) {
+    rk_tree tree = {.depth = 0};
+    for (int32_t here = 0; here <= l->config.n_here; here++) {
+        uint32_t shard = (uint32_t)(l->config.first_shard + here);
+        bool ends = here == l->config.n_here;
+        while (tree.depth > 1 && (ends || rk_tree_joins(&tree, shard))) {
+            rk_tree_join(&tree);
+            for (int64_t i = 0; i < end - begin; i++) sums[tree.depth - 1][i] += sums[tree.depth][i];
+        }
+        if (ends) return;
+        rk_tree_push(&tree, shard);
+        sum_shard(l, here, k, begin, end, sums[tree.depth - 1]);
+    }
+}
+
+/* Gradients of TILE items. TILE numbers of each are brought together before they are turned: the sums lie far apart, and wait for memory side by side if nothing comes between. */
 static void sum_tile(void *context, size_t task, int thread) {
     (void)thread;
     rk_candidate_loss *l = context;
     int64_t dim = l->config.dim, n_items = l->args->n + l->config.n_drawn, begin = (int64_t)task * TILE, end = begin + TILE < n_items ? begin + TILE : n_items;
-    rk_real sums[RK_TREE_DEPTH][TILE];
-    for (int64_t k = 0; k < dim; k++) {
-        rk_tree tree = {.depth = 0};
-        for (int32_t here = 0; here <= l->config.n_here; here++) {
-            uint32_t shard = (uint32_t)(l->config.first_shard + here);
-            bool ends = here == l->config.n_here;
-            while (tree.depth > 1 && (ends || rk_tree_joins(&tree, shard))) {
-                rk_tree_join(&tree);
-                for (int64_t i = 0; i < end - begin; i++) sums[tree.depth - 1][i] += sums[tree.depth][i];
-            }
-            if (ends) break;
-            rk_tree_push(&tree, shard);
-            sum_shard(l, here, k, begin, end, sums[tree.depth - 1]);
+    rk_real sums[RK_TREE_DEPTH][TILE], turned[TILE][TILE];
+    for (int64_t first = 0; first < dim; first += TILE) {
+        int64_t last = first + TILE < dim ? first + TILE : dim;
+        for (int64_t k = first; k < last; k++) {
+            sum_shards(l, k, begin, end, sums);
+            memcpy(turned[k - first], sums[0], sizeof sums[0]);
         }
-        for (int64_t i = begin; i < end; i++) l->args->item_gradient[i * dim + k] = sums[0][i - begin];
+        for (int64_t i = begin; i < end; i++)
+            for (int64_t k = first; k < last; k++) l->args->item_gradient[i * dim + k] = turned[k - first][i - begin];
     }
 }
 

@@ -41,9 +41,9 @@ float *rk_device_graph_gradient(rk_device_graph *graph, rk_value value);
 int64_t rk_device_graph_stride(const rk_device_graph *graph, rk_value value); /* of data and gradient: rows * cols but for inputs that may stride; multiples of 4 then */
 float *rk_device_graph_gradients(rk_device_graph *graph, size_t *n); /* of all parameters, in the order of rk_graph_gradients */
 
-/* All on one stream. total: samples of the batch on all ranks, of which n are here; n on one rank. step: of dropout's masks, which are those of the CPU engine, and the number in the batch of the
+/* All on one stream. The last n_rest of the n samples here are asked for no output that leads (rk_graph_lead). total: samples of the batch on all ranks; n on one rank. step: of dropout's masks, which are those of the CPU engine, and the number in the batch of the
  * first sample here, a multiple of 4; in device memory (two int64), so that a graph of launches can be run again. */
-void rk_device_graph_forward(rk_device_graph *graph, rk_stream *stream, int64_t n, int64_t total, bool training, const int64_t *step);
+void rk_device_graph_forward(rk_device_graph *graph, rk_stream *stream, int64_t n, int64_t n_rest, int64_t total, bool training, const int64_t *step);
 void rk_device_graph_backward(rk_device_graph *graph, rk_stream *stream, int64_t n); /* fills every parameter's gradient */
 
 /* The optimizer's step. All but prepare, done and check can be in a graph of launches: what changes from step to step is in the device's memory. *stop, in device memory, says by its bits

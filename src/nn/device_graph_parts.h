@@ -35,7 +35,7 @@ struct rk_device_graph {
     float *parameters, *gradients;  /* [graph->gradient_reals]: each at its parameter's offset */
     float *live_states, *kept_states; /* kept: as they were before the step */
     const int64_t *step;            /* of the last training forward, */
-    int64_t total;                  /* whose batch had so many samples */
+    int64_t n_rest, total;          /* whose batch had so many samples at rest, and in all */
     rk_device_update update;
     uint64_t n_bytes;
 };

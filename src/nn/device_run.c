@@ -111,24 +111,31 @@ bool rk_device_is_one_rank(const rk_device_run *run) {
     return run->graph->options.sum == NULL;
 }
 
-void rk_device_graph_forward(rk_device_graph *g, rk_stream *stream, int64_t n, int64_t total, bool training, const int64_t *step) {
-    rk_device_run run = {.graph = g, .stream = stream, .n = n, .total = total, .training = training, .step = step};
+static const rk_device_run *run_at(const rk_node *node, const rk_device_run *run, const rk_device_run *leading) {
+    return node->leads ? leading : run;
+}
+
+void rk_device_graph_forward(rk_device_graph *g, rk_stream *stream, int64_t n, int64_t n_rest, int64_t total, bool training, const int64_t *step) {
+    rk_device_run run = {.graph = g, .stream = stream, .n = n, .total = total, .training = training, .step = step}, leading = run;
+    leading.n = n - n_rest;
     if (training) {
         g->step = step;
+        g->n_rest = n_rest;
         g->total = total;
         if (g->n_states) rk_stream_copy(stream, g->kept_states, g->live_states, (size_t)g->n_states * sizeof(float));
     }
     for (size_t i = 0; i < g->graph->n_nodes; i++)
-        if (g->ops[i]) g->ops[i]->forward(&run, g->graph->nodes[i]);
+        if (g->ops[i]) g->ops[i]->forward(run_at(g->graph->nodes[i], &run, &leading), g->graph->nodes[i]);
 }
 
 void rk_device_graph_backward(rk_device_graph *g, rk_stream *stream, int64_t n) {
-    rk_device_run run = {.graph = g, .stream = stream, .n = n, .total = g->total, .training = true, .step = g->step};
+    rk_device_run run = {.graph = g, .stream = stream, .n = n, .total = g->total, .training = true, .step = g->step}, leading = run;
+    leading.n = n - g->n_rest;
     for (size_t i = g->graph->n_nodes; i-- > 0;) {
         const rk_node *node = g->graph->nodes[i];
         bool is_view = node->op && node->op->is_view;
         if (!node->is_used && !node->is_output && !is_view) /* a value that nothing reads */
             rk_stream_fill(stream, rk_device_out_gradient(&run, node), 0, (size_t)rk_device_values(&run, node) * sizeof(float));
-        if (g->ops[i]) g->ops[i]->backward(&run, node);
+        if (g->ops[i]) g->ops[i]->backward(run_at(node, &run, &leading), node);
     }
 }

@@ -167,6 +167,10 @@ void rk_graph_output(rk_graph *graph, rk_value value) {
     if (graph->status == RK_OK && value >= 0) rk_graph_root(graph, value)->is_output = true;
 }
 
+void rk_graph_lead(rk_graph *graph, rk_value value) {
+    if (graph->status == RK_OK && value >= 0) rk_graph_root(graph, value)->leads = true;
+}
+
 static rk_status finish_nodes(rk_graph *graph) {
     for (size_t i = 0; i < graph->n_nodes; i++) {
         rk_node *node = graph->nodes[i];

@@ -63,6 +63,8 @@ rk_value rk_graph_input(rk_graph *graph, const char *name, rk_shape shape);
 rk_value rk_graph_add(rk_graph *graph, const char *op, const char *name, const rk_op_options *options, const rk_value *inputs, int32_t n_inputs);
 /* The value that callers read (logits); it may be several. Its gradient is what they write before backward. */
 void rk_graph_output(rk_graph *graph, rk_value value);
+/* An output that is asked for only of a run's first samples: in graphs that keep the whole batch, what it alone needs rests for the others (hooks->n_rest). Before finish. */
+void rk_graph_lead(rk_graph *graph, rk_value value);
 void rk_graph_fail(rk_graph *graph, rk_status status); /* keep the caller's own rk_error */
 rk_status rk_graph_status(const rk_graph *graph);      /* of building so far */
 
@@ -121,6 +123,7 @@ typedef struct rk_graph_hooks {
      * gradients (rk_graph_gradient). Only where the graph keeps the whole batch. */
     rk_status (*whole)(void *context);
     rk_status (*take)(void *context, const rk_run *run); /* reads the inputs' gradients */
+    int64_t n_rest; /* the last so many samples are asked for no output that leads */
     /* Other work for the threads beside the blocks of rk_graph_train, which depends on none of them: pieces 0 .. n_beside-1, in any order. */
     void (*beside)(void *context, size_t piece);
     size_t n_beside;

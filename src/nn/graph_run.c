@@ -129,15 +129,36 @@ static rk_status through_graph(const pass *p, const rk_run *run) {
     return call(p->hooks->take, p, run);
 }
 
-static rk_status forward_at_node(const pass *p, const rk_run *run) {
+/* The block without the samples that this node rests for. */
+static rk_run awake(const pass *p, const rk_run *run) {
+    rk_run out = *run;
+    int64_t n = run->here - p->hooks->n_rest - run->first;
+    if (p->node->leads && n < run->n) out.n = n < 0 ? 0 : n;
+    return out;
+}
+
+static rk_status forward_at_node(const pass *p, const rk_run *block) {
+    rk_run run = awake(p, block);
+    if (run.n == 0) return RK_OK;
     uint64_t begin = rk_trace_begin();
-    rk_status status = p->node->op->forward(run, p->node);
+    rk_status status = p->node->op->forward(&run, p->node);
     rk_trace_end(begin, "forward");
     return status;
 }
-static rk_status backward_at_node(const pass *p, const rk_run *run) {
+/* The first block of a group writes a weight's gradient, be it to zeros. */
+static void open_weight(const rk_run *run, const rk_node *node) {
+    const rk_parameter *weight = node->op && node->op->writes_weight && run->opens ? &run->graph->parameters[node->parameters[0]] : NULL;
+    if (weight) memset(rk_node_parameter_gradient(run, node, 0), 0, (size_t)(weight->rows * weight->cols) * sizeof(rk_real));
+}
+
+static rk_status backward_at_node(const pass *p, const rk_run *block) {
+    rk_run run = awake(p, block);
+    if (run.n == 0) {
+        open_weight(&run, p->node);
+        return RK_OK;
+    }
     uint64_t begin = rk_trace_begin();
-    rk_status status = backward_block(run, p->node);
+    rk_status status = backward_block(&run, p->node);
     rk_trace_end(begin, "backward");
     return status;
 }

@@ -88,6 +88,7 @@ struct rk_node {
     rk_real *sums;                /* [sums_width] that combine keeps for the blocks */
     int64_t sums_width;
     bool is_output, is_used;      /* is_used: a node reads it, itself or through a view */
+    bool leads;                   /* only outputs that lead need it (rk_graph_lead) */
     bool has_gradient;            /* while the plan is made: a node adds to its gradient */
     rk_real *bound_data, *bound_gradient; /* the caller's memory for the whole batch, or NULL */
     rk_place place;

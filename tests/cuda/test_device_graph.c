@@ -111,7 +111,7 @@ static void train(const setting *s, const int64_t *step) {
     for (int i = 0; i < s->trial->n_inputs; i++)
         OK(rk_device_write(device, rk_device_graph_data(s->on_device, s->inputs[i]), rk_graph_data(s->graph, s->inputs[i]),
                            (size_t)(N * width_of(s, s->inputs[i])) * sizeof(float)));
-    rk_device_graph_forward(s->on_device, stream, N, N, true, step);
+    rk_device_graph_forward(s->on_device, stream, N, 0, N, true, step);
     OK(rk_stream_sync(stream));
     compare(s, "output", rk_graph_data(s->graph, s->output), rk_device_graph_data(s->on_device, s->output), n_out);
 
@@ -139,7 +139,7 @@ static void run_trial(const trial *t, arrangement a) {
         }
     }
     OK(rk_graph_forward(s.graph, N, false, STEP, NULL));
-    rk_device_graph_forward(s.on_device, stream, N, N, false, step);
+    rk_device_graph_forward(s.on_device, stream, N, 0, N, false, step);
     OK(rk_stream_sync(stream));
     compare(&s, "prediction", rk_graph_data(s.graph, s.output), rk_device_graph_data(s.on_device, s.output), N * width_of(&s, s.output));
     rk_device_free(device, step);
@@ -203,7 +203,7 @@ static void train_inputs(const setting *s, rk_rng *rng) {
     }
     for (int k = 0; k < N * Y; k++) dy[k] = (float)rk_rng_normal(rng);
     OK(rk_graph_forward(s->graph, N, true, STEP, NULL));
-    rk_device_graph_forward(s->on_device, stream, N, N, true, NULL);
+    rk_device_graph_forward(s->on_device, stream, N, 0, N, true, NULL);
     OK(rk_stream_sync(stream));
     compare(s, "output", rk_graph_data(s->graph, s->output), rk_device_graph_data(s->on_device, s->output), N * Y);
     memcpy(rk_graph_gradient(s->graph, s->output), dy, sizeof dy);

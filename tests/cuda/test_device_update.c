@@ -71,7 +71,7 @@ static void step_on_cpu(model *m, int64_t step, const float *x, const float *dy)
 }
 
 static void launch_step(const model *m, rk_device_graph *g, memory at) {
-    rk_device_graph_forward(g, stream, N, N, true, at.step);
+    rk_device_graph_forward(g, stream, N, 0, N, true, at.step);
     rk_stream_copy(stream, rk_device_graph_gradient(g, m->y), at.dy, N * sizeof(float));
     rk_device_graph_backward(g, stream, N);
     rk_device_graph_measure(g, stream, at.stop);

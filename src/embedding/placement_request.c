@@ -25,9 +25,9 @@ const rk_optimizer *rk_request_optimizer(const rk_placement_request *request, in
 
 const char *rk_unpooled_reason(const rk_feature_config *features, int32_t n_features, const char *table) {
     for (int32_t f = 0; f < n_features; f++) {
-        if (!features[f].table || strcmp(features[f].table, table) != 0) continue;
-        if (features[f].max_sequence_length) return "a sequence is not combined";
-        if (features[f].weighted) return "a bag whose ids have weights is not combined by the rows' owner";
+        const rk_feature_config *feature = &features[f];
+        if ((!feature->max_sequence_length && !feature->weighted) || !feature->table || strcmp(feature->table, table) != 0) continue;
+        return feature->weighted ? "a bag whose ids have weights is not combined by the rows' owner" : "a sequence is not combined";
     }
     return NULL;
 }

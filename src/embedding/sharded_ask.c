@@ -75,7 +75,7 @@ static rk_status want_bags(rk_sharded *s, rk_journey *j, int32_t t) {
     w->bag_begins[0] = 0;
     for (int32_t k = 0; k < features_of(s, t); k++) {
         const rk_feature_use *use = use_of(s, j, t, k);
-        RK_FAIL_IF(use->coefficients, RK_UNSUPPORTED, "table '%s' has its bags combined by its owner, which takes no weights\nhint: say of its features that they are weighted",
+        RK_FAIL_IF(use->coefficients, RK_UNSUPPORTED, "table '%s' has its bags combined by its owner, which takes no weights\nhint: place it without 'pools', and say of its features that they are weighted",
                    s->front->tables[t].config.name);
         w->bag_begins[k + 1] = w->bag_begins[k] + use->n_bags;
     }

@@ -11,7 +11,7 @@
 #include "nn/gemm.h"
 
 /* ROWS samples are held against all candidates at once; the blocks of a group one after another, which share one sum of gradients. A shard's blocks are dealt out to
- * as many groups as make about MAX_GROUPS in the whole batch. */
+ * as many groups as make about MAX_GROUPS in the whole batch. A LINE is the numbers of a cache line; sums are fetched AHEAD rows before they are needed. */
 enum { ROWS = 64, MAX_GROUPS = 16, TILE = 64, LINE = 64 / sizeof(rk_real), AHEAD = 4 };
 
 typedef struct group {
@@ -213,7 +213,7 @@ static void sum_shards(const rk_candidate_loss *l, int64_t k, int64_t begin, int
     }
 }
 
-/* Gradients of TILE items. TILE numbers of each are brought together before they are turned: the sums lie far apart, and wait for memory side by side if nothing comes between. */
+/* Gradients of TILE items, TILE numbers of each at a time: their sums, which lie far apart in memory, are brought together first, and written after. */
 static void sum_tile(void *context, size_t task, int thread) {
     (void)thread;
     rk_candidate_loss *l = context;

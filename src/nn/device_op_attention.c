@@ -1,11 +1,17 @@
 /* Small matrix products of each sample: mix, attention, attention_pool. */
 #include "nn/device_op.h"
 
+/* A product a sample. */
+static void multiply_each(const rk_device_run *run, rk_cuda_gemm_args args) {
+    args.batch = run->n;
+    if (run->n > 0) rk_cuda_gemm(run->stream, &args); /* which takes a batch of 0 for one product */
+}
+
 static void mix_forward(const rk_device_run *run, const rk_node *node) {
     int64_t m = node->shape.rows, cols = node->shape.cols, e = rk_device_in_shape(run, node, 1).rows;
     rk_cuda_gemm_args y = {.m = m, .n = cols, .k = e, .a = rk_device_in(run, node, 0), .lda = e, .stride_a = m * e, .b = rk_device_in(run, node, 1), .ldb = cols,
-                           .stride_b = e * cols, .c = rk_device_out(run, node), .ldc = cols, .stride_c = m * cols, .alpha = 1, .batch = run->n};
-    rk_cuda_gemm(run->stream, &y);
+                           .stride_b = e * cols, .c = rk_device_out(run, node), .ldc = cols, .stride_c = m * cols, .alpha = 1};
+    multiply_each(run, y);
 }
 
 /* dgates = dy rows^T;  drows = gates^T dy */
@@ -13,13 +19,12 @@ static void mix_backward(const rk_device_run *run, const rk_node *node) {
     int64_t m = node->shape.rows, cols = node->shape.cols, e = rk_device_in_shape(run, node, 1).rows;
     const float *dy = rk_device_out_gradient(run, node);
     rk_cuda_gemm_args gates = {.m = m, .n = e, .k = cols, .a = dy, .lda = cols, .stride_a = m * cols, .b = rk_device_in(run, node, 1), .ldb = cols, .stride_b = e * cols,
-                               .b_transposed = true, .c = rk_device_in_gradient(run, node, 0), .ldc = e, .stride_c = m * e, .alpha = 1, .beta = rk_is_first(node, 0) ? 0 : 1,
-                               .batch = run->n};
+                               .b_transposed = true, .c = rk_device_in_gradient(run, node, 0), .ldc = e, .stride_c = m * e, .alpha = 1, .beta = rk_is_first(node, 0) ? 0 : 1};
     rk_cuda_gemm_args rows = {.m = e, .n = cols, .k = m, .a = rk_device_in(run, node, 0), .lda = e, .stride_a = m * e, .a_transposed = true, .b = dy, .ldb = cols,
                               .stride_b = m * cols, .c = rk_device_in_gradient(run, node, 1), .ldc = cols, .stride_c = e * cols, .alpha = 1,
-                              .beta = rk_is_first(node, 1) ? 0 : 1, .batch = run->n};
-    rk_cuda_gemm(run->stream, &gates);
-    rk_cuda_gemm(run->stream, &rows);
+                              .beta = rk_is_first(node, 1) ? 0 : 1};
+    multiply_each(run, gates);
+    multiply_each(run, rows);
 }
 
 const rk_device_op rk_device_op_mix = {.name = "mix", .forward = mix_forward, .backward = mix_backward};
@@ -43,8 +48,8 @@ static matrices weights_of(const rk_node *node, float *data, int32_t head) {
 /* c [rows, n] = op(a) op(b), one a sample */
 static void multiply(const rk_device_run *run, const rk_node *node, int64_t n, int64_t k, matrices a, bool a_transposed, matrices b, bool b_transposed, matrices c, bool first) {
     rk_cuda_gemm_args args = {.m = node->shape.rows, .n = n, .k = k, .a = a.data, .lda = a.ld, .stride_a = a.stride, .a_transposed = a_transposed, .b = b.data, .ldb = b.ld,
-                              .stride_b = b.stride, .b_transposed = b_transposed, .c = c.data, .ldc = c.ld, .stride_c = c.stride, .alpha = 1, .beta = first ? 0 : 1, .batch = run->n};
-    rk_cuda_gemm(run->stream, &args);
+                              .stride_b = b.stride, .b_transposed = b_transposed, .c = c.data, .ldc = c.ld, .stride_c = c.stride, .alpha = 1, .beta = first ? 0 : 1};
+    multiply_each(run, args);
 }
 
 static void attention_forward(const rk_device_run *run, const rk_node *node) {

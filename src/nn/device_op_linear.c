@@ -93,6 +93,7 @@ static void cin_backward(const rk_device_run *run, const rk_node *node) {
     int64_t rows = run->n * node->shape.rows, in = (int64_t)x0.cols * x.cols, piece = piece_rows(rows, in);
     float *products = rk_device_scratch(run), *dproducts = products + piece * in, *dy = rk_device_out_gradient(run, node);
     rk_device_sum_columns(run, rows, node->shape.cols, dy, rk_device_parameter_gradient(run, node, 1));
+    if (rows == 0) weight_gradient(run, node, 0, in, products, dy, false); /* zeros */
     for (int64_t first = 0; first < rows; first += piece) {
         int64_t count = rows - first < piece ? rows - first : piece;
         const float *at0 = rk_device_in(run, node, 0) + first * x0.cols, *at = rk_device_in(run, node, 1) + first * x.cols, *d = dy + first * node->shape.cols;

@@ -63,7 +63,9 @@ rk_value rk_graph_input(rk_graph *graph, const char *name, rk_shape shape);
 rk_value rk_graph_add(rk_graph *graph, const char *op, const char *name, const rk_op_options *options, const rk_value *inputs, int32_t n_inputs);
 /* The value that callers read (logits); it may be several. Its gradient is what they write before backward. */
 void rk_graph_output(rk_graph *graph, rk_value value);
-/* An output that is asked for only of a run's first samples: in graphs that keep the whole batch, what it alone needs rests for the others (hooks->n_rest). Before finish. */
+/* An output that is asked for only of a run's first samples: in graphs that keep the whole batch, what it alone needs rests for the others (hooks->n_rest), whose gradients the
+ * caller need not write, and does not find where only such outputs read an input. Before finish, which fails where what they need is summed over the batch, or is the last to
+ * read a value that others need too: the first to write its gradient. */
 void rk_graph_lead(rk_graph *graph, rk_value value);
 void rk_graph_fail(rk_graph *graph, rk_status status); /* keep the caller's own rk_error */
 rk_status rk_graph_status(const rk_graph *graph);      /* of building so far */
@@ -139,7 +141,7 @@ typedef struct rk_graph_hooks {
 rk_status rk_graph_forward(rk_graph *graph, int64_t n, bool training, int64_t step, const rk_graph_hooks *hooks);
 /* Forward, loss, backward: fills every parameter's gradient. */
 rk_status rk_graph_train(rk_graph *graph, int64_t n, int64_t step, const rk_graph_hooks *hooks);
-/* Only where the graph keeps the whole batch: after a training forward of the same n, with the outputs' gradients written. */
+/* Only where the graph keeps the whole batch: after a training forward of the same n, none of which rested, with the outputs' gradients written. */
 rk_status rk_graph_backward(rk_graph *graph, int64_t n);
 rk_real *rk_graph_data(rk_graph *graph, rk_value value);      /* [n, rows, cols] */
 rk_real *rk_graph_gradient(rk_graph *graph, rk_value value);  /* the same shape; inputs and outputs only */

@@ -83,26 +83,6 @@ static void find_used(rk_graph *graph) {
             if (graph->nodes[i]->op && !graph->nodes[i]->op->is_view) rk_graph_root(graph, graph->nodes[i]->inputs[k])->is_used = true;
 }
 
-static bool begins_gradient_of_all(const rk_graph *graph, const rk_node *node) {
-    for (int32_t k = 0; k < node->n_inputs; k++)
-        if (node->first_gradient[k] && !rk_graph_root(graph, node->inputs[k])->leads) return true;
-    return false;
-}
-
-/* A node leads if all that read it do. It adds to a gradient of samples that it rests for only what another has begun: where that is not so, no node leads. */
-static void find_leading(rk_graph *graph) {
-    bool may = true;
-    for (size_t i = 0; i < graph->n_nodes; i++) {
-        rk_node *node = graph->nodes[i];
-        node->leads |= !node->is_output && (node->is_used || (node->op && node->op->is_view));
-    }
-    for (size_t i = graph->n_nodes; i-- > 0;)
-        for (int32_t k = 0; k < graph->nodes[i]->n_inputs; k++)
-            if (!graph->nodes[i]->leads) graph->nodes[graph->nodes[i]->inputs[k]]->leads = false;
-    for (size_t i = 0; i < graph->n_nodes; i++) may &= !graph->nodes[i]->leads || !begins_gradient_of_all(graph, graph->nodes[i]);
-    for (size_t i = 0; i < graph->n_nodes; i++) graph->nodes[i]->leads &= may;
-}
-
 /* Backward goes from the last node to the first. An output's gradient is there already. */
 static void find_first_gradients(rk_graph *graph) {
     for (size_t i = graph->n_nodes; i-- > 0;) {
@@ -114,6 +94,28 @@ static void find_first_gradients(rk_graph *graph) {
             root->has_gradient = true;
         }
     }
+}
+
+/* A node that leads leaves the gradients of samples that it rests for alone: of a value that others need too, one of those must be the first to write them. */
+static bool may_rest(const rk_graph *graph, const rk_node *node) {
+    if (node->op && node->op->n_passes) return false; /* its samples depend on each other */
+    for (int32_t k = 0; k < node->n_inputs; k++)
+        if (node->first_gradient[k] && !rk_graph_root(graph, node->inputs[k])->leads) return false;
+    return true;
+}
+
+/* A node leads if all that read it do. */
+static rk_status find_leading(rk_graph *graph) {
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        rk_node *node = graph->nodes[i];
+        node->leads |= !node->is_output && (node->is_used || (node->op && node->op->is_view));
+    }
+    for (size_t i = graph->n_nodes; i-- > 0;)
+        for (int32_t k = 0; k < graph->nodes[i]->n_inputs; k++)
+            if (!graph->nodes[i]->leads) graph->nodes[graph->nodes[i]->inputs[k]]->leads = false;
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        RK_FAIL_IF(graph->nodes[i]->leads && !may_rest(graph, graph->nodes[i]), RK_INVALID_ARGUMENT, "'%s' cannot rest for some of a batch's samples", graph->nodes[i]->name);
+    return RK_OK;
 }
 
 /* How a node's value and gradient live: as its operation's, as an input's, or in columns of another node. */
@@ -185,7 +187,7 @@ rk_status rk_graph_plan(rk_graph *graph) {
     cut_shards(graph);
     find_used(graph);
     find_first_gradients(graph);
-    find_leading(graph);
+    RK_TRY(find_leading(graph));
     RK_TRY(rk_alloc(graph->n_nodes, sizeof *places, &places));
     rk_status status = rk_graph_place(graph, graph->keeps ? graph->max_batch : graph->block, graph->training, NULL, places, &graph->memory_reals);
     for (size_t i = 0; i < graph->n_nodes && status == RK_OK; i++) graph->nodes[i]->place = places[i];

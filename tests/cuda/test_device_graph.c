@@ -123,6 +123,33 @@ static void train(const setting *s, const int64_t *step) {
     free(dy);
 }
 
+static float *read_all(const float *from, int64_t n) {
+    float *out = malloc((size_t)n * sizeof *out);
+    OK(rk_device_read(device, out, from, (size_t)n * sizeof *out));
+    return out;
+}
+
+/* A rank may have no samples of a batch: parameters' gradients are zeros then, and what other nodes have in their first sample stays. */
+static void check_no_samples(const setting *s, const int64_t *step) {
+    size_t n;
+    int64_t width = width_of(s, s->inputs[0]);
+    float *before = read_all(rk_device_graph_gradient(s->on_device, s->inputs[0]), width), *gradients = rk_device_graph_gradients(s->on_device, &n);
+    rk_device_graph_forward(s->on_device, stream, 0, 0, N, true, step);
+    rk_device_graph_backward(s->on_device, stream, 0);
+    OK(rk_stream_sync(stream));
+    float *after = read_all(rk_device_graph_gradient(s->on_device, s->inputs[0]), width);
+    if (memcmp(before, after, (size_t)width * sizeof *before) != 0) fail_msg("%s: no samples, but a gradient", s->name);
+    free(before);
+    free(after);
+    for (int32_t p = 0; p < rk_graph_n_parameters(s->graph); p++) {
+        const rk_parameter *parameter = rk_graph_parameter(s->graph, p);
+        float *found = read_all(gradients + parameter->offset, parameter->rows * parameter->cols);
+        for (int64_t i = 0; i < parameter->rows * parameter->cols; i++)
+            if (found[i] != 0) fail_msg("%s: no samples, but a gradient of %s: %g", s->name, parameter->name, (double)found[i]);
+        free(found);
+    }
+}
+
 static void run_trial(const trial *t, arrangement a) {
     setting s;
     build(&s, t, a);
@@ -142,6 +169,7 @@ static void run_trial(const trial *t, arrangement a) {
     rk_device_graph_forward(s.on_device, stream, N, 0, N, false, step);
     OK(rk_stream_sync(stream));
     compare(&s, "prediction", rk_graph_data(s.graph, s.output), rk_device_graph_data(s.on_device, s.output), N * width_of(&s, s.output));
+    check_no_samples(&s, step);
     rk_device_free(device, step);
     rk_device_graph_free(s.on_device);
     rk_graph_free(s.graph);

@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "nn/candidate_loss.h"
 
-enum { MAX_N = 300, MAX_ITEMS = 700, MAX_DIM = 64 };
+enum { MAX_N = 300, MAX_ITEMS = 700, MAX_DIM = 70 };
 
 typedef struct trial {
     rk_candidate_loss_config config;

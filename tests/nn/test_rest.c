@@ -10,8 +10,8 @@
 
 enum { N = 600, N_REST = 437, LEADING = N - N_REST, IN = 9, UNITS = 5 };
 
-/* Of the last samples: gradients like the others', zeros, or none and a rest. */
-typedef enum rest_trial { BUSY, ZEROS, REST } rest_trial;
+/* Of the last samples: gradients like the others', zeros, or a rest, with or without numbers where nobody asks for any. */
+typedef enum rest_trial { BUSY, ZEROS, REST, REST_OF_NOTHING } rest_trial;
 
 typedef struct towers {
     rk_graph *graph;
@@ -23,8 +23,7 @@ static rk_value tower(rk_graph *graph, const char *name, const char *hidden, rk_
     return rk_linear(graph, name, rk_relu(graph, rk_linear(graph, hidden, rk_reshape(graph, x, IN, 1), 7, true, RK_F32)), UNITS, true, RK_F32);
 }
 
-/* The input's last reader is the first to add to its gradient, so it may not rest. */
-static void build(towers *t, bool user_is_last) {
+static rk_status build(towers *t, bool user_is_last) {
     OK(rk_graph_create(1, &t->graph));
     t->x = rk_graph_input(t->graph, "x", (rk_shape){1, 2 * IN});
     for (int i = 0; i < 2; i++) {
@@ -40,7 +39,7 @@ static void build(towers *t, bool user_is_last) {
     rk_graph_lead(t->graph, t->user);
     rk_graph_lead(t->graph, t->score);
     rk_graph_keep(t->graph);
-    OK(rk_graph_finish(t->graph, N, true));
+    return rk_graph_finish(t->graph, N, true);
 }
 
 static rk_status whole(void *context) {
@@ -48,7 +47,7 @@ static rk_status whole(void *context) {
     rk_rng rng = {4, 0, 0};
     for (int s = 0; s < N; s++) {
         bool given = s < LEADING || t->trial == BUSY;
-        float nothing = t->trial == REST ? NAN : 0;
+        float nothing = t->trial == REST_OF_NOTHING ? NAN : 0;
         rk_graph_gradient(t->graph, t->score)[s] = given ? (float)rk_rng_normal(&rng) : nothing;
         for (int k = 0; k < UNITS; k++) {
             rk_graph_gradient(t->graph, t->item)[s * UNITS + k] = (float)(s % 7 - k);
@@ -63,10 +62,10 @@ static void train(towers *t, rest_trial trial, float *parameters, float *x) {
     size_t n;
     t->trial = trial;
     rk_rng rng = {3, 0, 0};
-    rk_graph_hooks hooks = {.context = t, .whole = whole, .n_rest = trial == REST ? N_REST : 0};
+    rk_graph_hooks hooks = {.context = t, .whole = whole, .n_rest = trial >= REST ? N_REST : 0};
     for (int i = 0; i < N * 2 * IN; i++) {
         float value = (float)rk_rng_normal(&rng);
-        rk_graph_data(t->graph, t->x)[i] = trial == REST && i / (2 * IN) >= LEADING && i % (2 * IN) < IN ? NAN : value;
+        rk_graph_data(t->graph, t->x)[i] = trial == REST_OF_NOTHING && i / (2 * IN) >= LEADING && i % (2 * IN) < IN ? NAN : value;
     }
     OK(rk_graph_train(t->graph, N, 1, &hooks));
     const float *gradients = rk_graph_gradients(t->graph, &n);
@@ -74,30 +73,34 @@ static void train(towers *t, rest_trial trial, float *parameters, float *x) {
     memcpy(x, rk_graph_gradient(t->graph, t->x), N * 2 * IN * sizeof *x);
 }
 
+/* What rests has the sums of zeros, but for the order in which blocks of other lengths are multiplied. */
 static void test_samples_that_rest(void **state) {
     (void)state;
     enum { MOST = 1000 };
-    static float all[MOST], some[MOST], x_all[N * 2 * IN], x_some[N * 2 * IN];
+    static float zeros[MOST], rest[MOST], nothing[MOST], x_zeros[N * 2 * IN], x_rest[N * 2 * IN], x_nothing[N * 2 * IN];
     towers t;
-    build(&t, false);
-    train(&t, ZEROS, all, x_all);
-    train(&t, BUSY, some, x_some); /* what the next run finds in its memory */
-    train(&t, REST, some, x_some);
-    assert_memory_equal(all, some, (size_t)t.graph->gradient_reals * sizeof *all);
-    for (int i = 0; i < N * 2 * IN; i++) assert_true(x_all[i] == x_some[i]);
+    OK(build(&t, false));
+    int64_t n = t.graph->gradient_reals;
+    train(&t, ZEROS, zeros, x_zeros);
+    train(&t, REST, rest, x_rest);
+    train(&t, BUSY, nothing, x_nothing); /* what the next run finds in its memory */
+    train(&t, REST_OF_NOTHING, nothing, x_nothing);
+    assert_memory_equal(rest, nothing, (size_t)n * sizeof *rest);
+    assert_memory_equal(x_rest, x_nothing, sizeof x_rest);
+    for (int64_t i = 0; i < n; i++) assert_true(fabsf(zeros[i] - rest[i]) <= 1e-5f * (1 + fabsf(zeros[i])));
+    for (int i = 0; i < N * 2 * IN; i++) assert_true(fabsf(x_zeros[i] - x_rest[i]) <= 1e-5f * (1 + fabsf(x_zeros[i])));
     rk_graph_free(t.graph);
 }
 
 static void test_who_leads(void **state) {
     (void)state;
-    for (int user_is_last = 0; user_is_last < 2; user_is_last++) {
-        towers t;
-        build(&t, user_is_last);
-        assert_true(rk_graph_node(t.graph, t.user)->leads == !user_is_last && rk_graph_node(t.graph, t.score)->leads == !user_is_last);
-        assert_true(rk_graph_node(t.graph, rk_graph_find(t.graph, "user/hidden"))->leads == !user_is_last);
-        assert_false(rk_graph_node(t.graph, t.item)->leads || rk_graph_node(t.graph, t.x)->leads);
-        rk_graph_free(t.graph);
-    }
+    towers t;
+    OK(build(&t, false));
+    assert_true(rk_graph_node(t.graph, t.user)->leads && rk_graph_node(t.graph, t.score)->leads && rk_graph_node(t.graph, rk_graph_find(t.graph, "user/hidden"))->leads);
+    assert_false(rk_graph_node(t.graph, t.item)->leads || rk_graph_node(t.graph, t.x)->leads);
+    rk_graph_free(t.graph);
+    FAILS(build(&t, true), RK_INVALID_ARGUMENT, "'slice_6' cannot rest for some of a batch's samples");
+    rk_graph_free(t.graph);
 }
 
 int main(void) {

@@ -17,12 +17,11 @@ from workloads import Feature, dlrm_dcnv2
 
 PROGRAMS = ROOT / "build" / "bench"
 SAMPLES_A_RANK, DIM, ROWS_HASHED = 256, 32, 1000
-SPACE_FEATURES, SPACE_HOTNESS = 4, 26  # few features, so that the smallest space has several ids for each hashed row: all spaces touch all rows
 DENSE_SPACES = [10 ** n for n in range(6, 12)]
 HASHED_SPACES = [10 ** n for n in range(6, 15)]
 PR_SET_THP_DISABLE = 41
 NOTES = ("Weak scaling: W4's features and hotness, tables of up to 100,000 rows of 32 values, cross rank 64, top MLP 1024-1024-512-256, 256 samples a rank and step, one thread "
-         "a rank, all ranks on this machine (shared memory). More ranks than cores cannot be faster than ranks / cores of one rank's step; that is `ideal`. Id spaces: 4 features of 26 uniform ids, dim 32, one "
+         "a rank, all ranks on this machine (shared memory). More ranks than cores cannot be faster than ranks / cores of one rank's step; that is `ideal`. Id spaces: 26 features of four uniform ids, dim 32, one "
          "layer of 64 above, so that rows are most of the step, 512 samples, one process of one thread. dense: a row for every id; its first value is zero, so the memory of rows that no batch names is never touched (pages of 4 KiB, "
          "Adagrad's slots likewise). hashed: so many ids, hashed to 1,000 rows a table, batches read from an rkb file within the time. The batches are taken in turn; after the first "
          "round of them their pages are there.")
@@ -36,13 +35,13 @@ def shape(n_ranks, small):
 
 
 def ids_of(n_parameters):
-    """Of each feature."""
-    return round(n_parameters / (SPACE_FEATURES * DIM))
+    """Of each of 26 features."""
+    return round(n_parameters / (26 * DIM))
 
 
 def space(n_parameters, hashed):
     """As made by data.py: with few rows, whatever the space."""
-    features = [Feature(f"c{i}", min(ids_of(n_parameters), ROWS_HASHED), SPACE_HOTNESS, DIM) for i in range(SPACE_FEATURES)]
+    features = [Feature(f"c{i}", min(ids_of(n_parameters), ROWS_HASHED), 4, DIM) for i in range(26)]
     return replace(dlrm_dcnv2(True, False).cases[0], name=f"{'hashed' if hashed else 'dense'} {n_parameters:.0e}", n=512, n_batches=2, features=features, law="uniform", hashed=hashed,
                    model={"kind": "dnn", "deep": [64]})
 

@@ -60,7 +60,7 @@ static void give_training(void *context, int64_t n) {
     uint32_t *stop = rk_stop_of(d->found, model->n_tasks);
     rk_stream_fill(d->compute, d->found, 0, d->verdict_bytes);
     give_inputs(r, n);
-    int64_t n_rest = model->retrieval ? n - rk_retrieval_pairs_here(model, r->batch->n_pairs, n) : 0;
+    int64_t n_rest = model->retrieval ? rk_retrieval_drawn_here(model, r->batch->n_pairs, n) : 0;
     rk_device_graph_forward(d->graph, d->compute, n, n_rest, r->total, true, (const int64_t *)(r->batch->device + d->layout.step));
     if (model->retrieval)
         rk_device_retrieval_loss(model, r->batch, n);

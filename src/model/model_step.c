@@ -126,10 +126,8 @@ static rk_status block_predictions(void *context, const rk_run *run) {
 
 rk_graph_hooks rk_model_hooks(rk_model_run *run, bool training) {
     if (!training) return (rk_graph_hooks){.context = run, .loss = block_predictions};
-    if (run->model->retrieval) {
-        int64_t n = run->batch->n;
-        return (rk_graph_hooks){.context = run, .whole = rk_retrieval_whole, .take = take_gradients, .n_rest = n - rk_retrieval_pairs_here(run->model, run->pairs->n, n)};
-    }
+    if (run->model->retrieval)
+        return (rk_graph_hooks){.context = run, .whole = rk_retrieval_whole, .take = take_gradients, .n_rest = rk_retrieval_drawn_here(run->model, run->pairs->n, run->batch->n)};
     return (rk_graph_hooks){.context = run, .loss = block_loss, .take = take_gradients};
 }
 

@@ -160,10 +160,10 @@ void rk_retrieval_mark_outputs(rk_model *model) {
     rk_graph_keep(graph);
 }
 
-int64_t rk_retrieval_pairs_here(const rk_model *model, int64_t n_pairs, int64_t n) {
+int64_t rk_retrieval_drawn_here(const rk_model *model, int64_t n_pairs, int64_t n) {
     const rk_spread *sp = model->spread;
-    int64_t left = sp ? n_pairs - rk_spread_cut(sp, sp->rank, n_pairs + rk_retrieval_n_drawn(model->retrieval)) : n_pairs;
-    return left < 0 ? 0 : left < n ? left : n;
+    int64_t first = sp ? rk_spread_cut(sp, sp->rank, n_pairs + rk_retrieval_n_drawn(model->retrieval)) : 0, drawn = first + n - n_pairs;
+    return drawn < 0 ? 0 : drawn < n ? drawn : n;
 }
 
 bool rk_retrieval_is_corrected(const rk_retrieval *r) {

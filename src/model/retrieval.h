@@ -15,7 +15,7 @@ int32_t rk_retrieval_n_sources(const rk_retrieval *retrieval);
 rk_embedding_source rk_retrieval_source(const rk_retrieval *retrieval, int32_t s);
 int32_t rk_retrieval_feature(const rk_retrieval *retrieval, int32_t s);
 int64_t rk_retrieval_n_drawn(const rk_retrieval *retrieval); /* samples that a batch is lengthened by */
-int64_t rk_retrieval_pairs_here(const rk_model *model, int64_t n_pairs, int64_t n); /* of the n samples that are this process's those that are pairs: the first ones */
+int64_t rk_retrieval_drawn_here(const rk_model *model, int64_t n_pairs, int64_t n); /* of the n samples that are this process's, pairs first */
 uint64_t rk_retrieval_bytes(const rk_retrieval *retrieval);          /* of a step, and of the pairs that are known */
 double rk_retrieval_ranking_bytes(const rk_retrieval *retrieval, int32_t dim); /* of an evaluation at most: vectors of users and items, these once more as a matrix, and scores */
 double rk_retrieval_history_length(const rk_retrieval *retrieval);   /* of a pair of the training data, on average */

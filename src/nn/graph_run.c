@@ -145,6 +145,7 @@ static rk_status forward_at_node(const pass *p, const rk_run *block) {
     rk_trace_end(begin, "forward");
     return status;
 }
+
 /* The first block of a group writes a weight's gradient, be it to zeros. */
 static void open_weight(const rk_run *run, const rk_node *node) {
     const rk_parameter *weight = node->op && node->op->writes_weight && run->opens ? &run->graph->parameters[node->parameters[0]] : NULL;

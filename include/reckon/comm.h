@@ -28,7 +28,7 @@ typedef struct rk_comm_options {
 RK_API rk_status rk_comm_self(rk_comm **out); /* one process */
 /* All ranks that a launcher (mpirun, srun) started; one process, where none did. RK_UNSUPPORTED if there is a launcher and the library was built without
  * MPI. Once a process: a launcher's ranks cannot be started twice. options may be NULL. Under a launcher SIGPIPE is ignored from here on, unless the program
- * has a handler for it: a rank outlives the connections to ranks that are lost. */
+ * has a handler for it: a rank outlives the connections to ranks that are lost. Sets OMPI_MCA_btl_tcp_flags, unless it is set, before it starts MPI. */
 RK_API rk_status rk_comm_world(const rk_comm_options *options, rk_comm **out);
 /* For kinds with other ranks, every rank calls it, and it waits for them, unless the communicator failed. */
 RK_API void rk_comm_free(rk_comm *comm);

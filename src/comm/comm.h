@@ -13,7 +13,7 @@
 #include "comm/parcel_pool.h"
 
 /* What exchanges are for: those of one lane meet in the order in which they are begun; lanes do not wait for one another. */
-typedef enum rk_lane { RK_LANE_SUMS, RK_LANE_DENSE, RK_LANE_IDS, RK_LANE_ROWS, RK_LANE_GRADIENTS, RK_LANE_VALUES, RK_LANE_BATCHES, RK_LANE_COUNT } rk_lane;
+typedef enum rk_lane { RK_LANE_SUMS, RK_LANE_DENSE, RK_LANE_IDS, RK_LANE_ROWS, RK_LANE_GRADIENTS, RK_LANE_VERDICTS, RK_LANE_VALUES, RK_LANE_BATCHES, RK_LANE_COUNT } rk_lane;
 
 typedef struct rk_parcel {
     void *data;

@@ -6,7 +6,9 @@
 #include "comm/comm.h"
 
 static const char *lane_name(int lane) {
-    static const char *const names[RK_ALL_LANES] = {"sums", "dense", "ids", "rows", "gradients", "values", "batches", "members", "farewell"};
+    static const char *const names[RK_ALL_LANES] = {[RK_LANE_SUMS] = "sums", [RK_LANE_DENSE] = "dense", [RK_LANE_IDS] = "ids", [RK_LANE_ROWS] = "rows", [RK_LANE_GRADIENTS] = "gradients",
+                                                    [RK_LANE_VERDICTS] = "verdicts", [RK_LANE_VALUES] = "values", [RK_LANE_BATCHES] = "batches", [RK_LANE_MEMBERS] = "members",
+                                                    [RK_LANE_FAREWELL] = "farewell"};
     return names[lane];
 }
 

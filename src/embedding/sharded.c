@@ -36,13 +36,13 @@ void rk_sharded_look_up(const rk_sharded *s, int32_t f, int64_t first, int64_t l
     rk_use_look_up(&j->flight.uses[f], e->features[f].max_sequence_length, &rows, first, last, *to);
 }
 
-rk_status rk_sharded_pack(rk_sharded *s, const rk_activation *gradients) {
-    return rk_journey_pack(s, rk_journey_at(s, s->finished), gradients);
+rk_status rk_sharded_give(rk_sharded *s, const rk_activation *gradients) {
+    return rk_journey_give(s, rk_journey_at(s, s->finished), gradients);
 }
 
 rk_status rk_sharded_finish(rk_sharded *s, bool applies) {
     rk_journey *j = rk_journey_at(s, s->finished);
-    if (j->kind == RK_JOURNEY_TRAIN) RK_TRY(rk_journey_give(s, j, applies));
+    if (j->kind == RK_JOURNEY_TRAIN) RK_TRY(rk_journey_decide(s, j, applies));
     rk_sharded_return(s, j);
     s->finished++;
     s->seen.n_batches++;

@@ -1,7 +1,7 @@
 /* A collection whose tables are spread over ranks. A trainer makes its batch's ids unique, asks the owners of the rows for them, looks up in what comes
  * back, sums its gradients a row and sends them; owners update. Exactly as if all were one collection, where staleness is 0.
  *
- * Batches go through in the order in which they are begun: begin, await, look_up, pack, finish; up to staleness + 1 may be begun and not finished. All trainers
+ * Batches go through in the order in which they are begun: begin, await, look_up, give, finish; up to staleness + 1 may be begun and not finished. All trainers
  * make the same calls in the same order. Thread rule: one thread at a time; look_up by any number of them. */
 #ifndef RK_EMBEDDING_SHARDED_H
 #define RK_EMBEDDING_SHARDED_H
@@ -36,10 +36,10 @@ rk_status rk_sharded_begin(rk_sharded *sharded, int64_t n, const rk_ids *ids, bo
 rk_status rk_sharded_await(rk_sharded *sharded);
 /* Samples first .. last-1 of feature f of that batch; `to` is where sample `first` goes. */
 void rk_sharded_look_up(const rk_sharded *sharded, int32_t feature, int64_t first, int64_t last, const rk_activation *to);
-/* That batch's gradients [n_features], all finite, are summed a row and made ready for the owners; they may change when it returns. */
-rk_status rk_sharded_pack(rk_sharded *sharded, const rk_activation *gradients);
-/* They go to the owners, if it applies them (agreed upon by all trainers; else no row is updated, and none need be packed). With staleness 0 the rows of this
- * rank are updated when it returns. */
+/* That batch's gradients [n_features], all finite, are summed a row and set off to the owners; they may change when it returns. */
+rk_status rk_sharded_give(rk_sharded *sharded, const rk_activation *gradients);
+/* Owners apply them, or do not (agreed upon by all trainers; then no row is updated, and none need be given). With staleness 0 the rows of this rank are updated
+ * when it returns. */
 rk_status rk_sharded_finish(rk_sharded *sharded, bool applies);
 /* All updates that were begun are done on this rank's rows. */
 rk_status rk_sharded_settle(rk_sharded *sharded);

@@ -265,7 +265,7 @@ static void pack_gradients(const rk_sharded *s, rk_journey *j, const rk_shard_st
         pack_rows(to, values_of(s, j, stream), s->front->tables[shard->table].config.dim, n, shard->dim, stream->gradients_wire);
 }
 
-/* Behind the header, which is written when it sets off. */
+/* Behind the header. */
 static rk_status pack_give(const rk_sharded *s, rk_journey *j, int32_t owner, const rk_activation *gradients) {
     size_t at = RK_GIVE_HEAD, bytes = at;
     for (int pass = 0; pass < 2; pass++) {
@@ -281,19 +281,33 @@ static rk_status pack_give(const rk_sharded *s, rk_journey *j, int32_t owner, co
     return RK_OK;
 }
 
-rk_status rk_journey_pack(rk_sharded *s, rk_journey *j, const rk_activation *gradients) {
-    sum_rows(s, j, gradients);
-    for (int32_t r = 0; r < s->size; r++)
-        if (s->owners[r]) RK_TRY(pack_give(s, j, r, gradients));
-    return RK_OK;
-}
-
-rk_status rk_journey_give(rk_sharded *s, rk_journey *j, bool applies) {
-    rk_give_header header = {atomic_load(&s->begun), !applies};
+static rk_status begin_giving(rk_sharded *s, rk_journey *j) {
+    rk_give_header header = {atomic_load(&s->begun)};
     for (int32_t r = 0; r < s->size; r++) {
-        if (s->owners[r] && !applies) RK_TRY(rk_box_reserve(&j->give[r], RK_GIVE_HEAD));
         if (s->owners[r]) memcpy(j->give[r].data, &header, sizeof header);
         s->parcels[r] = s->owners[r] ? (rk_parcel){j->give[r].data, j->give[r].n_bytes} : (rk_parcel){0};
     }
     return rk_exchange_begin(s->comm, RK_LANE_GRADIENTS, s->parcels, s->owners, s->owns ? s->trainers : s->nobody, &j->gradients);
+}
+
+rk_status rk_journey_give(rk_sharded *s, rk_journey *j, const rk_activation *gradients) {
+    sum_rows(s, j, gradients);
+    for (int32_t r = 0; r < s->size; r++)
+        if (s->owners[r]) RK_TRY(pack_give(s, j, r, gradients));
+    return begin_giving(s, j);
+}
+
+/* A trainer that has nothing to give says so, since others may have given. */
+static rk_status give_nothing(rk_sharded *s, rk_journey *j) {
+    for (int32_t r = 0; r < s->size; r++)
+        if (s->owners[r]) RK_TRY(rk_box_reserve(&j->give[r], RK_GIVE_HEAD));
+    return begin_giving(s, j);
+}
+
+rk_status rk_journey_decide(rk_sharded *s, rk_journey *j, bool applies) {
+    j->applies = applies;
+    if (!j->gradients) RK_TRY(give_nothing(s, j));
+    if (s->rank > 0 || s->roles.n_owners == 0) return RK_OK;
+    for (int32_t r = 0; r < s->size; r++) s->parcels[r] = s->holders[r] ? (rk_parcel){&j->applies, sizeof j->applies} : (rk_parcel){0};
+    return rk_exchange_begin(s->comm, RK_LANE_VERDICTS, s->parcels, s->holders, s->nobody, &j->verdict);
 }

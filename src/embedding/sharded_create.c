@@ -250,9 +250,13 @@ static rk_status name_ranks(rk_sharded *s) {
     RK_TRY(rk_alloc(size, sizeof *s->trainers, &s->trainers));
     RK_TRY(rk_alloc(size, sizeof *s->owners, &s->owners));
     RK_TRY(rk_alloc(size, sizeof *s->nobody, &s->nobody));
+    RK_TRY(rk_alloc(size, sizeof *s->holders, &s->holders));
+    RK_TRY(rk_alloc(size, sizeof *s->first, &s->first));
     for (int32_t r = 0; r < s->size; r++) {
         s->trainers[r] = r < s->roles.n_trainers;
-        s->owners[r] = s->n_streams_of[r] > 0 || r >= s->roles.n_trainers;
+        s->holders[r] = !s->trainers[r];
+        s->owners[r] = s->n_streams_of[r] > 0 || s->holders[r];
+        s->first[r] = r == 0;
     }
     s->trains = s->trainers[s->rank];
     s->owns = s->owners[s->rank];
@@ -308,7 +312,7 @@ void rk_sharded_free(rk_sharded *s) {
     rk_box_release(&s->places);
     rk_embeddings_free(s->front);
     rk_embeddings_free(s->store);
-    void *arrays[] = {s->names, s->shards, s->streams, s->streams_of, s->n_streams_of, s->trainers, s->owners, s->nobody, s->activations, s->aside, s->asked,
+    void *arrays[] = {s->names, s->shards, s->streams, s->streams_of, s->n_streams_of, s->trainers, s->owners, s->nobody, s->holders, s->first, s->activations, s->aside, s->asked,
                       s->asked_ids, s->parcels, s->answers, s->journeys};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rk_free(arrays[i]);
     rk_free(s);

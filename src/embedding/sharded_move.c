@@ -59,14 +59,17 @@ static rk_status serve_next(rk_sharded *s, bool *moved) {
     return RK_OK;
 }
 
-/* Owners that do not train wait for gradients next. */
+/* Owners that do not train wait for gradients next, and for what becomes of them. */
 static rk_status receive_rows(rk_sharded *s, rk_journey *j, bool *moved) {
     bool done;
     if (state_of(j) != RK_JOURNEY_SERVED) return RK_OK;
     RK_TRY(arrived(j->rows, &done));
     if (!done) return RK_OK;
     if (s->trains) RK_TRY(rk_journey_take_rows(s, j));
-    if (!s->trains && j->kind == RK_JOURNEY_TRAIN) RK_TRY(rk_exchange_begin(s->comm, RK_LANE_GRADIENTS, s->answers, s->nobody, s->trainers, &j->gradients));
+    if (!s->trains && j->kind == RK_JOURNEY_TRAIN) {
+        RK_TRY(rk_exchange_begin(s->comm, RK_LANE_GRADIENTS, s->answers, s->nobody, s->trainers, &j->gradients));
+        RK_TRY(rk_exchange_begin(s->comm, RK_LANE_VERDICTS, s->answers, s->nobody, s->first, &j->verdict));
+    }
     set_state(j, s->trains ? RK_JOURNEY_READY : RK_JOURNEY_RETURNED);
     *moved = true;
     return RK_OK;
@@ -87,6 +90,7 @@ static rk_status update_next(rk_sharded *s, bool *moved) {
     bool done;
     if (s->next_updated >= begun_of(s) || state_of(j) != RK_JOURNEY_RETURNED) return RK_OK;
     RK_TRY(arrived(j->gradients, &done));
+    if (done) RK_TRY(arrived(j->verdict, &done));
     if (done) RK_TRY(may_update(s, j, &done));
     if (!done) return RK_OK;
     uint64_t begin = rk_trace_begin();
@@ -95,7 +99,8 @@ static rk_status update_next(rk_sharded *s, bool *moved) {
     rk_exchange_free(j->ids);
     rk_exchange_free(j->rows);
     rk_exchange_free(j->gradients);
-    j->ids = j->rows = j->gradients = NULL;
+    rk_exchange_free(j->verdict);
+    j->ids = j->rows = j->gradients = j->verdict = NULL;
     set_state(j, RK_JOURNEY_FREE);
     s->next_updated++;
     *moved = true;
@@ -120,7 +125,8 @@ static rk_exchange *holdup(const rk_sharded *s) {
     for (int64_t i = s->next_updated; i < next; i++)
         if (state_of(rk_journey_at(s, i)) == RK_JOURNEY_SERVED) return rk_journey_at(s, i)->rows;
     if (next < begun_of(s) && state_of(j) == RK_JOURNEY_ASKED && !j->is_read && j->ids) return j->ids;
-    return state_of(oldest) == RK_JOURNEY_RETURNED ? oldest->gradients : NULL;
+    if (state_of(oldest) != RK_JOURNEY_RETURNED) return NULL;
+    return oldest->verdict && rk_exchange_is_done(oldest->gradients) ? oldest->verdict : oldest->gradients;
 }
 
 /* One step by this thread, or a wait for what holds all up. */

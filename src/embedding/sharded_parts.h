@@ -48,6 +48,8 @@ typedef struct rk_journey {
     rk_wanted *wanted;        /* [n_tables] */
     rk_box *ask, *answer, *give; /* [size]: parcels that this rank sends */
     rk_exchange *ids, *rows, *gradients;
+    int64_t applies;          /* its gradients: trainers have decided so, */
+    rk_exchange *verdict;     /* and tell owners that do not train; else NULL */
     /* an owner's view of it: */
     rk_box *local;            /* [n_stored_features]: ids, int64 */
     rk_box *offsets;          /* [n_stored_features]: of bags, int64 [n_bags+1] */
@@ -71,6 +73,7 @@ struct rk_sharded {
     int32_t **streams_of;     /* [size][n_streams_of[r]]: streams whose shard rank r holds */
     int32_t *n_streams_of;    /* [size] */
     bool *trainers, *owners, *nobody; /* [size]: who takes part in exchanges, as what; nobody */
+    bool *holders, *first;    /* [size]: owners that do not train; the first trainer */
     rk_activation *activations; /* [n_stored_features]: scratch of the owner's side */
     int64_t *asked;           /* [n_stored_features]: bags that are looked up, of */
     rk_ids *asked_ids;        /* [n_stored_features] */
@@ -121,7 +124,6 @@ typedef struct rk_ask_entry {
 /* A parcel of gradients begins with this, and they follow at 64 bytes. */
 typedef struct rk_give_header {
     int64_t begun;            /* batches that trainers had begun then: those are served before these gradients are applied */
-    int64_t skips;            /* no row is updated */
 } rk_give_header;
 enum { RK_GIVE_HEAD = 64 };
 static inline size_t rk_pad(size_t n, size_t to) { return (n + to - 1) / to * to; }
@@ -137,8 +139,8 @@ rk_status rk_journey_ask(rk_sharded *s, rk_journey *j, int64_t n, const rk_ids *
 int64_t rk_journey_count(const rk_sharded *s, rk_journey *j, const rk_shard_stream *stream);
 int64_t rk_journey_first(const rk_sharded *s, const rk_journey *j, const rk_shard_stream *stream);
 rk_status rk_journey_take_rows(rk_sharded *s, rk_journey *j);
-rk_status rk_journey_pack(rk_sharded *s, rk_journey *j, const rk_activation *gradients);
-rk_status rk_journey_give(rk_sharded *s, rk_journey *j, bool applies);
+rk_status rk_journey_give(rk_sharded *s, rk_journey *j, const rk_activation *gradients);
+rk_status rk_journey_decide(rk_sharded *s, rk_journey *j, bool applies);
 /* The owner's (sharded_serve.c). */
 rk_status rk_journey_read(rk_sharded *s, rk_journey *j);
 rk_status rk_journey_serve(rk_sharded *s, rk_journey *j);

@@ -150,18 +150,17 @@ static rk_status end_reduction(rk_model *model, const rk_batch *batch, double *l
     return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step) : status;
 }
 
-/* Rows' gradients, made ready to be sent. */
-static rk_status pack_gradients(rk_model *model) {
+static rk_status send_gradients(rk_model *model) {
     uint64_t begin = rk_trace_begin();
-    rk_status status = model->spread->sharded ? rk_sharded_pack(model->spread->sharded, model->gradients[0]) : RK_OK;
-    rk_trace_end(begin, "pack gradients");
+    rk_status status = model->spread->sharded ? rk_sharded_give(model->spread->sharded, model->gradients[0]) : RK_OK;
+    rk_trace_end(begin, "send gradients");
     return status;
 }
 
-static rk_status send_gradients(rk_model *model, bool applies) {
+static rk_status finish_rows(rk_model *model, bool applies) {
     uint64_t begin = rk_trace_begin();
     rk_status status = model->spread->sharded ? rk_sharded_finish(model->spread->sharded, applies) : RK_OK;
-    rk_trace_end(begin, "send gradients");
+    rk_trace_end(begin, "wait for updates of rows");
     return status;
 }
 
@@ -177,7 +176,7 @@ static rk_status apply_both(rk_model *model, const rk_share *share, double *loss
     double found = NAN;
     rk_status status = end_reduction(model, &share->batch, &found);
     if (status != RK_OK && (status != RK_NOT_FINITE || !model->skip_not_finite)) return status;
-    RK_TRY(send_gradients(model, status == RK_OK));
+    RK_TRY(finish_rows(model, status == RK_OK));
     if (status != RK_OK) return rk_model_undo(model, status, loss);
     apply_dense(model);
     *loss = found;
@@ -204,9 +203,9 @@ static rk_status train_oldest(rk_model *model, double *loss) {
     if (status != RK_OK && (status != RK_NOT_FINITE || late)) return status;
     RK_TRY(begin_reduction(model, share, status));
     sp->n_trained++;
-    if (status == RK_OK) RK_TRY(pack_gradients(model)); /* beside the sums */
+    if (status == RK_OK) RK_TRY(send_gradients(model)); /* beside the sums */
     if (!late) return apply_both(model, share, loss);
-    RK_TRY(send_gradients(model, true));
+    RK_TRY(finish_rows(model, true));
     return sp->n_trained - sp->n_applied > sp->staleness ? apply_oldest(model, loss) : RK_OK;
 }
 

@@ -24,7 +24,7 @@ static const struct {
     {"read", RK_PLAN_PART_READ, false, true, true},          {"route", RK_PLAN_PART_ROUTE, false, true, true},     {"wait for rows", RK_PLAN_PART_LOOKUP, false, true, false},
     {"lookup", RK_PLAN_PART_LOOKUP, true, true, true},       {"prepare", RK_PLAN_PART_DENSE, false, true, true},   {"forward", RK_PLAN_PART_DENSE, true, true, true},
     {"backward", RK_PLAN_PART_DENSE, true, true, true},      {"gradients", RK_PLAN_PART_DENSE, true, true, true},  {"sum gradients", RK_PLAN_PART_DENSE, true, true, true},
-    {"pack gradients", RK_PLAN_PART_UPDATE, false, true, false}, {"send gradients", RK_PLAN_PART_UPDATE, false, true, false}, {"update rows", RK_PLAN_PART_UPDATE, false, false, true}, {"update dense", RK_PLAN_PART_UPDATE, false, true, true},
+    {"send gradients", RK_PLAN_PART_UPDATE, false, true, false}, {"wait for updates of rows", RK_PLAN_PART_UPDATE, false, true, false}, {"update rows", RK_PLAN_PART_UPDATE, false, false, true}, {"update dense", RK_PLAN_PART_UPDATE, false, true, true},
 };
 enum { N_SPANS = sizeof spans / sizeof spans[0] };
 

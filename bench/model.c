@@ -45,8 +45,8 @@ static const rk_batch *next_rows(rk_dataset *rows) {
 }
 
 /* Over ranks, as a run does it. */
-static rk_status build(rk_config *config, rk_model_options *options, rk_comm *comm, rk_model **out) {
-    rk_model_cluster cluster = {.comm = comm};
+static rk_status build(rk_config *config, rk_model_options *options, rk_comm *comm, const rk_batch *sample, rk_model **out) {
+    rk_model_cluster cluster = {.comm = comm, .sample = sample};
     if (rk_comm_size(comm) > 1) {
         RK_TRY(rk_config_placement_request(config, rk_comm_size(comm), &cluster.request));
         options->cluster = &cluster;
@@ -89,8 +89,10 @@ int main(int argc, char **argv) {
     rk_comm *comm;
     check(rk_comm_world(NULL, &comm));
     rk_model *model;
+    rk_ids *ids = calloc((size_t)w.n_features, sizeof *ids);
+    rk_batch sample = workload_batch(&w, 0, ids);
     double began = seconds_now();
-    check(build(config, &options, comm, &model));
+    check(build(config, &options, comm, &sample, &model));
     double build_seconds = seconds_now() - began;
     const char *to = option(argc, argv, "--dump", NULL);
     if (to) {
@@ -100,7 +102,6 @@ int main(int argc, char **argv) {
     int64_t steps = atoll(option(argc, argv, "--steps", "5")), warm = atoll(option(argc, argv, "--warm", "1"));
     rk_dataset *rows = NULL;
     if (strcmp(option(argc, argv, "--from", "memory"), "rows") == 0) check(rk_dataset_open(config, "train", &rows));
-    rk_ids *ids = calloc((size_t)w.n_features, sizeof *ids);
     double *losses = calloc((size_t)(steps + warm + options.staleness + 2), sizeof *losses);
     if (rk_comm_rank(comm) > 0 && !freopen("/dev/null", "w", stdout)) die("cannot write to /dev/null");
     printf("{\"seconds\": [");

@@ -21,9 +21,10 @@ enum { PARTS_OF_AN_AVERAGE_OWNER = 8 };
 /* A table on its way to a placement. */
 typedef struct candidate {
     const rk_placement_wish *wish; /* or NULL */
-    rk_sharding sharding;          /* AUTO: the balance decides between table_wise and row_wise */
+    rk_sharding sharding;          /* AUTO: the balance decides between table_wise and `cut` */
+    rk_sharding cut;               /* row_wise; column_wise where owners combine bags and that is less to do */
     rk_table_load load;
-    double wire_bytes, memory_bytes, bytes; /* in a step, cut by rows; and with slots */
+    double wire_bytes, memory_bytes, bytes; /* in a step, as a whole; and with slots */
     double size;                   /* its share of what an owner is to do or to hold, whichever is more */
 } candidate;
 
@@ -127,8 +128,8 @@ static owner *owner_of(const choice *c, int64_t rank) {
 static int32_t slices_of(const choice *c, int32_t t) {
     const candidate *table = &c->candidates[t];
     if (table->sharding != RK_SHARD_COLUMN_WISE && table->sharding != RK_SHARD_GRID) return 1;
-    if (table->wish->n_slices) return table->wish->n_slices;
-    if (table->wish->n_ranks) return table->wish->n_ranks;
+    if (table->wish && table->wish->n_slices) return table->wish->n_slices;
+    if (table->wish && table->wish->n_ranks) return table->wish->n_ranks;
     int32_t n = c->request->tables[t].dim < c->n_owners ? c->request->tables[t].dim : c->n_owners;
     while (c->request->tables[t].dim % n) n--;
     return n;
@@ -147,7 +148,7 @@ static bool combines(const choice *c, int32_t t) {
     const candidate *table = &c->candidates[t];
     if (rk_unpooled_reason(c->request->features, c->request->n_features, c->request->tables[t].name)) return false;
     if (table->wish && table->wish->pooling != RK_POOLING_AUTO) return table->wish->pooling == RK_POOLING_ON;
-    return table->sharding == RK_SHARD_TABLE_WISE && table->load.measured;
+    return table->load.measured;
 }
 
 /* Owners combine bags only where that sends fewer bytes, unless the run file says so. */
@@ -196,7 +197,7 @@ static rk_status place_all(choice *c, double largest_whole) {
             int32_t t = c->by_size[i];
             candidate *table = &c->candidates[t];
             bool automatic = table->sharding == RK_SHARD_AUTO;
-            if (automatic) table->sharding = c->n_owners == 1 || table->size <= largest_whole ? RK_SHARD_TABLE_WISE : RK_SHARD_ROW_WISE;
+            if (automatic) table->sharding = c->n_owners == 1 || table->size <= largest_whole ? RK_SHARD_TABLE_WISE : table->cut;
             bool last = table->sharding == RK_SHARD_TABLE_WISE && !(table->wish && table->wish->n_ranks);
             rk_status status = last == (whole == 1) ? place(c, t) : RK_OK;
             if (automatic) table->sharding = RK_SHARD_AUTO;
@@ -276,23 +277,48 @@ static rk_sharding wanted(const rk_placement_request *request, int32_t t, const 
     return request->tables[t].n_rows < request->replicate_below ? RK_SHARD_REPLICATED : RK_SHARD_AUTO;
 }
 
+static double seconds_of(const choice *c, int32_t t, const rk_placement *placement) {
+    rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &c->candidates[t].load, placement);
+    return seconds_on(&c->owners[0], traffic.id_bytes + traffic.row_bytes + traffic.gradient_bytes, traffic.lookup_bytes + traffic.update_bytes);
+}
+
+/* Each slice's owner combines the same bags, so that the ids go to all of them; of a table that is cut by rows, more rows than bags may travel. */
+static rk_sharding best_cut(choice *c, int32_t t) {
+    candidate *table = &c->candidates[t];
+    rk_optimizer usual;
+    table->sharding = RK_SHARD_COLUMN_WISE;
+    rk_placement columns = {.n_slices = slices_of(c, t), .n_parts = 1}, rows = {.n_slices = 1, .n_parts = c->n_owners};
+    table->sharding = RK_SHARD_AUTO;
+    columns.pools = pools(c, t, &columns);
+    bool couples = !c->request->tables[t].frozen && rk_optimizer_couples_rows(rk_request_optimizer(c->request, t, &usual)->kind);
+    return columns.pools && !couples && seconds_of(c, t, &columns) < seconds_of(c, t, &rows) ? RK_SHARD_COLUMN_WISE : RK_SHARD_ROW_WISE;
+}
+
+static void fill_candidate(choice *c, int32_t t, const rk_placement_wish *wish) {
+    const rk_placement_request *request = c->request;
+    const rk_table_config *config = &request->tables[t];
+    candidate *table = &c->candidates[t];
+    rk_optimizer usual;
+    table->wish = wish;
+    table->sharding = wanted(request, t, wish);
+    table->load = request->loads ? request->loads[t]
+                                 : rk_table_load_assume(config->n_rows, rk_assumed_ids(config->name, request->features, request->n_features), request->batch_size,
+                                                        request->roles.n_trainers);
+    table->bytes = (double)config->n_rows * rk_stored_row_bytes(config, rk_request_optimizer(request, t, &usual), config->dim);
+    rk_placement whole = {.n_slices = 1, .n_parts = 1};
+    whole.pools = pools(c, t, &whole);
+    rk_table_traffic traffic = rk_table_traffic_of(request, t, &table->load, &whole);
+    table->wire_bytes = traffic.id_bytes + traffic.row_bytes + traffic.gradient_bytes;
+    table->memory_bytes = traffic.lookup_bytes + traffic.update_bytes;
+    if (table->sharding == RK_SHARD_AUTO) table->cut = best_cut(c, t);
+}
+
 static void fill_candidates(choice *c, const int32_t *wish_of) {
     const rk_placement_request *request = c->request;
     double wire = 0, memory = 0, bytes = 0, memory_there = 0, speed = 0;
-    rk_placement uncut = {.n_slices = 1, .n_parts = 1};
     for (int32_t t = 0; t < request->n_tables; t++) {
-        const rk_table_config *config = &request->tables[t];
-        candidate *table = &c->candidates[t];
-        rk_optimizer usual;
-        table->wish = wish_of[t] < 0 ? NULL : &request->wishes[wish_of[t]];
-        table->sharding = wanted(request, t, table->wish);
-        table->load = request->loads ? request->loads[t]
-                                     : rk_table_load_assume(config->n_rows, rk_assumed_ids(config->name, request->features, request->n_features), request->batch_size,
-                                                            request->roles.n_trainers);
-        table->bytes = (double)config->n_rows * rk_stored_row_bytes(config, rk_request_optimizer(request, t, &usual), config->dim);
-        rk_table_traffic traffic = rk_table_traffic_of(request, t, &table->load, &uncut);
-        table->wire_bytes = traffic.id_bytes + traffic.row_bytes + traffic.gradient_bytes;
-        table->memory_bytes = traffic.lookup_bytes + traffic.update_bytes;
+        const candidate *table = &c->candidates[t];
+        fill_candidate(c, t, wish_of[t] < 0 ? NULL : &request->wishes[wish_of[t]]);
         if (table->sharding == RK_SHARD_REPLICATED) continue;
         wire += table->wire_bytes;
         memory += table->memory_bytes;

@@ -20,7 +20,7 @@
 typedef struct rk_model_cluster {
     rk_comm *comm;                     /* of all of them */
     rk_placement_request request;      /* all but tables, features, optimizer */
-    const double *ids;                 /* [features of the data] a sample, as far as is known; NULL: one each */
+    const rk_batch *sample;            /* of the data: tables are asked for what it asks for; NULL: for one id of each feature */
     bool asynchronous;                 /* dense gradients are applied `staleness` batches late, too */
 } rk_model_cluster;
 

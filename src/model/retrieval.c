@@ -131,9 +131,11 @@ double rk_retrieval_ranking_bytes(const rk_retrieval *r, int32_t dim) {
     return sizeof(rk_real) * (dim * (users + 2 * items) + RK_USERS_AT_ONCE * items * rk_parallel_threads());
 }
 
-double rk_retrieval_ids(const rk_retrieval *r, int32_t f, const double *ids, int64_t batch) {
+double rk_retrieval_ids(const rk_retrieval *r, int32_t f, const rk_batch *sample, int64_t batch) {
     if (f == r->schema.n_features) return rk_retrieval_history_length(r);
-    return ids[f] + (f == r->pair.item && batch ? (double)r->section.negatives / (double)batch : 0);
+    const rk_ids *ids = &sample->features[f];
+    double here = ids->offsets ? (double)(ids->offsets[sample->n] - ids->offsets[0]) / (double)sample->n : (double)ids->ids_per_sample;
+    return here + (f == r->pair.item && batch ? (double)r->section.negatives / (double)batch : 0);
 }
 
 double rk_retrieval_history_length(const rk_retrieval *r) {

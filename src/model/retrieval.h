@@ -20,7 +20,7 @@ uint64_t rk_retrieval_bytes(const rk_retrieval *retrieval);          /* of a ste
 double rk_retrieval_ranking_bytes(const rk_retrieval *retrieval, int32_t dim); /* of an evaluation at most: vectors of users and items, these once more as a matrix, and scores */
 double rk_retrieval_history_length(const rk_retrieval *retrieval);   /* of a pair of the training data, on average */
 /* Ids a pair of the batch's feature f, drawn ones among them; ids: of the data's features. */
-double rk_retrieval_ids(const rk_retrieval *retrieval, int32_t f, const double *ids, int64_t batch);
+double rk_retrieval_ids(const rk_retrieval *retrieval, int32_t f, const rk_batch *sample, int64_t batch);
 const char *rk_retrieval_loss(const rk_retrieval *retrieval);
 /* Before the graph is finished: the vectors are outputs, of the whole batch; users and scores are asked for of pairs alone, items of drawn ones too. */
 void rk_retrieval_mark_outputs(rk_model *model);

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
+#include "embedding/load_count.h"
 #include "model/retrieval.h"
 
 static int64_t n_shards_of(const rk_spread *sp, int32_t trainer) {
@@ -87,19 +88,25 @@ static rk_status check_same_placements(rk_comm *comm, const rk_placement *placem
     return rk_error_hint(rk_error(RK_CONFIG, "the ranks' machines came to different placements of the tables"), "place them by one plan: 'reckon plan --write', and 'cluster.plan'");
 }
 
-/* What tables are asked for, by the data's numbers of ids. */
-static rk_status assume_loads(const rk_model *model, const rk_model_cluster *cluster, const rk_embedding_plan *plan, rk_placement_request *request, rk_table_load **out) {
-    rk_table_load *loads;
-    RK_TRY(rk_alloc((size_t)plan->n_tables, sizeof *loads, &loads));
+/* A two_tower also asks for items that are drawn and for histories, which no batch of the data has: which rows those are is assumed. */
+static rk_status assume_loads(const rk_retrieval *retrieval, const rk_model_lookup *lookups, const rk_embedding_plan *plan, const rk_model_cluster *cluster, rk_table_load *loads) {
+    const rk_placement_request *request = &cluster->request;
+    double *ids;
+    RK_TRY(rk_alloc((size_t)plan->n_tables, sizeof *ids, &ids));
     for (int32_t f = 0; f < plan->n_features; f++) {
         double most = plan->features[f].max_sequence_length ? plan->features[f].max_sequence_length : INFINITY;
-        int32_t source = model->lookups[f].source;
-        double ids = model->retrieval ? rk_retrieval_ids(model->retrieval, source, cluster->ids, request->batch_size) : cluster->ids[source];
-        loads[plan->table_of[f]].ids += fmin(ids, most);
+        ids[plan->table_of[f]] += fmin(rk_retrieval_ids(retrieval, lookups[f].source, cluster->sample, request->batch_size), most);
     }
-    for (int32_t t = 0; t < plan->n_tables; t++)
-        loads[t] = rk_table_load_assume(plan->tables[t].n_rows, loads[t].ids, request->batch_size, request->roles.n_trainers);
-    request->loads = *out = loads;
+    for (int32_t t = 0; t < plan->n_tables; t++) loads[t] = rk_table_load_assume(plan->tables[t].n_rows, ids[t], request->batch_size, request->roles.n_trainers);
+    rk_free(ids);
+    return RK_OK;
+}
+
+/* The count keeps the hot rows. */
+static rk_status count_loads(const rk_embedding_plan *plan, const rk_model_cluster *cluster, rk_table_load *loads, rk_load_count **out) {
+    RK_TRY(rk_load_count_create(plan, cluster->request.roles.n_trainers, out));
+    RK_TRY(rk_load_count_add(*out, cluster->sample));
+    rk_load_count_conclude(*out, loads);
     return RK_OK;
 }
 
@@ -109,13 +116,17 @@ static rk_status create_sharded(rk_model *model, const rk_model_options *options
     rk_placement_request request = options->cluster->request;
     rk_placement *placements = NULL;
     rk_table_load *loads = NULL;
+    rk_load_count *count = NULL;
     rk_status status;
     request.tables = config.tables;
     request.n_tables = config.n_tables;
     request.features = config.features;
     request.n_features = config.n_features;
     RK_GOTO(rk_alloc((size_t)config.n_tables, sizeof *placements, &placements));
-    if (options->cluster->ids) RK_GOTO(assume_loads(model, options->cluster, plan, &request, &loads));
+    RK_GOTO(rk_alloc((size_t)config.n_tables, sizeof *loads, &loads));
+    if (options->cluster->sample && model->retrieval) RK_GOTO(assume_loads(model->retrieval, model->lookups, plan, options->cluster, loads));
+    if (options->cluster->sample && !model->retrieval) RK_GOTO(count_loads(plan, options->cluster, loads, &count));
+    request.loads = options->cluster->sample ? loads : NULL;
     RK_GOTO(rk_placements_choose(&request, placements));
     RK_GOTO(check_same_placements(sp->comm, placements, config.n_tables));
     rk_sharded_options wanted = {.config = &config, .placements = placements, .comm = sp->comm, .roles = sp->roles, .first_shards = sp->first_shards,
@@ -125,6 +136,7 @@ static rk_status create_sharded(rk_model *model, const rk_model_options *options
 done:
     for (int32_t t = 0; t < config.n_tables && placements; t++) rk_placement_release(&placements[t]);
     rk_free(placements);
+    rk_load_count_free(count);
     rk_free(loads);
     return status;
 }

@@ -14,7 +14,7 @@ static const rk_field shard_fields[] = {
     RK_FIELD_ENUM(rk_shard_section, sharding, RK_SHARD_AUTO, shardings, "how it is cut over the ranks that hold rows; auto: as the balance says (docs/planning.md)"),
     RK_FIELD_ARRAY(I64S, rk_shard_section, ranks, n_ranks, 0, 1e6, "the owners, slice after slice; by default all ranks that hold rows, or for table_wise the one with least to do"),
     RK_FIELD_I64(rk_shard_section, slices, 0, 0, 4096, "column_wise, grid: slices of columns; column_wise by default as many as ranks"),
-    RK_FIELD_ENUM(rk_shard_section, pools, RK_POOLING_AUTO, pools, "table_wise, column_wise: the owner combines a sample's rows before they travel; auto: where a plan has measured that it sends fewer bytes"),
+    RK_FIELD_ENUM(rk_shard_section, pools, RK_POOLING_AUTO, pools, "table_wise, column_wise: the owner combines a sample's rows before they travel; auto: where that sends fewer bytes, by counted loads (docs/planning.md)"),
 };
 static const rk_schema shard_schema = {.name = "tables", .struct_bytes = sizeof(rk_shard_section), .fields = shard_fields,
                                        .n_fields = sizeof shard_fields / sizeof shard_fields[0], .has_line = true, .line_offset = offsetof(rk_shard_section, line)};

@@ -59,42 +59,33 @@ void rk_trainer_dismiss(rk_trainer *t) {
     if (status == RK_OK) (void)rk_readers_leave(t->readers);
 }
 
-static rk_status count_here(rk_trainer *t, double **out) {
-    const rk_batch *batch;
-    double *ids;
-    RK_TRY(rk_dataset_next_endless(t->train, &batch));
-    RK_TRY(rk_alloc((size_t)batch->n_features, sizeof *ids, &ids));
-    for (int32_t f = 0; f < batch->n_features; f++) {
-        const int64_t *offsets = batch->features[f].offsets;
-        ids[f] = offsets ? (double)(offsets[batch->n] - offsets[0]) / (double)batch->n : (double)batch->features[f].ids_per_sample;
-    }
-    *out = ids;
-    return rk_dataset_seek(t->train, (rk_dataset_position){0, 0});
+/* The first reader's batch on all ranks that train or hold rows. */
+static rk_status share_sample(rk_trainer *t, rk_trainer_sample *sample) {
+    rk_buffer packed = {0};
+    if (t->reader == 0) rk_batch_pack(sample->batch, 0, sample->batch->n, RK_PACK_INPUT, &packed);
+    rk_status status = rk_comm_agree(t->world, packed.status);
+    if (status == RK_OK) status = rk_comm_gather(t->world, RK_LANE_SUMS, packed.data, packed.n_bytes, &sample->exchange);
+    rk_buffer_release(&packed);
+    RK_TRY(status);
+    if (t->reader >= 0) return RK_OK;
+    const rk_parcel *sent = &rk_exchange_received(sample->exchange)[rk_comm_size(t->world) - t->n_readers];
+    size_t n_used;
+    RK_TRY(rk_batch_unpack(sent->data, sent->n_bytes, &sample->unpacked, &n_used));
+    sample->batch = &sample->unpacked.batch;
+    return RK_OK;
 }
 
-/* The first reader's count on all ranks. */
-static rk_status share_ids(rk_trainer *t, double **ids) {
-    size_t n_bytes = (size_t)rk_dataset_schema(t->train)->n_features * sizeof **ids;
-    rk_exchange *exchange;
-    RK_TRY(rk_comm_gather(t->world, RK_LANE_SUMS, *ids, *ids ? n_bytes : 0, &exchange));
-    const rk_parcel *counted = &rk_exchange_received(exchange)[rk_comm_size(t->world) - t->n_readers];
-    rk_status status = *ids ? RK_OK : rk_alloc(n_bytes / sizeof **ids, sizeof **ids, ids);
-    if (status == RK_OK && counted->n_bytes != n_bytes) status = rk_error(RK_INTERNAL, "ranks do not agree on the data's features");
-    if (status == RK_OK && n_bytes) memcpy(*ids, counted->data, n_bytes);
-    rk_exchange_free(exchange);
-    return status;
+rk_status rk_trainer_take_sample(rk_trainer *t, rk_trainer_sample *out) {
+    *out = (rk_trainer_sample){0};
+    out->reads = t->n_readers == 0 || t->reader == 0;
+    RK_TRY(rk_comm_agree(t->world, out->reads ? rk_dataset_next_endless(t->train, &out->batch) : RK_OK));
+    return t->n_readers ? rk_comm_agree(t->world, share_sample(t, out)) : RK_OK;
 }
 
-rk_status rk_trainer_count_ids(rk_trainer *t, double **out) {
-    double *ids = NULL;
-    bool counts = t->n_readers == 0 || t->reader == 0;
-    rk_status status = rk_comm_agree(t->world, counts ? count_here(t, &ids) : RK_OK);
-    if (status == RK_OK && t->n_readers) status = share_ids(t, &ids);
-    if (status == RK_OK)
-        *out = ids;
-    else
-        rk_free(ids);
-    return status;
+rk_status rk_trainer_return_sample(rk_trainer *t, rk_trainer_sample *sample) {
+    rk_unpacked_batch_release(&sample->unpacked);
+    rk_exchange_free(sample->exchange);
+    return sample->reads && sample->batch ? rk_dataset_seek(t->train, (rk_dataset_position){0, 0}) : RK_OK;
 }
 
 rk_status rk_trainer_share_text(rk_comm *comm, char **text) {

@@ -139,12 +139,12 @@ static rk_status open_data(rk_trainer *t, const char *start) {
     return RK_OK;
 }
 
-static rk_status build_model(rk_trainer *t, const double *ids) {
+static rk_status build_model(rk_trainer *t, const rk_batch *sample) {
     rk_config *c = t->config;
     rk_model_options options;
     RK_TRY(rk_config_model_options(c, rk_dataset_schema(t->train), true, &options));
     rk_config_take_device(c, &options);
-    rk_model_cluster cluster = {.comm = t->comm, .asynchronous = c->cluster.asynchronous, .ids = ids};
+    rk_model_cluster cluster = {.comm = t->comm, .asynchronous = c->cluster.asynchronous, .sample = sample};
     if (rk_comm_size(t->comm) > 1) {
         RK_TRY(rk_config_placement_request(c, rk_comm_size(t->world), &cluster.request));
         options.cluster = &cluster;
@@ -163,15 +163,20 @@ static rk_status open_output(rk_trainer *t, bool goes_on) {
     return rk_run_log_open(s->output, s->tensorboard, goes_on ? t->progress.log_bytes : -1, goes_on ? t->progress.events_bytes : -1, &t->log);
 }
 
+static rk_status build_by_sample(rk_trainer *t) {
+    rk_trainer_sample sample = {0};
+    bool spreads = rk_comm_size(t->world) - t->n_readers > 1;
+    rk_status status = spreads ? rk_trainer_take_sample(t, &sample) : RK_OK;
+    if (status == RK_OK && t->reader < 0) status = build_model(t, sample.batch);
+    rk_status returned = spreads ? rk_trainer_return_sample(t, &sample) : RK_OK;
+    return status == RK_OK ? returned : status;
+}
+
 /* Ranks fail together at the end of each part. */
 static rk_status build(rk_trainer *t, const char *start) {
     RK_TRY(rk_comm_agree(t->world, open_data(t, start)));
-    double *ids = NULL;
     bool reads = t->reader >= 0;
-    if (rk_comm_size(t->world) - t->n_readers > 1) RK_TRY(rk_trainer_count_ids(t, &ids));
-    rk_status status = rk_comm_agree(t->world, reads ? RK_OK : build_model(t, ids));
-    rk_free(ids);
-    RK_TRY(status);
+    RK_TRY(rk_comm_agree(t->world, build_by_sample(t)));
     if (start) RK_TRY(rk_comm_agree(t->world, reads ? RK_OK : restore(t, start)));
     rk_trainer_warn_of_config(t);
     return rk_comm_agree(t->world, open_output(t, start != NULL));

@@ -6,6 +6,7 @@
 
 #include "comm/comm.h"
 #include "data/dataset.h"
+#include "data/packed_batch.h"
 #include "train/checkpoint_parts.h"
 #include "train/evaluation.h"
 #include "train/feed.h"
@@ -49,8 +50,15 @@ void rk_trainer_dismiss(rk_trainer *trainer);
 rk_status rk_trainer_read(rk_trainer *trainer);
 /* Batches of no more than `most` samples, on a rank that only reads those that are its own. */
 rk_status rk_trainer_open_split(rk_trainer *trainer, const char *split, int64_t most, rk_dataset **out);
-/* Ids a sample of each feature, of the first batch: the same on all ranks, whose tables go where these say. rk_free it. */
-rk_status rk_trainer_count_ids(rk_trainer *trainer, double **out);
+/* The data's first batch, the same on all ranks, whose tables go where what it asks for says. */
+typedef struct rk_trainer_sample {
+    const rk_batch *batch; /* NULL on ranks that only read, but the first */
+    bool reads;            /* this rank, whose data is at its start again once the sample is returned */
+    rk_exchange *exchange;
+    rk_unpacked_batch unpacked;
+} rk_trainer_sample;
+rk_status rk_trainer_take_sample(rk_trainer *trainer, rk_trainer_sample *out);
+rk_status rk_trainer_return_sample(rk_trainer *trainer, rk_trainer_sample *sample); /* whatever taking it has come to */
 
 /* What trainers tell ranks that only hold rows (train/ranks.c). */
 typedef enum rk_word { RK_WORD_SAVE = 1, RK_WORD_FACTOR, RK_WORD_LOAD, RK_WORD_END } rk_word;

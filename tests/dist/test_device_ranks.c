@@ -50,14 +50,14 @@ static const trial trials[] = {
     {"rows", DNN, BY_HAND("{name: bag, sharding: row_wise}, {name: item, sharding: row_wise}"), 0, {NULL}},
     {"columns", DNN, BY_HAND("{name: bag, sharding: column_wise, slices: 3}, {name: item, sharding: grid, slices: 2}"), 0, {NULL}},
     {"combined by owners", DNN, BY_HAND("{name: bag, sharding: column_wise, slices: 2, pools: true}, {name: item, sharding: table_wise, pools: true}"), 0, {NULL}},
-    {"narrow wire", DNN, "{replicate_below: 100, timeout_s: 60, wire: bf16}", 1e-5, {NULL}}, /* sums in another order are rounded to other bf16; over four ranks, which no command starts, 1.5e-5 */
+    {"narrow wire", DNN, "{replicate_below: 100, timeout_s: 60, wire: bf16}", 5e-5, {NULL}}, /* sums in another order are rounded to other bf16, a 256th away */
     {"batch norm and dropout", "{kind: dcn_v2, deep: [16, 8], batch_norm: true, dropout: 0.3, feature_dropout: 0.2}", "{replicate_below: 100, timeout_s: 60}", 0, {NULL}},
     {"learned weights", "{kind: mmoe, experts: 2, expert_units: [8], towers: [8], task_weights: uncertainty}", "{replicate_below: 100, timeout_s: 60}", 0, {NULL}},
     {"sequences", "{kind: din, attention: [{target: item, history: clicks}], deep: [8]}", BY_HAND("{name: item, sharding: row_wise}"), 0,
      {"embedding.features=[{name: bag, combiner: mean}, {name: other, table: bag}, {name: clicks, table: item, max_sequence_length: 4}, {name: none, max_sequence_length: 2}]"}},
     {"adagrad, l2", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"embedding.l2=0.01", "embedding.optimizer={kind: rowwise_adagrad, learning_rate: 0.05, initial_accumulator: 0.1}"}},
     {"l2_full", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"embedding.l2_full=0.01"}},
-    {"behind a cache", DNN, "{replicate_below: 0, timeout_s: 60}", 0, {"cuda.memory=60KB"}},
+    {"behind a cache", DNN, BY_HAND("{name: bag, sharding: row_wise}, {name: item, sharding: row_wise}"), 0, {"cuda.memory=60KB"}},
     {"half rows", DNN, BY_HAND("{name: bag, sharding: grid, slices: 2}"), 1e-5, {"embedding.dtype=bf16"}}, /* likewise their stochastic rounding */
     {"read by others", DNN, "{reader_ranks: 1, replicate_below: 100, timeout_s: 60}", 0, {NULL}}, /* of three ranks or more */
     {"no tables", "{kind: dnn, deep: [8]}", "{timeout_s: 60}", 0, {"data.features=[{name: x, dense: true}]", "embedding.features=[]"}},

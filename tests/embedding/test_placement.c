@@ -131,6 +131,30 @@ static void test_pools(void **state) {
     release(&s);
 }
 
+/* A hot table whose owners combine bags is cut by columns, all of whose owners combine them; where rows are stepped whole, by rows. */
+static void test_pools_by_columns(void **state) {
+    (void)state;
+    rk_optimizer rowwise;
+    OK(rk_optimizer_init(&rowwise, RK_OPTIMIZER_ROWWISE_ADAGRAD));
+    for (int couples = 0; couples < 2; couples++) {
+        setup s;
+        set_up(&s, 8, (rk_roles){4, 0});
+        s.request.loads = s.loads;
+        for (int32_t t = 0; t < 8; t++) {
+            s.tables[t].dim = 128;
+            s.loads[t] = (rk_table_load){.measured = true, .ids = 1, .batch_rows = 7000, .share_rows = 2000};
+        }
+        s.loads[2] = (rk_table_load){.measured = true, .ids = 100, .batch_rows = 400000, .share_rows = 150000};
+        if (couples) s.tables[2].optimizer = &rowwise;
+        OK(rk_placements_choose(&s.request, s.out));
+        check_whole(&s);
+        assert_int_equal(rk_placement_sharding(&s.out[2]), couples ? RK_SHARD_ROW_WISE : RK_SHARD_COLUMN_WISE);
+        assert_true(s.out[2].pools == !couples && (couples || s.out[2].n_slices == 4));
+        if (most_over_mean(&s, false) > 1.15) fail_msg("an owner has %g of the mean", most_over_mean(&s, false));
+        release(&s);
+    }
+}
+
 /* A part of few hot rows goes where others are not. */
 static void test_hot_rows_are_spread(void **state) {
     (void)state;
@@ -319,7 +343,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_large_and_tiny), cmocka_unit_test(test_hot),     cmocka_unit_test(test_pools),    cmocka_unit_test(test_hot_rows_are_spread),
         cmocka_unit_test(test_owners_that_differ),   cmocka_unit_test(test_by_hand), cmocka_unit_test(test_refusals), cmocka_unit_test(test_anything),
-        cmocka_unit_test(test_zipf),                 cmocka_unit_test(test_part_shares), cmocka_unit_test(test_even_beside_hand),
+        cmocka_unit_test(test_zipf),                 cmocka_unit_test(test_part_shares), cmocka_unit_test(test_pools_by_columns), cmocka_unit_test(test_even_beside_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

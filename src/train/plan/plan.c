@@ -96,10 +96,10 @@ void rk_plan_free(rk_plan *plan) {
     if (!plan) return;
     rk_plan_leave_ranks(plan);
     rk_cluster_file_release(&plan->cluster);
+    rk_load_count_free(plan->count);
     rk_embedding_plan_release(&plan->tables);
     rk_free(plan->placements);
     rk_free(plan->loads);
-    rk_free(plan->hot);
     rk_free(plan->advice);
     rk_free(plan);
 }

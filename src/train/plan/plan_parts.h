@@ -5,6 +5,7 @@
 #include <reckon/plan.h>
 
 #include "embedding/embedding_config.h"
+#include "embedding/load_count.h"
 #include "embedding/placement_choice.h"
 #include "model/model.h"
 #include "train/plan/cluster_file.h"
@@ -56,10 +57,6 @@ typedef struct rk_plan_step {
     double price_per_hour;            /* NaN: not known */
 } rk_plan_step;
 
-typedef struct rk_plan_hot {
-    rk_hot_row rows[64];
-} rk_plan_hot;
-
 struct rk_plan {
     const rk_config *config;
     rk_cluster_file cluster;
@@ -72,7 +69,7 @@ struct rk_plan {
     rk_embedding_plan tables;
     rk_placement_request request;
     rk_table_load *loads;             /* [n_tables] */
-    rk_plan_hot *hot;                 /* [n_tables], or NULL */
+    rk_load_count *count;             /* that the loads are of; NULL: they are assumed */
     int64_t sampled_rows;             /* 0: loads are assumed */
     int64_t train_rows;               /* of the training data; -1: not known */
     rk_plan_dense dense;

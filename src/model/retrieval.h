@@ -19,7 +19,7 @@ int64_t rk_retrieval_drawn_here(const rk_model *model, int64_t n_pairs, int64_t 
 uint64_t rk_retrieval_bytes(const rk_retrieval *retrieval);          /* of a step, and of the pairs that are known */
 double rk_retrieval_ranking_bytes(const rk_retrieval *retrieval, int32_t dim); /* of an evaluation at most: vectors of users and items, these once more as a matrix, and scores */
 double rk_retrieval_history_length(const rk_retrieval *retrieval);   /* of a pair of the training data, on average */
-/* Ids a pair of the batch's feature f, drawn ones among them; ids: of the data's features. */
+/* Ids a pair of the batch's feature f, drawn ones among them; sample: of the data. */
 double rk_retrieval_ids(const rk_retrieval *retrieval, int32_t f, const rk_batch *sample, int64_t batch);
 const char *rk_retrieval_loss(const rk_retrieval *retrieval);
 /* Before the graph is finished: the vectors are outputs, of the whole batch; users and scores are asked for of pairs alone, items of drawn ones too. */

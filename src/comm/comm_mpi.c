@@ -193,7 +193,7 @@ static void ignore_broken_pipes(void) {
 }
 
 /* Open MPI over TCP: where the receiver has the data put into its memory, its request waits in the socket behind data of its own, and a link that all ranks send
- * over is idle for a third of the time. 1: messages are sent as they are. What the user has set stays. */
+ * over is idle for a third of the time. 1: messages are sent as they are. What the environment (and so mpirun --mca) says stays. */
 static void prefer_plain_messages(void) {
     setenv("OMPI_MCA_btl_tcp_flags", "1", 0);
 }
@@ -201,9 +201,9 @@ static void prefer_plain_messages(void) {
 static rk_status init_mpi(rk_mpi_world *world) {
     int flag, level;
     ignore_broken_pipes();
-    prefer_plain_messages();
     MPI_Initialized(&flag);
     world->started_mpi = !flag;
+    if (!flag) prefer_plain_messages();
     int code = flag ? MPI_Query_thread(&level) : MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
     if (code != MPI_SUCCESS) return rk_mpi_error(RK_IO, code, "could not start MPI");
     RK_FAIL_IF(level < MPI_THREAD_SERIALIZED, RK_UNSUPPORTED, "MPI was started for one thread, and libreckon calls it from several");

@@ -22,7 +22,7 @@ enum { PARTS_OF_AN_AVERAGE_OWNER = 8 };
 typedef struct candidate {
     const rk_placement_wish *wish; /* or NULL */
     rk_sharding sharding;          /* AUTO: the balance decides between table_wise and `cut` */
-    rk_sharding cut;               /* row_wise; column_wise where owners combine bags and that is less to do */
+    rk_sharding cut;               /* where it is too much for one owner: by rows, or as owners combine its bags with less to do for each */
     rk_table_load load;
     double wire_bytes, memory_bytes, bytes; /* in a step, as a whole; and with slots */
     double size;                   /* its share of what an owner is to do or to hold, whichever is more */
@@ -41,6 +41,7 @@ typedef struct choice {
     owner **order;                 /* [n_dealt]: who takes parts of a table that is cut by rows; an owner may be there several times */
     int32_t n_dealt;
     double mean_seconds, fill;     /* of an owner: what it is to do, and the share of its memory that is to be taken, if all have the same share */
+    bool by_rows;                  /* whatever tables' `cut` is */
     candidate *candidates;         /* [n_tables] */
     int32_t *by_size;              /* [n_tables] */
     rk_placement *out;
@@ -64,6 +65,10 @@ static double level(const choice *c, const owner *o) {
     return fmax(busy(c, o), filled);
 }
 
+static double wire_bytes(const rk_table_traffic *traffic) {
+    return traffic->id_bytes + traffic->row_bytes + traffic->gradient_bytes;
+}
+
 /* A placement on its way to its owners: what a whole slice asks for. */
 typedef struct slice {
     const rk_placement *placement;
@@ -72,7 +77,7 @@ typedef struct slice {
 
 static slice slice_of(const choice *c, int32_t t, const rk_placement *placement) {
     rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &c->candidates[t].load, placement);
-    return (slice){placement, (traffic.id_bytes + traffic.row_bytes + traffic.gradient_bytes) / placement->n_slices,
+    return (slice){placement, wire_bytes(&traffic) / placement->n_slices,
                    (traffic.lookup_bytes + traffic.update_bytes) / placement->n_slices, c->candidates[t].bytes / (double)c->request->tables[t].n_rows / placement->n_slices};
 }
 
@@ -160,7 +165,7 @@ static bool pools(const choice *c, int32_t t, const rk_placement *placement) {
     rk_placement with = *placement;
     with.pools = true;
     rk_table_traffic a = rk_table_traffic_of(c->request, t, &table->load, &with), b = rk_table_traffic_of(c->request, t, &table->load, placement);
-    return a.id_bytes + a.row_bytes + a.gradient_bytes < b.id_bytes + b.row_bytes + b.gradient_bytes;
+    return wire_bytes(&a) < wire_bytes(&b);
 }
 
 static rk_status place(choice *c, int32_t t) {
@@ -197,7 +202,7 @@ static rk_status place_all(choice *c, double largest_whole) {
             int32_t t = c->by_size[i];
             candidate *table = &c->candidates[t];
             bool automatic = table->sharding == RK_SHARD_AUTO;
-            if (automatic) table->sharding = c->n_owners == 1 || table->size <= largest_whole ? RK_SHARD_TABLE_WISE : table->cut;
+            if (automatic) table->sharding = c->n_owners == 1 || table->size <= largest_whole ? RK_SHARD_TABLE_WISE : c->by_rows ? RK_SHARD_ROW_WISE : table->cut;
             bool last = table->sharding == RK_SHARD_TABLE_WISE && !(table->wish && table->wish->n_ranks);
             rk_status status = last == (whole == 1) ? place(c, t) : RK_OK;
             if (automatic) table->sharding = RK_SHARD_AUTO;
@@ -250,25 +255,34 @@ static rk_status set_order(choice *c, measure by) {
     return RK_OK;
 }
 
-/* Tables stay whole where owners are even without cutting them; if not, ever smaller ones are cut by rows. */
-static rk_status balance(choice *c) {
-    double best = INFINITY, best_whole = 0;
-    measure best_by = BY_SPEED;
-    for (measure by = BY_SPEED; by < MEASURES && best > balanced; by++) {
-        RK_TRY(set_order(c, by));
-        for (double whole = 0.5; best > balanced; whole = whole > 0.01 ? whole / 2 : 0) {
-            RK_TRY(place_all(c, whole));
-            double uneven = unevenness(c);
-            if (uneven < best) {
-                best = uneven;
-                best_whole = whole;
-                best_by = by;
-            }
-            if (whole == 0) break;
-        }
+/* What of all that is tried has been best so far. */
+typedef struct trial {
+    double uneven, whole;
+    measure by;
+    bool by_rows;
+} trial;
+
+/* Tables stay whole where owners are even without cutting them; if not, ever smaller ones are cut. */
+static rk_status try_cuts(choice *c, measure by, trial *best) {
+    RK_TRY(set_order(c, by));
+    for (double whole = 0.5; best->uneven > balanced; whole = whole > 0.01 ? whole / 2 : 0) {
+        RK_TRY(place_all(c, whole));
+        double uneven = unevenness(c);
+        if (uneven < best->uneven) *best = (trial){uneven, whole, by, c->by_rows};
+        if (whole == 0) break;
     }
-    RK_TRY(set_order(c, best_by));
-    return place_all(c, best_whole);
+    return RK_OK;
+}
+
+static rk_status balance(choice *c) {
+    trial best = {.uneven = INFINITY};
+    for (int by_rows = 0; by_rows < 2; by_rows++) {
+        c->by_rows = by_rows;
+        for (measure by = BY_SPEED; by < MEASURES && best.uneven > balanced; by++) RK_TRY(try_cuts(c, by, &best));
+    }
+    c->by_rows = best.by_rows;
+    RK_TRY(set_order(c, best.by));
+    return place_all(c, best.whole);
 }
 
 static rk_sharding wanted(const rk_placement_request *request, int32_t t, const rk_placement_wish *wish) {
@@ -277,21 +291,37 @@ static rk_sharding wanted(const rk_placement_request *request, int32_t t, const 
     return request->tables[t].n_rows < request->replicate_below ? RK_SHARD_REPLICATED : RK_SHARD_AUTO;
 }
 
-static double seconds_of(const choice *c, int32_t t, const rk_placement *placement) {
+/* Of each of the table's owners. */
+static double seconds_of_owner(const choice *c, int32_t t, const rk_placement *placement) {
     rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &c->candidates[t].load, placement);
-    return seconds_on(&c->owners[0], traffic.id_bytes + traffic.row_bytes + traffic.gradient_bytes, traffic.lookup_bytes + traffic.update_bytes);
+    return seconds_on(&c->owners[0], wire_bytes(&traffic), traffic.lookup_bytes + traffic.update_bytes) / (placement->n_slices * placement->n_parts);
 }
 
-/* Each slice's owner combines the same bags, so that the ids go to all of them; of a table that is cut by rows, more rows than bags may travel. */
-static rk_sharding best_cut(choice *c, int32_t t) {
-    candidate *table = &c->candidates[t];
+static int32_t most_slices(choice *c, int32_t t) {
     rk_optimizer usual;
-    table->sharding = RK_SHARD_COLUMN_WISE;
-    rk_placement columns = {.n_slices = slices_of(c, t), .n_parts = 1}, rows = {.n_slices = 1, .n_parts = c->n_owners};
-    table->sharding = RK_SHARD_AUTO;
-    columns.pools = pools(c, t, &columns);
     bool couples = !c->request->tables[t].frozen && rk_optimizer_couples_rows(rk_request_optimizer(c->request, t, &usual)->kind);
-    return columns.pools && !couples && seconds_of(c, t, &columns) < seconds_of(c, t, &rows) ? RK_SHARD_COLUMN_WISE : RK_SHARD_ROW_WISE;
+    c->candidates[t].sharding = couples ? RK_SHARD_TABLE_WISE : RK_SHARD_COLUMN_WISE;
+    int32_t n = slices_of(c, t);
+    c->candidates[t].sharding = RK_SHARD_AUTO;
+    return n;
+}
+
+/* Owners combine the bags of a whole table, or of its slices, each of which is sent all ids; by rows, more rows than bags may travel. No owner is to hold more of a
+ * table than its share of all. */
+static rk_sharding best_cut(choice *c, int32_t t, double bytes_of_owner) {
+    int32_t n_parts = c->n_owners < c->request->tables[t].n_rows ? c->n_owners : (int32_t)c->request->tables[t].n_rows;
+    rk_sharding best = RK_SHARD_ROW_WISE;
+    double least = seconds_of_owner(c, t, &(rk_placement){.n_slices = 1, .n_parts = n_parts});
+    for (int32_t most = most_slices(c, t), n = 1;; n = most) {
+        rk_placement placement = {.n_slices = n, .n_parts = 1};
+        placement.pools = pools(c, t, &placement);
+        double seconds = placement.pools && c->candidates[t].bytes <= n * bytes_of_owner ? seconds_of_owner(c, t, &placement) : INFINITY;
+        if (seconds < least) {
+            least = seconds;
+            best = n > 1 ? RK_SHARD_COLUMN_WISE : RK_SHARD_TABLE_WISE;
+        }
+        if (n == most) return best;
+    }
 }
 
 static void fill_candidate(choice *c, int32_t t, const rk_placement_wish *wish) {
@@ -305,24 +335,33 @@ static void fill_candidate(choice *c, int32_t t, const rk_placement_wish *wish) 
                                  : rk_table_load_assume(config->n_rows, rk_assumed_ids(config->name, request->features, request->n_features), request->batch_size,
                                                         request->roles.n_trainers);
     table->bytes = (double)config->n_rows * rk_stored_row_bytes(config, rk_request_optimizer(request, t, &usual), config->dim);
+}
+
+/* As owners will combine its bags, if they can. */
+static void fill_traffic(choice *c, int32_t t, double bytes_of_owner) {
+    candidate *table = &c->candidates[t];
+    if (table->sharding == RK_SHARD_AUTO) table->cut = best_cut(c, t, bytes_of_owner);
+    rk_sharding cut = table->sharding == RK_SHARD_AUTO ? table->cut : table->sharding;
     rk_placement whole = {.n_slices = 1, .n_parts = 1};
-    whole.pools = pools(c, t, &whole);
-    rk_table_traffic traffic = rk_table_traffic_of(request, t, &table->load, &whole);
-    table->wire_bytes = traffic.id_bytes + traffic.row_bytes + traffic.gradient_bytes;
+    whole.pools = (cut == RK_SHARD_TABLE_WISE || cut == RK_SHARD_COLUMN_WISE) && pools(c, t, &whole);
+    rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &table->load, &whole);
+    table->wire_bytes = wire_bytes(&traffic);
     table->memory_bytes = traffic.lookup_bytes + traffic.update_bytes;
-    if (table->sharding == RK_SHARD_AUTO) table->cut = best_cut(c, t);
 }
 
 static void fill_candidates(choice *c, const int32_t *wish_of) {
     const rk_placement_request *request = c->request;
     double wire = 0, memory = 0, bytes = 0, memory_there = 0, speed = 0;
     for (int32_t t = 0; t < request->n_tables; t++) {
-        const candidate *table = &c->candidates[t];
         fill_candidate(c, t, wish_of[t] < 0 ? NULL : &request->wishes[wish_of[t]]);
+        if (c->candidates[t].sharding != RK_SHARD_REPLICATED) bytes += c->candidates[t].bytes;
+    }
+    for (int32_t t = 0; t < request->n_tables; t++) {
+        const candidate *table = &c->candidates[t];
         if (table->sharding == RK_SHARD_REPLICATED) continue;
+        fill_traffic(c, t, bytes / c->n_owners);
         wire += table->wire_bytes;
         memory += table->memory_bytes;
-        bytes += table->bytes;
     }
     for (int32_t i = 0; i < c->n_owners; i++) {
         memory_there += memory_of(&c->owners[i]);

@@ -207,6 +207,8 @@ static rk_status reserve_journey(const rk_sharded *s, const rk_sharded_options *
 
 static void release_journey(const rk_sharded *s, rk_journey *j) {
     size_t n_stored = s->n_streams_of ? (size_t)s->roles.n_trainers * (size_t)rk_n_here(s) : 0;
+    rk_exchange *exchanges[] = {j->ids, j->rows, j->gradients, j->verdict}; /* before what they send */
+    for (int i = 0; i < 4; i++) rk_exchange_free(exchanges[i]);
     for (int32_t t = 0; t < s->n_tables && j->wanted; t++) {
         rk_wanted *w = &j->wanted[t];
         rk_free(w->begins);
@@ -226,9 +228,6 @@ static void release_journey(const rk_sharded *s, rk_journey *j) {
     void *arrays[] = {j->wanted, j->ask, j->answer, j->give, j->local, j->offsets, j->stored_ids, j->counts};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rk_free(arrays[i]);
     if (s->front && j->flight.uses) rk_flight_release(&j->flight, s->front->n_tables, s->front->n_features);
-    rk_exchange_free(j->ids);
-    rk_exchange_free(j->rows);
-    rk_exchange_free(j->gradients);
 }
 
 static rk_status allocate(rk_sharded *s, const rk_sharded_options *o) {

@@ -148,13 +148,18 @@ rk_status rk_journey_read_give(const rk_journey *j, int32_t trainer, rk_give_hea
     return RK_OK;
 }
 
+static rk_status read_verdict(rk_journey *j) {
+    const rk_parcel *from = &rk_exchange_received(j->verdict)[0];
+    if (from->n_bytes < sizeof j->applies) return too_short(0, "a verdict", from->n_bytes);
+    memcpy(&j->applies, from->data, sizeof j->applies);
+    return RK_OK;
+}
+
 rk_status rk_journey_update(rk_sharded *s, rk_journey *j) {
-    if (j->verdict && !s->trains) memcpy(&j->applies, rk_exchange_received(j->verdict)[0].data, sizeof j->applies);
+    if (!s->trains) RK_TRY(read_verdict(j));
     if (!s->store || !j->applies) return RK_OK;
     const rk_parcel *from = rk_exchange_received(j->gradients);
-    for (int32_t r = 0; r < s->roles.n_trainers; r++) {
-        RK_TRY(take_gradients(s, j, r, &from[r]));
-    }
+    for (int32_t r = 0; r < s->roles.n_trainers; r++) RK_TRY(take_gradients(s, j, r, &from[r]));
     RK_TRY(rk_flight_route(s->store, &s->store->flights[s->store->now], 0, j->counts, j->stored_ids));
     RK_TRY(rk_embeddings_launch(s->store, s->activations, true));
     rk_embeddings_update_all(s->store);

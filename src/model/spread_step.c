@@ -164,6 +164,14 @@ static rk_status finish_rows(rk_model *model, bool applies) {
     return status;
 }
 
+/* All have found so. Rows' gradients are under way, and to be thrown away. */
+static rk_status refuse_step(rk_model *model, rk_status status) {
+    char error[2048];
+    rk_error_copy(error, sizeof error);
+    RK_TRY(finish_rows(model, false));
+    return rk_error(status, "%s", error);
+}
+
 static void apply_dense(rk_model *model) {
     uint64_t begin = rk_trace_begin();
     rk_dense_optimizer_apply(model->optimizer);
@@ -175,7 +183,7 @@ static void apply_dense(rk_model *model) {
 static rk_status apply_both(rk_model *model, const rk_share *share, double *loss) {
     double found = NAN;
     rk_status status = end_reduction(model, &share->batch, &found);
-    if (status != RK_OK && (status != RK_NOT_FINITE || !model->skip_not_finite)) return status;
+    if (status != RK_OK && (status != RK_NOT_FINITE || !model->skip_not_finite)) return status == RK_NOT_FINITE ? refuse_step(model, status) : status;
     RK_TRY(finish_rows(model, status == RK_OK));
     if (status != RK_OK) return rk_model_undo(model, status, loss);
     apply_dense(model);

@@ -62,7 +62,12 @@ void rk_trainer_dismiss(rk_trainer *t) {
 /* The first reader's batch on all ranks that train or hold rows. */
 static rk_status share_sample(rk_trainer *t, rk_trainer_sample *sample) {
     rk_buffer packed = {0};
-    if (t->reader == 0) rk_batch_pack(sample->batch, 0, sample->batch->n, RK_PACK_INPUT, &packed);
+    if (t->reader == 0) {
+        rk_batch ids = *sample->batch;
+        ids.n_dense = 0;
+        ids.dense = NULL;
+        rk_batch_pack(&ids, 0, ids.n, RK_PACK_INPUT, &packed);
+    }
     rk_status status = rk_comm_agree(t->world, packed.status);
     if (status == RK_OK) status = rk_comm_gather(t->world, RK_LANE_SUMS, packed.data, packed.n_bytes, &sample->exchange);
     rk_buffer_release(&packed);

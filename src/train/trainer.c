@@ -163,12 +163,13 @@ static rk_status open_output(rk_trainer *t, bool goes_on) {
     return rk_run_log_open(s->output, s->tensorboard, goes_on ? t->progress.log_bytes : -1, goes_on ? t->progress.events_bytes : -1, &t->log);
 }
 
+/* Without a plan, tables are placed by a sample. */
 static rk_status build_by_sample(rk_trainer *t) {
     rk_trainer_sample sample = {0};
-    bool spreads = rk_comm_size(t->world) - t->n_readers > 1;
-    rk_status status = spreads ? rk_trainer_take_sample(t, &sample) : RK_OK;
+    bool asks = rk_comm_size(t->world) - t->n_readers > 1 && !t->config->cluster.plan;
+    rk_status status = asks ? rk_trainer_take_sample(t, &sample) : RK_OK;
     if (status == RK_OK && t->reader < 0) status = build_model(t, sample.batch);
-    rk_status returned = spreads ? rk_trainer_return_sample(t, &sample) : RK_OK;
+    rk_status returned = asks ? rk_trainer_return_sample(t, &sample) : RK_OK;
     return status == RK_OK ? returned : status;
 }
 

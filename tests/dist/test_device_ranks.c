@@ -58,6 +58,7 @@ static const trial trials[] = {
     {"adagrad, l2", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"embedding.l2=0.01", "embedding.optimizer={kind: rowwise_adagrad, learning_rate: 0.05, initial_accumulator: 0.1}"}},
     {"l2_full", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"embedding.l2_full=0.01"}},
     {"behind a cache", DNN, BY_HAND("{name: bag, sharding: row_wise}, {name: item, sharding: row_wise}"), 0, {"cuda.memory=60KB"}},
+    {"combined behind a cache", DNN, BY_HAND("{name: bag, sharding: column_wise, slices: 2, pools: true}"), 0, {"cuda.memory=100KB"}},
     {"half rows", DNN, BY_HAND("{name: bag, sharding: grid, slices: 2}"), 1e-5, {"embedding.dtype=bf16"}}, /* likewise their stochastic rounding */
     {"read by others", DNN, "{reader_ranks: 1, replicate_below: 100, timeout_s: 60}", 0, {NULL}}, /* of three ranks or more */
     {"no tables", "{kind: dnn, deep: [8]}", "{timeout_s: 60}", 0, {"data.features=[{name: x, dense: true}]", "embedding.features=[]"}},
@@ -326,9 +327,9 @@ static void test_predictions(void **state) {
     check_predictions(&pairs, false);
 }
 
-static void check_end(const trial *t, const char *words) {
+static void check_end(const trial *t, const char *device, const char *words) {
     rk_config *config;
-    rk_trainer *trainer = new_trainer(t, "cuda", STEPS, &config);
+    rk_trainer *trainer = new_trainer(t, device, STEPS, &config);
     assert_int_equal(rk_trainer_run(trainer), RK_NOT_FINITE);
     rk_exchange *exchange;
     char mine[200] = {0};
@@ -349,13 +350,16 @@ static void test_not_finite(void **state) {
     };
     const trial goes_on = {"goes on", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"train.optimizer.learning_rate=1e30", "train.on_not_finite=skip", "data.valid="}};
     rk_config *config;
-    check_end(&ends[0], "rank ");
-    check_end(&ends[1], "the loss is ");
-    rk_trainer *trainer = new_trainer(&goes_on, "cuda", STEPS, &config);
-    OK(rk_trainer_run(trainer));
-    assert_int_equal(rk_model_step(trainer->model) + rk_model_n_not_finite(trainer->model), STEPS);
-    assert_true(rk_model_n_not_finite(trainer->model) >= 3);
-    end_trainer(trainer, config);
+    for (int i = 0; i < 2; i++) {
+        const char *device = i ? "cpu" : "cuda";
+        check_end(&ends[0], device, i ? "" : "rank ");
+        check_end(&ends[1], device, "the loss is ");
+        rk_trainer *trainer = new_trainer(&goes_on, device, STEPS, &config);
+        OK(rk_trainer_run(trainer));
+        assert_int_equal(rk_model_step(trainer->model) + rk_model_n_not_finite(trainer->model), STEPS);
+        assert_true(rk_model_n_not_finite(trainer->model) >= 3);
+        end_trainer(trainer, config);
+    }
 }
 
 static void test_what_is_refused(void **state) {

@@ -186,7 +186,7 @@ static void run(void **state) {
             for (int f = 0; f < N_FEATURES; f++) {
                 mine[f] = (rk_activation){d[step].gradients[f] + d[step].first * width(f), width(f), NULL};
             }
-            if (step != SKIPPED || rank % 2) OK(rk_sharded_give(s, mine)); /* what is not applied may be packed or not */
+            if (step != SKIPPED || rank % 2) OK(rk_sharded_give(s, mine)); /* what is not applied may be given or not */
             OK(rk_sharded_finish(s, step != SKIPPED));
             int due = step - (int)staleness; /* the next lookup but `staleness` ones sees this */
             for (int u = due; u >= 0 && u <= due; u++) {

@@ -131,12 +131,15 @@ static void test_pools(void **state) {
     release(&s);
 }
 
-/* A hot table whose owners combine bags is cut by columns, all of whose owners combine them; where rows are stepped whole, by rows. */
+/* A hot table whose owners combine bags is cut by columns, all of whose owners combine them; where rows are stepped whole, or have one column, it stays whole, unless it is
+ * too large for that. */
 static void test_pools_by_columns(void **state) {
     (void)state;
     rk_optimizer rowwise;
     OK(rk_optimizer_init(&rowwise, RK_OPTIMIZER_ROWWISE_ADAGRAD));
-    for (int couples = 0; couples < 2; couples++) {
+    enum { COLUMNS, COUPLES, LARGE, SINGLE, HOWS };
+    static const rk_sharding expected[SINGLE] = {RK_SHARD_COLUMN_WISE, RK_SHARD_TABLE_WISE, RK_SHARD_ROW_WISE};
+    for (int how = 0; how < HOWS; how++) {
         setup s;
         set_up(&s, 8, (rk_roles){4, 0});
         s.request.loads = s.loads;
@@ -145,12 +148,18 @@ static void test_pools_by_columns(void **state) {
             s.loads[t] = (rk_table_load){.measured = true, .ids = 1, .batch_rows = 7000, .share_rows = 2000};
         }
         s.loads[2] = (rk_table_load){.measured = true, .ids = 100, .batch_rows = 400000, .share_rows = 150000};
-        if (couples) s.tables[2].optimizer = &rowwise;
+        if (how == COUPLES || how == LARGE) s.tables[2].optimizer = &rowwise;
+        if (how == LARGE) s.tables[2].n_rows = 100000000;
+        if (how == SINGLE) {
+            s.tables[2].dim = 1;
+            s.loads[2] = (rk_table_load){.measured = true, .ids = 20, .batch_rows = 100000, .share_rows = 40000};
+        }
         OK(rk_placements_choose(&s.request, s.out));
         check_whole(&s);
-        assert_int_equal(rk_placement_sharding(&s.out[2]), couples ? RK_SHARD_ROW_WISE : RK_SHARD_COLUMN_WISE);
-        assert_true(s.out[2].pools == !couples && (couples || s.out[2].n_slices == 4));
-        if (most_over_mean(&s, false) > 1.15) fail_msg("an owner has %g of the mean", most_over_mean(&s, false));
+        if (how != SINGLE) assert_int_equal(rk_placement_sharding(&s.out[2]), expected[how]);
+        assert_true(how == SINGLE || s.out[2].pools == (how == COLUMNS || how == COUPLES));
+        assert_true(how != COLUMNS || s.out[2].n_slices == 4);
+        if (how != COUPLES && most_over_mean(&s, how == LARGE) > 1.15) fail_msg("%d: an owner has %g of the mean", how, most_over_mean(&s, how == LARGE));
         release(&s);
     }
 }
@@ -305,7 +314,7 @@ static void test_refusals(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
-/* Any tables, on any ranks: each is placed whole, and owners are even wherever rows can be cut. */
+/* Any tables, on any ranks: each is placed whole, and owners are even wherever rows can be cut and no bags combined. */
 static void test_anything(void **state) {
     (void)state;
     rk_rng rng = {7, 7, 0};
@@ -318,10 +327,14 @@ static void test_anything(void **state) {
             s.tables[t].dim = 1 + (int32_t)rk_rng_below(&rng, 200);
             s.features[t].max_sequence_length = rk_rng_below(&rng, 10) == 0 ? 50 : 0;
             s.tables[t].frozen = rk_rng_below(&rng, 10) == 0;
+            double ids = 1 + (double)rk_rng_below(&rng, 50);
+            s.loads[t] = rk_table_load_assume(s.tables[t].n_rows, ids, s.request.batch_size, roles.n_trainers);
+            s.loads[t].measured = true;
         }
+        s.request.loads = round % 2 ? s.loads : NULL;
         OK(rk_placements_choose(&s.request, s.out));
         check_whole(&s);
-        if (most_over_mean(&s, false) > 1.15) fail_msg("round %d: an owner has %g of the mean", round, most_over_mean(&s, false));
+        if (!s.request.loads && most_over_mean(&s, false) > 1.15) fail_msg("round %d: an owner has %g of the mean", round, most_over_mean(&s, false));
         release(&s);
     }
 }

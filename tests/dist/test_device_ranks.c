@@ -72,21 +72,22 @@ static void write_ids(rk_buffer *text, rk_rng *rng, uint64_t most, uint64_t belo
     for (uint64_t n = rk_rng_below(rng, most + 1), i = 0; i < n; i++) rk_buffer_printf(text, "%s%llu", i ? "|" : "", (unsigned long long)rk_rng_below(rng, rk_rng_below(rng, below) + 1));
 }
 
-static void write_data(void) {
+/* huge: the row whose number is. */
+static void write_data(const char *name, int huge) {
     char path[300];
     rk_buffer text = {0};
     rk_rng rng = {5, 1, 0};
     rk_buffer_text(&text, "small,bag,other,clicks,item,none,x,y,z\n");
     for (int i = 0; i < ROWS; i++) {
         uint64_t item = rk_rng_below(&rng, 500);
-        double x = rk_rng_normal(&rng);
+        double x = i == huge ? 3e38 : rk_rng_normal(&rng);
         rk_buffer_printf(&text, "%llu,", (unsigned long long)rk_rng_below(&rng, 40));
         write_ids(&text, &rng, 6, 3000);
         rk_buffer_printf(&text, ",%llu,", (unsigned long long)rk_rng_below(&rng, 3000));
         write_ids(&text, &rng, 7, 500);
         rk_buffer_printf(&text, ",%llu,,%.4f,%d,%s\n", (unsigned long long)item, x, (item % 3 == 0) + x > 0.5, i % 4 == 0 ? "" : i % 3 ? "1" : "0");
     }
-    snprintf(path, sizeof path, "%s/rows.csv", directory);
+    snprintf(path, sizeof path, "%s/%s", directory, name);
     OK(rk_file_write(path, text.data, text.n_bytes));
     rk_buffer_release(&text);
 }
@@ -348,12 +349,14 @@ static void test_not_finite(void **state) {
         {"ends", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"train.optimizer.learning_rate=1e30"}},
         {"ends pairs", TWO_TOWER("history: true, negatives: 100", "dropout: 0"), "{replicate_below: 0, timeout_s: 60}", 0, {"train.optimizer.learning_rate=1e30"}},
     };
+    const trial one = {"one of them finds it", "{kind: dcn_v2, deep: [8]}", "{replicate_below: 100, timeout_s: 60}", 0, {"data.train=huge.csv", "data.shuffle=false", "data.valid="}}; /* the last one */
     const trial goes_on = {"goes on", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"train.optimizer.learning_rate=1e30", "train.on_not_finite=skip", "data.valid="}};
     rk_config *config;
     for (int i = 0; i < 2; i++) {
         const char *device = i ? "cpu" : "cuda";
         check_end(&ends[0], device, i ? "" : "rank ");
         check_end(&ends[1], device, "the loss is ");
+        check_end(&one, device, "");
         rk_trainer *trainer = new_trainer(&goes_on, device, STEPS, &config);
         OK(rk_trainer_run(trainer));
         assert_int_equal(rk_model_step(trainer->model) + rk_model_n_not_finite(trainer->model), STEPS);
@@ -377,7 +380,7 @@ static void test_what_is_refused(void **state) {
 
 static int begin(void **state) {
     (void)state;
-    if (rk_comm_rank(world) == 0) write_data();
+    if (rk_comm_rank(world) == 0) write_data("rows.csv", -1), write_data("huge.csv", 190);
     if (rk_comm_rank(world) == 0) write_pairs(directory);
     OK(rk_comm_barrier(world));
     return 0;

@@ -362,6 +362,12 @@ static void test_candidate_row(void **state) {
             assert_true(args.loss == wanted.loss && args.own_gradient == wanted.own_gradient);
         }
     }
+    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) { /* as after a step that diverged: told, not undefined */
+        rk_candidate_row_args args = {.scores = scores, .ids = ids, .log_q = log_q, .n = 16, .own_id = -2, .own = NAN, .temperature = 1, .weight = 1};
+        randomize(scores, 16);
+        rk_candidate_row_on[isa](&args);
+        assert_true(isnan(args.loss));
+    }
 }
 
 /* Stable, by place; and parts hold each row once. */

@@ -192,10 +192,12 @@ static void ignore_broken_pipes(void) {
     if (sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL) signal(SIGPIPE, SIG_IGN);
 }
 
-/* Open MPI over TCP: where the receiver has the data put into its memory, its request waits in the socket behind data of its own, and a link that all ranks send
- * over is idle for a third of the time. 1: messages are sent as they are. What the environment (and so mpirun --mca) says stays. */
+/* Open MPI over TCP asks the receiver before it sends more than 64 kB, and by default has the receiver put the data into its memory. Either answer waits in the socket
+ * behind data that goes the other way, so that of two ranks that send to each other one is idle meanwhile. Messages are sent as they are (flags 1), and those
+ * of up to 4 MB, as nearly all here are, unasked; that takes some buffers of that size. What the environment (and so mpirun --mca) says stays. */
 static void prefer_plain_messages(void) {
     setenv("OMPI_MCA_btl_tcp_flags", "1", 0);
+    setenv("OMPI_MCA_btl_tcp_eager_limit", "4194304", 0);
 }
 
 static rk_status init_mpi(rk_mpi_world *world) {

@@ -127,17 +127,19 @@ static const char *ended(const rk_trainer *t) {
     return NULL;
 }
 
-/* After a step, or at the end of an epoch (epoch_done): evaluate and save if it is time. */
+/* After a step, or at the end of an epoch (epoch_done): evaluate and save if it is time. The speed that is told is that of training without them. */
 static rk_status after(rk_trainer *t, bool epoch_done, bool *stop) {
     const rk_train_section *s = &t->config->train;
     int64_t step = t->progress.step, epoch = t->progress.position.epoch;
     bool evaluates = t->valid && (epoch_done ? s->evaluate.every_epochs && epoch % s->evaluate.every_epochs == 0 : s->evaluate.every_steps && step % s->evaluate.every_steps == 0);
     bool saves = epoch_done ? s->checkpoint.every_epochs && epoch % s->checkpoint.every_epochs == 0 : s->checkpoint.every_steps && step % s->checkpoint.every_steps == 0;
+    double begun = rk_clock_seconds();
     if (evaluates) RK_TRY(rk_trainer_validate(t, stop));
     if (evaluates && t->progress.is_best && t->config->keeps_best) saves = true;
     if (epoch_done && saves) t->saved_step = -1; /* the position moved on, though the step did not */
     bool is_last = *stop || ended(t); /* saved with the run's end, once */
     if (saves && !is_last) RK_TRY(rk_trainer_save(t));
+    t->last_progress += rk_clock_seconds() - begun;
     t->progress.is_best = false;
     return RK_OK;
 }

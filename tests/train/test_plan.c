@@ -112,6 +112,23 @@ static void test_figures(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+/* Two ranks of one host: what would travel is read and written in memory, twice each; a sum's halves are also added (2 read, 1 written) and copied. */
+static void test_ranks_of_one_host(void **state) {
+    (void)state;
+    static const char host[] = "groups: [{name: a, count: 1, ranks: 2, memory_gb: 100, memory_bandwidth_gbs: 20, gflops: 100, network_gbps: 8, latency_us: 10}]\n";
+    rk_config *config;
+    rk_plan *plan;
+    OK(plan_of(RUN(2000, ""), host, usual, &config, &plan));
+    double *parts = plan->ranks[1].parts, memory = 20e9 / 2, u = plan->loads[0].share_rows, v = plan->loads[1].share_rows, parameters = 32 * 8 + 8 + 8 + 1;
+    assert_true(plan->placements[0].n_parts == 2 && plan->placements[1].replicated);
+    near(parts[RK_PLAN_PART_IDS], u / 2 * 4 * 4 / memory + 10e-6, 1e-12);
+    near(parts[RK_PLAN_PART_ROWS], u / 2 * 64 * 4 / memory + 10e-6, 1e-12);
+    near(parts[RK_PLAN_PART_GRADIENTS], u / 2 * 64 * 4 / memory + 10e-6 + v * 68 * 4 / memory + 10e-6, 1e-12);
+    near(parts[RK_PLAN_PART_ALL_REDUCE], parameters * 4 * (4 + 2.5) / memory + 20e-6, 1e-12);
+    rk_plan_free(plan);
+    rk_config_free(config);
+}
+
 /* Several buckets: what backward hides is bounded by the layer that is whole last, or by the time of a block. */
 static void test_all_reduce_beside_backward(void **state) {
     (void)state;
@@ -526,7 +543,7 @@ static void test_no_memory(void **state) {
 int main(void) {
     if (!mkdtemp(directory)) return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_figures), cmocka_unit_test(test_all_reduce_beside_backward),       cmocka_unit_test(test_sample),   cmocka_unit_test(test_refused),   cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_figures), cmocka_unit_test(test_ranks_of_one_host), cmocka_unit_test(test_all_reduce_beside_backward),       cmocka_unit_test(test_sample),   cmocka_unit_test(test_refused),   cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_cluster_files), cmocka_unit_test(test_anything), cmocka_unit_test(test_assertion), cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_even),          cmocka_unit_test(test_even_when_hot), cmocka_unit_test(test_rehearsed),
     };

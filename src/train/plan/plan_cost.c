@@ -139,10 +139,13 @@ static rank_way way_of(const rk_plan *plan, int32_t rank, bool among_trainers) {
     return (rank_way){n, n > 0 ? 1 - near / n : 0};
 }
 
-/* Through the network to other hosts, by a copy in memory to ranks of the same. */
-static double seconds_through(const rk_machine *machine, const rank_way *way, double bytes, double n_messages) {
+/* Bytes that a rank reads and writes in memory for each that goes to a rank of the same host: it is copied into memory that both share and out of it; half of a sum's are then
+ * added to values that stand there, half are copied to where they belong, which over a network goes on beside it. */
+static const double moved_by_copy = 4, moved_by_sum = 4 + (3 + 2) / 2.0;
+
+static double seconds_through(const rk_machine *machine, const rank_way *way, double bytes, double moved, double n_messages) {
     double far = bytes * way->far_share;
-    return (far > 0 ? far / machine->capacity.network_speed : 0) + 2 * (bytes - far) / machine->capacity.memory_speed + n_messages * machine->latency_s;
+    return (far > 0 ? far / machine->capacity.network_speed : 0) + moved * (bytes - far) / machine->capacity.memory_speed + n_messages * machine->latency_s;
 }
 
 /* Of the all-reduce, what the backward pass hides, of a thread's last block or of all samples: the sums of all but the largest layer, which is taken to be whole last. */
@@ -167,16 +170,16 @@ static void set_parts(rk_plan *plan, int32_t r, const rank_work *work, const ran
     parts[RK_PLAN_PART_ROUTE] = factors[RK_PLAN_PART_ROUTE] * w->route / memory;
     parts[RK_PLAN_PART_LOOKUP] = factors[RK_PLAN_PART_LOOKUP] * w->lookup / memory;
     parts[RK_PLAN_PART_UPDATE] = factors[RK_PLAN_PART_UPDATE] * w->update / memory;
-    parts[RK_PLAN_PART_IDS] = seconds_through(machine, &way, fmax(w->ids * of_others, trains * (total->ids - w->ids) / n_trainers), messages);
-    parts[RK_PLAN_PART_ROWS] = seconds_through(machine, &way, fmax(w->rows * of_others, trains * (total->rows - w->rows) / n_trainers), messages);
+    parts[RK_PLAN_PART_IDS] = seconds_through(machine, &way, fmax(w->ids * of_others, trains * (total->ids - w->ids) / n_trainers), moved_by_copy, messages);
+    parts[RK_PLAN_PART_ROWS] = seconds_through(machine, &way, fmax(w->rows * of_others, trains * (total->rows - w->rows) / n_trainers), moved_by_copy, messages);
     messages = total->gradients > 0 ? way.n_partners : 0;
-    parts[RK_PLAN_PART_GRADIENTS] = seconds_through(machine, &way, fmax(w->gradients * of_others, trains * (total->gradients - w->gradients) / n_trainers), messages);
+    parts[RK_PLAN_PART_GRADIENTS] = seconds_through(machine, &way, fmax(w->gradients * of_others, trains * (total->gradients - w->gradients) / n_trainers), moved_by_copy, messages);
     if (!trains) return;
-    if (w->copies > 0) parts[RK_PLAN_PART_GRADIENTS] += seconds_through(machine, &peers, w->copies * peers.n_partners, peers.n_partners);
+    if (w->copies > 0) parts[RK_PLAN_PART_GRADIENTS] += seconds_through(machine, &peers, w->copies * peers.n_partners, moved_by_copy, peers.n_partners);
     parts[RK_PLAN_PART_READ] = plan->pace.n_steps ? plan->pace.wait : w->read / memory;
     parts[RK_PLAN_PART_REST] = plan->pace.rest;
     parts[RK_PLAN_PART_DENSE] = factors[RK_PLAN_PART_DENSE] * plan->dense.flops * share_of_batch(plan) / machine->flops;
-    parts[RK_PLAN_PART_ALL_REDUCE] = seconds_through(machine, &peers, 2 * peers.n_partners / n_trainers * plan->dense.parameters * sizeof(float), 2 * peers.n_partners);
+    parts[RK_PLAN_PART_ALL_REDUCE] = seconds_through(machine, &peers, 2 * peers.n_partners / n_trainers * plan->dense.parameters * sizeof(float), moved_by_sum, 2 * peers.n_partners);
     plan->ranks[r].reduce_beside = reduce_beside(plan, machine, parts[RK_PLAN_PART_ALL_REDUCE]);
 }
 

@@ -131,6 +131,8 @@ rk_status rk_comm_failed(rk_comm *comm); /* RK_OK, or that error as this thread'
 /* An exchange of a sequence number that its caller keeps. */
 rk_status rk_exchange_begin_at(rk_comm *comm, int lane, uint32_t sequence, const rk_parcel *send, const bool *to, const bool *from, rk_exchange **out);
 void rk_exchange_release(rk_exchange *exchange); /* its memory, once idle */
+/* Whoever is to answer (with rows, with a verdict) may be waiting for a rank that is lost: it is given half as long again, so that it names that rank first. */
+double rk_exchange_limit_s(const rk_exchange *exchange);
 /* RK_PEER_LOST naming who did not send or take its part; the end of the communicator. */
 rk_status rk_exchange_late(rk_exchange *exchange);
 /* Between two looks: spins at first, then sleeps. */

@@ -114,6 +114,11 @@ static int name_missing(const rk_comm *comm, const bool *have, char *text, size_
     return n_missing;
 }
 
+double rk_exchange_limit_s(const rk_exchange *exchange) {
+    bool answers = exchange->lane == RK_LANE_ROWS || exchange->lane == RK_LANE_VERDICTS;
+    return exchange->comm->timeout_s * (answers ? 1.5 : 1);
+}
+
 rk_status rk_exchange_late(rk_exchange *exchange) {
     rk_comm *comm = exchange->comm;
     char who[1600];
@@ -122,7 +127,7 @@ rk_status rk_exchange_late(rk_exchange *exchange) {
     int n = n_silent ? n_silent : name_missing(comm, exchange->taken, who, sizeof who);
     pthread_mutex_unlock(&comm->shared->mutex);
     return rk_comm_fail(comm, rk_error(RK_PEER_LOST, "%s did not %s %s of '%s' within %g s", who, n_silent ? "send" : "take", n > 1 ? "their parts" : "its part",
-                                       lane_name(exchange->lane), comm->timeout_s));
+                                       lane_name(exchange->lane), rk_exchange_limit_s(exchange)));
 }
 
 bool rk_exchange_is_done(rk_exchange *exchange) {

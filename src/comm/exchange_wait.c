@@ -8,7 +8,7 @@ rk_status rk_exchange_test(rk_exchange *exchange, bool *done) {
 }
 
 rk_status rk_exchange_wait(rk_exchange *exchange) {
-    double deadline = rk_clock_seconds() + exchange->comm->timeout_s;
+    double deadline = rk_clock_seconds() + rk_exchange_limit_s(exchange);
     for (unsigned n_pauses = 0;;) {
         bool done;
         RK_TRY(rk_exchange_test(exchange, &done));

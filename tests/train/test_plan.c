@@ -118,15 +118,17 @@ static void test_ranks_of_one_host(void **state) {
     static const char host[] = "groups: [{name: a, count: 1, ranks: 2, memory_gb: 100, memory_bandwidth_gbs: 20, gflops: 100, network_gbps: 8, latency_us: 10}]\n";
     rk_config *config;
     rk_plan *plan;
-    OK(plan_of(RUN(2000, ""), host, usual, &config, &plan));
-    double *parts = plan->ranks[1].parts, memory = 20e9 / 2, u = plan->loads[0].share_rows, v = plan->loads[1].share_rows, parameters = 32 * 8 + 8 + 8 + 1;
-    assert_true(plan->placements[0].n_parts == 2 && plan->placements[1].replicated);
-    near(parts[RK_PLAN_PART_IDS], u / 2 * 4 * 4 / memory + 10e-6, 1e-12);
-    near(parts[RK_PLAN_PART_ROWS], u / 2 * 64 * 4 / memory + 10e-6, 1e-12);
-    near(parts[RK_PLAN_PART_GRADIENTS], u / 2 * 64 * 4 / memory + 10e-6 + v * 68 * 4 / memory + 10e-6, 1e-12);
-    near(parts[RK_PLAN_PART_ALL_REDUCE], parameters * 4 * (4 + 2.5) / memory + 20e-6, 1e-12);
-    rk_plan_free(plan);
-    rk_config_free(config);
+    for (int narrow = 0; narrow < 2; narrow++) { /* gradients and sums travel as bf16 */
+        OK(plan_of(narrow ? RUN(2000, "cluster: {wire: bf16}\n") : RUN(2000, ""), host, usual, &config, &plan));
+        double *parts = plan->ranks[1].parts, memory = 20e9 / 2, value = narrow ? 2 : 4, u = plan->loads[0].share_rows, v = plan->loads[1].share_rows, parameters = 32 * 8 + 8 + 8 + 1;
+        assert_true(plan->placements[0].n_parts == 2 && plan->placements[1].replicated);
+        near(parts[RK_PLAN_PART_IDS], u / 2 * 4 * 4 / memory + 10e-6, 1e-12);
+        near(parts[RK_PLAN_PART_ROWS], u / 2 * 16 * value * 4 / memory + 10e-6, 1e-12);
+        near(parts[RK_PLAN_PART_GRADIENTS], u / 2 * 16 * value * 4 / memory + 10e-6 + v * (16 * value + 4) * 4 / memory + 10e-6, 1e-12);
+        near(parts[RK_PLAN_PART_ALL_REDUCE], parameters * value * (4 + 2.5) / memory + 20e-6, 1e-12);
+        rk_plan_free(plan);
+        rk_config_free(config);
+    }
 }
 
 /* Several buckets: what backward hides is bounded by the layer that is whole last, or by the time of a block. */

@@ -179,7 +179,8 @@ static void set_parts(rk_plan *plan, int32_t r, const rank_work *work, const ran
     parts[RK_PLAN_PART_READ] = plan->pace.n_steps ? plan->pace.wait : w->read / memory;
     parts[RK_PLAN_PART_REST] = plan->pace.rest;
     parts[RK_PLAN_PART_DENSE] = factors[RK_PLAN_PART_DENSE] * plan->dense.flops * share_of_batch(plan) / machine->flops;
-    parts[RK_PLAN_PART_ALL_REDUCE] = seconds_through(machine, &peers, 2 * peers.n_partners / n_trainers * plan->dense.parameters * sizeof(float), moved_by_sum, 2 * peers.n_partners);
+    double summed = plan->dense.parameters * (plan->request.wire == RK_BF16 ? sizeof(uint16_t) : sizeof(float));
+    parts[RK_PLAN_PART_ALL_REDUCE] = seconds_through(machine, &peers, 2 * peers.n_partners / n_trainers * summed, moved_by_sum, 2 * peers.n_partners);
     plan->ranks[r].reduce_beside = reduce_beside(plan, machine, parts[RK_PLAN_PART_ALL_REDUCE]);
 }
 

@@ -1,104 +1,30 @@
 /* What this machine can do, by the smallest loops that reach it: the floor that a workload is held against.
  *
- *     bench_limits gather DIRECTORY [--threads 2] [--repeat 5]     a workload's lookups with everything known beforehand: fixed pooling, ids as
- *                                                                  row addresses, nothing checked; the best of several prefetch distances
+ *     bench_limits gather DIRECTORY [--threads 2] [--repeat 5]     a workload's rows read by the smallest loop (gather.h)
  *     bench_limits gemm M N K [--threads 2] [--repeat 5]           y = x W, dx = dy W', dW = x' dy by oneDNN's matmul over the whole batch, each in the
  *                                                                  layout that oneDNN likes best, f32 and bf16
  * One line of JSON. */
 #include <dnnl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
+#include "gather.h"
 #include "workload.h"
 
 extern void omp_set_num_threads(int n_threads);
 
-typedef struct gather {
-    const workload *w;
-    float **tables, *out;
-    int64_t width;
-    int threads, thread, ahead;
-} gather;
-
-/* dim: a constant after inlining. */
-static inline __attribute__((always_inline)) void gather_feature(const gather *g, int64_t f, int64_t at, int64_t dim) {
-    const workload_feature *from = &g->w->features[f];
-    const float *table = g->tables[f];
-    int64_t n = g->w->n, hotness = from->hotness, first = n * g->thread / g->threads, last = n * (g->thread + 1) / g->threads;
-    const int64_t *ids = from->ids + first * hotness, *end = from->ids + last * hotness - g->ahead;
-    for (int64_t s = first; s < last; s++) {
-        float sum[128] = {0};
-        for (int64_t k = 0; k < hotness; k++, ids++) {
-            if (ids < end)
-                for (int64_t c = 0; c < dim; c += 16) __builtin_prefetch(table + ids[g->ahead] * dim + c);
-            const float *row = table + *ids * dim;
-            for (int64_t c = 0; c < dim; c++) sum[c] += row[c];
-        }
-        float *out = g->out + s * g->width + at;
-        for (int64_t c = 0; c < dim; c++) out[c] = sum[c];
-    }
-}
-
-static void *gather_thread(void *context) {
-    const gather *g = context;
-    for (int64_t f = 0, at = 0; f < g->w->n_features; at += g->w->features[f++].dim) switch (g->w->features[f].dim) {
-            case 16: gather_feature(g, f, at, 16); break;
-            case 32: gather_feature(g, f, at, 32); break;
-            case 64: gather_feature(g, f, at, 64); break;
-            case 128: gather_feature(g, f, at, 128); break;
-            default: die("gather knows dims 16, 32, 64 and 128");
-        }
-    return NULL;
-}
-
-static double gather_once(const gather *g) {
-    double begin = seconds_now();
-    gather parts[256];
-    pthread_t threads[256];
-    for (int t = 0; t < g->threads; t++) {
-        parts[t] = *g;
-        parts[t].thread = t;
-        if (t) pthread_create(&threads[t], NULL, gather_thread, &parts[t]);
-    }
-    gather_thread(&parts[0]);
-    for (int t = 1; t < g->threads; t++) pthread_join(threads[t], NULL);
-    return seconds_now() - begin;
-}
-
-static float *huge_floats(int64_t n) {
-    size_t bytes = (size_t)n * sizeof(float);
-    float *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) die("no memory for %lld floats", (long long)n);
-    madvise(data, bytes, MADV_HUGEPAGE);
-    for (int64_t i = 0; i < n; i++) data[i] = 0.01f;
-    return data;
-}
-
 static void run_gather(const char *directory, int threads, int repeat) {
     workload w;
     workload_load(directory, &w);
-    gather g = {.w = &w, .threads = threads, .tables = calloc((size_t)w.n_features, sizeof *g.tables)};
-    int64_t bytes = 0;
-    for (int64_t f = 0; f < w.n_features; f++) {
-        g.tables[f] = huge_floats(w.features[f].n_rows * w.features[f].dim);
-        g.width += w.features[f].dim;
-        bytes += w.n * (w.features[f].hotness + 1) * w.features[f].dim * 4;
-    }
-    g.out = huge_floats(w.n * g.width);
-    static const int distances[] = {4, 8, 16, 32, 64};
-    int best = 0;
-    double best_seconds = 1e30;
-    for (size_t d = 0; d < sizeof distances / sizeof distances[0]; d++) {
-        g.ahead = distances[d];
-        double seconds = gather_once(&g);
-        if (seconds < best_seconds) best_seconds = seconds, best = distances[d];
-    }
-    g.ahead = best;
-    printf("{\"bytes\": %lld, \"ahead\": %d, \"seconds\": [", (long long)bytes, best);
-    for (int r = 0; r < repeat; r++) printf("%s%.6f", r ? ", " : "", gather_once(&g));
+    check(rk_set_threads(threads));
+    const float **tables = calloc((size_t)w.n_features, sizeof *tables);
+    for (int64_t f = 0; f < w.n_features; f++) tables[f] = huge_floats(w.features[f].n_rows * w.features[f].dim, 0.01f);
+    int64_t width = workload_width(&w);
+    gather g = {.w = &w, .tables = tables, .out = huge_floats(w.n * width, 0), .width = width};
+    gather_tune(&g);
+    printf("{\"bytes\": %lld, \"ahead\": %d, \"seconds\": [", (long long)workload_lookup_bytes(&w), g.ahead);
+    for (int r = 0; r < repeat; r++) printf("%s%.6f", r ? ", " : "", gather_batch(&g, 0));
     printf("]}\n");
 }
 

@@ -1,22 +1,50 @@
 /* W1, our side: lookups of a workload's batches, with or without backward and update, through the public API alone.
  *
- *     bench_lookup DIRECTORY [--mode forward|train] [--optimizer rowwise_adagrad|sgd|adagrad] [--rate 0.1] [--dtype f32|bf16] [--steps 5] [--threads 0]
+ *     bench_lookup DIRECTORY [--mode forward|train] [--optimizer rowwise_adagrad|sgd|adagrad] [--rate 0.1] [--dtype f32|bf16] [--steps 5] [--threads 0] [--gather no]
  *
- * One line of JSON: seconds of each step after a first that is not counted, and sums of the activations by which both sides are compared. Rows begin at 0.01. */
+ * One line of JSON: seconds of each step after a first that is not counted, and sums of the activations by which both sides are compared. Rows begin at 0.01.
+ * --gather yes: after each step the smallest loop (gather.h) reads the same batch from the same rows, so that what the machine does beside it slows both alike. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <reckon/reckon.h>
 
+#include "embedding/collection.h"
+#include "gather.h"
 #include "workload.h"
+
+/* Of the collection's own rows; kept for good. */
+static gather gather_of(const workload *w, rk_embeddings *embeddings) {
+    rk_state state = {0};
+    const float **tables = calloc((size_t)w->n_features, sizeof *tables);
+    check(rk_embeddings_state(embeddings, &state));
+    for (int64_t f = 0; f < w->n_features; f++) {
+        char name[96];
+        snprintf(name, sizeof name, "table/%s/rows", w->features[f].name);
+        const rk_state_entry *rows = rk_state_find(&state, name);
+        if (!rows || rows->type != RK_STATE_F32) die("gather reads f32 rows alone");
+        tables[f] = rows->data;
+    }
+    rk_state_release(&state);
+    gather g = {.w = w, .tables = tables, .out = huge_floats(w->n * workload_width(w), 0), .width = workload_width(w)};
+    gather_tune(&g);
+    return g;
+}
+
+static void print_seconds(const char *name, const double *seconds, int64_t n) {
+    printf("\"%s\": [", name);
+    for (int64_t s = 0; s < n; s++) printf("%s%.6f", s ? ", " : "", seconds[s]);
+    printf("], ");
+}
 
 int main(int argc, char **argv) {
     if (argc < 2) die("usage: bench_lookup DIRECTORY [options]");
     workload w;
     workload_load(argv[1], &w);
     bool train = strcmp(option(argc, argv, "--mode", "forward"), "train") == 0;
-    int64_t steps = atoll(option(argc, argv, "--steps", "5")), width = 0;
+    bool gathers = strcmp(option(argc, argv, "--gather", "no"), "yes") == 0;
+    int64_t steps = atoll(option(argc, argv, "--steps", "5")), width = workload_width(&w);
     check(rk_set_threads(atoi(option(argc, argv, "--threads", "0"))));
     const char *kind = option(argc, argv, "--optimizer", "rowwise_adagrad");
     rk_optimizer optimizer;
@@ -25,22 +53,28 @@ int main(int argc, char **argv) {
     const rk_initializer constant = {.kind = RK_INIT_CONSTANT, .value = 0.01};
     rk_dtype dtype = strcmp(option(argc, argv, "--dtype", "f32"), "bf16") == 0 ? RK_BF16 : RK_F32;
     rk_embeddings *embeddings = workload_embeddings(&w, dtype, &constant, &optimizer);
-    for (int64_t f = 0; f < w.n_features; f++) width += w.features[f].dim;
-    float *out = aligned_alloc(64, (size_t)((w.n * width * 4 + 63) / 64 * 64)), *gradient = load_array(argv[1], "gradient", ".f32", w.n * width * 4);
-    if (!out || (train && !gradient)) die("no memory, or no gradient.f32");
+    float *out = huge_floats(w.n * width, 0), *gradient = load_array(argv[1], "gradient", ".f32", w.n * width * 4);
+    if (train && !gradient) die("no gradient.f32");
     rk_activation *activations = workload_columns(&w, out, width), *gradients = workload_columns(&w, gradient, width);
     rk_ids *ids = calloc((size_t)w.n_features, sizeof *ids);
-    printf("{\"seconds\": [");
+    double *seconds = calloc((size_t)steps + 1, sizeof *seconds), *gather_seconds = calloc((size_t)steps + 1, sizeof *gather_seconds);
+    gather g = {0};
+    if (gathers) g = gather_of(&w, embeddings);
     for (int64_t s = 0; s <= steps; s++) {
-        rk_batch batch = workload_batch(&w, s % w.n_batches, ids);
+        int64_t b = s % w.n_batches;
+        rk_batch batch = workload_batch(&w, b, ids);
         double begin = seconds_now();
         check((train ? rk_embeddings_lookup : rk_embeddings_peek)(embeddings, w.n, batch.features, activations));
         if (train) check(rk_embeddings_apply_gradients(embeddings, gradients));
-        if (s > 0) printf("%s%.6f", s > 1 ? ", " : "", seconds_now() - begin);
+        seconds[s] = seconds_now() - begin;
+        if (gathers) gather_seconds[s] = gather_batch(&g, b);
     }
     check(rk_embeddings_peek(embeddings, w.n, workload_batch(&w, 0, ids).features, activations));
     double sum = 0, squares = 0;
     for (int64_t i = 0; i < w.n * width; i++) sum += out[i], squares += (double)out[i] * out[i];
-    printf("], \"sum\": %.9g, \"squares\": %.9g, \"peak_bytes\": %lld, \"isa\": \"%s\", \"threads\": %d}\n", sum, squares, (long long)peak_bytes(), rk_runtime_isa(), rk_threads());
+    printf("{");
+    print_seconds("seconds", seconds + 1, steps);
+    if (gathers) print_seconds("gather_seconds", gather_seconds + 1, steps);
+    printf("\"bytes\": %lld, \"sum\": %.9g, \"squares\": %.9g, \"peak_bytes\": %lld, \"isa\": \"%s\", \"threads\": %d}\n", (long long)workload_lookup_bytes(&w), sum, squares, (long long)peak_bytes(), rk_runtime_isa(), rk_threads());
     return 0;
 }

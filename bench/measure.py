@@ -65,7 +65,8 @@ def run_ours(case, directory, side, args):
         options += ["--from", "rows"] if case.hashed else []
         return {"train": call([PROGRAMS / "bench_model", directory / "run.yaml", directory] + options, env)}
     rule = ["--optimizer", case.optimizer, "--rate", str(case.rate)]
-    return {mode: call([PROGRAMS / "bench_lookup", directory, "--mode", mode] + rule + options, env) for mode in ("forward", "train")}
+    gather = {"forward": "yes", "train": "no"}
+    return {mode: call([PROGRAMS / "bench_lookup", directory, "--mode", mode, "--gather", gather[mode]] + rule + options, env) for mode in ("forward", "train")}
 
 
 def run_side(case, directory, side, config, args):
@@ -107,6 +108,12 @@ def measure_products(case, args):
         for dtype, seconds in measured.items():
             total[dtype] += count * sum(seconds.values()) if min(seconds.values()) > 0 else float("inf")
     return total | {"bf16": min(total.values())}  # a machine without bf16 instructions is faster in f32
+
+
+def measure_gather(case, directory, args):
+    """{bytes, seconds: [...]} of a model's rows; of lookups, our own forward run reads its rows in turn with the smallest loop."""
+    wait_for_memory(1.1 * case.table_bytes + 1e9)
+    return call([PROGRAMS / "bench_limits", "gather", directory, "--threads", str(args.threads)])
 
 
 class Measured:
@@ -198,15 +205,17 @@ def measure_case(workload, case, sides, equal, args):
         if r >= 3 and time.monotonic() - began > args.budget:
             break
         print(f"  round {r + 1}", flush=True)
-        wait_for_memory(1.1 * case.table_bytes + 1e9)
-        gathers.append(call([PROGRAMS / "bench_limits", "gather", limits, "--threads", str(args.threads)]))
+        if case.model:
+            gathers.append(measure_gather(case, limits, args))
         for side in measured:
             side.round(case, directory, args, workload.modes, r == 0)
-    gather_seconds = [statistics.median(g["seconds"]) for g in gathers]
-    rate = gathers[0]["bytes"] / statistics.median(gather_seconds)
     if not measured[0].runs:
         sys.exit(f"our own side failed: {measured[0].failed}")
     ours = measured[0].runs[""]
+    if not case.model:
+        gathers = [{"bytes": run["forward"]["bytes"], "seconds": run["forward"]["gather_seconds"]} for run in ours]
+    gather_seconds = [statistics.median(g["seconds"]) for g in gathers]
+    rate = gathers[0]["bytes"] / statistics.median(gather_seconds)
     rows = []
     for mode in workload.modes:
         sides = [m.summary(mode, ours[0], max(TOLERANCE[m.side.dtype], HASHED_TOLERANCE * case.hashed)) for m in measured]

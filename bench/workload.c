@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -26,11 +27,26 @@ void check(rk_status status) {
     if (status != RK_OK) die("%s", rk_last_error());
 }
 
+/* On huge pages where there are any, as the peers' allocators and ours have them for large arrays. */
+static void *huge_pages(int64_t n_bytes) {
+    size_t bytes = n_bytes > 0 ? (size_t)n_bytes : 1;
+    void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) die("no memory for %lld bytes", (long long)n_bytes);
+    madvise(data, bytes, MADV_HUGEPAGE);
+    return data;
+}
+
+float *huge_floats(int64_t n, float value) {
+    float *data = huge_pages(n * (int64_t)sizeof *data);
+    for (int64_t i = 0; i < n; i++) data[i] = value;
+    return data;
+}
+
 void *load_array(const char *directory, const char *name, const char *suffix, int64_t n_bytes) {
     FILE *file = open_part(directory, name, suffix);
     if (!file) return NULL;
-    void *data = aligned_alloc(64, ((size_t)n_bytes + 63) / 64 * 64);
-    if (!data || fread(data, 1, (size_t)n_bytes, file) != (size_t)n_bytes) die("'%s/%s%s' is shorter than %lld bytes", directory, name, suffix, (long long)n_bytes);
+    void *data = huge_pages(n_bytes);
+    if (fread(data, 1, (size_t)n_bytes, file) != (size_t)n_bytes) die("'%s/%s%s' is shorter than %lld bytes", directory, name, suffix, (long long)n_bytes);
     fclose(file);
     return data;
 }
@@ -107,6 +123,18 @@ rk_embeddings *workload_embeddings(const workload *w, rk_dtype dtype, const rk_i
     free(tables);
     free(features);
     return embeddings;
+}
+
+int64_t workload_width(const workload *w) {
+    int64_t width = 0;
+    for (int64_t f = 0; f < w->n_features; f++) width += w->features[f].dim;
+    return width;
+}
+
+int64_t workload_lookup_bytes(const workload *w) {
+    int64_t values = 0;
+    for (int64_t f = 0; f < w->n_features; f++) values += w->n * (w->features[f].hotness + 1) * w->features[f].dim;
+    return values * (int64_t)sizeof(float);
 }
 
 rk_activation *workload_columns(const workload *w, float *data, int64_t width) {

@@ -1,0 +1,60 @@
+#include "gather.h"
+
+#include "base/parallel.h"
+
+typedef struct gather_task {
+    const gather *g;
+    int64_t batch;
+} gather_task;
+
+/* dim: a constant after inlining. */
+static inline __attribute__((always_inline)) void gather_feature(const gather *g, int64_t batch, int64_t f, int64_t at, int64_t dim) {
+    const workload_feature *from = &g->w->features[f];
+    const float *table = g->tables[f];
+    int64_t n = g->w->n, hotness = from->hotness;
+    const int64_t *ids = from->ids + batch * n * hotness, *end = ids + n * hotness - g->ahead;
+    for (int64_t s = 0; s < n; s++) {
+        float sum[128] = {0};
+        for (int64_t k = 0; k < hotness; k++, ids++) {
+            if (ids < end)
+                for (int64_t c = 0; c < dim; c += 16) __builtin_prefetch(table + ids[g->ahead] * dim + c);
+            const float *row = table + *ids * dim;
+            for (int64_t c = 0; c < dim; c++) sum[c] += row[c];
+        }
+        float *out = g->out + s * g->width + at;
+        for (int64_t c = 0; c < dim; c++) out[c] = sum[c];
+    }
+}
+
+static void gather_one(void *context, size_t task, int thread) {
+    (void)thread;
+    const gather_task *t = context;
+    int64_t f = (int64_t)task, at = 0;
+    for (int64_t before = 0; before < f; before++) at += t->g->w->features[before].dim;
+    switch (t->g->w->features[f].dim) {
+        case 16: gather_feature(t->g, t->batch, f, at, 16); break;
+        case 32: gather_feature(t->g, t->batch, f, at, 32); break;
+        case 64: gather_feature(t->g, t->batch, f, at, 64); break;
+        case 128: gather_feature(t->g, t->batch, f, at, 128); break;
+        default: die("gather knows dims 16, 32, 64 and 128");
+    }
+}
+
+double gather_batch(const gather *g, int64_t b) {
+    gather_task task = {g, b};
+    double begin = seconds_now();
+    rk_parallel_for((size_t)g->w->n_features, gather_one, &task);
+    return seconds_now() - begin;
+}
+
+void gather_tune(gather *g) {
+    static const int distances[] = {4, 8, 16, 32, 64};
+    double best_seconds = 1e30;
+    int best = 0;
+    for (size_t d = 0; d < sizeof distances / sizeof distances[0]; d++) {
+        g->ahead = distances[d];
+        double seconds = gather_batch(g, 0);
+        if (seconds < best_seconds) best_seconds = seconds, best = distances[d];
+    }
+    g->ahead = best;
+}

@@ -1,0 +1,21 @@
+/* The smallest loop that reads a workload's rows: fixed pooling, ids as row addresses, everything known beforehand and nothing checked. What lookups are held against. */
+#ifndef RK_BENCH_GATHER_H
+#define RK_BENCH_GATHER_H
+
+#include "workload.h"
+
+typedef struct gather {
+    const workload *w;
+    const float **tables; /* [n_features]: each [n_rows, dim] */
+    float *out;           /* [n, width] */
+    int64_t width;
+    int ahead;            /* how many rows ahead are prefetched */
+} gather;
+
+/* Tries several prefetch distances on batch 0 and keeps the best. Dims: 16, 32, 64 and 128. */
+void gather_tune(gather *g);
+
+/* Seconds of batch b, with the library's threads. */
+double gather_batch(const gather *g, int64_t b);
+
+#endif

@@ -6,7 +6,7 @@
 
 enum {
     CHUNK_USES = 32768,
-    PART_USES = 512,      /* that a part has, about: sorted in the first cache */
+    PART_USES = 1024,     /* that a part has, about: sorted in the first cache */
     PIECE_USES = 1024,
     MAX_USUAL_BITS = 11,  /* more parts than this at once are dealt out slowly */
     FULL_PARTS_BITS = 8   /* where every row takes a step (l2_full) */

@@ -21,13 +21,22 @@ static bool is_used(const application *a, int32_t f) {
     return rk_takes_updates(a->embeddings, a->embeddings->feature_tables[f]);
 }
 
+/* Whether a feature's gradients lie right beside those of the feature before it, sample by sample. */
+static bool follows(const application *a, int32_t f) {
+    if (f == 0 || !is_used(a, f - 1) || a->uses[f].n != a->uses[f - 1].n) return false;
+    const rk_activation *before = &a->gradients[f - 1], *at = &a->gradients[f];
+    return at->stride == before->stride && at->data == before->data + rk_embeddings_width(a->embeddings, f - 1);
+}
+
+/* Gradients are read as they lie in memory: features that follow each other are checked with the first of them. */
 static void check_block(void *context, size_t task, int thread) {
     (void)thread;
     application *a = context;
-    int32_t f = (int32_t)(task / a->blocks);
-    if (!is_used(a, f)) return;
+    int32_t f = (int32_t)(task / a->blocks), n_features = a->embeddings->n_features;
+    if (!is_used(a, f) || follows(a, f)) return;
+    int64_t width = rk_embeddings_width(a->embeddings, f);
+    for (int32_t next = f + 1; next < n_features && is_used(a, next) && follows(a, next); next++) width += rk_embeddings_width(a->embeddings, next);
     int64_t first = (int64_t)(task % a->blocks) * CHECK_SAMPLES, n = a->uses[f].n, last = first + CHECK_SAMPLES < n ? first + CHECK_SAMPLES : n;
-    int32_t width = rk_embeddings_width(a->embeddings, f);
     bool finite = true;
     for (int64_t s = first; s < last; s++) finite &= rk_all_finite(a->gradients[f].data + s * a->gradients[f].stride, width);
     if (!finite) atomic_store(&a->not_finite, true);

@@ -48,7 +48,7 @@ double gather_batch(const gather *g, int64_t b) {
 }
 
 void gather_tune(gather *g) {
-    static const int distances[] = {4, 8, 16, 32, 64};
+    static const int distances[] = {4, 8, 16, 32, 64, 128, 256};
     double best_seconds = 1e30;
     int best = 0;
     for (size_t d = 0; d < sizeof distances / sizeof distances[0]; d++) {

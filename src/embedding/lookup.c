@@ -2,7 +2,7 @@
 #include "base/parallel.h"
 #include "embedding/collection_parts.h"
 
-enum { LOOKUP_VALUES = 65536 }; /* values that a task reads and writes, about */
+enum { LOOKUP_VALUES = 131072 }; /* values that a task reads and writes, about */
 
 void rk_use_look_up(const rk_feature_use *use, int64_t length, const rk_rows *rows, int64_t first, int64_t last, rk_activation to) {
     rk_bag_forward_args args = {.rows = *rows,

@@ -4,45 +4,43 @@
 
 #include "base/float16.h"
 #include "kernels/kernel_list.h"
+#include "kernels/row_sum.h"
 
-/* Rows ahead that are on their way: about BYTES_AHEAD of them. */
-enum { BYTES_AHEAD = 2048, MIN_AHEAD = 6, MAX_AHEAD = 32 };
+/* Cache lines of rows ahead that are on their way: half of a small first cache. */
+enum { LINE_BYTES = 64, LINES_AHEAD = 256 };
 
-static inline __attribute__((always_inline)) int64_t rows_ahead(const rk_bag_forward_args *args, int32_t dim) {
-    int64_t n = BYTES_AHEAD / ((int64_t)dim * (args->rows.dtype == RK_F32 ? 4 : 2));
-    return n < MIN_AHEAD ? MIN_AHEAD : n > MAX_AHEAD ? MAX_AHEAD : n;
+ROW_INLINE int64_t row_bytes_of(const rk_bag_forward_args *args, int32_t dim) { return (int64_t)dim * (args->rows.dtype == RK_F32 ? 4 : 2); }
+
+ROW_INLINE int64_t rows_ahead(const rk_bag_forward_args *args, int32_t dim) {
+    int64_t lines = (row_bytes_of(args, dim) + LINE_BYTES - 1) / LINE_BYTES;
+    return lines >= LINES_AHEAD / 2 ? 2 : LINES_AHEAD / lines;
 }
 
-static inline __attribute__((always_inline)) void prefetch(const rk_bag_forward_args *args, int64_t i, int64_t end, int32_t dim) {
+ROW_INLINE void prefetch(const rk_bag_forward_args *args, int64_t i, int64_t end, int32_t dim) {
     if (i >= end) return;
-    int64_t row_bytes = (int64_t)dim * (args->rows.dtype == RK_F32 ? 4 : 2);
+    int64_t row_bytes = row_bytes_of(args, dim);
     const char *row = (const char *)args->rows.data + args->ids[i] * row_bytes;
-    for (int64_t at = 0; at < row_bytes; at += 64) __builtin_prefetch(row + at);
+    for (int64_t at = 0; at < row_bytes; at += LINE_BYTES) __builtin_prefetch(row + at);
 }
 
-/* One bag of f32 rows; dim is a constant where the caller knows it, which keeps the sums in registers. */
-static inline __attribute__((always_inline)) void bag_f32(const rk_bag_forward_args *args, int64_t bag, int64_t all, int32_t dim) {
+/* One bag of f32 rows; dim is a constant where the caller knows it, which keeps the sum in registers. */
+ROW_INLINE void bag_f32(const rk_bag_forward_args *args, int64_t bag, int64_t all, int32_t dim) {
     const float *rows = args->rows.data;
     float *out = args->out + (bag - args->first) * args->stride;
-    int64_t begin = args->offsets[bag], end = args->offsets[bag + 1];
-    float sum[128];
-    float *to = dim <= 128 ? sum : out;
-    memset(to, 0, (size_t)dim * sizeof *to);
-    for (int64_t i = begin; i < end; i++) {
-        prefetch(args, i + rows_ahead(args, dim), all, dim);
-        const float *row = rows + args->ids[i] * dim;
-        if (args->coefficients) {
-            float c = args->coefficients[i];
-            for (int32_t k = 0; k < dim; k++) to[k] += c * row[k];
-        } else {
-            for (int32_t k = 0; k < dim; k++) to[k] += row[k];
-        }
+    int64_t ahead = rows_ahead(args, dim);
+    row_sum sum;
+    row_sum_begin(&sum, out, dim);
+    for (int64_t i = args->offsets[bag]; i < args->offsets[bag + 1]; i++) {
+        prefetch(args, i + ahead, all, dim);
+        if (args->coefficients)
+            row_sum_add_times(&sum, out, args->coefficients[i], rows + args->ids[i] * dim, dim);
+        else
+            row_sum_add(&sum, out, rows + args->ids[i] * dim, dim);
     }
-    float scale = args->scales ? args->scales[bag] : 1.0f;
-    for (int32_t k = 0; k < dim; k++) out[k] = scale * to[k];
+    row_sum_end(&sum, args->scales ? args->scales[bag] : 1.0f, out, dim);
 }
 
-static inline __attribute__((always_inline)) void bag_half(const rk_bag_forward_args *args, int64_t bag, int64_t all, int32_t dim, bool bf16) {
+ROW_INLINE void bag_half(const rk_bag_forward_args *args, int64_t bag, int64_t all, int32_t dim, bool bf16) {
     const uint16_t *rows = args->rows.data;
     float *out = args->out + (bag - args->first) * args->stride, sum[128], *to = dim <= 128 ? sum : out;
     memset(to, 0, (size_t)dim * sizeof *to);
@@ -57,7 +55,7 @@ static inline __attribute__((always_inline)) void bag_half(const rk_bag_forward_
 }
 
 /* Bags of one id each with the coefficient 1: copies of rows. */
-static inline __attribute__((always_inline)) void copy_rows(const rk_bag_forward_args *args, int32_t dim) {
+ROW_INLINE void copy_rows(const rk_bag_forward_args *args, int32_t dim) {
     float *out = args->out;
     int64_t ahead = rows_ahead(args, dim);
     for (int64_t b = args->first; b < args->last; b++, out += args->stride) {
@@ -65,7 +63,7 @@ static inline __attribute__((always_inline)) void copy_rows(const rk_bag_forward
         const uint16_t *halves = (const uint16_t *)args->rows.data + args->ids[b] * dim;
         const float *row = (const float *)args->rows.data + args->ids[b] * dim;
         if (args->rows.dtype == RK_F32)
-            for (int32_t k = 0; k < dim; k++) out[k] = row[k];
+            row_copy(out, row, dim);
         else if (args->rows.dtype == RK_BF16)
             for (int32_t k = 0; k < dim; k++) out[k] = rk_bf16_to_f32(halves[k]);
         else
@@ -74,7 +72,7 @@ static inline __attribute__((always_inline)) void copy_rows(const rk_bag_forward
 }
 
 /* dim: a constant after inlining. */
-static inline __attribute__((always_inline)) void all_bags(const rk_bag_forward_args *args, int32_t dim) {
+ROW_INLINE void all_bags(const rk_bag_forward_args *args, int32_t dim) {
     int64_t begin = args->single ? args->first : args->offsets[args->first], end = args->single ? args->last : args->offsets[args->last];
     for (int64_t i = begin; i < begin + rows_ahead(args, dim); i++) prefetch(args, i, end, dim);
     if (args->single) {
@@ -89,7 +87,8 @@ static inline __attribute__((always_inline)) void all_bags(const rk_bag_forward_
     }
 }
 
-void RK_KERNEL_NAME(rk_bag_forward)(const rk_bag_forward_args *args) {
+void RK_KERNEL_NAME(rk_bag_forward)(const rk_bag_forward_args *in) {
+    const rk_bag_forward_args own = *in, *args = &own; /* its own: stores of rows cannot change it */
     switch (args->rows.dim) {
         case 1: all_bags(args, 1); break;
         case 8: all_bags(args, 8); break;

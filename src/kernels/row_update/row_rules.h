@@ -18,9 +18,10 @@ RK_DEVICE_CODE static inline float sum_of_squares(const float *x, int64_t n) {
     for (; i + 16 <= n; i += 16)
         for (int l = 0; l < 16; l++) lanes[l] += x[i + l] * x[i + l];
     for (int l = 0; i < n; i++, l++) lanes[l] += x[i] * x[i];
-    for (int width = 8; width; width /= 2)
-        for (int l = 0; l < width; l++) lanes[l] += lanes[l + width];
-    return lanes[0];
+    float eight[8], four[4];
+    for (int l = 0; l < 8; l++) eight[l] = lanes[l] + lanes[l + 8];
+    for (int l = 0; l < 4; l++) four[l] = eight[l] + eight[l + 4];
+    return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
 RK_DEVICE_CODE static inline void sgd(const rk_update *u, float *w, const float *g, int64_t n) {

@@ -4,9 +4,10 @@
 #include "base/tree.h"
 #include "kernels/kernel_list.h"
 #include "kernels/row_convert/row_bits.h"
+#include "kernels/row_sum.h"
 #include "kernels/row_update/row_rules.h"
 
-enum { LINE_BYTES = 64, LINES_AHEAD = 48 };
+enum { LINE_BYTES = 64, LINES_AHEAD = 96 };
 
 static inline void prefetch_bytes(const void *data, int64_t n_bytes) {
     for (int64_t at = 0; at < n_bytes; at += LINE_BYTES) __builtin_prefetch((const char *)data + at, 1);
@@ -73,22 +74,20 @@ static inline uint32_t leaf_of(const rk_rows_update_args *a, uint32_t bag, int32
 
 /* The uses of one place and leaf, from i on, summed into g; returns where they end. dim, leaves: constants where the caller knows them, which keeps the
  * sum in registers. */
-static inline __attribute__((always_inline)) int64_t sum_uses(const rk_rows_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g, int32_t dim,
+ROW_INLINE int64_t sum_uses(const rk_rows_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g, int32_t dim,
                                                               bool leaves, uint32_t *leaf) {
     uint32_t place = rk_use_place(a->uses[i]);
-    float sum[128], *to = dim <= 128 ? sum : g;
-    memset(to, 0, (size_t)dim * sizeof *to);
+    row_sum sum;
+    row_sum_begin(&sum, g, dim);
     for (bool first = true; i < a->n_uses && rk_use_place(a->uses[i]) == place; i++, first = false) {
         if (i + ahead < a->n_uses) prefetch_use(a, i + ahead, &sources[1]);
         uint32_t bag = bag_of(a, a->uses[i]);
         const float *from = gradient_of(a, bag, &sources[0]);
         if (leaves && first) *leaf = leaf_of(a, bag, sources[0]);
         if (leaves && !first && leaf_of(a, bag, sources[0]) != *leaf) break;
-        float c = coefficient_of(a, a->uses[i], sources[0]);
-        for (int32_t k = 0; k < dim; k++) to[k] += c * from[k];
+        row_sum_add_times(&sum, g, coefficient_of(a, a->uses[i], sources[0]), from, dim);
     }
-    if (to == sum)
-        for (int32_t k = 0; k < dim; k++) g[k] = sum[k];
+    row_sum_end(&sum, 1.0f, g, dim);
     return i;
 }
 
@@ -132,7 +131,8 @@ static inline int64_t sum_place(const rk_rows_update_args *a, int64_t i, int64_t
     return a->has_leaves ? sum_leaves(a, i, ahead, sources, g) : sum_one(a, i, ahead, sources, g);
 }
 
-void RK_KERNEL_NAME(rk_rows_update)(const rk_rows_update_args *a) {
+void RK_KERNEL_NAME(rk_rows_update)(const rk_rows_update_args *args) {
+    const rk_rows_update_args own = *args, *a = &own; /* its own: stores of rows cannot change it */
     float g[RK_MAX_DIM];
     int64_t ahead = uses_ahead(a);
     int32_t sources[2] = {0, 0}; /* of the use at hand, of the one that is prefetched */

@@ -149,7 +149,6 @@ rk_real *rk_graph_gradient(rk_graph *graph, rk_value value);  /* the same shape;
 /* An input's data or gradient, or an output's, in memory of the caller's: [max_batch, rows, cols]; NULL: the run's own. */
 void rk_graph_bind(rk_graph *graph, rk_value value, rk_real *data, rk_real *gradient);
 
-enum { RK_MAX_BLOCK = 256 };                   /* samples */
 int64_t rk_graph_block(const rk_graph *graph); /* samples of a block; the last of a group may have fewer */
 size_t rk_graph_n_blocks(const rk_graph *graph, int64_t n); /* of n samples */
 size_t rk_graph_block_number(const rk_run *run); /* 0 .. n_blocks-1, in the order of the samples */

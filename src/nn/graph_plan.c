@@ -8,6 +8,7 @@
 enum {
     LINE_REALS = 64 / sizeof(rk_real),
     MIN_BLOCK = 64,
+    MAX_BLOCK = 512,           /* samples */
     BLOCK_REALS = 16 << 20,    /* values of a block, about */
     MIN_GROUP = 128,
     CACHED_REALS = 1 << 19,    /* parameters that stay in the second cache, about */
@@ -146,7 +147,7 @@ static rk_status add_node(planner *p, const rk_graph *graph, const rk_node *node
 /* Large enough for matrix products to run at speed, small enough for a block's values to stay in the second or third cache, and enough of them for several threads. Each block
  * reads the parameters and adds to their gradients, which takes as long as the products if they are not in the cache and the block is short. */
 static int64_t block_of(const rk_graph *graph) {
-    int64_t width = 0, block = RK_MAX_BLOCK, least = graph->gradient_reals <= CACHED_REALS ? MIN_BLOCK : MIN_GROUP;
+    int64_t width = 0, block = MAX_BLOCK, least = graph->gradient_reals <= CACHED_REALS ? MIN_BLOCK : MIN_GROUP;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
         bool view = node->op && node->op->is_view; /* of memory that is counted already */

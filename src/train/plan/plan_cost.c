@@ -148,13 +148,16 @@ static double seconds_through(const rk_machine *machine, const rank_way *way, do
     return (far > 0 ? far / machine->capacity.network_speed : 0) + moved * (bytes - far) / machine->capacity.memory_speed + n_messages * machine->latency_s;
 }
 
+/* Samples of a thread's last block: of a rank's 2,048 to 4,095 samples; of fewer it is half as many, of more twice (nn/graph_plan.c). */
+enum { LAST_BLOCK = 256 };
+
 /* Of the all-reduce, what the backward pass hides, of a thread's last block or of all samples: the sums of all but the largest layer, which is taken to be whole last. */
 static double reduce_beside(const rk_plan *plan, const rk_machine *machine, double seconds) {
     const rk_host_group *group = &plan->cluster.hosts.groups[machine->group];
     double threads = group->cores ? fmax((double)group->cores / machine->ranks_of_host, 1) : 1;
     double backward = plan->pace.factors[RK_PLAN_PART_DENSE] * plan->dense.flops * 2 / 3 / machine->flops;
     double samples = share_of_batch(plan);
-    if (!rk_share_goes_by_nodes(plan->dense.parameters, samples)) samples = fmin(RK_MAX_BLOCK * threads, samples);
+    if (!rk_share_goes_by_nodes(plan->dense.parameters, samples)) samples = fmin(LAST_BLOCK * threads, samples);
     double window = backward * samples, last = (double)plan->dense.layer_in * (double)plan->dense.layer_out / plan->dense.parameters;
     return plan->dense.parameters > RK_BUCKET_VALUES ? fmin(seconds * (1 - last), window) : 0;
 }

@@ -18,6 +18,7 @@
     X(rk_row_load, (const rk_rows *rows, int64_t row, float *out), (rows, row, out))                                                \
     X(rk_row_store, (const rk_rows *rows, int64_t row, const float *values, uint64_t seed, uint64_t counter),                       \
       (rows, row, values, seed, counter))                                                                                           \
+    X(rk_bf16_round, (const float *from, void *to, int64_t n, bool wide), (from, to, n, wide))                                      \
     X(rk_interaction_forward, (const rk_real *x, int64_t n, int32_t n_vectors, int32_t dim, rk_real *out), (x, n, n_vectors, dim, out)) \
     X(rk_interaction_backward, (const rk_real *x, const rk_real *dout, int64_t n, int32_t n_vectors, int32_t dim, rk_real *dx),     \
       (x, dout, n, n_vectors, dim, dx))                                                                                             \

@@ -42,6 +42,9 @@ void rk_bag_forward(const rk_bag_forward_args *args);
 void rk_row_load(const rk_rows *rows, int64_t row, float *out);
 void rk_row_store(const rk_rows *rows, int64_t row, const float *values, uint64_t seed, uint64_t counter);
 
+/* to[i] = from[i] rounded to bf16, nearest even: n bf16 values, or f32 ones if `wide`. */
+void rk_bf16_round(const float *from, void *to, int64_t n, bool wide);
+
 /* Dot interaction of n samples, x [n, n_vectors, dim]:
  *     out[s, p] = x[s, i] . x[s, j]   for the pairs i > j, in the order (1,0) (2,0) (2,1) (3,0) ...
  * backward: dx[s, i] += dout[s, p] * x[s, j];  dx[s, j] += dout[s, p] * x[s, i] */

@@ -6,11 +6,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cpu.h"
-#include "base/float16.h"
 #include "base/memory.h"
+#include "kernels/kernels.h"
 #include "nn/gemm.h"
 
 /* oneDNN runs its loops by OpenMP; its two functions are declared here, since clang's omp.h belongs to another OpenMP. */
@@ -218,19 +217,9 @@ void rk_matrix_free(rk_matrix *matrix) {
     rk_free(matrix);
 }
 
-static void round_to_bf16(const float *from, void *to, int64_t n, bool units) {
-    if (units) {
-        uint16_t *halves = to;
-        for (int64_t i = 0; i < n; i++) halves[i] = rk_bf16_from_f32(from[i]);
-    } else {
-        float *floats = to;
-        for (int64_t i = 0; i < n; i++) floats[i] = rk_bf16_to_f32(rk_bf16_from_f32(from[i]));
-    }
-}
-
 static const void *operand(const rk_matrix *matrix, const float *values, int64_t n, float *scratch) {
     if (matrix->dtype != RK_BF16) return values;
-    round_to_bf16(values, scratch, n, matrix->units);
+    rk_bf16_round(values, scratch, n, !matrix->units);
     return scratch;
 }
 
@@ -293,7 +282,7 @@ static rk_status pack(const dnnl_memory_desc_t *from, const void *data, const pa
 static rk_status set(rk_matrix *matrix, const float *w, bool with_backward) {
     const void *values = w;
     if (matrix->dtype == RK_BF16) {
-        round_to_bf16(w, matrix->rounded, matrix->in * matrix->out, matrix->units);
+        rk_bf16_round(w, matrix->rounded, matrix->in * matrix->out, !matrix->units);
         values = matrix->rounded;
     }
     dnnl_memory_desc_t plain, transposed;

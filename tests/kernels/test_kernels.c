@@ -1,9 +1,11 @@
 /* Every kernel of kernel_list.h, on every instruction set that this processor has, against the scalar reference: the same bits, at odd sizes. */
 #include "testing.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "base/cpu.h"
+#include "base/float16.h"
 #include "base/rng.h"
 #include "kernels/kernel_list.h"
 
@@ -260,6 +262,30 @@ static void test_row_convert(void **state) {
             }
 }
 
+static void test_bf16_round(void **state) {
+    (void)state;
+    tried("rk_bf16_round", true);
+    float values[MAX_DIM] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1e-40f, FLT_MAX, 1.00390625f, 1.01171875f}, wide[2][MAX_DIM];
+    uint16_t halves[2][MAX_DIM];
+    randomize(values + 9, MAX_DIM - 9);
+    for (int d = 0; d < N_DIMS; d++)
+        for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+            memset(halves, 0xAA, sizeof halves);
+            memset(wide, 0xAA, sizeof wide);
+            rk_bf16_round_scalar(values, halves[0], dims[d], false);
+            rk_bf16_round_on[isa](values, halves[1], dims[d], false);
+            rk_bf16_round_scalar(values, wide[0], dims[d], true);
+            rk_bf16_round_on[isa](values, wide[1], dims[d], true);
+            assert_memory_equal(halves[0], halves[1], sizeof halves[0]);
+            assert_memory_equal(wide[0], wide[1], sizeof wide[0]);
+            for (int32_t k = 0; k < dims[d]; k++) assert_int_equal(halves[0][k], rk_bf16_from_f32(values[k]));
+            for (int32_t k = 0; k < dims[d]; k++) assert_true(rk_f32_bits(wide[0][k]) == (uint32_t)halves[0][k] << 16);
+        }
+    rk_bf16_round_scalar(values + 7, halves[0], 2, false);
+    assert_int_equal(halves[0][0], 0x3F80); /* halfway: to even, down */
+    assert_int_equal(halves[0][1], 0x3F82); /* and up */
+}
+
 /* The normal distribution's values at the quantiles that the words give, by bisection of erfc in double. */
 static double quantile(double p) {
     double low = -8, high = 8;
@@ -398,7 +424,7 @@ static void test_no_kernel_escapes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bag_forward), cmocka_unit_test(test_bag_forward_single), cmocka_unit_test(test_rows_update), cmocka_unit_test(test_rows_sum),   cmocka_unit_test(test_row_update), cmocka_unit_test(test_row_convert),
+        cmocka_unit_test(test_bag_forward), cmocka_unit_test(test_bag_forward_single), cmocka_unit_test(test_rows_update), cmocka_unit_test(test_rows_sum),   cmocka_unit_test(test_row_update), cmocka_unit_test(test_row_convert), cmocka_unit_test(test_bf16_round),
         cmocka_unit_test(test_random_row), cmocka_unit_test(test_dropout), cmocka_unit_test(test_interaction), cmocka_unit_test(test_candidate_row), cmocka_unit_test(test_sort_uses), cmocka_unit_test(test_no_kernel_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

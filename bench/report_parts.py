@@ -11,8 +11,10 @@ def machine():
 
 
 def source(repository):
-    found = subprocess.run(["git", "-C", repository, "describe", "--always", "--dirty"], capture_output=True, text=True)
-    return found.stdout.strip() or "unknown"
+    """The commit, and whether files other than results, which runs write, differ from it."""
+    call = lambda *words: subprocess.run(["git", "-C", repository, *words], capture_output=True, text=True).stdout.strip()
+    changed = call("status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/results")
+    return (call("describe", "--always") or "unknown") + ("-dirty" if changed else "")
 
 
 def seconds(value):

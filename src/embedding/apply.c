@@ -23,7 +23,7 @@ static bool is_used(const application *a, int32_t f) {
 
 /* Whether a feature's gradients lie right beside those of the feature before it, sample by sample. */
 static bool follows(const application *a, int32_t f) {
-    if (f == 0 || !is_used(a, f - 1) || a->uses[f].n != a->uses[f - 1].n) return false;
+    if (f == 0 || a->uses[f].n == 0 || a->uses[f].n != a->uses[f - 1].n || !is_used(a, f - 1)) return false;
     const rk_activation *before = &a->gradients[f - 1], *at = &a->gradients[f];
     return at->stride == before->stride && at->data == before->data + rk_embeddings_width(a->embeddings, f - 1);
 }

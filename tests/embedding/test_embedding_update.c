@@ -370,6 +370,47 @@ static void test_not_finite(void **state) {
     rk_embeddings_free(untouched);
 }
 
+/* The same where gradients lie beside each other in one array, a frozen table's among them. */
+static void test_not_finite_side_by_side(void **state) {
+    (void)state;
+    enum { N = 300, WIDTH = 2 + 3 + 2 + 2 };
+    rk_optimizer o = defaults(RK_OPTIMIZER_SGD);
+    rk_table_config tables[2] = {RK_TABLE_CONFIG_INIT, RK_TABLE_CONFIG_INIT};
+    tables[0].name = "t", tables[0].n_rows = 3, tables[0].dim = 2;
+    tables[1].name = "still", tables[1].n_rows = 3, tables[1].dim = 3, tables[1].frozen = true;
+    static const char *const names[] = {"a", "b", "c", "d"};
+    static const int widths[] = {2, 3, 2, 2};
+    rk_feature_config features[4];
+    rk_ids ids[4];
+    rk_activation to[4];
+    static float values[N * WIDTH];
+    static int64_t rows[N];
+    for (int f = 0, at = 0; f < 4; at += widths[f++]) {
+        features[f] = (rk_feature_config){sizeof *features, names[f], f == 1 ? "still" : "t", RK_COMBINER_SUM, 0, false, false};
+        ids[f] = (rk_ids){NULL, 1, rows, NULL};
+        to[f] = (rk_activation){values + at, WIDTH, NULL};
+    }
+    rk_embeddings_config config = {sizeof config, 1, tables, 2, features, 4, &o};
+    rk_embeddings *e;
+    OK(rk_embeddings_create(&config, &e));
+    for (int f = 0, at = 0; f < 4; at += widths[f++])
+        for (int64_t s = 0; s < N; s += N - 1) {
+            OK(rk_embeddings_lookup(e, N, ids, to));
+            memset(values, 0, sizeof values);
+            values[s * WIDTH + at + widths[f] - 1] = NAN;
+            char message[200];
+            snprintf(message, sizeof message, "feature '%s': sample %lld: the gradient is not a finite number", names[f], (long long)s);
+            if (f == 1)
+                OK(rk_embeddings_apply_gradients(e, to));
+            else
+                FAILS(rk_embeddings_apply_gradients(e, to), RK_NOT_FINITE, message);
+        }
+    for (int f = 0; f < 4; f++) to[f].data = NULL; /* of no sample nothing is read */
+    OK(rk_embeddings_lookup(e, 0, ids, to));
+    OK(rk_embeddings_apply_gradients(e, to));
+    rk_embeddings_free(e);
+}
+
 /* Everything that an update reads is in the state, Adam's step and the rounding's draws too: a copy trains on to the same bits. */
 static void test_state_is_all_there_is(void **state) {
     (void)state;
@@ -408,7 +449,7 @@ int main(void) {
         cmocka_unit_test(test_l2),                       cmocka_unit_test(test_l2_mistakes),
         cmocka_unit_test(test_missing_ids_shift_nothing), cmocka_unit_test(test_duplicates_make_one_step),
         cmocka_unit_test(test_half_rows),                cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_state_is_all_there_is),
+        cmocka_unit_test(test_not_finite_side_by_side),   cmocka_unit_test(test_state_is_all_there_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,7 +74,7 @@ ROW_INLINE void copy_rows(const rk_bag_forward_args *args, int32_t dim) {
 /* dim: a constant after inlining. */
 ROW_INLINE void all_bags(const rk_bag_forward_args *args, int32_t dim) {
     int64_t begin = args->single ? args->first : args->offsets[args->first], end = args->single ? args->last : args->offsets[args->last];
-    for (int64_t i = begin; i < begin + rows_ahead(args, dim); i++) prefetch(args, i, end, dim);
+    for (int64_t i = begin; i < end && i < begin + rows_ahead(args, dim); i++) prefetch(args, i, end, dim);
     if (args->single) {
         copy_rows(args, dim);
         return;

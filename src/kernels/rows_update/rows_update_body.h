@@ -74,8 +74,7 @@ static inline uint32_t leaf_of(const rk_rows_update_args *a, uint32_t bag, int32
 
 /* The uses of one place and leaf, from i on, summed into g; returns where they end. dim, leaves: constants where the caller knows them, which keeps the
  * sum in registers. */
-ROW_INLINE int64_t sum_uses(const rk_rows_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g, int32_t dim,
-                                                              bool leaves, uint32_t *leaf) {
+ROW_INLINE int64_t sum_uses(const rk_rows_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g, int32_t dim, bool leaves, uint32_t *leaf) {
     uint32_t place = rk_use_place(a->uses[i]);
     row_sum sum;
     row_sum_begin(&sum, g, dim);

@@ -114,12 +114,10 @@ static int name_missing(const rk_comm *comm, const bool *have, char *text, size_
     return n_missing;
 }
 
-/* A rank that owns rows may ask in vain because those that are to ask it wait for another; and a rank may wait in vain for its answer because the owner has not been asked by all. Who
- * waits for the lost rank itself is to name it first. */
+/* Answers are waited for longest: an owner of rows may have been asked by all but the one that is lost, and is to name it first. */
 double rk_exchange_limit_s(const rk_exchange *exchange) {
-    static const double patience[RK_LANE_COUNT] = {[RK_LANE_IDS] = 1.25, [RK_LANE_GRADIENTS] = 1.25, [RK_LANE_ROWS] = 1.5, [RK_LANE_VERDICTS] = 1.5};
-    double times = exchange->lane < RK_LANE_COUNT ? patience[exchange->lane] : 0;
-    return exchange->comm->timeout_s * (times > 0 ? times : 1);
+    bool answers = exchange->lane == RK_LANE_ROWS || exchange->lane == RK_LANE_VERDICTS;
+    return exchange->comm->timeout_s * (answers ? 2.25 : 1);
 }
 
 rk_status rk_exchange_late(rk_exchange *exchange) {

@@ -26,8 +26,19 @@ static rk_status take_readers(rk_trainer *t) {
     t->comm = NULL;
     if (t->reader < 0) RK_TRY(join_workers(t, n_workers));
     bool holds = rank >= roles.n_trainers && rank < n_workers;
-    if (holds) rk_comm_be_patient(t->comm, RK_READERS_PATIENCE);
     return holds ? RK_OK : rk_readers_create(t->world, roles.n_trainers, t->n_readers, &t->readers);
+}
+
+/* Ranks that only hold rows wait so many times as long as trainers, who may be waiting for each other or for a reader, and name it first. */
+static const double holders_patience = 1.5;
+
+static rk_status be_patient(rk_trainer *t) {
+    rk_roles roles;
+    int32_t n_workers = rk_comm_size(t->world) - t->n_readers, rank = rk_comm_rank(t->world);
+    RK_TRY(rk_cluster_roles(&t->config->cluster, &t->config->yaml, rk_comm_size(t->world), &roles));
+    t->is_patient = rank >= roles.n_trainers && rank < n_workers;
+    if (t->is_patient) rk_comm_be_patient(t->comm, holders_patience);
+    return RK_OK;
 }
 
 /* One process does everything itself, whatever the run file says of ranks. */
@@ -38,11 +49,14 @@ rk_status rk_trainer_take_ranks(rk_trainer *t) {
     if (!t->world) RK_TRY(rk_comm_self(&t->world));
     t->comm = t->world;
     t->is_first = rk_comm_rank(t->world) == 0;
-    return rk_comm_size(t->world) > 1 && t->config->cluster.reader_ranks ? take_readers(t) : RK_OK;
+    if (rk_comm_size(t->world) == 1) return RK_OK;
+    if (t->config->cluster.reader_ranks) RK_TRY(take_readers(t));
+    return be_patient(t);
 }
 
 void rk_trainer_leave_ranks(rk_trainer *t) {
     rk_readers_free(t->readers);
+    if (t->is_patient) rk_comm_be_patient(t->comm, 1 / holders_patience); /* it may be the caller's */
     if (t->comm != t->world) rk_comm_free(t->comm);
     if (t->owns_comm) rk_comm_free(t->world);
 }

@@ -24,7 +24,7 @@ typedef struct rk_read_head {
     int64_t n_tasks;               /* after the head: task_samples [n_tasks], doubles, as in rk_batch_part */
 } rk_read_head;
 
-/* Readers, and ranks that only hold rows where there are readers, wait so many times as long as trainers, who may be waiting for a reader and name it first. */
+/* Readers wait so many times as long as trainers, who may be waiting for one of them and name it first. */
 #define RK_READERS_PATIENCE 2.0
 
 /* On trainers, all readers; on a reader, itself. */

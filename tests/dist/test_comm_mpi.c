@@ -449,7 +449,7 @@ static int missing(double timeout_s) {
     } else {
         rk_exchange *exchange;
         double began = rk_clock_seconds();
-        right = names_missing(rk_comm_gather(world, RK_LANE_BATCHES, "x", 1, &exchange), began, "batches", timeout_s);
+        right = names_missing(rk_comm_gather(world, RK_LANE_IDS, "x", 1, &exchange), began, "ids", timeout_s);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();

@@ -4,9 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
+
+#include "base/memory.h"
 
 void die(const char *format, ...) {
     va_list arguments;
@@ -27,17 +28,10 @@ void check(rk_status status) {
     if (status != RK_OK) die("%s", rk_last_error());
 }
 
-/* On huge pages where there are any, as the peers' allocators and ours have them for large arrays. */
-static void *huge_pages(int64_t n_bytes) {
-    size_t bytes = n_bytes > 0 ? (size_t)n_bytes : 1;
-    void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) die("no memory for %lld bytes", (long long)n_bytes);
-    madvise(data, bytes, MADV_HUGEPAGE);
-    return data;
-}
-
 float *huge_floats(int64_t n, float value) {
-    float *data = huge_pages(n * (int64_t)sizeof *data);
+    void *pages;
+    check(rk_pages_alloc((size_t)n * sizeof(float), &pages));
+    float *data = pages;
     for (int64_t i = 0; i < n; i++) data[i] = value;
     return data;
 }
@@ -45,7 +39,8 @@ float *huge_floats(int64_t n, float value) {
 void *load_array(const char *directory, const char *name, const char *suffix, int64_t n_bytes) {
     FILE *file = open_part(directory, name, suffix);
     if (!file) return NULL;
-    void *data = huge_pages(n_bytes);
+    void *data;
+    check(rk_pages_alloc((size_t)n_bytes, &data));
     if (fread(data, 1, (size_t)n_bytes, file) != (size_t)n_bytes) die("'%s/%s%s' is shorter than %lld bytes", directory, name, suffix, (long long)n_bytes);
     fclose(file);
     return data;

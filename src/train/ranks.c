@@ -15,31 +15,17 @@ static rk_status join_workers(rk_trainer *t, int32_t n) {
     return status;
 }
 
-static rk_status take_readers(rk_trainer *t) {
-    const rk_config *c = t->config;
-    int32_t size = rk_comm_size(t->world), rank = rk_comm_rank(t->world);
-    rk_roles roles;
-    RK_TRY(rk_cluster_roles(&c->cluster, &c->yaml, size, &roles));
-    t->n_readers = (int32_t)c->cluster.reader_ranks;
-    int32_t n_workers = size - t->n_readers;
+static rk_status take_readers(rk_trainer *t, int32_t n_trainers, int32_t n_workers, bool holds) {
+    int32_t rank = rk_comm_rank(t->world);
+    t->n_readers = rk_comm_size(t->world) - n_workers;
     t->reader = rank < n_workers ? -1 : rank - n_workers;
     t->comm = NULL;
     if (t->reader < 0) RK_TRY(join_workers(t, n_workers));
-    bool holds = rank >= roles.n_trainers && rank < n_workers;
-    return holds ? RK_OK : rk_readers_create(t->world, roles.n_trainers, t->n_readers, &t->readers);
+    return holds ? RK_OK : rk_readers_create(t->world, n_trainers, t->n_readers, &t->readers);
 }
 
 /* Ranks that only hold rows wait so many times as long as trainers, who may be waiting for each other or for a reader, and name it first. */
 static const double holders_patience = 1.5;
-
-static rk_status be_patient(rk_trainer *t) {
-    rk_roles roles;
-    int32_t n_workers = rk_comm_size(t->world) - t->n_readers, rank = rk_comm_rank(t->world);
-    RK_TRY(rk_cluster_roles(&t->config->cluster, &t->config->yaml, rk_comm_size(t->world), &roles));
-    t->is_patient = rank >= roles.n_trainers && rank < n_workers;
-    if (t->is_patient) rk_comm_be_patient(t->comm, holders_patience);
-    return RK_OK;
-}
 
 /* One process does everything itself, whatever the run file says of ranks. */
 rk_status rk_trainer_take_ranks(rk_trainer *t) {
@@ -49,9 +35,15 @@ rk_status rk_trainer_take_ranks(rk_trainer *t) {
     if (!t->world) RK_TRY(rk_comm_self(&t->world));
     t->comm = t->world;
     t->is_first = rk_comm_rank(t->world) == 0;
-    if (rk_comm_size(t->world) == 1) return RK_OK;
-    if (t->config->cluster.reader_ranks) RK_TRY(take_readers(t));
-    return be_patient(t);
+    int32_t size = rk_comm_size(t->world), rank = rk_comm_rank(t->world), n_workers = size - (int32_t)t->config->cluster.reader_ranks;
+    if (size == 1) return RK_OK;
+    rk_roles roles;
+    RK_TRY(rk_cluster_roles(&t->config->cluster, &t->config->yaml, size, &roles));
+    bool holds = rank >= roles.n_trainers && rank < n_workers;
+    if (n_workers < size) RK_TRY(take_readers(t, roles.n_trainers, n_workers, holds));
+    t->is_patient = holds;
+    if (t->is_patient) rk_comm_be_patient(t->comm, holders_patience);
+    return RK_OK;
 }
 
 void rk_trainer_leave_ranks(rk_trainer *t) {

@@ -43,9 +43,10 @@ ROW_INLINE void bag_f32(const rk_bag_forward_args *args, int64_t bag, int64_t al
 ROW_INLINE void bag_half(const rk_bag_forward_args *args, int64_t bag, int64_t all, int32_t dim, bool bf16) {
     const uint16_t *rows = args->rows.data;
     float *out = args->out + (bag - args->first) * args->stride, sum[128], *to = dim <= 128 ? sum : out;
+    int64_t ahead = rows_ahead(args, dim);
     memset(to, 0, (size_t)dim * sizeof *to);
     for (int64_t i = args->offsets[bag]; i < args->offsets[bag + 1]; i++) {
-        prefetch(args, i + rows_ahead(args, dim), all, dim);
+        prefetch(args, i + ahead, all, dim);
         const uint16_t *row = rows + args->ids[i] * dim;
         float c = args->coefficients ? args->coefficients[i] : 1.0f;
         for (int32_t k = 0; k < dim; k++) to[k] += c * (bf16 ? rk_bf16_to_f32(row[k]) : rk_f16_to_f32(row[k]));

@@ -137,10 +137,6 @@ rk_status rk_comm_members(rk_comm *comm, const int32_t *members, int32_t n_membe
     return comm->functions->members(comm, members, n_members, out);
 }
 
-void rk_comm_be_patient(rk_comm *comm, double times) {
-    comm->timeout_s *= times;
-}
-
 void rk_comm_abort(rk_comm *comm, const char *reason) {
     comm->functions->abort(comm, reason ? reason : "aborted");
 }

@@ -55,10 +55,6 @@ rk_status rk_comm_agree(rk_comm *comm, rk_status status);
  * before the one it was made of, by this rank alone. */
 rk_status rk_comm_members(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out);
 
-/* Waits on this communicator, and on those made of it from now on, last `times` as long: for ranks that serve others, which may themselves be waiting for a lost one
- * and are to name it first. */
-void rk_comm_be_patient(rk_comm *comm, double times);
-
 /* Who a rank of a communicator is in the world, for messages. */
 typedef struct rk_peer {
     int32_t rank;
@@ -71,12 +67,13 @@ typedef struct rk_comm_shared {
     rk_parcel_pool pool;
     size_t piece_bytes;    /* larger messages are cut into pieces of this size; the same on every rank */
     _Atomic uint64_t bytes_sent; /* to other ranks */
+    const rk_comm *all;    /* the communicator of all ranks, for their names */
     rk_status failed;      /* not RK_OK: of no more use, because of `failure` */
     char failure[2048];
 } rk_comm_shared;
 
 /* The library's own lanes, after those of rk_lane. */
-enum { RK_LANE_MEMBERS = RK_LANE_COUNT, RK_LANE_FAREWELL, RK_ALL_LANES };
+enum { RK_LANE_MEMBERS = RK_LANE_COUNT, RK_LANE_FAREWELL, RK_LANE_ROLL, RK_ALL_LANES };
 /* So many exchanges of one lane may be under way on a rank. */
 enum { RK_MAX_UNDER_WAY = 256 };
 
@@ -88,6 +85,9 @@ typedef struct rk_comm_functions {
     void (*abandon)(rk_exchange *exchange);               /* it will be freed, and was not done */
     rk_status (*members)(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out);
     void (*abort)(rk_comm *comm, const char *reason);
+    /* Of an exchange that is late, again and again until it is known: well [ranks of the world], its kind's own; false: one that neither is heard of nor waits for another. NULL: not
+     * known yet. The mutex is held. */
+    rk_status (*find_lost)(rk_exchange *exchange, const bool **well);
 } rk_comm_functions;
 
 /* The head of every kind's own struct. */
@@ -115,6 +115,8 @@ struct rk_exchange {
     bool *taken;         /* [size]: sent there, or nothing is to be sent */
     void *parts;         /* [size * part_bytes]: the kind's own */
     bool done;
+    atomic_bool awaited; /* a thread does nothing but wait for it */
+    double late_since, asked_last; /* 0: it is not late, nobody was asked who is lost */
     rk_exchange *next;   /* in the list of those under way, or idle */
 };
 
@@ -131,9 +133,7 @@ rk_status rk_comm_failed(rk_comm *comm); /* RK_OK, or that error as this thread'
 /* An exchange of a sequence number that its caller keeps. */
 rk_status rk_exchange_begin_at(rk_comm *comm, int lane, uint32_t sequence, const rk_parcel *send, const bool *to, const bool *from, rk_exchange **out);
 void rk_exchange_release(rk_exchange *exchange); /* its memory, once idle */
-/* Whoever is to answer (with rows, with a verdict) may be waiting for a rank that is lost: it is given half as long again, so that it names that rank first. */
-double rk_exchange_limit_s(const rk_exchange *exchange);
-/* RK_PEER_LOST naming who did not send or take its part; the end of the communicator. */
+/* Over its time limit, again and again: RK_OK while others are asked whom they wait for; RK_PEER_LOST names who is lost, and is the end of the communicator. */
 rk_status rk_exchange_late(rk_exchange *exchange);
 /* Between two looks: spins at first, then sleeps. */
 void rk_comm_pause(unsigned *n_pauses);

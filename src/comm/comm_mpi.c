@@ -12,8 +12,8 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "comm/mpi_roll.h"
 #include "comm/mpi_watch.h"
-#include "comm/mpi_world.h"
 
 enum { PIECE_BYTES = 1 << 30, ABORT_SECONDS = 5 };
 
@@ -52,6 +52,7 @@ static void release(rk_comm_of_mpi *comm) {
 static void release_world(rk_mpi_world *world) {
     if (!world) return;
     rk_comm_shared_free(world->shared);
+    rk_mpi_roll_release(&world->roll);
     rk_free(world->arrivals);
     rk_free(world->errands);
     rk_free(world->requests);
@@ -166,7 +167,7 @@ static rk_status mpi_members(rk_comm *comm, const int32_t *members, int32_t n_me
     return RK_OK;
 }
 
-static const rk_comm_functions functions = {sizeof(rk_mpi_part), mpi_free, rk_mpi_begin, rk_mpi_test, rk_mpi_abandon, mpi_members, mpi_abort};
+static const rk_comm_functions functions = {sizeof(rk_mpi_part), mpi_free, rk_mpi_begin, rk_mpi_test, rk_mpi_abandon, mpi_members, mpi_abort, rk_mpi_find_lost};
 
 /* "Open MPI v4.1.4, package: ..." and "MPICH Version:      4.0.2\n..." as "Open MPI 4.1.4", "MPICH 4.0.2". */
 static void short_version(char *text) {
@@ -259,6 +260,7 @@ static rk_status open_world(rk_mpi_world *world, double timeout_s, rk_comm_of_mp
     MPI_Comm_size(world->mpi, &size);
     RK_TRY(check_size(size));
     RK_TRY(create(world, rank, size, timeout_s, 0, out));
+    world->all = world->shared->all = &(*out)->head;
     rk_status status = gather_hosts(&(*out)->head);
     if (status != RK_OK) release(*out);
     return status;

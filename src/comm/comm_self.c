@@ -48,7 +48,7 @@ static void self_abort(rk_comm *comm, const char *reason) {
     rk_log(RK_LOG_ERROR, "rank 0: %s", reason);
 }
 
-static const rk_comm_functions functions = {0, self_free, self_begin, self_test, self_abandon, self_members, self_abort};
+static const rk_comm_functions functions = {0, self_free, self_begin, self_test, self_abandon, self_members, self_abort, NULL}; /* its exchanges are never late */
 
 rk_status rk_comm_self(rk_comm **out) {
     rk_comm *comm = NULL;

@@ -8,7 +8,7 @@
 static const char *lane_name(int lane) {
     static const char *const names[RK_ALL_LANES] = {[RK_LANE_SUMS] = "sums", [RK_LANE_DENSE] = "dense", [RK_LANE_IDS] = "ids", [RK_LANE_ROWS] = "rows", [RK_LANE_GRADIENTS] = "gradients",
                                                     [RK_LANE_VERDICTS] = "verdicts", [RK_LANE_VALUES] = "values", [RK_LANE_BATCHES] = "batches", [RK_LANE_MEMBERS] = "members",
-                                                    [RK_LANE_FAREWELL] = "farewell"};
+                                                    [RK_LANE_FAREWELL] = "farewell", [RK_LANE_ROLL] = "roll"};
     return names[lane];
 }
 
@@ -64,6 +64,8 @@ rk_status rk_exchange_begin_at(rk_comm *comm, int lane, uint32_t sequence, const
     if (status != RK_OK) return rk_comm_fail(comm, status); /* the others will wait for this rank's part in vain */
     e->lane = lane;
     e->sequence = sequence;
+    e->late_since = e->asked_last = 0;
+    atomic_store(&e->awaited, false);
     for (int32_t r = 0; r < comm->size; r++) {
         e->taken[r] = to && !to[r];
         e->arrived[r] = from && !from[r];
@@ -98,37 +100,45 @@ void rk_comm_pause(unsigned *n_pauses) {
     nanosleep(&(struct timespec){0, ns < MOST_NS ? ns : MOST_NS}, NULL);
 }
 
-/* "rank 3 (host b)", "ranks 1 (host a), 3 (host b) and 12 more": those of whom `have` is not yet true. */
-static int name_missing(const rk_comm *comm, const bool *have, char *text, size_t text_bytes) {
+/* "rank 3 (host b)", "ranks 1 (host a), 3 (host b) and 12 more": those of whom `have` is not yet true, but that are not well. well [ranks of the world]; NULL: none is. */
+static int name_missing(const rk_comm *comm, const bool *have, const bool *well, char *text, size_t text_bytes) {
     enum { MAX_NAMED = 16 };
-    int n_missing = 0, n_named = 0;
-    for (int32_t r = 0; r < comm->size; r++) n_missing += !have[r];
-    int n = snprintf(text, text_bytes, "rank%s", n_missing > 1 ? "s" : "");
-    for (int32_t r = 0; r < comm->size && n_named < MAX_NAMED; r++) {
-        if (have[r]) continue;
+    int n_missing = 0, n = 0;
+    char names[1600] = "";
+    for (int32_t r = 0; r < comm->size; r++) {
         const rk_peer *peer = &comm->peers[r];
-        n += snprintf(text + n, text_bytes - (size_t)n, "%s %d", n_named++ ? "," : "", (int)peer->rank);
-        if (peer->host[0]) n += snprintf(text + n, text_bytes - (size_t)n, " (host %s)", peer->host);
+        if (have[r] || (well && well[peer->rank])) continue;
+        if (n_missing++ >= MAX_NAMED) continue;
+        n += snprintf(names + n, sizeof names - (size_t)n, "%s %d", n ? "," : "", (int)peer->rank);
+        if (peer->host[0]) n += snprintf(names + n, sizeof names - (size_t)n, " (host %s)", peer->host);
     }
-    if (n_missing > n_named) snprintf(text + n, text_bytes - (size_t)n, " and %d more", n_missing - n_named);
+    n = snprintf(text, text_bytes, "rank%s%s", n_missing > 1 ? "s" : "", names);
+    if (n_missing > MAX_NAMED) snprintf(text + n, text_bytes - (size_t)n, " and %d more", n_missing - MAX_NAMED);
     return n_missing;
 }
 
-/* Answers are waited for longest: an owner of rows may have been asked by all but the one that is lost, and is to name it first. */
-double rk_exchange_limit_s(const rk_exchange *exchange) {
-    bool answers = exchange->lane == RK_LANE_ROWS || exchange->lane == RK_LANE_VERDICTS;
-    return exchange->comm->timeout_s * (answers ? 2.25 : 1);
+/* Of those whose parts are missing, who is lost; or if all of them wait for others, who of those is. */
+static rk_status name_lost(const rk_exchange *e, const bool *well) {
+    const rk_comm *comm = e->comm;
+    char who[1700], whose[1700];
+    bool sends = name_missing(comm, e->arrived, NULL, who, sizeof who) > 0;
+    const bool *have = sends ? e->arrived : e->taken;
+    int n = name_missing(comm, have, well, who, sizeof who);
+    if (n > 0) return rk_error(RK_PEER_LOST, "%s did not %s %s of '%s' within %g s", who, sends ? "send" : "take", n > 1 ? "their parts" : "its part", lane_name(e->lane), comm->timeout_s);
+    n = name_missing(comm->shared->all, well, NULL, who, sizeof who);
+    bool waits = name_missing(comm, have, NULL, whose, sizeof whose) == 1;
+    return rk_error(RK_PEER_LOST, "%s did not go on within %g s: this rank waits for '%s' of %s, which %s for %s", who, comm->timeout_s, lane_name(e->lane), whose,
+                    waits ? "waits" : "wait", n > 1 ? "those" : "that one");
 }
 
 rk_status rk_exchange_late(rk_exchange *exchange) {
     rk_comm *comm = exchange->comm;
-    char who[1600];
+    const bool *well = NULL;
     pthread_mutex_lock(&comm->shared->mutex);
-    int n_silent = name_missing(comm, exchange->arrived, who, sizeof who);
-    int n = n_silent ? n_silent : name_missing(comm, exchange->taken, who, sizeof who);
+    rk_status status = exchange->done ? RK_OK : comm->functions->find_lost(exchange, &well);
+    if (well) status = name_lost(exchange, well);
     pthread_mutex_unlock(&comm->shared->mutex);
-    return rk_comm_fail(comm, rk_error(RK_PEER_LOST, "%s did not %s %s of '%s' within %g s", who, n_silent ? "send" : "take", n > 1 ? "their parts" : "its part",
-                                       lane_name(exchange->lane), rk_exchange_limit_s(exchange)));
+    return status == RK_OK ? RK_OK : rk_comm_fail(comm, status);
 }
 
 bool rk_exchange_is_done(rk_exchange *exchange) {

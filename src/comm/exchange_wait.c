@@ -8,12 +8,13 @@ rk_status rk_exchange_test(rk_exchange *exchange, bool *done) {
 }
 
 rk_status rk_exchange_wait(rk_exchange *exchange) {
-    double deadline = rk_clock_seconds() + rk_exchange_limit_s(exchange);
+    double deadline = rk_clock_seconds() + exchange->comm->timeout_s;
+    atomic_store(&exchange->awaited, true);
     for (unsigned n_pauses = 0;;) {
         bool done;
         RK_TRY(rk_exchange_test(exchange, &done));
         if (done) return RK_OK;
-        if (rk_clock_seconds() > deadline) return rk_exchange_late(exchange);
+        if (rk_clock_seconds() > deadline) RK_TRY(rk_exchange_late(exchange));
         rk_comm_pause(&n_pauses);
     }
 }

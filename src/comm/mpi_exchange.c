@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "comm/mpi_world.h"
+#include "comm/mpi_roll.h"
 
 static rk_comm_of_mpi *comm_of(const rk_exchange *e) {
     return (rk_comm_of_mpi *)e->comm;
@@ -123,7 +123,8 @@ static rk_status look_for_messages(rk_mpi_world *world) {
         if (!flag) return RK_OK;
         arrival.source = found.MPI_SOURCE;
         arrival.tag = found.MPI_TAG;
-        world->arrivals[world->n_arrivals++] = arrival;
+        if (arrival.tag == RK_LANE_ROLL) RK_TRY(rk_mpi_roll_take(world, &arrival));
+        else world->arrivals[world->n_arrivals++] = arrival;
     }
 }
 

@@ -20,8 +20,19 @@ typedef struct rk_mpi_errand {
     bool sends;
 } rk_mpi_errand;
 
+/* What ranks said of whom they wait for (mpi_roll.h). n: the ranks of the world. */
+typedef struct rk_mpi_roll {
+    double *asked, *answered;           /* [n]: when */
+    MPI_Request *asking, *answering;    /* [n] */
+    bool *answers, *replies;            /* [n, n]: from and to each rank, who is waited for */
+    bool *well, *reached;               /* [n] */
+    int32_t *suspects;                  /* [n] */
+} rk_mpi_roll;
+
 typedef struct rk_mpi_world {
     rk_comm_shared *shared;
+    const rk_comm *all; /* the communicator of all ranks */
+    rk_mpi_roll roll;
     MPI_Comm mpi;
     rk_exchange *first, **end; /* those under way, as begun */
     rk_mpi_arrival *arrivals;  /* [n_arrivals of max_arrivals], in the order in which they came */

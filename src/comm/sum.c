@@ -20,6 +20,7 @@ struct rk_sum {
     uint16_t *halves;      /* [n] of [n_halves]: packed here, */
     size_t n_halves;
     float *block;          /* [size, BLOCK]: and added here */
+    bool awaited;          /* a thread does nothing but wait for it */
     atomic_bool done;
     rk_exchange *exchange; /* NULL: none is under way */
     rk_parcel *send;       /* [size] */
@@ -81,7 +82,9 @@ static rk_status check_sizes(const rk_sum *sum) {
 
 static rk_status begin_exchange(rk_sum *sum, bool returning) {
     sum->returning = returning;
-    return rk_exchange_begin_at(sum->comm, (int)sum->lane, sum->sequence + returning, sum->send, sum->others, sum->others, &sum->exchange);
+    RK_TRY(rk_exchange_begin_at(sum->comm, (int)sum->lane, sum->sequence + returning, sum->send, sum->others, sum->others, &sum->exchange));
+    atomic_store(&sum->exchange->awaited, sum->awaited);
+    return RK_OK;
 }
 
 static void finish_exchange(rk_sum *sum) {
@@ -253,6 +256,7 @@ static rk_status begin(rk_comm *comm, rk_lane lane, bool is_narrow, float *value
     sum->n = n;
     sum->few = n <= FEW_VALUES;
     sum->narrow = is_narrow;
+    sum->awaited = false;
     sum->next = NULL;
     atomic_store(&sum->done, n == 0 || comm->size == 1);
     if (!sum->done) {
@@ -289,13 +293,21 @@ static rk_status late(rk_sum *sum) {
     return status;
 }
 
+static void await(rk_sum *sum) {
+    pthread_mutex_lock(&sum->comm->sums_mutex);
+    sum->awaited = true;
+    if (sum->exchange) atomic_store(&sum->exchange->awaited, true);
+    pthread_mutex_unlock(&sum->comm->sums_mutex);
+}
+
 rk_status rk_sum_wait(rk_sum *sum) {
     double deadline = rk_clock_seconds() + sum->comm->timeout_s;
+    await(sum);
     for (unsigned n_pauses = 0;;) {
         bool done;
         RK_TRY(rk_sum_test(sum, &done));
         if (done) return RK_OK;
-        if (rk_clock_seconds() > deadline) return late(sum);
+        if (rk_clock_seconds() > deadline) RK_TRY(late(sum));
         rk_comm_pause(&n_pauses);
     }
 }

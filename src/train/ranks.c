@@ -24,9 +24,6 @@ static rk_status take_readers(rk_trainer *t, int32_t n_trainers, int32_t n_worke
     return holds ? RK_OK : rk_readers_create(t->world, n_trainers, t->n_readers, &t->readers);
 }
 
-/* Ranks that only hold rows wait so many times as long as trainers, who may be waiting for each other or for a reader, and name it first. */
-static const double holders_patience = 1.5;
-
 /* One process does everything itself, whatever the run file says of ranks. */
 rk_status rk_trainer_take_ranks(rk_trainer *t) {
     t->world = t->options.comm;
@@ -41,14 +38,11 @@ rk_status rk_trainer_take_ranks(rk_trainer *t) {
     RK_TRY(rk_cluster_roles(&t->config->cluster, &t->config->yaml, size, &roles));
     bool holds = rank >= roles.n_trainers && rank < n_workers;
     if (n_workers < size) RK_TRY(take_readers(t, roles.n_trainers, n_workers, holds));
-    t->is_patient = holds;
-    if (t->is_patient) rk_comm_be_patient(t->comm, holders_patience);
     return RK_OK;
 }
 
 void rk_trainer_leave_ranks(rk_trainer *t) {
     rk_readers_free(t->readers);
-    if (t->is_patient) rk_comm_be_patient(t->comm, 1 / holders_patience); /* it may be the caller's */
     if (t->comm != t->world) rk_comm_free(t->comm);
     if (t->owns_comm) rk_comm_free(t->world);
 }

@@ -39,7 +39,6 @@ rk_status rk_readers_create(rk_comm *world, int32_t n_trainers, int32_t n_reader
         if (rank < n_trainers) status = make_comm(world, n_trainers, first + i, &r->comms[i]);
         if (rank == first + i) status = make_comm(world, n_trainers, rank, &r->comms[0]);
     }
-    if (status == RK_OK && rank >= first) rk_comm_be_patient(r->comms[0], RK_READERS_PATIENCE);
     if (status == RK_OK)
         *out = r;
     else

@@ -24,9 +24,6 @@ typedef struct rk_read_head {
     int64_t n_tasks;               /* after the head: task_samples [n_tasks], doubles, as in rk_batch_part */
 } rk_read_head;
 
-/* Readers wait so many times as long as trainers, who may be waiting for one of them and name it first. */
-#define RK_READERS_PATIENCE 2.0
-
 /* On trainers, all readers; on a reader, itself. */
 typedef struct rk_readers {
     int32_t n, n_trainers;

@@ -21,7 +21,6 @@ struct rk_trainer {
     rk_readers *readers;       /* NULL: there are none, or none that this rank has to do with */
     int32_t n_readers, reader; /* reader: this rank's number among those that only read, or -1 */
     bool owns_comm, is_first;  /* is_first: rank 0, who speaks, logs and decides on paths */
-    bool is_patient;           /* comm waits longer on this rank, until it leaves */
     bool has_warned_of_metric; /* said once */
     bool has_run;              /* to an end, so that ranks which only hold rows are still there to be told to end */
     rk_model *model;           /* NULL on ranks that only read */

@@ -393,16 +393,62 @@ static int end(void **state) {
     return 0;
 }
 
-/* Whether a wait ended as it should where the last rank did not send its part of `lane`, and all after it says the same. */
-static bool names_missing(rk_status status, double began, const char *lane, double timeout_s) {
-    char expected[200];
-    int last = rk_comm_size(world) - 1;
+/* Whether a wait ended as it should, and all after it says the same. */
+static bool says(rk_status status, double began, const char *expected, double timeout_s) {
     double took = rk_clock_seconds() - began;
-    snprintf(expected, sizeof expected, "rank %d (host %s) did not send its part of '%s' within %g s", last, world->peers[last].host, lane, timeout_s);
     bool right = status == RK_PEER_LOST && strcmp(rk_last_error(), expected) == 0 && took >= timeout_s && took < 10 * timeout_s; /* a busy machine is slow to look again */
     right = right && rk_comm_barrier(world) == RK_PEER_LOST && strcmp(rk_last_error(), expected) == 0;
     printf("rank %d after %.2f s: %s\n", rk_comm_rank(world), took, rk_last_error());
     return right;
+}
+
+/* Of a wait for a part of `lane`: the last rank did not send it. */
+static bool names_missing(rk_status status, double began, const char *lane, double timeout_s) {
+    char expected[200];
+    int last = rk_comm_size(world) - 1;
+    snprintf(expected, sizeof expected, "rank %d (host %s) did not send its part of '%s' within %g s", last, world->peers[last].host, lane, timeout_s);
+    return says(status, began, expected, timeout_s);
+}
+
+/* Waits for that rank's part alone. */
+static rk_status wait_for(int rank, rk_lane lane) {
+    enum { MOST = 8 };
+    bool to[MOST] = {false}, from[MOST] = {false};
+    rk_parcel send[MOST] = {{NULL, 0}};
+    rk_exchange *exchange;
+    from[rank] = true;
+    rk_status status = rk_exchange_begin(world, lane, send, to, from, &exchange);
+    if (status != RK_OK) return status;
+    status = rk_exchange_wait(exchange);
+    rk_exchange_free(exchange);
+    return status;
+}
+
+static void *wait_for_last(void *timeout_s) {
+    usleep((useconds_t)(1e5 * *(double *)timeout_s));
+    (void)wait_for(rk_comm_size(world) - 1, RK_LANE_GRADIENTS);
+    return NULL;
+}
+
+/* The last rank hangs; another thread of rank 0 waits for it, from somewhat later on. Rank 0 and the one before the last wait for each other, the others for the latter: all name the last. */
+static int chain(double timeout_s) {
+    char expected[300];
+    int last = rk_comm_size(world) - 1, rank = rk_comm_rank(world), awaited = rank == last - 1 ? 0 : last - 1;
+    bool right = true;
+    if (rank == last) {
+        usleep((useconds_t)(2e6 * timeout_s));
+    } else {
+        pthread_t thread;
+        if (rank == 0) pthread_create(&thread, NULL, wait_for_last, &timeout_s);
+        snprintf(expected, sizeof expected, "rank %d (host %s) did not go on within %g s: this rank waits for 'rows' of rank %d (host %s), which waits for that one", last,
+                 world->peers[last].host, timeout_s, awaited, world->peers[awaited].host);
+        double began = rk_clock_seconds();
+        right = says(wait_for(awaited, RK_LANE_ROWS), began, expected, timeout_s);
+        if (rank == 0) pthread_join(thread, NULL);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    return right ? 0 : 1;
 }
 
 /* As MPI does to the socket of a rank that was killed. */
@@ -468,6 +514,7 @@ int main(int argc, char **argv) {
     rk_comm *again;
     if (rk_comm_world(&options, &again) != RK_INVALID_ARGUMENT) return 1;
     if (strcmp(harm, "missing") == 0) return missing(options.timeout_s);
+    if (strcmp(harm, "chain") == 0) return chain(options.timeout_s);
     if (strcmp(harm, "bucket") == 0) return bucket(options.timeout_s);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exchanges), cmocka_unit_test(test_cut), cmocka_unit_test(test_sums), cmocka_unit_test(test_sums_go_on_beside_exchanges),

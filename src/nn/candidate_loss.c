@@ -166,8 +166,7 @@ static rk_status run_block(rk_candidate_loss *l, group *g, int64_t begin, int64_
         l->own[i] = row.own_gradient;
         for (int64_t k = 0; k < dim; k++) a->user_gradient[i * dim + k] = l->own[i] * a->items[i * dim + k];
     }
-    RK_TRY(rk_matrix_input_gradient(l->matrix, n, g->scores, true, a->user_gradient + begin * dim, g->workspace));
-    return rk_matrix_weight_gradient(l->matrix, n, users, g->scores, true, g->gradients, g->workspace);
+    return rk_matrix_backward(l->matrix, n, users, g->scores, true, g->gradients, true, a->user_gradient + begin * dim, g->workspace);
 }
 
 static void run_group(void *context, size_t task, int thread) {

@@ -51,7 +51,6 @@ rk_cuda_math rk_device_math(const rk_device_run *run, rk_dtype dtype);
 bool rk_device_is_within(const rk_device_run *run, const rk_node *node, int32_t input);
 bool rk_device_wants_gradient(const rk_device_run *run, const rk_node *node, int32_t input);
 
-static inline bool rk_is_first(const rk_node *node, int32_t input) { return node->first_gradient[input]; }
 static inline int64_t rk_device_values(const rk_device_run *run, const rk_node *node) { return run->n * rk_width(node->shape); }
 
 /* The gradient of a bias, or the like: the sum of dy's rows [rows, cols]. */

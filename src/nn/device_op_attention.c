@@ -19,10 +19,10 @@ static void mix_backward(const rk_device_run *run, const rk_node *node) {
     int64_t m = node->shape.rows, cols = node->shape.cols, e = rk_device_in_shape(run, node, 1).rows;
     const float *dy = rk_device_out_gradient(run, node);
     rk_cuda_gemm_args gates = {.m = m, .n = e, .k = cols, .a = dy, .lda = cols, .stride_a = m * cols, .b = rk_device_in(run, node, 1), .ldb = cols, .stride_b = e * cols,
-                               .b_transposed = true, .c = rk_device_in_gradient(run, node, 0), .ldc = e, .stride_c = m * e, .alpha = 1, .beta = rk_is_first(node, 0) ? 0 : 1};
+                               .b_transposed = true, .c = rk_device_in_gradient(run, node, 0), .ldc = e, .stride_c = m * e, .alpha = 1, .beta = rk_is_first_gradient(node, 0) ? 0 : 1};
     rk_cuda_gemm_args rows = {.m = e, .n = cols, .k = m, .a = rk_device_in(run, node, 0), .lda = e, .stride_a = m * e, .a_transposed = true, .b = dy, .ldb = cols,
                               .stride_b = m * cols, .c = rk_device_in_gradient(run, node, 1), .ldc = cols, .stride_c = e * cols, .alpha = 1,
-                              .beta = rk_is_first(node, 1) ? 0 : 1};
+                              .beta = rk_is_first_gradient(node, 1) ? 0 : 1};
     multiply_each(run, gates);
     multiply_each(run, rows);
 }
@@ -72,12 +72,12 @@ static void attention_backward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_softmax_backward(run->stream, run->n * heads * rows, rows, a, d, d, true);
     for (int32_t h = 0; h < heads; h++)
         multiply(run, node, dim, rows, weights_of(node, d, h), false, columns_of(node, rk_device_in(run, node, 1), h), false,
-                 columns_of(node, rk_device_in_gradient(run, node, 0), h), rk_is_first(node, 0));
+                 columns_of(node, rk_device_in_gradient(run, node, 0), h), rk_is_first_gradient(node, 0));
     for (int32_t h = 0; h < heads; h++)
         multiply(run, node, dim, rows, weights_of(node, d, h), true, columns_of(node, rk_device_in(run, node, 0), h), false,
-                 columns_of(node, rk_device_in_gradient(run, node, 1), h), rk_is_first(node, 1));
+                 columns_of(node, rk_device_in_gradient(run, node, 1), h), rk_is_first_gradient(node, 1));
     for (int32_t h = 0; h < heads; h++)
-        multiply(run, node, dim, rows, weights_of(node, a, h), true, columns_of(node, dy, h), false, columns_of(node, rk_device_in_gradient(run, node, 2), h), rk_is_first(node, 2));
+        multiply(run, node, dim, rows, weights_of(node, a, h), true, columns_of(node, dy, h), false, columns_of(node, rk_device_in_gradient(run, node, 2), h), rk_is_first_gradient(node, 2));
 }
 
 /* What forward keeps, once more: a head's gradients of the weights. */
@@ -98,8 +98,8 @@ static void pool_backward(const rk_device_run *run, const rk_node *node) {
     int64_t width = rk_width(rk_device_in_shape(run, node, 2));
     rk_cuda_attention_pool_backward(run->stream, run->n, node->saved_width, node->shape.cols, node->options.softmax, rk_device_saved(run, node), rk_device_in(run, node, 1),
                                     rk_device_in(run, node, 2) + node->options.first, width, rk_device_out_gradient(run, node), rk_device_scratch(run),
-                                    rk_device_in_gradient(run, node, 0), rk_is_first(node, 0), rk_device_in_gradient(run, node, 1), rk_is_first(node, 1));
-    if (rk_is_first(node, 2)) rk_stream_fill(run->stream, rk_device_in_gradient(run, node, 2), 0, (size_t)(run->n * width) * sizeof(float));
+                                    rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0), rk_device_in_gradient(run, node, 1), rk_is_first_gradient(node, 1));
+    if (rk_is_first_gradient(node, 2)) rk_stream_fill(run->stream, rk_device_in_gradient(run, node, 2), 0, (size_t)(run->n * width) * sizeof(float));
 }
 
 const rk_device_op rk_device_op_attention_pool = {.name = "attention_pool", .scratch = attention_scratch, .forward = pool_forward, .backward = pool_backward};

@@ -9,7 +9,7 @@ static void fm_forward(const rk_device_run *run, const rk_node *node) {
 static void fm_backward(const rk_device_run *run, const rk_node *node) {
     rk_shape from = rk_device_in_shape(run, node, 0);
     rk_cuda_fm_backward(run->stream, run->n, from.rows, from.cols, rk_device_in(run, node, 0), rk_device_saved(run, node), rk_device_out_gradient(run, node),
-                        rk_device_in_gradient(run, node, 0), rk_is_first(node, 0));
+                        rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0));
 }
 
 const rk_device_op rk_device_op_fm = {.name = "fm", .forward = fm_forward, .backward = fm_backward};
@@ -22,7 +22,7 @@ static void dots_forward(const rk_device_run *run, const rk_node *node) {
 static void dots_backward(const rk_device_run *run, const rk_node *node) {
     rk_shape from = rk_device_in_shape(run, node, 0);
     rk_cuda_dot_interaction_backward(run->stream, run->n, from.rows, from.cols, rk_device_in(run, node, 0), rk_device_out_gradient(run, node),
-                                     rk_device_in_gradient(run, node, 0), rk_is_first(node, 0));
+                                     rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0));
 }
 
 const rk_device_op rk_device_op_dot_interaction = {.name = "dot_interaction", .forward = dots_forward, .backward = dots_backward};
@@ -47,7 +47,7 @@ static void cross_backward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_column_sums(run->stream, &weight);
     rk_cuda_column_sums(run->stream, &bias);
     rk_cuda_cross_v1_backward(run->stream, run->n, width, rk_device_parameter(run, node, 0), rk_device_saved(run, node), ddots, dy, rk_device_in_gradient(run, node, 0),
-                              rk_is_first(node, 0), rk_device_in_gradient(run, node, 1), rk_is_first(node, 1));
+                              rk_is_first_gradient(node, 0), rk_device_in_gradient(run, node, 1), rk_is_first_gradient(node, 1));
 }
 
 static int64_t cross_scratch(const rk_graph *graph, const rk_node *node, int64_t n) {

@@ -64,7 +64,7 @@ static void linear_backward(const rk_device_run *run, const rk_node *node) {
     if (!node->options.no_bias) sum.out = rk_device_parameter_gradient(run, node, 1);
     if (sum.y || sum.out) rk_cuda_column_sums(run->stream, &sum);
     weight_gradient(run, node, rows, in, rk_device_in(run, node, 0), dy, false);
-    if (rk_device_wants_gradient(run, node, 0)) input_gradient(run, node, rows, in, dy, rk_device_in_gradient(run, node, 0), !rk_is_first(node, 0));
+    if (rk_device_wants_gradient(run, node, 0)) input_gradient(run, node, rows, in, dy, rk_device_in_gradient(run, node, 0), !rk_is_first_gradient(node, 0));
 }
 
 const rk_device_op rk_device_op_linear = {.name = "linear", .scratch = linear_scratch, .forward = linear_forward, .backward = linear_backward};
@@ -100,8 +100,8 @@ static void cin_backward(const rk_device_run *run, const rk_node *node) {
         rk_cuda_cin_products(run->stream, count, x0.cols, x.cols, at0, at, products);
         weight_gradient(run, node, count, in, products, d, first > 0);
         input_gradient(run, node, count, in, d, dproducts, false);
-        rk_cuda_cin_products_backward(run->stream, count, x0.cols, x.cols, at0, at, dproducts, rk_device_in_gradient(run, node, 0) + first * x0.cols, rk_is_first(node, 0),
-                                      rk_device_in_gradient(run, node, 1) + first * x.cols, rk_is_first(node, 1));
+        rk_cuda_cin_products_backward(run->stream, count, x0.cols, x.cols, at0, at, dproducts, rk_device_in_gradient(run, node, 0) + first * x0.cols, rk_is_first_gradient(node, 0),
+                                      rk_device_in_gradient(run, node, 1) + first * x.cols, rk_is_first_gradient(node, 1));
     }
 }
 

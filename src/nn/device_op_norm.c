@@ -7,7 +7,7 @@ static void softmax_forward(const rk_device_run *run, const rk_node *node) {
 
 static void softmax_backward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_softmax_backward(run->stream, run->n * node->shape.rows, node->shape.cols, rk_device_out(run, node), rk_device_out_gradient(run, node),
-                             rk_device_in_gradient(run, node, 0), rk_is_first(node, 0));
+                             rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0));
 }
 
 const rk_device_op rk_device_op_softmax = {.name = "softmax", .forward = softmax_forward, .backward = softmax_backward};
@@ -22,7 +22,7 @@ static void l2_forward(const rk_device_run *run, const rk_node *node) {
 
 static void l2_backward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_l2_normalize_backward(run->stream, run->n * node->shape.rows, node->shape.cols, epsilon_of(node), rk_device_in(run, node, 0), rk_device_out(run, node),
-                                  rk_device_out_gradient(run, node), rk_device_in_gradient(run, node, 0), rk_is_first(node, 0));
+                                  rk_device_out_gradient(run, node), rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0));
 }
 
 const rk_device_op rk_device_op_l2_normalize = {.name = "l2_normalize", .forward = l2_forward, .backward = l2_backward};
@@ -44,7 +44,7 @@ static void layer_norm_backward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_sum_args sum = {.kind = RK_CUDA_BY_ROW, .rows = rows / own, .cols = own * cols, .span = cols, .x = dy, .y = x, .a = saved,
                             .out = rk_device_parameter_gradient(run, node, 0), .out_plain = rk_device_parameter_gradient(run, node, 1), .partials = rk_device_scratch(run)};
     rk_cuda_column_sums(run->stream, &sum);
-    rk_cuda_layer_norm_backward(run->stream, rows, cols, own, x, rk_device_parameter(run, node, 0), saved, dy, rk_device_in_gradient(run, node, 0), rk_is_first(node, 0));
+    rk_cuda_layer_norm_backward(run->stream, rows, cols, own, x, rk_device_parameter(run, node, 0), saved, dy, rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0));
 }
 
 static int64_t layer_norm_scratch(const rk_graph *graph, const rk_node *node, int64_t n) {
@@ -100,7 +100,7 @@ static void batch_norm_backward(const rk_device_run *run, const rk_node *node) {
         sums = all + width;
     }
     rk_cuda_batch_norm_backward(run->stream, run->n, run->total, width, mean, scale, rk_device_parameter(run, node, 0), dots, sums, x, dy, rk_device_in_gradient(run, node, 0),
-                                rk_is_first(node, 0));
+                                rk_is_first_gradient(node, 0));
 }
 
 const rk_device_op rk_device_op_batch_norm = {.name = "batch_norm", .scratch = rk_device_sum_scratch, .forward = batch_norm_forward, .backward = batch_norm_backward};

@@ -7,7 +7,7 @@ static void forward(const rk_device_run *run, const rk_node *node, rk_cuda_unary
 
 static void backward(const rk_device_run *run, const rk_node *node, rk_cuda_unary_kind kind) {
     rk_cuda_unary_backward(run->stream, kind, rk_device_values(run, node), rk_device_in(run, node, 0), rk_device_out(run, node), rk_device_out_gradient(run, node),
-                           rk_device_in_gradient(run, node, 0), rk_is_first(node, 0));
+                           rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0));
 }
 
 #define RK_DEVICE_UNARY(name_, kind)                                                                            \
@@ -37,7 +37,7 @@ static void dropout_forward(const rk_device_run *run, const rk_node *node) {
 
 static void dropout_backward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_dropout_args args = mask_of(run, node, rk_device_host_graph(run));
-    rk_cuda_dropout(run->stream, &args, rk_device_out_gradient(run, node), rk_device_in_gradient(run, node, 0), rk_is_first(node, 0));
+    rk_cuda_dropout(run->stream, &args, rk_device_out_gradient(run, node), rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0));
 }
 
 const rk_device_op rk_device_op_dropout = {.name = "dropout", .forward = dropout_forward, .backward = dropout_backward};

@@ -19,16 +19,15 @@ typedef struct rk_matrix rk_matrix;
 rk_status rk_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64_t max_rows, rk_matrix **result);
 void rk_matrix_free(rk_matrix *matrix);
 
-/* Take W [in, out]; with_backward: for rk_matrix_input_gradient too. Not while products run. */
+/* Take W [in, out]; with_backward: for rk_matrix_backward too. Not while products run. */
 rk_status rk_matrix_set(rk_matrix *matrix, const rk_real *w, bool with_backward);
 
 /* Any number of threads at once; each has a workspace of its own of rk_matrix_workspace bytes, aligned to a cache line.
  *     forward            y = x W + b, and max(., 0) if relu;   x [m, in], b [out] or NULL, y [m, out]
- *     input_gradient     dx = dy W^T, added to dx if `add`;    dy [m, out], dx [m, in]
- *     weight_gradient    dw = x^T dy, added to dw if `add`;    dw [in, out] */
+ *     backward           dw = x^T dy, added to dw if add_dw;   dy [m, out], dw [in, out]
+ *                        dx = dy W^T, added to dx if add_dx;   dx [m, in], which may be x */
 rk_status rk_matrix_forward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *b, bool relu, rk_real *y, void *workspace);
-rk_status rk_matrix_input_gradient(const rk_matrix *matrix, int64_t m, const rk_real *dy, bool add, rk_real *dx, void *workspace);
-rk_status rk_matrix_weight_gradient(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy, bool add, rk_real *dw, void *workspace);
+rk_status rk_matrix_backward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy, bool add_dw, rk_real *dw, bool add_dx, rk_real *dx, void *workspace);
 size_t rk_matrix_workspace(const rk_matrix *matrix);
 
 #endif

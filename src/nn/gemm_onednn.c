@@ -316,24 +316,23 @@ static rk_status multiply(const rk_matrix *matrix, int kind, int64_t m, const vo
     return status;
 }
 
-static rk_status multiply_alone(const rk_matrix *matrix, int kind, int64_t m, const void *a, const void *b, const float *bias, bool relu, float *c, void *workspace) {
+/* What products have of a workspace, after the rounded operands. */
+static void *rest_of(const rk_matrix *matrix, void *workspace) {
+    return (char *)workspace + rounding_bytes(matrix);
+}
+
+rk_status rk_matrix_forward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *b, bool relu, rk_real *y, void *workspace) {
     int before = one_thread();
-    rk_status status = multiply(matrix, kind, m, a, b, bias, relu, c, (char *)workspace + rounding_bytes(matrix));
+    rk_status status = multiply(matrix, FORWARD, m, operand(matrix, x, m * matrix->in, workspace), matrix->w.data, b, relu, y, rest_of(matrix, workspace));
     put_back(before);
     return status;
 }
 
-rk_status rk_matrix_forward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *b, bool relu, rk_real *y, void *workspace) {
-    return multiply_alone(matrix, FORWARD, m, operand(matrix, x, m * matrix->in, workspace), matrix->w.data, b, relu, y, workspace);
-}
-
-rk_status rk_matrix_input_gradient(const rk_matrix *matrix, int64_t m, const rk_real *dy, bool add, rk_real *dx, void *workspace) {
-    const void *left = operand(matrix, dy, m * matrix->out, workspace);
-    return multiply_alone(matrix, add ? INPUT_GRADIENT_ADD : INPUT_GRADIENT, m, left, matrix->w_transposed.data, NULL, false, dx, workspace);
-}
-
-rk_status rk_matrix_weight_gradient(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy, bool add, rk_real *dw, void *workspace) {
-    float *second = (float *)workspace + m * matrix->in;
-    const void *left = operand(matrix, x, m * matrix->in, workspace), *right = operand(matrix, dy, m * matrix->out, second);
-    return multiply_alone(matrix, add ? WEIGHT_GRADIENT_ADD : WEIGHT_GRADIENT, m, left, right, NULL, false, dw, workspace);
+rk_status rk_matrix_backward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy, bool add_dw, rk_real *dw, bool add_dx, rk_real *dx, void *workspace) {
+    const void *left = operand(matrix, x, m * matrix->in, workspace), *right = operand(matrix, dy, m * matrix->out, (float *)workspace + m * matrix->in);
+    int before = one_thread();
+    rk_status status = multiply(matrix, add_dw ? WEIGHT_GRADIENT_ADD : WEIGHT_GRADIENT, m, left, right, NULL, false, dw, rest_of(matrix, workspace));
+    if (status == RK_OK) status = multiply(matrix, add_dx ? INPUT_GRADIENT_ADD : INPUT_GRADIENT, m, right, matrix->w_transposed.data, NULL, false, dx, rest_of(matrix, workspace));
+    put_back(before);
+    return status;
 }

@@ -65,25 +65,28 @@ rk_status rk_matrix_forward(const rk_matrix *matrix, int64_t m, const rk_real *x
     return RK_OK;
 }
 
-rk_status rk_matrix_input_gradient(const rk_matrix *matrix, int64_t m, const rk_real *dy, bool add, rk_real *dx, void *workspace) {
+static void input_gradient(const rk_matrix *matrix, int64_t m, const rk_real *dy, bool add, rk_real *dx) {
     int64_t in = matrix->in, out = matrix->out;
-    dy = operand(matrix, dy, m * out, workspace);
     for (int64_t s = 0; s < m; s++, dx += in, dy += out)
         for (int64_t i = 0; i < in; i++) {
             rk_real sum = add ? dx[i] : 0;
             for (int64_t o = 0; o < out; o++) sum += dy[o] * matrix->w[i * out + o];
             dx[i] = sum;
         }
-    return RK_OK;
 }
 
-rk_status rk_matrix_weight_gradient(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy, bool add, rk_real *dw, void *workspace) {
+static void weight_gradient(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy, bool add, rk_real *dw) {
     int64_t in = matrix->in, out = matrix->out;
     if (!add) memset(dw, 0, (size_t)(in * out) * sizeof *dw);
-    x = operand(matrix, x, m * in, workspace);
-    dy = operand(matrix, dy, m * out, (rk_real *)workspace + m * in);
     for (int64_t s = 0; s < m; s++, x += in, dy += out)
         for (int64_t i = 0; i < in; i++)
             for (int64_t o = 0; o < out; o++) dw[i * out + o] += x[i] * dy[o];
+}
+
+rk_status rk_matrix_backward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy, bool add_dw, rk_real *dw, bool add_dx, rk_real *dx, void *workspace) {
+    x = operand(matrix, x, m * matrix->in, workspace);
+    dy = operand(matrix, dy, m * matrix->out, (rk_real *)workspace + m * matrix->in);
+    weight_gradient(matrix, m, x, dy, add_dw, dw);
+    input_gradient(matrix, m, dy, add_dx, dx);
     return RK_OK;
 }

@@ -9,7 +9,7 @@ enum {
     LINE_REALS = 64 / sizeof(rk_real),
     MIN_BLOCK = 64,
     MAX_BLOCK = 512,           /* samples */
-    BLOCK_REALS = 16 << 20,    /* values of a block, about */
+    BLOCK_REALS = 32 << 20,    /* values of a block, about */
     MIN_GROUP = 128,
     CACHED_REALS = 1 << 19,    /* parameters that stay in the second cache, about */
     MAX_GROUP = 1024,          /* samples */

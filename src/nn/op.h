@@ -43,7 +43,7 @@ typedef struct rk_op {
     int32_t min_inputs, max_inputs; /* max 0: any number */
     unsigned options;               /* RK_OPTION_*: those that it reads */
     bool is_view;                   /* the output is the first input's memory (reshape) */
-    bool writes_gradient;           /* backward overwrites the first input's gradient where rk_is_first_gradient says that it may */
+    bool writes_gradient;           /* backward overwrites the inputs' gradients where rk_is_first_gradient says that it may */
     bool writes_weight;             /* backward overwrites the first parameter's gradient where run->opens */
     /* Checks inputs and options, sets node->shape, and asks for parameters, state and memory. */
     rk_status (*build)(rk_graph *graph, rk_node *node);
@@ -112,7 +112,7 @@ static inline rk_real *rk_out(const rk_run *run, const rk_node *node) { return r
 static inline rk_real *rk_out_gradient(const rk_run *run, const rk_node *node) { return rk_node_gradient(run, node); }
 static inline rk_real *rk_saved(const rk_run *run, const rk_node *node) { return rk_run_place(run, node->place.saved, node->saved_width); }
 static inline rk_real *rk_scratch(const rk_run *run, const rk_node *node) { return rk_run_place(run, node->place.scratch, node->scratch_width); }
-static inline bool rk_is_first_gradient(const rk_node *node) { return node->first_gradient[0]; }
+static inline bool rk_is_first_gradient(const rk_node *node, int32_t input) { return node->first_gradient[input]; }
 const rk_real *rk_node_parameter(const rk_run *run, const rk_node *node, int32_t index);
 rk_real *rk_node_parameter_gradient(const rk_run *run, const rk_node *node, int32_t index); /* of this run's group: add to it */
 

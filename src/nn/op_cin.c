@@ -115,8 +115,7 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
         for (int64_t d = 0; d < p.n; d++)
             for (int32_t u = 0; u < units; u++) db[u] += dy[d * units + u];
         multiply(run, node, p, products);
-        RK_TRY(rk_matrix_weight_gradient(own->matrix, p.n, products, dy, true, dw, workspace));
-        RK_TRY(rk_matrix_input_gradient(own->matrix, p.n, dy, false, dproducts, workspace));
+        RK_TRY(rk_matrix_backward(own->matrix, p.n, products, dy, true, dw, false, dproducts, workspace));
         multiply_backward(run, node, p, dproducts);
     }
     return RK_OK;

@@ -53,8 +53,8 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
         for (int64_t s = 0; s < n; s++)
             for (int64_t c = 0; c < out; c++) db[c] += dy[s * out + c];
     }
-    RK_TRY(rk_matrix_weight_gradient(node->own, n, rk_in(run, node, 0), dy, !run->opens, rk_node_parameter_gradient(run, node, 0), run->workspace));
-    return rk_matrix_input_gradient(node->own, n, dy, !rk_is_first_gradient(node), rk_in_gradient(run, node, 0), run->workspace);
+    return rk_matrix_backward(node->own, n, rk_in(run, node, 0), dy, !run->opens, rk_node_parameter_gradient(run, node, 0), !rk_is_first_gradient(node, 0), rk_in_gradient(run, node, 0),
+                              run->workspace);
 }
 
 enum { OPTIONS = RK_OPTION_units | RK_OPTION_by_row | RK_OPTION_no_bias | RK_OPTION_relu | RK_OPTION_dtype | RK_OPTION_initializer };

@@ -32,14 +32,13 @@ static void check_products(int64_t m, int64_t in, int64_t out, rk_dtype dtype, b
             if (relu && sum < 0) sum = 0;
             assert_true(fabs(y[s * out + o] - sum) < tolerance * (1 + fabs(sum)));
         }
-    OK(rk_matrix_input_gradient(matrix, m, dy, relu, dx, workspace));
+    OK(rk_matrix_backward(matrix, m, x, dy, relu, dw, relu, dx, workspace));
     for (int64_t s = 0; s < m; s++)
         for (int64_t i = 0; i < in; i++) {
             double sum = relu ? (double)((s * in + i) % 7) : 0;
             for (int64_t o = 0; o < out; o++) sum += (double)dy[s * out + o] * w[i * out + o];
             assert_true(fabs(dx[s * in + i] - sum) < tolerance * (1 + fabs(sum)));
         }
-    OK(rk_matrix_weight_gradient(matrix, m, x, dy, relu, dw, workspace));
     for (int64_t i = 0; i < in; i++)
         for (int64_t o = 0; o < out; o++) {
             double sum = relu ? (double)((i * out + o) % 5) : 0;

@@ -85,16 +85,18 @@ static int32_t add_suspects(rk_mpi_world *world, const bool *ranks, int32_t n_su
     return n_suspects;
 }
 
-/* What that rank answered since `exchange` is late, or NULL; asks it unless it was asked since. Of this rank itself: all that its threads wait for. */
+/* What that rank answered since `exchange` is late, or NULL; asks it unless a question is under way. Of this rank itself: all that its threads wait for. */
 static rk_status ask(rk_mpi_world *world, rk_exchange *exchange, int32_t rank, const bool **answer) {
     rk_mpi_roll *roll = &world->roll;
     bool is_own = rank == world->all->rank;
-    if (!is_own && roll->asked[rank] < exchange->late_since) {
+    *answer = is_own ? own_answer(world, rank) : roll->answers + (size_t)rank * (size_t)world->all->size;
+    if (is_own || roll->answered[rank] >= exchange->late_since) return RK_OK;
+    *answer = NULL;
+    if (roll->asked[rank] <= roll->answered[rank]) {
         RK_TRY(send(world, rank, NULL, 0, &roll->asking[rank]));
         roll->asked[rank] = rk_clock_seconds();
     }
     if (roll->asked[rank] > exchange->asked_last) exchange->asked_last = roll->asked[rank];
-    *answer = is_own ? own_answer(world, rank) : roll->answered[rank] >= exchange->late_since ? roll->answers + (size_t)rank * (size_t)world->all->size : NULL;
     return RK_OK;
 }
 

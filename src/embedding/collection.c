@@ -146,6 +146,7 @@ void rk_embeddings_free(rk_embeddings *e) {
     rk_name_index_release(&e->table_names);
     rk_free(e->table_begins);
     rk_free(e->task_begins);
+    rk_free(e->aside);
     rk_free(e->features);
     rk_free(e->feature_tables);
     rk_free(e->by_table);

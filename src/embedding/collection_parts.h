@@ -20,6 +20,8 @@ struct rk_embeddings {
     int now;                     /* which is at hand */
     rk_feature_use *peeks;       /* [n_features], of the last peek */
     size_t *task_begins;         /* [max(n_tables, n_features)+1]: how a loop over features or tables is cut (embedding/cut.h) */
+    rk_row_use *aside;           /* [threads, RK_USES_ASIDE] what is sorted */
+    size_t aside_capacity;
     double learning_rate_factor;
     rk_leaves *leaves;           /* [n_features] */
 };

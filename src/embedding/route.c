@@ -2,8 +2,12 @@
 #include "base/failure.h"
 #include "base/parallel.h"
 #include "embedding/collection_parts.h"
+#include "embedding/reserve.h"
 
-enum { SCAN_IDS = 65536 };
+enum {
+    SCAN_IDS = 65536,
+    AT_ONCE = 8 /* a table with no more than this part of a thread's share of the uses is not cut */
+};
 
 typedef struct routing {
     rk_embeddings *embeddings;
@@ -68,10 +72,14 @@ typedef struct planning {
     int64_t n_uses; /* of all tables */
 } planning;
 
-/* Run `task` for each piece of each table that takes updates, all tables in one loop, so that small ones fill the gaps of large ones. */
+static bool is_cut(const planning *p, int32_t t) {
+    return rk_takes_updates(p->embeddings, t) && !p->flight->plans[t].at_once;
+}
+
+/* Run `task` for each piece of each table that is cut, all tables in one loop, so that small ones fill the gaps of large ones. */
 static void for_pieces(planning *p, size_t (*n_pieces)(const rk_update_plan *plan), rk_task task) {
     rk_embeddings *e = p->embeddings;
-    for (int32_t t = 0; t < e->n_tables; t++) e->task_begins[t + 1] = e->task_begins[t] + (rk_takes_updates(e, t) ? n_pieces(&p->flight->plans[t]) : 0);
+    for (int32_t t = 0; t < e->n_tables; t++) e->task_begins[t + 1] = e->task_begins[t] + (is_cut(p, t) ? n_pieces(&p->flight->plans[t]) : 0);
     rk_parallel_for_work(e->task_begins[e->n_tables], (uint64_t)p->n_uses, task, p);
 }
 
@@ -87,6 +95,17 @@ static int32_t locate(const planning *p, size_t task, size_t *piece) {
     size_t table = rk_cut_item(e->task_begins, (size_t)e->n_tables, task);
     *piece = task - e->task_begins[table];
     return (int32_t)table;
+}
+
+static rk_row_use *aside_of(const planning *p, int thread) {
+    return p->embeddings->aside + (size_t)thread * RK_USES_ASIDE;
+}
+
+/* Its uses are still in the caches when they are dealt out and sorted. */
+static void make_table(void *context, size_t task, int thread) {
+    const planning *p = context;
+    int32_t t = (int32_t)task;
+    if (rk_takes_updates(p->embeddings, t) && p->flight->plans[t].at_once) rk_update_plan_make(p->embeddings, p->flight, t, aside_of(p, thread));
 }
 
 static void count_chunk(void *context, size_t task, int thread) {
@@ -108,26 +127,29 @@ static void deal_chunk(void *context, size_t task, int thread) {
 static void place_table(void *context, size_t task, int thread) {
     (void)thread;
     const planning *p = context;
-    if (rk_takes_updates(p->embeddings, (int32_t)task)) rk_update_plan_place(&p->flight->plans[task]);
+    if (is_cut(p, (int32_t)task)) rk_update_plan_place(&p->flight->plans[task]);
 }
 
 static void sort_part(void *context, size_t task, int thread) {
-    (void)thread;
     const planning *p = context;
     size_t part;
     int32_t t = locate(p, task, &part);
-    rk_update_plan_sort(&p->flight->plans[t], (uint32_t)part);
+    rk_update_plan_sort(&p->flight->plans[t], (uint32_t)part, aside_of(p, thread));
 }
 
 static rk_status plan_updates(rk_embeddings *e, rk_flight *flight) {
     planning p = {e, flight, 0};
+    size_t n_threads = (size_t)rk_parallel_threads(), n_tables = (size_t)e->n_tables;
+    RK_TRY(rk_reserve(&e->aside, &e->aside_capacity, n_threads * RK_USES_ASIDE, sizeof *e->aside));
     for (int32_t t = 0; t < e->n_tables; t++) {
         if (!rk_takes_updates(e, t)) continue;
         RK_TRY(rk_update_plan_begin(e, flight, t));
         p.n_uses += flight->plans[t].n;
     }
+    for (int32_t t = 0; t < e->n_tables; t++) flight->plans[t].at_once = flight->plans[t].n <= p.n_uses / (int64_t)(AT_ONCE * n_threads);
+    rk_parallel_for_work(n_tables, (uint64_t)p.n_uses, make_table, &p);
     for_pieces(&p, n_chunks, count_chunk);
-    rk_parallel_for_work((size_t)e->n_tables, (uint64_t)p.n_uses, place_table, &p);
+    rk_parallel_for_work(n_tables, (uint64_t)p.n_uses, place_table, &p);
     for_pieces(&p, n_chunks, deal_chunk);
     for_pieces(&p, n_parts, sort_part);
     return RK_OK;

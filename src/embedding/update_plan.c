@@ -6,9 +6,10 @@
 
 enum {
     CHUNK_USES = 32768,
-    PART_USES = 1024,     /* that a part has, about: sorted in the first cache */
+    PART_USES = 4096,     /* that a part has, about: sorted in the second cache, and few enough parts to deal out to from the first */
     PIECE_USES = 1024,
     MAX_USUAL_BITS = 11,  /* more parts than this at once are dealt out slowly */
+    FETCH_AHEAD = 16,     /* uses, two cache lines: parts are too many for a processor to see where each goes on */
     FULL_PARTS_BITS = 8   /* where every row takes a step (l2_full) */
 };
 
@@ -80,8 +81,8 @@ static size_t cut_chunks(const rk_embeddings *e, const rk_flight *flight, int32_
 
 static rk_status reserve(const rk_embeddings *e, const rk_flight *flight, int32_t t, rk_update_plan *plan) {
     size_t n = (size_t)plan->n, n_parts = plan->n_parts;
-    RK_TRY(rk_reserve(&plan->uses, &plan->uses_capacity, n, sizeof *plan->uses));
-    RK_TRY(rk_reserve(&plan->aside, &plan->aside_capacity, n, sizeof *plan->aside));
+    RK_TRY(rk_reserve(&plan->uses, &plan->uses_capacity, n + FETCH_AHEAD, sizeof *plan->uses));
+    if (n > RK_USES_ASIDE) RK_TRY(rk_reserve(&plan->aside, &plan->aside_capacity, n, sizeof *plan->aside));
     RK_TRY(rk_reserve(&plan->part_begins, &plan->parts_capacity, n_parts + 1, sizeof *plan->part_begins));
     RK_TRY(rk_reserve(&plan->piece_begins, &plan->pieces_capacity, n_parts + 1, sizeof *plan->piece_begins));
     plan->n_chunks = cut_chunks(e, flight, t, plan, NULL);
@@ -164,13 +165,19 @@ void rk_update_plan_deal(const rk_embeddings *e, const rk_flight *flight, int32_
     const rk_feature_use *use = use_of(e, flight, t, c->source);
     uint32_t *places = plan->counts + chunk * plan->n_parts, first_bag = plan->sources[c->source].first_bag;
     int64_t occurrence = c->first_occurrence;
+    const int64_t *offsets = use->offsets, *ids = use->ids;
+    rk_row_use *uses = plan->uses;
+    bool weighted = plan->weighted;
     int shift = plan->shift;
     int64_t mask = ((int64_t)1 << shift) - 1;
     for (int64_t b = c->first_bag; b < c->last_bag; b++) {
         uint32_t number = first_bag + (uint32_t)b;
         if (plan->weighted) name_occurrences(plan, use, b, number, occurrence);
-        for (int64_t i = use->offsets[b]; i < use->offsets[b + 1]; i++, occurrence++)
-            plan->uses[places[use->ids[i] >> shift]++] = rk_use_make((uint32_t)(use->ids[i] & mask), plan->weighted ? (uint32_t)occurrence : number);
+        for (int64_t i = offsets[b], last = offsets[b + 1]; i < last; i++, occurrence++) {
+            uint32_t place = places[ids[i] >> shift]++;
+            __builtin_prefetch(&uses[place + FETCH_AHEAD], 1);
+            uses[place] = rk_use_make((uint32_t)(ids[i] & mask), weighted ? (uint32_t)occurrence : number);
+        }
     }
 }
 
@@ -182,9 +189,17 @@ void rk_update_plan_set_gradients(const rk_embeddings *e, rk_update_plan *plan, 
     }
 }
 
-void rk_update_plan_sort(rk_update_plan *plan, uint32_t part) {
-    uint32_t begin = plan->part_begins[part];
-    rk_sort_uses(plan->uses + begin, plan->part_begins[part + 1] - begin, plan->shift, plan->aside + begin);
+void rk_update_plan_sort(rk_update_plan *plan, uint32_t part, rk_row_use *aside) {
+    uint32_t begin = plan->part_begins[part], n = plan->part_begins[part + 1] - begin;
+    rk_sort_uses(plan->uses + begin, n, plan->shift, n > RK_USES_ASIDE ? plan->aside + begin : aside);
+}
+
+void rk_update_plan_make(const rk_embeddings *e, rk_flight *flight, int32_t t, rk_row_use *aside) {
+    rk_update_plan *plan = &flight->plans[t];
+    for (size_t c = 0; c < plan->n_chunks; c++) rk_update_plan_count(e, flight, t, c);
+    rk_update_plan_place(plan);
+    for (size_t c = 0; c < plan->n_chunks; c++) rk_update_plan_deal(e, flight, t, c);
+    for (uint32_t part = 0; part < plan->n_parts; part++) rk_update_plan_sort(plan, part, aside);
 }
 
 size_t rk_update_plan_n_pieces(const rk_update_plan *plan) {

@@ -21,7 +21,9 @@ typedef struct rk_update_plan {
     int64_t n;                    /* uses, of all features of the table */
     int shift;                    /* a row is in part row >> shift */
     uint32_t n_parts;
-    rk_row_use *uses, *aside;     /* [n]; part p has uses part_begins[p] .. part_begins[p+1]-1 */
+    bool at_once;                 /* made by one task */
+    rk_row_use *uses;             /* [n], and some to spare; part p has uses part_begins[p] .. part_begins[p+1]-1 */
+    rk_row_use *aside;            /* [n] if n > RK_USES_ASIDE, for the sorting of such parts */
     uint32_t *part_begins;        /* [n_parts + 1] */
     rk_gradient_source *sources;  /* [n_sources], a feature each */
     int32_t n_sources;
@@ -40,12 +42,17 @@ typedef struct rk_update_plan {
 /* Room for table t's part of a batch, cut into chunks. */
 rk_status rk_update_plan_begin(const rk_embeddings *embeddings, rk_flight *flight, int32_t t);
 
+/* Uses that a thread has room for beside those of the part that it sorts. */
+enum { RK_USES_ASIDE = 32768 };
+
 /* Chunk by chunk: count the uses of each part; then, once all are counted, see where each chunk's uses go; then chunk by chunk deal them out; then part
- * by part sort. Chunks, and parts, in any order, by any thread. */
+ * by part sort. Chunks, and parts, in any order, by any thread. aside: [RK_USES_ASIDE], the thread's. */
 void rk_update_plan_count(const rk_embeddings *embeddings, const rk_flight *flight, int32_t t, size_t chunk);
 void rk_update_plan_place(rk_update_plan *plan);
 void rk_update_plan_deal(const rk_embeddings *embeddings, const rk_flight *flight, int32_t t, size_t chunk);
-void rk_update_plan_sort(rk_update_plan *plan, uint32_t part);
+void rk_update_plan_sort(rk_update_plan *plan, uint32_t part, rk_row_use *aside);
+/* All of that. */
+void rk_update_plan_make(const rk_embeddings *embeddings, rk_flight *flight, int32_t t, rk_row_use *aside);
 
 /* Where the bags' gradients are, [n_features]; not read yet. */
 void rk_update_plan_set_gradients(const rk_embeddings *embeddings, rk_update_plan *plan, int32_t t, const rk_activation *gradients);

@@ -115,17 +115,17 @@ rk_status rk_model_describe(const rk_model *model, char **out) {
     return status;
 }
 
-/* What the collection keeps of a batch: uses and their sorted copy, offsets and scales, with a quarter to spare. */
+/* What the collection keeps of a batch: uses, offsets and scales, with a quarter to spare. */
 static double routing_bytes(const rk_model *model, const rk_batch *usual) {
     double bytes = 0, n = (double)(usual->n ? usual->n : 1);
     for (int32_t f = 0; f < model->n_lookups; f++) {
         if (model->lookups[f].source == model->n_features) { /* a history */
-            bytes += 24 * rk_retrieval_history_length(model->retrieval) + 8;
+            bytes += 16 * rk_retrieval_history_length(model->retrieval) + 8;
             continue;
         }
         const rk_ids *ids = &usual->features[model->lookups[f].source];
         double n_ids = ids->offsets ? (double)ids->offsets[usual->n] / n : (double)ids->ids_per_sample;
-        bytes += 16 * n_ids + (ids->weights ? 12 * n_ids : 0) + (ids->offsets ? 0 : 8) + (n_ids > 1 ? 4 : 0);
+        bytes += 8 * n_ids + (ids->weights ? 12 * n_ids : 0) + (ids->offsets ? 0 : 8) + (n_ids > 1 ? 4 : 0);
     }
     return 1.25 * bytes * (double)model->max_batch * (model->stale ? 2 : 1);
 }

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/rng.h"
 #include "embedding/collection.h"
 
 enum { MANY = 4000 };
@@ -63,6 +64,54 @@ static void test_thousands_of_tables(void **state) {
         }
     for (int r = 0; r < 3; r++)
         for (int k = 0; k < 2; k++) assert_true(fabs(rows[r][k] - expected[r][k]) < 1);
+    rk_embeddings_free(e);
+}
+
+/* A feature that most uses are of, most of them of one row and its neighbours, beside short ones: tables that are dealt out by many threads and by one, parts that a thread has no
+ * room to sort in. Sums of whole numbers, so exact. */
+static void test_hot_rows(void **state) {
+    (void)state;
+    enum { SHORT = 30, N = 3000, LONG_IDS = 40, ROWS = 20000 };
+    static rk_table_config tables[SHORT + 1];
+    static rk_feature_config features[SHORT + 1];
+    static char names[SHORT + 1][16];
+    static rk_ids ids[SHORT + 1];
+    static rk_activation activations[SHORT + 1];
+    static int64_t few[SHORT][N], many[N * LONG_IDS];
+    static float out[SHORT + 1][N], expected[SHORT + 1][ROWS], rows[ROWS];
+    rk_rng rng = {11, 0, 0};
+    for (int i = 0; i <= SHORT; i++) {
+        snprintf(names[i], sizeof names[i], "t%d", i);
+        tables[i] = (rk_table_config)RK_TABLE_CONFIG_INIT;
+        tables[i].name = names[i];
+        tables[i].n_rows = ROWS;
+        tables[i].dim = 1;
+        tables[i].initializer.kind = RK_INIT_ZEROS;
+        features[i] = (rk_feature_config){sizeof *features, names[i], names[i], RK_COMBINER_SUM, 0, false, false};
+        ids[i] = i == SHORT ? (rk_ids){NULL, LONG_IDS, many, NULL} : (rk_ids){NULL, 1, few[i], NULL};
+        activations[i] = (rk_activation){out[i], 1, NULL};
+    }
+    rk_optimizer sgd;
+    OK(rk_optimizer_init(&sgd, RK_OPTIMIZER_SGD));
+    sgd.learning_rate = 1;
+    rk_embeddings_config config = {sizeof config, 1, tables, SHORT + 1, features, SHORT + 1, &sgd};
+    rk_embeddings *e;
+    OK(rk_embeddings_create(&config, &e));
+    for (int step = 0; step < 2; step++) {
+        for (int i = 0; i < N * LONG_IDS; i++) many[i] = i % 3 ? 7 + (int64_t)rk_rng_below(&rng, 5) : (int64_t)rk_rng_below(&rng, ROWS);
+        for (int i = 0; i < SHORT * N; i++) few[i / N][i % N] = (int64_t)rk_rng_below(&rng, ROWS);
+        OK(rk_embeddings_lookup(e, N, ids, activations));
+        for (int i = 0; i <= SHORT; i++)
+            for (int s = 0; s < N; s++) {
+                out[i][s] = (float)((s + i) % 5 - 1);
+                for (int k = 0; k < ids[i].ids_per_sample; k++) expected[i][ids[i].ids[s * ids[i].ids_per_sample + k]] -= out[i][s];
+            }
+        OK(rk_embeddings_apply_gradients(e, activations));
+    }
+    for (int i = 0; i <= SHORT; i++) {
+        OK(rk_embeddings_read_rows(e, names[i], 0, ROWS, rows));
+        assert_memory_equal(rows, expected[i], sizeof rows);
+    }
     rk_embeddings_free(e);
 }
 
@@ -177,7 +226,7 @@ static void test_rows_by_range(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_thousands_of_tables),
-        cmocka_unit_test(test_rows_beyond_32_bits),
+        cmocka_unit_test(test_hot_rows), cmocka_unit_test(test_rows_beyond_32_bits),
         cmocka_unit_test(test_what_create_refuses),
         cmocka_unit_test(test_rows_by_range),
     };

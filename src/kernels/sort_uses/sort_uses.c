@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { FEW = 24, DIGIT_BITS = 8 };
+enum { FEW = 24, LEAST_DIGIT_BITS = 6, DIGIT_BITS = 12 };
 
 static void insert_each(rk_row_use *uses, int64_t n) {
     for (int64_t i = 1; i < n; i++) {
@@ -15,7 +15,8 @@ static void insert_each(rk_row_use *uses, int64_t n) {
 }
 
 static void sort_by_digit(const rk_row_use *from, rk_row_use *to, int64_t n, int shift, int bits) {
-    uint32_t starts[1 << DIGIT_BITS] = {0}, mask = (1u << bits) - 1, at = 0;
+    uint32_t starts[1 << DIGIT_BITS], mask = (1u << bits) - 1, at = 0;
+    memset(starts, 0, (mask + 1) * sizeof *starts);
     for (int64_t i = 0; i < n; i++) starts[from[i] >> shift & mask]++;
     for (uint32_t d = 0; d <= mask; d++) {
         uint32_t count = starts[d];
@@ -30,7 +31,9 @@ void rk_sort_uses(rk_row_use *uses, int64_t n, int place_bits, rk_row_use *aside
         insert_each(uses, n);
         return;
     }
-    int n_digits = (place_bits + DIGIT_BITS - 1) / DIGIT_BITS, bits = n_digits ? (place_bits + n_digits - 1) / n_digits : 0;
+    int most_bits = LEAST_DIGIT_BITS;
+    while (most_bits < DIGIT_BITS && n >> most_bits > 0) most_bits++;
+    int n_digits = (place_bits + most_bits - 1) / most_bits, bits = n_digits ? (place_bits + n_digits - 1) / n_digits : 0;
     rk_row_use *from = uses, *to = aside;
     for (int d = 0; d < n_digits; d++) {
         sort_by_digit(from, to, n, 32 + d * bits, bits);

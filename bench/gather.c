@@ -7,8 +7,8 @@ typedef struct gather_task {
     int64_t batch;
 } gather_task;
 
-/* dim: a constant after inlining. */
-static inline __attribute__((always_inline)) void gather_feature(const gather *g, int64_t batch, int64_t f, int64_t at, int64_t dim) {
+/* dim, near: constants after inlining. */
+static inline __attribute__((always_inline)) void gather_feature(const gather *g, int64_t batch, int64_t f, int64_t at, int64_t dim, bool near) {
     const workload_feature *from = &g->w->features[f];
     const float *table = g->tables[f];
     int64_t n = g->w->n, hotness = from->hotness;
@@ -17,7 +17,13 @@ static inline __attribute__((always_inline)) void gather_feature(const gather *g
         float sum[128] = {0};
         for (int64_t k = 0; k < hotness; k++, ids++) {
             if (ids < end)
-                for (int64_t c = 0; c < dim; c += 16) __builtin_prefetch(table + ids[g->ahead] * dim + c);
+                for (int64_t c = 0; c < dim; c += 16) {
+                    const float *line = table + ids[g->ahead] * dim + c;
+                    if (near)
+                        __builtin_prefetch(line);
+                    else
+                        __builtin_prefetch(line, 0, 2);
+                }
             const float *row = table + *ids * dim;
             for (int64_t c = 0; c < dim; c++) sum[c] += row[c];
         }
@@ -26,18 +32,25 @@ static inline __attribute__((always_inline)) void gather_feature(const gather *g
     }
 }
 
+static inline __attribute__((always_inline)) void gather_with(const gather *g, int64_t batch, int64_t f, bool near) {
+    int64_t at = 0;
+    for (int64_t before = 0; before < f; before++) at += g->w->features[before].dim;
+    switch (g->w->features[f].dim) {
+        case 16: gather_feature(g, batch, f, at, 16, near); break;
+        case 32: gather_feature(g, batch, f, at, 32, near); break;
+        case 64: gather_feature(g, batch, f, at, 64, near); break;
+        case 128: gather_feature(g, batch, f, at, 128, near); break;
+        default: die("gather knows dims 16, 32, 64 and 128");
+    }
+}
+
 static void gather_one(void *context, size_t task, int thread) {
     (void)thread;
     const gather_task *t = context;
-    int64_t f = (int64_t)task, at = 0;
-    for (int64_t before = 0; before < f; before++) at += t->g->w->features[before].dim;
-    switch (t->g->w->features[f].dim) {
-        case 16: gather_feature(t->g, t->batch, f, at, 16); break;
-        case 32: gather_feature(t->g, t->batch, f, at, 32); break;
-        case 64: gather_feature(t->g, t->batch, f, at, 64); break;
-        case 128: gather_feature(t->g, t->batch, f, at, 128); break;
-        default: die("gather knows dims 16, 32, 64 and 128");
-    }
+    if (t->g->near)
+        gather_with(t->g, t->batch, (int64_t)task, true);
+    else
+        gather_with(t->g, t->batch, (int64_t)task, false);
 }
 
 double gather_batch(const gather *g, int64_t b) {
@@ -50,11 +63,12 @@ double gather_batch(const gather *g, int64_t b) {
 void gather_tune(gather *g) {
     static const int distances[] = {4, 8, 16, 32, 64, 128, 256};
     double best_seconds = 1e30;
-    int best = 0;
-    for (size_t d = 0; d < sizeof distances / sizeof distances[0]; d++) {
-        g->ahead = distances[d];
+    gather best = *g;
+    for (size_t d = 0; d < 2 * sizeof distances / sizeof distances[0]; d++) {
+        g->ahead = distances[d / 2];
+        g->near = d % 2;
         double seconds = gather_batch(g, 0);
-        if (seconds < best_seconds) best_seconds = seconds, best = distances[d];
+        if (seconds < best_seconds) best_seconds = seconds, best = *g;
     }
-    g->ahead = best;
+    *g = best;
 }

@@ -6,7 +6,7 @@
 #include "kernels/kernel_list.h"
 #include "kernels/row_sum.h"
 
-/* Cache lines of rows ahead that are on their way: half of a small first cache. */
+/* Cache lines of rows ahead that are on their way, to the second cache: fewer lines may be on their way to the first. */
 enum { LINE_BYTES = 64, LINES_AHEAD = 256 };
 
 ROW_INLINE int64_t row_bytes_of(const rk_bag_forward_args *args, int32_t dim) { return (int64_t)dim * (args->rows.dtype == RK_F32 ? 4 : 2); }
@@ -20,7 +20,7 @@ ROW_INLINE void prefetch(const rk_bag_forward_args *args, int64_t i, int64_t end
     if (i >= end) return;
     int64_t row_bytes = row_bytes_of(args, dim);
     const char *row = (const char *)args->rows.data + args->ids[i] * row_bytes;
-    for (int64_t at = 0; at < row_bytes; at += LINE_BYTES) __builtin_prefetch(row + at);
+    for (int64_t at = 0; at < row_bytes; at += LINE_BYTES) __builtin_prefetch(row + at, 0, 2);
 }
 
 /* One bag of f32 rows; dim is a constant where the caller knows it, which keeps the sum in registers. */

@@ -7,9 +7,14 @@
 #include "kernels/row_sum.h"
 #include "kernels/row_update/row_rules.h"
 
-enum { LINE_BYTES = 64, LINES_AHEAD = 96 };
+enum { LINE_BYTES = 64, LINES_AHEAD = 256 };
 
-static inline void prefetch_bytes(const void *data, int64_t n_bytes) {
+/* To the second cache: fewer lines may be on their way to the first. */
+static inline void prefetch_to_read(const void *data, int64_t n_bytes) {
+    for (int64_t at = 0; at < n_bytes; at += LINE_BYTES) __builtin_prefetch((const char *)data + at, 0, 2);
+}
+
+static inline void prefetch_to_write(const void *data, int64_t n_bytes) {
     for (int64_t at = 0; at < n_bytes; at += LINE_BYTES) __builtin_prefetch((const char *)data + at, 1);
 }
 
@@ -35,13 +40,13 @@ static inline float coefficient_of(const rk_rows_update_args *a, rk_row_use use,
 
 static inline void prefetch_use(const rk_rows_update_args *a, int64_t i, int32_t *source) {
     int64_t dim = a->rows.dim;
-    prefetch_bytes(gradient_of(a, bag_of(a, a->uses[i]), source), dim * 4);
+    prefetch_to_read(gradient_of(a, bag_of(a, a->uses[i]), source), dim * 4);
     uint32_t place = rk_use_place(a->uses[i]);
     if (i > 0 && place == rk_use_place(a->uses[i - 1])) return;
     int64_t row = a->first_row + place, row_bytes = dim * (a->rows.dtype == RK_F32 ? 4 : 2);
-    prefetch_bytes((const char *)a->rows.data + row * row_bytes, row_bytes);
+    prefetch_to_write((const char *)a->rows.data + row * row_bytes, row_bytes);
     for (int s = 0; s < 2; s++)
-        if (a->slots[s]) prefetch_bytes(a->slots[s] + row * a->slot_widths[s], a->slot_widths[s] * 4);
+        if (a->slots[s]) prefetch_to_write(a->slots[s] + row * a->slot_widths[s], a->slot_widths[s] * 4);
 }
 
 /* How many uses ahead keeps about LINES_AHEAD cache lines on their way. */

@@ -120,7 +120,7 @@ def lookup(small, full):
     for dim, pooling in shapes:
         for law in "uniform", "zipf":
             features = [Feature(f"c{i}", 10_000 if small else 1_000_000, pooling, dim) for i in range(26)]
-            cases.append(Case(f"dim {dim}, pooling {pooling}, {law}", samples[pooling] // (16 if small else 1), 4, features, law, steps=10))
+            cases.append(Case(f"dim {dim}, pooling {pooling}, {law}", samples[pooling] // (16 if small else 1), 4, features, law, steps=640 // dim))
     return Workload(
         "W1", "lookup: 26 tables of 1,000,000 rows, f32", cases,
         [Side("Reckon", ""), Side("PyTorch EmbeddingBag", "torch_lookup", "torch"), Side("FBGEMM", "fbgemm_lookup", "torch"),

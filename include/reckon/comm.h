@@ -2,7 +2,7 @@
  * `mpi` is many; nothing above this knows which it has.
  *
  * Thread rule: any thread may call; calls that begin exchanges of one lane are made in the same order on every rank.
- * Errors: RK_PEER_LOST names the ranks that were waited for when the time limit passed, or that the system says are gone; the communicator is then of no
+ * Errors: RK_PEER_LOST names the ranks that a wait beyond the time limit found lost (docs/failures.md), or that the system says are gone; the communicator is then of no
  * more use, and the process should end. */
 #ifndef RECKON_COMM_H
 #define RECKON_COMM_H
@@ -21,7 +21,7 @@ typedef struct rk_comm rk_comm;
 
 typedef struct rk_comm_options {
     size_t struct_size;
-    double timeout_s; /* how long a wait lasts before its ranks count as lost; 0: 300 */
+    double timeout_s; /* how long a wait lasts before it asks who is lost; 0: 300 */
 } rk_comm_options;
 #define RK_COMM_OPTIONS_INIT {sizeof(rk_comm_options), 0}
 

@@ -28,7 +28,7 @@ typedef struct rk_exchange rk_exchange;
 rk_status rk_exchange_begin(rk_comm *comm, rk_lane lane, const rk_parcel *send, const bool *to, const bool *from, rk_exchange **out);
 /* Move everything on (of all exchanges); is this one done? */
 rk_status rk_exchange_test(rk_exchange *exchange, bool *done);
-/* Sleeps little and often; RK_PEER_LOST names the ranks that it still waited for at the time limit. */
+/* Sleeps little and often; RK_PEER_LOST names the ranks that are lost, as far as it could find out (docs/failures.md), once its time limit and the time to ask are over. */
 rk_status rk_exchange_wait(rk_exchange *exchange);
 /* [size], once done; 64-byte aligned, the exchange's own until it is freed. Empty from ranks that do not send. */
 const rk_parcel *rk_exchange_received(const rk_exchange *exchange);
@@ -85,7 +85,7 @@ typedef struct rk_comm_functions {
     void (*abandon)(rk_exchange *exchange);               /* it will be freed, and was not done */
     rk_status (*members)(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out);
     void (*abort)(rk_comm *comm, const char *reason);
-    /* Of an exchange that is late, again and again until it is known: well [ranks of the world], its kind's own; false: one that neither is heard of nor waits for another. NULL: not
+    /* Of an exchange that is late, again and again until it is known: well [ranks of the world], its kind's own; false: one that is not heard of, or waits for nobody; or, where all wait, that is waited for here. NULL: not
      * known yet. The mutex is held. */
     rk_status (*find_lost)(rk_exchange *exchange, const bool **well);
 } rk_comm_functions;

@@ -34,15 +34,16 @@ static rk_status reserve(rk_mpi_world *world) {
     return RK_OK;
 }
 
-static rk_status check(int code) {
-    return code == MPI_SUCCESS ? RK_OK : rk_mpi_error(RK_PEER_LOST, code, "asking who waits for whom");
+/* Whether the last such message has left. One to a rank that is not to be reached fails or stays: no error of this rank, that one does not answer. */
+static bool has_left(MPI_Request *request) {
+    int flag = 0;
+    if (MPI_Test(request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS) return flag;
+    *request = MPI_REQUEST_NULL;
+    return true;
 }
 
-/* Unless the last such message has not left yet: that rank is not to be reached. */
-static rk_status send(rk_mpi_world *world, int32_t rank, const bool *data, int n_bytes, MPI_Request *request) {
-    int has_left;
-    RK_TRY(check(MPI_Test(request, &has_left, MPI_STATUS_IGNORE)));
-    return has_left ? check(MPI_Isend(data, n_bytes, MPI_BYTE, rank, RK_LANE_ROLL, world->mpi, request)) : RK_OK;
+static void send(rk_mpi_world *world, int32_t rank, const bool *data, int n_bytes, MPI_Request *request) {
+    if (MPI_Isend(data, n_bytes, MPI_BYTE, rank, RK_LANE_ROLL, world->mpi, request) != MPI_SUCCESS) *request = MPI_REQUEST_NULL;
 }
 
 /* The ranks that this exchange waits for: those that have not sent their parts, or else not taken theirs. */
@@ -68,9 +69,12 @@ rk_status rk_mpi_roll_take(rk_mpi_world *world, rk_mpi_arrival *arrival) {
     RK_TRY(reserve(world));
     rk_mpi_roll *roll = &world->roll;
     bool *to = roll->answers + (size_t)arrival->source * (size_t)world->all->size;
-    RK_TRY(check(MPI_Mrecv(to, arrival->n_bytes, MPI_BYTE, &arrival->message, MPI_STATUS_IGNORE)));
-    if (arrival->n_bytes == 0) return send(world, arrival->source, own_answer(world, arrival->source), world->all->size, &roll->answering[arrival->source]);
-    roll->answered[arrival->source] = rk_clock_seconds();
+    int code = MPI_Mrecv(to, arrival->n_bytes, MPI_BYTE, &arrival->message, MPI_STATUS_IGNORE);
+    if (code != MPI_SUCCESS) return rk_mpi_error(RK_PEER_LOST, code, "hearing of rank %d who waits for whom", arrival->source);
+    if (arrival->n_bytes > 0)
+        roll->answered[arrival->source] = rk_clock_seconds();
+    else if (has_left(&roll->answering[arrival->source])) /* and so its buffer may be written to */
+        send(world, arrival->source, own_answer(world, arrival->source), world->all->size, &roll->answering[arrival->source]);
     return RK_OK;
 }
 
@@ -86,22 +90,20 @@ static int32_t add_suspects(rk_mpi_world *world, const bool *ranks, int32_t n_su
 }
 
 /* What that rank answered since `exchange` is late, or NULL; asks it unless a question is under way. Of this rank itself: all that its threads wait for. */
-static rk_status ask(rk_mpi_world *world, rk_exchange *exchange, int32_t rank, const bool **answer) {
+static const bool *ask(rk_mpi_world *world, rk_exchange *exchange, int32_t rank) {
     rk_mpi_roll *roll = &world->roll;
-    bool is_own = rank == world->all->rank;
-    *answer = is_own ? own_answer(world, rank) : roll->answers + (size_t)rank * (size_t)world->all->size;
-    if (is_own || roll->answered[rank] >= exchange->late_since) return RK_OK;
-    *answer = NULL;
+    if (rank == world->all->rank) return own_answer(world, rank);
+    if (roll->answered[rank] >= exchange->late_since) return roll->answers + (size_t)rank * (size_t)world->all->size;
     if (roll->asked[rank] <= roll->answered[rank]) {
-        RK_TRY(send(world, rank, NULL, 0, &roll->asking[rank]));
+        if (has_left(&roll->asking[rank])) send(world, rank, NULL, 0, &roll->asking[rank]);
         roll->asked[rank] = rk_clock_seconds();
     }
     if (roll->asked[rank] > exchange->asked_last) exchange->asked_last = roll->asked[rank];
-    return RK_OK;
+    return NULL;
 }
 
-/* From those that are waited for to those that do not wait themselves, as far as is known. */
-static rk_status follow(rk_mpi_world *world, rk_exchange *exchange, bool *found) {
+/* From those that are waited for to those that do not wait themselves, as far as is known: whether there are any. */
+static bool follow(rk_mpi_world *world, rk_exchange *exchange) {
     rk_mpi_roll *roll = &world->roll;
     size_t n = (size_t)world->all->size;
     memset(roll->reached, false, n);
@@ -109,27 +111,27 @@ static rk_status follow(rk_mpi_world *world, rk_exchange *exchange, bool *found)
     add_awaited(exchange, roll->well);
     int32_t n_suspects = add_suspects(world, roll->well, 0);
     memset(roll->well, true, n);
-    *found = false;
+    bool found = false;
     for (int32_t i = 0; i < n_suspects; i++) {
         int32_t r = roll->suspects[i];
-        const bool *answer;
-        RK_TRY(ask(world, exchange, r, &answer));
+        const bool *answer = ask(world, exchange, r);
         roll->well[r] = answer && memchr(answer, true, n);
         if (roll->well[r]) n_suspects = add_suspects(world, answer, n_suspects);
-        else *found = true;
+        else found = true;
     }
-    return RK_OK;
+    return found;
 }
 
 rk_status rk_mpi_find_lost(rk_exchange *exchange, const bool **well) {
     rk_mpi_world *world = ((rk_comm_of_mpi *)exchange->comm)->world;
     double grace_s = exchange->comm->timeout_s * grace_part, now = rk_clock_seconds();
     if (grace_s > most_grace_s) grace_s = most_grace_s;
-    bool found;
+    bool found = false;
     *well = NULL;
     RK_TRY(reserve(world));
     if (exchange->late_since == 0) exchange->late_since = exchange->asked_last = now;
-    RK_TRY(follow(world, exchange, &found));
+    /* Who says farewell waits for all, and those who have said it may end: there would be nobody to answer. */
+    if (exchange->lane != RK_LANE_FAREWELL) found = follow(world, exchange);
     if (now - exchange->asked_last < grace_s) return RK_OK;
     *well = world->roll.well;
     if (found) return RK_OK;

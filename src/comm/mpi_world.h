@@ -1,4 +1,4 @@
-/* The kind `mpi`, behind its two files: starting and ending (comm_mpi.c), exchanges (mpi_exchange.c). */
+/* The kind `mpi`, behind its files: starting and ending (comm_mpi.c), exchanges (mpi_exchange.c), who waits for whom (mpi_roll.c). */
 #ifndef RK_COMM_MPI_WORLD_H
 #define RK_COMM_MPI_WORLD_H
 

@@ -22,7 +22,7 @@ __global__ static void multiply(rk_cuda_gemm_args g, rk_blas_operand a, rk_blas_
     sum *= g.alpha;
     if (g.beta != 0) sum += g.beta * *to;
     if (g.bias) sum += g.bias[j];
-    *to = g.relu && !(sum > 0) ? 0 : sum;
+    *to = g.relu && sum <= 0 ? 0 : sum;
 }
 
 void rk_blas_multiply_plainly(rk_stream *stream, const rk_cuda_gemm_args *args, const rk_blas_operand *a, const rk_blas_operand *b) {

@@ -9,7 +9,7 @@ extern "C" {
 
 __device__ static inline float value_of(rk_cuda_unary_kind kind, float x) {
     switch (kind) {
-        case RK_CUDA_RELU: return x > 0 ? x : 0.0f;
+        case RK_CUDA_RELU: return x <= 0 ? 0.0f : x; /* NaN stays */
         case RK_CUDA_GELU: return x * (float)rk_normal_cdf((double)x);
         case RK_CUDA_SIGMOID: return (float)rk_sigmoid_of((double)x);
         case RK_CUDA_TANH: return (float)tanh((double)x);

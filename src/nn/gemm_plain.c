@@ -60,7 +60,7 @@ rk_status rk_matrix_forward(const rk_matrix *matrix, int64_t m, const rk_real *x
         for (int64_t o = 0; o < out; o++) y[o] = b ? b[o] : 0;
         for (int64_t i = 0; i < in; i++)
             for (int64_t o = 0; o < out; o++) y[o] += x[i] * matrix->w[i * out + o];
-        for (int64_t o = 0; o < out && relu; o++) y[o] = y[o] > 0 ? y[o] : 0;
+        for (int64_t o = 0; o < out && relu; o++) y[o] = y[o] <= 0 ? 0 : y[o]; /* NaN stays */
     }
     return RK_OK;
 }

@@ -61,6 +61,22 @@ static void test_products(void **state) {
     unsetenv("RK_BF16_UNITS");
 }
 
+/* A model that has diverged should not go on as one whose units are all off. (oneDNN's relu in a product gives 0 of NaN.) */
+static void test_relu_hides_no_nan(void **state) {
+    (void)state;
+    rk_graph *graph;
+    OK(rk_graph_create(1, &graph));
+    rk_value x = rk_graph_input(graph, "x", (rk_shape){1, 3}), alone = rk_relu(graph, x);
+    rk_graph_output(graph, alone);
+    rk_graph_keep(graph);
+    OK(rk_graph_finish(graph, 1, false));
+    memcpy(rk_graph_data(graph, x), (float[]){NAN, -1, 2}, 3 * sizeof(float));
+    OK(rk_graph_forward(graph, 1, false, 0, NULL));
+    const rk_real *y = rk_graph_data(graph, alone);
+    assert_true(isnan(y[0]) && y[1] == 0 && y[2] == 2);
+    rk_graph_free(graph);
+}
+
 enum { BATCH = 700, IN = 37 };
 
 static rk_graph *make_graph(rk_dtype dtype, bool training, rk_value *x, rk_value *y) {
@@ -289,7 +305,7 @@ int main(void) {
         cmocka_unit_test(test_bf16_is_near_f32), cmocka_unit_test(test_prediction_plan),
         cmocka_unit_test(test_gradients_are_sums_over_all_samples),
         cmocka_unit_test(test_groups_are_all_samples),
-        cmocka_unit_test(test_dropout_law),   cmocka_unit_test(test_dropout_of_rows), cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_relu_hides_no_nan), cmocka_unit_test(test_dropout_law),   cmocka_unit_test(test_dropout_of_rows), cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -175,7 +175,7 @@ rk_status rk_parallel_set_threads(int n_threads) {
 }
 
 int rk_parallel_threads(void) {
-    if (inside_task) return pool.wanted;
+    if (inside_task && pool.wanted) return pool.wanted;
     pthread_mutex_lock(&loop_mutex);
     if (!pool.wanted) pool.wanted = decide_threads();
     int n = pool.wanted;

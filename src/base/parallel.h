@@ -1,7 +1,7 @@
 /* One pool of threads for all loops of the library.
  *
- * The work is cut into a fixed number of tasks that depends on the problem only, never on the number of threads; a task
- * writes what no other task writes. So results are the same bits at any thread count. */
+ * A task writes what no other task writes, and adds up terms that depend on the problem only, in their order, however the work is cut into
+ * tasks. So results are the same bits at any thread count. */
 #ifndef RK_BASE_PARALLEL_H
 #define RK_BASE_PARALLEL_H
 

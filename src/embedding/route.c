@@ -6,7 +6,7 @@
 
 enum {
     SCAN_IDS = 65536,
-    AT_ONCE = 8 /* a table with no more than this part of a thread's share of the uses is not cut */
+    AT_ONCE = 8 /* a table with no more than one in so many of a thread's share of the uses is not cut */
 };
 
 typedef struct routing {

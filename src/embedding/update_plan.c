@@ -82,6 +82,11 @@ static size_t cut_chunks(const rk_embeddings *e, const rk_flight *flight, int32_
 static rk_status reserve(const rk_embeddings *e, const rk_flight *flight, int32_t t, rk_update_plan *plan) {
     size_t n = (size_t)plan->n, n_parts = plan->n_parts;
     RK_TRY(rk_reserve(&plan->uses, &plan->uses_capacity, n + FETCH_AHEAD, sizeof *plan->uses));
+    if (n > plan->aside_capacity) { /* not copied as it grows: pages that are not needed stay untouched */
+        rk_free(plan->aside);
+        plan->aside = NULL;
+        plan->aside_capacity = 0;
+    }
     if (n > RK_USES_ASIDE) RK_TRY(rk_reserve(&plan->aside, &plan->aside_capacity, n, sizeof *plan->aside));
     RK_TRY(rk_reserve(&plan->part_begins, &plan->parts_capacity, n_parts + 1, sizeof *plan->part_begins));
     RK_TRY(rk_reserve(&plan->piece_begins, &plan->pieces_capacity, n_parts + 1, sizeof *plan->piece_begins));

@@ -17,7 +17,7 @@ typedef struct rk_device_run {
     const int64_t *step; /* device memory */
 } rk_device_run;
 
-/* backward adds to the gradients of its inputs, or writes those that are the first of their value (rk_is_first), and writes those of its parameters. */
+/* backward adds to the gradients of its inputs, or writes those that are the first of their value (rk_is_first_gradient), and writes those of its parameters. */
 typedef struct rk_device_op {
     const char *name;
     int64_t (*scratch)(const rk_graph *graph, const rk_node *node, int64_t n); /* floats needed while one of the two runs over up to n samples; NULL: none */

@@ -25,7 +25,7 @@ rk_status rk_matrix_set(rk_matrix *matrix, const rk_real *w, bool with_backward)
 /* Any number of threads at once; each has a workspace of its own of rk_matrix_workspace bytes, aligned to a cache line.
  *     forward            y = x W + b, and max(., 0) if relu;   x [m, in], b [out] or NULL, y [m, out]
  *     backward           dw = x^T dy, added to dw if add_dw;   dy [m, out], dw [in, out]
- *                        dx = dy W^T, added to dx if add_dx;   dx [m, in], which may be x */
+ *                        dx = dy W^T, added to dx if add_dx;   dx [m, in] */
 rk_status rk_matrix_forward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *b, bool relu, rk_real *y, void *workspace);
 rk_status rk_matrix_backward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy, bool add_dw, rk_real *dw, bool add_dx, rk_real *dx, void *workspace);
 size_t rk_matrix_workspace(const rk_matrix *matrix);

@@ -144,7 +144,7 @@ static rk_status add_node(planner *p, const rk_graph *graph, const rk_node *node
     return add_piece(p, &to->scratch, node->scratch_width * samples, i, train ? back : i);
 }
 
-/* Large enough for matrix products to run at speed, small enough for a block's values to stay in the second or third cache, and enough of them for several threads. Each block
+/* Large enough for matrix products to run at speed, small enough for a block's values to stay in a large third cache, and enough of them for several threads. Each block
  * reads the parameters and adds to their gradients, which takes as long as the products if they are not in the cache and the block is short. */
 static int64_t block_of(const rk_graph *graph) {
     int64_t width = 0, block = MAX_BLOCK, least = graph->gradient_reals <= CACHED_REALS ? MIN_BLOCK : MIN_GROUP;

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/parallel.h"
 #include "base/rng.h"
 #include "embedding/collection.h"
 
@@ -72,6 +73,7 @@ static void test_thousands_of_tables(void **state) {
 static void test_hot_rows(void **state) {
     (void)state;
     enum { SHORT = 30, N = 3000, LONG_IDS = 40, ROWS = 20000 };
+    rk_parallel_set_threads(3); /* of more than 8, no table would be dealt out by one */
     static rk_table_config tables[SHORT + 1];
     static rk_feature_config features[SHORT + 1];
     static char names[SHORT + 1][16];

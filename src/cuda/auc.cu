@@ -6,27 +6,27 @@ extern "C" {
 #include "base/float16.h"
 }
 
-#include "cuda/auc.h"
 #include "cuda/dense_device.h"
+#include "cuda/metrics.h"
 
 /* Unsigned integers in the order of the floats; -0 and 0 tie (metrics/rank_order.h). */
-__global__ static void make_keys(rk_cuda_auc_args a, rk_cuda_auc_memory m) {
+__global__ static void make_keys(rk_cuda_metric_args a, rk_cuda_metric_memory m) {
     int64_t i = rk_thread_number();
     if (i >= a.n) return;
-    uint32_t bits = rk_f32_bits(a.samples[3 * i] + 0.0f);
+    uint32_t bits = rk_f32_bits(a.samples[i].prediction + 0.0f);
     m.keys[i] = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
     m.places[i] = (uint32_t)i;
 }
 
 /* The weight of a sample that is positive, or negative. */
-__device__ static inline double weight_of(const rk_cuda_auc_args &a, const rk_cuda_auc_memory &m, int64_t place, bool positive) {
-    const float *sample = a.samples + 3 * (int64_t)m.order[place];
-    double label = (double)sample[1];
-    return (double)sample[2] * (positive ? label : 1 - label);
+__device__ static inline double weight_of(const rk_cuda_metric_args &a, const rk_cuda_metric_memory &m, int64_t place, bool positive) {
+    rk_metric_sample sample = a.samples[m.order[place]];
+    double label = (double)sample.label;
+    return (double)sample.weight * (positive ? label : 1 - label);
 }
 
 /* A block a tile: thread t has values 4t .. 4t+3 of it. */
-__global__ static void sum_tiles(rk_cuda_auc_args a, rk_cuda_auc_memory m) {
+__global__ static void sum_tiles(rk_cuda_metric_args a, rk_cuda_metric_memory m) {
     RK_SHARED(double, sums, 2 * RK_THREADS);
     int64_t first = (int64_t)blockIdx.x * RK_CUDA_AUC_TILE + 4 * (int64_t)threadIdx.x;
     double own[4], sum = 0;
@@ -48,7 +48,7 @@ __global__ static void sum_tiles(rk_cuda_auc_args a, rk_cuda_auc_memory m) {
 }
 
 /* Sums of tiles to those before each. */
-__global__ static void scan_tiles(rk_cuda_auc_memory m, int64_t n_tiles) {
+__global__ static void scan_tiles(rk_cuda_metric_memory m, int64_t n_tiles) {
     double sum = 0;
     for (int64_t t = 0; t <= n_tiles; t++) {
         double tile = t < n_tiles ? m.tiles[t] : 0;
@@ -70,11 +70,11 @@ __device__ static inline int64_t find_key(const uint64_t *sorted, int64_t n, uin
     return first;
 }
 
-__device__ static inline double negatives_before(const rk_cuda_auc_args &a, const rk_cuda_auc_memory &m, int64_t n_tiles, int64_t place) {
+__device__ static inline double negatives_before(const rk_cuda_metric_args &a, const rk_cuda_metric_memory &m, int64_t n_tiles, int64_t place) {
     return place == a.n ? m.tiles[n_tiles] : m.tiles[place / RK_CUDA_AUC_TILE] + m.below[place];
 }
 
-__global__ static void sum_pairs(rk_cuda_auc_args a, rk_cuda_auc_memory m, int64_t n_tiles) {
+__global__ static void sum_pairs(rk_cuda_metric_args a, rk_cuda_metric_memory m, int64_t n_tiles) {
     RK_SHARED(double, sums, RK_WARPS);
     double ordered = 0, positives = 0;
     for (int64_t i = rk_thread_number(); i < a.n; i += (int64_t)gridDim.x * RK_THREADS) {
@@ -89,23 +89,22 @@ __global__ static void sum_pairs(rk_cuda_auc_args a, rk_cuda_auc_memory m, int64
     positives = rk_block_sum_f64(positives, sums);
     if (threadIdx.x > 0) return;
     m.partials[blockIdx.x] = ordered;
-    m.partials[RK_CUDA_AUC_BLOCKS + blockIdx.x] = positives;
+    m.partials[RK_CUDA_METRIC_BLOCKS + blockIdx.x] = positives;
 }
 
-__global__ static void end_auc(rk_cuda_auc_args a, rk_cuda_auc_memory m, int64_t n_tiles, int n_blocks) {
+__global__ static void end_auc(rk_cuda_metric_args a, rk_cuda_metric_memory m, int64_t n_tiles, int n_blocks) {
     double ordered = 0, positives = 0, negatives = m.tiles[n_tiles];
     for (int b = 0; b < n_blocks; b++) {
         ordered += m.partials[b];
-        positives += m.partials[RK_CUDA_AUC_BLOCKS + b];
+        positives += m.partials[RK_CUDA_METRIC_BLOCKS + b];
     }
-    *a.auc = positives > 0 && negatives > 0 ? ordered / (positives * negatives) : NAN;
+    a.parts->auc = positives > 0 && negatives > 0 ? ordered / (positives * negatives) : NAN;
 }
 
-/* *auc = sum over pairs of a positive and a negative sample of [its prediction is larger] + [they are the same] / 2, over their number */
-void rk_cuda_auc(rk_stream *stream, const rk_cuda_auc_args *args, const rk_cuda_auc_memory *memory) {
+/* parts->auc = sum over pairs of a positive and a negative sample of [its prediction is larger] + [they are the same] / 2, over their number */
+void rk_cuda_auc(rk_stream *stream, const rk_cuda_metric_args *args, const rk_cuda_metric_memory *memory) {
     int64_t n_tiles = (args->n + RK_CUDA_AUC_TILE - 1) / RK_CUDA_AUC_TILE;
-    uint32_t blocks = rk_blocks_of(args->n, RK_THREADS);
-    blocks = blocks > RK_CUDA_AUC_BLOCKS ? (uint32_t)RK_CUDA_AUC_BLOCKS : blocks;
+    uint32_t blocks = rk_blocks_up_to(args->n, RK_CUDA_METRIC_BLOCKS);
     RK_LAUNCH(make_keys, rk_blocks_of(args->n, RK_THREADS), RK_THREADS, 0, stream, *args, *memory);
     if (args->n > 0) rk_cuda_sort_u64(stream, args->n, 32, memory->keys, memory->sorted, memory->places, memory->order, memory->scratch, memory->scratch_bytes);
     RK_LAUNCH(sum_tiles, (uint32_t)n_tiles, RK_THREADS, 0, stream, *args, *memory);

@@ -10,6 +10,11 @@ enum { RK_THREADS = 256, RK_WARPS = RK_THREADS / RK_WARP };
 
 /* Blocks for n things, so many a block. */
 static inline uint32_t rk_blocks_of(int64_t n, int64_t a_block) { return (uint32_t)((n + a_block - 1) / a_block); }
+/* A thread a thing, or several where that would be more blocks than `most`. */
+static inline uint32_t rk_blocks_up_to(int64_t n, uint32_t most) {
+    uint32_t blocks = rk_blocks_of(n, RK_THREADS);
+    return blocks < most ? blocks : most;
+}
 /* Blocks where each thread has four values, or each warp one row. */
 static inline uint32_t rk_quad_blocks(int64_t n) { return rk_blocks_of(n, 4 * RK_THREADS); }
 static inline uint32_t rk_warp_blocks(int64_t n) { return rk_blocks_of(n, RK_WARPS); }

@@ -4,12 +4,12 @@
 #ifndef RK_CUDA_LAUNCH_LIST_H
 #define RK_CUDA_LAUNCH_LIST_H
 
-#include "cuda/auc.h"
 #include "cuda/blas.h"
 #include "cuda/candidates.h"
 #include "cuda/copy.h"
 #include "cuda/dense.h"
 #include "cuda/item_places.h"
+#include "cuda/metrics.h"
 #include "cuda/ranks.h"
 #include "cuda/sort.h"
 #include "cuda/table.h"
@@ -21,7 +21,7 @@
     RK_CUDA_SORT_LIST(X)       \
     RK_CUDA_TABLE_LIST(X)      \
     RK_CUDA_DENSE_LIST(X)      \
-    RK_CUDA_AUC_LIST(X)        \
+    RK_CUDA_METRICS_LIST(X)    \
     RK_CUDA_ITEM_PLACES_LIST(X) \
     RK_CUDA_RANKS_LIST(X)
 

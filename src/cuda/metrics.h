@@ -1,29 +1,36 @@
-/* The area under the ROC curve of one task's predictions, on the device: equal to the metrics' own, ties by half, labels between 0 and 1 by their parts. */
-#ifndef RK_CUDA_AUC_H
-#define RK_CUDA_AUC_H
+/* Metrics of one task's predictions, on the device: equal to the CPU's, whose rules they share (kernels/metric_rules.h). */
+#ifndef RK_CUDA_METRICS_H
+#define RK_CUDA_METRICS_H
 
 #include "cuda/sort.h"
+#include "kernels/metric_rules.h"
 
-enum { RK_CUDA_AUC_TILE = 1024, RK_CUDA_AUC_BLOCKS = 256 };
+enum { RK_CUDA_AUC_TILE = 1024, RK_CUDA_METRIC_BLOCKS = 256 };
 
-/* Device memory for n samples, by its pieces. */
-typedef struct rk_cuda_auc_memory {
+/* Device memory for n samples, by its pieces; sums need the partials alone. */
+typedef struct rk_cuda_metric_memory {
     uint64_t *keys, *sorted;    /* [n] */
     uint32_t *places, *order;   /* [n] */
     double *below;              /* [n]: negatives before a sample within its tile, in the order of predictions */
     double *tiles;              /* [n / RK_CUDA_AUC_TILE + 2]: before each tile, and of all */
-    double *partials;           /* [2, RK_CUDA_AUC_BLOCKS] */
+    double *partials;           /* [RK_METRIC_SUMS, RK_CUDA_METRIC_BLOCKS] */
     void *scratch;              /* of rk_cuda_sort_scratch_bytes(n) */
     size_t scratch_bytes;
-} rk_cuda_auc_memory;
+} rk_cuda_metric_memory;
 
-typedef struct rk_cuda_auc_args {
+typedef struct rk_cuda_metric_args {
     int64_t n;
-    const float *samples;       /* [n, 3]: prediction, label, weight */
-    double *auc;                /* one; NaN if all labels are of one kind */
-} rk_cuda_auc_args;
+    bool binary;
+    const rk_metric_sample *samples; /* [n] */
+    const int64_t *groups;           /* [n] */
+    rk_metric_parts *parts;          /* one, out: what the function is named after */
+} rk_cuda_metric_args;
 
-#define RK_CUDA_AUC_LIST(X) X(rk_cuda_auc, (rk_stream * stream, const rk_cuda_auc_args *args, const rk_cuda_auc_memory *memory))
-RK_CUDA_AUC_LIST(RK_CUDA_PROTOTYPE)
+/* rk_cuda_gauc goes on from the order that rk_cuda_auc has left in the memory. */
+#define RK_CUDA_METRICS_LIST(X)                                                                                      \
+    X(rk_cuda_auc, (rk_stream * stream, const rk_cuda_metric_args *args, const rk_cuda_metric_memory *memory))       \
+    X(rk_cuda_gauc, (rk_stream * stream, const rk_cuda_metric_args *args, const rk_cuda_metric_memory *memory))      \
+    X(rk_cuda_metric_sums, (rk_stream * stream, const rk_cuda_metric_args *args, const rk_cuda_metric_memory *memory))
+RK_CUDA_METRICS_LIST(RK_CUDA_PROTOTYPE)
 
 #endif

@@ -6,19 +6,15 @@
 #include "base/memory.h"
 #include "metrics/rank_order.h"
 
-typedef struct sample {
-    float prediction, label, weight;
-} sample;
-
 struct rk_metrics {
     bool binary, optional;
     bool ungrouped;  /* some samples came without groups */
-    sample *samples; /* [n] */
+    rk_metric_sample *samples; /* [n] */
     int64_t *groups; /* [n], where every sample has one */
     size_t n, capacity, groups_capacity;
     size_t n_rows;   /* of samples and those that took no part, for messages */
-    rk_auc_function *auc; /* NULL: computed here */
-    void *auc_context;
+    rk_metrics_function *function; /* NULL: computed here */
+    void *context;                 /* its own */
 };
 
 static const struct {
@@ -64,9 +60,9 @@ void rk_metrics_free(rk_metrics *metrics) {
     rk_free(metrics);
 }
 
-void rk_metrics_set_auc(rk_metrics *metrics, rk_auc_function *auc, void *context) {
-    metrics->auc = auc;
-    metrics->auc_context = context;
+void rk_metrics_set_function(rk_metrics *metrics, rk_metrics_function *function, void *context) {
+    metrics->function = function;
+    metrics->context = context;
 }
 
 void rk_metrics_clear(rk_metrics *metrics) {
@@ -74,7 +70,7 @@ void rk_metrics_clear(rk_metrics *metrics) {
     metrics->ungrouped = false;
 }
 
-static rk_status check_sample(bool binary, sample s, long long row) {
+static rk_status check_sample(bool binary, rk_metric_sample s, long long row) {
     RK_FAIL_IF(!isfinite(s.prediction), RK_NOT_FINITE, "row %lld: the prediction is %g", row, s.prediction);
     RK_FAIL_IF(!isfinite(s.label), RK_NOT_FINITE, "row %lld: the label is %g", row, s.label);
     RK_FAIL_IF(!isfinite(s.weight), RK_NOT_FINITE, "row %lld: the sample weight is %g", row, s.weight);
@@ -103,7 +99,7 @@ rk_status rk_metrics_add(rk_metrics *metrics, int64_t n, const float *prediction
     if (grouped) RK_TRY(reserve(&metrics->groups, after, &metrics->groups_capacity, sizeof *metrics->groups));
     size_t at = before;
     for (int64_t i = 0; i < n; i++) {
-        sample s = {predictions[i * stride], labels[i * stride], weights ? weights[i] : 1};
+        rk_metric_sample s = {predictions[i * stride], labels[i * stride], weights ? weights[i] : 1};
         if (metrics->optional && isnan(s.label)) continue;
         RK_TRY(check_sample(metrics->binary, s, (long long)metrics->n_rows + i));
         if (grouped) metrics->groups[at] = groups[i];
@@ -115,31 +111,11 @@ rk_status rk_metrics_add(rk_metrics *metrics, int64_t n, const float *prediction
     return RK_OK;
 }
 
-/* Sums over samples in the order of their predictions. */
-typedef struct curve {
-    double positives, negatives; /* weights below the present tie */
-    double ordered;              /* weight of the pairs in the right order, ties by half */
-    double tie_positives, tie_negatives;
-} curve;
-
-static void end_tie(curve *c) {
-    c->ordered += c->tie_positives * (c->negatives + 0.5 * c->tie_negatives);
-    c->positives += c->tie_positives;
-    c->negatives += c->tie_negatives;
-    c->tie_positives = c->tie_negatives = 0;
-}
-
-/* AUC of items[n], sorted by prediction. A label between 0 and 1 is partly a positive, partly a negative. NaN if either has no weight. */
+/* AUC of items[n], sorted by prediction. */
 static double auc_of(const rk_metrics *metrics, const rk_rank_item *items, size_t n) {
-    curve c = {0};
-    for (size_t i = 0; i < n; i++) {
-        sample s = metrics->samples[items[i].index];
-        if (i && s.prediction != metrics->samples[items[i - 1].index].prediction) end_tie(&c);
-        c.tie_positives += (double)s.weight * s.label;
-        c.tie_negatives += (double)s.weight * (1 - (double)s.label);
-    }
-    end_tie(&c);
-    return c.positives > 0 && c.negatives > 0 ? c.ordered / (c.positives * c.negatives) : NAN;
+    rk_pair_sum pairs = {0};
+    for (size_t i = 0; i < n; i++) rk_pair_sum_add(&pairs, metrics->samples[items[i].index]);
+    return rk_pair_sum_area(&pairs);
 }
 
 /* items sorted by (group, prediction): the groups' AUCs, weighted by the groups' weights; groups of one class are left out. */
@@ -158,79 +134,60 @@ static double gauc_of(const rk_metrics *metrics, const rk_rank_item *items) {
     return weights > 0 ? sum / weights : NAN;
 }
 
-static rk_status compute_ranks_here(const rk_metrics *metrics, bool grouped, double *values) {
+static bool is_grouped(const rk_metrics *metrics) {
+    return metrics->n && !metrics->ungrouped;
+}
+
+static rk_status compute_ranks(const rk_metrics *metrics, rk_metric_parts *out) {
     rk_rank_item *items;
     size_t n = metrics->n;
     RK_TRY(rk_alloc(2 * n, sizeof *items, &items)); /* the second half is scratch */
     for (size_t i = 0; i < n; i++) items[i] = (rk_rank_item){rk_rank_key(metrics->samples[i].prediction), (uint32_t)i};
     rk_rank_sort(items, items + n, n);
-    values[RK_METRIC_auc] = auc_of(metrics, items, n);
-    if (grouped) {
+    out->auc = auc_of(metrics, items, n);
+    if (is_grouped(metrics)) {
         /* The sort is stable: by the low half of the group, then by the high half. */
         for (int shift = 0; shift <= 32; shift += 32) {
             for (size_t i = 0; i < n; i++) items[i].key = (uint32_t)((uint64_t)metrics->groups[items[i].index] >> shift);
             rk_rank_sort(items, items + n, n);
         }
-        values[RK_METRIC_gauc] = gauc_of(metrics, items);
+        out->gauc = gauc_of(metrics, items);
     }
     rk_free(items);
     return RK_OK;
 }
 
-static rk_status compute_ranks(const rk_metrics *metrics, double *values) {
-    bool grouped = metrics->n && !metrics->ungrouped; /* which needs the order, and so gives the AUC as well */
-    if (!metrics->auc || !metrics->n || grouped) return compute_ranks_here(metrics, grouped, values);
-    _Static_assert(sizeof *metrics->samples == 3 * sizeof(float), "samples are rows of three");
-    rk_status status = metrics->auc(metrics->auc_context, (int64_t)metrics->n, &metrics->samples->prediction, &values[RK_METRIC_auc]);
-    return status == RK_NO_MEMORY ? compute_ranks_here(metrics, grouped, values) : status;
+static rk_status compute_parts_here(const rk_metrics *metrics, rk_metric_parts *out) {
+    for (size_t i = 0; i < metrics->n; i++) rk_metric_add(out->sums, metrics->binary, metrics->samples[i]);
+    return metrics->binary ? compute_ranks(metrics, out) : RK_OK;
 }
 
-static double cross_entropy(double label, double p) {
-    double inside = fmin(fmax(p, 1e-15), 1 - 1e-15);
-    return -(label * log(inside) + (1 - label) * log1p(-inside));
+static rk_status compute_parts(const rk_metrics *metrics, rk_metric_parts *out) {
+    if (!metrics->function || !metrics->n) return compute_parts_here(metrics, out);
+    const int64_t *groups = is_grouped(metrics) ? metrics->groups : NULL;
+    rk_status status = metrics->function(metrics->context, metrics->binary, (int64_t)metrics->n, metrics->samples, groups, out);
+    return status == RK_NO_MEMORY ? compute_parts_here(metrics, out) : status;
 }
 
-static void compute_binary(const rk_metrics *metrics, double *values) {
-    double weights = 0, loss = 0, labels = 0, predictions = 0, right = 0;
-    for (size_t i = 0; i < metrics->n; i++) {
-        sample s = metrics->samples[i];
-        weights += s.weight;
-        loss += s.weight * cross_entropy(s.label, s.prediction);
-        labels += (double)s.weight * s.label;
-        predictions += (double)s.weight * s.prediction;
-        if ((s.prediction >= 0.5f) == (s.label >= 0.5f)) right += s.weight;
-    }
-    if (weights <= 0) return;
-    double rate = labels / weights;
+static void binary_values(const double *sums, double *values) {
+    double weights = sums[RK_SUM_WEIGHTS], loss = sums[RK_SUM_LOSS], labels = sums[RK_SUM_LABELS], rate = labels / weights;
     values[RK_METRIC_logloss] = loss / weights;
-    values[RK_METRIC_accuracy] = right / weights;
-    if (labels > 0) values[RK_METRIC_calibration] = predictions / labels;
-    if (rate > 0 && rate < 1) values[RK_METRIC_normalized_entropy] = loss / weights / cross_entropy(rate, rate);
+    values[RK_METRIC_accuracy] = sums[RK_SUM_RIGHT] / weights;
+    if (labels > 0) values[RK_METRIC_calibration] = sums[RK_SUM_PREDICTIONS] / labels;
+    if (rate > 0 && rate < 1) values[RK_METRIC_normalized_entropy] = loss / weights / rk_cross_entropy_of(rate, rate);
 }
 
-static void compute_regression(const rk_metrics *metrics, double *values) {
-    double weights = 0, squares = 0, distances = 0;
-    for (size_t i = 0; i < metrics->n; i++) {
-        sample s = metrics->samples[i];
-        double error = (double)s.prediction - s.label;
-        weights += s.weight;
-        squares += s.weight * error * error;
-        distances += s.weight * fabs(error);
-    }
-    if (weights <= 0) return;
-    values[RK_METRIC_rmse] = sqrt(squares / weights);
-    values[RK_METRIC_mae] = distances / weights;
+static void regression_values(const double *sums, double *values) {
+    values[RK_METRIC_rmse] = sqrt(sums[RK_SUM_SQUARES] / sums[RK_SUM_WEIGHTS]);
+    values[RK_METRIC_mae] = sums[RK_SUM_DISTANCES] / sums[RK_SUM_WEIGHTS];
 }
 
 rk_status rk_metrics_compute(rk_metrics *metrics, double *values) {
-    double found[RK_METRIC_COUNT];
-    for (int i = 0; i < RK_METRIC_COUNT; i++) found[i] = NAN;
-    if (metrics->binary) {
-        RK_TRY(compute_ranks(metrics, found));
-        compute_binary(metrics, found);
-    } else {
-        compute_regression(metrics, found);
-    }
-    memcpy(values, found, sizeof found);
+    rk_metric_parts parts = {.auc = NAN, .gauc = NAN};
+    RK_TRY(compute_parts(metrics, &parts));
+    for (int i = 0; i < RK_METRIC_COUNT; i++) values[i] = NAN;
+    values[RK_METRIC_auc] = parts.auc;
+    values[RK_METRIC_gauc] = parts.gauc;
+    if (parts.sums[RK_SUM_WEIGHTS] > 0) (metrics->binary ? binary_values : regression_values)(parts.sums, values);
     return RK_OK;
 }

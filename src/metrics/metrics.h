@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "kernels/metric_rules.h"
 
 /* X(name, for binary tasks, for regression, larger is better) */
 #define RK_METRIC_LIST(X)            \
@@ -29,9 +30,9 @@ void rk_metrics_clear(rk_metrics *metrics);
  * finite is RK_NOT_FINITE naming the row; for binary tasks, labels and predictions outside [0, 1] are refused too. On failure nothing is added. */
 rk_status rk_metrics_add(rk_metrics *metrics, int64_t n, const float *predictions, const float *labels, int64_t stride, const float *weights,
                          const int64_t *groups);
-/* Another who can compute an AUC: of samples [n, 3], prediction, label, weight; NaN if all labels are of one kind. RK_NO_MEMORY: not of so many, so the metrics do. */
-typedef rk_status rk_auc_function(void *context, int64_t n, const float *samples, double *out);
-void rk_metrics_set_auc(rk_metrics *metrics, rk_auc_function *auc, void *context); /* NULL: nobody, as at first */
+/* Another who can sum: samples [n], n >= 1, and groups [n] or NULL, to what the task's kind has of the parts; the rest stays as it is. RK_NO_MEMORY: not so many, so the metrics do. */
+typedef rk_status rk_metrics_function(void *context, bool binary, int64_t n, const rk_metric_sample *samples, const int64_t *groups, rk_metric_parts *out);
+void rk_metrics_set_function(rk_metrics *metrics, rk_metrics_function *function, void *context); /* NULL: nobody, as at first */
 /* Metric i of RK_METRIC_LIST; NaN where undefined or not for this kind of task. */
 rk_status rk_metrics_compute(rk_metrics *metrics, double *values); /* [RK_METRIC_COUNT] */
 

@@ -10,7 +10,7 @@
 #include "model/device_spread.h"
 #include "model/device_step_parts.h"
 #include "model/retrieval.h"
-#include "nn/device_auc.h"
+#include "nn/device_metrics.h"
 
 /* What is recorded into a graph of launches: everything that it reads is at the same place in each step, but for the flight. */
 typedef struct recording {
@@ -257,10 +257,10 @@ rk_status rk_device_step_vectors(rk_model *model, const rk_batch *batch, const r
     return rk_device_read(d->device, out, rk_device_graph_data(d->graph, value), (size_t)(batch->n * rk_graph_shape(model->graph, value).cols) * sizeof *out);
 }
 
-rk_status rk_device_step_auc(rk_model *model, int64_t n, const float *samples, double *out) {
+rk_status rk_device_step_metrics(rk_model *model, bool binary, int64_t n, const rk_metric_sample *samples, const int64_t *groups, rk_metric_parts *out) {
     rk_device_step *d = model->device_step;
     RK_TRY(need_drained(d));
-    return rk_device_auc(d->device, d->compute, n, samples, out);
+    return rk_device_metrics(d->device, d->compute, binary, n, samples, groups, out);
 }
 
 rk_status rk_device_step_item_places(rk_model *model, const rk_item_places *args) {

@@ -3,6 +3,7 @@
 #ifndef RK_MODEL_DEVICE_STEP_H
 #define RK_MODEL_DEVICE_STEP_H
 
+#include "kernels/metric_rules.h"
 #include "model/batch_part.h"
 #include "model/model_parts.h"
 #include "nn/device_item_places.h"
@@ -19,8 +20,8 @@ rk_status rk_device_step_predict(rk_model *model, const rk_batch *batch, int64_t
 
 /* Samples of the batch, at most max_batch, whose ids are these, through the graph: a row that it gives, out [n, cols]. */
 rk_status rk_device_step_vectors(rk_model *model, const rk_batch *batch, const rk_ids *ids, rk_value value, rk_real *out);
-/* Between steps: an rk_auc_function (metrics/metrics.h) of the model's GPU. */
-rk_status rk_device_step_auc(rk_model *model, int64_t n, const float *samples, double *out);
+/* Between steps. */
+rk_status rk_device_step_metrics(rk_model *model, bool binary, int64_t n, const rk_metric_sample *samples, const int64_t *groups, rk_metric_parts *out);
 rk_status rk_device_step_item_places(rk_model *model, const rk_item_places *args);
 
 rk_status rk_device_step_settle(rk_model *model);

@@ -229,9 +229,9 @@ bool rk_model_has_device(const rk_model *model) {
 }
 
 /* Over ranks all have it of their GPUs or none, so that all have the same. */
-rk_status rk_model_auc(void *context, int64_t n, const float *samples, double *out) {
+rk_status rk_model_metrics(void *context, bool binary, int64_t n, const rk_metric_sample *samples, const int64_t *groups, rk_metric_parts *out) {
     rk_model *model = context;
-    rk_status status = rk_device_step_auc(model, n, samples, out);
+    rk_status status = rk_device_step_metrics(model, binary, n, samples, groups, out);
     return rk_comm_agree(rk_model_trainers(model), status);
 }
 

@@ -10,6 +10,7 @@
 #include "embedding/embedding_config.h"
 #include "embedding/placement_choice.h"
 #include "embedding/sharded.h"
+#include "kernels/metric_rules.h"
 #include "model/batch_part.h"
 #include "model/device.h"
 #include "model/model_config.h"
@@ -63,7 +64,8 @@ rk_status rk_model_settle(rk_model *model);
 rk_status rk_model_refresh(rk_model *model);
 
 bool rk_model_has_device(const rk_model *model); /* a GPU */
-rk_status rk_model_auc(void *model, int64_t n, const float *samples, double *out); /* by the GPU, between steps: an rk_auc_function (metrics/metrics.h) */
+/* By the GPU, between steps: an rk_metrics_function (metrics/metrics.h). */
+rk_status rk_model_metrics(void *model, bool binary, int64_t n, const rk_metric_sample *samples, const int64_t *groups, rk_metric_parts *out);
 
 /* Of a two_tower, by the GPU, between steps: nn/device_item_places.h. */
 rk_status rk_model_item_places(rk_model *model, const rk_item_places *args);

@@ -1,11 +1,11 @@
-/* AUC by a GPU. */
-#ifndef RK_NN_DEVICE_AUC_H
-#define RK_NN_DEVICE_AUC_H
+/* Metrics of a task's predictions by a GPU. */
+#ifndef RK_NN_DEVICE_METRICS_H
+#define RK_NN_DEVICE_METRICS_H
 
-#include "cuda/auc.h"
+#include "cuda/metrics.h"
 
-/* Of samples [n, 3] in the host's memory: prediction, label, weight; NaN if all labels are of one kind. Waits for the result; takes about 80 bytes a sample of the GPU's memory
- * meanwhile, and is RK_NO_MEMORY without them. */
-rk_status rk_device_auc(rk_device *device, rk_stream *stream, int64_t n, const float *samples, double *out);
+/* Of samples [n] and groups [n] (or NULL: no GAUC) in the host's memory; what the task's kind has not stays as it is. Waits for the result; takes up to about 90 bytes a sample of
+ * the GPU's memory meanwhile, and is RK_NO_MEMORY without them. */
+rk_status rk_device_metrics(rk_device *device, rk_stream *stream, bool binary, int64_t n, const rk_metric_sample *samples, const int64_t *groups, rk_metric_parts *out);
 
 #endif

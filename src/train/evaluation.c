@@ -94,7 +94,7 @@ rk_status rk_evaluate(const rk_config *config, rk_model *model, rk_feed *feed, r
     RK_GOTO(rk_alloc((size_t)(e.n_tasks + 1) * RK_METRIC_COUNT, sizeof *e.values, &e.values));
     for (int32_t t = 0; t < e.n_tasks; t++) {
         RK_GOTO(rk_metrics_create(is_binary(config, t), config->data.labels[t].optional, &metrics[t]));
-        if (rk_model_has_device(model)) rk_metrics_set_auc(metrics[t], rk_model_auc, model);
+        if (rk_model_has_device(model)) rk_metrics_set_function(metrics[t], rk_model_metrics, model);
     }
     RK_GOTO(add_batches(config, model, feed, metrics, &e));
     if (e.n_rows == 0) RK_GOTO(rk_error(RK_BAD_DATA, "the data to evaluate on, '%s', has no rows", feed->split));

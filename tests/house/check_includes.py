@@ -19,7 +19,7 @@ USES = {
     "nn": {"base", "kernels", "cuda", "optim"},
     "data": {"base", "format"},
     "model": {"base", "kernels", "cuda", "comm", "format", "optim", "embedding", "nn", "data"},
-    "metrics": {"base"},
+    "metrics": {"base", "kernels"},
     "train": {"base", "kernels", "cuda", "comm", "format", "optim", "embedding", "nn", "data", "model", "metrics"},
     "serve": {"base", "kernels", "cuda", "comm", "format", "optim", "embedding", "nn", "data", "model", "metrics", "train"},
     "report": {"base", "data", "model", "metrics", "train", "serve"},

@@ -159,38 +159,41 @@ static void test_stride_clear_and_missing_groups(void **state) {
     rk_metrics_free(metrics);
 }
 
-/* An AUC of another's making, of exactly the samples; its own where that one has no room, and where groups need the order anyway. */
-static rk_status elsewhere(void *context, int64_t n, const float *rows, double *out) {
+/* Sums of another's making, of exactly the samples and groups; the metrics' own where that one has no room. */
+static rk_status elsewhere(void *context, bool binary, int64_t n, const rk_metric_sample *rows, const int64_t *groups, rk_metric_parts *out) {
     const samples *s = context;
     if (n != 100) return rk_error(RK_NO_MEMORY, "no room");
-    for (int i = 0; i < 100; i++) assert_true(rows[3 * i] == s->predictions[i] && rows[3 * i + 1] == s->labels[i] && rows[3 * i + 2] == s->weights[i]);
-    *out = 7;
+    assert_true(binary);
+    for (int i = 0; i < 100; i++) {
+        assert_true(rows[i].prediction == s->predictions[i] && rows[i].label == s->labels[i] && rows[i].weight == s->weights[i]);
+        assert_true(!groups || groups[i] == s->groups[i]);
+    }
+    *out = (rk_metric_parts){.auc = 7, .gauc = groups ? 8 : out->gauc, .sums = {4, 6, 2, 1, 3}};
     return RK_OK;
 }
 
-static void test_auc_of_another(void **state) {
+static void test_sums_of_another(void **state) {
     (void)state;
     samples s = draw(7, 100, false);
-    double v[RK_METRIC_COUNT], own;
+    double v[RK_METRIC_COUNT], own[RK_METRIC_COUNT];
     rk_metrics *metrics;
     OK(rk_metrics_create(true, false, &metrics));
-    rk_metrics_set_auc(metrics, elsewhere, &s);
+    rk_metrics_set_function(metrics, elsewhere, &s);
     OK(rk_metrics_compute(metrics, v));
-    assert_true(isnan(v[RK_METRIC_auc]));
+    for (int m = 0; m < RK_METRIC_COUNT; m++) assert_true(isnan(v[m]));
     OK(rk_metrics_add(metrics, 100, s.predictions, s.labels, 1, s.weights, NULL));
     OK(rk_metrics_compute(metrics, v));
-    assert_true(v[RK_METRIC_auc] == 7 && v[RK_METRIC_logloss] > 0);
-    rk_metrics_set_auc(metrics, NULL, NULL);
-    OK(rk_metrics_compute(metrics, v));
-    own = v[RK_METRIC_auc];
+    assert_true(v[RK_METRIC_auc] == 7 && isnan(v[RK_METRIC_gauc]) && v[RK_METRIC_logloss] == 1.5 && v[RK_METRIC_calibration] == 0.5 && v[RK_METRIC_accuracy] == 0.75);
+    rk_metrics_set_function(metrics, NULL, NULL);
+    OK(rk_metrics_compute(metrics, own));
     OK(rk_metrics_add(metrics, 1, s.predictions, s.labels, 1, &(float){0}, NULL)); /* of no weight */
-    rk_metrics_set_auc(metrics, elsewhere, &s);
+    rk_metrics_set_function(metrics, elsewhere, &s);
     OK(rk_metrics_compute(metrics, v));
-    assert_true(v[RK_METRIC_auc] == own);
+    assert_memory_equal(v, own, sizeof v);
     rk_metrics_clear(metrics);
     OK(rk_metrics_add(metrics, 100, s.predictions, s.labels, 1, s.weights, s.groups));
     OK(rk_metrics_compute(metrics, v));
-    assert_true(v[RK_METRIC_auc] == own && !isnan(v[RK_METRIC_gauc]));
+    assert_true(v[RK_METRIC_auc] == 7 && v[RK_METRIC_gauc] == 8);
     rk_metrics_free(metrics);
 }
 
@@ -290,7 +293,7 @@ int main(void) {
         cmocka_unit_test(test_regression),
         cmocka_unit_test(test_edges),
         cmocka_unit_test(test_stride_clear_and_missing_groups),
-        cmocka_unit_test(test_auc_of_another),
+        cmocka_unit_test(test_sums_of_another),
         cmocka_unit_test(test_refusals_change_nothing),
         cmocka_unit_test(test_absent_labels),
         cmocka_unit_test(test_list),

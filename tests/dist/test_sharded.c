@@ -109,9 +109,10 @@ static void add_difference(difference *d, const float *have, const float *want, 
     }
 }
 
-/* Numbers of 8 or 11 bits are off by 2^-9 or 2^-12 of themselves at most; a few of them are behind each value here, and what they are added to cancels some of it. */
+/* Numbers of 8 or 11 bits are off by 2^-9 or 2^-12 of themselves at most: up to 4e-6 or 6e-8 of the squares, and some of what they are added to cancels. The vast table's rows are kept in
+ * bf16 and few: some come out a step of that apart, of which up to 4e-5 was seen. */
 static void check_difference(difference d, const char *what, int t) {
-    double bound = wire == RK_BF16 ? 2e-5 : 4e-7;
+    double bound = is_vast(t) ? 1e-4 : wire == RK_BF16 ? 2e-5 : 4e-7;
     if (d.squares > bound * d.of) fail_msg("%s of table %d: %g of the squares", what, t, d.squares / d.of);
 }
 

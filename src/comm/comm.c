@@ -126,6 +126,21 @@ rk_status rk_comm_agree(rk_comm *comm, rk_status status) {
     return status;
 }
 
+rk_status rk_comm_share_text(rk_comm *comm, char **text) {
+    if (!comm || comm->size == 1) return RK_OK;
+    rk_exchange *exchange;
+    bool tells = comm->rank == 0 && *text;
+    RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, tells ? *text : "", tells ? strlen(*text) + 1 : 0, &exchange));
+    const rk_parcel *first = &rk_exchange_received(exchange)[0];
+    char *copy = NULL;
+    rk_status status = first->n_bytes ? rk_strdup(first->data, &copy) : RK_OK;
+    rk_exchange_free(exchange);
+    RK_TRY(status);
+    rk_free(*text);
+    *text = copy;
+    return RK_OK;
+}
+
 rk_status rk_comm_members(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out) {
     bool among = false;
     for (int32_t i = 0; i < n_members; i++) {

@@ -51,6 +51,8 @@ uint64_t rk_comm_bytes_sent(const rk_comm *comm);
 rk_status rk_comm_gather(rk_comm *comm, rk_lane lane, const void *data, size_t n_bytes, rk_exchange **out);
 /* The first failure, in the order of ranks, as every rank's own: RK_OK only if all ranks pass RK_OK. Its message names the rank. comm NULL: one process. */
 rk_status rk_comm_agree(rk_comm *comm, rk_status status);
+/* The first rank's text (NULL: none) in place of all others': *text is the caller's, rk_free. comm NULL: one process. */
+rk_status rk_comm_share_text(rk_comm *comm, char **text);
 /* Ranks of `members` [n_members], ascending, this rank among them, as a communicator of their own; all of those call it, each from one thread at a time. It is freed
  * before the one it was made of, by this rank alone. */
 rk_status rk_comm_members(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out);

@@ -57,7 +57,7 @@ static void warn_of_size(const rk_table *table) {
     static const double not_worth_looking = 16e6;
     double bytes = (double)rk_table_bytes(table), available;
     if (bytes < not_worth_looking || (available = (double)rk_memory_available()) == 0 || bytes <= available) return;
-    rk_log(RK_LOG_WARNING, "table '%s' takes %.1f GB, and %.1f GB of memory are free: the system may end the program\nhint: " SMALLER, table->config.name, bytes * 1e-9,
+    rk_log(RK_LOG_WARNING, "table '%s' takes %.1f GB, and %.1f GB of memory are free: the system may end the program\nhint: " SMALLER, table->part.name, bytes * 1e-9,
            available * 1e-9);
 }
 
@@ -76,7 +76,7 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
     if (part->absent) return RK_OK;
     rk_status status = allocate(table);
     if (status != RK_OK) {
-        status = rk_error_hint(rk_error_context(status, "table '%s' of %lld rows", name, (long long)config->n_rows), SMALLER);
+        status = rk_error_hint(rk_error_context(status, "table '%s' of %lld rows", table->part.name, (long long)config->n_rows), SMALLER);
         rk_table_release(table);
         return status;
     }

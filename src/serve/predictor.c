@@ -7,33 +7,22 @@
 #include "cuda/device.h"
 #include "train/checkpoint_parts.h"
 
-/* What the first rank has, to all; *out is the caller's. */
-static rk_status hear_first(const rk_predictor *p, const char *text, char **out) {
-    rk_exchange *exchange;
-    RK_TRY(rk_comm_gather(p->comm, RK_LANE_SUMS, text, text ? strlen(text) + 1 : 0, &exchange));
-    rk_status status = rk_strdup(rk_exchange_received(exchange)[0].data, out);
-    rk_exchange_free(exchange);
-    return status;
-}
-
 static rk_status check_same(const rk_predictor *p, const char *text) {
     char *first;
     if (!p->comm) return RK_OK;
-    RK_TRY(hear_first(p, text, &first));
-    rk_status status = strcmp(first, text) == 0 ? RK_OK : rk_error(RK_INVALID_ARGUMENT, "asked for '%s', and the first rank for '%s'", text, first);
+    RK_TRY(rk_strdup(text, &first));
+    rk_status status = rk_comm_share_text(p->comm, &first);
+    if (status == RK_OK && strcmp(first, text) != 0) {
+        status = rk_error(RK_INVALID_ARGUMENT, "asked for '%s', and the first rank for '%s'", text, first);
+        status = rk_error_hint(status, "ranks predict together: start all of them with the same arguments");
+    }
     rk_free(first);
-    return rk_comm_agree(p->comm, status == RK_OK ? RK_OK : rk_error_hint(status, "ranks predict together: start all of them with the same arguments"));
+    return rk_comm_agree(p->comm, status);
 }
 
-/* The first rank chooses the checkpoint. */
 static rk_status find(rk_predictor *p, const char *path) {
-    if (!p->comm) return rk_checkpoint_find_best(path, &p->path);
-    char *found = NULL;
     RK_TRY(check_same(p, path));
-    rk_status status = rk_comm_agree(p->comm, rk_comm_rank(p->comm) == 0 ? rk_checkpoint_find_best(path, &found) : RK_OK);
-    if (status == RK_OK) status = hear_first(p, found, &p->path);
-    rk_free(found);
-    return status;
+    return rk_checkpoint_find_over(p->comm, path, true, &p->path);
 }
 
 /* Only what would fail later too: no driver, no such GPU. */

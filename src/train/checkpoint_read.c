@@ -7,7 +7,6 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "format/safetensors.h"
 #include "train/checkpoint_part.h"
@@ -96,29 +95,6 @@ rk_status rk_manifest_read(const char *path, rk_manifest *out) {
     return status;
 }
 
-static rk_status verify_file(const char *directory, const rk_manifest *m, size_t i) {
-    char *path;
-    rk_map map = {0};
-    RK_TRY(rk_path_join(directory, m->files[i], &path));
-    rk_status status = rk_map_open(path, &map);
-    if (status == RK_OK && map.n_bytes != m->bytes[i])
-        status = rk_error(RK_BAD_DATA, "'%s' has %zu bytes, not the %llu that were written", path, map.n_bytes, (unsigned long long)m->bytes[i]);
-    if (status == RK_OK && rk_crc32c(0, map.data, map.n_bytes) != m->crcs[i]) status = rk_error(RK_BAD_DATA, "'%s': its checksum does not match", path);
-    if (status == RK_NOT_FOUND) status = RK_BAD_DATA;
-    rk_map_release(&map);
-    rk_free(path);
-    return status;
-}
-
-rk_status rk_checkpoint_verify(const char *path) {
-    rk_manifest m;
-    RK_TRY(rk_manifest_read(path, &m));
-    rk_status status = RK_OK;
-    for (size_t i = 0; status == RK_OK && i < m.n_files; i++) status = verify_file(path, &m, i);
-    rk_manifest_release(&m);
-    return status;
-}
-
 /* A tensor of the state, and how much of it has been read. */
 typedef struct wanted_tensor {
     const rk_state_entry *entry;
@@ -191,7 +167,6 @@ rk_status rk_checkpoint_read(const char *path, const rk_state *state) {
     for (size_t i = 0; i < m.n_files; i++) {
         if (!strstr(m.files[i], ".safetensors")) continue;
         char *file;
-        RK_GOTO(verify_file(path, &m, i));
         RK_GOTO(rk_path_join(path, m.files[i], &file));
         status = read_shard(file, list, state->n);
         rk_free(file);
@@ -204,111 +179,6 @@ done:
     rk_free(list);
     rk_manifest_release(&m);
     return status;
-}
-
-static bool is_checkpoint_name(const char *name) {
-    return strncmp(name, "step-", 5) == 0;
-}
-
-rk_status rk_checkpoint_list(const char *output, char ***out, size_t *n_out) {
-    char *root, **names;
-    size_t n, kept = 0;
-    RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
-    rk_status status = rk_list_directory(root, &names, &n);
-    rk_free(root);
-    if (status == RK_NOT_FOUND) {
-        *out = NULL;
-        *n_out = 0;
-        return RK_OK;
-    }
-    RK_TRY(status);
-    for (size_t i = 0; i < n; i++) {
-        if (is_checkpoint_name(names[i]))
-            names[kept++] = names[i];
-        else
-            rk_free(names[i]);
-    }
-    *out = names;
-    *n_out = kept;
-    return RK_OK;
-}
-
-rk_status rk_checkpoint_clean(const char *output) {
-    char *root, **names;
-    size_t n;
-    RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
-    rk_status status = rk_list_directory(root, &names, &n);
-    if (status == RK_OK) {
-        for (size_t i = 0; status == RK_OK && i < n; i++) {
-            char *path;
-            if (strncmp(names[i], ".tmp-", 5) != 0) continue;
-            status = rk_path_join(root, names[i], &path);
-            if (status == RK_OK) status = rk_remove_tree(path);
-            if (status == RK_OK) rk_free(path);
-        }
-        rk_free_strings(names, n);
-    }
-    rk_free(root);
-    return status == RK_NOT_FOUND ? RK_OK : status;
-}
-
-/* Newest first, whole ones only; `best`: only one whose manifest says that it is the best so far. */
-static rk_status find(const char *directory, bool best, char **out) {
-    char **names, *path = NULL;
-    size_t n;
-    RK_TRY(rk_checkpoint_list(directory, &names, &n));
-    rk_status status = RK_NOT_FOUND;
-    for (size_t i = n; status == RK_NOT_FOUND && i-- > 0;) {
-        rk_manifest m = {0};
-        char *root;
-        rk_status joined = rk_path_join(directory, RK_CHECKPOINTS, &root);
-        if (joined == RK_OK) {
-            joined = rk_path_join(root, names[i], &path);
-            rk_free(root);
-        }
-        if (joined != RK_OK) {
-            status = joined;
-            break;
-        }
-        rk_status whole = rk_checkpoint_verify(path);
-        if (whole == RK_OK) whole = rk_manifest_read(path, &m);
-        bool wanted = !best || m.progress.is_best;
-        rk_manifest_release(&m);
-        if (whole == RK_NO_MEMORY)
-            status = whole;
-        else if (whole != RK_OK)
-            rk_log(RK_LOG_WARNING, "checkpoint '%s' is damaged and passed over: %s", path, rk_last_error());
-        else if (wanted)
-            status = RK_OK;
-        if (status != RK_OK) {
-            rk_free(path);
-            path = NULL;
-        }
-    }
-    rk_free_strings(names, n);
-    if (status == RK_NOT_FOUND) return rk_error(RK_NOT_FOUND, "there is no whole checkpoint in '%s'", directory);
-    if (status == RK_OK) *out = path;
-    return status;
-}
-
-static bool is_checkpoint(const char *path) {
-    char *manifest;
-    if (rk_path_join(path, "manifest.json", &manifest) != RK_OK) return false;
-    bool there = rk_file_exists(manifest);
-    rk_free(manifest);
-    return there;
-}
-
-rk_status rk_checkpoint_find(const char *directory, char **out) {
-    if (!is_checkpoint(directory)) return find(directory, false, out);
-    RK_TRY(rk_checkpoint_verify(directory));
-    return rk_strdup(directory, out);
-}
-
-rk_status rk_checkpoint_find_best(const char *directory, char **out) {
-    if (is_checkpoint(directory)) return rk_checkpoint_find(directory, out);
-    rk_status status = find(directory, true, out);
-    return status == RK_NOT_FOUND ? find(directory, false, out) : status;
 }
 
 rk_status rk_checkpoint_config(const char *path, const char *const *overrides, size_t n_overrides, rk_config **out) {
@@ -355,6 +225,7 @@ done:
 
 rk_status rk_checkpoint_load_model(const char *path, rk_model **out) {
     rk_config *config;
+    RK_TRY(rk_checkpoint_verify(path));
     RK_TRY(rk_checkpoint_config(path, NULL, 0, &config));
     rk_status status = rk_checkpoint_model(path, config, NULL, NULL, out);
     rk_config_free(config);

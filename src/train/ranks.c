@@ -93,20 +93,6 @@ rk_status rk_trainer_return_sample(rk_trainer *t, rk_trainer_sample *sample) {
     return sample->reads && sample->batch ? rk_dataset_seek(t->train, (rk_dataset_position){0, 0}) : RK_OK;
 }
 
-rk_status rk_trainer_share_text(rk_comm *comm, char **text) {
-    rk_exchange *exchange;
-    bool is_first = rk_comm_rank(comm) == 0 && *text;
-    RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, is_first ? *text : "", is_first ? strlen(*text) + 1 : 0, &exchange));
-    const rk_parcel *first = &rk_exchange_received(exchange)[0];
-    char *copy = NULL;
-    rk_status status = first->n_bytes ? rk_strdup(first->data, &copy) : RK_OK;
-    rk_exchange_free(exchange);
-    RK_TRY(status);
-    rk_free(*text);
-    *text = copy;
-    return RK_OK;
-}
-
 bool rk_trainer_asked_to_stop(const rk_trainer *t) {
     bool asked = atomic_load(&t->stop) != 0;
     if (rk_comm_size(t->comm) == 1) return asked;
@@ -128,7 +114,8 @@ rk_status rk_trainer_scale_learning_rate(rk_trainer *t) {
 static rk_status load(rk_trainer *t, const char *path) {
     char *shared = NULL;
     if (path) RK_TRY(rk_strdup(path, &shared));
-    rk_status status = rk_trainer_share_text(t->comm, &shared);
+    rk_status status = rk_comm_share_text(t->comm, &shared);
+    if (status == RK_OK) status = rk_checkpoint_verify_over(t->comm, shared);
     if (status == RK_OK) status = rk_comm_agree(t->comm, rk_checkpoint_read(shared, &t->state));
     rk_free(shared);
     return status == RK_OK ? rk_model_refresh(t->model) : status;

@@ -58,24 +58,26 @@ rk_status rk_trainer_open_split(rk_trainer *t, const char *split, int64_t most, 
     return rk_dataset_create(&c->data, transforms, &options, out);
 }
 
-/* The checkpoint that the run goes on from, or NULL. */
-static rk_status find_newest(const rk_trainer *t, char **path) {
+/* The run's folder if there are checkpoints in it to go on from, else NULL. */
+static rk_status find_begun(const rk_trainer *t, char **out) {
     const char *output = t->config->train.output;
     char **names;
     size_t n;
-    *path = NULL;
     RK_TRY(rk_checkpoint_list(output, &names, &n));
     rk_free_strings(names, n);
     if (n && !t->options.resume)
         return rk_error_hint(rk_error(RK_CONFIG, "'%s' already holds a run's checkpoints", output), "go on from them with --resume, or choose another train.output");
-    if (n) return rk_checkpoint_find(output, path);
-    return RK_OK;
+    return n ? rk_strdup(output, out) : RK_OK;
 }
 
-static rk_status find_start(rk_trainer *t, char **path) {
-    *path = NULL;
-    RK_TRY(rk_comm_agree(t->world, t->is_first ? find_newest(t, path) : RK_OK));
-    return rk_trainer_share_text(t->world, path);
+/* The checkpoint that the run goes on from, or NULL. */
+static rk_status find_start(const rk_trainer *t, char **path) {
+    char *begun = NULL;
+    RK_TRY(rk_comm_agree(t->world, t->is_first ? find_begun(t, &begun) : RK_OK));
+    rk_status status = rk_comm_share_text(t->world, &begun);
+    if (status == RK_OK && begun) status = rk_checkpoint_find_over(t->world, begun, false, path);
+    rk_free(begun);
+    return status;
 }
 
 static rk_status check_stored(rk_trainer *t, const char *path) {

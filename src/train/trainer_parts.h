@@ -65,8 +65,6 @@ typedef enum rk_word { RK_WORD_SAVE = 1, RK_WORD_FACTOR, RK_WORD_LOAD, RK_WORD_E
 rk_status rk_trainer_serve(rk_trainer *trainer);
 rk_status rk_trainer_scale_learning_rate(rk_trainer *trainer);
 rk_status rk_trainer_load(rk_trainer *trainer, const char *path);
-/* The text of the communicator's first rank on all of it; NULL stays NULL. *text is replaced (rk_free). */
-rk_status rk_trainer_share_text(rk_comm *comm, char **text);
 /* Whether any rank was asked to stop; the same on all after each step. */
 bool rk_trainer_asked_to_stop(const rk_trainer *trainer);
 

@@ -45,13 +45,13 @@ rk_status rk_trainer_report(rk_trainer *t, bool now) {
     int64_t every = t->config->train.log_every;
     double seconds = rk_clock_seconds(), passed = seconds - t->last_progress;
     if (!now && (every ? t->progress.step % every != 0 : passed < 1)) return RK_OK;
-    int64_t steps = t->progress.step - t->last_progress_step;
-    if (steps == 0) return RK_OK;
+    bool goes_on = t->progress.step > t->first_step;
+    if (t->progress.step == t->last_progress_step && !t->progress.loss_steps) return RK_OK; /* a run that goes on from this step may have losses to tell */
     double loss = t->progress.loss_steps ? t->progress.loss_sum / (double)t->progress.loss_steps : NAN;
     int64_t total = total_steps(t), left = total - t->progress.step;
-    double rate = passed > 0 ? (double)t->samples_since / passed : 0, a_step = (seconds - t->started) / (double)(t->progress.step - t->first_step);
+    double rate = passed > 0 ? (double)t->samples_since / passed : 0;
     rk_event event = {.kind = RK_EVENT_PROGRESS, .epoch = rk_trainer_spoken_epoch(t), .step = t->progress.step, .n_steps = total, .samples_per_second = rate, .loss = loss,
-                      .seconds_left = total > 0 ? (double)left * a_step : -1};
+                      .seconds_left = total > 0 && goes_on ? (double)left * (seconds - t->started) / (double)(t->progress.step - t->first_step) : -1};
     if (t->options.on_event && t->is_first) t->options.on_event(t->options.user, &event);
     t->last_progress = seconds;
     t->last_progress_step = t->progress.step;
@@ -60,7 +60,7 @@ rk_status rk_trainer_report(rk_trainer *t, bool now) {
     t->progress.loss_steps = 0;
     rk_metric exchange[N_EXCHANGE_METRICS];
     int32_t n_exchange = exchange_metrics(t, exchange);
-    return log_entry(t, &(rk_log_entry){.kind = "train", .epoch = event.epoch, .step = event.step, .loss = loss, .samples_per_second = rate,
+    return log_entry(t, &(rk_log_entry){.kind = "train", .epoch = event.epoch, .step = event.step, .loss = loss, .samples_per_second = goes_on ? rate : NAN,
                                                    .learning_rate_factor = t->progress.policy.learning_rate_factor, .metrics = exchange, .n_metrics = n_exchange});
 }
 

@@ -11,7 +11,8 @@
 #include "embedding/sharded_parts.h"
 #include "model/spread.h"
 
-enum { N_FEATURES = 12, LONG = 100, ROWS = 200000, SAMPLES = 2048, STEPS = 8 };
+enum { N_FEATURES = 12, LONG = 100, ROWS = 200000, SAMPLES = 2048 };
+static int n_steps = 8;
 
 /* Hot ids are the lowest, so next to one another: exponent 1.05 by inverting the continuous law. */
 static long zipf(rk_rng *rng) {
@@ -39,7 +40,7 @@ static void make_run(const char *data, rk_buffer *out) {
     rk_buffer_printf(out, "data:\n  train: %s\n  labels: [{name: y}]\n  features:\n    - {name: f0, identity: %d, separator: '|'}\n", data, ROWS);
     for (int f = 1; f < N_FEATURES; f++) rk_buffer_printf(out, "    - {name: f%d, identity: %d}\n", f, ROWS);
     rk_buffer_printf(out, "embedding: {dim: 16, optimizer: {kind: adagrad}}\nmodel: {kind: dnn, deep: [16]}\ncluster: {replicate_below: 100, timeout_s: 60}\n"
-                          "train: {batch_size: 1024, steps: %d, threads: 1, checkpoint: {every_epochs: 0}, output: %s/out}\n", STEPS, directory);
+                          "train: {batch_size: 1024, steps: %d, threads: 1, checkpoint: {every_epochs: 0}, output: %s/out}\n", n_steps, directory);
 }
 
 /* The most of a rank over the least. */
@@ -90,7 +91,8 @@ static void run(void **state) {
     rk_config_free(config);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) n_steps = atoi(argv[1]);
     open_world();
     const struct CMUnitTest tests[] = {cmocka_unit_test(run)};
     return cmocka_run_group_tests(tests, NULL, close_world);

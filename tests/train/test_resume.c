@@ -25,13 +25,16 @@ static const char *const run_text =
     "  plateau: {patience: 0, factor: 0.5}\n"
     "  checkpoint: {every_steps: 7, keep: 2}\n";
 
-static rk_config *load(const char *output) {
+static rk_config *load_with(const char *output, const char *more) {
     char override[300];
     snprintf(override, sizeof override, "train.output=%s/%s", directory, output);
-    const char *overrides[] = {override};
+    const char *overrides[] = {override, more};
     rk_config *config;
-    OK(rk_config_parse(run_text, "run.yaml", directory, overrides, 1, &config));
+    OK(rk_config_parse(run_text, "run.yaml", directory, overrides, more ? 2 : 1, &config));
     return config;
+}
+static rk_config *load(const char *output) {
+    return load_with(output, NULL);
 }
 
 /* One run of the program; in a child it may be killed at any moment. */
@@ -167,6 +170,50 @@ static void test_stop_saves(void **state) {
     rk_free(b);
 }
 
+/* The log without what differs from run to run. */
+static char *read_log(const char *output) {
+    char path[300], *text;
+    size_t n;
+    snprintf(path, sizeof path, "%s/%s/metrics.jsonl", directory, output);
+    OK(rk_file_read(path, &text, &n));
+    static const char *const keys[] = {",\"samples_per_second\":", ",\"time\":"};
+    for (int k = 0; k < 2; k++)
+        for (char *at; (at = strstr(text, keys[k]));) {
+            char *end = at + strlen(keys[k]);
+            end += strcspn(end, ",}");
+            memmove(at, end, strlen(end) + 1);
+        }
+    return text;
+}
+
+/* After the last of an epoch's 25 batches a checkpoint is due, before the epoch's end is told. */
+static void test_stopped_before_the_epoch_ends(void **state) {
+    (void)state;
+    static const char every[] = "train.checkpoint.every_steps=25";
+    rk_trainer *trainer;
+    rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
+    for (int part = 0; part < 3; part++) {
+        rk_config *config = load_with(part ? "parts" : "at_once", every);
+        config->train.epochs = 2;
+        config->train.log_every = 10;
+        options.on_event = part == 1 ? stop_at_once : NULL;
+        options.user = &trainer;
+        options.resume = part == 2;
+        OK(rk_trainer_create(config, &options, &trainer));
+        if (part == 1)
+            FAILS(rk_trainer_run(trainer), RK_INTERRUPTED, "stopped on request after step 25");
+        else
+            OK(rk_trainer_run(trainer));
+        rk_trainer_free(trainer);
+        rk_config_free(config);
+    }
+    char *a = read_log("at_once"), *b = read_log("parts");
+    assert_string_equal(a, b);
+    assert_non_null(strstr(a, "{\"kind\":\"train\",\"epoch\":0,\"step\":25,"));
+    rk_free(a);
+    rk_free(b);
+}
+
 static void damage(const char *checkpoint, const char *name, bool cut) {
     char *path, *text;
     size_t n;
@@ -249,7 +296,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_killed_and_resumed), cmocka_unit_test(test_refused_without_resume), cmocka_unit_test(test_other_configuration_is_refused),
         cmocka_unit_test(test_stop_saves),         cmocka_unit_test(test_damage_is_found),        cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_retention),
+        cmocka_unit_test(test_retention),          cmocka_unit_test(test_stopped_before_the_epoch_ends),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,0 +1,177 @@
+/* Which checkpoints a run has, and which of them are whole. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "train/checkpoint_parts.h"
+
+static rk_status verify_file(const char *directory, const rk_manifest *m, size_t i) {
+    char *path;
+    rk_map map = {0};
+    RK_TRY(rk_path_join(directory, m->files[i], &path));
+    rk_status status = rk_map_open(path, &map);
+    if (status == RK_OK && map.n_bytes != m->bytes[i])
+        status = rk_error(RK_BAD_DATA, "'%s' has %zu bytes, not the %llu that were written", path, map.n_bytes, (unsigned long long)m->bytes[i]);
+    if (status == RK_OK && rk_crc32c(0, map.data, map.n_bytes) != m->crcs[i]) status = rk_error(RK_BAD_DATA, "'%s': its checksum does not match", path);
+    if (status == RK_NOT_FOUND) status = RK_BAD_DATA;
+    rk_map_release(&map);
+    rk_free(path);
+    return status;
+}
+
+static bool is_first(const rk_comm *comm) {
+    return !comm || rk_comm_rank(comm) == 0;
+}
+
+/* Every rank's share of the files. */
+static rk_status verify_files(const rk_comm *comm, const char *path, const rk_manifest *m) {
+    int32_t n_ranks = comm ? rk_comm_size(comm) : 1, rank = comm ? rk_comm_rank(comm) : 0;
+    for (size_t i = (size_t)rank; i < m->n_files; i += (size_t)n_ranks) RK_TRY(verify_file(path, m, i));
+    return RK_OK;
+}
+
+/* RK_NOT_FOUND: it is not the `best`, if that is wanted. */
+static rk_status verify(rk_comm *comm, const char *path, bool best) {
+    rk_manifest m = {0};
+    rk_status status = rk_comm_agree(comm, rk_manifest_read(path, &m));
+    bool wanted = !best || m.progress.is_best;
+    if (status == RK_OK && wanted) status = rk_comm_agree(comm, verify_files(comm, path, &m));
+    rk_manifest_release(&m);
+    return status == RK_OK && !wanted ? RK_NOT_FOUND : status;
+}
+
+rk_status rk_checkpoint_verify_over(rk_comm *comm, const char *path) {
+    return verify(comm, path, false);
+}
+
+rk_status rk_checkpoint_verify(const char *path) {
+    return rk_checkpoint_verify_over(NULL, path);
+}
+
+static bool is_checkpoint_name(const char *name) {
+    return strncmp(name, "step-", 5) == 0;
+}
+
+rk_status rk_checkpoint_list(const char *output, char ***out, size_t *n_out) {
+    char *root, **names;
+    size_t n, kept = 0;
+    RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
+    rk_status status = rk_list_directory(root, &names, &n);
+    rk_free(root);
+    if (status == RK_NOT_FOUND) {
+        *out = NULL;
+        *n_out = 0;
+        return RK_OK;
+    }
+    RK_TRY(status);
+    for (size_t i = 0; i < n; i++) {
+        if (is_checkpoint_name(names[i]))
+            names[kept++] = names[i];
+        else
+            rk_free(names[i]);
+    }
+    *out = names;
+    *n_out = kept;
+    return RK_OK;
+}
+
+rk_status rk_checkpoint_clean(const char *output) {
+    char *root, **names;
+    size_t n;
+    RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
+    rk_status status = rk_list_directory(root, &names, &n);
+    if (status == RK_OK) {
+        for (size_t i = 0; status == RK_OK && i < n; i++) {
+            char *path;
+            if (strncmp(names[i], ".tmp-", 5) != 0) continue;
+            status = rk_path_join(root, names[i], &path);
+            if (status == RK_OK) status = rk_remove_tree(path);
+            if (status == RK_OK) rk_free(path);
+        }
+        rk_free_strings(names, n);
+    }
+    rk_free(root);
+    return status == RK_NOT_FOUND ? RK_OK : status;
+}
+
+static rk_status path_of(const char *output, const char *name, char **out) {
+    char *root;
+    RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
+    rk_status status = rk_path_join(root, name, out);
+    rk_free(root);
+    return status;
+}
+
+/* Whether the search for a whole one goes on behind this one. */
+static bool passes_over(rk_comm *comm, const char *path, rk_status status) {
+    if (status == RK_OK || status == RK_NO_MEMORY || status == RK_PEER_LOST) return false;
+    if (status != RK_NOT_FOUND && is_first(comm)) rk_log(RK_LOG_WARNING, "checkpoint '%s' is damaged and passed over: %s", path, rk_last_error());
+    return true;
+}
+
+/* `path` is *out if all is well, else freed. */
+static rk_status take(rk_status status, char *path, char **out) {
+    if (status == RK_OK)
+        *out = path;
+    else
+        rk_free(path);
+    return status;
+}
+
+/* The first rank's `own` (NULL: none) to all ranks, in place of theirs; freed where that fails. */
+static rk_status share(rk_comm *comm, rk_status status, char *own, char **out) {
+    status = rk_comm_agree(comm, status);
+    if (status == RK_OK) status = rk_comm_share_text(comm, &own);
+    return take(status, own, out);
+}
+
+/* Newest first. names [n]: the first rank's; other ranks have none. */
+static rk_status find_among(rk_comm *comm, const char *directory, char *const *names, size_t n, bool best, char **out) {
+    for (;;) {
+        char *path = NULL;
+        rk_status status = n ? path_of(directory, names[--n], &path) : RK_OK;
+        RK_TRY(share(comm, status, path, &path));
+        if (!path) return rk_error(RK_NOT_FOUND, "there is no whole checkpoint in '%s'", directory);
+        status = verify(comm, path, best);
+        bool next = passes_over(comm, path, status);
+        status = take(status, path, out);
+        if (!next) return status;
+    }
+}
+
+static rk_status find(rk_comm *comm, const char *directory, bool best, char **out) {
+    char **names = NULL;
+    size_t n = 0;
+    RK_TRY(rk_comm_agree(comm, is_first(comm) ? rk_checkpoint_list(directory, &names, &n) : RK_OK));
+    rk_status status = find_among(comm, directory, names, n, best, out);
+    rk_free_strings(names, n);
+    return status;
+}
+
+static bool is_checkpoint(const char *path) {
+    char *manifest;
+    if (rk_path_join(path, "manifest.json", &manifest) != RK_OK) return false;
+    bool there = rk_file_exists(manifest);
+    rk_free(manifest);
+    return there;
+}
+
+rk_status rk_checkpoint_find_over(rk_comm *comm, const char *directory, bool best, char **out) {
+    char *itself = NULL;
+    rk_status status = is_first(comm) && is_checkpoint(directory) ? rk_strdup(directory, &itself) : RK_OK;
+    RK_TRY(share(comm, status, itself, &itself));
+    if (itself) return take(rk_checkpoint_verify_over(comm, itself), itself, out);
+    status = find(comm, directory, best, out);
+    return best && status == RK_NOT_FOUND ? find(comm, directory, false, out) : status;
+}
+
+rk_status rk_checkpoint_find(const char *directory, char **out) {
+    return rk_checkpoint_find_over(NULL, directory, false, out);
+}
+
+rk_status rk_checkpoint_find_best(const char *directory, char **out) {
+    return rk_checkpoint_find_over(NULL, directory, true, out);
+}

@@ -50,7 +50,8 @@ typedef struct rk_activation {
  * naming the feature, the sample and the id. */
 RK_API rk_status rk_embeddings_lookup(rk_embeddings *embeddings, int64_t n, const rk_ids *ids, const rk_activation *activations);
 
-/* As lookup, for evaluation: keeps no plan, so the next apply_gradients still belongs to the last rk_embeddings_lookup. */
+/* As lookup, for evaluation: keeps no plan, so the next apply_gradients still belongs to the last rk_embeddings_lookup. Ids are checked as they are looked up:
+ * when one is refused, activations were written, with whatever values. */
 RK_API rk_status rk_embeddings_peek(rk_embeddings *embeddings, int64_t n, const rk_ids *ids, const rk_activation *activations);
 
 /* One optimizer step from gradients[f] with respect to the activations of the last lookup. Duplicate ids are summed first, in a fixed order; each touched row is updated once. A gradient that is not

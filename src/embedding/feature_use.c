@@ -46,9 +46,9 @@ rk_status rk_feature_use_begin(rk_feature_use *use, const rk_feature_config *fea
 }
 
 void rk_feature_use_scan(rk_feature_use *use, const rk_table *table, int64_t first, int64_t last) {
-    uint64_t last_row = (uint64_t)table->config.n_rows - 1, stray = 0; /* its sign: of an id below 0, or of last_row - id */
-    for (int64_t i = first; i < last; i++) stray |= (uint64_t)use->ids[i] | (last_row - (uint64_t)use->ids[i]);
-    if (stray >> 63) atomic_store_explicit(&use->strays, true, memory_order_relaxed);
+    bool strays;
+    rk_ids_check(use->ids + first, last - first, table->config.n_rows, &strays);
+    if (strays) atomic_store_explicit(&use->strays, true, memory_order_relaxed);
 }
 
 static bool is_dropped(const rk_feature_config *feature, int64_t id, const float *weight) {

@@ -4,8 +4,11 @@
 
 enum { LOOKUP_VALUES = 131072 }; /* values that a task reads and writes, about */
 
-void rk_use_look_up(const rk_feature_use *use, int64_t length, const rk_rows *rows, int64_t first, int64_t last, rk_activation to) {
+bool rk_use_look_up(const rk_feature_use *use, int64_t length, const rk_rows *rows, int64_t n_rows, int64_t first, int64_t last, rk_activation to) {
+    bool strays = false;
     rk_bag_forward_args args = {.rows = *rows,
+                                .n_rows = n_rows,
+                                .strays = n_rows ? &strays : NULL,
                                 .single = use->single,
                                 .offsets = use->offsets,
                                 .ids = use->ids,
@@ -17,7 +20,7 @@ void rk_use_look_up(const rk_feature_use *use, int64_t length, const rk_rows *ro
                                 .last = last};
     if (!length) {
         rk_bag_forward(&args);
-        return;
+        return !strays;
     }
     args.stride = args.rows.dim; /* a sample's positions stand dim apart, samples to.stride */
     for (int64_t s = first; s < last; s++) {
@@ -27,20 +30,23 @@ void rk_use_look_up(const rk_feature_use *use, int64_t length, const rk_rows *ro
         rk_bag_forward(&args);
         if (to.lengths) to.lengths[s - first] = use->lengths[s];
     }
+    return !strays;
 }
 
-static void look_up(const rk_embeddings *e, const rk_feature_use *use, int32_t f, int64_t first, int64_t last, rk_activation to) {
-    rk_use_look_up(use, e->features[f].max_sequence_length, &e->tables[e->feature_tables[f]].rows, first, last, to);
+static bool look_up(const rk_embeddings *e, const rk_feature_use *use, int32_t f, bool checks, int64_t first, int64_t last, rk_activation to) {
+    const rk_table *table = &e->tables[e->feature_tables[f]];
+    return rk_use_look_up(use, e->features[f].max_sequence_length, &table->rows, checks ? table->config.n_rows : 0, first, last, to);
 }
 
 void rk_embeddings_look_up(const rk_embeddings *e, bool training, int32_t f, int64_t first, int64_t last, const rk_activation *to) {
-    look_up(e, &(training ? e->flights[e->now].uses : e->peeks)[f], f, first, last, *to);
+    (void)look_up(e, &(training ? e->flights[e->now].uses : e->peeks)[f], f, false, first, last, *to);
 }
 
 typedef struct lookup {
     const rk_embeddings *embeddings;
-    const rk_feature_use *uses;
+    rk_feature_use *uses;
     const rk_activation *activations;
+    bool checks;
 } lookup;
 
 static void look_up_part(void *context, size_t task, int thread) {
@@ -53,11 +59,12 @@ static void look_up_part(void *context, size_t task, int thread) {
     rk_activation to = l->activations[f];
     to.data += first * to.stride;
     if (to.lengths) to.lengths += first;
-    look_up(e, &l->uses[f], (int32_t)f, first, rk_cut_at(n, part + 1, n_parts), to);
+    bool all = look_up(e, &l->uses[f], (int32_t)f, l->checks, first, rk_cut_at(n, part + 1, n_parts), to);
+    if (!all) atomic_store_explicit(&l->uses[f].strays, true, memory_order_relaxed);
 }
 
-void rk_uses_look_up_all(rk_embeddings *e, const rk_feature_use *uses, const rk_activation *activations) {
-    lookup l = {.embeddings = e, .uses = uses, .activations = activations};
+void rk_uses_look_up_all(rk_embeddings *e, rk_feature_use *uses, const rk_activation *activations, bool checks) {
+    lookup l = {.embeddings = e, .uses = uses, .activations = activations, .checks = checks};
     for (int32_t f = 0; f < e->n_features; f++) {
         size_t values = (size_t)(uses[f].n_ids + uses[f].n_bags) * (size_t)e->tables[e->feature_tables[f]].config.dim;
         size_t n_parts = rk_blocks(values, LOOKUP_VALUES), n = (size_t)uses[f].n;
@@ -67,23 +74,36 @@ void rk_uses_look_up_all(rk_embeddings *e, const rk_feature_use *uses, const rk_
 }
 
 void rk_embeddings_look_up_all(rk_embeddings *e, bool training, const rk_activation *activations) {
-    rk_uses_look_up_all(e, training ? e->flights[e->now].uses : e->peeks, activations);
+    rk_uses_look_up_all(e, training ? e->flights[e->now].uses : e->peeks, activations, false);
 }
 
-static rk_status lookup_checked(rk_embeddings *e, int64_t n, const rk_ids *ids, const rk_activation *activations, bool training) {
+static rk_status check_activations(const rk_embeddings *e, int64_t n, const rk_ids *ids, const rk_activation *activations) {
     RK_FAIL_IF(e->n_features > 0 && ids && !activations, RK_INVALID_ARGUMENT, "a lookup needs activations");
     for (int32_t f = 0; f < e->n_features && n > 0 && ids; f++)
         RK_FAIL_IF(!activations[f].data || activations[f].stride < rk_embeddings_width(e, f), RK_INVALID_ARGUMENT,
                    "feature '%s': its activations need memory and a stride of at least %d", e->features[f].name, rk_embeddings_width(e, f));
-    RK_TRY(rk_embeddings_route(e, n, ids, training));
-    rk_embeddings_look_up_all(e, training, activations);
     return RK_OK;
 }
 
 rk_status rk_embeddings_lookup(rk_embeddings *e, int64_t n, const rk_ids *ids, const rk_activation *activations) {
-    return lookup_checked(e, n, ids, activations, true);
+    RK_TRY(check_activations(e, n, ids, activations));
+    RK_TRY(rk_embeddings_route(e, n, ids, true));
+    rk_embeddings_look_up_all(e, true, activations);
+    return RK_OK;
 }
 
+static rk_status peek(rk_embeddings *e, int64_t n, const rk_ids *ids, const rk_activation *activations, bool checks_first) {
+    RK_TRY(rk_uses_prepare(e, e->peeks, n, NULL, ids, checks_first));
+    rk_uses_look_up_all(e, e->peeks, activations, !checks_first);
+    e->peeks_stray = false;
+    for (int32_t f = 0; f < e->n_features; f++) e->peeks_stray |= atomic_load_explicit(&e->peeks[f].strays, memory_order_relaxed);
+    return RK_OK;
+}
+
+/* Ids are checked as they are looked up, which saves a pass over them, and again if one is no row: to be dropped or refused. Data with such ids, padding, have more. */
 rk_status rk_embeddings_peek(rk_embeddings *e, int64_t n, const rk_ids *ids, const rk_activation *activations) {
-    return lookup_checked(e, n, ids, activations, false);
+    RK_TRY(check_activations(e, n, ids, activations));
+    bool checks_first = e->peeks_stray;
+    RK_TRY(peek(e, n, ids, activations, checks_first));
+    return e->peeks_stray && !checks_first ? peek(e, n, ids, activations, true) : RK_OK;
 }

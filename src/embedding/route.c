@@ -45,24 +45,27 @@ static void prepare_feature(void *context, size_t f, int thread) {
     rk_failure_keep(&l->failure, (int64_t)f, rk_feature_use_prepare(&l->uses[f], &e->features[f], table_of(e, f), &l->ids[f]));
 }
 
-static rk_status prepare(routing *l) {
+static rk_status prepare(routing *l, bool checks) {
     rk_embeddings *e = l->embeddings;
     size_t n_features = (size_t)e->n_features;
     rk_parallel_for_work(n_features, (uint64_t)l->n * n_features, begin_feature, l);
     RK_TRY(rk_failure_status(&l->failure));
-    for (size_t f = 0; f < n_features; f++) e->task_begins[f + 1] = e->task_begins[f] + rk_blocks((size_t)l->uses[f].n_ids, SCAN_IDS);
     uint64_t n_ids = 0;
-    for (size_t f = 0; f < n_features; f++) n_ids += (uint64_t)l->uses[f].n_ids;
+    for (size_t f = 0; f < n_features; f++) {
+        bool scans = checks || e->features[f].max_sequence_length; /* which cuts ids off, so that no lookup would see them */
+        e->task_begins[f + 1] = e->task_begins[f] + (scans ? rk_blocks((size_t)l->uses[f].n_ids, SCAN_IDS) : 0);
+        n_ids += (uint64_t)l->uses[f].n_ids;
+    }
     rk_parallel_for_work(e->task_begins[n_features], n_ids, scan_block, l);
     rk_parallel_for_work(n_features, n_ids, prepare_feature, l);
     return rk_failure_status(&l->failure);
 }
 
-rk_status rk_uses_prepare(rk_embeddings *e, rk_feature_use *uses, int64_t n, const int64_t *counts, const rk_ids *ids) {
+rk_status rk_uses_prepare(rk_embeddings *e, rk_feature_use *uses, int64_t n, const int64_t *counts, const rk_ids *ids, bool checks) {
     RK_FAIL_IF(n < 0, RK_INVALID_ARGUMENT, "a lookup of %lld samples", (long long)n);
     RK_FAIL_IF(e->n_features > 0 && !ids, RK_INVALID_ARGUMENT, "a lookup needs ids");
     routing l = {.embeddings = e, .uses = uses, .ids = ids, .n = n, .counts = counts, .failure = RK_FAILURE_INIT};
-    return prepare(&l);
+    return prepare(&l, checks);
 }
 
 /* The plan of an update is made here, since it needs the ids alone. */
@@ -157,12 +160,12 @@ static rk_status plan_updates(rk_embeddings *e, rk_flight *flight) {
 
 rk_status rk_flight_route(rk_embeddings *e, rk_flight *flight, int64_t n, const int64_t *counts, const rk_ids *ids) {
     flight->is_routed = false;
-    RK_TRY(rk_uses_prepare(e, flight->uses, n, counts, ids));
+    RK_TRY(rk_uses_prepare(e, flight->uses, n, counts, ids, true));
     RK_TRY(plan_updates(e, flight));
     flight->is_routed = true;
     return RK_OK;
 }
 
 rk_status rk_embeddings_route(rk_embeddings *e, int64_t n, const rk_ids *ids, bool training) {
-    return training ? rk_flight_route(e, &e->flights[e->now], n, NULL, ids) : rk_uses_prepare(e, e->peeks, n, NULL, ids);
+    return training ? rk_flight_route(e, &e->flights[e->now], n, NULL, ids) : rk_uses_prepare(e, e->peeks, n, NULL, ids, true);
 }

@@ -33,7 +33,7 @@ void rk_sharded_look_up(const rk_sharded *s, int32_t f, int64_t first, int64_t l
     float *values = j->wanted[t].values.data;
     if (e->tables[t].part.unplanned) values += j->wanted[t].bag_begins[rk_number_in_table(e, f)] * dim;
     rk_rows rows = {.data = values, .dtype = RK_F32, .dim = dim};
-    rk_use_look_up(&j->flight.uses[f], e->features[f].max_sequence_length, &rows, first, last, *to);
+    (void)rk_use_look_up(&j->flight.uses[f], e->features[f].max_sequence_length, &rows, 0, first, last, *to);
 }
 
 rk_status rk_sharded_give(rk_sharded *s, const rk_activation *gradients) {

@@ -110,8 +110,8 @@ rk_status rk_journey_serve(rk_sharded *s, rk_journey *j) {
             if (!counts[f]) s->asked_ids[f] = (rk_ids){0};
             atomic_fetch_add(&s->rows_served, s->asked_ids[f].offsets ? s->asked_ids[f].offsets[counts[f]] : counts[f]);
         }
-        RK_TRY(rk_uses_prepare(s->store, s->store->peeks, 0, counts, s->asked_ids));
-        rk_uses_look_up_all(s->store, s->store->peeks, s->activations);
+        RK_TRY(rk_uses_prepare(s->store, s->store->peeks, 0, counts, s->asked_ids, true));
+        rk_uses_look_up_all(s->store, s->store->peeks, s->activations, false);
         for (int32_t r = 0; r < n_trainers; r++) pack_answers(s, j, r);
     } else {
         for (int32_t r = 0; r < n_trainers; r++) s->answers[r] = (rk_parcel){0};

@@ -24,9 +24,11 @@
  *             out[(b - first) * stride : +dim] += (coefficients ? coefficients[i] : 1) * rows[ids[i]]
  *         if scales: out[(b - first) * stride : +dim] *= scales[b]
  *
- * Rows some way ahead are prefetched. ids are valid rows. */
+ * Rows some way ahead are prefetched. Where `strays` is given, an id that is no row ends it, and *strays is true; else ids are rows. */
 typedef struct rk_bag_forward_args {
     rk_rows rows;
+    int64_t n_rows;             /* for `strays` */
+    bool *strays;               /* or NULL; left alone where there is none */
     bool single;                /* every bag is one id with the coefficient 1: ids [n_bags], and no offsets, coefficients or scales are looked at */
     const int64_t *offsets;     /* [n_bags+1] */
     const int64_t *ids;         /* [offsets[n_bags]] */
@@ -37,6 +39,9 @@ typedef struct rk_bag_forward_args {
     int64_t first, last;
 } rk_bag_forward_args;
 void rk_bag_forward(const rk_bag_forward_args *args);
+
+/* Whether any of the ids [n] is below 0 or not below n_rows. */
+void rk_ids_check(const int64_t *ids, int64_t n, int64_t n_rows, bool *strays);
 
 /* f32 copies of a row, and back. Storing to bf16 and f16 rounds stochastically with bits drawn from (seed, counter). */
 void rk_row_load(const rk_rows *rows, int64_t row, float *out);

@@ -139,14 +139,14 @@ static void test_no_samples(void **state) {
     rk_embeddings_free(NULL);
 }
 
-/* What one bad id, weight or array says; and that no activation of any feature was written. */
+/* What one bad id, weight or array says; and that a lookup then writes no activation of any feature. */
 static rk_embeddings *checked;
 static void assert_refused(rk_status status, const char *message) {
     for (int peek = 0; peek < 2; peek++) {
         paint(&batch, 42);
         assert_int_equal((peek ? rk_embeddings_peek : rk_embeddings_lookup)(checked, batch.n, batch.ids, batch.activations), status);
         assert_string_equal(rk_last_error(), message);
-        assert_true(is_painted(&batch, 42));
+        if (!peek) assert_true(is_painted(&batch, 42));
     }
     FAILS(rk_embeddings_apply_gradients(checked, batch.activations), RK_INVALID_ARGUMENT, "apply_gradients needs a lookup before it");
 }
@@ -206,6 +206,30 @@ static void test_refused_batches(void **state) {
     OK(rk_embeddings_lookup(checked, batch.n, batch.ids, batch.activations));
     assert_lookup(checked, &batch);
     rk_embeddings_free(checked);
+}
+
+/* A peek finds what is no row where it reads it, and in what it does not read. */
+static void test_peek_of_what_is_cut_off(void **state) {
+    (void)state;
+    rk_embeddings *e = make_usual(NULL, RK_F32);
+    draw(&batch, 8, 40);
+    for (int f = 0; f < N_FEATURES; f++)
+        for (int64_t i = 0; i < batch.offsets[f][40]; i++)
+            if (batch.values[f][i] < 0) batch.values[f][i] = 0;
+    const int64_t *offsets = batch.offsets[3];
+    int64_t s = 0;
+    while (offsets[s + 1] - offsets[s] <= MAX_LENGTH) s++;
+    OK(rk_embeddings_peek(e, batch.n, batch.ids, batch.activations));
+    assert_lookup(e, &batch);
+    batch.values[3][offsets[s + 1] - 1] = 1000000;
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(rk_embeddings_peek(e, batch.n, batch.ids, batch.activations), RK_BAD_DATA);
+        assert_non_null(strstr(rk_last_error(), "feature 'history': sample"));
+    }
+    batch.values[3][offsets[s + 1] - 1] = -1;
+    OK(rk_embeddings_peek(e, batch.n, batch.ids, batch.activations));
+    assert_lookup(e, &batch);
+    rk_embeddings_free(e);
 }
 
 /* Without validation nothing is dropped: what would be is an error, unless the combiner takes it. */
@@ -272,7 +296,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_sort_of_feature), cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_sizes),                 cmocka_unit_test(test_peek_leaves_no_trace),
-        cmocka_unit_test(test_no_samples),            cmocka_unit_test(test_refused_batches),
+        cmocka_unit_test(test_no_samples),            cmocka_unit_test(test_refused_batches), cmocka_unit_test(test_peek_of_what_is_cut_off),
         cmocka_unit_test(test_without_validation),    cmocka_unit_test(test_zero_denominators),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,7 +48,7 @@ static void test_bag_forward(void **state) {
                 int32_t dim = dims[d];
                 rk_rows rows = {.data = dtype == RK_F32 ? (void *)values : (void *)halves, .dtype = (rk_dtype)dtype, .dim = dim};
                 for (int r = 0; r < N_ROWS && dtype != RK_F32; r++) rk_row_store_scalar(&rows, r, values + r * dim, 1, (uint64_t)r);
-                rk_bag_forward_args args = {rows, false, offsets, ids, given & 1 ? coefficients : NULL, given & 2 ? scales : NULL, expected, dim + 1, 1, N_BAGS};
+                rk_bag_forward_args args = {rows, 0, NULL, false, offsets, ids, given & 1 ? coefficients : NULL, given & 2 ? scales : NULL, expected, dim + 1, 1, N_BAGS};
                 memset(expected, 0, sizeof expected);
                 rk_bag_forward_scalar(&args);
                 for (int b = 1; b < N_BAGS; b++) { /* the reference itself, against the doc comment's loop in double */
@@ -94,6 +94,60 @@ static void test_bag_forward_single(void **state) {
                 }
             }
         }
+}
+
+/* Strays are told, wherever they stand; without any, or unasked, nothing is. */
+static void test_bag_forward_strays(void **state) {
+    (void)state;
+    enum { N = 600, EVERY = 7 };
+    static const int64_t strays[] = {-1, INT64_MIN, N_ROWS, INT64_MAX};
+    static float values[N_ROWS * MAX_DIM], out[N * MAX_DIM], expected[N * MAX_DIM];
+    static int64_t offsets[N + 1], ids[N];
+    for (int i = 0; i < N; i++) {
+        ids[i] = i % N_ROWS;
+        offsets[i + 1] = i % 3 ? offsets[i] : i + 1;
+    }
+    offsets[N] = N;
+    randomize(values, N_ROWS * MAX_DIM);
+    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++)
+        for (int single = 0; single < 2; single++) {
+            bool told = false;
+            rk_bag_forward_args args = {.rows = {.data = values, .dim = 16}, .n_rows = N_ROWS, .single = single, .offsets = offsets, .ids = ids, .out = expected, .stride = 16,
+                                        .first = 3, .last = N};
+            rk_bag_forward_on[isa](&args);
+            args.strays = &told;
+            args.out = out;
+            rk_bag_forward_on[isa](&args);
+            assert_false(told);
+            assert_memory_equal(out, expected, sizeof out);
+            for (int at = 0; at < N; at += EVERY) {
+                int64_t keeps = ids[at];
+                ids[at] = strays[at % 4];
+                rk_bag_forward_on[isa](&args);
+                assert_true(told == (at >= (single ? 3 : offsets[3])));
+                told = false;
+                ids[at] = keeps;
+            }
+        }
+}
+
+static void test_ids_check(void **state) {
+    (void)state;
+    tried("rk_ids_check", true);
+    enum { N = 41 };
+    static const int64_t edges[] = {-1, INT64_MIN, 0, 9, 10, 11, INT64_MAX, INT64_MAX - 9};
+    int64_t ids[N];
+    for (int i = 0; i < N; i++) ids[i] = i % 10;
+    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++)
+        for (int n = 0; n <= N; n++)
+            for (int e = 0; e < 8 * n || e == 0; e++) {
+                bool strays = !n;
+                int64_t keeps = ids[e / 8];
+                if (n) ids[e / 8] = edges[e % 8];
+                rk_ids_check_on[isa](ids, n, 10, &strays);
+                assert_true(strays == (n && (edges[e % 8] < 0 || edges[e % 8] >= 10)));
+                ids[e / 8] = keeps;
+            }
 }
 
 /* Two features of a table of 50 rows in parts of 16, by the equations of rows_update.h in double, with sgd: part by part, all versions. */
@@ -424,7 +478,7 @@ static void test_no_kernel_escapes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bag_forward), cmocka_unit_test(test_bag_forward_single), cmocka_unit_test(test_rows_update), cmocka_unit_test(test_rows_sum),   cmocka_unit_test(test_row_update), cmocka_unit_test(test_row_convert), cmocka_unit_test(test_bf16_round),
+        cmocka_unit_test(test_bag_forward), cmocka_unit_test(test_bag_forward_single), cmocka_unit_test(test_bag_forward_strays), cmocka_unit_test(test_ids_check), cmocka_unit_test(test_rows_update), cmocka_unit_test(test_rows_sum),   cmocka_unit_test(test_row_update), cmocka_unit_test(test_row_convert), cmocka_unit_test(test_bf16_round),
         cmocka_unit_test(test_random_row), cmocka_unit_test(test_dropout), cmocka_unit_test(test_interaction), cmocka_unit_test(test_candidate_row), cmocka_unit_test(test_sort_uses), cmocka_unit_test(test_no_kernel_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,11 +3,12 @@
 #include <string.h>
 
 #include "base/float16.h"
+#include "kernels/ids_check/ids_check.h"
 #include "kernels/kernel_list.h"
 #include "kernels/row_sum.h"
 
 /* Cache lines of rows ahead that are on their way, to the second cache: fewer lines may be on their way to the first. */
-enum { LINE_BYTES = 64, LINES_AHEAD = 256 };
+enum { LINE_BYTES = 64, LINES_AHEAD = 256, CHECKED_AT_ONCE = 256 };
 
 ROW_INLINE int64_t row_bytes_of(const rk_bag_forward_args *args, int32_t dim) { return (int64_t)dim * (args->rows.dtype == RK_F32 ? 4 : 2); }
 
@@ -18,9 +19,16 @@ ROW_INLINE int64_t rows_ahead(const rk_bag_forward_args *args, int32_t dim) {
 
 ROW_INLINE void prefetch(const rk_bag_forward_args *args, int64_t i, int64_t end, int32_t dim) {
     if (i >= end) return;
-    int64_t row_bytes = row_bytes_of(args, dim);
-    const char *row = (const char *)args->rows.data + args->ids[i] * row_bytes;
-    for (int64_t at = 0; at < row_bytes; at += LINE_BYTES) __builtin_prefetch(row + at, 0, 2);
+    uintptr_t row_bytes = (uintptr_t)row_bytes_of(args, dim), row = (uintptr_t)args->rows.data + (uintptr_t)args->ids[i] * row_bytes; /* of a stray anywhere */
+    for (uintptr_t at = 0; at < row_bytes; at += LINE_BYTES) __builtin_prefetch((const void *)(row + at), 0, 2);
+}
+
+/* Whether the next ids, up to `end` of `all` at least, are rows; *checked: up to where they are. */
+ROW_INLINE bool are_rows(const rk_bag_forward_args *args, int64_t end, int64_t all, int64_t *checked) {
+    if (!args->strays || end <= *checked) return true;
+    int64_t first = *checked, to = end > first + CHECKED_AT_ONCE ? end : first + CHECKED_AT_ONCE;
+    *checked = to < all ? to : all;
+    return !has_strays(args->ids + first, *checked - first, args->n_rows);
 }
 
 /* One bag of f32 rows; dim is a constant where the caller knows it, which keeps the sum in registers. */
@@ -58,9 +66,13 @@ ROW_INLINE void bag_half(const rk_bag_forward_args *args, int64_t bag, int64_t a
 /* Bags of one id each with the coefficient 1: copies of rows. */
 ROW_INLINE void copy_rows(const rk_bag_forward_args *args, int32_t dim) {
     float *out = args->out;
-    int64_t ahead = rows_ahead(args, dim);
+    int64_t ahead = rows_ahead(args, dim), checked = args->first;
     for (int64_t b = args->first; b < args->last; b++, out += args->stride) {
         prefetch(args, b + ahead, args->last, dim);
+        if (!are_rows(args, b + 1, args->last, &checked)) {
+            *args->strays = true;
+            return;
+        }
         const uint16_t *halves = (const uint16_t *)args->rows.data + args->ids[b] * dim;
         const float *row = (const float *)args->rows.data + args->ids[b] * dim;
         if (args->rows.dtype == RK_F32)
@@ -80,7 +92,12 @@ ROW_INLINE void all_bags(const rk_bag_forward_args *args, int32_t dim) {
         copy_rows(args, dim);
         return;
     }
+    int64_t checked = begin;
     for (int64_t b = args->first; b < args->last; b++) {
+        if (!are_rows(args, args->offsets[b + 1], end, &checked)) {
+            *args->strays = true;
+            return;
+        }
         if (args->rows.dtype == RK_F32)
             bag_f32(args, b, end, dim);
         else

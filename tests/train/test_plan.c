@@ -132,6 +132,38 @@ static void test_ranks_of_one_host(void **state) {
 }
 
 /* Several buckets: what backward hides is bounded by the layer that is whole last, or by the time of a block. */
+/* Four ranks of one host: what only some of them do, only those share the host for. */
+static void test_ranks_that_wait(void **state) {
+    (void)state;
+    static const char host[] = "groups: [{name: a, count: 1, ranks: 4, memory_gb: 100, memory_bandwidth_gbs: 20, gflops: 100, network_gbps: 8, latency_us: 10}]\n";
+    static const struct {
+        const char *cluster, *threads;
+        int n_trainers, train_beside, hold_beside;
+    } cases[] = {{"", "", 4, 4, 0},
+                 {"cluster: {reader_ranks: 1}\n", "", 3, 3, 0},
+                 {"cluster: {embedding_ranks: 1}\n", "", 3, 3, 1},
+                 {"cluster: {embedding_ranks: 1}\n", ", threads: 1", 3, 3, 3}, /* one that holds rows has no more than a thread */
+                 {"cluster: {embedding_ranks: 2, reader_ranks: 1}\n", "", 1, 1, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        rk_config *config;
+        rk_plan *plan;
+        char run[512];
+        snprintf(run, sizeof run, "data: {train: a.csv, labels: [{name: y}], features: [{name: u, hash: 100000}]}\nmodel: {kind: dnn, deep: [8]}\ntrain: {batch_size: 2000%s}\n%s",
+                 cases[i].threads, cases[i].cluster);
+        OK(plan_of(run, host, usual, &config, &plan));
+        assert_int_equal(plan->request.roles.n_trainers, cases[i].n_trainers);
+        for (int32_t r = 0; r < plan->n_ranks; r++) {
+            int beside = rk_plan_trains(plan, r) ? cases[i].train_beside : cases[i].hold_beside;
+            assert_int_equal(plan->machines[r].ranks_beside, beside);
+            near(plan->machines[r].flops, 100e9 / beside, 1);
+            near(plan->machines[r].capacity.memory_speed, 20e9 / beside, 1);
+            near(plan->machines[r].capacity.memory_bytes, 25e9, 1);
+        }
+        rk_plan_free(plan);
+        rk_config_free(config);
+    }
+}
+
 static void test_all_reduce_beside_backward(void **state) {
     (void)state;
     static const char run[] = "data: {train: a.csv, cache_bytes: 0, labels: [{name: y}], features: [{name: u, hash: 100000000}, {name: v, hash: 500}]}\n"
@@ -545,7 +577,7 @@ static void test_no_memory(void **state) {
 int main(void) {
     if (!mkdtemp(directory)) return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_figures), cmocka_unit_test(test_ranks_of_one_host), cmocka_unit_test(test_all_reduce_beside_backward),       cmocka_unit_test(test_sample),   cmocka_unit_test(test_refused),   cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_figures), cmocka_unit_test(test_ranks_of_one_host), cmocka_unit_test(test_ranks_that_wait), cmocka_unit_test(test_all_reduce_beside_backward),       cmocka_unit_test(test_sample),   cmocka_unit_test(test_refused),   cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_cluster_files), cmocka_unit_test(test_anything), cmocka_unit_test(test_assertion), cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_even),          cmocka_unit_test(test_even_when_hot), cmocka_unit_test(test_rehearsed),
     };

@@ -124,7 +124,7 @@ rk_status rk_cluster_file_error_lacking(const rk_cluster_file *file) {
 static rk_machine machine_of(const rk_host_group *group, int32_t number, int32_t host, bool one_host) {
     double n = (double)group->ranks;
     rk_rank_capacity capacity = {group->memory_gb * 1e9 / n, group->memory_bandwidth_gbs * 1e9 / n, one_host ? INFINITY : group->network_gbps * 1e9 / 8 / n};
-    return (rk_machine){.group = number, .host = host, .ranks_of_host = (int32_t)group->ranks, .capacity = capacity, .flops = group->gflops * 1e9 / n,
+    return (rk_machine){.group = number, .host = host, .ranks_beside = (int32_t)group->ranks, .capacity = capacity, .flops = group->gflops * 1e9 / n,
                         .latency_s = group->latency_us * 1e-6};
 }
 

@@ -43,7 +43,7 @@ rk_status rk_cluster_file_error_lacking(const rk_cluster_file *file);
 /* One rank's share of its host. */
 typedef struct rk_machine {
     int32_t group, host;         /* hosts count through all groups */
-    int32_t ranks_of_host;
+    int32_t ranks_beside;        /* ranks of its host that share it, itself among them */
     rk_rank_capacity capacity;   /* all of its memory; network_speed INFINITY: one host */
     double flops, latency_s;
 } rk_machine;

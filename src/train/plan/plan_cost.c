@@ -154,7 +154,7 @@ enum { LAST_BLOCK = 256 };
 /* Of the all-reduce, what the backward pass hides, of a thread's last block or of all samples: the sums of all but the largest layer, which is taken to be whole last. */
 static double reduce_beside(const rk_plan *plan, const rk_machine *machine, double seconds) {
     const rk_host_group *group = &plan->cluster.hosts.groups[machine->group];
-    double threads = group->cores ? fmax((double)group->cores / machine->ranks_of_host, 1) : 1;
+    double threads = group->cores ? fmax((double)group->cores / machine->ranks_beside, 1) : 1;
     double backward = plan->pace.factors[RK_PLAN_PART_DENSE] * plan->dense.flops * 2 / 3 / machine->flops;
     double samples = share_of_batch(plan);
     if (!rk_share_goes_by_nodes(plan->dense.parameters, samples)) samples = fmin(LAST_BLOCK * threads, samples);

@@ -40,7 +40,7 @@ rk_status rk_plan_measure_limits(rk_plan *plan) {
 /* Ranks as those of the first host, as many as fill this machine. */
 static rk_rehearsal players_of(const rk_plan *plan) {
     const rk_host_group *group = &plan->cluster.hosts.groups[plan->machines[0].group];
-    double cores = cores_of(group) / plan->machines[0].ranks_of_host, here = (double)sysconf(_SC_NPROCESSORS_ONLN);
+    double cores = cores_of(group) / plan->machines[0].ranks_beside, here = (double)sysconf(_SC_NPROCESSORS_ONLN);
     rk_rehearsal r = {.n_players = 1, .n_threads = (int)fmin(fmax(cores, 1), here)};
     if (cores < 2) r.n_players = (int32_t)fmin(fmax(here / cores, 1), MOST_PLAYERS);
     return r;
@@ -59,7 +59,7 @@ static rk_status cost_of_player(const rk_plan *plan, const rk_rehearsal *r, doub
     rk_plan one = *plan;
     rk_plan_rank rank = {.seconds = 0};
     double share = 1.0 / r->n_players;
-    rk_machine machine = {.ranks_of_host = 1, .capacity = {INFINITY, plan->here.memory_speed * share, INFINITY}, .flops = plan->here.flops * share};
+    rk_machine machine = {.ranks_beside = 1, .capacity = {INFINITY, plan->here.memory_speed * share, INFINITY}, .flops = plan->here.flops * share};
     rk_status status;
     one.loads = NULL;
     one.placements = NULL;

@@ -42,7 +42,7 @@ typedef void (*rk_event_callback)(void *user, const rk_event *event);
 typedef struct rk_trainer_options {
     size_t struct_size;
     bool resume;              /* go on from the newest whole checkpoint of the run's directory, if there is one */
-    const char *trace_path;   /* Chrome trace, or NULL */
+    const char *trace_path;   /* Chrome trace, or NULL; ranks behind the first that are given its path append .1, .2, ... */
     rk_event_callback on_event; /* called on the thread that runs; may be NULL */
     void *user;
     rk_comm *comm;            /* the ranks that train together, each with the same config; NULL: this process alone. Must outlive the trainer */

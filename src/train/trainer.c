@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -185,6 +186,22 @@ static rk_status build(rk_trainer *t, const char *start) {
     return rk_comm_agree(t->world, open_output(t, start != NULL));
 }
 
+/* Ranks that were all given one file write it and others beside it. */
+static rk_status take_trace(rk_trainer *t) {
+    const char *own = t->options.trace_path;
+    char *first = NULL;
+    if (own) RK_TRY(rk_strdup(own, &first));
+    rk_status status = rk_comm_share_text(t->world, &first);
+    bool same = !t->is_first && own && first && strcmp(own, first) == 0;
+    rk_free(first);
+    if (status != RK_OK || !own) return status;
+    rk_buffer path = {0};
+    rk_buffer_text(&path, own);
+    if (same) rk_buffer_printf(&path, ".%d", (int)rk_comm_rank(t->world));
+    t->trace_path = path.data;
+    return path.status;
+}
+
 rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *options, rk_trainer **out) {
     rk_trainer *t;
     RK_TRY(rk_alloc(1, sizeof *t, &t));
@@ -197,7 +214,7 @@ rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *o
     rk_status status;
     RK_GOTO(rk_trainer_take_ranks(t));
     if (config->train.threads) RK_GOTO(rk_parallel_set_threads((int)config->train.threads));
-    if (t->options.trace_path) RK_GOTO(rk_strdup(t->options.trace_path, &t->trace_path));
+    RK_GOTO(take_trace(t));
     RK_GOTO(find_start(t, &start));
     RK_GOTO(build(t, start));
     *out = t;

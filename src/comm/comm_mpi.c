@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,17 +15,6 @@
 #include "comm/mpi_watch.h"
 
 enum { PIECE_BYTES = 1 << 30, ABORT_SECONDS = 5 };
-
-rk_status rk_mpi_error(rk_status status, int code, const char *format, ...) {
-    char text[512], reason[MPI_MAX_ERROR_STRING] = "unknown error of MPI";
-    int n;
-    MPI_Error_string(code, reason, &n);
-    va_list list;
-    va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
-    va_end(list);
-    return rk_error(status, "%s: %s", text, reason);
-}
 
 static const rk_comm_functions functions;
 

@@ -41,11 +41,18 @@ typedef struct choice {
     owner **order;                 /* [n_dealt]: who takes parts of a table that is cut by rows; an owner may be there several times */
     int32_t n_dealt;
     double mean_seconds, fill;     /* of an owner: what it is to do, and the share of its memory that is to be taken, if all have the same share */
+    double trainers_speed;         /* of all their links together */
+    double wire_bytes;             /* in a step, of all that is placed so far */
+    double least_level;            /* of trainers, if tables are placed as is best for them; or 1, where owners that are even have more to do */
     bool by_rows;                  /* whatever tables' `cut` is */
     candidate *candidates;         /* [n_tables] */
     int32_t *by_size;              /* [n_tables] */
     rk_placement *out;
 } choice;
+
+static rk_rank_capacity capacity_of(const rk_placement_request *request, int32_t rank) {
+    return request->capacities ? request->capacities[rank] : usual_capacity;
+}
 
 static double seconds_on(const owner *o, double wire_bytes, double memory_bytes) {
     return wire_bytes / o->capacity.network_speed + memory_bytes / o->capacity.memory_speed;
@@ -69,6 +76,11 @@ static double wire_bytes(const rk_table_traffic *traffic) {
     return traffic->id_bytes + traffic->row_bytes + traffic->gradient_bytes;
 }
 
+/* Where few ranks train, what travels may keep their links busy for longer than any owner is. */
+static double level_of_trainers(const choice *c, double bytes) {
+    return c->mean_seconds > 0 ? bytes / c->trainers_speed / c->mean_seconds : 0;
+}
+
 /* A placement on its way to its owners: what a whole slice asks for. */
 typedef struct slice {
     const rk_placement *placement;
@@ -84,6 +96,7 @@ static slice slice_of(const choice *c, int32_t t, const rk_placement *placement)
 static void give(choice *c, int32_t t, const slice *s, int32_t number, int32_t part, owner *o) {
     const rk_placement *p = s->placement;
     double share = p->n_parts > 1 ? rk_part_share(c->request, &c->candidates[t].load, part, p->n_parts) : 1;
+    c->wire_bytes += share * s->wire_bytes;
     o->seconds += seconds_on(o, share * s->wire_bytes, share * s->memory_bytes);
     o->bytes += s->row_bytes * (double)rk_part_rows(c->request->tables[t].n_rows, part, p->n_parts);
     p->owners[(size_t)number * (size_t)p->n_parts + (size_t)part] = rk_owner_rank(&c->request->roles, o->number);
@@ -190,6 +203,7 @@ static rk_status place(choice *c, int32_t t) {
 }
 
 static void empty_owners(choice *c) {
+    c->wire_bytes = 0;
     for (int32_t i = 0; i < c->n_owners; i++) c->owners[i].seconds = c->owners[i].bytes = 0;
 }
 
@@ -211,9 +225,9 @@ static rk_status place_all(choice *c, double largest_whole) {
     return RK_OK;
 }
 
-/* How far from balanced, 1 is even; owners that hold more than they can are far worse than busy ones. */
+/* How far from balanced, 1 is even, and trainers have no more to do than they must; owners that hold more than they can are far worse than busy ones. */
 static double unevenness(const choice *c) {
-    double most = 0, fullest = 0;
+    double most = level_of_trainers(c, c->wire_bytes) / c->least_level, fullest = 0;
     for (int32_t i = 0; i < c->n_owners; i++) {
         most = fmax(most, level(c, &c->owners[i]));
         fullest = fmax(fullest, c->owners[i].bytes / c->owners[i].capacity.memory_bytes);
@@ -291,10 +305,11 @@ static rk_sharding wanted(const rk_placement_request *request, int32_t t, const 
     return request->tables[t].n_rows < request->replicate_below ? RK_SHARD_REPLICATED : RK_SHARD_AUTO;
 }
 
-/* Of each of the table's owners. */
-static double seconds_of_owner(const choice *c, int32_t t, const rk_placement *placement) {
+/* Of each of the table's owners, or of the trainers, whoever takes longer. */
+static double seconds_of_table(const choice *c, int32_t t, const rk_placement *placement) {
     rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &c->candidates[t].load, placement);
-    return seconds_on(&c->owners[0], wire_bytes(&traffic), traffic.lookup_bytes + traffic.update_bytes) / (placement->n_slices * placement->n_parts);
+    double bytes = wire_bytes(&traffic), owners = seconds_on(&c->owners[0], bytes, traffic.lookup_bytes + traffic.update_bytes) / (placement->n_slices * placement->n_parts);
+    return fmax(owners, bytes / c->trainers_speed);
 }
 
 static int32_t most_slices(choice *c, int32_t t) {
@@ -311,11 +326,11 @@ static int32_t most_slices(choice *c, int32_t t) {
 static rk_sharding best_cut(choice *c, int32_t t, double bytes_of_owner) {
     int32_t n_parts = c->n_owners < c->request->tables[t].n_rows ? c->n_owners : (int32_t)c->request->tables[t].n_rows;
     rk_sharding best = RK_SHARD_ROW_WISE;
-    double least = seconds_of_owner(c, t, &(rk_placement){.n_slices = 1, .n_parts = n_parts});
+    double least = seconds_of_table(c, t, &(rk_placement){.n_slices = 1, .n_parts = n_parts});
     for (int32_t most = most_slices(c, t), n = 1;; n = most) {
         rk_placement placement = {.n_slices = n, .n_parts = 1};
         placement.pools = pools(c, t, &placement);
-        double seconds = placement.pools && c->candidates[t].bytes <= n * bytes_of_owner ? seconds_of_owner(c, t, &placement) : INFINITY;
+        double seconds = placement.pools && c->candidates[t].bytes <= n * bytes_of_owner ? seconds_of_table(c, t, &placement) : INFINITY;
         if (seconds < least) {
             least = seconds;
             best = n > 1 ? RK_SHARD_COLUMN_WISE : RK_SHARD_TABLE_WISE;
@@ -369,6 +384,7 @@ static void fill_candidates(choice *c, const int32_t *wish_of) {
     }
     c->mean_seconds = speed > 0 ? 1 / speed : 0;
     c->fill = bytes / memory_there;
+    c->least_level = fmax(1, level_of_trainers(c, wire));
     for (int32_t t = 0; t < request->n_tables; t++) {
         candidate *table = &c->candidates[t];
         double work = wire + memory > 0 ? (table->wire_bytes + table->memory_bytes / 10) / (wire + memory / 10) : 0;
@@ -393,8 +409,8 @@ static rk_status choose(choice *c, int32_t *wish_of) {
     RK_TRY(rk_alloc((size_t)c->n_owners * (2 * PARTS_OF_AN_AVERAGE_OWNER), sizeof *c->order, &c->order));
     RK_TRY(rk_alloc((size_t)request->n_tables, sizeof *c->candidates, &c->candidates));
     RK_TRY(rk_alloc((size_t)request->n_tables, sizeof *c->by_size, &c->by_size));
-    for (int32_t i = 0; i < c->n_owners; i++)
-        c->owners[i] = (owner){.number = i, .capacity = request->capacities ? request->capacities[rk_owner_rank(&request->roles, i)] : usual_capacity};
+    for (int32_t i = 0; i < c->n_owners; i++) c->owners[i] = (owner){.number = i, .capacity = capacity_of(request, rk_owner_rank(&request->roles, i))};
+    for (int32_t r = 0; r < request->roles.n_trainers; r++) c->trainers_speed += capacity_of(request, r).network_speed;
     fill_candidates(c, wish_of);
     RK_TRY(sort_by_size(c));
     return balance(c);

@@ -164,6 +164,34 @@ static void test_pools_by_columns(void **state) {
     }
 }
 
+static double wire_bytes(const setup *s, int32_t t, const rk_placement *p) {
+    rk_table_traffic w = rk_table_traffic_of(&s->request, t, &s->loads[t], p);
+    return w.id_bytes + w.row_bytes + w.gradient_bytes;
+}
+
+/* What owners send one trainer all goes through its link: hot tables are not cut by rows to make owners even, as more rows than bags would travel. */
+static void test_few_trainers(void **state) {
+    (void)state;
+    setup s;
+    set_up(&s, 13, (rk_roles){1, 3});
+    s.request.loads = s.loads;
+    double sent = 0, least = 0;
+    for (int32_t t = 0; t < 13; t++) {
+        double ids = t == 0 ? 100 : 1 + t, rows = t == 0 ? 55000 : 900 + 900 * t;
+        s.tables[t].n_rows = 100000;
+        s.tables[t].dim = 128;
+        s.loads[t] = (rk_table_load){.measured = true, .ids = ids, .batch_rows = rows, .share_rows = rows};
+    }
+    OK(rk_placements_choose(&s.request, s.out));
+    check_whole(&s);
+    for (int32_t t = 0; t < 13; t++) {
+        sent += wire_bytes(&s, t, &s.out[t]);
+        least += fmin(wire_bytes(&s, t, &(rk_placement){.n_slices = 1, .n_parts = 1, .pools = true}), wire_bytes(&s, t, &(rk_placement){.n_slices = 1, .n_parts = 1}));
+    }
+    if (sent > 1.1 * least) fail_msg("%g MB travel where %g would do", sent / 1e6, least / 1e6);
+    release(&s);
+}
+
 /* A part of few hot rows goes where others are not. */
 static void test_hot_rows_are_spread(void **state) {
     (void)state;
@@ -357,6 +385,7 @@ int main(void) {
         cmocka_unit_test(test_small_large_and_tiny), cmocka_unit_test(test_hot),     cmocka_unit_test(test_pools),    cmocka_unit_test(test_hot_rows_are_spread),
         cmocka_unit_test(test_owners_that_differ),   cmocka_unit_test(test_by_hand), cmocka_unit_test(test_refusals), cmocka_unit_test(test_anything),
         cmocka_unit_test(test_zipf),                 cmocka_unit_test(test_part_shares), cmocka_unit_test(test_pools_by_columns), cmocka_unit_test(test_even_beside_hand),
+        cmocka_unit_test(test_few_trainers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/memory.h"
 #include "embedding/collection_parts.h"
 #include "embedding/initializer.h"
@@ -123,6 +124,7 @@ rk_status rk_embeddings_create_parts(const rk_embeddings_config *config, const r
     rk_status status;
     RK_GOTO(rk_alloc(1, sizeof *e, &e));
     e->learning_rate_factor = 1;
+    e->cache_bytes = rk_cpu_cache_bytes();
     RK_GOTO(allocate(e, (size_t)config->n_tables, (size_t)config->n_features));
     RK_GOTO(check_config(config, e->feature_tables));
     RK_GOTO(add_tables(e, config, &optimizer, parts));

@@ -11,6 +11,9 @@
  * of them or a block at a time by any thread. */
 rk_status rk_embeddings_route(rk_embeddings *embeddings, int64_t n, const rk_ids *ids, bool training);
 void rk_embeddings_look_up_all(rk_embeddings *embeddings, bool training, const rk_activation *activations);
+/* Of a routed training batch, all of those features that make least way through memory so, one table after the other: their tables stay in the caches meanwhile, where
+ * blocks of samples that go through all tables would read rows from memory, and again each time that they are used. activations[f].data is NULL afterwards for the others. */
+void rk_embeddings_look_up_early(rk_embeddings *embeddings, rk_activation *activations);
 /* Samples first .. last-1 of a feature; `to` is where sample `first` goes. */
 void rk_embeddings_look_up(const rk_embeddings *embeddings, bool training, int32_t feature, int64_t first, int64_t last, const rk_activation *to);
 

@@ -23,6 +23,7 @@ struct rk_embeddings {
     size_t *task_begins;         /* [max(n_tables, n_features)+1]: how a loop over features or tables is cut (embedding/cut.h) */
     rk_row_use *aside;           /* [threads, RK_USES_ASIDE] what is sorted */
     size_t aside_capacity;
+    size_t cache_bytes;          /* of the last level, which tables may stay in */
     double learning_rate_factor;
     rk_leaves *leaves;           /* [n_features] */
 };
@@ -48,7 +49,7 @@ rk_status rk_uses_prepare(rk_embeddings *embeddings, rk_feature_use *uses, int64
 /* Samples first .. last-1 of a feature with these rows; `to` is of sample `first`. n_rows: 0, where ids were checked, or false is returned at an id that is no row,
  * and some samples have no activations. */
 bool rk_use_look_up(const rk_feature_use *use, int64_t sequence_length, const rk_rows *rows, int64_t n_rows, int64_t first, int64_t last, rk_activation to);
-/* checks: ids were not, and uses of ids that are no rows have `strays` afterwards. */
+/* Features without activations (data NULL) are left out. checks: ids were not, and uses of ids that are no rows have `strays` afterwards. */
 void rk_uses_look_up_all(rk_embeddings *embeddings, rk_feature_use *uses, const rk_activation *activations, bool checks);
 rk_status rk_flight_init(rk_flight *flight, size_t n_tables, size_t n_features);
 void rk_flight_release(rk_flight *flight, int32_t n_tables, int32_t n_features);

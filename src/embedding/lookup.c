@@ -1,8 +1,13 @@
 /* From routed ids to activations: gather and combine. */
+#include <math.h>
+
 #include "base/parallel.h"
 #include "embedding/collection_parts.h"
 
-enum { LOOKUP_VALUES = 131072 }; /* values that a task reads and writes, about */
+enum {
+    LOOKUP_VALUES = 131072, /* values that a task reads and writes, about */
+    LINE_BYTES = 64
+};
 
 bool rk_use_look_up(const rk_feature_use *use, int64_t length, const rk_rows *rows, int64_t n_rows, int64_t first, int64_t last, rk_activation to) {
     bool strays = false;
@@ -67,7 +72,7 @@ void rk_uses_look_up_all(rk_embeddings *e, rk_feature_use *uses, const rk_activa
     lookup l = {.embeddings = e, .uses = uses, .activations = activations, .checks = checks};
     for (int32_t f = 0; f < e->n_features; f++) {
         size_t values = (size_t)(uses[f].n_ids + uses[f].n_bags) * (size_t)e->tables[e->feature_tables[f]].config.dim;
-        size_t n_parts = rk_blocks(values, LOOKUP_VALUES), n = (size_t)uses[f].n;
+        size_t n_parts = activations[f].data ? rk_blocks(values, LOOKUP_VALUES) : 0, n = (size_t)uses[f].n;
         e->task_begins[f + 1] = e->task_begins[f] + (n_parts < n ? n_parts : n);
     }
     rk_parallel_for(e->task_begins[e->n_features], look_up_part, &l);
@@ -75,6 +80,23 @@ void rk_uses_look_up_all(rk_embeddings *e, rk_feature_use *uses, const rk_activa
 
 void rk_embeddings_look_up_all(rk_embeddings *e, bool training, const rk_activation *activations) {
     rk_uses_look_up_all(e, training ? e->flights[e->now].uses : e->peeks, activations, false);
+}
+
+/* Bytes through memory: each use of a row, or the table once and activations out and in again. Rows that are read once pass by either way. */
+static bool pays_early(const rk_embeddings *e, int32_t f) {
+    const rk_feature_use *use = &e->flights[e->now].uses[f];
+    const rk_table *table = &e->tables[e->feature_tables[f]];
+    double row_bytes = (double)table->rows.dim * (double)rk_dtype_bytes(table->rows.dtype), table_bytes = (double)table->config.n_rows * row_bytes;
+    double out_bytes = (double)use->n * (double)table->rows.dim * (double)sizeof(float);
+    if (e->features[f].max_sequence_length || 2 * table_bytes > (double)e->cache_bytes) return false;
+    return (double)use->n_ids * fmax(row_bytes, LINE_BYTES) > table_bytes + 2 * out_bytes;
+}
+
+void rk_embeddings_look_up_early(rk_embeddings *e, rk_activation *activations) {
+    bool none_pays = rk_embeddings_bytes(e) <= e->cache_bytes; /* where all tables stay in the caches */
+    for (int32_t f = 0; f < e->n_features; f++)
+        if (none_pays || !pays_early(e, f)) activations[f].data = NULL;
+    if (!none_pays) rk_uses_look_up_all(e, e->flights[e->now].uses, activations, false);
 }
 
 static rk_status check_activations(const rk_embeddings *e, int64_t n, const rk_ids *ids, const rk_activation *activations) {

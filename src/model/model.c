@@ -41,13 +41,22 @@ static rk_status route(rk_model *model, const rk_batch *batch, int64_t first, in
     return status;
 }
 
+/* What was looked up early, from where this block's gradients go later. */
+static void copy_block(const rk_activation *from, const rk_run *run, const rk_activation *to) {
+    int64_t width = from->stride;
+    for (int64_t s = 0; s < run->n; s++) memcpy(to->data + s * to->stride, from->data + (run->first + s) * width, (size_t)width * sizeof *to->data);
+}
+
 static rk_status look_up_block(void *context, const rk_run *run) {
     const rk_model *model = ((const rk_model_run *)context)->model;
     uint64_t begin = rk_trace_begin();
     for (int32_t f = 0; f < model->n_lookups; f++) {
         const rk_model_lookup *at = &model->lookups[f];
         rk_activation to = {rk_run_data(run, at->input) + at->first, rk_graph_shape(model->graph, at->input).cols, NULL};
-        rk_embeddings_look_up(model->embeddings, run->training, f, run->first, run->first + run->n, &to);
+        if (run->training && model->activations[f].data)
+            copy_block(&model->activations[f], run, &to);
+        else
+            rk_embeddings_look_up(model->embeddings, run->training, f, run->first, run->first + run->n, &to);
     }
     rk_model_read_lengths(context, run);
     rk_trace_end(begin, "lookup");
@@ -65,16 +74,26 @@ static void update_piece(void *context, size_t piece) {
     atomic_fetch_add_explicit(&r->n_updated, 1, memory_order_relaxed);
 }
 
-/* Where updates are stale, lookups of the whole batch, and then its dense part beside the update of the batch before. */
+/* All of the batch where updates are stale, else what pays. */
+static void look_up_early(rk_model *model) {
+    uint64_t begin = rk_trace_begin();
+    if (model->stale) {
+        rk_embeddings_look_up_all(model->embeddings, true, model->activations);
+    } else {
+        memcpy(model->activations, model->gradients[model->now], (size_t)model->n_lookups * sizeof *model->activations);
+        rk_embeddings_look_up_early(model->embeddings, model->activations);
+    }
+    rk_trace_end(begin, "lookup");
+}
+
+/* Where updates are stale, the dense part beside the update of the batch before. */
 static rk_status compute_gradients(rk_model_run *r, double *loss) {
     rk_model *model = r->model;
     RK_TRY(route(model, r->batch, 0, r->batch->n, NULL, true));
     rk_graph_hooks hooks = rk_model_hooks(r, true);
     hooks.read = look_up_block;
+    if (model->embeddings) look_up_early(model);
     if (model->stale && model->embeddings) {
-        uint64_t begin = rk_trace_begin();
-        rk_embeddings_look_up_all(model->embeddings, true, model->activations);
-        rk_trace_end(begin, "lookup");
         hooks.read = read_lengths;
         hooks.beside = update_piece;
         hooks.n_beside = rk_embeddings_n_pieces(model->embeddings);

@@ -194,7 +194,6 @@ static rk_status reserve_gradients(rk_model *model, const rk_embedding_plan *pla
 /* Stale updates run beside the blocks, so lookups may not: the whole batch is looked up first. */
 static rk_status reserve_activations(rk_model *model) {
     static const char *const names[] = {"vectors", "linear"};
-    RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *model->activations, &model->activations));
     for (int i = 0; i < 2; i++) {
         rk_value input = rk_graph_find(model->graph, names[i]);
         if (input < 0) continue;
@@ -214,6 +213,7 @@ static rk_status reserve(rk_model *model, const rk_embedding_plan *plan, bool tr
     RK_TRY(rk_alloc(rk_graph_n_blocks(model->graph, model->max_here) * (size_t)model->n_tasks, sizeof *model->losses, &model->losses));
     RK_TRY(rk_alloc(rk_graph_n_shards(model->graph, model->max_here) * (size_t)model->n_tasks, sizeof *model->shard_losses, &model->shard_losses));
     if (on_device) return RK_OK;
+    RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *model->activations, &model->activations));
     RK_TRY(reserve_gradients(model, plan, 0));
     if (!model->stale) return RK_OK;
     RK_TRY(reserve_gradients(model, plan, 1));

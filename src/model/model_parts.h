@@ -68,9 +68,10 @@ struct rk_model {
     double *task_samples;               /* [n_tasks]: scratch of a step in one process */
     rk_ids *ids;                        /* [n_lookups]: scratch */
     /* Each feature's gradients of a whole batch, [max_batch, width], together: an update reads one feature's at a time. The second set is for the batch
-     * whose update is under way, where updates are stale; then activations of the whole batch are kept too, [n_lookups] of them. */
+     * whose update is under way, where updates are stale; then activations of the whole batch are kept too. Else those that are looked up early stand in the place of
+     * their gradients until their block takes them. */
     rk_activation *gradients[2];        /* [n_lookups] */
-    rk_activation *activations;         /* [n_lookups], or NULL */
+    rk_activation *activations;         /* [n_lookups] in training here; data NULL: looked up a block at a time */
     struct rk_model_memory {
         void *pages;
         size_t n_bytes;

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/parallel.h"
+#include "embedding/collection_parts.h"
 #include "model/model_parts.h"
 
 /* n_steps on batches first, first + 1, ... of n samples; losses [n_steps] or NULL. */
@@ -93,6 +94,34 @@ static void test_same_bits_at_any_thread_count(void **state) {
     (void)state;
     check_same_bits(0);
     check_same_bits(2);
+}
+
+static int count_early(const rk_model *model) {
+    int n = 0;
+    for (int32_t f = 0; f < model->n_lookups; f++) n += model->activations[f].data != NULL;
+    return n;
+}
+
+/* Tables that fit the caches one by one, and not together, are looked up before the blocks: the same bits as within them. */
+static void test_early_lookups(void **state) {
+    (void)state;
+    for (int c = 0; c < N_USUAL_CASES; c++) {
+        char *states[2];
+        size_t n_bytes[2];
+        for (int early = 0; early < 2; early++) {
+            fixture f;
+            rk_model *model = build(&f, &usual_cases[c]);
+            model->embeddings->cache_bytes = early ? rk_embeddings_bytes(model->embeddings) - 1 : 0;
+            train(model, 0, 4, MAX_SAMPLES, NULL);
+            assert_true(early ? count_early(model) > 0 : count_early(model) == 0);
+            states[early] = copy_state(model, &n_bytes[early]);
+            rk_model_free(model);
+            fixture_release(&f);
+        }
+        assert_int_equal(n_bytes[0], n_bytes[1]);
+        assert_memory_equal(states[0], states[1], n_bytes[0]);
+        for (int early = 0; early < 2; early++) rk_free(states[early]);
+    }
 }
 
 /* The rows' part of the state, copied out or back. */
@@ -436,6 +465,7 @@ int main(void) {
         cmocka_unit_test(test_learns),
         cmocka_unit_test(test_first_loss),
         cmocka_unit_test(test_same_bits_at_any_thread_count),
+        cmocka_unit_test(test_early_lookups),
         cmocka_unit_test(test_stale_by_one),
         cmocka_unit_test(test_not_finite_changes_nothing),
         cmocka_unit_test(test_gradients_that_overflow),

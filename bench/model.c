@@ -63,6 +63,15 @@ static int64_t drain(rk_model *model, double *losses) {
     return n;
 }
 
+/* A rank that only holds rows, until the trainers are done. */
+static int serve(rk_model *model, rk_comm *comm) {
+    int64_t word;
+    check(rk_model_serve(model, &word));
+    rk_model_free(model);
+    rk_comm_free(comm);
+    return 0;
+}
+
 static void print_exchange(const rk_model_exchange *was, const rk_model_exchange *now) {
     double n = (double)(now->n_batches - was->n_batches);
     printf(", \"bytes_sent\": %.0f, \"bytes_sent_most\": %.0f, \"rows_wait_s\": %.6f, \"sum_wait_s\": %.6f, \"staleness\": %.3f", (now->bytes_sent - was->bytes_sent) / n,
@@ -100,6 +109,7 @@ int main(int argc, char **argv) {
         return 0;
     }
     int64_t steps = atoll(option(argc, argv, "--steps", "5")), warm = atoll(option(argc, argv, "--warm", "1"));
+    if (!rk_model_trains(model)) return serve(model, comm);
     rk_dataset *rows = NULL;
     if (strcmp(option(argc, argv, "--from", "memory"), "rows") == 0) check(rk_dataset_open(config, "train", &rows));
     double *losses = calloc((size_t)(steps + warm + options.staleness + 2), sizeof *losses);
@@ -124,6 +134,7 @@ int main(int argc, char **argv) {
     printf(", \"cpu_s\": %.6f, \"first_seconds\": %.6f, \"build_seconds\": %.3f, \"losses\": [", cpu, first, build_seconds);
     int64_t n_losses = warm + steps + drain(model, losses + warm + steps);
     check(rk_model_settle(model));
+    check(rk_model_tell(model, 0));
     for (int64_t s = 0, n = 0; s < n_losses; s++)
         if (!isnan(losses[s])) printf("%s%.17g", n++ ? ", " : "", losses[s]);
     printf("], \"peak_bytes\": %lld, \"isa\": \"%s\", \"threads\": %d}\n", (long long)peak_bytes(), rk_runtime_isa(), rk_threads());

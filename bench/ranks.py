@@ -39,6 +39,7 @@ class Mode:
     """A way to train: what it changes in the run file, section by section."""
     name: str
     settings: dict = field(default_factory=dict)
+    threads: int = 1  # of each rank
 
     @property
     def staleness(self):
@@ -77,7 +78,7 @@ def result_of(out):
 
 def train(directory, mode, n_ranks, link=Link(), steps=3, warm=2, timeout=900):
     """What bench_model tells of a mode's steps. Stale modes train no batch while they fill up, and then find rows that were served beforehand: all of that is warm-up."""
-    argv = [MODEL, write_run_file(directory, mode), directory, "--threads", 1, "--steps", steps, "--warm", warm + 2 * mode.staleness]
+    argv = [MODEL, write_run_file(directory, mode), directory, "--threads", mode.threads, "--steps", steps, "--warm", warm + 2 * mode.staleness]
     return result_of(start(link.command(n_ranks, argv), timeout))
 
 

@@ -18,7 +18,7 @@ def mode_row(link, mode, samples):
     sync = next(m for m in link["modes"] if m["mode"] == mode["mode"].replace(f"stale {mode['staleness']}", "sync"))
     return [mode["mode"], timed(mode), f"{samples / mode['median']:,.0f}", f"{sync['median'] / mode['median']:.2f}", f"{mode['bytes_sent'] / 1e6:.1f} / {mode['bytes_sent_most'] / 1e6:.1f}",
             seconds(mode["rows_wait_s"]), seconds(mode["sum_wait_s"]), f"{mode['seen_staleness']:.2f}", seconds(mode["compute_s"]), seconds(mode["link_s"]),
-            seconds(mode["limit_s"]), f"{sync['limit_s'] / mode['limit_s']:.2f}"]
+            *([seconds(mode["limit_s"]), f"{sync['limit_s'] / mode['limit_s']:.2f}"] if "limit_s" in sync else [seconds(mode["limit_s"]) if "limit_s" in mode else "-", "-"])]
 
 
 def peer_line(link):
@@ -45,7 +45,7 @@ def auc_part(aucs):
 def hybrid_markdown(result):
     parts = heading(result)
     parts += ["Median of the rounds (least .. greatest). `compute` is a rank's CPU seconds times ranks by cores, communication included; `bytes / rate + delays` is of the rank that sends most. `limit`: "
-              "their sum in sync, the larger of both in the other modes."]
+              "their sum in sync, the larger of both in the other modes; apart, one way of the trainer's link."]
     for link in result["links"]:
         parts += link_part(link, result["samples"])
     parts += auc_part(result["auc"])
@@ -65,6 +65,7 @@ def hybrid_plot(result, path):
     for i, name in enumerate(names):
         found = [(k, m) for k, link in enumerate(result["links"]) for m in link["modes"] if m["mode"] == name]
         axes.barh([k + i * height for k, _ in found], [m["median"] for _, m in found], height, label=name)
+        found = [(k, m) for k, m in found if "limit_s" in m]
         axes.scatter([m["limit_s"] for _, m in found], [k + i * height for k, _ in found], color="black", s=6, zorder=3, label="" if i else "limit")
     axes.set_yticks([k + 0.4 - height / 2 for k in range(len(result["links"]))], [link_name(link) for link in result["links"]], fontsize=8)
     axes.invert_yaxis()

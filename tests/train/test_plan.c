@@ -131,7 +131,6 @@ static void test_ranks_of_one_host(void **state) {
     }
 }
 
-/* Several buckets: what backward hides is bounded by the layer that is whole last, or by the time of a block. */
 /* Four ranks of one host: what only some of them do, only those share the host for. */
 static void test_ranks_that_wait(void **state) {
     (void)state;
@@ -164,6 +163,7 @@ static void test_ranks_that_wait(void **state) {
     }
 }
 
+/* Several buckets: what backward hides is bounded by the layer that is whole last, or by the time of a block. */
 static void test_all_reduce_beside_backward(void **state) {
     (void)state;
     static const char run[] = "data: {train: a.csv, cache_bytes: 0, labels: [{name: y}], features: [{name: u, hash: 100000000}, {name: v, hash: 500}]}\n"

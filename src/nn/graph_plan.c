@@ -8,10 +8,11 @@
 enum {
     LINE_REALS = 64 / sizeof(rk_real),
     MIN_BLOCK = 64,
-    MAX_BLOCK = 512,           /* samples */
-    BLOCK_REALS = 32 << 20,    /* values of a block, about */
+    MAX_BLOCK = 512,           /* samples; twice as many of a graph of many parameters */
+    BLOCK_REALS = 32 << 20,    /* values of a block, about; likewise */
     MIN_GROUP = 128,
     CACHED_REALS = 1 << 19,    /* parameters that stay in the second cache, about */
+    MANY_REALS = 1 << 20,      /* parameters whose gradients threads do not keep there */
     MAX_GROUP = 1024,          /* samples */
     MAX_GROUPS = 16            /* but where that would make them longer */
 };
@@ -145,15 +146,17 @@ static rk_status add_node(planner *p, const rk_graph *graph, const rk_node *node
 }
 
 /* Large enough for matrix products to run at speed, small enough for a block's values to stay in a large third cache, and enough of them for several threads. Each block
- * reads the parameters and adds to their gradients, which takes as long as the products if they are not in the cache and the block is short. */
+ * reads the parameters and adds to their gradients, which takes as long as the products if they are not in the cache and the block is short; of many parameters that outweighs
+ * the values' way through memory. */
 static int64_t block_of(const rk_graph *graph) {
-    int64_t width = 0, block = MAX_BLOCK, least = graph->gradient_reals <= CACHED_REALS ? MIN_BLOCK : MIN_GROUP;
+    int64_t width = 0, more = graph->gradient_reals >= MANY_REALS ? 2 : 1;
+    int64_t block = MAX_BLOCK * more, most_reals = BLOCK_REALS * more, least = graph->gradient_reals <= CACHED_REALS ? MIN_BLOCK : MIN_GROUP;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
         bool view = node->op && node->op->is_view; /* of memory that is counted already */
         width += (view ? 0 : rk_width(node->shape)) + node->saved_width + node->scratch_width;
     }
-    while (block > MIN_BLOCK && (block * width > BLOCK_REALS || (block > least && block * 8 > graph->shard))) block /= 2;
+    while (block > MIN_BLOCK && (block * width > most_reals || (block > least && block * 8 > graph->shard))) block /= 2;
     return block;
 }
 

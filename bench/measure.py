@@ -230,17 +230,23 @@ def measure_case(workload, case, sides, equal, args):
             "product_seconds": products, "versions": versions, "isa": ours[0]["train"]["isa"], "rows": rows}
 
 
+def result_of(workload, cases, checked, args):
+    result = {"workload": workload.name, "title": workload.title, "notes": workload.notes, "date": datetime.date.today().isoformat(), "small": args.small,
+              "threads": args.threads, "machine": report_parts.machine(), "source": report_parts.source(ROOT), "isa": cases[0]["isa"],
+              "versions": {side: v for case in cases for side, v in case["versions"].items()}, "tolerance": TOLERANCE, "check": checked, "cases": cases}
+    return result | {"goals": report.goals(workload, cases)}
+
+
 def measure(name, args):
+    """What is known after each case: a run that is stopped leaves those that it finished."""
     workload = WORKLOADS[name](args.small, args.full)
     workload.cases = [case for case in workload.cases if re.search(args.case, case.name)] or sys.exit(f"{name} has no case '{args.case}'")
     sides = [side for side in workload.sides if not side.script or not args.side or side.name in args.side]
     equal, checked = check_equality(workload, sides, args)
-    cases = [measure_case(workload, case, sides, equal, args) for case in workload.cases]
-    result = {"workload": name, "title": workload.title, "notes": workload.notes, "date": datetime.date.today().isoformat(), "small": args.small,
-              "threads": args.threads, "machine": report_parts.machine(), "source": report_parts.source(ROOT), "isa": cases[0]["isa"],
-              "versions": {side: v for case in cases for side, v in case["versions"].items()}, "tolerance": TOLERANCE, "check": checked, "cases": cases}
-    result["goals"] = report.goals(workload, cases)
-    return result
+    cases = []
+    for case in workload.cases:
+        cases.append(measure_case(workload, case, sides, equal, args))
+        yield result_of(workload, cases, checked, args)
 
 
 def main():
@@ -250,7 +256,8 @@ def main():
     folder.mkdir(exist_ok=True)
     for name in args.workloads:
         base = folder / f"{name}{suffix}"
-        report.write(OTHERS[name](args) if name in OTHERS else measure(name, args), base)
+        for result in [OTHERS[name](args)] if name in OTHERS else measure(name, args):
+            report.write(result, base)
         print(base.with_name(base.name + ".md").read_text())
 
 

@@ -102,15 +102,12 @@ __device__ static inline void sum_bag(const bags *f, uint32_t bag, int32_t colum
         begin = batch->offsets[f->ids->first_offset + bag];
         end = batch->offsets[f->ids->first_offset + bag + 1];
     }
-    float sum[4] = {0, 0, 0, 0}, part[4], scale = batch->scales[f->ids->first_bag + bag];
+    float sum[4] = {0, 0, 0, 0}, scale = batch->scales[f->ids->first_bag + bag];
     if (end - begin <= RK_CUDA_CHUNK) {
         sum_rows<layout>(batch, f->table, f->ids->first_weight != RK_CUDA_NONE, f->ids->first_use + begin, f->ids->first_use + end, column, sum);
     } else {
         uint32_t partial = batch->bag_partials[f->ids->first_bag + bag], n_chunks = (end - begin + RK_CUDA_CHUNK - 1) / RK_CUDA_CHUNK;
-        for (uint32_t c = partial; c < partial + n_chunks; c++) {
-            rk_load_floats(batch->partials + (uint64_t)c * (uint32_t)batch->width, column, batch->width, true, part);
-            add_strip(sum, part, 1.0f);
-        }
+        rk_add_partials(batch, partial, n_chunks, column, sum);
     }
     for (int j = 0; j < 4; j++) sum[j] *= scale;
     rk_store_floats(bag_output(f, bag), column, f->table->dim, f->to.is_aligned, sum);

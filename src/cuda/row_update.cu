@@ -96,11 +96,7 @@ __device__ static inline void sum_gradients(const row_step *r, rk_cuda_use uses[
         if (s->n && n_uses) sum_uses(batch, r->gradients, r->begin, r->end, uses, s->column, r->table->dim, s->g);
         return;
     }
-    for (uint32_t c = 0; c < n_chunks && s->n; c++) {
-        float part[4];
-        rk_load_floats(batch->partials + (uint64_t)(r->partial + c) * (uint32_t)batch->width, s->column, batch->width, true, part);
-        for (int j = 0; j < 4; j++) s->g[j] += part[j];
-    }
+    if (s->n) rk_add_partials(batch, r->partial, n_chunks, s->column, s->g);
 }
 
 /* Uses are asked for before the row: in the machine code loads share counters, and a wait for what was asked for later is one for all. */

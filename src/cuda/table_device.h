@@ -9,7 +9,7 @@ extern "C" {
 #include "cuda/table.h"
 }
 
-enum { RK_TABLE_THREADS = 256, RK_TABLE_WARPS = RK_TABLE_THREADS / RK_WARP, RK_TABLE_BLOCKS = 4096, RK_CHUNK_BLOCKS = 1024 };
+enum { RK_TABLE_THREADS = 256, RK_TABLE_WARPS = RK_TABLE_THREADS / RK_WARP, RK_TABLE_BLOCKS = 4096, RK_CHUNK_BLOCKS = 264 };
 
 /* Blocks for at most n items, so many a block; each goes on to further items where they are more. */
 static inline uint32_t rk_table_blocks(uint64_t n, uint64_t a_block) {
@@ -17,7 +17,7 @@ static inline uint32_t rk_table_blocks(uint64_t n, uint64_t a_block) {
     return blocks < RK_TABLE_BLOCKS ? (uint32_t)blocks : (uint32_t)RK_TABLE_BLOCKS;
 }
 
-/* Of chunks, a warp each: most batches have few or none, so that their launch costs what its blocks do. */
+/* Of chunks, a warp each: most batches have few or none, so that their launch costs what its blocks do. Two a multiprocessor of large cards. */
 static inline uint32_t rk_chunk_blocks(uint64_t n_most) {
     uint32_t blocks = rk_table_blocks(n_most, RK_TABLE_WARPS);
     return blocks < RK_CHUNK_BLOCKS ? blocks : (uint32_t)RK_CHUNK_BLOCKS;
@@ -133,6 +133,19 @@ __device__ static inline uint32_t rk_last_begun(uint32_t n, uint64_t place, begi
 /* The feature that a tile of the lookup is of. */
 __device__ static inline uint32_t rk_tile_feature(const rk_cuda_batch *batch, uint32_t tile) {
     return rk_last_begun(batch->n_features, tile, [batch](uint32_t f) { return batch->feature_ids[f].first_tile; });
+}
+
+/* Sums of n chunks, from the batch's partial `first` on, to sum: in order, four under way, since a hot row has many. */
+__device__ static inline void rk_add_partials(const rk_cuda_batch *batch, uint32_t first, uint32_t n, int32_t column, float sum[4]) {
+    enum { AHEAD = 4 };
+    const float *from = batch->partials + (uint64_t)first * (uint32_t)batch->width;
+    for (uint32_t c = 0; c < n; c += AHEAD) {
+        float parts[AHEAD][4];
+        for (uint32_t u = 0; u < AHEAD; u++)
+            if (c + u < n) rk_load_floats(from + (uint64_t)(c + u) * (uint32_t)batch->width, column, batch->width, true, parts[u]);
+        for (uint32_t u = 0; u < AHEAD; u++)
+            for (int j = 0; j < 4 && c + u < n; j++) sum[j] += parts[u][j];
+    }
 }
 
 /* The sum over the groups of a warp of what lane l of each has, in a fixed order; in all groups. */

@@ -5,14 +5,14 @@
 #include "cuda/copy.h"
 #include "cuda/sort.h"
 
-enum { MOST = 5000 };
+enum { MOST = 300000 }; /* many tiles of CUB's */
 
 static void *scratch;
 static size_t scratch_bytes;
 
 static void test_sort(void **state) {
     (void)state;
-    static const int sizes[] = {0, 1, 2, 33, 1000, MOST}, bits[] = {3, 17, 40, 64};
+    static const int sizes[] = {0, 1, 2, 33, 5000, MOST}, bits[] = {3, 17, 40, 64};
     static uint64_t keys[MOST], sorted[MOST];
     static uint32_t values[MOST], carried[MOST];
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
@@ -42,7 +42,7 @@ static void test_sort(void **state) {
 
 static void test_scan(void **state) {
     (void)state;
-    static const int sizes[] = {0, 1, 2, 33, 1000, MOST};
+    static const int sizes[] = {0, 1, 2, 33, 5000, MOST};
     static uint32_t in[MOST], out[MOST];
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         int n = sizes[s];

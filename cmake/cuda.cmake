@@ -50,6 +50,11 @@ function(rk_cuda_flags target)
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;-Xcompiler=-Werror>")
   endif()
   target_compile_definitions(${target} PRIVATE RK_CUDA_LIBRARY_DIR="${CUDAToolkit_LIBRARY_DIR}")
+  foreach(headers RK_CUBLAS_HEADERS RK_NCCL_HEADERS) # which may stand elsewhere than CUDA's own, as Python's packages have them
+    if(${headers})
+      target_include_directories(${target} SYSTEM PRIVATE ${${headers}})
+    endif()
+  endforeach()
   target_link_libraries(${target} PUBLIC CUDA::cudart_static)
 endfunction()
 

@@ -36,8 +36,9 @@ static offer make_offer(const rk_device_comm *dc) {
     offer mine = {0};
     rk_device_info info;
     const char *wanted = getenv("RK_NCCL");
-    if (rk_device_query(dc->device, &info) != RK_OK || (wanted && strcmp(wanted, "off") == 0)) return mine;
-    memcpy(mine.gpu, info.id, sizeof mine.gpu);
+    if (rk_device_query(dc->device, &info) != RK_OK) return mine;
+    memcpy(mine.gpu, info.id, sizeof mine.gpu); /* who shares a GPU shares its memory, with NCCL or without */
+    if (wanted && strcmp(wanted, "off") == 0) return mine;
     mine.has_nccl = rk_nccl_load() == RK_OK && (dc->comm->rank > 0 || rk_nccl_new_id(mine.id) == RK_OK);
     return mine;
 }

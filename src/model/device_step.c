@@ -101,6 +101,7 @@ static rk_status begin(rk_model *model, const rk_batch_part *from, int64_t first
     else if (d->tables)
         status = rk_device_tables_route(d->tables, d->upload, d->routing, n, NULL, ids, training);
     rk_trace_end(began, "send");
+    if (status != RK_OK) d->now = !d->now; /* the step that may be under way reads the other place */
     return status;
 }
 

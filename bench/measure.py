@@ -38,6 +38,7 @@ def arguments():
     parser.add_argument("--small", action="store_true", help="tiny sizes, to try the machinery; results go beside the data")
     parser.add_argument("--full", action="store_true", help="W1: every dim with every pooling")
     parser.add_argument("--case", default="", help="only cases whose name matches this (a regular expression)")
+    parser.add_argument("--name", default="", help="results go to W?-NAME")
     parser.add_argument("--side", action="append", help="only this side (several times: these); ours always runs")
     args = parser.parse_args()
     unknown = set(args.workloads) - {*ALL, "all"}
@@ -251,7 +252,7 @@ def measure(name, args):
 
 def main():
     args = arguments()
-    suffix = (f"-{args.isa}" if args.isa else "") + ("-1thread" if args.threads == 1 else "")
+    suffix = "".join(f"-{part}" for part in (args.name, args.isa, "1thread" if args.threads == 1 else "") if part)
     folder = HOME / "results-small" if args.small else BENCH / "results"
     folder.mkdir(exist_ok=True)
     for name in args.workloads:

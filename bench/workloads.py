@@ -121,6 +121,8 @@ def lookup(small, full):
         for law in "uniform", "zipf":
             features = [Feature(f"c{i}", 10_000 if small else 1_000_000, pooling, dim) for i in range(26)]
             cases.append(Case(f"dim {dim}, pooling {pooling}, {law}", samples[pooling] // (16 if small else 1), 4, features, law, steps=640 // dim))
+    uneven = [Feature(f"c{i}", 10_000 if small else 1_000_000, 1 if i else 100, 64) for i in range(26)]
+    cases.append(Case("dim 64, uneven, zipf", 512 if small else 8192, 4, uneven, "zipf", steps=10))
     return Workload(
         "W1", "lookup: 26 tables of 1,000,000 rows, f32", cases,
         [Side("Reckon", ""), Side("PyTorch EmbeddingBag", "torch_lookup", "torch"), Side("FBGEMM", "fbgemm_lookup", "torch"),
@@ -132,7 +134,8 @@ def lookup(small, full):
          Goal("train >= 1.3x FBGEMM", "Reckon", ("FBGEMM",), at_least=1.3)],
         modes=("forward", "train"),
         notes="forward: the sums of all features' rows. train: forward, backward from the same upstream gradient, rowwise Adagrad (initial accumulator 0, "
-              "epsilon 1e-8) over the rows of the batch. Samples a batch: 16,384 at pooling 1, 8,192 at 10, 1,024 at 100. PyTorch: one "
+              "epsilon 1e-8) over the rows of the batch. Samples a batch: 16,384 at pooling 1, 8,192 at 10, 1,024 at 100. uneven: one feature of 100 ids, "
+              "25 of one; 8,192 samples. PyTorch: one "
               "nn.EmbeddingBag a table, sparse gradients, the optimizer by coalesce and index_add_. FBGEMM: SplitTableBatchedEmbeddingBagsCodegen on the host, "
               "exact rowwise Adagrad fused. TensorFlow: a tf.function, the fastest of embedding_lookup_sparse, the same with allow_fast_lookup, and "
               "embedding_lookup with a sum; the optimizer by scatter operations. gather: the smallest loop that reads the same rows.")

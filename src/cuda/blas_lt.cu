@@ -127,9 +127,8 @@ static rk_status set_layouts(const rk_blas *blas, const shape *key, plan *plan) 
     return set_layout(blas, &plan->c, CUDA_R_32F, key->m, key->n, key->ldc, key, key->stride_c);
 }
 
-static rk_status set_preference(const rk_blas *blas, cublasLtMatmulPreference_t preference, const shape *key) {
+static rk_status set_preference(const rk_blas *blas, cublasLtMatmulPreference_t preference, const shape *key, uint32_t reductions) {
     uint64_t workspace = WORKSPACE_BYTES;
-    uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* bits of what is allowed */
     TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
     TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions);
     TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &key->align_b, sizeof key->align_b);
@@ -139,13 +138,17 @@ static rk_status set_preference(const rk_blas *blas, cublasLtMatmulPreference_t 
     return RK_OK;
 }
 
-/* Its heuristic's first. Where it has none, plain loops multiply: that is slow, and told once a shape. */
-static rk_status choose_algorithm(const rk_blas *blas, const shape *key, plan *plan) {
+/* How a product that is split along k may be added up, as bits: its parts stand in the workspace and a step of its own adds them. Results are f32 as sums are, so the second is no less
+ * exact; some algorithms have that one alone. Not in place, where blocks add to c one after the other and nobody promises which comes first. */
+static const uint32_t REDUCTIONS[] = {CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE};
+
+/* Its heuristic's first with these reductions, if it has one. */
+static rk_status ask_heuristic(const rk_blas *blas, const shape *key, uint32_t reductions, plan *plan) {
     cublasLtMatmulPreference_t preference;
     cublasLtMatmulHeuristicResult_t found;
     int n_found = 0;
     TRY_BLAS(blas, cublasLtMatmulPreferenceCreate, &preference);
-    rk_status status = set_preference(blas, preference, key);
+    rk_status status = set_preference(blas, preference, key, reductions);
     cublasStatus_t asked = CUBLAS_STATUS_SUCCESS;
     if (status == RK_OK)
         asked = blas->lt.cublasLtMatmulAlgoGetHeuristic(blas->handle, plan->operation, plan->b, plan->a, plan->c, plan->c, preference, 1, &found, &n_found);
@@ -153,9 +156,14 @@ static rk_status choose_algorithm(const rk_blas *blas, const shape *key, plan *p
     if (status != RK_OK) return status;
     if (asked != CUBLAS_STATUS_SUCCESS && asked != CUBLAS_STATUS_NOT_SUPPORTED) return blas_error(blas, asked, "cublasLtMatmulAlgoGetHeuristic");
     plan->has_algorithm = asked == CUBLAS_STATUS_SUCCESS && n_found > 0 && found.state == CUBLAS_STATUS_SUCCESS;
-    if (plan->has_algorithm)
-        plan->algorithm = found.algo;
-    else
+    if (plan->has_algorithm) plan->algorithm = found.algo;
+    return RK_OK;
+}
+
+/* Where it has none, plain loops multiply: that is slow, and told once a shape. */
+static rk_status choose_algorithm(const rk_blas *blas, const shape *key, plan *plan) {
+    for (size_t i = 0; i < sizeof REDUCTIONS / sizeof *REDUCTIONS && !plan->has_algorithm; i++) RK_TRY(ask_heuristic(blas, key, REDUCTIONS[i], plan));
+    if (!plan->has_algorithm)
         rk_log(RK_LOG_WARNING, "cuBLASLt has no algorithm for %lld products of [%lld, %lld] and [%lld, %lld]: they are multiplied by plain loops, slowly", (long long)key->batch,
                (long long)key->m, (long long)key->k, (long long)key->k, (long long)key->n);
     return RK_OK;

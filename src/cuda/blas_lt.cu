@@ -1,7 +1,7 @@
 /* Matrix products by cuBLASLt. Its matrices are column-major: ours, row-major, are their transposes there, so it is given c^T = op(b)^T op(a)^T.
  *
- * Which of its algorithms multiplies a shape is asked once (its heuristic's first) and kept. Sums of split products that depend on who comes first are excluded, so the same card
- * gives the same bits. */
+ * Which of its algorithms multiplies a shape is asked once and kept: its heuristic's first few, of which the first that it does not refuse is taken from then on. Sums of split products
+ * that depend on who comes first are excluded, so the same card gives the same bits. */
 #include "cuda/blas_multiply.h"
 
 #include "cuda/blas_lt_library.h"
@@ -10,7 +10,7 @@ extern "C" {
 #include "base/log.h"
 }
 
-enum { MOST_ALIGNMENT = 256 };
+enum { MOST_ALIGNMENT = 256, MOST_ALGORITHMS = 4 };
 static const size_t WORKSPACE_BYTES = 32u << 20; /* what NVIDIA advises for sm_90; one a stream */
 
 /* All that the choice of an algorithm hangs on. Compared as bytes. */
@@ -24,8 +24,9 @@ typedef struct plan {
     shape key;
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t a, b, c; /* ours: b is cuBLASLt's first */
-    cublasLtMatmulAlgo_t algorithm;
-    bool has_algorithm;
+    cublasLtMatmulAlgo_t algorithms[MOST_ALGORITHMS]; /* the fastest first, as its heuristic has it */
+    int n_algorithms, chosen;                         /* those before `chosen` were refused when they were to multiply; where all were, plain loops multiply */
+    bool is_told;                                     /* that plain loops do */
 } plan;
 
 struct rk_blas {
@@ -142,30 +143,29 @@ static rk_status set_preference(const rk_blas *blas, cublasLtMatmulPreference_t 
  * exact; some algorithms have that one alone. Not in place, where blocks add to c one after the other and nobody promises which comes first. */
 static const uint32_t REDUCTIONS[] = {CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE};
 
-/* Its heuristic's first with these reductions, if it has one. */
+/* Of its checks of what it was given, before a stream gets anything: another algorithm, or plain loops, may do it. */
+static bool is_refusal(cublasStatus_t status) { return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE; }
+
+/* Its heuristic's first few with these reductions, if it has any. */
 static rk_status ask_heuristic(const rk_blas *blas, const shape *key, uint32_t reductions, plan *plan) {
     cublasLtMatmulPreference_t preference;
-    cublasLtMatmulHeuristicResult_t found;
+    cublasLtMatmulHeuristicResult_t found[MOST_ALGORITHMS];
     int n_found = 0;
     TRY_BLAS(blas, cublasLtMatmulPreferenceCreate, &preference);
     rk_status status = set_preference(blas, preference, key, reductions);
     cublasStatus_t asked = CUBLAS_STATUS_SUCCESS;
     if (status == RK_OK)
-        asked = blas->lt.cublasLtMatmulAlgoGetHeuristic(blas->handle, plan->operation, plan->b, plan->a, plan->c, plan->c, preference, 1, &found, &n_found);
+        asked = blas->lt.cublasLtMatmulAlgoGetHeuristic(blas->handle, plan->operation, plan->b, plan->a, plan->c, plan->c, preference, MOST_ALGORITHMS, found, &n_found);
     blas->lt.cublasLtMatmulPreferenceDestroy(preference);
-    if (status != RK_OK) return status;
-    if (asked != CUBLAS_STATUS_SUCCESS && asked != CUBLAS_STATUS_NOT_SUPPORTED) return blas_error(blas, asked, "cublasLtMatmulAlgoGetHeuristic");
-    plan->has_algorithm = asked == CUBLAS_STATUS_SUCCESS && n_found > 0 && found.state == CUBLAS_STATUS_SUCCESS;
-    if (plan->has_algorithm) plan->algorithm = found.algo;
+    if (status != RK_OK || is_refusal(asked)) return status;
+    if (asked != CUBLAS_STATUS_SUCCESS) return blas_error(blas, asked, "cublasLtMatmulAlgoGetHeuristic");
+    for (int i = 0; i < n_found; i++)
+        if (found[i].state == CUBLAS_STATUS_SUCCESS) plan->algorithms[plan->n_algorithms++] = found[i].algo;
     return RK_OK;
 }
 
-/* Where it has none, plain loops multiply: that is slow, and told once a shape. */
-static rk_status choose_algorithm(const rk_blas *blas, const shape *key, plan *plan) {
-    for (size_t i = 0; i < sizeof REDUCTIONS / sizeof *REDUCTIONS && !plan->has_algorithm; i++) RK_TRY(ask_heuristic(blas, key, REDUCTIONS[i], plan));
-    if (!plan->has_algorithm)
-        rk_log(RK_LOG_WARNING, "cuBLASLt has no algorithm for %lld products of [%lld, %lld] and [%lld, %lld]: they are multiplied by plain loops, slowly", (long long)key->batch,
-               (long long)key->m, (long long)key->k, (long long)key->k, (long long)key->n);
+static rk_status choose_algorithms(const rk_blas *blas, const shape *key, plan *plan) {
+    for (size_t i = 0; i < sizeof REDUCTIONS / sizeof *REDUCTIONS && plan->n_algorithms == 0; i++) RK_TRY(ask_heuristic(blas, key, REDUCTIONS[i], plan));
     return RK_OK;
 }
 
@@ -179,7 +179,7 @@ static rk_status make_plan(rk_blas *blas, const shape *key, const float *bias, p
     RK_TRY(set_operation(blas, key, made));
     RK_TRY(set_bias(blas, made, bias));
     RK_TRY(set_layouts(blas, key, made));
-    return choose_algorithm(blas, key, made);
+    return choose_algorithms(blas, key, made);
 }
 
 static rk_status find_plan(rk_blas *blas, const shape *key, const float *bias, plan **out) {
@@ -200,21 +200,39 @@ static rk_status find_plan(rk_blas *blas, const shape *key, const float *bias, p
     return RK_OK;
 }
 
+/* By the first of the plan's algorithms that is not refused; a refusal where none is left. */
+static cublasStatus_t multiply_by_plan(rk_stream *stream, plan *plan, const rk_cuda_gemm_args *g, const rk_blas_operand *a, const rk_blas_operand *b, void *workspace) {
+    const rk_blas *blas = stream->device->blas;
+    for (; plan->chosen < plan->n_algorithms; plan->chosen++) {
+        cublasStatus_t status = blas->lt.cublasLtMatmul(blas->handle, plan->operation, &g->alpha, b->values, plan->b, a->values, plan->a, &g->beta, g->c, plan->c, g->c, plan->c,
+                                                        &plan->algorithms[plan->chosen], workspace, WORKSPACE_BYTES, rk_stream_native(stream));
+        if (!is_refusal(status)) return status;
+    }
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+/* Slow, and told once a shape. */
+static void multiply_plainly(rk_stream *stream, plan *plan, const rk_cuda_gemm_args *g, const rk_blas_operand *a, const rk_blas_operand *b) {
+    if (!plan->is_told)
+        rk_log(RK_LOG_WARNING, "cuBLASLt has no algorithm for %lld products of [%lld, %lld] and [%lld, %lld]: they are multiplied by plain loops, slowly", (long long)g->batch,
+               (long long)g->m, (long long)g->k, (long long)g->k, (long long)g->n);
+    plan->is_told = true;
+    rk_blas_multiply_plainly(stream, g, a, b);
+}
+
 static rk_status multiply(rk_stream *stream, const rk_cuda_gemm_args *g, const rk_blas_operand *a, const rk_blas_operand *b) {
     rk_blas *blas = stream->device->blas;
-    cudaStream_t native = rk_stream_native(stream);
     shape key = shape_of(g, a, b);
     plan *plan;
     RK_TRY(find_plan(blas, &key, g->bias, &plan));
-    if (!plan->has_algorithm) {
-        rk_blas_multiply_plainly(stream, g, a, b);
-        return RK_OK;
-    }
     RK_TRY(set_bias(blas, plan, g->bias));
     void *workspace = rk_stream_scratch(stream, RK_SCRATCH_WORKSPACE, WORKSPACE_BYTES);
     if (!workspace) return RK_OK; /* kept already */
-    TRY_BLAS(blas, cublasLtMatmul, blas->handle, plan->operation, &g->alpha, b->values, plan->b, a->values, plan->a, &g->beta, g->c, plan->c, g->c, plan->c, &plan->algorithm, workspace,
-             WORKSPACE_BYTES, native);
+    cublasStatus_t status = multiply_by_plan(stream, plan, g, a, b, workspace);
+    if (is_refusal(status))
+        multiply_plainly(stream, plan, g, a, b);
+    else if (status != CUBLAS_STATUS_SUCCESS)
+        return blas_error(blas, status, "cublasLtMatmul");
     return RK_OK;
 }
 

@@ -9,6 +9,7 @@ extern "C" {
 enum {
     THREADS = 256,
     PER_THREAD = 4,
+    MOST_ALIGNMENT = 256,
     MOST_BATCH = 32768 /* some of cuBLASLt's kernels have a grid's layer a matrix, of which there are 65535: https://github.com/tensorflow/tensorflow/pull/44175 */
 };
 
@@ -44,6 +45,41 @@ static bool round_operand(rk_stream *stream, rk_stream_scratch_kind kind, int64_
     return true;
 }
 
+/* The largest power of two, up to 256 bytes, that every matrix of the batch is aligned to. */
+static uint32_t alignment(const void *values, int64_t stride, size_t value_bytes) {
+    uintptr_t bits = (uintptr_t)values | (uintptr_t)stride * value_bytes | MOST_ALIGNMENT;
+    return (uint32_t)(bits & (~bits + 1));
+}
+
+static size_t operand_bytes(int32_t math) { return math == RK_CUDA_BF16 ? 2 : 4; }
+
+rk_blas_shape rk_blas_shape_of(const rk_cuda_gemm_args *g, const rk_blas_operand *a, const rk_blas_operand *b) {
+    rk_blas_shape key;
+    memset(&key, 0, sizeof key);
+    int64_t stride_c = g->batch > 1 ? g->stride_c : 0;
+    key.m = g->m, key.n = g->n, key.k = g->k, key.batch = g->batch;
+    key.lda = a->ld, key.ldb = b->ld, key.ldc = g->ldc;
+    key.stride_a = a->stride, key.stride_b = b->stride, key.stride_c = stride_c;
+    key.a_transposed = g->a_transposed, key.b_transposed = g->b_transposed;
+    key.relu = g->relu, key.bias = g->bias != NULL, key.math = g->math, key.reads_c = g->beta != 0;
+    key.align_a = alignment(a->values, a->stride, operand_bytes(g->math));
+    key.align_b = alignment(b->values, b->stride, operand_bytes(g->math));
+    key.align_c = alignment((const void *)((uintptr_t)g->c | (uintptr_t)g->bias), stride_c, sizeof(float)); /* the result's speaks for the bias too */
+    return key;
+}
+
+rk_status rk_blas_may_choose(const rk_stream *stream) {
+    RK_FAIL_IF(rk_stream_is_captured(stream), RK_INTERNAL, "captured before it was ever done");
+    return RK_OK;
+}
+
+static void multiply(rk_stream *stream, const rk_cuda_gemm_args *args, const rk_blas_operand *a, const rk_blas_operand *b) {
+    rk_status status = rk_blas_multiply(stream, args, a, b);
+    if (status == RK_OK) return;
+    (void)rk_error_context(status, "product of [%lld, %lld] and [%lld, %lld]", (long long)args->m, (long long)args->k, (long long)args->k, (long long)args->n);
+    rk_device_keep_reason(stream->device, rk_last_error());
+}
+
 static const void *further(const rk_blas_operand *operand, int64_t n_matrices, size_t value_bytes) {
     return (const char *)operand->values + n_matrices * operand->stride * (int64_t)value_bytes;
 }
@@ -53,7 +89,7 @@ static void multiply_in_pieces(rk_stream *stream, const rk_cuda_gemm_args *args,
     rk_cuda_gemm_args piece = *args;
     for (int64_t left = args->batch; left > 0; left -= piece.batch) {
         piece.batch = left < MOST_BATCH ? left : (int64_t)MOST_BATCH;
-        rk_blas_multiply(stream, &piece, &a, &b);
+        multiply(stream, &piece, &a, &b);
         a.values = further(&a, piece.batch, value_bytes);
         b.values = further(&b, piece.batch, value_bytes);
         piece.c += piece.batch * piece.stride_c;

@@ -10,18 +10,11 @@ extern "C" {
 #include "base/log.h"
 }
 
-enum { MOST_ALIGNMENT = 256, MOST_ALGORITHMS = 4 };
+enum { MOST_ALGORITHMS = 4 };
 static const size_t WORKSPACE_BYTES = 32u << 20; /* what NVIDIA advises for sm_90; one a stream */
 
-/* All that the choice of an algorithm hangs on. Compared as bytes. */
-typedef struct shape {
-    int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
-    int32_t a_transposed, b_transposed, relu, bias, math, reads_c;
-    uint32_t align_a, align_b, align_c, unused;
-} shape;
-
 typedef struct plan {
-    shape key;
+    rk_blas_shape key;
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t a, b, c; /* ours: b is cuBLASLt's first */
     cublasLtMatmulAlgo_t algorithms[MOST_ALGORITHMS]; /* the fastest first, as its heuristic has it */
@@ -79,30 +72,7 @@ void rk_blas_free(rk_blas *blas) {
     rk_free(blas);
 }
 
-/* The largest power of two, up to 256 bytes, that every matrix of the batch is aligned to. */
-static uint32_t alignment(const void *values, int64_t stride, size_t value_bytes) {
-    uintptr_t bits = (uintptr_t)values | (uintptr_t)stride * value_bytes | MOST_ALIGNMENT;
-    return (uint32_t)(bits & (~bits + 1));
-}
-
-static size_t operand_bytes(int32_t math) { return math == RK_CUDA_BF16 ? 2 : 4; }
-
-static shape shape_of(const rk_cuda_gemm_args *g, const rk_blas_operand *a, const rk_blas_operand *b) {
-    shape key;
-    memset(&key, 0, sizeof key);
-    int64_t stride_c = g->batch > 1 ? g->stride_c : 0;
-    key.m = g->m, key.n = g->n, key.k = g->k, key.batch = g->batch;
-    key.lda = a->ld, key.ldb = b->ld, key.ldc = g->ldc;
-    key.stride_a = a->stride, key.stride_b = b->stride, key.stride_c = stride_c;
-    key.a_transposed = g->a_transposed, key.b_transposed = g->b_transposed;
-    key.relu = g->relu, key.bias = g->bias != NULL, key.math = g->math, key.reads_c = g->beta != 0;
-    key.align_a = alignment(a->values, a->stride, operand_bytes(g->math));
-    key.align_b = alignment(b->values, b->stride, operand_bytes(g->math));
-    key.align_c = alignment((const void *)((uintptr_t)g->c | (uintptr_t)g->bias), stride_c, sizeof(float)); /* the result's speaks for the bias too */
-    return key;
-}
-
-static rk_status set_operation(const rk_blas *blas, const shape *key, plan *plan) {
+static rk_status set_operation(const rk_blas *blas, const rk_blas_shape *key, plan *plan) {
     cublasOperation_t a = key->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, b = key->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t after = key->bias && key->relu ? CUBLASLT_EPILOGUE_RELU_BIAS : key->bias ? CUBLASLT_EPILOGUE_BIAS : key->relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
     TRY_BLAS(blas, cublasLtMatmulDescCreate, &plan->operation, key->math == RK_CUDA_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F);
@@ -113,7 +83,7 @@ static rk_status set_operation(const rk_blas *blas, const shape *key, plan *plan
 }
 
 /* A row-major [rows, cols] as cuBLASLt's column-major [cols, rows]. */
-static rk_status set_layout(const rk_blas *blas, cublasLtMatrixLayout_t *layout, cudaDataType_t type, int64_t rows, int64_t cols, int64_t ld, const shape *key, int64_t stride) {
+static rk_status set_layout(const rk_blas *blas, cublasLtMatrixLayout_t *layout, cudaDataType_t type, int64_t rows, int64_t cols, int64_t ld, const rk_blas_shape *key, int64_t stride) {
     int32_t batch = (int32_t)key->batch;
     TRY_BLAS(blas, cublasLtMatrixLayoutCreate, layout, type, (uint64_t)cols, (uint64_t)rows, ld);
     TRY_BLAS(blas, cublasLtMatrixLayoutSetAttribute, *layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch);
@@ -121,14 +91,14 @@ static rk_status set_layout(const rk_blas *blas, cublasLtMatrixLayout_t *layout,
     return RK_OK;
 }
 
-static rk_status set_layouts(const rk_blas *blas, const shape *key, plan *plan) {
+static rk_status set_layouts(const rk_blas *blas, const rk_blas_shape *key, plan *plan) {
     cudaDataType_t type = key->math == RK_CUDA_BF16 ? CUDA_R_16BF : CUDA_R_32F;
     RK_TRY(set_layout(blas, &plan->a, type, key->a_transposed ? key->k : key->m, key->a_transposed ? key->m : key->k, key->lda, key, key->stride_a));
     RK_TRY(set_layout(blas, &plan->b, type, key->b_transposed ? key->n : key->k, key->b_transposed ? key->k : key->n, key->ldb, key, key->stride_b));
     return set_layout(blas, &plan->c, CUDA_R_32F, key->m, key->n, key->ldc, key, key->stride_c);
 }
 
-static rk_status set_preference(const rk_blas *blas, cublasLtMatmulPreference_t preference, const shape *key, uint32_t reductions) {
+static rk_status set_preference(const rk_blas *blas, cublasLtMatmulPreference_t preference, const rk_blas_shape *key, uint32_t reductions) {
     uint64_t workspace = WORKSPACE_BYTES;
     TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
     TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions);
@@ -147,7 +117,7 @@ static const uint32_t REDUCTIONS[] = {CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, CU
 static bool is_refusal(cublasStatus_t status) { return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE; }
 
 /* Its heuristic's first few with these reductions, if it has any. */
-static rk_status ask_heuristic(const rk_blas *blas, const shape *key, uint32_t reductions, plan *plan) {
+static rk_status ask_heuristic(const rk_blas *blas, const rk_blas_shape *key, uint32_t reductions, plan *plan) {
     cublasLtMatmulPreference_t preference;
     cublasLtMatmulHeuristicResult_t found[MOST_ALGORITHMS];
     int n_found = 0;
@@ -164,7 +134,7 @@ static rk_status ask_heuristic(const rk_blas *blas, const shape *key, uint32_t r
     return RK_OK;
 }
 
-static rk_status choose_algorithms(const rk_blas *blas, const shape *key, plan *plan) {
+static rk_status choose_algorithms(const rk_blas *blas, const rk_blas_shape *key, plan *plan) {
     for (size_t i = 0; i < sizeof REDUCTIONS / sizeof *REDUCTIONS && plan->n_algorithms == 0; i++) RK_TRY(ask_heuristic(blas, key, REDUCTIONS[i], plan));
     return RK_OK;
 }
@@ -174,7 +144,7 @@ static rk_status set_bias(const rk_blas *blas, const plan *plan, const float *bi
     return RK_OK;
 }
 
-static rk_status make_plan(rk_blas *blas, const shape *key, const float *bias, plan *made) {
+static rk_status make_plan(rk_blas *blas, const rk_blas_shape *key, const float *bias, plan *made) {
     made->key = *key;
     RK_TRY(set_operation(blas, key, made));
     RK_TRY(set_bias(blas, made, bias));
@@ -182,12 +152,14 @@ static rk_status make_plan(rk_blas *blas, const shape *key, const float *bias, p
     return choose_algorithms(blas, key, made);
 }
 
-static rk_status find_plan(rk_blas *blas, const shape *key, const float *bias, plan **out) {
+static rk_status find_plan(rk_stream *stream, const rk_blas_shape *key, const float *bias, plan **out) {
+    rk_blas *blas = stream->device->blas;
     for (size_t i = 0; i < blas->n_plans; i++)
         if (memcmp(&blas->plans[i].key, key, sizeof *key) == 0) {
             *out = &blas->plans[i];
             return RK_OK;
         }
+    RK_TRY(rk_blas_may_choose(stream));
     plan made = {};
     rk_status status = make_plan(blas, key, bias, &made);
     if (status == RK_OK) status = rk_grow(&blas->plans, blas->n_plans, &blas->capacity, sizeof *blas->plans);
@@ -220,25 +192,18 @@ static void multiply_plainly(rk_stream *stream, plan *plan, const rk_cuda_gemm_a
     rk_blas_multiply_plainly(stream, g, a, b);
 }
 
-static rk_status multiply(rk_stream *stream, const rk_cuda_gemm_args *g, const rk_blas_operand *a, const rk_blas_operand *b) {
-    rk_blas *blas = stream->device->blas;
-    shape key = shape_of(g, a, b);
+rk_status rk_blas_multiply(rk_stream *stream, const rk_cuda_gemm_args *g, const rk_blas_operand *a, const rk_blas_operand *b) {
+    const rk_blas *blas = stream->device->blas;
+    rk_blas_shape key = rk_blas_shape_of(g, a, b);
     plan *plan;
-    RK_TRY(find_plan(blas, &key, g->bias, &plan));
+    RK_TRY(find_plan(stream, &key, g->bias, &plan));
     RK_TRY(set_bias(blas, plan, g->bias));
     void *workspace = rk_stream_scratch(stream, RK_SCRATCH_WORKSPACE, WORKSPACE_BYTES);
-    if (!workspace) return RK_OK; /* kept already */
+    if (!workspace) return rk_device_kept_failure(stream->device);
     cublasStatus_t status = multiply_by_plan(stream, plan, g, a, b, workspace);
     if (is_refusal(status))
         multiply_plainly(stream, plan, g, a, b);
     else if (status != CUBLAS_STATUS_SUCCESS)
         return blas_error(blas, status, "cublasLtMatmul");
     return RK_OK;
-}
-
-void rk_blas_multiply(rk_stream *stream, const rk_cuda_gemm_args *args, const rk_blas_operand *a, const rk_blas_operand *b) {
-    rk_status status = multiply(stream, args, a, b);
-    if (status == RK_OK) return;
-    (void)rk_error_context(status, "product of [%lld, %lld] and [%lld, %lld]", (long long)args->m, (long long)args->k, (long long)args->k, (long long)args->n);
-    rk_device_keep_reason(stream->device, rk_last_error());
 }

@@ -9,7 +9,7 @@ extern "C" {
 #include "base/memory.h"
 }
 
-typedef struct rk_blas rk_blas; /* blas_lt.cu's, or nothing */
+typedef struct rk_blas rk_blas; /* blas_lt.cu's or the emulator's */
 
 /* Device memory of a stream's own, for what lives no longer than one function's work. */
 typedef enum rk_stream_scratch_kind { RK_SCRATCH_A, RK_SCRATCH_B, RK_SCRATCH_WORKSPACE, RK_SCRATCH_KINDS } rk_stream_scratch_kind;
@@ -39,6 +39,7 @@ struct rk_stream {
 /* At least n_bytes, aligned to 256. NULL where it cannot be had (also while launches are captured: the same work must have been done once before), kept as the device's failure. */
 void *rk_stream_scratch(rk_stream *stream, rk_stream_scratch_kind kind, size_t n_bytes);
 void rk_scratch_free(rk_device *device, rk_scratch *scratch);
+bool rk_stream_is_captured(const rk_stream *stream);
 
 void rk_device_use(const rk_device *device); /* makes it the thread's */
 rk_status rk_cuda_error(cudaError_t error, const char *what);

@@ -115,6 +115,12 @@ void rk_stream_fill(rk_stream *stream, void *device_memory, int byte, size_t n_b
 
 /* Graphs of launches */
 
+bool rk_stream_is_captured(const rk_stream *stream) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    (void)cudaStreamIsCapturing(stream->native, &status);
+    return status != cudaStreamCaptureStatusNone;
+}
+
 rk_status rk_stream_capture_begin(rk_stream *stream) {
     RK_TRY(rk_device_kept_failure(stream->device));
     cudaError_t error = cudaStreamBeginCapture(rk_stream_native(stream), cudaStreamCaptureModeThreadLocal);

@@ -253,21 +253,31 @@ static void test_as_cpu(void **state) {
     free(bias);
 }
 
-/* What needs scratch must have run once before it is captured; the device says so. The last test of all. */
-static void test_capture_first(void **state) {
-    (void)state;
+/* On a device of its own, which fails from then on. */
+static void check_captured_first(rk_cuda_math math, const char *message) {
+    rk_device *fresh_device;
     rk_stream *fresh;
     rk_launch_graph *graph = NULL;
-    float *x = on_device(NULL, 16 * sizeof(float));
-    OK(rk_stream_create(device, &fresh));
+    void *x;
+    OK(rk_device_open(0, &fresh_device));
+    OK(rk_stream_create(fresh_device, &fresh));
+    OK(rk_device_alloc(fresh_device, 16 * sizeof(float), &x));
     OK(rk_stream_capture_begin(fresh));
-    rk_cuda_gemm_args g = args_of(4, 4, 4, 0, RK_CUDA_BF16, 0);
+    rk_cuda_gemm_args g = args_of(4, 4, 4, 0, math, 0);
     g.a = g.b = g.c = x;
     rk_cuda_gemm(fresh, &g);
-    FAILS(rk_stream_capture_end(fresh, &graph), RK_INTERNAL, "work that needs 64 bytes of scratch is captured before it was ever done");
+    FAILS(rk_stream_capture_end(fresh, &graph), RK_INTERNAL, message);
     assert_null(graph);
     rk_stream_free(fresh);
-    rk_device_free(device, x);
+    rk_device_free(fresh_device, x);
+    rk_device_close(fresh_device);
+}
+
+/* What needs an algorithm or scratch must have run once before it is captured; the device says so. */
+static void test_capture_first(void **state) {
+    (void)state;
+    check_captured_first(RK_CUDA_F32, "product of [4, 4] and [4, 4]: captured before it was ever done");
+    check_captured_first(RK_CUDA_BF16, "work that needs 64 bytes of scratch is captured before it was ever done");
 }
 
 int main(void) {

@@ -130,7 +130,11 @@ static void train_both(const char *what, const rk_dense_optimizer_config *config
     OK(rk_device_graph_create(home.graph, home.optimizer, device, &(rk_device_graph_options){.max_batch = N, .training = true}, &g));
     memory at = new_memory();
     float x[N * IN], dy[N];
-    if (captured) {
+    if (captured) { /* after a step that is not taken: products must have been made once */
+        draw(x, N * IN, 0);
+        draw(dy, N, 100);
+        dy[0] = INFINITY;
+        assert_int_equal(step_on_device(&home, g, at, 0, x, dy), RK_CUDA_STOP_DENSE);
         OK(rk_stream_capture_begin(stream));
         launch_step(&home, g, at);
         OK(rk_stream_capture_end(stream, &at.launches));

@@ -1,14 +1,27 @@
-/* Matrix products by plain loops, queued as work of the stream: blas_lt.cu's place in the emulator. */
+/* Matrix products by plain loops, queued as work of the stream: blas_lt.cu's place in the emulator. It remembers shapes as that does, to refuse what that refuses. */
+#include <algorithm>
 #include <vector>
 
 #include "cuda/blas_multiply.h"
 #include "cuda/emulator/queue.h"
 
+struct rk_blas {
+    std::vector<rk_blas_shape> chosen;
+};
+
 rk_status rk_blas_create(rk_device *, rk_blas **out) {
-    *out = NULL;
+    *out = new rk_blas;
     return RK_OK;
 }
-void rk_blas_free(rk_blas *) {}
+void rk_blas_free(rk_blas *blas) { delete blas; }
+
+static rk_status choose(rk_stream *stream, const rk_blas_shape &shape) {
+    std::vector<rk_blas_shape> &chosen = stream->device->blas->chosen;
+    if (std::any_of(chosen.begin(), chosen.end(), [&](const rk_blas_shape &each) { return memcmp(&each, &shape, sizeof shape) == 0; })) return RK_OK;
+    RK_TRY(rk_blas_may_choose(stream));
+    chosen.push_back(shape);
+    return RK_OK;
+}
 
 /* To nearest even with 10 bits behind the point, as tensor cores read f32. */
 static float round_to_tf32(float value) {
@@ -45,8 +58,10 @@ static void multiply(const rk_cuda_gemm_args &g, const rk_blas_operand &a_from, 
     }
 }
 
-void rk_blas_multiply(rk_stream *stream, const rk_cuda_gemm_args *args, const rk_blas_operand *a, const rk_blas_operand *b) {
+rk_status rk_blas_multiply(rk_stream *stream, const rk_cuda_gemm_args *args, const rk_blas_operand *a, const rk_blas_operand *b) {
+    RK_TRY(choose(stream, rk_blas_shape_of(args, a, b)));
     rk_queue_push(rk_stream_native(stream), {[g = *args, a = *a, b = *b] {
         for (int64_t i = 0; i < g.batch; i++) multiply(g, a, b, i);
     }, NULL, false});
+    return RK_OK;
 }

@@ -148,21 +148,34 @@ static void test_many(void **state) {
     }
 }
 
-/* What is left for shapes that the library refuses. */
-static void test_plain(void **state) {
-    (void)state;
+static void check_plain(int64_t m, int64_t n, int64_t k) {
     for (int way = 0; way < 16; way++) {
-        rk_cuda_gemm_args g = args_of(37, 19, 23, way % 4, RK_CUDA_F32, 1);
+        rk_cuda_gemm_args g = args_of(m, n, k, way % 4, RK_CUDA_F32, 1);
         g.relu = way & 4;
         g.bias = way & 8 ? &bias_mark : NULL;
         g.batch = 3;
-        g.stride_a = g.stride_b = 1000;
-        g.stride_c = 37 * 20;
+        g.stride_a = (m + 1) * (k + 1);
+        g.stride_b = (n + 1) * (k + 1);
+        g.stride_c = m * (n + 1);
         check_gemm_by(test_multiply_plainly, g);
         g.alpha = -0.5f;
         g.beta = 0.25f;
         check_gemm_by(test_multiply_plainly, g);
     }
+}
+
+/* What is left for shapes that the library refuses. */
+static void test_plain(void **state) {
+    (void)state;
+    check_plain(37, 19, 23);
+}
+
+/* Few values with long sums, in pieces: of which the last has one term; has less than the others; and so many that one f32's rounding would be over the tolerance. */
+static void test_plain_pieces(void **state) {
+    (void)state;
+    check_plain(5, 1, 257);
+    check_plain(37, 3, 5003);
+    check_plain(3, 1, 70001);
 }
 
 /* A sum of no terms: what a rank without samples has of a weight's gradient. */
@@ -282,9 +295,9 @@ static void test_capture_first(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),     cmocka_unit_test(test_epilogues), cmocka_unit_test(test_batches),       cmocka_unit_test(test_many),
-        cmocka_unit_test(test_plain),     cmocka_unit_test(test_no_terms), cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_same_bits), cmocka_unit_test(test_as_cpu),    cmocka_unit_test(test_capture_first),
+        cmocka_unit_test(test_sizes),    cmocka_unit_test(test_epilogues), cmocka_unit_test(test_batches),   cmocka_unit_test(test_many),
+        cmocka_unit_test(test_plain),    cmocka_unit_test(test_plain_pieces), cmocka_unit_test(test_no_terms), cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_same_bits), cmocka_unit_test(test_as_cpu),   cmocka_unit_test(test_capture_first),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -4,14 +4,14 @@
 
 #include "cuda/dense_device.h"
 
-enum { COLUMNS = RK_WARP, LINES = RK_WARPS };
+enum { COLUMNS = RK_WARP, LINES = RK_WARPS, AHEAD = 4 };
 
+/* What x, the value of row r and column c, adds to its column's sum. */
 template <int KIND>
-__device__ static inline float term(const rk_cuda_sum_args &a, int64_t r, int64_t c) {
+__device__ static inline float term(const rk_cuda_sum_args &a, float x, int64_t r, int64_t c) {
     int64_t i = r * a.cols + c;
-    float x = a.x[i];
     if (KIND == RK_CUDA_SCALED) return x * a.y[r * (a.cols / a.span) + c / a.span];
-    if (KIND == RK_CUDA_RELU_SUM) return a.masked[i] = a.y[i] > 0 ? x : 0;
+    if (KIND == RK_CUDA_RELU_SUM) return a.y[i] > 0 ? x : 0;
     if (KIND == RK_CUDA_SQUARES) return (x - a.a[c]) * (x - a.a[c]);
     if (KIND == RK_CUDA_BY_COLUMN) return x * ((a.y[i] - a.a[c]) * a.b[c]);
     if (KIND == RK_CUDA_BY_ROW) {
@@ -19,6 +19,23 @@ __device__ static inline float term(const rk_cuda_sum_args &a, int64_t r, int64_
         return x * ((a.y[i] - saved[0]) * saved[1]);
     }
     return x;
+}
+
+/* Adds N rows, LINES apart, in order. All are read before any is written: `masked` may be x, so else no row's loads could begin before the last one's store. */
+template <int KIND, int N>
+__device__ static inline void add_rows(const rk_cuda_sum_args &a, int64_t r, int64_t c, float *sum, float *plain) {
+    float x[N], terms[N];
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        x[k] = a.x[(r + k * LINES) * a.cols + c];
+        terms[k] = term<KIND>(a, x[k], r + k * LINES, c);
+    }
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        if (KIND == RK_CUDA_RELU_SUM) a.masked[(r + k * LINES) * a.cols + c] = terms[k];
+        *sum += terms[k];
+        *plain += x[k];
+    }
 }
 
 /* Thread (lane, line) adds rows line, line + 8, ...; then the lines are added in order. */
@@ -29,9 +46,10 @@ __global__ static void sum_pieces(rk_cuda_sum_args a, int64_t piece, int64_t n_p
     int lane = rk_lane(), line = (int)threadIdx.x / RK_WARP;
     int64_t c = (int64_t)blockIdx.x * COLUMNS + lane, first = (int64_t)blockIdx.y * piece, last = first + piece < a.rows ? first + piece : a.rows;
     float sum = 0, plain = 0;
-    for (int64_t r = first + line; r < last && c < a.cols; r += LINES) {
-        sum += term<KIND>(a, r, c);
-        if (a.out_plain) plain += a.x[r * a.cols + c];
+    if (c < a.cols) {
+        int64_t r = first + line;
+        for (; r + (AHEAD - 1) * LINES < last; r += AHEAD * LINES) add_rows<KIND, AHEAD>(a, r, c, &sum, &plain);
+        for (; r < last; r += LINES) add_rows<KIND, 1>(a, r, c, &sum, &plain);
     }
     sums[line * COLUMNS + lane] = sum;
     plains[line * COLUMNS + lane] = plain;

@@ -13,8 +13,8 @@ enum {
     MOST_BATCH = 32768 /* some of cuBLASLt's kernels have a grid's layer a matrix, of which there are 65535: https://github.com/tensorflow/tensorflow/pull/44175 */
 };
 
-/* to [i * rows + r, c] = bf16(from[i * stride + r * ld + c]); `to` has `to_ld` columns, a multiple of 8, so that products read it 16 bytes at a time. Per thread 4 columns; 4 bytes
- * read and 2 written a value. */
+/* to [i * rows + r, c] = bf16(from[i * stride + r * ld + c]), and 0 from column cols on; `to` has `to_ld` columns (rk_cuda_rounded_ld). Per thread 4 columns; 4 bytes read and 2
+ * written a value. */
 __global__ static void round_to_bf16(int64_t batch, int64_t rows, int64_t cols, const float *from, int64_t ld, int64_t stride, uint16_t *to, int64_t to_ld) {
     int64_t fours = to_ld / PER_THREAD, at = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (at >= batch * rows * fours) return;
@@ -33,14 +33,23 @@ __global__ static void round_to_bf16(int64_t batch, int64_t rows, int64_t cols, 
     *(uint2 *)(to + row * to_ld + col) = halves;
 }
 
+static void round_matrices(rk_stream *stream, int64_t batch, int64_t rows, int64_t cols, const float *from, int64_t ld, int64_t stride, uint16_t *to) {
+    int64_t to_ld = rk_cuda_rounded_ld(cols), n_threads = batch * rows * (to_ld / PER_THREAD);
+    RK_LAUNCH(round_to_bf16, (unsigned)((n_threads + THREADS - 1) / THREADS), THREADS, 0, stream, batch, rows, cols, from, ld, stride, to, to_ld);
+}
+
+/* to [rows, rk_cuda_rounded_ld(cols)] = bf16(from[r * ld + c]), zeros behind; aligned to 16 bytes */
+void rk_cuda_round_bf16(rk_stream *stream, int64_t rows, int64_t cols, const float *from, int64_t ld, uint16_t *to) {
+    round_matrices(stream, 1, rows, cols, from, ld, 0, to);
+}
+
 /* The operand rounded, in the stream's scratch; rows and cols are those in memory. */
 static bool round_operand(rk_stream *stream, rk_stream_scratch_kind kind, int64_t batch, int64_t rows, int64_t cols, rk_blas_operand *operand) {
-    int64_t ld = (cols + 7) / 8 * 8, stride = operand->stride;
+    int64_t ld = rk_cuda_rounded_ld(cols), stride = operand->stride;
     if (stride == 0) batch = 1;
     uint16_t *rounded = (uint16_t *)rk_stream_scratch(stream, kind, (size_t)(batch * rows * ld) * sizeof *rounded);
     if (!rounded) return false;
-    int64_t n_threads = batch * rows * (ld / PER_THREAD);
-    RK_LAUNCH(round_to_bf16, (unsigned)((n_threads + THREADS - 1) / THREADS), THREADS, 0, stream, batch, rows, cols, (const float *)operand->values, operand->ld, stride, rounded, ld);
+    round_matrices(stream, batch, rows, cols, (const float *)operand->values, operand->ld, stride, rounded);
     *operand = {rounded, ld, stride == 0 ? 0 : rows * ld};
     return true;
 }
@@ -106,8 +115,8 @@ void rk_cuda_gemm(rk_stream *stream, const rk_cuda_gemm_args *args) {
         return;
     }
     if (g.math == RK_CUDA_BF16) {
-        if (!round_operand(stream, RK_SCRATCH_A, g.batch, g.a_transposed ? g.k : g.m, g.a_transposed ? g.m : g.k, &a)) return;
-        if (!round_operand(stream, RK_SCRATCH_B, g.batch, g.b_transposed ? g.n : g.k, g.b_transposed ? g.k : g.n, &b)) return;
+        if (!g.a_rounded && !round_operand(stream, RK_SCRATCH_A, g.batch, g.a_transposed ? g.k : g.m, g.a_transposed ? g.m : g.k, &a)) return;
+        if (!g.b_rounded && !round_operand(stream, RK_SCRATCH_B, g.batch, g.b_transposed ? g.n : g.k, g.b_transposed ? g.k : g.n, &b)) return;
     }
     multiply_in_pieces(stream, &g, a, b);
 }

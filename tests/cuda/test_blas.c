@@ -1,6 +1,7 @@
 /* rk_cuda_gemm: all transposes at odd sizes, leading dimensions, batches, epilogues and roundings, against sums in double; and against the CPU engine's products. */
 #include "cuda/device_testing.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "base/float16.h"
@@ -199,6 +200,79 @@ static void test_nothing(void **state) {
     OK(rk_stream_sync(stream));
 }
 
+/* [rows, cols], rows ld apart, in bf16 as the host rounds; `between` behind each. */
+static uint16_t *rounded_matrix(const float *values, int64_t rows, int64_t cols, int64_t ld, uint16_t between) {
+    int64_t to_ld = rk_cuda_rounded_ld(cols);
+    uint16_t *halves = malloc((size_t)(rows * to_ld) * sizeof *halves);
+    for (int64_t i = 0; i < rows * to_ld; i++) halves[i] = i % to_ld < cols ? rk_bf16_from_f32(values[i / to_ld * ld + i % to_ld]) : between;
+    return halves;
+}
+
+static void test_rounding(void **state) {
+    (void)state;
+    static const int64_t sizes[][3] = {{1, 1, 1}, {5, 7, 7}, {37, 19, 23}, {64, 32, 32}, {3, 8, 9}, {9, 41, 44}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        int64_t rows = sizes[s][0], cols = sizes[s][1], ld = sizes[s][2];
+        size_t n_values = (size_t)(rows * ld), n_bytes = (size_t)(rows * rk_cuda_rounded_ld(cols)) * sizeof(uint16_t);
+        float *x = random_values(rows * ld, 1);
+        if (rows > 1) x[0] = NAN, x[1] = INFINITY, x[2] = -FLT_MAX, x[3] = 1e-40f;
+        uint16_t *wanted = rounded_matrix(x, rows, cols, ld, 0), *got = malloc(n_bytes), *to = on_device(NULL, n_bytes);
+        float *d_x = on_device(x, n_values * sizeof *x);
+        rk_stream_fill(stream, to, 0xFF, n_bytes);
+        rk_cuda_round_bf16(stream, rows, cols, d_x, ld, to);
+        OK(rk_stream_sync(stream));
+        OK(rk_device_read(device, got, to, n_bytes));
+        if (memcmp(got, wanted, n_bytes) != 0) fail_msg("[%d, %d] of %d columns", (int)rows, (int)cols, (int)ld);
+        rk_device_free(device, d_x);
+        rk_device_free(device, to);
+        free(x);
+        free(wanted);
+        free(got);
+    }
+}
+
+/* One operand or both are rounded already: the bits of the product that rounds them. What lies behind their rows is NaN, and not read. */
+static void check_rounded(int64_t m, int64_t n, int64_t k, int transposes, int64_t batch) {
+    rk_cuda_gemm_args g = args_of(m, n, k, transposes, RK_CUDA_BF16, 0);
+    int64_t a_rows = batch * (g.a_transposed ? k : m), b_rows = batch * (g.b_transposed ? n : k);
+    size_t n_bytes = (size_t)(batch * m * n) * sizeof(float);
+    float *a = random_values(batch * m * k, 1), *b = random_values(batch * k * n, 2), *first = malloc(n_bytes), *again = malloc(n_bytes);
+    uint16_t *a_halves = rounded_matrix(a, a_rows, g.lda, g.lda, 0xFFFF), *b_halves = rounded_matrix(b, b_rows, g.ldb, g.ldb, 0xFFFF);
+    int64_t a_ld = rk_cuda_rounded_ld(g.lda), b_ld = rk_cuda_rounded_ld(g.ldb);
+    void *d_a = on_device(a, (size_t)(batch * m * k) * sizeof *a), *d_b = on_device(b, (size_t)(batch * k * n) * sizeof *b), *d_c = on_device(NULL, n_bytes);
+    void *d_a_halves = on_device(a_halves, (size_t)(a_rows * a_ld) * sizeof *a_halves), *d_b_halves = on_device(b_halves, (size_t)(b_rows * b_ld) * sizeof *b_halves);
+    g.c = d_c;
+    g.batch = batch;
+    g.stride_c = m * n;
+    for (int way = 0; way < 4; way++) {
+        rk_cuda_gemm_args h = g;
+        h.a_rounded = way & 1;
+        h.b_rounded = way & 2;
+        h.a = h.a_rounded ? d_a_halves : d_a;
+        h.b = h.b_rounded ? d_b_halves : d_b;
+        if (h.a_rounded) h.lda = a_ld;
+        if (h.b_rounded) h.ldb = b_ld;
+        h.stride_a = a_rows / batch * h.lda;
+        h.stride_b = b_rows / batch * h.ldb;
+        rk_stream_fill(stream, d_c, 0xFF, n_bytes);
+        rk_cuda_gemm(stream, &h);
+        OK(rk_stream_sync(stream));
+        OK(rk_device_read(device, way ? again : first, d_c, n_bytes));
+        if (way && memcmp(first, again, n_bytes) != 0) fail_msg("[%d, %d, %d], transposes %d, way %d", (int)m, (int)n, (int)k, transposes, way);
+    }
+    void *const device_memory[] = {d_a, d_b, d_c, d_a_halves, d_b_halves}, *const memory[] = {a, b, first, again, a_halves, b_halves};
+    for (size_t i = 0; i < sizeof device_memory / sizeof device_memory[0]; i++) rk_device_free(device, device_memory[i]);
+    for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) free(memory[i]);
+}
+
+static void test_rounded_operands(void **state) {
+    (void)state;
+    static const int64_t sizes[][3] = {{1, 1, 1}, {3, 5, 7}, {37, 19, 23}, {16, 8, 32}, {130, 67, 65}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int transposes = 0; transposes < 4; transposes++)
+            for (int64_t batch = 1; batch <= 3; batch += 2) check_rounded(sizes[s][0], sizes[s][1], sizes[s][2], transposes, batch);
+}
+
 /* The same bits each time, alone and in a graph of launches. */
 static void test_same_bits(void **state) {
     (void)state;
@@ -245,7 +319,8 @@ static void test_as_cpu(void **state) {
         OK(rk_matrix_set(matrix, w, false));
         void *workspace = aligned_alloc(64, (rk_matrix_workspace(matrix) + 64) / 64 * 64);
         OK(rk_matrix_forward(matrix, ROWS, x, bias, true, cpu, workspace));
-        rk_cuda_gemm(stream, &(rk_cuda_gemm_args){ROWS, OUT, IN, d_x, d_w, d_y, IN, OUT, OUT, false, false, true, 1, 0, d_bias, 0, 0, 0, 0, i ? RK_CUDA_BF16 : RK_CUDA_F32});
+        rk_cuda_gemm(stream, &(rk_cuda_gemm_args){.m = ROWS, .n = OUT, .k = IN, .a = d_x, .b = d_w, .c = d_y, .lda = IN, .ldb = OUT, .ldc = OUT, .relu = true, .alpha = 1,
+                                                  .bias = d_bias, .math = i ? RK_CUDA_BF16 : RK_CUDA_F32});
         OK(rk_stream_sync(stream));
         OK(rk_device_read(device, gpu, d_y, sizeof gpu));
         double error = 0, all = 0;
@@ -295,9 +370,9 @@ static void test_capture_first(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),    cmocka_unit_test(test_epilogues), cmocka_unit_test(test_batches),   cmocka_unit_test(test_many),
-        cmocka_unit_test(test_plain),    cmocka_unit_test(test_plain_pieces), cmocka_unit_test(test_no_terms), cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_same_bits), cmocka_unit_test(test_as_cpu),   cmocka_unit_test(test_capture_first),
+        cmocka_unit_test(test_sizes),     cmocka_unit_test(test_epilogues),        cmocka_unit_test(test_batches), cmocka_unit_test(test_many),     cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_plain_pieces), cmocka_unit_test(test_no_terms),      cmocka_unit_test(test_nothing), cmocka_unit_test(test_rounding), cmocka_unit_test(test_rounded_operands),
+        cmocka_unit_test(test_same_bits), cmocka_unit_test(test_as_cpu),           cmocka_unit_test(test_capture_first),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

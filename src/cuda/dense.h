@@ -5,6 +5,7 @@
 #ifndef RK_CUDA_DENSE_H
 #define RK_CUDA_DENSE_H
 
+#include "cuda/blas.h"
 #include "cuda/dense_update.h"
 #include "cuda/launch.h"
 
@@ -23,7 +24,8 @@ typedef struct rk_cuda_sum_args {
     rk_cuda_sum_kind kind;
     int64_t rows, cols, span;
     const float *x, *y, *a, *b;
-    float *masked;         /* RELU: where x is written as it is then; may be x */
+    float *masked;         /* RELU: where x is written as it is then; may be x, or NULL */
+    uint16_t *rounded;     /* PLAIN, RELU: the same in bf16 [rows, rk_cuda_rounded_ld(cols)], but for what lies behind the columns; or NULL */
     double divisor;        /* 0: 1 */
     float *out;            /* or NULL */
     float *out_plain;

@@ -4,6 +4,10 @@
 
 #include "cuda/dense_device.h"
 
+extern "C" {
+#include "base/float16.h"
+}
+
 enum { COLUMNS = RK_WARP, LINES = RK_WARPS, AHEAD = 4 };
 
 /* What x, the value of row r and column c, adds to its column's sum. */
@@ -21,6 +25,12 @@ __device__ static inline float term(const rk_cuda_sum_args &a, float x, int64_t 
     return x;
 }
 
+template <int KIND>
+__device__ static inline void write_down(const rk_cuda_sum_args &a, float value, int64_t r, int64_t c) {
+    if (KIND == RK_CUDA_RELU_SUM && a.masked) a.masked[r * a.cols + c] = value;
+    if ((KIND == RK_CUDA_RELU_SUM || KIND == RK_CUDA_PLAIN) && a.rounded) a.rounded[r * rk_cuda_rounded_ld(a.cols) + c] = rk_bf16_from_f32(value);
+}
+
 /* Adds N rows, LINES apart, in order. All are read before any is written: `masked` may be x, so else no row's loads could begin before the last one's store. */
 template <int KIND, int N>
 __device__ static inline void add_rows(const rk_cuda_sum_args &a, int64_t r, int64_t c, float *sum, float *plain) {
@@ -32,7 +42,7 @@ __device__ static inline void add_rows(const rk_cuda_sum_args &a, int64_t r, int
     }
 #pragma unroll
     for (int k = 0; k < N; k++) {
-        if (KIND == RK_CUDA_RELU_SUM) a.masked[(r + k * LINES) * a.cols + c] = terms[k];
+        write_down<KIND>(a, terms[k], r + k * LINES, c);
         *sum += terms[k];
         *plain += x[k];
     }

@@ -1,6 +1,7 @@
 /* rk_cuda_column_sums: to the last bit the order in which it adds, and what it writes of a gradient on its way. */
 #include "cuda/device_testing.h"
 
+#include "base/float16.h"
 #include "cuda/dense.h"
 
 enum { LINES = 8 /* rows that a block adds side by side */ };
@@ -32,10 +33,24 @@ static void expect_bits(const char *what, int64_t rows, int64_t cols, const void
     free(got);
 }
 
-/* Sums of x, or of what a relu lets through, which is then written over x or beside it. */
-typedef enum way { PLAIN, OVER, BESIDE } way;
+/* Sums of x, or of what a relu lets through, which is then written over x, beside it or nowhere. */
+typedef enum way { PLAIN, OVER, BESIDE, NOWHERE } way;
 
-static void check_sums(int64_t rows, int64_t cols, way w) {
+/* And in bf16; what lies behind the columns stays as it was. */
+static void check_rounded(rk_cuda_sum_args args, const float *masked) {
+    int64_t ld = rk_cuda_rounded_ld(args.cols), n = args.rows * ld;
+    uint16_t *wanted = malloc((size_t)n * sizeof *wanted);
+    for (int64_t i = 0; i < n; i++) wanted[i] = i % ld < args.cols ? rk_bf16_from_f32(masked[i / ld * args.cols + i % ld]) : 0x5A5A;
+    args.rounded = on_device(NULL, (size_t)n * sizeof *wanted);
+    rk_stream_fill(stream, args.rounded, 0x5A, (size_t)n * sizeof *wanted);
+    rk_cuda_column_sums(stream, &args);
+    OK(rk_stream_sync(stream));
+    expect_bits("rounded", args.rows, args.cols, args.rounded, wanted, (size_t)n * sizeof *wanted);
+    rk_device_free(device, args.rounded);
+    free(wanted);
+}
+
+static void check_sums(int64_t rows, int64_t cols, way w, bool rounds) {
     int64_t n = rows * cols;
     float *x = random_values(n, 1), *y = random_values(n, 2), *masked = malloc((size_t)n * sizeof *masked), *sums = malloc((size_t)cols * sizeof *sums);
     for (int64_t i = 0; i < n; i += 3) y[i] = 0;
@@ -46,8 +61,11 @@ static void check_sums(int64_t rows, int64_t cols, way w) {
     float *partials = on_device(NULL, (size_t)rk_cuda_sum_floats(rows, cols) * sizeof *partials);
     rk_cuda_sum_args args = {.kind = w == PLAIN ? RK_CUDA_PLAIN : RK_CUDA_RELU_SUM, .rows = rows, .cols = cols, .x = d_x, .out = d_out, .partials = partials};
     if (w != PLAIN) args.y = d_y;
-    if (w != PLAIN) args.masked = w == OVER ? d_x : d_beside;
-    rk_cuda_column_sums(stream, &args);
+    if (w == OVER || w == BESIDE) args.masked = w == OVER ? d_x : d_beside;
+    if (rounds)
+        check_rounded(args, masked);
+    else
+        rk_cuda_column_sums(stream, &args);
     OK(rk_stream_sync(stream));
     expect_bits("sums", rows, cols, d_out, sums, (size_t)cols * sizeof *sums);
     expect_bits("x", rows, cols, d_x, w == OVER ? masked : x, n_bytes);
@@ -62,7 +80,8 @@ static void test_bits(void **state) {
     static const int64_t rows[] = {1, 7, 8, 37, 61, 64, 65, 103, 20000}, cols[] = {1, 8, 33, 41};
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++)
         for (size_t c = 0; c < sizeof cols / sizeof cols[0]; c++)
-            for (way w = PLAIN; w <= BESIDE; w++) check_sums(rows[r], cols[c], w);
+            for (way w = PLAIN; w <= NOWHERE; w++)
+                for (int rounds = 0; rounds < 2; rounds++) check_sums(rows[r], cols[c], w, rounds);
 }
 
 int main(void) {

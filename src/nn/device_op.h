@@ -20,6 +20,7 @@ typedef struct rk_device_run {
 /* backward adds to the gradients of its inputs, or writes those that are the first of their value (rk_is_first_gradient), and writes those of its parameters. */
 typedef struct rk_device_op {
     const char *name;
+    int64_t (*saved)(const rk_graph *graph, const rk_node *node); /* floats of a sample that it keeps from forward to backward; NULL: saved_width, as on the CPU */
     int64_t (*scratch)(const rk_graph *graph, const rk_node *node, int64_t n); /* floats needed while one of the two runs over up to n samples; NULL: none */
     void (*forward)(const rk_device_run *run, const rk_node *node);
     void (*backward)(const rk_device_run *run, const rk_node *node);

@@ -66,8 +66,8 @@ struct rk_graph {
 /* Give every node its place in the memory of a run (graph_plan.c). */
 rk_status rk_graph_plan(rk_graph *graph);
 /* The same for other memory, where runs have `samples` samples at once: places [n_nodes], of *total reals. hosts [n_nodes], or NULL: an input of which it is not -1 has no place of
- * its own, but columns of that node, whose value and gradient then live as long as an input's. */
-rk_status rk_graph_place(const rk_graph *graph, int64_t samples, bool training, const int32_t *hosts, rk_place *places, int64_t *total);
+ * its own, but columns of that node, whose value and gradient then live as long as an input's. saved [n_nodes], or NULL: what each keeps of a sample there, for its saved_width. */
+rk_status rk_graph_place(const rk_graph *graph, int64_t samples, bool training, const int32_t *hosts, const int64_t *saved, rk_place *places, int64_t *total);
 /* The node whose memory a view shows. */
 rk_node *rk_graph_root(const rk_graph *graph, rk_value value);
 /* First values of a parameter, from (seed, its name, the place). */

@@ -131,7 +131,7 @@ static stay stay_of(const rk_graph *graph, const int32_t *hosts, size_t node) {
     return AS_ITSELF;
 }
 
-static rk_status add_node(planner *p, const rk_graph *graph, const rk_node *node, int64_t last, int64_t samples, bool train, stay stays, rk_place *to) {
+static rk_status add_node(planner *p, const rk_graph *graph, const rk_node *node, int64_t last, int64_t samples, int64_t saved_width, bool train, stay stays, rk_place *to) {
     int64_t N = (int64_t)graph->n_nodes, i = node->number, end = 2 * N, back = 2 * N - 1 - i;
     bool is_input = !node->op || stays == AS_INPUT;
     if (!(node->op && node->op->is_view) && stays != ELSEWHERE) {
@@ -141,7 +141,7 @@ static rk_status add_node(planner *p, const rk_graph *graph, const rk_node *node
         int64_t birth = node->is_output ? N - 1 : 2 * N - 1 - last;
         if (train) RK_TRY(add_piece(p, &to->gradient, width, birth, is_input ? end : back));
     }
-    RK_TRY(add_piece(p, &to->saved, node->saved_width * samples, i, train ? back : i));
+    RK_TRY(add_piece(p, &to->saved, saved_width * samples, i, train ? back : i));
     return add_piece(p, &to->scratch, node->scratch_width * samples, i, train ? back : i);
 }
 
@@ -171,13 +171,16 @@ static void cut_shards(rk_graph *graph) {
     if (graph->training && is_part && rk_share_goes_by_nodes((double)graph->gradient_reals, (double)graph->max_batch)) graph->keeps = true;
 }
 
-rk_status rk_graph_place(const rk_graph *graph, int64_t samples, bool training, const int32_t *hosts, rk_place *places, int64_t *total) {
+rk_status rk_graph_place(const rk_graph *graph, int64_t samples, bool training, const int32_t *hosts, const int64_t *saved, rk_place *places, int64_t *total) {
     planner p = {0};
     int64_t *last = NULL;
     rk_status status;
     RK_GOTO(rk_alloc(graph->n_nodes, sizeof *last, &last));
     find_last_readers(graph, last);
-    for (size_t i = 0; i < graph->n_nodes; i++) RK_GOTO(add_node(&p, graph, graph->nodes[i], last[i], samples, training, stay_of(graph, hosts, i), &places[i]));
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const rk_node *node = graph->nodes[i];
+        RK_GOTO(add_node(&p, graph, node, last[i], samples, saved ? saved[i] : node->saved_width, training, stay_of(graph, hosts, i), &places[i]));
+    }
     RK_GOTO(place_pieces(&p, total));
     for (size_t i = 0; i < p.n; i++) *p.pieces[i].place = p.pieces[i].offset;
 done:
@@ -193,7 +196,7 @@ rk_status rk_graph_plan(rk_graph *graph) {
     find_first_gradients(graph);
     RK_TRY(find_leading(graph));
     RK_TRY(rk_alloc(graph->n_nodes, sizeof *places, &places));
-    rk_status status = rk_graph_place(graph, graph->keeps ? graph->max_batch : graph->block, graph->training, NULL, places, &graph->memory_reals);
+    rk_status status = rk_graph_place(graph, graph->keeps ? graph->max_batch : graph->block, graph->training, NULL, NULL, places, &graph->memory_reals);
     for (size_t i = 0; i < graph->n_nodes && status == RK_OK; i++) graph->nodes[i]->place = places[i];
     rk_free(places);
     return status;

@@ -15,6 +15,7 @@ static const trial trials[] = {
     {"linear", {{3, 4}}, 1, {.units = 2, .by_row = true}},
     {"linear", {{3, 4}}, 1, {.units = 5, .by_row = true, .no_bias = true}},
     {"linear", {{1, 40}}, 1, {.units = 9, .dtype = RK_BF16}},
+    {"linear", {{3, 13}}, 1, {.units = 7, .dtype = RK_BF16, .relu = true, .by_row = true}},
     {"relu", {{1, 9}}, 1, {0}},
     {"gelu", {{3, 5}}, 1, {0}},
     {"sigmoid", {{1, 7}}, 1, {0}},

@@ -88,20 +88,20 @@ static void give_prediction(void *context, int64_t n) {
     rk_stream_download(d->compute, d->told, d->predictions, (size_t)(n * model->n_tasks) * sizeof *d->told);
 }
 
-/* The batch on its way, in the place of the one before the last. */
+/* The batch on its way, in the place of the one before the last; one that fails leaves the other, which a step under way may read, the one at hand. */
 static rk_status begin(rk_model *model, const rk_batch_part *from, int64_t first, int64_t n, const rk_ids *ids, const rk_pairs *pairs, bool training) {
     rk_device_step *d = model->device_step;
     uint64_t began = rk_trace_begin();
     rk_status status = RK_OK;
-    d->now = !d->now;
-    d->totals[d->now] = from->total;
-    rk_device_batch_send(&d->layout, model, from, first, n, ids, training, pairs, d->upload, &d->batches[d->now]);
+    int next = !d->now;
+    d->totals[next] = from->total;
+    rk_device_batch_send(&d->layout, model, from, first, n, ids, training, pairs, d->upload, &d->batches[next]);
     if (d->sharded)
         status = rk_device_sharded_route(d->sharded, d->upload, d->routing, n, ids, training);
     else if (d->tables)
         status = rk_device_tables_route(d->tables, d->upload, d->routing, n, NULL, ids, training);
     rk_trace_end(began, "send");
-    if (status != RK_OK) d->now = !d->now; /* the step that may be under way reads the other place */
+    if (status == RK_OK) d->now = next;
     return status;
 }
 

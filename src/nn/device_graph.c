@@ -66,23 +66,26 @@ static rk_status read_inputs(rk_device_graph *g) {
     return RK_OK;
 }
 
-static rk_status find_saved(rk_device_graph *g) {
-    RK_TRY(rk_alloc(g->graph->n_nodes, sizeof *g->saved, &g->saved));
+/* The values' places, by what each node keeps of a sample on a device. */
+static rk_status place_values(rk_device_graph *g) {
+    int64_t *saved;
+    RK_TRY(rk_alloc(g->graph->n_nodes, sizeof *saved, &saved));
     for (size_t i = 0; i < g->graph->n_nodes; i++) {
         const rk_node *node = g->graph->nodes[i];
-        g->saved[i] = g->ops[i] && g->ops[i]->saved ? g->ops[i]->saved(g->graph, node) : node->saved_width;
+        saved[i] = g->ops[i] && g->ops[i]->saved ? g->ops[i]->saved(g->graph, node) : node->saved_width;
     }
-    return RK_OK;
+    rk_status status = rk_graph_place(g->graph, g->options.max_batch, g->options.training, g->hosts, saved, g->places, &g->n_memory);
+    rk_free(saved);
+    return status;
 }
 
 /* Where everything stands. */
 static rk_status plan(rk_device_graph *g) {
     const rk_graph *graph = g->graph;
-    RK_TRY(find_saved(g));
     RK_TRY(rk_alloc(graph->n_nodes, sizeof *g->places, &g->places));
     RK_TRY(rk_alloc(graph->n_nodes, sizeof *g->states, &g->states));
     RK_TRY(rk_alloc(graph->n_nodes, sizeof *g->sums, &g->sums));
-    RK_TRY(rk_graph_place(graph, g->options.max_batch, g->options.training, g->hosts, g->saved, g->places, &g->n_memory));
+    RK_TRY(place_values(g));
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
         g->states[i] = g->n_states;
@@ -138,7 +141,6 @@ void rk_device_graph_free(rk_device_graph *g) {
     rk_free(g->hosts);
     rk_free(g->columns);
     rk_free(g->no_gradient);
-    rk_free(g->saved);
     rk_free(g->states);
     rk_free(g->sums);
     rk_free(g);

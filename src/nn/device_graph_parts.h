@@ -27,7 +27,6 @@ struct rk_device_graph {
     int32_t *hosts;                 /* [n_nodes]: the concat in whose columns an input stands, or -1; */
     int64_t *columns;               /* [n_nodes]: from this one on */
     bool *no_gradient;              /* [n_nodes] */
-    int64_t *saved;                 /* [n_nodes]: floats of a sample that each keeps from forward to backward */
     int64_t *states;                /* [n_nodes]: where each node's running statistics stand among all */
     int64_t *sums;                  /* [n_nodes]: and its sums over the batch */
     int64_t n_memory, n_states, n_sums, n_scratch; /* floats */

@@ -49,7 +49,7 @@ const command command_eval = {
     .positional = "RUN",
     .min_positional = 1,
     .max_positional = 1,
-    .description = "RUN is a checkpoint, a run's directory (its best checkpoint, else the newest, is taken) or its run file.\n"
+    .description = "RUN is a checkpoint, a run's directory (the checkpoint that the run ends with is taken) or its run file.\n"
                    "Under mpirun or srun the ranks share the tables out and evaluate together, however many trained.",
     .options =
         {

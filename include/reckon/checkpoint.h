@@ -14,7 +14,8 @@ extern "C" {
 /* The newest whole checkpoint under a run's directory (or the directory itself if it is one): its path, to be freed with rk_text_free.
  * Damaged ones are passed over, each with a warning in the log that names the file. RK_NOT_FOUND if none is whole. */
 RK_API rk_status rk_checkpoint_find(const char *directory, char **out);
-/* The one marked best under a run's directory, else the newest. */
+/* The one whose parameters the run under a directory ends with: that of its best evaluation where it keeps the best (train.keep_best) and has evaluated, else the newest. If the
+ * best is damaged or gone, the newest, with a warning. */
 RK_API rk_status rk_checkpoint_find_best(const char *directory, char **out);
 /* Check every file of a checkpoint against the manifest. RK_BAD_DATA names the file that is wrong. */
 RK_API rk_status rk_checkpoint_verify(const char *path);

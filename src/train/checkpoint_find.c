@@ -1,4 +1,6 @@
 /* Which checkpoints a run has, and which of them are whole. */
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,18 +35,12 @@ static rk_status verify_files(const rk_comm *comm, const char *path, const rk_ma
     return RK_OK;
 }
 
-/* RK_NOT_FOUND: it is not the `best`, if that is wanted. */
-static rk_status verify(rk_comm *comm, const char *path, bool best) {
+rk_status rk_checkpoint_verify_over(rk_comm *comm, const char *path) {
     rk_manifest m = {0};
     rk_status status = rk_comm_agree(comm, rk_manifest_read(path, &m));
-    bool wanted = !best || m.progress.is_best;
-    if (status == RK_OK && wanted) status = rk_comm_agree(comm, verify_files(comm, path, &m));
+    if (status == RK_OK) status = rk_comm_agree(comm, verify_files(comm, path, &m));
     rk_manifest_release(&m);
-    return status == RK_OK && !wanted ? RK_NOT_FOUND : status;
-}
-
-rk_status rk_checkpoint_verify_over(rk_comm *comm, const char *path) {
-    return verify(comm, path, false);
+    return status;
 }
 
 rk_status rk_checkpoint_verify(const char *path) {
@@ -105,10 +101,16 @@ static rk_status path_of(const char *output, const char *name, char **out) {
     return status;
 }
 
+rk_status rk_checkpoint_path(const char *output, int64_t step, char **out) {
+    char name[64];
+    snprintf(name, sizeof name, "step-%09" PRId64, step);
+    return path_of(output, name, out);
+}
+
 /* Whether the search for a whole one goes on behind this one. */
 static bool passes_over(rk_comm *comm, const char *path, rk_status status) {
     if (status == RK_OK || status == RK_NO_MEMORY || status == RK_PEER_LOST) return false;
-    if (status != RK_NOT_FOUND && is_first(comm)) rk_log(RK_LOG_WARNING, "checkpoint '%s' is damaged and passed over: %s", path, rk_last_error());
+    if (is_first(comm)) rk_log(RK_LOG_WARNING, "checkpoint '%s' is damaged and passed over: %s", path, rk_last_error());
     return true;
 }
 
@@ -128,27 +130,47 @@ static rk_status share(rk_comm *comm, rk_status status, char *own, char **out) {
     return take(status, own, out);
 }
 
-/* Newest first. names [n]: the first rank's; other ranks have none. */
-static rk_status find_among(rk_comm *comm, const char *directory, char *const *names, size_t n, bool best, char **out) {
+/* The newest whole one. names [n]: the first rank's; other ranks have none. */
+static rk_status find_newest(rk_comm *comm, const char *directory, char *const *names, size_t n, char **out) {
     for (;;) {
         char *path = NULL;
         rk_status status = n ? path_of(directory, names[--n], &path) : RK_OK;
         RK_TRY(share(comm, status, path, &path));
         if (!path) return rk_error(RK_NOT_FOUND, "there is no whole checkpoint in '%s'", directory);
-        status = verify(comm, path, best);
+        status = rk_checkpoint_verify_over(comm, path);
         bool next = passes_over(comm, path, status);
         status = take(status, path, out);
         if (!next) return status;
     }
 }
 
-static rk_status find(rk_comm *comm, const char *directory, bool best, char **out) {
-    char **names = NULL;
-    size_t n = 0;
-    RK_TRY(rk_comm_agree(comm, is_first(comm) ? rk_checkpoint_list(directory, &names, &n) : RK_OK));
-    rk_status status = find_among(comm, directory, names, n, best, out);
-    rk_free_strings(names, n);
-    return status;
+/* Where the best one is by the newest manifest that is whole; NULL if that run does not end with the best, or has none. */
+static rk_status name_best(const char *directory, char *const *names, size_t n, char **out) {
+    *out = NULL;
+    while (n > 0) {
+        char *path;
+        rk_manifest m = {0};
+        RK_TRY(path_of(directory, names[--n], &path));
+        rk_status status = rk_manifest_read(path, &m);
+        bool next = passes_over(NULL, path, status);
+        rk_free(path);
+        if (next) continue;
+        if (status == RK_OK && m.keeps_best && !isnan(m.progress.policy.best)) status = rk_checkpoint_path(directory, m.progress.policy.best_step, out);
+        rk_manifest_release(&m);
+        return status;
+    }
+    return RK_OK;
+}
+
+static rk_status find(rk_comm *comm, const char *directory, char *const *names, size_t n, bool best, char **out) {
+    char *path = NULL;
+    rk_status status = best && is_first(comm) ? name_best(directory, names, n, &path) : RK_OK;
+    RK_TRY(share(comm, status, path, &path));
+    if (!path) return find_newest(comm, directory, names, n, out);
+    status = rk_checkpoint_verify_over(comm, path);
+    bool next = passes_over(comm, path, status);
+    status = take(status, path, out);
+    return next ? find_newest(comm, directory, names, n, out) : status;
 }
 
 static bool is_checkpoint(const char *path) {
@@ -164,8 +186,12 @@ rk_status rk_checkpoint_find_over(rk_comm *comm, const char *directory, bool bes
     rk_status status = is_first(comm) && is_checkpoint(directory) ? rk_strdup(directory, &itself) : RK_OK;
     RK_TRY(share(comm, status, itself, &itself));
     if (itself) return take(rk_checkpoint_verify_over(comm, itself), itself, out);
-    status = find(comm, directory, best, out);
-    return best && status == RK_NOT_FOUND ? find(comm, directory, false, out) : status;
+    char **names = NULL;
+    size_t n = 0;
+    RK_TRY(rk_comm_agree(comm, is_first(comm) ? rk_checkpoint_list(directory, &names, &n) : RK_OK));
+    status = find(comm, directory, names, n, best, out);
+    rk_free_strings(names, n);
+    return status;
 }
 
 rk_status rk_checkpoint_find(const char *directory, char **out) {

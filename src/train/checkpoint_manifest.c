@@ -29,13 +29,12 @@ static void read_progress(json_t *p, rk_progress *out) {
     *out = (rk_progress){
         .step = integer(p, "step"),
         .position = {integer(p, "epoch"), integer(p, "row")},
-        .policy = {number(p, "best"), number(p, "plateau_best"), integer(p, "best_step"), integer(p, "bad"), integer(p, "plateau_bad"), number(p, "learning_rate_factor"),
+        .policy = {number(p, "best"), number(p, "plateau_best"), integer(p, "best_step"), integer(p, "last_step"), integer(p, "bad"), integer(p, "plateau_bad"), number(p, "learning_rate_factor"),
                    integer(p, "n_evaluations")},
         .loss_sum = number(p, "loss_sum"),
         .loss_steps = integer(p, "loss_steps"),
         .log_bytes = integer(p, "log_bytes"),
         .events_bytes = integer(p, "events_bytes"),
-        .is_best = json_is_true(json_object_get(p, "is_best")),
         .finished = json_is_true(json_object_get(p, "finished")),
     };
 }
@@ -68,7 +67,9 @@ static rk_status parse_manifest(char *text, rk_manifest *m) {
     RK_FAIL_IF(!root, RK_BAD_DATA, "it is not JSON: %s", error.text);
     rk_status status = RK_OK;
     if (integer(root, "version") != 1) status = rk_error(RK_UNSUPPORTED, "its version is %lld; this program reads 1", (long long)integer(root, "version"));
-    read_progress(json_object_get(root, "progress"), &m->progress);
+    json_t *progress = json_object_get(root, "progress");
+    read_progress(progress, &m->progress);
+    m->keeps_best = !json_is_false(json_object_get(progress, "keep_best")); /* which older ones do not say */
     if (status == RK_OK) status = read_files(json_object_get(root, "files"), m);
     json_decref(root);
     return status;

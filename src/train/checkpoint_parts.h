@@ -18,7 +18,7 @@ typedef struct rk_progress {
     double loss_sum;           /* since the last progress line */
     int64_t loss_steps;
     int64_t log_bytes, events_bytes;
-    bool is_best, finished;    /* the best evaluation so far is this step's; training has ended */
+    bool finished;             /* training has ended */
 } rk_progress;
 
 /* Write <output>/checkpoints/step-NNN whole or not at all, then remove those that are past `keep`. *path is the new one's (rk_free). Over ranks each writes
@@ -28,6 +28,7 @@ rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state *
 /* The manifest alone, after its own checksum was checked. */
 typedef struct rk_manifest {
     rk_progress progress;
+    bool keeps_best; /* the run ends with its best evaluation's parameters */
     char **files; /* [n_files] */
     uint32_t *crcs;
     uint64_t *bytes;
@@ -49,6 +50,8 @@ rk_status rk_checkpoint_read(const char *path, const rk_state *state);
  * (NULL) in one process. */
 rk_status rk_checkpoint_model(const char *path, const rk_config *config, const rk_model_device *device, const rk_model_cluster *cluster, rk_model **out);
 
+/* Where a run's directory has the checkpoint of a step, whether it is there or not. */
+rk_status rk_checkpoint_path(const char *output, int64_t step, char **path);
 /* Names of the checkpoints in a run's directory, oldest first (rk_free_strings). */
 rk_status rk_checkpoint_list(const char *output, char ***names, size_t *n);
 /* Remove what an interrupted write left. */

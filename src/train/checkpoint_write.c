@@ -110,17 +110,18 @@ static json_t *number_or_null(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-static json_t *progress_json(const rk_progress *p) {
-    return json_pack("{s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:f, s:I, s:f, s:I, s:I, s:I, s:b, s:b}", "step", (json_int_t)p->step, "epoch", (json_int_t)p->position.epoch,
+static json_t *progress_json(const rk_config *config, const rk_progress *p) {
+    return json_pack("{s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:I, s:I, s:I, s:b, s:b}", "step", (json_int_t)p->step, "epoch", (json_int_t)p->position.epoch,
                      "row", (json_int_t)p->position.row, "best", number_or_null(p->policy.best), "plateau_best", number_or_null(p->policy.plateau_best), "best_step",
-                     (json_int_t)p->policy.best_step, "bad", (json_int_t)p->policy.bad, "plateau_bad", (json_int_t)p->policy.plateau_bad, "learning_rate_factor",
+                     (json_int_t)p->policy.best_step, "last_step", (json_int_t)p->policy.last_step, "bad", (json_int_t)p->policy.bad, "plateau_bad", (json_int_t)p->policy.plateau_bad, "learning_rate_factor",
                      p->policy.learning_rate_factor, "n_evaluations", (json_int_t)p->policy.n_evaluations, "loss_sum", p->loss_sum, "loss_steps", (json_int_t)p->loss_steps,
-                     "log_bytes", (json_int_t)p->log_bytes, "events_bytes", (json_int_t)p->events_bytes, "is_best", p->is_best, "finished", p->finished);
+                     "log_bytes", (json_int_t)p->log_bytes, "events_bytes", (json_int_t)p->events_bytes, "keep_best", config->keeps_best, "finished", p->finished);
 }
 
 /* The manifest, last: a line of JSON and a line with its checksum. */
-static rk_status write_manifest(writing *w, const rk_progress *progress) {
-    json_t *root = json_pack("{s:s, s:i, s:s, s:o, s:O}", "format", "reckon checkpoint", "version", 1, "reckon", rk_version(), "progress", progress_json(progress), "files", w->files);
+static rk_status write_manifest(writing *w, const rk_config *config, const rk_progress *progress) {
+    json_t *root = json_pack("{s:s, s:i, s:s, s:o, s:O}", "format", "reckon checkpoint", "version", 1, "reckon", rk_version(), "progress", progress_json(config, progress),
+                             "files", w->files);
     char *text = root ? json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(root);
     if (!text) return RK_NO_MEMORY_ERROR(0);
@@ -147,7 +148,7 @@ static rk_status write_all(writing *w, rk_config *config, const rk_progress *pro
     rk_status status = write_text(w, "config.yaml", resolved, strlen(resolved));
     rk_text_free(resolved);
     RK_TRY(status);
-    RK_TRY(write_manifest(w, progress));
+    RK_TRY(write_manifest(w, config, progress));
     return rk_sync_directory(w->directory);
 }
 

@@ -18,6 +18,7 @@ bool rk_policy_stops(const rk_policy *p, const rk_policy_rules *rules) {
 rk_verdict rk_policy_judge(rk_policy *p, const rk_policy_rules *rules, int64_t step, double watched, double plateau) {
     rk_verdict verdict = {.best = is_better(watched, p->best, rules->larger_is_better, rules->min_delta)};
     p->n_evaluations++;
+    p->last_step = step;
     p->bad = verdict.best ? 0 : p->bad + 1;
     if (verdict.best) {
         p->best = watched;

@@ -7,7 +7,7 @@
 
 typedef struct rk_policy {
     double best, plateau_best;        /* NaN: none yet */
-    int64_t best_step;
+    int64_t best_step, last_step;     /* of the best evaluation, of the last; 0: none */
     int64_t bad, plateau_bad;         /* evaluations since a better one */
     double learning_rate_factor;
     int64_t n_evaluations;

@@ -110,24 +110,22 @@ rk_status rk_trainer_scale_learning_rate(rk_trainer *t) {
     return RK_OK;
 }
 
-/* All ranks take the tensors of a checkpoint, which the first one names. */
-static rk_status load(rk_trainer *t, const char *path) {
-    char *shared = NULL;
-    if (path) RK_TRY(rk_strdup(path, &shared));
-    rk_status status = rk_comm_share_text(t->comm, &shared);
-    if (status == RK_OK) status = rk_checkpoint_verify_over(t->comm, shared);
-    if (status == RK_OK) status = rk_comm_agree(t->comm, rk_checkpoint_read(shared, &t->state));
-    rk_free(shared);
+/* By all ranks: they take the tensors of the same checkpoint. */
+static rk_status load_best(rk_trainer *t) {
+    char *path;
+    RK_TRY(rk_checkpoint_find_over(t->comm, t->config->train.output, true, &path));
+    rk_status status = rk_comm_agree(t->comm, rk_checkpoint_read(path, &t->state));
+    rk_free(path);
     return status == RK_OK ? rk_model_refresh(t->model) : status;
 }
 
-rk_status rk_trainer_load(rk_trainer *t, const char *path) {
+rk_status rk_trainer_load_best(rk_trainer *t) {
     RK_TRY(rk_model_tell(t->model, RK_WORD_LOAD));
-    return load(t, path);
+    return load_best(t);
 }
 
 static rk_status obey(rk_trainer *t, int64_t word) {
-    if (word == RK_WORD_LOAD) return load(t, NULL);
+    if (word == RK_WORD_LOAD) return load_best(t);
     if (word == RK_WORD_SAVE) {
         char *path;
         RK_TRY(rk_checkpoint_write(t->config, t->comm, &t->state, &t->progress, &path));

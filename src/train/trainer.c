@@ -112,9 +112,9 @@ static rk_status restore(rk_trainer *t, const char *path) {
     RK_TRY(rk_manifest_read(path, &m));
     t->progress = m.progress;
     t->progress.finished = has_ended(t);
-    rk_manifest_release(&m);
-    t->saved_step = t->progress.step;
+    t->saved_step = m.keeps_best == t->config->keeps_best ? t->progress.step : -1;
     rk_model_scale_learning_rate(t->model, t->progress.policy.learning_rate_factor);
+    rk_manifest_release(&m);
     rk_log(RK_LOG_INFO, "resumed from '%s'", path);
     return rk_feed_seek(&t->train_feed, t->progress.position);
 }

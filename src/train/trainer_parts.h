@@ -64,7 +64,7 @@ rk_status rk_trainer_return_sample(rk_trainer *trainer, rk_trainer_sample *sampl
 typedef enum rk_word { RK_WORD_SAVE = 1, RK_WORD_FACTOR, RK_WORD_LOAD, RK_WORD_END } rk_word;
 rk_status rk_trainer_serve(rk_trainer *trainer);
 rk_status rk_trainer_scale_learning_rate(rk_trainer *trainer);
-rk_status rk_trainer_load(rk_trainer *trainer, const char *path);
+rk_status rk_trainer_load_best(rk_trainer *trainer); /* the parameters that rk_checkpoint_find_best finds */
 /* Whether any rank was asked to stop; the same on all after each step. */
 bool rk_trainer_asked_to_stop(const rk_trainer *trainer);
 

@@ -82,7 +82,7 @@ static rk_status drain(rk_trainer *t) {
 }
 
 rk_status rk_trainer_save(rk_trainer *t) {
-    if (t->saved_step == t->progress.step && !t->progress.finished) return RK_OK;
+    if (t->saved_step == t->progress.step) return RK_OK;
     RK_TRY(drain(t));
     uint64_t begin = rk_trace_begin();
     if (t->is_first) rk_run_log_bytes(&t->log, &t->progress.log_bytes, &t->progress.events_bytes);
@@ -109,7 +109,6 @@ rk_status rk_trainer_validate(rk_trainer *t, bool *stop) {
     double watched = rk_evaluation_value(&evaluation, c->watched_task, c->watched_metric);
     rk_verdict verdict = rk_policy_judge(&t->progress.policy, &t->rules, t->progress.step, watched, rk_evaluation_value(&evaluation, c->plateau_task, c->plateau_metric));
     if (isnan(watched)) rk_trainer_warn_of_no_metric(t);
-    t->progress.is_best = verdict.best;
     if (verdict.dropped) RK_TRY(rk_trainer_scale_learning_rate(t));
     rk_event event = {.kind = RK_EVENT_EVALUATION, .epoch = rk_trainer_spoken_epoch(t), .step = t->progress.step, .seconds_left = -1, .metrics = evaluation.shown,
                       .n_metrics = evaluation.n_shown, .best = verdict.best};
@@ -132,15 +131,15 @@ static rk_status after(rk_trainer *t, bool epoch_done, bool *stop) {
     const rk_train_section *s = &t->config->train;
     int64_t step = t->progress.step, epoch = t->progress.position.epoch;
     bool evaluates = t->valid && (epoch_done ? s->evaluate.every_epochs && epoch % s->evaluate.every_epochs == 0 : s->evaluate.every_steps && step % s->evaluate.every_steps == 0);
+    if (t->progress.policy.last_step == step) evaluates = false; /* an epoch's last step, after which it was time too */
     bool saves = epoch_done ? s->checkpoint.every_epochs && epoch % s->checkpoint.every_epochs == 0 : s->checkpoint.every_steps && step % s->checkpoint.every_steps == 0;
     double begun = rk_clock_seconds();
     if (evaluates) RK_TRY(rk_trainer_validate(t, stop));
-    if (evaluates && t->progress.is_best && t->config->keeps_best) saves = true;
+    if (evaluates && t->config->keeps_best && t->progress.policy.best_step == step) saves = true;
     if (epoch_done && saves) t->saved_step = -1; /* the position moved on, though the step did not */
     bool is_last = *stop || ended(t); /* saved with the run's end, once */
     if (saves && !is_last) RK_TRY(rk_trainer_save(t));
     t->last_progress += rk_clock_seconds() - begun;
-    t->progress.is_best = false;
     return RK_OK;
 }
 
@@ -193,12 +192,7 @@ static rk_status train_to_end(rk_trainer *t, const char **why) {
 static rk_status take_best(rk_trainer *t) {
     if (!t->config->keeps_best || isnan(t->progress.policy.best)) return RK_OK;
     if (t->progress.policy.best_step == t->progress.step) return RK_OK;
-    char *path, name[64];
-    snprintf(name, sizeof name, RK_CHECKPOINTS "/step-%09lld", (long long)t->progress.policy.best_step);
-    RK_TRY(rk_path_join(t->config->train.output, name, &path));
-    rk_status status = rk_trainer_load(t, path);
-    rk_free(path);
-    return status;
+    return rk_trainer_load_best(t);
 }
 
 static rk_status run(rk_trainer *t) {
@@ -215,10 +209,10 @@ static rk_status run(rk_trainer *t) {
             bool stop;
             RK_TRY(rk_trainer_validate(t, &stop));
         }
-        t->progress.is_best = t->progress.policy.best_step == t->progress.step && !isnan(t->progress.policy.best);
         t->progress.finished = true;
-        RK_TRY(rk_trainer_save(t));
+        t->saved_step = -1;
     }
+    RK_TRY(rk_trainer_save(t));
     rk_trainer_tell(t, RK_EVENT_STOP, why);
     return take_best(t);
 }

@@ -1,6 +1,8 @@
 /* From one file format to another, row by row: a source reads, a writer of the wanted format writes. */
 #include "data/convert.h"
 
+#include <fnmatch.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -14,10 +16,47 @@ static rk_column_type narrowest(unsigned types) {
     return types & 1u << RK_COLUMN_I64 ? RK_COLUMN_I64 : types & 1u << RK_COLUMN_F32 ? RK_COLUMN_F32 : RK_COLUMN_TEXT;
 }
 
+static bool is_named(const char *name, const char *column) {
+    return name && strcmp(name, column) == 0;
+}
+
+/* Whether the run file makes a number of the column and nothing else, so that its spelling says nothing. A boundary or a threshold may stand between a
+ * number and what f32 makes of it. */
+static bool is_number(const rk_data_section *s, const char *column) {
+    bool number = is_named(s->sample_weight, column);
+    if (is_named(s->group, column)) return false;
+    for (int64_t i = 0; i < s->n_joins; i++)
+        if (is_named(s->joins[i].key, column)) return false;
+    for (int64_t i = 0; i < s->n_labels; i++) {
+        const rk_label_section *label = &s->labels[i];
+        if (!is_named(label->column ? label->column : label->name, column)) continue;
+        if (label->n_positive || !isnan(label->threshold)) return false;
+        number = true;
+    }
+    for (int64_t i = 0; i < s->n_features; i++) {
+        const rk_data_feature *f = &s->features[i];
+        bool is_its = f->match ? fnmatch(f->match, column, 0) == 0 : !f->n_cross && is_named(f->column ? f->column : f->name, column);
+        if (is_its && !f->dense) return false;
+        number |= is_its || is_named(f->weights, column);
+    }
+    return number;
+}
+
+typedef struct found_column {
+    unsigned types; /* that hold all of its values */
+    bool is_number;
+} found_column;
+
+static rk_status begin_columns(const rk_data_section *section, const rk_columns *columns, found_column **out) {
+    RK_TRY(rk_alloc((size_t)columns->n_columns, sizeof **out, out));
+    for (int32_t c = 0; c < columns->n_columns; c++) (*out)[c] = (found_column){~0u, is_number(section, columns->columns[c].name)};
+    return RK_OK;
+}
+
 /* The types that a csv's columns turn out to have, found by a pass. */
 static rk_status find_types(const rk_source_options *options, rk_column_type **out) {
     rk_source *source;
-    unsigned *held = NULL;
+    found_column *held = NULL;
     int32_t n_columns = 0;
     const rk_chunk *chunk;
     RK_TRY(rk_source_open(options, &source));
@@ -25,18 +64,17 @@ static rk_status find_types(const rk_source_options *options, rk_column_type **o
     while ((status = rk_source_read(source, &chunk)) == RK_OK && chunk->columns.n_rows > 0) {
         if (!held) {
             n_columns = chunk->columns.n_columns;
-            status = rk_alloc((size_t)n_columns, sizeof *held, &held);
-            for (int32_t c = 0; status == RK_OK && c < n_columns; c++) held[c] = ~0u;
+            status = begin_columns(options->section, &chunk->columns, &held);
         }
         for (int32_t c = 0; status == RK_OK && c < n_columns; c++)
-            for (int64_t v = 0; v < chunk->columns.columns[c].n_values && narrowest(held[c]) != RK_COLUMN_TEXT; v++)
-                held[c] &= rk_types_of(&chunk->columns.columns[c], v);
+            for (int64_t v = 0; v < chunk->columns.columns[c].n_values && narrowest(held[c].types) != RK_COLUMN_TEXT; v++)
+                held[c].types &= rk_types_of(rk_column_text(&chunk->columns.columns[c], v), held[c].is_number);
         if (status != RK_OK) break;
     }
     rk_source_free(source);
     rk_column_type *types = NULL;
     if (status == RK_OK && held) status = rk_alloc((size_t)n_columns, sizeof *types, &types);
-    for (int32_t c = 0; status == RK_OK && c < n_columns; c++) types[c] = narrowest(held[c]);
+    for (int32_t c = 0; status == RK_OK && c < n_columns; c++) types[c] = narrowest(held[c].types);
     rk_free(held);
     if (status != RK_OK) return status;
     *out = types;
@@ -70,7 +108,7 @@ static rk_status format_named(const char *name, const rk_data_section *section, 
 }
 
 rk_status rk_data_convert(const char *input, const char *output, const rk_convert_options *o, const rk_data_section *section, int64_t *n_rows, int64_t *n_skipped) {
-    rk_data_section manner = section ? *section : (rk_data_section){.trim = false};
+    rk_data_section manner = section ? *section : (rk_data_section){.trim = true};
     rk_data_format from, to;
     RK_TRY(format_named(o->from, section, input, &from));
     RK_TRY(format_named(o->to, NULL, output, &to));

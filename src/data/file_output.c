@@ -24,15 +24,10 @@ struct rk_file_output {
     rk_rkb_writer *rkb;
     rk_columns typed;       /* rows with their numbers parsed; of rkb, those of the block to come */
     bool has_header, has_warned;
+    unsigned char *joined;  /* of csv: [n_columns] bits of how_joined */
     rk_buffer text;
     rk_example_writer example;
 };
-
-/* Digits behind a zero are a name: "007" is not 7. */
-static bool is_padded(rk_span text) {
-    size_t sign = text.n_bytes > 0 && text.data[0] == '-';
-    return text.n_bytes > sign + 1 && text.data[sign] == '0' && text.data[sign + 1] >= '0' && text.data[sign + 1] <= '9';
-}
 
 /* A whole number may be an id, so it is held exactly or not at all. */
 static bool f32_holds(double x) {
@@ -42,18 +37,21 @@ static bool f32_holds(double x) {
     return isfinite(held) && fabs(held - x) <= 1e-6 * fabs(x);
 }
 
-unsigned rk_types_of(const rk_column *column, int64_t value) {
-    rk_span text = rk_column_text(column, value);
+static bool is_same(rk_span a, rk_span b) {
+    return a.n_bytes == b.n_bytes && memcmp(a.data, b.data, a.n_bytes) == 0;
+}
+
+unsigned rk_types_of(rk_span text, bool is_number) {
+    char scratch[RK_VALUE_BYTES];
     int64_t whole;
-    char again[RK_VALUE_BYTES];
-    if (rk_parse_i64(text, &whole)) {
-        int n = snprintf(again, sizeof again, "%" PRId64, whole);
-        if ((size_t)n == text.n_bytes && memcmp(again, text.data, text.n_bytes) == 0)
-            return 1u << RK_COLUMN_TEXT | 1u << RK_COLUMN_I64 | (unsigned)f32_holds((double)whole) << RK_COLUMN_F32;
-    }
     double x;
-    bool is_f32 = !is_padded(text) && rk_parse_f64(text, &x) && f32_holds(x);
-    return 1u << RK_COLUMN_TEXT | (unsigned)is_f32 << RK_COLUMN_F32;
+    unsigned types = 1u << RK_COLUMN_TEXT;
+    if (rk_parse_i64(text, &whole)) {
+        const char *digits = rk_format_i64(whole, scratch);
+        if (is_same(text, (rk_span){digits, (size_t)(scratch + RK_I64_BYTES - digits)})) types |= 1u << RK_COLUMN_I64;
+    }
+    if (rk_parse_f64(text, &x) && f32_holds(x) && (is_number || is_same(text, rk_f32_text((float)x, scratch)))) types |= 1u << RK_COLUMN_F32;
+    return types;
 }
 
 rk_status rk_file_output_open(const char *path, rk_data_format format, const rk_column_type *types, int level, rk_file_output **out) {
@@ -77,6 +75,7 @@ void rk_file_output_free(rk_file_output *o) {
     rk_rkb_writer_free(o->rkb);
     rk_columns_release(&o->typed);
     rk_buffer_release(&o->text);
+    rk_free(o->joined);
     rk_example_writer_release(&o->example);
     rk_free(o->path);
     rk_free(o);
@@ -136,46 +135,88 @@ static rk_status add_rkb(rk_file_output *o, const rk_columns *rows) {
     return RK_OK;
 }
 
-/* Fields of a row; several values of one column stand with '|' between them. */
+/* What a csv's column was given: several values in one field, and a value that would not come back from among several. */
+enum how_joined { HAS_SEVERAL = 1, HAS_UNFIT = 2 };
+
+static bool is_unfit(rk_span text) {
+    return memchr(text.data, '|', text.n_bytes) || rk_span_trim(text).n_bytes < text.n_bytes;
+}
+
+/* The values of one row, with '|' between them. */
+static rk_status join_values(rk_file_output *o, const rk_columns *rows, int32_t c, int64_t row, rk_buffer *field) {
+    const rk_column *column = &rows->columns[c];
+    char scratch[RK_VALUE_BYTES];
+    rk_buffer_clear(field);
+    for (int64_t begin = column->offsets[row], v = begin; v < column->offsets[row + 1]; v++) {
+        rk_span text = rk_value_text(column, v, scratch);
+        o->joined[c] |= (unsigned char)((v > begin ? HAS_SEVERAL : 0) | (is_unfit(text) ? HAS_UNFIT : 0));
+        if (o->joined[c] == (HAS_SEVERAL | HAS_UNFIT))
+            return rk_error_hint(rk_error(RK_BAD_DATA, "column '%s': a row has several values, between which a '|' stands, and a value has a '|' or a blank at its end", column->name),
+                                 "write rkb or tfrecord");
+        if (v > begin) rk_buffer_u8(field, '|');
+        rk_buffer_append(field, text.data, text.n_bytes);
+    }
+    return field->status;
+}
+
+static void add_header(rk_file_output *o, const rk_csv_dialect *dialect, const rk_columns *rows) {
+    for (int32_t c = 0; c < rows->n_columns; c++)
+        rk_csv_write_field(dialect, (rk_span){rows->columns[c].name, strlen(rows->columns[c].name)}, c == 0, &o->text);
+    rk_buffer_u8(&o->text, '\n');
+    o->has_header = true;
+}
+
+/* Fields of a row; several values of one column stand with '|' between them. A line without anything would be no row: it has quotes. */
 static rk_status add_csv(rk_file_output *o, const rk_columns *rows) {
     rk_csv_dialect dialect = {.separator = o->format == RK_DATA_TSV ? '\t' : ',', .quote = '"'};
     rk_buffer field = {0};
-    for (int32_t c = 0; !o->has_header && c < rows->n_columns; c++)
-        rk_csv_write_field(&dialect, (rk_span){rows->columns[c].name, strlen(rows->columns[c].name)}, c == 0, &o->text);
-    if (!o->has_header) rk_buffer_u8(&o->text, '\n');
-    o->has_header = true;
-    for (int64_t row = 0; row < rows->n_rows; row++) {
-        for (int32_t c = 0; c < rows->n_columns; c++) {
-            const rk_column *column = &rows->columns[c];
-            char scratch[RK_VALUE_BYTES];
-            rk_buffer_clear(&field);
-            for (int64_t v = column->offsets[row]; v < column->offsets[row + 1]; v++) {
-                rk_span text = rk_value_text(column, v, scratch);
-                if (v > column->offsets[row]) rk_buffer_u8(&field, '|');
-                rk_buffer_append(&field, text.data, text.n_bytes);
-            }
+    rk_status status = RK_OK;
+    if (!o->joined) RK_TRY(rk_alloc((size_t)rows->n_columns, sizeof *o->joined, &o->joined));
+    if (!o->has_header) add_header(o, &dialect, rows);
+    for (int64_t row = 0; status == RK_OK && row < rows->n_rows; row++) {
+        for (int32_t c = 0; status == RK_OK && c < rows->n_columns; c++) {
+            status = join_values(o, rows, c, row, &field);
             rk_csv_write_field(&dialect, (rk_span){field.data ? field.data : "", field.n_bytes}, c == 0, &o->text);
         }
+        if (rows->n_columns == 1 && field.n_bytes == 0) rk_buffer_text(&o->text, "\"\"");
         rk_buffer_u8(&o->text, '\n');
     }
-    rk_status status = field.status;
     rk_buffer_release(&field);
     return status;
 }
 
-/* label id[:weight] ...; needs the columns `label` and `ids`. */
-static rk_status add_libsvm(rk_file_output *o, const rk_columns *rows) {
-    int32_t label = rk_columns_find(rows, "label"), ids = rk_columns_find(rows, "ids");
+/* label[,label] [qid:group] id:weight ...: the columns `label`, `ids` and perhaps `qid`. */
+static rk_status check_libsvm(const rk_columns *rows, int32_t label, int32_t ids, int32_t group) {
     if (label < 0 || ids < 0 || rows->columns[ids].type != RK_COLUMN_I64)
         return rk_error_hint(rk_error(RK_CONFIG, "libsvm holds a column 'label' and a column 'ids' of whole numbers; the input has no '%s'", label < 0 ? "label" : "ids"),
                              "write csv, tfrecord or rkb");
-    const rk_column *id = &rows->columns[ids], *y = &rows->columns[label];
+    RK_FAIL_IF(group >= 0 && rows->columns[group].type != RK_COLUMN_I64, RK_CONFIG, "libsvm's column 'qid' is of whole numbers");
+    return RK_OK;
+}
+
+static void add_f32(float x, rk_buffer *out) {
+    char scratch[RK_VALUE_BYTES];
+    rk_span text = rk_f32_text(x, scratch);
+    rk_buffer_append(out, text.data, text.n_bytes);
+}
+
+static rk_status add_libsvm(rk_file_output *o, const rk_columns *rows) {
+    int32_t label = rk_columns_find(rows, "label"), ids = rk_columns_find(rows, "ids"), group = rk_columns_find(rows, "qid");
+    RK_TRY(check_libsvm(rows, label, ids, group));
+    const rk_column *id = &rows->columns[ids], *y = &rows->columns[label], *g = group < 0 ? NULL : &rows->columns[group];
     for (int64_t row = 0; row < rows->n_rows; row++) {
-        double value = 0;
-        RK_FAIL_IF(y->offsets[row] == y->offsets[row + 1] || !rk_value_number(y, y->offsets[row], &value), RK_BAD_DATA, "row %lld has no label", (long long)row + 1);
-        rk_buffer_printf(&o->text, "%.9g", value);
-        for (int64_t v = id->offsets[row]; v < id->offsets[row + 1]; v++)
-            rk_buffer_printf(&o->text, " %" PRId64 ":%.9g", id->i64[v], id->weights ? (double)id->weights[v] : 1.0);
+        RK_FAIL_IF(y->offsets[row] == y->offsets[row + 1], RK_BAD_DATA, "row %lld has no label", (long long)row + 1);
+        for (int64_t v = y->offsets[row]; v < y->offsets[row + 1]; v++) {
+            double value = 0;
+            RK_FAIL_IF(!rk_value_number(y, v, &value) || !isfinite((float)value), RK_BAD_DATA, "row %lld: the label is not a number", (long long)row + 1);
+            if (v > y->offsets[row]) rk_buffer_u8(&o->text, ',');
+            add_f32((float)value, &o->text);
+        }
+        if (g && g->offsets[row] < g->offsets[row + 1]) rk_buffer_printf(&o->text, " qid:%" PRId64, g->i64[g->offsets[row]]);
+        for (int64_t v = id->offsets[row]; v < id->offsets[row + 1]; v++) {
+            rk_buffer_printf(&o->text, " %" PRId64 ":", id->i64[v]);
+            add_f32(id->weights ? id->weights[v] : 1, &o->text);
+        }
         rk_buffer_u8(&o->text, '\n');
     }
     return RK_OK;
@@ -207,11 +248,18 @@ static rk_status add_examples(rk_file_output *o, const rk_columns *rows) {
     return status;
 }
 
-/* Values beside ids have no place in csv and in an example. */
-static void warn_of_weights(rk_file_output *o, const rk_columns *rows) {
-    for (int32_t c = 0; c < rows->n_columns && !o->has_warned && o->format != RK_DATA_LIBSVM; c++) {
-        o->has_warned = rows->columns[c].weights != NULL;
-        if (o->has_warned) rk_log(RK_LOG_WARNING, "the values beside the ids of '%s' are left out\nhint: rkb and libsvm hold them", rows->columns[c].name);
+static bool is_of_libsvm(const char *name) {
+    return strcmp(name, "label") == 0 || strcmp(name, "ids") == 0 || strcmp(name, "qid") == 0;
+}
+
+/* Values beside ids have no place in csv and in an example, and other columns none in libsvm. */
+static void warn_of_losses(rk_file_output *o, const rk_columns *rows) {
+    bool is_libsvm = o->format == RK_DATA_LIBSVM;
+    for (int32_t c = 0; c < rows->n_columns && !o->has_warned; c++) {
+        const rk_column *column = &rows->columns[c];
+        o->has_warned = is_libsvm ? !is_of_libsvm(column->name) : column->weights != NULL;
+        if (o->has_warned && is_libsvm) rk_log(RK_LOG_WARNING, "libsvm has no place for the column '%s' (and others, if there are): it is left out\nhint: csv, rkb and tfrecord hold it", column->name);
+        if (o->has_warned && !is_libsvm) rk_log(RK_LOG_WARNING, "the values beside the ids of '%s' are left out\nhint: rkb and libsvm hold them", column->name);
     }
 }
 
@@ -223,7 +271,7 @@ rk_status rk_file_output_add(rk_file_output *o, const rk_columns *rows) {
         RK_TRY(add_rows(o, rows, 0, rows->n_rows));
         rows = &o->typed;
     }
-    warn_of_weights(o, rows);
+    warn_of_losses(o, rows);
     rk_buffer_clear(&o->text);
     if (o->format == RK_DATA_TFRECORD)
         RK_TRY(add_examples(o, rows));

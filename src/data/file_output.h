@@ -13,7 +13,7 @@ rk_status rk_file_output_add(rk_file_output *output, const rk_columns *rows);
 rk_status rk_file_output_commit(rk_file_output *output);
 void rk_file_output_free(rk_file_output *output);
 
-/* The types that hold a text as it stands: bits 1 << rk_column_type. */
-unsigned rk_types_of(const rk_column *column, int64_t value);
+/* The types that hold a text so that it comes back byte for byte, or, of a number, so that its value does: bits 1 << rk_column_type. */
+unsigned rk_types_of(rk_span text, bool is_number);
 
 #endif

@@ -167,8 +167,7 @@ rk_values rk_rows_values(const rk_rows_reader *r, const rk_columns *chunk, int32
     return (rk_values){column, column->offsets[row], column->offsets[row + 1]};
 }
 
-/* As a csv has it: all digits of a whole number, else as few as read back as it (0.1). */
-static rk_span text_of_f32(float value, char scratch[RK_VALUE_BYTES]) {
+rk_span rk_f32_text(float value, char scratch[RK_VALUE_BYTES]) {
     const float past_ids = 0x1p63f;
     bool is_whole = fabsf(value) < past_ids && floorf(value) == value;
     int n = is_whole ? snprintf(scratch, RK_VALUE_BYTES, "%.0f", (double)value) : 0;
@@ -186,7 +185,7 @@ rk_span rk_value_text(const rk_column *column, int64_t value, char scratch[RK_VA
         const char *text = rk_format_i64(column->i64[value], scratch);
         return (rk_span){text, (size_t)(scratch + RK_I64_BYTES - text)};
     }
-    return text_of_f32(column->f32[value], scratch);
+    return rk_f32_text(column->f32[value], scratch);
 }
 
 bool rk_value_number(const rk_column *column, int64_t value, double *out) {

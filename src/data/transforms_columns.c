@@ -51,7 +51,8 @@ rk_status rk_transform_labels(const rk_transforms *t, int32_t task, const rk_pie
     run r;
     *done = false;
     if (label->n_positive || !find_run(piece, task, &r)) return RK_OK;
-    bool ok = label->optional || !misses_values(&r), is_share = label->loss == 0, cuts = !isnan(label->threshold);
+    const double threshold = rk_bound_of(r.column, label->threshold);
+    bool ok = label->optional || !misses_values(&r), is_share = label->loss == 0, cuts = !isnan(threshold);
     float *to = out->labels + out->n_rows * t->schema.n_tasks + task;
     for (int64_t i = 0; ok && i < r.n; i++) {
         double x = 0;
@@ -60,7 +61,7 @@ rk_status rk_transform_labels(const rk_transforms *t, int32_t task, const rk_pie
             continue;
         }
         ok = number_at(r.column, r.offsets[i], &x);
-        if (cuts) x = x >= label->threshold;
+        if (cuts) x = x >= threshold;
         ok = ok && (!is_share || (x >= 0 && x <= 1));
         to[i * t->schema.n_tasks] = (float)x;
     }
@@ -111,10 +112,6 @@ static inline int64_t id_of_word(const rk_data_feature *f, const rk_fitted *fitt
     return known >= 0 ? oov + known : (int64_t)rk_hash_bucket(rk_hash_bytes(text.data, text.n_bytes, 0), (uint64_t)oov);
 }
 
-static inline int64_t id_of_number(const rk_data_feature *f, const rk_fitted *fitted, double x) {
-    return f->n_bucketize ? rk_bucket_of(f->bucketize, f->n_bucketize, x) : rk_bucket_of(fitted->boundaries, fitted->n_boundaries, x);
-}
-
 static bool ids_of_texts(const rk_data_feature *f, const rk_fitted *fitted, const char *text, const rk_text_place *places, int64_t n, int64_t *out) {
     bool ok = true;
     if (f->hash) {
@@ -130,7 +127,7 @@ static bool ids_of_texts(const rk_data_feature *f, const rk_fitted *fitted, cons
         for (int64_t i = 0; i < n && ok; i++) {
             double x = 0;
             ok = rk_parse_f64((rk_span){text + places[i].begin, places[i].n_bytes}, &x) && isfinite(x);
-            if (ok) out[i] = id_of_number(f, fitted, x);
+            if (ok) out[i] = rk_feature_bucket(f, fitted, NULL, x);
         }
     } else {
         for (int64_t i = 0; i < n; i++) out[i] = id_of_word(f, fitted, (rk_span){text + places[i].begin, places[i].n_bytes});
@@ -150,7 +147,7 @@ static bool ids_of_i64(const rk_data_feature *f, const rk_fitted *fitted, const 
             out[i] = (int64_t)id;
         }
     } else if (f->n_bucketize || f->quantiles) {
-        for (int64_t i = 0; i < n; i++) out[i] = id_of_number(f, fitted, (double)from[i]);
+        for (int64_t i = 0; i < n; i++) out[i] = rk_feature_bucket(f, fitted, NULL, (double)from[i]);
     } else {
         for (int64_t i = 0; i < n; i++) {
             const char *text = rk_format_i64(from[i], room);
@@ -169,11 +166,12 @@ static bool ids_of_packed(const rk_data_feature *f, const rk_packed_ints *packed
 }
 
 /* Only for boundaries: other kinds need the number's text. */
-static bool ids_of_f32(const rk_data_feature *f, const rk_fitted *fitted, const float *from, int64_t n, int64_t *out) {
+static bool ids_of_f32(const rk_data_feature *f, const rk_fitted *fitted, const run *r, int64_t *out) {
+    const float *from = r->column->f32 + r->begin;
     bool ok = true;
-    for (int64_t i = 0; i < n && ok; i++) {
+    for (int64_t i = 0; i < r->n_values && ok; i++) {
         ok = isfinite(from[i]);
-        if (ok) out[i] = id_of_number(f, fitted, (double)from[i]);
+        if (ok) out[i] = rk_feature_bucket(f, fitted, r->column, (double)from[i]);
     }
     return ok;
 }
@@ -221,7 +219,7 @@ static rk_status transform_ids(const rk_transforms *t, int64_t feature, const ru
     const rk_fitted *fitted = &t->fitted[feature];
     bool ok = r->column->packed.data             ? ids_of_packed(f, &r->column->packed, r->n_values, to)
               : r->column->type == RK_COLUMN_I64 ? ids_of_i64(f, fitted, r->column->i64 + r->begin, r->n_values, to)
-              : r->column->type == RK_COLUMN_F32 ? ids_of_f32(f, fitted, r->column->f32 + r->begin, r->n_values, to)
+              : r->column->type == RK_COLUMN_F32 ? ids_of_f32(f, fitted, r, to)
                                                  : ids_of_texts(f, fitted, r->column->text, places, r->n_values, to);
     if (!ok) return BAD_VALUE;
     ids->n_ids += (size_t)r->n_values;

@@ -62,17 +62,26 @@ rk_status rk_transform_column(const rk_transforms *transforms, int64_t feature, 
 bool rk_transform_takes_packed(const rk_transforms *transforms, int64_t feature);
 rk_status rk_transform_labels(const rk_transforms *transforms, int32_t task, const rk_piece *piece, rk_window *out, bool *done);
 
-/* The number of boundaries that are <= x. */
-static inline int64_t rk_bucket_of(const double *boundaries, int64_t n, double x) {
+/* Where a number of the column is cut off: the 0.7 of a run file is not the 0.7 of an f32, which is what the column's writer meant. */
+static inline double rk_bound_of(const rk_column *column, double bound) {
+    return column && column->type == RK_COLUMN_F32 ? (double)(float)bound : bound;
+}
+
+/* The number of boundaries that are <= x, of that column. */
+static inline int64_t rk_bucket_of(const double *boundaries, int64_t n, const rk_column *column, double x) {
     int64_t low = 0, high = n;
     while (low < high) {
         int64_t middle = (low + high) / 2;
-        if (boundaries[middle] <= x)
+        if (rk_bound_of(column, boundaries[middle]) <= x)
             low = middle + 1;
         else
             high = middle;
     }
     return low;
+}
+
+static inline int64_t rk_feature_bucket(const rk_data_feature *f, const rk_fitted *fitted, const rk_column *column, double x) {
+    return f->n_bucketize ? rk_bucket_of(f->bucketize, f->n_bucketize, column, x) : rk_bucket_of(fitted->boundaries, fitted->n_boundaries, column, x);
 }
 
 /* The values of a feature in one row: calls `take` for each value of a column, or, column NULL, for each piece of a text cut by the separator. */

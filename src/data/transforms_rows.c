@@ -31,7 +31,7 @@ static rk_status take_label(const rk_label_section *label, rk_values values, flo
     }
     double x;
     RK_FAIL_IF(!rk_value_number(values.column, values.begin, &x) || !isfinite(x), RK_BAD_DATA, "the label '%s' is '%.*s', not a number", column, (int)text.n_bytes, text.data);
-    if (!isnan(label->threshold)) x = x >= label->threshold;
+    if (!isnan(label->threshold)) x = x >= rk_bound_of(values.column, label->threshold);
     if (label->loss == 0 && (x < 0 || x > 1))
         return rk_error_hint(rk_error(RK_BAD_DATA, "the label '%s' is %g; a cross-entropy needs 0 to 1", column, x), "set the label's loss to mse, or give a threshold");
     *out = (float)x;

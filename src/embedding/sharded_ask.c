@@ -70,7 +70,7 @@ static rk_status want_rows(const rk_sharded *s, rk_journey *j, int32_t t) {
 }
 
 /* Combined elsewhere, a bag is one row here. Its ids are still needed, to be sent. */
-static rk_status want_bags(rk_sharded *s, rk_journey *j, int32_t t) {
+static rk_status want_bags(const rk_sharded *s, rk_journey *j, int32_t t) {
     rk_wanted *w = &j->wanted[t];
     w->bag_begins[0] = 0;
     for (int32_t k = 0; k < features_of(s, t); k++) {
@@ -80,17 +80,15 @@ static rk_status want_bags(rk_sharded *s, rk_journey *j, int32_t t) {
         w->bag_begins[k + 1] = w->bag_begins[k] + use->n_bags;
     }
     w->n = w->bag_begins[features_of(s, t)];
-    size_t had = s->places.n_bytes / sizeof(int64_t), wanted = (size_t)w->n;
-    if (wanted <= had) return RK_OK;
-    RK_TRY(rk_box_reserve(&s->places, wanted * sizeof(int64_t)));
-    for (size_t i = 0; i < wanted; i++) ((int64_t *)s->places.data)[i] = (int64_t)i;
+    RK_TRY(rk_box_reserve(&w->targets, (size_t)w->n * sizeof(int64_t)));
+    for (int64_t i = 0; i < w->n; i++) ((int64_t *)w->targets.data)[i] = i;
     return RK_OK;
 }
 
 static void take_bags(const rk_sharded *s, rk_journey *j, int32_t t) {
     for (int32_t k = 0; k < features_of(s, t); k++) {
         rk_feature_use *use = use_of(s, j, t, k);
-        use->ids = s->places.data;
+        use->ids = j->wanted[t].targets.data;
         use->scales = NULL;
         use->single = true;
     }

@@ -308,7 +308,6 @@ void rk_sharded_free(rk_sharded *s) {
     for (size_t f = 0; f < n_stored && s->aside; f++) rk_box_release(&s->aside[f]);
     for (int32_t r = 0; r < s->size && s->streams_of; r++) rk_free(s->streams_of[r]);
     for (int32_t t = 0; t < s->n_tables; t++) rk_free(s->names[t]);
-    rk_box_release(&s->places);
     rk_embeddings_free(s->front);
     rk_embeddings_free(s->store);
     void *arrays[] = {s->names, s->shards, s->streams, s->streams_of, s->n_streams_of, s->trainers, s->owners, s->nobody, s->holders, s->first, s->activations, s->aside, s->asked,

@@ -31,7 +31,8 @@ typedef struct rk_wanted {
     int64_t n;
     int64_t *begins;          /* [n_parts+1] */
     rk_box rows;              /* int64 [n]: the row's number within its part */
-    rk_box targets;           /* int64 [n_uses]: of each use of the table, in the order of occurrences, its place among them */
+    rk_box targets;           /* int64 [n_uses]: of each use of the table, in the order of occurrences, its place among them; of bags that are combined
+                                 elsewhere: 0, 1, 2, ... A batch's own, which lookups read until it is finished, when the next ones have grown theirs */
     rk_box order;             /* int64 [n]: scratch */
     rk_box values;            /* float [n, dim], or the bags' of the table's features one after the other; gradients on the way back */
     int64_t *bag_begins;      /* [n_features of the table + 1] */
@@ -78,7 +79,6 @@ struct rk_sharded {
     int64_t *asked;           /* [n_stored_features]: bags that are looked up, of */
     rk_ids *asked_ids;        /* [n_stored_features] */
     rk_box *aside;            /* [n_stored_features]: rows or gradients in f32 where the wire has fewer bits */
-    rk_box places;            /* int64: 0, 1, 2, ...: the ids of bags that were combined elsewhere */
     rk_parcel *parcels;       /* [size]: scratch of begin, and */
     rk_parcel *answers;       /* [size], of the courier */
     rk_journey *journeys;     /* [n_journeys] */

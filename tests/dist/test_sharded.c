@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "embedding/sharded_parts.h"
 
-enum { N_TABLES = 8, N_FEATURES = 10, BATCH = 96, N_SHARDS = 4, SHARD = BATCH / N_SHARDS, STEPS = 9, MAX_IDS = 12 };
+enum { N_TABLES = 8, N_FEATURES = 10, BATCH = 1024, N_SHARDS = 4, SHARD = BATCH / N_SHARDS, STEPS = 9, MAX_IDS = 12 };
 
 static rk_comm *world;
 static rk_roles roles;
@@ -60,11 +60,11 @@ typedef struct data {
     int64_t n, first, here;
 } data;
 
-/* The same on every rank; the last step's batch is short. */
+/* The same on every rank. The last step's batch is short; the first one too, so that memory grows by pages while it is under way. */
 static void make_batch(data *d, int step) {
     rk_rng rng = {7, (uint64_t)step, 0};
     int32_t rank = rk_comm_rank(world);
-    d->n = step == STEPS - 1 ? BATCH / 2 + 5 : BATCH;
+    d->n = step == 0 ? 9 : step == STEPS - 1 ? BATCH / 2 + 5 : BATCH;
     d->first = first_shards[rank] * SHARD < d->n ? first_shards[rank] * SHARD : d->n;
     int64_t last = rank < roles.n_trainers ? first_shards[rank + 1] * SHARD : 0;
     d->here = (last < d->n ? last : d->n) - d->first;

@@ -13,8 +13,10 @@
 #include "format/stream.h"
 #include "format/tfrecord.h"
 
-/* Rows of an rkb file's block: few enough that a block's columns, once unpacked, stay in a processor's cache. */
-enum { RKB_BLOCK_ROWS = 4096 };
+/* Rows of an rkb file's block: few enough that a block's columns, once unpacked, stay in a processor's cache.
+ * Of many columns or values a block has fewer, so that it keeps far from the format's limits; it is looked at
+ * after every few rows. */
+enum { RKB_BLOCK_ROWS = 4096, RKB_BLOCK_BYTES = 1 << 28, RKB_RUN_ROWS = 64 };
 
 struct rk_file_output {
     char *path;
@@ -126,9 +128,10 @@ static rk_status begin_typed(rk_file_output *o, const rk_columns *rows) {
 /* Whole blocks are written, the rest waits. */
 static rk_status add_rkb(rk_file_output *o, const rk_columns *rows) {
     for (int64_t first = 0, n; first < rows->n_rows; first += n) {
-        n = RKB_BLOCK_ROWS - o->typed.n_rows < rows->n_rows - first ? RKB_BLOCK_ROWS - o->typed.n_rows : rows->n_rows - first;
+        n = RKB_RUN_ROWS - o->typed.n_rows % RKB_RUN_ROWS;
+        n = n < rows->n_rows - first ? n : rows->n_rows - first;
         RK_TRY(add_rows(o, rows, first, n));
-        if (o->typed.n_rows < RKB_BLOCK_ROWS) break;
+        if (o->typed.n_rows < RKB_BLOCK_ROWS && rk_columns_bytes(&o->typed) < RKB_BLOCK_BYTES) continue;
         RK_TRY(rk_rkb_writer_add(o->rkb, &o->typed));
         rk_columns_clear(&o->typed);
     }

@@ -73,11 +73,21 @@ static rk_status open_file(rk_source *s) {
 static size_t cut_piece(rk_source *s) {
     const rk_lookahead *l = &s->lookahead;
     size_t n = l->n_bytes < RK_PIECE_BYTES ? l->n_bytes : RK_PIECE_BYTES;
-    if (n == l->n_bytes && l->at_end) return n;
     n = n ? s->reader->cut(s, l->data, n) : 0;
-    if (n || l->n_bytes <= RK_PIECE_BYTES) return n;
-    n = s->reader->cut(s, l->data, l->n_bytes); /* a record larger than a piece */
+    if (n == 0 && l->n_bytes > RK_PIECE_BYTES)
+        n = s->reader->cut(s, l->data, l->n_bytes); /* a record larger than a piece */
     return n || !l->at_end ? n : l->n_bytes;
+}
+
+rk_status rk_source_look_further(rk_source *s) {
+    rk_lookahead *l = &s->lookahead;
+    if (l->n_bytes >= RK_MAX_RECORD_BYTES)
+        return rk_error_hint(
+            rk_error(RK_BAD_DATA, "'%s': byte %llu: a record of more than %d MiB", rk_source_path(s),
+                     (unsigned long long)l->position, RK_MAX_RECORD_BYTES >> 20),
+            "is it data.format, or a quote that never closes?");
+    size_t need = l->n_bytes < RK_PIECE_BYTES / 2 ? RK_PIECE_BYTES : 2 * l->n_bytes;
+    return rk_lookahead_fill(l, need < RK_MAX_RECORD_BYTES ? need : RK_MAX_RECORD_BYTES);
 }
 
 static rk_status take_stream(rk_source *s, rk_chunk *chunk, bool *found) {
@@ -86,12 +96,10 @@ static rk_status take_stream(rk_source *s, rk_chunk *chunk, bool *found) {
     *found = l->n_bytes > 0;
     if (!*found) return RK_OK;
     size_t n;
-    while ((n = cut_piece(s)) == 0) RK_TRY(rk_lookahead_fill(l, l->n_bytes * 2));
-    RK_FAIL_IF(n > INT32_MAX, RK_UNSUPPORTED, "'%s': byte %llu: a record of more than 2 GiB", rk_source_path(s), (unsigned long long)l->position);
+    while ((n = cut_piece(s)) == 0) RK_TRY(rk_source_look_further(s));
     chunk->data = l->data;
     chunk->n_bytes = n;
     chunk->position = l->position;
-    chunk->at_end = l->at_end && n == l->n_bytes;
     return rk_lookahead_hand_over(l, n, &chunk->memory, &chunk->memory_bytes);
 }
 

@@ -23,7 +23,6 @@ typedef struct rk_chunk {
     char *memory;
     size_t n_bytes, memory_bytes;
     uint64_t position;      /* of data[0] in the unpacked stream */
-    bool at_end;            /* the stream ends with it */
     int64_t block;          /* of an rkb file */
     int64_t known_rows;     /* rows of the piece, where that is known before it is parsed; else -1 */
     /* what went wrong, said when it is placed */

@@ -176,14 +176,14 @@ static const rk_file_reader reader = {.cut = cut, .parse = parse, .close = close
 static rk_status read_header(rk_source *s, csv_state *csv) {
     rk_lookahead *l = &s->lookahead;
     csv_kind kind = CSV_NOTHING;
-    for (size_t need = RK_PIECE_BYTES, consumed; kind != CSV_ROW;) {
+    for (size_t consumed; kind != CSV_ROW;) {
         rk_status status;
-        RK_TRY(rk_lookahead_fill(l, need));
+        RK_TRY(rk_lookahead_fill(l, RK_PIECE_BYTES));
         RK_FAIL_IF(l->n_bytes == 0, RK_BAD_DATA, "'%s' is empty: it has no header line", rk_source_path(s));
         kind = next_record(csv, l->data, l->n_bytes, l->at_end, &csv->record, &consumed, &status);
         if (status != RK_OK) return rk_error_context(status, "'%s': the header line", rk_source_path(s));
         if (kind == CSV_CUT) {
-            need = l->n_bytes * 2;
+            RK_TRY(rk_source_look_further(s));
             continue;
         }
         rk_lookahead_consume(l, consumed);

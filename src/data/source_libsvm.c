@@ -40,9 +40,11 @@ static rk_status take_line(const rk_source *s, rk_chunk *chunk, const char *line
     return RK_OK;
 }
 
+/* A row has two bytes at least, and may have no value in any of many fields. */
 static size_t cut(rk_source *s, const char *data, size_t n_bytes) {
-    (void)s;
-    const char *end = memrchr(data, '\n', n_bytes);
+    size_t most = 2 * (RK_MAX_PIECE_CELLS / ((size_t)s->columns.n_columns + 1) + 1);
+    const char *end = memrchr(data, '\n', n_bytes < most ? n_bytes : most);
+    if (!end && n_bytes > most) end = memchr(data + most, '\n', n_bytes - most);
     return end ? (size_t)(end + 1 - data) : 0;
 }
 

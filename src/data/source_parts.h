@@ -7,6 +7,10 @@
 
 /* Bytes of a piece, where its records allow it: what one thread parses with its rows still in its cache. */
 enum { RK_PIECE_BYTES = 1 << 17 };
+/* A larger record is refused, so that no file, packed however densely, asks for any amount of memory. */
+enum { RK_MAX_RECORD_BYTES = 1 << 26 };
+/* Rows of a piece times columns: rows of few bytes may have many columns without values, which take memory. */
+enum { RK_MAX_PIECE_CELLS = 1 << 22 };
 
 typedef struct rk_file_reader {
     /* The bytes of the whole records that data[0..n_bytes) begins with; 0: not one ends in it. NULL: the file is not read as a stream. */
@@ -43,6 +47,9 @@ rk_status rk_libsvm_reader_open(rk_source *source);
 rk_status rk_tfrecord_reader_open(rk_source *source);
 rk_status rk_rkb_reader_open(rk_source *source);
 rk_status rk_adjacency_reader_open(rk_source *source);
+
+/* The record at the lookahead's beginning does not end in it: twice the bytes. */
+rk_status rk_source_look_further(rk_source *source);
 
 /* The columns of the file by name, cut down to the wanted ones: map[i] = place in source->columns of the file's column i, or -1. Errors name the
  * missing column and the nearest. */

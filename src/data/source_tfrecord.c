@@ -143,9 +143,10 @@ static size_t take_known_features(void *context, rk_span features) {
 }
 
 static size_t cut(rk_source *s, const char *data, size_t n_bytes) {
-    (void)s;
-    size_t at = 0, length;
-    while (at < n_bytes && (length = rk_tfrecord_length(data + at, n_bytes - at)) != 0 && length <= n_bytes - at) at += length;
+    size_t at = 0, length, left = RK_MAX_PIECE_CELLS / ((size_t)s->columns.n_columns + 1) + 1;
+    while (at < n_bytes && left-- > 0 && (length = rk_tfrecord_length(data + at, n_bytes - at)) != 0 &&
+           length <= n_bytes - at)
+        at += length;
     bool damaged = n_bytes - at >= 12 && rk_tfrecord_length(data + at, n_bytes - at) == 0;
     return damaged ? n_bytes : at; /* what is damaged is said by the parser */
 }
@@ -185,13 +186,14 @@ static const rk_file_reader reader = {.cut = cut, .parse = parse, .close = close
 static rk_status peek_frame(rk_source *s, rk_span *payload) {
     rk_lookahead *l = &s->lookahead;
     size_t consumed = 0;
-    for (size_t need = RK_PIECE_BYTES; consumed == 0; need = l->n_bytes * 2) {
-        RK_TRY(rk_lookahead_fill(l, need));
-        RK_FAIL_IF(l->n_bytes == 0, RK_BAD_DATA, "'%s' is empty: it has no records", rk_source_path(s));
+    RK_TRY(rk_lookahead_fill(l, RK_PIECE_BYTES));
+    RK_FAIL_IF(l->n_bytes == 0, RK_BAD_DATA, "'%s' is empty: it has no records", rk_source_path(s));
+    for (;;) {
         rk_status status = rk_tfrecord_parse(l->data, l->n_bytes, l->at_end, payload, &consumed);
         if (status != RK_OK) return rk_error_context(status, "'%s': record 1, byte 0", rk_source_path(s));
+        if (consumed) return RK_OK;
+        RK_TRY(rk_source_look_further(s));
     }
-    return RK_OK;
 }
 
 rk_status rk_tfrecord_reader_open(rk_source *s) {

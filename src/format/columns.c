@@ -75,6 +75,14 @@ void rk_columns_release(rk_columns *columns) {
     *columns = (rk_columns){0};
 }
 
+int64_t rk_columns_bytes(const rk_columns *columns) {
+    int64_t bytes = 0;
+    for (int32_t c = 0; c < columns->n_columns; c++)
+        bytes += (columns->n_rows + columns->columns[c].n_values) * (int64_t)sizeof(int64_t) +
+                 (int64_t)columns->columns[c].n_text_bytes;
+    return bytes;
+}
+
 void rk_columns_clear(rk_columns *columns) {
     columns->n_rows = columns->rows_room = 0;
     for (int32_t c = 0; c < columns->n_columns; c++) {

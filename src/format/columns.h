@@ -46,6 +46,7 @@ typedef struct rk_columns {
 rk_status rk_columns_init(rk_columns *columns, int32_t n_columns, const char *const *names, const rk_column_type *types);
 rk_status rk_columns_init_like(rk_columns *columns, const rk_columns *like); /* the same names and types */
 void rk_columns_release(rk_columns *columns);
+int64_t rk_columns_bytes(const rk_columns *columns); /* that rows, values and texts take */
 void rk_columns_clear(rk_columns *columns); /* no rows; keeps names, types and memory */
 int32_t rk_columns_find(const rk_columns *columns, const char *name); /* -1 if there is none */
 

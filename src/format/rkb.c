@@ -190,20 +190,38 @@ static rk_status unpack(rk_rkb_memory *m, const chunk *k, const uint8_t *stored,
     return RK_OK;
 }
 
-static rk_status read_column(const rk_rkb *rkb, int64_t block, int32_t column, bool may_pack, rk_rkb_memory *memory, rk_column *out) {
-    const chunk *k = &rkb->chunks[block * rkb->n_columns + column];
-    const uint8_t *raw;
-    rk_status status = unpack(memory, k, rkb->data + k->begin, &raw);
-    may_pack = may_pack && k->compression == RK_RKB_PLAIN;
-    if (status == RK_OK) status = rk_rkb_decode(raw, (size_t)k->raw_bytes, rkb->block_rows[block], may_pack, out);
-    if (status == RK_OK) return RK_OK;
-    return rk_error_context(status, "'%s': block %lld, column '%s', byte %llu", rkb->path, (long long)block, rkb->names[column], (unsigned long long)k->begin);
+rk_rkb_room rk_rkb_room_of(uint64_t stored_bytes, int32_t n_columns) {
+    uint64_t in_file = stored_bytes + (uint64_t)n_columns * RK_RKB_CHUNK_ENTRY_BYTES, most = RK_RKB_MAX_ROOM;
+    bool is_large = in_file > (most - RK_RKB_LEAST_ROOM) / RK_RKB_ROOM_PER_BYTE;
+    return (rk_rkb_room){is_large ? most : RK_RKB_LEAST_ROOM + in_file * RK_RKB_ROOM_PER_BYTE,
+                         RK_RKB_MAX_TEXT_BYTES};
 }
 
-static rk_status leave_empty(int64_t n_rows, rk_column *out) {
-    RK_TRY(rk_column_reserve(out, n_rows, 0, 0));
-    memset(out->offsets, 0, (size_t)(n_rows + 1) * sizeof *out->offsets);
-    return RK_OK;
+static rk_rkb_room room_of_block(const rk_rkb *rkb, int64_t block) {
+    const chunk *chunks = rkb->chunks + block * rkb->n_columns;
+    uint64_t stored = 0;
+    for (int32_t i = 0; i < rkb->n_columns; i++) stored += chunks[i].stored_bytes;
+    return rk_rkb_room_of(stored, rkb->n_columns);
+}
+
+static rk_status read_chunk(const rk_rkb *rkb, const chunk *k, int64_t n_rows, bool may_pack,
+                            rk_rkb_room *room, rk_rkb_memory *memory, rk_column *out) {
+    const uint8_t *raw;
+    RK_FAIL_IF(!rk_rkb_room_take(room, (uint64_t)n_rows, sizeof *out->offsets) ||
+                   !rk_rkb_room_take(room, k->raw_bytes, 1),
+               RK_BAD_DATA, "more rows and bytes than a block of its size may have");
+    RK_TRY(unpack(memory, k, rkb->data + k->begin, &raw));
+    return rk_rkb_decode(raw, (size_t)k->raw_bytes, n_rows, may_pack && k->compression == RK_RKB_PLAIN, room,
+                         out);
+}
+
+static rk_status read_column(const rk_rkb *rkb, int64_t block, int32_t column, bool may_pack,
+                             rk_rkb_room *room, rk_rkb_memory *memory, rk_column *out) {
+    const chunk *k = &rkb->chunks[block * rkb->n_columns + column];
+    rk_status status = read_chunk(rkb, k, rkb->block_rows[block], may_pack, room, memory, out);
+    if (status == RK_OK) return RK_OK;
+    return rk_error_context(status, "'%s': block %lld, column '%s', byte %llu", rkb->path, (long long)block,
+                            rkb->names[column], (unsigned long long)k->begin);
 }
 
 rk_status rk_rkb_read_block(const rk_rkb *rkb, int64_t block, const bool *wanted, rk_columns *out) {
@@ -218,12 +236,18 @@ rk_status rk_rkb_read_chosen(const rk_rkb *rkb, int64_t block, rk_rkb_choice cho
     if (!out->columns) RK_TRY(rk_columns_init(out, rkb->n_columns, (const char *const *)rkb->names, rkb->types));
     RK_FAIL_IF(out->n_columns != rkb->n_columns, RK_INVALID_ARGUMENT, "'%s': %d columns to be read into %d", rkb->path, rkb->n_columns, out->n_columns);
     rk_columns_clear(out);
+    rk_rkb_room room = room_of_block(rkb, block);
     rk_status status = RK_OK;
+    if (!rk_rkb_room_take(&room, (uint64_t)rkb->block_rows[block], sizeof(int64_t)))
+        status = rk_error(RK_BAD_DATA, "'%s': block %lld: more rows than a block of its size may have",
+                          rkb->path, (long long)block);
     for (int32_t i = 0; status == RK_OK && i < rkb->n_columns; i++) {
         rk_column *column = &out->columns[i];
-        status = column->type != rkb->types[i] ? rk_error(RK_INVALID_ARGUMENT, "'%s': column '%s' is to be read into another type", rkb->path, rkb->names[i])
-                 : !choice.wanted || choice.wanted[i] ? read_column(rkb, block, i, choice.packed && choice.packed[i], memory, column)
-                                                      : leave_empty(rkb->block_rows[block], column);
+        if (column->type != rkb->types[i])
+            status = rk_error(RK_INVALID_ARGUMENT, "'%s': column '%s' is to be read into another type",
+                              rkb->path, rkb->names[i]);
+        else if (!choice.wanted || choice.wanted[i])
+            status = read_column(rkb, block, i, choice.packed && choice.packed[i], &room, memory, column);
     }
     if (status != RK_OK) {
         rk_columns_clear(out);

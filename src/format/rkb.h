@@ -26,8 +26,9 @@ int64_t rk_rkb_block_rows(const rk_rkb *rkb, int64_t block);
 int32_t rk_rkb_n_columns(const rk_rkb *rkb);
 const char *rk_rkb_column_name(const rk_rkb *rkb, int32_t column);
 rk_column_type rk_rkb_column_type(const rk_rkb *rkb, int32_t column);
-/* Read the wanted columns (wanted[n_columns], NULL = all) of a block into *out (initialized by this call the first time: zeroed before;
- * reused after). Unwanted columns are left without values. */
+/* Read the wanted columns (wanted[n_columns], NULL = all) of a block into *out (initialized by this call the
+ * first time: zeroed before; reused after). Unwanted columns cost nothing: they get neither values nor
+ * offsets, and must not be looked at. */
 rk_status rk_rkb_read_block(const rk_rkb *rkb, int64_t block, const bool *wanted, rk_columns *out);
 
 /* The same for who reads many blocks: in memory that stays between them (zeroed before, released after), with whole numbers of packed[n_columns] (NULL: none)

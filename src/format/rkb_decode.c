@@ -92,10 +92,10 @@ static rk_status take_counts(cursor *c, int64_t n, int64_t n_values, rk_column *
 }
 
 /* Texts one after another, of lengths[n_values]. */
-static rk_status place_texts(const int64_t *lengths, rk_column *out, int64_t *total_out) {
+static rk_status place_texts(const int64_t *lengths, int64_t limit, rk_column *out, int64_t *total_out) {
     int64_t total = 0;
     for (int64_t v = 0; v < out->n_values; v++) {
-        if (lengths[v] < 0 || lengths[v] > RK_RKB_MAX_TEXT_BYTES - total) return DAMAGED("lengths that do not add up");
+        if (lengths[v] < 0 || lengths[v] > limit - total) return DAMAGED("lengths that do not add up");
         out->places[v] = (rk_text_place){(uint32_t)total, (uint32_t)lengths[v]};
         total += lengths[v];
     }
@@ -104,7 +104,8 @@ static rk_status place_texts(const int64_t *lengths, rk_column *out, int64_t *to
 }
 
 /* The words stay one after another; each value is the place of one. */
-static rk_status take_words(cursor *c, int64_t n_words, int64_t *word_offsets, int64_t *indices, rk_column *out) {
+static rk_status take_words(cursor *c, int64_t n_words, int64_t *word_offsets, int64_t *indices,
+                            rk_rkb_room *room, rk_column *out) {
     RK_TRY(take_offsets(c, n_words, RK_RKB_MAX_TEXT_BYTES, word_offsets));
     int64_t n = out->n_values, n_word_bytes = word_offsets[n_words], total = 0;
     const uint8_t *words = take(c, (uint64_t)n_word_bytes, 1);
@@ -116,28 +117,30 @@ static rk_status take_words(cursor *c, int64_t n_words, int64_t *word_offsets, i
         int64_t n_bytes = word_offsets[w + 1] - word_offsets[w];
         out->places[v] = (rk_text_place){(uint32_t)word_offsets[w], (uint32_t)n_bytes};
         total += n_bytes;
-        if (total > RK_RKB_MAX_TEXT_BYTES) return DAMAGED("lengths that do not add up");
+        if (total > (int64_t)room->text_bytes) return DAMAGED("lengths that do not add up");
     }
+    room->text_bytes -= (uint64_t)total;
     RK_TRY(rk_column_reserve(out, 0, 0, n_word_bytes + 1));
     memcpy(out->text_memory, words, (size_t)n_word_bytes);
     return RK_OK;
 }
 
-static rk_status take_dictionary(cursor *c, int64_t *scratch, rk_column *out) {
+static rk_status take_dictionary(cursor *c, int64_t *scratch, rk_rkb_room *room, rk_column *out) {
     const uint8_t *head = take(c, 1, 8);
     uint64_t n_words = head ? rk_rkb_u64(head) : 0;
     if (!head || n_words > (uint64_t)out->n_values) return DAMAGED("a dictionary of more words than values");
     int64_t *word_offsets = NULL;
     RK_TRY(rk_realloc((size_t)n_words + 1, sizeof *word_offsets, &word_offsets));
-    rk_status status = take_words(c, (int64_t)n_words, word_offsets, scratch, out);
+    rk_status status = take_words(c, (int64_t)n_words, word_offsets, scratch, room, out);
     rk_free(word_offsets);
     return status;
 }
 
-static rk_status take_plain_text(cursor *c, int64_t *scratch, rk_column *out) {
+static rk_status take_plain_text(cursor *c, int64_t *scratch, rk_rkb_room *room, rk_column *out) {
     int64_t total;
     RK_TRY(take_ints(c, out->n_values, scratch));
-    RK_TRY(place_texts(scratch, out, &total));
+    RK_TRY(place_texts(scratch, (int64_t)room->text_bytes, out, &total));
+    room->text_bytes -= (uint64_t)total;
     const uint8_t *text = take(c, (uint64_t)total, 1);
     if (!text) return DAMAGED("text is cut");
     RK_TRY(rk_column_reserve(out, 0, 0, total + 1)); /* never NULL, like added text */
@@ -145,12 +148,13 @@ static rk_status take_plain_text(cursor *c, int64_t *scratch, rk_column *out) {
     return RK_OK;
 }
 
-static rk_status take_text(cursor *c, rk_column *out) {
+static rk_status take_text(cursor *c, rk_rkb_room *room, rk_column *out) {
     const uint8_t *kind = take(c, 1, 1);
     if (!kind || *kind > RK_RKB_TEXT_DICTIONARY) return DAMAGED("text of no known kind");
     int64_t *scratch = NULL;
     RK_TRY(rk_realloc((size_t)out->n_values, sizeof *scratch, &scratch));
-    rk_status status = *kind == RK_RKB_TEXT_DICTIONARY ? take_dictionary(c, scratch, out) : take_plain_text(c, scratch, out);
+    rk_status status = *kind == RK_RKB_TEXT_DICTIONARY ? take_dictionary(c, scratch, room, out)
+                                                       : take_plain_text(c, scratch, room, out);
     rk_free(scratch);
     return status;
 }
@@ -170,18 +174,21 @@ static rk_status take_weights(cursor *c, rk_column *out) {
     return take_f32(c, out->n_values, out->weights);
 }
 
-rk_status rk_rkb_decode(const uint8_t *data, size_t n_bytes, int64_t n_rows, bool may_pack, rk_column *out) {
+rk_status rk_rkb_decode(const uint8_t *data, size_t n_bytes, int64_t n_rows, bool may_pack, rk_rkb_room *room,
+                        rk_column *out) {
     cursor c = {data, data + n_bytes};
     const uint8_t *head = take(&c, 1, 8);
     uint64_t n_values = head ? rk_rkb_u64(head) : 0;
     if (!head || n_values > RK_RKB_MAX_VALUES) return DAMAGED("its number of values");
+    if (!rk_rkb_room_take(room, n_values, sizeof *out->i64))
+        return DAMAGED("more values than a block of its size may have");
     int64_t alike_rows = out->alike_rows;
     RK_TRY(rk_column_reserve(out, n_rows, out->type == RK_COLUMN_I64 ? 0 : (int64_t)n_values, 0));
     out->alike_rows = alike_rows;
     RK_TRY(take_counts(&c, n_rows, (int64_t)n_values, out));
     if (out->offsets[n_rows] != (int64_t)n_values) return DAMAGED("counts that do not add up");
     out->n_values = (int64_t)n_values;
-    if (out->type == RK_COLUMN_TEXT) RK_TRY(take_text(&c, out));
+    if (out->type == RK_COLUMN_TEXT) RK_TRY(take_text(&c, room, out));
     if (out->type == RK_COLUMN_I64) RK_TRY(take_i64(&c, may_pack, out));
     if (out->type == RK_COLUMN_F32) RK_TRY(take_f32(&c, out->n_values, out->f32));
     RK_TRY(take_weights(&c, out));

@@ -90,10 +90,18 @@ static rk_status pack(rk_rkb_writer *w, const rk_column *column, int64_t n_rows,
     return RK_OK;
 }
 
-static rk_status put_column(rk_rkb_writer *w, const rk_column *column, int64_t n_rows) {
+/* What a block takes in the file, and of its room in memory. */
+typedef struct block_bytes {
+    uint64_t stored, room;
+} block_bytes;
+
+static rk_status put_column(rk_rkb_writer *w, const rk_column *column, int64_t n_rows, block_bytes *bytes) {
     bool compressed;
     const rk_buffer *stored;
     RK_TRY(pack(w, column, n_rows, &stored, &compressed));
+    bytes->stored += stored->n_bytes;
+    bytes->room += (uint64_t)(n_rows + column->n_values) * sizeof *column->i64 +
+                   (compressed ? w->raw.n_bytes : stored->n_bytes);
     RK_TRY(rk_writer_append(&w->file, stored->data, stored->n_bytes));
     rk_buffer_u64le(&w->index, stored->n_bytes);
     rk_buffer_u64le(&w->index, compressed ? w->raw.n_bytes : stored->n_bytes);
@@ -104,14 +112,16 @@ static rk_status put_column(rk_rkb_writer *w, const rk_column *column, int64_t n
 
 /* A reader refuses what is larger than the format's limits, so the writer does. */
 static rk_status check_size(const rk_columns *block) {
+    int64_t n_text = 0;
     RK_FAIL_IF(block->n_rows > RK_RKB_MAX_ROWS, RK_INVALID_ARGUMENT, "a block of %lld rows; at most %d", (long long)block->n_rows, RK_RKB_MAX_ROWS);
     for (int32_t c = 0; c < block->n_columns; c++) {
         const rk_column *column = &block->columns[c];
-        int64_t n_text = 0;
         for (int64_t v = 0; column->type == RK_COLUMN_TEXT && v < column->n_values; v++) n_text += column->places[v].n_bytes;
-        RK_FAIL_IF(column->n_values > RK_RKB_MAX_VALUES || n_text > RK_RKB_MAX_TEXT_BYTES, RK_INVALID_ARGUMENT,
-                   "column '%s': %lld values, %lld bytes of text in a block; at most %d and %d", column->name, (long long)column->n_values, (long long)n_text,
-                   RK_RKB_MAX_VALUES, RK_RKB_MAX_TEXT_BYTES);
+        RK_FAIL_IF(column->n_values > RK_RKB_MAX_VALUES || n_text > RK_RKB_MAX_TEXT_BYTES,
+                   RK_INVALID_ARGUMENT,
+                   "column '%s': %lld values, %lld bytes of text in a block up to it; at most %d and %d",
+                   column->name, (long long)column->n_values, (long long)n_text, RK_RKB_MAX_VALUES,
+                   RK_RKB_MAX_TEXT_BYTES);
     }
     return RK_OK;
 }
@@ -126,7 +136,16 @@ rk_status rk_rkb_writer_add(rk_rkb_writer *w, const rk_columns *block) {
     if (block->n_rows == 0) return RK_OK;
     rk_buffer_u64le(&w->index, (uint64_t)block->n_rows);
     status = w->index.status;
-    for (int32_t c = 0; status == RK_OK && c < block->n_columns; c++) status = put_column(w, &block->columns[c], block->n_rows);
+    block_bytes bytes = {.room = (uint64_t)block->n_rows * sizeof(int64_t)};
+    for (int32_t c = 0; status == RK_OK && c < block->n_columns; c++)
+        status = put_column(w, &block->columns[c], block->n_rows, &bytes);
+    if (status == RK_OK && bytes.room > rk_rkb_room_of(bytes.stored, block->n_columns).bytes)
+        status = rk_error_hint(rk_error(RK_INVALID_ARGUMENT,
+                                        "'%s': a block of %lld rows and %d columns, %llu bytes in the file "
+                                        "and %llu in memory, is too large",
+                                        w->file.path, (long long)block->n_rows, block->n_columns,
+                                        (unsigned long long)bytes.stored, (unsigned long long)bytes.room),
+                               "write blocks of fewer rows");
     w->failed = status != RK_OK;
     w->n_rows += block->n_rows;
     w->n_blocks++;

@@ -20,7 +20,7 @@ size_t rk_tfrecord_length(const void *data, size_t n_bytes) {
     const uint8_t *at = data;
     if (n_bytes < 12 || masked_crc(at, 8) != (uint32_t)read_le(at + 8, 4)) return 0;
     uint64_t length = read_le(at, 8);
-    return length > (uint64_t)1 << 40 ? 0 : (size_t)length + RK_TFRECORD_OVERHEAD;
+    return length > RK_TFRECORD_MAX_BYTES ? 0 : (size_t)length + RK_TFRECORD_OVERHEAD;
 }
 
 rk_status rk_tfrecord_parse(const void *data, size_t n_bytes, bool at_end, rk_span *payload, size_t *consumed) {
@@ -32,7 +32,8 @@ rk_status rk_tfrecord_parse(const void *data, size_t n_bytes, bool at_end, rk_sp
     }
     RK_FAIL_IF(masked_crc(at, 8) != (uint32_t)read_le(at + 8, 4), RK_BAD_DATA, "the checksum of a record's length does not match");
     uint64_t length = read_le(at, 8);
-    RK_FAIL_IF(length > SIZE_MAX - RK_TFRECORD_OVERHEAD || length > (uint64_t)1 << 40, RK_BAD_DATA, "a record of %llu bytes", (unsigned long long)length);
+    RK_FAIL_IF(length > RK_TFRECORD_MAX_BYTES, RK_BAD_DATA, "a record of %llu bytes; at most %d are read",
+               (unsigned long long)length, RK_TFRECORD_MAX_BYTES);
     if (n_bytes < length + RK_TFRECORD_OVERHEAD) {
         RK_FAIL_IF(at_end, RK_BAD_DATA, "the record is cut: %zu of its %llu bytes", n_bytes, (unsigned long long)length + RK_TFRECORD_OVERHEAD);
         return RK_OK;

@@ -10,6 +10,8 @@
 #include "base/text.h"
 
 enum { RK_TFRECORD_OVERHEAD = 16 };
+/* Of a record's payload, so that its head alone cannot ask for any amount of memory. */
+enum { RK_TFRECORD_MAX_BYTES = (1 << 26) - RK_TFRECORD_OVERHEAD };
 
 /* One frame at data[0..n_bytes). *consumed = 0: more bytes are needed (and at_end is false). RK_BAD_DATA: cut, or a checksum that does not match. */
 rk_status rk_tfrecord_parse(const void *data, size_t n_bytes, bool at_end, rk_span *payload, size_t *consumed);

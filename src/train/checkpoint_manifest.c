@@ -12,6 +12,8 @@
 
 void rk_manifest_release(rk_manifest *m) {
     rk_free_strings(m->files, m->n_files);
+    rk_free(m->metric);
+    rk_free(m->plateau_metric);
     rk_free(m->crcs);
     rk_free(m->bytes);
     *m = (rk_manifest){0};
@@ -23,6 +25,11 @@ static int64_t integer(json_t *object, const char *key) {
 static double number(json_t *object, const char *key) {
     json_t *value = json_object_get(object, key);
     return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static rk_status read_text(json_t *object, const char *key, char **out) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? rk_strdup(text, out) : RK_OK;
 }
 
 static void read_progress(json_t *p, rk_progress *out) {
@@ -70,6 +77,8 @@ static rk_status parse_manifest(char *text, rk_manifest *m) {
     json_t *progress = json_object_get(root, "progress");
     read_progress(progress, &m->progress);
     m->keeps_best = !json_is_false(json_object_get(progress, "keep_best")); /* which older ones do not say */
+    if (status == RK_OK) status = read_text(progress, "metric", &m->metric);
+    if (status == RK_OK) status = read_text(progress, "plateau_metric", &m->plateau_metric);
     if (status == RK_OK) status = read_files(json_object_get(root, "files"), m);
     json_decref(root);
     return status;

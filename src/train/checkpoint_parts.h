@@ -29,6 +29,7 @@ rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state *
 typedef struct rk_manifest {
     rk_progress progress;
     bool keeps_best; /* the run ends with its best evaluation's parameters */
+    char *metric, *plateau_metric; /* what the policy goes by; NULL: it does not say */
     char **files; /* [n_files] */
     uint32_t *crcs;
     uint64_t *bytes;

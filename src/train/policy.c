@@ -6,20 +6,31 @@ void rk_policy_init(rk_policy *policy) {
     *policy = (rk_policy){.best = NAN, .plateau_best = NAN, .learning_rate_factor = 1};
 }
 
+void rk_policy_forget_best(rk_policy *p) {
+    p->best = NAN;
+    p->best_step = 0;
+    p->bad = 0;
+}
+
+void rk_policy_forget_plateau(rk_policy *p) {
+    p->plateau_best = NAN;
+    p->plateau_bad = 0;
+}
+
 static bool is_better(double value, double best, bool larger, double min_delta) {
     if (isnan(value)) return false;
     return isnan(best) || (larger ? value > best + min_delta : value < best - min_delta);
 }
 
 bool rk_policy_stops(const rk_policy *p, const rk_policy_rules *rules) {
-    return rules->stops && p->bad > rules->patience;
+    return rules->stops && p->bad > 0 && p->bad >= rules->patience;
 }
 
 rk_verdict rk_policy_judge(rk_policy *p, const rk_policy_rules *rules, int64_t step, double watched, double plateau) {
     rk_verdict verdict = {.best = is_better(watched, p->best, rules->larger_is_better, rules->min_delta)};
     p->n_evaluations++;
     p->last_step = step;
-    p->bad = verdict.best ? 0 : p->bad + 1;
+    if (!isnan(watched)) p->bad = verdict.best ? 0 : p->bad + 1;
     if (verdict.best) {
         p->best = watched;
         p->best_step = step;
@@ -27,7 +38,7 @@ rk_verdict rk_policy_judge(rk_policy *p, const rk_policy_rules *rules, int64_t s
     if (is_better(plateau, p->plateau_best, rules->plateau_larger, 0)) {
         p->plateau_best = plateau;
         p->plateau_bad = 0;
-    } else if (++p->plateau_bad > rules->plateau_patience && rules->drops && p->learning_rate_factor * rules->factor >= rules->min_factor) {
+    } else if (!isnan(plateau) && ++p->plateau_bad > rules->plateau_patience && rules->drops && p->learning_rate_factor * rules->factor >= rules->min_factor) {
         p->learning_rate_factor *= rules->factor;
         p->plateau_bad = 0;
         verdict.dropped = true;

@@ -16,7 +16,7 @@ typedef struct rk_policy {
 typedef struct rk_policy_rules {
     bool larger_is_better, plateau_larger;
     bool stops, drops;
-    int64_t patience, plateau_patience;
+    int64_t patience, plateau_patience; /* plateau_patience: evaluations that are let pass, as PyTorch counts */
     double min_delta, factor, min_factor;
 } rk_policy_rules;
 
@@ -25,7 +25,11 @@ typedef struct rk_verdict {
 } rk_verdict;
 
 void rk_policy_init(rk_policy *policy);
-/* An evaluation at `step`: watched is the early-stopping metric, plateau the plateau's. NaN is never better. */
+/* What follows is no longer compared with what has been: the metric is another one, or the best's parameters are gone. */
+void rk_policy_forget_best(rk_policy *policy);
+void rk_policy_forget_plateau(rk_policy *policy);
+/* An evaluation at `step`: watched is the early-stopping metric, plateau the plateau's. NaN is neither better nor worse: it does not
+ * count against patience. Training stops at the evaluation that is the `patience`-th in a row without a better one (0 as 1), as Keras and Lightning count. */
 bool rk_policy_stops(const rk_policy *policy, const rk_policy_rules *rules);
 rk_verdict rk_policy_judge(rk_policy *policy, const rk_policy_rules *rules, int64_t step, double watched, double plateau);
 

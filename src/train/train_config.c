@@ -15,7 +15,7 @@ static const rk_schema evaluate_schema = RK_SCHEMA("evaluate", rk_evaluate_secti
 
 static const rk_field stopping_fields[] = {
     RK_FIELD_TEXT(rk_stopping_section, metric, false, NULL, "by default auc, or rmse for a regression"),
-    RK_FIELD_I64(rk_stopping_section, patience, 2, 0, 1e9, "stop at the evaluation after so many without a better one"),
+    RK_FIELD_I64(rk_stopping_section, patience, 3, 0, 1e9, "stop after so many evaluations in a row without a better one; 0 as 1"),
     RK_FIELD_F64(rk_stopping_section, min_delta, 0, 0, INFINITY, "better means by more than this"),
 };
 static const rk_schema stopping_schema = {.name = "early_stopping", .struct_bytes = sizeof(rk_stopping_section), .fields = stopping_fields, .n_fields = 3,

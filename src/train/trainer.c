@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/parallel.h"
-#include "train/resume.h"
 #include "train/trainer_parts.h"
 
 void rk_trainer_tell(rk_trainer *t, rk_event_kind kind, const char *message) {
@@ -81,44 +80,6 @@ static rk_status find_start(const rk_trainer *t, char **path) {
     return status;
 }
 
-static rk_status check_stored(rk_trainer *t, const char *path) {
-    char *file = NULL, *stored = NULL, *now = NULL;
-    size_t n_bytes;
-    rk_status status;
-    RK_GOTO(rk_path_join(path, "config.yaml", &file));
-    RK_GOTO(rk_file_read(file, &stored, &n_bytes));
-    RK_GOTO(rk_config_expand(t->config));
-    RK_GOTO(rk_config_to_yaml(t->config, &now));
-    RK_GOTO(rk_resume_check(stored, now));
-    if (!t->config->transforms) RK_GOTO(rk_transforms_load(&t->config->data, path, &t->config->transforms));
-done:
-    rk_free(file);
-    rk_free(stored);
-    rk_text_free(now);
-    return status;
-}
-
-/* A run that has ended goes on if it is now to be longer, unless it was stopped early. */
-static bool has_ended(const rk_trainer *t) {
-    const rk_train_section *s = &t->config->train;
-    bool is_done = (s->epochs && t->progress.position.epoch >= s->epochs) || (s->steps && t->progress.step >= s->steps);
-    return t->progress.finished && (is_done || rk_policy_stops(&t->progress.policy, &t->rules));
-}
-
-static rk_status restore(rk_trainer *t, const char *path) {
-    rk_manifest m;
-    RK_TRY(rk_checkpoint_read(path, &t->state));
-    RK_TRY(rk_model_refresh(t->model));
-    RK_TRY(rk_manifest_read(path, &m));
-    t->progress = m.progress;
-    t->progress.finished = has_ended(t);
-    t->saved_step = m.keeps_best == t->config->keeps_best ? t->progress.step : -1;
-    rk_model_scale_learning_rate(t->model, t->progress.policy.learning_rate_factor);
-    rk_manifest_release(&m);
-    rk_log(RK_LOG_INFO, "resumed from '%s'", path);
-    return rk_feed_seek(&t->train_feed, t->progress.position);
-}
-
 /* A test file that cannot be read is said now, not after the last epoch. */
 static rk_status check_test(rk_trainer *t) {
     rk_dataset *test;
@@ -130,7 +91,7 @@ static rk_status check_test(rk_trainer *t) {
 }
 
 static rk_status open_data(rk_trainer *t, const char *start) {
-    if (start) RK_TRY(check_stored(t, start));
+    if (start) RK_TRY(rk_trainer_check_stored(t, start));
     RK_TRY(rk_trainer_open_split(t, "train", INT64_MAX, &t->train));
     if (t->reader >= 0) return RK_OK;
     rk_feed_init(&t->train_feed, t->train, t->readers, "train", false);
@@ -181,7 +142,7 @@ static rk_status build(rk_trainer *t, const char *start) {
     RK_TRY(rk_comm_agree(t->world, open_data(t, start)));
     bool reads = t->reader >= 0;
     RK_TRY(rk_comm_agree(t->world, build_by_sample(t)));
-    if (start) RK_TRY(rk_comm_agree(t->world, reads ? RK_OK : restore(t, start)));
+    if (start) RK_TRY(rk_comm_agree(t->world, reads ? RK_OK : rk_trainer_restore(t, start)));
     rk_trainer_warn_of_config(t);
     return rk_comm_agree(t->world, open_output(t, start != NULL));
 }

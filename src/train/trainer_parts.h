@@ -68,6 +68,10 @@ rk_status rk_trainer_load_best(rk_trainer *trainer); /* the parameters that rk_c
 /* Whether any rank was asked to stop; the same on all after each step. */
 bool rk_trainer_asked_to_stop(const rk_trainer *trainer);
 
+/* Going on from a checkpoint (train/restore.c): that the configuration may, before anything is built by it; then model, progress and data are put where it was saved. */
+rk_status rk_trainer_check_stored(rk_trainer *trainer, const char *path);
+rk_status rk_trainer_restore(rk_trainer *trainer, const char *path);
+
 void rk_trainer_tell(rk_trainer *trainer, rk_event_kind kind, const char *message);
 rk_status rk_trainer_save(rk_trainer *trainer);
 /* The epoch to speak of, from 0: between two epochs, the one that has just ended. */

@@ -173,6 +173,52 @@ static void test_older_and_incomplete(void **state) {
     assert_int_equal(found("run", true), N_STEPS);
 }
 
+/* With another metric what was best by the old one counts no more; the run ends with the best of what came since. */
+static void test_metric_changed(void **state) {
+    (void)state;
+    static const char *const settings[][3] = {{"train.epochs=3", "train.early_stopping={metric: auc, patience: 9}", "train.plateau={metric: auc, patience: 9}"},
+                                              {"train.epochs=6", "train.early_stopping={metric: logloss, patience: 9}", "train.plateau={metric: auc, patience: 9}"},
+                                              {"train.epochs=6", "train.early_stopping={metric: logloss, patience: 9}", "train.plateau={metric: logloss, patience: 9}"}};
+    for (int changed = 1; changed < 3; changed++) {
+        int64_t step;
+        remove_run("run");
+        OK(run("run", settings[0], 3, NULL, false, &step));
+        rk_policy before = newest_progress("run").policy;
+        OK(run("run", settings[changed], 3, NULL, true, &step));
+        rk_policy after = newest_progress("run").policy;
+        assert_true(after.best_step > 3 * EPOCH_STEPS && after.best < 1);
+        assert_int_equal(step, after.best_step);
+        assert_int_equal(found("run", true), step);
+        if (changed == 1) assert_true(after.plateau_best >= before.plateau_best);
+        if (changed == 2) assert_true(after.plateau_best == after.best); /* of the logloss, too */
+    }
+    int64_t step; /* of a run that had ended: the newest, for there is no best by that metric */
+    OK(run("run", settings[0], 3, NULL, true, &step));
+    assert_int_equal(step, N_STEPS);
+    assert_int_equal(found("run", true), N_STEPS);
+}
+
+/* Parameters of the best that were not kept are not looked for at the end; those that are there by chance are the best still. */
+static void test_keep_best_from_now_on(void **state) {
+    (void)state;
+    for (int there = 0; there < 2; there++) {
+        const char *first[] = {"train.epochs=4", "train.keep_best=false", there ? "train.checkpoint.keep=100" : "train.checkpoint.keep=1", "train.optimizer.learning_rate=0.1"};
+        const char *then[] = {"train.epochs=6", "train.keep_best=true", first[2], first[3]};
+        int64_t step;
+        remove_run("run");
+        OK(run("run", first, 4, NULL, false, &step));
+        int64_t best = newest_progress("run").policy.best_step;
+        assert_true(best < 4 * EPOCH_STEPS);
+        OK(run("run", then, 4, NULL, true, &step));
+        assert_int_equal(step, newest_progress("run").policy.best_step);
+        assert_int_equal(found("run", true), step);
+        if (there)
+            assert_int_equal(step, best);
+        else
+            assert_true(step > 4 * EPOCH_STEPS);
+    }
+}
+
 static int set_up(void **state) {
     (void)state;
     assert_non_null(mkdtemp(directory));
@@ -191,6 +237,8 @@ int main(void) {
         cmocka_unit_test(test_resumed_from_the_best),
         cmocka_unit_test(test_keep_best_changed_at_the_end),
         cmocka_unit_test(test_older_and_incomplete),
+        cmocka_unit_test(test_metric_changed),
+        cmocka_unit_test(test_keep_best_from_now_on),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -265,14 +265,35 @@ static void test_device(void **state) {
 static void test_policy(void **state) {
     (void)state;
     rk_policy p;
-    rk_policy_rules rules = {.larger_is_better = true, .plateau_larger = false, .stops = true, .drops = true, .patience = 1, .plateau_patience = 0, .factor = 0.1, .min_factor = 0.05};
+    rk_policy_rules rules = {.larger_is_better = true, .plateau_larger = false, .stops = true, .drops = true, .patience = 2, .plateau_patience = 0, .factor = 0.1, .min_factor = 0.05};
     rk_policy_init(&p);
     rk_verdict v = rk_policy_judge(&p, &rules, 10, 0.7, 0.5);
     assert_true(v.best && !v.dropped && !v.stop);
     v = rk_policy_judge(&p, &rules, 20, 0.7, 0.6);
     assert_true(!v.best && v.dropped && !v.stop && p.learning_rate_factor == 0.1);
-    v = rk_policy_judge(&p, &rules, 30, __builtin_nan(""), 0.7);
-    assert_true(!v.best && !v.dropped && v.stop && p.best_step == 10);
+    v = rk_policy_judge(&p, &rules, 30, __builtin_nan(""), __builtin_nan("")); /* not defined: neither better nor worse */
+    assert_true(!v.best && !v.dropped && !v.stop && p.bad == 1 && p.plateau_bad == 0);
+    v = rk_policy_judge(&p, &rules, 40, 0.6, 0.7);
+    assert_true(!v.best && !v.dropped && v.stop && p.best_step == 10 && p.last_step == 40);
+    rk_policy_init(&p); /* undefined from the first one on */
+    for (int i = 1; i < 9; i++) assert_false(rk_policy_judge(&p, &rules, i, __builtin_nan(""), 0.5).stop);
+}
+
+/* Stops at the patience-th evaluation in a row that is not better. */
+static void test_patience(void **state) {
+    (void)state;
+    for (int64_t patience = 0; patience < 4; patience++) {
+        rk_policy p;
+        rk_policy_rules rules = {.larger_is_better = true, .stops = true, .patience = patience};
+        rk_policy_init(&p);
+        int64_t n_bad = 0;
+        assert_false(rk_policy_stops(&p, &rules));
+        assert_false(rk_policy_judge(&p, &rules, 1, 0.5, 0).stop);
+        assert_false(rk_policy_judge(&p, &rules, 2, 0.6, 0).stop);
+        do n_bad++;
+        while (!rk_policy_judge(&p, &rules, 2 + n_bad, 0.6, 0).stop);
+        assert_int_equal(n_bad, patience ? patience : 1);
+    }
 }
 
 int main(void) {
@@ -283,6 +304,7 @@ int main(void) {
         cmocka_unit_test(test_cluster),
         cmocka_unit_test(test_device),
         cmocka_unit_test(test_policy),
+        cmocka_unit_test(test_patience),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,86 @@
+/* Going on from a checkpoint: that the run file still says the same, and what of the progress still counts. */
+#include <math.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "train/resume.h"
+#include "train/trainer_parts.h"
+
+rk_status rk_trainer_check_stored(rk_trainer *t, const char *path) {
+    char *file = NULL, *stored = NULL, *now = NULL;
+    size_t n_bytes;
+    rk_status status;
+    RK_GOTO(rk_path_join(path, "config.yaml", &file));
+    RK_GOTO(rk_file_read(file, &stored, &n_bytes));
+    RK_GOTO(rk_config_expand(t->config));
+    RK_GOTO(rk_config_to_yaml(t->config, &now));
+    RK_GOTO(rk_resume_check(stored, now));
+    if (!t->config->transforms) RK_GOTO(rk_transforms_load(&t->config->data, path, &t->config->transforms));
+done:
+    rk_free(file);
+    rk_free(stored);
+    rk_text_free(now);
+    return status;
+}
+
+/* A run that has ended goes on if it is now to be longer, unless it was stopped early. */
+static bool has_ended(const rk_trainer *t) {
+    const rk_train_section *s = &t->config->train;
+    bool is_done = (s->epochs && t->progress.position.epoch >= s->epochs) || (s->steps && t->progress.step >= s->steps);
+    return t->progress.finished && (is_done || rk_policy_stops(&t->progress.policy, &t->rules));
+}
+
+/* Whether the checkpoint's policy went by another metric, which is said if it `matters`; one that does not say what it went by went by this one. */
+static bool went_by_another(const rk_trainer *t, const char *then, int task, int metric, bool matters) {
+    char now[1024];
+    rk_config_metric_name(t->config, task, metric, now, sizeof now);
+    if (!then || strcmp(then, now) == 0) return false;
+    if (matters && t->is_first) rk_log(RK_LOG_WARNING, "the run went by '%s' and now goes by '%s': the best is looked for anew from here on", then, now);
+    return true;
+}
+
+static bool is_there(const rk_trainer *t, int64_t step) {
+    char *path;
+    rk_manifest m;
+    if (rk_checkpoint_path(t->config->train.output, step, &path) != RK_OK) return false;
+    bool there = rk_manifest_read(path, &m) == RK_OK;
+    if (there) rk_manifest_release(&m);
+    rk_free(path);
+    return there;
+}
+
+/* Parameters of a best evaluation that were not kept, or are gone, cannot be what the run ends with. */
+static bool has_lost_best(const rk_trainer *t) {
+    const rk_policy *p = &t->progress.policy;
+    if (!t->config->keeps_best || isnan(p->best) || p->best_step == t->progress.step || is_there(t, p->best_step)) return false;
+    if (t->is_first) rk_log(RK_LOG_WARNING, "there is no checkpoint of the best evaluation, at step %lld: the best is looked for anew from here on", (long long)p->best_step);
+    return true;
+}
+
+/* What was measured by a metric counts while the run goes by that one. Returns whether the policy is another now than in the checkpoint. */
+static bool judge_anew(rk_trainer *t, const rk_manifest *m) {
+    const rk_config *c = t->config;
+    bool watched = went_by_another(t, m->metric, c->watched_task, c->watched_metric, t->rules.stops || c->keeps_best);
+    bool plateau = went_by_another(t, m->plateau_metric, c->plateau_task, c->plateau_metric, t->rules.drops);
+    if (watched) rk_policy_forget_best(&t->progress.policy);
+    if (plateau) rk_policy_forget_plateau(&t->progress.policy);
+    t->progress.finished = has_ended(t);
+    if (!t->progress.finished && has_lost_best(t)) rk_policy_forget_best(&t->progress.policy);
+    return watched || plateau;
+}
+
+rk_status rk_trainer_restore(rk_trainer *t, const char *path) {
+    rk_manifest m;
+    RK_TRY(rk_checkpoint_read(path, &t->state));
+    RK_TRY(rk_model_refresh(t->model));
+    RK_TRY(rk_manifest_read(path, &m));
+    t->progress = m.progress;
+    bool anew = judge_anew(t, &m);
+    t->saved_step = anew || m.keeps_best != t->config->keeps_best ? -1 : t->progress.step;
+    rk_model_scale_learning_rate(t->model, t->progress.policy.learning_rate_factor);
+    rk_manifest_release(&m);
+    rk_log(RK_LOG_INFO, "resumed from '%s'", path);
+    return rk_feed_seek(&t->train_feed, t->progress.position);
+}

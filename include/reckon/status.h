@@ -33,7 +33,8 @@ extern "C" {
     X(INTERRUPTED, "a signal or a caller asked to stop")                      \
     X(PEER_LOST, "another rank ended, hangs or cannot be reached")            \
     X(END, "there is no more data")                                           \
-    X(INTERNAL, "a defect in the library")
+    X(INTERNAL, "a defect in the library")                                    \
+    X(BUSY, "another process has it in use")
 
 typedef enum rk_status {
 #define RK_STATUS_ENUM(name, text) RK_##name,

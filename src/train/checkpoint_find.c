@@ -1,5 +1,4 @@
-/* Which checkpoints a run has, and which of them are whole. */
-#include <inttypes.h>
+/* Which of a run's checkpoints are whole. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,52 +46,6 @@ rk_status rk_checkpoint_verify(const char *path) {
     return rk_checkpoint_verify_over(NULL, path);
 }
 
-static bool is_checkpoint_name(const char *name) {
-    return strncmp(name, "step-", 5) == 0;
-}
-
-rk_status rk_checkpoint_list(const char *output, char ***out, size_t *n_out) {
-    char *root, **names;
-    size_t n, kept = 0;
-    RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
-    rk_status status = rk_list_directory(root, &names, &n);
-    rk_free(root);
-    if (status == RK_NOT_FOUND) {
-        *out = NULL;
-        *n_out = 0;
-        return RK_OK;
-    }
-    RK_TRY(status);
-    for (size_t i = 0; i < n; i++) {
-        if (is_checkpoint_name(names[i]))
-            names[kept++] = names[i];
-        else
-            rk_free(names[i]);
-    }
-    *out = names;
-    *n_out = kept;
-    return RK_OK;
-}
-
-rk_status rk_checkpoint_clean(const char *output) {
-    char *root, **names;
-    size_t n;
-    RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
-    rk_status status = rk_list_directory(root, &names, &n);
-    if (status == RK_OK) {
-        for (size_t i = 0; status == RK_OK && i < n; i++) {
-            char *path;
-            if (strncmp(names[i], ".tmp-", 5) != 0) continue;
-            status = rk_path_join(root, names[i], &path);
-            if (status == RK_OK) status = rk_remove_tree(path);
-            if (status == RK_OK) rk_free(path);
-        }
-        rk_free_strings(names, n);
-    }
-    rk_free(root);
-    return status == RK_NOT_FOUND ? RK_OK : status;
-}
-
 static rk_status path_of(const char *output, const char *name, char **out) {
     char *root;
     RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
@@ -102,14 +55,14 @@ static rk_status path_of(const char *output, const char *name, char **out) {
 }
 
 rk_status rk_checkpoint_path(const char *output, int64_t step, char **out) {
-    char name[64];
-    snprintf(name, sizeof name, "step-%09" PRId64, step);
+    char name[RK_CHECKPOINT_NAME_BYTES];
+    rk_checkpoint_name(step, name);
     return path_of(output, name, out);
 }
 
-/* Whether the search for a whole one goes on behind this one. */
+/* Whether the search for a whole one goes on behind this one. One that could not be read, or that a newer program wrote, is not damaged. */
 static bool passes_over(rk_comm *comm, const char *path, rk_status status) {
-    if (status == RK_OK || status == RK_NO_MEMORY || status == RK_PEER_LOST) return false;
+    if (status != RK_BAD_DATA && status != RK_NOT_FOUND) return false;
     if (is_first(comm)) rk_log(RK_LOG_WARNING, "checkpoint '%s' is damaged and passed over: %s", path, rk_last_error());
     return true;
 }

@@ -53,10 +53,18 @@ rk_status rk_checkpoint_model(const char *path, const rk_config *config, const r
 
 /* Where a run's directory has the checkpoint of a step, whether it is there or not. */
 rk_status rk_checkpoint_path(const char *output, int64_t step, char **path);
-/* Names of the checkpoints in a run's directory, oldest first (rk_free_strings). */
+/* Names of the checkpoints in a run's directory, oldest first (rk_free_strings); other names do not count. */
 rk_status rk_checkpoint_list(const char *output, char ***names, size_t *n);
-/* Remove what an interrupted write left. */
+/* What an interrupted run left: a checkpoint that lacks nothing but its name gets it, the rest is removed. Call it under the run's lock. */
 rk_status rk_checkpoint_clean(const char *output);
+
+#define RK_CHECKPOINT_NAME_BYTES 40
+void rk_checkpoint_name(int64_t step, char name[RK_CHECKPOINT_NAME_BYTES]);
+void rk_checkpoint_temporary_name(int64_t step, char name[RK_CHECKPOINT_NAME_BYTES]);
+/* root: the directory of checkpoints. What is whole at `temporary` becomes `name`; at every moment that, or what `name` was before, is there whole. */
+rk_status rk_checkpoint_put(const char *root, const char *temporary, const char *name);
+/* Of those up to that of `progress`, which is whole, the newest `keep` stay, and the best one; later ones were damaged when the run went on behind them. */
+rk_status rk_checkpoint_retain(const rk_config *config, const rk_progress *progress);
 
 #define RK_CHECKPOINTS "checkpoints"
 

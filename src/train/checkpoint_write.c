@@ -1,4 +1,3 @@
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -17,10 +16,11 @@
 /* A checkpoint being written: its temporary directory and the files in it so far. */
 typedef struct writing {
     rk_comm *comm;
-    char *directory;
+    char name[RK_CHECKPOINT_NAME_BYTES], *directory;
     char **names;
     size_t n;
     json_t *files; /* of the manifest */
+    bool is_whole; /* all but its name */
 } writing;
 
 static rk_status note_file(writing *w, const char *name, uint32_t crc, uint64_t n_bytes) {
@@ -156,35 +156,11 @@ static rk_status write_all(writing *w, rk_config *config, const rk_progress *pro
     return rk_sync_directory(w->directory);
 }
 
-/* The newest `keep` stay, and the best one. */
-static rk_status retain(const rk_config *config, const char *root, int64_t best_step) {
-    char **names, best[64];
-    size_t n;
-    snprintf(best, sizeof best, "step-%09" PRId64, best_step);
-    RK_TRY(rk_checkpoint_list(config->train.output, &names, &n));
-    rk_status status = RK_OK;
-    for (size_t i = 0; status == RK_OK && i + (size_t)config->train.checkpoint.keep < n; i++) {
-        if (config->keeps_best && strcmp(names[i], best) == 0) continue;
-        char *path;
-        status = rk_path_join(root, names[i], &path);
-        if (status == RK_OK) status = rk_remove_tree(path);
-        if (status == RK_OK) rk_free(path);
-    }
-    rk_free_strings(names, n);
-    return status;
-}
-
 /* Tensors by every rank, and when all have written theirs, the rest by the first one. */
 static rk_status write_parts(writing *w, const rk_state *state) {
     RK_TRY(rk_comm_agree(w->comm, write_shards(w, state)));
     if (rk_comm_size(w->comm) > 1) RK_TRY(rk_comm_agree(w->comm, gather_files(w)));
     return RK_OK;
-}
-
-static rk_status commit(const writing *w, const char *root, const char *path) {
-    RK_TRY(rk_remove_tree(path)); /* one of the same step, from a run that was resumed before it */
-    if (rename(w->directory, path) != 0) return rk_error_errno(RK_IO, errno, "could not rename '%s'", w->directory);
-    return rk_sync_directory(root);
 }
 
 static rk_status begin(const writing *w) {
@@ -193,11 +169,11 @@ static rk_status begin(const writing *w) {
 }
 
 static rk_status name_paths(writing *w, const rk_config *config, int64_t step, char **root, char **path) {
-    char name[64], temporary[72];
-    snprintf(name, sizeof name, "step-%09" PRId64, step);
-    snprintf(temporary, sizeof temporary, ".tmp-%s", name);
+    char temporary[RK_CHECKPOINT_NAME_BYTES];
+    rk_checkpoint_name(step, w->name);
+    rk_checkpoint_temporary_name(step, temporary);
     RK_TRY(rk_path_join(config->train.output, RK_CHECKPOINTS, root));
-    RK_TRY(rk_path_join(*root, name, path));
+    RK_TRY(rk_path_join(*root, w->name, path));
     return rk_path_join(*root, temporary, &w->directory);
 }
 
@@ -210,10 +186,11 @@ static rk_status agree_on_step(rk_comm *comm, int64_t *step) {
     return RK_OK;
 }
 
-static rk_status write_first(writing *w, rk_config *config, const rk_progress *progress, const char *root, const char *path) {
+static rk_status write_first(writing *w, rk_config *config, const rk_progress *progress, const char *root) {
     RK_TRY(write_all(w, config, progress));
-    RK_TRY(commit(w, root, path));
-    return retain(config, root, progress->policy.best_step);
+    w->is_whole = true;
+    RK_TRY(rk_checkpoint_put(root, w->directory, w->name));
+    return rk_checkpoint_retain(config, progress);
 }
 
 rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state *state, const rk_progress *progress, char **out) {
@@ -228,11 +205,11 @@ rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state *
     if (!w.files) RK_GOTO(RK_NO_MEMORY_ERROR(0));
     RK_GOTO(rk_comm_agree(comm, is_first ? begin(&w) : RK_OK));
     RK_GOTO(write_parts(&w, state));
-    RK_GOTO(rk_comm_agree(comm, is_first ? write_first(&w, config, progress, root, path) : RK_OK));
+    RK_GOTO(rk_comm_agree(comm, is_first ? write_first(&w, config, progress, root) : RK_OK));
     *out = path;
     path = NULL;
 done:
-    if (status != RK_OK && w.directory && is_first) { /* an error's message outlives the clean-up */
+    if (status != RK_OK && w.directory && is_first && !w.is_whole) { /* an error's message outlives the clean-up */
         char reason[4096];
         rk_error_copy(reason, sizeof reason);
         rk_remove_tree(w.directory);

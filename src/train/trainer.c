@@ -58,11 +58,13 @@ rk_status rk_trainer_open_split(rk_trainer *t, const char *split, int64_t most, 
     return rk_dataset_create(&c->data, transforms, &options, out);
 }
 
-/* The run's folder if there are checkpoints in it to go on from, else NULL. */
-static rk_status find_begun(const rk_trainer *t, char **out) {
+/* The run's folder, which from here on is this run's alone, if there are checkpoints in it to go on from, else NULL. */
+static rk_status find_begun(rk_trainer *t, char **out) {
     const char *output = t->config->train.output;
     char **names;
     size_t n;
+    RK_TRY(rk_folder_lock_take(output, &t->lock));
+    RK_TRY(rk_checkpoint_clean(output));
     RK_TRY(rk_checkpoint_list(output, &names, &n));
     rk_free_strings(names, n);
     if (n && !t->options.resume)
@@ -71,7 +73,7 @@ static rk_status find_begun(const rk_trainer *t, char **out) {
 }
 
 /* The checkpoint that the run goes on from, or NULL. */
-static rk_status find_start(const rk_trainer *t, char **path) {
+static rk_status find_start(rk_trainer *t, char **path) {
     char *begun = NULL;
     RK_TRY(rk_comm_agree(t->world, t->is_first ? find_begun(t, &begun) : RK_OK));
     rk_status status = rk_comm_share_text(t->world, &begun);
@@ -122,8 +124,7 @@ static rk_status build_model(rk_trainer *t, const rk_batch *sample) {
 static rk_status open_output(rk_trainer *t, bool goes_on) {
     const rk_train_section *s = &t->config->train;
     if (!t->is_first) return RK_OK;
-    RK_TRY(rk_make_directories(s->output));
-    RK_TRY(rk_checkpoint_clean(s->output));
+    if (goes_on) RK_TRY(rk_checkpoint_retain(t->config, &t->progress)); /* what a kill right after a save has left to do */
     return rk_run_log_open(s->output, s->tensorboard, goes_on ? t->progress.log_bytes : -1, goes_on ? t->progress.events_bytes : -1, &t->log);
 }
 
@@ -197,6 +198,7 @@ void rk_trainer_free(rk_trainer *t) {
     rk_feed_release(&t->valid_feed);
     rk_dataset_free(t->train);
     rk_dataset_free(t->valid);
+    rk_folder_lock_free(t->lock);
     rk_trainer_leave_ranks(t);
     rk_free(t->trace_path);
     rk_free(t);

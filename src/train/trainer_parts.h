@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "base/folder_lock.h"
 #include "comm/comm.h"
 #include "data/dataset.h"
 #include "data/packed_batch.h"
@@ -29,6 +30,7 @@ struct rk_trainer {
     rk_state state;            /* of the model */
     rk_progress progress;
     rk_policy_rules rules;
+    rk_folder_lock *lock;      /* of the run's directory, held by the first rank */
     rk_run_log log;
     rk_evaluation evaluation;  /* the last one, for rk_trainer_evaluate and events */
     int64_t saved_step;        /* of the newest checkpoint; -1: none */

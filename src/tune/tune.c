@@ -153,6 +153,7 @@ rk_status rk_tune_create(const char *path, const rk_tune_options *options, rk_tu
     RK_GOTO(read_space(t));
     RK_GOTO(read_base(t));
     RK_GOTO(make_trials(t));
+    RK_GOTO(rk_folder_lock_take(t->output, &t->lock));
     RK_GOTO(rk_tune_read(t));
     *out = t;
     t = NULL;
@@ -170,6 +171,7 @@ void rk_tune_free(rk_tune *t) {
         rk_free(trial->settings);
         rk_free(trial->error);
     }
+    rk_folder_lock_free(t->lock);
     rk_free(t->trials);
     rk_search_space_release(&t->space);
     rk_free(t->path);

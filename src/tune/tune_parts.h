@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "base/buffer.h"
+#include "base/folder_lock.h"
 #include "tune/search_space.h"
 
 #define RK_TRIAL_STATE_LIST(X) X(waiting) X(done) X(failed)
@@ -31,6 +32,7 @@ typedef struct rk_trial {
 struct rk_tune {
     rk_tune_options options;
     char *path, *output, *metric;
+    rk_folder_lock *lock;       /* of the search's directory; each trial's has its own */
     char *fingerprint;          /* of the resolved run file without what is searched: a search goes on only with the same */
     bool larger_is_better;
     rk_search_space space;

@@ -75,7 +75,6 @@ static void tell(const rk_tune *t, int64_t number, bool done) {
 
 rk_status rk_tune_run(rk_tune *t) {
     bool any = false;
-    RK_TRY(rk_make_directories(t->output));
     RK_TRY(rk_tune_write(t));
     for (int64_t i = 0; i < t->n_trials; i++) {
         rk_trial *trial = &t->trials[i];

@@ -1,0 +1,104 @@
+/* Preloaded: counts the calls by which a process changes files, and kills it at one of them. KILL_AT: its number, from 1; KILL_LOG: a file to which each is
+ * added. A write is half done by then. NO_EXCHANGE, NO_LOCKS: a file system that has none. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+int renameat2(int from_directory, const char *from, int to_directory, const char *to, unsigned flags);
+int flock(int descriptor, int operation);
+
+#define NEXT(type, name) ((type)(size_t)dlsym(RTLD_NEXT, name))
+typedef int (*one_path)(const char *);
+typedef int (*two_paths)(const char *, const char *);
+typedef int (*one_descriptor)(int);
+typedef ssize_t (*writer)(int, const void *, size_t);
+typedef int (*cutter)(const char *, off_t);
+typedef int (*exchanger)(int, const char *, int, const char *, unsigned);
+typedef int (*maker)(const char *, mode_t);
+typedef int (*locker)(int, int);
+
+static int n_calls;
+
+/* Whether this is the one. */
+static int is_hit(const char *call, const char *path) {
+    const char *at = getenv("KILL_AT"), *log = getenv("KILL_LOG");
+    n_calls++;
+    if (log) {
+        FILE *file = fopen(log, "a");
+        if (file) {
+            fprintf(file, "%d %s %s\n", n_calls, call, path);
+            fclose(file);
+        }
+    }
+    return at && atoi(at) == n_calls;
+}
+
+static void end(void) {
+    kill(getpid(), SIGKILL);
+    for (;;) pause();
+}
+
+static void hit(const char *call, const char *path) {
+    if (is_hit(call, path)) end();
+}
+
+int rename(const char *from, const char *to) {
+    hit("rename", to);
+    return NEXT(two_paths, "rename")(from, to);
+}
+
+int renameat2(int from_directory, const char *from, int to_directory, const char *to, unsigned flags) {
+    if (getenv("NO_EXCHANGE")) {
+        errno = EINVAL;
+        return -1;
+    }
+    hit("exchange", to);
+    return NEXT(exchanger, "renameat2")(from_directory, from, to_directory, to, flags);
+}
+
+int unlink(const char *path) {
+    hit("unlink", path);
+    return NEXT(one_path, "unlink")(path);
+}
+
+int rmdir(const char *path) {
+    hit("rmdir", path);
+    return NEXT(one_path, "rmdir")(path);
+}
+
+int mkdir(const char *path, mode_t mode) {
+    hit("mkdir", path);
+    return NEXT(maker, "mkdir")(path, mode);
+}
+
+int truncate(const char *path, off_t n_bytes) {
+    hit("truncate", path);
+    return NEXT(cutter, "truncate")(path, n_bytes);
+}
+
+int fsync(int descriptor) {
+    hit("fsync", "");
+    return NEXT(one_descriptor, "fsync")(descriptor);
+}
+
+ssize_t write(int descriptor, const void *data, size_t n_bytes) {
+    writer next = NEXT(writer, "write");
+    if (descriptor > 2 && is_hit("write", "")) {
+        (void)!next(descriptor, data, n_bytes / 2);
+        end();
+    }
+    return next(descriptor, data, n_bytes);
+}
+
+int flock(int descriptor, int operation) {
+    if (getenv("NO_LOCKS")) {
+        errno = ENOLCK;
+        return -1;
+    }
+    return NEXT(locker, "flock")(descriptor, operation);
+}

@@ -85,7 +85,38 @@ static void test_other_shapes(void **state) {
           "tensor 't' is stored with 4 rows of at least 8 values, the model's has 4 of 4\nhint: the configuration or the data's vocabularies changed since");
 }
 
+static void assert_no_copy(const rk_tensor_part *to, const rk_tensor_part *from, float *to_data, const float *from_data) {
+    int64_t n = 0;
+    rk_status status = rk_tensor_part_copy(to, to_data, from, from_data, sizeof *to_data, &n);
+    assert_true(status == RK_BAD_DATA || status == RK_CONFIG);
+}
+
+/* A tensor of one element may have a table's part for a name: nothing is read or written beyond it. */
+static void test_names_that_tell_too_much(void **state) {
+    (void)state;
+    enum { N = 1000 };
+    static float rows[N * 2], one[1];
+    static const char *const names[] = {"t[0:1000:1]", "t[0:1000:1,0:2]", "t[0:1000:1,1:9]", "t[0:1000:2,0:999999999999999999]"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        rk_tensor_part table, slice, slot, other;
+        OK(rk_tensor_part_parse("t", 2, (int64_t[]){N, 2}, &table));
+        OK(rk_tensor_part_parse("t[0:1000:1,0:2]", 2, (int64_t[]){N, 2}, &slice));
+        OK(rk_tensor_part_parse("t", 1, (int64_t[]){N}, &slot));
+        OK(rk_tensor_part_parse(names[i], 1, (int64_t[]){1}, &other));
+        assert_no_copy(&table, &other, rows, one);
+        assert_no_copy(&slice, &other, rows, one);
+        assert_no_copy(&slot, &other, rows, one);
+        assert_no_copy(&other, &table, one, rows);
+    }
+    rk_tensor_part part;
+    assert_int_equal(rk_tensor_part_parse("t", 3, (int64_t[]){0, INT64_MAX, INT64_MAX}, &part), RK_BAD_DATA);
+    assert_int_equal(rk_tensor_part_parse("t", 2, (int64_t[]){INT64_MAX, 2}, &part), RK_BAD_DATA);
+    assert_int_equal(rk_tensor_part_parse("t[0:9223372036854775807:9223372036854775807]", 2, (int64_t[]){2, 2}, &part), RK_BAD_DATA);
+    assert_int_equal(rk_tensor_part_parse("t[0:2:1,1:-9223372036854775808]", 2, (int64_t[]){2, 2}, &part), RK_BAD_DATA);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_any_cut_from_any_other), cmocka_unit_test(test_other_shapes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_any_cut_from_any_other), cmocka_unit_test(test_other_shapes),
+                                       cmocka_unit_test(test_names_that_tell_too_much)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,7 @@ static int describe(const rk_config *config) {
     rk_model *model = NULL;
     char *text = NULL;
     int code = EXIT_OK;
-    if (rk_model_create(config, dataset, &model) != RK_OK || rk_model_describe(model, &text) != RK_OK)
+    if (rk_model_outline(config, dataset, &model) != RK_OK || rk_model_describe(model, &text) != RK_OK)
         code = failed();
     else
         fputs(text, stdout);

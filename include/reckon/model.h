@@ -17,6 +17,9 @@ typedef struct rk_model rk_model;
 
 /* The run file's model for a dataset's columns, with initial parameters; on the CPU, whatever its `device`. The dataset may be freed afterwards. */
 RK_API rk_status rk_model_create(const rk_config *config, const rk_dataset *dataset, rk_model **out);
+/* The same, to be described: sizes, shapes and counts, without memory for a row or a batch. It takes rk_model_describe, rk_model_peak_bytes and rk_model_free; to train or
+ * predict with it is refused, and rk_model_embeddings is NULL. */
+RK_API rk_status rk_model_outline(const rk_config *config, const rk_dataset *dataset, rk_model **out);
 RK_API void rk_model_free(rk_model *model);
 
 /* One synchronous step: lookup, forward, loss, backward, updates. *loss is the batch's mean loss before the update. A loss or gradient that

@@ -18,7 +18,7 @@ typedef struct rk_plan_options {
     size_t struct_size;
     const char *cluster;  /* path of a cluster file; NULL: this machine */
     int32_t n_ranks;      /* the cluster's first so many ranks; 0: all, or one on this machine */
-    bool measure;         /* time steps of the run on this machine; what the cluster file leaves out is as this machine's. Always so without a file */
+    bool measure;         /* time steps of the run on this machine, with its tables in memory; what the cluster file leaves out is as this machine's, as without a file */
     bool sample;          /* count ids in the training data; else the loads of tables are assumed */
     int64_t sample_rows;  /* so many rows of it, in whole batches; 0: all */
 } rk_plan_options;

@@ -40,7 +40,7 @@ typedef struct rk_leaves {
 } rk_leaves;
 void rk_embeddings_set_leaves(rk_embeddings *embeddings, int32_t feature, rk_leaves leaves);
 
-/* parts [n_tables]: what of each table is here; NULL: all. Their names must outlive the collection. */
+/* parts [n_tables]: what of each table is here; NULL: all. Their names, where they have any, must outlive the collection. */
 rk_status rk_embeddings_create_parts(const rk_embeddings_config *config, const rk_table_part *parts, rk_embeddings **out);
 
 /* Every table's rows and slots and each table's step, in a fixed order: names "table/<name>/rows", "table/<name>/<slot>",

@@ -86,7 +86,7 @@ void rk_embedding_plan_release(rk_embedding_plan *plan);
 int32_t rk_embedding_plan_width(const rk_embedding_plan *plan, int32_t feature);
 
 rk_embeddings_config rk_embedding_plan_config(const rk_embedding_plan *plan, uint64_t seed); /* views of the plan */
-/* Create the collection of a plan. */
-rk_status rk_embedding_plan_create(const rk_embedding_plan *plan, uint64_t seed, rk_embeddings **out);
+/* Create the collection of a plan. is_outline: without memory for rows and slots, only to be described. */
+rk_status rk_embedding_plan_create(const rk_embedding_plan *plan, uint64_t seed, bool is_outline, rk_embeddings **out);
 
 #endif

@@ -339,11 +339,21 @@ rk_embeddings_config rk_embedding_plan_config(const rk_embedding_plan *plan, uin
                                   .features = plan->features, .n_features = plan->n_features};
 }
 
-rk_status rk_embedding_plan_create(const rk_embedding_plan *plan, uint64_t seed, rk_embeddings **out) {
+static rk_status create_outline(const rk_embeddings_config *config, rk_embeddings **out) {
+    rk_table_part *parts;
+    RK_TRY(rk_alloc((size_t)config->n_tables, sizeof *parts, &parts));
+    for (int32_t t = 0; t < config->n_tables; t++)
+        parts[t] = (rk_table_part){.n_rows = config->tables[t].n_rows, .dim = config->tables[t].dim, .is_outline = true};
+    rk_status status = rk_embeddings_create_parts(config, parts, out);
+    rk_free(parts);
+    return status;
+}
+
+rk_status rk_embedding_plan_create(const rk_embedding_plan *plan, uint64_t seed, bool is_outline, rk_embeddings **out) {
     rk_embeddings_config config = rk_embedding_plan_config(plan, seed);
     rk_embeddings *e;
-    RK_TRY(rk_embeddings_create(&config, &e));
-    rk_status status = RK_OK;
+    rk_status status = (is_outline ? create_outline : rk_embeddings_create)(&config, &e);
+    RK_TRY(status);
     for (int32_t t = 0; status == RK_OK && t < plan->n_tables; t++) status = rk_embeddings_set_l2(e, plan->tables[t].name, plan->l2[t], plan->l2_full[t]);
     if (status != RK_OK) {
         rk_embeddings_free(e);

@@ -101,10 +101,8 @@ static rk_status create_front(rk_sharded *s, const rk_sharded_options *o) {
     rk_status status;
     RK_GOTO(rk_alloc((size_t)c->n_tables, sizeof *parts, &parts));
     for (int32_t t = 0; t < c->n_tables; t++)
-        parts[t] = (rk_table_part){.name = c->tables[t].name, .n_rows = c->tables[t].n_rows, .dim = c->tables[t].dim, .absent = true,
-                                   .unplanned = o->placements[t].pools && !o->placements[t].replicated};
+        parts[t] = (rk_table_part){.n_rows = c->tables[t].n_rows, .dim = c->tables[t].dim, .absent = true, .unplanned = o->placements[t].pools && !o->placements[t].replicated};
     RK_GOTO(rk_embeddings_create_parts(c, parts, &s->front));
-    for (int32_t t = 0; t < c->n_tables; t++) s->front->tables[t].part.name = s->front->tables[t].config.name;
     for (int32_t f = 0; f < c->n_features; f++) rk_embeddings_set_leaves(s->front, f, (rk_leaves){(uint32_t)o->first_shards[s->rank], o->shard_samples});
 done:
     rk_free(parts);

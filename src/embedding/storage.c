@@ -37,12 +37,15 @@ static void init_block(void *context, size_t task, int thread) {
     }
 }
 
-static rk_status allocate(rk_table *table) {
+static void size_up(rk_table *table) {
     uint64_t values = (uint64_t)table->config.n_rows * (uint64_t)table->config.dim;
     table->rows_bytes = values * rk_dtype_bytes(table->config.dtype);
+    for (int s = 0; s < table->n_slots; s++) table->slot_bytes[s] = sizeof(float) * (table->slots[s].per_row ? (uint64_t)table->config.n_rows : values);
+}
+
+static rk_status allocate(rk_table *table) {
     RK_TRY(rk_pages_alloc(table->rows_bytes, &table->rows.data));
     for (int s = 0; s < table->n_slots; s++) {
-        table->slot_bytes[s] = sizeof(float) * (table->slots[s].per_row ? (uint64_t)table->config.n_rows : values);
         void *pages;
         RK_TRY(rk_pages_alloc(table->slot_bytes[s], &pages));
         table->slot_values[s] = pages;
@@ -62,18 +65,21 @@ static void warn_of_size(const rk_table *table) {
 }
 
 rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk_optimizer *optimizer, uint64_t seed, const rk_table_part *part) {
-    rk_table_part whole = {.name = config->name, .n_rows = config->n_rows, .dim = config->dim};
+    rk_table_part whole = {.n_rows = config->n_rows, .dim = config->dim};
     if (!part) part = &whole;
-    *table = (rk_table){.part = *part, .config = *config, .optimizer = *optimizer, .seed = seed, .name_hash = rk_hash_bytes(part->name, strlen(part->name), 0)};
+    *table = (rk_table){.part = *part, .config = *config, .optimizer = *optimizer, .seed = seed};
     table->config.name = NULL;
     char *name;
     RK_TRY(rk_strdup(config->name, &name));
     table->config.name = name;
     table->config.optimizer = &table->optimizer;
-    if (part == &whole) table->part.name = name;
+    if (!part->name) table->part.name = name;
+    table->name_hash = rk_hash_bytes(table->part.name, strlen(table->part.name), 0);
     table->n_slots = config->frozen || part->absent ? 0 : rk_optimizer_slots(optimizer, table->slots);
     table->rows = (rk_rows){.dtype = config->dtype, .dim = config->dim, .n_parts = part->n_parts, .part = part->part, .first_column = part->first_column};
     if (part->absent) return RK_OK;
+    size_up(table);
+    if (part->is_outline) return RK_OK;
     rk_status status = allocate(table);
     if (status != RK_OK) {
         status = rk_error_hint(rk_error_context(status, "table '%s' of %lld rows", table->part.name, (long long)config->n_rows), SMALLER);

@@ -10,12 +10,13 @@
 
 /* What a part holds of the whole table: rows `part`, `part` + n_parts, ... and columns first_column .. first_column + config.dim - 1 of `dim`. */
 typedef struct rk_table_part {
-    const char *name;         /* of the whole table */
+    const char *name;         /* of the whole table; NULL: the part's own */
     int64_t n_rows;           /* likewise */
     int32_t dim;              /* likewise */
     int32_t n_parts, part, first_column;
     bool absent;              /* no memory at all: ids are checked and planned for (by occurrences), the rows are elsewhere */
     bool unplanned;           /* absent, and ids are only checked */
+    bool is_outline;          /* no memory, but the bytes that it would take: only to be described */
 } rk_table_part;
 
 typedef struct rk_table {

@@ -259,6 +259,7 @@ rk_status rk_model_item_places(rk_model *model, const rk_item_places *args) {
 }
 
 rk_embeddings *rk_model_embeddings(rk_model *model) {
+    if (model->is_outline) return NULL;
     (void)rk_model_settle(model); /* a GPU that failed says so at the next step */
     return model->embeddings;
 }

@@ -40,6 +40,7 @@ typedef struct rk_model_options {
     const rk_model_cluster *cluster;   /* NULL: one process */
     const rk_model_device *device;     /* a GPU; NULL: the CPU */
     rk_interactions *interactions;     /* two_tower: pairs of the training data, which the model then holds too; may be NULL where it needs none */
+    bool is_outline;                   /* sizes alone, no memory for rows, slots and batches: the model may be described and freed, no more; of one process, without a device */
     bool training;                     /* false: no gradients, no slots (prediction); the state's names are some of the trained model's */
 } rk_model_options;
 

@@ -173,7 +173,7 @@ static rk_status finish_graph(rk_model *model, const rk_model_options *options) 
 static rk_status new_memory(rk_model *model, int number, int64_t reals, rk_real **out) {
     struct rk_model_memory *memory = &model->memory[number];
     memory->n_bytes = (size_t)reals * sizeof **out;
-    RK_TRY(rk_pages_alloc(memory->n_bytes, &memory->pages));
+    if (!model->is_outline) RK_TRY(rk_pages_alloc(memory->n_bytes, &memory->pages));
     *out = memory->pages;
     return RK_OK;
 }
@@ -183,6 +183,7 @@ static rk_status reserve_gradients(rk_model *model, const rk_embedding_plan *pla
     rk_real *at;
     for (int32_t f = 0; f < model->n_lookups; f++) width += rk_embedding_plan_width(plan, f);
     RK_TRY(new_memory(model, set, width * model->max_here, &at));
+    if (model->is_outline) return RK_OK;
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof **model->gradients, &model->gradients[set]));
     for (int32_t f = 0; f < model->n_lookups; f++) {
         model->gradients[set][f] = (rk_activation){at, rk_embedding_plan_width(plan, f), NULL};
@@ -200,6 +201,7 @@ static rk_status reserve_activations(rk_model *model) {
         int64_t width = rk_graph_shape(model->graph, input).cols;
         rk_real *data;
         RK_TRY(new_memory(model, 2 + i, width * model->max_here, &data));
+        if (model->is_outline) continue;
         rk_graph_bind(model->graph, input, data, NULL);
         for (int32_t f = 0; f < model->n_lookups; f++)
             if (model->lookups[f].input == input) model->activations[f] = (rk_activation){data + model->lookups[f].first, width, NULL};
@@ -267,6 +269,7 @@ static rk_status outline(rk_model *model, const rk_model_options *options, rk_em
 static rk_status build(rk_model *model, const rk_model_options *options, rk_embedding_plan *plan) {
     model->max_batch = model->max_here = options->max_batch;
     model->skip_not_finite = options->skip_not_finite;
+    model->is_outline = options->is_outline;
     bool spread = options->cluster != NULL;
     model->stale = options->training && options->staleness > 0 && !spread;
     RK_TRY(outline(model, options, plan));
@@ -275,7 +278,7 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_embe
     if (spread)
         RK_TRY(rk_spread_create(model, options));
     else if (plan->n_features)
-        RK_TRY(rk_embedding_plan_create(plan, options->seed, &model->embeddings));
+        RK_TRY(rk_embedding_plan_create(plan, options->seed, options->is_outline, &model->embeddings));
     RK_TRY(finish_graph(model, options));
     if (!spread) set_leaves(model);
     if (spread) RK_TRY(rk_spread_finish(model, options, plan));

@@ -85,6 +85,7 @@ struct rk_model {
     int64_t max_batch, max_here;        /* samples of a batch; that go through the graph here: this rank's share, or a batch with drawn items */
     int64_t step, n_not_finite;
     bool skip_not_finite;
+    bool is_outline;                    /* no memory: only to be described */
 };
 
 static inline const char *rk_model_kind(const rk_model *model) { return model->preset ? model->preset->name : "graph"; }

@@ -9,6 +9,7 @@
 
 rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part, bool labelled) {
     const rk_batch *batch = &part->batch;
+    RK_FAIL_IF(model->is_outline, RK_INVALID_ARGUMENT, "an outline of a model holds no rows: it is only to be described\nhint: rk_model_create makes the model itself");
     RK_FAIL_IF(batch->n < 0 || (labelled && part->total == 0), RK_INVALID_ARGUMENT, "a batch of %lld samples", (long long)part->total);
     RK_FAIL_IF(part->base < 0 || batch->n > part->total - part->base || (!model->spread && batch->n < part->total), RK_INVALID_ARGUMENT,
                "samples %lld to %lld of a batch of %lld", (long long)part->base, (long long)(part->base + batch->n), (long long)part->total);

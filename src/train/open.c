@@ -29,6 +29,13 @@ rk_status rk_model_create(const rk_config *config, const rk_dataset *dataset, rk
     return rk_model_build(&options, out);
 }
 
+rk_status rk_model_outline(const rk_config *config, const rk_dataset *dataset, rk_model **out) {
+    rk_model_options options;
+    RK_TRY(rk_config_model_options(config, rk_dataset_schema(dataset), true, &options));
+    options.is_outline = true;
+    return rk_model_build(&options, out);
+}
+
 static rk_status graph_text(const rk_config *config, const rk_dataset *dataset, bool dot, char **out) {
     rk_model_options options;
     RK_TRY(rk_config_model_options(config, rk_dataset_schema(dataset), true, &options));

@@ -195,6 +195,46 @@ static void test_describe(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+/* It is described as the model that it is of, and no table is too large for that. */
+static void test_outline(void **state) {
+    (void)state;
+    static drawn_batch b;
+    for (int stale = 0; stale < 2; stale++) {
+        fixture f;
+        rk_model *models[2];
+        char *texts[2];
+        double loss;
+        fixture_init(&f, "model: {kind: deepfm, deep: [8]}\nembedding: {dim: 4, dtype: bf16}", usual_features, 3, 3, 1);
+        f.options.staleness = stale;
+        draw_batch(&b, 1, 20, 1);
+        for (int i = 0; i < 2; i++) {
+            f.options.is_outline = i;
+            OK(rk_model_build(&f.options, &models[i]));
+            OK(rk_model_describe(models[i], &texts[i]));
+        }
+        assert_string_equal(texts[0], texts[1]);
+        assert_true(rk_model_peak_bytes(models[0], &b.batch) == rk_model_peak_bytes(models[1], &b.batch));
+        FAILS(rk_model_train(models[1], &b.batch, &loss), RK_INVALID_ARGUMENT,
+              "an outline of a model holds no rows: it is only to be described\nhint: rk_model_create makes the model itself");
+        assert_null(rk_model_embeddings(models[1]));
+        for (int i = 0; i < 2; i++) {
+            rk_free(texts[i]);
+            rk_model_free(models[i]);
+        }
+        fixture_release(&f);
+    }
+    static const rk_data_feature_info huge = {"user", (int64_t)1 << 46, false};
+    fixture f;
+    rk_model *model;
+    fixture_init(&f, "model: fm\nembedding: {dim: 64}", &huge, 1, 0, 1);
+    f.options.is_outline = true;
+    OK(rk_model_build(&f.options, &model));
+    assert_true(rk_model_count_bytes(model).tables == ((uint64_t)1 << 46) * 65 * 4);
+    rk_model_free(model);
+    fixture_release(&f);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
 /* Build, one step, predict, describe. A step that runs out of memory changes nothing. */
 static rk_status everything(const fixture *f, const rk_batch *batch) {
     rk_model *model = NULL;
@@ -247,6 +287,7 @@ int main(void) {
         cmocka_unit_test(test_lr_adds_up),
         cmocka_unit_test(test_for_prediction),
         cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_outline),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -532,6 +532,7 @@ static void test_rehearsed(void **state) {
     OK(parse(RUN_OF(100000, 200, 0, ""), &config));
     rk_plan_options several = usual;
     several.n_ranks = 3;
+    several.measure = true;
     assert_int_not_equal(rk_plan_make(config, &several, &plan), RK_OK);
     assert_non_null(strstr(rk_last_error(), "a.csv"));
     rk_config_free(config);

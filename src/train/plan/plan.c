@@ -72,7 +72,7 @@ static rk_status make(rk_plan *plan, const rk_plan_options *options) {
     else
         assume_loads(plan);
     plan->data_bytes = rk_plan_data_bytes(plan, c->data.cache_bytes);
-    if (plan->here.flops > 0) RK_TRY(rk_plan_measure_pace(plan));
+    if (options->measure) RK_TRY(rk_plan_measure_pace(plan));
     RK_TRY(rk_plan_place(plan));
     return rk_plan_fits(plan) ? RK_OK : rk_plan_advise(plan);
 }

@@ -38,12 +38,12 @@ done:
     return status;
 }
 
-/* The dense part depends on no table's rows, so that of a model with one row a table tells it. */
-static rk_status build_small(const rk_plan *plan, const rk_data_schema *schema, rk_model **out) {
+static rk_status build_outline(const rk_plan *plan, const rk_data_schema *schema, rk_model **out) {
     rk_model_options options;
     RK_TRY(rk_config_model_options(plan->config, schema, false, &options));
     options.max_batch = 1;
-    return rk_plan_build(plan->config, schema, (rk_fewer_rows){1, INT64_MAX}, options, out);
+    options.is_outline = true;
+    return rk_model_build(&options, out);
 }
 
 static rk_status count_parameters(rk_model *model, double *out) {
@@ -71,7 +71,7 @@ rk_status rk_plan_describe_run(rk_plan *plan) {
     rk_model *model = NULL;
     rk_slot slots[RK_MAX_SLOTS];
     RK_TRY(make_tables(plan, schema));
-    RK_TRY(build_small(plan, schema, &model));
+    RK_TRY(build_outline(plan, schema, &model));
     rk_model_work work = rk_model_count_work(model, 1);
     plan->dense.flops = work.flops;
     plan->dense.layer_in = work.layer_in;

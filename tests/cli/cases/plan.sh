@@ -15,4 +15,4 @@ plan large.yaml --set 'cluster.tables=[{name: citty, sharding: row_wise}]'
 plan large.yaml --set 'cluster.tables=[{name: city, sharding: row_wise, ranks: [0, 4]}]'
 sed -i -e 's/memory_bandwidth_gbs/memory_bandwith_gbs/' cluster.yaml; plan large.yaml
 sed -i -e 's/memory_bandwith_gbs: 20, //' cluster.yaml; plan large.yaml
-"$RECKON" plan --ranks 2 run.yaml | sed -E -e 's/[0-9.]+ (GB\/s|Gflop\/s)/N \1/g' -e 's/ranks, [0-9.]+ .B/ranks, N/' -e 's/ +[0-9.]+%/ N%/' -e 's/[0-9.]+ ms/N ms/' -e 's/ +[0-9.]+$/ N/' -e 's/[0-9]+ samples/N samples/' -e 's/by [0-9]+ steps/by N steps/'
+"$RECKON" plan --ranks 2 --measure run.yaml | sed -E -e 's/[0-9.]+ (GB\/s|Gflop\/s)/N \1/g' -e 's/ranks, [0-9.]+ .B/ranks, N/' -e 's/ +[0-9.]+%/ N%/' -e 's/[0-9.]+ ms/N ms/' -e 's/ +[0-9.]+$/ N/' -e 's/[0-9]+ samples/N samples/' -e 's/by [0-9]+ steps/by N steps/'

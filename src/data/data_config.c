@@ -20,6 +20,10 @@ static const char *const losses[] = {"sigmoid_cross_entropy", "mse"};
 static const rk_field split_fields[] = {
     RK_FIELD_ARRAY(TEXTS, rk_split_section, path, n_path, 0, 0, "files, in order; `*` and `?` match names"),
     RK_FIELD_F64(rk_split_section, fraction, 0, 0, 0.9, "this share of train's rows, set aside by a hash of the row's number"),
+    RK_FIELD_ENUM(rk_split_section, format, -1, formats, "of these files, where it is not data.format"),
+    RK_FIELD_TEXT(rk_split_section, separator, false, NULL, "of these files, where it is not data.separator"),
+    RK_FIELD_ENUM(rk_split_section, header, -1, headers, "of these files, where it is not data.header; with true and no `columns` beside it, theirs are the first line's"),
+    RK_FIELD_ARRAY(TEXTS, rk_split_section, columns, n_columns, 0, 0, "of these files, where they are not data.columns"),
 };
 static const rk_schema split_schema = SECTION("split", rk_split_section, split_fields, "path");
 
@@ -189,8 +193,33 @@ static rk_status check_features(const rk_data_section *s, const rk_yaml *yaml) {
     return status;
 }
 
+rk_data_section rk_data_section_of_split(const rk_data_section *section, const rk_split_section *split) {
+    rk_data_section s = *section;
+    s.whole = section;
+    s.paths_are_callers = !split;
+    if (!split) return s;
+    if (split->format >= 0) s.format = split->format;
+    if (split->separator || split->format >= 0) s.separator = split->separator;
+    if (split->header >= 0) s.header = split->header;
+    if (split->header == 1 || split->n_columns) {
+        s.columns = split->columns;
+        s.n_columns = split->n_columns;
+    }
+    return s;
+}
+
+/* One byte, or none is given. */
+static rk_status check_separator(const char *separator, int line, const rk_yaml *yaml) {
+    if (!separator || strlen(separator) == 1) return RK_OK;
+    return rk_error_hint(error_at(yaml, line, "separator", "must be one byte"),
+                         "where fields are separated by '::', ':' leaves an empty column between two: columns: [user, _, item, _, rating]");
+}
+
 static rk_status check_split(const rk_split_section *split, const char *name, const rk_yaml *yaml) {
     if (!split->line) return RK_OK;
+    RK_TRY(check_separator(split->separator, split->line, yaml));
+    if (split->fraction > 0 && (split->format >= 0 || split->separator || split->header >= 0 || split->n_columns))
+        return error_at(yaml, split->line, name, "format, separator, header and columns belong to files of its own; a fraction is of train's");
     if ((split->n_path > 0) == (split->fraction > 0)) return error_at(yaml, split->line, name, "give either a path or a fraction");
     return RK_OK;
 }
@@ -229,9 +258,7 @@ rk_status rk_data_section_check(const rk_data_section *s, const rk_yaml *yaml) {
     RK_TRY(check_split(&s->test, "test", yaml));
     if (s->train.fraction > 0) return error_at(yaml, s->train.line, "train", "needs a path; a fraction belongs to valid or test");
     if (s->valid.fraction + s->test.fraction >= 1) return error_at(yaml, s->train.line, "train", "the fractions leave nothing to train on");
-    if (s->separator && strlen(s->separator) != 1)
-        return rk_error_hint(error_at(yaml, s->line, "separator", "must be one byte"),
-                             "where fields are separated by '::', ':' leaves an empty column between two: columns: [user, _, item, _, rating]");
+    RK_TRY(check_separator(s->separator, s->line, yaml));
     if (s->quote && strlen(s->quote) > 1) return error_at(yaml, s->line, "quote", "must be one byte or none");
     if (s->n_features == 0) return error_at(yaml, s->line, "features", "a model needs one feature or more");
     rk_status status = check_features(s, yaml);

@@ -18,6 +18,12 @@ typedef struct rk_split_section {
     char **path;
     int64_t n_path;
     double fraction; /* 0: the split has files of its own */
+    /* how they are written, where that is not the data's way */
+    int format;      /* rk_data_format, or -1 */
+    char *separator; /* or NULL */
+    int header;      /* as the data's, or -1 */
+    char **columns;
+    int64_t n_columns;
 } rk_split_section;
 
 /* One feature. Exactly one of the kinds below is given; `column` defaults to the feature's name. */
@@ -113,12 +119,17 @@ typedef struct rk_data_section {
     int64_t cache_bytes; /* transformed rows are kept in memory between epochs up to this many bytes; 2 GiB */
     int64_t reader_threads; /* that parse and transform; 0: one for every four processors, at least 1 */
     int64_t seed;        /* -1: train.seed */
+    /* of a section made by rk_data_section_of_split, else NULL and false: what it was made from; the paths to be read are the caller's, not the run file's */
+    const struct rk_data_section *whole;
+    bool paths_are_callers;
 } rk_data_section;
 
 extern const rk_schema rk_data_schema_table, rk_data_feature_schema;
 
 /* What the keys mean together: exactly one kind a feature, columns and names that exist, splits that make sense. */
 rk_status rk_data_section_check(const rk_data_section *section, const rk_yaml *yaml);
+/* The section with the split's own way of writing files in place of the data's; split NULL: for files of the caller's own. It has both sections' memory, and is not to be released. */
+rk_data_section rk_data_section_of_split(const rk_data_section *section, const rk_split_section *split);
 /* Features in the place of patterns, one for each column of the training data that matches and is no other feature, label, weight or group; in the
  * columns' order. directory: what paths are relative to. */
 bool rk_data_section_has_patterns(const rk_data_section *section);

@@ -188,6 +188,7 @@ static rk_status choose_files(rk_dataset *d, const rk_data_section *section, con
         r->part = named == &section->train ? 0 : named == &section->valid ? 1 : 2;
         files = &section->train;
     }
+    r->manner = rk_data_section_of_split(section, files);
     char *alone[1] = {(char *)(size_t)split};
     char *const *paths = files ? files->path : alone;
     size_t n = files ? (size_t)files->n_path : 1;
@@ -231,8 +232,7 @@ rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms 
     r->n_rows = -1;
     r->window_rows = rk_dataset_window_rows(d, d->batch_size);
     rk_status status;
-    bool named = split_of(section, options->split) != NULL;
-    RK_GOTO(rk_strdup(named && options->directory ? options->directory : "", &r->directory)); /* a path of the caller's own is as it is */
+    RK_GOTO(rk_strdup(options->directory ? options->directory : "", &r->directory));
     RK_GOTO(choose_files(d, section, options->split));
     d->n_slots = options->prefetch > 0 ? options->prefetch : 4;
     RK_GOTO(rk_alloc((size_t)d->n_slots, sizeof *d->slots, &d->slots));

@@ -138,8 +138,9 @@ static void put_in_place(expander *e, rk_data_section *s, const rk_schema *schem
 rk_status rk_data_section_expand(rk_data_section *s, const rk_yaml *yaml, const char *directory) {
     expander e = {.section = s, .yaml = yaml};
     rk_rows_reader rows = {0};
+    const rk_data_section manner = rk_data_section_of_split(s, &s->train);
     rk_status status;
-    RK_GOTO(rk_rows_open_all(s, directory, s->train.path, (size_t)s->train.n_path, &rows));
+    RK_GOTO(rk_rows_open_all(&manner, directory, s->train.path, (size_t)s->train.n_path, &rows));
     RK_GOTO(expand_all(&e, &rows));
     put_in_place(&e, s, &rk_data_feature_schema);
 done:

@@ -246,7 +246,7 @@ static rk_status error_of(const rk_reader *r, const rk_reader_part *part) {
 
 static rk_status open_files(const rk_reader *r, rk_rows_reader *rows) {
     const rk_transforms *t = r->transforms;
-    return rk_rows_open(r->section, r->directory, r->paths, r->n_paths, t->names, t->n_names, r->labels_optional ? t->n_labels_names : 0, rows);
+    return rk_rows_open(&r->manner, r->directory, r->paths, r->n_paths, t->names, t->n_names, r->labels_optional ? t->n_labels_names : 0, rows);
 }
 
 rk_status rk_reader_check(const rk_reader *r) {

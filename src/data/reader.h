@@ -26,6 +26,7 @@ typedef struct rk_reader_part {
 
 typedef struct rk_reader {
     const rk_data_section *section;
+    rk_data_section manner; /* how the files are written: the section's way, or the split's own */
     const rk_transforms *transforms;
     char *directory;
     char **paths;          /* of the split, not yet expanded */

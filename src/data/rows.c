@@ -37,6 +37,7 @@ static rk_status index_keys(rk_join *join, const char *key) {
 /* Read a joined file whole: always csv, in the data section's manner but for its own separator and columns. */
 static rk_status load_join(const rk_data_section *section, const char *directory, const rk_join_section *from, rk_join *join) {
     RK_TRY(rk_path_join(directory, from->path, &join->path));
+    if (section->whole) section = section->whole;
     rk_data_section manner = *section;
     manner.format = RK_DATA_CSV;
     manner.separator = from->separator ? from->separator : section->separator ? section->separator : section->format == RK_DATA_TSV ? (char *)(size_t) "\t" : NULL;
@@ -113,7 +114,7 @@ static rk_status open_source(rk_rows_reader *r, const rk_data_section *section, 
 
 /* The files, and what is joined to them. */
 static rk_status open_files(rk_rows_reader *r, const rk_data_section *section, const char *directory, char *const *paths, size_t n_paths) {
-    RK_TRY(rk_expand_paths(directory, paths, n_paths, &r->paths, &r->n_paths));
+    RK_TRY(rk_expand_paths(section->paths_are_callers ? "" : directory, paths, n_paths, &r->paths, &r->n_paths));
     RK_TRY(rk_alloc((size_t)section->n_joins, sizeof *r->joins, &r->joins));
     r->n_joins = (size_t)section->n_joins;
     for (size_t j = 0; j < r->n_joins; j++) RK_TRY(load_join(section, directory, &section->joins[j], &r->joins[j]));

@@ -172,23 +172,36 @@ static void close_reader(rk_source *s) {
 
 static const rk_file_reader reader = {.cut = cut, .parse = parse, .close = close_reader};
 
-/* The header line, into csv->record. */
-static rk_status read_header(rk_source *s, csv_state *csv) {
+/* The first line that is none of comments and blanks, into csv->record: it has *n_bytes. Without fields there is none, or, of a file without a header, it is
+ * damaged, which the parser will say. */
+static rk_status find_first_line(rk_source *s, csv_state *csv, bool is_header, size_t *n_bytes) {
     rk_lookahead *l = &s->lookahead;
-    csv_kind kind = CSV_NOTHING;
-    for (size_t consumed; kind != CSV_ROW;) {
+    for (;;) {
         rk_status status;
         RK_TRY(rk_lookahead_fill(l, RK_PIECE_BYTES));
-        RK_FAIL_IF(l->n_bytes == 0, RK_BAD_DATA, "'%s' is empty: it has no header line", rk_source_path(s));
-        kind = next_record(csv, l->data, l->n_bytes, l->at_end, &csv->record, &consumed, &status);
-        if (status != RK_OK) return rk_error_context(status, "'%s': the header line", rk_source_path(s));
+        csv->record.n_fields = 0;
+        RK_FAIL_IF(l->n_bytes == 0 && is_header, RK_BAD_DATA, "'%s' is empty: it has no header line", rk_source_path(s));
+        if (l->n_bytes == 0) return RK_OK;
+        csv_kind kind = next_record(csv, l->data, l->n_bytes, l->at_end, &csv->record, n_bytes, &status);
+        if (status != RK_OK && is_header) return rk_error_context(status, "'%s': the header line", rk_source_path(s));
+        if (status != RK_OK) csv->record.n_fields = 0;
+        if (kind == CSV_ROW) return RK_OK;
         if (kind == CSV_CUT) {
             RK_TRY(rk_source_look_further(s));
             continue;
         }
-        rk_lookahead_consume(l, consumed);
+        rk_lookahead_consume(l, *n_bytes);
         s->next_line += (int64_t)csv->record.n_lines;
     }
+}
+
+static rk_status read_first_line(rk_source *s, csv_state *csv, bool header, bool listed) {
+    size_t n_bytes;
+    RK_TRY(find_first_line(s, csv, header, &n_bytes));
+    if (listed) RK_TRY(rk_csv_check_first_line(rk_source_path(s), csv->section, &csv->record, header));
+    if (!header) return RK_OK;
+    rk_lookahead_consume(&s->lookahead, n_bytes);
+    s->next_line += (int64_t)csv->record.n_lines;
     return RK_OK;
 }
 
@@ -199,7 +212,9 @@ static rk_status map_names(rk_source *s, csv_state *csv) {
     char **names = NULL;
     rk_column_type *types = NULL;
     rk_status status = RK_OK;
-    if (header) RK_TRY(read_header(s, csv));
+    if (!listed && !header)
+        return rk_error_hint(rk_error(RK_CONFIG, "'%s' has no header line (header: false), and no columns are listed", rk_source_path(s)), "name them: columns: [...]");
+    RK_TRY(read_first_line(s, csv, header, listed));
     size_t n = listed ? (size_t)section->n_columns : csv->record.n_fields;
     RK_TRY(rk_alloc(n, sizeof *names, &names));
     for (size_t i = 0; i < n && status == RK_OK; i++)

@@ -41,6 +41,9 @@ struct rk_source {
 
 static inline const char *rk_source_path(const rk_source *s) { return s->options.paths[s->file]; }
 
+/* The first line of a file whose columns are listed. */
+rk_status rk_csv_check_first_line(const char *path, const rk_data_section *section, const rk_csv_record *record, bool is_header);
+
 /* Open the current file: each makes its state, and the columns if there are none yet. */
 rk_status rk_csv_reader_open(rk_source *source, char default_separator);
 rk_status rk_libsvm_reader_open(rk_source *source);

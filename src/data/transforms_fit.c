@@ -107,7 +107,8 @@ static rk_status pass(rk_transforms *t, const char *directory) {
     RK_TRY(rk_alloc((size_t)s->n_features, sizeof *gatherers, &gatherers));
     for (int64_t i = 0; i < s->n_features; i++) gatherers[i].f = &s->features[i];
     rk_rows_reader rows = {0};
-    rk_status status = rk_rows_open(s, directory, s->train.path, (size_t)s->train.n_path, t->names, t->n_names, t->n_labels_names, &rows);
+    const rk_data_section manner = rk_data_section_of_split(s, &s->train);
+    rk_status status = rk_rows_open(&manner, directory, s->train.path, (size_t)s->train.n_path, t->names, t->n_names, t->n_labels_names, &rows);
     if (status == RK_OK) status = read_all(t, &rows, gatherers);
     rk_rows_release(&rows);
     for (int64_t i = 0; i < s->n_features; i++) {

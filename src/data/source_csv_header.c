@@ -1,0 +1,64 @@
+/* Whether the first line of separated values is what the run file takes it for, a header or a row, told by the names that it lists. */
+#include "base/log.h"
+#include "base/text.h"
+#include "data/source_parts.h"
+
+static bool is_number(rk_span field) {
+    double x;
+    return rk_parse_f64(field, &x);
+}
+
+/* 0, 1, 2: what stands above columns without names. */
+static bool is_counted(const rk_csv_record *record) {
+    int64_t first, number;
+    for (size_t i = 0; i < record->n_fields; i++)
+        if (!rk_parse_i64(record->fields[i], &number) || (i ? number != first + (int64_t)i : (first = number) > 1 || first < 0)) return false;
+    return true;
+}
+
+/* The number of the listed column of that name, or -1. */
+static int64_t place_of(const rk_data_section *section, rk_span name) {
+    for (int64_t i = 0; i < section->n_columns; i++)
+        if (rk_span_equal(name, section->columns[i])) return i;
+    return -1;
+}
+
+static rk_status wrong_order(const char *path, const rk_data_section *section, const rk_csv_record *record, size_t i) {
+    rk_span field = record->fields[i];
+    return rk_error_hint(rk_error(RK_CONFIG, "'%s': the header line calls column %zu '%.*s', which data.columns calls '%s'", path, i + 1, (int)field.n_bytes, field.data,
+                                  section->columns[i]),
+                         "without data.columns the names are the header line's");
+}
+
+/* A first line that is taken for a header though columns are listed: it must look like one, or a row would be lost. */
+static rk_status check_replaced_header(const char *path, const rk_data_section *section, const rk_csv_record *record) {
+    size_t n = record->n_fields, n_alike = 0;
+    RK_FAIL_IF(n != (size_t)section->n_columns, RK_CONFIG, "'%s': the header line has %zu fields, and data.columns %lld names", path, n, (long long)section->n_columns);
+    for (size_t i = 0; i < n; i++) {
+        int64_t place = place_of(section, record->fields[i]);
+        if (place >= 0 && !rk_span_equal(record->fields[place], section->columns[place])) return wrong_order(path, section, record, i);
+        n_alike += place >= 0;
+    }
+    if (n_alike || is_counted(record)) return RK_OK;
+    for (size_t i = 0; i < n; i++)
+        if (is_number(record->fields[i]))
+            return rk_error_hint(rk_error(RK_CONFIG, "'%s': the first line is no header: field %zu is '%.*s', and none is a name of data.columns", path, i + 1,
+                                          (int)record->fields[i].n_bytes, record->fields[i].data),
+                                 "header: false, or header beside the split's path, says that the first line is a row");
+    rk_log(RK_LOG_WARNING, "'%s': the first line is taken for a header (header: true), though none of its fields is a name of data.columns; the first is '%.*s'", path,
+           (int)(record->fields[0].n_bytes < 80 ? record->fields[0].n_bytes : 80), record->fields[0].data);
+    return RK_OK;
+}
+
+/* A first line that is taken for a row, though it has the names that are listed. */
+static rk_status check_first_row(const char *path, const rk_data_section *section, const rk_csv_record *record) {
+    size_t n = record->n_fields, n_alike = 0;
+    for (size_t i = 0; i < n && i < (size_t)section->n_columns; i++) n_alike += rk_span_equal(record->fields[i], section->columns[i]);
+    if (n_alike == 0 || 2 * n_alike < n || (n_alike == 1 && n > 1)) return RK_OK;
+    return rk_error_hint(rk_error(RK_CONFIG, "'%s': the first line is a header: %zu of its fields are names of data.columns", path, n_alike),
+                         "header: true, or header beside the split's path, takes it for one");
+}
+
+rk_status rk_csv_check_first_line(const char *path, const rk_data_section *section, const rk_csv_record *record, bool is_header) {
+    return is_header ? check_replaced_header(path, section, record) : check_first_row(path, section, record);
+}

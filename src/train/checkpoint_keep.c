@@ -35,6 +35,13 @@ static bool begins_with(const char *name, const char *start) {
     return strncmp(name, start, strlen(start)) == 0;
 }
 
+bool rk_checkpoint_is_named(const char *path, int64_t step) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    if (begins_with(name, TEMPORARY)) name += strlen(TEMPORARY);
+    int64_t named = step_of(name);
+    return named < 0 || named == step;
+}
+
 static int by_step(const void *a, const void *b) {
     int64_t x = step_of(*(char *const *)a), y = step_of(*(char *const *)b);
     return (x > y) - (x < y);

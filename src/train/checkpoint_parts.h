@@ -61,6 +61,7 @@ rk_status rk_checkpoint_clean(const char *output);
 #define RK_CHECKPOINT_NAME_BYTES 40
 void rk_checkpoint_name(int64_t step, char name[RK_CHECKPOINT_NAME_BYTES]);
 void rk_checkpoint_temporary_name(int64_t step, char name[RK_CHECKPOINT_NAME_BYTES]);
+bool rk_checkpoint_is_named(const char *path, int64_t step); /* or by a name that tells no step */
 /* root: the directory of checkpoints. What is whole at `temporary` becomes `name`; at every moment that, or what `name` was before, is there whole. */
 rk_status rk_checkpoint_put(const char *root, const char *temporary, const char *name);
 /* Of those up to that of `progress`, which is whole, the newest `keep` stay, and the best one; later ones were damaged when the run went on behind them. */

@@ -11,8 +11,10 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "format/tensorboard.h"
+#include "format/tfrecord.h"
 
 void rk_run_log_release(rk_run_log *log) {
     rk_free(log->jsonl_path);
@@ -38,13 +40,38 @@ static rk_status append(const char *path, const void *data, size_t n_bytes) {
     return status;
 }
 
-static rk_status cut(const char *path, int64_t n_bytes) {
+static int64_t size_of(const char *path) {
+    uint64_t n = 0;
+    return path && rk_file_exists(path) && rk_file_size(path, &n) == RK_OK ? (int64_t)n : 0;
+}
+
+/* The whole lines of the first n_bytes. */
+static size_t end_of_lines(const uint8_t *data, size_t n_bytes) {
+    while (n_bytes && data[n_bytes - 1] != '\n') n_bytes--;
+    return n_bytes;
+}
+
+/* The whole records of the first n_bytes. */
+static size_t end_of_records(const uint8_t *data, size_t n_bytes) {
+    size_t at = 0, n;
+    while ((n = rk_tfrecord_length(data + at, n_bytes - at)) > 0 && n <= n_bytes - at) at += n;
+    return at;
+}
+
+/* Back to n_bytes, or to fewer: to the end of what is whole in a log that has become shorter since. Nothing there: nothing to do. */
+static rk_status cut(const char *path, int64_t n_bytes, size_t (*end_of)(const uint8_t *, size_t)) {
+    rk_map map;
     if (!rk_file_exists(path)) return RK_OK;
-    return truncate(path, n_bytes) == 0 ? RK_OK : rk_error_errno(RK_IO, errno, "could not cut '%s'", path);
+    RK_TRY(rk_map_open(path, &map));
+    if ((uint64_t)n_bytes > map.n_bytes)
+        rk_log(RK_LOG_WARNING, "'%s' has %zu bytes, and had %lld when the checkpoint was saved: what is missing stays missing", path, map.n_bytes, (long long)n_bytes);
+    size_t end = map.n_bytes ? end_of(map.data, (uint64_t)n_bytes < map.n_bytes ? (size_t)n_bytes : map.n_bytes) : 0;
+    rk_map_release(&map);
+    return truncate(path, (off_t)end) == 0 ? RK_OK : rk_error_errno(RK_IO, errno, "could not cut '%s'", path);
 }
 
 static rk_status start_events(const char *path) {
-    if (rk_file_exists(path)) return RK_OK;
+    if (size_of(path) > 0) return RK_OK;
     rk_buffer event = {0};
     rk_tensorboard_begin(rk_clock_wall_seconds(), &event);
     rk_status status = event.status;
@@ -58,8 +85,8 @@ rk_status rk_run_log_open(const char *directory, bool tensorboard, int64_t keep_
     rk_status status;
     RK_GOTO(rk_path_join(directory, "metrics.jsonl", &log.jsonl_path));
     if (tensorboard) RK_GOTO(rk_path_join(directory, "events.out.tfevents.reckon", &log.events_path));
-    RK_GOTO(cut(log.jsonl_path, keep_bytes > 0 ? keep_bytes : 0));
-    if (log.events_path && events_bytes > 0) RK_GOTO(cut(log.events_path, events_bytes));
+    RK_GOTO(cut(log.jsonl_path, keep_bytes > 0 ? keep_bytes : 0, end_of_lines));
+    if (log.events_path && events_bytes > 0) RK_GOTO(cut(log.events_path, events_bytes, end_of_records));
     if (log.events_path && events_bytes <= 0 && unlink(log.events_path) != 0 && errno != ENOENT)
         RK_GOTO(rk_error_errno(RK_IO, errno, "could not remove '%s'", log.events_path));
     if (log.events_path) RK_GOTO(start_events(log.events_path));
@@ -116,11 +143,6 @@ static rk_status add_events(rk_run_log *log, const rk_log_entry *entry) {
 rk_status rk_run_log_add(rk_run_log *log, const rk_log_entry *entry) {
     RK_TRY(add_line(log, entry));
     return log->events_path ? add_events(log, entry) : RK_OK;
-}
-
-static int64_t size_of(const char *path) {
-    uint64_t n = 0;
-    return path && rk_file_exists(path) && rk_file_size(path, &n) == RK_OK ? (int64_t)n : 0;
 }
 
 void rk_run_log_bytes(const rk_run_log *log, int64_t *jsonl, int64_t *events) {

@@ -73,7 +73,7 @@ static void test_steps_are_sorted_as_numbers(void **state) {
     char **names, *newest;
     size_t n;
     clear();
-    for (int i = 0; i < 4; i++) make(made[i], i, made[i], true);
+    for (int i = 0; i < 4; i++) make(made[i], strtoll(made[i] + 5, NULL, 10), made[i], true);
     OK(rk_make_directories(path_of("step-000000009.copy")));
     OK(rk_make_directories(path_of("step-9")));
     OK(rk_checkpoint_list(output_path(), &names, &n));
@@ -139,6 +139,7 @@ static void test_leftovers(void **state) {
     make(".tmp-step-000000030", 30, "before it was replaced", true);
     make("step-000000040", 40, "damaged", false);
     make(".tmp-step-000000040", 40, "40", true);
+    make(".tmp-step-000000050", 51, "of another step", true);
     OK(rk_checkpoint_clean(output_path()));
     assert_names("step-000000010 step-000000030 step-000000040 ");
     assert_content("step-000000010", "10");

@@ -1,0 +1,237 @@
+"""What holds between runs. Each relation is a function of a trial that raises Failure; the docs that promise it stand beside it."""
+
+import csv
+import io
+import json
+import math
+import time
+
+from parts import measure, results, rows
+from parts.interruptions import resume
+from parts.program import Failure
+from parts.ranks import repeated, spread, wires
+from parts.trial import COLUMNS, check_finite, judge, no_policy
+
+
+def threads(t):
+    """README: the same bits at any number of threads."""
+    t.make()
+    t.program.trained("run.yaml", "a", first=True, threads=1)
+    check_finite(t.work / "a")
+    t.program.trained("run.yaml", "b", threads=t.case.one_of("threads", 2, [2, 3, 4]))
+    results.same_end(t.work / "a", t.work / "b", "threads")
+    out = [t.program.ask(["predict", "a", "test"], threads=n) for n in (1, 3)]
+    if out[0] != out[1]:
+        raise Failure("predictions differ by threads")
+
+
+def instructions(t):
+    """docs/kernels.md: all instruction sets give the same bits (models without oneDNN's products)."""
+    t.make(["lr", "fm"])
+    isa = [
+        name
+        for name in ("scalar", "avx2", "avx512")
+        if name != "avx512" or "avx512f" in open("/proc/cpuinfo", encoding="utf-8").read()
+    ]
+    for i, name in enumerate(isa):
+        t.program.trained("run.yaml", name, first=i == 0, isa=name)
+        results.same_end(t.work / isa[0], t.work / name, f"RK_ISA={name}")
+
+
+def frequency(t):
+    """docs/training.md: evaluations, checkpoints and logs change no step."""
+    plan = t.make(change=no_policy)
+    every = max(1, plan.n_steps // 3)
+    other = {
+        "evaluate": {
+            "every_epochs": t.case.one_of("b/evaluate_epochs", 0, [0, 1]),
+            "every_steps": t.case.one_of("b/evaluate_steps", every, [0, 1, 2, every]),
+            "batch_size": t.case.one_of("b/evaluate_batch", 0, [0, 17, 400]),
+        },
+        "checkpoint": {
+            "every_epochs": t.case.one_of("b/save_epochs", 1, [0, 1]),
+            "every_steps": t.case.one_of("b/save_steps", 0, [0, 1, 3, every]),
+            "keep": t.case.one_of("b/keep", 3, [1, 2, 50]),
+        },
+        "tensorboard": t.case.maybe("b/tensorboard", 0.5),
+        "log_every": 1,
+    }
+    t.write("other.yaml", plan.config, train=other)
+    t.program.trained("run.yaml", "a", first=True)
+    t.program.trained("other.yaml", "b")
+    a, b = t.work / "a", t.work / "b"
+    results.same_parameters(results.newest(a), results.newest(b), "frequency")
+    results.same_log(a, b, "frequency", ("train", "test"))
+    in_b = {entry["step"]: entry for entry in results.log_of(b, ("valid",))}
+    for entry in results.log_of(a, ("valid",)):
+        if entry["step"] in in_b and repr({**entry, "epoch": 0}) != repr({**in_b[entry["step"]], "epoch": 0}):
+            raise Failure(f"frequency: an evaluation differs\n  {entry}\n  {in_b[entry['step']]}")
+    if t.program.ask(["predict", "a", "test"]) != t.program.ask(["predict", "b", "test"]):
+        raise Failure("predictions differ by how many rows are predicted at a time")
+
+
+def own_metrics(t):
+    """Metrics of the test data from printed predictions and labels."""
+    lines = list(csv.DictReader(io.StringIO(t.program.ask(["predict", "--labels", "a", "test"]))))
+    if len(lines) != len(t.rows["test"]):
+        raise Failure(f"{len(lines)} predictions for {len(t.rows['test'])} rows")
+    out = {}
+    for label in t.plan.labels:
+        name, column = label["name"], label.get("column", label["name"])
+        pairs = []
+        for line, row in zip(lines, t.rows["test"]):
+            if row[column] == "":
+                continue
+            if abs(float(line[f"{name}_label"]) - float(row[column])) > 1e-5 * max(
+                1, abs(float(row[column]))
+            ):
+                raise Failure(
+                    f"row {line['row']}: the label of {name} is {row[column]}, printed {line[f'{name}_label']}"
+                )
+            pairs.append(
+                (float(line[name]), float(row[column]), float(row["weight"]) if t.plan.weighted else 1.0)
+            )
+        start = f"{name}/" if len(t.plan.labels) > 1 else ""
+        if label.get("loss") == "mse":
+            out[start + "rmse"] = measure.rmse(pairs)
+        else:
+            out[start + "auc"], out[start + "logloss"] = measure.auc(pairs, 1e-6), measure.logloss(pairs)
+    return out
+
+
+def metrics(t):
+    """What train prints of the test data is what eval and predict give of the run, and is that of the best evaluation where the best is kept."""
+    t.make()
+    t.program.trained("run.yaml", "a", first=True)
+    output = t.work / "a"
+    check_finite(output)
+    tests = results.log_of(output, ("test",))
+    told = json.loads(t.program.ask(["eval", "--json", "a"]))
+    if len(tests) != 1:
+        raise Failure(f"{len(tests)} entries of kind test")
+    for name, value in told["metrics"].items():
+        if repr(tests[0].get(name)) != repr(value):
+            raise Failure(
+                f"train says test {name} {tests[0].get(name)} (step {tests[0]['step']}), eval {value} ({told['checkpoint']})"
+            )
+    last = results.step_of(results.newest(output))
+    if not told["checkpoint"].endswith(f"step-{tests[0]['step']:09d}"):
+        raise Failure(f"train tested step {tests[0]['step']}, eval {told['checkpoint']}")
+    if t.plan.kind == "two_tower":
+        return
+    evaluations = results.log_of(output, ("valid",))
+    steps = [entry["step"] for entry in evaluations]
+    if len(set(steps)) != len(steps):
+        raise Failure(f"evaluated more than once at a step: {steps}")
+    best, until = judge(t, evaluations)
+    if until is not None and until < len(evaluations):
+        raise Failure(f"goes on after {until} evaluations, of which the last were not better: {steps}")
+    if until is None and last < t.plan.n_steps and t.plan.config["data"].get("valid") == "valid.csv":
+        raise Failure(f"ends at step {last} of {t.plan.n_steps}: {steps}")
+    best = best if t.keeps_best() else None
+    if tests[0]["step"] != (best if best is not None else last):
+        raise Failure(f"tested step {tests[0]['step']}; the best is {best}, the last {last}")
+    for name, (least, most) in own_metrics(t).items():
+        given, near = told["metrics"].get(name), 2e-5 * max(1, abs(least))
+        if math.isnan(least) != (not isinstance(given, float) or math.isnan(given)) or (
+            isinstance(given, float) and not least - near <= given <= most + near and given == given
+        ):
+            raise Failure(f"{name}: {least} to {most} from the printed predictions, {given} by eval")
+
+
+def same_answers(t, names, files, what):
+    """Runs that read the same rows otherwise: logs, parameters, predictions."""
+    first = t.program.ask(["predict", names[0], "test.csv"])
+    for name, file in list(zip(names, files))[1:]:
+        results.same_log(t.work / names[0], t.work / name, f"{what} {name}")
+        results.same_parameters(
+            results.newest(t.work / names[0]), results.newest(t.work / name), f"{what} {name}"
+        )
+        if t.program.ask(["predict", name, file]) != first:
+            raise Failure(f"{what} {name}: predictions differ")
+
+
+def formats(t):
+    """docs/data.md: a file's format and its columns' order say nothing about its rows. What is converted is what was read."""
+    plan = t.make(change=lambda plan: plan.config["data"].update(reader_threads=1))
+    names, files = ["csv"], ["test.csv"]
+    t.program.trained("run.yaml", "csv", first=True)
+    ways = [(kind, configured) for kind in ("tsv", "rkb", "tfrecord") for configured in (False, True)] + [
+        ("shuffled", False)
+    ]
+    for kind, configured in t.case.chance("formats").sample(ways, t.case.one_of("formats", 2, [1, 2, 3])):
+        name = f"{kind}{'_config' if configured else ''}"
+        ending = "csv" if kind == "shuffled" else kind
+        made = {split: f"{split}_{name}.{ending}" for split in t.rows}
+        for split, file in made.items():
+            if kind == "shuffled":
+                rows.write(
+                    t.work / file, t.rows[split], t.case.chance("columns").sample(COLUMNS, len(COLUMNS))
+                )
+            else:
+                t.program.ask(
+                    [
+                        "convert",
+                        "--quiet",
+                        *(["--config", "run.yaml"] if configured else []),
+                        f"{split}.csv",
+                        file,
+                    ]
+                )
+        given = {
+            split: made[split]
+            for split in ("train", "valid", "test")
+            if isinstance(plan.config["data"].get(split), str)
+        }
+        t.write(f"{name}.yaml", plan.config, data=given)
+        t.program.trained(f"{name}.yaml", name)
+        names.append(name)
+        files.append(made["test"])
+    same_answers(t, names, files, "format")
+
+
+def beside(t):
+    """eval and predict beside a training say what they find, or a clear word; the training does not notice."""
+    plan = t.make(change=lambda plan: plan.config["train"].update(epochs=8, steps=0))
+    train = plan.config["train"]
+    train["checkpoint"].update(every_steps=1, keep=1)
+    t.write("run.yaml", plan.config)
+    t.program.trained("run.yaml", "a", first=True)
+    process = t.program.start(["train", "--quiet", "--output", "b", "run.yaml"])
+    until = time.monotonic() + 5
+    while process.poll() is None and time.monotonic() < until:
+        for ask in (["eval", "--json", "b"], ["predict", "--limit", "3", "b", "test"]):
+            ended = t.program.run(ask)
+            word = ended.error()
+            if ended.code != 0 and not any(
+                known in word
+                for known in (
+                    "no whole checkpoint",
+                    "does not exist",
+                    "could not open",
+                    "No such file",
+                    "no run",
+                )
+            ):
+                process.kill()
+                t.program.finish(process, killed=True)
+                raise Failure(f"'{' '.join(ask)}' beside a training: {word}")
+    ended = t.program.finish(process)
+    if ended.code != 0:
+        raise Failure(f"the training failed: {ended.error()}")
+    results.same_end(t.work / "a", t.work / "b", "with eval beside it")
+
+
+# Name: the relation, and how often it is drawn.
+ALL = {
+    "threads": (threads, 2),
+    "instructions": (instructions, 1),
+    "resume": (resume, 5),
+    "frequency": (frequency, 3),
+    "metrics": (metrics, 4),
+    "formats": (formats, 3),
+    "spread": (spread, 3),
+    "repeated": (repeated, 2),
+    "wires": (wires, 1),
+    "beside": (beside, 1),
+}

@@ -1,0 +1,78 @@
+"""The rows of a case: columns that every kind of feature finds something in."""
+
+import math
+
+VERSIONS = [
+    "1.1",
+    "1.10",
+    "2.0",
+    "2.00",
+    "1e3",
+    "1000",
+    "007",
+    "7",
+    "+7",
+    "-0",
+    "0",
+    "0x10",
+    "nan",
+    "inf",
+    "a b",
+    "1.1 ",
+]
+
+
+def number(r):
+    """A number that f32 and its text hold alike."""
+    return repr(round(r.gauss(0, 2), 3))
+
+
+def draw_row(r, case, users, items, latent):
+    user, item = r.randrange(users), min(int(r.expovariate(6 / items)), items - 1)
+    version, age = r.choice(VERSIONS).strip(), round(r.random(), 4)
+    tags = [r.randrange(30) for _ in range(r.randrange(5))]
+    history = [min(int(r.expovariate(6 / items)), items - 1) for _ in range(r.randrange(6))]
+    score = (
+        latent["user"][user]
+        + latent["item"][item]
+        + (VERSIONS.index(version) % 5 if version in VERSIONS else 0) * 0.4
+        - 0.8
+        + age
+        + 0.1 * len(tags)
+    )
+    click = 1 if r.random() < 1 / (1 + math.exp(-2 * score)) else 0
+    bought = 1 if click and r.random() < 0.5 else 0
+    missing = case.maybe("missing", 0.3)
+    return {
+        "click": str(click),
+        "bought": "" if case.maybe("optional", 0.3) and r.random() < 0.3 else str(bought),
+        "y": repr(round(score * case.one_of("scale", 1, [1, 1, 1, 100, 20000]), 3)),
+        "user": str(user),
+        "item": str(item),
+        "version": version,
+        "age": "" if missing and r.random() < 0.1 else repr(age),
+        "size": "" if missing and r.random() < 0.1 else number(r),
+        "tags": "|".join(map(str, tags)),
+        "tag_weights": "|".join(repr(round(0.1 + r.random(), 2)) for _ in tags),
+        "history": "|".join(map(str, history)),
+        "weight": repr(round(0.25 + r.random() * 2, 2)),
+        "group": str(r.randrange(9)),
+    }
+
+
+def draw(case, n, split, users, items):
+    r, chance = case.chance(f"rows/{split}"), case.chance("latent")
+    latent = {
+        "user": [chance.gauss(0, 0.7) for _ in range(users)],
+        "item": [chance.gauss(0, 0.7) for _ in range(items)],
+    }
+    rows = [draw_row(r, case, users, items, latent) for _ in range(n)]
+    if split == "train" and case.maybe("sorted", 0.1):
+        rows.sort(key=lambda row: row["click"])
+    return rows
+
+
+def write(path, rows, names, separator=","):
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(separator.join(names) + "\n")
+        f.writelines(separator.join(row[name] for name in names) + "\n" for row in rows)

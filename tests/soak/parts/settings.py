@@ -1,0 +1,268 @@
+"""The run file of a case."""
+
+from dataclasses import dataclass, field
+
+from parts.models import EQUAL_DIMS, SEVERAL, SINGLE, labels_of, model_of
+
+RATES = {
+    "sgd": 0.1,
+    "momentum": 0.02,
+    "adagrad": 0.05,
+    "rowwise_adagrad": 0.05,
+    "adam": 0.01,
+    "rowwise_adam": 0.01,
+    "adamw": 0.01,
+    "ftrl": 0.1,
+    "adagrad_momentum": 0.02,
+    "lamb": 0.01,
+    "lars": 0.5,
+}
+# Options of optimizers: those that take them, and values.
+OPTIONS = {
+    "clip_gradient": (set(RATES), [0.01, 1]),
+    "clip_weight_max": (set(RATES), [0.3]),
+    "nesterov": ({"momentum", "adagrad_momentum"}, [1]),
+    "bias_correction": ({"adam", "adamw", "rowwise_adam", "lamb"}, [0]),
+    "sum_inside_sqrt": ({"adam", "adamw", "rowwise_adam"}, [1]),
+    "weight_decay": ({"sgd", "adagrad", "adam", "adamw", "lamb", "lars"}, [0.01]),
+    "l1": ({"ftrl"}, [0.01]),
+}
+# Kinds whose step needs whole rows: their tables are not cut by columns.
+COUPLED = {"rowwise_adagrad", "rowwise_adam", "lamb", "lars"}
+
+
+@dataclass
+class Plan:
+    """What a relation needs to know of a case beside its run file."""
+
+    config: dict
+    kind: str
+    labels: list
+    weighted: bool
+    n_train: int
+    n_steps: int
+    tables: list = field(default_factory=list)
+    coupled: bool = False
+
+
+def optimizer(case, name):
+    def draw(r):
+        kind = r.choice(sorted(RATES))
+        out = {"kind": kind, "learning_rate": RATES[kind]}
+        for option, (kinds, values) in OPTIONS.items():
+            if kind in kinds and r.random() < 0.12:
+                out[option] = r.choice(values)
+        if r.random() < 0.2:
+            out["schedule"] = r.choice(
+                [
+                    {"warmup_steps": 5},
+                    {"kind": "polynomial", "decay_steps": 30, "end_factor": 0.1},
+                    {"kind": "cosine", "warmup_steps": 3, "decay_steps": 25},
+                    {"kind": "step", "decay_steps": 9, "step_factor": 0.5},
+                ]
+            )
+        return out
+
+    return case.pick(name, None, draw)
+
+
+def initializer(case, name):
+    return case.one_of(
+        name,
+        {"kind": "normal", "stddev": 0.05},
+        [
+            {"kind": "normal", "stddev": 0.05},
+            {"kind": "truncated_normal", "stddev": 0.1},
+            {"kind": "uniform", "min": -0.1, "max": 0.1},
+            {"kind": "constant", "value": 0.02},
+            {"kind": "zeros"},
+        ],
+    )
+
+
+def category(case, name, size):
+    """A kind of feature for a column of whole numbers below size."""
+    return case.one_of(
+        f"{name}_kind",
+        {"identity": size},
+        [
+            {"identity": size},
+            {"hash": 97},
+            {"hash": 13, "hash_seed": 5},
+            {"vocabulary": {}},
+            {"vocabulary": {"min_count": 3, "oov": 3}},
+            {"vocabulary": {"max_size": 20}},
+        ],
+    )
+
+
+def features_of(case, kind, users, items):
+    whole = {"identity": items} if kind == "din" else category(case, "item", items)
+    out = [{"name": "user", **category(case, "user", users)}, {"name": "item", **whole}]
+    tables = []
+    if case.maybe("version", 0.6):
+        out.append(
+            {
+                "name": "version",
+                **case.one_of("version_kind", {"vocabulary": {}}, [{"vocabulary": {}}, {"hash": 1000}]),
+            }
+        )
+    if case.maybe("tags", 0.5):
+        tags = {"name": "tags", "separator": "|", **category(case, "tags", 30)}
+        if case.maybe("tag_weights", 0.5):
+            tags["weights"] = "tag_weights"
+        if case.maybe("tag_limit", 0.2):
+            tags["max_length"] = 2
+        out.append(tags)
+    if case.maybe("buckets", 0.3):
+        out.append(
+            {
+                "name": "size_bucket",
+                "column": "size",
+                **case.one_of(
+                    "buckets_kind", {"quantiles": 5}, [{"quantiles": 5}, {"bucketize": [-1, 0.5, 2]}]
+                ),
+            }
+        )
+    if case.maybe("cross", 0.3):
+        out.append({"name": "both", "cross": ["user", "item"], "hash": 301})
+    if case.maybe("dense", 0.6) or kind == "dlrm":
+        out.append(
+            {
+                "name": "age",
+                "dense": True,
+                "normalize": case.maybe("normalize", 0.5),
+                "log1p": case.maybe("log1p", 0.3),
+            }
+        )
+        if case.maybe("dense_default", 0.3):
+            out[-1]["default_value"] = "0.5"
+    if kind == "din" or case.maybe("sequence", 0.15):
+        out.append(
+            {
+                "name": "history",
+                "separator": "|",
+                **({"identity": items} if kind == "din" else category(case, "history", items)),
+            }
+        )
+        tables.append({"name": "history", "max_sequence_length": case.one_of("sequence_length", 3, [3, 5])})
+        if kind == "din":
+            tables[-1]["table"] = "item"
+    return out, tables
+
+
+def train_of(case, kind, n_train, batch):
+    epochs = case.one_of("epochs", 2, [1, 2, 3, 5])
+    per_epoch = -(-n_train // batch)
+    out = {
+        "batch_size": batch,
+        "epochs": epochs,
+        "log_every": case.one_of("log_every", 1, [1, 1, 3, 1000]),
+        "seed": case.one_of("seed", 1, [1, 2, 99]),
+        "staleness": case.one_of("staleness", 0, [0, 0, 1, 2, 3]),
+        "max_gradient_norm": case.one_of("norm", 0, [0, 0, 0.1, 5]),
+        "l2": case.one_of("l2_dense", 0, [0, 0, 0.001]),
+        "dtype": case.one_of("dense_dtype", "f32", ["f32"] * 5 + ["bf16"]),
+        "on_not_finite": case.one_of("on_not_finite", "fail", ["fail", "skip"]),
+        "tensorboard": case.maybe("tensorboard", 0.3),
+    }
+    if case.maybe("steps", 0.2):
+        out["steps"] = case.pick("n_steps", per_epoch, lambda r: r.randint(2, max(2, epochs * per_epoch)))
+    out["evaluate"] = {
+        "every_epochs": case.one_of("evaluate_epochs", 1, [0, 1, 1, 2]),
+        "every_steps": case.pick(
+            "evaluate_steps", 0, lambda r: r.choice([0, 1, 3, 7, per_epoch, max(1, per_epoch // 2)])
+        ),
+        "batch_size": case.one_of("evaluate_batch", 0, [0, 0, 33, 1000]),
+    }
+    out["checkpoint"] = {
+        "every_epochs": case.one_of("save_epochs", 1, [0, 1, 1, 2]),
+        "every_steps": case.pick(
+            "save_steps", 0, lambda r: r.choice([0, 2, 5, per_epoch, max(1, per_epoch // 2)])
+        ),
+        "keep": case.one_of("keep", 3, [1, 1, 2, 3, 100]),
+    }
+    if dense := optimizer(case, "dense_optimizer"):
+        out["optimizer"] = dense
+    steps = epochs * per_epoch
+    return out, min(steps, out.get("steps") or steps)
+
+
+def policy(case, train, data):
+    if "valid" not in data:
+        return
+    if case.maybe("early_stopping", 0.3):
+        train["early_stopping"] = {
+            "patience": case.one_of("patience", 1, [1, 2, 3]),
+            "min_delta": case.one_of("min_delta", 0, [0, 0, 0.01]),
+        }
+    if case.maybe("plateau", 0.2):
+        train["plateau"] = {"patience": 1, "factor": 0.5}
+    train["keep_best"] = case.one_of("keep_best", "auto", ["auto", "true", "false", "false"])
+
+
+def make(case, kinds=None):
+    kind = case.one_of("kind", "dnn", kinds or SINGLE + SEVERAL + ["two_tower"])
+    n_train = case.pick("rows", 300, lambda r: r.randint(150, 1200))
+    users, items = case.one_of("users", 40, [40, 300]), case.one_of("items", 30, [30, 200])
+    batch = case.pick("batch", 50, lambda r: r.choice([20, 32, 50, 64, 100, 128, 257]))
+    n_train = min(n_train, batch * 25)
+    features, embedded = features_of(case, kind, users, items)
+    labels = labels_of(case, kind)
+    data = {
+        "train": "train.csv",
+        "test": "test.csv",
+        "features": features,
+        "shuffle": case.pick("shuffle", True, lambda r: r.random() < 0.8),
+        "reader_threads": case.one_of("reader_threads", 1, [1, 1, 3]),
+    }
+    if labels:
+        data["labels"] = labels
+    if kind == "two_tower":
+        data["features"] = [{"name": "user", "identity": users}, {"name": "item", "identity": items}] + [
+            f for f in features if f["name"] == "version"
+        ]
+        embedded = []
+    valid = case.one_of("valid", "file", ["file", "file", "fraction", "none"])
+    if valid != "none":
+        data["valid"] = "valid.csv" if valid == "file" else {"fraction": 0.2}
+    if case.maybe("window", 0.4):
+        data["shuffle_window"] = case.pick("window_rows", 100, lambda r: r.choice([1, 100, 260, 333]))
+    if case.maybe("no_cache", 0.3):
+        data["cache_bytes"] = 0
+    weighted = case.maybe("weights", 0.25)
+    if weighted:
+        data["sample_weight"] = "weight"
+    if case.maybe("groups", 0.15) and kind != "two_tower":
+        data["group"] = "group"
+    dim = case.one_of("dim", 4, [1, 4, 8, 17])
+    rows = optimizer(case, "rows_optimizer")
+    embedding = {
+        "dim": dim,
+        "dtype": case.one_of("rows_dtype", "f32", ["f32", "f32", "f32", "bf16", "f16"]),
+        "combiner": case.one_of("combiner", "mean", ["mean", "sum", "sqrtn"]),
+        "initializer": initializer(case, "initializer"),
+        "l2": case.one_of("l2", 0, [0, 0, 0.01]),
+        "l2_full": case.one_of("l2_full", 0, [0, 0, 0, 0.001]),
+    }
+    if rows:
+        embedding["optimizer"] = rows
+    if embedded:
+        embedding["features"] = embedded
+    if kind not in EQUAL_DIMS and kind != "lr" and case.maybe("other_dim", 0.2):
+        embedding["tables"] = [{"name": "user", "dim": 3, "dtype": "f32"}]
+    train, n_steps = train_of(case, kind, n_train, batch)
+    if kind == "two_tower":
+        train["metrics"] = ["recall@5"]
+    policy(case, train, data)
+    config = {"data": data, "embedding": embedding, "model": model_of(case, kind), "train": train}
+    plan = Plan(config, kind, labels, weighted, n_train, n_steps)
+    plan.coupled = (rows or train.get("optimizer") or {"kind": "adam"})["kind"] in COUPLED
+    vectors = [
+        f["name"]
+        for f in data["features"]
+        if not f.get("dense") and (f["name"] != "history" or kind != "din")
+    ]
+    plan.tables = [] if kind == "lr" else vectors
+    plan.users, plan.items = users, items
+    return plan

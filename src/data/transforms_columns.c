@@ -62,7 +62,7 @@ rk_status rk_transform_labels(const rk_transforms *t, int32_t task, const rk_pie
         }
         ok = number_at(r.column, r.offsets[i], &x);
         if (cuts) x = x >= threshold;
-        ok = ok && (!is_share || (x >= 0 && x <= 1));
+        ok = ok && isfinite((float)x) && (!is_share || (x >= 0 && x <= 1));
         to[i * t->schema.n_tasks] = (float)x;
     }
     *done = true;
@@ -95,9 +95,10 @@ static rk_status transform_dense(const rk_transforms *t, int64_t feature, const 
             ok = number_at(r->column, r->offsets[i] + j, &x);
             if (!ok) break;
             if (f->log1p) x = rk_log1p_signed(x);
+            ok = isfinite((float)x);
             if (f->normalize) x = (x - fitted->mean) / fitted->deviation;
             to[j] = (float)x;
-            ok = isfinite(to[j]);
+            ok = ok && isfinite(to[j]);
         }
     }
     return ok ? RK_OK : BAD_VALUE;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "data/transforms_parts.h"
 
@@ -22,27 +23,57 @@ static bool needs_pass(const rk_data_feature *f) {
 typedef struct gatherer {
     const rk_data_feature *f;
     rk_dictionary counts;
-    double *sample; /* [n_sample] for quantiles */
+    double *sample; /* [n_sample] for quantiles: of the numbers so far, those that is_sampled */
     size_t n_sample, sample_capacity;
+    int64_t n_numbers;
+    int n_halvings;
     double n, mean, squares; /* Welford's running moments */
 } gatherer;
 
+/* Of all numbers, each as likely as another, whatever the order of the files is: all, half, a quarter of them. */
+static bool is_sampled(int64_t number, int n_halvings) {
+    return (rk_hash_i64(number, 0) & (((uint64_t)1 << n_halvings) - 1)) == 0;
+}
+
+static void halve_sample(gatherer *g) {
+    size_t at = 0, kept = 0;
+    for (int64_t number = 0; at < g->n_sample; number++) {
+        if (!is_sampled(number, g->n_halvings)) continue;
+        if (is_sampled(number, g->n_halvings + 1)) g->sample[kept++] = g->sample[at];
+        at++;
+    }
+    g->n_sample = kept;
+    g->n_halvings++;
+}
+
+static rk_status add_to_sample(gatherer *g, double x) {
+    int64_t number = g->n_numbers++;
+    if (!is_sampled(number, g->n_halvings)) return RK_OK;
+    if (g->n_sample == MAX_SAMPLE) halve_sample(g);
+    if (!is_sampled(number, g->n_halvings)) return RK_OK;
+    RK_TRY(rk_grow(&g->sample, g->n_sample, &g->sample_capacity, sizeof *g->sample));
+    g->sample[g->n_sample++] = x;
+    return RK_OK;
+}
+
+static void add_to_moments(gatherer *g, double x) {
+    g->n += 1;
+    double delta = x - g->mean;
+    g->mean += delta / g->n;
+    g->squares += delta * (x - g->mean);
+}
+
+/* A value that is refused when it is read for training, says nothing of the others. */
 static rk_status gather(void *context, const rk_column *column, int64_t value, rk_span text) {
     gatherer *g = context;
     int64_t number;
     char scratch[RK_VALUE_BYTES];
     if (builds_vocabulary(g->f)) return rk_dictionary_add(&g->counts, column ? rk_value_text(column, value, scratch) : text, 1, &number);
     double x;
-    if (!(column ? rk_value_number(column, value, &x) : rk_parse_f64(text, &x))) return RK_OK; /* the row is refused when it is read for training */
+    if (!(column ? rk_value_number(column, value, &x) : rk_parse_f64(text, &x)) || !isfinite(x)) return RK_OK;
+    if (g->f->quantiles) return add_to_sample(g, x);
     if (g->f->log1p) x = rk_log1p_signed(x);
-    if (g->f->quantiles && g->n_sample < MAX_SAMPLE) {
-        RK_TRY(rk_grow(&g->sample, g->n_sample, &g->sample_capacity, sizeof *g->sample));
-        g->sample[g->n_sample++] = x;
-    }
-    g->n += 1;
-    double delta = x - g->mean;
-    g->mean += delta / g->n;
-    g->squares += delta * (x - g->mean);
+    if (isfinite((float)x)) add_to_moments(g, x);
     return RK_OK;
 }
 

@@ -34,6 +34,7 @@ static rk_status take_label(const rk_label_section *label, rk_values values, flo
     if (!isnan(label->threshold)) x = x >= rk_bound_of(values.column, label->threshold);
     if (label->loss == 0 && (x < 0 || x > 1))
         return rk_error_hint(rk_error(RK_BAD_DATA, "the label '%s' is %g; a cross-entropy needs 0 to 1", column, x), "set the label's loss to mse, or give a threshold");
+    RK_FAIL_IF(!isfinite((float)x), RK_BAD_DATA, "the label '%s' is %g, more than an f32 holds", column, x);
     *out = (float)x;
     return RK_OK;
 }
@@ -53,7 +54,7 @@ static rk_status take_sample_weights(const rk_transforms *t, const rk_piece *pie
     for (int64_t i = 0; i < piece->n; i++) {
         rk_values values = rk_rows_values(piece->rows, piece->chunk, t->weight_name, piece->first + i);
         double weight;
-        RK_FAIL_IF(values.begin == values.end || !rk_value_number(values.column, values.begin, &weight) || !(weight >= 0) || !isfinite(weight), RK_BAD_DATA,
+        RK_FAIL_IF(values.begin == values.end || !rk_value_number(values.column, values.begin, &weight) || !(weight >= 0) || !isfinite((float)weight), RK_BAD_DATA,
                    "column '%s': a sample's weight must be a number of 0 or more", t->section->sample_weight);
         out->sample_weights[out->n_rows + i] = (float)weight;
     }

@@ -55,6 +55,7 @@ static rk_status take_dense(void *context, const rk_column *column, int64_t valu
     RK_TRY(take_number(k, column, value, text, &x));
     RK_FAIL_IF(k->n >= k->f->width, RK_BAD_DATA, "column '%s': more than %lld numbers", column_of(k->f), (long long)k->f->width);
     if (k->f->log1p) x = rk_log1p_signed(x);
+    RK_FAIL_IF(!isfinite((float)x), RK_BAD_DATA, "column '%s': %g is more than an f32 holds", column_of(k->f), x);
     if (k->f->normalize) x = (x - k->fitted->mean) / k->fitted->deviation;
     RK_FAIL_IF(!isfinite((float)x), RK_BAD_DATA, "column '%s': %g is more than an f32 holds", column_of(k->f), x);
     k->out->dense[k->row * k->t->schema.n_dense + k->output + k->n++] = (float)x;
@@ -116,7 +117,7 @@ static rk_status take_weight(taker *k, double *out) {
     RK_FAIL_IF(!found, RK_BAD_DATA, "column '%s': fewer weights than ids", k->f->weights);
     if (!splits) text = rk_value_text(k->weights.column, k->weights.begin, scratch);
     bool ok = splits ? rk_parse_f64(text, out) : rk_value_number(k->weights.column, k->weights.begin++, out);
-    RK_FAIL_IF(!ok || !isfinite(*out), RK_BAD_DATA, "column '%s': '%.*s' is not a number", k->f->weights, (int)(text.n_bytes < 80 ? text.n_bytes : 80), text.data);
+    RK_FAIL_IF(!ok || !isfinite((float)*out), RK_BAD_DATA, "column '%s': '%.*s' is not a number", k->f->weights, (int)(text.n_bytes < 80 ? text.n_bytes : 80), text.data);
     return RK_OK;
 }
 
@@ -138,6 +139,7 @@ static rk_status take_id(void *context, const rk_column *column, int64_t value, 
         RK_TRY(take_weight(k, &weight));
     } else if (k->f->weights && column && column->weights) {
         weight = (double)column->weights[value]; /* libsvm's id:weight */
+        RK_FAIL_IF(!isfinite(weight), RK_BAD_DATA, "column '%s': a weight is %g, not a number", column_of(k->f), weight);
     }
     k->n++;
     return id < 0 ? RK_OK : rk_window_add_id(k->out, k->output, id, (float)weight);

@@ -9,7 +9,7 @@
 #include "ranks.h"
 #include "terminal.h"
 
-enum { OPT_RESUME, OPT_SET, OPT_OUTPUT, OPT_TRACE, OPT_THREADS, OPT_QUIET };
+enum { OPT_RESUME, OPT_ALLOW_CHANGED_DATA, OPT_SET, OPT_OUTPUT, OPT_TRACE, OPT_THREADS, OPT_QUIET };
 
 static rk_trainer *running; /* what a signal stops */
 
@@ -43,6 +43,7 @@ static int train(const rk_config *config, const arguments *args, rk_comm *comm) 
     progress_init(&state, args->options[OPT_QUIET].given);
     rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
     options.resume = args->options[OPT_RESUME].given;
+    options.allow_changed_data = args->options[OPT_ALLOW_CHANGED_DATA].given;
     options.trace_path = args->options[OPT_TRACE].text;
     options.on_event = progress_event;
     options.user = &state;
@@ -103,6 +104,7 @@ const command command_train = {
     .options =
         {
             [OPT_RESUME] = {"resume", 'r', OPTION_FLAG, NULL, NULL, "go on from the newest checkpoint, if there is one"},
+            [OPT_ALLOW_CHANGED_DATA] = {"allow-changed-data", 0, OPTION_FLAG, NULL, NULL, "resume though files of the data are others than they were"},
             [OPT_SET] = {"set", 's', OPTION_LIST, "KEY=VALUE", NULL, "override a key of the run file; may be repeated"},
             [OPT_OUTPUT] = {"output", 'o', OPTION_TEXT, "DIR", NULL, "where the run is kept (train.output)"},
             [OPT_TRACE] = {"trace", 0, OPTION_TEXT, "FILE", NULL, "write a Chrome trace (opens in Perfetto)"},

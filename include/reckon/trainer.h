@@ -46,8 +46,9 @@ typedef struct rk_trainer_options {
     rk_event_callback on_event; /* called on the thread that runs; may be NULL */
     void *user;
     rk_comm *comm;            /* the ranks that train together, each with the same config; NULL: this process alone. Must outlive the trainer */
+    bool allow_changed_data;  /* with resume: go on though files of the data are others than when the checkpoint was saved, with a warning */
 } rk_trainer_options;
-#define RK_TRAINER_OPTIONS_INIT {sizeof(rk_trainer_options), false, 0, 0, 0, 0}
+#define RK_TRAINER_OPTIONS_INIT {sizeof(rk_trainer_options), false, 0, 0, 0, 0, false}
 
 /* Over ranks, create, run, evaluate are collective: all ranks call them. Only rank 0 has events; data and output are read and written by all, at the same
  * paths. A failure is every rank's, or, where the others could not be told, ends in RK_PEER_LOST there; rk_comm_abort ends them sooner.

@@ -12,6 +12,7 @@
 
 void rk_manifest_release(rk_manifest *m) {
     rk_free_strings(m->files, m->n_files);
+    rk_inputs_release(&m->inputs);
     rk_free(m->metric);
     rk_free(m->plateau_metric);
     rk_free(m->crcs);
@@ -118,6 +119,9 @@ static rk_status read_root(json_t *root, rk_manifest *m) {
     RK_TRY(read_integer(root, "version", INT64_MAX, &version));
     RK_FAIL_IF(version != 1, RK_UNSUPPORTED, "its version is %lld; this program reads 1", (long long)version);
     RK_TRY(read_progress(json_object_get(root, "progress"), m));
+    json_t *data = json_object_get(root, "data"); /* which older ones do not say */
+    if (data) RK_TRY(rk_inputs_from_json(data, &m->inputs));
+    m->has_inputs = data != NULL;
     return read_files(json_object_get(root, "files"), m);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/state.h"
 #include "comm/comm.h"
+#include "train/inputs.h"
 #include "train/policy.h"
 #include "train/run_config.h"
 
@@ -23,11 +24,13 @@ typedef struct rk_progress {
 
 /* Write <output>/checkpoints/step-NNN whole or not at all, then remove those that are past `keep`. *path is the new one's (rk_free). Over ranks each writes
  * what it holds, all call it, and the first one's progress counts. */
-rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state *state, const rk_progress *progress, char **path);
+rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state *state, const rk_progress *progress, const rk_inputs *inputs, char **path);
 
 /* The manifest alone, after its own checksum was checked. */
 typedef struct rk_manifest {
     rk_progress progress;
+    rk_inputs inputs;   /* if it tells them */
+    bool has_inputs;
     bool keeps_best; /* the run ends with its best evaluation's parameters */
     char *metric, *plateau_metric; /* what the policy goes by; NULL: it does not say */
     char **files; /* [n_files] */

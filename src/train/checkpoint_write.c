@@ -123,9 +123,9 @@ static json_t *progress_json(const rk_config *config, const rk_progress *p) {
 }
 
 /* The manifest, last: a line of JSON and a line with its checksum. */
-static rk_status write_manifest(writing *w, const rk_config *config, const rk_progress *progress) {
-    json_t *root = json_pack("{s:s, s:i, s:s, s:o, s:O}", "format", "reckon checkpoint", "version", 1, "reckon", rk_version(), "progress", progress_json(config, progress),
-                             "files", w->files);
+static rk_status write_manifest(writing *w, const rk_config *config, const rk_progress *progress, const rk_inputs *inputs) {
+    json_t *root = json_pack("{s:s, s:i, s:s, s:o, s:o, s:O}", "format", "reckon checkpoint", "version", 1, "reckon", rk_version(), "progress", progress_json(config, progress),
+                             "data", rk_inputs_to_json(inputs), "files", w->files);
     char *text = root ? json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(root);
     if (!text) return RK_NO_MEMORY_ERROR(0);
@@ -141,7 +141,7 @@ static rk_status write_manifest(writing *w, const rk_config *config, const rk_pr
     return status;
 }
 
-static rk_status write_all(writing *w, rk_config *config, const rk_progress *progress) {
+static rk_status write_all(writing *w, rk_config *config, const rk_progress *progress, const rk_inputs *inputs) {
     char *resolved = NULL;
     const rk_transforms *transforms;
     RK_TRY(rk_config_transforms(config, NULL, NULL, &transforms));
@@ -152,7 +152,7 @@ static rk_status write_all(writing *w, rk_config *config, const rk_progress *pro
     rk_status status = write_text(w, "config.yaml", resolved, strlen(resolved));
     rk_text_free(resolved);
     RK_TRY(status);
-    RK_TRY(write_manifest(w, config, progress));
+    RK_TRY(write_manifest(w, config, progress, inputs));
     return rk_sync_directory(w->directory);
 }
 
@@ -186,14 +186,14 @@ static rk_status agree_on_step(rk_comm *comm, int64_t *step) {
     return RK_OK;
 }
 
-static rk_status write_first(writing *w, rk_config *config, const rk_progress *progress, const char *root) {
-    RK_TRY(write_all(w, config, progress));
+static rk_status write_first(writing *w, rk_config *config, const rk_progress *progress, const rk_inputs *inputs, const char *root) {
+    RK_TRY(write_all(w, config, progress, inputs));
     w->is_whole = true;
     RK_TRY(rk_checkpoint_put(root, w->directory, w->name));
     return rk_checkpoint_retain(config, progress);
 }
 
-rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state *state, const rk_progress *progress, char **out) {
+rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state *state, const rk_progress *progress, const rk_inputs *inputs, char **out) {
     writing w = {.comm = comm};
     char *root = NULL, *path = NULL;
     bool is_first = rk_comm_rank(comm) == 0;
@@ -205,7 +205,7 @@ rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state *
     if (!w.files) RK_GOTO(RK_NO_MEMORY_ERROR(0));
     RK_GOTO(rk_comm_agree(comm, is_first ? begin(&w) : RK_OK));
     RK_GOTO(write_parts(&w, state));
-    RK_GOTO(rk_comm_agree(comm, is_first ? write_first(&w, config, progress, root) : RK_OK));
+    RK_GOTO(rk_comm_agree(comm, is_first ? write_first(&w, config, progress, inputs, root) : RK_OK));
     *out = path;
     path = NULL;
 done:

@@ -128,7 +128,7 @@ static rk_status obey(rk_trainer *t, int64_t word) {
     if (word == RK_WORD_LOAD) return load_best(t);
     if (word == RK_WORD_SAVE) {
         char *path;
-        RK_TRY(rk_checkpoint_write(t->config, t->comm, &t->state, &t->progress, &path));
+        RK_TRY(rk_checkpoint_write(t->config, t->comm, &t->state, &t->progress, &t->inputs, &path));
         rk_free(path);
         return RK_OK;
     }

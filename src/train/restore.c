@@ -25,6 +25,24 @@ done:
     return status;
 }
 
+/* Rows that are others now, or elsewhere, would be taken for those that the run has seen, and evaluations for comparable ones. */
+static rk_status check_inputs(rk_trainer *t, const char *start) {
+    rk_manifest m;
+    RK_TRY(rk_manifest_read(start, &m));
+    rk_status status = m.has_inputs ? rk_inputs_compare(&m.inputs, &t->inputs) : RK_OK;
+    rk_manifest_release(&m);
+    if (status == RK_OK || !t->options.allow_changed_data)
+        return status == RK_OK ? RK_OK : rk_error_hint(status, "restore the data, begin a new run with another train.output, or go on with it as it is by --allow-changed-data");
+    rk_log(RK_LOG_WARNING, "%s", rk_last_error());
+    return RK_OK;
+}
+
+rk_status rk_trainer_take_inputs(rk_trainer *t, const char *start) {
+    if (!t->is_first) return RK_OK;
+    RK_TRY(rk_inputs_measure(t->config, &t->inputs));
+    return start ? check_inputs(t, start) : RK_OK;
+}
+
 /* A run that has ended goes on if it is now to be longer, unless it was stopped early. */
 static bool has_ended(const rk_trainer *t) {
     const rk_train_section *s = &t->config->train;

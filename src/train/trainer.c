@@ -94,6 +94,7 @@ static rk_status check_test(rk_trainer *t) {
 
 static rk_status open_data(rk_trainer *t, const char *start) {
     if (start) RK_TRY(rk_trainer_check_stored(t, start));
+    RK_TRY(rk_trainer_take_inputs(t, start));
     RK_TRY(rk_trainer_open_split(t, "train", INT64_MAX, &t->train));
     if (t->reader >= 0) return RK_OK;
     rk_feed_init(&t->train_feed, t->train, t->readers, "train", false);
@@ -198,6 +199,7 @@ void rk_trainer_free(rk_trainer *t) {
     rk_feed_release(&t->valid_feed);
     rk_dataset_free(t->train);
     rk_dataset_free(t->valid);
+    rk_inputs_release(&t->inputs);
     rk_folder_lock_free(t->lock);
     rk_trainer_leave_ranks(t);
     rk_free(t->trace_path);

@@ -30,6 +30,7 @@ struct rk_trainer {
     rk_state state;            /* of the model */
     rk_progress progress;
     rk_policy_rules rules;
+    rk_inputs inputs;          /* of the first rank, which saves them */
     rk_folder_lock *lock;      /* of the run's directory, held by the first rank */
     rk_run_log log;
     rk_evaluation evaluation;  /* the last one, for rk_trainer_evaluate and events */
@@ -73,6 +74,8 @@ bool rk_trainer_asked_to_stop(const rk_trainer *trainer);
 /* Going on from a checkpoint (train/restore.c): that the configuration may, before anything is built by it; then model, progress and data are put where it was saved. */
 rk_status rk_trainer_check_stored(rk_trainer *trainer, const char *path);
 rk_status rk_trainer_restore(rk_trainer *trainer, const char *path);
+/* The data's files as they are, to be saved; with start (a checkpoint) they must be those that it was saved with, unless the options allow others. */
+rk_status rk_trainer_take_inputs(rk_trainer *trainer, const char *start);
 
 void rk_trainer_tell(rk_trainer *trainer, rk_event_kind kind, const char *message);
 rk_status rk_trainer_save(rk_trainer *trainer);

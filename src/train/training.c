@@ -89,7 +89,7 @@ rk_status rk_trainer_save(rk_trainer *t) {
     char *path;
     RK_TRY(rk_model_settle(t->model));
     RK_TRY(rk_model_tell(t->model, RK_WORD_SAVE));
-    RK_TRY(rk_checkpoint_write(t->config, t->comm, &t->state, &t->progress, &path));
+    RK_TRY(rk_checkpoint_write(t->config, t->comm, &t->state, &t->progress, &t->inputs, &path));
     t->saved_step = t->progress.step;
     rk_trace_end(begin, "checkpoint");
     rk_trainer_tell(t, RK_EVENT_CHECKPOINT, path);

@@ -152,6 +152,45 @@ static void stop_at_once(void *user, const rk_event *event) {
     if (event->kind == RK_EVENT_CHECKPOINT) rk_trainer_stop(*(rk_trainer **)user);
 }
 
+static void rewrite_data(const char *text, size_t n) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/a.csv", directory);
+    OK(rk_file_write(path, text, n));
+}
+
+/* A file of the data that is another one is noticed, and the run goes on only if it may. */
+static void test_changed_data(void **state) {
+    (void)state;
+    char path[256], expected[600], *text;
+    size_t n;
+    snprintf(path, sizeof path, "%s/a.csv", directory);
+    OK(rk_file_read(path, &text, &n));
+    rewrite_data(text, n / 2);
+    snprintf(expected, sizeof expected,
+             "the run's data changed: '%s' had %zu bytes, and now has %zu\nhint: restore the data, begin a new run with another train.output, or go on with it as it is by "
+             "--allow-changed-data", path, n, n / 2);
+    FAILS(run("whole", true, NULL), RK_CONFIG, expected);
+    for (size_t at = 0; at < n; at += n / 7) { /* of a small file every byte counts */
+        text[at] ^= 1;
+        rewrite_data(text, n);
+        assert_int_equal(run("whole", true, NULL), RK_CONFIG);
+        text[at] ^= 1;
+    }
+    rk_config *config = load("whole");
+    rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
+    options.resume = options.allow_changed_data = true;
+    text[n - 2] ^= 1;
+    rewrite_data(text, n);
+    rk_trainer *trainer;
+    OK(rk_trainer_create(config, &options, &trainer));
+    rk_trainer_free(trainer);
+    rk_config_free(config);
+    text[n - 2] ^= 1;
+    rewrite_data(text, n);
+    OK(run("whole", true, NULL));
+    rk_free(text);
+}
+
 static void test_stop_saves(void **state) {
     (void)state;
     rk_config *config = load("stopped");
@@ -295,7 +334,7 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_killed_and_resumed), cmocka_unit_test(test_refused_without_resume), cmocka_unit_test(test_other_configuration_is_refused),
-        cmocka_unit_test(test_stop_saves),         cmocka_unit_test(test_damage_is_found),        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_changed_data), cmocka_unit_test(test_stop_saves),         cmocka_unit_test(test_damage_is_found),        cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_retention),          cmocka_unit_test(test_stopped_before_the_epoch_ends),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

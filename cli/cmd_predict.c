@@ -20,7 +20,7 @@ static void print_header(const printer *state) {
     fputs("row", stdout);
     for (int32_t t = 0; t < rk_predictor_n_tasks(state->model.predictor); t++) {
         printf(",%s", rk_predictor_task_name(state->model.predictor, t));
-        if (state->labels) printf(",%s_label", rk_predictor_task_name(state->model.predictor, t));
+        if (state->labels) printf(",%s_true", rk_predictor_task_name(state->model.predictor, t));
     }
     fputc('\n', stdout);
 }
@@ -39,7 +39,7 @@ static rk_status print_row(void *user, int64_t row, const float *predictions, co
         if (!state->labels) continue;
         bool known = labels && !isnan(labels[t]);
         if (state->json)
-            known ? printf(",\"%s_label\":%.7g", name, (double)labels[t]) : printf(",\"%s_label\":null", name);
+            known ? printf(",\"%s_true\":%.7g", name, (double)labels[t]) : printf(",\"%s_true\":null", name);
         else
             known ? printf(",%.7g", (double)labels[t]) : printf(",");
     }
@@ -73,7 +73,7 @@ const command command_predict = {
         {
             [OPT_FORMAT] = {"format", 'f', OPTION_TEXT, "FORMAT", "csv|jsonl", "how lines look; csv by default"},
             [OPT_LIMIT] = {"limit", 'n', OPTION_INT, "N", NULL, "only the first N rows; 0: all"},
-            [OPT_LABELS] = {"labels", 'l', OPTION_FLAG, NULL, NULL, "print the labels beside the predictions"},
+            [OPT_LABELS] = {"labels", 'l', OPTION_FLAG, NULL, NULL, "print the labels beside the predictions, as TASK_true"},
             [OPT_DEVICE] = OPTION_DEVICE,
         },
     .examples = "reckon predict runs/adult data/adult/adult.test.gz > predictions.csv\nreckon predict --format jsonl --limit 5 runs/adult test",

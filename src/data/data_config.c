@@ -43,7 +43,7 @@ static const rk_field feature_fields[] = {
     RK_FIELD_TEXT(rk_data_feature, weights, false, NULL, "column of the weights of its ids"),
     RK_FIELD_TEXT(rk_data_feature, separator, false, NULL, "splits a text into several values"),
     RK_FIELD_I64(rk_data_feature, max_length, 0, 0, 1e9, "ids beyond so many are dropped; 0 = none"),
-    RK_FIELD_TEXT(rk_data_feature, default_value, false, NULL, "stands for a missing value"),
+    RK_FIELD_TEXT(rk_data_feature, default_value, false, NULL, "stands for a missing value (dense: for each of its numbers)"),
     RK_FIELD_I64(rk_data_feature, hash, 0, 0, 1e15, "kind: XXH64 of the value's text, reduced to so many buckets"),
     RK_FIELD_I64(rk_data_feature, hash_seed, 0, 0, 1e15, "seed of the hash"),
     RK_FIELD_I64(rk_data_feature, identity, 0, 0, 1e15, "kind: the value is the id, 0 .. identity-1"),
@@ -53,7 +53,7 @@ static const rk_field feature_fields[] = {
     RK_FIELD_I64(rk_data_feature, quantiles, 0, 0, 1e6, "kind: so many buckets of equal share, found by a pass over the training data"),
     RK_FIELD_ARRAY(TEXTS, rk_data_feature, cross, n_cross, 0, 0, "kind (with hash): categorical features whose ids are hashed together"),
     RK_FIELD_BOOL(rk_data_feature, dense, false, "kind: a number for the dense input"),
-    RK_FIELD_I64(rk_data_feature, width, 1, 1, 1e6, "dense: numbers a row"),
+    RK_FIELD_I64(rk_data_feature, width, 1, 1, 1e6, "dense: numbers a row, all or none of them"),
     RK_FIELD_BOOL(rk_data_feature, log1p, false, "dense: sign(x) log(1 + |x|)"),
     RK_FIELD_BOOL(rk_data_feature, normalize, false, "dense: (x - mean) / deviation of the training data, after log1p"),
 };
@@ -107,6 +107,7 @@ static const rk_field data_fields[] = {
     RK_FIELD_LIST(rk_data_section, features, n_features, &rk_data_feature_schema, true, "what the model sees"),
     RK_FIELD_LIST(rk_data_section, labels, n_labels, &label_schema, false, "what it learns; none for a two_tower"),
     RK_FIELD_TEXT(rk_data_section, sample_weight, false, NULL, "column of the samples' weights"),
+    RK_FIELD_F64(rk_data_section, default_sample_weight, RK_UNSET, 0, 3e38, "weight of a row that has none; without it such a row is a bad one"),
     RK_FIELD_TEXT(rk_data_section, group, false, NULL, "column that GAUC groups by"),
     RK_FIELD_ENUM(rk_data_section, on_bad_row, 0, bad_rows, "what a row that cannot be read does"),
     RK_FIELD_BOOL(rk_data_section, shuffle, true, "shuffle the training data anew in each epoch"),
@@ -259,6 +260,7 @@ rk_status rk_data_section_check(const rk_data_section *s, const rk_yaml *yaml) {
     if (s->train.fraction > 0) return error_at(yaml, s->train.line, "train", "needs a path; a fraction belongs to valid or test");
     if (s->valid.fraction + s->test.fraction >= 1) return error_at(yaml, s->train.line, "train", "the fractions leave nothing to train on");
     RK_TRY(check_separator(s->separator, s->line, yaml));
+    if (!s->sample_weight && !isnan(s->default_sample_weight)) return error_at(yaml, s->line, "default_sample_weight", "needs sample_weight, the weights' column");
     if (s->quote && strlen(s->quote) > 1) return error_at(yaml, s->line, "quote", "must be one byte or none");
     if (s->n_features == 0) return error_at(yaml, s->line, "features", "a model needs one feature or more");
     rk_status status = check_features(s, yaml);

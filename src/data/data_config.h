@@ -112,6 +112,7 @@ typedef struct rk_data_section {
     rk_label_section *labels;
     int64_t n_labels;
     char *sample_weight; /* column, or NULL */
+    double default_sample_weight; /* of a row without one; NaN: such a row is bad */
     char *group;         /* column that GAUC groups by, or NULL */
     int on_bad_row;      /* 0 = fail, 1 = skip */
     bool shuffle;        /* true */

@@ -2,6 +2,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/name_map.h"
 #include "base/text.h"
@@ -74,12 +75,29 @@ static rk_status no_match(const expander *e, const rk_data_feature *pattern) {
     return e->n_columns ? rk_error_hint(status, "the first of %zu columns is '%s'", e->n_columns, e->names[0]) : status;
 }
 
+/* A pattern makes no feature of a column that one of another name is made from, or whose name a feature of another column has. */
+static void tell_left_out(const rk_data_section *s, const rk_data_feature *pattern, const char *column) {
+    const rk_data_feature *other = NULL;
+    for (int64_t i = 0; i < s->n_features; i++) {
+        const rk_data_feature *f = &s->features[i];
+        bool has_name = f->name && strcmp(f->name, column) == 0, has_column = f->column && strcmp(f->column, column) == 0;
+        if (has_name && (has_column || (!f->column && !f->n_cross))) return; /* an entry of its own */
+        if (has_name || has_column) other = f;
+    }
+    if (other)
+        rk_log(RK_LOG_WARNING, "match: '%s' leaves out the column '%s', because of the feature '%s'\nhint: an entry of its own, {name: ..., column: %s, ...}, makes it a feature",
+               pattern->match, column, other->name, column);
+}
+
 static rk_status expand_one(expander *e, const rk_data_feature *pattern) {
     bool any = false;
     for (size_t c = 0; c < e->n_columns; c++) {
         if (fnmatch(pattern->match, e->names[c], 0) != 0) continue;
         any = true;
-        if (rk_name_map_find(&e->taken, e->names[c]) >= 0) continue;
+        if (rk_name_map_find(&e->taken, e->names[c]) >= 0) {
+            tell_left_out(e->section, pattern, e->names[c]);
+            continue;
+        }
         RK_TRY(take(e, e->names[c]));
         rk_data_feature *feature;
         RK_TRY(new_feature(e, &feature));

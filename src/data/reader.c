@@ -1,5 +1,7 @@
 #include "data/reader.h"
 
+#include <math.h>
+
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -51,8 +53,9 @@ static rk_status check_labels(rk_reader *r, const rk_columns *chunk) {
     for (size_t i = 0; i < t->n_labels_names && chunk->n_rows > 0; i++) {
         rk_binding binding = r->rows.bindings[i];
         const rk_column *column = binding.join < 0 ? &chunk->columns[binding.column] : &r->rows.joins[binding.join].columns.columns[binding.column];
-        bool is_label = i < (size_t)t->schema.n_tasks;
-        if (column->n_values == 0 && !(is_label && t->schema.tasks[i].optional)) misses = true;
+        bool is_label = i < (size_t)t->schema.n_tasks, has_default = (int32_t)i == t->weight_name && !isnan(r->section->default_sample_weight);
+        bool is_needed = is_label ? !t->schema.tasks[i].optional : r->labels_optional && !has_default; /* a weight that must be there is missed by its row */
+        if (column->n_values == 0 && is_needed) misses = true;
         if (column->n_values && is_label) has_some = true;
     }
     r->has_labels = !misses && (has_some || !r->labels_optional);

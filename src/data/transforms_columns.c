@@ -89,7 +89,7 @@ static rk_status transform_dense(const rk_transforms *t, int64_t feature, const 
     for (int64_t i = 0; ok && i < r->n; i++, to += stride) {
         int64_t n = r->offsets[i + 1] - r->offsets[i];
         for (int64_t j = n; j < f->width; j++) to[j] = 0;
-        ok = n <= f->width;
+        ok = n == 0 || n == f->width;
         for (int64_t j = 0; ok && j < n; j++) {
             double x;
             ok = number_at(r->column, r->offsets[i] + j, &x);

@@ -50,14 +50,19 @@ static rk_status take_labels(const rk_transforms *t, const rk_piece *piece, rk_w
     return RK_OK;
 }
 
+static rk_status take_sample_weight(const rk_data_section *s, rk_values values, float *out) {
+    double weight = s->default_sample_weight;
+    if (values.begin == values.end && isnan(weight))
+        return rk_error_hint(rk_error(RK_BAD_DATA, "column '%s': the sample's weight is missing", s->sample_weight), "default_sample_weight: 1 gives such rows one");
+    RK_FAIL_IF(values.begin < values.end && (!rk_value_number(values.column, values.begin, &weight) || !(weight >= 0) || !isfinite((float)weight)), RK_BAD_DATA,
+               "column '%s': a sample's weight must be a number of 0 or more", s->sample_weight);
+    *out = (float)weight;
+    return RK_OK;
+}
+
 static rk_status take_sample_weights(const rk_transforms *t, const rk_piece *piece, rk_window *out) {
-    for (int64_t i = 0; i < piece->n; i++) {
-        rk_values values = rk_rows_values(piece->rows, piece->chunk, t->weight_name, piece->first + i);
-        double weight;
-        RK_FAIL_IF(values.begin == values.end || !rk_value_number(values.column, values.begin, &weight) || !(weight >= 0) || !isfinite((float)weight), RK_BAD_DATA,
-                   "column '%s': a sample's weight must be a number of 0 or more", t->section->sample_weight);
-        out->sample_weights[out->n_rows + i] = (float)weight;
-    }
+    for (int64_t i = 0; i < piece->n; i++)
+        RK_TRY(take_sample_weight(t->section, rk_rows_values(piece->rows, piece->chunk, t->weight_name, piece->first + i), &out->sample_weights[out->n_rows + i]));
     return RK_OK;
 }
 

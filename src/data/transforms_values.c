@@ -20,8 +20,8 @@ rk_status rk_for_values(const rk_data_feature *f, rk_values values, rk_take_valu
             at = stop + 1;
         }
     }
-    if (values.begin == values.end && f->default_value)
-        return take(context, NULL, 0, (rk_span){f->default_value, strlen(f->default_value)});
+    for (int64_t i = 0; values.begin == values.end && f->default_value && i < f->width; i++) /* width is 1 but for dense features */
+        RK_TRY(take(context, NULL, 0, (rk_span){f->default_value, strlen(f->default_value)}));
     return RK_OK;
 }
 
@@ -161,6 +161,7 @@ rk_status rk_transform_values(const rk_transforms *t, int64_t feature, const rk_
         if (f->dense) {
             memset(out->dense + k.row * t->schema.n_dense + k.output, 0, (size_t)f->width * sizeof *out->dense);
             RK_TRY(rk_for_values(f, values, take_dense, &k));
+            RK_FAIL_IF(k.n && k.n < f->width, RK_BAD_DATA, "column '%s': %lld of the feature's %lld numbers (width)", column_of(f), (long long)k.n, (long long)f->width);
             continue;
         }
         rk_window_ids *ids = &out->features[k.output];

@@ -28,7 +28,7 @@ static const char *const features_text =
     "  - {name: plain, column: x, dense: true, normalize: true}\n"
     "  - {name: log, column: x, dense: true, log1p: true, normalize: true}\n"
     "  - {name: share, column: x, quantiles: 10}\n"
-    "  - {name: two, column: x, dense: true, width: 2, normalize: true, default_value: \"3\"}\n";
+    "  - {name: or, column: x, dense: true, normalize: true, default_value: \"3\"}\n";
 
 /* Numbers of one column, one in each row, with one of them spoilt, or left out where it is 0. */
 static void write_rows(const char *name, rk_data_format format, float spoilt) {

@@ -269,7 +269,7 @@ static void test_bad_typed_values(void **state) {
         {"{name: n, identity: 101, identity_offset: 1}", "column 'n': id -1 is not within 0 to 100\nhint: raise the feature's identity, or hash it"},
         {"{name: x, dense: true}", "column 'x': 'inf' is not a number"},
         {"{name: x, bucketize: [1]}", "column 'x': 'inf' is not a number"},
-        {"{name: x2, column: x, dense: true, width: 2, log1p: true}", "column 'x': 'inf' is not a number"},
+        {"{name: x2, column: x, dense: true, log1p: true}", "column 'x': 'inf' is not a number"},
     };
     static const char *const names[] = {"n", "x", "y"};
     static const rk_column_type types[] = {RK_COLUMN_I64, RK_COLUMN_F32, RK_COLUMN_F32};

@@ -143,6 +143,41 @@ static void test_refusals(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+static char warnings[2000];
+
+static void keep_warning(void *user, rk_log_level level, const char *message) {
+    (void)user;
+    if (level == RK_LOG_WARNING) snprintf(warnings + strlen(warnings), sizeof warnings - strlen(warnings), "%s;", message);
+}
+
+/* What a pattern leaves out is said, but for a column with an entry of its own. */
+static void test_left_out(void **state) {
+    (void)state;
+    static const struct {
+        const char *features, *warnings;
+    } cases[] = {
+        {"{match: 'cat_*', hash: 10}, {name: cat_1, hash: 5}, {name: x, column: num_1, dense: true}", ""},
+        {"{match: 'cat_*', hash: 10}, {name: cat_1, hash: 5}, {name: x, column: cat_1, hash: 5}", ""},
+        {"{match: 'cat_*', hash: 10}, {name: x, column: cat_1, hash: 5}",
+         "match: 'cat_*' leaves out the column 'cat_1', because of the feature 'x'\nhint: an entry of its own, {name: ..., column: cat_1, ...}, makes it a feature;"},
+        {"{match: 'cat_*', hash: 10}, {name: cat_1, column: cat_0, hash: 5}, {name: cat_0, hash: 5}",
+         "match: 'cat_*' leaves out the column 'cat_1', because of the feature 'cat_1'\nhint: an entry of its own, {name: ..., column: cat_1, ...}, makes it a feature;"},
+    };
+    write_data("many.csv", 6, 2);
+    rk_log_set(keep_warning, NULL, RK_LOG_WARNING);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char run[1024];
+        rk_config *config;
+        warnings[0] = 0;
+        snprintf(run, sizeof run, "data: {train: many.csv, features: [%s], labels: [{name: click}], sample_weight: weight}\nmodel: dnn\n", cases[i].features);
+        OK(rk_config_parse(run, "run.yaml", NULL, NULL, 0, &config));
+        OK(rk_config_expand(config));
+        rk_config_free(config);
+        assert_string_equal(warnings, cases[i].warnings);
+    }
+    rk_log_set(NULL, NULL, RK_LOG_WARNING);
+}
+
 static double seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -193,6 +228,6 @@ static void test_no_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_patterns), cmocka_unit_test(test_refusals), cmocka_unit_test(test_many), cmocka_unit_test(test_no_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_patterns), cmocka_unit_test(test_refusals), cmocka_unit_test(test_left_out), cmocka_unit_test(test_many), cmocka_unit_test(test_no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,7 +124,7 @@ static void close_file(rk_folder_lock *lock) {
 /* Not taken, though nobody has it: its last holder has just removed the file, or the directory. */
 static rk_status try(rk_folder_lock *lock, bool *taken) {
     RK_TRY(rk_make_directories(lock->directory));
-    lock->descriptor = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    lock->descriptor = open(lock->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (lock->descriptor < 0) return errno == ENOENT ? RK_OK : rk_error_errno(RK_IO, errno, "could not open '%s'", lock->path);
     int failed = flock(lock->descriptor, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
     if (failed == EINTR || !is_current(lock)) return RK_OK;

@@ -84,9 +84,18 @@ rk_status rk_sharded_state(rk_sharded *s, rk_state *state) {
         const rk_shard *shard = &s->shards[h];
         size_t first = state->n;
         if (shard->stored >= 0) RK_TRY(rk_table_state(&s->store->tables[shard->stored], state));
+        if (shard->stored >= 0) RK_TRY(rk_stale_rows_state(&s->stale_rows, shard->stored, state));
         for (size_t i = first; i < state->n; i++) state->entries[i].shared = shard->owner < 0;
     }
     return RK_OK;
+}
+
+rk_status rk_sharded_read_stale(rk_sharded *s, const char *name, int64_t n, int64_t record_bytes, const void *records) {
+    return rk_stale_rows_read(&s->stale_rows, name, n, record_bytes, records);
+}
+
+void rk_sharded_forget(rk_sharded *s) {
+    rk_stale_rows_forget(&s->stale_rows);
 }
 
 rk_status rk_sharded_set_l2(rk_sharded *s, const char *table, double l2, double l2_full) {

@@ -49,8 +49,11 @@ rk_status rk_sharded_tell(rk_sharded *sharded, int64_t word);
 /* On an owner that does not train: serve until the next word. */
 rk_status rk_sharded_serve(rk_sharded *sharded, int64_t *word);
 
-/* Parts of tables that are here, and their steps; what is replicated is marked as shared. */
+/* Parts of tables that are here, and their steps, and rows as the next batches are to see them (embedding/stale_rows.h); what is replicated is marked as shared. Settled before. */
 rk_status rk_sharded_state(rk_sharded *sharded, rk_state *state);
+/* The rows were written to: the next batches see them, however stale; but for what is read then, embedding/stale_rows.h. */
+void rk_sharded_forget(rk_sharded *sharded);
+rk_status rk_sharded_read_stale(rk_sharded *sharded, const char *name, int64_t n, int64_t record_bytes, const void *records);
 rk_status rk_sharded_set_l2(rk_sharded *sharded, const char *table, double l2, double l2_full);
 rk_status rk_sharded_scale_learning_rate(rk_sharded *sharded, double factor);
 uint64_t rk_sharded_bytes(const rk_sharded *sharded); /* of rows and slots here */

@@ -277,6 +277,7 @@ static rk_status create(rk_sharded *s, const rk_sharded_options *o) {
     RK_TRY(name_ranks(s));
     if (s->trains) RK_TRY(create_front(s, o));
     RK_TRY(create_store(s, o));
+    s->stale_rows = (rk_stale_rows){.embeddings = s->store, .staleness = s->staleness};
     RK_TRY(allocate(s, o));
     return s->staleness && s->trains ? rk_sharded_start(s) : RK_OK;
 }
@@ -307,6 +308,7 @@ void rk_sharded_free(rk_sharded *s) {
     for (int32_t r = 0; r < s->size && s->streams_of; r++) rk_free(s->streams_of[r]);
     for (int32_t t = 0; t < s->n_tables; t++) rk_free(s->names[t]);
     rk_embeddings_free(s->front);
+    rk_stale_rows_release(&s->stale_rows);
     rk_embeddings_free(s->store);
     void *arrays[] = {s->names, s->shards, s->streams, s->streams_of, s->n_streams_of, s->trainers, s->owners, s->nobody, s->holders, s->first, s->activations, s->aside, s->asked,
                       s->asked_ids, s->parcels, s->answers, s->journeys};

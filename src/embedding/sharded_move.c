@@ -30,7 +30,7 @@ static rk_status arrived(rk_exchange *exchange, bool *done) {
 
 static void see_staleness(rk_sharded *s, const rk_journey *j, int64_t number) {
     if (j->kind != RK_JOURNEY_TRAIN) return;
-    int64_t missing = number - s->next_updated;
+    int64_t missing = number - s->next_updated + (int64_t)s->stale_rows.n;
     atomic_fetch_add(&s->staleness_sum, missing);
     if (missing > atomic_load(&s->staleness_most)) atomic_store(&s->staleness_most, missing);
 }
@@ -95,6 +95,7 @@ static rk_status update_next(rk_sharded *s, bool *moved) {
     if (!done) return RK_OK;
     uint64_t begin = rk_trace_begin();
     if (j->gradients && s->owns) RK_TRY(rk_journey_update(s, j));
+    s->n_trained += j->kind == RK_JOURNEY_TRAIN;
     rk_trace_end(begin, "update rows");
     rk_exchange_free(j->ids);
     rk_exchange_free(j->rows);

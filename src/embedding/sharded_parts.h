@@ -8,6 +8,7 @@
 #include "embedding/box.h"
 #include "embedding/collection_parts.h"
 #include "embedding/sharded.h"
+#include "embedding/stale_rows.h"
 
 /* A part of a table, on one rank or on all trainers. */
 typedef struct rk_shard {
@@ -89,6 +90,8 @@ struct rk_sharded {
     int64_t finished;         /* are these */
     _Atomic int64_t next_updated; /* by whoever moves journeys on, as */
     int64_t next_served;      /* are these */
+    int64_t n_trained;        /* batches whose updates are done, of training, */
+    rk_stale_rows stale_rows; /* and what later ones are to see of the store: likewise by whoever moves journeys on */
     _Atomic uint64_t bytes_served;
     _Atomic int64_t rows_served, gradients_taken;
     _Atomic int64_t staleness_sum, staleness_most; /* by whoever moves journeys on */

@@ -111,7 +111,9 @@ rk_status rk_journey_serve(rk_sharded *s, rk_journey *j) {
             atomic_fetch_add(&s->rows_served, s->asked_ids[f].offsets ? s->asked_ids[f].offsets[counts[f]] : counts[f]);
         }
         RK_TRY(rk_uses_prepare(s->store, s->store->peeks, 0, counts, s->asked_ids, true));
+        if (j->kind == RK_JOURNEY_TRAIN) rk_stale_rows_put_back(&s->stale_rows);
         rk_uses_look_up_all(s->store, s->store->peeks, s->activations, false);
+        if (j->kind == RK_JOURNEY_TRAIN) rk_stale_rows_take_away(&s->stale_rows);
         for (int32_t r = 0; r < n_trainers; r++) pack_answers(s, j, r);
     } else {
         for (int32_t r = 0; r < n_trainers; r++) s->answers[r] = (rk_parcel){0};
@@ -162,6 +164,7 @@ rk_status rk_journey_update(rk_sharded *s, rk_journey *j) {
     for (int32_t r = 0; r < s->roles.n_trainers; r++) RK_TRY(take_gradients(s, j, r, &from[r]));
     RK_TRY(rk_flight_route(s->store, &s->store->flights[s->store->now], 0, j->counts, j->stored_ids));
     RK_TRY(rk_embeddings_launch(s->store, s->activations, true));
+    RK_TRY(rk_stale_rows_keep(&s->stale_rows, s->n_trained));
     rk_embeddings_update_all(s->store);
     return RK_OK;
 }

@@ -78,7 +78,9 @@ static void update_piece(void *context, size_t piece) {
 static void look_up_early(rk_model *model) {
     uint64_t begin = rk_trace_begin();
     if (model->stale) {
+        rk_stale_rows_put_back(&model->stale_rows);
         rk_embeddings_look_up_all(model->embeddings, true, model->activations);
+        rk_stale_rows_take_away(&model->stale_rows);
     } else {
         memcpy(model->activations, model->gradients[model->now], (size_t)model->n_lookups * sizeof *model->activations);
         rk_embeddings_look_up_early(model->embeddings, model->activations);
@@ -118,11 +120,14 @@ static rk_status update_rows(rk_model_run *r) {
 
 rk_status rk_model_settle(rk_model *model) {
     if (model->device_step) return rk_device_step_settle(model);
+    RK_TRY(rk_stale_rows_keep(&model->stale_rows, model->stale_rows.n_looked_up - 1));
     if (model->embeddings) rk_embeddings_update_all(model->embeddings);
     return model->spread && model->spread->sharded ? rk_sharded_settle(model->spread->sharded) : RK_OK;
 }
 
 rk_status rk_model_refresh(rk_model *model) {
+    rk_stale_rows_forget(&model->stale_rows);
+    if (model->spread && model->spread->sharded) rk_sharded_forget(model->spread->sharded);
     return model->device_step ? rk_device_step_refresh(model) : RK_OK;
 }
 
@@ -271,6 +276,7 @@ int64_t rk_model_n_not_finite(const rk_model *model) {
 rk_status rk_model_state(rk_model *model, rk_state *state) {
     RK_TRY(rk_model_settle(model));
     if (model->embeddings) RK_TRY(rk_embeddings_state(model->embeddings, state));
+    for (int32_t t = 0; model->stale_rows.embeddings && t < rk_embeddings_n_tables(model->embeddings); t++) RK_TRY(rk_stale_rows_state(&model->stale_rows, t, state));
     if (model->spread && model->spread->sharded) RK_TRY(rk_sharded_state(model->spread->sharded, state));
     size_t first = state->n;
     if (!model->graph) return RK_OK; /* of a rank that only holds rows */
@@ -280,6 +286,11 @@ rk_status rk_model_state(rk_model *model, rk_state *state) {
     RK_TRY(rk_state_add(state, "step", RK_STATE_I64, 1, 0, &model->step));
     for (size_t i = first; i < state->n; i++) state->entries[i].shared = true;
     return RK_OK;
+}
+
+rk_status rk_model_read_stale(rk_model *model, const char *name, int64_t n, int64_t record_bytes, const void *records) {
+    if (model->spread && model->spread->sharded) return rk_sharded_read_stale(model->spread->sharded, name, n, record_bytes, records);
+    return rk_stale_rows_read(&model->stale_rows, name, n, record_bytes, records);
 }
 
 void rk_model_scale_learning_rate(rk_model *model, double factor) {

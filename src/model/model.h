@@ -61,7 +61,7 @@ rk_status rk_model_graph_text(const rk_model_options *options, bool dot, char **
 /* Bring all rows up to date, where updates are stale, and rows and parameters home, where a GPU has them; before the state or rows are read. Every batch that was given is
  * drained before. */
 rk_status rk_model_settle(rk_model *model);
-/* After what rk_model_state or rk_model_embeddings hand out was written to: to the GPU, where there is one. */
+/* After what rk_model_state or rk_model_embeddings hand out was written to: to the GPU, where there is one. The next steps see it, however stale their rows may be. */
 rk_status rk_model_refresh(rk_model *model);
 
 bool rk_model_has_device(const rk_model *model); /* a GPU */
@@ -97,8 +97,10 @@ typedef struct rk_model_exchange {
 } rk_model_exchange;
 rk_model_exchange rk_model_count_exchange(const rk_model *model);
 
-/* Everything that training changes, as named tensors: embeddings, dense parameters, statistics, optimizer slots, "step", "steps_not_finite". */
+/* Everything that training changes, as named tensors: embeddings, dense parameters, statistics, optimizer slots, "step", "steps_not_finite"; and where updates are stale, with names
+ * that begin with RK_STALE_PREFIX, rows as the next steps are to see them. Those are there until the next step, and go back by rk_model_read_stale, after rk_model_refresh. */
 rk_status rk_model_state(rk_model *model, rk_state *state);
+rk_status rk_model_read_stale(rk_model *model, const char *name, int64_t n, int64_t record_bytes, const void *records);
 void rk_model_scale_learning_rate(rk_model *model, double factor); /* dense and sparse, on top of the schedules */
 int64_t rk_model_n_not_finite(const rk_model *model); /* steps skipped so far */
 /* What the last training batch took: rows by the collection's count, flops of the dense part. */

@@ -281,6 +281,7 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_embe
         RK_TRY(rk_embedding_plan_create(plan, options->seed, options->is_outline, &model->embeddings));
     RK_TRY(finish_graph(model, options));
     if (!spread) set_leaves(model);
+    if (model->stale) model->stale_rows = (rk_stale_rows){.embeddings = model->embeddings, .staleness = 1};
     if (spread) RK_TRY(rk_spread_finish(model, options, plan));
     if (spread && options->device) RK_TRY(device_error(options, rk_device_spread_check(model)));
     if (!rk_model_trains(model)) return RK_OK;
@@ -319,6 +320,7 @@ void rk_model_free(rk_model *model) {
     rk_retrieval_free(model->retrieval);
     rk_dense_optimizer_free(model->optimizer);
     rk_graph_free(model->graph);
+    rk_stale_rows_release(&model->stale_rows);
     rk_embeddings_free(model->embeddings);
     for (int32_t t = 0; t < model->n_tasks; t++) rk_free(model->tasks[t].name);
     for (size_t i = 0; i < model->n_statistics; i++) rk_free(model->statistics[i].kept);

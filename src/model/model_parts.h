@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "embedding/collection.h"
+#include "embedding/stale_rows.h"
 #include "model/model.h"
 #include "model/preset.h"
 #include "nn/loss.h"
@@ -78,6 +79,7 @@ struct rk_model {
     } memory[4];                        /* what those point into */
     int now;                            /* the set of the batch at hand */
     bool stale;
+    rk_stale_rows stale_rows;           /* where stale: what the next step is to see of rows that were brought up to date before it */
     double *losses;                     /* [n_blocks, n_tasks] of the step under way */
     double *shard_losses;               /* [n_shards, n_tasks] */
     rk_model_statistic *statistics;     /* [n_statistics] */

@@ -50,6 +50,9 @@ rk_status rk_checkpoint_find_over(rk_comm *comm, const char *directory, bool bes
  * over, and not read. */
 rk_status rk_checkpoint_read(const char *path, const rk_state *state);
 
+/* Rows as the next steps are to see them, where the checkpoint has any (embedding/stale_rows.h), into the model that it was read into. */
+rk_status rk_checkpoint_read_stale(const char *path, rk_model *model);
+
 /* A model for prediction, of the run file and the transforms that a checkpoint keeps (rk_checkpoint_config), on a GPU or (NULL) the processors, over ranks or
  * (NULL) in one process. */
 rk_status rk_checkpoint_model(const char *path, const rk_config *config, const rk_model_device *device, const rk_model_cluster *cluster, rk_model **out);

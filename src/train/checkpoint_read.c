@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "embedding/stale_rows.h"
 #include "format/safetensors.h"
 #include "train/checkpoint_part.h"
 #include "train/checkpoint_parts.h"
@@ -29,29 +30,56 @@ static rk_status copy_tensor(wanted_tensor *to, const rk_safetensors_entry *from
     return rk_tensor_part_copy(&to->part, to->entry->data, part, data, rk_state_type_bytes(from->type), &to->n_read);
 }
 
-/* The tensors of one file that are wanted, wholly or in part. */
-static rk_status copy_tensors(const rk_safetensors *tensors, const unsigned char *data, wanted_tensor *list, size_t n) {
-    for (size_t i = 0; i < tensors->n; i++) {
-        const rk_safetensors_entry *from = &tensors->entries[i];
-        rk_tensor_part part;
-        RK_TRY(rk_tensor_part_parse(from->name, from->n_dims, from->dims, &part));
-        for (size_t k = 0; k < n; k++)
-            if (rk_tensor_parts_match(&list[k].part, &part)) RK_TRY(copy_tensor(&list[k], from, &part, data + from->begin));
-    }
+/* What is read of a checkpoint: `take` gets each tensor of each file. */
+typedef struct reading {
+    rk_status (*take)(struct reading *r, const rk_safetensors_entry *from, const void *data);
+    wanted_tensor *list; /* [n] */
+    size_t n;
+    rk_model *model;
+} reading;
+
+/* Those that are wanted, wholly or in part. */
+static rk_status take_wanted(reading *r, const rk_safetensors_entry *from, const void *data) {
+    rk_tensor_part part;
+    RK_TRY(rk_tensor_part_parse(from->name, from->n_dims, from->dims, &part));
+    for (size_t k = 0; k < r->n; k++)
+        if (rk_tensor_parts_match(&r->list[k].part, &part)) RK_TRY(copy_tensor(&r->list[k], from, &part, data));
     return RK_OK;
 }
 
-static rk_status read_shard(const char *path, wanted_tensor *list, size_t n) {
+static rk_status take_stale(reading *r, const rk_safetensors_entry *from, const void *data) {
+    if (strncmp(from->name, RK_STALE_PREFIX, strlen(RK_STALE_PREFIX)) != 0) return RK_OK;
+    RK_FAIL_IF(from->type != RK_STATE_U8 || from->n_dims != 2, RK_BAD_DATA, "tensor '%s': its name and its shape do not fit", from->name);
+    return rk_model_read_stale(r->model, from->name, from->dims[0], from->dims[1], data);
+}
+
+static rk_status read_shard(reading *r, const char *path) {
     rk_map map;
     rk_safetensors tensors;
     RK_TRY(rk_map_open(path, &map));
     rk_status status = rk_safetensors_parse(map.data, map.n_bytes, map.n_bytes, &tensors);
     if (status == RK_OK) {
-        status = copy_tensors(&tensors, map.data, list, n);
+        for (size_t i = 0; status == RK_OK && i < tensors.n; i++) status = r->take(r, &tensors.entries[i], (const unsigned char *)map.data + tensors.entries[i].begin);
         rk_safetensors_release(&tensors);
     }
     rk_map_release(&map);
     return status == RK_OK ? RK_OK : rk_error_context(status, "'%s'", path);
+}
+
+static rk_status read_shards(reading *r, const char *path) {
+    rk_manifest m;
+    RK_TRY(rk_manifest_read(path, &m));
+    rk_status status = RK_OK;
+    for (size_t i = 0; status == RK_OK && i < m.n_files; i++) {
+        if (!strstr(m.files[i], ".safetensors")) continue;
+        char *file;
+        status = rk_path_join(path, m.files[i], &file);
+        if (status != RK_OK) break;
+        status = read_shard(r, file);
+        rk_free(file);
+    }
+    rk_manifest_release(&m);
+    return status;
 }
 
 static rk_status list_wanted(const rk_state *state, wanted_tensor **out) {
@@ -71,26 +99,19 @@ static rk_status list_wanted(const rk_state *state, wanted_tensor **out) {
 }
 
 rk_status rk_checkpoint_read(const char *path, const rk_state *state) {
-    rk_manifest m;
-    wanted_tensor *list = NULL;
-    RK_TRY(rk_manifest_read(path, &m));
-    rk_status status;
-    RK_GOTO(list_wanted(state, &list));
-    for (size_t i = 0; i < m.n_files; i++) {
-        if (!strstr(m.files[i], ".safetensors")) continue;
-        char *file;
-        RK_GOTO(rk_path_join(path, m.files[i], &file));
-        status = read_shard(file, list, state->n);
-        rk_free(file);
-        if (status != RK_OK) goto done;
-    }
-    for (size_t i = 0; i < state->n; i++)
-        if (list[i].n_read != list[i].n_elements)
-            RK_GOTO(rk_error(RK_CONFIG, "'%s' has %s tensor '%s'", path, list[i].n_read ? "only a part of" : "no", state->entries[i].name));
-done:
-    rk_free(list);
-    rk_manifest_release(&m);
+    reading r = {.take = take_wanted, .n = state->n};
+    RK_TRY(list_wanted(state, &r.list));
+    rk_status status = read_shards(&r, path);
+    for (size_t i = 0; status == RK_OK && i < state->n; i++)
+        if (r.list[i].n_read != r.list[i].n_elements)
+            status = rk_error(RK_CONFIG, "'%s' has %s tensor '%s'", path, r.list[i].n_read ? "only a part of" : "no", state->entries[i].name);
+    rk_free(r.list);
     return status;
+}
+
+rk_status rk_checkpoint_read_stale(const char *path, rk_model *model) {
+    reading r = {.take = take_stale, .model = model};
+    return read_shards(&r, path);
 }
 
 rk_status rk_checkpoint_config(const char *path, const char *const *overrides, size_t n_overrides, rk_config **out) {

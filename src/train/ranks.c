@@ -110,6 +110,14 @@ rk_status rk_trainer_scale_learning_rate(rk_trainer *t) {
     return RK_OK;
 }
 
+rk_status rk_trainer_write(rk_trainer *t, char **path) {
+    rk_state state = {0};
+    rk_status status = rk_comm_agree(t->comm, rk_model_state(t->model, &state));
+    if (status == RK_OK) status = rk_checkpoint_write(t->config, t->comm, &state, &t->progress, &t->inputs, path);
+    rk_state_release(&state);
+    return status;
+}
+
 /* By all ranks: they take the tensors of the same checkpoint. */
 static rk_status load_best(rk_trainer *t) {
     char *path;
@@ -128,7 +136,7 @@ static rk_status obey(rk_trainer *t, int64_t word) {
     if (word == RK_WORD_LOAD) return load_best(t);
     if (word == RK_WORD_SAVE) {
         char *path;
-        RK_TRY(rk_checkpoint_write(t->config, t->comm, &t->state, &t->progress, &t->inputs, &path));
+        RK_TRY(rk_trainer_write(t, &path));
         rk_free(path);
         return RK_OK;
     }

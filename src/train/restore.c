@@ -93,6 +93,7 @@ rk_status rk_trainer_restore(rk_trainer *t, const char *path) {
     rk_manifest m;
     RK_TRY(rk_checkpoint_read(path, &t->state));
     RK_TRY(rk_model_refresh(t->model));
+    RK_TRY(rk_checkpoint_read_stale(path, t->model));
     RK_TRY(rk_manifest_read(path, &m));
     t->progress = m.progress;
     bool anew = judge_anew(t, &m);

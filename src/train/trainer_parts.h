@@ -27,7 +27,7 @@ struct rk_trainer {
     rk_model *model;           /* NULL on ranks that only read */
     rk_dataset *train, *valid; /* valid NULL: none */
     rk_feed train_feed, valid_feed;
-    rk_state state;            /* of the model */
+    rk_state state;            /* of the model, but for what is there between some steps only */
     rk_progress progress;
     rk_policy_rules rules;
     rk_inputs inputs;          /* of the first rank, which saves them */
@@ -79,6 +79,7 @@ rk_status rk_trainer_take_inputs(rk_trainer *trainer, const char *start);
 
 void rk_trainer_tell(rk_trainer *trainer, rk_event_kind kind, const char *message);
 rk_status rk_trainer_save(rk_trainer *trainer);
+rk_status rk_trainer_write(rk_trainer *trainer, char **path); /* the checkpoint alone, by all ranks that train or hold rows; of a model that is settled */
 /* The epoch to speak of, from 0: between two epochs, the one that has just ended. */
 int64_t rk_trainer_spoken_epoch(const rk_trainer *trainer);
 /* Evaluate on the validation data, judge, log. *stop: early stopping says so. */

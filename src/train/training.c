@@ -70,7 +70,7 @@ static void count_loss(rk_trainer *t, double loss) {
     t->progress.loss_steps++;
 }
 
-/* Train on what was begun, before anything looks at the model. */
+/* Train on what was begun, before anything looks at the model or at all losses so far. */
 static rk_status drain(rk_trainer *t) {
     for (;;) {
         double loss;
@@ -89,7 +89,7 @@ rk_status rk_trainer_save(rk_trainer *t) {
     char *path;
     RK_TRY(rk_model_settle(t->model));
     RK_TRY(rk_model_tell(t->model, RK_WORD_SAVE));
-    RK_TRY(rk_checkpoint_write(t->config, t->comm, &t->state, &t->progress, &t->inputs, &path));
+    RK_TRY(rk_trainer_write(t, &path));
     t->saved_step = t->progress.step;
     rk_trace_end(begin, "checkpoint");
     rk_trainer_tell(t, RK_EVENT_CHECKPOINT, path);
@@ -173,11 +173,13 @@ static rk_status train_to_end(rk_trainer *t, const char **why) {
         if (status == RK_END) {
             RK_FAIL_IF(t->progress.position.row == 0, RK_BAD_DATA, "the training data has no rows");
             t->progress.position = rk_feed_tell(&t->train_feed);
+            RK_TRY(drain(t));
             RK_TRY(rk_trainer_report(t, true));
             RK_TRY(after(t, true, &stop));
         } else {
             RK_TRY(status);
             RK_TRY(train_batch(t, &fed->part));
+            if (ended(t)) RK_TRY(drain(t));
             RK_TRY(rk_trainer_report(t, false));
             RK_TRY(after(t, false, &stop));
         }

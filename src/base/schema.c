@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/synonyms.h"
 #include "base/text.h"
 
 enum { MAX_KEYS = 64 };
@@ -185,16 +186,37 @@ static rk_status bind_default(const rk_yaml *yaml, const rk_yaml_node *owner, co
     return RK_OK;
 }
 
-static rk_status check_keys(const rk_schema *schema, const rk_yaml *yaml, const rk_yaml_node *node) {
-    const char *names[MAX_KEYS];
+static bool has_key(const rk_schema *schema, const char *key) {
+    for (size_t i = 0; i < schema->n_fields; i++)
+        if (strcmp(schema->fields[i].key, key) == 0) return true;
+    return false;
+}
+
+/* Where another library's word is a key of another section: that; NULL: nowhere. */
+static const char *key_elsewhere(const rk_schema *schema, const char *word) {
+    const char *meaning;
+    for (size_t at = 0; (meaning = rk_synonym(word, at)); at++)
+        if (strchr(meaning, '.') && !has_key(schema, rk_synonym_name(meaning))) return meaning;
+    return NULL;
+}
+
+void rk_schema_hint_key(rk_status status, const rk_schema *schema, const rk_yaml_node *node, const char *word) {
+    const char *names[MAX_KEYS], *elsewhere = key_elsewhere(schema, word);
     size_t n = 0;
-    for (; n < schema->n_fields && n < MAX_KEYS; n++) names[n] = schema->fields[n].key;
+    for (size_t i = 0; i < schema->n_fields && n < MAX_KEYS; i++)
+        if (!schema->takes || schema->takes(node, schema->fields[i].key)) names[n++] = schema->fields[i].key;
+    if (elsewhere && !rk_nearest(word, names, n))
+        rk_error_hint(status, "the key is '%s'", elsewhere);
+    else
+        hint_names(status, word, names, n, "the keys here are");
+}
+
+static rk_status check_keys(const rk_schema *schema, const rk_yaml *yaml, const rk_yaml_node *node) {
     for (size_t i = 0; i < node->n_children; i++) {
-        size_t j = 0;
-        while (j < n && strcmp(node->children[i]->key, names[j]) != 0) j++;
-        if (j < n) continue;
+        const char *key = node->children[i]->key;
+        if (has_key(schema, key)) continue;
         rk_status status = rk_yaml_error(yaml, node->children[i], "unknown key in '%s'", schema->name);
-        hint_names(status, node->children[i]->key, names, n, "the keys here are");
+        rk_schema_hint_key(status, schema, node, key);
         return status;
     }
     return RK_OK;

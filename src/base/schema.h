@@ -57,6 +57,8 @@ struct rk_schema {
     const char *scalar_key;
     bool has_line;      /* the struct has an `int line` at line_offset that receives the node's line; 0 where it was not given */
     size_t line_offset;
+    /* Whether a mapping as it stands takes a key of the schema: those that it would not are not proposed. NULL: it takes all. */
+    bool (*takes)(const rk_yaml_node *node, const char *key);
     bool flow;          /* written in one line, without what is at its default: {name: a, units: 3} */
 };
 
@@ -64,6 +66,8 @@ struct rk_schema {
  * On failure *out is released. */
 rk_status rk_schema_bind(const rk_schema *schema, const rk_yaml *yaml, const rk_yaml_node *node, void *out);
 void rk_schema_release(const rk_schema *schema, void *object);
+/* After an error: which key a word that is none of the schema's may have been meant for, here or elsewhere, or which there are. */
+void rk_schema_hint_key(rk_status status, const rk_schema *schema, const rk_yaml_node *node, const char *word);
 /* As YAML, indented by `indent` spaces. Fields at their zero value that have no default are left out. */
 void rk_schema_emit(const rk_schema *schema, const void *object, int indent, rk_buffer *out);
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/synonyms.h"
+
 static bool is_space(char c) {
     return c == ' ' || c == '\t' || c == '\r';
 }
@@ -211,14 +213,25 @@ static bool is_initials(const char *word, const char *name) {
     return !*word;
 }
 
+/* What another library's word means, if that is among the names. */
+static const char *translated(const char *word, const char *const *names, size_t n) {
+    const char *meaning;
+    for (size_t at = 0; (meaning = rk_synonym(word, at)); at++)
+        for (size_t i = 0; i < n; i++)
+            if (names[i] && strcmp(names[i], rk_synonym_name(meaning)) == 0) return names[i];
+    return NULL;
+}
+
+/* A short word is near to too much: of two letters only its initials are looked at. */
 const char *rk_nearest(const char *word, const char *const *names, size_t n) {
     size_t length = strlen(word);
     if (length > MAX_WORD) return NULL;
+    const char *nearest = translated(word, names, n);
+    if (nearest) return nearest;
     for (size_t i = 0; i < n; i++)
         if (length > 1 && names[i] && is_initials(word, names[i])) return names[i];
-    int limit = length <= 3 ? 1 : length <= 6 ? 2 : 3;
-    const char *nearest = NULL;
-    for (size_t i = 0; i < n; i++) {
+    int limit = length <= 2 ? 0 : length <= 5 ? 1 : length <= 8 ? 2 : 3;
+    for (size_t i = 0; i < n && limit; i++) {
         if (!names[i] || strlen(names[i]) > MAX_WORD) continue;
         int distance = edit_distance(word, names[i]);
         if (distance <= limit && distance < (int)strlen(names[i])) {

@@ -72,7 +72,7 @@ static inline bool rk_parse_i64_within(const char *whole, size_t begin, size_t n
 bool rk_span_equal(rk_span a, const char *text);
 rk_span rk_span_trim(rk_span text); /* spaces and tabs off both ends */
 
-/* The nearest of `names` [n] to `word` by edit distance, or NULL if none is near enough to be a typo. */
+/* Of `names` [n] that which `word` is in another library (base/synonyms.h), has as its initials, or is a typo of, or NULL. */
 const char *rk_nearest(const char *word, const char *const *names, size_t n);
 
 /* "1.2 GiB", "13.4 M": written into out. */

@@ -286,7 +286,7 @@ static rk_status find_place(rk_yaml_node **place, const char *path, size_t n_byt
 rk_status rk_yaml_set(rk_yaml *yaml, const char *assignment) {
     const char *equals = strchr(assignment, '=');
     if (!equals || equals == assignment)
-        return rk_error_hint(rk_error(RK_CONFIG, "--set: '%s' is not KEY=VALUE", assignment), "for example train.learning_rate=0.1");
+        return rk_error_hint(rk_error(RK_CONFIG, "--set: '%s' is not KEY=VALUE", assignment), "for example train.optimizer.learning_rate=0.1");
     RK_FAIL_IF(!yaml->root || yaml->root->kind != RK_YAML_MAPPING, RK_CONFIG, "%s: not a mapping", yaml->path);
     rk_yaml named = {.path = (char *)(size_t)"--set"};
     rk_yaml_node *value;

@@ -136,10 +136,9 @@ static rk_status initializer_of(const planner *p, const rk_initializer_config *c
 
 /* The optimizer of a table: its own, the section's, or the one that the caller falls back on. `own` may be NULL. */
 static rk_status optimizer_of(const planner *p, const rk_optimizer_config *own, rk_optimizer *out) {
-    if (own && own->line) return rk_optimizer_resolve(own, p->yaml, out);
-    if (p->section->optimizer.line) return rk_optimizer_resolve(&p->section->optimizer, p->yaml, out);
     *out = p->fallback;
-    return RK_OK;
+    if (p->section->optimizer.line) RK_TRY(rk_optimizer_resolve(&p->section->optimizer, p->yaml, out->kind, out));
+    return own && own->line ? rk_optimizer_resolve(own, p->yaml, out->kind, out) : RK_OK;
 }
 
 static rk_status add_table(planner *p, const char *name, const rk_table_section *listed, int64_t n_rows) {

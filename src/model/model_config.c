@@ -1,5 +1,6 @@
 #include "model/model_config.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,12 +77,14 @@ static const rk_field fields[] = {
     RK_FIELD_STRUCT(rk_model_section, retrieval, &rk_retrieval_schema, "two_tower: pairs, negatives and loss (docs/retrieval.md)"),
     LAYER_FIELDS,
 };
+static bool takes(const rk_yaml_node *node, const char *key);
 const rk_schema rk_model_schema = {
     .name = "model",
     .struct_bytes = sizeof(rk_model_section),
     .fields = fields,
     .n_fields = sizeof fields / sizeof fields[0],
     .scalar_key = "kind",
+    .takes = takes,
     .has_line = true,
     .line_offset = offsetof(rk_model_section, line),
 };
@@ -117,12 +120,16 @@ static rk_status unused_key(const rk_model_section *section, const rk_yaml *yaml
     return rk_error_hint(RK_CONFIG, "'%s' is for %s", key, users);
 }
 
-static rk_status check_keys(const rk_model_section *section, const rk_yaml *yaml) {
-    const struct {
-        const char *key;
-        bool given;
-        unsigned group;
-    } keys[] = {
+/* The keys that not every kind uses: whether a section gives them, and who does. */
+typedef struct key_use {
+    const char *key;
+    bool given;
+    unsigned group;
+} key_use;
+enum { N_KEY_USES = 38 };
+
+static void list_uses(const rk_model_section *section, key_use out[N_KEY_USES]) {
+    const key_use uses[] = {
         {"deep", section->n_deep > 0, RK_KEYS_DEEP},
         {"activation", section->activation != NULL, RK_KEYS_DEEP | RK_KEYS_TOWERS},
         {"batch_norm", section->batch_norm, RK_KEYS_DEEP | RK_KEYS_TOWERS},
@@ -162,9 +169,30 @@ static rk_status check_keys(const rk_model_section *section, const rk_yaml *yaml
         {"layers", section->n_layers > 0, KEYS_GRAPH},
         {"outputs", section->n_outputs > 0, KEYS_GRAPH},
     };
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+    static_assert(sizeof uses == N_KEY_USES * sizeof *uses, "as many as there are");
+    memcpy(out, uses, sizeof uses);
+}
+
+static rk_status check_keys(const rk_model_section *section, const rk_yaml *yaml) {
+    key_use keys[N_KEY_USES];
+    list_uses(section, keys);
+    for (size_t i = 0; i < N_KEY_USES; i++)
         if (keys[i].given && !(keys_of(section->kind) & keys[i].group)) return unused_key(section, yaml, keys[i].key, keys[i].group);
     return RK_OK;
+}
+
+static bool takes(const rk_yaml_node *node, const char *key) {
+    static const rk_model_section none;
+    const rk_yaml_node *said = rk_yaml_get(node, "kind");
+    key_use keys[N_KEY_USES];
+    int kind = N_KINDS;
+    if (!said && node) said = node->short_form;
+    while (said && said->scalar && --kind >= 0 && strcmp(kinds[kind], said->scalar) != 0) continue;
+    if (kind < 0 || kind == N_KINDS) return true;
+    list_uses(&none, keys);
+    for (size_t i = 0; i < N_KEY_USES; i++)
+        if (strcmp(keys[i].key, key) == 0) return keys_of(kind) & keys[i].group;
+    return true;
 }
 
 static rk_status check_cross(const rk_model_section *section, const rk_yaml *yaml) {

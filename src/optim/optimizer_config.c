@@ -29,7 +29,7 @@ static const rk_schema schedule_schema = {
     .name = "schedule", .struct_bytes = sizeof(rk_schedule_config), .fields = schedule_fields, .n_fields = 6, .scalar_key = "kind"};
 
 static const rk_field fields[] = {
-    RK_FIELD_ENUM(rk_optimizer_config, kind, RK_REQUIRED_NUMBER, kinds, "the rule (docs/optimizers.md)"),
+    RK_FIELD_ENUM(rk_optimizer_config, kind, -1, kinds, "the rule (docs/optimizers.md); by default that which holds where there is no such section: adam for train.optimizer"),
     OPTION(learning_rate, 0, INFINITY, "step size; 0.001 for the adam family and lamb, else 0.01"),
     OPTION(epsilon, 0, INFINITY, "keeps divisors off zero"),
     OPTION(initial_accumulator, 0, INFINITY, "adagrad, rowwise_adagrad, ftrl, adagrad_momentum: the accumulator at first"),
@@ -55,16 +55,51 @@ static const rk_field fields[] = {
     RK_FIELD_STRUCT(rk_optimizer_config, schedule, &schedule_schema, "how the learning rate changes over the steps"),
 };
 
+#define BIT(kind) (1u << RK_OPTIMIZER_##kind)
+enum { ADAMS = BIT(ADAM) | BIT(ADAMW) | BIT(ROWWISE_ADAM) | BIT(LAMB) };
+
+/* Keys that not every kind reads: the bits of those that do. */
+static const struct {
+    const char *key;
+    size_t offset;
+    unsigned used_by;
+} uses[] = {
+#define USE(member, kinds_) {#member, offsetof(rk_optimizer_config, member), kinds_}
+    USE(initial_accumulator, BIT(ADAGRAD) | BIT(ROWWISE_ADAGRAD) | BIT(FTRL) | BIT(ADAGRAD_MOMENTUM)),
+    USE(momentum, BIT(MOMENTUM) | BIT(ADAGRAD_MOMENTUM) | BIT(LARS)),
+    USE(beta1, ADAMS),
+    USE(beta2, ADAMS | BIT(ADAGRAD_MOMENTUM)),
+    USE(exponent, BIT(ADAGRAD_MOMENTUM)),
+    USE(l1, BIT(FTRL)),
+    USE(l2, BIT(FTRL)),
+    USE(beta, BIT(FTRL)),
+    USE(learning_rate_power, BIT(FTRL)),
+    USE(trust_coefficient, BIT(LARS)),
+    USE(nesterov, BIT(MOMENTUM) | BIT(ADAGRAD_MOMENTUM)),
+    USE(bias_correction, ADAMS),
+    USE(sum_inside_sqrt, ADAMS),
+    USE(epsilon, ~(BIT(SGD) | BIT(MOMENTUM) | BIT(FTRL))),
+#undef USE
+};
+enum { N_USES = sizeof uses / sizeof uses[0] };
+
+static bool takes(const rk_yaml_node *node, const char *key) {
+    const rk_yaml_node *kind = rk_yaml_get(node, "kind");
+    if (!kind && node) kind = node->short_form;
+    for (int k = 0; k < RK_OPTIMIZER_COUNT && kind && kind->scalar; k++)
+        for (size_t i = 0; i < N_USES; i++)
+            if (strcmp(kinds[k], kind->scalar) == 0 && strcmp(uses[i].key, key) == 0) return uses[i].used_by & (1u << k);
+    return true;
+}
+
 const rk_schema rk_optimizer_schema = {.name = "optimizer",
                                        .struct_bytes = sizeof(rk_optimizer_config),
                                        .fields = fields,
                                        .n_fields = sizeof fields / sizeof fields[0],
                                        .scalar_key = "kind",
+                                       .takes = takes,
                                        .has_line = true,
                                        .line_offset = offsetof(rk_optimizer_config, line)};
-
-#define BIT(kind) (1u << RK_OPTIMIZER_##kind)
-enum { ADAMS = BIT(ADAM) | BIT(ADAMW) | BIT(ROWWISE_ADAM) | BIT(LAMB) };
 
 /* A key that the kind would ignore is a mistake of the user's. used_by: bits of the n kinds that read it. */
 static rk_status refuse(const rk_optimizer_config *c, const rk_yaml *yaml, const char *key, const char *what, int kind, const char *const *names, int n, unsigned used_by) {
@@ -78,30 +113,12 @@ static rk_status refuse(const rk_optimizer_config *c, const rk_yaml *yaml, const
     return rk_error_hint(status, "it belongs to %s", list);
 }
 
-static rk_status check_used(const rk_optimizer_config *c, const rk_yaml *yaml) {
-    const struct {
-        const char *key;
+static rk_status check_used(const rk_optimizer_config *c, const rk_yaml *yaml, int kind) {
+    for (size_t i = 0; i < N_USES; i++) {
         double value;
-        unsigned used_by;
-    } keys[] = {
-        {"initial_accumulator", c->initial_accumulator, BIT(ADAGRAD) | BIT(ROWWISE_ADAGRAD) | BIT(FTRL) | BIT(ADAGRAD_MOMENTUM)},
-        {"momentum", c->momentum, BIT(MOMENTUM) | BIT(ADAGRAD_MOMENTUM) | BIT(LARS)},
-        {"beta1", c->beta1, ADAMS},
-        {"beta2", c->beta2, ADAMS | BIT(ADAGRAD_MOMENTUM)},
-        {"exponent", c->exponent, BIT(ADAGRAD_MOMENTUM)},
-        {"l1", c->l1, BIT(FTRL)},
-        {"l2", c->l2, BIT(FTRL)},
-        {"beta", c->beta, BIT(FTRL)},
-        {"learning_rate_power", c->learning_rate_power, BIT(FTRL)},
-        {"trust_coefficient", c->trust_coefficient, BIT(LARS)},
-        {"nesterov", c->nesterov, BIT(MOMENTUM) | BIT(ADAGRAD_MOMENTUM)},
-        {"bias_correction", c->bias_correction, ADAMS},
-        {"sum_inside_sqrt", c->sum_inside_sqrt, ADAMS},
-        {"epsilon", c->epsilon, ~(BIT(SGD) | BIT(MOMENTUM) | BIT(FTRL))},
-    };
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        if (isnan(keys[i].value) || (keys[i].used_by & (1u << c->kind))) continue;
-        return refuse(c, yaml, keys[i].key, "optimizer", c->kind, kinds, RK_OPTIMIZER_COUNT, keys[i].used_by);
+        memcpy(&value, (const char *)c + uses[i].offset, sizeof value);
+        if (isnan(value) || (uses[i].used_by & (1u << kind))) continue;
+        return refuse(c, yaml, uses[i].key, "optimizer", kind, kinds, RK_OPTIMIZER_COUNT, uses[i].used_by);
     }
     return RK_OK;
 }
@@ -132,10 +149,11 @@ static void take_bool(double given, bool *out) {
     if (!isnan(given)) *out = given != 0;
 }
 
-rk_status rk_optimizer_resolve(const rk_optimizer_config *c, const rk_yaml *yaml, rk_optimizer *out) {
+rk_status rk_optimizer_resolve(const rk_optimizer_config *c, const rk_yaml *yaml, rk_optimizer_kind usual, rk_optimizer *out) {
     rk_optimizer o;
-    RK_TRY(rk_optimizer_init(&o, (rk_optimizer_kind)c->kind));
-    RK_TRY(check_used(c, yaml));
+    rk_optimizer_kind kind = c->kind < 0 ? usual : (rk_optimizer_kind)c->kind;
+    RK_TRY(rk_optimizer_init(&o, kind));
+    RK_TRY(check_used(c, yaml, (int)kind));
     RK_TRY(check_schedule_used(c, yaml));
     take(c->learning_rate, &o.learning_rate);
     take(c->epsilon, &o.epsilon);

@@ -10,8 +10,9 @@
 #include "model/preset.h"
 
 /* The root is bound section by section, so that each may stay away but data and model. */
-static const char *const sections[] = {"data", "embedding", "model", "train", "cluster", "device", "cuda"};
+static const rk_field sections[] = {{.key = "data"}, {.key = "embedding"}, {.key = "model"}, {.key = "train"}, {.key = "cluster"}, {.key = "device"}, {.key = "cuda"}};
 enum { N_SECTIONS = sizeof sections / sizeof sections[0] };
+static const rk_schema root_schema = {.name = "run file", .fields = sections, .n_fields = N_SECTIONS};
 
 static rk_status check_root(const rk_config *config) {
     const rk_yaml_node *root = config->yaml.root;
@@ -19,14 +20,14 @@ static rk_status check_root(const rk_config *config) {
     for (size_t i = 0; i < root->n_children; i++) {
         const char *key = root->children[i]->key;
         size_t k = 0;
-        while (k < N_SECTIONS && strcmp(key, sections[k]) != 0) k++;
+        while (k < N_SECTIONS && strcmp(key, sections[k].key) != 0) k++;
         if (k < N_SECTIONS) continue;
         rk_status status = rk_yaml_error(&config->yaml, root->children[i], "unknown key in a run file");
-        const char *nearest = rk_nearest(key, sections, N_SECTIONS);
-        return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : rk_error_hint(status, "the keys here are data, embedding, model, train, cluster, device, cuda");
+        rk_schema_hint_key(status, &root_schema, root, key);
+        return status;
     }
     for (int k = 0; k < 3; k += 2)
-        if (!rk_yaml_get(root, sections[k])) return rk_error(RK_CONFIG, "%s: the key '%s' is missing", config->yaml.path, sections[k]);
+        if (!rk_yaml_get(root, sections[k].key)) return rk_error(RK_CONFIG, "%s: the key '%s' is missing", config->yaml.path, sections[k].key);
     return RK_OK;
 }
 
@@ -197,7 +198,7 @@ static rk_status resolve(rk_config *c) {
     if (c->data.seed < 0) c->data.seed = c->train.seed;
     if (c->train.epochs == 0 && c->train.steps == 0) c->train.epochs = 1;
     if (c->train.optimizer.line)
-        RK_TRY(rk_optimizer_resolve(&c->train.optimizer, &c->yaml, &c->optimizer));
+        RK_TRY(rk_optimizer_resolve(&c->train.optimizer, &c->yaml, RK_OPTIMIZER_ADAM, &c->optimizer));
     else
         RK_TRY(rk_optimizer_init(&c->optimizer, RK_OPTIMIZER_ADAM));
     if (!c->train.output) {
@@ -296,9 +297,9 @@ rk_status rk_config_reference(char **out) {
     rk_buffer text = {0};
     rk_buffer_text(&text, "# Every key of a run file\n\nMade by `reckon manual keys`.\n");
     for (int i = 0; i < N_SECTIONS; i++) {
-        rk_buffer_printf(&text, "\n## %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", sections[i]);
+        rk_buffer_printf(&text, "\n## %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", sections[i].key);
         if (schemas[i])
-            rk_schema_document(schemas[i], sections[i], &text);
+            rk_schema_document(schemas[i], sections[i].key, &text);
         else
             rk_device_section_document(&text);
     }

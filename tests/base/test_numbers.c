@@ -143,6 +143,12 @@ static void test_nearest(void **state) {
     assert_string_equal(rk_nearest("dmi", names, 4), "dim");
     assert_string_equal(rk_nearest("lr", names, 4), "learning_rate"); /* its initials */
     assert_null(rk_nearest("optimizer", names, 4));
+    static const char *const short_names[] = {"l1", "l2", "rate", "cpu", "cuda"};
+    assert_null(rk_nearest("lr", short_names, 5)); /* one letter off, and of another meaning */
+    assert_null(rk_nearest("name", short_names, 5));
+    assert_string_equal(rk_nearest("gpu", short_names, 5), "cuda"); /* as others call it */
+    assert_string_equal(rk_nearest("batchSize", names, 4), "batch_size");
+    assert_string_equal(rk_nearest("max-epochs", names, 4), "epochs");
 }
 
 static void test_bf16(void **state) {

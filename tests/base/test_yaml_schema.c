@@ -134,7 +134,7 @@ static void test_errors(void **state) {
     FAILS(bind("name: n\nparts: {kind: a}\n", NULL, &w), RK_CONFIG, "f.yaml:2: key 'parts': must be a list, not a mapping");
     FAILS(bind("name: n\nparts:\n  - {rate: 1}\n", NULL, &w), RK_CONFIG, "f.yaml:3: 'part' needs the key 'kind'");
     FAILS(bind("name: n\nname: m\n", NULL, &w), RK_CONFIG, "f.yaml:2: key 'name' stands here for the second time; the first is in line 1");
-    FAILS(bind("name: n\n", "count", &w), RK_CONFIG, "--set: 'count' is not KEY=VALUE\nhint: for example train.learning_rate=0.1");
+    FAILS(bind("name: n\n", "count", &w), RK_CONFIG, "--set: 'count' is not KEY=VALUE\nhint: for example train.optimizer.learning_rate=0.1");
     FAILS(bind("name: n\n", "coutn=3", &w), RK_CONFIG, "--set: key 'coutn': unknown key in 'whole'\nhint: did you mean 'count'?");
     FAILS(bind("name: n\nparts: [a]\n", "parts[1].rate=0.5", &w), RK_CONFIG, "--set: there is no 'parts[1]'");
     FAILS(bind("name: &a n\nwords: [*a]\n", NULL, &w), RK_CONFIG, "f.yaml:2: anchors and aliases are not taken\nhint: write the value out");

@@ -197,7 +197,7 @@ static void test_refused_by_the_schema(void **state) {
     } cases[] = {
         {"embedding:\n  dims: 8", "run.yaml:2: key 'dims': unknown key in 'embedding'\nhint: did you mean 'dim'?"},
         {"embedding: {dim: 5000}", "run.yaml:1: key 'dim': must be between 1 and 4096, not '5000'"},
-        {"embedding: {combiner: avg}", "run.yaml:1: key 'combiner': there is no 'avg'\nhint: it is one of mean, sum, sqrtn"},
+        {"embedding: {combiner: max}", "run.yaml:1: key 'combiner': there is no 'max'\nhint: it is one of mean, sum, sqrtn"},
         {"embedding: {tables: [{name: a, l2: -1}]}", "run.yaml:1: key 'l2': must be 0 or more, not '-1'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

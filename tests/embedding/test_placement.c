@@ -302,8 +302,8 @@ static void test_refusals(void **state) {
         rk_placement_wish wish;
         const char *message;
     } cases[] = {
-        {{.table = "t9", .path = "run.yaml", .line = 7}, "run.yaml:7: key 'name': table 't9': there is no such table\nhint: did you mean 't0'?"},
-        {{.table = "t9", .path = "run.yaml", .line = -1}, "--set: key 'name': table 't9': there is no such table\nhint: did you mean 't0'?"},
+        {{.table = "tt0", .path = "run.yaml", .line = 7}, "run.yaml:7: key 'name': table 'tt0': there is no such table\nhint: did you mean 't0'?"},
+        {{.table = "t9", .path = "run.yaml", .line = -1}, "--set: key 'name': table 't9': there is no such table\nhint: 'reckon inspect' lists the tables"},
         {{.table = "t0", .ranks = ranks, .n_ranks = 1}, "table 't0': ranks go with a sharding\nhint: add sharding: table_wise, row_wise, column_wise or grid"},
         {{.table = "t0", .sharding = RK_SHARD_TABLE_WISE, .ranks = ranks, .n_ranks = 2}, "table 't0': table_wise has one rank"},
         {{.table = "t0", .sharding = RK_SHARD_ROW_WISE, .ranks = ranks, .n_ranks = 4}, "table 't0': rank 4 holds no rows: those that do are 0 to 3"},

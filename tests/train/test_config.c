@@ -4,6 +4,7 @@
 #include <ctype.h>
 
 #include "base/memory.h"
+#include "base/synonyms.h"
 #include "train/policy.h"
 #include "train/run_config.h"
 
@@ -133,6 +134,75 @@ static void test_a_typo_in_every_key(void **state) {
 }
 
 #define DATA "data: {train: a.csv, labels: [{name: y}], features: [{name: u, hash: 9}]}\n"
+/* Words of other libraries, wherever they stand: the hint names a key that would be taken, or none. */
+static void test_foreign_words(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {DATA "model: lr\ntrain: {lr: 0.1}\n", "key 'lr': unknown key in 'train'\nhint: the key is 'train.optimizer.learning_rate'"},
+        {DATA "model: lr\ntrain: {optimizer: {lr: 0.1}}\n", "key 'lr': unknown key in 'optimizer'\nhint: did you mean 'learning_rate'?"},
+        {DATA "model: lr\nlr: 0.1\n", "key 'lr': unknown key in a run file\nhint: the key is 'train.optimizer.learning_rate'"},
+        {DATA "model: lr\noptimizer: adam\n", "unknown key in a run file\nhint: the key is 'train.optimizer'"},
+        {DATA "model: {kind: dnn, hidden_units: [8]}\n", "unknown key in 'model'\nhint: did you mean 'deep'?"},
+        {DATA "model: dnn\ntrain: {hidden_units: [8]}\n", "unknown key in 'train'\nhint: the key is 'model.deep'"},
+        {DATA "model: {kind: lr, hidden_units: [8]}\n", "unknown key in 'model'\nhint: the keys here are kind, task_weights, linear_l2, linear_l2_full"},
+        {DATA "model: {type: dnn}\n", "unknown key in 'model'\nhint: did you mean 'kind'?"},
+        {DATA "model: {name: dnn}\n", "unknown key in 'model'\nhint: did you mean 'kind'?"},
+        {DATA "model: {kind: dnn, embedding_dim: 8}\n", "unknown key in 'model'\nhint: the key is 'embedding.dim'"},
+        {DATA "model: {kind: dnn, learning_rate: 8}\n", "unknown key in 'model'\nhint: the key is 'train.optimizer.learning_rate'"},
+        {DATA "model: dnn\nembedding: {embedding_dim: 8}\n", "unknown key in 'embedding'\nhint: did you mean 'dim'?"},
+        {DATA "model: dnn\nembedding: {num_embeddings: 8}\n", "unknown key in 'embedding'\nhint: the key is 'embedding.tables[].rows'"},
+        {DATA "model: dnn\nembedding: {tables: [{name: u, num_embeddings: 8}]}\n", "unknown key in 'tables'\nhint: did you mean 'rows'?"},
+        {DATA "model: dnn\ntrain: {batchSize: 8}\n", "unknown key in 'train'\nhint: did you mean 'batch_size'?"},
+        {DATA "model: dnn\ntrain: {patience: 8}\n", "unknown key in 'train'\nhint: the key is 'train.early_stopping.patience'"},
+        {DATA "model: dnn\ntrain: {optimizer: {kind: sgd, momentun: 0.9}}\n", "unknown key in 'optimizer'\nhint: the keys here are kind, learning_rate, weight_decay"},
+        {DATA "model: dnn\ntrain: {optimizer: {type: sgd}}\n", "unknown key in 'optimizer'\nhint: did you mean 'kind'?"},
+        {DATA "model: {kind: dnn, experst: 3}\n", "unknown key in 'model'\nhint: the keys here are kind, deep"},
+        {"data: {train: a.csv, validation: b.csv, labels: [y], features: [{name: u, hash: 9}]}\nmodel: lr\n", "unknown key in 'data'\nhint: did you mean 'valid'?"},
+        {"data: {train: a.csv, target: y, features: [{name: u, hash: 9}]}\nmodel: lr\n", "unknown key in 'data'\nhint: did you mean 'labels'?"},
+        {"data: {train: a.csv, labels: [y], features: [{name: u, vocab_size: 9}]}\nmodel: lr\n", "unknown key in 'features'\nhint: did you mean 'identity'?"},
+        {"data: {train: a.csv, labels: [{name: y, loss: bce}], features: [{name: u, hash: 9}]}\nmodel: lr\n", "there is no 'bce'\nhint: did you mean 'sigmoid_cross_entropy'?"},
+        {DATA "model: mlp\n", "there is no 'mlp'\nhint: did you mean 'dnn'?"},
+        {DATA "model: {kind: dnn, activation: linear}\n", "there is no activation 'linear'\nhint: did you mean 'none'?"},
+    };
+    rk_config *config;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (parse(cases[i][0], &config) != RK_CONFIG) fail_msg("taken: %s", cases[i][0]);
+        if (!strstr(rk_last_error(), cases[i][1])) fail_msg("%s\n%s", cases[i][0], rk_last_error());
+    }
+    char *keys, path[128];
+    OK(rk_config_reference(&keys));
+    for (size_t i = 0; rk_synonym_meaning(i); i++) { /* every key that is named is one */
+        snprintf(path, sizeof path, "`%s", rk_synonym_meaning(i));
+        const char *found = strchr(path, '.') ? strstr(keys, path) : path;
+        while (found && strchr(path, '.') && !strchr("`.[", found[strlen(path)])) found = strstr(found + 1, path);
+        if (!found) fail_msg("there is no key %s`", path);
+    }
+    rk_text_free(keys);
+}
+
+/* An optimizer is of the kind that it would be of if it were not given. */
+static void test_usual_optimizer(void **state) {
+    (void)state;
+    rk_config *config;
+    rk_embedding_plan plan;
+    rk_embedding_source source = {"u", 9, false};
+    rk_embedding_wants wants = {.vectors = true};
+    OK(parse(DATA "model: fm\ntrain: {optimizer: {learning_rate: 0.5}}\nembedding: {tables: [{name: u, optimizer: {learning_rate: 0.25}}]}\n", &config));
+    assert_true(config->optimizer.kind == RK_OPTIMIZER_ADAM && config->optimizer.learning_rate == 0.5);
+    OK(rk_embedding_plan_make(&config->embedding, &config->yaml, &source, 1, wants, &config->optimizer, &plan));
+    assert_true(plan.optimizers[0].kind == RK_OPTIMIZER_ADAM && plan.optimizers[0].learning_rate == 0.25);
+    rk_embedding_plan_release(&plan);
+    rk_config_free(config);
+    OK(parse(DATA "model: fm\nembedding: {optimizer: ftrl, tables: [{name: u, optimizer: {l1: 0.25}}]}\n", &config));
+    OK(rk_embedding_plan_make(&config->embedding, &config->yaml, &source, 1, wants, &config->optimizer, &plan));
+    assert_true(plan.optimizers[0].kind == RK_OPTIMIZER_FTRL && plan.optimizers[0].l1 == 0.25);
+    rk_embedding_plan_release(&plan);
+    rk_config_free(config);
+    FAILS(parse(DATA "model: lr\ntrain: {optimizer: {l1: 0.5}}\n", &config), RK_CONFIG,
+          "run.yaml:3: key 'l1': the optimizer 'adam' does not use it\nhint: it belongs to ftrl");
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
 /* A list of paths needs no key, and what stands in no file is not said to have a line. */
 static void test_short_forms_and_places(void **state) {
     (void)state;
@@ -248,7 +318,7 @@ static void test_device(void **state) {
     OK(parse(DATA "model: lr\n", &config));
     assert_true(config->device.kind == RK_DEVICE_CPU && config->model_device.memory_bytes == 0);
     rk_config_free(config);
-    FAILS(parse(DATA "model: lr\ndevice: gpu\n", &config), RK_CONFIG, "run.yaml:3: key 'device': there is no 'gpu'\nhint: did you mean 'cpu'?");
+    FAILS(parse(DATA "model: lr\ndevice: gpu\n", &config), RK_CONFIG, "run.yaml:3: key 'device': there is no 'gpu'\nhint: did you mean 'cuda'?");
     for (const char *const *bad = (const char *const[]){"0", "-1GB", "GB", "40 Gb", "1e30TB", NULL}; *bad; bad++) {
         char text[256], message[256];
         snprintf(text, sizeof text, DATA "model: lr\ncuda: {memory: %s}\n", *bad);
@@ -300,6 +370,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full_reads_back),
         cmocka_unit_test(test_a_typo_in_every_key),
+        cmocka_unit_test(test_foreign_words),
+        cmocka_unit_test(test_usual_optimizer),
         cmocka_unit_test(test_short_forms_and_places), cmocka_unit_test(test_combinations),
         cmocka_unit_test(test_cluster),
         cmocka_unit_test(test_device),

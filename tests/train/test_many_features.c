@@ -114,7 +114,7 @@ static void test_refusals(void **state) {
     static const struct {
         const char *features, *embedding, *message;
     } cases[] = {
-        {"{match: 'ca_*', hash: 10}", "", "run.yaml:1: key 'match': no column is like 'ca_*'\nhint: the nearest column is 'cat_0'"},
+        {"{match: 'cat-0', hash: 10}", "", "run.yaml:1: key 'match': no column is like 'cat-0'\nhint: the nearest column is 'cat_0'"},
         {"{match: 'nothing*', hash: 10}", "", "run.yaml:1: key 'match': no column is like 'nothing*'\nhint: the first of 10 columns is 'click'"},
         {"{match: 'cat_*', name: x, hash: 10}", "",
          "run.yaml:1: 'x': a feature has a 'name' or a 'match', not both\nhint: a feature of a pattern has its column's name"},

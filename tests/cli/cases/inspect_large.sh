@@ -4,4 +4,4 @@ sed -i -e 's/hash: 16/hash: 2000000000/' -e 's/dim: 4/dim: 64/' run.yaml
 ulimit -v 2000000
 "$RECKON" inspect run.yaml | grep -E '^  (job|city|total) '; echo "exit ${PIPESTATUS[0]}"
 "$RECKON" plan --ranks 2 run.yaml 2>stderr | grep -E '^  (job|city) .*(replicated|row_wise)'
-grep -v 'does not fit' stderr
+grep -v "does not fit" stderr || true

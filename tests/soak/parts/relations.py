@@ -6,7 +6,9 @@ import json
 import math
 import time
 
-from parts import measure, results, rows
+import yaml
+
+from parts import measure, models, results, rows
 from parts.interruptions import resume
 from parts.program import Failure
 from parts.ranks import repeated, spread, wires
@@ -190,6 +192,68 @@ def formats(t):
     same_answers(t, names, files, "format")
 
 
+def graph(t):
+    """docs/models.md: a preset, printed as a graph and put in the place of the model, trains to the same bits."""
+    plan = t.make(models.SINGLE + models.SEVERAL)
+    t.program.trained("run.yaml", "a", first=True)
+    printed = yaml.safe_load(t.program.ask(["inspect", "--graph", "run.yaml"]))
+    (t.work / "graph.yaml").write_text(yaml.safe_dump({**plan.config, "model": printed["model"]}))
+    t.program.trained("graph.yaml", "b")
+    results.same_end(t.work / "a", t.work / "b", "as a graph")
+
+
+def changed(t):
+    """docs/training.md: keys that change no step may differ when a run goes on; it ends as if they had always been so."""
+    plan = t.make(change=no_policy)
+    train = plan.config["train"]
+    t.program.trained("run.yaml", "a", first=True)
+    early = {"evaluate": {"every_steps": t.case.one_of("early/evaluate", 0, [0, 1, 2, 5])}}
+    early["checkpoint"] = {"every_steps": t.case.one_of("early/save", 0, [0, 1, 3]), "keep": 2}
+    if "valid" in plan.config["data"] and plan.kind != "two_tower":
+        metric = "rmse" if plan.labels[0].get("loss") == "mse" else "logloss"
+        start = f"{plan.labels[0]['name']}/" if len(plan.labels) > 1 else ""
+        early["early_stopping"] = {"metric": start + metric, "patience": 1000}
+        early["keep_best"] = t.case.one_of("early/keep_best", "auto", ["auto", "true", "false"])
+    stop = t.case.chance("stop").randint(1, plan.n_steps)
+    t.write("early.yaml", plan.config, train={**early, "epochs": train["epochs"], "steps": stop})
+    t.program.trained("early.yaml", "b")
+    t.program.trained("run.yaml", "b", "--resume")
+    results.same_parameters(results.newest(t.work / "a"), results.newest(t.work / "b"), "with other keys")
+    told = [json.loads(t.program.ask(["eval", "--json", name])) for name in ("a", "b")]
+    if repr(told[0]["metrics"]) != repr(told[1]["metrics"]):
+        raise Failure(f"eval of a run that went on with other keys: {told[0]} and {told[1]}")
+
+
+def libsvm(t):
+    """docs/data.md: libsvm's ids and their weights are those of any other format."""
+    t.make(["lr", "fm", "dnn"])
+    for split, drawn in t.rows.items():
+        lines = [(row["click"], row["tags"].split("|"), row["tag_weights"].split("|")) for row in drawn]
+        pairs = lambda ids, weights: " ".join(f"{i}:{w}" for i, w in zip(ids, weights) if i)
+        (t.work / f"{split}.svm").write_text("".join(f"{y} {pairs(i, w)}\n" for y, i, w in lines))
+        texts = [{"label": y, "ids": "|".join(i), "weights": "|".join(w)} for y, i, w in lines]
+        rows.write(t.work / f"{split}.csv", texts, ["label", "ids", "weights"])
+    config = t.plan.config
+    ids = {
+        "name": "ids",
+        **t.case.one_of("tags_kind", {"identity": 30}, [{"identity": 30}, {"vocabulary": {}}]),
+    }
+    data = {"labels": [{"name": "label"}], "reader_threads": config["data"]["reader_threads"]}
+    config["embedding"].pop("features", None)
+    config["embedding"].pop("tables", None)
+    config["train"].pop("metrics", None)
+    for name, ending, own in (
+        ("a", "svm", {"weights": "ids"}),
+        ("b", "csv", {"weights": "weights", "separator": "|"}),
+    ):
+        splits = {split: f"{split}.{ending}" for split in t.rows}
+        t.write(f"{name}.yaml", {**config, "data": {**data, **splits, "features": [{**ids, **own}]}})
+        t.program.trained(f"{name}.yaml", name, first=name == "a")
+    results.same_end(t.work / "a", t.work / "b", "libsvm")
+    if t.program.ask(["predict", "a", "test.svm"]) != t.program.ask(["predict", "b", "test.csv"]):
+        raise Failure("predictions of libsvm differ from csv's")
+
+
 def beside(t):
     """eval and predict beside a training say what they find, or a clear word; the training does not notice."""
     plan = t.make(change=lambda plan: plan.config["train"].update(epochs=8, steps=0))
@@ -233,5 +297,8 @@ ALL = {
     "spread": (spread, 3),
     "repeated": (repeated, 2),
     "wires": (wires, 1),
+    "graph": (graph, 1),
+    "changed": (changed, 3),
+    "libsvm": (libsvm, 1),
     "beside": (beside, 1),
 }

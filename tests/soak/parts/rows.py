@@ -29,7 +29,8 @@ def number(r):
 
 def draw_row(r, case, users, items, latent):
     user, item = r.randrange(users), min(int(r.expovariate(6 / items)), items - 1)
-    version, age = r.choice(VERSIONS).strip(), round(r.random(), 4)
+    # A number that f32 holds: of others a typed file has the last digits rounded.
+    version, age = r.choice(VERSIONS).strip(), r.randrange(257) / 256
     tags = [r.randrange(30) for _ in range(r.randrange(5))]
     history = [min(int(r.expovariate(6 / items)), items - 1) for _ in range(r.randrange(6))]
     score = (

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 
 void rk_buffer_release(rk_buffer *buffer) {
     rk_free(buffer->data);
@@ -50,10 +51,10 @@ void rk_buffer_printf(rk_buffer *buffer, const char *format, ...) {
     va_list list, again;
     va_start(list, format);
     va_copy(again, list);
-    int n = vsnprintf(NULL, 0, format, list);
+    int n = rk_vsnprintf(NULL, 0, format, list);
     va_end(list);
     if (n >= 0 && reserve(buffer, (size_t)n)) {
-        vsnprintf(buffer->data + buffer->n_bytes, (size_t)n + 1, format, again);
+        rk_vsnprintf(buffer->data + buffer->n_bytes, (size_t)n + 1, format, again);
         buffer->n_bytes += (size_t)n;
     }
     va_end(again);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 enum { MAX_ERROR_BYTES = 4096 };
 static _Thread_local char last_error[MAX_ERROR_BYTES];
 
@@ -42,7 +44,7 @@ rk_status rk_error(rk_status status, const char *format, ...) {
     char text[MAX_ERROR_BYTES];
     va_list list;
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    rk_vsnprintf(text, sizeof text, format, list);
     va_end(list);
     set_error(text);
     return status;
@@ -52,7 +54,7 @@ rk_status rk_error_errno(rk_status status, int errno_value, const char *format, 
     char text[MAX_ERROR_BYTES], reason[256];
     va_list list;
     va_start(list, format);
-    int n = vsnprintf(text, sizeof text, format, list);
+    int n = rk_vsnprintf(text, sizeof text, format, list);
     va_end(list);
     const char *message = strerror_r(errno_value, reason, sizeof reason);
     if (n >= 0 && (size_t)n < sizeof text) snprintf(text + n, sizeof text - (size_t)n, ": %s", message);
@@ -64,7 +66,7 @@ rk_status rk_error_context(rk_status status, const char *format, ...) {
     char text[MAX_ERROR_BYTES];
     va_list list;
     va_start(list, format);
-    int n = vsnprintf(text, sizeof text, format, list);
+    int n = rk_vsnprintf(text, sizeof text, format, list);
     va_end(list);
     if (n >= 0 && (size_t)n + 3 < sizeof text) {
         memcpy(text + n, ": ", 2);
@@ -80,7 +82,7 @@ rk_status rk_error_hint(rk_status status, const char *format, ...) {
     int n = snprintf(text, sizeof text, "%s\nhint: ", last_error);
     va_list list;
     va_start(list, format);
-    if (n >= 0 && (size_t)n < sizeof text) vsnprintf(text + n, sizeof text - (size_t)n, format, list);
+    if (n >= 0 && (size_t)n < sizeof text) rk_vsnprintf(text + n, sizeof text - (size_t)n, format, list);
     va_end(list);
     set_error(text);
     return status;

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/text.h"
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static rk_log_callback log_callback;
 static void *log_user;
@@ -21,7 +23,7 @@ void rk_log(rk_log_level level, const char *format, ...) {
     char message[2048];
     va_list list;
     va_start(list, format);
-    vsnprintf(message, sizeof message, format, list);
+    rk_vsnprintf(message, sizeof message, format, list);
     va_end(list);
     pthread_mutex_lock(&mutex);
     if (log_callback && level >= least) log_callback(log_user, level, message);

@@ -39,7 +39,7 @@ static void emit_f64(double value, rk_buffer *out) {
     char text[32];
     for (int digits = 15; digits <= 17; digits++) {
         double again = 0;
-        snprintf(text, sizeof text, "%.*g", digits, value);
+        rk_snprintf(text, sizeof text, "%.*g", digits, value);
         if (rk_parse_f64((rk_span){text, strlen(text)}, &again) && again == value) break;
     }
     rk_buffer_text(out, text);

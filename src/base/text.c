@@ -146,6 +146,21 @@ static locale_t c_locale(void) {
     return none;
 }
 
+int rk_vsnprintf(char *out, size_t out_bytes, const char *format, va_list list) {
+    locale_t before = uselocale(c_locale());
+    int n = vsnprintf(out, out_bytes, format, list);
+    uselocale(before);
+    return n;
+}
+
+int rk_snprintf(char *out, size_t out_bytes, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    int n = rk_vsnprintf(out, out_bytes, format, list);
+    va_end(list);
+    return n;
+}
+
 bool rk_parse_f64(rk_span text, double *out) {
     text = rk_span_trim(text);
     if (parse_simple(text, out)) return true;
@@ -248,7 +263,7 @@ static void human(double value, double base, const char *const *units, int n_uni
         value /= base;
         unit++;
     }
-    snprintf(out, out_bytes, unit ? "%.1f %s" : "%.0f%s%s", value, unit || !*units[0] ? units[unit] : " ", unit ? "" : units[0]);
+    rk_snprintf(out, out_bytes, unit ? "%.1f %s" : "%.0f%s%s", value, unit || !*units[0] ? units[unit] : " ", unit ? "" : units[0]);
 }
 
 void rk_human_bytes(double bytes, char *out, size_t out_bytes) {

@@ -2,6 +2,7 @@
 #ifndef RK_BASE_TEXT_H
 #define RK_BASE_TEXT_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -68,6 +69,10 @@ static inline bool rk_parse_i64_within(const char *whole, size_t begin, size_t n
     *out = (int64_t)digits;
     return true;
 }
+
+/* snprintf with a '.' in numbers, whatever locale the program has set. */
+int rk_snprintf(char *out, size_t out_bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int rk_vsnprintf(char *out, size_t out_bytes, const char *format, va_list list) __attribute__((format(printf, 3, 0)));
 
 bool rk_span_equal(rk_span a, const char *text);
 rk_span rk_span_trim(rk_span text); /* spaces and tabs off both ends */

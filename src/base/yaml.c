@@ -7,6 +7,7 @@
 #include <yaml.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 
 enum { MAX_DEPTH = 64, MAX_NODES = 1 << 20, MAX_BYTES = 16 << 20 };
 
@@ -60,7 +61,7 @@ rk_status rk_yaml_error(const rk_yaml *yaml, const rk_yaml_node *node, const cha
     char message[2048];
     va_list list;
     va_start(list, format);
-    vsnprintf(message, sizeof message, format, list);
+    rk_vsnprintf(message, sizeof message, format, list);
     va_end(list);
     if (!node) return rk_error(RK_CONFIG, "%s: %s", path_of(yaml), message);
     rk_yaml_place at = rk_yaml_place_of(yaml, node->key_line ? node->key_line : node->line);

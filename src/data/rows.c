@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/name_index.h"
+#include "base/text.h"
 
 void rk_rows_release(rk_rows_reader *r) {
     rk_source_free(r->source);
@@ -171,10 +172,10 @@ rk_values rk_rows_values(const rk_rows_reader *r, const rk_columns *chunk, int32
 rk_span rk_f32_text(float value, char scratch[RK_VALUE_BYTES]) {
     const float past_ids = 0x1p63f;
     bool is_whole = fabsf(value) < past_ids && floorf(value) == value;
-    int n = is_whole ? snprintf(scratch, RK_VALUE_BYTES, "%.0f", (double)value) : 0;
+    int n = is_whole ? rk_snprintf(scratch, RK_VALUE_BYTES, "%.0f", (double)value) : 0;
     float back = 0;
     for (int digits = 6; digits <= 9 && !is_whole && back != value; digits++) {
-        n = snprintf(scratch, RK_VALUE_BYTES, "%.*g", digits, (double)value);
+        n = rk_snprintf(scratch, RK_VALUE_BYTES, "%.*g", digits, (double)value);
         if (!rk_parse_f32((rk_span){scratch, (size_t)n}, &back)) back = value; /* nan and inf: once is enough */
     }
     return (rk_span){scratch, (size_t)n};

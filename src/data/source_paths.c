@@ -1,6 +1,7 @@
 /* Which files there are, and how each is written. */
 #include <glob.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -45,13 +46,18 @@ static rk_status add_path(const char *path, char ***out, size_t *n, size_t *capa
     return RK_OK;
 }
 
+static int by_bytes(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
 static rk_status expand_one(const char *pattern, char ***paths, size_t *n, size_t *capacity) {
     if (!strpbrk(pattern, "*?[") || rk_file_exists(pattern)) return add_path(pattern, paths, n, capacity);
     glob_t found;
-    int code = glob(pattern, 0, NULL, &found);
+    int code = glob(pattern, GLOB_NOSORT, NULL, &found);
     if (code == GLOB_NOSPACE) return RK_NO_MEMORY_ERROR(0);
     RK_FAIL_IF(code != 0, RK_NOT_FOUND, "no file matches '%s'", pattern);
     rk_status status = RK_OK;
+    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_bytes); /* glob would by the locale */
     for (size_t i = 0; status == RK_OK && i < found.gl_pathc; i++) status = add_path(found.gl_pathv[i], paths, n, capacity);
     globfree(&found);
     return status;

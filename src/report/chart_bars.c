@@ -1,6 +1,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/text.h"
 #include "report/chart.h"
 #include "report/chart_parts.h"
 #include "report/scale.h"
@@ -40,7 +41,7 @@ static void draw_bar(const rk_bars *b, const rk_scale *scale, size_t row, size_t
     char number[32], text[400];
     rk_buffer_printf(out, "<rect class=\"bar c%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\">", (int)(series % RK_CHART_COLOURS), fmin(zero, end), y,
                      fmax(fabs(end - zero), 0.8), thick - 1.5);
-    snprintf(number, sizeof number, "%.4g", b->values[i]);
+    rk_snprintf(number, sizeof number, "%.4g", b->values[i]);
     snprintf(text, sizeof text, "%s%s%s: %s", b->rows[row], b->n_series > 1 ? ", " : "", b->n_series > 1 ? b->series[series] : "", number);
     rk_svg_title(text, out);
     rk_buffer_text(out, "</rect>\n");
@@ -56,7 +57,7 @@ static void draw_row(const rk_bars *b, const rk_scale *scale, size_t row, double
     char text[32];
     for (size_t s = 0; s < b->n_series; s++) {
         double value = b->values[row * b->n_series + s];
-        snprintf(text, sizeof text, isfinite(value) ? "%.4f" : "-", value);
+        rk_snprintf(text, sizeof text, isfinite(value) ? "%.4f" : "-", value);
         if (b->n_series <= 2) rk_svg_text(b->n_series == 1 ? "tick" : "small", b->width - 2, y + thickness(b) * ((double)s + 0.5) + 3, "end", text, out);
     }
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "report/chart.h"
 #include "report/report_parts.h"
 
@@ -93,7 +94,7 @@ rk_status rk_report_importance_section(const rk_report_run *runs, size_t n, cons
     rk_report_figure_begin(out);
     RK_GOTO(draw(runs, n, task, list, n_rows, binary, out));
     char caption[500], rest[120] = "";
-    if (n_rows < names.n) snprintf(rest, sizeof rest, " %zu more features are at or below %.4g.", names.n - n_rows, list[n_rows].most);
+    if (n_rows < names.n) rk_snprintf(rest, sizeof rest, " %zu more features are at or below %.4g.", names.n - n_rows, list[n_rows].most);
     snprintf(caption, sizeof caption,
              "What the metric loses when the feature's values are exchanged between samples: the mean of some permutations, from the least to the most of them a thin line. Features "
              "that say the same share their importance.%s",

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "report/chart.h"
 #include "report/report_parts.h"
 
@@ -32,7 +33,7 @@ rk_status rk_report_ranking_section(const rk_report_run *runs, size_t n, rk_buff
     char (*notes)[32];
     RK_TRY(rk_alloc(n, sizeof *notes, &notes));
     for (size_t r = 0; r < n; r++)
-        if (runs[r].ranks && runs[r].n_rows) snprintf(notes[r], sizeof notes[r], "%s %.4f", runs[r].ranking.shown.names[0], runs[r].ranking.shown.shown[0].value);
+        if (runs[r].ranks && runs[r].n_rows) rk_snprintf(notes[r], sizeof notes[r], "%s %.4f", runs[r].ranking.shown.names[0], runs[r].ranking.shown.shown[0].value);
     rk_report_legend(runs, n, notes, out);
     rk_free(notes);
     rk_buffer_text(out, "<div class=\"charts\">\n");

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "report/chart.h"
 #include "report/report_parts.h"
 #include "report/svg.h"
@@ -44,7 +45,7 @@ static void grouped(double value, char *out) {
         snprintf(out, CELL_BYTES, "-");
         return;
     }
-    int n = snprintf(digits, sizeof digits, "%.0f", value), k = 0;
+    int n = rk_snprintf(digits, sizeof digits, "%.0f", value), k = 0;
     for (int i = 0; i < n; i++) {
         if (i && (n - i) % 3 == 0 && digits[i - 1] != '-') out[k++] = ',';
         out[k++] = digits[i];
@@ -55,7 +56,7 @@ static void grouped(double value, char *out) {
 static void duration(double seconds, char *out) {
     long s = lround(seconds);
     if (seconds < 60)
-        snprintf(out, CELL_BYTES, "%.1f s", seconds);
+        rk_snprintf(out, CELL_BYTES, "%.1f s", seconds);
     else if (s < 3600)
         snprintf(out, CELL_BYTES, "%ld min %02ld s", s / 60, s % 60);
     else
@@ -97,7 +98,7 @@ static void metric_row(const char *label, int metric, const double *values, size
     begin_row(label, out);
     for (size_t r = 0; r < n; r++) {
         char text[CELL_BYTES];
-        snprintf(text, sizeof text, isnan(values[r]) ? "-" : "%.5f", values[r]);
+        rk_snprintf(text, sizeof text, isnan(values[r]) ? "-" : "%.5f", values[r]);
         cell(n_values > 1 && distance(metric, values[r]) == best ? "best" : NULL, text, out);
     }
     rk_buffer_text(out, "</tr>\n");

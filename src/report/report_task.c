@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "report/chart.h"
 #include "report/report_parts.h"
 #include "report/scale.h"
@@ -59,7 +60,7 @@ static rk_status columns_of(const rk_report_task *task, bin_columns *c) {
         c->observed[i] = bin->observed;
         c->low[i] = bin->low;
         c->high[i] = bin->high;
-        snprintf(c->texts[i], sizeof c->texts[i], "%lld samples: predicted %.4g, observed %.4g (%.4g to %.4g)", (long long)bin->n, bin->predicted, bin->observed, bin->low, bin->high);
+        rk_snprintf(c->texts[i], sizeof c->texts[i], "%lld samples: predicted %.4g, observed %.4g (%.4g to %.4g)", (long long)bin->n, bin->predicted, bin->observed, bin->low, bin->high);
         c->notes[i] = c->texts[i];
     }
     return RK_OK;
@@ -128,7 +129,7 @@ rk_status rk_report_task_section(const rk_report_run *runs, size_t n, const char
         const rk_report_task *task = rk_report_find_task(&runs[r], name, NULL);
         if (!task) continue;
         binary = binary || task->binary;
-        snprintf(notes[r], sizeof notes[r], task->binary ? "AUC %.4f" : "RMSE %.4f", task->metrics[task->binary ? RK_METRIC_auc : RK_METRIC_rmse]);
+        rk_snprintf(notes[r], sizeof notes[r], task->binary ? "AUC %.4f" : "RMSE %.4f", task->metrics[task->binary ? RK_METRIC_auc : RK_METRIC_rmse]);
     }
     rk_report_legend(runs, n, notes, out);
     rk_free(notes);

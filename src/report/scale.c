@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 void rk_range_add(rk_range *range, double value, bool log) {
     if (!isfinite(value) || (log && value <= 0)) return;
     range->low = fmin(range->low, value);
@@ -43,11 +45,11 @@ static void write_text(double value, double step, double largest, char *out) {
     while (largest < units[u].from || (u < 3 && step < units[u].unit / 10)) u++;
     int decimals = (int)-floor(log10(step / units[u].unit) + 1e-9);
     if (decimals > 6)
-        snprintf(out, RK_TICK_BYTES, "%.3g", value);
+        rk_snprintf(out, RK_TICK_BYTES, "%.3g", value);
     else if (value == 0 && u < 3)
         snprintf(out, RK_TICK_BYTES, "0");
     else
-        snprintf(out, RK_TICK_BYTES, "%.*f%s", decimals > 0 ? decimals : 0, value / units[u].unit, units[u].suffix);
+        rk_snprintf(out, RK_TICK_BYTES, "%.*f%s", decimals > 0 ? decimals : 0, value / units[u].unit, units[u].suffix);
 }
 
 static double round_step(double span, int wanted) {
@@ -73,7 +75,7 @@ static void log_ticks(const rk_scale *scale, int wanted, rk_ticks *out) {
             double value = within[i] * pow(10, k);
             if (value < scale->low * (1 - 1e-9) || value > scale->high * (1 + 1e-9)) continue;
             out->values[out->n] = value;
-            snprintf(out->texts[out->n++], RK_TICK_BYTES, "%.12g", value);
+            rk_snprintf(out->texts[out->n++], RK_TICK_BYTES, "%.12g", value);
         }
 }
 
@@ -96,5 +98,5 @@ void rk_short_number(double value, char *out, size_t out_bytes) {
         value /= 1000;
         unit++;
     }
-    snprintf(out, out_bytes, "%.*g%s", fabs(value) >= 1000 ? 5 : 4, value, suffixes[unit]);
+    rk_snprintf(out, out_bytes, "%.*g%s", fabs(value) >= 1000 ? 5 : 4, value, suffixes[unit]);
 }

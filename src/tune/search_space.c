@@ -129,6 +129,6 @@ rk_status rk_search_space_value(const rk_search_space *space, bool random, uint6
         return rk_strdup(key->values[trial / below % (int64_t)key->n_values], out);
     }
     char text[64];
-    snprintf(text, sizeof text, key->whole ? "%.0f" : "%.5g", draw(key, rk_rng_uniform(&rng)));
+    rk_snprintf(text, sizeof text, key->whole ? "%.0f" : "%.5g", draw(key, rk_rng_uniform(&rng)));
     return rk_strdup(text, out);
 }

@@ -9,18 +9,23 @@
 #include "train/trainer_parts.h"
 
 rk_status rk_trainer_check_stored(rk_trainer *t, const char *path) {
-    char *file = NULL, *stored = NULL, *now = NULL;
+    char *file = NULL, *stored = NULL, *then = NULL, *now = NULL;
+    rk_config *config = NULL;
     size_t n_bytes;
     rk_status status;
     RK_GOTO(rk_path_join(path, "config.yaml", &file));
     RK_GOTO(rk_file_read(file, &stored, &n_bytes));
+    RK_GOTO(rk_config_parse(stored, file, t->config->directory, NULL, 0, &config)); /* keys that are newer than the checkpoint have their defaults */
+    RK_GOTO(rk_config_to_yaml(config, &then));
     RK_GOTO(rk_config_expand(t->config));
     RK_GOTO(rk_config_to_yaml(t->config, &now));
-    RK_GOTO(rk_resume_check(stored, now));
+    RK_GOTO(rk_resume_check(then, now));
     if (!t->config->transforms) RK_GOTO(rk_transforms_load(&t->config->data, path, &t->config->transforms));
 done:
     rk_free(file);
     rk_free(stored);
+    rk_config_free(config);
+    rk_text_free(then);
     rk_text_free(now);
     return status;
 }

@@ -13,6 +13,7 @@
 #include "base/parallel.h"
 #include "base/rng.h"
 #include "train/clicks.h"
+#include "train/resume.h"
 #include "train/trainer_parts.h"
 
 static char directory[] = "/tmp/reckon-train-XXXXXX";
@@ -134,18 +135,61 @@ static void test_other_configuration_is_refused(void **state) {
     options.resume = true;
     OK(rk_config_parse(run_text, "run.yaml", directory, overrides, 2, &config));
     assert_int_equal(rk_trainer_create(config, &options, &trainer), RK_CONFIG);
-    assert_non_null(strstr(rk_last_error(), "in 'model', 'dropout: 0.2' then, 'dropout: 0.3' now"));
+    assert_non_null(strstr(rk_last_error(), "'model.dropout' was 0.2 and is 0.3 now"));
     rk_config_free(config);
     const char *wire[] = {override, "cluster.wire=bf16"};
     OK(rk_config_parse(run_text, "run.yaml", directory, wire, 2, &config));
     assert_int_equal(rk_trainer_create(config, &options, &trainer), RK_CONFIG);
-    assert_non_null(strstr(rk_last_error(), "in 'cluster', 'wire: f32' then, 'wire: bf16' now"));
+    assert_non_null(strstr(rk_last_error(), "'cluster.wire' was f32 and is bf16 now"));
     rk_config_free(config);
     const char *more[] = {override, "train.epochs=9", "train.early_stopping.patience=5", "cluster.timeout_s=9", "cluster.tables=[{name: u, sharding: row_wise}]"};
     OK(rk_config_parse(run_text, "run.yaml", directory, more, 5, &config));
     OK(rk_trainer_create(config, &options, &trainer));
     rk_trainer_free(trainer);
     rk_config_free(config);
+}
+
+/* What was changed is named, as --set names it, and not what stands beside it. */
+static void test_names_what_changed(void **state) {
+    (void)state;
+    static const char then[] = "data:\n  features:\n    - {name: u, hash: 9}\n    - {name: v, hash: 9}\n  cache_bytes: 5\nmodel:\n  kind: dnn\n  deep: [16, 8]\n"
+                               "train:\n  batch_size: 64\n  max_gradient_norm: 0\n  epochs: 3\ndevice: cpu\n";
+    static const struct {
+        const char *from, *to, *message;
+    } cases[] = {
+        {"  max_gradient_norm: 0\n", "  optimizer: {kind: sgd, learning_rate: 0.1}\n  max_gradient_norm: 0\n", "'train.optimizer' was not given and is {kind: sgd, learning_rate: 0.1} now"},
+        {"  max_gradient_norm: 0\n", "", "'train.max_gradient_norm' was 0 and is not given now"},
+        {"deep: [16, 8]", "deep: [16]", "'model.deep' was [16, 8] and is [16] now"},
+        {"v, hash: 9", "v, hash: 8", "'data.features[1].hash' was 9 and is 8 now"},
+        {"    - {name: v, hash: 9}\n", "", "'data.features[1]' was {name: v, hash: 9} and is not given now"},
+        {"    - {name: u, hash: 9}\n", "", "'data.features[0].name' was u and is v now"},
+        {"model:\n  kind: dnn\n  deep: [16, 8]\n", "", "'model' was {kind: dnn, deep: [16, 8]} and is not given now"},
+        {"epochs: 3\ndevice: cpu", "epochs: 4\n  steps: 3\ndevice: cuda", NULL},
+        {"cache_bytes: 5", "cache_bytes: 6", NULL},
+        {"  batch_size: 64\n  max_gradient_norm: 0\n", "  max_gradient_norm: 0\n  batch_size: 64\n", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char now[1024];
+        const char *at = strstr(then, cases[i].from);
+        snprintf(now, sizeof now, "%.*s%s%s", (int)(at - then), then, cases[i].to, at + strlen(cases[i].from));
+        rk_status status = rk_resume_check(then, now);
+        assert_int_equal(status, cases[i].message ? RK_CONFIG : RK_OK);
+        if (cases[i].message) assert_non_null(strstr(rk_last_error(), cases[i].message));
+    }
+}
+
+/* A checkpoint from before a key was there: the key has its default. */
+static void test_older_configuration(void **state) {
+    (void)state;
+    char command[700], old[256], *from = newest("whole");
+    snprintf(old, sizeof old, "%s/old", directory);
+    snprintf(command, sizeof command, "cp -r %s %s && sed -i '/trim:/d; /on_not_finite/d; /cross_rank/d; /hash_seed/d' %s/config.yaml && ! cmp -s %s/config.yaml %s/config.yaml", from, old, old, old, from);
+    assert_int_equal(system(command), 0);
+    rk_config *config = load("whole");
+    rk_trainer trainer = {.config = config};
+    OK(rk_trainer_check_stored(&trainer, old));
+    rk_config_free(config);
+    rk_free(from);
 }
 
 static void stop_at_once(void *user, const rk_event *event) {
@@ -334,6 +378,7 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_killed_and_resumed), cmocka_unit_test(test_refused_without_resume), cmocka_unit_test(test_other_configuration_is_refused),
+        cmocka_unit_test(test_names_what_changed), cmocka_unit_test(test_older_configuration),
         cmocka_unit_test(test_changed_data), cmocka_unit_test(test_stop_saves),         cmocka_unit_test(test_damage_is_found),        cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_retention),          cmocka_unit_test(test_stopped_before_the_epoch_ends),
     };

@@ -70,6 +70,16 @@ RK_DEVICE_CODE static inline uint16_t rk_f16_from_f32(float value) {
     return (uint16_t)(sign | (result > 0x7C00 ? 0x7C00 : result));
 }
 
+/* To nearest even; what is finite stays so: overflow saturates to the largest finite value. For numbers that were checked before they are rounded. */
+RK_DEVICE_CODE static inline uint16_t rk_bf16_from_f32_finite(float value) {
+    uint16_t half = rk_bf16_from_f32(value);
+    return (uint16_t)(half - ((half & 0x7FFFu) == 0x7F80u && (rk_f32_bits(value) & 0x7FFFFFFFu) != 0x7F800000u));
+}
+RK_DEVICE_CODE static inline uint16_t rk_f16_from_f32_finite(float value) {
+    uint16_t half = rk_f16_from_f32(value);
+    return (uint16_t)(half - ((half & 0x7FFFu) == 0x7C00u && (rk_f32_bits(value) & 0x7FFFFFFFu) != 0x7F800000u));
+}
+
 /* Overflow saturates to the largest finite value. */
 RK_DEVICE_CODE static inline uint16_t rk_f16_from_f32_stochastic(float value, uint32_t random) {
     uint32_t bits = rk_f32_bits(value), magnitude = bits & 0x7FFFFFFFu;

@@ -103,12 +103,15 @@ static size_t pass_verdict(rk_status status, verdict *out) {
     return offsetof(verdict, reason) + n;
 }
 
-static rk_status first_failure(const rk_comm *comm, const rk_parcel *received) {
+static rk_status first_failure(const rk_exchange *exchange) {
+    const rk_comm *comm = exchange->comm;
     for (int32_t r = 0; r < comm->size; r++) {
-        const verdict *v = received[r].data;
-        if (v->status == RK_OK) continue;
-        int n = (int)(received[r].n_bytes - offsetof(verdict, reason));
-        return rk_error((rk_status)v->status, "rank %d: %.*s", (int)comm->peers[r].rank, n, v->reason);
+        const void *data;
+        size_t n;
+        RK_TRY(rk_exchange_take_head(exchange, r, offsetof(verdict, reason), &data, &n));
+        const verdict *v = data;
+        if (v->status != RK_OK)
+            return rk_error((rk_status)v->status, "rank %d: %.*s", (int)comm->peers[r].rank, (int)(n < sizeof v->reason ? n : sizeof v->reason), v->reason);
     }
     return RK_OK;
 }
@@ -121,7 +124,7 @@ rk_status rk_comm_agree(rk_comm *comm, rk_status status) {
     rk_status passed = rk_comm_gather(comm, RK_LANE_SUMS, &own, n_bytes, &exchange);
     /* This rank's own failure says more than that the others did not wait to hear of it. */
     if (passed != RK_OK) return status == RK_OK ? passed : rk_error(status, "%.*s", (int)(n_bytes - offsetof(verdict, reason)), own.reason);
-    status = first_failure(comm, rk_exchange_received(exchange));
+    status = first_failure(exchange);
     rk_exchange_free(exchange);
     return status;
 }
@@ -133,7 +136,7 @@ rk_status rk_comm_share_text(rk_comm *comm, char **text) {
     RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, tells ? *text : "", tells ? strlen(*text) + 1 : 0, &exchange));
     const rk_parcel *first = &rk_exchange_received(exchange)[0];
     char *copy = NULL;
-    rk_status status = first->n_bytes ? rk_strdup(first->data, &copy) : RK_OK;
+    rk_status status = first->n_bytes ? rk_strndup(first->data, first->n_bytes - 1, &copy) : RK_OK;
     rk_exchange_free(exchange);
     RK_TRY(status);
     rk_free(*text);

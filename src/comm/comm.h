@@ -32,6 +32,10 @@ rk_status rk_exchange_test(rk_exchange *exchange, bool *done);
 rk_status rk_exchange_wait(rk_exchange *exchange);
 /* [size], once done; 64-byte aligned, the exchange's own until it is freed. Empty from ranks that do not send. */
 const rk_parcel *rk_exchange_received(const rk_exchange *exchange);
+/* What that rank sent, where both sides know its size; RK_INTERNAL names the rank that sent another. */
+rk_status rk_exchange_take(const rk_exchange *exchange, int32_t rank, size_t n_bytes, const void **out);
+/* The same of n_bytes or more; *left: those after them. */
+rk_status rk_exchange_take_head(const rk_exchange *exchange, int32_t rank, size_t n_bytes, const void **out, size_t *left);
 /* Its buffers serve later exchanges. Only when done, or after an error. NULL is fine. */
 void rk_exchange_free(rk_exchange *exchange);
 
@@ -39,7 +43,7 @@ void rk_exchange_free(rk_exchange *exchange);
  * communicator moves it on, and so does an attendant (sum_attendant.h). */
 typedef struct rk_sum rk_sum;
 rk_status rk_sum_begin(rk_comm *comm, rk_lane lane, float *values, size_t n, rk_sum **out); /* values stay until it is done */
-/* The same with half the bytes: parts and sums travel as bf16, rounded to the nearest; they are added in f32. The same bits on each rank all the same. */
+/* The same with half the bytes: parts and sums travel as bf16, rounded to the nearest, finite ones to finite ones; they are added in f32. The same bits on each rank all the same. */
 rk_status rk_sum_begin_bf16(rk_comm *comm, rk_lane lane, float *values, size_t n, rk_sum **out);
 rk_status rk_sum_test(rk_sum *sum, bool *done);
 rk_status rk_sum_wait(rk_sum *sum);

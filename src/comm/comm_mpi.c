@@ -119,8 +119,10 @@ static rk_status agree_on_context(rk_comm *comm, const int32_t *members, int32_t
     RK_GOTO(rk_exchange_begin_at(comm, RK_LANE_MEMBERS, 0, send, with, with, &exchange));
     RK_GOTO(rk_exchange_wait(exchange));
     for (int32_t i = 0; i < n_members; i++) {
-        int32_t theirs = *(int32_t *)rk_exchange_received(exchange)[members[i]].data;
-        if (theirs > most) most = theirs;
+        const void *theirs;
+        RK_GOTO(rk_exchange_take(exchange, members[i], sizeof next, &theirs));
+        memcpy(&next, theirs, sizeof next);
+        if (next > most) most = next;
     }
     pthread_mutex_lock(&world->shared->mutex);
     world->next_context = most + 1;
@@ -237,8 +239,8 @@ static rk_status gather_hosts(rk_comm *comm) {
     rk_exchange *exchange;
     RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, host, strlen(host) + 1, &exchange));
     for (int32_t r = 0; r < comm->size; r++) {
-        const char *theirs = rk_exchange_received(exchange)[r].data;
-        snprintf(comm->peers[r].host, sizeof comm->peers[r].host, "%s", theirs);
+        const rk_parcel *theirs = &rk_exchange_received(exchange)[r];
+        snprintf(comm->peers[r].host, sizeof comm->peers[r].host, "%.*s", (int)theirs->n_bytes, theirs->n_bytes ? (const char *)theirs->data : "");
     }
     rk_exchange_free(exchange);
     return RK_OK;

@@ -63,9 +63,11 @@ static rk_status join(rk_device_comm *dc) {
     rk_exchange *offers;
     RK_TRY(rk_comm_gather(dc->comm, RK_LANE_ROWS, &mine, sizeof mine, &offers));
     const rk_parcel *received = rk_exchange_received(offers);
+    const void *theirs;
     rk_status status = RK_OK;
-    for (int32_t r = 0; r < dc->comm->size; r++) dc->n_sharers += memcmp(((const offer *)received[r].data)->gpu, mine.gpu, sizeof mine.gpu) == 0;
-    if (all_may(dc, received)) status = rk_nccl_create(dc->device, ((const offer *)received[0].data)->id, dc->comm->rank, dc->comm->size, &dc->nccl);
+    for (int32_t r = 0; r < dc->comm->size && status == RK_OK; r++) status = rk_exchange_take(offers, r, sizeof mine, &theirs);
+    for (int32_t r = 0; r < dc->comm->size && status == RK_OK; r++) dc->n_sharers += memcmp(((const offer *)received[r].data)->gpu, mine.gpu, sizeof mine.gpu) == 0;
+    if (status == RK_OK && all_may(dc, received)) status = rk_nccl_create(dc->device, ((const offer *)received[0].data)->id, dc->comm->rank, dc->comm->size, &dc->nccl);
     rk_exchange_free(offers);
     return rk_comm_agree(dc->comm, status);
 }
@@ -223,8 +225,14 @@ static rk_status gather_by_host(rk_device_comm *dc, rk_stream *stream, const voi
     rk_stream_download(stream, dc->outgoing.data, mine, n_bytes);
     RK_TRY(rk_stream_sync(stream));
     RK_TRY(rk_comm_gather(dc->comm, RK_LANE_ROWS, dc->outgoing.data, n_bytes, &exchange));
-    for (int32_t r = 0; r < dc->comm->size; r++) memcpy(dc->incoming.data + (size_t)r * n_bytes, rk_exchange_received(exchange)[r].data, n_bytes);
+    rk_status status = RK_OK;
+    for (int32_t r = 0; r < dc->comm->size && status == RK_OK; r++) {
+        const void *theirs;
+        status = rk_exchange_take(exchange, r, n_bytes, &theirs);
+        if (status == RK_OK && n_bytes) memcpy(dc->incoming.data + (size_t)r * n_bytes, theirs, n_bytes);
+    }
     rk_exchange_free(exchange);
+    RK_TRY(status);
     rk_stream_upload(stream, all, dc->incoming.data, (size_t)dc->comm->size * n_bytes);
     return RK_OK;
 }

@@ -152,6 +152,21 @@ const rk_parcel *rk_exchange_received(const rk_exchange *exchange) {
     return exchange->received;
 }
 
+rk_status rk_exchange_take_head(const rk_exchange *e, int32_t rank, size_t n_bytes, const void **out, size_t *left) {
+    const rk_parcel *parcel = &e->received[rank];
+    RK_FAIL_IF(parcel->n_bytes < n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of '%s', not %zu or more", (int)e->comm->peers[rank].rank, parcel->n_bytes, lane_name(e->lane), n_bytes);
+    *out = parcel->data;
+    *left = parcel->n_bytes - n_bytes;
+    return RK_OK;
+}
+
+rk_status rk_exchange_take(const rk_exchange *e, int32_t rank, size_t n_bytes, const void **out) {
+    const rk_parcel *parcel = &e->received[rank];
+    RK_FAIL_IF(parcel->n_bytes != n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of '%s', not %zu", (int)e->comm->peers[rank].rank, parcel->n_bytes, lane_name(e->lane), n_bytes);
+    *out = parcel->data;
+    return RK_OK;
+}
+
 void rk_exchange_free(rk_exchange *exchange) {
     if (!exchange) return;
     pthread_mutex_lock(&exchange->comm->shared->mutex);

@@ -69,6 +69,7 @@ rk_status rk_mpi_roll_take(rk_mpi_world *world, rk_mpi_arrival *arrival) {
     RK_TRY(reserve(world));
     rk_mpi_roll *roll = &world->roll;
     bool *to = roll->answers + (size_t)arrival->source * (size_t)world->all->size;
+    RK_FAIL_IF(arrival->n_bytes > world->all->size, RK_INTERNAL, "rank %d told of %d ranks, of which there are %d", arrival->source, arrival->n_bytes, (int)world->all->size);
     int code = MPI_Mrecv(to, arrival->n_bytes, MPI_BYTE, &arrival->message, MPI_STATUS_IGNORE);
     if (code != MPI_SUCCESS) return rk_mpi_error(RK_PEER_LOST, code, "hearing of rank %d who waits for whom", arrival->source);
     if (arrival->n_bytes > 0)

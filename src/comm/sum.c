@@ -60,7 +60,7 @@ static rk_parcel parcel_of(const rk_sum *sum, size_t first, size_t n) {
 }
 
 static void pack(uint16_t *to, const float *from, size_t n) {
-    for (size_t i = 0; i < n; i++) to[i] = rk_bf16_from_f32(from[i]);
+    for (size_t i = 0; i < n; i++) to[i] = rk_bf16_from_f32_finite(from[i]);
 }
 
 static void unpack(float *to, const uint16_t *from, size_t n) {

@@ -18,7 +18,7 @@ __device__ static inline void store(const rk_cuda_rows_at &a, int64_t i, float v
     if (a.dtype == RK_F32)
         ((float *)a.data)[i] = value;
     else
-        ((uint16_t *)a.data)[i] = a.dtype == RK_BF16 ? rk_bf16_from_f32(value) : rk_f16_from_f32(value);
+        ((uint16_t *)a.data)[i] = a.dtype == RK_BF16 ? rk_bf16_from_f32_finite(value) : rk_f16_from_f32_finite(value);
 }
 
 __global__ static void convert_rows(int64_t n, int32_t dim, rk_cuda_rows_at from, rk_cuda_rows_at to) {
@@ -28,7 +28,7 @@ __global__ static void convert_rows(int64_t n, int32_t dim, rk_cuda_rows_at from
     store(to, row * to.stride + column, load(from, row * from.stride + column));
 }
 
-/* to[r, c] = from[r, c], rounded to the nearest */
+/* to[r, c] = from[r, c], rounded to the nearest; what is finite stays so */
 extern "C" void rk_cuda_convert_rows(rk_stream *stream, int64_t n, int32_t dim, const rk_cuda_rows_at *from, const rk_cuda_rows_at *to) {
     RK_LAUNCH(convert_rows, rk_blocks_of(n * dim, RK_THREADS), RK_THREADS, 0, stream, n, dim, *from, *to);
 }

@@ -129,14 +129,24 @@ static rk_status take_wide(cursor *c, int64_t n, uint8_t width, struct rk_unpack
     return RK_OK;
 }
 
+/* A sample's ids follow those of the one before it, and all samples' are all. */
+static bool offsets_fit(const int64_t *offsets, int64_t n, int64_t n_ids) {
+    bool ascending = offsets[0] == 0 && offsets[n] == n_ids;
+    for (int64_t i = 0; i < n; i++) ascending &= offsets[i] <= offsets[i + 1];
+    return ascending;
+}
+
+static bool counts_fit(int64_t ids_per_sample, int64_t n, int64_t n_ids) {
+    return ids_per_sample ? n_ids % ids_per_sample == 0 && n_ids / ids_per_sample == n : n_ids == 0;
+}
+
 static rk_status unpack_feature(cursor *c, int64_t n, struct rk_unpacked_ids *memory, rk_ids *out) {
     const feature_head *h;
     *out = (rk_ids){0};
     RK_TRY(take(c, 1, sizeof *h, &h));
     if (h->offset_bytes) RK_TRY(take_wide(c, n + 1, h->offset_bytes, &memory[0], &out->offsets));
-    bool fits = out->offsets ? h->n_ids == out->offsets[n]
-                             : h->ids_per_sample > 0 ? h->n_ids % h->ids_per_sample == 0 && h->n_ids / h->ids_per_sample == n : h->n_ids == 0;
-    RK_FAIL_IF(!fits, RK_BAD_DATA, "a packed batch has other ids than samples");
+    bool fits = out->offsets ? offsets_fit(out->offsets, n, h->n_ids) : counts_fit(h->ids_per_sample, n, h->n_ids);
+    RK_FAIL_IF(!fits || h->ids_per_sample < 0, RK_BAD_DATA, "a packed batch has other ids than samples");
     RK_TRY(take_wide(c, h->n_ids, h->id_bytes, &memory[1], &out->ids));
     out->ids_per_sample = h->ids_per_sample;
     return take_if(c, h->is_weighted, h->n_ids, sizeof *out->weights, &out->weights);
@@ -155,7 +165,10 @@ rk_status rk_batch_unpack(const void *data, size_t n_bytes, rk_unpacked_batch *i
     cursor c = {data, n_bytes};
     const head *h;
     RK_TRY(take(&c, 1, sizeof *h, &h));
-    RK_FAIL_IF(h->n < 0 || h->n_dense < 0 || h->n_features < 0 || h->n_tasks < 0, RK_BAD_DATA, "a packed batch of less than nothing");
+    bool fits = h->n >= 0 && h->n <= INT32_MAX && h->n_dense >= 0 && h->n_features >= 0 && h->n_tasks >= 0;
+    RK_FAIL_IF(!fits, RK_BAD_DATA, "a packed batch says that it has %lld samples, %d dense numbers, %d features and %d labels", (long long)h->n,
+               h->n_dense, h->n_features, h->n_tasks);
+    RK_FAIL_IF((size_t)h->n_features > c.n_left / sizeof(feature_head), RK_BAD_DATA, "a packed batch is cut short");
     RK_TRY(reserve_features(into, h->n_features));
     rk_batch b = {.n = h->n, .n_dense = h->n_dense, .n_features = h->n_features, .n_tasks = h->n_tasks, .features = into->features, .first_row = h->first_row};
     RK_TRY(take_if(&c, h->has_dense, h->n, (size_t)(h->n_dense ? h->n_dense : 1) * sizeof *b.dense, &b.dense));

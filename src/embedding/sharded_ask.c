@@ -208,6 +208,7 @@ rk_status rk_journey_take_rows(rk_sharded *s, rk_journey *j) {
             if (!rk_shard_stream_answers(s, stream, s->rank, owner)) continue;
             int64_t n = rk_journey_count(s, j, stream);
             size_t bytes = rk_values_bytes(n, shard->dim, stream->rows_wire);
+            if (n == 0) continue; /* parcels and boxes may be NULL */
             RK_FAIL_IF(at + bytes > from[owner].n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of rows, not %zu or more", owner, from[owner].n_bytes, at + bytes);
             unpack_rows(values_of(s, j, stream), s->front->tables[shard->table].config.dim, (char *)from[owner].data + at, n, shard->dim, stream->rows_wire);
             at += bytes;
@@ -271,7 +272,7 @@ static rk_status pack_give(const rk_sharded *s, rk_journey *j, int32_t owner, co
             const rk_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
             if (!stream->trainable) continue;
             int64_t n = rk_journey_count(s, j, stream);
-            if (pass == 1) pack_gradients(s, j, stream, n, gradients, (char *)j->give[owner].data + at);
+            if (pass == 1 && n) pack_gradients(s, j, stream, n, gradients, (char *)j->give[owner].data + at);
             *(pass ? &at : &bytes) += rk_values_bytes(n, s->shards[stream->shard].dim, stream->gradients_wire);
         }
         if (pass == 0) RK_TRY(rk_box_reserve(&j->give[owner], bytes));

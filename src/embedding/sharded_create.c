@@ -113,7 +113,7 @@ typedef struct store_config {
     rk_table_config *tables;
     rk_table_part *parts;
     rk_feature_config *features;
-    char (*names)[24];      /* of features */
+    char (*names)[96];      /* of features, for messages */
     char (*table_names)[24];
     int32_t n_tables, n_features;
 } store_config;
@@ -147,7 +147,7 @@ static void describe_streams(const rk_sharded *s, const rk_sharded_options *o, s
         for (int32_t i = 0; i < rk_n_here(s); i++) {
             const rk_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
             int32_t f = c->n_features++;
-            snprintf(c->names[f], sizeof *c->names, "%d/%d", r, i);
+            snprintf(c->names[f], sizeof *c->names, "%.48s, stream %d of rank %d", s->names[s->shards[stream->shard].table], i, r);
             c->features[f] = (rk_feature_config)RK_FEATURE_CONFIG_INIT;
             c->features[f].name = c->names[f];
             c->features[f].table = c->table_names[s->shards[stream->shard].stored];

@@ -81,6 +81,8 @@ static rk_status may_update(const rk_sharded *s, const rk_journey *j, bool *may)
     if (!j->gradients || !s->owns) return RK_OK;
     rk_give_header header;
     RK_TRY(rk_journey_read_give(j, 0, &header));
+    RK_FAIL_IF(header.begun > s->next_updated + s->staleness + 1, RK_INTERNAL, "rank 0 has begun %lld batches when %lld are done", (long long)header.begun,
+               (long long)s->next_updated);
     *may = s->next_served >= header.begun;
     return RK_OK;
 }

@@ -132,7 +132,7 @@ enum { RK_GIVE_HEAD = 64 };
 static inline size_t rk_pad(size_t n, size_t to) { return (n + to - 1) / to * to; }
 static inline size_t rk_values_bytes(int64_t n, int32_t dim, rk_dtype wire) { return rk_pad((size_t)n * (size_t)dim * rk_dtype_bytes(wire), 64); }
 
-/* To and from the type on the wire, rounded to the nearest. */
+/* To and from the type on the wire, rounded to the nearest; finite numbers stay finite, since gradients are checked before they travel. */
 void rk_wire_pack(void *to, rk_dtype wire, const float *from, int64_t n);
 void rk_wire_unpack(float *to, rk_dtype wire, const void *from, int64_t n);
 

@@ -21,8 +21,12 @@ static rk_status read_stream(const rk_sharded *s, rk_journey *j, int32_t trainer
     const rk_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
     int32_t f = rk_stored_feature(s, trainer, i);
     bool bags = stream->feature >= 0;
+    size_t left = parcel->n_bytes - *at, most_bags = bags ? left / sizeof(uint32_t) : left, most_ids = left / (size_t)stream->id_bytes; /* so that no product overflows */
+    bool fits = entry.n_bags >= 0 && entry.n_ids >= 0 && (uint64_t)entry.n_bags <= most_bags && (uint64_t)entry.n_ids <= most_ids;
+    if (!fits) return too_short(trainer, "ids", parcel->n_bytes);
     size_t bag_bytes = bags ? rk_pad((size_t)entry.n_bags * sizeof(uint32_t), 8) : 0, id_bytes = rk_pad((size_t)entry.n_ids * (size_t)stream->id_bytes, 8);
-    if (entry.n_bags < 0 || entry.n_ids < 0 || *at + bag_bytes + id_bytes > parcel->n_bytes) return too_short(trainer, "ids", parcel->n_bytes);
+    if (bag_bytes + id_bytes > left) return too_short(trainer, "ids", parcel->n_bytes);
+    RK_FAIL_IF(!bags && entry.n_bags != entry.n_ids, RK_INTERNAL, "rank %d asks for %lld rows by %lld ids", trainer, (long long)entry.n_bags, (long long)entry.n_ids);
     const char *from = (const char *)parcel->data + *at;
     *at += bag_bytes + id_bytes;
     RK_TRY(rk_box_reserve(&j->local[f], (size_t)entry.n_ids * sizeof(int64_t)));
@@ -50,6 +54,7 @@ rk_status rk_journey_read(rk_sharded *s, rk_journey *j) {
         memcpy(&header, from[r].data, sizeof header);
         if (r == 0) j->kind = header.kind, j->word = header.word;
         RK_FAIL_IF(header.kind != j->kind, RK_INTERNAL, "rank %d and rank 0 do not do the same", r);
+        RK_FAIL_IF(header.kind < RK_JOURNEY_TRAIN || header.kind > RK_JOURNEY_WORD, RK_INTERNAL, "rank %d asks for what no owner knows", r);
         const rk_ask_entry *entries = (const rk_ask_entry *)(const void *)((const char *)from[r].data + sizeof header);
         size_t at = head;
         for (int32_t i = 0; i < n; i++) RK_TRY(read_stream(s, j, r, i, entries[i], &from[r], &at));
@@ -76,6 +81,7 @@ static rk_status place_answers(rk_sharded *s, rk_journey *j, int32_t trainer) {
         int32_t f = rk_stored_feature(s, trainer, i), dim = s->shards[stream->shard].dim;
         int64_t n = n_answered(s, j, trainer, i);
         s->activations[f] = (rk_activation){(float *)(void *)to, dim, NULL};
+        if (n == 0) continue; /* `to` may be NULL */
         if (stream->rows_wire != RK_F32) {
             RK_TRY(rk_box_reserve(&s->aside[f], (size_t)n * (size_t)dim * sizeof(float)));
             s->activations[f].data = s->aside[f].data;
@@ -93,6 +99,7 @@ static void pack_answers(const rk_sharded *s, const rk_journey *j, int32_t train
         const rk_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
         int32_t dim = s->shards[stream->shard].dim;
         int64_t n = n_answered(s, j, trainer, i);
+        if (n == 0) continue;
         if (stream->rows_wire != RK_F32) rk_wire_pack(to, stream->rows_wire, s->activations[rk_stored_feature(s, trainer, i)].data, n * dim);
         to += rk_values_bytes(n, dim, stream->rows_wire);
     }
@@ -163,7 +170,7 @@ rk_status rk_journey_update(rk_sharded *s, rk_journey *j) {
     const rk_parcel *from = rk_exchange_received(j->gradients);
     for (int32_t r = 0; r < s->roles.n_trainers; r++) RK_TRY(take_gradients(s, j, r, &from[r]));
     RK_TRY(rk_flight_route(s->store, &s->store->flights[s->store->now], 0, j->counts, j->stored_ids));
-    RK_TRY(rk_embeddings_launch(s->store, s->activations, true));
+    RK_TRY(rk_embeddings_launch(s->store, s->activations, false)); /* a row that is not finite stays so: what came is checked here too */
     RK_TRY(rk_stale_rows_keep(&s->stale_rows, s->n_trained));
     rk_embeddings_update_all(s->store);
     return RK_OK;

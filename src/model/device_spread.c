@@ -84,7 +84,9 @@ rk_status rk_device_spread_end_words(rk_model *model) {
     RK_TRY(rk_exchange_wait(d->words));
     rk_spread_begin_hearing(sp);
     for (int32_t r = 0; r < sp->roles.n_trainers; r++) {
-        const rk_device_word *theirs = rk_exchange_received(d->words)[r].data;
+        const void *data;
+        RK_TRY(rk_exchange_take(d->words, r, sizeof d->word, &data));
+        const rk_device_word *theirs = data;
         rk_spread_hear(sp, theirs->stop, theirs->bytes_sent);
     }
     rk_exchange_free(d->words);

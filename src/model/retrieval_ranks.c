@@ -68,8 +68,11 @@ static rk_status return_users(const rk_model *model, int64_t n, int64_t total, i
     RK_TRY(rk_exchange_begin(sp->trainers, RK_LANE_VALUES, sp->parcels, NULL, NULL, &exchange));
     rk_status status = rk_exchange_wait(exchange);
     for (int32_t t = 0; t < sp->roles.n_trainers && status == RK_OK; t++) {
-        const rk_parcel *from = &rk_exchange_received(exchange)[t];
-        if (from->n_bytes) memcpy(out + (meet(samples, rows_of(sp, t, n)).first - samples.first) * dim, from->data, from->n_bytes);
+        const void *from;
+        span mine = meet(samples, rows_of(sp, t, n));
+        size_t n_bytes = (size_t)((mine.last - mine.first) * dim) * sizeof *out;
+        status = rk_exchange_take(exchange, t, n_bytes, &from);
+        if (status == RK_OK && n_bytes) memcpy(out + (mine.first - samples.first) * dim, from, n_bytes);
     }
     rk_exchange_free(exchange);
     return status;
@@ -81,12 +84,15 @@ static rk_status gather_losses(const rk_model *model) {
     const int64_t *first = sp->first_shards;
     rk_exchange *exchange;
     RK_TRY(rk_comm_gather(sp->trainers, RK_LANE_VALUES, r->shard_losses + first[sp->rank], (size_t)(first[sp->rank + 1] - first[sp->rank]) * sizeof *r->shard_losses, &exchange));
-    for (int32_t t = 0; t < sp->roles.n_trainers; t++) {
-        const rk_parcel *from = &rk_exchange_received(exchange)[t];
-        memcpy(r->shard_losses + first[t], from->data, from->n_bytes);
+    rk_status status = RK_OK;
+    for (int32_t t = 0; t < sp->roles.n_trainers && status == RK_OK; t++) {
+        const void *from;
+        size_t n_bytes = (size_t)(first[t + 1] - first[t]) * sizeof *r->shard_losses;
+        status = rk_exchange_take(exchange, t, n_bytes, &from);
+        if (status == RK_OK) memcpy(r->shard_losses + first[t], from, n_bytes);
     }
     rk_exchange_free(exchange);
-    return RK_OK;
+    return status;
 }
 
 rk_status rk_retrieval_return(const rk_model *model, int64_t n, const rk_candidate_loss_args *args) {

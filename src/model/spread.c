@@ -82,8 +82,14 @@ static rk_status check_same_placements(rk_comm *comm, const rk_placement *placem
     rk_exchange *exchange;
     RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, &hash, sizeof hash, &exchange));
     bool same = true;
-    for (int32_t r = 0; r < rk_comm_size(comm); r++) same &= memcmp(rk_exchange_received(exchange)[r].data, &hash, sizeof hash) == 0;
+    rk_status status = RK_OK;
+    for (int32_t r = 0; r < rk_comm_size(comm) && status == RK_OK; r++) {
+        const void *theirs;
+        status = rk_exchange_take(exchange, r, sizeof hash, &theirs);
+        same = same && status == RK_OK && memcmp(theirs, &hash, sizeof hash) == 0;
+    }
     rk_exchange_free(exchange);
+    RK_TRY(status);
     if (same) return RK_OK;
     return rk_error_hint(rk_error(RK_CONFIG, "the ranks' machines came to different placements of the tables"), "place them by one plan: 'reckon plan --write', and 'cluster.plan'");
 }

@@ -15,10 +15,14 @@ rk_status rk_spread_gather(const rk_spread *sp, const float *mine, int64_t n, in
     rk_exchange *exchange;
     int64_t begin = least(rk_spread_cut(sp, sp->rank, total), n), end = least(rk_spread_cut(sp, sp->rank + 1, total), n);
     RK_TRY(rk_comm_gather(sp->trainers, RK_LANE_VALUES, mine, (size_t)((end - begin) * width) * sizeof *mine, &exchange));
-    for (int32_t t = 0; t < sp->roles.n_trainers; t++) {
-        const rk_parcel *from = &rk_exchange_received(exchange)[t];
-        if (from->n_bytes) memcpy(out + rk_spread_cut(sp, t, total) * width, from->data, from->n_bytes);
+    rk_status status = RK_OK;
+    for (int32_t t = 0; t < sp->roles.n_trainers && status == RK_OK; t++) {
+        const void *from;
+        int64_t first = least(rk_spread_cut(sp, t, total), n), last = least(rk_spread_cut(sp, t + 1, total), n);
+        size_t n_bytes = (size_t)((last - first) * width) * sizeof *out;
+        status = rk_exchange_take(exchange, t, n_bytes, &from);
+        if (status == RK_OK && n_bytes) memcpy(out + first * width, from, n_bytes);
     }
     rk_exchange_free(exchange);
-    return RK_OK;
+    return status;
 }

@@ -118,11 +118,15 @@ static rk_status hear_verdicts(rk_model *model, const rk_reduction *r, const rk_
     rk_status found = RK_OK;
     rk_spread_begin_hearing(sp);
     for (int32_t t = 0; t < sp->roles.n_trainers && found == RK_OK; t++) {
-        const rk_parcel *from = &rk_exchange_received(r->verdicts)[t];
-        const rk_verdict *theirs = from->data;
-        size_t loss_bytes = from->n_bytes - sizeof *theirs;
+        const void *data;
+        size_t loss_bytes, most = (size_t)(sp->first_shards[t + 1] - sp->first_shards[t]) * n_tasks * sizeof *losses;
+        found = rk_exchange_take_head(r->verdicts, t, sizeof(rk_verdict), &data, &loss_bytes);
+        if (found != RK_OK) break;
+        const rk_verdict *theirs = data;
         rk_spread_hear(sp, theirs->stop, theirs->bytes_sent);
-        if (theirs->status != RK_OK) found = rk_error((rk_status)theirs->status, "%s", theirs->error);
+        if (theirs->status != RK_OK) found = rk_error((rk_status)theirs->status, "%.*s", (int)sizeof theirs->error, theirs->error);
+        if (loss_bytes > most) found = rk_error(RK_INTERNAL, "rank %d sent the losses of more shards than it has", t);
+        if (found != RK_OK) break;
         memcpy(losses + n * n_tasks, theirs->losses, loss_bytes);
         n += loss_bytes / (n_tasks * sizeof *losses);
     }

@@ -82,7 +82,8 @@ static rk_status gather_files(writing *w) {
     free(text);
     RK_TRY(status);
     for (int32_t r = 1; r < rk_comm_size(w->comm) && rk_comm_rank(w->comm) == 0; r++) {
-        json_t *theirs = json_loads(rk_exchange_received(exchange)[r].data, 0, NULL);
+        const rk_parcel *sent = &rk_exchange_received(exchange)[r];
+        json_t *theirs = sent->n_bytes ? json_loadb(sent->data, sent->n_bytes - 1, 0, NULL) : NULL;
         if (!theirs || json_array_extend(w->files, theirs) != 0) status = RK_NO_MEMORY_ERROR(0);
         json_decref(theirs);
     }
@@ -181,9 +182,11 @@ static rk_status name_paths(writing *w, const rk_config *config, int64_t step, c
 static rk_status agree_on_step(rk_comm *comm, int64_t *step) {
     rk_exchange *exchange;
     RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, step, sizeof *step, &exchange));
-    memcpy(step, rk_exchange_received(exchange)[0].data, sizeof *step);
+    const void *first;
+    rk_status status = rk_exchange_take(exchange, 0, sizeof *step, &first);
+    if (status == RK_OK) memcpy(step, first, sizeof *step);
     rk_exchange_free(exchange);
-    return RK_OK;
+    return status;
 }
 
 static rk_status write_first(writing *w, rk_config *config, const rk_progress *progress, const rk_inputs *inputs, const char *root) {

@@ -210,12 +210,15 @@ static int64_t first_user(const ranking_task *t, int32_t r) {
 static rk_status share_values(ranking_task *t) {
     rk_exchange *exchange;
     RK_TRY(rk_comm_gather(t->trainers, RK_LANE_VALUES, t->values + (size_t)t->first * t->n_metrics, (size_t)(t->end - t->first) * t->n_metrics * sizeof *t->values, &exchange));
-    for (int32_t r = 0; r < rk_comm_size(t->trainers); r++) {
-        const rk_parcel *from = &rk_exchange_received(exchange)[r];
-        if (from->n_bytes) memcpy(t->values + (size_t)first_user(t, r) * t->n_metrics, from->data, from->n_bytes);
+    rk_status status = RK_OK;
+    for (int32_t r = 0; r < rk_comm_size(t->trainers) && status == RK_OK; r++) {
+        const void *from;
+        size_t first = (size_t)first_user(t, r), n_bytes = ((size_t)first_user(t, r + 1) - first) * t->n_metrics * sizeof *t->values;
+        status = rk_exchange_take(exchange, r, n_bytes, &from);
+        if (status == RK_OK && n_bytes) memcpy(t->values + first * t->n_metrics, from, n_bytes);
     }
     rk_exchange_free(exchange);
-    return RK_OK;
+    return status;
 }
 
 static rk_status rank_all(ranking_task *t, rk_model *model) {

@@ -99,12 +99,16 @@ static rk_status end_epoch(rk_feed *f) {
 
 static rk_status unpack(rk_feed *f, const rk_parcel *answer) {
     const rk_read_head *head = answer->data;
-    size_t samples_bytes = (size_t)head->n_tasks * sizeof(double), n_left = answer->n_bytes - sizeof *head, n_used;
-    RK_FAIL_IF(n_left < samples_bytes, RK_INTERNAL, "a reader's answer is cut short");
+    size_t n_left = answer->n_bytes - sizeof *head, n_used;
+    RK_FAIL_IF(head->n_tasks < 0 || (uint64_t)head->n_tasks > n_left / sizeof(double), RK_INTERNAL, "a reader's answer is cut short");
+    size_t samples_bytes = (size_t)head->n_tasks * sizeof(double);
     const char *at = (const char *)(head + 1) + samples_bytes;
     n_left -= samples_bytes;
     RK_TRY(rk_batch_unpack(at, n_left, &f->part, &n_used));
     if (f->stream == RK_READ_EVALUATION) RK_TRY(rk_batch_unpack(at + n_used, n_left - n_used, &f->whole, &n_used));
+    bool fits = head->base >= 0 && head->base <= head->total && f->part.batch.n <= head->total - head->base && f->part.batch.n_tasks == head->n_tasks;
+    if (f->stream == RK_READ_EVALUATION) fits = fits && f->whole.batch.n == head->total && f->whole.batch.n_tasks == head->n_tasks;
+    RK_FAIL_IF(!fits, RK_INTERNAL, "a reader's answer has other samples than it says");
     f->fed = (rk_fed){.part = {f->part.batch, head->total, head->base, (const double *)(head + 1)}, .whole = f->whole.batch};
     f->position.row += head->total;
     return RK_OK;

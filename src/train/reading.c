@@ -22,11 +22,22 @@ typedef struct reading {
     double *task_samples; /* [labels]: of a batch */
 } reading;
 
+/* Of a stream that there is, and that was begun. */
+static rk_status check_word(const reading *r, const rk_read_word *word) {
+    bool known = word->kind >= RK_READ_BEGIN && word->kind <= RK_READ_LEAVE && word->stream >= 0 && word->stream < RK_READ_STREAMS;
+    RK_FAIL_IF(!known, RK_INTERNAL, "a trainer asks what no reader knows");
+    RK_FAIL_IF(word->kind == RK_READ_NEXT && !r->streams[word->stream].cuts, RK_INTERNAL, "a trainer asks for a batch of a stream that was not begun");
+    return RK_OK;
+}
+
 static rk_status hear(const reading *r, rk_exchange **out) {
     rk_exchange *exchange;
     RK_TRY(rk_exchange_begin(r->readers->comms[0], RK_LANE_VALUES, r->readers->parcels, r->readers->nobody, r->readers->first, &exchange));
     rk_status status = rk_exchange_wait(exchange);
-    if (status == RK_OK && rk_exchange_received(exchange)[0].n_bytes < sizeof(rk_read_word)) status = rk_error(RK_INTERNAL, "what a trainer asks is cut short");
+    const void *word;
+    size_t left;
+    if (status == RK_OK) status = rk_exchange_take_head(exchange, 0, sizeof(rk_read_word), &word, &left);
+    if (status == RK_OK) status = check_word(r, word);
     if (status == RK_OK)
         *out = exchange;
     else
@@ -48,9 +59,10 @@ static rk_status open_evaluation(reading *r, const char *split, stream *s) {
 static rk_status begin(reading *r, const rk_read_word *word, size_t n_bytes) {
     size_t n_cuts = (size_t)r->readers->n_trainers + 1;
     stream *s = &r->streams[word->stream];
-    RK_FAIL_IF(n_bytes <= sizeof *word + n_cuts * sizeof *s->cuts, RK_INTERNAL, "what a trainer asks is cut short");
+    RK_FAIL_IF(n_bytes <= sizeof *word + n_cuts * sizeof *s->cuts || ((const char *)word)[n_bytes - 1], RK_INTERNAL, "what a trainer asks is cut short");
     if (!s->cuts) RK_TRY(rk_alloc(n_cuts, sizeof *s->cuts, &s->cuts));
     memcpy(s->cuts, word + 1, n_cuts * sizeof *s->cuts);
+    for (size_t i = 0; i + 1 < n_cuts; i++) RK_FAIL_IF(s->cuts[i] < 0 || s->cuts[i + 1] < s->cuts[i], RK_INTERNAL, "a trainer asks for a batch that is cut backwards");
     if (word->stream == RK_READ_EVALUATION) RK_TRY(open_evaluation(r, (const char *)(word + 1) + n_cuts * sizeof *s->cuts, s));
     return rk_dataset_seek(s->dataset, word->position);
 }

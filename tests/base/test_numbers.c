@@ -1,6 +1,7 @@
 /* Random numbers, hashes, text to numbers, 16-bit floats. */
 #include "testing.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "base/float16.h"
@@ -164,6 +165,23 @@ static void test_bf16(void **state) {
     assert_int_equal(rk_bf16_from_f32_stochastic(3.4e38f, 65535), 0x7F7F);
 }
 
+/* What is finite stays so; what is not is not hidden. */
+static void test_finite_halves(void **state) {
+    (void)state;
+    assert_int_equal(rk_f16_from_f32_finite(65519.0f), 0x7BFF);
+    assert_int_equal(rk_f16_from_f32_finite(65520.0f), 0x7BFF); /* to nearest: infinity */
+    assert_int_equal(rk_f16_from_f32_finite(-1e30f), 0xFBFF);
+    assert_int_equal(rk_bf16_from_f32_finite(FLT_MAX), 0x7F7F);
+    assert_int_equal(rk_bf16_from_f32_finite(-FLT_MAX), 0xFF7F);
+    assert_int_equal(rk_f16_from_f32_finite(INFINITY), 0x7C00);
+    assert_int_equal(rk_bf16_from_f32_finite(-INFINITY), 0xFF80);
+    assert_true(isnan(rk_f16_to_f32(rk_f16_from_f32_finite(NAN))) && isnan(rk_bf16_to_f32(rk_bf16_from_f32_finite(-NAN))));
+    for (float x = 1e-30f; x < 6e4f; x *= 1.37f) {
+        assert_int_equal(rk_f16_from_f32_finite(x), rk_f16_from_f32(x));
+        assert_int_equal(rk_bf16_from_f32_finite(-x), rk_bf16_from_f32(-x));
+    }
+}
+
 static void test_f16(void **state) {
     (void)state;
     for (uint32_t half = 0; half < 65536; half++) { /* every f16 value comes back */
@@ -194,7 +212,7 @@ static void test_f16(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_philox), cmocka_unit_test(test_rng_laws), cmocka_unit_test(test_hashes), cmocka_unit_test(test_numbers_from_text),
-        cmocka_unit_test(test_numbers_to_text), cmocka_unit_test(test_nearest), cmocka_unit_test(test_memory_available), cmocka_unit_test(test_bf16),    cmocka_unit_test(test_f16),
+        cmocka_unit_test(test_numbers_to_text), cmocka_unit_test(test_nearest), cmocka_unit_test(test_memory_available), cmocka_unit_test(test_bf16),    cmocka_unit_test(test_f16), cmocka_unit_test(test_finite_halves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

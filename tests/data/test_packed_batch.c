@@ -95,6 +95,49 @@ static void test_some_columns(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+static void refuse(rk_buffer *bytes, size_t at, const void *value, size_t n_bytes, const char *says) {
+    rk_unpacked_batch unpacked = {0};
+    size_t n_used;
+    char had[8];
+    memcpy(had, bytes->data + at, n_bytes);
+    memcpy(bytes->data + at, value, n_bytes);
+    assert_int_equal(rk_batch_unpack(bytes->data, bytes->n_bytes, &unpacked, &n_used), RK_BAD_DATA);
+    assert_non_null(strstr(rk_last_error(), says));
+    memcpy(bytes->data + at, had, n_bytes);
+    OK(rk_batch_unpack(bytes->data, bytes->n_bytes, &unpacked, &n_used));
+    rk_unpacked_batch_release(&unpacked);
+}
+
+/* The last offset alone is right; sizes whose products overflow; counts below 0. */
+static void test_numbers_that_lie(void **state) {
+    (void)state;
+    enum { HEAD = 32, FEATURE_HEAD = 24 };
+    const int64_t ids[] = {5, 6, 7, 8, 9, 10}, offsets[] = {0, 2, 4, 6};
+    rk_ids features[] = {{.ids = ids, .offsets = offsets}, {.ids = ids, .ids_per_sample = 2}};
+    rk_batch batch = {.n = 3, .n_features = 2, .features = features};
+    rk_buffer bytes = {0};
+    rk_batch_pack(&batch, 0, 3, RK_PACK_INPUT, &bytes);
+    OK(bytes.status);
+    size_t first = HEAD + FEATURE_HEAD, second = first + 8 + 8; /* offsets of a byte each; the second feature's head behind the first one's ids */
+    const uint8_t descends = 7, moved = 1;
+    const int64_t many = INT64_MAX, negative = -2, none = 0, ids_a_sample = INT64_MAX / 2;
+    const int32_t n_features = INT32_MAX;
+    const char *other = "other ids than samples", *short_ = "cut short", *says = "says that it has";
+    assert_int_equal(((uint8_t *)bytes.data)[first + 1], 2);
+    refuse(&bytes, first + 1, &descends, 1, other);
+    refuse(&bytes, first, &moved, 1, other);
+    refuse(&bytes, HEAD, &many, 8, other);
+    refuse(&bytes, 0, &many, 8, says);
+    refuse(&bytes, 0, &negative, 8, says);
+    refuse(&bytes, 0, &none, 8, other);
+    refuse(&bytes, 20, &n_features, 4, short_);
+    refuse(&bytes, second, &negative, 8, other);
+    refuse(&bytes, second + 8, &negative, 8, other);
+    refuse(&bytes, second + 8, &ids_a_sample, 8, other);
+    rk_buffer_release(&bytes);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
 /* Ids of 16 features below 256 take a byte each. */
 static void test_takes_few_bytes(void **state) {
     (void)state;
@@ -111,6 +154,7 @@ static void test_takes_few_bytes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_comes_out_as_it_went_in), cmocka_unit_test(test_some_columns), cmocka_unit_test(test_takes_few_bytes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_comes_out_as_it_went_in), cmocka_unit_test(test_some_columns), cmocka_unit_test(test_numbers_that_lie),
+                                       cmocka_unit_test(test_takes_few_bytes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,24 +1,16 @@
-#include <signal.h>
-
 #include <reckon/reckon.h>
 
 #include "command.h"
 #include "progress.h"
+#include "stop.h"
 #include "terminal.h"
 
 enum { OPT_CONFIG, OPT_FROM, OPT_TO, OPT_SKIP, OPT_LEVEL, OPT_QUIET };
 #define FORMATS "csv|tsv|libsvm|tfrecord|rkb"
 
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int number) {
-    (void)number;
-    interrupted = 1;
-}
-
 static bool on_progress(void *user, int64_t n_rows, double fraction) {
     progress_rows(user, "converted", n_rows, fraction);
-    return interrupted != 0;
+    return stop_signal() != 0;
 }
 
 static int run(const arguments *args) {
@@ -34,15 +26,13 @@ static int run(const arguments *args) {
     if (args->options[OPT_LEVEL].given) options.compression_level = args->options[OPT_LEVEL].number ? (int)args->options[OPT_LEVEL].number : -1;
     options.on_progress = on_progress;
     options.user = &state;
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)(SA_RESTART | SA_RESETHAND)};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    stop_hear(NULL);
     int64_t n_rows, n_skipped;
     rk_status status = rk_convert(args->positional[0], args->positional[1], &options, &n_rows, &n_skipped);
     progress_end(&state);
     int code = EXIT_OK;
     if (status != RK_OK)
-        code = failed();
+        code = status == RK_INTERRUPTED ? (failed(), stop_code()) : failed();
     else if (!state.quiet)
         note("wrote %s: %lld rows%s", args->positional[1], (long long)n_rows, n_skipped ? "" : ", none skipped");
     if (status == RK_OK && n_skipped) note("skipped %lld bad rows", (long long)n_skipped);

@@ -1,4 +1,3 @@
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,23 +6,13 @@
 #include "command.h"
 #include "progress.h"
 #include "ranks.h"
+#include "stop.h"
 #include "terminal.h"
 
 enum { OPT_RESUME, OPT_ALLOW_CHANGED_DATA, OPT_SET, OPT_OUTPUT, OPT_TRACE, OPT_THREADS, OPT_QUIET };
 
-static rk_trainer *running; /* what a signal stops */
-
-static void on_signal(int number) {
-    (void)number;
-    rk_trainer_stop(running);
-}
-
-/* The first signal finishes the step and saves; a second one ends the program at once. */
-static void catch_signals(rk_trainer *trainer) {
-    running = trainer;
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)(SA_RESTART | SA_RESETHAND)};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+static void stop(void *trainer) {
+    rk_trainer_stop(trainer);
 }
 
 /* Test metrics, where the run file names test data. */
@@ -54,18 +43,18 @@ static int train(const rk_config *config, const arguments *args, rk_comm *comm) 
         progress_end(&state);
         return ranks_refused(comm, status);
     }
-    catch_signals(trainer);
+    stop_hear(&(stoppable){stop, trainer});
     status = rk_trainer_run(trainer);
+    stop_unhear();
     progress_end(&state);
+    bool stopped = status == RK_INTERRUPTED;
     int code = EXIT_OK;
-    if (status == RK_INTERRUPTED && rk_comm_rank(comm) > 0)
-        code = EXIT_OK;
-    else if (status == RK_INTERRUPTED)
+    if (stopped && rk_comm_rank(comm) == 0)
         note("stopped on request; the same command with --resume goes on from here");
-    else if (status != RK_OK || show_test(trainer, comm) != RK_OK)
+    else if (!stopped && (status != RK_OK || show_test(trainer, comm) != RK_OK))
         code = ranks_give_up(comm);
     rk_trainer_free(trainer);
-    return code;
+    return code == EXIT_OK ? stop_code_over(comm, stopped) : code;
 }
 
 static int run(const arguments *args) {
@@ -99,7 +88,8 @@ const command command_train = {
     .min_positional = 1,
     .max_positional = 1,
     .description = "Trains, evaluates, and saves checkpoints, metrics and logs under train.output. Ends with the metrics of the test data, if\n"
-                   "the run file names any. Ctrl-C finishes the step, saves, and exits; --resume goes on from the newest checkpoint.\n"
+                   "the run file names any. Ctrl-C finishes the step, saves, and exits with 130 (SIGTERM: 143); --resume goes on from the\n"
+                   "newest checkpoint.\n"
                    "Under mpirun or srun the ranks train together, as the run file's 'cluster' says; they read and write the same paths.",
     .options =
         {

@@ -1,27 +1,16 @@
-#include <signal.h>
 #include <stdio.h>
 
 #include <reckon/reckon.h>
 
 #include "command.h"
 #include "progress.h"
+#include "stop.h"
 #include "terminal.h"
 
 enum { OPT_GRID, OPT_RANDOM, OPT_RANGE, OPT_METRIC, OPT_OUTPUT, OPT_RESUME, OPT_SEED, OPT_SET, OPT_THREADS, OPT_VERBOSE, OPT_QUIET };
 
-static rk_tune *running; /* what a signal stops */
-
-static void on_signal(int number) {
-    (void)number;
-    rk_tune_stop(running);
-}
-
-/* The first signal ends the trial after its step, and the search; a second one ends the program at once. */
-static void catch_signals(rk_tune *tune) {
-    running = tune;
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)(SA_RESTART | SA_RESETHAND)};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+static void stop(void *tune) {
+    rk_tune_stop(tune);
 }
 
 static void on_trial(void *user, int64_t trial, int64_t n_trials, const char *settings, bool done) {
@@ -32,7 +21,9 @@ static void on_trial(void *user, int64_t trial, int64_t n_trials, const char *se
 
 /* The table says what was reached even where the search did not come to its end. */
 static int search(rk_tune *tune, const char *run_file, bool quiet) {
+    stop_hear(&(stoppable){stop, tune});
     rk_status status = rk_tune_run(tune);
+    stop_unhear();
     char reason[1024], *text;
     snprintf(reason, sizeof reason, "%s", rk_last_error());
     if (rk_tune_to_text(tune, &text) != RK_OK) return failed();
@@ -41,7 +32,7 @@ static int search(rk_tune *tune, const char *run_file, bool quiet) {
     fflush(stdout); /* before what goes to stderr */
     if (status == RK_INTERRUPTED) {
         note("stopped on request; 'reckon tune --resume ... %s' goes on from here", run_file);
-        return EXIT_OK;
+        return stop_code();
     }
     if (status != RK_OK) return failed_because("%s", reason);
     if (!quiet) note("%s/tune.csv and %s/tune.svg show all of it", rk_tune_output(tune), rk_tune_output(tune));
@@ -69,7 +60,6 @@ static int run(const arguments *args) {
     if (args->options[OPT_THREADS].given && rk_set_threads((int)args->options[OPT_THREADS].number) != RK_OK) return failed();
     rk_tune *tune;
     if (rk_tune_create(args->positional[0], &options, &tune) != RK_OK) return failed();
-    catch_signals(tune);
     int code = search(tune, args->positional[0], args->options[OPT_QUIET].given);
     rk_tune_free(tune);
     return code;
@@ -83,7 +73,8 @@ const command command_tune = {
     .max_positional = 1,
     .description = "Trains once for each combination of the grids, or with --random N for N draws from grids and ranges, and prints the trials, best first, by the\n"
                    "best value of a metric on the validation data; test data are never looked at. Every trial is an ordinary run, in OUTPUT/trial-001 and so on;\n"
-                   "tune.csv, tune.json and tune.svg beside them are kept up to date. A trial that fails is noted, and the search goes on. docs/reports.md.",
+                   "tune.csv, tune.json and tune.svg beside them are kept up to date. A trial that fails is noted, and the search goes on. Ctrl-C ends the trial\n"
+                   "after its step, saves, and exits with 130 (SIGTERM: 143). docs/reports.md.",
     .options =
         {
             [OPT_GRID] = {"grid", 'g', OPTION_LIST, "KEY=A,B,...", NULL, "values of a key; may be repeated"},

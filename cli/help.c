@@ -70,7 +70,7 @@ void help_manual(void) {
         roff(all[i]->examples);
         printf("\n.fi\n");
     }
-    printf(".SH EXIT STATUS\n0: done. 1: the run failed. 2: wrong usage.\n"
+    printf(".SH EXIT STATUS\n0: done. 1: the run failed. 2: wrong usage. 130, 143: it was stopped by SIGINT or SIGTERM; a training has saved and can be resumed.\n"
            ".SH ENVIRONMENT\n.TP\n.B RK_THREADS\nthreads of the library's pool\n.TP\n.B RK_ISA\nkernels: scalar, avx2 or avx512\n"
            ".TP\n.B RK_LOG\nleast level of messages: debug, info, warning or error\n");
 }

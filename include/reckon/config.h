@@ -12,8 +12,8 @@ extern "C" {
 
 typedef struct rk_config rk_config;
 
-/* Read a run file. overrides [n]: "train.learning_rate=0.1", applied in order. Relative paths in the file are relative to the
- * file's directory. Any mistake is RK_CONFIG with "file:line: key '...': ..." and a hint. */
+/* Read a run file. overrides [n]: "train.optimizer.learning_rate=0.1", applied in order. Relative paths in the file are relative to the
+ * file's directory, those in overrides to the current one. Any mistake is RK_CONFIG with "file:line: key '...': ..." and a hint. */
 RK_API rk_status rk_config_load(const char *path, const char *const *overrides, size_t n_overrides, rk_config **out);
 /* The same from text; `name` stands for the file in messages, `directory` (NULL: the current one) is what paths are relative to. */
 RK_API rk_status rk_config_parse(const char *text, const char *name, const char *directory, const char *const *overrides, size_t n_overrides,

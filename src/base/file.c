@@ -127,6 +127,19 @@ rk_status rk_path_join(const char *a, const char *b, char **out) {
     return RK_OK;
 }
 
+rk_status rk_path_absolute(const char *path, char **out) {
+    if (path[0] == '/') return rk_strdup(path, out);
+    char *here = getcwd(NULL, 0);
+    if (!here) return rk_error_errno(RK_IO, errno, "the current directory");
+    for (; path[0] == '.' && (path[1] == '/' || (path[1] == '.' && path[2] == '/')); path = strchr(path, '/') + 1) { /* the same file by one name only */
+        char *last = path[1] == '.' ? strrchr(here, '/') : NULL;
+        if (last) last[last == here] = 0;
+    }
+    rk_status status = rk_path_join(here, path, out);
+    free(here);
+    return status;
+}
+
 static int compare_names(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }

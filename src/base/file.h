@@ -17,6 +17,8 @@ rk_status rk_sync_directory(const char *path);
 
 /* "a/b" into out (allocated). An absolute b stands alone. */
 rk_status rk_path_join(const char *a, const char *b, char **out);
+/* A path that is relative to where the program runs, as one that is not. */
+rk_status rk_path_absolute(const char *path, char **out);
 /* The names in a directory, sorted; free each and the array. */
 rk_status rk_list_directory(const char *path, char ***out, size_t *n_out);
 void rk_free_strings(char **strings, size_t n);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/synonyms.h"
 #include "base/text.h"
@@ -105,9 +106,10 @@ static rk_status bind_enum(const rk_yaml *yaml, const rk_yaml_node *node, const 
     return status;
 }
 
-static rk_status bind_text(const rk_yaml *yaml, const rk_yaml_node *node, char **out) {
+static rk_status bind_text(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field, char **out) {
     if (node->kind != RK_YAML_SCALAR) return wrong_type(yaml, node, "text");
-    return rk_strdup(node->scalar, out);
+    bool is_here = field->is_path && node->line < 0 && node->scalar[0] != '~' && !strstr(node->scalar, "://"); /* of --set; those two are no files' names */
+    return (is_here ? rk_path_absolute : rk_strdup)(node->scalar, out);
 }
 
 static rk_status bind_element(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field, void *out) {
@@ -116,7 +118,7 @@ static rk_status bind_element(const rk_yaml *yaml, const rk_yaml_node *node, con
     switch (field->kind) {
         case RK_FIELD_KIND_I64S: return bind_i64(yaml, &named, field, out);
         case RK_FIELD_KIND_F64S: return bind_f64(yaml, &named, field, out);
-        case RK_FIELD_KIND_TEXTS: return bind_text(yaml, &named, out);
+        case RK_FIELD_KIND_TEXTS: return bind_text(yaml, &named, field, out);
         default: return rk_schema_bind(field->sub, yaml, node, out);
     }
 }
@@ -154,7 +156,7 @@ static rk_status bind_present(const rk_yaml *yaml, const rk_yaml_node *node, con
         case RK_FIELD_KIND_BOOL: return bind_bool(yaml, node, place);
         case RK_FIELD_KIND_I64: return bind_i64(yaml, node, field, place);
         case RK_FIELD_KIND_F64: return bind_f64(yaml, node, field, place);
-        case RK_FIELD_KIND_TEXT: return bind_text(yaml, node, place);
+        case RK_FIELD_KIND_TEXT: return bind_text(yaml, node, field, place);
         case RK_FIELD_KIND_ENUM: return bind_enum(yaml, node, field, place);
         case RK_FIELD_KIND_STRUCT: return rk_schema_bind(field->sub, yaml, node, place);
         default: return bind_array(yaml, node, field, object);

@@ -39,7 +39,7 @@ typedef struct rk_field {
     const char *key;
     rk_field_kind kind;
     size_t offset, count_offset;
-    bool required;
+    bool required, is_path; /* is_path: text that is relative to where the program runs if --set says it, and is then made absolute */
     double default_number, min, max; /* bool, i64, f64, enum (index) */
     const char *default_text;
     const char *const *names;        /* enum: names[n_names] */
@@ -88,6 +88,10 @@ void rk_schema_document(const rk_schema *schema, const char *prefix, rk_buffer *
 #define RK_FIELD_TEXT(type, member, required_, default_, doc_) \
     {.key = #member, .kind = RK_FIELD_KIND_TEXT, .offset = offsetof(type, member), .required = (required_), \
      .default_text = (default_), .doc = (doc_)}
+#define RK_FIELD_PATH(type, member, required_, doc_) \
+    {.key = #member, .kind = RK_FIELD_KIND_TEXT, .offset = offsetof(type, member), .required = (required_), .is_path = true, .doc = (doc_)}
+#define RK_FIELD_PATHS(type, member, count_, doc_) \
+    {.key = #member, .kind = RK_FIELD_KIND_TEXTS, .offset = offsetof(type, member), .count_offset = offsetof(type, count_), .is_path = true, .doc = (doc_)}
 #define RK_FIELD_ENUM(type, member, default_, names_, doc_) \
     {.key = #member, .kind = RK_FIELD_KIND_ENUM, .offset = offsetof(type, member), .default_number = (default_), \
      .names = (names_), .n_names = sizeof(names_) / sizeof((names_)[0]), .doc = (doc_)}

@@ -18,7 +18,7 @@ static const char *const losses[] = {"sigmoid_cross_entropy", "mse"};
      .scalar_key = (scalar), .has_line = true, .line_offset = offsetof(type, line)}
 
 static const rk_field split_fields[] = {
-    RK_FIELD_ARRAY(TEXTS, rk_split_section, path, n_path, 0, 0, "files, in order; `*` and `?` match names"),
+    RK_FIELD_PATHS(rk_split_section, path, n_path, "files, in order; `*` and `?` match names"),
     RK_FIELD_F64(rk_split_section, fraction, 0, 0, 0.9, "this share of train's rows, set aside by a hash of the row's number"),
     RK_FIELD_ENUM(rk_split_section, format, -1, formats, "of these files, where it is not data.format"),
     RK_FIELD_TEXT(rk_split_section, separator, false, NULL, "of these files, where it is not data.separator"),
@@ -29,7 +29,7 @@ static const rk_schema split_schema = SECTION("split", rk_split_section, split_f
 
 typedef struct rk_vocabulary_section rk_vocabulary_section;
 static const rk_field vocabulary_fields[] = {
-    RK_FIELD_TEXT(rk_vocabulary_section, path, false, NULL, "a file of one value a line; else built by a pass over the training data"),
+    RK_FIELD_PATH(rk_vocabulary_section, path, false, "a file of one value a line; else built by a pass over the training data"),
     RK_FIELD_I64(rk_vocabulary_section, min_count, 1, 1, 1e15, "rarer values are out of the vocabulary"),
     RK_FIELD_I64(rk_vocabulary_section, max_size, 0, 0, 1e12, "keep the most frequent so many; 0 = all"),
     RK_FIELD_I64(rk_vocabulary_section, oov, 1, 0, 1e9, "ids 0 .. oov-1 are for other values, by hash; 0: they are dropped"),
@@ -82,7 +82,7 @@ static const rk_field field_fields[] = {
 static const rk_schema field_schema = SECTION("fields", rk_field_section, field_fields, NULL);
 
 static const rk_field join_fields[] = {
-    RK_FIELD_TEXT(rk_join_section, path, true, NULL, "a small csv file, kept in memory"),
+    RK_FIELD_PATH(rk_join_section, path, true, "a small csv file, kept in memory"),
     RK_FIELD_TEXT(rk_join_section, key, true, NULL, "the data's column that names a row of it"),
     RK_FIELD_TEXT(rk_join_section, file_key, false, NULL, "the joined file's column; by default the same name"),
     RK_FIELD_TEXT(rk_join_section, separator, false, NULL, "by default as the data's"),

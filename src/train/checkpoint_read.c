@@ -123,6 +123,7 @@ rk_status rk_checkpoint_config(const char *path, const char *const *overrides, s
     RK_GOTO(rk_file_read(file, &text, &n_bytes));
     RK_GOTO(rk_path_join(path, "directory.txt", &directory_file));
     RK_GOTO(rk_file_read(directory_file, &directory, &n_bytes));
+    if (!rk_file_exists(directory)) directory[0] = 0; /* moved since: paths are then relative to where the program runs */
     RK_GOTO(rk_config_parse(text, file, directory, overrides, n_overrides, &config));
     RK_GOTO(rk_transforms_load(&config->data, path, &config->transforms));
     *out = config;

@@ -142,13 +142,22 @@ static rk_status write_manifest(writing *w, const rk_config *config, const rk_pr
     return status;
 }
 
+/* So that the data is found from wherever the checkpoint is read. */
+static rk_status write_directory(writing *w, const char *directory) {
+    char *path;
+    RK_TRY(rk_path_absolute(directory, &path));
+    rk_status status = write_text(w, "directory.txt", path, strlen(path));
+    rk_free(path);
+    return status;
+}
+
 static rk_status write_all(writing *w, rk_config *config, const rk_progress *progress, const rk_inputs *inputs) {
     char *resolved = NULL;
     const rk_transforms *transforms;
     RK_TRY(rk_config_transforms(config, NULL, NULL, &transforms));
     RK_TRY(write_transforms(w, transforms));
     RK_TRY(write_text(w, "run.yaml", config->text, strlen(config->text)));
-    RK_TRY(write_text(w, "directory.txt", config->directory, strlen(config->directory)));
+    RK_TRY(write_directory(w, config->directory));
     RK_TRY(rk_config_to_yaml(config, &resolved));
     rk_status status = write_text(w, "config.yaml", resolved, strlen(resolved));
     rk_text_free(resolved);

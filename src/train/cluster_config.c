@@ -27,7 +27,7 @@ static const rk_field fields[] = {
     RK_FIELD_ENUM(rk_cluster_section, wire, RK_F32, dtypes, "rows and gradients between ranks; of the dense part's gradients only bf16"),
     RK_FIELD_I64(rk_cluster_section, replicate_below, 10000, 0, 1e15, "tables of fewer rows are held by every trainer"),
     RK_FIELD_BOOL(rk_cluster_section, asynchronous, false, "the dense part is train.staleness batches late too: a step waits for other ranks' of so many batches before"),
-    RK_FIELD_TEXT(rk_cluster_section, plan, false, NULL, "a file that `reckon plan --write` made: where each table is"),
+    RK_FIELD_PATH(rk_cluster_section, plan, false, "a file that `reckon plan --write` made: where each table is"),
     RK_FIELD_LIST(rk_cluster_section, tables, n_tables, &shard_schema, false, "tables that are placed by hand"),
 };
 const rk_schema rk_cluster_schema = {.name = "cluster", .struct_bytes = sizeof(rk_cluster_section), .fields = fields, .n_fields = sizeof fields / sizeof fields[0],

@@ -4,7 +4,7 @@ import json
 import signal
 
 from parts import results
-from parts.ranks import cluster_of
+from parts.ranks import spread_if_wished
 from parts.program import Failure
 from parts.trial import judge
 
@@ -125,23 +125,8 @@ def resume(t):
     if t.split:
         results.same_parameters(results.newest(a), results.newest(b), "resumed")
         return
-    results.same_end(a, b, "resumed")
+    late = max(ranks) > 1 and t.plan.config["train"]["staleness"]  # as in `frequency`
+    results.same_end(a, b, "resumed", ("valid", "test") if late else ("train", "valid", "test"))
     told = [json.loads(t.program.ask(["eval", "--json", name])) for name in ("a", "b")]
     if told[0]["metrics"] != told[1]["metrics"]:
         raise Failure(f"eval of the resumed run: {told[0]} and {told[1]}")
-
-
-def spread_if_wished(t):
-    """Some cases run over ranks: as many as keep the bits."""
-
-    def change(plan):
-        t.ranks = [1]
-        if not t.has_mpi or not t.case.maybe("spread", 0.35):
-            return
-        stale = plan.config["train"]["staleness"] > 0
-        t.ranks = [2, 4] if stale else [1, 2, 4]
-        if plan.config["train"]["batch_size"] < 20:
-            t.ranks = [1]
-        plan.config["cluster"] = cluster_of(t, plan, "", max(t.ranks))
-
-    return change

@@ -44,6 +44,22 @@ def cluster_of(t, plan, which, ranks):
     return out
 
 
+def spread_if_wished(t):
+    """Some cases run over ranks: as many as keep the bits."""
+
+    def change(plan):
+        t.ranks = [1]
+        if not t.has_mpi or not t.case.maybe("spread", 0.35):
+            return
+        stale = plan.config["train"]["staleness"] > 0
+        t.ranks = [2, 4] if stale else [1, 2, 4]
+        if plan.config["train"]["batch_size"] < 20:
+            t.ranks = [1]
+        plan.config["cluster"] = cluster_of(t, plan, "", max(t.ranks))
+
+    return change
+
+
 def spread(t):
     """docs/distributed.md: with virtual_shards the same bits on any number of ranks, wherever tables are; checkpoints load on any number."""
     if not t.has_mpi:
@@ -99,7 +115,7 @@ def repeated(t):
                 [per_epoch - 1, per_epoch - 1, t.case.chance("stop").randrange(1, per_epoch * 2)]
             ),
         )
-        train["checkpoint"].update(every_steps=stop, every_epochs=0, keep=100)
+        train["checkpoint"].update(every_steps=t.case.one_of("save", stop, [0, stop]), every_epochs=0)
         train["evaluate"].update(every_steps=0, every_epochs=0)
         tables = [
             {

@@ -51,12 +51,14 @@ def tensors_in(file):
 
 
 def parameters(checkpoint):
-    """Name to bytes; of a table's tensors, (name, row, column) to a value's bytes where they are cut, whatever the cut."""
+    """Name to bytes, without rows as they were before (`before/`); of a table's tensors, (name, row, column) to a value's bytes where they are cut, whatever the cut."""
     whole = {}
     for file in sorted(checkpoint.glob("*.safetensors")):
         for name, dtype, shape, data in tensors_in(file):
-            part, width = PART.match(name), WIDTHS[dtype]
+            part = PART.match(name)
             base = part[1] if part else name
+            if name.startswith("before/"):
+                continue
             if not base.startswith("table/") or base.endswith("/step"):
                 whole[base] = data
                 continue
@@ -65,8 +67,8 @@ def parameters(checkpoint):
             left = int(part[5]) if part and part[5] else 0
             for r in range(rows):
                 for c in range(columns):
-                    at = (r * columns + c) * width
-                    whole[base, first + r * stride, left + c] = data[at : at + width]
+                    at = (r * columns + c) * WIDTHS[dtype]
+                    whole[base, first + r * stride, left + c] = data[at : at + WIDTHS[dtype]]
     return whole
 
 

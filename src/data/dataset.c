@@ -126,7 +126,7 @@ static bool cut_window(rk_dataset *d, pass *p, const rk_window *window, int64_t 
 
 /* One epoch from `row` of it. false: stop. */
 static bool read_epoch(rk_dataset *d, pass *p, int64_t row, rk_status *status) {
-    rk_reader_rewind(&d->reader);
+    rk_reader_rewind(&d->reader, row);
     for (;;) {
         const rk_window *window;
         uint64_t begin = rk_trace_begin();
@@ -231,6 +231,9 @@ rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms 
     r->n_shares = options->n_shares ? options->n_shares : 1;
     r->n_rows = -1;
     r->window_rows = rk_dataset_window_rows(d, d->batch_size);
+    r->interleaves = d->shuffles;
+    r->order_seed = d->seed;
+    r->alone = -1;
     rk_status status;
     RK_GOTO(rk_strdup(options->directory ? options->directory : "", &r->directory));
     RK_GOTO(choose_files(d, section, options->split));

@@ -5,18 +5,23 @@
 #include <stdatomic.h>
 
 #include "data/dataset.h"
+#include "data/label_drift.h"
+#include "data/source_index.h"
 #include "data/team.h"
 #include "data/transforms_parts.h"
 
 /* A piece of a file on its way: parsed, placed, transformed. Pieces may be transformed before they are placed, unless two_steps. */
 typedef struct rk_reader_part {
     rk_chunk chunk;
+    rk_source *source;         /* that parses it */
+    int64_t first_row, n_rows; /* of the chunk, that belong to the piece; n_rows -1: all */
+    int64_t file_row; /* number of the piece's first row in the files; without an index once it is placed */
+    size_t place;     /* of the index */
     rk_window rows;        /* those of the split */
     rk_transform_memory memory;
     bool two_steps, is_parsed;
     bool is_passed;        /* all of its rows are in windows of other shares, and so it is not parsed */
     int64_t passed_rows;   /* of the split */
-    int64_t file_row;      /* number of the chunk's first row in the files, once it is placed */
     int64_t n_used;        /* of rows, that stand in windows */
     int64_t n_skipped;
     rk_status status;      /* met when this part's turn has come */
@@ -35,6 +40,8 @@ typedef struct rk_reader {
     bool labels_optional;
     uint64_t seed;         /* of the split by fractions */
     int64_t window_rows;
+    bool interleaves; /* rows of a window are to be from all over the files */
+    uint64_t order_seed;
     int32_t share, n_shares; /* window w is read where w mod n_shares is `share` */
     atomic_bool stop;      /* set by another thread: there is no next window, and the pass must be begun anew */
     rk_rows_reader rows;   /* open during a pass */
@@ -42,8 +49,20 @@ typedef struct rk_reader {
     rk_team *team;
     rk_reader_part *parts; /* [n_parts], made with the first pass */
     size_t n_parts;
-    uint64_t n_taken, n_placed, n_used; /* pieces of a pass so far; piece i is parts[i % n_parts]. Those on their way are of one file */
+    uint64_t n_taken, n_placed, n_used; /* pieces of a pass so far; piece i is parts[i % n_parts]. Those on
+                                         * their way are of one file, unless there is an index */
+    /* Pieces in an order of their own. Those of a group are open together: in each of its rounds they give,
+     * one after the other, an equal share of their rows, about a window in all. */
+    rk_source_index *index;   /* NULL: in the files' order */
+    uint32_t *order;          /* [index->n_places] */
+    bool has_looked;          /* for an index */
+    uint64_t n_groups, group; /* 0 groups: each piece is one */
+    size_t n_open, turn;      /* pieces of the group, and whose turn it is */
+    int64_t n_rounds, round;
+    int64_t alone;         /* the file for which there is no index, or -1 */
+    rk_label_drift drift;  /* of windows' labels */
     bool file_ends;        /* it has no more pieces, or one could not be taken */
+    int64_t first_window;  /* the pass begins with it: rows before are only counted */
     int64_t file_row, epoch_row; /* rows of the files and of the split so far */
     int64_t ahead_file_row, ahead_row; /* the same of the pieces taken; -1: not known before they are parsed */
     int64_t n_rows;        /* of the split, once a pass has come to its end; else -1 */
@@ -57,7 +76,8 @@ typedef struct rk_reader {
     size_t next;           /* window of the epoch */
 } rk_reader;
 
-void rk_reader_rewind(rk_reader *reader);
+/* To the beginning of an epoch, or to one of its rows: windows before that row's may be left out. */
+void rk_reader_rewind(rk_reader *reader, int64_t row);
 /* The next window of the epoch that is of this share; NULL at its end. */
 rk_status rk_reader_next(rk_reader *reader, const rk_window **out);
 void rk_reader_release(rk_reader *reader);

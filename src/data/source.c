@@ -12,6 +12,7 @@ rk_status rk_source_open(const rk_source_options *options, rk_source **out) {
     RK_TRY(rk_alloc(1, sizeof *s, &s));
     s->options = *options;
     s->options.wanted = NULL;
+    s->piece_bytes = RK_PIECE_BYTES;
     rk_status copied = options->wanted ? rk_alloc(options->n_wanted, sizeof *s->wanted, &s->wanted) : RK_OK;
     for (size_t i = 0; copied == RK_OK && options->wanted && i < options->n_wanted; i++) copied = rk_strdup(options->wanted[i], &s->wanted[i]);
     if (copied != RK_OK) {
@@ -43,6 +44,36 @@ static void close_file(rk_source *s) {
     s->stream = NULL;
 }
 
+void rk_source_leave_stream(rk_source *s) {
+    rk_lookahead_release(&s->lookahead);
+    rk_byte_stream_free(s->stream);
+    s->stream = NULL;
+}
+
+rk_status rk_source_open_one(const rk_source *s, size_t file, const rk_source *like, rk_source **out) {
+    rk_source_options options = s->options;
+    rk_source *one;
+    options.paths += file;
+    options.n_paths = 1;
+    RK_TRY(rk_source_open(&options, &one));
+    rk_status status = RK_OK;
+    for (size_t i = 0; s->packed && i < options.n_wanted && status == RK_OK; i++)
+        if (s->packed[i]) status = rk_source_keep_packed(one, (int32_t)i);
+    if (like && status == RK_OK) status = rk_columns_init_like(&one->columns, &like->columns);
+    one->has_columns = like != NULL;
+    if (status == RK_OK)
+        *out = one;
+    else
+        rk_source_free(one);
+    return status;
+}
+
+int64_t rk_count_lines(const char *data, size_t n_bytes) {
+    int64_t n = 0;
+    for (size_t i = 0; i < n_bytes; i++) n += data[i] == '\n';
+    return n;
+}
+
 void rk_source_free(rk_source *s) {
     if (!s) return;
     close_file(s);
@@ -72,10 +103,11 @@ static rk_status open_file(rk_source *s) {
 /* The bytes of the next piece; 0: the lookahead holds none that is whole. */
 static size_t cut_piece(rk_source *s) {
     const rk_lookahead *l = &s->lookahead;
-    size_t n = l->n_bytes < RK_PIECE_BYTES ? l->n_bytes : RK_PIECE_BYTES;
-    n = n ? s->reader->cut(s, l->data, n) : 0;
-    if (n == 0 && l->n_bytes > RK_PIECE_BYTES)
-        n = s->reader->cut(s, l->data, l->n_bytes); /* a record larger than a piece */
+    size_t n = 0;
+    for (size_t room = s->piece_bytes; n == 0; room *= 2) { /* a record may be larger than a piece */
+        n = s->reader->cut(s, l->data, room < l->n_bytes ? room : l->n_bytes);
+        if (room >= l->n_bytes) break;
+    }
     return n || !l->at_end ? n : l->n_bytes;
 }
 
@@ -92,7 +124,7 @@ rk_status rk_source_look_further(rk_source *s) {
 
 static rk_status take_stream(rk_source *s, rk_chunk *chunk, bool *found) {
     rk_lookahead *l = &s->lookahead;
-    RK_TRY(rk_lookahead_fill(l, RK_PIECE_BYTES));
+    RK_TRY(rk_lookahead_fill(l, s->piece_bytes));
     *found = l->n_bytes > 0;
     if (!*found) return RK_OK;
     size_t n;

@@ -48,7 +48,8 @@ static void close_reader(rk_source *s) {
     rk_free(s->state);
 }
 
-static const rk_file_reader reader = {.cut = cut, .parse = parse, .close = close_reader};
+static const rk_file_reader reader = {
+    .cut = cut, .lines = rk_count_lines, .many_rows_a_line = true, .parse = parse, .close = close_reader};
 
 rk_status rk_adjacency_reader_open(rk_source *s) {
     static const rk_column_type types[2] = {RK_COLUMN_I64, RK_COLUMN_I64};

@@ -170,7 +170,8 @@ static void close_reader(rk_source *s) {
     rk_free(csv);
 }
 
-static const rk_file_reader reader = {.cut = cut, .parse = parse, .close = close_reader};
+static const rk_file_reader reader = {
+    .cut = cut, .lines = rk_count_lines, .parse = parse, .close = close_reader};
 
 /* The first line that is none of comments and blanks, into csv->record: it has *n_bytes. Without fields there is none, or, of a file without a header, it is
  * damaged, which the parser will say. */

@@ -65,7 +65,8 @@ static void close_reader(rk_source *s) {
     rk_free(state);
 }
 
-static const rk_file_reader reader = {.cut = cut, .parse = parse, .close = close_reader};
+static const rk_file_reader reader = {
+    .cut = cut, .lines = rk_count_lines, .parse = parse, .close = close_reader};
 
 rk_status rk_libsvm_reader_open(rk_source *s) {
     const rk_data_section *section = s->options.section;

@@ -15,6 +15,9 @@ enum { RK_MAX_PIECE_CELLS = 1 << 22 };
 typedef struct rk_file_reader {
     /* The bytes of the whole records that data[0..n_bytes) begins with; 0: not one ends in it. NULL: the file is not read as a stream. */
     size_t (*cut)(rk_source *source, const char *data, size_t n_bytes);
+    /* The lines or records of a piece; -1: the last one is not whole. NULL where `cut` is. */
+    int64_t (*lines)(const char *data, size_t n_bytes);
+    bool many_rows_a_line;
     /* The next piece, where `cut` is NULL; *found = false at the end. */
     rk_status (*next)(rk_source *source, rk_chunk *chunk, bool *found);
     /* Append the rows of the chunk's piece; any thread. A row that fails ends in rk_chunk_end_row, other failures in rk_chunk_fail. */
@@ -33,6 +36,7 @@ struct rk_source {
     void *state;               /* the reader's */
     rk_byte_stream *stream;         /* of formats that read one */
     rk_lookahead lookahead;    /* what follows the pieces taken */
+    size_t piece_bytes;        /* RK_PIECE_BYTES, or fewer */
     int64_t next_line;         /* number of the first line or record of the next piece to be placed, from 1 */
     int64_t n_skipped;
     double finished_bytes, total_bytes;
@@ -50,6 +54,12 @@ rk_status rk_libsvm_reader_open(rk_source *source);
 rk_status rk_tfrecord_reader_open(rk_source *source);
 rk_status rk_rkb_reader_open(rk_source *source);
 rk_status rk_adjacency_reader_open(rk_source *source);
+
+/* A source of one of its files: with the columns of another such one, if that is not NULL. */
+rk_status rk_source_open_one(const rk_source *source, size_t file, const rk_source *like, rk_source **out);
+/* The open file's pieces are parsed from now on, but none is taken. */
+void rk_source_leave_stream(rk_source *source);
+int64_t rk_count_lines(const char *data, size_t n_bytes);
 
 /* The record at the lookahead's beginning does not end in it: twice the bytes. */
 rk_status rk_source_look_further(rk_source *source);

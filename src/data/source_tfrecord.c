@@ -151,6 +151,15 @@ static size_t cut(rk_source *s, const char *data, size_t n_bytes) {
     return damaged ? n_bytes : at; /* what is damaged is said by the parser */
 }
 
+static int64_t count_records(const char *data, size_t n_bytes) {
+    int64_t n = 0;
+    for (size_t at = 0, length; at < n_bytes; at += length, n++) {
+        length = rk_tfrecord_length(data + at, n_bytes - at);
+        if (length == 0 || length > n_bytes - at) return -1;
+    }
+    return n;
+}
+
 static rk_status parse(const rk_source *s, rk_chunk *chunk) {
     taker k = {.state = s->state, .chunk = chunk};
     rk_example_visitor visitor = {&k, take_feature};
@@ -180,7 +189,8 @@ static void close_reader(rk_source *s) {
     rk_free(state);
 }
 
-static const rk_file_reader reader = {.cut = cut, .parse = parse, .close = close_reader};
+static const rk_file_reader reader = {
+    .cut = cut, .lines = count_records, .parse = parse, .close = close_reader};
 
 /* The first frame's payload, which stays to be read again. */
 static rk_status peek_frame(rk_source *s, rk_span *payload) {

@@ -156,6 +156,8 @@ rk_status rk_byte_stream_read(rk_byte_stream *s, void *out, size_t n_bytes, size
     return RK_OK;
 }
 
+bool rk_byte_stream_is_plain(const rk_byte_stream *s) { return s->kind == PLAIN; }
+
 uint64_t rk_byte_stream_file_position(const rk_byte_stream *s) {
     return s->position - (s->n_input - s->used);
 }

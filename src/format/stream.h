@@ -14,6 +14,7 @@ rk_status rk_byte_stream_open(const char *path, rk_byte_stream **out); /* "-" is
 void rk_byte_stream_free(rk_byte_stream *stream);
 /* Fill out with up to n_bytes; *out_bytes = 0 at the end. A cut or corrupt compressed file is RK_BAD_DATA with path and byte. */
 rk_status rk_byte_stream_read(rk_byte_stream *stream, void *out, size_t n_bytes, size_t *out_bytes);
+bool rk_byte_stream_is_plain(const rk_byte_stream *stream); /* its bytes are the file's */
 /* Bytes consumed of the file itself, and its size (0 if unknown): for progress bars. */
 uint64_t rk_byte_stream_file_position(const rk_byte_stream *stream);
 uint64_t rk_byte_stream_file_size(const rk_byte_stream *stream);

@@ -9,7 +9,7 @@
 #include "stop.h"
 #include "terminal.h"
 
-enum { OPT_RESUME, OPT_ALLOW_CHANGED_DATA, OPT_SET, OPT_OUTPUT, OPT_TRACE, OPT_THREADS, OPT_QUIET };
+enum { OPT_RESUME, OPT_ALLOW_CHANGED_DATA, OPT_OVERWRITE, OPT_SET, OPT_OUTPUT, OPT_TRACE, OPT_THREADS, OPT_QUIET };
 
 static void stop(void *trainer) {
     rk_trainer_stop(trainer);
@@ -33,6 +33,7 @@ static int train(const rk_config *config, const arguments *args, rk_comm *comm) 
     rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
     options.resume = args->options[OPT_RESUME].given;
     options.allow_changed_data = args->options[OPT_ALLOW_CHANGED_DATA].given;
+    options.overwrite = args->options[OPT_OVERWRITE].given;
     options.trace_path = args->options[OPT_TRACE].text;
     options.on_event = progress_event;
     options.user = &state;
@@ -58,6 +59,10 @@ static int train(const rk_config *config, const arguments *args, rk_comm *comm) 
 }
 
 static int run(const arguments *args) {
+    if (args->options[OPT_RESUME].given && args->options[OPT_OVERWRITE].given) {
+        usage_error(&command_train, "--resume goes on with a run and --overwrite begins anew: give one of them");
+        return EXIT_USAGE;
+    }
     const char *overrides[MAX_LIST + 1];
     char output[4096];
     size_t n = 0;
@@ -95,6 +100,7 @@ const command command_train = {
         {
             [OPT_RESUME] = {"resume", 'r', OPTION_FLAG, NULL, NULL, "go on from the newest checkpoint, if there is one"},
             [OPT_ALLOW_CHANGED_DATA] = {"allow-changed-data", 0, OPTION_FLAG, NULL, NULL, "resume though files of the data are others than they were"},
+            [OPT_OVERWRITE] = {"overwrite", 0, OPTION_FLAG, NULL, NULL, "begin anew where a run is: its checkpoints and logs are removed"},
             [OPT_SET] = {"set", 's', OPTION_LIST, "KEY=VALUE", NULL, "override a key of the run file; may be repeated"},
             [OPT_OUTPUT] = {"output", 'o', OPTION_TEXT, "DIR", NULL, "where the run is kept (train.output)"},
             [OPT_TRACE] = {"trace", 0, OPTION_TEXT, "FILE", NULL, "write a Chrome trace (opens in Perfetto)"},

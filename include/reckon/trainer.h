@@ -47,13 +47,15 @@ typedef struct rk_trainer_options {
     void *user;
     rk_comm *comm;            /* the ranks that train together, each with the same config; NULL: this process alone. Must outlive the trainer */
     bool allow_changed_data;  /* with resume: go on though files of the data are others than when the checkpoint was saved, with a warning */
+    bool overwrite;           /* begin anew: checkpoints and logs of a run in the directory are removed once the data could be read; not with resume */
 } rk_trainer_options;
-#define RK_TRAINER_OPTIONS_INIT {sizeof(rk_trainer_options), false, 0, 0, 0, 0, false}
+#define RK_TRAINER_OPTIONS_INIT {sizeof(rk_trainer_options), false, 0, 0, 0, 0, false, false}
 
 /* Over ranks, create, run, evaluate are collective: all ranks call them. Only rank 0 has events; data and output are read and written by all, at the same
  * paths. A failure is every rank's, or, where the others could not be told, ends in RK_PEER_LOST there; rk_comm_abort ends them sooner.
  *
- * The config must outlive the trainer. Without `resume`, a run directory that already holds checkpoints is refused. */
+ * The config must outlive the trainer. Without `resume` or `overwrite`, a run directory that already holds checkpoints is refused. RK_BUSY: another
+ * process trains there. */
 RK_API rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *options, rk_trainer **out);
 RK_API void rk_trainer_free(rk_trainer *trainer);
 /* Train to the end. RK_INTERRUPTED after rk_trainer_stop: the step was finished and a checkpoint saved. */

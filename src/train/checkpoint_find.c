@@ -134,6 +134,11 @@ static bool is_checkpoint(const char *path) {
     return there;
 }
 
+static rk_status list(const char *directory, char ***names, size_t *n) {
+    if (rk_file_exists(directory)) return rk_checkpoint_list(directory, names, n);
+    return rk_error_hint(rk_error(RK_NOT_FOUND, "there is no directory '%s'", directory), "name a run's directory, its train.output, or one of its checkpoints");
+}
+
 rk_status rk_checkpoint_find_over(rk_comm *comm, const char *directory, bool best, char **out) {
     char *itself = NULL;
     rk_status status = is_first(comm) && is_checkpoint(directory) ? rk_strdup(directory, &itself) : RK_OK;
@@ -141,7 +146,7 @@ rk_status rk_checkpoint_find_over(rk_comm *comm, const char *directory, bool bes
     if (itself) return take(rk_checkpoint_verify_over(comm, itself), itself, out);
     char **names = NULL;
     size_t n = 0;
-    RK_TRY(rk_comm_agree(comm, is_first(comm) ? rk_checkpoint_list(directory, &names, &n) : RK_OK));
+    RK_TRY(rk_comm_agree(comm, is_first(comm) ? list(directory, &names, &n) : RK_OK));
     status = find(comm, directory, names, n, best, out);
     rk_free_strings(names, n);
     return status;

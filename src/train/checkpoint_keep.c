@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -165,6 +166,20 @@ rk_status rk_checkpoint_retain(const rk_config *config, const rk_progress *progr
         if (!stays && step != best) retire_or_warn(root, names[i]);
     }
     if (status == RK_OK) rk_free_strings(names, n);
+    rk_free(root);
+    return status;
+}
+
+rk_status rk_checkpoint_remove_all(const char *output) {
+    char *root, **names;
+    size_t n;
+    RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
+    rk_status status = rk_checkpoint_list(output, &names, &n);
+    if (status == RK_OK) {
+        for (size_t i = 0; status == RK_OK && i < n; i++) status = retire(root, names[i]);
+        rk_free_strings(names, n);
+        (void)rmdir(root);
+    }
     rk_free(root);
     return status;
 }

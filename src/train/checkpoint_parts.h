@@ -61,6 +61,8 @@ rk_status rk_checkpoint_model(const char *path, const rk_config *config, const r
 rk_status rk_checkpoint_path(const char *output, int64_t step, char **path);
 /* Names of the checkpoints in a run's directory, oldest first (rk_free_strings); other names do not count. */
 rk_status rk_checkpoint_list(const char *output, char ***names, size_t *n);
+/* Every checkpoint of the run, the oldest first, and their directory if nothing else is in it. */
+rk_status rk_checkpoint_remove_all(const char *output);
 /* What an interrupted run left: a checkpoint that lacks nothing but its name gets it, the rest is removed. Call it under the run's lock. */
 rk_status rk_checkpoint_clean(const char *output);
 

@@ -84,12 +84,17 @@ rk_status rk_run_log_open(const char *directory, bool tensorboard, int64_t keep_
     rk_run_log log = {0};
     rk_status status;
     RK_GOTO(rk_path_join(directory, "metrics.jsonl", &log.jsonl_path));
-    if (tensorboard) RK_GOTO(rk_path_join(directory, "events.out.tfevents.reckon", &log.events_path));
+    RK_GOTO(rk_path_join(directory, "events.out.tfevents.reckon", &log.events_path));
     RK_GOTO(cut(log.jsonl_path, keep_bytes > 0 ? keep_bytes : 0, end_of_lines));
-    if (log.events_path && events_bytes > 0) RK_GOTO(cut(log.events_path, events_bytes, end_of_records));
-    if (log.events_path && events_bytes <= 0 && unlink(log.events_path) != 0 && errno != ENOENT)
+    if (tensorboard && events_bytes > 0) RK_GOTO(cut(log.events_path, events_bytes, end_of_records));
+    if ((tensorboard || keep_bytes < 0) && events_bytes <= 0 && unlink(log.events_path) != 0 && errno != ENOENT)
         RK_GOTO(rk_error_errno(RK_IO, errno, "could not remove '%s'", log.events_path));
-    if (log.events_path) RK_GOTO(start_events(log.events_path));
+    if (tensorboard) {
+        RK_GOTO(start_events(log.events_path));
+    } else {
+        rk_free(log.events_path);
+        log.events_path = NULL;
+    }
     *out = log;
     return RK_OK;
 done:

@@ -19,7 +19,7 @@ typedef struct rk_run_log {
     char *jsonl_path, *events_path; /* events_path NULL: none is written */
 } rk_run_log;
 
-/* Appends to the files; with keep_bytes >= 0 the JSON lines are first cut back to that many bytes (a resumed run), and the event
+/* Appends to the files; without keep_bytes (-1) anew; with keep_bytes >= 0 the JSON lines are first cut back to that many bytes (a resumed run), and the event
  * file goes on after events_bytes. */
 rk_status rk_run_log_open(const char *directory, bool tensorboard, int64_t keep_bytes, int64_t events_bytes, rk_run_log *out);
 void rk_run_log_release(rk_run_log *log);

@@ -67,9 +67,10 @@ static rk_status find_begun(rk_trainer *t, char **out) {
     RK_TRY(rk_checkpoint_clean(output));
     RK_TRY(rk_checkpoint_list(output, &names, &n));
     rk_free_strings(names, n);
-    if (n && !t->options.resume)
-        return rk_error_hint(rk_error(RK_CONFIG, "'%s' already holds a run's checkpoints", output), "go on from them with --resume, or choose another train.output");
-    return n ? rk_strdup(output, out) : RK_OK;
+    if (n && !t->options.resume && !t->options.overwrite)
+        return rk_error_hint(rk_error(RK_CONFIG, "'%s' already holds a run's checkpoints", output),
+                             "go on from them with --resume, begin anew with --overwrite, or choose another train.output");
+    return n && t->options.resume ? rk_strdup(output, out) : RK_OK;
 }
 
 /* The checkpoint that the run goes on from, or NULL. */
@@ -125,6 +126,7 @@ static rk_status build_model(rk_trainer *t, const rk_batch *sample) {
 static rk_status open_output(rk_trainer *t, bool goes_on) {
     const rk_train_section *s = &t->config->train;
     if (!t->is_first) return RK_OK;
+    if (!goes_on && t->options.overwrite) RK_TRY(rk_checkpoint_remove_all(s->output));
     if (goes_on) RK_TRY(rk_checkpoint_retain(t->config, &t->progress)); /* what a kill right after a save has left to do */
     return rk_run_log_open(s->output, s->tensorboard, goes_on ? t->progress.log_bytes : -1, goes_on ? t->progress.events_bytes : -1, &t->log);
 }
@@ -170,11 +172,12 @@ rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *o
     RK_TRY(rk_alloc(1, sizeof *t, &t));
     t->config = (rk_config *)(size_t)config; /* its transforms are fitted at need; nothing else of it changes */
     if (options) t->options = *options;
+    char *start = NULL;
+    rk_status status;
+    if (t->options.resume && t->options.overwrite) RK_GOTO(rk_error(RK_INVALID_ARGUMENT, "a run either goes on or begins anew: 'resume' and 'overwrite' are both set"));
     t->saved_step = -1;
     rk_policy_init(&t->progress.policy);
     t->rules = rules_of(config);
-    char *start = NULL;
-    rk_status status;
     RK_GOTO(rk_trainer_take_ranks(t));
     if (config->train.threads) RK_GOTO(rk_parallel_set_threads((int)config->train.threads));
     RK_GOTO(take_trace(t));

@@ -119,7 +119,7 @@ static void test_killed_and_resumed(void **state) {
 static void test_refused_without_resume(void **state) {
     (void)state;
     char expected[512];
-    snprintf(expected, sizeof expected, "'%s/whole' already holds a run's checkpoints\nhint: go on from them with --resume, or choose another train.output", directory);
+    snprintf(expected, sizeof expected, "'%s/whole' already holds a run's checkpoints\nhint: go on from them with --resume, begin anew with --overwrite, or choose another train.output", directory);
     FAILS(run("whole", false, NULL), RK_CONFIG, expected);
     OK(run("whole", true, NULL)); /* it had ended: nothing is left to do */
 }
@@ -196,6 +196,70 @@ static void stop_at_once(void *user, const rk_event *event) {
     if (event->kind == RK_EVENT_CHECKPOINT) rk_trainer_stop(*(rk_trainer **)user);
 }
 
+/* The log without what differs from run to run. */
+static char *read_log(const char *output) {
+    char path[300], *text;
+    size_t n;
+    snprintf(path, sizeof path, "%s/%s/metrics.jsonl", directory, output);
+    OK(rk_file_read(path, &text, &n));
+    static const char *const keys[] = {",\"samples_per_second\":", ",\"time\":"};
+    for (int k = 0; k < 2; k++)
+        for (char *at; (at = strstr(text, keys[k]));) {
+            char *end = at + strlen(keys[k]);
+            end += strcspn(end, ",}");
+            memmove(at, end, strlen(end) + 1);
+        }
+    return text;
+}
+
+static bool is_in(const char *output, const char *name) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s/%s", directory, output, name);
+    return rk_file_exists(path);
+}
+
+/* A run that begins anew takes away what a run writes, once it could begin, and nothing else. */
+static void test_overwrite(void **state) {
+    (void)state;
+    char path[300];
+    OK(run("again", false, NULL));
+    snprintf(path, sizeof path, "%s/again/notes", directory);
+    OK(rk_file_write(path, "mine", 4));
+    snprintf(path, sizeof path, "%s/again/checkpoints/step-000000007.mine", directory);
+    OK(rk_file_write(path, "mine", 4));
+    rk_config *config = load_with("again", "data.valid=gone.csv");
+    rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
+    rk_trainer *trainer;
+    char *before, *after;
+    options.overwrite = true;
+    before = newest("again");
+    assert_int_equal(rk_trainer_create(config, &options, &trainer), RK_NOT_FOUND);
+    rk_config_free(config);
+    after = newest("again"); /* nothing was lost to a run that could not begin */
+    assert_string_equal(before, after);
+    rk_free(before);
+    rk_free(after);
+    config = load_with("again", "train.tensorboard=false");
+    config->train.epochs = 1;
+    OK(rk_trainer_create(config, &options, &trainer));
+    assert_false(is_in("again", "checkpoints/step-000000200"));
+    assert_false(is_in("again", "events.out.tfevents.reckon"));
+    OK(rk_trainer_run(trainer));
+    rk_trainer_free(trainer);
+    rk_config_free(config);
+    char *log = read_log("again");
+    assert_null(strstr(log, "\"epoch\":1,"));
+    rk_free(log);
+    after = newest("again");
+    assert_non_null(strstr(after, "step-000000025"));
+    rk_free(after);
+    assert_true(is_in("again", "notes") && is_in("again", "checkpoints/step-000000007.mine"));
+    config = load("again");
+    options.resume = true;
+    assert_int_equal(rk_trainer_create(config, &options, &trainer), RK_INVALID_ARGUMENT);
+    rk_config_free(config);
+}
+
 static void rewrite_data(const char *text, size_t n) {
     char path[256];
     snprintf(path, sizeof path, "%s/a.csv", directory);
@@ -251,22 +315,6 @@ static void test_stop_saves(void **state) {
     assert_same_file(a, b, "model-00001.safetensors");
     rk_free(a);
     rk_free(b);
-}
-
-/* The log without what differs from run to run. */
-static char *read_log(const char *output) {
-    char path[300], *text;
-    size_t n;
-    snprintf(path, sizeof path, "%s/%s/metrics.jsonl", directory, output);
-    OK(rk_file_read(path, &text, &n));
-    static const char *const keys[] = {",\"samples_per_second\":", ",\"time\":"};
-    for (int k = 0; k < 2; k++)
-        for (char *at; (at = strstr(text, keys[k]));) {
-            char *end = at + strlen(keys[k]);
-            end += strcspn(end, ",}");
-            memmove(at, end, strlen(end) + 1);
-        }
-    return text;
 }
 
 /* After the last of an epoch's 25 batches a checkpoint is due, before the epoch's end is told. */
@@ -379,7 +427,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_killed_and_resumed), cmocka_unit_test(test_refused_without_resume), cmocka_unit_test(test_other_configuration_is_refused),
         cmocka_unit_test(test_names_what_changed), cmocka_unit_test(test_older_configuration),
-        cmocka_unit_test(test_changed_data), cmocka_unit_test(test_stop_saves),         cmocka_unit_test(test_damage_is_found),        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_overwrite), cmocka_unit_test(test_changed_data), cmocka_unit_test(test_stop_saves),         cmocka_unit_test(test_damage_is_found),        cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_retention),          cmocka_unit_test(test_stopped_before_the_epoch_ends),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -8,3 +8,4 @@ source "$SOURCE/tests/cli/cases/lib.inc"; make_run
 ls out out/checkpoints
 "$RECKON" train --set train.output=once run.yaml 2>&1 | grep -c '^saved once/checkpoints/step-000000015'
 grep -oE '"kind":"(valid|test)","epoch":[0-9]+' out/metrics.jsonl
+"$RECKON" train --quiet --overwrite --set train.epochs=1 run.yaml | cut -c1-4; ls out/checkpoints

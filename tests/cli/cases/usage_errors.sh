@@ -6,3 +6,4 @@
 "$RECKON" train --quiet=yes a.yaml; echo $?
 "$RECKON" convert --from xml a b; echo $?
 "$RECKON" completion ksh; echo $?
+"$RECKON" train --resume --overwrite a.yaml; echo $?

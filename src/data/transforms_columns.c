@@ -211,18 +211,20 @@ static rk_status split_texts(char separator, const run *r, rk_transform_memory *
     return RK_OK;
 }
 
+static bool ids_of_run(const rk_data_feature *f, const rk_fitted *fitted, const run *r, const rk_text_place *places, int64_t *to) {
+    const rk_column *column = r->column;
+    return column->packed.data             ? ids_of_packed(f, &column->packed, r->n_values, to)
+           : column->type == RK_COLUMN_I64 ? ids_of_i64(f, fitted, column->i64 + r->begin, r->n_values, to)
+           : column->type == RK_COLUMN_F32 ? ids_of_f32(f, fitted, r, to)
+                                           : ids_of_texts(f, fitted, column->text, places, r->n_values, to);
+}
+
 static rk_status transform_ids(const rk_transforms *t, int64_t feature, const run *r, const rk_text_place *places, rk_window *out) {
     int32_t output = t->outputs[feature];
     rk_window_ids *ids = &out->features[output];
     const rk_data_feature *f = &t->section->features[feature];
     RK_TRY(rk_window_reserve_ids(out, output, (size_t)r->n_values));
-    int64_t *to = ids->ids + ids->n_ids;
-    const rk_fitted *fitted = &t->fitted[feature];
-    bool ok = r->column->packed.data             ? ids_of_packed(f, &r->column->packed, r->n_values, to)
-              : r->column->type == RK_COLUMN_I64 ? ids_of_i64(f, fitted, r->column->i64 + r->begin, r->n_values, to)
-              : r->column->type == RK_COLUMN_F32 ? ids_of_f32(f, fitted, r, to)
-                                                 : ids_of_texts(f, fitted, r->column->text, places, r->n_values, to);
-    if (!ok) return BAD_VALUE;
+    if (r->n_values && !ids_of_run(f, &t->fitted[feature], r, places, ids->ids + ids->n_ids)) return BAD_VALUE;
     ids->n_ids += (size_t)r->n_values;
     return r->per_row >= 0 ? rk_window_end_alike(ids, r->n, r->per_row) : rk_window_end_differing(ids, r->n, r->offsets);
 }
@@ -251,5 +253,5 @@ rk_status rk_transform_column(const rk_transforms *t, int64_t feature, const rk_
     *done = true;
     if (f->dense) return transform_dense(t, feature, &r, out);
     if (splits) return transform_split(t, feature, &r, piece->memory, out);
-    return transform_ids(t, feature, &r, r.column->type == RK_COLUMN_TEXT ? r.column->places + r.begin : NULL, out);
+    return transform_ids(t, feature, &r, r.n_values && r.column->type == RK_COLUMN_TEXT ? r.column->places + r.begin : NULL, out);
 }

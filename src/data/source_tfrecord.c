@@ -70,9 +70,9 @@ static int32_t find_column(taker *k, rk_span name) {
 /* Texts stay where they are in the piece; an empty one is no value. */
 static rk_status take_texts(rk_chunk *chunk, rk_span list, rk_column *column) {
     size_t most = rk_example_max_values(RK_EXAMPLE_BYTES, list), n;
-    if (most > chunk->spans_capacity) {
-        RK_TRY(rk_realloc(most + most / 2, sizeof *chunk->spans, &chunk->spans));
-        chunk->spans_capacity = most + most / 2;
+    if (most >= chunk->spans_capacity) { /* room for one more than there may be, so that there is memory even for none */
+        RK_TRY(rk_realloc(most + most / 2 + 1, sizeof *chunk->spans, &chunk->spans));
+        chunk->spans_capacity = most + most / 2 + 1;
     }
     RK_TRY(rk_example_read_bytes(list, chunk->spans, &n));
     RK_TRY(rk_column_reserve(column, 0, column->n_values + (int64_t)n, 0));
@@ -93,7 +93,7 @@ static rk_status take_feature(void *context, rk_span name, rk_example_kind kind,
                rk_column_type_name(column->type));
     if (kind == RK_EXAMPLE_BYTES) return take_texts(k->chunk, list, column);
     int64_t most = column->n_values + (int64_t)rk_example_max_values(kind, list);
-    if (most > column->values_capacity) RK_TRY(rk_column_reserve(column, 0, most, 0));
+    if (most >= column->values_capacity) RK_TRY(rk_column_reserve(column, 0, most + 1, 0));
     size_t n;
     if (kind == RK_EXAMPLE_FLOAT)
         RK_TRY(rk_example_read_f32(list, column->f32 + column->n_values, &n));

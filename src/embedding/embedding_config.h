@@ -12,7 +12,7 @@ typedef struct rk_initializer_config {
     int kind; /* rk_initializer_kind */
     double mean, stddev, min, max, value;
 } rk_initializer_config;
-extern const rk_schema rk_initializer_schema;
+extern const rk_schema rk_initializer_schema; /* of a matrix; rows have a smaller default stddev */
 
 typedef struct rk_embedding_section {
     int line;

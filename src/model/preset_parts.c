@@ -46,7 +46,8 @@ rk_value rk_part_features_but(rk_graph *graph, const rk_preset_inputs *inputs, c
 rk_value rk_part_first_order(rk_graph *graph, const rk_preset_inputs *inputs, bool with_dense) {
     rk_value features = inputs->linear < 0 ? -1 : rk_sum_all(graph, inputs->linear);
     if (!with_dense || inputs->dense < 0) return features;
-    rk_value dense = rk_linear(graph, "linear_dense", inputs->dense, 1, false, RK_F32);
+    rk_op_options options = {.units = 1, .no_bias = true, .dtype = RK_F32, .has_initializer = true, .initializer = {.kind = RK_INIT_ZEROS}}; /* as the features' */
+    rk_value dense = rk_graph_add(graph, "linear", "linear_dense", &options, &inputs->dense, 1);
     return features < 0 ? dense : rk_part_add(graph, features, dense);
 }
 

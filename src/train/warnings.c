@@ -35,8 +35,8 @@ void rk_trainer_warn_of_first_loss(const rk_trainer *t, double loss) {
     if (!t->is_first || c->data.n_labels != 1 || c->data.labels[0].loss != 0 || !(c->data.labels[0].weight > 0)) return;
     loss /= c->data.labels[0].weight;
     if (loss > 1.5 * blind)
-        rk_log(RK_LOG_WARNING, "the first step's loss is %.2f, where 0.5 for every sample has %.2f: the model has its own first values to unlearn\nhint: begin with smaller rows, "
-                               "embedding.initializer: {kind: normal, stddev: 0.01}, and normalize dense features", loss, blind);
+        rk_log(RK_LOG_WARNING, "the first step's loss is %.2f, where 0.5 for every sample has %.2f: the model has its own first values to unlearn\nhint: normalize dense features, "
+               "and begin with rows no larger than by default (embedding.initializer)", loss, blind);
 }
 
 void rk_trainer_warn_of_no_metric(rk_trainer *t) {

@@ -56,7 +56,7 @@ static void test_nothing_said(void **state) {
             const rk_table_config *t = &plan.tables[i];
             assert_string_equal(t->name, sources[i].name);
             assert_true(t->n_rows == sources[i].cardinality && t->dim == 16 && t->dtype == RK_F32 && !t->frozen);
-            assert_true(t->initializer.kind == RK_INIT_TRUNCATED_NORMAL && t->initializer.stddev == 0);
+            assert_true(t->initializer.kind == RK_INIT_TRUNCATED_NORMAL && t->initializer.stddev == 0.01);
             assert_true(t->optimizer->kind == RK_OPTIMIZER_ADAM && t->optimizer->learning_rate == 0.5);
             assert_true(plan.l2[i] == 0 && plan.l2_full[i] == 0 && plan.sources[i] == i);
             const rk_feature_config *f = &plan.features[i];

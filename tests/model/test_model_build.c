@@ -195,6 +195,34 @@ static void test_describe(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+/* Nothing to unlearn: whatever the model, a first step's loss is near to that of 0.5 for every sample. */
+static void test_first_loss(void **state) {
+    (void)state;
+    static drawn_batch b;
+    static const char *const kinds[] = {"lr", "fm", "wide_deep", "deepfm", "xdeepfm"};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        fixture f;
+        rk_model *model;
+        char text[128];
+        double loss;
+        snprintf(text, sizeof text, "model: %s\nembedding: {dim: 4}", kinds[i]);
+        fixture_init(&f, text, usual_features, N_USUAL, i == 2 ? 0 : 3, 1); /* what an MLP makes of dense numbers is its own */
+        draw_batch(&b, 1, 64, 1);
+        b.batch.n_dense = f.schema.n_dense;
+        OK(rk_model_build(&f.options, &model));
+        rk_state all = {0};
+        OK(rk_model_state(model, &all));
+        for (size_t k = 0; k < all.n; k++)
+            if (strstr(all.entries[k].name, "linear_dense/weight") || strstr(all.entries[k].name, "/linear/rows")) assert_true(*(const float *)all.entries[k].data == 0);
+        rk_state_release(&all);
+        OK(rk_model_train(model, &b.batch, &loss));
+        if (i < 3 && !(fabs(loss - 0.6931) < 0.05)) fail_msg("%s: %g", kinds[i], loss);
+        rk_model_free(model);
+        fixture_release(&f);
+    }
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
 /* It is described as the model that it is of, and no table is too large for that. */
 static void test_outline(void **state) {
     (void)state;
@@ -288,6 +316,7 @@ int main(void) {
         cmocka_unit_test(test_for_prediction),
         cmocka_unit_test(test_describe),
         cmocka_unit_test(test_outline),
+        cmocka_unit_test(test_first_loss),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,13 +25,13 @@ enum { EPOCH_STEPS = 25, N_STEPS = 6 * EPOCH_STEPS };
 /* A run in `output` by one more line of settings each, up to the end of the run or a stop. */
 static rk_status run(const char *output, const char *const *settings, size_t n, void (*on_event)(void *, const rk_event *), bool resume, int64_t *step) {
     char place[300];
-    const char *overrides[8] = {place};
+    const char *overrides[8] = {place, "embedding.initializer.stddev=0"}; /* large, so that there are several best ones */
     snprintf(place, sizeof place, "train.output=%s/%s", directory, output);
-    for (size_t i = 0; i < n; i++) overrides[i + 1] = settings[i];
+    for (size_t i = 0; i < n; i++) overrides[i + 2] = settings[i];
     rk_config *config;
     rk_trainer *trainer;
     rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
-    OK(rk_config_parse(run_text, "run.yaml", directory, overrides, n + 1, &config));
+    OK(rk_config_parse(run_text, "run.yaml", directory, overrides, n + 2, &config));
     options.resume = resume;
     options.on_event = on_event;
     options.user = &trainer;

@@ -172,11 +172,33 @@ void rk_free_strings(char **strings, size_t n) {
     rk_free(strings);
 }
 
+#ifdef RK_FUZZ /* on the heap, so that the sanitizer sees who reads beyond the end */
+static void *map(int descriptor, size_t n_bytes) {
+    void *data = malloc(n_bytes);
+    if (data && pread(descriptor, data, n_bytes, 0) == (ssize_t)n_bytes) return data;
+    free(data);
+    return MAP_FAILED;
+}
+
+static void unmap(void *data, size_t n_bytes) {
+    (void)n_bytes;
+    free(data);
+}
+#else
+static void *map(int descriptor, size_t n_bytes) {
+    return mmap(NULL, n_bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
+}
+
+static void unmap(void *data, size_t n_bytes) {
+    munmap(data, n_bytes);
+}
+#endif
+
 rk_status rk_map_open(const char *path, rk_map *out) {
     int descriptor;
     size_t n_bytes;
     RK_TRY(open_for_reading(path, &descriptor, &n_bytes));
-    void *data = n_bytes ? mmap(NULL, n_bytes, PROT_READ, MAP_PRIVATE, descriptor, 0) : NULL;
+    void *data = n_bytes ? map(descriptor, n_bytes) : NULL;
     int reason = errno;
     close(descriptor);
     if (data == MAP_FAILED) return rk_error_errno(RK_IO, reason, "could not map '%s'", path);
@@ -184,7 +206,7 @@ rk_status rk_map_open(const char *path, rk_map *out) {
     return RK_OK;
 }
 
-void rk_map_release(rk_map *map) {
-    if (map->data) munmap((void *)(size_t)map->data, map->n_bytes);
-    *map = (rk_map){0};
+void rk_map_release(rk_map *mapped) {
+    if (mapped->data) unmap((void *)(size_t)mapped->data, mapped->n_bytes);
+    *mapped = (rk_map){0};
 }

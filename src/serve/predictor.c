@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "cuda/device.h"
@@ -69,6 +70,36 @@ static rk_status load_model(rk_predictor *p, const char *device) {
     return rk_comm_agree(p->comm, rk_checkpoint_model(p->path, c, NULL, over, &p->model));
 }
 
+static rk_status load(rk_predictor *p, const char *device) {
+    RK_TRY(rk_comm_agree(p->comm, rk_checkpoint_config(p->path, NULL, 0, &p->config)));
+    return load_model(p, device);
+}
+
+/* Whether a run that trains beside has removed the checkpoint while it was read; the same on all ranks. */
+static bool is_gone(const rk_predictor *p) {
+    bool first = !p->comm || rk_comm_rank(p->comm) == 0;
+    return rk_comm_agree(p->comm, first && !rk_file_exists(p->path) ? RK_BUSY : RK_OK) == RK_BUSY;
+}
+
+static void forget(rk_predictor *p) {
+    rk_model_free(p->model);
+    rk_config_free(p->config);
+    rk_free(p->path);
+    p->model = NULL;
+    p->config = NULL;
+    p->path = NULL;
+}
+
+static rk_status find_and_load(rk_predictor *p, const char *path, const char *device) {
+    enum { TRIES = 100 };
+    for (int i = 0;; i++) {
+        RK_TRY(find(p, path));
+        rk_status status = load(p, device);
+        if (status == RK_OK || status == RK_PEER_LOST || i == TRIES || !is_gone(p)) return status;
+        forget(p);
+    }
+}
+
 rk_status rk_predictor_open(const char *path, const rk_predictor_options *options, rk_predictor **out) {
     static const rk_predictor_options usual = RK_PREDICTOR_OPTIONS_INIT;
     rk_predictor *p;
@@ -76,9 +107,7 @@ rk_status rk_predictor_open(const char *path, const rk_predictor_options *option
     RK_TRY(rk_alloc(1, sizeof *p, &p));
     if (options->comm && rk_comm_size(options->comm) > 1) p->comm = options->comm;
     rk_status status;
-    RK_GOTO(find(p, path));
-    RK_GOTO(rk_comm_agree(p->comm, rk_checkpoint_config(p->path, NULL, 0, &p->config)));
-    RK_GOTO(load_model(p, options->device));
+    RK_GOTO(find_and_load(p, path, options->device));
     *out = p;
     p = NULL;
 done:
@@ -89,9 +118,7 @@ done:
 void rk_predictor_free(rk_predictor *p) {
     if (!p) return;
     rk_evaluation_release(&p->evaluation);
-    rk_model_free(p->model);
-    rk_config_free(p->config);
-    rk_free(p->path);
+    forget(p);
     rk_free(p);
 }
 

@@ -63,7 +63,7 @@ rk_status rk_checkpoint_path(const char *output, int64_t step, char **out) {
 /* Whether the search for a whole one goes on behind this one. One that could not be read, or that a newer program wrote, is not damaged. */
 static bool passes_over(rk_comm *comm, const char *path, rk_status status) {
     if (status != RK_BAD_DATA && status != RK_NOT_FOUND) return false;
-    if (is_first(comm)) rk_log(RK_LOG_WARNING, "checkpoint '%s' is damaged and passed over: %s", path, rk_last_error());
+    if (is_first(comm) && rk_file_exists(path)) rk_log(RK_LOG_WARNING, "checkpoint '%s' is damaged and passed over: %s", path, rk_last_error());
     return true;
 }
 
@@ -139,16 +139,38 @@ static rk_status list(const char *directory, char ***names, size_t *n) {
     return rk_error_hint(rk_error(RK_NOT_FOUND, "there is no directory '%s'", directory), "name a run's directory, its train.output, or one of its checkpoints");
 }
 
+/* Whether the run has other checkpoints than these by now: it trains beside, and may have removed all that were looked at. The same on all ranks. */
+static bool has_moved_on(rk_comm *comm, const char *directory, char *const *names, size_t n) {
+    char **now = NULL;
+    size_t n_now = 0;
+    bool moved = false;
+    if (is_first(comm) && list(directory, &now, &n_now) == RK_OK) {
+        moved = n != n_now;
+        for (size_t i = 0; i < n && !moved; i++) moved = strcmp(names[i], now[i]) != 0;
+    }
+    rk_free_strings(now, n_now);
+    return rk_comm_agree(comm, moved ? RK_BUSY : RK_OK) == RK_BUSY;
+}
+
+static rk_status find_now(rk_comm *comm, const char *directory, bool best, bool *again, char **out) {
+    char **names = NULL;
+    size_t n = 0;
+    *again = false;
+    RK_TRY(rk_comm_agree(comm, is_first(comm) ? list(directory, &names, &n) : RK_OK));
+    rk_status status = find(comm, directory, names, n, best, out);
+    if (status == RK_NOT_FOUND) *again = has_moved_on(comm, directory, names, n);
+    rk_free_strings(names, n);
+    return status;
+}
+
 rk_status rk_checkpoint_find_over(rk_comm *comm, const char *directory, bool best, char **out) {
+    enum { TRIES = 100 };
     char *itself = NULL;
     rk_status status = is_first(comm) && is_checkpoint(directory) ? rk_strdup(directory, &itself) : RK_OK;
     RK_TRY(share(comm, status, itself, &itself));
     if (itself) return take(rk_checkpoint_verify_over(comm, itself), itself, out);
-    char **names = NULL;
-    size_t n = 0;
-    RK_TRY(rk_comm_agree(comm, is_first(comm) ? list(directory, &names, &n) : RK_OK));
-    status = find(comm, directory, names, n, best, out);
-    rk_free_strings(names, n);
+    bool again = true;
+    for (int i = 0; i < TRIES && again; i++) status = find_now(comm, directory, best, &again, out);
     return status;
 }
 

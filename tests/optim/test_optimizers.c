@@ -168,6 +168,35 @@ static void test_zero_gradients_are_harmless(void **state) {
     }
 }
 
+/* A dense tensor is one "row": terms are not lost that are small beside the sum, which is what a long sum comes to. */
+static void test_long_rows(void **state) {
+    (void)state;
+    enum { N = 1 << 18, LARGE = 16, VALUE = 5000 };
+    const double large = (double)LARGE * VALUE * VALUE;
+    float *w = malloc(N * sizeof *w), *m = calloc(N, sizeof *m), *v = calloc(N, sizeof *v), *g = malloc(N * sizeof *g);
+    assert_true(w && m && v && g);
+    for (int lars = 0; lars < 2; lars++) {
+        rk_optimizer o;
+        rk_update update;
+        OK(rk_optimizer_init(&o, lars ? RK_OPTIMIZER_LARS : RK_OPTIMIZER_LAMB));
+        o.weight_decay = lars ? 0 : 1;
+        o.epsilon = lars ? 0 : 1e-12;
+        o.learning_rate = 1;
+        o.trust_coefficient = 1;
+        for (int i = 0; i < N; i++) w[i] = lars ? 1 : i < LARGE ? VALUE - 1 : 0, g[i] = lars && i < LARGE ? VALUE : 1;
+        rk_update_prepare(&o, 0, 1, &update);
+        rk_row_update(&update, w, m, v, g, N);
+        double norm = lars ? sqrt((double)N) : sqrt((double)LARGE) * (VALUE - 1); /* lamb's steps are as lars' gradients */
+        double trust = norm / sqrt(large + N - LARGE), moved = (lars ? 1 : 0) - (double)w[N - 1];
+        if (fabs(moved / trust - 1) > 1e-5) fail_msg("%s: %g instead of %g", lars ? "lars" : "lamb", moved, trust);
+        memset(m, 0, N * sizeof *m);
+    }
+    free(w);
+    free(m);
+    free(v);
+    free(g);
+}
+
 static void test_schedules(void **state) {
     (void)state;
     rk_schedule s = {.kind = RK_SCHEDULE_CONSTANT, .warmup_steps = 4};
@@ -216,6 +245,7 @@ int main(void) {
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_goldens),
         cmocka_unit_test(test_zero_gradients_are_harmless),
+        cmocka_unit_test(test_long_rows),
         cmocka_unit_test(test_schedules),
         cmocka_unit_test(test_configuration),
     };

@@ -11,8 +11,8 @@
 #include "base/device_code.h"
 #include "kernels/row_update/row_update.h"
 
-/* Sums of squares in f32 lanes, as kernels/lanes.h. (Rows stay f32 in the f64 build, so rk_lanes_dot does not serve.) */
-RK_DEVICE_CODE static inline float sum_of_squares(const float *x, int64_t n) {
+/* In f32 lanes, as kernels/lanes.h. (Rows stay f32 in the f64 build, so rk_lanes_dot does not serve.) */
+RK_DEVICE_CODE static inline float sum_block_of_squares(const float *x, int64_t n) {
     float lanes[16] = {0};
     int64_t i = 0;
     for (; i + 16 <= n; i += 16)
@@ -22,6 +22,14 @@ RK_DEVICE_CODE static inline float sum_of_squares(const float *x, int64_t n) {
     for (int l = 0; l < 8; l++) eight[l] = lanes[l] + lanes[l + 8];
     for (int l = 0; l < 4; l++) four[l] = eight[l] + eight[l + 4];
     return (four[0] + four[2]) + (four[1] + four[3]);
+}
+
+/* Blocks are added in f64: where a "row" is a whole dense tensor, a sum in f32 would lose what it grows by. */
+RK_DEVICE_CODE static inline float sum_of_squares(const float *x, int64_t n) {
+    const int64_t block = 4096;
+    double sum = 0;
+    for (int64_t i = 0; i < n; i += block) sum += (double)sum_block_of_squares(x + i, n - i < block ? n - i : block);
+    return (float)sum;
 }
 
 RK_DEVICE_CODE static inline void sgd(const rk_update *u, float *w, const float *g, int64_t n) {
@@ -123,14 +131,14 @@ RK_DEVICE_CODE static inline float lamb_step(const rk_update *u, float w, float 
 
 /* The moments; returns the sum of squares of the steps. */
 RK_DEVICE_CODE static inline float lamb_moments(const rk_update *u, const float *w, float *m, float *v, const float *g, int64_t n) {
-    float steps = 0;
+    double steps = 0;
     for (int64_t k = 0; k < n; k++) {
         m[k] = u->beta1 * m[k] + (1.0f - u->beta1) * g[k];
         v[k] = u->beta2 * v[k] + (1.0f - u->beta2) * (g[k] * g[k]);
         float step = lamb_step(u, w[k], m[k], v[k]);
-        steps += step * step;
+        steps += (double)(step * step);
     }
-    return steps;
+    return (float)steps;
 }
 
 RK_DEVICE_CODE static inline void lamb_values(const rk_update *u, float w_squares, float step_squares, float *w, const float *m, const float *v, int64_t n) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/float16.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -64,6 +65,32 @@ static void warn_of_size(const rk_table *table) {
            available * 1e-9);
 }
 
+/* The nearest half, and if that is beyond the bound the one before it. */
+static double within(rk_dtype dtype, double bound, bool from_above) {
+    uint16_t half = dtype == RK_BF16 ? rk_bf16_from_f32((float)bound) : rk_f16_from_f32((float)bound);
+    for (;;) {
+        double value = (double)(dtype == RK_BF16 ? rk_bf16_to_f32(half) : rk_f16_to_f32(half));
+        if (from_above ? value <= bound : value >= bound) return value;
+        bool shrinks = from_above == (value > 0); /* towards zero, or away from it */
+        half = value == 0 ? (from_above ? 0x8001 : 0x0001) : (uint16_t)(shrinks ? half - 1 : half + 1);
+    }
+}
+
+/* Weights are clipped before they are rounded. Between bounds that are numbers of the rows' type, rounding either way stays. */
+static rk_status fit_clip(rk_table *table) {
+    rk_optimizer *o = &table->optimizer;
+    if (table->config.dtype == RK_F32) return RK_OK;
+    double min = within(table->config.dtype, o->clip_weight_min, false), max = within(table->config.dtype, o->clip_weight_max, true);
+    if (min > max) {
+        rk_error(RK_INVALID_ARGUMENT, "table '%s': no %s number lies between clip_weight_min %g and clip_weight_max %g", table->part.name,
+                 rk_dtype_name(table->config.dtype), o->clip_weight_min, o->clip_weight_max);
+        return rk_error_hint(RK_INVALID_ARGUMENT, "give it 'dtype: f32', or bounds that are further apart");
+    }
+    o->clip_weight_min = min;
+    o->clip_weight_max = max;
+    return RK_OK;
+}
+
 rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk_optimizer *optimizer, uint64_t seed, const rk_table_part *part) {
     rk_table_part whole = {.n_rows = config->n_rows, .dim = config->dim};
     if (!part) part = &whole;
@@ -74,13 +101,18 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
     table->config.name = name;
     table->config.optimizer = &table->optimizer;
     if (!part->name) table->part.name = name;
+    rk_status status = fit_clip(table);
+    if (status != RK_OK) {
+        rk_table_release(table);
+        return status;
+    }
     table->name_hash = rk_hash_bytes(table->part.name, strlen(table->part.name), 0);
     table->n_slots = config->frozen || part->absent ? 0 : rk_optimizer_slots(optimizer, table->slots);
     table->rows = (rk_rows){.dtype = config->dtype, .dim = config->dim, .n_parts = part->n_parts, .part = part->part, .first_column = part->first_column};
     if (part->absent) return RK_OK;
     size_up(table);
     if (part->is_outline) return RK_OK;
-    rk_status status = allocate(table);
+    status = allocate(table);
     if (status != RK_OK) {
         status = rk_error_hint(rk_error_context(status, "table '%s' of %lld rows", table->part.name, (long long)config->n_rows), SMALLER);
         rk_table_release(table);

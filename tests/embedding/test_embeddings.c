@@ -246,6 +246,47 @@ static void test_stochastic_rounding(void **state) {
     rk_embeddings_free(e);
 }
 
+/* Bounds that are no numbers of the rows' type hold all the same once weights are rounded. */
+static void test_clipped_weights_stay_clipped(void **state) {
+    (void)state;
+    for (int dtype = 0; dtype < RK_DTYPE_COUNT; dtype++) {
+        rk_optimizer o;
+        OK(rk_optimizer_init(&o, RK_OPTIMIZER_SGD));
+        o.learning_rate = 0.01;
+        o.clip_weight_min = -0.3001;
+        o.clip_weight_max = 0.1001;
+        rk_table_config table = RK_TABLE_CONFIG_INIT;
+        rk_feature_config f = feature("a", "t", RK_COMBINER_SUM, 0, false);
+        rk_embeddings_config config = RK_EMBEDDINGS_CONFIG_INIT;
+        rk_embeddings *e;
+        table.name = "t";
+        table.n_rows = ROWS;
+        table.dim = DIM;
+        table.dtype = (rk_dtype)dtype;
+        table.optimizer = &o;
+        config.tables = &table;
+        config.n_tables = config.n_features = 1;
+        config.features = &f;
+        OK(rk_embeddings_create(&config, &e));
+        float out[DIM], row[DIM], least = 0, most = 0;
+        int64_t id = 4;
+        for (int step = 0; step < 200; step++) {
+            OK(rk_embeddings_lookup(e, 1, &(rk_ids){NULL, 1, &id, NULL}, &(rk_activation){out, DIM, NULL}));
+            for (int i = 0; i < DIM; i++) out[i] = i % 2 ? 1 : -1;
+            OK(rk_embeddings_apply_gradients(e, &(rk_activation){out, DIM, NULL}));
+            OK(rk_embeddings_read_rows(e, "t", 4, 1, row));
+            for (int i = 0; i < DIM; i++) least = fminf(least, row[i]), most = fmaxf(most, row[i]);
+        }
+        rk_embeddings_free(e);
+        if (least < -0.3001f || most > 0.1001f) fail_msg("%s: %.7g to %.7g", rk_dtype_name(table.dtype), (double)least, (double)most);
+        assert_true(least < -0.298f && most > 0.099f);
+        o.clip_weight_min = o.clip_weight_max;
+        if (dtype == RK_F32) continue;
+        assert_int_equal(rk_embeddings_create(&config, &e), RK_INVALID_ARGUMENT);
+        assert_non_null(strstr(rk_last_error(), "number lies between clip_weight_min 0.1001 and clip_weight_max 0.1001"));
+    }
+}
+
 static void test_frozen_and_l2(void **state) {
     (void)state;
     rk_feature_config f[2] = {feature("a", "t", RK_COMBINER_SUM, 0, false), feature("b", "frozen", RK_COMBINER_SUM, 0, false)};
@@ -335,7 +376,8 @@ int main(void) {
         cmocka_unit_test(test_combiners),     cmocka_unit_test(test_validation),
         cmocka_unit_test(test_sequences),     cmocka_unit_test(test_gradients_by_differences),
         cmocka_unit_test(test_optimizers),    cmocka_unit_test(test_same_bits_at_any_thread_count),
-        cmocka_unit_test(test_stochastic_rounding), cmocka_unit_test(test_frozen_and_l2),
+        cmocka_unit_test(test_stochastic_rounding), cmocka_unit_test(test_clipped_weights_stay_clipped),
+        cmocka_unit_test(test_frozen_and_l2),
         cmocka_unit_test(test_not_finite_changes_nothing), cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_out_of_memory),
     };

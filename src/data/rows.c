@@ -171,6 +171,7 @@ rk_values rk_rows_values(const rk_rows_reader *r, const rk_columns *chunk, int32
 
 rk_span rk_f32_text(float value, char scratch[RK_VALUE_BYTES]) {
     const float past_ids = 0x1p63f;
+    if (isnan(value)) value = NAN; /* without a sign */
     bool is_whole = fabsf(value) < past_ids && floorf(value) == value;
     int n = is_whole ? rk_snprintf(scratch, RK_VALUE_BYTES, "%.0f", (double)value) : 0;
     float back = 0;

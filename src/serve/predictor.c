@@ -1,5 +1,6 @@
 #include "serve/predictor_parts.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -148,6 +149,14 @@ static bool is_share(const rk_data_section *section, const char *split) {
     return (strcmp(split, "valid") == 0 && section->valid.fraction > 0) || (strcmp(split, "test") == 0 && section->test.fraction > 0);
 }
 
+static rk_status check_finite(const rk_predictor *p, int64_t row, const float *predictions) {
+    for (int32_t t = 0; t < rk_predictor_n_tasks(p); t++)
+        if (!isfinite(predictions[t]))
+            return rk_error_hint(rk_error(RK_NOT_FINITE, "row %lld: the prediction of '%s' is not finite", (long long)row, rk_predictor_task_name(p, t)),
+                                 "parameters of the checkpoint, or numbers of the row, are too large or none");
+    return RK_OK;
+}
+
 /* One batch's rows to the callback. */
 static rk_status predict_batch(rk_predictor *p, const rk_batch *batch, float **predictions, size_t *capacity, rk_prediction_callback row, void *user) {
     size_t n_tasks = (size_t)rk_predictor_n_tasks(p), need = (size_t)batch->n * n_tasks;
@@ -157,6 +166,7 @@ static rk_status predict_batch(rk_predictor *p, const rk_batch *batch, float **p
     }
     RK_TRY(rk_model_predict(p->model, batch, *predictions));
     for (int64_t i = 0; i < batch->n; i++) {
+        RK_TRY(check_finite(p, batch->first_row + i, *predictions + (size_t)i * n_tasks));
         const float *labels = batch->labels && batch->n_tasks ? batch->labels + (size_t)i * n_tasks : NULL;
         RK_TRY(row(user, batch->first_row + i, *predictions + (size_t)i * n_tasks, labels));
     }

@@ -56,7 +56,7 @@ static int describe(const rk_config *config) {
     if (rk_model_outline(config, dataset, &model) != RK_OK || rk_model_describe(model, &text) != RK_OK)
         code = failed();
     else
-        fputs(text, stdout);
+        print_text(stdout, text);
     if (code == EXIT_OK) print_memory(config, model, dataset);
     rk_text_free(text);
     rk_model_free(model);
@@ -70,7 +70,7 @@ static int print_graph(const rk_config *config, bool dot) {
     char *text = NULL;
     if (rk_dataset_open(config, "train", &dataset) != RK_OK) return failed();
     int code = (dot ? rk_model_graph_dot : rk_model_graph_yaml)(config, dataset, &text) == RK_OK ? EXIT_OK : failed();
-    if (code == EXIT_OK) fputs(text, stdout);
+    if (code == EXIT_OK) print_text(stdout, text);
     rk_text_free(text);
     rk_dataset_free(dataset);
     return code;
@@ -79,7 +79,7 @@ static int print_graph(const rk_config *config, bool dot) {
 static int print_all(const rk_config *config, bool config_only) {
     char *text;
     if (rk_config_to_yaml(config, &text) != RK_OK) return failed();
-    fputs(text, stdout);
+    print_text(stdout, text);
     rk_text_free(text);
     if (config_only) return EXIT_OK;
     fputc('\n', stdout);

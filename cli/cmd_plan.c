@@ -13,7 +13,7 @@ static int show(const rk_plan *plan, const arguments *args) {
     char *text;
     bool json = args->options[OPT_JSON].given;
     if ((json ? rk_plan_to_json(plan, &text) : rk_plan_to_text(plan, &text)) != RK_OK) return failed();
-    fputs(text, stdout);
+    print_text(stdout, text);
     if (json) fputc('\n', stdout);
     rk_text_free(text);
     fflush(stdout); /* before what goes to stderr */

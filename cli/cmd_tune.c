@@ -27,7 +27,7 @@ static int search(rk_tune *tune, const char *run_file, bool quiet) {
     char reason[1024], *text;
     snprintf(reason, sizeof reason, "%s", rk_last_error());
     if (rk_tune_to_text(tune, &text) != RK_OK) return failed();
-    fputs(text, stdout);
+    print_text(stdout, text);
     rk_text_free(text);
     fflush(stdout); /* before what goes to stderr */
     if (status == RK_INTERRUPTED) {

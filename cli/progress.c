@@ -32,7 +32,7 @@ static void say(progress *state, const char *format, ...) {
     state->line_open = false;
     va_list list;
     va_start(list, format);
-    vfprintf(stderr, format, list);
+    print_format(format, list);
     va_end(list);
     fputc('\n', stderr);
 }
@@ -83,10 +83,12 @@ static void show_progress(progress *state, const rk_event *event) {
 void print_metrics(const rk_metric *metrics, int32_t n_metrics, bool to_stdout) {
     FILE *out = to_stdout ? stdout : stderr;
     for (int32_t i = 0; i < n_metrics; i++) {
+        if (i) fputs("  ", out);
+        print_text(out, metrics[i].name);
         if (isnan(metrics[i].value))
-            fprintf(out, "%s%s undefined", i ? "  " : "", metrics[i].name);
+            fputs(" undefined", out);
         else
-            fprintf(out, "%s%s %.5f", i ? "  " : "", metrics[i].name, metrics[i].value);
+            fprintf(out, " %.5f", metrics[i].value);
     }
     fputc('\n', out);
 }

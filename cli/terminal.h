@@ -2,7 +2,9 @@
 #ifndef RK_CLI_TERMINAL_H
 #define RK_CLI_TERMINAL_H
 
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #include <reckon/status.h>
 
@@ -11,6 +13,9 @@
 void terminal_init(void);            /* send the library's log to stderr: warnings, or what RK_LOG says */
 bool terminal_is_interactive(void);  /* stderr is a terminal */
 
+/* Text with names and values in it, which are whatever a file says: what a terminal would obey is written as \xNN. On stderr nothing is printed in another way. */
+void print_text(FILE *out, const char *text);
+void print_format(const char *format, va_list list); /* on stderr */
 /* "reckon: error: <reason of the last failure>" with its hint; returns EXIT_FAILED. */
 int failed(void);
 /* As failed, for a reason of the program's own. */

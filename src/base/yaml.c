@@ -7,6 +7,7 @@
 #include <yaml.h>
 
 #include "base/memory.h"
+#include "base/name_index.h"
 #include "base/text.h"
 
 enum { MAX_DEPTH = 64, MAX_NODES = 1 << 20, MAX_BYTES = 16 << 20 };
@@ -103,16 +104,13 @@ static rk_status next_event(reader *in) {
 static rk_status read_node(reader *in, int depth, rk_yaml_node **out);
 
 /* The key stands in the current event. */
-static rk_status read_pair(reader *in, rk_yaml_node *mapping, int depth, rk_yaml_node **out) {
+static rk_status read_pair(reader *in, int depth, rk_yaml_node **out) {
     int line = (int)in->event.start_mark.line + 1;
     RK_FAIL_IF(in->event.type != YAML_SCALAR_EVENT, RK_CONFIG, "%s:%d: a key must be plain text", in->yaml->path, line);
     char *key;
     RK_TRY(rk_strndup((const char *)in->event.data.scalar.value, in->event.data.scalar.length, &key));
     rk_status status = RK_OK;
-    const rk_yaml_node *twin = rk_yaml_get(mapping, key);
-    if (twin)
-        status = rk_error(RK_CONFIG, "%s:%d: key '%s' stands here for the second time; the first is in line %d", in->yaml->path, line, key, twin->key_line);
-    if (status == RK_OK && strcmp(key, "<<") == 0)
+    if (strcmp(key, "<<") == 0)
         status = rk_error(RK_CONFIG, "%s:%d: merge keys ('<<') are not taken", in->yaml->path, line);
     if (status == RK_OK) status = next_event(in);
     if (status == RK_OK) status = read_node(in, depth + 1, out);
@@ -125,13 +123,32 @@ static rk_status read_pair(reader *in, rk_yaml_node *mapping, int depth, rk_yaml
     return RK_OK;
 }
 
+/* No key may stand twice. All are looked at together: each one against those before it would take forever in a large mapping. */
+static rk_status check_twins(const reader *in, const rk_yaml_node *mapping) {
+    const char **keys;
+    rk_name_index index;
+    RK_TRY(rk_alloc(mapping->n_children, sizeof *keys, &keys));
+    for (size_t i = 0; i < mapping->n_children; i++) keys[i] = mapping->children[i]->key;
+    rk_status status = rk_name_index_init(&index, keys, sizeof *keys, 0, (int32_t)mapping->n_children);
+    int32_t number = status == RK_OK ? rk_name_index_twin(&index) : -1;
+    if (number >= 0) {
+        const rk_yaml_node *twin = mapping->children[number], *first = mapping->children[rk_name_index_find(&index, twin->key)];
+        char place[40] = "";
+        if (first->key_line > 0) snprintf(place, sizeof place, "; the first is in line %d", first->key_line);
+        status = rk_error(RK_CONFIG, "%s: key '%s' stands here for the second time%s", rk_yaml_place_of(in->yaml, twin->key_line).text, twin->key, place);
+    }
+    if (status == RK_OK || number >= 0) rk_name_index_release(&index);
+    rk_free(keys);
+    return status;
+}
+
 static rk_status read_children(reader *in, rk_yaml_node *node, yaml_event_type_t end, int depth) {
     size_t capacity = 0;
     for (;;) {
         RK_TRY(next_event(in));
-        if (in->event.type == end) return RK_OK;
+        if (in->event.type == end) return node->kind == RK_YAML_MAPPING ? check_twins(in, node) : RK_OK;
         rk_yaml_node *child;
-        RK_TRY(node->kind == RK_YAML_MAPPING ? read_pair(in, node, depth, &child) : read_node(in, depth + 1, &child));
+        RK_TRY(node->kind == RK_YAML_MAPPING ? read_pair(in, depth, &child) : read_node(in, depth + 1, &child));
         rk_status status = add_child(node, &capacity, child);
         if (status != RK_OK) {
             node_free(child);

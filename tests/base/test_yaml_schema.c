@@ -177,11 +177,30 @@ static void test_out_of_memory(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+/* As long as a scan for each key would take, no test would wait. */
+static void test_many_keys(void **state) {
+    (void)state;
+    rk_buffer text = {0};
+    for (int i = 0; i < 400000; i++) rk_buffer_printf(&text, "key_%d: 1\n", i);
+    rk_yaml yaml;
+    OK(text.status);
+    OK(rk_yaml_parse("f.yaml", text.data, text.n_bytes, &yaml));
+    assert_int_equal(yaml.root->n_children, 400000);
+    rk_yaml_release(&yaml);
+    rk_buffer_text(&text, "key_7: 2\nkey_6: 2\n");
+    FAILS(rk_yaml_parse("f.yaml", text.data, text.n_bytes, &yaml), RK_CONFIG, "f.yaml:400001: key 'key_7' stands here for the second time; the first is in line 8");
+    rk_buffer_release(&text);
+    OK(rk_yaml_parse("f.yaml", "{}", 2, &yaml));
+    FAILS(rk_yaml_set(&yaml, "a={b: 1, b: 2}"), RK_CONFIG, "--set: key 'b' stands here for the second time");
+    rk_yaml_release(&yaml);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bind),
         cmocka_unit_test(test_set_below_a_value),
-        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_errors), cmocka_unit_test(test_many_keys),
         cmocka_unit_test(test_emit_reads_back),
         cmocka_unit_test(test_out_of_memory),
     };

@@ -8,11 +8,12 @@ import time
 
 import yaml
 
-from parts import measure, models, results, rows
+from parts import measure, models, results
+from parts.formats import formats, libsvm, once
 from parts.interruptions import resume
 from parts.program import Failure
 from parts.ranks import repeated, spread, spread_if_wished, wires
-from parts.trial import COLUMNS, check_finite, judge, no_policy
+from parts.trial import check_finite, judge, no_policy
 
 
 def threads(t):
@@ -145,57 +146,6 @@ def metrics(t):
             raise Failure(f"{name}: {least} to {most} from the printed predictions, {given} by eval")
 
 
-def same_answers(t, names, files, what):
-    """Runs that read the same rows otherwise: logs, parameters, predictions."""
-    first = t.program.ask(["predict", names[0], "test.csv"])
-    for name, file in list(zip(names, files))[1:]:
-        results.same_log(t.work / names[0], t.work / name, f"{what} {name}")
-        results.same_parameters(
-            results.newest(t.work / names[0]), results.newest(t.work / name), f"{what} {name}"
-        )
-        if t.program.ask(["predict", name, file]) != first:
-            raise Failure(f"{what} {name}: predictions differ")
-
-
-def formats(t):
-    """docs/data.md: a file's format and its columns' order say nothing about its rows. What is converted is what was read."""
-    plan = t.make(change=lambda plan: plan.config["data"].update(reader_threads=1))
-    names, files = ["csv"], ["test.csv"]
-    t.program.trained("run.yaml", "csv", first=True)
-    ways = [(kind, configured) for kind in ("tsv", "rkb", "tfrecord") for configured in (False, True)] + [
-        ("shuffled", False)
-    ]
-    for kind, configured in t.case.chance("formats").sample(ways, t.case.one_of("formats", 2, [1, 2, 3])):
-        name = f"{kind}{'_config' if configured else ''}"
-        ending = "csv" if kind == "shuffled" else kind
-        made = {split: f"{split}_{name}.{ending}" for split in t.rows}
-        for split, file in made.items():
-            if kind == "shuffled":
-                rows.write(
-                    t.work / file, t.rows[split], t.case.chance("columns").sample(COLUMNS, len(COLUMNS))
-                )
-            else:
-                t.program.ask(
-                    [
-                        "convert",
-                        "--quiet",
-                        *(["--config", "run.yaml"] if configured else []),
-                        f"{split}.csv",
-                        file,
-                    ]
-                )
-        given = {
-            split: made[split]
-            for split in ("train", "valid", "test")
-            if isinstance(plan.config["data"].get(split), str)
-        }
-        t.write(f"{name}.yaml", plan.config, data=given)
-        t.program.trained(f"{name}.yaml", name)
-        names.append(name)
-        files.append(made["test"])
-    same_answers(t, names, files, "format")
-
-
 def graph(t):
     """docs/models.md: a preset, printed as a graph and put in the place of the model, trains to the same bits."""
     plan = t.make(models.SINGLE + models.SEVERAL)
@@ -226,36 +176,6 @@ def changed(t):
     told = [json.loads(t.program.ask(["eval", "--json", name])) for name in ("a", "b")]
     if repr(told[0]["metrics"]) != repr(told[1]["metrics"]):
         raise Failure(f"eval of a run that went on with other keys: {told[0]} and {told[1]}")
-
-
-def libsvm(t):
-    """docs/data.md: libsvm's ids and their weights are those of any other format."""
-    t.make(["lr", "fm", "dnn"])
-    for split, drawn in t.rows.items():
-        lines = [(row["click"], row["tags"].split("|"), row["tag_weights"].split("|")) for row in drawn]
-        pairs = lambda ids, weights: " ".join(f"{i}:{w}" for i, w in zip(ids, weights) if i)
-        (t.work / f"{split}.svm").write_text("".join(f"{y} {pairs(i, w)}\n" for y, i, w in lines))
-        texts = [{"label": y, "ids": "|".join(i), "weights": "|".join(w)} for y, i, w in lines]
-        rows.write(t.work / f"{split}.csv", texts, ["label", "ids", "weights"])
-    config = t.plan.config
-    ids = {
-        "name": "ids",
-        **t.case.one_of("tags_kind", {"identity": 30}, [{"identity": 30}, {"vocabulary": {}}]),
-    }
-    data = {"labels": [{"name": "label"}], "reader_threads": config["data"]["reader_threads"]}
-    config["embedding"].pop("features", None)
-    config["embedding"].pop("tables", None)
-    config["train"].pop("metrics", None)
-    for name, ending, own in (
-        ("a", "svm", {"weights": "ids"}),
-        ("b", "csv", {"weights": "weights", "separator": "|"}),
-    ):
-        splits = {split: f"{split}.{ending}" for split in t.rows}
-        t.write(f"{name}.yaml", {**config, "data": {**data, **splits, "features": [{**ids, **own}]}})
-        t.program.trained(f"{name}.yaml", name, first=name == "a")
-    results.same_end(t.work / "a", t.work / "b", "libsvm")
-    if t.program.ask(["predict", "a", "test.svm"]) != t.program.ask(["predict", "b", "test.csv"]):
-        raise Failure("predictions of libsvm differ from csv's")
 
 
 def beside(t):
@@ -304,5 +224,6 @@ ALL = {
     "graph": (graph, 1),
     "changed": (changed, 3),
     "libsvm": (libsvm, 1),
+    "once": (once, 3),
     "beside": (beside, 1),
 }

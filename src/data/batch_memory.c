@@ -103,7 +103,7 @@ rk_status rk_batch_view(rk_batch_memory *m, const rk_window *w, int64_t first, i
                           .n_tasks = schema->n_tasks,
                           .dense = schema->n_dense ? w->dense + first * schema->n_dense : NULL,
                           .features = m->ids,
-                          .labels = w->has_labels ? w->labels + first * schema->n_tasks : NULL,
+                          .labels = w->has_labels && w->labels ? w->labels + first * schema->n_tasks : NULL,
                           .sample_weights = w->has_weights ? w->sample_weights + first : NULL,
                           .groups = w->has_groups ? w->groups + first : NULL,
                           .first_row = w->first_row + first};

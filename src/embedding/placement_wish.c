@@ -17,12 +17,12 @@ static rk_status refuse(const wish *w, const char *key, const char *message) {
     return rk_error(RK_CONFIG, "%s:%d: key '%s': table '%s': %s", w->path, w->line, key, w->table, message);
 }
 
-static rk_status unknown_table(const rk_placement_request *request, const wish *w) {
+static rk_status unknown_table(const wish *w, const rk_table_config *tables, int32_t n_tables) {
     const char **names = NULL;
-    RK_TRY(rk_alloc((size_t)request->n_tables, sizeof *names, &names));
-    for (int32_t t = 0; t < request->n_tables; t++) names[t] = request->tables[t].name;
+    RK_TRY(rk_alloc((size_t)n_tables, sizeof *names, &names));
+    for (int32_t t = 0; t < n_tables; t++) names[t] = tables[t].name;
     rk_status status = refuse(w, "name", "there is no such table");
-    const char *nearest = rk_nearest(w->table, names, (size_t)request->n_tables);
+    const char *nearest = rk_nearest(w->table, names, (size_t)n_tables);
     rk_free(names);
     return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : rk_error_hint(status, "'reckon inspect' lists the tables");
 }
@@ -91,28 +91,32 @@ static rk_status check_wish(const rk_placement_request *request, const wish *w, 
     return check_pooling(request, w);
 }
 
-static rk_status check_all(const rk_placement_request *request, const rk_name_index *names, int32_t *out) {
-    for (int32_t i = 0; i < request->n_wishes; i++) {
-        const wish *w = &request->wishes[i];
-        int32_t t = rk_name_index_find(names, w->table);
-        if (t < 0) return unknown_table(request, w);
-        if (out[t] >= 0) return refuse(w, "name", "a second entry for this table");
-        RK_TRY(check_wish(request, w, t));
-        out[t] = i;
+rk_status rk_placement_wishes_find(const wish *wishes, int32_t n_wishes, const rk_table_config *tables, int32_t n_tables, int32_t *out) {
+    rk_name_index names;
+    rk_status status = RK_OK;
+    RK_TRY(rk_name_index_init(&names, tables, sizeof *tables, offsetof(rk_table_config, name), n_tables));
+    for (int32_t t = 0; t < n_tables; t++) out[t] = -1;
+    for (int32_t i = 0; i < n_wishes && status == RK_OK; i++) {
+        int32_t t = rk_name_index_find(&names, wishes[i].table);
+        if (t < 0)
+            status = unknown_table(&wishes[i], tables, n_tables);
+        else if (out[t] >= 0)
+            status = refuse(&wishes[i], "name", "a second entry for this table");
+        else
+            out[t] = i;
     }
+    rk_name_index_release(&names);
+    return status;
+}
+
+rk_status rk_placement_wishes_check(const rk_placement_request *request, int32_t *out) {
+    RK_TRY(rk_placement_wishes_find(request->wishes, request->n_wishes, request->tables, request->n_tables, out));
+    for (int32_t t = 0; t < request->n_tables; t++)
+        if (out[t] >= 0) RK_TRY(check_wish(request, &request->wishes[out[t]], t));
     for (int32_t t = 0; request->wishes_are_whole && t < request->n_tables; t++) {
         if (out[t] >= 0) continue;
         rk_status status = rk_error(RK_CONFIG, "the plan '%s' has no table '%s'", request->n_wishes ? request->wishes[0].path : "", request->tables[t].name);
         return rk_error_hint(status, "make the plan anew with 'reckon plan'");
     }
     return RK_OK;
-}
-
-rk_status rk_placement_wishes_check(const rk_placement_request *request, int32_t *out) {
-    rk_name_index names;
-    RK_TRY(rk_name_index_init(&names, request->tables, sizeof *request->tables, offsetof(rk_table_config, name), request->n_tables));
-    for (int32_t t = 0; t < request->n_tables; t++) out[t] = -1;
-    rk_status status = check_all(request, &names, out);
-    rk_name_index_release(&names);
-    return status;
 }

@@ -4,7 +4,10 @@
 
 #include "embedding/placement_request.h"
 
-/* Which wish is whose: out [n_tables], -1 without one. Every wish is checked. */
+/* Which wish is whose: out [n_tables], -1 without one. Each is of a table that there is, and the only one of it. */
+rk_status rk_placement_wishes_find(const rk_placement_wish *wishes, int32_t n_wishes, const rk_table_config *tables,
+                                   int32_t n_tables, int32_t *out);
+/* The same, and every wish is checked. */
 rk_status rk_placement_wishes_check(const rk_placement_request *request, int32_t *out);
 
 #endif

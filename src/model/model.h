@@ -38,6 +38,8 @@ typedef struct rk_model_options {
     int64_t staleness;                 /* 0: a step sees every update before it; more: rows are updated beside the next step's dense part */
     int64_t n_shards;                  /* that a batch is cut into (rk_graph_cut); 0: as many as trainers */
     const rk_model_cluster *cluster;   /* NULL: one process */
+    const rk_placement_wish *wishes;   /* [n_wishes] of the run file: each names a table that there is, in one process too */
+    int32_t n_wishes;
     const rk_model_device *device;     /* a GPU; NULL: the CPU */
     rk_interactions *interactions;     /* two_tower: pairs of the training data, which the model then holds too; may be NULL where it needs none */
     bool is_outline;                   /* sizes alone, no memory for rows, slots and batches: the model may be described and freed, no more; of one process, without a device */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "embedding/placement_wish.h"
 #include "model/device_spread.h"
 #include "model/device_step.h"
 #include "model/graph_section.h"
@@ -252,6 +253,14 @@ static void set_leaves(rk_model *model) {
     for (int32_t f = 0; f < model->n_lookups && shard < model->max_here; f++) rk_embeddings_set_leaves(model->embeddings, f, (rk_leaves){0, shard});
 }
 
+static rk_status check_wishes(const rk_model_options *options, const rk_embedding_plan *plan) {
+    int32_t *wish_of;
+    RK_TRY(rk_alloc((size_t)plan->n_tables, sizeof *wish_of, &wish_of));
+    rk_status status = rk_placement_wishes_find(options->wishes, options->n_wishes, plan->tables, plan->n_tables, wish_of);
+    rk_free(wish_of);
+    return status;
+}
+
 /* All that follows from the run file and the data's columns: tables and nodes, without their memory. */
 static rk_status outline(rk_model *model, const rk_model_options *options, rk_embedding_plan *plan) {
     RK_TRY(rk_model_section_check(options->model, options->yaml));
@@ -262,6 +271,7 @@ static rk_status outline(rk_model *model, const rk_model_options *options, rk_em
     RK_TRY(rk_model_tasks_init(model, options->schema));
     if (rk_model_learns_pairs(model)) RK_TRY(rk_retrieval_create(options, &model->retrieval));
     RK_TRY(rk_model_plan_tables(options->model, options->embedding, options->yaml, options->schema, model->retrieval, &options->dense_optimizer.optimizer, plan));
+    RK_TRY(check_wishes(options, plan));
     if (rk_model_reads(options->model, RK_INPUT_VECTOR_ROWS)) RK_TRY(check_equal_dims(options, rk_model_kind(model), plan));
     return add_nodes(model, options, plan);
 }

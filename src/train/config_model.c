@@ -42,6 +42,8 @@ rk_status rk_config_model_options(const rk_config *c, const rk_data_schema *sche
         .seed = (uint64_t)c->train.seed,
         .staleness = training ? c->train.staleness : 0,
         .skip_not_finite = c->train.on_not_finite == 1,
+        .wishes = c->wishes,
+        .n_wishes = training ? (int32_t)c->cluster.n_tables : 0,
         .training = training,
     };
     if (!rk_config_has_pairs(c) || (!training && !c->model.retrieval.history)) return RK_OK;

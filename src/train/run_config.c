@@ -195,6 +195,7 @@ static rk_status resolve(rk_config *c) {
     if (c->data.n_labels == 0 && !rk_config_has_pairs(c))
         return rk_error(RK_CONFIG, "%s: key 'data': a model needs one label or more", rk_yaml_place_of(&c->yaml, c->data.line).text);
     RK_TRY(rk_cluster_section_check(&c->cluster, &c->yaml));
+    RK_TRY(rk_cluster_wishes(&c->cluster, &c->yaml, &c->wishes));
     if (c->data.seed < 0) c->data.seed = c->train.seed;
     if (c->train.epochs == 0 && c->train.steps == 0) c->train.epochs = 1;
     if (c->train.optimizer.line)
@@ -351,7 +352,6 @@ rk_status rk_config_placement_request(rk_config *c, int32_t n_ranks, rk_placemen
         request.n_wishes = (int32_t)c->plan.planned.n_tables;
         request.wishes_are_whole = true;
     } else {
-        if (!c->wishes) RK_TRY(rk_cluster_wishes(&c->cluster, &c->yaml, &c->wishes));
         request.wishes = c->wishes;
     }
     *out = request;

@@ -31,7 +31,7 @@ struct rk_config {
     int plateau_task, plateau_metric;
     bool has_valid, keeps_best;
     rk_transforms *transforms; /* fitted at the first need, or loaded from a checkpoint */
-    rk_placement_wish *wishes; /* of the cluster section; made at the first need */
+    rk_placement_wish *wishes; /* [cluster.n_tables], of that section */
     rk_interactions *interactions; /* the training data's pairs, collected at the first need */
     rk_plan_file plan;         /* likewise what cluster.plan names; without tables: not read */
 };

@@ -19,8 +19,7 @@ static rk_status open_cluster(rk_plan *plan, const rk_plan_options *options) {
 
 /* All of a request but loads; a plan that the run file names is not asked, for this one is to take its place. */
 static rk_status make_request(rk_plan *plan) {
-    rk_config *c = (rk_config *)(size_t)plan->config; /* which keeps the wishes */
-    if (!c->wishes) RK_TRY(rk_cluster_wishes(&c->cluster, &c->yaml, &c->wishes));
+    const rk_config *c = plan->config;
     rk_placement_request *r = &plan->request;
     r->tables = plan->tables.tables;
     r->n_tables = plan->tables.n_tables;

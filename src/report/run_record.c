@@ -109,6 +109,7 @@ rk_status rk_run_record_read(const char *directory, rk_run_record *out) {
     rk_run_record record = {0};
     RK_TRY(rk_path_join(directory, "metrics.jsonl", &path));
     rk_status status;
+    if (!rk_file_exists(directory)) RK_GOTO(rk_error_hint(rk_error(RK_NOT_FOUND, "there is no directory '%s'", directory), "name the directory that 'reckon train' wrote, its train.output"));
     if (!rk_file_exists(path))
         RK_GOTO(rk_error_hint(rk_error(RK_NOT_FOUND, "'%s' is no run's directory: it holds no metrics.jsonl", directory), "name the directory that 'reckon train' wrote, its train.output"));
     RK_GOTO(rk_file_read(path, &text, &n_bytes));

@@ -1,9 +1,13 @@
 /* How checkpoints take their names and lose them; what an interrupted run leaves; one run in a directory. */
 #include "testing.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +18,14 @@
 #include "train/checkpoint_parts.h"
 
 static char directory[] = "/tmp/reckon-keep-XXXXXX";
+
+/* In place of the C library's, for a file system that has none. */
+static bool has_locks = true;
+int flock(int descriptor, int operation) {
+    if (has_locks) return (int)syscall(SYS_flock, descriptor, operation);
+    errno = ENOLCK;
+    return -1;
+}
 static const char *const progress_text =
     "{\"step\":%lld,\"epoch\":0,\"row\":0,\"best\":null,\"plateau_best\":null,\"best_step\":0,\"bad\":0,\"plateau_bad\":0,\"learning_rate_factor\":1.0,\"n_evaluations\":0,"
     "\"loss_sum\":0.0,\"loss_steps\":0,\"log_bytes\":0,\"events_bytes\":0,\"is_best\":false,\"finished\":false}";
@@ -168,6 +180,42 @@ static void test_one_run_in_a_directory(void **state) {
     assert_true(rk_file_exists(output_path()));
 }
 
+static void write_holder(long pid, const char *host, unsigned long long began) {
+    char file[400], text[400];
+    int n = snprintf(text, sizeof text, "pid %ld\nhost %s\nbegan %llu\nsince then\nend\n", pid, host, began);
+    snprintf(file, sizeof file, "%s/.lock", output_path());
+    OK(rk_make_directories(output_path()));
+    OK(rk_file_write(file, text, (size_t)n));
+}
+
+/* A file system without locks: what the file says counts, unless its process has ended. */
+static void test_without_kernel_locks(void **state) {
+    (void)state;
+    char host[256], expected[600];
+    rk_folder_lock *lock, *other;
+    assert_int_equal(gethostname(host, sizeof host), 0);
+    has_locks = false;
+    clear();
+    OK(rk_folder_lock_take(output_path(), &lock));
+    snprintf(expected, sizeof expected, "'%s' is in use: process %ld on host %s ", output_path(), (long)getpid(), host);
+    assert_int_equal(rk_folder_lock_take(output_path(), &other), RK_BUSY);
+    assert_memory_equal(rk_last_error(), expected, strlen(expected));
+    assert_non_null(strstr(rk_last_error(), "if that process has ended, remove the file"));
+    rk_folder_lock_free(lock);
+    write_holder(getpid(), "another", 1);
+    assert_int_equal(rk_folder_lock_take(output_path(), &other), RK_BUSY);
+    pid_t child = fork();
+    if (child == 0) _exit(0);
+    waitpid(child, NULL, 0);
+    write_holder((long)child, host, 1);
+    OK(rk_folder_lock_take(output_path(), &lock));
+    rk_folder_lock_free(lock);
+    write_holder(getpid(), host, 1); /* of an earlier process of that number */
+    OK(rk_folder_lock_take(output_path(), &lock));
+    rk_folder_lock_free(lock);
+    has_locks = true;
+}
+
 /* Processes that all begin at once, again and again: never two at a time, and who is refused hears of one that was there. */
 static void test_many_at_once(void **state) {
     (void)state;
@@ -208,7 +256,7 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps_are_sorted_as_numbers), cmocka_unit_test(test_what_was_saved_stays), cmocka_unit_test(test_same_step_again),
-        cmocka_unit_test(test_leftovers),                   cmocka_unit_test(test_one_run_in_a_directory), cmocka_unit_test(test_many_at_once),
+        cmocka_unit_test(test_leftovers),                   cmocka_unit_test(test_one_run_in_a_directory), cmocka_unit_test(test_many_at_once), cmocka_unit_test(test_without_kernel_locks),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

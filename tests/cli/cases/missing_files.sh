@@ -2,3 +2,4 @@
 "$RECKON" eval none; echo $?
 "$RECKON" predict none file.csv; echo $?
 "$RECKON" convert none.csv out.rkb; echo $?
+"$RECKON" report none; echo $?

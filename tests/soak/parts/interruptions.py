@@ -52,7 +52,7 @@ def check_stopped(t, output):
 def check_gone_on(ended, seen):
     """The newest checkpoint that was ever there is gone on from, unless the run was killed before it said from which."""
     was = resumed_step(ended)
-    if was is None and ended.code not in (0, 130):
+    if was is None and ended.code != 0:
         return
     if (was or 0) < seen["step"]:
         raise Failure(f"step {seen['step']} was saved, but the run goes on from {was}\n{ended.err[-1500:]}")
@@ -61,24 +61,21 @@ def check_gone_on(ended, seen):
 def interrupt(t, number, ranks, by_kind, seen):
     """One disturbance: a run that goes on, until a signal at a point or the end of a split."""
     r = t.case.chance(f"stop/{number}")
-    way = t.case.one_of(
-        f"way/{number}",
-        "KILL",
-        (
-            ["KILL", "KILL", "INT", "steps"]
-            if not t.changes_best() and t.plan.n_steps > 2
-            else ["KILL", "KILL", "INT"]
-        ),
-    )
+    ways = ["KILL", "KILL", "FAIL", "INT"]
+    if not t.changes_best() and t.plan.n_steps > 2:
+        ways.append("steps")
+    way = t.case.one_of(f"way/{number}", "KILL", ways)
     points = t.work / f"points.{number}"
     more, extra = [], {}
     if way == "steps":
         more = ["--set", f"train.steps={max(1, r.randrange(t.plan.n_steps))}"]
         t.split = True
     else:
-        kind = r.choice([k for k in by_kind if k != "write"] + ["write", "rename"])
+        kinds = sorted(by_kind.keys() - {"clock"} if way == "FAIL" else by_kind) + ["write", "rename"]
+        kind = r.choice(kinds)
+        number_of = {"KILL": int(signal.SIGKILL), "INT": int(signal.SIGINT), "FAIL": 0}
         extra = {
-            "RK_POINT": f"{kind}:{r.randint(1, by_kind[kind])}:{int(signal.SIGKILL if way == 'KILL' else signal.SIGINT)}",
+            "RK_POINT": f"{kind}:{r.randint(1, by_kind[kind])}:{number_of[way]}",
             "RK_POINTS": points.name,
             "RK_POINT_RANK": str(r.randrange(ranks) if r.random() < 0.3 else 0),
             "LD_PRELOAD": str(t.program.points),
@@ -88,18 +85,32 @@ def interrupt(t, number, ranks, by_kind, seen):
         "b",
         "--resume",
         *more,
-        killed=way != "steps",
+        killed=way in ("KILL", "INT") or (way == "FAIL" and ranks > 1),
         ranks=ranks,
         threads=t.threads(number),
         **extra,
     )
     check_gone_on(ended, seen)
     seen["step"] = max(seen["step"], shown_step(points))
-    if way != "KILL":
+    if way in ("INT", "steps"):
         # -SIGINT: it came before the program listens, while a run is only being opened.
         if ended.code not in (0, 130, -signal.SIGINT) and ranks == 1:
             raise Failure(f"ended with {ended.code}: {ended.error()}")
         check_stopped(t, t.work / "b")
+    if not t.keeps_best() and r.random() < 0.2:
+        damage(t.work / "b", r, seen)
+
+
+def damage(output, r, seen):
+    """The newest checkpoint is no longer what was written: the one before it is gone on from."""
+    found = results.checkpoints(output)
+    if len(found) < 2:
+        return
+    file = r.choice(sorted(file for file in found[-1].iterdir() if file.is_file() and file.stat().st_size))
+    data = bytearray(file.read_bytes())
+    data[r.randrange(len(data))] ^= 1 << r.randrange(8)
+    file.write_bytes(data)
+    seen["step"] = results.step_of(found[-2])
 
 
 def resume(t):
@@ -112,6 +123,7 @@ def resume(t):
     t.program.trained("run.yaml", "a", first=True, ranks=ranks[0], **extra)
     by_kind = {k: v for k, v in points_of(points).items() if v}
     seen = {"step": 0}
+    # A full disk, a call that fails and a damaged file are no more than a crash.
     for number in range(t.case.pick("stops", 1, lambda r: r.randint(1, 4))):
         interrupt(t, number, t.case.chance(f"ranks/{number}").choice(ranks), by_kind, seen)
     t.program.trained(

@@ -1,12 +1,15 @@
-/* Ends the process, or tells it to, at the n-th call of one kind: RK_POINT=KIND:N:SIGNAL, of the rank RK_POINT_RANK alone if that is set.
+/* Ends the process, or tells it to, at the n-th call of one kind: RK_POINT=KIND:N:SIGNAL (0: the call
+ * fails, as on a full or broken disk), of the rank RK_POINT_RANK alone if that is set.
  * Memory that is unmapped stays, unreadable, so that whoever uses it still is found.
  * Each call that was done goes to the file RK_POINTS as "KIND [PATH]", for the n of a later run to be drawn from. Of writes those to regular files count. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,11 +40,15 @@ static void begin(void) {
     }
 }
 
-static void before(enum kind kind) {
+/* Whether the call is to fail. */
+static bool before(enum kind kind) {
     pthread_once(&once, begin);
-    if (atomic_fetch_add(&counts[kind], 1) + 1 != at[kind]) return;
+    if (atomic_fetch_add(&counts[kind], 1) + 1 != at[kind]) return false;
+    errno = kind == WRITE ? ENOSPC : EIO;
+    if (signal_number == 0) return true;
     kill(getpid(), signal_number);
     while (signal_number == SIGKILL) pause();
+    return false;
 }
 
 static void done(enum kind kind, int result, const char *path) {
@@ -56,7 +63,7 @@ static void done(enum kind kind, int result, const char *path) {
     int name parameters {                                             \
         int(*real) parameters;                                        \
         *(void **)(&real) = dlsym(RTLD_NEXT, #name);                  \
-        before(kind);                                                 \
+        if (before(kind)) return -1;                                  \
         int result = real(__VA_ARGS__);                               \
         done(kind, result, path);                                     \
         return result;                                                \
@@ -79,7 +86,7 @@ ssize_t write(int file, const void *bytes, size_t n) {
     struct stat about;
     pthread_once(&once, begin);
     if (file <= 2 || fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) return real_write(file, bytes, n);
-    before(WRITE);
+    if (before(WRITE)) return -1;
     ssize_t result = real_write(file, bytes, n);
     done(WRITE, result < 0 ? -1 : 0, "");
     return result;

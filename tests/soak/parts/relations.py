@@ -194,6 +194,7 @@ def beside(t):
             if ended.code != 0 and not any(
                 known in word
                 for known in (
+                    "there is no directory",
                     "no whole checkpoint",
                     "does not exist",
                     "could not open",

@@ -60,7 +60,9 @@ void help_manual(void) {
         fputc('\n', stdout);
         for (int j = 0; j < MAX_OPTIONS && all[i]->options[j].name; j++) {
             const option *opt = &all[i]->options[j];
-            printf(".TP\n.B \\-\\-");
+            printf(".TP\n.B ");
+            if (opt->letter) printf("\\-%c, ", opt->letter);
+            printf("\\-\\-");
             roff(opt->name);
             printf("%s%s\n", opt->kind == OPTION_FLAG ? "" : " ", opt->kind == OPTION_FLAG ? "" : opt->value);
             roff(opt->help);
@@ -87,6 +89,9 @@ static void complete_bash(void) {
         for (int j = 0; j < MAX_OPTIONS && all[i]->options[j].name; j++)
             if (all[i]->options[j].choices)
                 printf("            %s:--%s) words=$(echo '%s' | tr '|' ' ') ;;\n", all[i]->name, all[i]->options[j].name, all[i]->options[j].choices);
+    /* a key of the reference, and what follows its '=' is free; readline takes '=' for a word of its own */
+    printf("            *:--set|*:-s|*:--grid|*:--range) words=$(\"${COMP_WORDS[0]}\" manual keys 2>/dev/null | sed -n 's/^| `\\([^`[]*\\)`.*/\\1=/p')\n"
+           "                compopt -o nospace 2>/dev/null ;;\n");
     printf("        esac\n        if [ -z \"$words\" ]; then\n            case ${COMP_WORDS[1]}:$current in\n");
     for (size_t i = 0; i < n; i++) {
         if (all[i]->hidden) continue;

@@ -27,9 +27,9 @@ static void style(rk_buffer *out) {
                    ".swatch{display:inline-block;width:10px;height:10px;border-radius:50%;background:var(--c);margin-right:8px;print-color-adjust:exact;-webkit-print-color-adjust:exact}\n"
                    ".legend{display:flex;flex-wrap:wrap;gap:4px 24px;font-size:13.5px;margin:6px 0 0}.legend b{font-weight:600;margin-left:4px;font-variant-numeric:tabular-nums}\n"
                    ".legend .key{width:22px;height:10px;margin-right:8px;display:inline-block;vertical-align:baseline}\n"
-                   ".charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(440px,100%),1fr));gap:34px 44px;margin-top:22px}\n"
+                   ".charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(440px,100%),1fr));gap:34px 44px;margin-top:22px}\n"
                    "figure{margin:0;break-inside:avoid}figure+figure{margin:0}.charts+figure{margin-top:40px}\n"
-                   "svg.chart{display:block;width:100%;height:auto}figcaption{font-size:13px;line-height:1.5;margin-top:8px;max-width:74ch}\n"
+                   ".charts svg.chart{max-width:560px}svg.chart{display:block;width:100%;height:auto}figcaption{font-size:13px;line-height:1.5;margin-top:8px;max-width:74ch}\n"
                    "@media print{body{max-width:none;padding:0;font-size:11pt}h2{break-after:avoid}.charts{grid-template-columns:1fr 1fr;gap:20px 24px}.wide{overflow:visible}"
                    "table{font-size:9.5pt}th,td{padding-left:20px;white-space:normal}@page{margin:16mm}}\n"
                    "</style>\n");

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "report/chart.h"
@@ -199,6 +200,7 @@ static void groups_of_metrics(const rk_report_run *runs, size_t n, const rk_repo
     for (size_t k = 0; n_rows && k < tasks->n; k++) rows_of_task(runs, n, tasks->names[k], named, values, out);
     rows_of_rankings(runs, n, rankings, values, out);
     for (int i = 0; i < 2; i++) {
+        if (n_rows && strcmp(split, "test") == 0 && strcmp(logs[i].kind, split) == 0) continue; /* which stands above */
         size_t before = out->n_bytes;
         begin_group(logs[i].title, n, out);
         size_t empty = out->n_bytes;
@@ -210,7 +212,7 @@ static void groups_of_metrics(const rk_report_run *runs, size_t n, const rk_repo
 
 static rk_status group_of_settings(const rk_report_run *runs, size_t n, rk_buffer *out) {
     rk_settings *settings;
-    const char **keys = NULL;
+    char **keys = NULL;
     size_t n_keys = 0;
     RK_TRY(rk_alloc(n, sizeof *settings, &settings)); /* views: the runs own them */
     for (size_t r = 0; r < n; r++) settings[r] = runs[r].settings;
@@ -219,12 +221,15 @@ static rk_status group_of_settings(const rk_report_run *runs, size_t n, rk_buffe
     for (size_t k = 0; k < n_keys; k++) {
         begin_row(keys[k], out);
         for (size_t r = 0; r < n; r++) {
-            const char *value = rk_settings_find(&runs[r].settings, keys[k]);
-            cell(value ? NULL : "none", value ? value : "not set", out);
+            rk_buffer value = {0};
+            rk_settings_text(settings, n, r, keys[k], &value);
+            cell(value.n_bytes ? NULL : "none", value.n_bytes ? value.data : "not set", out);
+            if (status == RK_OK) status = value.status;
+            rk_buffer_release(&value);
         }
         rk_buffer_text(out, "</tr>\n");
     }
-    rk_free(keys);
+    rk_free_strings(keys, n_keys);
     rk_free(settings);
     return status;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/yaml.h"
 
@@ -114,23 +115,99 @@ static bool differs(const rk_settings *settings, size_t n, const char *key) {
     return false;
 }
 
-rk_status rk_settings_differing(const rk_settings *settings, size_t n_settings, const char ***keys, size_t *n) {
-    const char **list = NULL;
+/* Whether any key begins with these bytes, which end with an entry's ']' or a section's '.'. */
+static bool has_part(const rk_settings *settings, const char *part, size_t n_bytes) {
+    for (size_t i = 0; i < settings->n; i++)
+        if (strncmp(settings->list[i].key, part, n_bytes) == 0) return true;
+    return false;
+}
+
+/* The bytes of the first section, or entry of a list, on the way to a key that not all settings have; 0: there is none. */
+static size_t partial_part(const rk_settings *settings, size_t n, const char *key) {
+    for (const char *end = strpbrk(key, "].["); end; end = strpbrk(end + 1, "].["))
+        for (size_t i = 0; i < n && *end != '['; i++)
+            if (!has_part(&settings[i], key, (size_t)(end + 1 - key))) return (size_t)(end + 1 - key);
+    return 0;
+}
+
+static bool is_listed(char *const *list, size_t n, const char *key) {
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(list[i], key) == 0) return true;
+    return false;
+}
+
+/* The key itself, its section's, or its list's: up to the last '[' of the entry, and "]". */
+static rk_status row_of(const rk_settings *settings, size_t n, const char *key, char **out) {
+    size_t n_bytes = partial_part(settings, n, key);
+    if (!n_bytes) return rk_strdup(key, out);
+    if (key[n_bytes - 1] == '.') return rk_strndup(key, n_bytes - 1, out);
+    while (key[n_bytes - 1] != '[') n_bytes--;
+    RK_TRY(rk_strndup(key, n_bytes + 1, out));
+    (*out)[n_bytes] = ']';
+    return RK_OK;
+}
+
+rk_status rk_settings_differing(const rk_settings *settings, size_t n_settings, char ***keys, size_t *n) {
+    char **list = NULL;
     size_t n_list = 0, capacity = 0;
-    for (size_t i = 0; i < n_settings; i++)
-        for (size_t k = 0; k < settings[i].n; k++) {
+    rk_status status = RK_OK;
+    for (size_t i = 0; i < n_settings && status == RK_OK; i++)
+        for (size_t k = 0; k < settings[i].n && status == RK_OK; k++) {
             const char *key = settings[i].list[k].key;
-            bool was_seen = false;
-            for (size_t before = 0; before < i && !was_seen; before++) was_seen = rk_settings_find(&settings[before], key) != NULL;
-            if (was_seen || strcmp(key, "train.output") == 0 || !differs(settings, n_settings, key)) continue;
-            rk_status status = rk_grow(&list, n_list, &capacity, sizeof *list);
-            if (status != RK_OK) {
-                rk_free(list);
-                return status;
+            if (strcmp(key, "train.output") == 0 || !differs(settings, n_settings, key)) continue;
+            char *row;
+            status = row_of(settings, n_settings, key, &row);
+            if (status == RK_OK && is_listed(list, n_list, row)) {
+                rk_free(row);
+                continue;
             }
-            list[n_list++] = key;
+            if (status == RK_OK && (status = rk_grow(&list, n_list, &capacity, sizeof *list)) != RK_OK) rk_free(row);
+            if (status == RK_OK) list[n_list++] = row;
         }
+    if (status != RK_OK) {
+        rk_free_strings(list, n_list);
+        return status;
+    }
     *keys = list;
     *n = n_list;
     return RK_OK;
+}
+
+enum { MOST_SAID = 4 };
+
+/* The names of a list's entries that others lack. list: up to the '['. */
+static size_t say_entries(const rk_settings *settings, size_t n_settings, const rk_settings *own, const char *list, size_t n_bytes, rk_buffer *out) {
+    const char *before = NULL;
+    size_t n = 0, length = 0;
+    for (size_t i = 0; i < own->n; i++) { /* an entry's keys stand together */
+        const char *key = own->list[i].key, *end = strncmp(key, list, n_bytes) == 0 ? strchr(key + n_bytes, ']') : NULL;
+        if (!end || (before && strncmp(key, before, length) == 0)) continue;
+        before = key;
+        length = (size_t)(end + 1 - key);
+        if (partial_part(settings, n_settings, key) && n++ < MOST_SAID)
+            rk_buffer_printf(out, "%s%.*s", n > 1 ? ", " : "", (int)(end - key) - (int)n_bytes, key + n_bytes);
+    }
+    return n;
+}
+
+static size_t say_section(const rk_settings *own, const char *section, size_t n_bytes, rk_buffer *out) {
+    size_t n = 0;
+    for (size_t i = 0; i < own->n; i++) {
+        const char *key = own->list[i].key;
+        if (strncmp(key, section, n_bytes) == 0 && key[n_bytes] == '.' && n++ < MOST_SAID)
+            rk_buffer_printf(out, "%s%s: %s", n > 1 ? ", " : "", key + n_bytes + 1, own->list[i].value);
+    }
+    return n;
+}
+
+void rk_settings_text(const rk_settings *settings, size_t n_settings, size_t which, const char *key, rk_buffer *out) {
+    const char *value = rk_settings_find(&settings[which], key);
+    size_t n_bytes = strlen(key), n = 0;
+    if (value)
+        rk_buffer_text(out, value);
+    else if (n_bytes > 2 && strcmp(key + n_bytes - 2, "[]") == 0)
+        n = say_entries(settings, n_settings, &settings[which], key, n_bytes - 1, out);
+    else
+        n = say_section(&settings[which], key, n_bytes, out);
+    if (n > MOST_SAID) rk_buffer_printf(out, " and %zu more", n - MOST_SAID);
 }

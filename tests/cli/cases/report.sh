@@ -11,3 +11,7 @@ echo '{"kind":' >>other/metrics.jsonl
 "$RECKON" report out other; echo $?
 "$RECKON" report --repeats 0 out; echo $?
 "$RECKON" report --split none.csv out; echo $?
+# Entries that one run's lists lack are one row; a chart alone is no wider than beside others.
+"$RECKON" train --quiet --set data.features='[{name: job, hash: 4}]' --output small run.yaml >/dev/null || exit 9
+sed -i '$d' other/metrics.jsonl
+"$RECKON" report --quiet --features 0 --output lists.html small other && grep -o '<th>data.features.*' lists.html; grep -o 'auto-fi[a-z]*' lists.html

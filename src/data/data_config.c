@@ -197,7 +197,6 @@ static rk_status check_features(const rk_data_section *s, const rk_yaml *yaml) {
 rk_data_section rk_data_section_of_split(const rk_data_section *section, const rk_split_section *split) {
     rk_data_section s = *section;
     s.whole = section;
-    s.paths_are_callers = !split;
     if (!split) return s;
     if (split->format >= 0) s.format = split->format;
     if (split->separator || split->format >= 0) s.separator = split->separator;

@@ -120,7 +120,7 @@ typedef struct rk_data_section {
     int64_t cache_bytes; /* transformed rows are kept in memory between epochs up to this many bytes; 2 GiB */
     int64_t reader_threads; /* that parse and transform; 0: one for every four processors, at least 1 */
     int64_t seed;        /* -1: train.seed */
-    /* of a section made by rk_data_section_of_split, else NULL and false: what it was made from; the paths to be read are the caller's, not the run file's */
+    /* of a section made by rk_data_section_of_split or rk_data_section_of_file, else NULL and false: what it was made from; the paths to be read are the caller's, not the run file's */
     const struct rk_data_section *whole;
     bool paths_are_callers;
 } rk_data_section;
@@ -129,7 +129,7 @@ extern const rk_schema rk_data_schema_table, rk_data_feature_schema;
 
 /* What the keys mean together: exactly one kind a feature, columns and names that exist, splits that make sense. */
 rk_status rk_data_section_check(const rk_data_section *section, const rk_yaml *yaml);
-/* The section with the split's own way of writing files in place of the data's; split NULL: for files of the caller's own. It has both sections' memory, and is not to be released. */
+/* The section with the split's own way of writing files in place of the data's (split NULL: none). It has both sections' memory, and is not to be released. */
 rk_data_section rk_data_section_of_split(const rk_data_section *section, const rk_split_section *split);
 /* Features in the place of patterns, one for each column of the training data that matches and is no other feature, label, weight or group; in the
  * columns' order. directory: what paths are relative to. */

@@ -188,7 +188,7 @@ static rk_status choose_files(rk_dataset *d, const rk_data_section *section, con
         r->part = named == &section->train ? 0 : named == &section->valid ? 1 : 2;
         files = &section->train;
     }
-    r->manner = rk_data_section_of_split(section, files);
+    r->manner = files ? rk_data_section_of_split(section, files) : rk_data_section_of_file(section, r->directory, split);
     char *alone[1] = {(char *)(size_t)split};
     char *const *paths = files ? files->path : alone;
     size_t n = files ? (size_t)files->n_path : 1;

@@ -79,4 +79,7 @@ rk_status rk_source_format(const rk_data_section *section, const char *path, rk_
 /* Paths relative to `directory`, patterns expanded and sorted. RK_NOT_FOUND names what matches nothing. Free with rk_free_strings. */
 rk_status rk_expand_paths(const char *directory, char *const *paths, size_t n_paths, char ***out, size_t *n_out);
 
+/* The section for a file of the caller's own: in the manner of the split that it is a file of, else in the data's. */
+rk_data_section rk_data_section_of_file(const rk_data_section *section, const char *directory, const char *path);
+
 #endif

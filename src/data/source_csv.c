@@ -196,10 +196,10 @@ static rk_status find_first_line(rk_source *s, csv_state *csv, bool is_header, s
     }
 }
 
-static rk_status read_first_line(rk_source *s, csv_state *csv, bool header, bool listed) {
+static rk_status read_first_line(rk_source *s, csv_state *csv, bool header) {
     size_t n_bytes;
     RK_TRY(find_first_line(s, csv, header, &n_bytes));
-    if (listed) RK_TRY(rk_csv_check_first_line(rk_source_path(s), csv->section, &csv->record, header));
+    RK_TRY(rk_csv_check_first_line(rk_source_path(s), csv->section, &csv->record, header));
     if (!header) return RK_OK;
     rk_lookahead_consume(&s->lookahead, n_bytes);
     s->next_line += (int64_t)csv->record.n_lines;
@@ -215,7 +215,7 @@ static rk_status map_names(rk_source *s, csv_state *csv) {
     rk_status status = RK_OK;
     if (!listed && !header)
         return rk_error_hint(rk_error(RK_CONFIG, "'%s' has no header line (header: false), and no columns are listed", rk_source_path(s)), "name them: columns: [...]");
-    RK_TRY(read_first_line(s, csv, header, listed));
+    RK_TRY(read_first_line(s, csv, header));
     size_t n = listed ? (size_t)section->n_columns : csv->record.n_fields;
     RK_TRY(rk_alloc(n, sizeof *names, &names));
     for (size_t i = 0; i < n && status == RK_OK; i++)

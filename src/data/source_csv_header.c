@@ -1,4 +1,4 @@
-/* Whether the first line of separated values is what the run file takes it for, a header or a row, told by the names that it lists. */
+/* Whether the first line of separated values is what the run file takes it for, a header or a row, told by the names that it lists, or by numbers. */
 #include "base/log.h"
 #include "base/text.h"
 #include "data/source_parts.h"
@@ -16,6 +16,18 @@ static bool is_counted(const rk_csv_record *record) {
     return true;
 }
 
+/* A field that is no name, or NULL. */
+static const rk_span *first_number(const rk_csv_record *record) {
+    if (is_counted(record)) return NULL;
+    for (size_t i = 0; i < record->n_fields; i++)
+        if (is_number(record->fields[i])) return &record->fields[i];
+    return NULL;
+}
+
+static int shown(rk_span field) {
+    return (int)(field.n_bytes < 80 ? field.n_bytes : 80);
+}
+
 /* The number of the listed column of that name, or -1. */
 static int64_t place_of(const rk_data_section *section, rk_span name) {
     for (int64_t i = 0; i < section->n_columns; i++)
@@ -25,7 +37,7 @@ static int64_t place_of(const rk_data_section *section, rk_span name) {
 
 static rk_status wrong_order(const char *path, const rk_data_section *section, const rk_csv_record *record, size_t i) {
     rk_span field = record->fields[i];
-    return rk_error_hint(rk_error(RK_CONFIG, "'%s': the header line calls column %zu '%.*s', which data.columns calls '%s'", path, i + 1, (int)field.n_bytes, field.data,
+    return rk_error_hint(rk_error(RK_CONFIG, "'%s': the header line calls column %zu '%.*s', which data.columns calls '%s'", path, i + 1, shown(field), field.data,
                                   section->columns[i]),
                          "without data.columns the names are the header line's");
 }
@@ -39,14 +51,14 @@ static rk_status check_replaced_header(const char *path, const rk_data_section *
         if (place >= 0 && !rk_span_equal(record->fields[place], section->columns[place])) return wrong_order(path, section, record, i);
         n_alike += place >= 0;
     }
+    const rk_span *number = first_number(record);
     if (n_alike || is_counted(record)) return RK_OK;
-    for (size_t i = 0; i < n; i++)
-        if (is_number(record->fields[i]))
-            return rk_error_hint(rk_error(RK_CONFIG, "'%s': the first line is no header: field %zu is '%.*s', and none is a name of data.columns", path, i + 1,
-                                          (int)record->fields[i].n_bytes, record->fields[i].data),
-                                 "header: false, or header beside the split's path, says that the first line is a row");
+    if (number)
+        return rk_error_hint(rk_error(RK_CONFIG, "'%s': the first line is no header: it has the number '%.*s', and none of the names of data.columns", path, shown(*number),
+                                      number->data),
+                             "header: false, or header beside the split's path, says that the first line is a row");
     rk_log(RK_LOG_WARNING, "'%s': the first line is taken for a header (header: true), though none of its fields is a name of data.columns; the first is '%.*s'", path,
-           (int)(record->fields[0].n_bytes < 80 ? record->fields[0].n_bytes : 80), record->fields[0].data);
+           shown(record->fields[0]), record->fields[0].data);
     return RK_OK;
 }
 
@@ -59,6 +71,16 @@ static rk_status check_first_row(const char *path, const rk_data_section *sectio
                          "header: true, or header beside the split's path, takes it for one");
 }
 
+/* Names that a file gives itself. */
+static void look_at_header(const char *path, const rk_csv_record *record) {
+    const rk_span *number = first_number(record);
+    if (number)
+        rk_log(RK_LOG_WARNING, "'%s': the first line is taken for a header, though it has the number '%.*s'\nhint: if it is a row, data.columns names the columns", path, shown(*number), number->data);
+}
+
 rk_status rk_csv_check_first_line(const char *path, const rk_data_section *section, const rk_csv_record *record, bool is_header) {
+    bool listed = section && section->n_columns > 0;
+    if (!listed) look_at_header(path, record);
+    if (!listed) return RK_OK;
     return is_header ? check_replaced_header(path, section, record) : check_first_row(path, section, record);
 }

@@ -45,7 +45,7 @@ struct rk_source {
 
 static inline const char *rk_source_path(const rk_source *s) { return s->options.paths[s->file]; }
 
-/* The first line of a file whose columns are listed. */
+/* Whether the first line of a file may be what it is taken for. */
 rk_status rk_csv_check_first_line(const char *path, const rk_data_section *section, const rk_csv_record *record, bool is_header);
 
 /* Open the current file: each makes its state, and the columns if there are none yet. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -81,4 +82,28 @@ rk_status rk_expand_paths(const char *directory, char *const *paths, size_t n_pa
     *out = expanded;
     *n_out = n;
     return RK_OK;
+}
+
+static bool is_same_file(const char *a, const char *b) {
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+static bool has_file(const rk_split_section *split, const char *directory, const char *path) {
+    char **paths;
+    size_t n;
+    bool found = false;
+    if (rk_expand_paths(directory, split->path, (size_t)split->n_path, &paths, &n) != RK_OK) return false; /* whose files are not there now */
+    for (size_t i = 0; i < n; i++) found |= is_same_file(paths[i], path);
+    rk_free_strings(paths, n);
+    return found;
+}
+
+rk_data_section rk_data_section_of_file(const rk_data_section *section, const char *directory, const char *path) {
+    const rk_split_section *const splits[] = {&section->train, &section->valid, &section->test}, *of = NULL;
+    for (int i = 0; i < 3 && !of; i++)
+        if (splits[i]->line && has_file(splits[i], directory, path)) of = splits[i];
+    rk_data_section s = rk_data_section_of_split(section, of);
+    s.paths_are_callers = true;
+    return s;
 }

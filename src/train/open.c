@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "data/convert.h"
 #include "data/dataset.h"
+#include "data/source.h"
 #include "train/run_config.h"
 
 rk_status rk_dataset_open(const rk_config *config, const char *split, rk_dataset **out) {
@@ -53,7 +54,10 @@ rk_status rk_model_graph_dot(const rk_config *config, const rk_dataset *dataset,
 rk_status rk_convert(const char *input, const char *output, const rk_convert_options *options, int64_t *n_rows, int64_t *n_skipped) {
     static const rk_convert_options plain = RK_CONVERT_OPTIONS_INIT;
     if (!options) options = &plain;
-    return rk_data_convert(input, output, options, options->config ? &options->config->data : NULL, n_rows, n_skipped);
+    const rk_config *c = options->config;
+    if (!c) return rk_data_convert(input, output, options, NULL, n_rows, n_skipped);
+    const rk_data_section manner = rk_data_section_of_file(&c->data, c->directory, input);
+    return rk_data_convert(input, output, options, &manner, n_rows, n_skipped);
 }
 
 rk_status rk_set_threads(int n_threads) {

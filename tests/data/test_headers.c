@@ -53,14 +53,15 @@ static const struct {
     {"0,1,2\n5,6,1\n", "columns: [a, b, y]\nheader: true", 1, NULL},
     {"w,w,y\n5,6,1\n", "columns: [a, b, y]\nheader: true", 1, NULL},
     {"5,6,1\n7,8,0\n", "columns: [a, b, y]\nheader: true", 0,
-     "the first line is no header: field 1 is '5', and none is a name of data.columns\nhint: header: false, or header beside the split's path, says that the first line is a row"},
-    {"five,six,1\n7,8,0\n", "columns: [a, b, y]\nheader: true", 0, "the first line is no header: field 3 is '1'"},
+     "the first line is no header: it has the number '5', and none of the names of data.columns\nhint: header: false, or header beside the split's path, says that the first line is a row"},
+    {"five,six,1\n7,8,0\n", "columns: [a, b, y]\nheader: true", 0, "the first line is no header: it has the number '1'"},
     {"five,six,yes\n7,8,0\n", "columns: [a, b, y]\nheader: true", 1, "warning"},
     {"y,a,b\n1,5,6\n", "columns: [a, b, y]\nheader: true", 0, "the header line calls column 1 'y', which data.columns calls 'a'\nhint: without data.columns"},
     {"a,b\n5,6\n", "columns: [a, b, y]\nheader: true", 0, "the header line has 2 fields, and data.columns 3 names"},
     {"a,b,y\n5,6,1\n", "columns: [a, b, y]", 0, "the first line is a header: 3 of its fields are names of data.columns\nhint: header: true"},
     {"# x\n\n\"a\",b,label\n5,6,1\n", "comment: \"#\"\ncolumns: [a, b, y]\nheader: false", 0, "the first line is a header: 2 of its fields"},
     {"a,6,1\n7,8,0\n", "columns: [a, b, y]", 2, NULL},
+    {"a,b,y,7\n5,6,1,0\n", "", 1, "warning"},
     {"a,b,y\n", "header: false", 0, "has no header line (header: false), and no columns are listed\nhint: name them: columns: [...]"},
     {"", "columns: [a, b, y]", 0, "has no rows"},
     {"", "columns: [a, b, y]\nheader: true", 0, "is empty: it has no header line"},
@@ -113,6 +114,8 @@ static void test_splits(void **state) {
     assert_int_equal(n, 1);
     OK(count_rows(section, path_of("alone.csv"), &n)); /* in the data's manner */
     assert_int_equal(n, 4);
+    OK(count_rows(section, path_of("valid.data"), &n)); /* one of the split's is in the split's */
+    assert_int_equal(n, 2);
 }
 
 /* Typed training data, text to test on, packed or not. */

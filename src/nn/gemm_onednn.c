@@ -23,6 +23,7 @@ typedef struct packed {
     dnnl_memory_desc_t desc;
     void *data;
     size_t n_bytes;
+    dnnl_primitive_t reorder; /* that packs it, made when first needed */
 } packed;
 
 /* A matrix product of some number of rows. */
@@ -100,8 +101,20 @@ static rk_status describe_product(const rk_matrix *matrix, int kind, int64_t m, 
     return describe(c, m, in, dnnl_f32, dnnl_ab);
 }
 
+/* oneDNN writes the code of a product into memory that it does not look at: where there is none it ends the process. So we ask first, for more than the code
+ * of one takes. */
+static rk_status need_memory(void) {
+    const size_t code_bytes = 8 << 20;
+    void *room;
+    rk_status status = rk_pages_alloc(code_bytes, &room);
+    if (status != RK_OK) return rk_error_context(status, "oneDNN: making a matrix product");
+    rk_pages_free(room, code_bytes);
+    return RK_OK;
+}
+
 static rk_status describe_primitive(const rk_matrix *matrix, int kind, int64_t m, bool relu, bool bias, dnnl_primitive_desc_t *out) {
     dnnl_memory_desc_t a, b, c, bias_desc;
+    RK_TRY(need_memory());
     RK_TRY(describe_product(matrix, kind, m, &a, &b, &c));
     RK_TRY(describe(&bias_desc, 1, matrix->out, dnnl_f32, dnnl_ab));
     dnnl_matmul_desc_t matmul;
@@ -212,8 +225,11 @@ void rk_matrix_free(rk_matrix *matrix) {
     }
     rk_free(matrix->products);
     rk_free(matrix->rounded);
-    rk_pages_free(matrix->w.data, matrix->w.n_bytes);
-    rk_pages_free(matrix->w_transposed.data, matrix->w_transposed.n_bytes);
+    packed *both[] = {&matrix->w, &matrix->w_transposed};
+    for (int i = 0; i < 2; i++) {
+        if (both[i]->reorder) dnnl_primitive_destroy(both[i]->reorder);
+        rk_pages_free(both[i]->data, both[i]->n_bytes);
+    }
     rk_free(matrix);
 }
 
@@ -259,6 +275,7 @@ static rk_status execute(dnnl_primitive_t primitive, const argument *arguments, 
 
 static rk_status make_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to, dnnl_primitive_t *out) {
     dnnl_primitive_desc_t desc;
+    RK_TRY(need_memory());
     pthread_mutex_lock(&making);
     dnnl_status_t status = dnnl_reorder_primitive_desc_create(&desc, from, engine, to, engine, NULL);
     if (status == dnnl_success) {
@@ -269,14 +286,9 @@ static rk_status make_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_
     return status_of(status, "making a reorder");
 }
 
-static rk_status pack(const dnnl_memory_desc_t *from, const void *data, const packed *to) {
-    dnnl_primitive_t reorder;
-    RK_TRY(make_reorder(from, &to->desc, &reorder));
-    rk_status done = execute(reorder, (argument[]){{DNNL_ARG_FROM, from, data}, {DNNL_ARG_TO, &to->desc, to->data}}, 2);
-    pthread_mutex_lock(&making);
-    dnnl_primitive_destroy(reorder);
-    pthread_mutex_unlock(&making);
-    return done;
+static rk_status pack(const dnnl_memory_desc_t *from, const void *data, packed *to) {
+    if (!to->reorder) RK_TRY(make_reorder(from, &to->desc, &to->reorder));
+    return execute(to->reorder, (argument[]){{DNNL_ARG_FROM, from, data}, {DNNL_ARG_TO, &to->desc, to->data}}, 2);
 }
 
 static rk_status set(rk_matrix *matrix, const float *w, bool with_backward) {

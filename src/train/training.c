@@ -179,7 +179,6 @@ static rk_status train_to_end(rk_trainer *t, const char **why) {
         } else {
             RK_TRY(status);
             RK_TRY(train_batch(t, &fed->part));
-            if (ended(t)) RK_TRY(drain(t));
             RK_TRY(rk_trainer_report(t, false));
             RK_TRY(after(t, false, &stop));
         }
@@ -206,6 +205,7 @@ static rk_status run(rk_trainer *t) {
         t->started = t->last_progress = rk_clock_seconds();
         t->first_step = t->last_progress_step = t->progress.step;
         RK_TRY(train_to_end(t, &why));
+        RK_TRY(drain(t));
         RK_TRY(rk_trainer_report(t, true));
         if (t->valid && t->progress.policy.n_evaluations == 0) { /* steps that ended before the first evaluation was due */
             bool stop;

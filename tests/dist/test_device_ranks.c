@@ -56,7 +56,7 @@ static const trial trials[] = {
     {"sequences", "{kind: din, attention: [{target: item, history: clicks}], deep: [8]}", BY_HAND("{name: item, sharding: row_wise}"), 0,
      {"embedding.features=[{name: bag, combiner: mean}, {name: other, table: bag}, {name: clicks, table: item, max_sequence_length: 4}, {name: none, max_sequence_length: 2}]"}},
     {"adagrad, l2", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"embedding.l2=0.01", "embedding.optimizer={kind: rowwise_adagrad, learning_rate: 0.05, initial_accumulator: 0.1}"}},
-    {"l2_full", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"embedding.l2_full=0.01"}},
+    {"l2_full", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"embedding.l2_full=0.01", "train.seed=4"}}, /* by seed 3 a relu's input is 0 but for rounding: it is passed on one device and not on the other */
     {"behind a cache", DNN, BY_HAND("{name: bag, sharding: row_wise}, {name: item, sharding: row_wise}"), 0, {"cuda.memory=60KB"}},
     {"combined behind a cache", DNN, BY_HAND("{name: bag, sharding: column_wise, slices: 2, pools: true}"), 0, {"cuda.memory=100KB"}},
     {"half rows", DNN, BY_HAND("{name: bag, sharding: grid, slices: 2}"), 1e-5, {"embedding.dtype=bf16"}}, /* likewise their stochastic rounding */
@@ -205,7 +205,7 @@ static int read_losses(const char *where, double *out, int n) {
 static void compare_losses(const trial *t) {
     double gpu[64], cpu[64];
     int n = read_losses("cuda", gpu, 64), n_cpu = read_losses("cpu", cpu, 64);
-    assert_true(n >= 5 && (learns_pairs(t) ? n_cpu == n : n_cpu > n)); /* others are a step late, so the last one is not there */
+    assert_true(n >= 5 && n_cpu == n); /* the last one too, though a GPU may be a step late */
     for (int i = 0; i < n; i++)
         if (!(fabs(gpu[i] - cpu[i]) <= (t->most > 0 ? 1e-3 : 1e-5))) fail_msg("%s: loss %d is %.9g, not %.9g", t->name, i, gpu[i], cpu[i]);
 }
@@ -349,7 +349,9 @@ static void test_not_finite(void **state) {
         {"ends", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"train.optimizer.learning_rate=1e30"}},
         {"ends pairs", TWO_TOWER("history: true, negatives: 100", "dropout: 0"), "{replicate_below: 0, timeout_s: 60}", 0, {"train.optimizer.learning_rate=1e30"}},
     };
-    const trial one = {"one of them finds it", "{kind: dcn_v2, deep: [8]}", "{replicate_below: 100, timeout_s: 60}", 0, {"data.train=huge.csv", "data.shuffle=false", "data.valid="}}; /* the last one */
+    char huge[300];
+    snprintf(huge, sizeof huge, "data.train=%s/huge.csv", directory);
+    const trial one = {"one of them finds it", "{kind: dcn_v2, deep: [8]}", "{replicate_below: 100, timeout_s: 60}", 0, {huge, "data.shuffle=false", "data.valid="}}; /* the last one */
     const trial goes_on = {"goes on", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"train.optimizer.learning_rate=1e30", "train.on_not_finite=skip", "data.valid="}};
     rk_config *config;
     for (int i = 0; i < 2; i++) {

@@ -17,14 +17,36 @@ bool rk_file_exists(const char *path) {
     return stat(path, &info) == 0;
 }
 
+bool rk_file_is_stream(const char *path) {
+    struct stat info;
+    if (strcmp(path, "-") == 0) return true;
+    return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+rk_status rk_path_check(const char *path) {
+    size_t n = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-");
+    if (n > 0 && strncmp(path + n, "://", 3) == 0)
+        return rk_error_hint(
+            rk_error(RK_UNSUPPORTED, "'%s' is a URL; only files of this machine are read and written", path),
+            "copy it here first, or mount where it is");
+    if (strncmp(path, "~/", 2) == 0)
+        return rk_error_hint(
+            rk_error(RK_NOT_FOUND, "'%s': '~' is the shell's word for the home directory, and not known here",
+                     path),
+            "write the whole path");
+    return RK_OK;
+}
+
 rk_status rk_file_size(const char *path, uint64_t *out) {
     struct stat info;
+    RK_TRY(rk_path_check(path));
     if (stat(path, &info) != 0) return rk_error_errno(errno == ENOENT ? RK_NOT_FOUND : RK_IO, errno, "'%s'", path);
     *out = (uint64_t)info.st_size;
     return RK_OK;
 }
 
 static rk_status open_for_reading(const char *path, int *out_descriptor, size_t *out_bytes) {
+    RK_TRY(rk_path_check(path));
     int descriptor = open(path, O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) return rk_error_errno(errno == ENOENT ? RK_NOT_FOUND : RK_IO, errno, "could not open '%s'", path);
     struct stat info;
@@ -38,17 +60,23 @@ static rk_status open_for_reading(const char *path, int *out_descriptor, size_t 
 }
 
 rk_status rk_file_read(const char *path, char **out, size_t *out_bytes) {
+    enum { MORE_BYTES = 4096, MOST_WITHOUT_SIZE = 1 << 28 };
     int descriptor;
     size_t n_bytes, n_read = 0;
     RK_TRY(open_for_reading(path, &descriptor, &n_bytes));
     char *data = NULL;
     rk_status status = rk_alloc(n_bytes + 1, 1, &data);
-    while (status == RK_OK && n_read < n_bytes) {
-        ssize_t n = read(descriptor, data + n_read, n_bytes - n_read);
+    while (status == RK_OK) { /* to the end, wherever that is: a pipe has no size, and /proc says 0 */
+        ssize_t n = read(descriptor, data + n_read, n_bytes + 1 - n_read);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) status = rk_error_errno(RK_IO, errno, "could not read '%s'", path);
-        if (n == 0) break; /* the file became shorter */
-        if (n > 0) n_read += (size_t)n;
+        if (n <= 0) break;
+        n_read += (size_t)n;
+        if (n_read <= n_bytes) continue;
+        n_bytes = 2 * n_bytes + MORE_BYTES;
+        status = n_bytes > MOST_WITHOUT_SIZE && rk_file_is_stream(path)
+                     ? rk_error(RK_IO, "'%s' does not end", path)
+                     : rk_realloc(n_bytes + 1, 1, &data);
     }
     close(descriptor);
     if (status != RK_OK) {
@@ -63,6 +91,7 @@ rk_status rk_file_read(const char *path, char **out, size_t *out_bytes) {
 
 rk_status rk_make_directories(const char *path) {
     char *copy;
+    RK_TRY(rk_path_check(path));
     RK_TRY(rk_strdup(path, &copy));
     rk_status status = RK_OK;
     for (char *at = copy + 1; status == RK_OK && *copy; at++) {
@@ -115,6 +144,7 @@ rk_status rk_sync_directory(const char *path) {
 }
 
 rk_status rk_path_join(const char *a, const char *b, char **out) {
+    RK_TRY(rk_path_check(b));
     if (b[0] == '/' || !a || !*a) return rk_strdup(b, out);
     size_t n = strlen(a), m = strlen(b);
     bool slash = a[n - 1] != '/';
@@ -197,6 +227,8 @@ static void unmap(void *data, size_t n_bytes) {
 rk_status rk_map_open(const char *path, rk_map *out) {
     int descriptor;
     size_t n_bytes;
+    RK_FAIL_IF(rk_file_is_stream(path), RK_IO, "could not map '%s': it is a pipe or a device, not a file",
+               path);
     RK_TRY(open_for_reading(path, &descriptor, &n_bytes));
     void *data = n_bytes ? map(descriptor, n_bytes) : NULL;
     int reason = errno;

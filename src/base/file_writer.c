@@ -114,6 +114,7 @@ static rk_status open_target(rk_writer *writer) {
 }
 
 rk_status rk_writer_open(const char *path, rk_writer *out) {
+    RK_TRY(rk_path_check(path));
     rk_writer writer = {.descriptor = -1};
     rk_status status;
     RK_GOTO(rk_strdup(path, &writer.path));

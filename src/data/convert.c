@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "data/file_output.h"
 #include "data/source.h"
@@ -121,6 +122,11 @@ rk_status rk_data_convert(const char *input, const char *output, const rk_conver
     rk_file_output *out = NULL;
     int64_t n = 0;
     rk_status status;
+    if (is_text && typed && rk_file_is_stream(input))
+        RK_GOTO(rk_error_hint(
+            rk_error(RK_UNSUPPORTED,
+                     "'%s' is a pipe or a device, and text is read twice to find its columns' types", input),
+            "write it to a file first"));
     if (is_text && typed) RK_GOTO(find_types(&options, &types));
     RK_GOTO(rk_source_open(&options, &source));
     RK_GOTO(rk_file_output_open(output, to, types, o->compression_level, &out));

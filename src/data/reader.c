@@ -359,8 +359,11 @@ static rk_status open_rows(rk_reader *r) {
     const rk_transforms *t = r->transforms;
     rk_reader_part *first;
     if (!r->index) {
+        RK_FAIL_IF(r->has_read_stream, RK_UNSUPPORTED, "'%s' is a pipe, which can be read once", r->paths[0]);
         RK_TRY(open_files(r, &r->rows));
         r->is_open = true;
+        for (size_t i = 0; i < r->rows.n_paths; i++)
+            r->has_read_stream |= rk_file_is_stream(r->rows.paths[i]);
         for (int64_t i = 0; i < t->section->n_features && !has_fractions(r); i++)
             if (rk_transform_takes_packed(t, i)) RK_TRY(rk_rows_keep_packed(&r->rows, t->feature_names[i]));
     }

@@ -46,6 +46,7 @@ typedef struct rk_reader {
     atomic_bool stop;      /* set by another thread: there is no next window, and the pass must be begun anew */
     rk_rows_reader rows;   /* open during a pass */
     bool is_open, has_labels;
+    bool has_read_stream; /* a pipe: there is no second pass */
     rk_team *team;
     rk_reader_part *parts; /* [n_parts], made with the first pass */
     size_t n_parts;

@@ -35,9 +35,20 @@ static rk_status index_keys(rk_join *join, const char *key) {
     return RK_OK;
 }
 
+/* A run reads its files many times: to look at them, to fit, once an epoch. */
+static rk_status refuse_stream(const char *path) {
+    if (!rk_file_is_stream(path)) return RK_OK;
+    return rk_error_hint(
+        rk_error(RK_UNSUPPORTED,
+                 "'%s' is a pipe or a device, which can be read once, and a run's data is read several times",
+                 path),
+        "write it to a file first");
+}
+
 /* Read a joined file whole: always csv, in the data section's manner but for its own separator and columns. */
 static rk_status load_join(const rk_data_section *section, const char *directory, const rk_join_section *from, rk_join *join) {
     RK_TRY(rk_path_join(directory, from->path, &join->path));
+    RK_TRY(refuse_stream(join->path));
     if (section->whole) section = section->whole;
     rk_data_section manner = *section;
     manner.format = RK_DATA_CSV;
@@ -116,6 +127,7 @@ static rk_status open_source(rk_rows_reader *r, const rk_data_section *section, 
 /* The files, and what is joined to them. */
 static rk_status open_files(rk_rows_reader *r, const rk_data_section *section, const char *directory, char *const *paths, size_t n_paths) {
     RK_TRY(rk_expand_paths(section->paths_are_callers ? "" : directory, paths, n_paths, &r->paths, &r->n_paths));
+    for (size_t i = 0; !section->paths_are_callers && i < r->n_paths; i++) RK_TRY(refuse_stream(r->paths[i]));
     RK_TRY(rk_alloc((size_t)section->n_joins, sizeof *r->joins, &r->joins));
     r->n_joins = (size_t)section->n_joins;
     for (size_t j = 0; j < r->n_joins; j++) RK_TRY(load_join(section, directory, &section->joins[j], &r->joins[j]));

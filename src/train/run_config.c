@@ -236,7 +236,8 @@ rk_status rk_config_load(const char *path, const char *const *overrides, size_t 
     size_t n_bytes;
     RK_TRY(rk_file_read(path, &text, &n_bytes));
     rk_status status = strlen(text) == n_bytes ? RK_OK : rk_error(RK_CONFIG, "'%s' holds a NUL byte: it is not YAML", path);
-    const char *slash = strrchr(path, '/');
+    const char *slash =
+        rk_file_is_stream(path) ? NULL : strrchr(path, '/'); /* of /dev/fd/63 no file is a neighbour */
     if (status == RK_OK) status = rk_strndup(path, slash ? (size_t)(slash - path) + 1 : 0, &directory);
     if (status == RK_OK) status = rk_config_parse(text, path, directory, overrides, n_overrides, out);
     rk_free(directory);

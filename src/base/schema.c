@@ -140,7 +140,7 @@ static rk_status bind_array(const rk_yaml *yaml, const rk_yaml_node *node, const
         return wrong_type(yaml, node, "a list");
     }
     char *array = NULL;
-    if (n) RK_TRY(rk_alloc(n, element_bytes(field), &array));
+    RK_TRY(rk_alloc(n, element_bytes(field), &array)); /* of no elements, too: a list that is given is not NULL */
     memcpy(member(object, field->offset), &array, sizeof array);
     int64_t *count = member(object, field->count_offset);
     for (size_t i = 0; i < n; i++) {

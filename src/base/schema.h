@@ -30,7 +30,7 @@ typedef enum rk_field_kind {
     RK_FIELD_KIND_LIST,   /* pointer to n structs, bound by sub; n in an int64_t at count_offset */
     RK_FIELD_KIND_I64S,   /* int64_t *, n at count_offset */
     RK_FIELD_KIND_F64S,   /* double *, n at count_offset */
-    RK_FIELD_KIND_TEXTS   /* char **, n at count_offset */
+    RK_FIELD_KIND_TEXTS   /* char **, n at count_offset; of every list: NULL where it is not given */
 } rk_field_kind;
 
 typedef struct rk_schema rk_schema;

@@ -104,7 +104,8 @@ static bool is_set(const rk_field *field, const void *object) {
             return !field->sub->has_line || *(const int *)member(place, field->sub->line_offset) != 0;
         case RK_FIELD_KIND_BOOL:
         case RK_FIELD_KIND_I64: return true;
-        default: return *(const int64_t *)member(object, field->count_offset) > 0;
+        case RK_FIELD_KIND_LIST: return *(const int64_t *)member(object, field->count_offset) > 0;
+        default: return *(const void *const *)place != NULL; /* an empty one says something too */
     }
 }
 

@@ -60,10 +60,11 @@ static rk_layer_section layer_of(const rk_node *node) {
 static void add_layer(writer *w, const rk_node *node) {
     rk_layer_section *l = &w->layers[w->n_layers];
     *l = layer_of(node);
-    l->units = &w->units[w->n_layers++];
-    l->units[0] = node->options.units;
-    l->n_units = node->options.units > 0;
-    l->inputs = w->inputs + w->n_inputs;
+    int64_t *units = &w->units[w->n_layers++];
+    *units = node->options.units;
+    l->units = *units > 0 ? units : NULL;
+    l->n_units = *units > 0;
+    l->inputs = node->n_inputs ? w->inputs + w->n_inputs : NULL;
     l->n_inputs = node->n_inputs;
     add_names(w, node);
 }

@@ -33,7 +33,7 @@ static rk_value weights(rk_graph *graph, const rk_model_section *section, const 
     static const int64_t units[] = {64, 32};
     char name[64];
     snprintf(name, sizeof name, "attention_%d", (int)number);
-    rk_mlp mlp = {.units = section->n_attention_deep ? section->attention_deep : units, .n = section->n_attention_deep ? section->n_attention_deep : 2,
+    rk_mlp mlp = {.units = section->attention_deep ? section->attention_deep : units, .n = section->attention_deep ? section->n_attention_deep : 2,
                   .activation = section->activation ? section->activation : "relu", .dtype = inputs->dtype, .by_row = true};
     x = rk_mlp_build(graph, name, x, &mlp);
     snprintf(name, sizeof name, "attention_%d/weight", (int)number);

@@ -1,6 +1,7 @@
 #include "model/preset_experts.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { MAX_GROUPS = RK_MAX_TOWERS + 1, NAME_BYTES = 96 };
 
@@ -122,9 +123,12 @@ rk_value rk_part_towers(rk_graph *graph, const rk_model_section *section, const 
     int32_t counts[MAX_GROUPS];
     rk_value ends[MAX_GROUPS], logits[MAX_GROUPS];
     for (int32_t k = 0; k < inputs->n_tasks; k++) counts[k] = 1;
-    bool given = section->n_towers > 0;
+    bool given = section->towers != NULL;
     stacks s = {graph, section, inputs->dtype, "", "tower", x, counts, inputs->n_tasks, given ? section->towers : usual, given ? section->n_towers : 1};
-    build_stacks(&s, ends);
+    if (s.n_units)
+        build_stacks(&s, ends);
+    else
+        memcpy(ends, x, (size_t)inputs->n_tasks * sizeof *ends);
     for (int32_t k = 0; k < inputs->n_tasks; k++) {
         char name[NAME_BYTES];
         snprintf(name, sizeof name, "logits_%d", k);

@@ -47,7 +47,7 @@ static rk_value gated(rk_graph *graph, const rk_model_section *section, const rk
     static const int64_t units[] = {64};
     if (!s->context.n) return rk_gate(graph, s->gate, x, -1);
     char name[32];
-    rk_mlp mlp = {.units = section->n_gate_deep ? section->gate_deep : units, .n = section->n_gate_deep ? section->n_gate_deep : 1, .activation = "relu",
+    rk_mlp mlp = {.units = section->gate_deep ? section->gate_deep : units, .n = section->gate_deep ? section->n_gate_deep : 1, .activation = "relu",
                   .dtype = inputs->dtype};
     rk_value context = rk_mlp_build(graph, s->gate, vectors_of(graph, inputs, s->context), &mlp);
     snprintf(name, sizeof name, "%s/linear", s->gate);
@@ -90,8 +90,8 @@ static rk_value fuse(rk_graph *graph, const rk_preset_inputs *inputs, rk_value x
 static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
     static const int64_t units[] = {256, 128, 64};
     const feature_names contexts[] = {{section->gate_context, section->n_gate_context}, {section->gate_context2, section->n_gate_context2}};
-    stream one = {"gate", "deep", contexts[0], section->n_deep ? section->deep : units, section->n_deep ? section->n_deep : 3, section->dropout};
-    stream two = {"gate2", "deep2", contexts[1], section->n_deep2 ? section->deep2 : one.units, section->n_deep2 ? section->n_deep2 : one.n,
+    stream one = {"gate", "deep", contexts[0], section->deep ? section->deep : units, section->deep ? section->n_deep : 3, section->dropout};
+    stream two = {"gate2", "deep2", contexts[1], section->deep2 ? section->deep2 : one.units, section->deep2 ? section->n_deep2 : one.n,
                   section->dropout2 >= 0 ? section->dropout2 : section->dropout};
     rk_value x = streamed(graph, inputs, contexts);
     rk_value first = build_stream(graph, section, inputs, &one, x), second = build_stream(graph, section, inputs, &two, x);

@@ -48,7 +48,7 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
     static const int64_t block_units[] = {128, 128, 128}, units[] = {256, 128, 64};
     bool stacked = section->structure == RK_STRUCTURE_STACKED;
     mask_blocks b = {graph, section, inputs, rk_part_features(graph, inputs), block_units, 3};
-    if (section->n_mask_blocks) {
+    if (section->mask_blocks) {
         b.units = section->mask_blocks;
         b.n = (int32_t)section->n_mask_blocks;
     }

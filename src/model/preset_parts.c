@@ -53,8 +53,8 @@ rk_value rk_part_first_order(rk_graph *graph, const rk_preset_inputs *inputs, bo
 
 rk_value rk_part_deep(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs, rk_value x, const int64_t *units, int64_t n) {
     rk_mlp mlp = {
-        .units = section->n_deep ? section->deep : units,
-        .n = section->n_deep ? section->n_deep : n,
+        .units = section->deep ? section->deep : units,
+        .n = section->deep ? section->n_deep : n,
         .activation = section->activation ? section->activation : "relu",
         .batch_norm = section->batch_norm,
         .dropout = section->dropout,
@@ -64,9 +64,9 @@ rk_value rk_part_deep(rk_graph *graph, const rk_model_section *section, const rk
 }
 
 rk_value rk_part_bottom(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
-    int64_t units[RK_MAX_LAYERS] = {128, 0}, n = section->n_bottom ? section->n_bottom : 2;
+    int64_t units[RK_MAX_LAYERS] = {128, 0}, n = section->bottom ? section->n_bottom : 2;
     for (int64_t i = 0; i < section->n_bottom; i++) units[i] = section->bottom[i];
-    if (units[n - 1] == 0) units[n - 1] = inputs->dim;
+    if (n && units[n - 1] == 0) units[n - 1] = inputs->dim;
     rk_mlp mlp = {.units = units, .n = n, .activation = section->activation ? section->activation : "relu", .dtype = inputs->dtype};
     return rk_mlp_build(graph, "bottom", inputs->dense, &mlp);
 }

@@ -6,8 +6,9 @@
 /* Every layer's maps, summed over the vectors' columns, to one linear layer. The maps are kept transposed, [dim, maps]: a column's products stand together. */
 static rk_value compressed_interactions(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
     static const int64_t units[] = {128, 128};
-    const int64_t *maps = section->n_cin ? section->cin : units;
-    int32_t n = section->n_cin ? (int32_t)section->n_cin : 2;
+    const int64_t *maps = section->cin ? section->cin : units;
+    int32_t n = section->cin ? (int32_t)section->n_cin : 2;
+    if (n == 0) return -1;
     rk_value x0 = rk_transpose(graph, inputs->vector_rows), x = x0, sums[RK_MAX_LAYERS];
     for (int32_t i = 0; i < n; i++) {
         char name[32];
@@ -22,8 +23,8 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
     static const int64_t units[] = {256, 128, 64};
     rk_value first = rk_part_first_order(graph, inputs, true);
     rk_value cin = compressed_interactions(graph, section, inputs);
-    rk_value deep = rk_part_deep(graph, section, inputs, rk_part_features(graph, inputs), units, 3);
-    return rk_add(graph, (rk_value[]){first, cin, rk_part_logits(graph, inputs, "logits", deep)}, 3);
+    rk_value deep = rk_part_logits(graph, inputs, "logits", rk_part_deep(graph, section, inputs, rk_part_features(graph, inputs), units, 3));
+    return cin < 0 ? rk_part_add(graph, first, deep) : rk_add(graph, (rk_value[]){first, cin, deep}, 3);
 }
 
 const rk_preset rk_preset_xdeepfm = {.name = "xdeepfm",

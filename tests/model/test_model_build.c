@@ -195,6 +195,42 @@ static void test_describe(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+/* An empty list means no layers, and is not the default; what is left trains, and the section reads back as it is. */
+static void test_no_layers(void **state) {
+    (void)state;
+    static drawn_batch b;
+    static const struct {
+        const char *model, *key, *node;
+    } cases[] = {{"dnn", "deep", " deep/linear"},     {"wide_deep", "deep", " deep/linear"}, {"deepfm", "deep", " deep/linear"},     {"dlrm", "deep", " deep/linear"},
+                 {"dcn", "deep", " deep/linear"},     {"dcn_v2", "deep", " deep/linear"},    {"xdeepfm", "deep", " deep/linear"},    {"xdeepfm", "cin", " cin_0"},
+                 {"final_mlp", "deep", " deep/linear"}, {"final_mlp", "deep2", " deep2/linear"}, {"masknet", "deep", " deep/linear"}, {"shared_bottom", "deep", " deep/linear"},
+                 {"shared_bottom", "towers", " tower"}, {"mmoe", "towers", " tower"},           {"ple", "towers", " tower"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (int none = 0; none < 2; none++) {
+            char text[128], *described;
+            double loss;
+            fixture f;
+            rk_model *model;
+            rk_buffer again = {0};
+            snprintf(text, sizeof text, none ? "model: {kind: %s, %s: []}\nembedding: {dim: 4}" : "model: {kind: %s}\nembedding: {dim: 4}", cases[i].model, cases[i].key);
+            fixture_init(&f, text, usual_features, N_USUAL, 3, 1);
+            draw_batch(&b, 1, 20, 1);
+            OK(rk_model_build(&f.options, &model));
+            OK(rk_model_describe(model, &described));
+            if ((strstr(described, cases[i].node) == NULL) != none) fail_msg("%s:\n%s", text, described);
+            OK(rk_model_train(model, &b.batch, &loss));
+            snprintf(text, sizeof text, "%s: []", cases[i].key);
+            rk_schema_emit(&rk_model_schema, &f.model, 0, &again);
+            assert_true((strstr(again.data, text) != NULL) == none);
+            rk_buffer_release(&again);
+            rk_free(described);
+            rk_model_free(model);
+            fixture_release(&f);
+        }
+    }
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
 /* Nothing to unlearn: whatever the model, a first step's loss is near to that of 0.5 for every sample. */
 static void test_first_loss(void **state) {
     (void)state;
@@ -317,6 +353,7 @@ int main(void) {
         cmocka_unit_test(test_describe),
         cmocka_unit_test(test_outline),
         cmocka_unit_test(test_first_loss),
+        cmocka_unit_test(test_no_layers),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

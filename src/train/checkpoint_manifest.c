@@ -107,6 +107,7 @@ static rk_status read_file(json_t *entry, rk_manifest *m) {
 
 static rk_status read_files(json_t *files, rk_manifest *m) {
     size_t n = json_array_size(files);
+    if (n == 0) return cannot_be("files");
     RK_TRY(rk_alloc(n, sizeof *m->files, &m->files));
     RK_TRY(rk_alloc(n, sizeof *m->crcs, &m->crcs));
     RK_TRY(rk_alloc(n, sizeof *m->bytes, &m->bytes));

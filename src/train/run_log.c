@@ -58,13 +58,18 @@ static size_t end_of_records(const uint8_t *data, size_t n_bytes) {
     return at;
 }
 
-/* Back to n_bytes, or to fewer: to the end of what is whole in a log that has become shorter since. Nothing there: nothing to do. */
+static void warn_of_shorter(const char *path, size_t n_bytes, int64_t wanted) {
+    if ((uint64_t)wanted <= n_bytes) return;
+    rk_log(RK_LOG_WARNING, "'%s' has %zu bytes, and had %lld when the checkpoint was saved: what is missing stays missing", path, n_bytes, (long long)wanted);
+}
+
+/* Back to n_bytes, or to fewer: to the end of what is whole in a log that has become shorter since. */
 static rk_status cut(const char *path, int64_t n_bytes, size_t (*end_of)(const uint8_t *, size_t)) {
-    rk_map map;
-    if (!rk_file_exists(path)) return RK_OK;
-    RK_TRY(rk_map_open(path, &map));
-    if ((uint64_t)n_bytes > map.n_bytes)
-        rk_log(RK_LOG_WARNING, "'%s' has %zu bytes, and had %lld when the checkpoint was saved: what is missing stays missing", path, map.n_bytes, (long long)n_bytes);
+    rk_map map = {0};
+    bool there = rk_file_exists(path);
+    if (there) RK_TRY(rk_map_open(path, &map));
+    warn_of_shorter(path, map.n_bytes, n_bytes);
+    if (!there) return RK_OK;
     size_t end = map.n_bytes ? end_of(map.data, (uint64_t)n_bytes < map.n_bytes ? (size_t)n_bytes : map.n_bytes) : 0;
     rk_map_release(&map);
     return truncate(path, (off_t)end) == 0 ? RK_OK : rk_error_errno(RK_IO, errno, "could not cut '%s'", path);

@@ -71,7 +71,8 @@ static void test_content_that_cannot_be(void **state) {
     assert_int_equal(read_with("name", "\"../run.yaml\""), RK_BAD_DATA);
     assert_int_equal(read_with("name", "7"), RK_BAD_DATA);
     OK(read_with("best", "null"));
-    OK(read_with("files", "[]"));
+    assert_int_equal(read_with("files", "[]"), RK_BAD_DATA);
+    assert_int_equal(read_with("files", NULL), RK_BAD_DATA);
     assert_int_equal(read_manifest("[]"), RK_BAD_DATA);
     assert_int_equal(read_manifest("{\"version\":1}"), RK_BAD_DATA);
     assert_int_equal(rk_alloc_live(), 0);

@@ -27,6 +27,26 @@ static bool fits(const rk_rkb *file, const rk_columns *columns) {
     return true;
 }
 
+/* An empty text is no value, as in every format; writers other than this library's may hold some. */
+static void drop_empty_texts(rk_column *column, int64_t n_rows) {
+    int64_t first = 0, kept = 0;
+    if (column->type != RK_COLUMN_TEXT) return;
+    while (first < column->n_values && column->places[first].n_bytes) first++;
+    if (first == column->n_values) return;
+    for (int64_t row = 0, v = 0; row < n_rows; row++) {
+        for (int64_t end = column->offsets[row + 1]; v < end; v++) {
+            if (column->places[v].n_bytes == 0) continue;
+            column->places[kept] = column->places[v];
+            if (column->weights) column->weights[kept] = column->weights[v];
+            kept++;
+        }
+        column->offsets[row + 1] = kept;
+    }
+    column->n_values = kept;
+    column->per_row = -1;
+    column->alike_rows = 0;
+}
+
 /* The block's columns change places with the chunk's: nothing is copied. */
 static rk_status parse(const rk_source *s, rk_chunk *chunk) {
     const rkb_state *state = s->state;
@@ -45,6 +65,7 @@ static rk_status parse(const rk_source *s, rk_chunk *chunk) {
         rk_column swapped = to->columns[state->map[c]];
         to->columns[state->map[c]] = from->columns[c];
         from->columns[c] = swapped;
+        drop_empty_texts(&to->columns[state->map[c]], n);
     }
     for (int64_t row = 0; row < n; row++) chunk->lines[row] = row;
     to->n_rows = chunk->n_lines = n;

@@ -211,6 +211,37 @@ static void test_nul_bytes(void **state) {
     FAILS(convert("nul.rkb", "no.tsv", NULL), RK_BAD_DATA, "a value with a NUL byte cannot be written as separated values");
 }
 
+/* Empty texts, which a file may hold, are no values: in a row of one, and among others. */
+static void test_empty_texts(void **state) {
+    (void)state;
+    static const char *const formats[] = {"tfrecord", "rkb"}, *const names[] = {"y", "c0", "x"};
+    static const rk_column_type types[] = {RK_COLUMN_I64, RK_COLUMN_TEXT, RK_COLUMN_I64};
+    static const char *const texts[] = {"a", "", "b"};
+    rk_columns rows;
+    rk_buffer seen_texts[2];
+    for (int with = 0; with < 2; with++) {
+        rk_file_output *out;
+        OK(rk_columns_init(&rows, 3, names, types));
+        for (int row = 0; row < 90; row++) {
+            OK(rk_column_add_i64(&rows.columns[0], row % 2));
+            OK(rk_column_add_i64(&rows.columns[2], row));
+            if (with && row % 4 == 0) OK(rk_column_add_text(&rows.columns[1], (rk_span){"", 0}));
+            if (with || row % 3 != 1) OK(rk_column_add_text(&rows.columns[1], (rk_span){texts[row % 3], strlen(texts[row % 3])}));
+            OK(rk_columns_end_row(&rows));
+        }
+        OK(rk_file_output_open(path_of("empty.rkb"), RK_DATA_RKB, NULL, 0, &out));
+        OK(rk_file_output_add(out, &rows));
+        OK(rk_file_output_commit(out));
+        rk_file_output_free(out);
+        rk_columns_release(&rows);
+        check_pairs("empty.rkb", 1, formats, 2);
+        seen_texts[with] = seen("empty.rkb", 1);
+    }
+    assert_int_equal(seen_texts[0].n_bytes, seen_texts[1].n_bytes);
+    assert_memory_equal(seen_texts[0].data, seen_texts[1].data, seen_texts[0].n_bytes);
+    for (int with = 0; with < 2; with++) rk_buffer_release(&seen_texts[with]);
+}
+
 static rk_column_type type_in(const char *file, const char *column) {
     const char *paths[] = {path_of(file)};
     rk_source *source;
@@ -366,7 +397,7 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts), cmocka_unit_test(test_nul_bytes), cmocka_unit_test(test_types),  cmocka_unit_test(test_boundaries),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts), cmocka_unit_test(test_nul_bytes), cmocka_unit_test(test_empty_texts), cmocka_unit_test(test_types),  cmocka_unit_test(test_boundaries),
                                        cmocka_unit_test(test_libsvm), cmocka_unit_test(test_fields)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -15,21 +15,22 @@ static void print_json(const rk_profile *p) {
     for (int i = 0; i < RK_PROFILE_STAGES && p->stages[i].name; i++)
         printf("%s{\"name\": \"%s\", \"seconds\": %.6g, \"work\": %.6g, \"unit\": \"%s\", \"limit\": %.6g}", i ? ", " : "", p->stages[i].name, p->stages[i].seconds,
                p->stages[i].work, p->stages[i].unit, p->stages[i].limit);
-    printf("], \"device\": \"%s\"}\n", p->device);
+    printf("], \"limits_spread\": %.6g, \"device\": \"%s\"}\n", p->limits_spread, p->device);
 }
 
 static void print_stage(const rk_profile *p, const rk_profile_stage *s) {
+    static const double shortest = 1e-5; /* that microseconds can measure */
     printf("  %-13s %9.3f ms %5.1f%%", s->name, s->seconds * 1e3, 100 * s->seconds / p->seconds);
     if (s->work > 0 && s->seconds > 0) {
         double reached = s->work / s->seconds;
         printf("  %9.2f G%s/s", reached * 1e-9, s->unit);
-        if (s->limit > 0) printf("  %9.2f G%s/s  %4.0f%%", s->limit * 1e-9, s->unit, 100 * reached / s->limit);
+        if (s->limit > 0 && s->seconds > shortest) printf("  %9.2f G%s/s  %4.0f%%", s->limit * 1e-9, s->unit, 100 * reached / s->limit);
     }
     putchar('\n');
 }
 
 static void print_table(const rk_profile *p) {
-    const rk_profile_stage *longest = &p->stages[0];
+    const rk_profile_stage *longest = &p->stages[0], *other = NULL;
     printf("%s: %d threads, kernels %s\n", rk_runtime_cpu(), rk_threads(), rk_runtime_isa());
     bool on_cpu = strcmp(p->device, "cpu") == 0;
     printf("a step of %lld samples", (long long)p->batch_size);
@@ -38,11 +39,19 @@ static void print_table(const rk_profile *p) {
     printf("  %-13s %12s %6s  %14s  %14s  %5s\n", "stage", "time", "share", "reached", "this machine", "of it");
     for (int i = 0; i < RK_PROFILE_STAGES && p->stages[i].name; i++) {
         print_stage(p, &p->stages[i]);
-        if (p->stages[i].seconds > longest->seconds) longest = &p->stages[i];
+        if (strcmp(p->stages[i].name, "other") == 0)
+            other = &p->stages[i];
+        else if (p->stages[i].seconds > longest->seconds)
+            longest = &p->stages[i];
     }
     printf("\nit is bound by '%s'. ", longest->name);
     puts(on_cpu ? "Stages from 'lookup' to 'sum gradients' run beside each other, a block of samples a thread; bytes are what the algorithm moves, which caches may save."
                 : "The stages are the host's; what the GPU does in a step is not split.");
+    if (other && other->seconds > longest->seconds)
+        puts("More time went to no stage than to that one: threads waited for a processor, or steps are too short to be timed.");
+    if (p->limits_spread > RK_PROFILE_STEADY)
+        printf("The machine is busy with something else: what it reaches was measured between the steps, and took up to %.1f times as long as at best. "
+               "Shares of it cannot be trusted; measure again when it is idle.\n", p->limits_spread);
 }
 
 static int run(const arguments *args) {
@@ -73,7 +82,7 @@ const command command_bench = {
     .options =
         {
             [OPT_SET] = {"set", 's', OPTION_LIST, "KEY=VALUE", NULL, "override a key of the run file; may be repeated"},
-            [OPT_STEPS] = {"steps", 'n', OPTION_INT, "N", NULL, "steps that are timed, after 3 that are not; 20"},
+            [OPT_STEPS] = {"steps", 'n', OPTION_INT, "N", NULL, "steps that are timed, in up to 4 turns, each after 3 that are not; 20"},
             [OPT_JSON] = {"json", 'j', OPTION_FLAG, NULL, NULL, "one line of JSON"},
         },
     .examples = "reckon bench examples/adult.yaml\nreckon bench --set train.batch_size=65536 --steps 5 run.yaml",

@@ -111,6 +111,7 @@ typedef struct rk_model_work {
     int64_t n_ids, n_rows;
     double flops;
     int64_t layer_in, layer_out; /* the largest linear layer */
+    uint64_t table_bytes;        /* rows and slots of all tables */
     int32_t row_dim;             /* a usual row: the dim of the table that most bytes come from */
 } rk_model_work;
 rk_model_work rk_model_count_work(const rk_model *model, int64_t n);

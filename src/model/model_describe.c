@@ -56,6 +56,7 @@ rk_model_work rk_model_count_work(const rk_model *model, int64_t n) {
     work.update_bytes = rows.update_bytes;
     work.n_ids = rows.n_ids;
     work.n_rows = rows.n_rows;
+    work.table_bytes = rk_embeddings_bytes(model->embeddings);
     uint64_t most = 0;
     for (int32_t t = 0; t < rk_embeddings_n_tables(model->embeddings); t++) {
         uint64_t bytes = rk_embeddings_table_bytes(model->embeddings, t);

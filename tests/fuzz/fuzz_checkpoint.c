@@ -1,10 +1,11 @@
 /* A whole small checkpoint of tensors of any name and shape, read into a model's: a line each, its type (a digit), its dims and its name: "0 2,12 t[3:23:12]". Bytes,
  * offsets and checksums are put right, so that nothing but names and shapes can be wrong. */
 #include <jansson.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "base/state.h"
-#include "fuzz/fuzz_folder.h"
+#include "fuzz/manifest.h"
 #include "train/checkpoint_parts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
@@ -52,13 +53,13 @@ static bool put_shard(char *text) {
     rk_buffer_text(&shard, written);
     rk_buffer_append(&shard, zeros, n_values);
     free(written);
-    fuzz_put("model-00001.safetensors", shard.data, shard.n_bytes);
+    scratch_file("model-00001.safetensors", shard.data, shard.n_bytes);
     int n = snprintf(manifest, sizeof manifest,
                      "{\"version\":1,\"progress\":{\"step\":1,\"epoch\":0,\"row\":0,\"best\":null,\"plateau_best\":null,\"best_step\":0,\"bad\":0,\"plateau_bad\":0,"
                      "\"learning_rate_factor\":1,\"n_evaluations\":0,\"loss_sum\":0,\"loss_steps\":0,\"log_bytes\":0,\"events_bytes\":0,\"finished\":false},"
                      "\"files\":[{\"name\":\"model-00001.safetensors\",\"bytes\":%zu,\"crc32c\":%u}]}", shard.n_bytes, (unsigned)rk_crc32c(0, shard.data, shard.n_bytes));
     rk_buffer_release(&shard);
-    fuzz_put_manifest(manifest, (size_t)n);
+    put_manifest(manifest, (size_t)n);
     return true;
 }
 
@@ -67,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     if (rk_strndup((const char *)data, n_bytes, &text) != RK_OK) return 0;
     bool there = put_shard(text);
     rk_free(text);
-    if (!there || rk_checkpoint_verify(fuzz_folder) != RK_OK) return 0;
+    if (!there || rk_checkpoint_verify(scratch_folder()) != RK_OK) return 0;
     rk_state state = {0};
     void *values[N_WANTED] = {NULL};
     for (int i = 0; i < N_WANTED; i++) {
@@ -75,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
         values[i] = calloc(1, rk_state_entry_bytes(&entry));
         if (rk_state_add(&state, list[i].name, list[i].type, list[i].dims[0], list[i].dims[1], values[i]) != RK_OK) abort();
     }
-    (void)!rk_checkpoint_read(fuzz_folder, &state);
+    (void)!rk_checkpoint_read(scratch_folder(), &state);
     rk_state_release(&state);
     for (int i = 0; i < N_WANTED; i++) free(values[i]);
     return 0;

@@ -1,7 +1,8 @@
 /* A run's log: read for a report, cut at any place, and read again. The first eight bytes say where. */
-#include <sys/stat.h>
+#include <string.h>
 
-#include "fuzz/fuzz_folder.h"
+#include "base/file.h"
+#include "fuzz/scratch.h"
 #include "report/run_record.h"
 #include "train/run_log.h"
 
@@ -9,13 +10,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
 static void read_log(void) {
     rk_run_record record;
-    if (rk_run_record_read(fuzz_folder, &record) == RK_OK) rk_run_record_release(&record);
+    if (rk_run_record_read(scratch_folder(), &record) == RK_OK) rk_run_record_release(&record);
 }
 
 static int64_t size_of(const char *name) {
     char path[300];
     uint64_t n;
-    snprintf(path, sizeof path, "%s/%s", fuzz_folder, name);
+    snprintf(path, sizeof path, "%s/%s", scratch_folder(), name);
     if (rk_file_size(path, &n) != RK_OK) abort();
     return (int64_t)n;
 }
@@ -27,11 +28,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     memcpy(&keep, data, sizeof keep);
     keep &= (1LL << 50) - 1;
     int64_t n = (int64_t)(n_bytes - sizeof keep);
-    fuzz_put(lines, data + sizeof keep, (size_t)n);
-    fuzz_put(events, data + sizeof keep, (size_t)n);
+    scratch_file(lines, data + sizeof keep, (size_t)n);
+    scratch_file(events, data + sizeof keep, (size_t)n);
     read_log();
     rk_run_log log;
-    if (rk_run_log_open(fuzz_folder, true, keep, keep, &log) != RK_OK) abort();
+    if (rk_run_log_open(scratch_folder(), true, keep, keep, &log) != RK_OK) abort();
     rk_run_log_release(&log);
     if (size_of(lines) > n || size_of(lines) > keep) abort();
     read_log();

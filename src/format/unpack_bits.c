@@ -33,6 +33,7 @@ rk_packed_range rk_unpack_bits_scalar(const rk_packed_ints *packed, int64_t n, i
 }
 
 rk_packed_range rk_unpack_bits(const rk_packed_ints *packed, int64_t n, int64_t *out) {
+    if (n == 0) return (rk_packed_range){UINT64_MAX, 0}; /* out may be NULL */
 #ifdef __x86_64__
     if (rk_cpu_isa() != RK_ISA_SCALAR && packed->bits <= RK_UNPACK_AVX2_BITS) {
         int64_t n_done;

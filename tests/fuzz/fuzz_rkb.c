@@ -4,10 +4,17 @@
 #include <string.h>
 
 #include "format/rkb.h"
+#include "mend.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
 enum { MOST_COLUMNS = 64 };
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n_bytes, size_t most, unsigned seed) {
+    n_bytes = mutate(data, n_bytes, most, seed);
+    if (seed % 32) mend_rkb(data, n_bytes);
+    return n_bytes;
+}
 
 /* Numbers that stay packed are those that are unpacked at once. */
 static void compare(const rk_rkb *rkb, int64_t block, const rk_columns *columns, rk_rkb_memory *memory, rk_columns *packed) {

@@ -1,5 +1,6 @@
-/* Whole files through the readers of every format: rows out of a source against those of the plain parsers, and batches of one thread against those of three.
- * The first byte says the format, the second how separated values are written; checksums of TFRecord are put right. */
+/* Whole files through the readers of every format: rows out of a source against those of the plain parsers,
+ * and batches of one thread against those of three. The first byte says the format, the second how separated
+ * values are written; checksums of TFRecord and rkb are put right. */
 #include <stddef.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 #include "data/rows.h"
 #include "format/csv_index.h"
 #include "format/tfrecord.h"
+#include "mend.h"
 #include "scratch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
@@ -31,8 +33,12 @@ typedef struct opened {
 
 static void open_section(int format, uint8_t way, int n_threads, opened *o) {
     char text[2000];
-    snprintf(text, sizeof text, "train: %s\non_bad_row: skip\nshuffle: false\nreader_threads: %d\nheader: %s\nquote: %s\ntrim: %s\n%s%s%s", names[format], n_threads,
-             format ? "auto" : "false", way & 1 ? "\"\"" : "'\"'", way & 2 ? "false" : "true", way & 4 ? "comment: \"#\"\n" : "", way & 8 ? "separator: \"|\"\n" : "", features[format]);
+    snprintf(text, sizeof text,
+             "train: %s\non_bad_row: skip\nshuffle_window: 14\nreader_threads: %d\nheader: %s\nquote: "
+             "%s\ntrim: %s\n%s%s%s",
+             names[format], n_threads, format ? "auto" : "false", way & 1 ? "\"\"" : "'\"'",
+             way & 2 ? "false" : "true", way & 4 ? "comment: \"#\"\n" : "",
+             way & 8 ? "separator: \"|\"\n" : "", features[format]);
     if (rk_yaml_parse("d.yaml", text, strlen(text), &o->yaml) != RK_OK) abort();
     if (rk_schema_bind(&rk_data_schema_table, &o->yaml, o->yaml.root, &o->section) != RK_OK || rk_data_section_check(&o->section, &o->yaml) != RK_OK) abort();
 }
@@ -141,24 +147,6 @@ static void check_known_features(const rk_data_section *section, const char *dat
     rk_example_writer_release(&writer);
 }
 
-static uint32_t masked(const void *data, size_t n) {
-    uint32_t crc = rk_crc32c(0, data, n);
-    return (crc >> 15 | crc << 17) + 0xa282ead8u;
-}
-
-static void put_checksums_right(char *data, size_t n) {
-    for (size_t at = 0; n - at >= 16;) {
-        uint64_t length;
-        uint32_t crc = masked(data + at, 8);
-        memcpy(&length, data + at, 8);
-        memcpy(data + at + 8, &crc, 4);
-        if (length > n - at - 16) return;
-        crc = masked(data + at + 12, length);
-        memcpy(data + at + 12 + length, &crc, 4);
-        at += 16 + (size_t)length;
-    }
-}
-
 static void check_index(const char *data, size_t n) {
     static uint32_t expected[1 << 16], got[1 << 16];
     if (n + RK_CSV_INDEX_ROOM > 1 << 16) return;
@@ -179,7 +167,8 @@ static rk_status epoch(int format, uint8_t way, int n_threads, uint64_t *hash) {
     open_section(format, way, n_threads, &o);
     *hash = 0;
     rk_status status = rk_transforms_fit(&o.section, &o.yaml, &(rk_fit_options){.directory = scratch_folder()}, &transforms);
-    rk_dataset_options options = {.directory = scratch_folder(), .split = "train", .batch_size = 7};
+    rk_dataset_options options = {
+        .directory = scratch_folder(), .split = "train", .batch_size = 7, .shuffle = way & 16};
     if (status == RK_OK) status = rk_dataset_create(&o.section, transforms, &options, &dataset);
     while (status == RK_OK && (status = rk_dataset_next(dataset, &b)) == RK_OK) {
         *hash = rk_hash_bytes(b->dense, (size_t)(b->n * b->n_dense) * sizeof(float), *hash);
@@ -230,7 +219,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t n_bytes) {
     char *data = malloc(n);
     uint64_t one, three;
     memcpy(data, input + 2, n);
-    if (format == 2) put_checksums_right(data, n);
+    if (format == 2) mend_tfrecord((uint8_t *)data, n);
+    if (format == 3) mend_rkb((uint8_t *)data, n);
     check_index(data, n);
     check_rows(format, input[1], data, n);
     scratch_file(names[format], data, n);

@@ -23,6 +23,7 @@ struct rk_trainer {
     int32_t n_readers, reader; /* reader: this rank's number among those that only read, or -1 */
     bool owns_comm, is_first;  /* is_first: rank 0, who speaks, logs and decides on paths */
     bool has_warned_of_metric; /* said once */
+    bool has_loss;             /* some batch was trained on */
     bool has_run;              /* to an end, so that ranks which only hold rows are still there to be told to end */
     rk_model *model;           /* NULL on ranks that only read */
     rk_dataset *train, *valid; /* valid NULL: none */

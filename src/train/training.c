@@ -66,6 +66,8 @@ rk_status rk_trainer_report(rk_trainer *t, bool now) {
 
 static void count_loss(rk_trainer *t, double loss) {
     if (isnan(loss)) return; /* a skipped step, which the model counts, or a batch that was only begun */
+    if (t->first_step == 0 && !t->has_loss) rk_trainer_warn_of_first_loss(t, loss);
+    t->has_loss = true;
     t->progress.loss_sum += loss;
     t->progress.loss_steps++;
 }
@@ -150,7 +152,6 @@ static rk_status train_batch(rk_trainer *t, const rk_batch_part *part) {
     t->progress.position = rk_feed_tell(&t->train_feed);
     t->samples_since += part->total;
     count_loss(t, loss);
-    if (t->progress.step == 1) rk_trainer_warn_of_first_loss(t, loss);
     return RK_OK;
 }
 

@@ -124,9 +124,12 @@ static bool has_part(const rk_settings *settings, const char *part, size_t n_byt
 
 /* The bytes of the first section, or entry of a list, on the way to a key that not all settings have; 0: there is none. */
 static size_t partial_part(const rk_settings *settings, size_t n, const char *key) {
-    for (const char *end = strpbrk(key, "].["); end; end = strpbrk(end + 1, "].["))
-        for (size_t i = 0; i < n && *end != '['; i++)
+    bool in_list = false;
+    for (const char *end = strpbrk(key, "].["); end; end = strpbrk(end + 1, "].[")) {
+        in_list = in_list || *end == '[';
+        for (size_t i = 0; i < n && (*end == '.' || (*end == ']' && in_list)); i++)
             if (!has_part(&settings[i], key, (size_t)(end + 1 - key))) return (size_t)(end + 1 - key);
+    }
     return 0;
 }
 

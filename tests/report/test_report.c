@@ -10,7 +10,9 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/rng.h"
+#include "report/html_check.h"
 #include "report/importance.h"
+#include "report/report_page.h"
 #include "serve/predictor_parts.h"
 
 static char directory[] = "/tmp/reckon-report-XXXXXX";
@@ -194,6 +196,26 @@ static void test_page(void **state) {
     rk_free(text);
 }
 
+/* Names, settings and tasks of any bytes. */
+static void test_any_bytes(void **state) {
+    (void)state;
+    static const char *const bad[] = {"<p>", "<p></b>", "<script></script>", "<p onclick=\"x\"></p>", "<p class=x></p>", "a & b", "\xff", "\033[m", "<p title=\"<\"></p>", "a < b"};
+    static char texts[][40] = {"<script>alert(1)</script>", "\" onload=\"x", "'&amp;<!--", "\033[31m\xff\xc2\x9b\xed\xa0\x80", "]]>[a].b][", "größe 日本"};
+    enum { N_TEXTS = sizeof texts / sizeof texts[0] };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) assert_non_null(html_check(bad[i], strlen(bad[i])));
+    for (size_t i = 0; i < N_TEXTS; i++) {
+        rk_report_task task = {.name = texts[i], .binary = true};
+        rk_setting settings[] = {{texts[(i + 1) % N_TEXTS], texts[i]}, {texts[(i + 2) % N_TEXTS], texts[(i + 3) % N_TEXTS]}};
+        rk_report_run runs[] = {{.name = texts[i], .n_rows = 1, .tasks = &task, .n_tasks = 1, .settings = {settings, 1, 1}},
+                                {.name = texts[(i + 1) % N_TEXTS], .settings = {settings + 1, 1, 1}}};
+        rk_buffer page = {0};
+        OK(rk_report_page(runs, 2, texts[(i + 4) % N_TEXTS], 0, &page));
+        const char *wrong = html_check(page.data, page.n_bytes);
+        if (wrong) fail_msg("%s: %s", texts[i], wrong);
+        rk_buffer_release(&page);
+    }
+}
+
 static void test_errors(void **state) {
     (void)state;
     char expected[600], path[100];
@@ -231,7 +253,7 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_importance), cmocka_unit_test(test_samples), cmocka_unit_test(test_page),
+        cmocka_unit_test(test_importance), cmocka_unit_test(test_samples), cmocka_unit_test(test_page), cmocka_unit_test(test_any_bytes),
         cmocka_unit_test(test_errors),     cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -137,7 +137,10 @@ rk_status rk_remove_tree(const char *path) {
 rk_status rk_sync_directory(const char *path) {
     int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0) return rk_error_errno(RK_IO, errno, "could not open the directory '%s'", path);
-    int failed = fsync(descriptor) != 0 && errno != EINVAL; /* EINVAL: this file system has nothing to sync */
+    int code;
+    while ((code = fsync(descriptor)) != 0 && errno == EINTR) {
+    }
+    int failed = code != 0 && errno != EINVAL; /* EINVAL: this file system has nothing to sync */
     int reason = errno;
     close(descriptor);
     return failed ? rk_error_errno(RK_IO, reason, "could not sync the directory '%s'", path) : RK_OK;

@@ -159,7 +159,10 @@ static rk_status sync_parent(const char *path) {
 
 rk_status rk_writer_commit(rk_writer *writer) {
     RK_TRY(flush(writer));
-    if (writer->temporary_path && fsync(writer->descriptor) != 0) return rk_error_errno(RK_IO, errno, "could not sync '%s'", writer->path);
+    int failed = 0;
+    while (writer->temporary_path && (failed = fsync(writer->descriptor)) != 0 && errno == EINTR) {
+    }
+    if (failed) return rk_error_errno(RK_IO, errno, "could not sync '%s'", writer->path);
     int closed = close(writer->descriptor);
     writer->descriptor = -1;
     if (closed != 0) return rk_error_errno(RK_IO, errno, "could not write '%s'", writer->path);

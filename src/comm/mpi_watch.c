@@ -9,7 +9,7 @@
 static void *watch_clock(void *context) {
     rk_mpi_watch *watch = context;
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += (time_t)watch->timeout_s + 1;
     pthread_mutex_lock(&watch->mutex);
     int code = 0;
@@ -25,7 +25,11 @@ static void *watch_clock(void *context) {
 void rk_mpi_watch_begin(rk_mpi_watch *watch, double timeout_s, const char *what) {
     *watch = (rk_mpi_watch){.timeout_s = timeout_s, .what = what};
     pthread_mutex_init(&watch->mutex, NULL);
-    pthread_cond_init(&watch->changed, NULL);
+    pthread_condattr_t attributes; /* no jump of the time of day is a lost rank */
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&watch->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
     watch->is_watched = pthread_create(&watch->thread, NULL, watch_clock, watch) == 0;
 }
 

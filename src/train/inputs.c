@@ -24,11 +24,13 @@ void rk_inputs_release(rk_inputs *inputs) {
 }
 
 static rk_status read_sample(int descriptor, const char *path, int64_t at, char *bytes, uint32_t *crc) {
-    ssize_t n;
-    do n = pread(descriptor, bytes, SAMPLE_BYTES, (off_t)at);
-    while (n < 0 && errno == EINTR);
-    if (n < 0) return rk_error_errno(RK_IO, errno, "could not read '%s'", path);
-    *crc = rk_crc32c(*crc, bytes, (size_t)n);
+    size_t n_read = 0;
+    for (ssize_t n = 1; n != 0 && n_read < SAMPLE_BYTES;) {
+        n = pread(descriptor, bytes + n_read, SAMPLE_BYTES - n_read, (off_t)at + (off_t)n_read);
+        if (n < 0 && errno != EINTR) return rk_error_errno(RK_IO, errno, "could not read '%s'", path);
+        n_read += n > 0 ? (size_t)n : 0;
+    }
+    *crc = rk_crc32c(*crc, bytes, n_read);
     return RK_OK;
 }
 

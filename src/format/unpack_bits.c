@@ -38,6 +38,7 @@ rk_packed_range rk_unpack_bits(const rk_packed_ints *packed, int64_t n, int64_t 
     if (rk_cpu_isa() != RK_ISA_SCALAR && packed->bits <= RK_UNPACK_AVX2_BITS) {
         int64_t n_done;
         rk_packed_range range = rk_unpack_bits_avx2(packed, n, out, &n_done);
+        if (n_done == n) return range; /* there may be no data at all */
         size_t skipped = (size_t)n_done / 8 * (size_t)packed->bits;
         const rk_packed_ints rest = {packed->data + skipped, packed->n_bytes - skipped, packed->bits, packed->base};
         rk_packed_range last = rk_unpack_bits_scalar(&rest, n - n_done, out + n_done);

@@ -54,7 +54,17 @@ static void test_versions(void **state) {
         for (int64_t n = 0; n < 500; n += n < 70 ? 1 : 61) compare(&rng, bits, n);
 }
 
+/* A column without values has no data. */
+static void test_no_data(void **state) {
+    (void)state;
+    for (int bits = 1; bits <= 56; bits++) {
+        const rk_packed_ints none = {NULL, 0, bits, 7};
+        check(rk_unpack_bits(&none, 0, NULL), (rk_packed_range){UINT64_MAX, 0});
+        check(rk_unpack_bits_scalar(&none, 0, NULL), (rk_packed_range){UINT64_MAX, 0});
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_versions)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_versions), cmocka_unit_test(test_no_data)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,23 +2,12 @@
 
 import math
 
-VERSIONS = [
-    "1.1",
-    "1.10",
-    "2.0",
-    "2.00",
-    "1e3",
-    "1000",
-    "007",
-    "7",
-    "+7",
-    "-0",
-    "0",
-    "0x10",
-    "nan",
-    "inf",
-    "a b",
-    "1.1 ",
+# Texts that name things, though some look like numbers.
+TEXTS = [
+    ["1.1", "1.10", "2.0", "2.00", "1e3", "1000", "7", "7.0", ".5", "0.50"],
+    ["1", "01", "001", "+1", "-0", "0", "00", "10", "1e1", "16777217"],
+    ["1.1", "nan", "inf", "NaN", "-inf", "1e400", "1e-50", "0.1", "0.10000000149"],
+    ["1.1", "1.10", "a b", "0x10", "é", '7"', "TRUE", "null", "-"],
 ]
 
 
@@ -30,13 +19,14 @@ def number(r):
 def draw_row(r, case, users, items, latent):
     user, item = r.randrange(users), min(int(r.expovariate(6 / items)), items - 1)
     # A number that f32 holds: of others a typed file has the last digits rounded.
-    version, age = r.choice(VERSIONS).strip(), r.randrange(257) / 256
+    texts = TEXTS[case.one_of("texts", 0, [0, 0, 1, 2, 3])]
+    version, age = r.choice(texts), r.randrange(257) / 256
     tags = [r.randrange(30) for _ in range(r.randrange(5))]
     history = [min(int(r.expovariate(6 / items)), items - 1) for _ in range(r.randrange(6))]
     score = (
         latent["user"][user]
         + latent["item"][item]
-        + (VERSIONS.index(version) % 5 if version in VERSIONS else 0) * 0.4
+        + texts.index(version) % 5 * 0.4
         - 0.8
         + age
         + 0.1 * len(tags)

@@ -288,6 +288,37 @@ static void test_files_that_change(void **state) {
     close_section(&o);
 }
 
+/* Wherever memory runs out, it is said, nothing is lost, and another try goes well. */
+static void test_out_of_memory(void **state) {
+    (void)state;
+    static const char *const files[] = {"train: first.csv\ncache_bytes: 0",
+                                        "train: a.rkb\nvalid: {fraction: 0.3}"};
+    for (int f = 0; f < 2; f++) {
+        opened o;
+        const rk_batch *batch;
+        open_lines(files[f], 300, &o);
+        long live = rk_alloc_live();
+        bool failed = true;
+        for (long n = 1; failed; n += 1 + n / 16) {
+            rk_dataset *d = open_share(&o, true, 0, 1);
+            rk_status status;
+            rk_alloc_fail_after(n, false);
+            while ((status = rk_dataset_next(d, &batch)) == RK_OK) {
+            }
+            rk_alloc_fail_after(0, false);
+            failed = status == RK_NO_MEMORY;
+            assert_true(failed || status == RK_END);
+            if (failed) OK(rk_dataset_seek(d, (rk_dataset_position){0, 0}));
+            while (failed && (status = rk_dataset_next(d, &batch)) == RK_OK) {
+            }
+            assert_int_equal(status, RK_END);
+            rk_dataset_free(d);
+            assert_int_equal(rk_alloc_live(), live);
+        }
+        close_section(&o);
+    }
+}
+
 static char heard[4][1024];
 static int n_heard;
 
@@ -385,6 +416,7 @@ int main(void) {
         cmocka_unit_test(test_one_window),        cmocka_unit_test(test_large_windows),
         cmocka_unit_test(test_line_of_a_bad_row), cmocka_unit_test(test_files_that_change),
         cmocka_unit_test(test_warnings),          cmocka_unit_test(test_no_false_alarms),
+        cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

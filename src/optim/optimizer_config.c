@@ -83,12 +83,14 @@ static const struct {
 };
 enum { N_USES = sizeof uses / sizeof uses[0] };
 
+/* Where no kind is said it is adam, most likely. */
 static bool takes(const rk_yaml_node *node, const char *key) {
     const rk_yaml_node *kind = rk_yaml_get(node, "kind");
     if (!kind && node) kind = node->short_form;
-    for (int k = 0; k < RK_OPTIMIZER_COUNT && kind && kind->scalar; k++)
+    const char *name = kind && kind->scalar ? kind->scalar : kinds[RK_OPTIMIZER_ADAM];
+    for (int k = 0; k < RK_OPTIMIZER_COUNT; k++)
         for (size_t i = 0; i < N_USES; i++)
-            if (strcmp(kinds[k], kind->scalar) == 0 && strcmp(uses[i].key, key) == 0) return uses[i].used_by & (1u << k);
+            if (strcmp(kinds[k], name) == 0 && strcmp(uses[i].key, key) == 0) return uses[i].used_by & (1u << k);
     return true;
 }
 

@@ -155,6 +155,7 @@ static void test_foreign_words(void **state) {
         {DATA "model: dnn\ntrain: {batchSize: 8}\n", "unknown key in 'train'\nhint: did you mean 'batch_size'?"},
         {DATA "model: dnn\ntrain: {patience: 8}\n", "unknown key in 'train'\nhint: the key is 'train.early_stopping.patience'"},
         {DATA "model: dnn\ntrain: {optimizer: {kind: sgd, momentun: 0.9}}\n", "unknown key in 'optimizer'\nhint: the keys here are kind, learning_rate, weight_decay"},
+        {DATA "model: dnn\ntrain: {optimizer: {momentun: 0.9}}\n", "unknown key in 'optimizer'\nhint: the keys here are kind, learning_rate, epsilon, beta1"},
         {DATA "model: dnn\ntrain: {optimizer: {type: sgd}}\n", "unknown key in 'optimizer'\nhint: did you mean 'kind'?"},
         {DATA "model: {kind: dnn, experst: 3}\n", "unknown key in 'model'\nhint: the keys here are kind, deep"},
         {"data: {train: a.csv, validation: b.csv, labels: [y], features: [{name: u, hash: 9}]}\nmodel: lr\n", "unknown key in 'data'\nhint: did you mean 'valid'?"},

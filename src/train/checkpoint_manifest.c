@@ -82,6 +82,8 @@ static rk_status read_progress(json_t *p, rk_manifest *m) {
     rk_progress *out = &m->progress;
     RK_TRY(read_counts(p, out));
     RK_TRY(read_metric(p, "best", &out->policy.best));
+    out->policy.patience_best = out->policy.best; /* as older ones have it */
+    if (json_object_get(p, "patience_best")) RK_TRY(read_metric(p, "patience_best", &out->policy.patience_best));
     RK_TRY(read_metric(p, "plateau_best", &out->policy.plateau_best));
     RK_TRY(read_number(p, "loss_sum", INFINITY, &out->loss_sum));
     RK_TRY(read_number(p, "learning_rate_factor", 1, &out->policy.learning_rate_factor));

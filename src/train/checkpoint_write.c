@@ -115,9 +115,10 @@ static json_t *progress_json(const rk_config *config, const rk_progress *p) {
     char metric[1024], plateau_metric[1024];
     rk_config_metric_name(config, config->watched_task, config->watched_metric, metric, sizeof metric);
     rk_config_metric_name(config, config->plateau_task, config->plateau_metric, plateau_metric, sizeof plateau_metric);
-    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:I, s:I, s:I, s:b, s:b}", "metric", metric, "plateau_metric", plateau_metric,
+    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:I, s:I, s:I, s:b, s:b}", "metric", metric, "plateau_metric", plateau_metric,
                      "step", (json_int_t)p->step, "epoch", (json_int_t)p->position.epoch,
-                     "row", (json_int_t)p->position.row, "best", number_or_null(p->policy.best), "plateau_best", number_or_null(p->policy.plateau_best), "best_step",
+                     "row", (json_int_t)p->position.row, "best", number_or_null(p->policy.best), "patience_best", number_or_null(p->policy.patience_best),
+                     "plateau_best", number_or_null(p->policy.plateau_best), "best_step",
                      (json_int_t)p->policy.best_step, "last_step", (json_int_t)p->policy.last_step, "bad", (json_int_t)p->policy.bad, "plateau_bad", (json_int_t)p->policy.plateau_bad, "learning_rate_factor",
                      p->policy.learning_rate_factor, "n_evaluations", (json_int_t)p->policy.n_evaluations, "loss_sum", p->loss_sum, "loss_steps", (json_int_t)p->loss_steps,
                      "log_bytes", (json_int_t)p->log_bytes, "events_bytes", (json_int_t)p->events_bytes, "keep_best", config->keeps_best, "finished", p->finished);

@@ -3,11 +3,11 @@
 #include <math.h>
 
 void rk_policy_init(rk_policy *policy) {
-    *policy = (rk_policy){.best = NAN, .plateau_best = NAN, .learning_rate_factor = 1};
+    *policy = (rk_policy){.best = NAN, .plateau_best = NAN, .patience_best = NAN, .learning_rate_factor = 1};
 }
 
 void rk_policy_forget_best(rk_policy *p) {
-    p->best = NAN;
+    p->best = p->patience_best = NAN;
     p->best_step = 0;
     p->bad = 0;
 }
@@ -27,10 +27,12 @@ bool rk_policy_stops(const rk_policy *p, const rk_policy_rules *rules) {
 }
 
 rk_verdict rk_policy_judge(rk_policy *p, const rk_policy_rules *rules, int64_t step, double watched, double plateau) {
-    rk_verdict verdict = {.best = is_better(watched, p->best, rules->larger_is_better, rules->min_delta)};
+    rk_verdict verdict = {.best = is_better(watched, p->best, rules->larger_is_better, 0)};
+    bool is_enough = is_better(watched, p->patience_best, rules->larger_is_better, rules->min_delta);
     p->n_evaluations++;
     p->last_step = step;
-    if (!isnan(watched)) p->bad = verdict.best ? 0 : p->bad + 1;
+    if (!isnan(watched)) p->bad = is_enough ? 0 : p->bad + 1;
+    if (is_enough) p->patience_best = watched;
     if (verdict.best) {
         p->best = watched;
         p->best_step = step;

@@ -7,6 +7,7 @@
 
 typedef struct rk_policy {
     double best, plateau_best;        /* NaN: none yet */
+    double patience_best;             /* what an evaluation has to pass, by more than min_delta, for patience to begin anew */
     int64_t best_step, last_step;     /* of the best evaluation, of the last; 0: none */
     int64_t bad, plateau_bad;         /* evaluations since a better one */
     double learning_rate_factor;

@@ -16,7 +16,7 @@ static const rk_schema evaluate_schema = RK_SCHEMA("evaluate", rk_evaluate_secti
 static const rk_field stopping_fields[] = {
     RK_FIELD_TEXT(rk_stopping_section, metric, false, NULL, "by default auc, or rmse for a regression"),
     RK_FIELD_I64(rk_stopping_section, patience, 3, 0, 1e9, "stop after so many evaluations in a row without a better one; 0 as 1"),
-    RK_FIELD_F64(rk_stopping_section, min_delta, 0, 0, INFINITY, "better means by more than this"),
+    RK_FIELD_F64(rk_stopping_section, min_delta, 0, 0, INFINITY, "what is better by no more than this counts against patience"),
 };
 static const rk_schema stopping_schema = {.name = "early_stopping", .struct_bytes = sizeof(rk_stopping_section), .fields = stopping_fields, .n_fields = 3,
                                           .scalar_key = "metric", .has_line = true, .line_offset = offsetof(rk_stopping_section, line)};

@@ -78,7 +78,6 @@ static void test_ends_with_what_is_found(void **state) {
         int64_t n_evaluations;
     } cases[] = {{"train.evaluate={every_steps: 25}", "train.checkpoint={keep: 1}", 6},
                  {"train.evaluate={every_steps: 5}", "train.checkpoint={keep: 1}", 30},
-                 {"train.evaluate={every_steps: 10}", "train.checkpoint={every_epochs: 0}", 18},
                  {"train.evaluate={every_steps: 50, every_epochs: 0}", "train.checkpoint={every_steps: 25}", 3},
                  {"train.evaluate={every_epochs: 2}", "train.checkpoint={every_steps: 7, every_epochs: 0}", 3}};
     int before_the_end = 0;

@@ -367,6 +367,22 @@ static void test_patience(void **state) {
     }
 }
 
+/* Better by no more than min_delta counts against patience, and is the best nevertheless: also of many small steps, which together are more. */
+static void test_min_delta(void **state) {
+    (void)state;
+    static const double values[] = {0.5, 0.504, 0.508, 0.512, 0.515, 0.519};
+    rk_policy p;
+    rk_policy_rules rules = {.larger_is_better = true, .stops = true, .patience = 3, .min_delta = 0.01};
+    rk_policy_init(&p);
+    for (int i = 0; i < 6; i++) {
+        rk_verdict v = rk_policy_judge(&p, &rules, i + 1, values[i], 0);
+        assert_true(v.best && !v.stop && p.best_step == i + 1 && p.best == values[i]);
+        assert_int_equal(p.bad, i % 3);
+    }
+    rk_verdict v = rk_policy_judge(&p, &rules, 7, 0.52, 0);
+    assert_true(v.best && v.stop && p.best_step == 7);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full_reads_back),
@@ -378,6 +394,7 @@ int main(void) {
         cmocka_unit_test(test_device),
         cmocka_unit_test(test_policy),
         cmocka_unit_test(test_patience),
+        cmocka_unit_test(test_min_delta),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

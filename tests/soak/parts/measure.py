@@ -35,15 +35,17 @@ def rmse(rows):
 
 
 def judge(entries, metric, larger, min_delta, patience=None):
-    """The best step; and how many evaluations there are until so many in a row were not better, or None."""
-    best = step = until = None
+    """The best step; and how many evaluations there are until so many in a row were not better by more than min_delta, or None."""
+    best = step = passed = until = None
     bad = 0
     for i, entry in enumerate(entries):
         value = entry.get(metric)
         if value is None or math.isnan(value):
             continue
-        if best is None or (value > best + min_delta if larger else value < best - min_delta):
-            best, step, bad = value, entry["step"], 0
+        if best is None or (value > best if larger else value < best):
+            best, step = value, entry["step"]
+        if passed is None or (value > passed + min_delta if larger else value < passed - min_delta):
+            passed, bad = value, 0
             continue
         bad += 1
         if bad == patience and until is None:

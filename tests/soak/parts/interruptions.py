@@ -73,9 +73,12 @@ def interrupt(t, number, ranks, by_kind, seen):
     else:
         kinds = sorted(by_kind.keys() - {"clock"} if way == "FAIL" else by_kind) + ["write", "rename"]
         kind = r.choice(kinds)
+        most = by_kind[kind]
+        if way == "INT" and r.random() < 0.5:  # soon, before anything is evaluated or saved again
+            kind, most = "clock", max(1, by_kind["clock"] // 6)
         number_of = {"KILL": int(signal.SIGKILL), "INT": int(signal.SIGINT), "FAIL": 0}
         extra = {
-            "RK_POINT": f"{kind}:{r.randint(1, by_kind[kind])}:{number_of[way]}",
+            "RK_POINT": f"{kind}:{r.randint(1, most)}:{number_of[way]}",
             "RK_POINTS": points.name,
             "RK_POINT_RANK": str(r.randrange(ranks) if r.random() < 0.3 else 0),
             "LD_PRELOAD": str(t.program.points),

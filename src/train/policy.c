@@ -26,7 +26,8 @@ bool rk_policy_stops(const rk_policy *p, const rk_policy_rules *rules) {
     return rules->stops && p->bad > 0 && p->bad >= rules->patience;
 }
 
-rk_verdict rk_policy_judge(rk_policy *p, const rk_policy_rules *rules, int64_t step, double watched, double plateau) {
+rk_verdict rk_policy_judge(rk_policy *p, const rk_policy_rules *rules, int64_t step, double watched,
+                           double plateau) {
     rk_verdict verdict = {.best = is_better(watched, p->best, rules->larger_is_better, 0)};
     bool is_enough = is_better(watched, p->patience_best, rules->larger_is_better, rules->min_delta);
     p->n_evaluations++;
@@ -40,7 +41,8 @@ rk_verdict rk_policy_judge(rk_policy *p, const rk_policy_rules *rules, int64_t s
     if (is_better(plateau, p->plateau_best, rules->plateau_larger, 0)) {
         p->plateau_best = plateau;
         p->plateau_bad = 0;
-    } else if (!isnan(plateau) && ++p->plateau_bad > rules->plateau_patience && rules->drops && p->learning_rate_factor * rules->factor >= rules->min_factor) {
+    } else if (!isnan(plateau) && ++p->plateau_bad > rules->plateau_patience && rules->drops &&
+               p->learning_rate_factor * rules->factor >= rules->min_factor) {
         p->learning_rate_factor *= rules->factor;
         p->plateau_bad = 0;
         verdict.dropped = true;

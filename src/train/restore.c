@@ -1,4 +1,5 @@
-/* Going on from a checkpoint: that the run file still says the same, and what of the progress still counts. */
+/* Going on from a checkpoint: that the run file still says the same, and what of the progress still counts.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +16,8 @@ rk_status rk_trainer_check_stored(rk_trainer *t, const char *path) {
     rk_status status;
     RK_GOTO(rk_path_join(path, "config.yaml", &file));
     RK_GOTO(rk_file_read(file, &stored, &n_bytes));
-    RK_GOTO(rk_config_parse(stored, file, t->config->directory, NULL, 0, &config)); /* keys that are newer than the checkpoint have their defaults */
+    RK_GOTO(rk_config_parse(stored, file, t->config->directory, NULL, 0,
+                            &config)); /* keys that are newer than the checkpoint have their defaults */
     RK_GOTO(rk_config_to_yaml(config, &then));
     RK_GOTO(rk_config_expand(t->config));
     RK_GOTO(rk_config_to_yaml(t->config, &now));
@@ -30,14 +32,18 @@ done:
     return status;
 }
 
-/* Rows that are others now, or elsewhere, would be taken for those that the run has seen, and evaluations for comparable ones. */
+/* Rows that are others now, or elsewhere, would be taken for those that the run has seen, and evaluations for
+ * comparable ones. */
 static rk_status check_inputs(rk_trainer *t, const char *start) {
     rk_manifest m;
     RK_TRY(rk_manifest_read(start, &m));
     rk_status status = m.has_inputs ? rk_inputs_compare(&m.inputs, &t->inputs) : RK_OK;
     rk_manifest_release(&m);
     if (status == RK_OK || !t->options.allow_changed_data)
-        return status == RK_OK ? RK_OK : rk_error_hint(status, "restore the data, begin a new run with another train.output, or go on with it as it is by --allow-changed-data");
+        return status == RK_OK ? RK_OK
+                               : rk_error_hint(status,
+                                               "restore the data, begin a new run with another train.output, "
+                                               "or go on with it as it is by --allow-changed-data");
     rk_log(RK_LOG_WARNING, "%s", rk_last_error());
     return RK_OK;
 }
@@ -51,16 +57,21 @@ rk_status rk_trainer_take_inputs(rk_trainer *t, const char *start) {
 /* A run that has ended goes on if it is now to be longer, unless it was stopped early. */
 static bool has_ended(const rk_trainer *t) {
     const rk_train_section *s = &t->config->train;
-    bool is_done = (s->epochs && t->progress.position.epoch >= s->epochs) || (s->steps && t->progress.step >= s->steps);
+    bool is_done =
+        (s->epochs && t->progress.position.epoch >= s->epochs) || (s->steps && t->progress.step >= s->steps);
     return t->progress.finished && (is_done || rk_policy_stops(&t->progress.policy, &t->rules));
 }
 
-/* Whether the checkpoint's policy went by another metric, which is said if it `matters`; one that does not say what it went by went by this one. */
+/* Whether the checkpoint's policy went by another metric, which is said if it `matters`; one that does not
+ * say what it went by went by this one. */
 static bool went_by_another(const rk_trainer *t, const char *then, int task, int metric, bool matters) {
     char now[1024];
     rk_config_metric_name(t->config, task, metric, now, sizeof now);
     if (!then || strcmp(then, now) == 0) return false;
-    if (matters && t->is_first) rk_log(RK_LOG_WARNING, "the run went by '%s' and now goes by '%s': the best is looked for anew from here on", then, now);
+    if (matters && t->is_first)
+        rk_log(RK_LOG_WARNING,
+               "the run went by '%s' and now goes by '%s': the best is looked for anew from here on", then,
+               now);
     return true;
 }
 
@@ -77,15 +88,23 @@ static bool is_there(const rk_trainer *t, int64_t step) {
 /* Parameters of a best evaluation that were not kept, or are gone, cannot be what the run ends with. */
 static bool has_lost_best(const rk_trainer *t) {
     const rk_policy *p = &t->progress.policy;
-    if (!t->config->keeps_best || isnan(p->best) || p->best_step == t->progress.step || is_there(t, p->best_step)) return false;
-    if (t->is_first) rk_log(RK_LOG_WARNING, "there is no checkpoint of the best evaluation, at step %lld: the best is looked for anew from here on", (long long)p->best_step);
+    if (!t->config->keeps_best || isnan(p->best) || p->best_step == t->progress.step ||
+        is_there(t, p->best_step))
+        return false;
+    if (t->is_first)
+        rk_log(RK_LOG_WARNING,
+               "there is no checkpoint of the best evaluation, at step %lld: the best is looked for anew "
+               "from here on",
+               (long long)p->best_step);
     return true;
 }
 
-/* What was measured by a metric counts while the run goes by that one. Returns whether the policy is another now than in the checkpoint. */
+/* What was measured by a metric counts while the run goes by that one. Returns whether the policy is another
+ * now than in the checkpoint. */
 static bool judge_anew(rk_trainer *t, const rk_manifest *m) {
     const rk_config *c = t->config;
-    bool watched = went_by_another(t, m->metric, c->watched_task, c->watched_metric, t->rules.stops || c->keeps_best);
+    bool watched =
+        went_by_another(t, m->metric, c->watched_task, c->watched_metric, t->rules.stops || c->keeps_best);
     bool plateau = went_by_another(t, m->plateau_metric, c->plateau_task, c->plateau_metric, t->rules.drops);
     if (watched) rk_policy_forget_best(&t->progress.policy);
     if (plateau) rk_policy_forget_plateau(&t->progress.policy);

@@ -6,11 +6,14 @@
 #include "base/buffer.h"
 #include "base/yaml.h"
 
-/* Keys that a resumed run may change, with all that is in them. A section without keys here may change wholly. */
+/* Keys that a resumed run may change, with all that is in them. A section without keys here may change
+ * wholly. */
 static const char *const free_of_data[] = {"cache_bytes", "reader_threads"};
-static const char *const free_of_train[] = {"epochs",  "steps",          "threads", "output",     "log_every", "metrics",   "tensorboard",
-                                        "evaluate", "early_stopping", "plateau", "checkpoint", "keep_best", "on_not_finite"};
-static const char *const free_of_cluster[] = {"embedding_ranks", "reader_ranks", "timeout_s", "replicate_below", "plan", "tables"};
+static const char *const free_of_train[] = {
+    "epochs",   "steps",          "threads", "output",     "log_every", "metrics",      "tensorboard",
+    "evaluate", "early_stopping", "plateau", "checkpoint", "keep_best", "on_not_finite"};
+static const char *const free_of_cluster[] = {"embedding_ranks", "reader_ranks", "timeout_s",
+                                              "replicate_below", "plan",         "tables"};
 
 static const struct section {
     const char *name;
@@ -77,8 +80,11 @@ static rk_status refuse(const place *at, const rk_yaml_node *then, const rk_yaml
     rk_status status = RK_OK;
     for (int i = 0; i < 3 && status == RK_OK; i++) status = texts[i].status;
     if (status == RK_OK) {
-        status = rk_error(RK_CONFIG, "the run was begun with another configuration: '%s' was %.*s and is %.*s now", texts[0].data, SHOWN, texts[1].data, SHOWN, texts[2].data);
-        status = rk_error_hint(status, "resume with the run file as it was, or begin a new run with another train.output");
+        status =
+            rk_error(RK_CONFIG, "the run was begun with another configuration: '%s' was %.*s and is %.*s now",
+                     texts[0].data, SHOWN, texts[1].data, SHOWN, texts[2].data);
+        status = rk_error_hint(
+            status, "resume with the run file as it was, or begin a new run with another train.output");
     }
     for (int i = 0; i < 3; i++) rk_buffer_release(&texts[i]);
     return status;
@@ -100,13 +106,15 @@ static rk_status compare_keys(const place *at, const rk_yaml_node *then, const r
 }
 
 static bool is_list_of_sections(const rk_yaml_node *node) {
-    return node->kind == RK_YAML_SEQUENCE && node->n_children > 0 && node->children[0]->kind == RK_YAML_MAPPING;
+    return node->kind == RK_YAML_SEQUENCE && node->n_children > 0 &&
+           node->children[0]->kind == RK_YAML_MAPPING;
 }
 
 static rk_status compare_entries(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
     size_t n = then->n_children > now->n_children ? then->n_children : now->n_children;
     for (size_t i = 0; i < n; i++)
-        RK_TRY(compare(&(place){at, NULL, i}, i < then->n_children ? then->children[i] : NULL, i < now->n_children ? now->children[i] : NULL));
+        RK_TRY(compare(&(place){at, NULL, i}, i < then->n_children ? then->children[i] : NULL,
+                       i < now->n_children ? now->children[i] : NULL));
     return RK_OK;
 }
 

@@ -4,7 +4,8 @@
 
 #include "base/error.h"
 
-/* Both resolved, as YAML. Keys that change no step (epochs, logging, stopping, checkpoints) may differ; RK_CONFIG names the first other key and shows what it was and is. */
+/* Both resolved, as YAML. Keys that change no step (epochs, logging, stopping, checkpoints) may differ;
+ * RK_CONFIG names the first other key and shows what it was and is. */
 rk_status rk_resume_check(const char *stored, const char *now);
 
 #endif

@@ -15,7 +15,8 @@ static float rows_before[N_UPDATES + 1][N_ROWS][DIM]; /* each update; and after 
 static rk_embeddings *make_part(int n_parts, int part, int first, int last, double l2_full) {
     rk_table_config table = RK_TABLE_CONFIG_INIT;
     rk_feature_config feature = {sizeof feature, "f", "t", RK_COMBINER_SUM, 0, false, false};
-    rk_table_part parts = {.name = "t", .n_rows = N_ROWS, .dim = DIM, .n_parts = n_parts, .part = part, .first_column = first};
+    rk_table_part parts = {
+        .name = "t", .n_rows = N_ROWS, .dim = DIM, .n_parts = n_parts, .part = part, .first_column = first};
     rk_embeddings_config config = RK_EMBEDDINGS_CONFIG_INIT;
     rk_embeddings *e;
     table.name = "t";
@@ -35,14 +36,19 @@ static bool has_rows(const rk_embeddings *e, float at[N_ROWS][DIM]) {
     const rk_table *table = &e->tables[0];
     const float *values = table->rows.data;
     for (int64_t row = 0; row < table->config.n_rows; row++)
-        if (memcmp(values + row * table->config.dim, &at[rk_rows_id(&table->rows, row)][table->part.first_column], (size_t)table->config.dim * sizeof *values) != 0) return false;
+        if (memcmp(values + row * table->config.dim,
+                   &at[rk_rows_id(&table->rows, row)][table->part.first_column],
+                   (size_t)table->config.dim * sizeof *values) != 0)
+            return false;
     return true;
 }
 
 static void copy_rows(const rk_embeddings *e, float at[N_ROWS][DIM]) {
     const rk_table *table = &e->tables[0];
     for (int64_t row = 0; row < table->config.n_rows; row++)
-        memcpy((float *)table->rows.data + row * table->config.dim, &at[rk_rows_id(&table->rows, row)][table->part.first_column], (size_t)table->config.dim * sizeof(float));
+        memcpy((float *)table->rows.data + row * table->config.dim,
+               &at[rk_rows_id(&table->rows, row)][table->part.first_column],
+               (size_t)table->config.dim * sizeof(float));
 }
 
 /* Training batches that are looked up and updated at once, each update seen by none of the next two. */
@@ -96,7 +102,8 @@ static void test_carried_over(void **state) {
         OK(rk_stale_rows_state(&stale, 0, &saved));
         assert_int_equal(saved.n, STALENESS);
         assert_string_equal(saved.entries[1].name, "before/0/0:1,0:4/t/rows");
-        assert_int_equal(saved.entries[1].dims[0], full ? N_ROWS : 4); /* all rows, or the different ones of a batch */
+        assert_int_equal(saved.entries[1].dims[0],
+                         full ? N_ROWS : 4); /* all rows, or the different ones of a batch */
         rk_embeddings *parts[9];
         rk_stale_rows stale_parts[9];
         for (int p = 0; p < 9; p++) { /* three parts whole, and three of two slices each */
@@ -151,13 +158,16 @@ static void test_refused(void **state) {
     rk_stale_rows stale = {.embeddings = e, .staleness = STALENESS};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char records[2 * (RECORD + 4)] = {0};
-        for (int r = 0; r < 2; r++) memcpy(records + r * cases[i].record_bytes, &cases[i].ids[r], sizeof(int64_t));
-        assert_int_equal(rk_stale_rows_read(&stale, cases[i].name, 2, cases[i].record_bytes, records), RK_BAD_DATA);
+        for (int r = 0; r < 2; r++)
+            memcpy(records + r * cases[i].record_bytes, &cases[i].ids[r], sizeof(int64_t));
+        assert_int_equal(rk_stale_rows_read(&stale, cases[i].name, 2, cases[i].record_bytes, records),
+                         RK_BAD_DATA);
         assert_non_null(strstr(rk_last_error(), cases[i].message));
     }
     char records[2 * RECORD] = {0};
     OK(rk_stale_rows_read(&stale, "before/0/0:1,0:4/another/rows", 1, RECORD, records)); /* not here */
-    OK(rk_stale_rows_read(&stale, "before/7/0:1,0:4/t/rows", 1, RECORD, records));       /* older than what any batch is to see */
+    OK(rk_stale_rows_read(&stale, "before/7/0:1,0:4/t/rows", 1, RECORD,
+                          records)); /* older than what any batch is to see */
     assert_int_equal(stale.n, 0);
     rk_stale_rows_release(&stale);
     rk_embeddings_free(e);

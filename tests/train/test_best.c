@@ -1,4 +1,5 @@
-/* Which checkpoint a run ends with is the one that is then found, however evaluations, epochs and checkpoints meet. */
+/* Which checkpoint a run ends with is the one that is then found, however evaluations, epochs and checkpoints
+ * meet. */
 #include "testing.h"
 
 #include <inttypes.h>
@@ -12,8 +13,7 @@
 
 static char directory[] = "/tmp/reckon-best-XXXXXX";
 
-static const char *const run_text =
-    CLICKS_AND_MODEL
+static const char *const run_text = CLICKS_AND_MODEL
     "train:\n"
     "  batch_size: 64\n"
     "  epochs: 6\n"
@@ -23,9 +23,11 @@ static const char *const run_text =
 enum { EPOCH_STEPS = 25, N_STEPS = 6 * EPOCH_STEPS };
 
 /* A run in `output` by one more line of settings each, up to the end of the run or a stop. */
-static rk_status run(const char *output, const char *const *settings, size_t n, void (*on_event)(void *, const rk_event *), bool resume, int64_t *step) {
+static rk_status run(const char *output, const char *const *settings, size_t n,
+                     void (*on_event)(void *, const rk_event *), bool resume, int64_t *step) {
     char place[300];
-    const char *overrides[8] = {place, "embedding.initializer.stddev=0"}; /* large, so that there are several best ones */
+    const char *overrides[8] = {
+        place, "embedding.initializer.stddev=0"}; /* large, so that there are several best ones */
     snprintf(place, sizeof place, "train.output=%s/%s", directory, output);
     for (size_t i = 0; i < n; i++) overrides[i + 2] = settings[i];
     rk_config *config;
@@ -70,20 +72,23 @@ static void remove_run(const char *output) {
     OK(rk_remove_tree(path));
 }
 
-/* Steps and epochs at which it is time to evaluate, and to save: where both say the same step it is evaluated once. */
+/* Steps and epochs at which it is time to evaluate, and to save: where both say the same step it is evaluated
+ * once. */
 static void test_ends_with_what_is_found(void **state) {
     (void)state;
     static const struct {
         const char *evaluate, *save;
         int64_t n_evaluations;
-    } cases[] = {{"train.evaluate={every_steps: 25}", "train.checkpoint={keep: 1}", 6},
-                 {"train.evaluate={every_steps: 5}", "train.checkpoint={keep: 1}", 30},
-                 {"train.evaluate={every_steps: 50, every_epochs: 0}", "train.checkpoint={every_steps: 25}", 3},
-                 {"train.evaluate={every_epochs: 2}", "train.checkpoint={every_steps: 7, every_epochs: 0}", 3}};
+    } cases[] = {
+        {"train.evaluate={every_steps: 25}", "train.checkpoint={keep: 1}", 6},
+        {"train.evaluate={every_steps: 5}", "train.checkpoint={keep: 1}", 30},
+        {"train.evaluate={every_steps: 50, every_epochs: 0}", "train.checkpoint={every_steps: 25}", 3},
+        {"train.evaluate={every_epochs: 2}", "train.checkpoint={every_steps: 7, every_epochs: 0}", 3}};
     int before_the_end = 0;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (int keeps = 0; keeps < 2; keeps++) {
-            const char *settings[] = {cases[i].evaluate, cases[i].save, keeps ? "train.keep_best=true" : "train.keep_best=false"};
+            const char *settings[] = {cases[i].evaluate, cases[i].save,
+                                      keeps ? "train.keep_best=true" : "train.keep_best=false"};
             int64_t step;
             remove_run("run");
             OK(run("run", settings, 3, NULL, false, &step));
@@ -105,7 +110,8 @@ static void stop_after_best(void *user, const rk_event *event) {
 /* Stopped right after each evaluation that was the best so far, the last of an epoch's steps or not. */
 static void test_resumed_from_the_best(void **state) {
     (void)state;
-    static const char *const settings[] = {"train.evaluate={every_steps: 5}", "train.checkpoint={every_steps: 7, keep: 100}"};
+    static const char *const settings[] = {"train.evaluate={every_steps: 5}",
+                                           "train.checkpoint={every_steps: 7, keep: 100}"};
     int64_t whole, step;
     remove_run("run");
     OK(run("run", settings, 2, NULL, false, &whole));
@@ -125,8 +131,10 @@ static void test_resumed_from_the_best(void **state) {
 /* keep_best is what the run said last, also of a run that had ended. */
 static void test_keep_best_changed_at_the_end(void **state) {
     (void)state;
-    static const char *const keeps[] = {"train.evaluate={every_steps: 5}", "train.checkpoint.keep=100", "train.keep_best=true"};
-    static const char *const keeps_not[] = {"train.evaluate={every_steps: 5}", "train.checkpoint.keep=100", "train.keep_best=false"};
+    static const char *const keeps[] = {"train.evaluate={every_steps: 5}", "train.checkpoint.keep=100",
+                                        "train.keep_best=true"};
+    static const char *const keeps_not[] = {"train.evaluate={every_steps: 5}", "train.checkpoint.keep=100",
+                                            "train.keep_best=false"};
     int64_t best, step;
     remove_run("run");
     OK(run("run", keeps, 3, NULL, false, &best));
@@ -153,7 +161,8 @@ static void rewrite(const char *path, const char *from, const char *to) {
     rk_free(text);
 }
 
-/* Manifests of before say is_best, and nothing of keep_best or the last evaluation; and one whose best is gone. */
+/* Manifests of before say is_best, and nothing of keep_best or the last evaluation; and one whose best is
+ * gone. */
 static void test_older_and_incomplete(void **state) {
     (void)state;
     int64_t best = found("run", true), step;
@@ -172,12 +181,17 @@ static void test_older_and_incomplete(void **state) {
     assert_int_equal(found("run", true), N_STEPS);
 }
 
-/* With another metric what was best by the old one counts no more; the run ends with the best of what came since. */
+/* With another metric what was best by the old one counts no more; the run ends with the best of what came
+ * since. */
 static void test_metric_changed(void **state) {
     (void)state;
-    static const char *const settings[][3] = {{"train.epochs=3", "train.early_stopping={metric: auc, patience: 9}", "train.plateau={metric: auc, patience: 9}"},
-                                              {"train.epochs=6", "train.early_stopping={metric: logloss, patience: 9}", "train.plateau={metric: auc, patience: 9}"},
-                                              {"train.epochs=6", "train.early_stopping={metric: logloss, patience: 9}", "train.plateau={metric: logloss, patience: 9}"}};
+    static const char *const settings[][3] = {
+        {"train.epochs=3", "train.early_stopping={metric: auc, patience: 9}",
+         "train.plateau={metric: auc, patience: 9}"},
+        {"train.epochs=6", "train.early_stopping={metric: logloss, patience: 9}",
+         "train.plateau={metric: auc, patience: 9}"},
+        {"train.epochs=6", "train.early_stopping={metric: logloss, patience: 9}",
+         "train.plateau={metric: logloss, patience: 9}"}};
     for (int changed = 1; changed < 3; changed++) {
         int64_t step;
         remove_run("run");
@@ -197,11 +211,14 @@ static void test_metric_changed(void **state) {
     assert_int_equal(found("run", true), N_STEPS);
 }
 
-/* Parameters of the best that were not kept are not looked for at the end; those that are there by chance are the best still. */
+/* Parameters of the best that were not kept are not looked for at the end; those that are there by chance are
+ * the best still. */
 static void test_keep_best_from_now_on(void **state) {
     (void)state;
     for (int there = 0; there < 2; there++) {
-        const char *first[] = {"train.epochs=4", "train.keep_best=false", there ? "train.checkpoint.keep=100" : "train.checkpoint.keep=1", "train.optimizer.learning_rate=0.1"};
+        const char *first[] = {"train.epochs=4", "train.keep_best=false",
+                               there ? "train.checkpoint.keep=100" : "train.checkpoint.keep=1",
+                               "train.optimizer.learning_rate=0.1"};
         const char *then[] = {"train.epochs=6", "train.keep_best=true", first[2], first[3]};
         int64_t step;
         remove_run("run");

@@ -11,8 +11,7 @@
 
 static char directory[] = "/tmp/reckon-stale-XXXXXX";
 
-static const char *const run_text =
-    CLICKS_AND_MODEL
+static const char *const run_text = CLICKS_AND_MODEL
     "train:\n"
     "  batch_size: 64\n"
     "  steps: 20\n"
@@ -30,10 +29,12 @@ typedef struct listener {
 
 static void stop_sometimes(void *user, const rk_event *event) {
     const listener *l = user;
-    if (event->kind == RK_EVENT_PROGRESS && l->every && event->step % l->every == 0) rk_trainer_stop(l->trainer);
+    if (event->kind == RK_EVENT_PROGRESS && l->every && event->step % l->every == 0)
+        rk_trainer_stop(l->trainer);
 }
 
-static rk_status run(const char *output, const char *const *settings, size_t n, int64_t stop_every, bool resume) {
+static rk_status run(const char *output, const char *const *settings, size_t n, int64_t stop_every,
+                     bool resume) {
     char place[300];
     const char *overrides[8] = {place, "train.log_every=1"};
     snprintf(place, sizeof place, "train.output=%s/%s", directory, output);
@@ -58,12 +59,14 @@ static void assert_same_model(const char *a, const char *b, bool has_stale_rows)
     const char *names[] = {a, b};
     for (int i = 0; i < 2; i++) {
         char path[300];
-        snprintf(path, sizeof path, "%s/%s/checkpoints/step-%09d/model-00001.safetensors", directory, names[i], 20);
+        snprintf(path, sizeof path, "%s/%s/checkpoints/step-%09d/model-00001.safetensors", directory,
+                 names[i], 20);
         OK(rk_file_read(path, &text[i], &n[i]));
     }
     assert_int_equal(n[0], n[1]);
     assert_memory_equal(text[0], text[1], n[0]);
-    assert_int_equal(memmem(text[0], n[0], "\"before/0/", 10) != NULL, has_stale_rows); /* what a longer run goes on with */
+    assert_int_equal(memmem(text[0], n[0], "\"before/0/", 10) != NULL,
+                     has_stale_rows); /* what a longer run goes on with */
     for (int i = 0; i < 2; i++) rk_free(text[i]);
 }
 
@@ -75,12 +78,15 @@ static void remove_run(const char *output) {
 
 static void test_nothing_changes_a_step(void **state) {
     (void)state;
-    static const char *const kinds[] = {"train.seed=1", "embedding.dtype=bf16", "embedding.l2_full=0.001", "train.optimizer.learning_rate=1e30"};
-    static const char *const between[] = {"train.checkpoint.every_steps=8", "train.threads=2", "train.evaluate.every_steps=3"};
+    static const char *const kinds[] = {"train.seed=1", "embedding.dtype=bf16", "embedding.l2_full=0.001",
+                                        "train.optimizer.learning_rate=1e30"};
+    static const char *const between[] = {"train.checkpoint.every_steps=8", "train.threads=2",
+                                          "train.evaluate.every_steps=3"};
     static const int64_t stops[] = {0, 6, 0};
     for (size_t k = 0; k < 4; k++) {
         bool skips = k == 3; /* steps, and has no predictions to evaluate */
-        const char *settings[] = {kinds[k], skips ? "train.on_not_finite=skip" : "train.on_not_finite=fail", skips ? "data.valid=" : "train.log_every=1", NULL};
+        const char *settings[] = {kinds[k], skips ? "train.on_not_finite=skip" : "train.on_not_finite=fail",
+                                  skips ? "data.valid=" : "train.log_every=1", NULL};
         remove_run("whole");
         OK(run("whole", settings, 3, 0, false));
         for (size_t i = 0; i < (skips ? 2 : 3); i++) {

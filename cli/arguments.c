@@ -37,6 +37,10 @@ static bool set_option(const command *cmd, int index, const char *value, argumen
         usage_error(cmd, "--%s takes one of %s, not '%s'", opt->name, opt->choices, value);
         return false;
     }
+    if (opt->kind == OPTION_TEXT && !*value) { /* such as "$DIR" where there is no DIR */
+        usage_error(cmd, "--%s needs a value: %s", opt->name, opt->value);
+        return false;
+    }
     if (opt->kind == OPTION_INT) {
         char *end;
         errno = 0;

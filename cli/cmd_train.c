@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <reckon/reckon.h>
@@ -25,6 +26,20 @@ static rk_status show_test(rk_trainer *trainer, const rk_comm *comm) {
     fputs("test  ", stdout);
     print_metrics(metrics, n_metrics, true);
     return RK_OK;
+}
+
+/* train.output=PATH, the path as it is: quoted, for to the parser of values '[x]' or 'a #b' would be more than text. */
+static char *output_override(const char *path) {
+    static const char key[] = "train.output=\"";
+    char *text = malloc(sizeof key + 2 * strlen(path) + 1);
+    if (!text) return NULL;
+    char *at = text + sprintf(text, "%s", key);
+    for (; *path; path++) {
+        if (strchr("\"\\\n", *path)) *at++ = '\\';
+        *at++ = *path == '\n' ? 'n' : *path;
+    }
+    strcpy(at, "\"");
+    return text;
 }
 
 static int train(const rk_config *config, const arguments *args, rk_comm *comm) {
@@ -58,26 +73,34 @@ static int train(const rk_config *config, const arguments *args, rk_comm *comm) 
     return code == EXIT_OK ? stop_code_over(comm, stopped) : code;
 }
 
+static int load(const arguments *args, rk_config **out) {
+    const char *overrides[MAX_LIST + 1];
+    char *output = NULL;
+    size_t n = 0;
+    for (; n < args->options[OPT_SET].n_list; n++) overrides[n] = args->options[OPT_SET].list[n];
+    if (args->options[OPT_OUTPUT].given) {
+        output = output_override(args->options[OPT_OUTPUT].text);
+        if (!output) return failed_because("out of memory");
+        overrides[n++] = output;
+    }
+    rk_status status = rk_config_load(args->positional[0], overrides, n, out);
+    free(output);
+    return status == RK_OK ? EXIT_OK : failed();
+}
+
 static int run(const arguments *args) {
     if (args->options[OPT_RESUME].given && args->options[OPT_OVERWRITE].given) {
         usage_error(&command_train, "--resume goes on with a run and --overwrite begins anew: give one of them");
         return EXIT_USAGE;
     }
-    const char *overrides[MAX_LIST + 1];
-    char output[4096];
-    size_t n = 0;
-    for (; n < args->options[OPT_SET].n_list; n++) overrides[n] = args->options[OPT_SET].list[n];
-    if (args->options[OPT_OUTPUT].given) {
-        snprintf(output, sizeof output, "train.output=%s", args->options[OPT_OUTPUT].text);
-        overrides[n++] = output;
-    }
     if (args->options[OPT_THREADS].given && rk_set_threads((int)args->options[OPT_THREADS].number) != RK_OK) return failed();
     rk_config *config;
-    if (rk_config_load(args->positional[0], overrides, n, &config) != RK_OK) return failed();
+    int code = load(args, &config);
+    if (code != EXIT_OK) return code;
     rk_comm *comm;
     rk_comm_options ranks = RK_COMM_OPTIONS_INIT;
     ranks.timeout_s = rk_config_timeout_s(config);
-    int code = rk_comm_world(&ranks, &comm) == RK_OK ? EXIT_OK : failed();
+    code = rk_comm_world(&ranks, &comm) == RK_OK ? EXIT_OK : failed();
     if (code == EXIT_OK) {
         code = train(config, args, comm);
         rk_comm_free(comm);

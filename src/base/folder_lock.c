@@ -141,6 +141,8 @@ static rk_status take(rk_folder_lock *lock) {
         close_file(lock);
         RK_TRY(try(lock, &taken));
     }
+    if (!taken && lock->descriptor < 0) /* a link that leads nowhere, or a directory that takes no files */
+        return rk_error_errno(RK_IO, ENOENT, "could not open '%s'", lock->path);
     return taken ? RK_OK : refused(lock, NULL, "runs begin and end there without pause; write to another directory");
 }
 

@@ -198,11 +198,16 @@ static rk_status promote(const char *root, const char *temporary, const char *na
     bool wanted = rk_checkpoint_verify(path) != RK_OK;
     if (wanted) {
         status = put(root, temporary, name, path);
-        rk_log(RK_LOG_INFO, "'%s' is whole, and now has its name", path);
+        if (status == RK_OK) rk_log(RK_LOG_INFO, "'%s' is whole, and now has its name", path);
     }
     *promoted = wanted;
     rk_free(path);
     return status;
+}
+
+/* Whether it is `prefix` and the name of a step: what is called otherwise is not the run's. */
+static bool is_left(const char *name, const char *prefix) {
+    return begins_with(name, prefix) && step_of(name + strlen(prefix)) >= 0;
 }
 
 static rk_status clean(const char *root, const char *name) {
@@ -210,7 +215,7 @@ static rk_status clean(const char *root, const char *name) {
     bool promoted = false;
     RK_TRY(rk_path_join(root, name, &path));
     rk_status status = RK_OK;
-    if (begins_with(name, TEMPORARY) && step_of(name + strlen(TEMPORARY)) >= 0) status = promote(root, path, name + strlen(TEMPORARY), &promoted);
+    if (begins_with(name, TEMPORARY)) status = promote(root, path, name + strlen(TEMPORARY), &promoted);
     if (status == RK_OK && !promoted) status = rk_remove_tree(path);
     rk_free(path);
     return status;
@@ -223,7 +228,7 @@ rk_status rk_checkpoint_clean(const char *output) {
     rk_status status = list_all(root, &names, &n);
     if (status == RK_OK) {
         for (size_t i = n; status == RK_OK && i-- > 0;) /* .tmp- before .old- */
-            if (begins_with(names[i], TEMPORARY) || begins_with(names[i], OLD)) status = clean(root, names[i]);
+            if (is_left(names[i], TEMPORARY) || is_left(names[i], OLD)) status = clean(root, names[i]);
         rk_free_strings(names, n);
     }
     rk_free(root);

@@ -62,17 +62,21 @@ static bool has_ended(const rk_trainer *t) {
     return t->progress.finished && (is_done || rk_policy_stops(&t->progress.policy, &t->rules));
 }
 
-/* Whether the checkpoint's policy went by another metric, which is said if it `matters`; one that does not
- * say what it went by went by this one. */
-static bool went_by_another(const rk_trainer *t, const char *then, int task, int metric, bool matters) {
+/* Whether the checkpoint's policy went by another metric; one that does not say what it went by went by this
+ * one. */
+static bool went_by_another(const rk_trainer *t, const char *then, int task, int metric) {
     char now[1024];
     rk_config_metric_name(t->config, task, metric, now, sizeof now);
-    if (!then || strcmp(then, now) == 0) return false;
-    if (matters && t->is_first)
-        rk_log(RK_LOG_WARNING,
-               "the run went by '%s' and now goes by '%s': the best is looked for anew from here on", then,
-               now);
-    return true;
+    return then && strcmp(then, now) != 0;
+}
+
+static void warn_of_another(const rk_trainer *t, const char *then, int task, int metric) {
+    char now[1024];
+    rk_config_metric_name(t->config, task, metric, now, sizeof now);
+    if (t->is_first)
+        rk_log(RK_LOG_WARNING, "the run went by '%s' and now goes by '%s': %s", then, now,
+               t->progress.finished ? "it has ended, and its best stays what it was"
+                                    : "the best is looked for anew from here on");
 }
 
 static bool is_there(const rk_trainer *t, int64_t step) {
@@ -99,18 +103,24 @@ static bool has_lost_best(const rk_trainer *t) {
     return true;
 }
 
-/* What was measured by a metric counts while the run goes by that one. Returns whether the policy is another
- * now than in the checkpoint. */
+/* What was measured by a metric counts while the run goes by that one. A run that has ended looks for no
+ * other best, so it keeps the one that it has. Returns whether the policy is another now than in the
+ * checkpoint. */
 static bool judge_anew(rk_trainer *t, const rk_manifest *m) {
     const rk_config *c = t->config;
-    bool watched =
-        went_by_another(t, m->metric, c->watched_task, c->watched_metric, t->rules.stops || c->keeps_best);
-    bool plateau = went_by_another(t, m->plateau_metric, c->plateau_task, c->plateau_metric, t->rules.drops);
+    bool watched = went_by_another(t, m->metric, c->watched_task, c->watched_metric);
+    bool plateau = went_by_another(t, m->plateau_metric, c->plateau_task, c->plateau_metric);
     if (watched) rk_policy_forget_best(&t->progress.policy);
     if (plateau) rk_policy_forget_plateau(&t->progress.policy);
     t->progress.finished = has_ended(t);
+    bool stays = t->progress.finished && m->keeps_best == c->keeps_best;
+    if (stays) t->progress.policy = m->progress.policy;
+    if (watched && (t->rules.stops || c->keeps_best))
+        warn_of_another(t, m->metric, c->watched_task, c->watched_metric);
+    if (plateau && t->rules.drops && !t->progress.finished)
+        warn_of_another(t, m->plateau_metric, c->plateau_task, c->plateau_metric);
     if (!t->progress.finished && has_lost_best(t)) rk_policy_forget_best(&t->progress.policy);
-    return watched || plateau;
+    return (watched || plateau) && !stays;
 }
 
 rk_status rk_trainer_restore(rk_trainer *t, const char *path) {

@@ -211,6 +211,10 @@ static rk_status resolve(rk_config *c) {
         rk_buffer_release(&output);
         RK_TRY(status);
     }
+    if (!*c->train.output)
+        return rk_error_hint(rk_error(RK_CONFIG, "%s: key 'output': is empty",
+                                      rk_yaml_place_of(&c->yaml, c->train.line).text),
+                             "'.' is the directory where the program runs");
     return resolve_metrics(c);
 }
 

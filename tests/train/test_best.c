@@ -205,10 +205,13 @@ static void test_metric_changed(void **state) {
         if (changed == 1) assert_true(after.plateau_best >= before.plateau_best);
         if (changed == 2) assert_true(after.plateau_best == after.best); /* of the logloss, too */
     }
-    int64_t step; /* of a run that had ended: the newest, for there is no best by that metric */
-    OK(run("run", settings[0], 3, NULL, true, &step));
-    assert_int_equal(step, N_STEPS);
-    assert_int_equal(found("run", true), N_STEPS);
+    int64_t step, best = newest_progress("run").policy.best_step; /* of a run that has ended it stays */
+    const char *ended[] = {settings[0][0], settings[0][1], settings[0][2], "train.checkpoint.keep=1"};
+    assert_true(best < N_STEPS);
+    OK(run("run", ended, 4, NULL, true, &step));
+    assert_int_equal(step, best);
+    assert_int_equal(found("run", true), best);
+    assert_int_equal(newest_progress("run").policy.best_step, best);
 }
 
 /* Parameters of the best that were not kept are not looked for at the end; those that are there by chance are

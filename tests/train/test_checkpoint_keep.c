@@ -152,8 +152,10 @@ static void test_leftovers(void **state) {
     make("step-000000040", 40, "damaged", false);
     make(".tmp-step-000000040", 40, "40", true);
     make(".tmp-step-000000050", 51, "of another step", true);
+    make(".old-model", 60, "the user's own", true);
+    make(".tmp-step-60", 60, "the user's own", true);
     OK(rk_checkpoint_clean(output_path()));
-    assert_names("step-000000010 step-000000030 step-000000040 ");
+    assert_names(".old-model .tmp-step-60 step-000000010 step-000000030 step-000000040 ");
     assert_content("step-000000010", "10");
     assert_content("step-000000030", "30");
     assert_content("step-000000040", "40");
@@ -178,6 +180,11 @@ static void test_one_run_in_a_directory(void **state) {
     rk_folder_lock_free(lock);
     assert_false(rk_file_exists(file));
     assert_true(rk_file_exists(output_path()));
+    clear();
+    assert_int_equal(symlink("nowhere", output_path()), 0);
+    assert_int_equal(rk_folder_lock_take(output_path(), &lock), RK_IO);
+    assert_non_null(strstr(rk_last_error(), "could not open"));
+    clear();
 }
 
 static void write_holder(long pid, const char *host, unsigned long long began) {

@@ -13,3 +13,10 @@ run train -q --resume --set data.train=../here.csv --set data.test=../here.csv -
 cd ..; mv sub moved; cp moved/train.csv .
 run train -q -o out2 moved/run.yaml; mv moved again; cp again/train.csv .
 run eval out2
+mkdir names; cd names # whatever a directory is called, it is that one
+for o in '[x]' 'a #b' 'a: b' '#c' '&d' "it's" 'q"\' $'two\nlines'; do
+    "$RECKON" train -q --set train.epochs=1 --output "$o" ../again/run.yaml >/dev/null && ls -d "$o/checkpoints" || echo "exit $?"
+done
+"$RECKON" train -q -o '' ../again/run.yaml; echo "exit $?"
+"$RECKON" train -q --set 'train.output=""' ../again/run.yaml; echo "exit $?"
+ls -A1b

@@ -101,20 +101,20 @@ typedef struct usual_case {
     const char *text;
     int32_t n_tasks;
 } usual_case;
-#define SEQUENCE "\nembedding: {dim: 4, features: [{name: history, table: item, max_sequence_length: 3}, {name: item}, {name: tags, combiner: sum}]}"
-#define UNEQUAL "\nembedding: {dim: 4, tables: [{name: user, dim: 6}]}"
+#define SEQUENCE "\nembedding: {dim: 4, initializer: {stddev: 0}, features: [{name: history, table: item, max_sequence_length: 3}, {name: item}, {name: tags, combiner: sum}]}"
+#define UNEQUAL "\nembedding: {dim: 4, initializer: {stddev: 0}, tables: [{name: user, dim: 6}]}"
 static const usual_case usual_cases[] = {
     {"model: lr" SEQUENCE, 1},
-    {"model: {kind: lr, linear_l2: 0.01}\nembedding: {dim: 4}", 1},
+    {"model: {kind: lr, linear_l2: 0.01}\nembedding: {dim: 4, initializer: {stddev: 0}}", 1},
     {"model: fm" SEQUENCE, 1},
-    {"model: {kind: fm, linear_l2_full: 0.01}\nembedding: {dim: 4, l2_full: 0.01}", 1},
+    {"model: {kind: fm, linear_l2_full: 0.01}\nembedding: {dim: 4, initializer: {stddev: 0}, l2_full: 0.01}", 1},
     {"model: dnn" UNEQUAL, 2},
     {"model: {kind: dnn, deep: [8, 8], batch_norm: true, dropout: 0.3, activation: gelu}" SEQUENCE, 1},
     {"model: {kind: wide_deep, deep: [8], activation: tanh}" UNEQUAL, 1},
     {"model: wide_deep" SEQUENCE, 1},
     {"model: {kind: deepfm, deep: [8, 4], dropout: 0.1}" SEQUENCE, 1},
     {"model: {kind: dlrm, deep: [8, 4], bottom: [5, 4]}" SEQUENCE, 2},
-    {"model: dlrm\nembedding: {dim: 4}", 1},
+    {"model: dlrm\nembedding: {dim: 4, initializer: {stddev: 0}}", 1},
     {"model: {kind: dcn, deep: [8]}" UNEQUAL, 2},
     {"model: {kind: dcn, cross_layers: 1, structure: stacked, deep: [8], batch_norm: true}" SEQUENCE, 1},
     {"model: {kind: dcn_v2, deep: [8], cross_layers: 2}" UNEQUAL, 1},
@@ -133,7 +133,7 @@ static const usual_case usual_cases[] = {
     {"model: {kind: masknet, mask_blocks: [6, 5], structure: stacked, reduction_ratio: 0.5}" SEQUENCE, 2},
     {"model: {kind: din, deep: [8], attention_deep: [6], attention: [{target: item, history: history}]}" SEQUENCE, 2},
     {"model: {kind: din, deep: [8], attention_softmax: true, batch_norm: true, attention: [{target: tags, history: history}]}" SEQUENCE, 1},
-    {"model: {kind: deepfm, deep: [8], feature_dropout: 0.3}\nembedding: {dim: 4, features: [{name: tags, combiner: sum}]}", 1},
+    {"model: {kind: deepfm, deep: [8], feature_dropout: 0.3}\nembedding: {dim: 4, initializer: {stddev: 0}, features: [{name: tags, combiner: sum}]}", 1},
     {"model: {kind: dnn, deep: [8], feature_dropout: 0.2, dropout: 0.1}" UNEQUAL, 2},
 };
 enum { N_USUAL_CASES = sizeof usual_cases / sizeof usual_cases[0] };

@@ -8,9 +8,12 @@
 #include "base/memory.h"
 
 enum { PARTS_PER_THREAD = 3 };
-/* Windows of so many rows have whole pieces from many places of the files; smaller ones have runs of rows of
- * pieces that are open together. */
+/* Windows of so many rows have whole pieces from many places of the files, if they hold many; smaller ones
+ * have runs of rows of pieces that are open together. */
 enum { ROWS_OF_WHOLE_PIECES = 1 << 17 };
+/* A window has runs of about so many rounds, so that one that ends within a round has about as many rows of
+ * each piece, unless runs would be shorter than this for it. */
+enum { ROUNDS_OF_WINDOW = 8, ROWS_OF_RUN = 4 };
 
 /* The index, and the rows that it is of, stay for the next pass. */
 static void end_pass(rk_reader *r) {
@@ -309,10 +312,23 @@ static void begin_group(rk_reader *r) {
     int64_t n_rows = 0;
     for (uint64_t i = r->n_used; i < end; i++) n_rows += r->index->places[r->order[i]].n_rows;
     r->n_open = (size_t)(end - r->n_used);
-    r->n_rounds += n_rows / file_rows_of_window(r);
+    int64_t n_windows = n_rows / file_rows_of_window(r) + 1;
+    int64_t most = n_rows / ROWS_OF_RUN / (int64_t)r->n_open;
+    if (most > n_windows * ROUNDS_OF_WINDOW) most = n_windows * ROUNDS_OF_WINDOW;
+    while (r->n_rounds < n_windows || 2 * r->n_rounds <= most) r->n_rounds *= 2;
+}
+
+/* The run of a part's rows whose turn it is. A piece's runs come in an order that is spread over it, and the
+ * open pieces' not in step: files may be alike in what they begin with, each sorted, each a day. */
+static void find_run(const rk_reader *r, int64_t n_rows, int64_t *begin, int64_t *end) {
+    uint64_t n = (uint64_t)r->n_rounds, step = n * 0x9e3779b9u >> 32 | 1; /* odd, and n a power of 2 */
+    int64_t run = (int64_t)(((uint64_t)r->round + r->turn) * step % n);
+    *begin = n_rows * run / r->n_rounds;
+    *end = n_rows * (run + 1) / r->n_rounds;
 }
 
 static void end_turn(rk_reader *r, rk_reader_part *part) {
+    part->n_used = 0;
     if (r->round + 1 == r->n_rounds) r->n_skipped += part->n_skipped + part->chunk.n_skipped;
     if (++r->turn < r->n_open) return;
     r->turn = 0;
@@ -345,11 +361,12 @@ rk_status rk_reader_check(const rk_reader *r) {
 
 /* The order of the pieces of files that have more rows than a window, once for all passes. */
 static rk_status find_order(rk_reader *r) {
-    bool by_turns = r->window_rows < ROWS_OF_WHOLE_PIECES;
     RK_TRY(rk_source_index_create(r->rows.source, has_fractions(r), r->window_rows, &r->index, &r->alone));
     r->has_looked = true;
     if (!r->index) return RK_OK;
     size_t n = r->index->n_places;
+    double pieces = (double)file_rows_of_window(r) * (double)n / (double)r->index->n_rows;
+    bool by_turns = r->window_rows < ROWS_OF_WHOLE_PIECES || pieces < RK_INDEX_LANES;
     if (by_turns) r->n_groups = (n + RK_INDEX_LANES - 1) / RK_INDEX_LANES;
     RK_TRY(rk_alloc(n, sizeof *r->order, &r->order));
     return rk_source_index_order(r->index, r->order_seed, file_rows_of_window(r), by_turns, r->order);
@@ -383,10 +400,12 @@ static rk_status advance(rk_reader *r, int64_t end, rk_window *window) {
         if (!part) return RK_OK;
         if (part->status != RK_OK) return error_of(part);
         int64_t n_rows = part->is_passed ? part->passed_rows : part->rows.n_rows;
-        int64_t left = n_rows * (r->round + 1) / r->n_rounds - part->n_used, room = end - r->epoch_row;
-        int64_t n = left < room ? left : room;
+        int64_t begin, end_of_run, room = end - r->epoch_row;
+        find_run(r, n_rows, &begin, &end_of_run);
+        begin += part->n_used;
+        int64_t left = end_of_run - begin, n = left < room ? left : room;
         if (window && n && window->n_rows == 0 && !r->keeps) RK_TRY(rk_window_reserve_like(window, &part->rows, r->window_rows));
-        if (window && n) RK_TRY(rk_window_append(window, &part->rows, part->n_used, n));
+        if (window && n) RK_TRY(rk_window_append(window, &part->rows, begin, n));
         part->n_used += n;
         r->epoch_row += n;
         if (n == left) end_turn(r, part);

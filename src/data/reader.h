@@ -22,7 +22,7 @@ typedef struct rk_reader_part {
     bool two_steps, is_parsed;
     bool is_passed;        /* all of its rows are in windows of other shares, and so it is not parsed */
     int64_t passed_rows;   /* of the split */
-    int64_t n_used;        /* of rows, that stand in windows */
+    int64_t n_used;        /* of the run of rows whose turn it is, that stand in windows */
     int64_t n_skipped;
     rk_status status;      /* met when this part's turn has come */
     int64_t bad_row;       /* of the chunk, that the error is about, or -1 */
@@ -53,7 +53,7 @@ typedef struct rk_reader {
     uint64_t n_taken, n_placed, n_used; /* pieces of a pass so far; piece i is parts[i % n_parts]. Those on
                                          * their way are of one file, unless there is an index */
     /* Pieces in an order of their own. Those of a group are open together: in each of its rounds they give,
-     * one after the other, an equal share of their rows, about a window in all. */
+     * one after the other, a run of rows, an equal share of theirs. */
     rk_source_index *index;   /* NULL: in the files' order */
     uint32_t *order;          /* [index->n_places] */
     bool has_looked;          /* for an index */

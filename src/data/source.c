@@ -70,7 +70,8 @@ rk_status rk_source_open_one(const rk_source *s, size_t file, const rk_source *l
 
 int64_t rk_count_lines(const char *data, size_t n_bytes) {
     int64_t n = 0;
-    for (size_t i = 0; i < n_bytes; i++) n += data[i] == '\n';
+    const char *end = data + n_bytes;
+    for (; (data = memchr(data, '\n', (size_t)(end - data))); data++) n++;
     return n;
 }
 

@@ -16,11 +16,35 @@ typedef struct printer {
     long limit; /* 0: none */
 } printer;
 
+/* A field of a line of CSV: in quotes where it needs them. */
+static void print_field(const char *name, const char *suffix) {
+    const char *quote = name[strcspn(name, ",\"\r\n")] ? "\"" : "";
+    fputs(quote, stdout);
+    for (; *name; name++) printf("%s%c", *name == '"' ? "\"" : "", *name);
+    printf("%s%s", suffix, quote);
+}
+
+/* With a comma before it: "NAME": of a JSON object. */
+static void print_key(const char *name, const char *suffix) {
+    fputs(",\"", stdout);
+    for (; *name; name++) {
+        if ((unsigned char)*name < ' ')
+            printf("\\u%04x", (unsigned)*name);
+        else
+            printf("%s%c", *name == '"' || *name == '\\' ? "\\" : "", *name);
+    }
+    printf("%s\":", suffix);
+}
+
 static void print_header(const printer *state) {
     fputs("row", stdout);
     for (int32_t t = 0; t < rk_predictor_n_tasks(state->model.predictor); t++) {
-        printf(",%s", rk_predictor_task_name(state->model.predictor, t));
-        if (state->labels) printf(",%s_true", rk_predictor_task_name(state->model.predictor, t));
+        const char *name = rk_predictor_task_name(state->model.predictor, t);
+        fputc(',', stdout);
+        print_field(name, "");
+        if (!state->labels) continue;
+        fputc(',', stdout);
+        print_field(name, "_true");
     }
     fputc('\n', stdout);
 }
@@ -32,16 +56,13 @@ static rk_status print_row(void *user, int64_t row, const float *predictions, co
     printf(state->json ? "{\"row\":%lld" : "%lld", (long long)row);
     for (int32_t t = 0; t < rk_predictor_n_tasks(state->model.predictor); t++) {
         const char *name = rk_predictor_task_name(state->model.predictor, t);
-        if (state->json)
-            printf(",\"%s\":%.7g", name, (double)predictions[t]);
-        else
-            printf(",%.7g", (double)predictions[t]);
+        const char *comma = state->json ? "" : ",";
+        if (state->json) print_key(name, "");
+        printf("%s%.7g", comma, (double)predictions[t]);
         if (!state->labels) continue;
         bool known = labels && !isnan(labels[t]);
-        if (state->json)
-            known ? printf(",\"%s_true\":%.7g", name, (double)labels[t]) : printf(",\"%s_true\":null", name);
-        else
-            known ? printf(",%.7g", (double)labels[t]) : printf(",");
+        if (state->json) print_key(name, "_true");
+        known ? printf("%s%.7g", comma, (double)labels[t]) : printf("%s", state->json ? "null" : comma);
     }
     fputs(state->json ? "}\n" : "\n", stdout);
     return ferror(stdout) ? RK_IO : RK_OK;

@@ -112,6 +112,14 @@ static rk_status bind_text(const rk_yaml *yaml, const rk_yaml_node *node, const 
     return (is_here ? rk_path_absolute : rk_strdup)(node->scalar, out);
 }
 
+/* The node stands for the struct's scalar_key alone; a list does so where that key takes one. */
+static bool is_short(const rk_schema *schema, const rk_yaml_node *node) {
+    if (!node || !schema->scalar_key || node->kind != RK_YAML_SEQUENCE) return node && schema->scalar_key && node->kind == RK_YAML_SCALAR;
+    for (size_t i = 0; i < schema->n_fields; i++)
+        if (strcmp(schema->fields[i].key, schema->scalar_key) == 0) return schema->fields[i].kind >= RK_FIELD_KIND_LIST;
+    return false;
+}
+
 static rk_status bind_element(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field, void *out) {
     rk_yaml_node named = *node; /* what is wrong with it is said under the list's key */
     if (!named.key) named.key = (char *)(size_t)field->key;
@@ -119,7 +127,9 @@ static rk_status bind_element(const rk_yaml *yaml, const rk_yaml_node *node, con
         case RK_FIELD_KIND_I64S: return bind_i64(yaml, &named, field, out);
         case RK_FIELD_KIND_F64S: return bind_f64(yaml, &named, field, out);
         case RK_FIELD_KIND_TEXTS: return bind_text(yaml, &named, field, out);
-        default: return rk_schema_bind(field->sub, yaml, node, out);
+        default:
+            if (node->kind != RK_YAML_MAPPING && !is_short(field->sub, node)) return wrong_type(yaml, &named, "a mapping");
+            return rk_schema_bind(field->sub, yaml, node, out);
     }
 }
 
@@ -194,11 +204,11 @@ static bool has_key(const rk_schema *schema, const char *key) {
     return false;
 }
 
-/* Where another library's word is a key of another section: that; NULL: nowhere. */
+/* Where another library's word is a key of another section, and not that section's own name: that; NULL: nowhere. */
 static const char *key_elsewhere(const rk_schema *schema, const char *word) {
     const char *meaning;
     for (size_t at = 0; (meaning = rk_synonym(word, at)); at++)
-        if (strchr(meaning, '.') && !has_key(schema, rk_synonym_name(meaning))) return meaning;
+        if (strchr(meaning, '.') && !has_key(schema, rk_synonym_name(meaning)) && strcmp(rk_synonym_name(meaning), schema->name) != 0) return meaning;
     return NULL;
 }
 
@@ -222,14 +232,6 @@ static rk_status check_keys(const rk_schema *schema, const rk_yaml *yaml, const 
         return status;
     }
     return RK_OK;
-}
-
-/* The node stands for the struct's scalar_key alone; a list does so where that key takes one. */
-static bool is_short(const rk_schema *schema, const rk_yaml_node *node) {
-    if (!node || !schema->scalar_key || node->kind != RK_YAML_SEQUENCE) return node && schema->scalar_key && node->kind == RK_YAML_SCALAR;
-    for (size_t i = 0; i < schema->n_fields; i++)
-        if (strcmp(schema->fields[i].key, schema->scalar_key) == 0) return schema->fields[i].kind >= RK_FIELD_KIND_LIST;
-    return false;
 }
 
 /* What a node says of a key; NULL: nothing. */

@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <ctype.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
@@ -198,6 +199,11 @@ bool rk_parse_f32(rk_span text, float *out) {
     return true;
 }
 
+/* However a letter is written. */
+static bool differ(char a, char b) {
+    return tolower((unsigned char)a) != tolower((unsigned char)b);
+}
+
 /* Edits (insert, delete, replace, swap of neighbours) from a to b, both shorter than MAX_WORD. */
 enum { MAX_WORD = 64 };
 static int edit_distance(const char *a, const char *b) {
@@ -209,10 +215,10 @@ static int edit_distance(const char *a, const char *b) {
         const int *before = rows[(i + 2) % 3], *before2 = rows[(i + 1) % 3];
         now[0] = i;
         for (int j = 1; j <= m; j++) {
-            int best = before[j - 1] + (a[i - 1] != b[j - 1]);
+            int best = before[j - 1] + differ(a[i - 1], b[j - 1]);
             if (before[j] + 1 < best) best = before[j] + 1;
             if (now[j - 1] + 1 < best) best = now[j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before2[j - 2] + 1 < best) best = before2[j - 2] + 1;
+            if (i > 1 && j > 1 && !differ(a[i - 1], b[j - 2]) && !differ(a[i - 2], b[j - 1]) && before2[j - 2] + 1 < best) best = before2[j - 2] + 1;
             now[j] = best;
         }
     }

@@ -50,11 +50,10 @@ static int by_step(const void *a, const void *b) {
 
 /* What stands in the directory of checkpoints, which may be missing. */
 static rk_status list_all(const char *root, char ***out, size_t *n_out) {
-    rk_status status = rk_list_directory(root, out, n_out);
-    if (status != RK_NOT_FOUND) return status;
     *out = NULL;
     *n_out = 0;
-    return RK_OK;
+    rk_status status = rk_file_exists(root) ? rk_list_directory(root, out, n_out) : RK_OK; /* what failed before is still what is said */
+    return status == RK_NOT_FOUND ? RK_OK : status;
 }
 
 rk_status rk_checkpoint_list(const char *output, char ***out, size_t *n_out) {

@@ -3,3 +3,4 @@
 "$RECKON" predict none file.csv; echo $?
 "$RECKON" convert none.csv out.rkb; echo $?
 "$RECKON" report none; echo $?
+mkdir -p empty; "$RECKON" eval empty; echo $?

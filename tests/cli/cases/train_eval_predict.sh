@@ -9,3 +9,7 @@ ls out out/checkpoints
 "$RECKON" train --set train.output=once run.yaml 2>&1 | grep -c '^saved once/checkpoints/step-000000015'
 grep -oE '"kind":"(valid|test)","epoch":[0-9]+' out/metrics.jsonl
 "$RECKON" train --quiet --overwrite --set train.epochs=1 run.yaml | cut -c1-4; ls out/checkpoints
+# A task's name is whatever the file says, and the lines are still CSV and JSON.
+"$RECKON" train --quiet --set 'data.labels[0]={name: "a\"b,\\c", column: label}' --set train.epochs=1 -o named run.yaml >/dev/null
+"$RECKON" predict --labels --limit 1 named test | sed -E '2s/,.*/,N/'
+"$RECKON" predict --format jsonl --limit 1 --labels named test | sed -E 's/:[0-9.e-]+/:N/g'

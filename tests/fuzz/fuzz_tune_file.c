@@ -1,6 +1,6 @@
 /* tune.json, which a search goes on from. */
 #include "base/memory.h"
-#include "fuzz/fuzz_folder.h"
+#include "fuzz/scratch.h"
 #include "tune/tune_parts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
@@ -21,10 +21,10 @@ static void make_trials(rk_tune *t) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     rk_tune *t;
     char *text;
-    fuzz_put("tune.json", data, n_bytes);
+    scratch_file("tune.json", data, n_bytes);
     if (rk_alloc(1, sizeof *t, &t) != RK_OK) abort();
     t->options.resume = true;
-    if (rk_strdup(fuzz_folder, &t->output) != RK_OK || rk_strdup("f", &t->fingerprint) != RK_OK || rk_strdup("auc", &t->metric) != RK_OK) abort();
+    if (rk_strdup(scratch_folder(), &t->output) != RK_OK || rk_strdup("f", &t->fingerprint) != RK_OK || rk_strdup("auc", &t->metric) != RK_OK) abort();
     if (rk_search_space_add_grid(&t->space, "k=1,two") != RK_OK) abort();
     make_trials(t);
     if (rk_tune_read(t) == RK_OK && rk_tune_to_text(t, &text) == RK_OK) rk_text_free(text);

@@ -252,7 +252,8 @@ static void test_one_window(void **state) {
 
 enum { MANY = 400000, WINDOW = 1 << 17 };
 
-/* Sums that tell the order of the rows after row `from`, of all shares; each window's labels are mixed. */
+/* Sums that tell the order of the rows after row `from`, of all shares; each window's labels are mixed: it has some 32
+ * whole pieces, most of one label, so that one piece more of a label is .03. */
 static uint64_t read_many(const opened *o, int64_t from, int64_t hash_from, int n_shares) {
     rk_dataset *shares[MAX_SHARES];
     for (int s = 0; s < n_shares; s++) {
@@ -270,7 +271,7 @@ static uint64_t read_many(const opened *o, int64_t from, int64_t hash_from, int 
         }
         n += (double)batch->n;
         if (row % window_rows) continue;
-        assert_true(n < (double)window_rows || fabs(sum / n - 0.5) < 0.02);
+        assert_true(n < (double)window_rows || fabs(sum / n - 0.5) < 0.05);
         sum = n = 0;
     }
     assert_int_equal(row, MANY);

@@ -121,6 +121,8 @@ typedef struct rk_cuda_dropout_args {
     X(rk_cuda_cin_products, (rk_stream * stream, int64_t n, int64_t fields, int64_t maps, const float *x0, const float *x, float *products))                     \
     X(rk_cuda_cin_products_backward, (rk_stream * stream, int64_t n, int64_t fields, int64_t maps, const float *x0, const float *x, const float *dproducts,      \
                                       float *dx0, bool first0, float *dx, bool first1))                                                                          \
+    X(rk_cuda_mask, (rk_stream * stream, int64_t n, int64_t rows, int64_t count, const float *lengths, int64_t stride, float *y))                                \
+    X(rk_cuda_masked_softmax, (rk_stream * stream, int64_t n, int64_t heads, int64_t rows, const float *there, float *a))                                        \
     X(rk_cuda_attention_pool, (rk_stream * stream, int64_t n, int64_t rows, int64_t cols, bool softmax, const float *w, const float *k, const float *lengths,    \
                                int64_t lengths_stride, float *y, float *used))                                                                                   \
     X(rk_cuda_attention_pool_backward, (rk_stream * stream, int64_t n, int64_t rows, int64_t cols, bool softmax, const float *used, const float *k,              \

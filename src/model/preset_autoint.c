@@ -1,4 +1,4 @@
-/* AutoInt (Song et al. 2019): layers of multi-head self-attention over the features' vectors; with `deep`, a multilayer perceptron beside them. */
+/* AutoInt (Song et al. 2019): layers of multi-head self-attention over the features' vectors, among which a sequence's padding is not; with `deep`, a multilayer perceptron beside them. */
 #include <stdio.h>
 
 #include "model/preset_parts.h"
@@ -8,6 +8,7 @@ typedef struct interacting_layer {
     rk_dtype dtype;
     int64_t number;
     int32_t heads, dim;
+    rk_value mask;
 } interacting_layer;
 
 static rk_value linear(const interacting_layer *l, const char *part, rk_value x) {
@@ -18,7 +19,7 @@ static rk_value linear(const interacting_layer *l, const char *part, rk_value x)
 
 /* relu(heads of attention, side by side + W x), row by row */
 static rk_value interact(const interacting_layer *l, rk_value x) {
-    rk_value heads = rk_attention(l->graph, linear(l, "query", x), linear(l, "key", x), linear(l, "value", x), l->heads);
+    rk_value heads = rk_attention(l->graph, linear(l, "query", x), linear(l, "key", x), linear(l, "value", x), l->mask, l->heads);
     return rk_relu(l->graph, rk_part_add(l->graph, heads, linear(l, "residual", x)));
 }
 
@@ -37,6 +38,7 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
         .dtype = inputs->dtype,
         .heads = (int32_t)(section->attention_heads ? section->attention_heads : 2),
         .dim = (int32_t)(section->attention_dim ? section->attention_dim : 32),
+        .mask = rk_part_mask(graph, inputs, rk_graph_shape(graph, x).rows),
     };
     int64_t n = section->attention_layers ? section->attention_layers : 3;
     for (; l.number < n; l.number++) x = interact(&l, x);
@@ -48,6 +50,7 @@ const rk_preset rk_preset_autoint = {.name = "autoint",
                                      .keys = RK_KEYS_DEEP | RK_KEYS_ATTENTION,
                                      .vectors = true,
                                      .equal_dims = true,
+                                     .lengths = true,
                                      .deep_is_optional = true,
                                      .needs_features = true,
                                      .build = build};

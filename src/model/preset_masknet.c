@@ -52,7 +52,8 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
         b.units = section->mask_blocks;
         b.n = (int32_t)section->n_mask_blocks;
     }
-    rk_value rows = rk_layer_norm_rows(graph, "norm", inputs->vector_rows);
+    rk_value rows = rk_layer_norm_rows(graph, "norm", inputs->vector_rows), there = rk_part_mask(graph, inputs, inputs->n_vectors);
+    if (there >= 0) rows = rk_multiply(graph, rows, there); /* padding stays zeros, whatever the norm's beta */
     rk_value normed = rk_part_concat(graph, rk_reshape(graph, rows, 1, inputs->n_vectors * inputs->dim), inputs->dense);
     rk_value x = blocks(&b, normed, stacked);
     if (!stacked || section->n_deep) x = rk_part_deep(graph, section, inputs, x, units, 3);
@@ -63,5 +64,6 @@ const rk_preset rk_preset_masknet = {.name = "masknet",
                                      .keys = RK_KEYS_DEEP | RK_KEYS_STRUCTURE | RK_KEYS_MASK,
                                      .vectors = true,
                                      .equal_dims = true,
+                                     .lengths = true,
                                      .needs_features = true,
                                      .build = build};

@@ -43,6 +43,21 @@ rk_value rk_part_features_but(rk_graph *graph, const rk_preset_inputs *inputs, c
     return n_parts ? rk_concat(graph, parts, n_parts) : -1;
 }
 
+rk_value rk_part_mask(rk_graph *graph, const rk_preset_inputs *inputs, int32_t n_rows) {
+    rk_value mask = -1;
+    int32_t done = 0;
+    if (inputs->lengths < 0) return -1;
+    for (int32_t f = 0; f < inputs->n_features; f++) {
+        const rk_preset_feature *feature = &inputs->features[f];
+        if (!feature->length) continue;
+        int32_t count = feature->first / inputs->dim - done, rows = count + feature->length; /* what stands before a sequence is there */
+        mask = rk_part_concat(graph, mask, rk_mask(graph, inputs->lengths, feature->length_column, count, rows));
+        done += rows;
+    }
+    if (done < n_rows) mask = rk_part_concat(graph, mask, rk_mask(graph, inputs->lengths, 0, n_rows - done, n_rows - done));
+    return rk_reshape(graph, mask, n_rows, 1);
+}
+
 rk_value rk_part_first_order(rk_graph *graph, const rk_preset_inputs *inputs, bool with_dense) {
     rk_value features = inputs->linear < 0 ? -1 : rk_sum_all(graph, inputs->linear);
     if (!with_dense || inputs->dense < 0) return features;

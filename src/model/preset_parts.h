@@ -10,6 +10,9 @@ rk_value rk_part_features(rk_graph *graph, const rk_preset_inputs *inputs);
 /* The same without the features of these names, of which there are 2 * RK_MAX_CONTEXT at most. */
 rk_value rk_part_features_but(rk_graph *graph, const rk_preset_inputs *inputs, const char *const *names, int32_t n);
 
+/* [n_rows, 1]: 1 for the vectors, and what rows come after them, that are there, 0 for the padding of sequences; -1 where there is no sequence. */
+rk_value rk_part_mask(rk_graph *graph, const rk_preset_inputs *inputs, int32_t n_rows);
+
 /* The sum of the features' dim-1 weights plus, if with_dense, a linear layer over the dense numbers: [1, 1], no bias. */
 rk_value rk_part_first_order(rk_graph *graph, const rk_preset_inputs *inputs, bool with_dense);
 

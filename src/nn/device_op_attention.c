@@ -1,4 +1,4 @@
-/* Small matrix products of each sample: mix, attention, attention_pool. */
+/* Small matrix products of each sample: mix, attention, attention_pool; and mask, which is for attention. */
 #include "nn/device_op.h"
 
 /* A product a sample. */
@@ -57,12 +57,21 @@ static void attention_forward(const rk_device_run *run, const rk_node *node) {
     float *a = rk_device_saved(run, node);
     for (int32_t h = 0; h < node->options.count; h++)
         multiply(run, node, rows, dim, columns_of(node, rk_device_in(run, node, 0), h), false, columns_of(node, rk_device_in(run, node, 1), h), true, weights_of(node, a, h), true);
-    rk_cuda_softmax(run->stream, run->n * node->options.count * rows, rows, a, a);
+    if (node->n_inputs > 3)
+        rk_cuda_masked_softmax(run->stream, run->n, node->options.count, rows, rk_device_in(run, node, 3), a);
+    else
+        rk_cuda_softmax(run->stream, run->n * node->options.count * rows, rows, a, a);
     for (int32_t h = 0; h < node->options.count; h++)
         multiply(run, node, dim, rows, weights_of(node, a, h), false, columns_of(node, rk_device_in(run, node, 2), h), false, columns_of(node, rk_device_out(run, node), h), true);
 }
 
-/* In the order of the inputs, so that the first gradient of a value comes first. */
+/* An input that is told nothing: lengths, or a mask. */
+static void no_gradient(const rk_device_run *run, const rk_node *node, int32_t input) {
+    size_t n_bytes = (size_t)(run->n * rk_width(rk_device_in_shape(run, node, input))) * sizeof(float);
+    if (rk_is_first_gradient(node, input)) rk_stream_fill(run->stream, rk_device_in_gradient(run, node, input), 0, n_bytes);
+}
+
+/* In the order of the inputs, so that the first gradient of a value comes first. What is masked has weights of 0, and so gets and gives none. */
 static void attention_backward(const rk_device_run *run, const rk_node *node) {
     int64_t rows = node->shape.rows, dim = node->shape.cols / node->options.count;
     float *a = rk_device_saved(run, node), *d = rk_device_scratch(run), *dy = rk_device_out_gradient(run, node);
@@ -78,6 +87,7 @@ static void attention_backward(const rk_device_run *run, const rk_node *node) {
                  columns_of(node, rk_device_in_gradient(run, node, 1), h), rk_is_first_gradient(node, 1));
     for (int32_t h = 0; h < heads; h++)
         multiply(run, node, dim, rows, weights_of(node, a, h), true, columns_of(node, dy, h), false, columns_of(node, rk_device_in_gradient(run, node, 2), h), rk_is_first_gradient(node, 2));
+    if (node->n_inputs > 3) no_gradient(run, node, 3);
 }
 
 /* What forward keeps, once more: a head's gradients of the weights. */
@@ -93,13 +103,23 @@ static void pool_forward(const rk_device_run *run, const rk_node *node) {
                            rk_device_in(run, node, 2) + node->options.first, rk_width(rk_device_in_shape(run, node, 2)), rk_device_out(run, node), rk_device_saved(run, node));
 }
 
-/* The lengths get none. */
 static void pool_backward(const rk_device_run *run, const rk_node *node) {
     int64_t width = rk_width(rk_device_in_shape(run, node, 2));
     rk_cuda_attention_pool_backward(run->stream, run->n, node->saved_width, node->shape.cols, node->options.softmax, rk_device_saved(run, node), rk_device_in(run, node, 1),
                                     rk_device_in(run, node, 2) + node->options.first, width, rk_device_out_gradient(run, node), rk_device_scratch(run),
                                     rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0), rk_device_in_gradient(run, node, 1), rk_is_first_gradient(node, 1));
-    if (rk_is_first_gradient(node, 2)) rk_stream_fill(run->stream, rk_device_in_gradient(run, node, 2), 0, (size_t)(run->n * width) * sizeof(float));
+    no_gradient(run, node, 2);
 }
 
 const rk_device_op rk_device_op_attention_pool = {.name = "attention_pool", .scratch = attention_scratch, .forward = pool_forward, .backward = pool_backward};
+
+static void mask_forward(const rk_device_run *run, const rk_node *node) {
+    const float *lengths = rk_device_in(run, node, 0) + node->options.first;
+    rk_cuda_mask(run->stream, run->n, node->shape.rows, node->options.count, lengths, rk_width(rk_device_in_shape(run, node, 0)), rk_device_out(run, node));
+}
+
+static void mask_backward(const rk_device_run *run, const rk_node *node) {
+    no_gradient(run, node, 0);
+}
+
+const rk_device_op rk_device_op_mask = {.name = "mask", .forward = mask_forward, .backward = mask_backward};

@@ -37,8 +37,8 @@ typedef struct rk_op_options {
     double rate;          /* dropout */
     double epsilon;       /* batch_norm 1e-5, layer_norm 1e-5, l2_normalize 1e-12 */
     double momentum;      /* batch_norm: weight of the new statistics, 0.1 */
-    int32_t first, count; /* slice: columns of the flattened sample; attention: count heads; attention_pool: lengths' column `first` */
-    int32_t rows, cols;   /* reshape; 0 for one of them: what the other leaves */
+    int32_t first, count; /* slice: columns of the flattened sample; attention: count heads; attention_pool, mask: lengths' column `first`; mask: count rows before */
+    int32_t rows, cols;   /* reshape; 0 for one of them: what the other leaves; mask: rows */
     rk_initializer initializer; /* linear: its default is glorot uniform; others by kind */
     bool has_initializer;
 } rk_op_options;

@@ -107,9 +107,13 @@ rk_value rk_cin(rk_graph *graph, const char *name, rk_value x0, rk_value x, int3
     rk_op_options options = {.units = units, .dtype = dtype};
     return rk_graph_add(graph, "cin", name, &options, (rk_value[]){x0, x}, 2);
 }
-rk_value rk_attention(rk_graph *graph, rk_value q, rk_value k, rk_value v, int32_t heads) {
+rk_value rk_attention(rk_graph *graph, rk_value q, rk_value k, rk_value v, rk_value mask, int32_t heads) {
     rk_op_options options = {.count = heads};
-    return rk_graph_add(graph, "attention", NULL, &options, (rk_value[]){q, k, v}, 3);
+    return rk_graph_add(graph, "attention", NULL, &options, (rk_value[]){q, k, v, mask}, mask < 0 ? 3 : 4);
+}
+rk_value rk_mask(rk_graph *graph, rk_value lengths, int32_t column, int32_t count, int32_t rows) {
+    rk_op_options options = {.first = column, .count = count, .rows = rows};
+    return rk_graph_add(graph, "mask", NULL, &options, &lengths, 1);
 }
 rk_value rk_number_vectors(rk_graph *graph, const char *name, rk_value x, int32_t dim) {
     rk_op_options options = {.units = dim};

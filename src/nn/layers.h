@@ -31,7 +31,10 @@ rk_value rk_product_logit(rk_graph *graph, rk_value a, rk_value b);  /* logit of
 rk_value rk_constant(rk_graph *graph, const char *name, int32_t units); /* a parameter, the same for every sample */
 rk_value rk_transpose(rk_graph *graph, rk_value x);                  /* [rows, cols] -> [cols, rows] */
 rk_value rk_cin(rk_graph *graph, const char *name, rk_value x0, rk_value x, int32_t units, rk_dtype dtype); /* [dim, fields], [dim, maps] -> [dim, units] */
-rk_value rk_attention(rk_graph *graph, rk_value q, rk_value k, rk_value v, int32_t heads); /* among the rows: [rows, heads * dim] each */
+/* Among the rows: [rows, heads * dim] each; mask, [rows] or -1: those that are there. */
+rk_value rk_attention(rk_graph *graph, rk_value q, rk_value k, rk_value v, rk_value mask, int32_t heads);
+/* [rows, 1] of ones and zeros: the first `count` rows, and as many after them as `column` of the lengths says. */
+rk_value rk_mask(rk_graph *graph, rk_value lengths, int32_t column, int32_t count, int32_t rows);
 rk_value rk_number_vectors(rk_graph *graph, const char *name, rk_value x, int32_t dim); /* [1, n] -> [n, dim]: x_i v_i */
 rk_value rk_gate(rk_graph *graph, const char *name, rk_value x, rk_value g); /* 2 sigmoid(g) x; g -1: learned, a number a column */
 rk_value rk_target_pairs(rk_graph *graph, rk_value q, rk_value k);   /* [1, cols], [rows, cols] -> [rows, 4 cols]: q, k, q - k, q * k */

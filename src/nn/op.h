@@ -119,6 +119,6 @@ rk_real *rk_node_parameter_gradient(const rk_run *run, const rk_node *node, int3
 /* For build functions. kind of first value: see rk_parameter_fill. */
 rk_status rk_node_add_parameter(rk_graph *graph, rk_node *node, const char *name, int64_t rows, int64_t cols, const rk_initializer *initializer, bool is_bias);
 rk_status rk_node_add_state(rk_node *node, const char *name, rk_real initial);
-rk_status rk_same_shapes(const rk_graph *graph, const rk_node *node);
+rk_status rk_same_shapes(const rk_graph *graph, const rk_node *node, int32_t n); /* of the first n inputs */
 
 #endif

@@ -3,9 +3,9 @@
 
 #include "nn/op.h"
 
-rk_status rk_same_shapes(const rk_graph *graph, const rk_node *node) {
+rk_status rk_same_shapes(const rk_graph *graph, const rk_node *node, int32_t n) {
     rk_shape a = rk_in_shape(graph, node, 0);
-    for (int32_t k = 1; k < node->n_inputs; k++) {
+    for (int32_t k = 1; k < n; k++) {
         rk_shape b = rk_in_shape(graph, node, k);
         RK_FAIL_IF(a.rows != b.rows || a.cols != b.cols, RK_INVALID_ARGUMENT, "inputs of shapes [%d, %d] and [%d, %d]", a.rows, a.cols, b.rows, b.cols);
     }
@@ -14,7 +14,7 @@ rk_status rk_same_shapes(const rk_graph *graph, const rk_node *node) {
 
 static rk_status build(rk_graph *graph, rk_node *node) {
     node->shape = rk_in_shape(graph, node, 0);
-    return rk_same_shapes(graph, node);
+    return rk_same_shapes(graph, node, node->n_inputs);
 }
 
 static rk_status forward(const rk_run *run, const rk_node *node) {

@@ -5,7 +5,7 @@
 #include "nn/op.h"
 
 static rk_status build(rk_graph *graph, rk_node *node) {
-    RK_TRY(rk_same_shapes(graph, node));
+    RK_TRY(rk_same_shapes(graph, node, node->n_inputs));
     node->shape = rk_in_shape(graph, node, 0);
     int64_t width = rk_width(node->shape);
     node->saved_width = 1;   /* x . w */

@@ -13,7 +13,7 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     node->shape = rk_in_shape(graph, node, 0);
     if (is_learned(node)) return rk_node_add_parameter(graph, node, "gate", 1, rk_width(node->shape), &zeros, true);
     node->saved_width = rk_width(node->shape); /* the factors 2 sigmoid(g) */
-    return rk_same_shapes(graph, node);
+    return rk_same_shapes(graph, node, node->n_inputs);
 }
 
 /* The learned factors. */

@@ -34,6 +34,7 @@
     X(number_vectors) \
     X(gate)           \
     X(target_pairs)   \
-    X(attention_pool)
+    X(attention_pool) \
+    X(mask)
 
 #endif

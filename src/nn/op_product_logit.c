@@ -7,7 +7,7 @@
 
 static rk_status build(rk_graph *graph, rk_node *node) {
     node->shape = rk_in_shape(graph, node, 0);
-    return rk_same_shapes(graph, node);
+    return rk_same_shapes(graph, node, node->n_inputs);
 }
 
 static rk_status forward(const rk_run *run, const rk_node *node) {

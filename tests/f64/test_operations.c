@@ -48,10 +48,13 @@ static const trial trials[] = {
     {"cin", {{66, 10}, {66, 10}}, 2, {.units = 1}}, /* two pieces */
     {"attention", {{3, 4}, {3, 4}, {3, 4}}, 3, {.count = 2}},
     {"attention", {{2, 19}, {2, 19}, {2, 19}}, 3, {.count = 1}},
+    {"attention", {{3, 4}, {3, 4}, {3, 4}, {3, 1}}, 4, {.count = 2}},
+    {"attention", {{35, 3}, {35, 3}, {35, 3}, {1, 35}}, 4, {.count = 1}},
     {"number_vectors", {{1, 3}}, 1, {.units = 4}},
     {"target_pairs", {{1, 3}, {2, 3}}, 2, {0}},
     {"attention_pool", {{3, 1}, {3, 4}, {1, 2}}, 3, {.first = 1}},
     {"attention_pool", {{3, 1}, {3, 4}, {1, 2}}, 3, {.first = 1, .softmax = true}},
+    {"mask", {{1, 2}}, 1, {.first = 1, .count = 1, .rows = 4}},
     {"gate", {{2, 3}}, 1, {0}},
     {"gate", {{2, 3}, {2, 3}}, 2, {0}},
 };

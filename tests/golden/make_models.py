@@ -44,6 +44,13 @@ def sequence(table, ids):
     return torch.cat(rows)
 
 
+def rows_there(features, batch):
+    """[samples, rows]: which of the vectors are none of a sequence's padding."""
+    n = [SEQUENCE if COMBINER[name] == "sequence" else 1 for name in features]
+    samples = zip(*(batch[name]["ids"] for name in features))
+    return torch.tensor([[rows == 1 or r < len(ids) for ids, rows in zip(sample, n) for r in range(rows)] for sample in samples])
+
+
 def lookup(b, features, batch):
     """The graph's inputs, and the rows of each table that they use."""
     columns, linear, used = [], [], {}
@@ -67,6 +74,7 @@ def lookup(b, features, batch):
         "columns": dict(zip(features, columns)),
         "lengths": {name: torch.tensor([min(len(ids), SEQUENCE) for ids in batch[name]["ids"]]) for name in features},
         "rows": vectors.reshape(len(vectors), -1, dim) if preset in ONE_DIM else None,
+        "there": rows_there(features, batch),
         "linear": torch.cat(linear, 1) if linear else None,
         "dense": batch["dense"],
         "n_tasks": b.config["n_tasks"],

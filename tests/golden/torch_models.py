@@ -130,16 +130,18 @@ def xdeepfm(b, x):
 
 
 def autoint(b, x):
-    model, rows = b.config["model"], x["rows"]
+    model, rows, there = b.config["model"], x["rows"], x["there"]
     heads, dim = model["attention_heads"], model["attention_dim"]
     if x["dense"] is not None:
         vectors = b.parameter("numbers/vectors", x["dense"].shape[1], rows.shape[2])
         rows = torch.cat([rows, x["dense"].unsqueeze(2) * vectors], 1)
+        there = torch.cat([there, torch.ones(*x["dense"].shape, dtype=torch.bool)], 1)
     for i in range(model["attention_layers"]):
         weights = {p: b.parameter(f"interact_{i}_{p}/weight", rows.shape[2], heads * dim) for p in ("query", "key", "value", "residual")}
         q, k, v, residual = (rows @ w for w in weights.values())
         q, k, v = (t.unflatten(2, (heads, dim)).transpose(1, 2) for t in (q, k, v))  # [n, heads, rows, dim]
-        mixed = torch.softmax(q @ k.transpose(2, 3), 3) @ v
+        scores = (q @ k.transpose(2, 3)).masked_fill(~there.unsqueeze(1).unsqueeze(1), -1e9)
+        mixed = (torch.softmax(scores, 3) @ v) * there.unsqueeze(1).unsqueeze(3)
         rows = torch.relu(mixed.transpose(1, 2).flatten(2) + residual)
     return logits(b, x, torch.cat([rows.flatten(1)] + ([deep(b, x, everything(x))] if "deep" in model else []), 1))
 
@@ -174,7 +176,7 @@ def masknet(b, x):
         gamma, beta = b.parameter(f"{name}/gamma", *shape, fill=1.0), b.parameter(f"{name}/beta", *shape, scale=0.2)
         return torch.nn.functional.layer_norm(v, v.shape[-1:]) * gamma + beta
 
-    y = norm("norm", x["rows"], *x["rows"].shape[1:]).flatten(1)
+    y = (norm("norm", x["rows"], *x["rows"].shape[1:]) * x["there"].unsqueeze(2)).flatten(1)
     y = torch.cat([y] + ([x["dense"]] if x["dense"] is not None else []), 1)
     for i, units in enumerate(model["mask_blocks"]):
         width = int(model["reduction_ratio"] * y.shape[1])

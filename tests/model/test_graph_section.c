@@ -110,6 +110,7 @@ static void option_text(int op, const struct option *option, char *text, size_t 
     static const char *const inputs[] = {"", "dense", "dense, dense", "dense, dense, dense"};
     const char *needs = "", *reads = op == RK_OP_attention_pool ? "w, dense, dense" : inputs[rk_op_find(rk_layer_ops[op])->min_inputs];
     if ((op == RK_OP_linear || op == RK_OP_cin) && option->bit != RK_OPTION_units) needs = ", units: 2";
+    if (op == RK_OP_mask && option->bit != RK_OPTION_rows) needs = ", rows: 3";
     if (op == RK_OP_slice && option->bit != RK_OPTION_count) needs = ", count: 1";
     snprintf(text, n_bytes, "model: {kind: graph, layers: [{name: w, op: slice, inputs: dense, count: 1}, {name: y, op: %s, inputs: [%s], %s%s},\n"
              "  {name: x, op: concat, inputs: [w, y]}, {name: z, op: linear, inputs: x, units: 1}]}", rk_layer_ops[op], reads, option->text, needs);

@@ -5,7 +5,7 @@
 #include "nn/layers.h"
 #include "nn/op_list.h"
 
-enum { MAX_INPUTS = 3 };
+enum { MAX_INPUTS = 4 };
 
 /* An operation's inputs' shapes and options. */
 typedef struct trial {
@@ -34,12 +34,17 @@ static rk_value build_trial(const trial *t, bool twice, bool same, int64_t n, rk
     return output;
 }
 
-/* Random inputs of n samples, and parameters off their first values. lengths: those of attention_pool are 0 .. lengths-1, plus `offset`. */
+/* Which input is lengths; -1: none. */
+static int lengths_of(const trial *t) {
+    return strcmp(t->op, "attention_pool") == 0 ? 2 : strcmp(t->op, "mask") == 0 ? 0 : -1;
+}
+
+/* Random inputs of n samples, and parameters off their first values. Lengths are 0 .. lengths-1, plus `offset`. */
 static void fill_trial(const trial *t, rk_graph *graph, const rk_value *inputs, int64_t n, int lengths, double offset, rk_rng *rng) {
     for (int i = 0; i < t->n_inputs; i++)
         for (int64_t k = 0; k < n * t->inputs[i].rows * t->inputs[i].cols; k++) rk_graph_data(graph, inputs[i])[k] = (rk_real)rk_rng_normal(rng);
-    if (strcmp(t->op, "attention_pool") == 0)
-        for (int64_t k = 0; k < n * t->inputs[2].cols; k++) rk_graph_data(graph, inputs[2])[k] = (rk_real)((double)(k / t->inputs[2].cols % lengths) + offset);
+    for (int64_t i = lengths_of(t), k = 0; i >= 0 && k < n * t->inputs[i].cols; k++)
+        rk_graph_data(graph, inputs[i])[k] = (rk_real)((double)(k / t->inputs[i].cols % lengths) + offset);
     for (int32_t p = 0; p < rk_graph_n_parameters(graph); p++) {
         rk_parameter *parameter = rk_graph_parameter(graph, p);
         for (int64_t k = 0; k < parameter->rows * parameter->cols; k++) parameter->value[k] += (rk_real)(0.3 * rk_rng_normal(rng));

@@ -31,7 +31,8 @@ static void test_every_preset(void **state) {
             assert_losses_close(gpu, cpu, what, i);
             if (i == 3) check_predictions(&t, 70, 33, what);
         }
-        assert_states_close(t.gpu, t.cpu, what, CLOSE);
+        /* Layer norm of rows that are next to nothing multiplies what rounding leaves, by up to 1 / sqrt(epsilon) = 316. */
+        assert_states_close(t.gpu, t.cpu, what, strstr(what, "masknet") ? 10 * CLOSE : CLOSE);
         for (uint64_t i = 0; i < 3; i++) check_predictions(&t, 80 + i, 60, what);
         assert_int_equal(rk_model_step(t.gpu), N_SIZES);
         twins_release(&t);

@@ -16,21 +16,37 @@ static int shown_bytes(const unsigned char *at) {
     return at[0] == 0xc2 && at[1] < 0xa0 ? 0 : n; /* U+0080 to U+009F are controls too */
 }
 
+/* In as few writes as can be: what several ranks say at once must not be mixed letter by letter. */
 void print_text(FILE *out, const char *text) {
+    char shown[16384];
+    size_t n_shown = 0;
     for (const unsigned char *at = (const unsigned char *)text; *at;) {
         int n = shown_bytes(at);
         if (n)
-            fwrite(at, 1, (size_t)n, out);
+            memcpy(shown + n_shown, at, (size_t)n);
         else
-            fprintf(out, "\\x%02x", *at);
+            snprintf(shown + n_shown, 5, "\\x%02x", *at);
+        n_shown += n ? (size_t)n : 4;
         at += n ? n : 1;
+        if (n_shown > sizeof shown - 8) {
+            fwrite(shown, 1, n_shown, out);
+            n_shown = 0;
+        }
     }
+    fwrite(shown, 1, n_shown, out);
+}
+
+/* before, the text, after: at once. */
+static void print_around(const char *before, const char *format, va_list list, const char *after) {
+    char text[8192];
+    size_t n = (size_t)snprintf(text, sizeof text, "%s", before), room = sizeof text - strlen(after);
+    vsnprintf(text + n, room - n, format, list);
+    strcat(text, after);
+    print_text(stderr, text);
 }
 
 void print_format(const char *format, va_list list) {
-    char text[8192];
-    vsnprintf(text, sizeof text, format, list);
-    print_text(stderr, text);
+    print_around("", format, list, "");
 }
 
 static void say(const char *format, ...) RK_PRINTF(1, 2);
@@ -68,9 +84,7 @@ int failed(void) {
 int failed_because(const char *format, ...) {
     va_list list;
     va_start(list, format);
-    fputs("reckon: error: ", stderr);
-    print_format(format, list);
-    fputc('\n', stderr);
+    print_around("reckon: error: ", format, list, "\n");
     va_end(list);
     return EXIT_FAILED;
 }
@@ -78,19 +92,19 @@ int failed_because(const char *format, ...) {
 void usage_error(const command *cmd, const char *format, ...) {
     va_list list;
     va_start(list, format);
-    fputs("reckon: ", stderr);
-    print_format(format, list);
+    if (cmd) {
+        char hint[256];
+        snprintf(hint, sizeof hint, "\nhint: 'reckon %s --help' shows the usage\n", cmd->name);
+        print_around("reckon: ", format, list, hint);
+    } else {
+        print_around("reckon: ", format, list, "\nhint: 'reckon --help' lists the commands\n");
+    }
     va_end(list);
-    if (cmd)
-        fprintf(stderr, "\nhint: 'reckon %s --help' shows the usage\n", cmd->name);
-    else
-        fputs("\nhint: 'reckon --help' lists the commands\n", stderr);
 }
 
 void note(const char *format, ...) {
     va_list list;
     va_start(list, format);
-    print_format(format, list);
-    fputc('\n', stderr);
+    print_around("", format, list, "\n");
     va_end(list);
 }

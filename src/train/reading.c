@@ -104,6 +104,18 @@ static rk_status answer_batch(reading *r, int32_t number, const rk_batch *batch)
     return send_answers(r);
 }
 
+/* Trainers that have been told of a failure say it and end the run on all ranks. A reader that ended it first could do so before they have; what they asked
+ * ahead is not answered any more. */
+static void await_end(reading *r) {
+    rk_exchange *exchange;
+    bool goes_on = true;
+    while (goes_on && hear(r, &exchange) == RK_OK) {
+        const rk_read_word *word = rk_exchange_received(exchange)[0].data;
+        goes_on = word->kind != RK_READ_LEAVE;
+        rk_exchange_free(exchange);
+    }
+}
+
 /* The end of an epoch, or why there is no batch. */
 static rk_status answer_status(reading *r, rk_status found) {
     char reason[4096] = "";
@@ -113,7 +125,9 @@ static rk_status answer_status(reading *r, rk_status found) {
         rk_buffer_append(&r->answers[t], reason, strlen(reason));
     }
     RK_TRY(send_answers(r));
-    return found == RK_END ? RK_OK : rk_error(found, "%s", reason);
+    if (found == RK_END) return RK_OK;
+    await_end(r);
+    return rk_error(found, "%s", reason);
 }
 
 /* The next batch of the epoch, which may be over for this reader, asked again or not yet asked. */

@@ -11,9 +11,9 @@
 
 #include <reckon/reckon.h>
 
-#include "cuda/copy.h"
-#include "cuda/device.h"
-#include "embedding/device_tables.h"
+#include "cuda/device/copy.h"
+#include "cuda/device/device.h"
+#include "embedding/cuda/device_tables.h"
 #include "workload.h"
 
 enum { COPY_BYTES = 1 << 28, N_COPIES = 20 };

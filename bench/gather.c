@@ -1,6 +1,6 @@
 #include "gather.h"
 
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 
 typedef struct gather_task {
     const gather *g;

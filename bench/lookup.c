@@ -10,7 +10,7 @@
 
 #include <reckon/reckon.h>
 
-#include "embedding/collection.h"
+#include "embedding/local/collection.h"
 #include "gather.h"
 #include "workload.h"
 

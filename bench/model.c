@@ -14,7 +14,7 @@
 #include <reckon/reckon.h>
 
 #include "comm/comm.h"
-#include "train/run_config.h"
+#include "train/config/run_config.h"
 #include "workload.h"
 
 static void dump(rk_model *model, const char *directory) {

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/file.h"
+#include "base/thread/clock.h"
+#include "base/file/file.h"
 #include "base/memory.h"
-#include "data/dataset.h"
+#include "data/dataset/dataset.h"
 
 typedef struct sums {
     int64_t n_rows;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "format/tfrecord.h"
+#include "format/protobuf/tfrecord.h"
 #include "workload.h"
 
 static char *put_id(char *to, int64_t id) {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "embedding/sharded_parts.h"
+#include "embedding/sharded/sharded_internal.h"
 
 enum { ALONE_SAMPLES = 3, ALONE_TABLES = 2, ALONE_FEATURES = 3 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 void rk_buffer_release(rk_buffer *buffer) {
     rk_free(buffer->data);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 enum { MAX_ERROR_BYTES = 4096 };
 static _Thread_local char last_error[MAX_ERROR_BYTES];

@@ -6,7 +6,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 uint64_t rk_hash_bytes(const void *data, size_t n_bytes, uint64_t seed) {
     return XXH64(data, n_bytes, seed);

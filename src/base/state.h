@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/name_map.h"
+#include "base/text/name_map.h"
 
 typedef enum rk_state_type { RK_STATE_F32, RK_STATE_BF16, RK_STATE_F16, RK_STATE_I64, RK_STATE_U8 } rk_state_type;
 

@@ -10,7 +10,7 @@
 
 #include <reckon/comm.h>
 
-#include "comm/parcel_pool.h"
+#include "comm/message_pool.h"
 
 /* What exchanges are for: those of one lane meet in the order in which they are begun; lanes do not wait for one another. */
 typedef enum rk_lane { RK_LANE_SUMS, RK_LANE_DENSE, RK_LANE_IDS, RK_LANE_ROWS, RK_LANE_GRADIENTS, RK_LANE_VERDICTS, RK_LANE_VALUES, RK_LANE_BATCHES, RK_LANE_COUNT } rk_lane;
@@ -40,7 +40,7 @@ rk_status rk_exchange_take_head(const rk_exchange *exchange, int32_t rank, size_
 void rk_exchange_free(rk_exchange *exchange);
 
 /* A sum over ranks under way: parts of the values go to their rank, are added there in the order of the tree, and go back to all. Any wait on the
- * communicator moves it on, and so does an attendant (sum_attendant.h). */
+ * communicator moves it on, and so does an attendant (progress_thread.h). */
 typedef struct rk_sum rk_sum;
 rk_status rk_sum_begin(rk_comm *comm, rk_lane lane, float *values, size_t n, rk_sum **out); /* values stay until it is done */
 /* The same with half the bytes: parts and sums travel as bf16, rounded to the nearest, finite ones to finite ones; they are added in f32. The same bits on each rank all the same. */

@@ -2,7 +2,7 @@
 #ifndef RK_CUDA_LAUNCH_H
 #define RK_CUDA_LAUNCH_H
 
-#include "cuda/device.h"
+#include "cuda/device/device.h"
 
 #ifdef __cplusplus
 #define RK_CUDA_PROTOTYPE(name, parameters) extern "C" void name parameters;

@@ -4,15 +4,15 @@
 #ifndef RK_CUDA_LAUNCH_LIST_H
 #define RK_CUDA_LAUNCH_LIST_H
 
-#include "cuda/blas.h"
-#include "cuda/candidates.h"
-#include "cuda/copy.h"
-#include "cuda/dense.h"
-#include "cuda/item_places.h"
-#include "cuda/metrics.h"
-#include "cuda/ranks.h"
-#include "cuda/sort.h"
-#include "cuda/table.h"
+#include "cuda/libraries/blas.h"
+#include "cuda/dense/candidates.h"
+#include "cuda/device/copy.h"
+#include "cuda/dense/dense.h"
+#include "cuda/metrics/item_positions.h"
+#include "cuda/metrics/metrics.h"
+#include "cuda/tables/rank_rows.h"
+#include "cuda/libraries/sort.h"
+#include "cuda/tables/table.h"
 
 #define RK_CUDA_LAUNCH_LIST(X) \
     RK_CUDA_BLAS_LIST(X)       \

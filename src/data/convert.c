@@ -5,10 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
 #include "data/file_output.h"
-#include "data/source.h"
+#include "data/source/source.h"
 
 enum { PROGRESS_ROWS = 65536 };
 

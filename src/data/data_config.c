@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/name_index.h"
-#include "base/text.h"
+#include "base/text/name_index.h"
+#include "base/text/text.h"
 
 static const char *const formats[] = {"auto", "csv", "tsv", "libsvm", "tfrecord", "rkb", "adjacency"};
 static const char *const headers[] = {"auto", "true", "false"};

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/schema.h"
+#include "base/yaml/schema.h"
 
 typedef enum rk_data_format { RK_DATA_AUTO, RK_DATA_CSV, RK_DATA_TSV, RK_DATA_LIBSVM, RK_DATA_TFRECORD, RK_DATA_RKB, RK_DATA_ADJACENCY } rk_data_format;
 

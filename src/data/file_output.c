@@ -7,11 +7,11 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "data/rows.h"
-#include "format/csv.h"
-#include "format/rkb.h"
+#include "data/transform/joined_rows.h"
+#include "format/text/csv.h"
+#include "format/rkb/rkb.h"
 #include "format/stream.h"
-#include "format/tfrecord.h"
+#include "format/protobuf/tfrecord.h"
 
 /* Rows of an rkb file's block: few enough that a block's columns, once unpacked, stay in a processor's cache.
  * Of many columns or values a block has fewer, so that it keeps far from the format's limits; it is looked at

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "format/unpack_bits.h"
 
 typedef enum rk_column_type { RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32 } rk_column_type;

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/buffer.h"
 #include "base/state.h"
 

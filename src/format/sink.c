@@ -6,7 +6,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
 #include "format/stream.h"
 

@@ -35,7 +35,7 @@ void rk_lookahead_consume(rk_lookahead *lookahead, size_t n_bytes);
 rk_status rk_lookahead_hand_over(rk_lookahead *lookahead, size_t n_bytes, char **memory, size_t *n_memory);
 void rk_lookahead_release(rk_lookahead *lookahead); /* not the stream */
 
-/* The writing side: plain, or packed where the path ends in .gz or .zst; whole or not at all (base/file.h). */
+/* The writing side: plain, or packed where the path ends in .gz or .zst; whole or not at all (base/file/file.h). */
 typedef struct rk_sink rk_sink;
 rk_status rk_sink_open(const char *path, rk_sink **out);     /* "-" is standard output */
 rk_status rk_sink_write(rk_sink *sink, const void *data, size_t n_bytes);

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/cpu.h"
+#include "base/thread/cpu.h"
 
 static inline uint64_t word_at(const uint8_t *at) {
     uint64_t word;

@@ -1,5 +1,5 @@
-/* Which version of each kernel runs: the processor's best, or what RK_ISA says (base/cpu.h). */
-#include "base/cpu.h"
+/* Which version of each kernel runs: the processor's best, or what RK_ISA says (base/thread/cpu.h). */
+#include "base/thread/cpu.h"
 #include "kernels/kernel_list.h"
 
 #if defined(RK_F64) || !defined(__x86_64__)

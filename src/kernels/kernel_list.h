@@ -1,12 +1,17 @@
 /* Every kernel that has a version an instruction set, once: prototypes, dispatch and tests all read this list, so that no
  * kernel escapes its test. X(name, parameters, arguments)
  *
- * A kernel is one body, src/kernels/<folder>/<folder>_body.h, compiled once for each instruction set by the three small files beside it. No
- * contraction is allowed (-ffp-contract=off) and sums of many terms run in fixed lanes, so all versions give the same bits. */
+ * A kernel is one body, src/kernels/<name>.c, which cmake/layers.cmake compiles once for each instruction set, named by RK_KERNEL_ISA.
+ * No contraction is allowed (-ffp-contract=off) and sums of many terms run in fixed lanes, so all versions give the same bits. */
 #ifndef RK_KERNELS_KERNEL_LIST_H
 #define RK_KERNELS_KERNEL_LIST_H
 
 #include "kernels/kernels.h"
+
+/* A body's own name for the version that is being compiled: rk_x_scalar, rk_x_avx2 or rk_x_avx512. */
+#define RK_KERNEL_NAME(name) RK_KERNEL_EXPAND(name, RK_KERNEL_ISA)
+#define RK_KERNEL_EXPAND(name, isa) RK_KERNEL_JOIN(name, isa)
+#define RK_KERNEL_JOIN(name, isa) name##_##isa
 
 #define RK_KERNEL_LIST(X)                                                                                                          \
     X(rk_ids_check, (const int64_t *ids, int64_t n, int64_t n_rows, bool *strays), (ids, n, n_rows, strays))                        \

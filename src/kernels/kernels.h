@@ -1,6 +1,6 @@
 /* The operations that embeddings spend their time in. Each has a folder with one body, compiled for each instruction set (kernel_list.h); the scalar
  * version is the reference, and permanent. Kernels neither allocate, log nor fail: callers validate. They are single-threaded: callers cut the
- * work. Which one runs: base/cpu.h (RK_ISA). */
+ * work. Which one runs: base/thread/cpu.h (RK_ISA). */
 #ifndef RK_KERNELS_KERNELS_H
 #define RK_KERNELS_KERNELS_H
 
@@ -8,13 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/candidate_row/candidate_row.h"
-#include "kernels/dropout_mask/dropout_mask.h"
-#include "kernels/random_row/random_row.h"
+#include "kernels/candidate_row.h"
+#include "kernels/dropout_mask.h"
+#include "kernels/random_row.h"
 #include "kernels/real.h"
-#include "kernels/row_update/row_update.h"
-#include "kernels/rows_update/rows_update.h"
-#include "kernels/sort_uses/sort_uses.h"
+#include "kernels/optimizer_step.h"
+#include "kernels/fused_update.h"
+#include "kernels/sort_uses.h"
 
 /* Bags [first, last) of a CSR batch, into f32:
  *

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "kernels/metric_rules.h"
+#include "kernels/inline/metric_rules.h"
 
 /* X(name, for binary tasks, for regression, larger is better) */
 #define RK_METRIC_LIST(X)            \

@@ -8,10 +8,10 @@
 #include "base/finite.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/trace.h"
-#include "model/device_step.h"
-#include "model/retrieval.h"
-#include "model/spread.h"
+#include "base/thread/trace.h"
+#include "model/cuda/device_step.h"
+#include "model/retrieval/retrieval.h"
+#include "model/step/data_parallel.h"
 
 /* Ids of samples [first, first+n), as a batch of their own; offsets [n+1] takes the place of theirs where they do not begin at 0. */
 static rk_ids slice_ids(rk_ids ids, int64_t first, int64_t n, int64_t *offsets) {

@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "embedding/placement_wish.h"
-#include "model/device_spread.h"
-#include "model/device_step.h"
-#include "model/graph_section.h"
-#include "model/retrieval.h"
-#include "model/spread.h"
-#include "nn/layers.h"
+#include "embedding/planner/planner_constraints.h"
+#include "model/cuda/device_data_parallel.h"
+#include "model/cuda/device_step.h"
+#include "model/section/graph_section.h"
+#include "model/retrieval/retrieval.h"
+#include "model/step/data_parallel.h"
+#include "nn/graph/layers.h"
 
 /* A mistake in the run file: names the line of the model's kind. */
 static rk_status config_error(const rk_model_options *options, const char *message) {

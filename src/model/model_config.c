@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
-#include "model/graph_section.h"
+#include "base/text/text.h"
+#include "model/section/graph_section.h"
 
 static const char *const kinds[] = {
 #define RK_PRESET_TEXT(name) #name,

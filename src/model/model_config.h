@@ -2,9 +2,9 @@
 #ifndef RK_MODEL_MODEL_CONFIG_H
 #define RK_MODEL_MODEL_CONFIG_H
 
-#include "base/schema.h"
-#include "model/layer_section.h"
-#include "model/retrieval_config.h"
+#include "base/yaml/schema.h"
+#include "model/section/layer_section.h"
+#include "model/retrieval/retrieval_config.h"
 
 /* Every model preset, once: X(name). Each is src/model/preset_<name>.c (docs/models.md says how to add one). */
 #define RK_PRESET_LIST(X)                                                                                                                          \
@@ -30,7 +30,7 @@ typedef struct rk_attention_pair {
     char *target, *history;
 } rk_attention_pair;
 
-/* What the file does not give is left empty here (0, NULL, NaN, -1 of an enum): the preset's own default stands for it (preset_parts.h). */
+/* What the file does not give is left empty here (0, NULL, NaN, -1 of an enum): the preset's own default stands for it (preset_blocks.h). */
 typedef struct rk_model_section {
     int line;
     int kind;               /* RK_KIND_* */

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/parallel.h"
-#include "base/text.h"
-#include "model/retrieval.h"
+#include "base/thread/parallel.h"
+#include "base/text/text.h"
+#include "model/retrieval/retrieval.h"
 
 /* The value's text in a buffer that lives to the end of the caller's statement. */
 typedef struct short_text {

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "model/graph_section.h"
-#include "model/retrieval.h"
+#include "model/section/graph_section.h"
+#include "model/retrieval/retrieval.h"
 
 static bool names(const rk_layer_section *layer, int input) {
     for (int64_t k = 0; k < layer->n_inputs; k++)

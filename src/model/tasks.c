@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "model/model_parts.h"
+#include "model/model_internal.h"
 
 static int32_t find_task(const rk_data_schema *schema, const char *name) {
     for (int32_t t = 0; t < schema->n_tasks; t++)

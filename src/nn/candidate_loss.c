@@ -4,11 +4,11 @@
 
 #include "base/failure.h"
 #include "base/memory.h"
-#include "base/parallel.h"
-#include "base/tree.h"
+#include "base/thread/parallel.h"
+#include "base/tree_sum.h"
 #include "kernels/kernels.h"
-#include "kernels/lanes.h"
-#include "nn/gemm.h"
+#include "kernels/inline/lanes.h"
+#include "gemm/gemm.h"
 
 /* ROWS samples are held against all candidates at once; the blocks of a group one after another, which share one sum of gradients. A shard's blocks are dealt out to
  * as many groups as make about MAX_GROUPS in the whole batch. A LINE is the numbers of a cache line; sums are fetched AHEAD rows before they are needed. */

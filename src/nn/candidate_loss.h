@@ -8,7 +8,7 @@
  *
  * hard: of each `hard` drawn candidates one after another only that of the largest s_ij counts, the first of equals (Zhang et al. 2013: dynamic sampling).
  * The loss is scale * sum_i weight_i loss_i. Samples are cut into shards of whole blocks; sums run within a shard in an order that depends on n alone, and then, of
- * gradients, over shards as a binary tree (base/tree.h): so a few of the shards can run here and others elsewhere. */
+ * gradients, over shards as a binary tree (base/tree_sum.h): so a few of the shards can run here and others elsewhere. */
 #ifndef RK_NN_CANDIDATE_LOSS_H
 #define RK_NN_CANDIDATE_LOSS_H
 
@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "kernels/candidate_row/candidate_row.h"
+#include "kernels/candidate_row.h"
 
 typedef struct rk_candidate_loss_config {
     rk_candidate_loss_kind kind;

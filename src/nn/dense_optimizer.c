@@ -1,4 +1,4 @@
-#include "nn/dense_optimizer_parts.h"
+#include "nn/dense_optimizer_internal.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/parallel.h"
-#include "kernels/lanes.h"
+#include "base/thread/parallel.h"
+#include "kernels/inline/lanes.h"
 
 enum { CHUNK = 8192 };
 

@@ -2,7 +2,7 @@
 #ifndef RK_NN_DENSE_OPTIMIZER_H
 #define RK_NN_DENSE_OPTIMIZER_H
 
-#include "nn/graph.h"
+#include "nn/graph/graph.h"
 
 typedef struct rk_dense_optimizer rk_dense_optimizer;
 

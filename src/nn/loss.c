@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "kernels/scalar_rules.h"
+#include "kernels/inline/scalar_rules.h"
 
 const char *rk_loss_name(rk_loss_kind kind) {
     return kind == RK_LOSS_MSE ? "mse" : "sigmoid_cross_entropy";

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 static const char *const names[RK_OPTIMIZER_COUNT] = {
 #define RK_OPTIMIZER_NAME(name, text) text,

@@ -4,7 +4,7 @@
 
 #include <reckon/optimizer.h>
 
-#include "base/schema.h"
+#include "base/yaml/schema.h"
 
 /* Every number is NaN where the file does not give it (emit leaves such fields out). */
 typedef struct rk_optimizer_config {

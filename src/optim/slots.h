@@ -5,7 +5,7 @@
 
 #include <reckon/optimizer.h>
 
-#include "kernels/row_update/row_update.h"
+#include "kernels/optimizer_step.h"
 
 enum { RK_MAX_SLOTS = 2 };
 

@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "metrics/metrics.h"
-#include "serve/predictor_parts.h"
+#include "serve/predictor_internal.h"
 
 /* Where a feature is in a batch. */
 typedef struct place {

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
 #include "report/report_page.h"
 

@@ -1,9 +1,9 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "report/chart.h"
-#include "report/report_parts.h"
-#include "report/svg.h"
+#include "report/chart/chart.h"
+#include "report/report_internal.h"
+#include "report/chart/svg.h"
 
 const rk_report_task *rk_report_find_task(const rk_report_run *run, const char *name, int32_t *index) {
     for (int32_t k = 0; k < run->n_tasks; k++) {

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/text.h"
-#include "report/chart.h"
-#include "report/report_parts.h"
+#include "base/text/text.h"
+#include "report/chart/chart.h"
+#include "report/report_internal.h"
 
 /* A feature, and its largest importance in any of the runs. */
 typedef struct ranked {

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "report/chart.h"
-#include "report/report_parts.h"
+#include "report/chart/chart.h"
+#include "report/report_internal.h"
 
 enum { MOST_POINTS = 400 };
 

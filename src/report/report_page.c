@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "report/chart.h"
-#include "report/report_parts.h"
-#include "report/svg.h"
+#include "report/chart/chart.h"
+#include "report/report_internal.h"
+#include "report/chart/svg.h"
 
 static void style(rk_buffer *out) {
     rk_buffer_text(out, "<style>\n");

@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "base/memory.h"
-#include "base/text.h"
-#include "report/chart.h"
-#include "report/report_parts.h"
+#include "base/text/text.h"
+#include "report/chart/chart.h"
+#include "report/report_internal.h"
 
 static rk_status draw(const rk_report_run *runs, size_t n, int metric, const char *caption, rk_buffer *out) {
     double cuts[RK_REPORT_CUTS];

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "serve/predictor_parts.h"
-#include "train/evaluation_rankings.h"
+#include "serve/predictor_internal.h"
+#include "train/evaluate/evaluation_rankings.h"
 
 enum { N_BINS = 10 };
 const int32_t rk_report_cuts[RK_REPORT_CUTS] = {1, 2, 5, 10, 20, 50, 100};

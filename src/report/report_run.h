@@ -8,7 +8,7 @@
 #include "report/importance.h"
 #include "report/run_record.h"
 #include "report/settings.h"
-#include "train/evaluation_values.h"
+#include "train/evaluate/evaluation_values.h"
 
 typedef struct rk_report_task {
     char *name;

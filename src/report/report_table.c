@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
-#include "base/text.h"
-#include "report/chart.h"
-#include "report/report_parts.h"
-#include "report/svg.h"
+#include "base/text/text.h"
+#include "report/chart/chart.h"
+#include "report/report_internal.h"
+#include "report/chart/svg.h"
 
 enum { CELL_BYTES = 64 };
 

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/text.h"
-#include "report/chart.h"
-#include "report/report_parts.h"
-#include "report/scale.h"
+#include "base/text/text.h"
+#include "report/chart/chart.h"
+#include "report/report_internal.h"
+#include "report/chart/axis_scale.h"
 
 enum { SIZE = 480 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
 
 void rk_run_record_release(rk_run_record *record) {

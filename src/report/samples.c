@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 #include "metrics/metrics.h"
-#include "serve/predictor_parts.h"
+#include "serve/predictor_internal.h"
 
 void rk_samples_release(rk_samples *samples) {
     if (samples->rows.schema) rk_window_release(&samples->rows);

@@ -4,7 +4,7 @@
 
 #include <reckon/predictor.h>
 
-#include "data/window.h"
+#include "data/transform/window.h"
 #include "report/curves.h"
 
 typedef struct rk_samples {

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
-#include "base/yaml.h"
+#include "base/yaml/yaml.h"
 
 void rk_settings_release(rk_settings *settings) {
     for (size_t i = 0; i < settings->n; i++) {

@@ -1,13 +1,13 @@
-#include "serve/predictor_parts.h"
+#include "serve/predictor_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "cuda/device.h"
-#include "train/checkpoint_parts.h"
+#include "cuda/device/device.h"
+#include "train/checkpoint/checkpoint.h"
 
 static rk_status check_same(const rk_predictor *p, const char *text) {
     char *first;

@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 enum { MOST_TRIALS = 100000 };
 

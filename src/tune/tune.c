@@ -1,16 +1,16 @@
-#include "tune/tune_parts.h"
+#include "tune/tune_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "metrics/metrics.h"
-#include "train/evaluation.h"
-#include "train/run_config.h"
+#include "train/evaluate/evaluation.h"
+#include "train/config/run_config.h"
 
 #define TRIAL_NAME(name) #name,
 const char *const rk_trial_state_names[RK_TRIAL_STATE_COUNT] = {RK_TRIAL_STATE_LIST(TRIAL_NAME)};

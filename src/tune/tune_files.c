@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
-#include "tune/tune_parts.h"
+#include "tune/tune_internal.h"
 
 static json_t *number_or_null(double value) {
     return isfinite(value) ? json_real(value) : json_null();

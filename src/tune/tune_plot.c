@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/text.h"
-#include "report/chart.h"
-#include "report/svg.h"
-#include "tune/tune_parts.h"
+#include "base/text/text.h"
+#include "report/chart/chart.h"
+#include "report/chart/svg.h"
+#include "tune/tune_internal.h"
 
 enum { WIDTH = 420, HEIGHT = 260, GAP = 36, MARGIN = 24, TOP = 56, COLUMNS = 2 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "tune/tune_parts.h"
+#include "tune/tune_internal.h"
 
 bool rk_tune_is_better(const rk_tune *t, double a, double b) {
     if (isnan(a)) return false;

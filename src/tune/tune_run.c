@@ -2,12 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/file.h"
+#include "base/thread/clock.h"
+#include "base/file/file.h"
 #include "base/memory.h"
 #include "report/run_record.h"
-#include "train/run_config.h"
-#include "tune/tune_parts.h"
+#include "train/config/run_config.h"
+#include "tune/tune_internal.h"
 
 /* The trainer is told too; one that is only being made sees the flag before it runs. */
 void rk_tune_stop(rk_tune *t) {

@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 static rk_span span(const char *text) {
     return (rk_span){text, strlen(text)};

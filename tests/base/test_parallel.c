@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 
 enum { N = 1000 };
 static atomic_int times_run[N];

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/memory.h"
-#include "base/schema.h"
+#include "base/yaml/schema.h"
 
 struct part {
     int line;

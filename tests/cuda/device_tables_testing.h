@@ -8,9 +8,9 @@
 
 #include <math.h>
 
-#include "cuda/dense_update.h"
-#include "cuda/table.h"
-#include "embedding/device_tables.h"
+#include "cuda/dense/dense_update.h"
+#include "cuda/tables/table.h"
+#include "embedding/cuda/device_tables.h"
 
 enum { MAX_FEATURES = 16, STRIDE_SLACK = 4 };
 

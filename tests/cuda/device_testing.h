@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/rng.h" /* before `stream` is a name here */
-#include "cuda/device.h"
+#include "cuda/device/device.h"
 
 static rk_device *device;
 static rk_stream *stream;

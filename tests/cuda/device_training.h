@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "model/model_parts.h"
+#include "model/model_internal.h"
 
 typedef struct twins {
     fixture f;

@@ -6,9 +6,9 @@
 
 #include "base/float16.h"
 #include "base/rng.h"
-#include "cuda/blas.h"
+#include "cuda/libraries/blas.h"
 #include "cuda/test_blas.h"
-#include "nn/gemm.h"
+#include "gemm/gemm.h"
 
 static float rounded(float x, rk_cuda_math math) { return math == RK_CUDA_BF16 ? rk_bf16_to_f32(rk_bf16_from_f32(x)) : x; }
 

@@ -2,7 +2,7 @@
 #ifndef RK_TEST_BLAS_H
 #define RK_TEST_BLAS_H
 
-#include "cuda/blas.h"
+#include "cuda/libraries/blas.h"
 
 #ifdef __cplusplus
 extern "C"

@@ -2,8 +2,8 @@
 #include "cuda/device_testing.h"
 
 #include "cuda/launch_list.h"
-#include "nn/device_graph.h"
-#include "nn/layers.h"
+#include "nn/cuda/device_graph.h"
+#include "nn/graph/layers.h"
 
 enum { MAX_BATCH = 40, ROWS = 3, IN = 5, N_LAYERS = 4, OUT = 11 };
 #ifdef RK_EMULATED

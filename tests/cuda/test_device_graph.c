@@ -1,6 +1,6 @@
 /* Every operation of the dense graph on the device, forward and backward, against the CPU engine's own run of the same graph. */
 #include "cuda/device_testing.h"
-#include "nn/device_graph.h"
+#include "nn/cuda/device_graph.h"
 #include "nn/op_trial.h"
 
 enum { N = 37, MAX_BATCH = 40, STEP = 3 };

@@ -4,7 +4,7 @@
 #include "cuda/device_testing.h"
 
 #include "base/hash.h"
-#include "cuda/table.h"
+#include "cuda/tables/table.h"
 
 enum { N = 1003 };
 

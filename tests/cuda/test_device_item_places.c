@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "nn/device_item_places.h"
+#include "nn/cuda/device_item_positions.h"
 
 enum { USERS = 37, ITEMS = 611, DIM = 12, ALL_USERS = 50, MAX_LISTED = ALL_USERS * ITEMS };
 

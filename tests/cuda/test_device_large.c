@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "cuda/launch_list.h"
-#include "embedding/device_tables.h"
+#include "embedding/cuda/device_tables.h"
 
 enum { COLS = 4099, OUT = 3, DIM = 128, SAMPLES = 64 };
 

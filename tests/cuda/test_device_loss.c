@@ -1,7 +1,7 @@
 /* Losses of tasks on the device against rk_loss: two kinds, weights, absent labels, learned weights; predictions; what is not finite. */
 #include "cuda/device_testing.h"
-#include "cuda/dense_update.h"
-#include "nn/device_loss.h"
+#include "cuda/dense/dense_update.h"
+#include "nn/cuda/device_loss.h"
 
 #include <math.h>
 

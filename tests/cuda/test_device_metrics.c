@@ -1,7 +1,7 @@
 /* Metrics on the device: the very AUCs of the CPU where labels are whole, with ties and groups; all else close to the CPU's. */
 #include "cuda/device_testing.h"
 #include "metrics/metrics.h"
-#include "nn/device_metrics.h"
+#include "nn/cuda/device_metrics.h"
 
 #include <math.h>
 

@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 #include "model/model.h"
-#include "serve/predictor_parts.h"
+#include "serve/predictor_internal.h"
 #include "train/clicks.h"
 #include "train/pairs.h"
 

@@ -1,9 +1,9 @@
 /* Two towers on a GPU against the CPU engine: the losses alone, and whole models: steps, predictions, vectors. */
 #include "device_training.h"
 
-#include "cuda/candidates.h"
-#include "model/retrieval.h"
-#include "nn/device_candidate_loss.h"
+#include "cuda/dense/candidates.h"
+#include "model/retrieval/retrieval.h"
+#include "nn/cuda/device_candidate_loss.h"
 
 enum { MAX_N = 150, MAX_DRAWN = 60, MAX_DIM = 17, MAX_ITEMS = MAX_N + MAX_DRAWN };
 

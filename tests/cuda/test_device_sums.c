@@ -2,7 +2,7 @@
 #include "cuda/device_testing.h"
 
 #include "base/float16.h"
-#include "cuda/dense.h"
+#include "cuda/dense/dense.h"
 
 enum { LINES = 8 /* rows that a block adds side by side */ };
 

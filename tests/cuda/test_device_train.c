@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "train/clicks.h"
 #include "train/pairs.h"
-#include "train/trainer_parts.h"
+#include "train/run/trainer_internal.h"
 
 static char directory[] = "/tmp/reckon-device-XXXXXX";
 

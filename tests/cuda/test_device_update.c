@@ -2,9 +2,9 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "cuda/device_testing.h"
-#include "cuda/dense_update.h"
-#include "nn/device_graph.h"
-#include "nn/layers.h"
+#include "cuda/dense/dense_update.h"
+#include "nn/cuda/device_graph.h"
+#include "nn/graph/layers.h"
 
 #include <math.h>
 

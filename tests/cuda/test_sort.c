@@ -2,8 +2,8 @@
 #include "cuda/device_testing.h"
 
 #include "base/rng.h"
-#include "cuda/copy.h"
-#include "cuda/sort.h"
+#include "cuda/device/copy.h"
+#include "cuda/libraries/sort.h"
 
 enum { MOST = 300000 }; /* many tiles of CUB's */
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "data/dataset.h"
+#include "data/dataset/dataset.h"
 
 typedef struct opened {
     rk_yaml yaml;

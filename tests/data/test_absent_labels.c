@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
 #include "data/convert.h"
-#include "data/dataset.h"
-#include "format/rkb.h"
+#include "data/dataset/dataset.h"
+#include "format/rkb/rkb.h"
 
 enum { ROWS = 5000 };
 static char directory[] = "/tmp/reckon-absent-XXXXXX";

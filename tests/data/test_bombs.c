@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
-#include "data/source.h"
+#include "data/source/source.h"
 #include "format/stream.h"
-#include "format/tfrecord.h"
+#include "format/protobuf/tfrecord.h"
 
 enum { MIB = 1 << 20 };
 static char directory[] = "/tmp/reckon-bombs-XXXXXX";

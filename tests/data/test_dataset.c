@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
-#include "data/dictionary.h"
+#include "data/transform/vocabulary.h"
 #include "data/section.h"
 #include "format/stream.h"
 

@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "data/file_output.h"
 #include "data/section.h"
-#include "data/transforms_parts.h"
+#include "data/transform/transforms_internal.h"
 
 enum { ROWS = 1000, SPOILT = 500 };
 static char directory[] = "/tmp/reckon-fit-XXXXXX";

@@ -3,9 +3,9 @@
 
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
-#include "data/interactions.h"
+#include "data/dataset/interactions.h"
 #include "data/section.h"
 
 static char directory[] = "/tmp/reckon-interactions-XXXXXX";

@@ -2,7 +2,7 @@
 #include "testing.h"
 
 #include "base/memory.h"
-#include "data/packed_batch.h"
+#include "batch/packed_batch.h"
 
 enum { N = 40, N_FEATURES = 5, MOST_IDS = 3 * N };
 

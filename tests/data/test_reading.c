@@ -5,14 +5,14 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "data/convert.h"
 #include "data/section.h"
-#include "data/transforms_parts.h"
-#include "format/rkb.h"
+#include "data/transform/transforms_internal.h"
+#include "format/rkb/rkb.h"
 
 enum { ROWS = 9000 };
 static char directory[] = "/tmp/reckon-reading-XXXXXX";

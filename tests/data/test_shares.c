@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
 #include "data/section.h"
-#include "format/rkb.h"
+#include "format/rkb/rkb.h"
 
 enum { ROWS = 10000, BLOCK = 300, BATCH = 64, MAX_SHARES = 5 };
 static char directory[] = "/tmp/reckon-shares-XXXXXX";

@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "data/source.h"
-#include "format/tfrecord.h"
+#include "data/source/source.h"
+#include "format/protobuf/tfrecord.h"
 
 enum { N_NAMES = 6, RECORDS = 1500 };
 static const char *const names[N_NAMES] = {"c", "label", "price", "a name that no head can hold, as it has more letters than there is room for", "word",

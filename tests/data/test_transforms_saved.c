@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
 #include "data/section.h"
 

@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
 #include "data/convert.h"
 #include "data/file_output.h"
 #include "data/section.h"
-#include "data/transforms_parts.h"
+#include "data/transform/transforms_internal.h"
 
 static char directory[] = "/tmp/reckon-values-XXXXXX";
 static char long_a[70001], long_b[70001];

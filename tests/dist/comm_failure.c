@@ -7,7 +7,7 @@
 
 #include <reckon/comm.h>
 
-#include "base/clock.h"
+#include "base/thread/clock.h"
 #include "comm/comm.h"
 
 enum { N = 100000 };

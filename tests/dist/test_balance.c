@@ -8,8 +8,8 @@
 
 #include "base/buffer.h"
 #include "base/rng.h"
-#include "embedding/sharded_parts.h"
-#include "model/spread.h"
+#include "embedding/sharded/sharded_internal.h"
+#include "model/step/data_parallel.h"
 
 enum { N_FEATURES = 12, LONG = 100, ROWS = 200000, SAMPLES = 2048 };
 static int n_steps = 8;

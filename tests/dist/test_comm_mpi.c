@@ -11,11 +11,11 @@
 
 #include <reckon/comm.h>
 
-#include "base/clock.h"
+#include "base/thread/clock.h"
 #include "base/error.h"
 #include "base/float16.h"
 #include "base/memory.h"
-#include "comm/sum_attendant.h"
+#include "comm/progress_thread.h"
 
 enum { N_LANES = RK_LANE_COUNT, DEPTH = 4, N_ROUNDS = 12, STRIDE = 5 };
 _Static_assert(N_LANES * DEPTH % STRIDE, "strides of a prime come to every flight");

@@ -8,10 +8,10 @@
 #include "base/buffer.h"
 #include "base/hash.h"
 #include "base/rng.h"
-#include "cuda/device.h"
-#include "serve/predictor_parts.h"
+#include "cuda/device/device.h"
+#include "serve/predictor_internal.h"
 #include "train/pairs.h"
-#include "train/trainer_parts.h"
+#include "train/run/trainer_internal.h"
 
 enum { ROWS = 420, STEPS = 7 }; /* an epoch's last batch is short, for the last rank perhaps none */
 

@@ -5,9 +5,9 @@
 #include <math.h>
 
 #include "base/memory.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/rng.h"
-#include "embedding/sharded_parts.h"
+#include "embedding/sharded/sharded_internal.h"
 
 enum { N_TABLES = 8, N_FEATURES = 10, BATCH = 1024, N_SHARDS = 4, SHARD = BATCH / N_SHARDS, STEPS = 9, MAX_IDS = 12 };
 

@@ -6,7 +6,7 @@
 
 #include <reckon/comm.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
 #include "comm/comm.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "embedding/collection.h"
+#include "embedding/local/collection.h"
 
 enum { N_TABLES = 4, N_FEATURES = 8, MAX_SAMPLES = 700, MAX_BAG = 6, MAX_LENGTH = 4, MAX_ROWS = 300, MAX_TABLE_DIM = 20, GAP = 3 };
 

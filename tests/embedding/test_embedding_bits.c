@@ -1,9 +1,9 @@
 /* The same bits at any number of threads and on every instruction set. */
 #include "embedding_fixture.h"
 
-#include "base/cpu.h"
+#include "base/thread/cpu.h"
 #include "base/hash.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 
 static drawn batch;
 

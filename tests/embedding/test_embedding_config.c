@@ -3,10 +3,10 @@
 
 #include <math.h>
 
-#include "base/clock.h"
+#include "base/thread/clock.h"
 #include "base/memory.h"
-#include "embedding/collection.h"
-#include "embedding/embedding_config.h"
+#include "embedding/local/collection.h"
+#include "embedding/config/embedding_config.h"
 
 typedef struct setup {
     rk_yaml yaml;

@@ -4,8 +4,8 @@
 #include <math.h>
 
 #include "base/memory.h"
-#include "embedding/collection.h"
-#include "embedding/initializer.h"
+#include "embedding/local/collection.h"
+#include "embedding/local/initializer.h"
 
 enum { N_ROWS = 5000, DIM = 16, N_VALUES = N_ROWS * DIM };
 

@@ -1,7 +1,7 @@
 /* Lookups against their definition, and what they leave alone. */
 #include "embedding_fixture.h"
 
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 
 static drawn batch, other;
 

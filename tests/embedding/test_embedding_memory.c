@@ -1,7 +1,7 @@
 /* Memory: every allocation may fail, none leaks, and a steady run takes none. */
 #include "embedding_fixture.h"
 
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 
 static drawn batch;
 

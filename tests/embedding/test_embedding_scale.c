@@ -3,11 +3,11 @@
 
 #include <math.h>
 
-#include "base/clock.h"
+#include "base/thread/clock.h"
 #include "base/memory.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/rng.h"
-#include "embedding/collection.h"
+#include "embedding/local/collection.h"
 
 enum { MANY = 4000 };
 

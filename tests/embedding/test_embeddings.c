@@ -4,9 +4,9 @@
 #include <math.h>
 
 #include "base/memory.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/rng.h"
-#include "embedding/collection.h"
+#include "embedding/local/collection.h"
 #include "optim/slots.h"
 
 enum { ROWS = 30, DIM = 5, N = 6 };

@@ -5,8 +5,8 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "embedding/placement_choice.h"
-#include "embedding/table_traffic.h"
+#include "embedding/planner/sharding_planner.h"
+#include "embedding/planner/table_traffic.h"
 
 enum { MOST_TABLES = 40, MOST_RANKS = 40 };
 

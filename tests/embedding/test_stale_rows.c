@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "embedding/collection_parts.h"
-#include "embedding/stale_rows.h"
+#include "embedding/local/collection_internal.h"
+#include "embedding/local/stale_rows.h"
 
 enum { N_ROWS = 11, DIM = 4, N_UPDATES = 3, STALENESS = 2 };
 

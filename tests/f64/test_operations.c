@@ -1,4 +1,4 @@
-/* Every operation of src/nn/op_list.h, with all its inputs and parameters, against central finite differences in f64. */
+/* Every operation of src/nn/graph/op_list.h, with all its inputs and parameters, against central finite differences in f64. */
 #include "testing.h"
 
 #include <math.h>

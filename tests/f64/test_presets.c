@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "model/preset.h"
+#include "model/presets/preset.h"
 
 enum { N = 5, N_VECTORS = 3, DIM = 4, N_DENSE = 3, N_TASKS = 2 };
 

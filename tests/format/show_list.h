@@ -4,7 +4,7 @@
 
 #include "testing.h"
 
-#include "format/tfrecord.h"
+#include "format/protobuf/tfrecord.h"
 
 /* before and after: each value, but for what comes after a text. */
 static inline rk_status show_list(rk_example_kind kind, rk_span list, const char *before, const char *after, rk_buffer *out) {

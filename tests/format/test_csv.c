@@ -1,7 +1,7 @@
 /* Separated values: records, quotes, odd line ends, cut and damaged input. */
 #include "fixture.h"
 
-#include "format/csv.h"
+#include "format/text/csv.h"
 
 static const rk_csv_dialect comma = {',', '"', false}, trimmed = {',', '"', true}, bare = {',', 0, false};
 

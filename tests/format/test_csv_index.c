@@ -1,8 +1,8 @@
 /* The index of separators: every instruction set that this processor has against a plain loop, at odd sizes and in memory that ends with the text. */
 #include "fixture.h"
 
-#include "base/cpu.h"
-#include "format/csv_index.h"
+#include "base/thread/cpu.h"
+#include "format/text/csv_index.h"
 
 typedef size_t index_function(const char *data, size_t n_bytes, char separator, char quote, uint32_t *out);
 static index_function *const versions[RK_ISA_COUNT] = {rk_csv_index_scalar, rk_csv_index_avx2, rk_csv_index_avx512};

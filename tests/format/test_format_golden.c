@@ -5,11 +5,11 @@
 #include "show_list.h"
 
 #include "base/buffer.h"
-#include "base/file.h"
-#include "format/rkb.h"
+#include "base/file/file.h"
+#include "format/rkb/rkb.h"
 #include "format/safetensors.h"
-#include "format/tensorboard.h"
-#include "format/tfrecord.h"
+#include "format/protobuf/tensorboard.h"
+#include "format/protobuf/tfrecord.h"
 
 #define GOLDEN RK_SOURCE_DIR "/tests/golden/"
 

@@ -1,7 +1,7 @@
 /* libsvm lines: labels, groups, pairs, comments, damage. */
 #include "fixture.h"
 
-#include "format/libsvm.h"
+#include "format/text/libsvm.h"
 
 static rk_status parse(const char *line, rk_libsvm_row *row) {
     char *exact = malloc(strlen(line) + 1);

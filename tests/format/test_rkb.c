@@ -4,7 +4,7 @@
 #include <math.h>
 #include <pthread.h>
 
-#include "format/rkb.h"
+#include "format/rkb/rkb.h"
 
 static const char *const names[] = {"user", "item", "price", "tags", "when", "x"};
 static const rk_column_type types[] = {RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32, RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32};

@@ -2,9 +2,9 @@
 #include "fixture.h"
 
 #include "base/buffer.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/hash.h"
-#include "format/rkb.h"
+#include "format/rkb/rkb.h"
 
 static const char *const names[] = {"user", "item", "price"};
 static const rk_column_type types[] = {RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32};

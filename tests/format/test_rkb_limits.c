@@ -5,8 +5,8 @@
 
 #include "base/buffer.h"
 #include "base/hash.h"
-#include "format/rkb.h"
-#include "format/rkb_parts.h"
+#include "format/rkb/rkb.h"
+#include "format/rkb/rkb_internal.h"
 
 enum { MIB = 1 << 20 };
 

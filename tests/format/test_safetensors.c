@@ -1,7 +1,7 @@
 /* safetensors: written and parsed again, headers that cannot be, full disks. */
 #include "fixture.h"
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/hash.h"
 #include "format/safetensors.h"
 

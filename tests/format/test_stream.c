@@ -6,7 +6,7 @@
 #include <zstd.h>
 
 #include "base/buffer.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "format/stream.h"
 
 enum { N_TEXT = 700000 };

@@ -2,9 +2,9 @@
 #include "fixture.h"
 #include "show_list.h"
 
-#include "format/tensorboard.h"
-#include "format/tfrecord.h"
-#include "format/wire.h"
+#include "format/protobuf/tensorboard.h"
+#include "format/protobuf/tfrecord.h"
+#include "format/protobuf/wire.h"
 
 static void test_frames(void **state) {
     (void)state;

@@ -1,7 +1,7 @@
 /* Numbers of any width back out of their bits: every version against one number at a time, in memory that ends with them. */
 #include "fixture.h"
 
-#include "base/cpu.h"
+#include "base/thread/cpu.h"
 #include "format/unpack_bits.h"
 
 static uint64_t number_at(const uint8_t *data, uint64_t bits, uint64_t i) {

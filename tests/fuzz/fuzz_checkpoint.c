@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "base/state.h"
 #include "fuzz/manifest.h"
-#include "train/checkpoint_parts.h"
+#include "train/checkpoint/checkpoint.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 

@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "format/tfrecord.h"
+#include "format/protobuf/tfrecord.h"
 
 static rk_status on_feature(void *context, rk_span name, rk_example_kind kind, rk_span list) {
     (void)context;

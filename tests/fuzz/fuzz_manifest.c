@@ -1,6 +1,6 @@
 /* A manifest's line of JSON, with its checksum put right. */
 #include "fuzz/manifest.h"
-#include "train/checkpoint_parts.h"
+#include "train/checkpoint/checkpoint.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 

@@ -1,5 +1,5 @@
 #include "fuzz/scratch.h"
-#include "train/plan/plan_file.h"
+#include "train/config/plan_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 

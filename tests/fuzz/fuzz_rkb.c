@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/rkb.h"
+#include "format/rkb/rkb.h"
 #include "mend.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);

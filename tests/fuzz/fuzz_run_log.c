@@ -1,10 +1,10 @@
 /* A run's log: read for a report, cut at any place, and read again. The first eight bytes say where. */
 #include <string.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "fuzz/scratch.h"
 #include "report/run_record.h"
-#include "train/run_log.h"
+#include "train/run/run_log.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 

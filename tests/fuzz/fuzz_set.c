@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "train/run_config.h"
+#include "train/config/run_config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 

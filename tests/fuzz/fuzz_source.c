@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "base/cpu.h"
+#include "base/thread/cpu.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "data/dataset.h"
-#include "data/rows.h"
-#include "format/csv_index.h"
-#include "format/tfrecord.h"
+#include "data/dataset/dataset.h"
+#include "data/transform/joined_rows.h"
+#include "format/text/csv_index.h"
+#include "format/protobuf/tfrecord.h"
 #include "mend.h"
 #include "scratch.h"
 

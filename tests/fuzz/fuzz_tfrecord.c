@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "format/tfrecord.h"
+#include "format/protobuf/tfrecord.h"
 #include "mend.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);

@@ -4,9 +4,9 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
-#include "data/dataset.h"
+#include "data/dataset/dataset.h"
 #include "scratch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);

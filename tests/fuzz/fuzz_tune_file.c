@@ -1,7 +1,7 @@
 /* tune.json, which a search goes on from. */
 #include "base/memory.h"
 #include "fuzz/scratch.h"
-#include "tune/tune_parts.h"
+#include "tune/tune_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 

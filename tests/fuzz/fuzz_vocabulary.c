@@ -2,7 +2,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "data/dictionary.h"
+#include "data/transform/vocabulary.h"
 #include "scratch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "format/rkb_parts.h"
-#include "format/tfrecord.h"
+#include "format/rkb/rkb_internal.h"
+#include "format/protobuf/tfrecord.h"
 
 size_t LLVMFuzzerMutate(uint8_t *data, size_t n_bytes, size_t most);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n_bytes, size_t most, unsigned seed);

@@ -4,7 +4,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "base/cpu.h"
+#include "base/thread/cpu.h"
 #include "base/float16.h"
 #include "base/rng.h"
 #include "kernels/kernel_list.h"
@@ -150,7 +150,7 @@ static void test_ids_check(void **state) {
             }
 }
 
-/* Two features of a table of 50 rows in parts of 16, by the equations of rows_update.h in double, with sgd: part by part, all versions. */
+/* Two features of a table of 50 rows in parts of 16, by the equations of fused_update.h in double, with sgd: part by part, all versions. */
 static void test_rows_update(void **state) {
     (void)state;
     tried("rk_rows_update", true);

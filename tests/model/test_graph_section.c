@@ -1,9 +1,9 @@
 /* The layers of a graph: the tables that they want, what one takes, what is refused. */
 #include "fixture.h"
 
-#include "embedding/collection.h"
-#include "model/graph_section.h"
-#include "nn/op.h"
+#include "embedding/local/collection.h"
+#include "model/section/graph_section.h"
+#include "nn/graph/op.h"
 
 /* Tables are made for what the layers read, and for nothing else. */
 static void test_wants(void **state) {

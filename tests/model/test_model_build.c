@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include "embedding/collection.h"
-#include "model/model_parts.h"
+#include "embedding/local/collection.h"
+#include "model/model_internal.h"
 
 static void test_refusals(void **state) {
     (void)state;

@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "model/model_config.h"
-#include "model/preset.h"
+#include "model/presets/preset.h"
 
 /* Bind and check the text's `model:`; the section stays bound on success. */
 static rk_status read(const char *text, rk_model_section *out) {

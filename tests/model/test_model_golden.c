@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include "base/file.h"
-#include "model/model_parts.h"
+#include "base/file/file.h"
+#include "model/model_internal.h"
 
 enum { MAX_ENTRIES = 600, N_STEPS = 5 };
 

@@ -1,7 +1,7 @@
 /* Models written out as graphs: every preset trains to the same bits as its own graph; what is drawn. */
 #include "fixture.h"
 
-#include "model/graph_section.h"
+#include "model/section/graph_section.h"
 
 enum { MAX_TEXT = 1 << 16 };
 

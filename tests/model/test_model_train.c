@@ -3,9 +3,9 @@
 
 #include <math.h>
 
-#include "base/parallel.h"
-#include "embedding/collection_parts.h"
-#include "model/model_parts.h"
+#include "base/thread/parallel.h"
+#include "embedding/local/collection_internal.h"
+#include "model/model_internal.h"
 
 /* n_steps on batches first, first + 1, ... of n samples; losses [n_steps] or NULL. */
 static void train(rk_model *model, uint64_t first, int n_steps, int64_t n, double *losses) {

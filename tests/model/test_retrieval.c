@@ -3,10 +3,10 @@
 
 #include <math.h>
 
-#include "base/parallel.h"
-#include "embedding/collection.h"
-#include "model/retrieval.h"
-#include "model/sampler.h"
+#include "base/thread/parallel.h"
+#include "embedding/local/collection.h"
+#include "model/retrieval/retrieval.h"
+#include "model/retrieval/negative_sampler.h"
 
 enum { USERS = 6, ITEMS = 9, DIM = 4, N = 5, DRAWN = 6, N_ITEMS_OF_BATCH = N + DRAWN };
 static const rk_data_feature_info pair_features[] = {{"user", USERS, false}, {"item", ITEMS, false}};

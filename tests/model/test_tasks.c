@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "model/model_parts.h"
+#include "model/model_internal.h"
 
 static const char *const text = "model: {kind: mmoe, experts: 2, expert_units: [6], towers: [4]}\nembedding: {dim: 4}";
 

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "nn/layers.h"
-#include "nn/op_list.h"
+#include "nn/graph/layers.h"
+#include "nn/graph/op_list.h"
 
 enum { MAX_INPUTS = 4 };
 

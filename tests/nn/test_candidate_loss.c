@@ -3,9 +3,9 @@
 
 #include <math.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/rng.h"
 #include "nn/candidate_loss.h"
 

@@ -4,12 +4,12 @@
 #include <math.h>
 
 #include "base/memory.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/rng.h"
 #include "nn/dense_optimizer.h"
-#include "nn/gemm.h"
-#include "nn/graph_parts.h"
-#include "nn/layers.h"
+#include "gemm/gemm.h"
+#include "nn/graph/graph_internal.h"
+#include "nn/graph/layers.h"
 
 /* All products of a linear layer at odd sizes, against sums in double; bf16 in f32 and in oneDNN's own bf16. */
 static void check_products(int64_t m, int64_t in, int64_t out, rk_dtype dtype, bool relu) {

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "nn/gemm.h"
+#include "gemm/gemm.h"
 
 enum { STEP_BYTES = 256 << 10, MOST_STEPS = 64, N = 24, ROWS = 20, REFUSED = 3 };
 

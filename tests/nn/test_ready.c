@@ -4,9 +4,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/rng.h"
-#include "nn/layers.h"
+#include "nn/graph/layers.h"
 
 enum { IN = 24, HIDDEN = 200, MANY_HIDDEN = 1200, LAYERS = 4, BATCH = 2500, MOST_CALLS = 200 };
 

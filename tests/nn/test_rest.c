@@ -5,8 +5,8 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "nn/graph_parts.h"
-#include "nn/layers.h"
+#include "nn/graph/graph_internal.h"
+#include "nn/graph/layers.h"
 
 enum { N = 600, N_REST = 437, LEADING = N - N_REST, IN = 9, UNITS = 5 };
 

@@ -4,9 +4,9 @@
 #include <math.h>
 
 #include "base/memory.h"
-#include "report/chart.h"
-#include "report/scale.h"
-#include "report/svg.h"
+#include "report/chart/chart.h"
+#include "report/chart/axis_scale.h"
+#include "report/chart/svg.h"
 
 static void expect_ticks(double low, double high, bool log, int wanted, const char *expected) {
     rk_scale scale = {.low = low, .high = high, .log = log, .from = 0, .to = 100};

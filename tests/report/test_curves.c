@@ -4,7 +4,7 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "report/curves.h"

@@ -9,9 +9,9 @@
 #include <reckon/reckon.h>
 
 #include "base/buffer.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 static char directory[] = "/tmp/reckon-locale-XXXXXX";
 

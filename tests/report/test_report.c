@@ -7,13 +7,13 @@
 #include <reckon/report.h>
 #include <reckon/trainer.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "report/html_check.h"
 #include "report/importance.h"
 #include "report/report_page.h"
-#include "serve/predictor_parts.h"
+#include "serve/predictor_internal.h"
 
 static char directory[] = "/tmp/reckon-report-XXXXXX";
 static char first_run[64], second_run[64];

@@ -6,7 +6,7 @@
 #include <reckon/report.h>
 #include <reckon/trainer.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "report/report_run.h"

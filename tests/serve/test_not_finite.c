@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <reckon/reckon.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/hash.h"
 #include "base/memory.h"
 

@@ -5,11 +5,11 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "train/clicks.h"
-#include "train/trainer_parts.h"
+#include "train/run/trainer_internal.h"
 
 static char directory[] = "/tmp/reckon-best-XXXXXX";
 

@@ -11,11 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/folder_lock.h"
+#include "base/file/file.h"
+#include "base/file/directory_lock.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "train/checkpoint_parts.h"
+#include "train/checkpoint/checkpoint.h"
 
 static char directory[] = "/tmp/reckon-keep-XXXXXX";
 

@@ -4,9 +4,9 @@
 #include <ctype.h>
 
 #include "base/memory.h"
-#include "base/synonyms.h"
-#include "train/policy.h"
-#include "train/run_config.h"
+#include "base/text/synonyms.h"
+#include "train/evaluate/early_stopping.h"
+#include "train/config/run_config.h"
 
 static const char *const full =
     "data:\n"

@@ -2,7 +2,7 @@
 #include "testing.h"
 
 #include "base/memory.h"
-#include "train/limits.h"
+#include "train/run/machine_limits.h"
 
 static void check(rk_limit *limit) {
     for (int i = 0; i < 3; i++) OK(rk_limit_turn(limit));

@@ -3,12 +3,12 @@
 
 #include <inttypes.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "format/tfrecord.h"
-#include "train/checkpoint_parts.h"
-#include "train/run_log.h"
+#include "format/protobuf/tfrecord.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/run/run_log.h"
 
 static char directory[] = "/tmp/reckon-manifest-XXXXXX";
 

@@ -6,8 +6,8 @@
 #include <reckon/reckon.h>
 
 #include "base/memory.h"
-#include "embedding/collection.h"
-#include "train/run_config.h"
+#include "embedding/local/collection.h"
+#include "train/config/run_config.h"
 
 enum { N_ROWS = 64 };
 

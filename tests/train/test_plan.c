@@ -4,10 +4,10 @@
 #include <math.h>
 
 #include "base/buffer.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "train/plan/plan_parts.h"
+#include "train/plan/plan_internal.h"
 
 static char directory[] = "/tmp/reckon-plan-XXXXXX";
 

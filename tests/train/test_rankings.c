@@ -7,9 +7,9 @@
 #include <reckon/plan.h>
 
 #include "base/memory.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/rng.h"
-#include "train/trainer_parts.h"
+#include "train/run/trainer_internal.h"
 
 enum { USERS = 40, ITEMS = 90, K = 5 };
 static char directory[] = "/tmp/reckon-rankings-XXXXXX";

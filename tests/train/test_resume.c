@@ -8,13 +8,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "base/rng.h"
 #include "train/clicks.h"
-#include "train/resume.h"
-#include "train/trainer_parts.h"
+#include "train/config/resume_check.h"
+#include "train/run/trainer_internal.h"
 
 static char directory[] = "/tmp/reckon-train-XXXXXX";
 

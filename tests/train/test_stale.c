@@ -3,11 +3,11 @@
 
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
-#include "base/parallel.h"
+#include "base/thread/parallel.h"
 #include "train/clicks.h"
-#include "train/trainer_parts.h"
+#include "train/run/trainer_internal.h"
 
 static char directory[] = "/tmp/reckon-stale-XXXXXX";
 

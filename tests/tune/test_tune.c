@@ -4,10 +4,10 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "tune/tune_parts.h"
+#include "tune/tune_internal.h"
 
 static char directory[] = "/tmp/reckon-tune-XXXXXX";
 static char run_path[64], output[64];

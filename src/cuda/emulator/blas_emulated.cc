@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "cuda/blas_multiply.h"
+#include "cuda/libraries/blas_multiply.h"
 #include "cuda/emulator/queue.h"
 
 struct rk_blas {

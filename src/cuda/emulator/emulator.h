@@ -3,11 +3,11 @@
  * What it is strict about, so that tests find it: warp functions at which not all 32 lanes arrive, threads that leave before a barrier, shared memory and new device memory
  * that is read before it is written (it holds garbage), kernel arguments that point to memory of the host, host code that touches device memory, and, since streams are
  * worked off late and in an order drawn from RK_EMULATOR_SEED, waits that are missing. Threads of a block run one after the other between barriers, forwards or backwards. */
-#ifndef RK_CUDA_EMULATOR_H
-#define RK_CUDA_EMULATOR_H
+#ifndef RK_CUDA_EMULATOR_EMULATOR_H
+#define RK_CUDA_EMULATOR_EMULATOR_H
 
 #ifndef __cplusplus
-#error "the emulator is C++; C code includes cuda/device.h"
+#error "the emulator is C++; C code includes cuda/device/device.h"
 #endif
 
 #include <functional>

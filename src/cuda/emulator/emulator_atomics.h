@@ -1,6 +1,6 @@
 /* Atomic operations: threads are not interrupted between barriers, so they are plain. The types are CUDA's (uint64_t is none of them). Included by emulator.h. */
-#ifndef RK_CUDA_EMULATOR_ATOMICS_H
-#define RK_CUDA_EMULATOR_ATOMICS_H
+#ifndef RK_CUDA_EMULATOR_EMULATOR_ATOMICS_H
+#define RK_CUDA_EMULATOR_EMULATOR_ATOMICS_H
 
 #define RK_EMULATOR_ATOMIC(name, type, expression)            \
     static inline type name(type *address, type value) {      \

@@ -1,6 +1,6 @@
 /* What tests say to the emulator; C. */
-#ifndef RK_CUDA_EMULATOR_CONTROL_H
-#define RK_CUDA_EMULATOR_CONTROL_H
+#ifndef RK_CUDA_EMULATOR_EMULATOR_CONTROL_H
+#define RK_CUDA_EMULATOR_EMULATOR_CONTROL_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* Device functions that are no library's. Included by emulator.h. */
-#ifndef RK_CUDA_EMULATOR_INTRINSICS_H
-#define RK_CUDA_EMULATOR_INTRINSICS_H
+#ifndef RK_CUDA_EMULATOR_EMULATOR_INTRINSICS_H
+#define RK_CUDA_EMULATOR_EMULATOR_INTRINSICS_H
 
 #include <math.h>
 

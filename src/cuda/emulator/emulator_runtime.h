@@ -1,7 +1,7 @@
 /* The functions of the CUDA runtime that src/cuda uses, with their own names and meanings, over queues that are worked off when somebody waits (queue.cc) and memory that
  * only that work can reach (memory.cc). */
-#ifndef RK_CUDA_EMULATOR_RUNTIME_H
-#define RK_CUDA_EMULATOR_RUNTIME_H
+#ifndef RK_CUDA_EMULATOR_EMULATOR_RUNTIME_H
+#define RK_CUDA_EMULATOR_EMULATOR_RUNTIME_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* CUDA's vector types. */
-#ifndef RK_CUDA_EMULATOR_TYPES_H
-#define RK_CUDA_EMULATOR_TYPES_H
+#ifndef RK_CUDA_EMULATOR_EMULATOR_TYPES_H
+#define RK_CUDA_EMULATOR_EMULATOR_TYPES_H
 
 #include <stdint.h>
 

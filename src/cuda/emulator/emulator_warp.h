@@ -1,6 +1,6 @@
 /* Barriers and warp functions, by rk_emulator_meet. Included by emulator.h. */
-#ifndef RK_CUDA_EMULATOR_WARP_H
-#define RK_CUDA_EMULATOR_WARP_H
+#ifndef RK_CUDA_EMULATOR_EMULATOR_WARP_H
+#define RK_CUDA_EMULATOR_EMULATOR_WARP_H
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Memory that must not be touched, as far as the address sanitizer is there to see it. */
-#ifndef RK_CUDA_POISON_H
-#define RK_CUDA_POISON_H
+#ifndef RK_CUDA_EMULATOR_POISON_H
+#define RK_CUDA_EMULATOR_POISON_H
 
 #include <stddef.h>
 

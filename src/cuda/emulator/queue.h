@@ -1,6 +1,6 @@
 /* Streams as queues of work, and captures of what they are given. */
-#ifndef RK_CUDA_QUEUE_H
-#define RK_CUDA_QUEUE_H
+#ifndef RK_CUDA_EMULATOR_QUEUE_H
+#define RK_CUDA_EMULATOR_QUEUE_H
 
 #include <deque>
 #include <functional>

@@ -3,9 +3,9 @@
 #include <numeric>
 #include <vector>
 
-#include "cuda/device_state.h"
+#include "cuda/device/device_state.h"
 #include "cuda/emulator/queue.h"
-#include "cuda/sort.h"
+#include "cuda/libraries/sort.h"
 
 size_t rk_cuda_sort_scratch_bytes(rk_device *, int64_t n) { return (size_t)n * 12 + 256; }
 

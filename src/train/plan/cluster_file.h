@@ -2,8 +2,8 @@
 #ifndef RK_TRAIN_PLAN_CLUSTER_FILE_H
 #define RK_TRAIN_PLAN_CLUSTER_FILE_H
 
-#include "base/schema.h"
-#include "embedding/placement_choice.h"
+#include "base/yaml/schema.h"
+#include "embedding/planner/sharding_planner.h"
 
 typedef enum rk_host_role { RK_ROLE_BOTH, RK_ROLE_TRAIN, RK_ROLE_EMBEDDING } rk_host_role;
 

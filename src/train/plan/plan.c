@@ -4,9 +4,9 @@
 #include <stdio.h>
 
 #include "base/memory.h"
-#include "base/text.h"
-#include "embedding/table_traffic.h"
-#include "train/plan/plan_parts.h"
+#include "base/text/text.h"
+#include "embedding/planner/table_traffic.h"
+#include "train/plan/plan_internal.h"
 
 static rk_status open_cluster(rk_plan *plan, const rk_plan_options *options) {
     if (options->cluster)

@@ -5,7 +5,7 @@
 #include "base/buffer.h"
 #include "base/memory.h"
 #include "optim/slots.h"
-#include "train/plan/plan_parts.h"
+#include "train/plan/plan_internal.h"
 
 typedef struct way {
     const char *what;

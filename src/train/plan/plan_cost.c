@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "embedding/table_traffic.h"
-#include "model/spread.h"
-#include "nn/graph.h"
-#include "train/plan/plan_parts.h"
+#include "embedding/planner/table_traffic.h"
+#include "model/step/data_parallel.h"
+#include "nn/graph/graph.h"
+#include "train/plan/plan_internal.h"
 
 /* Of a row that is read. Dim-1 tables, which come last, are asked for the ids that the others are asked for. */
 static double row_bytes(const rk_plan *plan) {
@@ -148,7 +148,7 @@ static double seconds_through(const rk_machine *machine, const rank_way *way, do
     return (far > 0 ? far / machine->capacity.network_speed : 0) + moved * (bytes - far) / machine->capacity.memory_speed + n_messages * machine->latency_s;
 }
 
-/* Samples of a thread's last block: of a rank's 2,048 to 4,095 samples; of fewer it is half as many, of more twice (nn/graph_plan.c). */
+/* Samples of a thread's last block: of a rank's 2,048 to 4,095 samples; of fewer it is half as many, of more twice (nn/graph/graph_arena.c). */
 enum { LAST_BLOCK = 256 };
 
 /* Of the all-reduce, what the backward pass hides, of a thread's last block or of all samples: the sums of all but the largest layer, which is taken to be whole last. */

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "train/plan/plan_file.h"
-#include "train/plan/plan_parts.h"
+#include "train/config/plan_file.h"
+#include "train/plan/plan_internal.h"
 
 static json_t *table_json(const rk_plan *plan, int32_t t) {
     const rk_table_config *table = &plan->tables.tables[t];

@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "base/parallel.h"
-#include "train/limits.h"
-#include "train/plan/plan_parts.h"
+#include "base/thread/parallel.h"
+#include "train/run/machine_limits.h"
+#include "train/plan/plan_internal.h"
 
 enum { MOST_PLAYERS = 16 };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "train/plan/plan_parts.h"
+#include "train/plan/plan_internal.h"
 
 /* The run file's roles hold, unless the cluster gives its hosts roles; then both must agree. */
 static rk_status agree_on_roles(rk_plan *plan, rk_roles of_cluster) {

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "embedding/table_traffic.h"
+#include "embedding/planner/table_traffic.h"
 #include "optim/slots.h"
-#include "train/plan/plan_parts.h"
+#include "train/plan/plan_internal.h"
 
 static rk_status make_tables(rk_plan *plan, const rk_data_schema *schema) {
     const rk_config *c = plan->config;

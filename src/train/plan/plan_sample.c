@@ -1,7 +1,7 @@
 /* What tables are asked for, counted over some batches of the training data. */
 #include <reckon/dataset.h>
 
-#include "train/plan/plan_parts.h"
+#include "train/plan/plan_internal.h"
 
 /* Batches are whole but the first, which stands for data that has no more than one. */
 static rk_status count_all(rk_plan *plan, rk_dataset *dataset, int64_t n_rows) {

@@ -6,9 +6,9 @@
 
 #include "base/buffer.h"
 #include "base/memory.h"
-#include "base/text.h"
-#include "embedding/table_traffic.h"
-#include "train/plan/plan_parts.h"
+#include "base/text/text.h"
+#include "embedding/planner/table_traffic.h"
+#include "train/plan/plan_internal.h"
 
 rk_size_text rk_size_of(double bytes) {
     char count[24];

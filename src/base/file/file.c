@@ -1,0 +1,247 @@
+#include "base/file/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+bool rk_file_exists(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+bool rk_file_is_stream(const char *path) {
+    struct stat info;
+    if (strcmp(path, "-") == 0) return true;
+    return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+rk_status rk_path_check(const char *path) {
+    size_t n = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-");
+    if (n > 0 && strncmp(path + n, "://", 3) == 0)
+        return rk_error_hint(
+            rk_error(RK_UNSUPPORTED, "'%s' is a URL; only files of this machine are read and written", path),
+            "copy it here first, or mount where it is");
+    if (strncmp(path, "~/", 2) == 0)
+        return rk_error_hint(
+            rk_error(RK_NOT_FOUND, "'%s': '~' is the shell's word for the home directory, and not known here",
+                     path),
+            "write the whole path");
+    return RK_OK;
+}
+
+rk_status rk_file_size(const char *path, uint64_t *out) {
+    struct stat info;
+    RK_TRY(rk_path_check(path));
+    if (stat(path, &info) != 0) return rk_error_errno(errno == ENOENT ? RK_NOT_FOUND : RK_IO, errno, "'%s'", path);
+    *out = (uint64_t)info.st_size;
+    return RK_OK;
+}
+
+static rk_status open_for_reading(const char *path, int *out_descriptor, size_t *out_bytes) {
+    RK_TRY(rk_path_check(path));
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return rk_error_errno(errno == ENOENT ? RK_NOT_FOUND : RK_IO, errno, "could not open '%s'", path);
+    struct stat info;
+    if (fstat(descriptor, &info) != 0 || S_ISDIR(info.st_mode)) {
+        close(descriptor);
+        return rk_error(RK_IO, "could not read '%s': it is not a file", path);
+    }
+    *out_descriptor = descriptor;
+    *out_bytes = (size_t)info.st_size;
+    return RK_OK;
+}
+
+rk_status rk_file_read(const char *path, char **out, size_t *out_bytes) {
+    enum { MORE_BYTES = 4096, MOST_WITHOUT_SIZE = 1 << 28 };
+    int descriptor;
+    size_t n_bytes, n_read = 0;
+    RK_TRY(open_for_reading(path, &descriptor, &n_bytes));
+    char *data = NULL;
+    rk_status status = rk_alloc(n_bytes + 1, 1, &data);
+    while (status == RK_OK) { /* to the end, wherever that is: a pipe has no size, and /proc says 0 */
+        ssize_t n = read(descriptor, data + n_read, n_bytes + 1 - n_read);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) status = rk_error_errno(RK_IO, errno, "could not read '%s'", path);
+        if (n <= 0) break;
+        n_read += (size_t)n;
+        if (n_read <= n_bytes) continue;
+        n_bytes = 2 * n_bytes + MORE_BYTES;
+        status = n_bytes > MOST_WITHOUT_SIZE && rk_file_is_stream(path)
+                     ? rk_error(RK_IO, "'%s' does not end", path)
+                     : rk_realloc(n_bytes + 1, 1, &data);
+    }
+    close(descriptor);
+    if (status != RK_OK) {
+        rk_free(data);
+        return status;
+    }
+    data[n_read] = 0;
+    *out = data;
+    *out_bytes = n_read;
+    return RK_OK;
+}
+
+rk_status rk_make_directories(const char *path) {
+    char *copy;
+    RK_TRY(rk_path_check(path));
+    RK_TRY(rk_strdup(path, &copy));
+    rk_status status = RK_OK;
+    for (char *at = copy + 1; status == RK_OK && *copy; at++) {
+        if (*at != '/' && *at != 0) continue;
+        char end = *at;
+        *at = 0;
+        if (mkdir(copy, 0777) != 0 && errno != EEXIST) status = rk_error_errno(RK_IO, errno, "could not make the directory '%s'", copy);
+        *at = end;
+        if (end == 0) break;
+    }
+    rk_free(copy);
+    return status;
+}
+
+static rk_status remove_inside(const char *path) {
+    char **names;
+    size_t n;
+    RK_TRY(rk_list_directory(path, &names, &n));
+    rk_status status = RK_OK;
+    for (size_t i = 0; status == RK_OK && i < n; i++) {
+        char *inner;
+        status = rk_path_join(path, names[i], &inner);
+        if (status != RK_OK) break;
+        status = rk_remove_tree(inner);
+        rk_free(inner);
+    }
+    rk_free_strings(names, n);
+    return status;
+}
+
+rk_status rk_remove_tree(const char *path) {
+    struct stat info;
+    if (lstat(path, &info) != 0) return errno == ENOENT ? RK_OK : rk_error_errno(RK_IO, errno, "'%s'", path);
+    if (S_ISDIR(info.st_mode)) {
+        RK_TRY(remove_inside(path));
+        if (rmdir(path) != 0) return rk_error_errno(RK_IO, errno, "could not remove '%s'", path);
+    } else if (unlink(path) != 0) {
+        return rk_error_errno(RK_IO, errno, "could not remove '%s'", path);
+    }
+    return RK_OK;
+}
+
+rk_status rk_sync_directory(const char *path) {
+    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) return rk_error_errno(RK_IO, errno, "could not open the directory '%s'", path);
+    int code;
+    while ((code = fsync(descriptor)) != 0 && errno == EINTR) {
+    }
+    int failed = code != 0 && errno != EINVAL; /* EINVAL: this file system has nothing to sync */
+    int reason = errno;
+    close(descriptor);
+    return failed ? rk_error_errno(RK_IO, reason, "could not sync the directory '%s'", path) : RK_OK;
+}
+
+rk_status rk_path_join(const char *a, const char *b, char **out) {
+    RK_TRY(rk_path_check(b));
+    if (b[0] == '/' || !a || !*a) return rk_strdup(b, out);
+    size_t n = strlen(a), m = strlen(b);
+    bool slash = a[n - 1] != '/';
+    char *path;
+    RK_TRY(rk_alloc(n + slash + m + 1, 1, &path));
+    memcpy(path, a, n);
+    if (slash) path[n] = '/';
+    memcpy(path + n + slash, b, m);
+    *out = path;
+    return RK_OK;
+}
+
+rk_status rk_path_absolute(const char *path, char **out) {
+    if (path[0] == '/') return rk_strdup(path, out);
+    char *here = getcwd(NULL, 0);
+    if (!here) return rk_error_errno(RK_IO, errno, "the current directory");
+    for (; path[0] == '.' && (path[1] == '/' || (path[1] == '.' && path[2] == '/')); path = strchr(path, '/') + 1) { /* the same file by one name only */
+        char *last = path[1] == '.' ? strrchr(here, '/') : NULL;
+        if (last) last[last == here] = 0;
+    }
+    rk_status status = rk_path_join(here, path, out);
+    free(here);
+    return status;
+}
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+rk_status rk_list_directory(const char *path, char ***out, size_t *n_out) {
+    DIR *directory = opendir(path);
+    if (!directory) return rk_error_errno(errno == ENOENT ? RK_NOT_FOUND : RK_IO, errno, "could not open the directory '%s'", path);
+    char **names = NULL;
+    size_t n = 0, capacity = 0;
+    rk_status status = RK_OK;
+    for (struct dirent *entry; status == RK_OK && (entry = readdir(directory));) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        status = rk_grow(&names, n, &capacity, sizeof *names);
+        if (status == RK_OK) status = rk_strdup(entry->d_name, &names[n]);
+        if (status == RK_OK) n++;
+    }
+    closedir(directory);
+    if (status != RK_OK) {
+        rk_free_strings(names, n);
+        return status;
+    }
+    if (n) qsort(names, n, sizeof *names, compare_names);
+    *out = names;
+    *n_out = n;
+    return RK_OK;
+}
+
+void rk_free_strings(char **strings, size_t n) {
+    for (size_t i = 0; i < n; i++) rk_free(strings[i]);
+    rk_free(strings);
+}
+
+#ifdef RK_FUZZ /* on the heap, so that the sanitizer sees who reads beyond the end */
+static void *map(int descriptor, size_t n_bytes) {
+    void *data = malloc(n_bytes);
+    if (data && pread(descriptor, data, n_bytes, 0) == (ssize_t)n_bytes) return data;
+    free(data);
+    return MAP_FAILED;
+}
+
+static void unmap(void *data, size_t n_bytes) {
+    (void)n_bytes;
+    free(data);
+}
+#else
+static void *map(int descriptor, size_t n_bytes) {
+    return mmap(NULL, n_bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
+}
+
+static void unmap(void *data, size_t n_bytes) {
+    munmap(data, n_bytes);
+}
+#endif
+
+rk_status rk_map_open(const char *path, rk_map *out) {
+    int descriptor;
+    size_t n_bytes;
+    RK_FAIL_IF(rk_file_is_stream(path), RK_IO, "could not map '%s': it is a pipe or a device, not a file",
+               path);
+    RK_TRY(open_for_reading(path, &descriptor, &n_bytes));
+    void *data = n_bytes ? map(descriptor, n_bytes) : NULL;
+    int reason = errno;
+    close(descriptor);
+    if (data == MAP_FAILED) return rk_error_errno(RK_IO, reason, "could not map '%s'", path);
+    *out = (rk_map){.data = data, .n_bytes = n_bytes};
+    return RK_OK;
+}
+
+void rk_map_release(rk_map *mapped) {
+    if (mapped->data) unmap((void *)(size_t)mapped->data, mapped->n_bytes);
+    *mapped = (rk_map){0};
+}

@@ -1,0 +1,60 @@
+#ifndef RK_BASE_FILE_FILE_H
+#define RK_BASE_FILE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* The whole file, NUL added after the end. Free with rk_free. Errors name the path. */
+rk_status rk_file_read(const char *path, char **out, size_t *out_bytes);
+bool rk_file_exists(const char *path);
+/* What can be read once only: a pipe, a terminal, "-" for standard input. */
+bool rk_file_is_stream(const char *path);
+/* Fails on what other programs take for a path and no system call does: a URL, "~/". */
+rk_status rk_path_check(const char *path);
+rk_status rk_file_size(const char *path, uint64_t *out);
+rk_status rk_make_directories(const char *path);
+rk_status rk_remove_tree(const char *path); /* no error if it does not exist */
+rk_status rk_sync_directory(const char *path);
+
+/* "a/b" into out (allocated), of what rk_path_check lets pass. An absolute b stands alone. */
+rk_status rk_path_join(const char *a, const char *b, char **out);
+/* A path that is relative to where the program runs, as one that is not. */
+rk_status rk_path_absolute(const char *path, char **out);
+/* The names in a directory, sorted; free each and the array. */
+rk_status rk_list_directory(const char *path, char ***out, size_t *n_out);
+void rk_free_strings(char **strings, size_t n);
+
+/* A file mapped for reading. */
+typedef struct rk_map {
+    const uint8_t *data;
+    size_t n_bytes;
+} rk_map;
+rk_status rk_map_open(const char *path, rk_map *out);
+void rk_map_release(rk_map *map);
+
+/* A writer that handles short writes, computes a crc32c as it goes, and makes a file appear whole or not at all:
+ * it writes `path`.tmp; commit does fsync, rename, and fsync of the directory; release without commit removes it. A link stays, and what it leads to is replaced.
+ * What is no ordinary file (a device, a pipe, /dev/stdout) is written straight through. */
+typedef struct rk_writer {
+    char *path, *temporary_path; /* temporary_path NULL: straight through */
+    int descriptor;
+    uint64_t n_bytes;
+    uint32_t crc32c;
+    char *buffer;
+    size_t n_buffered;
+} rk_writer;
+rk_status rk_writer_open(const char *path, rk_writer *out);
+rk_status rk_writer_append(rk_writer *writer, const void *data, size_t n_bytes);
+rk_status rk_writer_commit(rk_writer *writer);
+void rk_writer_release(rk_writer *writer);
+
+/* Write a small file atomically. */
+rk_status rk_file_write(const char *path, const void *data, size_t n_bytes);
+
+/* Test hook: writes fail with ENOSPC once `n_bytes` more have been written; negative turns it off. */
+void rk_file_fail_after(int64_t n_bytes);
+
+#endif

@@ -1,0 +1,119 @@
+#include "base/thread/worker_pool.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/memory.h"
+#include "base/thread/trace.h"
+
+struct rk_team {
+    pthread_mutex_t mutex;
+    pthread_cond_t work, done;
+    pthread_t *threads;     /* [n_threads], without the caller */
+    int n_threads;
+    bool stop;
+    void (*task)(void *context, size_t task);
+    void *context;
+    bool *open;             /* [n_tasks] started and not yet done */
+    size_t *queue;          /* [n_tasks] those that wait: n_waiting of them from `first` on, around the end */
+    size_t n_tasks, first, n_waiting, n_running;
+};
+
+/* Under the mutex, which is let go while the task runs. */
+static void run_first(rk_team *team) {
+    size_t task = team->queue[team->first];
+    team->first = (team->first + 1) % team->n_tasks;
+    team->n_waiting--;
+    team->n_running++;
+    pthread_mutex_unlock(&team->mutex);
+    team->task(team->context, task);
+    pthread_mutex_lock(&team->mutex);
+    team->n_running--;
+    team->open[task] = false;
+}
+
+static void *work(void *argument) {
+    rk_team *team = argument;
+    rk_trace_name_thread("reader's helper");
+    pthread_mutex_lock(&team->mutex);
+    while (!team->stop) {
+        if (team->n_waiting == 0) {
+            pthread_cond_wait(&team->work, &team->mutex);
+            continue;
+        }
+        run_first(team);
+        pthread_cond_signal(&team->done);
+    }
+    pthread_mutex_unlock(&team->mutex);
+    return NULL;
+}
+
+rk_status rk_team_create(int n_threads, size_t n_tasks, void (*task)(void *context, size_t task), void *context, rk_team **out) {
+    rk_team *team;
+    RK_TRY(rk_alloc(1, sizeof *team, &team));
+    pthread_mutex_init(&team->mutex, NULL);
+    pthread_cond_init(&team->work, NULL);
+    pthread_cond_init(&team->done, NULL);
+    team->task = task;
+    team->context = context;
+    team->n_tasks = n_tasks;
+    rk_status status = rk_alloc(n_tasks, sizeof *team->open, &team->open);
+    if (status == RK_OK) status = rk_alloc(n_tasks, sizeof *team->queue, &team->queue);
+    if (status == RK_OK) status = rk_alloc((size_t)n_threads - 1, sizeof *team->threads, &team->threads);
+    while (status == RK_OK && team->n_threads < n_threads - 1) {
+        int code = pthread_create(&team->threads[team->n_threads], NULL, work, team);
+        if (code != 0) status = rk_error_errno(RK_NO_MEMORY, code, "could not start a reader's thread");
+        team->n_threads += code == 0;
+    }
+    if (status != RK_OK) {
+        rk_team_free(team);
+        return status;
+    }
+    *out = team;
+    return RK_OK;
+}
+
+void rk_team_free(rk_team *team) {
+    if (!team) return;
+    pthread_mutex_lock(&team->mutex);
+    team->stop = true;
+    pthread_cond_broadcast(&team->work);
+    pthread_mutex_unlock(&team->mutex);
+    for (int i = 0; i < team->n_threads; i++) pthread_join(team->threads[i], NULL);
+    pthread_mutex_destroy(&team->mutex);
+    pthread_cond_destroy(&team->work);
+    pthread_cond_destroy(&team->done);
+    rk_free(team->threads);
+    rk_free(team->queue);
+    rk_free(team->open);
+    rk_free(team);
+}
+
+void rk_team_start(rk_team *team, size_t task) {
+    pthread_mutex_lock(&team->mutex);
+    team->open[task] = true;
+    team->queue[(team->first + team->n_waiting++) % team->n_tasks] = task;
+    pthread_cond_signal(&team->work);
+    pthread_mutex_unlock(&team->mutex);
+}
+
+void rk_team_finish(rk_team *team, size_t task) {
+    pthread_mutex_lock(&team->mutex);
+    while (team->open[task]) {
+        if (team->n_waiting > 0)
+            run_first(team);
+        else
+            pthread_cond_wait(&team->done, &team->mutex);
+    }
+    pthread_mutex_unlock(&team->mutex);
+}
+
+void rk_team_drop(rk_team *team) {
+    pthread_mutex_lock(&team->mutex);
+    for (; team->n_waiting > 0; team->n_waiting--) {
+        team->open[team->queue[team->first]] = false;
+        team->first = (team->first + 1) % team->n_tasks;
+    }
+    while (team->n_running > 0) pthread_cond_wait(&team->done, &team->mutex);
+    pthread_mutex_unlock(&team->mutex);
+}

@@ -1,0 +1,328 @@
+/* Sums over ranks: each rank adds one part of the values and gives the result to all. Few values are added by every rank, which saves a message's time. */
+#include <string.h>
+
+#include "base/thread/clock.h"
+#include "base/float16.h"
+#include "base/memory.h"
+#include "comm/comm.h"
+
+enum { FEW_VALUES = 1024, BLOCK = 4096 };
+
+struct rk_sum {
+    rk_comm *comm;
+    rk_lane lane;
+    uint32_t sequence;     /* of the parts' exchange; that of the results is the next */
+    float *values;         /* [n] */
+    size_t n;
+    bool few;              /* every rank adds all */
+    bool returning;        /* `exchange` is that of the results */
+    bool narrow;           /* values travel as bf16, */
+    uint16_t *halves;      /* [n] of [n_halves]: packed here, */
+    size_t n_halves;
+    float *block;          /* [size, BLOCK]: and added here */
+    bool awaited;          /* a thread does nothing but wait for it */
+    atomic_bool done;
+    rk_exchange *exchange; /* NULL: none is under way */
+    rk_parcel *send;       /* [size] */
+    float **parts;         /* [size] */
+    bool *others;          /* [size]: all but this rank */
+    rk_sum *next;          /* among those under way, or idle */
+};
+
+static void part_of(const rk_sum *sum, int32_t rank, size_t *first, size_t *n) {
+    size_t size = (size_t)sum->comm->size, r = (size_t)rank, more = sum->n % size;
+    *first = sum->few ? 0 : sum->n / size * r + (more < r ? more : r);
+    *n = sum->few ? sum->n : sum->n / size + (r < more);
+}
+
+/* parts[r] [n] of each rank, added as ((0 + 1) + (2 + 3)) + (4 + 5) into parts[0], a block at a time while it is in the cache. */
+static void add_tree(float *const *parts, int32_t size, size_t n) {
+    for (size_t first = 0; first < n; first += BLOCK) {
+        size_t end = first + BLOCK < n ? first + BLOCK : n;
+        for (int32_t step = 1; step < size; step *= 2) {
+            for (int32_t r = 0; r + step < size; r += 2 * step) {
+                float *restrict left = parts[r];
+                const float *restrict right = parts[r + step];
+                for (size_t i = first; i < end; i++) left[i] += right[i];
+            }
+        }
+    }
+}
+
+static size_t value_bytes(const rk_sum *sum) {
+    return sum->narrow ? sizeof *sum->halves : sizeof *sum->values;
+}
+
+/* What is sent of the values from `first` on. */
+static rk_parcel parcel_of(const rk_sum *sum, size_t first, size_t n) {
+    void *data = sum->narrow ? (void *)(sum->halves + first) : (void *)(sum->values + first);
+    return (rk_parcel){data, n * value_bytes(sum)};
+}
+
+static void pack(uint16_t *to, const float *from, size_t n) {
+    for (size_t i = 0; i < n; i++) to[i] = rk_bf16_from_f32_finite(from[i]);
+}
+
+static void unpack(float *to, const uint16_t *from, size_t n) {
+    for (size_t i = 0; i < n; i++) to[i] = rk_bf16_to_f32(from[i]);
+}
+
+static rk_status check_sizes(const rk_sum *sum) {
+    const rk_parcel *received = rk_exchange_received(sum->exchange);
+    for (int32_t r = 0; r < sum->comm->size; r++) {
+        if (r == sum->comm->rank) continue;
+        size_t first, n;
+        part_of(sum, sum->returning ? r : sum->comm->rank, &first, &n);
+        RK_FAIL_IF(received[r].n_bytes != n * value_bytes(sum), RK_INVALID_ARGUMENT,
+                   "sum of %zu values: rank %d sent %zu bytes where this rank expects %zu; the ranks do not sum the same values", sum->n,
+                   (int)sum->comm->peers[r].rank, received[r].n_bytes, n * value_bytes(sum));
+    }
+    return RK_OK;
+}
+
+static rk_status begin_exchange(rk_sum *sum, bool returning) {
+    sum->returning = returning;
+    RK_TRY(rk_exchange_begin_at(sum->comm, (int)sum->lane, sum->sequence + returning, sum->send, sum->others, sum->others, &sum->exchange));
+    atomic_store(&sum->exchange->awaited, sum->awaited);
+    return RK_OK;
+}
+
+static void finish_exchange(rk_sum *sum) {
+    rk_exchange_free(sum->exchange);
+    sum->exchange = NULL;
+}
+
+static void add_wide(rk_sum *sum, size_t first, size_t n) {
+    float *own = sum->values + first;
+    for (int32_t r = 0; r < sum->comm->size; r++) sum->parts[r] = r == sum->comm->rank ? own : rk_exchange_received(sum->exchange)[r].data;
+    add_tree(sum->parts, sum->comm->size, n);
+    if (n && sum->parts[0] != own) memcpy(own, sum->parts[0], n * sizeof *own);
+}
+
+/* The sums are rounded here too, as they are where they are sent to. */
+static void add_narrow(rk_sum *sum, size_t first, size_t n) {
+    int32_t size = sum->comm->size;
+    for (size_t at = 0; at < n; at += BLOCK) {
+        size_t m = n - at < BLOCK ? n - at : BLOCK;
+        for (int32_t r = 0; r < size; r++) {
+            sum->parts[r] = sum->block + (size_t)r * BLOCK;
+            const uint16_t *from = r == sum->comm->rank ? sum->halves + first : rk_exchange_received(sum->exchange)[r].data;
+            unpack(sum->parts[r], from + at, m);
+        }
+        add_tree(sum->parts, size, m);
+        pack(sum->halves + first + at, sum->parts[0], m);
+    }
+    unpack(sum->values + first, sum->halves + first, n);
+}
+
+static rk_status add(rk_sum *sum) {
+    int32_t size = sum->comm->size;
+    size_t first, n;
+    part_of(sum, sum->comm->rank, &first, &n);
+    if (sum->narrow)
+        add_narrow(sum, first, n);
+    else
+        add_wide(sum, first, n);
+    finish_exchange(sum);
+    if (sum->few) {
+        atomic_store(&sum->done, true);
+        return RK_OK;
+    }
+    for (int32_t r = 0; r < size; r++) sum->send[r] = parcel_of(sum, first, n);
+    return begin_exchange(sum, true);
+}
+
+static void collect(rk_sum *sum) {
+    for (int32_t r = 0; r < sum->comm->size; r++) {
+        const rk_parcel *part = &rk_exchange_received(sum->exchange)[r];
+        size_t first, n;
+        part_of(sum, r, &first, &n);
+        if (part->n_bytes && sum->narrow) unpack(sum->values + first, part->data, n);
+        else if (part->n_bytes) memcpy(sum->values + first, part->data, part->n_bytes);
+    }
+    finish_exchange(sum);
+    atomic_store(&sum->done, true);
+}
+
+static rk_status advance(rk_sum *sum) {
+    while (!sum->done && rk_exchange_is_done(sum->exchange)) {
+        rk_status status = check_sizes(sum);
+        if (status != RK_OK) return rk_comm_fail(sum->comm, status);
+        if (sum->returning) collect(sum);
+        else RK_TRY(add(sum));
+    }
+    return RK_OK;
+}
+
+/* One that fails ends the communicator, so those after it need not be moved. */
+rk_status rk_sums_advance(rk_comm *comm, bool looks) {
+    if (pthread_mutex_trylock(&comm->sums_mutex) != 0) return RK_OK;
+    rk_status status = RK_OK;
+    bool done;
+    if (looks && comm->sums) status = comm->functions->test(comm->sums->exchange, &done);
+    for (rk_sum **at = &comm->sums; *at && status == RK_OK;) {
+        status = advance(*at);
+        if ((*at)->done) *at = (*at)->next;
+        else at = &(*at)->next;
+    }
+    pthread_mutex_unlock(&comm->sums_mutex);
+    return status;
+}
+
+static void release(rk_sum *sum) {
+    rk_free(sum->send);
+    rk_free(sum->parts);
+    rk_free(sum->others);
+    rk_free(sum->halves);
+    rk_free(sum->block);
+    rk_free(sum);
+}
+
+static rk_status create(rk_comm *comm, rk_sum **out) {
+    rk_sum *sum;
+    RK_TRY(rk_alloc(1, sizeof *sum, &sum));
+    size_t size = (size_t)comm->size;
+    rk_status status = rk_alloc(size, sizeof *sum->send, &sum->send);
+    if (status == RK_OK) status = rk_alloc(size, sizeof *sum->parts, &sum->parts);
+    if (status == RK_OK) status = rk_alloc(size, sizeof *sum->others, &sum->others);
+    if (status != RK_OK) {
+        release(sum);
+        return status;
+    }
+    sum->comm = comm;
+    for (int32_t r = 0; r < comm->size; r++) sum->others[r] = r != comm->rank;
+    *out = sum;
+    return RK_OK;
+}
+
+static rk_status idle_or_new(rk_comm *comm, rk_sum **out) {
+    pthread_mutex_lock(&comm->sums_mutex);
+    rk_sum *sum = comm->idle_sums;
+    if (sum) comm->idle_sums = sum->next;
+    pthread_mutex_unlock(&comm->sums_mutex);
+    if (!sum) return create(comm, out);
+    *out = sum;
+    return RK_OK;
+}
+
+void rk_sums_release(rk_comm *comm) {
+    for (rk_sum *sum = comm->idle_sums, *next; sum; sum = next) {
+        next = sum->next;
+        release(sum);
+    }
+}
+
+static void append(rk_sum *sum) {
+    pthread_mutex_lock(&sum->comm->sums_mutex);
+    rk_sum **at = &sum->comm->sums;
+    while (*at) at = &(*at)->next;
+    *at = sum;
+    pthread_cond_signal(&sum->comm->sums_begun);
+    pthread_mutex_unlock(&sum->comm->sums_mutex);
+}
+
+/* Memory for halves grows and stays. */
+static rk_status narrow(rk_sum *sum) {
+    if (!sum->block) RK_TRY(rk_alloc((size_t)sum->comm->size, BLOCK * sizeof *sum->block, &sum->block));
+    if (sum->n_halves < sum->n) {
+        sum->n_halves = 0;
+        RK_TRY(rk_realloc(sum->n, sizeof *sum->halves, &sum->halves));
+        sum->n_halves = sum->n;
+    }
+    pack(sum->halves, sum->values, sum->n);
+    return RK_OK;
+}
+
+static rk_status send_parts(rk_sum *sum) {
+    rk_status status = sum->narrow ? narrow(sum) : RK_OK;
+    if (status != RK_OK) return rk_comm_fail(sum->comm, status);
+    for (int32_t r = 0; r < sum->comm->size; r++) {
+        size_t first, n;
+        part_of(sum, r, &first, &n);
+        sum->send[r] = parcel_of(sum, first, n);
+    }
+    return begin_exchange(sum, false);
+}
+
+static rk_status begin(rk_comm *comm, rk_lane lane, bool is_narrow, float *values, size_t n, rk_sum **out) {
+    RK_FAIL_IF(n && !values, RK_INVALID_ARGUMENT, "sum: no values");
+    rk_sum *sum;
+    uint32_t sequence = atomic_fetch_add(&comm->begun[lane], 2);
+    rk_status status = idle_or_new(comm, &sum);
+    if (status != RK_OK) return rk_comm_fail(comm, status);
+    sum->lane = lane;
+    sum->sequence = sequence;
+    sum->values = values;
+    sum->n = n;
+    sum->few = n <= FEW_VALUES;
+    sum->narrow = is_narrow;
+    sum->awaited = false;
+    sum->next = NULL;
+    atomic_store(&sum->done, n == 0 || comm->size == 1);
+    if (!sum->done) {
+        status = send_parts(sum);
+        if (status == RK_OK) append(sum);
+    }
+    if (status != RK_OK) {
+        rk_sum_free(sum);
+        return status;
+    }
+    *out = sum;
+    return RK_OK;
+}
+
+rk_status rk_sum_begin(rk_comm *comm, rk_lane lane, float *values, size_t n, rk_sum **out) {
+    return begin(comm, lane, false, values, n, out);
+}
+
+rk_status rk_sum_begin_bf16(rk_comm *comm, rk_lane lane, float *values, size_t n, rk_sum **out) {
+    return begin(comm, lane, true, values, n, out);
+}
+
+rk_status rk_sum_test(rk_sum *sum, bool *done) {
+    RK_TRY(rk_comm_failed(sum->comm));
+    RK_TRY(rk_sums_advance(sum->comm, true));
+    *done = sum->done;
+    return RK_OK;
+}
+
+static rk_status late(rk_sum *sum) {
+    pthread_mutex_lock(&sum->comm->sums_mutex);
+    rk_status status = sum->done ? RK_OK : rk_exchange_late(sum->exchange);
+    pthread_mutex_unlock(&sum->comm->sums_mutex);
+    return status;
+}
+
+static void await(rk_sum *sum) {
+    pthread_mutex_lock(&sum->comm->sums_mutex);
+    sum->awaited = true;
+    if (sum->exchange) atomic_store(&sum->exchange->awaited, true);
+    pthread_mutex_unlock(&sum->comm->sums_mutex);
+}
+
+rk_status rk_sum_wait(rk_sum *sum) {
+    double deadline = rk_clock_seconds() + sum->comm->timeout_s;
+    await(sum);
+    for (unsigned n_pauses = 0;;) {
+        bool done;
+        RK_TRY(rk_sum_test(sum, &done));
+        if (done) return RK_OK;
+        if (rk_clock_seconds() > deadline) RK_TRY(late(sum));
+        rk_comm_pause(&n_pauses);
+    }
+}
+
+void rk_sum_free(rk_sum *sum) {
+    if (!sum) return;
+    rk_comm *comm = sum->comm;
+    pthread_mutex_lock(&comm->sums_mutex);
+    for (rk_sum **at = &comm->sums; *at; at = &(*at)->next) {
+        if (*at != sum) continue;
+        *at = sum->next;
+        break;
+    }
+    finish_exchange(sum);
+    sum->next = comm->idle_sums;
+    comm->idle_sums = sum;
+    pthread_mutex_unlock(&comm->sums_mutex);
+}

@@ -1,0 +1,283 @@
+/* Ranks as processes that an MPI launcher started. One mutex is held for every call of MPI, so that any build of it will do. */
+#include "comm/comm.h"
+
+#include <ctype.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "comm/mpi/mpi_liveness.h"
+#include "comm/mpi/mpi_watchdog.h"
+
+enum { PIECE_BYTES = 1 << 30, ABORT_SECONDS = 5 };
+
+static const rk_comm_functions functions;
+
+static rk_status create(rk_mpi_world *world, int32_t rank, int32_t size, double timeout_s, int32_t context, rk_comm_of_mpi **out) {
+    rk_comm_of_mpi *comm;
+    RK_TRY(rk_alloc(1, sizeof *comm, &comm));
+    rk_status status = rk_comm_head_init(&comm->head, &functions, world->shared, rank, size, timeout_s);
+    if (status != RK_OK) {
+        rk_free(comm);
+        return status;
+    }
+    comm->world = world;
+    comm->context = context;
+    *out = comm;
+    return RK_OK;
+}
+
+static void release(rk_comm_of_mpi *comm) {
+    rk_comm_head_release(&comm->head);
+    rk_free(comm);
+}
+
+static void release_world(rk_mpi_world *world) {
+    if (!world) return;
+    rk_comm_shared_free(world->shared);
+    rk_mpi_roll_release(&world->roll);
+    rk_free(world->arrivals);
+    rk_free(world->errands);
+    rk_free(world->requests);
+    rk_free(world->statuses);
+    rk_free(world->indices);
+    rk_free(world);
+}
+
+/* All ranks have come here, so MPI_Finalize, which waits for them, will not wait long. */
+static rk_status farewell(rk_comm *comm) {
+    rk_parcel *nothing;
+    rk_exchange *exchange = NULL;
+    RK_TRY(rk_alloc((size_t)comm->size, sizeof *nothing, &nothing));
+    rk_status status = rk_exchange_begin_at(comm, RK_LANE_FAREWELL, 0, nothing, NULL, NULL, &exchange);
+    if (status == RK_OK) status = rk_exchange_wait(exchange);
+    rk_exchange_free(exchange);
+    rk_free(nothing);
+    return status;
+}
+
+static void mpi_free(rk_comm *comm) {
+    rk_comm_of_mpi *own = (rk_comm_of_mpi *)comm;
+    rk_mpi_world *world = own->world;
+    bool is_world = own->context == 0;
+    if (is_world) {
+        rk_status status = farewell(comm);
+        if (status != RK_OK) {
+            rk_log(RK_LOG_ERROR, "rank %d ends without the others: %s", (int)comm->rank, rk_last_error());
+        } else {
+            rk_mpi_watch watch;
+            rk_mpi_watch_begin(&watch, comm->timeout_s, "end");
+            MPI_Comm_free(&world->mpi);
+            if (world->started_mpi) MPI_Finalize();
+            rk_mpi_watch_end(&watch);
+        }
+    }
+    release(own);
+    if (is_world) release_world(world);
+}
+
+static void *exit_later(void *unused) {
+    nanosleep(&(struct timespec){ABORT_SECONDS, 0}, NULL);
+    _exit(1);
+    return unused;
+}
+
+/* MPI_Abort may wait for a launcher that cannot be reached any more, and the mutex for a thread that waits likewise. */
+static void mpi_abort(rk_comm *comm, const char *reason) {
+    rk_log(RK_LOG_ERROR, "rank %d: %s", (int)comm->peers[comm->rank].rank, reason);
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, exit_later, NULL) != 0) _exit(1);
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec++;
+    (void)pthread_mutex_timedlock(&comm->shared->mutex, &until);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+    pthread_join(thread, NULL);
+}
+
+/* The members agree upon the least context that none of them has used. */
+static rk_status agree_on_context(rk_comm *comm, const int32_t *members, int32_t n_members, int32_t *out) {
+    rk_mpi_world *world = ((rk_comm_of_mpi *)comm)->world;
+    rk_parcel *send = NULL;
+    bool *with = NULL;
+    rk_exchange *exchange = NULL;
+    pthread_mutex_lock(&world->shared->mutex);
+    int32_t next = world->next_context, most = next;
+    pthread_mutex_unlock(&world->shared->mutex);
+    rk_status status;
+    RK_GOTO(rk_alloc((size_t)comm->size, sizeof *send, &send));
+    RK_GOTO(rk_alloc((size_t)comm->size, sizeof *with, &with));
+    for (int32_t i = 0; i < n_members; i++) {
+        with[members[i]] = true;
+        send[members[i]] = (rk_parcel){&next, sizeof next};
+    }
+    RK_GOTO(rk_exchange_begin_at(comm, RK_LANE_MEMBERS, 0, send, with, with, &exchange));
+    RK_GOTO(rk_exchange_wait(exchange));
+    for (int32_t i = 0; i < n_members; i++) {
+        const void *theirs;
+        RK_GOTO(rk_exchange_take(exchange, members[i], sizeof next, &theirs));
+        memcpy(&next, theirs, sizeof next);
+        if (next > most) most = next;
+    }
+    pthread_mutex_lock(&world->shared->mutex);
+    world->next_context = most + 1;
+    pthread_mutex_unlock(&world->shared->mutex);
+    *out = most;
+done:
+    rk_exchange_free(exchange);
+    rk_free(with);
+    rk_free(send);
+    return status;
+}
+
+static int32_t most_contexts(rk_mpi_world *world) {
+    int *tag_most, known;
+    pthread_mutex_lock(&world->shared->mutex);
+    int code = MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag_most, &known);
+    pthread_mutex_unlock(&world->shared->mutex);
+    return code == MPI_SUCCESS && known ? (*tag_most >> RK_TAG_CONTEXT_SHIFT) + 1 : 1;
+}
+
+static rk_status mpi_members(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out) {
+    rk_mpi_world *world = ((rk_comm_of_mpi *)comm)->world;
+    int32_t context, rank = 0, most = most_contexts(world);
+    RK_TRY(agree_on_context(comm, members, n_members, &context));
+    RK_FAIL_IF(context >= most, RK_UNSUPPORTED, "this MPI has tags for %d communicators only", (int)most);
+    while (members[rank] != comm->rank) rank++;
+    rk_comm_of_mpi *made;
+    RK_TRY(create(world, rank, n_members, comm->timeout_s, context, &made));
+    for (int32_t i = 0; i < n_members; i++) made->head.peers[i] = comm->peers[members[i]];
+    snprintf(made->head.description, sizeof made->head.description, "%.90s, member %d of %d", comm->description, (int)rank, (int)n_members);
+    *out = &made->head;
+    return RK_OK;
+}
+
+static const rk_comm_functions functions = {sizeof(rk_mpi_part), mpi_free, rk_mpi_begin, rk_mpi_test, rk_mpi_abandon, mpi_members, mpi_abort, rk_mpi_find_lost};
+
+/* "Open MPI v4.1.4, package: ..." and "MPICH Version:      4.0.2\n..." as "Open MPI 4.1.4", "MPICH 4.0.2". */
+static void short_version(char *text) {
+    char full[MPI_MAX_LIBRARY_VERSION_STRING];
+    int n;
+    MPI_Get_library_version(full, &n);
+    full[strcspn(full, ",\n")] = 0;
+    char *version = strstr(full, "Version:");
+    if (version) memset(version, ' ', strlen("Version:"));
+    char *to = text;
+    for (const char *at = full; *at && to < text + 40; at++) {
+        bool space = isspace((unsigned char)*at), last_space = to > text && to[-1] == ' ';
+        if (space && last_space) continue;
+        if (*at == 'v' && last_space && isdigit((unsigned char)at[1])) continue;
+        *to++ = space ? ' ' : *at;
+    }
+    *to = 0;
+}
+
+/* MPI writes to the sockets of ranks that are lost: that must be its error and our time limit, not the end of this rank too. */
+static void ignore_broken_pipes(void) {
+    struct sigaction now;
+    if (sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL) signal(SIGPIPE, SIG_IGN);
+}
+
+/* Open MPI over TCP asks the receiver before it sends more than 64 kB, and by default has the receiver put the data into its memory. Either answer waits in the socket
+ * behind data that goes the other way, so that of two ranks that send to each other one is idle meanwhile. Messages are sent as they are (flags 1), and those
+ * of up to 4 MB, as nearly all here are, unasked; that takes some buffers of that size. Between ranks of a host, where one may not read the other's memory (in containers),
+ * three pieces of 32 kB are on their way until the sender looks again, and ranks that wait look seldom: pieces are of 128 kB. What the environment (and so mpirun --mca)
+ * says stays. */
+static void choose_transports(void) {
+    setenv("OMPI_MCA_btl_tcp_flags", "1", 0);
+    setenv("OMPI_MCA_btl_tcp_eager_limit", "4194304", 0);
+    setenv("OMPI_MCA_btl_vader_max_send_size", "131072", 0);
+}
+
+static rk_status init_mpi(rk_mpi_world *world) {
+    int flag, level;
+    ignore_broken_pipes();
+    MPI_Initialized(&flag);
+    world->started_mpi = !flag;
+    if (!flag) choose_transports();
+    int code = flag ? MPI_Query_thread(&level) : MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
+    if (code != MPI_SUCCESS) return rk_mpi_error(RK_IO, code, "could not start MPI");
+    RK_FAIL_IF(level < MPI_THREAD_SERIALIZED, RK_UNSUPPORTED, "MPI was started for one thread, and libreckon calls it from several");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    code = MPI_Comm_dup(MPI_COMM_WORLD, &world->mpi);
+    return code == MPI_SUCCESS ? RK_OK : rk_mpi_error(RK_IO, code, "could not make a communicator");
+}
+
+static rk_status start_mpi(rk_mpi_world *world, double timeout_s) {
+    static atomic_flag called = ATOMIC_FLAG_INIT; /* a process has one MPI, and its mutex */
+    RK_FAIL_IF(atomic_flag_test_and_set(&called), RK_INVALID_ARGUMENT, "rk_comm_world was called before in this process");
+    rk_mpi_watch watch;
+    rk_mpi_watch_begin(&watch, timeout_s, "start");
+    rk_status status = init_mpi(world);
+    rk_mpi_watch_end(&watch);
+    return status;
+}
+
+/* A launcher of another MPI starts n processes each of which sees itself alone. */
+static rk_status check_size(int size) {
+    static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    for (int i = 0; i < 2; i++) {
+        const char *told = getenv(variables[i]);
+        if (!told || atoi(told) <= 1 || size > 1) continue;
+        char version[64];
+        short_version(version);
+        return rk_error_hint(rk_error(RK_UNSUPPORTED, "the launcher started %s processes, and MPI sees this one alone", told),
+                             "libreckon was built with %s; start it with the mpirun of that", version);
+    }
+    return RK_OK;
+}
+
+static rk_status gather_hosts(rk_comm *comm) {
+    char *host = comm->peers[comm->rank].host;
+    if (gethostname(host, sizeof comm->peers->host) != 0) snprintf(host, sizeof comm->peers->host, "unknown");
+    host[sizeof comm->peers->host - 1] = 0;
+    rk_exchange *exchange;
+    RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, host, strlen(host) + 1, &exchange));
+    for (int32_t r = 0; r < comm->size; r++) {
+        const rk_parcel *theirs = &rk_exchange_received(exchange)[r];
+        snprintf(comm->peers[r].host, sizeof comm->peers[r].host, "%.*s", (int)theirs->n_bytes, theirs->n_bytes ? (const char *)theirs->data : "");
+    }
+    rk_exchange_free(exchange);
+    return RK_OK;
+}
+
+static rk_status open_world(rk_mpi_world *world, double timeout_s, rk_comm_of_mpi **out) {
+    int rank, size;
+    MPI_Comm_set_errhandler(world->mpi, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(world->mpi, &rank);
+    MPI_Comm_size(world->mpi, &size);
+    RK_TRY(check_size(size));
+    RK_TRY(create(world, rank, size, timeout_s, 0, out));
+    world->all = world->shared->all = &(*out)->head;
+    rk_status status = gather_hosts(&(*out)->head);
+    if (status != RK_OK) release(*out);
+    return status;
+}
+
+rk_status rk_comm_mpi(double timeout_s, rk_comm **out) {
+    rk_mpi_world *world;
+    rk_comm_of_mpi *comm;
+    RK_TRY(rk_alloc(1, sizeof *world, &world));
+    world->end = &world->first;
+    world->next_context = 1;
+    rk_status status = rk_comm_shared_create(&world->shared);
+    if (status == RK_OK) world->shared->piece_bytes = PIECE_BYTES;
+    if (status == RK_OK) status = start_mpi(world, timeout_s);
+    if (status == RK_OK) status = open_world(world, timeout_s, &comm);
+    if (status != RK_OK) {
+        release_world(world);
+        return status;
+    }
+    char version[64];
+    short_version(version);
+    const rk_peer *self = &comm->head.peers[comm->head.rank];
+    snprintf(comm->head.description, sizeof comm->head.description, "mpi: %.40s, rank %d of %d on host %s", version, (int)self->rank, (int)comm->head.size,
+             self->host);
+    *out = &comm->head;
+    return RK_OK;
+}

@@ -1,0 +1,269 @@
+/* Exchanges over MPI: a tag tells which exchange a message belongs to, so messages of any size may arrive in any order and are received when they do. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "comm/mpi/mpi_liveness.h"
+
+static rk_comm_of_mpi *comm_of(const rk_exchange *e) {
+    return (rk_comm_of_mpi *)e->comm;
+}
+
+static int tag_of(const rk_exchange *e) {
+    return (int)((uint32_t)comm_of(e)->context << RK_TAG_CONTEXT_SHIFT | e->sequence % RK_MAX_UNDER_WAY << RK_TAG_LANE_BITS | (uint32_t)e->lane);
+}
+
+static rk_status check(const rk_exchange *e, int code, const char *doing, int32_t rank) {
+    if (code == MPI_SUCCESS) return RK_OK;
+    const rk_peer *peer = &e->comm->peers[rank];
+    return rk_mpi_error(RK_PEER_LOST, code, "%s rank %d (host %s)", doing, (int)peer->rank, peer->host);
+}
+
+static rk_status send_piece(rk_exchange *e, int32_t r) {
+    rk_mpi_part *part = (rk_mpi_part *)e->parts + r;
+    size_t most = e->comm->shared->piece_bytes, n = part->n_left < most ? part->n_left : most;
+    RK_TRY(check(e, MPI_Isend(part->data, (int)n, MPI_BYTE, e->comm->peers[r].rank, tag_of(e), comm_of(e)->world->mpi, &part->sending), "sending to", r));
+    part->data = part->data ? part->data + n : NULL;
+    part->n_left -= n;
+    part->sends_last = n < most;
+    return RK_OK;
+}
+
+static rk_status advance_sending(rk_exchange *e, int32_t r) {
+    rk_mpi_part *part = (rk_mpi_part *)e->parts + r;
+    if (e->taken[r] || part->sending != MPI_REQUEST_NULL) return RK_OK;
+    e->taken[r] = part->sends_last;
+    return e->taken[r] ? RK_OK : send_piece(e, r);
+}
+
+/* Room for n more bytes after those of the parcel. What was cut doubles, so that it is copied seldom. */
+static rk_status make_room(rk_exchange *e, rk_parcel *parcel, size_t n) {
+    rk_parcel_pool *pool = &e->comm->shared->pool;
+    if (n == 0 || (parcel->data && rk_parcel_capacity(parcel->data) - parcel->n_bytes >= n)) return RK_OK;
+    void *larger;
+    RK_TRY(rk_parcel_pool_take(pool, parcel->n_bytes + (parcel->n_bytes > n ? parcel->n_bytes : n), &larger));
+    if (parcel->n_bytes) memcpy(larger, parcel->data, parcel->n_bytes);
+    rk_parcel_pool_give(pool, parcel->data);
+    parcel->data = larger;
+    return RK_OK;
+}
+
+/* What came first with this tag from this rank is taken out of the arrivals. */
+static bool take_arrival(rk_mpi_world *world, int source, int tag, rk_mpi_arrival *out) {
+    size_t i = 0;
+    while (i < world->n_arrivals && (world->arrivals[i].source != source || world->arrivals[i].tag != tag)) i++;
+    if (i == world->n_arrivals) return false;
+    *out = world->arrivals[i];
+    world->n_arrivals--;
+    memmove(&world->arrivals[i], &world->arrivals[i + 1], (world->n_arrivals - i) * sizeof *world->arrivals);
+    return true;
+}
+
+/* Short messages are there at once, so this one request is asked about. */
+static rk_status begin_receiving(rk_exchange *e, int32_t r, rk_mpi_arrival *arrival) {
+    rk_mpi_part *part = (rk_mpi_part *)e->parts + r;
+    rk_parcel *parcel = &e->received[r];
+    size_t n = (size_t)arrival->n_bytes;
+    int is_there;
+    RK_TRY(make_room(e, parcel, n));
+    char *to = parcel->data ? (char *)parcel->data + parcel->n_bytes : NULL;
+    RK_TRY(check(e, MPI_Imrecv(to, arrival->n_bytes, MPI_BYTE, &arrival->message, &part->receiving), "receiving from", r));
+    parcel->n_bytes += n;
+    part->receives = true;
+    part->receives_last = n < e->comm->shared->piece_bytes;
+    return check(e, MPI_Test(&part->receiving, &is_there, MPI_STATUS_IGNORE), "receiving from", r);
+}
+
+static rk_status advance_receiving(rk_exchange *e, int32_t r) {
+    rk_mpi_part *part = (rk_mpi_part *)e->parts + r;
+    while (!e->arrived[r]) {
+        rk_mpi_arrival arrival;
+        if (part->receives && part->receiving != MPI_REQUEST_NULL) return RK_OK;
+        if (part->receives) {
+            part->receives = false;
+            e->arrived[r] = part->receives_last;
+        } else if (take_arrival(comm_of(e)->world, e->comm->peers[r].rank, tag_of(e), &arrival))
+            RK_TRY(begin_receiving(e, r, &arrival));
+        else
+            return RK_OK;
+    }
+    return RK_OK;
+}
+
+static rk_status advance(rk_exchange *e) {
+    bool done = true;
+    for (int32_t r = 0; r < e->comm->size; r++) {
+        RK_TRY(advance_sending(e, r));
+        RK_TRY(advance_receiving(e, r));
+        done = done && e->taken[r] && e->arrived[r];
+    }
+    e->done = done;
+    return RK_OK;
+}
+
+static void unlink_from(rk_mpi_world *world, rk_exchange **at) {
+    rk_exchange *e = *at;
+    *at = e->next;
+    if (world->end == &e->next) world->end = at;
+}
+
+/* All that have come since the last look are kept as arrivals, so that nobody asks for what has not come. */
+static rk_status look_for_messages(rk_mpi_world *world) {
+    for (;;) {
+        rk_mpi_arrival arrival;
+        MPI_Status found;
+        int flag;
+        if (world->n_arrivals == world->max_arrivals) {
+            size_t n = world->max_arrivals ? 2 * world->max_arrivals : 64;
+            RK_TRY(rk_realloc(n, sizeof *world->arrivals, &world->arrivals));
+            world->max_arrivals = n;
+        }
+        int code = MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, world->mpi, &flag, &arrival.message, &found);
+        if (code == MPI_SUCCESS && flag) code = MPI_Get_count(&found, MPI_BYTE, &arrival.n_bytes);
+        if (code != MPI_SUCCESS) return rk_mpi_error(RK_PEER_LOST, code, "waiting for messages");
+        if (!flag) return RK_OK;
+        arrival.source = found.MPI_SOURCE;
+        arrival.tag = found.MPI_TAG;
+        if (arrival.tag == RK_LANE_ROLL) RK_TRY(rk_mpi_roll_take(world, &arrival));
+        else world->arrivals[world->n_arrivals++] = arrival;
+    }
+}
+
+static rk_status reserve_errands(rk_mpi_world *world, size_t n) {
+    if (n <= world->max_errands) return RK_OK;
+    world->max_errands = 0;
+    RK_TRY(rk_realloc(2 * n, sizeof *world->errands, &world->errands));
+    RK_TRY(rk_realloc(2 * n, sizeof *world->requests, &world->requests));
+    RK_TRY(rk_realloc(2 * n, sizeof *world->statuses, &world->statuses));
+    RK_TRY(rk_realloc(2 * n, sizeof *world->indices, &world->indices));
+    world->max_errands = 2 * n;
+    return RK_OK;
+}
+
+static size_t add_errand(rk_mpi_world *world, size_t n, rk_mpi_errand errand) {
+    if (*errand.request == MPI_REQUEST_NULL) return n;
+    world->errands[n] = errand;
+    world->requests[n] = *errand.request;
+    return n + 1;
+}
+
+static rk_status find_errands(rk_mpi_world *world, size_t *out) {
+    size_t n = 0;
+    for (rk_exchange *e = world->first; e; e = e->next) {
+        RK_TRY(reserve_errands(world, n + 2 * (size_t)e->comm->size));
+        for (int32_t r = 0; r < e->comm->size; r++) {
+            rk_mpi_part *part = (rk_mpi_part *)e->parts + r;
+            if (!e->taken[r]) n = add_errand(world, n, (rk_mpi_errand){&part->sending, e, r, true});
+            if (!e->arrived[r]) n = add_errand(world, n, (rk_mpi_errand){&part->receiving, e, r, false});
+        }
+    }
+    *out = n;
+    return RK_OK;
+}
+
+/* What is over is marked so, by MPI_REQUEST_NULL. One call for all requests: each call looks at all sockets, which takes system calls. */
+static rk_status test_requests(rk_mpi_world *world) {
+    size_t n;
+    int n_over;
+    RK_TRY(find_errands(world, &n));
+    if (n == 0) return RK_OK;
+    int code = MPI_Testsome((int)n, world->requests, &n_over, world->indices, world->statuses);
+    if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) return rk_mpi_error(RK_PEER_LOST, code, "sending and receiving");
+    rk_status status = RK_OK;
+    for (int i = 0; i < n_over; i++) {
+        const rk_mpi_errand *errand = &world->errands[world->indices[i]];
+        *errand->request = world->requests[world->indices[i]];
+        if (code == MPI_ERR_IN_STATUS && status == RK_OK)
+            status = check(errand->exchange, world->statuses[i].MPI_ERROR, errand->sends ? "sending to" : "receiving from", errand->rank);
+    }
+    return status;
+}
+
+static rk_status advance_all(rk_mpi_world *world) {
+    RK_TRY(look_for_messages(world));
+    RK_TRY(test_requests(world));
+    for (rk_exchange **at = &world->first; *at;) {
+        RK_TRY(advance(*at));
+        if ((*at)->done) unlink_from(world, at);
+        else at = &(*at)->next;
+    }
+    return RK_OK;
+}
+
+rk_status rk_mpi_test(rk_exchange *exchange, bool *done) {
+    rk_comm *comm = exchange->comm;
+    RK_TRY(rk_comm_failed(comm));
+    pthread_mutex_lock(&comm->shared->mutex);
+    rk_status status = exchange->done ? RK_OK : advance_all(comm_of(exchange)->world);
+    bool now_done = exchange->done;
+    pthread_mutex_unlock(&comm->shared->mutex);
+    if (status != RK_OK) return rk_comm_fail(comm, status);
+    *done = now_done;
+    return RK_OK;
+}
+
+static rk_status give_self(rk_exchange *e, const rk_parcel *send) {
+    rk_comm *comm = e->comm;
+    rk_parcel *received = &e->received[comm->rank];
+    RK_FAIL_IF(e->taken[comm->rank] != e->arrived[comm->rank], RK_INVALID_ARGUMENT, "exchange: rank %d is to %s itself alone", (int)comm->rank,
+               e->arrived[comm->rank] ? "send to" : "receive from");
+    if (!e->taken[comm->rank] && send->n_bytes) {
+        pthread_mutex_lock(&comm->shared->mutex);
+        rk_status status = rk_parcel_pool_take(&comm->shared->pool, send->n_bytes, &received->data);
+        pthread_mutex_unlock(&comm->shared->mutex);
+        RK_TRY(status);
+        memcpy(received->data, send->data, send->n_bytes);
+        received->n_bytes = send->n_bytes;
+    }
+    e->taken[comm->rank] = e->arrived[comm->rank] = true;
+    return RK_OK;
+}
+
+static rk_status check_tag_is_free(const rk_exchange *e) {
+    for (const rk_exchange *other = comm_of(e)->world->first; other; other = other->next) {
+        RK_FAIL_IF(other->comm == e->comm && tag_of(other) == tag_of(e), RK_INVALID_ARGUMENT, "exchange: more than %d of one lane are under way",
+                   RK_MAX_UNDER_WAY);
+    }
+    return RK_OK;
+}
+
+/* The first message goes to the next rank, so that not all send to rank 0 at once. */
+static rk_status send_all(rk_exchange *e, const rk_parcel *send) {
+    RK_TRY(check_tag_is_free(e));
+    for (int32_t i = 1; i < e->comm->size; i++) {
+        int32_t r = (e->comm->rank + i) % e->comm->size;
+        rk_mpi_part *part = (rk_mpi_part *)e->parts + r;
+        *part = (rk_mpi_part){.sending = MPI_REQUEST_NULL, .receiving = MPI_REQUEST_NULL};
+        if (e->taken[r]) continue;
+        part->data = send[r].data;
+        part->n_left = send[r].n_bytes;
+        RK_TRY(send_piece(e, r));
+    }
+    return RK_OK;
+}
+
+rk_status rk_mpi_begin(rk_exchange *exchange, const rk_parcel *send, const bool *to, const bool *from) {
+    (void)to, (void)from;
+    rk_mpi_world *world = comm_of(exchange)->world;
+    RK_TRY(give_self(exchange, &send[exchange->comm->rank]));
+    pthread_mutex_lock(&world->shared->mutex);
+    rk_status status = send_all(exchange, send);
+    exchange->next = NULL;
+    *world->end = exchange;
+    world->end = &exchange->next;
+    pthread_mutex_unlock(&world->shared->mutex);
+    return status;
+}
+
+/* After an error: MPI may still write to buffers of what was under way, so they are never used again. The mutex is held. */
+void rk_mpi_abandon(rk_exchange *exchange) {
+    rk_mpi_world *world = comm_of(exchange)->world;
+    for (rk_exchange **at = &world->first; *at; at = &(*at)->next) {
+        if (*at != exchange) continue;
+        unlink_from(world, at);
+        break;
+    }
+    const rk_mpi_part *parts = exchange->parts;
+    for (int32_t r = 0; r < exchange->comm->size; r++) {
+        if (r != exchange->comm->rank && parts[r].receiving != MPI_REQUEST_NULL) exchange->received[r] = (rk_parcel){0};
+    }
+}

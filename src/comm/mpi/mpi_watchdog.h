@@ -1,0 +1,21 @@
+/* Calls of MPI that wait for other ranks without end: beside one, a thread watches the clock. */
+#ifndef RK_COMM_MPI_MPI_WATCHDOG_H
+#define RK_COMM_MPI_MPI_WATCHDOG_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+typedef struct rk_mpi_watch {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    pthread_t thread;
+    double timeout_s;
+    const char *what;   /* "start", "end": what MPI is to do */
+    bool is_over, is_watched;
+} rk_mpi_watch;
+
+/* If the call is not over after timeout_s, log so and end the process: nothing else ends such a call. */
+void rk_mpi_watch_begin(rk_mpi_watch *watch, double timeout_s, const char *what);
+void rk_mpi_watch_end(rk_mpi_watch *watch);
+
+#endif

@@ -1,0 +1,47 @@
+#include "comm/progress_thread.h"
+
+#include "base/thread/trace.h"
+
+/* Until there is a sum to move on; false: it is to stop. */
+static bool await_sums(rk_sum_attendant *a, uint64_t *begin, unsigned *n_pauses) {
+    rk_comm *comm = a->comm;
+    pthread_mutex_lock(&comm->sums_mutex);
+    if (!comm->sums && *begin) {
+        rk_trace_end(*begin, "sums of ranks under way");
+        *begin = 0;
+    }
+    while (!comm->sums && !a->stops) {
+        *n_pauses = 0;
+        pthread_cond_wait(&comm->sums_begun, &comm->sums_mutex);
+    }
+    bool goes_on = !a->stops;
+    pthread_mutex_unlock(&comm->sums_mutex);
+    if (*begin == 0) *begin = rk_trace_begin();
+    return goes_on;
+}
+
+static void *attend(void *context) {
+    rk_sum_attendant *a = context;
+    uint64_t begin = 0;
+    unsigned n_pauses = 0;
+    rk_trace_name_thread("sums");
+    while (await_sums(a, &begin, &n_pauses) && rk_sums_advance(a->comm, true) == RK_OK) rk_comm_pause(&n_pauses);
+    return NULL;
+}
+
+rk_status rk_sum_attendant_init(rk_sum_attendant *a, rk_comm *comm) {
+    *a = (rk_sum_attendant){.comm = comm};
+    RK_FAIL_IF(pthread_create(&a->thread, NULL, attend, a) != 0, RK_NO_MEMORY, "could not start a thread");
+    a->runs = true;
+    return RK_OK;
+}
+
+void rk_sum_attendant_release(rk_sum_attendant *a) {
+    if (!a->runs) return;
+    pthread_mutex_lock(&a->comm->sums_mutex);
+    a->stops = true;
+    pthread_cond_broadcast(&a->comm->sums_begun);
+    pthread_mutex_unlock(&a->comm->sums_mutex);
+    pthread_join(a->thread, NULL);
+    *a = (rk_sum_attendant){0};
+}

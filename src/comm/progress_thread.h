@@ -1,0 +1,17 @@
+/* A thread that moves a communicator's sums on while their callers compute. It sleeps while none is under way. */
+#ifndef RK_COMM_PROGRESS_THREAD_H
+#define RK_COMM_PROGRESS_THREAD_H
+
+#include "comm/comm.h"
+
+typedef struct rk_sum_attendant {
+    rk_comm *comm;
+    pthread_t thread;
+    bool runs, stops; /* stops: under the communicator's sums_mutex */
+} rk_sum_attendant;
+
+/* The communicator outlives it. What fails is the communicator's end, and told at the next wait of anybody. */
+rk_status rk_sum_attendant_init(rk_sum_attendant *attendant, rk_comm *comm);
+void rk_sum_attendant_release(rk_sum_attendant *attendant); /* a zeroed one is fine */
+
+#endif

@@ -1,0 +1,209 @@
+/* rk_cuda_route_ids: a batch's ids checked, and each use of a row named.
+ *
+ *     for each feature f, for each sample s, for its ids i in order:
+ *         an id that is refused: remember the first of all;  one that is dropped: place RK_CUDA_NONE
+ *         else: place = the row, coefficient = 1 or the weight, over the combiner's divisor of what the bag keeps
+ *     of a sequence: the first `length` ids that are kept take a position each; other positions have no row
+ *
+ * A thread takes a sample's few ids; a warp together a sample's many. The weights of a bag are added up in f64, in order by one thread, in 32 stripes by a warp. */
+#include "cuda/tables/table_device.h"
+
+enum { ALONE_IDS = 64, ALONE_POSITIONS = 8 };
+
+/* A sample of a feature. */
+typedef struct sample_ids {
+    const rk_cuda_batch *batch;
+    const rk_cuda_feature *feature;
+    const rk_cuda_feature_ids *ids;
+    const rk_cuda_table *table;
+    uint32_t number, sample; /* of the feature; in it */
+    uint32_t begin, end;     /* ids */
+} sample_ids;
+
+/* What a bag keeps. */
+typedef struct bag_sums {
+    uint32_t n_kept;
+    double below;            /* sum w, or w^2 */
+} bag_sums;
+
+typedef enum verdict { KEPT, DROPPED, REFUSED } verdict;
+
+__device__ static inline int64_t id_at(const rk_cuda_batch *batch, uint32_t i) {
+    return batch->wide ? ((const int64_t *)batch->ids)[i] : ((const int32_t *)batch->ids)[i];
+}
+
+/* The feature of a sample among those of all features. */
+__device__ static inline uint32_t feature_of(const rk_cuda_batch *batch, uint32_t item) {
+    return rk_last_begun(batch->n_features, item, [batch](uint32_t f) { return batch->feature_ids[f].first_sample; });
+}
+
+__device__ static inline sample_ids sample_at(const rk_cuda_batch *batch, uint32_t item) {
+    sample_ids s;
+    s.batch = batch;
+    s.number = feature_of(batch, item);
+    s.sample = item - batch->feature_ids[s.number].first_sample;
+    s.feature = &batch->features[s.number];
+    s.ids = &batch->feature_ids[s.number];
+    s.table = &batch->tables[s.feature->table];
+    if (s.ids->first_offset == RK_CUDA_NONE) {
+        s.begin = s.ids->first_id + s.sample * s.ids->ids_per_sample;
+        s.end = s.begin + s.ids->ids_per_sample;
+    } else {
+        const uint32_t *offsets = batch->offsets + s.ids->first_offset + s.sample;
+        s.begin = s.ids->first_id + offsets[0];
+        s.end = s.ids->first_id + offsets[1];
+    }
+    return s;
+}
+
+__device__ static inline bool is_weighted(const sample_ids *s) { return s->ids->first_weight != RK_CUDA_NONE; }
+__device__ static inline float weight_at(const sample_ids *s, uint32_t i) {
+    return is_weighted(s) ? s->batch->weights[s->ids->first_weight + (i - s->ids->first_id)] : 1.0f;
+}
+
+__device__ static inline int32_t combiner_of(const sample_ids *s) { return s->batch->folded && is_weighted(s) ? (int32_t)RK_COMBINER_SUM : s->feature->combiner; }
+
+/* As the collection's (embedding/local/feature_bags.c). */
+__device__ static inline verdict judge(const sample_ids *s, int64_t id, float weight) {
+    if (!(fabsf(weight) <= FLT_MAX)) return REFUSED;
+    bool light = combiner_of(s) != RK_COMBINER_SUM && weight <= 0;
+    if (s->feature->validates && (id < 0 || light)) return DROPPED;
+    return id < 0 || (uint64_t)id >= s->table->n_rows || light ? REFUSED : KEPT;
+}
+
+__device__ static inline verdict judge_at(const sample_ids *s, uint32_t i) {
+    verdict v = judge(s, id_at(s->batch, i), weight_at(s, i));
+    if (v == REFUSED) atomicMax(&s->batch->counts->bad_id, ~i);
+    return v;
+}
+
+__device__ static inline void write_use(const sample_ids *s, uint32_t use, int64_t row, uint32_t column, float coefficient) {
+    const rk_cuda_batch *batch = s->batch;
+    const rk_cuda_table *t = s->table;
+    bool has_row = row >= 0, is_sorted = has_row && (t->frames || (batch->training && t->is_trained));
+    batch->places[use] = has_row && !t->frames ? (uint32_t)row : RK_CUDA_NONE;
+    rk_cuda_use u = {s->number, s->sample, column, coefficient};
+    batch->uses[use] = u;
+    if (!batch->training && !batch->caches) return;
+    uint64_t key = (uint64_t)row;
+    if (is_sorted && t->frames) key = (uint64_t)row % t->n_sets * t->n_tags + (uint64_t)row / t->n_sets;
+    batch->keys[use] = is_sorted ? t->first_key + key : batch->none_key;
+    batch->order[use] = use;
+}
+
+/* Ids lane, lane + n_lanes, ... of the sample. */
+__device__ static inline bag_sums sum_bag(const sample_ids *s, uint32_t lane, uint32_t n_lanes) {
+    bag_sums sums = {0, 0};
+    for (uint32_t i = s->begin + lane; i < s->end; i += n_lanes) {
+        if (judge_at(s, i) != KEPT) continue;
+        double w = weight_at(s, i);
+        sums.n_kept++;
+        sums.below += combiner_of(s) == RK_COMBINER_MEAN ? w : w * w;
+    }
+    return sums;
+}
+
+/* Without weights all of a bag have the same coefficient. */
+__device__ static inline float scale_of(const sample_ids *s, uint32_t n_kept) {
+    if (s->feature->combiner == RK_COMBINER_SUM) return 1.0f;
+    double count = n_kept;
+    return n_kept ? (float)(1 / (s->feature->combiner == RK_COMBINER_MEAN ? count : sqrt(count))) : 0.0f;
+}
+
+__device__ static inline void write_bag(const sample_ids *s, bag_sums sums, uint32_t lane, uint32_t n_lanes) {
+    bool weighted = is_weighted(s);
+    float scale = weighted ? 1.0f : scale_of(s, sums.n_kept);
+    int32_t combiner = combiner_of(s);
+    double below = combiner == RK_COMBINER_SQRTN ? sqrt(sums.below) : sums.below;
+    if (lane == 0) s->batch->scales[s->ids->first_bag + s->sample] = scale;
+    for (uint32_t i = s->begin + lane; i < s->end; i += n_lanes) {
+        float weight = weight_at(s, i), coefficient = scale;
+        int64_t id = id_at(s->batch, i);
+        if (weighted && combiner == RK_COMBINER_SUM) coefficient = weight;
+        if (weighted && combiner != RK_COMBINER_SUM) coefficient = below != 0 ? (float)(weight / below) : 0.0f;
+        write_use(s, s->ids->first_use + (i - s->ids->first_id), judge(s, id, weight) == KEPT ? id : -1, 0, coefficient);
+    }
+}
+
+__device__ static inline void route_alone(const sample_ids *s) {
+    uint32_t length = (uint32_t)s->feature->length, dim = (uint32_t)s->table->dim, position = 0;
+    if (!length) {
+        write_bag(s, sum_bag(s, 0, 1), 0, 1);
+        return;
+    }
+    uint32_t use = s->ids->first_use + s->sample * length;
+    for (uint32_t i = s->begin; i < s->end; i++) {
+        if (judge_at(s, i) != KEPT || position == length) continue;
+        write_use(s, use + position, id_at(s->batch, i), position * dim, 1.0f);
+        position++;
+    }
+    for (; position < length; position++) write_use(s, use + position, -1, position * dim, 1.0f);
+}
+
+__device__ static inline void route_positions_together(const sample_ids *s, uint32_t lane) {
+    uint32_t length = (uint32_t)s->feature->length, dim = (uint32_t)s->table->dim, use = s->ids->first_use + s->sample * length, n_before = 0;
+    for (uint32_t first = s->begin; first < s->end; first += RK_WARP) {
+        uint32_t i = first + lane;
+        bool kept = i < s->end && judge_at(s, i) == KEPT;
+        uint32_t all = __ballot_sync(RK_FULL_WARP, kept), position = n_before + (uint32_t)__popc(all & ((1u << lane) - 1));
+        if (kept && position < length) write_use(s, use + position, id_at(s->batch, i), position * dim, 1.0f);
+        n_before += (uint32_t)__popc(all);
+    }
+    for (uint32_t position = n_before + lane; position < length; position += RK_WARP) write_use(s, use + position, -1, position * dim, 1.0f);
+}
+
+__device__ static inline void cut_bag(const sample_ids *s, uint32_t lane) {
+    uint32_t n = s->end - s->begin, n_chunks = (n + RK_CUDA_CHUNK - 1) / RK_CUDA_CHUNK, first = 0;
+    uint32_t use = s->ids->first_use + (s->begin - s->ids->first_id);
+    if (n <= RK_CUDA_CHUNK) return;
+    if (lane == 0) {
+        first = atomicAdd(&s->batch->counts->n_bag_chunks, n_chunks);
+        s->batch->bag_partials[s->ids->first_bag + s->sample] = first;
+    }
+    first = __shfl_sync(RK_FULL_WARP, first, 0);
+    for (uint32_t c = lane; c < n_chunks; c += RK_WARP) {
+        uint32_t begin = c * RK_CUDA_CHUNK, end = begin + RK_CUDA_CHUNK < n ? begin + RK_CUDA_CHUNK : n;
+        rk_cuda_chunk chunk = {use + begin, use + end, s->number};
+        s->batch->bag_chunks[first + c] = chunk;
+    }
+}
+
+__device__ static inline void route_together(const sample_ids *s, uint32_t lane) {
+    if (s->feature->length) {
+        route_positions_together(s, lane);
+        return;
+    }
+    bag_sums sums = sum_bag(s, lane, RK_WARP);
+    for (int width = RK_WARP / 2; width; width /= 2) {
+        sums.n_kept += __shfl_xor_sync(RK_FULL_WARP, sums.n_kept, width);
+        sums.below += __shfl_xor_sync(RK_FULL_WARP, sums.below, width);
+    }
+    write_bag(s, sums, lane, RK_WARP);
+    cut_bag(s, lane);
+}
+
+__device__ static inline bool is_for_one(const sample_ids *s) {
+    uint32_t n = s->end - s->begin, length = (uint32_t)s->feature->length;
+    return length ? length <= ALONE_POSITIONS && n <= ALONE_IDS : n <= ALONE_IDS;
+}
+
+__global__ static void route_ids(const rk_cuda_batch *batch) {
+    uint32_t n_items = batch->n_samples;
+    uint32_t lane = rk_table_lane();
+    for (uint32_t first = rk_table_warp() * RK_WARP; first < n_items; first += rk_table_n_threads()) {
+        bool for_all = false;
+        if (first + lane < n_items) {
+            sample_ids s = sample_at(batch, first + lane);
+            for_all = !is_for_one(&s);
+            if (!for_all) route_alone(&s);
+        }
+        for (uint32_t rest = __ballot_sync(RK_FULL_WARP, for_all); rest; rest &= rest - 1) {
+            sample_ids s = sample_at(batch, first + (uint32_t)__ffs((int)rest) - 1);
+            route_together(&s, lane);
+        }
+    }
+}
+
+extern "C" void rk_cuda_route_ids(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch) {
+    RK_LAUNCH(route_ids, rk_table_blocks(n_most, RK_TABLE_THREADS), RK_TABLE_THREADS, 0, stream, batch);
+}

@@ -1,0 +1,19 @@
+/* What GPUs of several ranks need beside their communicator: rows on the wire, and what all have found in a step. */
+#ifndef RK_CUDA_TABLES_RANK_ROWS_H
+#define RK_CUDA_TABLES_RANK_ROWS_H
+
+#include "cuda/launch.h"
+
+/* n rows of dim values each, their first values `stride` apart. */
+typedef struct rk_cuda_rows_at {
+    void *data;
+    int64_t stride;
+    int32_t dtype;   /* rk_dtype */
+} rk_cuda_rows_at;
+
+#define RK_CUDA_RANKS_LIST(X)                                                                                                                \
+    X(rk_cuda_convert_rows, (rk_stream * stream, int64_t n, int32_t dim, const rk_cuda_rows_at *from, const rk_cuda_rows_at *to))            \
+    X(rk_cuda_join_verdicts, (rk_stream * stream, int32_t n_ranks, int32_t n_losses, const double *verdicts, double *out))
+RK_CUDA_RANKS_LIST(RK_CUDA_PROTOTYPE)
+
+#endif

@@ -1,0 +1,39 @@
+/* Behind <reckon/dataset.h>: opening a dataset from its parts. */
+#ifndef RK_DATA_DATASET_DATASET_H
+#define RK_DATA_DATASET_DATASET_H
+
+#include <reckon/dataset.h>
+
+#include "data/transform/transforms.h"
+
+typedef struct rk_dataset_options {
+    const char *directory;  /* what relative paths are relative to */
+    const char *split;      /* "train", "valid", "test", or a path */
+    int64_t batch_size;
+    uint64_t seed;
+    bool shuffle;           /* false keeps the file's order */
+    bool labels_optional;   /* prediction: a file without label columns gives labels = NULL */
+    int32_t prefetch;       /* batches made ahead on the background thread; 0 = 4 */
+    /* Of n_shares datasets that share the reading, number `share`: the batches of window w of an epoch are of share w mod n_shares, the end of an epoch is of all.
+     * Pieces of rkb files that have none of its windows' rows are not parsed, unless bad rows are skipped. n_shares 0: all batches. */
+    int32_t share, n_shares;
+} rk_dataset_options;
+
+/* The section and the transforms must outlive the dataset. */
+rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms *transforms, const rk_dataset_options *options, rk_dataset **out);
+
+/* As rk_dataset_next, from the beginning again at the end; RK_BAD_DATA if there are no rows. */
+rk_status rk_dataset_next_endless(rk_dataset *dataset, const rk_batch **out);
+
+/* That the split's files can be read, by their beginnings: before hours go by until it is their turn. Of a share of train nothing is looked at. */
+rk_status rk_dataset_check(const rk_dataset *dataset);
+
+const rk_data_schema *rk_dataset_schema(const rk_dataset *dataset);
+/* Batches are of batch_size rows, the last one of a window perhaps of fewer. */
+int64_t rk_dataset_batch_size(const rk_dataset *dataset);
+/* Rows of a window, were they cut into batches of batch_size. */
+int64_t rk_dataset_window_rows(const rk_dataset *dataset, int64_t batch_size);
+/* True if the section says that the split exists ("valid" may not). */
+bool rk_dataset_has_split(const rk_data_section *section, const char *split);
+
+#endif

@@ -1,0 +1,126 @@
+#include "data/dataset/interactions.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+typedef struct pair {
+    int64_t user, item;
+} pair;
+
+typedef struct pair_list {
+    pair *pairs; /* [n] */
+    size_t n, capacity;
+} pair_list;
+
+rk_status rk_pair_id(const rk_batch *batch, const rk_data_schema *schema, int32_t feature, int64_t i, int64_t *out) {
+    const rk_ids *ids = &batch->features[feature];
+    int64_t begin = ids->offsets ? ids->offsets[i] : i * ids->ids_per_sample, n = ids->offsets ? ids->offsets[i + 1] - begin : ids->ids_per_sample;
+    const rk_data_feature_info *info = &schema->features[feature];
+    RK_FAIL_IF(n != 1, RK_BAD_DATA, "row %lld: feature '%s' has %lld ids; a pair has one user and one item", (long long)(batch->first_row + i), info->name, (long long)n);
+    int64_t id = ids->ids[begin];
+    RK_FAIL_IF(id < 0 || id >= info->cardinality, RK_BAD_DATA, "row %lld: feature '%s': there is no id %lld", (long long)(batch->first_row + i), info->name, (long long)id);
+    *out = id;
+    return RK_OK;
+}
+
+static rk_status add_batch(const rk_batch *batch, const rk_data_schema *schema, rk_pair_features features, pair_list *list) {
+    for (int64_t i = 0; i < batch->n; i++) {
+        pair p;
+        RK_TRY(rk_pair_id(batch, schema, features.user, i, &p.user));
+        RK_TRY(rk_pair_id(batch, schema, features.item, i, &p.item));
+        RK_TRY(rk_grow(&list->pairs, list->n, &list->capacity, sizeof *list->pairs));
+        list->pairs[list->n++] = p;
+    }
+    return RK_OK;
+}
+
+/* A stable counting sort of the pairs by their user, or by their item. begins: [n_keys + 1] zeros; afterwards where each key's pairs end. */
+static void sort_by(const pair *from, pair *to, size_t n, bool by_user, int64_t n_keys, int64_t *begins) {
+    for (size_t i = 0; i < n; i++) begins[(by_user ? from[i].user : from[i].item) + 1]++;
+    for (int64_t k = 0; k < n_keys; k++) begins[k + 1] += begins[k];
+    for (size_t i = 0; i < n; i++) to[begins[by_user ? from[i].user : from[i].item]++] = from[i];
+}
+
+/* Sorted pairs without repetitions to lists by user. */
+static void fill(rk_interactions *x, const pair *pairs, size_t n) {
+    int64_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (i && pairs[i].user == pairs[i - 1].user && pairs[i].item == pairs[i - 1].item) continue;
+        x->items[kept++] = pairs[i].item;
+        x->offsets[pairs[i].user + 1] = kept;
+        x->counts[pairs[i].item]++;
+    }
+    for (int64_t u = 0; u < x->n_users; u++)
+        if (x->offsets[u + 1] < x->offsets[u]) x->offsets[u + 1] = x->offsets[u]; /* no pairs */
+}
+
+/* `list` is taken apart. */
+static rk_status build(pair_list *list, int64_t n_users, int64_t n_items, rk_interactions **out) {
+    rk_interactions *x = NULL;
+    pair *aside = NULL;
+    int64_t *begins = NULL;
+    rk_status status;
+    RK_GOTO(rk_alloc(1, sizeof *x, &x));
+    atomic_init(&x->n_holders, 1);
+    x->n_users = n_users;
+    x->n_items = n_items;
+    RK_GOTO(rk_alloc(list->n, sizeof *aside, &aside));
+    RK_GOTO(rk_alloc((size_t)(n_users > n_items ? n_users : n_items) + 1, sizeof *begins, &begins));
+    RK_GOTO(rk_alloc((size_t)n_users + 1, sizeof *x->offsets, &x->offsets));
+    RK_GOTO(rk_alloc(list->n, sizeof *x->items, &x->items));
+    RK_GOTO(rk_alloc((size_t)n_items, sizeof *x->counts, &x->counts));
+    sort_by(list->pairs, aside, list->n, false, n_items, begins);
+    memset(begins, 0, ((size_t)n_users + 1) * sizeof *begins);
+    sort_by(aside, list->pairs, list->n, true, n_users, begins);
+    fill(x, list->pairs, list->n);
+    *out = x;
+    x = NULL;
+done:
+    rk_interactions_free(x);
+    rk_free(begins);
+    rk_free(aside);
+    return status;
+}
+
+rk_status rk_interactions_collect(rk_dataset *dataset, rk_pair_features features, rk_interactions **out) {
+    const rk_data_schema *schema = rk_dataset_schema(dataset);
+    pair_list list = {0};
+    const rk_batch *batch;
+    rk_status status = rk_dataset_seek(dataset, (rk_dataset_position){0, 0});
+    while (status == RK_OK && (status = rk_dataset_next(dataset, &batch)) == RK_OK) status = add_batch(batch, schema, features, &list);
+    if (status == RK_END) status = build(&list, schema->features[features.user].cardinality, schema->features[features.item].cardinality, out);
+    rk_free(list.pairs);
+    return status;
+}
+
+static rk_status add_all(const rk_interactions *x, pair_list *list) {
+    for (int64_t u = 0; u < x->n_users; u++)
+        for (int64_t i = x->offsets[u]; i < x->offsets[u + 1]; i++) {
+            RK_TRY(rk_grow(&list->pairs, list->n, &list->capacity, sizeof *list->pairs));
+            list->pairs[list->n++] = (pair){u, x->items[i]};
+        }
+    return RK_OK;
+}
+
+rk_status rk_interactions_merge(const rk_interactions *a, const rk_interactions *b, rk_interactions **out) {
+    pair_list list = {0};
+    rk_status status = add_all(a, &list);
+    if (status == RK_OK) status = add_all(b, &list);
+    if (status == RK_OK) status = build(&list, a->n_users, a->n_items, out);
+    rk_free(list.pairs);
+    return status;
+}
+
+rk_interactions *rk_interactions_hold(rk_interactions *x) {
+    if (x) atomic_fetch_add(&x->n_holders, 1);
+    return x;
+}
+
+void rk_interactions_free(rk_interactions *x) {
+    if (!x || atomic_fetch_sub(&x->n_holders, 1) > 1) return;
+    rk_free(x->offsets);
+    rk_free(x->items);
+    rk_free(x->counts);
+    rk_free(x);
+}

@@ -1,0 +1,33 @@
+/* Pairs of a user and an item, kept by user: what a ranking leaves out, users' histories, items' popularity. */
+#ifndef RK_DATA_DATASET_INTERACTIONS_H
+#define RK_DATA_DATASET_INTERACTIONS_H
+
+#include <stdatomic.h>
+
+#include "data/dataset/dataset.h"
+
+typedef struct rk_interactions {
+    atomic_long n_holders;
+    int64_t n_users, n_items;
+    int64_t *offsets; /* [n_users + 1] into items */
+    int64_t *items;   /* [offsets[n_users]]: each user's, ascending, each once */
+    int64_t *counts;  /* [n_items]: users of the item */
+} rk_interactions;
+
+/* Which of a schema's categorical features are the pair's two ids. */
+typedef struct rk_pair_features {
+    int32_t user, item;
+} rk_pair_features;
+
+/* The one id of a feature in sample i; RK_BAD_DATA naming row and feature if there is none or several. */
+rk_status rk_pair_id(const rk_batch *batch, const rk_data_schema *schema, int32_t feature, int64_t i, int64_t *out);
+
+/* All pairs of the dataset, from its beginning to its end. */
+rk_status rk_interactions_collect(rk_dataset *dataset, rk_pair_features features, rk_interactions **out);
+/* All of both, which are of as many users and items. */
+rk_status rk_interactions_merge(const rk_interactions *a, const rk_interactions *b, rk_interactions **out);
+/* One more holder of what does not change any more; it is freed with the last. */
+rk_interactions *rk_interactions_hold(rk_interactions *interactions);
+void rk_interactions_free(rk_interactions *interactions);
+
+#endif

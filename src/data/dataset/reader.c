@@ -1,0 +1,484 @@
+#include "data/dataset/reader.h"
+
+#include <math.h>
+
+#include "base/thread/cpu.h"
+#include "base/file/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+enum { PARTS_PER_THREAD = 3 };
+/* Windows of so many rows have whole pieces from many places of the files, if they hold many; smaller ones
+ * have runs of rows of pieces that are open together. */
+enum { ROWS_OF_WHOLE_PIECES = 1 << 17 };
+/* A window has runs of about so many rounds, so that one that ends within a round has about as many rows of
+ * each piece, unless runs would be shorter than this for it. */
+enum { ROUNDS_OF_WINDOW = 8, ROWS_OF_RUN = 4 };
+
+/* The index, and the rows that it is of, stay for the next pass. */
+static void end_pass(rk_reader *r) {
+    if (r->team) rk_team_drop(r->team);
+    if (r->is_open && !r->index) rk_rows_release(&r->rows);
+    r->is_open = false;
+}
+
+static void close_rows(rk_reader *r) {
+    end_pass(r);
+    if (r->index) {
+        rk_source_index_free(r->index);
+        r->index = NULL;
+        rk_rows_release(&r->rows);
+    }
+    rk_free(r->order);
+    r->order = NULL;
+}
+
+void rk_reader_rewind(rk_reader *r, int64_t row) {
+    end_pass(r);
+    r->first_window = row / r->window_rows;
+    r->group = 0;
+    r->next = 0;
+    r->n_taken = r->n_placed = r->n_used = 0;
+    r->file_row = r->epoch_row = r->ahead_file_row = r->ahead_row = 0;
+    if (!r->complete) { /* a pass that was broken off is begun anew */
+        for (size_t i = 0; i < r->n_kept; i++) rk_window_release(&r->kept[i]);
+        r->n_kept = 0;
+        r->kept_bytes = 0;
+        r->n_skipped = 0;
+        r->keeps = r->section->cache_bytes > 0 && r->first_window == 0;
+    }
+}
+
+void rk_reader_release(rk_reader *r) {
+    close_rows(r);
+    for (size_t i = 0; i < r->n_kept; i++) rk_window_release(&r->kept[i]);
+    rk_free(r->kept);
+    if (r->current.schema) rk_window_release(&r->current);
+    for (size_t i = 0; r->parts && i < r->n_parts; i++) {
+        rk_chunk_release(&r->parts[i].chunk);
+        if (r->parts[i].rows.schema) rk_window_release(&r->parts[i].rows);
+        rk_transform_memory_release(&r->parts[i].memory);
+    }
+    rk_team_free(r->team);
+    rk_free(r->parts);
+    rk_free_strings(r->paths, r->n_paths);
+    rk_free(r->directory);
+    *r = (rk_reader){0};
+}
+
+/* Whether the files have all label columns; they must, unless labels are optional. A task's label that rows may be without says nothing, unless all are such. */
+static rk_status check_labels(rk_reader *r, const rk_columns *chunk) {
+    const rk_transforms *t = r->transforms;
+    bool misses = false, has_some = chunk->n_rows == 0;
+    for (size_t i = 0; i < t->n_labels_names && chunk->n_rows > 0; i++) {
+        rk_binding binding = r->rows.bindings[i];
+        const rk_column *column = binding.join < 0 ? &chunk->columns[binding.column] : &r->rows.joins[binding.join].columns.columns[binding.column];
+        bool is_label = i < (size_t)t->schema.n_tasks, has_default = (int32_t)i == t->weight_name && !isnan(r->section->default_sample_weight);
+        bool is_needed = is_label ? !t->schema.tasks[i].optional : r->labels_optional && !has_default; /* a weight that must be there is missed by its row */
+        if (column->n_values == 0 && is_needed) misses = true;
+        if (column->n_values && is_label) has_some = true;
+    }
+    r->has_labels = !misses && (has_some || !r->labels_optional);
+    RK_FAIL_IF(!r->has_labels && !r->labels_optional, RK_BAD_DATA, "'%s' has no labels", r->rows.paths[0]);
+    return RK_OK;
+}
+
+/* Values beside ids (libsvm's) are the feature's only where it asks for them. */
+static void warn_of_weights(const rk_reader *r, const rk_columns *chunk) {
+    const rk_transforms *t = r->transforms;
+    for (int64_t i = 0; i < t->section->n_features && chunk->n_rows > 0; i++) {
+        const rk_data_feature *f = &t->section->features[i];
+        if (t->feature_names[i] < 0 || f->weights || f->dense) continue;
+        rk_binding binding = r->rows.bindings[t->feature_names[i]];
+        if (binding.join < 0 && chunk->columns[binding.column].weights)
+            rk_log(RK_LOG_WARNING, "'%s': ids of '%s' have values other than 1, which the feature '%s' leaves out\n"
+                                   "hint: weights: %s takes them; as they are with combiner: sum",
+                   r->rows.paths[0], chunk->columns[binding.column].name, f->name, chunk->columns[binding.column].name);
+    }
+}
+
+static rk_status new_window(const rk_reader *r, rk_window *out) {
+    const rk_transforms *t = r->transforms;
+    return rk_window_init(out, &t->schema, r->has_labels, r->has_labels && t->weight_name >= 0, r->has_labels && t->group_name >= 0);
+}
+
+static void fail_part(rk_reader_part *part, rk_status status, int64_t bad_row) {
+    part->status = status;
+    part->bad_row = bad_row;
+    rk_error_copy(part->error, sizeof part->error);
+}
+
+/* Rows first .. first+n-1 of the part's chunk. Where one of them is bad, the halves are tried, down to the row that says what it is. */
+static rk_status add_rows(const rk_reader *r, rk_reader_part *part, int64_t first, int64_t n) {
+    const rk_piece piece = {&r->rows, &part->chunk.columns, first, n, &part->memory};
+    rk_status status = rk_transforms_rows(r->transforms, &piece, &part->rows);
+    bool halves = status == RK_BAD_DATA && n > 1;
+    if (halves && (status = rk_columns_unpack(&part->chunk.columns)) == RK_OK) {
+        RK_TRY(add_rows(r, part, first, n / 2));
+        return add_rows(r, part, first + n / 2, n - n / 2);
+    }
+    if (status == RK_BAD_DATA && r->section->on_bad_row == 1) {
+        part->n_skipped++;
+        return RK_OK;
+    }
+    if (status != RK_OK) fail_part(part, status, first);
+    return status;
+}
+
+/* The piece's rows that belong to the split, in runs as long as they are. */
+static rk_status add_split_rows(const rk_reader *r, rk_reader_part *part) {
+    int64_t first = part->first_row,
+            end = part->n_rows < 0 ? part->chunk.columns.n_rows : first + part->n_rows;
+    bool all = r->part < 0 || (r->section->valid.fraction == 0 && r->section->test.fraction == 0);
+    if (all) return first < end ? add_rows(r, part, first, end - first) : RK_OK;
+    const int64_t before = part->file_row - first;
+    for (int64_t row = first; row <= end; row++) {
+        if (row < end && rk_fraction_split(r->section, r->seed, before + row) == r->part) continue;
+        if (row > first) RK_TRY(add_rows(r, part, first, row - first));
+        first = row + 1;
+    }
+    return RK_OK;
+}
+
+static bool has_fractions(const rk_reader *r) {
+    return r->part >= 0 && (r->section->valid.fraction != 0 || r->section->test.fraction != 0);
+}
+
+/* Of as many rows of the files a window's are those of the split. */
+static int64_t file_rows_of_window(const rk_reader *r) {
+    const double valid = r->section->valid.fraction, test = r->section->test.fraction;
+    double share = !has_fractions(r) ? 1 : r->part == 0 ? 1 - valid - test : r->part == 1 ? valid : test;
+    return (int64_t)((double)r->window_rows / share);
+}
+
+/* A row that fails is earlier than the one that could not be parsed, if there is one. */
+static void transform_part(const rk_reader *r, rk_reader_part *part) {
+    rk_status status = RK_OK;
+    if (part->rows.schema) rk_window_clear(&part->rows);
+    const int64_t n = part->chunk.columns.n_rows;
+    bool is_whole = part->n_rows < 0 || part->n_rows == n;
+    if (n == 0) return;
+    if (n == 1 || !is_whole)
+        status = rk_columns_unpack(&part->chunk.columns); /* its values are looked at one by one */
+    if (status == RK_OK && !part->rows.schema) status = new_window(r, &part->rows);
+    if (status != RK_OK)
+        fail_part(part, status, -1);
+    else
+        (void)add_split_rows(r, part);
+}
+
+static void work_on_part(void *context, size_t task) {
+    rk_reader *r = context;
+    rk_reader_part *part = &r->parts[task];
+    if (!part->is_parsed) rk_source_parse(part->source, &part->chunk);
+    if (part->is_parsed || !part->two_steps) transform_part(r, part);
+    part->is_parsed = true;
+}
+
+/* Some parts a thread, so that none waits long for another; one alone needs no more than one. */
+static rk_status make_parts(rk_reader *r) {
+    if (r->parts) return RK_OK;
+    int n_threads = (int)r->section->reader_threads, share = rk_cpu_count() / 4;
+    if (n_threads == 0) n_threads = share < 1 ? 1 : share > RK_MAX_READER_THREADS ? RK_MAX_READER_THREADS : share;
+    r->n_parts =
+        (r->n_groups ? RK_INDEX_LANES - 1 : 0) + (n_threads == 1 ? 1 : PARTS_PER_THREAD * (size_t)n_threads);
+    if (!r->team) RK_TRY(rk_team_create(n_threads, r->n_parts, work_on_part, r, &r->team));
+    return rk_alloc(r->n_parts, sizeof *r->parts, &r->parts);
+}
+
+/* Rows of the split in the piece just taken; -1: not known before it, or one before it, is parsed. */
+static int64_t rows_ahead(const rk_reader *r, const rk_reader_part *part) {
+    const int64_t known_rows = part->chunk.known_rows;
+    bool reads_all = r->n_shares == 1 && r->first_window == 0;
+    if (reads_all || r->n_groups || known_rows < 0 || r->ahead_row < 0 || r->section->on_bad_row == 1)
+        return -1;
+    if (!has_fractions(r)) return known_rows;
+    int64_t n = 0, file_row = r->index ? part->file_row : r->ahead_file_row;
+    for (int64_t row = 0; row < known_rows; row++)
+        n += rk_fraction_split(r->section, r->seed, file_row + row) == r->part;
+    return n;
+}
+
+static bool is_own(const rk_reader *r, int64_t window) {
+    return window >= r->first_window && window % r->n_shares == r->share;
+}
+
+static bool is_of_others(const rk_reader *r, int64_t first, int64_t last) {
+    for (int64_t window = first / r->window_rows; window * r->window_rows < last; window++)
+        if (is_own(r, window)) return false;
+    return true;
+}
+
+/* Whether the piece just taken is passed over. The first rows never are: they show whether there are labels. */
+static bool pass_part(rk_reader *r, rk_reader_part *part) {
+    int64_t n = rows_ahead(r, part);
+    part->is_passed = n >= 0 && r->ahead_file_row > 0 && is_of_others(r, r->ahead_row, r->ahead_row + n);
+    part->passed_rows = n;
+    r->ahead_row = n < 0 ? -1 : r->ahead_row + n;
+    r->ahead_file_row += part->chunk.known_rows;
+    if (!part->is_passed) return false;
+    rk_source_pass(part->source, &part->chunk);
+    part->is_parsed = true;
+    part->two_steps = false;
+    return true;
+}
+
+/* The next piece, in whichever order. */
+static rk_status take_piece(rk_reader *r, rk_reader_part *part, bool *found) {
+    part->source = r->rows.source;
+    part->first_row = 0;
+    part->n_rows = -1;
+    if (!r->index) return rk_source_take(r->rows.source, &part->chunk, found);
+    *found = r->n_taken < r->index->n_places;
+    if (!*found) return RK_OK;
+    size_t place = r->order[r->n_taken];
+    const rk_piece_place *piece = &r->index->places[place];
+    part->source = rk_source_index_file(r->index, place);
+    part->place = place;
+    part->file_row = piece->file_row;
+    part->first_row = piece->first_row;
+    if (piece->n_bytes == 0) part->n_rows = piece->n_rows;
+    return rk_source_index_take(r->index, place, &part->chunk);
+}
+
+/* All parts are on their way, unless the file has not so many pieces. Which rows belong to a split by fractions, and whether there are labels, is known
+ * only once the pieces before are placed. */
+static void take_parts(rk_reader *r) {
+    while (!r->file_ends && r->n_taken - r->n_used < r->n_parts) {
+        size_t place = r->n_taken % r->n_parts;
+        rk_reader_part *part = &r->parts[place];
+        bool found = false;
+        part->n_used = part->n_skipped = 0;
+        part->is_parsed = false;
+        part->two_steps = r->file_row == 0 || has_fractions(r);
+        part->status = RK_OK;
+        rk_status status = take_piece(r, part, &found);
+        r->file_ends = status != RK_OK || !found;
+        if (status == RK_OK && found && !pass_part(r, part)) rk_team_start(r->team, place);
+        if (status != RK_OK) { /* as a part that is done and cannot be used */
+            fail_part(part, status, -1);
+            part->two_steps = false;
+        }
+        if (status != RK_OK || found) r->n_taken++;
+    }
+}
+
+/* In the file's order. */
+static rk_status place_part(rk_reader *r, size_t place) {
+    rk_reader_part *part = &r->parts[place];
+    rk_team_finish(r->team, place);
+    r->n_placed++;
+    if (!part->is_parsed) return RK_OK;
+    rk_status status = r->index ? rk_source_index_place(r->index, part->place, &part->chunk)
+                                : rk_source_place(part->source, &part->chunk);
+    if (status != RK_OK && part->status == RK_OK) fail_part(part, status, -1);
+    bool is_first = r->file_row == 0;
+    if (!r->index) part->file_row = r->file_row;
+    r->file_row += part->is_passed ? part->chunk.known_rows : part->chunk.columns.n_rows;
+    if (is_first) {
+        RK_TRY(check_labels(r, &part->chunk.columns));
+        warn_of_weights(r, &part->chunk.columns);
+    }
+    if (part->two_steps) rk_team_start(r->team, place);
+    return RK_OK;
+}
+
+/* Part number `at` of the pass, which is open; NULL: the files are through before it. */
+static rk_status open_part(rk_reader *r, uint64_t at, rk_reader_part **out) {
+    *out = NULL;
+    for (bool more = true; more;) {
+        take_parts(r);
+        if (at < r->n_taken || r->index) break;
+        RK_TRY(rk_source_next_file(r->rows.source, &more));
+        r->file_ends = !more;
+    }
+    if (at >= r->n_taken) return RK_OK;
+    while (r->n_placed < r->n_taken && (r->n_placed <= at || r->parts[r->n_placed % r->n_parts].two_steps))
+        RK_TRY(place_part(r, r->n_placed % r->n_parts));
+    size_t place = at % r->n_parts;
+    rk_team_finish(r->team, place);
+    *out = &r->parts[place];
+    return RK_OK;
+}
+
+/* The pieces from n_used on that are open together, and their rounds. */
+static void begin_group(rk_reader *r) {
+    r->turn = 0;
+    r->round = 0;
+    r->n_open = 1;
+    r->n_rounds = 1;
+    if (r->group >= r->n_groups) return;
+    uint64_t n = r->index->n_places, end = (r->group + 1) * n / r->n_groups;
+    int64_t n_rows = 0;
+    for (uint64_t i = r->n_used; i < end; i++) n_rows += r->index->places[r->order[i]].n_rows;
+    r->n_open = (size_t)(end - r->n_used);
+    int64_t n_windows = n_rows / file_rows_of_window(r) + 1;
+    int64_t most = n_rows / ROWS_OF_RUN / (int64_t)r->n_open;
+    if (most > n_windows * ROUNDS_OF_WINDOW) most = n_windows * ROUNDS_OF_WINDOW;
+    while (r->n_rounds < n_windows || 2 * r->n_rounds <= most) r->n_rounds *= 2;
+}
+
+/* The run of a part's rows whose turn it is. A piece's runs come in an order that is spread over it, and the
+ * open pieces' not in step: files may be alike in what they begin with, each sorted, each a day. */
+static void find_run(const rk_reader *r, int64_t n_rows, int64_t *begin, int64_t *end) {
+    uint64_t n = (uint64_t)r->n_rounds, step = n * 0x9e3779b9u >> 32 | 1; /* odd, and n a power of 2 */
+    int64_t run = (int64_t)(((uint64_t)r->round + r->turn) * step % n);
+    *begin = n_rows * run / r->n_rounds;
+    *end = n_rows * (run + 1) / r->n_rounds;
+}
+
+static void end_turn(rk_reader *r, rk_reader_part *part) {
+    part->n_used = 0;
+    if (r->round + 1 == r->n_rounds) r->n_skipped += part->n_skipped + part->chunk.n_skipped;
+    if (++r->turn < r->n_open) return;
+    r->turn = 0;
+    if (++r->round < r->n_rounds) return;
+    r->n_used += r->n_open;
+    r->group++;
+    begin_group(r);
+}
+
+static rk_status error_of(const rk_reader_part *part) {
+    rk_status status = rk_error(part->status, "%s", part->error);
+    if (part->bad_row < 0) return status;
+    char where[4200];
+    rk_source_where(part->source, &part->chunk, part->bad_row, where, sizeof where);
+    return rk_error_context(status, "%s", where);
+}
+
+static rk_status open_files(const rk_reader *r, rk_rows_reader *rows) {
+    const rk_transforms *t = r->transforms;
+    return rk_rows_open(&r->manner, r->directory, r->paths, r->n_paths, t->names, t->n_names, r->labels_optional ? t->n_labels_names : 0, rows);
+}
+
+rk_status rk_reader_check(const rk_reader *r) {
+    rk_rows_reader rows;
+    RK_TRY(open_files(r, &rows));
+    rk_status status = rk_source_check(rows.source);
+    rk_rows_release(&rows);
+    return status;
+}
+
+/* The order of the pieces of files that have more rows than a window, once for all passes. */
+static rk_status find_order(rk_reader *r) {
+    RK_TRY(rk_source_index_create(r->rows.source, has_fractions(r), r->window_rows, &r->index, &r->alone));
+    r->has_looked = true;
+    if (!r->index) return RK_OK;
+    size_t n = r->index->n_places;
+    double pieces = (double)file_rows_of_window(r) * (double)n / (double)r->index->n_rows;
+    bool by_turns = r->window_rows < ROWS_OF_WHOLE_PIECES || pieces < RK_INDEX_LANES;
+    if (by_turns) r->n_groups = (n + RK_INDEX_LANES - 1) / RK_INDEX_LANES;
+    RK_TRY(rk_alloc(n, sizeof *r->order, &r->order));
+    return rk_source_index_order(r->index, r->order_seed, file_rows_of_window(r), by_turns, r->order);
+}
+
+static rk_status open_rows(rk_reader *r) {
+    const rk_transforms *t = r->transforms;
+    rk_reader_part *first;
+    if (!r->index) {
+        RK_FAIL_IF(r->has_read_stream, RK_UNSUPPORTED, "'%s' is a pipe, which can be read once", r->paths[0]);
+        RK_TRY(open_files(r, &r->rows));
+        r->is_open = true;
+        for (size_t i = 0; i < r->rows.n_paths; i++)
+            r->has_read_stream |= rk_file_is_stream(r->rows.paths[i]);
+        for (int64_t i = 0; i < t->section->n_features && !has_fractions(r); i++)
+            if (rk_transform_takes_packed(t, i)) RK_TRY(rk_rows_keep_packed(&r->rows, t->feature_names[i]));
+    }
+    r->is_open = true;
+    r->file_ends = false;
+    if (r->interleaves && !r->has_looked) RK_TRY(find_order(r));
+    RK_TRY(make_parts(r));
+    begin_group(r);
+    return open_part(r, 0, &first);
+}
+
+/* Rows of the split from where the pass stands up to row `end`, into the window; NULL: past it. Fewer of them: the split has ended. */
+static rk_status advance(rk_reader *r, int64_t end, rk_window *window) {
+    while (r->epoch_row < end && !atomic_load_explicit(&r->stop, memory_order_relaxed)) {
+        rk_reader_part *part;
+        RK_TRY(open_part(r, r->n_used + r->turn, &part));
+        if (!part) return RK_OK;
+        if (part->status != RK_OK) return error_of(part);
+        int64_t n_rows = part->is_passed ? part->passed_rows : part->rows.n_rows;
+        int64_t begin, end_of_run, room = end - r->epoch_row;
+        find_run(r, n_rows, &begin, &end_of_run);
+        begin += part->n_used;
+        int64_t left = end_of_run - begin, n = left < room ? left : room;
+        if (window && n && window->n_rows == 0 && !r->keeps) RK_TRY(rk_window_reserve_like(window, &part->rows, r->window_rows));
+        if (window && n) RK_TRY(rk_window_append(window, &part->rows, begin, n));
+        part->n_used += n;
+        r->epoch_row += n;
+        if (n == left) end_turn(r, part);
+    }
+    return RK_OK;
+}
+
+/* The next window of this share. */
+static rk_status fill(rk_reader *r, rk_window *window) {
+    int64_t number = r->epoch_row / r->window_rows;
+    while (!is_own(r, number)) number++;
+    if (number * r->window_rows > r->epoch_row) RK_TRY(advance(r, number * r->window_rows, NULL));
+    window->first_row = r->epoch_row;
+    return advance(r, r->epoch_row + r->window_rows, window);
+}
+
+/* The window just filled stays in memory if it fits; if not, none does from now on. */
+static rk_status keep(rk_reader *r, rk_window *window) {
+    uint64_t bytes = rk_window_bytes(window);
+    if (r->kept_bytes + bytes > (uint64_t)r->section->cache_bytes) {
+        r->keeps = false;
+        return RK_OK;
+    }
+    RK_TRY(rk_grow(&r->kept, r->n_kept, &r->kept_capacity, sizeof *r->kept));
+    r->kept[r->n_kept++] = *window;
+    r->kept_bytes += bytes;
+    *window = (rk_window){0};
+    return RK_OK;
+}
+
+/* Rows are to come from all over the files: where they cannot, or labels say that they do not, it is told
+ * once. */
+static void look_at(rk_reader *r, const rk_window *window) {
+    if (!r->interleaves || (r->drift.has_told && r->alone < 0)) return;
+    if (r->alone >= 0 && window->first_row > 0) {
+        rk_log(RK_LOG_WARNING,
+               "'%s' can only be read from its beginning to its end, so rows are shuffled among the %lld "
+               "that follow "
+               "one another\nhint: if they are sorted, shuffle the file, or unpack or convert it (reckon "
+               "convert): of "
+               "plain text, TFRecord and rkb windows are from all over the files",
+               r->rows.paths[r->alone], (long long)r->window_rows);
+        r->alone = -1;
+    }
+    rk_label_drift_add(&r->drift, window, r->rows.paths[0]);
+}
+
+rk_status rk_reader_next(rk_reader *r, const rk_window **out) {
+    if (r->complete) {
+        *out = r->next < r->n_kept ? &r->kept[r->next++] : NULL;
+        return RK_OK;
+    }
+    if (!r->is_open) RK_TRY(open_rows(r));
+    if (!r->current.schema)
+        RK_TRY(new_window(r, &r->current));
+    else
+        rk_window_clear(&r->current);
+    RK_TRY(fill(r, &r->current));
+    *out = NULL;
+    if (atomic_load_explicit(&r->stop, memory_order_relaxed)) return RK_OK;
+    if (r->current.n_rows == 0) {
+        r->complete = r->keeps;
+        r->n_rows = r->epoch_row;
+        end_pass(r);
+        return RK_OK;
+    }
+    r->next++;
+    look_at(r, &r->current);
+    const rk_window *window = &r->current;
+    if (r->keeps) {
+        RK_TRY(keep(r, &r->current));
+        if (r->keeps) window = &r->kept[r->n_kept - 1];
+    }
+    *out = window;
+    return RK_OK;
+}

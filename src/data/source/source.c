@@ -1,0 +1,238 @@
+#include "data/source/source.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file/file.h"
+#include "base/memory.h"
+#include "data/source/source_internal.h"
+
+rk_status rk_source_open(const rk_source_options *options, rk_source **out) {
+    rk_source *s;
+    RK_TRY(rk_alloc(1, sizeof *s, &s));
+    s->options = *options;
+    s->options.wanted = NULL;
+    s->piece_bytes = RK_PIECE_BYTES;
+    rk_status copied = options->wanted ? rk_alloc(options->n_wanted, sizeof *s->wanted, &s->wanted) : RK_OK;
+    for (size_t i = 0; copied == RK_OK && options->wanted && i < options->n_wanted; i++) copied = rk_strdup(options->wanted[i], &s->wanted[i]);
+    if (copied != RK_OK) {
+        rk_source_free(s);
+        return copied;
+    }
+    if (options->wanted) s->options.wanted = (const char *const *)s->wanted;
+    for (size_t i = 0; i < options->n_paths; i++) {
+        uint64_t n_bytes = 0;
+        if (strcmp(options->paths[i], "-") == 0) continue;
+        rk_status status = rk_file_size(options->paths[i], &n_bytes);
+        if (status != RK_OK) {
+            rk_source_free(s);
+            return status;
+        }
+        s->total_bytes += (double)n_bytes;
+    }
+    *out = s;
+    return RK_OK;
+}
+
+static void close_file(rk_source *s) {
+    if (s->reader) s->reader->close(s);
+    s->reader = NULL;
+    s->state = NULL;
+    if (s->stream) s->finished_bytes += (double)rk_byte_stream_file_position(s->stream);
+    rk_lookahead_release(&s->lookahead);
+    rk_byte_stream_free(s->stream);
+    s->stream = NULL;
+}
+
+void rk_source_leave_stream(rk_source *s) {
+    rk_lookahead_release(&s->lookahead);
+    rk_byte_stream_free(s->stream);
+    s->stream = NULL;
+}
+
+rk_status rk_source_open_one(const rk_source *s, size_t file, const rk_source *like, rk_source **out) {
+    rk_source_options options = s->options;
+    rk_source *one;
+    options.paths += file;
+    options.n_paths = 1;
+    RK_TRY(rk_source_open(&options, &one));
+    rk_status status = RK_OK;
+    for (size_t i = 0; s->packed && i < options.n_wanted && status == RK_OK; i++)
+        if (s->packed[i]) status = rk_source_keep_packed(one, (int32_t)i);
+    if (like && status == RK_OK) status = rk_columns_init_like(&one->columns, &like->columns);
+    one->has_columns = like != NULL;
+    if (status == RK_OK)
+        *out = one;
+    else
+        rk_source_free(one);
+    return status;
+}
+
+int64_t rk_count_lines(const char *data, size_t n_bytes) {
+    int64_t n = 0;
+    const char *end = data + n_bytes;
+    for (; (data = memchr(data, '\n', (size_t)(end - data))); data++) n++;
+    return n;
+}
+
+void rk_source_free(rk_source *s) {
+    if (!s) return;
+    close_file(s);
+    rk_columns_release(&s->columns);
+    rk_chunk_release(&s->own);
+    rk_free(s->packed);
+    if (s->wanted) rk_free_strings(s->wanted, s->options.n_wanted);
+    rk_free(s);
+}
+
+static rk_status open_file(rk_source *s) {
+    rk_data_format format;
+    RK_TRY(rk_source_format(s->options.section, rk_source_path(s), &format));
+    s->next_line = 1;
+    if (format == RK_DATA_RKB) return rk_rkb_reader_open(s);
+    RK_TRY(rk_byte_stream_open(rk_source_path(s), &s->stream));
+    s->lookahead.stream = s->stream;
+    switch (format) {
+        case RK_DATA_ADJACENCY: return rk_adjacency_reader_open(s);
+        case RK_DATA_LIBSVM: return rk_libsvm_reader_open(s);
+        case RK_DATA_TFRECORD: return rk_tfrecord_reader_open(s);
+        case RK_DATA_TSV: return rk_csv_reader_open(s, '\t');
+        default: return rk_csv_reader_open(s, ',');
+    }
+}
+
+/* The bytes of the next piece; 0: the lookahead holds none that is whole. */
+static size_t cut_piece(rk_source *s) {
+    const rk_lookahead *l = &s->lookahead;
+    size_t n = 0;
+    for (size_t room = s->piece_bytes; n == 0; room *= 2) { /* a record may be larger than a piece */
+        n = s->reader->cut(s, l->data, room < l->n_bytes ? room : l->n_bytes);
+        if (room >= l->n_bytes) break;
+    }
+    return n || !l->at_end ? n : l->n_bytes;
+}
+
+rk_status rk_source_look_further(rk_source *s) {
+    rk_lookahead *l = &s->lookahead;
+    if (l->n_bytes >= RK_MAX_RECORD_BYTES)
+        return rk_error_hint(
+            rk_error(RK_BAD_DATA, "'%s': byte %llu: a record of more than %d MiB", rk_source_path(s),
+                     (unsigned long long)l->position, RK_MAX_RECORD_BYTES >> 20),
+            "is it data.format, or a quote that never closes?");
+    size_t need = l->n_bytes < RK_PIECE_BYTES / 2 ? RK_PIECE_BYTES : 2 * l->n_bytes;
+    return rk_lookahead_fill(l, need < RK_MAX_RECORD_BYTES ? need : RK_MAX_RECORD_BYTES);
+}
+
+static rk_status take_stream(rk_source *s, rk_chunk *chunk, bool *found) {
+    rk_lookahead *l = &s->lookahead;
+    RK_TRY(rk_lookahead_fill(l, s->piece_bytes));
+    *found = l->n_bytes > 0;
+    if (!*found) return RK_OK;
+    size_t n;
+    while ((n = cut_piece(s)) == 0) RK_TRY(rk_source_look_further(s));
+    chunk->data = l->data;
+    chunk->n_bytes = n;
+    chunk->position = l->position;
+    return rk_lookahead_hand_over(l, n, &chunk->memory, &chunk->memory_bytes);
+}
+
+rk_status rk_source_keep_packed(rk_source *s, int32_t column) {
+    if (!s->packed) RK_TRY(rk_alloc(s->options.n_wanted, sizeof *s->packed, &s->packed));
+    s->packed[column] = true;
+    return RK_OK;
+}
+
+rk_status rk_source_next_file(rk_source *s, bool *found) {
+    if (s->reader) {
+        close_file(s);
+        s->file++;
+    }
+    *found = s->file < s->options.n_paths;
+    if (!*found) return RK_OK;
+    rk_status status = open_file(s);
+    if (status != RK_OK) close_file(s);
+    return status;
+}
+
+rk_status rk_source_take(rk_source *s, rk_chunk *chunk, bool *found) {
+    *found = false;
+    chunk->known_rows = -1;
+    if (!s->reader) return RK_OK;
+    return s->reader->cut ? take_stream(s, chunk, found) : s->reader->next(s, chunk, found);
+}
+
+/* The columns of the chunk, empty, as the source's. */
+static rk_status begin_chunk(const rk_source *s, rk_chunk *chunk) {
+    chunk->n_lines = chunk->n_skipped = 0;
+    chunk->status = RK_OK;
+    chunk->error_at = RK_AT_NOWHERE;
+    if (!chunk->columns.columns) return rk_columns_init_like(&chunk->columns, &s->columns);
+    rk_columns_clear(&chunk->columns);
+    return RK_OK;
+}
+
+void rk_source_parse(const rk_source *s, rk_chunk *chunk) {
+    rk_status status = begin_chunk(s, chunk);
+    if (status == RK_OK) status = s->reader->parse(s, chunk);
+    chunk->status = status;
+    if (status != RK_OK) rk_error_copy(chunk->error, sizeof chunk->error);
+}
+
+void rk_source_pass(const rk_source *s, rk_chunk *chunk) {
+    chunk->status = begin_chunk(s, chunk);
+    if (chunk->status != RK_OK) rk_error_copy(chunk->error, sizeof chunk->error);
+    chunk->n_lines = chunk->known_rows;
+}
+
+rk_status rk_source_place(rk_source *s, rk_chunk *chunk) {
+    chunk->first_line = s->next_line;
+    s->next_line += chunk->n_lines;
+    s->n_skipped += chunk->n_skipped;
+    if (chunk->status == RK_OK) return RK_OK;
+    rk_status status = rk_error(chunk->status, "%s", chunk->error);
+    if (chunk->error_at == RK_AT_LINE) return rk_error_context(status, "'%s': line %lld", rk_source_path(s), (long long)s->next_line);
+    if (chunk->error_at == RK_AT_RECORD)
+        return rk_error_context(status, "'%s': record %lld, byte %llu", rk_source_path(s), (long long)s->next_line, (unsigned long long)(chunk->position + chunk->error_byte));
+    return status;
+}
+
+rk_status rk_source_read(rk_source *s, const rk_chunk **out) {
+    rk_chunk *chunk = &s->own;
+    for (bool found = false;;) {
+        RK_TRY(rk_source_take(s, chunk, &found));
+        bool more = found;
+        if (!found) RK_TRY(rk_source_next_file(s, &more));
+        if (!more) {
+            RK_TRY(begin_chunk(s, chunk));
+            break;
+        }
+        if (!found) continue;
+        rk_source_parse(s, chunk);
+        RK_TRY(rk_source_place(s, chunk));
+        if (chunk->columns.n_rows > 0) break;
+    }
+    *out = chunk;
+    return RK_OK;
+}
+
+rk_status rk_source_check(rk_source *s) {
+    const rk_chunk *chunk;
+    RK_TRY(rk_source_read(s, &chunk));
+    RK_FAIL_IF(chunk->columns.n_rows == 0, RK_BAD_DATA, "'%s' has no rows", s->options.paths[0]);
+    for (bool found = true; found;) RK_TRY(rk_source_next_file(s, &found));
+    return RK_OK;
+}
+
+int64_t rk_source_n_skipped(const rk_source *s) {
+    return s->n_skipped;
+}
+
+void rk_source_where(const rk_source *s, const rk_chunk *chunk, int64_t row, char *out, size_t out_bytes) {
+    snprintf(out, out_bytes, "'%s': line %lld", rk_source_path(s), (long long)(chunk->first_line + chunk->lines[row]));
+}
+
+double rk_source_progress(const rk_source *s) {
+    if (s->total_bytes <= 0) return -1;
+    double done = s->finished_bytes + (s->stream ? (double)rk_byte_stream_file_position(s->stream) : 0);
+    return done < s->total_bytes ? done / s->total_bytes : 1;
+}

@@ -1,0 +1,70 @@
+/* Lines `user item item ...`: a row for each pair of the line's user and one of its items (docs/formats/adjacency.md). */
+#include <string.h>
+
+#include "base/memory.h"
+#include "data/source/source_internal.h"
+#include "format/text/adjacency.h"
+
+typedef struct adjacency_state {
+    int32_t user, item; /* places in the columns, or -1 */
+} adjacency_state;
+
+static rk_status add_pair(const rk_source *s, rk_chunk *chunk, int64_t user, int64_t item) {
+    const adjacency_state *state = s->state;
+    if (state->user >= 0) RK_TRY(rk_column_add_i64(&chunk->columns.columns[state->user], user));
+    return state->item < 0 ? RK_OK : rk_column_add_i64(&chunk->columns.columns[state->item], item);
+}
+
+static rk_status take_line(const rk_source *s, rk_chunk *chunk, const char *data, size_t n_bytes) {
+    rk_adjacency_line line;
+    rk_status status = rk_adjacency_begin(data, n_bytes, &line);
+    if (status != RK_OK) return rk_chunk_end_row(s, chunk, status);
+    for (;;) {
+        int64_t item;
+        bool found;
+        status = rk_adjacency_next(&line, &item, &found);
+        if (!found) return RK_OK;
+        if (status == RK_OK) status = add_pair(s, chunk, line.user, item);
+        RK_TRY(rk_chunk_end_row(s, chunk, status));
+    }
+}
+
+static size_t cut(rk_source *s, const char *data, size_t n_bytes) {
+    (void)s;
+    const char *end = memrchr(data, '\n', n_bytes);
+    return end ? (size_t)(end + 1 - data) : 0;
+}
+
+static rk_status parse(const rk_source *s, rk_chunk *chunk) {
+    for (size_t at = 0, n_bytes; at < chunk->n_bytes; at += n_bytes + 1, chunk->n_lines++) {
+        const char *line = chunk->data + at, *end = memchr(line, '\n', chunk->n_bytes - at);
+        n_bytes = end ? (size_t)(end - line) : chunk->n_bytes - at;
+        RK_TRY(take_line(s, chunk, line, n_bytes));
+    }
+    return RK_OK;
+}
+
+static void close_reader(rk_source *s) {
+    rk_free(s->state);
+}
+
+static const rk_file_reader reader = {
+    .cut = cut, .lines = rk_count_lines, .many_rows_a_line = true, .parse = parse, .close = close_reader};
+
+rk_status rk_adjacency_reader_open(rk_source *s) {
+    static const rk_column_type types[2] = {RK_COLUMN_I64, RK_COLUMN_I64};
+    const rk_data_section *section = s->options.section;
+    const char *names[2] = {"user", "item"};
+    int32_t map[2];
+    adjacency_state *state;
+    RK_FAIL_IF(section && section->n_columns && section->n_columns != 2, RK_CONFIG, "'%s' has the two columns of an adjacency list, but 'columns' names %lld",
+               rk_source_path(s), (long long)section->n_columns);
+    for (int i = 0; section && section->n_columns && i < 2; i++) names[i] = section->columns[i];
+    RK_TRY(rk_alloc(1, sizeof *state, &state));
+    s->state = state;
+    s->reader = &reader;
+    RK_TRY(rk_source_map_columns(s, names, types, 2, map));
+    state->user = map[0];
+    state->item = map[1];
+    return RK_OK;
+}

@@ -1,0 +1,108 @@
+/* What readers of every format share: the columns of a file, the rows of a chunk. */
+#include <stddef.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/text/name_index.h"
+#include "data/source/source_internal.h"
+
+static rk_status missing_column(const rk_source *s, const char *name, const char *const *names, size_t n) {
+    rk_status status = rk_error(RK_CONFIG, "'%s' has no column '%s'", rk_source_path(s), name);
+    const char *nearest = rk_nearest(name, names, n);
+    if (nearest) return rk_error_hint(status, "did you mean '%s'?", nearest);
+    char list[512] = "";
+    for (size_t k = 0; k < n && strlen(list) + strlen(names[k]) + 3 < sizeof list; k++) {
+        if (k) strcat(list, ", ");
+        strcat(list, names[k]);
+    }
+    for (char *c = list; *c; c++)
+        if ((unsigned char)*c < ' ') *c = '?'; /* what is no text shall not steer a terminal */
+    return rk_error_hint(status, "its columns are %s", list);
+}
+
+/* A name that stands twice would be a column of two values a row, but those that nothing reads may be called what they like. */
+static rk_status check_twins(const rk_source *s, const char *const *names, size_t n, const rk_name_index *found, const int32_t *map) {
+    for (size_t i = 0; i < n; i++)
+        if (map[i] >= 0 && rk_name_index_find(found, names[i]) != (int32_t)i)
+            return rk_error_hint(rk_error(RK_CONFIG, "'%s' has two columns '%s'", rk_source_path(s), names[i]),
+                                 "data.columns gives each a name of its own; with header: true in place of those of the first line");
+    return RK_OK;
+}
+
+/* found: the file's columns by name. */
+static rk_status make_columns(rk_source *s, const char *const *names, const rk_column_type *types, size_t n, const rk_name_index *found) {
+    const rk_source_options *o = &s->options;
+    rk_column_type *kinds = NULL;
+    size_t n_made = o->wanted ? o->n_wanted : n;
+    RK_TRY(rk_alloc(n_made, sizeof *kinds, &kinds));
+    for (size_t i = 0; i < n_made; i++) {
+        int32_t place = o->wanted ? rk_name_index_find(found, o->wanted[i]) : (int32_t)i;
+        if (place >= 0) kinds[i] = types[place];
+    }
+    rk_status status = rk_columns_init(&s->columns, (int32_t)n_made, o->wanted ? o->wanted : names, kinds);
+    rk_free(kinds);
+    RK_TRY(status);
+    s->has_columns = true;
+    return RK_OK;
+}
+
+static rk_status map_columns(rk_source *s, const char *const *names, const rk_column_type *types, size_t n, const rk_name_index *found, int32_t *map) {
+    const rk_source_options *o = &s->options;
+    for (size_t w = o->n_optional; o->wanted && w < o->n_wanted; w++)
+        if (rk_name_index_find(found, o->wanted[w]) < 0) return missing_column(s, o->wanted[w], names, n);
+    if (!s->has_columns) RK_TRY(make_columns(s, names, types, n, found));
+    rk_name_index made;
+    RK_TRY(rk_name_index_init(&made, s->columns.columns, sizeof *s->columns.columns, offsetof(rk_column, name), s->columns.n_columns));
+    for (size_t i = 0; i < n; i++) map[i] = rk_name_index_find(&made, names[i]);
+    rk_name_index_release(&made);
+    RK_TRY(check_twins(s, names, n, found, map));
+    for (size_t i = 0; i < n; i++)
+        RK_FAIL_IF(map[i] >= 0 && s->columns.columns[map[i]].type != types[i], RK_BAD_DATA, "'%s': column '%s' is %s here and %s in the files before", rk_source_path(s), names[i],
+                   rk_column_type_name(types[i]), rk_column_type_name(s->columns.columns[map[i]].type));
+    return RK_OK;
+}
+
+rk_status rk_source_map_columns(rk_source *s, const char *const *names, const rk_column_type *types, size_t n, int32_t *map) {
+    rk_name_index found;
+    RK_TRY(rk_name_index_init(&found, names, sizeof *names, 0, (int32_t)n));
+    rk_status status = map_columns(s, names, types, n, &found, map);
+    rk_name_index_release(&found);
+    return status;
+}
+
+rk_status rk_chunk_reserve(rk_chunk *chunk, int64_t n_rows) {
+    if (n_rows <= chunk->lines_capacity) return RK_OK;
+    int64_t capacity = n_rows + n_rows / 2 + 64;
+    RK_TRY(rk_realloc((size_t)capacity, sizeof *chunk->lines, &chunk->lines));
+    chunk->lines_capacity = capacity;
+    return RK_OK;
+}
+
+rk_status rk_chunk_end_row(const rk_source *s, rk_chunk *chunk, rk_status status) {
+    rk_columns *columns = &chunk->columns;
+    if (status == RK_BAD_DATA && s->options.section && s->options.section->on_bad_row == 1) {
+        rk_columns_drop_row(columns);
+        chunk->n_skipped++;
+        return RK_OK;
+    }
+    if (status != RK_OK) {
+        chunk->error_at = RK_AT_LINE;
+        return status;
+    }
+    RK_TRY(rk_chunk_reserve(chunk, columns->n_rows + 1));
+    chunk->lines[columns->n_rows] = chunk->n_lines;
+    return rk_columns_end_row(columns);
+}
+
+void rk_chunk_release(rk_chunk *chunk) {
+    rk_columns_release(&chunk->columns);
+    rk_columns_release(&chunk->file_columns);
+    rk_csv_record_release(&chunk->record);
+    rk_libsvm_row_release(&chunk->libsvm);
+    rk_rkb_memory_release(&chunk->rkb);
+    rk_free(chunk->memory);
+    rk_free(chunk->lines);
+    rk_free(chunk->places);
+    rk_free(chunk->spans);
+    *chunk = (rk_chunk){0};
+}

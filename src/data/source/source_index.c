@@ -1,0 +1,243 @@
+#include "data/source/source_index.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/rng.h"
+#include "data/source/source_internal.h"
+
+/* What a file was when its pieces were found. */
+typedef struct file_stamp {
+    int64_t n_bytes, seconds, nanoseconds;
+    uint64_t node;
+} file_stamp;
+
+static file_stamp stamp_of(const struct stat *info) {
+    return (file_stamp){(int64_t)info->st_size, (int64_t)info->st_mtim.tv_sec, (int64_t)info->st_mtim.tv_nsec,
+                        (uint64_t)info->st_ino};
+}
+
+void rk_source_index_free(rk_source_index *x) {
+    if (!x) return;
+    for (size_t i = 0; x->files && i < x->n_files; i++) rk_source_free(x->files[i]);
+    rk_free(x->files);
+    rk_free(x->stamps);
+    rk_free(x->places);
+    rk_free(x);
+}
+
+static rk_status add_place(rk_source_index *x, rk_piece_place place) {
+    RK_TRY(rk_grow(&x->places, x->n_places, &x->capacity, sizeof *x->places));
+    place.file_row = x->n_rows;
+    x->places[x->n_places++] = place;
+    x->n_rows += place.n_rows;
+    return RK_OK;
+}
+
+/* The pieces of an open file, one after the other. A record that is not whole is an error at once: what
+ * follows would not begin where a record does. */
+static rk_status find_pieces(rk_source_index *x, size_t file, bool parse, rk_chunk *chunk) {
+    rk_source *s = x->files[file];
+    for (bool found;;) {
+        int64_t n_lines = 0;
+        RK_TRY(rk_source_take(s, chunk, &found));
+        if (!found) return RK_OK;
+        rk_piece_place place = {
+            .file = file, .block = chunk->block, .n_rows = chunk->known_rows, .first_line = s->next_line};
+        if (s->reader->lines) {
+            place.begin = chunk->position;
+            place.n_bytes = chunk->n_bytes;
+            n_lines = place.n_rows = s->reader->lines(chunk->data, chunk->n_bytes);
+        }
+        if (n_lines < 0 || (s->reader->lines && parse)) {
+            rk_source_parse(s, chunk);
+            RK_TRY(rk_source_place(s, chunk));
+            place.n_rows = chunk->columns.n_rows;
+        } else {
+            s->next_line += n_lines;
+        }
+        RK_TRY(add_place(x, place));
+    }
+}
+
+static rk_status index_file(rk_source_index *x, size_t file, const rk_source *all, bool exact,
+                            rk_chunk *chunk, int64_t *cannot) {
+    bool found;
+    struct stat info;
+    const char *path = all->options.paths[file];
+    *cannot = (int64_t)file;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return RK_OK; /* it may not be there a second time */
+    RK_TRY(rk_source_open_one(all, file, file ? x->files[0] : NULL, &x->files[file]));
+    rk_source *s = x->files[file];
+    RK_TRY(rk_source_next_file(s, &found));
+    if (s->stream && !rk_byte_stream_is_plain(s->stream)) return RK_OK;
+    *cannot = -1;
+    if (stat(path, &info) != 0) return rk_error_errno(RK_IO, errno, "'%s'", path);
+    x->stamps[file] = stamp_of(&info);
+    double share = all->total_bytes / RK_INDEX_LANES;
+    if (share < (double)RK_PIECE_BYTES) s->piece_bytes = share < 1 ? 1 : (size_t)share;
+    RK_TRY(find_pieces(x, file, exact || s->reader->many_rows_a_line, chunk));
+    if (s->reader->lines && !s->reader->many_rows_a_line) x->is_exact = exact;
+    rk_source_leave_stream(s);
+    return RK_OK;
+}
+
+/* Blocks of few files may be fewer than lanes: then each has several pieces, and is read for each of them. */
+static rk_status split_blocks(rk_source_index *x) {
+    int64_t n_parts = (RK_INDEX_LANES + (int64_t)x->n_places - 1) / (int64_t)x->n_places;
+    if (n_parts < 2) return RK_OK;
+    rk_source_index split = {0};
+    rk_status status = RK_OK;
+    for (size_t i = 0; i < x->n_places; i++) {
+        rk_piece_place place = x->places[i];
+        int64_t n = place.n_bytes ? 1 : n_parts, n_rows = place.n_rows;
+        for (int64_t k = 0; k < n && status == RK_OK; k++) {
+            place.first_row = n_rows * k / n;
+            place.n_rows = n_rows * (k + 1) / n - place.first_row;
+            if (place.n_rows || n == 1) status = add_place(&split, place);
+        }
+    }
+    if (status == RK_OK) {
+        rk_free(x->places);
+        x->places = split.places;
+        x->n_places = split.n_places;
+        x->capacity = split.capacity;
+    } else {
+        rk_free(split.places);
+    }
+    return status;
+}
+
+static rk_status make_index(rk_source_index *x, const rk_source *all, bool exact, int64_t *cannot) {
+    rk_chunk chunk = {0};
+    rk_status status = RK_OK;
+    RK_TRY(rk_alloc(all->options.n_paths, sizeof *x->files, &x->files));
+    RK_TRY(rk_alloc(all->options.n_paths, sizeof *x->stamps, &x->stamps));
+    x->n_files = all->options.n_paths;
+    x->is_exact = true;
+    for (size_t i = 0; i < x->n_files && status == RK_OK && *cannot < 0; i++)
+        status = index_file(x, i, all, exact, &chunk, cannot);
+    rk_chunk_release(&chunk);
+    return status;
+}
+
+rk_status rk_source_index_create(const rk_source *all, bool exact, int64_t n_rows_enough,
+                                 rk_source_index **out, int64_t *cannot) {
+    *out = NULL;
+    *cannot = -1;
+    rk_source_index *x;
+    RK_TRY(rk_alloc(1, sizeof *x, &x));
+    rk_status status = make_index(x, all, exact, cannot);
+    bool is_of_use = status == RK_OK && *cannot < 0 && x->n_rows > n_rows_enough;
+    if (is_of_use) status = split_blocks(x);
+    if (is_of_use && status == RK_OK)
+        *out = x;
+    else
+        rk_source_index_free(x);
+    return status;
+}
+
+rk_source *rk_source_index_file(const rk_source_index *x, size_t place) {
+    return x->files[x->places[place].file];
+}
+
+static rk_status read_at(int descriptor, const char *path, uint64_t begin, char *out, size_t n_bytes) {
+    for (size_t n_read = 0; n_read < n_bytes;) {
+        ssize_t n = pread(descriptor, out + n_read, n_bytes - n_read, (off_t)(begin + n_read));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return rk_error_errno(RK_IO, errno, "could not read '%s'", path);
+        RK_FAIL_IF(n == 0, RK_IO, "'%s' became shorter while it was read", path);
+        n_read += (size_t)n;
+    }
+    return RK_OK;
+}
+
+static rk_status read_piece(const rk_source_index *x, const rk_piece_place *place, const char *path,
+                            char *out) {
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0)
+        return rk_error_errno(errno == ENOENT ? RK_NOT_FOUND : RK_IO, errno, "could not open '%s'", path);
+    struct stat info;
+    file_stamp now = {0};
+    if (fstat(descriptor, &info) == 0) now = stamp_of(&info);
+    rk_status status = memcmp(&now, &x->stamps[place->file], sizeof now) == 0
+                           ? read_at(descriptor, path, place->begin, out, place->n_bytes)
+                           : rk_error(RK_IO, "'%s' has changed since its first reading", path);
+    close(descriptor);
+    return status;
+}
+
+rk_status rk_source_index_take(const rk_source_index *x, size_t number, rk_chunk *chunk) {
+    const rk_piece_place *place = &x->places[number];
+    rk_source *s = x->files[place->file];
+    chunk->known_rows = s->reader->lines && !x->is_exact ? -1 : place->n_rows;
+    chunk->block = place->block;
+    if (!s->reader->lines) return RK_OK;
+    if (place->n_bytes > chunk->memory_bytes) {
+        RK_TRY(rk_realloc(place->n_bytes, 1, &chunk->memory));
+        chunk->memory_bytes = place->n_bytes;
+    }
+    chunk->data = chunk->memory;
+    chunk->n_bytes = place->n_bytes;
+    chunk->position = place->begin;
+    return read_piece(x, place, rk_source_path(s), chunk->memory);
+}
+
+rk_status rk_source_index_place(const rk_source_index *x, size_t place, rk_chunk *chunk) {
+    rk_source *s = x->files[x->places[place].file];
+    s->next_line = x->places[place].first_line;
+    return rk_source_place(s, chunk);
+}
+
+/* 0, 16, 8, 24, 4, ...: as many of its beginning as one likes are spread evenly. */
+static size_t spread_number(size_t i) {
+    size_t out = 0;
+    for (size_t bit = 1; bit < RK_INDEX_LANES; bit *= 2) out = out * 2 + (i & bit ? 1 : 0);
+    return out;
+}
+
+static int ascending(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The files in lanes, one behind the other, each with its pieces shuffled; of each lane in turn the next
+ * piece. */
+static void take_from_lanes(const uint32_t *shuffled, size_t n, uint32_t *order) {
+    size_t n_lanes = n < RK_INDEX_LANES ? n : RK_INDEX_LANES, n_taken = 0;
+    for (size_t round = 0; n_taken < n; round++)
+        for (size_t i = 0; i < RK_INDEX_LANES; i++) {
+            size_t lane = spread_number(i), begin = lane * n / n_lanes;
+            if (lane < n_lanes && begin + round < (lane + 1) * n / n_lanes)
+                order[n_taken++] = shuffled[begin + round];
+        }
+}
+
+rk_status rk_source_index_order(const rk_source_index *x, uint64_t seed, int64_t window_rows, bool by_turns,
+                                uint32_t *order) {
+    size_t n = x->n_places, n_lanes = n < RK_INDEX_LANES ? n : RK_INDEX_LANES;
+    uint32_t *shuffled;
+    RK_TRY(rk_alloc(n, sizeof *shuffled, &shuffled));
+    for (size_t lane = 0; lane < n_lanes; lane++) {
+        size_t begin = lane * n / n_lanes, end = (lane + 1) * n / n_lanes;
+        rk_rng_permutation(seed, UINT64_MAX - lane, shuffled + begin, (uint32_t)(end - begin));
+        for (size_t i = begin; i < end; i++) shuffled[i] += (uint32_t)begin;
+    }
+    take_from_lanes(shuffled, n, order);
+    rk_free(shuffled);
+    int64_t n_rows = 0;
+    for (size_t first = 0, i = 0; i < n && !by_turns; i++) {
+        n_rows += x->places[order[i]].n_rows;
+        if (n_rows < window_rows && i + 1 < n) continue;
+        qsort(order + first, i + 1 - first, sizeof *order, ascending);
+        first = i + 1;
+        n_rows -= window_rows;
+    }
+    return RK_OK;
+}

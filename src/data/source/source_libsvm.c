@@ -1,0 +1,102 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "data/source/source_internal.h"
+#include "format/text/libsvm.h"
+
+typedef struct libsvm_state {
+    int32_t label, ids, group; /* places in the columns, or -1 */
+    int32_t *fields;           /* [section's n_fields] places, or -1 */
+} libsvm_state;
+
+static rk_status take_id(const rk_source *s, rk_chunk *chunk, size_t i) {
+    const rk_data_section *section = s->options.section;
+    const libsvm_state *state = s->state;
+    int64_t id = chunk->libsvm.ids[i];
+    float value = chunk->libsvm.values[i];
+    int32_t place = state->ids;
+    if (section && section->n_fields) {
+        int64_t f = 0;
+        while (f < section->n_fields && (id < section->fields[f].first || id > section->fields[f].last)) f++;
+        RK_FAIL_IF(f == section->n_fields, RK_BAD_DATA, "index %lld belongs to no field", (long long)id);
+        place = state->fields[f];
+        id -= section->fields[f].first;
+    }
+    if (place < 0) return RK_OK;
+    RK_TRY(rk_column_add_i64(&chunk->columns.columns[place], id));
+    return value == 1.0f ? RK_OK : rk_column_add_weight(&chunk->columns.columns[place], value);
+}
+
+static rk_status take_line(const rk_source *s, rk_chunk *chunk, const char *line, size_t n_bytes, bool *blank) {
+    const libsvm_state *state = s->state;
+    rk_libsvm_row *row = &chunk->libsvm;
+    rk_column *columns = chunk->columns.columns;
+    RK_TRY(rk_libsvm_parse(line, n_bytes, row));
+    *blank = row->n_labels == 0;
+    for (size_t i = 0; state->label >= 0 && i < row->n_labels; i++) RK_TRY(rk_column_add_f32(&columns[state->label], row->labels[i]));
+    if (state->group >= 0 && row->has_group) RK_TRY(rk_column_add_i64(&columns[state->group], row->group));
+    for (size_t i = 0; i < row->n_ids; i++) RK_TRY(take_id(s, chunk, i));
+    return RK_OK;
+}
+
+/* A row has two bytes at least, and may have no value in any of many fields. */
+static size_t cut(rk_source *s, const char *data, size_t n_bytes) {
+    size_t most = 2 * (RK_MAX_PIECE_CELLS / ((size_t)s->columns.n_columns + 1) + 1);
+    const char *end = memrchr(data, '\n', n_bytes < most ? n_bytes : most);
+    if (!end && n_bytes > most) end = memchr(data + most, '\n', n_bytes - most);
+    return end ? (size_t)(end + 1 - data) : 0;
+}
+
+static rk_status parse(const rk_source *s, rk_chunk *chunk) {
+    for (size_t at = 0, n_bytes; at < chunk->n_bytes; at += n_bytes + 1, chunk->n_lines++) {
+        const char *line = chunk->data + at, *end = memchr(line, '\n', chunk->n_bytes - at);
+        n_bytes = end ? (size_t)(end - line) : chunk->n_bytes - at;
+        bool blank = false;
+        rk_status status = take_line(s, chunk, line, n_bytes, &blank);
+        if (!blank || status != RK_OK) RK_TRY(rk_chunk_end_row(s, chunk, status));
+    }
+    return RK_OK;
+}
+
+static void close_reader(rk_source *s) {
+    libsvm_state *state = s->state;
+    rk_free(state->fields);
+    rk_free(state);
+}
+
+static const rk_file_reader reader = {
+    .cut = cut, .lines = rk_count_lines, .parse = parse, .close = close_reader};
+
+rk_status rk_libsvm_reader_open(rk_source *s) {
+    const rk_data_section *section = s->options.section;
+    libsvm_state *state;
+    RK_TRY(rk_alloc(1, sizeof *state, &state));
+    s->state = state;
+    s->reader = &reader;
+    size_t n_fields = section ? (size_t)section->n_fields : 0, n = 2 + (n_fields ? n_fields : 1);
+    const char **names = NULL;
+    rk_column_type *types = NULL;
+    int32_t *map = NULL;
+    rk_status status;
+    RK_GOTO(rk_alloc(n, sizeof *names, &names));
+    RK_GOTO(rk_alloc(n, sizeof *types, &types));
+    RK_GOTO(rk_alloc(n, sizeof *map, &map));
+    RK_GOTO(rk_alloc(n_fields, sizeof *state->fields, &state->fields));
+    names[0] = "label";
+    types[0] = RK_COLUMN_F32;
+    names[1] = "qid";
+    names[2] = "ids";
+    for (size_t f = 0; f < n_fields; f++) names[2 + f] = section->fields[f].name;
+    for (size_t i = 1; i < n; i++) types[i] = RK_COLUMN_I64;
+    RK_GOTO(rk_source_map_columns(s, names, types, n, map));
+    state->label = map[0];
+    state->group = map[1];
+    state->ids = n_fields ? -1 : map[2];
+    for (size_t f = 0; f < n_fields; f++) state->fields[f] = map[2 + f];
+done:
+    rk_free(names);
+    rk_free(types);
+    rk_free(map);
+    return status;
+}

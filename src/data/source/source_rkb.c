@@ -1,0 +1,114 @@
+#include <string.h>
+
+#include "base/memory.h"
+#include "data/source/source_internal.h"
+#include "format/rkb/rkb.h"
+
+typedef struct rkb_state {
+    rk_rkb *file;
+    int64_t block;      /* the next one */
+    int32_t *map;       /* [n_columns] */
+    bool *wanted, *packed; /* [n_columns] */
+} rkb_state;
+
+static rk_status next(rk_source *s, rk_chunk *chunk, bool *found) {
+    rkb_state *state = s->state;
+    *found = state->block < rk_rkb_n_blocks(state->file);
+    if (*found) chunk->known_rows = rk_rkb_block_rows(state->file, state->block);
+    chunk->block = state->block++;
+    return RK_OK;
+}
+
+/* The file's columns in a chunk's memory; those of a file before may have been others. */
+static bool fits(const rk_rkb *file, const rk_columns *columns) {
+    if (columns->n_columns != rk_rkb_n_columns(file)) return false;
+    for (int32_t c = 0; c < columns->n_columns; c++)
+        if (columns->columns[c].type != rk_rkb_column_type(file, c) || strcmp(columns->columns[c].name, rk_rkb_column_name(file, c)) != 0) return false;
+    return true;
+}
+
+/* An empty text is no value, as in every format; writers other than this library's may hold some. */
+static void drop_empty_texts(rk_column *column, int64_t n_rows) {
+    int64_t first = 0, kept = 0;
+    if (column->type != RK_COLUMN_TEXT) return;
+    while (first < column->n_values && column->places[first].n_bytes) first++;
+    if (first == column->n_values) return;
+    for (int64_t row = 0, v = 0; row < n_rows; row++) {
+        for (int64_t end = column->offsets[row + 1]; v < end; v++) {
+            if (column->places[v].n_bytes == 0) continue;
+            column->places[kept] = column->places[v];
+            if (column->weights) column->weights[kept] = column->weights[v];
+            kept++;
+        }
+        column->offsets[row + 1] = kept;
+    }
+    column->n_values = kept;
+    column->per_row = -1;
+    column->alike_rows = 0;
+}
+
+/* The block's columns change places with the chunk's: nothing is copied. */
+static rk_status parse(const rk_source *s, rk_chunk *chunk) {
+    const rkb_state *state = s->state;
+    rk_columns *from = &chunk->file_columns, *to = &chunk->columns;
+    if (from->columns && !fits(state->file, from)) rk_columns_release(from);
+    RK_TRY(rk_rkb_read_chosen(state->file, chunk->block, (rk_rkb_choice){state->wanted, state->packed}, &chunk->rkb, from));
+    int64_t n = from->n_rows;
+    RK_TRY(rk_chunk_reserve(chunk, n));
+    for (int32_t c = 0; c < to->n_columns; c++) {
+        if (rk_columns_find(from, to->columns[c].name) >= 0) continue;
+        RK_TRY(rk_column_reserve(&to->columns[c], n, 0, 0)); /* the file has not got it: no values */
+        memset(to->columns[c].offsets, 0, (size_t)(n + 1) * sizeof *to->columns[c].offsets);
+    }
+    for (int32_t c = 0; c < from->n_columns; c++) {
+        if (state->map[c] < 0) continue;
+        rk_column swapped = to->columns[state->map[c]];
+        to->columns[state->map[c]] = from->columns[c];
+        from->columns[c] = swapped;
+        drop_empty_texts(&to->columns[state->map[c]], n);
+    }
+    for (int64_t row = 0; row < n; row++) chunk->lines[row] = row;
+    to->n_rows = chunk->n_lines = n;
+    return RK_OK;
+}
+
+static void close_reader(rk_source *s) {
+    rkb_state *state = s->state;
+    rk_rkb_free(state->file);
+    rk_free(state->map);
+    rk_free(state->wanted);
+    rk_free(state->packed);
+    rk_free(state);
+}
+
+static const rk_file_reader reader = {.next = next, .parse = parse, .close = close_reader};
+
+rk_status rk_rkb_reader_open(rk_source *s) {
+    rkb_state *state;
+    RK_TRY(rk_alloc(1, sizeof *state, &state));
+    s->state = state;
+    s->reader = &reader;
+    RK_TRY(rk_rkb_open(rk_source_path(s), &state->file));
+    size_t n = (size_t)rk_rkb_n_columns(state->file);
+    const char **names = NULL;
+    rk_column_type *types = NULL;
+    rk_status status;
+    RK_GOTO(rk_alloc(n, sizeof *names, &names));
+    RK_GOTO(rk_alloc(n, sizeof *types, &types));
+    RK_GOTO(rk_alloc(n, sizeof *state->map, &state->map));
+    RK_GOTO(rk_alloc(n, sizeof *state->wanted, &state->wanted));
+    RK_GOTO(rk_alloc(n, sizeof *state->packed, &state->packed));
+    for (size_t i = 0; i < n; i++) {
+        names[i] = rk_rkb_column_name(state->file, (int32_t)i);
+        types[i] = rk_rkb_column_type(state->file, (int32_t)i);
+    }
+    RK_GOTO(rk_source_map_columns(s, names, types, n, state->map));
+    for (size_t i = 0; i < n; i++) {
+        state->wanted[i] = state->map[i] >= 0;
+        state->packed[i] = state->wanted[i] && s->packed && s->packed[state->map[i]];
+    }
+done:
+    rk_free(names);
+    rk_free(types);
+    return status;
+}

@@ -1,0 +1,227 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "data/source/source_internal.h"
+#include "format/protobuf/example_head.h"
+#include "format/protobuf/wire.h"
+
+typedef struct known_feature {
+    rk_example_head head;
+    int32_t place; /* in the columns, or -1 */
+} known_feature;
+
+/* The columns of a TFRecord file are those of its first record (or the wanted ones); a feature's kind is its column's type. */
+typedef struct tfrecord_state {
+    char **names;      /* of the first record: [n_names] */
+    rk_column_type *types;
+    int32_t *map;      /* [n_names] place in the columns, or -1 */
+    size_t *lengths;   /* [n_names] of the names */
+    known_feature *known; /* [n_names] */
+    size_t n_names, capacity, types_capacity, lengths_capacity;
+} tfrecord_state;
+
+static rk_column_type type_of(rk_example_kind kind) {
+    return kind == RK_EXAMPLE_BYTES ? RK_COLUMN_TEXT : kind == RK_EXAMPLE_FLOAT ? RK_COLUMN_F32 : RK_COLUMN_I64;
+}
+
+static rk_status list_feature(void *context, rk_span name, rk_example_kind kind, rk_span list) {
+    tfrecord_state *state = context;
+    (void)list;
+    RK_TRY(rk_grow(&state->names, state->n_names, &state->capacity, sizeof *state->names));
+    RK_TRY(rk_grow(&state->types, state->n_names, &state->types_capacity, sizeof *state->types));
+    RK_TRY(rk_grow(&state->lengths, state->n_names, &state->lengths_capacity, sizeof *state->lengths));
+    RK_TRY(rk_strndup(name.data, name.n_bytes, &state->names[state->n_names]));
+    state->lengths[state->n_names] = name.n_bytes;
+    state->types[state->n_names++] = type_of(kind);
+    return RK_OK;
+}
+
+enum { KNOWN_VALUES = 128 }; /* more than there can be in a feature that is known */
+
+/* So that whatever a known feature reads, matching or not, is in the piece: a head, a length of one byte, a number. */
+enum { KNOWN_ROOM = RK_EXAMPLE_HEAD_BYTES + KNOWN_VALUES + RK_WIRE_BEYOND };
+
+typedef struct taker {
+    const tfrecord_state *state;
+    rk_chunk *chunk;
+    size_t feature; /* of the record: the n-th is nearly always the n-th of the first record */
+} taker;
+
+/* memcmp of names, most of which are short, without the call. */
+static inline bool same_bytes(const char *a, const char *b, size_t n) {
+    return n - 1 < 8 ? rk_text_word(a, n) == rk_text_word(b, n) : memcmp(a, b, n) == 0;
+}
+
+/* The column of a feature, or -1. */
+static int32_t find_column(taker *k, rk_span name) {
+    const tfrecord_state *state = k->state;
+    for (size_t tried = 0, i = k->feature; tried < state->n_names; tried++, i++) {
+        if (i >= state->n_names) i = 0;
+        if (state->lengths[i] != name.n_bytes || !same_bytes(state->names[i], name.data, name.n_bytes)) continue;
+        k->feature = i + 1;
+        return state->map[i];
+    }
+    for (int32_t c = 0; c < k->chunk->columns.n_columns; c++)
+        if (rk_span_equal(name, k->chunk->columns.columns[c].name)) return c;
+    return -1;
+}
+
+/* Texts stay where they are in the piece; an empty one is no value. */
+static rk_status take_texts(rk_chunk *chunk, rk_span list, rk_column *column) {
+    size_t most = rk_example_max_values(RK_EXAMPLE_BYTES, list), n;
+    if (most >= chunk->spans_capacity) { /* room for one more than there may be, so that there is memory even for none */
+        RK_TRY(rk_realloc(most + most / 2 + 1, sizeof *chunk->spans, &chunk->spans));
+        chunk->spans_capacity = most + most / 2 + 1;
+    }
+    RK_TRY(rk_example_read_bytes(list, chunk->spans, &n));
+    RK_TRY(rk_column_reserve(column, 0, column->n_values + (int64_t)n, 0));
+    column->text = chunk->data;
+    for (size_t i = 0; i < n; i++) {
+        if (chunk->spans[i].n_bytes == 0) continue;
+        column->places[column->n_values++] = (rk_text_place){(uint32_t)(chunk->spans[i].data - chunk->data), (uint32_t)chunk->spans[i].n_bytes};
+    }
+    return RK_OK;
+}
+
+static rk_status take_feature(void *context, rk_span name, rk_example_kind kind, rk_span list) {
+    taker *k = context;
+    int32_t place = find_column(k, name);
+    if (place < 0) return RK_OK;
+    rk_column *column = &k->chunk->columns.columns[place];
+    RK_FAIL_IF(column->type != type_of(kind), RK_BAD_DATA, "feature '%s' is %s here and %s in the first record", column->name, rk_column_type_name(type_of(kind)),
+               rk_column_type_name(column->type));
+    if (kind == RK_EXAMPLE_BYTES) return take_texts(k->chunk, list, column);
+    int64_t most = column->n_values + (int64_t)rk_example_max_values(kind, list);
+    if (most >= column->values_capacity) RK_TRY(rk_column_reserve(column, 0, most + 1, 0));
+    size_t n;
+    if (kind == RK_EXAMPLE_FLOAT)
+        RK_TRY(rk_example_read_f32(list, column->f32 + column->n_values, &n));
+    else
+        RK_TRY(rk_example_read_i64(list, column->i64 + column->n_values, &n));
+    column->n_values += (int64_t)n;
+    return RK_OK;
+}
+
+/* The values of a feature that looks as in the first record. false: they need a closer look; nothing is taken. */
+static inline bool take_known(rk_chunk *chunk, rk_column *column, const uint8_t *values, size_t n_bytes) {
+    int64_t at = column->n_values;
+    size_t n = 1;
+    if (column->values_capacity - at < KNOWN_VALUES && rk_column_reserve(column, 0, at + KNOWN_VALUES, 0) != RK_OK) return false;
+    if (column->type == RK_COLUMN_I64) {
+        n = rk_wire_short_varints(values, n_bytes, column->i64 + at);
+    } else if (column->type == RK_COLUMN_F32) {
+        n = n_bytes / sizeof *column->f32;
+        if (n_bytes % sizeof *column->f32) return false;
+        if (n == 1)
+            memcpy(column->f32 + at, values, sizeof *column->f32);
+        else
+            memcpy(column->f32 + at, values, n_bytes);
+    } else {
+        column->text = chunk->data;
+        column->places[at] = (rk_text_place){(uint32_t)((const char *)values - chunk->data), (uint32_t)n_bytes};
+    }
+    column->n_values = at + (int64_t)n;
+    return n > 0;
+}
+
+/* The features that follow one another as they do in the first record. */
+static size_t take_known_features(void *context, rk_span features) {
+    taker *k = context;
+    rk_chunk *chunk = k->chunk;
+    rk_column *columns = chunk->columns.columns;
+    const known_feature *known = k->state->known + k->feature, *end_known = k->state->known + k->state->n_names;
+    const uint8_t *begin = (const uint8_t *)features.data, *at = begin, *end = at + features.n_bytes, *last = (const uint8_t *)chunk->data + chunk->n_bytes - KNOWN_ROOM;
+    for (; known < end_known && at < end && at <= last; known++) {
+        size_t n_values, n_head = known->head.n_bytes;
+        if (!rk_example_head_matches(&known->head, at, &n_values) || n_values == 0 || n_head + n_values > (size_t)(end - at)) break;
+        if (known->place >= 0 && !take_known(chunk, &columns[known->place], at + n_head, n_values)) break;
+        at += n_head + n_values;
+    }
+    k->feature = (size_t)(known - k->state->known);
+    return (size_t)(at - begin);
+}
+
+static size_t cut(rk_source *s, const char *data, size_t n_bytes) {
+    size_t at = 0, length, left = RK_MAX_PIECE_CELLS / ((size_t)s->columns.n_columns + 1) + 1;
+    while (at < n_bytes && left-- > 0 && (length = rk_tfrecord_length(data + at, n_bytes - at)) != 0 &&
+           length <= n_bytes - at)
+        at += length;
+    bool damaged = n_bytes - at >= 12 && rk_tfrecord_length(data + at, n_bytes - at) == 0;
+    return damaged ? n_bytes : at; /* what is damaged is said by the parser */
+}
+
+static int64_t count_records(const char *data, size_t n_bytes) {
+    int64_t n = 0;
+    for (size_t at = 0, length; at < n_bytes; at += length, n++) {
+        length = rk_tfrecord_length(data + at, n_bytes - at);
+        if (length == 0 || length > n_bytes - at) return -1;
+    }
+    return n;
+}
+
+static rk_status parse(const rk_source *s, rk_chunk *chunk) {
+    taker k = {.state = s->state, .chunk = chunk};
+    rk_example_visitor visitor = {&k, take_feature};
+    rk_example_known known = chunk->n_bytes >= KNOWN_ROOM ? take_known_features : NULL;
+    for (size_t at = 0, consumed; at < chunk->n_bytes; at += consumed, chunk->n_lines++) {
+        rk_span payload;
+        rk_status status = rk_tfrecord_parse(chunk->data + at, chunk->n_bytes - at, true, &payload, &consumed);
+        if (status != RK_OK) {
+            chunk->error_at = RK_AT_RECORD;
+            chunk->error_byte = at;
+            return status;
+        }
+        k.feature = 0;
+        RK_TRY(rk_chunk_end_row(s, chunk, rk_example_parse_known(payload.data, payload.n_bytes, &visitor, known)));
+    }
+    return RK_OK;
+}
+
+static void close_reader(rk_source *s) {
+    tfrecord_state *state = s->state;
+    for (size_t i = 0; i < state->n_names; i++) rk_free(state->names[i]);
+    rk_free(state->names);
+    rk_free(state->types);
+    rk_free(state->lengths);
+    rk_free(state->known);
+    rk_free(state->map);
+    rk_free(state);
+}
+
+static const rk_file_reader reader = {
+    .cut = cut, .lines = count_records, .parse = parse, .close = close_reader};
+
+/* The first frame's payload, which stays to be read again. */
+static rk_status peek_frame(rk_source *s, rk_span *payload) {
+    rk_lookahead *l = &s->lookahead;
+    size_t consumed = 0;
+    RK_TRY(rk_lookahead_fill(l, RK_PIECE_BYTES));
+    RK_FAIL_IF(l->n_bytes == 0, RK_BAD_DATA, "'%s' is empty: it has no records", rk_source_path(s));
+    for (;;) {
+        rk_status status = rk_tfrecord_parse(l->data, l->n_bytes, l->at_end, payload, &consumed);
+        if (status != RK_OK) return rk_error_context(status, "'%s': record 1, byte 0", rk_source_path(s));
+        if (consumed) return RK_OK;
+        RK_TRY(rk_source_look_further(s));
+    }
+}
+
+rk_status rk_tfrecord_reader_open(rk_source *s) {
+    tfrecord_state *state;
+    RK_TRY(rk_alloc(1, sizeof *state, &state));
+    s->state = state;
+    s->reader = &reader;
+    rk_span payload;
+    RK_TRY(peek_frame(s, &payload));
+    rk_example_visitor visitor = {state, list_feature};
+    rk_status status = rk_example_parse(payload.data, payload.n_bytes, &visitor);
+    if (status != RK_OK) return rk_error_context(status, "'%s': record 1", rk_source_path(s));
+    RK_TRY(rk_alloc(state->n_names, sizeof *state->map, &state->map));
+    RK_TRY(rk_source_map_columns(s, (const char *const *)state->names, state->types, state->n_names, state->map));
+    RK_TRY(rk_alloc(state->n_names, sizeof *state->known, &state->known));
+    for (size_t i = 0; i < state->n_names; i++) {
+        rk_example_kind kind = state->types[i] == RK_COLUMN_TEXT ? RK_EXAMPLE_BYTES : state->types[i] == RK_COLUMN_F32 ? RK_EXAMPLE_FLOAT : RK_EXAMPLE_INT64;
+        state->known[i] = (known_feature){rk_example_head_of(state->names[i], state->lengths[i], kind), state->map[i]};
+    }
+    return RK_OK;
+}

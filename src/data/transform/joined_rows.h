@@ -1,0 +1,55 @@
+/* Rows with their joins: a source, and small files looked up by keys, seen as one set of columns by name. */
+#ifndef RK_DATA_TRANSFORM_JOINED_ROWS_H
+#define RK_DATA_TRANSFORM_JOINED_ROWS_H
+
+#include "data/transform/vocabulary.h"
+#include "data/source/source.h"
+
+/* One joined file in memory. */
+typedef struct rk_join {
+    char *path;
+    rk_columns columns;
+    rk_dictionary keys; /* number = row */
+    int32_t key_column; /* of the source's columns */
+} rk_join;
+
+/* Where a name's values are. */
+typedef struct rk_binding {
+    int32_t join;   /* -1: the source itself */
+    int32_t column; /* -1: nowhere (an optional column) */
+    bool shared;    /* another name's too; told by the first of them */
+} rk_binding;
+
+typedef struct rk_rows_reader {
+    rk_source *source;
+    rk_join *joins; /* [n_joins] */
+    size_t n_joins;
+    char **paths;
+    size_t n_paths;
+    rk_binding *bindings; /* [n_names], of the names given at open */
+} rk_rows_reader;
+
+/* names [n_names] that will be read; the first n_optional of them may be missing. */
+rk_status rk_rows_open(const rk_data_section *section, const char *directory, char *const *paths, size_t n_paths, const char *const *names, size_t n_names,
+                       size_t n_optional, rk_rows_reader *out);
+/* For all columns: only the source and the joined files, no bindings. */
+rk_status rk_rows_open_all(const rk_data_section *section, const char *directory, char *const *paths, size_t n_paths, rk_rows_reader *out);
+/* The name's column may stay packed (rk_source_keep_packed), unless it is another's too. */
+rk_status rk_rows_keep_packed(rk_rows_reader *rows, int32_t name);
+void rk_rows_release(rk_rows_reader *rows);
+
+/* The values of name `name` (its number) in row `row` of a chunk of the source. */
+typedef struct rk_values {
+    const rk_column *column; /* NULL: none */
+    int64_t begin, end;
+} rk_values;
+rk_values rk_rows_values(const rk_rows_reader *rows, const rk_columns *chunk, int32_t name, int64_t row);
+
+/* One value as text (numbers are written into scratch) or as a number; false: it is not one. */
+enum { RK_VALUE_BYTES = 32 };
+rk_span rk_value_text(const rk_column *column, int64_t value, char scratch[RK_VALUE_BYTES]);
+/* As a csv has it: all digits of a whole number, else as few as read back as it (0.1). */
+rk_span rk_f32_text(float value, char scratch[RK_VALUE_BYTES]);
+bool rk_value_number(const rk_column *column, int64_t value, double *out);
+
+#endif

@@ -1,0 +1,115 @@
+#include "data/transform/transforms.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/text/name_index.h"
+#include "data/transform/transforms_internal.h"
+
+rk_status rk_transforms_new(const rk_data_section *section, rk_transforms **out) {
+    rk_transforms *t;
+    RK_TRY(rk_alloc(1, sizeof *t, &t));
+    t->section = section;
+    size_t n = (size_t)section->n_features;
+    rk_status status;
+    RK_GOTO(rk_alloc(n, sizeof *t->fitted, &t->fitted));
+    RK_GOTO(rk_alloc(n, sizeof *t->features, &t->features));
+    RK_GOTO(rk_alloc(n, sizeof *t->outputs, &t->outputs));
+    RK_GOTO(rk_alloc(n, sizeof *t->feature_names, &t->feature_names));
+    RK_GOTO(rk_alloc(n, sizeof *t->weight_names, &t->weight_names));
+    size_t n_crossed = 0;
+    for (size_t i = 0; i < n; i++) n_crossed += (size_t)section->features[i].n_cross;
+    RK_GOTO(rk_alloc(n_crossed, sizeof *t->crossed, &t->crossed));
+    RK_GOTO(rk_alloc(n, sizeof *t->first_crossed, &t->first_crossed));
+    RK_GOTO(rk_alloc(2 * n + (size_t)section->n_labels + 2, sizeof *t->names, &t->names));
+    for (size_t i = 0; i < n; i++) t->fitted[i].deviation = 1;
+    *out = t;
+    return RK_OK;
+done:
+    rk_transforms_free(t);
+    return status;
+}
+
+void rk_transforms_free(rk_transforms *t) {
+    if (!t) return;
+    for (int64_t i = 0; t->fitted && i < t->section->n_features; i++) {
+        rk_dictionary_release(&t->fitted[i].vocabulary);
+        rk_free(t->fitted[i].boundaries);
+    }
+    rk_free(t->fitted);
+    rk_free(t->features);
+    rk_free(t->outputs);
+    rk_free(t->feature_names);
+    rk_free(t->weight_names);
+    rk_free(t->crossed);
+    rk_free(t->first_crossed);
+    rk_free(t->names);
+    rk_free(t);
+}
+
+static int32_t add_name(rk_transforms *t, const char *name) {
+    t->names[t->n_names] = name;
+    return (int32_t)t->n_names++;
+}
+
+static int64_t cardinality_of(const rk_data_feature *f, const rk_fitted *fitted) {
+    if (f->hash) return f->hash;
+    if (f->identity) return f->identity;
+    if (f->n_bucketize) return f->n_bucketize + 1;
+    if (f->quantiles) return fitted->n_boundaries + 1;
+    int64_t n = f->vocabulary.oov + (int64_t)fitted->vocabulary.n;
+    return n > 0 ? n : 1;
+}
+
+static rk_status find_crossed(rk_transforms *t) {
+    const rk_data_section *s = t->section;
+    rk_name_index names;
+    size_t at = 0;
+    RK_TRY(rk_name_index_init(&names, t->features, sizeof *t->features, offsetof(rk_data_feature_info, name), t->schema.n_features));
+    for (int64_t i = 0; i < s->n_features; i++) {
+        t->first_crossed[i] = at;
+        for (int64_t c = 0; c < s->features[i].n_cross; c++) t->crossed[at++] = rk_name_index_find(&names, s->features[i].cross[c]);
+    }
+    rk_name_index_release(&names);
+    return RK_OK;
+}
+
+rk_status rk_transforms_finish(rk_transforms *t) {
+    const rk_data_section *s = t->section;
+    rk_data_schema *schema = &t->schema;
+    *schema = (rk_data_schema){.features = t->features, .tasks = s->labels, .n_tasks = (int32_t)s->n_labels};
+    t->n_names = 0;
+    for (int64_t i = 0; i < s->n_labels; i++) add_name(t, s->labels[i].column ? s->labels[i].column : s->labels[i].name);
+    t->weight_name = s->sample_weight ? add_name(t, s->sample_weight) : -1;
+    t->group_name = s->group ? add_name(t, s->group) : -1;
+    t->n_labels_names = t->n_names;
+    for (int64_t i = 0; i < s->n_features; i++) {
+        const rk_data_feature *f = &s->features[i];
+        t->feature_names[i] = f->n_cross ? -1 : add_name(t, f->column ? f->column : f->name);
+        t->weight_names[i] = f->weights ? add_name(t, f->weights) : -1;
+        if (f->dense) {
+            t->outputs[i] = schema->n_dense;
+            schema->n_dense += (int32_t)f->width;
+        } else {
+            t->outputs[i] = schema->n_features;
+            t->features[schema->n_features++] = (rk_data_feature_info){f->name, cardinality_of(f, &t->fitted[i]), f->weights != NULL};
+        }
+    }
+    return find_crossed(t);
+}
+
+const rk_data_schema *rk_transforms_schema(const rk_transforms *t) {
+    return &t->schema;
+}
+
+double rk_log1p_signed(double x) {
+    return x < 0 ? -log1p(-x) : log1p(x);
+}
+
+int rk_fraction_split(const rk_data_section *s, uint64_t seed, int64_t row) {
+    if (s->valid.fraction == 0 && s->test.fraction == 0) return 0;
+    double u = (double)(rk_hash_i64(row, seed) >> 11) * 0x1p-53;
+    return u < s->valid.fraction ? 1 : u < s->valid.fraction + s->test.fraction ? 2 : 0;
+}

@@ -1,0 +1,96 @@
+/* Inside the transforms: what fitting, saving and applying share. */
+#ifndef RK_DATA_TRANSFORM_TRANSFORMS_INTERNAL_H
+#define RK_DATA_TRANSFORM_TRANSFORMS_INTERNAL_H
+
+#include "data/transform/joined_rows.h"
+#include "data/transform/window.h"
+
+/* What a pass over the training data found for one feature. */
+typedef struct rk_fitted {
+    rk_dictionary vocabulary;
+    double *boundaries;  /* [n_boundaries] of quantiles */
+    int64_t n_boundaries;
+    double mean, deviation;
+} rk_fitted;
+
+/* Memory that transforming uses again and again. */
+typedef struct rk_transform_memory {
+    rk_text_place *places; /* [capacity] */
+    uint32_t *stops;       /* [capacity + RK_CSV_INDEX_ROOM] */
+    size_t capacity;
+    int64_t *offsets;      /* [offsets_capacity] */
+    size_t offsets_capacity;
+} rk_transform_memory;
+void rk_transform_memory_release(rk_transform_memory *memory);
+
+struct rk_transforms {
+    const rk_data_section *section;
+    rk_fitted *fitted;        /* [section->n_features] */
+    rk_data_feature_info *features;
+    int32_t *outputs;         /* [section->n_features] the feature's number among the categorical ones, or its first dense column */
+    rk_data_schema schema;
+    /* The columns read, by number: optional ones first (labels, sample weight), then each feature's column and weights. */
+    const char **names;       /* [n_names], pointing into the section */
+    size_t n_names, n_labels_names;
+    int32_t *feature_names;   /* [section->n_features] number of the column's name; -1 for crosses */
+    int32_t *weight_names;    /* [section->n_features] or -1 */
+    int32_t weight_name, group_name; /* or -1 */
+    int32_t *crossed;         /* numbers of the categorical features that crosses are made of, those of feature i from first_crossed[i] on */
+    size_t *first_crossed;    /* [section->n_features] */
+};
+
+/* Everything that follows from the section and what was fitted: cardinalities, columns, the schema. */
+rk_status rk_transforms_finish(rk_transforms *transforms);
+rk_status rk_transforms_new(const rk_data_section *section, rk_transforms **out);
+
+/* Rows of a chunk that are transformed together, after those that the window holds. */
+typedef struct rk_piece {
+    const rk_rows_reader *rows;
+    const rk_columns *chunk;
+    int64_t first, n;
+    rk_transform_memory *memory;
+} rk_piece;
+
+/* The piece's rows into the window: all of them, or none (RK_BAD_DATA, which names column and value if the piece is of one row). */
+rk_status rk_transforms_rows(const rk_transforms *transforms, const rk_piece *piece, rk_window *out);
+
+/* One feature's values into the window, one by one. */
+rk_status rk_transform_values(const rk_transforms *transforms, int64_t feature, const rk_piece *piece, rk_window *out);
+/* The same a column at a time, for the kinds and columns that allow it. *done = false: they do not, and nothing was done. RK_BAD_DATA says no more. */
+rk_status rk_transform_column(const rk_transforms *transforms, int64_t feature, const rk_piece *piece, rk_window *out, bool *done);
+/* Whether, of several rows, the feature's column may stay packed. */
+bool rk_transform_takes_packed(const rk_transforms *transforms, int64_t feature);
+rk_status rk_transform_labels(const rk_transforms *transforms, int32_t task, const rk_piece *piece, rk_window *out, bool *done);
+
+/* Where a number of the column is cut off: the 0.7 of a run file is not the 0.7 of an f32, which is what the column's writer meant. */
+static inline double rk_bound_of(const rk_column *column, double bound) {
+    return column && column->type == RK_COLUMN_F32 ? (double)(float)bound : bound;
+}
+
+/* The number of boundaries that are <= x, of that column. */
+static inline int64_t rk_bucket_of(const double *boundaries, int64_t n, const rk_column *column, double x) {
+    int64_t low = 0, high = n;
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if (rk_bound_of(column, boundaries[middle]) <= x)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static inline int64_t rk_feature_bucket(const rk_data_feature *f, const rk_fitted *fitted, const rk_column *column, double x) {
+    return f->n_bucketize ? rk_bucket_of(f->bucketize, f->n_bucketize, column, x) : rk_bucket_of(fitted->boundaries, fitted->n_boundaries, column, x);
+}
+
+/* The values of a feature in one row: calls `take` for each value of a column, or, column NULL, for each piece of a text cut by the separator. */
+typedef rk_status (*rk_take_value)(void *context, const rk_column *column, int64_t value, rk_span text);
+rk_status rk_for_values(const rk_data_feature *feature, rk_values values, rk_take_value take, void *context);
+
+double rk_log1p_signed(double x);
+
+/* Which of train's rows belong to a split that is a fraction of it: 0 train, 1 valid, 2 test. */
+int rk_fraction_split(const rk_data_section *section, uint64_t seed, int64_t row);
+
+#endif

@@ -1,0 +1,158 @@
+/* What was fitted, on disk: docs/formats/checkpoint.md. */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file/file.h"
+#include "base/memory.h"
+#include "data/transform/transforms_internal.h"
+
+/* A vocabulary's file: "vocabulary/<feature>.txt", with bytes that a file name cannot hold written as %xx. */
+static rk_status vocabulary_name(const char *feature, char out[512]) {
+    int n = snprintf(out, 512, "vocabulary/");
+    for (const char *at = feature; *at; at++) {
+        RK_FAIL_IF(n > 480, RK_UNSUPPORTED, "feature '%s': its name is too long for a file's", feature);
+        bool plain = strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", *at) != NULL;
+        n += snprintf(out + n, (size_t)(512 - n), plain ? "%c" : "%%%02x", plain ? *at : (unsigned char)*at);
+    }
+    snprintf(out + n, (size_t)(512 - n), ".txt");
+    return RK_OK;
+}
+
+static rk_status keep_name(const char *name, char ***names, size_t *n_names) {
+    RK_TRY(rk_realloc(*n_names + 1, sizeof **names, names));
+    RK_TRY(rk_strdup(name, &(*names)[*n_names]));
+    (*n_names)++;
+    return RK_OK;
+}
+
+static rk_status save_vocabularies(const rk_transforms *t, const char *directory, char ***names, size_t *n_names) {
+    for (int64_t i = 0; i < t->section->n_features; i++) {
+        if (!t->section->features[i].vocabulary.line) continue;
+        char name[512], *path, *parent;
+        RK_TRY(vocabulary_name(t->section->features[i].name, name));
+        RK_TRY(rk_path_join(directory, "vocabulary", &parent));
+        rk_status status = rk_make_directories(parent);
+        rk_free(parent);
+        RK_TRY(status);
+        RK_TRY(rk_path_join(directory, name, &path));
+        status = rk_dictionary_save(&t->fitted[i].vocabulary, path);
+        rk_free(path);
+        RK_TRY(status);
+        RK_TRY(keep_name(name, names, n_names));
+    }
+    return RK_OK;
+}
+
+static json_t *fitted_json(const rk_transforms *t) {
+    json_t *features = json_object();
+    for (int64_t i = 0; i < t->section->n_features; i++) {
+        const rk_data_feature *f = &t->section->features[i];
+        json_t *entry = json_object();
+        if (f->normalize) {
+            json_object_set_new(entry, "mean", json_real(t->fitted[i].mean));
+            json_object_set_new(entry, "deviation", json_real(t->fitted[i].deviation));
+        }
+        if (f->quantiles) {
+            json_t *boundaries = json_array();
+            for (int64_t k = 0; k < t->fitted[i].n_boundaries; k++) json_array_append_new(boundaries, json_real(t->fitted[i].boundaries[k]));
+            json_object_set_new(entry, "boundaries", boundaries);
+        }
+        json_object_set_new(features, f->name, entry);
+    }
+    return json_pack("{s:i, s:o}", "version", 1, "features", features);
+}
+
+rk_status rk_transforms_save(const rk_transforms *t, const char *directory, char ***names, size_t *n_names) {
+    RK_TRY(save_vocabularies(t, directory, names, n_names));
+    json_t *root = fitted_json(t);
+    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(root);
+    if (!text) return RK_NO_MEMORY_ERROR(0);
+    char *path = NULL;
+    rk_status status = rk_path_join(directory, "transforms.json", &path);
+    if (status == RK_OK) status = rk_file_write(path, text, strlen(text));
+    rk_free(path);
+    free(text);
+    RK_TRY(status);
+    return keep_name("transforms.json", names, n_names);
+}
+
+static rk_status damaged(const char *feature, const char *what) {
+    return rk_error(RK_BAD_DATA, "transforms.json: the feature '%s' %s", feature, what);
+}
+
+static rk_status load_moments(const json_t *entry, const char *feature, rk_fitted *out) {
+    const json_t *mean = json_object_get(entry, "mean"), *deviation = json_object_get(entry, "deviation");
+    if (!json_is_number(mean) || !isfinite(json_number_value(mean))) return damaged(feature, "has no mean");
+    if (!json_is_number(deviation) || !isfinite(json_number_value(deviation)) || !(json_number_value(deviation) > 0)) return damaged(feature, "has no deviation");
+    out->mean = json_number_value(mean);
+    out->deviation = json_number_value(deviation);
+    return RK_OK;
+}
+
+static rk_status load_boundaries(const json_t *entry, const rk_data_feature *f, rk_fitted *out) {
+    const json_t *boundaries = json_object_get(entry, "boundaries");
+    size_t n = json_array_size(boundaries);
+    if (!json_is_array(boundaries)) return damaged(f->name, "has no boundaries");
+    if (n >= (size_t)f->quantiles) return damaged(f->name, "has more boundaries than its quantiles have");
+    RK_TRY(rk_alloc(n, sizeof *out->boundaries, &out->boundaries));
+    for (size_t k = 0; k < n; k++) {
+        const json_t *at = json_array_get(boundaries, k);
+        double bound = json_number_value(at);
+        if (!json_is_number(at) || !isfinite(bound) || (k && bound <= out->boundaries[k - 1])) return damaged(f->name, "has boundaries that are no ascending numbers");
+        out->boundaries[k] = bound;
+        out->n_boundaries++;
+    }
+    return RK_OK;
+}
+
+static rk_status load_fitted(rk_transforms *t, json_t *root) {
+    json_t *features = json_object_get(root, "features");
+    RK_FAIL_IF(json_integer_value(json_object_get(root, "version")) != 1, RK_BAD_DATA, "transforms.json is not of version 1");
+    for (int64_t i = 0; i < t->section->n_features; i++) {
+        const rk_data_feature *f = &t->section->features[i];
+        json_t *entry = json_object_get(features, f->name);
+        RK_FAIL_IF(!entry, RK_BAD_DATA, "transforms.json says nothing of the feature '%s'", f->name);
+        if (f->normalize) RK_TRY(load_moments(entry, f->name, &t->fitted[i]));
+        if (f->quantiles) RK_TRY(load_boundaries(entry, f, &t->fitted[i]));
+    }
+    return RK_OK;
+}
+
+static rk_status load_vocabularies(rk_transforms *t, const char *directory) {
+    for (int64_t i = 0; i < t->section->n_features; i++) {
+        if (!t->section->features[i].vocabulary.line) continue;
+        char name[512], *path;
+        RK_TRY(vocabulary_name(t->section->features[i].name, name));
+        RK_TRY(rk_path_join(directory, name, &path));
+        rk_status status = rk_dictionary_load(path, &t->fitted[i].vocabulary);
+        rk_free(path);
+        RK_TRY(status);
+    }
+    return RK_OK;
+}
+
+rk_status rk_transforms_load(const rk_data_section *section, const char *directory, rk_transforms **out) {
+    rk_transforms *t = NULL;
+    char *path = NULL;
+    json_t *root = NULL;
+    rk_status status;
+    RK_GOTO(rk_transforms_new(section, &t));
+    RK_GOTO(rk_path_join(directory, "transforms.json", &path));
+    json_error_t error;
+    root = json_load_file(path, 0, &error);
+    if (!root) RK_GOTO(rk_error(RK_BAD_DATA, "'%s': %s", path, error.text));
+    RK_GOTO(load_fitted(t, root));
+    RK_GOTO(load_vocabularies(t, directory));
+    RK_GOTO(rk_transforms_finish(t));
+    *out = t;
+    t = NULL;
+done:
+    json_decref(root);
+    rk_free(path);
+    rk_transforms_free(t);
+    return status;
+}

@@ -1,0 +1,368 @@
+/* From the embedding section and the data's features to a collection's config. */
+#include <fnmatch.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/text/text.h"
+#include "embedding/local/collection.h"
+#include "embedding/config/embedding_config.h"
+#include "embedding/local/initializer.h"
+#include "base/text/name_index.h"
+
+typedef struct rk_table_section rk_table_section;
+typedef struct rk_feature_section rk_feature_section;
+
+typedef struct planner {
+    const rk_embedding_section *section;
+    const rk_yaml *yaml;
+    const rk_embedding_source *sources;
+    int32_t n_sources;
+    rk_name_index source_names, table_names, feature_names; /* of `sources`, and of the section's tables and features */
+    int32_t *table_patterns, *feature_patterns; /* numbers of the section's entries that are patterns */
+    int32_t n_table_patterns, n_feature_patterns;
+    int32_t *of_listed, *of_source; /* the plan's table for each of the section's tables, and for each source's own name; -1 = not made */
+    rk_optimizer fallback;
+    rk_embedding_plan *plan;
+} planner;
+
+/* Where in the file, as rk_yaml_error says it. */
+typedef struct place {
+    char text[1280];
+} place;
+
+static place place_of(const planner *p, int line, const char *key) {
+    place at;
+    snprintf(at.text, sizeof at.text, "%s: key '%s'", rk_yaml_place_of(p->yaml, line).text, key);
+    return at;
+}
+
+static rk_status error_at(const planner *p, int line, const char *key, const char *message) {
+    return rk_error(RK_CONFIG, "%s: %s", place_of(p, line, key).text, message);
+}
+
+/* Hint at the nearest of the sources' names and, if with_tables, the listed tables'. */
+static rk_status hint_nearest(const planner *p, rk_status status, const char *name, bool with_tables) {
+    size_t n_sources = (size_t)p->n_sources, n = n_sources + (with_tables ? (size_t)p->section->n_tables : 0);
+    const char **names = NULL;
+    RK_TRY(rk_alloc(n, sizeof *names, &names));
+    for (size_t i = 0; i < n; i++) names[i] = i < n_sources ? p->sources[i].name : p->section->tables[i - n_sources].name;
+    const char *nearest = rk_nearest(name, names, n);
+    if (nearest) rk_error_hint(status, "did you mean '%s'?", nearest);
+    rk_free(names);
+    return status;
+}
+
+static rk_status unknown_name(const planner *p, int line, const char *key, const char *what, const char *name) {
+    rk_status status = rk_error(RK_CONFIG, "%s: there is no %s '%s'", place_of(p, line, key).text, what, name);
+    return hint_nearest(p, status, name, strcmp(key, "table") == 0);
+}
+
+/* The entry that is for a name: its own, or the first pattern that is like it. */
+static const rk_feature_section *listed_feature(const planner *p, const char *name) {
+    int32_t i = rk_name_index_find(&p->feature_names, name);
+    if (i >= 0) return &p->section->features[i];
+    for (int32_t k = 0; k < p->n_feature_patterns; k++) {
+        const rk_feature_section *pattern = &p->section->features[p->feature_patterns[k]];
+        if (fnmatch(pattern->match, name, 0) == 0) return pattern;
+    }
+    return NULL;
+}
+
+static const rk_table_section *listed_table(const planner *p, const char *name) {
+    int32_t i = rk_name_index_find(&p->table_names, name);
+    if (i >= 0) return &p->section->tables[i];
+    for (int32_t k = 0; k < p->n_table_patterns; k++) {
+        const rk_table_section *pattern = &p->section->tables[p->table_patterns[k]];
+        if (fnmatch(pattern->match, name, 0) == 0) return pattern;
+    }
+    return NULL;
+}
+
+/* A feature may name a listed table, or the one that a feature without a table of another name makes by itself. */
+static bool is_table(const planner *p, const char *name) {
+    if (rk_name_index_find(&p->table_names, name) >= 0) return true;
+    if (rk_name_index_find(&p->source_names, name) < 0) return false;
+    const rk_feature_section *owner = listed_feature(p, name);
+    return !owner || !owner->table || strcmp(owner->table, name) == 0;
+}
+
+static rk_status check_entry(const planner *p, int line, const char *name, const char *match) {
+    if (!name && !match) return error_at(p, line, "name", "an entry needs a 'name', or 'match' for a pattern of names");
+    return name && match ? error_at(p, line, "match", "an entry has a 'name' or a 'match', not both") : RK_OK;
+}
+
+static rk_status check_entries(const planner *p) {
+    const rk_embedding_section *s = p->section;
+    for (int64_t i = 0; i < s->n_tables; i++) RK_TRY(check_entry(p, s->tables[i].line, s->tables[i].name, s->tables[i].match));
+    for (int64_t i = 0; i < s->n_features; i++) RK_TRY(check_entry(p, s->features[i].line, s->features[i].name, s->features[i].match));
+    return RK_OK;
+}
+
+/* A pattern must be like some feature. */
+static rk_status check_pattern(const planner *p, const rk_feature_section *f) {
+    for (int32_t i = 0; i < p->n_sources; i++)
+        if (fnmatch(f->match, p->sources[i].name, 0) == 0) return RK_OK;
+    return hint_nearest(p, rk_error(RK_CONFIG, "%s: no categorical feature is like '%s'", place_of(p, f->line, "match").text, f->match), f->match, false);
+}
+
+static rk_status check_names(const planner *p) {
+    const rk_embedding_section *s = p->section;
+    RK_TRY(check_entries(p));
+    int32_t twin = rk_name_index_twin(&p->table_names);
+    if (twin >= 0) return error_at(p, s->tables[twin].line, "name", "a second table of this name");
+    twin = rk_name_index_twin(&p->feature_names);
+    if (twin >= 0) return error_at(p, s->features[twin].line, "name", "a second entry for this feature");
+    for (int64_t i = 0; i < s->n_features; i++) {
+        const rk_feature_section *f = &s->features[i];
+        if (f->match) RK_TRY(check_pattern(p, f));
+        if (f->name && rk_name_index_find(&p->source_names, f->name) < 0) return unknown_name(p, f->line, "name", "categorical feature", f->name);
+        if (!f->table || is_table(p, f->table)) continue;
+        const rk_feature_section *namesake = listed_feature(p, f->table);
+        if (!namesake) return unknown_name(p, f->line, "table", "table", f->table);
+        rk_status status = rk_error(RK_CONFIG, "%s: there is no table '%s'", place_of(p, f->line, "table").text, f->table);
+        return rk_error_hint(status, "the feature '%s' is looked up in the table '%s'", f->table, namesake->table);
+    }
+    return RK_OK;
+}
+
+static rk_status initializer_of(const planner *p, const rk_initializer_config *c, rk_initializer *out) {
+    rk_initializer initializer = {(rk_initializer_kind)c->kind, c->mean, c->stddev, c->min, c->max, c->value};
+    if (rk_initializer_validate(&initializer) != RK_OK) return rk_error_context(RK_CONFIG, "%s", place_of(p, c->line, "initializer").text);
+    *out = initializer;
+    return RK_OK;
+}
+
+/* The optimizer of a table: its own, the section's, or the one that the caller falls back on. `own` may be NULL. */
+static rk_status optimizer_of(const planner *p, const rk_optimizer_config *own, rk_optimizer *out) {
+    *out = p->fallback;
+    if (p->section->optimizer.line) RK_TRY(rk_optimizer_resolve(&p->section->optimizer, p->yaml, out->kind, out));
+    return own && own->line ? rk_optimizer_resolve(own, p->yaml, out->kind, out) : RK_OK;
+}
+
+static rk_status add_table(planner *p, const char *name, const rk_table_section *listed, int64_t n_rows) {
+    rk_embedding_plan *plan = p->plan;
+    const rk_embedding_section *s = p->section;
+    int32_t t = plan->n_tables;
+    rk_table_config config = {
+        .struct_size = sizeof config,
+        .n_rows = n_rows,
+        .dim = (int32_t)(listed && listed->dim ? listed->dim : s->dim),
+        .dtype = (rk_dtype)(listed && listed->dtype >= 0 ? listed->dtype : s->dtype),
+        .optimizer = &plan->optimizers[t],
+        .frozen = listed && !listed->trainable,
+    };
+    RK_TRY(initializer_of(p, listed && listed->initializer.line ? &listed->initializer : &s->initializer, &config.initializer));
+    RK_TRY(optimizer_of(p, listed ? &listed->optimizer : NULL, &plan->optimizers[t]));
+    char *copy;
+    RK_TRY(rk_strdup(name, &copy));
+    config.name = copy;
+    plan->tables[t] = config;
+    plan->l2[t] = listed && !isnan(listed->l2) ? listed->l2 : s->l2;
+    plan->l2_full[t] = listed && !isnan(listed->l2_full) ? listed->l2_full : s->l2_full;
+    plan->n_tables++;
+    return RK_OK;
+}
+
+/* The table of this name in the plan, made if it is not there; `cardinality` widens one whose rows the file leaves open. */
+static rk_status need_table(planner *p, const char *name, int64_t cardinality, const char *feature, int32_t *out) {
+    int32_t number = rk_name_index_find(&p->table_names, name);
+    const rk_table_section *listed = listed_table(p, name);
+    int32_t *made = number >= 0 ? &p->of_listed[number] : &p->of_source[rk_name_index_find(&p->source_names, name)];
+    if (listed && number < 0) p->of_listed[listed - p->section->tables] = 0; /* the pattern is of use */
+    bool open = !listed || listed->rows == 0;
+    if (!open && cardinality > listed->rows) {
+        rk_status status = rk_error(RK_CONFIG, "%s: %lld rows, but the feature '%s' has %lld ids", place_of(p, listed->line, "rows").text,
+                                    (long long)listed->rows, feature, (long long)cardinality);
+        return rk_error_hint(status, "leave rows out, and the table gets as many as it needs");
+    }
+    if (*made < 0) {
+        RK_TRY(add_table(p, name, listed, open ? cardinality : listed->rows));
+        *made = p->plan->n_tables - 1;
+    }
+    rk_table_config *table = &p->plan->tables[*made];
+    if (open && cardinality > table->n_rows) table->n_rows = cardinality;
+    *out = *made;
+    return RK_OK;
+}
+
+static rk_status add_feature(rk_embedding_plan *plan, const char *name, int32_t source, int32_t table, const rk_feature_config *config) {
+    char *copy;
+    RK_TRY(rk_strdup(name, &copy));
+    plan->features[plan->n_features] = *config;
+    plan->features[plan->n_features].name = copy;
+    plan->features[plan->n_features].table = plan->tables[table].name;
+    plan->table_of[plan->n_features] = table;
+    plan->sources[plan->n_features++] = source;
+    return RK_OK;
+}
+
+static rk_status add_vector(planner *p, int32_t source) {
+    const rk_embedding_source *from = &p->sources[source];
+    const rk_feature_section *listed = listed_feature(p, from->name);
+    if (listed && listed->max_sequence_length && from->weighted)
+        return rk_error_hint(error_at(p, listed->line, "max_sequence_length", "a sequence takes no weights"), "drop the feature's weights or its sequence length");
+    int32_t table;
+    RK_TRY(need_table(p, listed && listed->table ? listed->table : from->name, from->cardinality, from->name, &table));
+    rk_feature_config config = {
+        .struct_size = sizeof config,
+        .combiner = (rk_combiner)(listed && listed->combiner >= 0 ? listed->combiner : p->section->combiner),
+        .max_sequence_length = listed ? (int32_t)listed->max_sequence_length : 0,
+        .skip_validation = listed && !listed->validate_weights_and_indices,
+        .weighted = from->weighted,
+    };
+    return add_feature(p->plan, from->name, source, table, &config);
+}
+
+/* One weight an id, in the table "<feature>/linear": the wide part. */
+static rk_status add_linear(planner *p, int32_t source, rk_embedding_wants wants) {
+    const rk_embedding_source *from = &p->sources[source];
+    const rk_feature_section *listed = listed_feature(p, from->name);
+    rk_embedding_plan *plan = p->plan;
+    int32_t t = plan->n_tables;
+    RK_TRY(optimizer_of(p, NULL, &plan->optimizers[t]));
+    size_t name_bytes = strlen(from->name) + sizeof "/linear";
+    char *name;
+    RK_TRY(rk_alloc(name_bytes, 1, &name));
+    snprintf(name, name_bytes, "%s/linear", from->name);
+    plan->tables[t] = (rk_table_config){.struct_size = sizeof(rk_table_config),
+                                        .name = name,
+                                        .n_rows = from->cardinality,
+                                        .dim = 1,
+                                        .initializer = {.kind = RK_INIT_ZEROS},
+                                        .optimizer = &plan->optimizers[t]};
+    plan->l2[t] = isnan(wants.linear_l2) ? p->section->l2 : wants.linear_l2;
+    plan->l2_full[t] = isnan(wants.linear_l2_full) ? p->section->l2_full : wants.linear_l2_full;
+    plan->n_tables++;
+    rk_feature_config config = {.struct_size = sizeof config,
+                                .combiner = RK_COMBINER_SUM,
+                                .skip_validation = listed && !listed->validate_weights_and_indices,
+                                .weighted = from->weighted};
+    return add_feature(plan, name, source, t, &config);
+}
+
+/* A table that no feature uses would hold memory for nothing: most likely a name is misspelt. */
+static rk_status check_used(const planner *p) {
+    for (int64_t i = 0; i < p->section->n_tables; i++) {
+        if (p->of_listed[i] >= 0) continue;
+        const rk_table_section *table = &p->section->tables[i];
+        const char *key = table->name ? "name" : "match", *text = table->name ? table->name : table->match;
+        rk_status status = rk_error(RK_CONFIG, "%s: no feature uses %s '%s'", place_of(p, table->line, key).text, table->name ? "the table" : "a table like", text);
+        return hint_nearest(p, status, text, false);
+    }
+    return RK_OK;
+}
+
+static rk_status allocate(rk_embedding_plan *plan, size_t n_tables, size_t n_features) {
+    RK_TRY(rk_alloc(n_tables, sizeof *plan->tables, &plan->tables));
+    RK_TRY(rk_alloc(n_tables, sizeof *plan->l2, &plan->l2));
+    RK_TRY(rk_alloc(n_tables, sizeof *plan->l2_full, &plan->l2_full));
+    RK_TRY(rk_alloc(n_tables, sizeof *plan->optimizers, &plan->optimizers));
+    RK_TRY(rk_alloc(n_features, sizeof *plan->features, &plan->features));
+    RK_TRY(rk_alloc(n_features, sizeof *plan->table_of, &plan->table_of));
+    return rk_alloc(n_features, sizeof *plan->sources, &plan->sources);
+}
+
+static rk_status planner_init(planner *p) {
+    const rk_embedding_section *s = p->section;
+    RK_TRY(rk_name_index_init(&p->source_names, p->sources, sizeof *p->sources, offsetof(rk_embedding_source, name), p->n_sources));
+    RK_TRY(rk_name_index_init(&p->table_names, s->tables, sizeof *s->tables, offsetof(rk_table_section, name), (int32_t)s->n_tables));
+    RK_TRY(rk_name_index_init(&p->feature_names, s->features, sizeof *s->features, offsetof(rk_feature_section, name), (int32_t)s->n_features));
+    RK_TRY(rk_alloc((size_t)s->n_tables, sizeof *p->of_listed, &p->of_listed));
+    RK_TRY(rk_alloc((size_t)s->n_tables, sizeof *p->table_patterns, &p->table_patterns));
+    RK_TRY(rk_alloc((size_t)s->n_features, sizeof *p->feature_patterns, &p->feature_patterns));
+    for (int32_t i = 0; i < s->n_tables; i++)
+        if (s->tables[i].match) p->table_patterns[p->n_table_patterns++] = i;
+    for (int32_t i = 0; i < s->n_features; i++)
+        if (s->features[i].match) p->feature_patterns[p->n_feature_patterns++] = i;
+    RK_TRY(rk_alloc((size_t)p->n_sources, sizeof *p->of_source, &p->of_source));
+    for (int64_t i = 0; i < s->n_tables; i++) p->of_listed[i] = -1;
+    for (int32_t i = 0; i < p->n_sources; i++) p->of_source[i] = -1;
+    return RK_OK;
+}
+
+static void planner_release(planner *p) {
+    rk_name_index_release(&p->source_names);
+    rk_name_index_release(&p->table_names);
+    rk_name_index_release(&p->feature_names);
+    rk_free(p->of_listed);
+    rk_free(p->table_patterns);
+    rk_free(p->feature_patterns);
+    rk_free(p->of_source);
+}
+
+static rk_status make(planner *p, rk_embedding_wants wants) {
+    rk_embedding_plan *plan = p->plan;
+    RK_TRY(planner_init(p));
+    RK_TRY(check_names(p));
+    size_t most = (size_t)p->n_sources * ((wants.vectors ? 1u : 0u) + (wants.linear ? 1u : 0u)); /* a feature makes at most one table */
+    RK_TRY(allocate(plan, most, most));
+    for (int32_t i = 0; wants.vectors && i < p->n_sources; i++)
+        if (!wants.chosen || wants.chosen[i]) RK_TRY(add_vector(p, i));
+    plan->n_vectors = plan->n_features;
+    for (int32_t i = 0; wants.linear && i < p->n_sources; i++) RK_TRY(add_linear(p, i, wants));
+    return wants.vectors ? check_used(p) : RK_OK;
+}
+
+rk_status rk_embedding_plan_make(const rk_embedding_section *section, const rk_yaml *yaml, const rk_embedding_source *sources, int32_t n_sources,
+                                 rk_embedding_wants wants, const rk_optimizer *fallback, rk_embedding_plan *out) {
+    rk_embedding_plan plan = {0};
+    planner p = {.section = section, .yaml = yaml, .sources = sources, .n_sources = n_sources, .plan = &plan};
+    RK_TRY(rk_optimizer_init(&p.fallback, RK_OPTIMIZER_ADAGRAD));
+    if (fallback) p.fallback = *fallback;
+    rk_status status = make(&p, wants);
+    planner_release(&p);
+    if (status == RK_OK)
+        *out = plan;
+    else
+        rk_embedding_plan_release(&plan);
+    return status;
+}
+
+void rk_embedding_plan_release(rk_embedding_plan *plan) {
+    for (int32_t t = 0; t < plan->n_tables; t++) rk_free((char *)(size_t)plan->tables[t].name);
+    for (int32_t f = 0; f < plan->n_features; f++) rk_free((char *)(size_t)plan->features[f].name);
+    rk_free(plan->tables);
+    rk_free(plan->l2);
+    rk_free(plan->l2_full);
+    rk_free(plan->optimizers);
+    rk_free(plan->features);
+    rk_free(plan->sources);
+    rk_free(plan->table_of);
+    *plan = (rk_embedding_plan){0};
+}
+
+rk_embeddings_config rk_embedding_plan_config(const rk_embedding_plan *plan, uint64_t seed) {
+    return (rk_embeddings_config){.struct_size = sizeof(rk_embeddings_config), .seed = seed, .tables = plan->tables, .n_tables = plan->n_tables,
+                                  .features = plan->features, .n_features = plan->n_features};
+}
+
+static rk_status create_outline(const rk_embeddings_config *config, rk_embeddings **out) {
+    rk_table_part *parts;
+    RK_TRY(rk_alloc((size_t)config->n_tables, sizeof *parts, &parts));
+    for (int32_t t = 0; t < config->n_tables; t++)
+        parts[t] = (rk_table_part){.n_rows = config->tables[t].n_rows, .dim = config->tables[t].dim, .is_outline = true};
+    rk_status status = rk_embeddings_create_parts(config, parts, out);
+    rk_free(parts);
+    return status;
+}
+
+rk_status rk_embedding_plan_create(const rk_embedding_plan *plan, uint64_t seed, bool is_outline, rk_embeddings **out) {
+    rk_embeddings_config config = rk_embedding_plan_config(plan, seed);
+    rk_embeddings *e;
+    rk_status status = (is_outline ? create_outline : rk_embeddings_create)(&config, &e);
+    RK_TRY(status);
+    for (int32_t t = 0; status == RK_OK && t < plan->n_tables; t++) status = rk_embeddings_set_l2(e, plan->tables[t].name, plan->l2[t], plan->l2_full[t]);
+    if (status != RK_OK) {
+        rk_embeddings_free(e);
+        return status;
+    }
+    *out = e;
+    return RK_OK;
+}
+
+int32_t rk_embedding_plan_width(const rk_embedding_plan *plan, int32_t feature) {
+    int32_t length = plan->features[feature].max_sequence_length, dim = plan->tables[plan->table_of[feature]].dim;
+    return length ? length * dim : dim;
+}

@@ -1,0 +1,168 @@
+#include "embedding/cuda/device_tables_internal.h"
+
+#include "base/memory.h"
+
+static size_t slot_bytes(const rk_cuda_table *table, int s) {
+    return (size_t)table->n_places * (size_t)table->slot_widths[s] * sizeof(float);
+}
+
+static size_t rows_bytes(const rk_cuda_table *table) {
+    return (size_t)table->n_places * (size_t)table->dim * rk_dtype_bytes((rk_dtype)table->dtype);
+}
+
+static rk_status pin_home(rk_device_tables *d, rk_cuda_table *table, const rk_table *home) {
+    RK_TRY(rk_device_pin(d->device, home->rows.data, home->rows_bytes));
+    table->home_rows = home->rows.data;
+    for (int s = 0; s < home->n_slots; s++) {
+        RK_TRY(rk_device_pin(d->device, home->slot_values[s], home->slot_bytes[s]));
+        table->home_slots[s] = home->slot_values[s];
+    }
+    return RK_OK;
+}
+
+static rk_status take_table(rk_device_tables *d, int32_t t) {
+    const rk_table *home = d->homes[t];
+    rk_cuda_table *table = &d->tables[t];
+    if (d->lent) return RK_OK;
+    RK_TRY(rk_device_take(d, rows_bytes(table), &table->rows));
+    for (int s = 0; s < home->n_slots; s++) RK_TRY(rk_device_take(d, slot_bytes(table, s), &table->slots[s]));
+    if (!rk_is_cached(table)) return RK_OK;
+    RK_TRY(rk_device_take(d, (size_t)table->n_places * sizeof *table->frames, &table->frames));
+    return pin_home(d, table, home);
+}
+
+static void give_table(rk_device_tables *d, rk_cuda_table *table) {
+    if (d->lent) return;
+    rk_device_give(d, rows_bytes(table), table->rows);
+    rk_device_give(d, (size_t)table->n_places * sizeof *table->frames, table->frames);
+    if (table->home_rows) rk_device_unpin(d->device, table->home_rows);
+    for (int s = 0; s < 2; s++) {
+        rk_device_give(d, slot_bytes(table, s), table->slots[s]);
+        if (table->home_slots[s]) rk_device_unpin(d->device, table->home_slots[s]);
+    }
+}
+
+static rk_status refuse_parts(const rk_embeddings *e) {
+    for (int32_t t = 0; t < e->n_tables; t++)
+        RK_FAIL_IF(e->tables[t].part.absent || e->tables[t].part.n_parts > 1 || e->tables[t].part.dim != e->tables[t].config.dim, RK_UNSUPPORTED,
+                   "table '%s': a part of a table cannot be on a device", e->tables[t].part.name);
+    return RK_OK;
+}
+
+static void describe_features(rk_device_tables *d) {
+    const rk_embeddings *e = d->embeddings;
+    for (int32_t f = 0; f < d->n_features; f++)
+        d->features[f] = (rk_cuda_feature){d->numbers[e->feature_tables[f]], e->features[f].max_sequence_length, e->features[f].combiner, !e->features[f].skip_validation};
+}
+
+static rk_status describe(rk_device_tables *d) {
+    size_t n_tables = (size_t)d->n_tables, n_features = (size_t)d->n_features;
+    RK_TRY(rk_device_take(d, n_tables * sizeof *d->tables, &d->device_tables));
+    RK_TRY(rk_device_take(d, n_features * sizeof *d->features, &d->device_features));
+    RK_TRY(rk_device_take(d, n_tables * sizeof *d->steps, &d->steps));
+    RK_TRY(rk_device_take(d, sizeof *d->at_hand, &d->at_hand));
+    RK_TRY(rk_device_write(d->device, d->device_tables, d->tables, n_tables * sizeof *d->tables));
+    return rk_device_write(d->device, d->device_features, d->features, n_features * sizeof *d->features);
+}
+
+static rk_status allocate(rk_device_tables *d, size_t n_tables, size_t n_features) {
+    RK_TRY(rk_alloc(n_tables, sizeof *d->numbers, &d->numbers));
+    RK_TRY(rk_alloc(n_tables, sizeof *d->homes, &d->homes));
+    RK_TRY(rk_alloc(n_tables, sizeof *d->tables, &d->tables));
+    RK_TRY(rk_alloc(n_features, sizeof *d->features, &d->features));
+    return rk_alloc(n_features, sizeof *d->uses, &d->uses);
+}
+
+rk_status rk_device_tables_create(rk_embeddings *e, rk_device *device, const rk_device_tables_options *options, rk_device_tables **out) {
+    if (!options->of_ranks) RK_TRY(refuse_parts(e));
+    rk_device_tables *d = NULL;
+    rk_status status;
+    RK_GOTO(rk_alloc(1, sizeof *d, &d));
+    d->embeddings = e;
+    d->device = device;
+    d->max_batch = options->max_batch;
+    d->of_ranks = options->of_ranks;
+    d->lent = options->lent;
+    RK_GOTO(allocate(d, (size_t)e->n_tables, (size_t)e->n_features));
+    d->n_tables = e->n_tables; /* from now on: so many are there to be freed */
+    d->n_features = e->n_features;
+    RK_GOTO(rk_stream_create(device, &d->stream));
+    RK_GOTO(rk_device_tables_plan(d, options->budget_bytes));
+    describe_features(d);
+    for (int32_t t = 0; t < d->n_tables; t++) RK_GOTO(take_table(d, t));
+    RK_GOTO(describe(d));
+    for (int i = 0; i < 2; i++) RK_GOTO(rk_flight_open(d, &d->flights[i]));
+    RK_GOTO(rk_device_tables_refresh(d));
+    *out = d;
+    d = NULL;
+done:
+    rk_device_tables_free(d);
+    return status;
+}
+
+void rk_device_tables_free(rk_device_tables *d) {
+    if (!d) return;
+    if (d->n_under_way && rk_oldest_flight(d)->is_prepared) (void)rk_stream_sync(rk_oldest_flight(d)->stream);
+    for (int i = 0; i < 2; i++) rk_flight_close(d, &d->flights[i]);
+    for (int32_t t = 0; t < d->n_tables; t++) give_table(d, &d->tables[t]);
+    for (int32_t f = 0; f < d->n_features; f++) rk_feature_use_release(&d->uses[f]);
+    rk_device_tables_forget(d);
+    rk_device_free(d->device, d->device_tables);
+    rk_device_free(d->device, d->device_features);
+    rk_device_free(d->device, d->steps);
+    rk_device_free(d->device, d->at_hand);
+    rk_stream_free(d->stream);
+    rk_free(d->places);
+    rk_free(d->numbers);
+    rk_free(d->homes);
+    rk_free(d->tables);
+    rk_free(d->features);
+    rk_free(d->uses);
+    rk_free(d);
+}
+
+rk_status rk_device_tables_lend(rk_device_tables *d, float *const *rows, const int64_t *n_rows) {
+    for (int32_t t = 0; t < d->n_tables; t++) {
+        rk_cuda_table *table = &d->tables[d->numbers[t]];
+        table->rows = rows[t];
+        table->n_rows = table->n_places = (uint64_t)n_rows[t];
+    }
+    rk_device_tables_number_keys(d);
+    return rk_device_write(d->device, d->device_tables, d->tables, (size_t)d->n_tables * sizeof *d->tables);
+}
+
+uint64_t rk_device_tables_bytes(const rk_device_tables *d) {
+    return d->bytes;
+}
+
+static rk_status move(rk_device_tables *d, void *device_memory, void *home, size_t n_bytes, bool to_device) {
+    return to_device ? rk_device_write(d->device, device_memory, home, n_bytes) : rk_device_read(d->device, home, device_memory, n_bytes);
+}
+
+/* Between the table's home and the device; a cache only gives back what was changed, and forgets its rows where the home was. */
+static rk_status move_table(rk_device_tables *d, int32_t t, bool to_device) {
+    const rk_table *home = d->homes[t];
+    const rk_cuda_table *table = &d->tables[t];
+    if (d->lent || (!to_device && !table->is_trained)) return RK_OK;
+    if (rk_is_cached(table)) {
+        rk_cuda_empty_cache(d->stream, d->device_tables, (uint32_t)t, table->n_places, to_device);
+        return rk_stream_sync(d->stream);
+    }
+    RK_TRY(move(d, table->rows, home->rows.data, home->rows_bytes, to_device));
+    for (int s = 0; s < home->n_slots; s++) RK_TRY(move(d, table->slots[s], home->slot_values[s], home->slot_bytes[s], to_device));
+    return RK_OK;
+}
+
+static rk_status move_tables(rk_device_tables *d, bool to_device) {
+    for (int i = 0; i < 2; i++) RK_TRY(rk_flight_await(&d->flights[i]));
+    for (int32_t t = 0; t < d->n_tables; t++) RK_TRY(move_table(d, t, to_device));
+    return RK_OK;
+}
+
+rk_status rk_device_tables_settle(rk_device_tables *d) {
+    return move_tables(d, false);
+}
+
+rk_status rk_device_tables_refresh(rk_device_tables *d) {
+    return move_tables(d, true);
+}

@@ -1,0 +1,148 @@
+#include "embedding/cuda_sharded/device_sharded.h"
+
+#include "base/memory.h"
+#include "embedding/cuda_sharded/device_sharded_internal.h"
+#include "embedding/local/reserve.h"
+
+static int32_t n_stored(const rk_sharded *s) {
+    return s->store ? s->store->n_features : 0;
+}
+
+/* Streams, those of a replicated table once for each rank. */
+static size_t n_links(const rk_sharded *s) {
+    size_t n = 0;
+    for (int32_t r = 0; r < s->size; r++) n += (size_t)s->n_streams_of[r];
+    return n;
+}
+
+static rk_status allocate(rk_device_sharded *ds) {
+    const rk_sharded *s = ds->sharded;
+    size_t n_tables = (size_t)s->front->n_tables, n_features = (size_t)s->front->n_features, stored = (size_t)n_stored(s), links = n_links(s);
+    RK_TRY(rk_alloc(n_tables, sizeof *ds->values, &ds->values));
+    RK_TRY(rk_alloc(n_tables, sizeof *ds->lent, &ds->lent));
+    RK_TRY(rk_alloc(n_tables, sizeof *ds->n_lent, &ds->n_lent));
+    RK_TRY(rk_alloc(stored, sizeof *ds->served, &ds->served));
+    RK_TRY(rk_alloc(stored, sizeof *ds->served_at, &ds->served_at));
+    RK_TRY(rk_alloc(stored, sizeof *ds->gradients_at, &ds->gradients_at));
+    RK_TRY(rk_alloc(stored, sizeof *ds->staged_there, &ds->staged_there));
+    RK_TRY(rk_alloc((size_t)s->n_streams, sizeof *ds->staged_here, &ds->staged_here));
+    RK_TRY(rk_alloc(stored > links ? stored : links, sizeof *ds->send, &ds->send));
+    RK_TRY(rk_alloc(stored > links ? stored : links, sizeof *ds->receive, &ds->receive));
+    RK_TRY(rk_alloc(n_features, sizeof *ds->ids, &ds->ids));
+    RK_TRY(rk_alloc(n_features, sizeof *ds->offsets, &ds->offsets));
+    return rk_alloc(n_features, sizeof *ds->offsets_capacity, &ds->offsets_capacity);
+}
+
+static rk_status create_tables(rk_device_sharded *ds, const rk_device_tables_options *options) {
+    rk_device_tables_options front = {.max_batch = options->max_batch, .of_ranks = true, .lent = true};
+    rk_device_tables_options store = {.budget_bytes = options->budget_bytes, .of_ranks = true};
+    RK_TRY(rk_device_tables_create(ds->sharded->front, ds->device, &front, &ds->front));
+    return ds->sharded->store ? rk_device_tables_create(ds->sharded->store, ds->device, &store, &ds->store) : RK_OK;
+}
+
+rk_status rk_device_sharded_create(rk_sharded *sharded, rk_device *device, rk_device_comm *comm, const rk_device_tables_options *options, rk_device_sharded **out) {
+    RK_FAIL_IF(sharded->roles.n_owners || sharded->staleness, RK_UNSUPPORTED, "with GPUs all ranks train and hold rows, and no lookup is stale");
+    rk_device_sharded *ds;
+    rk_status status;
+    RK_TRY(rk_alloc(1, sizeof *ds, &ds));
+    ds->sharded = sharded;
+    ds->device = device;
+    ds->comm = comm;
+    RK_GOTO(allocate(ds));
+    RK_GOTO(create_tables(ds, options));
+    *out = ds;
+    return RK_OK;
+done:
+    rk_device_sharded_free(ds);
+    return status;
+}
+
+void rk_device_sharded_free(rk_device_sharded *ds) {
+    if (!ds) return;
+    const rk_sharded *s = ds->sharded;
+    if (ds->stream) (void)rk_device_comm_wait(ds->comm, ds->stream);
+    rk_device_tables_free(ds->front);
+    rk_device_tables_free(ds->store);
+    for (int32_t t = 0; t < s->front->n_tables && ds->values; t++) rk_device_free(ds->device, ds->values[t].data);
+    for (int32_t i = 0; i < s->n_streams && ds->staged_here; i++) rk_device_free(ds->device, ds->staged_here[i].data);
+    for (int32_t f = 0; f < n_stored(s); f++) {
+        if (ds->served) rk_device_free(ds->device, ds->served[f].data);
+        if (ds->staged_there) rk_device_free(ds->device, ds->staged_there[f].data);
+    }
+    for (int32_t f = 0; f < s->front->n_features && ds->offsets; f++) rk_free(ds->offsets[f]);
+    void *arrays[] = {ds->values, ds->lent, ds->n_lent, ds->served, ds->served_at, ds->gradients_at, ds->staged_here, ds->staged_there, ds->send, ds->receive, ds->ids, ds->offsets, ds->offsets_capacity};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rk_free(arrays[i]);
+    rk_free(ds);
+}
+
+rk_device_tables *rk_device_sharded_front(rk_device_sharded *ds) {
+    return ds->front;
+}
+
+/* A feature's ids as places among its table's values. Bags of the host's lookups are positions, where a feature is a sequence; the device's are samples. */
+static rk_status place_ids(rk_device_sharded *ds, const rk_journey *j, int32_t f) {
+    const rk_embeddings *e = ds->sharded->front;
+    const rk_feature_use *use = &j->flight.uses[f];
+    int32_t t = e->feature_tables[f], length = e->features[f].max_sequence_length;
+    if (e->tables[t].part.unplanned) { /* bags, combined elsewhere */
+        ds->ids[f] = (rk_ids){.ids_per_sample = 1, .ids = use->ids + j->wanted[t].bag_begins[rk_number_in_table(e, f)]};
+        return RK_OK;
+    }
+    if (!length) {
+        ds->ids[f] = use->single ? (rk_ids){.ids_per_sample = 1, .ids = use->ids} : (rk_ids){.offsets = use->offsets, .ids = use->ids, .weights = use->coefficients};
+        return RK_OK;
+    }
+    RK_TRY(rk_reserve(&ds->offsets[f], &ds->offsets_capacity[f], (size_t)use->n + 1, sizeof **ds->offsets));
+    for (int64_t s = 0; s <= use->n; s++) ds->offsets[f][s] = use->offsets[s * length];
+    ds->ids[f] = (rk_ids){.offsets = ds->offsets[f], .ids = use->ids};
+    return RK_OK;
+}
+
+/* Ids to their owners, and what others want of this one. */
+static rk_status ask(rk_sharded *s, rk_journey *j, int64_t n, const rk_ids *ids) {
+    RK_TRY(rk_journey_ask(s, j, n, ids));
+    rk_status status = rk_exchange_wait(j->ids);
+    if (status == RK_OK && s->owns) status = rk_journey_read(s, j);
+    rk_exchange_free(j->ids);
+    j->ids = NULL;
+    return status;
+}
+
+rk_status rk_device_sharded_route(rk_device_sharded *ds, rk_stream *upload, rk_stream *stream, int64_t n, const rk_ids *ids, bool training) {
+    rk_sharded *s = ds->sharded;
+    rk_journey *j = rk_journey_at(s, s->begun);
+    RK_FAIL_IF(s->begun - s->finished >= 2, RK_INVALID_ARGUMENT, "two batches are under way on the device already");
+    j->kind = training ? RK_JOURNEY_TRAIN : RK_JOURNEY_PEEK;
+    RK_TRY(ask(s, j, n, ids));
+    RK_TRY(rk_device_sharded_reserve(ds, j));
+    for (int32_t f = 0; f < s->front->n_features; f++) RK_TRY(place_ids(ds, j, f));
+    RK_TRY(rk_device_tables_route(ds->front, upload, stream, n, NULL, ds->ids, training));
+    rk_status status = ds->store ? rk_device_tables_route(ds->store, upload, stream, 0, j->counts, j->stored_ids, training) : RK_OK;
+    if (status == RK_OK)
+        s->begun++;
+    else
+        rk_device_tables_take_back(ds->front);
+    return status;
+}
+
+rk_status rk_device_sharded_check(rk_device_sharded *ds) {
+    RK_TRY(rk_device_tables_check(ds->front));
+    return ds->store ? rk_device_tables_check(ds->store) : RK_OK;
+}
+
+void rk_device_sharded_done(rk_device_sharded *ds, bool applied) {
+    rk_sharded *s = ds->sharded;
+    if (s->begun == s->finished) return;
+    rk_device_tables_done(ds->front, false);
+    if (ds->store) rk_device_tables_done(ds->store, applied);
+    s->finished++;
+    s->seen.n_batches++;
+}
+
+rk_status rk_device_sharded_settle(rk_device_sharded *ds) {
+    return ds->store ? rk_device_tables_settle(ds->store) : RK_OK;
+}
+
+rk_status rk_device_sharded_refresh(rk_device_sharded *ds) {
+    return ds->store ? rk_device_tables_refresh(ds->store) : RK_OK;
+}

@@ -1,0 +1,142 @@
+/* From the gradients of a batch's activations to updated rows: a launch, then pieces of rows in any order, by any thread. */
+#include <stdatomic.h>
+
+#include "base/finite.h"
+#include "base/thread/parallel.h"
+#include "embedding/local/collection_internal.h"
+#include "base/thread/partition.h"
+
+enum { CHECK_SAMPLES = 256 };
+
+typedef struct application {
+    rk_embeddings *embeddings;
+    const rk_activation *gradients;
+    const rk_feature_use *uses;
+    size_t blocks; /* of samples, a feature: of the longest */
+    atomic_bool not_finite;
+} application;
+
+/* Features of frozen tables need no gradients. */
+static bool is_used(const application *a, int32_t f) {
+    return rk_takes_updates(a->embeddings, a->embeddings->feature_tables[f]);
+}
+
+/* Whether a feature's gradients lie right beside those of the feature before it, sample by sample. */
+static bool follows(const application *a, int32_t f) {
+    if (f == 0 || a->uses[f].n == 0 || a->uses[f].n != a->uses[f - 1].n || !is_used(a, f - 1)) return false;
+    const rk_activation *before = &a->gradients[f - 1], *at = &a->gradients[f];
+    return at->stride == before->stride && at->data == before->data + rk_embeddings_width(a->embeddings, f - 1);
+}
+
+/* Gradients are read as they lie in memory: features that follow each other are checked with the first of them. */
+static void check_block(void *context, size_t task, int thread) {
+    (void)thread;
+    application *a = context;
+    int32_t f = (int32_t)(task / a->blocks), n_features = a->embeddings->n_features;
+    if (!is_used(a, f) || follows(a, f)) return;
+    int64_t width = rk_embeddings_width(a->embeddings, f);
+    for (int32_t next = f + 1; next < n_features && is_used(a, next) && follows(a, next); next++) width += rk_embeddings_width(a->embeddings, next);
+    int64_t first = (int64_t)(task % a->blocks) * CHECK_SAMPLES, n = a->uses[f].n, last = first + CHECK_SAMPLES < n ? first + CHECK_SAMPLES : n;
+    bool finite = true;
+    for (int64_t s = first; s < last; s++) finite &= rk_all_finite(a->gradients[f].data + s * a->gradients[f].stride, width);
+    if (!finite) atomic_store(&a->not_finite, true);
+}
+
+static rk_status name_not_finite(const application *a) {
+    for (int32_t f = 0; f < a->embeddings->n_features; f++)
+        for (int64_t s = 0; s < a->uses[f].n && is_used(a, f); s++)
+            RK_FAIL_IF(!rk_all_finite(a->gradients[f].data + s * a->gradients[f].stride, rk_embeddings_width(a->embeddings, f)), RK_NOT_FINITE,
+                       "feature '%s': sample %lld: the gradient is not a finite number", a->embeddings->features[f].name, (long long)s);
+    return rk_error(RK_INTERNAL, "a gradient that was not finite is so now");
+}
+
+static rk_status check_gradients(application *a) {
+    const rk_embeddings *e = a->embeddings;
+    RK_FAIL_IF(e->n_features > 0 && !a->gradients, RK_INVALID_ARGUMENT, "apply_gradients needs gradients");
+    for (int32_t f = 0; f < e->n_features; f++)
+        RK_FAIL_IF(a->uses[f].n > 0 && is_used(a, f) && (!a->gradients[f].data || a->gradients[f].stride < rk_embeddings_width(e, f)), RK_INVALID_ARGUMENT,
+                   "feature '%s': its gradients need memory and a stride of at least %d", e->features[f].name, rk_embeddings_width(e, f));
+    for (int32_t f = 0; f < e->n_features; f++) {
+        size_t blocks = rk_blocks((size_t)a->uses[f].n, CHECK_SAMPLES);
+        if (blocks > a->blocks) a->blocks = blocks;
+    }
+    rk_parallel_for(a->blocks * (size_t)e->n_features, check_block, a);
+    return atomic_load(&a->not_finite) ? name_not_finite(a) : RK_OK;
+}
+
+void rk_embeddings_update_piece(const rk_embeddings *e, size_t number) {
+    const rk_flight *flight = &e->flights[!e->now];
+    size_t t = rk_cut_item(flight->piece_begins, (size_t)e->n_tables, number);
+    const rk_update_plan *plan = &flight->plans[t];
+    const rk_table *table = &e->tables[t];
+    rk_use_piece piece = rk_update_plan_piece(plan, number - flight->piece_begins[t]);
+    int64_t first_row = (int64_t)piece.part << plan->shift, part_rows = (int64_t)1 << plan->shift, rows_left = table->config.n_rows - first_row;
+    rk_rows_update_args args = {
+        .rows = table->rows,
+        .first_row = first_row,
+        .n_places = part_rows < rows_left ? part_rows : rows_left,
+        .update = &flight->updates[t],
+        .uses = plan->uses + piece.first,
+        .n_uses = piece.last - piece.first,
+        .sources = plan->sources,
+        .n_sources = plan->n_sources,
+        .has_leaves = plan->has_leaves,
+        .bags = plan->weighted ? plan->bags : NULL,
+        .coefficients = plan->weighted ? plan->coefficients : NULL,
+        .l2 = (float)table->l2,
+        .l2_full = (float)table->l2_full,
+        .seed = rk_table_store_seed(table, table->step + 1),
+    };
+    for (int s = 0; s < table->n_slots; s++) {
+        args.slots[s] = table->slot_values[s];
+        args.slot_widths[s] = table->slots[s].per_row ? 1 : table->config.dim;
+    }
+    rk_rows_update(&args);
+}
+
+size_t rk_embeddings_n_pieces(const rk_embeddings *e) {
+    const rk_flight *flight = &e->flights[!e->now];
+    return flight->is_launched ? flight->piece_begins[e->n_tables] : 0;
+}
+
+void rk_embeddings_land(rk_embeddings *e) {
+    rk_flight *flight = &e->flights[!e->now];
+    if (!flight->is_launched) return;
+    for (int32_t t = 0; t < e->n_tables; t++) e->tables[t].step += rk_takes_updates(e, t);
+    flight->is_launched = false;
+    if (!e->flights[e->now].is_routed) e->now = !e->now; /* no batch came between: its memory serves the next one */
+}
+
+rk_status rk_embeddings_launch(rk_embeddings *e, const rk_activation *gradients, bool known_finite) {
+    rk_flight *flight = &e->flights[e->now];
+    RK_FAIL_IF(!flight->is_routed, RK_INVALID_ARGUMENT, "apply_gradients needs a lookup before it");
+    application a = {.embeddings = e, .gradients = gradients, .uses = flight->uses};
+    if (!known_finite) RK_TRY(check_gradients(&a));
+    for (int32_t t = 0; t < e->n_tables; t++) {
+        flight->piece_begins[t + 1] = flight->piece_begins[t];
+        if (!rk_takes_updates(e, t)) continue;
+        rk_update_plan_set_gradients(e, &flight->plans[t], t, gradients);
+        rk_update_prepare(&e->tables[t].optimizer, e->tables[t].step, e->learning_rate_factor, &flight->updates[t]);
+        flight->piece_begins[t + 1] += rk_update_plan_n_pieces(&flight->plans[t]);
+    }
+    flight->is_routed = false;
+    flight->is_launched = true;
+    e->now = !e->now;
+    return RK_OK;
+}
+
+static void update_piece(void *context, size_t task, int thread) {
+    (void)thread;
+    rk_embeddings_update_piece(context, task);
+}
+
+rk_status rk_embeddings_apply_gradients(rk_embeddings *e, const rk_activation *gradients) {
+    RK_TRY(rk_embeddings_launch(e, gradients, false));
+    rk_embeddings_update_all(e);
+    return RK_OK;
+}
+
+void rk_embeddings_update_all(rk_embeddings *e) {
+    rk_parallel_for(rk_embeddings_n_pieces(e), update_piece, e);
+    rk_embeddings_land(e);
+}

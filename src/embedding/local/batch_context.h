@@ -1,0 +1,17 @@
+/* A batch on its way through the collection: from its ids to the update of their rows. */
+#ifndef RK_EMBEDDING_LOCAL_BATCH_CONTEXT_H
+#define RK_EMBEDDING_LOCAL_BATCH_CONTEXT_H
+
+#include "embedding/local/feature_bags.h"
+#include "embedding/local/row_uses.h"
+
+struct rk_flight {
+    rk_feature_use *uses;   /* [n_features] */
+    rk_update_plan *plans;  /* [n_tables], of those that take updates */
+    rk_update *updates;     /* [n_tables], once launched */
+    size_t *piece_begins;   /* [n_tables+1]: table t has pieces piece_begins[t] .. piece_begins[t+1]-1 */
+    bool is_routed;         /* ids are ready, plans made: lookups may be done, and an update launched */
+    bool is_launched;       /* gradients are there: pieces may be updated */
+};
+
+#endif

@@ -1,0 +1,244 @@
+#include <math.h>
+#include <string.h>
+
+#include "base/thread/cpu.h"
+#include "base/memory.h"
+#include "embedding/local/collection_internal.h"
+#include "embedding/local/initializer.h"
+
+/* Beyond these a table would not fit an address space; the second is the initializers' too. */
+static const int64_t max_values = (int64_t)1 << 56, max_rows = (int64_t)1 << 47;
+
+static rk_status check_table(const rk_table_config *t) {
+    RK_FAIL_IF(!t->name || !*t->name, RK_INVALID_ARGUMENT, "a table needs a name");
+    RK_FAIL_IF(t->n_rows < 1, RK_INVALID_ARGUMENT, "table '%s': %lld rows; it needs at least one", t->name, (long long)t->n_rows);
+    RK_FAIL_IF(t->dim < 1 || t->dim > RK_MAX_DIM, RK_INVALID_ARGUMENT, "table '%s': dim %d; must be 1 to %d", t->name, t->dim, RK_MAX_DIM);
+    RK_FAIL_IF(t->n_rows > max_rows || t->n_rows > max_values / t->dim, RK_INVALID_ARGUMENT, "table '%s' is too large for an address space", t->name);
+    RK_FAIL_IF((unsigned)t->dtype >= RK_DTYPE_COUNT, RK_INVALID_ARGUMENT, "table '%s': there is no dtype number %d", t->name, (int)t->dtype);
+    rk_status status = rk_initializer_validate(&t->initializer);
+    if (status == RK_OK && t->optimizer) status = rk_optimizer_validate(t->optimizer);
+    return status == RK_OK ? RK_OK : rk_error_context(status, "table '%s'", t->name);
+}
+
+static rk_status check_feature(const rk_feature_config *f, const rk_embeddings_config *config, const rk_name_index *tables, int32_t *table) {
+    RK_FAIL_IF(!f->name || !*f->name, RK_INVALID_ARGUMENT, "a feature needs a name");
+    RK_FAIL_IF((unsigned)f->combiner >= RK_COMBINER_COUNT, RK_INVALID_ARGUMENT, "feature '%s': there is no combiner number %d", f->name, (int)f->combiner);
+    RK_FAIL_IF(f->max_sequence_length < 0, RK_INVALID_ARGUMENT, "feature '%s': max_sequence_length %d is negative", f->name, f->max_sequence_length);
+    int32_t t = f->table ? rk_name_index_find(tables, f->table) : -1;
+    RK_FAIL_IF(t < 0, RK_INVALID_ARGUMENT, "feature '%s': there is no table '%s'", f->name, f->table ? f->table : "");
+    RK_FAIL_IF(f->max_sequence_length > INT32_MAX / config->tables[t].dim, RK_INVALID_ARGUMENT, "feature '%s': max_sequence_length %d times dim %d is too much",
+               f->name, f->max_sequence_length, config->tables[t].dim);
+    *table = t;
+    return RK_OK;
+}
+
+static rk_status check_feature_names(const rk_embeddings_config *config) {
+    rk_name_index names;
+    RK_TRY(rk_name_index_init(&names, config->features, sizeof *config->features, offsetof(rk_feature_config, name), config->n_features));
+    int32_t twin = rk_name_index_twin(&names);
+    rk_name_index_release(&names);
+    RK_FAIL_IF(twin >= 0, RK_INVALID_ARGUMENT, "two features are named '%s'", config->features[twin].name);
+    return RK_OK;
+}
+
+/* Everything but memory, before any is taken for tables. feature_tables: [n_features]. */
+static rk_status check_config(const rk_embeddings_config *config, int32_t *feature_tables) {
+    for (int32_t t = 0; t < config->n_tables; t++) RK_TRY(check_table(&config->tables[t]));
+    rk_name_index tables;
+    RK_TRY(rk_name_index_init(&tables, config->tables, sizeof *config->tables, offsetof(rk_table_config, name), config->n_tables));
+    rk_status status = RK_OK;
+    int32_t twin = rk_name_index_twin(&tables);
+    if (twin >= 0) status = rk_error(RK_INVALID_ARGUMENT, "two tables are named '%s'", config->tables[twin].name);
+    for (int32_t f = 0; status == RK_OK && f < config->n_features; f++) status = check_feature(&config->features[f], config, &tables, &feature_tables[f]);
+    rk_name_index_release(&tables);
+    return status == RK_OK ? check_feature_names(config) : status;
+}
+
+static rk_status add_features(rk_embeddings *e, const rk_embeddings_config *config) {
+    for (int32_t f = 0; f < config->n_features; f++) {
+        char *name;
+        RK_TRY(rk_strdup(config->features[f].name, &name));
+        e->features[f] = config->features[f];
+        e->features[f].name = name;
+        e->features[f].table = e->tables[e->feature_tables[f]].config.name;
+        e->n_features = f + 1;
+        e->table_begins[e->feature_tables[f] + 1]++;
+    }
+    for (int32_t t = 0; t < e->n_tables; t++) e->table_begins[t + 1] += e->table_begins[t];
+    int32_t *next;
+    RK_TRY(rk_alloc((size_t)e->n_tables, sizeof *next, &next));
+    for (int32_t f = 0; f < e->n_features; f++) e->by_table[e->table_begins[e->feature_tables[f]] + next[e->feature_tables[f]]++] = f;
+    rk_free(next);
+    return RK_OK;
+}
+
+static rk_status add_tables(rk_embeddings *e, const rk_embeddings_config *config, const rk_optimizer *optimizer, const rk_table_part *parts) {
+    for (int32_t t = 0; t < config->n_tables; t++) {
+        const rk_table_config *table = &config->tables[t];
+        RK_TRY(rk_table_init(&e->tables[t], table, table->optimizer ? table->optimizer : optimizer, config->seed, parts ? &parts[t] : NULL));
+        e->n_tables = t + 1;
+    }
+    return rk_name_index_init(&e->table_names, e->tables, sizeof *e->tables, offsetof(rk_table, config.name), e->n_tables);
+}
+
+rk_status rk_flight_init(rk_flight *flight, size_t n_tables, size_t n_features) {
+    RK_TRY(rk_alloc(n_tables, sizeof *flight->plans, &flight->plans));
+    RK_TRY(rk_alloc(n_tables, sizeof *flight->updates, &flight->updates));
+    RK_TRY(rk_alloc(n_tables + 1, sizeof *flight->piece_begins, &flight->piece_begins));
+    return rk_alloc(n_features, sizeof *flight->uses, &flight->uses);
+}
+
+void rk_flight_release(rk_flight *flight, int32_t n_tables, int32_t n_features) {
+    for (int32_t f = 0; f < n_features; f++) rk_feature_use_release(&flight->uses[f]);
+    for (int32_t t = 0; t < n_tables; t++) rk_update_plan_release(&flight->plans[t]);
+    rk_free(flight->uses);
+    rk_free(flight->plans);
+    rk_free(flight->updates);
+    rk_free(flight->piece_begins);
+}
+
+static rk_status allocate(rk_embeddings *e, size_t n_tables, size_t n_features) {
+    RK_TRY(rk_alloc(n_tables, sizeof *e->tables, &e->tables));
+    RK_TRY(rk_alloc(n_tables + 1, sizeof *e->table_begins, &e->table_begins));
+    RK_TRY(rk_alloc((n_tables > n_features ? n_tables : n_features) + 1, sizeof *e->task_begins, &e->task_begins));
+    RK_TRY(rk_alloc(n_features, sizeof *e->features, &e->features));
+    RK_TRY(rk_alloc(n_features, sizeof *e->feature_tables, &e->feature_tables));
+    RK_TRY(rk_alloc(n_features, sizeof *e->by_table, &e->by_table));
+    for (int i = 0; i < 2; i++) RK_TRY(rk_flight_init(&e->flights[i], n_tables, n_features));
+    RK_TRY(rk_alloc(n_features, sizeof *e->leaves, &e->leaves));
+    return rk_alloc(n_features, sizeof *e->peeks, &e->peeks);
+}
+
+rk_status rk_embeddings_create(const rk_embeddings_config *config, rk_embeddings **out) {
+    return rk_embeddings_create_parts(config, NULL, out);
+}
+
+rk_status rk_embeddings_create_parts(const rk_embeddings_config *config, const rk_table_part *parts, rk_embeddings **out) {
+    RK_FAIL_IF(!config || config->n_tables < 0 || config->n_features < 0 || (config->n_tables && !config->tables) || (config->n_features && !config->features),
+               RK_INVALID_ARGUMENT, "the embeddings' config is missing or incomplete");
+    rk_optimizer optimizer;
+    RK_TRY(rk_optimizer_init(&optimizer, RK_OPTIMIZER_ADAGRAD));
+    if (config->optimizer) optimizer = *config->optimizer;
+    RK_TRY(rk_optimizer_validate(&optimizer));
+    rk_embeddings *e = NULL;
+    rk_status status;
+    RK_GOTO(rk_alloc(1, sizeof *e, &e));
+    e->learning_rate_factor = 1;
+    e->cache_bytes = rk_cpu_cache_bytes();
+    RK_GOTO(allocate(e, (size_t)config->n_tables, (size_t)config->n_features));
+    RK_GOTO(check_config(config, e->feature_tables));
+    RK_GOTO(add_tables(e, config, &optimizer, parts));
+    RK_GOTO(add_features(e, config));
+    *out = e;
+    e = NULL;
+done:
+    rk_embeddings_free(e);
+    return status;
+}
+
+void rk_embeddings_free(rk_embeddings *e) {
+    if (!e) return;
+    for (int32_t f = 0; f < e->n_features; f++) {
+        rk_free((char *)(size_t)e->features[f].name);
+        rk_feature_use_release(&e->peeks[f]);
+    }
+    for (int i = 0; i < 2; i++) rk_flight_release(&e->flights[i], e->n_tables, e->n_features);
+    for (int32_t t = 0; t < e->n_tables; t++) rk_table_release(&e->tables[t]);
+    rk_free(e->tables);
+    rk_name_index_release(&e->table_names);
+    rk_free(e->table_begins);
+    rk_free(e->task_begins);
+    rk_free(e->aside);
+    rk_free(e->features);
+    rk_free(e->feature_tables);
+    rk_free(e->by_table);
+    rk_free(e->peeks);
+    rk_free(e->leaves);
+    rk_free(e);
+}
+
+int32_t rk_embeddings_n_features(const rk_embeddings *e) {
+    return e->n_features;
+}
+
+int32_t rk_embeddings_width(const rk_embeddings *e, int32_t feature) {
+    int32_t length = e->features[feature].max_sequence_length, dim = e->tables[e->feature_tables[feature]].config.dim;
+    return length ? length * dim : dim;
+}
+
+uint64_t rk_embeddings_bytes(const rk_embeddings *e) {
+    uint64_t bytes = 0;
+    for (int32_t t = 0; t < e->n_tables; t++) bytes += rk_table_bytes(&e->tables[t]);
+    return bytes;
+}
+
+rk_status rk_embeddings_scale_learning_rate(rk_embeddings *e, double factor) {
+    RK_FAIL_IF(!(factor >= 0) || !isfinite(factor), RK_INVALID_ARGUMENT, "a learning-rate factor must be a finite number of 0 or more, not %g", factor);
+    e->learning_rate_factor = factor;
+    return RK_OK;
+}
+
+static rk_status find_table(const rk_embeddings *e, const char *name, rk_table **out) {
+    int32_t t = rk_name_index_find(&e->table_names, name);
+    RK_FAIL_IF(t < 0, RK_NOT_FOUND, "there is no table '%s'", name);
+    *out = &e->tables[t];
+    return RK_OK;
+}
+
+static rk_status find_rows(const rk_embeddings *e, const char *name, int64_t first, int64_t n, rk_table **out) {
+    rk_table *table;
+    RK_TRY(find_table(e, name, &table));
+    RK_FAIL_IF(first < 0 || n < 0 || first > table->config.n_rows - n, RK_INVALID_ARGUMENT, "table '%s' has %lld rows; %lld from row %lld were asked for", name,
+               (long long)table->config.n_rows, (long long)n, (long long)first);
+    *out = table;
+    return RK_OK;
+}
+
+rk_status rk_embeddings_read_rows(const rk_embeddings *e, const char *table, int64_t first, int64_t n, float *out) {
+    rk_table *t;
+    RK_TRY(find_rows(e, table, first, n, &t));
+    for (int64_t i = 0; i < n; i++) rk_row_load(&t->rows, first + i, out + i * t->config.dim);
+    return RK_OK;
+}
+
+rk_status rk_embeddings_write_rows(rk_embeddings *e, const char *table, int64_t first, int64_t n, const float *rows) {
+    rk_table *t;
+    RK_TRY(find_rows(e, table, first, n, &t));
+    for (int64_t i = 0; i < n; i++) rk_table_store(t, first + i, rows + i * t->config.dim, 0);
+    return RK_OK;
+}
+
+rk_status rk_embeddings_state(rk_embeddings *e, rk_state *state) {
+    for (int32_t t = 0; t < e->n_tables; t++) RK_TRY(rk_table_state(&e->tables[t], state));
+    return RK_OK;
+}
+
+void rk_embeddings_set_leaves(rk_embeddings *e, int32_t feature, rk_leaves leaves) {
+    e->leaves[feature] = leaves;
+}
+
+rk_status rk_embeddings_set_l2(rk_embeddings *e, const char *table, double l2, double l2_full) {
+    RK_FAIL_IF(!(l2 >= 0) || !(l2_full >= 0) || isinf(l2) || isinf(l2_full), RK_INVALID_ARGUMENT,
+               "table '%s': l2 and l2_full must be finite numbers of 0 or more", table);
+    rk_table *t;
+    RK_TRY(find_table(e, table, &t));
+    t->l2 = l2;
+    t->l2_full = l2_full;
+    return RK_OK;
+}
+
+int32_t rk_embeddings_n_tables(const rk_embeddings *e) {
+    return e->n_tables;
+}
+const rk_table_config *rk_embeddings_table(const rk_embeddings *e, int32_t table) {
+    return &e->tables[table].config;
+}
+const rk_feature_config *rk_embeddings_feature(const rk_embeddings *e, int32_t feature) {
+    return &e->features[feature];
+}
+const rk_optimizer *rk_embeddings_table_optimizer(const rk_embeddings *e, int32_t table) {
+    return &e->tables[table].optimizer;
+}
+uint64_t rk_embeddings_table_bytes(const rk_embeddings *e, int32_t table) {
+    return rk_table_bytes(&e->tables[table]);
+}

@@ -1,0 +1,171 @@
+/* From a batch's ids to what lookups and updates read: everything checked, bags made ready, the uses of each row sorted. */
+#include "base/failure.h"
+#include "base/thread/parallel.h"
+#include "embedding/local/collection_internal.h"
+#include "embedding/local/reserve.h"
+
+enum {
+    SCAN_IDS = 65536,
+    AT_ONCE = 8 /* a table with no more than one in so many of a thread's share of the uses is not cut */
+};
+
+typedef struct routing {
+    rk_embeddings *embeddings;
+    rk_feature_use *uses;
+    const rk_ids *ids;
+    int64_t n;
+    const int64_t *counts; /* [n_features], or NULL: n of all */
+    rk_failure failure; /* of the first feature that is refused */
+} routing;
+
+static const rk_table *table_of(const rk_embeddings *e, size_t feature) {
+    return &e->tables[e->feature_tables[feature]];
+}
+
+static void begin_feature(void *context, size_t f, int thread) {
+    (void)thread;
+    routing *l = context;
+    rk_failure_keep(&l->failure, (int64_t)f, rk_feature_use_begin(&l->uses[f], &l->embeddings->features[f], l->counts ? l->counts[f] : l->n, &l->ids[f]));
+}
+
+static void scan_block(void *context, size_t task, int thread) {
+    (void)thread;
+    const routing *l = context;
+    const size_t *begins = l->embeddings->task_begins;
+    size_t f = rk_cut_item(begins, (size_t)l->embeddings->n_features, task);
+    rk_feature_use *use = &l->uses[f];
+    int64_t first = (int64_t)(task - begins[f]) * SCAN_IDS, last = first + SCAN_IDS < use->n_ids ? first + SCAN_IDS : use->n_ids;
+    rk_feature_use_scan(use, table_of(l->embeddings, f), first, last);
+}
+
+static void prepare_feature(void *context, size_t f, int thread) {
+    (void)thread;
+    routing *l = context;
+    const rk_embeddings *e = l->embeddings;
+    rk_failure_keep(&l->failure, (int64_t)f, rk_feature_use_prepare(&l->uses[f], &e->features[f], table_of(e, f), &l->ids[f]));
+}
+
+static rk_status prepare(routing *l, bool checks) {
+    rk_embeddings *e = l->embeddings;
+    size_t n_features = (size_t)e->n_features;
+    rk_parallel_for_work(n_features, (uint64_t)l->n * n_features, begin_feature, l);
+    RK_TRY(rk_failure_status(&l->failure));
+    uint64_t n_ids = 0;
+    for (size_t f = 0; f < n_features; f++) {
+        bool scans = checks || e->features[f].max_sequence_length; /* which cuts ids off, so that no lookup would see them */
+        e->task_begins[f + 1] = e->task_begins[f] + (scans ? rk_blocks((size_t)l->uses[f].n_ids, SCAN_IDS) : 0);
+        n_ids += (uint64_t)l->uses[f].n_ids;
+    }
+    rk_parallel_for_work(e->task_begins[n_features], n_ids, scan_block, l);
+    rk_parallel_for_work(n_features, n_ids, prepare_feature, l);
+    return rk_failure_status(&l->failure);
+}
+
+rk_status rk_uses_prepare(rk_embeddings *e, rk_feature_use *uses, int64_t n, const int64_t *counts, const rk_ids *ids, bool checks) {
+    RK_FAIL_IF(n < 0, RK_INVALID_ARGUMENT, "a lookup of %lld samples", (long long)n);
+    RK_FAIL_IF(e->n_features > 0 && !ids, RK_INVALID_ARGUMENT, "a lookup needs ids");
+    routing l = {.embeddings = e, .uses = uses, .ids = ids, .n = n, .counts = counts, .failure = RK_FAILURE_INIT};
+    return prepare(&l, checks);
+}
+
+/* The plan of an update is made here, since it needs the ids alone. */
+typedef struct planning {
+    rk_embeddings *embeddings;
+    rk_flight *flight;
+    int64_t n_uses; /* of all tables */
+} planning;
+
+static bool is_cut(const planning *p, int32_t t) {
+    return rk_takes_updates(p->embeddings, t) && !p->flight->plans[t].at_once;
+}
+
+/* Run `task` for each piece of each table that is cut, all tables in one loop, so that small ones fill the gaps of large ones. */
+static void for_pieces(planning *p, size_t (*n_pieces)(const rk_update_plan *plan), rk_task task) {
+    rk_embeddings *e = p->embeddings;
+    for (int32_t t = 0; t < e->n_tables; t++) e->task_begins[t + 1] = e->task_begins[t] + (is_cut(p, t) ? n_pieces(&p->flight->plans[t]) : 0);
+    rk_parallel_for_work(e->task_begins[e->n_tables], (uint64_t)p->n_uses, task, p);
+}
+
+static size_t n_chunks(const rk_update_plan *plan) {
+    return plan->n_chunks;
+}
+static size_t n_parts(const rk_update_plan *plan) {
+    return plan->n_parts;
+}
+
+static int32_t locate(const planning *p, size_t task, size_t *piece) {
+    const rk_embeddings *e = p->embeddings;
+    size_t table = rk_cut_item(e->task_begins, (size_t)e->n_tables, task);
+    *piece = task - e->task_begins[table];
+    return (int32_t)table;
+}
+
+static rk_row_use *aside_of(const planning *p, int thread) {
+    return p->embeddings->aside + (size_t)thread * RK_USES_ASIDE;
+}
+
+/* Its uses are still in the caches when they are dealt out and sorted. */
+static void make_table(void *context, size_t task, int thread) {
+    const planning *p = context;
+    int32_t t = (int32_t)task;
+    if (rk_takes_updates(p->embeddings, t) && p->flight->plans[t].at_once) rk_update_plan_make(p->embeddings, p->flight, t, aside_of(p, thread));
+}
+
+static void count_chunk(void *context, size_t task, int thread) {
+    (void)thread;
+    const planning *p = context;
+    size_t chunk;
+    int32_t t = locate(p, task, &chunk);
+    rk_update_plan_count(p->embeddings, p->flight, t, chunk);
+}
+
+static void deal_chunk(void *context, size_t task, int thread) {
+    (void)thread;
+    const planning *p = context;
+    size_t chunk;
+    int32_t t = locate(p, task, &chunk);
+    rk_update_plan_deal(p->embeddings, p->flight, t, chunk);
+}
+
+static void place_table(void *context, size_t task, int thread) {
+    (void)thread;
+    const planning *p = context;
+    if (is_cut(p, (int32_t)task)) rk_update_plan_place(&p->flight->plans[task]);
+}
+
+static void sort_part(void *context, size_t task, int thread) {
+    const planning *p = context;
+    size_t part;
+    int32_t t = locate(p, task, &part);
+    rk_update_plan_sort(&p->flight->plans[t], (uint32_t)part, aside_of(p, thread));
+}
+
+static rk_status plan_updates(rk_embeddings *e, rk_flight *flight) {
+    planning p = {e, flight, 0};
+    size_t n_threads = (size_t)rk_parallel_threads(), n_tables = (size_t)e->n_tables;
+    RK_TRY(rk_reserve(&e->aside, &e->aside_capacity, n_threads * RK_USES_ASIDE, sizeof *e->aside));
+    for (int32_t t = 0; t < e->n_tables; t++) {
+        if (!rk_takes_updates(e, t)) continue;
+        RK_TRY(rk_update_plan_begin(e, flight, t));
+        p.n_uses += flight->plans[t].n;
+    }
+    for (int32_t t = 0; t < e->n_tables; t++) flight->plans[t].at_once = flight->plans[t].n <= p.n_uses / (int64_t)(AT_ONCE * n_threads);
+    rk_parallel_for_work(n_tables, (uint64_t)p.n_uses, make_table, &p);
+    for_pieces(&p, n_chunks, count_chunk);
+    rk_parallel_for_work(n_tables, (uint64_t)p.n_uses, place_table, &p);
+    for_pieces(&p, n_chunks, deal_chunk);
+    for_pieces(&p, n_parts, sort_part);
+    return RK_OK;
+}
+
+rk_status rk_flight_route(rk_embeddings *e, rk_flight *flight, int64_t n, const int64_t *counts, const rk_ids *ids) {
+    flight->is_routed = false;
+    RK_TRY(rk_uses_prepare(e, flight->uses, n, counts, ids, true));
+    RK_TRY(plan_updates(e, flight));
+    flight->is_routed = true;
+    return RK_OK;
+}
+
+rk_status rk_embeddings_route(rk_embeddings *e, int64_t n, const rk_ids *ids, bool training) {
+    return training ? rk_flight_route(e, &e->flights[e->now], n, NULL, ids) : rk_uses_prepare(e, e->peeks, n, NULL, ids, true);
+}

@@ -1,0 +1,255 @@
+#include "embedding/local/row_uses.h"
+
+#include "base/thread/parallel.h"
+#include "embedding/local/collection_internal.h"
+#include "embedding/local/reserve.h"
+
+enum {
+    CHUNK_USES = 32768,
+    PART_USES = 4096,     /* that a part has, about: sorted in the second cache, and few enough parts to deal out to from the first */
+    PIECE_USES = 1024,
+    MAX_USUAL_BITS = 11,  /* more parts than this at once are dealt out slowly */
+    FETCH_AHEAD = 16,     /* uses, two cache lines: parts are too many for a processor to see where each goes on */
+    FULL_PARTS_BITS = 8   /* where every row takes a step (l2_full) */
+};
+
+static const rk_feature_use *use_of(const rk_embeddings *e, const rk_flight *flight, int32_t t, int32_t source) {
+    return &flight->uses[e->by_table[e->table_begins[t] + source]];
+}
+
+static int bits_of(int64_t largest) {
+    int bits = 0;
+    while (largest >> bits) bits++;
+    return bits;
+}
+
+/* As many parts as give each PART_USES, no more than rows, and so many that a place in a part is 32 bits. */
+static int part_shift(const rk_table *table, int64_t n_uses) {
+    int wanted = bits_of(n_uses / PART_USES), row_bits = bits_of(table->config.n_rows - 1);
+    if (table->l2_full != 0 && wanted < FULL_PARTS_BITS) wanted = FULL_PARTS_BITS;
+    if (wanted > MAX_USUAL_BITS) wanted = MAX_USUAL_BITS;
+    int shift = wanted > row_bits ? 0 : row_bits - wanted;
+    return shift > 32 ? 32 : shift;
+}
+
+/* A source's bags of one leaf. */
+typedef struct leaf_bags {
+    int64_t first, last;
+} leaf_bags;
+
+static leaf_bags bags_of_leaf(const rk_feature_use *use, const rk_gradient_source *source, uint32_t leaf) {
+    if (!source->leaf_bags) return source->first_leaf == leaf ? (leaf_bags){0, use->n_bags} : (leaf_bags){0, 0};
+    int64_t first = ((int64_t)leaf - source->first_leaf) * source->leaf_bags, last = first + source->leaf_bags;
+    if (first < 0 || first >= use->n_bags) return (leaf_bags){0, 0};
+    return (leaf_bags){first, last < use->n_bags ? last : use->n_bags};
+}
+
+static size_t n_chunks_of(const rk_feature_use *use, leaf_bags bags) {
+    int64_t n_bags = bags.last - bags.first;
+    size_t n = rk_blocks((size_t)(use->offsets[bags.last] - use->offsets[bags.first] + n_bags), 2 * CHUNK_USES);
+    return n < (size_t)n_bags ? n : (size_t)n_bags;
+}
+
+static uint32_t n_leaves_of(const rk_feature_use *use, const rk_gradient_source *source) {
+    return source->first_leaf + (source->leaf_bags ? (uint32_t)rk_blocks((size_t)use->n_bags, (size_t)source->leaf_bags) : 1);
+}
+
+/* In the order of leaves, so that a part's uses come leaf by leaf. chunks NULL: only counted. */
+static size_t cut_chunks(const rk_embeddings *e, const rk_flight *flight, int32_t t, const rk_update_plan *plan, rk_use_chunk *chunks) {
+    size_t at = 0;
+    uint32_t n_leaves = 0;
+    for (int32_t s = 0; s < plan->n_sources; s++) {
+        uint32_t n = n_leaves_of(use_of(e, flight, t, s), &plan->sources[s]);
+        if (n > n_leaves) n_leaves = n;
+    }
+    for (uint32_t leaf = 0; leaf < n_leaves; leaf++) {
+        int64_t occurrence = 0;
+        for (int32_t s = 0; s < plan->n_sources; s++) {
+            const rk_feature_use *use = use_of(e, flight, t, s);
+            leaf_bags bags = bags_of_leaf(use, &plan->sources[s], leaf);
+            size_t n = n_chunks_of(use, bags);
+            for (size_t c = 0; c < n && chunks; c++) {
+                int64_t first = bags.first + rk_cut_at(bags.last - bags.first, c, n), last = bags.first + rk_cut_at(bags.last - bags.first, c + 1, n);
+                chunks[at + c] = (rk_use_chunk){s, first, last, occurrence + use->offsets[first]};
+            }
+            at += n;
+            occurrence += use->n_ids;
+        }
+    }
+    return at;
+}
+
+static rk_status reserve(const rk_embeddings *e, const rk_flight *flight, int32_t t, rk_update_plan *plan) {
+    size_t n = (size_t)plan->n, n_parts = plan->n_parts;
+    RK_TRY(rk_reserve(&plan->uses, &plan->uses_capacity, n + FETCH_AHEAD, sizeof *plan->uses));
+    if (n > plan->aside_capacity) { /* not copied as it grows: pages that are not needed stay untouched */
+        rk_free(plan->aside);
+        plan->aside = NULL;
+        plan->aside_capacity = 0;
+    }
+    if (n > RK_USES_ASIDE) RK_TRY(rk_reserve(&plan->aside, &plan->aside_capacity, n, sizeof *plan->aside));
+    RK_TRY(rk_reserve(&plan->part_begins, &plan->parts_capacity, n_parts + 1, sizeof *plan->part_begins));
+    RK_TRY(rk_reserve(&plan->piece_begins, &plan->pieces_capacity, n_parts + 1, sizeof *plan->piece_begins));
+    plan->n_chunks = cut_chunks(e, flight, t, plan, NULL);
+    RK_TRY(rk_reserve(&plan->chunks, &plan->chunks_capacity, plan->n_chunks, sizeof *plan->chunks));
+    RK_TRY(rk_reserve(&plan->counts, &plan->counts_capacity, plan->n_chunks * n_parts, sizeof *plan->counts));
+    if (!plan->weighted) return RK_OK;
+    RK_TRY(rk_reserve(&plan->bags, &plan->bags_capacity, n, sizeof *plan->bags));
+    return rk_reserve(&plan->coefficients, &plan->coefficients_capacity, n, sizeof *plan->coefficients);
+}
+
+rk_status rk_update_plan_begin(const rk_embeddings *e, rk_flight *flight, int32_t t) {
+    rk_update_plan *plan = &flight->plans[t];
+    int64_t n_bags = 0;
+    plan->n = 0;
+    plan->n_sources = e->table_begins[t + 1] - e->table_begins[t];
+    plan->weighted = e->tables[t].part.absent;
+    plan->has_leaves = false;
+    plan->whole_parts = e->tables[t].l2_full != 0;
+    for (int32_t s = 0; s < plan->n_sources; s++) {
+        plan->n += use_of(e, flight, t, s)->n_ids;
+        plan->weighted |= use_of(e, flight, t, s)->coefficients != NULL;
+        n_bags += use_of(e, flight, t, s)->n_bags;
+    }
+    RK_FAIL_IF(plan->n > INT32_MAX || n_bags > INT32_MAX, RK_INVALID_ARGUMENT, "table '%s': 2^31 ids or bags or more in one batch", e->tables[t].config.name);
+    plan->shift = part_shift(&e->tables[t], plan->n);
+    plan->n_parts = (uint32_t)((e->tables[t].config.n_rows - 1) >> plan->shift) + 1;
+    RK_TRY(rk_reserve(&plan->sources, &plan->sources_capacity, (size_t)plan->n_sources, sizeof *plan->sources));
+    n_bags = 0;
+    for (int32_t s = 0; s < plan->n_sources; s++) {
+        const rk_feature_use *use = use_of(e, flight, t, s);
+        int32_t f = e->by_table[e->table_begins[t] + s], length = e->features[f].max_sequence_length;
+        rk_leaves leaves = e->leaves[f];
+        plan->sources[s] = (rk_gradient_source){.length = length ? length : 1, .first_bag = (uint32_t)n_bags, .scales = use->scales,
+                                                .first_leaf = leaves.first_leaf, .leaf_bags = leaves.leaf_samples * (length ? length : 1)};
+        plan->has_leaves |= leaves.first_leaf != plan->sources[0].first_leaf || (leaves.leaf_samples && use->n > leaves.leaf_samples);
+        n_bags += use->n_bags;
+    }
+    RK_TRY(reserve(e, flight, t, plan));
+    cut_chunks(e, flight, t, plan, plan->chunks);
+    return RK_OK;
+}
+
+void rk_update_plan_count(const rk_embeddings *e, const rk_flight *flight, int32_t t, size_t chunk) {
+    const rk_update_plan *plan = &flight->plans[t];
+    const rk_use_chunk *c = &plan->chunks[chunk];
+    const rk_feature_use *use = use_of(e, flight, t, c->source);
+    uint32_t *counts = plan->counts + chunk * plan->n_parts;
+    int shift = plan->shift;
+    for (uint32_t p = 0; p < plan->n_parts; p++) counts[p] = 0;
+    for (int64_t i = use->offsets[c->first_bag]; i < use->offsets[c->last_bag]; i++) counts[use->ids[i] >> shift]++;
+}
+
+/* Counts become the places of each chunk's first use in each part: by part, then chunk, so that a part keeps the order of the batch. */
+void rk_update_plan_place(rk_update_plan *plan) {
+    uint32_t at = 0, pieces = 0;
+    for (uint32_t p = 0; p < plan->n_parts; p++) {
+        plan->part_begins[p] = at;
+        plan->piece_begins[p] = pieces;
+        for (size_t c = 0; c < plan->n_chunks; c++) {
+            uint32_t *place = &plan->counts[c * plan->n_parts + p], count = *place;
+            *place = at;
+            at += count;
+        }
+        pieces += plan->whole_parts ? 1 : (uint32_t)rk_blocks(at - plan->part_begins[p], PIECE_USES);
+    }
+    plan->part_begins[plan->n_parts] = at;
+    plan->piece_begins[plan->n_parts] = pieces;
+}
+
+static void name_occurrences(const rk_update_plan *plan, const rk_feature_use *use, int64_t bag, uint32_t number, int64_t occurrence) {
+    for (int64_t i = use->offsets[bag]; i < use->offsets[bag + 1]; i++, occurrence++) {
+        plan->bags[occurrence] = number;
+        plan->coefficients[occurrence] = use->coefficients ? use->coefficients[i] : use->scales ? use->scales[bag] : 1.0f;
+    }
+}
+
+void rk_update_plan_deal(const rk_embeddings *e, const rk_flight *flight, int32_t t, size_t chunk) {
+    const rk_update_plan *plan = &flight->plans[t];
+    const rk_use_chunk *c = &plan->chunks[chunk];
+    const rk_feature_use *use = use_of(e, flight, t, c->source);
+    uint32_t *places = plan->counts + chunk * plan->n_parts, first_bag = plan->sources[c->source].first_bag;
+    int64_t occurrence = c->first_occurrence;
+    const int64_t *offsets = use->offsets, *ids = use->ids;
+    rk_row_use *uses = plan->uses;
+    bool weighted = plan->weighted;
+    int shift = plan->shift;
+    int64_t mask = ((int64_t)1 << shift) - 1;
+    for (int64_t b = c->first_bag; b < c->last_bag; b++) {
+        uint32_t number = first_bag + (uint32_t)b;
+        if (plan->weighted) name_occurrences(plan, use, b, number, occurrence);
+        for (int64_t i = offsets[b], last = offsets[b + 1]; i < last; i++, occurrence++) {
+            uint32_t place = places[ids[i] >> shift]++;
+            __builtin_prefetch(&uses[place + FETCH_AHEAD], 1);
+            uses[place] = rk_use_make((uint32_t)(ids[i] & mask), weighted ? (uint32_t)occurrence : number);
+        }
+    }
+}
+
+void rk_update_plan_set_gradients(const rk_embeddings *e, rk_update_plan *plan, int32_t t, const rk_activation *gradients) {
+    for (int32_t s = 0; s < plan->n_sources; s++) {
+        const rk_activation *from = &gradients[e->by_table[e->table_begins[t] + s]];
+        plan->sources[s].data = from->data;
+        plan->sources[s].stride = from->stride;
+    }
+}
+
+void rk_update_plan_sort(rk_update_plan *plan, uint32_t part, rk_row_use *aside) {
+    uint32_t begin = plan->part_begins[part], n = plan->part_begins[part + 1] - begin;
+    rk_sort_uses(plan->uses + begin, n, plan->shift, n > RK_USES_ASIDE ? plan->aside + begin : aside);
+}
+
+void rk_update_plan_make(const rk_embeddings *e, rk_flight *flight, int32_t t, rk_row_use *aside) {
+    rk_update_plan *plan = &flight->plans[t];
+    for (size_t c = 0; c < plan->n_chunks; c++) rk_update_plan_count(e, flight, t, c);
+    rk_update_plan_place(plan);
+    for (size_t c = 0; c < plan->n_chunks; c++) rk_update_plan_deal(e, flight, t, c);
+    for (uint32_t part = 0; part < plan->n_parts; part++) rk_update_plan_sort(plan, part, aside);
+}
+
+size_t rk_update_plan_n_pieces(const rk_update_plan *plan) {
+    return plan->piece_begins[plan->n_parts];
+}
+
+/* The first of a part's uses from `at` on that is of another row than the one before it. */
+static int64_t row_boundary(const rk_update_plan *plan, uint32_t part, int64_t at) {
+    int64_t low = plan->part_begins[part], high = plan->part_begins[part + 1];
+    if (at <= low || at >= high) return at <= low ? low : high;
+    uint32_t place = rk_use_place(plan->uses[at - 1]);
+    low = at;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (rk_use_place(plan->uses[middle]) > place)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+rk_use_piece rk_update_plan_piece(const rk_update_plan *plan, size_t piece) {
+    uint32_t low = 0, high = plan->n_parts;
+    while (high - low > 1) { /* the part whose pieces begin at or before it */
+        uint32_t middle = low + (high - low) / 2;
+        if (plan->piece_begins[middle] <= piece)
+            low = middle;
+        else
+            high = middle;
+    }
+    if (plan->whole_parts) return (rk_use_piece){low, plan->part_begins[low], plan->part_begins[low + 1]};
+    int64_t first = plan->part_begins[low] + (int64_t)(piece - plan->piece_begins[low]) * PIECE_USES;
+    return (rk_use_piece){low, row_boundary(plan, low, first), row_boundary(plan, low, first + PIECE_USES)};
+}
+
+void rk_update_plan_release(rk_update_plan *plan) {
+    rk_free(plan->uses);
+    rk_free(plan->aside);
+    rk_free(plan->part_begins);
+    rk_free(plan->piece_begins);
+    rk_free(plan->sources);
+    rk_free(plan->chunks);
+    rk_free(plan->counts);
+    rk_free(plan->bags);
+    rk_free(plan->coefficients);
+    *plan = (rk_update_plan){0};
+}

@@ -1,0 +1,128 @@
+#include "embedding/planner/lookup_counter.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/thread/partition.h"
+
+enum { FIRST_CAPACITY = 1024, MOST_HOT = 64 };
+
+/* An id and when it was last seen: batches and shares count from 1. */
+typedef struct seen {
+    int64_t id, count; /* count 0: a free place */
+    int64_t batch, share;
+} seen;
+
+typedef struct counter {
+    seen *places;      /* [capacity], a power of two, at most half full */
+    size_t capacity, n;
+    int64_t n_ids, batch_rows, share_rows;
+    rk_hot_row hot[MOST_HOT];
+} counter;
+
+struct rk_load_count {
+    const rk_embedding_plan *plan;
+    counter *counters; /* [n_tables] */
+    int64_t n_trainers, n_samples, n_batches;
+};
+
+static seen *find(const counter *c, int64_t id) {
+    size_t at = rk_hash_bytes(&id, sizeof id, 0) & (c->capacity - 1);
+    while (c->places[at].count && c->places[at].id != id) at = (at + 1) & (c->capacity - 1);
+    return &c->places[at];
+}
+
+static rk_status widen(counter *c) {
+    counter wider = {.capacity = c->capacity ? 2 * c->capacity : FIRST_CAPACITY};
+    RK_TRY(rk_alloc(wider.capacity, sizeof *wider.places, &wider.places));
+    for (size_t i = 0; i < c->capacity; i++)
+        if (c->places[i].count) *find(&wider, c->places[i].id) = c->places[i];
+    rk_free(c->places);
+    c->places = wider.places;
+    c->capacity = wider.capacity;
+    return RK_OK;
+}
+
+static rk_status count_id(counter *c, int64_t id, int64_t batch, int64_t share) {
+    if (2 * (c->n + 1) > c->capacity) RK_TRY(widen(c));
+    seen *place = find(c, id);
+    c->n += place->count == 0;
+    c->batch_rows += place->batch != batch;
+    c->share_rows += place->share != share;
+    *place = (seen){id, place->count + 1, batch, share};
+    c->n_ids++;
+    return RK_OK;
+}
+
+static rk_status count_sample(counter *c, const rk_ids *ids, int64_t sample, int64_t most, int64_t batch, int64_t share) {
+    int64_t begin = ids->offsets ? ids->offsets[sample] : sample * ids->ids_per_sample, end = ids->offsets ? ids->offsets[sample + 1] : begin + ids->ids_per_sample;
+    if (most && end - begin > most) end = begin + most;
+    for (int64_t i = begin; i < end; i++)
+        if (ids->ids[i] >= 0) RK_TRY(count_id(c, ids->ids[i], batch, share));
+    return RK_OK;
+}
+
+rk_status rk_load_count_create(const rk_embedding_plan *plan, int32_t n_trainers, rk_load_count **out) {
+    rk_load_count *count;
+    RK_TRY(rk_alloc(1, sizeof *count, &count));
+    *count = (rk_load_count){.plan = plan, .n_trainers = n_trainers};
+    rk_status status = rk_alloc((size_t)plan->n_tables, sizeof *count->counters, &count->counters);
+    if (status == RK_OK)
+        *out = count;
+    else
+        rk_free(count);
+    return status;
+}
+
+void rk_load_count_free(rk_load_count *count) {
+    if (!count) return;
+    for (int32_t t = 0; t < count->plan->n_tables; t++) rk_free(count->counters[t].places);
+    rk_free(count->counters);
+    rk_free(count);
+}
+
+/* A trainer's features together make its rows different. */
+rk_status rk_load_count_add(rk_load_count *count, const rk_batch *batch) {
+    const rk_embedding_plan *plan = count->plan;
+    for (int64_t part = 0; part < count->n_trainers; part++) {
+        int64_t share = count->n_batches * count->n_trainers + part + 1, last = rk_cut_at(batch->n, (size_t)part + 1, (size_t)count->n_trainers);
+        for (int32_t f = 0; f < plan->n_features; f++)
+            for (int64_t sample = rk_cut_at(batch->n, (size_t)part, (size_t)count->n_trainers); sample < last; sample++)
+                RK_TRY(count_sample(&count->counters[plan->table_of[f]], &batch->features[plan->sources[f]], sample, plan->features[f].max_sequence_length,
+                                    count->n_batches + 1, share));
+    }
+    count->n_samples += batch->n;
+    count->n_batches++;
+    return RK_OK;
+}
+
+int64_t rk_load_count_samples(const rk_load_count *count) {
+    return count->n_samples;
+}
+
+/* The most frequent ids, the most frequent first; of equals the lowest. */
+static int32_t find_hot(counter *c) {
+    rk_hot_row *hot = c->hot;
+    int32_t n = 0;
+    for (size_t i = 0; i < c->capacity; i++) {
+        rk_hot_row row = {c->places[i].id, (double)c->places[i].count / (double)c->n_ids};
+        if (c->places[i].count == 0) continue;
+        int32_t at = n;
+        while (at > 0 && (hot[at - 1].share < row.share || (hot[at - 1].share == row.share && hot[at - 1].id > row.id))) at--;
+        if (at == MOST_HOT) continue;
+        if (n < MOST_HOT) n++;
+        memmove(&hot[at + 1], &hot[at], (size_t)(n - 1 - at) * sizeof *hot);
+        hot[at] = row;
+    }
+    return n;
+}
+
+void rk_load_count_conclude(rk_load_count *count, rk_table_load *loads) {
+    double n_batches = (double)count->n_batches, n_shares = n_batches * (double)count->n_trainers;
+    for (int32_t t = 0; t < count->plan->n_tables; t++) {
+        counter *c = &count->counters[t];
+        loads[t] = (rk_table_load){.measured = true, .ids = (double)c->n_ids / (double)count->n_samples, .batch_rows = (double)c->batch_rows / n_batches,
+                                   .share_rows = (double)c->share_rows / n_shares, .hot = c->hot, .n_hot = find_hot(c)};
+    }
+}

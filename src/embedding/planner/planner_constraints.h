@@ -1,0 +1,13 @@
+/* Placements that are asked for by hand or by a plan, held against the tables and ranks that there are. */
+#ifndef RK_EMBEDDING_PLANNER_PLANNER_CONSTRAINTS_H
+#define RK_EMBEDDING_PLANNER_PLANNER_CONSTRAINTS_H
+
+#include "embedding/planner/planner_request.h"
+
+/* Which wish is whose: out [n_tables], -1 without one. Each is of a table that there is, and the only one of it. */
+rk_status rk_placement_wishes_find(const rk_placement_wish *wishes, int32_t n_wishes, const rk_table_config *tables,
+                                   int32_t n_tables, int32_t *out);
+/* The same, and every wish is checked. */
+rk_status rk_placement_wishes_check(const rk_placement_request *request, int32_t *out);
+
+#endif

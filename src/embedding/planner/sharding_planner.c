@@ -1,0 +1,440 @@
+#include "embedding/planner/sharding_planner.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "embedding/planner/planner_constraints.h"
+#include "embedding/planner/table_traffic.h"
+
+/* Ranks that are not described count as these. Only the ratio matters: rows on the wire cost about ten times as much as rows in memory. */
+static const rk_rank_capacity usual_capacity = {INFINITY, 20e9, 2e9};
+
+/* Owners count as balanced where none has more than this much of the mean. */
+static const double balanced = 1.1;
+
+/* Where owners differ, or have tables by hand, an average one takes so many parts of a table. */
+enum { PARTS_OF_AN_AVERAGE_OWNER = 8 };
+
+/* A table on its way to a placement. */
+typedef struct candidate {
+    const rk_placement_wish *wish; /* or NULL */
+    rk_sharding sharding;          /* AUTO: the balance decides between table_wise and `cut` */
+    rk_sharding cut;               /* where it is too much for one owner: by rows, or as owners combine its bags with less to do for each */
+    rk_table_load load;
+    double wire_bytes, memory_bytes, bytes; /* in a step, as a whole; and with slots */
+    double size;                   /* its share of what an owner is to do or to hold, whichever is more */
+} candidate;
+
+typedef struct owner {
+    int32_t number;
+    double seconds, bytes;         /* so far */
+    rk_rank_capacity capacity;
+} owner;
+
+typedef struct choice {
+    const rk_placement_request *request;
+    int32_t n_owners;
+    owner *owners;                 /* [n_owners] */
+    owner **order;                 /* [n_dealt]: who takes parts of a table that is cut by rows; an owner may be there several times */
+    int32_t n_dealt;
+    double mean_seconds, fill;     /* of an owner: what it is to do, and the share of its memory that is to be taken, if all have the same share */
+    double trainers_speed;         /* of all their links together */
+    double wire_bytes;             /* in a step, of all that is placed so far */
+    double least_level;            /* of trainers, if tables are placed as is best for them; or 1, where owners that are even have more to do */
+    bool by_rows;                  /* whatever tables' `cut` is */
+    candidate *candidates;         /* [n_tables] */
+    int32_t *by_size;              /* [n_tables] */
+    rk_placement *out;
+} choice;
+
+static rk_rank_capacity capacity_of(const rk_placement_request *request, int32_t rank) {
+    return request->capacities ? request->capacities[rank] : usual_capacity;
+}
+
+static double seconds_on(const owner *o, double wire_bytes, double memory_bytes) {
+    return wire_bytes / o->capacity.network_speed + memory_bytes / o->capacity.memory_speed;
+}
+
+/* How full or busy an owner is beside the others; enough memory is one unit, so that what is held is even where memory is not known. */
+static double memory_of(const owner *o) {
+    return isinf(o->capacity.memory_bytes) ? 1 : fmax(o->capacity.memory_bytes, 1);
+}
+
+static double busy(const choice *c, const owner *o) {
+    return c->mean_seconds > 0 ? o->seconds / c->mean_seconds : 0;
+}
+
+static double level(const choice *c, const owner *o) {
+    double filled = c->fill > 0 ? o->bytes / memory_of(o) / c->fill : 0;
+    return fmax(busy(c, o), filled);
+}
+
+static double wire_bytes(const rk_table_traffic *traffic) {
+    return traffic->id_bytes + traffic->row_bytes + traffic->gradient_bytes;
+}
+
+/* Where few ranks train, what travels may keep their links busy for longer than any owner is. */
+static double level_of_trainers(const choice *c, double bytes) {
+    return c->mean_seconds > 0 ? bytes / c->trainers_speed / c->mean_seconds : 0;
+}
+
+/* A placement on its way to its owners: what a whole slice asks for. */
+typedef struct slice {
+    const rk_placement *placement;
+    double wire_bytes, memory_bytes, row_bytes;
+} slice;
+
+static slice slice_of(const choice *c, int32_t t, const rk_placement *placement) {
+    rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &c->candidates[t].load, placement);
+    return (slice){placement, wire_bytes(&traffic) / placement->n_slices,
+                   (traffic.lookup_bytes + traffic.update_bytes) / placement->n_slices, c->candidates[t].bytes / (double)c->request->tables[t].n_rows / placement->n_slices};
+}
+
+static void give(choice *c, int32_t t, const slice *s, int32_t number, int32_t part, owner *o) {
+    const rk_placement *p = s->placement;
+    double share = p->n_parts > 1 ? rk_part_share(c->request, &c->candidates[t].load, part, p->n_parts) : 1;
+    c->wire_bytes += share * s->wire_bytes;
+    o->seconds += seconds_on(o, share * s->wire_bytes, share * s->memory_bytes);
+    o->bytes += s->row_bytes * (double)rk_part_rows(c->request->tables[t].n_rows, part, p->n_parts);
+    p->owners[(size_t)number * (size_t)p->n_parts + (size_t)part] = rk_owner_rank(&c->request->roles, o->number);
+}
+
+static owner *least(const choice *c) {
+    owner *best = &c->owners[0];
+    for (int32_t i = 1; i < c->n_owners; i++)
+        if (level(c, &c->owners[i]) < level(c, best)) best = &c->owners[i];
+    return best;
+}
+
+typedef struct ranked {
+    double value;
+    int32_t number;
+} ranked;
+
+static int descending(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    if (x->value != y->value) return x->value < y->value ? 1 : -1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+/* The parts with most to do go to the owners with least; all hold as many rows. */
+static rk_status deal_parts(choice *c, int32_t t, const slice *s, int32_t number) {
+    const rk_placement *p = s->placement;
+    const rk_table_load *load = &c->candidates[t].load;
+    ranked *parts = NULL, *takers = NULL;
+    rk_status status;
+    RK_GOTO(rk_alloc((size_t)p->n_parts, sizeof *parts, &parts));
+    RK_GOTO(rk_alloc((size_t)c->n_dealt, sizeof *takers, &takers));
+    for (int32_t i = 0; i < p->n_parts; i++) parts[i] = (ranked){load->n_hot ? rk_part_share(c->request, load, i, p->n_parts) : 0, i};
+    for (int32_t i = 0; i < c->n_dealt; i++) takers[i] = (ranked){-busy(c, c->order[i]), i};
+    if (load->n_hot) qsort(parts, (size_t)p->n_parts, sizeof *parts, descending);
+    qsort(takers, (size_t)c->n_dealt, sizeof *takers, descending);
+    for (int32_t i = 0; i < p->n_parts; i++) give(c, t, s, number, parts[i].number, c->order[takers[i % c->n_dealt].number]);
+done:
+    rk_free(parts);
+    rk_free(takers);
+    return status;
+}
+
+static owner *owner_of(const choice *c, int64_t rank) {
+    return &c->owners[rank - rk_owner_rank(&c->request->roles, 0)];
+}
+
+static int32_t slices_of(const choice *c, int32_t t) {
+    const candidate *table = &c->candidates[t];
+    if (table->sharding != RK_SHARD_COLUMN_WISE && table->sharding != RK_SHARD_GRID) return 1;
+    if (table->wish && table->wish->n_slices) return table->wish->n_slices;
+    if (table->wish && table->wish->n_ranks) return table->wish->n_ranks;
+    int32_t n = c->request->tables[t].dim < c->n_owners ? c->request->tables[t].dim : c->n_owners;
+    while (c->request->tables[t].dim % n) n--;
+    return n;
+}
+
+static int32_t parts_of(const choice *c, int32_t t, int32_t n_slices) {
+    const candidate *table = &c->candidates[t];
+    if (table->sharding != RK_SHARD_ROW_WISE && table->sharding != RK_SHARD_GRID) return 1;
+    if (table->wish && table->wish->n_ranks) return table->wish->n_ranks / n_slices;
+    int32_t n = c->n_dealt / n_slices;
+    if (n > c->request->tables[t].n_rows) n = (int32_t)c->request->tables[t].n_rows;
+    return n > 1 ? n : 1;
+}
+
+static bool combines(const choice *c, int32_t t) {
+    const candidate *table = &c->candidates[t];
+    if (rk_unpooled_reason(c->request->features, c->request->n_features, c->request->tables[t].name)) return false;
+    if (table->wish && table->wish->pooling != RK_POOLING_AUTO) return table->wish->pooling == RK_POOLING_ON;
+    return table->load.measured;
+}
+
+/* Owners combine bags only where that sends fewer bytes, unless the run file says so. */
+static bool pools(const choice *c, int32_t t, const rk_placement *placement) {
+    const candidate *table = &c->candidates[t];
+    bool travels = c->request->roles.n_trainers + c->request->roles.n_owners > 1;
+    if (placement->n_parts > 1 || !travels || !combines(c, t)) return false;
+    if (table->wish && table->wish->pooling == RK_POOLING_ON) return true;
+    rk_placement with = *placement;
+    with.pools = true;
+    rk_table_traffic a = rk_table_traffic_of(c->request, t, &table->load, &with), b = rk_table_traffic_of(c->request, t, &table->load, placement);
+    return wire_bytes(&a) < wire_bytes(&b);
+}
+
+static rk_status place(choice *c, int32_t t) {
+    const candidate *table = &c->candidates[t];
+    rk_placement *placement = &c->out[t];
+    rk_placement_release(placement);
+    int32_t n_slices = slices_of(c, t);
+    RK_TRY(rk_placement_init(placement, n_slices, parts_of(c, t, n_slices)));
+    placement->replicated = table->sharding == RK_SHARD_REPLICATED;
+    if (placement->replicated) return RK_OK;
+    placement->pools = pools(c, t, placement);
+    slice s = slice_of(c, t, placement);
+    for (int32_t number = 0; number < placement->n_slices; number++) {
+        if (table->wish && table->wish->n_ranks)
+            for (int32_t p = 0; p < placement->n_parts; p++) give(c, t, &s, number, p, owner_of(c, table->wish->ranks[number * placement->n_parts + p]));
+        else if (placement->n_parts > 1)
+            RK_TRY(deal_parts(c, t, &s, number));
+        else
+            give(c, t, &s, number, 0, least(c));
+    }
+    return RK_OK;
+}
+
+static void empty_owners(choice *c) {
+    c->wire_bytes = 0;
+    for (int32_t i = 0; i < c->n_owners; i++) c->owners[i].seconds = c->owners[i].bytes = 0;
+}
+
+/* What has its ranks or is cut for all first, then whole tables, the largest first, to whom has least. */
+static rk_status place_all(choice *c, double largest_whole) {
+    int32_t n_tables = c->request->n_tables;
+    empty_owners(c);
+    for (int whole = 0; whole < 2; whole++)
+        for (int32_t i = 0; i < n_tables; i++) {
+            int32_t t = c->by_size[i];
+            candidate *table = &c->candidates[t];
+            bool automatic = table->sharding == RK_SHARD_AUTO;
+            if (automatic) table->sharding = c->n_owners == 1 || table->size <= largest_whole ? RK_SHARD_TABLE_WISE : c->by_rows ? RK_SHARD_ROW_WISE : table->cut;
+            bool last = table->sharding == RK_SHARD_TABLE_WISE && !(table->wish && table->wish->n_ranks);
+            rk_status status = last == (whole == 1) ? place(c, t) : RK_OK;
+            if (automatic) table->sharding = RK_SHARD_AUTO;
+            RK_TRY(status);
+        }
+    return RK_OK;
+}
+
+/* How far from balanced, 1 is even, and trainers have no more to do than they must; owners that hold more than they can are far worse than busy ones. */
+static double unevenness(const choice *c) {
+    double most = level_of_trainers(c, c->wire_bytes) / c->least_level, fullest = 0;
+    for (int32_t i = 0; i < c->n_owners; i++) {
+        most = fmax(most, level(c, &c->owners[i]));
+        fullest = fmax(fullest, c->owners[i].bytes / c->owners[i].capacity.memory_bytes);
+    }
+    return fullest > 1 ? 1e9 * fullest : most;
+}
+
+/* By what owners take parts of a table that is cut by rows. */
+typedef enum measure { BY_SPEED, BY_MEMORY, BY_WHAT_IS_LEFT, MEASURES } measure;
+
+static double power_of(const choice *c, const owner *o, measure by) {
+    if (by == BY_WHAT_IS_LEFT) return fmax(1 - level(c, o), 0);
+    return by == BY_MEMORY ? memory_of(o) : 1 / seconds_on(o, 1, 10);
+}
+
+/* What owners have by hand, before anything is dealt out. */
+static rk_status place_by_hand(choice *c) {
+    empty_owners(c);
+    for (int32_t t = 0; t < c->request->n_tables; t++)
+        if (c->candidates[t].wish && c->candidates[t].wish->n_ranks) RK_TRY(place(c, t));
+    return RK_OK;
+}
+
+/* Owners of the same power take one part each; of others each takes parts in proportion, which may be none only where it has its share already. */
+static rk_status set_order(choice *c, measure by) {
+    double total = 0;
+    bool alike = true;
+    if (by == BY_WHAT_IS_LEFT) RK_TRY(place_by_hand(c));
+    for (int32_t i = 0; i < c->n_owners; i++) {
+        total += power_of(c, &c->owners[i], by);
+        if (fabs(power_of(c, &c->owners[i], by) - power_of(c, &c->owners[0], by)) > 1e-9 * power_of(c, &c->owners[0], by)) alike = false;
+    }
+    c->n_dealt = 0;
+    for (int32_t i = 0; i < c->n_owners; i++) {
+        long n = alike ? 1 : lround(PARTS_OF_AN_AVERAGE_OWNER * power_of(c, &c->owners[i], by) / total * c->n_owners);
+        if (n == 0 && by != BY_WHAT_IS_LEFT) n = 1;
+        for (long k = 0; k < n; k++) c->order[c->n_dealt++] = &c->owners[i];
+    }
+    return RK_OK;
+}
+
+/* What of all that is tried has been best so far. */
+typedef struct trial {
+    double uneven, whole;
+    measure by;
+    bool by_rows;
+} trial;
+
+/* Tables stay whole where owners are even without cutting them; if not, ever smaller ones are cut. */
+static rk_status try_cuts(choice *c, measure by, trial *best) {
+    RK_TRY(set_order(c, by));
+    for (double whole = 0.5; best->uneven > balanced; whole = whole > 0.01 ? whole / 2 : 0) {
+        RK_TRY(place_all(c, whole));
+        double uneven = unevenness(c);
+        if (uneven < best->uneven) *best = (trial){uneven, whole, by, c->by_rows};
+        if (whole == 0) break;
+    }
+    return RK_OK;
+}
+
+static rk_status balance(choice *c) {
+    trial best = {.uneven = INFINITY};
+    for (int by_rows = 0; by_rows < 2; by_rows++) {
+        c->by_rows = by_rows;
+        for (measure by = BY_SPEED; by < MEASURES && best.uneven > balanced; by++) RK_TRY(try_cuts(c, by, &best));
+    }
+    c->by_rows = best.by_rows;
+    RK_TRY(set_order(c, best.by));
+    return place_all(c, best.whole);
+}
+
+static rk_sharding wanted(const rk_placement_request *request, int32_t t, const rk_placement_wish *wish) {
+    if (wish && wish->sharding != RK_SHARD_AUTO) return wish->sharding;
+    if (wish && wish->pooling == RK_POOLING_ON) return RK_SHARD_TABLE_WISE;
+    return request->tables[t].n_rows < request->replicate_below ? RK_SHARD_REPLICATED : RK_SHARD_AUTO;
+}
+
+/* Of each of the table's owners, or of the trainers, whoever takes longer. */
+static double seconds_of_table(const choice *c, int32_t t, const rk_placement *placement) {
+    rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &c->candidates[t].load, placement);
+    double bytes = wire_bytes(&traffic), owners = seconds_on(&c->owners[0], bytes, traffic.lookup_bytes + traffic.update_bytes) / (placement->n_slices * placement->n_parts);
+    return fmax(owners, bytes / c->trainers_speed);
+}
+
+static int32_t most_slices(choice *c, int32_t t) {
+    rk_optimizer usual;
+    bool couples = !c->request->tables[t].frozen && rk_optimizer_couples_rows(rk_request_optimizer(c->request, t, &usual)->kind);
+    c->candidates[t].sharding = couples ? RK_SHARD_TABLE_WISE : RK_SHARD_COLUMN_WISE;
+    int32_t n = slices_of(c, t);
+    c->candidates[t].sharding = RK_SHARD_AUTO;
+    return n;
+}
+
+/* Owners combine the bags of a whole table, or of its slices, each of which is sent all ids; by rows, more rows than bags may travel. No owner is to hold more of a
+ * table than its share of all. */
+static rk_sharding best_cut(choice *c, int32_t t, double bytes_of_owner) {
+    int32_t n_parts = c->n_owners < c->request->tables[t].n_rows ? c->n_owners : (int32_t)c->request->tables[t].n_rows;
+    rk_sharding best = RK_SHARD_ROW_WISE;
+    double least = seconds_of_table(c, t, &(rk_placement){.n_slices = 1, .n_parts = n_parts});
+    for (int32_t most = most_slices(c, t), n = 1;; n = most) {
+        rk_placement placement = {.n_slices = n, .n_parts = 1};
+        placement.pools = pools(c, t, &placement);
+        double seconds = placement.pools && c->candidates[t].bytes <= n * bytes_of_owner ? seconds_of_table(c, t, &placement) : INFINITY;
+        if (seconds < least) {
+            least = seconds;
+            best = n > 1 ? RK_SHARD_COLUMN_WISE : RK_SHARD_TABLE_WISE;
+        }
+        if (n == most) return best;
+    }
+}
+
+static void fill_candidate(choice *c, int32_t t, const rk_placement_wish *wish) {
+    const rk_placement_request *request = c->request;
+    const rk_table_config *config = &request->tables[t];
+    candidate *table = &c->candidates[t];
+    rk_optimizer usual;
+    table->wish = wish;
+    table->sharding = wanted(request, t, wish);
+    table->load = request->loads ? request->loads[t]
+                                 : rk_table_load_assume(config->n_rows, rk_assumed_ids(config->name, request->features, request->n_features), request->batch_size,
+                                                        request->roles.n_trainers);
+    table->bytes = (double)config->n_rows * rk_stored_row_bytes(config, rk_request_optimizer(request, t, &usual), config->dim);
+}
+
+/* As owners will combine its bags, if they can. */
+static void fill_traffic(choice *c, int32_t t, double bytes_of_owner) {
+    candidate *table = &c->candidates[t];
+    if (table->sharding == RK_SHARD_AUTO) table->cut = best_cut(c, t, bytes_of_owner);
+    rk_sharding cut = table->sharding == RK_SHARD_AUTO ? table->cut : table->sharding;
+    rk_placement whole = {.n_slices = 1, .n_parts = 1};
+    whole.pools = (cut == RK_SHARD_TABLE_WISE || cut == RK_SHARD_COLUMN_WISE) && pools(c, t, &whole);
+    rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &table->load, &whole);
+    table->wire_bytes = wire_bytes(&traffic);
+    table->memory_bytes = traffic.lookup_bytes + traffic.update_bytes;
+}
+
+static void fill_candidates(choice *c, const int32_t *wish_of) {
+    const rk_placement_request *request = c->request;
+    double wire = 0, memory = 0, bytes = 0, memory_there = 0, speed = 0;
+    for (int32_t t = 0; t < request->n_tables; t++) {
+        fill_candidate(c, t, wish_of[t] < 0 ? NULL : &request->wishes[wish_of[t]]);
+        if (c->candidates[t].sharding != RK_SHARD_REPLICATED) bytes += c->candidates[t].bytes;
+    }
+    for (int32_t t = 0; t < request->n_tables; t++) {
+        const candidate *table = &c->candidates[t];
+        if (table->sharding == RK_SHARD_REPLICATED) continue;
+        fill_traffic(c, t, bytes / c->n_owners);
+        wire += table->wire_bytes;
+        memory += table->memory_bytes;
+    }
+    for (int32_t i = 0; i < c->n_owners; i++) {
+        memory_there += memory_of(&c->owners[i]);
+        if (wire + memory > 0) speed += 1 / seconds_on(&c->owners[i], wire, memory);
+    }
+    c->mean_seconds = speed > 0 ? 1 / speed : 0;
+    c->fill = bytes / memory_there;
+    c->least_level = fmax(1, level_of_trainers(c, wire));
+    for (int32_t t = 0; t < request->n_tables; t++) {
+        candidate *table = &c->candidates[t];
+        double work = wire + memory > 0 ? (table->wire_bytes + table->memory_bytes / 10) / (wire + memory / 10) : 0;
+        table->size = c->n_owners * fmax(work, bytes > 0 ? table->bytes / bytes : 0);
+    }
+}
+
+static rk_status sort_by_size(choice *c) {
+    ranked *sizes;
+    RK_TRY(rk_alloc((size_t)c->request->n_tables, sizeof *sizes, &sizes));
+    for (int32_t t = 0; t < c->request->n_tables; t++) sizes[t] = (ranked){c->candidates[t].size, t};
+    qsort(sizes, (size_t)c->request->n_tables, sizeof *sizes, descending);
+    for (int32_t t = 0; t < c->request->n_tables; t++) c->by_size[t] = sizes[t].number;
+    rk_free(sizes);
+    return RK_OK;
+}
+
+static rk_status choose(choice *c, int32_t *wish_of) {
+    const rk_placement_request *request = c->request;
+    RK_TRY(rk_placement_wishes_check(request, wish_of));
+    RK_TRY(rk_alloc((size_t)c->n_owners, sizeof *c->owners, &c->owners));
+    RK_TRY(rk_alloc((size_t)c->n_owners * (2 * PARTS_OF_AN_AVERAGE_OWNER), sizeof *c->order, &c->order));
+    RK_TRY(rk_alloc((size_t)request->n_tables, sizeof *c->candidates, &c->candidates));
+    RK_TRY(rk_alloc((size_t)request->n_tables, sizeof *c->by_size, &c->by_size));
+    for (int32_t i = 0; i < c->n_owners; i++) c->owners[i] = (owner){.number = i, .capacity = capacity_of(request, rk_owner_rank(&request->roles, i))};
+    for (int32_t r = 0; r < request->roles.n_trainers; r++) c->trainers_speed += capacity_of(request, r).network_speed;
+    fill_candidates(c, wish_of);
+    RK_TRY(sort_by_size(c));
+    return balance(c);
+}
+
+rk_status rk_placements_choose(const rk_placement_request *request, rk_placement *out) {
+    RK_FAIL_IF(request->roles.n_trainers < 1 || request->roles.n_owners < 0, RK_INVALID_ARGUMENT, "placements for %d trainers and %d owners; a trainer is needed",
+               request->roles.n_trainers, request->roles.n_owners);
+    RK_FAIL_IF(request->n_tables < 0 || request->batch_size < 1, RK_INVALID_ARGUMENT, "placements of %d tables for batches of %lld", request->n_tables,
+               (long long)request->batch_size);
+    choice c = {.request = request, .n_owners = rk_owner_count(&request->roles)};
+    int32_t *wish_of = NULL;
+    rk_status status;
+    RK_GOTO(rk_alloc((size_t)request->n_tables, sizeof *c.out, &c.out));
+    RK_GOTO(rk_alloc((size_t)request->n_tables, sizeof *wish_of, &wish_of));
+    RK_GOTO(choose(&c, wish_of));
+    if (request->n_tables) memcpy(out, c.out, (size_t)request->n_tables * sizeof *out);
+done:
+    for (int32_t t = 0; status != RK_OK && c.out && t < request->n_tables; t++) rk_placement_release(&c.out[t]);
+    rk_free(c.out);
+    rk_free(c.owners);
+    rk_free(c.order);
+    rk_free(c.candidates);
+    rk_free(c.by_size);
+    rk_free(wish_of);
+    return status;
+}

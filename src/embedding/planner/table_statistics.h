@@ -1,0 +1,34 @@
+/* How much a table is asked for: measured on a sample, or assumed. */
+#ifndef RK_EMBEDDING_PLANNER_TABLE_STATISTICS_H
+#define RK_EMBEDDING_PLANNER_TABLE_STATISTICS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <reckon/table.h>
+
+/* A row that many ask for. */
+typedef struct rk_hot_row {
+    int64_t id;
+    double share; /* of the table's ids */
+} rk_hot_row;
+
+typedef struct rk_table_load {
+    bool measured;
+    double ids;               /* a sample, all features of the table together */
+    double batch_rows;        /* different rows of a batch */
+    double share_rows;        /* different rows of one trainer's share of a batch */
+    const rk_hot_row *hot;    /* [n_hot], the hottest first; may be NULL */
+    int32_t n_hot;
+} rk_table_load;
+
+/* Different rows that n_ids ids ask for, where the k-th most frequent of n_rows rows has a share proportional to k^-exponent. */
+double rk_zipf_distinct(int64_t n_rows, double exponent, double n_ids);
+
+/* Where nothing is measured: Zipf with this exponent, and so many ids a sample. */
+#define RK_ASSUMED_EXPONENT 1.05
+rk_table_load rk_table_load_assume(int64_t n_rows, double ids, int64_t batch_size, int32_t n_trainers);
+/* One id a sample of each feature of the table, max_sequence_length of a sequence. */
+double rk_assumed_ids(const char *table, const rk_feature_config *features, int32_t n_features);
+
+#endif

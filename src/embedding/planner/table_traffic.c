@@ -1,0 +1,73 @@
+#include "embedding/planner/table_traffic.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "optim/slots.h"
+
+double rk_stored_row_bytes(const rk_table_config *table, const rk_optimizer *optimizer, int32_t dim) {
+    rk_slot slots[RK_MAX_SLOTS];
+    double bytes = dim * (double)rk_dtype_bytes(table->dtype);
+    for (int n = rk_optimizer_slots(optimizer, slots), i = 0; i < n; i++) bytes += sizeof(float) * (slots[i].per_row ? 1.0 : dim);
+    return bytes;
+}
+
+int64_t rk_part_rows(int64_t n_rows, int32_t part, int32_t n_parts) {
+    return n_rows / n_parts + (part < n_rows % n_parts);
+}
+
+double rk_part_share(const rk_placement_request *request, const rk_table_load *load, int32_t part, int32_t n_parts) {
+    double ids = load->ids * (double)request->batch_size / request->roles.n_trainers, hot = 0, here = 0;
+    for (int32_t i = 0; i < load->n_hot && load->share_rows > 0; i++) {
+        double share = -expm1(-load->hot[i].share * ids) / load->share_rows;
+        hot += share;
+        if (load->hot[i].id % n_parts == part) here += share;
+    }
+    return here + fmax(1 - hot, 0) / n_parts;
+}
+
+/* Local row numbers travel in as few bytes as the largest part's rows need. */
+static double id_width(int64_t n_rows, int32_t n_parts) {
+    int64_t rows = rk_part_rows(n_rows, 0, n_parts);
+    return rows <= (int64_t)UINT16_MAX + 1 ? 2 : rows <= (int64_t)UINT32_MAX + 1 ? 4 : 8;
+}
+
+static int32_t count_features(const rk_placement_request *request, const char *table) {
+    int32_t n = 0;
+    for (int32_t f = 0; f < request->n_features; f++) n += strcmp(request->features[f].table, table) == 0;
+    return n;
+}
+
+static rk_table_traffic pooled(const rk_placement_request *request, const rk_table_config *table, const rk_table_load *load, const rk_placement *placement) {
+    double bags = (double)request->batch_size * count_features(request, table->name), ids = (double)request->batch_size * load->ids;
+    double values = bags * table->dim, wire = (double)rk_dtype_bytes(request->wire);
+    rk_table_traffic traffic = {.requests = bags};
+    traffic.id_bytes = placement->n_slices * (bags * sizeof(uint32_t) + ids * id_width(table->n_rows, 1));
+    traffic.row_bytes = values * wire;
+    traffic.lookup_bytes = ids * table->dim * (double)rk_dtype_bytes(table->dtype) + values * wire;
+    if (table->frozen) return traffic;
+    traffic.gradient_bytes = traffic.row_bytes;
+    traffic.update_bytes = ids * table->dim * (double)sizeof(float);
+    return traffic;
+}
+
+static rk_table_traffic by_rows(const rk_placement_request *request, const rk_table_config *table, const rk_table_load *load, const rk_placement *placement) {
+    rk_table_traffic traffic = {.requests = load->share_rows * request->roles.n_trainers};
+    double values = traffic.requests * table->dim, wire = (double)rk_dtype_bytes(request->wire);
+    traffic.id_bytes = traffic.requests * placement->n_slices * id_width(table->n_rows, placement->n_parts);
+    traffic.row_bytes = values * wire;
+    traffic.lookup_bytes = values * ((double)rk_dtype_bytes(table->dtype) + wire);
+    if (table->frozen) return traffic;
+    traffic.gradient_bytes = traffic.row_bytes;
+    traffic.update_bytes = values * wire;
+    return traffic;
+}
+
+rk_table_traffic rk_table_traffic_of(const rk_placement_request *request, int32_t table, const rk_table_load *load, const rk_placement *placement) {
+    const rk_table_config *config = &request->tables[table];
+    rk_optimizer usual;
+    const rk_optimizer *optimizer = rk_request_optimizer(request, table, &usual);
+    rk_table_traffic traffic = placement->pools ? pooled(request, config, load, placement) : by_rows(request, config, load, placement);
+    if (!config->frozen) traffic.update_bytes += 2 * load->batch_rows * rk_stored_row_bytes(config, optimizer, config->dim);
+    return traffic;
+}

@@ -1,0 +1,23 @@
+/* What a table asks of its owners in a step. */
+#ifndef RK_EMBEDDING_PLANNER_TABLE_TRAFFIC_H
+#define RK_EMBEDDING_PLANNER_TABLE_TRAFFIC_H
+
+#include "embedding/planner/planner_request.h"
+
+/* Of all trainers and owners together; what a trainer asks of itself is in it. */
+typedef struct rk_table_traffic {
+    double requests;       /* rows, or bags where the owner combines them */
+    double id_bytes, row_bytes, gradient_bytes; /* on the wire */
+    double lookup_bytes, update_bytes;          /* in the owners' memory */
+} rk_table_traffic;
+rk_table_traffic rk_table_traffic_of(const rk_placement_request *request, int32_t table, const rk_table_load *load, const rk_placement *placement);
+
+/* Of the requests, those that part `part` of n_parts answers: hot rows count where they are, the rest is even. */
+double rk_part_share(const rk_placement_request *request, const rk_table_load *load, int32_t part, int32_t n_parts);
+/* Rows of a part. */
+int64_t rk_part_rows(int64_t n_rows, int32_t part, int32_t n_parts);
+
+/* A row of `dim` values with its slots. */
+double rk_stored_row_bytes(const rk_table_config *table, const rk_optimizer *optimizer, int32_t dim);
+
+#endif

@@ -1,0 +1,126 @@
+#include "embedding/sharded/sharded.h"
+
+#include <string.h>
+
+#include "embedding/sharded/sharded_internal.h"
+
+static rk_status begin(rk_sharded *s, int64_t n, const rk_ids *ids, int64_t kind, int64_t word) {
+    rk_journey *j = rk_journey_at(s, s->begun);
+    RK_TRY(rk_sharded_until(s, j, RK_JOURNEY_FREE));
+    j->kind = kind;
+    j->word = word;
+    j->is_read = false;
+    RK_TRY(rk_journey_ask(s, j, n, ids));
+    rk_sharded_set_off(s, j);
+    return RK_OK;
+}
+
+rk_status rk_sharded_begin(rk_sharded *s, int64_t n, const rk_ids *ids, bool training) {
+    RK_FAIL_IF(s->begun - s->finished > s->staleness, RK_INVALID_ARGUMENT, "%lld batches are begun and not finished; with staleness %lld no more may be",
+               (long long)(s->begun - s->finished), (long long)s->staleness);
+    return begin(s, n, ids, training ? RK_JOURNEY_TRAIN : RK_JOURNEY_PEEK, 0);
+}
+
+rk_status rk_sharded_await(rk_sharded *s) {
+    RK_FAIL_IF(s->begun == s->finished, RK_INVALID_ARGUMENT, "no batch was begun");
+    return rk_sharded_until(s, rk_journey_at(s, s->finished), RK_JOURNEY_READY);
+}
+
+void rk_sharded_look_up(const rk_sharded *s, int32_t f, int64_t first, int64_t last, const rk_activation *to) {
+    const rk_journey *j = rk_journey_at(s, s->finished);
+    const rk_embeddings *e = s->front;
+    int32_t t = e->feature_tables[f], dim = e->tables[t].config.dim;
+    float *values = j->wanted[t].values.data;
+    if (e->tables[t].part.unplanned) values += j->wanted[t].bag_begins[rk_number_in_table(e, f)] * dim;
+    rk_rows rows = {.data = values, .dtype = RK_F32, .dim = dim};
+    (void)rk_use_look_up(&j->flight.uses[f], e->features[f].max_sequence_length, &rows, 0, first, last, *to);
+}
+
+rk_status rk_sharded_give(rk_sharded *s, const rk_activation *gradients) {
+    return rk_journey_give(s, rk_journey_at(s, s->finished), gradients);
+}
+
+rk_status rk_sharded_finish(rk_sharded *s, bool applies) {
+    rk_journey *j = rk_journey_at(s, s->finished);
+    if (j->kind == RK_JOURNEY_TRAIN) RK_TRY(rk_journey_decide(s, j, applies));
+    rk_sharded_return(s, j);
+    s->finished++;
+    s->seen.n_batches++;
+    return s->staleness ? RK_OK : rk_sharded_settle(s);
+}
+
+rk_status rk_sharded_settle(rk_sharded *s) {
+    for (size_t i = 0; i < s->n_journeys && s->begun == s->finished; i++) RK_TRY(rk_sharded_until(s, &s->journeys[i], RK_JOURNEY_FREE));
+    return RK_OK;
+}
+
+rk_status rk_sharded_tell(rk_sharded *s, int64_t word) {
+    RK_TRY(rk_sharded_settle(s));
+    RK_TRY(begin(s, 0, NULL, RK_JOURNEY_WORD, word));
+    RK_TRY(rk_sharded_await(s));
+    rk_sharded_return(s, rk_journey_at(s, s->finished));
+    s->finished++;
+    return rk_sharded_settle(s);
+}
+
+rk_status rk_sharded_serve(rk_sharded *s, int64_t *word) {
+    for (;;) {
+        rk_journey *j = rk_journey_at(s, s->begun);
+        RK_TRY(rk_sharded_until(s, j, RK_JOURNEY_FREE));
+        j->is_read = false;
+        for (int32_t r = 0; r < s->size; r++) s->parcels[r] = (rk_parcel){0};
+        RK_TRY(rk_exchange_begin(s->comm, RK_LANE_IDS, s->parcels, s->nobody, s->trainers, &j->ids));
+        rk_sharded_set_off(s, j);
+        RK_TRY(rk_sharded_until_served(s));
+        if (j->kind != RK_JOURNEY_WORD) continue;
+        *word = j->word;
+        rk_sharded_return(s, j);
+        return rk_sharded_until(s, j, RK_JOURNEY_FREE);
+    }
+}
+
+rk_status rk_sharded_state(rk_sharded *s, rk_state *state) {
+    for (int32_t h = 0; h < s->n_shards; h++) {
+        const rk_shard *shard = &s->shards[h];
+        size_t first = state->n;
+        if (shard->stored >= 0) RK_TRY(rk_table_state(&s->store->tables[shard->stored], state));
+        if (shard->stored >= 0) RK_TRY(rk_stale_rows_state(&s->stale_rows, shard->stored, state));
+        for (size_t i = first; i < state->n; i++) state->entries[i].shared = shard->owner < 0;
+    }
+    return RK_OK;
+}
+
+rk_status rk_sharded_read_stale(rk_sharded *s, const char *name, int64_t n, int64_t record_bytes, const void *records) {
+    return rk_stale_rows_read(&s->stale_rows, name, n, record_bytes, records);
+}
+
+void rk_sharded_forget(rk_sharded *s) {
+    rk_stale_rows_forget(&s->stale_rows);
+}
+
+rk_status rk_sharded_set_l2(rk_sharded *s, const char *table, double l2, double l2_full) {
+    for (int32_t h = 0; h < s->n_shards; h++) {
+        const rk_shard *shard = &s->shards[h];
+        if (shard->stored >= 0 && strcmp(s->names[shard->table], table) == 0)
+            RK_TRY(rk_embeddings_set_l2(s->store, s->store->tables[shard->stored].config.name, l2, l2_full));
+    }
+    return RK_OK;
+}
+
+rk_status rk_sharded_scale_learning_rate(rk_sharded *s, double factor) {
+    return s->store ? rk_embeddings_scale_learning_rate(s->store, factor) : RK_OK;
+}
+
+uint64_t rk_sharded_bytes(const rk_sharded *s) {
+    return s->store ? rk_embeddings_bytes(s->store) : 0;
+}
+
+rk_sharded_counts rk_sharded_count(const rk_sharded *s) {
+    rk_sharded_counts counts = s->seen;
+    counts.bytes_served = atomic_load(&s->bytes_served);
+    counts.rows_served = atomic_load(&s->rows_served);
+    counts.gradients_taken = atomic_load(&s->gradients_taken);
+    counts.staleness_sum = atomic_load(&s->staleness_sum);
+    counts.staleness_most = atomic_load(&s->staleness_most);
+    return counts;
+}

@@ -1,0 +1,317 @@
+/* A sharded collection made: parts of tables, streams to them, a front without rows for trainers, a store of the parts that are here. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "embedding/planner/planner_request.h"
+#include "embedding/sharded/sharded_internal.h"
+
+static rk_status check_placement(const rk_table_config *table, const rk_placement *p, const rk_roles *roles) {
+    if (p->replicated) return RK_OK;
+    RK_FAIL_IF(p->n_slices < 1 || p->n_parts < 1 || table->dim % p->n_slices, RK_INVALID_ARGUMENT, "table '%s': dim %d cannot be cut into %d equal slices",
+               table->name, table->dim, p->n_slices);
+    RK_FAIL_IF(p->n_parts > table->n_rows, RK_INVALID_ARGUMENT, "table '%s': %lld rows in %d parts", table->name, (long long)table->n_rows, p->n_parts);
+    RK_FAIL_IF(p->pools && p->n_parts > 1, RK_INVALID_ARGUMENT, "table '%s': its rows are on several ranks, so none of them can combine bags", table->name);
+    int32_t first = roles->n_owners ? roles->n_trainers : 0, last = roles->n_trainers + roles->n_owners;
+    for (int32_t i = 0; i < p->n_slices * p->n_parts; i++)
+        RK_FAIL_IF(p->owners[i] < first || p->owners[i] >= last, RK_INVALID_ARGUMENT, "table '%s' is placed on rank %d; ranks %d to %d hold rows", table->name,
+                   p->owners[i], first, last - 1);
+    return RK_OK;
+}
+
+static rk_status check_features(const rk_embeddings_config *c, const rk_table_config *table, const rk_placement *p) {
+    const char *reason = p->pools && !p->replicated ? rk_unpooled_reason(c->features, c->n_features, table->name) : NULL;
+    RK_FAIL_IF(reason, RK_INVALID_ARGUMENT, "table '%s' is placed with 'pools', but %s", table->name, reason);
+    return RK_OK;
+}
+
+static rk_status add_shards(rk_sharded *s, const rk_sharded_options *o) {
+    const rk_embeddings_config *c = o->config;
+    size_t n = 0;
+    for (int32_t t = 0; t < c->n_tables; t++) {
+        const rk_placement *p = &o->placements[t];
+        RK_TRY(check_placement(&c->tables[t], p, &s->roles));
+        RK_TRY(check_features(c, &c->tables[t], p));
+        n += p->replicated ? 1 : (size_t)(p->n_slices * p->n_parts);
+    }
+    RK_TRY(rk_alloc(n, sizeof *s->shards, &s->shards));
+    for (int32_t t = 0; t < c->n_tables; t++) {
+        const rk_placement *p = &o->placements[t];
+        int32_t n_slices = p->replicated ? 1 : p->n_slices, n_parts = p->replicated ? 1 : p->n_parts, dim = c->tables[t].dim / n_slices;
+        for (int32_t i = 0; i < n_slices * n_parts; i++)
+            s->shards[s->n_shards++] = (rk_shard){.table = t, .slice = i / n_parts, .part = i % n_parts, .n_parts = n_parts, .owner = p->replicated ? -1 : p->owners[i],
+                                                  .first_column = i / n_parts * dim, .dim = dim, .stored = -1,
+                                                  .n_rows = (c->tables[t].n_rows - i % n_parts + n_parts - 1) / n_parts};
+    }
+    return RK_OK;
+}
+
+static int id_bytes_of(int64_t n_rows) {
+    return n_rows <= 1 << 16 ? 2 : n_rows <= (int64_t)1 << 32 ? 4 : 8;
+}
+
+/* Rows of 16 bits travel as they are; else as `wire` says. */
+static rk_shard_stream stream_of(const rk_sharded *s, const rk_sharded_options *o, int32_t shard, int32_t feature) {
+    const rk_table_config *table = &o->config->tables[s->shards[shard].table];
+    bool exact = table->dtype != RK_F32 && feature < 0;
+    return (rk_shard_stream){.shard = shard, .feature = feature, .id_bytes = id_bytes_of(s->shards[shard].n_rows), .rows_wire = exact ? table->dtype : o->wire,
+                       .gradients_wire = o->wire, .trainable = !table->frozen};
+}
+
+static bool reads_table(const rk_embeddings_config *c, int32_t feature, int32_t table) {
+    return c->features[feature].table && strcmp(c->features[feature].table, c->tables[table].name) == 0;
+}
+
+static rk_status add_streams(rk_sharded *s, const rk_sharded_options *o) {
+    const rk_embeddings_config *c = o->config;
+    RK_TRY(rk_alloc((size_t)s->n_shards * (size_t)(c->n_features + 1), sizeof *s->streams, &s->streams));
+    for (int32_t h = 0; h < s->n_shards; h++) {
+        int32_t t = s->shards[h].table, n_readers = 0;
+        bool pools = o->placements[t].pools && !o->placements[t].replicated;
+        for (int32_t f = 0; f < c->n_features; f++) {
+            if (!reads_table(c, f, t)) continue;
+            if (pools) s->streams[s->n_streams++] = stream_of(s, o, h, f);
+            n_readers++;
+        }
+        if (!pools && n_readers) s->streams[s->n_streams++] = stream_of(s, o, h, -1);
+    }
+    return RK_OK;
+}
+
+static bool holds(const rk_sharded *s, int32_t rank, int32_t shard) {
+    int32_t owner = s->shards[shard].owner;
+    return owner < 0 ? rank < s->roles.n_trainers : owner == rank;
+}
+
+static rk_status deal_streams(rk_sharded *s) {
+    RK_TRY(rk_alloc((size_t)s->size, sizeof *s->streams_of, &s->streams_of));
+    RK_TRY(rk_alloc((size_t)s->size, sizeof *s->n_streams_of, &s->n_streams_of));
+    for (int32_t r = 0; r < s->size; r++) {
+        RK_TRY(rk_alloc((size_t)s->n_streams, sizeof **s->streams_of, &s->streams_of[r]));
+        for (int32_t i = 0; i < s->n_streams; i++)
+            if (holds(s, r, s->streams[i].shard)) s->streams_of[r][s->n_streams_of[r]++] = i;
+    }
+    return RK_OK;
+}
+
+/* All tables and features, without rows. */
+static rk_status create_front(rk_sharded *s, const rk_sharded_options *o) {
+    const rk_embeddings_config *c = o->config;
+    rk_table_part *parts = NULL;
+    rk_status status;
+    RK_GOTO(rk_alloc((size_t)c->n_tables, sizeof *parts, &parts));
+    for (int32_t t = 0; t < c->n_tables; t++)
+        parts[t] = (rk_table_part){.n_rows = c->tables[t].n_rows, .dim = c->tables[t].dim, .absent = true, .unplanned = o->placements[t].pools && !o->placements[t].replicated};
+    RK_GOTO(rk_embeddings_create_parts(c, parts, &s->front));
+    for (int32_t f = 0; f < c->n_features; f++) rk_embeddings_set_leaves(s->front, f, (rk_leaves){(uint32_t)o->first_shards[s->rank], o->shard_samples});
+done:
+    rk_free(parts);
+    return status;
+}
+
+typedef struct store_config {
+    rk_table_config *tables;
+    rk_table_part *parts;
+    rk_feature_config *features;
+    char (*names)[96];      /* of features, for messages */
+    char (*table_names)[24];
+    int32_t n_tables, n_features;
+} store_config;
+
+static void release_store_config(store_config *c) {
+    rk_free(c->tables);
+    rk_free(c->parts);
+    rk_free(c->features);
+    rk_free(c->names);
+    rk_free(c->table_names);
+}
+
+static void describe_shards(rk_sharded *s, const rk_sharded_options *o, store_config *c) {
+    for (int32_t h = 0; h < s->n_shards; h++) {
+        rk_shard *shard = &s->shards[h];
+        if (!holds(s, s->rank, h)) continue;
+        const rk_table_config *table = &o->config->tables[shard->table];
+        shard->stored = c->n_tables++;
+        snprintf(c->table_names[shard->stored], sizeof *c->table_names, "%d", h);
+        c->tables[shard->stored] = *table;
+        c->tables[shard->stored].name = c->table_names[shard->stored];
+        c->tables[shard->stored].n_rows = shard->n_rows;
+        c->tables[shard->stored].dim = shard->dim;
+        c->parts[shard->stored] = (rk_table_part){.name = s->names[shard->table], .n_rows = table->n_rows, .dim = table->dim,
+                                                  .n_parts = shard->n_parts, .part = shard->part, .first_column = shard->first_column};
+    }
+}
+
+static void describe_streams(const rk_sharded *s, const rk_sharded_options *o, store_config *c) {
+    for (int32_t r = 0; r < s->roles.n_trainers; r++)
+        for (int32_t i = 0; i < rk_n_here(s); i++) {
+            const rk_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
+            int32_t f = c->n_features++;
+            snprintf(c->names[f], sizeof *c->names, "%.48s, stream %d of rank %d", s->names[s->shards[stream->shard].table], i, r);
+            c->features[f] = (rk_feature_config)RK_FEATURE_CONFIG_INIT;
+            c->features[f].name = c->names[f];
+            c->features[f].table = c->table_names[s->shards[stream->shard].stored];
+            c->features[f].combiner = stream->feature < 0 ? RK_COMBINER_SUM : o->config->features[stream->feature].combiner;
+            c->features[f].skip_validation = true;
+        }
+}
+
+/* The shards that are here, and a feature for each trainer and stream to them. */
+static rk_status create_store(rk_sharded *s, const rk_sharded_options *o) {
+    store_config c = {0};
+    size_t n_features = (size_t)s->roles.n_trainers * (size_t)rk_n_here(s);
+    rk_status status;
+    RK_GOTO(rk_alloc((size_t)s->n_shards, sizeof *c.tables, &c.tables));
+    RK_GOTO(rk_alloc((size_t)s->n_shards, sizeof *c.parts, &c.parts));
+    RK_GOTO(rk_alloc((size_t)s->n_shards, sizeof *c.table_names, &c.table_names));
+    RK_GOTO(rk_alloc(n_features, sizeof *c.features, &c.features));
+    RK_GOTO(rk_alloc(n_features, sizeof *c.names, &c.names));
+    describe_shards(s, o, &c);
+    describe_streams(s, o, &c);
+    if (c.n_tables == 0) goto done;
+    rk_embeddings_config config = *o->config;
+    config.tables = c.tables;
+    config.n_tables = c.n_tables;
+    config.features = c.features;
+    config.n_features = c.n_features;
+    RK_GOTO(rk_embeddings_create_parts(&config, c.parts, &s->store));
+    for (int32_t r = 0; r < s->roles.n_trainers; r++)
+        for (int32_t i = 0; i < rk_n_here(s); i++) {
+            bool bags = s->streams[s->streams_of[s->rank][i]].feature >= 0;
+            rk_embeddings_set_leaves(s->store, rk_stored_feature(s, r, i), (rk_leaves){(uint32_t)o->first_shards[r], bags ? o->shard_samples : 0});
+        }
+done:
+    release_store_config(&c);
+    return status;
+}
+
+static rk_status reserve_journey(const rk_sharded *s, const rk_sharded_options *o, rk_journey *j) {
+    size_t n_tables = (size_t)o->config->n_tables, n_stored = (size_t)s->roles.n_trainers * (size_t)rk_n_here(s), size = (size_t)s->size;
+    RK_TRY(rk_alloc(n_tables, sizeof *j->wanted, &j->wanted));
+    RK_TRY(rk_alloc(size, sizeof *j->ask, &j->ask));
+    RK_TRY(rk_alloc(size, sizeof *j->answer, &j->answer));
+    RK_TRY(rk_alloc(size, sizeof *j->give, &j->give));
+    RK_TRY(rk_alloc(n_stored, sizeof *j->local, &j->local));
+    RK_TRY(rk_alloc(n_stored, sizeof *j->offsets, &j->offsets));
+    RK_TRY(rk_alloc(n_stored, sizeof *j->stored_ids, &j->stored_ids));
+    RK_TRY(rk_alloc(n_stored, sizeof *j->counts, &j->counts));
+    if (!s->trains) return RK_OK;
+    for (size_t t = 0; t < n_tables; t++) {
+        RK_TRY(rk_alloc((size_t)o->placements[t].n_parts + 2, sizeof *j->wanted[t].begins, &j->wanted[t].begins));
+        RK_TRY(rk_alloc((size_t)o->config->n_features + 1, sizeof *j->wanted[t].bag_begins, &j->wanted[t].bag_begins));
+    }
+    return rk_flight_init(&j->flight, n_tables, (size_t)o->config->n_features);
+}
+
+static void release_journey(const rk_sharded *s, rk_journey *j) {
+    size_t n_stored = s->n_streams_of ? (size_t)s->roles.n_trainers * (size_t)rk_n_here(s) : 0;
+    rk_exchange *exchanges[] = {j->ids, j->rows, j->gradients, j->verdict}; /* before what they send */
+    for (int i = 0; i < 4; i++) rk_exchange_free(exchanges[i]);
+    for (int32_t t = 0; t < s->n_tables && j->wanted; t++) {
+        rk_wanted *w = &j->wanted[t];
+        rk_free(w->begins);
+        rk_free(w->bag_begins);
+        rk_box *boxes[] = {&w->rows, &w->targets, &w->order, &w->values};
+        for (int i = 0; i < 4; i++) rk_box_release(boxes[i]);
+    }
+    for (int32_t r = 0; r < s->size; r++) {
+        if (j->ask) rk_box_release(&j->ask[r]);
+        if (j->answer) rk_box_release(&j->answer[r]);
+        if (j->give) rk_box_release(&j->give[r]);
+    }
+    for (size_t f = 0; f < n_stored; f++) {
+        if (j->local) rk_box_release(&j->local[f]);
+        if (j->offsets) rk_box_release(&j->offsets[f]);
+    }
+    void *arrays[] = {j->wanted, j->ask, j->answer, j->give, j->local, j->offsets, j->stored_ids, j->counts};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rk_free(arrays[i]);
+    if (s->front && j->flight.uses) rk_flight_release(&j->flight, s->front->n_tables, s->front->n_features);
+}
+
+static rk_status allocate(rk_sharded *s, const rk_sharded_options *o) {
+    size_t n_stored = (size_t)s->roles.n_trainers * (size_t)rk_n_here(s), size = (size_t)s->size;
+    RK_TRY(rk_alloc(size, sizeof *s->parcels, &s->parcels));
+    RK_TRY(rk_alloc(size, sizeof *s->answers, &s->answers));
+    RK_TRY(rk_alloc(n_stored, sizeof *s->activations, &s->activations));
+    RK_TRY(rk_alloc(n_stored, sizeof *s->aside, &s->aside));
+    RK_TRY(rk_alloc(n_stored, sizeof *s->asked, &s->asked));
+    RK_TRY(rk_alloc(n_stored, sizeof *s->asked_ids, &s->asked_ids));
+    s->n_journeys = (size_t)s->staleness + 2;
+    RK_TRY(rk_alloc(s->n_journeys, sizeof *s->journeys, &s->journeys));
+    for (size_t i = 0; i < s->n_journeys; i++) RK_TRY(reserve_journey(s, o, &s->journeys[i]));
+    return RK_OK;
+}
+
+static rk_status name_ranks(rk_sharded *s) {
+    size_t size = (size_t)s->size;
+    RK_TRY(rk_alloc(size, sizeof *s->trainers, &s->trainers));
+    RK_TRY(rk_alloc(size, sizeof *s->owners, &s->owners));
+    RK_TRY(rk_alloc(size, sizeof *s->nobody, &s->nobody));
+    RK_TRY(rk_alloc(size, sizeof *s->holders, &s->holders));
+    RK_TRY(rk_alloc(size, sizeof *s->first, &s->first));
+    for (int32_t r = 0; r < s->size; r++) {
+        s->trainers[r] = r < s->roles.n_trainers;
+        s->holders[r] = !s->trainers[r];
+        s->owners[r] = s->n_streams_of[r] > 0 || s->holders[r];
+        s->first[r] = r == 0;
+    }
+    s->trains = s->trainers[s->rank];
+    s->owns = s->owners[s->rank];
+    return RK_OK;
+}
+
+static rk_status copy_names(rk_sharded *s, const rk_embeddings_config *c) {
+    RK_TRY(rk_alloc((size_t)c->n_tables, sizeof *s->names, &s->names));
+    for (int32_t t = 0; t < c->n_tables; t++, s->n_tables++) RK_TRY(rk_strdup(c->tables[t].name, &s->names[t]));
+    return RK_OK;
+}
+
+static rk_status create(rk_sharded *s, const rk_sharded_options *o) {
+    RK_FAIL_IF(s->size != s->roles.n_trainers + s->roles.n_owners || s->roles.n_trainers < 1, RK_INVALID_ARGUMENT, "%d ranks of which %d train and %d hold rows",
+               s->size, s->roles.n_trainers, s->roles.n_owners);
+    RK_FAIL_IF(o->staleness < 0, RK_INVALID_ARGUMENT, "a staleness of %lld", (long long)o->staleness);
+    RK_TRY(copy_names(s, o->config));
+    RK_TRY(add_shards(s, o));
+    RK_TRY(add_streams(s, o));
+    RK_TRY(deal_streams(s));
+    RK_TRY(name_ranks(s));
+    if (s->trains) RK_TRY(create_front(s, o));
+    RK_TRY(create_store(s, o));
+    s->stale_rows = (rk_stale_rows){.embeddings = s->store, .staleness = s->staleness};
+    RK_TRY(allocate(s, o));
+    return s->staleness && s->trains ? rk_sharded_start(s) : RK_OK;
+}
+
+rk_status rk_sharded_create(const rk_sharded_options *o, rk_sharded **out) {
+    rk_sharded *s;
+    RK_TRY(rk_alloc(1, sizeof *s, &s));
+    s->comm = o->comm;
+    s->roles = o->roles;
+    s->rank = rk_comm_rank(o->comm);
+    s->size = rk_comm_size(o->comm);
+    s->shard_samples = o->shard_samples;
+    s->staleness = o->staleness;
+    rk_status status = create(s, o);
+    if (status == RK_OK)
+        *out = s;
+    else
+        rk_sharded_free(s);
+    return status;
+}
+
+void rk_sharded_free(rk_sharded *s) {
+    if (!s) return;
+    rk_sharded_stop(s);
+    for (size_t i = 0; i < s->n_journeys && s->journeys; i++) release_journey(s, &s->journeys[i]);
+    size_t n_stored = s->n_streams_of ? (size_t)s->roles.n_trainers * (size_t)rk_n_here(s) : 0;
+    for (size_t f = 0; f < n_stored && s->aside; f++) rk_box_release(&s->aside[f]);
+    for (int32_t r = 0; r < s->size && s->streams_of; r++) rk_free(s->streams_of[r]);
+    for (int32_t t = 0; t < s->n_tables; t++) rk_free(s->names[t]);
+    rk_embeddings_free(s->front);
+    rk_stale_rows_release(&s->stale_rows);
+    rk_embeddings_free(s->store);
+    void *arrays[] = {s->names, s->shards, s->streams, s->streams_of, s->n_streams_of, s->trainers, s->owners, s->nobody, s->holders, s->first, s->activations, s->aside, s->asked,
+                      s->asked_ids, s->parcels, s->answers, s->journeys};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rk_free(arrays[i]);
+    rk_free(s);
+}

@@ -1,0 +1,119 @@
+/* The body of rk_bag_forward (kernels/kernels.h); included once for each instruction set. */
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/float16.h"
+#include "kernels/ids_check.h"
+#include "kernels/kernel_list.h"
+#include "kernels/inline/row_sum.h"
+
+/* Cache lines of rows ahead that are on their way, to the second cache: fewer lines may be on their way to the first. */
+enum { LINE_BYTES = 64, LINES_AHEAD = 256, CHECKED_AT_ONCE = 256 };
+
+ROW_INLINE int64_t row_bytes_of(const rk_bag_forward_args *args, int32_t dim) { return (int64_t)dim * (args->rows.dtype == RK_F32 ? 4 : 2); }
+
+ROW_INLINE int64_t rows_ahead(const rk_bag_forward_args *args, int32_t dim) {
+    int64_t lines = (row_bytes_of(args, dim) + LINE_BYTES - 1) / LINE_BYTES;
+    return lines >= LINES_AHEAD / 2 ? 2 : LINES_AHEAD / lines;
+}
+
+ROW_INLINE void prefetch(const rk_bag_forward_args *args, int64_t i, int64_t end, int32_t dim) {
+    if (i >= end) return;
+    uintptr_t row_bytes = (uintptr_t)row_bytes_of(args, dim), row = (uintptr_t)args->rows.data + (uintptr_t)args->ids[i] * row_bytes; /* of a stray anywhere */
+    for (uintptr_t at = 0; at < row_bytes; at += LINE_BYTES) __builtin_prefetch((const void *)(row + at), 0, 2);
+}
+
+/* Whether the next ids, up to `end` of `all` at least, are rows; *checked: up to where they are. */
+ROW_INLINE bool are_rows(const rk_bag_forward_args *args, int64_t end, int64_t all, int64_t *checked) {
+    if (!args->strays || end <= *checked) return true;
+    int64_t first = *checked, to = end > first + CHECKED_AT_ONCE ? end : first + CHECKED_AT_ONCE;
+    *checked = to < all ? to : all;
+    return !has_strays(args->ids + first, *checked - first, args->n_rows);
+}
+
+/* One bag of f32 rows; dim is a constant where the caller knows it, which keeps the sum in registers. */
+ROW_INLINE void bag_f32(const rk_bag_forward_args *args, int64_t bag, int64_t all, int32_t dim) {
+    const float *rows = args->rows.data;
+    float *out = args->out + (bag - args->first) * args->stride;
+    int64_t ahead = rows_ahead(args, dim);
+    row_sum sum;
+    row_sum_begin(&sum, out, dim);
+    for (int64_t i = args->offsets[bag]; i < args->offsets[bag + 1]; i++) {
+        prefetch(args, i + ahead, all, dim);
+        if (args->coefficients)
+            row_sum_add_times(&sum, out, args->coefficients[i], rows + args->ids[i] * dim, dim);
+        else
+            row_sum_add(&sum, out, rows + args->ids[i] * dim, dim);
+    }
+    row_sum_end(&sum, args->scales ? args->scales[bag] : 1.0f, out, dim);
+}
+
+ROW_INLINE void bag_half(const rk_bag_forward_args *args, int64_t bag, int64_t all, int32_t dim, bool bf16) {
+    const uint16_t *rows = args->rows.data;
+    float *out = args->out + (bag - args->first) * args->stride, sum[128], *to = dim <= 128 ? sum : out;
+    int64_t ahead = rows_ahead(args, dim);
+    memset(to, 0, (size_t)dim * sizeof *to);
+    for (int64_t i = args->offsets[bag]; i < args->offsets[bag + 1]; i++) {
+        prefetch(args, i + ahead, all, dim);
+        const uint16_t *row = rows + args->ids[i] * dim;
+        float c = args->coefficients ? args->coefficients[i] : 1.0f;
+        for (int32_t k = 0; k < dim; k++) to[k] += c * (bf16 ? rk_bf16_to_f32(row[k]) : rk_f16_to_f32(row[k]));
+    }
+    float scale = args->scales ? args->scales[bag] : 1.0f;
+    for (int32_t k = 0; k < dim; k++) out[k] = scale * to[k];
+}
+
+/* Bags of one id each with the coefficient 1: copies of rows. */
+ROW_INLINE void copy_rows(const rk_bag_forward_args *args, int32_t dim) {
+    float *out = args->out;
+    int64_t ahead = rows_ahead(args, dim), checked = args->first;
+    for (int64_t b = args->first; b < args->last; b++, out += args->stride) {
+        prefetch(args, b + ahead, args->last, dim);
+        if (!are_rows(args, b + 1, args->last, &checked)) {
+            *args->strays = true;
+            return;
+        }
+        const uint16_t *halves = (const uint16_t *)args->rows.data + args->ids[b] * dim;
+        const float *row = (const float *)args->rows.data + args->ids[b] * dim;
+        if (args->rows.dtype == RK_F32)
+            row_copy(out, row, dim);
+        else if (args->rows.dtype == RK_BF16)
+            for (int32_t k = 0; k < dim; k++) out[k] = rk_bf16_to_f32(halves[k]);
+        else
+            for (int32_t k = 0; k < dim; k++) out[k] = rk_f16_to_f32(halves[k]);
+    }
+}
+
+/* dim: a constant after inlining. */
+ROW_INLINE void all_bags(const rk_bag_forward_args *args, int32_t dim) {
+    int64_t begin = args->single ? args->first : args->offsets[args->first], end = args->single ? args->last : args->offsets[args->last];
+    for (int64_t i = begin; i < end && i < begin + rows_ahead(args, dim); i++) prefetch(args, i, end, dim);
+    if (args->single) {
+        copy_rows(args, dim);
+        return;
+    }
+    int64_t checked = begin;
+    for (int64_t b = args->first; b < args->last; b++) {
+        if (!are_rows(args, args->offsets[b + 1], end, &checked)) {
+            *args->strays = true;
+            return;
+        }
+        if (args->rows.dtype == RK_F32)
+            bag_f32(args, b, end, dim);
+        else
+            bag_half(args, b, end, dim, args->rows.dtype == RK_BF16);
+    }
+}
+
+void RK_KERNEL_NAME(rk_bag_forward)(const rk_bag_forward_args *in) {
+    const rk_bag_forward_args own = *in, *args = &own; /* its own: stores of rows cannot change it */
+    switch (args->rows.dim) {
+        case 1: all_bags(args, 1); break;
+        case 8: all_bags(args, 8); break;
+        case 16: all_bags(args, 16); break;
+        case 32: all_bags(args, 32); break;
+        case 64: all_bags(args, 64); break;
+        case 128: all_bags(args, 128); break;
+        default: all_bags(args, args->rows.dim); break;
+    }
+}

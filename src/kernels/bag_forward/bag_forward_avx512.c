@@ -1,2 +1,0 @@
-#define RK_KERNEL_NAME(name) name##_avx512
-#include "kernels/bag_forward/bag_forward_body.h"

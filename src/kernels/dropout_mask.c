@@ -1,0 +1,35 @@
+/* The body of rk_dropout_mask (kernels/dropout_mask.h); included once for each instruction set. */
+#include "kernels/kernel_list.h"
+
+#define RANDOM_BLOCKS 32
+#include "kernels/inline/random_words.h"
+
+static inline rk_real masked(const rk_dropout_mask_args *args, uint32_t word, int64_t i) {
+    rk_real y = args->from[i] * args->keep;
+    return word >= args->limit ? y : 0;
+}
+
+/* Values first .. last-1, whose words are words[0] and on. */
+static inline void put(const rk_dropout_mask_args *args, const uint32_t *words, int64_t first, int64_t last) {
+    rk_real *to = args->to + first;
+    if (args->add)
+        for (int64_t i = 0; i < last - first; i++) to[i] += masked(args, words[i], first + i);
+    else
+        for (int64_t i = 0; i < last - first; i++) to[i] = masked(args, words[i], first + i);
+}
+
+void RK_KERNEL_NAME(rk_dropout_mask)(const rk_dropout_mask_args *args) {
+    rk_dropout_mask_args a = *args; /* nobody else has it: no store can change it */
+    uint32_t words[RANDOM_WORDS];
+    int64_t skipped = a.place % 4, last;
+    for (int64_t first = 0; first < a.n; first = last, skipped = 0) {
+        last = first + RANDOM_WORDS - skipped;
+        random_words(a.seed, a.step, (uint64_t)((a.place + first) / 4), words);
+        if (last <= a.n && skipped == 0) {
+            put(&a, words, first, first + RANDOM_WORDS);
+        } else {
+            last = last < a.n ? last : a.n;
+            put(&a, words + skipped, first, last);
+        }
+    }
+}

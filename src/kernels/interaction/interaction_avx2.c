@@ -1,2 +1,0 @@
-#define RK_KERNEL_NAME(name) name##_avx2
-#include "kernels/interaction/interaction_body.h"

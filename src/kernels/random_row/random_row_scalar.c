@@ -1,2 +1,0 @@
-#define RK_KERNEL_NAME(name) name##_scalar
-#include "kernels/random_row/random_row_body.h"

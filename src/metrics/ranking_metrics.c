@@ -1,0 +1,218 @@
+/* Retrieval metrics: the best k of many scores by one pass over them. */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/text/text.h"
+#include "metrics/metrics.h"
+#include "metrics/rank_order.h"
+
+/* A score and its item as one number: the larger, the earlier in the ranking. Distinct for distinct items, so every order is the same. */
+static uint64_t place_of(float score, uint32_t item) {
+    return (uint64_t)rk_rank_key(score) << 32 | (UINT32_MAX - item);
+}
+
+static uint32_t item_of(uint64_t place) {
+    return UINT32_MAX - (uint32_t)place;
+}
+
+static void swap(uint64_t *a, uint64_t *b) {
+    uint64_t kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+/* Quickselect: the k largest of places[n], k <= n, to the front, in no order; the middle one is the pivot. */
+static void keep_largest(uint64_t *places, size_t n, size_t k) {
+    size_t first = 0, end = n;
+    while (end - first > 1 && k > first && k < end) {
+        swap(&places[first], &places[first + (end - first) / 2]);
+        uint64_t pivot = places[first];
+        size_t larger = first;
+        for (size_t i = first + 1; i < end; i++)
+            if (places[i] > pivot) swap(&places[++larger], &places[i]);
+        swap(&places[first], &places[larger]);
+        if (k <= larger)
+            end = larger;
+        else
+            first = larger + 1;
+    }
+}
+
+static void sort_descending(uint64_t *places, size_t n) {
+    for (size_t gap = n / 2; gap; gap /= 2) /* Shell's */
+        for (size_t i = gap; i < n; i++)
+            for (size_t j = i; j >= gap && places[j - gap] < places[j]; j -= gap) swap(&places[j], &places[j - gap]);
+}
+
+static rk_status check_items(const char *what, const int64_t *items, int64_t n, int64_t n_items) {
+    for (int64_t i = 0; i < n; i++) {
+        RK_FAIL_IF(items[i] < 0 || items[i] >= n_items, RK_INVALID_ARGUMENT, "%s item %lld is not one of the %lld items", what, (long long)items[i],
+                   (long long)n_items);
+        RK_FAIL_IF(i && items[i] <= items[i - 1], RK_INVALID_ARGUMENT, "the %s items are not in ascending order at item %lld", what, (long long)items[i]);
+    }
+    return RK_OK;
+}
+
+static bool contains(const int64_t *items, int64_t n, int64_t item) {
+    int64_t first = 0, end = n;
+    while (first < end) {
+        int64_t middle = first + (end - first) / 2;
+        if (items[middle] < item)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first < n && items[first] == item;
+}
+
+/* The best of the scores so far. A place enters only if it beats the k-th of those kept, and the kept are cut back to k whenever 2k have come together. */
+typedef struct selection {
+    uint64_t *best; /* [2k] */
+    size_t n, k;
+    uint64_t bar; /* the k-th place of those kept */
+    float least;  /* its score; NaN while there are fewer */
+} selection;
+
+static void cut_back(selection *s, const float *scores) {
+    keep_largest(s->best, s->n, s->k);
+    s->n = s->k;
+    s->bar = s->best[0];
+    for (size_t i = 1; i < s->k; i++) s->bar = s->best[i] < s->bar ? s->best[i] : s->bar;
+    s->least = scores[item_of(s->bar)];
+}
+
+/* Without a branch, so that it is done by vectors. Scores that are not finite are told of too. */
+static bool any_may_enter(const selection *s, const float *scores, int64_t n) {
+    unsigned any = 0;
+    for (int64_t i = 0; i < n; i++) any |= !((scores[i] < s->least) & (scores[i] >= -FLT_MAX));
+    return any;
+}
+
+static rk_status enter(selection *s, const float *scores, int64_t item) {
+    RK_FAIL_IF(!isfinite(scores[item]), RK_NOT_FINITE, "the score of item %lld is %g", (long long)item, scores[item]);
+    uint64_t place = place_of(scores[item], (uint32_t)item);
+    if (place < s->bar) return RK_OK;
+    s->best[s->n++] = place;
+    if (s->n == 2 * s->k) cut_back(s, scores);
+    return RK_OK;
+}
+
+/* The best k places to the front of best[2k], descending; *out_n: how many there are. Nearly all stretches of scores have none that may enter. */
+static rk_status select_best(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked, size_t k, uint64_t *best, size_t *out_n) {
+    enum { STRETCH = 16 }; /* longer ones have one that may enter more often: a user has some 200 among 40,000 items */
+    selection s = {.best = best, .k = k, .least = NAN};
+    int64_t next_masked = 0;
+    for (int64_t first = 0, last; first < n_items; first = last) {
+        last = first + STRETCH < n_items ? first + STRETCH : n_items;
+        if (!any_may_enter(&s, scores + first, last - first)) continue;
+        for (int64_t item = first; item < last; item++) {
+            while (next_masked < n_masked && masked[next_masked] < item) next_masked++;
+            if (next_masked == n_masked || masked[next_masked] != item) RK_TRY(enter(&s, scores, item));
+        }
+    }
+    if (s.n > k) cut_back(&s, scores);
+    sort_descending(best, s.n);
+    *out_n = s.n;
+    return RK_OK;
+}
+
+/* places [n]: of relevant items, ascending. */
+static rk_ranking measure(const uint64_t *places, size_t n, int64_t n_wanted, int32_t k) {
+    if (n_wanted == 0) return (rk_ranking){NAN, NAN, NAN};
+    double gain = 0, ideal = 0;
+    size_t hits = 0;
+    for (; hits < n && places[hits] < (uint64_t)k; hits++) gain += 1 / log2((double)places[hits] + 2);
+    for (int64_t i = 0; i < k && i < n_wanted; i++) ideal += 1 / log2((double)i + 2);
+    return (rk_ranking){(double)hits / (double)n_wanted, gain / ideal, hits > 0};
+}
+
+/* The best items, in their order, to the places of those that are relevant; how many. */
+static size_t find_relevant(uint64_t *best, size_t n, const int64_t *relevant, int64_t n_relevant) {
+    size_t n_found = 0;
+    for (size_t i = 0; i < n; i++)
+        if (contains(relevant, n_relevant, item_of(best[i]))) best[n_found++] = i;
+    return n_found;
+}
+
+static rk_status check_cuts(const int32_t *ks, size_t n_ks, int64_t *most) {
+    *most = 0;
+    for (size_t i = 0; i < n_ks; i++) {
+        RK_FAIL_IF(ks[i] < 1, RK_INVALID_ARGUMENT, "a ranking is cut at 1 or more, not at %d", ks[i]);
+        *most = ks[i] > *most ? ks[i] : *most;
+    }
+    return RK_OK;
+}
+
+rk_status rk_rankings_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked, const int64_t *relevant, int64_t n_relevant, const int32_t *ks,
+                         size_t n_ks, rk_ranking *out) {
+    int64_t n_wanted = 0, most;
+    RK_TRY(check_cuts(ks, n_ks, &most));
+    RK_FAIL_IF(n_items < 0 || n_items > UINT32_MAX, RK_INVALID_ARGUMENT, "%lld items cannot be ranked", (long long)n_items);
+    RK_TRY(check_items("masked", masked, n_masked, n_items));
+    RK_TRY(check_items("relevant", relevant, n_relevant, n_items));
+    for (int64_t i = 0; i < n_relevant; i++) n_wanted += !contains(masked, n_masked, relevant[i]);
+    size_t n, n_kept = (size_t)(most < n_items ? most : n_items);
+    uint64_t *best;
+    RK_TRY(rk_alloc(2 * n_kept + 1, sizeof *best, &best));
+    rk_status status = select_best(scores, n_items, masked, n_masked, n_kept, best, &n);
+    n = status == RK_OK ? find_relevant(best, n, relevant, n_relevant) : 0;
+    for (size_t i = 0; i < n_ks && status == RK_OK; i++) out[i] = measure(best, n, n_wanted, ks[i]);
+    rk_free(best);
+    return status;
+}
+
+static int by_place(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+rk_status rk_rankings_of(const uint32_t *places, int64_t n_relevant, const int32_t *ks, size_t n_ks, rk_ranking *out) {
+    int64_t most;
+    size_t n = 0;
+    uint64_t *found;
+    RK_TRY(check_cuts(ks, n_ks, &most));
+    RK_TRY(rk_alloc((size_t)n_relevant, sizeof *found, &found));
+    for (int64_t i = 0; i < n_relevant; i++)
+        if (places[i] != UINT32_MAX) found[n++] = places[i];
+    qsort(found, n, sizeof *found, by_place);
+    for (size_t i = 0; i < n_ks; i++) out[i] = measure(found, n, (int64_t)n, ks[i]);
+    rk_free(found);
+    return RK_OK;
+}
+
+rk_status rk_ranking_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked, const int64_t *relevant, int64_t n_relevant, int32_t k,
+                        rk_ranking *out) {
+    return rk_rankings_at(scores, n_items, masked, n_masked, relevant, n_relevant, &k, 1, out);
+}
+
+/* Numbers are RK_METRIC_COUNT + N_KINDS * k + kind. */
+static const char *const kinds[] = {"recall@", "ndcg@", "hit@"};
+enum { N_KINDS = 3 };
+
+int rk_ranking_metric_find(const char *name) {
+    for (int kind = 0; kind < N_KINDS; kind++) {
+        size_t n = strlen(kinds[kind]);
+        if (strncmp(name, kinds[kind], n) != 0) continue;
+        int64_t k;
+        bool whole = rk_parse_i64((rk_span){name + n, strlen(name + n)}, &k);
+        return whole && k >= 1 && k <= 1000000 ? RK_METRIC_COUNT + N_KINDS * (int)k + kind : -1;
+    }
+    return -1;
+}
+
+void rk_ranking_metric_name(int metric, char *out, size_t out_bytes) {
+    snprintf(out, out_bytes, "%s%d", kinds[(metric - RK_METRIC_COUNT) % N_KINDS], rk_ranking_metric_k(metric));
+}
+
+int32_t rk_ranking_metric_k(int metric) {
+    return (metric - RK_METRIC_COUNT) / N_KINDS;
+}
+
+double rk_ranking_metric_of(int metric, const rk_ranking *ranking) {
+    const double values[N_KINDS] = {ranking->recall, ranking->ndcg, ranking->hit};
+    return values[(metric - RK_METRIC_COUNT) % N_KINDS];
+}

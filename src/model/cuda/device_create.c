@@ -1,0 +1,151 @@
+/* What a model needs on a GPU: streams, the graph and the tables there, and memory for two batches. */
+#include "base/log.h"
+#include "base/memory.h"
+#include "model/cuda/device_retrieval.h"
+#include "model/cuda/device_data_parallel.h"
+#include "model/cuda/device_step_internal.h"
+
+static bool trains(const rk_model *model) {
+    return model->optimizer != NULL;
+}
+
+/* Where each feature's vectors stand in the graph's inputs. */
+static rk_status wire(rk_model *model) {
+    rk_device_step *d = model->device_step;
+    RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *d->activations, &d->activations));
+    RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *d->gradients, &d->gradients));
+    for (int32_t f = 0; f < model->n_lookups; f++) {
+        const rk_model_lookup *at = &model->lookups[f];
+        int64_t stride = rk_device_graph_stride(d->graph, at->input);
+        d->activations[f] = (rk_activation){rk_device_graph_data(d->graph, at->input) + at->first, stride, NULL};
+        if (trains(model)) d->gradients[f] = (rk_activation){rk_device_graph_gradient(d->graph, at->input) + at->first, stride, NULL};
+    }
+    return RK_OK;
+}
+
+/* Lookups write where they are told to; nobody asks for the gradients of numbers. */
+static rk_status create_graph(rk_model *model, const rk_model_device *options) {
+    rk_device_graph_input inputs[3];
+    int32_t n = 0;
+    rk_value vectors = rk_graph_find(model->graph, "vectors");
+    if (vectors >= 0) inputs[n++] = (rk_device_graph_input){.value = vectors, .may_stride = true};
+    if (model->dense >= 0) inputs[n++] = (rk_device_graph_input){.value = model->dense, .no_gradient = true};
+    if (model->lengths >= 0) inputs[n++] = (rk_device_graph_input){.value = model->lengths, .no_gradient = true};
+    rk_device_graph_options graph = {.max_batch = model->max_here, .training = trains(model), .tf32 = options->tf32, .inputs = inputs, .n_inputs = n};
+    if (model->spread) graph.sum = rk_device_spread_sum, graph.sum_context = model;
+    return rk_device_graph_create(model->graph, model->optimizer, model->device_step->device, &graph, &model->device_step->graph);
+}
+
+static rk_status create_tasks(rk_model *model) {
+    rk_device_task *tasks;
+    RK_TRY(rk_alloc((size_t)model->n_tasks, sizeof *tasks, &tasks));
+    for (int32_t t = 0; t < model->n_tasks; t++)
+        tasks[t] = (rk_device_task){.kind = model->tasks[t].loss, .optional = model->tasks[t].optional, .smoothing = model->tasks[t].smoothing,
+                                     .learned = model->log_variances >= 0 && model->tasks[t].weight > 0};
+    rk_status status = rk_device_tasks_create(model->device_step->device, model->n_tasks, tasks, &model->device_step->tasks);
+    rk_free(tasks);
+    return status;
+}
+
+/* Unless the run file says how much: all of the tables if they fit beside the dense part, with a tenth of what is free left for their scratch; else what does. */
+static rk_status budget_of(const rk_model *model, const rk_model_device *options, uint64_t *out) {
+    rk_device_info info;
+    uint64_t wanted = 0;
+    RK_TRY(rk_device_query(model->device_step->device, &info));
+    for (int32_t t = 0; model->embeddings && t < rk_embeddings_n_tables(model->embeddings); t++) wanted += rk_embeddings_table_bytes(model->embeddings, t);
+    if (model->spread && model->spread->sharded) wanted = rk_sharded_bytes(model->spread->sharded);
+    uint64_t sharers = model->device_step->comm ? (uint64_t)rk_device_comm_sharers(model->device_step->comm) : 1;
+    uint64_t most = options->memory_bytes ? options->memory_bytes : info.free_bytes / 10 * 9 / sharers;
+    *out = wanted > most ? most : 0;
+    rk_log(RK_LOG_INFO, "device: %s, %.1f of %.1f GB free; tables take %.1f GB%s", info.name, (double)info.free_bytes * 1e-9, (double)info.memory_bytes * 1e-9,
+           (double)wanted * 1e-9, *out ? ", behind a cache" : "");
+    return RK_OK;
+}
+
+static rk_status create_tables(rk_model *model, const rk_model_device *options) {
+    rk_device_tables_options tables = {.max_batch = model->max_here};
+    RK_TRY(budget_of(model, options, &tables.budget_bytes));
+    if (model->spread) return rk_device_spread_create(model, tables.budget_bytes);
+    model->device_step->own = model->device_step->verdict;
+    if (!model->embeddings) return RK_OK;
+    return rk_device_tables_create(model->embeddings, model->device_step->device, &tables, &model->device_step->tables);
+}
+
+static rk_status reserve(rk_model *model) {
+    rk_device_step *d = model->device_step;
+    size_t n_predictions = (size_t)((model->max_here > model->max_batch ? model->max_here : model->max_batch) * model->n_tasks);
+    void *memory;
+    for (int i = 0; i < RK_DEVICE_FLIGHTS; i++) RK_TRY(rk_device_batch_init(&d->layout, d->device, &d->batches[i]));
+    d->verdict_bytes = (size_t)(model->n_tasks + 1) * sizeof *d->verdict;
+    RK_TRY(rk_device_alloc(d->device, d->verdict_bytes, &memory));
+    d->found = memory;
+    RK_TRY(rk_device_alloc_host(d->device, d->verdict_bytes, &memory));
+    d->verdict = memory;
+    RK_TRY(rk_device_alloc(d->device, n_predictions * sizeof *d->predictions, &memory));
+    d->predictions = memory;
+    RK_TRY(rk_device_alloc_host(d->device, n_predictions * sizeof *d->told, &memory));
+    d->told = memory;
+    return RK_OK;
+}
+
+/* The device, and all that ranks need not meet for. */
+static rk_status open_device(rk_model *model, const rk_model_device *options) {
+    rk_device_step *d = model->device_step;
+    RK_TRY(rk_device_open(model->spread ? rk_device_spread_number(model, options->number) : options->number, &d->device));
+    RK_TRY(rk_stream_create(d->device, &d->upload));
+    RK_TRY(rk_stream_create(d->device, &d->routing));
+    RK_TRY(rk_stream_create(d->device, &d->compute));
+    RK_TRY(create_graph(model, options));
+    RK_TRY(create_tasks(model));
+    if (model->retrieval && trains(model)) RK_TRY(rk_device_retrieval_create(model, options));
+    return reserve(model);
+}
+
+/* No rank waits for one that has failed already. */
+static rk_status meet(rk_model *model, rk_status status) {
+    if (!model->spread) return status;
+    RK_TRY(rk_comm_agree(model->spread->trainers, status));
+    return rk_device_comm_create(model->spread->trainers, model->device_step->device, &model->device_step->comm);
+}
+
+rk_status rk_device_step_create(rk_model *model, const rk_model_device *options) {
+    rk_device_step *d;
+    RK_TRY(rk_alloc(1, sizeof *d, &d));
+    model->device_step = d;
+    d->late = options->late && !model->retrieval; /* what a batch's step draws goes by its number, which is known when the step before is judged */
+    d->layout = rk_device_batch_plan(model);
+    RK_TRY(meet(model, open_device(model, options)));
+    RK_TRY(create_tables(model, options));
+    return wire(model);
+}
+
+void rk_device_step_free(rk_model *model) {
+    rk_device_step *d = model->device_step;
+    if (!d) return;
+    if (d->comm && d->compute) (void)rk_device_comm_wait(d->comm, d->compute); /* with a time limit: others may be gone */
+    if (d->compute) (void)rk_stream_sync(d->compute);
+    rk_device_spread_free(model);
+    for (int i = 0; i < RK_DEVICE_FLIGHTS; i++) {
+        rk_kept_launches_release(&d->training[i]);
+        rk_kept_launches_release(&d->prediction[i]);
+    }
+    rk_device_tables_free(d->tables);
+    rk_device_tasks_free(d->tasks);
+    rk_device_retrieval_free(d);
+    rk_device_graph_free(d->graph);
+    if (d->device) {
+        for (int i = 0; i < RK_DEVICE_FLIGHTS; i++) rk_device_batch_release(d->device, &d->batches[i]);
+        rk_device_free(d->device, d->found);
+        rk_device_free_host(d->device, d->verdict);
+        rk_device_free(d->device, d->predictions);
+        rk_device_free_host(d->device, d->told);
+    }
+    rk_stream_free(d->upload);
+    rk_stream_free(d->routing);
+    rk_stream_free(d->compute);
+    rk_device_close(d->device);
+    rk_free(d->activations);
+    rk_free(d->gradients);
+    rk_free(d);
+    model->device_step = NULL;
+}

@@ -1,0 +1,41 @@
+#include "model/cuda/launch_cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+static rk_status keep(rk_kept_launches *kept, rk_stream *stream, int64_t n, void (*give)(void *context, int64_t n), void *context) {
+    rk_launch_graph *graph;
+    RK_TRY(rk_stream_capture_begin(stream));
+    give(context, n);
+    RK_TRY(rk_stream_capture_end(stream, &graph));
+    rk_launch_graph_free(kept->graph);
+    kept->graph = graph;
+    kept->n = n;
+    return RK_OK;
+}
+
+/* RK_LAUNCH_GRAPHS=off: nothing is kept, which tells a graph's fault from a kernel's. */
+static bool keeps_none(void) {
+    const char *wanted = getenv("RK_LAUNCH_GRAPHS");
+    return wanted && strcmp(wanted, "off") == 0;
+}
+
+/* A size that comes once, such as an epoch's last batch, is not worth keeping, nor is a batch of no samples; and what libraries set up at their first use may not be kept. */
+rk_status rk_kept_launches_run(rk_kept_launches *kept, rk_stream *stream, int64_t n, void (*give)(void *context, int64_t n), void *context) {
+    bool is_kept = kept->graph && kept->n == n, comes_again = n > 0 && kept->last_n == n;
+    kept->last_n = n;
+    if ((!is_kept && !comes_again) || keeps_none()) {
+        give(context, n);
+        return RK_OK;
+    }
+    if (!is_kept) RK_TRY(keep(kept, stream, n, give, context));
+    rk_launch_graph_run(kept->graph, stream);
+    return RK_OK;
+}
+
+void rk_kept_launches_release(rk_kept_launches *kept) {
+    rk_launch_graph_free(kept->graph);
+    *kept = (rk_kept_launches){0};
+}

@@ -1,9 +1,0 @@
-/* Logistic (or linear) regression: logit = sum of the features' weights + w . dense + b. */
-#include "model/preset_parts.h"
-
-static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
-    (void)section;
-    return rk_bias(graph, "bias", rk_part_first_order(graph, inputs, true));
-}
-
-const rk_preset rk_preset_lr = {.name = "lr", .linear = true, .one_task = true, .build = build};

@@ -1,0 +1,94 @@
+/* The alias method (Walker 1977, Vose 1991): every one of n places is shared by two items at most, so a draw takes one look. */
+#include "model/retrieval/negative_sampler.h"
+
+#include <math.h>
+
+#include "base/memory.h"
+#include "base/rng.h"
+
+__extension__ typedef unsigned __int128 uint128;
+
+struct rk_sampler {
+    int64_t n;
+    double *keeps;       /* [n]: the share of its place that item i has; NULL: all alike */
+    int64_t *aliases;    /* [n]: who has the rest */
+    rk_real *log_chances; /* [n] */
+};
+
+static rk_status reserve(rk_sampler *s) {
+    RK_TRY(rk_alloc((size_t)s->n, sizeof *s->keeps, &s->keeps));
+    RK_TRY(rk_alloc((size_t)s->n, sizeof *s->aliases, &s->aliases));
+    return rk_alloc((size_t)s->n, sizeof *s->log_chances, &s->log_chances);
+}
+
+/* Chances, that add up to 1, into keeps. */
+static rk_status weigh(rk_sampler *s, const int64_t *counts, double exponent) {
+    double sum = 0, least = INFINITY;
+    for (int64_t i = 0; i < s->n; i++) sum += s->keeps[i] = counts[i] ? pow((double)counts[i], exponent) : 0;
+    RK_FAIL_IF(sum == 0, RK_BAD_DATA, "there is no item to draw: the training data has no pairs");
+    for (int64_t i = 0; i < s->n; i++) {
+        s->keeps[i] /= sum;
+        if (s->keeps[i] > 0 && s->keeps[i] < least) least = s->keeps[i];
+    }
+    for (int64_t i = 0; i < s->n; i++) s->log_chances[i] = (rk_real)log(s->keeps[i] > 0 ? s->keeps[i] : least);
+    return RK_OK;
+}
+
+/* Places with room to spare take from those that have too much. waiting [n]: those with room from the front, the others from the back. */
+static void deal(rk_sampler *s, int64_t *waiting) {
+    int64_t n_small = 0, first_large = s->n;
+    for (int64_t i = 0; i < s->n; i++) {
+        s->keeps[i] *= (double)s->n;
+        s->aliases[i] = i;
+        waiting[s->keeps[i] < 1 ? n_small++ : --first_large] = i;
+    }
+    while (n_small > 0 && first_large < s->n) {
+        int64_t small = waiting[--n_small], large = waiting[first_large];
+        s->aliases[small] = large;
+        s->keeps[large] -= 1 - s->keeps[small];
+        if (s->keeps[large] >= 1) continue;
+        first_large++;
+        waiting[n_small++] = large;
+    }
+}
+
+rk_status rk_sampler_create(int64_t n, const int64_t *counts, double exponent, rk_sampler **out) {
+    rk_sampler *s;
+    int64_t *waiting = NULL;
+    RK_TRY(rk_alloc(1, sizeof *s, &s));
+    s->n = n;
+    rk_status status = RK_OK;
+    if (counts && exponent > 0) {
+        status = reserve(s);
+        if (status == RK_OK) status = rk_alloc((size_t)n, sizeof *waiting, &waiting);
+        if (status == RK_OK) status = weigh(s, counts, exponent);
+        if (status == RK_OK) deal(s, waiting);
+    }
+    rk_free(waiting);
+    if (status == RK_OK)
+        *out = s;
+    else
+        rk_sampler_free(s);
+    return status;
+}
+
+void rk_sampler_free(rk_sampler *s) {
+    if (!s) return;
+    rk_free(s->keeps);
+    rk_free(s->aliases);
+    rk_free(s->log_chances);
+    rk_free(s);
+}
+
+int64_t rk_sampler_draw(const rk_sampler *s, uint64_t seed, uint64_t stream, uint64_t counter) {
+    uint32_t words[4];
+    rk_rng_block(seed, stream, counter, words);
+    uint64_t place_bits = (uint64_t)words[0] << 32 | words[1], share_bits = (uint64_t)words[2] << 32 | words[3];
+    int64_t place = (int64_t)((uint128)place_bits * (uint64_t)s->n >> 64);
+    if (!s->keeps) return place;
+    return (double)(share_bits >> 11) * 0x1p-53 < s->keeps[place] ? place : s->aliases[place];
+}
+
+rk_real rk_sampler_log_chance(const rk_sampler *s, int64_t item) {
+    return s->log_chances ? s->log_chances[item] : (rk_real)-log((double)s->n);
+}

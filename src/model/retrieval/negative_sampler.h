@@ -1,0 +1,19 @@
+/* Items drawn by their chances: a draw is a function of (seed, stream, counter). */
+#ifndef RK_MODEL_RETRIEVAL_NEGATIVE_SAMPLER_H
+#define RK_MODEL_RETRIEVAL_NEGATIVE_SAMPLER_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "kernels/real.h"
+
+typedef struct rk_sampler rk_sampler;
+
+/* Chances go by counts[i]^exponent; counts NULL: all alike. */
+rk_status rk_sampler_create(int64_t n, const int64_t *counts, double exponent, rk_sampler **out);
+void rk_sampler_free(rk_sampler *sampler);
+int64_t rk_sampler_draw(const rk_sampler *sampler, uint64_t seed, uint64_t stream, uint64_t counter);
+/* ln of the item's chance; of one that is never drawn, of the least chance that another has. */
+rk_real rk_sampler_log_chance(const rk_sampler *sampler, int64_t item);
+
+#endif

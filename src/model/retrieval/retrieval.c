@@ -1,0 +1,236 @@
+/* A two_tower's parts: features of the towers, what its training needs. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/thread/parallel.h"
+#include "base/text/text.h"
+#include "model/retrieval/retrieval_internal.h"
+#include "model/step/data_parallel.h"
+
+static const rk_yaml_node *key_node(const rk_yaml *yaml, const char *key) {
+    const rk_yaml_node *section = rk_yaml_get(yaml ? rk_yaml_get(yaml->root, "model") : NULL, "retrieval");
+    const rk_yaml_node *node = rk_yaml_get(section, key);
+    return node ? node : section;
+}
+
+static rk_status find_feature(const rk_yaml *yaml, const rk_data_schema *schema, const char *key, const char *name, int32_t *out) {
+    for (*out = 0; *out < schema->n_features; (*out)++)
+        if (strcmp(schema->features[*out].name, name) == 0) return RK_OK;
+    const char **names;
+    rk_yaml_error(yaml, key_node(yaml, key), "there is no categorical feature '%s'", name);
+    RK_TRY(rk_alloc((size_t)schema->n_features, sizeof *names, &names));
+    for (int32_t f = 0; f < schema->n_features; f++) names[f] = schema->features[f].name;
+    const char *nearest = rk_nearest(name, names, (size_t)schema->n_features);
+    if (nearest) rk_error_hint(RK_CONFIG, "did you mean '%s'?", nearest);
+    rk_free(names);
+    return RK_CONFIG;
+}
+
+rk_status rk_retrieval_pair(const rk_retrieval_section *s, const rk_yaml *yaml, const rk_data_schema *schema, rk_pair_features *out) {
+    RK_TRY(find_feature(yaml, schema, "user", s->user, &out->user));
+    RK_TRY(find_feature(yaml, schema, "item", s->item, &out->item));
+    if (out->user == out->item) return rk_yaml_error(yaml, key_node(yaml, "user"), "the user and the item of a two_tower are two features of the data");
+    return RK_OK;
+}
+
+static rk_status find_tower_feature(const rk_retrieval_section *s, const rk_model_options *o, const char *name, int32_t *out) {
+    *out = o->schema->n_features; /* the history, behind the data's own */
+    return s->history && strcmp(name, "history") == 0 ? RK_OK : find_feature(o->yaml, o->schema, "user_tower", name, out);
+}
+
+/* The user tower's features in the file's order, then the item. */
+static rk_status choose_features(rk_retrieval *r, const rk_model_options *o) {
+    const rk_retrieval_section *s = &r->section;
+    int32_t n = o->schema->n_features;
+    RK_TRY(rk_retrieval_pair(s, o->yaml, o->schema, &r->pair));
+    RK_FAIL_IF(o->schema->features[r->pair.item].weighted, RK_CONFIG, "the item '%s' of a two_tower has no weights", s->item);
+    RK_TRY(rk_alloc((size_t)n + 2 + (size_t)s->n_user_tower, sizeof *r->features, &r->features));
+    for (int64_t i = 0; i < s->n_user_tower; i++) RK_TRY(find_tower_feature(s, o, s->user_tower[i], &r->features[r->n_sources++]));
+    for (int32_t f = 0; f < n && !s->n_user_tower; f++)
+        if (f != r->pair.item) r->features[r->n_sources++] = f;
+    if (s->history && !s->n_user_tower) r->features[r->n_sources++] = n;
+    r->features[r->n_sources++] = r->pair.item;
+    for (int32_t a = 0; a < r->n_sources; a++)
+        for (int32_t b = 0; b < a; b++)
+            if (r->features[a] == r->features[b]) return rk_yaml_error(o->yaml, key_node(o->yaml, "user_tower"), "a feature stands twice in the towers of a two_tower");
+    for (int32_t f = 0; f < n && s->history; f++)
+        RK_FAIL_IF(strcmp(o->schema->features[f].name, "history") == 0, RK_CONFIG, "a two_tower's own 'history' and a feature of the data have one name");
+    return RK_OK;
+}
+
+static rk_status copy_schema(rk_retrieval *r, const rk_data_schema *schema) {
+    RK_TRY(rk_alloc((size_t)schema->n_features, sizeof *r->infos, &r->infos));
+    r->schema.features = r->infos;
+    for (int32_t f = 0; f < schema->n_features; f++) {
+        char *name;
+        RK_TRY(rk_strdup(schema->features[f].name, &name));
+        r->infos[f] = schema->features[f];
+        r->infos[f].name = name;
+        r->schema.n_features = f + 1;
+    }
+    return RK_OK;
+}
+
+rk_status rk_retrieval_create(const rk_model_options *o, rk_retrieval **out) {
+    rk_retrieval *r;
+    RK_TRY(rk_alloc(1, sizeof *r, &r));
+    r->section = o->model->retrieval;
+    r->known = rk_interactions_hold(o->interactions);
+    r->seed = o->seed;
+    rk_status status = copy_schema(r, o->schema);
+    if (status == RK_OK) status = choose_features(r, o);
+    if (status == RK_OK)
+        *out = r;
+    else
+        rk_retrieval_free(r);
+    return status;
+}
+
+void rk_retrieval_free(rk_retrieval *r) {
+    if (!r) return;
+    rk_retrieval_batch_release(&r->batch, r->schema.n_features + 1);
+    for (int32_t f = 0; f < r->schema.n_features; f++) rk_free((char *)(size_t)r->infos[f].name);
+    rk_free(r->infos);
+    rk_interactions_free(r->known);
+    rk_sampler_free(r->sampler);
+    rk_candidate_loss_free(r->loss);
+    rk_free(r->log_q);
+    rk_free(r->shard_losses);
+    rk_pairs_release(&r->pairs);
+    rk_retrieval_ranks_release(&r->ranks);
+    rk_free(r->features);
+    rk_free(r);
+}
+
+int32_t rk_retrieval_n_sources(const rk_retrieval *r) {
+    return r->n_sources;
+}
+
+int32_t rk_retrieval_feature(const rk_retrieval *r, int32_t s) {
+    return r->features[s];
+}
+
+rk_embedding_source rk_retrieval_source(const rk_retrieval *r, int32_t s) {
+    int32_t f = r->features[s];
+    if (f == r->schema.n_features) return (rk_embedding_source){"history", r->schema.features[r->pair.item].cardinality, false};
+    return (rk_embedding_source){r->schema.features[f].name, r->schema.features[f].cardinality, r->schema.features[f].weighted};
+}
+
+int64_t rk_retrieval_n_drawn(const rk_retrieval *r) {
+    return r->section.negatives;
+}
+
+uint64_t rk_retrieval_bytes(const rk_retrieval *r) {
+    uint64_t bytes = r->loss ? rk_candidate_loss_bytes(r->loss) : 0;
+    if (r->known) bytes += (uint64_t)(r->known->offsets[r->known->n_users] + r->known->n_users + r->known->n_items) * sizeof(int64_t);
+    return bytes;
+}
+
+double rk_retrieval_ranking_bytes(const rk_retrieval *r, int32_t dim) {
+    double users = (double)r->schema.features[r->pair.user].cardinality, items = (double)r->schema.features[r->pair.item].cardinality;
+    return sizeof(rk_real) * (dim * (users + 2 * items) + RK_USERS_AT_ONCE * items * rk_parallel_threads());
+}
+
+double rk_retrieval_ids(const rk_retrieval *r, int32_t f, const rk_batch *sample, int64_t batch) {
+    if (f == r->schema.n_features) return rk_retrieval_history_length(r);
+    const rk_ids *ids = &sample->features[f];
+    double here = ids->offsets ? (double)(ids->offsets[sample->n] - ids->offsets[0]) / (double)sample->n : (double)ids->ids_per_sample;
+    return here + (f == r->pair.item && batch ? (double)r->section.negatives / (double)batch : 0);
+}
+
+double rk_retrieval_history_length(const rk_retrieval *r) {
+    double n_pairs = 0, n_ids = 0;
+    for (int64_t u = 0; r->known && u < r->known->n_users; u++) {
+        double n = (double)(r->known->offsets[u + 1] - r->known->offsets[u]), most = (double)r->section.max_history;
+        n_pairs += n;
+        n_ids += n * (most > 0 && n > most ? most : n);
+    }
+    return n_pairs > 0 ? n_ids / n_pairs : 0;
+}
+
+const char *rk_retrieval_loss(const rk_retrieval *r) {
+    return rk_retrieval_loss_name(&r->section);
+}
+
+void rk_retrieval_mark_outputs(rk_model *model) {
+    rk_graph *graph = model->graph;
+    rk_value user = rk_graph_find(graph, "user_vector");
+    rk_graph_output(graph, user);
+    rk_graph_output(graph, rk_graph_find(graph, "item_vector"));
+    rk_graph_lead(graph, user);
+    rk_graph_lead(graph, model->logits);
+    rk_graph_keep(graph);
+}
+
+int64_t rk_retrieval_drawn_here(const rk_model *model, int64_t n_pairs, int64_t n) {
+    const rk_spread *sp = model->spread;
+    int64_t first = sp ? rk_spread_cut(sp, sp->rank, n_pairs + rk_retrieval_n_drawn(model->retrieval)) : 0, drawn = first + n - n_pairs;
+    return drawn < 0 ? 0 : drawn < n ? drawn : n;
+}
+
+bool rk_retrieval_is_corrected(const rk_retrieval *r) {
+    return r->section.log_q;
+}
+
+rk_status rk_pairs_init(const rk_retrieval *r, int64_t max_batch, rk_pairs *pairs) {
+    *pairs = (rk_pairs){0};
+    RK_TRY(rk_alloc((size_t)(max_batch + r->section.negatives), sizeof *pairs->ids, &pairs->ids));
+    return rk_alloc((size_t)max_batch, sizeof *pairs->weights, &pairs->weights);
+}
+
+void rk_pairs_release(rk_pairs *pairs) {
+    rk_free(pairs->ids);
+    rk_free(pairs->weights);
+    *pairs = (rk_pairs){0};
+}
+
+rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model, int64_t max_n) {
+    const rk_retrieval *r = model->retrieval;
+    const rk_retrieval_section *s = &r->section;
+    return (rk_candidate_loss_config){.kind = (rk_candidate_loss_kind)s->loss,
+                                      .dim = rk_graph_shape(model->graph, r->user).cols,
+                                      .max_n = max_n,
+                                      .n_drawn = s->negatives,
+                                      .in_batch = s->in_batch,
+                                      .hard = s->hard,
+                                      .temperature = s->temperature,
+                                      .margin = s->margin,
+                                      .negative_weight = s->negative_weight};
+}
+
+/* The loss, whose shards are dealt out to trainers as the graph's are. */
+static rk_status create_loss(rk_model *model, const rk_model_options *o) {
+    rk_retrieval *r = model->retrieval;
+    const rk_spread *sp = model->spread;
+    int64_t n_shards = sp ? sp->n_shards : o->n_shards > 1 ? o->n_shards : 1, first = sp ? sp->first_shards[sp->rank] : 0;
+    r->n_shards = n_shards;
+    rk_candidate_loss_config config = rk_retrieval_loss_config(model, o->max_batch);
+    config.n_shards = (int32_t)n_shards;
+    config.first_shard = (int32_t)first;
+    config.n_here = (int32_t)(sp ? sp->first_shards[sp->rank + 1] - first : n_shards);
+    RK_TRY(rk_alloc((size_t)n_shards, sizeof *r->shard_losses, &r->shard_losses));
+    return rk_candidate_loss_create(&config, &r->loss);
+}
+
+int32_t rk_model_vector_dim(const rk_model *model) {
+    return model->retrieval ? rk_graph_shape(model->graph, rk_graph_find(model->graph, "user_vector")).cols : 0;
+}
+
+rk_status rk_retrieval_finish(rk_model *model, const rk_model_options *o) {
+    rk_retrieval *r = model->retrieval;
+    const rk_retrieval_section *s = &r->section;
+    r->user = rk_graph_find(model->graph, "user_vector");
+    r->item = rk_graph_find(model->graph, "item_vector");
+    RK_TRY(rk_retrieval_batch_init(&r->batch, r->schema.n_features + 1));
+    if (!o->training) return RK_OK;
+    int64_t n_items = r->schema.features[r->pair.item].cardinality;
+    bool by_popularity = s->sampling == RK_SAMPLING_POPULARITY, needs_known = by_popularity || s->history || s->in_batch;
+    RK_FAIL_IF(needs_known && !r->known, RK_INVALID_ARGUMENT, "a two_tower with history, popularity or in_batch needs the training data's pairs");
+    RK_FAIL_IF(n_items > INT32_MAX, RK_UNSUPPORTED, "a two_tower of %lld items", (long long)n_items);
+    RK_TRY(rk_sampler_create(n_items, by_popularity ? r->known->counts : NULL, s->popularity_exponent, &r->sampler));
+    RK_TRY(rk_alloc((size_t)(o->max_batch + s->negatives), sizeof *r->log_q, &r->log_q));
+    if (!model->spread) RK_TRY(rk_pairs_init(r, o->max_batch, &r->pairs));
+    if (o->device) return RK_OK; /* which has a loss of its own */
+    if (model->spread) RK_TRY(rk_retrieval_ranks_init(model, &r->ranks));
+    return create_loss(model, o);
+}

@@ -1,0 +1,107 @@
+/* The loss of a two_tower over ranks: trainers gather all vectors, each runs its shards of the loss, and gradients go back to whose samples they are. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "model/retrieval/retrieval_internal.h"
+#include "model/step/data_parallel.h"
+
+rk_status rk_retrieval_ranks_init(const rk_model *model, rk_retrieval_ranks *ranks) {
+    const rk_retrieval *r = model->retrieval;
+    size_t dim = (size_t)rk_graph_shape(model->graph, r->user).cols, n = (size_t)model->max_batch, n_items = n + (size_t)r->section.negatives;
+    RK_TRY(rk_alloc(n * dim, sizeof *ranks->users, &ranks->users));
+    RK_TRY(rk_alloc(n * dim, sizeof *ranks->user_gradient, &ranks->user_gradient));
+    RK_TRY(rk_alloc(n_items * dim, sizeof *ranks->items, &ranks->items));
+    return rk_alloc(n_items * dim, sizeof *ranks->item_gradient, &ranks->item_gradient);
+}
+
+void rk_retrieval_ranks_release(rk_retrieval_ranks *ranks) {
+    rk_free(ranks->users);
+    rk_free(ranks->user_gradient);
+    rk_free(ranks->items);
+    rk_free(ranks->item_gradient);
+    *ranks = (rk_retrieval_ranks){0};
+}
+
+typedef struct span {
+    int64_t first, last;
+} span;
+
+static span meet(span a, span b) {
+    int64_t first = a.first > b.first ? a.first : b.first, last = a.last < b.last ? a.last : b.last;
+    return (span){first, last > first ? last : first};
+}
+
+/* Of a batch of `total` samples, those of trainer t. */
+static span samples_of(const rk_spread *sp, int32_t t, int64_t total) {
+    return (span){rk_spread_cut(sp, t, total), rk_spread_cut(sp, t + 1, total)};
+}
+
+/* Of n pairs, those whose rows of scores trainer t has. */
+static span rows_of(const rk_spread *sp, int32_t t, int64_t n) {
+    return (span){rk_candidate_loss_cut(n, (int32_t)sp->n_shards, (int32_t)sp->first_shards[t]), rk_candidate_loss_cut(n, (int32_t)sp->n_shards, (int32_t)sp->first_shards[t + 1])};
+}
+
+rk_status rk_retrieval_gather(const rk_model *model, int64_t n, rk_candidate_loss_args *args) {
+    const rk_retrieval *r = model->retrieval;
+    const rk_retrieval_ranks *k = &r->ranks;
+    int64_t total = n + r->section.negatives, dim = rk_graph_shape(model->graph, r->user).cols;
+    RK_TRY(rk_spread_gather(model->spread, args->users, n, total, dim, k->users));
+    RK_TRY(rk_spread_gather(model->spread, args->items, total, total, dim, k->items));
+    args->users = k->users;
+    args->items = k->items;
+    args->user_gradient = k->user_gradient;
+    args->item_gradient = k->item_gradient;
+    return RK_OK;
+}
+
+/* Each pair's gradient from who had its row of scores to whose sample it is. */
+static rk_status return_users(const rk_model *model, int64_t n, int64_t total, int64_t dim) {
+    const rk_retrieval *r = model->retrieval;
+    const rk_spread *sp = model->spread;
+    span rows = rows_of(sp, sp->rank, n), samples = samples_of(sp, sp->rank, total);
+    rk_real *out = rk_graph_gradient(model->graph, r->user);
+    rk_exchange *exchange;
+    for (int32_t t = 0; t < sp->roles.n_trainers; t++) {
+        span theirs = meet(rows, samples_of(sp, t, total));
+        sp->parcels[t] = (rk_parcel){r->ranks.user_gradient + theirs.first * dim, (size_t)((theirs.last - theirs.first) * dim) * sizeof *out};
+    }
+    RK_TRY(rk_exchange_begin(sp->trainers, RK_LANE_VALUES, sp->parcels, NULL, NULL, &exchange));
+    rk_status status = rk_exchange_wait(exchange);
+    for (int32_t t = 0; t < sp->roles.n_trainers && status == RK_OK; t++) {
+        const void *from;
+        span mine = meet(samples, rows_of(sp, t, n));
+        size_t n_bytes = (size_t)((mine.last - mine.first) * dim) * sizeof *out;
+        status = rk_exchange_take(exchange, t, n_bytes, &from);
+        if (status == RK_OK && n_bytes) memcpy(out + (mine.first - samples.first) * dim, from, n_bytes);
+    }
+    rk_exchange_free(exchange);
+    return status;
+}
+
+static rk_status gather_losses(const rk_model *model) {
+    const rk_retrieval *r = model->retrieval;
+    const rk_spread *sp = model->spread;
+    const int64_t *first = sp->first_shards;
+    rk_exchange *exchange;
+    RK_TRY(rk_comm_gather(sp->trainers, RK_LANE_VALUES, r->shard_losses + first[sp->rank], (size_t)(first[sp->rank + 1] - first[sp->rank]) * sizeof *r->shard_losses, &exchange));
+    rk_status status = RK_OK;
+    for (int32_t t = 0; t < sp->roles.n_trainers && status == RK_OK; t++) {
+        const void *from;
+        size_t n_bytes = (size_t)(first[t + 1] - first[t]) * sizeof *r->shard_losses;
+        status = rk_exchange_take(exchange, t, n_bytes, &from);
+        if (status == RK_OK) memcpy(r->shard_losses + first[t], from, n_bytes);
+    }
+    rk_exchange_free(exchange);
+    return status;
+}
+
+rk_status rk_retrieval_return(const rk_model *model, int64_t n, const rk_candidate_loss_args *args) {
+    const rk_retrieval *r = model->retrieval;
+    int64_t total = n + r->section.negatives, dim = rk_graph_shape(model->graph, r->user).cols;
+    span samples = samples_of(model->spread, model->spread->rank, total);
+    RK_TRY(return_users(model, n, total, dim));
+    RK_TRY(rk_comm_all_reduce_f32(model->spread->trainers, args->item_gradient, (size_t)(total * dim)));
+    if (samples.last > samples.first)
+        memcpy(rk_graph_gradient(model->graph, r->item), args->item_gradient + samples.first * dim, (size_t)((samples.last - samples.first) * dim) * sizeof *args->item_gradient);
+    return gather_losses(model);
+}

@@ -1,0 +1,151 @@
+/* A two_tower's batches and the loss of them. */
+#include <math.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "base/thread/trace.h"
+#include "model/retrieval/retrieval_internal.h"
+#include "model/step/data_parallel.h"
+
+/* Streams of random numbers beside those of rows, dropout and shuffling. */
+static const uint64_t draw_seed = 0x6e656761746976ull, history_seed = 0x686973746f7279ull;
+
+/* Chances to be a candidate: of the batch's own items, how often they are met in the data; of drawn ones, the sampler's. A pair's own item is corrected
+ * as the candidates are that come with it: as a batch's item where these are candidates, else as a drawn one. */
+const rk_real *rk_retrieval_chances(rk_retrieval *r, const rk_pairs *pairs) {
+    const rk_interactions *known = r->known;
+    if (!r->section.log_q) return NULL;
+    int64_t n = pairs->n;
+    double n_pairs = known ? (double)known->offsets[known->n_users] : 1;
+    for (int64_t i = 0; i < n + r->section.negatives; i++) {
+        bool by_data = i < n && r->section.in_batch;
+        double count = by_data && known->counts[pairs->ids[i]] ? (double)known->counts[pairs->ids[i]] : 1;
+        r->log_q[i] = by_data ? (rk_real)log(count / n_pairs) : rk_sampler_log_chance(r->sampler, pairs->ids[i]);
+    }
+    return r->log_q;
+}
+
+/* The history of sample i: all of the user's items, or in training max_history of them from a place that is drawn, without the pair's own. */
+static rk_status add_history(rk_retrieval *r, const rk_batch *batch, const rk_pairs *pairs, int64_t i) {
+    int64_t user, own = pairs ? pairs->ids[i] : -1, most = pairs ? r->section.max_history : 0;
+    RK_TRY(rk_pair_id(batch, &r->schema, r->pair.user, i, &user));
+    int64_t begin = r->known->offsets[user], n = r->known->offsets[user + 1] - begin, first = 0, taken = 0;
+    if (most && n > most + 1) first = (int64_t)(rk_rng_u64(r->seed ^ history_seed, (uint64_t)pairs->step, (uint64_t)i) % (uint64_t)n);
+    for (int64_t k = 0; k < n && (!most || taken < most); k++) {
+        int64_t item = r->known->items[begin + (first + k) % n];
+        if (item == own) continue;
+        RK_TRY(rk_retrieval_batch_add_id(&r->batch, r->schema.n_features, item));
+        taken++;
+    }
+    return RK_OK;
+}
+
+rk_status rk_retrieval_draw(const rk_model *model, const rk_batch *batch, int64_t step, rk_pairs *out) {
+    const rk_retrieval *r = model->retrieval;
+    out->n = batch->n;
+    out->step = step;
+    out->weighted = batch->sample_weights != NULL;
+    for (int64_t i = 0; i < batch->n; i++) {
+        int64_t item;
+        RK_TRY(rk_pair_id(batch, &r->schema, r->pair.item, i, &item));
+        out->ids[i] = (int32_t)item;
+    }
+    for (int64_t j = 0; j < r->section.negatives; j++)
+        out->ids[batch->n + j] = (int32_t)rk_sampler_draw(r->sampler, r->seed ^ draw_seed, (uint64_t)step, (uint64_t)j);
+    if (out->weighted) memcpy(out->weights, batch->sample_weights, (size_t)batch->n * sizeof *out->weights);
+    return RK_OK;
+}
+
+rk_status rk_retrieval_extend(rk_model *model, const rk_batch *batch, const rk_pairs *pairs, int64_t first, int64_t last, rk_batch *out) {
+    rk_retrieval *r = model->retrieval;
+    int64_t begin = first < batch->n ? first : batch->n, end = last < batch->n ? last : batch->n, n = end - begin;
+    RK_TRY(rk_retrieval_batch_begin(&r->batch, batch, begin, n, last - first - n));
+    for (int32_t s = 0; s < r->n_sources; s++) {
+        int32_t f = r->features[s];
+        if (f == r->schema.n_features) {
+            RK_FAIL_IF(!r->known, RK_INVALID_ARGUMENT, "a two_tower with history needs the training data's pairs");
+            for (int64_t i = begin; i < end; i++) {
+                RK_TRY(add_history(r, batch, pairs, i));
+                rk_retrieval_batch_end_sample(&r->batch, f, i - begin);
+            }
+        } else {
+            RK_TRY(rk_retrieval_batch_copy(&r->batch, f, &batch->features[f], begin, n));
+        }
+        for (int64_t i = n; i < last - first; i++) {
+            if (f == r->pair.item) RK_TRY(rk_retrieval_batch_add_id(&r->batch, f, pairs->ids[first + i]));
+            rk_retrieval_batch_end_sample(&r->batch, f, i);
+        }
+    }
+    *out = rk_retrieval_batch_done(&r->batch);
+    return RK_OK;
+}
+
+rk_status rk_retrieval_lengthen(rk_model *model, const rk_batch *batch, rk_batch *out, const rk_pairs **pairs) {
+    rk_retrieval *r = model->retrieval;
+    uint64_t begin = rk_trace_begin();
+    *pairs = &r->pairs;
+    RK_TRY(rk_retrieval_draw(model, batch, model->step, &r->pairs));
+    RK_TRY(rk_retrieval_extend(model, batch, &r->pairs, 0, batch->n + r->section.negatives, out));
+    rk_trace_end(begin, "draw");
+    return RK_OK;
+}
+
+rk_status rk_retrieval_items(rk_model *model, int64_t first, int64_t n, rk_batch *out) {
+    rk_retrieval *r = model->retrieval;
+    const rk_batch none = {.n_dense = model->n_dense, .n_features = r->schema.n_features};
+    RK_TRY(rk_retrieval_batch_begin(&r->batch, &none, 0, 0, n));
+    for (int64_t i = 0; i < n; i++) {
+        RK_TRY(rk_retrieval_batch_add_id(&r->batch, r->pair.item, first + i));
+        rk_retrieval_batch_end_sample(&r->batch, r->pair.item, i);
+    }
+    *out = rk_retrieval_batch_done(&r->batch);
+    return RK_OK;
+}
+
+/* Of the shards that run here, or over ranks of all: then vectors come from all and gradients go back to them. */
+static rk_status run_loss(rk_model *model, const rk_pairs *pairs, rk_candidate_loss_args *args) {
+    rk_retrieval *r = model->retrieval;
+    const rk_spread *sp = model->spread;
+    if (!sp) return rk_candidate_loss_run(r->loss, args, r->shard_losses);
+    RK_TRY(rk_retrieval_gather(model, pairs->n, args));
+    RK_TRY(rk_candidate_loss_run(r->loss, args, r->shard_losses + sp->first_shards[sp->rank]));
+    return rk_retrieval_return(model, pairs->n, args);
+}
+
+rk_status rk_retrieval_not_finite(const rk_model *model, double loss) {
+    rk_error(RK_NOT_FINITE, "step %lld: the loss is %g", (long long)model->step, fabs(loss)); /* a nan may have a sign */
+    return rk_error_hint(RK_NOT_FINITE, "a lower learning rate, or a higher temperature, may keep the model from diverging");
+}
+
+/* The batch's loss as if it were that of its first block. */
+static rk_status put_loss(rk_model *model, int64_t n_here) {
+    const rk_retrieval *r = model->retrieval;
+    double loss = 0;
+    for (int64_t s = 0; s < r->n_shards; s++) loss += r->shard_losses[s];
+    memset(model->losses, 0, rk_graph_n_blocks(model->graph, n_here) * sizeof *model->losses);
+    if (!model->spread || model->spread->rank == 0) model->losses[0] = loss;
+    return isfinite(loss) ? RK_OK : rk_retrieval_not_finite(model, loss);
+}
+
+rk_status rk_retrieval_whole(void *context) {
+    const rk_model_run *run = context;
+    rk_model *model = run->model;
+    rk_retrieval *r = model->retrieval;
+    const rk_pairs *pairs = run->pairs;
+    int64_t n = run->batch->n;
+    uint64_t begin = rk_trace_begin();
+    rk_candidate_loss_args args = {.n = pairs->n,
+                                   .users = rk_graph_data(model->graph, r->user),
+                                   .items = rk_graph_data(model->graph, r->item),
+                                   .ids = pairs->ids,
+                                   .log_q = rk_retrieval_chances(r, pairs),
+                                   .weights = pairs->weighted ? pairs->weights : NULL,
+                                   .scale = run->task_samples[0] > 0 ? 1 / run->task_samples[0] : 0,
+                                   .user_gradient = rk_graph_gradient(model->graph, r->user),
+                                   .item_gradient = rk_graph_gradient(model->graph, r->item)};
+    memset(rk_graph_gradient(model->graph, model->logits), 0, (size_t)n * sizeof *args.user_gradient);
+    rk_status status = run_loss(model, pairs, &args);
+    rk_trace_end(begin, "forward");
+    RK_TRY(status);
+    return put_loss(model, n);
+}

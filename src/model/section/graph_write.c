@@ -1,0 +1,115 @@
+/* From a graph to the layers of a run file. */
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "model/section/graph_section.h"
+#include "nn/graph/op.h"
+
+typedef struct writer {
+    const rk_graph *graph;
+    bool *needed;             /* [nodes]: the logits follow from it */
+    rk_layer_section *layers; /* [n_layers]; their texts are the graph's */
+    int64_t n_layers;
+    int64_t *units;           /* [nodes]: what layers point to */
+    char **inputs;            /* [all nodes' inputs, and the output]: likewise */
+    int64_t n_inputs;
+} writer;
+
+/* Made by the reader without a layer: the graph's inputs, vectors by rows, and single features. */
+static bool is_implied(const rk_node *node) {
+    return !node->op || rk_graph_input_find(node->name) >= 0 || strncmp(node->name, RK_FEATURE_PREFIX, sizeof RK_FEATURE_PREFIX - 1) == 0;
+}
+
+static bool joins_outputs(const rk_node *node) {
+    return strcmp(node->name, RK_OUTPUTS_NAME) == 0;
+}
+
+static int number_of(const rk_op *op) {
+    int number = 0;
+    while (strcmp(rk_layer_ops[number], op->name) != 0) number++;
+    return number;
+}
+
+static void add_names(writer *w, const rk_node *node) {
+    for (int32_t k = 0; k < node->n_inputs; k++) w->inputs[w->n_inputs++] = rk_graph_node(w->graph, node->inputs[k])->name;
+}
+
+static rk_layer_section layer_of(const rk_node *node) {
+    const rk_op_options *o = &node->options;
+    const rk_initializer *i = &o->initializer;
+    bool stays_f32 = (node->op->options & RK_OPTION_dtype) && o->dtype == RK_F32;
+    return (rk_layer_section){.line = 1,
+                              .name = node->name,
+                              .op = number_of(node->op),
+                              .by_row = o->by_row,
+                              .bias = !o->no_bias,
+                              .relu = o->relu,
+                              .softmax = o->softmax,
+                              .dtype = stays_f32 ? 0 : -1,
+                              .rate = o->rate,
+                              .epsilon = o->epsilon,
+                              .momentum = o->momentum,
+                              .first = o->first,
+                              .count = o->count,
+                              .rows = o->rows,
+                              .cols = o->cols,
+                              .initializer = {o->has_initializer, (int)i->kind, i->mean, i->stddev, i->min, i->max, i->value}};
+}
+
+static void add_layer(writer *w, const rk_node *node) {
+    rk_layer_section *l = &w->layers[w->n_layers];
+    *l = layer_of(node);
+    int64_t *units = &w->units[w->n_layers++];
+    *units = node->options.units;
+    l->units = *units > 0 ? units : NULL;
+    l->n_units = *units > 0;
+    l->inputs = node->n_inputs ? w->inputs + w->n_inputs : NULL;
+    l->n_inputs = node->n_inputs;
+    add_names(w, node);
+}
+
+static rk_status allocate(writer *w) {
+    size_t n = (size_t)rk_graph_n_values(w->graph), n_inputs = 0;
+    for (size_t i = 0; i < n; i++) n_inputs += (size_t)rk_graph_node(w->graph, (rk_value)i)->n_inputs;
+    n_inputs++; /* the output */
+    RK_TRY(rk_alloc(n, sizeof *w->needed, &w->needed));
+    RK_TRY(rk_alloc(n, sizeof *w->layers, &w->layers));
+    RK_TRY(rk_alloc(n, sizeof *w->units, &w->units));
+    return rk_alloc(n_inputs, sizeof *w->inputs, &w->inputs);
+}
+
+static rk_status write_section(writer *w, rk_value logits, const rk_model_section *section, rk_buffer *out) {
+    RK_TRY(allocate(w));
+    rk_graph_mark_needed(w->graph, logits, w->needed);
+    for (rk_value v = 0; v <= logits; v++) {
+        const rk_node *node = rk_graph_node(w->graph, v);
+        if (w->needed[v] && !is_implied(node) && !joins_outputs(node)) add_layer(w, node);
+    }
+    const rk_node *last = rk_graph_node(w->graph, logits);
+    rk_model_section graph = {.kind = RK_KIND_GRAPH,
+                              .layers = w->layers,
+                              .n_layers = w->n_layers,
+                              .outputs = w->inputs + w->n_inputs,
+                              .n_outputs = joins_outputs(last) ? last->n_inputs : 1,
+                              .task_weights = section->task_weights == RK_TASK_WEIGHTS_FIXED ? -1 : section->task_weights, /* left out where it is the default */
+                              .linear_l2 = section->linear_l2,
+                              .linear_l2_full = section->linear_l2_full};
+    if (joins_outputs(last))
+        add_names(w, last);
+    else
+        graph.outputs[0] = last->name;
+    rk_buffer_text(out, "model:\n");
+    rk_schema_emit(&rk_graph_schema, &graph, 2, out);
+    return out->status;
+}
+
+rk_status rk_graph_section_write(const rk_graph *graph, rk_value logits, const rk_model_section *section, rk_buffer *out) {
+    writer w = {.graph = graph};
+    rk_status status = write_section(&w, logits, section, out);
+    rk_free(w.needed);
+    rk_free(w.layers);
+    rk_free(w.units);
+    rk_free(w.inputs);
+    return status;
+}

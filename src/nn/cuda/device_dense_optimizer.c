@@ -1,0 +1,145 @@
+/* The dense optimizer on a GPU: the host's optimizer keeps the step, the learning rate and the home of the slots. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "nn/cuda/device_graph_internal.h"
+
+enum { PIECE_VALUES = 2048 }; /* of a block: enough blocks for all processors from some 300,000 parameters on */
+
+static bool is_of_rows(rk_optimizer_kind kind) {
+    return kind == RK_OPTIMIZER_ROWWISE_ADAGRAD || kind == RK_OPTIMIZER_ROWWISE_ADAM;
+}
+
+/* A row, or a chunk: also where the CPU takes the tensor at once, for blocks that share its sums. */
+static int64_t piece_values(rk_optimizer_kind kind, const rk_parameter *p) {
+    return is_of_rows(kind) ? p->cols : PIECE_VALUES;
+}
+
+static int64_t pieces_of(rk_optimizer_kind kind, const rk_parameter *p) {
+    int64_t step = piece_values(kind, p);
+    return (p->rows * p->cols + step - 1) / step;
+}
+
+static rk_status make_pieces(rk_device_graph *g) {
+    rk_device_update *u = &g->update;
+    rk_optimizer_kind kind = u->dense.kind;
+    const rk_graph *graph = g->graph;
+    rk_cuda_dense_piece *pieces;
+    for (size_t i = 0; i < graph->n_parameters; i++) u->dense.n_pieces += pieces_of(kind, &graph->parameters[i]);
+    RK_TRY(rk_alloc((size_t)u->dense.n_pieces, sizeof *u->tensors, &u->tensors));
+    RK_TRY(rk_alloc((size_t)u->dense.n_pieces, sizeof *pieces, &pieces));
+    int64_t at = 0, row = 0;
+    for (size_t i = 0; i < graph->n_parameters; i++) {
+        const rk_parameter *p = &graph->parameters[i];
+        int64_t n = p->rows * p->cols, step = piece_values(kind, p), first_piece = at;
+        for (int64_t first = 0; first < n; first += step, at++) {
+            u->tensors[at] = (int32_t)i;
+            pieces[at] = (rk_cuda_dense_piece){.first = p->offset + first, .count = n - first < step ? n - first : step, .row = row + first / p->cols,
+                                               .tensor_first = (int32_t)first_piece, .tensor_count = (int32_t)pieces_of(kind, p), .is_bias = p->is_bias};
+        }
+        row += p->rows;
+    }
+    void *memory = NULL;
+    size_t n_bytes = (size_t)u->dense.n_pieces * sizeof *pieces;
+    rk_status status = rk_device_alloc(g->device, n_bytes ? n_bytes : 1, &memory);
+    u->dense.pieces = memory;
+    if (status == RK_OK && n_bytes) status = rk_device_write(g->device, memory, pieces, n_bytes);
+    rk_free(pieces);
+    return status;
+}
+
+static int64_t all_rows(const rk_graph *graph) {
+    int64_t rows = 0;
+    for (size_t i = 0; i < graph->n_parameters; i++) rows += graph->parameters[i].rows;
+    return rows;
+}
+
+static rk_status reserve(rk_device_graph *g) {
+    rk_device_update *u = &g->update;
+    const rk_dense_optimizer *o = u->optimizer;
+    void *memory;
+    for (int s = 0; s < o->n_slots; s++) RK_TRY(rk_device_graph_floats(g, o->slots[s].per_row ? all_rows(g->graph) : g->graph->gradient_reals, &u->dense.slots[s]));
+    RK_TRY(rk_device_alloc(g->device, (size_t)(2 * u->dense.n_pieces + 1) * sizeof(double), &memory));
+    u->dense.squares = memory;
+    RK_TRY(rk_device_alloc(g->device, sizeof *u->dense.state, &memory));
+    u->dense.state = memory;
+    RK_TRY(rk_device_alloc(g->device, sizeof *u->dense.update, &memory));
+    u->dense.update = memory;
+    RK_TRY(rk_device_alloc_host(g->device, sizeof *u->verdict, &memory));
+    u->verdict = memory;
+    for (int i = 0; i < 2; i++) {
+        RK_TRY(rk_device_alloc_host(g->device, sizeof *u->sends[i].update, &memory));
+        u->sends[i].update = memory;
+        RK_TRY(rk_stream_mark_create(g->device, &u->sends[i].mark));
+    }
+    return RK_OK;
+}
+
+rk_status rk_device_update_create(rk_device_graph *g, rk_dense_optimizer *optimizer) {
+    RK_FAIL_IF(!g->options.training, RK_INVALID_ARGUMENT, "an optimizer of a graph that is for prediction only");
+    rk_device_update *u = &g->update;
+    u->optimizer = optimizer;
+    u->dense = (rk_cuda_dense){.kind = optimizer->config.optimizer.kind, .l2 = (float)optimizer->config.l2, .max_norm = optimizer->config.max_gradient_norm,
+                               .values = g->parameters, .gradients = g->gradients};
+    RK_TRY(make_pieces(g));
+    return reserve(g);
+}
+
+void rk_device_update_free(rk_device_graph *g) {
+    rk_device_update *u = &g->update;
+    void *const memory[] = {(void *)(size_t)u->dense.pieces, u->dense.slots[0], u->dense.slots[1], u->dense.squares, u->dense.state, (void *)(size_t)u->dense.update};
+    for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) rk_device_free(g->device, memory[i]);
+    for (int i = 0; i < 2; i++) {
+        rk_device_free_host(g->device, u->sends[i].update);
+        rk_stream_mark_free(u->sends[i].mark);
+    }
+    rk_device_free_host(g->device, u->verdict);
+    rk_free(u->tensors);
+}
+
+rk_status rk_device_update_move(rk_device_graph *g, bool to_device) {
+    const rk_dense_optimizer *o = g->update.optimizer;
+    int64_t row = 0;
+    for (size_t i = 0; o && i < g->graph->n_parameters; i++) {
+        const rk_parameter *p = &g->graph->parameters[i];
+        for (int s = 0; s < o->n_slots; s++) {
+            size_t slot = i * (size_t)o->n_slots + (size_t)s, n_bytes = (size_t)o->slot_counts[slot] * sizeof(float);
+            float *at = g->update.dense.slots[s] + (o->slots[s].per_row ? row : p->offset);
+            RK_TRY(to_device ? rk_device_write(g->device, at, o->slot_values[slot], n_bytes) : rk_device_read(g->device, o->slot_values[slot], at, n_bytes));
+        }
+        row += p->rows;
+    }
+    return RK_OK;
+}
+
+rk_status rk_device_graph_prepare(rk_device_graph *g, rk_stream *stream) {
+    rk_device_update *u = &g->update;
+    struct rk_device_update_send *send = &u->sends[u->next_send];
+    u->next_send = !u->next_send;
+    RK_TRY(rk_stream_mark_sync(send->mark));
+    rk_update_prepare(&u->optimizer->config.optimizer, u->optimizer->step, u->optimizer->factor, send->update);
+    rk_stream_upload(stream, (void *)(size_t)u->dense.update, send->update, sizeof *send->update);
+    rk_stream_set_mark(stream, send->mark);
+    return RK_OK;
+}
+
+void rk_device_graph_measure(rk_device_graph *g, rk_stream *stream, uint32_t *stop) {
+    rk_cuda_dense_measure(stream, &g->update.dense, stop);
+}
+
+void rk_device_graph_update(rk_device_graph *g, rk_stream *stream, const uint32_t *stop) {
+    rk_cuda_dense_update(stream, &g->update.dense, stop);
+    if (g->n_states) rk_cuda_copy_if(stream, g->n_states, stop, g->kept_states, g->live_states);
+}
+
+void rk_device_graph_done(rk_device_graph *g, bool applied) {
+    g->update.optimizer->step += applied;
+}
+
+rk_status rk_device_graph_check(rk_device_graph *g, rk_stream *stream) {
+    rk_device_update *u = &g->update;
+    rk_stream_download(stream, u->verdict, u->dense.state, sizeof *u->verdict);
+    RK_TRY(rk_stream_sync(stream));
+    if (u->verdict->bad_piece >= u->dense.n_pieces) return RK_OK;
+    return rk_error(RK_NOT_FINITE, "the gradient of the parameter '%s' is not finite", g->graph->parameters[u->tensors[u->verdict->bad_piece]].name);
+}

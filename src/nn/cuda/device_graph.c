@@ -1,0 +1,185 @@
+#include "nn/cuda/device_graph.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "nn/cuda/device_graph_internal.h"
+
+static const rk_device_op *const ops[] = {
+#define RK_DEVICE_OP_POINTER(name) &rk_device_op_##name,
+    RK_DEVICE_OP_LIST(RK_DEVICE_OP_POINTER)
+#undef RK_DEVICE_OP_POINTER
+};
+
+const rk_device_op *rk_device_op_find(const char *name) {
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
+        if (strcmp(ops[i]->name, name) == 0) return ops[i];
+    return NULL;
+}
+
+static rk_status find_ops(rk_device_graph *g) {
+    const rk_graph *graph = g->graph;
+    RK_TRY(rk_alloc(graph->n_nodes, sizeof *g->ops, &g->ops));
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const rk_node *node = graph->nodes[i];
+        if (!node->op || node->op->is_view) continue;
+        g->ops[i] = rk_device_op_find(node->op->name);
+        RK_FAIL_IF(!g->ops[i], RK_UNSUPPORTED, "node '%s': GPUs have no operation '%s'", node->name, node->op->name);
+    }
+    return RK_OK;
+}
+
+/* The only node that reads an input, if that is a concat, and which of its columns are the input's. They must be aligned as values of their own are. */
+static void find_host(rk_device_graph *g, rk_value input) {
+    const rk_graph *graph = g->graph;
+    int64_t n_readers = 0, column = 0;
+    const rk_node *host = NULL;
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const rk_node *node = graph->nodes[i];
+        int64_t width = 0;
+        for (int32_t k = 0; node->op && !node->op->is_view && k < node->n_inputs; k++) {
+            if (rk_graph_root(graph, node->inputs[k])->number == input) {
+                n_readers++;
+                host = node;
+                column = width;
+            }
+            width += rk_width(rk_in_shape(graph, node, k));
+        }
+    }
+    if (n_readers != 1 || host->op != &rk_op_concat || graph->nodes[input]->is_output || column % 4 != 0 || rk_width(host->shape) % 4 != 0) return;
+    g->hosts[input] = host->number;
+    g->columns[input] = column;
+}
+
+static rk_status read_inputs(rk_device_graph *g) {
+    size_t n_nodes = g->graph->n_nodes;
+    RK_TRY(rk_alloc(n_nodes, sizeof *g->hosts, &g->hosts));
+    RK_TRY(rk_alloc(n_nodes, sizeof *g->columns, &g->columns));
+    RK_TRY(rk_alloc(n_nodes, sizeof *g->no_gradient, &g->no_gradient));
+    for (size_t i = 0; i < n_nodes; i++) g->hosts[i] = -1;
+    for (int32_t i = 0; i < g->options.n_inputs; i++) {
+        const rk_device_graph_input *input = &g->options.inputs[i];
+        RK_FAIL_IF(input->value < 0 || (size_t)input->value >= n_nodes || g->graph->nodes[input->value]->op, RK_INVALID_ARGUMENT, "%d is no input of the graph", input->value);
+        g->no_gradient[input->value] = input->no_gradient;
+        if (input->may_stride) find_host(g, input->value);
+    }
+    return RK_OK;
+}
+
+/* The values' places, by what each node keeps of a sample on a device. */
+static rk_status place_values(rk_device_graph *g) {
+    int64_t *saved;
+    RK_TRY(rk_alloc(g->graph->n_nodes, sizeof *saved, &saved));
+    for (size_t i = 0; i < g->graph->n_nodes; i++) {
+        const rk_node *node = g->graph->nodes[i];
+        saved[i] = g->ops[i] && g->ops[i]->saved ? g->ops[i]->saved(g->graph, node) : node->saved_width;
+    }
+    rk_status status = rk_graph_place(g->graph, g->options.max_batch, g->options.training, g->hosts, saved, g->places, &g->n_memory);
+    rk_free(saved);
+    return status;
+}
+
+/* Where everything stands. */
+static rk_status plan(rk_device_graph *g) {
+    const rk_graph *graph = g->graph;
+    RK_TRY(rk_alloc(graph->n_nodes, sizeof *g->places, &g->places));
+    RK_TRY(rk_alloc(graph->n_nodes, sizeof *g->states, &g->states));
+    RK_TRY(rk_alloc(graph->n_nodes, sizeof *g->sums, &g->sums));
+    RK_TRY(place_values(g));
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const rk_node *node = graph->nodes[i];
+        g->states[i] = g->n_states;
+        g->sums[i] = g->n_sums;
+        g->n_states += node->n_states * rk_width(node->shape);
+        g->n_sums += node->sums_width;
+        int64_t scratch = g->ops[i] && g->ops[i]->scratch ? g->ops[i]->scratch(graph, node, g->options.max_batch) : 0;
+        if (scratch > g->n_scratch) g->n_scratch = scratch;
+    }
+    return RK_OK;
+}
+
+static rk_status reserve(rk_device_graph *g) {
+    int64_t n_parameters = g->graph->gradient_reals;
+    RK_TRY(rk_device_graph_floats(g, g->n_memory, &g->memory));
+    RK_TRY(rk_device_graph_floats(g, g->n_scratch, &g->scratch));
+    RK_TRY(rk_device_graph_floats(g, g->n_sums, &g->node_sums));
+    RK_TRY(rk_device_graph_floats(g, n_parameters, &g->parameters));
+    if (g->options.training) RK_TRY(rk_device_graph_floats(g, n_parameters, &g->gradients));
+    RK_TRY(rk_device_graph_floats(g, g->n_states, &g->live_states));
+    return rk_device_graph_floats(g, g->n_states, &g->kept_states);
+}
+
+rk_status rk_device_graph_create(rk_graph *graph, rk_dense_optimizer *optimizer, rk_device *device, const rk_device_graph_options *options, rk_device_graph **out) {
+    RK_FAIL_IF(!graph->finished, RK_INVALID_ARGUMENT, "the graph is not finished");
+    RK_FAIL_IF(options->max_batch < 1, RK_INVALID_ARGUMENT, "a graph's largest batch must be 1 or more, not %lld", (long long)options->max_batch);
+    rk_device_graph *g;
+    RK_TRY(rk_alloc(1, sizeof *g, &g));
+    g->graph = graph;
+    g->device = device;
+    g->options = *options;
+    rk_status status;
+    RK_GOTO(find_ops(g));
+    RK_GOTO(read_inputs(g));
+    RK_GOTO(plan(g));
+    RK_GOTO(reserve(g));
+    if (optimizer) RK_GOTO(rk_device_update_create(g, optimizer));
+    RK_GOTO(rk_device_graph_refresh(g));
+    *out = g;
+    return RK_OK;
+done:
+    rk_device_graph_free(g);
+    return status;
+}
+
+void rk_device_graph_free(rk_device_graph *g) {
+    if (!g) return;
+    rk_device_update_free(g);
+    float *const memory[] = {g->memory, g->scratch, g->node_sums, g->parameters, g->gradients, g->live_states, g->kept_states};
+    for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) rk_device_free(g->device, memory[i]);
+    rk_free(g->ops);
+    rk_free(g->places);
+    rk_free(g->hosts);
+    rk_free(g->columns);
+    rk_free(g->no_gradient);
+    rk_free(g->states);
+    rk_free(g->sums);
+    rk_free(g);
+}
+
+bool rk_device_graph_sums(const rk_device_graph *g) {
+    bool sums = false;
+    for (size_t i = 0; i < g->graph->n_nodes; i++) sums |= g->graph->nodes[i]->sums_width > 0;
+    return sums && g->options.sum;
+}
+
+uint64_t rk_device_graph_bytes(const rk_device_graph *g) {
+    return g->n_bytes;
+}
+
+/* Between an array of the host's and one of the device's. */
+static rk_status move(rk_device_graph *g, float *device_memory, float *host, int64_t n, bool to_device) {
+    size_t n_bytes = (size_t)n * sizeof *host;
+    return to_device ? rk_device_write(g->device, device_memory, host, n_bytes) : rk_device_read(g->device, host, device_memory, n_bytes);
+}
+
+static rk_status move_all(rk_device_graph *g, bool to_device) {
+    const rk_graph *graph = g->graph;
+    for (size_t i = 0; i < graph->n_parameters; i++) {
+        const rk_parameter *p = &graph->parameters[i];
+        RK_TRY(move(g, g->parameters + p->offset, p->value, p->rows * p->cols, to_device));
+    }
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        for (int32_t k = 0; k < graph->nodes[i]->n_states; k++) {
+            int64_t width = rk_width(graph->nodes[i]->shape);
+            RK_TRY(move(g, g->live_states + g->states[i] + k * width, graph->nodes[i]->states[k], width, to_device));
+        }
+    return rk_device_update_move(g, to_device);
+}
+
+rk_status rk_device_graph_refresh(rk_device_graph *g) {
+    return move_all(g, true);
+}
+
+rk_status rk_device_graph_settle(rk_device_graph *g) {
+    return move_all(g, false);
+}

@@ -1,0 +1,141 @@
+/* Running a graph on a GPU, and how operations reach their values there. */
+#include "nn/cuda/device_graph_internal.h"
+
+/* The node that has a value's memory. */
+static int32_t holder_of(const rk_device_graph *g, rk_value root) {
+    return g->hosts[root] >= 0 ? g->hosts[root] : root;
+}
+
+static float *data_of(const rk_device_graph *g, rk_value value) {
+    int32_t root = rk_graph_root(g->graph, value)->number;
+    return g->memory + g->places[holder_of(g, root)].data + g->columns[root];
+}
+
+static float *gradient_of(const rk_device_graph *g, rk_value value) {
+    int32_t root = rk_graph_root(g->graph, value)->number;
+    return g->memory + g->places[holder_of(g, root)].gradient + g->columns[root];
+}
+
+int64_t rk_device_graph_stride(const rk_device_graph *g, rk_value value) {
+    return rk_width(g->graph->nodes[holder_of(g, rk_graph_root(g->graph, value)->number)]->shape);
+}
+
+bool rk_device_is_within(const rk_device_run *run, const rk_node *node, int32_t input) {
+    return run->graph->hosts[rk_graph_root(run->graph->graph, node->inputs[input])->number] == node->number;
+}
+
+bool rk_device_wants_gradient(const rk_device_run *run, const rk_node *node, int32_t input) {
+    return !run->graph->no_gradient[rk_graph_root(run->graph->graph, node->inputs[input])->number];
+}
+
+float *rk_device_graph_data(rk_device_graph *g, rk_value value) {
+    return data_of(g, value);
+}
+
+float *rk_device_graph_gradient(rk_device_graph *g, rk_value value) {
+    return gradient_of(g, value);
+}
+
+float *rk_device_graph_gradients(rk_device_graph *g, size_t *n) {
+    *n = (size_t)g->graph->gradient_reals;
+    return g->gradients;
+}
+
+const float *rk_device_in(const rk_device_run *run, const rk_node *node, int32_t input) {
+    return data_of(run->graph, node->inputs[input]);
+}
+
+float *rk_device_in_gradient(const rk_device_run *run, const rk_node *node, int32_t input) {
+    return gradient_of(run->graph, node->inputs[input]);
+}
+
+float *rk_device_out(const rk_device_run *run, const rk_node *node) {
+    return data_of(run->graph, node->number);
+}
+
+float *rk_device_out_gradient(const rk_device_run *run, const rk_node *node) {
+    return gradient_of(run->graph, node->number);
+}
+
+float *rk_device_saved(const rk_device_run *run, const rk_node *node) {
+    return run->graph->memory + run->graph->places[node->number].saved;
+}
+
+const float *rk_device_parameter(const rk_device_run *run, const rk_node *node, int32_t index) {
+    return run->graph->parameters + run->graph->graph->parameters[node->parameters[index]].offset;
+}
+
+float *rk_device_parameter_gradient(const rk_device_run *run, const rk_node *node, int32_t index) {
+    return run->graph->gradients + run->graph->graph->parameters[node->parameters[index]].offset;
+}
+
+float *rk_device_state(const rk_device_run *run, const rk_node *node, int32_t index) {
+    return run->graph->live_states + run->graph->states[node->number] + index * rk_width(node->shape);
+}
+
+float *rk_device_sums(const rk_device_run *run, const rk_node *node) {
+    return run->graph->node_sums + run->graph->sums[node->number];
+}
+
+float *rk_device_scratch(const rk_device_run *run) {
+    return run->graph->scratch;
+}
+
+const rk_graph *rk_device_host_graph(const rk_device_run *run) {
+    return run->graph->graph;
+}
+
+rk_shape rk_device_in_shape(const rk_device_run *run, const rk_node *node, int32_t input) {
+    return rk_in_shape(run->graph->graph, node, input);
+}
+
+rk_cuda_math rk_device_math(const rk_device_run *run, rk_dtype dtype) {
+    return dtype == RK_BF16 ? RK_CUDA_BF16 : run->graph->options.tf32 ? RK_CUDA_TF32 : RK_CUDA_F32;
+}
+
+void rk_device_sum_columns(const rk_device_run *run, int64_t rows, int64_t cols, const float *dy, float *out) {
+    rk_cuda_sum_args args = {.kind = RK_CUDA_PLAIN, .rows = rows, .cols = cols, .x = dy, .out = out, .partials = rk_device_scratch(run)};
+    rk_cuda_column_sums(run->stream, &args);
+}
+
+int64_t rk_device_sum_scratch(const rk_graph *graph, const rk_node *node, int64_t n) {
+    (void)graph;
+    return rk_cuda_sum_floats(n, rk_width(node->shape));
+}
+
+void rk_device_sum_ranks(const rk_device_run *run, float *values, int64_t n) {
+    if (!rk_device_is_one_rank(run)) run->graph->options.sum(run->graph->options.sum_context, run->stream, values, n);
+}
+
+bool rk_device_is_one_rank(const rk_device_run *run) {
+    return run->graph->options.sum == NULL;
+}
+
+static const rk_device_run *run_at(const rk_node *node, const rk_device_run *run, const rk_device_run *leading) {
+    return node->leads ? leading : run;
+}
+
+void rk_device_graph_forward(rk_device_graph *g, rk_stream *stream, int64_t n, int64_t n_rest, int64_t total, bool training, const int64_t *step) {
+    rk_device_run run = {.graph = g, .stream = stream, .n = n, .total = total, .training = training, .step = step}, leading = run;
+    leading.n = n - n_rest;
+    if (training) {
+        g->step = step;
+        g->n_rest = n_rest;
+        g->total = total;
+        if (g->n_states) rk_stream_copy(stream, g->kept_states, g->live_states, (size_t)g->n_states * sizeof(float));
+    }
+    for (size_t i = 0; i < g->graph->n_nodes; i++)
+        if (g->ops[i]) g->ops[i]->forward(run_at(g->graph->nodes[i], &run, &leading), g->graph->nodes[i]);
+}
+
+void rk_device_graph_backward(rk_device_graph *g, rk_stream *stream, int64_t n) {
+    rk_device_run run = {.graph = g, .stream = stream, .n = n, .total = g->total, .training = true, .step = g->step}, leading = run;
+    leading.n = n - g->n_rest;
+    for (size_t i = g->graph->n_nodes; i-- > 0;) {
+        const rk_node *node = g->graph->nodes[i];
+        bool is_view = node->op && node->op->is_view;
+        if (!node->is_used && !node->is_output && !is_view) /* a value that nothing reads */
+            rk_stream_fill(stream, rk_device_out_gradient(&run, node), 0, (size_t)rk_device_values(&run, node) * sizeof(float));
+        if (g->ops[i]) g->ops[i]->backward(run_at(node, &run, &leading), node);
+    }
+}

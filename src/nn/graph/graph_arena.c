@@ -1,0 +1,252 @@
+/* Places in a run's memory: every value, gradient and piece of scratch lives from its first to its last use, and pieces whose lives do not
+ * meet share memory. Time: node i runs forward at i and backward at 2N-1-i. */
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "nn/graph/graph_internal.h"
+
+enum {
+    LINE_REALS = 64 / sizeof(rk_real),
+    MIN_BLOCK = 64,
+    MAX_BLOCK = 512,           /* samples; twice as many of a graph of many parameters */
+    BLOCK_REALS = 32 << 20,    /* values of a block, about; likewise */
+    MIN_GROUP = 128,
+    CACHED_REALS = 1 << 19,    /* parameters that stay in the second cache, about */
+    MANY_REALS = 1 << 20,      /* parameters whose gradients threads do not keep there */
+    MAX_GROUP = 1024,          /* samples */
+    MAX_GROUPS = 16            /* but where that would make them longer */
+};
+
+typedef struct piece {
+    int64_t *place;      /* the offset to fill in, in reals */
+    int64_t reals, offset;
+    int64_t birth, death;
+    size_t order;
+} piece;
+
+typedef struct planner {
+    piece *pieces; /* [n] */
+    size_t n, capacity;
+} planner;
+
+static rk_status add_piece(planner *p, int64_t *place, int64_t reals, int64_t birth, int64_t death) {
+    if (reals == 0) return RK_OK;
+    RK_TRY(rk_grow(&p->pieces, p->n, &p->capacity, sizeof *p->pieces));
+    p->pieces[p->n] = (piece){place, (reals + LINE_REALS - 1) / LINE_REALS * LINE_REALS, 0, birth, death, p->n};
+    p->n++;
+    return RK_OK;
+}
+
+static int larger_first(const void *a, const void *b) {
+    const piece *x = a, *y = b;
+    if (x->reals != y->reals) return x->reals < y->reals ? 1 : -1;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static int by_offset(const void *a, const void *b) {
+    const piece *x = *(const piece *const *)a, *y = *(const piece *const *)b;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* Largest first, each at the lowest offset where it meets no piece that lives at the same time. */
+static rk_status place_pieces(planner *p, int64_t *total) {
+    const piece **alive;
+    RK_TRY(rk_alloc(p->n, sizeof *alive, &alive));
+    qsort(p->pieces, p->n, sizeof *p->pieces, larger_first);
+    *total = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        piece *now = &p->pieces[i];
+        size_t n_alive = 0;
+        for (size_t j = 0; j < i; j++)
+            if (p->pieces[j].birth <= now->death && now->birth <= p->pieces[j].death) alive[n_alive++] = &p->pieces[j];
+        if (n_alive) qsort(alive, n_alive, sizeof *alive, by_offset);
+        int64_t at = 0;
+        for (size_t j = 0; j < n_alive; j++) {
+            if (alive[j]->offset >= at + now->reals) break;
+            if (alive[j]->offset + alive[j]->reals > at) at = alive[j]->offset + alive[j]->reals;
+        }
+        now->offset = at;
+        if (at + now->reals > *total) *total = at + now->reals;
+    }
+    rk_free(alive);
+    return RK_OK;
+}
+
+/* The last node that reads a value, itself or through views of it: the first to add to its gradient. */
+static void find_last_readers(const rk_graph *graph, int64_t *last) {
+    for (size_t i = 0; i < graph->n_nodes; i++) last[i] = (int64_t)i;
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        for (int32_t k = 0; k < graph->nodes[i]->n_inputs; k++) last[rk_graph_root(graph, graph->nodes[i]->inputs[k])->number] = (int64_t)i;
+}
+
+static void find_used(rk_graph *graph) {
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        for (int32_t k = 0; k < graph->nodes[i]->n_inputs; k++)
+            if (graph->nodes[i]->op && !graph->nodes[i]->op->is_view) rk_graph_root(graph, graph->nodes[i]->inputs[k])->is_used = true;
+}
+
+/* Backward goes from the last node to the first. An output's gradient is there already. */
+static void find_first_gradients(rk_graph *graph) {
+    for (size_t i = graph->n_nodes; i-- > 0;) {
+        rk_node *node = graph->nodes[i];
+        if (!node->op || node->op->is_view) continue;
+        for (int32_t k = 0; k < node->n_inputs; k++) {
+            rk_node *root = rk_graph_root(graph, node->inputs[k]);
+            node->first_gradient[k] = !root->has_gradient && !root->is_output;
+            root->has_gradient = true;
+        }
+    }
+}
+
+/* A node that leads leaves the gradients of samples that it rests for alone: of a value that others need too, one of those must be the first to write them. */
+static bool may_rest(const rk_graph *graph, const rk_node *node) {
+    if (node->op && node->op->n_passes) return false; /* its samples depend on each other */
+    for (int32_t k = 0; k < node->n_inputs; k++)
+        if (node->first_gradient[k] && !rk_graph_root(graph, node->inputs[k])->leads) return false;
+    return true;
+}
+
+/* A node leads if all that read it do. */
+static rk_status find_leading(rk_graph *graph) {
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        rk_node *node = graph->nodes[i];
+        node->leads |= !node->is_output && (node->is_used || (node->op && node->op->is_view));
+    }
+    for (size_t i = graph->n_nodes; i-- > 0;)
+        for (int32_t k = 0; k < graph->nodes[i]->n_inputs; k++)
+            if (!graph->nodes[i]->leads) graph->nodes[graph->nodes[i]->inputs[k]]->leads = false;
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        RK_FAIL_IF(graph->nodes[i]->leads && !may_rest(graph, graph->nodes[i]), RK_INVALID_ARGUMENT, "'%s' cannot rest for some of a batch's samples", graph->nodes[i]->name);
+    return RK_OK;
+}
+
+/* How a node's value and gradient live: as its operation's, as an input's, or in columns of another node. */
+typedef enum stay { AS_ITSELF, AS_INPUT, ELSEWHERE } stay;
+
+static stay stay_of(const rk_graph *graph, const int32_t *hosts, size_t node) {
+    if (!hosts) return AS_ITSELF;
+    if (hosts[node] >= 0) return ELSEWHERE;
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        if (hosts[i] == (int32_t)node) return AS_INPUT;
+    return AS_ITSELF;
+}
+
+static rk_status add_node(planner *p, const rk_graph *graph, const rk_node *node, int64_t last, int64_t samples, int64_t saved_width, bool train, stay stays, rk_place *to) {
+    int64_t N = (int64_t)graph->n_nodes, i = node->number, end = 2 * N, back = 2 * N - 1 - i;
+    bool is_input = !node->op || stays == AS_INPUT;
+    if (!(node->op && node->op->is_view) && stays != ELSEWHERE) {
+        int64_t width = rk_width(node->shape) * samples;
+        RK_TRY(add_piece(p, &to->data, width, is_input ? 0 : i, is_input || node->is_output ? end : train ? back : last));
+        /* An output's gradient is written between forward and backward; an input's is read after the end. */
+        int64_t birth = node->is_output ? N - 1 : 2 * N - 1 - last;
+        if (train) RK_TRY(add_piece(p, &to->gradient, width, birth, is_input ? end : back));
+    }
+    RK_TRY(add_piece(p, &to->saved, saved_width * samples, i, train ? back : i));
+    return add_piece(p, &to->scratch, node->scratch_width * samples, i, train ? back : i);
+}
+
+/* Large enough for matrix products to run at speed, small enough for a block's values to stay in a large third cache, and enough of them for several threads. Each block
+ * reads the parameters and adds to their gradients, which takes as long as the products if they are not in the cache and the block is short; of many parameters that outweighs
+ * the values' way through memory. */
+static int64_t block_of(const rk_graph *graph) {
+    int64_t width = 0, more = graph->gradient_reals >= MANY_REALS ? 2 : 1;
+    int64_t block = MAX_BLOCK * more, most_reals = BLOCK_REALS * more, least = graph->gradient_reals <= CACHED_REALS ? MIN_BLOCK : MIN_GROUP;
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const rk_node *node = graph->nodes[i];
+        bool view = node->op && node->op->is_view; /* of memory that is counted already */
+        width += (view ? 0 : rk_width(node->shape)) + node->saved_width + node->scratch_width;
+    }
+    while (block > MIN_BLOCK && (block * width > most_reals || (block > least && block * 8 > graph->shard))) block /= 2;
+    return block;
+}
+
+/* Shards are whole numbers of blocks, so that the blocks are the same wherever a shard runs. */
+static void cut_shards(rk_graph *graph) {
+    graph->shard = (graph->max_batch + graph->n_shards - 1) / graph->n_shards;
+    graph->block = block_of(graph);
+    if (graph->n_shards > 1) graph->shard = (graph->shard + graph->block - 1) / graph->block * graph->block;
+    int64_t here = graph->shard * graph->share.n_shards;
+    if (here < graph->max_batch) graph->max_batch = here;
+    bool is_part = graph->share.n_shards < graph->n_shards;
+    if (graph->training && is_part && rk_share_goes_by_nodes((double)graph->gradient_reals, (double)graph->max_batch)) graph->keeps = true;
+}
+
+rk_status rk_graph_place(const rk_graph *graph, int64_t samples, bool training, const int32_t *hosts, const int64_t *saved, rk_place *places, int64_t *total) {
+    planner p = {0};
+    int64_t *last = NULL;
+    rk_status status;
+    RK_GOTO(rk_alloc(graph->n_nodes, sizeof *last, &last));
+    find_last_readers(graph, last);
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const rk_node *node = graph->nodes[i];
+        RK_GOTO(add_node(&p, graph, node, last[i], samples, saved ? saved[i] : node->saved_width, training, stay_of(graph, hosts, i), &places[i]));
+    }
+    RK_GOTO(place_pieces(&p, total));
+    for (size_t i = 0; i < p.n; i++) *p.pieces[i].place = p.pieces[i].offset;
+done:
+    rk_free(p.pieces);
+    rk_free(last);
+    return status;
+}
+
+rk_status rk_graph_plan(rk_graph *graph) {
+    rk_place *places;
+    cut_shards(graph);
+    find_used(graph);
+    find_first_gradients(graph);
+    RK_TRY(find_leading(graph));
+    RK_TRY(rk_alloc(graph->n_nodes, sizeof *places, &places));
+    rk_status status = rk_graph_place(graph, graph->keeps ? graph->max_batch : graph->block, graph->training, NULL, NULL, places, &graph->memory_reals);
+    for (size_t i = 0; i < graph->n_nodes && status == RK_OK; i++) graph->nodes[i]->place = places[i];
+    rk_free(places);
+    return status;
+}
+
+/* Enough groups for many threads, each long enough that adding up its gradients costs little. */
+static int64_t group_samples(const rk_graph *graph, int64_t n) {
+    int64_t samples = (n + MAX_GROUPS - 1) / MAX_GROUPS;
+    samples = samples < MIN_GROUP ? MIN_GROUP : samples > MAX_GROUP ? MAX_GROUP : samples;
+    return (samples + graph->block - 1) / graph->block * graph->block;
+}
+
+static size_t groups_of_shard(const rk_graph *graph, int64_t n) {
+    return rk_blocks((size_t)n, (size_t)group_samples(graph, n));
+}
+
+size_t rk_graph_n_groups(const rk_graph *graph, int64_t n) {
+    size_t n_whole = (size_t)(n / graph->shard);
+    return n_whole * groups_of_shard(graph, graph->shard) + groups_of_shard(graph, n % graph->shard);
+}
+
+void rk_graph_group(const rk_graph *graph, int64_t n, size_t group, int64_t *first, int64_t *last) {
+    size_t a_shard = groups_of_shard(graph, graph->shard), n_whole = (size_t)(n / graph->shard), shard = group / a_shard;
+    if (shard > n_whole) shard = n_whole; /* the last shard, which is shorter, may have more groups than a whole one */
+    int64_t begin = (int64_t)shard * graph->shard, end = begin + graph->shard < n ? begin + graph->shard : n;
+    int64_t samples = group_samples(graph, end - begin);
+    *first = begin + (int64_t)(group - shard * a_shard) * samples;
+    *last = *first + samples < end ? *first + samples : end;
+}
+
+int64_t rk_graph_shard(const rk_graph *graph) {
+    return graph->shard;
+}
+
+size_t rk_graph_n_shards(const rk_graph *graph, int64_t n) {
+    return rk_blocks((size_t)n, (size_t)graph->shard);
+}
+
+size_t rk_graph_blocks_of_shard(const rk_graph *graph) {
+    return rk_blocks((size_t)graph->shard, (size_t)graph->block);
+}
+
+int64_t rk_graph_block(const rk_graph *graph) {
+    return graph->block;
+}
+
+size_t rk_graph_n_blocks(const rk_graph *graph, int64_t n) {
+    return rk_blocks((size_t)n, (size_t)graph->block); /* a group is a whole number of blocks */
+}
+
+size_t rk_graph_block_number(const rk_run *run) {
+    return (size_t)(run->first / run->graph->block);
+}

@@ -1,0 +1,75 @@
+/* Memory that threads run a graph in. */
+#include "base/memory.h"
+#include "nn/graph/graph_internal.h"
+
+static size_t bytes_of(int64_t reals) {
+    return (size_t)reals * sizeof(rk_real);
+}
+
+void rk_graph_release_memory(rk_graph *g) {
+    for (int t = 0; t < g->n_threads; t++) {
+        rk_pages_free(g->thread_memory[t], bytes_of(g->memory_reals));
+        rk_pages_free(g->thread_workspaces[t], g->workspace_bytes);
+    }
+    for (size_t b = 0; b < g->sum.n_buffers; b++) rk_pages_free(g->sum.buffers[b], bytes_of(g->gradient_reals));
+    for (int p = 1; p < g->sum.n_partials; p++) rk_pages_free(g->sum.partials[p], bytes_of(g->gradient_reals));
+    g->sum.n_partials = 0;
+    rk_free(g->thread_memory);
+    rk_free(g->thread_workspaces);
+    rk_free(g->sum.buffers);
+    rk_free(g->sum.done);
+    g->thread_memory = g->sum.buffers = NULL;
+    g->thread_workspaces = NULL;
+    g->sum.done = NULL;
+    g->n_threads = 0;
+    g->sum.n_buffers = 0;
+}
+
+/* A thread that is reserved in part is released like the others. */
+static rk_status reserve_thread(rk_graph *g, int t) {
+    void *memory = NULL, *workspace = NULL;
+    rk_status status = RK_OK;
+    if (t == 0 || !g->keeps) status = rk_pages_alloc(bytes_of(g->memory_reals), &memory);
+    if (status == RK_OK) status = rk_pages_alloc(g->workspace_bytes, &workspace);
+    g->thread_memory[t] = memory;
+    g->thread_workspaces[t] = workspace;
+    g->n_threads = t + 1;
+    return status;
+}
+
+/* A sum of each height of the tree of shards that run here, one that begins, and one below it. */
+static rk_status reserve_partials(rk_graph *g) {
+    int wanted = g->share.n_shards > 1 ? rk_tree_level(0, (uint32_t)g->n_shards - 1) + 2 : 1;
+    g->sum.partials[0] = g->gradients;
+    if (g->sum.n_partials == 0) g->sum.n_partials = 1;
+    while (g->sum.n_partials < wanted) {
+        void *pages;
+        RK_TRY(rk_pages_alloc(bytes_of(g->gradient_reals), &pages));
+        g->sum.partials[g->sum.n_partials++] = pages;
+    }
+    return RK_OK;
+}
+
+static rk_status reserve_gradients(rk_graph *g, size_t n) {
+    RK_TRY(reserve_partials(g));
+    RK_TRY(rk_realloc(n, sizeof *g->sum.buffers, &g->sum.buffers));
+    RK_TRY(rk_realloc(n, sizeof *g->sum.done, &g->sum.done));
+    while (g->sum.n_buffers < n) {
+        void *pages;
+        RK_TRY(rk_pages_alloc(bytes_of(g->gradient_reals), &pages));
+        atomic_init(&g->sum.done[g->sum.n_buffers], 0);
+        g->sum.buffers[g->sum.n_buffers++] = pages;
+    }
+    return RK_OK;
+}
+
+rk_status rk_graph_reserve(rk_graph *g) {
+    int n = rk_parallel_threads();
+    if (n <= g->n_threads) return RK_OK;
+    rk_status status = g->training ? reserve_gradients(g, (size_t)n + RK_SPARE_GRADIENTS) : RK_OK;
+    if (status == RK_OK) status = rk_realloc((size_t)n, sizeof *g->thread_memory, &g->thread_memory);
+    if (status == RK_OK) status = rk_realloc((size_t)n, sizeof *g->thread_workspaces, &g->thread_workspaces);
+    while (status == RK_OK && g->n_threads < n) status = reserve_thread(g, g->n_threads);
+    if (status != RK_OK) rk_graph_release_memory(g); /* none rather than some */
+    return status;
+}

@@ -1,0 +1,307 @@
+/* Running a graph over a batch: a block of samples at a time through all nodes, or, where samples depend on each other, node by node. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/thread/trace.h"
+#include "nn/graph/graph_internal.h"
+
+/* One pass over a batch. */
+typedef struct pass pass;
+struct pass {
+    rk_graph *graph;
+    const rk_graph_hooks *hooks;
+    rk_run run;              /* but for the block */
+    rk_status (*step)(const pass *p, const rk_run *run);
+    int64_t first_gradient, last_gradient; /* of the parameters that the step adds to; equal: none */
+    bool backward;           /* of through_graph: also back, with other work beside */
+    rk_node *node;           /* of steps at one node, */
+    int32_t gather;          /* and of its sums: the pass */
+    rk_real *partials;       /* [n_blocks, gather_width] */
+    size_t n_groups;
+    atomic_size_t next_group, next_beside; /* to be begun */
+    rk_failure failure;      /* of the lowest block */
+};
+
+static void run_group(void *context, size_t group, int thread) {
+    pass *p = context;
+    rk_graph *g = p->graph;
+    int64_t first, last;
+    rk_graph_group(g, p->run.here, group, &first, &last);
+    rk_run run = p->run;
+    run.group = group;
+    run.memory = g->thread_memory[g->keeps ? 0 : thread];
+    run.workspace = g->thread_workspaces[thread];
+    bool adds = p->first_gradient < p->last_gradient;
+    bool is_late = group + (size_t)g->n_threads >= p->n_groups; /* no other group comes after it on its thread */
+    if (adds) run.gradients = rk_gradients_take(g, group);
+    for (run.first = first; run.first < last; run.first += g->block) {
+        run.n = last - run.first < g->block ? last - run.first : g->block;
+        run.opens = run.first == first;
+        run.tells = p->backward && p->hooks->ready && is_late && run.first + run.n == last;
+        run.skip = g->keeps ? run.first : 0;
+        rk_failure_keep(&p->failure, run.first, p->step(p, &run));
+    }
+    if (!adds) return;
+    uint64_t begin = rk_trace_begin();
+    rk_gradients_done(g, group, p->first_gradient);
+    rk_trace_end(begin, "sum gradients");
+}
+
+/* Half of the threads begin with the groups and half with the work beside, which leans on memory where groups lean on arithmetic; whoever runs out of
+ * one kind goes on with the other. Groups are begun in order either way. */
+static void run_either(void *context, size_t task, int thread) {
+    (void)task;
+    pass *p = context;
+    bool prefers_beside = thread % 2 == 1;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        bool beside = prefers_beside != (attempt == 1);
+        size_t number = atomic_fetch_add(beside ? &p->next_beside : &p->next_group, 1);
+        if (beside ? number >= p->hooks->n_beside : number >= p->n_groups) continue;
+        if (beside)
+            p->hooks->beside(p->hooks->context, number);
+        else
+            run_group(context, number, thread);
+        return;
+    }
+}
+
+static rk_status for_blocks(pass *p, rk_status (*step)(const pass *p, const rk_run *run)) {
+    p->step = step;
+    p->n_groups = rk_graph_n_groups(p->graph, p->run.here);
+    if (p->first_gradient < p->last_gradient) rk_gradients_begin(p->graph, &p->run, p->first_gradient, p->last_gradient, p->hooks, &p->failure);
+    if (p->hooks->n_beside > 0 && p->backward) {
+        atomic_store(&p->next_group, 0);
+        atomic_store(&p->next_beside, 0);
+        rk_parallel_for(p->n_groups + p->hooks->n_beside, run_either, p);
+    } else {
+        rk_parallel_for(p->n_groups, run_group, p);
+    }
+    return rk_failure_status(&p->failure);
+}
+
+static rk_status call(rk_status (*hook)(void *context, const rk_run *run), const pass *p, const rk_run *run) {
+    return hook ? hook(p->hooks->context, run) : RK_OK;
+}
+static rk_status read_block(const pass *p, const rk_run *run) {
+    return call(p->hooks->read, p, run);
+}
+static rk_status loss_block(const pass *p, const rk_run *run) {
+    return call(p->hooks->loss, p, run);
+}
+static rk_status take_block(const pass *p, const rk_run *run) {
+    return call(p->hooks->take, p, run);
+}
+
+static bool computes(const rk_node *node) {
+    return node->op && !node->op->is_view;
+}
+
+static void zero_gradient(const rk_run *run, const rk_node *root) {
+    memset(rk_node_gradient(run, root), 0, (size_t)(run->n * rk_width(root->shape)) * sizeof(rk_real));
+}
+
+/* The first node to add to a gradient finds zeros, or may write it. */
+static rk_status backward_block(const rk_run *run, const rk_node *node) {
+    bool is_view = node->op && node->op->is_view;
+    if (!node->is_used && !node->is_output && !is_view) zero_gradient(run, node); /* a value that nothing reads */
+    if (!computes(node)) return RK_OK;
+    for (int32_t k = 0; k < node->n_inputs; k++)
+        if (node->first_gradient[k] && !node->op->writes_gradient) zero_gradient(run, rk_graph_root(run->graph, node->inputs[k]));
+    return node->op->backward(run, node);
+}
+
+static rk_status through_graph(const pass *p, const rk_run *run) {
+    const rk_graph *g = run->graph;
+    RK_TRY(call(p->hooks->read, p, run));
+    uint64_t begin = rk_trace_begin();
+    for (size_t i = 0; i < g->n_nodes; i++)
+        if (computes(g->nodes[i])) RK_TRY(g->nodes[i]->op->forward(run, g->nodes[i]));
+    rk_trace_end(begin, "forward");
+    RK_TRY(call(p->hooks->loss, p, run));
+    if (!p->backward) return RK_OK;
+    begin = rk_trace_begin();
+    for (size_t i = g->n_nodes; i-- > 0;) {
+        const rk_node *node = g->nodes[i];
+        RK_TRY(backward_block(run, node));
+        if (run->tells && node->n_parameters) rk_gradients_done(run->graph, run->group, g->parameters[node->parameters[0]].offset);
+    }
+    rk_trace_end(begin, "backward");
+    return call(p->hooks->take, p, run);
+}
+
+/* The block without the samples that this node rests for. */
+static rk_run awake(const pass *p, const rk_run *run) {
+    rk_run out = *run;
+    int64_t n = run->here - p->hooks->n_rest - run->first;
+    if (p->node->leads && n < run->n) out.n = n < 0 ? 0 : n;
+    return out;
+}
+
+static rk_status forward_at_node(const pass *p, const rk_run *block) {
+    rk_run run = awake(p, block);
+    if (run.n == 0) return RK_OK;
+    uint64_t begin = rk_trace_begin();
+    rk_status status = p->node->op->forward(&run, p->node);
+    rk_trace_end(begin, "forward");
+    return status;
+}
+
+/* The first block of a group writes a weight's gradient, be it to zeros. */
+static void open_weight(const rk_run *run, const rk_node *node) {
+    const rk_parameter *weight = node->op && node->op->writes_weight && run->opens ? &run->graph->parameters[node->parameters[0]] : NULL;
+    if (weight) memset(rk_node_parameter_gradient(run, node, 0), 0, (size_t)(weight->rows * weight->cols) * sizeof(rk_real));
+}
+
+static rk_status backward_at_node(const pass *p, const rk_run *block) {
+    rk_run run = awake(p, block);
+    if (run.n == 0) {
+        open_weight(&run, p->node);
+        return RK_OK;
+    }
+    uint64_t begin = rk_trace_begin();
+    rk_status status = backward_block(&run, p->node);
+    rk_trace_end(begin, "backward");
+    return status;
+}
+static rk_status gather_at_node(const pass *p, const rk_run *run) {
+    uint64_t begin = rk_trace_begin();
+    p->node->op->gather(run, p->node, p->gather, p->partials + (int64_t)rk_graph_block_number(run) * p->node->gather_width);
+    rk_trace_end(begin, p->gather < p->node->op->n_passes ? "forward" : "backward");
+    return RK_OK;
+}
+
+/* The blocks' shares [n_blocks, width] to one sum, in front: in the order of the blocks of a shard, then of the tree of shards. */
+static void sum_blocks(const pass *p, size_t n_blocks, size_t width) {
+    size_t a_shard = rk_graph_blocks_of_shard(p->graph);
+    uint32_t first_shard = (uint32_t)(p->run.base / p->graph->shard);
+    rk_tree tree = {.depth = 0};
+    for (size_t b = 0; b <= n_blocks; b++) {
+        bool begins = b % a_shard == 0, ends = b == n_blocks;
+        uint32_t shard = first_shard + (uint32_t)(b / a_shard);
+        while (tree.depth > 1 && (ends || (begins && rk_tree_joins(&tree, shard)))) {
+            rk_tree_join(&tree);
+            for (size_t k = 0; k < width; k++) p->partials[(size_t)(tree.depth - 1) * width + k] += p->partials[(size_t)tree.depth * width + k];
+        }
+        if (ends) return;
+        if (begins) rk_tree_push(&tree, shard); /* sums stand before the blocks that are still to come */
+        rk_real *to = p->partials + (size_t)(tree.depth - 1) * width, *from = p->partials + b * width;
+        for (size_t k = 0; k < width && to != from; k++) to[k] = begins ? from[k] : to[k] + from[k];
+    }
+}
+
+/* A sum over the batch, by blocks here and then over all who run some. */
+static rk_status sum_over_batch(pass *p, int32_t number) {
+    rk_node *node = p->node;
+    size_t n_blocks = rk_graph_n_blocks(p->graph, p->run.here), width = (size_t)node->gather_width;
+    if (p->run.batch == 0) return RK_OK;
+    p->gather = number;
+    RK_TRY(rk_alloc(n_blocks ? n_blocks * width : width, sizeof *p->partials, &p->partials));
+    rk_status status = for_blocks(p, gather_at_node);
+    sum_blocks(p, n_blocks, width);
+    if (p->hooks->sum && status == RK_OK) status = p->hooks->sum(p->hooks->context, p->partials, width);
+    if (status == RK_OK) node->op->combine(node, number, p->partials, p->run.batch);
+    rk_free(p->partials);
+    return status;
+}
+
+static rk_status forward_by_nodes(pass *p) {
+    RK_TRY(for_blocks(p, read_block));
+    for (size_t i = 0; i < p->graph->n_nodes; i++) {
+        p->node = p->graph->nodes[i];
+        if (!computes(p->node)) continue;
+        for (int32_t k = 0; k < p->node->op->n_passes && p->run.training; k++) RK_TRY(sum_over_batch(p, k));
+        RK_TRY(for_blocks(p, forward_at_node));
+    }
+    return for_blocks(p, loss_block);
+}
+
+/* The parameters of a node stand one after the other. */
+static void name_gradients(pass *p) {
+    const rk_node *node = p->node;
+    p->first_gradient = p->last_gradient = 0;
+    for (int32_t k = 0; k < node->n_parameters; k++) {
+        const rk_parameter *parameter = &p->graph->parameters[node->parameters[k]];
+        if (k == 0) p->first_gradient = parameter->offset;
+        p->last_gradient = parameter->offset + parameter->rows * parameter->cols;
+    }
+}
+
+static rk_status backward_by_nodes(pass *p) {
+    for (size_t i = p->graph->n_nodes; i-- > 0;) {
+        p->node = p->graph->nodes[i];
+        p->first_gradient = p->last_gradient = 0;
+        if (computes(p->node) && p->node->op->n_passes) RK_TRY(sum_over_batch(p, p->node->op->n_passes));
+        name_gradients(p);
+        RK_TRY(for_blocks(p, backward_at_node));
+    }
+    p->first_gradient = p->last_gradient = 0;
+    return for_blocks(p, take_block);
+}
+
+typedef struct preparation {
+    rk_graph *graph;
+    bool training;
+    pass *pass;
+} preparation;
+
+static void prepare_node(void *context, size_t task, int thread) {
+    (void)thread;
+    const preparation *p = context;
+    rk_node *node = p->graph->nodes[task];
+    if (node->op && node->op->prepare) rk_failure_keep(&p->pass->failure, (int64_t)task, node->op->prepare(p->graph, node, p->training));
+}
+
+static void run_beside(void *context, size_t piece, int thread) {
+    (void)thread;
+    const pass *p = context;
+    p->hooks->beside(p->hooks->context, piece);
+}
+
+static const rk_graph_hooks no_hooks;
+
+/* Samples of prediction are shared out in other ways than shards: they are all here. */
+static rk_run run_of(rk_graph *g, int64_t n, int64_t batch, int64_t step) {
+    return (rk_run){.graph = g, .here = n, .batch = batch ? batch : n, .base = batch ? g->share.first_shard * g->shard : 0, .training = true, .step = step};
+}
+
+static rk_status begin_run(rk_graph *g, int64_t n, bool training, int64_t step, const rk_graph_hooks *hooks, pass *out) {
+    RK_FAIL_IF(!g->finished || n < 0 || n > g->max_batch, RK_INVALID_ARGUMENT, "a run over %lld samples of a graph for at most %lld", (long long)n,
+               (long long)g->max_batch);
+    RK_TRY(rk_graph_reserve(g));
+    *out = (pass){.graph = g, .hooks = hooks ? hooks : &no_hooks, .failure = RK_FAILURE_INIT, .run = run_of(g, n, hooks ? hooks->batch : 0, step)};
+    out->run.training = training;
+    preparation p = {g, training, out};
+    uint64_t begin = rk_trace_begin();
+    rk_parallel_for(g->n_nodes, prepare_node, &p);
+    rk_trace_end(begin, "prepare");
+    return rk_failure_status(&out->failure);
+}
+
+rk_status rk_graph_forward(rk_graph *g, int64_t n, bool training, int64_t step, const rk_graph_hooks *hooks) {
+    pass p;
+    RK_TRY(begin_run(g, n, training, step, hooks, &p));
+    g->last_step = step;
+    return g->keeps ? forward_by_nodes(&p) : for_blocks(&p, through_graph);
+}
+
+rk_status rk_graph_backward(rk_graph *g, int64_t n) {
+    RK_FAIL_IF(!g->training || !g->keeps, RK_INVALID_ARGUMENT, "the graph was finished for prediction only, or keeps no batch");
+    RK_TRY(rk_graph_reserve(g));
+    pass p = {.graph = g, .hooks = &no_hooks, .failure = RK_FAILURE_INIT, .run = run_of(g, n, 0, g->last_step)};
+    return backward_by_nodes(&p);
+}
+
+rk_status rk_graph_train(rk_graph *g, int64_t n, int64_t step, const rk_graph_hooks *hooks) {
+    RK_FAIL_IF(!g->training, RK_INVALID_ARGUMENT, "the graph was finished for prediction only");
+    pass p;
+    RK_TRY(begin_run(g, n, true, step, hooks, &p));
+    if (g->keeps) { /* short loops, a node each: nothing beside them */
+        rk_parallel_for(p.hooks->n_beside, run_beside, &p);
+        RK_TRY(forward_by_nodes(&p));
+        if (p.hooks->whole) RK_TRY(p.hooks->whole(p.hooks->context));
+        return backward_by_nodes(&p);
+    }
+    p.backward = true;
+    p.last_gradient = g->gradient_reals;
+    return for_blocks(&p, through_graph);
+}

@@ -1,5 +1,0 @@
-/* y = x Phi(x), Phi the normal distribution (Hendrycks and Gimpel 2016), in its exact form by erf. */
-#include "kernels/scalar_rules.h"
-#include "nn/op_unary.h"
-
-RK_UNARY_OP(gelu, x *(rk_real)rk_normal_cdf((double)x), (rk_real)rk_normal_cdf((double)x) + x * (rk_real)rk_normal_density((double)x))

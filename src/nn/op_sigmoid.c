@@ -1,5 +1,0 @@
-/* y = 1 / (1 + exp(-x)). */
-#include "kernels/scalar_rules.h"
-#include "nn/op_unary.h"
-
-RK_UNARY_OP(sigmoid, (rk_real)rk_sigmoid_of((double)x), y *(1 - y))

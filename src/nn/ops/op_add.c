@@ -1,0 +1,41 @@
+/* The elementwise sum of inputs of one shape. */
+#include <string.h>
+
+#include "nn/graph/op.h"
+
+rk_status rk_same_shapes(const rk_graph *graph, const rk_node *node, int32_t n) {
+    rk_shape a = rk_in_shape(graph, node, 0);
+    for (int32_t k = 1; k < n; k++) {
+        rk_shape b = rk_in_shape(graph, node, k);
+        RK_FAIL_IF(a.rows != b.rows || a.cols != b.cols, RK_INVALID_ARGUMENT, "inputs of shapes [%d, %d] and [%d, %d]", a.rows, a.cols, b.rows, b.cols);
+    }
+    return RK_OK;
+}
+
+static rk_status build(rk_graph *graph, rk_node *node) {
+    node->shape = rk_in_shape(graph, node, 0);
+    return rk_same_shapes(graph, node, node->n_inputs);
+}
+
+static rk_status forward(const rk_run *run, const rk_node *node) {
+    int64_t n = run->n * rk_width(node->shape);
+    rk_real *y = rk_out(run, node);
+    memcpy(y, rk_in(run, node, 0), (size_t)n * sizeof *y);
+    for (int32_t k = 1; k < node->n_inputs; k++) {
+        const rk_real *x = rk_in(run, node, k);
+        for (int64_t i = 0; i < n; i++) y[i] += x[i];
+    }
+    return RK_OK;
+}
+
+static rk_status backward(const rk_run *run, const rk_node *node) {
+    int64_t n = run->n * rk_width(node->shape);
+    const rk_real *dy = rk_out_gradient(run, node);
+    for (int32_t k = 0; k < node->n_inputs; k++) {
+        rk_real *dx = rk_in_gradient(run, node, k);
+        for (int64_t i = 0; i < n; i++) dx[i] += dy[i];
+    }
+    return RK_OK;
+}
+
+const rk_op rk_op_add = {.name = "add", .min_inputs = 1, .build = build, .forward = forward, .backward = backward};

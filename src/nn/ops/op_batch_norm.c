@@ -1,0 +1,106 @@
+/* Each of the sample's values over the batch (Ioffe and Szegedy 2015): y = gamma (x - mean) / sqrt(var + epsilon) + beta, with the batch's mean
+ * and biased variance in training, and the running ones in prediction. The running variance takes the unbiased one, as PyTorch's does. */
+#include <math.h>
+#include <string.h>
+
+#include "nn/graph/op.h"
+
+static rk_status build(rk_graph *graph, rk_node *node) {
+    node->shape = rk_in_shape(graph, node, 0);
+    if (node->options.epsilon == 0) node->options.epsilon = 1e-5;
+    if (node->options.momentum == 0) node->options.momentum = 0.1;
+    int64_t width = rk_width(node->shape);
+    node->gather_width = 2 * width;
+    node->sums_width = 4 * width; /* mean, 1/deviation, and two sums of backward */
+    rk_initializer ones = {.kind = RK_INIT_ONES}, zeros = {.kind = RK_INIT_ZEROS};
+    RK_TRY(rk_node_add_parameter(graph, node, "gamma", 1, width, &ones, true));
+    RK_TRY(rk_node_add_parameter(graph, node, "beta", 1, width, &zeros, true));
+    RK_TRY(rk_node_add_state(node, "running_mean", 0));
+    return rk_node_add_state(node, "running_variance", 1);
+}
+
+static void add_values(const rk_run *run, const rk_node *node, rk_real *partial) {
+    int64_t width = rk_width(node->shape);
+    const rk_real *x = rk_in(run, node, 0);
+    for (int64_t s = 0; s < run->n; s++, x += width)
+        for (int64_t c = 0; c < width; c++) partial[c] += x[c];
+}
+
+static void add_squares(const rk_run *run, const rk_node *node, rk_real *partial) {
+    int64_t width = rk_width(node->shape);
+    const rk_real *x = rk_in(run, node, 0), *mean = node->sums;
+    for (int64_t s = 0; s < run->n; s++, x += width)
+        for (int64_t c = 0; c < width; c++) partial[c] += (x[c] - mean[c]) * (x[c] - mean[c]);
+}
+
+static void add_gradients(const rk_run *run, const rk_node *node, rk_real *partial) {
+    int64_t width = rk_width(node->shape);
+    const rk_real *mean = node->sums, *scale = mean + width, *x = rk_in(run, node, 0), *dy = rk_out_gradient(run, node);
+    for (int64_t s = 0; s < run->n; s++, x += width, dy += width)
+        for (int64_t c = 0; c < width; c++) {
+            partial[c] += dy[c] * ((x[c] - mean[c]) * scale[c]);
+            partial[width + c] += dy[c];
+        }
+}
+
+enum { MEANS, SQUARES, N_PASSES };
+
+static void gather(const rk_run *run, const rk_node *node, int32_t pass, rk_real *partial) {
+    (pass == MEANS ? add_values : pass == SQUARES ? add_squares : add_gradients)(run, node, partial);
+}
+
+static void combine(rk_node *node, int32_t pass, const rk_real *sums, int64_t n) {
+    int64_t width = rk_width(node->shape);
+    rk_real *mean = node->sums, *scale = mean + width;
+    double momentum = node->options.momentum;
+    if (pass == N_PASSES) memcpy(node->sums + 2 * width, sums, (size_t)(2 * width) * sizeof *sums);
+    for (int64_t c = 0; c < width && pass == MEANS; c++) mean[c] = sums[c] / (rk_real)n;
+    for (int64_t c = 0; c < width && pass == SQUARES; c++) {
+        double squares = sums[c], unbiased = n > 1 ? squares / (double)(n - 1) : squares;
+        scale[c] = (rk_real)(1 / sqrt(squares / (double)n + node->options.epsilon));
+        node->states[0][c] = (rk_real)((1 - momentum) * node->states[0][c] + momentum * mean[c]);
+        node->states[1][c] = (rk_real)((1 - momentum) * node->states[1][c] + momentum * unbiased);
+    }
+}
+
+/* In prediction the running statistics stand for the batch's. */
+static rk_status prepare(const rk_graph *graph, rk_node *node, bool training) {
+    (void)graph;
+    int64_t width = rk_width(node->shape);
+    if (training) return RK_OK;
+    memcpy(node->sums, node->states[0], (size_t)width * sizeof *node->sums);
+    for (int64_t c = 0; c < width; c++) node->sums[width + c] = (rk_real)(1 / sqrt((double)node->states[1][c] + node->options.epsilon));
+    return RK_OK;
+}
+
+static rk_status forward(const rk_run *run, const rk_node *node) {
+    int64_t width = rk_width(node->shape);
+    const rk_real *mean = node->sums, *scale = mean + width, *x = rk_in(run, node, 0);
+    const rk_real *gamma = rk_node_parameter(run, node, 0), *beta = rk_node_parameter(run, node, 1);
+    rk_real *y = rk_out(run, node);
+    for (int64_t s = 0; s < run->n; s++, x += width, y += width)
+        for (int64_t c = 0; c < width; c++) y[c] = gamma[c] * ((x[c] - mean[c]) * scale[c]) + beta[c];
+    return RK_OK;
+}
+
+static rk_status backward(const rk_run *run, const rk_node *node) {
+    int64_t width = rk_width(node->shape);
+    const rk_real *mean = node->sums, *scale = mean + width, *dots = scale + width, *sums = dots + width;
+    const rk_real *x = rk_in(run, node, 0), *gamma = rk_node_parameter(run, node, 0), *dy = rk_out_gradient(run, node);
+    rk_real *dx = rk_in_gradient(run, node, 0), inverse = (rk_real)(1.0 / (double)run->batch);
+    for (int64_t s = 0; s < run->n; s++, x += width, dx += width, dy += width)
+        for (int64_t c = 0; c < width; c++) {
+            rk_real hat = (x[c] - mean[c]) * scale[c];
+            dx[c] += gamma[c] * scale[c] * (dy[c] - inverse * (sums[c] + hat * dots[c]));
+        }
+    if (run->base + run->first > 0) return RK_OK; /* the batch's sums are added once */
+    rk_real *dgamma = rk_node_parameter_gradient(run, node, 0), *dbeta = rk_node_parameter_gradient(run, node, 1);
+    for (int64_t c = 0; c < width; c++) {
+        dgamma[c] += dots[c];
+        dbeta[c] += sums[c];
+    }
+    return RK_OK;
+}
+
+const rk_op rk_op_batch_norm = {.name = "batch_norm", .min_inputs = 1, .max_inputs = 1, .options = RK_OPTION_epsilon | RK_OPTION_momentum, .build = build, .prepare = prepare,
+                                .forward = forward, .backward = backward, .n_passes = N_PASSES, .gather = gather, .combine = combine};

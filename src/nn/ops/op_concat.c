@@ -1,0 +1,42 @@
+/* The inputs' samples, flattened, side by side. */
+#include <string.h>
+
+#include "nn/graph/op.h"
+
+static rk_status build(rk_graph *graph, rk_node *node) {
+    int64_t width = 0;
+    for (int32_t k = 0; k < node->n_inputs; k++) width += rk_width(rk_in_shape(graph, node, k));
+    RK_FAIL_IF(width > INT32_MAX, RK_INVALID_ARGUMENT, "%lld values a sample", (long long)width);
+    node->shape = (rk_shape){1, (int32_t)width};
+    return RK_OK;
+}
+
+static rk_status forward(const rk_run *run, const rk_node *node) {
+    int64_t width = rk_width(node->shape);
+    rk_real *y = rk_out(run, node);
+    for (int32_t k = 0; k < node->n_inputs; k++) {
+        int64_t part = rk_width(rk_in_shape(run->graph, node, k));
+        const rk_real *x = rk_in(run, node, k);
+        for (int64_t s = 0; s < run->n; s++) memcpy(y + s * width, x + s * part, (size_t)part * sizeof *x);
+        y += part;
+    }
+    return RK_OK;
+}
+
+static rk_status backward(const rk_run *run, const rk_node *node) {
+    int64_t width = rk_width(node->shape);
+    const rk_real *dy = rk_out_gradient(run, node);
+    for (int32_t k = 0; k < node->n_inputs; k++) {
+        int64_t part = rk_width(rk_in_shape(run->graph, node, k));
+        rk_real *dx = rk_in_gradient(run, node, k);
+        bool writes = rk_is_first_gradient(node, k);
+        for (int64_t s = 0; s < run->n; s++, dx += part) {
+            if (writes) memcpy(dx, dy + s * width, (size_t)part * sizeof *dx);
+            else for (int64_t c = 0; c < part; c++) dx[c] += dy[s * width + c];
+        }
+        dy += part;
+    }
+    return RK_OK;
+}
+
+const rk_op rk_op_concat = {.name = "concat", .min_inputs = 1, .writes_gradient = true, .build = build, .forward = forward, .backward = backward};

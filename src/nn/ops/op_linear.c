@@ -1,0 +1,63 @@
+/* y = x W + b over the flattened sample, or over each of its rows if options.by_row: x [n, in], W [in, out], b [out]; and max(y, 0) if options.relu. units = out;
+ * the initializer is of W, glorot uniform by default. */
+#include <math.h>
+
+#include "base/memory.h"
+#include "gemm/gemm.h"
+#include "nn/graph/graph_internal.h"
+
+static rk_status build(rk_graph *graph, rk_node *node) {
+    const rk_op_options *o = &node->options;
+    RK_FAIL_IF(o->units < 1, RK_INVALID_ARGUMENT, "needs 1 unit or more, not %d", o->units);
+    RK_FAIL_IF(o->dtype != RK_F32 && o->dtype != RK_BF16, RK_INVALID_ARGUMENT, "computes in f32 or bf16");
+    rk_shape from = rk_in_shape(graph, node, 0);
+    int64_t in = o->by_row ? from.cols : rk_width(from);
+    node->shape = (rk_shape){o->by_row ? from.rows : 1, o->units};
+    double bound = sqrt(6.0 / (double)(in + o->units)); /* Glorot and Bengio 2010 */
+    rk_initializer first = {.kind = RK_INIT_UNIFORM, .min = -bound, .max = bound}, zeros = {.kind = RK_INIT_ZEROS};
+    if (o->has_initializer) first = o->initializer;
+    if (first.stddev == 0) first.stddev = 1 / sqrt((double)in); /* as of rows, whose dim it is then */
+    RK_TRY(rk_node_add_parameter(graph, node, "weight", in, o->units, &first, false));
+    return o->no_bias ? RK_OK : rk_node_add_parameter(graph, node, "bias", 1, o->units, &zeros, true);
+}
+
+static rk_status finish(const rk_graph *graph, rk_node *node, int64_t max_rows) {
+    const rk_parameter *w = &graph->parameters[node->parameters[0]];
+    rk_matrix *matrix;
+    RK_TRY(rk_matrix_create(w->rows, w->cols, node->options.dtype, max_rows * node->shape.rows, &matrix));
+    node->own = matrix;
+    node->workspace_bytes = rk_matrix_workspace(matrix);
+    return RK_OK;
+}
+
+static void release(rk_node *node) {
+    rk_matrix_free(node->own);
+}
+
+static rk_status prepare(const rk_graph *graph, rk_node *node, bool training) {
+    return rk_matrix_set(node->own, graph->parameters[node->parameters[0]].value, training);
+}
+
+static rk_status forward(const rk_run *run, const rk_node *node) {
+    const rk_real *b = node->options.no_bias ? NULL : rk_node_parameter(run, node, 1);
+    return rk_matrix_forward(node->own, run->n * node->shape.rows, rk_in(run, node, 0), b, node->options.relu, rk_out(run, node), run->workspace);
+}
+
+static rk_status backward(const rk_run *run, const rk_node *node) {
+    int64_t out = node->shape.cols, n = run->n * node->shape.rows;
+    const rk_real *y = rk_out(run, node);
+    rk_real *dy = rk_out_gradient(run, node);
+    for (int64_t i = 0; i < n * out && node->options.relu; i++) dy[i] = y[i] > 0 ? dy[i] : 0;
+    if (!node->options.no_bias) {
+        rk_real *db = rk_node_parameter_gradient(run, node, 1);
+        for (int64_t s = 0; s < n; s++)
+            for (int64_t c = 0; c < out; c++) db[c] += dy[s * out + c];
+    }
+    return rk_matrix_backward(node->own, n, rk_in(run, node, 0), dy, !run->opens, rk_node_parameter_gradient(run, node, 0), !rk_is_first_gradient(node, 0), rk_in_gradient(run, node, 0),
+                              run->workspace);
+}
+
+enum { OPTIONS = RK_OPTION_units | RK_OPTION_by_row | RK_OPTION_no_bias | RK_OPTION_relu | RK_OPTION_dtype | RK_OPTION_initializer };
+
+const rk_op rk_op_linear = {.name = "linear", .min_inputs = 1, .max_inputs = 1, .options = OPTIONS,
+                            .writes_gradient = true, .writes_weight = true, .build = build, .finish = finish, .release = release, .prepare = prepare, .forward = forward, .backward = backward};

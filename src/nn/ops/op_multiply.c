@@ -1,0 +1,39 @@
+/* y = a * b, elementwise; b may be [1, 1] (one factor a sample) or [rows, 1] (one a row). */
+#include "nn/graph/op.h"
+
+static rk_status build(rk_graph *graph, rk_node *node) {
+    rk_shape a = rk_in_shape(graph, node, 0), b = rk_in_shape(graph, node, 1);
+    bool fits = (b.rows == a.rows || b.rows == 1) && (b.cols == a.cols || b.cols == 1) && !(b.rows == 1 && a.rows > 1 && b.cols > 1);
+    RK_FAIL_IF(!fits, RK_INVALID_ARGUMENT, "[%d, %d] times [%d, %d]", a.rows, a.cols, b.rows, b.cols);
+    node->shape = a;
+    return RK_OK;
+}
+
+/* Columns of a that one value of b serves. */
+static int64_t span_of(const rk_run *run, const rk_node *node) {
+    return rk_width(node->shape) / rk_width(rk_in_shape(run->graph, node, 1));
+}
+
+static rk_status forward(const rk_run *run, const rk_node *node) {
+    int64_t span = span_of(run, node), n = run->n * rk_width(node->shape) / span;
+    const rk_real *a = rk_in(run, node, 0), *b = rk_in(run, node, 1);
+    rk_real *y = rk_out(run, node);
+    for (int64_t i = 0; i < n; i++, a += span, y += span)
+        for (int64_t k = 0; k < span; k++) y[k] = a[k] * b[i];
+    return RK_OK;
+}
+
+static rk_status backward(const rk_run *run, const rk_node *node) {
+    int64_t span = span_of(run, node), n = run->n * rk_width(node->shape) / span;
+    const rk_real *a = rk_in(run, node, 0), *b = rk_in(run, node, 1), *dy = rk_out_gradient(run, node);
+    rk_real *da = rk_in_gradient(run, node, 0), *db = rk_in_gradient(run, node, 1);
+    for (int64_t i = 0; i < n; i++, a += span, da += span, dy += span) {
+        rk_real sum = 0;
+        for (int64_t k = 0; k < span; k++) sum += dy[k] * a[k];
+        for (int64_t k = 0; k < span; k++) da[k] += dy[k] * b[i];
+        db[i] += sum;
+    }
+    return RK_OK;
+}
+
+const rk_op rk_op_multiply = {.name = "multiply", .min_inputs = 2, .max_inputs = 2, .build = build, .forward = forward, .backward = backward};

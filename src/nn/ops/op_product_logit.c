@@ -1,0 +1,36 @@
+/* The logit of a product of two probabilities, from their logits a and b, elementwise (ESMM's p_ctcvr = p_ctr p_cvr, Ma X. et al. 2018):
+ *     z = log p / (1 - p), p = sigmoid(a) sigmoid(b)
+ *       = -log(exp(-a) + exp(-b) + exp(-a-b)),
+ * with the largest exponent taken out, so that none overflows and a small p keeps its digits. */
+#include "kernels/inline/scalar_rules.h"
+#include "nn/graph/op.h"
+
+static rk_status build(rk_graph *graph, rk_node *node) {
+    node->shape = rk_in_shape(graph, node, 0);
+    return rk_same_shapes(graph, node, node->n_inputs);
+}
+
+static rk_status forward(const rk_run *run, const rk_node *node) {
+    int64_t n = run->n * rk_width(node->shape);
+    const rk_real *a = rk_in(run, node, 0), *b = rk_in(run, node, 1);
+    rk_real *z = rk_out(run, node);
+    double parts[3];
+    for (int64_t i = 0; i < n; i++) z[i] = (rk_real)rk_product_terms((double)a[i], (double)b[i], parts);
+    return RK_OK;
+}
+
+static rk_status backward(const rk_run *run, const rk_node *node) {
+    int64_t n = run->n * rk_width(node->shape);
+    const rk_real *a = rk_in(run, node, 0), *b = rk_in(run, node, 1), *dz = rk_out_gradient(run, node);
+    rk_real *da = rk_in_gradient(run, node, 0), *db = rk_in_gradient(run, node, 1);
+    double parts[3];
+    for (int64_t i = 0; i < n; i++) {
+        rk_product_terms((double)a[i], (double)b[i], parts);
+        double sum = parts[0] + parts[1] + parts[2];
+        da[i] += (rk_real)((double)dz[i] * (parts[0] + parts[2]) / sum);
+        db[i] += (rk_real)((double)dz[i] * (parts[1] + parts[2]) / sum);
+    }
+    return RK_OK;
+}
+
+const rk_op rk_op_product_logit = {.name = "product_logit", .min_inputs = 2, .max_inputs = 2, .build = build, .forward = forward, .backward = backward};

@@ -1,0 +1,235 @@
+/* Which checkpoints a run's directory has, how one takes its name, and how it goes. A name step-NNN is given by one rename and taken away by one, so that whatever a
+ * crash leaves half written or half removed is called .tmp-step-NNN or .old-step-NNN. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "train/checkpoint/checkpoint.h"
+
+#define TEMPORARY ".tmp-"
+#define OLD ".old-"
+
+void rk_checkpoint_name(int64_t step, char name[RK_CHECKPOINT_NAME_BYTES]) {
+    snprintf(name, RK_CHECKPOINT_NAME_BYTES, "step-%09lld", (long long)step);
+}
+
+void rk_checkpoint_temporary_name(int64_t step, char name[RK_CHECKPOINT_NAME_BYTES]) {
+    snprintf(name, RK_CHECKPOINT_NAME_BYTES, TEMPORARY "step-%09lld", (long long)step);
+}
+
+/* The step that a name tells, or -1: it is not one that a run gives. */
+static int64_t step_of(const char *name) {
+    char canonical[RK_CHECKPOINT_NAME_BYTES];
+    if (strncmp(name, "step-", 5) != 0 || name[5] < '0' || name[5] > '9') return -1;
+    int64_t step = strtoll(name + 5, NULL, 10);
+    rk_checkpoint_name(step, canonical);
+    return strcmp(name, canonical) == 0 ? step : -1;
+}
+
+static bool begins_with(const char *name, const char *start) {
+    return strncmp(name, start, strlen(start)) == 0;
+}
+
+bool rk_checkpoint_is_named(const char *path, int64_t step) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    if (begins_with(name, TEMPORARY)) name += strlen(TEMPORARY);
+    int64_t named = step_of(name);
+    return named < 0 || named == step;
+}
+
+static int by_step(const void *a, const void *b) {
+    int64_t x = step_of(*(char *const *)a), y = step_of(*(char *const *)b);
+    return (x > y) - (x < y);
+}
+
+/* What stands in the directory of checkpoints, which may be missing. */
+static rk_status list_all(const char *root, char ***out, size_t *n_out) {
+    *out = NULL;
+    *n_out = 0;
+    rk_status status = rk_file_exists(root) ? rk_list_directory(root, out, n_out) : RK_OK; /* what failed before is still what is said */
+    return status == RK_NOT_FOUND ? RK_OK : status;
+}
+
+rk_status rk_checkpoint_list(const char *output, char ***out, size_t *n_out) {
+    char *root, **names;
+    size_t n, kept = 0;
+    RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
+    rk_status status = list_all(root, &names, &n);
+    rk_free(root);
+    RK_TRY(status);
+    for (size_t i = 0; i < n; i++) {
+        if (step_of(names[i]) >= 0)
+            names[kept++] = names[i];
+        else
+            rk_free(names[i]);
+    }
+    if (kept) qsort(names, kept, sizeof *names, by_step);
+    *out = names;
+    *n_out = kept;
+    return RK_OK;
+}
+
+static rk_status move(const char *from, const char *to) {
+    return rename(from, to) == 0 ? RK_OK : rk_error_errno(RK_IO, errno, "could not rename '%s' to '%s'", from, to);
+}
+
+/* Both names are there at every moment. */
+static bool exchange(const char *a, const char *b) {
+#ifdef RENAME_EXCHANGE
+    return renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) == 0;
+#else
+    (void)a, (void)b;
+    return false;
+#endif
+}
+
+static rk_status old_path(const char *root, const char *name, char **out) {
+    char old[RK_CHECKPOINT_NAME_BYTES];
+    snprintf(old, sizeof old, OLD "%s", name);
+    RK_TRY(rk_path_join(root, old, out));
+    rk_status status = rk_remove_tree(*out); /* of a removal that was interrupted */
+    if (status != RK_OK) rk_free(*out);
+    return status;
+}
+
+/* Where a file system cannot exchange: a crash between the two renames leaves the new one whole under its temporary name, which rk_checkpoint_clean mends. */
+static rk_status replace(const char *root, const char *temporary, const char *name, const char *path) {
+    char *old;
+    RK_TRY(old_path(root, name, &old));
+    rk_status status = move(path, old);
+    if (status == RK_OK) {
+        status = move(temporary, path);
+        if (status != RK_OK) (void)rename(old, path);
+    }
+    if (status == RK_OK) status = rk_sync_directory(root);
+    if (status == RK_OK) status = rk_remove_tree(old);
+    rk_free(old);
+    return status;
+}
+
+static rk_status put(const char *root, const char *temporary, const char *name, const char *path) {
+    bool exchanged = false;
+    if (rk_file_exists(path)) { /* of the same step: an epoch's end after its last batch, or of a run that was resumed before it */
+        exchanged = exchange(temporary, path);
+        if (!exchanged) return replace(root, temporary, name, path);
+    } else {
+        RK_TRY(move(temporary, path));
+    }
+    RK_TRY(rk_sync_directory(root));
+    return exchanged ? rk_remove_tree(temporary) : RK_OK;
+}
+
+rk_status rk_checkpoint_put(const char *root, const char *temporary, const char *name) {
+    char *path;
+    RK_TRY(rk_path_join(root, name, &path));
+    rk_status status = put(root, temporary, name, path);
+    rk_free(path);
+    return status;
+}
+
+static rk_status retire(const char *root, const char *name) {
+    char *path, *old = NULL;
+    RK_TRY(rk_path_join(root, name, &path));
+    rk_status status;
+    RK_GOTO(old_path(root, name, &old));
+    RK_GOTO(move(path, old));
+    RK_GOTO(rk_sync_directory(root));
+    RK_GOTO(rk_remove_tree(old));
+done:
+    rk_free(path);
+    rk_free(old);
+    return status;
+}
+
+/* One that cannot be removed, such as one that is read over NFS, does not end the run. */
+static void retire_or_warn(const char *root, const char *name) {
+    if (retire(root, name) != RK_OK) rk_log(RK_LOG_WARNING, "an old checkpoint stays: %s", rk_last_error());
+}
+
+rk_status rk_checkpoint_retain(const rk_config *config, const rk_progress *progress) {
+    char *root, **names;
+    size_t n;
+    int64_t best = config->keeps_best ? progress->policy.best_step : -1, left = config->train.checkpoint.keep;
+    RK_TRY(rk_path_join(config->train.output, RK_CHECKPOINTS, &root));
+    rk_status status = rk_checkpoint_list(config->train.output, &names, &n);
+    for (size_t i = n; status == RK_OK && i-- > 0;) {
+        int64_t step = step_of(names[i]);
+        bool stays = step == progress->step || (step < progress->step && left > 0);
+        if (stays) left--;
+        if (!stays && step != best) retire_or_warn(root, names[i]);
+    }
+    if (status == RK_OK) rk_free_strings(names, n);
+    rk_free(root);
+    return status;
+}
+
+rk_status rk_checkpoint_remove_all(const char *output) {
+    char *root, **names;
+    size_t n;
+    RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
+    rk_status status = rk_checkpoint_list(output, &names, &n);
+    if (status == RK_OK) {
+        for (size_t i = 0; status == RK_OK && i < n; i++) status = retire(root, names[i]);
+        rk_free_strings(names, n);
+        (void)rmdir(root);
+    }
+    rk_free(root);
+    return status;
+}
+
+static bool is_damaged(rk_status status) {
+    return status == RK_BAD_DATA || status == RK_NOT_FOUND;
+}
+
+/* Whole, but for the rename that a crash has cost it. */
+static rk_status promote(const char *root, const char *temporary, const char *name, bool *promoted) {
+    rk_status status = rk_checkpoint_verify(temporary);
+    if (is_damaged(status)) return RK_OK;
+    RK_TRY(status);
+    char *path;
+    RK_TRY(rk_path_join(root, name, &path));
+    bool wanted = rk_checkpoint_verify(path) != RK_OK;
+    if (wanted) {
+        status = put(root, temporary, name, path);
+        if (status == RK_OK) rk_log(RK_LOG_INFO, "'%s' is whole, and now has its name", path);
+    }
+    *promoted = wanted;
+    rk_free(path);
+    return status;
+}
+
+/* Whether it is `prefix` and the name of a step: what is called otherwise is not the run's. */
+static bool is_left(const char *name, const char *prefix) {
+    return begins_with(name, prefix) && step_of(name + strlen(prefix)) >= 0;
+}
+
+static rk_status clean(const char *root, const char *name) {
+    char *path;
+    bool promoted = false;
+    RK_TRY(rk_path_join(root, name, &path));
+    rk_status status = RK_OK;
+    if (begins_with(name, TEMPORARY)) status = promote(root, path, name + strlen(TEMPORARY), &promoted);
+    if (status == RK_OK && !promoted) status = rk_remove_tree(path);
+    rk_free(path);
+    return status;
+}
+
+rk_status rk_checkpoint_clean(const char *output) {
+    char *root, **names;
+    size_t n;
+    RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
+    rk_status status = list_all(root, &names, &n);
+    if (status == RK_OK) {
+        for (size_t i = n; status == RK_OK && i-- > 0;) /* .tmp- before .old- */
+            if (is_left(names[i], TEMPORARY) || is_left(names[i], OLD)) status = clean(root, names[i]);
+        rk_free_strings(names, n);
+    }
+    rk_free(root);
+    return status;
+}

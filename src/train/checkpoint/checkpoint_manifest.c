@@ -1,0 +1,164 @@
+/* What a checkpoint says of itself: its files and the run's progress. docs/formats/checkpoint.md. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file/file.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "train/checkpoint/checkpoint.h"
+
+void rk_manifest_release(rk_manifest *m) {
+    rk_free_strings(m->files, m->n_files);
+    rk_inputs_release(&m->inputs);
+    rk_free(m->metric);
+    rk_free(m->plateau_metric);
+    rk_free(m->crcs);
+    rk_free(m->bytes);
+    *m = (rk_manifest){0};
+}
+
+/* Of counts and positions: sums and products of some of them stay in range, and a double holds each. */
+#define MOST ((int64_t)1000000000000000)
+
+static rk_status cannot_be(const char *key) {
+    return rk_error(RK_BAD_DATA, "what it says of '%s' cannot be", key);
+}
+
+static rk_status read_integer(json_t *object, const char *key, int64_t most, int64_t *out) {
+    json_t *value = json_object_get(object, key);
+    int64_t n = json_integer_value(value);
+    if (!json_is_integer(value) || n < 0 || n > most) return cannot_be(key);
+    *out = n;
+    return RK_OK;
+}
+
+static rk_status read_number(json_t *object, const char *key, double most, double *out) {
+    json_t *value = json_object_get(object, key);
+    double x = json_number_value(value);
+    if (!json_is_number(value) || !isfinite(x) || x > most) return cannot_be(key);
+    *out = x;
+    return RK_OK;
+}
+
+/* null: undefined. */
+static rk_status read_metric(json_t *object, const char *key, double *out) {
+    *out = NAN;
+    return json_is_null(json_object_get(object, key)) ? RK_OK : read_number(object, key, INFINITY, out);
+}
+
+/* What older ones do not say stays as it is. */
+static rk_status read_bool(json_t *object, const char *key, bool *out) {
+    json_t *value = json_object_get(object, key);
+    if (value && !json_is_boolean(value)) return cannot_be(key);
+    if (value) *out = json_is_true(value);
+    return RK_OK;
+}
+
+static rk_status read_text(json_t *object, const char *key, char **out) {
+    json_t *value = json_object_get(object, key);
+    if (value && !json_is_string(value)) return cannot_be(key);
+    return value ? rk_strdup(json_string_value(value), out) : RK_OK;
+}
+
+static rk_status read_counts(json_t *p, rk_progress *out) {
+    rk_policy *policy = &out->policy;
+    RK_TRY(read_integer(p, "step", MOST, &out->step));
+    RK_TRY(read_integer(p, "epoch", MOST, &out->position.epoch));
+    RK_TRY(read_integer(p, "row", MOST, &out->position.row));
+    RK_TRY(read_integer(p, "best_step", out->step, &policy->best_step));
+    if (json_object_get(p, "last_step")) RK_TRY(read_integer(p, "last_step", out->step, &policy->last_step)); /* which older ones do not say */
+    RK_TRY(read_integer(p, "bad", MOST, &policy->bad));
+    RK_TRY(read_integer(p, "plateau_bad", MOST, &policy->plateau_bad));
+    RK_TRY(read_integer(p, "n_evaluations", MOST, &policy->n_evaluations));
+    RK_TRY(read_integer(p, "loss_steps", out->step, &out->loss_steps));
+    RK_TRY(read_integer(p, "log_bytes", MOST, &out->log_bytes));
+    return read_integer(p, "events_bytes", MOST, &out->events_bytes);
+}
+
+static rk_status read_progress(json_t *p, rk_manifest *m) {
+    rk_progress *out = &m->progress;
+    RK_TRY(read_counts(p, out));
+    RK_TRY(read_metric(p, "best", &out->policy.best));
+    out->policy.patience_best = out->policy.best; /* as older ones have it */
+    if (json_object_get(p, "patience_best")) RK_TRY(read_metric(p, "patience_best", &out->policy.patience_best));
+    RK_TRY(read_metric(p, "plateau_best", &out->policy.plateau_best));
+    RK_TRY(read_number(p, "loss_sum", INFINITY, &out->loss_sum));
+    RK_TRY(read_number(p, "learning_rate_factor", 1, &out->policy.learning_rate_factor));
+    if (out->policy.learning_rate_factor < 0) return cannot_be("learning_rate_factor");
+    RK_TRY(read_bool(p, "finished", &out->finished));
+    m->keeps_best = true;
+    RK_TRY(read_bool(p, "keep_best", &m->keeps_best));
+    RK_TRY(read_text(p, "metric", &m->metric));
+    return read_text(p, "plateau_metric", &m->plateau_metric);
+}
+
+static rk_status read_file(json_t *entry, rk_manifest *m) {
+    const char *name = json_string_value(json_object_get(entry, "name"));
+    int64_t crc, n_bytes;
+    RK_FAIL_IF(!name || strstr(name, "..") || name[0] == '/', RK_BAD_DATA, "the manifest names a file that cannot be");
+    RK_TRY(read_integer(entry, "crc32c", UINT32_MAX, &crc));
+    RK_TRY(read_integer(entry, "bytes", INT64_MAX, &n_bytes));
+    RK_TRY(rk_strdup(name, &m->files[m->n_files]));
+    m->crcs[m->n_files] = (uint32_t)crc;
+    m->bytes[m->n_files++] = (uint64_t)n_bytes;
+    return RK_OK;
+}
+
+static rk_status read_files(json_t *files, rk_manifest *m) {
+    size_t n = json_array_size(files);
+    if (n == 0) return cannot_be("files");
+    RK_TRY(rk_alloc(n, sizeof *m->files, &m->files));
+    RK_TRY(rk_alloc(n, sizeof *m->crcs, &m->crcs));
+    RK_TRY(rk_alloc(n, sizeof *m->bytes, &m->bytes));
+    for (size_t i = 0; i < n; i++) RK_TRY(read_file(json_array_get(files, i), m));
+    return RK_OK;
+}
+
+static rk_status read_root(json_t *root, rk_manifest *m) {
+    int64_t version;
+    RK_TRY(read_integer(root, "version", INT64_MAX, &version));
+    RK_FAIL_IF(version != 1, RK_UNSUPPORTED, "its version is %lld; this program reads 1", (long long)version);
+    RK_TRY(read_progress(json_object_get(root, "progress"), m));
+    json_t *data = json_object_get(root, "data"); /* which older ones do not say */
+    if (data) RK_TRY(rk_inputs_from_json(data, &m->inputs));
+    m->has_inputs = data != NULL;
+    return read_files(json_object_get(root, "files"), m);
+}
+
+static rk_status parse_manifest(char *text, rk_manifest *m) {
+    char *line = strchr(text, '\n');
+    uint32_t crc;
+    /* Whole to the last line end. */
+    bool has_sum = line && strlen(line) == sizeof "\ncrc32c 01234567\n" - 1 && line[strlen(line) - 1] == '\n' && sscanf(line + 1, "crc32c %8" SCNx32, &crc) == 1;
+    RK_FAIL_IF(!has_sum || crc != rk_crc32c(0, text, (size_t)(line - text)), RK_BAD_DATA, "its checksum does not match");
+    *line = 0;
+    json_error_t error;
+    json_t *root = json_loads(text, 0, &error);
+    RK_FAIL_IF(!root, RK_BAD_DATA, "it is not JSON: %s", error.text);
+    rk_status status = read_root(root, m);
+    json_decref(root);
+    return status;
+}
+
+rk_status rk_manifest_read(const char *path, rk_manifest *out) {
+    char *file, *text;
+    size_t n_bytes;
+    RK_TRY(rk_path_join(path, "manifest.json", &file));
+    rk_status status = rk_file_read(file, &text, &n_bytes);
+    if (status == RK_OK) {
+        rk_manifest m = {0};
+        status = parse_manifest(text, &m);
+        rk_free(text);
+        if (status == RK_OK && !rk_checkpoint_is_named(path, m.progress.step)) status = rk_error(RK_BAD_DATA, "it is of step %lld", (long long)m.progress.step);
+        if (status == RK_OK)
+            *out = m;
+        else
+            rk_manifest_release(&m);
+        if (status != RK_OK) status = rk_error_context(status, "'%s'", file);
+    }
+    rk_free(file);
+    return status;
+}

@@ -1,0 +1,237 @@
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file/file.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "format/safetensors.h"
+#include "train/checkpoint/checkpoint.h"
+
+#define SHARD_BYTES ((uint64_t)1 << 30)
+
+/* A checkpoint being written: its temporary directory and the files in it so far. */
+typedef struct writing {
+    rk_comm *comm;
+    char name[RK_CHECKPOINT_NAME_BYTES], *directory;
+    char **names;
+    size_t n;
+    json_t *files; /* of the manifest */
+    bool is_whole; /* all but its name */
+} writing;
+
+static rk_status note_file(writing *w, const char *name, uint32_t crc, uint64_t n_bytes) {
+    json_t *entry = json_pack("{s:s, s:I, s:I}", "name", name, "bytes", (json_int_t)n_bytes, "crc32c", (json_int_t)crc);
+    return entry && json_array_append_new(w->files, entry) == 0 ? RK_OK : RK_NO_MEMORY_ERROR(0);
+}
+
+static rk_status write_text(writing *w, const char *name, const char *text, size_t n_bytes) {
+    char *path;
+    RK_TRY(rk_path_join(w->directory, name, &path));
+    rk_status status = rk_file_write(path, text, n_bytes);
+    rk_free(path);
+    return status == RK_OK ? note_file(w, name, rk_crc32c(0, text, n_bytes), n_bytes) : status;
+}
+
+/* Entries in order, into files of about SHARD_BYTES. */
+static rk_status write_files(writing *w, const rk_state *state) {
+    size_t first = 0;
+    for (int shard = 1; first < state->n; shard++) {
+        uint64_t n_bytes = 0, file_bytes;
+        size_t last = first;
+        while (last < state->n && (last == first || n_bytes + rk_state_entry_bytes(&state->entries[last]) <= SHARD_BYTES))
+            n_bytes += rk_state_entry_bytes(&state->entries[last++]);
+        char name[64], *path;
+        uint32_t crc;
+        if (rk_comm_size(w->comm) > 1)
+            snprintf(name, sizeof name, "model-%05d-of-rank-%05d.safetensors", shard, rk_comm_rank(w->comm));
+        else
+            snprintf(name, sizeof name, "model-%05d.safetensors", shard);
+        RK_TRY(rk_path_join(w->directory, name, &path));
+        rk_state part = {.entries = state->entries + first, .n = last - first};
+        rk_status status = rk_safetensors_write(path, &part, &crc, &file_bytes);
+        rk_free(path);
+        RK_TRY(status);
+        RK_TRY(note_file(w, name, crc, file_bytes));
+        first = last;
+    }
+    return RK_OK;
+}
+
+/* What all trainers have is the first one's to write. */
+static rk_status write_shards(writing *w, const rk_state *state) {
+    if (rk_comm_rank(w->comm) == 0) return write_files(w, state);
+    rk_state own = {.n = 0};
+    RK_TRY(rk_alloc(state->n, sizeof *own.entries, &own.entries));
+    for (size_t i = 0; i < state->n; i++)
+        if (!state->entries[i].shared) own.entries[own.n++] = state->entries[i];
+    rk_status status = write_files(w, &own);
+    rk_free(own.entries);
+    return status;
+}
+
+/* The other ranks' files, into the first one's list. */
+static rk_status gather_files(writing *w) {
+    char *text = json_dumps(w->files, JSON_COMPACT);
+    if (!text) return RK_NO_MEMORY_ERROR(0);
+    rk_exchange *exchange;
+    rk_status status = rk_comm_gather(w->comm, RK_LANE_SUMS, text, strlen(text) + 1, &exchange);
+    free(text);
+    RK_TRY(status);
+    for (int32_t r = 1; r < rk_comm_size(w->comm) && rk_comm_rank(w->comm) == 0; r++) {
+        const rk_parcel *sent = &rk_exchange_received(exchange)[r];
+        json_t *theirs = sent->n_bytes ? json_loadb(sent->data, sent->n_bytes - 1, 0, NULL) : NULL;
+        if (!theirs || json_array_extend(w->files, theirs) != 0) status = RK_NO_MEMORY_ERROR(0);
+        json_decref(theirs);
+    }
+    rk_exchange_free(exchange);
+    return status;
+}
+
+static rk_status write_transforms(writing *w, const rk_transforms *transforms) {
+    RK_TRY(rk_transforms_save(transforms, w->directory, &w->names, &w->n));
+    for (size_t i = 0; i < w->n; i++) {
+        char *path, *text;
+        size_t n_bytes;
+        RK_TRY(rk_path_join(w->directory, w->names[i], &path));
+        rk_status status = rk_file_read(path, &text, &n_bytes);
+        rk_free(path);
+        RK_TRY(status);
+        status = note_file(w, w->names[i], rk_crc32c(0, text, n_bytes), n_bytes);
+        rk_free(text);
+        RK_TRY(status);
+    }
+    return RK_OK;
+}
+
+static json_t *number_or_null(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *progress_json(const rk_config *config, const rk_progress *p) {
+    char metric[1024], plateau_metric[1024];
+    rk_config_metric_name(config, config->watched_task, config->watched_metric, metric, sizeof metric);
+    rk_config_metric_name(config, config->plateau_task, config->plateau_metric, plateau_metric, sizeof plateau_metric);
+    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:I, s:I, s:I, s:b, s:b}", "metric", metric, "plateau_metric", plateau_metric,
+                     "step", (json_int_t)p->step, "epoch", (json_int_t)p->position.epoch,
+                     "row", (json_int_t)p->position.row, "best", number_or_null(p->policy.best), "patience_best", number_or_null(p->policy.patience_best),
+                     "plateau_best", number_or_null(p->policy.plateau_best), "best_step",
+                     (json_int_t)p->policy.best_step, "last_step", (json_int_t)p->policy.last_step, "bad", (json_int_t)p->policy.bad, "plateau_bad", (json_int_t)p->policy.plateau_bad, "learning_rate_factor",
+                     p->policy.learning_rate_factor, "n_evaluations", (json_int_t)p->policy.n_evaluations, "loss_sum", p->loss_sum, "loss_steps", (json_int_t)p->loss_steps,
+                     "log_bytes", (json_int_t)p->log_bytes, "events_bytes", (json_int_t)p->events_bytes, "keep_best", config->keeps_best, "finished", p->finished);
+}
+
+/* The manifest, last: a line of JSON and a line with its checksum. */
+static rk_status write_manifest(writing *w, const rk_config *config, const rk_progress *progress, const rk_inputs *inputs) {
+    json_t *root = json_pack("{s:s, s:i, s:s, s:o, s:o, s:O}", "format", "reckon checkpoint", "version", 1, "reckon", rk_version(), "progress", progress_json(config, progress),
+                             "data", rk_inputs_to_json(inputs), "files", w->files);
+    char *text = root ? json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(root);
+    if (!text) return RK_NO_MEMORY_ERROR(0);
+    rk_buffer manifest = {0};
+    rk_buffer_printf(&manifest, "%s\ncrc32c %08" PRIx32 "\n", text, rk_crc32c(0, text, strlen(text)));
+    free(text);
+    char *path = NULL;
+    rk_status status = manifest.status;
+    if (status == RK_OK) status = rk_path_join(w->directory, "manifest.json", &path);
+    if (status == RK_OK) status = rk_file_write(path, manifest.data, manifest.n_bytes);
+    rk_free(path);
+    rk_buffer_release(&manifest);
+    return status;
+}
+
+/* So that the data is found from wherever the checkpoint is read. */
+static rk_status write_directory(writing *w, const char *directory) {
+    char *path;
+    RK_TRY(rk_path_absolute(directory, &path));
+    rk_status status = write_text(w, "directory.txt", path, strlen(path));
+    rk_free(path);
+    return status;
+}
+
+static rk_status write_all(writing *w, rk_config *config, const rk_progress *progress, const rk_inputs *inputs) {
+    char *resolved = NULL;
+    const rk_transforms *transforms;
+    RK_TRY(rk_config_transforms(config, NULL, NULL, &transforms));
+    RK_TRY(write_transforms(w, transforms));
+    RK_TRY(write_text(w, "run.yaml", config->text, strlen(config->text)));
+    RK_TRY(write_directory(w, config->directory));
+    RK_TRY(rk_config_to_yaml(config, &resolved));
+    rk_status status = write_text(w, "config.yaml", resolved, strlen(resolved));
+    rk_text_free(resolved);
+    RK_TRY(status);
+    RK_TRY(write_manifest(w, config, progress, inputs));
+    return rk_sync_directory(w->directory);
+}
+
+/* Tensors by every rank, and when all have written theirs, the rest by the first one. */
+static rk_status write_parts(writing *w, const rk_state *state) {
+    RK_TRY(rk_comm_agree(w->comm, write_shards(w, state)));
+    if (rk_comm_size(w->comm) > 1) RK_TRY(rk_comm_agree(w->comm, gather_files(w)));
+    return RK_OK;
+}
+
+static rk_status begin(const writing *w) {
+    RK_TRY(rk_remove_tree(w->directory));
+    return rk_make_directories(w->directory);
+}
+
+static rk_status name_paths(writing *w, const rk_config *config, int64_t step, char **root, char **path) {
+    char temporary[RK_CHECKPOINT_NAME_BYTES];
+    rk_checkpoint_name(step, w->name);
+    rk_checkpoint_temporary_name(step, temporary);
+    RK_TRY(rk_path_join(config->train.output, RK_CHECKPOINTS, root));
+    RK_TRY(rk_path_join(*root, w->name, path));
+    return rk_path_join(*root, temporary, &w->directory);
+}
+
+/* Ranks that only hold rows do not count steps. */
+static rk_status agree_on_step(rk_comm *comm, int64_t *step) {
+    rk_exchange *exchange;
+    RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, step, sizeof *step, &exchange));
+    const void *first;
+    rk_status status = rk_exchange_take(exchange, 0, sizeof *step, &first);
+    if (status == RK_OK) memcpy(step, first, sizeof *step);
+    rk_exchange_free(exchange);
+    return status;
+}
+
+static rk_status write_first(writing *w, rk_config *config, const rk_progress *progress, const rk_inputs *inputs, const char *root) {
+    RK_TRY(write_all(w, config, progress, inputs));
+    w->is_whole = true;
+    RK_TRY(rk_checkpoint_put(root, w->directory, w->name));
+    return rk_checkpoint_retain(config, progress);
+}
+
+rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state *state, const rk_progress *progress, const rk_inputs *inputs, char **out) {
+    writing w = {.comm = comm};
+    char *root = NULL, *path = NULL;
+    bool is_first = rk_comm_rank(comm) == 0;
+    int64_t step = progress->step;
+    rk_status status;
+    RK_GOTO(agree_on_step(comm, &step));
+    RK_GOTO(name_paths(&w, config, step, &root, &path));
+    w.files = json_array();
+    if (!w.files) RK_GOTO(RK_NO_MEMORY_ERROR(0));
+    RK_GOTO(rk_comm_agree(comm, is_first ? begin(&w) : RK_OK));
+    RK_GOTO(write_parts(&w, state));
+    RK_GOTO(rk_comm_agree(comm, is_first ? write_first(&w, config, progress, inputs, root) : RK_OK));
+    *out = path;
+    path = NULL;
+done:
+    if (status != RK_OK && w.directory && is_first && !w.is_whole) { /* an error's message outlives the clean-up */
+        char reason[4096];
+        rk_error_copy(reason, sizeof reason);
+        rk_remove_tree(w.directory);
+        rk_error(status, "%s", reason);
+    }
+    json_decref(w.files);
+    rk_free_strings(w.names, w.n);
+    rk_free(w.directory);
+    rk_free(path);
+    rk_free(root);
+    return status;
+}

@@ -1,0 +1,148 @@
+#include "train/config/resume_check.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/yaml/yaml.h"
+
+/* Keys that a resumed run may change, with all that is in them. A section without keys here may change
+ * wholly. */
+static const char *const free_of_data[] = {"cache_bytes", "reader_threads"};
+static const char *const free_of_train[] = {
+    "epochs",   "steps",          "threads", "output",     "log_every", "metrics",      "tensorboard",
+    "evaluate", "early_stopping", "plateau", "checkpoint", "keep_best", "on_not_finite"};
+static const char *const free_of_cluster[] = {"embedding_ranks", "reader_ranks", "timeout_s",
+                                              "replicate_below", "plan",         "tables"};
+
+static const struct section {
+    const char *name;
+    const char *const *free_keys;
+    size_t n_free;
+} sections[] = {{"data", free_of_data, sizeof free_of_data / sizeof free_of_data[0]},
+                {"train", free_of_train, sizeof free_of_train / sizeof free_of_train[0]},
+                {"cluster", free_of_cluster, sizeof free_of_cluster / sizeof free_of_cluster[0]},
+                {"device", NULL, 0},
+                {"cuda", NULL, 0}};
+
+/* Where a node is, as --set names it. */
+typedef struct place {
+    const struct place *outer; /* NULL: the whole file */
+    const char *key;           /* NULL: an entry of a list, */
+    size_t number;             /* this one */
+} place;
+
+static bool is_in_section(const place *at, const char *name) {
+    return at->outer && !at->outer->outer && strcmp(at->key, name) == 0;
+}
+
+static bool is_free(const place *at) {
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
+        const struct section *s = &sections[i];
+        if (s->n_free == 0 && is_in_section(at, s->name)) return true;
+        for (size_t k = 0; k < s->n_free && at->outer && is_in_section(at->outer, s->name); k++)
+            if (strcmp(at->key, s->free_keys[k]) == 0) return true;
+    }
+    return false;
+}
+
+static void write_place(const place *at, rk_buffer *out) {
+    if (!at->outer) return;
+    write_place(at->outer, out);
+    if (at->key)
+        rk_buffer_printf(out, "%s%s", out->n_bytes ? "." : "", at->key);
+    else
+        rk_buffer_printf(out, "[%zu]", at->number);
+}
+
+/* In one line; NULL: a key that was not given. */
+static void write_node(const rk_yaml_node *node, rk_buffer *out) {
+    if (!node || node->kind == RK_YAML_SCALAR) {
+        rk_buffer_text(out, node ? node->scalar : "not given");
+        return;
+    }
+    bool maps = node->kind == RK_YAML_MAPPING;
+    rk_buffer_text(out, maps ? "{" : "[");
+    for (size_t i = 0; i < node->n_children; i++) {
+        if (i) rk_buffer_text(out, ", ");
+        if (maps) rk_buffer_printf(out, "%s: ", node->children[i]->key);
+        write_node(node->children[i], out);
+    }
+    rk_buffer_text(out, maps ? "}" : "]");
+}
+
+static rk_status refuse(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
+    enum { SHOWN = 160 }; /* of each value */
+    rk_buffer texts[3] = {0};
+    write_place(at, &texts[0]);
+    write_node(then, &texts[1]);
+    write_node(now, &texts[2]);
+    rk_status status = RK_OK;
+    for (int i = 0; i < 3 && status == RK_OK; i++) status = texts[i].status;
+    if (status == RK_OK) {
+        status =
+            rk_error(RK_CONFIG, "the run was begun with another configuration: '%s' was %.*s and is %.*s now",
+                     texts[0].data, SHOWN, texts[1].data, SHOWN, texts[2].data);
+        status = rk_error_hint(
+            status, "resume with the run file as it was, or begin a new run with another train.output");
+    }
+    for (int i = 0; i < 3; i++) rk_buffer_release(&texts[i]);
+    return status;
+}
+
+static rk_status compare(const place *at, const rk_yaml_node *then, const rk_yaml_node *now);
+
+/* Keys that were given, in their order, then those that are given now only. */
+static rk_status compare_keys(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
+    for (size_t i = 0; i < then->n_children; i++) {
+        const char *key = then->children[i]->key;
+        RK_TRY(compare(&(place){at, key, 0}, then->children[i], rk_yaml_get(now, key)));
+    }
+    for (size_t i = 0; i < now->n_children; i++) {
+        const char *key = now->children[i]->key;
+        if (!rk_yaml_get(then, key)) RK_TRY(compare(&(place){at, key, 0}, NULL, now->children[i]));
+    }
+    return RK_OK;
+}
+
+static bool is_list_of_sections(const rk_yaml_node *node) {
+    return node->kind == RK_YAML_SEQUENCE && node->n_children > 0 &&
+           node->children[0]->kind == RK_YAML_MAPPING;
+}
+
+static rk_status compare_entries(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
+    size_t n = then->n_children > now->n_children ? then->n_children : now->n_children;
+    for (size_t i = 0; i < n; i++)
+        RK_TRY(compare(&(place){at, NULL, i}, i < then->n_children ? then->children[i] : NULL,
+                       i < now->n_children ? now->children[i] : NULL));
+    return RK_OK;
+}
+
+static bool is_same(const rk_yaml_node *a, const rk_yaml_node *b) {
+    if (a->kind != b->kind || a->n_children != b->n_children) return false;
+    if (a->kind == RK_YAML_SCALAR) return strcmp(a->scalar, b->scalar) == 0;
+    bool same = true;
+    for (size_t i = 0; same && i < a->n_children; i++) same = is_same(a->children[i], b->children[i]);
+    return same;
+}
+
+/* Sections and lists of them key by key; a list of values is one value. NULL: not given. */
+static rk_status compare(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
+    if (is_free(at)) return RK_OK;
+    if (!then || !now || then->kind != now->kind) return refuse(at, then, now);
+    if (then->kind == RK_YAML_MAPPING) return compare_keys(at, then, now);
+    if (is_list_of_sections(then) && is_list_of_sections(now)) return compare_entries(at, then, now);
+    return is_same(then, now) ? RK_OK : refuse(at, then, now);
+}
+
+rk_status rk_resume_check(const char *stored, const char *now) {
+    rk_yaml a = {0}, b = {0};
+    rk_status status;
+    RK_GOTO(rk_yaml_parse("config.yaml", stored, strlen(stored), &a));
+    RK_GOTO(rk_yaml_parse("config.yaml", now, strlen(now), &b));
+    status = compare(&(place){0}, a.root, b.root);
+done:
+    rk_yaml_release(&a);
+    rk_yaml_release(&b);
+    return status;
+}

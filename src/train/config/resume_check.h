@@ -1,0 +1,11 @@
+/* Whether a run may go on from a checkpoint of another configuration. */
+#ifndef RK_TRAIN_CONFIG_RESUME_CHECK_H
+#define RK_TRAIN_CONFIG_RESUME_CHECK_H
+
+#include "base/error.h"
+
+/* Both resolved, as YAML. Keys that change no step (epochs, logging, stopping, checkpoints) may differ;
+ * RK_CONFIG names the first other key and shows what it was and is. */
+rk_status rk_resume_check(const char *stored, const char *now);
+
+#endif

@@ -1,0 +1,364 @@
+#include "train/config/run_config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file/file.h"
+#include "base/memory.h"
+#include "base/text/text.h"
+#include "model/presets/preset.h"
+
+/* The root is bound section by section, so that each may stay away but data and model. */
+static const rk_field sections[] = {{.key = "data"}, {.key = "embedding"}, {.key = "model"}, {.key = "train"}, {.key = "cluster"}, {.key = "device"}, {.key = "cuda"}};
+enum { N_SECTIONS = sizeof sections / sizeof sections[0] };
+static const rk_schema root_schema = {.name = "run file", .fields = sections, .n_fields = N_SECTIONS};
+
+static rk_status check_root(const rk_config *config) {
+    const rk_yaml_node *root = config->yaml.root;
+    if (root->kind != RK_YAML_MAPPING) return rk_yaml_error(&config->yaml, root, "a run file is a mapping of data, embedding, model, train, cluster, device and cuda");
+    for (size_t i = 0; i < root->n_children; i++) {
+        const char *key = root->children[i]->key;
+        size_t k = 0;
+        while (k < N_SECTIONS && strcmp(key, sections[k].key) != 0) k++;
+        if (k < N_SECTIONS) continue;
+        rk_status status = rk_yaml_error(&config->yaml, root->children[i], "unknown key in a run file");
+        rk_schema_hint_key(status, &root_schema, root, key);
+        return status;
+    }
+    for (int k = 0; k < 3; k += 2)
+        if (!rk_yaml_get(root, sections[k].key)) return rk_error(RK_CONFIG, "%s: the key '%s' is missing", config->yaml.path, sections[k].key);
+    return RK_OK;
+}
+
+static rk_status bind_sections(rk_config *c) {
+    const rk_yaml_node *root = c->yaml.root;
+    RK_TRY(check_root(c));
+    RK_TRY(rk_schema_bind(&rk_data_schema_table, &c->yaml, rk_yaml_get(root, "data"), &c->data));
+    RK_TRY(rk_schema_bind(&rk_embedding_schema, &c->yaml, rk_yaml_get(root, "embedding"), &c->embedding));
+    RK_TRY(rk_schema_bind(&rk_model_schema, &c->yaml, rk_yaml_get(root, "model"), &c->model));
+    RK_TRY(rk_schema_bind(&rk_train_schema, &c->yaml, rk_yaml_get(root, "train"), &c->train));
+    RK_TRY(rk_schema_bind(&rk_cluster_schema, &c->yaml, rk_yaml_get(root, "cluster"), &c->cluster));
+    RK_TRY(rk_schema_bind(&rk_device_schema, &c->yaml, rk_yaml_get(root, "device"), &c->device));
+    return rk_schema_bind(&rk_cuda_schema, &c->yaml, rk_yaml_get(root, "cuda"), &c->cuda);
+}
+
+static bool task_is_binary(const rk_config *c, int64_t task) {
+    return c->data.labels[task].loss == 0;
+}
+
+bool rk_config_has_metric(const rk_config *c, int64_t task, int metric) {
+    if (metric == RK_METRIC_gauc && !c->data.group) return false;
+    if (task < c->data.n_labels) return rk_metric_applies(metric, task_is_binary(c, task));
+    bool any = false;
+    for (int64_t t = 0; t < c->data.n_labels && c->data.n_labels > 1; t++) any |= rk_metric_applies(metric, task_is_binary(c, t));
+    return any;
+}
+
+static rk_status find_ranking_metric(const char *name, const char *place, int *task, int *metric) {
+    *task = 0;
+    *metric = rk_ranking_metric_find(name);
+    if (*metric >= 0) return RK_OK;
+    return rk_error_hint(rk_error(RK_CONFIG, "%s: there is no metric '%s' of rankings", place, name), "it is recall@K, ndcg@K or hit@K");
+}
+
+bool rk_config_has_pairs(const rk_config *c) {
+    const rk_preset *preset = rk_preset_of(c->model.kind);
+    return preset && preset->pairs;
+}
+
+void rk_config_metric_name(const rk_config *c, int task, int metric, char *out, size_t out_bytes) {
+    if (metric >= RK_METRIC_COUNT) {
+        rk_ranking_metric_name(metric, out, out_bytes);
+        return;
+    }
+    bool is_mean = task == c->data.n_labels, is_one = c->data.n_labels == 1;
+    snprintf(out, out_bytes, "%s%s%s", is_mean ? RK_MEAN_PREFIX : is_one ? "" : c->data.labels[task].name, is_mean || is_one ? "" : "/", rk_metric_name(metric));
+}
+
+/* name [n]: of a task that there is not. */
+static rk_status hint_task(const rk_config *c, rk_status status, const char *name, size_t n) {
+    const char **names;
+    char *task;
+    RK_TRY(rk_strndup(name, n, &task));
+    rk_status allocated = rk_alloc((size_t)c->data.n_labels, sizeof *names, &names);
+    for (int64_t i = 0; i < c->data.n_labels && allocated == RK_OK; i++) names[i] = c->data.labels[i].name;
+    const char *nearest = allocated == RK_OK ? rk_nearest(task, names, (size_t)c->data.n_labels) : NULL;
+    rk_free(task);
+    if (allocated == RK_OK) rk_free(names);
+    return nearest ? rk_error_hint(status, "did you mean '%s%s'?", nearest, name + n) : rk_error_hint(status, "no label is called '%.*s'", (int)n, name);
+}
+
+rk_status rk_config_find_metric(const rk_config *c, const char *name, const char *place, int *task, int *metric) {
+    if (rk_config_has_pairs(c)) return find_ranking_metric(name, place, task, metric);
+    const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
+    bool is_mean = !slash && strncmp(name, RK_MEAN_PREFIX, strlen(RK_MEAN_PREFIX)) == 0;
+    if (is_mean) last += strlen(RK_MEAN_PREFIX);
+    *task = slash ? -1 : is_mean ? (int)c->data.n_labels : 0;
+    for (int64_t i = 0; slash && i < c->data.n_labels; i++)
+        if (strlen(c->data.labels[i].name) == (size_t)(slash - name) && memcmp(c->data.labels[i].name, name, (size_t)(slash - name)) == 0) *task = (int)i;
+    *metric = rk_metric_find(last);
+    if (*task >= 0 && *metric >= 0 && rk_config_has_metric(c, *task, *metric)) return RK_OK;
+    const char *names[RK_METRIC_COUNT];
+    size_t n = 0;
+    for (int m = 0; m < RK_METRIC_COUNT; m++)
+        if (rk_config_has_metric(c, *task >= 0 && *task < c->data.n_labels ? *task : 0, m)) names[n++] = rk_metric_name(m);
+    rk_status status = rk_error(RK_CONFIG, "%s: there is no metric '%s' here", place, name);
+    if (*task < 0) return hint_task(c, status, name, (size_t)(slash - name));
+    if (*metric == RK_METRIC_gauc && !c->data.group) return rk_error_hint(status, "it needs data.group, the column that it groups by");
+    const char *nearest = rk_nearest(last, names, n);
+    if (nearest && is_mean && !rk_config_has_metric(c, *task, rk_metric_find(nearest))) last = name;
+    if (nearest) return rk_error_hint(status, "did you mean '%.*s%s'?", (int)(last - name), name, nearest);
+    char list[256] = "";
+    for (size_t i = 0; i < n; i++) {
+        if (i) strcat(list, ", ");
+        strcat(list, names[i]);
+    }
+    return rk_error_hint(status, "it is one of %s", list);
+}
+
+static rk_status find_metric_of_key(const rk_config *c, const char *name, const char *key, int line, int *task, int *metric) {
+    char place[1100];
+    snprintf(place, sizeof place, "%s: key '%s'", rk_yaml_place_of(&c->yaml, line).text, key);
+    return rk_config_find_metric(c, name, place, task, metric);
+}
+
+/* What early stopping or the plateau goes by, which is best at one end. */
+static rk_status find_watched(const rk_config *c, const char *name, int line, int *task, int *metric) {
+    RK_TRY(find_metric_of_key(c, name, "metric", line, task, metric));
+    if (*metric != RK_METRIC_calibration) return RK_OK;
+    return rk_error_hint(rk_error(RK_CONFIG, "%s: key 'metric': 'calibration' is best at 1, not at an end", rk_yaml_place_of(&c->yaml, line).text), "go by logloss, which minds it too");
+}
+
+static rk_status resolve_metrics(rk_config *c) {
+    int usual = rk_config_has_pairs(c) ? rk_ranking_metric_find("recall@20") : task_is_binary(c, 0) ? rk_metric_find("auc") : rk_metric_find("rmse");
+    const rk_train_section *t = &c->train;
+    c->watched_metric = c->plateau_metric = usual;
+    c->has_valid = c->data.valid.line != 0;
+    c->keeps_best = t->keep_best == 1 || (t->keep_best == 0 && c->has_valid);
+    if (!c->has_valid && (t->early_stopping.line || t->plateau.line || t->keep_best == 1)) {
+        int line = t->early_stopping.line ? t->early_stopping.line : t->plateau.line ? t->plateau.line : t->line;
+        rk_status status = rk_error(RK_CONFIG, "%s: key '%s': needs validation data", rk_yaml_place_of(&c->yaml, line).text,
+                                    t->early_stopping.line ? "early_stopping" : t->plateau.line ? "plateau" : "keep_best");
+        return rk_error_hint(status, "give data.valid a path, or a fraction of train: valid: {fraction: 0.1}");
+    }
+    if (t->early_stopping.metric) RK_TRY(find_watched(c, t->early_stopping.metric, t->early_stopping.line, &c->watched_task, &c->watched_metric));
+    c->plateau_task = c->watched_task;
+    c->plateau_metric = c->watched_metric;
+    if (t->plateau.metric) RK_TRY(find_watched(c, t->plateau.metric, t->plateau.line, &c->plateau_task, &c->plateau_metric));
+    int task, metric;
+    const rk_yaml_node *names = rk_yaml_get(rk_yaml_get(c->yaml.root, "train"), "metrics");
+    for (int64_t i = 0; i < t->n_metrics; i++) RK_TRY(find_metric_of_key(c, t->metrics[i], "metrics", names ? names->line : t->line, &task, &metric));
+    return RK_OK;
+}
+
+/* Defaults that follow from other keys. */
+/* Asynchronous ranks have no common moment to skip a step in. */
+static rk_status check_asynchronous(const rk_config *c) {
+    if (!c->cluster.asynchronous) return RK_OK;
+    const rk_yaml_node *key = rk_yaml_get(rk_yaml_get(c->yaml.root, "cluster"), "asynchronous");
+    if (c->train.staleness == 0)
+        return rk_error_hint(rk_yaml_error(&c->yaml, key, "asynchronous ranks need a 'train.staleness' of 1 or more"),
+                             "it bounds how many batches late updates may be");
+    if (c->train.on_not_finite == 1)
+        return rk_error_hint(rk_yaml_error(&c->yaml, key, "asynchronous ranks cannot skip a step together"), "set 'train.on_not_finite: fail'");
+    return RK_OK;
+}
+
+/* Each trainer holds its users against the items of the whole batch, of which readers send it a part. */
+static rk_status check_readers(const rk_config *c) {
+    if (!rk_config_has_pairs(c) || c->cluster.reader_ranks == 0) return RK_OK;
+    const rk_yaml_node *key = rk_yaml_get(rk_yaml_get(c->yaml.root, "cluster"), "reader_ranks");
+    return rk_error_hint(rk_yaml_error(&c->yaml, key, "trainers of a two_tower read for themselves"), "leave 'cluster.reader_ranks' out");
+}
+
+/* What a GPU does not do, before any data is read. */
+static rk_status check_device(rk_config *c) {
+    const rk_yaml_node *root = c->yaml.root;
+    RK_TRY(rk_cuda_section_resolve(&c->cuda, &c->yaml, &c->model_device));
+    if (c->device.kind != RK_DEVICE_CUDA) return RK_OK;
+    if (c->train.staleness)
+        return rk_error_hint(rk_yaml_error(&c->yaml, rk_yaml_get(rk_yaml_get(root, "train"), "staleness"), "with 'device: cuda' no step sees old rows"),
+                             "leave out 'staleness'; the next batch's ids are made ready beside a step anyway");
+    if (c->cluster.virtual_shards > 1)
+        return rk_error_hint(rk_yaml_error(&c->yaml, rk_yaml_get(rk_yaml_get(root, "cluster"), "virtual_shards"), "with 'device: cuda' a batch is not cut into shards"),
+                             "leave out 'virtual_shards', or 'device: cuda'");
+    return RK_OK;
+}
+
+static rk_status resolve(rk_config *c) {
+    RK_TRY(check_asynchronous(c));
+    RK_TRY(check_readers(c));
+    RK_TRY(check_device(c));
+    RK_TRY(rk_data_section_check(&c->data, &c->yaml));
+    RK_TRY(rk_model_section_check(&c->model, &c->yaml));
+    if (c->data.n_labels == 0 && !rk_config_has_pairs(c))
+        return rk_error(RK_CONFIG, "%s: key 'data': a model needs one label or more", rk_yaml_place_of(&c->yaml, c->data.line).text);
+    RK_TRY(rk_cluster_section_check(&c->cluster, &c->yaml));
+    RK_TRY(rk_cluster_wishes(&c->cluster, &c->yaml, &c->wishes));
+    if (c->data.seed < 0) c->data.seed = c->train.seed;
+    if (c->train.epochs == 0 && c->train.steps == 0) c->train.epochs = 1;
+    if (c->train.optimizer.line)
+        RK_TRY(rk_optimizer_resolve(&c->train.optimizer, &c->yaml, RK_OPTIMIZER_ADAM, &c->optimizer));
+    else
+        RK_TRY(rk_optimizer_init(&c->optimizer, RK_OPTIMIZER_ADAM));
+    if (!c->train.output) {
+        const char *slash = strrchr(c->yaml.path, '/'), *name = slash ? slash + 1 : c->yaml.path, *dot = strrchr(name, '.');
+        rk_buffer output = {0};
+        rk_buffer_printf(&output, "runs/%.*s", dot && dot > name ? (int)(dot - name) : (int)strlen(name), name);
+        rk_status status = output.status;
+        if (status == RK_OK) status = rk_strdup(output.data, &c->train.output);
+        rk_buffer_release(&output);
+        RK_TRY(status);
+    }
+    if (!*c->train.output)
+        return rk_error_hint(rk_error(RK_CONFIG, "%s: key 'output': is empty",
+                                      rk_yaml_place_of(&c->yaml, c->train.line).text),
+                             "'.' is the directory where the program runs");
+    return resolve_metrics(c);
+}
+
+rk_status rk_config_parse(const char *text, const char *name, const char *directory, const char *const *overrides, size_t n_overrides, rk_config **out) {
+    rk_config *c;
+    RK_TRY(rk_alloc(1, sizeof *c, &c));
+    rk_status status;
+    RK_GOTO(rk_strdup(text, &c->text));
+    RK_GOTO(rk_strdup(directory ? directory : "", &c->directory));
+    RK_GOTO(rk_yaml_parse(name, text, strlen(text), &c->yaml));
+    for (size_t i = 0; i < n_overrides; i++) RK_GOTO(rk_yaml_set(&c->yaml, overrides[i]));
+    RK_GOTO(bind_sections(c));
+    RK_GOTO(resolve(c));
+    *out = c;
+    return RK_OK;
+done:
+    rk_config_free(c);
+    return status;
+}
+
+rk_status rk_config_load(const char *path, const char *const *overrides, size_t n_overrides, rk_config **out) {
+    char *text, *directory = NULL;
+    size_t n_bytes;
+    RK_TRY(rk_file_read(path, &text, &n_bytes));
+    rk_status status = strlen(text) == n_bytes ? RK_OK : rk_error(RK_CONFIG, "'%s' holds a NUL byte: it is not YAML", path);
+    const char *slash =
+        rk_file_is_stream(path) ? NULL : strrchr(path, '/'); /* of /dev/fd/63 no file is a neighbour */
+    if (status == RK_OK) status = rk_strndup(path, slash ? (size_t)(slash - path) + 1 : 0, &directory);
+    if (status == RK_OK) status = rk_config_parse(text, path, directory, overrides, n_overrides, out);
+    rk_free(directory);
+    rk_free(text);
+    return status;
+}
+
+void rk_config_free(rk_config *c) {
+    if (!c) return;
+    rk_interactions_free(c->interactions);
+    rk_transforms_free(c->transforms);
+    rk_free(c->wishes);
+    rk_plan_file_release(&c->plan);
+    rk_schema_release(&rk_data_schema_table, &c->data);
+    rk_schema_release(&rk_embedding_schema, &c->embedding);
+    rk_schema_release(&rk_model_schema, &c->model);
+    rk_schema_release(&rk_train_schema, &c->train);
+    rk_schema_release(&rk_cluster_schema, &c->cluster);
+    rk_schema_release(&rk_cuda_schema, &c->cuda);
+    rk_yaml_release(&c->yaml);
+    rk_free(c->directory);
+    rk_free(c->text);
+    rk_free(c);
+}
+
+/* Public text is freed by rk_text_free. */
+static rk_status hand_out(rk_buffer *text, char **out) {
+    if (text->status != RK_OK) {
+        rk_status status = text->status;
+        rk_buffer_release(text);
+        return status;
+    }
+    *out = text->data;
+    return RK_OK;
+}
+
+rk_status rk_config_to_yaml(const rk_config *c, char **out) {
+    rk_buffer text = {0};
+    rk_buffer_text(&text, "data:\n");
+    rk_schema_emit(&rk_data_schema_table, &c->data, 2, &text);
+    rk_buffer_text(&text, "embedding:\n");
+    rk_schema_emit(&rk_embedding_schema, &c->embedding, 2, &text);
+    rk_buffer_text(&text, "model:\n");
+    rk_schema_emit(&rk_model_schema, &c->model, 2, &text);
+    rk_buffer_text(&text, "train:\n");
+    rk_schema_emit(&rk_train_schema, &c->train, 2, &text);
+    rk_buffer_text(&text, "cluster:\n");
+    rk_schema_emit(&rk_cluster_schema, &c->cluster, 2, &text);
+    rk_device_section_emit(&c->device, &text);
+    if (c->cuda.line || c->device.kind == RK_DEVICE_CUDA) {
+        rk_buffer_text(&text, "cuda:\n");
+        rk_schema_emit(&rk_cuda_schema, &c->cuda, 2, &text);
+    }
+    return hand_out(&text, out);
+}
+
+rk_status rk_config_reference(char **out) {
+    static const rk_schema *const schemas[] = {&rk_data_schema_table, &rk_embedding_schema, &rk_model_schema, &rk_train_schema, &rk_cluster_schema, NULL, &rk_cuda_schema};
+    rk_buffer text = {0};
+    rk_buffer_text(&text, "# Every key of a run file\n\nMade by `reckon manual keys`.\n");
+    for (int i = 0; i < N_SECTIONS; i++) {
+        rk_buffer_printf(&text, "\n## %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", sections[i].key);
+        if (schemas[i])
+            rk_schema_document(schemas[i], sections[i].key, &text);
+        else
+            rk_device_section_document(&text);
+    }
+    return hand_out(&text, out);
+}
+
+void rk_text_free(char *text) {
+    rk_free(text);
+}
+
+double rk_config_timeout_s(const rk_config *c) {
+    return c->cluster.timeout_s;
+}
+
+const char *rk_config_output(const rk_config *c) {
+    return c->train.output;
+}
+
+rk_status rk_config_expand(rk_config *c) {
+    return rk_data_section_has_patterns(&c->data) ? rk_data_section_expand(&c->data, &c->yaml, c->directory) : RK_OK;
+}
+
+rk_status rk_config_transforms(rk_config *c, void (*on_stage)(void *user, const char *message), void *user, const rk_transforms **out) {
+    rk_fit_options options = {c->directory, on_stage, user};
+    RK_TRY(rk_config_expand(c));
+    if (!c->transforms) RK_TRY(rk_transforms_fit(&c->data, &c->yaml, &options, &c->transforms));
+    *out = c->transforms;
+    return RK_OK;
+}
+
+static rk_status need_plan(rk_config *c, const rk_roles *roles) {
+    char *path;
+    if (!c->plan.planned.tables) {
+        RK_TRY(rk_path_join(c->directory, c->cluster.plan, &path));
+        rk_status status = rk_plan_file_load(path, &c->plan);
+        rk_free(path);
+        RK_TRY(status);
+    }
+    return rk_plan_file_check_roles(&c->plan, roles);
+}
+
+rk_status rk_config_placement_request(rk_config *c, int32_t n_ranks, rk_placement_request *out) {
+    rk_placement_request request = {.batch_size = c->train.batch_size, .replicate_below = c->cluster.replicate_below, .wire = (rk_dtype)c->cluster.wire,
+                                    .n_wishes = (int32_t)c->cluster.n_tables};
+    RK_TRY(rk_cluster_roles(&c->cluster, &c->yaml, n_ranks, &request.roles));
+    if (c->cluster.plan) {
+        RK_TRY(need_plan(c, &request.roles));
+        request.wishes = c->plan.wishes;
+        request.n_wishes = (int32_t)c->plan.planned.n_tables;
+        request.wishes_are_whole = true;
+    } else {
+        request.wishes = c->wishes;
+    }
+    *out = request;
+    return RK_OK;
+}

@@ -1,0 +1,111 @@
+#include "train/evaluate/evaluation.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "train/evaluate/evaluation_rankings.h"
+
+static bool is_binary(const rk_config *c, int32_t task) {
+    return c->data.labels[task].loss == 0;
+}
+
+/* A mean over tasks is shown only where it is named, or the first of its kind. */
+bool rk_evaluation_shows(const rk_config *c, int task, int metric) {
+    bool ranks = rk_config_has_pairs(c);
+    if (ranks && (metric == c->watched_metric || metric == c->plateau_metric)) return true;
+    if (!ranks && !rk_config_has_metric(c, task, metric)) return false;
+    for (int64_t i = 0; i < c->train.n_metrics; i++) {
+        int t, m;
+        if (rk_config_find_metric(c, c->train.metrics[i], "train.metrics", &t, &m) == RK_OK && t == task && m == metric) return true;
+    }
+    if (ranks) return c->train.n_metrics == 0 && rk_ranking_metric_k(metric) == RK_USUAL_CUT;
+    return c->train.n_metrics == 0 && (task < c->data.n_labels || metric == RK_METRIC_auc || metric == RK_METRIC_rmse);
+}
+
+static rk_status choose_shown(const rk_config *c, rk_evaluation *e) {
+    size_t most = (size_t)(e->n_tasks + 1) * RK_METRIC_COUNT;
+    RK_TRY(rk_alloc(most, sizeof *e->shown, &e->shown));
+    RK_TRY(rk_alloc(most, sizeof *e->names, &e->names));
+    for (int t = 0; t <= e->n_tasks; t++)
+        for (int m = 0; m < RK_METRIC_COUNT; m++) {
+            if (!rk_evaluation_shows(c, t, m)) continue;
+            char name[256];
+            rk_config_metric_name(c, t, m, name, sizeof name);
+            RK_TRY(rk_strdup(name, &e->names[e->n_shown]));
+            e->shown[e->n_shown] = (rk_metric){e->names[e->n_shown], e->values[t * RK_METRIC_COUNT + m]};
+            e->n_shown++;
+        }
+    return RK_OK;
+}
+
+/* The mean of each metric over the tasks that have it; NaN if one of them is. */
+static void add_means(const rk_config *c, const rk_evaluation *e) {
+    for (int m = 0; m < RK_METRIC_COUNT; m++) {
+        double sum = 0;
+        int n = 0;
+        for (int t = 0; t < e->n_tasks; t++) {
+            if (!rk_config_has_metric(c, t, m)) continue;
+            sum += e->values[t * RK_METRIC_COUNT + m];
+            n++;
+        }
+        e->values[e->n_tasks * RK_METRIC_COUNT + m] = n ? sum / n : NAN;
+    }
+}
+
+/* A prediction that is no number says which data's it is. */
+static rk_status placed(rk_status status, const char *split, const char *task) {
+    if (status != RK_NOT_FINITE) return status;
+    rk_error_context(status, "'%s': '%s'", split, task);
+    return rk_error_hint(status, "its dense features may be far larger than those of the training data");
+}
+
+static rk_status add_batches(const rk_config *c, rk_model *model, rk_feed *feed, rk_metrics **metrics, rk_evaluation *e) {
+    float *predictions = NULL;
+    size_t capacity = 0;
+    const rk_fed *fed;
+    rk_status status;
+    while ((status = rk_feed_next(feed, &fed)) == RK_OK) {
+        const rk_batch *batch = &fed->whole;
+        size_t need = (size_t)(batch->n * e->n_tasks);
+        if (need > capacity) status = rk_realloc(need, sizeof *predictions, &predictions);
+        if (need > capacity && status == RK_OK) capacity = need;
+        if (status == RK_OK && (!batch->labels || batch->n_tasks != e->n_tasks)) status = rk_error(RK_BAD_DATA, "the data has no labels to evaluate against");
+        if (status == RK_OK) status = rk_model_predict_part(model, &fed->part, predictions);
+        for (int32_t t = 0; status == RK_OK && t < e->n_tasks; t++)
+            status = placed(rk_metrics_add(metrics[t], batch->n, predictions + t, batch->labels + t, e->n_tasks, batch->sample_weights, batch->groups), feed->split,
+                            c->data.labels[t].name);
+        if (status != RK_OK) break;
+        e->n_rows += batch->n;
+    }
+    rk_free(predictions);
+    return status == RK_END ? RK_OK : status;
+}
+
+rk_status rk_evaluate(const rk_config *config, rk_model *model, rk_feed *feed, rk_evaluation *out) {
+    if (rk_config_has_pairs(config)) return rk_evaluate_rankings(config, model, feed->dataset, feed->split, NULL, out);
+    int32_t n_tasks = rk_model_n_tasks(model);
+    rk_evaluation e = {.n_tasks = n_tasks};
+    rk_metrics **metrics = NULL;
+    rk_status status;
+    RK_GOTO(rk_feed_seek(feed, (rk_dataset_position){0, 0}));
+    RK_GOTO(rk_alloc((size_t)e.n_tasks, sizeof *metrics, &metrics));
+    RK_GOTO(rk_alloc((size_t)(e.n_tasks + 1) * RK_METRIC_COUNT, sizeof *e.values, &e.values));
+    for (int32_t t = 0; t < e.n_tasks; t++) {
+        RK_GOTO(rk_metrics_create(is_binary(config, t), config->data.labels[t].optional, &metrics[t]));
+        if (rk_model_has_device(model)) rk_metrics_set_function(metrics[t], rk_model_metrics, model);
+    }
+    RK_GOTO(add_batches(config, model, feed, metrics, &e));
+    if (e.n_rows == 0) RK_GOTO(rk_error(RK_BAD_DATA, "the data to evaluate on, '%s', has no rows", feed->split));
+    for (int32_t t = 0; t < e.n_tasks; t++) RK_GOTO(rk_metrics_compute(metrics[t], e.values + t * RK_METRIC_COUNT));
+    add_means(config, &e);
+    RK_GOTO(choose_shown(config, &e));
+    *out = e;
+    e = (rk_evaluation){0};
+done:
+    for (int32_t t = 0; metrics && t < n_tasks; t++) rk_metrics_free(metrics[t]);
+    rk_free(metrics);
+    rk_evaluation_release(&e);
+    return status;
+}

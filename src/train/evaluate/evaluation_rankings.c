@@ -1,0 +1,335 @@
+/* Full ranking: every item scored for every user of a split by one product of vectors, a block of users at a time, and the best k of each picked out. Over ranks
+ * vectors are gathered, and each trainer ranks a part of the users. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/failure.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/thread/parallel.h"
+#include "gemm/gemm.h"
+#include "train/evaluate/evaluation_rankings.h"
+
+enum { MAX_METRICS = 64, ITEMS_AT_ONCE = 8192 };
+
+typedef struct ranking_task {
+    const rk_interactions *relevant, *masked; /* masked: NULL: nothing */
+    int64_t *users;         /* [n_users]: those with relevant items, ascending */
+    int64_t n_users, n_items, dim;
+    int64_t *places;        /* [all users]: of a user among `users`, or -1 */
+    rk_real *user_vectors;  /* [n_users, dim] */
+    bool *has_vector;       /* [n_users] */
+    rk_matrix *items;       /* [dim, n_items] */
+    int metrics[MAX_METRICS];
+    int32_t ks[MAX_METRICS];
+    size_t n_metrics, n_shown;
+    rk_real **scores;       /* [n_threads][RK_USERS_AT_ONCE, n_items] */
+    void **workspaces;      /* [n_threads] */
+    int n_threads;
+    double *values;         /* [n_users, n_metrics] */
+    rk_comm *trainers;      /* NULL: one process */
+    int64_t first, end;     /* of the users: those that are ranked here */
+    rk_failure failure;
+} ranking_task;
+
+static void release(ranking_task *t) {
+    for (int i = 0; i < t->n_threads; i++) {
+        if (t->scores) rk_free(t->scores[i]);
+        if (t->workspaces) rk_free(t->workspaces[i]);
+    }
+    rk_free(t->scores);
+    rk_free(t->workspaces);
+    rk_free(t->users);
+    rk_free(t->places);
+    rk_free(t->user_vectors);
+    rk_free(t->has_vector);
+    rk_free(t->values);
+    rk_matrix_free(t->items);
+}
+
+static rk_status list_users(ranking_task *t) {
+    const rk_interactions *x = t->relevant;
+    RK_TRY(rk_alloc((size_t)x->n_users, sizeof *t->users, &t->users));
+    RK_TRY(rk_alloc((size_t)x->n_users, sizeof *t->places, &t->places));
+    for (int64_t u = 0; u < x->n_users; u++) {
+        bool there = x->offsets[u + 1] > x->offsets[u];
+        t->places[u] = there ? t->n_users : -1;
+        if (there) t->users[t->n_users++] = u;
+    }
+    return RK_OK;
+}
+
+/* A user's vector is that of its first row: what the tower sees of the user is the same in all of them, or the first one's. */
+static rk_status add_vectors(ranking_task *t, const rk_batch *batch, const rk_data_schema *schema, int32_t feature, const rk_real *vectors) {
+    for (int64_t i = 0; i < batch->n; i++) {
+        int64_t user;
+        RK_TRY(rk_pair_id(batch, schema, feature, i, &user));
+        int64_t place = t->places[user];
+        if (t->has_vector[place]) continue;
+        t->has_vector[place] = true;
+        memcpy(t->user_vectors + place * t->dim, vectors + i * t->dim, (size_t)t->dim * sizeof *vectors);
+    }
+    return RK_OK;
+}
+
+static rk_status find_user_vectors(ranking_task *t, rk_model *model, rk_dataset *dataset, int32_t feature) {
+    const rk_batch *batch;
+    rk_real *vectors = NULL;
+    size_t capacity = 0;
+    RK_TRY(rk_alloc((size_t)(t->n_users * t->dim), sizeof *t->user_vectors, &t->user_vectors));
+    RK_TRY(rk_alloc((size_t)t->n_users, sizeof *t->has_vector, &t->has_vector));
+    RK_TRY(rk_dataset_seek(dataset, (rk_dataset_position){0, 0}));
+    rk_status status;
+    while ((status = rk_dataset_next(dataset, &batch)) == RK_OK) {
+        size_t need = (size_t)(batch->n * t->dim);
+        if (need > capacity) status = rk_realloc(need, sizeof *vectors, &vectors);
+        if (status == RK_OK && need > capacity) capacity = need;
+        if (status == RK_OK) status = rk_model_user_vectors(model, batch, vectors);
+        if (status == RK_OK) status = add_vectors(t, batch, rk_dataset_schema(dataset), feature, vectors);
+        if (status != RK_OK) break;
+    }
+    rk_free(vectors);
+    return status == RK_END ? RK_OK : status;
+}
+
+/* columns [dim, n_items], by some items at a time: all of them twice may be too much. */
+static rk_status find_columns(const ranking_task *t, rk_model *model, rk_real *columns) {
+    rk_real *rows;
+    rk_status status = RK_OK;
+    RK_TRY(rk_alloc((size_t)(ITEMS_AT_ONCE * t->dim), sizeof *rows, &rows));
+    for (int64_t first = 0; first < t->n_items && status == RK_OK; first += ITEMS_AT_ONCE) {
+        int64_t left = t->n_items - first, n = left < ITEMS_AT_ONCE ? left : (int64_t)ITEMS_AT_ONCE;
+        status = rk_model_item_vectors(model, first, n, rows);
+        for (int64_t i = 0; i < n && status == RK_OK; i++)
+            for (int64_t k = 0; k < t->dim; k++) columns[k * t->n_items + first + i] = rows[i * t->dim + k];
+    }
+    rk_free(rows);
+    return status;
+}
+
+static rk_status find_item_vectors(ranking_task *t, rk_model *model) {
+    rk_real *columns;
+    RK_TRY(rk_alloc((size_t)(t->n_items * t->dim), sizeof *columns, &columns));
+    rk_status status = find_columns(t, model, columns);
+    if (status == RK_OK) status = rk_matrix_create(t->dim, t->n_items, RK_F32, RK_USERS_AT_ONCE, &t->items);
+    if (status == RK_OK) status = rk_matrix_set(t->items, columns, false);
+    rk_free(columns);
+    return status;
+}
+
+static void keep(ranking_task *t, int64_t place, const rk_ranking *rankings) {
+    for (size_t m = 0; m < t->n_metrics; m++) t->values[(size_t)place * t->n_metrics + m] = rk_ranking_metric_of(t->metrics[m], &rankings[m]);
+}
+
+static rk_status rank_user(ranking_task *t, int64_t place, const rk_real *scores) {
+    int64_t user = t->users[place], begin = t->relevant->offsets[user], n_masked = 0;
+    const int64_t *masked = NULL;
+    rk_ranking rankings[MAX_METRICS];
+    if (t->masked) {
+        masked = t->masked->items + t->masked->offsets[user];
+        n_masked = t->masked->offsets[user + 1] - t->masked->offsets[user];
+    }
+    rk_status status = rk_rankings_at(scores, t->n_items, masked, n_masked, t->relevant->items + begin, t->relevant->offsets[user + 1] - begin, t->ks, t->n_metrics, rankings);
+    if (status != RK_OK) return rk_error_context(status, "user %lld", (long long)user);
+    keep(t, place, rankings);
+    return RK_OK;
+}
+
+static rk_status rank_users(ranking_task *t, int64_t first, int64_t n, int thread) {
+    rk_real *scores = t->scores[thread];
+    RK_TRY(rk_matrix_forward(t->items, n, t->user_vectors + first * t->dim, NULL, false, scores, t->workspaces[thread]));
+    for (int64_t i = 0; i < n; i++) RK_TRY(rank_user(t, first + i, scores + i * t->n_items));
+    return RK_OK;
+}
+
+static void rank_block(void *context, size_t block, int thread) {
+    ranking_task *t = context;
+    int64_t first = t->first + (int64_t)block * RK_USERS_AT_ONCE, left = t->end - first;
+    rk_failure_keep(&t->failure, first, rank_users(t, first, left < RK_USERS_AT_ONCE ? left : RK_USERS_AT_ONCE, thread));
+}
+
+static rk_status rank_on_processors(ranking_task *t) {
+    t->n_threads = rk_parallel_threads();
+    RK_TRY(rk_alloc((size_t)t->n_threads, sizeof *t->scores, &t->scores));
+    RK_TRY(rk_alloc((size_t)t->n_threads, sizeof *t->workspaces, &t->workspaces));
+    for (int i = 0; i < t->n_threads; i++) {
+        RK_TRY(rk_alloc((size_t)(RK_USERS_AT_ONCE * t->n_items), sizeof **t->scores, &t->scores[i]));
+        RK_TRY(rk_alloc(rk_matrix_workspace(t->items), 1, &t->workspaces[i]));
+    }
+    rk_parallel_for(rk_blocks((size_t)(t->end - t->first), RK_USERS_AT_ONCE), rank_block, t);
+    return rk_failure_status(&t->failure);
+}
+
+static rk_status keep_places(ranking_task *t, const uint32_t *places) {
+    rk_ranking rankings[MAX_METRICS];
+    for (int64_t place = t->first; place < t->end; place++) {
+        int64_t user = t->users[place], begin = t->relevant->offsets[user];
+        RK_TRY(rk_rankings_of(places + begin, t->relevant->offsets[user + 1] - begin, t->ks, t->n_metrics, rankings));
+        keep(t, place, rankings);
+    }
+    return RK_OK;
+}
+
+/* The GPU counts how many items are before each that is to be found. */
+static rk_status rank_on_device(ranking_task *t, rk_model *model) {
+    rk_real *items = NULL;
+    uint32_t *places = NULL;
+    rk_status status = rk_alloc((size_t)(t->n_items * t->dim), sizeof *items, &items);
+    if (status == RK_OK) status = rk_alloc((size_t)t->relevant->offsets[t->relevant->n_users], sizeof *places, &places);
+    RK_GOTO(rk_comm_agree(t->trainers, status));
+    RK_GOTO(rk_model_item_vectors(model, 0, t->n_items, items));
+    rk_item_places counted = {.n_items = t->n_items, .n_users = t->end - t->first, .dim = t->dim, .items = items, .users = t->user_vectors + t->first * t->dim,
+                              .numbers = t->users + t->first, .places = places, .asked = {t->relevant->offsets, t->relevant->items}};
+    if (t->masked) counted.masked = (rk_item_lists){t->masked->offsets, t->masked->items};
+    RK_GOTO(rk_model_item_places(model, &counted));
+    status = keep_places(t, places);
+done:
+    rk_free(items);
+    rk_free(places);
+    return status;
+}
+
+/* On GPUs unless one has too little memory. */
+static rk_status rank_here(ranking_task *t, rk_model *model) {
+    if (rk_model_has_device(model)) {
+        rk_status status = rk_comm_agree(t->trainers, rank_on_device(t, model));
+        if (status != RK_NO_MEMORY) return status;
+        rk_log(RK_LOG_INFO, "the processors rank items: %s", rk_last_error());
+    }
+    RK_TRY(find_item_vectors(t, model));
+    return rk_comm_agree(t->trainers, rank_on_processors(t));
+}
+
+/* The first user that trainer r ranks. */
+static int64_t first_user(const ranking_task *t, int32_t r) {
+    int64_t blocks = (int64_t)rk_blocks((size_t)t->n_users, RK_USERS_AT_ONCE), user = blocks * r / rk_comm_size(t->trainers) * RK_USERS_AT_ONCE;
+    return user < t->n_users ? user : t->n_users;
+}
+
+static rk_status share_values(ranking_task *t) {
+    rk_exchange *exchange;
+    RK_TRY(rk_comm_gather(t->trainers, RK_LANE_VALUES, t->values + (size_t)t->first * t->n_metrics, (size_t)(t->end - t->first) * t->n_metrics * sizeof *t->values, &exchange));
+    rk_status status = RK_OK;
+    for (int32_t r = 0; r < rk_comm_size(t->trainers) && status == RK_OK; r++) {
+        const void *from;
+        size_t first = (size_t)first_user(t, r), n_bytes = ((size_t)first_user(t, r + 1) - first) * t->n_metrics * sizeof *t->values;
+        status = rk_exchange_take(exchange, r, n_bytes, &from);
+        if (status == RK_OK && n_bytes) memcpy(t->values + first * t->n_metrics, from, n_bytes);
+    }
+    rk_exchange_free(exchange);
+    return status;
+}
+
+static rk_status rank_all(ranking_task *t, rk_model *model) {
+    int32_t rank = t->trainers ? rk_comm_rank(t->trainers) : 0;
+    t->first = t->trainers ? first_user(t, rank) : 0;
+    t->end = t->trainers ? first_user(t, rank + 1) : t->n_users;
+    RK_TRY(rk_comm_agree(t->trainers, rk_alloc((size_t)t->n_users * t->n_metrics, sizeof *t->values, &t->values)));
+    RK_TRY(rank_here(t, model));
+    return t->trainers ? share_values(t) : RK_OK;
+}
+
+/* The mean over users that have something to find. */
+static double mean_of(const ranking_task *t, size_t metric) {
+    double sum = 0;
+    int64_t n = 0;
+    for (int64_t u = 0; u < t->n_users; u++) {
+        double value = t->values[(size_t)u * t->n_metrics + metric];
+        if (isnan(value)) continue;
+        sum += value;
+        n++;
+    }
+    return n ? sum / (double)n : NAN;
+}
+
+static rk_status add_metric(ranking_task *t, int metric) {
+    for (size_t i = 0; i < t->n_metrics; i++)
+        if (t->metrics[i] == metric) return RK_OK;
+    RK_FAIL_IF(t->n_metrics == MAX_METRICS, RK_CONFIG, "more than %d metrics of a ranking", MAX_METRICS);
+    t->metrics[t->n_metrics] = metric;
+    t->ks[t->n_metrics++] = rk_ranking_metric_k(metric);
+    return RK_OK;
+}
+
+/* Those that the run file shows, or the usual three, and what the run goes by. */
+static rk_status choose_metrics(ranking_task *t, const rk_config *c, const rk_more_rankings *more) {
+    static const char *const usual[] = {"recall@20", "ndcg@20", "hit@20"};
+    for (int64_t i = 0; i < c->train.n_metrics; i++) RK_TRY(add_metric(t, rk_ranking_metric_find(c->train.metrics[i])));
+    for (int i = 0; i < 3 && c->train.n_metrics == 0; i++) RK_TRY(add_metric(t, rk_ranking_metric_find(usual[i])));
+    RK_TRY(add_metric(t, c->watched_metric));
+    RK_TRY(add_metric(t, c->plateau_metric));
+    t->n_shown = t->n_metrics;
+    for (size_t i = 0; more && i < more->n; i++) RK_TRY(add_metric(t, more->metrics[i]));
+    return RK_OK;
+}
+
+static rk_status show(const ranking_task *t, rk_evaluation *e) {
+    RK_TRY(rk_alloc(t->n_shown, sizeof *e->shown, &e->shown));
+    RK_TRY(rk_alloc(t->n_shown, sizeof *e->names, &e->names));
+    for (size_t m = 0; m < t->n_shown; m++) {
+        char name[64];
+        rk_ranking_metric_name(t->metrics[m], name, sizeof name);
+        RK_TRY(rk_strdup(name, &e->names[m]));
+        e->shown[m] = (rk_metric){e->names[m], mean_of(t, m)};
+        e->n_shown = (int32_t)m + 1;
+    }
+    return RK_OK;
+}
+
+static void show_more(const ranking_task *t, const rk_more_rankings *more) {
+    for (size_t i = 0; more && i < more->n; i++)
+        for (size_t m = 0; m < t->n_metrics; m++)
+            if (t->metrics[m] == more->metrics[i]) more->values[i] = mean_of(t, m);
+}
+
+/* What is known of the users and so left out: pairs of the training data, and where neither is being measured, of the validation data. */
+static rk_status find_masked(rk_config *c, const char *split, rk_pair_features features, rk_interactions **out) {
+    const rk_interactions *known;
+    *out = NULL;
+    if (strcmp(split, "train") == 0) return RK_OK;
+    RK_TRY(rk_config_interactions(c, &known));
+    if (strcmp(split, "valid") == 0 || !c->has_valid) {
+        *out = rk_interactions_hold(c->interactions);
+        return RK_OK;
+    }
+    rk_dataset_options options = {.directory = c->directory, .split = "valid", .batch_size = 1 << 16, .seed = (uint64_t)c->data.seed};
+    rk_dataset *dataset;
+    rk_interactions *valid = NULL;
+    RK_TRY(rk_dataset_create(&c->data, c->transforms, &options, &dataset));
+    rk_status status = rk_interactions_collect(dataset, features, &valid);
+    if (status == RK_OK) status = rk_interactions_merge(known, valid, out);
+    rk_interactions_free(valid);
+    rk_dataset_free(dataset);
+    return status;
+}
+
+rk_status rk_evaluate_rankings(const rk_config *config, rk_model *model, rk_dataset *dataset, const char *split, const rk_more_rankings *more, rk_evaluation *out) {
+    rk_config *c = (rk_config *)(size_t)config; /* pairs are collected at the first need, as transforms are fitted */
+    rk_interactions *relevant = NULL, *masked = NULL;
+    rk_pair_features features;
+    rk_evaluation e = {.n_tasks = 1};
+    ranking_task t = {.dim = rk_model_vector_dim(model), .trainers = rk_model_trainers(model), .failure = RK_FAILURE_INIT};
+    rk_status status;
+    RK_GOTO(choose_metrics(&t, c, more));
+    RK_GOTO(rk_config_pair_features(c, rk_dataset_schema(dataset), &features));
+    RK_GOTO(rk_interactions_collect(dataset, features, &relevant));
+    RK_GOTO(find_masked(c, split, features, &masked));
+    t.relevant = relevant;
+    t.masked = masked;
+    t.n_items = relevant->n_items;
+    e.n_rows = relevant->offsets[relevant->n_users];
+    RK_GOTO(list_users(&t));
+    RK_GOTO(find_user_vectors(&t, model, dataset, features.user));
+    RK_GOTO(rank_all(&t, model));
+    RK_GOTO(show(&t, &e));
+    show_more(&t, more);
+    *out = e;
+    e = (rk_evaluation){0};
+done:
+    release(&t);
+    rk_interactions_free(relevant);
+    rk_interactions_free(masked);
+    rk_evaluation_release(&e);
+    return status;
+}

@@ -1,0 +1,19 @@
+/* Of a two_tower (docs/retrieval.md): all items ranked for each user of a dataset. */
+#ifndef RK_TRAIN_EVALUATE_EVALUATION_RANKINGS_H
+#define RK_TRAIN_EVALUATE_EVALUATION_RANKINGS_H
+
+#include "model/model.h"
+#include "train/evaluate/evaluation_values.h"
+#include "train/config/run_config.h"
+
+/* Metrics of rankings beside those that the run file shows, by their numbers. */
+typedef struct rk_more_rankings {
+    const int *metrics; /* [n] */
+    size_t n;
+    double *values;     /* [n], written */
+} rk_more_rankings;
+
+/* `split`: what the dataset was opened as. more: NULL: none. */
+rk_status rk_evaluate_rankings(const rk_config *config, rk_model *model, rk_dataset *dataset, const char *split, const rk_more_rankings *more, rk_evaluation *out);
+
+#endif

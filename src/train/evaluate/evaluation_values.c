@@ -1,0 +1,20 @@
+#include "train/evaluate/evaluation_values.h"
+
+#include <math.h>
+
+#include "base/memory.h"
+
+void rk_evaluation_release(rk_evaluation *e) {
+    for (int32_t i = 0; i < e->n_shown; i++) rk_free(e->names[i]);
+    rk_free(e->names);
+    rk_free(e->shown);
+    rk_free(e->values);
+    *e = (rk_evaluation){0};
+}
+
+double rk_evaluation_value(const rk_evaluation *e, int task, int metric) {
+    if (metric < RK_METRIC_COUNT) return e->values[task * RK_METRIC_COUNT + metric];
+    for (int32_t i = 0; i < e->n_shown; i++)
+        if (rk_ranking_metric_find(e->names[i]) == metric) return e->shown[i].value;
+    return NAN;
+}

@@ -1,0 +1,23 @@
+/* What an evaluation found. */
+#ifndef RK_TRAIN_EVALUATE_EVALUATION_VALUES_H
+#define RK_TRAIN_EVALUATE_EVALUATION_VALUES_H
+
+#include <reckon/trainer.h>
+
+#include "metrics/metrics.h"
+
+/* Every metric of every task, and after the last task their means: values[task * RK_METRIC_COUNT + metric]; NaN where it does not apply. Of rankings only what is
+ * shown. */
+typedef struct rk_evaluation {
+    int32_t n_tasks;
+    int64_t n_rows;
+    double *values;
+    rk_metric *shown;  /* [n_shown] names and values, as the run file chooses */
+    char **names;      /* what shown[].name points to */
+    int32_t n_shown;
+} rk_evaluation;
+void rk_evaluation_release(rk_evaluation *evaluation);
+/* A metric by its number (rk_config_find_metric). */
+double rk_evaluation_value(const rk_evaluation *evaluation, int task, int metric);
+
+#endif

@@ -1,0 +1,183 @@
+/* What a rank does that only reads. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/thread/trace.h"
+#include "batch/packed_batch.h"
+#include "nn/loss.h"
+#include "train/run/trainer_internal.h"
+
+/* Batches from where trainers said. */
+typedef struct stream {
+    rk_dataset *dataset;
+    char *split;
+    int64_t *cuts;      /* [n_trainers + 1]; NULL: not begun */
+} stream;
+
+typedef struct reading {
+    rk_trainer *trainer;
+    rk_readers *readers;
+    stream streams[RK_READ_STREAMS]; /* the training data is the trainer's own */
+    rk_buffer *answers; /* [n_trainers] */
+    double *task_samples; /* [labels]: of a batch */
+} reading;
+
+/* Of a stream that there is, and that was begun. */
+static rk_status check_word(const reading *r, const rk_read_word *word) {
+    bool known = word->kind >= RK_READ_BEGIN && word->kind <= RK_READ_LEAVE && word->stream >= 0 && word->stream < RK_READ_STREAMS;
+    RK_FAIL_IF(!known, RK_INTERNAL, "a trainer asks what no reader knows");
+    RK_FAIL_IF(word->kind == RK_READ_NEXT && !r->streams[word->stream].cuts, RK_INTERNAL, "a trainer asks for a batch of a stream that was not begun");
+    return RK_OK;
+}
+
+static rk_status hear(const reading *r, rk_exchange **out) {
+    rk_exchange *exchange;
+    RK_TRY(rk_exchange_begin(r->readers->comms[0], RK_LANE_VALUES, r->readers->parcels, r->readers->nobody, r->readers->first, &exchange));
+    rk_status status = rk_exchange_wait(exchange);
+    const void *word;
+    size_t left;
+    if (status == RK_OK) status = rk_exchange_take_head(exchange, 0, sizeof(rk_read_word), &word, &left);
+    if (status == RK_OK) status = check_word(r, word);
+    if (status == RK_OK)
+        *out = exchange;
+    else
+        rk_exchange_free(exchange);
+    return status;
+}
+
+/* Of the split that is evaluated, which stays open: what it keeps in memory serves the next time. */
+static rk_status open_evaluation(reading *r, const char *split, stream *s) {
+    if (s->dataset && strcmp(s->split, split) == 0) return RK_OK;
+    rk_dataset_free(s->dataset);
+    s->dataset = NULL;
+    rk_free(s->split);
+    s->split = NULL;
+    RK_TRY(rk_strdup(split, &s->split));
+    return rk_trainer_open_split(r->trainer, split, s->cuts[r->readers->n_trainers], &s->dataset);
+}
+
+static rk_status begin(reading *r, const rk_read_word *word, size_t n_bytes) {
+    size_t n_cuts = (size_t)r->readers->n_trainers + 1;
+    stream *s = &r->streams[word->stream];
+    RK_FAIL_IF(n_bytes <= sizeof *word + n_cuts * sizeof *s->cuts || ((const char *)word)[n_bytes - 1], RK_INTERNAL, "what a trainer asks is cut short");
+    if (!s->cuts) RK_TRY(rk_alloc(n_cuts, sizeof *s->cuts, &s->cuts));
+    memcpy(s->cuts, word + 1, n_cuts * sizeof *s->cuts);
+    for (size_t i = 0; i + 1 < n_cuts; i++) RK_FAIL_IF(s->cuts[i] < 0 || s->cuts[i + 1] < s->cuts[i], RK_INTERNAL, "a trainer asks for a batch that is cut backwards");
+    if (word->stream == RK_READ_EVALUATION) RK_TRY(open_evaluation(r, (const char *)(word + 1) + n_cuts * sizeof *s->cuts, s));
+    return rk_dataset_seek(s->dataset, word->position);
+}
+
+static void put_head(rk_buffer *out, const rk_read_head *head) {
+    rk_buffer_clear(out);
+    rk_buffer_append(out, head, sizeof *head);
+}
+
+/* A trainer learns from its samples; of an evaluation it predicts its samples and measures all. */
+static void put_share(const stream *s, bool trains, const rk_batch *batch, const double *task_samples, int32_t trainer, rk_buffer *out) {
+    int64_t first = s->cuts[trainer] < batch->n ? s->cuts[trainer] : batch->n, last = s->cuts[trainer + 1] < batch->n ? s->cuts[trainer + 1] : batch->n;
+    put_head(out, &(rk_read_head){.status = RK_OK, .total = batch->n, .base = first, .n_tasks = batch->n_tasks});
+    rk_buffer_append(out, task_samples, (size_t)batch->n_tasks * sizeof *task_samples);
+    rk_batch_pack(batch, first, last - first, trains ? RK_PACK_INPUT | RK_PACK_LABELS : RK_PACK_INPUT, out);
+    if (!trains) rk_batch_pack(batch, 0, batch->n, RK_PACK_LABELS | RK_PACK_GROUPS, out);
+}
+
+static rk_status send_answers(reading *r) {
+    rk_readers *readers = r->readers;
+    rk_exchange *exchange;
+    for (int32_t t = 0; t < readers->n_trainers; t++) {
+        RK_TRY(r->answers[t].status);
+        readers->parcels[t] = (rk_parcel){r->answers[t].data, r->answers[t].n_bytes};
+    }
+    RK_TRY(rk_exchange_begin(readers->comms[0], RK_LANE_BATCHES, readers->parcels, readers->trainers, readers->nobody, &exchange));
+    rk_status status = rk_exchange_wait(exchange);
+    rk_exchange_free(exchange);
+    return status;
+}
+
+static rk_status answer_batch(reading *r, int32_t number, const rk_batch *batch) {
+    uint64_t begin = rk_trace_begin();
+    const rk_label_section *labels = r->trainer->config->data.labels;
+    for (int32_t t = 0; t < batch->n_tasks; t++)
+        r->task_samples[t] = rk_loss_weight(batch->n, batch->sample_weights, labels[t].optional ? batch->labels + t : NULL, batch->n_tasks);
+    for (int32_t t = 0; t < r->readers->n_trainers; t++) put_share(&r->streams[number], number == RK_READ_TRAINING, batch, r->task_samples, t, &r->answers[t]);
+    rk_trace_end(begin, "pack");
+    return send_answers(r);
+}
+
+/* Trainers that have been told of a failure say it and end the run on all ranks. A reader that ended it first could do so before they have; what they asked
+ * ahead is not answered any more. */
+static void await_end(reading *r) {
+    rk_exchange *exchange;
+    bool goes_on = true;
+    while (goes_on && hear(r, &exchange) == RK_OK) {
+        const rk_read_word *word = rk_exchange_received(exchange)[0].data;
+        goes_on = word->kind != RK_READ_LEAVE;
+        rk_exchange_free(exchange);
+    }
+}
+
+/* The end of an epoch, or why there is no batch. */
+static rk_status answer_status(reading *r, rk_status found) {
+    char reason[4096] = "";
+    if (found != RK_END) rk_error_copy(reason, sizeof reason);
+    for (int32_t t = 0; t < r->readers->n_trainers; t++) {
+        put_head(&r->answers[t], &(rk_read_head){.status = found});
+        rk_buffer_append(&r->answers[t], reason, strlen(reason));
+    }
+    RK_TRY(send_answers(r));
+    if (found == RK_END) return RK_OK;
+    await_end(r);
+    return rk_error(found, "%s", reason);
+}
+
+/* The next batch of the epoch, which may be over for this reader, asked again or not yet asked. */
+static rk_status next_of_epoch(rk_dataset *dataset, int64_t epoch, const rk_batch **out) {
+    if (rk_dataset_tell(dataset).epoch > epoch) return RK_END;
+    while (rk_dataset_tell(dataset).epoch < epoch) {
+        rk_status status = rk_dataset_next(dataset, out);
+        RK_FAIL_IF(status == RK_OK, RK_INTERNAL, "a reader has batches left of an epoch that is over");
+        if (status != RK_END) return status;
+    }
+    return rk_dataset_next(dataset, out);
+}
+
+/* `begun`: what went wrong when the stream began, which is told with its first batch. */
+static rk_status answer(reading *r, int32_t number, int64_t epoch, rk_status begun) {
+    const rk_batch *batch;
+    uint64_t begin = rk_trace_begin();
+    rk_status status = begun == RK_OK ? next_of_epoch(r->streams[number].dataset, epoch, &batch) : begun;
+    rk_trace_end(begin, "read");
+    return status == RK_OK ? answer_batch(r, number, batch) : answer_status(r, status);
+}
+
+static rk_status serve(reading *r) {
+    for (;;) {
+        rk_exchange *exchange;
+        RK_TRY(hear(r, &exchange));
+        const rk_parcel *parcel = &rk_exchange_received(exchange)[0];
+        const rk_read_word *word = parcel->data;
+        int32_t kind = word->kind, number = word->stream;
+        int64_t epoch = word->position.epoch;
+        rk_status status = RK_OK;
+        if (kind == RK_READ_BEGIN) status = begin(r, word, parcel->n_bytes);
+        rk_exchange_free(exchange);
+        if (kind == RK_READ_LEAVE) return RK_OK;
+        if (kind == RK_READ_NEXT || status != RK_OK) RK_TRY(answer(r, number, epoch, status));
+    }
+}
+
+rk_status rk_trainer_read(rk_trainer *t) {
+    reading r = {.trainer = t, .readers = t->readers, .streams = {[RK_READ_TRAINING] = {.dataset = t->train}}};
+    rk_status status = rk_alloc((size_t)r.readers->n_trainers, sizeof *r.answers, &r.answers);
+    if (status == RK_OK) status = rk_alloc((size_t)t->config->data.n_labels, sizeof *r.task_samples, &r.task_samples);
+    if (status == RK_OK) status = serve(&r);
+    for (int32_t i = 0; i < r.readers->n_trainers && r.answers; i++) rk_buffer_release(&r.answers[i]);
+    rk_free(r.answers);
+    rk_free(r.task_samples);
+    for (int i = 0; i < RK_READ_STREAMS; i++) {
+        if (i != RK_READ_TRAINING) rk_dataset_free(r.streams[i].dataset);
+        rk_free(r.streams[i].split);
+        rk_free(r.streams[i].cuts);
+    }
+    return status;
+}

@@ -1,0 +1,180 @@
+#include "train/run/machine_limits.h"
+
+#include "base/thread/clock.h"
+#include "base/memory.h"
+#include "base/thread/parallel.h"
+#include "base/rng.h"
+#include "kernels/kernels.h"
+#include "gemm/gemm.h"
+
+enum { LARGE_TABLE_BYTES = 1 << 28, SMALL_TABLE_BYTES = 1 << 16, BAGS = 4096, BLOCK = 256, TASKS = 64, ROWS = 256, TURNS = 3 };
+
+typedef struct gathering {
+    rk_rows rows;
+    size_t bytes;           /* of the rows */
+    int64_t *ids;           /* [TASKS * BAGS] */
+    float *out;             /* [threads, BLOCK, dim]: a block of samples at a time, as a step has them */
+} gathering;
+
+typedef struct multiplying {
+    rk_matrix *matrix;
+    float *w, *x, *y, *workspace; /* x, y, workspace: a thread each */
+    size_t x_width, y_width, workspace_bytes;
+    size_t n_calls;
+    rk_status status;
+} multiplying;
+
+struct rk_limit {
+    rk_task task;
+    size_t n_tasks;
+    double work;            /* of a turn */
+    double seconds, shortest, longest;
+    int n_turns;
+    gathering gathering;    /* one of these */
+    multiplying multiplying;
+};
+
+static void gather(void *context, size_t task, int thread) {
+    const rk_limit *limit = context;
+    const gathering *g = &limit->gathering;
+    for (size_t first = 0; first < BAGS; first += BLOCK)
+        rk_bag_forward(&(rk_bag_forward_args){.rows = g->rows,
+                                              .single = true,
+                                              .ids = g->ids + task * BAGS + first,
+                                              .out = g->out + (int64_t)thread * BLOCK * g->rows.dim,
+                                              .stride = g->rows.dim,
+                                              .first = 0,
+                                              .last = BLOCK});
+}
+
+rk_status rk_limit_turn(rk_limit *limit) {
+    double begin = rk_clock_seconds();
+    rk_parallel_for(limit->n_tasks, limit->task, limit);
+    double passed = rk_clock_seconds() - begin;
+    limit->seconds += passed;
+    if (limit->n_turns == 0 || passed < limit->shortest) limit->shortest = passed;
+    if (passed > limit->longest) limit->longest = passed;
+    limit->n_turns++;
+    return limit->multiplying.status;
+}
+
+/* The first turn touches memory, and is not counted. */
+static rk_status warm_up(rk_limit *limit) {
+    RK_TRY(rk_limit_turn(limit));
+    limit->seconds = limit->longest = 0;
+    limit->n_turns = 0;
+    return RK_OK;
+}
+
+double rk_limit_mean(const rk_limit *limit) {
+    return limit->work * limit->n_turns / limit->seconds;
+}
+
+double rk_limit_spread(const rk_limit *limit) {
+    return limit->longest / limit->shortest;
+}
+
+void rk_limit_free(rk_limit *limit) {
+    if (!limit) return;
+    multiplying *m = &limit->multiplying;
+    rk_pages_free(limit->gathering.rows.data, limit->gathering.bytes);
+    rk_matrix_free(m->matrix);
+    void *arrays[] = {limit->gathering.ids, limit->gathering.out, m->w, m->x, m->y, m->workspace};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rk_free(arrays[i]);
+    rk_free(limit);
+}
+
+static rk_status prepare_gather(rk_limit *limit, int32_t dim, uint64_t table_bytes) {
+    gathering *g = &limit->gathering;
+    uint64_t most = table_bytes > LARGE_TABLE_BYTES ? LARGE_TABLE_BYTES : table_bytes, bytes = most < SMALL_TABLE_BYTES ? SMALL_TABLE_BYTES : most;
+    int64_t n_rows = (int64_t)bytes / (4 * (int64_t)dim);
+    rk_rng rng = {1, 2, 0};
+    g->rows = (rk_rows){.dtype = RK_F32, .dim = dim};
+    g->bytes = (size_t)(n_rows * dim) * sizeof(float);
+    RK_TRY(rk_pages_alloc(g->bytes, &g->rows.data));
+    float *values = g->rows.data; /* pages that are only read would all be one page of zeros */
+    for (size_t at = 0; at < g->bytes / sizeof(float); at += 512) values[at] = 1;
+    RK_TRY(rk_alloc(TASKS * BAGS, sizeof *g->ids, &g->ids));
+    RK_TRY(rk_alloc((size_t)rk_parallel_threads() * BLOCK * (size_t)dim, sizeof *g->out, &g->out));
+    for (int64_t i = 0; i < TASKS * BAGS; i++) g->ids[i] = (int64_t)rk_rng_below(&rng, (uint64_t)n_rows);
+    limit->task = gather;
+    limit->n_tasks = TASKS;
+    limit->work = 2.0 * TASKS * BAGS * dim * sizeof(float);
+    return warm_up(limit);
+}
+
+static rk_status open(rk_limit **out) {
+    return rk_alloc(1, sizeof **out, out);
+}
+
+static rk_status opened(rk_limit *limit, rk_status status, rk_limit **out) {
+    if (status == RK_OK)
+        *out = limit;
+    else
+        rk_limit_free(limit);
+    return status;
+}
+
+rk_status rk_limit_open_gather(int32_t dim, uint64_t table_bytes, rk_limit **out) {
+    rk_limit *limit;
+    RK_TRY(open(&limit));
+    return opened(limit, prepare_gather(limit, dim, table_bytes), out);
+}
+
+static void multiply(void *context, size_t task, int thread) {
+    (void)task;
+    multiplying *m = &((rk_limit *)context)->multiplying;
+    size_t t = (size_t)thread;
+    for (size_t i = 0; i < m->n_calls && m->status == RK_OK; i++) {
+        rk_status status = rk_matrix_forward(m->matrix, ROWS, m->x + t * m->x_width, NULL, true, m->y + t * m->y_width,
+                                             (char *)m->workspace + t * m->workspace_bytes);
+        if (status != RK_OK) m->status = status;
+    }
+}
+
+static rk_status prepare_gemm(rk_limit *limit, int64_t in, int64_t out_units) {
+    multiplying *m = &limit->multiplying;
+    size_t n_threads = (size_t)rk_parallel_threads();
+    m->x_width = (size_t)in * ROWS;
+    m->y_width = (size_t)out_units * ROWS;
+    RK_TRY(rk_matrix_create(in, out_units, RK_F32, ROWS, &m->matrix));
+    m->workspace_bytes = (rk_matrix_workspace(m->matrix) + 63) / 64 * 64;
+    RK_TRY(rk_alloc((size_t)(in * out_units), sizeof *m->w, &m->w));
+    RK_TRY(rk_alloc(n_threads * m->x_width, sizeof *m->x, &m->x));
+    RK_TRY(rk_alloc(n_threads * m->y_width, sizeof *m->y, &m->y));
+    RK_TRY(rk_alloc(n_threads, m->workspace_bytes, &m->workspace));
+    RK_TRY(rk_matrix_set(m->matrix, m->w, false));
+    double flops = 2.0 * ROWS * (double)in * (double)out_units;
+    m->n_calls = 1 + (size_t)(2e8 / flops);
+    limit->task = multiply;
+    limit->n_tasks = 8 * n_threads;
+    limit->work = flops * (double)(m->n_calls * limit->n_tasks);
+    return warm_up(limit);
+}
+
+rk_status rk_limit_open_gemm(int64_t in, int64_t out_units, rk_limit **out) {
+    rk_limit *limit;
+    RK_TRY(open(&limit));
+    return opened(limit, prepare_gemm(limit, in, out_units), out);
+}
+
+/* The best of some turns. */
+static rk_status conclude(rk_limit *limit, double *out) {
+    rk_status status = RK_OK;
+    for (int i = 0; i < TURNS && status == RK_OK; i++) status = rk_limit_turn(limit);
+    if (status == RK_OK) *out = limit->work / limit->shortest;
+    rk_limit_free(limit);
+    return status;
+}
+
+rk_status rk_limit_gather(int32_t dim, double *out) {
+    rk_limit *limit;
+    RK_TRY(rk_limit_open_gather(dim, UINT64_MAX, &limit));
+    return conclude(limit, out);
+}
+
+rk_status rk_limit_gemm(int64_t in, int64_t out_units, double *out) {
+    rk_limit *limit;
+    RK_TRY(rk_limit_open_gemm(in, out_units, &limit));
+    return conclude(limit, out);
+}

@@ -1,0 +1,161 @@
+#include "train/run/run_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/thread/clock.h"
+#include "base/file/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "format/protobuf/tensorboard.h"
+#include "format/protobuf/tfrecord.h"
+
+void rk_run_log_release(rk_run_log *log) {
+    rk_free(log->jsonl_path);
+    rk_free(log->events_path);
+    *log = (rk_run_log){0};
+}
+
+static rk_status append(const char *path, const void *data, size_t n_bytes) {
+    int descriptor = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    if (descriptor < 0) return rk_error_errno(RK_IO, errno, "could not open '%s'", path);
+    const char *at = data;
+    rk_status status = RK_OK;
+    while (status == RK_OK && n_bytes) {
+        ssize_t n = write(descriptor, at, n_bytes);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) status = rk_error_errno(RK_IO, errno, "could not write '%s'", path);
+        if (n > 0) {
+            at += n;
+            n_bytes -= (size_t)n;
+        }
+    }
+    if (close(descriptor) != 0 && status == RK_OK) status = rk_error_errno(RK_IO, errno, "could not write '%s'", path);
+    return status;
+}
+
+static int64_t size_of(const char *path) {
+    uint64_t n = 0;
+    return path && rk_file_exists(path) && rk_file_size(path, &n) == RK_OK ? (int64_t)n : 0;
+}
+
+/* The whole lines of the first n_bytes. */
+static size_t end_of_lines(const uint8_t *data, size_t n_bytes) {
+    while (n_bytes && data[n_bytes - 1] != '\n') n_bytes--;
+    return n_bytes;
+}
+
+/* The whole records of the first n_bytes. */
+static size_t end_of_records(const uint8_t *data, size_t n_bytes) {
+    size_t at = 0, n;
+    while ((n = rk_tfrecord_length(data + at, n_bytes - at)) > 0 && n <= n_bytes - at) at += n;
+    return at;
+}
+
+static void warn_of_shorter(const char *path, size_t n_bytes, int64_t wanted) {
+    if ((uint64_t)wanted <= n_bytes) return;
+    rk_log(RK_LOG_WARNING, "'%s' has %zu bytes, and had %lld when the checkpoint was saved: what is missing stays missing", path, n_bytes, (long long)wanted);
+}
+
+/* Back to n_bytes, or to fewer: to the end of what is whole in a log that has become shorter since. */
+static rk_status cut(const char *path, int64_t n_bytes, size_t (*end_of)(const uint8_t *, size_t)) {
+    rk_map map = {0};
+    bool there = rk_file_exists(path);
+    if (there) RK_TRY(rk_map_open(path, &map));
+    warn_of_shorter(path, map.n_bytes, n_bytes);
+    if (!there) return RK_OK;
+    size_t end = map.n_bytes ? end_of(map.data, (uint64_t)n_bytes < map.n_bytes ? (size_t)n_bytes : map.n_bytes) : 0;
+    rk_map_release(&map);
+    return truncate(path, (off_t)end) == 0 ? RK_OK : rk_error_errno(RK_IO, errno, "could not cut '%s'", path);
+}
+
+static rk_status start_events(const char *path) {
+    if (size_of(path) > 0) return RK_OK;
+    rk_buffer event = {0};
+    rk_tensorboard_begin(rk_clock_wall_seconds(), &event);
+    rk_status status = event.status;
+    if (status == RK_OK) status = append(path, event.data, event.n_bytes);
+    rk_buffer_release(&event);
+    return status;
+}
+
+rk_status rk_run_log_open(const char *directory, bool tensorboard, int64_t keep_bytes, int64_t events_bytes, rk_run_log *out) {
+    rk_run_log log = {0};
+    rk_status status;
+    RK_GOTO(rk_path_join(directory, "metrics.jsonl", &log.jsonl_path));
+    RK_GOTO(rk_path_join(directory, "events.out.tfevents.reckon", &log.events_path));
+    RK_GOTO(cut(log.jsonl_path, keep_bytes > 0 ? keep_bytes : 0, end_of_lines));
+    if (tensorboard && events_bytes > 0) RK_GOTO(cut(log.events_path, events_bytes, end_of_records));
+    if ((tensorboard || keep_bytes < 0) && events_bytes <= 0 && unlink(log.events_path) != 0 && errno != ENOENT)
+        RK_GOTO(rk_error_errno(RK_IO, errno, "could not remove '%s'", log.events_path));
+    if (tensorboard) {
+        RK_GOTO(start_events(log.events_path));
+    } else {
+        rk_free(log.events_path);
+        log.events_path = NULL;
+    }
+    *out = log;
+    return RK_OK;
+done:
+    rk_run_log_release(&log);
+    return status;
+}
+
+static void set_number(json_t *object, const char *key, double value) {
+    if (isfinite(value)) json_object_set_new(object, key, json_real(value));
+}
+
+static rk_status add_line(rk_run_log *log, const rk_log_entry *entry) {
+    json_t *object = json_pack("{s:s, s:I, s:I}", "kind", entry->kind, "epoch", (json_int_t)entry->epoch, "step", (json_int_t)entry->step);
+    if (!object) return RK_NO_MEMORY_ERROR(0);
+    set_number(object, "loss", entry->loss);
+    set_number(object, "samples_per_second", entry->samples_per_second);
+    set_number(object, "learning_rate_factor", entry->learning_rate_factor);
+    set_number(object, "time", rk_clock_wall_seconds());
+    for (int32_t i = 0; i < entry->n_metrics; i++)
+        json_object_set_new(object, entry->metrics[i].name, isfinite(entry->metrics[i].value) ? json_real(entry->metrics[i].value) : json_null());
+    char *text = json_dumps(object, JSON_COMPACT);
+    json_decref(object);
+    if (!text) return RK_NO_MEMORY_ERROR(0);
+    size_t n = strlen(text);
+    text[n] = '\n'; /* in place of the NUL: one write a line */
+    rk_status status = append(log->jsonl_path, text, n + 1);
+    free(text);
+    return status;
+}
+
+static rk_status add_events(rk_run_log *log, const rk_log_entry *entry) {
+    rk_buffer events = {0};
+    char tag[300];
+    double now = rk_clock_wall_seconds();
+    if (isfinite(entry->loss)) {
+        snprintf(tag, sizeof tag, "%s/loss", entry->kind);
+        rk_tensorboard_scalar(tag, entry->loss, entry->step, now, &events);
+    }
+    if (isfinite(entry->samples_per_second)) rk_tensorboard_scalar("train/samples_per_second", entry->samples_per_second, entry->step, now, &events);
+    for (int32_t i = 0; i < entry->n_metrics; i++) {
+        if (!isfinite(entry->metrics[i].value)) continue;
+        snprintf(tag, sizeof tag, "%s/%s", entry->kind, entry->metrics[i].name);
+        rk_tensorboard_scalar(tag, entry->metrics[i].value, entry->step, now, &events);
+    }
+    rk_status status = events.status;
+    if (status == RK_OK) status = append(log->events_path, events.data, events.n_bytes);
+    rk_buffer_release(&events);
+    return status;
+}
+
+rk_status rk_run_log_add(rk_run_log *log, const rk_log_entry *entry) {
+    RK_TRY(add_line(log, entry));
+    return log->events_path ? add_events(log, entry) : RK_OK;
+}
+
+void rk_run_log_bytes(const rk_run_log *log, int64_t *jsonl, int64_t *events) {
+    *jsonl = size_of(log->jsonl_path);
+    *events = size_of(log->events_path);
+}

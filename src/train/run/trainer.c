@@ -1,0 +1,245 @@
+#include <reckon/trainer.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/file/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/thread/parallel.h"
+#include "train/run/trainer_internal.h"
+
+void rk_trainer_tell(rk_trainer *t, rk_event_kind kind, const char *message) {
+    if (!t->options.on_event || !t->is_first) return;
+    rk_event event = {.kind = kind, .message = message, .epoch = t->progress.position.epoch, .step = t->progress.step, .seconds_left = -1};
+    t->options.on_event(t->options.user, &event);
+}
+
+static void tell_stage(void *user, const char *message) {
+    rk_trainer_tell(user, RK_EVENT_STAGE, message);
+}
+
+static rk_policy_rules rules_of(const rk_config *c) {
+    const rk_train_section *s = &c->train;
+    return (rk_policy_rules){
+        .larger_is_better = rk_metric_larger_is_better(c->watched_metric),
+        .plateau_larger = rk_metric_larger_is_better(c->plateau_metric),
+        .stops = s->early_stopping.line != 0,
+        .drops = s->plateau.line != 0,
+        .patience = s->early_stopping.patience,
+        .plateau_patience = s->plateau.patience,
+        .min_delta = s->early_stopping.min_delta,
+        .factor = s->plateau.factor,
+        .min_factor = s->plateau.min_factor,
+    };
+}
+
+int64_t rk_trainer_spoken_epoch(const rk_trainer *t) {
+    rk_dataset_position at = t->progress.position;
+    return at.row == 0 && at.epoch > 0 ? at.epoch - 1 : at.epoch;
+}
+
+rk_status rk_trainer_open_split(rk_trainer *t, const char *split, int64_t most, rk_dataset **out) {
+    rk_config *c = t->config;
+    const rk_transforms *transforms;
+    RK_TRY(rk_config_transforms(c, tell_stage, t, &transforms));
+    bool train = strcmp(split, "train") == 0;
+    int64_t wanted = !train && c->train.evaluate.batch_size ? c->train.evaluate.batch_size : c->train.batch_size;
+    rk_dataset_options options = {.directory = c->directory,
+                                  .split = split,
+                                  .batch_size = wanted < most ? wanted : most,
+                                  .seed = (uint64_t)c->data.seed,
+                                  .shuffle = train && c->data.shuffle};
+    if (t->reader >= 0) {
+        options.share = t->reader;
+        options.n_shares = t->n_readers;
+    }
+    return rk_dataset_create(&c->data, transforms, &options, out);
+}
+
+/* The run's folder, which from here on is this run's alone, if there are checkpoints in it to go on from, else NULL. */
+static rk_status find_begun(rk_trainer *t, char **out) {
+    const char *output = t->config->train.output;
+    char **names;
+    size_t n;
+    RK_TRY(rk_folder_lock_take(output, &t->lock));
+    RK_TRY(rk_checkpoint_clean(output));
+    RK_TRY(rk_checkpoint_list(output, &names, &n));
+    rk_free_strings(names, n);
+    if (n && !t->options.resume && !t->options.overwrite)
+        return rk_error_hint(rk_error(RK_CONFIG, "'%s' already holds a run's checkpoints", output),
+                             "go on from them with --resume, begin anew with --overwrite, or choose another train.output");
+    return n && t->options.resume ? rk_strdup(output, out) : RK_OK;
+}
+
+/* The checkpoint that the run goes on from, or NULL. */
+static rk_status find_start(rk_trainer *t, char **path) {
+    char *begun = NULL;
+    RK_TRY(rk_comm_agree(t->world, t->is_first ? find_begun(t, &begun) : RK_OK));
+    rk_status status = rk_comm_share_text(t->world, &begun);
+    if (status == RK_OK && begun) status = rk_checkpoint_find_over(t->world, begun, false, path);
+    rk_free(begun);
+    return status;
+}
+
+/* A test file that cannot be read is said now, not after the last epoch. */
+static rk_status check_test(rk_trainer *t) {
+    rk_dataset *test;
+    if (!t->is_first || !rk_dataset_has_split(&t->config->data, "test")) return RK_OK;
+    RK_TRY(rk_trainer_open_split(t, "test", INT64_MAX, &test));
+    rk_status status = rk_dataset_check(test);
+    rk_dataset_free(test);
+    return status;
+}
+
+static rk_status open_data(rk_trainer *t, const char *start) {
+    if (start) RK_TRY(rk_trainer_check_stored(t, start));
+    RK_TRY(rk_trainer_take_inputs(t, start));
+    RK_TRY(rk_trainer_open_split(t, "train", INT64_MAX, &t->train));
+    if (t->reader >= 0) return RK_OK;
+    rk_feed_init(&t->train_feed, t->train, t->readers, "train", false);
+    RK_TRY(check_test(t));
+    if (!t->config->has_valid) return RK_OK;
+    RK_TRY(rk_trainer_open_split(t, "valid", INT64_MAX, &t->valid));
+    if (t->is_first) RK_TRY(rk_dataset_check(t->valid));
+    rk_feed_init(&t->valid_feed, t->valid, t->readers, "valid", true);
+    return RK_OK;
+}
+
+static rk_status build_model(rk_trainer *t, const rk_batch *sample) {
+    rk_config *c = t->config;
+    rk_model_options options;
+    RK_TRY(rk_config_model_options(c, rk_dataset_schema(t->train), true, &options));
+    rk_config_take_device(c, &options);
+    rk_model_cluster cluster = {.comm = t->comm, .asynchronous = c->cluster.asynchronous, .sample = sample};
+    if (rk_comm_size(t->comm) > 1) {
+        RK_TRY(rk_config_placement_request(c, rk_comm_size(t->world), &cluster.request));
+        options.cluster = &cluster;
+        options.max_batch = c->train.batch_size; /* that ranks share: longer ones are only predicted, piece by piece */
+    }
+    RK_TRY(rk_model_build(&options, &t->model));
+    if (t->readers) rk_model_cuts(t->model, t->readers->cuts);
+    return rk_model_state(t->model, &t->state);
+}
+
+static rk_status open_output(rk_trainer *t, bool goes_on) {
+    const rk_train_section *s = &t->config->train;
+    if (!t->is_first) return RK_OK;
+    if (!goes_on && t->options.overwrite) RK_TRY(rk_checkpoint_remove_all(s->output));
+    if (goes_on) RK_TRY(rk_checkpoint_retain(t->config, &t->progress)); /* what a kill right after a save has left to do */
+    return rk_run_log_open(s->output, s->tensorboard, goes_on ? t->progress.log_bytes : -1, goes_on ? t->progress.events_bytes : -1, &t->log);
+}
+
+/* Without a plan, tables are placed by a sample. */
+static rk_status build_by_sample(rk_trainer *t) {
+    rk_trainer_sample sample = {0};
+    bool asks = rk_comm_size(t->world) - t->n_readers > 1 && !t->config->cluster.plan;
+    rk_status status = asks ? rk_trainer_take_sample(t, &sample) : RK_OK;
+    if (status == RK_OK && t->reader < 0) status = build_model(t, sample.batch);
+    rk_status returned = asks ? rk_trainer_return_sample(t, &sample) : RK_OK;
+    return status == RK_OK ? returned : status;
+}
+
+/* Ranks fail together at the end of each part. */
+static rk_status build(rk_trainer *t, const char *start) {
+    RK_TRY(rk_comm_agree(t->world, open_data(t, start)));
+    bool reads = t->reader >= 0;
+    RK_TRY(rk_comm_agree(t->world, build_by_sample(t)));
+    if (start) RK_TRY(rk_comm_agree(t->world, reads ? RK_OK : rk_trainer_restore(t, start)));
+    rk_trainer_warn_of_config(t);
+    return rk_comm_agree(t->world, open_output(t, start != NULL));
+}
+
+/* Ranks that were all given one file write it and others beside it. */
+static rk_status take_trace(rk_trainer *t) {
+    const char *own = t->options.trace_path;
+    char *first = NULL;
+    if (own) RK_TRY(rk_strdup(own, &first));
+    rk_status status = rk_comm_share_text(t->world, &first);
+    bool same = !t->is_first && own && first && strcmp(own, first) == 0;
+    rk_free(first);
+    if (status != RK_OK || !own) return status;
+    rk_buffer path = {0};
+    rk_buffer_text(&path, own);
+    if (same) rk_buffer_printf(&path, ".%d", (int)rk_comm_rank(t->world));
+    t->trace_path = path.data;
+    return path.status;
+}
+
+rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *options, rk_trainer **out) {
+    rk_trainer *t;
+    RK_TRY(rk_alloc(1, sizeof *t, &t));
+    t->config = (rk_config *)(size_t)config; /* its transforms are fitted at need; nothing else of it changes */
+    if (options) t->options = *options;
+    char *start = NULL;
+    rk_status status;
+    if (t->options.resume && t->options.overwrite) RK_GOTO(rk_error(RK_INVALID_ARGUMENT, "a run either goes on or begins anew: 'resume' and 'overwrite' are both set"));
+    t->saved_step = -1;
+    rk_policy_init(&t->progress.policy);
+    t->rules = rules_of(config);
+    RK_GOTO(rk_trainer_take_ranks(t));
+    if (config->train.threads) RK_GOTO(rk_parallel_set_threads((int)config->train.threads));
+    RK_GOTO(take_trace(t));
+    RK_GOTO(find_start(t, &start));
+    RK_GOTO(build(t, start));
+    *out = t;
+    t = NULL;
+done:
+    rk_free(start);
+    rk_trainer_free(t);
+    return status;
+}
+
+void rk_trainer_free(rk_trainer *t) {
+    if (!t) return;
+    rk_evaluation_release(&t->evaluation);
+    rk_run_log_release(&t->log);
+    rk_state_release(&t->state);
+    if (t->has_run && rk_trainer_trains(t)) rk_trainer_dismiss(t);
+    rk_model_free(t->model);
+    rk_feed_release(&t->train_feed);
+    rk_feed_release(&t->valid_feed);
+    rk_dataset_free(t->train);
+    rk_dataset_free(t->valid);
+    rk_inputs_release(&t->inputs);
+    rk_folder_lock_free(t->lock);
+    rk_trainer_leave_ranks(t);
+    rk_free(t->trace_path);
+    rk_free(t);
+}
+
+void rk_trainer_stop(rk_trainer *t) {
+    atomic_store(&t->stop, 1);
+}
+
+rk_model *rk_trainer_model(rk_trainer *t) {
+    return t->model;
+}
+
+/* What a resumed run cuts off again, and writes again at its end. */
+static rk_status log_test(rk_trainer *t) {
+    return rk_run_log_add(&t->log, &(rk_log_entry){.kind = "test", .epoch = rk_trainer_spoken_epoch(t), .step = rk_model_step(t->model), .loss = NAN, .samples_per_second = NAN,
+                                                   .learning_rate_factor = NAN, .metrics = t->evaluation.shown, .n_metrics = t->evaluation.n_shown});
+}
+
+rk_status rk_trainer_evaluate(rk_trainer *t, const char *split, const rk_metric **metrics, int32_t *n_metrics) {
+    *metrics = NULL;
+    *n_metrics = 0;
+    if (!rk_trainer_trains(t)) return RK_OK;
+    rk_dataset *dataset;
+    RK_TRY(rk_trainer_open_split(t, split, INT64_MAX, &dataset));
+    rk_evaluation evaluation;
+    rk_feed feed;
+    rk_feed_init(&feed, dataset, t->readers, split, true);
+    rk_status status = rk_evaluate(t->config, t->model, &feed, &evaluation);
+    rk_feed_release(&feed);
+    rk_dataset_free(dataset);
+    if (status == RK_NOT_FOUND) status = rk_error_context(RK_BAD_DATA, "'%s'", split); /* a file that is gone; there is such a split */
+    RK_TRY(status);
+    rk_evaluation_release(&t->evaluation);
+    t->evaluation = evaluation;
+    *metrics = evaluation.shown;
+    *n_metrics = evaluation.n_shown;
+    return strcmp(split, "test") == 0 && t->is_first ? log_test(t) : RK_OK;
+}

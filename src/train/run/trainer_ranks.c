@@ -1,0 +1,159 @@
+/* What a training run does because it is spread over ranks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "train/run/trainer_internal.h"
+
+/* Ranks that train or hold rows among themselves. */
+static rk_status join_workers(rk_trainer *t, int32_t n) {
+    int32_t *members;
+    RK_TRY(rk_alloc((size_t)n, sizeof *members, &members));
+    for (int32_t r = 0; r < n; r++) members[r] = r;
+    rk_status status = rk_comm_members(t->world, members, n, &t->comm);
+    rk_free(members);
+    return status;
+}
+
+static rk_status take_readers(rk_trainer *t, int32_t n_trainers, int32_t n_workers, bool holds) {
+    int32_t rank = rk_comm_rank(t->world);
+    t->n_readers = rk_comm_size(t->world) - n_workers;
+    t->reader = rank < n_workers ? -1 : rank - n_workers;
+    t->comm = NULL;
+    if (t->reader < 0) RK_TRY(join_workers(t, n_workers));
+    return holds ? RK_OK : rk_readers_create(t->world, n_trainers, t->n_readers, &t->readers);
+}
+
+/* One process does everything itself, whatever the run file says of ranks. */
+rk_status rk_trainer_take_ranks(rk_trainer *t) {
+    t->world = t->options.comm;
+    t->owns_comm = !t->world;
+    t->reader = -1;
+    if (!t->world) RK_TRY(rk_comm_self(&t->world));
+    t->comm = t->world;
+    t->is_first = rk_comm_rank(t->world) == 0;
+    int32_t size = rk_comm_size(t->world), rank = rk_comm_rank(t->world), n_workers = size - (int32_t)t->config->cluster.reader_ranks;
+    if (size == 1) return RK_OK;
+    rk_roles roles;
+    RK_TRY(rk_cluster_roles(&t->config->cluster, &t->config->yaml, size, &roles));
+    bool holds = rank >= roles.n_trainers && rank < n_workers;
+    if (n_workers < size) RK_TRY(take_readers(t, roles.n_trainers, n_workers, holds));
+    return RK_OK;
+}
+
+void rk_trainer_leave_ranks(rk_trainer *t) {
+    rk_readers_free(t->readers);
+    if (t->comm != t->world) rk_comm_free(t->comm);
+    if (t->owns_comm) rk_comm_free(t->world);
+}
+
+bool rk_trainer_trains(const rk_trainer *t) {
+    return t->model && rk_model_trains(t->model);
+}
+
+void rk_trainer_dismiss(rk_trainer *t) {
+    (void)rk_model_tell(t->model, RK_WORD_END);
+    if (!t->readers) return;
+    rk_status status = rk_feed_settle(&t->train_feed);
+    if (status == RK_OK) status = rk_feed_settle(&t->valid_feed);
+    if (status == RK_OK) (void)rk_readers_leave(t->readers);
+}
+
+/* The first reader's batch on all ranks that train or hold rows. */
+static rk_status share_sample(rk_trainer *t, rk_trainer_sample *sample) {
+    rk_buffer packed = {0};
+    if (t->reader == 0) {
+        rk_batch ids = *sample->batch;
+        ids.n_dense = 0;
+        ids.dense = NULL;
+        rk_batch_pack(&ids, 0, ids.n, RK_PACK_INPUT, &packed);
+    }
+    rk_status status = rk_comm_agree(t->world, packed.status);
+    if (status == RK_OK) status = rk_comm_gather(t->world, RK_LANE_SUMS, packed.data, packed.n_bytes, &sample->exchange);
+    rk_buffer_release(&packed);
+    RK_TRY(status);
+    if (t->reader >= 0) return RK_OK;
+    const rk_parcel *sent = &rk_exchange_received(sample->exchange)[rk_comm_size(t->world) - t->n_readers];
+    size_t n_used;
+    RK_TRY(rk_batch_unpack(sent->data, sent->n_bytes, &sample->unpacked, &n_used));
+    sample->batch = &sample->unpacked.batch;
+    return RK_OK;
+}
+
+rk_status rk_trainer_take_sample(rk_trainer *t, rk_trainer_sample *out) {
+    *out = (rk_trainer_sample){0};
+    out->reads = t->n_readers == 0 || t->reader == 0;
+    RK_TRY(rk_comm_agree(t->world, out->reads ? rk_dataset_next_endless(t->train, &out->batch) : RK_OK));
+    return t->n_readers ? rk_comm_agree(t->world, share_sample(t, out)) : RK_OK;
+}
+
+rk_status rk_trainer_return_sample(rk_trainer *t, rk_trainer_sample *sample) {
+    rk_unpacked_batch_release(&sample->unpacked);
+    rk_exchange_free(sample->exchange);
+    return sample->reads && sample->batch ? rk_dataset_seek(t->train, (rk_dataset_position){0, 0}) : RK_OK;
+}
+
+bool rk_trainer_asked_to_stop(const rk_trainer *t) {
+    bool asked = atomic_load(&t->stop) != 0;
+    if (rk_comm_size(t->comm) == 1) return asked;
+    if (asked) rk_model_ask_to_stop(t->model);
+    return rk_model_heard_stop(t->model);
+}
+
+rk_status rk_trainer_scale_learning_rate(rk_trainer *t) {
+    double factor = t->progress.policy.learning_rate_factor;
+    int64_t bits;
+    memcpy(&bits, &factor, sizeof bits);
+    RK_TRY(rk_model_tell(t->model, RK_WORD_FACTOR));
+    RK_TRY(rk_model_tell(t->model, bits));
+    rk_model_scale_learning_rate(t->model, factor);
+    return RK_OK;
+}
+
+rk_status rk_trainer_write(rk_trainer *t, char **path) {
+    rk_state state = {0};
+    rk_status status = rk_comm_agree(t->comm, rk_model_state(t->model, &state));
+    if (status == RK_OK) status = rk_checkpoint_write(t->config, t->comm, &state, &t->progress, &t->inputs, path);
+    rk_state_release(&state);
+    return status;
+}
+
+/* By all ranks: they take the tensors of the same checkpoint. */
+static rk_status load_best(rk_trainer *t) {
+    char *path;
+    RK_TRY(rk_checkpoint_find_over(t->comm, t->config->train.output, true, &path));
+    rk_status status = rk_comm_agree(t->comm, rk_checkpoint_read(path, &t->state));
+    rk_free(path);
+    return status == RK_OK ? rk_model_refresh(t->model) : status;
+}
+
+rk_status rk_trainer_load_best(rk_trainer *t) {
+    RK_TRY(rk_model_tell(t->model, RK_WORD_LOAD));
+    return load_best(t);
+}
+
+static rk_status obey(rk_trainer *t, int64_t word) {
+    if (word == RK_WORD_LOAD) return load_best(t);
+    if (word == RK_WORD_SAVE) {
+        char *path;
+        RK_TRY(rk_trainer_write(t, &path));
+        rk_free(path);
+        return RK_OK;
+    }
+    RK_FAIL_IF(word != RK_WORD_FACTOR, RK_INTERNAL, "trainers said the word %lld", (long long)word);
+    int64_t bits;
+    double factor;
+    RK_TRY(rk_model_serve(t->model, &bits));
+    memcpy(&factor, &bits, sizeof factor);
+    rk_model_scale_learning_rate(t->model, factor);
+    return RK_OK;
+}
+
+rk_status rk_trainer_serve(rk_trainer *t) {
+    for (;;) {
+        int64_t word;
+        RK_TRY(rk_model_serve(t->model, &word));
+        if (word == RK_WORD_END) return RK_OK;
+        RK_TRY(obey(t, word));
+    }
+}

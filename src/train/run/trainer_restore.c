@@ -1,0 +1,139 @@
+/* Going on from a checkpoint: that the run file still says the same, and what of the progress still counts.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/file/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "train/config/resume_check.h"
+#include "train/run/trainer_internal.h"
+
+rk_status rk_trainer_check_stored(rk_trainer *t, const char *path) {
+    char *file = NULL, *stored = NULL, *then = NULL, *now = NULL;
+    rk_config *config = NULL;
+    size_t n_bytes;
+    rk_status status;
+    RK_GOTO(rk_path_join(path, "config.yaml", &file));
+    RK_GOTO(rk_file_read(file, &stored, &n_bytes));
+    RK_GOTO(rk_config_parse(stored, file, t->config->directory, NULL, 0,
+                            &config)); /* keys that are newer than the checkpoint have their defaults */
+    RK_GOTO(rk_config_to_yaml(config, &then));
+    RK_GOTO(rk_config_expand(t->config));
+    RK_GOTO(rk_config_to_yaml(t->config, &now));
+    RK_GOTO(rk_resume_check(then, now));
+    if (!t->config->transforms) RK_GOTO(rk_transforms_load(&t->config->data, path, &t->config->transforms));
+done:
+    rk_free(file);
+    rk_free(stored);
+    rk_config_free(config);
+    rk_text_free(then);
+    rk_text_free(now);
+    return status;
+}
+
+/* Rows that are others now, or elsewhere, would be taken for those that the run has seen, and evaluations for
+ * comparable ones. */
+static rk_status check_inputs(rk_trainer *t, const char *start) {
+    rk_manifest m;
+    RK_TRY(rk_manifest_read(start, &m));
+    rk_status status = m.has_inputs ? rk_inputs_compare(&m.inputs, &t->inputs) : RK_OK;
+    rk_manifest_release(&m);
+    if (status == RK_OK || !t->options.allow_changed_data)
+        return status == RK_OK ? RK_OK
+                               : rk_error_hint(status,
+                                               "restore the data, begin a new run with another train.output, "
+                                               "or go on with it as it is by --allow-changed-data");
+    rk_log(RK_LOG_WARNING, "%s", rk_last_error());
+    return RK_OK;
+}
+
+rk_status rk_trainer_take_inputs(rk_trainer *t, const char *start) {
+    if (!t->is_first) return RK_OK;
+    RK_TRY(rk_inputs_measure(t->config, &t->inputs));
+    return start ? check_inputs(t, start) : RK_OK;
+}
+
+/* A run that has ended goes on if it is now to be longer, unless it was stopped early. */
+static bool has_ended(const rk_trainer *t) {
+    const rk_train_section *s = &t->config->train;
+    bool is_done =
+        (s->epochs && t->progress.position.epoch >= s->epochs) || (s->steps && t->progress.step >= s->steps);
+    return t->progress.finished && (is_done || rk_policy_stops(&t->progress.policy, &t->rules));
+}
+
+/* Whether the checkpoint's policy went by another metric; one that does not say what it went by went by this
+ * one. */
+static bool went_by_another(const rk_trainer *t, const char *then, int task, int metric) {
+    char now[1024];
+    rk_config_metric_name(t->config, task, metric, now, sizeof now);
+    return then && strcmp(then, now) != 0;
+}
+
+static void warn_of_another(const rk_trainer *t, const char *then, int task, int metric) {
+    char now[1024];
+    rk_config_metric_name(t->config, task, metric, now, sizeof now);
+    if (t->is_first)
+        rk_log(RK_LOG_WARNING, "the run went by '%s' and now goes by '%s': %s", then, now,
+               t->progress.finished ? "it has ended, and its best stays what it was"
+                                    : "the best is looked for anew from here on");
+}
+
+static bool is_there(const rk_trainer *t, int64_t step) {
+    char *path;
+    rk_manifest m;
+    if (rk_checkpoint_path(t->config->train.output, step, &path) != RK_OK) return false;
+    bool there = rk_manifest_read(path, &m) == RK_OK;
+    if (there) rk_manifest_release(&m);
+    rk_free(path);
+    return there;
+}
+
+/* Parameters of a best evaluation that were not kept, or are gone, cannot be what the run ends with. */
+static bool has_lost_best(const rk_trainer *t) {
+    const rk_policy *p = &t->progress.policy;
+    if (!t->config->keeps_best || isnan(p->best) || p->best_step == t->progress.step ||
+        is_there(t, p->best_step))
+        return false;
+    if (t->is_first)
+        rk_log(RK_LOG_WARNING,
+               "there is no checkpoint of the best evaluation, at step %lld: the best is looked for anew "
+               "from here on",
+               (long long)p->best_step);
+    return true;
+}
+
+/* What was measured by a metric counts while the run goes by that one. A run that has ended looks for no
+ * other best, so it keeps the one that it has. Returns whether the policy is another now than in the
+ * checkpoint. */
+static bool judge_anew(rk_trainer *t, const rk_manifest *m) {
+    const rk_config *c = t->config;
+    bool watched = went_by_another(t, m->metric, c->watched_task, c->watched_metric);
+    bool plateau = went_by_another(t, m->plateau_metric, c->plateau_task, c->plateau_metric);
+    if (watched) rk_policy_forget_best(&t->progress.policy);
+    if (plateau) rk_policy_forget_plateau(&t->progress.policy);
+    t->progress.finished = has_ended(t);
+    bool stays = t->progress.finished && m->keeps_best == c->keeps_best;
+    if (stays) t->progress.policy = m->progress.policy;
+    if (watched && (t->rules.stops || c->keeps_best))
+        warn_of_another(t, m->metric, c->watched_task, c->watched_metric);
+    if (plateau && t->rules.drops && !t->progress.finished)
+        warn_of_another(t, m->plateau_metric, c->plateau_task, c->plateau_metric);
+    if (!t->progress.finished && has_lost_best(t)) rk_policy_forget_best(&t->progress.policy);
+    return (watched || plateau) && !stays;
+}
+
+rk_status rk_trainer_restore(rk_trainer *t, const char *path) {
+    rk_manifest m;
+    RK_TRY(rk_checkpoint_read(path, &t->state));
+    RK_TRY(rk_model_refresh(t->model));
+    RK_TRY(rk_checkpoint_read_stale(path, t->model));
+    RK_TRY(rk_manifest_read(path, &m));
+    t->progress = m.progress;
+    bool anew = judge_anew(t, &m);
+    t->saved_step = anew || m.keeps_best != t->config->keeps_best ? -1 : t->progress.step;
+    rk_model_scale_learning_rate(t->model, t->progress.policy.learning_rate_factor);
+    rk_manifest_release(&m);
+    rk_log(RK_LOG_INFO, "resumed from '%s'", path);
+    return rk_feed_seek(&t->train_feed, t->progress.position);
+}

@@ -1,0 +1,53 @@
+/* Where a trainer's batches come from: a dataset that it reads itself, or ranks that only read. */
+#ifndef RK_TRAIN_SOURCE_BATCH_SOURCE_H
+#define RK_TRAIN_SOURCE_BATCH_SOURCE_H
+
+#include "batch/packed_batch.h"
+#include "model/model.h"
+#include "train/source/data_loaders.h"
+
+/* One batch, as much of it as is here. */
+typedef struct rk_fed {
+    rk_batch_part part;        /* to train on or to predict */
+    rk_batch whole;            /* for evaluation: labels, weights and groups of all samples */
+} rk_fed;
+
+/* A batch that was asked for. */
+typedef struct rk_feed_request {
+    rk_read_word asked;
+    int32_t reader;
+    rk_exchange *word, *answer; /* word NULL: another rank asked */
+} rk_feed_request;
+
+/* Batches asked for before they are needed (readers make more of them ahead), and the one in use. */
+enum { RK_FEED_AHEAD = 2, RK_FEED_REQUESTS = RK_FEED_AHEAD + 1 };
+
+typedef struct rk_feed {
+    rk_dataset *dataset;
+    rk_readers *readers;       /* NULL: the dataset is read here; else nothing is read of it */
+    const char *split;
+    int32_t stream;
+    bool has_begun;            /* readers know the stream */
+    rk_dataset_position position;
+    int64_t batch_size, window_rows; /* as readers cut */
+    int64_t next_row;          /* of the epoch: where the next batch to be asked for begins */
+    int64_t n_rows;            /* of an epoch, as far as readers have said; else -1 */
+    rk_feed_request requests[RK_FEED_REQUESTS]; /* request i is requests[i % RK_FEED_REQUESTS] */
+    int64_t n_asked, n_taken;  /* of the stream so far; the one taken last is still in use */
+    rk_unpacked_batch part, whole;
+    rk_fed fed;
+} rk_feed;
+
+/* dataset, readers and split must outlive it; readers may be NULL. */
+void rk_feed_init(rk_feed *feed, rk_dataset *dataset, rk_readers *readers, const char *split, bool evaluates);
+/* Batches that were asked for and not taken come here and are dropped; before trainers do anything else with readers, and before the end unless a rank has failed. */
+rk_status rk_feed_settle(rk_feed *feed);
+void rk_feed_release(rk_feed *feed);
+
+/* As rk_dataset_next, tell, seek, n_rows; all trainers make the same calls. */
+rk_status rk_feed_next(rk_feed *feed, const rk_fed **out);
+rk_dataset_position rk_feed_tell(const rk_feed *feed);
+rk_status rk_feed_seek(rk_feed *feed, rk_dataset_position position);
+int64_t rk_feed_n_rows(const rk_feed *feed);
+
+#endif

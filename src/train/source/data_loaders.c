@@ -1,0 +1,78 @@
+#include "train/source/data_loaders.h"
+
+#include "base/memory.h"
+
+static rk_status allocate(rk_readers *r) {
+    size_t n = (size_t)r->n_trainers + 1;
+    RK_TRY(rk_alloc((size_t)r->n, sizeof *r->comms, &r->comms));
+    RK_TRY(rk_alloc(n, sizeof *r->cuts, &r->cuts));
+    RK_TRY(rk_alloc(n, sizeof *r->parcels, &r->parcels));
+    RK_TRY(rk_alloc(4 * n, sizeof *r->trainers, &r->trainers));
+    r->reader = r->trainers + n;
+    r->first = r->reader + n;
+    r->nobody = r->first + n;
+    for (int32_t t = 0; t < r->n_trainers; t++) r->trainers[t] = true;
+    r->reader[r->n_trainers] = r->first[0] = true;
+    return RK_OK;
+}
+
+/* The trainers and one more rank. */
+static rk_status make_comm(rk_comm *world, int32_t n_trainers, int32_t rank, rk_comm **out) {
+    int32_t *members;
+    RK_TRY(rk_alloc((size_t)n_trainers + 1, sizeof *members, &members));
+    for (int32_t t = 0; t < n_trainers; t++) members[t] = t;
+    members[n_trainers] = rank;
+    rk_status status = rk_comm_members(world, members, n_trainers + 1, out);
+    rk_free(members);
+    return status;
+}
+
+rk_status rk_readers_create(rk_comm *world, int32_t n_trainers, int32_t n_readers, rk_readers **out) {
+    rk_readers *r;
+    int32_t rank = rk_comm_rank(world), first = rk_comm_size(world) - n_readers;
+    RK_TRY(rk_alloc(1, sizeof *r, &r));
+    r->n = n_readers;
+    r->n_trainers = n_trainers;
+    r->asks = rank == 0;
+    rk_status status = allocate(r);
+    for (int32_t i = 0; i < n_readers && status == RK_OK; i++) {
+        if (rank < n_trainers) status = make_comm(world, n_trainers, first + i, &r->comms[i]);
+        if (rank == first + i) status = make_comm(world, n_trainers, rank, &r->comms[0]);
+    }
+    if (status == RK_OK)
+        *out = r;
+    else
+        rk_readers_free(r);
+    return status;
+}
+
+void rk_readers_free(rk_readers *r) {
+    if (!r) return;
+    for (int32_t i = 0; i < r->n && r->comms; i++) rk_comm_free(r->comms[i]);
+    rk_free(r->comms);
+    rk_free(r->cuts);
+    rk_free(r->parcels);
+    rk_free(r->trainers);
+    rk_free(r);
+}
+
+rk_status rk_readers_say(rk_readers *r, int32_t reader, const rk_read_word *word, size_t n_bytes, rk_exchange **out) {
+    r->parcels[r->n_trainers] = (rk_parcel){(void *)(size_t)word, n_bytes};
+    return rk_exchange_begin(r->comms[reader], RK_LANE_VALUES, r->parcels, r->reader, r->nobody, out);
+}
+
+rk_status rk_readers_leave(rk_readers *r) {
+    static const rk_read_word word = {.kind = RK_READ_LEAVE};
+    for (int32_t i = 0; r->asks && i < r->n; i++) {
+        rk_exchange *exchange;
+        RK_TRY(rk_readers_say(r, i, &word, sizeof word, &exchange));
+        rk_status status = rk_exchange_wait(exchange);
+        rk_exchange_free(exchange);
+        RK_TRY(status);
+    }
+    return RK_OK;
+}
+
+int32_t rk_readers_rank(const rk_readers *r, int32_t reader) {
+    return r->comms[reader]->peers[r->n_trainers].rank;
+}

@@ -81,7 +81,7 @@ int main(int argc, char **argv) {
     printf("{\"seconds\": [");
     for (int64_t s = 0; s <= steps; s++) {
         rk_batch batch = workload_batch(&w, s == steps ? 0 : s % w.n_batches, ids);
-        check(rk_device_tables_route(tables, upload, upload, w.n, NULL, batch.features, false));
+        check(rk_device_tables_dedup(tables, upload, upload, w.n, NULL, batch.features, false));
         check(rk_device_tables_check(tables));
         check(rk_device_tables_prepare(tables, stream));
         check(rk_device_tables_look_up(tables, stream, activations));

@@ -48,7 +48,7 @@ static const rk_batch *next_rows(rk_dataset *rows) {
 static rk_status build(rk_config *config, rk_model_options *options, rk_comm *comm, const rk_batch *sample, rk_model **out) {
     rk_model_cluster cluster = {.comm = comm, .sample = sample};
     if (rk_comm_size(comm) > 1) {
-        RK_TRY(rk_config_placement_request(config, rk_comm_size(comm), &cluster.request));
+        RK_TRY(rk_config_planner_request(config, rk_comm_size(comm), &cluster.request));
         options->cluster = &cluster;
         options->max_batch = config->train.batch_size;
     }
@@ -72,7 +72,7 @@ static int serve(rk_model *model, rk_comm *comm) {
     return 0;
 }
 
-static void print_exchange(const rk_model_exchange *was, const rk_model_exchange *now) {
+static void print_exchange(const rk_model_traffic *was, const rk_model_traffic *now) {
     double n = (double)(now->n_batches - was->n_batches);
     printf(", \"bytes_sent\": %.0f, \"bytes_sent_most\": %.0f, \"rows_wait_s\": %.6f, \"sum_wait_s\": %.6f, \"staleness\": %.3f", (now->bytes_sent - was->bytes_sent) / n,
            (now->bytes_sent_most - was->bytes_sent_most) / n, (now->rows_wait_s - was->rows_wait_s) / n, (now->sum_wait_s - was->sum_wait_s) / n,
@@ -116,9 +116,9 @@ int main(int argc, char **argv) {
     if (rk_comm_rank(comm) > 0 && !freopen("/dev/null", "w", stdout)) die("cannot write to /dev/null");
     printf("{\"seconds\": [");
     double first = 0, cpu = 0;
-    rk_model_exchange exchanged = {0};
+    rk_model_traffic exchanged = {0};
     for (int64_t s = 0; s < warm + steps; s++) {
-        if (s == warm) exchanged = rk_model_count_exchange(model), cpu = cpu_seconds();
+        if (s == warm) exchanged = rk_model_count_traffic(model), cpu = cpu_seconds();
         rk_batch batch = workload_batch(&w, s % w.n_batches, ids);
         double begin = seconds_now();
         check(rk_model_train(model, rows ? next_rows(rows) : &batch, &losses[s]));
@@ -127,14 +127,14 @@ int main(int argc, char **argv) {
         if (s >= warm) printf("%s%.6f", s > warm ? ", " : "", passed);
     }
     rk_dataset_free(rows);
-    rk_model_exchange now = rk_model_count_exchange(model);
+    rk_model_traffic now = rk_model_count_traffic(model);
     cpu = (cpu_seconds() - cpu) / (double)steps;
     printf("]");
     if (rk_comm_size(comm) > 1) print_exchange(&exchanged, &now);
     printf(", \"cpu_s\": %.6f, \"first_seconds\": %.6f, \"build_seconds\": %.3f, \"losses\": [", cpu, first, build_seconds);
     int64_t n_losses = warm + steps + drain(model, losses + warm + steps);
-    check(rk_model_settle(model));
-    check(rk_model_tell(model, 0));
+    check(rk_model_flush(model));
+    check(rk_model_send_control(model, 0));
     for (int64_t s = 0, n = 0; s < n_losses; s++)
         if (!isnan(losses[s])) printf("%s%.17g", n++ ? ", " : "", losses[s]);
     printf("], \"peak_bytes\": %lld, \"isa\": \"%s\", \"threads\": %d}\n", (long long)peak_bytes(), rk_runtime_isa(), rk_threads());

@@ -16,7 +16,7 @@ static inline rk_status alone_create(rk_comm *comm, rk_dtype wire, rk_sharded **
     rk_table_config tables[ALONE_TABLES] = {RK_TABLE_CONFIG_INIT, RK_TABLE_CONFIG_INIT};
     rk_feature_config features[ALONE_FEATURES] = {RK_FEATURE_CONFIG_INIT, RK_FEATURE_CONFIG_INIT,
                                                   RK_FEATURE_CONFIG_INIT};
-    rk_placement placements[ALONE_TABLES];
+    rk_table_placement placements[ALONE_TABLES];
     rk_embeddings_config config = RK_EMBEDDINGS_CONFIG_INIT;
     RK_TRY(rk_optimizer_init(&optimizer, RK_OPTIMIZER_SGD));
     for (int t = 0; t < ALONE_TABLES; t++) {
@@ -24,8 +24,8 @@ static inline rk_status alone_create(rk_comm *comm, rk_dtype wire, rk_sharded **
         tables[t].n_rows = 20;
         tables[t].dim = 2 + t;
         tables[t].optimizer = &optimizer;
-        RK_TRY(rk_placement_init(&placements[t], 1, 1));
-        placements[t].pools = t == 1;
+        RK_TRY(rk_table_placement_init(&placements[t], 1, 1));
+        placements[t].owner_pooling = t == 1;
         placements[t].owners[0] = 0;
     }
     for (int f = 0; f < ALONE_FEATURES; f++) {
@@ -38,61 +38,61 @@ static inline rk_status alone_create(rk_comm *comm, rk_dtype wire, rk_sharded **
     config.n_features = ALONE_FEATURES;
     rk_sharded_options options = {&config, placements, comm, {1, 0}, first_shards, ALONE_SAMPLES, wire, 0};
     rk_status status = rk_sharded_create(&options, out);
-    for (int t = 0; t < ALONE_TABLES; t++) rk_placement_release(&placements[t]);
+    for (int t = 0; t < ALONE_TABLES; t++) rk_table_placement_release(&placements[t]);
     return status;
 }
 
-/* A batch's ask as a trainer packs it, in journeys[0].ask[0]. */
+/* A batch's ask as a trainer packs it, in in_flight_batches[0].ask[0]. */
 static inline rk_status alone_ask(rk_sharded *s) {
     static const int64_t ids[] = {4, 9, 4, 19, 0, 7}, offsets[] = {0, 2, 3, 6};
     const rk_ids batch[ALONE_FEATURES] = {{.ids = ids, .ids_per_sample = 1},
                                           {.ids = ids, .offsets = offsets},
                                           {.ids = ids, .ids_per_sample = 2}};
-    rk_journey *j = &s->journeys[0];
+    rk_in_flight_batch *j = &s->in_flight_batches[0];
     j->kind = RK_JOURNEY_TRAIN;
-    RK_TRY(rk_journey_ask(s, j, ALONE_SAMPLES, batch));
-    rk_exchange_free(j->ids);
+    RK_TRY(rk_in_flight_batch_input_dist(s, j, ALONE_SAMPLES, batch));
+    rk_all_to_all_free(j->ids);
     j->ids = NULL;
     return RK_OK;
 }
 
-static inline rk_status alone_receive(rk_sharded *s, rk_lane lane, const void *data, size_t n_bytes,
-                                      rk_exchange **out) {
-    rk_parcel parcel = {(void *)(size_t)data, n_bytes};
-    rk_exchange_free(*out);
+static inline rk_status alone_receive(rk_sharded *s, rk_channel lane, const void *data, size_t n_bytes,
+                                      rk_all_to_all **out) {
+    rk_message parcel = {(void *)(size_t)data, n_bytes};
+    rk_all_to_all_free(*out);
     *out = NULL;
-    RK_TRY(rk_exchange_begin(s->comm, lane, &parcel, NULL, NULL, out));
-    return rk_exchange_wait(*out);
+    RK_TRY(rk_all_to_all_begin(s->comm, lane, &parcel, NULL, NULL, out));
+    return rk_all_to_all_wait(*out);
 }
 
-static inline void alone_forget(rk_journey *j) {
-    rk_exchange *exchanges[] = {j->ids, j->rows, j->gradients};
-    for (int i = 0; i < 3; i++) rk_exchange_free(exchanges[i]);
+static inline void alone_forget(rk_in_flight_batch *j) {
+    rk_all_to_all *exchanges[] = {j->ids, j->rows, j->gradients};
+    for (int i = 0; i < 3; i++) rk_all_to_all_free(exchanges[i]);
     j->ids = j->rows = j->gradients = NULL;
 }
 
 /* The owner's side of a batch: an ask and gradients that came as these bytes. */
 static inline rk_status alone_serve(rk_sharded *s, const void *ask, size_t ask_bytes, const void *give,
                                     size_t give_bytes) {
-    rk_journey *j = &s->journeys[0];
+    rk_in_flight_batch *j = &s->in_flight_batches[0];
     rk_give_header header;
     rk_status status = alone_receive(s, RK_LANE_IDS, ask, ask_bytes, &j->ids);
-    if (status == RK_OK) status = rk_journey_read(s, j);
-    if (status == RK_OK && j->kind != RK_JOURNEY_WORD) status = rk_journey_serve(s, j);
+    if (status == RK_OK) status = rk_in_flight_batch_read(s, j);
+    if (status == RK_OK && j->kind != RK_JOURNEY_WORD) status = rk_in_flight_batch_serve(s, j);
     if (status == RK_OK) status = alone_receive(s, RK_LANE_GRADIENTS, give, give_bytes, &j->gradients);
-    if (status == RK_OK) status = rk_journey_read_give(j, 0, &header);
+    if (status == RK_OK) status = rk_in_flight_batch_read_give(j, 0, &header);
     j->applies = 1;
-    if (status == RK_OK && j->kind == RK_JOURNEY_TRAIN) status = rk_journey_update(s, j);
+    if (status == RK_OK && j->kind == RK_JOURNEY_TRAIN) status = rk_in_flight_batch_update(s, j);
     alone_forget(j);
     return status;
 }
 
 /* The trainer's: rows that came as these bytes. */
 static inline rk_status alone_take(rk_sharded *s, const void *rows, size_t n_bytes) {
-    rk_journey *j = &s->journeys[0];
+    rk_in_flight_batch *j = &s->in_flight_batches[0];
     rk_status status = alone_ask(s);
     if (status == RK_OK) status = alone_receive(s, RK_LANE_ROWS, rows, n_bytes, &j->rows);
-    if (status == RK_OK) status = rk_journey_take_rows(s, j);
+    if (status == RK_OK) status = rk_in_flight_batch_take_rows(s, j);
     alone_forget(j);
     return status;
 }

@@ -10,7 +10,7 @@ enum { FEW_VALUES = 1024, BLOCK = 4096 };
 
 struct rk_sum {
     rk_comm *comm;
-    rk_lane lane;
+    rk_channel channel;
     uint32_t sequence;     /* of the parts' exchange; that of the results is the next */
     float *values;         /* [n] */
     size_t n;
@@ -22,8 +22,8 @@ struct rk_sum {
     float *block;          /* [size, BLOCK]: and added here */
     bool awaited;          /* a thread does nothing but wait for it */
     atomic_bool done;
-    rk_exchange *exchange; /* NULL: none is under way */
-    rk_parcel *send;       /* [size] */
+    rk_all_to_all *all_to_all; /* NULL: none is under way */
+    rk_message *send;       /* [size] */
     float **parts;         /* [size] */
     bool *others;          /* [size]: all but this rank */
     rk_sum *next;          /* among those under way, or idle */
@@ -54,9 +54,9 @@ static size_t value_bytes(const rk_sum *sum) {
 }
 
 /* What is sent of the values from `first` on. */
-static rk_parcel parcel_of(const rk_sum *sum, size_t first, size_t n) {
+static rk_message message_of(const rk_sum *sum, size_t first, size_t n) {
     void *data = sum->narrow ? (void *)(sum->halves + first) : (void *)(sum->values + first);
-    return (rk_parcel){data, n * value_bytes(sum)};
+    return (rk_message){data, n * value_bytes(sum)};
 }
 
 static void pack(uint16_t *to, const float *from, size_t n) {
@@ -68,7 +68,7 @@ static void unpack(float *to, const uint16_t *from, size_t n) {
 }
 
 static rk_status check_sizes(const rk_sum *sum) {
-    const rk_parcel *received = rk_exchange_received(sum->exchange);
+    const rk_message *received = rk_all_to_all_received(sum->all_to_all);
     for (int32_t r = 0; r < sum->comm->size; r++) {
         if (r == sum->comm->rank) continue;
         size_t first, n;
@@ -80,21 +80,21 @@ static rk_status check_sizes(const rk_sum *sum) {
     return RK_OK;
 }
 
-static rk_status begin_exchange(rk_sum *sum, bool returning) {
+static rk_status begin_all_to_all(rk_sum *sum, bool returning) {
     sum->returning = returning;
-    RK_TRY(rk_exchange_begin_at(sum->comm, (int)sum->lane, sum->sequence + returning, sum->send, sum->others, sum->others, &sum->exchange));
-    atomic_store(&sum->exchange->awaited, sum->awaited);
+    RK_TRY(rk_all_to_all_begin_at(sum->comm, (int)sum->channel, sum->sequence + returning, sum->send, sum->others, sum->others, &sum->all_to_all));
+    atomic_store(&sum->all_to_all->awaited, sum->awaited);
     return RK_OK;
 }
 
-static void finish_exchange(rk_sum *sum) {
-    rk_exchange_free(sum->exchange);
-    sum->exchange = NULL;
+static void finish_all_to_all(rk_sum *sum) {
+    rk_all_to_all_free(sum->all_to_all);
+    sum->all_to_all = NULL;
 }
 
 static void add_wide(rk_sum *sum, size_t first, size_t n) {
     float *own = sum->values + first;
-    for (int32_t r = 0; r < sum->comm->size; r++) sum->parts[r] = r == sum->comm->rank ? own : rk_exchange_received(sum->exchange)[r].data;
+    for (int32_t r = 0; r < sum->comm->size; r++) sum->parts[r] = r == sum->comm->rank ? own : rk_all_to_all_received(sum->all_to_all)[r].data;
     add_tree(sum->parts, sum->comm->size, n);
     if (n && sum->parts[0] != own) memcpy(own, sum->parts[0], n * sizeof *own);
 }
@@ -106,7 +106,7 @@ static void add_narrow(rk_sum *sum, size_t first, size_t n) {
         size_t m = n - at < BLOCK ? n - at : BLOCK;
         for (int32_t r = 0; r < size; r++) {
             sum->parts[r] = sum->block + (size_t)r * BLOCK;
-            const uint16_t *from = r == sum->comm->rank ? sum->halves + first : rk_exchange_received(sum->exchange)[r].data;
+            const uint16_t *from = r == sum->comm->rank ? sum->halves + first : rk_all_to_all_received(sum->all_to_all)[r].data;
             unpack(sum->parts[r], from + at, m);
         }
         add_tree(sum->parts, size, m);
@@ -123,29 +123,29 @@ static rk_status add(rk_sum *sum) {
         add_narrow(sum, first, n);
     else
         add_wide(sum, first, n);
-    finish_exchange(sum);
+    finish_all_to_all(sum);
     if (sum->few) {
         atomic_store(&sum->done, true);
         return RK_OK;
     }
-    for (int32_t r = 0; r < size; r++) sum->send[r] = parcel_of(sum, first, n);
-    return begin_exchange(sum, true);
+    for (int32_t r = 0; r < size; r++) sum->send[r] = message_of(sum, first, n);
+    return begin_all_to_all(sum, true);
 }
 
 static void collect(rk_sum *sum) {
     for (int32_t r = 0; r < sum->comm->size; r++) {
-        const rk_parcel *part = &rk_exchange_received(sum->exchange)[r];
+        const rk_message *part = &rk_all_to_all_received(sum->all_to_all)[r];
         size_t first, n;
         part_of(sum, r, &first, &n);
         if (part->n_bytes && sum->narrow) unpack(sum->values + first, part->data, n);
         else if (part->n_bytes) memcpy(sum->values + first, part->data, part->n_bytes);
     }
-    finish_exchange(sum);
+    finish_all_to_all(sum);
     atomic_store(&sum->done, true);
 }
 
 static rk_status advance(rk_sum *sum) {
-    while (!sum->done && rk_exchange_is_done(sum->exchange)) {
+    while (!sum->done && rk_all_to_all_is_done(sum->all_to_all)) {
         rk_status status = check_sizes(sum);
         if (status != RK_OK) return rk_comm_fail(sum->comm, status);
         if (sum->returning) collect(sum);
@@ -159,7 +159,7 @@ rk_status rk_sums_advance(rk_comm *comm, bool looks) {
     if (pthread_mutex_trylock(&comm->sums_mutex) != 0) return RK_OK;
     rk_status status = RK_OK;
     bool done;
-    if (looks && comm->sums) status = comm->functions->test(comm->sums->exchange, &done);
+    if (looks && comm->sums) status = comm->functions->test(comm->sums->all_to_all, &done);
     for (rk_sum **at = &comm->sums; *at && status == RK_OK;) {
         status = advance(*at);
         if ((*at)->done) *at = (*at)->next;
@@ -239,18 +239,18 @@ static rk_status send_parts(rk_sum *sum) {
     for (int32_t r = 0; r < sum->comm->size; r++) {
         size_t first, n;
         part_of(sum, r, &first, &n);
-        sum->send[r] = parcel_of(sum, first, n);
+        sum->send[r] = message_of(sum, first, n);
     }
-    return begin_exchange(sum, false);
+    return begin_all_to_all(sum, false);
 }
 
-static rk_status begin(rk_comm *comm, rk_lane lane, bool is_narrow, float *values, size_t n, rk_sum **out) {
+static rk_status begin(rk_comm *comm, rk_channel channel, bool is_narrow, float *values, size_t n, rk_sum **out) {
     RK_FAIL_IF(n && !values, RK_INVALID_ARGUMENT, "sum: no values");
     rk_sum *sum;
-    uint32_t sequence = atomic_fetch_add(&comm->begun[lane], 2);
+    uint32_t sequence = atomic_fetch_add(&comm->begun[channel], 2);
     rk_status status = idle_or_new(comm, &sum);
     if (status != RK_OK) return rk_comm_fail(comm, status);
-    sum->lane = lane;
+    sum->channel = channel;
     sum->sequence = sequence;
     sum->values = values;
     sum->n = n;
@@ -271,12 +271,12 @@ static rk_status begin(rk_comm *comm, rk_lane lane, bool is_narrow, float *value
     return RK_OK;
 }
 
-rk_status rk_sum_begin(rk_comm *comm, rk_lane lane, float *values, size_t n, rk_sum **out) {
-    return begin(comm, lane, false, values, n, out);
+rk_status rk_sum_begin(rk_comm *comm, rk_channel channel, float *values, size_t n, rk_sum **out) {
+    return begin(comm, channel, false, values, n, out);
 }
 
-rk_status rk_sum_begin_bf16(rk_comm *comm, rk_lane lane, float *values, size_t n, rk_sum **out) {
-    return begin(comm, lane, true, values, n, out);
+rk_status rk_sum_begin_bf16(rk_comm *comm, rk_channel channel, float *values, size_t n, rk_sum **out) {
+    return begin(comm, channel, true, values, n, out);
 }
 
 rk_status rk_sum_test(rk_sum *sum, bool *done) {
@@ -288,7 +288,7 @@ rk_status rk_sum_test(rk_sum *sum, bool *done) {
 
 static rk_status late(rk_sum *sum) {
     pthread_mutex_lock(&sum->comm->sums_mutex);
-    rk_status status = sum->done ? RK_OK : rk_exchange_late(sum->exchange);
+    rk_status status = sum->done ? RK_OK : rk_all_to_all_late(sum->all_to_all);
     pthread_mutex_unlock(&sum->comm->sums_mutex);
     return status;
 }
@@ -296,7 +296,7 @@ static rk_status late(rk_sum *sum) {
 static void await(rk_sum *sum) {
     pthread_mutex_lock(&sum->comm->sums_mutex);
     sum->awaited = true;
-    if (sum->exchange) atomic_store(&sum->exchange->awaited, true);
+    if (sum->all_to_all) atomic_store(&sum->all_to_all->awaited, true);
     pthread_mutex_unlock(&sum->comm->sums_mutex);
 }
 
@@ -321,7 +321,7 @@ void rk_sum_free(rk_sum *sum) {
         *at = sum->next;
         break;
     }
-    finish_exchange(sum);
+    finish_all_to_all(sum);
     sum->next = comm->idle_sums;
     comm->idle_sums = sum;
     pthread_mutex_unlock(&comm->sums_mutex);

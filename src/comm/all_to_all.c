@@ -5,29 +5,29 @@
 #include "base/memory.h"
 #include "comm/comm.h"
 
-static const char *lane_name(int lane) {
+static const char *channel_name(int channel) {
     static const char *const names[RK_ALL_LANES] = {[RK_LANE_SUMS] = "sums", [RK_LANE_DENSE] = "dense", [RK_LANE_IDS] = "ids", [RK_LANE_ROWS] = "rows", [RK_LANE_GRADIENTS] = "gradients",
                                                     [RK_LANE_VERDICTS] = "verdicts", [RK_LANE_VALUES] = "values", [RK_LANE_BATCHES] = "batches", [RK_LANE_MEMBERS] = "members",
                                                     [RK_LANE_FAREWELL] = "farewell", [RK_LANE_ROLL] = "roll"};
-    return names[lane];
+    return names[channel];
 }
 
-void rk_exchange_release(rk_exchange *e) {
+void rk_all_to_all_release(rk_all_to_all *e) {
     rk_free(e->parts);
     rk_free(e->arrived);
     rk_free(e->received);
     rk_free(e);
 }
 
-static rk_status create(rk_comm *comm, rk_exchange **out) {
-    rk_exchange *e;
+static rk_status create(rk_comm *comm, rk_all_to_all **out) {
+    rk_all_to_all *e;
     RK_TRY(rk_alloc(1, sizeof *e, &e));
     size_t n = (size_t)comm->size;
     rk_status status = rk_alloc(n, sizeof *e->received, &e->received);
     if (status == RK_OK) status = rk_alloc(2 * n, sizeof *e->arrived, &e->arrived);
     if (status == RK_OK) status = rk_alloc(n, comm->functions->part_bytes, &e->parts);
     if (status != RK_OK) {
-        rk_exchange_release(e);
+        rk_all_to_all_release(e);
         return status;
     }
     e->taken = e->arrived + n;
@@ -36,9 +36,9 @@ static rk_status create(rk_comm *comm, rk_exchange **out) {
     return RK_OK;
 }
 
-static rk_status idle_or_new(rk_comm *comm, rk_exchange **out) {
+static rk_status idle_or_new(rk_comm *comm, rk_all_to_all **out) {
     pthread_mutex_lock(&comm->shared->mutex);
-    rk_exchange *e = comm->idle;
+    rk_all_to_all *e = comm->idle;
     if (e) comm->idle = e->next;
     pthread_mutex_unlock(&comm->shared->mutex);
     if (!e) return create(comm, out);
@@ -47,22 +47,22 @@ static rk_status idle_or_new(rk_comm *comm, rk_exchange **out) {
 }
 
 /* Back among the idle, its buffers to the pool. The mutex is held. */
-static void retire(rk_exchange *e) {
+static void retire(rk_all_to_all *e) {
     for (int32_t r = 0; r < e->comm->size; r++) {
-        rk_parcel_pool_give(&e->comm->shared->pool, e->received[r].data);
-        e->received[r] = (rk_parcel){0};
+        rk_message_pool_give(&e->comm->shared->pool, e->received[r].data);
+        e->received[r] = (rk_message){0};
     }
     e->done = false;
     e->next = e->comm->idle;
     e->comm->idle = e;
 }
 
-rk_status rk_exchange_begin_at(rk_comm *comm, int lane, uint32_t sequence, const rk_parcel *send, const bool *to, const bool *from, rk_exchange **out) {
+rk_status rk_all_to_all_begin_at(rk_comm *comm, int channel, uint32_t sequence, const rk_message *send, const bool *to, const bool *from, rk_all_to_all **out) {
     RK_TRY(rk_comm_failed(comm));
-    rk_exchange *e;
+    rk_all_to_all *e;
     rk_status status = idle_or_new(comm, &e);
     if (status != RK_OK) return rk_comm_fail(comm, status); /* the others will wait for this rank's part in vain */
-    e->lane = lane;
+    e->channel = channel;
     e->sequence = sequence;
     e->late_since = e->asked_last = 0;
     atomic_store(&e->awaited, false);
@@ -74,19 +74,19 @@ rk_status rk_exchange_begin_at(rk_comm *comm, int lane, uint32_t sequence, const
     status = comm->functions->begin(e, send, to, from);
     if (status != RK_OK) {
         rk_comm_fail(comm, status);
-        rk_exchange_free(e);
+        rk_all_to_all_free(e);
         return status;
     }
     *out = e;
     return RK_OK;
 }
 
-rk_status rk_exchange_begin(rk_comm *comm, rk_lane lane, const rk_parcel *send, const bool *to, const bool *from, rk_exchange **out) {
+rk_status rk_all_to_all_begin(rk_comm *comm, rk_channel channel, const rk_message *send, const bool *to, const bool *from, rk_all_to_all **out) {
     for (int32_t r = 0; r < comm->size; r++) {
         if (to && !to[r]) continue;
-        RK_FAIL_IF(send[r].n_bytes && !send[r].data, RK_INVALID_ARGUMENT, "exchange of '%s': no data for rank %d", lane_name(lane), (int)r);
+        RK_FAIL_IF(send[r].n_bytes && !send[r].data, RK_INVALID_ARGUMENT, "exchange of '%s': no data for rank %d", channel_name(channel), (int)r);
     }
-    return rk_exchange_begin_at(comm, lane, atomic_fetch_add(&comm->begun[lane], 1), send, to, from, out);
+    return rk_all_to_all_begin_at(comm, channel, atomic_fetch_add(&comm->begun[channel], 1), send, to, from, out);
 }
 
 void rk_comm_pause(unsigned *n_pauses) {
@@ -118,59 +118,59 @@ static int name_missing(const rk_comm *comm, const bool *have, const bool *well,
 }
 
 /* Of those whose parts are missing, who is lost; or if all of them wait for others, who of those is. */
-static rk_status name_lost(const rk_exchange *e, const bool *well) {
+static rk_status name_lost(const rk_all_to_all *e, const bool *well) {
     const rk_comm *comm = e->comm;
     char who[1700], whose[1700];
     bool sends = name_missing(comm, e->arrived, NULL, who, sizeof who) > 0;
     const bool *have = sends ? e->arrived : e->taken;
     int n = name_missing(comm, have, well, who, sizeof who);
-    if (n > 0) return rk_error(RK_PEER_LOST, "%s did not %s %s of '%s' within %g s", who, sends ? "send" : "take", n > 1 ? "their parts" : "its part", lane_name(e->lane), comm->timeout_s);
+    if (n > 0) return rk_error(RK_PEER_LOST, "%s did not %s %s of '%s' within %g s", who, sends ? "send" : "take", n > 1 ? "their parts" : "its part", channel_name(e->channel), comm->timeout_s);
     n = name_missing(comm->shared->all, well, NULL, who, sizeof who);
     bool waits = name_missing(comm, have, NULL, whose, sizeof whose) == 1;
-    return rk_error(RK_PEER_LOST, "%s did not go on within %g s: this rank waits for '%s' of %s, which %s for %s", who, comm->timeout_s, lane_name(e->lane), whose,
+    return rk_error(RK_PEER_LOST, "%s did not go on within %g s: this rank waits for '%s' of %s, which %s for %s", who, comm->timeout_s, channel_name(e->channel), whose,
                     waits ? "waits" : "wait", n > 1 ? "those" : "that one");
 }
 
-rk_status rk_exchange_late(rk_exchange *exchange) {
-    rk_comm *comm = exchange->comm;
+rk_status rk_all_to_all_late(rk_all_to_all *all_to_all) {
+    rk_comm *comm = all_to_all->comm;
     const bool *well = NULL;
     pthread_mutex_lock(&comm->shared->mutex);
-    rk_status status = exchange->done ? RK_OK : comm->functions->find_lost(exchange, &well);
-    if (well) status = name_lost(exchange, well);
+    rk_status status = all_to_all->done ? RK_OK : comm->functions->find_lost(all_to_all, &well);
+    if (well) status = name_lost(all_to_all, well);
     pthread_mutex_unlock(&comm->shared->mutex);
     return status == RK_OK ? RK_OK : rk_comm_fail(comm, status);
 }
 
-bool rk_exchange_is_done(rk_exchange *exchange) {
-    pthread_mutex_lock(&exchange->comm->shared->mutex);
-    bool done = exchange->done;
-    pthread_mutex_unlock(&exchange->comm->shared->mutex);
+bool rk_all_to_all_is_done(rk_all_to_all *all_to_all) {
+    pthread_mutex_lock(&all_to_all->comm->shared->mutex);
+    bool done = all_to_all->done;
+    pthread_mutex_unlock(&all_to_all->comm->shared->mutex);
     return done;
 }
 
-const rk_parcel *rk_exchange_received(const rk_exchange *exchange) {
-    return exchange->received;
+const rk_message *rk_all_to_all_received(const rk_all_to_all *all_to_all) {
+    return all_to_all->received;
 }
 
-rk_status rk_exchange_take_head(const rk_exchange *e, int32_t rank, size_t n_bytes, const void **out, size_t *left) {
-    const rk_parcel *parcel = &e->received[rank];
-    RK_FAIL_IF(parcel->n_bytes < n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of '%s', not %zu or more", (int)e->comm->peers[rank].rank, parcel->n_bytes, lane_name(e->lane), n_bytes);
-    *out = parcel->data;
-    *left = parcel->n_bytes - n_bytes;
+rk_status rk_all_to_all_take_head(const rk_all_to_all *e, int32_t rank, size_t n_bytes, const void **out, size_t *left) {
+    const rk_message *message = &e->received[rank];
+    RK_FAIL_IF(message->n_bytes < n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of '%s', not %zu or more", (int)e->comm->peers[rank].rank, message->n_bytes, channel_name(e->channel), n_bytes);
+    *out = message->data;
+    *left = message->n_bytes - n_bytes;
     return RK_OK;
 }
 
-rk_status rk_exchange_take(const rk_exchange *e, int32_t rank, size_t n_bytes, const void **out) {
-    const rk_parcel *parcel = &e->received[rank];
-    RK_FAIL_IF(parcel->n_bytes != n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of '%s', not %zu", (int)e->comm->peers[rank].rank, parcel->n_bytes, lane_name(e->lane), n_bytes);
-    *out = parcel->data;
+rk_status rk_all_to_all_take(const rk_all_to_all *e, int32_t rank, size_t n_bytes, const void **out) {
+    const rk_message *message = &e->received[rank];
+    RK_FAIL_IF(message->n_bytes != n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of '%s', not %zu", (int)e->comm->peers[rank].rank, message->n_bytes, channel_name(e->channel), n_bytes);
+    *out = message->data;
     return RK_OK;
 }
 
-void rk_exchange_free(rk_exchange *exchange) {
-    if (!exchange) return;
-    pthread_mutex_lock(&exchange->comm->shared->mutex);
-    if (!exchange->done) exchange->comm->functions->abandon(exchange);
-    retire(exchange);
-    pthread_mutex_unlock(&exchange->comm->shared->mutex);
+void rk_all_to_all_free(rk_all_to_all *all_to_all) {
+    if (!all_to_all) return;
+    pthread_mutex_lock(&all_to_all->comm->shared->mutex);
+    if (!all_to_all->done) all_to_all->comm->functions->abandon(all_to_all);
+    retire(all_to_all);
+    pthread_mutex_unlock(&all_to_all->comm->shared->mutex);
 }

@@ -2,19 +2,19 @@
 #include "base/thread/clock.h"
 #include "comm/comm.h"
 
-rk_status rk_exchange_test(rk_exchange *exchange, bool *done) {
-    RK_TRY(exchange->comm->functions->test(exchange, done));
-    return rk_sums_advance(exchange->comm, false);
+rk_status rk_all_to_all_test(rk_all_to_all *all_to_all, bool *done) {
+    RK_TRY(all_to_all->comm->functions->test(all_to_all, done));
+    return rk_sums_advance(all_to_all->comm, false);
 }
 
-rk_status rk_exchange_wait(rk_exchange *exchange) {
-    double deadline = rk_clock_seconds() + exchange->comm->timeout_s;
-    atomic_store(&exchange->awaited, true);
+rk_status rk_all_to_all_wait(rk_all_to_all *all_to_all) {
+    double deadline = rk_clock_seconds() + all_to_all->comm->timeout_s;
+    atomic_store(&all_to_all->awaited, true);
     for (unsigned n_pauses = 0;;) {
         bool done;
-        RK_TRY(rk_exchange_test(exchange, &done));
+        RK_TRY(rk_all_to_all_test(all_to_all, &done));
         if (done) return RK_OK;
-        if (rk_clock_seconds() > deadline) RK_TRY(rk_exchange_late(exchange));
+        if (rk_clock_seconds() > deadline) RK_TRY(rk_all_to_all_late(all_to_all));
         rk_comm_pause(&n_pauses);
     }
 }

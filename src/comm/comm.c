@@ -47,28 +47,28 @@ uint64_t rk_comm_bytes_sent(const rk_comm *comm) {
     return atomic_load(&comm->shared->bytes_sent);
 }
 
-rk_status rk_comm_gather(rk_comm *comm, rk_lane lane, const void *data, size_t n_bytes, rk_exchange **out) {
+rk_status rk_comm_gather(rk_comm *comm, rk_channel channel, const void *data, size_t n_bytes, rk_all_to_all **out) {
     RK_FAIL_IF(n_bytes && !data, RK_INVALID_ARGUMENT, "gather: no data");
-    rk_parcel *send;
+    rk_message *send;
     rk_status status = rk_alloc((size_t)comm->size, sizeof *send, &send);
     if (status != RK_OK) return rk_comm_fail(comm, status);
-    for (int32_t r = 0; r < comm->size; r++) send[r] = (rk_parcel){(void *)(size_t)data, n_bytes};
-    rk_exchange *exchange = NULL;
-    status = rk_exchange_begin(comm, lane, send, NULL, NULL, &exchange);
+    for (int32_t r = 0; r < comm->size; r++) send[r] = (rk_message){(void *)(size_t)data, n_bytes};
+    rk_all_to_all *all_to_all = NULL;
+    status = rk_all_to_all_begin(comm, channel, send, NULL, NULL, &all_to_all);
     rk_free(send);
-    if (status == RK_OK) status = rk_exchange_wait(exchange);
+    if (status == RK_OK) status = rk_all_to_all_wait(all_to_all);
     if (status != RK_OK) {
-        rk_exchange_free(exchange);
+        rk_all_to_all_free(all_to_all);
         return status;
     }
-    *out = exchange;
+    *out = all_to_all;
     return RK_OK;
 }
 
 rk_status rk_comm_barrier(rk_comm *comm) {
-    rk_exchange *exchange;
-    RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, NULL, 0, &exchange));
-    rk_exchange_free(exchange);
+    rk_all_to_all *all_to_all;
+    RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, NULL, 0, &all_to_all));
+    rk_all_to_all_free(all_to_all);
     return RK_OK;
 }
 
@@ -82,12 +82,12 @@ rk_status rk_comm_all_reduce_f32(rk_comm *comm, float *values, size_t n) {
 }
 
 /* What a rank says to the others of its failure. Longer reasons are cut, at a whole character of UTF-8. */
-typedef struct verdict {
+typedef struct step_status {
     int32_t status;
     char reason[2044];
-} verdict;
+} step_status;
 
-static size_t pass_verdict(rk_status status, verdict *out) {
+static size_t pass_step_status(rk_status status, step_status *out) {
     static const char cut[] = " [cut]";
     const char *reason = status == RK_OK ? "" : rk_last_error();
     size_t n = strlen(reason), most = sizeof out->reason - sizeof cut;
@@ -100,16 +100,16 @@ static size_t pass_verdict(rk_status status, verdict *out) {
         memcpy(out->reason + n, cut, sizeof cut - 1);
         n += sizeof cut - 1;
     }
-    return offsetof(verdict, reason) + n;
+    return offsetof(step_status, reason) + n;
 }
 
-static rk_status first_failure(const rk_exchange *exchange) {
-    const rk_comm *comm = exchange->comm;
+static rk_status first_failure(const rk_all_to_all *all_to_all) {
+    const rk_comm *comm = all_to_all->comm;
     for (int32_t r = 0; r < comm->size; r++) {
         const void *data;
         size_t n;
-        RK_TRY(rk_exchange_take_head(exchange, r, offsetof(verdict, reason), &data, &n));
-        const verdict *v = data;
+        RK_TRY(rk_all_to_all_take_head(all_to_all, r, offsetof(step_status, reason), &data, &n));
+        const step_status *v = data;
         if (v->status != RK_OK)
             return rk_error((rk_status)v->status, "rank %d: %.*s", (int)comm->peers[r].rank, (int)(n < sizeof v->reason ? n : sizeof v->reason), v->reason);
     }
@@ -118,26 +118,26 @@ static rk_status first_failure(const rk_exchange *exchange) {
 
 rk_status rk_comm_agree(rk_comm *comm, rk_status status) {
     if (!comm || comm->size == 1) return status;
-    verdict own;
-    size_t n_bytes = pass_verdict(status, &own);
-    rk_exchange *exchange;
-    rk_status passed = rk_comm_gather(comm, RK_LANE_SUMS, &own, n_bytes, &exchange);
+    step_status own;
+    size_t n_bytes = pass_step_status(status, &own);
+    rk_all_to_all *all_to_all;
+    rk_status passed = rk_comm_gather(comm, RK_LANE_SUMS, &own, n_bytes, &all_to_all);
     /* This rank's own failure says more than that the others did not wait to hear of it. */
-    if (passed != RK_OK) return status == RK_OK ? passed : rk_error(status, "%.*s", (int)(n_bytes - offsetof(verdict, reason)), own.reason);
-    status = first_failure(exchange);
-    rk_exchange_free(exchange);
+    if (passed != RK_OK) return status == RK_OK ? passed : rk_error(status, "%.*s", (int)(n_bytes - offsetof(step_status, reason)), own.reason);
+    status = first_failure(all_to_all);
+    rk_all_to_all_free(all_to_all);
     return status;
 }
 
 rk_status rk_comm_share_text(rk_comm *comm, char **text) {
     if (!comm || comm->size == 1) return RK_OK;
-    rk_exchange *exchange;
+    rk_all_to_all *all_to_all;
     bool tells = comm->rank == 0 && *text;
-    RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, tells ? *text : "", tells ? strlen(*text) + 1 : 0, &exchange));
-    const rk_parcel *first = &rk_exchange_received(exchange)[0];
+    RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, tells ? *text : "", tells ? strlen(*text) + 1 : 0, &all_to_all));
+    const rk_message *first = &rk_all_to_all_received(all_to_all)[0];
     char *copy = NULL;
     rk_status status = first->n_bytes ? rk_strndup(first->data, first->n_bytes - 1, &copy) : RK_OK;
-    rk_exchange_free(exchange);
+    rk_all_to_all_free(all_to_all);
     RK_TRY(status);
     rk_free(*text);
     *text = copy;

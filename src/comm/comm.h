@@ -13,46 +13,46 @@
 #include "comm/message_pool.h"
 
 /* What exchanges are for: those of one lane meet in the order in which they are begun; lanes do not wait for one another. */
-typedef enum rk_lane { RK_LANE_SUMS, RK_LANE_DENSE, RK_LANE_IDS, RK_LANE_ROWS, RK_LANE_GRADIENTS, RK_LANE_VERDICTS, RK_LANE_VALUES, RK_LANE_BATCHES, RK_LANE_COUNT } rk_lane;
+typedef enum rk_channel { RK_LANE_SUMS, RK_LANE_DENSE, RK_LANE_IDS, RK_LANE_ROWS, RK_LANE_GRADIENTS, RK_LANE_VERDICTS, RK_LANE_VALUES, RK_LANE_BATCHES, RK_LANE_COUNT } rk_channel;
 
-typedef struct rk_parcel {
+typedef struct rk_message {
     void *data;
     size_t n_bytes;
-} rk_parcel;
+} rk_message;
 
 /* A message to each rank and one from each, under way. The sizes of what is received need not be known before. */
-typedef struct rk_exchange rk_exchange;
+typedef struct rk_all_to_all rk_all_to_all;
 
 /* send [size]: data stays as it is until the exchange is done. to, from [size]: which ranks take part as receivers and as senders, agreed upon by both
  * sides; NULL: all. A parcel of 0 bytes is a message too. */
-rk_status rk_exchange_begin(rk_comm *comm, rk_lane lane, const rk_parcel *send, const bool *to, const bool *from, rk_exchange **out);
+rk_status rk_all_to_all_begin(rk_comm *comm, rk_channel channel, const rk_message *send, const bool *to, const bool *from, rk_all_to_all **out);
 /* Move everything on (of all exchanges); is this one done? */
-rk_status rk_exchange_test(rk_exchange *exchange, bool *done);
+rk_status rk_all_to_all_test(rk_all_to_all *all_to_all, bool *done);
 /* Sleeps little and often; RK_PEER_LOST names the ranks that are lost, as far as it could find out (docs/failures.md), once its time limit and the time to ask are over. */
-rk_status rk_exchange_wait(rk_exchange *exchange);
+rk_status rk_all_to_all_wait(rk_all_to_all *all_to_all);
 /* [size], once done; 64-byte aligned, the exchange's own until it is freed. Empty from ranks that do not send. */
-const rk_parcel *rk_exchange_received(const rk_exchange *exchange);
+const rk_message *rk_all_to_all_received(const rk_all_to_all *all_to_all);
 /* What that rank sent, where both sides know its size; RK_INTERNAL names the rank that sent another. */
-rk_status rk_exchange_take(const rk_exchange *exchange, int32_t rank, size_t n_bytes, const void **out);
+rk_status rk_all_to_all_take(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes, const void **out);
 /* The same of n_bytes or more; *left: those after them. */
-rk_status rk_exchange_take_head(const rk_exchange *exchange, int32_t rank, size_t n_bytes, const void **out, size_t *left);
+rk_status rk_all_to_all_take_head(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes, const void **out, size_t *left);
 /* Its buffers serve later exchanges. Only when done, or after an error. NULL is fine. */
-void rk_exchange_free(rk_exchange *exchange);
+void rk_all_to_all_free(rk_all_to_all *all_to_all);
 
 /* A sum over ranks under way: parts of the values go to their rank, are added there in the order of the tree, and go back to all. Any wait on the
  * communicator moves it on, and so does an attendant (progress_thread.h). */
 typedef struct rk_sum rk_sum;
-rk_status rk_sum_begin(rk_comm *comm, rk_lane lane, float *values, size_t n, rk_sum **out); /* values stay until it is done */
+rk_status rk_sum_begin(rk_comm *comm, rk_channel channel, float *values, size_t n, rk_sum **out); /* values stay until it is done */
 /* The same with half the bytes: parts and sums travel as bf16, rounded to the nearest, finite ones to finite ones; they are added in f32. The same bits on each rank all the same. */
-rk_status rk_sum_begin_bf16(rk_comm *comm, rk_lane lane, float *values, size_t n, rk_sum **out);
+rk_status rk_sum_begin_bf16(rk_comm *comm, rk_channel channel, float *values, size_t n, rk_sum **out);
 rk_status rk_sum_test(rk_sum *sum, bool *done);
 rk_status rk_sum_wait(rk_sum *sum);
 void rk_sum_free(rk_sum *sum);
 
 /* What this rank has sent to others so far, for whatever purpose. */
 uint64_t rk_comm_bytes_sent(const rk_comm *comm);
-/* The same bytes from each rank to each: received [size] parcels of the exchange; wait included. rk_exchange_free it. */
-rk_status rk_comm_gather(rk_comm *comm, rk_lane lane, const void *data, size_t n_bytes, rk_exchange **out);
+/* The same bytes from each rank to each: received [size] parcels of the exchange; wait included. rk_all_to_all_free it. */
+rk_status rk_comm_gather(rk_comm *comm, rk_channel channel, const void *data, size_t n_bytes, rk_all_to_all **out);
 /* The first failure, in the order of ranks, as every rank's own: RK_OK only if all ranks pass RK_OK. Its message names the rank. comm NULL: one process. */
 rk_status rk_comm_agree(rk_comm *comm, rk_status status);
 /* The first rank's text (NULL: none) in place of all others': *text is the caller's, rk_free. comm NULL: one process. */
@@ -70,7 +70,7 @@ typedef struct rk_peer {
 /* What a communicator and those made of its members have in common. */
 typedef struct rk_comm_shared {
     pthread_mutex_t mutex; /* held for all below, for the state of exchanges, and for every call of MPI */
-    rk_parcel_pool pool;
+    rk_message_pool pool;
     size_t piece_bytes;    /* larger messages are cut into pieces of this size; the same on every rank */
     _Atomic uint64_t bytes_sent; /* to other ranks */
     const rk_comm *all;    /* the communicator of all ranks, for their names */
@@ -78,7 +78,7 @@ typedef struct rk_comm_shared {
     char failure[2048];
 } rk_comm_shared;
 
-/* The library's own lanes, after those of rk_lane. */
+/* The library's own lanes, after those of rk_channel. */
 enum { RK_LANE_MEMBERS = RK_LANE_COUNT, RK_LANE_FAREWELL, RK_LANE_ROLL, RK_ALL_LANES };
 /* So many exchanges of one lane may be under way on a rank. */
 enum { RK_MAX_UNDER_WAY = 256 };
@@ -86,14 +86,14 @@ enum { RK_MAX_UNDER_WAY = 256 };
 typedef struct rk_comm_functions {
     size_t part_bytes; /* of what it keeps for each rank in an exchange */
     void (*free)(rk_comm *comm);
-    rk_status (*begin)(rk_exchange *exchange, const rk_parcel *send, const bool *to, const bool *from);
-    rk_status (*test)(rk_exchange *exchange, bool *done); /* moves on all that share its communicator's state */
-    void (*abandon)(rk_exchange *exchange);               /* it will be freed, and was not done */
+    rk_status (*begin)(rk_all_to_all *all_to_all, const rk_message *send, const bool *to, const bool *from);
+    rk_status (*test)(rk_all_to_all *all_to_all, bool *done); /* moves on all that share its communicator's state */
+    void (*abandon)(rk_all_to_all *all_to_all);               /* it will be freed, and was not done */
     rk_status (*members)(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out);
     void (*abort)(rk_comm *comm, const char *reason);
     /* Of an exchange that is late, again and again until it is known: well [ranks of the world], its kind's own; false: one that is not heard of, or waits for nobody; or, where all wait, that is waited for here. NULL: not
      * known yet. The mutex is held. */
-    rk_status (*find_lost)(rk_exchange *exchange, const bool **well);
+    rk_status (*find_lost)(rk_all_to_all *all_to_all, const bool **well);
 } rk_comm_functions;
 
 /* The head of every kind's own struct. */
@@ -104,7 +104,7 @@ struct rk_comm {
     double timeout_s;
     rk_peer *peers;                      /* [size] */
     _Atomic uint32_t begun[RK_ALL_LANES]; /* sequence numbers taken */
-    rk_exchange *idle;                   /* to be used again */
+    rk_all_to_all *idle;                   /* to be used again */
     rk_sum *sums;                        /* under way, in the order in which they were begun */
     rk_sum *idle_sums;
     pthread_mutex_t sums_mutex;          /* held by who moves them on */
@@ -112,18 +112,18 @@ struct rk_comm {
     char description[128];
 };
 
-struct rk_exchange {
+struct rk_all_to_all {
     rk_comm *comm;
-    int lane;
+    int channel;
     uint32_t sequence;   /* the same on every rank: messages meet by communicator, lane and sequence */
-    rk_parcel *received; /* [size]: data of the pool */
+    rk_message *received; /* [size]: data of the pool */
     bool *arrived;       /* [size]: received from there, or nothing is sent there */
     bool *taken;         /* [size]: sent there, or nothing is to be sent */
     void *parts;         /* [size * part_bytes]: the kind's own */
     bool done;
     atomic_bool awaited; /* a thread does nothing but wait for it */
     double late_since, asked_last; /* 0: it is not late, nobody was asked who is lost */
-    rk_exchange *next;   /* in the list of those under way, or idle */
+    rk_all_to_all *next;   /* in the list of those under way, or idle */
 };
 
 /* For kinds: the head's fields, as of a zeroed struct; peers without hosts. */
@@ -137,14 +137,14 @@ rk_status rk_comm_fail(rk_comm *comm, rk_status status);
 rk_status rk_comm_failed(rk_comm *comm); /* RK_OK, or that error as this thread's */
 
 /* An exchange of a sequence number that its caller keeps. */
-rk_status rk_exchange_begin_at(rk_comm *comm, int lane, uint32_t sequence, const rk_parcel *send, const bool *to, const bool *from, rk_exchange **out);
-void rk_exchange_release(rk_exchange *exchange); /* its memory, once idle */
+rk_status rk_all_to_all_begin_at(rk_comm *comm, int channel, uint32_t sequence, const rk_message *send, const bool *to, const bool *from, rk_all_to_all **out);
+void rk_all_to_all_release(rk_all_to_all *all_to_all); /* its memory, once idle */
 /* Over its time limit, again and again: RK_OK while others are asked whom they wait for; RK_PEER_LOST names who is lost, and is the end of the communicator. */
-rk_status rk_exchange_late(rk_exchange *exchange);
+rk_status rk_all_to_all_late(rk_all_to_all *all_to_all);
 /* Between two looks: spins at first, then sleeps. */
 void rk_comm_pause(unsigned *n_pauses);
 /* By the last look at messages. */
-bool rk_exchange_is_done(rk_exchange *exchange);
+bool rk_all_to_all_is_done(rk_all_to_all *all_to_all);
 /* Move all sums of a communicator on, by the last look at messages or by one more: all need but one, and a look takes system calls. */
 rk_status rk_sums_advance(rk_comm *comm, bool looks);
 void rk_sums_release(rk_comm *comm);

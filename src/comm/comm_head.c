@@ -16,9 +16,9 @@ rk_status rk_comm_head_init(rk_comm *comm, const rk_comm_functions *functions, r
 }
 
 void rk_comm_head_release(rk_comm *comm) {
-    for (rk_exchange *e = comm->idle, *next; e; e = next) {
+    for (rk_all_to_all *e = comm->idle, *next; e; e = next) {
         next = e->next;
-        rk_exchange_release(e);
+        rk_all_to_all_release(e);
     }
     rk_sums_release(comm);
     pthread_cond_destroy(&comm->sums_begun);

@@ -12,7 +12,7 @@ rk_status rk_comm_shared_create(rk_comm_shared **out) {
 
 void rk_comm_shared_free(rk_comm_shared *shared) {
     if (!shared) return;
-    rk_parcel_pool_release(&shared->pool);
+    rk_message_pool_release(&shared->pool);
     pthread_mutex_destroy(&shared->mutex);
     rk_free(shared);
 }

@@ -21,7 +21,7 @@ static int *header(const void *data) {
     return (int *)(void *)((char *)(size_t)data - HEADER_BYTES);
 }
 
-size_t rk_parcel_capacity(const void *data) {
+size_t rk_message_capacity(const void *data) {
     return class_bytes(*header(data));
 }
 
@@ -35,7 +35,7 @@ static rk_status new_buffer(int class, void **out) {
 }
 
 /* One of up to twice the size will do: sizes vary from message to message. */
-rk_status rk_parcel_pool_take(rk_parcel_pool *pool, size_t n_bytes, void **out) {
+rk_status rk_message_pool_take(rk_message_pool *pool, size_t n_bytes, void **out) {
     int class = class_of(n_bytes);
     if (class == RK_PARCEL_SIZES) return RK_NO_MEMORY_ERROR(n_bytes);
     for (int c = class; c <= class + REACH && c < RK_PARCEL_SIZES; c++) {
@@ -48,14 +48,14 @@ rk_status rk_parcel_pool_take(rk_parcel_pool *pool, size_t n_bytes, void **out) 
     return new_buffer(class, out);
 }
 
-void rk_parcel_pool_give(rk_parcel_pool *pool, void *data) {
+void rk_message_pool_give(rk_message_pool *pool, void *data) {
     if (!data) return;
     int class = *header(data);
     memcpy(data, &pool->idle[class], sizeof(void *));
     pool->idle[class] = data;
 }
 
-void rk_parcel_pool_release(rk_parcel_pool *pool) {
+void rk_message_pool_release(rk_message_pool *pool) {
     for (int c = 0; c < RK_PARCEL_SIZES; c++) {
         for (void *data = pool->idle[c], *next; data; data = next) {
             memcpy(&next, data, sizeof next);

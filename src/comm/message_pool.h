@@ -9,14 +9,14 @@
 /* Sizes are 64, 80, 96, 112, 128, 160, ... bytes: four in each doubling. */
 enum { RK_PARCEL_SIZES = 4 * 40 };
 
-typedef struct rk_parcel_pool {
+typedef struct rk_message_pool {
     void *idle[RK_PARCEL_SIZES]; /* lists through the buffers' first bytes */
-} rk_parcel_pool;
+} rk_message_pool;
 
 /* A buffer of at least n_bytes, 64-byte aligned, of any content; one that is kept, or a new one. */
-rk_status rk_parcel_pool_take(rk_parcel_pool *pool, size_t n_bytes, void **out);
-void rk_parcel_pool_give(rk_parcel_pool *pool, void *data); /* NULL is fine */
-size_t rk_parcel_capacity(const void *data);
-void rk_parcel_pool_release(rk_parcel_pool *pool);
+rk_status rk_message_pool_take(rk_message_pool *pool, size_t n_bytes, void **out);
+void rk_message_pool_give(rk_message_pool *pool, void *data); /* NULL is fine */
+size_t rk_message_capacity(const void *data);
+void rk_message_pool_release(rk_message_pool *pool);
 
 #endif

@@ -3,7 +3,7 @@
 #include "base/thread/trace.h"
 
 /* Until there is a sum to move on; false: it is to stop. */
-static bool await_sums(rk_sum_attendant *a, uint64_t *begin, unsigned *n_pauses) {
+static bool await_sums(rk_progress_thread *a, uint64_t *begin, unsigned *n_pauses) {
     rk_comm *comm = a->comm;
     pthread_mutex_lock(&comm->sums_mutex);
     if (!comm->sums && *begin) {
@@ -20,8 +20,8 @@ static bool await_sums(rk_sum_attendant *a, uint64_t *begin, unsigned *n_pauses)
     return goes_on;
 }
 
-static void *attend(void *context) {
-    rk_sum_attendant *a = context;
+static void *make_progress(void *context) {
+    rk_progress_thread *a = context;
     uint64_t begin = 0;
     unsigned n_pauses = 0;
     rk_trace_name_thread("sums");
@@ -29,19 +29,19 @@ static void *attend(void *context) {
     return NULL;
 }
 
-rk_status rk_sum_attendant_init(rk_sum_attendant *a, rk_comm *comm) {
-    *a = (rk_sum_attendant){.comm = comm};
-    RK_FAIL_IF(pthread_create(&a->thread, NULL, attend, a) != 0, RK_NO_MEMORY, "could not start a thread");
+rk_status rk_progress_thread_init(rk_progress_thread *a, rk_comm *comm) {
+    *a = (rk_progress_thread){.comm = comm};
+    RK_FAIL_IF(pthread_create(&a->thread, NULL, make_progress, a) != 0, RK_NO_MEMORY, "could not start a thread");
     a->runs = true;
     return RK_OK;
 }
 
-void rk_sum_attendant_release(rk_sum_attendant *a) {
+void rk_progress_thread_release(rk_progress_thread *a) {
     if (!a->runs) return;
     pthread_mutex_lock(&a->comm->sums_mutex);
     a->stops = true;
     pthread_cond_broadcast(&a->comm->sums_begun);
     pthread_mutex_unlock(&a->comm->sums_mutex);
     pthread_join(a->thread, NULL);
-    *a = (rk_sum_attendant){0};
+    *a = (rk_progress_thread){0};
 }

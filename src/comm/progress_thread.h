@@ -4,14 +4,14 @@
 
 #include "comm/comm.h"
 
-typedef struct rk_sum_attendant {
+typedef struct rk_progress_thread {
     rk_comm *comm;
     pthread_t thread;
     bool runs, stops; /* stops: under the communicator's sums_mutex */
-} rk_sum_attendant;
+} rk_progress_thread;
 
 /* The communicator outlives it. What fails is the communicator's end, and told at the next wait of anybody. */
-rk_status rk_sum_attendant_init(rk_sum_attendant *attendant, rk_comm *comm);
-void rk_sum_attendant_release(rk_sum_attendant *attendant); /* a zeroed one is fine */
+rk_status rk_progress_thread_init(rk_progress_thread *progress_thread, rk_comm *comm);
+void rk_progress_thread_release(rk_progress_thread *progress_thread); /* a zeroed one is fine */
 
 #endif

@@ -1,4 +1,4 @@
-/* The body of rk_rows_update (kernels/fused_update.h); included once for each instruction set. */
+/* The body of rk_fused_update (kernels/fused_update.h); included once for each instruction set. */
 #include <string.h>
 
 #include "base/tree_sum.h"
@@ -19,7 +19,7 @@ static inline void prefetch_to_write(const void *data, int64_t n_bytes) {
 }
 
 /* The gradient of a bag; *source moves on to the feature that it is of. */
-static inline const float *gradient_of(const rk_rows_update_args *a, uint32_t bag, int32_t *source) {
+static inline const float *gradient_of(const rk_fused_update_args *a, uint32_t bag, int32_t *source) {
     while (*source > 0 && bag < a->sources[*source].first_bag) --*source;
     while (*source + 1 < a->n_sources && bag >= a->sources[*source + 1].first_bag) ++*source;
     const rk_gradient_source *s = &a->sources[*source];
@@ -28,17 +28,17 @@ static inline const float *gradient_of(const rk_rows_update_args *a, uint32_t ba
     return s->data + local / s->length * s->stride + local % s->length * a->rows.dim;
 }
 
-static inline uint32_t bag_of(const rk_rows_update_args *a, rk_row_use use) {
+static inline uint32_t bag_of(const rk_fused_update_args *a, rk_row_use use) {
     return a->bags ? a->bags[(uint32_t)use] : (uint32_t)use;
 }
 
-static inline float coefficient_of(const rk_rows_update_args *a, rk_row_use use, int32_t source) {
+static inline float coefficient_of(const rk_fused_update_args *a, rk_row_use use, int32_t source) {
     if (a->coefficients) return a->coefficients[(uint32_t)use];
     const rk_gradient_source *s = &a->sources[source];
     return s->scales ? s->scales[(uint32_t)use - s->first_bag] : 1.0f;
 }
 
-static inline void prefetch_use(const rk_rows_update_args *a, int64_t i, int32_t *source) {
+static inline void prefetch_use(const rk_fused_update_args *a, int64_t i, int32_t *source) {
     int64_t dim = a->rows.dim;
     prefetch_to_read(gradient_of(a, bag_of(a, a->uses[i]), source), dim * 4);
     uint32_t place = rk_use_place(a->uses[i]);
@@ -50,7 +50,7 @@ static inline void prefetch_use(const rk_rows_update_args *a, int64_t i, int32_t
 }
 
 /* How many uses ahead keeps about LINES_AHEAD cache lines on their way. */
-static inline int64_t uses_ahead(const rk_rows_update_args *a) {
+static inline int64_t uses_ahead(const rk_fused_update_args *a) {
     int64_t lines = 0, row_lines = ((int64_t)a->rows.dim * 4 + LINE_BYTES - 1) / LINE_BYTES;
     lines += 2 * row_lines;
     for (int s = 0; s < 2; s++)
@@ -58,7 +58,7 @@ static inline int64_t uses_ahead(const rk_rows_update_args *a) {
     return lines >= LINES_AHEAD / 2 ? 2 : LINES_AHEAD / lines;
 }
 
-static inline void update_row(const rk_rows_update_args *a, int64_t row, float *g, bool used) {
+static inline void update_row(const rk_fused_update_args *a, int64_t row, float *g, bool used) {
     int32_t dim = a->rows.dim;
     float copy[RK_MAX_DIM], *slots[2];
     bool in_place = a->rows.dtype == RK_F32;
@@ -72,14 +72,14 @@ static inline void update_row(const rk_rows_update_args *a, int64_t row, float *
     if (!in_place) store_row(&a->rows, row, w, a->seed, (uint64_t)rk_rows_id(&a->rows, row));
 }
 
-static inline uint32_t leaf_of(const rk_rows_update_args *a, uint32_t bag, int32_t source) {
+static inline uint32_t leaf_of(const rk_fused_update_args *a, uint32_t bag, int32_t source) {
     const rk_gradient_source *s = &a->sources[source];
     return s->first_leaf + (s->leaf_bags ? (uint32_t)((bag - s->first_bag) / s->leaf_bags) : 0);
 }
 
 /* The uses of one place and leaf, from i on, summed into g; returns where they end. dim, leaves: constants where the caller knows them, which keeps the
  * sum in registers. */
-ROW_INLINE int64_t sum_uses(const rk_rows_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g, int32_t dim, bool leaves, uint32_t *leaf) {
+ROW_INLINE int64_t sum_uses(const rk_fused_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g, int32_t dim, bool leaves, uint32_t *leaf) {
     uint32_t place = rk_use_place(a->uses[i]);
     row_sum sum;
     row_sum_begin(&sum, g, dim);
@@ -95,7 +95,7 @@ ROW_INLINE int64_t sum_uses(const rk_rows_update_args *a, int64_t i, int64_t ahe
     return i;
 }
 
-static int64_t sum_one(const rk_rows_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g) {
+static int64_t sum_one(const rk_fused_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g) {
     switch (a->rows.dim) {
         case 1: return sum_uses(a, i, ahead, sources, g, 1, false, NULL);
         case 16: return sum_uses(a, i, ahead, sources, g, 16, false, NULL);
@@ -113,7 +113,7 @@ static void join_leaves(rk_tree *tree, float *sums, int32_t dim) {
 }
 
 /* The uses of one place, leaf by leaf. */
-static int64_t sum_leaves(const rk_rows_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g) {
+static int64_t sum_leaves(const rk_fused_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g) {
     enum { HEIGHT = 12 }; /* of a tree of RK_MAX_LEAVES, one sum that begins and one below it */
     float sums[HEIGHT * RK_MAX_DIM], next[RK_MAX_DIM];
     rk_tree tree;
@@ -131,12 +131,12 @@ static int64_t sum_leaves(const rk_rows_update_args *a, int64_t i, int64_t ahead
     return i;
 }
 
-static inline int64_t sum_place(const rk_rows_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g) {
+static inline int64_t sum_place(const rk_fused_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g) {
     return a->has_leaves ? sum_leaves(a, i, ahead, sources, g) : sum_one(a, i, ahead, sources, g);
 }
 
-void RK_KERNEL_NAME(rk_rows_update)(const rk_rows_update_args *args) {
-    const rk_rows_update_args own = *args, *a = &own; /* its own: stores of rows cannot change it */
+void RK_KERNEL_NAME(rk_fused_update)(const rk_fused_update_args *args) {
+    const rk_fused_update_args own = *args, *a = &own; /* its own: stores of rows cannot change it */
     float g[RK_MAX_DIM];
     int64_t ahead = uses_ahead(a);
     int32_t sources[2] = {0, 0}; /* of the use at hand, of the one that is prefetched */
@@ -156,7 +156,7 @@ void RK_KERNEL_NAME(rk_rows_update)(const rk_rows_update_args *args) {
 
 /* Nothing of rows is fetched ahead: prefetch_use would touch them. */
 void RK_KERNEL_NAME(rk_rows_sum)(const rk_rows_sum_args *args) {
-    const rk_rows_update_args *a = &args->from;
+    const rk_fused_update_args *a = &args->from;
     int32_t sources[2] = {0, 0};
     for (int64_t i = 0; i < a->n_uses;) {
         float *to = args->out + args->targets[(uint32_t)a->uses[i]] * a->rows.dim;

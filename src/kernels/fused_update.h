@@ -29,9 +29,9 @@ enum { RK_MAX_LEAVES = 1024 };
  *             g of the leaf = 0;  for each use of the place in it, in order: g += coefficient * gradient of the bag
  *         g = the sum of the leaves' in the order of their tree (base/tree_sum.h)
  *         g += (l2 if used + l2_full) * row
- *         rk_row_update(row, its slots, g)
+ *         rk_optimizer_step(row, its slots, g)
  * bf16 and f16 rows are rounded stochastically with bits drawn from (seed, row). */
-typedef struct rk_rows_update_args {
+typedef struct rk_fused_update_args {
     rk_rows rows;
     int64_t first_row, n_places;
     float *slots[2];             /* [rows of the table, slot_width], or NULL */
@@ -47,12 +47,12 @@ typedef struct rk_rows_update_args {
     const float *coefficients;   /* [n_occurrences] or NULL: the sources' scales */
     float l2, l2_full;
     uint64_t seed;
-} rk_rows_update_args;
-void rk_rows_update(const rk_rows_update_args *args);
+} rk_fused_update_args;
+void rk_fused_update(const rk_fused_update_args *args);
 
 /* The sums alone, of the places that have uses: g goes to out + targets[occurrence of the place's first use] * dim. Uses name occurrences. */
 typedef struct rk_rows_sum_args {
-    rk_rows_update_args from;    /* rows.dim, and from `uses` to `coefficients` */
+    rk_fused_update_args from;    /* rows.dim, and from `uses` to `coefficients` */
     const int64_t *targets;      /* [n_occurrences] */
     float *out;                  /* [n_targets, dim] */
 } rk_rows_sum_args;

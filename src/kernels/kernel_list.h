@@ -16,9 +16,9 @@
 #define RK_KERNEL_LIST(X)                                                                                                          \
     X(rk_ids_check, (const int64_t *ids, int64_t n, int64_t n_rows, bool *strays), (ids, n, n_rows, strays))                        \
     X(rk_bag_forward, (const rk_bag_forward_args *args), (args))                                                                    \
-    X(rk_rows_update, (const rk_rows_update_args *args), (args))                                                                    \
+    X(rk_fused_update, (const rk_fused_update_args *args), (args))                                                                    \
     X(rk_rows_sum, (const rk_rows_sum_args *args), (args))                                                                          \
-    X(rk_row_update, (const rk_update *update, float *w, float *slot0, float *slot1, float *g, int64_t dim),                        \
+    X(rk_optimizer_step, (const rk_update *update, float *w, float *slot0, float *slot1, float *g, int64_t dim),                        \
       (update, w, slot0, slot1, g, dim))                                                                                            \
     X(rk_random_row, (const rk_random_row_args *args, int64_t id, int32_t dim, float *out), (args, id, dim, out))                   \
     X(rk_row_load, (const rk_rows *rows, int64_t row, float *out), (rows, row, out))                                                \

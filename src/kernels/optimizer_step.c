@@ -1,7 +1,7 @@
-/* The body of rk_row_update (kernels/optimizer_step.h); included once for each instruction set. */
+/* The body of rk_optimizer_step (kernels/optimizer_step.h); included once for each instruction set. */
 #include "kernels/kernel_list.h"
 #include "kernels/inline/optimizer_rules.h"
 
-void RK_KERNEL_NAME(rk_row_update)(const rk_update *update, float *w, float *slot0, float *slot1, float *g, int64_t dim) {
+void RK_KERNEL_NAME(rk_optimizer_step)(const rk_update *update, float *w, float *slot0, float *slot1, float *g, int64_t dim) {
     step_row(update, w, slot0, slot1, g, dim);
 }

@@ -24,6 +24,6 @@ typedef struct rk_update {
  *
  *     g = clip(g);  w -= decay * w;  (the kind's rule);  w = clip(w)
  */
-void rk_row_update(const rk_update *update, float *w, float *slot0, float *slot1, float *g, int64_t dim);
+void rk_optimizer_step(const rk_update *update, float *w, float *slot0, float *slot1, float *g, int64_t dim);
 
 #endif

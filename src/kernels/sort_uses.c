@@ -26,7 +26,7 @@ static void sort_by_digit(const rk_row_use *from, rk_row_use *to, int64_t n, int
     for (int64_t i = 0; i < n; i++) to[starts[from[i] >> shift & mask]++] = from[i];
 }
 
-void rk_sort_uses(rk_row_use *uses, int64_t n, int place_bits, rk_row_use *aside) {
+void rk_sort_uses(rk_row_use *uses, int64_t n, int place_bits, rk_row_use *scratch) {
     if (n <= FEW) {
         insert_each(uses, n);
         return;
@@ -34,7 +34,7 @@ void rk_sort_uses(rk_row_use *uses, int64_t n, int place_bits, rk_row_use *aside
     int most_bits = LEAST_DIGIT_BITS;
     while (most_bits < DIGIT_BITS && n >> most_bits > 0) most_bits++;
     int n_digits = (place_bits + most_bits - 1) / most_bits, bits = n_digits ? (place_bits + n_digits - 1) / n_digits : 0;
-    rk_row_use *from = uses, *to = aside;
+    rk_row_use *from = uses, *to = scratch;
     for (int d = 0; d < n_digits; d++) {
         sort_by_digit(from, to, n, 32 + d * bits, bits);
         rk_row_use *swap = from;

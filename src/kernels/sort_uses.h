@@ -5,6 +5,6 @@
 #include "kernels/fused_update.h"
 
 /* A stable sort by place; places have up to place_bits bits. aside: [n] scratch. */
-void rk_sort_uses(rk_row_use *uses, int64_t n, int place_bits, rk_row_use *aside);
+void rk_sort_uses(rk_row_use *uses, int64_t n, int place_bits, rk_row_use *scratch);
 
 #endif

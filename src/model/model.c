@@ -31,11 +31,11 @@ static void take_ids(rk_model *model, const rk_batch *batch, int64_t first, int6
 }
 
 /* The same samples, made ready to be looked up. */
-static rk_status route(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets, bool training) {
+static rk_status dedup(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets, bool training) {
     uint64_t begin = rk_trace_begin();
     rk_status status = RK_OK;
     take_ids(model, batch, first, n, offsets);
-    if (model->embeddings) status = rk_embeddings_route(model->embeddings, n, model->ids, training);
+    if (model->embeddings) status = rk_embeddings_dedup(model->embeddings, n, model->ids, training);
     if (model->n_dense) rk_graph_bind(model->graph, model->dense, (rk_real *)(size_t)(batch->dense + first * model->n_dense), NULL);
     rk_trace_end(begin, "route");
     return status;
@@ -91,7 +91,7 @@ static void look_up_early(rk_model *model) {
 /* Where updates are stale, the dense part beside the update of the batch before. */
 static rk_status compute_gradients(rk_model_run *r, double *loss) {
     rk_model *model = r->model;
-    RK_TRY(route(model, r->batch, 0, r->batch->n, NULL, true));
+    RK_TRY(dedup(model, r->batch, 0, r->batch->n, NULL, true));
     rk_graph_hooks hooks = rk_model_hooks(r, true);
     hooks.read = look_up_block;
     if (model->embeddings) look_up_early(model);
@@ -101,10 +101,10 @@ static rk_status compute_gradients(rk_model_run *r, double *loss) {
         hooks.n_beside = rk_embeddings_n_pieces(model->embeddings);
     }
     rk_status status = rk_graph_train(model->graph, r->batch->n, model->step, &hooks);
-    if (hooks.n_beside && atomic_load(&r->n_updated) == hooks.n_beside) rk_embeddings_land(model->embeddings); /* not if the run failed before it began */
+    if (hooks.n_beside && atomic_load(&r->n_updated) == hooks.n_beside) rk_embeddings_complete(model->embeddings); /* not if the run failed before it began */
     RK_TRY(status);
     rk_model_sum_blocks(model, r->batch->n);
-    return rk_model_sum_shards(model, r->batch, model->shard_losses, rk_graph_n_shards(model->graph, r->batch->n), loss);
+    return rk_model_sum_micro_batches(model, r->batch, model->micro_batch_losses, rk_graph_n_micro_batches(model->graph, r->batch->n), loss);
 }
 
 /* The update of the rows, or the launch of one; the collection's own check names a gradient that is not finite. */
@@ -118,17 +118,17 @@ static rk_status update_rows(rk_model_run *r) {
     return RK_OK;
 }
 
-rk_status rk_model_settle(rk_model *model) {
-    if (model->device_step) return rk_device_step_settle(model);
+rk_status rk_model_flush(rk_model *model) {
+    if (model->device_step) return rk_device_step_flush(model);
     RK_TRY(rk_stale_rows_keep(&model->stale_rows, model->stale_rows.n_looked_up - 1));
     if (model->embeddings) rk_embeddings_update_all(model->embeddings);
-    return model->spread && model->spread->sharded ? rk_sharded_settle(model->spread->sharded) : RK_OK;
+    return model->data_parallel && model->data_parallel->sharded ? rk_sharded_flush(model->data_parallel->sharded) : RK_OK;
 }
 
-rk_status rk_model_refresh(rk_model *model) {
+rk_status rk_model_reload(rk_model *model) {
     rk_stale_rows_forget(&model->stale_rows);
-    if (model->spread && model->spread->sharded) rk_sharded_forget(model->spread->sharded);
-    return model->device_step ? rk_device_step_refresh(model) : RK_OK;
+    if (model->data_parallel && model->data_parallel->sharded) rk_sharded_forget(model->data_parallel->sharded);
+    return model->device_step ? rk_device_step_reload(model) : RK_OK;
 }
 
 /* Both updates or none: all gradients are checked before a row or a parameter is written. */
@@ -153,7 +153,7 @@ rk_status rk_model_train_part(rk_model *model, const rk_batch_part *part, double
     const rk_batch *batch = &part->batch;
     RK_FAIL_IF(!model->optimizer, RK_INVALID_ARGUMENT, "the model was built for prediction, not for training");
     RK_TRY(rk_model_check_batch(model, part, true));
-    if (model->spread) return rk_spread_train(model, part, loss);
+    if (model->data_parallel) return rk_data_parallel_train(model, part, loss);
     rk_batch extended;
     const rk_pairs *pairs = NULL;
     if (model->retrieval) RK_TRY(rk_retrieval_lengthen(model, batch, &extended, &pairs));
@@ -178,7 +178,7 @@ rk_status rk_model_train_part(rk_model *model, const rk_batch_part *part, double
 }
 
 rk_status rk_model_forward(rk_model *model, const rk_batch *batch, rk_graph_hooks hooks) {
-    RK_TRY(route(model, batch, 0, batch->n, NULL, false));
+    RK_TRY(dedup(model, batch, 0, batch->n, NULL, false));
     hooks.read = look_up_block;
     return rk_graph_forward(model->graph, batch->n, false, model->step, &hooks);
 }
@@ -189,7 +189,7 @@ rk_status rk_model_vectors_of_device(rk_model *model, const rk_batch *batch, rk_
 }
 
 static rk_status predict_here(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets, float *out) {
-    RK_TRY(route(model, batch, first, n, offsets, false));
+    RK_TRY(dedup(model, batch, first, n, offsets, false));
     rk_model_run r = {.model = model, .batch = batch, .ids = model->ids, .predictions = out};
     rk_graph_hooks hooks = rk_model_hooks(&r, false);
     hooks.read = look_up_block;
@@ -217,25 +217,25 @@ rk_status rk_model_predict_part(rk_model *model, const rk_batch_part *part, floa
     const rk_batch *batch = &part->batch;
     RK_TRY(rk_model_check_batch(model, part, false));
     if (part->total == 0) return RK_OK;
-    if (model->spread) return rk_spread_predict(model, part, predictions);
-    if (!model->device_step) RK_TRY(rk_model_settle(model));
+    if (model->data_parallel) return rk_data_parallel_predict(model, part, predictions);
+    if (!model->device_step) RK_TRY(rk_model_flush(model));
     rk_batch extended;
     if (model->retrieval) RK_TRY(rk_retrieval_extend(model, batch, NULL, 0, batch->n, &extended));
     if (model->retrieval) batch = &extended;
     if (batch->n <= model->max_batch) return predict_piece(model, batch, 0, batch->n, NULL, predictions);
-    float *aside = NULL;
+    float *scratch = NULL;
     int64_t *offsets = NULL;
     size_t n_values = (size_t)(batch->n * model->n_tasks);
     rk_status status;
-    RK_GOTO(rk_alloc(n_values, sizeof *aside, &aside));
+    RK_GOTO(rk_alloc(n_values, sizeof *scratch, &scratch));
     RK_GOTO(rk_alloc((size_t)model->n_lookups * (size_t)(model->max_batch + 1), sizeof *offsets, &offsets));
     for (int64_t first = 0; first < batch->n; first += model->max_batch) {
         int64_t n = batch->n - first < model->max_batch ? batch->n - first : model->max_batch;
-        RK_GOTO(predict_piece(model, batch, first, n, offsets, aside + first * model->n_tasks));
+        RK_GOTO(predict_piece(model, batch, first, n, offsets, scratch + first * model->n_tasks));
     }
-    memcpy(predictions, aside, n_values * sizeof *aside);
+    memcpy(predictions, scratch, n_values * sizeof *scratch);
 done:
-    rk_free(aside);
+    rk_free(scratch);
     rk_free(offsets);
     return status;
 }
@@ -259,13 +259,13 @@ rk_status rk_model_metrics(void *context, bool binary, int64_t n, const rk_metri
     return rk_comm_agree(rk_model_trainers(model), status);
 }
 
-rk_status rk_model_item_places(rk_model *model, const rk_item_places *args) {
-    return rk_device_step_item_places(model, args);
+rk_status rk_model_item_positions(rk_model *model, const rk_item_positions *args) {
+    return rk_device_step_item_positions(model, args);
 }
 
 rk_embeddings *rk_model_embeddings(rk_model *model) {
     if (model->is_outline) return NULL;
-    (void)rk_model_settle(model); /* a GPU that failed says so at the next step */
+    (void)rk_model_flush(model); /* a GPU that failed says so at the next step */
     return model->embeddings;
 }
 
@@ -274,10 +274,10 @@ int64_t rk_model_n_not_finite(const rk_model *model) {
 }
 
 rk_status rk_model_state(rk_model *model, rk_state *state) {
-    RK_TRY(rk_model_settle(model));
+    RK_TRY(rk_model_flush(model));
     if (model->embeddings) RK_TRY(rk_embeddings_state(model->embeddings, state));
     for (int32_t t = 0; model->stale_rows.embeddings && t < rk_embeddings_n_tables(model->embeddings); t++) RK_TRY(rk_stale_rows_state(&model->stale_rows, t, state));
-    if (model->spread && model->spread->sharded) RK_TRY(rk_sharded_state(model->spread->sharded, state));
+    if (model->data_parallel && model->data_parallel->sharded) RK_TRY(rk_sharded_state(model->data_parallel->sharded, state));
     size_t first = state->n;
     if (!model->graph) return RK_OK; /* of a rank that only holds rows */
     RK_TRY(rk_graph_state(model->graph, state));
@@ -289,7 +289,7 @@ rk_status rk_model_state(rk_model *model, rk_state *state) {
 }
 
 rk_status rk_model_read_stale(rk_model *model, const char *name, int64_t n, int64_t record_bytes, const void *records) {
-    if (model->spread && model->spread->sharded) return rk_sharded_read_stale(model->spread->sharded, name, n, record_bytes, records);
+    if (model->data_parallel && model->data_parallel->sharded) return rk_sharded_read_stale(model->data_parallel->sharded, name, n, record_bytes, records);
     return rk_stale_rows_read(&model->stale_rows, name, n, record_bytes, records);
 }
 
@@ -297,5 +297,5 @@ void rk_model_scale_learning_rate(rk_model *model, double factor) {
     if (model->optimizer) rk_dense_optimizer_scale_learning_rate(model->optimizer, factor);
     /* Fails for a factor that is no positive number only, which no schedule yields. */
     if (model->embeddings) (void)rk_embeddings_scale_learning_rate(model->embeddings, factor);
-    if (model->spread && model->spread->sharded) (void)rk_sharded_scale_learning_rate(model->spread->sharded, factor);
+    if (model->data_parallel && model->data_parallel->sharded) (void)rk_sharded_scale_learning_rate(model->data_parallel->sharded, factor);
 }

@@ -55,7 +55,7 @@ static rk_status check_data(const rk_model *model, const rk_model_options *optio
 }
 
 /* For prediction: an optimizer without slots, and rows that nothing decays. */
-static rk_status drop_slots(rk_embedding_plan *plan) {
+static rk_status drop_slots(rk_collection_config *plan) {
     for (int32_t t = 0; t < plan->n_tables; t++) {
         RK_TRY(rk_optimizer_init(&plan->optimizers[t], RK_OPTIMIZER_SGD));
         plan->l2[t] = plan->l2_full[t] = 0;
@@ -63,11 +63,11 @@ static rk_status drop_slots(rk_embedding_plan *plan) {
     return RK_OK;
 }
 
-static const rk_table_config *table_of(const rk_embedding_plan *plan, int32_t feature) {
+static const rk_table_config *table_of(const rk_collection_config *plan, int32_t feature) {
     return &plan->tables[plan->table_of[feature]];
 }
 
-static rk_status check_equal_dims(const rk_model_options *options, const char *kind, const rk_embedding_plan *plan) {
+static rk_status check_equal_dims(const rk_model_options *options, const char *kind, const rk_collection_config *plan) {
     for (int32_t f = 1; f < plan->n_vectors; f++) {
         const rk_table_config *first = table_of(plan, 0), *other = table_of(plan, f);
         if (other->dim == first->dim) continue;
@@ -99,7 +99,7 @@ static rk_status drop_features(rk_graph *graph, double rate, const rk_preset_inp
 }
 
 /* The graph's inputs, and each feature's place in them; out->features is the caller's to free. A sequence of length L counts as L vectors. */
-static rk_status add_inputs(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan, rk_preset_inputs *out) {
+static rk_status add_inputs(rk_model *model, const rk_model_options *options, const rk_collection_config *plan, rk_preset_inputs *out) {
     rk_graph *graph = model->graph;
     rk_preset_inputs inputs = {.dense = -1, .vectors = -1, .vector_rows = -1, .linear = -1, .lengths = -1, .n_tasks = rk_model_n_logits(model), .dtype = options->dtype};
     bool reads_lengths = rk_model_reads(options->model, RK_INPUT_LENGTHS);
@@ -116,7 +116,7 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options, co
         int32_t source = model->retrieval ? rk_retrieval_feature(model->retrieval, plan->sources[f]) : plan->sources[f];
         model->lookups[f] = (rk_model_lookup){.source = source, .input = -1, .first = vector ? (int32_t)width : f - plan->n_vectors};
         if (!vector) continue;
-        int32_t columns = rk_embedding_plan_width(plan, f), length = plan->features[f].max_sequence_length;
+        int32_t columns = rk_collection_config_width(plan, f), length = plan->features[f].max_sequence_length;
         features[f] = (rk_preset_feature){plan->features[f].name, (int32_t)width, columns, length, (int32_t)n_sequences};
         if (length && reads_lengths) {
             model->lookups[f].length = length;
@@ -144,7 +144,7 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options, co
 }
 
 /* Up to the logits of the preset or the layers. */
-static rk_status add_nodes(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan) {
+static rk_status add_nodes(rk_model *model, const rk_model_options *options, const rk_collection_config *plan) {
     rk_preset_inputs inputs = {0};
     RK_TRY(rk_graph_create(options->seed, &model->graph));
     rk_status status = add_inputs(model, options, plan, &inputs);
@@ -164,10 +164,10 @@ static rk_status graph_status(const rk_model_options *options, rk_status status)
 static rk_status finish_graph(rk_model *model, const rk_model_options *options) {
     RK_TRY(rk_model_join_tasks(model, options->model->task_weights == RK_TASK_WEIGHTS_UNCERTAINTY));
     if (model->retrieval) rk_retrieval_mark_outputs(model);
-    if (model->spread)
-        rk_graph_cut(model->graph, model->spread->n_shards, rk_spread_share(model->spread));
-    else if (options->training && options->n_shards > 1)
-        rk_graph_cut(model->graph, options->n_shards, (rk_graph_share){0, options->n_shards});
+    if (model->data_parallel)
+        rk_graph_split(model->graph, model->data_parallel->n_micro_batches, rk_data_parallel_local_batch(model->data_parallel));
+    else if (options->training && options->n_micro_batches > 1)
+        rk_graph_split(model->graph, options->n_micro_batches, (rk_graph_local_part){0, options->n_micro_batches});
     return graph_status(options, rk_graph_finish(model->graph, model->retrieval ? model->max_here : options->max_batch, options->training));
 }
 
@@ -179,16 +179,16 @@ static rk_status new_memory(rk_model *model, int number, int64_t reals, rk_real 
     return RK_OK;
 }
 
-static rk_status reserve_gradients(rk_model *model, const rk_embedding_plan *plan, int set) {
+static rk_status reserve_gradients(rk_model *model, const rk_collection_config *plan, int set) {
     int64_t width = 0;
     rk_real *at;
-    for (int32_t f = 0; f < model->n_lookups; f++) width += rk_embedding_plan_width(plan, f);
+    for (int32_t f = 0; f < model->n_lookups; f++) width += rk_collection_config_width(plan, f);
     RK_TRY(new_memory(model, set, width * model->max_here, &at));
     if (model->is_outline) return RK_OK;
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof **model->gradients, &model->gradients[set]));
     for (int32_t f = 0; f < model->n_lookups; f++) {
-        model->gradients[set][f] = (rk_activation){at, rk_embedding_plan_width(plan, f), NULL};
-        at += rk_embedding_plan_width(plan, f) * model->max_here;
+        model->gradients[set][f] = (rk_activation){at, rk_collection_config_width(plan, f), NULL};
+        at += rk_collection_config_width(plan, f) * model->max_here;
     }
     return RK_OK;
 }
@@ -210,11 +210,11 @@ static rk_status reserve_activations(rk_model *model) {
     return RK_OK;
 }
 
-static rk_status reserve(rk_model *model, const rk_embedding_plan *plan, bool training, bool on_device) {
+static rk_status reserve(rk_model *model, const rk_collection_config *plan, bool training, bool on_device) {
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *model->ids, &model->ids));
     if (!training) return RK_OK;
     RK_TRY(rk_alloc(rk_graph_n_blocks(model->graph, model->max_here) * (size_t)model->n_tasks, sizeof *model->losses, &model->losses));
-    RK_TRY(rk_alloc(rk_graph_n_shards(model->graph, model->max_here) * (size_t)model->n_tasks, sizeof *model->shard_losses, &model->shard_losses));
+    RK_TRY(rk_alloc(rk_graph_n_micro_batches(model->graph, model->max_here) * (size_t)model->n_tasks, sizeof *model->micro_batch_losses, &model->micro_batch_losses));
     if (on_device) return RK_OK;
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *model->activations, &model->activations));
     RK_TRY(reserve_gradients(model, plan, 0));
@@ -249,20 +249,20 @@ done:
 
 /* Sums of rows' gradients follow the graph's shards. */
 static void set_leaves(rk_model *model) {
-    int64_t shard = rk_graph_shard(model->graph);
-    for (int32_t f = 0; f < model->n_lookups && shard < model->max_here; f++) rk_embeddings_set_leaves(model->embeddings, f, (rk_leaves){0, shard});
+    int64_t micro_batch = rk_graph_micro_batch(model->graph);
+    for (int32_t f = 0; f < model->n_lookups && micro_batch < model->max_here; f++) rk_embeddings_set_leaves(model->embeddings, f, (rk_leaves){0, micro_batch});
 }
 
-static rk_status check_wishes(const rk_model_options *options, const rk_embedding_plan *plan) {
-    int32_t *wish_of;
-    RK_TRY(rk_alloc((size_t)plan->n_tables, sizeof *wish_of, &wish_of));
-    rk_status status = rk_placement_wishes_find(options->wishes, options->n_wishes, plan->tables, plan->n_tables, wish_of);
-    rk_free(wish_of);
+static rk_status check_constraints(const rk_model_options *options, const rk_collection_config *plan) {
+    int32_t *constraint_of;
+    RK_TRY(rk_alloc((size_t)plan->n_tables, sizeof *constraint_of, &constraint_of));
+    rk_status status = rk_planner_constraints_find(options->constraints, options->n_constraints, plan->tables, plan->n_tables, constraint_of);
+    rk_free(constraint_of);
     return status;
 }
 
 /* All that follows from the run file and the data's columns: tables and nodes, without their memory. */
-static rk_status outline(rk_model *model, const rk_model_options *options, rk_embedding_plan *plan) {
+static rk_status outline(rk_model *model, const rk_model_options *options, rk_collection_config *plan) {
     RK_TRY(rk_model_section_check(options->model, options->yaml));
     model->preset = rk_preset_of(options->model->kind);
     model->n_dense = options->schema->n_dense;
@@ -271,29 +271,29 @@ static rk_status outline(rk_model *model, const rk_model_options *options, rk_em
     RK_TRY(rk_model_tasks_init(model, options->schema));
     if (rk_model_learns_pairs(model)) RK_TRY(rk_retrieval_create(options, &model->retrieval));
     RK_TRY(rk_model_plan_tables(options->model, options->embedding, options->yaml, options->schema, model->retrieval, &options->dense_optimizer.optimizer, plan));
-    RK_TRY(check_wishes(options, plan));
+    RK_TRY(check_constraints(options, plan));
     if (rk_model_reads(options->model, RK_INPUT_VECTOR_ROWS)) RK_TRY(check_equal_dims(options, rk_model_kind(model), plan));
     return add_nodes(model, options, plan);
 }
 
-static rk_status build(rk_model *model, const rk_model_options *options, rk_embedding_plan *plan) {
+static rk_status build(rk_model *model, const rk_model_options *options, rk_collection_config *plan) {
     model->max_batch = model->max_here = options->max_batch;
     model->skip_not_finite = options->skip_not_finite;
     model->is_outline = options->is_outline;
-    bool spread = options->cluster != NULL;
-    model->stale = options->training && options->staleness > 0 && !spread;
+    bool data_parallel = options->cluster != NULL;
+    model->stale = options->training && options->staleness > 0 && !data_parallel;
     RK_TRY(outline(model, options, plan));
-    if (model->retrieval && options->training) model->max_here += rk_retrieval_n_drawn(model->retrieval);
+    if (model->retrieval && options->training) model->max_here += rk_retrieval_n_negatives(model->retrieval);
     if (!options->training) RK_TRY(drop_slots(plan));
-    if (spread)
-        RK_TRY(rk_spread_create(model, options));
+    if (data_parallel)
+        RK_TRY(rk_data_parallel_create(model, options));
     else if (plan->n_features)
-        RK_TRY(rk_embedding_plan_create(plan, options->seed, options->is_outline, &model->embeddings));
+        RK_TRY(rk_collection_config_create(plan, options->seed, options->is_outline, &model->embeddings));
     RK_TRY(finish_graph(model, options));
-    if (!spread) set_leaves(model);
+    if (!data_parallel) set_leaves(model);
     if (model->stale) model->stale_rows = (rk_stale_rows){.embeddings = model->embeddings, .staleness = 1};
-    if (spread) RK_TRY(rk_spread_finish(model, options, plan));
-    if (spread && options->device) RK_TRY(device_error(options, rk_device_spread_check(model)));
+    if (data_parallel) RK_TRY(rk_data_parallel_finish(model, options, plan));
+    if (data_parallel && options->device) RK_TRY(device_error(options, rk_device_data_parallel_check(model)));
     if (!rk_model_trains(model)) return RK_OK;
     if (model->retrieval) RK_TRY(rk_retrieval_finish(model, options));
     RK_TRY(reserve(model, plan, options->training, options->device != NULL));
@@ -304,7 +304,7 @@ static rk_status build(rk_model *model, const rk_model_options *options, rk_embe
     return options->device ? device_error(options, rk_device_step_create(model, options->device)) : RK_OK;
 }
 
-rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_embedding_plan *plan) {
+rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_collection_config *plan) {
     RK_TRY(rk_alloc(1, sizeof **out, out));
     RK_TRY(outline(*out, options, plan));
     return graph_status(options, rk_graph_status((*out)->graph));
@@ -312,10 +312,10 @@ rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_em
 
 rk_status rk_model_build(const rk_model_options *options, rk_model **out) {
     rk_model *model;
-    rk_embedding_plan plan = {0};
+    rk_collection_config plan = {0};
     RK_TRY(rk_alloc(1, sizeof *model, &model));
     rk_status status = build(model, options, &plan);
-    rk_embedding_plan_release(&plan);
+    rk_collection_config_release(&plan);
     if (status == RK_OK)
         *out = model;
     else
@@ -326,7 +326,7 @@ rk_status rk_model_build(const rk_model_options *options, rk_model **out) {
 void rk_model_free(rk_model *model) {
     if (!model) return;
     rk_device_step_free(model);
-    rk_spread_free(model);
+    rk_data_parallel_free(model);
     rk_retrieval_free(model->retrieval);
     rk_dense_optimizer_free(model->optimizer);
     rk_graph_free(model->graph);
@@ -342,7 +342,7 @@ void rk_model_free(rk_model *model) {
     for (int i = 0; i < 4; i++) rk_pages_free(model->memory[i].pages, model->memory[i].n_bytes);
     rk_free(model->activations);
     rk_free(model->losses);
-    rk_free(model->shard_losses);
+    rk_free(model->micro_batch_losses);
     rk_free(model->statistics);
     rk_free(model);
 }

@@ -49,13 +49,13 @@ typedef struct rk_model_run {
     atomic_size_t n_updated; /* pieces of the batch before */
 } rk_model_run;
 
-typedef struct rk_spread rk_spread;
+typedef struct rk_data_parallel rk_data_parallel;
 typedef struct rk_device_step rk_device_step;
 
 struct rk_model {
     const rk_preset *preset;            /* NULL: a graph that the run file writes out */
     rk_embeddings *embeddings;          /* NULL where the model has no tables, or they are spread */
-    rk_spread *spread;                  /* NULL in one process */
+    rk_data_parallel *data_parallel;                  /* NULL in one process */
     rk_device_step *device_step;        /* NULL on the CPU */
     rk_retrieval *retrieval;            /* of a two_tower, else NULL */
     rk_graph *graph;
@@ -81,7 +81,7 @@ struct rk_model {
     bool stale;
     rk_stale_rows stale_rows;           /* where stale: what the next step is to see of rows that were brought up to date before it */
     double *losses;                     /* [n_blocks, n_tasks] of the step under way */
-    double *shard_losses;               /* [n_shards, n_tasks] */
+    double *micro_batch_losses;               /* [n_shards, n_tasks] */
     rk_model_statistic *statistics;     /* [n_statistics] */
     size_t n_statistics;
     int64_t max_batch, max_here;        /* samples of a batch; that go through the graph here: this rank's share, or a batch with drawn items */
@@ -106,7 +106,7 @@ void rk_model_count_samples(const rk_model *model, const rk_batch_part *part, do
 void rk_model_block_losses(const rk_model_run *run, const rk_run *block);
 
 /* The model's graph before tasks join it and it is finished, and the plan of its tables, without their memory. Both are the caller's, whatever happens. */
-rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_embedding_plan *plan);
+rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_collection_config *plan);
 
 /* A step's parts (step_parts.c). hooks of the graph over a batch or share, but for `read`. */
 rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part, bool labelled);
@@ -118,7 +118,7 @@ rk_status rk_model_forward(rk_model *model, const rk_batch *batch, rk_graph_hook
 rk_status rk_model_vectors_of_device(rk_model *model, const rk_batch *batch, rk_value value, rk_real *out); /* a row of the graph by a GPU; out [n, cols] */
 /* Each shard's share of each task's loss, in model->shard_losses; then their sum over n shards. */
 void rk_model_sum_blocks(const rk_model *model, int64_t n);
-rk_status rk_model_sum_shards(const rk_model *model, const rk_batch *batch, const double *losses, size_t n, double *loss);
+rk_status rk_model_sum_micro_batches(const rk_model *model, const rk_batch *batch, const double *losses, size_t n, double *loss);
 void rk_model_keep_statistics(rk_model *model);
 /* After a step that failed: statistics as they were; RK_OK with *loss NaN if the step is to be skipped. */
 rk_status rk_model_undo(rk_model *model, rk_status status, double *loss);

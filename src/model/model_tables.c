@@ -37,7 +37,7 @@ static rk_embedding_source source_of(const rk_data_schema *schema, const rk_retr
 }
 
 rk_status rk_model_plan_tables(const rk_model_section *section, const rk_embedding_section *embedding, const rk_yaml *yaml, const rk_data_schema *schema,
-                               const rk_retrieval *retrieval, const rk_optimizer *fallback, rk_embedding_plan *out) {
+                               const rk_retrieval *retrieval, const rk_optimizer *fallback, rk_collection_config *out) {
     rk_graph_uses uses = {0};
     rk_embedding_source *sources = NULL;
     int32_t n = retrieval ? rk_retrieval_n_sources(retrieval) : schema->n_features;
@@ -51,7 +51,7 @@ rk_status rk_model_plan_tables(const rk_model_section *section, const rk_embeddi
                                 .linear_l2 = section->linear_l2,
                                 .linear_l2_full = section->linear_l2_full,
                                 .chosen = all ? NULL : uses.features};
-    RK_GOTO(rk_embedding_plan_make(embedding, yaml, sources, n, wants, fallback, out));
+    RK_GOTO(rk_collection_config_make(embedding, yaml, sources, n, wants, fallback, out));
 done:
     rk_free(sources);
     rk_free(uses.features);

@@ -25,7 +25,7 @@ typedef struct group {
 struct rk_candidate_loss {
     rk_candidate_loss_config config;
     int64_t n_cols;      /* room for candidates: a multiple of RK_LANES */
-    size_t a_shard;      /* groups of a shard at most */
+    size_t a_micro_batch;      /* groups of a shard at most */
     rk_matrix *matrix;   /* the candidates [dim, n_cols] */
     rk_real *candidates; /* the same */
     rk_real *log_q;      /* [n_cols] */
@@ -39,26 +39,26 @@ struct rk_candidate_loss {
 };
 
 static size_t n_groups(const rk_candidate_loss *l) {
-    return (size_t)l->config.n_here * l->a_shard;
+    return (size_t)l->config.n_here * l->a_micro_batch;
 }
 
 /* The first block of n samples that is in the shard or in one after it. */
-static size_t block_cut(int64_t n, int32_t n_shards, int32_t shard) {
-    return rk_blocks((size_t)n, ROWS) * (size_t)shard / (size_t)n_shards;
+static size_t block_partition(int64_t n, int32_t n_micro_batches, int32_t micro_batch) {
+    return rk_blocks((size_t)n, ROWS) * (size_t)micro_batch / (size_t)n_micro_batches;
 }
 
-int64_t rk_candidate_loss_cut(int64_t n, int32_t n_shards, int32_t shard) {
-    int64_t cut = (int64_t)block_cut(n, n_shards, shard) * ROWS;
+int64_t rk_candidate_loss_split(int64_t n, int32_t n_micro_batches, int32_t micro_batch) {
+    int64_t cut = (int64_t)block_partition(n, n_micro_batches, micro_batch) * ROWS;
     return cut < n ? cut : n;
 }
 
 /* A shard's blocks, dealt out to its groups. */
 static void deal_blocks(rk_candidate_loss *l, int32_t here) {
-    int32_t shard = l->config.first_shard + here;
-    size_t begin = block_cut(l->args->n, l->config.n_shards, shard), n = block_cut(l->args->n, l->config.n_shards, shard + 1) - begin;
-    size_t groups = n < l->a_shard ? n : l->a_shard;
-    for (size_t i = 0; i < l->a_shard; i++) {
-        group *g = &l->groups[(size_t)here * l->a_shard + i];
+    int32_t micro_batch = l->config.first_micro_batch + here;
+    size_t begin = block_partition(l->args->n, l->config.n_micro_batches, micro_batch), n = block_partition(l->args->n, l->config.n_micro_batches, micro_batch + 1) - begin;
+    size_t groups = n < l->a_micro_batch ? n : l->a_micro_batch;
+    for (size_t i = 0; i < l->a_micro_batch; i++) {
+        group *g = &l->groups[(size_t)here * l->a_micro_batch + i];
         g->first = begin + (i < groups ? n * i / groups : n);
         g->last = begin + (i < groups ? n * (i + 1) / groups : n);
     }
@@ -85,12 +85,12 @@ rk_status rk_candidate_loss_create(const rk_candidate_loss_config *config, rk_ca
     rk_candidate_loss *l;
     RK_TRY(rk_alloc(1, sizeof *l, &l));
     l->config = *config;
-    int64_t n = config->n_drawn + (config->in_batch ? config->max_n : 0);
+    int64_t n = config->n_sampled + (config->in_batch ? config->max_n : 0);
     l->n_cols = (n + RK_LANES - 1) / RK_LANES * RK_LANES;
-    if (config->n_shards == 0) l->config.n_shards = 1;
-    if (config->n_here == 0) l->config.n_here = l->config.n_shards;
-    size_t blocks = rk_blocks(rk_blocks((size_t)config->max_n, ROWS), (size_t)l->config.n_shards), groups = rk_blocks(MAX_GROUPS, (size_t)l->config.n_shards);
-    l->a_shard = blocks < groups ? blocks : groups;
+    if (config->n_micro_batches == 0) l->config.n_micro_batches = 1;
+    if (config->n_here == 0) l->config.n_here = l->config.n_micro_batches;
+    size_t blocks = rk_blocks(rk_blocks((size_t)config->max_n, ROWS), (size_t)l->config.n_micro_batches), groups = rk_blocks(MAX_GROUPS, (size_t)l->config.n_micro_batches);
+    l->a_micro_batch = blocks < groups ? blocks : groups;
     rk_status status = reserve(l);
     if (status == RK_OK)
         *out = l;
@@ -150,8 +150,8 @@ static rk_status run_block(rk_candidate_loss *l, group *g, int64_t begin, int64_
             .ids = l->ids,
             .log_q = l->log_q,
             .n = l->n_cols,
-            .first_grouped = l->n_candidates - c->n_drawn,
-            .n_grouped = c->n_drawn,
+            .first_grouped = l->n_candidates - c->n_sampled,
+            .n_grouped = c->n_sampled,
             .hard = c->hard,
             .own_id = a->ids[i],
             .own = rk_lanes_dot(users + r * dim, a->items + i * dim, dim),
@@ -182,12 +182,12 @@ static void run_group(void *context, size_t task, int thread) {
 }
 
 /* What shard number `here` of those here adds to number k of items begin .. end-1: of their own samples' scores, and of their columns, where they are candidates. */
-static void sum_shard(const rk_candidate_loss *l, int32_t here, int64_t k, int64_t begin, int64_t end, rk_real *out) {
+static void sum_micro_batch(const rk_candidate_loss *l, int32_t here, int64_t k, int64_t begin, int64_t end, rk_real *out) {
     const rk_candidate_loss_args *a = l->args;
-    int32_t shard = l->config.first_shard + here;
-    int64_t first_own = rk_candidate_loss_cut(a->n, l->config.n_shards, shard), last_own = rk_candidate_loss_cut(a->n, l->config.n_shards, shard + 1);
+    int32_t micro_batch = l->config.first_micro_batch + here;
+    int64_t first_own = rk_candidate_loss_split(a->n, l->config.n_micro_batches, micro_batch), last_own = rk_candidate_loss_split(a->n, l->config.n_micro_batches, micro_batch + 1);
     for (int64_t i = begin; i < end; i++) out[i - begin] = i >= first_own && i < last_own ? l->own[i] * a->users[i * l->config.dim + k] : 0;
-    for (size_t g = (size_t)here * l->a_shard; g < (size_t)(here + 1) * l->a_shard; g++) {
+    for (size_t g = (size_t)here * l->a_micro_batch; g < (size_t)(here + 1) * l->a_micro_batch; g++) {
         if (l->groups[g].first == l->groups[g].last) continue;
         const rk_real *column = l->groups[g].gradients + k * l->n_cols - l->first;
         int64_t from = begin < l->first ? l->first : begin;
@@ -197,18 +197,18 @@ static void sum_shard(const rk_candidate_loss *l, int32_t here, int64_t k, int64
 }
 
 /* The same over all shards here, in sums[0]. */
-static void sum_shards(const rk_candidate_loss *l, int64_t k, int64_t begin, int64_t end, rk_real sums[RK_TREE_DEPTH][TILE]) {
+static void sum_micro_batches(const rk_candidate_loss *l, int64_t k, int64_t begin, int64_t end, rk_real sums[RK_TREE_DEPTH][TILE]) {
     rk_tree tree = {.depth = 0};
     for (int32_t here = 0; here <= l->config.n_here; here++) {
-        uint32_t shard = (uint32_t)(l->config.first_shard + here);
+        uint32_t micro_batch = (uint32_t)(l->config.first_micro_batch + here);
         bool ends = here == l->config.n_here;
-        while (tree.depth > 1 && (ends || rk_tree_joins(&tree, shard))) {
+        while (tree.depth > 1 && (ends || rk_tree_joins(&tree, micro_batch))) {
             rk_tree_join(&tree);
             for (int64_t i = 0; i < end - begin; i++) sums[tree.depth - 1][i] += sums[tree.depth][i];
         }
         if (ends) return;
-        rk_tree_push(&tree, shard);
-        sum_shard(l, here, k, begin, end, sums[tree.depth - 1]);
+        rk_tree_push(&tree, micro_batch);
+        sum_micro_batch(l, here, k, begin, end, sums[tree.depth - 1]);
     }
 }
 
@@ -216,12 +216,12 @@ static void sum_shards(const rk_candidate_loss *l, int64_t k, int64_t begin, int
 static void sum_tile(void *context, size_t task, int thread) {
     (void)thread;
     rk_candidate_loss *l = context;
-    int64_t dim = l->config.dim, n_items = l->args->n + l->config.n_drawn, begin = (int64_t)task * TILE, end = begin + TILE < n_items ? begin + TILE : n_items;
+    int64_t dim = l->config.dim, n_items = l->args->n + l->config.n_sampled, begin = (int64_t)task * TILE, end = begin + TILE < n_items ? begin + TILE : n_items;
     rk_real sums[RK_TREE_DEPTH][TILE], turned[TILE][TILE];
     for (int64_t first = 0; first < dim; first += TILE) {
         int64_t last = first + TILE < dim ? first + TILE : dim;
         for (int64_t k = first; k < last; k++) {
-            sum_shards(l, k, begin, end, sums);
+            sum_micro_batches(l, k, begin, end, sums);
             memcpy(turned[k - first], sums[0], sizeof sums[0]);
         }
         for (int64_t i = begin; i < end; i++)
@@ -234,17 +234,17 @@ rk_status rk_candidate_loss_run(rk_candidate_loss *l, const rk_candidate_loss_ar
                (long long)l->config.max_n);
     l->args = args;
     l->first = l->config.in_batch ? 0 : args->n;
-    l->n_candidates = args->n + l->config.n_drawn - l->first;
+    l->n_candidates = args->n + l->config.n_sampled - l->first;
     l->failure = (rk_failure)RK_FAILURE_INIT;
     for (int32_t here = 0; here < l->config.n_here; here++) deal_blocks(l, here);
     rk_parallel_for(rk_blocks((size_t)l->n_cols, TILE), place_tile, l);
     RK_TRY(rk_matrix_set(l->matrix, l->candidates, true));
     rk_parallel_for(n_groups(l), run_group, l);
     RK_TRY(rk_failure_status(&l->failure));
-    rk_parallel_for(rk_blocks((size_t)(args->n + l->config.n_drawn), TILE), sum_tile, l);
+    rk_parallel_for(rk_blocks((size_t)(args->n + l->config.n_sampled), TILE), sum_tile, l);
     for (int32_t here = 0; here < l->config.n_here; here++) {
         out[here] = 0;
-        for (size_t g = 0; g < l->a_shard; g++) out[here] += l->groups[(size_t)here * l->a_shard + g].loss;
+        for (size_t g = 0; g < l->a_micro_batch; g++) out[here] += l->groups[(size_t)here * l->a_micro_batch + g].loss;
     }
     return RK_OK;
 }

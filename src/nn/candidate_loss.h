@@ -20,11 +20,11 @@
 
 typedef struct rk_candidate_loss_config {
     rk_candidate_loss_kind kind;
-    int64_t dim, max_n, n_drawn;
+    int64_t dim, max_n, n_sampled;
     bool in_batch;
     int64_t hard; /* 1: all count; divides n_drawn */
     double temperature, margin, negative_weight;
-    int32_t n_shards, first_shard, n_here; /* n_here 0: all are here; n_shards 0: there is one */
+    int32_t n_micro_batches, first_micro_batch, n_here; /* n_here 0: all are here; n_shards 0: there is one */
 } rk_candidate_loss_config;
 
 typedef struct rk_candidate_loss rk_candidate_loss;
@@ -32,7 +32,7 @@ rk_status rk_candidate_loss_create(const rk_candidate_loss_config *config, rk_ca
 void rk_candidate_loss_free(rk_candidate_loss *loss);
 uint64_t rk_candidate_loss_bytes(const rk_candidate_loss *loss);
 /* The first of n samples that is in shard `shard` of n_shards or in one after it. */
-int64_t rk_candidate_loss_cut(int64_t n, int32_t n_shards, int32_t shard);
+int64_t rk_candidate_loss_split(int64_t n, int32_t n_micro_batches, int32_t micro_batch);
 
 typedef struct rk_candidate_loss_args {
     int64_t n;              /* <= max_n */

@@ -106,7 +106,7 @@ static void update_piece(void *context, size_t task, int thread) {
     for (int s = 0; s < o->n_slots; s++) slots[s] = o->slot_values[at->parameter * o->n_slots + s] + (o->slots[s].per_row ? at->row : at->first);
     rk_update update = o->update;
     if (p->is_bias) update.decay = update.weight_decay = 0;
-    rk_row_update(&update, p->value + at->first, slots[0], slots[1], g, at->count);
+    rk_optimizer_step(&update, p->value + at->first, slots[0], slots[1], g, at->count);
 }
 
 rk_status rk_dense_optimizer_check(rk_dense_optimizer *o) {

@@ -198,10 +198,10 @@ rk_status rk_predictor_evaluate(rk_predictor *p, const char *split, const rk_met
     RK_TRY(check_same(p, split));
     RK_TRY(rk_comm_agree(p->comm, rk_predictor_open_data(p, split, false, &dataset)));
     rk_evaluation evaluation;
-    rk_feed feed;
-    rk_feed_init(&feed, dataset, NULL, split, true);
-    rk_status status = rk_evaluate(p->config, p->model, &feed, &evaluation);
-    rk_feed_release(&feed);
+    rk_batch_source source;
+    rk_batch_source_init(&source, dataset, NULL, split, true);
+    rk_status status = rk_evaluate(p->config, p->model, &source, &evaluation);
+    rk_batch_source_release(&source);
     rk_dataset_free(dataset);
     RK_TRY(status);
     rk_evaluation_release(&p->evaluation);

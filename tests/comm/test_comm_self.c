@@ -34,43 +34,43 @@ static void test_alone(void **state) {
 static void test_exchange(void **state) {
     rk_comm *comm = *state;
     char text[] = "0123456789";
-    rk_parcel send = {text + 2, 3};
-    rk_exchange *one, *other;
-    OK(rk_exchange_begin(comm, RK_LANE_IDS, &send, NULL, NULL, &one));
-    send = (rk_parcel){NULL, 0};
-    OK(rk_exchange_begin(comm, RK_LANE_IDS, &send, NULL, NULL, &other));
+    rk_message send = {text + 2, 3};
+    rk_all_to_all *one, *other;
+    OK(rk_all_to_all_begin(comm, RK_LANE_IDS, &send, NULL, NULL, &one));
+    send = (rk_message){NULL, 0};
+    OK(rk_all_to_all_begin(comm, RK_LANE_IDS, &send, NULL, NULL, &other));
     bool done = false;
-    OK(rk_exchange_test(other, &done));
+    OK(rk_all_to_all_test(other, &done));
     assert_true(done);
-    assert_int_equal(rk_exchange_received(other)->n_bytes, 0);
-    OK(rk_exchange_wait(one));
+    assert_int_equal(rk_all_to_all_received(other)->n_bytes, 0);
+    OK(rk_all_to_all_wait(one));
     text[2] = 'x';
-    assert_int_equal(rk_exchange_received(one)->n_bytes, 3);
-    assert_memory_equal(rk_exchange_received(one)->data, "234", 3);
-    assert_int_equal((uintptr_t)rk_exchange_received(one)->data % 64, 0);
-    rk_exchange_free(one);
-    rk_exchange_free(other);
+    assert_int_equal(rk_all_to_all_received(one)->n_bytes, 3);
+    assert_memory_equal(rk_all_to_all_received(one)->data, "234", 3);
+    assert_int_equal((uintptr_t)rk_all_to_all_received(one)->data % 64, 0);
+    rk_all_to_all_free(one);
+    rk_all_to_all_free(other);
     send.n_bytes = 1;
-    FAILS(rk_exchange_begin(comm, RK_LANE_IDS, &send, NULL, NULL, &one), RK_INVALID_ARGUMENT, "exchange of 'ids': no data for rank 0");
+    FAILS(rk_all_to_all_begin(comm, RK_LANE_IDS, &send, NULL, NULL, &one), RK_INVALID_ARGUMENT, "exchange of 'ids': no data for rank 0");
 }
 
 static void test_nobody(void **state) {
     bool none = false;
-    rk_parcel send = {NULL, 1};
-    rk_exchange *exchange;
-    OK(rk_exchange_begin(*state, RK_LANE_ROWS, &send, &none, &none, &exchange));
-    OK(rk_exchange_wait(exchange));
-    assert_int_equal(rk_exchange_received(exchange)->n_bytes, 0);
-    rk_exchange_free(exchange);
+    rk_message send = {NULL, 1};
+    rk_all_to_all *all_to_all;
+    OK(rk_all_to_all_begin(*state, RK_LANE_ROWS, &send, &none, &none, &all_to_all));
+    OK(rk_all_to_all_wait(all_to_all));
+    assert_int_equal(rk_all_to_all_received(all_to_all)->n_bytes, 0);
+    rk_all_to_all_free(all_to_all);
 }
 
 /* What cannot be makes the communicator useless, with the same words each time. */
 static void test_failure_stays(void **state) {
     static const char reason[] = "exchange: rank 0 is to send to itself alone";
     bool none = false;
-    rk_parcel send = {NULL, 0};
-    rk_exchange *exchange;
-    FAILS(rk_exchange_begin(*state, RK_LANE_ROWS, &send, NULL, &none, &exchange), RK_INVALID_ARGUMENT, reason);
+    rk_message send = {NULL, 0};
+    rk_all_to_all *all_to_all;
+    FAILS(rk_all_to_all_begin(*state, RK_LANE_ROWS, &send, NULL, &none, &all_to_all), RK_INVALID_ARGUMENT, reason);
     FAILS(rk_comm_barrier(*state), RK_INVALID_ARGUMENT, reason);
 }
 
@@ -78,9 +78,9 @@ static void test_buffers_are_used_again(void **state) {
     long live = 0;
     for (int i = 0; i < 20; i++) {
         char data[100] = {0};
-        rk_exchange *exchange;
-        OK(rk_exchange_begin(*state, RK_LANE_ROWS, &(rk_parcel){data, 60 + (size_t)i}, NULL, NULL, &exchange));
-        rk_exchange_free(exchange);
+        rk_all_to_all *all_to_all;
+        OK(rk_all_to_all_begin(*state, RK_LANE_ROWS, &(rk_message){data, 60 + (size_t)i}, NULL, NULL, &all_to_all));
+        rk_all_to_all_free(all_to_all);
         if (i == 10) live = rk_alloc_live();
     }
     assert_int_equal(rk_alloc_live(), live);

@@ -155,7 +155,7 @@ static inline void compare_activations(const twins *w, bool exact) {
 /* Rows, slots and steps. bf16 and f16 rows only where exact. */
 static inline void compare_tables(twins *w, bool exact) {
     rk_state a = {0}, b = {0};
-    OK(rk_device_tables_settle(w->tables));
+    OK(rk_device_tables_flush(w->tables));
     OK(rk_embeddings_state(w->host, &a));
     OK(rk_embeddings_state(w->home, &b));
     for (size_t i = 0; i < a.n; i++) {
@@ -170,7 +170,7 @@ static inline void compare_tables(twins *w, bool exact) {
 }
 
 static inline void route_twins(twins *w, bool training) {
-    OK(rk_device_tables_route(w->tables, w->upload, w->routing, w->n, NULL, w->ids, training));
+    OK(rk_device_tables_dedup(w->tables, w->upload, w->routing, w->n, NULL, w->ids, training));
 }
 
 static inline void look_up_twins(twins *w, bool exact, bool training) {

@@ -141,7 +141,7 @@ static void test_budgets(void **state) {
     rk_stream *other;
     rk_ids ids[5] = {{0}, {0}, {0}, {0}, {0}};
     OK(rk_stream_create(device, &other));
-    OK(rk_device_tables_route(d, other, other, 0, NULL, ids, true));
+    OK(rk_device_tables_dedup(d, other, other, 0, NULL, ids, true));
     FAILS(rk_device_tables_prepare(d, stream), RK_INVALID_ARGUMENT,
           "table 'half': l2_full moves every row at every step, so all of them must be on the device\nhint: give the tables a larger budget, or use l2");
     rk_device_tables_free(d);

@@ -67,17 +67,17 @@ static uint32_t count_before(int u, int64_t item, bool with_masked) {
     return n;
 }
 
-static rk_item_places args_of(bool with_masked) {
-    rk_item_places a = {.n_items = ITEMS, .n_users = USERS, .dim = DIM, .items = items, .users = users, .numbers = numbers, .asked = {asked.offsets, asked.items}, .places = places};
+static rk_item_positions args_of(bool with_masked) {
+    rk_item_positions a = {.n_items = ITEMS, .n_users = USERS, .dim = DIM, .items = items, .users = users, .numbers = numbers, .asked = {asked.offsets, asked.items}, .places = places};
     if (with_masked) a.masked = (rk_item_lists){masked.offsets, masked.items};
     return a;
 }
 
 static void check(bool with_masked, int64_t scores_at_once) {
-    rk_item_places a = args_of(with_masked);
+    rk_item_positions a = args_of(with_masked);
     int64_t n_masked = 0;
     memset(places, 0xAB, sizeof places);
-    OK(rk_device_item_places(device, stream, &a, scores_at_once));
+    OK(rk_device_item_positions(device, stream, &a, scores_at_once));
     for (int u = 0; u < USERS; u++)
         for (int64_t i = asked.offsets[numbers[u]]; i < asked.offsets[numbers[u] + 1]; i++) {
             uint32_t expected = count_before(u, asked.items[i], with_masked);
@@ -97,16 +97,16 @@ static void test_places(void **state) {
 
 static void test_no_users(void **state) {
     (void)state;
-    rk_item_places a = args_of(true);
+    rk_item_positions a = args_of(true);
     a.n_users = 0;
-    OK(rk_device_item_places(device, stream, &a, 0));
+    OK(rk_device_item_positions(device, stream, &a, 0));
 }
 
 /* Last, since it spoils the vectors. A masked score may be anything. */
 static void test_not_finite(void **state) {
     (void)state;
     static lists everyone;
-    rk_item_places a = args_of(false);
+    rk_item_positions a = args_of(false);
     char message[100];
     for (int64_t u = 0; u < ALL_USERS; u++) {
         everyone.items[2 * u] = 100;
@@ -118,11 +118,11 @@ static void test_not_finite(void **state) {
     users[3 * DIM] = 1;
     items[100 * DIM + 1] = items[300 * DIM + 1] = 0;
     a.masked = (rk_item_lists){everyone.offsets, everyone.items};
-    OK(rk_device_item_places(device, stream, &a, 0));
+    OK(rk_device_item_positions(device, stream, &a, 0));
     everyone.items[2 * numbers[3]] = 99;
     snprintf(message, sizeof message, "user %d: the score of item 100 is inf", (int)numbers[3]);
-    FAILS(rk_device_item_places(device, stream, &a, 5 * ITEMS), RK_NOT_FINITE, message);
-    FAILS(rk_device_item_places(device, stream, &a, 0), RK_NOT_FINITE, message);
+    FAILS(rk_device_item_positions(device, stream, &a, 5 * ITEMS), RK_NOT_FINITE, message);
+    FAILS(rk_device_item_positions(device, stream, &a, 0), RK_NOT_FINITE, message);
 }
 
 int main(void) {

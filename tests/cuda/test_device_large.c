@@ -77,7 +77,7 @@ static void test_operations(void **state) {
 }
 
 static float *look_up(rk_device_tables *tables, const rk_ids *ids, bool training, float *out) {
-    OK(rk_device_tables_route(tables, stream, stream, SAMPLES, NULL, ids, training));
+    OK(rk_device_tables_dedup(tables, stream, stream, SAMPLES, NULL, ids, training));
     OK(rk_device_tables_check(tables));
     OK(rk_device_tables_prepare(tables, stream));
     OK(rk_device_tables_look_up(tables, stream, &(rk_activation){out, DIM, NULL}));

@@ -139,7 +139,7 @@ static void copy_model(rk_model *from, rk_model *to) {
     for (size_t i = 0; i < a.n; i++) memcpy(b.entries[i].data, a.entries[i].data, rk_state_entry_bytes(&a.entries[i]));
     rk_state_release(&a);
     rk_state_release(&b);
-    OK(rk_model_refresh(to));
+    OK(rk_model_reload(to));
 }
 
 static void train(rk_model *model, uint64_t first, int n_steps, double *losses) {

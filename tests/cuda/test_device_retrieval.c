@@ -58,7 +58,7 @@ static void compare_with_gpu(const drawn_pairs *p, int64_t scores_at_once, const
     assert_int_equal(stop, 0);
     assert_losses_close(found, p->loss, what, (int)p->n);
     if (!(nmse(user_gradient, p->user_gradient, p->n * p->config.dim) <= CLOSE)) fail_msg("%s: n %d: users' gradients differ", what, (int)p->n);
-    if (!(nmse(item_gradient, p->item_gradient, (p->n + p->config.n_drawn) * p->config.dim) <= CLOSE)) fail_msg("%s: n %d: items' gradients differ", what, (int)p->n);
+    if (!(nmse(item_gradient, p->item_gradient, (p->n + p->config.n_sampled) * p->config.dim) <= CLOSE)) fail_msg("%s: n %d: items' gradients differ", what, (int)p->n);
     void *all[] = {users, items, ids, log_q, weights, scale, users_to, items_to, out};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) rk_device_free(device, all[i]);
     rk_device_candidate_loss_free(loss);
@@ -73,7 +73,7 @@ static void test_losses(void **state) {
         for (int shape = 0; shape < 12; shape++) {
             char what[80];
             int64_t hard = shape % 3 == 1 ? 6 : 1;
-            p.config = (rk_candidate_loss_config){.kind = (rk_candidate_loss_kind)kind, .dim = dims[shape % 3], .max_n = MAX_N, .n_drawn = shape == 8 ? 0 : MAX_DRAWN,
+            p.config = (rk_candidate_loss_config){.kind = (rk_candidate_loss_kind)kind, .dim = dims[shape % 3], .max_n = MAX_N, .n_sampled = shape == 8 ? 0 : MAX_DRAWN,
                                                   .in_batch = shape % 2 == 0, .hard = hard, .temperature = 0.7, .margin = 0.2, .negative_weight = 5};
             p.n = sizes[shape % 4];
             p.corrected = shape % 4 > 1;

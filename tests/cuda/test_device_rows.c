@@ -189,11 +189,11 @@ static void test_refresh(void **state) {
     float rows[2 * 16];
     open_twins(&w, &config, usual_shapes, SAMPLES, 0);
     step_twins(&w, SAMPLES, true);
-    OK(rk_device_tables_settle(w.tables));
+    OK(rk_device_tables_flush(w.tables));
     for (int i = 0; i < 32; i++) rows[i] = (float)i;
     OK(rk_embeddings_write_rows(w.host, "sixteen", 3, 2, rows));
     OK(rk_embeddings_write_rows(w.home, "sixteen", 3, 2, rows));
-    OK(rk_device_tables_refresh(w.tables));
+    OK(rk_device_tables_reload(w.tables));
     OK(rk_embeddings_scale_learning_rate(w.host, 0.5));
     OK(rk_embeddings_scale_learning_rate(w.home, 0.5));
     step_twins(&w, SAMPLES, true);

@@ -47,7 +47,7 @@ static void take_state(rk_trainer *t, outcome *out) {
     out->n_bytes = 0;
     for (size_t i = 0; i < t->state.n; i++) out->n_bytes += rk_state_entry_bytes(&t->state.entries[i]);
     OK(rk_alloc(out->n_bytes, 1, &out->state));
-    OK(rk_model_settle(t->model));
+    OK(rk_model_flush(t->model));
     for (size_t i = 0; i < t->state.n; at += rk_state_entry_bytes(&t->state.entries[i++]))
         memcpy(out->state + at, t->state.entries[i].data, rk_state_entry_bytes(&t->state.entries[i]));
 }

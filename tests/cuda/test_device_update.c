@@ -145,7 +145,7 @@ static void train_both(const char *what, const rk_dense_optimizer_config *config
         step_on_cpu(&cpu, step, x, dy);
         assert_int_equal(step_on_device(&home, g, at, step, x, dy), 0);
     }
-    OK(rk_device_graph_settle(g));
+    OK(rk_device_graph_flush(g));
     compare_models(what, &cpu, &home, 1e-9);
     free_memory(&at);
     rk_device_graph_free(g);
@@ -206,13 +206,13 @@ static void test_steps_not_taken(void **state) {
     dy[7] = INFINITY;
     assert_int_equal(step_on_device(&home, g, at, 0, x, dy), RK_CUDA_STOP_DENSE);
     FAILS(rk_device_graph_check(g, stream), RK_NOT_FINITE, "the gradient of the parameter 'wide/weight' is not finite");
-    OK(rk_device_graph_settle(g));
+    OK(rk_device_graph_flush(g));
     compare_models("not taken", &untouched, &home, 0);
     dy[7] = 1; /* and the next one is as the first would have been */
     step_on_cpu(&untouched, 0, x, dy);
     assert_int_equal(step_on_device(&home, g, at, 0, x, dy), 0);
     OK(rk_device_graph_check(g, stream));
-    OK(rk_device_graph_settle(g));
+    OK(rk_device_graph_flush(g));
     compare_models("taken", &untouched, &home, 1e-9);
     free_memory(&at);
     rk_device_graph_free(g);
@@ -249,7 +249,7 @@ static void test_same_bits(void **state) {
             draw(dy, N, 100 + (uint64_t)step);
             assert_int_equal(step_on_device(&homes[i], g, at, step, x, dy), 0);
         }
-        OK(rk_device_graph_settle(g));
+        OK(rk_device_graph_flush(g));
         free_memory(&at);
         rk_device_graph_free(g);
     }

@@ -113,10 +113,10 @@ static rk_buffer seen(const char *file, size_t n_pairs) {
     OK(open_section(&o, directory, text.data));
     OK(rk_dataset_create(&o.section, o.transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 5}, &o.dataset));
     for (size_t i = 0; i < n_pairs; i++) {
-        const rk_dictionary *d = &o.transforms->fitted[2 * i].vocabulary;
+        const rk_vocabulary *d = &o.transforms->fitted[2 * i].vocabulary;
         assert_int_equal(d->n, 2);
         for (size_t k = 0; k < d->n; k++) {
-            rk_span word = rk_dictionary_text(d, k);
+            rk_span word = rk_vocabulary_text(d, k);
             rk_buffer_printf(&out, "c%zu %zu ", i, word.n_bytes);
             rk_buffer_append(&out, word.data, word.n_bytes);
         }

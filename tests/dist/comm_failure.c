@@ -26,12 +26,12 @@ static void write_file(const char *directory, const char *name, int rank, const 
     fclose(file);
 }
 
-static rk_status step(rk_comm *comm, const rk_parcel *send, float *values) {
-    rk_exchange *exchange;
-    rk_status status = rk_exchange_begin(comm, RK_LANE_IDS, send, NULL, NULL, &exchange);
+static rk_status step(rk_comm *comm, const rk_message *send, float *values) {
+    rk_all_to_all *all_to_all;
+    rk_status status = rk_all_to_all_begin(comm, RK_LANE_IDS, send, NULL, NULL, &all_to_all);
     if (status != RK_OK) return status;
-    status = rk_exchange_wait(exchange);
-    rk_exchange_free(exchange);
+    status = rk_all_to_all_wait(all_to_all);
+    rk_all_to_all_free(all_to_all);
     return status == RK_OK ? rk_comm_all_reduce_f32(comm, values, N) : status;
 }
 
@@ -47,8 +47,8 @@ int main(int argc, char **argv) {
         return 1;
     }
     int rank = rk_comm_rank(comm);
-    rk_parcel *send = calloc((size_t)rk_comm_size(comm), sizeof *send);
-    for (int r = 0; r < rk_comm_size(comm); r++) send[r] = (rk_parcel){values, sizeof values};
+    rk_message *send = calloc((size_t)rk_comm_size(comm), sizeof *send);
+    for (int r = 0; r < rk_comm_size(comm); r++) send[r] = (rk_message){values, sizeof values};
     for (int i = 0;; i++) {
         double began = rk_clock_seconds();
         rk_status status = step(comm, send, values);

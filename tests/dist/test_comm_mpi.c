@@ -59,15 +59,15 @@ static bool is_filled(const unsigned char *data, size_t n, uint64_t key) {
     return true;
 }
 
-typedef struct flight {
-    rk_exchange *exchange;
-    rk_parcel *send;
+typedef struct batch_context {
+    rk_all_to_all *all_to_all;
+    rk_message *send;
     bool *to, *from;
-} flight;
+} batch_context;
 
-static flight take_off(rk_comm *comm, int round, int lane, int turn) {
+static batch_context take_off(rk_comm *comm, int round, int lane, int turn) {
     int size = rk_comm_size(comm), rank = rk_comm_rank(comm);
-    flight f = {.send = test_calloc((size_t)size, sizeof *f.send), .to = test_calloc((size_t)size, 1), .from = test_calloc((size_t)size, 1)};
+    batch_context f = {.send = test_calloc((size_t)size, sizeof *f.send), .to = test_calloc((size_t)size, 1), .from = test_calloc((size_t)size, 1)};
     for (int r = 0; r < size; r++) {
         uint64_t key = key_of(round, lane, turn, rank, r);
         f.to[r] = goes(lane, rank, r, size);
@@ -77,14 +77,14 @@ static flight take_off(rk_comm *comm, int round, int lane, int turn) {
         fill(f.send[r].data, f.send[r].n_bytes, key);
     }
     bool all = lane != RK_LANE_GRADIENTS;
-    OK(rk_exchange_begin(comm, (rk_lane)lane, f.send, all ? NULL : f.to, all ? NULL : f.from, &f.exchange));
+    OK(rk_all_to_all_begin(comm, (rk_channel)lane, f.send, all ? NULL : f.to, all ? NULL : f.from, &f.all_to_all));
     return f;
 }
 
-static void land(rk_comm *comm, flight *f, int round, int lane, int turn) {
+static void land(rk_comm *comm, batch_context *f, int round, int lane, int turn) {
     int size = rk_comm_size(comm), rank = rk_comm_rank(comm);
-    OK(rk_exchange_wait(f->exchange));
-    const rk_parcel *received = rk_exchange_received(f->exchange);
+    OK(rk_all_to_all_wait(f->all_to_all));
+    const rk_message *received = rk_all_to_all_received(f->all_to_all);
     for (int r = 0; r < size; r++) {
         uint64_t key = key_of(round, lane, turn, r, rank);
         assert_int_equal(received[r].n_bytes, f->from[r] ? bytes_of(key) : 0);
@@ -92,7 +92,7 @@ static void land(rk_comm *comm, flight *f, int round, int lane, int turn) {
         assert_true(is_filled(received[r].data, received[r].n_bytes, key));
         test_free(f->send[r].data);
     }
-    rk_exchange_free(f->exchange);
+    rk_all_to_all_free(f->all_to_all);
     test_free(f->send);
     test_free(f->to);
     test_free(f->from);
@@ -101,18 +101,18 @@ static void land(rk_comm *comm, flight *f, int round, int lane, int turn) {
 /* Lanes are begun in another order on each rank, and waited for in yet another. */
 static void fly(rk_comm *comm, int first_round, int n_rounds) {
     int rank = rk_comm_rank(comm);
-    flight flights[N_LANES][DEPTH];
+    batch_context batch_contexts[N_LANES][DEPTH];
     for (int round = first_round; round < first_round + n_rounds; round++) {
         for (int turn = 0; turn < DEPTH; turn++) {
             for (int i = 0; i < N_LANES; i++) {
                 int lane = (i + rank) % N_LANES;
-                flights[lane][turn] = take_off(comm, round, lane, turn);
+                batch_contexts[lane][turn] = take_off(comm, round, lane, turn);
             }
         }
         int start = (int)(mix((uint64_t)round, (uint64_t)rank) % (N_LANES * DEPTH));
         for (int i = 0; i < N_LANES * DEPTH; i++) {
             int at = (start + i * STRIDE) % (N_LANES * DEPTH);
-            land(comm, &flights[at % N_LANES][at / N_LANES], round, at % N_LANES, at / N_LANES);
+            land(comm, &batch_contexts[at % N_LANES][at / N_LANES], round, at % N_LANES, at / N_LANES);
         }
     }
 }
@@ -179,7 +179,7 @@ static void sum_all(int first) {
         values[s] = values_of(first + s, rank, sizes[s]);
         OK((is_narrow(first) ? rk_sum_begin_bf16 : rk_sum_begin)(world, s % 2 ? RK_LANE_DENSE : RK_LANE_SUMS, values[s], sizes[s], &sums[s]));
     }
-    flight other = take_off(world, 200, RK_LANE_DENSE, 0);
+    batch_context other = take_off(world, 200, RK_LANE_DENSE, 0);
     for (int i = 0; i < N; i++) {
         int s = (i * 3 + rank * 5) % N;
         OK(rk_sum_wait(sums[s]));
@@ -209,7 +209,7 @@ static void test_sums_go_on_beside_exchanges(void **state) {
     rk_sum *sum;
     OK(rk_sum_begin(world, RK_LANE_DENSE, values, N, &sum));
     if (rank % 2) OK(rk_sum_wait(sum));
-    flight other = take_off(world, 201, RK_LANE_IDS, 0);
+    batch_context other = take_off(world, 201, RK_LANE_IDS, 0);
     land(world, &other, 201, RK_LANE_IDS, 0);
     if (rank % 2 == 0) OK(rk_sum_wait(sum));
     check_sum(values, N, 50, size);
@@ -229,8 +229,8 @@ static void test_sums_go_on_alone(void **state) {
     (void)state;
     enum { N = 300001, TIMES = 3 };
     int rank = rk_comm_rank(world), size = rk_comm_size(world);
-    rk_sum_attendant attendant, none = {0};
-    OK(rk_sum_attendant_init(&attendant, world));
+    rk_progress_thread attendant, none = {0};
+    OK(rk_progress_thread_init(&attendant, world));
     for (int i = 0; i < 2 * TIMES; i += 2) {
         float *values[2];
         rk_sum *sums[2];
@@ -238,7 +238,7 @@ static void test_sums_go_on_alone(void **state) {
             values[k] = values_of(60 + i + k, rank, N);
             OK(rk_sum_begin(world, RK_LANE_DENSE, values[k], N, &sums[k]));
         }
-        if (i == 2 * (TIMES - 1)) rk_sum_attendant_release(&attendant);
+        if (i == 2 * (TIMES - 1)) rk_progress_thread_release(&attendant);
         for (double began = rk_clock_seconds(); attendant.runs && is_moving() && rk_clock_seconds() < began + 60;) usleep(100);
         assert_true(!attendant.runs || !is_moving());
         for (int k = 0; k < 2; k++) {
@@ -248,21 +248,21 @@ static void test_sums_go_on_alone(void **state) {
             test_free(values[k]);
         }
     }
-    rk_sum_attendant_release(&none);
+    rk_progress_thread_release(&none);
 }
 
 static void test_gather(void **state) {
     (void)state;
     char text[20];
     int n = snprintf(text, sizeof text, "from %*d", rk_comm_rank(world) + 1, rk_comm_rank(world));
-    rk_exchange *exchange;
-    OK(rk_comm_gather(world, RK_LANE_VALUES, text, (size_t)n, &exchange));
+    rk_all_to_all *all_to_all;
+    OK(rk_comm_gather(world, RK_LANE_VALUES, text, (size_t)n, &all_to_all));
     for (int r = 0; r < rk_comm_size(world); r++) {
         n = snprintf(text, sizeof text, "from %*d", r + 1, r);
-        assert_int_equal(rk_exchange_received(exchange)[r].n_bytes, n);
-        assert_memory_equal(rk_exchange_received(exchange)[r].data, text, n);
+        assert_int_equal(rk_all_to_all_received(all_to_all)[r].n_bytes, n);
+        assert_memory_equal(rk_all_to_all_received(all_to_all)[r].data, text, n);
     }
-    rk_exchange_free(exchange);
+    rk_all_to_all_free(all_to_all);
 }
 
 static void test_agree(void **state) {
@@ -326,15 +326,15 @@ static void test_two_groups_of_the_same_ranks(void **state) {
     (void)state;
     int32_t all[64];
     rk_comm *groups[2];
-    flight flights[2];
+    batch_context batch_contexts[2];
     int rank = rk_comm_rank(world), size = rk_comm_size(world);
     for (int r = 0; r < size; r++) all[r] = r;
     for (int g = 0; g < 2; g++) OK(rk_comm_members(world, all, size, &groups[g]));
     for (int i = 0; i < 2; i++) {
         int g = (i + rank) % 2;
-        flights[g] = take_off(groups[g], 340 + g, RK_LANE_IDS, 0);
+        batch_contexts[g] = take_off(groups[g], 340 + g, RK_LANE_IDS, 0);
     }
-    for (int g = 0; g < 2; g++) land(groups[g], &flights[g], 340 + g, RK_LANE_IDS, 0);
+    for (int g = 0; g < 2; g++) land(groups[g], &batch_contexts[g], 340 + g, RK_LANE_IDS, 0);
     for (int g = 0; g < 2; g++) rk_comm_free(groups[g]);
 }
 
@@ -357,7 +357,7 @@ static void test_threads(void **state) {
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, dense_thread, NULL), 0);
     for (int round = 400; round < 430; round++) {
-        flight f = take_off(world, round, RK_LANE_IDS, 0);
+        batch_context f = take_off(world, round, RK_LANE_IDS, 0);
         land(world, &f, round, RK_LANE_IDS, 0);
     }
     pthread_join(thread, NULL);
@@ -369,16 +369,16 @@ static void test_nothing_is_allocated_anew(void **state) {
     int size = rk_comm_size(world);
     static char data[5000];
     static float values[5000];
-    rk_parcel *send = test_calloc((size_t)size, sizeof *send);
+    rk_message *send = test_calloc((size_t)size, sizeof *send);
     for (int i = 0; i < 40; i++) {
-        rk_exchange *exchange;
+        rk_all_to_all *all_to_all;
         rk_sum *sum;
-        for (int r = 0; r < size; r++) send[r] = (rk_parcel){data, 4000 + (size_t)(i * 37 + r * 311) % 1000};
-        OK(rk_exchange_begin(world, RK_LANE_ROWS, send, NULL, NULL, &exchange));
+        for (int r = 0; r < size; r++) send[r] = (rk_message){data, 4000 + (size_t)(i * 37 + r * 311) % 1000};
+        OK(rk_all_to_all_begin(world, RK_LANE_ROWS, send, NULL, NULL, &all_to_all));
         OK(rk_sum_begin(world, RK_LANE_DENSE, values, 5000, &sum));
-        OK(rk_exchange_wait(exchange));
+        OK(rk_all_to_all_wait(all_to_all));
         OK(rk_sum_wait(sum));
-        rk_exchange_free(exchange);
+        rk_all_to_all_free(all_to_all);
         rk_sum_free(sum);
         if (i == 20) live = rk_alloc_live();
     }
@@ -411,16 +411,16 @@ static bool names_missing(rk_status status, double began, const char *lane, doub
 }
 
 /* Waits for that rank's part alone. */
-static rk_status wait_for(int rank, rk_lane lane) {
+static rk_status wait_for(int rank, rk_channel lane) {
     enum { MOST = 8 };
     bool to[MOST] = {false}, from[MOST] = {false};
-    rk_parcel send[MOST] = {{NULL, 0}};
-    rk_exchange *exchange;
+    rk_message send[MOST] = {{NULL, 0}};
+    rk_all_to_all *all_to_all;
     from[rank] = true;
-    rk_status status = rk_exchange_begin(world, lane, send, to, from, &exchange);
+    rk_status status = rk_all_to_all_begin(world, lane, send, to, from, &all_to_all);
     if (status != RK_OK) return status;
-    status = rk_exchange_wait(exchange);
-    rk_exchange_free(exchange);
+    status = rk_all_to_all_wait(all_to_all);
+    rk_all_to_all_free(all_to_all);
     return status;
 }
 
@@ -468,8 +468,8 @@ static int bucket(double timeout_s) {
     int last = rk_comm_size(world) - 1, rank = rk_comm_rank(world);
     float *values[2] = {values_of(70, rank, N), values_of(71, rank, N)};
     rk_sum *sums[2];
-    rk_sum_attendant attendant;
-    bool right = rk_sum_attendant_init(&attendant, world) == RK_OK && rk_sum_begin(world, RK_LANE_DENSE, values[0], N, &sums[0]) == RK_OK;
+    rk_progress_thread attendant;
+    bool right = rk_progress_thread_init(&attendant, world) == RK_OK && rk_sum_begin(world, RK_LANE_DENSE, values[0], N, &sums[0]) == RK_OK;
     if (rank == last) {
         usleep((useconds_t)(3e6 * timeout_s));
     } else {
@@ -480,7 +480,7 @@ static int bucket(double timeout_s) {
         rk_sum_free(sums[1]);
     }
     rk_sum_free(sums[0]);
-    rk_sum_attendant_release(&attendant);
+    rk_progress_thread_release(&attendant);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();
     return right ? 0 : 1;
@@ -493,9 +493,9 @@ static int missing(double timeout_s) {
     if (rk_comm_rank(world) == last) {
         usleep((useconds_t)(2e6 * timeout_s));
     } else {
-        rk_exchange *exchange;
+        rk_all_to_all *all_to_all;
         double began = rk_clock_seconds();
-        right = names_missing(rk_comm_gather(world, RK_LANE_IDS, "x", 1, &exchange), began, "ids", timeout_s);
+        right = names_missing(rk_comm_gather(world, RK_LANE_IDS, "x", 1, &all_to_all), began, "ids", timeout_s);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();

@@ -88,12 +88,12 @@ static rk_ids share_of(const data *d, int f, int64_t *offsets) {
     return (rk_ids){.offsets = offsets, .ids = d->ids[f] + skip, .weights = features[f].weighted ? d->weights[f] + skip : NULL};
 }
 
-static void place(rk_placement *p, int t) {
+static void place(rk_table_placement *p, int t) {
     int32_t first = roles.n_owners ? roles.n_trainers : 0, n = roles.n_owners ? roles.n_owners : roles.n_trainers;
     int how = tables[t].how, slices = how == COLUMNS ? 3 : how == GRID ? 2 : 1, parts = how == ROWS ? n + 1 : how == GRID ? 3 : 1;
-    OK(rk_placement_init(p, slices, parts));
+    OK(rk_table_placement_init(p, slices, parts));
     p->replicated = how == REPLICATED;
-    p->pools = how == POOLED;
+    p->owner_pooling = how == POOLED;
     for (int i = 0; i < slices * parts; i++) p->owners[i] = first + (t + i) % n;
 }
 
@@ -119,30 +119,30 @@ static void check_difference(difference d, const char *what, int t) {
 /* A vast table's rows are looked up, and so compared, by the batch after the last. */
 static void compare_rows(const rk_sharded *s, const rk_embeddings *reference) {
     for (int32_t h = 0; h < s->n_shards; h++) {
-        const rk_shard *shard = &s->shards[h];
+        const rk_table_shard *micro_batch = &s->shards[h];
         difference found = {0};
-        if (shard->stored < 0 || is_vast(shard->table)) continue;
-        const rk_table *part = &s->store->tables[shard->stored], *whole = &reference->tables[shard->table];
+        if (micro_batch->stored < 0 || is_vast(micro_batch->table)) continue;
+        const rk_table *part = &s->store->tables[micro_batch->stored], *whole = &reference->tables[micro_batch->table];
         assert_int_equal(part->step, whole->step);
-        for (int64_t r = 0; r < shard->n_rows; r++) {
+        for (int64_t r = 0; r < micro_batch->n_rows; r++) {
             float have[64], want[64];
-            int64_t id = r * shard->n_parts + shard->part;
+            int64_t id = r * micro_batch->n_parts + micro_batch->part;
             rk_row_load(&part->rows, r, have);
             rk_row_load(&whole->rows, id, want);
             if (wire != RK_F32) {
-                add_difference(&found, have, want + shard->first_column, shard->dim);
+                add_difference(&found, have, want + micro_batch->first_column, micro_batch->dim);
                 continue;
             }
-            if (memcmp(have, want + shard->first_column, (size_t)shard->dim * sizeof *have) != 0)
-                fail_msg("table %d, row %lld, columns from %d: %g is not %g", shard->table, (long long)id, shard->first_column, (double)have[0], (double)want[shard->first_column]);
+            if (memcmp(have, want + micro_batch->first_column, (size_t)micro_batch->dim * sizeof *have) != 0)
+                fail_msg("table %d, row %lld, columns from %d: %g is not %g", micro_batch->table, (long long)id, micro_batch->first_column, (double)have[0], (double)want[micro_batch->first_column]);
             for (int k = 0; k < part->n_slots; k++) {
                 bool per_row = part->slots[k].per_row;
-                const float *a = part->slot_values[k] + r * (per_row ? 1 : shard->dim);
-                const float *b = whole->slot_values[k] + (per_row ? id : id * whole->config.dim + shard->first_column);
-                assert_memory_equal(a, b, (per_row ? 1 : (size_t)shard->dim) * sizeof *a);
+                const float *a = part->slot_values[k] + r * (per_row ? 1 : micro_batch->dim);
+                const float *b = whole->slot_values[k] + (per_row ? id : id * whole->config.dim + micro_batch->first_column);
+                assert_memory_equal(a, b, (per_row ? 1 : (size_t)micro_batch->dim) * sizeof *a);
             }
         }
-        check_difference(found, "rows", shard->table);
+        check_difference(found, "rows", micro_batch->table);
     }
 }
 
@@ -170,7 +170,7 @@ static void run(void **state) {
     rk_table_config table_configs[N_TABLES];
     rk_feature_config feature_configs[N_FEATURES];
     static const char *const table_names[] = {"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7"}, *const feature_names[] = {"f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9"};
-    rk_placement placements[N_TABLES];
+    rk_table_placement placements[N_TABLES];
     for (int t = 0; t < N_TABLES; t++) {
         OK(rk_optimizer_init(&optimizers[t], tables[t].optimizer));
         table_configs[t] = (rk_table_config)RK_TABLE_CONFIG_INIT;
@@ -223,7 +223,7 @@ static void run(void **state) {
         for (int step = 0; step < STEPS; step++) {
             for (; begun <= step + staleness && begun < STEPS; begun++) OK(rk_sharded_begin(s, d[begun].here, shares[begun], true));
             OK(rk_sharded_await(s));
-            OK(rk_embeddings_route(reference, d[step].n, d[step].batch, false));
+            OK(rk_embeddings_dedup(reference, d[step].n, d[step].batch, false));
             compare_lookup(s, reference, &d[step]);
             rk_activation gradients[N_FEATURES], mine[N_FEATURES];
             for (int f = 0; f < N_FEATURES; f++) {
@@ -234,11 +234,11 @@ static void run(void **state) {
             int due = step - (int)staleness; /* the next lookup but `staleness` ones sees this */
             for (int u = due; u >= 0 && u <= due; u++) {
                 for (int f = 0; f < N_FEATURES; f++) gradients[f] = (rk_activation){d[u].gradients[f], width(f), NULL};
-                OK(rk_embeddings_route(reference, d[u].n, d[u].batch, true));
+                OK(rk_embeddings_dedup(reference, d[u].n, d[u].batch, true));
                 if (u != SKIPPED) OK(rk_embeddings_apply_gradients(reference, gradients));
             }
         }
-        OK(rk_sharded_tell(s, 42));
+        OK(rk_sharded_send_control(s, 42));
     } else {
         int64_t word;
         OK(rk_sharded_serve(s, &word));
@@ -247,17 +247,17 @@ static void run(void **state) {
     for (int u = rank < roles.n_trainers ? STEPS - (int)staleness : 0; u < STEPS; u++) {
         rk_activation gradients[N_FEATURES];
         for (int f = 0; f < N_FEATURES; f++) gradients[f] = (rk_activation){d[u].gradients[f], width(f), NULL};
-        OK(rk_embeddings_route(reference, d[u].n, d[u].batch, true));
+        OK(rk_embeddings_dedup(reference, d[u].n, d[u].batch, true));
         if (u != SKIPPED) OK(rk_embeddings_apply_gradients(reference, gradients));
     }
     compare_rows(s, reference);
     if (rank < roles.n_trainers) { /* an evaluation sees every update, and changes nothing */
         OK(rk_sharded_begin(s, d[1].here, shares[1], false));
         OK(rk_sharded_await(s));
-        OK(rk_embeddings_route(reference, d[1].n, d[1].batch, false));
+        OK(rk_embeddings_dedup(reference, d[1].n, d[1].batch, false));
         compare_lookup(s, reference, &d[1]);
         OK(rk_sharded_finish(s, false));
-        OK(rk_sharded_tell(s, 43));
+        OK(rk_sharded_send_control(s, 43));
     } else {
         int64_t word;
         OK(rk_sharded_serve(s, &word));
@@ -271,7 +271,7 @@ static void run(void **state) {
         for (int f = 0; f < N_FEATURES; f++) free(d[step].gradients[f]);
     free(d);
     free(offsets);
-    for (int t = 0; t < N_TABLES; t++) rk_placement_release(&placements[t]);
+    for (int t = 0; t < N_TABLES; t++) rk_table_placement_release(&placements[t]);
     rk_sharded_free(s);
     rk_embeddings_free(reference);
 }

@@ -14,11 +14,11 @@ static rk_comm *world;
 static char directory[] = "/tmp/reckon-ranks-XXXXXX";
 
 static inline rk_status share_directory(void) {
-    rk_exchange *exchange;
+    rk_all_to_all *all_to_all;
     if (rk_comm_rank(world) == 0 && !mkdtemp(directory)) return rk_error(RK_IO, "could not make a directory");
-    RK_TRY(rk_comm_gather(world, RK_LANE_SUMS, directory, sizeof directory, &exchange));
-    memcpy(directory, rk_exchange_received(exchange)[0].data, sizeof directory);
-    rk_exchange_free(exchange);
+    RK_TRY(rk_comm_gather(world, RK_LANE_SUMS, directory, sizeof directory, &all_to_all));
+    memcpy(directory, rk_all_to_all_received(all_to_all)[0].data, sizeof directory);
+    rk_all_to_all_free(all_to_all);
     return RK_OK;
 }
 

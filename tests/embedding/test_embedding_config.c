@@ -28,15 +28,15 @@ static void release(setup *s) {
     rk_yaml_release(&s->yaml);
 }
 
-static rk_status plan_text(const char *text, rk_embedding_wants wants, const rk_optimizer *fallback, rk_embedding_plan *out) {
+static rk_status plan_text(const char *text, rk_embedding_wants wants, const rk_optimizer *fallback, rk_collection_config *out) {
     setup s;
     OK(bind(&s, text));
-    rk_status status = rk_embedding_plan_make(&s.section, &s.yaml, sources, N_SOURCES, wants, fallback, out);
+    rk_status status = rk_collection_config_make(&s.section, &s.yaml, sources, N_SOURCES, wants, fallback, out);
     release(&s);
     return status;
 }
 
-static const rk_table_config *table_named(const rk_embedding_plan *plan, const char *name) {
+static const rk_table_config *table_named(const rk_collection_config *plan, const char *name) {
     for (int32_t t = 0; t < plan->n_tables; t++)
         if (strcmp(plan->tables[t].name, name) == 0) return &plan->tables[t];
     fail_msg("no table '%s'", name);
@@ -45,7 +45,7 @@ static const rk_table_config *table_named(const rk_embedding_plan *plan, const c
 
 static void test_nothing_said(void **state) {
     (void)state;
-    rk_embedding_plan plan;
+    rk_collection_config plan;
     rk_optimizer adam;
     OK(rk_optimizer_init(&adam, RK_OPTIMIZER_ADAM));
     adam.learning_rate = 0.5;
@@ -64,11 +64,11 @@ static void test_nothing_said(void **state) {
             assert_string_equal(f->table, sources[i].name);
             assert_true(f->combiner == RK_COMBINER_MEAN && f->max_sequence_length == 0 && !f->skip_validation);
         }
-        rk_embedding_plan_release(&plan);
+        rk_collection_config_release(&plan);
     }
     OK(plan_text("model: lr", vectors, NULL, &plan)); /* and nothing to fall back on */
     assert_true(plan.tables[0].optimizer->kind == RK_OPTIMIZER_ADAGRAD);
-    rk_embedding_plan_release(&plan);
+    rk_collection_config_release(&plan);
 }
 
 static const char everything[] =
@@ -90,7 +90,7 @@ static const char everything[] =
 
 static void test_everything_said(void **state) {
     (void)state;
-    rk_embedding_plan plan;
+    rk_collection_config plan;
     OK(plan_text(everything, vectors, NULL, &plan));
     assert_int_equal(plan.n_tables, 2);
     const rk_table_config *item = table_named(&plan, "item"), *words = table_named(&plan, "words");
@@ -115,8 +115,8 @@ static void test_everything_said(void **state) {
         assert_true(plan.features[i].skip_validation == expected[i].skip && plan.sources[i] == i && plan.features[i].weighted == (i == 2));
     }
     rk_embeddings *e;
-    OK(rk_embedding_plan_create(&plan, 5, false, &e));
-    rk_embedding_plan_release(&plan); /* the collection has copies of all it needs */
+    OK(rk_collection_config_create(&plan, 5, false, &e));
+    rk_collection_config_release(&plan); /* the collection has copies of all it needs */
     assert_int_equal(rk_embeddings_width(e, 3), 28);
     assert_int_equal(rk_embeddings_bytes(e), 60 * 4 * 4 + 100 * 8 * 2);
     assert_string_equal(rk_embeddings_table(e, 0)->name, "words");
@@ -126,7 +126,7 @@ static void test_everything_said(void **state) {
 /* One number an id beside the vectors, or alone: tables of their own, with the section's optimizer and its own l2. */
 static void test_linear(void **state) {
     (void)state;
-    rk_embedding_plan plan;
+    rk_collection_config plan;
     OK(plan_text(everything, (rk_embedding_wants){true, true, 0.7, NAN, NULL}, NULL, &plan));
     assert_true(plan.n_tables == 6 && plan.n_features == 8 && plan.n_vectors == 4);
     for (int i = 0; i < 4; i++) {
@@ -142,20 +142,20 @@ static void test_linear(void **state) {
         assert_true(f->combiner == RK_COMBINER_SUM && f->max_sequence_length == 0 && plan.sources[4 + i] == i);
         assert_true(f->skip_validation == (i == 3) && f->weighted == (i == 2)); /* what the feature says of its ids holds here too */
     }
-    rk_embedding_plan_release(&plan);
+    rk_collection_config_release(&plan);
     OK(plan_text(everything, (rk_embedding_wants){false, true, NAN, 0.9, NULL}, NULL, &plan));
     assert_true(plan.n_tables == 4 && plan.n_features == 4 && plan.n_vectors == 0 && plan.l2[0] == 0.1 && plan.l2_full[0] == 0.9);
-    rk_embedding_plan_release(&plan);
+    rk_collection_config_release(&plan);
 }
 
 /* Rows left open grow to the largest of the features that share the table, in whatever order they come. */
 static void test_shared_tables(void **state) {
     (void)state;
-    rk_embedding_plan plan;
+    rk_collection_config plan;
     OK(plan_text("embedding: {features: [{name: item, table: tags}, {name: user, table: tags}]}", vectors, NULL, &plan));
     assert_int_equal(plan.n_tables, 2);
     assert_int_equal(table_named(&plan, "tags")->n_rows, 100);
-    rk_embedding_plan_release(&plan);
+    rk_collection_config_release(&plan);
 }
 
 static void test_refused(void **state) {
@@ -184,7 +184,7 @@ static void test_refused(void **state) {
     };
     long before = rk_alloc_live();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        rk_embedding_plan plan;
+        rk_collection_config plan;
         FAILS(plan_text(cases[i].text, vectors, NULL, &plan), RK_CONFIG, cases[i].message);
         assert_int_equal(rk_alloc_live(), before);
     }
@@ -212,17 +212,17 @@ static void test_overrides(void **state) {
     (void)state;
     rk_yaml yaml;
     rk_embedding_section section;
-    rk_embedding_plan plan;
+    rk_collection_config plan;
     OK(rk_yaml_parse("run.yaml", "embedding: {dim: 4}", 19, &yaml));
     OK(rk_yaml_set(&yaml, "embedding.optimizer={kind: sgd, learning_rate: 0.25}"));
     OK(rk_schema_bind(&rk_embedding_schema, &yaml, rk_yaml_get(yaml.root, "embedding"), &section));
-    OK(rk_embedding_plan_make(&section, &yaml, sources, N_SOURCES, vectors, NULL, &plan));
+    OK(rk_collection_config_make(&section, &yaml, sources, N_SOURCES, vectors, NULL, &plan));
     assert_true(plan.tables[0].optimizer->kind == RK_OPTIMIZER_SGD && plan.tables[0].optimizer->learning_rate == 0.25 && plan.tables[0].dim == 4);
-    rk_embedding_plan_release(&plan);
+    rk_collection_config_release(&plan);
     rk_schema_release(&rk_embedding_schema, &section);
     OK(rk_yaml_set(&yaml, "embedding.features=[{name: usr}]"));
     OK(rk_schema_bind(&rk_embedding_schema, &yaml, rk_yaml_get(yaml.root, "embedding"), &section));
-    rk_status status = rk_embedding_plan_make(&section, &yaml, sources, N_SOURCES, vectors, NULL, &plan);
+    rk_status status = rk_collection_config_make(&section, &yaml, sources, N_SOURCES, vectors, NULL, &plan);
     assert_int_equal(status, RK_CONFIG);
     assert_string_equal(rk_last_error(), "--set: key 'name': there is no categorical feature 'usr'\nhint: did you mean 'user'?");
     rk_schema_release(&rk_embedding_schema, &section);
@@ -258,14 +258,14 @@ static void test_out_of_memory(void **state) {
     for (int sticky = 0; sticky < 2; sticky++) {
         rk_status status = RK_NO_MEMORY;
         for (long n = 1; status != RK_OK; n++) {
-            rk_embedding_plan plan = {0};
+            rk_collection_config plan = {0};
             rk_embeddings *e = NULL;
             rk_alloc_fail_after(n, sticky);
-            status = rk_embedding_plan_make(&s.section, &s.yaml, sources, N_SOURCES, (rk_embedding_wants){true, true, NAN, NAN, NULL}, NULL, &plan);
-            if (status == RK_OK) status = rk_embedding_plan_create(&plan, 1, sticky, &e);
+            status = rk_collection_config_make(&s.section, &s.yaml, sources, N_SOURCES, (rk_embedding_wants){true, true, NAN, NAN, NULL}, NULL, &plan);
+            if (status == RK_OK) status = rk_collection_config_create(&plan, 1, sticky, &e);
             rk_alloc_fail_after(0, false);
             rk_embeddings_free(e);
-            rk_embedding_plan_release(&plan);
+            rk_collection_config_release(&plan);
             assert_int_equal(rk_alloc_live(), before);
             assert_true(status == RK_OK ? n > 50 : status == RK_NO_MEMORY);
         }
@@ -291,13 +291,13 @@ static void test_thousands(void **state) {
     setup s;
     OK(text.status);
     OK(bind(&s, text.data));
-    rk_embedding_plan plan;
+    rk_collection_config plan;
     double begin = rk_clock_seconds();
-    OK(rk_embedding_plan_make(&s.section, &s.yaml, many, MANY, (rk_embedding_wants){true, true, NAN, NAN, NULL}, NULL, &plan));
+    OK(rk_collection_config_make(&s.section, &s.yaml, many, MANY, (rk_embedding_wants){true, true, NAN, NAN, NULL}, NULL, &plan));
     assert_true(rk_clock_seconds() - begin < 10);
     assert_true(plan.n_tables == 2 * MANY && plan.n_features == 2 * MANY);
     for (int i = 0; i < MANY; i++) assert_true(plan.tables[i].dim == 1 + i % 2 && plan.features[i].combiner == (i % 3 ? RK_COMBINER_SUM : RK_COMBINER_MEAN));
-    rk_embedding_plan_release(&plan);
+    rk_collection_config_release(&plan);
     rk_buffer_release(&text);
     release(&s);
 }

@@ -202,7 +202,7 @@ static void test_optimizers(void **state) {
             rk_update update;
             rk_update_prepare(o, step, 1, &update);
             for (int r = 0; r < ROWS; r++)
-                if (touched[r]) rk_row_update(&update, w + r * DIM, slots[0] + r * DIM, slots[1] + r * DIM, sums + r * DIM, DIM);
+                if (touched[r]) rk_optimizer_step(&update, w + r * DIM, slots[0] + r * DIM, slots[1] + r * DIM, sums + r * DIM, DIM);
         }
         train(e, 7, rows, 2);
         for (int i = 0; i < ROWS * DIM; i++) assert_true(fabsf(rows[i] - w[i]) < 1e-5f * (1 + fabsf(w[i])));

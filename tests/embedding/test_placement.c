@@ -13,16 +13,16 @@ enum { MOST_TABLES = 40, MOST_RANKS = 40 };
 typedef struct setup {
     rk_table_config tables[MOST_TABLES];
     rk_feature_config features[MOST_TABLES];
-    rk_table_load loads[MOST_TABLES];
-    rk_placement out[MOST_TABLES];
+    rk_table_statistics loads[MOST_TABLES];
+    rk_table_placement out[MOST_TABLES];
     char names[MOST_TABLES][8];
-    rk_placement_request request;
+    rk_planner_request request;
 } setup;
 
 /* One feature a table. */
 static void set_up(setup *s, int32_t n_tables, rk_roles roles) {
     memset(s, 0, sizeof *s);
-    s->request = (rk_placement_request){.tables = s->tables, .n_tables = n_tables, .features = s->features, .n_features = n_tables, .roles = roles,
+    s->request = (rk_planner_request){.tables = s->tables, .n_tables = n_tables, .features = s->features, .n_features = n_tables, .roles = roles,
                                         .batch_size = 8192, .replicate_below = 10000};
     for (int32_t t = 0; t < n_tables; t++) {
         snprintf(s->names[t], sizeof s->names[t], "t%d", t);
@@ -32,19 +32,19 @@ static void set_up(setup *s, int32_t n_tables, rk_roles roles) {
 }
 
 static void release(setup *s) {
-    for (int32_t t = 0; t < s->request.n_tables; t++) rk_placement_release(&s->out[t]);
+    for (int32_t t = 0; t < s->request.n_tables; t++) rk_table_placement_release(&s->out[t]);
     assert_int_equal(rk_alloc_live(), 0);
 }
 
 /* By another way than the balance's own: bytes and seconds of each owner from the placements alone. */
 static double most_over_mean(const setup *s, bool of_bytes) {
-    const rk_placement_request *r = &s->request;
+    const rk_planner_request *r = &s->request;
     int32_t n = rk_owner_count(&r->roles);
     double sums[MOST_RANKS] = {0}, total = 0, most = 0;
     for (int32_t t = 0; t < r->n_tables; t++) {
-        const rk_placement *p = &s->out[t];
+        const rk_table_placement *p = &s->out[t];
         if (p->replicated) continue;
-        rk_table_load load = r->loads ? r->loads[t] : rk_table_load_assume(s->tables[t].n_rows, rk_assumed_ids(s->names[t], r->features, r->n_features), r->batch_size, r->roles.n_trainers);
+        rk_table_statistics load = r->loads ? r->loads[t] : rk_table_statistics_assume(s->tables[t].n_rows, rk_assumed_ids(s->names[t], r->features, r->n_features), r->batch_size, r->roles.n_trainers);
         rk_table_traffic w = rk_table_traffic_of(r, t, &load, p);
         for (int32_t i = 0; i < p->n_slices * p->n_parts; i++) {
             int32_t part = i % p->n_parts;
@@ -61,13 +61,13 @@ static double most_over_mean(const setup *s, bool of_bytes) {
 }
 
 static void check_whole(const setup *s) {
-    const rk_placement_request *r = &s->request;
+    const rk_planner_request *r = &s->request;
     for (int32_t t = 0; t < r->n_tables; t++) {
-        const rk_placement *p = &s->out[t];
+        const rk_table_placement *p = &s->out[t];
         if (p->replicated) continue;
         assert_true(p->n_slices >= 1 && p->n_parts >= 1 && p->owners);
         assert_true(s->tables[t].dim % p->n_slices == 0 && p->n_parts <= s->tables[t].n_rows);
-        assert_true(!p->pools || p->n_parts == 1);
+        assert_true(!p->owner_pooling || p->n_parts == 1);
         for (int32_t i = 0; i < p->n_slices * p->n_parts; i++) {
             int32_t first = r->roles.n_owners ? r->roles.n_trainers : 0, n = r->roles.n_owners ? r->roles.n_owners : r->roles.n_trainers;
             assert_true(p->owners[i] >= first && p->owners[i] < first + n);
@@ -81,20 +81,20 @@ static void test_small_large_and_tiny(void **state) {
     set_up(&s, 34, (rk_roles){4, 0});
     s.tables[0].n_rows = 9999;        /* replicated */
     s.tables[1].n_rows = 100000000;   /* cut */
-    OK(rk_placements_choose(&s.request, s.out));
+    OK(rk_sharding_plan_choose(&s.request, s.out));
     check_whole(&s);
     assert_true(s.out[0].replicated);
-    assert_int_equal(rk_placement_sharding(&s.out[1]), RK_SHARD_ROW_WISE);
+    assert_int_equal(rk_table_placement_sharding(&s.out[1]), RK_SHARD_ROW_WISE);
     assert_int_equal(s.out[1].n_parts, 4);
-    for (int32_t t = 2; t < 34; t++) assert_int_equal(rk_placement_sharding(&s.out[t]), RK_SHARD_TABLE_WISE);
+    for (int32_t t = 2; t < 34; t++) assert_int_equal(rk_table_placement_sharding(&s.out[t]), RK_SHARD_TABLE_WISE);
     assert_true(most_over_mean(&s, true) < 1.15 && most_over_mean(&s, false) < 1.15);
     release(&s);
     set_up(&s, 2, (rk_roles){1, 0}); /* one rank holds everything whole */
-    OK(rk_placements_choose(&s.request, s.out));
-    for (int32_t t = 0; t < 2; t++) assert_true(rk_placement_sharding(&s.out[t]) == RK_SHARD_TABLE_WISE && s.out[t].owners[0] == 0 && !s.out[t].pools);
+    OK(rk_sharding_plan_choose(&s.request, s.out));
+    for (int32_t t = 0; t < 2; t++) assert_true(rk_table_placement_sharding(&s.out[t]) == RK_SHARD_TABLE_WISE && s.out[t].owners[0] == 0 && !s.out[t].owner_pooling);
     release(&s);
     set_up(&s, 3, (rk_roles){2, 3}); /* rows only on the ranks behind the trainers */
-    OK(rk_placements_choose(&s.request, s.out));
+    OK(rk_sharding_plan_choose(&s.request, s.out));
     check_whole(&s);
     release(&s);
 }
@@ -105,11 +105,11 @@ static void test_hot(void **state) {
     setup s;
     set_up(&s, 17, (rk_roles){4, 0});
     s.request.loads = s.loads;
-    for (int32_t t = 0; t < 17; t++) s.loads[t] = (rk_table_load){.measured = true, .ids = 1, .batch_rows = 500, .share_rows = 200};
-    s.loads[5] = (rk_table_load){.measured = true, .ids = 30, .batch_rows = 20000, .share_rows = 6000};
-    OK(rk_placements_choose(&s.request, s.out));
+    for (int32_t t = 0; t < 17; t++) s.loads[t] = (rk_table_statistics){.measured = true, .ids = 1, .batch_rows = 500, .local_rows = 200};
+    s.loads[5] = (rk_table_statistics){.measured = true, .ids = 30, .batch_rows = 20000, .local_rows = 6000};
+    OK(rk_sharding_plan_choose(&s.request, s.out));
     check_whole(&s);
-    assert_int_equal(rk_placement_sharding(&s.out[5]), RK_SHARD_ROW_WISE);
+    assert_int_equal(rk_table_placement_sharding(&s.out[5]), RK_SHARD_ROW_WISE);
     assert_true(most_over_mean(&s, false) < 1.15);
     release(&s);
 }
@@ -119,15 +119,15 @@ static void test_pools(void **state) {
     setup s;
     set_up(&s, 16, (rk_roles){4, 0});
     s.request.loads = s.loads;
-    for (int32_t t = 0; t < 16; t++) s.loads[t] = (rk_table_load){.measured = true, .ids = t % 2 ? 20 : 1, .batch_rows = t % 2 ? 150000 : 7000, .share_rows = t % 2 ? 40000 : 2000};
+    for (int32_t t = 0; t < 16; t++) s.loads[t] = (rk_table_statistics){.measured = true, .ids = t % 2 ? 20 : 1, .batch_rows = t % 2 ? 150000 : 7000, .local_rows = t % 2 ? 40000 : 2000};
     s.features[3].max_sequence_length = 20;
     s.features[5].weighted = true;
-    OK(rk_placements_choose(&s.request, s.out));
-    for (int32_t t = 0; t < 16; t++) assert_true(s.out[t].pools == (t % 2 == 1 && t != 3 && t != 5));
+    OK(rk_sharding_plan_choose(&s.request, s.out));
+    for (int32_t t = 0; t < 16; t++) assert_true(s.out[t].owner_pooling == (t % 2 == 1 && t != 3 && t != 5));
     release(&s);
     for (int32_t t = 0; t < 16; t++) s.loads[t].measured = false;
-    OK(rk_placements_choose(&s.request, s.out));
-    for (int32_t t = 0; t < 16; t++) assert_false(s.out[t].pools);
+    OK(rk_sharding_plan_choose(&s.request, s.out));
+    for (int32_t t = 0; t < 16; t++) assert_false(s.out[t].owner_pooling);
     release(&s);
 }
 
@@ -145,26 +145,26 @@ static void test_pools_by_columns(void **state) {
         s.request.loads = s.loads;
         for (int32_t t = 0; t < 8; t++) {
             s.tables[t].dim = 128;
-            s.loads[t] = (rk_table_load){.measured = true, .ids = 1, .batch_rows = 7000, .share_rows = 2000};
+            s.loads[t] = (rk_table_statistics){.measured = true, .ids = 1, .batch_rows = 7000, .local_rows = 2000};
         }
-        s.loads[2] = (rk_table_load){.measured = true, .ids = 100, .batch_rows = 400000, .share_rows = 150000};
+        s.loads[2] = (rk_table_statistics){.measured = true, .ids = 100, .batch_rows = 400000, .local_rows = 150000};
         if (how == COUPLES || how == LARGE) s.tables[2].optimizer = &rowwise;
         if (how == LARGE) s.tables[2].n_rows = 100000000;
         if (how == SINGLE) {
             s.tables[2].dim = 1;
-            s.loads[2] = (rk_table_load){.measured = true, .ids = 20, .batch_rows = 100000, .share_rows = 40000};
+            s.loads[2] = (rk_table_statistics){.measured = true, .ids = 20, .batch_rows = 100000, .local_rows = 40000};
         }
-        OK(rk_placements_choose(&s.request, s.out));
+        OK(rk_sharding_plan_choose(&s.request, s.out));
         check_whole(&s);
-        if (how != SINGLE) assert_int_equal(rk_placement_sharding(&s.out[2]), expected[how]);
-        assert_true(how == SINGLE || s.out[2].pools == (how == COLUMNS || how == COUPLES));
+        if (how != SINGLE) assert_int_equal(rk_table_placement_sharding(&s.out[2]), expected[how]);
+        assert_true(how == SINGLE || s.out[2].owner_pooling == (how == COLUMNS || how == COUPLES));
         assert_true(how != COLUMNS || s.out[2].n_slices == 4);
         if (how != COUPLES && most_over_mean(&s, how == LARGE) > 1.15) fail_msg("%d: an owner has %g of the mean", how, most_over_mean(&s, how == LARGE));
         release(&s);
     }
 }
 
-static double wire_bytes(const setup *s, int32_t t, const rk_placement *p) {
+static double wire_bytes(const setup *s, int32_t t, const rk_table_placement *p) {
     rk_table_traffic w = rk_table_traffic_of(&s->request, t, &s->loads[t], p);
     return w.id_bytes + w.row_bytes + w.gradient_bytes;
 }
@@ -180,13 +180,13 @@ static void test_few_trainers(void **state) {
         double ids = t == 0 ? 100 : 1 + t, rows = t == 0 ? 55000 : 900 + 900 * t;
         s.tables[t].n_rows = 100000;
         s.tables[t].dim = 128;
-        s.loads[t] = (rk_table_load){.measured = true, .ids = ids, .batch_rows = rows, .share_rows = rows};
+        s.loads[t] = (rk_table_statistics){.measured = true, .ids = ids, .batch_rows = rows, .local_rows = rows};
     }
-    OK(rk_placements_choose(&s.request, s.out));
+    OK(rk_sharding_plan_choose(&s.request, s.out));
     check_whole(&s);
     for (int32_t t = 0; t < 13; t++) {
         sent += wire_bytes(&s, t, &s.out[t]);
-        least += fmin(wire_bytes(&s, t, &(rk_placement){.n_slices = 1, .n_parts = 1, .pools = true}), wire_bytes(&s, t, &(rk_placement){.n_slices = 1, .n_parts = 1}));
+        least += fmin(wire_bytes(&s, t, &(rk_table_placement){.n_slices = 1, .n_parts = 1, .owner_pooling = true}), wire_bytes(&s, t, &(rk_table_placement){.n_slices = 1, .n_parts = 1}));
     }
     if (sent > 1.1 * least) fail_msg("%g MB travel where %g would do", sent / 1e6, least / 1e6);
     release(&s);
@@ -201,13 +201,13 @@ static void test_hot_rows_are_spread(void **state) {
     s.request.loads = s.loads;
     for (int32_t t = 0; t < 8; t++) {
         s.tables[t].n_rows = 20000000;
-        s.loads[t] = (rk_table_load){.measured = true, .ids = 1, .batch_rows = 8, .share_rows = 4, .hot = hot, .n_hot = 2};
+        s.loads[t] = (rk_table_statistics){.measured = true, .ids = 1, .batch_rows = 8, .local_rows = 4, .hot = hot, .n_hot = 2};
     }
-    rk_placement_wish wishes[8];
-    for (int32_t t = 0; t < 8; t++) wishes[t] = (rk_placement_wish){.table = s.names[t], .sharding = RK_SHARD_ROW_WISE};
-    s.request.wishes = wishes;
-    s.request.n_wishes = 8;
-    OK(rk_placements_choose(&s.request, s.out));
+    rk_planner_constraint constraints[8];
+    for (int32_t t = 0; t < 8; t++) constraints[t] = (rk_planner_constraint){.table = s.names[t], .sharding = RK_SHARD_ROW_WISE};
+    s.request.constraints = constraints;
+    s.request.n_constraints = 8;
+    OK(rk_sharding_plan_choose(&s.request, s.out));
     for (int32_t t = 0; t < 8; t++) assert_int_equal(s.out[t].n_parts, 4);
     assert_true(most_over_mean(&s, false) < 1.15);
     release(&s);
@@ -216,8 +216,8 @@ static void test_hot_rows_are_spread(void **state) {
 static void test_part_shares(void **state) {
     (void)state;
     static const rk_hot_row hot[] = {{2, 0.9}, {3, 0.04}};
-    rk_placement_request request = {.roles = {4, 0}, .batch_size = 8192};
-    rk_table_load load = {.ids = 1, .batch_rows = 8, .share_rows = 4, .hot = hot, .n_hot = 2};
+    rk_planner_request request = {.roles = {4, 0}, .batch_size = 8192};
+    rk_table_statistics load = {.ids = 1, .batch_rows = 8, .local_rows = 4, .hot = hot, .n_hot = 2};
     static const double expected[] = {0.125, 0.125, 0.375, 0.375}; /* each trainer asks for either once: two of its four rows */
     for (int32_t p = 0; p < 4; p++) assert_true(fabs(rk_part_share(&request, &load, p, 4) - expected[p]) < 1e-9);
     int64_t rows = 0;
@@ -231,12 +231,12 @@ static void test_even_beside_hand(void **state) {
     setup s;
     set_up(&s, 9, (rk_roles){4, 0});
     static const int64_t ranks[] = {2};
-    const rk_placement_wish wishes[] = {{.table = "t0", .sharding = RK_SHARD_TABLE_WISE, .ranks = ranks, .n_ranks = 1}};
-    s.request.wishes = wishes;
-    s.request.n_wishes = 1;
+    const rk_planner_constraint constraints[] = {{.table = "t0", .sharding = RK_SHARD_TABLE_WISE, .ranks = ranks, .n_ranks = 1}};
+    s.request.constraints = constraints;
+    s.request.n_constraints = 1;
     s.tables[1].n_rows = 5000000;
     for (int32_t t = 2; t < 9; t++) s.tables[t].n_rows = 20000;
-    OK(rk_placements_choose(&s.request, s.out));
+    OK(rk_sharding_plan_choose(&s.request, s.out));
     check_whole(&s);
     assert_true(s.out[0].owners[0] == 2);
     if (most_over_mean(&s, true) > 1.15 || most_over_mean(&s, false) > 1.15) fail_msg("%g of the mean bytes, %g of the mean seconds", most_over_mean(&s, true), most_over_mean(&s, false));
@@ -250,7 +250,7 @@ static void test_owners_that_differ(void **state) {
     s.tables[0].n_rows = 1000000000;
     const rk_rank_capacity capacities[4] = {{1e9, 1e10, 1e9}, {120e9, 1e10, 1e9}, {30e9, 1e10, 1e9}, {30e9, 1e10, 1e9}};
     s.request.capacities = capacities; /* 128 GB do not fit in equal parts, but by the owners' memory */
-    OK(rk_placements_choose(&s.request, s.out));
+    OK(rk_sharding_plan_choose(&s.request, s.out));
     check_whole(&s);
     double bytes[4] = {0};
     for (int32_t p = 0; p < s.out[0].n_parts; p++) bytes[s.out[0].owners[p]] += 128e9 / s.out[0].n_parts;
@@ -263,7 +263,7 @@ static void test_by_hand(void **state) {
     setup s;
     set_up(&s, 8, (rk_roles){4, 0});
     static const int64_t ranks[] = {3, 1, 0, 2};
-    const rk_placement_wish wishes[] = {
+    const rk_planner_constraint constraints[] = {
         {.table = "t0", .sharding = RK_SHARD_REPLICATED},
         {.table = "t1", .sharding = RK_SHARD_TABLE_WISE, .ranks = ranks, .n_ranks = 1, .pooling = RK_POOLING_ON},
         {.table = "t2", .sharding = RK_SHARD_ROW_WISE, .ranks = ranks, .n_ranks = 3},
@@ -273,16 +273,16 @@ static void test_by_hand(void **state) {
         {.table = "t6", .pooling = RK_POOLING_ON},
         {.table = "t7", .sharding = RK_SHARD_GRID, .n_slices = 4},
     };
-    s.request.wishes = wishes;
-    s.request.n_wishes = 8;
-    OK(rk_placements_choose(&s.request, s.out));
+    s.request.constraints = constraints;
+    s.request.n_constraints = 8;
+    OK(rk_sharding_plan_choose(&s.request, s.out));
     check_whole(&s);
-    for (int32_t t = 0; t < 6; t++) assert_int_equal(rk_placement_sharding(&s.out[t]), wishes[t].sharding);
-    assert_true(s.out[1].owners[0] == 3 && s.out[1].pools);
+    for (int32_t t = 0; t < 6; t++) assert_int_equal(rk_table_placement_sharding(&s.out[t]), constraints[t].sharding);
+    assert_true(s.out[1].owners[0] == 3 && s.out[1].owner_pooling);
     for (int i = 0; i < 3; i++) assert_int_equal(s.out[2].owners[i], ranks[i]);
     assert_true(s.out[3].n_slices == 4 && s.out[4].n_slices == 2 && s.out[4].n_parts == 2 && s.out[5].n_slices == 4);
     for (int i = 0; i < 4; i++) assert_int_equal(s.out[4].owners[i], ranks[i]);
-    assert_true(s.out[6].pools && s.out[6].n_parts == 1);
+    assert_true(s.out[6].owner_pooling && s.out[6].n_parts == 1);
     assert_true(s.out[7].n_slices == 4 && s.out[7].n_parts == 1);
     release(&s);
 }
@@ -299,7 +299,7 @@ static void test_refusals(void **state) {
     s.features[1].weighted = true;
     static const int64_t ranks[] = {0, 1, 2, 4};
     const struct {
-        rk_placement_wish wish;
+        rk_planner_constraint constraint;
         const char *message;
     } cases[] = {
         {{.table = "tt0", .path = "run.yaml", .line = 7}, "run.yaml:7: key 'name': table 'tt0': there is no such table\nhint: did you mean 't0'?"},
@@ -323,22 +323,22 @@ static void test_refusals(void **state) {
          "plan.yaml:3: key 'rows': table 't0': planned with 5 rows of dim 16, but it has 1000000 of dim 16\nhint: make the plan anew with 'reckon plan'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        s.request.wishes = &cases[i].wish;
-        s.request.n_wishes = 1;
-        FAILS(rk_placements_choose(&s.request, s.out), RK_CONFIG, cases[i].message);
+        s.request.constraints = &cases[i].constraint;
+        s.request.n_constraints = 1;
+        FAILS(rk_sharding_plan_choose(&s.request, s.out), RK_CONFIG, cases[i].message);
         assert_int_equal(rk_alloc_live(), 0);
     }
-    const rk_placement_wish twice[] = {{.table = "t0", .path = "p", .line = 1}, {.table = "t0", .path = "p", .line = 2}};
-    s.request.wishes = twice;
-    s.request.n_wishes = 2;
-    FAILS(rk_placements_choose(&s.request, s.out), RK_CONFIG, "p:2: key 'name': table 't0': a second entry for this table");
-    s.request.n_wishes = 1;
-    s.request.wishes_are_whole = true;
-    FAILS(rk_placements_choose(&s.request, s.out), RK_CONFIG, "the plan 'p' has no table 't1'\nhint: make the plan anew with 'reckon plan'");
+    const rk_planner_constraint twice[] = {{.table = "t0", .path = "p", .line = 1}, {.table = "t0", .path = "p", .line = 2}};
+    s.request.constraints = twice;
+    s.request.n_constraints = 2;
+    FAILS(rk_sharding_plan_choose(&s.request, s.out), RK_CONFIG, "p:2: key 'name': table 't0': a second entry for this table");
+    s.request.n_constraints = 1;
+    s.request.constraints_are_whole = true;
+    FAILS(rk_sharding_plan_choose(&s.request, s.out), RK_CONFIG, "the plan 'p' has no table 't1'\nhint: make the plan anew with 'reckon plan'");
     s.request.roles.n_trainers = 0;
-    FAILS(rk_placements_choose(&s.request, s.out), RK_INVALID_ARGUMENT, "placements for 0 trainers and 0 owners; a trainer is needed");
-    rk_placement p;
-    FAILS(rk_placement_init(&p, 1, 0), RK_INVALID_ARGUMENT, "a placement of 1 slices and 0 parts; it needs at least one of each");
+    FAILS(rk_sharding_plan_choose(&s.request, s.out), RK_INVALID_ARGUMENT, "placements for 0 trainers and 0 owners; a trainer is needed");
+    rk_table_placement p;
+    FAILS(rk_table_placement_init(&p, 1, 0), RK_INVALID_ARGUMENT, "a placement of 1 slices and 0 parts; it needs at least one of each");
     assert_int_equal(rk_alloc_live(), 0);
 }
 
@@ -356,11 +356,11 @@ static void test_anything(void **state) {
             s.features[t].max_sequence_length = rk_rng_below(&rng, 10) == 0 ? 50 : 0;
             s.tables[t].frozen = rk_rng_below(&rng, 10) == 0;
             double ids = 1 + (double)rk_rng_below(&rng, 50);
-            s.loads[t] = rk_table_load_assume(s.tables[t].n_rows, ids, s.request.batch_size, roles.n_trainers);
+            s.loads[t] = rk_table_statistics_assume(s.tables[t].n_rows, ids, s.request.batch_size, roles.n_trainers);
             s.loads[t].measured = true;
         }
         s.request.loads = round % 2 ? s.loads : NULL;
-        OK(rk_placements_choose(&s.request, s.out));
+        OK(rk_sharding_plan_choose(&s.request, s.out));
         check_whole(&s);
         if (!s.request.loads && most_over_mean(&s, false) > 1.15) fail_msg("round %d: an owner has %g of the mean", round, most_over_mean(&s, false));
         release(&s);

@@ -59,7 +59,7 @@ static void train(rk_embeddings *e, rk_stale_rows *stale) {
     for (int u = 0; u < N_UPDATES; u++) {
         rk_ids batch = {.ids_per_sample = 1, .ids = ids[u]};
         for (int i = 0; i < 4 * DIM; i++) gradient[i] = (float)(i + 1 + u) / 8;
-        OK(rk_embeddings_route(e, 4, &batch, true));
+        OK(rk_embeddings_dedup(e, 4, &batch, true));
         rk_stale_rows_put_back(stale);
         assert_true(has_rows(e, rows_before[u < STALENESS ? 0 : u - STALENESS]) || u == 0);
         rk_embeddings_look_up_all(e, true, &to);

@@ -36,7 +36,7 @@ static void test_slopes(void **state) {
     for (int i = 0; i < N + DRAWN; i++) log_q[i] = -rk_rng_uniform(&rng), ids[i] = (int32_t)rk_rng_below(&rng, 12);
     for (int variant = 0; variant < 12; variant++) {
         bool in_batch = variant / 3 % 2, hard = variant / 6;
-        rk_candidate_loss_config config = {(rk_candidate_loss_kind)(variant % 3), DIM, N, DRAWN, in_batch, hard ? 4 : 1, 0.4, 0.2, 5, .n_shards = 1};
+        rk_candidate_loss_config config = {(rk_candidate_loss_kind)(variant % 3), DIM, N, DRAWN, in_batch, hard ? 4 : 1, 0.4, 0.2, 5, .n_micro_batches = 1};
         double user_slopes[N * DIM], item_slopes[(N + DRAWN) * DIM];
         rk_candidate_loss *loss;
         OK(rk_candidate_loss_create(&config, &loss));

@@ -48,17 +48,17 @@ static bool put_shard(char *text) {
     json_decref(header);
     if (!written) return false;
     static char zeros[MOST_BYTES], manifest[1000];
-    rk_buffer shard = {0};
-    rk_buffer_u64le(&shard, strlen(written));
-    rk_buffer_text(&shard, written);
-    rk_buffer_append(&shard, zeros, n_values);
+    rk_buffer micro_batch = {0};
+    rk_buffer_u64le(&micro_batch, strlen(written));
+    rk_buffer_text(&micro_batch, written);
+    rk_buffer_append(&micro_batch, zeros, n_values);
     free(written);
-    scratch_file("model-00001.safetensors", shard.data, shard.n_bytes);
+    scratch_file("model-00001.safetensors", micro_batch.data, micro_batch.n_bytes);
     int n = snprintf(manifest, sizeof manifest,
                      "{\"version\":1,\"progress\":{\"step\":1,\"epoch\":0,\"row\":0,\"best\":null,\"plateau_best\":null,\"best_step\":0,\"bad\":0,\"plateau_bad\":0,"
                      "\"learning_rate_factor\":1,\"n_evaluations\":0,\"loss_sum\":0,\"loss_steps\":0,\"log_bytes\":0,\"events_bytes\":0,\"finished\":false},"
-                     "\"files\":[{\"name\":\"model-00001.safetensors\",\"bytes\":%zu,\"crc32c\":%u}]}", shard.n_bytes, (unsigned)rk_crc32c(0, shard.data, shard.n_bytes));
-    rk_buffer_release(&shard);
+                     "\"files\":[{\"name\":\"model-00001.safetensors\",\"bytes\":%zu,\"crc32c\":%u}]}", micro_batch.n_bytes, (unsigned)rk_crc32c(0, micro_batch.data, micro_batch.n_bytes));
+    rk_buffer_release(&micro_batch);
     put_manifest(manifest, (size_t)n);
     return true;
 }

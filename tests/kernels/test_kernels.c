@@ -153,7 +153,7 @@ static void test_ids_check(void **state) {
 /* Two features of a table of 50 rows in parts of 16, by the equations of fused_update.h in double, with sgd: part by part, all versions. */
 static void test_rows_update(void **state) {
     (void)state;
-    tried("rk_rows_update", true);
+    tried("rk_fused_update", true);
     enum { SHIFT = 4, USES = 90, BAGS = 30 };
     static float gradients[2 * BAGS * MAX_DIM], table[N_ROWS * MAX_DIM], first[N_ROWS * MAX_DIM], expected[N_ROWS * MAX_DIM], coefficients[USES], scales[BAGS];
     static uint32_t bags[USES];
@@ -181,10 +181,10 @@ static void test_rows_update(void **state) {
                     for (uint32_t i = 0; i < USES; i++)
                         if (rows[i] >> SHIFT == part) uses[n++] = rk_use_make((uint32_t)(rows[i] & 15), kind == 1 ? i : bags[i]);
                     rk_sort_uses(uses, n, 4, aside);
-                    rk_rows_update_args args = {.rows = {.data = table, .dtype = RK_F32, .dim = dim}, .first_row = part << SHIFT, .n_places = part == 3 ? N_ROWS - 48 : 16, .update = &update, .uses = uses, .n_uses = n,
+                    rk_fused_update_args args = {.rows = {.data = table, .dtype = RK_F32, .dim = dim}, .first_row = part << SHIFT, .n_places = part == 3 ? N_ROWS - 48 : 16, .update = &update, .uses = uses, .n_uses = n,
                                                 .sources = sources, .n_sources = 2, .bags = kind == 1 ? bags : NULL, .coefficients = kind == 1 ? coefficients : NULL,
                                                 .l2 = l2, .l2_full = l2_full};
-                    rk_rows_update_on[isa](&args);
+                    rk_fused_update_on[isa](&args);
                 }
                 if (isa == 0)
                     memcpy(expected, table, sizeof table);
@@ -269,7 +269,7 @@ static void test_rows_sum(void **state) {
 
 static void test_row_update(void **state) {
     (void)state;
-    tried("rk_row_update", true);
+    tried("rk_optimizer_step", true);
     for (int kind = 0; kind < RK_OPTIMIZER_COUNT; kind++)
         for (int d = 0; d < N_DIMS; d++)
             for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
@@ -285,8 +285,8 @@ static void test_row_update(void **state) {
                 for (int step = 0; step < 4; step++) {
                     randomize(g[0], MAX_DIM);
                     memcpy(g[1], g[0], sizeof g[0]);
-                    rk_row_update_scalar(&u, w[0], a[0], b[0], g[0], dims[d]);
-                    rk_row_update_on[isa](&u, w[1], a[1], b[1], g[1], dims[d]);
+                    rk_optimizer_step_scalar(&u, w[0], a[0], b[0], g[0], dims[d]);
+                    rk_optimizer_step_on[isa](&u, w[1], a[1], b[1], g[1], dims[d]);
                     assert_memory_equal(w[0], w[1], sizeof w[0]);
                     assert_memory_equal(a[0], a[1], sizeof a[0]);
                     assert_memory_equal(b[0], b[1], sizeof b[0]);

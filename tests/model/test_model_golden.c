@@ -215,7 +215,7 @@ static void train_case(const golden *g, const char *file, rk_optimizer_kind kind
             if (strcmp(f.embedding.features[i].table, f.embedding.tables[t].name) == 0) f.features[i].cardinality = f.embedding.tables[t].rows;
     OK(rk_model_build(&f.options, &model));
     each_parameter(model, set_initial, (void *)g);
-    OK(rk_model_refresh(model));
+    OK(rk_model_reload(model));
     const double *losses = values_of(g, prefix, "losses", N_STEPS);
     for (int i = 0; i < N_STEPS; i++) {
         rk_batch batch;

@@ -66,8 +66,8 @@ static void give_parameters(rk_model *from, rk_model *to) {
     }
     rk_state_release(&a);
     rk_state_release(&b);
-    OK(rk_model_refresh(from));
-    OK(rk_model_refresh(to));
+    OK(rk_model_reload(from));
+    OK(rk_model_reload(to));
 }
 
 static void test_longer(void **state) {
@@ -115,7 +115,7 @@ static void test_masknet(void **state) {
             fill(e->data, (3 + SHORT) * 4, (3 + LONG) * 4);
         }
         rk_state_release(&parameters);
-        OK(rk_model_refresh(model));
+        OK(rk_model_reload(model));
         OK(rk_model_predict(model, &b.batch, after));
         assert_memory_equal(before, after, sizeof before);
         rk_model_free(model);

@@ -254,7 +254,7 @@ static void test_sampler(void **state) {
         for (int i = 0; i < 5; i++) {
             double chance = by_count ? sqrt((double)counts[i]) / 16 : 0.2;
             assert_true(fabs((double)seen[i] / DRAWS - chance) < 0.004);
-            if (chance > 0) assert_true(fabs((double)rk_sampler_log_chance(sampler, i) - log(chance)) < 1e-6);
+            if (chance > 0) assert_true(fabs((double)rk_sampler_log_q(sampler, i) - log(chance)) < 1e-6);
         }
         rk_sampler_free(sampler);
     }

@@ -62,28 +62,28 @@ static void read_values(char **at, const char *name, int64_t n, double *out) {
 
 static void read_case(char **at, trial *t) {
     static double values[MAX_ITEMS * MAX_DIM];
-    long long kind, in_batch, hard, n, n_drawn, dim, has_log_q, weighted;
+    long long kind, in_batch, hard, n, n_sampled, dim, has_log_q, weighted;
     double temperature, margin, negative_weight;
-    assert_int_equal(sscanf(*at, "case %lld %lld %lld %lld %lld %lld %lf %lf %lf %lld %lld", &kind, &in_batch, &hard, &n, &n_drawn, &dim, &temperature, &margin,
+    assert_int_equal(sscanf(*at, "case %lld %lld %lld %lld %lld %lld %lf %lf %lf %lld %lld", &kind, &in_batch, &hard, &n, &n_sampled, &dim, &temperature, &margin,
                             &negative_weight, &has_log_q, &weighted), 11);
     *at = strchr(*at, '\n') + 1;
-    t->config = (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, dim, n + 3, n_drawn, in_batch, hard, temperature, margin, negative_weight, .n_shards = 1};
+    t->config = (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, dim, n + 3, n_sampled, in_batch, hard, temperature, margin, negative_weight, .n_micro_batches = 1};
     t->n = n;
     t->has_log_q = has_log_q;
     t->weighted = weighted;
     read_values(at, "users", n * dim, values);
     for (int64_t i = 0; i < n * dim; i++) t->users[i] = (rk_real)values[i];
-    read_values(at, "items", (n + n_drawn) * dim, values);
-    for (int64_t i = 0; i < (n + n_drawn) * dim; i++) t->items[i] = (rk_real)values[i];
-    read_values(at, "ids", n + n_drawn, values);
-    for (int64_t i = 0; i < n + n_drawn; i++) t->ids[i] = (int32_t)values[i];
-    read_values(at, "log_q", n + n_drawn, values);
-    for (int64_t i = 0; i < n + n_drawn; i++) t->log_q[i] = (rk_real)values[i];
+    read_values(at, "items", (n + n_sampled) * dim, values);
+    for (int64_t i = 0; i < (n + n_sampled) * dim; i++) t->items[i] = (rk_real)values[i];
+    read_values(at, "ids", n + n_sampled, values);
+    for (int64_t i = 0; i < n + n_sampled; i++) t->ids[i] = (int32_t)values[i];
+    read_values(at, "log_q", n + n_sampled, values);
+    for (int64_t i = 0; i < n + n_sampled; i++) t->log_q[i] = (rk_real)values[i];
     read_values(at, "weights", n, values);
     for (int64_t i = 0; i < n; i++) t->weights[i] = (float)values[i];
     read_values(at, "loss", 1, &t->loss);
     read_values(at, "user_gradient", n * dim, t->user_gradient);
-    read_values(at, "item_gradient", (n + n_drawn) * dim, t->item_gradient);
+    read_values(at, "item_gradient", (n + n_sampled) * dim, t->item_gradient);
 }
 
 static void test_against_torch(void **state) {
@@ -97,7 +97,7 @@ static void test_against_torch(void **state) {
         read_case(&at, t);
         check("loss", n_cases, 0, run(t, 0), t->loss);
         for (int64_t i = 0; i < t->n * t->config.dim; i++) check("user_gradient", n_cases, i, (double)user_gradient[0][i], t->user_gradient[i]);
-        for (int64_t i = 0; i < (t->n + t->config.n_drawn) * t->config.dim; i++) check("item_gradient", n_cases, i, (double)item_gradient[0][i], t->item_gradient[i]);
+        for (int64_t i = 0; i < (t->n + t->config.n_sampled) * t->config.dim; i++) check("item_gradient", n_cases, i, (double)item_gradient[0][i], t->item_gradient[i]);
     }
     assert_int_equal(n_cases, 10);
     rk_free(text);
@@ -117,7 +117,7 @@ static void draw(trial *t, rk_candidate_loss_config config, int64_t n, uint64_t 
 static void test_same_bits_on_any_threads(void **state) {
     (void)state;
     for (int kind = 0; kind < 3; kind++) {
-        draw(&golden, (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, MAX_DIM, MAX_N, 400, true, 4, 0.5, 0.1, 3, .n_shards = 1}, MAX_N, 500);
+        draw(&golden, (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, MAX_DIM, MAX_N, 400, true, 4, 0.5, 0.1, 3, .n_micro_batches = 1}, MAX_N, 500);
         OK(rk_parallel_set_threads(1));
         double alone = run(&golden, 0);
         OK(rk_parallel_set_threads(5));
@@ -133,19 +133,19 @@ static void test_shards_apart(void **state) {
     (void)state;
     for (int round = 0; round < 6; round++) {
         int64_t n = round < 3 ? MAX_N : 100, n_values = (n + 40) * MAX_DIM; /* the shorter batch leaves shards empty */
-        draw(&golden, (rk_candidate_loss_config){(rk_candidate_loss_kind)(round % 3), MAX_DIM, MAX_N, 40, round < 3, 4, 0.5, 0.1, 3, .n_shards = 4}, n, 500);
+        draw(&golden, (rk_candidate_loss_config){(rk_candidate_loss_kind)(round % 3), MAX_DIM, MAX_N, 40, round < 3, 4, 0.5, 0.1, 3, .n_micro_batches = 4}, n, 500);
         static rk_real users[2][MAX_N * MAX_DIM], parts[2][MAX_ITEMS * MAX_DIM];
         double together[4], apart[4];
         run_shards(&golden, 0, together);
         for (int half = 0; half < 2; half++) {
-            golden.config.first_shard = 2 * half;
+            golden.config.first_micro_batch = 2 * half;
             golden.config.n_here = 2;
             run_shards(&golden, 1, apart + 2 * half);
             memcpy(users[half], user_gradient[1], sizeof users[half]);
             memcpy(parts[half], item_gradient[1], sizeof parts[half]);
         }
         assert_memory_equal(together, apart, sizeof apart);
-        int64_t cut = rk_candidate_loss_cut(n, 4, 2);
+        int64_t cut = rk_candidate_loss_split(n, 4, 2);
         assert_memory_equal(user_gradient[0], users[0], (size_t)(cut * MAX_DIM) * sizeof(rk_real));
         assert_memory_equal(user_gradient[0] + cut * MAX_DIM, users[1] + cut * MAX_DIM, (size_t)((n - cut) * MAX_DIM) * sizeof(rk_real));
         for (int64_t i = 0; i < n_values; i++) assert_true(item_gradient[0][i] == parts[0][i] + parts[1][i]);
@@ -156,11 +156,11 @@ static void test_shards_apart(void **state) {
 static void test_edges(void **state) {
     (void)state;
     for (int kind = 0; kind < 3; kind++) {
-        draw(&golden, (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, 4, 8, 16, true, 1, 1, 0.1, 3, .n_shards = 1}, 8, 1);
+        draw(&golden, (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, 4, 8, 16, true, 1, 1, 0.1, 3, .n_micro_batches = 1}, 8, 1);
         double loss = run(&golden, 0);
         if (kind < RK_CANDIDATES_COSINE_CONTRASTIVE) assert_true(loss == 0);
         for (int i = 8 * 4; i < 24 * 4; i++) assert_true(item_gradient[0][i] == 0);
-        draw(&golden, (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, 4, 8, 16, true, 1, 1e-4, 0.1, 3, .n_shards = 1}, 8, 1000);
+        draw(&golden, (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, 4, 8, 16, true, 1, 1e-4, 0.1, 3, .n_micro_batches = 1}, 8, 1000);
         assert_true(isfinite(run(&golden, 0)));
     }
     rk_candidate_loss *made;

@@ -57,7 +57,7 @@ static rk_status ready(void *context, int64_t first) {
     return RK_OK;
 }
 
-static rk_graph *make_graph(bool norms, int64_t n_shards, watch *w) {
+static rk_graph *make_graph(bool norms, int64_t n_micro_batches, watch *w) {
     rk_graph *graph;
     OK(rk_graph_create(3, &graph));
     rk_value h = w->x = rk_graph_input(graph, "x", (rk_shape){1, IN});
@@ -68,19 +68,19 @@ static rk_graph *make_graph(bool norms, int64_t n_shards, watch *w) {
     }
     w->y = rk_linear(graph, "out", h, 1, true, RK_F32);
     rk_graph_output(graph, w->y);
-    if (n_shards > 1) rk_graph_cut(graph, n_shards, (rk_graph_share){0, w->shards_here ? w->shards_here : n_shards});
+    if (n_micro_batches > 1) rk_graph_split(graph, n_micro_batches, (rk_graph_local_part){0, w->shards_here ? w->shards_here : n_micro_batches});
     OK(rk_graph_finish(graph, BATCH, true));
     return w->graph = graph;
 }
 
 /* The gradients [n] of a step: whether somebody watches changes none of their bits. */
-static float *run(bool norms, int64_t n_shards, int threads, int64_t n_samples, bool watches, watch *w, size_t *n) {
+static float *run(bool norms, int64_t n_micro_batches, int threads, int64_t n_samples, bool watches, watch *w, size_t *n) {
     static float input[BATCH * IN];
     rk_rng rng = {1, 2, 0};
     for (int i = 0; i < BATCH * IN; i++) input[i] = (float)rk_rng_normal(&rng);
     *w = (watch){.input = input, .answer = w->answer, .hidden = w->hidden, .shards_here = w->shards_here};
     OK(rk_parallel_set_threads(threads));
-    make_graph(norms, n_shards, w);
+    make_graph(norms, n_micro_batches, w);
     rk_graph_hooks hooks = {.context = w, .read = read, .loss = loss, .take = take, .ready = watches ? ready : NULL};
     float *gradients = rk_graph_gradients(w->graph, n);
     w->seen = test_calloc(*n, sizeof *w->seen);

@@ -92,7 +92,7 @@ static void follow(const rk_optimizer *o) {
         for (int k = 0; k < DIM; k++) rg[k] = g[k] = (float)rk_rng_normal(&rng);
         rk_update update;
         rk_update_prepare(o, step, 1, &update);
-        rk_row_update(&update, w, s[0], s[1], g, DIM);
+        rk_optimizer_step(&update, w, s[0], s[1], g, DIM);
         reference(o, step, rw, rs[0], rs[1], rg);
         /* f32 against double over 30 steps: a few units in the last place a step. */
         for (int k = 0; k < DIM; k++)
@@ -141,7 +141,7 @@ static void test_goldens(void **state) {
             rk_update update;
             rk_update_prepare(&goldens[i].optimizer, step, 1, &update);
             memcpy(g, golden_gradients[step], sizeof g);
-            rk_row_update(&update, w, s[0], s[1], g, GOLDEN_DIM);
+            rk_optimizer_step(&update, w, s[0], s[1], g, GOLDEN_DIM);
             for (int j = 0; j < GOLDEN_DIM; j++) assert_true(fabs(w[j] - goldens[i].steps[step][j]) < 3e-6 * (1 + fabs(w[j])));
         }
     }
@@ -158,12 +158,12 @@ static void test_zero_gradients_are_harmless(void **state) {
         float w[DIM] = {0}, a[DIM] = {0}, b[DIM] = {0}, g[DIM] = {0};
         rk_update update;
         rk_update_prepare(&o, 0, 1, &update);
-        rk_row_update(&update, w, a, b, g, DIM);
+        rk_optimizer_step(&update, w, a, b, g, DIM);
         for (int k = 0; k < DIM; k++) assert_true(isfinite(w[k]));
         rk_update_prepare(&o, 0, 0, &update); /* a learning rate of 0 moves nothing */
         for (int k = 0; k < DIM; k++) a[k] = b[k] = 0.1f, g[k] = 1, w[k] = 0.5f;
         if (kind == RK_OPTIMIZER_LARS) memset(a, 0, sizeof a);
-        rk_row_update(&update, w, a, b, g, DIM);
+        rk_optimizer_step(&update, w, a, b, g, DIM);
         for (int k = 0; k < DIM; k++) assert_true(w[k] == 0.5f);
     }
 }
@@ -185,7 +185,7 @@ static void test_long_rows(void **state) {
         o.trust_coefficient = 1;
         for (int i = 0; i < N; i++) w[i] = lars ? 1 : i < LARGE ? VALUE - 1 : 0, g[i] = lars && i < LARGE ? VALUE : 1;
         rk_update_prepare(&o, 0, 1, &update);
-        rk_row_update(&update, w, m, v, g, N);
+        rk_optimizer_step(&update, w, m, v, g, N);
         double norm = lars ? sqrt((double)N) : sqrt((double)LARGE) * (VALUE - 1); /* lamb's steps are as lars' gradients */
         double trust = norm / sqrt(large + N - LARGE), moved = (lars ? 1 : 0) - (double)w[N - 1];
         if (fabs(moved / trust - 1) > 1e-5) fail_msg("%s: %g instead of %g", lars ? "lars" : "lamb", moved, trust);

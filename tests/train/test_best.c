@@ -93,8 +93,8 @@ static void test_ends_with_what_is_found(void **state) {
             remove_run("run");
             OK(run("run", settings, 3, NULL, false, &step));
             rk_progress progress = newest_progress("run");
-            assert_int_equal(progress.policy.n_evaluations, cases[i].n_evaluations);
-            assert_int_equal(step, keeps ? progress.policy.best_step : N_STEPS);
+            assert_int_equal(progress.stopping.n_evaluations, cases[i].n_evaluations);
+            assert_int_equal(step, keeps ? progress.stopping.best_step : N_STEPS);
             assert_int_equal(found("run", true), step);
             assert_int_equal(found("run", false), N_STEPS);
             before_the_end += step < N_STEPS;
@@ -123,8 +123,8 @@ static void test_resumed_from_the_best(void **state) {
     rk_progress stopped = newest_progress("run");
     assert_int_equal(step, whole);
     assert_int_equal(found("run", true), whole);
-    assert_int_equal(stopped.policy.n_evaluations, undisturbed.policy.n_evaluations);
-    assert_int_equal(stopped.policy.bad, undisturbed.policy.bad);
+    assert_int_equal(stopped.stopping.n_evaluations, undisturbed.stopping.n_evaluations);
+    assert_int_equal(stopped.stopping.bad, undisturbed.stopping.bad);
     assert_int_equal(rk_alloc_live(), 0);
 }
 
@@ -196,22 +196,22 @@ static void test_metric_changed(void **state) {
         int64_t step;
         remove_run("run");
         OK(run("run", settings[0], 3, NULL, false, &step));
-        rk_policy before = newest_progress("run").policy;
+        rk_early_stopping before = newest_progress("run").stopping;
         OK(run("run", settings[changed], 3, NULL, true, &step));
-        rk_policy after = newest_progress("run").policy;
+        rk_early_stopping after = newest_progress("run").stopping;
         assert_true(after.best_step > 3 * EPOCH_STEPS && after.best < 1);
         assert_int_equal(step, after.best_step);
         assert_int_equal(found("run", true), step);
         if (changed == 1) assert_true(after.plateau_best >= before.plateau_best);
         if (changed == 2) assert_true(after.plateau_best == after.best); /* of the logloss, too */
     }
-    int64_t step, best = newest_progress("run").policy.best_step; /* of a run that has ended it stays */
+    int64_t step, best = newest_progress("run").stopping.best_step; /* of a run that has ended it stays */
     const char *ended[] = {settings[0][0], settings[0][1], settings[0][2], "train.checkpoint.keep=1"};
     assert_true(best < N_STEPS);
     OK(run("run", ended, 4, NULL, true, &step));
     assert_int_equal(step, best);
     assert_int_equal(found("run", true), best);
-    assert_int_equal(newest_progress("run").policy.best_step, best);
+    assert_int_equal(newest_progress("run").stopping.best_step, best);
 }
 
 /* Parameters of the best that were not kept are not looked for at the end; those that are there by chance are
@@ -226,10 +226,10 @@ static void test_keep_best_from_now_on(void **state) {
         int64_t step;
         remove_run("run");
         OK(run("run", first, 4, NULL, false, &step));
-        int64_t best = newest_progress("run").policy.best_step;
+        int64_t best = newest_progress("run").stopping.best_step;
         assert_true(best < 4 * EPOCH_STEPS);
         OK(run("run", then, 4, NULL, true, &step));
-        assert_int_equal(step, newest_progress("run").policy.best_step);
+        assert_int_equal(step, newest_progress("run").stopping.best_step);
         assert_int_equal(found("run", true), step);
         if (there)
             assert_int_equal(step, best);

@@ -104,7 +104,7 @@ static void retain(int64_t keep, bool keeps_best, int64_t saved, int64_t best) {
     rk_config config = {.keeps_best = keeps_best};
     config.train.output = output_path();
     config.train.checkpoint.keep = keep;
-    OK(rk_checkpoint_retain(&config, &(rk_progress){.step = saved, .policy.best_step = best}));
+    OK(rk_checkpoint_retain(&config, &(rk_progress){.step = saved, .stopping.best_step = best}));
 }
 
 /* A later one is there where a run went on behind it because it is damaged. */

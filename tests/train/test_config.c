@@ -81,7 +81,7 @@ static const char *const full =
     "  replicate_below: 500\n"
     "  asynchronous: false\n"
     "  tables:\n"
-    "    - {name: v, sharding: table_wise, ranks: [3], pools: true}\n"
+    "    - {name: v, sharding: table_wise, ranks: [3], owner_pooling: true}\n"
     "    - {name: u, sharding: grid, slices: 2}\n"
     "device: cpu\n"
     "cuda: {memory: 40GB, tf32: true, number: 1}\n";
@@ -193,19 +193,19 @@ static void test_foreign_words(void **state) {
 static void test_usual_optimizer(void **state) {
     (void)state;
     rk_config *config;
-    rk_embedding_plan plan;
+    rk_collection_config plan;
     rk_embedding_source source = {"u", 9, false};
     rk_embedding_wants wants = {.vectors = true};
     OK(parse(DATA "model: fm\ntrain: {optimizer: {learning_rate: 0.5}}\nembedding: {tables: [{name: u, optimizer: {learning_rate: 0.25}}]}\n", &config));
     assert_true(config->optimizer.kind == RK_OPTIMIZER_ADAM && config->optimizer.learning_rate == 0.5);
-    OK(rk_embedding_plan_make(&config->embedding, &config->yaml, &source, 1, wants, &config->optimizer, &plan));
+    OK(rk_collection_config_make(&config->embedding, &config->yaml, &source, 1, wants, &config->optimizer, &plan));
     assert_true(plan.optimizers[0].kind == RK_OPTIMIZER_ADAM && plan.optimizers[0].learning_rate == 0.25);
-    rk_embedding_plan_release(&plan);
+    rk_collection_config_release(&plan);
     rk_config_free(config);
     OK(parse(DATA "model: fm\nembedding: {optimizer: ftrl, tables: [{name: u, optimizer: {l1: 0.25}}]}\n", &config));
-    OK(rk_embedding_plan_make(&config->embedding, &config->yaml, &source, 1, wants, &config->optimizer, &plan));
+    OK(rk_collection_config_make(&config->embedding, &config->yaml, &source, 1, wants, &config->optimizer, &plan));
     assert_true(plan.optimizers[0].kind == RK_OPTIMIZER_FTRL && plan.optimizers[0].l1 == 0.25);
-    rk_embedding_plan_release(&plan);
+    rk_collection_config_release(&plan);
     rk_config_free(config);
     FAILS(parse(DATA "model: lr\ntrain: {optimizer: {l1: 0.5}}\n", &config), RK_CONFIG,
           "run.yaml:3: key 'l1': the optimizer 'adam' does not use it\nhint: it belongs to ftrl");
@@ -296,11 +296,11 @@ static void test_cluster(void **state) {
           "run.yaml:3: key 'reader_ranks': no rank is left to train\nhint: there are 2 ranks: start more, or let fewer than 2 only read");
     rk_config_free(config);
     OK(parse(DATA "model: lr\ntrain: {batch_size: 6}\ncluster: {wire: f16, replicate_below: 5, tables: [{name: u, sharding: row_wise, ranks: [1, 0]}]}\n", &config));
-    rk_placement_request request;
-    OK(rk_config_placement_request(config, 2, &request));
-    assert_true(request.roles.n_trainers == 2 && request.wire == RK_F16 && request.replicate_below == 5 && request.batch_size == 6 && request.n_wishes == 1);
-    assert_string_equal(request.wishes[0].path, "run.yaml");
-    assert_true(request.wishes[0].line == 4 && request.wishes[0].sharding == RK_SHARD_ROW_WISE && request.wishes[0].n_ranks == 2 && request.wishes[0].ranks[0] == 1);
+    rk_planner_request request;
+    OK(rk_config_planner_request(config, 2, &request));
+    assert_true(request.roles.n_trainers == 2 && request.wire == RK_F16 && request.replicate_below == 5 && request.batch_size == 6 && request.n_constraints == 1);
+    assert_string_equal(request.constraints[0].path, "run.yaml");
+    assert_true(request.constraints[0].line == 4 && request.constraints[0].sharding == RK_SHARD_ROW_WISE && request.constraints[0].n_ranks == 2 && request.constraints[0].ranks[0] == 1);
     rk_config_free(config);
     FAILS(parse(DATA "model: lr\ncluster: {wire: f64}\n", &config), RK_CONFIG, "run.yaml:3: key 'wire': there is no 'f64'\nhint: it is one of f32, bf16, f16");
     FAILS(parse(DATA "model: lr\ncluster: {tables: [{name: u, ranks: [1, 2, 1]}]}\n", &config), RK_CONFIG, "run.yaml:3: key 'ranks': a rank is named twice");
@@ -343,34 +343,34 @@ static void test_device(void **state) {
 
 static void test_policy(void **state) {
     (void)state;
-    rk_policy p;
-    rk_policy_rules rules = {.larger_is_better = true, .plateau_larger = false, .stops = true, .drops = true, .patience = 2, .plateau_patience = 0, .factor = 0.1, .min_factor = 0.05};
-    rk_policy_init(&p);
-    rk_verdict v = rk_policy_judge(&p, &rules, 10, 0.7, 0.5);
+    rk_early_stopping p;
+    rk_early_stopping_rules rules = {.larger_is_better = true, .plateau_larger = false, .stops = true, .drops = true, .patience = 2, .plateau_patience = 0, .factor = 0.1, .min_factor = 0.05};
+    rk_early_stopping_init(&p);
+    rk_verdict v = rk_early_stopping_judge(&p, &rules, 10, 0.7, 0.5);
     assert_true(v.best && !v.dropped && !v.stop);
-    v = rk_policy_judge(&p, &rules, 20, 0.7, 0.6);
+    v = rk_early_stopping_judge(&p, &rules, 20, 0.7, 0.6);
     assert_true(!v.best && v.dropped && !v.stop && p.learning_rate_factor == 0.1);
-    v = rk_policy_judge(&p, &rules, 30, __builtin_nan(""), __builtin_nan("")); /* not defined: neither better nor worse */
+    v = rk_early_stopping_judge(&p, &rules, 30, __builtin_nan(""), __builtin_nan("")); /* not defined: neither better nor worse */
     assert_true(!v.best && !v.dropped && !v.stop && p.bad == 1 && p.plateau_bad == 0);
-    v = rk_policy_judge(&p, &rules, 40, 0.6, 0.7);
+    v = rk_early_stopping_judge(&p, &rules, 40, 0.6, 0.7);
     assert_true(!v.best && !v.dropped && v.stop && p.best_step == 10 && p.last_step == 40);
-    rk_policy_init(&p); /* undefined from the first one on */
-    for (int i = 1; i < 9; i++) assert_false(rk_policy_judge(&p, &rules, i, __builtin_nan(""), 0.5).stop);
+    rk_early_stopping_init(&p); /* undefined from the first one on */
+    for (int i = 1; i < 9; i++) assert_false(rk_early_stopping_judge(&p, &rules, i, __builtin_nan(""), 0.5).stop);
 }
 
 /* Stops at the patience-th evaluation in a row that is not better. */
 static void test_patience(void **state) {
     (void)state;
     for (int64_t patience = 0; patience < 4; patience++) {
-        rk_policy p;
-        rk_policy_rules rules = {.larger_is_better = true, .stops = true, .patience = patience};
-        rk_policy_init(&p);
+        rk_early_stopping p;
+        rk_early_stopping_rules rules = {.larger_is_better = true, .stops = true, .patience = patience};
+        rk_early_stopping_init(&p);
         int64_t n_bad = 0;
-        assert_false(rk_policy_stops(&p, &rules));
-        assert_false(rk_policy_judge(&p, &rules, 1, 0.5, 0).stop);
-        assert_false(rk_policy_judge(&p, &rules, 2, 0.6, 0).stop);
+        assert_false(rk_early_stopping_stops(&p, &rules));
+        assert_false(rk_early_stopping_judge(&p, &rules, 1, 0.5, 0).stop);
+        assert_false(rk_early_stopping_judge(&p, &rules, 2, 0.6, 0).stop);
         do n_bad++;
-        while (!rk_policy_judge(&p, &rules, 2 + n_bad, 0.6, 0).stop);
+        while (!rk_early_stopping_judge(&p, &rules, 2 + n_bad, 0.6, 0).stop);
         assert_int_equal(n_bad, patience ? patience : 1);
     }
 }
@@ -379,15 +379,15 @@ static void test_patience(void **state) {
 static void test_min_delta(void **state) {
     (void)state;
     static const double values[] = {0.5, 0.504, 0.508, 0.512, 0.515, 0.519};
-    rk_policy p;
-    rk_policy_rules rules = {.larger_is_better = true, .stops = true, .patience = 3, .min_delta = 0.01};
-    rk_policy_init(&p);
+    rk_early_stopping p;
+    rk_early_stopping_rules rules = {.larger_is_better = true, .stops = true, .patience = 3, .min_delta = 0.01};
+    rk_early_stopping_init(&p);
     for (int i = 0; i < 6; i++) {
-        rk_verdict v = rk_policy_judge(&p, &rules, i + 1, values[i], 0);
+        rk_verdict v = rk_early_stopping_judge(&p, &rules, i + 1, values[i], 0);
         assert_true(v.best && !v.stop && p.best_step == i + 1 && p.best == values[i]);
         assert_int_equal(p.bad, i % 3);
     }
-    rk_verdict v = rk_policy_judge(&p, &rules, 7, 0.52, 0);
+    rk_verdict v = rk_early_stopping_judge(&p, &rules, 7, 0.52, 0);
     assert_true(v.best && v.stop && p.best_step == 7);
 }
 

@@ -57,10 +57,10 @@ static void test_figures(void **state) {
     rk_config *config;
     rk_plan *plan;
     OK(plan_of(RUN(2000, ""), CLUSTER(2, 100), usual, &config, &plan));
-    assert_int_equal(rk_placement_sharding(&plan->placements[0]), RK_SHARD_ROW_WISE);
+    assert_int_equal(rk_table_placement_sharding(&plan->placements[0]), RK_SHARD_ROW_WISE);
     assert_true(plan->placements[0].n_parts == 2 && plan->placements[1].replicated);
     const rk_plan_rank *rank = &plan->ranks[1];
-    double u = plan->loads[0].share_rows, v = plan->loads[1].share_rows, all_v = plan->loads[1].batch_rows, all_u = plan->loads[0].batch_rows;
+    double u = plan->loads[0].local_rows, v = plan->loads[1].local_rows, all_v = plan->loads[1].batch_rows, all_u = plan->loads[0].batch_rows;
     assert_true(u > 500 && u <= 1000 && v < 400 && all_u > u);
     near(rank->bytes[RK_PLAN_MEMORY_OWNED], 50000000.0 * 16 * 8, 1);
     near(rank->bytes[RK_PLAN_MEMORY_REPLICATED], 500.0 * 16 * 8, 1);
@@ -120,7 +120,7 @@ static void test_ranks_of_one_host(void **state) {
     rk_plan *plan;
     for (int narrow = 0; narrow < 2; narrow++) { /* gradients and sums travel as bf16 */
         OK(plan_of(narrow ? RUN(2000, "cluster: {wire: bf16}\n") : RUN(2000, ""), host, usual, &config, &plan));
-        double *parts = plan->ranks[1].parts, memory = 20e9 / 2, value = narrow ? 2 : 4, u = plan->loads[0].share_rows, v = plan->loads[1].share_rows, parameters = 32 * 8 + 8 + 8 + 1;
+        double *parts = plan->ranks[1].parts, memory = 20e9 / 2, value = narrow ? 2 : 4, u = plan->loads[0].local_rows, v = plan->loads[1].local_rows, parameters = 32 * 8 + 8 + 8 + 1;
         assert_true(plan->placements[0].n_parts == 2 && plan->placements[1].replicated);
         near(parts[RK_PLAN_PART_IDS], u / 2 * 4 * 4 / memory + 10e-6, 1e-12);
         near(parts[RK_PLAN_PART_ROWS], u / 2 * 16 * value * 4 / memory + 10e-6, 1e-12);
@@ -206,10 +206,10 @@ static void test_sample(void **state) {
     static const char run[] = "data: {train: a.csv, shuffle: false, cache_bytes: 0, labels: [{name: y}], features: [{name: u, identity: 10}, {name: v, identity: 10}]}\n"
                               "model: dnn\ntrain: {batch_size: 4}\ncluster: {replicate_below: 0}\n";
     OK(plan_of(run, CLUSTER(2, 100), options, &config, &plan));
-    const rk_table_load *u = &plan->loads[0], *v = &plan->loads[1];
+    const rk_table_statistics *u = &plan->loads[0], *v = &plan->loads[1];
     assert_int_equal(plan->sampled_rows, 8); /* the last batch is not whole */
-    assert_true(u->measured && u->ids == 1 && u->batch_rows == (3 + 1) / 2.0 && u->share_rows == (1 + 2 + 1 + 1) / 4.0);
-    assert_true(v->batch_rows == (1 + 2) / 2.0 && v->share_rows == (1 + 1 + 1 + 2) / 4.0);
+    assert_true(u->measured && u->ids == 1 && u->batch_rows == (3 + 1) / 2.0 && u->local_rows == (1 + 2 + 1 + 1) / 4.0);
+    assert_true(v->batch_rows == (1 + 2) / 2.0 && v->local_rows == (1 + 1 + 1 + 2) / 4.0);
     assert_true(plan->train_rows == 9 && plan->data_bytes == 9 * (4 + 2 * 8)); /* a label and two ids a row, no more rows than there are */
     assert_true(u->n_hot == 4 && u->hot[0].id == 3 && u->hot[0].share == 0.5 && u->hot[1].id == 0 && u->hot[1].share == 0.25 && u->hot[2].id == 1);
     rk_plan_free(plan);
@@ -269,12 +269,12 @@ static void test_refused(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
-static void assert_same_placements(const rk_plan *plan, const rk_placement *again) {
+static void assert_same_placements(const rk_plan *plan, const rk_table_placement *again) {
     for (int32_t t = 0; t < plan->tables.n_tables; t++) {
-        const rk_placement *a = &plan->placements[t], *b = &again[t];
+        const rk_table_placement *a = &plan->placements[t], *b = &again[t];
         assert_true(a->replicated == b->replicated);
         if (a->replicated) continue;
-        assert_true(a->n_slices == b->n_slices && a->n_parts == b->n_parts && a->pools == b->pools);
+        assert_true(a->n_slices == b->n_slices && a->n_parts == b->n_parts && a->owner_pooling == b->owner_pooling);
         assert_memory_equal(a->owners, b->owners, (size_t)(a->n_slices * a->n_parts) * sizeof *a->owners);
     }
 }
@@ -282,11 +282,11 @@ static void assert_same_placements(const rk_plan *plan, const rk_placement *agai
 /* Written, and read back by a run file. */
 static void test_round_trip(void **state) {
     (void)state;
-    static const char tables[] = "cluster: {tables: [{name: u, sharding: grid, slices: 2}, {name: v, sharding: table_wise, pools: true}]}\n";
+    static const char tables[] = "cluster: {tables: [{name: u, sharding: grid, slices: 2}, {name: v, sharding: table_wise, owner_pooling: true}]}\n";
     rk_config *config, *again;
     rk_plan *plan;
-    rk_placement placements[2];
-    rk_placement_request request;
+    rk_table_placement placements[2];
+    rk_planner_request request;
     for (int by_hand = 0; by_hand < 2; by_hand++) {
         char run[1024];
         snprintf(run, sizeof run, "%s%s", RUN(2000, ""), by_hand ? tables : "");
@@ -294,26 +294,26 @@ static void test_round_trip(void **state) {
         OK(rk_plan_write(plan, path_of("plan.yaml")));
         OK(parse(RUN(2000, "cluster: {plan: plan.yaml}\n"), &again));
         for (int twice = 0; twice < 2; twice++) {
-            OK(rk_config_placement_request(again, 4, &request));
+            OK(rk_config_planner_request(again, 4, &request));
             request.tables = plan->tables.tables;
             request.n_tables = plan->tables.n_tables;
             request.features = plan->tables.features;
             request.n_features = plan->tables.n_features;
-            OK(rk_placements_choose(&request, placements));
+            OK(rk_sharding_plan_choose(&request, placements));
             assert_same_placements(plan, placements);
-            for (int t = 0; t < 2; t++) rk_placement_release(&placements[t]);
+            for (int t = 0; t < 2; t++) rk_table_placement_release(&placements[t]);
         }
         char expected[512];
         snprintf(expected, sizeof expected,
                  "the plan '%s' is for 4 trainers and 0 ranks that only hold rows, but there are 3 and 0\n"
                  "hint: start 4 ranks with cluster.embedding_ranks: 0, or make the plan anew with 'reckon plan'",
                  path_of("plan.yaml"));
-        FAILS(rk_config_placement_request(again, 3, &request), RK_CONFIG, expected);
+        FAILS(rk_config_planner_request(again, 3, &request), RK_CONFIG, expected);
         plan->tables.tables[0].n_rows++;
-        OK(rk_config_placement_request(again, 4, &request));
+        OK(rk_config_planner_request(again, 4, &request));
         request.tables = plan->tables.tables;
         request.n_tables = 2;
-        assert_int_equal(rk_placements_choose(&request, placements), RK_CONFIG);
+        assert_int_equal(rk_sharding_plan_choose(&request, placements), RK_CONFIG);
         assert_non_null(strstr(rk_last_error(), "table 'u': planned with 100000000 rows of dim 16, but it has 100000001 of dim 16"));
         rk_plan_free(plan);
         rk_config_free(config);
@@ -383,7 +383,7 @@ static void test_cluster_files(void **state) {
 /* A value of a table, found by its id and column: exactly one owner, which holds rows. */
 static void check_values(const rk_plan *plan, rk_rng *rng) {
     for (int32_t t = 0; t < plan->tables.n_tables; t++) {
-        const rk_placement *p = &plan->placements[t];
+        const rk_table_placement *p = &plan->placements[t];
         if (p->replicated) continue;
         for (int i = 0; i < 20; i++) {
             int64_t id = (int64_t)rk_rng_below(rng, (uint64_t)plan->tables.tables[t].n_rows);

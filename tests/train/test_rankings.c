@@ -126,7 +126,7 @@ static void test_whole_runs(void **state) {
         OK(rk_trainer_create(config, NULL, &trainer));
         OK(rk_trainer_run(trainer));
         evaluate(trainer, "test", found[round]);
-        assert_true(evaluate(trainer, "valid", valid) == trainer->progress.policy.best);
+        assert_true(evaluate(trainer, "valid", valid) == trainer->progress.stopping.best);
         if (round == 0) rank_plainly(rk_trainer_model(trainer), wanted);
         rk_trainer_free(trainer);
         rk_config_free(config);

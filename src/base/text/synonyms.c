@@ -125,6 +125,7 @@ static const struct {
     {"model.mask_blocks", "parallelnumblocks numblocks blocks"},
     {"model.linear_l2", "l2reglinear linearregularizer wideregularizer"},
     {"model.retrieval.negatives", "numnegatives nnegatives numneg negativesamples numnegsamples negsampling numsampled"},
+    {"cluster.tables[].owner_pooling", "pools pooling ownerpools"},
     {"cluster", "distributed distribution parallel strategy"},
     {"device", "gpu gpus usegpu accelerator vvgpu devices"},
     /* values */

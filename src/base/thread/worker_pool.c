@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "base/thread/trace.h"
 
-struct rk_team {
+struct rk_worker_pool {
     pthread_mutex_t mutex;
     pthread_cond_t work, done;
     pthread_t *threads;     /* [n_threads], without the caller */
@@ -20,7 +20,7 @@ struct rk_team {
 };
 
 /* Under the mutex, which is let go while the task runs. */
-static void run_first(rk_team *team) {
+static void run_first(rk_worker_pool *team) {
     size_t task = team->queue[team->first];
     team->first = (team->first + 1) % team->n_tasks;
     team->n_waiting--;
@@ -33,7 +33,7 @@ static void run_first(rk_team *team) {
 }
 
 static void *work(void *argument) {
-    rk_team *team = argument;
+    rk_worker_pool *team = argument;
     rk_trace_name_thread("reader's helper");
     pthread_mutex_lock(&team->mutex);
     while (!team->stop) {
@@ -48,8 +48,8 @@ static void *work(void *argument) {
     return NULL;
 }
 
-rk_status rk_team_create(int n_threads, size_t n_tasks, void (*task)(void *context, size_t task), void *context, rk_team **out) {
-    rk_team *team;
+rk_status rk_worker_pool_create(int n_threads, size_t n_tasks, void (*task)(void *context, size_t task), void *context, rk_worker_pool **out) {
+    rk_worker_pool *team;
     RK_TRY(rk_alloc(1, sizeof *team, &team));
     pthread_mutex_init(&team->mutex, NULL);
     pthread_cond_init(&team->work, NULL);
@@ -66,14 +66,14 @@ rk_status rk_team_create(int n_threads, size_t n_tasks, void (*task)(void *conte
         team->n_threads += code == 0;
     }
     if (status != RK_OK) {
-        rk_team_free(team);
+        rk_worker_pool_free(team);
         return status;
     }
     *out = team;
     return RK_OK;
 }
 
-void rk_team_free(rk_team *team) {
+void rk_worker_pool_free(rk_worker_pool *team) {
     if (!team) return;
     pthread_mutex_lock(&team->mutex);
     team->stop = true;
@@ -89,7 +89,7 @@ void rk_team_free(rk_team *team) {
     rk_free(team);
 }
 
-void rk_team_start(rk_team *team, size_t task) {
+void rk_worker_pool_start(rk_worker_pool *team, size_t task) {
     pthread_mutex_lock(&team->mutex);
     team->open[task] = true;
     team->queue[(team->first + team->n_waiting++) % team->n_tasks] = task;
@@ -97,7 +97,7 @@ void rk_team_start(rk_team *team, size_t task) {
     pthread_mutex_unlock(&team->mutex);
 }
 
-void rk_team_finish(rk_team *team, size_t task) {
+void rk_worker_pool_finish(rk_worker_pool *team, size_t task) {
     pthread_mutex_lock(&team->mutex);
     while (team->open[task]) {
         if (team->n_waiting > 0)
@@ -108,7 +108,7 @@ void rk_team_finish(rk_team *team, size_t task) {
     pthread_mutex_unlock(&team->mutex);
 }
 
-void rk_team_drop(rk_team *team) {
+void rk_worker_pool_drop(rk_worker_pool *team) {
     pthread_mutex_lock(&team->mutex);
     for (; team->n_waiting > 0; team->n_waiting--) {
         team->open[team->queue[team->first]] = false;

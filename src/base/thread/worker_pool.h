@@ -6,16 +6,16 @@
 
 #include "base/error.h"
 
-typedef struct rk_team rk_team;
+typedef struct rk_worker_pool rk_worker_pool;
 
 /* n_threads, the caller among them, for tasks 0 .. n_tasks-1. */
-rk_status rk_team_create(int n_threads, size_t n_tasks, void (*task)(void *context, size_t task), void *context, rk_team **out);
-void rk_team_free(rk_team *team);
+rk_status rk_worker_pool_create(int n_threads, size_t n_tasks, void (*task)(void *context, size_t task), void *context, rk_worker_pool **out);
+void rk_worker_pool_free(rk_worker_pool *team);
 /* task(context, task) will be called once, by any of the threads. It must not be on its way already. */
-void rk_team_start(rk_team *team, size_t task);
+void rk_worker_pool_start(rk_worker_pool *team, size_t task);
 /* Returns when the task is done, and does what was started before it meanwhile. */
-void rk_team_finish(rk_team *team, size_t task);
+void rk_worker_pool_finish(rk_worker_pool *team, size_t task);
 /* No task is on its way: those that have not begun never will. */
-void rk_team_drop(rk_team *team);
+void rk_worker_pool_drop(rk_worker_pool *team);
 
 #endif

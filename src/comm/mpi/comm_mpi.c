@@ -40,7 +40,7 @@ static void release(rk_comm_of_mpi *comm) {
 static void release_world(rk_mpi_world *world) {
     if (!world) return;
     rk_comm_shared_free(world->shared);
-    rk_mpi_roll_release(&world->roll);
+    rk_mpi_liveness_release(&world->liveness);
     rk_free(world->arrivals);
     rk_free(world->errands);
     rk_free(world->requests);
@@ -51,12 +51,12 @@ static void release_world(rk_mpi_world *world) {
 
 /* All ranks have come here, so MPI_Finalize, which waits for them, will not wait long. */
 static rk_status farewell(rk_comm *comm) {
-    rk_parcel *nothing;
-    rk_exchange *exchange = NULL;
+    rk_message *nothing;
+    rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_alloc((size_t)comm->size, sizeof *nothing, &nothing));
-    rk_status status = rk_exchange_begin_at(comm, RK_LANE_FAREWELL, 0, nothing, NULL, NULL, &exchange);
-    if (status == RK_OK) status = rk_exchange_wait(exchange);
-    rk_exchange_free(exchange);
+    rk_status status = rk_all_to_all_begin_at(comm, RK_LANE_FAREWELL, 0, nothing, NULL, NULL, &all_to_all);
+    if (status == RK_OK) status = rk_all_to_all_wait(all_to_all);
+    rk_all_to_all_free(all_to_all);
     rk_free(nothing);
     return status;
 }
@@ -70,11 +70,11 @@ static void mpi_free(rk_comm *comm) {
         if (status != RK_OK) {
             rk_log(RK_LOG_ERROR, "rank %d ends without the others: %s", (int)comm->rank, rk_last_error());
         } else {
-            rk_mpi_watch watch;
-            rk_mpi_watch_begin(&watch, comm->timeout_s, "end");
+            rk_mpi_watchdog watchdog;
+            rk_mpi_watchdog_begin(&watchdog, comm->timeout_s, "end");
             MPI_Comm_free(&world->mpi);
             if (world->started_mpi) MPI_Finalize();
-            rk_mpi_watch_end(&watch);
+            rk_mpi_watchdog_end(&watchdog);
         }
     }
     release(own);
@@ -103,9 +103,9 @@ static void mpi_abort(rk_comm *comm, const char *reason) {
 /* The members agree upon the least context that none of them has used. */
 static rk_status agree_on_context(rk_comm *comm, const int32_t *members, int32_t n_members, int32_t *out) {
     rk_mpi_world *world = ((rk_comm_of_mpi *)comm)->world;
-    rk_parcel *send = NULL;
+    rk_message *send = NULL;
     bool *with = NULL;
-    rk_exchange *exchange = NULL;
+    rk_all_to_all *all_to_all = NULL;
     pthread_mutex_lock(&world->shared->mutex);
     int32_t next = world->next_context, most = next;
     pthread_mutex_unlock(&world->shared->mutex);
@@ -114,13 +114,13 @@ static rk_status agree_on_context(rk_comm *comm, const int32_t *members, int32_t
     RK_GOTO(rk_alloc((size_t)comm->size, sizeof *with, &with));
     for (int32_t i = 0; i < n_members; i++) {
         with[members[i]] = true;
-        send[members[i]] = (rk_parcel){&next, sizeof next};
+        send[members[i]] = (rk_message){&next, sizeof next};
     }
-    RK_GOTO(rk_exchange_begin_at(comm, RK_LANE_MEMBERS, 0, send, with, with, &exchange));
-    RK_GOTO(rk_exchange_wait(exchange));
+    RK_GOTO(rk_all_to_all_begin_at(comm, RK_LANE_MEMBERS, 0, send, with, with, &all_to_all));
+    RK_GOTO(rk_all_to_all_wait(all_to_all));
     for (int32_t i = 0; i < n_members; i++) {
         const void *theirs;
-        RK_GOTO(rk_exchange_take(exchange, members[i], sizeof next, &theirs));
+        RK_GOTO(rk_all_to_all_take(all_to_all, members[i], sizeof next, &theirs));
         memcpy(&next, theirs, sizeof next);
         if (next > most) most = next;
     }
@@ -129,7 +129,7 @@ static rk_status agree_on_context(rk_comm *comm, const int32_t *members, int32_t
     pthread_mutex_unlock(&world->shared->mutex);
     *out = most;
 done:
-    rk_exchange_free(exchange);
+    rk_all_to_all_free(all_to_all);
     rk_free(with);
     rk_free(send);
     return status;
@@ -211,10 +211,10 @@ static rk_status init_mpi(rk_mpi_world *world) {
 static rk_status start_mpi(rk_mpi_world *world, double timeout_s) {
     static atomic_flag called = ATOMIC_FLAG_INIT; /* a process has one MPI, and its mutex */
     RK_FAIL_IF(atomic_flag_test_and_set(&called), RK_INVALID_ARGUMENT, "rk_comm_world was called before in this process");
-    rk_mpi_watch watch;
-    rk_mpi_watch_begin(&watch, timeout_s, "start");
+    rk_mpi_watchdog watchdog;
+    rk_mpi_watchdog_begin(&watchdog, timeout_s, "start");
     rk_status status = init_mpi(world);
-    rk_mpi_watch_end(&watch);
+    rk_mpi_watchdog_end(&watchdog);
     return status;
 }
 
@@ -236,13 +236,13 @@ static rk_status gather_hosts(rk_comm *comm) {
     char *host = comm->peers[comm->rank].host;
     if (gethostname(host, sizeof comm->peers->host) != 0) snprintf(host, sizeof comm->peers->host, "unknown");
     host[sizeof comm->peers->host - 1] = 0;
-    rk_exchange *exchange;
-    RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, host, strlen(host) + 1, &exchange));
+    rk_all_to_all *all_to_all;
+    RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, host, strlen(host) + 1, &all_to_all));
     for (int32_t r = 0; r < comm->size; r++) {
-        const rk_parcel *theirs = &rk_exchange_received(exchange)[r];
+        const rk_message *theirs = &rk_all_to_all_received(all_to_all)[r];
         snprintf(comm->peers[r].host, sizeof comm->peers[r].host, "%.*s", (int)theirs->n_bytes, theirs->n_bytes ? (const char *)theirs->data : "");
     }
-    rk_exchange_free(exchange);
+    rk_all_to_all_free(all_to_all);
     return RK_OK;
 }
 

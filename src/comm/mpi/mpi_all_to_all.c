@@ -4,21 +4,21 @@
 #include "base/memory.h"
 #include "comm/mpi/mpi_liveness.h"
 
-static rk_comm_of_mpi *comm_of(const rk_exchange *e) {
+static rk_comm_of_mpi *comm_of(const rk_all_to_all *e) {
     return (rk_comm_of_mpi *)e->comm;
 }
 
-static int tag_of(const rk_exchange *e) {
-    return (int)((uint32_t)comm_of(e)->context << RK_TAG_CONTEXT_SHIFT | e->sequence % RK_MAX_UNDER_WAY << RK_TAG_LANE_BITS | (uint32_t)e->lane);
+static int tag_of(const rk_all_to_all *e) {
+    return (int)((uint32_t)comm_of(e)->context << RK_TAG_CONTEXT_SHIFT | e->sequence % RK_MAX_UNDER_WAY << RK_TAG_LANE_BITS | (uint32_t)e->channel);
 }
 
-static rk_status check(const rk_exchange *e, int code, const char *doing, int32_t rank) {
+static rk_status check(const rk_all_to_all *e, int code, const char *doing, int32_t rank) {
     if (code == MPI_SUCCESS) return RK_OK;
     const rk_peer *peer = &e->comm->peers[rank];
     return rk_mpi_error(RK_PEER_LOST, code, "%s rank %d (host %s)", doing, (int)peer->rank, peer->host);
 }
 
-static rk_status send_piece(rk_exchange *e, int32_t r) {
+static rk_status send_piece(rk_all_to_all *e, int32_t r) {
     rk_mpi_part *part = (rk_mpi_part *)e->parts + r;
     size_t most = e->comm->shared->piece_bytes, n = part->n_left < most ? part->n_left : most;
     RK_TRY(check(e, MPI_Isend(part->data, (int)n, MPI_BYTE, e->comm->peers[r].rank, tag_of(e), comm_of(e)->world->mpi, &part->sending), "sending to", r));
@@ -28,7 +28,7 @@ static rk_status send_piece(rk_exchange *e, int32_t r) {
     return RK_OK;
 }
 
-static rk_status advance_sending(rk_exchange *e, int32_t r) {
+static rk_status advance_sending(rk_all_to_all *e, int32_t r) {
     rk_mpi_part *part = (rk_mpi_part *)e->parts + r;
     if (e->taken[r] || part->sending != MPI_REQUEST_NULL) return RK_OK;
     e->taken[r] = part->sends_last;
@@ -36,14 +36,14 @@ static rk_status advance_sending(rk_exchange *e, int32_t r) {
 }
 
 /* Room for n more bytes after those of the parcel. What was cut doubles, so that it is copied seldom. */
-static rk_status make_room(rk_exchange *e, rk_parcel *parcel, size_t n) {
-    rk_parcel_pool *pool = &e->comm->shared->pool;
-    if (n == 0 || (parcel->data && rk_parcel_capacity(parcel->data) - parcel->n_bytes >= n)) return RK_OK;
+static rk_status make_room(rk_all_to_all *e, rk_message *message, size_t n) {
+    rk_message_pool *pool = &e->comm->shared->pool;
+    if (n == 0 || (message->data && rk_message_capacity(message->data) - message->n_bytes >= n)) return RK_OK;
     void *larger;
-    RK_TRY(rk_parcel_pool_take(pool, parcel->n_bytes + (parcel->n_bytes > n ? parcel->n_bytes : n), &larger));
-    if (parcel->n_bytes) memcpy(larger, parcel->data, parcel->n_bytes);
-    rk_parcel_pool_give(pool, parcel->data);
-    parcel->data = larger;
+    RK_TRY(rk_message_pool_take(pool, message->n_bytes + (message->n_bytes > n ? message->n_bytes : n), &larger));
+    if (message->n_bytes) memcpy(larger, message->data, message->n_bytes);
+    rk_message_pool_give(pool, message->data);
+    message->data = larger;
     return RK_OK;
 }
 
@@ -59,21 +59,21 @@ static bool take_arrival(rk_mpi_world *world, int source, int tag, rk_mpi_arriva
 }
 
 /* Short messages are there at once, so this one request is asked about. */
-static rk_status begin_receiving(rk_exchange *e, int32_t r, rk_mpi_arrival *arrival) {
+static rk_status begin_receiving(rk_all_to_all *e, int32_t r, rk_mpi_arrival *arrival) {
     rk_mpi_part *part = (rk_mpi_part *)e->parts + r;
-    rk_parcel *parcel = &e->received[r];
+    rk_message *message = &e->received[r];
     size_t n = (size_t)arrival->n_bytes;
     int is_there;
-    RK_TRY(make_room(e, parcel, n));
-    char *to = parcel->data ? (char *)parcel->data + parcel->n_bytes : NULL;
+    RK_TRY(make_room(e, message, n));
+    char *to = message->data ? (char *)message->data + message->n_bytes : NULL;
     RK_TRY(check(e, MPI_Imrecv(to, arrival->n_bytes, MPI_BYTE, &arrival->message, &part->receiving), "receiving from", r));
-    parcel->n_bytes += n;
+    message->n_bytes += n;
     part->receives = true;
     part->receives_last = n < e->comm->shared->piece_bytes;
     return check(e, MPI_Test(&part->receiving, &is_there, MPI_STATUS_IGNORE), "receiving from", r);
 }
 
-static rk_status advance_receiving(rk_exchange *e, int32_t r) {
+static rk_status advance_receiving(rk_all_to_all *e, int32_t r) {
     rk_mpi_part *part = (rk_mpi_part *)e->parts + r;
     while (!e->arrived[r]) {
         rk_mpi_arrival arrival;
@@ -89,7 +89,7 @@ static rk_status advance_receiving(rk_exchange *e, int32_t r) {
     return RK_OK;
 }
 
-static rk_status advance(rk_exchange *e) {
+static rk_status advance(rk_all_to_all *e) {
     bool done = true;
     for (int32_t r = 0; r < e->comm->size; r++) {
         RK_TRY(advance_sending(e, r));
@@ -100,8 +100,8 @@ static rk_status advance(rk_exchange *e) {
     return RK_OK;
 }
 
-static void unlink_from(rk_mpi_world *world, rk_exchange **at) {
-    rk_exchange *e = *at;
+static void unlink_from(rk_mpi_world *world, rk_all_to_all **at) {
+    rk_all_to_all *e = *at;
     *at = e->next;
     if (world->end == &e->next) world->end = at;
 }
@@ -123,7 +123,7 @@ static rk_status look_for_messages(rk_mpi_world *world) {
         if (!flag) return RK_OK;
         arrival.source = found.MPI_SOURCE;
         arrival.tag = found.MPI_TAG;
-        if (arrival.tag == RK_LANE_ROLL) RK_TRY(rk_mpi_roll_take(world, &arrival));
+        if (arrival.tag == RK_LANE_ROLL) RK_TRY(rk_mpi_liveness_take(world, &arrival));
         else world->arrivals[world->n_arrivals++] = arrival;
     }
 }
@@ -148,7 +148,7 @@ static size_t add_errand(rk_mpi_world *world, size_t n, rk_mpi_errand errand) {
 
 static rk_status find_errands(rk_mpi_world *world, size_t *out) {
     size_t n = 0;
-    for (rk_exchange *e = world->first; e; e = e->next) {
+    for (rk_all_to_all *e = world->first; e; e = e->next) {
         RK_TRY(reserve_errands(world, n + 2 * (size_t)e->comm->size));
         for (int32_t r = 0; r < e->comm->size; r++) {
             rk_mpi_part *part = (rk_mpi_part *)e->parts + r;
@@ -173,7 +173,7 @@ static rk_status test_requests(rk_mpi_world *world) {
         const rk_mpi_errand *errand = &world->errands[world->indices[i]];
         *errand->request = world->requests[world->indices[i]];
         if (code == MPI_ERR_IN_STATUS && status == RK_OK)
-            status = check(errand->exchange, world->statuses[i].MPI_ERROR, errand->sends ? "sending to" : "receiving from", errand->rank);
+            status = check(errand->all_to_all, world->statuses[i].MPI_ERROR, errand->sends ? "sending to" : "receiving from", errand->rank);
     }
     return status;
 }
@@ -181,7 +181,7 @@ static rk_status test_requests(rk_mpi_world *world) {
 static rk_status advance_all(rk_mpi_world *world) {
     RK_TRY(look_for_messages(world));
     RK_TRY(test_requests(world));
-    for (rk_exchange **at = &world->first; *at;) {
+    for (rk_all_to_all **at = &world->first; *at;) {
         RK_TRY(advance(*at));
         if ((*at)->done) unlink_from(world, at);
         else at = &(*at)->next;
@@ -189,26 +189,26 @@ static rk_status advance_all(rk_mpi_world *world) {
     return RK_OK;
 }
 
-rk_status rk_mpi_test(rk_exchange *exchange, bool *done) {
-    rk_comm *comm = exchange->comm;
+rk_status rk_mpi_test(rk_all_to_all *all_to_all, bool *done) {
+    rk_comm *comm = all_to_all->comm;
     RK_TRY(rk_comm_failed(comm));
     pthread_mutex_lock(&comm->shared->mutex);
-    rk_status status = exchange->done ? RK_OK : advance_all(comm_of(exchange)->world);
-    bool now_done = exchange->done;
+    rk_status status = all_to_all->done ? RK_OK : advance_all(comm_of(all_to_all)->world);
+    bool now_done = all_to_all->done;
     pthread_mutex_unlock(&comm->shared->mutex);
     if (status != RK_OK) return rk_comm_fail(comm, status);
     *done = now_done;
     return RK_OK;
 }
 
-static rk_status give_self(rk_exchange *e, const rk_parcel *send) {
+static rk_status give_self(rk_all_to_all *e, const rk_message *send) {
     rk_comm *comm = e->comm;
-    rk_parcel *received = &e->received[comm->rank];
+    rk_message *received = &e->received[comm->rank];
     RK_FAIL_IF(e->taken[comm->rank] != e->arrived[comm->rank], RK_INVALID_ARGUMENT, "exchange: rank %d is to %s itself alone", (int)comm->rank,
                e->arrived[comm->rank] ? "send to" : "receive from");
     if (!e->taken[comm->rank] && send->n_bytes) {
         pthread_mutex_lock(&comm->shared->mutex);
-        rk_status status = rk_parcel_pool_take(&comm->shared->pool, send->n_bytes, &received->data);
+        rk_status status = rk_message_pool_take(&comm->shared->pool, send->n_bytes, &received->data);
         pthread_mutex_unlock(&comm->shared->mutex);
         RK_TRY(status);
         memcpy(received->data, send->data, send->n_bytes);
@@ -218,8 +218,8 @@ static rk_status give_self(rk_exchange *e, const rk_parcel *send) {
     return RK_OK;
 }
 
-static rk_status check_tag_is_free(const rk_exchange *e) {
-    for (const rk_exchange *other = comm_of(e)->world->first; other; other = other->next) {
+static rk_status check_tag_is_free(const rk_all_to_all *e) {
+    for (const rk_all_to_all *other = comm_of(e)->world->first; other; other = other->next) {
         RK_FAIL_IF(other->comm == e->comm && tag_of(other) == tag_of(e), RK_INVALID_ARGUMENT, "exchange: more than %d of one lane are under way",
                    RK_MAX_UNDER_WAY);
     }
@@ -227,7 +227,7 @@ static rk_status check_tag_is_free(const rk_exchange *e) {
 }
 
 /* The first message goes to the next rank, so that not all send to rank 0 at once. */
-static rk_status send_all(rk_exchange *e, const rk_parcel *send) {
+static rk_status send_all(rk_all_to_all *e, const rk_message *send) {
     RK_TRY(check_tag_is_free(e));
     for (int32_t i = 1; i < e->comm->size; i++) {
         int32_t r = (e->comm->rank + i) % e->comm->size;
@@ -241,29 +241,29 @@ static rk_status send_all(rk_exchange *e, const rk_parcel *send) {
     return RK_OK;
 }
 
-rk_status rk_mpi_begin(rk_exchange *exchange, const rk_parcel *send, const bool *to, const bool *from) {
+rk_status rk_mpi_begin(rk_all_to_all *all_to_all, const rk_message *send, const bool *to, const bool *from) {
     (void)to, (void)from;
-    rk_mpi_world *world = comm_of(exchange)->world;
-    RK_TRY(give_self(exchange, &send[exchange->comm->rank]));
+    rk_mpi_world *world = comm_of(all_to_all)->world;
+    RK_TRY(give_self(all_to_all, &send[all_to_all->comm->rank]));
     pthread_mutex_lock(&world->shared->mutex);
-    rk_status status = send_all(exchange, send);
-    exchange->next = NULL;
-    *world->end = exchange;
-    world->end = &exchange->next;
+    rk_status status = send_all(all_to_all, send);
+    all_to_all->next = NULL;
+    *world->end = all_to_all;
+    world->end = &all_to_all->next;
     pthread_mutex_unlock(&world->shared->mutex);
     return status;
 }
 
 /* After an error: MPI may still write to buffers of what was under way, so they are never used again. The mutex is held. */
-void rk_mpi_abandon(rk_exchange *exchange) {
-    rk_mpi_world *world = comm_of(exchange)->world;
-    for (rk_exchange **at = &world->first; *at; at = &(*at)->next) {
-        if (*at != exchange) continue;
+void rk_mpi_abandon(rk_all_to_all *all_to_all) {
+    rk_mpi_world *world = comm_of(all_to_all)->world;
+    for (rk_all_to_all **at = &world->first; *at; at = &(*at)->next) {
+        if (*at != all_to_all) continue;
         unlink_from(world, at);
         break;
     }
-    const rk_mpi_part *parts = exchange->parts;
-    for (int32_t r = 0; r < exchange->comm->size; r++) {
-        if (r != exchange->comm->rank && parts[r].receiving != MPI_REQUEST_NULL) exchange->received[r] = (rk_parcel){0};
+    const rk_mpi_part *parts = all_to_all->parts;
+    for (int32_t r = 0; r < all_to_all->comm->size; r++) {
+        if (r != all_to_all->comm->rank && parts[r].receiving != MPI_REQUEST_NULL) all_to_all->received[r] = (rk_message){0};
     }
 }

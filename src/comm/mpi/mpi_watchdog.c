@@ -7,38 +7,38 @@
 #include "base/log.h"
 
 static void *watch_clock(void *context) {
-    rk_mpi_watch *watch = context;
+    rk_mpi_watchdog *watchdog = context;
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)watch->timeout_s + 1;
-    pthread_mutex_lock(&watch->mutex);
+    until.tv_sec += (time_t)watchdog->timeout_s + 1;
+    pthread_mutex_lock(&watchdog->mutex);
     int code = 0;
-    while (!watch->is_over && code != ETIMEDOUT) code = pthread_cond_timedwait(&watch->changed, &watch->mutex, &until);
-    if (!watch->is_over) {
-        rk_log(RK_LOG_ERROR, "MPI did not %s within %g s: a rank is lost", watch->what, watch->timeout_s);
+    while (!watchdog->is_over && code != ETIMEDOUT) code = pthread_cond_timedwait(&watchdog->changed, &watchdog->mutex, &until);
+    if (!watchdog->is_over) {
+        rk_log(RK_LOG_ERROR, "MPI did not %s within %g s: a rank is lost", watchdog->what, watchdog->timeout_s);
         _exit(1);
     }
-    pthread_mutex_unlock(&watch->mutex);
+    pthread_mutex_unlock(&watchdog->mutex);
     return NULL;
 }
 
-void rk_mpi_watch_begin(rk_mpi_watch *watch, double timeout_s, const char *what) {
-    *watch = (rk_mpi_watch){.timeout_s = timeout_s, .what = what};
-    pthread_mutex_init(&watch->mutex, NULL);
+void rk_mpi_watchdog_begin(rk_mpi_watchdog *watchdog, double timeout_s, const char *what) {
+    *watchdog = (rk_mpi_watchdog){.timeout_s = timeout_s, .what = what};
+    pthread_mutex_init(&watchdog->mutex, NULL);
     pthread_condattr_t attributes; /* no jump of the time of day is a lost rank */
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&watch->changed, &attributes);
+    pthread_cond_init(&watchdog->changed, &attributes);
     pthread_condattr_destroy(&attributes);
-    watch->is_watched = pthread_create(&watch->thread, NULL, watch_clock, watch) == 0;
+    watchdog->is_watched = pthread_create(&watchdog->thread, NULL, watch_clock, watchdog) == 0;
 }
 
-void rk_mpi_watch_end(rk_mpi_watch *watch) {
-    pthread_mutex_lock(&watch->mutex);
-    watch->is_over = true;
-    pthread_cond_signal(&watch->changed);
-    pthread_mutex_unlock(&watch->mutex);
-    if (watch->is_watched) pthread_join(watch->thread, NULL);
-    pthread_cond_destroy(&watch->changed);
-    pthread_mutex_destroy(&watch->mutex);
+void rk_mpi_watchdog_end(rk_mpi_watchdog *watchdog) {
+    pthread_mutex_lock(&watchdog->mutex);
+    watchdog->is_over = true;
+    pthread_cond_signal(&watchdog->changed);
+    pthread_mutex_unlock(&watchdog->mutex);
+    if (watchdog->is_watched) pthread_join(watchdog->thread, NULL);
+    pthread_cond_destroy(&watchdog->changed);
+    pthread_mutex_destroy(&watchdog->mutex);
 }

@@ -5,17 +5,17 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-typedef struct rk_mpi_watch {
+typedef struct rk_mpi_watchdog {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     pthread_t thread;
     double timeout_s;
     const char *what;   /* "start", "end": what MPI is to do */
     bool is_over, is_watched;
-} rk_mpi_watch;
+} rk_mpi_watchdog;
 
 /* If the call is not over after timeout_s, log so and end the process: nothing else ends such a call. */
-void rk_mpi_watch_begin(rk_mpi_watch *watch, double timeout_s, const char *what);
-void rk_mpi_watch_end(rk_mpi_watch *watch);
+void rk_mpi_watchdog_begin(rk_mpi_watchdog *watchdog, double timeout_s, const char *what);
+void rk_mpi_watchdog_end(rk_mpi_watchdog *watchdog);
 
 #endif

@@ -15,26 +15,26 @@ typedef struct rk_mpi_arrival {
 /* A request under way, and whose it is. */
 typedef struct rk_mpi_errand {
     MPI_Request *request;
-    rk_exchange *exchange;
+    rk_all_to_all *all_to_all;
     int32_t rank;
     bool sends;
 } rk_mpi_errand;
 
 /* What ranks said of whom they wait for (mpi_liveness.h). n: the ranks of the world. */
-typedef struct rk_mpi_roll {
+typedef struct rk_mpi_liveness {
     double *asked, *answered;           /* [n]: when */
     MPI_Request *asking, *answering;    /* [n] */
     bool *answers, *replies;            /* [n, n]: from and to each rank, who is waited for */
     bool *well, *reached;               /* [n] */
     int32_t *suspects;                  /* [n] */
-} rk_mpi_roll;
+} rk_mpi_liveness;
 
 typedef struct rk_mpi_world {
     rk_comm_shared *shared;
     const rk_comm *all; /* the communicator of all ranks */
-    rk_mpi_roll roll;
+    rk_mpi_liveness liveness;
     MPI_Comm mpi;
-    rk_exchange *first, **end; /* those under way, as begun */
+    rk_all_to_all *first, **end; /* those under way, as begun */
     rk_mpi_arrival *arrivals;  /* [n_arrivals of max_arrivals], in the order in which they came */
     size_t n_arrivals, max_arrivals;
     rk_mpi_errand *errands;    /* [max_errands], and for the call of MPI: */
@@ -68,8 +68,8 @@ typedef struct rk_mpi_part {
 /* MPI's own words, after the formatted ones. */
 rk_status rk_mpi_error(rk_status status, int code, const char *format, ...) RK_PRINTF(3, 4);
 
-rk_status rk_mpi_begin(rk_exchange *exchange, const rk_parcel *send, const bool *to, const bool *from);
-rk_status rk_mpi_test(rk_exchange *exchange, bool *done);
-void rk_mpi_abandon(rk_exchange *exchange);
+rk_status rk_mpi_begin(rk_all_to_all *all_to_all, const rk_message *send, const bool *to, const bool *from);
+rk_status rk_mpi_test(rk_all_to_all *all_to_all, bool *done);
+void rk_mpi_abandon(rk_all_to_all *all_to_all);
 
 #endif

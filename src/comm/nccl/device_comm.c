@@ -17,7 +17,7 @@ struct rk_device_comm {
     rk_device *device;
     rk_nccl *nccl;             /* NULL: through the host */
     pinned outgoing, incoming;
-    rk_parcel *parcels;        /* [size] */
+    rk_message *messages;        /* [size] */
     uint64_t bytes_sent;       /* by NCCL */
     int32_t n_sharers;
     rk_status failed;          /* not RK_OK: of no more use, because of `failure` */
@@ -44,7 +44,7 @@ static offer make_offer(const rk_device_comm *dc) {
 }
 
 /* NCCL on every rank, each with a GPU of its own. */
-static bool all_may(const rk_device_comm *dc, const rk_parcel *offers) {
+static bool all_may(const rk_device_comm *dc, const rk_message *offers) {
     const char *why = NULL;
     int32_t who = 0;
     for (int32_t a = 0; a < dc->comm->size && !why; a++) {
@@ -60,15 +60,15 @@ static bool all_may(const rk_device_comm *dc, const rk_parcel *offers) {
 
 static rk_status join(rk_device_comm *dc) {
     offer mine = make_offer(dc);
-    rk_exchange *offers;
+    rk_all_to_all *offers;
     RK_TRY(rk_comm_gather(dc->comm, RK_LANE_ROWS, &mine, sizeof mine, &offers));
-    const rk_parcel *received = rk_exchange_received(offers);
+    const rk_message *received = rk_all_to_all_received(offers);
     const void *theirs;
     rk_status status = RK_OK;
-    for (int32_t r = 0; r < dc->comm->size && status == RK_OK; r++) status = rk_exchange_take(offers, r, sizeof mine, &theirs);
+    for (int32_t r = 0; r < dc->comm->size && status == RK_OK; r++) status = rk_all_to_all_take(offers, r, sizeof mine, &theirs);
     for (int32_t r = 0; r < dc->comm->size && status == RK_OK; r++) dc->n_sharers += memcmp(((const offer *)received[r].data)->gpu, mine.gpu, sizeof mine.gpu) == 0;
     if (status == RK_OK && all_may(dc, received)) status = rk_nccl_create(dc->device, ((const offer *)received[0].data)->id, dc->comm->rank, dc->comm->size, &dc->nccl);
-    rk_exchange_free(offers);
+    rk_all_to_all_free(offers);
     return rk_comm_agree(dc->comm, status);
 }
 
@@ -78,7 +78,7 @@ rk_status rk_device_comm_create(rk_comm *comm, rk_device *device, rk_device_comm
     RK_TRY(rk_alloc(1, sizeof *dc, &dc));
     dc->comm = comm;
     dc->device = device;
-    RK_GOTO(rk_alloc((size_t)comm->size, sizeof *dc->parcels, &dc->parcels));
+    RK_GOTO(rk_alloc((size_t)comm->size, sizeof *dc->messages, &dc->messages));
     RK_GOTO(join(dc));
     *out = dc;
     return RK_OK;
@@ -92,7 +92,7 @@ void rk_device_comm_free(rk_device_comm *dc) {
     rk_nccl_free(dc->nccl);
     rk_device_free_host(dc->device, dc->outgoing.data);
     rk_device_free_host(dc->device, dc->incoming.data);
-    rk_free(dc->parcels);
+    rk_free(dc->messages);
     rk_free(dc);
 }
 
@@ -127,14 +127,14 @@ static rk_status reserve(rk_device_comm *dc, pinned *memory, size_t n_bytes) {
     return RK_OK;
 }
 
-static size_t sum_bytes(const rk_device_parcel *parcels, size_t n) {
+static size_t sum_bytes(const rk_device_message *messages, size_t n) {
     size_t bytes = 0;
-    for (size_t i = 0; i < n; i++) bytes += parcels[i].n_bytes;
+    for (size_t i = 0; i < n; i++) bytes += messages[i].n_bytes;
     return bytes;
 }
 
 /* What is for one rank stands together, in the order of the list; this rank's own parcels are copied from place to place. */
-static void download_parcels(rk_device_comm *dc, rk_stream *stream, const rk_device_parcel *send, size_t n_send) {
+static void download_messages(rk_device_comm *dc, rk_stream *stream, const rk_device_message *send, size_t n_send) {
     size_t at = 0;
     for (int32_t r = 0; r < dc->comm->size; r++) {
         size_t begin = at;
@@ -143,11 +143,11 @@ static void download_parcels(rk_device_comm *dc, rk_stream *stream, const rk_dev
             rk_stream_download(stream, dc->outgoing.data + at, send[i].data, send[i].n_bytes);
             at += send[i].n_bytes;
         }
-        dc->parcels[r] = (rk_parcel){dc->outgoing.data + begin, at - begin};
+        dc->messages[r] = (rk_message){dc->outgoing.data + begin, at - begin};
     }
 }
 
-static rk_status upload_parcels(rk_device_comm *dc, rk_stream *stream, const rk_device_parcel *receive, size_t n_receive, const rk_parcel *from) {
+static rk_status upload_messages(rk_device_comm *dc, rk_stream *stream, const rk_device_message *receive, size_t n_receive, const rk_message *from) {
     char *to = dc->incoming.data;
     for (int32_t r = 0; r < dc->comm->size; r++) {
         size_t n_bytes = 0;
@@ -163,22 +163,22 @@ static rk_status upload_parcels(rk_device_comm *dc, rk_stream *stream, const rk_
     return RK_OK;
 }
 
-static rk_status exchange_by_host(rk_device_comm *dc, rk_stream *stream, const rk_device_parcel *send, size_t n_send, const rk_device_parcel *receive, size_t n_receive) {
-    rk_exchange *exchange;
+static rk_status all_to_all_by_host(rk_device_comm *dc, rk_stream *stream, const rk_device_message *send, size_t n_send, const rk_device_message *receive, size_t n_receive) {
+    rk_all_to_all *all_to_all;
     RK_TRY(rk_stream_sync(stream)); /* the last call's copies too */
     RK_TRY(reserve(dc, &dc->outgoing, sum_bytes(send, n_send)));
     RK_TRY(reserve(dc, &dc->incoming, sum_bytes(receive, n_receive)));
-    download_parcels(dc, stream, send, n_send);
+    download_messages(dc, stream, send, n_send);
     RK_TRY(rk_stream_sync(stream));
-    RK_TRY(rk_exchange_begin(dc->comm, RK_LANE_ROWS, dc->parcels, NULL, NULL, &exchange));
-    rk_status status = rk_exchange_wait(exchange);
-    if (status == RK_OK) status = upload_parcels(dc, stream, receive, n_receive, rk_exchange_received(exchange));
-    rk_exchange_free(exchange);
+    RK_TRY(rk_all_to_all_begin(dc->comm, RK_LANE_ROWS, dc->messages, NULL, NULL, &all_to_all));
+    rk_status status = rk_all_to_all_wait(all_to_all);
+    if (status == RK_OK) status = upload_messages(dc, stream, receive, n_receive, rk_all_to_all_received(all_to_all));
+    rk_all_to_all_free(all_to_all);
     return status;
 }
 
 /* This rank's own: the first of the one list is the first of the other. */
-static void copy_own(const rk_device_comm *dc, rk_stream *stream, const rk_device_parcel *send, size_t n_send, const rk_device_parcel *receive, size_t n_receive) {
+static void copy_own(const rk_device_comm *dc, rk_stream *stream, const rk_device_message *send, size_t n_send, const rk_device_message *receive, size_t n_receive) {
     size_t to = 0;
     for (size_t i = 0; i < n_send; i++) {
         if (send[i].rank != dc->comm->rank) continue;
@@ -188,12 +188,12 @@ static void copy_own(const rk_device_comm *dc, rk_stream *stream, const rk_devic
     }
 }
 
-rk_status rk_device_comm_exchange(rk_device_comm *dc, rk_stream *stream, const rk_device_parcel *send, size_t n_send, const rk_device_parcel *receive, size_t n_receive) {
+rk_status rk_device_comm_all_to_all(rk_device_comm *dc, rk_stream *stream, const rk_device_message *send, size_t n_send, const rk_device_message *receive, size_t n_receive) {
     RK_TRY(check(dc));
     copy_own(dc, stream, send, n_send, receive, n_receive);
-    if (!dc->nccl) return keep(dc, exchange_by_host(dc, stream, send, n_send, receive, n_receive));
+    if (!dc->nccl) return keep(dc, all_to_all_by_host(dc, stream, send, n_send, receive, n_receive));
     for (size_t i = 0; i < n_send; i++) dc->bytes_sent += send[i].rank == dc->comm->rank ? 0 : send[i].n_bytes;
-    rk_nccl_exchange(dc->nccl, stream, send, n_send, receive, n_receive);
+    rk_nccl_all_to_all(dc->nccl, stream, send, n_send, receive, n_receive);
     return RK_OK;
 }
 
@@ -218,20 +218,20 @@ rk_status rk_device_comm_sum(rk_device_comm *dc, rk_stream *stream, float *value
 }
 
 static rk_status gather_by_host(rk_device_comm *dc, rk_stream *stream, const void *mine, size_t n_bytes, char *all) {
-    rk_exchange *exchange;
+    rk_all_to_all *all_to_all;
     RK_TRY(rk_stream_sync(stream));
     RK_TRY(reserve(dc, &dc->outgoing, n_bytes));
     RK_TRY(reserve(dc, &dc->incoming, (size_t)dc->comm->size * n_bytes));
     rk_stream_download(stream, dc->outgoing.data, mine, n_bytes);
     RK_TRY(rk_stream_sync(stream));
-    RK_TRY(rk_comm_gather(dc->comm, RK_LANE_ROWS, dc->outgoing.data, n_bytes, &exchange));
+    RK_TRY(rk_comm_gather(dc->comm, RK_LANE_ROWS, dc->outgoing.data, n_bytes, &all_to_all));
     rk_status status = RK_OK;
     for (int32_t r = 0; r < dc->comm->size && status == RK_OK; r++) {
         const void *theirs;
-        status = rk_exchange_take(exchange, r, n_bytes, &theirs);
+        status = rk_all_to_all_take(all_to_all, r, n_bytes, &theirs);
         if (status == RK_OK && n_bytes) memcpy(dc->incoming.data + (size_t)r * n_bytes, theirs, n_bytes);
     }
-    rk_exchange_free(exchange);
+    rk_all_to_all_free(all_to_all);
     RK_TRY(status);
     rk_stream_upload(stream, all, dc->incoming.data, (size_t)dc->comm->size * n_bytes);
     return RK_OK;

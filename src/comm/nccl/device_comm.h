@@ -18,7 +18,7 @@ int32_t rk_device_comm_sharers(const rk_device_comm *dc); /* ranks on this rank'
 uint64_t rk_device_comm_bytes_sent(const rk_device_comm *dc); /* by NCCL so far; what goes through the host the communicator counts */
 
 /* Parcels to and from ranks, this one among them: between two ranks they meet in the order of the lists, and are of equal sizes; none is empty. */
-rk_status rk_device_comm_exchange(rk_device_comm *dc, rk_stream *stream, const rk_device_parcel *send, size_t n_send, const rk_device_parcel *receive, size_t n_receive);
+rk_status rk_device_comm_all_to_all(rk_device_comm *dc, rk_stream *stream, const rk_device_message *send, size_t n_send, const rk_device_message *receive, size_t n_receive);
 /* values [n]: the sum over the ranks, the same bits on each. */
 rk_status rk_device_comm_sum(rk_device_comm *dc, rk_stream *stream, float *values, size_t n);
 /* all [size * n_bytes]: mine of each rank. */

@@ -12,29 +12,29 @@ static void self_free(rk_comm *comm) {
     rk_free(comm);
 }
 
-static rk_status self_begin(rk_exchange *exchange, const rk_parcel *send, const bool *to, const bool *from) {
+static rk_status self_begin(rk_all_to_all *all_to_all, const rk_message *send, const bool *to, const bool *from) {
     bool sends = !to || to[0], receives = !from || from[0];
     RK_FAIL_IF(sends != receives, RK_INVALID_ARGUMENT, "exchange: rank 0 is to %s itself alone", sends ? "send to" : "receive from");
     if (sends && send[0].n_bytes) {
-        rk_comm_shared *shared = exchange->comm->shared;
+        rk_comm_shared *shared = all_to_all->comm->shared;
         pthread_mutex_lock(&shared->mutex);
-        rk_status status = rk_parcel_pool_take(&shared->pool, send[0].n_bytes, &exchange->received[0].data);
+        rk_status status = rk_message_pool_take(&shared->pool, send[0].n_bytes, &all_to_all->received[0].data);
         pthread_mutex_unlock(&shared->mutex);
         RK_TRY(status);
-        memcpy(exchange->received[0].data, send[0].data, send[0].n_bytes);
-        exchange->received[0].n_bytes = send[0].n_bytes;
+        memcpy(all_to_all->received[0].data, send[0].data, send[0].n_bytes);
+        all_to_all->received[0].n_bytes = send[0].n_bytes;
     }
-    exchange->arrived[0] = exchange->taken[0] = exchange->done = true;
+    all_to_all->arrived[0] = all_to_all->taken[0] = all_to_all->done = true;
     return RK_OK;
 }
 
-static rk_status self_test(rk_exchange *exchange, bool *done) {
-    *done = exchange->done;
+static rk_status self_test(rk_all_to_all *all_to_all, bool *done) {
+    *done = all_to_all->done;
     return RK_OK;
 }
 
-static void self_abandon(rk_exchange *exchange) {
-    (void)exchange;
+static void self_abandon(rk_all_to_all *all_to_all) {
+    (void)all_to_all;
 }
 
 static rk_status self_members(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out) {

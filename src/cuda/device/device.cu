@@ -26,7 +26,7 @@ void rk_device_keep_failure(rk_device *device, cudaError_t error, const char *wh
     snprintf(device->reason, sizeof device->reason, "GPU %d: %s: %s", (int)device->number, what, text);
 }
 
-rk_status rk_device_kept_failure(const rk_device *device) { return device->failure == RK_OK ? RK_OK : rk_error(device->failure, "%s", device->reason); }
+rk_status rk_device_stored_failure(const rk_device *device) { return device->failure == RK_OK ? RK_OK : rk_error(device->failure, "%s", device->reason); }
 
 static rk_status query_device(rk_device *device) {
     cudaDeviceProp properties;

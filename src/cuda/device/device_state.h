@@ -48,7 +48,7 @@ rk_status rk_cuda_error(cudaError_t error, const char *what);
 void rk_device_keep_failure(rk_device *device, cudaError_t error, const char *what);
 /* Keeps that something else failed. */
 void rk_device_keep_reason(rk_device *device, const char *reason);
-rk_status rk_device_kept_failure(const rk_device *device);
+rk_status rk_device_stored_failure(const rk_device *device);
 
 /* blas_lt.cu, emulator/blas_emulated.cc. */
 rk_status rk_blas_create(rk_device *device, rk_blas **out);

@@ -53,7 +53,7 @@ void rk_stream_launched(rk_stream *stream, const char *kernel) {
 
 rk_status rk_stream_sync(rk_stream *stream) {
     keep(stream, cudaStreamSynchronize(rk_stream_native(stream)), "work on the GPU");
-    return rk_device_kept_failure(stream->device);
+    return rk_device_stored_failure(stream->device);
 }
 
 void rk_stream_wait(rk_stream *stream, rk_stream *other) {
@@ -94,7 +94,7 @@ void rk_stream_wait_mark(rk_stream *stream, rk_stream_mark *mark) {
 rk_status rk_stream_mark_sync(rk_stream_mark *mark) {
     rk_device_use(mark->device);
     if (mark->is_set) rk_device_keep_failure(mark->device, cudaEventSynchronize(mark->event), "work on the GPU");
-    return rk_device_kept_failure(mark->device);
+    return rk_device_stored_failure(mark->device);
 }
 
 static void copy(rk_stream *stream, void *to, const void *from, size_t n_bytes, cudaMemcpyKind kind, const char *what) {
@@ -122,7 +122,7 @@ bool rk_stream_is_captured(const rk_stream *stream) {
 }
 
 rk_status rk_stream_capture_begin(rk_stream *stream) {
-    RK_TRY(rk_device_kept_failure(stream->device));
+    RK_TRY(rk_device_stored_failure(stream->device));
     cudaError_t error = cudaStreamBeginCapture(rk_stream_native(stream), cudaStreamCaptureModeThreadLocal);
     return error == cudaSuccess ? RK_OK : rk_cuda_error(error, "launches cannot be captured");
 }
@@ -142,7 +142,7 @@ rk_status rk_stream_capture_end(rk_stream *stream, rk_launch_graph **out) {
     }
     (void)cudaGraphDestroy(captured);
     if (status != RK_OK) return status;
-    status = rk_device_kept_failure(stream->device); /* a launch in it may have failed */
+    status = rk_device_stored_failure(stream->device); /* a launch in it may have failed */
     if (status == RK_OK)
         *out = graph;
     else

@@ -112,7 +112,7 @@ void rk_nccl_free(rk_nccl *n) {
     rk_free(n);
 }
 
-void rk_nccl_exchange(rk_nccl *n, rk_stream *stream, const rk_device_parcel *send, size_t n_send, const rk_device_parcel *receive, size_t n_receive) {
+void rk_nccl_all_to_all(rk_nccl *n, rk_stream *stream, const rk_device_message *send, size_t n_send, const rk_device_message *receive, size_t n_receive) {
     cudaStream_t native = rk_stream_native(stream);
     keep(n, nccl.ncclGroupStart(), "an exchange");
     for (size_t i = 0; i < n_send; i++)
@@ -149,7 +149,7 @@ static rk_status wait_until(rk_nccl *n, rk_stream *stream, double timeout_s) {
         cudaError_t error = cudaStreamQuery(rk_stream_native(stream));
         if (error != cudaErrorNotReady) {
             rk_device_keep_failure(n->device, error, "work on the GPU");
-            return rk_device_kept_failure(n->device);
+            return rk_device_stored_failure(n->device);
         }
         ncclResult_t result = failure_of(n);
         RK_FAIL_IF(result != ncclSuccess, RK_PEER_LOST, "NCCL: %s", nccl.ncclGetErrorString(result));

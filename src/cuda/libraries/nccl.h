@@ -15,11 +15,11 @@ enum { RK_NCCL_ID_BYTES = 128 };
 typedef struct rk_nccl rk_nccl;
 
 /* Some memory of a device, to or from a rank. */
-typedef struct rk_device_parcel {
+typedef struct rk_device_message {
     int32_t rank;
     void *data;
     size_t n_bytes;
-} rk_device_parcel;
+} rk_device_message;
 
 rk_status rk_nccl_load(void); /* RK_UNSUPPORTED: there is none, and why */
 /* What ranks join by: made by one, known to all. */
@@ -29,7 +29,7 @@ rk_status rk_nccl_create(rk_device *device, const char id[RK_NCCL_ID_BYTES], int
 void rk_nccl_free(rk_nccl *nccl); /* all of its work is done, or rk_nccl_wait has failed; NULL is fine */
 
 /* Parcels to and from ranks, but for this one's own: between two ranks they meet in the order of the lists, and are of equal sizes. */
-void rk_nccl_exchange(rk_nccl *nccl, rk_stream *stream, const rk_device_parcel *send, size_t n_send, const rk_device_parcel *receive, size_t n_receive);
+void rk_nccl_all_to_all(rk_nccl *nccl, rk_stream *stream, const rk_device_message *send, size_t n_send, const rk_device_message *receive, size_t n_receive);
 void rk_nccl_sum(rk_nccl *nccl, rk_stream *stream, float *values, size_t n); /* over ranks; the same bits on each */
 void rk_nccl_gather(rk_nccl *nccl, rk_stream *stream, const void *mine, size_t n_bytes, void *all); /* all [size * n_bytes] */
 /* Waits for all work of the stream; RK_PEER_LOST after timeout_s. After any failure NCCL is of no more use. */

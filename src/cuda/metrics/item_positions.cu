@@ -18,14 +18,14 @@ __device__ static inline bool contains(const int64_t *items, int64_t first, int6
     return false;
 }
 
-__device__ static inline void check_row(const rk_cuda_item_places_args &a, const rk_cuda_item_lists &l, const float *scores) {
+__device__ static inline void check_row(const rk_cuda_item_positions_args &a, const rk_cuda_item_lists &l, const float *scores) {
     for (int64_t item = threadIdx.x; item < a.n_items; item += RK_THREADS)
         if (!isfinite(scores[item]) && !contains(a.masked, l.masked, l.masked_end, item))
             atomicMin((unsigned long long *)a.bad, (unsigned long long)blockIdx.x << 32 | (unsigned long long)item);
 }
 
 /* Of asked items first .. first+n-1; an equal score goes by the smaller item. */
-__device__ static inline void count_before(const rk_cuda_item_places_args &a, const float *scores, int64_t first, int n, unsigned *counts) {
+__device__ static inline void count_before(const rk_cuda_item_positions_args &a, const float *scores, int64_t first, int n, unsigned *counts) {
     float own[AT_ONCE];
     int64_t items[AT_ONCE];
     unsigned before[AT_ONCE];
@@ -45,7 +45,7 @@ __device__ static inline void count_before(const rk_cuda_item_places_args &a, co
     if (k < n) a.places[first + k] = scores[a.asked[first + k]] == -INFINITY ? RK_NO_PLACE : counts[k];
 }
 
-__global__ static void item_places(rk_cuda_item_places_args a) {
+__global__ static void item_places(rk_cuda_item_positions_args a) {
     RK_SHARED(unsigned, counts, AT_ONCE);
     rk_cuda_item_lists l = a.lists[blockIdx.x];
     float *scores = a.scores + (int64_t)blockIdx.x * a.n_items;
@@ -61,4 +61,4 @@ __global__ static void item_places(rk_cuda_item_places_args a) {
 }
 
 /* for u, asked item i of u: places[i] = #{item : not masked, score > own, or as large and item < i}; RK_NO_PLACE if i is masked */
-void rk_cuda_item_places(rk_stream *stream, const rk_cuda_item_places_args *args) { RK_LAUNCH(item_places, (uint32_t)args->n_users, RK_THREADS, 0, stream, *args); }
+void rk_cuda_item_positions(rk_stream *stream, const rk_cuda_item_positions_args *args) { RK_LAUNCH(item_places, (uint32_t)args->n_users, RK_THREADS, 0, stream, *args); }

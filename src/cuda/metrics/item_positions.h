@@ -11,16 +11,16 @@ typedef struct rk_cuda_item_lists {
     int64_t masked, masked_end, asked, asked_end;
 } rk_cuda_item_lists;
 
-typedef struct rk_cuda_item_places_args {
+typedef struct rk_cuda_item_positions_args {
     int64_t n_users, n_items;
     float *scores;                   /* [n_users, n_items]; out: masked ones are -infinity */
     const rk_cuda_item_lists *lists; /* [n_users] */
     const int64_t *masked, *asked;   /* each user's ascending */
     uint32_t *places;                /* beside `asked`, out: how many items rank before it; RK_NO_PLACE */
     uint64_t *bad;                   /* one: the least user << 32 | item whose score is not finite and not masked; left as it is where there is none */
-} rk_cuda_item_places_args;
+} rk_cuda_item_positions_args;
 
-#define RK_CUDA_ITEM_PLACES_LIST(X) X(rk_cuda_item_places, (rk_stream * stream, const rk_cuda_item_places_args *args))
+#define RK_CUDA_ITEM_PLACES_LIST(X) X(rk_cuda_item_positions, (rk_stream * stream, const rk_cuda_item_positions_args *args))
 RK_CUDA_ITEM_PLACES_LIST(RK_CUDA_PROTOTYPE)
 
 #endif

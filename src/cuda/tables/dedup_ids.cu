@@ -1,4 +1,4 @@
-/* rk_cuda_route_ids: a batch's ids checked, and each use of a row named.
+/* rk_cuda_dedup_ids: a batch's ids checked, and each use of a row named.
  *
  *     for each feature f, for each sample s, for its ids i in order:
  *         an id that is refused: remember the first of all;  one that is dropped: place RK_CUDA_NONE
@@ -26,7 +26,7 @@ typedef struct bag_sums {
     double below;            /* sum w, or w^2 */
 } bag_sums;
 
-typedef enum verdict { KEPT, DROPPED, REFUSED } verdict;
+typedef enum step_status { KEPT, DROPPED, REFUSED } step_status;
 
 __device__ static inline int64_t id_at(const rk_cuda_batch *batch, uint32_t i) {
     return batch->wide ? ((const int64_t *)batch->ids)[i] : ((const int32_t *)batch->ids)[i];
@@ -64,15 +64,15 @@ __device__ static inline float weight_at(const sample_ids *s, uint32_t i) {
 __device__ static inline int32_t combiner_of(const sample_ids *s) { return s->batch->folded && is_weighted(s) ? (int32_t)RK_COMBINER_SUM : s->feature->combiner; }
 
 /* As the collection's (embedding/local/feature_bags.c). */
-__device__ static inline verdict judge(const sample_ids *s, int64_t id, float weight) {
+__device__ static inline step_status judge(const sample_ids *s, int64_t id, float weight) {
     if (!(fabsf(weight) <= FLT_MAX)) return REFUSED;
     bool light = combiner_of(s) != RK_COMBINER_SUM && weight <= 0;
     if (s->feature->validates && (id < 0 || light)) return DROPPED;
     return id < 0 || (uint64_t)id >= s->table->n_rows || light ? REFUSED : KEPT;
 }
 
-__device__ static inline verdict judge_at(const sample_ids *s, uint32_t i) {
-    verdict v = judge(s, id_at(s->batch, i), weight_at(s, i));
+__device__ static inline step_status judge_at(const sample_ids *s, uint32_t i) {
+    step_status v = judge(s, id_at(s->batch, i), weight_at(s, i));
     if (v == REFUSED) atomicMax(&s->batch->counts->bad_id, ~i);
     return v;
 }
@@ -125,7 +125,7 @@ __device__ static inline void write_bag(const sample_ids *s, bag_sums sums, uint
     }
 }
 
-__device__ static inline void route_alone(const sample_ids *s) {
+__device__ static inline void dedup_alone(const sample_ids *s) {
     uint32_t length = (uint32_t)s->feature->length, dim = (uint32_t)s->table->dim, position = 0;
     if (!length) {
         write_bag(s, sum_bag(s, 0, 1), 0, 1);
@@ -140,7 +140,7 @@ __device__ static inline void route_alone(const sample_ids *s) {
     for (; position < length; position++) write_use(s, use + position, -1, position * dim, 1.0f);
 }
 
-__device__ static inline void route_positions_together(const sample_ids *s, uint32_t lane) {
+__device__ static inline void dedup_positions_together(const sample_ids *s, uint32_t lane) {
     uint32_t length = (uint32_t)s->feature->length, dim = (uint32_t)s->table->dim, use = s->ids->first_use + s->sample * length, n_before = 0;
     for (uint32_t first = s->begin; first < s->end; first += RK_WARP) {
         uint32_t i = first + lane;
@@ -168,9 +168,9 @@ __device__ static inline void cut_bag(const sample_ids *s, uint32_t lane) {
     }
 }
 
-__device__ static inline void route_together(const sample_ids *s, uint32_t lane) {
+__device__ static inline void dedup_together(const sample_ids *s, uint32_t lane) {
     if (s->feature->length) {
-        route_positions_together(s, lane);
+        dedup_positions_together(s, lane);
         return;
     }
     bag_sums sums = sum_bag(s, lane, RK_WARP);
@@ -187,23 +187,23 @@ __device__ static inline bool is_for_one(const sample_ids *s) {
     return length ? length <= ALONE_POSITIONS && n <= ALONE_IDS : n <= ALONE_IDS;
 }
 
-__global__ static void route_ids(const rk_cuda_batch *batch) {
+__global__ static void dedup_ids(const rk_cuda_batch *batch) {
     uint32_t n_items = batch->n_samples;
-    uint32_t lane = rk_table_lane();
+    uint32_t lane = rk_table_channel();
     for (uint32_t first = rk_table_warp() * RK_WARP; first < n_items; first += rk_table_n_threads()) {
         bool for_all = false;
         if (first + lane < n_items) {
             sample_ids s = sample_at(batch, first + lane);
             for_all = !is_for_one(&s);
-            if (!for_all) route_alone(&s);
+            if (!for_all) dedup_alone(&s);
         }
         for (uint32_t rest = __ballot_sync(RK_FULL_WARP, for_all); rest; rest &= rest - 1) {
             sample_ids s = sample_at(batch, first + (uint32_t)__ffs((int)rest) - 1);
-            route_together(&s, lane);
+            dedup_together(&s, lane);
         }
     }
 }
 
-extern "C" void rk_cuda_route_ids(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch) {
-    RK_LAUNCH(route_ids, rk_table_blocks(n_most, RK_TABLE_THREADS), RK_TABLE_THREADS, 0, stream, batch);
+extern "C" void rk_cuda_dedup_ids(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch) {
+    RK_LAUNCH(dedup_ids, rk_table_blocks(n_most, RK_TABLE_THREADS), RK_TABLE_THREADS, 0, stream, batch);
 }

@@ -34,13 +34,13 @@ extern "C" void rk_cuda_convert_rows(rk_stream *stream, int64_t n, int32_t dim, 
 }
 
 /* One thread for each loss, and one for the bits. */
-__global__ static void join_verdicts(int32_t n_ranks, int32_t n_losses, const double *verdicts, double *out) {
+__global__ static void join_step_status(int32_t n_ranks, int32_t n_losses, const double *step_statuses, double *out) {
     int32_t i = (int32_t)threadIdx.x, width = n_losses + 1;
     for (; i < width; i += RK_THREADS) {
         double loss = 0;
         uint32_t stop = 0;
         for (int32_t r = 0; r < n_ranks; r++) {
-            const double *from = verdicts + (int64_t)r * width + i;
+            const double *from = step_statuses + (int64_t)r * width + i;
             if (i < n_losses)
                 loss += *from;
             else
@@ -54,6 +54,6 @@ __global__ static void join_verdicts(int32_t n_ranks, int32_t n_losses, const do
 }
 
 /* verdicts [n_ranks, n_losses + 1]: losses, then `stop`, of each rank. out: the losses' sums in the order of the ranks, and all bits of stop */
-extern "C" void rk_cuda_join_verdicts(rk_stream *stream, int32_t n_ranks, int32_t n_losses, const double *verdicts, double *out) {
-    RK_LAUNCH(join_verdicts, 1, RK_THREADS, 0, stream, n_ranks, n_losses, verdicts, out);
+extern "C" void rk_cuda_join_step_status(rk_stream *stream, int32_t n_ranks, int32_t n_losses, const double *step_statuses, double *out) {
+    RK_LAUNCH(join_step_status, 1, RK_THREADS, 0, stream, n_ranks, n_losses, step_statuses, out);
 }

@@ -2,7 +2,7 @@
  *
  *     for each segment (a row of a trained table; l2_full tables: rk_cuda_update_all_rows, for all their rows):
  *         g = 0;  for each of its uses, in the order of the batch: g += coefficient * gradient of its bag
- *         g += (l2 + l2_full) * row;  rk_row_update(row, its slots, g)
+ *         g += (l2 + l2_full) * row;  rk_optimizer_step(row, its slots, g)
  *
  * rk_cuda_sum_row_gradients: each such row becomes its g, the sum alone; for rows that are lent, whose owners take the step.
  *
@@ -68,7 +68,7 @@ __device__ static inline bool stands_still(const rk_cuda_batch *batch, const uin
 
 __global__ static void sum_use_chunks(const rk_cuda_batch *batch, const rk_cuda_place *gradients, const uint32_t *stop) {
     if (stands_still(batch, stop)) return;
-    uint32_t lane = rk_table_lane();
+    uint32_t lane = rk_table_channel();
     for (uint32_t c = rk_table_warp(); c < batch->counts->n_use_chunks; c += rk_table_n_warps()) {
         rk_cuda_chunk chunk = batch->use_chunks[c];
         uint32_t class_ = (uint32_t)batch->tables[chunk.owner].class_, n_lanes = 1u << class_, n_terms = RK_CUDA_CHUNK >> (5 - class_);
@@ -111,7 +111,7 @@ __device__ static inline void load(const row_step *r, int32_t column, rk_strip *
 
 /* Rules that need no sums over the row: a strip at a time. */
 __device__ static inline void update_values(const row_step *r, uint32_t class_) {
-    int32_t first = (int32_t)(rk_table_lane() & ((1u << class_) - 1)) * 4;
+    int32_t first = (int32_t)(rk_table_channel() & ((1u << class_) - 1)) * 4;
     const rk_update *u = &r->step->update;
     uint64_t row = rk_row_number(r->table, r->place);
     for (int32_t column = first; column < r->table->dim; column += 4 << class_) {
@@ -124,7 +124,7 @@ __device__ static inline void update_values(const row_step *r, uint32_t class_) 
 
 /* Sums over the rows of a warp's groups, of which those that are not here have none. The strip that is left in *s is the row's only one if it has one. */
 __device__ static inline rk_row_sums sum_squares(const row_step *r, uint32_t class_, rk_strip *s) {
-    int32_t first = (int32_t)(rk_table_lane() & ((1u << class_) - 1)) * 4;
+    int32_t first = (int32_t)(rk_table_channel() & ((1u << class_) - 1)) * 4;
     float w16[4] = {0, 0, 0, 0}, g16[4] = {0, 0, 0, 0}, steps16[4] = {0, 0, 0, 0};
     for (int32_t at = 0; at == 0 || at < r->table->dim; at += 4 << class_) {
         float w[4] = {0, 0, 0, 0}, g[4] = {0, 0, 0, 0}, steps[4] = {0, 0, 0, 0};
@@ -142,7 +142,7 @@ __device__ static inline rk_row_sums sum_squares(const row_step *r, uint32_t cla
 
 /* Rules that need sums over the row: its strips are gone through twice, where they are several. */
 __device__ static inline void update_with_sums(const row_step *r, uint32_t class_) {
-    int32_t first = (int32_t)(rk_table_lane() & ((1u << class_) - 1)) * 4, width = 4 << class_;
+    int32_t first = (int32_t)(rk_table_channel() & ((1u << class_) - 1)) * 4, width = 4 << class_;
     const rk_update *u = &r->step->update;
     int row_slot = r->is_here ? rk_row_slot(u) : -1;
     float before = row_slot >= 0 ? r->table->slots[row_slot][r->place] : 0, after = before;
@@ -160,7 +160,7 @@ __device__ static inline void update_with_sums(const row_step *r, uint32_t class
 }
 
 __device__ static inline void write_sums(const row_step *r, uint32_t class_) {
-    int32_t first = (int32_t)(rk_table_lane() & ((1u << class_) - 1)) * 4, dim = r->table->dim;
+    int32_t first = (int32_t)(rk_table_channel() & ((1u << class_) - 1)) * 4, dim = r->table->dim;
     for (int32_t column = first; column < dim; column += 4 << class_) {
         rk_cuda_use uses[USES_AHEAD];
         rk_strip s;
@@ -210,7 +210,7 @@ __global__ static void __launch_bounds__(RK_TABLE_THREADS, end == STEP_WITH_SUMS
     for (uint32_t class_ = 0; class_ < RK_CUDA_CLASSES; class_++) {
         uint32_t n_groups = RK_WARP >> class_, n_warps = (begins[class_ + 1] - begins[class_] + n_groups - 1) / n_groups;
         for (; warp < n_before + n_warps; warp += rk_table_n_warps()) {
-            uint32_t number = begins[class_] + (warp - n_before) * n_groups + (rk_table_lane() >> class_);
+            uint32_t number = begins[class_] + (warp - n_before) * n_groups + (rk_table_channel() >> class_);
             bool is_here = number < begins[class_ + 1];
             const rk_cuda_segment *segment = &batch->segments[is_here ? number : begins[class_]];
             row_step r = step_of(batch, gradients, steps, segment->table);
@@ -247,7 +247,7 @@ __global__ static void end_all_rows(const rk_cuda_batch *batch, uint32_t table, 
     uint64_t n_rows = batch->tables[table].n_rows;
     for (uint64_t first = (uint64_t)rk_table_warp() * n_groups; first < n_rows; first += (uint64_t)rk_table_n_warps() * n_groups) {
         row_step r = step_of(batch, gradients, steps, table);
-        r.place = first + (rk_table_lane() >> class_);
+        r.place = first + (rk_table_channel() >> class_);
         r.is_here = r.place < n_rows;
         const rk_cuda_segment *segment = r.is_here ? find_segment(batch, table, (uint32_t)r.place) : NULL;
         if (segment) take_segment(&r, segment);

@@ -152,7 +152,7 @@ typedef struct rk_cuda_place {
  * `n_most`: the most items there may be, from which the number of blocks follows; the batch itself says how many there are.
  * rk_cuda_hash_ids: out[i] = rk_hash_bucket(rk_hash_i64(in[i], seed), n_buckets). */
 #define RK_CUDA_TABLE_LIST(X)                                                                                                                                    \
-    X(rk_cuda_route_ids, (rk_stream * stream, uint32_t n_most, const rk_cuda_batch *batch))                                                                       \
+    X(rk_cuda_dedup_ids, (rk_stream * stream, uint32_t n_most, const rk_cuda_batch *batch))                                                                       \
     X(rk_cuda_mark_segments, (rk_stream * stream, uint32_t n_most, const rk_cuda_batch *batch))                                                                   \
     X(rk_cuda_make_segments, (rk_stream * stream, uint32_t n_most, const rk_cuda_batch *batch))                                                                   \
     X(rk_cuda_find_in_caches, (rk_stream * stream, uint32_t n_most, const rk_cuda_batch *batch))                                                                  \

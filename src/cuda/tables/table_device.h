@@ -27,7 +27,7 @@ __device__ static inline uint32_t rk_table_thread(void) { return blockIdx.x * bl
 __device__ static inline uint32_t rk_table_n_threads(void) { return gridDim.x * blockDim.x; }
 __device__ static inline uint32_t rk_table_warp(void) { return rk_table_thread() / RK_WARP; }
 __device__ static inline uint32_t rk_table_n_warps(void) { return rk_table_n_threads() / RK_WARP; }
-__device__ static inline uint32_t rk_table_lane(void) { return threadIdx.x % RK_WARP; }
+__device__ static inline uint32_t rk_table_channel(void) { return threadIdx.x % RK_WARP; }
 
 /* Whether the batch was refused: nothing is looked up or updated for it. */
 __device__ static inline bool rk_batch_is_refused(const rk_cuda_batch *batch) { return batch->counts->bad_id || batch->counts->short_table; }

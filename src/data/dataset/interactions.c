@@ -58,28 +58,28 @@ static void fill(rk_interactions *x, const pair *pairs, size_t n) {
 /* `list` is taken apart. */
 static rk_status build(pair_list *list, int64_t n_users, int64_t n_items, rk_interactions **out) {
     rk_interactions *x = NULL;
-    pair *aside = NULL;
+    pair *scratch = NULL;
     int64_t *begins = NULL;
     rk_status status;
     RK_GOTO(rk_alloc(1, sizeof *x, &x));
     atomic_init(&x->n_holders, 1);
     x->n_users = n_users;
     x->n_items = n_items;
-    RK_GOTO(rk_alloc(list->n, sizeof *aside, &aside));
+    RK_GOTO(rk_alloc(list->n, sizeof *scratch, &scratch));
     RK_GOTO(rk_alloc((size_t)(n_users > n_items ? n_users : n_items) + 1, sizeof *begins, &begins));
     RK_GOTO(rk_alloc((size_t)n_users + 1, sizeof *x->offsets, &x->offsets));
     RK_GOTO(rk_alloc(list->n, sizeof *x->items, &x->items));
     RK_GOTO(rk_alloc((size_t)n_items, sizeof *x->counts, &x->counts));
-    sort_by(list->pairs, aside, list->n, false, n_items, begins);
+    sort_by(list->pairs, scratch, list->n, false, n_items, begins);
     memset(begins, 0, ((size_t)n_users + 1) * sizeof *begins);
-    sort_by(aside, list->pairs, list->n, true, n_users, begins);
+    sort_by(scratch, list->pairs, list->n, true, n_users, begins);
     fill(x, list->pairs, list->n);
     *out = x;
     x = NULL;
 done:
     rk_interactions_free(x);
     rk_free(begins);
-    rk_free(aside);
+    rk_free(scratch);
     return status;
 }
 

@@ -17,7 +17,7 @@ enum { ROUNDS_OF_WINDOW = 8, ROWS_OF_RUN = 4 };
 
 /* The index, and the rows that it is of, stay for the next pass. */
 static void end_pass(rk_reader *r) {
-    if (r->team) rk_team_drop(r->team);
+    if (r->team) rk_worker_pool_drop(r->team);
     if (r->is_open && !r->index) rk_rows_release(&r->rows);
     r->is_open = false;
 }
@@ -59,7 +59,7 @@ void rk_reader_release(rk_reader *r) {
         if (r->parts[i].rows.schema) rk_window_release(&r->parts[i].rows);
         rk_transform_memory_release(&r->parts[i].memory);
     }
-    rk_team_free(r->team);
+    rk_worker_pool_free(r->team);
     rk_free(r->parts);
     rk_free_strings(r->paths, r->n_paths);
     rk_free(r->directory);
@@ -182,7 +182,7 @@ static rk_status make_parts(rk_reader *r) {
     if (n_threads == 0) n_threads = share < 1 ? 1 : share > RK_MAX_READER_THREADS ? RK_MAX_READER_THREADS : share;
     r->n_parts =
         (r->n_groups ? RK_INDEX_LANES - 1 : 0) + (n_threads == 1 ? 1 : PARTS_PER_THREAD * (size_t)n_threads);
-    if (!r->team) RK_TRY(rk_team_create(n_threads, r->n_parts, work_on_part, r, &r->team));
+    if (!r->team) RK_TRY(rk_worker_pool_create(n_threads, r->n_parts, work_on_part, r, &r->team));
     return rk_alloc(r->n_parts, sizeof *r->parts, &r->parts);
 }
 
@@ -254,7 +254,7 @@ static void take_parts(rk_reader *r) {
         part->status = RK_OK;
         rk_status status = take_piece(r, part, &found);
         r->file_ends = status != RK_OK || !found;
-        if (status == RK_OK && found && !pass_part(r, part)) rk_team_start(r->team, place);
+        if (status == RK_OK && found && !pass_part(r, part)) rk_worker_pool_start(r->team, place);
         if (status != RK_OK) { /* as a part that is done and cannot be used */
             fail_part(part, status, -1);
             part->two_steps = false;
@@ -266,7 +266,7 @@ static void take_parts(rk_reader *r) {
 /* In the file's order. */
 static rk_status place_part(rk_reader *r, size_t place) {
     rk_reader_part *part = &r->parts[place];
-    rk_team_finish(r->team, place);
+    rk_worker_pool_finish(r->team, place);
     r->n_placed++;
     if (!part->is_parsed) return RK_OK;
     rk_status status = r->index ? rk_source_index_place(r->index, part->place, &part->chunk)
@@ -279,7 +279,7 @@ static rk_status place_part(rk_reader *r, size_t place) {
         RK_TRY(check_labels(r, &part->chunk.columns));
         warn_of_weights(r, &part->chunk.columns);
     }
-    if (part->two_steps) rk_team_start(r->team, place);
+    if (part->two_steps) rk_worker_pool_start(r->team, place);
     return RK_OK;
 }
 
@@ -296,7 +296,7 @@ static rk_status open_part(rk_reader *r, uint64_t at, rk_reader_part **out) {
     while (r->n_placed < r->n_taken && (r->n_placed <= at || r->parts[r->n_placed % r->n_parts].two_steps))
         RK_TRY(place_part(r, r->n_placed % r->n_parts));
     size_t place = at % r->n_parts;
-    rk_team_finish(r->team, place);
+    rk_worker_pool_finish(r->team, place);
     *out = &r->parts[place];
     return RK_OK;
 }

@@ -47,7 +47,7 @@ typedef struct rk_reader {
     rk_rows_reader rows;   /* open during a pass */
     bool is_open, has_labels;
     bool has_read_stream; /* a pipe: there is no second pass */
-    rk_team *team;
+    rk_worker_pool *team;
     rk_reader_part *parts; /* [n_parts], made with the first pass */
     size_t n_parts;
     uint64_t n_taken, n_placed, n_used; /* pieces of a pass so far; piece i is parts[i % n_parts]. Those on

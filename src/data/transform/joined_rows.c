@@ -13,7 +13,7 @@ void rk_rows_release(rk_rows_reader *r) {
     rk_source_free(r->source);
     for (size_t j = 0; j < r->n_joins; j++) {
         rk_columns_release(&r->joins[j].columns);
-        rk_dictionary_release(&r->joins[j].keys);
+        rk_vocabulary_release(&r->joins[j].keys);
         rk_free(r->joins[j].path);
     }
     rk_free(r->joins);
@@ -29,7 +29,7 @@ static rk_status index_keys(rk_join *join, const char *key) {
     for (int64_t row = 0; row < join->columns.n_rows; row++) {
         rk_span text = keys->offsets[row] < keys->offsets[row + 1] ? rk_column_text(keys, keys->offsets[row]) : (rk_span){"", 0};
         int64_t number;
-        RK_TRY(rk_dictionary_add(&join->keys, text, 1, &number));
+        RK_TRY(rk_vocabulary_add(&join->keys, text, 1, &number));
         RK_FAIL_IF(number != row, RK_BAD_DATA, "'%s': the key '%.*s' stands there twice", join->path, (int)text.n_bytes, text.data);
     }
     return RK_OK;
@@ -172,7 +172,7 @@ rk_values rk_rows_values(const rk_rows_reader *r, const rk_columns *chunk, int32
         const rk_join *join = &r->joins[binding.join];
         const rk_column *keys = &chunk->columns[join->key_column];
         char scratch[RK_VALUE_BYTES];
-        int64_t found = keys->offsets[row] < keys->offsets[row + 1] ? rk_dictionary_find(&join->keys, rk_value_text(keys, keys->offsets[row], scratch)) : -1;
+        int64_t found = keys->offsets[row] < keys->offsets[row + 1] ? rk_vocabulary_find(&join->keys, rk_value_text(keys, keys->offsets[row], scratch)) : -1;
         if (found < 0) return (rk_values){0};
         columns = &join->columns;
         row = found;

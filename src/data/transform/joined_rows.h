@@ -9,7 +9,7 @@
 typedef struct rk_join {
     char *path;
     rk_columns columns;
-    rk_dictionary keys; /* number = row */
+    rk_vocabulary keys; /* number = row */
     int32_t key_column; /* of the source's columns */
 } rk_join;
 

@@ -35,7 +35,7 @@ done:
 void rk_transforms_free(rk_transforms *t) {
     if (!t) return;
     for (int64_t i = 0; t->fitted && i < t->section->n_features; i++) {
-        rk_dictionary_release(&t->fitted[i].vocabulary);
+        rk_vocabulary_release(&t->fitted[i].vocabulary);
         rk_free(t->fitted[i].boundaries);
     }
     rk_free(t->fitted);

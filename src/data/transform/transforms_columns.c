@@ -109,7 +109,7 @@ static inline int64_t hash_text(const rk_data_feature *f, rk_span text) {
 }
 
 static inline int64_t id_of_word(const rk_data_feature *f, const rk_fitted *fitted, rk_span text) {
-    int64_t known = rk_dictionary_find(&fitted->vocabulary, text), oov = f->vocabulary.oov;
+    int64_t known = rk_vocabulary_find(&fitted->vocabulary, text), oov = f->vocabulary.oov;
     return known >= 0 ? oov + known : (int64_t)rk_hash_bucket(rk_hash_bytes(text.data, text.n_bytes, 0), (uint64_t)oov);
 }
 

@@ -20,7 +20,7 @@ static bool needs_pass(const rk_data_feature *f) {
 /* What one feature gathers during the pass. */
 typedef struct gatherer {
     const rk_data_feature *f;
-    rk_dictionary counts;
+    rk_vocabulary counts;
     double *sample; /* [n_sample] for quantiles: of the numbers so far, those that is_sampled */
     size_t n_sample, sample_capacity;
     int64_t n_numbers;
@@ -66,7 +66,7 @@ static rk_status gather(void *context, const rk_column *column, int64_t value, r
     gatherer *g = context;
     int64_t number;
     char scratch[RK_VALUE_BYTES];
-    if (builds_vocabulary(g->f)) return rk_dictionary_add(&g->counts, column ? rk_value_text(column, value, scratch) : text, 1, &number);
+    if (builds_vocabulary(g->f)) return rk_vocabulary_add(&g->counts, column ? rk_value_text(column, value, scratch) : text, 1, &number);
     double x;
     if (!(column ? rk_value_number(column, value, &x) : rk_parse_f64(text, &x)) || !isfinite(x)) return RK_OK;
     if (g->f->quantiles) return add_to_sample(g, x);
@@ -92,7 +92,7 @@ static rk_status find_quantiles(gatherer *g, rk_fitted *out) {
 }
 
 static rk_status conclude(gatherer *g, rk_fitted *out) {
-    if (builds_vocabulary(g->f)) RK_TRY(rk_dictionary_rank(&g->counts, g->f->vocabulary.min_count, g->f->vocabulary.max_size, &out->vocabulary));
+    if (builds_vocabulary(g->f)) RK_TRY(rk_vocabulary_rank(&g->counts, g->f->vocabulary.min_count, g->f->vocabulary.max_size, &out->vocabulary));
     if (g->f->quantiles) RK_TRY(find_quantiles(g, out));
     if (g->f->normalize && g->n > 0) {
         out->mean = g->mean;
@@ -123,7 +123,7 @@ static rk_status load_given(rk_transforms *t, const char *directory) {
         if (!f->vocabulary.line || !f->vocabulary.path) continue;
         char *path;
         RK_TRY(rk_path_join(directory, f->vocabulary.path, &path));
-        rk_status status = rk_dictionary_load(path, &t->fitted[i].vocabulary);
+        rk_status status = rk_vocabulary_load(path, &t->fitted[i].vocabulary);
         rk_free(path);
         if (status != RK_OK) return rk_error_context(status, "feature '%s'", f->name);
     }
@@ -142,7 +142,7 @@ static rk_status pass(rk_transforms *t, const char *directory) {
     rk_rows_release(&rows);
     for (int64_t i = 0; i < s->n_features; i++) {
         if (status == RK_OK) status = conclude(&gatherers[i], &t->fitted[i]);
-        rk_dictionary_release(&gatherers[i].counts);
+        rk_vocabulary_release(&gatherers[i].counts);
         rk_free(gatherers[i].sample);
     }
     rk_free(gatherers);

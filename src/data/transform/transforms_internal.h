@@ -7,7 +7,7 @@
 
 /* What a pass over the training data found for one feature. */
 typedef struct rk_fitted {
-    rk_dictionary vocabulary;
+    rk_vocabulary vocabulary;
     double *boundaries;  /* [n_boundaries] of quantiles */
     int64_t n_boundaries;
     double mean, deviation;

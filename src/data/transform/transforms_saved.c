@@ -38,7 +38,7 @@ static rk_status save_vocabularies(const rk_transforms *t, const char *directory
         rk_free(parent);
         RK_TRY(status);
         RK_TRY(rk_path_join(directory, name, &path));
-        status = rk_dictionary_save(&t->fitted[i].vocabulary, path);
+        status = rk_vocabulary_save(&t->fitted[i].vocabulary, path);
         rk_free(path);
         RK_TRY(status);
         RK_TRY(keep_name(name, names, n_names));
@@ -128,7 +128,7 @@ static rk_status load_vocabularies(rk_transforms *t, const char *directory) {
         char name[512], *path;
         RK_TRY(vocabulary_name(t->section->features[i].name, name));
         RK_TRY(rk_path_join(directory, name, &path));
-        rk_status status = rk_dictionary_load(path, &t->fitted[i].vocabulary);
+        rk_status status = rk_vocabulary_load(path, &t->fitted[i].vocabulary);
         rk_free(path);
         RK_TRY(status);
     }

@@ -82,7 +82,7 @@ static rk_status id_of(const taker *k, const rk_column *column, int64_t value, r
         RK_TRY(take_number(k, column, value, text, &x));
         *out = rk_feature_bucket(f, k->fitted, column, x);
     } else {
-        int64_t known = rk_dictionary_find(&k->fitted->vocabulary, text), oov = f->vocabulary.oov;
+        int64_t known = rk_vocabulary_find(&k->fitted->vocabulary, text), oov = f->vocabulary.oov;
         *out = known >= 0 ? oov + known : oov ? (int64_t)rk_hash_bucket(rk_hash_bytes(text.data, text.n_bytes, 0), (uint64_t)oov) : -1;
     }
     return RK_OK;

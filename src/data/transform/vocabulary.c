@@ -8,44 +8,44 @@
 #include "base/hash.h"
 #include "base/memory.h"
 
-void rk_dictionary_release(rk_dictionary *d) {
+void rk_vocabulary_release(rk_vocabulary *d) {
     rk_free(d->bytes);
     rk_free(d->offsets);
     rk_free(d->counts);
     rk_free(d->slots);
-    *d = (rk_dictionary){0};
+    *d = (rk_vocabulary){0};
 }
 
-rk_span rk_dictionary_text(const rk_dictionary *d, size_t number) {
+rk_span rk_vocabulary_text(const rk_vocabulary *d, size_t number) {
     return (rk_span){d->bytes + d->offsets[number], d->offsets[number + 1] - d->offsets[number]};
 }
 
 /* The slot that holds the text, or the free one where it belongs. */
-static size_t find_slot(const rk_dictionary *d, rk_span text) {
+static size_t find_slot(const rk_vocabulary *d, rk_span text) {
     size_t slot = rk_hash_bytes(text.data, text.n_bytes, 0) & (d->n_slots - 1);
     for (; d->slots[slot]; slot = (slot + 1) & (d->n_slots - 1)) {
-        rk_span there = rk_dictionary_text(d, d->slots[slot] - 1);
+        rk_span there = rk_vocabulary_text(d, d->slots[slot] - 1);
         if (there.n_bytes == text.n_bytes && memcmp(there.data, text.data, text.n_bytes) == 0) break;
     }
     return slot;
 }
 
-int64_t rk_dictionary_find(const rk_dictionary *d, rk_span text) {
+int64_t rk_vocabulary_find(const rk_vocabulary *d, rk_span text) {
     return d->n_slots ? (int64_t)d->slots[find_slot(d, text)] - 1 : -1;
 }
 
-static rk_status widen(rk_dictionary *d) {
+static rk_status widen(rk_vocabulary *d) {
     size_t n_slots = d->n_slots ? 2 * d->n_slots : 64;
     uint32_t *slots;
     RK_TRY(rk_alloc(n_slots, sizeof *slots, &slots));
     rk_free(d->slots);
     d->slots = slots;
     d->n_slots = n_slots;
-    for (size_t i = 0; i < d->n; i++) d->slots[find_slot(d, rk_dictionary_text(d, i))] = (uint32_t)i + 1;
+    for (size_t i = 0; i < d->n; i++) d->slots[find_slot(d, rk_vocabulary_text(d, i))] = (uint32_t)i + 1;
     return RK_OK;
 }
 
-rk_status rk_dictionary_add(rk_dictionary *d, rk_span text, int64_t count, int64_t *number) {
+rk_status rk_vocabulary_add(rk_vocabulary *d, rk_span text, int64_t count, int64_t *number) {
     if (2 * (d->n + 1) > d->n_slots) RK_TRY(widen(d));
     size_t slot = find_slot(d, text);
     if (!d->slots[slot]) {
@@ -70,20 +70,20 @@ rk_status rk_dictionary_add(rk_dictionary *d, rk_span text, int64_t count, int64
 }
 
 typedef struct ranked {
-    const rk_dictionary *dictionary;
+    const rk_vocabulary *vocabulary;
     size_t number;
 } ranked;
 
 static int most_frequent_first(const void *a, const void *b) {
     const ranked *x = a, *y = b;
-    int64_t cx = x->dictionary->counts[x->number], cy = y->dictionary->counts[y->number];
+    int64_t cx = x->vocabulary->counts[x->number], cy = y->vocabulary->counts[y->number];
     if (cx != cy) return cx < cy ? 1 : -1;
-    rk_span tx = rk_dictionary_text(x->dictionary, x->number), ty = rk_dictionary_text(y->dictionary, y->number);
+    rk_span tx = rk_vocabulary_text(x->vocabulary, x->number), ty = rk_vocabulary_text(y->vocabulary, y->number);
     int order = memcmp(tx.data, ty.data, tx.n_bytes < ty.n_bytes ? tx.n_bytes : ty.n_bytes);
     return order ? order : tx.n_bytes < ty.n_bytes ? -1 : tx.n_bytes > ty.n_bytes;
 }
 
-rk_status rk_dictionary_rank(const rk_dictionary *from, int64_t min_count, int64_t max_size, rk_dictionary *out) {
+rk_status rk_vocabulary_rank(const rk_vocabulary *from, int64_t min_count, int64_t max_size, rk_vocabulary *out) {
     ranked *order;
     RK_TRY(rk_alloc(from->n, sizeof *order, &order));
     size_t n = 0;
@@ -91,24 +91,24 @@ rk_status rk_dictionary_rank(const rk_dictionary *from, int64_t min_count, int64
         if (from->counts[i] >= min_count) order[n++] = (ranked){from, i};
     if (n) qsort(order, n, sizeof *order, most_frequent_first);
     if (max_size > 0 && n > (size_t)max_size) n = (size_t)max_size;
-    rk_dictionary made = {0};
+    rk_vocabulary made = {0};
     rk_status status = RK_OK;
     int64_t number;
     for (size_t i = 0; status == RK_OK && i < n; i++)
-        status = rk_dictionary_add(&made, rk_dictionary_text(from, order[i].number), from->counts[order[i].number], &number);
+        status = rk_vocabulary_add(&made, rk_vocabulary_text(from, order[i].number), from->counts[order[i].number], &number);
     rk_free(order);
     if (status != RK_OK) {
-        rk_dictionary_release(&made);
+        rk_vocabulary_release(&made);
         return status;
     }
     *out = made;
     return RK_OK;
 }
 
-rk_status rk_dictionary_save(const rk_dictionary *d, const char *path) {
+rk_status rk_vocabulary_save(const rk_vocabulary *d, const char *path) {
     rk_buffer text = {0};
     for (size_t i = 0; i < d->n; i++) {
-        rk_span value = rk_dictionary_text(d, i);
+        rk_span value = rk_vocabulary_text(d, i);
         for (size_t k = 0; k < value.n_bytes; k++) {
             char c = value.data[k];
             if (c == '\\' || c == '\n' || c == '\r')
@@ -138,11 +138,11 @@ static size_t unescape(char *line, size_t n_bytes) {
     return to;
 }
 
-rk_status rk_dictionary_load(const char *path, rk_dictionary *out) {
+rk_status rk_vocabulary_load(const char *path, rk_vocabulary *out) {
     char *text;
     size_t n_bytes;
     RK_TRY(rk_file_read(path, &text, &n_bytes));
-    rk_dictionary made = {0};
+    rk_vocabulary made = {0};
     rk_status status = RK_OK;
     int64_t line = 0, number;
     for (char *at = text, *end = text + n_bytes; status == RK_OK && at < end;) {
@@ -150,14 +150,14 @@ rk_status rk_dictionary_load(const char *path, rk_dictionary *out) {
         if (!stop) stop = end;
         size_t length = (size_t)(stop - at);
         if (length && at[length - 1] == '\r') length--;
-        status = rk_dictionary_add(&made, (rk_span){at, unescape(at, length)}, 1, &number);
+        status = rk_vocabulary_add(&made, (rk_span){at, unescape(at, length)}, 1, &number);
         if (status == RK_OK && number != line) status = rk_error(RK_BAD_DATA, "'%s': line %lld: a value that stands there twice", path, (long long)line + 1);
         line++;
         at = stop + 1;
     }
     rk_free(text);
     if (status != RK_OK) {
-        rk_dictionary_release(&made);
+        rk_vocabulary_release(&made);
         return status;
     }
     *out = made;

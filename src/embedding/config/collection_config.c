@@ -24,7 +24,7 @@ typedef struct planner {
     int32_t n_table_patterns, n_feature_patterns;
     int32_t *of_listed, *of_source; /* the plan's table for each of the section's tables, and for each source's own name; -1 = not made */
     rk_optimizer fallback;
-    rk_embedding_plan *plan;
+    rk_collection_config *plan;
 } planner;
 
 /* Where in the file, as rk_yaml_error says it. */
@@ -142,7 +142,7 @@ static rk_status optimizer_of(const planner *p, const rk_optimizer_config *own, 
 }
 
 static rk_status add_table(planner *p, const char *name, const rk_table_section *listed, int64_t n_rows) {
-    rk_embedding_plan *plan = p->plan;
+    rk_collection_config *plan = p->plan;
     const rk_embedding_section *s = p->section;
     int32_t t = plan->n_tables;
     rk_table_config config = {
@@ -187,7 +187,7 @@ static rk_status need_table(planner *p, const char *name, int64_t cardinality, c
     return RK_OK;
 }
 
-static rk_status add_feature(rk_embedding_plan *plan, const char *name, int32_t source, int32_t table, const rk_feature_config *config) {
+static rk_status add_feature(rk_collection_config *plan, const char *name, int32_t source, int32_t table, const rk_feature_config *config) {
     char *copy;
     RK_TRY(rk_strdup(name, &copy));
     plan->features[plan->n_features] = *config;
@@ -219,7 +219,7 @@ static rk_status add_vector(planner *p, int32_t source) {
 static rk_status add_linear(planner *p, int32_t source, rk_embedding_wants wants) {
     const rk_embedding_source *from = &p->sources[source];
     const rk_feature_section *listed = listed_feature(p, from->name);
-    rk_embedding_plan *plan = p->plan;
+    rk_collection_config *plan = p->plan;
     int32_t t = plan->n_tables;
     RK_TRY(optimizer_of(p, NULL, &plan->optimizers[t]));
     size_t name_bytes = strlen(from->name) + sizeof "/linear";
@@ -254,7 +254,7 @@ static rk_status check_used(const planner *p) {
     return RK_OK;
 }
 
-static rk_status allocate(rk_embedding_plan *plan, size_t n_tables, size_t n_features) {
+static rk_status allocate(rk_collection_config *plan, size_t n_tables, size_t n_features) {
     RK_TRY(rk_alloc(n_tables, sizeof *plan->tables, &plan->tables));
     RK_TRY(rk_alloc(n_tables, sizeof *plan->l2, &plan->l2));
     RK_TRY(rk_alloc(n_tables, sizeof *plan->l2_full, &plan->l2_full));
@@ -293,7 +293,7 @@ static void planner_release(planner *p) {
 }
 
 static rk_status make(planner *p, rk_embedding_wants wants) {
-    rk_embedding_plan *plan = p->plan;
+    rk_collection_config *plan = p->plan;
     RK_TRY(planner_init(p));
     RK_TRY(check_names(p));
     size_t most = (size_t)p->n_sources * ((wants.vectors ? 1u : 0u) + (wants.linear ? 1u : 0u)); /* a feature makes at most one table */
@@ -305,9 +305,9 @@ static rk_status make(planner *p, rk_embedding_wants wants) {
     return wants.vectors ? check_used(p) : RK_OK;
 }
 
-rk_status rk_embedding_plan_make(const rk_embedding_section *section, const rk_yaml *yaml, const rk_embedding_source *sources, int32_t n_sources,
-                                 rk_embedding_wants wants, const rk_optimizer *fallback, rk_embedding_plan *out) {
-    rk_embedding_plan plan = {0};
+rk_status rk_collection_config_make(const rk_embedding_section *section, const rk_yaml *yaml, const rk_embedding_source *sources, int32_t n_sources,
+                                 rk_embedding_wants wants, const rk_optimizer *fallback, rk_collection_config *out) {
+    rk_collection_config plan = {0};
     planner p = {.section = section, .yaml = yaml, .sources = sources, .n_sources = n_sources, .plan = &plan};
     RK_TRY(rk_optimizer_init(&p.fallback, RK_OPTIMIZER_ADAGRAD));
     if (fallback) p.fallback = *fallback;
@@ -316,11 +316,11 @@ rk_status rk_embedding_plan_make(const rk_embedding_section *section, const rk_y
     if (status == RK_OK)
         *out = plan;
     else
-        rk_embedding_plan_release(&plan);
+        rk_collection_config_release(&plan);
     return status;
 }
 
-void rk_embedding_plan_release(rk_embedding_plan *plan) {
+void rk_collection_config_release(rk_collection_config *plan) {
     for (int32_t t = 0; t < plan->n_tables; t++) rk_free((char *)(size_t)plan->tables[t].name);
     for (int32_t f = 0; f < plan->n_features; f++) rk_free((char *)(size_t)plan->features[f].name);
     rk_free(plan->tables);
@@ -330,10 +330,10 @@ void rk_embedding_plan_release(rk_embedding_plan *plan) {
     rk_free(plan->features);
     rk_free(plan->sources);
     rk_free(plan->table_of);
-    *plan = (rk_embedding_plan){0};
+    *plan = (rk_collection_config){0};
 }
 
-rk_embeddings_config rk_embedding_plan_config(const rk_embedding_plan *plan, uint64_t seed) {
+rk_embeddings_config rk_collection_config_config(const rk_collection_config *plan, uint64_t seed) {
     return (rk_embeddings_config){.struct_size = sizeof(rk_embeddings_config), .seed = seed, .tables = plan->tables, .n_tables = plan->n_tables,
                                   .features = plan->features, .n_features = plan->n_features};
 }
@@ -348,8 +348,8 @@ static rk_status create_outline(const rk_embeddings_config *config, rk_embedding
     return status;
 }
 
-rk_status rk_embedding_plan_create(const rk_embedding_plan *plan, uint64_t seed, bool is_outline, rk_embeddings **out) {
-    rk_embeddings_config config = rk_embedding_plan_config(plan, seed);
+rk_status rk_collection_config_create(const rk_collection_config *plan, uint64_t seed, bool is_outline, rk_embeddings **out) {
+    rk_embeddings_config config = rk_collection_config_config(plan, seed);
     rk_embeddings *e;
     rk_status status = (is_outline ? create_outline : rk_embeddings_create)(&config, &e);
     RK_TRY(status);
@@ -362,7 +362,7 @@ rk_status rk_embedding_plan_create(const rk_embedding_plan *plan, uint64_t seed,
     return RK_OK;
 }
 
-int32_t rk_embedding_plan_width(const rk_embedding_plan *plan, int32_t feature) {
+int32_t rk_collection_config_width(const rk_collection_config *plan, int32_t feature) {
     int32_t length = plan->features[feature].max_sequence_length, dim = plan->tables[plan->table_of[feature]].dim;
     return length ? length * dim : dim;
 }

@@ -60,7 +60,7 @@ typedef struct rk_embedding_source {
  * source that `features` does not list. Feature order = source order. Beside them, `linear`: n extra features named "<name>/linear" in dim-1
  * tables of the same names (combiner sum, zeros) if wanted, appended after the others in the same order; `vectors` says whether the
  * dim-d features are wanted at all (lr wants none). Owns its arrays and strings. */
-typedef struct rk_embedding_plan {
+typedef struct rk_collection_config {
     rk_table_config *tables;
     double *l2, *l2_full;         /* [n_tables] */
     rk_feature_config *features;
@@ -69,7 +69,7 @@ typedef struct rk_embedding_plan {
     rk_optimizer *optimizers;     /* [n_tables], what tables[i].optimizer points to */
     int32_t n_tables, n_features;
     int32_t n_vectors;            /* the first n_vectors features are the dim-d ones, the rest linear */
-} rk_embedding_plan;
+} rk_collection_config;
 
 typedef struct rk_embedding_wants {
     bool vectors, linear;
@@ -79,14 +79,14 @@ typedef struct rk_embedding_wants {
 
 /* Errors name file, line, key and the nearest name: unknown table or source, a table that no feature uses, duplicate names,
  * rows too few for the cardinality, weights on a sequence feature. `fallback` is used where the section names no optimizer. */
-rk_status rk_embedding_plan_make(const rk_embedding_section *section, const rk_yaml *yaml, const rk_embedding_source *sources, int32_t n_sources,
-                                 rk_embedding_wants wants, const rk_optimizer *fallback, rk_embedding_plan *out);
-void rk_embedding_plan_release(rk_embedding_plan *plan);
+rk_status rk_collection_config_make(const rk_embedding_section *section, const rk_yaml *yaml, const rk_embedding_source *sources, int32_t n_sources,
+                                 rk_embedding_wants wants, const rk_optimizer *fallback, rk_collection_config *out);
+void rk_collection_config_release(rk_collection_config *plan);
 /* Numbers a sample of a feature; a sequence of length L counts L times its dim. */
-int32_t rk_embedding_plan_width(const rk_embedding_plan *plan, int32_t feature);
+int32_t rk_collection_config_width(const rk_collection_config *plan, int32_t feature);
 
-rk_embeddings_config rk_embedding_plan_config(const rk_embedding_plan *plan, uint64_t seed); /* views of the plan */
+rk_embeddings_config rk_collection_config_config(const rk_collection_config *plan, uint64_t seed); /* views of the plan */
 /* Create the collection of a plan. is_outline: without memory for rows and slots, only to be described. */
-rk_status rk_embedding_plan_create(const rk_embedding_plan *plan, uint64_t seed, bool is_outline, rk_embeddings **out);
+rk_status rk_collection_config_create(const rk_collection_config *plan, uint64_t seed, bool is_outline, rk_embeddings **out);
 
 #endif

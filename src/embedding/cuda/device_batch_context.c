@@ -5,21 +5,21 @@
 
 enum { ALIGNMENT = 256 };
 
-rk_status rk_flight_open(rk_device_tables *d, rk_device_flight *flight) {
+rk_status rk_batch_context_open(rk_device_tables *d, rk_device_batch_context *batch_context) {
     void *pinned;
-    RK_TRY(rk_stream_mark_create(d->device, &flight->routed));
-    RK_TRY(rk_stream_mark_create(d->device, &flight->done));
-    RK_TRY(rk_device_take(d, sizeof *flight->counts, &flight->counts));
-    RK_TRY(rk_device_alloc_host(d->device, sizeof *flight->host_counts, &pinned));
-    flight->host_counts = pinned;
-    RK_TRY(rk_device_alloc_host(d->device, (size_t)d->n_tables * sizeof *flight->host_steps + 1, &pinned));
-    flight->host_steps = pinned;
+    RK_TRY(rk_stream_mark_create(d->device, &batch_context->deduped));
+    RK_TRY(rk_stream_mark_create(d->device, &batch_context->done));
+    RK_TRY(rk_device_take(d, sizeof *batch_context->counts, &batch_context->counts));
+    RK_TRY(rk_device_alloc_host(d->device, sizeof *batch_context->host_counts, &pinned));
+    batch_context->host_counts = pinned;
+    RK_TRY(rk_device_alloc_host(d->device, (size_t)d->n_tables * sizeof *batch_context->host_steps + 1, &pinned));
+    batch_context->host_steps = pinned;
     return RK_OK;
 }
 
-rk_status rk_flight_await(const rk_device_flight *flight) {
-    RK_TRY(rk_stream_mark_sync(flight->routed));
-    return rk_stream_mark_sync(flight->done);
+rk_status rk_batch_context_await(const rk_device_batch_context *batch_context) {
+    RK_TRY(rk_stream_mark_sync(batch_context->deduped));
+    return rk_stream_mark_sync(batch_context->done);
 }
 
 static size_t aligned(size_t n_bytes) {
@@ -59,64 +59,64 @@ static size_t lay_out(const rk_device_tables *d, char *arena, size_t n_uses, siz
     return at;
 }
 
-static size_t arena_bytes(const rk_device_tables *d, const rk_device_flight *flight) {
+static size_t arena_bytes(const rk_device_tables *d, const rk_device_batch_context *batch_context) {
     rk_cuda_batch unused;
-    return lay_out(d, NULL, (size_t)flight->uses_capacity, (size_t)flight->bags_capacity, &unused);
+    return lay_out(d, NULL, (size_t)batch_context->uses_capacity, (size_t)batch_context->bags_capacity, &unused);
 }
 
-static void give_arena(rk_device_tables *d, rk_device_flight *flight) {
-    rk_device_give(d, arena_bytes(d, flight), flight->arena);
-    rk_device_give(d, flight->scratch_bytes, flight->scratch);
-    flight->arena = NULL;
-    flight->scratch = NULL;
+static void give_arena(rk_device_tables *d, rk_device_batch_context *batch_context) {
+    rk_device_give(d, arena_bytes(d, batch_context), batch_context->arena);
+    rk_device_give(d, batch_context->scratch_bytes, batch_context->scratch);
+    batch_context->arena = NULL;
+    batch_context->scratch = NULL;
 }
 
-static rk_status grow_arena(rk_device_tables *d, rk_device_flight *flight) {
-    if (flight->arena && flight->n_uses <= flight->uses_capacity && flight->n_bags <= flight->bags_capacity) return RK_OK;
-    give_arena(d, flight);
-    flight->uses_capacity = flight->n_uses + flight->n_uses / 4;
-    flight->bags_capacity = flight->n_bags + flight->n_bags / 4;
-    flight->scratch_bytes = rk_cuda_sort_scratch_bytes(d->device, flight->uses_capacity);
-    RK_TRY(rk_device_take(d, flight->scratch_bytes, &flight->scratch));
-    return rk_device_take(d, arena_bytes(d, flight), &flight->arena);
+static rk_status grow_arena(rk_device_tables *d, rk_device_batch_context *batch_context) {
+    if (batch_context->arena && batch_context->n_uses <= batch_context->uses_capacity && batch_context->n_bags <= batch_context->bags_capacity) return RK_OK;
+    give_arena(d, batch_context);
+    batch_context->uses_capacity = batch_context->n_uses + batch_context->n_uses / 4;
+    batch_context->bags_capacity = batch_context->n_bags + batch_context->n_bags / 4;
+    batch_context->scratch_bytes = rk_cuda_sort_scratch_bytes(d->device, batch_context->uses_capacity);
+    RK_TRY(rk_device_take(d, batch_context->scratch_bytes, &batch_context->scratch));
+    return rk_device_take(d, arena_bytes(d, batch_context), &batch_context->arena);
 }
 
-static void give_upload(rk_device_tables *d, rk_device_flight *flight) {
-    rk_device_give(d, flight->upload_bytes, flight->upload);
-    rk_device_free_host(d->device, flight->host);
-    flight->upload = flight->host = NULL;
-    flight->upload_bytes = 0;
+static void give_upload(rk_device_tables *d, rk_device_batch_context *batch_context) {
+    rk_device_give(d, batch_context->upload_bytes, batch_context->upload);
+    rk_device_free_host(d->device, batch_context->host);
+    batch_context->upload = batch_context->host = NULL;
+    batch_context->upload_bytes = 0;
 }
 
-static rk_status grow_upload(rk_device_tables *d, rk_device_flight *flight, size_t n_bytes) {
-    if (n_bytes <= flight->upload_bytes) return RK_OK;
-    give_upload(d, flight);
+static rk_status grow_upload(rk_device_tables *d, rk_device_batch_context *batch_context, size_t n_bytes) {
+    if (n_bytes <= batch_context->upload_bytes) return RK_OK;
+    give_upload(d, batch_context);
     void *pinned;
     n_bytes += n_bytes / 4;
     RK_TRY(rk_device_alloc_host(d->device, n_bytes, &pinned));
-    flight->host = pinned;
-    RK_TRY(rk_device_take(d, n_bytes, &flight->upload));
-    flight->upload_bytes = n_bytes;
+    batch_context->host = pinned;
+    RK_TRY(rk_device_take(d, n_bytes, &batch_context->upload));
+    batch_context->upload_bytes = n_bytes;
     return RK_OK;
 }
 
-rk_status rk_flight_reserve(rk_device_tables *d, rk_device_flight *flight, size_t upload_bytes) {
-    RK_TRY(grow_upload(d, flight, upload_bytes));
-    RK_TRY(grow_arena(d, flight));
-    flight->batch = (rk_cuda_batch *)flight->host;
-    *flight->batch = (rk_cuda_batch){.tables = d->device_tables, .features = d->device_features, .counts = flight->counts};
-    lay_out(d, flight->arena, (size_t)flight->uses_capacity, (size_t)flight->bags_capacity, flight->batch);
+rk_status rk_batch_context_reserve(rk_device_tables *d, rk_device_batch_context *batch_context, size_t upload_bytes) {
+    RK_TRY(grow_upload(d, batch_context, upload_bytes));
+    RK_TRY(grow_arena(d, batch_context));
+    batch_context->batch = (rk_cuda_batch *)batch_context->host;
+    *batch_context->batch = (rk_cuda_batch){.tables = d->device_tables, .features = d->device_features, .counts = batch_context->counts};
+    lay_out(d, batch_context->arena, (size_t)batch_context->uses_capacity, (size_t)batch_context->bags_capacity, batch_context->batch);
     return RK_OK;
 }
 
-void rk_flight_close(rk_device_tables *d, rk_device_flight *flight) {
-    if (flight->done) (void)rk_flight_await(flight);
-    give_arena(d, flight);
-    give_upload(d, flight);
-    rk_device_give(d, sizeof *flight->counts, flight->counts);
-    rk_device_free_host(d->device, flight->host_counts);
-    rk_device_free_host(d->device, flight->host_steps);
-    rk_stream_mark_free(flight->routed);
-    rk_stream_mark_free(flight->done);
-    memset(flight, 0, sizeof *flight);
+void rk_batch_context_close(rk_device_tables *d, rk_device_batch_context *batch_context) {
+    if (batch_context->done) (void)rk_batch_context_await(batch_context);
+    give_arena(d, batch_context);
+    give_upload(d, batch_context);
+    rk_device_give(d, sizeof *batch_context->counts, batch_context->counts);
+    rk_device_free_host(d->device, batch_context->host_counts);
+    rk_device_free_host(d->device, batch_context->host_steps);
+    rk_stream_mark_free(batch_context->deduped);
+    rk_stream_mark_free(batch_context->done);
+    memset(batch_context, 0, sizeof *batch_context);
 }

@@ -14,7 +14,7 @@ typedef struct upload_layout {
 
 typedef struct packing {
     rk_device_tables *tables;
-    rk_device_flight *flight;
+    rk_device_batch_context *batch_context;
     int64_t n;
     const int64_t *counts;  /* [n_features] samples, or NULL: n of all */
     const rk_ids *ids;
@@ -33,18 +33,18 @@ static void begin_feature(void *context, size_t f, int thread) {
 static void copy_block(void *context, size_t task, int thread) {
     (void)thread;
     packing *p = context;
-    rk_device_flight *flight = p->flight;
+    rk_device_batch_context *batch_context = p->batch_context;
     size_t f = task / p->blocks;
     const rk_feature_use *use = &p->tables->uses[f];
-    const rk_cuda_feature_ids *to = &flight->feature_ids[f];
+    const rk_cuda_feature_ids *to = &batch_context->feature_ids[f];
     int64_t first = (int64_t)(task % p->blocks) * PACK_IDS, last = first + PACK_IDS < use->n_ids ? first + PACK_IDS : use->n_ids;
     if (first >= last) return;
-    if (to->first_weight != RK_CUDA_NONE) memcpy(flight->weights + to->first_weight + first, p->ids[f].weights + first, (size_t)(last - first) * sizeof(float));
-    if (flight->wide) {
-        memcpy((int64_t *)flight->ids + to->first_id + first, use->ids + first, (size_t)(last - first) * sizeof(int64_t));
+    if (to->first_weight != RK_CUDA_NONE) memcpy(batch_context->weights + to->first_weight + first, p->ids[f].weights + first, (size_t)(last - first) * sizeof(float));
+    if (batch_context->wide) {
+        memcpy((int64_t *)batch_context->ids + to->first_id + first, use->ids + first, (size_t)(last - first) * sizeof(int64_t));
         return;
     }
-    int32_t *narrow = (int32_t *)flight->ids + to->first_id;
+    int32_t *narrow = (int32_t *)batch_context->ids + to->first_id;
     bool large = false;
     for (int64_t i = first; i < last; i++) {
         narrow[i] = (int32_t)use->ids[i];
@@ -56,9 +56,9 @@ static void copy_block(void *context, size_t task, int thread) {
 static void copy_offsets(void *context, size_t f, int thread) {
     (void)thread;
     packing *p = context;
-    const rk_cuda_feature_ids *to = &p->flight->feature_ids[f];
+    const rk_cuda_feature_ids *to = &p->batch_context->feature_ids[f];
     if (to->first_offset == RK_CUDA_NONE) return;
-    for (int64_t s = 0; s <= p->tables->uses[f].n; s++) p->flight->offsets[to->first_offset + s] = (uint32_t)p->ids[f].offsets[s];
+    for (int64_t s = 0; s <= p->tables->uses[f].n; s++) p->batch_context->offsets[to->first_offset + s] = (uint32_t)p->ids[f].offsets[s];
 }
 
 static rk_status refuse_leaves(const rk_device_tables *d, int64_t n) {
@@ -75,7 +75,7 @@ static size_t aligned(size_t n_bytes) {
 /* The batch's counts, and where each feature's ids, uses, ... begin. out NULL: only the counts. */
 static upload_layout count_batch(const packing *p, rk_cuda_feature_ids *out) {
     const rk_device_tables *d = p->tables;
-    rk_device_flight *flight = p->flight;
+    rk_device_batch_context *batch_context = p->batch_context;
     int64_t n_samples = 0, n_ids = 0, n_uses = 0, n_bags = 0, n_tiles = 0, n_offsets = 0, n_weights = 0;
     for (int32_t f = 0; f < d->n_features; f++) {
         const rk_cuda_feature *feature = &d->features[f];
@@ -93,57 +93,57 @@ static upload_layout count_batch(const packing *p, rk_cuda_feature_ids *out) {
         n_offsets += has_offsets ? n + 1 : 0;
         n_weights += has_weights ? feature_ids : 0;
     }
-    flight->n_samples = n_samples;
-    flight->n_ids = n_ids;
-    flight->n_uses = n_uses;
-    flight->n_bags = n_bags;
-    flight->n_tiles = n_tiles;
+    batch_context->n_samples = n_samples;
+    batch_context->n_ids = n_ids;
+    batch_context->n_uses = n_uses;
+    batch_context->n_bags = n_bags;
+    batch_context->n_tiles = n_tiles;
     upload_layout at = {.feature_ids = aligned(sizeof(rk_cuda_batch))};
-    at.offsets = aligned(at.feature_ids + (size_t)d->n_features * sizeof *flight->feature_ids);
-    at.weights = aligned(at.offsets + (size_t)n_offsets * sizeof *flight->offsets);
-    at.ids = aligned(at.weights + (size_t)n_weights * sizeof *flight->weights);
-    at.n_bytes = at.ids + (size_t)n_ids * (flight->wide ? sizeof(int64_t) : sizeof(int32_t));
+    at.offsets = aligned(at.feature_ids + (size_t)d->n_features * sizeof *batch_context->feature_ids);
+    at.weights = aligned(at.offsets + (size_t)n_offsets * sizeof *batch_context->offsets);
+    at.ids = aligned(at.weights + (size_t)n_weights * sizeof *batch_context->weights);
+    at.n_bytes = at.ids + (size_t)n_ids * (batch_context->wide ? sizeof(int64_t) : sizeof(int32_t));
     return at;
 }
 
 static rk_status pack(packing *p) {
     rk_device_tables *d = p->tables;
-    rk_device_flight *flight = p->flight;
+    rk_device_batch_context *batch_context = p->batch_context;
     upload_layout at = count_batch(p, NULL);
-    RK_FAIL_IF(flight->n_ids > INT32_MAX || flight->n_uses > INT32_MAX || flight->n_samples > INT32_MAX, RK_INVALID_ARGUMENT, "2^31 ids or bags or more in one batch");
-    RK_TRY(rk_flight_reserve(d, flight, at.n_bytes));
-    flight->feature_ids = (rk_cuda_feature_ids *)(flight->host + at.feature_ids);
-    flight->offsets = (uint32_t *)(flight->host + at.offsets);
-    flight->weights = (float *)(flight->host + at.weights);
-    flight->ids = flight->host + at.ids;
-    count_batch(p, flight->feature_ids);
+    RK_FAIL_IF(batch_context->n_ids > INT32_MAX || batch_context->n_uses > INT32_MAX || batch_context->n_samples > INT32_MAX, RK_INVALID_ARGUMENT, "2^31 ids or bags or more in one batch");
+    RK_TRY(rk_batch_context_reserve(d, batch_context, at.n_bytes));
+    batch_context->feature_ids = (rk_cuda_feature_ids *)(batch_context->host + at.feature_ids);
+    batch_context->offsets = (uint32_t *)(batch_context->host + at.offsets);
+    batch_context->weights = (float *)(batch_context->host + at.weights);
+    batch_context->ids = batch_context->host + at.ids;
+    count_batch(p, batch_context->feature_ids);
     int64_t longest = 1;
     for (int32_t f = 0; f < d->n_features; f++)
         if (d->uses[f].n_ids > longest) longest = d->uses[f].n_ids;
     p->blocks = rk_blocks((size_t)longest, PACK_IDS);
-    rk_parallel_for_work((size_t)d->n_features, (uint64_t)flight->n_samples, copy_offsets, p);
-    rk_parallel_for_work((size_t)d->n_features * p->blocks, (uint64_t)flight->n_ids, copy_block, p);
-    rk_cuda_batch *b = flight->batch;
-    b->feature_ids = (const void *)(flight->upload + at.feature_ids);
-    b->offsets = (const void *)(flight->upload + at.offsets);
-    b->weights = (const void *)(flight->upload + at.weights);
-    b->ids = flight->upload + at.ids;
+    rk_parallel_for_work((size_t)d->n_features, (uint64_t)batch_context->n_samples, copy_offsets, p);
+    rk_parallel_for_work((size_t)d->n_features * p->blocks, (uint64_t)batch_context->n_ids, copy_block, p);
+    rk_cuda_batch *b = batch_context->batch;
+    b->feature_ids = (const void *)(batch_context->upload + at.feature_ids);
+    b->offsets = (const void *)(batch_context->upload + at.offsets);
+    b->weights = (const void *)(batch_context->upload + at.weights);
+    b->ids = batch_context->upload + at.ids;
     return RK_OK;
 }
 
-static void describe_batch(const rk_device_tables *d, rk_device_flight *flight) {
-    rk_cuda_batch *b = flight->batch;
-    b->n_samples = (uint32_t)flight->n_samples;
+static void describe_batch(const rk_device_tables *d, rk_device_batch_context *batch_context) {
+    rk_cuda_batch *b = batch_context->batch;
+    b->n_samples = (uint32_t)batch_context->n_samples;
     b->n_features = (uint32_t)d->n_features;
     b->n_tables = (uint32_t)d->n_tables;
-    b->n_uses = (uint32_t)flight->n_uses;
-    b->n_tiles = (uint32_t)flight->n_tiles;
-    b->wide = flight->wide;
-    b->training = flight->training;
+    b->n_uses = (uint32_t)batch_context->n_uses;
+    b->n_tiles = (uint32_t)batch_context->n_tiles;
+    b->wide = batch_context->wide;
+    b->training = batch_context->training;
     b->caches = d->caches;
     b->folded = d->lent;
-    b->number = flight->number;
-    b->oldest = d->n_under_way ? flight->number - 1 : flight->number;
+    b->number = batch_context->number;
+    b->oldest = d->n_under_way ? batch_context->number - 1 : batch_context->number;
     b->width = d->width;
     b->none_key = d->n_keys;
 }
@@ -154,11 +154,11 @@ static int bits_of(uint64_t largest) {
     return bits;
 }
 
-static void sort_batch(const rk_device_tables *d, const rk_device_flight *flight, rk_stream *stream, const rk_cuda_batch *on_device) {
-    const rk_cuda_batch *b = flight->batch;
-    rk_cuda_sort_u64(stream, b->n_uses, bits_of(d->n_keys), b->keys, b->sorted_keys, b->order, b->sorted, flight->scratch, flight->scratch_bytes);
+static void sort_batch(const rk_device_tables *d, const rk_device_batch_context *batch_context, rk_stream *stream, const rk_cuda_batch *on_device) {
+    const rk_cuda_batch *b = batch_context->batch;
+    rk_cuda_sort_u64(stream, b->n_uses, bits_of(d->n_keys), b->keys, b->sorted_keys, b->order, b->sorted, batch_context->scratch, batch_context->scratch_bytes);
     rk_cuda_mark_segments(stream, b->n_uses, on_device);
-    rk_cuda_scan_u32(stream, b->n_uses, b->heads, b->numbers, flight->scratch, flight->scratch_bytes);
+    rk_cuda_scan_u32(stream, b->n_uses, b->heads, b->numbers, batch_context->scratch, batch_context->scratch_bytes);
     rk_cuda_make_segments(stream, b->n_uses, on_device);
     if (!d->caches) return;
     rk_cuda_find_in_caches(stream, b->n_uses, on_device);
@@ -166,59 +166,59 @@ static void sort_batch(const rk_device_tables *d, const rk_device_flight *flight
 }
 
 /* The other flight's rows may leave the caches once it is done, and its own are found by then. */
-static void send(rk_device_tables *d, rk_device_flight *flight, rk_stream *upload, rk_stream *stream) {
-    const rk_device_flight *other = &d->flights[flight == &d->flights[0]];
-    const rk_cuda_batch *b = (const rk_cuda_batch *)flight->upload;
-    rk_stream_upload(upload, flight->upload, flight->host, (size_t)((char *)flight->ids - flight->host) + (size_t)flight->n_ids * (flight->wide ? 8 : 4));
+static void send(rk_device_tables *d, rk_device_batch_context *batch_context, rk_stream *upload, rk_stream *stream) {
+    const rk_device_batch_context *other = &d->batch_contexts[batch_context == &d->batch_contexts[0]];
+    const rk_cuda_batch *b = (const rk_cuda_batch *)batch_context->upload;
+    rk_stream_upload(upload, batch_context->upload, batch_context->host, (size_t)((char *)batch_context->ids - batch_context->host) + (size_t)batch_context->n_ids * (batch_context->wide ? 8 : 4));
     rk_stream_wait(stream, upload);
-    if (d->caches) rk_stream_wait_mark(stream, other->routed);
+    if (d->caches) rk_stream_wait_mark(stream, other->deduped);
     if (d->caches && !d->n_under_way) rk_stream_wait_mark(stream, other->done);
-    rk_stream_fill(stream, flight->counts, 0, sizeof *flight->counts);
-    rk_cuda_route_ids(stream, (uint32_t)flight->n_samples, b);
-    if (flight->n_uses && (flight->training || d->caches)) sort_batch(d, flight, stream, b);
-    rk_stream_download(stream, flight->host_counts, flight->counts, sizeof *flight->counts);
-    rk_stream_set_mark(stream, flight->routed);
+    rk_stream_fill(stream, batch_context->counts, 0, sizeof *batch_context->counts);
+    rk_cuda_dedup_ids(stream, (uint32_t)batch_context->n_samples, b);
+    if (batch_context->n_uses && (batch_context->training || d->caches)) sort_batch(d, batch_context, stream, b);
+    rk_stream_download(stream, batch_context->host_counts, batch_context->counts, sizeof *batch_context->counts);
+    rk_stream_set_mark(stream, batch_context->deduped);
 }
 
-rk_status rk_device_tables_route(rk_device_tables *d, rk_stream *upload, rk_stream *stream, int64_t n, const int64_t *counts, const rk_ids *ids, bool training) {
+rk_status rk_device_tables_dedup(rk_device_tables *d, rk_stream *upload, rk_stream *stream, int64_t n, const int64_t *counts, const rk_ids *ids, bool training) {
     RK_FAIL_IF(n < 0 || n > d->max_batch, RK_INVALID_ARGUMENT, "a lookup of %lld samples; the device has room for %lld", (long long)n, (long long)d->max_batch);
     RK_FAIL_IF(d->n_features > 0 && !ids, RK_INVALID_ARGUMENT, "a lookup needs ids");
     RK_FAIL_IF(d->n_under_way == 2, RK_INVALID_ARGUMENT, "two batches are under way on the device already");
     if (training && !d->of_ranks) RK_TRY(refuse_leaves(d, n));
-    rk_device_flight *flight = &d->flights[(d->oldest + d->n_under_way) % 2];
-    RK_TRY(rk_flight_await(flight));
-    flight->training = training;
-    flight->wide = false;
-    flight->is_prepared = false;
-    packing p = {.tables = d, .flight = flight, .n = n, .counts = counts, .ids = ids, .failure = RK_FAILURE_INIT};
+    rk_device_batch_context *batch_context = &d->batch_contexts[(d->oldest + d->n_under_way) % 2];
+    RK_TRY(rk_batch_context_await(batch_context));
+    batch_context->training = training;
+    batch_context->wide = false;
+    batch_context->is_prepared = false;
+    packing p = {.tables = d, .batch_context = batch_context, .n = n, .counts = counts, .ids = ids, .failure = RK_FAILURE_INIT};
     rk_parallel_for_work((size_t)d->n_features, (uint64_t)(n * d->n_features), begin_feature, &p);
     RK_TRY(rk_failure_status(&p.failure));
     RK_TRY(pack(&p));
     if (atomic_load(&p.too_large)) {
-        flight->wide = true;
+        batch_context->wide = true;
         RK_TRY(pack(&p));
     }
-    flight->number = ++d->n_batches;
-    describe_batch(d, flight);
-    send(d, flight, upload, stream);
+    batch_context->number = ++d->n_batches;
+    describe_batch(d, batch_context);
+    send(d, batch_context, upload, stream);
     d->n_under_way++;
     return RK_OK;
 }
 
 /* The id number i of a batch, as the collection would have told of it. */
-static rk_status tell_bad_id(const rk_device_tables *d, const rk_device_flight *flight, uint32_t i) {
+static rk_status tell_bad_id(const rk_device_tables *d, const rk_device_batch_context *batch_context, uint32_t i) {
     int32_t f = d->n_features - 1;
-    while (f > 0 && flight->feature_ids[f].first_id > i) f--;
-    const rk_cuda_feature_ids *at = &flight->feature_ids[f];
+    while (f > 0 && batch_context->feature_ids[f].first_id > i) f--;
+    const rk_cuda_feature_ids *at = &batch_context->feature_ids[f];
     uint32_t local = i - at->first_id;
-    int64_t sample = 0, id = flight->wide ? ((const int64_t *)flight->ids)[i] : ((const int32_t *)flight->ids)[i];
+    int64_t sample = 0, id = batch_context->wide ? ((const int64_t *)batch_context->ids)[i] : ((const int32_t *)batch_context->ids)[i];
     if (at->first_offset == RK_CUDA_NONE)
         sample = local / at->ids_per_sample;
     else
-        while (flight->offsets[at->first_offset + sample + 1] <= local) sample++;
+        while (batch_context->offsets[at->first_offset + sample + 1] <= local) sample++;
     bool drops;
     RK_TRY(rk_feature_id_check(&d->embeddings->features[f], d->homes[d->features[f].table], sample, id,
-                               at->first_weight == RK_CUDA_NONE ? NULL : &flight->weights[at->first_weight + local], &drops));
+                               at->first_weight == RK_CUDA_NONE ? NULL : &batch_context->weights[at->first_weight + local], &drops));
     return rk_error(RK_INTERNAL, "the device refused an id that is right");
 }
 
@@ -234,8 +234,8 @@ static rk_status tell_short_cache(const rk_device_tables *d, const rk_cuda_count
 
 rk_status rk_device_tables_check(rk_device_tables *d) {
     RK_FAIL_IF(!d->n_under_way, RK_INVALID_ARGUMENT, "no batch is under way on the device");
-    const rk_device_flight *flight = rk_oldest_flight(d);
-    RK_TRY(rk_stream_mark_sync(flight->routed));
-    if (flight->host_counts->bad_id) return tell_bad_id(d, flight, ~flight->host_counts->bad_id);
-    return flight->host_counts->short_table ? tell_short_cache(d, flight->host_counts) : RK_OK;
+    const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
+    RK_TRY(rk_stream_mark_sync(batch_context->deduped));
+    if (batch_context->host_counts->bad_id) return tell_bad_id(d, batch_context, ~batch_context->host_counts->bad_id);
+    return batch_context->host_counts->short_table ? tell_short_cache(d, batch_context->host_counts) : RK_OK;
 }

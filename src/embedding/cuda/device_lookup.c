@@ -23,13 +23,13 @@ static rk_status prepare_steps(const rk_device_tables *d, rk_cuda_step *steps) {
 
 rk_status rk_device_tables_prepare(rk_device_tables *d, rk_stream *stream) {
     RK_FAIL_IF(!d->n_under_way, RK_INVALID_ARGUMENT, "no batch is under way on the device");
-    rk_device_flight *flight = rk_oldest_flight(d);
-    RK_TRY(prepare_steps(d, flight->host_steps));
-    flight->stream = stream;
-    flight->is_prepared = true;
-    rk_stream_wait_mark(stream, flight->routed);
-    rk_stream_copy(stream, d->at_hand, flight->upload, sizeof *d->at_hand);
-    rk_stream_upload(stream, d->steps, flight->host_steps, (size_t)d->n_tables * sizeof *d->steps);
+    rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
+    RK_TRY(prepare_steps(d, batch_context->host_steps));
+    batch_context->stream = stream;
+    batch_context->is_prepared = true;
+    rk_stream_wait_mark(stream, batch_context->deduped);
+    rk_stream_copy(stream, d->at_hand, batch_context->upload, sizeof *d->at_hand);
+    rk_stream_upload(stream, d->steps, batch_context->host_steps, (size_t)d->n_tables * sizeof *d->steps);
     return RK_OK;
 }
 
@@ -77,26 +77,26 @@ void rk_device_tables_forget(rk_device_tables *d) {
 }
 
 rk_status rk_device_tables_look_up(rk_device_tables *d, rk_stream *stream, const rk_activation *activations) {
-    const rk_device_flight *flight = rk_oldest_flight(d);
+    const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
     const rk_cuda_place *to;
     RK_TRY(find_places(d, activations, &to));
-    rk_cuda_look_up(stream, at_least_one(flight->n_tiles), at_least_one(flight->uses_capacity / RK_CUDA_CHUNK), d->at_hand, to);
+    rk_cuda_look_up(stream, at_least_one(batch_context->n_tiles), at_least_one(batch_context->uses_capacity / RK_CUDA_CHUNK), d->at_hand, to);
     return RK_OK;
 }
 
 rk_status rk_device_tables_measure(rk_device_tables *d, rk_stream *stream, const rk_activation *gradients, uint32_t *stop) {
     const rk_cuda_place *from;
     RK_TRY(find_places(d, gradients, &from));
-    rk_cuda_measure_rows(stream, at_least_one(rk_oldest_flight(d)->n_tiles), d->at_hand, from, stop);
+    rk_cuda_measure_rows(stream, at_least_one(rk_oldest_batch_context(d)->n_tiles), d->at_hand, from, stop);
     return RK_OK;
 }
 
 rk_status rk_device_tables_sum(rk_device_tables *d, rk_stream *stream, const rk_activation *gradients) {
-    const rk_device_flight *flight = rk_oldest_flight(d);
+    const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
     const rk_cuda_place *from;
     RK_TRY(find_places(d, gradients, &from));
-    rk_cuda_sum_frequent_rows(stream, at_least_one(flight->uses_capacity / RK_CUDA_CHUNK), d->at_hand, from, NULL);
-    rk_cuda_sum_row_gradients(stream, at_least_one(flight->uses_capacity), d->at_hand, from);
+    rk_cuda_sum_frequent_rows(stream, at_least_one(batch_context->uses_capacity / RK_CUDA_CHUNK), d->at_hand, from, NULL);
+    rk_cuda_sum_row_gradients(stream, at_least_one(batch_context->uses_capacity), d->at_hand, from);
     return RK_OK;
 }
 
@@ -107,12 +107,12 @@ static bool any_needs_sums(const rk_device_tables *d, bool sums) {
 }
 
 rk_status rk_device_tables_apply(rk_device_tables *d, rk_stream *stream, const rk_activation *gradients, const uint32_t *stop) {
-    const rk_device_flight *flight = rk_oldest_flight(d);
+    const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
     const rk_cuda_place *from;
     RK_TRY(find_places(d, gradients, &from));
-    rk_cuda_sum_frequent_rows(stream, at_least_one(flight->uses_capacity / RK_CUDA_CHUNK), d->at_hand, from, stop);
+    rk_cuda_sum_frequent_rows(stream, at_least_one(batch_context->uses_capacity / RK_CUDA_CHUNK), d->at_hand, from, stop);
     for (int sums = 0; sums < 2; sums++)
-        if (any_needs_sums(d, sums)) rk_cuda_update_rows(stream, at_least_one(flight->uses_capacity), sums, d->at_hand, d->steps, from, stop);
+        if (any_needs_sums(d, sums)) rk_cuda_update_rows(stream, at_least_one(batch_context->uses_capacity), sums, d->at_hand, d->steps, from, stop);
     for (int32_t t = 0; t < d->n_tables; t++)
         if (d->homes[t]->l2_full != 0 && d->tables[t].is_trained)
             rk_cuda_update_all_rows(stream, d->tables[t].n_rows, rk_cuda_needs_sums(d->homes[t]->optimizer.kind), d->at_hand, (uint32_t)t, d->steps, from, stop);
@@ -125,23 +125,23 @@ void rk_device_tables_take_back(rk_device_tables *d) {
 
 void rk_device_tables_done(rk_device_tables *d, bool applied) {
     if (!d->n_under_way) return;
-    rk_device_flight *flight = rk_oldest_flight(d);
-    if (flight->is_prepared) rk_stream_set_mark(flight->stream, flight->done);
+    rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
+    if (batch_context->is_prepared) rk_stream_set_mark(batch_context->stream, batch_context->done);
     for (int32_t t = 0; t < d->n_tables; t++) d->homes[t]->step += applied && d->tables[t].is_trained;
     d->oldest = !d->oldest;
     d->n_under_way--;
 }
 
 rk_status rk_device_tables_check_gradients(rk_device_tables *d) {
-    const rk_device_flight *flight = rk_oldest_flight(d);
+    const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
     rk_cuda_counts counts;
-    RK_FAIL_IF(!d->n_under_way || !flight->is_prepared, RK_INVALID_ARGUMENT, "no batch is at hand on the device");
-    RK_TRY(rk_stream_sync(flight->stream));
-    RK_TRY(rk_device_read(d->device, &counts, flight->counts, sizeof counts));
+    RK_FAIL_IF(!d->n_under_way || !batch_context->is_prepared, RK_INVALID_ARGUMENT, "no batch is at hand on the device");
+    RK_TRY(rk_stream_sync(batch_context->stream));
+    RK_TRY(rk_device_read(d->device, &counts, batch_context->counts, sizeof counts));
     if (!counts.bad_gradient) return RK_OK;
     uint32_t item = ~counts.bad_gradient;
     int32_t f = d->n_features - 1;
-    while (f > 0 && flight->feature_ids[f].first_sample > item) f--;
+    while (f > 0 && batch_context->feature_ids[f].first_sample > item) f--;
     return rk_error(RK_NOT_FINITE, "feature '%s': sample %lld: the gradient is not a finite number", d->embeddings->features[f].name,
-                    (long long)(item - flight->feature_ids[f].first_sample));
+                    (long long)(item - batch_context->feature_ids[f].first_sample));
 }

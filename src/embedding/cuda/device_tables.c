@@ -91,8 +91,8 @@ rk_status rk_device_tables_create(rk_embeddings *e, rk_device *device, const rk_
     describe_features(d);
     for (int32_t t = 0; t < d->n_tables; t++) RK_GOTO(take_table(d, t));
     RK_GOTO(describe(d));
-    for (int i = 0; i < 2; i++) RK_GOTO(rk_flight_open(d, &d->flights[i]));
-    RK_GOTO(rk_device_tables_refresh(d));
+    for (int i = 0; i < 2; i++) RK_GOTO(rk_batch_context_open(d, &d->batch_contexts[i]));
+    RK_GOTO(rk_device_tables_reload(d));
     *out = d;
     d = NULL;
 done:
@@ -102,8 +102,8 @@ done:
 
 void rk_device_tables_free(rk_device_tables *d) {
     if (!d) return;
-    if (d->n_under_way && rk_oldest_flight(d)->is_prepared) (void)rk_stream_sync(rk_oldest_flight(d)->stream);
-    for (int i = 0; i < 2; i++) rk_flight_close(d, &d->flights[i]);
+    if (d->n_under_way && rk_oldest_batch_context(d)->is_prepared) (void)rk_stream_sync(rk_oldest_batch_context(d)->stream);
+    for (int i = 0; i < 2; i++) rk_batch_context_close(d, &d->batch_contexts[i]);
     for (int32_t t = 0; t < d->n_tables; t++) give_table(d, &d->tables[t]);
     for (int32_t f = 0; f < d->n_features; f++) rk_feature_use_release(&d->uses[f]);
     rk_device_tables_forget(d);
@@ -154,15 +154,15 @@ static rk_status move_table(rk_device_tables *d, int32_t t, bool to_device) {
 }
 
 static rk_status move_tables(rk_device_tables *d, bool to_device) {
-    for (int i = 0; i < 2; i++) RK_TRY(rk_flight_await(&d->flights[i]));
+    for (int i = 0; i < 2; i++) RK_TRY(rk_batch_context_await(&d->batch_contexts[i]));
     for (int32_t t = 0; t < d->n_tables; t++) RK_TRY(move_table(d, t, to_device));
     return RK_OK;
 }
 
-rk_status rk_device_tables_settle(rk_device_tables *d) {
+rk_status rk_device_tables_flush(rk_device_tables *d) {
     return move_tables(d, false);
 }
 
-rk_status rk_device_tables_refresh(rk_device_tables *d) {
+rk_status rk_device_tables_reload(rk_device_tables *d) {
     return move_tables(d, true);
 }

@@ -31,7 +31,7 @@ rk_status rk_device_tables_lend(rk_device_tables *tables, float *const *rows, co
 
 /* Brings ids [n_features] of n samples, or of counts [n_features] (host memory, any) to the device on `upload`, and, once they are there, checks and sorts them on `stream`, which is best one of its own, so
  * that this goes on beside the step before. ids may be changed as soon as it returns. Waits for the batch before the last to be done. */
-rk_status rk_device_tables_route(rk_device_tables *tables, rk_stream *upload, rk_stream *stream, int64_t n, const int64_t *counts, const rk_ids *ids, bool training);
+rk_status rk_device_tables_dedup(rk_device_tables *tables, rk_stream *upload, rk_stream *stream, int64_t n, const int64_t *counts, const rk_ids *ids, bool training);
 
 /* The batch that was routed last, of which nothing has been given to a stream but its route, is as if it had not been. */
 void rk_device_tables_take_back(rk_device_tables *tables);
@@ -58,8 +58,8 @@ void rk_device_tables_done(rk_device_tables *tables, bool applied);
 rk_status rk_device_tables_check_gradients(rk_device_tables *tables);
 
 /* Rows and slots back to the collection; no batch is under way. */
-rk_status rk_device_tables_settle(rk_device_tables *tables);
+rk_status rk_device_tables_flush(rk_device_tables *tables);
 /* After the collection's rows were changed (a checkpoint was read): to the device again. */
-rk_status rk_device_tables_refresh(rk_device_tables *tables);
+rk_status rk_device_tables_reload(rk_device_tables *tables);
 
 #endif

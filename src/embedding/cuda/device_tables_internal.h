@@ -8,13 +8,13 @@
 #include "embedding/cuda/device_tables.h"
 
 /* A batch under way, and its memory, which is kept from batch to batch. */
-typedef struct rk_device_flight {
+typedef struct rk_device_batch_context {
     bool is_prepared;
     bool training;
     int64_t n_samples, n_uses, n_bags, n_tiles, n_ids;
     uint32_t number;
     rk_stream *stream;            /* that it was prepared for */
-    rk_stream_mark *routed, *done;
+    rk_stream_mark *deduped, *done;
     /* What is uploaded, in pinned memory and on the device: the batch, feature_ids, offsets, weights, ids. */
     char *host, *upload;
     size_t upload_bytes;
@@ -30,7 +30,7 @@ typedef struct rk_device_flight {
     size_t scratch_bytes;
     rk_cuda_counts *counts, *host_counts;
     rk_cuda_step *host_steps;     /* [n_tables] */
-} rk_device_flight;
+} rk_device_batch_context;
 
 /* Where activations or gradients are, as the device reads it; kept for launch graphs. */
 typedef struct rk_device_places {
@@ -57,7 +57,7 @@ struct rk_device_tables {
     bool caches;
     bool of_ranks, lent;
     int32_t width;                /* of partial sums */
-    rk_device_flight flights[2];
+    rk_device_batch_context batch_contexts[2];
     int oldest, n_under_way;      /* flights[oldest], and then the other one */
     uint32_t n_batches;           /* ever routed */
     rk_feature_use *uses;         /* [n_features], for the checks of rk_feature_use_begin */
@@ -65,7 +65,7 @@ struct rk_device_tables {
     size_t n_places, places_capacity;
 };
 
-static inline rk_device_flight *rk_oldest_flight(rk_device_tables *tables) { return &tables->flights[tables->oldest]; }
+static inline rk_device_batch_context *rk_oldest_batch_context(rk_device_tables *tables) { return &tables->batch_contexts[tables->oldest]; }
 
 /* Device memory that rk_device_tables_bytes counts; at least one byte. */
 rk_status rk_device_take(rk_device_tables *tables, size_t n_bytes, void *out);
@@ -78,10 +78,10 @@ uint64_t rk_device_table_bytes(const rk_cuda_table *table); /* rows, slots and f
 static inline bool rk_is_cached(const rk_cuda_table *table) { return table->n_sets > 0; }
 
 /* Until all that streams were given for the batch that had it last is done. */
-rk_status rk_flight_await(const rk_device_flight *flight);
-rk_status rk_flight_open(rk_device_tables *tables, rk_device_flight *flight);
-void rk_flight_close(rk_device_tables *tables, rk_device_flight *flight);
+rk_status rk_batch_context_await(const rk_device_batch_context *batch_context);
+rk_status rk_batch_context_open(rk_device_tables *tables, rk_device_batch_context *batch_context);
+void rk_batch_context_close(rk_device_tables *tables, rk_device_batch_context *batch_context);
 /* Room for a batch as the flight's counts say; and rk_cuda_batch's pointers. */
-rk_status rk_flight_reserve(rk_device_tables *tables, rk_device_flight *flight, size_t upload_bytes);
+rk_status rk_batch_context_reserve(rk_device_tables *tables, rk_device_batch_context *batch_context, size_t upload_bytes);
 
 #endif

@@ -20,8 +20,8 @@ void rk_device_sharded_free(rk_device_sharded *ds);
 /* For lookups, measures and sums of the batch at hand. */
 rk_device_tables *rk_device_sharded_front(rk_device_sharded *ds);
 
-/* As rk_device_tables_route, of this trainer's share; waits for the ids of the others. */
-rk_status rk_device_sharded_route(rk_device_sharded *ds, rk_stream *upload, rk_stream *stream, int64_t n, const rk_ids *ids, bool training);
+/* As rk_device_tables_dedup, of this trainer's share; waits for the ids of the others. */
+rk_status rk_device_sharded_dedup(rk_device_sharded *ds, rk_stream *upload, rk_stream *stream, int64_t n, const rk_ids *ids, bool training);
 rk_status rk_device_sharded_check(rk_device_sharded *ds);
 /* The oldest routed batch becomes the one at hand, and its rows come to the front. stream: the same one always, that of the communicator's calls. */
 rk_status rk_device_sharded_fetch(rk_device_sharded *ds, rk_stream *stream);
@@ -29,7 +29,7 @@ rk_status rk_device_sharded_fetch(rk_device_sharded *ds, rk_stream *stream);
 rk_status rk_device_sharded_apply(rk_device_sharded *ds, rk_stream *stream, const rk_activation *gradients, const uint32_t *stop);
 void rk_device_sharded_done(rk_device_sharded *ds, bool applied);
 
-rk_status rk_device_sharded_settle(rk_device_sharded *ds);
-rk_status rk_device_sharded_refresh(rk_device_sharded *ds);
+rk_status rk_device_sharded_flush(rk_device_sharded *ds);
+rk_status rk_device_sharded_reload(rk_device_sharded *ds);
 
 #endif

@@ -3,21 +3,21 @@
 
 /* This trainer's side of a stream. */
 typedef struct here {
-    const rk_shard_stream *stream;
-    const rk_shard *shard;
+    const rk_table_shard_stream *stream;
+    const rk_table_shard *shard;
     int64_t n;
-    rk_device_box *staged;
+    rk_device_buffer *staged;
     rk_cuda_rows_at values;      /* its columns of the table's values */
 } here;
 
-static here here_of(const rk_device_sharded *ds, rk_journey *j, int32_t number) {
+static here here_of(const rk_device_sharded *ds, rk_in_flight_batch *j, int32_t number) {
     const rk_sharded *s = ds->sharded;
     here h = {.stream = &s->streams[number], .staged = &ds->staged_here[number]};
     h.shard = &s->shards[h.stream->shard];
-    int32_t dim = s->front->tables[h.shard->table].config.dim;
-    h.n = rk_journey_count(s, j, h.stream);
+    int32_t dim = s->trainer_tables->tables[h.shard->table].config.dim;
+    h.n = rk_in_flight_batch_count(s, j, h.stream);
     float *first = (float *)(void *)ds->values[h.shard->table].data;
-    h.values = (rk_cuda_rows_at){first ? first + rk_journey_first(s, j, h.stream) * dim + h.shard->first_column : NULL, dim, RK_F32};
+    h.values = (rk_cuda_rows_at){first ? first + rk_in_flight_batch_first(s, j, h.stream) * dim + h.shard->first_column : NULL, dim, RK_F32};
     return h;
 }
 
@@ -30,19 +30,19 @@ static bool gradients_are_plain(const here *h) {
     return h->stream->gradients_wire == RK_F32 && h->values.stride == h->shard->dim && h->stream->feature < 0;
 }
 
-static size_t wire_bytes(int64_t n, const rk_shard *shard, rk_dtype wire) {
+static size_t wire_bytes(int64_t n, const rk_table_shard *shard, rk_dtype wire) {
     return (size_t)n * (size_t)shard->dim * rk_dtype_bytes(wire);
 }
 
 /* The owner's side. */
 typedef struct there {
-    const rk_shard_stream *stream;
-    const rk_shard *shard;
+    const rk_table_shard_stream *stream;
+    const rk_table_shard *shard;
     int64_t n;
-    rk_device_box *served, *staged;
+    rk_device_buffer *served, *staged;
 } there;
 
-static there there_of(const rk_device_sharded *ds, const rk_journey *j, int32_t trainer, int32_t i) {
+static there there_of(const rk_device_sharded *ds, const rk_in_flight_batch *j, int32_t trainer, int32_t i) {
     const rk_sharded *s = ds->sharded;
     int32_t f = rk_stored_feature(s, trainer, i);
     there t = {.stream = &s->streams[s->streams_of[s->rank][i]], .n = j->counts[f], .served = &ds->served[f], .staged = &ds->staged_there[f]};
@@ -50,43 +50,43 @@ static there there_of(const rk_device_sharded *ds, const rk_journey *j, int32_t 
     return t;
 }
 
-static rk_cuda_rows_at packed(const rk_device_box *box, const rk_shard *shard, rk_dtype dtype) {
-    return (rk_cuda_rows_at){box->data, shard->dim, dtype};
+static rk_cuda_rows_at packed(const rk_device_buffer *buffer, const rk_table_shard *shard, rk_dtype dtype) {
+    return (rk_cuda_rows_at){buffer->data, shard->dim, dtype};
 }
 
 /* Work that uses the old memory may be under way. */
-static rk_status grow(rk_device_sharded *ds, rk_device_box *box, size_t n_bytes, bool *grown) {
+static rk_status grow(rk_device_sharded *ds, rk_device_buffer *buffer, size_t n_bytes, bool *grown) {
     void *memory;
-    if (n_bytes <= box->n_bytes) return RK_OK;
+    if (n_bytes <= buffer->n_bytes) return RK_OK;
     if (ds->stream) RK_TRY(rk_device_comm_wait(ds->comm, ds->stream));
-    rk_device_free(ds->device, box->data);
-    *box = (rk_device_box){0};
+    rk_device_free(ds->device, buffer->data);
+    *buffer = (rk_device_buffer){0};
     n_bytes += n_bytes / 4;
     RK_TRY(rk_device_alloc(ds->device, n_bytes, &memory));
-    *box = (rk_device_box){memory, n_bytes};
+    *buffer = (rk_device_buffer){memory, n_bytes};
     if (grown) *grown = true;
     return RK_OK;
 }
 
-static rk_status reserve_values(rk_device_sharded *ds, const rk_journey *j) {
-    const rk_embeddings *e = ds->sharded->front;
+static rk_status reserve_values(rk_device_sharded *ds, const rk_in_flight_batch *j) {
+    const rk_embeddings *e = ds->sharded->trainer_tables;
     bool grown = false;
     for (int32_t t = 0; t < e->n_tables; t++) {
         size_t row_bytes = (size_t)e->tables[t].config.dim * sizeof(float);
-        int64_t n = j->wanted[t].n ? j->wanted[t].n : 1; /* lookups of no row read one all the same */
+        int64_t n = j->unique[t].n ? j->unique[t].n : 1; /* lookups of no row read one all the same */
         RK_TRY(grow(ds, &ds->values[t], (size_t)n * row_bytes, &grown));
         ds->lent[t] = (float *)(void *)ds->values[t].data;
         ds->n_lent[t] = (int64_t)(ds->values[t].n_bytes / row_bytes);
     }
-    return grown ? rk_device_tables_lend(ds->front, ds->lent, ds->n_lent) : RK_OK;
+    return grown ? rk_device_tables_lend(ds->trainer_tables, ds->lent, ds->n_lent) : RK_OK;
 }
 
 static bool answers(const rk_device_sharded *ds, const there *t, int32_t trainer) {
-    return rk_shard_stream_answers(ds->sharded, t->stream, trainer, ds->sharded->rank);
+    return rk_table_shard_stream_answers(ds->sharded, t->stream, trainer, ds->sharded->rank);
 }
 
 /* What is not answered is not looked up. */
-static rk_status reserve_served(rk_device_sharded *ds, const rk_journey *j) {
+static rk_status reserve_served(rk_device_sharded *ds, const rk_in_flight_batch *j) {
     const rk_sharded *s = ds->sharded;
     bool grown = false;
     for (int32_t r = 0; r < s->size && ds->store; r++)
@@ -102,7 +102,7 @@ static rk_status reserve_served(rk_device_sharded *ds, const rk_journey *j) {
     return RK_OK;
 }
 
-rk_status rk_device_sharded_reserve(rk_device_sharded *ds, rk_journey *j) {
+rk_status rk_device_sharded_reserve(rk_device_sharded *ds, rk_in_flight_batch *j) {
     const rk_sharded *s = ds->sharded;
     RK_TRY(reserve_values(ds, j));
     for (int32_t i = 0; i < s->n_streams; i++) {
@@ -114,21 +114,21 @@ rk_status rk_device_sharded_reserve(rk_device_sharded *ds, rk_journey *j) {
 }
 
 /* The list of what goes between this trainer and the owners, rows or gradients. */
-static size_t list_here(const rk_device_sharded *ds, rk_journey *j, bool rows, rk_device_parcel *out) {
+static size_t list_here(const rk_device_sharded *ds, rk_in_flight_batch *j, bool rows, rk_device_message *out) {
     const rk_sharded *s = ds->sharded;
     size_t n = 0;
     for (int32_t owner = 0; owner < s->size; owner++)
         for (int32_t i = 0; i < s->n_streams_of[owner]; i++) {
             here h = here_of(ds, j, s->streams_of[owner][i]);
-            bool travels = rows ? rk_shard_stream_answers(s, h.stream, s->rank, owner) : h.stream->trainable, plain = rows ? rows_are_plain(&h) : gradients_are_plain(&h);
+            bool travels = rows ? rk_table_shard_stream_answers(s, h.stream, s->rank, owner) : h.stream->trainable, plain = rows ? rows_are_plain(&h) : gradients_are_plain(&h);
             if (travels && h.n)
-                out[n++] = (rk_device_parcel){owner, plain ? h.values.data : h.staged->data, wire_bytes(h.n, h.shard, rows ? h.stream->rows_wire : h.stream->gradients_wire)};
+                out[n++] = (rk_device_message){owner, plain ? h.values.data : h.staged->data, wire_bytes(h.n, h.shard, rows ? h.stream->rows_wire : h.stream->gradients_wire)};
         }
     return n;
 }
 
 /* And between this owner and the trainers. */
-static size_t list_there(const rk_device_sharded *ds, const rk_journey *j, bool rows, rk_device_parcel *out) {
+static size_t list_there(const rk_device_sharded *ds, const rk_in_flight_batch *j, bool rows, rk_device_message *out) {
     const rk_sharded *s = ds->sharded;
     size_t n = 0;
     for (int32_t r = 0; r < s->size && ds->store; r++)
@@ -136,13 +136,13 @@ static size_t list_there(const rk_device_sharded *ds, const rk_journey *j, bool 
             there t = there_of(ds, j, r, i);
             rk_dtype wire = rows ? t.stream->rows_wire : t.stream->gradients_wire;
             bool travels = rows ? answers(ds, &t, r) : t.stream->trainable;
-            if (travels && t.n) out[n++] = (rk_device_parcel){r, wire == RK_F32 ? t.served->data : t.staged->data, wire_bytes(t.n, t.shard, wire)};
+            if (travels && t.n) out[n++] = (rk_device_message){r, wire == RK_F32 ? t.served->data : t.staged->data, wire_bytes(t.n, t.shard, wire)};
         }
     return n;
 }
 
 /* Between what was served and what is on the wire. */
-static void convert_there(const rk_device_sharded *ds, const rk_journey *j, bool rows, rk_stream *stream) {
+static void convert_there(const rk_device_sharded *ds, const rk_in_flight_batch *j, bool rows, rk_stream *stream) {
     const rk_sharded *s = ds->sharded;
     for (int32_t r = 0; r < s->size && ds->store; r++)
         for (int32_t i = 0; i < rk_n_here(s); i++) {
@@ -153,7 +153,7 @@ static void convert_there(const rk_device_sharded *ds, const rk_journey *j, bool
         }
 }
 
-static void take_rows(const rk_device_sharded *ds, rk_journey *j, rk_stream *stream) {
+static void take_rows(const rk_device_sharded *ds, rk_in_flight_batch *j, rk_stream *stream) {
     for (int32_t i = 0; i < ds->sharded->n_streams; i++) {
         here h = here_of(ds, j, i);
         rk_cuda_rows_at staged = packed(h.staged, h.shard, h.stream->rows_wire);
@@ -161,7 +161,7 @@ static void take_rows(const rk_device_sharded *ds, rk_journey *j, rk_stream *str
     }
 }
 
-static void stage_gradients(const rk_device_sharded *ds, rk_journey *j, const rk_activation *gradients, rk_stream *stream) {
+static void stage_gradients(const rk_device_sharded *ds, rk_in_flight_batch *j, const rk_activation *gradients, rk_stream *stream) {
     for (int32_t i = 0; i < ds->sharded->n_streams; i++) {
         here h = here_of(ds, j, i);
         rk_cuda_rows_at from = h.values, staged = packed(h.staged, h.shard, h.stream->gradients_wire);
@@ -171,23 +171,23 @@ static void stage_gradients(const rk_device_sharded *ds, rk_journey *j, const rk
 }
 
 rk_status rk_device_sharded_fetch(rk_device_sharded *ds, rk_stream *stream) {
-    rk_journey *j = rk_journey_at(ds->sharded, ds->sharded->finished);
+    rk_in_flight_batch *j = rk_in_flight_batch_at(ds->sharded, ds->sharded->finished);
     ds->stream = stream;
-    RK_TRY(rk_device_tables_prepare(ds->front, stream));
+    RK_TRY(rk_device_tables_prepare(ds->trainer_tables, stream));
     if (ds->store) RK_TRY(rk_device_tables_prepare(ds->store, stream));
     if (ds->store) RK_TRY(rk_device_tables_look_up(ds->store, stream, ds->served_at));
     convert_there(ds, j, true, stream);
     size_t n_send = list_there(ds, j, true, ds->send), n_receive = list_here(ds, j, true, ds->receive);
-    RK_TRY(rk_device_comm_exchange(ds->comm, stream, ds->send, n_send, ds->receive, n_receive));
+    RK_TRY(rk_device_comm_all_to_all(ds->comm, stream, ds->send, n_send, ds->receive, n_receive));
     take_rows(ds, j, stream);
     return RK_OK;
 }
 
 rk_status rk_device_sharded_apply(rk_device_sharded *ds, rk_stream *stream, const rk_activation *gradients, const uint32_t *stop) {
-    rk_journey *j = rk_journey_at(ds->sharded, ds->sharded->finished);
+    rk_in_flight_batch *j = rk_in_flight_batch_at(ds->sharded, ds->sharded->finished);
     stage_gradients(ds, j, gradients, stream);
     size_t n_send = list_here(ds, j, false, ds->send), n_receive = list_there(ds, j, false, ds->receive);
-    RK_TRY(rk_device_comm_exchange(ds->comm, stream, ds->send, n_send, ds->receive, n_receive));
+    RK_TRY(rk_device_comm_all_to_all(ds->comm, stream, ds->send, n_send, ds->receive, n_receive));
     convert_there(ds, j, false, stream);
     return ds->store ? rk_device_tables_apply(ds->store, stream, ds->gradients_at, stop) : RK_OK;
 }

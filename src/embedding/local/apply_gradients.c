@@ -65,17 +65,17 @@ static rk_status check_gradients(application *a) {
 }
 
 void rk_embeddings_update_piece(const rk_embeddings *e, size_t number) {
-    const rk_flight *flight = &e->flights[!e->now];
-    size_t t = rk_cut_item(flight->piece_begins, (size_t)e->n_tables, number);
-    const rk_update_plan *plan = &flight->plans[t];
+    const rk_batch_context *batch_context = &e->batch_contexts[!e->now];
+    size_t t = rk_partition_item(batch_context->piece_begins, (size_t)e->n_tables, number);
+    const rk_row_uses *plan = &batch_context->plans[t];
     const rk_table *table = &e->tables[t];
-    rk_use_piece piece = rk_update_plan_piece(plan, number - flight->piece_begins[t]);
+    rk_use_piece piece = rk_row_uses_piece(plan, number - batch_context->piece_begins[t]);
     int64_t first_row = (int64_t)piece.part << plan->shift, part_rows = (int64_t)1 << plan->shift, rows_left = table->config.n_rows - first_row;
-    rk_rows_update_args args = {
+    rk_fused_update_args args = {
         .rows = table->rows,
         .first_row = first_row,
         .n_places = part_rows < rows_left ? part_rows : rows_left,
-        .update = &flight->updates[t],
+        .update = &batch_context->updates[t],
         .uses = plan->uses + piece.first,
         .n_uses = piece.last - piece.first,
         .sources = plan->sources,
@@ -91,36 +91,36 @@ void rk_embeddings_update_piece(const rk_embeddings *e, size_t number) {
         args.slots[s] = table->slot_values[s];
         args.slot_widths[s] = table->slots[s].per_row ? 1 : table->config.dim;
     }
-    rk_rows_update(&args);
+    rk_fused_update(&args);
 }
 
 size_t rk_embeddings_n_pieces(const rk_embeddings *e) {
-    const rk_flight *flight = &e->flights[!e->now];
-    return flight->is_launched ? flight->piece_begins[e->n_tables] : 0;
+    const rk_batch_context *batch_context = &e->batch_contexts[!e->now];
+    return batch_context->is_launched ? batch_context->piece_begins[e->n_tables] : 0;
 }
 
-void rk_embeddings_land(rk_embeddings *e) {
-    rk_flight *flight = &e->flights[!e->now];
-    if (!flight->is_launched) return;
+void rk_embeddings_complete(rk_embeddings *e) {
+    rk_batch_context *batch_context = &e->batch_contexts[!e->now];
+    if (!batch_context->is_launched) return;
     for (int32_t t = 0; t < e->n_tables; t++) e->tables[t].step += rk_takes_updates(e, t);
-    flight->is_launched = false;
-    if (!e->flights[e->now].is_routed) e->now = !e->now; /* no batch came between: its memory serves the next one */
+    batch_context->is_launched = false;
+    if (!e->batch_contexts[e->now].is_deduped) e->now = !e->now; /* no batch came between: its memory serves the next one */
 }
 
 rk_status rk_embeddings_launch(rk_embeddings *e, const rk_activation *gradients, bool known_finite) {
-    rk_flight *flight = &e->flights[e->now];
-    RK_FAIL_IF(!flight->is_routed, RK_INVALID_ARGUMENT, "apply_gradients needs a lookup before it");
-    application a = {.embeddings = e, .gradients = gradients, .uses = flight->uses};
+    rk_batch_context *batch_context = &e->batch_contexts[e->now];
+    RK_FAIL_IF(!batch_context->is_deduped, RK_INVALID_ARGUMENT, "apply_gradients needs a lookup before it");
+    application a = {.embeddings = e, .gradients = gradients, .uses = batch_context->uses};
     if (!known_finite) RK_TRY(check_gradients(&a));
     for (int32_t t = 0; t < e->n_tables; t++) {
-        flight->piece_begins[t + 1] = flight->piece_begins[t];
+        batch_context->piece_begins[t + 1] = batch_context->piece_begins[t];
         if (!rk_takes_updates(e, t)) continue;
-        rk_update_plan_set_gradients(e, &flight->plans[t], t, gradients);
-        rk_update_prepare(&e->tables[t].optimizer, e->tables[t].step, e->learning_rate_factor, &flight->updates[t]);
-        flight->piece_begins[t + 1] += rk_update_plan_n_pieces(&flight->plans[t]);
+        rk_row_uses_set_gradients(e, &batch_context->plans[t], t, gradients);
+        rk_update_prepare(&e->tables[t].optimizer, e->tables[t].step, e->learning_rate_factor, &batch_context->updates[t]);
+        batch_context->piece_begins[t + 1] += rk_row_uses_n_pieces(&batch_context->plans[t]);
     }
-    flight->is_routed = false;
-    flight->is_launched = true;
+    batch_context->is_deduped = false;
+    batch_context->is_launched = true;
     e->now = !e->now;
     return RK_OK;
 }
@@ -138,5 +138,5 @@ rk_status rk_embeddings_apply_gradients(rk_embeddings *e, const rk_activation *g
 
 void rk_embeddings_update_all(rk_embeddings *e) {
     rk_parallel_for(rk_embeddings_n_pieces(e), update_piece, e);
-    rk_embeddings_land(e);
+    rk_embeddings_complete(e);
 }

@@ -81,20 +81,20 @@ static rk_status add_tables(rk_embeddings *e, const rk_embeddings_config *config
     return rk_name_index_init(&e->table_names, e->tables, sizeof *e->tables, offsetof(rk_table, config.name), e->n_tables);
 }
 
-rk_status rk_flight_init(rk_flight *flight, size_t n_tables, size_t n_features) {
-    RK_TRY(rk_alloc(n_tables, sizeof *flight->plans, &flight->plans));
-    RK_TRY(rk_alloc(n_tables, sizeof *flight->updates, &flight->updates));
-    RK_TRY(rk_alloc(n_tables + 1, sizeof *flight->piece_begins, &flight->piece_begins));
-    return rk_alloc(n_features, sizeof *flight->uses, &flight->uses);
+rk_status rk_batch_context_init(rk_batch_context *batch_context, size_t n_tables, size_t n_features) {
+    RK_TRY(rk_alloc(n_tables, sizeof *batch_context->plans, &batch_context->plans));
+    RK_TRY(rk_alloc(n_tables, sizeof *batch_context->updates, &batch_context->updates));
+    RK_TRY(rk_alloc(n_tables + 1, sizeof *batch_context->piece_begins, &batch_context->piece_begins));
+    return rk_alloc(n_features, sizeof *batch_context->uses, &batch_context->uses);
 }
 
-void rk_flight_release(rk_flight *flight, int32_t n_tables, int32_t n_features) {
-    for (int32_t f = 0; f < n_features; f++) rk_feature_use_release(&flight->uses[f]);
-    for (int32_t t = 0; t < n_tables; t++) rk_update_plan_release(&flight->plans[t]);
-    rk_free(flight->uses);
-    rk_free(flight->plans);
-    rk_free(flight->updates);
-    rk_free(flight->piece_begins);
+void rk_batch_context_release(rk_batch_context *batch_context, int32_t n_tables, int32_t n_features) {
+    for (int32_t f = 0; f < n_features; f++) rk_feature_use_release(&batch_context->uses[f]);
+    for (int32_t t = 0; t < n_tables; t++) rk_row_uses_release(&batch_context->plans[t]);
+    rk_free(batch_context->uses);
+    rk_free(batch_context->plans);
+    rk_free(batch_context->updates);
+    rk_free(batch_context->piece_begins);
 }
 
 static rk_status allocate(rk_embeddings *e, size_t n_tables, size_t n_features) {
@@ -104,7 +104,7 @@ static rk_status allocate(rk_embeddings *e, size_t n_tables, size_t n_features) 
     RK_TRY(rk_alloc(n_features, sizeof *e->features, &e->features));
     RK_TRY(rk_alloc(n_features, sizeof *e->feature_tables, &e->feature_tables));
     RK_TRY(rk_alloc(n_features, sizeof *e->by_table, &e->by_table));
-    for (int i = 0; i < 2; i++) RK_TRY(rk_flight_init(&e->flights[i], n_tables, n_features));
+    for (int i = 0; i < 2; i++) RK_TRY(rk_batch_context_init(&e->batch_contexts[i], n_tables, n_features));
     RK_TRY(rk_alloc(n_features, sizeof *e->leaves, &e->leaves));
     return rk_alloc(n_features, sizeof *e->peeks, &e->peeks);
 }
@@ -142,13 +142,13 @@ void rk_embeddings_free(rk_embeddings *e) {
         rk_free((char *)(size_t)e->features[f].name);
         rk_feature_use_release(&e->peeks[f]);
     }
-    for (int i = 0; i < 2; i++) rk_flight_release(&e->flights[i], e->n_tables, e->n_features);
+    for (int i = 0; i < 2; i++) rk_batch_context_release(&e->batch_contexts[i], e->n_tables, e->n_features);
     for (int32_t t = 0; t < e->n_tables; t++) rk_table_release(&e->tables[t]);
     rk_free(e->tables);
     rk_name_index_release(&e->table_names);
     rk_free(e->table_begins);
     rk_free(e->task_begins);
-    rk_free(e->aside);
+    rk_free(e->scratch);
     rk_free(e->features);
     rk_free(e->feature_tables);
     rk_free(e->by_table);

@@ -9,7 +9,7 @@
 
 /* rk_embeddings_lookup (or _peek) in two steps: all ids checked and made ready, in training with the plan of their update; then samples looked up, all
  * of them or a block at a time by any thread. */
-rk_status rk_embeddings_route(rk_embeddings *embeddings, int64_t n, const rk_ids *ids, bool training);
+rk_status rk_embeddings_dedup(rk_embeddings *embeddings, int64_t n, const rk_ids *ids, bool training);
 void rk_embeddings_look_up_all(rk_embeddings *embeddings, bool training, const rk_activation *activations);
 /* Of a routed training batch, all of those features that make least way through memory so, one table after the other: their tables stay in the caches meanwhile, where
  * blocks of samples that go through all tables would read rows from memory, and again each time that they are used. activations[f].data is NULL afterwards for the others. */
@@ -22,7 +22,7 @@ void rk_embeddings_look_up(const rk_embeddings *embeddings, bool training, int32
 rk_status rk_embeddings_launch(rk_embeddings *embeddings, const rk_activation *gradients, bool known_finite);
 size_t rk_embeddings_n_pieces(const rk_embeddings *embeddings); /* 0: nothing is launched */
 void rk_embeddings_update_piece(const rk_embeddings *embeddings, size_t piece);
-void rk_embeddings_land(rk_embeddings *embeddings);
+void rk_embeddings_complete(rk_embeddings *embeddings);
 void rk_embeddings_update_all(rk_embeddings *embeddings); /* all pieces, and land */
 
 /* Bytes that the last routed training batch has lookups and updates move, by the algorithm (rows and activations once each; gradients once a use, rows and
@@ -31,7 +31,7 @@ typedef struct rk_embedding_work {
     uint64_t lookup_bytes, update_bytes;
     int64_t n_ids, n_rows; /* uses of rows; different rows */
 } rk_embedding_work;
-rk_embedding_work rk_embeddings_work(const rk_embeddings *embeddings);
+rk_embedding_work rk_embeddings_traffic(const rk_embeddings *embeddings);
 
 /* Leaves of the tree of sums that a feature's samples are: first_leaf + sample / leaf_samples (0: first_leaf alone). All features are one leaf by default. */
 typedef struct rk_leaves {

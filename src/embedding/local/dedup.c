@@ -32,7 +32,7 @@ static void scan_block(void *context, size_t task, int thread) {
     (void)thread;
     const routing *l = context;
     const size_t *begins = l->embeddings->task_begins;
-    size_t f = rk_cut_item(begins, (size_t)l->embeddings->n_features, task);
+    size_t f = rk_partition_item(begins, (size_t)l->embeddings->n_features, task);
     rk_feature_use *use = &l->uses[f];
     int64_t first = (int64_t)(task - begins[f]) * SCAN_IDS, last = first + SCAN_IDS < use->n_ids ? first + SCAN_IDS : use->n_ids;
     rk_feature_use_scan(use, table_of(l->embeddings, f), first, last);
@@ -71,44 +71,44 @@ rk_status rk_uses_prepare(rk_embeddings *e, rk_feature_use *uses, int64_t n, con
 /* The plan of an update is made here, since it needs the ids alone. */
 typedef struct planning {
     rk_embeddings *embeddings;
-    rk_flight *flight;
+    rk_batch_context *batch_context;
     int64_t n_uses; /* of all tables */
 } planning;
 
 static bool is_cut(const planning *p, int32_t t) {
-    return rk_takes_updates(p->embeddings, t) && !p->flight->plans[t].at_once;
+    return rk_takes_updates(p->embeddings, t) && !p->batch_context->plans[t].at_once;
 }
 
 /* Run `task` for each piece of each table that is cut, all tables in one loop, so that small ones fill the gaps of large ones. */
-static void for_pieces(planning *p, size_t (*n_pieces)(const rk_update_plan *plan), rk_task task) {
+static void for_pieces(planning *p, size_t (*n_pieces)(const rk_row_uses *plan), rk_task task) {
     rk_embeddings *e = p->embeddings;
-    for (int32_t t = 0; t < e->n_tables; t++) e->task_begins[t + 1] = e->task_begins[t] + (is_cut(p, t) ? n_pieces(&p->flight->plans[t]) : 0);
+    for (int32_t t = 0; t < e->n_tables; t++) e->task_begins[t + 1] = e->task_begins[t] + (is_cut(p, t) ? n_pieces(&p->batch_context->plans[t]) : 0);
     rk_parallel_for_work(e->task_begins[e->n_tables], (uint64_t)p->n_uses, task, p);
 }
 
-static size_t n_chunks(const rk_update_plan *plan) {
+static size_t n_chunks(const rk_row_uses *plan) {
     return plan->n_chunks;
 }
-static size_t n_parts(const rk_update_plan *plan) {
+static size_t n_parts(const rk_row_uses *plan) {
     return plan->n_parts;
 }
 
 static int32_t locate(const planning *p, size_t task, size_t *piece) {
     const rk_embeddings *e = p->embeddings;
-    size_t table = rk_cut_item(e->task_begins, (size_t)e->n_tables, task);
+    size_t table = rk_partition_item(e->task_begins, (size_t)e->n_tables, task);
     *piece = task - e->task_begins[table];
     return (int32_t)table;
 }
 
-static rk_row_use *aside_of(const planning *p, int thread) {
-    return p->embeddings->aside + (size_t)thread * RK_USES_ASIDE;
+static rk_row_use *scratch_of(const planning *p, int thread) {
+    return p->embeddings->scratch + (size_t)thread * RK_USES_ASIDE;
 }
 
 /* Its uses are still in the caches when they are dealt out and sorted. */
 static void make_table(void *context, size_t task, int thread) {
     const planning *p = context;
     int32_t t = (int32_t)task;
-    if (rk_takes_updates(p->embeddings, t) && p->flight->plans[t].at_once) rk_update_plan_make(p->embeddings, p->flight, t, aside_of(p, thread));
+    if (rk_takes_updates(p->embeddings, t) && p->batch_context->plans[t].at_once) rk_row_uses_make(p->embeddings, p->batch_context, t, scratch_of(p, thread));
 }
 
 static void count_chunk(void *context, size_t task, int thread) {
@@ -116,7 +116,7 @@ static void count_chunk(void *context, size_t task, int thread) {
     const planning *p = context;
     size_t chunk;
     int32_t t = locate(p, task, &chunk);
-    rk_update_plan_count(p->embeddings, p->flight, t, chunk);
+    rk_row_uses_count(p->embeddings, p->batch_context, t, chunk);
 }
 
 static void deal_chunk(void *context, size_t task, int thread) {
@@ -124,32 +124,32 @@ static void deal_chunk(void *context, size_t task, int thread) {
     const planning *p = context;
     size_t chunk;
     int32_t t = locate(p, task, &chunk);
-    rk_update_plan_deal(p->embeddings, p->flight, t, chunk);
+    rk_row_uses_deal(p->embeddings, p->batch_context, t, chunk);
 }
 
 static void place_table(void *context, size_t task, int thread) {
     (void)thread;
     const planning *p = context;
-    if (is_cut(p, (int32_t)task)) rk_update_plan_place(&p->flight->plans[task]);
+    if (is_cut(p, (int32_t)task)) rk_row_uses_place(&p->batch_context->plans[task]);
 }
 
 static void sort_part(void *context, size_t task, int thread) {
     const planning *p = context;
     size_t part;
     int32_t t = locate(p, task, &part);
-    rk_update_plan_sort(&p->flight->plans[t], (uint32_t)part, aside_of(p, thread));
+    rk_row_uses_sort(&p->batch_context->plans[t], (uint32_t)part, scratch_of(p, thread));
 }
 
-static rk_status plan_updates(rk_embeddings *e, rk_flight *flight) {
-    planning p = {e, flight, 0};
+static rk_status collect_row_uses(rk_embeddings *e, rk_batch_context *batch_context) {
+    planning p = {e, batch_context, 0};
     size_t n_threads = (size_t)rk_parallel_threads(), n_tables = (size_t)e->n_tables;
-    RK_TRY(rk_reserve(&e->aside, &e->aside_capacity, n_threads * RK_USES_ASIDE, sizeof *e->aside));
+    RK_TRY(rk_reserve(&e->scratch, &e->scratch_capacity, n_threads * RK_USES_ASIDE, sizeof *e->scratch));
     for (int32_t t = 0; t < e->n_tables; t++) {
         if (!rk_takes_updates(e, t)) continue;
-        RK_TRY(rk_update_plan_begin(e, flight, t));
-        p.n_uses += flight->plans[t].n;
+        RK_TRY(rk_row_uses_begin(e, batch_context, t));
+        p.n_uses += batch_context->plans[t].n;
     }
-    for (int32_t t = 0; t < e->n_tables; t++) flight->plans[t].at_once = flight->plans[t].n <= p.n_uses / (int64_t)(AT_ONCE * n_threads);
+    for (int32_t t = 0; t < e->n_tables; t++) batch_context->plans[t].at_once = batch_context->plans[t].n <= p.n_uses / (int64_t)(AT_ONCE * n_threads);
     rk_parallel_for_work(n_tables, (uint64_t)p.n_uses, make_table, &p);
     for_pieces(&p, n_chunks, count_chunk);
     rk_parallel_for_work(n_tables, (uint64_t)p.n_uses, place_table, &p);
@@ -158,14 +158,14 @@ static rk_status plan_updates(rk_embeddings *e, rk_flight *flight) {
     return RK_OK;
 }
 
-rk_status rk_flight_route(rk_embeddings *e, rk_flight *flight, int64_t n, const int64_t *counts, const rk_ids *ids) {
-    flight->is_routed = false;
-    RK_TRY(rk_uses_prepare(e, flight->uses, n, counts, ids, true));
-    RK_TRY(plan_updates(e, flight));
-    flight->is_routed = true;
+rk_status rk_batch_context_dedup(rk_embeddings *e, rk_batch_context *batch_context, int64_t n, const int64_t *counts, const rk_ids *ids) {
+    batch_context->is_deduped = false;
+    RK_TRY(rk_uses_prepare(e, batch_context->uses, n, counts, ids, true));
+    RK_TRY(collect_row_uses(e, batch_context));
+    batch_context->is_deduped = true;
     return RK_OK;
 }
 
-rk_status rk_embeddings_route(rk_embeddings *e, int64_t n, const rk_ids *ids, bool training) {
-    return training ? rk_flight_route(e, &e->flights[e->now], n, NULL, ids) : rk_uses_prepare(e, e->peeks, n, NULL, ids, true);
+rk_status rk_embeddings_dedup(rk_embeddings *e, int64_t n, const rk_ids *ids, bool training) {
+    return training ? rk_batch_context_dedup(e, &e->batch_contexts[e->now], n, NULL, ids) : rk_uses_prepare(e, e->peeks, n, NULL, ids, true);
 }

@@ -44,7 +44,7 @@ static bool look_up(const rk_embeddings *e, const rk_feature_use *use, int32_t f
 }
 
 void rk_embeddings_look_up(const rk_embeddings *e, bool training, int32_t f, int64_t first, int64_t last, const rk_activation *to) {
-    (void)look_up(e, &(training ? e->flights[e->now].uses : e->peeks)[f], f, false, first, last, *to);
+    (void)look_up(e, &(training ? e->batch_contexts[e->now].uses : e->peeks)[f], f, false, first, last, *to);
 }
 
 typedef struct lookup {
@@ -58,13 +58,13 @@ static void look_up_part(void *context, size_t task, int thread) {
     (void)thread;
     const lookup *l = context;
     const rk_embeddings *e = l->embeddings;
-    size_t f = rk_cut_item(e->task_begins, (size_t)e->n_features, task);
+    size_t f = rk_partition_item(e->task_begins, (size_t)e->n_features, task);
     size_t n_parts = e->task_begins[f + 1] - e->task_begins[f], part = task - e->task_begins[f];
-    int64_t n = l->uses[f].n, first = rk_cut_at(n, part, n_parts);
+    int64_t n = l->uses[f].n, first = rk_partition_at(n, part, n_parts);
     rk_activation to = l->activations[f];
     to.data += first * to.stride;
     if (to.lengths) to.lengths += first;
-    bool all = look_up(e, &l->uses[f], (int32_t)f, l->checks, first, rk_cut_at(n, part + 1, n_parts), to);
+    bool all = look_up(e, &l->uses[f], (int32_t)f, l->checks, first, rk_partition_at(n, part + 1, n_parts), to);
     if (!all) atomic_store_explicit(&l->uses[f].strays, true, memory_order_relaxed);
 }
 
@@ -79,12 +79,12 @@ void rk_uses_look_up_all(rk_embeddings *e, rk_feature_use *uses, const rk_activa
 }
 
 void rk_embeddings_look_up_all(rk_embeddings *e, bool training, const rk_activation *activations) {
-    rk_uses_look_up_all(e, training ? e->flights[e->now].uses : e->peeks, activations, false);
+    rk_uses_look_up_all(e, training ? e->batch_contexts[e->now].uses : e->peeks, activations, false);
 }
 
 /* Bytes through memory: each use of a row, or the table once and activations out and in again. Rows that are read once pass by either way. */
 static bool pays_early(const rk_embeddings *e, int32_t f) {
-    const rk_feature_use *use = &e->flights[e->now].uses[f];
+    const rk_feature_use *use = &e->batch_contexts[e->now].uses[f];
     const rk_table *table = &e->tables[e->feature_tables[f]];
     double row_bytes = (double)table->rows.dim * (double)rk_dtype_bytes(table->rows.dtype), table_bytes = (double)table->config.n_rows * row_bytes;
     double out_bytes = (double)use->n * (double)table->rows.dim * (double)sizeof(float);
@@ -96,7 +96,7 @@ void rk_embeddings_look_up_early(rk_embeddings *e, rk_activation *activations) {
     bool none_pays = rk_embeddings_bytes(e) <= e->cache_bytes; /* where all tables stay in the caches */
     for (int32_t f = 0; f < e->n_features; f++)
         if (none_pays || !pays_early(e, f)) activations[f].data = NULL;
-    if (!none_pays) rk_uses_look_up_all(e, e->flights[e->now].uses, activations, false);
+    if (!none_pays) rk_uses_look_up_all(e, e->batch_contexts[e->now].uses, activations, false);
 }
 
 static rk_status check_activations(const rk_embeddings *e, int64_t n, const rk_ids *ids, const rk_activation *activations) {
@@ -109,7 +109,7 @@ static rk_status check_activations(const rk_embeddings *e, int64_t n, const rk_i
 
 rk_status rk_embeddings_lookup(rk_embeddings *e, int64_t n, const rk_ids *ids, const rk_activation *activations) {
     RK_TRY(check_activations(e, n, ids, activations));
-    RK_TRY(rk_embeddings_route(e, n, ids, true));
+    RK_TRY(rk_embeddings_dedup(e, n, ids, true));
     rk_embeddings_look_up_all(e, true, activations);
     return RK_OK;
 }

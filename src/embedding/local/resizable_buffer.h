@@ -6,11 +6,11 @@
 
 #include <reckon/status.h>
 
-typedef struct rk_box {
+typedef struct rk_resizable_buffer {
     void *data;
     size_t n_bytes, capacity;
-} rk_box;
-rk_status rk_box_reserve(rk_box *box, size_t n_bytes);
-void rk_box_release(rk_box *box);
+} rk_resizable_buffer;
+rk_status rk_resizable_buffer_reserve(rk_resizable_buffer *buffer, size_t n_bytes);
+void rk_resizable_buffer_release(rk_resizable_buffer *buffer);
 
 #endif

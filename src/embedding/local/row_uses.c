@@ -13,8 +13,8 @@ enum {
     FULL_PARTS_BITS = 8   /* where every row takes a step (l2_full) */
 };
 
-static const rk_feature_use *use_of(const rk_embeddings *e, const rk_flight *flight, int32_t t, int32_t source) {
-    return &flight->uses[e->by_table[e->table_begins[t] + source]];
+static const rk_feature_use *use_of(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t, int32_t source) {
+    return &batch_context->uses[e->by_table[e->table_begins[t] + source]];
 }
 
 static int bits_of(int64_t largest) {
@@ -55,21 +55,21 @@ static uint32_t n_leaves_of(const rk_feature_use *use, const rk_gradient_source 
 }
 
 /* In the order of leaves, so that a part's uses come leaf by leaf. chunks NULL: only counted. */
-static size_t cut_chunks(const rk_embeddings *e, const rk_flight *flight, int32_t t, const rk_update_plan *plan, rk_use_chunk *chunks) {
+static size_t cut_chunks(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t, const rk_row_uses *plan, rk_use_chunk *chunks) {
     size_t at = 0;
     uint32_t n_leaves = 0;
     for (int32_t s = 0; s < plan->n_sources; s++) {
-        uint32_t n = n_leaves_of(use_of(e, flight, t, s), &plan->sources[s]);
+        uint32_t n = n_leaves_of(use_of(e, batch_context, t, s), &plan->sources[s]);
         if (n > n_leaves) n_leaves = n;
     }
     for (uint32_t leaf = 0; leaf < n_leaves; leaf++) {
         int64_t occurrence = 0;
         for (int32_t s = 0; s < plan->n_sources; s++) {
-            const rk_feature_use *use = use_of(e, flight, t, s);
+            const rk_feature_use *use = use_of(e, batch_context, t, s);
             leaf_bags bags = bags_of_leaf(use, &plan->sources[s], leaf);
             size_t n = n_chunks_of(use, bags);
             for (size_t c = 0; c < n && chunks; c++) {
-                int64_t first = bags.first + rk_cut_at(bags.last - bags.first, c, n), last = bags.first + rk_cut_at(bags.last - bags.first, c + 1, n);
+                int64_t first = bags.first + rk_partition_at(bags.last - bags.first, c, n), last = bags.first + rk_partition_at(bags.last - bags.first, c + 1, n);
                 chunks[at + c] = (rk_use_chunk){s, first, last, occurrence + use->offsets[first]};
             }
             at += n;
@@ -79,18 +79,18 @@ static size_t cut_chunks(const rk_embeddings *e, const rk_flight *flight, int32_
     return at;
 }
 
-static rk_status reserve(const rk_embeddings *e, const rk_flight *flight, int32_t t, rk_update_plan *plan) {
+static rk_status reserve(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t, rk_row_uses *plan) {
     size_t n = (size_t)plan->n, n_parts = plan->n_parts;
     RK_TRY(rk_reserve(&plan->uses, &plan->uses_capacity, n + FETCH_AHEAD, sizeof *plan->uses));
-    if (n > plan->aside_capacity) { /* not copied as it grows: pages that are not needed stay untouched */
-        rk_free(plan->aside);
-        plan->aside = NULL;
-        plan->aside_capacity = 0;
+    if (n > plan->scratch_capacity) { /* not copied as it grows: pages that are not needed stay untouched */
+        rk_free(plan->scratch);
+        plan->scratch = NULL;
+        plan->scratch_capacity = 0;
     }
-    if (n > RK_USES_ASIDE) RK_TRY(rk_reserve(&plan->aside, &plan->aside_capacity, n, sizeof *plan->aside));
+    if (n > RK_USES_ASIDE) RK_TRY(rk_reserve(&plan->scratch, &plan->scratch_capacity, n, sizeof *plan->scratch));
     RK_TRY(rk_reserve(&plan->part_begins, &plan->parts_capacity, n_parts + 1, sizeof *plan->part_begins));
     RK_TRY(rk_reserve(&plan->piece_begins, &plan->pieces_capacity, n_parts + 1, sizeof *plan->piece_begins));
-    plan->n_chunks = cut_chunks(e, flight, t, plan, NULL);
+    plan->n_chunks = cut_chunks(e, batch_context, t, plan, NULL);
     RK_TRY(rk_reserve(&plan->chunks, &plan->chunks_capacity, plan->n_chunks, sizeof *plan->chunks));
     RK_TRY(rk_reserve(&plan->counts, &plan->counts_capacity, plan->n_chunks * n_parts, sizeof *plan->counts));
     if (!plan->weighted) return RK_OK;
@@ -98,8 +98,8 @@ static rk_status reserve(const rk_embeddings *e, const rk_flight *flight, int32_
     return rk_reserve(&plan->coefficients, &plan->coefficients_capacity, n, sizeof *plan->coefficients);
 }
 
-rk_status rk_update_plan_begin(const rk_embeddings *e, rk_flight *flight, int32_t t) {
-    rk_update_plan *plan = &flight->plans[t];
+rk_status rk_row_uses_begin(const rk_embeddings *e, rk_batch_context *batch_context, int32_t t) {
+    rk_row_uses *plan = &batch_context->plans[t];
     int64_t n_bags = 0;
     plan->n = 0;
     plan->n_sources = e->table_begins[t + 1] - e->table_begins[t];
@@ -107,9 +107,9 @@ rk_status rk_update_plan_begin(const rk_embeddings *e, rk_flight *flight, int32_
     plan->has_leaves = false;
     plan->whole_parts = e->tables[t].l2_full != 0;
     for (int32_t s = 0; s < plan->n_sources; s++) {
-        plan->n += use_of(e, flight, t, s)->n_ids;
-        plan->weighted |= use_of(e, flight, t, s)->coefficients != NULL;
-        n_bags += use_of(e, flight, t, s)->n_bags;
+        plan->n += use_of(e, batch_context, t, s)->n_ids;
+        plan->weighted |= use_of(e, batch_context, t, s)->coefficients != NULL;
+        n_bags += use_of(e, batch_context, t, s)->n_bags;
     }
     RK_FAIL_IF(plan->n > INT32_MAX || n_bags > INT32_MAX, RK_INVALID_ARGUMENT, "table '%s': 2^31 ids or bags or more in one batch", e->tables[t].config.name);
     plan->shift = part_shift(&e->tables[t], plan->n);
@@ -117,7 +117,7 @@ rk_status rk_update_plan_begin(const rk_embeddings *e, rk_flight *flight, int32_
     RK_TRY(rk_reserve(&plan->sources, &plan->sources_capacity, (size_t)plan->n_sources, sizeof *plan->sources));
     n_bags = 0;
     for (int32_t s = 0; s < plan->n_sources; s++) {
-        const rk_feature_use *use = use_of(e, flight, t, s);
+        const rk_feature_use *use = use_of(e, batch_context, t, s);
         int32_t f = e->by_table[e->table_begins[t] + s], length = e->features[f].max_sequence_length;
         rk_leaves leaves = e->leaves[f];
         plan->sources[s] = (rk_gradient_source){.length = length ? length : 1, .first_bag = (uint32_t)n_bags, .scales = use->scales,
@@ -125,15 +125,15 @@ rk_status rk_update_plan_begin(const rk_embeddings *e, rk_flight *flight, int32_
         plan->has_leaves |= leaves.first_leaf != plan->sources[0].first_leaf || (leaves.leaf_samples && use->n > leaves.leaf_samples);
         n_bags += use->n_bags;
     }
-    RK_TRY(reserve(e, flight, t, plan));
-    cut_chunks(e, flight, t, plan, plan->chunks);
+    RK_TRY(reserve(e, batch_context, t, plan));
+    cut_chunks(e, batch_context, t, plan, plan->chunks);
     return RK_OK;
 }
 
-void rk_update_plan_count(const rk_embeddings *e, const rk_flight *flight, int32_t t, size_t chunk) {
-    const rk_update_plan *plan = &flight->plans[t];
+void rk_row_uses_count(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t, size_t chunk) {
+    const rk_row_uses *plan = &batch_context->plans[t];
     const rk_use_chunk *c = &plan->chunks[chunk];
-    const rk_feature_use *use = use_of(e, flight, t, c->source);
+    const rk_feature_use *use = use_of(e, batch_context, t, c->source);
     uint32_t *counts = plan->counts + chunk * plan->n_parts;
     int shift = plan->shift;
     for (uint32_t p = 0; p < plan->n_parts; p++) counts[p] = 0;
@@ -141,7 +141,7 @@ void rk_update_plan_count(const rk_embeddings *e, const rk_flight *flight, int32
 }
 
 /* Counts become the places of each chunk's first use in each part: by part, then chunk, so that a part keeps the order of the batch. */
-void rk_update_plan_place(rk_update_plan *plan) {
+void rk_row_uses_place(rk_row_uses *plan) {
     uint32_t at = 0, pieces = 0;
     for (uint32_t p = 0; p < plan->n_parts; p++) {
         plan->part_begins[p] = at;
@@ -157,17 +157,17 @@ void rk_update_plan_place(rk_update_plan *plan) {
     plan->piece_begins[plan->n_parts] = pieces;
 }
 
-static void name_occurrences(const rk_update_plan *plan, const rk_feature_use *use, int64_t bag, uint32_t number, int64_t occurrence) {
+static void name_occurrences(const rk_row_uses *plan, const rk_feature_use *use, int64_t bag, uint32_t number, int64_t occurrence) {
     for (int64_t i = use->offsets[bag]; i < use->offsets[bag + 1]; i++, occurrence++) {
         plan->bags[occurrence] = number;
         plan->coefficients[occurrence] = use->coefficients ? use->coefficients[i] : use->scales ? use->scales[bag] : 1.0f;
     }
 }
 
-void rk_update_plan_deal(const rk_embeddings *e, const rk_flight *flight, int32_t t, size_t chunk) {
-    const rk_update_plan *plan = &flight->plans[t];
+void rk_row_uses_deal(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t, size_t chunk) {
+    const rk_row_uses *plan = &batch_context->plans[t];
     const rk_use_chunk *c = &plan->chunks[chunk];
-    const rk_feature_use *use = use_of(e, flight, t, c->source);
+    const rk_feature_use *use = use_of(e, batch_context, t, c->source);
     uint32_t *places = plan->counts + chunk * plan->n_parts, first_bag = plan->sources[c->source].first_bag;
     int64_t occurrence = c->first_occurrence;
     const int64_t *offsets = use->offsets, *ids = use->ids;
@@ -186,7 +186,7 @@ void rk_update_plan_deal(const rk_embeddings *e, const rk_flight *flight, int32_
     }
 }
 
-void rk_update_plan_set_gradients(const rk_embeddings *e, rk_update_plan *plan, int32_t t, const rk_activation *gradients) {
+void rk_row_uses_set_gradients(const rk_embeddings *e, rk_row_uses *plan, int32_t t, const rk_activation *gradients) {
     for (int32_t s = 0; s < plan->n_sources; s++) {
         const rk_activation *from = &gradients[e->by_table[e->table_begins[t] + s]];
         plan->sources[s].data = from->data;
@@ -194,25 +194,25 @@ void rk_update_plan_set_gradients(const rk_embeddings *e, rk_update_plan *plan, 
     }
 }
 
-void rk_update_plan_sort(rk_update_plan *plan, uint32_t part, rk_row_use *aside) {
+void rk_row_uses_sort(rk_row_uses *plan, uint32_t part, rk_row_use *scratch) {
     uint32_t begin = plan->part_begins[part], n = plan->part_begins[part + 1] - begin;
-    rk_sort_uses(plan->uses + begin, n, plan->shift, n > RK_USES_ASIDE ? plan->aside + begin : aside);
+    rk_sort_uses(plan->uses + begin, n, plan->shift, n > RK_USES_ASIDE ? plan->scratch + begin : scratch);
 }
 
-void rk_update_plan_make(const rk_embeddings *e, rk_flight *flight, int32_t t, rk_row_use *aside) {
-    rk_update_plan *plan = &flight->plans[t];
-    for (size_t c = 0; c < plan->n_chunks; c++) rk_update_plan_count(e, flight, t, c);
-    rk_update_plan_place(plan);
-    for (size_t c = 0; c < plan->n_chunks; c++) rk_update_plan_deal(e, flight, t, c);
-    for (uint32_t part = 0; part < plan->n_parts; part++) rk_update_plan_sort(plan, part, aside);
+void rk_row_uses_make(const rk_embeddings *e, rk_batch_context *batch_context, int32_t t, rk_row_use *scratch) {
+    rk_row_uses *plan = &batch_context->plans[t];
+    for (size_t c = 0; c < plan->n_chunks; c++) rk_row_uses_count(e, batch_context, t, c);
+    rk_row_uses_place(plan);
+    for (size_t c = 0; c < plan->n_chunks; c++) rk_row_uses_deal(e, batch_context, t, c);
+    for (uint32_t part = 0; part < plan->n_parts; part++) rk_row_uses_sort(plan, part, scratch);
 }
 
-size_t rk_update_plan_n_pieces(const rk_update_plan *plan) {
+size_t rk_row_uses_n_pieces(const rk_row_uses *plan) {
     return plan->piece_begins[plan->n_parts];
 }
 
 /* The first of a part's uses from `at` on that is of another row than the one before it. */
-static int64_t row_boundary(const rk_update_plan *plan, uint32_t part, int64_t at) {
+static int64_t row_boundary(const rk_row_uses *plan, uint32_t part, int64_t at) {
     int64_t low = plan->part_begins[part], high = plan->part_begins[part + 1];
     if (at <= low || at >= high) return at <= low ? low : high;
     uint32_t place = rk_use_place(plan->uses[at - 1]);
@@ -227,7 +227,7 @@ static int64_t row_boundary(const rk_update_plan *plan, uint32_t part, int64_t a
     return low;
 }
 
-rk_use_piece rk_update_plan_piece(const rk_update_plan *plan, size_t piece) {
+rk_use_piece rk_row_uses_piece(const rk_row_uses *plan, size_t piece) {
     uint32_t low = 0, high = plan->n_parts;
     while (high - low > 1) { /* the part whose pieces begin at or before it */
         uint32_t middle = low + (high - low) / 2;
@@ -241,9 +241,9 @@ rk_use_piece rk_update_plan_piece(const rk_update_plan *plan, size_t piece) {
     return (rk_use_piece){low, row_boundary(plan, low, first), row_boundary(plan, low, first + PIECE_USES)};
 }
 
-void rk_update_plan_release(rk_update_plan *plan) {
+void rk_row_uses_release(rk_row_uses *plan) {
     rk_free(plan->uses);
-    rk_free(plan->aside);
+    rk_free(plan->scratch);
     rk_free(plan->part_begins);
     rk_free(plan->piece_begins);
     rk_free(plan->sources);
@@ -251,5 +251,5 @@ void rk_update_plan_release(rk_update_plan *plan) {
     rk_free(plan->counts);
     rk_free(plan->bags);
     rk_free(plan->coefficients);
-    *plan = (rk_update_plan){0};
+    *plan = (rk_row_uses){0};
 }

@@ -6,7 +6,7 @@
 
 #include "kernels/kernels.h"
 
-typedef struct rk_flight rk_flight;
+typedef struct rk_batch_context rk_batch_context;
 
 /* Some of the bags of one feature: what is counted and dealt out in one task. */
 typedef struct rk_use_chunk {
@@ -17,13 +17,13 @@ typedef struct rk_use_chunk {
 
 /* The uses of a table's rows, dealt out to parts of the table (ranges of 2^shift rows, so that a part's rows are near each other in memory), each part then
  * sorted by itself. Memory is kept from batch to batch. */
-typedef struct rk_update_plan {
+typedef struct rk_row_uses {
     int64_t n;                    /* uses, of all features of the table */
     int shift;                    /* a row is in part row >> shift */
     uint32_t n_parts;
     bool at_once;                 /* made by one task */
     rk_row_use *uses;             /* [n], and some to spare; part p has uses part_begins[p] .. part_begins[p+1]-1 */
-    rk_row_use *aside;            /* [n] if n > RK_USES_ASIDE, for the sorting of such parts */
+    rk_row_use *scratch;            /* [n] if n > RK_USES_ASIDE, for the sorting of such parts */
     uint32_t *part_begins;        /* [n_parts + 1] */
     rk_gradient_source *sources;  /* [n_sources], a feature each */
     int32_t n_sources;
@@ -36,35 +36,35 @@ typedef struct rk_update_plan {
     bool weighted;
     bool has_leaves;              /* sums have more than one leaf */
     bool whole_parts;             /* a piece is a part: every row of it takes a step (l2_full) */
-    size_t uses_capacity, aside_capacity, parts_capacity, pieces_capacity, sources_capacity, chunks_capacity, counts_capacity, bags_capacity, coefficients_capacity;
-} rk_update_plan;
+    size_t uses_capacity, scratch_capacity, parts_capacity, pieces_capacity, sources_capacity, chunks_capacity, counts_capacity, bags_capacity, coefficients_capacity;
+} rk_row_uses;
 
 /* Room for table t's part of a batch, cut into chunks. */
-rk_status rk_update_plan_begin(const rk_embeddings *embeddings, rk_flight *flight, int32_t t);
+rk_status rk_row_uses_begin(const rk_embeddings *embeddings, rk_batch_context *batch_context, int32_t t);
 
 /* Uses that a thread has room for beside those of the part that it sorts. */
 enum { RK_USES_ASIDE = 32768 };
 
 /* Chunk by chunk: count the uses of each part; then, once all are counted, see where each chunk's uses go; then chunk by chunk deal them out; then part
  * by part sort. Chunks, and parts, in any order, by any thread. aside: [RK_USES_ASIDE], the thread's. */
-void rk_update_plan_count(const rk_embeddings *embeddings, const rk_flight *flight, int32_t t, size_t chunk);
-void rk_update_plan_place(rk_update_plan *plan);
-void rk_update_plan_deal(const rk_embeddings *embeddings, const rk_flight *flight, int32_t t, size_t chunk);
-void rk_update_plan_sort(rk_update_plan *plan, uint32_t part, rk_row_use *aside);
+void rk_row_uses_count(const rk_embeddings *embeddings, const rk_batch_context *batch_context, int32_t t, size_t chunk);
+void rk_row_uses_place(rk_row_uses *plan);
+void rk_row_uses_deal(const rk_embeddings *embeddings, const rk_batch_context *batch_context, int32_t t, size_t chunk);
+void rk_row_uses_sort(rk_row_uses *plan, uint32_t part, rk_row_use *scratch);
 /* All of that. */
-void rk_update_plan_make(const rk_embeddings *embeddings, rk_flight *flight, int32_t t, rk_row_use *aside);
+void rk_row_uses_make(const rk_embeddings *embeddings, rk_batch_context *batch_context, int32_t t, rk_row_use *scratch);
 
 /* Where the bags' gradients are, [n_features]; not read yet. */
-void rk_update_plan_set_gradients(const rk_embeddings *embeddings, rk_update_plan *plan, int32_t t, const rk_activation *gradients);
+void rk_row_uses_set_gradients(const rk_embeddings *embeddings, rk_row_uses *plan, int32_t t, const rk_activation *gradients);
 
 /* Pieces of about equal numbers of uses, none of which ends within a row's: a piece is of one part. */
-size_t rk_update_plan_n_pieces(const rk_update_plan *plan);
+size_t rk_row_uses_n_pieces(const rk_row_uses *plan);
 typedef struct rk_use_piece {
     uint32_t part;
     int64_t first, last; /* uses */
 } rk_use_piece;
-rk_use_piece rk_update_plan_piece(const rk_update_plan *plan, size_t piece);
+rk_use_piece rk_row_uses_piece(const rk_row_uses *plan, size_t piece);
 
-void rk_update_plan_release(rk_update_plan *plan);
+void rk_row_uses_release(rk_row_uses *plan);
 
 #endif

@@ -60,7 +60,7 @@ static rk_status insert_image(rk_stale_rows *s, size_t at, int64_t update) {
 }
 
 /* Each row once, in their order: a plan's uses are sorted. records NULL: only counted. */
-static int64_t list_rows(const rk_table *table, const rk_update_plan *plan, char *records) {
+static int64_t list_rows(const rk_table *table, const rk_row_uses *plan, char *records) {
     int64_t n = 0;
     if (plan->whole_parts) {
         for (n = 0; records && n < table->config.n_rows; n++)
@@ -82,15 +82,15 @@ static int64_t list_rows(const rk_table *table, const rk_update_plan *plan, char
 rk_status rk_stale_rows_keep(rk_stale_rows *s, int64_t update) {
     const rk_embeddings *e = s->embeddings;
     if (!e || rk_embeddings_n_pieces(e) == 0 || s->n_looked_up > update + s->staleness) return RK_OK;
-    const rk_flight *flight = &e->flights[!e->now];
+    const rk_batch_context *batch_context = &e->batch_contexts[!e->now];
     drop_old(s);
     RK_TRY(insert_image(s, s->n, update));
     for (int32_t t = 0; t < e->n_tables; t++) {
         rk_stale_table *kept = &s->images[s->n - 1].tables[t];
         if (!rk_takes_updates(e, t)) continue;
-        int64_t n = list_rows(&e->tables[t], &flight->plans[t], NULL);
+        int64_t n = list_rows(&e->tables[t], &batch_context->plans[t], NULL);
         RK_TRY(rk_alloc((size_t)n, record_bytes(&e->tables[t]), &kept->records));
-        kept->n = list_rows(&e->tables[t], &flight->plans[t], kept->records);
+        kept->n = list_rows(&e->tables[t], &batch_context->plans[t], kept->records);
     }
     return RK_OK;
 }

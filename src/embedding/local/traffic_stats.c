@@ -1,7 +1,7 @@
 /* How much a batch asks of memory. */
 #include "embedding/local/collection_internal.h"
 
-static int64_t count_rows(const rk_update_plan *plan) {
+static int64_t count_rows(const rk_row_uses *plan) {
     int64_t n = 0;
     for (uint32_t p = 0; p < plan->n_parts; p++)
         for (uint32_t i = plan->part_begins[p]; i < plan->part_begins[p + 1]; i++)
@@ -9,22 +9,22 @@ static int64_t count_rows(const rk_update_plan *plan) {
     return n;
 }
 
-rk_embedding_work rk_embeddings_work(const rk_embeddings *e) {
+rk_embedding_work rk_embeddings_traffic(const rk_embeddings *e) {
     rk_embedding_work work = {0};
-    const rk_flight *flight = &e->flights[e->now];
+    const rk_batch_context *batch_context = &e->batch_contexts[e->now];
     for (int32_t f = 0; f < e->n_features; f++) {
         const rk_table_config *table = &e->tables[e->feature_tables[f]].config;
-        const rk_feature_use *use = &flight->uses[f];
+        const rk_feature_use *use = &batch_context->uses[f];
         work.n_ids += use->n_ids;
         work.lookup_bytes += (uint64_t)table->dim * ((uint64_t)use->n_ids * rk_dtype_bytes(table->dtype) + (uint64_t)use->n_bags * sizeof(float));
     }
     for (int32_t t = 0; t < e->n_tables; t++) {
         if (!rk_takes_updates(e, t)) continue;
         const rk_table *table = &e->tables[t];
-        int64_t n_rows = count_rows(&flight->plans[t]), n_stepped = table->l2_full != 0 ? table->config.n_rows : n_rows;
+        int64_t n_rows = count_rows(&batch_context->plans[t]), n_stepped = table->l2_full != 0 ? table->config.n_rows : n_rows;
         uint64_t row_bytes = rk_table_bytes(table) / (uint64_t)table->config.n_rows;
         work.n_rows += n_rows;
-        work.update_bytes += (uint64_t)flight->plans[t].n * (uint64_t)table->config.dim * sizeof(float) + 2 * row_bytes * (uint64_t)n_stepped;
+        work.update_bytes += (uint64_t)batch_context->plans[t].n * (uint64_t)table->config.dim * sizeof(float) + 2 * row_bytes * (uint64_t)n_stepped;
     }
     return work;
 }

@@ -17,12 +17,12 @@ typedef struct seen {
 typedef struct counter {
     seen *places;      /* [capacity], a power of two, at most half full */
     size_t capacity, n;
-    int64_t n_ids, batch_rows, share_rows;
+    int64_t n_ids, batch_rows, local_rows;
     rk_hot_row hot[MOST_HOT];
 } counter;
 
-struct rk_load_count {
-    const rk_embedding_plan *plan;
+struct rk_lookup_counter {
+    const rk_collection_config *plan;
     counter *counters; /* [n_tables] */
     int64_t n_trainers, n_samples, n_batches;
 };
@@ -49,7 +49,7 @@ static rk_status count_id(counter *c, int64_t id, int64_t batch, int64_t share) 
     seen *place = find(c, id);
     c->n += place->count == 0;
     c->batch_rows += place->batch != batch;
-    c->share_rows += place->share != share;
+    c->local_rows += place->share != share;
     *place = (seen){id, place->count + 1, batch, share};
     c->n_ids++;
     return RK_OK;
@@ -63,10 +63,10 @@ static rk_status count_sample(counter *c, const rk_ids *ids, int64_t sample, int
     return RK_OK;
 }
 
-rk_status rk_load_count_create(const rk_embedding_plan *plan, int32_t n_trainers, rk_load_count **out) {
-    rk_load_count *count;
+rk_status rk_lookup_counter_create(const rk_collection_config *plan, int32_t n_trainers, rk_lookup_counter **out) {
+    rk_lookup_counter *count;
     RK_TRY(rk_alloc(1, sizeof *count, &count));
-    *count = (rk_load_count){.plan = plan, .n_trainers = n_trainers};
+    *count = (rk_lookup_counter){.plan = plan, .n_trainers = n_trainers};
     rk_status status = rk_alloc((size_t)plan->n_tables, sizeof *count->counters, &count->counters);
     if (status == RK_OK)
         *out = count;
@@ -75,7 +75,7 @@ rk_status rk_load_count_create(const rk_embedding_plan *plan, int32_t n_trainers
     return status;
 }
 
-void rk_load_count_free(rk_load_count *count) {
+void rk_lookup_counter_free(rk_lookup_counter *count) {
     if (!count) return;
     for (int32_t t = 0; t < count->plan->n_tables; t++) rk_free(count->counters[t].places);
     rk_free(count->counters);
@@ -83,12 +83,12 @@ void rk_load_count_free(rk_load_count *count) {
 }
 
 /* A trainer's features together make its rows different. */
-rk_status rk_load_count_add(rk_load_count *count, const rk_batch *batch) {
-    const rk_embedding_plan *plan = count->plan;
+rk_status rk_lookup_counter_add(rk_lookup_counter *count, const rk_batch *batch) {
+    const rk_collection_config *plan = count->plan;
     for (int64_t part = 0; part < count->n_trainers; part++) {
-        int64_t share = count->n_batches * count->n_trainers + part + 1, last = rk_cut_at(batch->n, (size_t)part + 1, (size_t)count->n_trainers);
+        int64_t share = count->n_batches * count->n_trainers + part + 1, last = rk_partition_at(batch->n, (size_t)part + 1, (size_t)count->n_trainers);
         for (int32_t f = 0; f < plan->n_features; f++)
-            for (int64_t sample = rk_cut_at(batch->n, (size_t)part, (size_t)count->n_trainers); sample < last; sample++)
+            for (int64_t sample = rk_partition_at(batch->n, (size_t)part, (size_t)count->n_trainers); sample < last; sample++)
                 RK_TRY(count_sample(&count->counters[plan->table_of[f]], &batch->features[plan->sources[f]], sample, plan->features[f].max_sequence_length,
                                     count->n_batches + 1, share));
     }
@@ -97,7 +97,7 @@ rk_status rk_load_count_add(rk_load_count *count, const rk_batch *batch) {
     return RK_OK;
 }
 
-int64_t rk_load_count_samples(const rk_load_count *count) {
+int64_t rk_lookup_counter_samples(const rk_lookup_counter *count) {
     return count->n_samples;
 }
 
@@ -118,11 +118,11 @@ static int32_t find_hot(counter *c) {
     return n;
 }
 
-void rk_load_count_conclude(rk_load_count *count, rk_table_load *loads) {
+void rk_lookup_counter_conclude(rk_lookup_counter *count, rk_table_statistics *loads) {
     double n_batches = (double)count->n_batches, n_shares = n_batches * (double)count->n_trainers;
     for (int32_t t = 0; t < count->plan->n_tables; t++) {
         counter *c = &count->counters[t];
-        loads[t] = (rk_table_load){.measured = true, .ids = (double)c->n_ids / (double)count->n_samples, .batch_rows = (double)c->batch_rows / n_batches,
-                                   .share_rows = (double)c->share_rows / n_shares, .hot = c->hot, .n_hot = find_hot(c)};
+        loads[t] = (rk_table_statistics){.measured = true, .ids = (double)c->n_ids / (double)count->n_samples, .batch_rows = (double)c->batch_rows / n_batches,
+                                   .local_rows = (double)c->local_rows / n_shares, .hot = c->hot, .n_hot = find_hot(c)};
     }
 }

@@ -9,15 +9,15 @@
 #include "embedding/planner/planner_constraints.h"
 
 
-typedef rk_placement_wish wish;
+typedef rk_planner_constraint constraint;
 
-static rk_status refuse(const wish *w, const char *key, const char *message) {
+static rk_status refuse(const constraint *w, const char *key, const char *message) {
     if (!w->path) return rk_error(RK_CONFIG, "table '%s': %s", w->table, message);
     if (w->line < 0) return rk_error(RK_CONFIG, "--set: key '%s': table '%s': %s", key, w->table, message);
     return rk_error(RK_CONFIG, "%s:%d: key '%s': table '%s': %s", w->path, w->line, key, w->table, message);
 }
 
-static rk_status unknown_table(const wish *w, const rk_table_config *tables, int32_t n_tables) {
+static rk_status unknown_table(const constraint *w, const rk_table_config *tables, int32_t n_tables) {
     const char **names = NULL;
     RK_TRY(rk_alloc((size_t)n_tables, sizeof *names, &names));
     for (int32_t t = 0; t < n_tables; t++) names[t] = tables[t].name;
@@ -27,14 +27,14 @@ static rk_status unknown_table(const wish *w, const rk_table_config *tables, int
     return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : rk_error_hint(status, "'reckon inspect' lists the tables");
 }
 
-static rk_status check_same_table(const wish *w, const rk_table_config *table) {
+static rk_status check_same_table(const constraint *w, const rk_table_config *table) {
     if ((w->n_rows == 0 || w->n_rows == table->n_rows) && (w->dim == 0 || w->dim == table->dim)) return RK_OK;
     char message[160];
     snprintf(message, sizeof message, "planned with %lld rows of dim %d, but it has %lld of dim %d", (long long)w->n_rows, w->dim, (long long)table->n_rows, table->dim);
     return rk_error_hint(refuse(w, "rows", message), "make the plan anew with 'reckon plan'");
 }
 
-static rk_status check_ranks(const rk_placement_request *request, const wish *w) {
+static rk_status check_ranks(const rk_planner_request *request, const constraint *w) {
     int64_t first = rk_owner_rank(&request->roles, 0), n = rk_owner_count(&request->roles);
     for (int32_t i = 0; i < w->n_ranks; i++) {
         if (w->ranks[i] >= first && w->ranks[i] < first + n) continue;
@@ -46,7 +46,7 @@ static rk_status check_ranks(const rk_placement_request *request, const wish *w)
 }
 
 /* Whether the numbers of ranks and slices go with the sharding and the table. */
-static rk_status check_cut(const wish *w, const rk_table_config *table) {
+static rk_status check_cut(const constraint *w, const rk_table_config *table) {
     int32_t n_slices = w->n_slices ? w->n_slices : w->sharding == RK_SHARD_COLUMN_WISE && w->n_ranks ? w->n_ranks : 1;
     char message[128];
     if (w->sharding == RK_SHARD_TABLE_WISE && w->n_ranks > 1) return refuse(w, "ranks", "table_wise has one rank");
@@ -62,7 +62,7 @@ static rk_status check_cut(const wish *w, const rk_table_config *table) {
     return refuse(w, "ranks", message);
 }
 
-static rk_status check_slices(const rk_placement_request *request, const wish *w, int32_t t) {
+static rk_status check_slices(const rk_planner_request *request, const constraint *w, int32_t t) {
     if (w->sharding != RK_SHARD_COLUMN_WISE && w->sharding != RK_SHARD_GRID) return w->n_slices > 1 ? refuse(w, "slices", "only column_wise and grid have slices") : RK_OK;
     if (w->sharding == RK_SHARD_GRID && w->n_slices == 0) return refuse(w, "slices", "a grid needs its number of slices");
     rk_optimizer usual;
@@ -73,15 +73,15 @@ static rk_status check_slices(const rk_placement_request *request, const wish *w
     return rk_error_hint(refuse(w, "sharding", message), "cut it row_wise, or take another optimizer");
 }
 
-static rk_status check_pooling(const rk_placement_request *request, const wish *w) {
+static rk_status check_pooling(const rk_planner_request *request, const constraint *w) {
     if (w->pooling != RK_POOLING_ON) return RK_OK;
-    if (w->sharding == RK_SHARD_REPLICATED) return refuse(w, "pools", "a replicated table's rows do not travel");
-    if (w->sharding == RK_SHARD_ROW_WISE || w->sharding == RK_SHARD_GRID) return refuse(w, "pools", "an owner combines bags only where it has all rows: table_wise or column_wise");
+    if (w->sharding == RK_SHARD_REPLICATED) return refuse(w, "owner_pooling", "a replicated table's rows do not travel");
+    if (w->sharding == RK_SHARD_ROW_WISE || w->sharding == RK_SHARD_GRID) return refuse(w, "owner_pooling", "an owner combines bags only where it has all rows: table_wise or column_wise");
     const char *reason = rk_unpooled_reason(request->features, request->n_features, w->table);
-    return reason ? refuse(w, "pools", reason) : RK_OK;
+    return reason ? refuse(w, "owner_pooling", reason) : RK_OK;
 }
 
-static rk_status check_wish(const rk_placement_request *request, const wish *w, int32_t t) {
+static rk_status check_constraint(const rk_planner_request *request, const constraint *w, int32_t t) {
     if ((w->sharding == RK_SHARD_AUTO || w->sharding == RK_SHARD_REPLICATED) && w->n_ranks)
         return rk_error_hint(refuse(w, "ranks", "ranks go with a sharding"), "add sharding: table_wise, row_wise, column_wise or grid");
     RK_TRY(check_same_table(w, &request->tables[t]));
@@ -91,17 +91,17 @@ static rk_status check_wish(const rk_placement_request *request, const wish *w, 
     return check_pooling(request, w);
 }
 
-rk_status rk_placement_wishes_find(const wish *wishes, int32_t n_wishes, const rk_table_config *tables, int32_t n_tables, int32_t *out) {
+rk_status rk_planner_constraints_find(const constraint *constraints, int32_t n_constraints, const rk_table_config *tables, int32_t n_tables, int32_t *out) {
     rk_name_index names;
     rk_status status = RK_OK;
     RK_TRY(rk_name_index_init(&names, tables, sizeof *tables, offsetof(rk_table_config, name), n_tables));
     for (int32_t t = 0; t < n_tables; t++) out[t] = -1;
-    for (int32_t i = 0; i < n_wishes && status == RK_OK; i++) {
-        int32_t t = rk_name_index_find(&names, wishes[i].table);
+    for (int32_t i = 0; i < n_constraints && status == RK_OK; i++) {
+        int32_t t = rk_name_index_find(&names, constraints[i].table);
         if (t < 0)
-            status = unknown_table(&wishes[i], tables, n_tables);
+            status = unknown_table(&constraints[i], tables, n_tables);
         else if (out[t] >= 0)
-            status = refuse(&wishes[i], "name", "a second entry for this table");
+            status = refuse(&constraints[i], "name", "a second entry for this table");
         else
             out[t] = i;
     }
@@ -109,13 +109,13 @@ rk_status rk_placement_wishes_find(const wish *wishes, int32_t n_wishes, const r
     return status;
 }
 
-rk_status rk_placement_wishes_check(const rk_placement_request *request, int32_t *out) {
-    RK_TRY(rk_placement_wishes_find(request->wishes, request->n_wishes, request->tables, request->n_tables, out));
+rk_status rk_planner_constraints_check(const rk_planner_request *request, int32_t *out) {
+    RK_TRY(rk_planner_constraints_find(request->constraints, request->n_constraints, request->tables, request->n_tables, out));
     for (int32_t t = 0; t < request->n_tables; t++)
-        if (out[t] >= 0) RK_TRY(check_wish(request, &request->wishes[out[t]], t));
-    for (int32_t t = 0; request->wishes_are_whole && t < request->n_tables; t++) {
+        if (out[t] >= 0) RK_TRY(check_constraint(request, &request->constraints[out[t]], t));
+    for (int32_t t = 0; request->constraints_are_whole && t < request->n_tables; t++) {
         if (out[t] >= 0) continue;
-        rk_status status = rk_error(RK_CONFIG, "the plan '%s' has no table '%s'", request->n_wishes ? request->wishes[0].path : "", request->tables[t].name);
+        rk_status status = rk_error(RK_CONFIG, "the plan '%s' has no table '%s'", request->n_constraints ? request->constraints[0].path : "", request->tables[t].name);
         return rk_error_hint(status, "make the plan anew with 'reckon plan'");
     }
     return RK_OK;

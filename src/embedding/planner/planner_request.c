@@ -16,7 +16,7 @@ bool rk_optimizer_couples_rows(rk_optimizer_kind kind) {
     return kind == RK_OPTIMIZER_ROWWISE_ADAGRAD || kind == RK_OPTIMIZER_ROWWISE_ADAM || kind == RK_OPTIMIZER_LAMB || kind == RK_OPTIMIZER_LARS;
 }
 
-const rk_optimizer *rk_request_optimizer(const rk_placement_request *request, int32_t table, rk_optimizer *usual) {
+const rk_optimizer *rk_request_optimizer(const rk_planner_request *request, int32_t table, rk_optimizer *usual) {
     if (request->tables[table].optimizer) return request->tables[table].optimizer;
     if (request->optimizer) return request->optimizer;
     rk_optimizer_init(usual, RK_OPTIMIZER_ADAGRAD);
@@ -32,7 +32,7 @@ const char *rk_unpooled_reason(const rk_feature_config *features, int32_t n_feat
     return NULL;
 }
 
-rk_sharding rk_placement_sharding(const rk_placement *p) {
+rk_sharding rk_table_placement_sharding(const rk_table_placement *p) {
     if (p->replicated) return RK_SHARD_REPLICATED;
     if (p->n_slices > 1) return p->n_parts > 1 ? RK_SHARD_GRID : RK_SHARD_COLUMN_WISE;
     return p->n_parts > 1 ? RK_SHARD_ROW_WISE : RK_SHARD_TABLE_WISE;

@@ -9,12 +9,12 @@ typedef enum rk_sharding { RK_SHARD_AUTO, RK_SHARD_REPLICATED, RK_SHARD_TABLE_WI
 extern const char *const rk_sharding_names[RK_SHARD_COUNT];        /* "auto", "replicated", "table_wise", ... */
 /* Why owners cannot combine the bags of a table with such features (a sequence, weights), or NULL. */
 const char *rk_unpooled_reason(const rk_feature_config *features, int32_t n_features, const char *table);
-rk_sharding rk_placement_sharding(const rk_placement *placement); /* what a placement is */
+rk_sharding rk_table_placement_sharding(const rk_table_placement *placement); /* what a placement is */
 
 typedef enum rk_pooling { RK_POOLING_AUTO, RK_POOLING_ON, RK_POOLING_OFF } rk_pooling;
 
 /* What is asked of one table's placement. */
-typedef struct rk_placement_wish {
+typedef struct rk_planner_constraint {
     const char *table;
     const char *path;      /* file and line that messages name; NULL: none */
     int line;
@@ -25,7 +25,7 @@ typedef struct rk_placement_wish {
     int32_t n_slices;      /* 0: as many as ranks or owners there are */
     int64_t n_rows;        /* what the table was when this was written, 0 and 0 if that is not known: another table is refused */
     int32_t dim;
-} rk_placement_wish;
+} rk_planner_constraint;
 
 /* What one rank has; for owners that differ. */
 typedef struct rk_rank_capacity {
@@ -34,7 +34,7 @@ typedef struct rk_rank_capacity {
     double network_speed;  /* bytes a second, each way */
 } rk_rank_capacity;
 
-typedef struct rk_placement_request {
+typedef struct rk_planner_request {
     const rk_table_config *tables;      /* [n_tables] */
     int32_t n_tables;
     const rk_feature_config *features;  /* [n_features] */
@@ -44,15 +44,15 @@ typedef struct rk_placement_request {
     int64_t batch_size;                 /* of all trainers together */
     int64_t replicate_below;            /* tables of fewer rows are replicated */
     rk_dtype wire;
-    const rk_placement_wish *wishes;    /* [n_wishes]; tables that none names are placed automatically */
-    int32_t n_wishes;
-    bool wishes_are_whole;              /* a plan: a table that none names is an error */
-    const rk_table_load *loads;         /* [n_tables] or NULL: assumed */
+    const rk_planner_constraint *constraints;    /* [n_wishes]; tables that none names are placed automatically */
+    int32_t n_constraints;
+    bool constraints_are_whole;              /* a plan: a table that none names is an error */
+    const rk_table_statistics *loads;         /* [n_tables] or NULL: assumed */
     const rk_rank_capacity *capacities; /* [n_trainers + n_owners] or NULL: all are alike */
-} rk_placement_request;
+} rk_planner_request;
 
 bool rk_optimizer_couples_rows(rk_optimizer_kind kind); /* its step uses more of a row than the value that it changes */
-const rk_optimizer *rk_request_optimizer(const rk_placement_request *request, int32_t table, rk_optimizer *usual);
+const rk_optimizer *rk_request_optimizer(const rk_planner_request *request, int32_t table, rk_optimizer *usual);
 int32_t rk_owner_count(const rk_roles *roles);
 int32_t rk_owner_rank(const rk_roles *roles, int32_t owner); /* owner: 0 .. count-1 */
 

@@ -20,10 +20,10 @@ enum { PARTS_OF_AN_AVERAGE_OWNER = 8 };
 
 /* A table on its way to a placement. */
 typedef struct candidate {
-    const rk_placement_wish *wish; /* or NULL */
+    const rk_planner_constraint *constraint; /* or NULL */
     rk_sharding sharding;          /* AUTO: the balance decides between table_wise and `cut` */
     rk_sharding cut;               /* where it is too much for one owner: by rows, or as owners combine its bags with less to do for each */
-    rk_table_load load;
+    rk_table_statistics load;
     double wire_bytes, memory_bytes, bytes; /* in a step, as a whole; and with slots */
     double size;                   /* its share of what an owner is to do or to hold, whichever is more */
 } candidate;
@@ -35,7 +35,7 @@ typedef struct owner {
 } owner;
 
 typedef struct choice {
-    const rk_placement_request *request;
+    const rk_planner_request *request;
     int32_t n_owners;
     owner *owners;                 /* [n_owners] */
     owner **order;                 /* [n_dealt]: who takes parts of a table that is cut by rows; an owner may be there several times */
@@ -47,10 +47,10 @@ typedef struct choice {
     bool by_rows;                  /* whatever tables' `cut` is */
     candidate *candidates;         /* [n_tables] */
     int32_t *by_size;              /* [n_tables] */
-    rk_placement *out;
+    rk_table_placement *out;
 } choice;
 
-static rk_rank_capacity capacity_of(const rk_placement_request *request, int32_t rank) {
+static rk_rank_capacity capacity_of(const rk_planner_request *request, int32_t rank) {
     return request->capacities ? request->capacities[rank] : usual_capacity;
 }
 
@@ -83,18 +83,18 @@ static double level_of_trainers(const choice *c, double bytes) {
 
 /* A placement on its way to its owners: what a whole slice asks for. */
 typedef struct slice {
-    const rk_placement *placement;
+    const rk_table_placement *placement;
     double wire_bytes, memory_bytes, row_bytes;
 } slice;
 
-static slice slice_of(const choice *c, int32_t t, const rk_placement *placement) {
+static slice slice_of(const choice *c, int32_t t, const rk_table_placement *placement) {
     rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &c->candidates[t].load, placement);
     return (slice){placement, wire_bytes(&traffic) / placement->n_slices,
                    (traffic.lookup_bytes + traffic.update_bytes) / placement->n_slices, c->candidates[t].bytes / (double)c->request->tables[t].n_rows / placement->n_slices};
 }
 
 static void give(choice *c, int32_t t, const slice *s, int32_t number, int32_t part, owner *o) {
-    const rk_placement *p = s->placement;
+    const rk_table_placement *p = s->placement;
     double share = p->n_parts > 1 ? rk_part_share(c->request, &c->candidates[t].load, part, p->n_parts) : 1;
     c->wire_bytes += share * s->wire_bytes;
     o->seconds += seconds_on(o, share * s->wire_bytes, share * s->memory_bytes);
@@ -122,8 +122,8 @@ static int descending(const void *a, const void *b) {
 
 /* The parts with most to do go to the owners with least; all hold as many rows. */
 static rk_status deal_parts(choice *c, int32_t t, const slice *s, int32_t number) {
-    const rk_placement *p = s->placement;
-    const rk_table_load *load = &c->candidates[t].load;
+    const rk_table_placement *p = s->placement;
+    const rk_table_statistics *load = &c->candidates[t].load;
     ranked *parts = NULL, *takers = NULL;
     rk_status status;
     RK_GOTO(rk_alloc((size_t)p->n_parts, sizeof *parts, &parts));
@@ -146,8 +146,8 @@ static owner *owner_of(const choice *c, int64_t rank) {
 static int32_t slices_of(const choice *c, int32_t t) {
     const candidate *table = &c->candidates[t];
     if (table->sharding != RK_SHARD_COLUMN_WISE && table->sharding != RK_SHARD_GRID) return 1;
-    if (table->wish && table->wish->n_slices) return table->wish->n_slices;
-    if (table->wish && table->wish->n_ranks) return table->wish->n_ranks;
+    if (table->constraint && table->constraint->n_slices) return table->constraint->n_slices;
+    if (table->constraint && table->constraint->n_ranks) return table->constraint->n_ranks;
     int32_t n = c->request->tables[t].dim < c->n_owners ? c->request->tables[t].dim : c->n_owners;
     while (c->request->tables[t].dim % n) n--;
     return n;
@@ -156,7 +156,7 @@ static int32_t slices_of(const choice *c, int32_t t) {
 static int32_t parts_of(const choice *c, int32_t t, int32_t n_slices) {
     const candidate *table = &c->candidates[t];
     if (table->sharding != RK_SHARD_ROW_WISE && table->sharding != RK_SHARD_GRID) return 1;
-    if (table->wish && table->wish->n_ranks) return table->wish->n_ranks / n_slices;
+    if (table->constraint && table->constraint->n_ranks) return table->constraint->n_ranks / n_slices;
     int32_t n = c->n_dealt / n_slices;
     if (n > c->request->tables[t].n_rows) n = (int32_t)c->request->tables[t].n_rows;
     return n > 1 ? n : 1;
@@ -165,35 +165,35 @@ static int32_t parts_of(const choice *c, int32_t t, int32_t n_slices) {
 static bool combines(const choice *c, int32_t t) {
     const candidate *table = &c->candidates[t];
     if (rk_unpooled_reason(c->request->features, c->request->n_features, c->request->tables[t].name)) return false;
-    if (table->wish && table->wish->pooling != RK_POOLING_AUTO) return table->wish->pooling == RK_POOLING_ON;
+    if (table->constraint && table->constraint->pooling != RK_POOLING_AUTO) return table->constraint->pooling == RK_POOLING_ON;
     return table->load.measured;
 }
 
 /* Owners combine bags only where that sends fewer bytes, unless the run file says so. */
-static bool pools(const choice *c, int32_t t, const rk_placement *placement) {
+static bool owner_pooling(const choice *c, int32_t t, const rk_table_placement *placement) {
     const candidate *table = &c->candidates[t];
     bool travels = c->request->roles.n_trainers + c->request->roles.n_owners > 1;
     if (placement->n_parts > 1 || !travels || !combines(c, t)) return false;
-    if (table->wish && table->wish->pooling == RK_POOLING_ON) return true;
-    rk_placement with = *placement;
-    with.pools = true;
+    if (table->constraint && table->constraint->pooling == RK_POOLING_ON) return true;
+    rk_table_placement with = *placement;
+    with.owner_pooling = true;
     rk_table_traffic a = rk_table_traffic_of(c->request, t, &table->load, &with), b = rk_table_traffic_of(c->request, t, &table->load, placement);
     return wire_bytes(&a) < wire_bytes(&b);
 }
 
 static rk_status place(choice *c, int32_t t) {
     const candidate *table = &c->candidates[t];
-    rk_placement *placement = &c->out[t];
-    rk_placement_release(placement);
+    rk_table_placement *placement = &c->out[t];
+    rk_table_placement_release(placement);
     int32_t n_slices = slices_of(c, t);
-    RK_TRY(rk_placement_init(placement, n_slices, parts_of(c, t, n_slices)));
+    RK_TRY(rk_table_placement_init(placement, n_slices, parts_of(c, t, n_slices)));
     placement->replicated = table->sharding == RK_SHARD_REPLICATED;
     if (placement->replicated) return RK_OK;
-    placement->pools = pools(c, t, placement);
+    placement->owner_pooling = owner_pooling(c, t, placement);
     slice s = slice_of(c, t, placement);
     for (int32_t number = 0; number < placement->n_slices; number++) {
-        if (table->wish && table->wish->n_ranks)
-            for (int32_t p = 0; p < placement->n_parts; p++) give(c, t, &s, number, p, owner_of(c, table->wish->ranks[number * placement->n_parts + p]));
+        if (table->constraint && table->constraint->n_ranks)
+            for (int32_t p = 0; p < placement->n_parts; p++) give(c, t, &s, number, p, owner_of(c, table->constraint->ranks[number * placement->n_parts + p]));
         else if (placement->n_parts > 1)
             RK_TRY(deal_parts(c, t, &s, number));
         else
@@ -217,7 +217,7 @@ static rk_status place_all(choice *c, double largest_whole) {
             candidate *table = &c->candidates[t];
             bool automatic = table->sharding == RK_SHARD_AUTO;
             if (automatic) table->sharding = c->n_owners == 1 || table->size <= largest_whole ? RK_SHARD_TABLE_WISE : c->by_rows ? RK_SHARD_ROW_WISE : table->cut;
-            bool last = table->sharding == RK_SHARD_TABLE_WISE && !(table->wish && table->wish->n_ranks);
+            bool last = table->sharding == RK_SHARD_TABLE_WISE && !(table->constraint && table->constraint->n_ranks);
             rk_status status = last == (whole == 1) ? place(c, t) : RK_OK;
             if (automatic) table->sharding = RK_SHARD_AUTO;
             RK_TRY(status);
@@ -247,7 +247,7 @@ static double power_of(const choice *c, const owner *o, measure by) {
 static rk_status place_by_hand(choice *c) {
     empty_owners(c);
     for (int32_t t = 0; t < c->request->n_tables; t++)
-        if (c->candidates[t].wish && c->candidates[t].wish->n_ranks) RK_TRY(place(c, t));
+        if (c->candidates[t].constraint && c->candidates[t].constraint->n_ranks) RK_TRY(place(c, t));
     return RK_OK;
 }
 
@@ -277,7 +277,7 @@ typedef struct trial {
 } trial;
 
 /* Tables stay whole where owners are even without cutting them; if not, ever smaller ones are cut. */
-static rk_status try_cuts(choice *c, measure by, trial *best) {
+static rk_status try_splits(choice *c, measure by, trial *best) {
     RK_TRY(set_order(c, by));
     for (double whole = 0.5; best->uneven > balanced; whole = whole > 0.01 ? whole / 2 : 0) {
         RK_TRY(place_all(c, whole));
@@ -292,21 +292,21 @@ static rk_status balance(choice *c) {
     trial best = {.uneven = INFINITY};
     for (int by_rows = 0; by_rows < 2; by_rows++) {
         c->by_rows = by_rows;
-        for (measure by = BY_SPEED; by < MEASURES && best.uneven > balanced; by++) RK_TRY(try_cuts(c, by, &best));
+        for (measure by = BY_SPEED; by < MEASURES && best.uneven > balanced; by++) RK_TRY(try_splits(c, by, &best));
     }
     c->by_rows = best.by_rows;
     RK_TRY(set_order(c, best.by));
     return place_all(c, best.whole);
 }
 
-static rk_sharding wanted(const rk_placement_request *request, int32_t t, const rk_placement_wish *wish) {
-    if (wish && wish->sharding != RK_SHARD_AUTO) return wish->sharding;
-    if (wish && wish->pooling == RK_POOLING_ON) return RK_SHARD_TABLE_WISE;
+static rk_sharding wanted(const rk_planner_request *request, int32_t t, const rk_planner_constraint *constraint) {
+    if (constraint && constraint->sharding != RK_SHARD_AUTO) return constraint->sharding;
+    if (constraint && constraint->pooling == RK_POOLING_ON) return RK_SHARD_TABLE_WISE;
     return request->tables[t].n_rows < request->replicate_below ? RK_SHARD_REPLICATED : RK_SHARD_AUTO;
 }
 
 /* Of each of the table's owners, or of the trainers, whoever takes longer. */
-static double seconds_of_table(const choice *c, int32_t t, const rk_placement *placement) {
+static double seconds_of_table(const choice *c, int32_t t, const rk_table_placement *placement) {
     rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &c->candidates[t].load, placement);
     double bytes = wire_bytes(&traffic), owners = seconds_on(&c->owners[0], bytes, traffic.lookup_bytes + traffic.update_bytes) / (placement->n_slices * placement->n_parts);
     return fmax(owners, bytes / c->trainers_speed);
@@ -323,14 +323,14 @@ static int32_t most_slices(choice *c, int32_t t) {
 
 /* Owners combine the bags of a whole table, or of its slices, each of which is sent all ids; by rows, more rows than bags may travel. No owner is to hold more of a
  * table than its share of all. */
-static rk_sharding best_cut(choice *c, int32_t t, double bytes_of_owner) {
+static rk_sharding best_split(choice *c, int32_t t, double bytes_of_owner) {
     int32_t n_parts = c->n_owners < c->request->tables[t].n_rows ? c->n_owners : (int32_t)c->request->tables[t].n_rows;
     rk_sharding best = RK_SHARD_ROW_WISE;
-    double least = seconds_of_table(c, t, &(rk_placement){.n_slices = 1, .n_parts = n_parts});
+    double least = seconds_of_table(c, t, &(rk_table_placement){.n_slices = 1, .n_parts = n_parts});
     for (int32_t most = most_slices(c, t), n = 1;; n = most) {
-        rk_placement placement = {.n_slices = n, .n_parts = 1};
-        placement.pools = pools(c, t, &placement);
-        double seconds = placement.pools && c->candidates[t].bytes <= n * bytes_of_owner ? seconds_of_table(c, t, &placement) : INFINITY;
+        rk_table_placement placement = {.n_slices = n, .n_parts = 1};
+        placement.owner_pooling = owner_pooling(c, t, &placement);
+        double seconds = placement.owner_pooling && c->candidates[t].bytes <= n * bytes_of_owner ? seconds_of_table(c, t, &placement) : INFINITY;
         if (seconds < least) {
             least = seconds;
             best = n > 1 ? RK_SHARD_COLUMN_WISE : RK_SHARD_TABLE_WISE;
@@ -339,15 +339,15 @@ static rk_sharding best_cut(choice *c, int32_t t, double bytes_of_owner) {
     }
 }
 
-static void fill_candidate(choice *c, int32_t t, const rk_placement_wish *wish) {
-    const rk_placement_request *request = c->request;
+static void fill_candidate(choice *c, int32_t t, const rk_planner_constraint *constraint) {
+    const rk_planner_request *request = c->request;
     const rk_table_config *config = &request->tables[t];
     candidate *table = &c->candidates[t];
     rk_optimizer usual;
-    table->wish = wish;
-    table->sharding = wanted(request, t, wish);
+    table->constraint = constraint;
+    table->sharding = wanted(request, t, constraint);
     table->load = request->loads ? request->loads[t]
-                                 : rk_table_load_assume(config->n_rows, rk_assumed_ids(config->name, request->features, request->n_features), request->batch_size,
+                                 : rk_table_statistics_assume(config->n_rows, rk_assumed_ids(config->name, request->features, request->n_features), request->batch_size,
                                                         request->roles.n_trainers);
     table->bytes = (double)config->n_rows * rk_stored_row_bytes(config, rk_request_optimizer(request, t, &usual), config->dim);
 }
@@ -355,20 +355,20 @@ static void fill_candidate(choice *c, int32_t t, const rk_placement_wish *wish) 
 /* As owners will combine its bags, if they can. */
 static void fill_traffic(choice *c, int32_t t, double bytes_of_owner) {
     candidate *table = &c->candidates[t];
-    if (table->sharding == RK_SHARD_AUTO) table->cut = best_cut(c, t, bytes_of_owner);
+    if (table->sharding == RK_SHARD_AUTO) table->cut = best_split(c, t, bytes_of_owner);
     rk_sharding cut = table->sharding == RK_SHARD_AUTO ? table->cut : table->sharding;
-    rk_placement whole = {.n_slices = 1, .n_parts = 1};
-    whole.pools = (cut == RK_SHARD_TABLE_WISE || cut == RK_SHARD_COLUMN_WISE) && pools(c, t, &whole);
+    rk_table_placement whole = {.n_slices = 1, .n_parts = 1};
+    whole.owner_pooling = (cut == RK_SHARD_TABLE_WISE || cut == RK_SHARD_COLUMN_WISE) && owner_pooling(c, t, &whole);
     rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &table->load, &whole);
     table->wire_bytes = wire_bytes(&traffic);
     table->memory_bytes = traffic.lookup_bytes + traffic.update_bytes;
 }
 
-static void fill_candidates(choice *c, const int32_t *wish_of) {
-    const rk_placement_request *request = c->request;
+static void fill_candidates(choice *c, const int32_t *constraint_of) {
+    const rk_planner_request *request = c->request;
     double wire = 0, memory = 0, bytes = 0, memory_there = 0, speed = 0;
     for (int32_t t = 0; t < request->n_tables; t++) {
-        fill_candidate(c, t, wish_of[t] < 0 ? NULL : &request->wishes[wish_of[t]]);
+        fill_candidate(c, t, constraint_of[t] < 0 ? NULL : &request->constraints[constraint_of[t]]);
         if (c->candidates[t].sharding != RK_SHARD_REPLICATED) bytes += c->candidates[t].bytes;
     }
     for (int32_t t = 0; t < request->n_tables; t++) {
@@ -402,39 +402,39 @@ static rk_status sort_by_size(choice *c) {
     return RK_OK;
 }
 
-static rk_status choose(choice *c, int32_t *wish_of) {
-    const rk_placement_request *request = c->request;
-    RK_TRY(rk_placement_wishes_check(request, wish_of));
+static rk_status choose(choice *c, int32_t *constraint_of) {
+    const rk_planner_request *request = c->request;
+    RK_TRY(rk_planner_constraints_check(request, constraint_of));
     RK_TRY(rk_alloc((size_t)c->n_owners, sizeof *c->owners, &c->owners));
     RK_TRY(rk_alloc((size_t)c->n_owners * (2 * PARTS_OF_AN_AVERAGE_OWNER), sizeof *c->order, &c->order));
     RK_TRY(rk_alloc((size_t)request->n_tables, sizeof *c->candidates, &c->candidates));
     RK_TRY(rk_alloc((size_t)request->n_tables, sizeof *c->by_size, &c->by_size));
     for (int32_t i = 0; i < c->n_owners; i++) c->owners[i] = (owner){.number = i, .capacity = capacity_of(request, rk_owner_rank(&request->roles, i))};
     for (int32_t r = 0; r < request->roles.n_trainers; r++) c->trainers_speed += capacity_of(request, r).network_speed;
-    fill_candidates(c, wish_of);
+    fill_candidates(c, constraint_of);
     RK_TRY(sort_by_size(c));
     return balance(c);
 }
 
-rk_status rk_placements_choose(const rk_placement_request *request, rk_placement *out) {
+rk_status rk_sharding_plan_choose(const rk_planner_request *request, rk_table_placement *out) {
     RK_FAIL_IF(request->roles.n_trainers < 1 || request->roles.n_owners < 0, RK_INVALID_ARGUMENT, "placements for %d trainers and %d owners; a trainer is needed",
                request->roles.n_trainers, request->roles.n_owners);
     RK_FAIL_IF(request->n_tables < 0 || request->batch_size < 1, RK_INVALID_ARGUMENT, "placements of %d tables for batches of %lld", request->n_tables,
                (long long)request->batch_size);
     choice c = {.request = request, .n_owners = rk_owner_count(&request->roles)};
-    int32_t *wish_of = NULL;
+    int32_t *constraint_of = NULL;
     rk_status status;
     RK_GOTO(rk_alloc((size_t)request->n_tables, sizeof *c.out, &c.out));
-    RK_GOTO(rk_alloc((size_t)request->n_tables, sizeof *wish_of, &wish_of));
-    RK_GOTO(choose(&c, wish_of));
+    RK_GOTO(rk_alloc((size_t)request->n_tables, sizeof *constraint_of, &constraint_of));
+    RK_GOTO(choose(&c, constraint_of));
     if (request->n_tables) memcpy(out, c.out, (size_t)request->n_tables * sizeof *out);
 done:
-    for (int32_t t = 0; status != RK_OK && c.out && t < request->n_tables; t++) rk_placement_release(&c.out[t]);
+    for (int32_t t = 0; status != RK_OK && c.out && t < request->n_tables; t++) rk_table_placement_release(&c.out[t]);
     rk_free(c.out);
     rk_free(c.owners);
     rk_free(c.order);
     rk_free(c.candidates);
     rk_free(c.by_size);
-    rk_free(wish_of);
+    rk_free(constraint_of);
     return status;
 }

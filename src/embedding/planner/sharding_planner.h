@@ -4,9 +4,9 @@
 
 #include "embedding/planner/planner_request.h"
 
-/* A placement for every table, out [n_tables]; rk_placement_release each. The same request gives the same placements on every rank. It takes no look at
+/* A placement for every table, out [n_tables]; rk_table_placement_release each. The same request gives the same placements on every rank. It takes no look at
  * whether they fit into memory. Errors: RK_CONFIG with file and line for a wish that cannot be (unknown table or rank, column slices under an optimizer that
  * couples a row's values, ...), RK_INVALID_ARGUMENT for a bad request. */
-rk_status rk_placements_choose(const rk_placement_request *request, rk_placement *out);
+rk_status rk_sharding_plan_choose(const rk_planner_request *request, rk_table_placement *out);
 
 #endif

@@ -24,9 +24,9 @@ double rk_zipf_distinct(int64_t n_rows, double exponent, double n_ids) {
     return fmin(distinct, fmin((double)n_rows, n_ids));
 }
 
-rk_table_load rk_table_load_assume(int64_t n_rows, double ids, int64_t batch_size, int32_t n_trainers) {
+rk_table_statistics rk_table_statistics_assume(int64_t n_rows, double ids, int64_t batch_size, int32_t n_trainers) {
     double n = ids * (double)batch_size;
-    return (rk_table_load){.ids = ids, .batch_rows = rk_zipf_distinct(n_rows, RK_ASSUMED_EXPONENT, n), .share_rows = rk_zipf_distinct(n_rows, RK_ASSUMED_EXPONENT, n / n_trainers)};
+    return (rk_table_statistics){.ids = ids, .batch_rows = rk_zipf_distinct(n_rows, RK_ASSUMED_EXPONENT, n), .local_rows = rk_zipf_distinct(n_rows, RK_ASSUMED_EXPONENT, n / n_trainers)};
 }
 
 double rk_assumed_ids(const char *table, const rk_feature_config *features, int32_t n_features) {

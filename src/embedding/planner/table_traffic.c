@@ -16,10 +16,10 @@ int64_t rk_part_rows(int64_t n_rows, int32_t part, int32_t n_parts) {
     return n_rows / n_parts + (part < n_rows % n_parts);
 }
 
-double rk_part_share(const rk_placement_request *request, const rk_table_load *load, int32_t part, int32_t n_parts) {
+double rk_part_share(const rk_planner_request *request, const rk_table_statistics *load, int32_t part, int32_t n_parts) {
     double ids = load->ids * (double)request->batch_size / request->roles.n_trainers, hot = 0, here = 0;
-    for (int32_t i = 0; i < load->n_hot && load->share_rows > 0; i++) {
-        double share = -expm1(-load->hot[i].share * ids) / load->share_rows;
+    for (int32_t i = 0; i < load->n_hot && load->local_rows > 0; i++) {
+        double share = -expm1(-load->hot[i].share * ids) / load->local_rows;
         hot += share;
         if (load->hot[i].id % n_parts == part) here += share;
     }
@@ -32,13 +32,13 @@ static double id_width(int64_t n_rows, int32_t n_parts) {
     return rows <= (int64_t)UINT16_MAX + 1 ? 2 : rows <= (int64_t)UINT32_MAX + 1 ? 4 : 8;
 }
 
-static int32_t count_features(const rk_placement_request *request, const char *table) {
+static int32_t count_features(const rk_planner_request *request, const char *table) {
     int32_t n = 0;
     for (int32_t f = 0; f < request->n_features; f++) n += strcmp(request->features[f].table, table) == 0;
     return n;
 }
 
-static rk_table_traffic pooled(const rk_placement_request *request, const rk_table_config *table, const rk_table_load *load, const rk_placement *placement) {
+static rk_table_traffic pooled(const rk_planner_request *request, const rk_table_config *table, const rk_table_statistics *load, const rk_table_placement *placement) {
     double bags = (double)request->batch_size * count_features(request, table->name), ids = (double)request->batch_size * load->ids;
     double values = bags * table->dim, wire = (double)rk_dtype_bytes(request->wire);
     rk_table_traffic traffic = {.requests = bags};
@@ -51,8 +51,8 @@ static rk_table_traffic pooled(const rk_placement_request *request, const rk_tab
     return traffic;
 }
 
-static rk_table_traffic by_rows(const rk_placement_request *request, const rk_table_config *table, const rk_table_load *load, const rk_placement *placement) {
-    rk_table_traffic traffic = {.requests = load->share_rows * request->roles.n_trainers};
+static rk_table_traffic by_rows(const rk_planner_request *request, const rk_table_config *table, const rk_table_statistics *load, const rk_table_placement *placement) {
+    rk_table_traffic traffic = {.requests = load->local_rows * request->roles.n_trainers};
     double values = traffic.requests * table->dim, wire = (double)rk_dtype_bytes(request->wire);
     traffic.id_bytes = traffic.requests * placement->n_slices * id_width(table->n_rows, placement->n_parts);
     traffic.row_bytes = values * wire;
@@ -63,11 +63,11 @@ static rk_table_traffic by_rows(const rk_placement_request *request, const rk_ta
     return traffic;
 }
 
-rk_table_traffic rk_table_traffic_of(const rk_placement_request *request, int32_t table, const rk_table_load *load, const rk_placement *placement) {
+rk_table_traffic rk_table_traffic_of(const rk_planner_request *request, int32_t table, const rk_table_statistics *load, const rk_table_placement *placement) {
     const rk_table_config *config = &request->tables[table];
     rk_optimizer usual;
     const rk_optimizer *optimizer = rk_request_optimizer(request, table, &usual);
-    rk_table_traffic traffic = placement->pools ? pooled(request, config, load, placement) : by_rows(request, config, load, placement);
+    rk_table_traffic traffic = placement->owner_pooling ? pooled(request, config, load, placement) : by_rows(request, config, load, placement);
     if (!config->frozen) traffic.update_bytes += 2 * load->batch_rows * rk_stored_row_bytes(config, optimizer, config->dim);
     return traffic;
 }

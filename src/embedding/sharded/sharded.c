@@ -5,12 +5,12 @@
 #include "embedding/sharded/sharded_internal.h"
 
 static rk_status begin(rk_sharded *s, int64_t n, const rk_ids *ids, int64_t kind, int64_t word) {
-    rk_journey *j = rk_journey_at(s, s->begun);
+    rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->begun);
     RK_TRY(rk_sharded_until(s, j, RK_JOURNEY_FREE));
     j->kind = kind;
     j->word = word;
     j->is_read = false;
-    RK_TRY(rk_journey_ask(s, j, n, ids));
+    RK_TRY(rk_in_flight_batch_input_dist(s, j, n, ids));
     rk_sharded_set_off(s, j);
     return RK_OK;
 }
@@ -23,53 +23,53 @@ rk_status rk_sharded_begin(rk_sharded *s, int64_t n, const rk_ids *ids, bool tra
 
 rk_status rk_sharded_await(rk_sharded *s) {
     RK_FAIL_IF(s->begun == s->finished, RK_INVALID_ARGUMENT, "no batch was begun");
-    return rk_sharded_until(s, rk_journey_at(s, s->finished), RK_JOURNEY_READY);
+    return rk_sharded_until(s, rk_in_flight_batch_at(s, s->finished), RK_JOURNEY_READY);
 }
 
 void rk_sharded_look_up(const rk_sharded *s, int32_t f, int64_t first, int64_t last, const rk_activation *to) {
-    const rk_journey *j = rk_journey_at(s, s->finished);
-    const rk_embeddings *e = s->front;
+    const rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->finished);
+    const rk_embeddings *e = s->trainer_tables;
     int32_t t = e->feature_tables[f], dim = e->tables[t].config.dim;
-    float *values = j->wanted[t].values.data;
-    if (e->tables[t].part.unplanned) values += j->wanted[t].bag_begins[rk_number_in_table(e, f)] * dim;
+    float *values = j->unique[t].values.data;
+    if (e->tables[t].part.unplanned) values += j->unique[t].bag_begins[rk_number_in_table(e, f)] * dim;
     rk_rows rows = {.data = values, .dtype = RK_F32, .dim = dim};
-    (void)rk_use_look_up(&j->flight.uses[f], e->features[f].max_sequence_length, &rows, 0, first, last, *to);
+    (void)rk_use_look_up(&j->batch_context.uses[f], e->features[f].max_sequence_length, &rows, 0, first, last, *to);
 }
 
 rk_status rk_sharded_give(rk_sharded *s, const rk_activation *gradients) {
-    return rk_journey_give(s, rk_journey_at(s, s->finished), gradients);
+    return rk_in_flight_batch_give(s, rk_in_flight_batch_at(s, s->finished), gradients);
 }
 
 rk_status rk_sharded_finish(rk_sharded *s, bool applies) {
-    rk_journey *j = rk_journey_at(s, s->finished);
-    if (j->kind == RK_JOURNEY_TRAIN) RK_TRY(rk_journey_decide(s, j, applies));
+    rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->finished);
+    if (j->kind == RK_JOURNEY_TRAIN) RK_TRY(rk_in_flight_batch_decide(s, j, applies));
     rk_sharded_return(s, j);
     s->finished++;
     s->seen.n_batches++;
-    return s->staleness ? RK_OK : rk_sharded_settle(s);
+    return s->staleness ? RK_OK : rk_sharded_flush(s);
 }
 
-rk_status rk_sharded_settle(rk_sharded *s) {
-    for (size_t i = 0; i < s->n_journeys && s->begun == s->finished; i++) RK_TRY(rk_sharded_until(s, &s->journeys[i], RK_JOURNEY_FREE));
+rk_status rk_sharded_flush(rk_sharded *s) {
+    for (size_t i = 0; i < s->n_in_flight_batches && s->begun == s->finished; i++) RK_TRY(rk_sharded_until(s, &s->in_flight_batches[i], RK_JOURNEY_FREE));
     return RK_OK;
 }
 
-rk_status rk_sharded_tell(rk_sharded *s, int64_t word) {
-    RK_TRY(rk_sharded_settle(s));
+rk_status rk_sharded_send_control(rk_sharded *s, int64_t word) {
+    RK_TRY(rk_sharded_flush(s));
     RK_TRY(begin(s, 0, NULL, RK_JOURNEY_WORD, word));
     RK_TRY(rk_sharded_await(s));
-    rk_sharded_return(s, rk_journey_at(s, s->finished));
+    rk_sharded_return(s, rk_in_flight_batch_at(s, s->finished));
     s->finished++;
-    return rk_sharded_settle(s);
+    return rk_sharded_flush(s);
 }
 
 rk_status rk_sharded_serve(rk_sharded *s, int64_t *word) {
     for (;;) {
-        rk_journey *j = rk_journey_at(s, s->begun);
+        rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->begun);
         RK_TRY(rk_sharded_until(s, j, RK_JOURNEY_FREE));
         j->is_read = false;
-        for (int32_t r = 0; r < s->size; r++) s->parcels[r] = (rk_parcel){0};
-        RK_TRY(rk_exchange_begin(s->comm, RK_LANE_IDS, s->parcels, s->nobody, s->trainers, &j->ids));
+        for (int32_t r = 0; r < s->size; r++) s->messages[r] = (rk_message){0};
+        RK_TRY(rk_all_to_all_begin(s->comm, RK_LANE_IDS, s->messages, s->nobody, s->trainers, &j->ids));
         rk_sharded_set_off(s, j);
         RK_TRY(rk_sharded_until_served(s));
         if (j->kind != RK_JOURNEY_WORD) continue;
@@ -81,7 +81,7 @@ rk_status rk_sharded_serve(rk_sharded *s, int64_t *word) {
 
 rk_status rk_sharded_state(rk_sharded *s, rk_state *state) {
     for (int32_t h = 0; h < s->n_shards; h++) {
-        const rk_shard *shard = &s->shards[h];
+        const rk_table_shard *shard = &s->shards[h];
         size_t first = state->n;
         if (shard->stored >= 0) RK_TRY(rk_table_state(&s->store->tables[shard->stored], state));
         if (shard->stored >= 0) RK_TRY(rk_stale_rows_state(&s->stale_rows, shard->stored, state));
@@ -100,7 +100,7 @@ void rk_sharded_forget(rk_sharded *s) {
 
 rk_status rk_sharded_set_l2(rk_sharded *s, const char *table, double l2, double l2_full) {
     for (int32_t h = 0; h < s->n_shards; h++) {
-        const rk_shard *shard = &s->shards[h];
+        const rk_table_shard *shard = &s->shards[h];
         if (shard->stored >= 0 && strcmp(s->names[shard->table], table) == 0)
             RK_TRY(rk_embeddings_set_l2(s->store, s->store->tables[shard->stored].config.name, l2, l2_full));
     }

@@ -16,11 +16,11 @@ typedef struct rk_sharded rk_sharded;
 
 typedef struct rk_sharded_options {
     const rk_embeddings_config *config;
-    const rk_placement *placements;   /* [n_tables] */
+    const rk_table_placement *placements;   /* [n_tables] */
     rk_comm *comm;                    /* must outlive it */
     rk_roles roles;
-    const int64_t *first_shards;      /* [n_trainers + 1]: trainer r has the batch's shards first_shards[r] .. first_shards[r+1]-1 */
-    int64_t shard_samples;
+    const int64_t *first_micro_batches;      /* [n_trainers + 1]: trainer r has the batch's shards first_shards[r] .. first_shards[r+1]-1 */
+    int64_t micro_batch_samples;
     rk_dtype wire;                    /* of rows and gradients on their way */
     int64_t staleness;                /* updates of so many batches may be missing from a lookup; 0: of none */
 } rk_sharded_options;
@@ -42,10 +42,10 @@ rk_status rk_sharded_give(rk_sharded *sharded, const rk_activation *gradients);
  * when it returns. */
 rk_status rk_sharded_finish(rk_sharded *sharded, bool applies);
 /* All updates that were begun are done on this rank's rows. */
-rk_status rk_sharded_settle(rk_sharded *sharded);
+rk_status rk_sharded_flush(rk_sharded *sharded);
 
 /* A word from the trainers to the owners that do not train; settles. */
-rk_status rk_sharded_tell(rk_sharded *sharded, int64_t word);
+rk_status rk_sharded_send_control(rk_sharded *sharded, int64_t word);
 /* On an owner that does not train: serve until the next word. */
 rk_status rk_sharded_serve(rk_sharded *sharded, int64_t *word);
 

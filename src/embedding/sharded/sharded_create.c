@@ -6,12 +6,12 @@
 #include "embedding/planner/planner_request.h"
 #include "embedding/sharded/sharded_internal.h"
 
-static rk_status check_placement(const rk_table_config *table, const rk_placement *p, const rk_roles *roles) {
+static rk_status check_placement(const rk_table_config *table, const rk_table_placement *p, const rk_roles *roles) {
     if (p->replicated) return RK_OK;
     RK_FAIL_IF(p->n_slices < 1 || p->n_parts < 1 || table->dim % p->n_slices, RK_INVALID_ARGUMENT, "table '%s': dim %d cannot be cut into %d equal slices",
                table->name, table->dim, p->n_slices);
     RK_FAIL_IF(p->n_parts > table->n_rows, RK_INVALID_ARGUMENT, "table '%s': %lld rows in %d parts", table->name, (long long)table->n_rows, p->n_parts);
-    RK_FAIL_IF(p->pools && p->n_parts > 1, RK_INVALID_ARGUMENT, "table '%s': its rows are on several ranks, so none of them can combine bags", table->name);
+    RK_FAIL_IF(p->owner_pooling && p->n_parts > 1, RK_INVALID_ARGUMENT, "table '%s': its rows are on several ranks, so none of them can combine bags", table->name);
     int32_t first = roles->n_owners ? roles->n_trainers : 0, last = roles->n_trainers + roles->n_owners;
     for (int32_t i = 0; i < p->n_slices * p->n_parts; i++)
         RK_FAIL_IF(p->owners[i] < first || p->owners[i] >= last, RK_INVALID_ARGUMENT, "table '%s' is placed on rank %d; ranks %d to %d hold rows", table->name,
@@ -19,9 +19,9 @@ static rk_status check_placement(const rk_table_config *table, const rk_placemen
     return RK_OK;
 }
 
-static rk_status check_features(const rk_embeddings_config *c, const rk_table_config *table, const rk_placement *p) {
-    const char *reason = p->pools && !p->replicated ? rk_unpooled_reason(c->features, c->n_features, table->name) : NULL;
-    RK_FAIL_IF(reason, RK_INVALID_ARGUMENT, "table '%s' is placed with 'pools', but %s", table->name, reason);
+static rk_status check_features(const rk_embeddings_config *c, const rk_table_config *table, const rk_table_placement *p) {
+    const char *reason = p->owner_pooling && !p->replicated ? rk_unpooled_reason(c->features, c->n_features, table->name) : NULL;
+    RK_FAIL_IF(reason, RK_INVALID_ARGUMENT, "table '%s' is placed with 'owner_pooling', but %s", table->name, reason);
     return RK_OK;
 }
 
@@ -29,17 +29,17 @@ static rk_status add_shards(rk_sharded *s, const rk_sharded_options *o) {
     const rk_embeddings_config *c = o->config;
     size_t n = 0;
     for (int32_t t = 0; t < c->n_tables; t++) {
-        const rk_placement *p = &o->placements[t];
+        const rk_table_placement *p = &o->placements[t];
         RK_TRY(check_placement(&c->tables[t], p, &s->roles));
         RK_TRY(check_features(c, &c->tables[t], p));
         n += p->replicated ? 1 : (size_t)(p->n_slices * p->n_parts);
     }
     RK_TRY(rk_alloc(n, sizeof *s->shards, &s->shards));
     for (int32_t t = 0; t < c->n_tables; t++) {
-        const rk_placement *p = &o->placements[t];
+        const rk_table_placement *p = &o->placements[t];
         int32_t n_slices = p->replicated ? 1 : p->n_slices, n_parts = p->replicated ? 1 : p->n_parts, dim = c->tables[t].dim / n_slices;
         for (int32_t i = 0; i < n_slices * n_parts; i++)
-            s->shards[s->n_shards++] = (rk_shard){.table = t, .slice = i / n_parts, .part = i % n_parts, .n_parts = n_parts, .owner = p->replicated ? -1 : p->owners[i],
+            s->shards[s->n_shards++] = (rk_table_shard){.table = t, .slice = i / n_parts, .part = i % n_parts, .n_parts = n_parts, .owner = p->replicated ? -1 : p->owners[i],
                                                   .first_column = i / n_parts * dim, .dim = dim, .stored = -1,
                                                   .n_rows = (c->tables[t].n_rows - i % n_parts + n_parts - 1) / n_parts};
     }
@@ -51,10 +51,10 @@ static int id_bytes_of(int64_t n_rows) {
 }
 
 /* Rows of 16 bits travel as they are; else as `wire` says. */
-static rk_shard_stream stream_of(const rk_sharded *s, const rk_sharded_options *o, int32_t shard, int32_t feature) {
+static rk_table_shard_stream stream_of(const rk_sharded *s, const rk_sharded_options *o, int32_t shard, int32_t feature) {
     const rk_table_config *table = &o->config->tables[s->shards[shard].table];
     bool exact = table->dtype != RK_F32 && feature < 0;
-    return (rk_shard_stream){.shard = shard, .feature = feature, .id_bytes = id_bytes_of(s->shards[shard].n_rows), .rows_wire = exact ? table->dtype : o->wire,
+    return (rk_table_shard_stream){.shard = shard, .feature = feature, .id_bytes = id_bytes_of(s->shards[shard].n_rows), .rows_wire = exact ? table->dtype : o->wire,
                        .gradients_wire = o->wire, .trainable = !table->frozen};
 }
 
@@ -67,13 +67,13 @@ static rk_status add_streams(rk_sharded *s, const rk_sharded_options *o) {
     RK_TRY(rk_alloc((size_t)s->n_shards * (size_t)(c->n_features + 1), sizeof *s->streams, &s->streams));
     for (int32_t h = 0; h < s->n_shards; h++) {
         int32_t t = s->shards[h].table, n_readers = 0;
-        bool pools = o->placements[t].pools && !o->placements[t].replicated;
+        bool owner_pooling = o->placements[t].owner_pooling && !o->placements[t].replicated;
         for (int32_t f = 0; f < c->n_features; f++) {
             if (!reads_table(c, f, t)) continue;
-            if (pools) s->streams[s->n_streams++] = stream_of(s, o, h, f);
+            if (owner_pooling) s->streams[s->n_streams++] = stream_of(s, o, h, f);
             n_readers++;
         }
-        if (!pools && n_readers) s->streams[s->n_streams++] = stream_of(s, o, h, -1);
+        if (!owner_pooling && n_readers) s->streams[s->n_streams++] = stream_of(s, o, h, -1);
     }
     return RK_OK;
 }
@@ -95,15 +95,15 @@ static rk_status deal_streams(rk_sharded *s) {
 }
 
 /* All tables and features, without rows. */
-static rk_status create_front(rk_sharded *s, const rk_sharded_options *o) {
+static rk_status create_trainer_tables(rk_sharded *s, const rk_sharded_options *o) {
     const rk_embeddings_config *c = o->config;
     rk_table_part *parts = NULL;
     rk_status status;
     RK_GOTO(rk_alloc((size_t)c->n_tables, sizeof *parts, &parts));
     for (int32_t t = 0; t < c->n_tables; t++)
-        parts[t] = (rk_table_part){.n_rows = c->tables[t].n_rows, .dim = c->tables[t].dim, .absent = true, .unplanned = o->placements[t].pools && !o->placements[t].replicated};
-    RK_GOTO(rk_embeddings_create_parts(c, parts, &s->front));
-    for (int32_t f = 0; f < c->n_features; f++) rk_embeddings_set_leaves(s->front, f, (rk_leaves){(uint32_t)o->first_shards[s->rank], o->shard_samples});
+        parts[t] = (rk_table_part){.n_rows = c->tables[t].n_rows, .dim = c->tables[t].dim, .absent = true, .unplanned = o->placements[t].owner_pooling && !o->placements[t].replicated};
+    RK_GOTO(rk_embeddings_create_parts(c, parts, &s->trainer_tables));
+    for (int32_t f = 0; f < c->n_features; f++) rk_embeddings_set_leaves(s->trainer_tables, f, (rk_leaves){(uint32_t)o->first_micro_batches[s->rank], o->micro_batch_samples});
 done:
     rk_free(parts);
     return status;
@@ -128,7 +128,7 @@ static void release_store_config(store_config *c) {
 
 static void describe_shards(rk_sharded *s, const rk_sharded_options *o, store_config *c) {
     for (int32_t h = 0; h < s->n_shards; h++) {
-        rk_shard *shard = &s->shards[h];
+        rk_table_shard *shard = &s->shards[h];
         if (!holds(s, s->rank, h)) continue;
         const rk_table_config *table = &o->config->tables[shard->table];
         shard->stored = c->n_tables++;
@@ -145,7 +145,7 @@ static void describe_shards(rk_sharded *s, const rk_sharded_options *o, store_co
 static void describe_streams(const rk_sharded *s, const rk_sharded_options *o, store_config *c) {
     for (int32_t r = 0; r < s->roles.n_trainers; r++)
         for (int32_t i = 0; i < rk_n_here(s); i++) {
-            const rk_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
+            const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
             int32_t f = c->n_features++;
             snprintf(c->names[f], sizeof *c->names, "%.48s, stream %d of rank %d", s->names[s->shards[stream->shard].table], i, r);
             c->features[f] = (rk_feature_config)RK_FEATURE_CONFIG_INIT;
@@ -178,16 +178,16 @@ static rk_status create_store(rk_sharded *s, const rk_sharded_options *o) {
     for (int32_t r = 0; r < s->roles.n_trainers; r++)
         for (int32_t i = 0; i < rk_n_here(s); i++) {
             bool bags = s->streams[s->streams_of[s->rank][i]].feature >= 0;
-            rk_embeddings_set_leaves(s->store, rk_stored_feature(s, r, i), (rk_leaves){(uint32_t)o->first_shards[r], bags ? o->shard_samples : 0});
+            rk_embeddings_set_leaves(s->store, rk_stored_feature(s, r, i), (rk_leaves){(uint32_t)o->first_micro_batches[r], bags ? o->micro_batch_samples : 0});
         }
 done:
     release_store_config(&c);
     return status;
 }
 
-static rk_status reserve_journey(const rk_sharded *s, const rk_sharded_options *o, rk_journey *j) {
+static rk_status reserve_batch(const rk_sharded *s, const rk_sharded_options *o, rk_in_flight_batch *j) {
     size_t n_tables = (size_t)o->config->n_tables, n_stored = (size_t)s->roles.n_trainers * (size_t)rk_n_here(s), size = (size_t)s->size;
-    RK_TRY(rk_alloc(n_tables, sizeof *j->wanted, &j->wanted));
+    RK_TRY(rk_alloc(n_tables, sizeof *j->unique, &j->unique));
     RK_TRY(rk_alloc(size, sizeof *j->ask, &j->ask));
     RK_TRY(rk_alloc(size, sizeof *j->answer, &j->answer));
     RK_TRY(rk_alloc(size, sizeof *j->give, &j->give));
@@ -197,48 +197,48 @@ static rk_status reserve_journey(const rk_sharded *s, const rk_sharded_options *
     RK_TRY(rk_alloc(n_stored, sizeof *j->counts, &j->counts));
     if (!s->trains) return RK_OK;
     for (size_t t = 0; t < n_tables; t++) {
-        RK_TRY(rk_alloc((size_t)o->placements[t].n_parts + 2, sizeof *j->wanted[t].begins, &j->wanted[t].begins));
-        RK_TRY(rk_alloc((size_t)o->config->n_features + 1, sizeof *j->wanted[t].bag_begins, &j->wanted[t].bag_begins));
+        RK_TRY(rk_alloc((size_t)o->placements[t].n_parts + 2, sizeof *j->unique[t].begins, &j->unique[t].begins));
+        RK_TRY(rk_alloc((size_t)o->config->n_features + 1, sizeof *j->unique[t].bag_begins, &j->unique[t].bag_begins));
     }
-    return rk_flight_init(&j->flight, n_tables, (size_t)o->config->n_features);
+    return rk_batch_context_init(&j->batch_context, n_tables, (size_t)o->config->n_features);
 }
 
-static void release_journey(const rk_sharded *s, rk_journey *j) {
+static void release_batch(const rk_sharded *s, rk_in_flight_batch *j) {
     size_t n_stored = s->n_streams_of ? (size_t)s->roles.n_trainers * (size_t)rk_n_here(s) : 0;
-    rk_exchange *exchanges[] = {j->ids, j->rows, j->gradients, j->verdict}; /* before what they send */
-    for (int i = 0; i < 4; i++) rk_exchange_free(exchanges[i]);
-    for (int32_t t = 0; t < s->n_tables && j->wanted; t++) {
-        rk_wanted *w = &j->wanted[t];
+    rk_all_to_all *exchanges[] = {j->ids, j->rows, j->gradients, j->step_status}; /* before what they send */
+    for (int i = 0; i < 4; i++) rk_all_to_all_free(exchanges[i]);
+    for (int32_t t = 0; t < s->n_tables && j->unique; t++) {
+        rk_unique_rows *w = &j->unique[t];
         rk_free(w->begins);
         rk_free(w->bag_begins);
-        rk_box *boxes[] = {&w->rows, &w->targets, &w->order, &w->values};
-        for (int i = 0; i < 4; i++) rk_box_release(boxes[i]);
+        rk_resizable_buffer *buffers[] = {&w->rows, &w->targets, &w->order, &w->values};
+        for (int i = 0; i < 4; i++) rk_resizable_buffer_release(buffers[i]);
     }
     for (int32_t r = 0; r < s->size; r++) {
-        if (j->ask) rk_box_release(&j->ask[r]);
-        if (j->answer) rk_box_release(&j->answer[r]);
-        if (j->give) rk_box_release(&j->give[r]);
+        if (j->ask) rk_resizable_buffer_release(&j->ask[r]);
+        if (j->answer) rk_resizable_buffer_release(&j->answer[r]);
+        if (j->give) rk_resizable_buffer_release(&j->give[r]);
     }
     for (size_t f = 0; f < n_stored; f++) {
-        if (j->local) rk_box_release(&j->local[f]);
-        if (j->offsets) rk_box_release(&j->offsets[f]);
+        if (j->local) rk_resizable_buffer_release(&j->local[f]);
+        if (j->offsets) rk_resizable_buffer_release(&j->offsets[f]);
     }
-    void *arrays[] = {j->wanted, j->ask, j->answer, j->give, j->local, j->offsets, j->stored_ids, j->counts};
+    void *arrays[] = {j->unique, j->ask, j->answer, j->give, j->local, j->offsets, j->stored_ids, j->counts};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rk_free(arrays[i]);
-    if (s->front && j->flight.uses) rk_flight_release(&j->flight, s->front->n_tables, s->front->n_features);
+    if (s->trainer_tables && j->batch_context.uses) rk_batch_context_release(&j->batch_context, s->trainer_tables->n_tables, s->trainer_tables->n_features);
 }
 
 static rk_status allocate(rk_sharded *s, const rk_sharded_options *o) {
     size_t n_stored = (size_t)s->roles.n_trainers * (size_t)rk_n_here(s), size = (size_t)s->size;
-    RK_TRY(rk_alloc(size, sizeof *s->parcels, &s->parcels));
+    RK_TRY(rk_alloc(size, sizeof *s->messages, &s->messages));
     RK_TRY(rk_alloc(size, sizeof *s->answers, &s->answers));
     RK_TRY(rk_alloc(n_stored, sizeof *s->activations, &s->activations));
-    RK_TRY(rk_alloc(n_stored, sizeof *s->aside, &s->aside));
+    RK_TRY(rk_alloc(n_stored, sizeof *s->scratch, &s->scratch));
     RK_TRY(rk_alloc(n_stored, sizeof *s->asked, &s->asked));
     RK_TRY(rk_alloc(n_stored, sizeof *s->asked_ids, &s->asked_ids));
-    s->n_journeys = (size_t)s->staleness + 2;
-    RK_TRY(rk_alloc(s->n_journeys, sizeof *s->journeys, &s->journeys));
-    for (size_t i = 0; i < s->n_journeys; i++) RK_TRY(reserve_journey(s, o, &s->journeys[i]));
+    s->n_in_flight_batches = (size_t)s->staleness + 2;
+    RK_TRY(rk_alloc(s->n_in_flight_batches, sizeof *s->in_flight_batches, &s->in_flight_batches));
+    for (size_t i = 0; i < s->n_in_flight_batches; i++) RK_TRY(reserve_batch(s, o, &s->in_flight_batches[i]));
     return RK_OK;
 }
 
@@ -247,12 +247,12 @@ static rk_status name_ranks(rk_sharded *s) {
     RK_TRY(rk_alloc(size, sizeof *s->trainers, &s->trainers));
     RK_TRY(rk_alloc(size, sizeof *s->owners, &s->owners));
     RK_TRY(rk_alloc(size, sizeof *s->nobody, &s->nobody));
-    RK_TRY(rk_alloc(size, sizeof *s->holders, &s->holders));
+    RK_TRY(rk_alloc(size, sizeof *s->servers, &s->servers));
     RK_TRY(rk_alloc(size, sizeof *s->first, &s->first));
     for (int32_t r = 0; r < s->size; r++) {
         s->trainers[r] = r < s->roles.n_trainers;
-        s->holders[r] = !s->trainers[r];
-        s->owners[r] = s->n_streams_of[r] > 0 || s->holders[r];
+        s->servers[r] = !s->trainers[r];
+        s->owners[r] = s->n_streams_of[r] > 0 || s->servers[r];
         s->first[r] = r == 0;
     }
     s->trains = s->trainers[s->rank];
@@ -275,7 +275,7 @@ static rk_status create(rk_sharded *s, const rk_sharded_options *o) {
     RK_TRY(add_streams(s, o));
     RK_TRY(deal_streams(s));
     RK_TRY(name_ranks(s));
-    if (s->trains) RK_TRY(create_front(s, o));
+    if (s->trains) RK_TRY(create_trainer_tables(s, o));
     RK_TRY(create_store(s, o));
     s->stale_rows = (rk_stale_rows){.embeddings = s->store, .staleness = s->staleness};
     RK_TRY(allocate(s, o));
@@ -289,7 +289,7 @@ rk_status rk_sharded_create(const rk_sharded_options *o, rk_sharded **out) {
     s->roles = o->roles;
     s->rank = rk_comm_rank(o->comm);
     s->size = rk_comm_size(o->comm);
-    s->shard_samples = o->shard_samples;
+    s->micro_batch_samples = o->micro_batch_samples;
     s->staleness = o->staleness;
     rk_status status = create(s, o);
     if (status == RK_OK)
@@ -302,16 +302,16 @@ rk_status rk_sharded_create(const rk_sharded_options *o, rk_sharded **out) {
 void rk_sharded_free(rk_sharded *s) {
     if (!s) return;
     rk_sharded_stop(s);
-    for (size_t i = 0; i < s->n_journeys && s->journeys; i++) release_journey(s, &s->journeys[i]);
+    for (size_t i = 0; i < s->n_in_flight_batches && s->in_flight_batches; i++) release_batch(s, &s->in_flight_batches[i]);
     size_t n_stored = s->n_streams_of ? (size_t)s->roles.n_trainers * (size_t)rk_n_here(s) : 0;
-    for (size_t f = 0; f < n_stored && s->aside; f++) rk_box_release(&s->aside[f]);
+    for (size_t f = 0; f < n_stored && s->scratch; f++) rk_resizable_buffer_release(&s->scratch[f]);
     for (int32_t r = 0; r < s->size && s->streams_of; r++) rk_free(s->streams_of[r]);
     for (int32_t t = 0; t < s->n_tables; t++) rk_free(s->names[t]);
-    rk_embeddings_free(s->front);
+    rk_embeddings_free(s->trainer_tables);
     rk_stale_rows_release(&s->stale_rows);
     rk_embeddings_free(s->store);
-    void *arrays[] = {s->names, s->shards, s->streams, s->streams_of, s->n_streams_of, s->trainers, s->owners, s->nobody, s->holders, s->first, s->activations, s->aside, s->asked,
-                      s->asked_ids, s->parcels, s->answers, s->journeys};
+    void *arrays[] = {s->names, s->shards, s->streams, s->streams_of, s->n_streams_of, s->trainers, s->owners, s->nobody, s->servers, s->first, s->activations, s->scratch, s->asked,
+                      s->asked_ids, s->messages, s->answers, s->in_flight_batches};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rk_free(arrays[i]);
     rk_free(s);
 }

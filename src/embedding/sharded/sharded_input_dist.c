@@ -5,15 +5,15 @@
 #include "embedding/sharded/sharded_internal.h"
 
 static bool is_pooled(const rk_sharded *s, int32_t t) {
-    return s->front->tables[t].part.unplanned;
+    return s->trainer_tables->tables[t].part.unplanned;
 }
 
 static int32_t features_of(const rk_sharded *s, int32_t t) {
-    return s->front->table_begins[t + 1] - s->front->table_begins[t];
+    return s->trainer_tables->table_begins[t + 1] - s->trainer_tables->table_begins[t];
 }
 
-static rk_feature_use *use_of(const rk_sharded *s, rk_journey *j, int32_t t, int32_t source) {
-    return &j->flight.uses[s->front->by_table[s->front->table_begins[t] + source]];
+static rk_feature_use *use_of(const rk_sharded *s, rk_in_flight_batch *j, int32_t t, int32_t source) {
+    return &j->batch_context.uses[s->trainer_tables->by_table[s->trainer_tables->table_begins[t] + source]];
 }
 
 /* Parts of each slice of table t. */
@@ -24,7 +24,7 @@ static int32_t n_parts_of(const rk_sharded *s, int32_t t) {
 }
 
 /* The table's different rows in ascending order, in wanted->order; the uses' numbers among them in targets. */
-static int64_t find_rows(const rk_update_plan *plan, int64_t *order, int64_t *targets) {
+static int64_t find_rows(const rk_row_uses *plan, int64_t *order, int64_t *targets) {
     int64_t n = 0;
     for (uint32_t p = 0; p < plan->n_parts; p++)
         for (uint32_t i = plan->part_begins[p]; i < plan->part_begins[p + 1]; i++) {
@@ -36,7 +36,7 @@ static int64_t find_rows(const rk_update_plan *plan, int64_t *order, int64_t *ta
 }
 
 /* Rows go by part, ascending in each; targets follow them. */
-static void group_by_part(rk_wanted *w, int32_t n_parts, int64_t n_uses) {
+static void group_by_part(rk_unique_rows *w, int32_t n_parts, int64_t n_uses) {
     int64_t *order = w->order.data, *rows = w->rows.data, *targets = w->targets.data;
     for (int32_t p = 0; p <= n_parts; p++) w->begins[p] = 0;
     for (int64_t i = 0; i < w->n; i++) w->begins[order[i] % n_parts + 1]++;
@@ -51,13 +51,13 @@ static void group_by_part(rk_wanted *w, int32_t n_parts, int64_t n_uses) {
     for (int64_t u = 0; u < n_uses && n_parts > 1; u++) targets[u] = order[targets[u]];
 }
 
-static rk_status want_rows(const rk_sharded *s, rk_journey *j, int32_t t) {
-    const rk_update_plan *plan = &j->flight.plans[t];
-    rk_wanted *w = &j->wanted[t];
+static rk_status want_rows(const rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
+    const rk_row_uses *plan = &j->batch_context.plans[t];
+    rk_unique_rows *w = &j->unique[t];
     size_t n = (size_t)plan->n;
-    RK_TRY(rk_box_reserve(&w->order, n * sizeof(int64_t)));
-    RK_TRY(rk_box_reserve(&w->rows, n * sizeof(int64_t)));
-    RK_TRY(rk_box_reserve(&w->targets, n * sizeof(int64_t)));
+    RK_TRY(rk_resizable_buffer_reserve(&w->order, n * sizeof(int64_t)));
+    RK_TRY(rk_resizable_buffer_reserve(&w->rows, n * sizeof(int64_t)));
+    RK_TRY(rk_resizable_buffer_reserve(&w->targets, n * sizeof(int64_t)));
     w->n = find_rows(plan, w->order.data, w->targets.data);
     group_by_part(w, n_parts_of(s, t), plan->n);
     int64_t occurrence = 0;
@@ -70,25 +70,25 @@ static rk_status want_rows(const rk_sharded *s, rk_journey *j, int32_t t) {
 }
 
 /* Combined elsewhere, a bag is one row here. Its ids are still needed, to be sent. */
-static rk_status want_bags(const rk_sharded *s, rk_journey *j, int32_t t) {
-    rk_wanted *w = &j->wanted[t];
+static rk_status want_bags(const rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
+    rk_unique_rows *w = &j->unique[t];
     w->bag_begins[0] = 0;
     for (int32_t k = 0; k < features_of(s, t); k++) {
         const rk_feature_use *use = use_of(s, j, t, k);
-        RK_FAIL_IF(use->coefficients, RK_UNSUPPORTED, "table '%s' has its bags combined by its owner, which takes no weights\nhint: place it without 'pools', and say of its features that they are weighted",
-                   s->front->tables[t].config.name);
+        RK_FAIL_IF(use->coefficients, RK_UNSUPPORTED, "table '%s' has its bags combined by its owner, which takes no weights\nhint: place it without 'owner_pooling', and say of its features that they are weighted",
+                   s->trainer_tables->tables[t].config.name);
         w->bag_begins[k + 1] = w->bag_begins[k] + use->n_bags;
     }
     w->n = w->bag_begins[features_of(s, t)];
-    RK_TRY(rk_box_reserve(&w->targets, (size_t)w->n * sizeof(int64_t)));
+    RK_TRY(rk_resizable_buffer_reserve(&w->targets, (size_t)w->n * sizeof(int64_t)));
     for (int64_t i = 0; i < w->n; i++) ((int64_t *)w->targets.data)[i] = i;
     return RK_OK;
 }
 
-static void take_bags(const rk_sharded *s, rk_journey *j, int32_t t) {
+static void take_bags(const rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
     for (int32_t k = 0; k < features_of(s, t); k++) {
         rk_feature_use *use = use_of(s, j, t, k);
-        use->ids = j->wanted[t].targets.data;
+        use->ids = j->unique[t].targets.data;
         use->scales = NULL;
         use->single = true;
     }
@@ -109,35 +109,35 @@ typedef struct share {
     const int64_t *ids, *offsets; /* offsets NULL: rows */
 } share;
 
-static share share_of(const rk_sharded *s, rk_journey *j, const rk_shard_stream *stream) {
-    const rk_shard *shard = &s->shards[stream->shard];
-    const rk_wanted *w = &j->wanted[shard->table];
+static share share_of(const rk_sharded *s, rk_in_flight_batch *j, const rk_table_shard_stream *stream) {
+    const rk_table_shard *shard = &s->shards[stream->shard];
+    const rk_unique_rows *w = &j->unique[shard->table];
     if (stream->feature >= 0) {
-        const rk_feature_use *use = &j->flight.uses[stream->feature];
+        const rk_feature_use *use = &j->batch_context.uses[stream->feature];
         return (share){{use->n_bags, use->n_ids}, use->ids, use->offsets};
     }
     int64_t begin = w->begins[shard->part], n = w->begins[shard->part + 1] - begin;
     return (share){{n, n}, (int64_t *)w->rows.data + begin, NULL};
 }
 
-static size_t share_bytes(const rk_shard_stream *stream, const share *part) {
+static size_t share_bytes(const rk_table_shard_stream *stream, const share *part) {
     size_t bags = part->offsets ? rk_pad((size_t)part->entry.n_bags * sizeof(uint32_t), 8) : 0;
     return bags + rk_pad((size_t)part->entry.n_ids * (size_t)stream->id_bytes, 8);
 }
 
-static rk_status pack_ask(const rk_sharded *s, rk_journey *j, int32_t owner) {
+static rk_status pack_ask(const rk_sharded *s, rk_in_flight_batch *j, int32_t owner) {
     int32_t n = s->n_streams_of[owner];
     size_t at = sizeof(rk_ask_header) + (size_t)n * sizeof(rk_ask_entry), bytes = at;
     for (int32_t i = 0; i < n && j->kind != RK_JOURNEY_WORD; i++) {
         share part = share_of(s, j, &s->streams[s->streams_of[owner][i]]);
         bytes += share_bytes(&s->streams[s->streams_of[owner][i]], &part);
     }
-    RK_TRY(rk_box_reserve(&j->ask[owner], bytes));
+    RK_TRY(rk_resizable_buffer_reserve(&j->ask[owner], bytes));
     char *to = j->ask[owner].data;
     memcpy(to, &(rk_ask_header){j->kind, j->word}, sizeof(rk_ask_header));
     rk_ask_entry *entries = (rk_ask_entry *)(void *)(to + sizeof(rk_ask_header));
     for (int32_t i = 0; i < n; i++) {
-        const rk_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
+        const rk_table_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
         entries[i] = (rk_ask_entry){0, 0};
         if (j->kind == RK_JOURNEY_WORD) continue;
         share part = share_of(s, j, stream);
@@ -151,35 +151,35 @@ static rk_status pack_ask(const rk_sharded *s, rk_journey *j, int32_t owner) {
     return RK_OK;
 }
 
-rk_status rk_journey_ask(rk_sharded *s, rk_journey *j, int64_t n, const rk_ids *ids) {
+rk_status rk_in_flight_batch_input_dist(rk_sharded *s, rk_in_flight_batch *j, int64_t n, const rk_ids *ids) {
     if (j->kind != RK_JOURNEY_WORD) {
-        RK_TRY(rk_flight_route(s->front, &j->flight, n, NULL, ids));
-        for (int32_t t = 0; t < s->front->n_tables; t++)
+        RK_TRY(rk_batch_context_dedup(s->trainer_tables, &j->batch_context, n, NULL, ids));
+        for (int32_t t = 0; t < s->trainer_tables->n_tables; t++)
             if (features_of(s, t)) RK_TRY(is_pooled(s, t) ? want_bags(s, j, t) : want_rows(s, j, t));
     }
     for (int32_t r = 0; r < s->size; r++) {
         if (s->owners[r]) RK_TRY(pack_ask(s, j, r));
-        s->parcels[r] = s->owners[r] ? (rk_parcel){j->ask[r].data, j->ask[r].n_bytes} : (rk_parcel){0};
+        s->messages[r] = s->owners[r] ? (rk_message){j->ask[r].data, j->ask[r].n_bytes} : (rk_message){0};
     }
-    for (int32_t t = 0; t < s->front->n_tables && j->kind != RK_JOURNEY_WORD; t++)
+    for (int32_t t = 0; t < s->trainer_tables->n_tables && j->kind != RK_JOURNEY_WORD; t++)
         if (features_of(s, t) && is_pooled(s, t)) take_bags(s, j, t);
-    return rk_exchange_begin(s->comm, RK_LANE_IDS, s->parcels, s->owners, s->owns ? s->trainers : s->nobody, &j->ids);
+    return rk_all_to_all_begin(s->comm, RK_LANE_IDS, s->messages, s->owners, s->owns ? s->trainers : s->nobody, &j->ids);
 }
 
-int64_t rk_journey_count(const rk_sharded *s, rk_journey *j, const rk_shard_stream *stream) {
+int64_t rk_in_flight_batch_count(const rk_sharded *s, rk_in_flight_batch *j, const rk_table_shard_stream *stream) {
     return share_of(s, j, stream).entry.n_bags;
 }
 
-int64_t rk_journey_first(const rk_sharded *s, const rk_journey *j, const rk_shard_stream *stream) {
-    const rk_shard *shard = &s->shards[stream->shard];
-    const rk_wanted *w = &j->wanted[shard->table];
-    return stream->feature < 0 ? w->begins[shard->part] : w->bag_begins[rk_number_in_table(s->front, stream->feature)];
+int64_t rk_in_flight_batch_first(const rk_sharded *s, const rk_in_flight_batch *j, const rk_table_shard_stream *stream) {
+    const rk_table_shard *shard = &s->shards[stream->shard];
+    const rk_unique_rows *w = &j->unique[shard->table];
+    return stream->feature < 0 ? w->begins[shard->part] : w->bag_begins[rk_number_in_table(s->trainer_tables, stream->feature)];
 }
 
 /* A stream's values of this batch: whole rows are dim of the table apart. */
-static float *values_of(const rk_sharded *s, const rk_journey *j, const rk_shard_stream *stream) {
-    const rk_shard *shard = &s->shards[stream->shard];
-    return (float *)j->wanted[shard->table].values.data + rk_journey_first(s, j, stream) * s->front->tables[shard->table].config.dim + shard->first_column;
+static float *values_of(const rk_sharded *s, const rk_in_flight_batch *j, const rk_table_shard_stream *stream) {
+    const rk_table_shard *shard = &s->shards[stream->shard];
+    return (float *)j->unique[shard->table].values.data + rk_in_flight_batch_first(s, j, stream) * s->trainer_tables->tables[shard->table].config.dim + shard->first_column;
 }
 
 static void unpack_rows(float *to, int64_t stride, const char *from, int64_t n, int32_t dim, rk_dtype wire) {
@@ -196,21 +196,21 @@ static void pack_rows(char *to, const float *from, int64_t stride, int64_t n, in
         for (int64_t i = 0; i < n; i++) rk_wire_pack(to + (size_t)(i * dim) * rk_dtype_bytes(wire), wire, from + i * stride, dim);
 }
 
-rk_status rk_journey_take_rows(rk_sharded *s, rk_journey *j) {
-    for (int32_t t = 0; t < s->front->n_tables; t++)
-        if (features_of(s, t)) RK_TRY(rk_box_reserve(&j->wanted[t].values, (size_t)j->wanted[t].n * (size_t)s->front->tables[t].config.dim * sizeof(float)));
-    const rk_parcel *from = rk_exchange_received(j->rows);
+rk_status rk_in_flight_batch_take_rows(rk_sharded *s, rk_in_flight_batch *j) {
+    for (int32_t t = 0; t < s->trainer_tables->n_tables; t++)
+        if (features_of(s, t)) RK_TRY(rk_resizable_buffer_reserve(&j->unique[t].values, (size_t)j->unique[t].n * (size_t)s->trainer_tables->tables[t].config.dim * sizeof(float)));
+    const rk_message *from = rk_all_to_all_received(j->rows);
     for (int32_t owner = 0; owner < s->size; owner++) {
         size_t at = 0;
         for (int32_t i = 0; i < s->n_streams_of[owner]; i++) {
-            const rk_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
-            const rk_shard *shard = &s->shards[stream->shard];
-            if (!rk_shard_stream_answers(s, stream, s->rank, owner)) continue;
-            int64_t n = rk_journey_count(s, j, stream);
+            const rk_table_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
+            const rk_table_shard *shard = &s->shards[stream->shard];
+            if (!rk_table_shard_stream_answers(s, stream, s->rank, owner)) continue;
+            int64_t n = rk_in_flight_batch_count(s, j, stream);
             size_t bytes = rk_values_bytes(n, shard->dim, stream->rows_wire);
             if (n == 0) continue; /* parcels and boxes may be NULL */
             RK_FAIL_IF(at + bytes > from[owner].n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of rows, not %zu or more", owner, from[owner].n_bytes, at + bytes);
-            unpack_rows(values_of(s, j, stream), s->front->tables[shard->table].config.dim, (char *)from[owner].data + at, n, shard->dim, stream->rows_wire);
+            unpack_rows(values_of(s, j, stream), s->trainer_tables->tables[shard->table].config.dim, (char *)from[owner].data + at, n, shard->dim, stream->rows_wire);
             at += bytes;
         }
     }
@@ -219,77 +219,77 @@ rk_status rk_journey_take_rows(rk_sharded *s, rk_journey *j) {
 
 typedef struct summing {
     rk_sharded *sharded;
-    rk_journey *journey;
+    rk_in_flight_batch *batch;
 } summing;
 
 /* A piece of a table's gradients, where its rows were. */
 static void sum_piece(void *context, size_t task, int thread) {
     (void)thread;
     const summing *a = context;
-    const rk_embeddings *e = a->sharded->front;
-    const rk_flight *flight = &a->journey->flight;
-    size_t t = rk_cut_item(flight->piece_begins, (size_t)e->n_tables, task);
-    const rk_update_plan *plan = &flight->plans[t];
-    rk_use_piece piece = rk_update_plan_piece(plan, task - flight->piece_begins[t]);
+    const rk_embeddings *e = a->sharded->trainer_tables;
+    const rk_batch_context *batch_context = &a->batch->batch_context;
+    size_t t = rk_partition_item(batch_context->piece_begins, (size_t)e->n_tables, task);
+    const rk_row_uses *plan = &batch_context->plans[t];
+    rk_use_piece piece = rk_row_uses_piece(plan, task - batch_context->piece_begins[t]);
     rk_rows_sum_args args = {
         .from = {.rows = {.dim = e->tables[t].config.dim}, .uses = plan->uses + piece.first, .n_uses = piece.last - piece.first, .sources = plan->sources,
                  .n_sources = plan->n_sources, .has_leaves = plan->has_leaves, .bags = plan->bags, .coefficients = plan->coefficients},
-        .targets = a->journey->wanted[t].targets.data,
-        .out = a->journey->wanted[t].values.data,
+        .targets = a->batch->unique[t].targets.data,
+        .out = a->batch->unique[t].values.data,
     };
     rk_rows_sum(&args);
 }
 
 static bool is_summed(const rk_sharded *s, int32_t t) {
-    return features_of(s, t) && !is_pooled(s, t) && !s->front->tables[t].config.frozen;
+    return features_of(s, t) && !is_pooled(s, t) && !s->trainer_tables->tables[t].config.frozen;
 }
 
-static void sum_rows(rk_sharded *s, rk_journey *j, const rk_activation *gradients) {
-    rk_embeddings *e = s->front;
+static void sum_rows(rk_sharded *s, rk_in_flight_batch *j, const rk_activation *gradients) {
+    rk_embeddings *e = s->trainer_tables;
     for (int32_t t = 0; t < e->n_tables; t++) {
-        j->flight.piece_begins[t + 1] = j->flight.piece_begins[t];
+        j->batch_context.piece_begins[t + 1] = j->batch_context.piece_begins[t];
         if (!is_summed(s, t)) continue;
-        rk_update_plan_set_gradients(e, &j->flight.plans[t], t, gradients);
-        j->flight.piece_begins[t + 1] += rk_update_plan_n_pieces(&j->flight.plans[t]);
+        rk_row_uses_set_gradients(e, &j->batch_context.plans[t], t, gradients);
+        j->batch_context.piece_begins[t + 1] += rk_row_uses_n_pieces(&j->batch_context.plans[t]);
     }
     summing a = {s, j};
-    rk_parallel_for(j->flight.piece_begins[e->n_tables], sum_piece, &a);
+    rk_parallel_for(j->batch_context.piece_begins[e->n_tables], sum_piece, &a);
 }
 
-static void pack_gradients(const rk_sharded *s, rk_journey *j, const rk_shard_stream *stream, int64_t n, const rk_activation *gradients, char *to) {
-    const rk_shard *shard = &s->shards[stream->shard];
+static void pack_gradients(const rk_sharded *s, rk_in_flight_batch *j, const rk_table_shard_stream *stream, int64_t n, const rk_activation *gradients, char *to) {
+    const rk_table_shard *shard = &s->shards[stream->shard];
     if (stream->feature >= 0)
         pack_rows(to, gradients[stream->feature].data + shard->first_column, gradients[stream->feature].stride, n, shard->dim, stream->gradients_wire);
     else
-        pack_rows(to, values_of(s, j, stream), s->front->tables[shard->table].config.dim, n, shard->dim, stream->gradients_wire);
+        pack_rows(to, values_of(s, j, stream), s->trainer_tables->tables[shard->table].config.dim, n, shard->dim, stream->gradients_wire);
 }
 
 /* Behind the header. */
-static rk_status pack_give(const rk_sharded *s, rk_journey *j, int32_t owner, const rk_activation *gradients) {
+static rk_status pack_give(const rk_sharded *s, rk_in_flight_batch *j, int32_t owner, const rk_activation *gradients) {
     size_t at = RK_GIVE_HEAD, bytes = at;
     for (int pass = 0; pass < 2; pass++) {
         for (int32_t i = 0; i < s->n_streams_of[owner]; i++) {
-            const rk_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
+            const rk_table_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
             if (!stream->trainable) continue;
-            int64_t n = rk_journey_count(s, j, stream);
+            int64_t n = rk_in_flight_batch_count(s, j, stream);
             if (pass == 1 && n) pack_gradients(s, j, stream, n, gradients, (char *)j->give[owner].data + at);
             *(pass ? &at : &bytes) += rk_values_bytes(n, s->shards[stream->shard].dim, stream->gradients_wire);
         }
-        if (pass == 0) RK_TRY(rk_box_reserve(&j->give[owner], bytes));
+        if (pass == 0) RK_TRY(rk_resizable_buffer_reserve(&j->give[owner], bytes));
     }
     return RK_OK;
 }
 
-static rk_status begin_giving(rk_sharded *s, rk_journey *j) {
+static rk_status begin_giving(rk_sharded *s, rk_in_flight_batch *j) {
     rk_give_header header = {atomic_load(&s->begun)};
     for (int32_t r = 0; r < s->size; r++) {
         if (s->owners[r]) memcpy(j->give[r].data, &header, sizeof header);
-        s->parcels[r] = s->owners[r] ? (rk_parcel){j->give[r].data, j->give[r].n_bytes} : (rk_parcel){0};
+        s->messages[r] = s->owners[r] ? (rk_message){j->give[r].data, j->give[r].n_bytes} : (rk_message){0};
     }
-    return rk_exchange_begin(s->comm, RK_LANE_GRADIENTS, s->parcels, s->owners, s->owns ? s->trainers : s->nobody, &j->gradients);
+    return rk_all_to_all_begin(s->comm, RK_LANE_GRADIENTS, s->messages, s->owners, s->owns ? s->trainers : s->nobody, &j->gradients);
 }
 
-rk_status rk_journey_give(rk_sharded *s, rk_journey *j, const rk_activation *gradients) {
+rk_status rk_in_flight_batch_give(rk_sharded *s, rk_in_flight_batch *j, const rk_activation *gradients) {
     sum_rows(s, j, gradients);
     for (int32_t r = 0; r < s->size; r++)
         if (s->owners[r]) RK_TRY(pack_give(s, j, r, gradients));
@@ -297,16 +297,16 @@ rk_status rk_journey_give(rk_sharded *s, rk_journey *j, const rk_activation *gra
 }
 
 /* A trainer that has nothing to give says so, since others may have given. */
-static rk_status give_nothing(rk_sharded *s, rk_journey *j) {
+static rk_status give_nothing(rk_sharded *s, rk_in_flight_batch *j) {
     for (int32_t r = 0; r < s->size; r++)
-        if (s->owners[r]) RK_TRY(rk_box_reserve(&j->give[r], RK_GIVE_HEAD));
+        if (s->owners[r]) RK_TRY(rk_resizable_buffer_reserve(&j->give[r], RK_GIVE_HEAD));
     return begin_giving(s, j);
 }
 
-rk_status rk_journey_decide(rk_sharded *s, rk_journey *j, bool applies) {
+rk_status rk_in_flight_batch_decide(rk_sharded *s, rk_in_flight_batch *j, bool applies) {
     j->applies = applies;
     if (!j->gradients) RK_TRY(give_nothing(s, j));
     if (s->rank > 0 || s->roles.n_owners == 0) return RK_OK;
-    for (int32_t r = 0; r < s->size; r++) s->parcels[r] = s->holders[r] ? (rk_parcel){&j->applies, sizeof j->applies} : (rk_parcel){0};
-    return rk_exchange_begin(s->comm, RK_LANE_VERDICTS, s->parcels, s->holders, s->nobody, &j->verdict);
+    for (int32_t r = 0; r < s->size; r++) s->messages[r] = s->servers[r] ? (rk_message){&j->applies, sizeof j->applies} : (rk_message){0};
+    return rk_all_to_all_begin(s->comm, RK_LANE_VERDICTS, s->messages, s->servers, s->nobody, &j->step_status);
 }

@@ -11,79 +11,79 @@
 #include "embedding/local/stale_rows.h"
 
 /* A part of a table, on one rank or on all trainers. */
-typedef struct rk_shard {
+typedef struct rk_table_shard {
     int32_t table, slice, part, n_parts;
     int32_t owner;            /* -1: every trainer */
     int32_t first_column, dim;
     int64_t n_rows;           /* of this part */
     int32_t stored;           /* number in this rank's store; -1: not here */
-} rk_shard;
+} rk_table_shard;
 
 /* What goes to a shard in a batch: the different rows of its table, or one feature's bags. */
-typedef struct rk_shard_stream {
+typedef struct rk_table_shard_stream {
     int32_t shard, feature;   /* feature -1: rows */
     int id_bytes;             /* 2, 4 or 8 */
     rk_dtype rows_wire, gradients_wire;
     bool trainable;
-} rk_shard_stream;
+} rk_table_shard_stream;
 
 /* A table's different rows in a trainer's batch, in the order of the parts that they are in. */
-typedef struct rk_wanted {
+typedef struct rk_unique_rows {
     int64_t n;
     int64_t *begins;          /* [n_parts+1] */
-    rk_box rows;              /* int64 [n]: the row's number within its part */
-    rk_box targets;           /* int64 [n_uses]: of each use of the table, in the order of occurrences, its place among them; of bags that are combined
+    rk_resizable_buffer rows;              /* int64 [n]: the row's number within its part */
+    rk_resizable_buffer targets;           /* int64 [n_uses]: of each use of the table, in the order of occurrences, its place among them; of bags that are combined
                                  elsewhere: 0, 1, 2, ... A batch's own, which lookups read until it is finished, when the next ones have grown theirs */
-    rk_box order;             /* int64 [n]: scratch */
-    rk_box values;            /* float [n, dim], or the bags' of the table's features one after the other; gradients on the way back */
+    rk_resizable_buffer order;             /* int64 [n]: scratch */
+    rk_resizable_buffer values;            /* float [n, dim], or the bags' of the table's features one after the other; gradients on the way back */
     int64_t *bag_begins;      /* [n_features of the table + 1] */
-} rk_wanted;
+} rk_unique_rows;
 
-typedef enum rk_journey_state { RK_JOURNEY_FREE, RK_JOURNEY_ASKED, RK_JOURNEY_SERVED, RK_JOURNEY_READY, RK_JOURNEY_RETURNED } rk_journey_state;
-typedef enum rk_journey_kind { RK_JOURNEY_TRAIN, RK_JOURNEY_PEEK, RK_JOURNEY_WORD } rk_journey_kind;
+typedef enum rk_in_flight_batch_state { RK_JOURNEY_FREE, RK_JOURNEY_ASKED, RK_JOURNEY_SERVED, RK_JOURNEY_READY, RK_JOURNEY_RETURNED } rk_in_flight_batch_state;
+typedef enum rk_in_flight_batch_kind { RK_JOURNEY_TRAIN, RK_JOURNEY_PEEK, RK_JOURNEY_WORD } rk_in_flight_batch_kind;
 
 /* A batch on its way. */
-typedef struct rk_journey {
-    atomic_int state;         /* rk_journey_state */
+typedef struct rk_in_flight_batch {
+    atomic_int state;         /* rk_in_flight_batch_state */
     int64_t kind, word;
-    rk_flight flight;         /* of the front */
-    rk_wanted *wanted;        /* [n_tables] */
-    rk_box *ask, *answer, *give; /* [size]: parcels that this rank sends */
-    rk_exchange *ids, *rows, *gradients;
+    rk_batch_context batch_context;         /* of the front */
+    rk_unique_rows *unique;        /* [n_tables] */
+    rk_resizable_buffer *ask, *answer, *give; /* [size]: parcels that this rank sends */
+    rk_all_to_all *ids, *rows, *gradients;
     int64_t applies;          /* its gradients: trainers have decided so, */
-    rk_exchange *verdict;     /* and tell owners that do not train; else NULL */
+    rk_all_to_all *step_status;     /* and tell owners that do not train; else NULL */
     /* an owner's view of it: */
-    rk_box *local;            /* [n_stored_features]: ids, int64 */
-    rk_box *offsets;          /* [n_stored_features]: of bags, int64 [n_bags+1] */
+    rk_resizable_buffer *local;            /* [n_stored_features]: ids, int64 */
+    rk_resizable_buffer *offsets;          /* [n_stored_features]: of bags, int64 [n_bags+1] */
     rk_ids *stored_ids;       /* [n_stored_features] */
     int64_t *counts;          /* [n_stored_features]: bags */
     bool is_read;             /* those are filled in */
-} rk_journey;
+} rk_in_flight_batch;
 
 struct rk_sharded {
     rk_comm *comm;
     rk_roles roles;
     int32_t rank, size;
     bool trains, owns;        /* owns: may hold rows */
-    int64_t shard_samples, staleness;
-    rk_embeddings *front;     /* tables without rows, all features; NULL on ranks that do not train */
+    int64_t micro_batch_samples, staleness;
+    rk_embeddings *trainer_tables;     /* tables without rows, all features; NULL on ranks that do not train */
     rk_embeddings *store;     /* the shards here; a feature for each trainer and stream; NULL if there are none */
-    rk_shard *shards;         /* [n_shards] */
+    rk_table_shard *shards;         /* [n_shards] */
     int32_t n_shards;
-    rk_shard_stream *streams; /* [n_streams] */
+    rk_table_shard_stream *streams; /* [n_streams] */
     int32_t n_streams;
     int32_t **streams_of;     /* [size][n_streams_of[r]]: streams whose shard rank r holds */
     int32_t *n_streams_of;    /* [size] */
     bool *trainers, *owners, *nobody; /* [size]: who takes part in exchanges, as what; nobody */
-    bool *holders, *first;    /* [size]: owners that do not train; the first trainer */
+    bool *servers, *first;    /* [size]: owners that do not train; the first trainer */
     rk_activation *activations; /* [n_stored_features]: scratch of the owner's side */
     int64_t *asked;           /* [n_stored_features]: bags that are looked up, of */
     rk_ids *asked_ids;        /* [n_stored_features] */
-    rk_box *aside;            /* [n_stored_features]: rows or gradients in f32 where the wire has fewer bits */
-    rk_parcel *parcels;       /* [size]: scratch of begin, and */
-    rk_parcel *answers;       /* [size], of the courier */
-    rk_journey *journeys;     /* [n_journeys] */
-    size_t n_journeys;
+    rk_resizable_buffer *scratch;            /* [n_stored_features]: rows or gradients in f32 where the wire has fewer bits */
+    rk_message *messages;       /* [size]: scratch of begin, and */
+    rk_message *answers;       /* [size], of the courier */
+    rk_in_flight_batch *in_flight_batches;     /* [n_journeys] */
+    size_t n_in_flight_batches;
     char **names;             /* [n_tables] */
     int32_t n_tables;
     _Atomic int64_t begun;    /* by the caller, as */
@@ -97,8 +97,8 @@ struct rk_sharded {
     _Atomic int64_t staleness_sum, staleness_most; /* by whoever moves journeys on */
     rk_sharded_counts seen;
     /* where staleness > 0, a thread moves journeys on */
-    bool has_courier;
-    pthread_t courier;
+    bool has_comm_thread;
+    pthread_t comm_thread;
     pthread_mutex_t lock;
     pthread_cond_t moved, woken; /* tells the caller; tells the courier */
     int n_waiting;            /* callers */
@@ -107,13 +107,13 @@ struct rk_sharded {
     char error[2048];
 };
 
-static inline rk_journey *rk_journey_at(const rk_sharded *s, int64_t number) {
-    return &s->journeys[number % (int64_t)s->n_journeys];
+static inline rk_in_flight_batch *rk_in_flight_batch_at(const rk_sharded *s, int64_t number) {
+    return &s->in_flight_batches[number % (int64_t)s->n_in_flight_batches];
 }
 static inline int32_t rk_n_here(const rk_sharded *s) { return s->n_streams_of[s->rank]; }
 static inline int32_t rk_stored_feature(const rk_sharded *s, int32_t trainer, int32_t stream) { return trainer * rk_n_here(s) + stream; }
 /* Rows of a replicated shard are read where they are. */
-static inline bool rk_shard_stream_answers(const rk_sharded *s, const rk_shard_stream *stream, int32_t trainer, int32_t owner) {
+static inline bool rk_table_shard_stream_answers(const rk_sharded *s, const rk_table_shard_stream *stream, int32_t trainer, int32_t owner) {
     return s->shards[stream->shard].owner >= 0 || trainer == owner;
 }
 
@@ -137,22 +137,22 @@ void rk_wire_pack(void *to, rk_dtype wire, const float *from, int64_t n);
 void rk_wire_unpack(float *to, rk_dtype wire, const void *from, int64_t n);
 
 /* The trainer's side (sharded_input_dist.c). */
-rk_status rk_journey_ask(rk_sharded *s, rk_journey *j, int64_t n, const rk_ids *ids);
-/* What goes to a stream: so many rows or bags, of the table's (rk_wanted.values) those from this one on. */
-int64_t rk_journey_count(const rk_sharded *s, rk_journey *j, const rk_shard_stream *stream);
-int64_t rk_journey_first(const rk_sharded *s, const rk_journey *j, const rk_shard_stream *stream);
-rk_status rk_journey_take_rows(rk_sharded *s, rk_journey *j);
-rk_status rk_journey_give(rk_sharded *s, rk_journey *j, const rk_activation *gradients);
-rk_status rk_journey_decide(rk_sharded *s, rk_journey *j, bool applies);
+rk_status rk_in_flight_batch_input_dist(rk_sharded *s, rk_in_flight_batch *j, int64_t n, const rk_ids *ids);
+/* What goes to a stream: so many rows or bags, of the table's (rk_unique_rows.values) those from this one on. */
+int64_t rk_in_flight_batch_count(const rk_sharded *s, rk_in_flight_batch *j, const rk_table_shard_stream *stream);
+int64_t rk_in_flight_batch_first(const rk_sharded *s, const rk_in_flight_batch *j, const rk_table_shard_stream *stream);
+rk_status rk_in_flight_batch_take_rows(rk_sharded *s, rk_in_flight_batch *j);
+rk_status rk_in_flight_batch_give(rk_sharded *s, rk_in_flight_batch *j, const rk_activation *gradients);
+rk_status rk_in_flight_batch_decide(rk_sharded *s, rk_in_flight_batch *j, bool applies);
 /* The owner's (sharded_server.c). */
-rk_status rk_journey_read(rk_sharded *s, rk_journey *j);
-rk_status rk_journey_serve(rk_sharded *s, rk_journey *j);
-rk_status rk_journey_read_give(const rk_journey *j, int32_t trainer, rk_give_header *out);
-rk_status rk_journey_update(rk_sharded *s, rk_journey *j);
+rk_status rk_in_flight_batch_read(rk_sharded *s, rk_in_flight_batch *j);
+rk_status rk_in_flight_batch_serve(rk_sharded *s, rk_in_flight_batch *j);
+rk_status rk_in_flight_batch_read_give(const rk_in_flight_batch *j, int32_t trainer, rk_give_header *out);
+rk_status rk_in_flight_batch_update(rk_sharded *s, rk_in_flight_batch *j);
 /* Journeys moved on, by the caller or by a courier (sharded_pipeline.c). set_off: asked; done with: returned. */
-void rk_sharded_set_off(rk_sharded *s, rk_journey *j);
-void rk_sharded_return(rk_sharded *s, rk_journey *j);
-rk_status rk_sharded_until(rk_sharded *s, const rk_journey *j, rk_journey_state state);
+void rk_sharded_set_off(rk_sharded *s, rk_in_flight_batch *j);
+void rk_sharded_return(rk_sharded *s, rk_in_flight_batch *j);
+rk_status rk_sharded_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_flight_batch_state state);
 rk_status rk_sharded_until_served(rk_sharded *s); /* all that are begun, without a courier */
 rk_status rk_sharded_start(rk_sharded *s);
 void rk_sharded_stop(rk_sharded *s);

@@ -7,10 +7,10 @@
 #include "base/thread/trace.h"
 #include "embedding/sharded/sharded_internal.h"
 
-static rk_journey_state state_of(const rk_journey *j) {
-    return (rk_journey_state)atomic_load_explicit(&j->state, memory_order_acquire);
+static rk_in_flight_batch_state state_of(const rk_in_flight_batch *j) {
+    return (rk_in_flight_batch_state)atomic_load_explicit(&j->state, memory_order_acquire);
 }
-static void set_state(rk_journey *j, rk_journey_state state) {
+static void set_state(rk_in_flight_batch *j, rk_in_flight_batch_state state) {
     atomic_store_explicit(&j->state, state, memory_order_release);
 }
 
@@ -19,16 +19,16 @@ static int64_t begun_of(const rk_sharded *s) {
 }
 
 /* An owner serves a batch when all updates that it is to see are done. */
-static bool may_serve(const rk_sharded *s, const rk_journey *j, int64_t number) {
+static bool may_serve(const rk_sharded *s, const rk_in_flight_batch *j, int64_t number) {
     return !s->owns || s->next_updated >= number - (j->kind == RK_JOURNEY_TRAIN ? s->staleness : 0);
 }
 
-static rk_status arrived(rk_exchange *exchange, bool *done) {
+static rk_status arrived(rk_all_to_all *all_to_all, bool *done) {
     *done = true;
-    return exchange ? rk_exchange_test(exchange, done) : RK_OK;
+    return all_to_all ? rk_all_to_all_test(all_to_all, done) : RK_OK;
 }
 
-static void see_staleness(rk_sharded *s, const rk_journey *j, int64_t number) {
+static void see_staleness(rk_sharded *s, const rk_in_flight_batch *j, int64_t number) {
     if (j->kind != RK_JOURNEY_TRAIN) return;
     int64_t missing = number - s->next_updated + (int64_t)s->stale_rows.n;
     atomic_fetch_add(&s->staleness_sum, missing);
@@ -37,12 +37,12 @@ static void see_staleness(rk_sharded *s, const rk_journey *j, int64_t number) {
 
 static rk_status serve_next(rk_sharded *s, bool *moved) {
     int64_t number = s->next_served;
-    rk_journey *j = rk_journey_at(s, number);
+    rk_in_flight_batch *j = rk_in_flight_batch_at(s, number);
     if (number >= begun_of(s) || state_of(j) != RK_JOURNEY_ASKED) return RK_OK;
     bool done;
     RK_TRY(arrived(j->ids, &done));
     if (!done) return RK_OK;
-    if (!j->is_read && s->owns) RK_TRY(rk_journey_read(s, j));
+    if (!j->is_read && s->owns) RK_TRY(rk_in_flight_batch_read(s, j));
     j->is_read = true;
     if (!may_serve(s, j, number)) return RK_OK;
     uint64_t begin = rk_trace_begin();
@@ -50,7 +50,7 @@ static rk_status serve_next(rk_sharded *s, bool *moved) {
     if (j->kind == RK_JOURNEY_WORD)
         set_state(j, RK_JOURNEY_READY);
     else {
-        RK_TRY(rk_journey_serve(s, j));
+        RK_TRY(rk_in_flight_batch_serve(s, j));
         set_state(j, RK_JOURNEY_SERVED);
     }
     rk_trace_end(begin, "serve rows");
@@ -60,15 +60,15 @@ static rk_status serve_next(rk_sharded *s, bool *moved) {
 }
 
 /* Owners that do not train wait for gradients next, and for what becomes of them. */
-static rk_status receive_rows(rk_sharded *s, rk_journey *j, bool *moved) {
+static rk_status receive_rows(rk_sharded *s, rk_in_flight_batch *j, bool *moved) {
     bool done;
     if (state_of(j) != RK_JOURNEY_SERVED) return RK_OK;
     RK_TRY(arrived(j->rows, &done));
     if (!done) return RK_OK;
-    if (s->trains) RK_TRY(rk_journey_take_rows(s, j));
+    if (s->trains) RK_TRY(rk_in_flight_batch_take_rows(s, j));
     if (!s->trains && j->kind == RK_JOURNEY_TRAIN) {
-        RK_TRY(rk_exchange_begin(s->comm, RK_LANE_GRADIENTS, s->answers, s->nobody, s->trainers, &j->gradients));
-        RK_TRY(rk_exchange_begin(s->comm, RK_LANE_VERDICTS, s->answers, s->nobody, s->first, &j->verdict));
+        RK_TRY(rk_all_to_all_begin(s->comm, RK_LANE_GRADIENTS, s->answers, s->nobody, s->trainers, &j->gradients));
+        RK_TRY(rk_all_to_all_begin(s->comm, RK_LANE_VERDICTS, s->answers, s->nobody, s->first, &j->step_status));
     }
     set_state(j, s->trains ? RK_JOURNEY_READY : RK_JOURNEY_RETURNED);
     *moved = true;
@@ -76,11 +76,11 @@ static rk_status receive_rows(rk_sharded *s, rk_journey *j, bool *moved) {
 }
 
 /* Batches that were begun before these gradients were given are not to see them. */
-static rk_status may_update(const rk_sharded *s, const rk_journey *j, bool *may) {
+static rk_status may_update(const rk_sharded *s, const rk_in_flight_batch *j, bool *may) {
     *may = true;
     if (!j->gradients || !s->owns) return RK_OK;
     rk_give_header header;
-    RK_TRY(rk_journey_read_give(j, 0, &header));
+    RK_TRY(rk_in_flight_batch_read_give(j, 0, &header));
     RK_FAIL_IF(header.begun > s->next_updated + s->staleness + 1, RK_INTERNAL, "rank 0 has begun %lld batches when %lld are done", (long long)header.begun,
                (long long)s->next_updated);
     *may = s->next_served >= header.begun;
@@ -88,22 +88,22 @@ static rk_status may_update(const rk_sharded *s, const rk_journey *j, bool *may)
 }
 
 static rk_status update_next(rk_sharded *s, bool *moved) {
-    rk_journey *j = rk_journey_at(s, s->next_updated);
+    rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->next_updated);
     bool done;
     if (s->next_updated >= begun_of(s) || state_of(j) != RK_JOURNEY_RETURNED) return RK_OK;
     RK_TRY(arrived(j->gradients, &done));
-    if (done) RK_TRY(arrived(j->verdict, &done));
+    if (done) RK_TRY(arrived(j->step_status, &done));
     if (done) RK_TRY(may_update(s, j, &done));
     if (!done) return RK_OK;
     uint64_t begin = rk_trace_begin();
-    if (j->gradients && s->owns) RK_TRY(rk_journey_update(s, j));
+    if (j->gradients && s->owns) RK_TRY(rk_in_flight_batch_update(s, j));
     s->n_trained += j->kind == RK_JOURNEY_TRAIN;
     rk_trace_end(begin, "update rows");
-    rk_exchange_free(j->ids);
-    rk_exchange_free(j->rows);
-    rk_exchange_free(j->gradients);
-    rk_exchange_free(j->verdict);
-    j->ids = j->rows = j->gradients = j->verdict = NULL;
+    rk_all_to_all_free(j->ids);
+    rk_all_to_all_free(j->rows);
+    rk_all_to_all_free(j->gradients);
+    rk_all_to_all_free(j->step_status);
+    j->ids = j->rows = j->gradients = j->step_status = NULL;
     set_state(j, RK_JOURNEY_FREE);
     s->next_updated++;
     *moved = true;
@@ -115,21 +115,21 @@ static rk_status move(rk_sharded *s, bool *moved) {
     RK_TRY(update_next(s, moved));
     RK_TRY(serve_next(s, moved));
     for (int64_t i = s->next_updated; i < s->next_served; i++) { /* in order, since gradients' exchanges begin here */
-        RK_TRY(receive_rows(s, rk_journey_at(s, i), moved));
-        if (state_of(rk_journey_at(s, i)) == RK_JOURNEY_SERVED) break;
+        RK_TRY(receive_rows(s, rk_in_flight_batch_at(s, i), moved));
+        if (state_of(rk_in_flight_batch_at(s, i)) == RK_JOURNEY_SERVED) break;
     }
     return RK_OK;
 }
 
 /* What the oldest batch that is not ready waits for: first its own ids, or gradients that it is to see, then its rows; later ones do not hold it up. */
-static rk_exchange *holdup(const rk_sharded *s) {
+static rk_all_to_all *holdup(const rk_sharded *s) {
     int64_t next = s->next_served;
-    const rk_journey *oldest = rk_journey_at(s, s->next_updated), *j = rk_journey_at(s, next);
+    const rk_in_flight_batch *oldest = rk_in_flight_batch_at(s, s->next_updated), *j = rk_in_flight_batch_at(s, next);
     for (int64_t i = s->next_updated; i < next; i++)
-        if (state_of(rk_journey_at(s, i)) == RK_JOURNEY_SERVED) return rk_journey_at(s, i)->rows;
+        if (state_of(rk_in_flight_batch_at(s, i)) == RK_JOURNEY_SERVED) return rk_in_flight_batch_at(s, i)->rows;
     if (next < begun_of(s) && state_of(j) == RK_JOURNEY_ASKED && !j->is_read && j->ids) return j->ids;
     if (state_of(oldest) != RK_JOURNEY_RETURNED) return NULL;
-    return oldest->verdict && rk_exchange_is_done(oldest->gradients) ? oldest->verdict : oldest->gradients;
+    return oldest->step_status && rk_all_to_all_is_done(oldest->gradients) ? oldest->step_status : oldest->gradients;
 }
 
 /* One step by this thread, or a wait for what holds all up. */
@@ -137,12 +137,12 @@ static rk_status move_or_wait(rk_sharded *s) {
     bool moved;
     RK_TRY(move(s, &moved));
     if (moved) return RK_OK;
-    rk_exchange *exchange = holdup(s);
-    RK_FAIL_IF(!exchange, RK_INTERNAL, "a batch waits for nothing");
-    return rk_exchange_wait(exchange);
+    rk_all_to_all *all_to_all = holdup(s);
+    RK_FAIL_IF(!all_to_all, RK_INTERNAL, "a batch waits for nothing");
+    return rk_all_to_all_wait(all_to_all);
 }
 
-static rk_status move_until(rk_sharded *s, const rk_journey *j, rk_journey_state state) {
+static rk_status move_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_flight_batch_state state) {
     while (state_of(j) != state) RK_TRY(move_or_wait(s));
     return RK_OK;
 }
@@ -154,42 +154,42 @@ rk_status rk_sharded_until_served(rk_sharded *s) {
 
 /* The courier sleeps until there is something to do. */
 static void wake(rk_sharded *s) {
-    if (!s->has_courier) return;
+    if (!s->has_comm_thread) return;
     pthread_mutex_lock(&s->lock);
     pthread_cond_broadcast(&s->woken);
     pthread_mutex_unlock(&s->lock);
 }
 
-void rk_sharded_set_off(rk_sharded *s, rk_journey *j) {
+void rk_sharded_set_off(rk_sharded *s, rk_in_flight_batch *j) {
     set_state(j, RK_JOURNEY_ASKED);
     atomic_fetch_add_explicit(&s->begun, 1, memory_order_release);
     wake(s);
 }
 
-void rk_sharded_return(rk_sharded *s, rk_journey *j) {
+void rk_sharded_return(rk_sharded *s, rk_in_flight_batch *j) {
     set_state(j, RK_JOURNEY_RETURNED);
     wake(s);
 }
 
-static rk_status courier_status(rk_sharded *s) {
+static rk_status comm_thread_status(rk_sharded *s) {
     return s->status == RK_OK ? RK_OK : rk_error(s->status, "%s", s->error);
 }
 
 /* Until it is so by the courier, which is told that somebody waits. */
-static rk_status wait_until(rk_sharded *s, const rk_journey *j, rk_journey_state state) {
+static rk_status wait_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_flight_batch_state state) {
     pthread_mutex_lock(&s->lock);
     s->n_waiting++;
     pthread_cond_broadcast(&s->woken);
     while (state_of(j) != state && s->status == RK_OK) pthread_cond_wait(&s->moved, &s->lock);
     s->n_waiting--;
-    rk_status status = state_of(j) == state ? RK_OK : courier_status(s);
+    rk_status status = state_of(j) == state ? RK_OK : comm_thread_status(s);
     pthread_mutex_unlock(&s->lock);
     return status;
 }
 
-rk_status rk_sharded_until(rk_sharded *s, const rk_journey *j, rk_journey_state state) {
+rk_status rk_sharded_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_flight_batch_state state) {
     double begin = rk_clock_seconds();
-    rk_status status = s->has_courier ? wait_until(s, j, state) : move_until(s, j, state);
+    rk_status status = s->has_comm_thread ? wait_until(s, j, state) : move_until(s, j, state);
     s->seen.wait_s += rk_clock_seconds() - begin;
     return status;
 }
@@ -202,14 +202,14 @@ static rk_status rest(rk_sharded *s, long *nap_ns) {
     while (!s->stops && s->next_updated == begun_of(s)) pthread_cond_wait(&s->woken, &s->lock);
     bool awaited = s->n_waiting > 0;
     pthread_mutex_unlock(&s->lock);
-    rk_exchange *exchange = awaited ? holdup(s) : NULL;
-    if (exchange) return rk_exchange_wait(exchange);
+    rk_all_to_all *all_to_all = awaited ? holdup(s) : NULL;
+    if (all_to_all) return rk_all_to_all_wait(all_to_all);
     nanosleep(&(struct timespec){0, *nap_ns}, NULL);
     *nap_ns = *nap_ns < MOST_NAP_NS ? *nap_ns + *nap_ns / 8 : MOST_NAP_NS;
     return RK_OK;
 }
 
-static void *run_courier(void *context) {
+static void *run_comm_thread(void *context) {
     rk_sharded *s = context;
     rk_parallel_stay_alone();
     for (long nap_ns = LEAST_NAP_NS;;) {
@@ -233,17 +233,17 @@ rk_status rk_sharded_start(rk_sharded *s) {
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->moved, NULL);
     pthread_cond_init(&s->woken, NULL);
-    RK_FAIL_IF(pthread_create(&s->courier, NULL, run_courier, s) != 0, RK_NO_MEMORY, "could not start a thread");
-    s->has_courier = true;
+    RK_FAIL_IF(pthread_create(&s->comm_thread, NULL, run_comm_thread, s) != 0, RK_NO_MEMORY, "could not start a thread");
+    s->has_comm_thread = true;
     return RK_OK;
 }
 
 void rk_sharded_stop(rk_sharded *s) {
-    if (!s->has_courier) return;
+    if (!s->has_comm_thread) return;
     pthread_mutex_lock(&s->lock);
     s->stops = true;
     pthread_cond_broadcast(&s->woken);
     pthread_mutex_unlock(&s->lock);
-    pthread_join(s->courier, NULL);
-    s->has_courier = false;
+    pthread_join(s->comm_thread, NULL);
+    s->has_comm_thread = false;
 }

@@ -17,35 +17,35 @@ static rk_status too_short(int32_t trainer, const char *what, size_t n_bytes) {
     return rk_error(RK_INTERNAL, "rank %d sent a parcel of %s of %zu bytes, less than it says", trainer, what, n_bytes);
 }
 
-static rk_status read_stream(const rk_sharded *s, rk_journey *j, int32_t trainer, int32_t i, rk_ask_entry entry, const rk_parcel *parcel, size_t *at) {
-    const rk_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
+static rk_status read_stream(const rk_sharded *s, rk_in_flight_batch *j, int32_t trainer, int32_t i, rk_ask_entry entry, const rk_message *message, size_t *at) {
+    const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
     int32_t f = rk_stored_feature(s, trainer, i);
     bool bags = stream->feature >= 0;
-    size_t left = parcel->n_bytes - *at, most_bags = bags ? left / sizeof(uint32_t) : left, most_ids = left / (size_t)stream->id_bytes; /* so that no product overflows */
+    size_t left = message->n_bytes - *at, most_bags = bags ? left / sizeof(uint32_t) : left, most_ids = left / (size_t)stream->id_bytes; /* so that no product overflows */
     bool fits = entry.n_bags >= 0 && entry.n_ids >= 0 && (uint64_t)entry.n_bags <= most_bags && (uint64_t)entry.n_ids <= most_ids;
-    if (!fits) return too_short(trainer, "ids", parcel->n_bytes);
+    if (!fits) return too_short(trainer, "ids", message->n_bytes);
     size_t bag_bytes = bags ? rk_pad((size_t)entry.n_bags * sizeof(uint32_t), 8) : 0, id_bytes = rk_pad((size_t)entry.n_ids * (size_t)stream->id_bytes, 8);
-    if (bag_bytes + id_bytes > left) return too_short(trainer, "ids", parcel->n_bytes);
+    if (bag_bytes + id_bytes > left) return too_short(trainer, "ids", message->n_bytes);
     RK_FAIL_IF(!bags && entry.n_bags != entry.n_ids, RK_INTERNAL, "rank %d asks for %lld rows by %lld ids", trainer, (long long)entry.n_bags, (long long)entry.n_ids);
-    const char *from = (const char *)parcel->data + *at;
+    const char *from = (const char *)message->data + *at;
     *at += bag_bytes + id_bytes;
-    RK_TRY(rk_box_reserve(&j->local[f], (size_t)entry.n_ids * sizeof(int64_t)));
+    RK_TRY(rk_resizable_buffer_reserve(&j->local[f], (size_t)entry.n_ids * sizeof(int64_t)));
     widen(j->local[f].data, stream->id_bytes, from + bag_bytes, entry.n_ids);
     j->counts[f] = entry.n_bags;
     j->stored_ids[f] = (rk_ids){.ids_per_sample = 1, .ids = j->local[f].data};
     if (!bags) return RK_OK;
-    RK_TRY(rk_box_reserve(&j->offsets[f], (size_t)(entry.n_bags + 1) * sizeof(int64_t)));
+    RK_TRY(rk_resizable_buffer_reserve(&j->offsets[f], (size_t)(entry.n_bags + 1) * sizeof(int64_t)));
     int64_t *offsets = j->offsets[f].data;
     const uint32_t *lengths = (const uint32_t *)(const void *)from;
     offsets[0] = 0;
     for (int64_t b = 0; b < entry.n_bags; b++) offsets[b + 1] = offsets[b] + lengths[b];
-    if (offsets[entry.n_bags] != entry.n_ids) return too_short(trainer, "ids", parcel->n_bytes);
+    if (offsets[entry.n_bags] != entry.n_ids) return too_short(trainer, "ids", message->n_bytes);
     j->stored_ids[f].offsets = offsets;
     return RK_OK;
 }
 
-rk_status rk_journey_read(rk_sharded *s, rk_journey *j) {
-    const rk_parcel *from = rk_exchange_received(j->ids);
+rk_status rk_in_flight_batch_read(rk_sharded *s, rk_in_flight_batch *j) {
+    const rk_message *from = rk_all_to_all_received(j->ids);
     int32_t n = rk_n_here(s);
     size_t head = sizeof(rk_ask_header) + (size_t)n * sizeof(rk_ask_entry);
     for (int32_t r = 0; r < s->roles.n_trainers; r++) {
@@ -63,40 +63,40 @@ rk_status rk_journey_read(rk_sharded *s, rk_journey *j) {
 }
 
 /* Bags that are looked up, which are not those of replicated tables that other trainers read for themselves. */
-static int64_t n_answered(const rk_sharded *s, const rk_journey *j, int32_t trainer, int32_t i) {
-    const rk_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
-    return rk_shard_stream_answers(s, stream, trainer, s->rank) ? j->counts[rk_stored_feature(s, trainer, i)] : 0;
+static int64_t n_answered(const rk_sharded *s, const rk_in_flight_batch *j, int32_t trainer, int32_t i) {
+    const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
+    return rk_table_shard_stream_answers(s, stream, trainer, s->rank) ? j->counts[rk_stored_feature(s, trainer, i)] : 0;
 }
 
-static rk_status place_answers(rk_sharded *s, rk_journey *j, int32_t trainer) {
+static rk_status place_answers(rk_sharded *s, rk_in_flight_batch *j, int32_t trainer) {
     size_t bytes = 0;
     for (int32_t i = 0; i < rk_n_here(s); i++) {
-        const rk_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
+        const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
         bytes += rk_values_bytes(n_answered(s, j, trainer, i), s->shards[stream->shard].dim, stream->rows_wire);
     }
-    RK_TRY(rk_box_reserve(&j->answer[trainer], bytes));
+    RK_TRY(rk_resizable_buffer_reserve(&j->answer[trainer], bytes));
     char *to = j->answer[trainer].data;
     for (int32_t i = 0; i < rk_n_here(s); i++) {
-        const rk_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
+        const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
         int32_t f = rk_stored_feature(s, trainer, i), dim = s->shards[stream->shard].dim;
         int64_t n = n_answered(s, j, trainer, i);
         s->activations[f] = (rk_activation){(float *)(void *)to, dim, NULL};
         if (n == 0) continue; /* `to` may be NULL */
         if (stream->rows_wire != RK_F32) {
-            RK_TRY(rk_box_reserve(&s->aside[f], (size_t)n * (size_t)dim * sizeof(float)));
-            s->activations[f].data = s->aside[f].data;
+            RK_TRY(rk_resizable_buffer_reserve(&s->scratch[f], (size_t)n * (size_t)dim * sizeof(float)));
+            s->activations[f].data = s->scratch[f].data;
         }
         to += rk_values_bytes(n, dim, stream->rows_wire);
     }
-    s->answers[trainer] = (rk_parcel){j->answer[trainer].data, bytes};
+    s->answers[trainer] = (rk_message){j->answer[trainer].data, bytes};
     atomic_fetch_add(&s->bytes_served, bytes);
     return RK_OK;
 }
 
-static void pack_answers(const rk_sharded *s, const rk_journey *j, int32_t trainer) {
+static void pack_answers(const rk_sharded *s, const rk_in_flight_batch *j, int32_t trainer) {
     char *to = j->answer[trainer].data;
     for (int32_t i = 0; i < rk_n_here(s); i++) {
-        const rk_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
+        const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
         int32_t dim = s->shards[stream->shard].dim;
         int64_t n = n_answered(s, j, trainer, i);
         if (n == 0) continue;
@@ -105,7 +105,7 @@ static void pack_answers(const rk_sharded *s, const rk_journey *j, int32_t train
     }
 }
 
-rk_status rk_journey_serve(rk_sharded *s, rk_journey *j) {
+rk_status rk_in_flight_batch_serve(rk_sharded *s, rk_in_flight_batch *j) {
     int32_t n_trainers = s->roles.n_trainers, n = rk_n_here(s);
     if (s->store) {
         for (int32_t r = 0; r < n_trainers; r++) RK_TRY(place_answers(s, j, r));
@@ -123,15 +123,15 @@ rk_status rk_journey_serve(rk_sharded *s, rk_journey *j) {
         if (j->kind == RK_JOURNEY_TRAIN) rk_stale_rows_take_away(&s->stale_rows);
         for (int32_t r = 0; r < n_trainers; r++) pack_answers(s, j, r);
     } else {
-        for (int32_t r = 0; r < n_trainers; r++) s->answers[r] = (rk_parcel){0};
+        for (int32_t r = 0; r < n_trainers; r++) s->answers[r] = (rk_message){0};
     }
-    return rk_exchange_begin(s->comm, RK_LANE_ROWS, s->answers, s->owns ? s->trainers : s->nobody, s->trains ? s->owners : s->nobody, &j->rows);
+    return rk_all_to_all_begin(s->comm, RK_LANE_ROWS, s->answers, s->owns ? s->trainers : s->nobody, s->trains ? s->owners : s->nobody, &j->rows);
 }
 
-static rk_status take_gradients(rk_sharded *s, const rk_journey *j, int32_t trainer, const rk_parcel *from) {
+static rk_status take_gradients(rk_sharded *s, const rk_in_flight_batch *j, int32_t trainer, const rk_message *from) {
     size_t at = RK_GIVE_HEAD;
     for (int32_t i = 0; i < rk_n_here(s); i++) {
-        const rk_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
+        const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
         int32_t f = rk_stored_feature(s, trainer, i), dim = s->shards[stream->shard].dim;
         s->activations[f] = (rk_activation){NULL, dim, NULL};
         if (!stream->trainable) continue;
@@ -141,35 +141,35 @@ static rk_status take_gradients(rk_sharded *s, const rk_journey *j, int32_t trai
         if (at + bytes > from->n_bytes) return too_short(trainer, "gradients", from->n_bytes);
         s->activations[f].data = (float *)(void *)((char *)from->data + at);
         if (stream->gradients_wire != RK_F32) {
-            RK_TRY(rk_box_reserve(&s->aside[f], (size_t)n * (size_t)dim * sizeof(float)));
-            rk_wire_unpack(s->aside[f].data, stream->gradients_wire, (char *)from->data + at, n * dim);
-            s->activations[f].data = s->aside[f].data;
+            RK_TRY(rk_resizable_buffer_reserve(&s->scratch[f], (size_t)n * (size_t)dim * sizeof(float)));
+            rk_wire_unpack(s->scratch[f].data, stream->gradients_wire, (char *)from->data + at, n * dim);
+            s->activations[f].data = s->scratch[f].data;
         }
         at += bytes;
     }
     return RK_OK;
 }
 
-rk_status rk_journey_read_give(const rk_journey *j, int32_t trainer, rk_give_header *out) {
-    const rk_parcel *from = &rk_exchange_received(j->gradients)[trainer];
+rk_status rk_in_flight_batch_read_give(const rk_in_flight_batch *j, int32_t trainer, rk_give_header *out) {
+    const rk_message *from = &rk_all_to_all_received(j->gradients)[trainer];
     if (from->n_bytes < RK_GIVE_HEAD) return too_short(trainer, "gradients", from->n_bytes);
     memcpy(out, from->data, sizeof *out);
     return RK_OK;
 }
 
-static rk_status read_verdict(rk_journey *j) {
-    const rk_parcel *from = &rk_exchange_received(j->verdict)[0];
+static rk_status read_step_status(rk_in_flight_batch *j) {
+    const rk_message *from = &rk_all_to_all_received(j->step_status)[0];
     if (from->n_bytes < sizeof j->applies) return too_short(0, "a verdict", from->n_bytes);
     memcpy(&j->applies, from->data, sizeof j->applies);
     return RK_OK;
 }
 
-rk_status rk_journey_update(rk_sharded *s, rk_journey *j) {
-    if (!s->trains) RK_TRY(read_verdict(j));
+rk_status rk_in_flight_batch_update(rk_sharded *s, rk_in_flight_batch *j) {
+    if (!s->trains) RK_TRY(read_step_status(j));
     if (!s->store || !j->applies) return RK_OK;
-    const rk_parcel *from = rk_exchange_received(j->gradients);
+    const rk_message *from = rk_all_to_all_received(j->gradients);
     for (int32_t r = 0; r < s->roles.n_trainers; r++) RK_TRY(take_gradients(s, j, r, &from[r]));
-    RK_TRY(rk_flight_route(s->store, &s->store->flights[s->store->now], 0, j->counts, j->stored_ids));
+    RK_TRY(rk_batch_context_dedup(s->store, &s->store->batch_contexts[s->store->now], 0, j->counts, j->stored_ids));
     RK_TRY(rk_embeddings_launch(s->store, s->activations, false)); /* a row that is not finite stays so: what came is checked here too */
     RK_TRY(rk_stale_rows_keep(&s->stale_rows, s->n_trained));
     rk_embeddings_update_all(s->store);

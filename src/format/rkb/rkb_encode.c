@@ -109,7 +109,7 @@ static bool find_or_add(dictionary *d, const rk_column *column, int64_t value) {
 }
 
 /* *worth: the dictionary and indices take fewer bytes than the texts one after another. */
-static rk_status build_dictionary(const rk_column *column, dictionary *d, bool *worth) {
+static rk_status build_vocabulary(const rk_column *column, dictionary *d, bool *worth) {
     int64_t n = column->n_values, longest = 0, shortest = INT64_MAX, n_word_bytes = 0, longest_word = 0, shortest_word = INT64_MAX;
     uint64_t n_text_bytes = 0;
     *worth = false;
@@ -152,7 +152,7 @@ static void put_dictionary(rk_buffer *out, const rk_column *column, const dictio
 static rk_status put_text(rk_buffer *out, const rk_column *column, bool in_bits, int64_t *scratch) {
     dictionary d = {0};
     bool worth;
-    rk_status status = build_dictionary(column, &d, &worth);
+    rk_status status = build_vocabulary(column, &d, &worth);
     if (status == RK_OK && worth) {
         put_dictionary(out, column, &d, in_bits, scratch);
     } else if (status == RK_OK) {

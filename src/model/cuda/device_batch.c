@@ -12,11 +12,11 @@ static size_t place(size_t *at, int64_t n, size_t bytes) {
 
 rk_device_batch_layout rk_device_batch_plan(const rk_model *model) {
     rk_device_batch_layout l = {.n_sequences = model->lengths >= 0 ? rk_graph_shape(model->graph, model->lengths).cols : 0};
-    int64_t n_items = model->retrieval ? model->max_batch + rk_retrieval_n_drawn(model->retrieval) : 0;
+    int64_t n_items = model->retrieval ? model->max_batch + rk_retrieval_n_negatives(model->retrieval) : 0;
     l.dense = place(&l.n_bytes, model->max_here * model->n_dense, sizeof(float));
     l.lengths = place(&l.n_bytes, model->max_here * l.n_sequences, sizeof(float));
     l.pairs = place(&l.n_bytes, n_items, sizeof(int32_t));
-    l.chances = place(&l.n_bytes, n_items, sizeof(float));
+    l.log_q = place(&l.n_bytes, n_items, sizeof(float));
     l.labels = place(&l.n_bytes, model->max_batch * model->n_tasks, sizeof(float));
     l.weights = place(&l.n_bytes, model->max_batch, sizeof(float));
     l.scales = place(&l.n_bytes, model->n_tasks, sizeof(double));
@@ -69,16 +69,16 @@ static void pack_targets(const rk_device_batch_layout *l, const rk_model *model,
 }
 
 static void send_pairs(const rk_device_batch_layout *l, const rk_model *model, const rk_pairs *pairs, rk_stream *upload, rk_device_batch *to) {
-    size_t n = (size_t)pairs->n, n_items = n + (size_t)rk_retrieval_n_drawn(model->retrieval);
-    const float *chances = rk_retrieval_chances(model->retrieval, pairs);
+    size_t n = (size_t)pairs->n, n_items = n + (size_t)rk_retrieval_n_negatives(model->retrieval);
+    const float *log_q = rk_retrieval_log_q(model->retrieval, pairs);
     const float *weights = pairs->weighted ? pairs->weights : NULL;
     pack_weights(l, pairs->n, weights, to);
     *(double *)(to->host + l->wholes) = rk_loss_weight(pairs->n, weights, NULL, 1);
     to->n_pairs = pairs->n;
     memcpy(to->host + l->pairs, pairs->ids, n_items * sizeof *pairs->ids);
-    if (chances) memcpy(to->host + l->chances, chances, n_items * sizeof *chances);
+    if (log_q) memcpy(to->host + l->log_q, log_q, n_items * sizeof *log_q);
     send(upload, to, l->pairs, n_items * sizeof *pairs->ids);
-    send(upload, to, l->chances, chances ? n_items * sizeof *chances : 0);
+    send(upload, to, l->log_q, log_q ? n_items * sizeof *log_q : 0);
     send(upload, to, l->weights, n * sizeof *weights);
 }
 

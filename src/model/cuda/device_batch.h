@@ -12,7 +12,7 @@ typedef struct rk_device_batch_layout {
     size_t lengths;    /* float [max_here, n_sequences] */
     size_t labels;     /* float [max_batch, n_tasks] */
     size_t pairs;      /* int32 [max_batch + drawn]: of a two_tower: items of the pairs, then the drawn ones; none in other models */
-    size_t chances;    /* float [max_batch + drawn]: of those (rk_retrieval_chances) */
+    size_t log_q;    /* float [max_batch + drawn]: of those (rk_retrieval_log_q) */
     size_t weights;    /* float [max_batch]: 1 where the batch has none */
     size_t scales;     /* double [n_tasks]: each task's weight at this step over that of its samples; 0 where it has none */
     size_t wholes;     /* double [n_tasks]: the weight of the whole batch's samples */

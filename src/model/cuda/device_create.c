@@ -32,7 +32,7 @@ static rk_status create_graph(rk_model *model, const rk_model_device *options) {
     if (model->dense >= 0) inputs[n++] = (rk_device_graph_input){.value = model->dense, .no_gradient = true};
     if (model->lengths >= 0) inputs[n++] = (rk_device_graph_input){.value = model->lengths, .no_gradient = true};
     rk_device_graph_options graph = {.max_batch = model->max_here, .training = trains(model), .tf32 = options->tf32, .inputs = inputs, .n_inputs = n};
-    if (model->spread) graph.sum = rk_device_spread_sum, graph.sum_context = model;
+    if (model->data_parallel) graph.sum = rk_device_data_parallel_sum, graph.sum_context = model;
     return rk_device_graph_create(model->graph, model->optimizer, model->device_step->device, &graph, &model->device_step->graph);
 }
 
@@ -53,7 +53,7 @@ static rk_status budget_of(const rk_model *model, const rk_model_device *options
     uint64_t wanted = 0;
     RK_TRY(rk_device_query(model->device_step->device, &info));
     for (int32_t t = 0; model->embeddings && t < rk_embeddings_n_tables(model->embeddings); t++) wanted += rk_embeddings_table_bytes(model->embeddings, t);
-    if (model->spread && model->spread->sharded) wanted = rk_sharded_bytes(model->spread->sharded);
+    if (model->data_parallel && model->data_parallel->sharded) wanted = rk_sharded_bytes(model->data_parallel->sharded);
     uint64_t sharers = model->device_step->comm ? (uint64_t)rk_device_comm_sharers(model->device_step->comm) : 1;
     uint64_t most = options->memory_bytes ? options->memory_bytes : info.free_bytes / 10 * 9 / sharers;
     *out = wanted > most ? most : 0;
@@ -65,8 +65,8 @@ static rk_status budget_of(const rk_model *model, const rk_model_device *options
 static rk_status create_tables(rk_model *model, const rk_model_device *options) {
     rk_device_tables_options tables = {.max_batch = model->max_here};
     RK_TRY(budget_of(model, options, &tables.budget_bytes));
-    if (model->spread) return rk_device_spread_create(model, tables.budget_bytes);
-    model->device_step->own = model->device_step->verdict;
+    if (model->data_parallel) return rk_device_data_parallel_create(model, tables.budget_bytes);
+    model->device_step->own = model->device_step->step_status;
     if (!model->embeddings) return RK_OK;
     return rk_device_tables_create(model->embeddings, model->device_step->device, &tables, &model->device_step->tables);
 }
@@ -76,11 +76,11 @@ static rk_status reserve(rk_model *model) {
     size_t n_predictions = (size_t)((model->max_here > model->max_batch ? model->max_here : model->max_batch) * model->n_tasks);
     void *memory;
     for (int i = 0; i < RK_DEVICE_FLIGHTS; i++) RK_TRY(rk_device_batch_init(&d->layout, d->device, &d->batches[i]));
-    d->verdict_bytes = (size_t)(model->n_tasks + 1) * sizeof *d->verdict;
-    RK_TRY(rk_device_alloc(d->device, d->verdict_bytes, &memory));
+    d->step_status_bytes = (size_t)(model->n_tasks + 1) * sizeof *d->step_status;
+    RK_TRY(rk_device_alloc(d->device, d->step_status_bytes, &memory));
     d->found = memory;
-    RK_TRY(rk_device_alloc_host(d->device, d->verdict_bytes, &memory));
-    d->verdict = memory;
+    RK_TRY(rk_device_alloc_host(d->device, d->step_status_bytes, &memory));
+    d->step_status = memory;
     RK_TRY(rk_device_alloc(d->device, n_predictions * sizeof *d->predictions, &memory));
     d->predictions = memory;
     RK_TRY(rk_device_alloc_host(d->device, n_predictions * sizeof *d->told, &memory));
@@ -91,7 +91,7 @@ static rk_status reserve(rk_model *model) {
 /* The device, and all that ranks need not meet for. */
 static rk_status open_device(rk_model *model, const rk_model_device *options) {
     rk_device_step *d = model->device_step;
-    RK_TRY(rk_device_open(model->spread ? rk_device_spread_number(model, options->number) : options->number, &d->device));
+    RK_TRY(rk_device_open(model->data_parallel ? rk_device_data_parallel_number(model, options->number) : options->number, &d->device));
     RK_TRY(rk_stream_create(d->device, &d->upload));
     RK_TRY(rk_stream_create(d->device, &d->routing));
     RK_TRY(rk_stream_create(d->device, &d->compute));
@@ -103,9 +103,9 @@ static rk_status open_device(rk_model *model, const rk_model_device *options) {
 
 /* No rank waits for one that has failed already. */
 static rk_status meet(rk_model *model, rk_status status) {
-    if (!model->spread) return status;
-    RK_TRY(rk_comm_agree(model->spread->trainers, status));
-    return rk_device_comm_create(model->spread->trainers, model->device_step->device, &model->device_step->comm);
+    if (!model->data_parallel) return status;
+    RK_TRY(rk_comm_agree(model->data_parallel->trainers, status));
+    return rk_device_comm_create(model->data_parallel->trainers, model->device_step->device, &model->device_step->comm);
 }
 
 rk_status rk_device_step_create(rk_model *model, const rk_model_device *options) {
@@ -124,10 +124,10 @@ void rk_device_step_free(rk_model *model) {
     if (!d) return;
     if (d->comm && d->compute) (void)rk_device_comm_wait(d->comm, d->compute); /* with a time limit: others may be gone */
     if (d->compute) (void)rk_stream_sync(d->compute);
-    rk_device_spread_free(model);
+    rk_device_data_parallel_free(model);
     for (int i = 0; i < RK_DEVICE_FLIGHTS; i++) {
-        rk_kept_launches_release(&d->training[i]);
-        rk_kept_launches_release(&d->prediction[i]);
+        rk_launch_cache_release(&d->training[i]);
+        rk_launch_cache_release(&d->prediction[i]);
     }
     rk_device_tables_free(d->tables);
     rk_device_tasks_free(d->tasks);
@@ -136,7 +136,7 @@ void rk_device_step_free(rk_model *model) {
     if (d->device) {
         for (int i = 0; i < RK_DEVICE_FLIGHTS; i++) rk_device_batch_release(d->device, &d->batches[i]);
         rk_device_free(d->device, d->found);
-        rk_device_free_host(d->device, d->verdict);
+        rk_device_free_host(d->device, d->step_status);
         rk_device_free(d->device, d->predictions);
         rk_device_free_host(d->device, d->told);
     }

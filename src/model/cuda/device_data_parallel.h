@@ -7,15 +7,15 @@
 #include "model/step/data_parallel.h"
 
 /* RK_UNSUPPORTED: what several GPUs do not do; with the reason. */
-rk_status rk_device_spread_check(const rk_model *model);
-int32_t rk_device_spread_number(const rk_model *model, int32_t first); /* of this rank's GPU: those of a host from `first` on, one after the other */
-rk_status rk_device_spread_create(rk_model *model, uint64_t budget_bytes);
-void rk_device_spread_free(rk_model *model);
-void rk_device_spread_sum(void *model, rk_stream *stream, float *values, int64_t n); /* rk_device_graph_options.sum */
+rk_status rk_device_data_parallel_check(const rk_model *model);
+int32_t rk_device_data_parallel_number(const rk_model *model, int32_t first); /* of this rank's GPU: those of a host from `first` on, one after the other */
+rk_status rk_device_data_parallel_create(rk_model *model, uint64_t budget_bytes);
+void rk_device_data_parallel_free(rk_model *model);
+void rk_device_data_parallel_sum(void *model, rk_stream *stream, float *values, int64_t n); /* rk_device_graph_options.sum */
 /* A training step from the verdicts on: they are joined, dense gradients summed, rows and parameters updated unless somebody's stops it. */
-rk_status rk_device_spread_end_step(rk_model *model);
+rk_status rk_device_data_parallel_end_step(rk_model *model);
 /* What the hosts tell each other beside a step: asks to stop, bytes. */
-rk_status rk_device_spread_begin_words(rk_model *model);
-rk_status rk_device_spread_end_words(rk_model *model);
+rk_status rk_device_data_parallel_begin_control(rk_model *model);
+rk_status rk_device_data_parallel_end_control(rk_model *model);
 
 #endif

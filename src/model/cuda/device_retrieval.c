@@ -7,7 +7,7 @@
 
 /* Users' vectors or gradients of the whole batch, and behind them items', at most. */
 static int64_t most_vectors(const rk_model *model) {
-    return 2 * model->max_batch + rk_retrieval_n_drawn(model->retrieval);
+    return 2 * model->max_batch + rk_retrieval_n_negatives(model->retrieval);
 }
 
 static rk_status reserve_all(rk_model *model) {
@@ -18,14 +18,14 @@ static rk_status reserve_all(rk_model *model) {
     d->all_vectors = memory;
     RK_TRY(rk_device_alloc(d->device, n_bytes, &memory));
     d->all_gradients = memory;
-    return rk_alloc(4 * (size_t)model->spread->roles.n_trainers, sizeof *d->parcels, &d->parcels);
+    return rk_alloc(4 * (size_t)model->data_parallel->roles.n_trainers, sizeof *d->messages, &d->messages);
 }
 
 rk_status rk_device_retrieval_create(rk_model *model, const rk_model_device *options) {
     rk_candidate_loss_config config = rk_retrieval_loss_config(model, model->max_batch);
     rk_device_candidate_loss_options how = {.tf32 = options->tf32};
     RK_TRY(rk_device_candidate_loss_create(model->device_step->device, &config, &how, &model->device_step->candidates));
-    return model->spread ? reserve_all(model) : RK_OK;
+    return model->data_parallel ? reserve_all(model) : RK_OK;
 }
 
 void rk_device_retrieval_free(rk_device_step *d) {
@@ -33,7 +33,7 @@ void rk_device_retrieval_free(rk_device_step *d) {
     if (!d->device) return;
     rk_device_free(d->device, d->all_vectors);
     rk_device_free(d->device, d->all_gradients);
-    rk_free(d->parcels);
+    rk_free(d->messages);
 }
 
 /* Where this step's vectors and gradients are. */
@@ -52,7 +52,7 @@ static void run_loss(rk_model *model, const rk_device_batch *batch, const vector
                                                                   .users = v->users,
                                                                   .items = v->items,
                                                                   .ids = (const int32_t *)(at + d->layout.pairs),
-                                                                  .log_q = rk_retrieval_is_corrected(model->retrieval) ? (const float *)(at + d->layout.chances) : NULL,
+                                                                  .log_q = rk_retrieval_is_corrected(model->retrieval) ? (const float *)(at + d->layout.log_q) : NULL,
                                                                   .weights = (const float *)(at + d->layout.weights),
                                                                   .scale = (const double *)(at + d->layout.scales),
                                                                   .user_gradient = v->user_gradient,
@@ -68,33 +68,33 @@ static size_t bytes_below(int64_t first, int64_t last, int64_t n, int64_t dim) {
     return end > first ? (size_t)((end - first) * dim) * sizeof(float) : 0;
 }
 
-static void add_parcel(rk_device_parcel *list, size_t *n, int32_t rank, const float *data, size_t n_bytes) {
-    if (n_bytes) list[(*n)++] = (rk_device_parcel){rank, (void *)(size_t)data, n_bytes};
+static void add_message(rk_device_message *list, size_t *n, int32_t rank, const float *data, size_t n_bytes) {
+    if (n_bytes) list[(*n)++] = (rk_device_message){rank, (void *)(size_t)data, n_bytes};
 }
 
 /* All trainers' vectors to all: users of the first n_pairs samples, items of all. */
 static void gather(rk_model *model, const vectors *mine, int64_t n_pairs, int64_t total, float *users, float *items) {
     rk_device_step *d = model->device_step;
-    const rk_spread *sp = model->spread;
-    rk_device_parcel *send = d->parcels, *receive = send + 2 * sp->roles.n_trainers;
+    const rk_data_parallel *sp = model->data_parallel;
+    rk_device_message *send = d->messages, *receive = send + 2 * sp->roles.n_trainers;
     size_t n_send = 0, n_receive = 0;
-    int64_t dim = rk_model_vector_dim(model), first = rk_spread_cut(sp, sp->rank, total), last = rk_spread_cut(sp, sp->rank + 1, total);
+    int64_t dim = rk_model_vector_dim(model), first = rk_data_parallel_split(sp, sp->rank, total), last = rk_data_parallel_split(sp, sp->rank + 1, total);
     for (int32_t r = 0; r < sp->roles.n_trainers; r++) {
-        int64_t from = rk_spread_cut(sp, r, total), to = rk_spread_cut(sp, r + 1, total);
-        add_parcel(send, &n_send, r, mine->users, bytes_below(first, last, n_pairs, dim));
-        add_parcel(send, &n_send, r, mine->items, bytes_below(first, last, total, dim));
-        add_parcel(receive, &n_receive, r, users + from * dim, bytes_below(from, to, n_pairs, dim));
-        add_parcel(receive, &n_receive, r, items + from * dim, bytes_below(from, to, total, dim));
+        int64_t from = rk_data_parallel_split(sp, r, total), to = rk_data_parallel_split(sp, r + 1, total);
+        add_message(send, &n_send, r, mine->users, bytes_below(first, last, n_pairs, dim));
+        add_message(send, &n_send, r, mine->items, bytes_below(first, last, total, dim));
+        add_message(receive, &n_receive, r, users + from * dim, bytes_below(from, to, n_pairs, dim));
+        add_message(receive, &n_receive, r, items + from * dim, bytes_below(from, to, total, dim));
     }
-    (void)rk_device_comm_exchange(d->comm, d->compute, send, n_send, receive, n_receive); /* a failure is the next call's too */
+    (void)rk_device_comm_all_to_all(d->comm, d->compute, send, n_send, receive, n_receive); /* a failure is the next call's too */
 }
 
 /* Each trainer has the rows of some pairs; gradients, to users as to items, are summed over trainers. */
 static void run_over_ranks(rk_model *model, const rk_device_batch *batch, const vectors *mine) {
     rk_device_step *d = model->device_step;
-    const rk_spread *sp = model->spread;
-    int64_t n_pairs = batch->n_pairs, total = n_pairs + rk_retrieval_n_drawn(model->retrieval), dim = rk_model_vector_dim(model);
-    int64_t first = rk_spread_cut(sp, sp->rank, total), last = rk_spread_cut(sp, sp->rank + 1, total), n = sp->roles.n_trainers;
+    const rk_data_parallel *sp = model->data_parallel;
+    int64_t n_pairs = batch->n_pairs, total = n_pairs + rk_retrieval_n_negatives(model->retrieval), dim = rk_model_vector_dim(model);
+    int64_t first = rk_data_parallel_split(sp, sp->rank, total), last = rk_data_parallel_split(sp, sp->rank + 1, total), n = sp->roles.n_trainers;
     float *users = d->all_vectors, *user_gradient = d->all_gradients;
     vectors all = {.users = users, .items = users + n_pairs * dim, .user_gradient = user_gradient, .item_gradient = user_gradient + n_pairs * dim};
     gather(model, mine, n_pairs, total, users, users + n_pairs * dim);
@@ -112,7 +112,7 @@ void rk_device_retrieval_loss(rk_model *model, const rk_device_batch *batch, int
     rk_value user = rk_graph_find(model->graph, "user_vector"), item = rk_graph_find(model->graph, "item_vector");
     vectors mine = {rk_device_graph_data(d->graph, user), rk_device_graph_data(d->graph, item), rk_device_graph_gradient(d->graph, user), rk_device_graph_gradient(d->graph, item)};
     rk_stream_fill(d->compute, rk_device_graph_gradient(d->graph, model->logits), 0, (size_t)n * sizeof(float));
-    if (model->spread)
+    if (model->data_parallel)
         run_over_ranks(model, batch, &mine);
     else
         run_loss(model, batch, &mine, 0, batch->n_pairs);

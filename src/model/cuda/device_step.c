@@ -58,9 +58,9 @@ static void give_training(void *context, int64_t n) {
     rk_model *model = r->model;
     rk_device_step *d = model->device_step;
     uint32_t *stop = rk_stop_of(d->found, model->n_tasks);
-    rk_stream_fill(d->compute, d->found, 0, d->verdict_bytes);
+    rk_stream_fill(d->compute, d->found, 0, d->step_status_bytes);
     give_inputs(r, n);
-    int64_t n_rest = model->retrieval ? rk_retrieval_drawn_here(model, r->batch->n_pairs, n) : 0;
+    int64_t n_rest = model->retrieval ? rk_retrieval_local_negatives(model, r->batch->n_pairs, n) : 0;
     rk_device_graph_forward(d->graph, d->compute, n, n_rest, r->total, true, (const int64_t *)(r->batch->device + d->layout.step));
     if (model->retrieval)
         rk_device_retrieval_loss(model, r->batch, n);
@@ -68,14 +68,14 @@ static void give_training(void *context, int64_t n) {
         give_losses(model, r->batch, n);
     rk_device_graph_backward(d->graph, d->compute, n);
     if (d->tables) note(r, rk_device_tables_measure(d->tables, d->compute, d->gradients, stop));
-    if (d->comm) { /* the rest is no rank's alone: rk_device_spread_end_step */
+    if (d->comm) { /* the rest is no rank's alone: rk_device_data_parallel_end_step */
         if (d->tables) note(r, rk_device_tables_sum(d->tables, d->compute, d->gradients));
         return;
     }
     rk_device_graph_measure(d->graph, d->compute, stop);
     if (d->tables) note(r, rk_device_tables_apply(d->tables, d->compute, d->gradients, stop));
     rk_device_graph_update(d->graph, d->compute, stop);
-    rk_stream_download(d->compute, d->verdict, d->found, d->verdict_bytes);
+    rk_stream_download(d->compute, d->step_status, d->found, d->step_status_bytes);
 }
 
 static void give_prediction(void *context, int64_t n) {
@@ -97,9 +97,9 @@ static rk_status begin(rk_model *model, const rk_batch_part *from, int64_t first
     d->totals[next] = from->total;
     rk_device_batch_send(&d->layout, model, from, first, n, ids, training, pairs, d->upload, &d->batches[next]);
     if (d->sharded)
-        status = rk_device_sharded_route(d->sharded, d->upload, d->routing, n, ids, training);
+        status = rk_device_sharded_dedup(d->sharded, d->upload, d->routing, n, ids, training);
     else if (d->tables)
-        status = rk_device_tables_route(d->tables, d->upload, d->routing, n, NULL, ids, training);
+        status = rk_device_tables_dedup(d->tables, d->upload, d->routing, n, NULL, ids, training);
     rk_trace_end(began, "send");
     if (status == RK_OK) d->now = next;
     return status;
@@ -132,13 +132,13 @@ static rk_status give(rk_model *model, bool training) {
     RK_TRY(take_rows(d));
     if (training) RK_TRY(rk_device_graph_prepare(d->graph, d->compute));
     if (training) rk_device_batch_number(&d->layout, model, d->compute, batch);
-    rk_kept_launches *kept = &(training ? d->training : d->prediction)[d->now];
+    rk_launch_cache *kept = &(training ? d->training : d->prediction)[d->now];
     if (training && (rk_device_graph_sums(d->graph) || d->all_vectors)) /* ranks meet on the way */
         give_training(&r, batch->view.n);
     else
-        RK_TRY(rk_kept_launches_run(kept, d->compute, batch->view.n, training ? give_training : give_prediction, &r));
+        RK_TRY(rk_launch_cache_run(kept, d->compute, batch->view.n, training ? give_training : give_prediction, &r));
     RK_TRY(r.status);
-    return training && d->comm ? rk_device_spread_end_step(model) : RK_OK;
+    return training && d->comm ? rk_device_data_parallel_end_step(model) : RK_OK;
 }
 
 /* Nothing is given to the device of a batch whose ids are wrong. */
@@ -148,24 +148,24 @@ static rk_status launch(rk_model *model, bool training) {
     rk_status status = check_ids(d);
     rk_trace_end(began, "wait for ids");
     began = rk_trace_begin();
-    if (status == RK_OK && training && d->comm) status = rk_device_spread_begin_words(model);
+    if (status == RK_OK && training && d->comm) status = rk_device_data_parallel_begin_control(model);
     if (status == RK_OK) status = give(model, training);
     if (status != RK_OK) end_batch(d, false);
     rk_trace_end(began, "launch");
     return status;
 }
 
-static rk_status sum_losses(const rk_model *model, const double *verdict, double *loss) {
+static rk_status sum_losses(const rk_model *model, const double *step_status, double *loss) {
     const rk_device_step *d = model->device_step;
-    if (!model->retrieval) return rk_model_sum_shards(model, &d->batches[d->running].view, verdict, 1, loss);
-    *loss = verdict[0];
+    if (!model->retrieval) return rk_model_sum_micro_batches(model, &d->batches[d->running].view, step_status, 1, loss);
+    *loss = step_status[0];
     return isfinite(*loss) ? RK_OK : rk_retrieval_not_finite(model, *loss);
 }
 
 /* What was not finite here, in the CPU's order and words. */
 static rk_status find_not_finite(rk_model *model, double *loss) {
     rk_device_step *d = model->device_step;
-    uint32_t stop = *rk_stop_of(d->verdict, model->n_tasks), own = *rk_stop_of(d->own, model->n_tasks);
+    uint32_t stop = *rk_stop_of(d->step_status, model->n_tasks), own = *rk_stop_of(d->own, model->n_tasks);
     if (own) RK_TRY(sum_losses(model, d->own, loss));
     bool lost = stop & RK_CUDA_STOP_LOSS; /* another rank's loss, of which all sums are no numbers */
     rk_status status = stop & RK_CUDA_STOP_DENSE && !lost ? rk_device_graph_check(d->graph, d->compute) : RK_OK;
@@ -176,14 +176,14 @@ static rk_status find_not_finite(rk_model *model, double *loss) {
 /* Over ranks the first one's, in the same words on all. */
 static rk_status name_not_finite(rk_model *model, double *loss) {
     rk_status status = find_not_finite(model, loss);
-    if (model->device_step->comm) status = rk_comm_agree(model->spread->trainers, status);
+    if (model->device_step->comm) status = rk_comm_agree(model->data_parallel->trainers, status);
     return status == RK_OK ? rk_error(RK_INTERNAL, "the device found a number that was not finite, and then did not") : status;
 }
 
 static rk_status await_step(rk_model *model) {
     rk_device_step *d = model->device_step;
     if (!d->comm) return rk_stream_sync(d->compute);
-    RK_TRY(rk_device_spread_end_words(model));
+    RK_TRY(rk_device_data_parallel_end_control(model));
     return rk_device_comm_wait(d->comm, d->compute);
 }
 
@@ -194,8 +194,8 @@ static rk_status finish(rk_model *model, double *loss) {
     rk_status status = await_step(model);
     rk_trace_end(began, "wait for the device");
     double found = NAN;
-    bool stopped = *rk_stop_of(d->verdict, model->n_tasks) != 0;
-    if (status == RK_OK) status = stopped ? name_not_finite(model, &found) : sum_losses(model, d->verdict, &found);
+    bool stopped = *rk_stop_of(d->step_status, model->n_tasks) != 0;
+    if (status == RK_OK) status = stopped ? name_not_finite(model, &found) : sum_losses(model, d->step_status, &found);
     d->under_way = false;
     rk_device_graph_done(d->graph, status == RK_OK);
     end_batch(d, status == RK_OK);
@@ -264,33 +264,33 @@ rk_status rk_device_step_metrics(rk_model *model, bool binary, int64_t n, const 
     return rk_device_metrics(d->device, d->compute, binary, n, samples, groups, out);
 }
 
-rk_status rk_device_step_item_places(rk_model *model, const rk_item_places *args) {
+rk_status rk_device_step_item_positions(rk_model *model, const rk_item_positions *args) {
     rk_device_step *d = model->device_step;
     RK_TRY(need_drained(d));
-    return rk_device_item_places(d->device, d->compute, args, 0);
+    return rk_device_item_positions(d->device, d->compute, args, 0);
 }
 
-rk_status rk_device_step_settle(rk_model *model) {
+rk_status rk_device_step_flush(rk_model *model) {
     rk_device_step *d = model->device_step;
     RK_TRY(need_drained(d));
     if (!d->home_is_old) return RK_OK;
     if (d->sharded)
-        RK_TRY(rk_device_sharded_settle(d->sharded));
+        RK_TRY(rk_device_sharded_flush(d->sharded));
     else if (d->tables)
-        RK_TRY(rk_device_tables_settle(d->tables));
-    RK_TRY(rk_device_graph_settle(d->graph));
+        RK_TRY(rk_device_tables_flush(d->tables));
+    RK_TRY(rk_device_graph_flush(d->graph));
     d->home_is_old = false;
     return RK_OK;
 }
 
-rk_status rk_device_step_refresh(rk_model *model) {
+rk_status rk_device_step_reload(rk_model *model) {
     rk_device_step *d = model->device_step;
     RK_TRY(need_drained(d));
     if (d->sharded)
-        RK_TRY(rk_device_sharded_refresh(d->sharded));
+        RK_TRY(rk_device_sharded_reload(d->sharded));
     else if (d->tables)
-        RK_TRY(rk_device_tables_refresh(d->tables));
-    RK_TRY(rk_device_graph_refresh(d->graph));
+        RK_TRY(rk_device_tables_reload(d->tables));
+    RK_TRY(rk_device_graph_reload(d->graph));
     d->home_is_old = false;
     return RK_OK;
 }

@@ -22,9 +22,9 @@ rk_status rk_device_step_predict(rk_model *model, const rk_batch *batch, int64_t
 rk_status rk_device_step_vectors(rk_model *model, const rk_batch *batch, const rk_ids *ids, rk_value value, rk_real *out);
 /* Between steps. */
 rk_status rk_device_step_metrics(rk_model *model, bool binary, int64_t n, const rk_metric_sample *samples, const int64_t *groups, rk_metric_parts *out);
-rk_status rk_device_step_item_places(rk_model *model, const rk_item_places *args);
+rk_status rk_device_step_item_positions(rk_model *model, const rk_item_positions *args);
 
-rk_status rk_device_step_settle(rk_model *model);
-rk_status rk_device_step_refresh(rk_model *model);
+rk_status rk_device_step_flush(rk_model *model);
+rk_status rk_device_step_reload(rk_model *model);
 
 #endif

@@ -25,7 +25,7 @@ struct rk_device_step {
     rk_device_tables *tables;          /* NULL: the model has none; over ranks: the front of `sharded` */
     rk_device_sharded *sharded;        /* over ranks, and */
     rk_device_comm *comm;              /* between them */
-    rk_exchange *words;                /* of the step that is under way: what the hosts tell each other, */
+    rk_all_to_all *words;                /* of the step that is under way: what the hosts tell each other, */
     rk_device_word word;               /* and this one does */
     double *founds;                    /* device: `found` of each rank */
     double *own;                       /* pinned: this rank's; on one rank: verdict */
@@ -36,13 +36,13 @@ struct rk_device_step {
     rk_device_tasks *tasks;
     rk_device_candidate_loss *candidates; /* of a two_tower that trains, else NULL, */
     float *all_vectors, *all_gradients; /* and over ranks of the whole batch: users', [max_batch, dim] at most, and behind them items', [max_batch + drawn, dim] */
-    rk_device_parcel *parcels;         /* [4 * trainers]: scratch */
+    rk_device_message *messages;         /* [4 * trainers]: scratch */
     rk_activation *activations, *gradients; /* [n_lookups] in the graph's inputs */
     double *found;                     /* device: [n_tasks] losses, then `stop` */
-    double *verdict;                   /* the same, pinned */
-    size_t verdict_bytes;
+    double *step_status;                   /* the same, pinned */
+    size_t step_status_bytes;
     float *predictions, *told;         /* [max_batch or max_here, n_tasks]: device; pinned */
-    rk_kept_launches training[RK_DEVICE_FLIGHTS], prediction[RK_DEVICE_FLIGHTS];
+    rk_launch_cache training[RK_DEVICE_FLIGHTS], prediction[RK_DEVICE_FLIGHTS];
     bool late;
     bool under_way;                    /* a step that was given to the device and not yet judged, */
     int running;                       /* of this batch */

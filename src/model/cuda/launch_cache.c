@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-static rk_status keep(rk_kept_launches *kept, rk_stream *stream, int64_t n, void (*give)(void *context, int64_t n), void *context) {
+static rk_status keep(rk_launch_cache *kept, rk_stream *stream, int64_t n, void (*give)(void *context, int64_t n), void *context) {
     rk_launch_graph *graph;
     RK_TRY(rk_stream_capture_begin(stream));
     give(context, n);
@@ -23,7 +23,7 @@ static bool keeps_none(void) {
 }
 
 /* A size that comes once, such as an epoch's last batch, is not worth keeping, nor is a batch of no samples; and what libraries set up at their first use may not be kept. */
-rk_status rk_kept_launches_run(rk_kept_launches *kept, rk_stream *stream, int64_t n, void (*give)(void *context, int64_t n), void *context) {
+rk_status rk_launch_cache_run(rk_launch_cache *kept, rk_stream *stream, int64_t n, void (*give)(void *context, int64_t n), void *context) {
     bool is_kept = kept->graph && kept->n == n, comes_again = n > 0 && kept->last_n == n;
     kept->last_n = n;
     if ((!is_kept && !comes_again) || keeps_none()) {
@@ -35,7 +35,7 @@ rk_status rk_kept_launches_run(rk_kept_launches *kept, rk_stream *stream, int64_
     return RK_OK;
 }
 
-void rk_kept_launches_release(rk_kept_launches *kept) {
+void rk_launch_cache_release(rk_launch_cache *kept) {
     rk_launch_graph_free(kept->graph);
-    *kept = (rk_kept_launches){0};
+    *kept = (rk_launch_cache){0};
 }

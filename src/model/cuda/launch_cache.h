@@ -4,13 +4,13 @@
 
 #include "cuda/device/device.h"
 
-typedef struct rk_kept_launches {
+typedef struct rk_launch_cache {
     rk_launch_graph *graph; /* of batches of n samples; NULL: none yet */
     int64_t n, last_n;
-} rk_kept_launches;
+} rk_launch_cache;
 
 /* Gives the stream what `give` gives it for a batch of n samples. `give` must give the same for the same n, and neither allocate nor wait. */
-rk_status rk_kept_launches_run(rk_kept_launches *kept, rk_stream *stream, int64_t n, void (*give)(void *context, int64_t n), void *context);
-void rk_kept_launches_release(rk_kept_launches *kept);
+rk_status rk_launch_cache_run(rk_launch_cache *kept, rk_stream *stream, int64_t n, void (*give)(void *context, int64_t n), void *context);
+void rk_launch_cache_release(rk_launch_cache *kept);
 
 #endif

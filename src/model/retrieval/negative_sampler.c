@@ -12,13 +12,13 @@ struct rk_sampler {
     int64_t n;
     double *keeps;       /* [n]: the share of its place that item i has; NULL: all alike */
     int64_t *aliases;    /* [n]: who has the rest */
-    rk_real *log_chances; /* [n] */
+    rk_real *log_q; /* [n] */
 };
 
 static rk_status reserve(rk_sampler *s) {
     RK_TRY(rk_alloc((size_t)s->n, sizeof *s->keeps, &s->keeps));
     RK_TRY(rk_alloc((size_t)s->n, sizeof *s->aliases, &s->aliases));
-    return rk_alloc((size_t)s->n, sizeof *s->log_chances, &s->log_chances);
+    return rk_alloc((size_t)s->n, sizeof *s->log_q, &s->log_q);
 }
 
 /* Chances, that add up to 1, into keeps. */
@@ -30,7 +30,7 @@ static rk_status weigh(rk_sampler *s, const int64_t *counts, double exponent) {
         s->keeps[i] /= sum;
         if (s->keeps[i] > 0 && s->keeps[i] < least) least = s->keeps[i];
     }
-    for (int64_t i = 0; i < s->n; i++) s->log_chances[i] = (rk_real)log(s->keeps[i] > 0 ? s->keeps[i] : least);
+    for (int64_t i = 0; i < s->n; i++) s->log_q[i] = (rk_real)log(s->keeps[i] > 0 ? s->keeps[i] : least);
     return RK_OK;
 }
 
@@ -76,7 +76,7 @@ void rk_sampler_free(rk_sampler *s) {
     if (!s) return;
     rk_free(s->keeps);
     rk_free(s->aliases);
-    rk_free(s->log_chances);
+    rk_free(s->log_q);
     rk_free(s);
 }
 
@@ -89,6 +89,6 @@ int64_t rk_sampler_draw(const rk_sampler *s, uint64_t seed, uint64_t stream, uin
     return (double)(share_bits >> 11) * 0x1p-53 < s->keeps[place] ? place : s->aliases[place];
 }
 
-rk_real rk_sampler_log_chance(const rk_sampler *s, int64_t item) {
-    return s->log_chances ? s->log_chances[item] : (rk_real)-log((double)s->n);
+rk_real rk_sampler_log_q(const rk_sampler *s, int64_t item) {
+    return s->log_q ? s->log_q[item] : (rk_real)-log((double)s->n);
 }

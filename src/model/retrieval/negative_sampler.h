@@ -14,6 +14,6 @@ rk_status rk_sampler_create(int64_t n, const int64_t *counts, double exponent, r
 void rk_sampler_free(rk_sampler *sampler);
 int64_t rk_sampler_draw(const rk_sampler *sampler, uint64_t seed, uint64_t stream, uint64_t counter);
 /* ln of the item's chance; of one that is never drawn, of the least chance that another has. */
-rk_real rk_sampler_log_chance(const rk_sampler *sampler, int64_t item);
+rk_real rk_sampler_log_q(const rk_sampler *sampler, int64_t item);
 
 #endif

@@ -95,7 +95,7 @@ void rk_retrieval_free(rk_retrieval *r) {
     rk_sampler_free(r->sampler);
     rk_candidate_loss_free(r->loss);
     rk_free(r->log_q);
-    rk_free(r->shard_losses);
+    rk_free(r->micro_batch_losses);
     rk_pairs_release(&r->pairs);
     rk_retrieval_ranks_release(&r->ranks);
     rk_free(r->features);
@@ -116,7 +116,7 @@ rk_embedding_source rk_retrieval_source(const rk_retrieval *r, int32_t s) {
     return (rk_embedding_source){r->schema.features[f].name, r->schema.features[f].cardinality, r->schema.features[f].weighted};
 }
 
-int64_t rk_retrieval_n_drawn(const rk_retrieval *r) {
+int64_t rk_retrieval_n_negatives(const rk_retrieval *r) {
     return r->section.negatives;
 }
 
@@ -162,10 +162,10 @@ void rk_retrieval_mark_outputs(rk_model *model) {
     rk_graph_keep(graph);
 }
 
-int64_t rk_retrieval_drawn_here(const rk_model *model, int64_t n_pairs, int64_t n) {
-    const rk_spread *sp = model->spread;
-    int64_t first = sp ? rk_spread_cut(sp, sp->rank, n_pairs + rk_retrieval_n_drawn(model->retrieval)) : 0, drawn = first + n - n_pairs;
-    return drawn < 0 ? 0 : drawn < n ? drawn : n;
+int64_t rk_retrieval_local_negatives(const rk_model *model, int64_t n_pairs, int64_t n) {
+    const rk_data_parallel *sp = model->data_parallel;
+    int64_t first = sp ? rk_data_parallel_split(sp, sp->rank, n_pairs + rk_retrieval_n_negatives(model->retrieval)) : 0, sampled = first + n - n_pairs;
+    return sampled < 0 ? 0 : sampled < n ? sampled : n;
 }
 
 bool rk_retrieval_is_corrected(const rk_retrieval *r) {
@@ -190,7 +190,7 @@ rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model, int64_t
     return (rk_candidate_loss_config){.kind = (rk_candidate_loss_kind)s->loss,
                                       .dim = rk_graph_shape(model->graph, r->user).cols,
                                       .max_n = max_n,
-                                      .n_drawn = s->negatives,
+                                      .n_sampled = s->negatives,
                                       .in_batch = s->in_batch,
                                       .hard = s->hard,
                                       .temperature = s->temperature,
@@ -201,14 +201,14 @@ rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model, int64_t
 /* The loss, whose shards are dealt out to trainers as the graph's are. */
 static rk_status create_loss(rk_model *model, const rk_model_options *o) {
     rk_retrieval *r = model->retrieval;
-    const rk_spread *sp = model->spread;
-    int64_t n_shards = sp ? sp->n_shards : o->n_shards > 1 ? o->n_shards : 1, first = sp ? sp->first_shards[sp->rank] : 0;
-    r->n_shards = n_shards;
+    const rk_data_parallel *sp = model->data_parallel;
+    int64_t n_micro_batches = sp ? sp->n_micro_batches : o->n_micro_batches > 1 ? o->n_micro_batches : 1, first = sp ? sp->first_micro_batches[sp->rank] : 0;
+    r->n_micro_batches = n_micro_batches;
     rk_candidate_loss_config config = rk_retrieval_loss_config(model, o->max_batch);
-    config.n_shards = (int32_t)n_shards;
-    config.first_shard = (int32_t)first;
-    config.n_here = (int32_t)(sp ? sp->first_shards[sp->rank + 1] - first : n_shards);
-    RK_TRY(rk_alloc((size_t)n_shards, sizeof *r->shard_losses, &r->shard_losses));
+    config.n_micro_batches = (int32_t)n_micro_batches;
+    config.first_micro_batch = (int32_t)first;
+    config.n_here = (int32_t)(sp ? sp->first_micro_batches[sp->rank + 1] - first : n_micro_batches);
+    RK_TRY(rk_alloc((size_t)n_micro_batches, sizeof *r->micro_batch_losses, &r->micro_batch_losses));
     return rk_candidate_loss_create(&config, &r->loss);
 }
 
@@ -229,8 +229,8 @@ rk_status rk_retrieval_finish(rk_model *model, const rk_model_options *o) {
     RK_FAIL_IF(n_items > INT32_MAX, RK_UNSUPPORTED, "a two_tower of %lld items", (long long)n_items);
     RK_TRY(rk_sampler_create(n_items, by_popularity ? r->known->counts : NULL, s->popularity_exponent, &r->sampler));
     RK_TRY(rk_alloc((size_t)(o->max_batch + s->negatives), sizeof *r->log_q, &r->log_q));
-    if (!model->spread) RK_TRY(rk_pairs_init(r, o->max_batch, &r->pairs));
+    if (!model->data_parallel) RK_TRY(rk_pairs_init(r, o->max_batch, &r->pairs));
     if (o->device) return RK_OK; /* which has a loss of its own */
-    if (model->spread) RK_TRY(rk_retrieval_ranks_init(model, &r->ranks));
+    if (model->data_parallel) RK_TRY(rk_retrieval_ranks_init(model, &r->ranks));
     return create_loss(model, o);
 }

@@ -14,8 +14,8 @@ void rk_retrieval_free(rk_retrieval *retrieval);
 int32_t rk_retrieval_n_sources(const rk_retrieval *retrieval);
 rk_embedding_source rk_retrieval_source(const rk_retrieval *retrieval, int32_t s);
 int32_t rk_retrieval_feature(const rk_retrieval *retrieval, int32_t s);
-int64_t rk_retrieval_n_drawn(const rk_retrieval *retrieval); /* samples that a batch is lengthened by */
-int64_t rk_retrieval_drawn_here(const rk_model *model, int64_t n_pairs, int64_t n); /* of the n samples that are this process's, pairs first */
+int64_t rk_retrieval_n_negatives(const rk_retrieval *retrieval); /* samples that a batch is lengthened by */
+int64_t rk_retrieval_local_negatives(const rk_model *model, int64_t n_pairs, int64_t n); /* of the n samples that are this process's, pairs first */
 uint64_t rk_retrieval_bytes(const rk_retrieval *retrieval);          /* of a step, and of the pairs that are known */
 double rk_retrieval_ranking_bytes(const rk_retrieval *retrieval, int32_t dim); /* of an evaluation at most: vectors of users and items, these once more as a matrix, and scores */
 double rk_retrieval_history_length(const rk_retrieval *retrieval);   /* of a pair of the training data, on average */
@@ -45,7 +45,7 @@ rk_status rk_retrieval_extend(rk_model *model, const rk_batch *batch, const rk_p
 rk_status rk_retrieval_lengthen(rk_model *model, const rk_batch *batch, rk_batch *out, const rk_pairs **pairs);
 bool rk_retrieval_is_corrected(const rk_retrieval *retrieval);
 /* [n + n_drawn]: logarithms of the items' chances to be candidates, until the next call; NULL where they are not corrected. */
-const rk_real *rk_retrieval_chances(rk_retrieval *retrieval, const rk_pairs *pairs);
+const rk_real *rk_retrieval_log_q(rk_retrieval *retrieval, const rk_pairs *pairs);
 rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model, int64_t max_n); /* but for its shards */
 rk_status rk_retrieval_not_finite(const rk_model *model, double loss);
 /* Samples of items first .. first+n-1, whose users are empty. */

@@ -24,8 +24,8 @@ struct rk_retrieval {
     rk_value user, item;          /* vectors */
     rk_sampler *sampler;          /* of training, with all below but the last */
     rk_candidate_loss *loss;
-    int64_t n_shards;             /* of the loss, on all trainers */
-    double *shard_losses;         /* [n_shards] */
+    int64_t n_micro_batches;             /* of the loss, on all trainers */
+    double *micro_batch_losses;         /* [n_shards] */
     rk_real *log_q;               /* [max_batch + n_drawn] */
     rk_pairs pairs;               /* of the batch under way in one process; over ranks those of the shares */
     rk_retrieval_ranks ranks;

@@ -32,21 +32,21 @@ static span meet(span a, span b) {
 }
 
 /* Of a batch of `total` samples, those of trainer t. */
-static span samples_of(const rk_spread *sp, int32_t t, int64_t total) {
-    return (span){rk_spread_cut(sp, t, total), rk_spread_cut(sp, t + 1, total)};
+static span samples_of(const rk_data_parallel *sp, int32_t t, int64_t total) {
+    return (span){rk_data_parallel_split(sp, t, total), rk_data_parallel_split(sp, t + 1, total)};
 }
 
 /* Of n pairs, those whose rows of scores trainer t has. */
-static span rows_of(const rk_spread *sp, int32_t t, int64_t n) {
-    return (span){rk_candidate_loss_cut(n, (int32_t)sp->n_shards, (int32_t)sp->first_shards[t]), rk_candidate_loss_cut(n, (int32_t)sp->n_shards, (int32_t)sp->first_shards[t + 1])};
+static span rows_of(const rk_data_parallel *sp, int32_t t, int64_t n) {
+    return (span){rk_candidate_loss_split(n, (int32_t)sp->n_micro_batches, (int32_t)sp->first_micro_batches[t]), rk_candidate_loss_split(n, (int32_t)sp->n_micro_batches, (int32_t)sp->first_micro_batches[t + 1])};
 }
 
 rk_status rk_retrieval_gather(const rk_model *model, int64_t n, rk_candidate_loss_args *args) {
     const rk_retrieval *r = model->retrieval;
     const rk_retrieval_ranks *k = &r->ranks;
     int64_t total = n + r->section.negatives, dim = rk_graph_shape(model->graph, r->user).cols;
-    RK_TRY(rk_spread_gather(model->spread, args->users, n, total, dim, k->users));
-    RK_TRY(rk_spread_gather(model->spread, args->items, total, total, dim, k->items));
+    RK_TRY(rk_data_parallel_gather(model->data_parallel, args->users, n, total, dim, k->users));
+    RK_TRY(rk_data_parallel_gather(model->data_parallel, args->items, total, total, dim, k->items));
     args->users = k->users;
     args->items = k->items;
     args->user_gradient = k->user_gradient;
@@ -57,50 +57,50 @@ rk_status rk_retrieval_gather(const rk_model *model, int64_t n, rk_candidate_los
 /* Each pair's gradient from who had its row of scores to whose sample it is. */
 static rk_status return_users(const rk_model *model, int64_t n, int64_t total, int64_t dim) {
     const rk_retrieval *r = model->retrieval;
-    const rk_spread *sp = model->spread;
+    const rk_data_parallel *sp = model->data_parallel;
     span rows = rows_of(sp, sp->rank, n), samples = samples_of(sp, sp->rank, total);
     rk_real *out = rk_graph_gradient(model->graph, r->user);
-    rk_exchange *exchange;
+    rk_all_to_all *all_to_all;
     for (int32_t t = 0; t < sp->roles.n_trainers; t++) {
         span theirs = meet(rows, samples_of(sp, t, total));
-        sp->parcels[t] = (rk_parcel){r->ranks.user_gradient + theirs.first * dim, (size_t)((theirs.last - theirs.first) * dim) * sizeof *out};
+        sp->messages[t] = (rk_message){r->ranks.user_gradient + theirs.first * dim, (size_t)((theirs.last - theirs.first) * dim) * sizeof *out};
     }
-    RK_TRY(rk_exchange_begin(sp->trainers, RK_LANE_VALUES, sp->parcels, NULL, NULL, &exchange));
-    rk_status status = rk_exchange_wait(exchange);
+    RK_TRY(rk_all_to_all_begin(sp->trainers, RK_LANE_VALUES, sp->messages, NULL, NULL, &all_to_all));
+    rk_status status = rk_all_to_all_wait(all_to_all);
     for (int32_t t = 0; t < sp->roles.n_trainers && status == RK_OK; t++) {
         const void *from;
         span mine = meet(samples, rows_of(sp, t, n));
         size_t n_bytes = (size_t)((mine.last - mine.first) * dim) * sizeof *out;
-        status = rk_exchange_take(exchange, t, n_bytes, &from);
+        status = rk_all_to_all_take(all_to_all, t, n_bytes, &from);
         if (status == RK_OK && n_bytes) memcpy(out + (mine.first - samples.first) * dim, from, n_bytes);
     }
-    rk_exchange_free(exchange);
+    rk_all_to_all_free(all_to_all);
     return status;
 }
 
 static rk_status gather_losses(const rk_model *model) {
     const rk_retrieval *r = model->retrieval;
-    const rk_spread *sp = model->spread;
-    const int64_t *first = sp->first_shards;
-    rk_exchange *exchange;
-    RK_TRY(rk_comm_gather(sp->trainers, RK_LANE_VALUES, r->shard_losses + first[sp->rank], (size_t)(first[sp->rank + 1] - first[sp->rank]) * sizeof *r->shard_losses, &exchange));
+    const rk_data_parallel *sp = model->data_parallel;
+    const int64_t *first = sp->first_micro_batches;
+    rk_all_to_all *all_to_all;
+    RK_TRY(rk_comm_gather(sp->trainers, RK_LANE_VALUES, r->micro_batch_losses + first[sp->rank], (size_t)(first[sp->rank + 1] - first[sp->rank]) * sizeof *r->micro_batch_losses, &all_to_all));
     rk_status status = RK_OK;
     for (int32_t t = 0; t < sp->roles.n_trainers && status == RK_OK; t++) {
         const void *from;
-        size_t n_bytes = (size_t)(first[t + 1] - first[t]) * sizeof *r->shard_losses;
-        status = rk_exchange_take(exchange, t, n_bytes, &from);
-        if (status == RK_OK) memcpy(r->shard_losses + first[t], from, n_bytes);
+        size_t n_bytes = (size_t)(first[t + 1] - first[t]) * sizeof *r->micro_batch_losses;
+        status = rk_all_to_all_take(all_to_all, t, n_bytes, &from);
+        if (status == RK_OK) memcpy(r->micro_batch_losses + first[t], from, n_bytes);
     }
-    rk_exchange_free(exchange);
+    rk_all_to_all_free(all_to_all);
     return status;
 }
 
 rk_status rk_retrieval_return(const rk_model *model, int64_t n, const rk_candidate_loss_args *args) {
     const rk_retrieval *r = model->retrieval;
     int64_t total = n + r->section.negatives, dim = rk_graph_shape(model->graph, r->user).cols;
-    span samples = samples_of(model->spread, model->spread->rank, total);
+    span samples = samples_of(model->data_parallel, model->data_parallel->rank, total);
     RK_TRY(return_users(model, n, total, dim));
-    RK_TRY(rk_comm_all_reduce_f32(model->spread->trainers, args->item_gradient, (size_t)(total * dim)));
+    RK_TRY(rk_comm_all_reduce_f32(model->data_parallel->trainers, args->item_gradient, (size_t)(total * dim)));
     if (samples.last > samples.first)
         memcpy(rk_graph_gradient(model->graph, r->item), args->item_gradient + samples.first * dim, (size_t)((samples.last - samples.first) * dim) * sizeof *args->item_gradient);
     return gather_losses(model);

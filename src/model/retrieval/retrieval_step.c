@@ -12,7 +12,7 @@ static const uint64_t draw_seed = 0x6e656761746976ull, history_seed = 0x68697374
 
 /* Chances to be a candidate: of the batch's own items, how often they are met in the data; of drawn ones, the sampler's. A pair's own item is corrected
  * as the candidates are that come with it: as a batch's item where these are candidates, else as a drawn one. */
-const rk_real *rk_retrieval_chances(rk_retrieval *r, const rk_pairs *pairs) {
+const rk_real *rk_retrieval_log_q(rk_retrieval *r, const rk_pairs *pairs) {
     const rk_interactions *known = r->known;
     if (!r->section.log_q) return NULL;
     int64_t n = pairs->n;
@@ -20,7 +20,7 @@ const rk_real *rk_retrieval_chances(rk_retrieval *r, const rk_pairs *pairs) {
     for (int64_t i = 0; i < n + r->section.negatives; i++) {
         bool by_data = i < n && r->section.in_batch;
         double count = by_data && known->counts[pairs->ids[i]] ? (double)known->counts[pairs->ids[i]] : 1;
-        r->log_q[i] = by_data ? (rk_real)log(count / n_pairs) : rk_sampler_log_chance(r->sampler, pairs->ids[i]);
+        r->log_q[i] = by_data ? (rk_real)log(count / n_pairs) : rk_sampler_log_q(r->sampler, pairs->ids[i]);
     }
     return r->log_q;
 }
@@ -105,10 +105,10 @@ rk_status rk_retrieval_items(rk_model *model, int64_t first, int64_t n, rk_batch
 /* Of the shards that run here, or over ranks of all: then vectors come from all and gradients go back to them. */
 static rk_status run_loss(rk_model *model, const rk_pairs *pairs, rk_candidate_loss_args *args) {
     rk_retrieval *r = model->retrieval;
-    const rk_spread *sp = model->spread;
-    if (!sp) return rk_candidate_loss_run(r->loss, args, r->shard_losses);
+    const rk_data_parallel *sp = model->data_parallel;
+    if (!sp) return rk_candidate_loss_run(r->loss, args, r->micro_batch_losses);
     RK_TRY(rk_retrieval_gather(model, pairs->n, args));
-    RK_TRY(rk_candidate_loss_run(r->loss, args, r->shard_losses + sp->first_shards[sp->rank]));
+    RK_TRY(rk_candidate_loss_run(r->loss, args, r->micro_batch_losses + sp->first_micro_batches[sp->rank]));
     return rk_retrieval_return(model, pairs->n, args);
 }
 
@@ -121,9 +121,9 @@ rk_status rk_retrieval_not_finite(const rk_model *model, double loss) {
 static rk_status put_loss(rk_model *model, int64_t n_here) {
     const rk_retrieval *r = model->retrieval;
     double loss = 0;
-    for (int64_t s = 0; s < r->n_shards; s++) loss += r->shard_losses[s];
+    for (int64_t s = 0; s < r->n_micro_batches; s++) loss += r->micro_batch_losses[s];
     memset(model->losses, 0, rk_graph_n_blocks(model->graph, n_here) * sizeof *model->losses);
-    if (!model->spread || model->spread->rank == 0) model->losses[0] = loss;
+    if (!model->data_parallel || model->data_parallel->rank == 0) model->losses[0] = loss;
     return isfinite(loss) ? RK_OK : rk_retrieval_not_finite(model, loss);
 }
 
@@ -138,7 +138,7 @@ rk_status rk_retrieval_whole(void *context) {
                                    .users = rk_graph_data(model->graph, r->user),
                                    .items = rk_graph_data(model->graph, r->item),
                                    .ids = pairs->ids,
-                                   .log_q = rk_retrieval_chances(r, pairs),
+                                   .log_q = rk_retrieval_log_q(r, pairs),
                                    .weights = pairs->weighted ? pairs->weights : NULL,
                                    .scale = run->task_samples[0] > 0 ? 1 / run->task_samples[0] : 0,
                                    .user_gradient = rk_graph_gradient(model->graph, r->user),

@@ -21,7 +21,7 @@ static const char data_color[] = "#fdf1d3", trained_color[] = "#d9e8fb", plain_c
 
 typedef struct drawing {
     const rk_model *model;
-    const rk_embedding_plan *plan;
+    const rk_collection_config *plan;
     const rk_graph *graph;
     bool *needed; /* [nodes] */
     rk_buffer *out;
@@ -191,7 +191,7 @@ static void draw_tasks(const drawing *d) {
     }
 }
 
-rk_status rk_graph_draw(const rk_model *model, const rk_embedding_plan *plan, rk_buffer *out) {
+rk_status rk_graph_draw(const rk_model *model, const rk_collection_config *plan, rk_buffer *out) {
     drawing d = {.model = model, .plan = plan, .graph = model->graph, .out = out};
     RK_TRY(rk_alloc((size_t)rk_graph_n_values(model->graph), sizeof *d.needed, &d.needed));
     rk_graph_mark_needed(model->graph, model->logits, d.needed);

@@ -63,7 +63,7 @@ typedef struct reader {
     const rk_model_section *section;
     const rk_yaml *yaml;
     const rk_model *model;
-    const rk_embedding_plan *plan;
+    const rk_collection_config *plan;
     const rk_preset_inputs *inputs;
     rk_name_index layers, features; /* of the plan's vectors */
     rk_value *values;               /* [n_layers]: what each yields */
@@ -76,7 +76,7 @@ static rk_value feature_value(reader *r, int32_t f) {
     rk_value *made = &r->of_feature[f];
     if (*made >= 0) return *made;
     const rk_feature_config *feature = &r->plan->features[f];
-    int32_t width = rk_embedding_plan_width(r->plan, f), length = feature->max_sequence_length;
+    int32_t width = rk_collection_config_width(r->plan, f), length = feature->max_sequence_length;
     char name[512];
     snprintf(name, sizeof name, RK_FEATURE_PREFIX "%s%s", feature->name, length ? "/columns" : "");
     rk_op_options columns = {.first = r->model->lookups[f].first, .count = width}, rows = {.rows = length};
@@ -197,7 +197,7 @@ static rk_status read_layers(reader *r) {
     return RK_OK;
 }
 
-rk_status rk_graph_section_read(rk_model *model, const rk_model_options *options, const rk_embedding_plan *plan, const rk_preset_inputs *inputs) {
+rk_status rk_graph_section_read(rk_model *model, const rk_model_options *options, const rk_collection_config *plan, const rk_preset_inputs *inputs) {
     reader r = {.graph = model->graph, .section = options->model, .yaml = options->yaml, .model = model, .plan = plan, .inputs = inputs};
     rk_status status = read_layers(&r);
     if (status == RK_OK) status = join_outputs(&r, &model->logits);

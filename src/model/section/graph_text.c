@@ -10,7 +10,7 @@ static rk_status refuse_pairs(const rk_model_options *options) {
 
 static rk_status write_text(const rk_model_options *options, bool dot, rk_buffer *out) {
     rk_model *model = NULL;
-    rk_embedding_plan plan = {0};
+    rk_collection_config plan = {0};
     rk_model_options wanted = *options;
     wanted.dtype = RK_BF16; /* which layers follow train.dtype is seen then */
     rk_status status = rk_model_sketch(&wanted, &model, &plan);
@@ -18,7 +18,7 @@ static rk_status write_text(const rk_model_options *options, bool dot, rk_buffer
     if (status == RK_OK)
         status = dot ? rk_graph_draw(model, &plan, out) : rk_graph_section_write(model->graph, model->logits, options->model, out);
     rk_model_free(model);
-    rk_embedding_plan_release(&plan);
+    rk_collection_config_release(&plan);
     return status;
 }
 

@@ -11,7 +11,7 @@ rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part,
     const rk_batch *batch = &part->batch;
     RK_FAIL_IF(model->is_outline, RK_INVALID_ARGUMENT, "an outline of a model holds no rows: it is only to be described\nhint: rk_model_create makes the model itself");
     RK_FAIL_IF(batch->n < 0 || (labelled && part->total == 0), RK_INVALID_ARGUMENT, "a batch of %lld samples", (long long)part->total);
-    RK_FAIL_IF(part->base < 0 || batch->n > part->total - part->base || (!model->spread && batch->n < part->total), RK_INVALID_ARGUMENT,
+    RK_FAIL_IF(part->base < 0 || batch->n > part->total - part->base || (!model->data_parallel && batch->n < part->total), RK_INVALID_ARGUMENT,
                "samples %lld to %lld of a batch of %lld", (long long)part->base, (long long)(part->base + batch->n), (long long)part->total);
     RK_FAIL_IF(batch->n_dense != model->n_dense, RK_INVALID_ARGUMENT, "the batch has %d dense numbers a sample, the model takes %d", batch->n_dense,
                model->n_dense);
@@ -53,15 +53,15 @@ static rk_status loss_not_finite(const rk_model *model, const rk_batch *batch, c
 
 /* Blocks are in the order of the samples, and shards are whole numbers of them. */
 void rk_model_sum_blocks(const rk_model *model, int64_t n) {
-    size_t n_blocks = rk_graph_n_blocks(model->graph, n), a_shard = rk_graph_blocks_of_shard(model->graph), n_tasks = (size_t)model->n_tasks;
+    size_t n_blocks = rk_graph_n_blocks(model->graph, n), a_micro_batch = rk_graph_blocks_of_micro_batch(model->graph), n_tasks = (size_t)model->n_tasks;
     for (size_t b = 0; b < n_blocks; b++)
         for (size_t t = 0; t < n_tasks; t++) {
-            double *to = &model->shard_losses[b / a_shard * n_tasks + t], loss = model->losses[b * n_tasks + t];
-            *to = b % a_shard ? *to + loss : loss;
+            double *to = &model->micro_batch_losses[b / a_micro_batch * n_tasks + t], loss = model->losses[b * n_tasks + t];
+            *to = b % a_micro_batch ? *to + loss : loss;
         }
 }
 
-rk_status rk_model_sum_shards(const rk_model *model, const rk_batch *batch, const double *losses, size_t n, double *out) {
+rk_status rk_model_sum_micro_batches(const rk_model *model, const rk_batch *batch, const double *losses, size_t n, double *out) {
     double sum = 0;
     for (int32_t t = 0; t < model->n_tasks; t++) {
         double loss = 0;
@@ -128,7 +128,7 @@ static rk_status block_predictions(void *context, const rk_run *run) {
 rk_graph_hooks rk_model_hooks(rk_model_run *run, bool training) {
     if (!training) return (rk_graph_hooks){.context = run, .loss = block_predictions};
     if (run->model->retrieval)
-        return (rk_graph_hooks){.context = run, .whole = rk_retrieval_whole, .take = take_gradients, .n_rest = rk_retrieval_drawn_here(run->model, run->pairs->n, run->batch->n)};
+        return (rk_graph_hooks){.context = run, .whole = rk_retrieval_whole, .take = take_gradients, .n_rest = rk_retrieval_local_negatives(run->model, run->pairs->n, run->batch->n)};
     return (rk_graph_hooks){.context = run, .loss = block_loss, .take = take_gradients};
 }
 

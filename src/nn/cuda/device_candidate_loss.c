@@ -15,7 +15,7 @@ struct rk_device_candidate_loss {
 
 static rk_status reserve(rk_device_candidate_loss *l, int64_t scores_at_once) {
     const rk_candidate_loss_config *c = &l->config;
-    int64_t n_candidates = c->n_drawn + (c->in_batch ? c->max_n : 0), fit = (scores_at_once ? scores_at_once : 1 << 26) / n_candidates;
+    int64_t n_candidates = c->n_sampled + (c->in_batch ? c->max_n : 0), fit = (scores_at_once ? scores_at_once : 1 << 26) / n_candidates;
     l->rows = fit < 1 ? 1 : fit > c->max_n ? c->max_n : fit;
     void *memory;
     RK_TRY(rk_device_alloc(l->device, (size_t)(l->rows * n_candidates) * sizeof *l->scores, &memory));
@@ -54,7 +54,7 @@ void rk_device_candidate_loss_free(rk_device_candidate_loss *l) {
 /* Samples begin .. begin+n-1 against all candidates, which are items first and on. user_gradient is written, item_gradient, which was zeros at first, added to. */
 static void run_rows(rk_device_candidate_loss *l, rk_stream *stream, const rk_device_candidate_loss_args *a, int64_t first, int64_t begin, int64_t n) {
     const rk_candidate_loss_config *c = &l->config;
-    int64_t dim = c->dim, n_candidates = a->n + c->n_drawn - first;
+    int64_t dim = c->dim, n_candidates = a->n + c->n_sampled - first;
     const float *users = a->users + begin * dim, *candidates = a->items + first * dim;
     rk_cuda_gemm_args product = {.m = n, .n = n_candidates, .k = dim, .a = users, .b = candidates, .c = l->scores, .lda = dim, .ldb = dim, .ldc = n_candidates,
                                  .b_transposed = true, .alpha = 1, .math = l->math};
@@ -70,7 +70,7 @@ static void run_rows(rk_device_candidate_loss *l, rk_stream *stream, const rk_de
                                                               .own_log_q = a->log_q ? a->log_q + begin : NULL,
                                                               .weights = a->weights + begin,
                                                               .scale = a->scale,
-                                                              .first_grouped = n_candidates - c->n_drawn,
+                                                              .first_grouped = n_candidates - c->n_sampled,
                                                               .hard = c->hard,
                                                               .temperature = c->temperature,
                                                               .margin = c->margin,
@@ -88,7 +88,7 @@ static void run_rows(rk_device_candidate_loss *l, rk_stream *stream, const rk_de
 void rk_device_candidate_loss_run(rk_device_candidate_loss *l, rk_stream *stream, const rk_device_candidate_loss_args *a) {
     int64_t dim = l->config.dim, first = l->config.in_batch ? 0 : a->n, rows = a->last - a->first;
     const float *users = a->users + a->first * dim, *items = a->items + a->first * dim, *own_gradient = l->own_gradient + a->first;
-    rk_stream_fill(stream, a->item_gradient, 0, (size_t)((a->n + l->config.n_drawn) * dim) * sizeof *a->item_gradient);
+    rk_stream_fill(stream, a->item_gradient, 0, (size_t)((a->n + l->config.n_sampled) * dim) * sizeof *a->item_gradient);
     rk_cuda_row_dots(stream, rows, dim, users, items, rows, l->own + a->first, true);
     for (int64_t begin = a->first; begin < a->last; begin += l->rows) run_rows(l, stream, a, first, begin, a->last - begin < l->rows ? a->last - begin : l->rows);
     rk_cuda_scale_rows(stream, rows, dim, own_gradient, items, rows, a->user_gradient + a->first * dim, false);

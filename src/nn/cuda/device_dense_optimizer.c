@@ -65,8 +65,8 @@ static rk_status reserve(rk_device_graph *g) {
     u->dense.state = memory;
     RK_TRY(rk_device_alloc(g->device, sizeof *u->dense.update, &memory));
     u->dense.update = memory;
-    RK_TRY(rk_device_alloc_host(g->device, sizeof *u->verdict, &memory));
-    u->verdict = memory;
+    RK_TRY(rk_device_alloc_host(g->device, sizeof *u->step_status, &memory));
+    u->step_status = memory;
     for (int i = 0; i < 2; i++) {
         RK_TRY(rk_device_alloc_host(g->device, sizeof *u->sends[i].update, &memory));
         u->sends[i].update = memory;
@@ -93,7 +93,7 @@ void rk_device_update_free(rk_device_graph *g) {
         rk_device_free_host(g->device, u->sends[i].update);
         rk_stream_mark_free(u->sends[i].mark);
     }
-    rk_device_free_host(g->device, u->verdict);
+    rk_device_free_host(g->device, u->step_status);
     rk_free(u->tensors);
 }
 
@@ -138,8 +138,8 @@ void rk_device_graph_done(rk_device_graph *g, bool applied) {
 
 rk_status rk_device_graph_check(rk_device_graph *g, rk_stream *stream) {
     rk_device_update *u = &g->update;
-    rk_stream_download(stream, u->verdict, u->dense.state, sizeof *u->verdict);
+    rk_stream_download(stream, u->step_status, u->dense.state, sizeof *u->step_status);
     RK_TRY(rk_stream_sync(stream));
-    if (u->verdict->bad_piece >= u->dense.n_pieces) return RK_OK;
-    return rk_error(RK_NOT_FINITE, "the gradient of the parameter '%s' is not finite", g->graph->parameters[u->tensors[u->verdict->bad_piece]].name);
+    if (u->step_status->bad_piece >= u->dense.n_pieces) return RK_OK;
+    return rk_error(RK_NOT_FINITE, "the gradient of the parameter '%s' is not finite", g->graph->parameters[u->tensors[u->step_status->bad_piece]].name);
 }

@@ -123,7 +123,7 @@ rk_status rk_device_graph_create(rk_graph *graph, rk_dense_optimizer *optimizer,
     RK_GOTO(plan(g));
     RK_GOTO(reserve(g));
     if (optimizer) RK_GOTO(rk_device_update_create(g, optimizer));
-    RK_GOTO(rk_device_graph_refresh(g));
+    RK_GOTO(rk_device_graph_reload(g));
     *out = g;
     return RK_OK;
 done:
@@ -176,10 +176,10 @@ static rk_status move_all(rk_device_graph *g, bool to_device) {
     return rk_device_update_move(g, to_device);
 }
 
-rk_status rk_device_graph_refresh(rk_device_graph *g) {
+rk_status rk_device_graph_reload(rk_device_graph *g) {
     return move_all(g, true);
 }
 
-rk_status rk_device_graph_settle(rk_device_graph *g) {
+rk_status rk_device_graph_flush(rk_device_graph *g) {
     return move_all(g, false);
 }

@@ -59,7 +59,7 @@ void rk_device_graph_update(rk_device_graph *graph, rk_stream *stream, const uin
 void rk_device_graph_done(rk_device_graph *graph, bool applied);
 rk_status rk_device_graph_check(rk_device_graph *graph, rk_stream *stream);
 
-rk_status rk_device_graph_settle(rk_device_graph *graph);
-rk_status rk_device_graph_refresh(rk_device_graph *graph);
+rk_status rk_device_graph_flush(rk_device_graph *graph);
+rk_status rk_device_graph_reload(rk_device_graph *graph);
 
 #endif

@@ -10,7 +10,7 @@ typedef struct rk_device_update {
     rk_dense_optimizer *optimizer;  /* NULL: none */
     rk_cuda_dense dense;            /* as the kernels get it */
     int32_t *tensors;               /* [n_pieces]: the parameter of each */
-    rk_cuda_dense_state *verdict;   /* pinned */
+    rk_cuda_dense_state *step_status;   /* pinned */
     struct rk_device_update_send {
         rk_update *update;          /* pinned: a step's numbers, until their copy is done */
         rk_stream_mark *mark;

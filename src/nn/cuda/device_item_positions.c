@@ -8,7 +8,7 @@
 typedef struct work {
     rk_device *device;
     rk_stream *stream;
-    const rk_item_places *args;
+    const rk_item_positions *args;
     int64_t block;              /* users at once */
     float *items, *users, *scores;
     rk_cuda_item_lists *lists, *host_lists;
@@ -57,7 +57,7 @@ static void release(work *w) {
 }
 
 static rk_status reserve_block(work *w) {
-    const rk_item_places *a = w->args;
+    const rk_item_positions *a = w->args;
     size_t most_asked = (size_t)most_of(w, &a->asked), block = (size_t)w->block;
     void **pieces[N_PIECES];
     list_pieces(w, pieces);
@@ -84,7 +84,7 @@ static rk_status reserve(work *w) {
 }
 
 static rk_status send_lists(work *w, int64_t first, int64_t n) {
-    const rk_item_places *a = w->args;
+    const rk_item_positions *a = w->args;
     int64_t masked = begin_of(&a->masked, a->numbers, first), asked = begin_of(&a->asked, a->numbers, first);
     int64_t n_masked = count_of(&a->masked, a->numbers, first, first + n), n_asked = count_of(&a->asked, a->numbers, first, first + n);
     for (int64_t i = 0; i < n; i++) {
@@ -113,21 +113,21 @@ static rk_status check(work *w, int64_t first) {
 }
 
 static rk_status rank_block(work *w, int64_t first, int64_t n) {
-    const rk_item_places *a = w->args;
+    const rk_item_positions *a = w->args;
     int64_t asked = begin_of(&a->asked, a->numbers, first), n_asked = count_of(&a->asked, a->numbers, first, first + n);
     RK_TRY(rk_device_write(w->device, w->users, a->users + first * a->dim, (size_t)(n * a->dim) * sizeof *w->users));
     RK_TRY(send_lists(w, first, n));
     rk_cuda_gemm(w->stream, &(rk_cuda_gemm_args){.m = n, .n = a->n_items, .k = a->dim, .a = w->users, .b = w->items, .c = w->scores, .lda = a->dim, .ldb = a->dim,
                                                  .ldc = a->n_items, .b_transposed = true, .alpha = 1});
     rk_stream_fill(w->stream, w->bad, 0xFF, sizeof *w->bad);
-    rk_cuda_item_places(w->stream, &(rk_cuda_item_places_args){.n_users = n, .n_items = a->n_items, .scores = w->scores, .lists = w->lists, .masked = w->masked,
+    rk_cuda_item_positions(w->stream, &(rk_cuda_item_positions_args){.n_users = n, .n_items = a->n_items, .scores = w->scores, .lists = w->lists, .masked = w->masked,
                                                                .asked = w->asked, .places = w->places, .bad = w->bad});
     RK_TRY(rk_stream_sync(w->stream));
     RK_TRY(check(w, first));
     return rk_device_read(w->device, a->places + asked, w->places, (size_t)n_asked * sizeof *w->places);
 }
 
-rk_status rk_device_item_places(rk_device *device, rk_stream *stream, const rk_item_places *a, int64_t scores_at_once) {
+rk_status rk_device_item_positions(rk_device *device, rk_stream *stream, const rk_item_positions *a, int64_t scores_at_once) {
     RK_FAIL_IF(a->n_items < 1 || a->n_items >= UINT32_MAX || a->dim < 1, RK_INVALID_ARGUMENT, "rankings of %lld items of %lld numbers", (long long)a->n_items, (long long)a->dim);
     if (a->n_users == 0) return RK_OK;
     int64_t fit = (scores_at_once ? scores_at_once : 1 << 26) / a->n_items;

@@ -193,7 +193,7 @@ rk_status rk_graph_finish(rk_graph *graph, int64_t max_batch, bool training) {
     RK_FAIL_IF(graph->finished, RK_INVALID_ARGUMENT, "the graph is finished already");
     RK_FAIL_IF(max_batch < 1, RK_INVALID_ARGUMENT, "a graph's largest batch must be 1 or more, not %lld", (long long)max_batch);
     graph->max_batch = max_batch;
-    if (graph->n_shards == 0) rk_graph_cut(graph, 1, (rk_graph_share){0, 1});
+    if (graph->n_micro_batches == 0) rk_graph_split(graph, 1, (rk_graph_local_part){0, 1});
     graph->training = training;
     RK_TRY(rk_graph_plan(graph));
     RK_TRY(finish_nodes(graph));
@@ -203,8 +203,8 @@ rk_status rk_graph_finish(rk_graph *graph, int64_t max_batch, bool training) {
     return RK_OK;
 }
 
-void rk_graph_cut(rk_graph *graph, int64_t n_shards, rk_graph_share share) {
-    graph->n_shards = n_shards;
+void rk_graph_split(rk_graph *graph, int64_t n_micro_batches, rk_graph_local_part share) {
+    graph->n_micro_batches = n_micro_batches;
     graph->share = share;
 }
 

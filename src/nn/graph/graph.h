@@ -76,18 +76,18 @@ int32_t rk_graph_n_values(const rk_graph *graph); /* inputs and nodes, in the or
 
 /* A batch is cut into shards of equal numbers of samples, whose gradients are summed one by one and then as a binary tree (base/tree_sum.h): so a few of the
  * shards can run here and others elsewhere, and the bits stay the same. All are here by default, and then there is one. Before finish. */
-typedef struct rk_graph_share {
-    int64_t first_shard, n_shards; /* that run here */
-} rk_graph_share;
-void rk_graph_cut(rk_graph *graph, int64_t n_shards, rk_graph_share share);
-int64_t rk_graph_shard(const rk_graph *graph); /* samples of a shard; those at the end of a batch may have fewer, or none */
-size_t rk_graph_n_shards(const rk_graph *graph, int64_t n); /* of n samples */
-size_t rk_graph_blocks_of_shard(const rk_graph *graph);
+typedef struct rk_graph_local_part {
+    int64_t first_micro_batch, n_micro_batches; /* that run here */
+} rk_graph_local_part;
+void rk_graph_split(rk_graph *graph, int64_t n_micro_batches, rk_graph_local_part share);
+int64_t rk_graph_micro_batch(const rk_graph *graph); /* samples of a shard; those at the end of a batch may have fewer, or none */
+size_t rk_graph_n_micro_batches(const rk_graph *graph, int64_t n); /* of n samples */
+size_t rk_graph_blocks_of_micro_batch(const rk_graph *graph);
 
 /* Where a graph of many parameters has only some of the shards here, of few samples, it goes node by node over all of them: a node's gradients are whole, for others
  * to be summed with (hooks->ready), while the nodes before it are still to come, where blocks would tell of them in the end. The same bits either way. */
 enum { RK_MANY_PARAMETERS = 1 << 22, RK_FEW_SAMPLES = 1024 };
-static inline bool rk_share_goes_by_nodes(double parameters, double samples) {
+static inline bool rk_local_batch_goes_by_nodes(double parameters, double samples) {
     return parameters >= RK_MANY_PARAMETERS && samples <= RK_FEW_SAMPLES;
 }
 

@@ -156,19 +156,19 @@ static int64_t block_of(const rk_graph *graph) {
         bool view = node->op && node->op->is_view; /* of memory that is counted already */
         width += (view ? 0 : rk_width(node->shape)) + node->saved_width + node->scratch_width;
     }
-    while (block > MIN_BLOCK && (block * width > most_reals || (block > least && block * 8 > graph->shard))) block /= 2;
+    while (block > MIN_BLOCK && (block * width > most_reals || (block > least && block * 8 > graph->micro_batch))) block /= 2;
     return block;
 }
 
 /* Shards are whole numbers of blocks, so that the blocks are the same wherever a shard runs. */
-static void cut_shards(rk_graph *graph) {
-    graph->shard = (graph->max_batch + graph->n_shards - 1) / graph->n_shards;
+static void split_micro_batches(rk_graph *graph) {
+    graph->micro_batch = (graph->max_batch + graph->n_micro_batches - 1) / graph->n_micro_batches;
     graph->block = block_of(graph);
-    if (graph->n_shards > 1) graph->shard = (graph->shard + graph->block - 1) / graph->block * graph->block;
-    int64_t here = graph->shard * graph->share.n_shards;
+    if (graph->n_micro_batches > 1) graph->micro_batch = (graph->micro_batch + graph->block - 1) / graph->block * graph->block;
+    int64_t here = graph->micro_batch * graph->share.n_micro_batches;
     if (here < graph->max_batch) graph->max_batch = here;
-    bool is_part = graph->share.n_shards < graph->n_shards;
-    if (graph->training && is_part && rk_share_goes_by_nodes((double)graph->gradient_reals, (double)graph->max_batch)) graph->keeps = true;
+    bool is_part = graph->share.n_micro_batches < graph->n_micro_batches;
+    if (graph->training && is_part && rk_local_batch_goes_by_nodes((double)graph->gradient_reals, (double)graph->max_batch)) graph->keeps = true;
 }
 
 rk_status rk_graph_place(const rk_graph *graph, int64_t samples, bool training, const int32_t *hosts, const int64_t *saved, rk_place *places, int64_t *total) {
@@ -191,7 +191,7 @@ done:
 
 rk_status rk_graph_plan(rk_graph *graph) {
     rk_place *places;
-    cut_shards(graph);
+    split_micro_batches(graph);
     find_used(graph);
     find_first_gradients(graph);
     RK_TRY(find_leading(graph));
@@ -209,34 +209,34 @@ static int64_t group_samples(const rk_graph *graph, int64_t n) {
     return (samples + graph->block - 1) / graph->block * graph->block;
 }
 
-static size_t groups_of_shard(const rk_graph *graph, int64_t n) {
+static size_t groups_of_micro_batch(const rk_graph *graph, int64_t n) {
     return rk_blocks((size_t)n, (size_t)group_samples(graph, n));
 }
 
 size_t rk_graph_n_groups(const rk_graph *graph, int64_t n) {
-    size_t n_whole = (size_t)(n / graph->shard);
-    return n_whole * groups_of_shard(graph, graph->shard) + groups_of_shard(graph, n % graph->shard);
+    size_t n_whole = (size_t)(n / graph->micro_batch);
+    return n_whole * groups_of_micro_batch(graph, graph->micro_batch) + groups_of_micro_batch(graph, n % graph->micro_batch);
 }
 
 void rk_graph_group(const rk_graph *graph, int64_t n, size_t group, int64_t *first, int64_t *last) {
-    size_t a_shard = groups_of_shard(graph, graph->shard), n_whole = (size_t)(n / graph->shard), shard = group / a_shard;
-    if (shard > n_whole) shard = n_whole; /* the last shard, which is shorter, may have more groups than a whole one */
-    int64_t begin = (int64_t)shard * graph->shard, end = begin + graph->shard < n ? begin + graph->shard : n;
+    size_t a_micro_batch = groups_of_micro_batch(graph, graph->micro_batch), n_whole = (size_t)(n / graph->micro_batch), micro_batch = group / a_micro_batch;
+    if (micro_batch > n_whole) micro_batch = n_whole; /* the last shard, which is shorter, may have more groups than a whole one */
+    int64_t begin = (int64_t)micro_batch * graph->micro_batch, end = begin + graph->micro_batch < n ? begin + graph->micro_batch : n;
     int64_t samples = group_samples(graph, end - begin);
-    *first = begin + (int64_t)(group - shard * a_shard) * samples;
+    *first = begin + (int64_t)(group - micro_batch * a_micro_batch) * samples;
     *last = *first + samples < end ? *first + samples : end;
 }
 
-int64_t rk_graph_shard(const rk_graph *graph) {
-    return graph->shard;
+int64_t rk_graph_micro_batch(const rk_graph *graph) {
+    return graph->micro_batch;
 }
 
-size_t rk_graph_n_shards(const rk_graph *graph, int64_t n) {
-    return rk_blocks((size_t)n, (size_t)graph->shard);
+size_t rk_graph_n_micro_batches(const rk_graph *graph, int64_t n) {
+    return rk_blocks((size_t)n, (size_t)graph->micro_batch);
 }
 
-size_t rk_graph_blocks_of_shard(const rk_graph *graph) {
-    return rk_blocks((size_t)graph->shard, (size_t)graph->block);
+size_t rk_graph_blocks_of_micro_batch(const rk_graph *graph) {
+    return rk_blocks((size_t)graph->micro_batch, (size_t)graph->block);
 }
 
 int64_t rk_graph_block(const rk_graph *graph) {

@@ -31,7 +31,7 @@ static void clear(const rk_graph *g, rk_real *gradients, int64_t first, int64_t 
 void rk_gradients_begin(rk_graph *g, const rk_run *run, int64_t first, int64_t last, const rk_graph_hooks *hooks, rk_failure *failure) {
     g->sum.n = run->here;
     g->sum.n_groups = rk_graph_n_groups(g, run->here);
-    g->sum.first_shard = (uint32_t)(run->base / g->shard);
+    g->sum.first_micro_batch = (uint32_t)(run->base / g->micro_batch);
     g->sum.first = first;
     g->sum.last = last;
     g->sum.n_slices = count_slices(last - first);
@@ -89,11 +89,11 @@ static void add_next(rk_graph *g, int number) {
     size_t group = atomic_load(&slice->next);
     int64_t first = slice_begin(sum, number), last = slice_begin(sum, number + 1), first_sample, last_sample;
     rk_graph_group(g, sum->n, group, &first_sample, &last_sample);
-    bool begins = first_sample % g->shard == 0;
+    bool begins = first_sample % g->micro_batch == 0;
     if (begins) {
-        uint32_t shard = sum->first_shard + (uint32_t)(first_sample / g->shard);
-        while (rk_tree_joins(tree, shard)) join(sum, tree, first, last);
-        rk_tree_push(tree, shard);
+        uint32_t micro_batch = sum->first_micro_batch + (uint32_t)(first_sample / g->micro_batch);
+        while (rk_tree_joins(tree, micro_batch)) join(sum, tree, first, last);
+        rk_tree_push(tree, micro_batch);
     }
     rk_real *from = buffer_of(sum, group), *to = sum->partials[tree->depth - 1];
     if (to != from) {

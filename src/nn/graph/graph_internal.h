@@ -31,7 +31,7 @@ typedef struct rk_gradient_sum {
     rk_failure *failure;         /* what it returns */
     int64_t first, last;     /* the part of the gradients that is added up */
     int64_t n;               /* samples */
-    uint32_t first_shard;
+    uint32_t first_micro_batch;
     size_t n_groups;
     rk_real *partials[RK_TREE_DEPTH]; /* [gradient_reals] each; number 0 is the batch's own */
     int n_partials;
@@ -49,8 +49,8 @@ struct rk_graph {
     bool finished, training;
     bool keeps;              /* the memory holds the whole batch */
     int64_t max_batch, block; /* samples */
-    int64_t n_shards, shard; /* of the batch, and samples of each; only the batch's last ones may have fewer */
-    rk_graph_share share;    /* set by the caller: which shards run here */
+    int64_t n_micro_batches, micro_batch; /* of the batch, and samples of each; only the batch's last ones may have fewer */
+    rk_graph_local_part share;    /* set by the caller: which shards run here */
     int64_t last_step;       /* of the last forward: dropout's backward draws the same mask */
     int64_t memory_reals;    /* for `block` samples, or max_batch if it keeps; set by the plan */
     int64_t gradient_reals;  /* of all parameters */

@@ -172,18 +172,18 @@ static rk_status gather_at_node(const pass *p, const rk_run *run) {
 
 /* The blocks' shares [n_blocks, width] to one sum, in front: in the order of the blocks of a shard, then of the tree of shards. */
 static void sum_blocks(const pass *p, size_t n_blocks, size_t width) {
-    size_t a_shard = rk_graph_blocks_of_shard(p->graph);
-    uint32_t first_shard = (uint32_t)(p->run.base / p->graph->shard);
+    size_t a_micro_batch = rk_graph_blocks_of_micro_batch(p->graph);
+    uint32_t first_micro_batch = (uint32_t)(p->run.base / p->graph->micro_batch);
     rk_tree tree = {.depth = 0};
     for (size_t b = 0; b <= n_blocks; b++) {
-        bool begins = b % a_shard == 0, ends = b == n_blocks;
-        uint32_t shard = first_shard + (uint32_t)(b / a_shard);
-        while (tree.depth > 1 && (ends || (begins && rk_tree_joins(&tree, shard)))) {
+        bool begins = b % a_micro_batch == 0, ends = b == n_blocks;
+        uint32_t micro_batch = first_micro_batch + (uint32_t)(b / a_micro_batch);
+        while (tree.depth > 1 && (ends || (begins && rk_tree_joins(&tree, micro_batch)))) {
             rk_tree_join(&tree);
             for (size_t k = 0; k < width; k++) p->partials[(size_t)(tree.depth - 1) * width + k] += p->partials[(size_t)tree.depth * width + k];
         }
         if (ends) return;
-        if (begins) rk_tree_push(&tree, shard); /* sums stand before the blocks that are still to come */
+        if (begins) rk_tree_push(&tree, micro_batch); /* sums stand before the blocks that are still to come */
         rk_real *to = p->partials + (size_t)(tree.depth - 1) * width, *from = p->partials + b * width;
         for (size_t k = 0; k < width && to != from; k++) to[k] = begins ? from[k] : to[k] + from[k];
     }
@@ -261,7 +261,7 @@ static const rk_graph_hooks no_hooks;
 
 /* Samples of prediction are shared out in other ways than shards: they are all here. */
 static rk_run run_of(rk_graph *g, int64_t n, int64_t batch, int64_t step) {
-    return (rk_run){.graph = g, .here = n, .batch = batch ? batch : n, .base = batch ? g->share.first_shard * g->shard : 0, .training = true, .step = step};
+    return (rk_run){.graph = g, .here = n, .batch = batch ? batch : n, .base = batch ? g->share.first_micro_batch * g->micro_batch : 0, .training = true, .step = step};
 }
 
 static rk_status begin_run(rk_graph *g, int64_t n, bool training, int64_t step, const rk_graph_hooks *hooks, pass *out) {

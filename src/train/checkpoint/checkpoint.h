@@ -15,7 +15,7 @@
 typedef struct rk_progress {
     int64_t step;
     rk_dataset_position position;
-    rk_policy policy;
+    rk_early_stopping stopping;
     double loss_sum;           /* since the last progress line */
     int64_t loss_steps;
     int64_t log_bytes, events_bytes;

@@ -108,7 +108,7 @@ static rk_status name_best(const char *directory, char *const *names, size_t n, 
         bool next = passes_over(NULL, path, status);
         rk_free(path);
         if (next) continue;
-        if (status == RK_OK && m.keeps_best && !isnan(m.progress.policy.best)) status = rk_checkpoint_path(directory, m.progress.policy.best_step, out);
+        if (status == RK_OK && m.keeps_best && !isnan(m.progress.stopping.best)) status = rk_checkpoint_path(directory, m.progress.stopping.best_step, out);
         rk_manifest_release(&m);
         return status;
     }

@@ -80,7 +80,7 @@ static rk_status move(const char *from, const char *to) {
 }
 
 /* Both names are there at every moment. */
-static bool exchange(const char *a, const char *b) {
+static bool all_to_all(const char *a, const char *b) {
 #ifdef RENAME_EXCHANGE
     return renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) == 0;
 #else
@@ -116,7 +116,7 @@ static rk_status replace(const char *root, const char *temporary, const char *na
 static rk_status put(const char *root, const char *temporary, const char *name, const char *path) {
     bool exchanged = false;
     if (rk_file_exists(path)) { /* of the same step: an epoch's end after its last batch, or of a run that was resumed before it */
-        exchanged = exchange(temporary, path);
+        exchanged = all_to_all(temporary, path);
         if (!exchanged) return replace(root, temporary, name, path);
     } else {
         RK_TRY(move(temporary, path));
@@ -155,7 +155,7 @@ static void retire_or_warn(const char *root, const char *name) {
 rk_status rk_checkpoint_retain(const rk_config *config, const rk_progress *progress) {
     char *root, **names;
     size_t n;
-    int64_t best = config->keeps_best ? progress->policy.best_step : -1, left = config->train.checkpoint.keep;
+    int64_t best = config->keeps_best ? progress->stopping.best_step : -1, left = config->train.checkpoint.keep;
     RK_TRY(rk_path_join(config->train.output, RK_CHECKPOINTS, &root));
     rk_status status = rk_checkpoint_list(config->train.output, &names, &n);
     for (size_t i = n; status == RK_OK && i-- > 0;) {

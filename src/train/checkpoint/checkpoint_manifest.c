@@ -64,15 +64,15 @@ static rk_status read_text(json_t *object, const char *key, char **out) {
 }
 
 static rk_status read_counts(json_t *p, rk_progress *out) {
-    rk_policy *policy = &out->policy;
+    rk_early_stopping *stopping = &out->stopping;
     RK_TRY(read_integer(p, "step", MOST, &out->step));
     RK_TRY(read_integer(p, "epoch", MOST, &out->position.epoch));
     RK_TRY(read_integer(p, "row", MOST, &out->position.row));
-    RK_TRY(read_integer(p, "best_step", out->step, &policy->best_step));
-    if (json_object_get(p, "last_step")) RK_TRY(read_integer(p, "last_step", out->step, &policy->last_step)); /* which older ones do not say */
-    RK_TRY(read_integer(p, "bad", MOST, &policy->bad));
-    RK_TRY(read_integer(p, "plateau_bad", MOST, &policy->plateau_bad));
-    RK_TRY(read_integer(p, "n_evaluations", MOST, &policy->n_evaluations));
+    RK_TRY(read_integer(p, "best_step", out->step, &stopping->best_step));
+    if (json_object_get(p, "last_step")) RK_TRY(read_integer(p, "last_step", out->step, &stopping->last_step)); /* which older ones do not say */
+    RK_TRY(read_integer(p, "bad", MOST, &stopping->bad));
+    RK_TRY(read_integer(p, "plateau_bad", MOST, &stopping->plateau_bad));
+    RK_TRY(read_integer(p, "n_evaluations", MOST, &stopping->n_evaluations));
     RK_TRY(read_integer(p, "loss_steps", out->step, &out->loss_steps));
     RK_TRY(read_integer(p, "log_bytes", MOST, &out->log_bytes));
     return read_integer(p, "events_bytes", MOST, &out->events_bytes);
@@ -81,13 +81,13 @@ static rk_status read_counts(json_t *p, rk_progress *out) {
 static rk_status read_progress(json_t *p, rk_manifest *m) {
     rk_progress *out = &m->progress;
     RK_TRY(read_counts(p, out));
-    RK_TRY(read_metric(p, "best", &out->policy.best));
-    out->policy.patience_best = out->policy.best; /* as older ones have it */
-    if (json_object_get(p, "patience_best")) RK_TRY(read_metric(p, "patience_best", &out->policy.patience_best));
-    RK_TRY(read_metric(p, "plateau_best", &out->policy.plateau_best));
+    RK_TRY(read_metric(p, "best", &out->stopping.best));
+    out->stopping.patience_best = out->stopping.best; /* as older ones have it */
+    if (json_object_get(p, "patience_best")) RK_TRY(read_metric(p, "patience_best", &out->stopping.patience_best));
+    RK_TRY(read_metric(p, "plateau_best", &out->stopping.plateau_best));
     RK_TRY(read_number(p, "loss_sum", INFINITY, &out->loss_sum));
-    RK_TRY(read_number(p, "learning_rate_factor", 1, &out->policy.learning_rate_factor));
-    if (out->policy.learning_rate_factor < 0) return cannot_be("learning_rate_factor");
+    RK_TRY(read_number(p, "learning_rate_factor", 1, &out->stopping.learning_rate_factor));
+    if (out->stopping.learning_rate_factor < 0) return cannot_be("learning_rate_factor");
     RK_TRY(read_bool(p, "finished", &out->finished));
     m->keeps_best = true;
     RK_TRY(read_bool(p, "keep_best", &m->keeps_best));

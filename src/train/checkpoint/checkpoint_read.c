@@ -82,7 +82,7 @@ static rk_status read_shards(reading *r, const char *path) {
     return status;
 }
 
-static rk_status list_wanted(const rk_state *state, wanted_tensor **out) {
+static rk_status list_requested(const rk_state *state, wanted_tensor **out) {
     wanted_tensor *list;
     RK_TRY(rk_alloc(state->n, sizeof *list, &list));
     rk_status status = RK_OK;
@@ -100,7 +100,7 @@ static rk_status list_wanted(const rk_state *state, wanted_tensor **out) {
 
 rk_status rk_checkpoint_read(const char *path, const rk_state *state) {
     reading r = {.take = take_wanted, .n = state->n};
-    RK_TRY(list_wanted(state, &r.list));
+    RK_TRY(list_requested(state, &r.list));
     rk_status status = read_shards(&r, path);
     for (size_t i = 0; status == RK_OK && i < state->n; i++)
         if (r.list[i].n_read != r.list[i].n_elements)
@@ -148,7 +148,7 @@ rk_status rk_checkpoint_model(const char *path, const rk_config *config, const r
     RK_GOTO(rk_model_build(&options, &model));
     RK_GOTO(rk_model_state(model, &state));
     RK_GOTO(rk_checkpoint_read(path, &state));
-    RK_GOTO(rk_model_refresh(model));
+    RK_GOTO(rk_model_reload(model));
     *out = model;
     model = NULL;
 done:

@@ -77,17 +77,17 @@ static rk_status write_shards(writing *w, const rk_state *state) {
 static rk_status gather_files(writing *w) {
     char *text = json_dumps(w->files, JSON_COMPACT);
     if (!text) return RK_NO_MEMORY_ERROR(0);
-    rk_exchange *exchange;
-    rk_status status = rk_comm_gather(w->comm, RK_LANE_SUMS, text, strlen(text) + 1, &exchange);
+    rk_all_to_all *all_to_all;
+    rk_status status = rk_comm_gather(w->comm, RK_LANE_SUMS, text, strlen(text) + 1, &all_to_all);
     free(text);
     RK_TRY(status);
     for (int32_t r = 1; r < rk_comm_size(w->comm) && rk_comm_rank(w->comm) == 0; r++) {
-        const rk_parcel *sent = &rk_exchange_received(exchange)[r];
+        const rk_message *sent = &rk_all_to_all_received(all_to_all)[r];
         json_t *theirs = sent->n_bytes ? json_loadb(sent->data, sent->n_bytes - 1, 0, NULL) : NULL;
         if (!theirs || json_array_extend(w->files, theirs) != 0) status = RK_NO_MEMORY_ERROR(0);
         json_decref(theirs);
     }
-    rk_exchange_free(exchange);
+    rk_all_to_all_free(all_to_all);
     return status;
 }
 
@@ -117,10 +117,10 @@ static json_t *progress_json(const rk_config *config, const rk_progress *p) {
     rk_config_metric_name(config, config->plateau_task, config->plateau_metric, plateau_metric, sizeof plateau_metric);
     return json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:I, s:I, s:I, s:b, s:b}", "metric", metric, "plateau_metric", plateau_metric,
                      "step", (json_int_t)p->step, "epoch", (json_int_t)p->position.epoch,
-                     "row", (json_int_t)p->position.row, "best", number_or_null(p->policy.best), "patience_best", number_or_null(p->policy.patience_best),
-                     "plateau_best", number_or_null(p->policy.plateau_best), "best_step",
-                     (json_int_t)p->policy.best_step, "last_step", (json_int_t)p->policy.last_step, "bad", (json_int_t)p->policy.bad, "plateau_bad", (json_int_t)p->policy.plateau_bad, "learning_rate_factor",
-                     p->policy.learning_rate_factor, "n_evaluations", (json_int_t)p->policy.n_evaluations, "loss_sum", p->loss_sum, "loss_steps", (json_int_t)p->loss_steps,
+                     "row", (json_int_t)p->position.row, "best", number_or_null(p->stopping.best), "patience_best", number_or_null(p->stopping.patience_best),
+                     "plateau_best", number_or_null(p->stopping.plateau_best), "best_step",
+                     (json_int_t)p->stopping.best_step, "last_step", (json_int_t)p->stopping.last_step, "bad", (json_int_t)p->stopping.bad, "plateau_bad", (json_int_t)p->stopping.plateau_bad, "learning_rate_factor",
+                     p->stopping.learning_rate_factor, "n_evaluations", (json_int_t)p->stopping.n_evaluations, "loss_sum", p->loss_sum, "loss_steps", (json_int_t)p->loss_steps,
                      "log_bytes", (json_int_t)p->log_bytes, "events_bytes", (json_int_t)p->events_bytes, "keep_best", config->keeps_best, "finished", p->finished);
 }
 
@@ -190,12 +190,12 @@ static rk_status name_paths(writing *w, const rk_config *config, int64_t step, c
 
 /* Ranks that only hold rows do not count steps. */
 static rk_status agree_on_step(rk_comm *comm, int64_t *step) {
-    rk_exchange *exchange;
-    RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, step, sizeof *step, &exchange));
+    rk_all_to_all *all_to_all;
+    RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, step, sizeof *step, &all_to_all));
     const void *first;
-    rk_status status = rk_exchange_take(exchange, 0, sizeof *step, &first);
+    rk_status status = rk_all_to_all_take(all_to_all, 0, sizeof *step, &first);
     if (status == RK_OK) memcpy(step, first, sizeof *step);
-    rk_exchange_free(exchange);
+    rk_all_to_all_free(all_to_all);
     return status;
 }
 

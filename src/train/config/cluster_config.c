@@ -6,18 +6,18 @@
 
 static const char *const dtypes[] = {"f32", "bf16", "f16"};
 static const char *const shardings[] = {"auto", "replicated", "table_wise", "row_wise", "column_wise", "grid"};
-static const char *const pools[] = {"auto", "true", "false"};
+static const char *const owner_pooling[] = {"auto", "true", "false"};
 
-typedef struct rk_shard_section rk_shard_section;
+typedef struct rk_table_shard_section rk_table_shard_section;
 static const rk_field shard_fields[] = {
-    RK_FIELD_TEXT(rk_shard_section, name, true, NULL, "a table; as `reckon inspect` lists them"),
-    RK_FIELD_ENUM(rk_shard_section, sharding, RK_SHARD_AUTO, shardings, "how it is cut over the ranks that hold rows; auto: as the balance says (docs/planning.md)"),
-    RK_FIELD_ARRAY(I64S, rk_shard_section, ranks, n_ranks, 0, 1e6, "the owners, slice after slice; by default all ranks that hold rows, or for table_wise the one with least to do"),
-    RK_FIELD_I64(rk_shard_section, slices, 0, 0, 4096, "column_wise, grid: slices of columns; column_wise by default as many as ranks"),
-    RK_FIELD_ENUM(rk_shard_section, pools, RK_POOLING_AUTO, pools, "table_wise, column_wise: the owner combines a sample's rows before they travel; auto: where that sends fewer bytes, by counted loads (docs/planning.md)"),
+    RK_FIELD_TEXT(rk_table_shard_section, name, true, NULL, "a table; as `reckon inspect` lists them"),
+    RK_FIELD_ENUM(rk_table_shard_section, sharding, RK_SHARD_AUTO, shardings, "how it is cut over the ranks that hold rows; auto: as the balance says (docs/planning.md)"),
+    RK_FIELD_ARRAY(I64S, rk_table_shard_section, ranks, n_ranks, 0, 1e6, "the owners, slice after slice; by default all ranks that hold rows, or for table_wise the one with least to do"),
+    RK_FIELD_I64(rk_table_shard_section, slices, 0, 0, 4096, "column_wise, grid: slices of columns; column_wise by default as many as ranks"),
+    RK_FIELD_ENUM(rk_table_shard_section, owner_pooling, RK_POOLING_AUTO, owner_pooling, "table_wise, column_wise: the owner combines a sample's rows before they travel; auto: where that sends fewer bytes, by counted loads (docs/planning.md)"),
 };
-static const rk_schema shard_schema = {.name = "tables", .struct_bytes = sizeof(rk_shard_section), .fields = shard_fields,
-                                       .n_fields = sizeof shard_fields / sizeof shard_fields[0], .has_line = true, .line_offset = offsetof(rk_shard_section, line)};
+static const rk_schema shard_schema = {.name = "tables", .struct_bytes = sizeof(rk_table_shard_section), .fields = shard_fields,
+                                       .n_fields = sizeof shard_fields / sizeof shard_fields[0], .has_line = true, .line_offset = offsetof(rk_table_shard_section, line)};
 
 static const rk_field fields[] = {
     RK_FIELD_I64(rk_cluster_section, embedding_ranks, 0, 0, 1e6, "the last so many ranks (but for reader_ranks) only hold rows, the others only train; 0: every rank does both"),
@@ -42,7 +42,7 @@ rk_status rk_cluster_section_check(const rk_cluster_section *section, const rk_y
         return rk_error_hint(error_at(yaml, section->line, "plan", "a plan places every table, and 'tables' places some by hand"),
                              "leave one of them out, or make the plan of a run file with 'tables'");
     for (int64_t i = 0; i < section->n_tables; i++) {
-        const rk_shard_section *table = &section->tables[i];
+        const rk_table_shard_section *table = &section->tables[i];
         for (int64_t k = 0; k < table->n_ranks; k++)
             for (int64_t j = 0; j < k; j++)
                 if (table->ranks[k] == table->ranks[j]) return error_at(yaml, table->line, "ranks", "a rank is named twice");
@@ -65,15 +65,15 @@ rk_status rk_cluster_roles(const rk_cluster_section *section, const rk_yaml *yam
     return RK_OK;
 }
 
-rk_status rk_cluster_wishes(const rk_cluster_section *section, const rk_yaml *yaml, rk_placement_wish **out) {
-    rk_placement_wish *wishes;
-    RK_TRY(rk_alloc((size_t)section->n_tables, sizeof *wishes, &wishes));
+rk_status rk_cluster_constraints(const rk_cluster_section *section, const rk_yaml *yaml, rk_planner_constraint **out) {
+    rk_planner_constraint *constraints;
+    RK_TRY(rk_alloc((size_t)section->n_tables, sizeof *constraints, &constraints));
     for (int64_t i = 0; i < section->n_tables; i++) {
-        const rk_shard_section *table = &section->tables[i];
-        wishes[i] = (rk_placement_wish){.table = table->name, .path = yaml->path, .line = table->line, .sharding = (rk_sharding)table->sharding,
-                                        .pooling = (rk_pooling)table->pools, .ranks = table->ranks, .n_ranks = (int32_t)table->n_ranks,
+        const rk_table_shard_section *table = &section->tables[i];
+        constraints[i] = (rk_planner_constraint){.table = table->name, .path = yaml->path, .line = table->line, .sharding = (rk_sharding)table->sharding,
+                                        .pooling = (rk_pooling)table->owner_pooling, .ranks = table->ranks, .n_ranks = (int32_t)table->n_ranks,
                                         .n_slices = (int32_t)table->slices};
     }
-    *out = wishes;
+    *out = constraints;
     return RK_OK;
 }

@@ -15,14 +15,14 @@ typedef struct rk_cluster_section {
     int64_t replicate_below;
     bool asynchronous;
     char *plan;               /* NULL: none */
-    struct rk_shard_section {
+    struct rk_table_shard_section {
         int line;
         char *name;           /* a table */
         int sharding;         /* rk_sharding */
         int64_t *ranks;
         int64_t n_ranks;
         int64_t slices;
-        int pools;            /* rk_pooling */
+        int owner_pooling;            /* rk_pooling */
     } *tables;
     int64_t n_tables;
 } rk_cluster_section;
@@ -34,6 +34,6 @@ rk_status rk_cluster_section_check(const rk_cluster_section *section, const rk_y
 /* Of n_ranks, among them those that only read, who trains and who holds rows. RK_CONFIG if none is left to train. */
 rk_status rk_cluster_roles(const rk_cluster_section *section, const rk_yaml *yaml, int32_t n_ranks, rk_roles *out);
 /* What the section asks of tables: [n_tables], views of the section. rk_free it. */
-rk_status rk_cluster_wishes(const rk_cluster_section *section, const rk_yaml *yaml, rk_placement_wish **out);
+rk_status rk_cluster_constraints(const rk_cluster_section *section, const rk_yaml *yaml, rk_planner_constraint **out);
 
 #endif

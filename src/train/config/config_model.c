@@ -37,13 +37,13 @@ rk_status rk_config_model_options(const rk_config *c, const rk_data_schema *sche
         .schema = schema,
         .dense_optimizer = {.optimizer = c->optimizer, .max_gradient_norm = c->train.max_gradient_norm, .l2 = c->train.l2},
         .max_batch = evaluation > c->train.batch_size && c->cluster.virtual_shards <= 1 ? evaluation : c->train.batch_size,
-        .n_shards = training ? c->cluster.virtual_shards : 0,
+        .n_micro_batches = training ? c->cluster.virtual_shards : 0,
         .dtype = c->train.dtype == 1 ? RK_BF16 : RK_F32,
         .seed = (uint64_t)c->train.seed,
         .staleness = training ? c->train.staleness : 0,
         .skip_not_finite = c->train.on_not_finite == 1,
-        .wishes = c->wishes,
-        .n_wishes = training ? (int32_t)c->cluster.n_tables : 0,
+        .constraints = c->constraints,
+        .n_constraints = training ? (int32_t)c->cluster.n_tables : 0,
         .training = training,
     };
     if (!rk_config_has_pairs(c) || (!training && !c->model.retrieval.history)) return RK_OK;

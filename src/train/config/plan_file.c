@@ -15,7 +15,7 @@ static const rk_field table_fields[] = {
     RK_FIELD_ENUM(rk_planned_table, sharding, RK_REQUIRED_NUMBER, shardings, "how it is cut"),
     RK_FIELD_I64(rk_planned_table, slices, 1, 1, 4096, "of columns"),
     RK_FIELD_ARRAY(I64S, rk_planned_table, ranks, n_ranks, 0, 1e6, "owners of the parts, slice after slice"),
-    RK_FIELD_BOOL(rk_planned_table, pools, false, "the owner combines bags"),
+    RK_FIELD_BOOL(rk_planned_table, owner_pooling, false, "the owner combines bags"),
 };
 static const rk_schema table_schema = {.name = "tables", .struct_bytes = sizeof(rk_planned_table), .fields = table_fields,
                                        .n_fields = sizeof table_fields / sizeof table_fields[0], .has_line = true, .line_offset = offsetof(rk_planned_table, line)};
@@ -37,14 +37,14 @@ static rk_status check_table(const rk_plan_file *file, const rk_planned_table *t
     return rk_error(RK_CONFIG, "%s:%d: key 'tables': table '%s': %s", file->yaml.path, table->line, table->name, problem);
 }
 
-static rk_status make_wishes(rk_plan_file *file) {
-    RK_TRY(rk_alloc((size_t)file->planned.n_tables, sizeof *file->wishes, &file->wishes));
+static rk_status make_constraints(rk_plan_file *file) {
+    RK_TRY(rk_alloc((size_t)file->planned.n_tables, sizeof *file->constraints, &file->constraints));
     for (int64_t i = 0; i < file->planned.n_tables; i++) {
         const rk_planned_table *t = &file->planned.tables[i];
         RK_TRY(check_table(file, t));
         bool sliced = t->sharding == RK_SHARD_COLUMN_WISE || t->sharding == RK_SHARD_GRID;
-        file->wishes[i] = (rk_placement_wish){.table = t->name, .path = file->yaml.path, .line = t->line, .sharding = (rk_sharding)t->sharding,
-                                              .pooling = t->pools ? RK_POOLING_ON : RK_POOLING_OFF, .ranks = t->ranks, .n_ranks = (int32_t)t->n_ranks,
+        file->constraints[i] = (rk_planner_constraint){.table = t->name, .path = file->yaml.path, .line = t->line, .sharding = (rk_sharding)t->sharding,
+                                              .pooling = t->owner_pooling ? RK_POOLING_ON : RK_POOLING_OFF, .ranks = t->ranks, .n_ranks = (int32_t)t->n_ranks,
                                               .n_slices = sliced ? (int32_t)t->slices : 0, .n_rows = t->rows, .dim = (int32_t)t->dim};
     }
     return RK_OK;
@@ -58,7 +58,7 @@ rk_status rk_plan_file_load(const char *path, rk_plan_file *out) {
     RK_GOTO(rk_file_read(path, &text, &n_bytes));
     RK_GOTO(rk_yaml_parse(path, text, n_bytes, &file.yaml));
     RK_GOTO(rk_schema_bind(&schema, &file.yaml, file.yaml.root, &file.planned));
-    RK_GOTO(make_wishes(&file));
+    RK_GOTO(make_constraints(&file));
     *out = file;
     file = (rk_plan_file){0};
 done:
@@ -68,7 +68,7 @@ done:
 }
 
 void rk_plan_file_release(rk_plan_file *file) {
-    rk_free(file->wishes);
+    rk_free(file->constraints);
     rk_schema_release(&schema, &file->planned);
     rk_yaml_release(&file->yaml);
 }
@@ -81,8 +81,8 @@ rk_status rk_plan_file_check_roles(const rk_plan_file *file, const rk_roles *rol
                          (long long)(file->planned.trainers + file->planned.owners), (long long)file->planned.owners);
 }
 
-static rk_status fill_table(const rk_table_config *config, const rk_placement *p, rk_planned_table *out) {
-    *out = (rk_planned_table){.line = 1, .rows = config->n_rows, .dim = config->dim, .sharding = rk_placement_sharding(p), .slices = p->n_slices, .pools = p->pools};
+static rk_status fill_table(const rk_table_config *config, const rk_table_placement *p, rk_planned_table *out) {
+    *out = (rk_planned_table){.line = 1, .rows = config->n_rows, .dim = config->dim, .sharding = rk_table_placement_sharding(p), .slices = p->n_slices, .owner_pooling = p->owner_pooling};
     RK_TRY(rk_strdup(config->name, &out->name));
     if (p->replicated) return RK_OK;
     out->n_ranks = (int64_t)p->n_slices * p->n_parts;
@@ -91,7 +91,7 @@ static rk_status fill_table(const rk_table_config *config, const rk_placement *p
     return RK_OK;
 }
 
-rk_status rk_plan_file_write(const char *path, const rk_roles *roles, const rk_table_config *tables, const rk_placement *placements, int32_t n_tables) {
+rk_status rk_plan_file_write(const char *path, const rk_roles *roles, const rk_table_config *tables, const rk_table_placement *placements, int32_t n_tables) {
     rk_planned planned = {.trainers = roles->n_trainers, .owners = roles->n_owners};
     rk_buffer text = {0};
     rk_status status;

@@ -195,7 +195,7 @@ static rk_status resolve(rk_config *c) {
     if (c->data.n_labels == 0 && !rk_config_has_pairs(c))
         return rk_error(RK_CONFIG, "%s: key 'data': a model needs one label or more", rk_yaml_place_of(&c->yaml, c->data.line).text);
     RK_TRY(rk_cluster_section_check(&c->cluster, &c->yaml));
-    RK_TRY(rk_cluster_wishes(&c->cluster, &c->yaml, &c->wishes));
+    RK_TRY(rk_cluster_constraints(&c->cluster, &c->yaml, &c->constraints));
     if (c->data.seed < 0) c->data.seed = c->train.seed;
     if (c->train.epochs == 0 && c->train.steps == 0) c->train.epochs = 1;
     if (c->train.optimizer.line)
@@ -253,7 +253,7 @@ void rk_config_free(rk_config *c) {
     if (!c) return;
     rk_interactions_free(c->interactions);
     rk_transforms_free(c->transforms);
-    rk_free(c->wishes);
+    rk_free(c->constraints);
     rk_plan_file_release(&c->plan);
     rk_schema_release(&rk_data_schema_table, &c->data);
     rk_schema_release(&rk_embedding_schema, &c->embedding);
@@ -347,17 +347,17 @@ static rk_status need_plan(rk_config *c, const rk_roles *roles) {
     return rk_plan_file_check_roles(&c->plan, roles);
 }
 
-rk_status rk_config_placement_request(rk_config *c, int32_t n_ranks, rk_placement_request *out) {
-    rk_placement_request request = {.batch_size = c->train.batch_size, .replicate_below = c->cluster.replicate_below, .wire = (rk_dtype)c->cluster.wire,
-                                    .n_wishes = (int32_t)c->cluster.n_tables};
+rk_status rk_config_planner_request(rk_config *c, int32_t n_ranks, rk_planner_request *out) {
+    rk_planner_request request = {.batch_size = c->train.batch_size, .replicate_below = c->cluster.replicate_below, .wire = (rk_dtype)c->cluster.wire,
+                                    .n_constraints = (int32_t)c->cluster.n_tables};
     RK_TRY(rk_cluster_roles(&c->cluster, &c->yaml, n_ranks, &request.roles));
     if (c->cluster.plan) {
         RK_TRY(need_plan(c, &request.roles));
-        request.wishes = c->plan.wishes;
-        request.n_wishes = (int32_t)c->plan.planned.n_tables;
-        request.wishes_are_whole = true;
+        request.constraints = c->plan.constraints;
+        request.n_constraints = (int32_t)c->plan.planned.n_tables;
+        request.constraints_are_whole = true;
     } else {
-        request.wishes = c->wishes;
+        request.constraints = c->constraints;
     }
     *out = request;
     return RK_OK;

@@ -31,7 +31,7 @@ struct rk_config {
     int plateau_task, plateau_metric;
     bool has_valid, keeps_best;
     rk_transforms *transforms; /* fitted at the first need, or loaded from a checkpoint */
-    rk_placement_wish *wishes; /* [cluster.n_tables], of that section */
+    rk_planner_constraint *constraints; /* [cluster.n_tables], of that section */
     rk_interactions *interactions; /* the training data's pairs, collected at the first need */
     rk_plan_file plan;         /* likewise what cluster.plan names; without tables: not read */
 };
@@ -57,7 +57,7 @@ rk_status rk_config_interactions(rk_config *config, const rk_interactions **out)
 
 /* What the cluster section asks of placements on so many ranks, readers among them: all of a request but tables, features, optimizer, loads and capacities. Its wishes live as long
  * as the config. */
-rk_status rk_config_placement_request(rk_config *config, int32_t n_ranks, rk_placement_request *out);
+rk_status rk_config_planner_request(rk_config *config, int32_t n_ranks, rk_planner_request *out);
 
 rk_status rk_config_model_options(const rk_config *config, const rk_data_schema *schema, bool training, rk_model_options *out);
 void rk_config_take_device(const rk_config *config, rk_model_options *options); /* the model trains where the run file says */

@@ -2,17 +2,17 @@
 
 #include <math.h>
 
-void rk_policy_init(rk_policy *policy) {
-    *policy = (rk_policy){.best = NAN, .plateau_best = NAN, .patience_best = NAN, .learning_rate_factor = 1};
+void rk_early_stopping_init(rk_early_stopping *stopping) {
+    *stopping = (rk_early_stopping){.best = NAN, .plateau_best = NAN, .patience_best = NAN, .learning_rate_factor = 1};
 }
 
-void rk_policy_forget_best(rk_policy *p) {
+void rk_early_stopping_forget_best(rk_early_stopping *p) {
     p->best = p->patience_best = NAN;
     p->best_step = 0;
     p->bad = 0;
 }
 
-void rk_policy_forget_plateau(rk_policy *p) {
+void rk_early_stopping_forget_plateau(rk_early_stopping *p) {
     p->plateau_best = NAN;
     p->plateau_bad = 0;
 }
@@ -22,19 +22,19 @@ static bool is_better(double value, double best, bool larger, double min_delta) 
     return isnan(best) || (larger ? value > best + min_delta : value < best - min_delta);
 }
 
-bool rk_policy_stops(const rk_policy *p, const rk_policy_rules *rules) {
+bool rk_early_stopping_stops(const rk_early_stopping *p, const rk_early_stopping_rules *rules) {
     return rules->stops && p->bad > 0 && p->bad >= rules->patience;
 }
 
-rk_verdict rk_policy_judge(rk_policy *p, const rk_policy_rules *rules, int64_t step, double watched,
+rk_verdict rk_early_stopping_judge(rk_early_stopping *p, const rk_early_stopping_rules *rules, int64_t step, double watched,
                            double plateau) {
-    rk_verdict verdict = {.best = is_better(watched, p->best, rules->larger_is_better, 0)};
+    rk_verdict decision = {.best = is_better(watched, p->best, rules->larger_is_better, 0)};
     bool is_enough = is_better(watched, p->patience_best, rules->larger_is_better, rules->min_delta);
     p->n_evaluations++;
     p->last_step = step;
     if (!isnan(watched)) p->bad = is_enough ? 0 : p->bad + 1;
     if (is_enough) p->patience_best = watched;
-    if (verdict.best) {
+    if (decision.best) {
         p->best = watched;
         p->best_step = step;
     }
@@ -45,8 +45,8 @@ rk_verdict rk_policy_judge(rk_policy *p, const rk_policy_rules *rules, int64_t s
                p->learning_rate_factor * rules->factor >= rules->min_factor) {
         p->learning_rate_factor *= rules->factor;
         p->plateau_bad = 0;
-        verdict.dropped = true;
+        decision.dropped = true;
     }
-    verdict.stop = rk_policy_stops(p, rules);
-    return verdict;
+    decision.stop = rk_early_stopping_stops(p, rules);
+    return decision;
 }

@@ -61,12 +61,12 @@ static rk_status placed(rk_status status, const char *split, const char *task) {
     return rk_error_hint(status, "its dense features may be far larger than those of the training data");
 }
 
-static rk_status add_batches(const rk_config *c, rk_model *model, rk_feed *feed, rk_metrics **metrics, rk_evaluation *e) {
+static rk_status add_batches(const rk_config *c, rk_model *model, rk_batch_source *source, rk_metrics **metrics, rk_evaluation *e) {
     float *predictions = NULL;
     size_t capacity = 0;
     const rk_fed *fed;
     rk_status status;
-    while ((status = rk_feed_next(feed, &fed)) == RK_OK) {
+    while ((status = rk_batch_source_next(source, &fed)) == RK_OK) {
         const rk_batch *batch = &fed->whole;
         size_t need = (size_t)(batch->n * e->n_tasks);
         if (need > capacity) status = rk_realloc(need, sizeof *predictions, &predictions);
@@ -74,7 +74,7 @@ static rk_status add_batches(const rk_config *c, rk_model *model, rk_feed *feed,
         if (status == RK_OK && (!batch->labels || batch->n_tasks != e->n_tasks)) status = rk_error(RK_BAD_DATA, "the data has no labels to evaluate against");
         if (status == RK_OK) status = rk_model_predict_part(model, &fed->part, predictions);
         for (int32_t t = 0; status == RK_OK && t < e->n_tasks; t++)
-            status = placed(rk_metrics_add(metrics[t], batch->n, predictions + t, batch->labels + t, e->n_tasks, batch->sample_weights, batch->groups), feed->split,
+            status = placed(rk_metrics_add(metrics[t], batch->n, predictions + t, batch->labels + t, e->n_tasks, batch->sample_weights, batch->groups), source->split,
                             c->data.labels[t].name);
         if (status != RK_OK) break;
         e->n_rows += batch->n;
@@ -83,21 +83,21 @@ static rk_status add_batches(const rk_config *c, rk_model *model, rk_feed *feed,
     return status == RK_END ? RK_OK : status;
 }
 
-rk_status rk_evaluate(const rk_config *config, rk_model *model, rk_feed *feed, rk_evaluation *out) {
-    if (rk_config_has_pairs(config)) return rk_evaluate_rankings(config, model, feed->dataset, feed->split, NULL, out);
+rk_status rk_evaluate(const rk_config *config, rk_model *model, rk_batch_source *source, rk_evaluation *out) {
+    if (rk_config_has_pairs(config)) return rk_evaluate_rankings(config, model, source->dataset, source->split, NULL, out);
     int32_t n_tasks = rk_model_n_tasks(model);
     rk_evaluation e = {.n_tasks = n_tasks};
     rk_metrics **metrics = NULL;
     rk_status status;
-    RK_GOTO(rk_feed_seek(feed, (rk_dataset_position){0, 0}));
+    RK_GOTO(rk_batch_source_seek(source, (rk_dataset_position){0, 0}));
     RK_GOTO(rk_alloc((size_t)e.n_tasks, sizeof *metrics, &metrics));
     RK_GOTO(rk_alloc((size_t)(e.n_tasks + 1) * RK_METRIC_COUNT, sizeof *e.values, &e.values));
     for (int32_t t = 0; t < e.n_tasks; t++) {
         RK_GOTO(rk_metrics_create(is_binary(config, t), config->data.labels[t].optional, &metrics[t]));
         if (rk_model_has_device(model)) rk_metrics_set_function(metrics[t], rk_model_metrics, model);
     }
-    RK_GOTO(add_batches(config, model, feed, metrics, &e));
-    if (e.n_rows == 0) RK_GOTO(rk_error(RK_BAD_DATA, "the data to evaluate on, '%s', has no rows", feed->split));
+    RK_GOTO(add_batches(config, model, source, metrics, &e));
+    if (e.n_rows == 0) RK_GOTO(rk_error(RK_BAD_DATA, "the data to evaluate on, '%s', has no rows", source->split));
     for (int32_t t = 0; t < e.n_tasks; t++) RK_GOTO(rk_metrics_compute(metrics[t], e.values + t * RK_METRIC_COUNT));
     add_means(config, &e);
     RK_GOTO(choose_shown(config, &e));

@@ -179,10 +179,10 @@ static rk_status rank_on_device(ranking_task *t, rk_model *model) {
     if (status == RK_OK) status = rk_alloc((size_t)t->relevant->offsets[t->relevant->n_users], sizeof *places, &places);
     RK_GOTO(rk_comm_agree(t->trainers, status));
     RK_GOTO(rk_model_item_vectors(model, 0, t->n_items, items));
-    rk_item_places counted = {.n_items = t->n_items, .n_users = t->end - t->first, .dim = t->dim, .items = items, .users = t->user_vectors + t->first * t->dim,
+    rk_item_positions counted = {.n_items = t->n_items, .n_users = t->end - t->first, .dim = t->dim, .items = items, .users = t->user_vectors + t->first * t->dim,
                               .numbers = t->users + t->first, .places = places, .asked = {t->relevant->offsets, t->relevant->items}};
     if (t->masked) counted.masked = (rk_item_lists){t->masked->offsets, t->masked->items};
-    RK_GOTO(rk_model_item_places(model, &counted));
+    RK_GOTO(rk_model_item_positions(model, &counted));
     status = keep_places(t, places);
 done:
     rk_free(items);
@@ -208,16 +208,16 @@ static int64_t first_user(const ranking_task *t, int32_t r) {
 }
 
 static rk_status share_values(ranking_task *t) {
-    rk_exchange *exchange;
-    RK_TRY(rk_comm_gather(t->trainers, RK_LANE_VALUES, t->values + (size_t)t->first * t->n_metrics, (size_t)(t->end - t->first) * t->n_metrics * sizeof *t->values, &exchange));
+    rk_all_to_all *all_to_all;
+    RK_TRY(rk_comm_gather(t->trainers, RK_LANE_VALUES, t->values + (size_t)t->first * t->n_metrics, (size_t)(t->end - t->first) * t->n_metrics * sizeof *t->values, &all_to_all));
     rk_status status = RK_OK;
     for (int32_t r = 0; r < rk_comm_size(t->trainers) && status == RK_OK; r++) {
         const void *from;
         size_t first = (size_t)first_user(t, r), n_bytes = ((size_t)first_user(t, r + 1) - first) * t->n_metrics * sizeof *t->values;
-        status = rk_exchange_take(exchange, r, n_bytes, &from);
+        status = rk_all_to_all_take(all_to_all, r, n_bytes, &from);
         if (status == RK_OK && n_bytes) memcpy(t->values + first * t->n_metrics, from, n_bytes);
     }
-    rk_exchange_free(exchange);
+    rk_all_to_all_free(all_to_all);
     return status;
 }
 

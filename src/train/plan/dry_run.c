@@ -37,7 +37,7 @@ typedef struct player {
     rk_comm *comm;
     rk_dataset *dataset;
     rk_model *model;
-    rk_share share;
+    rk_local_batch share;
     int64_t n_samples, n_batches; /* batches whole, of all trainers */
     double seconds;
     rk_status status;
@@ -46,7 +46,7 @@ typedef struct player {
 
 struct stage {
     const rk_plan *plan;
-    rk_rehearsal *rehearsal;
+    rk_dry_run *dry_run;
     player *players;          /* [n_players] */
     pthread_mutex_t start;    /* held until all are there */
     pthread_barrier_t barrier;
@@ -65,17 +65,17 @@ static rk_status build(player *p) {
         RK_TRY(rk_comm_self(&p->comm));
         cluster.comm = p->comm;
         cluster.request.roles = (rk_roles){1, 0};
-        cluster.request.n_wishes = 0;
+        cluster.request.n_constraints = 0;
         cluster.request.loads = NULL;
         cluster.request.capacities = NULL;
         options.cluster = &cluster;
         options.max_batch = (plan->request.batch_size + roles->n_trainers - 1) / roles->n_trainers;
-        options.n_shards = (options.n_shards + roles->n_trainers - 1) / roles->n_trainers;
+        options.n_micro_batches = (options.n_micro_batches + roles->n_trainers - 1) / roles->n_trainers;
         options.staleness = 0;
     }
     options.skip_not_finite = true;
-    RK_TRY(rk_plan_build(plan->config, rk_dataset_schema(p->dataset), p->stage->rehearsal->fewer, options, &p->model));
-    return rk_share_init(p->model, &p->share);
+    RK_TRY(rk_plan_build(plan->config, rk_dataset_schema(p->dataset), p->stage->dry_run->fewer, options, &p->model));
+    return rk_local_batch_init(p->model, &p->share);
 }
 
 /* Ids of tables that have fewer rows here, within them. */
@@ -83,7 +83,7 @@ static void fold_ids(player *p) {
     const rk_data_schema *schema = rk_dataset_schema(p->dataset);
     for (int32_t f = 0; f < schema->n_features; f++) {
         rk_ids *ids = &p->share.features[f];
-        int64_t rows = rk_fewer_of(p->stage->rehearsal->fewer, schema->features[f].cardinality), n = ids->offsets ? ids->offsets[p->share.batch.n] : p->share.batch.n * ids->ids_per_sample;
+        int64_t rows = rk_fewer_of(p->stage->dry_run->fewer, schema->features[f].cardinality), n = ids->offsets ? ids->offsets[p->share.batch.n] : p->share.batch.n * ids->ids_per_sample;
         int64_t *values = (int64_t *)(size_t)ids->ids; /* the share's own */
         for (int64_t i = 0; i < n && rows < schema->features[f].cardinality; i++)
             if (values[i] >= rows) values[i] %= rows;
@@ -96,12 +96,12 @@ static rk_status play_step(player *p) {
     uint64_t begin = rk_trace_begin();
     RK_TRY(rk_dataset_next_endless(p->dataset, &batch));
     rk_trace_end(begin, "read");
-    int64_t first = rk_cut_at(batch->n, number, n_trainers), last = rk_cut_at(batch->n, number + 1, n_trainers);
+    int64_t first = rk_partition_at(batch->n, number, n_trainers), last = rk_partition_at(batch->n, number + 1, n_trainers);
     p->n_samples += batch->n;
     p->n_batches++;
     if (first == last) return RK_OK;
     rk_batch_part whole = rk_batch_whole(batch);
-    RK_TRY(rk_share_fill(p->model, &whole, first, last - first, true, &p->share));
+    RK_TRY(rk_local_batch_fill(p->model, &whole, first, last - first, true, &p->share));
     fold_ids(p);
     double loss;
     return rk_model_train(p->model, &p->share.batch, &loss);
@@ -115,7 +115,7 @@ static void meet(player *p, rk_status status) {
     }
     pthread_barrier_wait(&p->stage->barrier);
     if (p->number == 0)
-        for (int32_t i = 0; i < p->stage->rehearsal->n_players; i++) p->stage->failed |= p->stage->players[i].status != RK_OK;
+        for (int32_t i = 0; i < p->stage->dry_run->n_players; i++) p->stage->failed |= p->stage->players[i].status != RK_OK;
     pthread_barrier_wait(&p->stage->barrier);
 }
 
@@ -161,9 +161,9 @@ static void *play_alone(void *context) {
 static rk_status play_together(stage *s) {
     int32_t n_started = 0;
     pthread_mutex_lock(&s->start);
-    for (; n_started < s->rehearsal->n_players; n_started++)
+    for (; n_started < s->dry_run->n_players; n_started++)
         if (pthread_create(&s->players[n_started].thread, NULL, play_alone, &s->players[n_started]) != 0) break;
-    bool all = n_started == s->rehearsal->n_players;
+    bool all = n_started == s->dry_run->n_players;
     s->failed = !all;
     pthread_mutex_unlock(&s->start);
     for (int32_t i = 0; i < n_started; i++) pthread_join(s->players[i].thread, NULL);
@@ -172,14 +172,14 @@ static rk_status play_together(stage *s) {
 }
 
 static rk_status first_failure(const stage *s) {
-    for (int32_t i = 0; i < s->rehearsal->n_players; i++)
+    for (int32_t i = 0; i < s->dry_run->n_players; i++)
         if (s->players[i].status != RK_OK) return rk_error(s->players[i].status, "%s", s->players[i].error);
     return RK_OK;
 }
 
 /* Seconds of a whole batch of the run, in each part; what is in none is the rest. */
 static void share_time(const stage *s) {
-    rk_rehearsal *r = s->rehearsal;
+    rk_dry_run *r = s->dry_run;
     double n_batches = 0, wall = 0, known = 0, blocks = r->n_threads;
     for (int32_t i = 0; i < r->n_players; i++) {
         n_batches += (double)s->players[i].n_samples / (double)s->plan->request.batch_size;
@@ -197,9 +197,9 @@ static void share_time(const stage *s) {
 }
 
 static void release(stage *s) {
-    for (int32_t i = 0; i < s->rehearsal->n_players && s->players; i++) {
+    for (int32_t i = 0; i < s->dry_run->n_players && s->players; i++) {
         player *p = &s->players[i];
-        if (p->model) rk_share_release(p->model, &p->share);
+        if (p->model) rk_local_batch_release(p->model, &p->share);
         rk_model_free(p->model);
         rk_dataset_free(p->dataset);
         rk_comm_free(p->comm);
@@ -209,8 +209,8 @@ static void release(stage *s) {
     rk_free(s->players);
 }
 
-rk_status rk_plan_rehearse(const rk_plan *plan, rk_rehearsal *r) {
-    stage s = {.plan = plan, .rehearsal = r, .n_steps = WARM_STEPS};
+rk_status rk_plan_dry_run(const rk_plan *plan, rk_dry_run *r) {
+    stage s = {.plan = plan, .dry_run = r, .n_steps = WARM_STEPS};
     pthread_mutex_init(&s.start, NULL);
     pthread_barrier_init(&s.barrier, NULL, (unsigned)r->n_players);
     rk_status status;

@@ -20,7 +20,7 @@ static rk_status open_cluster(rk_plan *plan, const rk_plan_options *options) {
 /* All of a request but loads; a plan that the run file names is not asked, for this one is to take its place. */
 static rk_status make_request(rk_plan *plan) {
     const rk_config *c = plan->config;
-    rk_placement_request *r = &plan->request;
+    rk_planner_request *r = &plan->request;
     r->tables = plan->tables.tables;
     r->n_tables = plan->tables.n_tables;
     r->features = plan->tables.features;
@@ -28,8 +28,8 @@ static rk_status make_request(rk_plan *plan) {
     r->batch_size = c->train.batch_size;
     r->replicate_below = c->cluster.replicate_below;
     r->wire = (rk_dtype)c->cluster.wire;
-    r->wishes = c->wishes;
-    r->n_wishes = (int32_t)c->cluster.n_tables;
+    r->constraints = c->constraints;
+    r->n_constraints = (int32_t)c->cluster.n_tables;
     r->loads = plan->loads;
     plan->overlaps = c->train.staleness > 0;
     plan->asynchronous = c->cluster.asynchronous && plan->overlaps;
@@ -54,7 +54,7 @@ static double assumed_ids(const rk_plan *plan, const char *table) {
 
 static void assume_loads(rk_plan *plan) {
     for (int32_t t = 0; t < plan->tables.n_tables; t++)
-        plan->loads[t] = rk_table_load_assume(plan->tables.tables[t].n_rows, assumed_ids(plan, plan->tables.tables[t].name), plan->request.batch_size, plan->request.roles.n_trainers);
+        plan->loads[t] = rk_table_statistics_assume(plan->tables.tables[t].n_rows, assumed_ids(plan, plan->tables.tables[t].name), plan->request.batch_size, plan->request.roles.n_trainers);
 }
 
 static rk_status make(rk_plan *plan, const rk_plan_options *options) {
@@ -95,8 +95,8 @@ void rk_plan_free(rk_plan *plan) {
     if (!plan) return;
     rk_plan_leave_ranks(plan);
     rk_cluster_file_release(&plan->cluster);
-    rk_load_count_free(plan->count);
-    rk_embedding_plan_release(&plan->tables);
+    rk_lookup_counter_free(plan->count);
+    rk_collection_config_release(&plan->tables);
     rk_free(plan->placements);
     rk_free(plan->loads);
     rk_free(plan->advice);

@@ -9,7 +9,7 @@
 
 typedef struct way {
     const char *what;
-    bool half_rows, rowwise, no_cache, no_wishes;
+    bool half_rows, rowwise, no_cache, no_constraints;
 } way;
 
 static const way ways[] = {
@@ -48,8 +48,8 @@ static bool change(rk_plan *plan, const way *w, const rk_optimizer *rowwise) {
         }
     }
     if (w->no_cache) plan->data_bytes = rk_plan_data_bytes(plan, 0);
-    if (w->no_wishes) plan->request.n_wishes = 0;
-    if (w->no_wishes && plan->config->cluster.n_tables == 0) return false;
+    if (w->no_constraints) plan->request.n_constraints = 0;
+    if (w->no_constraints && plan->config->cluster.n_tables == 0) return false;
     return halved == w->half_rows && slots == w->rowwise && (!w->no_cache || (plan->config->data.cache_bytes > 0 && plan->config->cluster.reader_ranks == 0));
 }
 
@@ -69,7 +69,7 @@ static void restore(rk_plan *plan, const kept *k) {
     memcpy(plan->tables.tables, k->tables, (size_t)plan->tables.n_tables * sizeof *k->tables);
     memcpy(plan->tables.optimizers, k->optimizers, (size_t)plan->tables.n_tables * sizeof *k->optimizers);
     plan->data_bytes = k->data_bytes;
-    plan->request.n_wishes = (int32_t)plan->config->cluster.n_tables;
+    plan->request.n_constraints = (int32_t)plan->config->cluster.n_tables;
 }
 
 /* A way that the run file's own placements do not allow is none; all three are one where none of them, nor two, will do. */
@@ -80,7 +80,7 @@ static rk_status try_ways(rk_plan *plan, const kept *k, rk_buffer *out) {
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         if (fits && ways[i].half_rows && ways[i].no_cache) continue;
         rk_status status = change(plan, &ways[i], &rowwise) ? rk_plan_place(plan) : RK_CONFIG;
-        if (status == RK_OK && ((!ways[i].no_cache && !ways[i].no_wishes) || rk_plan_fits(plan))) say(plan, ways[i].what, out);
+        if (status == RK_OK && ((!ways[i].no_cache && !ways[i].no_constraints) || rk_plan_fits(plan))) say(plan, ways[i].what, out);
         fits |= status == RK_OK && rk_plan_fits(plan);
         restore(plan, k);
         if (status != RK_CONFIG) RK_TRY(status);

@@ -10,7 +10,7 @@
 
 /* Of a row that is read. Dim-1 tables, which come last, are asked for the ids that the others are asked for. */
 static double row_bytes(const rk_plan *plan) {
-    const rk_embedding_plan *e = &plan->tables;
+    const rk_collection_config *e = &plan->tables;
     int32_t first_linear = e->n_tables - (e->n_features - e->n_vectors);
     double ids = 0, linear = 0;
     for (int32_t t = 0; t < e->n_tables; t++) *(t < first_linear ? &ids : &linear) += plan->loads[t].ids;
@@ -32,7 +32,7 @@ const char *const rk_plan_memory_names[RK_PLAN_MEMORY_COUNT] = {RK_PLAN_MEMORY_L
 /* Bytes of a step. What owners are asked for is of all trainers together, an owner that trains among them. */
 typedef struct rank_work {
     double ids, rows, gradients;  /* wire, as an owner */
-    double lookup, update, read, route; /* memory */
+    double lookup, update, read, dedup; /* memory */
     double copies;                /* gradients of replicated rows that one trainer sends to one other */
 } rank_work;
 
@@ -48,23 +48,23 @@ static double share_of_batch(const rk_plan *plan) {
 /* What a trainer does for a table by itself: bags are combined of the rows that came, and bags' gradients summed to rows'. */
 static void add_trainer(const rk_plan *plan, int32_t t, rank_work *w) {
     const rk_table_config *table = &plan->tables.tables[t];
-    const rk_table_load *load = &plan->loads[t];
+    const rk_table_statistics *load = &plan->loads[t];
     double samples = share_of_batch(plan), values = load->ids * samples * table->dim;
     bool replicated = plan->placements[t].replicated;
     w->read += load->ids * (double)plan->request.batch_size * sizeof(int64_t);
-    w->route += load->ids * samples * sizeof(int64_t);
-    if (plan->placements[t].pools) return;
+    w->dedup += load->ids * samples * sizeof(int64_t);
+    if (plan->placements[t].owner_pooling) return;
     w->lookup += values * (double)rk_dtype_bytes(replicated ? table->dtype : plan->request.wire);
-    if (!table->frozen) w->update += values * sizeof(float) + load->share_rows * table->dim * sizeof(float);
+    if (!table->frozen) w->update += values * sizeof(float) + load->local_rows * table->dim * sizeof(float);
 }
 
 static void add_replicated(const rk_plan *plan, int32_t t, rank_work *w) {
     const rk_table_config *table = &plan->tables.tables[t];
-    const rk_table_load *load = &plan->loads[t];
+    const rk_table_statistics *load = &plan->loads[t];
     double row_bytes = table->dim * (double)rk_dtype_bytes(plan->request.wire);
     if (table->frozen) return;
-    if (plan->request.roles.n_trainers > 1) w->copies += load->share_rows * (row_bytes + sizeof(uint32_t));
-    w->update += load->share_rows * plan->request.roles.n_trainers * row_bytes + 2 * load->batch_rows * rk_stored_row_bytes(table, &plan->tables.optimizers[t], table->dim);
+    if (plan->request.roles.n_trainers > 1) w->copies += load->local_rows * (row_bytes + sizeof(uint32_t));
+    w->update += load->local_rows * plan->request.roles.n_trainers * row_bytes + 2 * load->batch_rows * rk_stored_row_bytes(table, &plan->tables.optimizers[t], table->dim);
 }
 
 /* l2_full has every row of a table take a step. */
@@ -73,7 +73,7 @@ static double full_update(const rk_plan *plan, int32_t t) {
 }
 
 static void add_owners(rk_plan *plan, int32_t t, rank_work *work) {
-    const rk_placement *p = &plan->placements[t];
+    const rk_table_placement *p = &plan->placements[t];
     rk_table_traffic traffic = rk_table_traffic_of(&plan->request, t, &plan->loads[t], p);
     double bytes = rk_plan_table_bytes(plan, t) / (double)plan->tables.tables[t].n_rows / p->n_slices, full = full_update(plan, t) / (double)plan->tables.tables[t].n_rows / p->n_slices;
     for (int32_t part = 0; part < p->n_parts; part++) {
@@ -112,7 +112,7 @@ static void add_work(rk_plan *plan, rank_work *work) {
         work[r].lookup += trainer.lookup;
         work[r].update += trainer.update;
         work[r].read = 2 * trainer.read;
-        work[r].route = 2 * trainer.route;
+        work[r].dedup = 2 * trainer.dedup;
         work[r].copies = trainer.copies;
         plan->ranks[r].bytes[RK_PLAN_MEMORY_REPLICATED] = replicated;
     }
@@ -157,7 +157,7 @@ static double reduce_beside(const rk_plan *plan, const rk_machine *machine, doub
     double threads = group->cores ? fmax((double)group->cores / machine->ranks_beside, 1) : 1;
     double backward = plan->pace.factors[RK_PLAN_PART_DENSE] * plan->dense.flops * 2 / 3 / machine->flops;
     double samples = share_of_batch(plan);
-    if (!rk_share_goes_by_nodes(plan->dense.parameters, samples)) samples = fmin(LAST_BLOCK * threads, samples);
+    if (!rk_local_batch_goes_by_nodes(plan->dense.parameters, samples)) samples = fmin(LAST_BLOCK * threads, samples);
     double window = backward * samples, last = (double)plan->dense.layer_in * (double)plan->dense.layer_out / plan->dense.parameters;
     return plan->dense.parameters > RK_BUCKET_VALUES ? fmin(seconds * (1 - last), window) : 0;
 }
@@ -170,7 +170,7 @@ static void set_parts(rk_plan *plan, int32_t r, const rank_work *work, const ran
     rank_way way = way_of(plan, r, false), peers = way_of(plan, r, true);
     double messages = total->ids > 0 ? way.n_partners : 0;
     const double *factors = plan->pace.factors;
-    parts[RK_PLAN_PART_ROUTE] = factors[RK_PLAN_PART_ROUTE] * w->route / memory;
+    parts[RK_PLAN_PART_ROUTE] = factors[RK_PLAN_PART_ROUTE] * w->dedup / memory;
     parts[RK_PLAN_PART_LOOKUP] = factors[RK_PLAN_PART_LOOKUP] * w->lookup / memory;
     parts[RK_PLAN_PART_UPDATE] = factors[RK_PLAN_PART_UPDATE] * w->update / memory;
     parts[RK_PLAN_PART_IDS] = seconds_through(machine, &way, fmax(w->ids * of_others, trains * (total->ids - w->ids) / n_trainers), moved_by_copy, messages);

@@ -66,10 +66,10 @@ struct rk_plan {
     int32_t n_readers;                /* of the cluster's ranks, behind those: they only read, and nothing is planned of them */
     bool overlaps;                    /* exchanges and updates run beside the dense part: stale */
     bool asynchronous;                /* the all-reduce too */
-    rk_embedding_plan tables;
-    rk_placement_request request;
-    rk_table_load *loads;             /* [n_tables] */
-    rk_load_count *count;             /* that the loads are of; NULL: they are assumed */
+    rk_collection_config tables;
+    rk_planner_request request;
+    rk_table_statistics *loads;             /* [n_tables] */
+    rk_lookup_counter *count;             /* that the loads are of; NULL: they are assumed */
     int64_t sampled_rows;             /* 0: loads are assumed */
     int64_t train_rows;               /* of the training data; -1: not known */
     rk_plan_dense dense;
@@ -78,7 +78,7 @@ struct rk_plan {
     } here;
     rk_plan_pace pace;
     double data_bytes;                /* that reading takes at most, of a trainer */
-    rk_placement *placements;         /* [n_tables] */
+    rk_table_placement *placements;         /* [n_tables] */
     rk_plan_rank *ranks;              /* [n_ranks] */
     rk_plan_step step;
     int32_t fullest;                  /* the rank with the largest share of its memory taken */
@@ -111,14 +111,14 @@ static inline int64_t rk_fewer_of(rk_fewer_rows fewer, int64_t n) {
 rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, rk_fewer_rows fewer, rk_model_options options, rk_model **out);
 
 /* Ranks of this machine, all of whose cores they take, train some steps of the run, each its share of the batches and nothing but it: no messages. */
-typedef struct rk_rehearsal {
+typedef struct rk_dry_run {
     int32_t n_players;                 /* ranks at the same time */
     int n_threads;                     /* of each; more than 1 only where it plays alone */
     rk_fewer_rows fewer;
     double seconds, parts[RK_PLAN_PART_COUNT]; /* of a step, mean of the players */
     int64_t n_steps;
-} rk_rehearsal;
-rk_status rk_plan_rehearse(const rk_plan *plan, rk_rehearsal *r); /* given: players, threads and rows */
+} rk_dry_run;
+rk_status rk_plan_dry_run(const rk_plan *plan, rk_dry_run *r); /* given: players, threads and rows */
 
 /* This machine's limits for what the cluster file leaves out, and the plan's pace by a rehearsal. After rk_plan_take_ranks and loads. */
 rk_status rk_plan_measure_limits(rk_plan *plan);

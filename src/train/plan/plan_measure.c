@@ -38,10 +38,10 @@ rk_status rk_plan_measure_limits(rk_plan *plan) {
 }
 
 /* Ranks as those of the first host, as many as fill this machine. */
-static rk_rehearsal players_of(const rk_plan *plan) {
+static rk_dry_run players_of(const rk_plan *plan) {
     const rk_host_group *group = &plan->cluster.hosts.groups[plan->machines[0].group];
     double cores = cores_of(group) / plan->machines[0].ranks_beside, here = (double)sysconf(_SC_NPROCESSORS_ONLN);
-    rk_rehearsal r = {.n_players = 1, .n_threads = (int)fmin(fmax(cores, 1), here)};
+    rk_dry_run r = {.n_players = 1, .n_threads = (int)fmin(fmax(cores, 1), here)};
     if (cores < 2) r.n_players = (int32_t)fmin(fmax(here / cores, 1), MOST_PLAYERS);
     return r;
 }
@@ -55,7 +55,7 @@ static rk_fewer_rows rows_of(const rk_plan *plan, int32_t n_players) {
 }
 
 /* The plan of one player by itself, in one place: its share of each batch, by its share of this machine's limits. */
-static rk_status cost_of_player(const rk_plan *plan, const rk_rehearsal *r, double *parts) {
+static rk_status cost_of_player(const rk_plan *plan, const rk_dry_run *r, double *parts) {
     rk_plan one = *plan;
     rk_plan_rank rank = {.seconds = 0};
     double share = 1.0 / r->n_players;
@@ -73,14 +73,14 @@ static rk_status cost_of_player(const rk_plan *plan, const rk_rehearsal *r, doub
     RK_GOTO(rk_alloc((size_t)plan->tables.n_tables, sizeof *one.placements, &one.placements));
     for (int32_t t = 0; t < plan->tables.n_tables; t++) {
         one.loads[t] = plan->loads[t];
-        one.loads[t].batch_rows = plan->loads[t].share_rows;
-        RK_GOTO(rk_placement_init(&one.placements[t], 1, 1));
+        one.loads[t].batch_rows = plan->loads[t].local_rows;
+        RK_GOTO(rk_table_placement_init(&one.placements[t], 1, 1));
         one.placements[t].replicated = plan->tables.tables[t].n_rows < plan->request.replicate_below;
     }
     RK_GOTO(rk_plan_cost(&one));
     memcpy(parts, rank.parts, sizeof rank.parts);
 done:
-    for (int32_t t = 0; one.placements && t < plan->tables.n_tables; t++) rk_placement_release(&one.placements[t]);
+    for (int32_t t = 0; one.placements && t < plan->tables.n_tables; t++) rk_table_placement_release(&one.placements[t]);
     rk_free(one.placements);
     rk_free(one.loads);
     return status;
@@ -95,12 +95,12 @@ rk_plan_pace rk_plan_no_pace(void) {
 rk_status rk_plan_measure_pace(rk_plan *plan) {
     static const rk_plan_part own[] = {RK_PLAN_PART_ROUTE, RK_PLAN_PART_LOOKUP, RK_PLAN_PART_DENSE, RK_PLAN_PART_UPDATE};
     double limits[RK_PLAN_PART_COUNT];
-    rk_rehearsal r = players_of(plan);
+    rk_dry_run r = players_of(plan);
     int threads = rk_parallel_threads();
     if (plan->config->train.threads) r.n_threads = (int)plan->config->train.threads;
     r.fewer = rows_of(plan, r.n_players);
     RK_TRY(rk_parallel_set_threads(r.n_threads));
-    rk_status status = rk_plan_rehearse(plan, &r);
+    rk_status status = rk_plan_dry_run(plan, &r);
     RK_TRY(rk_parallel_set_threads(threads));
     RK_TRY(status);
     RK_TRY(cost_of_player(plan, &r, limits));

@@ -34,7 +34,7 @@ static void release_ranks(rk_plan *plan) {
 }
 
 static void release_placements(rk_plan *plan) {
-    for (int32_t t = 0; plan->placements && t < plan->tables.n_tables; t++) rk_placement_release(&plan->placements[t]);
+    for (int32_t t = 0; plan->placements && t < plan->tables.n_tables; t++) rk_table_placement_release(&plan->placements[t]);
 }
 
 void rk_plan_leave_ranks(rk_plan *plan) {
@@ -92,7 +92,7 @@ rk_status rk_plan_place(rk_plan *plan) {
     for (int look = 0; look < 2; look++) {
         set_capacities(plan);
         release_placements(plan);
-        RK_TRY(rk_placements_choose(&plan->request, plan->placements));
+        RK_TRY(rk_sharding_plan_choose(&plan->request, plan->placements));
         RK_TRY(rk_plan_cost(plan));
         if (rk_plan_fits(plan)) break;
     }
@@ -101,9 +101,9 @@ rk_status rk_plan_place(rk_plan *plan) {
 
 static rk_status check_table_whole(const rk_plan *plan, int32_t t) {
     const rk_table_config *table = &plan->tables.tables[t];
-    const rk_placement *p = &plan->placements[t];
+    const rk_table_placement *p = &plan->placements[t];
     if (p->replicated) return RK_OK;
-    bool whole = p->owners && p->n_slices > 0 && p->n_parts > 0 && table->dim % p->n_slices == 0 && (p->n_parts == 1 || !p->pools);
+    bool whole = p->owners && p->n_slices > 0 && p->n_parts > 0 && table->dim % p->n_slices == 0 && (p->n_parts == 1 || !p->owner_pooling);
     int64_t rows = 0;
     for (int32_t part = 0; whole && part < p->n_parts; part++) rows += (table->n_rows - part + p->n_parts - 1) / p->n_parts; /* of ids part, part + n_parts, ... */
     for (int32_t i = 0; whole && i < p->n_slices * p->n_parts; i++) whole = p->owners[i] >= 0 && p->owners[i] < plan->n_ranks && rk_plan_owns(plan, p->owners[i]);

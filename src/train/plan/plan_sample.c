@@ -7,12 +7,12 @@
 static rk_status count_all(rk_plan *plan, rk_dataset *dataset, int64_t n_rows) {
     const rk_batch *batch;
     rk_status status = RK_OK;
-    for (bool first = true; status == RK_OK && (n_rows == 0 || rk_load_count_samples(plan->count) < n_rows); first = false) {
+    for (bool first = true; status == RK_OK && (n_rows == 0 || rk_lookup_counter_samples(plan->count) < n_rows); first = false) {
         status = rk_dataset_next(dataset, &batch);
-        if (status == RK_OK && (first || batch->n == plan->request.batch_size)) status = rk_load_count_add(plan->count, batch);
+        if (status == RK_OK && (first || batch->n == plan->request.batch_size)) status = rk_lookup_counter_add(plan->count, batch);
     }
     if (status != RK_OK && status != RK_END) return status;
-    plan->sampled_rows = rk_load_count_samples(plan->count);
+    plan->sampled_rows = rk_lookup_counter_samples(plan->count);
     RK_FAIL_IF(plan->sampled_rows == 0, RK_BAD_DATA, "the training data has no rows");
     if (status == RK_END) plan->train_rows = rk_dataset_n_rows(dataset); /* before, its thread may be anywhere */
     return RK_OK;
@@ -20,10 +20,10 @@ static rk_status count_all(rk_plan *plan, rk_dataset *dataset, int64_t n_rows) {
 
 rk_status rk_plan_sample(rk_plan *plan, int64_t n_rows) {
     rk_dataset *dataset;
-    RK_TRY(rk_load_count_create(&plan->tables, plan->request.roles.n_trainers, &plan->count));
+    RK_TRY(rk_lookup_counter_create(&plan->tables, plan->request.roles.n_trainers, &plan->count));
     RK_TRY(rk_dataset_open(plan->config, "train", &dataset));
     rk_status status = count_all(plan, dataset, n_rows);
-    if (status == RK_OK) rk_load_count_conclude(plan->count, plan->loads);
+    if (status == RK_OK) rk_lookup_counter_conclude(plan->count, plan->loads);
     rk_dataset_free(dataset);
     return status;
 }

@@ -62,7 +62,7 @@ static int ascending(const void *a, const void *b) {
 }
 
 /* "0-7, 9": each rank once. */
-static rk_status owner_list(const rk_placement *p, rk_buffer *out) {
+static rk_status owner_list(const rk_table_placement *p, rk_buffer *out) {
     int32_t n = p->n_slices * p->n_parts, *sorted;
     RK_TRY(rk_alloc((size_t)n, sizeof *sorted, &sorted));
     memcpy(sorted, p->owners, (size_t)n * sizeof *sorted);
@@ -80,10 +80,10 @@ static rk_status owner_list(const rk_placement *p, rk_buffer *out) {
 
 static rk_status table_line(const rk_plan *plan, int32_t t, int width, rk_buffer *out) {
     const rk_table_config *table = &plan->tables.tables[t];
-    const rk_placement *p = &plan->placements[t];
-    const rk_table_load *load = &plan->loads[t];
+    const rk_table_placement *p = &plan->placements[t];
+    const rk_table_statistics *load = &plan->loads[t];
     rk_buffer_printf(out, "  %-*s %16lld %5d %10s %8.4g %12.0f %12.0f  %s", width, table->name, (long long)table->n_rows, table->dim,
-                     rk_size_of(rk_plan_table_bytes(plan, t)).text, load->ids, load->batch_rows, load->share_rows, rk_sharding_names[rk_placement_sharding(p)]);
+                     rk_size_of(rk_plan_table_bytes(plan, t)).text, load->ids, load->batch_rows, load->local_rows, rk_sharding_names[rk_table_placement_sharding(p)]);
     if (p->replicated) {
         rk_buffer_text(out, ", on every trainer\n");
         return RK_OK;
@@ -92,7 +92,7 @@ static rk_status table_line(const rk_plan *plan, int32_t t, int width, rk_buffer
     if (p->n_parts > 1) rk_buffer_printf(out, ", %d parts", p->n_parts);
     rk_buffer_text(out, p->n_slices * p->n_parts > 1 ? ", ranks " : ", rank ");
     RK_TRY(owner_list(p, out));
-    rk_buffer_text(out, p->pools ? ", pools\n" : "\n");
+    rk_buffer_text(out, p->owner_pooling ? ", owner pooling\n" : "\n");
     return RK_OK;
 }
 
@@ -156,7 +156,7 @@ static void step_lines(const rk_plan *plan, rk_buffer *out) {
 
 /* Where a table's largest piece is, and how large. */
 static double largest_piece(const rk_plan *plan, int32_t t, int32_t *rank) {
-    const rk_placement *p = &plan->placements[t];
+    const rk_table_placement *p = &plan->placements[t];
     double row_bytes = rk_plan_table_bytes(plan, t) / (double)plan->tables.tables[t].n_rows / (p->replicated ? 1 : p->n_slices), most = 0;
     *rank = 0;
     if (p->replicated) return rk_plan_table_bytes(plan, t);

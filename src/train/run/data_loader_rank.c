@@ -30,18 +30,18 @@ static rk_status check_word(const reading *r, const rk_read_word *word) {
     return RK_OK;
 }
 
-static rk_status hear(const reading *r, rk_exchange **out) {
-    rk_exchange *exchange;
-    RK_TRY(rk_exchange_begin(r->readers->comms[0], RK_LANE_VALUES, r->readers->parcels, r->readers->nobody, r->readers->first, &exchange));
-    rk_status status = rk_exchange_wait(exchange);
+static rk_status hear(const reading *r, rk_all_to_all **out) {
+    rk_all_to_all *all_to_all;
+    RK_TRY(rk_all_to_all_begin(r->readers->comms[0], RK_LANE_VALUES, r->readers->messages, r->readers->nobody, r->readers->first, &all_to_all));
+    rk_status status = rk_all_to_all_wait(all_to_all);
     const void *word;
     size_t left;
-    if (status == RK_OK) status = rk_exchange_take_head(exchange, 0, sizeof(rk_read_word), &word, &left);
+    if (status == RK_OK) status = rk_all_to_all_take_head(all_to_all, 0, sizeof(rk_read_word), &word, &left);
     if (status == RK_OK) status = check_word(r, word);
     if (status == RK_OK)
-        *out = exchange;
+        *out = all_to_all;
     else
-        rk_exchange_free(exchange);
+        rk_all_to_all_free(all_to_all);
     return status;
 }
 
@@ -83,14 +83,14 @@ static void put_share(const stream *s, bool trains, const rk_batch *batch, const
 
 static rk_status send_answers(reading *r) {
     rk_readers *readers = r->readers;
-    rk_exchange *exchange;
+    rk_all_to_all *all_to_all;
     for (int32_t t = 0; t < readers->n_trainers; t++) {
         RK_TRY(r->answers[t].status);
-        readers->parcels[t] = (rk_parcel){r->answers[t].data, r->answers[t].n_bytes};
+        readers->messages[t] = (rk_message){r->answers[t].data, r->answers[t].n_bytes};
     }
-    RK_TRY(rk_exchange_begin(readers->comms[0], RK_LANE_BATCHES, readers->parcels, readers->trainers, readers->nobody, &exchange));
-    rk_status status = rk_exchange_wait(exchange);
-    rk_exchange_free(exchange);
+    RK_TRY(rk_all_to_all_begin(readers->comms[0], RK_LANE_BATCHES, readers->messages, readers->trainers, readers->nobody, &all_to_all));
+    rk_status status = rk_all_to_all_wait(all_to_all);
+    rk_all_to_all_free(all_to_all);
     return status;
 }
 
@@ -107,12 +107,12 @@ static rk_status answer_batch(reading *r, int32_t number, const rk_batch *batch)
 /* Trainers that have been told of a failure say it and end the run on all ranks. A reader that ended it first could do so before they have; what they asked
  * ahead is not answered any more. */
 static void await_end(reading *r) {
-    rk_exchange *exchange;
+    rk_all_to_all *all_to_all;
     bool goes_on = true;
-    while (goes_on && hear(r, &exchange) == RK_OK) {
-        const rk_read_word *word = rk_exchange_received(exchange)[0].data;
+    while (goes_on && hear(r, &all_to_all) == RK_OK) {
+        const rk_read_word *word = rk_all_to_all_received(all_to_all)[0].data;
         goes_on = word->kind != RK_READ_LEAVE;
-        rk_exchange_free(exchange);
+        rk_all_to_all_free(all_to_all);
     }
 }
 
@@ -152,15 +152,15 @@ static rk_status answer(reading *r, int32_t number, int64_t epoch, rk_status beg
 
 static rk_status serve(reading *r) {
     for (;;) {
-        rk_exchange *exchange;
-        RK_TRY(hear(r, &exchange));
-        const rk_parcel *parcel = &rk_exchange_received(exchange)[0];
-        const rk_read_word *word = parcel->data;
+        rk_all_to_all *all_to_all;
+        RK_TRY(hear(r, &all_to_all));
+        const rk_message *message = &rk_all_to_all_received(all_to_all)[0];
+        const rk_read_word *word = message->data;
         int32_t kind = word->kind, number = word->stream;
         int64_t epoch = word->position.epoch;
         rk_status status = RK_OK;
-        if (kind == RK_READ_BEGIN) status = begin(r, word, parcel->n_bytes);
-        rk_exchange_free(exchange);
+        if (kind == RK_READ_BEGIN) status = begin(r, word, message->n_bytes);
+        rk_all_to_all_free(all_to_all);
         if (kind == RK_READ_LEAVE) return RK_OK;
         if (kind == RK_READ_NEXT || status != RK_OK) RK_TRY(answer(r, number, epoch, status));
     }

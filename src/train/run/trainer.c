@@ -10,19 +10,19 @@
 #include "base/thread/parallel.h"
 #include "train/run/trainer_internal.h"
 
-void rk_trainer_tell(rk_trainer *t, rk_event_kind kind, const char *message) {
+void rk_trainer_notify(rk_trainer *t, rk_event_kind kind, const char *message) {
     if (!t->options.on_event || !t->is_first) return;
     rk_event event = {.kind = kind, .message = message, .epoch = t->progress.position.epoch, .step = t->progress.step, .seconds_left = -1};
     t->options.on_event(t->options.user, &event);
 }
 
 static void tell_stage(void *user, const char *message) {
-    rk_trainer_tell(user, RK_EVENT_STAGE, message);
+    rk_trainer_notify(user, RK_EVENT_STAGE, message);
 }
 
-static rk_policy_rules rules_of(const rk_config *c) {
+static rk_early_stopping_rules rules_of(const rk_config *c) {
     const rk_train_section *s = &c->train;
-    return (rk_policy_rules){
+    return (rk_early_stopping_rules){
         .larger_is_better = rk_metric_larger_is_better(c->watched_metric),
         .plateau_larger = rk_metric_larger_is_better(c->plateau_metric),
         .stops = s->early_stopping.line != 0,
@@ -98,12 +98,12 @@ static rk_status open_data(rk_trainer *t, const char *start) {
     RK_TRY(rk_trainer_take_inputs(t, start));
     RK_TRY(rk_trainer_open_split(t, "train", INT64_MAX, &t->train));
     if (t->reader >= 0) return RK_OK;
-    rk_feed_init(&t->train_feed, t->train, t->readers, "train", false);
+    rk_batch_source_init(&t->train_source, t->train, t->readers, "train", false);
     RK_TRY(check_test(t));
     if (!t->config->has_valid) return RK_OK;
     RK_TRY(rk_trainer_open_split(t, "valid", INT64_MAX, &t->valid));
     if (t->is_first) RK_TRY(rk_dataset_check(t->valid));
-    rk_feed_init(&t->valid_feed, t->valid, t->readers, "valid", true);
+    rk_batch_source_init(&t->valid_source, t->valid, t->readers, "valid", true);
     return RK_OK;
 }
 
@@ -114,12 +114,12 @@ static rk_status build_model(rk_trainer *t, const rk_batch *sample) {
     rk_config_take_device(c, &options);
     rk_model_cluster cluster = {.comm = t->comm, .asynchronous = c->cluster.asynchronous, .sample = sample};
     if (rk_comm_size(t->comm) > 1) {
-        RK_TRY(rk_config_placement_request(c, rk_comm_size(t->world), &cluster.request));
+        RK_TRY(rk_config_planner_request(c, rk_comm_size(t->world), &cluster.request));
         options.cluster = &cluster;
         options.max_batch = c->train.batch_size; /* that ranks share: longer ones are only predicted, piece by piece */
     }
     RK_TRY(rk_model_build(&options, &t->model));
-    if (t->readers) rk_model_cuts(t->model, t->readers->cuts);
+    if (t->readers) rk_model_splits(t->model, t->readers->cuts);
     return rk_model_state(t->model, &t->state);
 }
 
@@ -176,7 +176,7 @@ rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *o
     rk_status status;
     if (t->options.resume && t->options.overwrite) RK_GOTO(rk_error(RK_INVALID_ARGUMENT, "a run either goes on or begins anew: 'resume' and 'overwrite' are both set"));
     t->saved_step = -1;
-    rk_policy_init(&t->progress.policy);
+    rk_early_stopping_init(&t->progress.stopping);
     t->rules = rules_of(config);
     RK_GOTO(rk_trainer_take_ranks(t));
     if (config->train.threads) RK_GOTO(rk_parallel_set_threads((int)config->train.threads));
@@ -198,8 +198,8 @@ void rk_trainer_free(rk_trainer *t) {
     rk_state_release(&t->state);
     if (t->has_run && rk_trainer_trains(t)) rk_trainer_dismiss(t);
     rk_model_free(t->model);
-    rk_feed_release(&t->train_feed);
-    rk_feed_release(&t->valid_feed);
+    rk_batch_source_release(&t->train_source);
+    rk_batch_source_release(&t->valid_source);
     rk_dataset_free(t->train);
     rk_dataset_free(t->valid);
     rk_inputs_release(&t->inputs);
@@ -230,10 +230,10 @@ rk_status rk_trainer_evaluate(rk_trainer *t, const char *split, const rk_metric 
     rk_dataset *dataset;
     RK_TRY(rk_trainer_open_split(t, split, INT64_MAX, &dataset));
     rk_evaluation evaluation;
-    rk_feed feed;
-    rk_feed_init(&feed, dataset, t->readers, split, true);
-    rk_status status = rk_evaluate(t->config, t->model, &feed, &evaluation);
-    rk_feed_release(&feed);
+    rk_batch_source source;
+    rk_batch_source_init(&source, dataset, t->readers, split, true);
+    rk_status status = rk_evaluate(t->config, t->model, &source, &evaluation);
+    rk_batch_source_release(&source);
     rk_dataset_free(dataset);
     if (status == RK_NOT_FOUND) status = rk_error_context(RK_BAD_DATA, "'%s'", split); /* a file that is gone; there is such a split */
     RK_TRY(status);

@@ -27,10 +27,10 @@ struct rk_trainer {
     bool has_run;              /* to an end, so that ranks which only hold rows are still there to be told to end */
     rk_model *model;           /* NULL on ranks that only read */
     rk_dataset *train, *valid; /* valid NULL: none */
-    rk_feed train_feed, valid_feed;
+    rk_batch_source train_source, valid_source;
     rk_state state;            /* of the model, but for what is there between some steps only */
     rk_progress progress;
-    rk_policy_rules rules;
+    rk_early_stopping_rules rules;
     rk_inputs inputs;          /* of the first rank, which saves them */
     rk_folder_lock *lock;      /* of the run's directory, held by the first rank */
     rk_run_log log;
@@ -40,7 +40,7 @@ struct rk_trainer {
     double last_progress;      /* seconds */
     int64_t last_progress_step, samples_since; /* since the last progress event */
     int64_t first_step;        /* of this run of the program */
-    rk_model_exchange exchange; /* as it was at the last progress event */
+    rk_model_traffic all_to_all; /* as it was at the last progress event */
     atomic_int stop;
 };
 
@@ -58,7 +58,7 @@ rk_status rk_trainer_open_split(rk_trainer *trainer, const char *split, int64_t 
 typedef struct rk_trainer_sample {
     const rk_batch *batch; /* NULL on ranks that only read, but the first */
     bool reads;            /* this rank, whose data is at its start again once the sample is returned */
-    rk_exchange *exchange;
+    rk_all_to_all *all_to_all;
     rk_unpacked_batch unpacked;
 } rk_trainer_sample;
 rk_status rk_trainer_take_sample(rk_trainer *trainer, rk_trainer_sample *out);
@@ -78,7 +78,7 @@ rk_status rk_trainer_restore(rk_trainer *trainer, const char *path);
 /* The data's files as they are, to be saved; with start (a checkpoint) they must be those that it was saved with, unless the options allow others. */
 rk_status rk_trainer_take_inputs(rk_trainer *trainer, const char *start);
 
-void rk_trainer_tell(rk_trainer *trainer, rk_event_kind kind, const char *message);
+void rk_trainer_notify(rk_trainer *trainer, rk_event_kind kind, const char *message);
 rk_status rk_trainer_save(rk_trainer *trainer);
 rk_status rk_trainer_write(rk_trainer *trainer, char **path); /* the checkpoint alone, by all ranks that train or hold rows; of a model that is settled */
 /* The epoch to speak of, from 0: between two epochs, the one that has just ended. */

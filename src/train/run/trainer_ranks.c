@@ -52,10 +52,10 @@ bool rk_trainer_trains(const rk_trainer *t) {
 }
 
 void rk_trainer_dismiss(rk_trainer *t) {
-    (void)rk_model_tell(t->model, RK_WORD_END);
+    (void)rk_model_send_control(t->model, RK_WORD_END);
     if (!t->readers) return;
-    rk_status status = rk_feed_settle(&t->train_feed);
-    if (status == RK_OK) status = rk_feed_settle(&t->valid_feed);
+    rk_status status = rk_batch_source_drain(&t->train_source);
+    if (status == RK_OK) status = rk_batch_source_drain(&t->valid_source);
     if (status == RK_OK) (void)rk_readers_leave(t->readers);
 }
 
@@ -69,11 +69,11 @@ static rk_status share_sample(rk_trainer *t, rk_trainer_sample *sample) {
         rk_batch_pack(&ids, 0, ids.n, RK_PACK_INPUT, &packed);
     }
     rk_status status = rk_comm_agree(t->world, packed.status);
-    if (status == RK_OK) status = rk_comm_gather(t->world, RK_LANE_SUMS, packed.data, packed.n_bytes, &sample->exchange);
+    if (status == RK_OK) status = rk_comm_gather(t->world, RK_LANE_SUMS, packed.data, packed.n_bytes, &sample->all_to_all);
     rk_buffer_release(&packed);
     RK_TRY(status);
     if (t->reader >= 0) return RK_OK;
-    const rk_parcel *sent = &rk_exchange_received(sample->exchange)[rk_comm_size(t->world) - t->n_readers];
+    const rk_message *sent = &rk_all_to_all_received(sample->all_to_all)[rk_comm_size(t->world) - t->n_readers];
     size_t n_used;
     RK_TRY(rk_batch_unpack(sent->data, sent->n_bytes, &sample->unpacked, &n_used));
     sample->batch = &sample->unpacked.batch;
@@ -89,7 +89,7 @@ rk_status rk_trainer_take_sample(rk_trainer *t, rk_trainer_sample *out) {
 
 rk_status rk_trainer_return_sample(rk_trainer *t, rk_trainer_sample *sample) {
     rk_unpacked_batch_release(&sample->unpacked);
-    rk_exchange_free(sample->exchange);
+    rk_all_to_all_free(sample->all_to_all);
     return sample->reads && sample->batch ? rk_dataset_seek(t->train, (rk_dataset_position){0, 0}) : RK_OK;
 }
 
@@ -97,15 +97,15 @@ bool rk_trainer_asked_to_stop(const rk_trainer *t) {
     bool asked = atomic_load(&t->stop) != 0;
     if (rk_comm_size(t->comm) == 1) return asked;
     if (asked) rk_model_ask_to_stop(t->model);
-    return rk_model_heard_stop(t->model);
+    return rk_model_stop_received(t->model);
 }
 
 rk_status rk_trainer_scale_learning_rate(rk_trainer *t) {
-    double factor = t->progress.policy.learning_rate_factor;
+    double factor = t->progress.stopping.learning_rate_factor;
     int64_t bits;
     memcpy(&bits, &factor, sizeof bits);
-    RK_TRY(rk_model_tell(t->model, RK_WORD_FACTOR));
-    RK_TRY(rk_model_tell(t->model, bits));
+    RK_TRY(rk_model_send_control(t->model, RK_WORD_FACTOR));
+    RK_TRY(rk_model_send_control(t->model, bits));
     rk_model_scale_learning_rate(t->model, factor);
     return RK_OK;
 }
@@ -124,11 +124,11 @@ static rk_status load_best(rk_trainer *t) {
     RK_TRY(rk_checkpoint_find_over(t->comm, t->config->train.output, true, &path));
     rk_status status = rk_comm_agree(t->comm, rk_checkpoint_read(path, &t->state));
     rk_free(path);
-    return status == RK_OK ? rk_model_refresh(t->model) : status;
+    return status == RK_OK ? rk_model_reload(t->model) : status;
 }
 
 rk_status rk_trainer_load_best(rk_trainer *t) {
-    RK_TRY(rk_model_tell(t->model, RK_WORD_LOAD));
+    RK_TRY(rk_model_send_control(t->model, RK_WORD_LOAD));
     return load_best(t);
 }
 

@@ -59,7 +59,7 @@ static bool has_ended(const rk_trainer *t) {
     const rk_train_section *s = &t->config->train;
     bool is_done =
         (s->epochs && t->progress.position.epoch >= s->epochs) || (s->steps && t->progress.step >= s->steps);
-    return t->progress.finished && (is_done || rk_policy_stops(&t->progress.policy, &t->rules));
+    return t->progress.finished && (is_done || rk_early_stopping_stops(&t->progress.stopping, &t->rules));
 }
 
 /* Whether the checkpoint's policy went by another metric; one that does not say what it went by went by this
@@ -91,7 +91,7 @@ static bool is_there(const rk_trainer *t, int64_t step) {
 
 /* Parameters of a best evaluation that were not kept, or are gone, cannot be what the run ends with. */
 static bool has_lost_best(const rk_trainer *t) {
-    const rk_policy *p = &t->progress.policy;
+    const rk_early_stopping *p = &t->progress.stopping;
     if (!t->config->keeps_best || isnan(p->best) || p->best_step == t->progress.step ||
         is_there(t, p->best_step))
         return false;
@@ -110,30 +110,30 @@ static bool judge_anew(rk_trainer *t, const rk_manifest *m) {
     const rk_config *c = t->config;
     bool watched = went_by_another(t, m->metric, c->watched_task, c->watched_metric);
     bool plateau = went_by_another(t, m->plateau_metric, c->plateau_task, c->plateau_metric);
-    if (watched) rk_policy_forget_best(&t->progress.policy);
-    if (plateau) rk_policy_forget_plateau(&t->progress.policy);
+    if (watched) rk_early_stopping_forget_best(&t->progress.stopping);
+    if (plateau) rk_early_stopping_forget_plateau(&t->progress.stopping);
     t->progress.finished = has_ended(t);
     bool stays = t->progress.finished && m->keeps_best == c->keeps_best;
-    if (stays) t->progress.policy = m->progress.policy;
+    if (stays) t->progress.stopping = m->progress.stopping;
     if (watched && (t->rules.stops || c->keeps_best))
         warn_of_another(t, m->metric, c->watched_task, c->watched_metric);
     if (plateau && t->rules.drops && !t->progress.finished)
         warn_of_another(t, m->plateau_metric, c->plateau_task, c->plateau_metric);
-    if (!t->progress.finished && has_lost_best(t)) rk_policy_forget_best(&t->progress.policy);
+    if (!t->progress.finished && has_lost_best(t)) rk_early_stopping_forget_best(&t->progress.stopping);
     return (watched || plateau) && !stays;
 }
 
 rk_status rk_trainer_restore(rk_trainer *t, const char *path) {
     rk_manifest m;
     RK_TRY(rk_checkpoint_read(path, &t->state));
-    RK_TRY(rk_model_refresh(t->model));
+    RK_TRY(rk_model_reload(t->model));
     RK_TRY(rk_checkpoint_read_stale(path, t->model));
     RK_TRY(rk_manifest_read(path, &m));
     t->progress = m.progress;
     bool anew = judge_anew(t, &m);
     t->saved_step = anew || m.keeps_best != t->config->keeps_best ? -1 : t->progress.step;
-    rk_model_scale_learning_rate(t->model, t->progress.policy.learning_rate_factor);
+    rk_model_scale_learning_rate(t->model, t->progress.stopping.learning_rate_factor);
     rk_manifest_release(&m);
     rk_log(RK_LOG_INFO, "resumed from '%s'", path);
-    return rk_feed_seek(&t->train_feed, t->progress.position);
+    return rk_batch_source_seek(&t->train_source, t->progress.position);
 }

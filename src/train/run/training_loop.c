@@ -14,7 +14,7 @@ enum { N_EXCHANGE_METRICS = 5 };
 /* Steps of the whole run, 0 while unknown. */
 static int64_t total_steps(const rk_trainer *t) {
     const rk_train_section *s = &t->config->train;
-    int64_t n_rows = rk_feed_n_rows(&t->train_feed), by_epochs = 0;
+    int64_t n_rows = rk_batch_source_n_rows(&t->train_source), by_epochs = 0;
     if (s->epochs && n_rows >= 0) by_epochs = s->epochs * ((n_rows + s->batch_size - 1) / s->batch_size);
     if (!s->steps) return by_epochs;
     return by_epochs && by_epochs < s->steps ? by_epochs : s->steps;
@@ -26,9 +26,9 @@ static rk_status log_entry(rk_trainer *t, const rk_log_entry *entry) {
 
 /* What a step since the last entry exchanged, over ranks. */
 static int32_t exchange_metrics(rk_trainer *t, rk_metric *out) {
-    rk_model_exchange was = t->exchange, now = rk_model_count_exchange(t->model);
+    rk_model_traffic was = t->all_to_all, now = rk_model_count_traffic(t->model);
     double n = (double)(now.n_batches - was.n_batches);
-    t->exchange = now;
+    t->all_to_all = now;
     if (n == 0) return 0;
     const rk_metric metrics[N_EXCHANGE_METRICS] = {
         {"bytes_sent", (now.bytes_sent - was.bytes_sent) / n},
@@ -58,10 +58,10 @@ rk_status rk_trainer_report(rk_trainer *t, bool now) {
     t->samples_since = 0;
     t->progress.loss_sum = 0;
     t->progress.loss_steps = 0;
-    rk_metric exchange[N_EXCHANGE_METRICS];
-    int32_t n_exchange = exchange_metrics(t, exchange);
+    rk_metric all_to_all[N_EXCHANGE_METRICS];
+    int32_t n_exchange = exchange_metrics(t, all_to_all);
     return log_entry(t, &(rk_log_entry){.kind = "train", .epoch = event.epoch, .step = event.step, .loss = loss, .samples_per_second = goes_on ? rate : NAN,
-                                                   .learning_rate_factor = t->progress.policy.learning_rate_factor, .metrics = exchange, .n_metrics = n_exchange});
+                                                   .learning_rate_factor = t->progress.stopping.learning_rate_factor, .metrics = all_to_all, .n_metrics = n_exchange});
 }
 
 static void count_loss(rk_trainer *t, double loss) {
@@ -89,12 +89,12 @@ rk_status rk_trainer_save(rk_trainer *t) {
     uint64_t begin = rk_trace_begin();
     if (t->is_first) rk_run_log_bytes(&t->log, &t->progress.log_bytes, &t->progress.events_bytes);
     char *path;
-    RK_TRY(rk_model_settle(t->model));
-    RK_TRY(rk_model_tell(t->model, RK_WORD_SAVE));
+    RK_TRY(rk_model_flush(t->model));
+    RK_TRY(rk_model_send_control(t->model, RK_WORD_SAVE));
     RK_TRY(rk_trainer_write(t, &path));
     t->saved_step = t->progress.step;
     rk_trace_end(begin, "checkpoint");
-    rk_trainer_tell(t, RK_EVENT_CHECKPOINT, path);
+    rk_trainer_notify(t, RK_EVENT_CHECKPOINT, path);
     rk_free(path);
     return RK_OK;
 }
@@ -103,21 +103,21 @@ rk_status rk_trainer_validate(rk_trainer *t, bool *stop) {
     RK_TRY(drain(t));
     uint64_t begin = rk_trace_begin();
     rk_evaluation evaluation;
-    RK_TRY(rk_evaluate(t->config, t->model, &t->valid_feed, &evaluation));
+    RK_TRY(rk_evaluate(t->config, t->model, &t->valid_source, &evaluation));
     rk_evaluation_release(&t->evaluation);
     t->evaluation = evaluation;
     rk_trace_end(begin, "evaluate");
     const rk_config *c = t->config;
     double watched = rk_evaluation_value(&evaluation, c->watched_task, c->watched_metric);
-    rk_verdict verdict = rk_policy_judge(&t->progress.policy, &t->rules, t->progress.step, watched, rk_evaluation_value(&evaluation, c->plateau_task, c->plateau_metric));
+    rk_verdict decision = rk_early_stopping_judge(&t->progress.stopping, &t->rules, t->progress.step, watched, rk_evaluation_value(&evaluation, c->plateau_task, c->plateau_metric));
     if (isnan(watched)) rk_trainer_warn_of_no_metric(t);
-    if (verdict.dropped) RK_TRY(rk_trainer_scale_learning_rate(t));
+    if (decision.dropped) RK_TRY(rk_trainer_scale_learning_rate(t));
     rk_event event = {.kind = RK_EVENT_EVALUATION, .epoch = rk_trainer_spoken_epoch(t), .step = t->progress.step, .seconds_left = -1, .metrics = evaluation.shown,
-                      .n_metrics = evaluation.n_shown, .best = verdict.best};
+                      .n_metrics = evaluation.n_shown, .best = decision.best};
     if (t->options.on_event && t->is_first) t->options.on_event(t->options.user, &event);
-    *stop = verdict.stop;
+    *stop = decision.stop;
     return log_entry(t, &(rk_log_entry){.kind = "valid", .epoch = event.epoch, .step = event.step, .loss = NAN, .samples_per_second = NAN,
-                                                   .learning_rate_factor = t->progress.policy.learning_rate_factor, .metrics = evaluation.shown, .n_metrics = evaluation.n_shown});
+                                                   .learning_rate_factor = t->progress.stopping.learning_rate_factor, .metrics = evaluation.shown, .n_metrics = evaluation.n_shown});
 }
 
 /* Why there is no further step, or NULL. */
@@ -133,11 +133,11 @@ static rk_status after(rk_trainer *t, bool epoch_done, bool *stop) {
     const rk_train_section *s = &t->config->train;
     int64_t step = t->progress.step, epoch = t->progress.position.epoch;
     bool evaluates = t->valid && (epoch_done ? s->evaluate.every_epochs && epoch % s->evaluate.every_epochs == 0 : s->evaluate.every_steps && step % s->evaluate.every_steps == 0);
-    if (t->progress.policy.last_step == step) evaluates = false; /* an epoch's last step, after which it was time too */
+    if (t->progress.stopping.last_step == step) evaluates = false; /* an epoch's last step, after which it was time too */
     bool saves = epoch_done ? s->checkpoint.every_epochs && epoch % s->checkpoint.every_epochs == 0 : s->checkpoint.every_steps && step % s->checkpoint.every_steps == 0;
     double begun = rk_clock_seconds();
     if (evaluates) RK_TRY(rk_trainer_validate(t, stop));
-    if (evaluates && t->config->keeps_best && t->progress.policy.best_step == step) saves = true;
+    if (evaluates && t->config->keeps_best && t->progress.stopping.best_step == step) saves = true;
     if (epoch_done && saves) t->saved_step = -1; /* the position moved on, though the step did not */
     bool is_last = *stop || ended(t); /* saved with the run's end, once */
     if (saves && !is_last) RK_TRY(rk_trainer_save(t));
@@ -149,7 +149,7 @@ static rk_status train_batch(rk_trainer *t, const rk_batch_part *part) {
     double loss;
     RK_TRY(rk_model_train_part(t->model, part, &loss));
     t->progress.step++;
-    t->progress.position = rk_feed_tell(&t->train_feed);
+    t->progress.position = rk_batch_source_tell(&t->train_source);
     t->samples_since += part->total;
     count_loss(t, loss);
     return RK_OK;
@@ -169,11 +169,11 @@ static rk_status train_to_end(rk_trainer *t, const char **why) {
         }
         const rk_fed *fed;
         uint64_t begin = rk_trace_begin();
-        rk_status status = rk_feed_next(&t->train_feed, &fed);
+        rk_status status = rk_batch_source_next(&t->train_source, &fed);
         rk_trace_end(begin, "read");
         if (status == RK_END) {
             RK_FAIL_IF(t->progress.position.row == 0, RK_BAD_DATA, "the training data has no rows");
-            t->progress.position = rk_feed_tell(&t->train_feed);
+            t->progress.position = rk_batch_source_tell(&t->train_source);
             RK_TRY(drain(t));
             RK_TRY(rk_trainer_report(t, true));
             RK_TRY(after(t, true, &stop));
@@ -192,8 +192,8 @@ static rk_status train_to_end(rk_trainer *t, const char **why) {
 
 /* End with the parameters of the best evaluation. */
 static rk_status take_best(rk_trainer *t) {
-    if (!t->config->keeps_best || isnan(t->progress.policy.best)) return RK_OK;
-    if (t->progress.policy.best_step == t->progress.step) return RK_OK;
+    if (!t->config->keeps_best || isnan(t->progress.stopping.best)) return RK_OK;
+    if (t->progress.stopping.best_step == t->progress.step) return RK_OK;
     return rk_trainer_load_best(t);
 }
 
@@ -202,13 +202,13 @@ static rk_status run(rk_trainer *t) {
     if (t->reader >= 0) return rk_trainer_read(t);
     if (!rk_model_trains(t->model)) return rk_trainer_serve(t);
     if (!t->progress.finished) {
-        rk_trainer_tell(t, RK_EVENT_STAGE, "training");
+        rk_trainer_notify(t, RK_EVENT_STAGE, "training");
         t->started = t->last_progress = rk_clock_seconds();
         t->first_step = t->last_progress_step = t->progress.step;
         RK_TRY(train_to_end(t, &why));
         RK_TRY(drain(t));
         RK_TRY(rk_trainer_report(t, true));
-        if (t->valid && t->progress.policy.n_evaluations == 0) { /* steps that ended before the first evaluation was due */
+        if (t->valid && t->progress.stopping.n_evaluations == 0) { /* steps that ended before the first evaluation was due */
             bool stop;
             RK_TRY(rk_trainer_validate(t, &stop));
         }
@@ -216,7 +216,7 @@ static rk_status run(rk_trainer *t) {
         t->saved_step = -1;
     }
     RK_TRY(rk_trainer_save(t));
-    rk_trainer_tell(t, RK_EVENT_STOP, why);
+    rk_trainer_notify(t, RK_EVENT_STOP, why);
     return take_best(t);
 }
 

@@ -4,29 +4,29 @@
 
 #include "base/memory.h"
 
-void rk_feed_init(rk_feed *f, rk_dataset *dataset, rk_readers *readers, const char *split, bool evaluates) {
-    *f = (rk_feed){.dataset = dataset, .readers = readers, .split = split, .stream = evaluates ? RK_READ_EVALUATION : RK_READ_TRAINING, .n_rows = -1};
+void rk_batch_source_init(rk_batch_source *f, rk_dataset *dataset, rk_readers *readers, const char *split, bool evaluates) {
+    *f = (rk_batch_source){.dataset = dataset, .readers = readers, .split = split, .stream = evaluates ? RK_READ_EVALUATION : RK_READ_TRAINING, .n_rows = -1};
 }
 
-static void close_request(rk_feed_request *request) {
-    rk_exchange_free(request->word);
-    rk_exchange_free(request->answer);
-    *request = (rk_feed_request){0};
+static void close_request(rk_batch_source_request *request) {
+    rk_all_to_all_free(request->word);
+    rk_all_to_all_free(request->answer);
+    *request = (rk_batch_source_request){0};
 }
 
-void rk_feed_release(rk_feed *f) {
+void rk_batch_source_release(rk_batch_source *f) {
     for (int i = 0; i < RK_FEED_REQUESTS; i++) close_request(&f->requests[i]);
     rk_unpacked_batch_release(&f->part);
     rk_unpacked_batch_release(&f->whole);
-    *f = (rk_feed){0};
+    *f = (rk_batch_source){0};
 }
 
-static rk_feed_request *request_of(rk_feed *f, int64_t number) {
+static rk_batch_source_request *request_of(rk_batch_source *f, int64_t number) {
     return &f->requests[number % RK_FEED_REQUESTS];
 }
 
 /* Tell all readers where the stream begins. */
-static rk_status begin_stream(rk_feed *f) {
+static rk_status begin_stream(rk_batch_source *f) {
     rk_readers *r = f->readers;
     size_t cuts_bytes = ((size_t)r->n_trainers + 1) * sizeof *r->cuts, split_bytes = strlen(f->split) + 1, n_bytes = sizeof(rk_read_word) + cuts_bytes + split_bytes;
     rk_read_word *word;
@@ -42,52 +42,52 @@ static rk_status begin_stream(rk_feed *f) {
     memcpy((char *)(word + 1) + cuts_bytes, f->split, split_bytes);
     rk_status status = RK_OK;
     for (int32_t i = 0; i < r->n && status == RK_OK; i++) {
-        rk_exchange *exchange;
-        status = rk_readers_say(r, i, word, n_bytes, &exchange);
+        rk_all_to_all *all_to_all;
+        status = rk_readers_say(r, i, word, n_bytes, &all_to_all);
         if (status != RK_OK) break;
-        status = rk_exchange_wait(exchange);
-        rk_exchange_free(exchange);
+        status = rk_all_to_all_wait(all_to_all);
+        rk_all_to_all_free(all_to_all);
     }
     rk_free(word);
     return status;
 }
 
-static rk_status ask(rk_feed *f) {
+static rk_status ask(rk_batch_source *f) {
     rk_readers *r = f->readers;
-    rk_feed_request *request = request_of(f, f->n_asked);
+    rk_batch_source_request *request = request_of(f, f->n_asked);
     int64_t window = f->next_row / f->window_rows, window_end = (window + 1) * f->window_rows;
     close_request(request);
     request->reader = (int32_t)(window % r->n);
     request->asked = (rk_read_word){.kind = RK_READ_NEXT, .stream = f->stream, .position = {f->position.epoch, f->next_row}};
     if (r->asks) RK_TRY(rk_readers_say(r, request->reader, &request->asked, sizeof request->asked, &request->word));
-    RK_TRY(rk_exchange_begin(r->comms[request->reader], RK_LANE_BATCHES, r->parcels, r->nobody, r->reader, &request->answer));
+    RK_TRY(rk_all_to_all_begin(r->comms[request->reader], RK_LANE_BATCHES, r->messages, r->nobody, r->reader, &request->answer));
     f->next_row = f->next_row + f->batch_size < window_end ? f->next_row + f->batch_size : window_end;
     f->n_asked++;
     return RK_OK;
 }
 
 /* The oldest answer. */
-static rk_status take(rk_feed *f, const rk_parcel **out) {
-    const rk_feed_request *request = request_of(f, f->n_taken);
-    RK_TRY(rk_exchange_wait(request->answer));
-    if (request->word) RK_TRY(rk_exchange_wait(request->word));
-    *out = &rk_exchange_received(request->answer)[f->readers->n_trainers];
+static rk_status take(rk_batch_source *f, const rk_message **out) {
+    const rk_batch_source_request *request = request_of(f, f->n_taken);
+    RK_TRY(rk_all_to_all_wait(request->answer));
+    if (request->word) RK_TRY(rk_all_to_all_wait(request->word));
+    *out = &rk_all_to_all_received(request->answer)[f->readers->n_trainers];
     RK_FAIL_IF((*out)->n_bytes < sizeof(rk_read_head), RK_INTERNAL, "a reader's answer is cut short");
     f->n_taken++;
     return RK_OK;
 }
 
-rk_status rk_feed_settle(rk_feed *f) {
-    const rk_parcel *answer;
+rk_status rk_batch_source_drain(rk_batch_source *f) {
+    const rk_message *answer;
     while (f->n_taken < f->n_asked) RK_TRY(take(f, &answer));
     f->has_begun = false;
     return RK_OK;
 }
 
 /* A reader has said that the epoch is over; so does whoever was asked after it. */
-static rk_status end_epoch(rk_feed *f) {
+static rk_status end_epoch(rk_batch_source *f) {
     while (f->n_taken < f->n_asked) {
-        const rk_parcel *answer;
+        const rk_message *answer;
         RK_TRY(take(f, &answer));
         RK_FAIL_IF(((const rk_read_head *)answer->data)->status != RK_END, RK_INTERNAL, "readers do not agree on where an epoch ends");
     }
@@ -97,7 +97,7 @@ static rk_status end_epoch(rk_feed *f) {
     return RK_END;
 }
 
-static rk_status unpack(rk_feed *f, const rk_parcel *answer) {
+static rk_status unpack(rk_batch_source *f, const rk_message *answer) {
     const rk_read_head *head = answer->data;
     size_t n_left = answer->n_bytes - sizeof *head, n_used;
     RK_FAIL_IF(head->n_tasks < 0 || (uint64_t)head->n_tasks > n_left / sizeof(double), RK_INTERNAL, "a reader's answer is cut short");
@@ -114,8 +114,8 @@ static rk_status unpack(rk_feed *f, const rk_parcel *answer) {
     return RK_OK;
 }
 
-static rk_status next_of_readers(rk_feed *f) {
-    const rk_parcel *answer;
+static rk_status next_of_readers(rk_batch_source *f) {
+    const rk_message *answer;
     if (!f->has_begun) RK_TRY(begin_stream(f));
     while (f->n_asked - f->n_taken < RK_FEED_AHEAD) RK_TRY(ask(f));
     int32_t reader = request_of(f, f->n_taken)->reader;
@@ -128,30 +128,30 @@ static rk_status next_of_readers(rk_feed *f) {
     return ask(f); /* which comes while this one is trained on */
 }
 
-static rk_status next_here(rk_feed *f) {
+static rk_status next_here(rk_batch_source *f) {
     const rk_batch *batch;
     RK_TRY(rk_dataset_next(f->dataset, &batch));
     f->fed = (rk_fed){.part = rk_batch_whole(batch), .whole = *batch};
     return RK_OK;
 }
 
-rk_status rk_feed_next(rk_feed *f, const rk_fed **out) {
+rk_status rk_batch_source_next(rk_batch_source *f, const rk_fed **out) {
     RK_TRY(f->readers ? next_of_readers(f) : next_here(f));
     *out = &f->fed;
     return RK_OK;
 }
 
-rk_dataset_position rk_feed_tell(const rk_feed *f) {
+rk_dataset_position rk_batch_source_tell(const rk_batch_source *f) {
     return f->readers ? f->position : rk_dataset_tell(f->dataset);
 }
 
-rk_status rk_feed_seek(rk_feed *f, rk_dataset_position position) {
+rk_status rk_batch_source_seek(rk_batch_source *f, rk_dataset_position position) {
     if (!f->readers) return rk_dataset_seek(f->dataset, position);
-    RK_TRY(rk_feed_settle(f));
+    RK_TRY(rk_batch_source_drain(f));
     f->position = position;
     return RK_OK;
 }
 
-int64_t rk_feed_n_rows(const rk_feed *f) {
+int64_t rk_batch_source_n_rows(const rk_batch_source *f) {
     return f->readers ? f->n_rows : rk_dataset_n_rows(f->dataset);
 }

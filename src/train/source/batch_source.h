@@ -13,16 +13,16 @@ typedef struct rk_fed {
 } rk_fed;
 
 /* A batch that was asked for. */
-typedef struct rk_feed_request {
+typedef struct rk_batch_source_request {
     rk_read_word asked;
     int32_t reader;
-    rk_exchange *word, *answer; /* word NULL: another rank asked */
-} rk_feed_request;
+    rk_all_to_all *word, *answer; /* word NULL: another rank asked */
+} rk_batch_source_request;
 
 /* Batches asked for before they are needed (readers make more of them ahead), and the one in use. */
 enum { RK_FEED_AHEAD = 2, RK_FEED_REQUESTS = RK_FEED_AHEAD + 1 };
 
-typedef struct rk_feed {
+typedef struct rk_batch_source {
     rk_dataset *dataset;
     rk_readers *readers;       /* NULL: the dataset is read here; else nothing is read of it */
     const char *split;
@@ -32,22 +32,22 @@ typedef struct rk_feed {
     int64_t batch_size, window_rows; /* as readers cut */
     int64_t next_row;          /* of the epoch: where the next batch to be asked for begins */
     int64_t n_rows;            /* of an epoch, as far as readers have said; else -1 */
-    rk_feed_request requests[RK_FEED_REQUESTS]; /* request i is requests[i % RK_FEED_REQUESTS] */
+    rk_batch_source_request requests[RK_FEED_REQUESTS]; /* request i is requests[i % RK_FEED_REQUESTS] */
     int64_t n_asked, n_taken;  /* of the stream so far; the one taken last is still in use */
     rk_unpacked_batch part, whole;
     rk_fed fed;
-} rk_feed;
+} rk_batch_source;
 
 /* dataset, readers and split must outlive it; readers may be NULL. */
-void rk_feed_init(rk_feed *feed, rk_dataset *dataset, rk_readers *readers, const char *split, bool evaluates);
+void rk_batch_source_init(rk_batch_source *source, rk_dataset *dataset, rk_readers *readers, const char *split, bool evaluates);
 /* Batches that were asked for and not taken come here and are dropped; before trainers do anything else with readers, and before the end unless a rank has failed. */
-rk_status rk_feed_settle(rk_feed *feed);
-void rk_feed_release(rk_feed *feed);
+rk_status rk_batch_source_drain(rk_batch_source *source);
+void rk_batch_source_release(rk_batch_source *source);
 
 /* As rk_dataset_next, tell, seek, n_rows; all trainers make the same calls. */
-rk_status rk_feed_next(rk_feed *feed, const rk_fed **out);
-rk_dataset_position rk_feed_tell(const rk_feed *feed);
-rk_status rk_feed_seek(rk_feed *feed, rk_dataset_position position);
-int64_t rk_feed_n_rows(const rk_feed *feed);
+rk_status rk_batch_source_next(rk_batch_source *source, const rk_fed **out);
+rk_dataset_position rk_batch_source_tell(const rk_batch_source *source);
+rk_status rk_batch_source_seek(rk_batch_source *source, rk_dataset_position position);
+int64_t rk_batch_source_n_rows(const rk_batch_source *source);
 
 #endif

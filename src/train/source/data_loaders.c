@@ -6,7 +6,7 @@ static rk_status allocate(rk_readers *r) {
     size_t n = (size_t)r->n_trainers + 1;
     RK_TRY(rk_alloc((size_t)r->n, sizeof *r->comms, &r->comms));
     RK_TRY(rk_alloc(n, sizeof *r->cuts, &r->cuts));
-    RK_TRY(rk_alloc(n, sizeof *r->parcels, &r->parcels));
+    RK_TRY(rk_alloc(n, sizeof *r->messages, &r->messages));
     RK_TRY(rk_alloc(4 * n, sizeof *r->trainers, &r->trainers));
     r->reader = r->trainers + n;
     r->first = r->reader + n;
@@ -51,23 +51,23 @@ void rk_readers_free(rk_readers *r) {
     for (int32_t i = 0; i < r->n && r->comms; i++) rk_comm_free(r->comms[i]);
     rk_free(r->comms);
     rk_free(r->cuts);
-    rk_free(r->parcels);
+    rk_free(r->messages);
     rk_free(r->trainers);
     rk_free(r);
 }
 
-rk_status rk_readers_say(rk_readers *r, int32_t reader, const rk_read_word *word, size_t n_bytes, rk_exchange **out) {
-    r->parcels[r->n_trainers] = (rk_parcel){(void *)(size_t)word, n_bytes};
-    return rk_exchange_begin(r->comms[reader], RK_LANE_VALUES, r->parcels, r->reader, r->nobody, out);
+rk_status rk_readers_say(rk_readers *r, int32_t reader, const rk_read_word *word, size_t n_bytes, rk_all_to_all **out) {
+    r->messages[r->n_trainers] = (rk_message){(void *)(size_t)word, n_bytes};
+    return rk_all_to_all_begin(r->comms[reader], RK_LANE_VALUES, r->messages, r->reader, r->nobody, out);
 }
 
 rk_status rk_readers_leave(rk_readers *r) {
     static const rk_read_word word = {.kind = RK_READ_LEAVE};
     for (int32_t i = 0; r->asks && i < r->n; i++) {
-        rk_exchange *exchange;
-        RK_TRY(rk_readers_say(r, i, &word, sizeof word, &exchange));
-        rk_status status = rk_exchange_wait(exchange);
-        rk_exchange_free(exchange);
+        rk_all_to_all *all_to_all;
+        RK_TRY(rk_readers_say(r, i, &word, sizeof word, &all_to_all));
+        rk_status status = rk_all_to_all_wait(all_to_all);
+        rk_all_to_all_free(all_to_all);
         RK_TRY(status);
     }
     return RK_OK;

@@ -11,7 +11,7 @@
 typedef enum rk_read_kind { RK_READ_BEGIN = 1, RK_READ_NEXT, RK_READ_LEAVE } rk_read_kind;
 enum { RK_READ_TRAINING, RK_READ_EVALUATION, RK_READ_STREAMS };
 
-/* What the first trainer asks. After BEGIN stand the cuts, [n_trainers + 1] int64_t as of rk_model_cuts, and the split's name. */
+/* What the first trainer asks. After BEGIN stand the cuts, [n_trainers + 1] int64_t as of rk_model_splits, and the split's name. */
 typedef struct rk_read_word {
     int32_t kind, stream;
     rk_dataset_position position;  /* of the stream's first batch, or of the one that is asked for */
@@ -29,7 +29,7 @@ typedef struct rk_readers {
     int32_t n, n_trainers;
     rk_comm **comms;               /* [n], on a reader [1]: the trainers, and after them the reader */
     int64_t *cuts;                 /* [n_trainers + 1], once the model is built */
-    rk_parcel *parcels;            /* [n_trainers + 1]: scratch */
+    rk_message *messages;            /* [n_trainers + 1]: scratch */
     bool *trainers, *reader, *first, *nobody; /* [n_trainers + 1]: who takes part in an exchange */
     bool asks;                     /* this rank is the first trainer */
 } rk_readers;
@@ -39,7 +39,7 @@ rk_status rk_readers_create(rk_comm *world, int32_t n_trainers, int32_t n_reader
 void rk_readers_free(rk_readers *readers);
 
 /* On the first trainer: word [n_bytes] stays until the exchange is done. */
-rk_status rk_readers_say(rk_readers *readers, int32_t reader, const rk_read_word *word, size_t n_bytes, rk_exchange **out);
+rk_status rk_readers_say(rk_readers *readers, int32_t reader, const rk_read_word *word, size_t n_bytes, rk_all_to_all **out);
 /* Trainers: nothing more will be asked. */
 rk_status rk_readers_leave(rk_readers *readers);
 /* Its rank in the world, for messages. */

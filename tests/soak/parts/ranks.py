@@ -33,8 +33,8 @@ def cluster_of(t, plan, which, ranks):
             continue
         table = {"name": name, "sharding": sharding}
         if sharding in ("table_wise", "column_wise"):
-            table["pools"] = (
-                case.one_of(f"pools/{name}{which}", "auto", ["auto", "true", "true", "false"])
+            table["owner_pooling"] = (
+                case.one_of(f"owner_pooling/{name}{which}", "auto", ["auto", "true", "true", "false"])
                 if name in pooled(plan)
                 else "false"
             )
@@ -96,7 +96,7 @@ def spread(t):
 
 
 def repeated(t):
-    """docs/distributed.md: stale and asynchronous runs give the same bits each time; so does one that was stopped at a step of a checkpoint; pools changes none."""
+    """docs/distributed.md: stale and asynchronous runs give the same bits each time; so does one that was stopped at a step of a checkpoint; owner_pooling changes none."""
     if not t.has_mpi:
         raise Refused("no mpirun")
 
@@ -122,14 +122,14 @@ def repeated(t):
                 "name": name,
                 "sharding": "table_wise",
                 "ranks": [t.case.one_of(f"owner/{name}", 0, [0, 1])],
-                "pools": "true",
+                "owner_pooling": "true",
             }
             for name in pooled(plan)
         ]
         plan.config["cluster"] = {
             "timeout_s": 20,
             "replicate_below": 1,
-            **({"tables": tables} if t.case.maybe("pools", 0.8) else {}),
+            **({"tables": tables} if t.case.maybe("owner_pooling", 0.8) else {}),
         }
 
     t.make(change=change)

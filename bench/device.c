@@ -2,9 +2,11 @@
  *
  *     bench_device DIRECTORY [--steps 5] [--repeat 20] [--number 0] [--memory BYTES]
  *
- * One line of JSON: seconds of one lookup of all features in each step (ids are on the device, checked and sorted; the mean of --repeat lookups that follow each other),
- * the bytes that it moves by the algorithm (rows and outputs), the bytes a second of a copy (read and written), and sums of the activations by which they are compared with
- * the CPU engine's, which are printed too. --memory: of the tables' rows on the GPU, the rest behind the cache. Rows begin with random numbers. */
+ * One line of JSON: seconds of one lookup of all features in each step (ids are on the device, checked and
+ * sorted; the mean of --repeat lookups that follow each other), the bytes that it moves by the algorithm
+ * (rows and outputs), the bytes a second of a copy (read and written), and sums of the activations by which
+ * they are compared with the CPU engine's, which are printed too. --memory: of the tables' rows on the GPU,
+ * the rest behind the cache. Rows begin with random numbers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +55,8 @@ int main(int argc, char **argv) {
     if (argc < 2) die("usage: bench_device DIRECTORY [options]");
     workload w;
     workload_load(argv[1], &w);
-    int64_t steps = atoll(option(argc, argv, "--steps", "5")), repeat = atoll(option(argc, argv, "--repeat", "20")), width = 0, n_bytes = 0;
+    int64_t steps = atoll(option(argc, argv, "--steps", "5")),
+            repeat = atoll(option(argc, argv, "--repeat", "20")), width = 0, n_bytes = 0;
     for (int64_t f = 0; f < w.n_features; f++) {
         width += w.features[f].dim;
         n_bytes += w.n * (w.features[f].hotness + 1) * w.features[f].dim * (int64_t)sizeof(float);
@@ -72,7 +75,8 @@ int main(int argc, char **argv) {
     check(rk_stream_create(device, &upload));
     check(rk_stream_create(device, &stream));
     double rate = copy_rate(device, stream), began = seconds_now();
-    rk_device_tables_options options = {.max_batch = w.n, .budget_bytes = (uint64_t)atoll(option(argc, argv, "--memory", "0"))};
+    rk_device_tables_options options = {.max_batch = w.n,
+                                        .budget_bytes = (uint64_t)atoll(option(argc, argv, "--memory", "0"))};
     check(rk_device_tables_create(embeddings, device, &options, &tables));
     double create_seconds = seconds_now() - began;
     check(rk_device_alloc(device, (size_t)(w.n * width) * sizeof(float), &out));
@@ -95,13 +99,17 @@ int main(int argc, char **argv) {
     float *values = malloc((size_t)(w.n * width) * sizeof *values);
     if (!values) die("no memory");
     check(rk_device_read(device, values, out, (size_t)(w.n * width) * sizeof *values));
-    printf("], \"bytes\": %lld, \"copy_bytes_per_second\": %.6g, \"create_seconds\": %.3f", (long long)n_bytes, rate, create_seconds);
+    printf("], \"bytes\": %lld, \"copy_bytes_per_second\": %.6g, \"create_seconds\": %.3f",
+           (long long)n_bytes, rate, create_seconds);
     print_sums("", values, w.n * width);
     rk_activation *reference = workload_columns(&w, values, width);
     check(rk_embeddings_peek(embeddings, w.n, workload_batch(&w, 0, ids).features, reference));
     print_sums("cpu_", values, w.n * width);
-    printf(", \"gpu\": \"%s\", \"capability\": \"%d.%d\", \"processors\": %d, \"memory_bytes\": %llu, \"is_emulated\": %s, \"peak_bytes\": %lld}\n", info.name, info.major, info.minor,
-           info.n_processors, (unsigned long long)info.memory_bytes, info.is_emulated ? "true" : "false", (long long)peak_bytes());
+    printf(
+        ", \"gpu\": \"%s\", \"capability\": \"%d.%d\", \"processors\": %d, \"memory_bytes\": %llu, "
+        "\"is_emulated\": %s, \"peak_bytes\": %lld}\n",
+        info.name, info.major, info.minor, info.n_processors, (unsigned long long)info.memory_bytes,
+        info.is_emulated ? "true" : "false", (long long)peak_bytes());
     rk_device_tables_free(tables);
     rk_device_free(device, out);
     rk_stream_free(upload);

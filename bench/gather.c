@@ -8,7 +8,8 @@ typedef struct gather_task {
 } gather_task;
 
 /* dim, near: constants after inlining. */
-static inline __attribute__((always_inline)) void gather_feature(const gather *g, int64_t batch, int64_t f, int64_t at, int64_t dim, bool near) {
+static inline __attribute__((always_inline)) void gather_feature(const gather *g, int64_t batch, int64_t f,
+                                                                 int64_t at, int64_t dim, bool near) {
     const workload_feature *from = &g->w->features[f];
     const float *table = g->tables[f];
     int64_t n = g->w->n, hotness = from->hotness;
@@ -32,15 +33,25 @@ static inline __attribute__((always_inline)) void gather_feature(const gather *g
     }
 }
 
-static inline __attribute__((always_inline)) void gather_with(const gather *g, int64_t batch, int64_t f, bool near) {
+static inline __attribute__((always_inline)) void gather_with(const gather *g, int64_t batch, int64_t f,
+                                                              bool near) {
     int64_t at = 0;
     for (int64_t before = 0; before < f; before++) at += g->w->features[before].dim;
     switch (g->w->features[f].dim) {
-        case 16: gather_feature(g, batch, f, at, 16, near); break;
-        case 32: gather_feature(g, batch, f, at, 32, near); break;
-        case 64: gather_feature(g, batch, f, at, 64, near); break;
-        case 128: gather_feature(g, batch, f, at, 128, near); break;
-        default: die("gather knows dims 16, 32, 64 and 128");
+        case 16:
+            gather_feature(g, batch, f, at, 16, near);
+            break;
+        case 32:
+            gather_feature(g, batch, f, at, 32, near);
+            break;
+        case 64:
+            gather_feature(g, batch, f, at, 64, near);
+            break;
+        case 128:
+            gather_feature(g, batch, f, at, 128, near);
+            break;
+        default:
+            die("gather knows dims 16, 32, 64 and 128");
     }
 }
 

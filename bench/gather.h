@@ -1,4 +1,5 @@
-/* The smallest loop that reads a workload's rows: fixed pooling, ids as row addresses, everything known beforehand and nothing checked. What lookups are held against. */
+/* The smallest loop that reads a workload's rows: fixed pooling, ids as row addresses, everything known
+ * beforehand and nothing checked. What lookups are held against. */
 #ifndef RK_BENCH_GATHER_H
 #define RK_BENCH_GATHER_H
 
@@ -11,11 +12,12 @@ typedef struct gather {
     const float **tables; /* [n_features]: each [n_rows, dim] */
     float *out;           /* [n, width] */
     int64_t width;
-    int ahead;            /* how many rows ahead are prefetched, */
-    bool near;            /* to the first cache or to the second */
+    int ahead; /* how many rows ahead are prefetched, */
+    bool near; /* to the first cache or to the second */
 } gather;
 
-/* Tries several prefetch distances, to either cache, on batch 0 and keeps the best. Dims: 16, 32, 64 and 128. */
+/* Tries several prefetch distances, to either cache, on batch 0 and keeps the best. Dims: 16, 32, 64 and
+ * 128. */
 void gather_tune(gather *g);
 
 /* Seconds of batch b, with the library's threads. */

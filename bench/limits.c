@@ -1,8 +1,11 @@
 /* What this machine can do, by the smallest loops that reach it: the floor that a workload is held against.
  *
- *     bench_limits gather DIRECTORY [--threads 2] [--repeat 5]     a workload's rows read by the smallest loop (gather.h)
- *     bench_limits gemm M N K [--threads 2] [--repeat 5]           y = x W, dx = dy W', dW = x' dy by oneDNN's matmul over the whole batch, each in the
- *                                                                  layout that oneDNN likes best, f32 and bf16
+ *     bench_limits gather DIRECTORY [--threads 2] [--repeat 5]     a workload's rows read by the smallest
+ *     loop (gather.h)
+ *     bench_limits gemm M N K [--threads 2] [--repeat 5]           y = x W, dx = dy W', dW = x' dy by
+ *     oneDNN's matmul over the whole batch, each in the
+ *                                                                  layout that oneDNN likes best, f32 and
+ *                                                                  bf16
  * One line of JSON. */
 #include <dnnl.h>
 #include <stdio.h>
@@ -19,7 +22,8 @@ static void run_gather(const char *directory, int threads, int repeat) {
     workload_load(directory, &w);
     check(rk_set_threads(threads));
     const float **tables = calloc((size_t)w.n_features, sizeof *tables);
-    for (int64_t f = 0; f < w.n_features; f++) tables[f] = huge_floats(w.features[f].n_rows * w.features[f].dim, 0.01f);
+    for (int64_t f = 0; f < w.n_features; f++)
+        tables[f] = huge_floats(w.features[f].n_rows * w.features[f].dim, 0.01f);
     int64_t width = workload_width(&w);
     gather g = {.w = &w, .tables = tables, .out = huge_floats(w.n * width, 0), .width = width};
     gather_tune(&g);
@@ -58,9 +62,10 @@ static double best_product(int64_t m, int64_t n, int64_t k, dnnl_data_type_t typ
     if (dnnl_primitive_desc_create(&described, &product, NULL, engine, NULL) != dnnl_success) return -1;
     dnnl_primitive_t primitive;
     check_dnnl(dnnl_primitive_create(&primitive, described));
-    dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, memory_of(&s)},
-                                   {DNNL_ARG_WEIGHTS, memory_of(dnnl_primitive_desc_query_md(described, dnnl_query_weights_md, 0))},
-                                   {DNNL_ARG_DST, memory_of(&d)}};
+    dnnl_exec_arg_t arguments[] = {
+        {DNNL_ARG_SRC, memory_of(&s)},
+        {DNNL_ARG_WEIGHTS, memory_of(dnnl_primitive_desc_query_md(described, dnnl_query_weights_md, 0))},
+        {DNNL_ARG_DST, memory_of(&d)}};
     double best = 1e30;
     for (int r = 0; r <= repeat; r++) {
         double begin = seconds_now();
@@ -87,14 +92,16 @@ static void run_gemm(int64_t m, int64_t n, int64_t k, int threads, int repeat) {
     printf("{");
     for (int bf16 = 0; bf16 < 2; bf16++) {
         dnnl_data_type_t type = bf16 ? dnnl_bf16 : dnnl_f32;
-        printf("%s\"%s\": {\"forward\": %.6f, \"input\": %.6f, \"weights\": %.6f}", bf16 ? ", " : "", bf16 ? "bf16" : "f32", best_product(m, n, k, type, repeat),
+        printf("%s\"%s\": {\"forward\": %.6f, \"input\": %.6f, \"weights\": %.6f}", bf16 ? ", " : "",
+               bf16 ? "bf16" : "f32", best_product(m, n, k, type, repeat),
                best_product(m, k, n, type, repeat), best_product(k, n, m, type, repeat));
     }
     printf("}\n");
 }
 
 int main(int argc, char **argv) {
-    int threads = atoi(option(argc, argv, "--threads", "2")), repeat = atoi(option(argc, argv, "--repeat", "5"));
+    int threads = atoi(option(argc, argv, "--threads", "2")),
+        repeat = atoi(option(argc, argv, "--repeat", "5"));
     if (argc >= 3 && strcmp(argv[1], "gather") == 0)
         run_gather(argv[2], threads, repeat);
     else if (argc >= 5 && strcmp(argv[1], "gemm") == 0)

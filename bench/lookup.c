@@ -1,9 +1,13 @@
-/* W1, our side: lookups of a workload's batches, with or without backward and update, through the public API alone.
+/* W1, our side: lookups of a workload's batches, with or without backward and update, through the public API
+ * alone.
  *
- *     bench_lookup DIRECTORY [--mode forward|train] [--optimizer rowwise_adagrad|sgd|adagrad] [--rate 0.1] [--dtype f32|bf16] [--steps 5] [--threads 0] [--gather no]
+ *     bench_lookup DIRECTORY [--mode forward|train] [--optimizer rowwise_adagrad|sgd|adagrad] [--rate 0.1]
+ *     [--dtype f32|bf16] [--steps 5] [--threads 0] [--gather no]
  *
- * One line of JSON: seconds of each step after a first that is not counted, and sums of the activations by which both sides are compared. Rows begin at 0.01.
- * --gather yes: after each step the smallest loop (gather.h) reads the same batch from the same rows, so that what the machine does beside it slows both alike. */
+ * One line of JSON: seconds of each step after a first that is not counted, and sums of the activations by
+ * which both sides are compared. Rows begin at 0.01. --gather yes: after each step the smallest loop
+ * (gather.h) reads the same batch from the same rows, so that what the machine does beside it slows both
+ * alike. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +31,10 @@ static gather gather_of(const workload *w, rk_embeddings *embeddings) {
         tables[f] = rows->data;
     }
     rk_state_release(&state);
-    gather g = {.w = w, .tables = tables, .out = huge_floats(w->n * workload_width(w), 0), .width = workload_width(w)};
+    gather g = {.w = w,
+                .tables = tables,
+                .out = huge_floats(w->n * workload_width(w), 0),
+                .width = workload_width(w)};
     gather_tune(&g);
     return g;
 }
@@ -48,26 +55,36 @@ int main(int argc, char **argv) {
     check(rk_set_threads(atoi(option(argc, argv, "--threads", "0"))));
     const char *kind = option(argc, argv, "--optimizer", "rowwise_adagrad");
     rk_optimizer optimizer;
-    check(rk_optimizer_init(&optimizer, strcmp(kind, "sgd") == 0 ? RK_OPTIMIZER_SGD : strcmp(kind, "adagrad") == 0 ? RK_OPTIMIZER_ADAGRAD : RK_OPTIMIZER_ROWWISE_ADAGRAD));
+    check(rk_optimizer_init(&optimizer, strcmp(kind, "sgd") == 0       ? RK_OPTIMIZER_SGD
+                                        : strcmp(kind, "adagrad") == 0 ? RK_OPTIMIZER_ADAGRAD
+                                                                       : RK_OPTIMIZER_ROWWISE_ADAGRAD));
     optimizer.learning_rate = atof(option(argc, argv, "--rate", "0.1"));
     const rk_initializer constant = {.kind = RK_INIT_CONSTANT, .value = 0.01};
     rk_dtype dtype = strcmp(option(argc, argv, "--dtype", "f32"), "bf16") == 0 ? RK_BF16 : RK_F32;
     rk_embeddings *embeddings = workload_embeddings(&w, dtype, &constant, &optimizer);
-    float *out = huge_floats(w.n * width, 0), *gradient = load_array(argv[1], "gradient", ".f32", w.n * width * 4);
+    float *out = huge_floats(w.n * width, 0),
+          *gradient = load_array(argv[1], "gradient", ".f32", w.n * width * 4);
     if (train && !gradient) die("no gradient.f32");
-    rk_activation *activations = workload_columns(&w, out, width), *gradients = workload_columns(&w, gradient, width);
+    rk_activation *activations = workload_columns(&w, out, width),
+                  *gradients = workload_columns(&w, gradient, width);
     rk_ids *ids = calloc((size_t)w.n_features, sizeof *ids);
-    double *seconds = calloc((size_t)steps + 1, sizeof *seconds), *gather_seconds = calloc((size_t)steps + 1, sizeof *gather_seconds);
+    double *seconds = calloc((size_t)steps + 1, sizeof *seconds),
+           *gather_seconds = calloc((size_t)steps + 1, sizeof *gather_seconds);
     gather g = {0};
     if (gathers) g = gather_of(&w, embeddings);
     for (int64_t s = 0; s <= steps; s++) {
         int64_t b = s % w.n_batches;
         rk_batch batch = workload_batch(&w, b, ids);
         double begin = seconds_now();
-        check((train ? rk_embeddings_lookup : rk_embeddings_peek)(embeddings, w.n, batch.features, activations));
+        check((train ? rk_embeddings_lookup : rk_embeddings_peek)(embeddings, w.n, batch.features,
+                                                                  activations));
         if (train) check(rk_embeddings_apply_gradients(embeddings, gradients));
         seconds[s] = seconds_now() - begin;
-        if (gathers) gather_seconds[s] = gather_batch(&g, (b + w.n_batches / 2) % w.n_batches); /* whose rows the lookups have brought in as long ago as it has theirs */
+        if (gathers)
+            gather_seconds[s] = gather_batch(
+                &g,
+                (b + w.n_batches / 2) %
+                    w.n_batches); /* whose rows the lookups have brought in as long ago as it has theirs */
     }
     check(rk_embeddings_peek(embeddings, w.n, workload_batch(&w, 0, ids).features, activations));
     double sum = 0, squares = 0;
@@ -75,6 +92,10 @@ int main(int argc, char **argv) {
     printf("{");
     print_seconds("seconds", seconds + 1, steps);
     if (gathers) print_seconds("gather_seconds", gather_seconds + 1, steps);
-    printf("\"bytes\": %lld, \"sum\": %.9g, \"squares\": %.9g, \"peak_bytes\": %lld, \"isa\": \"%s\", \"threads\": %d}\n", (long long)workload_lookup_bytes(&w), sum, squares, (long long)peak_bytes(), rk_runtime_isa(), rk_threads());
+    printf(
+        "\"bytes\": %lld, \"sum\": %.9g, \"squares\": %.9g, \"peak_bytes\": %lld, \"isa\": \"%s\", "
+        "\"threads\": %d}\n",
+        (long long)workload_lookup_bytes(&w), sum, squares, (long long)peak_bytes(), rk_runtime_isa(),
+        rk_threads());
     return 0;
 }

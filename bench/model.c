@@ -1,11 +1,15 @@
-/* W2 to W4, W6 and W7, our side: training steps of a run file's model on a workload's batches, which are in memory already.
+/* W2 to W4, W6 and W7, our side: training steps of a run file's model on a workload's batches, which are in
+ * memory already.
  *
- *     bench_model RUN.yaml DIRECTORY [--steps 5] [--warm 1] [--threads 0] [--from memory|rows] [--dump DIRECTORY] [--dtype f32|bf16] [--staleness N] [--device cpu|cuda] [--memory BYTES]
+ *     bench_model RUN.yaml DIRECTORY [--steps 5] [--warm 1] [--threads 0] [--from memory|rows] [--dump
+ *     DIRECTORY] [--dtype f32|bf16] [--staleness N] [--device cpu|cuda] [--memory BYTES]
  *
- * One line of JSON: seconds and loss of each step; the first ones (--warm), which touch the memory first and fill what is stale, are told apart. Started by
- * mpirun, its ranks share every batch as the run file's `cluster` says, and the first one tells what a timed step exchanged. --from rows takes the batches from the run
- * file's training data instead, read and transformed (hashed) within the time. --dump writes the dense parameters' first
- * values, dense/<name> with '/' as '.', as raw f32, and stops: the peers begin with them. --device cuda: on a GPU, of whose memory tables may take so much. */
+ * One line of JSON: seconds and loss of each step; the first ones (--warm), which touch the memory first and
+ * fill what is stale, are told apart. Started by mpirun, its ranks share every batch as the run file's
+ * `cluster` says, and the first one tells what a timed step exchanged. --from rows takes the batches from the
+ * run file's training data instead, read and transformed (hashed) within the time. --dump writes the dense
+ * parameters' first values, dense/<name> with '/' as '.', as raw f32, and stops: the peers begin with them.
+ * --device cuda: on a GPU, of whose memory tables may take so much. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +33,8 @@ static void dump(rk_model *model, const char *directory) {
             if (*c == '/') *c = '.';
         snprintf(path, sizeof path, "%s/%s.f32", directory, name);
         FILE *file = fopen(path, "wb");
-        if (!file || fwrite(entry->data, 1, rk_state_entry_bytes(entry), file) != rk_state_entry_bytes(entry)) die("cannot write '%s'", path);
+        if (!file || fwrite(entry->data, 1, rk_state_entry_bytes(entry), file) != rk_state_entry_bytes(entry))
+            die("cannot write '%s'", path);
         fclose(file);
         printf("%s %lld %lld\n", name, (long long)entry->dims[0], (long long)entry->dims[1]);
     }
@@ -45,7 +50,8 @@ static const rk_batch *next_rows(rk_dataset *rows) {
 }
 
 /* Over ranks, as a run does it. */
-static rk_status build(rk_config *config, rk_model_options *options, rk_comm *comm, const rk_batch *sample, rk_model **out) {
+static rk_status build(rk_config *config, rk_model_options *options, rk_comm *comm, const rk_batch *sample,
+                       rk_model **out) {
     rk_model_cluster cluster = {.comm = comm, .sample = sample};
     if (rk_comm_size(comm) > 1) {
         RK_TRY(rk_config_planner_request(config, rk_comm_size(comm), &cluster.request));
@@ -59,7 +65,9 @@ static rk_status build(rk_config *config, rk_model_options *options, rk_comm *co
 static int64_t drain(rk_model *model, double *losses) {
     bool left;
     int64_t n = 0;
-    for (check(rk_model_drain(model, &losses[n], &left)); left; check(rk_model_drain(model, &losses[n], &left))) n++;
+    for (check(rk_model_drain(model, &losses[n], &left)); left;
+         check(rk_model_drain(model, &losses[n], &left)))
+        n++;
     return n;
 }
 
@@ -74,9 +82,12 @@ static int serve(rk_model *model, rk_comm *comm) {
 
 static void print_exchange(const rk_model_traffic *was, const rk_model_traffic *now) {
     double n = (double)(now->n_batches - was->n_batches);
-    printf(", \"bytes_sent\": %.0f, \"bytes_sent_most\": %.0f, \"rows_wait_s\": %.6f, \"sum_wait_s\": %.6f, \"staleness\": %.3f", (now->bytes_sent - was->bytes_sent) / n,
-           (now->bytes_sent_most - was->bytes_sent_most) / n, (now->rows_wait_s - was->rows_wait_s) / n, (now->sum_wait_s - was->sum_wait_s) / n,
-           (double)(now->staleness_sum - was->staleness_sum) / n);
+    printf(
+        ", \"bytes_sent\": %.0f, \"bytes_sent_most\": %.0f, \"rows_wait_s\": %.6f, \"sum_wait_s\": %.6f, "
+        "\"staleness\": %.3f",
+        (now->bytes_sent - was->bytes_sent) / n, (now->bytes_sent_most - was->bytes_sent_most) / n,
+        (now->rows_wait_s - was->rows_wait_s) / n, (now->sum_wait_s - was->sum_wait_s) / n,
+        (double)(now->staleness_sum - was->staleness_sum) / n);
 }
 
 int main(int argc, char **argv) {
@@ -93,7 +104,8 @@ int main(int argc, char **argv) {
     if (strcmp(option(argc, argv, "--dtype", "f32"), "bf16") == 0) options.dtype = RK_BF16;
     const char *staleness = option(argc, argv, "--staleness", NULL);
     if (staleness) options.staleness = atoll(staleness);
-    rk_model_device device = {.memory_bytes = (uint64_t)atoll(option(argc, argv, "--memory", "0")), .late = true};
+    rk_model_device device = {.memory_bytes = (uint64_t)atoll(option(argc, argv, "--memory", "0")),
+                              .late = true};
     if (strcmp(option(argc, argv, "--device", "cpu"), "cuda") == 0) options.device = &device;
     rk_comm *comm;
     check(rk_comm_world(NULL, &comm));
@@ -108,10 +120,12 @@ int main(int argc, char **argv) {
         dump(model, to);
         return 0;
     }
-    int64_t steps = atoll(option(argc, argv, "--steps", "5")), warm = atoll(option(argc, argv, "--warm", "1"));
+    int64_t steps = atoll(option(argc, argv, "--steps", "5")),
+            warm = atoll(option(argc, argv, "--warm", "1"));
     if (!rk_model_trains(model)) return serve(model, comm);
     rk_dataset *rows = NULL;
-    if (strcmp(option(argc, argv, "--from", "memory"), "rows") == 0) check(rk_dataset_open(config, "train", &rows));
+    if (strcmp(option(argc, argv, "--from", "memory"), "rows") == 0)
+        check(rk_dataset_open(config, "train", &rows));
     double *losses = calloc((size_t)(steps + warm + options.staleness + 2), sizeof *losses);
     if (rk_comm_rank(comm) > 0 && !freopen("/dev/null", "w", stdout)) die("cannot write to /dev/null");
     printf("{\"seconds\": [");
@@ -131,13 +145,15 @@ int main(int argc, char **argv) {
     cpu = (cpu_seconds() - cpu) / (double)steps;
     printf("]");
     if (rk_comm_size(comm) > 1) print_exchange(&exchanged, &now);
-    printf(", \"cpu_s\": %.6f, \"first_seconds\": %.6f, \"build_seconds\": %.3f, \"losses\": [", cpu, first, build_seconds);
+    printf(", \"cpu_s\": %.6f, \"first_seconds\": %.6f, \"build_seconds\": %.3f, \"losses\": [", cpu, first,
+           build_seconds);
     int64_t n_losses = warm + steps + drain(model, losses + warm + steps);
     check(rk_model_flush(model));
     check(rk_model_send_control(model, 0));
     for (int64_t s = 0, n = 0; s < n_losses; s++)
         if (!isnan(losses[s])) printf("%s%.17g", n++ ? ", " : "", losses[s]);
-    printf("], \"peak_bytes\": %lld, \"isa\": \"%s\", \"threads\": %d}\n", (long long)peak_bytes(), rk_runtime_isa(), rk_threads());
+    printf("], \"peak_bytes\": %lld, \"isa\": \"%s\", \"threads\": %d}\n", (long long)peak_bytes(),
+           rk_runtime_isa(), rk_threads());
     fflush(stdout);
     rk_model_free(model);
     rk_comm_free(comm);

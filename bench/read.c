@@ -1,4 +1,5 @@
-/* bench_read FILE RUN.yaml [--batch N]: how fast a file becomes batches, read in its own order and not kept. One line of JSON. */
+/* bench_read FILE RUN.yaml [--batch N]: how fast a file becomes batches, read in its own order and not kept.
+ * One line of JSON. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,10 +26,13 @@ static void add_batch(const rk_batch *b, sums *s) {
     for (int64_t i = 0; b->labels && i < b->n * b->n_tasks; i++) s->numbers += (double)b->labels[i];
 }
 
-static rk_status read_epoch(const rk_data_section *section, const rk_transforms *transforms, int64_t batch_size, sums *out) {
+static rk_status read_epoch(const rk_data_section *section, const rk_transforms *transforms,
+                            int64_t batch_size, sums *out) {
     rk_dataset *dataset;
     const rk_batch *batch;
-    RK_TRY(rk_dataset_create(section, transforms, &(rk_dataset_options){.directory = "", .split = "train", .batch_size = batch_size}, &dataset));
+    RK_TRY(rk_dataset_create(
+        section, transforms,
+        &(rk_dataset_options){.directory = "", .split = "train", .batch_size = batch_size}, &dataset));
     rk_status status;
     while ((status = rk_dataset_next(dataset, &batch)) == RK_OK) add_batch(batch, out);
     rk_dataset_free(dataset);
@@ -61,8 +65,9 @@ static rk_status measure(char *file, const char *run_file, int64_t batch_size) {
     section.train.path = paths;
     section.train.n_path = n_paths;
     if (status == RK_OK)
-        printf("{\"rows\": %lld, \"seconds\": %.4f, \"bytes\": %llu, \"checksum\": \"%llu %.9g\"}\n", (long long)s.n_rows, seconds, (unsigned long long)n_bytes,
-               (unsigned long long)s.ids, s.numbers);
+        printf("{\"rows\": %lld, \"seconds\": %.4f, \"bytes\": %llu, \"checksum\": \"%llu %.9g\"}\n",
+               (long long)s.n_rows, seconds, (unsigned long long)n_bytes, (unsigned long long)s.ids,
+               s.numbers);
 done:
     rk_transforms_free(transforms);
     rk_schema_release(&rk_data_schema_table, &section);

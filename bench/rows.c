@@ -1,7 +1,7 @@
 /* bench_rows DIRECTORY OUTPUT.csv|OUTPUT.tfrecord [--batch 1]: a workload's arrays as one file of rows.
  *
- * csv: the ids of a feature with '|' between them, numbers with three decimals. tfrecord: tf.train.Examples of so many rows each; a feature's values
- * are those of the Example's rows one after another. */
+ * csv: the ids of a feature with '|' between them, numbers with three decimals. tfrecord: tf.train.Examples
+ * of so many rows each; a feature's values are those of the Example's rows one after another. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,8 @@ static char *put_id(char *to, int64_t id) {
 
 static char *put_row(char *to, const workload *w, int64_t row) {
     *to++ = w->labels[row] != 0 ? '1' : '0';
-    for (int64_t c = 0; c < w->n_dense; c++) to += sprintf(to, ",%.3f", (double)w->dense[row * w->n_dense + c]);
+    for (int64_t c = 0; c < w->n_dense; c++)
+        to += sprintf(to, ",%.3f", (double)w->dense[row * w->n_dense + c]);
     for (int64_t f = 0; f < w->n_features; f++) {
         const workload_feature *feature = &w->features[f];
         for (int64_t k = 0; k < feature->hotness; k++) {
@@ -42,7 +43,8 @@ static void write_csv(const workload *w, FILE *file) {
     for (int64_t c = 0; c < w->n_dense; c++) fprintf(file, ",n%lld", (long long)c);
     for (int64_t f = 0; f < w->n_features; f++) fprintf(file, ",%s", w->features[f].name);
     fputc('\n', file);
-    for (int64_t row = 0; row < w->n_batches * w->n; row++) fwrite(line, 1, (size_t)(put_row(line, w, row) - line), file);
+    for (int64_t row = 0; row < w->n_batches * w->n; row++)
+        fwrite(line, 1, (size_t)(put_row(line, w, row) - line), file);
     free(line);
 }
 
@@ -64,7 +66,8 @@ static void write_tfrecord(const workload *w, int64_t batch, FILE *file) {
         }
         for (int64_t f = 0; f < w->n_features; f++) {
             const workload_feature *feature = &w->features[f];
-            rk_example_add_i64(&writer, feature->name, feature->ids + row * feature->hotness, (size_t)(n * feature->hotness));
+            rk_example_add_i64(&writer, feature->name, feature->ids + row * feature->hotness,
+                               (size_t)(n * feature->hotness));
         }
         rk_buffer_clear(&example);
         rk_buffer_clear(&record);
@@ -85,7 +88,8 @@ int main(int argc, char **argv) {
     workload w;
     workload_load(argv[1], &w);
     FILE *file = fopen(argv[2], "wb");
-    if (!file || !w.labels || (w.n_dense && !w.dense)) die("no labels.f32 or dense.f32, or '%s' cannot be written", argv[2]);
+    if (!file || !w.labels || (w.n_dense && !w.dense))
+        die("no labels.f32 or dense.f32, or '%s' cannot be written", argv[2]);
     if (strcmp(kind, ".csv") == 0)
         write_csv(&w, file);
     else

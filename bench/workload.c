@@ -41,7 +41,8 @@ void *load_array(const char *directory, const char *name, const char *suffix, in
     if (!file) return NULL;
     void *data;
     check(rk_pages_alloc((size_t)n_bytes, &data));
-    if (fread(data, 1, (size_t)n_bytes, file) != (size_t)n_bytes) die("'%s/%s%s' is shorter than %lld bytes", directory, name, suffix, (long long)n_bytes);
+    if (fread(data, 1, (size_t)n_bytes, file) != (size_t)n_bytes)
+        die("'%s/%s%s' is shorter than %lld bytes", directory, name, suffix, (long long)n_bytes);
     fclose(file);
     return data;
 }
@@ -49,7 +50,8 @@ void *load_array(const char *directory, const char *name, const char *suffix, in
 void workload_load(const char *directory, workload *w) {
     FILE *file = open_part(directory, "features", ".txt");
     long long n_batches, n, n_dense, n_rows, dim, hotness;
-    if (!file || fscanf(file, "%lld %lld %lld", &n_batches, &n, &n_dense) != 3) die("'%s/features.txt' is missing or damaged", directory);
+    if (!file || fscanf(file, "%lld %lld %lld", &n_batches, &n, &n_dense) != 3)
+        die("'%s/features.txt' is missing or damaged", directory);
     *w = (workload){.n_batches = n_batches, .n = n, .n_dense = n_dense};
     workload_feature f;
     while (fscanf(file, "%63s %lld %lld %lld", f.name, &n_rows, &dim, &hotness) == 4) {
@@ -68,7 +70,8 @@ void workload_load(const char *directory, workload *w) {
 
 rk_batch workload_batch(const workload *w, int64_t b, rk_ids *ids) {
     for (int64_t f = 0; f < w->n_features; f++)
-        ids[f] = (rk_ids){.ids_per_sample = w->features[f].hotness, .ids = w->features[f].ids + b * w->n * w->features[f].hotness};
+        ids[f] = (rk_ids){.ids_per_sample = w->features[f].hotness,
+                          .ids = w->features[f].ids + b * w->n * w->features[f].hotness};
     return (rk_batch){.n = w->n,
                       .n_dense = (int32_t)w->n_dense,
                       .n_features = (int32_t)w->n_features,
@@ -93,7 +96,8 @@ const char *option(int argc, char **argv, const char *name, const char *otherwis
 double cpu_seconds(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
 }
 
 int64_t peak_bytes(void) {
@@ -102,17 +106,30 @@ int64_t peak_bytes(void) {
     return (int64_t)usage.ru_maxrss * 1024;
 }
 
-rk_embeddings *workload_embeddings(const workload *w, rk_dtype dtype, const rk_initializer *initializer, const rk_optimizer *optimizer) {
+rk_embeddings *workload_embeddings(const workload *w, rk_dtype dtype, const rk_initializer *initializer,
+                                   const rk_optimizer *optimizer) {
     rk_table_config *tables = calloc((size_t)w->n_features, sizeof *tables);
     rk_feature_config *features = calloc((size_t)w->n_features, sizeof *features);
     for (int64_t f = 0; f < w->n_features; f++) {
         const workload_feature *from = &w->features[f];
-        tables[f] = (rk_table_config){.struct_size = sizeof *tables, .name = from->name, .n_rows = from->n_rows, .dim = (int32_t)from->dim, .dtype = dtype,
+        tables[f] = (rk_table_config){.struct_size = sizeof *tables,
+                                      .name = from->name,
+                                      .n_rows = from->n_rows,
+                                      .dim = (int32_t)from->dim,
+                                      .dtype = dtype,
                                       .initializer = *initializer};
-        features[f] = (rk_feature_config){.struct_size = sizeof *features, .name = from->name, .table = from->name, .combiner = RK_COMBINER_SUM};
+        features[f] = (rk_feature_config){.struct_size = sizeof *features,
+                                          .name = from->name,
+                                          .table = from->name,
+                                          .combiner = RK_COMBINER_SUM};
     }
-    rk_embeddings_config config = {.struct_size = sizeof config, .seed = 1, .tables = tables, .n_tables = (int32_t)w->n_features, .features = features,
-                                   .n_features = (int32_t)w->n_features, .optimizer = optimizer};
+    rk_embeddings_config config = {.struct_size = sizeof config,
+                                   .seed = 1,
+                                   .tables = tables,
+                                   .n_tables = (int32_t)w->n_features,
+                                   .features = features,
+                                   .n_features = (int32_t)w->n_features,
+                                   .optimizer = optimizer};
     rk_embeddings *embeddings;
     check(rk_embeddings_create(&config, &embeddings));
     free(tables);
@@ -128,12 +145,14 @@ int64_t workload_width(const workload *w) {
 
 int64_t workload_lookup_bytes(const workload *w) {
     int64_t values = 0;
-    for (int64_t f = 0; f < w->n_features; f++) values += w->n * (w->features[f].hotness + 1) * w->features[f].dim;
+    for (int64_t f = 0; f < w->n_features; f++)
+        values += w->n * (w->features[f].hotness + 1) * w->features[f].dim;
     return values * (int64_t)sizeof(float);
 }
 
 rk_activation *workload_columns(const workload *w, float *data, int64_t width) {
     rk_activation *out = calloc((size_t)w->n_features, sizeof *out);
-    for (int64_t f = 0, at = 0; f < w->n_features; at += w->features[f++].dim) out[f] = (rk_activation){data + at, width, NULL};
+    for (int64_t f = 0, at = 0; f < w->n_features; at += w->features[f++].dim)
+        out[f] = (rk_activation){data + at, width, NULL};
     return out;
 }

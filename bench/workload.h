@@ -30,13 +30,16 @@ void *load_array(const char *directory, const char *name, const char *suffix, in
 void workload_load(const char *directory, workload *out);
 /* Batch b; ids [n_features] is filled in and pointed to. */
 rk_batch workload_batch(const workload *w, int64_t b, rk_ids *ids);
-/* Values of a sample's activations, all features beside each other; bytes that one batch's lookups must move: each looked-up row and each output. */
+/* Values of a sample's activations, all features beside each other; bytes that one batch's lookups must move:
+ * each looked-up row and each output. */
 int64_t workload_width(const workload *w);
 int64_t workload_lookup_bytes(const workload *w);
 /* n floats of `value`, 64-byte aligned, on huge pages where the machine has them; for good. */
 float *huge_floats(int64_t n, float value);
-/* A table a feature, summed; and where each feature's activations are among `data` [n, width], one beside the other (free it). */
-rk_embeddings *workload_embeddings(const workload *w, rk_dtype dtype, const rk_initializer *initializer, const rk_optimizer *optimizer);
+/* A table a feature, summed; and where each feature's activations are among `data` [n, width], one beside the
+ * other (free it). */
+rk_embeddings *workload_embeddings(const workload *w, rk_dtype dtype, const rk_initializer *initializer,
+                                   const rk_optimizer *optimizer);
 rk_activation *workload_columns(const workload *w, float *data, int64_t width);
 
 double seconds_now(void);

@@ -8,7 +8,9 @@
 static int find_option(const command *cmd, const char *name, size_t n_bytes, char letter) {
     for (int i = 0; i < MAX_OPTIONS && cmd->options[i].name; i++) {
         const option *opt = &cmd->options[i];
-        if (letter ? opt->letter == letter : strlen(opt->name) == n_bytes && memcmp(opt->name, name, n_bytes) == 0) return i;
+        if (letter ? opt->letter == letter
+                   : strlen(opt->name) == n_bytes && memcmp(opt->name, name, n_bytes) == 0)
+            return i;
     }
     return -1;
 }
@@ -70,8 +72,10 @@ static bool parse_option(const command *cmd, int argc, char **argv, int *at, arg
     int index = find_option(cmd, name, n_bytes, is_long ? 0 : name[0]);
     if (index < 0) {
         const char *like = is_long ? option_like(cmd, name) : NULL;
-        usage_error(cmd, like ? "'reckon %s' has no option '%.*s'; it has '--%s'" : "'reckon %s' has no option '%.*s'", cmd->name, (int)(n_bytes + (size_t)(name - word)), word,
-                    like);
+        usage_error(
+            cmd,
+            like ? "'reckon %s' has no option '%.*s'; it has '--%s'" : "'reckon %s' has no option '%.*s'",
+            cmd->name, (int)(n_bytes + (size_t)(name - word)), word, like);
         return false;
     }
     const option *opt = &cmd->options[index];

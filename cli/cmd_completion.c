@@ -14,6 +14,7 @@ const command command_completion = {
     .min_positional = 1,
     .max_positional = 1,
     .description = "Prints a script that makes the shell complete reckon's commands and options.",
-    .examples = "source <(reckon completion bash)\nreckon completion fish > ~/.config/fish/completions/reckon.fish",
+    .examples =
+        "source <(reckon completion bash)\nreckon completion fish > ~/.config/fish/completions/reckon.fish",
     .run = run,
 };

@@ -17,13 +17,17 @@ static int run(const arguments *args) {
     progress state;
     progress_init(&state, args->options[OPT_QUIET].given);
     rk_config *config = NULL;
-    if (args->options[OPT_CONFIG].given && rk_config_load(args->options[OPT_CONFIG].text, NULL, 0, &config) != RK_OK) return failed();
+    if (args->options[OPT_CONFIG].given &&
+        rk_config_load(args->options[OPT_CONFIG].text, NULL, 0, &config) != RK_OK)
+        return failed();
     rk_convert_options options = RK_CONVERT_OPTIONS_INIT;
     options.from = args->options[OPT_FROM].text;
     options.to = args->options[OPT_TO].text;
     options.config = config;
     options.skip_bad_rows = args->options[OPT_SKIP].given;
-    if (args->options[OPT_LEVEL].given) options.compression_level = args->options[OPT_LEVEL].number ? (int)args->options[OPT_LEVEL].number : -1;
+    if (args->options[OPT_LEVEL].given)
+        options.compression_level =
+            args->options[OPT_LEVEL].number ? (int)args->options[OPT_LEVEL].number : -1;
     options.on_progress = on_progress;
     options.user = &state;
     stop_hear(NULL);
@@ -34,7 +38,8 @@ static int run(const arguments *args) {
     if (status != RK_OK)
         code = status == RK_INTERRUPTED ? (failed(), stop_code()) : failed();
     else if (!state.quiet)
-        note("wrote %s: %lld rows%s", args->positional[1], (long long)n_rows, n_skipped ? "" : ", none skipped");
+        note("wrote %s: %lld rows%s", args->positional[1], (long long)n_rows,
+             n_skipped ? "" : ", none skipped");
     if (status == RK_OK && n_skipped) note("skipped %lld bad rows", (long long)n_skipped);
     rk_config_free(config);
     return code;
@@ -46,18 +51,25 @@ const command command_convert = {
     .positional = "INPUT OUTPUT",
     .min_positional = 2,
     .max_positional = 2,
-    .description = "Formats: csv, tsv, libsvm, tfrecord (tf.train.Example) and rkb (columnar, compressed, memory mapped), told by the names; gzip and\n"
-                   "zstd files are read, and written for text formats, by their endings. OUTPUT appears whole or not at all.",
+    .description =
+        "Formats: csv, tsv, libsvm, tfrecord (tf.train.Example) and rkb (columnar, compressed, memory "
+        "mapped), told by the names; gzip and\n"
+        "zstd files are read, and written for text formats, by their endings. OUTPUT appears whole or not at "
+        "all.",
     .options =
         {
-            [OPT_CONFIG] = {"config", 'c', OPTION_TEXT, "RUN.yaml", NULL, "read INPUT as this run file's data section says"},
+            [OPT_CONFIG] = {"config", 'c', OPTION_TEXT, "RUN.yaml", NULL,
+                            "read INPUT as this run file's data section says"},
             [OPT_FROM] = {"from", 0, OPTION_TEXT, "FORMAT", FORMATS, "INPUT's format"},
             [OPT_TO] = {"to", 0, OPTION_TEXT, "FORMAT", FORMATS, "OUTPUT's format"},
             [OPT_SKIP] = {"skip-bad-rows", 0, OPTION_FLAG, NULL, NULL, "count bad rows and go on"},
-            [OPT_LEVEL] = {"level", 0, OPTION_INT, "N", NULL, "rkb: zstd level; 0 = not compressed, 3 by default"},
+            [OPT_LEVEL] = {"level", 0, OPTION_INT, "N", NULL,
+                           "rkb: zstd level; 0 = not compressed, 3 by default"},
             [OPT_QUIET] = {"quiet", 'q', OPTION_FLAG, NULL, NULL, "no progress"},
         },
-    .examples = "reckon convert train.csv train.rkb\nreckon convert --config examples/adult.yaml data/adult/adult.data.gz adult.rkb\n"
-                "reckon convert train.rkb train.tfrecord",
+    .examples =
+        "reckon convert train.csv train.rkb\nreckon convert --config examples/adult.yaml "
+        "data/adult/adult.data.gz adult.rkb\n"
+        "reckon convert train.rkb train.tfrecord",
     .run = run,
 };

@@ -12,11 +12,14 @@
 enum { OPT_DATA, OPT_JSON, OPT_DEVICE };
 
 /* One JSON object on one line; an undefined metric is null. */
-static int print_json(const char *checkpoint, const char *split, int64_t n_rows, const rk_metric *metrics, int32_t n_metrics) {
+static int print_json(const char *checkpoint, const char *split, int64_t n_rows, const rk_metric *metrics,
+                      int32_t n_metrics) {
     json_t *values = json_object();
     for (int32_t i = 0; i < n_metrics; i++)
-        json_object_set_new(values, metrics[i].name, isfinite(metrics[i].value) ? json_real(metrics[i].value) : json_null());
-    json_t *object = json_pack("{s:s, s:s, s:I, s:o}", "checkpoint", checkpoint, "data", split, "rows", (json_int_t)n_rows, "metrics", values);
+        json_object_set_new(values, metrics[i].name,
+                            isfinite(metrics[i].value) ? json_real(metrics[i].value) : json_null());
+    json_t *object = json_pack("{s:s, s:s, s:I, s:o}", "checkpoint", checkpoint, "data", split, "rows",
+                               (json_int_t)n_rows, "metrics", values);
     if (!object) return failed_because("the metrics could not be written as JSON");
     json_dumpf(object, stdout, JSON_COMPACT);
     putchar('\n');
@@ -49,14 +52,19 @@ const command command_eval = {
     .positional = "RUN",
     .min_positional = 1,
     .max_positional = 1,
-    .description = "RUN is a checkpoint, a run's directory (the checkpoint that the run ends with is taken) or its run file.\n"
-                   "Under mpirun or srun the ranks share the tables out and evaluate together, however many trained.",
+    .description =
+        "RUN is a checkpoint, a run's directory (the checkpoint that the run ends with is taken) or its run "
+        "file.\n"
+        "Under mpirun or srun the ranks share the tables out and evaluate together, however many trained.",
     .options =
         {
-            [OPT_DATA] = {"data", 'd', OPTION_TEXT, "DATA", NULL, "test (the default), valid, or a file of the same columns"},
+            [OPT_DATA] = {"data", 'd', OPTION_TEXT, "DATA", NULL,
+                          "test (the default), valid, or a file of the same columns"},
             [OPT_JSON] = {"json", 'j', OPTION_FLAG, NULL, NULL, "one JSON object on standard output"},
             [OPT_DEVICE] = OPTION_DEVICE,
         },
-    .examples = "reckon eval runs/adult\nreckon eval --json --data valid runs/adult\nreckon eval --data more.csv runs/adult/checkpoints/step-000000128",
+    .examples =
+        "reckon eval runs/adult\nreckon eval --json --data valid runs/adult\nreckon eval --data more.csv "
+        "runs/adult/checkpoints/step-000000128",
     .run = run,
 };

@@ -26,7 +26,8 @@ static void add_split(const rk_model *model, rk_dataset *dataset, need *sum) {
         if (n_rows == 0) bytes = rk_dataset_peak_bytes(dataset, batch, -1);
         n_rows += batch->n;
     }
-    if (status == RK_END && n_rows && rk_dataset_next(dataset, &batch) == RK_OK) bytes = rk_dataset_peak_bytes(dataset, batch, n_rows);
+    if (status == RK_END && n_rows && rk_dataset_next(dataset, &batch) == RK_OK)
+        bytes = rk_dataset_peak_bytes(dataset, batch, n_rows);
     sum->is_most |= status != RK_END;
     sum->of_data += bytes;
 }
@@ -43,7 +44,8 @@ static void print_memory(const rk_config *config, const rk_model *model, rk_data
         rk_dataset_free(other);
     }
     if (all.of_model)
-        printf("peak memory of training: %.1f MiB (model and steps %.1f MiB, data %s%.1f MiB)\n", (double)(all.of_model + all.of_data) / 1048576, (double)all.of_model / 1048576,
+        printf("peak memory of training: %.1f MiB (model and steps %.1f MiB, data %s%.1f MiB)\n",
+               (double)(all.of_model + all.of_data) / 1048576, (double)all.of_model / 1048576,
                all.is_most ? "up to " : "", (double)all.of_data / 1048576);
 }
 
@@ -69,7 +71,8 @@ static int print_graph(const rk_config *config, bool dot) {
     rk_dataset *dataset;
     char *text = NULL;
     if (rk_dataset_open(config, "train", &dataset) != RK_OK) return failed();
-    int code = (dot ? rk_model_graph_dot : rk_model_graph_yaml)(config, dataset, &text) == RK_OK ? EXIT_OK : failed();
+    int code = (dot ? rk_model_graph_dot : rk_model_graph_yaml)(config, dataset, &text) == RK_OK ? EXIT_OK
+                                                                                                 : failed();
     if (code == EXIT_OK) print_text(stdout, text);
     rk_text_free(text);
     rk_dataset_free(dataset);
@@ -88,12 +91,15 @@ static int print_all(const rk_config *config, bool config_only) {
 
 static int run(const arguments *args) {
     rk_config *config;
-    bool config_only = args->options[OPT_CONFIG_ONLY].given, graph = args->options[OPT_GRAPH].given, dot = args->options[OPT_DOT].given;
+    bool config_only = args->options[OPT_CONFIG_ONLY].given, graph = args->options[OPT_GRAPH].given,
+         dot = args->options[OPT_DOT].given;
     if (config_only + graph + dot > 1) {
         usage_error(&command_inspect, "--config-only, --graph and --dot: give one of them");
         return EXIT_USAGE;
     }
-    if (rk_config_load(args->positional[0], args->options[OPT_SET].list, args->options[OPT_SET].n_list, &config) != RK_OK) return failed();
+    if (rk_config_load(args->positional[0], args->options[OPT_SET].list, args->options[OPT_SET].n_list,
+                       &config) != RK_OK)
+        return failed();
     int code = graph || dot ? print_graph(config, dot) : print_all(config, config_only);
     rk_config_free(config);
     return code;
@@ -105,16 +111,23 @@ const command command_inspect = {
     .positional = "RUN.yaml",
     .min_positional = 1,
     .max_positional = 1,
-    .description = "Prints the resolved configuration, the tables with rows, dim and bytes, and the graph with shapes and parameter counts. Reads the\n"
-                   "training data where vocabularies or normalization need it.",
+    .description =
+        "Prints the resolved configuration, the tables with rows, dim and bytes, and the graph with shapes "
+        "and parameter counts. Reads the\n"
+        "training data where vocabularies or normalization need it.",
     .options =
         {
-            [OPT_SET] = {"set", 's', OPTION_LIST, "KEY=VALUE", NULL, "override a key of the run file; may be repeated"},
-            [OPT_CONFIG_ONLY] = {"config-only", 0, OPTION_FLAG, NULL, NULL, "only the configuration; reads no data"},
-            [OPT_GRAPH] = {"graph", 0, OPTION_FLAG, NULL, NULL, "only the model, written out as a graph that a run file may hold"},
+            [OPT_SET] = {"set", 's', OPTION_LIST, "KEY=VALUE", NULL,
+                         "override a key of the run file; may be repeated"},
+            [OPT_CONFIG_ONLY] = {"config-only", 0, OPTION_FLAG, NULL, NULL,
+                                 "only the configuration; reads no data"},
+            [OPT_GRAPH] = {"graph", 0, OPTION_FLAG, NULL, NULL,
+                           "only the model, written out as a graph that a run file may hold"},
             [OPT_DOT] = {"dot", 0, OPTION_FLAG, NULL, NULL, "only the graph, for graphviz"},
         },
-    .examples = "reckon inspect examples/adult.yaml\nreckon inspect --set model.kind=dcn_v2 --config-only run.yaml\nreckon inspect --graph run.yaml\n"
-                "reckon inspect --dot run.yaml | dot -Tsvg -o model.svg",
+    .examples =
+        "reckon inspect examples/adult.yaml\nreckon inspect --set model.kind=dcn_v2 --config-only "
+        "run.yaml\nreckon inspect --graph run.yaml\n"
+        "reckon inspect --dot run.yaml | dot -Tsvg -o model.svg",
     .run = run,
 };

@@ -27,7 +27,8 @@ const command command_manual = {
     .summary = "print the man page, or the reference of every key of a run file",
     .positional = "[keys]",
     .max_positional = 1,
-    .description = "Prints the man page in roff, or with 'keys' a Markdown reference of every key of a run file.",
+    .description =
+        "Prints the man page in roff, or with 'keys' a Markdown reference of every key of a run file.",
     .examples = "reckon manual > reckon.1\nreckon manual keys | less",
     .run = run,
 };

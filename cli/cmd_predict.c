@@ -87,16 +87,23 @@ const command command_predict = {
     .positional = "RUN FILE",
     .min_positional = 2,
     .max_positional = 2,
-    .description = "Prints one line a row of FILE, in its order: the row's number from 0 and each task's prediction. FILE has the columns of the run's\n"
-                   "data; labels may be missing. RUN is a checkpoint, a run's directory or its run file; FILE may also be 'valid' or 'test'.\n"
-                   "Under mpirun or srun the ranks share the tables out and predict together; the first one prints.",
+    .description =
+        "Prints one line a row of FILE, in its order: the row's number from 0 and each task's prediction. "
+        "FILE has the columns of the run's\n"
+        "data; labels may be missing. RUN is a checkpoint, a run's directory or its run file; FILE may also "
+        "be 'valid' or 'test'.\n"
+        "Under mpirun or srun the ranks share the tables out and predict together; the first one prints.",
     .options =
         {
-            [OPT_FORMAT] = {"format", 'f', OPTION_TEXT, "FORMAT", "csv|jsonl", "how lines look; csv by default"},
+            [OPT_FORMAT] = {"format", 'f', OPTION_TEXT, "FORMAT", "csv|jsonl",
+                            "how lines look; csv by default"},
             [OPT_LIMIT] = {"limit", 'n', OPTION_INT, "N", NULL, "only the first N rows; 0: all"},
-            [OPT_LABELS] = {"labels", 'l', OPTION_FLAG, NULL, NULL, "print the labels beside the predictions, as TASK_true"},
+            [OPT_LABELS] = {"labels", 'l', OPTION_FLAG, NULL, NULL,
+                            "print the labels beside the predictions, as TASK_true"},
             [OPT_DEVICE] = OPTION_DEVICE,
         },
-    .examples = "reckon predict runs/adult data/adult/adult.test.gz > predictions.csv\nreckon predict --format jsonl --limit 5 runs/adult test",
+    .examples =
+        "reckon predict runs/adult data/adult/adult.test.gz > predictions.csv\nreckon predict --format jsonl "
+        "--limit 5 runs/adult test",
     .run = run,
 };

@@ -21,9 +21,11 @@ static long number_of(const arguments *args, int index, long usual) {
 static int run(const arguments *args) {
     rk_report_options options = RK_REPORT_OPTIONS_INIT;
     char path[4096];
-    long n_features = number_of(args, OPT_FEATURES, options.n_features), n_repeats = number_of(args, OPT_REPEATS, options.n_repeats);
+    long n_features = number_of(args, OPT_FEATURES, options.n_features),
+         n_repeats = number_of(args, OPT_REPEATS, options.n_repeats);
     if (n_features > INT_MAX || n_repeats > INT_MAX || n_repeats == 0) {
-        usage_error(&command_report, "--features and --repeats take numbers up to %d, --repeats from 1 on", INT_MAX);
+        usage_error(&command_report, "--features and --repeats take numbers up to %d, --repeats from 1 on",
+                    INT_MAX);
         return EXIT_USAGE;
     }
     options.split = args->options[OPT_SPLIT].text;
@@ -35,7 +37,8 @@ static int run(const arguments *args) {
     options.on_stage = args->options[OPT_QUIET].given ? NULL : on_stage;
     snprintf(path, sizeof path, "%s/report.html", args->positional[0]);
     if (args->options[OPT_OUTPUT].given) snprintf(path, sizeof path, "%s", args->options[OPT_OUTPUT].text);
-    if (rk_report_write(args->positional, (size_t)args->n_positional, &options, path) != RK_OK) return failed();
+    if (rk_report_write(args->positional, (size_t)args->n_positional, &options, path) != RK_OK)
+        return failed();
     printf("%s\n", path);
     return EXIT_OK;
 }
@@ -46,19 +49,29 @@ const command command_report = {
     .positional = "RUN_DIR...",
     .min_positional = 1,
     .max_positional = MAX_ARGUMENTS,
-    .description = "Writes one HTML file that needs nothing beside itself, and prints its path: a table of the runs and of the settings in which they differ, learning\n"
-                   "curves, ROC curve, calibration, and the importance of features. docs/reports.md says what each picture shows.",
+    .description =
+        "Writes one HTML file that needs nothing beside itself, and prints its path: a table of the runs and "
+        "of the settings in which they differ, learning\n"
+        "curves, ROC curve, calibration, and the importance of features. docs/reports.md says what each "
+        "picture shows.",
     .options =
         {
-            [OPT_OUTPUT] = {"output", 'o', OPTION_TEXT, "FILE", NULL, "where the page goes; report.html in the first run's directory by default"},
-            [OPT_SPLIT] = {"split", 'd', OPTION_TEXT, "DATA", NULL, "valid (the default), test, or a labelled file of the same columns"},
-            [OPT_ROWS] = {"rows", 'n', OPTION_INT, "N", NULL, "the first N rows of it; 100000 by default, 0: all"},
-            [OPT_FEATURES] = {"features", 'f', OPTION_INT, "N", NULL, "show the N most important features; 30 by default, 0: none are measured"},
-            [OPT_REPEATS] = {"repeats", 0, OPTION_INT, "N", NULL, "permutations of each feature; 3 by default"},
+            [OPT_OUTPUT] = {"output", 'o', OPTION_TEXT, "FILE", NULL,
+                            "where the page goes; report.html in the first run's directory by default"},
+            [OPT_SPLIT] = {"split", 'd', OPTION_TEXT, "DATA", NULL,
+                           "valid (the default), test, or a labelled file of the same columns"},
+            [OPT_ROWS] = {"rows", 'n', OPTION_INT, "N", NULL,
+                          "the first N rows of it; 100000 by default, 0: all"},
+            [OPT_FEATURES] = {"features", 'f', OPTION_INT, "N", NULL,
+                              "show the N most important features; 30 by default, 0: none are measured"},
+            [OPT_REPEATS] = {"repeats", 0, OPTION_INT, "N", NULL,
+                             "permutations of each feature; 3 by default"},
             [OPT_SEED] = {"seed", 0, OPTION_INT, "N", NULL, "of the permutations; 1 by default"},
             [OPT_DEVICE] = OPTION_DEVICE,
             [OPT_QUIET] = {"quiet", 'q', OPTION_FLAG, NULL, NULL, "no progress, only the path and errors"},
         },
-    .examples = "reckon report runs/adult\nreckon report --split test --output compare.html runs/adult runs/adult-wide",
+    .examples =
+        "reckon report runs/adult\nreckon report --split test --output compare.html runs/adult "
+        "runs/adult-wide",
     .run = run,
 };

@@ -10,7 +10,16 @@
 #include "stop.h"
 #include "terminal.h"
 
-enum { OPT_RESUME, OPT_ALLOW_CHANGED_DATA, OPT_OVERWRITE, OPT_SET, OPT_OUTPUT, OPT_TRACE, OPT_THREADS, OPT_QUIET };
+enum {
+    OPT_RESUME,
+    OPT_ALLOW_CHANGED_DATA,
+    OPT_OVERWRITE,
+    OPT_SET,
+    OPT_OUTPUT,
+    OPT_TRACE,
+    OPT_THREADS,
+    OPT_QUIET
+};
 
 static void stop(void *trainer) {
     rk_trainer_stop(trainer);
@@ -28,7 +37,8 @@ static rk_status show_test(rk_trainer *trainer, const rk_comm *comm) {
     return RK_OK;
 }
 
-/* train.output=PATH, the path as it is: quoted, for to the parser of values '[x]' or 'a #b' would be more than text. */
+/* train.output=PATH, the path as it is: quoted, for to the parser of values '[x]' or 'a #b' would be more
+ * than text. */
 static char *output_override(const char *path) {
     static const char key[] = "train.output=\"";
     char *text = malloc(sizeof key + 2 * strlen(path) + 1);
@@ -90,10 +100,12 @@ static int load(const arguments *args, rk_config **out) {
 
 static int run(const arguments *args) {
     if (args->options[OPT_RESUME].given && args->options[OPT_OVERWRITE].given) {
-        usage_error(&command_train, "--resume goes on with a run and --overwrite begins anew: give one of them");
+        usage_error(&command_train,
+                    "--resume goes on with a run and --overwrite begins anew: give one of them");
         return EXIT_USAGE;
     }
-    if (args->options[OPT_THREADS].given && rk_set_threads((int)args->options[OPT_THREADS].number) != RK_OK) return failed();
+    if (args->options[OPT_THREADS].given && rk_set_threads((int)args->options[OPT_THREADS].number) != RK_OK)
+        return failed();
     rk_config *config;
     int code = load(args, &config);
     if (code != EXIT_OK) return code;
@@ -115,25 +127,34 @@ const command command_train = {
     .positional = "RUN.yaml",
     .min_positional = 1,
     .max_positional = 1,
-    .description = "Trains, evaluates, and saves checkpoints, metrics and logs under train.output. Ends with the metrics of the test data, if\n"
-                   "the run file names any. Ctrl-C finishes the step, saves, and exits with 130 (SIGTERM: 143); --resume goes on from the\n"
-                   "newest checkpoint.\n"
-                   "Under mpirun or srun the ranks train together, as the run file's 'cluster' says; they read and write the same paths.",
+    .description =
+        "Trains, evaluates, and saves checkpoints, metrics and logs under train.output. Ends with the "
+        "metrics of the test data, if\n"
+        "the run file names any. Ctrl-C finishes the step, saves, and exits with 130 (SIGTERM: 143); "
+        "--resume goes on from the\n"
+        "newest checkpoint.\n"
+        "Under mpirun or srun the ranks train together, as the run file's 'cluster' says; they read and "
+        "write the same paths.",
     .options =
         {
-            [OPT_RESUME] = {"resume", 'r', OPTION_FLAG, NULL, NULL, "go on from the newest checkpoint, if there is one"},
-            [OPT_ALLOW_CHANGED_DATA] = {"allow-changed-data", 0, OPTION_FLAG, NULL, NULL, "resume though files of the data are others than they were"},
-            [OPT_OVERWRITE] = {"overwrite", 0, OPTION_FLAG, NULL, NULL, "begin anew where a run is: its checkpoints and logs are removed"},
-            [OPT_SET] = {"set", 's', OPTION_LIST, "KEY=VALUE", NULL, "override a key of the run file; may be repeated"},
+            [OPT_RESUME] = {"resume", 'r', OPTION_FLAG, NULL, NULL,
+                            "go on from the newest checkpoint, if there is one"},
+            [OPT_ALLOW_CHANGED_DATA] = {"allow-changed-data", 0, OPTION_FLAG, NULL, NULL,
+                                        "resume though files of the data are others than they were"},
+            [OPT_OVERWRITE] = {"overwrite", 0, OPTION_FLAG, NULL, NULL,
+                               "begin anew where a run is: its checkpoints and logs are removed"},
+            [OPT_SET] = {"set", 's', OPTION_LIST, "KEY=VALUE", NULL,
+                         "override a key of the run file; may be repeated"},
             [OPT_OUTPUT] = {"output", 'o', OPTION_TEXT, "DIR", NULL, "where the run is kept (train.output)"},
             [OPT_TRACE] = {"trace", 0, OPTION_TEXT, "FILE", NULL, "write a Chrome trace (opens in Perfetto)"},
             [OPT_THREADS] = {"threads", 't', OPTION_INT, "N", NULL, "threads; 0 = all processors"},
             [OPT_QUIET] = {"quiet", 'q', OPTION_FLAG, NULL, NULL, "no progress, only results and errors"},
         },
-    .examples = "reckon train examples/adult.yaml\n"
-                "reckon train --set train.epochs=2 --set train.optimizer.learning_rate=0.01 run.yaml\n"
-                "reckon train --resume run.yaml\n"
-                "reckon train --trace trace.json run.yaml\n"
-                "mpirun -np 4 reckon train run.yaml",
+    .examples =
+        "reckon train examples/adult.yaml\n"
+        "reckon train --set train.epochs=2 --set train.optimizer.learning_rate=0.01 run.yaml\n"
+        "reckon train --resume run.yaml\n"
+        "reckon train --trace trace.json run.yaml\n"
+        "mpirun -np 4 reckon train run.yaml",
     .run = run,
 };

@@ -7,7 +7,19 @@
 #include "stop.h"
 #include "terminal.h"
 
-enum { OPT_GRID, OPT_RANDOM, OPT_RANGE, OPT_METRIC, OPT_OUTPUT, OPT_RESUME, OPT_SEED, OPT_SET, OPT_THREADS, OPT_VERBOSE, OPT_QUIET };
+enum {
+    OPT_GRID,
+    OPT_RANDOM,
+    OPT_RANGE,
+    OPT_METRIC,
+    OPT_OUTPUT,
+    OPT_RESUME,
+    OPT_SEED,
+    OPT_SET,
+    OPT_THREADS,
+    OPT_VERBOSE,
+    OPT_QUIET
+};
 
 static void stop(void *tune) {
     rk_tune_stop(tune);
@@ -35,7 +47,8 @@ static int search(rk_tune *tune, const char *run_file, bool quiet) {
         return stop_code();
     }
     if (status != RK_OK) return failed_because("%s", reason);
-    if (!quiet) note("%s/tune.csv and %s/tune.svg show all of it", rk_tune_output(tune), rk_tune_output(tune));
+    if (!quiet)
+        note("%s/tune.csv and %s/tune.svg show all of it", rk_tune_output(tune), rk_tune_output(tune));
     return EXIT_OK;
 }
 
@@ -57,7 +70,8 @@ static int run(const arguments *args) {
     options.on_trial = args->options[OPT_QUIET].given ? NULL : on_trial;
     options.on_event = args->options[OPT_VERBOSE].given ? progress_event : NULL;
     options.user = &state;
-    if (args->options[OPT_THREADS].given && rk_set_threads((int)args->options[OPT_THREADS].number) != RK_OK) return failed();
+    if (args->options[OPT_THREADS].given && rk_set_threads((int)args->options[OPT_THREADS].number) != RK_OK)
+        return failed();
     rk_tune *tune;
     if (rk_tune_create(args->positional[0], &options, &tune) != RK_OK) return failed();
     int code = search(tune, args->positional[0], args->options[OPT_QUIET].given);
@@ -71,25 +85,36 @@ const command command_tune = {
     .positional = "RUN.yaml",
     .min_positional = 1,
     .max_positional = 1,
-    .description = "Trains once for each combination of the grids, or with --random N for N draws from grids and ranges, and prints the trials, best first, by the\n"
-                   "best value of a metric on the validation data; test data are never looked at. Every trial is an ordinary run, in OUTPUT/trial-001 and so on;\n"
-                   "tune.csv, tune.json and tune.svg beside them are kept up to date. A trial that fails is noted, and the search goes on. Ctrl-C ends the trial\n"
-                   "after its step, saves, and exits with 130 (SIGTERM: 143). docs/reports.md.",
+    .description =
+        "Trains once for each combination of the grids, or with --random N for N draws from grids and "
+        "ranges, and prints the trials, best first, by the\n"
+        "best value of a metric on the validation data; test data are never looked at. Every trial is an "
+        "ordinary run, in OUTPUT/trial-001 and so on;\n"
+        "tune.csv, tune.json and tune.svg beside them are kept up to date. A trial that fails is noted, and "
+        "the search goes on. Ctrl-C ends the trial\n"
+        "after its step, saves, and exits with 130 (SIGTERM: 143). docs/reports.md.",
     .options =
         {
             [OPT_GRID] = {"grid", 'g', OPTION_LIST, "KEY=A,B,...", NULL, "values of a key; may be repeated"},
-            [OPT_RANDOM] = {"random", 'n', OPTION_INT, "N", NULL, "N trials with values drawn at random, not all combinations"},
-            [OPT_RANGE] = {"range", 'r', OPTION_LIST, "KEY=LOW..HIGH", NULL, "numbers to draw from; :log or :int may follow; may be repeated"},
-            [OPT_METRIC] = {"metric", 'm', OPTION_TEXT, "METRIC", NULL, "what to go by, as 'auc' or 'task/auc'; by default what early stopping goes by"},
-            [OPT_OUTPUT] = {"output", 'o', OPTION_TEXT, "DIR", NULL, "where the search is kept; by default train.output with '-tune' behind it"},
+            [OPT_RANDOM] = {"random", 'n', OPTION_INT, "N", NULL,
+                            "N trials with values drawn at random, not all combinations"},
+            [OPT_RANGE] = {"range", 'r', OPTION_LIST, "KEY=LOW..HIGH", NULL,
+                           "numbers to draw from; :log or :int may follow; may be repeated"},
+            [OPT_METRIC] = {"metric", 'm', OPTION_TEXT, "METRIC", NULL,
+                            "what to go by, as 'auc' or 'task/auc'; by default what early stopping goes by"},
+            [OPT_OUTPUT] = {"output", 'o', OPTION_TEXT, "DIR", NULL,
+                            "where the search is kept; by default train.output with '-tune' behind it"},
             [OPT_RESUME] = {"resume", 0, OPTION_FLAG, NULL, NULL, "keep the trials that are done, and go on"},
             [OPT_SEED] = {"seed", 0, OPTION_INT, "N", NULL, "of the values drawn; 1 by default"},
-            [OPT_SET] = {"set", 's', OPTION_LIST, "KEY=VALUE", NULL, "override a key of the run file in all trials; may be repeated"},
+            [OPT_SET] = {"set", 's', OPTION_LIST, "KEY=VALUE", NULL,
+                         "override a key of the run file in all trials; may be repeated"},
             [OPT_THREADS] = {"threads", 't', OPTION_INT, "N", NULL, "threads; 0 = all processors"},
             [OPT_VERBOSE] = {"verbose", 'v', OPTION_FLAG, NULL, NULL, "show the progress of each training"},
             [OPT_QUIET] = {"quiet", 'q', OPTION_FLAG, NULL, NULL, "only the table and errors"},
         },
-    .examples = "reckon tune --grid train.optimizer.learning_rate=0.01,0.001 --grid embedding.dim=8,16 run.yaml\n"
-                "reckon tune --random 20 --range train.optimizer.learning_rate=1e-4..1e-1:log --range model.dropout=0..0.5 run.yaml",
+    .examples =
+        "reckon tune --grid train.optimizer.learning_rate=0.01,0.001 --grid embedding.dim=8,16 run.yaml\n"
+        "reckon tune --random 20 --range train.optimizer.learning_rate=1e-4..1e-1:log --range "
+        "model.dropout=0..0.5 run.yaml",
     .run = run,
 };

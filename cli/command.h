@@ -15,8 +15,8 @@ typedef enum option_kind {
 } option_kind;
 
 typedef struct option {
-    const char *name;    /* without the dashes */
-    char letter;         /* short form, or 0 */
+    const char *name; /* without the dashes */
+    char letter;      /* short form, or 0 */
     option_kind kind;
     const char *value;   /* what VALUE is called in the help */
     const char *choices; /* "a|b|c", or NULL */
@@ -40,25 +40,29 @@ typedef struct arguments {
 
 typedef struct command {
     const char *name;
-    const char *summary;             /* one line */
-    const char *positional;          /* "RUN.yaml", "INPUT OUTPUT" */
+    const char *summary;    /* one line */
+    const char *positional; /* "RUN.yaml", "INPUT OUTPUT" */
     int min_positional, max_positional;
     const char *description;
-    option options[MAX_OPTIONS];     /* ended by a NULL name */
-    const char *examples;            /* lines, each a command */
+    option options[MAX_OPTIONS]; /* ended by a NULL name */
+    const char *examples;        /* lines, each a command */
     int (*run)(const arguments *args);
-    bool hidden;                     /* left out of the help's list */
+    bool hidden; /* left out of the help's list */
 } command;
 
 /* Every command, in the order of the help. */
-#define COMMAND_LIST(X) X(train) X(eval) X(predict) X(report) X(convert) X(inspect) X(tune) X(bench) X(plan) X(completion) X(manual)
+#define COMMAND_LIST(X) \
+    X(train)            \
+    X(eval) X(predict) X(report) X(convert) X(inspect) X(tune) X(bench) X(plan) X(completion) X(manual)
 #define COMMAND_DECLARE(name) extern const command command_##name;
 COMMAND_LIST(COMMAND_DECLARE)
 #undef COMMAND_DECLARE
 
 const command *command_find(const char *name);
 const command *command_like(const char *name); /* that begins most like it, by two letters or more; or NULL */
-bool is_more_alike(const char *name, const char *word, size_t *most); /* begins like it by two letters or more, and by more than *most (at first 0), which it sets */
+bool is_more_alike(const char *name, const char *word,
+                   size_t *most); /* begins like it by two letters or more, and by more than *most (at first
+                                     0), which it sets */
 const command *const *command_all(size_t *n);
 
 /* Fill *out from argv[0..argc); false after printing what is wrong (exit EXIT_USAGE). */
@@ -66,7 +70,7 @@ bool arguments_parse(const command *cmd, int argc, char **argv, arguments *out);
 
 void help_program(void);
 void help_command(const command *cmd);
-void help_manual(void);                 /* the man page, in roff */
+void help_manual(void);                  /* the man page, in roff */
 bool help_completion(const char *shell); /* "bash", "zsh" or "fish"; false: no such shell */
 
 #endif

@@ -8,26 +8,33 @@
 
 static void print_option(const option *opt) {
     char left[64];
-    int n = snprintf(left, sizeof left, "  %c%c%s --%s", opt->letter ? '-' : ' ', opt->letter ? opt->letter : ' ',
-                     opt->letter ? "," : " ", opt->name);
+    int n = snprintf(left, sizeof left, "  %c%c%s --%s", opt->letter ? '-' : ' ',
+                     opt->letter ? opt->letter : ' ', opt->letter ? "," : " ", opt->name);
     if (opt->kind != OPTION_FLAG) snprintf(left + n, sizeof left - (size_t)n, " %s", opt->value);
-    printf("%-30s %s%s%s%s\n", left, opt->help, opt->choices ? " (" : "", opt->choices ? opt->choices : "", opt->choices ? ")" : "");
+    printf("%-30s %s%s%s%s\n", left, opt->help, opt->choices ? " (" : "", opt->choices ? opt->choices : "",
+           opt->choices ? ")" : "");
 }
 
 static const option help_option = {"help", 'h', OPTION_FLAG, NULL, NULL, "show this help"};
 
 void help_program(void) {
-    printf("reckon %s: recommendation models with embedding tables larger than one device\n\nusage: reckon COMMAND ...\n\n", rk_version());
+    printf(
+        "reckon %s: recommendation models with embedding tables larger than one device\n\nusage: reckon "
+        "COMMAND ...\n\n",
+        rk_version());
     size_t n;
     const command *const *all = command_all(&n);
     for (size_t i = 0; i < n; i++)
         if (!all[i]->hidden) printf("  %-12s %s\n", all[i]->name, all[i]->summary);
-    printf("\n'reckon COMMAND --help' shows a command's options and examples; 'reckon --version' the version.\n"
-           "environment: RK_THREADS (threads), RK_ISA (scalar, avx2, avx512), RK_LOG (debug, info, warning, error)\n");
+    printf(
+        "\n'reckon COMMAND --help' shows a command's options and examples; 'reckon --version' the version.\n"
+        "environment: RK_THREADS (threads), RK_ISA (scalar, avx2, avx512), RK_LOG (debug, info, warning, "
+        "error)\n");
 }
 
 void help_command(const command *cmd) {
-    printf("reckon %s: %s\n\nusage: reckon %s [OPTIONS] %s\n\n%s\n\noptions:\n", cmd->name, cmd->summary, cmd->name, cmd->positional, cmd->description);
+    printf("reckon %s: %s\n\nusage: reckon %s [OPTIONS] %s\n\n%s\n\noptions:\n", cmd->name, cmd->summary,
+           cmd->name, cmd->positional, cmd->description);
     for (int i = 0; i < MAX_OPTIONS && cmd->options[i].name; i++) print_option(&cmd->options[i]);
     print_option(&help_option);
     printf("\nexamples:\n");
@@ -48,9 +55,11 @@ static void roff(const char *text) {
 }
 
 void help_manual(void) {
-    printf(".TH RECKON 1 \"\" \"reckon %s\" \"User Commands\"\n.SH NAME\nreckon \\- train, evaluate and use recommendation models\n"
-           ".SH SYNOPSIS\n.B reckon\nCOMMAND [OPTIONS] ...\n.SH COMMANDS\n",
-           rk_version());
+    printf(
+        ".TH RECKON 1 \"\" \"reckon %s\" \"User Commands\"\n.SH NAME\nreckon \\- train, evaluate and use "
+        "recommendation models\n"
+        ".SH SYNOPSIS\n.B reckon\nCOMMAND [OPTIONS] ...\n.SH COMMANDS\n",
+        rk_version());
     size_t n;
     const command *const *all = command_all(&n);
     for (size_t i = 0; i < n; i++) {
@@ -66,41 +75,53 @@ void help_manual(void) {
             roff(opt->name);
             printf("%s%s\n", opt->kind == OPTION_FLAG ? "" : " ", opt->kind == OPTION_FLAG ? "" : opt->value);
             roff(opt->help);
-            printf("%s%s%s\n", opt->choices ? " (" : "", opt->choices ? opt->choices : "", opt->choices ? ")" : "");
+            printf("%s%s%s\n", opt->choices ? " (" : "", opt->choices ? opt->choices : "",
+                   opt->choices ? ")" : "");
         }
         printf(".PP\nExamples:\n.PP\n.nf\n");
         roff(all[i]->examples);
         printf("\n.fi\n");
     }
-    printf(".SH EXIT STATUS\n0: done. 1: the run failed. 2: wrong usage. 130, 143: it was stopped by SIGINT or SIGTERM; a training has saved and can be resumed.\n"
-           ".SH ENVIRONMENT\n.TP\n.B RK_THREADS\nthreads of the library's pool\n.TP\n.B RK_ISA\nkernels: scalar, avx2 or avx512\n"
-           ".TP\n.B RK_LOG\nleast level of messages: debug, info, warning or error\n");
+    printf(
+        ".SH EXIT STATUS\n0: done. 1: the run failed. 2: wrong usage. 130, 143: it was stopped by SIGINT or "
+        "SIGTERM; a training has saved and can be resumed.\n"
+        ".SH ENVIRONMENT\n.TP\n.B RK_THREADS\nthreads of the library's pool\n.TP\n.B RK_ISA\nkernels: "
+        "scalar, avx2 or avx512\n"
+        ".TP\n.B RK_LOG\nleast level of messages: debug, info, warning or error\n");
 }
 
 static void complete_bash(void) {
     size_t n;
     const command *const *all = command_all(&n);
-    printf("_reckon() {\n    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} words=\n"
-           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        words=\"");
+    printf(
+        "_reckon() {\n    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} "
+        "words=\n"
+        "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        words=\"");
     for (size_t i = 0; i < n; i++)
         if (!all[i]->hidden) printf("%s ", all[i]->name);
     printf("help --help --version\"\n    else\n        case ${COMP_WORDS[1]}:$previous in\n");
     for (size_t i = 0; i < n; i++)
         for (int j = 0; j < MAX_OPTIONS && all[i]->options[j].name; j++)
             if (all[i]->options[j].choices)
-                printf("            %s:--%s) words=$(echo '%s' | tr '|' ' ') ;;\n", all[i]->name, all[i]->options[j].name, all[i]->options[j].choices);
+                printf("            %s:--%s) words=$(echo '%s' | tr '|' ' ') ;;\n", all[i]->name,
+                       all[i]->options[j].name, all[i]->options[j].choices);
     /* a key of the reference, and what follows its '=' is free; readline takes '=' for a word of its own */
-    printf("            *:--set|*:-s|*:--grid|*:--range) words=$(\"${COMP_WORDS[0]}\" manual keys 2>/dev/null | sed -n 's/^| `\\([^`[]*\\)`.*/\\1=/p')\n"
-           "                compopt -o nospace 2>/dev/null ;;\n");
-    printf("        esac\n        if [ -z \"$words\" ]; then\n            case ${COMP_WORDS[1]}:$current in\n");
+    printf(
+        "            *:--set|*:-s|*:--grid|*:--range) words=$(\"${COMP_WORDS[0]}\" manual keys 2>/dev/null | "
+        "sed -n 's/^| `\\([^`[]*\\)`.*/\\1=/p')\n"
+        "                compopt -o nospace 2>/dev/null ;;\n");
+    printf(
+        "        esac\n        if [ -z \"$words\" ]; then\n            case ${COMP_WORDS[1]}:$current in\n");
     for (size_t i = 0; i < n; i++) {
         if (all[i]->hidden) continue;
         printf("                %s:-*) words=\"", all[i]->name);
-        for (int j = 0; j < MAX_OPTIONS && all[i]->options[j].name; j++) printf("--%s ", all[i]->options[j].name);
+        for (int j = 0; j < MAX_OPTIONS && all[i]->options[j].name; j++)
+            printf("--%s ", all[i]->options[j].name);
         printf("--help\" ;;\n");
     }
-    printf("            esac\n        fi\n    fi\n    COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n}\n"
-           "complete -o default -F _reckon reckon\n");
+    printf(
+        "            esac\n        fi\n    fi\n    COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n}\n"
+        "complete -o default -F _reckon reckon\n");
 }
 
 static void complete_zsh(void) {
@@ -113,10 +134,12 @@ static void complete_fish(void) {
     const command *const *all = command_all(&n);
     for (size_t i = 0; i < n; i++) {
         if (all[i]->hidden) continue;
-        printf("complete -c reckon -n __fish_use_subcommand -a %s -d \"%s\"\n", all[i]->name, all[i]->summary);
+        printf("complete -c reckon -n __fish_use_subcommand -a %s -d \"%s\"\n", all[i]->name,
+               all[i]->summary);
         for (int j = 0; j < MAX_OPTIONS && all[i]->options[j].name; j++)
-            printf("complete -c reckon -n '__fish_seen_subcommand_from %s' -l %s%s -d \"%s\"\n", all[i]->name, all[i]->options[j].name,
-                   all[i]->options[j].kind == OPTION_FLAG ? "" : " -r", all[i]->options[j].help);
+            printf("complete -c reckon -n '__fish_seen_subcommand_from %s' -l %s%s -d \"%s\"\n", all[i]->name,
+                   all[i]->options[j].name, all[i]->options[j].kind == OPTION_FLAG ? "" : " -r",
+                   all[i]->options[j].help);
     }
 }
 

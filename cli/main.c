@@ -35,7 +35,8 @@ static int run(int argc, char **argv) {
     const command *cmd = command_find(word);
     if (!cmd) {
         const command *like = command_like(word);
-        usage_error(NULL, like ? "there is no command '%s'; there is '%s'" : "there is no command '%s'", word, like ? like->name : "");
+        usage_error(NULL, like ? "there is no command '%s'; there is '%s'" : "there is no command '%s'", word,
+                    like ? like->name : "");
         return EXIT_USAGE;
     }
     for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++)
@@ -48,7 +49,8 @@ static int run(int argc, char **argv) {
     return cmd->run(&args);
 }
 
-/* glibc raises the size from which memory is the kernel's to whatever was freed last, and then keeps what growing arrays leave behind: up to a fifth of a run's memory. */
+/* glibc raises the size from which memory is the kernel's to whatever was freed last, and then keeps what
+ * growing arrays leave behind: up to a fifth of a run's memory. */
 static void give_memory_back(void) {
 #ifdef M_MMAP_THRESHOLD
     mallopt(M_MMAP_THRESHOLD, 1 << 18);

@@ -71,12 +71,13 @@ static void show_progress(progress *state, const rk_event *event) {
     if (event->n_steps > 0) {
         format_bar((double)event->step / (double)event->n_steps, bar, 20);
         if (state->interactive) n = snprintf(line, sizeof line, "[%s] ", bar);
-        n += snprintf(line + n, sizeof line - (size_t)n, "step %lld/%lld", (long long)event->step, (long long)event->n_steps);
+        n += snprintf(line + n, sizeof line - (size_t)n, "step %lld/%lld", (long long)event->step,
+                      (long long)event->n_steps);
     } else {
         n = snprintf(line, sizeof line, "step %lld", (long long)event->step);
     }
-    snprintf(line + n, sizeof line - (size_t)n, "  epoch %lld  loss %.5f  %s samples/s%s%s", (long long)event->epoch + 1, event->loss, rate,
-             left[0] ? "  left " : "", left);
+    snprintf(line + n, sizeof line - (size_t)n, "  epoch %lld  loss %.5f  %s samples/s%s%s",
+             (long long)event->epoch + 1, event->loss, rate, left[0] ? "  left " : "", left);
     show(state, line);
 }
 
@@ -97,15 +98,24 @@ void progress_event(void *user, const rk_event *event) {
     progress *state = user;
     if (state->quiet) return;
     switch (event->kind) {
-        case RK_EVENT_STAGE: say(state, "%s", event->message); break;
-        case RK_EVENT_PROGRESS: show_progress(state, event); break;
+        case RK_EVENT_STAGE:
+            say(state, "%s", event->message);
+            break;
+        case RK_EVENT_PROGRESS:
+            show_progress(state, event);
+            break;
         case RK_EVENT_EVALUATION:
-            say(state, "epoch %lld  step %lld  validation%s", (long long)event->epoch + 1, (long long)event->step, event->best ? " (best so far)" : "");
+            say(state, "epoch %lld  step %lld  validation%s", (long long)event->epoch + 1,
+                (long long)event->step, event->best ? " (best so far)" : "");
             fputs("    ", stderr);
             print_metrics(event->metrics, event->n_metrics, false);
             break;
-        case RK_EVENT_CHECKPOINT: say(state, "saved %s", event->message); break;
-        case RK_EVENT_STOP: say(state, "%s", event->message); break;
+        case RK_EVENT_CHECKPOINT:
+            say(state, "saved %s", event->message);
+            break;
+        case RK_EVENT_STOP:
+            say(state, "%s", event->message);
+            break;
     }
 }
 

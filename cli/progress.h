@@ -8,7 +8,7 @@
 
 typedef struct progress {
     bool interactive, quiet;
-    bool line_open;  /* a rewritten line stands on the terminal */
+    bool line_open; /* a rewritten line stands on the terminal */
 } progress;
 
 void progress_init(progress *state, bool quiet);

@@ -17,7 +17,8 @@ void stop_unhear(void);
 int stop_signal(void); /* the signal that came, or 0 */
 /* The exit status of a command that ended because of a signal: 128 and its number, as shells count. */
 int stop_code(void);
-/* The same over ranks, of which a launcher may have told one: collective; `stopped`: this rank knows that the run ended early. Returns 0 where none did. */
+/* The same over ranks, of which a launcher may have told one: collective; `stopped`: this rank knows that the
+ * run ended early. Returns 0 where none did. */
 int stop_code_over(rk_comm *comm, bool stopped);
 
 #endif

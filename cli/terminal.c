@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Bytes of the UTF-8 character at `at` that a terminal shows; 0: a byte that it would obey, or that is no UTF-8. */
+/* Bytes of the UTF-8 character at `at` that a terminal shows; 0: a byte that it would obey, or that is no
+ * UTF-8. */
 static int shown_bytes(const unsigned char *at) {
     if (at[0] < 0x80) return at[0] == '\n' || at[0] == '\t' || (at[0] >= 0x20 && at[0] != 0x7f);
     int n = at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;

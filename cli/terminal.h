@@ -1,4 +1,5 @@
-/* What the program says on the terminal: errors, notes, the library's log. Results go to stdout, the rest to stderr. */
+/* What the program says on the terminal: errors, notes, the library's log. Results go to stdout, the rest to
+ * stderr. */
 #ifndef RK_CLI_TERMINAL_H
 #define RK_CLI_TERMINAL_H
 
@@ -10,10 +11,11 @@
 
 #include "command.h"
 
-void terminal_init(void);            /* send the library's log to stderr: warnings, or what RK_LOG says */
-bool terminal_is_interactive(void);  /* stderr is a terminal */
+void terminal_init(void);           /* send the library's log to stderr: warnings, or what RK_LOG says */
+bool terminal_is_interactive(void); /* stderr is a terminal */
 
-/* Text with names and values in it, which are whatever a file says: what a terminal would obey is written as \xNN. On stderr nothing is printed in another way. */
+/* Text with names and values in it, which are whatever a file says: what a terminal would obey is written as
+ * \xNN. On stderr nothing is printed in another way. */
 void print_text(FILE *out, const char *text);
 void print_format(const char *format, va_list list); /* on stderr */
 /* "reckon: error: <reason of the last failure>" with its hint; returns EXIT_FAILED. */

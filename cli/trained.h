@@ -12,11 +12,16 @@ typedef struct trained {
     bool speaks; /* the first rank */
 } trained;
 
-/* path: a checkpoint, a run's directory, or the run file whose train.output holds it; device: as rk_predictor_options. Returns EXIT_OK, or says why not. */
+/* path: a checkpoint, a run's directory, or the run file whose train.output holds it; device: as
+ * rk_predictor_options. Returns EXIT_OK, or says why not. */
 int trained_open(const char *path, const char *device, trained *out);
 /* The exit status of a command whose last call gave `status`. */
 int trained_close(trained *model, rk_status status);
 
-#define OPTION_DEVICE {"device", 0, OPTION_TEXT, "DEVICE", "cpu|cuda", "what predicts; by default what the run was trained on"}
+#define OPTION_DEVICE                                               \
+    {                                                               \
+        "device", 0, OPTION_TEXT, "DEVICE", "cpu|cuda",             \
+            "what predicts; by default what the run was trained on" \
+    }
 
 #endif

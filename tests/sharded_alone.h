@@ -1,4 +1,4 @@
-/* A sharded collection of one rank, whose parcels are given as bytes: what another rank might send. */
+/* A sharded collection of one rank, whose messages are given as bytes: what another rank might send. */
 #ifndef RK_TESTS_SHARDED_ALONE_H
 #define RK_TESTS_SHARDED_ALONE_H
 

@@ -15,7 +15,8 @@ static void on_event(void *user, const rk_event *event) {
     (void)user;
     if (event->kind != RK_EVENT_EVALUATION) return;
     printf("epoch %lld:", (long long)event->epoch + 1);
-    for (int i = 0; i < event->n_metrics; i++) printf(" %s %.4f", event->metrics[i].name, event->metrics[i].value);
+    for (int i = 0; i < event->n_metrics; i++)
+        printf(" %s %.4f", event->metrics[i].name, event->metrics[i].value);
     printf("\n");
 }
 
@@ -27,7 +28,8 @@ static rk_status train_by_hand(const rk_config *config) {
     double loss = 0;
     rk_status status = rk_dataset_open(config, "train", &dataset);
     if (status == RK_OK) status = rk_model_create(config, dataset, &model);
-    while (status == RK_OK && (status = rk_dataset_next(dataset, &batch)) == RK_OK) status = rk_model_train(model, batch, &loss);
+    while (status == RK_OK && (status = rk_dataset_next(dataset, &batch)) == RK_OK)
+        status = rk_model_train(model, batch, &loss);
     if (status == RK_END) {
         printf("one epoch by hand: %lld steps, last loss %.4f\n", (long long)rk_model_step(model), loss);
         status = RK_OK;
@@ -43,7 +45,8 @@ int main(int argc, char **argv) {
         return 2;
     }
     rk_config *config;
-    if (rk_config_load(argv[1], (const char *const *)argv + 2, (size_t)argc - 2, &config) != RK_OK) return failed("config");
+    if (rk_config_load(argv[1], (const char *const *)argv + 2, (size_t)argc - 2, &config) != RK_OK)
+        return failed("config");
     if (train_by_hand(config) != RK_OK) return failed("by hand");
 
     rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;

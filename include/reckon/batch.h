@@ -12,23 +12,24 @@ extern "C" {
 
 /* One feature's ids, by sample (CSR). Dense input of k ids a sample: offsets NULL and ids_per_sample = k. */
 typedef struct rk_ids {
-    const int64_t *offsets;  /* [n+1] into ids, or NULL */
-    int64_t ids_per_sample;  /* used where offsets is NULL */
-    const int64_t *ids;      /* [offsets[n]] */
-    const float *weights;    /* [offsets[n]] or NULL */
+    const int64_t *offsets; /* [n+1] into ids, or NULL */
+    int64_t ids_per_sample; /* used where offsets is NULL */
+    const int64_t *ids;     /* [offsets[n]] */
+    const float *weights;   /* [offsets[n]] or NULL */
 } rk_ids;
 
 typedef struct rk_batch {
-    int64_t n;               /* samples */
+    int64_t n; /* samples */
     int32_t n_dense;
     int32_t n_features;
     int32_t n_tasks;
-    const float *dense;      /* [n, n_dense] */
-    const rk_ids *features;  /* [n_features] */
-    const float *labels;     /* [n, n_tasks], or NULL where unlabelled; NaN: absent, of a label that is `optional` */
+    const float *dense;     /* [n, n_dense] */
+    const rk_ids *features; /* [n_features] */
+    const float
+        *labels; /* [n, n_tasks], or NULL where unlabelled; NaN: absent, of a label that is `optional` */
     const float *sample_weights; /* [n] or NULL */
-    const int64_t *groups;   /* [n] or NULL: the key that GAUC groups by */
-    int64_t first_row;       /* number of the batch's first sample in its epoch, for messages */
+    const int64_t *groups;       /* [n] or NULL: the key that GAUC groups by */
+    int64_t first_row;           /* number of the batch's first sample in its epoch, for messages */
 } rk_batch;
 
 #ifdef __cplusplus

@@ -12,12 +12,15 @@ extern "C" {
 
 typedef struct rk_config rk_config;
 
-/* Read a run file. overrides [n]: "train.optimizer.learning_rate=0.1", applied in order. Relative paths in the file are relative to the
- * file's directory, those in overrides to the current one. Any mistake is RK_CONFIG with "file:line: key '...': ..." and a hint. */
-RK_API rk_status rk_config_load(const char *path, const char *const *overrides, size_t n_overrides, rk_config **out);
-/* The same from text; `name` stands for the file in messages, `directory` (NULL: the current one) is what paths are relative to. */
-RK_API rk_status rk_config_parse(const char *text, const char *name, const char *directory, const char *const *overrides, size_t n_overrides,
-                                 rk_config **out);
+/* Read a run file. overrides [n]: "train.optimizer.learning_rate=0.1", applied in order. Relative paths in
+ * the file are relative to the file's directory, those in overrides to the current one. Any mistake is
+ * RK_CONFIG with "file:line: key '...': ..." and a hint. */
+RK_API rk_status rk_config_load(const char *path, const char *const *overrides, size_t n_overrides,
+                                rk_config **out);
+/* The same from text; `name` stands for the file in messages, `directory` (NULL: the current one) is what
+ * paths are relative to. */
+RK_API rk_status rk_config_parse(const char *text, const char *name, const char *directory,
+                                 const char *const *overrides, size_t n_overrides, rk_config **out);
 RK_API void rk_config_free(rk_config *config);
 
 /* The whole configuration with every default filled in, as YAML. Free with rk_text_free. */

@@ -14,17 +14,19 @@ extern "C" {
 
 typedef struct rk_dataset rk_dataset;
 
-/* split: "train", "valid" or "test" of the run file's data section, or the path of another file of the same columns. Fits the transforms
- * (vocabularies, normalization) by a pass over the training data first, if they need it. Only "train" is shuffled. The
- * config must outlive the dataset. */
+/* split: "train", "valid" or "test" of the run file's data section, or the path of another file of the same
+ * columns. Fits the transforms (vocabularies, normalization) by a pass over the training data first, if they
+ * need it. Only "train" is shuffled. The config must outlive the dataset. */
 RK_API rk_status rk_dataset_open(const rk_config *config, const char *split, rk_dataset **out);
 RK_API void rk_dataset_free(rk_dataset *dataset);
 
-/* The next batch of the epoch: *out is valid until the next call on this dataset. RK_END (no message) after the last one;
- * the call after that starts the next epoch. Bad rows: RK_BAD_DATA naming file and row, or skipped and counted (on_bad_row). */
+/* The next batch of the epoch: *out is valid until the next call on this dataset. RK_END (no message) after
+ * the last one; the call after that starts the next epoch. Bad rows: RK_BAD_DATA naming file and row, or
+ * skipped and counted (on_bad_row). */
 RK_API rk_status rk_dataset_next(rk_dataset *dataset, const rk_batch **out);
 
-/* Where the next batch begins: an epoch and a number of rows into it. Seeking to a told position gives the same batches again. */
+/* Where the next batch begins: an epoch and a number of rows into it. Seeking to a told position gives the
+ * same batches again. */
 typedef struct rk_dataset_position {
     int64_t epoch;
     int64_t row;
@@ -34,10 +36,12 @@ RK_API rk_status rk_dataset_seek(rk_dataset *dataset, rk_dataset_position positi
 
 /* Rows of an epoch; -1 while unknown (before the first whole pass over a file without an index). */
 RK_API int64_t rk_dataset_n_rows(const rk_dataset *dataset);
-/* About the most memory that reading takes, with batches like `usual`: batches made ahead, the window that is shuffled, and rows kept between epochs
- * (data.cache_bytes) of the n_rows that an epoch has (-1: unknown, taken as many). */
+/* About the most memory that reading takes, with batches like `usual`: batches made ahead, the window that is
+ * shuffled, and rows kept between epochs (data.cache_bytes) of the n_rows that an epoch has (-1: unknown,
+ * taken as many). */
 RK_API uint64_t rk_dataset_peak_bytes(const rk_dataset *dataset, const rk_batch *usual, int64_t n_rows);
-RK_API int64_t rk_dataset_n_skipped(const rk_dataset *dataset); /* bad rows up to where the next batch begins */
+RK_API int64_t
+rk_dataset_n_skipped(const rk_dataset *dataset); /* bad rows up to where the next batch begins */
 
 #ifdef __cplusplus
 }

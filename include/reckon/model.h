@@ -15,28 +15,33 @@ extern "C" {
 
 typedef struct rk_model rk_model;
 
-/* The run file's model for a dataset's columns, with initial parameters; on the CPU, whatever its `device`. The dataset may be freed afterwards. */
+/* The run file's model for a dataset's columns, with initial parameters; on the CPU, whatever its `device`.
+ * The dataset may be freed afterwards. */
 RK_API rk_status rk_model_create(const rk_config *config, const rk_dataset *dataset, rk_model **out);
-/* The same, to be described: sizes, shapes and counts, without memory for a row or a batch. It takes rk_model_describe, rk_model_peak_bytes and rk_model_free; to train or
- * predict with it is refused, and rk_model_embeddings is NULL. */
+/* The same, to be described: sizes, shapes and counts, without memory for a row or a batch. It takes
+ * rk_model_describe, rk_model_peak_bytes and rk_model_free; to train or predict with it is refused, and
+ * rk_model_embeddings is NULL. */
 RK_API rk_status rk_model_outline(const rk_config *config, const rk_dataset *dataset, rk_model **out);
 RK_API void rk_model_free(rk_model *model);
 
-/* One synchronous step: lookup, forward, loss, backward, updates. *loss is the batch's mean loss before the update. A loss or gradient that
- * is not finite is RK_NOT_FINITE and nothing is updated. */
+/* One synchronous step: lookup, forward, loss, backward, updates. *loss is the batch's mean loss before the
+ * update. A loss or gradient that is not finite is RK_NOT_FINITE and nothing is updated. */
 RK_API rk_status rk_model_train(rk_model *model, const rk_batch *batch, double *loss);
 /* predictions [n, n_tasks]: probabilities where the loss is a cross-entropy. Changes nothing. */
 RK_API rk_status rk_model_predict(rk_model *model, const rk_batch *batch, float *predictions);
 
 RK_API int32_t rk_model_n_tasks(const rk_model *model);
-RK_API int64_t rk_model_step(const rk_model *model); /* training steps done */
+RK_API int64_t rk_model_step(const rk_model *model);        /* training steps done */
 RK_API rk_embeddings *rk_model_embeddings(rk_model *model); /* owned by the model */
-/* About the most memory that training takes beside the data, with batches like `usual`: tables, slots, dense part, and what a step needs. */
+/* About the most memory that training takes beside the data, with batches like `usual`: tables, slots, dense
+ * part, and what a step needs. */
 RK_API uint64_t rk_model_peak_bytes(const rk_model *model, const rk_batch *usual);
-/* What `reckon inspect` prints: tables with rows, dim, bytes; the graph with shapes and parameters. Free with rk_text_free. */
+/* What `reckon inspect` prints: tables with rows, dim, bytes; the graph with shapes and parameters. Free with
+ * rk_text_free. */
 RK_API rk_status rk_model_describe(const rk_model *model, char **out);
-/* The run file's model for a dataset's columns, written out as a `model:` section of `kind: graph` that yields the same one (docs/models.md), or as text for
- * graphviz. Takes none of the memory that the model would. Free with rk_text_free. */
+/* The run file's model for a dataset's columns, written out as a `model:` section of `kind: graph` that
+ * yields the same one (docs/models.md), or as text for graphviz. Takes none of the memory that the model
+ * would. Free with rk_text_free. */
 RK_API rk_status rk_model_graph_yaml(const rk_config *config, const rk_dataset *dataset, char **out);
 RK_API rk_status rk_model_graph_dot(const rk_config *config, const rk_dataset *dataset, char **out);
 

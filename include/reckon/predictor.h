@@ -17,13 +17,17 @@ typedef struct rk_predictor rk_predictor;
 
 typedef struct rk_predictor_options {
     size_t struct_size;
-    const char *device; /* "cpu" or "cuda" predicts; NULL: what the run was trained on or, with a warning in the log, the processors where that is a GPU and none can be used here */
-    rk_comm *comm;      /* ranks that predict together, rows shared out over them: all make the same calls with the same arguments and get the same answers. NULL: this process alone. Must
-                         * outlive the predictor */
+    const char *device; /* "cpu" or "cuda" predicts; NULL: what the run was trained on or, with a warning in
+                           the log, the processors where that is a GPU and none can be used here */
+    rk_comm *
+        comm; /* ranks that predict together, rows shared out over them: all make the same calls with the same
+               * arguments and get the same answers. NULL: this process alone. Must outlive the predictor */
 } rk_predictor_options;
-#define RK_PREDICTOR_OPTIONS_INIT {sizeof(rk_predictor_options), 0, 0}
+#define RK_PREDICTOR_OPTIONS_INIT \
+    { sizeof(rk_predictor_options), 0, 0 }
 
-/* path: a checkpoint, or a run's directory (its best or newest checkpoint is taken). options may be NULL. Any number of ranks may open what any other number trained. */
+/* path: a checkpoint, or a run's directory (its best or newest checkpoint is taken). options may be NULL. Any
+ * number of ranks may open what any other number trained. */
 RK_API rk_status rk_predictor_open(const char *path, const rk_predictor_options *options, rk_predictor **out);
 RK_API void rk_predictor_free(rk_predictor *predictor);
 
@@ -31,14 +35,19 @@ RK_API int32_t rk_predictor_n_tasks(const rk_predictor *predictor);
 RK_API const char *rk_predictor_task_name(const rk_predictor *predictor, int32_t task);
 RK_API const char *rk_predictor_path(const rk_predictor *predictor); /* the checkpoint in use */
 
-/* Predictions for a file in the columns of the run's data (labels may be missing): `row` is called once a row in order, with n_tasks predictions
- * and, where known, labels (else NULL; NaN for one that the row is without). A failing call ends the walk and its status is returned. Over ranks it is called on
- * each, and may fail on one. */
-typedef rk_status (*rk_prediction_callback)(void *user, int64_t row, const float *predictions, const float *labels);
-RK_API rk_status rk_predictor_file(rk_predictor *predictor, const char *path, rk_prediction_callback row, void *user);
+/* Predictions for a file in the columns of the run's data (labels may be missing): `row` is called once a row
+ * in order, with n_tasks predictions and, where known, labels (else NULL; NaN for one that the row is
+ * without). A failing call ends the walk and its status is returned. Over ranks it is called on each, and may
+ * fail on one. */
+typedef rk_status (*rk_prediction_callback)(void *user, int64_t row, const float *predictions,
+                                            const float *labels);
+RK_API rk_status rk_predictor_file(rk_predictor *predictor, const char *path, rk_prediction_callback row,
+                                   void *user);
 
-/* Metrics of a labelled split ("valid", "test") of the run, or of a file. Owned by the predictor until its next call. */
-RK_API rk_status rk_predictor_evaluate(rk_predictor *predictor, const char *split, const rk_metric **metrics, int32_t *n_metrics, int64_t *n_rows);
+/* Metrics of a labelled split ("valid", "test") of the run, or of a file. Owned by the predictor until its
+ * next call. */
+RK_API rk_status rk_predictor_evaluate(rk_predictor *predictor, const char *split, const rk_metric **metrics,
+                                       int32_t *n_metrics, int64_t *n_rows);
 
 #ifdef __cplusplus
 }

@@ -34,20 +34,27 @@ typedef struct rk_initializer {
     double value;        /* constant */
 } rk_initializer;
 
-/* A value of a row is a pure function of (seed, table name, id, column): the same whatever the shards or threads. */
+/* A value of a row is a pure function of (seed, table name, id, column): the same whatever the shards or
+ * threads. */
 typedef struct rk_table_config {
-    size_t struct_size;       /* sizeof(rk_table_config) */
+    size_t struct_size; /* sizeof(rk_table_config) */
     const char *name;
-    int64_t n_rows;           /* > 0 */
-    int32_t dim;              /* > 0 */
-    rk_dtype dtype;           /* of the rows; slots are f32. bf16 and f16 rows are rounded stochastically, seeded */
+    int64_t n_rows; /* > 0 */
+    int32_t dim;    /* > 0 */
+    rk_dtype dtype; /* of the rows; slots are f32. bf16 and f16 rows are rounded stochastically, seeded */
     rk_initializer initializer;
     const rk_optimizer *optimizer; /* NULL: the collection's */
-    bool frozen;              /* takes no update */
+    bool frozen;                   /* takes no update */
 } rk_table_config;
-#define RK_TABLE_CONFIG_INIT {sizeof(rk_table_config), 0, 0, 0, RK_F32, {RK_INIT_TRUNCATED_NORMAL, 0, 0, 0, 0, 0}, 0, false}
+#define RK_TABLE_CONFIG_INIT \
+    { sizeof(rk_table_config), 0, 0, 0, RK_F32, {RK_INIT_TRUNCATED_NORMAL, 0, 0, 0, 0, 0}, 0, false }
 
-typedef enum rk_combiner { RK_COMBINER_MEAN, RK_COMBINER_SUM, RK_COMBINER_SQRTN, RK_COMBINER_COUNT } rk_combiner;
+typedef enum rk_combiner {
+    RK_COMBINER_MEAN,
+    RK_COMBINER_SUM,
+    RK_COMBINER_SQRTN,
+    RK_COMBINER_COUNT
+} rk_combiner;
 RK_API const char *rk_combiner_name(rk_combiner combiner);
 
 /* Combining, with weights w (1 where there are none):
@@ -58,11 +65,14 @@ typedef struct rk_feature_config {
     const char *name;
     const char *table;
     rk_combiner combiner;
-    int32_t max_sequence_length; /* > 0: no combining; [n, max_sequence_length, dim], cut and zero-padded; weights refused */
-    bool skip_validation;        /* false: ids < 0 (and, for mean and sqrtn, weights <= 0) are dropped; true: they are errors */
-    bool weighted;               /* its ids may carry weights, so that no other rank combines its bags */
+    int32_t max_sequence_length; /* > 0: no combining; [n, max_sequence_length, dim], cut and zero-padded;
+                                    weights refused */
+    bool skip_validation; /* false: ids < 0 (and, for mean and sqrtn, weights <= 0) are dropped; true: they
+                             are errors */
+    bool weighted;        /* its ids may carry weights, so that no other rank combines its bags */
 } rk_feature_config;
-#define RK_FEATURE_CONFIG_INIT {sizeof(rk_feature_config), 0, 0, RK_COMBINER_MEAN, 0, false, false}
+#define RK_FEATURE_CONFIG_INIT \
+    { sizeof(rk_feature_config), 0, 0, RK_COMBINER_MEAN, 0, false, false }
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,5 @@
-/* A growable byte string. Zero-initialize; the first failure sticks in `status`, so a run of appends is checked once. */
+/* A growable byte string. Zero-initialize; the first failure sticks in `status`, so a run of appends is
+ * checked once. */
 #ifndef RK_BASE_BUFFER_H
 #define RK_BASE_BUFFER_H
 

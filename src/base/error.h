@@ -5,7 +5,8 @@
 #include <reckon/status.h>
 
 /* Replace this thread's last error; returns `status`, so that `return rk_error(RK_IO, "...")` reads well.
- * Messages: lower case, the subject in 'quotes', an optional last line "hint: ...". Never allocates; long ones are cut. */
+ * Messages: lower case, the subject in 'quotes', an optional last line "hint: ...". Never allocates; long
+ * ones are cut. */
 rk_status rk_error(rk_status status, const char *format, ...) RK_PRINTF(2, 3);
 
 /* As rk_error, and appends ": strerror(errno_value)" to the first line. */
@@ -21,17 +22,17 @@ rk_status rk_error_hint(rk_status status, const char *format, ...) RK_PRINTF(2, 
 void rk_error_copy(char *text, unsigned long text_bytes);
 
 /* Return early with the failure of `expr`. */
-#define RK_TRY(expr)                                 \
-    do {                                             \
-        rk_status rk_try_status_ = (expr);           \
+#define RK_TRY(expr)                                        \
+    do {                                                    \
+        rk_status rk_try_status_ = (expr);                  \
         if (rk_try_status_ != RK_OK) return rk_try_status_; \
     } while (0)
 
 /* For functions with one `done:` that cleans up; needs a local `rk_status status`. */
-#define RK_GOTO(expr)                                \
-    do {                                             \
-        status = (expr);                             \
-        if (status != RK_OK) goto done;              \
+#define RK_GOTO(expr)                   \
+    do {                                \
+        status = (expr);                \
+        if (status != RK_OK) goto done; \
     } while (0)
 
 #define RK_FAIL_IF(condition, code, ...)                     \

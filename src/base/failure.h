@@ -1,4 +1,5 @@
-/* The failure of a parallel loop: of the tasks that failed, the lowest one's, carried from its thread to the caller's. */
+/* The failure of a parallel loop: of the tasks that failed, the lowest one's, carried from its thread to the
+ * caller's. */
 #ifndef RK_BASE_FAILURE_H
 #define RK_BASE_FAILURE_H
 
@@ -13,7 +14,8 @@ typedef struct rk_failure {
     int64_t place;
     char message[1024];
 } rk_failure;
-#define RK_FAILURE_INIT {.mutex = PTHREAD_MUTEX_INITIALIZER, .status = RK_OK}
+#define RK_FAILURE_INIT \
+    { .mutex = PTHREAD_MUTEX_INITIALIZER, .status = RK_OK }
 
 /* Keep this thread's last error if `status` is one and no lower place has failed. Any thread. */
 void rk_failure_keep(rk_failure *failure, int64_t place, rk_status status);

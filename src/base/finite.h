@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* In integers, which compilers make vectors of: the exponent's bits are all ones in infinities and NaNs alone. */
+/* In integers, which compilers make vectors of: the exponent's bits are all ones in infinities and NaNs
+ * alone. */
 static inline bool rk_all_finite(const float *values, int64_t n) {
     uint32_t wrong = 0;
     for (int64_t i = 0; i < n; i++) {

@@ -19,17 +19,23 @@ RK_DEVICE_CODE static inline uint32_t rk_f32_bits(float value) {
     return bits;
 }
 
-RK_DEVICE_CODE static inline float rk_bf16_to_f32(uint16_t half) { return rk_f32_from_bits((uint32_t)half << 16); }
+RK_DEVICE_CODE static inline float rk_bf16_to_f32(uint16_t half) {
+    return rk_f32_from_bits((uint32_t)half << 16);
+}
 
-/* To nearest even; NaN stays NaN. (These are written without branches, so that loops over them become vectors.) */
+/* To nearest even; NaN stays NaN. (These are written without branches, so that loops over them become
+ * vectors.) */
 RK_DEVICE_CODE static inline uint16_t rk_bf16_from_f32(float value) {
-    uint32_t bits = rk_f32_bits(value), rounded = (bits + 0x7FFFu + (bits >> 16 & 1)) >> 16, quiet = bits >> 16 | 0x40u;
+    uint32_t bits = rk_f32_bits(value), rounded = (bits + 0x7FFFu + (bits >> 16 & 1)) >> 16,
+             quiet = bits >> 16 | 0x40u;
     return (uint16_t)((bits & 0x7FFFFFFFu) > 0x7F800000u ? quiet : rounded);
 }
 
-/* Up with the probability of what is dropped, by the low 16 bits of `random`; overflow saturates to the largest finite value. */
+/* Up with the probability of what is dropped, by the low 16 bits of `random`; overflow saturates to the
+ * largest finite value. */
 RK_DEVICE_CODE static inline uint16_t rk_bf16_from_f32_stochastic(float value, uint32_t random) {
-    uint32_t bits = rk_f32_bits(value), magnitude = bits & 0x7FFFFFFFu, rounded = (magnitude + (random & 0xFFFFu)) >> 16;
+    uint32_t bits = rk_f32_bits(value), magnitude = bits & 0x7FFFFFFFu,
+             rounded = (magnitude + (random & 0xFFFFu)) >> 16;
     rounded = rounded > 0x7F7Fu ? 0x7F7Fu : rounded;
     uint32_t finite = (bits >> 16 & 0x8000u) | rounded;
     return (uint16_t)(magnitude >= 0x7F800000u ? rk_bf16_from_f32(value) : finite);
@@ -42,13 +48,13 @@ RK_DEVICE_CODE static inline float rk_f16_to_f32(uint16_t half) {
     return rk_f32_from_bits(sign | ((half & 0x7C00u) == 0x7C00u ? special : scaled));
 }
 
-/* The magnitude's f16 bits, rounded to nearest even, or up with the dropped part's probability. Below 2^-40 it is zero:
- * 16 random bits cannot tell such a probability from none. */
+/* The magnitude's f16 bits, rounded to nearest even, or up with the dropped part's probability. Below 2^-40
+ * it is zero: 16 random bits cannot tell such a probability from none. */
 RK_DEVICE_CODE static inline uint32_t rk_f16_magnitude(uint32_t magnitude, uint32_t random, bool stochastic) {
     int exponent = (int)(magnitude >> 23) - 127;
     if (exponent < -40) return 0;
     uint64_t mantissa = magnitude & 0x7FFFFFu;
-    int shift = 13; /* bits of the mantissa that are dropped */
+    int shift = 13;       /* bits of the mantissa that are dropped */
     if (exponent < -14) { /* subnormal in f16: the implicit one is made explicit and more bits go */
         mantissa |= 0x800000u;
         shift += -14 - exponent;
@@ -56,7 +62,8 @@ RK_DEVICE_CODE static inline uint32_t rk_f16_magnitude(uint32_t magnitude, uint3
     }
     uint32_t result = ((uint32_t)(exponent + 15) << 10) + (uint32_t)(mantissa >> shift);
     uint64_t dropped = mantissa & ((1ull << shift) - 1), half = 1ull << (shift - 1);
-    bool up = stochastic ? dropped << 16 > (uint64_t)(random & 0xFFFFu) << shift : dropped > half || (dropped == half && (result & 1));
+    bool up = stochastic ? dropped << 16 > (uint64_t)(random & 0xFFFFu) << shift
+                         : dropped > half || (dropped == half && (result & 1));
     return result + up;
 }
 
@@ -70,14 +77,17 @@ RK_DEVICE_CODE static inline uint16_t rk_f16_from_f32(float value) {
     return (uint16_t)(sign | (result > 0x7C00 ? 0x7C00 : result));
 }
 
-/* To nearest even; what is finite stays so: overflow saturates to the largest finite value. For numbers that were checked before they are rounded. */
+/* To nearest even; what is finite stays so: overflow saturates to the largest finite value. For numbers that
+ * were checked before they are rounded. */
 RK_DEVICE_CODE static inline uint16_t rk_bf16_from_f32_finite(float value) {
     uint16_t half = rk_bf16_from_f32(value);
-    return (uint16_t)(half - ((half & 0x7FFFu) == 0x7F80u && (rk_f32_bits(value) & 0x7FFFFFFFu) != 0x7F800000u));
+    return (uint16_t)(half -
+                      ((half & 0x7FFFu) == 0x7F80u && (rk_f32_bits(value) & 0x7FFFFFFFu) != 0x7F800000u));
 }
 RK_DEVICE_CODE static inline uint16_t rk_f16_from_f32_finite(float value) {
     uint16_t half = rk_f16_from_f32(value);
-    return (uint16_t)(half - ((half & 0x7FFFu) == 0x7C00u && (rk_f32_bits(value) & 0x7FFFFFFFu) != 0x7F800000u));
+    return (uint16_t)(half -
+                      ((half & 0x7FFFu) == 0x7C00u && (rk_f32_bits(value) & 0x7FFFFFFFu) != 0x7F800000u));
 }
 
 /* Overflow saturates to the largest finite value. */
@@ -85,7 +95,8 @@ RK_DEVICE_CODE static inline uint16_t rk_f16_from_f32_stochastic(float value, ui
     uint32_t bits = rk_f32_bits(value), magnitude = bits & 0x7FFFFFFFu;
     if (magnitude >= 0x7F800000u) return rk_f16_from_f32(value);
     uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
-    uint32_t largest = 0x7BFF, result = magnitude >= 0x47800000u ? largest : rk_f16_magnitude(magnitude, random, true);
+    uint32_t largest = 0x7BFF,
+             result = magnitude >= 0x47800000u ? largest : rk_f16_magnitude(magnitude, random, true);
     return (uint16_t)(sign | (result > largest ? largest : result));
 }
 

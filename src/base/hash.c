@@ -59,8 +59,9 @@ static uint32_t crc_by_table(uint32_t crc, const uint8_t *data, size_t n_bytes) 
 #ifdef __x86_64__
 #include <nmmintrin.h>
 
-/* The instruction takes three cycles and starts one in each: so three stretches are summed side by side, and the first two are then moved over the bytes
- * that follow them, by tables of what one stretch of zero bytes does to each byte of a crc. Long stretches for long data, short ones for what is left. */
+/* The instruction takes three cycles and starts one in each: so three stretches are summed side by side, and
+ * the first two are then moved over the bytes that follow them, by tables of what one stretch of zero bytes
+ * does to each byte of a crc. Long stretches for long data, short ones for what is left. */
 enum { LONG_STRETCH = 1024, SHORT_STRETCH = 128 };
 typedef uint32_t shift_table[4][256];
 static shift_table long_shifts, short_shifts;
@@ -68,11 +69,13 @@ static shift_table long_shifts, short_shifts;
 static void fill_shifts(shift_table shifts, size_t stretch) {
     static const uint8_t zeros[LONG_STRETCH];
     for (int byte = 0; byte < 4; byte++)
-        for (uint32_t value = 0; value < 256; value++) shifts[byte][value] = crc_by_table(value << (8 * byte), zeros, stretch);
+        for (uint32_t value = 0; value < 256; value++)
+            shifts[byte][value] = crc_by_table(value << (8 * byte), zeros, stretch);
 }
 
 static inline uint32_t shifted(shift_table shifts, uint32_t crc) {
-    return shifts[0][crc & 255] ^ shifts[1][crc >> 8 & 255] ^ shifts[2][crc >> 16 & 255] ^ shifts[3][crc >> 24];
+    return shifts[0][crc & 255] ^ shifts[1][crc >> 8 & 255] ^ shifts[2][crc >> 16 & 255] ^
+           shifts[3][crc >> 24];
 }
 
 static inline uint64_t word_at(const uint8_t *at) {
@@ -81,7 +84,8 @@ static inline uint64_t word_at(const uint8_t *at) {
     return word;
 }
 
-__attribute__((target("sse4.2"))) static inline uint32_t crc_of_three(uint32_t crc, const uint8_t *data, size_t stretch, shift_table shifts) {
+__attribute__((target("sse4.2"))) static inline uint32_t crc_of_three(uint32_t crc, const uint8_t *data,
+                                                                      size_t stretch, shift_table shifts) {
     uint64_t a = crc, b = 0, c = 0;
     for (size_t i = 0; i < stretch; i += 8) {
         a = _mm_crc32_u64(a, word_at(data + i));
@@ -91,10 +95,13 @@ __attribute__((target("sse4.2"))) static inline uint32_t crc_of_three(uint32_t c
     return shifted(shifts, shifted(shifts, (uint32_t)a) ^ (uint32_t)b) ^ (uint32_t)c;
 }
 
-__attribute__((target("sse4.2"))) static uint32_t crc_by_instruction(uint32_t crc, const uint8_t *data, size_t n_bytes) {
+__attribute__((target("sse4.2"))) static uint32_t crc_by_instruction(uint32_t crc, const uint8_t *data,
+                                                                     size_t n_bytes) {
     if (n_bytes >= 3 * SHORT_STRETCH) need_tables();
-    for (; n_bytes >= 3 * LONG_STRETCH; data += 3 * LONG_STRETCH, n_bytes -= 3 * LONG_STRETCH) crc = crc_of_three(crc, data, LONG_STRETCH, long_shifts);
-    for (; n_bytes >= 3 * SHORT_STRETCH; data += 3 * SHORT_STRETCH, n_bytes -= 3 * SHORT_STRETCH) crc = crc_of_three(crc, data, SHORT_STRETCH, short_shifts);
+    for (; n_bytes >= 3 * LONG_STRETCH; data += 3 * LONG_STRETCH, n_bytes -= 3 * LONG_STRETCH)
+        crc = crc_of_three(crc, data, LONG_STRETCH, long_shifts);
+    for (; n_bytes >= 3 * SHORT_STRETCH; data += 3 * SHORT_STRETCH, n_bytes -= 3 * SHORT_STRETCH)
+        crc = crc_of_three(crc, data, SHORT_STRETCH, short_shifts);
     uint64_t a = crc;
     for (; n_bytes >= 8; data += 8, n_bytes -= 8) a = _mm_crc32_u64(a, word_at(data));
     crc = (uint32_t)a;

@@ -6,7 +6,8 @@
 #include <stdint.h>
 
 uint64_t rk_hash_bytes(const void *data, size_t n_bytes, uint64_t seed);
-/* An integer hashes as its decimal text, so that the same value read from CSV or from rkb lands in the same bucket. */
+/* An integer hashes as its decimal text, so that the same value read from CSV or from rkb lands in the same
+ * bucket. */
 uint64_t rk_hash_i64(int64_t value, uint64_t seed);
 /* A bucket in [0, n_buckets) from a hash, by multiply-shift on the high bits. */
 uint64_t rk_hash_bucket(uint64_t hash, uint64_t n_buckets);

@@ -9,7 +9,8 @@
 
 /* A block's size stands in the 64 bytes before it, which also keep it aligned to a cache line. */
 enum { HEADER_BYTES = 64 };
-/* From here on blocks ask for huge pages: what is scattered over them (rows' uses, gradients) misses the TLB less. */
+/* From here on blocks ask for huge pages: what is scattered over them (rows' uses, gradients) misses the TLB
+ * less. */
 enum { HUGE_BLOCK_BYTES = 1 << 22, HUGE_PAGE_BYTES = 1 << 21 };
 
 static atomic_long live;
@@ -38,15 +39,18 @@ static bool total_bytes(size_t n, size_t bytes, size_t *out) {
     return !__builtin_mul_overflow(n, bytes, out) && *out <= SIZE_MAX - HEADER_BYTES;
 }
 
-/* A wish: without it pages are only smaller. */
+/* A constraint: without it pages are only smaller. */
 static void wish_huge_pages(void *data, size_t bytes) {
-    uintptr_t begin = (uintptr_t)data + (HUGE_PAGE_BYTES - (uintptr_t)data % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES, end = (uintptr_t)data + bytes;
+    uintptr_t begin =
+                  (uintptr_t)data + (HUGE_PAGE_BYTES - (uintptr_t)data % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES,
+              end = (uintptr_t)data + bytes;
     if (end > begin) (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 }
 
 static rk_status new_block(size_t total, char **out) {
     void *block = NULL;
-    if (must_fail() || posix_memalign(&block, HEADER_BYTES, total + HEADER_BYTES) != 0) return RK_NO_MEMORY_ERROR(total);
+    if (must_fail() || posix_memalign(&block, HEADER_BYTES, total + HEADER_BYTES) != 0)
+        return RK_NO_MEMORY_ERROR(total);
     if (total >= HUGE_BLOCK_BYTES) wish_huge_pages(block, total + HEADER_BYTES);
     memcpy(block, &total, sizeof total);
     atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
@@ -120,17 +124,22 @@ static uint64_t number_in(const char *path, const char *key) {
     unsigned long long value = UINT64_MAX;
     FILE *file = fopen(path, "r");
     if (!file) return UINT64_MAX;
-    while (fgets(line, sizeof line, file) && (strncmp(line, key, strlen(key)) != 0 || sscanf(line + strlen(key), "%llu", &value) != 1)) {}
+    while (fgets(line, sizeof line, file) &&
+           (strncmp(line, key, strlen(key)) != 0 || sscanf(line + strlen(key), "%llu", &value) != 1)) {
+    }
     fclose(file);
     return value;
 }
 
 uint64_t rk_memory_available(void) {
-    uint64_t free = number_in("/proc/meminfo", "MemAvailable:"), most = number_in("/sys/fs/cgroup/memory.max", ""), used = number_in("/sys/fs/cgroup/memory.current", "");
+    uint64_t free = number_in("/proc/meminfo", "MemAvailable:"),
+             most = number_in("/sys/fs/cgroup/memory.max", ""),
+             used = number_in("/sys/fs/cgroup/memory.current", "");
     if (free == UINT64_MAX) return 0;
     free *= 1024;
     if (most == UINT64_MAX || used == UINT64_MAX) return free; /* no limit */
-    uint64_t cached = number_in("/sys/fs/cgroup/memory.stat", "inactive_file "); /* files' pages, which go first */
+    uint64_t cached =
+        number_in("/sys/fs/cgroup/memory.stat", "inactive_file "); /* files' pages, which go first */
     if (cached < used) used -= cached;
     uint64_t left = most > used ? most - used : 1;
     return left < free ? left : free;

@@ -8,11 +8,12 @@
 
 #include "base/error.h"
 
-/* Zeroed memory for n elements of `bytes` each, 64-byte aligned; sets *out, or fails with RK_NO_MEMORY (overflow too).
- * n == 0 gives a valid pointer that must be freed. Free with rk_free. */
-rk_status rk_alloc(size_t n, size_t bytes, void *out);      /* out: pointer to any object pointer */
+/* Zeroed memory for n elements of `bytes` each, 64-byte aligned; sets *out, or fails with RK_NO_MEMORY
+ * (overflow too). n == 0 gives a valid pointer that must be freed. Free with rk_free. */
+rk_status rk_alloc(size_t n, size_t bytes, void *out); /* out: pointer to any object pointer */
 
-/* Grow or shrink *inout to n elements, keeping the old content; new bytes are undefined. On failure *inout stays valid. */
+/* Grow or shrink *inout to n elements, keeping the old content; new bytes are undefined. On failure *inout
+ * stays valid. */
 rk_status rk_realloc(size_t n, size_t bytes, void *inout);
 
 /* A copy of a string (n bytes of it, NUL added). */
@@ -21,18 +22,21 @@ rk_status rk_strndup(const char *text, size_t n, char **out);
 
 void rk_free(void *pointer); /* NULL is fine */
 
-/* Zeroed pages for large arrays, with transparent huge pages asked for. The kernel zeroes them at first touch, so nothing
- * is touched here. Free with the same size. */
+/* Zeroed pages for large arrays, with transparent huge pages asked for. The kernel zeroes them at first
+ * touch, so nothing is touched here. Free with the same size. */
 rk_status rk_pages_alloc(size_t bytes, void **out);
 void rk_pages_free(void *pages, size_t bytes);
 
-/* Bytes that the machine, or the control group that the process is in, has to give without swapping; 0: unknown. */
+/* Bytes that the machine, or the control group that the process is in, has to give without swapping; 0:
+ * unknown. */
 uint64_t rk_memory_available(void);
 
 /* Make room for one more element in a growable array: *array has `n` elements and *capacity places. */
-rk_status rk_grow(void *array, size_t n, size_t *capacity, size_t bytes); /* array: pointer to the array pointer */
+rk_status rk_grow(void *array, size_t n, size_t *capacity,
+                  size_t bytes); /* array: pointer to the array pointer */
 
-/* Test hook: the `countdown`-th allocation from now (1 = the next) fails, and all after it if `sticky`; 0 turns it off. */
+/* Test hook: the `countdown`-th allocation from now (1 = the next) fails, and all after it if `sticky`; 0
+ * turns it off. */
 void rk_alloc_fail_after(long countdown, bool sticky);
 /* Allocations live now, for leak checks in tests. */
 long rk_alloc_live(void);

@@ -1,5 +1,6 @@
-/* Counter-based random numbers: a value is a pure function of (seed, stream, counter), so it does not depend on threads,
- * shards or order. Philox4x32-10: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11. */
+/* Counter-based random numbers: a value is a pure function of (seed, stream, counter), so it does not depend
+ * on threads, shards or order. Philox4x32-10: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+ * SC'11. */
 #ifndef RK_BASE_RNG_H
 #define RK_BASE_RNG_H
 
@@ -14,8 +15,10 @@ RK_DEVICE_CODE static inline void rk_rng_multiply(uint32_t a, uint32_t b, uint32
 }
 
 /* Four independent 32-bit words of (seed, stream, counter). */
-RK_DEVICE_CODE static inline void rk_rng_block(uint64_t seed, uint64_t stream, uint64_t counter, uint32_t out[4]) {
-    uint32_t c[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)};
+RK_DEVICE_CODE static inline void rk_rng_block(uint64_t seed, uint64_t stream, uint64_t counter,
+                                               uint32_t out[4]) {
+    uint32_t c[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), (uint32_t)stream,
+                     (uint32_t)(stream >> 32)};
     uint32_t key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);
     for (int round = 0; round < 10; round++) {
         uint32_t high0, low0, high1, low1;

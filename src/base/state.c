@@ -6,11 +6,15 @@
 
 uint64_t rk_state_type_bytes(rk_state_type type) {
     switch (type) {
-        case RK_STATE_F32: return 4;
+        case RK_STATE_F32:
+            return 4;
         case RK_STATE_BF16:
-        case RK_STATE_F16: return 2;
-        case RK_STATE_I64: return 8;
-        case RK_STATE_U8: break;
+        case RK_STATE_F16:
+            return 2;
+        case RK_STATE_I64:
+            return 8;
+        case RK_STATE_U8:
+            break;
     }
     return 1;
 }
@@ -21,7 +25,8 @@ uint64_t rk_state_entry_bytes(const rk_state_entry *entry) {
     return n;
 }
 
-rk_status rk_state_add(rk_state *state, const char *name, rk_state_type type, int64_t dim0, int64_t dim1, void *data) {
+rk_status rk_state_add(rk_state *state, const char *name, rk_state_type type, int64_t dim0, int64_t dim1,
+                       void *data) {
     RK_FAIL_IF(rk_state_find(state, name) != NULL, RK_INTERNAL, "two pieces of state are named '%s'", name);
     RK_TRY(rk_grow(&state->entries, state->n, &state->capacity, sizeof *state->entries));
     rk_state_entry entry = {.type = type, .n_dims = dim1 ? 2 : 1, .dims = {dim0, dim1}, .data = data};

@@ -9,14 +9,20 @@
 #include "base/error.h"
 #include "base/text/name_map.h"
 
-typedef enum rk_state_type { RK_STATE_F32, RK_STATE_BF16, RK_STATE_F16, RK_STATE_I64, RK_STATE_U8 } rk_state_type;
+typedef enum rk_state_type {
+    RK_STATE_F32,
+    RK_STATE_BF16,
+    RK_STATE_F16,
+    RK_STATE_I64,
+    RK_STATE_U8
+} rk_state_type;
 
 typedef struct rk_state_entry {
     char *name;
     rk_state_type type;
     int32_t n_dims;
     int64_t dims[2];
-    void *data; /* a view of the live values, row major */
+    void *data;  /* a view of the live values, row major */
     bool shared; /* every trainer has it: the first one writes it */
 } rk_state_entry;
 
@@ -27,7 +33,8 @@ typedef struct rk_state {
 } rk_state;
 
 /* dims[1] = 0 means one dimension. Copies the name. */
-rk_status rk_state_add(rk_state *state, const char *name, rk_state_type type, int64_t dim0, int64_t dim1, void *data);
+rk_status rk_state_add(rk_state *state, const char *name, rk_state_type type, int64_t dim0, int64_t dim1,
+                       void *data);
 const rk_state_entry *rk_state_find(const rk_state *state, const char *name);
 uint64_t rk_state_entry_bytes(const rk_state_entry *entry);
 uint64_t rk_state_type_bytes(rk_state_type type);

@@ -1,5 +1,6 @@
-/* Sums over numbered leaves in the order of a binary tree, ((0 + 1) + (2 + 3)) + (4 + 5): whoever holds the leaves of a subtree can add them up alone, and
- * the bits of the whole stay the same. Leaves come in ascending order, some may be missing; partial sums wait on a stack. */
+/* Sums over numbered leaves in the order of a binary tree, ((0 + 1) + (2 + 3)) + (4 + 5): whoever holds the
+ * leaves of a subtree can add them up alone, and the bits of the whole stay the same. Leaves come in
+ * ascending order, some may be missing; partial sums wait on a stack. */
 #ifndef RK_BASE_TREE_SUM_H
 #define RK_BASE_TREE_SUM_H
 
@@ -7,7 +8,9 @@
 #include <stdint.h>
 
 /* The height at which two leaves meet. */
-static inline int rk_tree_level(uint32_t a, uint32_t b) { return a == b ? 0 : 32 - __builtin_clz(a ^ b); }
+static inline int rk_tree_level(uint32_t a, uint32_t b) {
+    return a == b ? 0 : 32 - __builtin_clz(a ^ b);
+}
 
 enum { RK_TREE_DEPTH = 33 };
 
@@ -17,12 +20,18 @@ typedef struct rk_tree {
     int depth;
 } rk_tree;
 
-/* Whether the two topmost sums are to be added (the top to the one below it, then rk_tree_join) before `next` is pushed. */
+/* Whether the two topmost sums are to be added (the top to the one below it, then rk_tree_join) before `next`
+ * is pushed. */
 static inline bool rk_tree_joins(const rk_tree *tree, uint32_t next) {
     int d = tree->depth;
-    return d > 1 && rk_tree_level(tree->leaves[d - 2], tree->leaves[d - 1]) < rk_tree_level(tree->leaves[d - 1], next);
+    return d > 1 &&
+           rk_tree_level(tree->leaves[d - 2], tree->leaves[d - 1]) < rk_tree_level(tree->leaves[d - 1], next);
 }
-static inline void rk_tree_join(rk_tree *tree) { tree->depth--; }
-static inline void rk_tree_push(rk_tree *tree, uint32_t leaf) { tree->leaves[tree->depth++] = leaf; }
+static inline void rk_tree_join(rk_tree *tree) {
+    tree->depth--;
+}
+static inline void rk_tree_push(rk_tree *tree, uint32_t leaf) {
+    tree->leaves[tree->depth++] = leaf;
+}
 
 #endif

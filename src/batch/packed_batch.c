@@ -67,8 +67,12 @@ static void widen(const void *from, size_t n, uint8_t width, int64_t *to) {
 static void pack_feature(const rk_ids *ids, int64_t first, int64_t n, rk_buffer *out) {
     int64_t begin = ids->offsets ? ids->offsets[first] : first * ids->ids_per_sample;
     int64_t n_ids = (ids->offsets ? ids->offsets[first + n] : (first + n) * ids->ids_per_sample) - begin;
-    const int64_t *offsets = ids->offsets ? ids->offsets + first : NULL, *values = n_ids ? ids->ids + begin : NULL;
-    feature_head h = {.n_ids = n_ids, .ids_per_sample = ids->ids_per_sample, .id_bytes = width_of(values, n_ids, 0), .is_weighted = ids->weights != NULL};
+    const int64_t *offsets = ids->offsets ? ids->offsets + first : NULL,
+                  *values = n_ids ? ids->ids + begin : NULL;
+    feature_head h = {.n_ids = n_ids,
+                      .ids_per_sample = ids->ids_per_sample,
+                      .id_bytes = width_of(values, n_ids, 0),
+                      .is_weighted = ids->weights != NULL};
     if (offsets) h.offset_bytes = width_of(offsets, n + 1, begin);
     put(out, &h, sizeof h);
     if (offsets) put_narrow(out, offsets, n + 1, begin, h.offset_bytes);
@@ -85,8 +89,15 @@ void rk_batch_pack(const rk_batch *batch, int64_t first, int64_t n, int columns,
     if (!(columns & RK_PACK_INPUT)) b.n_dense = b.n_features = 0, b.dense = NULL;
     if (!(columns & RK_PACK_LABELS)) b.labels = b.sample_weights = NULL;
     if (!(columns & RK_PACK_GROUPS)) b.groups = NULL;
-    head h = {.n = n, .first_row = b.first_row + first, .n_dense = b.n_dense, .n_features = b.n_features, .n_tasks = b.n_tasks, .has_dense = b.dense != NULL,
-              .has_labels = b.labels != NULL, .has_weights = b.sample_weights != NULL, .has_groups = b.groups != NULL};
+    head h = {.n = n,
+              .first_row = b.first_row + first,
+              .n_dense = b.n_dense,
+              .n_features = b.n_features,
+              .n_tasks = b.n_tasks,
+              .has_dense = b.dense != NULL,
+              .has_labels = b.labels != NULL,
+              .has_weights = b.sample_weights != NULL,
+              .has_groups = b.groups != NULL};
     put(out, &h, sizeof h);
     put_floats(out, b.dense, first, n, b.n_dense);
     put_floats(out, b.labels, first, n, b.n_tasks);
@@ -103,7 +114,8 @@ typedef struct cursor {
 
 /* n values of so many bytes; out: pointer to a pointer to them. */
 static rk_status take(cursor *c, int64_t n, size_t bytes, void *out) {
-    RK_FAIL_IF(n < 0 || (uint64_t)n > c->n_left / bytes || padded((size_t)n * bytes) > c->n_left, RK_BAD_DATA, "a packed batch is cut short");
+    RK_FAIL_IF(n < 0 || (uint64_t)n > c->n_left / bytes || padded((size_t)n * bytes) > c->n_left, RK_BAD_DATA,
+               "a packed batch is cut short");
     memcpy(out, &c->at, sizeof c->at);
     c->at += padded((size_t)n * bytes);
     c->n_left -= padded((size_t)n * bytes);
@@ -115,9 +127,11 @@ static rk_status take_if(cursor *c, bool present, int64_t n, size_t bytes, void 
     return present ? take(c, n, bytes, out) : RK_OK;
 }
 
-static rk_status take_wide(cursor *c, int64_t n, uint8_t width, struct rk_unpacked_ids *memory, const int64_t **out) {
+static rk_status take_wide(cursor *c, int64_t n, uint8_t width, struct rk_unpacked_ids *memory,
+                           const int64_t **out) {
     const void *narrow;
-    RK_FAIL_IF(width != 1 && width != 2 && width != 4 && width != 8, RK_BAD_DATA, "a packed batch has numbers of %d bytes", width);
+    RK_FAIL_IF(width != 1 && width != 2 && width != 4 && width != 8, RK_BAD_DATA,
+               "a packed batch has numbers of %d bytes", width);
     RK_TRY(take(c, n, width, &narrow));
     if ((size_t)n > memory->capacity || !memory->values) {
         size_t wanted = (size_t)n + (size_t)n / 4 + 8;
@@ -145,7 +159,8 @@ static rk_status unpack_feature(cursor *c, int64_t n, struct rk_unpacked_ids *me
     *out = (rk_ids){0};
     RK_TRY(take(c, 1, sizeof *h, &h));
     if (h->offset_bytes) RK_TRY(take_wide(c, n + 1, h->offset_bytes, &memory[0], &out->offsets));
-    bool fits = out->offsets ? offsets_fit(out->offsets, n, h->n_ids) : counts_fit(h->ids_per_sample, n, h->n_ids);
+    bool fits =
+        out->offsets ? offsets_fit(out->offsets, n, h->n_ids) : counts_fit(h->ids_per_sample, n, h->n_ids);
     RK_FAIL_IF(!fits || h->ids_per_sample < 0, RK_BAD_DATA, "a packed batch has other ids than samples");
     RK_TRY(take_wide(c, h->n_ids, h->id_bytes, &memory[1], &out->ids));
     out->ids_per_sample = h->ids_per_sample;
@@ -154,7 +169,8 @@ static rk_status unpack_feature(cursor *c, int64_t n, struct rk_unpacked_ids *me
 
 static rk_status reserve_features(rk_unpacked_batch *into, int32_t n) {
     if (n <= into->n_features) return RK_OK;
-    RK_FAIL_IF(into->n_features, RK_INVALID_ARGUMENT, "a packed batch has %d features, those before had %d", n, into->n_features);
+    RK_FAIL_IF(into->n_features, RK_INVALID_ARGUMENT, "a packed batch has %d features, those before had %d",
+               n, into->n_features);
     RK_TRY(rk_alloc((size_t)n, sizeof *into->features, &into->features));
     RK_TRY(rk_alloc(2 * (size_t)n, sizeof *into->memory, &into->memory));
     into->n_features = n;
@@ -166,16 +182,26 @@ rk_status rk_batch_unpack(const void *data, size_t n_bytes, rk_unpacked_batch *i
     const head *h;
     RK_TRY(take(&c, 1, sizeof *h, &h));
     bool fits = h->n >= 0 && h->n <= INT32_MAX && h->n_dense >= 0 && h->n_features >= 0 && h->n_tasks >= 0;
-    RK_FAIL_IF(!fits, RK_BAD_DATA, "a packed batch says that it has %lld samples, %d dense numbers, %d features and %d labels", (long long)h->n,
-               h->n_dense, h->n_features, h->n_tasks);
-    RK_FAIL_IF((size_t)h->n_features > c.n_left / sizeof(feature_head), RK_BAD_DATA, "a packed batch is cut short");
+    RK_FAIL_IF(!fits, RK_BAD_DATA,
+               "a packed batch says that it has %lld samples, %d dense numbers, %d features and %d labels",
+               (long long)h->n, h->n_dense, h->n_features, h->n_tasks);
+    RK_FAIL_IF((size_t)h->n_features > c.n_left / sizeof(feature_head), RK_BAD_DATA,
+               "a packed batch is cut short");
     RK_TRY(reserve_features(into, h->n_features));
-    rk_batch b = {.n = h->n, .n_dense = h->n_dense, .n_features = h->n_features, .n_tasks = h->n_tasks, .features = into->features, .first_row = h->first_row};
-    RK_TRY(take_if(&c, h->has_dense, h->n, (size_t)(h->n_dense ? h->n_dense : 1) * sizeof *b.dense, &b.dense));
-    RK_TRY(take_if(&c, h->has_labels, h->n, (size_t)(h->n_tasks ? h->n_tasks : 1) * sizeof *b.labels, &b.labels));
+    rk_batch b = {.n = h->n,
+                  .n_dense = h->n_dense,
+                  .n_features = h->n_features,
+                  .n_tasks = h->n_tasks,
+                  .features = into->features,
+                  .first_row = h->first_row};
+    RK_TRY(
+        take_if(&c, h->has_dense, h->n, (size_t)(h->n_dense ? h->n_dense : 1) * sizeof *b.dense, &b.dense));
+    RK_TRY(take_if(&c, h->has_labels, h->n, (size_t)(h->n_tasks ? h->n_tasks : 1) * sizeof *b.labels,
+                   &b.labels));
     RK_TRY(take_if(&c, h->has_weights, h->n, sizeof *b.sample_weights, &b.sample_weights));
     RK_TRY(take_if(&c, h->has_groups, h->n, sizeof *b.groups, &b.groups));
-    for (int32_t f = 0; f < h->n_features; f++) RK_TRY(unpack_feature(&c, h->n, &into->memory[2 * f], &into->features[f]));
+    for (int32_t f = 0; f < h->n_features; f++)
+        RK_TRY(unpack_feature(&c, h->n, &into->memory[2 * f], &into->features[f]));
     into->batch = b;
     *n_used = n_bytes - c.n_left;
     return RK_OK;

@@ -1,4 +1,5 @@
-/* Sums over ranks: each rank adds one part of the values and gives the result to all. Few values are added by every rank, which saves a message's time. */
+/* Sums over ranks: each rank adds one part of the values and gives the result to all. Few values are added by
+ * every rank, which saves a message's time. */
 #include <string.h>
 
 #include "base/thread/clock.h"
@@ -11,22 +12,22 @@ enum { FEW_VALUES = 1024, BLOCK = 4096 };
 struct rk_sum {
     rk_comm *comm;
     rk_channel channel;
-    uint32_t sequence;     /* of the parts' exchange; that of the results is the next */
-    float *values;         /* [n] */
+    uint32_t sequence; /* of the parts' exchange; that of the results is the next */
+    float *values;     /* [n] */
     size_t n;
-    bool few;              /* every rank adds all */
-    bool returning;        /* `exchange` is that of the results */
-    bool narrow;           /* values travel as bf16, */
-    uint16_t *halves;      /* [n] of [n_halves]: packed here, */
+    bool few;         /* every rank adds all */
+    bool returning;   /* `exchange` is that of the results */
+    bool narrow;      /* values travel as bf16, */
+    uint16_t *halves; /* [n] of [n_halves]: packed here, */
     size_t n_halves;
-    float *block;          /* [size, BLOCK]: and added here */
-    bool awaited;          /* a thread does nothing but wait for it */
+    float *block; /* [size, BLOCK]: and added here */
+    bool awaited; /* a thread does nothing but wait for it */
     atomic_bool done;
     rk_all_to_all *all_to_all; /* NULL: none is under way */
-    rk_message *send;       /* [size] */
-    float **parts;         /* [size] */
-    bool *others;          /* [size]: all but this rank */
-    rk_sum *next;          /* among those under way, or idle */
+    rk_message *send;          /* [size] */
+    float **parts;             /* [size] */
+    bool *others;              /* [size]: all but this rank */
+    rk_sum *next;              /* among those under way, or idle */
 };
 
 static void part_of(const rk_sum *sum, int32_t rank, size_t *first, size_t *n) {
@@ -35,7 +36,8 @@ static void part_of(const rk_sum *sum, int32_t rank, size_t *first, size_t *n) {
     *n = sum->few ? sum->n : sum->n / size + (r < more);
 }
 
-/* parts[r] [n] of each rank, added as ((0 + 1) + (2 + 3)) + (4 + 5) into parts[0], a block at a time while it is in the cache. */
+/* parts[r] [n] of each rank, added as ((0 + 1) + (2 + 3)) + (4 + 5) into parts[0], a block at a time while it
+ * is in the cache. */
 static void add_tree(float *const *parts, int32_t size, size_t n) {
     for (size_t first = 0; first < n; first += BLOCK) {
         size_t end = first + BLOCK < n ? first + BLOCK : n;
@@ -74,15 +76,17 @@ static rk_status check_sizes(const rk_sum *sum) {
         size_t first, n;
         part_of(sum, sum->returning ? r : sum->comm->rank, &first, &n);
         RK_FAIL_IF(received[r].n_bytes != n * value_bytes(sum), RK_INVALID_ARGUMENT,
-                   "sum of %zu values: rank %d sent %zu bytes where this rank expects %zu; the ranks do not sum the same values", sum->n,
-                   (int)sum->comm->peers[r].rank, received[r].n_bytes, n * value_bytes(sum));
+                   "sum of %zu values: rank %d sent %zu bytes where this rank expects %zu; the ranks do not "
+                   "sum the same values",
+                   sum->n, (int)sum->comm->peers[r].rank, received[r].n_bytes, n * value_bytes(sum));
     }
     return RK_OK;
 }
 
 static rk_status begin_all_to_all(rk_sum *sum, bool returning) {
     sum->returning = returning;
-    RK_TRY(rk_all_to_all_begin_at(sum->comm, (int)sum->channel, sum->sequence + returning, sum->send, sum->others, sum->others, &sum->all_to_all));
+    RK_TRY(rk_all_to_all_begin_at(sum->comm, (int)sum->channel, sum->sequence + returning, sum->send,
+                                  sum->others, sum->others, &sum->all_to_all));
     atomic_store(&sum->all_to_all->awaited, sum->awaited);
     return RK_OK;
 }
@@ -94,7 +98,8 @@ static void finish_all_to_all(rk_sum *sum) {
 
 static void add_wide(rk_sum *sum, size_t first, size_t n) {
     float *own = sum->values + first;
-    for (int32_t r = 0; r < sum->comm->size; r++) sum->parts[r] = r == sum->comm->rank ? own : rk_all_to_all_received(sum->all_to_all)[r].data;
+    for (int32_t r = 0; r < sum->comm->size; r++)
+        sum->parts[r] = r == sum->comm->rank ? own : rk_all_to_all_received(sum->all_to_all)[r].data;
     add_tree(sum->parts, sum->comm->size, n);
     if (n && sum->parts[0] != own) memcpy(own, sum->parts[0], n * sizeof *own);
 }
@@ -106,7 +111,8 @@ static void add_narrow(rk_sum *sum, size_t first, size_t n) {
         size_t m = n - at < BLOCK ? n - at : BLOCK;
         for (int32_t r = 0; r < size; r++) {
             sum->parts[r] = sum->block + (size_t)r * BLOCK;
-            const uint16_t *from = r == sum->comm->rank ? sum->halves + first : rk_all_to_all_received(sum->all_to_all)[r].data;
+            const uint16_t *from =
+                r == sum->comm->rank ? sum->halves + first : rk_all_to_all_received(sum->all_to_all)[r].data;
             unpack(sum->parts[r], from + at, m);
         }
         add_tree(sum->parts, size, m);
@@ -137,8 +143,10 @@ static void collect(rk_sum *sum) {
         const rk_message *part = &rk_all_to_all_received(sum->all_to_all)[r];
         size_t first, n;
         part_of(sum, r, &first, &n);
-        if (part->n_bytes && sum->narrow) unpack(sum->values + first, part->data, n);
-        else if (part->n_bytes) memcpy(sum->values + first, part->data, part->n_bytes);
+        if (part->n_bytes && sum->narrow)
+            unpack(sum->values + first, part->data, n);
+        else if (part->n_bytes)
+            memcpy(sum->values + first, part->data, part->n_bytes);
     }
     finish_all_to_all(sum);
     atomic_store(&sum->done, true);
@@ -148,8 +156,10 @@ static rk_status advance(rk_sum *sum) {
     while (!sum->done && rk_all_to_all_is_done(sum->all_to_all)) {
         rk_status status = check_sizes(sum);
         if (status != RK_OK) return rk_comm_fail(sum->comm, status);
-        if (sum->returning) collect(sum);
-        else RK_TRY(add(sum));
+        if (sum->returning)
+            collect(sum);
+        else
+            RK_TRY(add(sum));
     }
     return RK_OK;
 }
@@ -162,8 +172,10 @@ rk_status rk_sums_advance(rk_comm *comm, bool looks) {
     if (looks && comm->sums) status = comm->functions->test(comm->sums->all_to_all, &done);
     for (rk_sum **at = &comm->sums; *at && status == RK_OK;) {
         status = advance(*at);
-        if ((*at)->done) *at = (*at)->next;
-        else at = &(*at)->next;
+        if ((*at)->done)
+            *at = (*at)->next;
+        else
+            at = &(*at)->next;
     }
     pthread_mutex_unlock(&comm->sums_mutex);
     return status;
@@ -244,7 +256,8 @@ static rk_status send_parts(rk_sum *sum) {
     return begin_all_to_all(sum, false);
 }
 
-static rk_status begin(rk_comm *comm, rk_channel channel, bool is_narrow, float *values, size_t n, rk_sum **out) {
+static rk_status begin(rk_comm *comm, rk_channel channel, bool is_narrow, float *values, size_t n,
+                       rk_sum **out) {
     RK_FAIL_IF(n && !values, RK_INVALID_ARGUMENT, "sum: no values");
     rk_sum *sum;
     uint32_t sequence = atomic_fetch_add(&comm->begun[channel], 2);

@@ -6,9 +6,17 @@
 #include "comm/comm.h"
 
 static const char *channel_name(int channel) {
-    static const char *const names[RK_ALL_LANES] = {[RK_LANE_SUMS] = "sums", [RK_LANE_DENSE] = "dense", [RK_LANE_IDS] = "ids", [RK_LANE_ROWS] = "rows", [RK_LANE_GRADIENTS] = "gradients",
-                                                    [RK_LANE_VERDICTS] = "verdicts", [RK_LANE_VALUES] = "values", [RK_LANE_BATCHES] = "batches", [RK_LANE_MEMBERS] = "members",
-                                                    [RK_LANE_FAREWELL] = "farewell", [RK_LANE_ROLL] = "roll"};
+    static const char *const names[RK_ALL_LANES] = {[RK_LANE_SUMS] = "sums",
+                                                    [RK_LANE_DENSE] = "dense",
+                                                    [RK_LANE_IDS] = "ids",
+                                                    [RK_LANE_ROWS] = "rows",
+                                                    [RK_LANE_GRADIENTS] = "gradients",
+                                                    [RK_LANE_VERDICTS] = "verdicts",
+                                                    [RK_LANE_VALUES] = "values",
+                                                    [RK_LANE_BATCHES] = "batches",
+                                                    [RK_LANE_MEMBERS] = "members",
+                                                    [RK_LANE_FAREWELL] = "farewell",
+                                                    [RK_LANE_ROLL] = "roll"};
     return names[channel];
 }
 
@@ -57,11 +65,13 @@ static void retire(rk_all_to_all *e) {
     e->comm->idle = e;
 }
 
-rk_status rk_all_to_all_begin_at(rk_comm *comm, int channel, uint32_t sequence, const rk_message *send, const bool *to, const bool *from, rk_all_to_all **out) {
+rk_status rk_all_to_all_begin_at(rk_comm *comm, int channel, uint32_t sequence, const rk_message *send,
+                                 const bool *to, const bool *from, rk_all_to_all **out) {
     RK_TRY(rk_comm_failed(comm));
     rk_all_to_all *e;
     rk_status status = idle_or_new(comm, &e);
-    if (status != RK_OK) return rk_comm_fail(comm, status); /* the others will wait for this rank's part in vain */
+    if (status != RK_OK)
+        return rk_comm_fail(comm, status); /* the others will wait for this rank's part in vain */
     e->channel = channel;
     e->sequence = sequence;
     e->late_since = e->asked_last = 0;
@@ -81,12 +91,15 @@ rk_status rk_all_to_all_begin_at(rk_comm *comm, int channel, uint32_t sequence, 
     return RK_OK;
 }
 
-rk_status rk_all_to_all_begin(rk_comm *comm, rk_channel channel, const rk_message *send, const bool *to, const bool *from, rk_all_to_all **out) {
+rk_status rk_all_to_all_begin(rk_comm *comm, rk_channel channel, const rk_message *send, const bool *to,
+                              const bool *from, rk_all_to_all **out) {
     for (int32_t r = 0; r < comm->size; r++) {
         if (to && !to[r]) continue;
-        RK_FAIL_IF(send[r].n_bytes && !send[r].data, RK_INVALID_ARGUMENT, "exchange of '%s': no data for rank %d", channel_name(channel), (int)r);
+        RK_FAIL_IF(send[r].n_bytes && !send[r].data, RK_INVALID_ARGUMENT,
+                   "exchange of '%s': no data for rank %d", channel_name(channel), (int)r);
     }
-    return rk_all_to_all_begin_at(comm, channel, atomic_fetch_add(&comm->begun[channel], 1), send, to, from, out);
+    return rk_all_to_all_begin_at(comm, channel, atomic_fetch_add(&comm->begun[channel], 1), send, to, from,
+                                  out);
 }
 
 void rk_comm_pause(unsigned *n_pauses) {
@@ -100,8 +113,10 @@ void rk_comm_pause(unsigned *n_pauses) {
     nanosleep(&(struct timespec){0, ns < MOST_NS ? ns : MOST_NS}, NULL);
 }
 
-/* "rank 3 (host b)", "ranks 1 (host a), 3 (host b) and 12 more": those of whom `have` is not yet true, but that are not well. well [ranks of the world]; NULL: none is. */
-static int name_missing(const rk_comm *comm, const bool *have, const bool *well, char *text, size_t text_bytes) {
+/* "rank 3 (host b)", "ranks 1 (host a), 3 (host b) and 12 more": those of whom `have` is not yet true, but
+ * that are not well. well [ranks of the world]; NULL: none is. */
+static int name_missing(const rk_comm *comm, const bool *have, const bool *well, char *text,
+                        size_t text_bytes) {
     enum { MAX_NAMED = 16 };
     int n_missing = 0, n = 0;
     char names[1600] = "";
@@ -113,7 +128,8 @@ static int name_missing(const rk_comm *comm, const bool *have, const bool *well,
         if (peer->host[0]) n += snprintf(names + n, sizeof names - (size_t)n, " (host %s)", peer->host);
     }
     n = snprintf(text, text_bytes, "rank%s%s", n_missing > 1 ? "s" : "", names);
-    if (n_missing > MAX_NAMED) snprintf(text + n, text_bytes - (size_t)n, " and %d more", n_missing - MAX_NAMED);
+    if (n_missing > MAX_NAMED)
+        snprintf(text + n, text_bytes - (size_t)n, " and %d more", n_missing - MAX_NAMED);
     return n_missing;
 }
 
@@ -124,11 +140,15 @@ static rk_status name_lost(const rk_all_to_all *e, const bool *well) {
     bool sends = name_missing(comm, e->arrived, NULL, who, sizeof who) > 0;
     const bool *have = sends ? e->arrived : e->taken;
     int n = name_missing(comm, have, well, who, sizeof who);
-    if (n > 0) return rk_error(RK_PEER_LOST, "%s did not %s %s of '%s' within %g s", who, sends ? "send" : "take", n > 1 ? "their parts" : "its part", channel_name(e->channel), comm->timeout_s);
+    if (n > 0)
+        return rk_error(RK_PEER_LOST, "%s did not %s %s of '%s' within %g s", who, sends ? "send" : "take",
+                        n > 1 ? "their parts" : "its part", channel_name(e->channel), comm->timeout_s);
     n = name_missing(comm->shared->all, well, NULL, who, sizeof who);
     bool waits = name_missing(comm, have, NULL, whose, sizeof whose) == 1;
-    return rk_error(RK_PEER_LOST, "%s did not go on within %g s: this rank waits for '%s' of %s, which %s for %s", who, comm->timeout_s, channel_name(e->channel), whose,
-                    waits ? "waits" : "wait", n > 1 ? "those" : "that one");
+    return rk_error(RK_PEER_LOST,
+                    "%s did not go on within %g s: this rank waits for '%s' of %s, which %s for %s", who,
+                    comm->timeout_s, channel_name(e->channel), whose, waits ? "waits" : "wait",
+                    n > 1 ? "those" : "that one");
 }
 
 rk_status rk_all_to_all_late(rk_all_to_all *all_to_all) {
@@ -152,9 +172,11 @@ const rk_message *rk_all_to_all_received(const rk_all_to_all *all_to_all) {
     return all_to_all->received;
 }
 
-rk_status rk_all_to_all_take_head(const rk_all_to_all *e, int32_t rank, size_t n_bytes, const void **out, size_t *left) {
+rk_status rk_all_to_all_take_head(const rk_all_to_all *e, int32_t rank, size_t n_bytes, const void **out,
+                                  size_t *left) {
     const rk_message *message = &e->received[rank];
-    RK_FAIL_IF(message->n_bytes < n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of '%s', not %zu or more", (int)e->comm->peers[rank].rank, message->n_bytes, channel_name(e->channel), n_bytes);
+    RK_FAIL_IF(message->n_bytes < n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of '%s', not %zu or more",
+               (int)e->comm->peers[rank].rank, message->n_bytes, channel_name(e->channel), n_bytes);
     *out = message->data;
     *left = message->n_bytes - n_bytes;
     return RK_OK;
@@ -162,7 +184,8 @@ rk_status rk_all_to_all_take_head(const rk_all_to_all *e, int32_t rank, size_t n
 
 rk_status rk_all_to_all_take(const rk_all_to_all *e, int32_t rank, size_t n_bytes, const void **out) {
     const rk_message *message = &e->received[rank];
-    RK_FAIL_IF(message->n_bytes != n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of '%s', not %zu", (int)e->comm->peers[rank].rank, message->n_bytes, channel_name(e->channel), n_bytes);
+    RK_FAIL_IF(message->n_bytes != n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of '%s', not %zu",
+               (int)e->comm->peers[rank].rank, message->n_bytes, channel_name(e->channel), n_bytes);
     *out = message->data;
     return RK_OK;
 }

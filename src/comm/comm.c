@@ -22,7 +22,9 @@ rk_status rk_comm_world(const rk_comm_options *options, rk_comm **out) {
     if (launched_by()) return rk_comm_mpi(timeout_s, out);
     const char *n_tasks = getenv("SLURM_STEP_NUM_TASKS");
     if (n_tasks && atoi(n_tasks) > 1) {
-        return rk_error_hint(rk_error(RK_UNSUPPORTED, "srun started %s tasks that do not know of one another", n_tasks), "srun --mpi=pmix or --mpi=pmi2");
+        return rk_error_hint(
+            rk_error(RK_UNSUPPORTED, "srun started %s tasks that do not know of one another", n_tasks),
+            "srun --mpi=pmix or --mpi=pmi2");
     }
     return rk_comm_self(out);
 }
@@ -47,7 +49,8 @@ uint64_t rk_comm_bytes_sent(const rk_comm *comm) {
     return atomic_load(&comm->shared->bytes_sent);
 }
 
-rk_status rk_comm_gather(rk_comm *comm, rk_channel channel, const void *data, size_t n_bytes, rk_all_to_all **out) {
+rk_status rk_comm_gather(rk_comm *comm, rk_channel channel, const void *data, size_t n_bytes,
+                         rk_all_to_all **out) {
     RK_FAIL_IF(n_bytes && !data, RK_INVALID_ARGUMENT, "gather: no data");
     rk_message *send;
     rk_status status = rk_alloc((size_t)comm->size, sizeof *send, &send);
@@ -111,7 +114,8 @@ static rk_status first_failure(const rk_all_to_all *all_to_all) {
         RK_TRY(rk_all_to_all_take_head(all_to_all, r, offsetof(step_status, reason), &data, &n));
         const step_status *v = data;
         if (v->status != RK_OK)
-            return rk_error((rk_status)v->status, "rank %d: %.*s", (int)comm->peers[r].rank, (int)(n < sizeof v->reason ? n : sizeof v->reason), v->reason);
+            return rk_error((rk_status)v->status, "rank %d: %.*s", (int)comm->peers[r].rank,
+                            (int)(n < sizeof v->reason ? n : sizeof v->reason), v->reason);
     }
     return RK_OK;
 }
@@ -123,7 +127,10 @@ rk_status rk_comm_agree(rk_comm *comm, rk_status status) {
     rk_all_to_all *all_to_all;
     rk_status passed = rk_comm_gather(comm, RK_LANE_SUMS, &own, n_bytes, &all_to_all);
     /* This rank's own failure says more than that the others did not wait to hear of it. */
-    if (passed != RK_OK) return status == RK_OK ? passed : rk_error(status, "%.*s", (int)(n_bytes - offsetof(step_status, reason)), own.reason);
+    if (passed != RK_OK)
+        return status == RK_OK
+                   ? passed
+                   : rk_error(status, "%.*s", (int)(n_bytes - offsetof(step_status, reason)), own.reason);
     status = first_failure(all_to_all);
     rk_all_to_all_free(all_to_all);
     return status;
@@ -133,7 +140,8 @@ rk_status rk_comm_share_text(rk_comm *comm, char **text) {
     if (!comm || comm->size == 1) return RK_OK;
     rk_all_to_all *all_to_all;
     bool tells = comm->rank == 0 && *text;
-    RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, tells ? *text : "", tells ? strlen(*text) + 1 : 0, &all_to_all));
+    RK_TRY(
+        rk_comm_gather(comm, RK_LANE_SUMS, tells ? *text : "", tells ? strlen(*text) + 1 : 0, &all_to_all));
     const rk_message *first = &rk_all_to_all_received(all_to_all)[0];
     char *copy = NULL;
     rk_status status = first->n_bytes ? rk_strndup(first->data, first->n_bytes - 1, &copy) : RK_OK;
@@ -147,8 +155,10 @@ rk_status rk_comm_share_text(rk_comm *comm, char **text) {
 rk_status rk_comm_members(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out) {
     bool among = false;
     for (int32_t i = 0; i < n_members; i++) {
-        RK_FAIL_IF(members[i] < 0 || members[i] >= comm->size, RK_INVALID_ARGUMENT, "members: there is no rank %d of %d", (int)members[i], (int)comm->size);
-        RK_FAIL_IF(i && members[i] <= members[i - 1], RK_INVALID_ARGUMENT, "members: rank %d stands after rank %d", (int)members[i], (int)members[i - 1]);
+        RK_FAIL_IF(members[i] < 0 || members[i] >= comm->size, RK_INVALID_ARGUMENT,
+                   "members: there is no rank %d of %d", (int)members[i], (int)comm->size);
+        RK_FAIL_IF(i && members[i] <= members[i - 1], RK_INVALID_ARGUMENT,
+                   "members: rank %d stands after rank %d", (int)members[i], (int)members[i - 1]);
         among |= members[i] == comm->rank;
     }
     RK_FAIL_IF(!among, RK_INVALID_ARGUMENT, "members: this rank, %d, is not one of them", (int)comm->rank);

@@ -1,7 +1,9 @@
-/* Behind <reckon/comm.h>: exchanges, and what is built of them. A kind of communication is a table of functions. A new kind is comm_<kind>.c with a table
- * and a constructor; where its library may be missing, comm_<kind>_stub.c has the same constructor, which says so.
+/* Behind <reckon/comm.h>: exchanges, and what is built of them. A kind of communication is a table of
+ * functions. A new kind is comm_<kind>.c with a table and a constructor; where its library may be missing,
+ * comm_<kind>_stub.c has the same constructor, which says so.
  *
- * Exchanges meet by a sequence number on their lane, taken at their begin, so that a sum may take two at its begin and use the second later. */
+ * Exchanges meet by a sequence number on their lane, taken at their begin, so that a sum may take two at its
+ * begin and use the second later. */
 #ifndef RK_COMM_COMM_H
 #define RK_COMM_COMM_H
 
@@ -12,38 +14,57 @@
 
 #include "comm/message_pool.h"
 
-/* What exchanges are for: those of one lane meet in the order in which they are begun; lanes do not wait for one another. */
-typedef enum rk_channel { RK_LANE_SUMS, RK_LANE_DENSE, RK_LANE_IDS, RK_LANE_ROWS, RK_LANE_GRADIENTS, RK_LANE_VERDICTS, RK_LANE_VALUES, RK_LANE_BATCHES, RK_LANE_COUNT } rk_channel;
+/* What exchanges are for: those of one lane meet in the order in which they are begun; lanes do not wait for
+ * one another. */
+typedef enum rk_channel {
+    RK_LANE_SUMS,
+    RK_LANE_DENSE,
+    RK_LANE_IDS,
+    RK_LANE_ROWS,
+    RK_LANE_GRADIENTS,
+    RK_LANE_VERDICTS,
+    RK_LANE_VALUES,
+    RK_LANE_BATCHES,
+    RK_LANE_COUNT
+} rk_channel;
 
 typedef struct rk_message {
     void *data;
     size_t n_bytes;
 } rk_message;
 
-/* A message to each rank and one from each, under way. The sizes of what is received need not be known before. */
+/* A message to each rank and one from each, under way. The sizes of what is received need not be known
+ * before. */
 typedef struct rk_all_to_all rk_all_to_all;
 
-/* send [size]: data stays as it is until the exchange is done. to, from [size]: which ranks take part as receivers and as senders, agreed upon by both
- * sides; NULL: all. A parcel of 0 bytes is a message too. */
-rk_status rk_all_to_all_begin(rk_comm *comm, rk_channel channel, const rk_message *send, const bool *to, const bool *from, rk_all_to_all **out);
+/* send [size]: data stays as it is until the exchange is done. to, from [size]: which ranks take part as
+ * receivers and as senders, agreed upon by both sides; NULL: all. A message of 0 bytes is a message too. */
+rk_status rk_all_to_all_begin(rk_comm *comm, rk_channel channel, const rk_message *send, const bool *to,
+                              const bool *from, rk_all_to_all **out);
 /* Move everything on (of all exchanges); is this one done? */
 rk_status rk_all_to_all_test(rk_all_to_all *all_to_all, bool *done);
-/* Sleeps little and often; RK_PEER_LOST names the ranks that are lost, as far as it could find out (docs/failures.md), once its time limit and the time to ask are over. */
+/* Sleeps little and often; RK_PEER_LOST names the ranks that are lost, as far as it could find out
+ * (docs/failures.md), once its time limit and the time to ask are over. */
 rk_status rk_all_to_all_wait(rk_all_to_all *all_to_all);
-/* [size], once done; 64-byte aligned, the exchange's own until it is freed. Empty from ranks that do not send. */
+/* [size], once done; 64-byte aligned, the exchange's own until it is freed. Empty from ranks that do not
+ * send. */
 const rk_message *rk_all_to_all_received(const rk_all_to_all *all_to_all);
 /* What that rank sent, where both sides know its size; RK_INTERNAL names the rank that sent another. */
 rk_status rk_all_to_all_take(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes, const void **out);
 /* The same of n_bytes or more; *left: those after them. */
-rk_status rk_all_to_all_take_head(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes, const void **out, size_t *left);
+rk_status rk_all_to_all_take_head(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes,
+                                  const void **out, size_t *left);
 /* Its buffers serve later exchanges. Only when done, or after an error. NULL is fine. */
 void rk_all_to_all_free(rk_all_to_all *all_to_all);
 
-/* A sum over ranks under way: parts of the values go to their rank, are added there in the order of the tree, and go back to all. Any wait on the
- * communicator moves it on, and so does an attendant (progress_thread.h). */
+/* A sum over ranks under way: parts of the values go to their rank, are added there in the order of the tree,
+ * and go back to all. Any wait on the communicator moves it on, and so does an progress thread
+ * (progress_thread.h). */
 typedef struct rk_sum rk_sum;
-rk_status rk_sum_begin(rk_comm *comm, rk_channel channel, float *values, size_t n, rk_sum **out); /* values stay until it is done */
-/* The same with half the bytes: parts and sums travel as bf16, rounded to the nearest, finite ones to finite ones; they are added in f32. The same bits on each rank all the same. */
+rk_status rk_sum_begin(rk_comm *comm, rk_channel channel, float *values, size_t n,
+                       rk_sum **out); /* values stay until it is done */
+/* The same with half the bytes: parts and sums travel as bf16, rounded to the nearest, finite ones to finite
+ * ones; they are added in f32. The same bits on each rank all the same. */
 rk_status rk_sum_begin_bf16(rk_comm *comm, rk_channel channel, float *values, size_t n, rk_sum **out);
 rk_status rk_sum_test(rk_sum *sum, bool *done);
 rk_status rk_sum_wait(rk_sum *sum);
@@ -51,14 +72,19 @@ void rk_sum_free(rk_sum *sum);
 
 /* What this rank has sent to others so far, for whatever purpose. */
 uint64_t rk_comm_bytes_sent(const rk_comm *comm);
-/* The same bytes from each rank to each: received [size] parcels of the exchange; wait included. rk_all_to_all_free it. */
-rk_status rk_comm_gather(rk_comm *comm, rk_channel channel, const void *data, size_t n_bytes, rk_all_to_all **out);
-/* The first failure, in the order of ranks, as every rank's own: RK_OK only if all ranks pass RK_OK. Its message names the rank. comm NULL: one process. */
+/* The same bytes from each rank to each: received [size] messages of the exchange; wait included.
+ * rk_all_to_all_free it. */
+rk_status rk_comm_gather(rk_comm *comm, rk_channel channel, const void *data, size_t n_bytes,
+                         rk_all_to_all **out);
+/* The first failure, in the order of ranks, as every rank's own: RK_OK only if all ranks pass RK_OK. Its
+ * message names the rank. comm NULL: one process. */
 rk_status rk_comm_agree(rk_comm *comm, rk_status status);
-/* The first rank's text (NULL: none) in place of all others': *text is the caller's, rk_free. comm NULL: one process. */
+/* The first rank's text (NULL: none) in place of all others': *text is the caller's, rk_free. comm NULL: one
+ * process. */
 rk_status rk_comm_share_text(rk_comm *comm, char **text);
-/* Ranks of `members` [n_members], ascending, this rank among them, as a communicator of their own; all of those call it, each from one thread at a time. It is freed
- * before the one it was made of, by this rank alone. */
+/* Ranks of `members` [n_members], ascending, this rank among them, as a communicator of their own; all of
+ * those call it, each from one thread at a time. It is freed before the one it was made of, by this rank
+ * alone. */
 rk_status rk_comm_members(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out);
 
 /* Who a rank of a communicator is in the world, for messages. */
@@ -71,10 +97,10 @@ typedef struct rk_peer {
 typedef struct rk_comm_shared {
     pthread_mutex_t mutex; /* held for all below, for the state of exchanges, and for every call of MPI */
     rk_message_pool pool;
-    size_t piece_bytes;    /* larger messages are cut into pieces of this size; the same on every rank */
+    size_t piece_bytes; /* larger messages are cut into pieces of this size; the same on every rank */
     _Atomic uint64_t bytes_sent; /* to other ranks */
-    const rk_comm *all;    /* the communicator of all ranks, for their names */
-    rk_status failed;      /* not RK_OK: of no more use, because of `failure` */
+    const rk_comm *all;          /* the communicator of all ranks, for their names */
+    rk_status failed;            /* not RK_OK: of no more use, because of `failure` */
     char failure[2048];
 } rk_comm_shared;
 
@@ -87,12 +113,14 @@ typedef struct rk_comm_functions {
     size_t part_bytes; /* of what it keeps for each rank in an exchange */
     void (*free)(rk_comm *comm);
     rk_status (*begin)(rk_all_to_all *all_to_all, const rk_message *send, const bool *to, const bool *from);
-    rk_status (*test)(rk_all_to_all *all_to_all, bool *done); /* moves on all that share its communicator's state */
-    void (*abandon)(rk_all_to_all *all_to_all);               /* it will be freed, and was not done */
+    rk_status (*test)(rk_all_to_all *all_to_all,
+                      bool *done);              /* moves on all that share its communicator's state */
+    void (*abandon)(rk_all_to_all *all_to_all); /* it will be freed, and was not done */
     rk_status (*members)(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out);
     void (*abort)(rk_comm *comm, const char *reason);
-    /* Of an exchange that is late, again and again until it is known: well [ranks of the world], its kind's own; false: one that is not heard of, or waits for nobody; or, where all wait, that is waited for here. NULL: not
-     * known yet. The mutex is held. */
+    /* Of an exchange that is late, again and again until it is known: well [ranks of the world], its kind's
+     * own; false: one that is not heard of, or waits for nobody; or, where all wait, that is waited for here.
+     * NULL: not known yet. The mutex is held. */
     rk_status (*find_lost)(rk_all_to_all *all_to_all, const bool **well);
 } rk_comm_functions;
 
@@ -102,32 +130,33 @@ struct rk_comm {
     rk_comm_shared *shared;
     int32_t rank, size;
     double timeout_s;
-    rk_peer *peers;                      /* [size] */
+    rk_peer *peers;                       /* [size] */
     _Atomic uint32_t begun[RK_ALL_LANES]; /* sequence numbers taken */
-    rk_all_to_all *idle;                   /* to be used again */
-    rk_sum *sums;                        /* under way, in the order in which they were begun */
+    rk_all_to_all *idle;                  /* to be used again */
+    rk_sum *sums;                         /* under way, in the order in which they were begun */
     rk_sum *idle_sums;
-    pthread_mutex_t sums_mutex;          /* held by who moves them on */
-    pthread_cond_t sums_begun;           /* tells an attendant */
+    pthread_mutex_t sums_mutex; /* held by who moves them on */
+    pthread_cond_t sums_begun;  /* tells an progress thread */
     char description[128];
 };
 
 struct rk_all_to_all {
     rk_comm *comm;
     int channel;
-    uint32_t sequence;   /* the same on every rank: messages meet by communicator, lane and sequence */
+    uint32_t sequence;    /* the same on every rank: messages meet by communicator, lane and sequence */
     rk_message *received; /* [size]: data of the pool */
-    bool *arrived;       /* [size]: received from there, or nothing is sent there */
-    bool *taken;         /* [size]: sent there, or nothing is to be sent */
-    void *parts;         /* [size * part_bytes]: the kind's own */
+    bool *arrived;        /* [size]: received from there, or nothing is sent there */
+    bool *taken;          /* [size]: sent there, or nothing is to be sent */
+    void *parts;          /* [size * part_bytes]: the kind's own */
     bool done;
-    atomic_bool awaited; /* a thread does nothing but wait for it */
+    atomic_bool awaited;           /* a thread does nothing but wait for it */
     double late_since, asked_last; /* 0: it is not late, nobody was asked who is lost */
-    rk_all_to_all *next;   /* in the list of those under way, or idle */
+    rk_all_to_all *next;           /* in the list of those under way, or idle */
 };
 
 /* For kinds: the head's fields, as of a zeroed struct; peers without hosts. */
-rk_status rk_comm_head_init(rk_comm *comm, const rk_comm_functions *functions, rk_comm_shared *shared, int32_t rank, int32_t size, double timeout_s);
+rk_status rk_comm_head_init(rk_comm *comm, const rk_comm_functions *functions, rk_comm_shared *shared,
+                            int32_t rank, int32_t size, double timeout_s);
 void rk_comm_head_release(rk_comm *comm);
 rk_status rk_comm_shared_create(rk_comm_shared **out);
 void rk_comm_shared_free(rk_comm_shared *shared);
@@ -137,15 +166,18 @@ rk_status rk_comm_fail(rk_comm *comm, rk_status status);
 rk_status rk_comm_failed(rk_comm *comm); /* RK_OK, or that error as this thread's */
 
 /* An exchange of a sequence number that its caller keeps. */
-rk_status rk_all_to_all_begin_at(rk_comm *comm, int channel, uint32_t sequence, const rk_message *send, const bool *to, const bool *from, rk_all_to_all **out);
+rk_status rk_all_to_all_begin_at(rk_comm *comm, int channel, uint32_t sequence, const rk_message *send,
+                                 const bool *to, const bool *from, rk_all_to_all **out);
 void rk_all_to_all_release(rk_all_to_all *all_to_all); /* its memory, once idle */
-/* Over its time limit, again and again: RK_OK while others are asked whom they wait for; RK_PEER_LOST names who is lost, and is the end of the communicator. */
+/* Over its time limit, again and again: RK_OK while others are asked whom they wait for; RK_PEER_LOST names
+ * who is lost, and is the end of the communicator. */
 rk_status rk_all_to_all_late(rk_all_to_all *all_to_all);
 /* Between two looks: spins at first, then sleeps. */
 void rk_comm_pause(unsigned *n_pauses);
 /* By the last look at messages. */
 bool rk_all_to_all_is_done(rk_all_to_all *all_to_all);
-/* Move all sums of a communicator on, by the last look at messages or by one more: all need but one, and a look takes system calls. */
+/* Move all sums of a communicator on, by the last look at messages or by one more: all need but one, and a
+ * look takes system calls. */
 rk_status rk_sums_advance(rk_comm *comm, bool looks);
 void rk_sums_release(rk_comm *comm);
 

@@ -2,7 +2,8 @@
 #include "base/memory.h"
 #include "comm/comm.h"
 
-rk_status rk_comm_head_init(rk_comm *comm, const rk_comm_functions *functions, rk_comm_shared *shared, int32_t rank, int32_t size, double timeout_s) {
+rk_status rk_comm_head_init(rk_comm *comm, const rk_comm_functions *functions, rk_comm_shared *shared,
+                            int32_t rank, int32_t size, double timeout_s) {
     RK_TRY(rk_alloc((size_t)size, sizeof *comm->peers, &comm->peers));
     comm->functions = functions;
     comm->shared = shared;

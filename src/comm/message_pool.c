@@ -13,7 +13,7 @@ static size_t class_bytes(int class) {
 
 static int class_of(size_t n_bytes) {
     int class = 0;
-    while (class < RK_PARCEL_SIZES && class_bytes(class) < n_bytes) class++;
+    while (class < RK_PARCEL_SIZES && class_bytes(class) < n_bytes) class ++;
     return class;
 }
 

@@ -25,13 +25,15 @@ static void *make_progress(void *context) {
     uint64_t begin = 0;
     unsigned n_pauses = 0;
     rk_trace_name_thread("sums");
-    while (await_sums(a, &begin, &n_pauses) && rk_sums_advance(a->comm, true) == RK_OK) rk_comm_pause(&n_pauses);
+    while (await_sums(a, &begin, &n_pauses) && rk_sums_advance(a->comm, true) == RK_OK)
+        rk_comm_pause(&n_pauses);
     return NULL;
 }
 
 rk_status rk_progress_thread_init(rk_progress_thread *a, rk_comm *comm) {
     *a = (rk_progress_thread){.comm = comm};
-    RK_FAIL_IF(pthread_create(&a->thread, NULL, make_progress, a) != 0, RK_NO_MEMORY, "could not start a thread");
+    RK_FAIL_IF(pthread_create(&a->thread, NULL, make_progress, a) != 0, RK_NO_MEMORY,
+               "could not start a thread");
     a->runs = true;
     return RK_OK;
 }

@@ -1,4 +1,5 @@
-/* A thread that moves a communicator's sums on while their callers compute. It sleeps while none is under way. */
+/* A thread that moves a communicator's sums on while their callers compute. It sleeps while none is under
+ * way. */
 #ifndef RK_COMM_PROGRESS_THREAD_H
 #define RK_COMM_PROGRESS_THREAD_H
 
@@ -10,7 +11,8 @@ typedef struct rk_progress_thread {
     bool runs, stops; /* stops: under the communicator's sums_mutex */
 } rk_progress_thread;
 
-/* The communicator outlives it. What fails is the communicator's end, and told at the next wait of anybody. */
+/* The communicator outlives it. What fails is the communicator's end, and told at the next wait of
+ * anybody. */
 rk_status rk_progress_thread_init(rk_progress_thread *progress_thread, rk_comm *comm);
 void rk_progress_thread_release(rk_progress_thread *progress_thread); /* a zeroed one is fine */
 

@@ -1,4 +1,5 @@
-/* How functions that give work to a stream are declared: each header of them has a list, X(name, parameters), and src/cuda/launch_list.h has all lists. */
+/* How functions that give work to a stream are declared: each header of them has a list, X(name, parameters),
+ * and src/cuda/launch_list.h has all lists. */
 #ifndef RK_CUDA_LAUNCH_H
 #define RK_CUDA_LAUNCH_H
 

@@ -14,15 +14,17 @@ enum { PROGRESS_ROWS = 65536 };
 
 /* Of the types that hold all of a column's values: whole numbers, else numbers, else text. */
 static rk_column_type narrowest(unsigned types) {
-    return types & 1u << RK_COLUMN_I64 ? RK_COLUMN_I64 : types & 1u << RK_COLUMN_F32 ? RK_COLUMN_F32 : RK_COLUMN_TEXT;
+    return types & 1u << RK_COLUMN_I64   ? RK_COLUMN_I64
+           : types & 1u << RK_COLUMN_F32 ? RK_COLUMN_F32
+                                         : RK_COLUMN_TEXT;
 }
 
 static bool is_named(const char *name, const char *column) {
     return name && strcmp(name, column) == 0;
 }
 
-/* Whether the run file makes a number of the column and nothing else, so that its spelling says nothing. A boundary or a threshold may stand between a
- * number and what f32 makes of it. */
+/* Whether the run file makes a number of the column and nothing else, so that its spelling says nothing. A
+ * boundary or a threshold may stand between a number and what f32 makes of it. */
 static bool is_number(const rk_data_section *s, const char *column) {
     bool number = is_named(s->sample_weight, column);
     if (is_named(s->group, column)) return false;
@@ -36,7 +38,8 @@ static bool is_number(const rk_data_section *s, const char *column) {
     }
     for (int64_t i = 0; i < s->n_features; i++) {
         const rk_data_feature *f = &s->features[i];
-        bool is_its = f->match ? fnmatch(f->match, column, 0) == 0 : !f->n_cross && is_named(f->column ? f->column : f->name, column);
+        bool is_its = f->match ? fnmatch(f->match, column, 0) == 0
+                               : !f->n_cross && is_named(f->column ? f->column : f->name, column);
         if (is_its && !f->dense) return false;
         number |= is_its || is_named(f->weights, column);
     }
@@ -48,9 +51,11 @@ typedef struct found_column {
     bool is_number;
 } found_column;
 
-static rk_status begin_columns(const rk_data_section *section, const rk_columns *columns, found_column **out) {
+static rk_status begin_columns(const rk_data_section *section, const rk_columns *columns,
+                               found_column **out) {
     RK_TRY(rk_alloc((size_t)columns->n_columns, sizeof **out, out));
-    for (int32_t c = 0; c < columns->n_columns; c++) (*out)[c] = (found_column){~0u, is_number(section, columns->columns[c].name)};
+    for (int32_t c = 0; c < columns->n_columns; c++)
+        (*out)[c] = (found_column){~0u, is_number(section, columns->columns[c].name)};
     return RK_OK;
 }
 
@@ -68,8 +73,10 @@ static rk_status find_types(const rk_source_options *options, rk_column_type **o
             status = begin_columns(options->section, &chunk->columns, &held);
         }
         for (int32_t c = 0; status == RK_OK && c < n_columns; c++)
-            for (int64_t v = 0; v < chunk->columns.columns[c].n_values && narrowest(held[c].types) != RK_COLUMN_TEXT; v++)
-                held[c].types &= rk_types_of(rk_column_text(&chunk->columns.columns[c], v), held[c].is_number);
+            for (int64_t v = 0;
+                 v < chunk->columns.columns[c].n_values && narrowest(held[c].types) != RK_COLUMN_TEXT; v++)
+                held[c].types &=
+                    rk_types_of(rk_column_text(&chunk->columns.columns[c], v), held[c].is_number);
         if (status != RK_OK) break;
     }
     rk_source_free(source);
@@ -82,7 +89,8 @@ static rk_status find_types(const rk_source_options *options, rk_column_type **o
     return RK_OK;
 }
 
-static rk_status copy_rows(rk_source *source, rk_file_output *output, const rk_convert_options *o, int64_t *n_rows) {
+static rk_status copy_rows(rk_source *source, rk_file_output *output, const rk_convert_options *o,
+                           int64_t *n_rows) {
     const rk_chunk *chunk;
     *n_rows = 0;
     for (int64_t shown = 0;;) {
@@ -91,13 +99,15 @@ static rk_status copy_rows(rk_source *source, rk_file_output *output, const rk_c
         if (!at_end) RK_TRY(rk_file_output_add(output, &chunk->columns));
         *n_rows += chunk->columns.n_rows;
         bool show = o->on_progress && (*n_rows >= shown + PROGRESS_ROWS || (at_end && *n_rows > shown));
-        RK_FAIL_IF(show && o->on_progress(o->user, *n_rows, rk_source_progress(source)), RK_INTERRUPTED, "stopped on request; nothing was written");
+        RK_FAIL_IF(show && o->on_progress(o->user, *n_rows, rk_source_progress(source)), RK_INTERRUPTED,
+                   "stopped on request; nothing was written");
         if (show) shown = *n_rows;
         if (at_end) return RK_OK;
     }
 }
 
-static rk_status format_named(const char *name, const rk_data_section *section, const char *path, rk_data_format *out) {
+static rk_status format_named(const char *name, const rk_data_section *section, const char *path,
+                              rk_data_format *out) {
     static const char *const names[] = {"csv", "tsv", "libsvm", "tfrecord", "rkb"};
     if (!name) return rk_source_format(section, path, out);
     for (int i = 0; i < 5; i++)
@@ -108,7 +118,8 @@ static rk_status format_named(const char *name, const rk_data_section *section, 
     return rk_error(RK_INVALID_ARGUMENT, "there is no format '%s'", name);
 }
 
-rk_status rk_data_convert(const char *input, const char *output, const rk_convert_options *o, const rk_data_section *section, int64_t *n_rows, int64_t *n_skipped) {
+rk_status rk_data_convert(const char *input, const char *output, const rk_convert_options *o,
+                          const rk_data_section *section, int64_t *n_rows, int64_t *n_skipped) {
     rk_data_section manner = section ? *section : (rk_data_section){.trim = true};
     rk_data_format from, to;
     RK_TRY(format_named(o->from, section, input, &from));
@@ -116,7 +127,8 @@ rk_status rk_data_convert(const char *input, const char *output, const rk_conver
     manner.format = (int)from;
     if (o->skip_bad_rows) manner.on_bad_row = 1;
     rk_source_options options = {.section = &manner, .paths = &input, .n_paths = 1};
-    bool is_text = from == RK_DATA_CSV || from == RK_DATA_TSV, typed = to == RK_DATA_RKB || to == RK_DATA_TFRECORD || to == RK_DATA_LIBSVM;
+    bool is_text = from == RK_DATA_CSV || from == RK_DATA_TSV,
+         typed = to == RK_DATA_RKB || to == RK_DATA_TFRECORD || to == RK_DATA_LIBSVM;
     rk_column_type *types = NULL;
     rk_source *source = NULL;
     rk_file_output *out = NULL;

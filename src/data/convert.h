@@ -7,7 +7,7 @@
 #include "data/data_config.h"
 
 /* section: how to read the input (NULL: defaults). options->config is not looked at. */
-rk_status rk_data_convert(const char *input, const char *output, const rk_convert_options *options, const rk_data_section *section, int64_t *n_rows,
-                          int64_t *n_skipped);
+rk_status rk_data_convert(const char *input, const char *output, const rk_convert_options *options,
+                          const rk_data_section *section, int64_t *n_rows, int64_t *n_skipped);
 
 #endif

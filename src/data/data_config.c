@@ -13,62 +13,87 @@ static const char *const headers[] = {"auto", "true", "false"};
 static const char *const bad_rows[] = {"fail", "skip"};
 static const char *const losses[] = {"sigmoid_cross_entropy", "mse"};
 
-#define SECTION(name_, type, fields_, scalar)                                                                                        \
-    {.name = (name_), .struct_bytes = sizeof(type), .fields = (fields_), .n_fields = sizeof(fields_) / sizeof((fields_)[0]),         \
-     .scalar_key = (scalar), .has_line = true, .line_offset = offsetof(type, line)}
+#define SECTION(name_, type, fields_, scalar)                                                         \
+    {                                                                                                 \
+        .name = (name_), .struct_bytes = sizeof(type), .fields = (fields_),                           \
+        .n_fields = sizeof(fields_) / sizeof((fields_)[0]), .scalar_key = (scalar), .has_line = true, \
+        .line_offset = offsetof(type, line)                                                           \
+    }
 
 static const rk_field split_fields[] = {
     RK_FIELD_PATHS(rk_split_section, path, n_path, "files, in order; `*` and `?` match names"),
-    RK_FIELD_F64(rk_split_section, fraction, 0, 0, 0.9, "this share of train's rows, set aside by a hash of the row's number"),
+    RK_FIELD_F64(rk_split_section, fraction, 0, 0, 0.9,
+                 "this share of train's rows, set aside by a hash of the row's number"),
     RK_FIELD_ENUM(rk_split_section, format, -1, formats, "of these files, where it is not data.format"),
     RK_FIELD_TEXT(rk_split_section, separator, false, NULL, "of these files, where it is not data.separator"),
-    RK_FIELD_ENUM(rk_split_section, header, -1, headers, "of these files, where it is not data.header; with true and no `columns` beside it, theirs are the first line's"),
-    RK_FIELD_ARRAY(TEXTS, rk_split_section, columns, n_columns, 0, 0, "of these files, where they are not data.columns"),
+    RK_FIELD_ENUM(rk_split_section, header, -1, headers,
+                  "of these files, where it is not data.header; with true and no `columns` beside it, theirs "
+                  "are the first line's"),
+    RK_FIELD_ARRAY(TEXTS, rk_split_section, columns, n_columns, 0, 0,
+                   "of these files, where they are not data.columns"),
 };
 static const rk_schema split_schema = SECTION("split", rk_split_section, split_fields, "path");
 
 typedef struct rk_vocabulary_section rk_vocabulary_section;
 static const rk_field vocabulary_fields[] = {
-    RK_FIELD_PATH(rk_vocabulary_section, path, false, "a file of one value a line; else built by a pass over the training data"),
+    RK_FIELD_PATH(rk_vocabulary_section, path, false,
+                  "a file of one value a line; else built by a pass over the training data"),
     RK_FIELD_I64(rk_vocabulary_section, min_count, 1, 1, 1e15, "rarer values are out of the vocabulary"),
     RK_FIELD_I64(rk_vocabulary_section, max_size, 0, 0, 1e12, "keep the most frequent so many; 0 = all"),
-    RK_FIELD_I64(rk_vocabulary_section, oov, 1, 0, 1e9, "ids 0 .. oov-1 are for other values, by hash; 0: they are dropped"),
+    RK_FIELD_I64(rk_vocabulary_section, oov, 1, 0, 1e9,
+                 "ids 0 .. oov-1 are for other values, by hash; 0: they are dropped"),
 };
-static const rk_schema vocabulary_schema = SECTION("vocabulary", rk_vocabulary_section, vocabulary_fields, "path");
+static const rk_schema vocabulary_schema =
+    SECTION("vocabulary", rk_vocabulary_section, vocabulary_fields, "path");
 
 static const rk_field feature_fields[] = {
     RK_FIELD_TEXT(rk_data_feature, name, false, NULL, "the feature's name"),
-    RK_FIELD_TEXT(rk_data_feature, match, false, NULL, "in place of a name: a feature of these keys for each column like this (`*`, `?`, `[a-z]`) that is nothing else"),
+    RK_FIELD_TEXT(rk_data_feature, match, false, NULL,
+                  "in place of a name: a feature of these keys for each column like this (`*`, `?`, `[a-z]`) "
+                  "that is nothing else"),
     RK_FIELD_TEXT(rk_data_feature, column, false, NULL, "the column it is made from; by default its name"),
     RK_FIELD_TEXT(rk_data_feature, weights, false, NULL, "column of the weights of its ids"),
     RK_FIELD_TEXT(rk_data_feature, separator, false, NULL, "splits a text into several values"),
     RK_FIELD_I64(rk_data_feature, max_length, 0, 0, 1e9, "ids beyond so many are dropped; 0 = none"),
-    RK_FIELD_TEXT(rk_data_feature, default_value, false, NULL, "stands for a missing value (dense: for each of its numbers)"),
-    RK_FIELD_I64(rk_data_feature, hash, 0, 0, 1e15, "kind: XXH64 of the value's text, reduced to so many buckets"),
+    RK_FIELD_TEXT(rk_data_feature, default_value, false, NULL,
+                  "stands for a missing value (dense: for each of its numbers)"),
+    RK_FIELD_I64(rk_data_feature, hash, 0, 0, 1e15,
+                 "kind: XXH64 of the value's text, reduced to so many buckets"),
     RK_FIELD_I64(rk_data_feature, hash_seed, 0, 0, 1e15, "seed of the hash"),
     RK_FIELD_I64(rk_data_feature, identity, 0, 0, 1e15, "kind: the value is the id, 0 .. identity-1"),
     RK_FIELD_I64(rk_data_feature, identity_offset, 0, -1e15, 1e15, "subtracted from the value first"),
     RK_FIELD_STRUCT(rk_data_feature, vocabulary, &vocabulary_schema, "kind: ids by a list of values"),
-    RK_FIELD_ARRAY(F64S, rk_data_feature, bucketize, n_bucketize, -INFINITY, INFINITY, "kind: ascending boundaries; id = how many are <= the value"),
-    RK_FIELD_I64(rk_data_feature, quantiles, 0, 0, 1e6, "kind: so many buckets of equal share, found by a pass over the training data"),
-    RK_FIELD_ARRAY(TEXTS, rk_data_feature, cross, n_cross, 0, 0, "kind (with hash): categorical features whose ids are hashed together"),
+    RK_FIELD_ARRAY(F64S, rk_data_feature, bucketize, n_bucketize, -INFINITY, INFINITY,
+                   "kind: ascending boundaries; id = how many are <= the value"),
+    RK_FIELD_I64(rk_data_feature, quantiles, 0, 0, 1e6,
+                 "kind: so many buckets of equal share, found by a pass over the training data"),
+    RK_FIELD_ARRAY(TEXTS, rk_data_feature, cross, n_cross, 0, 0,
+                   "kind (with hash): categorical features whose ids are hashed together"),
     RK_FIELD_BOOL(rk_data_feature, dense, false, "kind: a number for the dense input"),
     RK_FIELD_I64(rk_data_feature, width, 1, 1, 1e6, "dense: numbers a row, all or none of them"),
     RK_FIELD_BOOL(rk_data_feature, log1p, false, "dense: sign(x) log(1 + |x|)"),
-    RK_FIELD_BOOL(rk_data_feature, normalize, false, "dense: (x - mean) / deviation of the training data, after log1p"),
+    RK_FIELD_BOOL(rk_data_feature, normalize, false,
+                  "dense: (x - mean) / deviation of the training data, after log1p"),
 };
 const rk_schema rk_data_feature_schema = SECTION("features", rk_data_feature, feature_fields, NULL);
 
 static const rk_field label_fields[] = {
     RK_FIELD_TEXT(rk_label_section, name, true, NULL, "the task's name"),
     RK_FIELD_TEXT(rk_label_section, column, false, NULL, "by default the name"),
-    RK_FIELD_ARRAY(TEXTS, rk_label_section, positive, n_positive, 0, 0, "texts that mean 1, all others 0; none: the column is a number"),
-    RK_FIELD_F64(rk_label_section, threshold, RK_UNSET, -INFINITY, INFINITY, "1 where the number is >= it, else 0"),
-    RK_FIELD_BOOL(rk_label_section, optional, false, "a row without a value is no sample of the task; else it is a bad row"),
+    RK_FIELD_ARRAY(TEXTS, rk_label_section, positive, n_positive, 0, 0,
+                   "texts that mean 1, all others 0; none: the column is a number"),
+    RK_FIELD_F64(rk_label_section, threshold, RK_UNSET, -INFINITY, INFINITY,
+                 "1 where the number is >= it, else 0"),
+    RK_FIELD_BOOL(rk_label_section, optional, false,
+                  "a row without a value is no sample of the task; else it is a bad row"),
     RK_FIELD_F64(rk_label_section, weight, 1, 0, INFINITY, "of the task in the loss"),
-    RK_FIELD_F64(rk_label_section, weight_decay_rate, 0, 0, 1, "the weight is multiplied by 1 - rate after each step"),
-    RK_FIELD_F64(rk_label_section, smoothing, 0, 0, 1, "label smoothing of a binary task: y is learned as y (1 - smoothing) + smoothing / 2; metrics see y"),
-    RK_FIELD_ARRAY(TEXTS, rk_label_section, product_of, n_product_of, 0, 0, "two other labels: the task's probability is the product of theirs (ESMM)"),
+    RK_FIELD_F64(rk_label_section, weight_decay_rate, 0, 0, 1,
+                 "the weight is multiplied by 1 - rate after each step"),
+    RK_FIELD_F64(
+        rk_label_section, smoothing, 0, 0, 1,
+        "label smoothing of a binary task: y is learned as y (1 - smoothing) + smoothing / 2; metrics see y"),
+    RK_FIELD_ARRAY(TEXTS, rk_label_section, product_of, n_product_of, 0, 0,
+                   "two other labels: the task's probability is the product of theirs (ESMM)"),
     RK_FIELD_ENUM(rk_label_section, loss, 0, losses, "of the task"),
 };
 static const rk_schema label_schema = SECTION("labels", rk_label_section, label_fields, "name");
@@ -84,9 +109,11 @@ static const rk_schema field_schema = SECTION("fields", rk_field_section, field_
 static const rk_field join_fields[] = {
     RK_FIELD_PATH(rk_join_section, path, true, "a small csv file, kept in memory"),
     RK_FIELD_TEXT(rk_join_section, key, true, NULL, "the data's column that names a row of it"),
-    RK_FIELD_TEXT(rk_join_section, file_key, false, NULL, "the joined file's column; by default the same name"),
+    RK_FIELD_TEXT(rk_join_section, file_key, false, NULL,
+                  "the joined file's column; by default the same name"),
     RK_FIELD_TEXT(rk_join_section, separator, false, NULL, "by default as the data's"),
-    RK_FIELD_ARRAY(TEXTS, rk_join_section, columns, n_columns, 0, 0, "its columns' names, if it has no header line"),
+    RK_FIELD_ARRAY(TEXTS, rk_join_section, columns, n_columns, 0, 0,
+                   "its columns' names, if it has no header line"),
 };
 static const rk_schema join_schema = SECTION("joins", rk_join_section, join_fields, NULL);
 
@@ -95,25 +122,38 @@ static const rk_field data_fields[] = {
     RK_FIELD_STRUCT(rk_data_section, train, &split_schema, "training data"),
     RK_FIELD_STRUCT(rk_data_section, valid, &split_schema, "validation data"),
     RK_FIELD_STRUCT(rk_data_section, test, &split_schema, "test data"),
-    RK_FIELD_TEXT(rk_data_section, separator, false, NULL, "csv: one byte between fields; by default a comma (tsv: a tab)"),
-    RK_FIELD_TEXT(rk_data_section, quote, false, "\"", "csv: one byte around fields that hold separators; \"\" = none"),
+    RK_FIELD_TEXT(rk_data_section, separator, false, NULL,
+                  "csv: one byte between fields; by default a comma (tsv: a tab)"),
+    RK_FIELD_TEXT(rk_data_section, quote, false, "\"",
+                  "csv: one byte around fields that hold separators; \"\" = none"),
     RK_FIELD_BOOL(rk_data_section, trim, true, "csv: drop spaces around fields"),
-    RK_FIELD_ENUM(rk_data_section, header, 0, headers, "csv: whether the first line names the columns; auto: unless `columns` is given"),
+    RK_FIELD_ENUM(rk_data_section, header, 0, headers,
+                  "csv: whether the first line names the columns; auto: unless `columns` is given"),
     RK_FIELD_TEXT(rk_data_section, comment, false, NULL, "csv: lines that begin with this are left out"),
-    RK_FIELD_ARRAY(TEXTS, rk_data_section, columns, n_columns, 0, 0, "csv, adjacency: the columns' names, in order"),
-    RK_FIELD_ARRAY(TEXTS, rk_data_section, missing, n_missing, 0, 0, "csv: texts that mean no value; the empty text always does. Other formats hold no value as such: convert with --config"),
-    RK_FIELD_LIST(rk_data_section, fields, n_fields, &field_schema, false, "libsvm: columns by ranges of ids; without any, one column `ids`"),
-    RK_FIELD_LIST(rk_data_section, joins, n_joins, &join_schema, false, "small files joined to the rows by a key"),
-    RK_FIELD_LIST(rk_data_section, features, n_features, &rk_data_feature_schema, true, "what the model sees"),
-    RK_FIELD_LIST(rk_data_section, labels, n_labels, &label_schema, false, "what it learns; none for a two_tower"),
+    RK_FIELD_ARRAY(TEXTS, rk_data_section, columns, n_columns, 0, 0,
+                   "csv, adjacency: the columns' names, in order"),
+    RK_FIELD_ARRAY(TEXTS, rk_data_section, missing, n_missing, 0, 0,
+                   "csv: texts that mean no value; the empty text always does. Other formats hold no value "
+                   "as such: convert with --config"),
+    RK_FIELD_LIST(rk_data_section, fields, n_fields, &field_schema, false,
+                  "libsvm: columns by ranges of ids; without any, one column `ids`"),
+    RK_FIELD_LIST(rk_data_section, joins, n_joins, &join_schema, false,
+                  "small files joined to the rows by a key"),
+    RK_FIELD_LIST(rk_data_section, features, n_features, &rk_data_feature_schema, true,
+                  "what the model sees"),
+    RK_FIELD_LIST(rk_data_section, labels, n_labels, &label_schema, false,
+                  "what it learns; none for a two_tower"),
     RK_FIELD_TEXT(rk_data_section, sample_weight, false, NULL, "column of the samples' weights"),
-    RK_FIELD_F64(rk_data_section, default_sample_weight, RK_UNSET, 0, 3e38, "weight of a row that has none; without it such a row is a bad one"),
+    RK_FIELD_F64(rk_data_section, default_sample_weight, RK_UNSET, 0, 3e38,
+                 "weight of a row that has none; without it such a row is a bad one"),
     RK_FIELD_TEXT(rk_data_section, group, false, NULL, "column that GAUC groups by"),
     RK_FIELD_ENUM(rk_data_section, on_bad_row, 0, bad_rows, "what a row that cannot be read does"),
     RK_FIELD_BOOL(rk_data_section, shuffle, true, "shuffle the training data anew in each epoch"),
     RK_FIELD_I64(rk_data_section, shuffle_window, 1 << 20, 1, 1e9, "rows that are shuffled together"),
-    RK_FIELD_I64(rk_data_section, cache_bytes, (int64_t)2 << 30, 0, 1e15, "keep transformed rows in memory between epochs, up to so many bytes"),
-    RK_FIELD_I64(rk_data_section, reader_threads, 0, 0, RK_MAX_READER_THREADS, "threads that read ahead beside training; 0 = a quarter of the processors, at least 1"),
+    RK_FIELD_I64(rk_data_section, cache_bytes, (int64_t)2 << 30, 0, 1e15,
+                 "keep transformed rows in memory between epochs, up to so many bytes"),
+    RK_FIELD_I64(rk_data_section, reader_threads, 0, 0, RK_MAX_READER_THREADS,
+                 "threads that read ahead beside training; 0 = a quarter of the processors, at least 1"),
     RK_FIELD_I64(rk_data_section, seed, -1, -1, 1e15, "of shuffling and splitting; -1 = train.seed"),
 };
 const rk_schema rk_data_schema_table = SECTION("data", rk_data_section, data_fields, NULL);
@@ -128,31 +168,47 @@ static const char *called(const rk_data_feature *f) {
 
 /* A feature has a name; a pattern has nothing that is one column's own. */
 static rk_status check_name(const rk_data_feature *f, const rk_yaml *yaml) {
-    if (!f->name && !f->match) return error_at(yaml, f->line, "features", "a feature needs a 'name', or 'match' for a pattern of columns");
+    if (!f->name && !f->match)
+        return error_at(yaml, f->line, "features",
+                        "a feature needs a 'name', or 'match' for a pattern of columns");
     if (!f->match) return RK_OK;
-    if (f->name) return rk_error_hint(error_at(yaml, f->line, f->name, "a feature has a 'name' or a 'match', not both"), "a feature of a pattern has its column's name");
-    if (f->column || f->n_cross) return error_at(yaml, f->line, f->match, "column and cross belong to features with a name");
+    if (f->name)
+        return rk_error_hint(
+            error_at(yaml, f->line, f->name, "a feature has a 'name' or a 'match', not both"),
+            "a feature of a pattern has its column's name");
+    if (f->column || f->n_cross)
+        return error_at(yaml, f->line, f->match, "column and cross belong to features with a name");
     return RK_OK;
 }
 
 static rk_status check_kind(const rk_data_feature *f, const rk_yaml *yaml) {
     RK_TRY(check_name(f, yaml));
-    int kinds = (f->hash > 0 && f->n_cross == 0) + (f->identity > 0) + (f->vocabulary.line != 0) + (f->n_bucketize > 0) + (f->quantiles > 0) + (f->n_cross > 0) + f->dense;
+    int kinds = (f->hash > 0 && f->n_cross == 0) + (f->identity > 0) + (f->vocabulary.line != 0) +
+                (f->n_bucketize > 0) + (f->quantiles > 0) + (f->n_cross > 0) + f->dense;
     if (kinds != 1) {
-        rk_status status = error_at(yaml, f->line, called(f), kinds ? "a feature has one kind, not several" : "a feature needs a kind");
-        return rk_error_hint(status, "give one of hash, identity, vocabulary, bucketize, quantiles, cross (with hash), dense");
+        rk_status status = error_at(yaml, f->line, called(f),
+                                    kinds ? "a feature has one kind, not several" : "a feature needs a kind");
+        return rk_error_hint(
+            status, "give one of hash, identity, vocabulary, bucketize, quantiles, cross (with hash), dense");
     }
-    if (f->n_cross && f->hash == 0) return rk_error_hint(error_at(yaml, f->line, called(f), "a cross needs its number of buckets"), "add hash: N");
+    if (f->n_cross && f->hash == 0)
+        return rk_error_hint(error_at(yaml, f->line, called(f), "a cross needs its number of buckets"),
+                             "add hash: N");
     if (f->n_cross == 1) return error_at(yaml, f->line, called(f), "a cross needs two features or more");
-    if (!f->dense && (f->log1p || f->normalize || f->width != 1)) return error_at(yaml, f->line, called(f), "log1p, normalize and width belong to dense features");
-    if (f->dense && (f->weights || f->max_length)) return error_at(yaml, f->line, called(f), "weights and max_length belong to categorical features");
-    if (f->separator && strlen(f->separator) != 1) return error_at(yaml, f->line, called(f), "a separator is one byte");
+    if (!f->dense && (f->log1p || f->normalize || f->width != 1))
+        return error_at(yaml, f->line, called(f), "log1p, normalize and width belong to dense features");
+    if (f->dense && (f->weights || f->max_length))
+        return error_at(yaml, f->line, called(f), "weights and max_length belong to categorical features");
+    if (f->separator && strlen(f->separator) != 1)
+        return error_at(yaml, f->line, called(f), "a separator is one byte");
     for (int64_t i = 1; i < f->n_bucketize; i++)
-        if (f->bucketize[i] <= f->bucketize[i - 1]) return error_at(yaml, f->line, called(f), "bucketize's boundaries must ascend");
+        if (f->bucketize[i] <= f->bucketize[i - 1])
+            return error_at(yaml, f->line, called(f), "bucketize's boundaries must ascend");
     return RK_OK;
 }
 
-static rk_status unknown_part(const rk_data_section *s, const rk_data_feature *f, const rk_yaml *yaml, const char *part) {
+static rk_status unknown_part(const rk_data_section *s, const rk_data_feature *f, const rk_yaml *yaml,
+                              const char *part) {
     const char **names;
     RK_TRY(rk_alloc((size_t)s->n_features, sizeof *names, &names));
     for (int64_t i = 0; i < s->n_features; i++) names[i] = s->features[i].name;
@@ -170,22 +226,29 @@ bool rk_data_section_has_patterns(const rk_data_section *s) {
     return false;
 }
 
-static rk_status check_cross(const rk_data_section *s, const rk_data_feature *f, const rk_yaml *yaml, const rk_name_index *names) {
+static rk_status check_cross(const rk_data_section *s, const rk_data_feature *f, const rk_yaml *yaml,
+                             const rk_name_index *names) {
     for (int64_t k = 0; k < f->n_cross; k++) {
         int32_t i = rk_name_index_find(names, f->cross[k]);
         if (i < 0 && rk_data_section_has_patterns(s)) continue; /* looked at again when they are features */
         if (i < 0) return unknown_part(s, f, yaml, f->cross[k]);
         if (s->features[i].dense || s->features[i].n_cross)
-            return rk_error_hint(error_at(yaml, f->line, f->name, "only categorical features that are no crosses themselves can be crossed"), "bucketize the number first");
+            return rk_error_hint(
+                error_at(yaml, f->line, f->name,
+                         "only categorical features that are no crosses themselves can be crossed"),
+                "bucketize the number first");
     }
     return RK_OK;
 }
 
 static rk_status check_features(const rk_data_section *s, const rk_yaml *yaml) {
     rk_name_index names;
-    RK_TRY(rk_name_index_init(&names, s->features, sizeof *s->features, offsetof(rk_data_feature, name), (int32_t)s->n_features));
+    RK_TRY(rk_name_index_init(&names, s->features, sizeof *s->features, offsetof(rk_data_feature, name),
+                              (int32_t)s->n_features));
     int32_t twin = rk_name_index_twin(&names);
-    rk_status status = twin < 0 ? RK_OK : error_at(yaml, s->features[twin].line, s->features[twin].name, "a second feature of this name");
+    rk_status status = twin < 0 ? RK_OK
+                                : error_at(yaml, s->features[twin].line, s->features[twin].name,
+                                           "a second feature of this name");
     for (int64_t i = 0; status == RK_OK && i < s->n_features; i++) {
         status = check_kind(&s->features[i], yaml);
         if (status == RK_OK) status = check_cross(s, &s->features[i], yaml, &names);
@@ -212,15 +275,20 @@ rk_data_section rk_data_section_of_split(const rk_data_section *section, const r
 static rk_status check_separator(const char *separator, int line, const rk_yaml *yaml) {
     if (!separator || strlen(separator) == 1) return RK_OK;
     return rk_error_hint(error_at(yaml, line, "separator", "must be one byte"),
-                         "where fields are separated by '::', ':' leaves an empty column between two: columns: [user, _, item, _, rating]");
+                         "where fields are separated by '::', ':' leaves an empty column between two: "
+                         "columns: [user, _, item, _, rating]");
 }
 
 static rk_status check_split(const rk_split_section *split, const char *name, const rk_yaml *yaml) {
     if (!split->line) return RK_OK;
     RK_TRY(check_separator(split->separator, split->line, yaml));
-    if (split->fraction > 0 && (split->format >= 0 || split->separator || split->header >= 0 || split->n_columns))
-        return error_at(yaml, split->line, name, "format, separator, header and columns belong to files of its own; a fraction is of train's");
-    if ((split->n_path > 0) == (split->fraction > 0)) return error_at(yaml, split->line, name, "give either a path or a fraction");
+    if (split->fraction > 0 &&
+        (split->format >= 0 || split->separator || split->header >= 0 || split->n_columns))
+        return error_at(
+            yaml, split->line, name,
+            "format, separator, header and columns belong to files of its own; a fraction is of train's");
+    if ((split->n_path > 0) == (split->fraction > 0))
+        return error_at(yaml, split->line, name, "give either a path or a fraction");
     return RK_OK;
 }
 
@@ -228,14 +296,20 @@ static rk_status check_split(const rk_split_section *split, const char *name, co
 static rk_status check_product(const rk_data_section *s, const rk_label_section *label, const rk_yaml *yaml) {
     if (label->n_product_of == 0) return RK_OK;
     if (label->n_product_of != 2 || strcmp(label->product_of[0], label->product_of[1]) == 0)
-        return rk_error_hint(error_at(yaml, label->line, label->name, "product_of names two labels"), "as in product_of: [click, bought_if_clicked]");
-    if (label->loss != 0) return error_at(yaml, label->line, label->name, "a product of probabilities is a probability: its loss is sigmoid_cross_entropy");
+        return rk_error_hint(error_at(yaml, label->line, label->name, "product_of names two labels"),
+                             "as in product_of: [click, bought_if_clicked]");
+    if (label->loss != 0)
+        return error_at(yaml, label->line, label->name,
+                        "a product of probabilities is a probability: its loss is sigmoid_cross_entropy");
     for (int64_t k = 0; k < 2; k++) {
         int64_t i = 0;
         while (i < s->n_labels && strcmp(s->labels[i].name, label->product_of[k]) != 0) i++;
         char message[256];
         if (i < s->n_labels && s->labels[i].loss == 0 && s->labels[i].n_product_of == 0) continue;
-        snprintf(message, sizeof message, i < s->n_labels ? "'%.180s' is no label with a probability of its own" : "there is no label '%.180s'", label->product_of[k]);
+        snprintf(message, sizeof message,
+                 i < s->n_labels ? "'%.180s' is no label with a probability of its own"
+                                 : "there is no label '%.180s'",
+                 label->product_of[k]);
         return error_at(yaml, label->line, label->name, message);
     }
     return RK_OK;
@@ -244,27 +318,35 @@ static rk_status check_product(const rk_data_section *s, const rk_label_section 
 static rk_status check_labels(const rk_data_section *s, const rk_yaml *yaml) {
     for (int64_t i = 0; i < s->n_labels; i++) {
         for (int64_t j = 0; j < i; j++)
-            if (strcmp(s->labels[i].name, s->labels[j].name) == 0) return error_at(yaml, s->labels[i].line, s->labels[i].name, "a second label of this name");
+            if (strcmp(s->labels[i].name, s->labels[j].name) == 0)
+                return error_at(yaml, s->labels[i].line, s->labels[i].name, "a second label of this name");
         RK_TRY(check_product(s, &s->labels[i], yaml));
-        if (s->labels[i].smoothing > 0 && s->labels[i].loss != 0) return error_at(yaml, s->labels[i].line, s->labels[i].name, "smoothing is for labels of 0 and 1, not for mse");
+        if (s->labels[i].smoothing > 0 && s->labels[i].loss != 0)
+            return error_at(yaml, s->labels[i].line, s->labels[i].name,
+                            "smoothing is for labels of 0 and 1, not for mse");
     }
     return RK_OK;
 }
 
 rk_status rk_data_section_check(const rk_data_section *s, const rk_yaml *yaml) {
-    if (!s->train.line) return rk_error(RK_CONFIG, "%s: key 'data': needs 'train'", rk_yaml_place_of(yaml, s->line).text);
+    if (!s->train.line)
+        return rk_error(RK_CONFIG, "%s: key 'data': needs 'train'", rk_yaml_place_of(yaml, s->line).text);
     RK_TRY(check_split(&s->train, "train", yaml));
     RK_TRY(check_split(&s->valid, "valid", yaml));
     RK_TRY(check_split(&s->test, "test", yaml));
-    if (s->train.fraction > 0) return error_at(yaml, s->train.line, "train", "needs a path; a fraction belongs to valid or test");
-    if (s->valid.fraction + s->test.fraction >= 1) return error_at(yaml, s->train.line, "train", "the fractions leave nothing to train on");
+    if (s->train.fraction > 0)
+        return error_at(yaml, s->train.line, "train", "needs a path; a fraction belongs to valid or test");
+    if (s->valid.fraction + s->test.fraction >= 1)
+        return error_at(yaml, s->train.line, "train", "the fractions leave nothing to train on");
     RK_TRY(check_separator(s->separator, s->line, yaml));
-    if (!s->sample_weight && !isnan(s->default_sample_weight)) return error_at(yaml, s->line, "default_sample_weight", "needs sample_weight, the weights' column");
+    if (!s->sample_weight && !isnan(s->default_sample_weight))
+        return error_at(yaml, s->line, "default_sample_weight", "needs sample_weight, the weights' column");
     if (s->quote && strlen(s->quote) > 1) return error_at(yaml, s->line, "quote", "must be one byte or none");
     if (s->n_features == 0) return error_at(yaml, s->line, "features", "a model needs one feature or more");
     rk_status status = check_features(s, yaml);
     if (status == RK_OK) status = check_labels(s, yaml);
     for (int64_t i = 0; status == RK_OK && i < s->n_fields; i++)
-        if (s->fields[i].last < s->fields[i].first) status = error_at(yaml, s->fields[i].line, s->fields[i].name, "its last id is below its first");
+        if (s->fields[i].last < s->fields[i].first)
+            status = error_at(yaml, s->fields[i].line, s->fields[i].name, "its last id is below its first");
     return status;
 }

@@ -22,11 +22,11 @@ struct rk_file_output {
     char *path;
     rk_data_format format;
     const rk_column_type *types;
-    rk_sink *sink;          /* of text formats and tfrecord */
+    rk_sink *sink; /* of text formats and tfrecord */
     rk_rkb_writer *rkb;
-    rk_columns typed;       /* rows with their numbers parsed; of rkb, those of the block to come */
+    rk_columns typed; /* rows with their numbers parsed; of rkb, those of the block to come */
     bool has_header, has_warned;
-    unsigned char *joined;  /* of csv: [n_columns] bits of how_joined */
+    unsigned char *joined; /* of csv: [n_columns] bits of how_joined */
     rk_buffer text;
     rk_example_writer example;
 };
@@ -50,19 +50,29 @@ unsigned rk_types_of(rk_span text, bool is_number) {
     unsigned types = 1u << RK_COLUMN_TEXT;
     if (rk_parse_i64(text, &whole)) {
         const char *digits = rk_format_i64(whole, scratch);
-        if (is_same(text, (rk_span){digits, (size_t)(scratch + RK_I64_BYTES - digits)})) types |= 1u << RK_COLUMN_I64;
+        if (is_same(text, (rk_span){digits, (size_t)(scratch + RK_I64_BYTES - digits)}))
+            types |= 1u << RK_COLUMN_I64;
     }
-    if (rk_parse_f64(text, &x) && f32_holds(x) && (is_number || is_same(text, rk_f32_text((float)x, scratch)))) types |= 1u << RK_COLUMN_F32;
+    if (rk_parse_f64(text, &x) && f32_holds(x) &&
+        (is_number || is_same(text, rk_f32_text((float)x, scratch))))
+        types |= 1u << RK_COLUMN_F32;
     return types;
 }
 
-rk_status rk_file_output_open(const char *path, rk_data_format format, const rk_column_type *types, int level, rk_file_output **out) {
+rk_status rk_file_output_open(const char *path, rk_data_format format, const rk_column_type *types, int level,
+                              rk_file_output **out) {
     rk_file_output *o;
     RK_TRY(rk_alloc(1, sizeof *o, &o));
     o->format = format;
     o->types = types;
     rk_status status = rk_strdup(path, &o->path);
-    if (status == RK_OK) status = format == RK_DATA_RKB ? rk_rkb_writer_open(path, level < 0 ? 0 : level ? level : 3, &o->rkb) : rk_sink_open(path, &o->sink);
+    if (status == RK_OK)
+        status = format == RK_DATA_RKB ? rk_rkb_writer_open(path,
+                                                            level < 0 ? 0
+                                                            : level   ? level
+                                                                      : 3,
+                                                            &o->rkb)
+                                       : rk_sink_open(path, &o->sink);
     if (status != RK_OK) {
         rk_file_output_free(o);
         return status;
@@ -92,14 +102,18 @@ static rk_status add_typed(rk_column *to, const rk_column *from, int64_t value) 
     int64_t whole = 0;
     double x = 0;
     switch (to->type) {
-        case RK_COLUMN_TEXT: return rk_column_add_text(to, rk_column_text(from, value));
+        case RK_COLUMN_TEXT:
+            return rk_column_add_text(to, rk_column_text(from, value));
         case RK_COLUMN_I64:
             if (from->type == RK_COLUMN_I64) return rk_column_add_i64(to, from->i64[value]);
-            RK_FAIL_IF(!rk_parse_i64(rk_column_text(from, value), &whole), RK_INTERNAL, "column '%s' changed between two readings", from->name);
+            RK_FAIL_IF(!rk_parse_i64(rk_column_text(from, value), &whole), RK_INTERNAL,
+                       "column '%s' changed between two readings", from->name);
             return rk_column_add_i64(to, whole);
-        case RK_COLUMN_F32: break;
+        case RK_COLUMN_F32:
+            break;
     }
-    RK_FAIL_IF(!rk_value_number(from, value, &x), RK_INTERNAL, "column '%s' changed between two readings", from->name);
+    RK_FAIL_IF(!rk_value_number(from, value, &x), RK_INTERNAL, "column '%s' changed between two readings",
+               from->name);
     return rk_column_add_f32(to, (float)x);
 }
 
@@ -138,7 +152,8 @@ static rk_status add_rkb(rk_file_output *o, const rk_columns *rows) {
     return RK_OK;
 }
 
-/* What a csv's column was given: several values in one field, and a value that would not come back from among several. */
+/* What a csv's column was given: several values in one field, and a value that would not come back from among
+ * several. */
 enum how_joined { HAS_SEVERAL = 1, HAS_UNFIT = 2 };
 
 static bool is_unfit(rk_span text) {
@@ -146,7 +161,8 @@ static bool is_unfit(rk_span text) {
 }
 
 /* The values of one row, with '|' between them. */
-static rk_status join_values(rk_file_output *o, const rk_columns *rows, int32_t c, int64_t row, rk_buffer *field) {
+static rk_status join_values(rk_file_output *o, const rk_columns *rows, int32_t c, int64_t row,
+                             rk_buffer *field) {
     const rk_column *column = &rows->columns[c];
     char scratch[RK_VALUE_BYTES];
     rk_buffer_clear(field);
@@ -154,7 +170,10 @@ static rk_status join_values(rk_file_output *o, const rk_columns *rows, int32_t 
         rk_span text = rk_value_text(column, v, scratch);
         o->joined[c] |= (unsigned char)((v > begin ? HAS_SEVERAL : 0) | (is_unfit(text) ? HAS_UNFIT : 0));
         if (o->joined[c] == (HAS_SEVERAL | HAS_UNFIT))
-            return rk_error_hint(rk_error(RK_BAD_DATA, "column '%s': a row has several values, between which a '|' stands, and a value has a '|' or a blank at its end", column->name),
+            return rk_error_hint(rk_error(RK_BAD_DATA,
+                                          "column '%s': a row has several values, between which a '|' "
+                                          "stands, and a value has a '|' or a blank at its end",
+                                          column->name),
                                  "write rkb or tfrecord");
         if (v > begin) rk_buffer_u8(field, '|');
         rk_buffer_append(field, text.data, text.n_bytes);
@@ -164,12 +183,14 @@ static rk_status join_values(rk_file_output *o, const rk_columns *rows, int32_t 
 
 static void add_header(rk_file_output *o, const rk_csv_dialect *dialect, const rk_columns *rows) {
     for (int32_t c = 0; c < rows->n_columns; c++)
-        rk_csv_write_field(dialect, (rk_span){rows->columns[c].name, strlen(rows->columns[c].name)}, c == 0, &o->text);
+        rk_csv_write_field(dialect, (rk_span){rows->columns[c].name, strlen(rows->columns[c].name)}, c == 0,
+                           &o->text);
     rk_buffer_u8(&o->text, '\n');
     o->has_header = true;
 }
 
-/* Fields of a row; several values of one column stand with '|' between them. A line without anything would be no row: it has quotes. */
+/* Fields of a row; several values of one column stand with '|' between them. A line without anything would be
+ * no row: it has quotes. */
 static rk_status add_csv(rk_file_output *o, const rk_columns *rows) {
     rk_csv_dialect dialect = {.separator = o->format == RK_DATA_TSV ? '\t' : ',', .quote = '"'};
     rk_buffer field = {0};
@@ -179,7 +200,8 @@ static rk_status add_csv(rk_file_output *o, const rk_columns *rows) {
     for (int64_t row = 0; status == RK_OK && row < rows->n_rows; row++) {
         for (int32_t c = 0; status == RK_OK && c < rows->n_columns; c++) {
             status = join_values(o, rows, c, row, &field);
-            rk_csv_write_field(&dialect, (rk_span){field.data ? field.data : "", field.n_bytes}, c == 0, &o->text);
+            rk_csv_write_field(&dialect, (rk_span){field.data ? field.data : "", field.n_bytes}, c == 0,
+                               &o->text);
         }
         if (rows->n_columns == 1 && field.n_bytes == 0) rk_buffer_text(&o->text, "\"\"");
         rk_buffer_u8(&o->text, '\n');
@@ -191,9 +213,14 @@ static rk_status add_csv(rk_file_output *o, const rk_columns *rows) {
 /* label[,label] [qid:group] id:weight ...: the columns `label`, `ids` and perhaps `qid`. */
 static rk_status check_libsvm(const rk_columns *rows, int32_t label, int32_t ids, int32_t group) {
     if (label < 0 || ids < 0 || rows->columns[ids].type != RK_COLUMN_I64)
-        return rk_error_hint(rk_error(RK_CONFIG, "libsvm holds a column 'label' and a column 'ids' of whole numbers; the input has no '%s'", label < 0 ? "label" : "ids"),
-                             "write csv, tfrecord or rkb");
-    RK_FAIL_IF(group >= 0 && rows->columns[group].type != RK_COLUMN_I64, RK_CONFIG, "libsvm's column 'qid' is of whole numbers");
+        return rk_error_hint(
+            rk_error(
+                RK_CONFIG,
+                "libsvm holds a column 'label' and a column 'ids' of whole numbers; the input has no '%s'",
+                label < 0 ? "label" : "ids"),
+            "write csv, tfrecord or rkb");
+    RK_FAIL_IF(group >= 0 && rows->columns[group].type != RK_COLUMN_I64, RK_CONFIG,
+               "libsvm's column 'qid' is of whole numbers");
     return RK_OK;
 }
 
@@ -204,18 +231,23 @@ static void add_f32(float x, rk_buffer *out) {
 }
 
 static rk_status add_libsvm(rk_file_output *o, const rk_columns *rows) {
-    int32_t label = rk_columns_find(rows, "label"), ids = rk_columns_find(rows, "ids"), group = rk_columns_find(rows, "qid");
+    int32_t label = rk_columns_find(rows, "label"), ids = rk_columns_find(rows, "ids"),
+            group = rk_columns_find(rows, "qid");
     RK_TRY(check_libsvm(rows, label, ids, group));
-    const rk_column *id = &rows->columns[ids], *y = &rows->columns[label], *g = group < 0 ? NULL : &rows->columns[group];
+    const rk_column *id = &rows->columns[ids], *y = &rows->columns[label],
+                    *g = group < 0 ? NULL : &rows->columns[group];
     for (int64_t row = 0; row < rows->n_rows; row++) {
-        RK_FAIL_IF(y->offsets[row] == y->offsets[row + 1], RK_BAD_DATA, "row %lld has no label", (long long)row + 1);
+        RK_FAIL_IF(y->offsets[row] == y->offsets[row + 1], RK_BAD_DATA, "row %lld has no label",
+                   (long long)row + 1);
         for (int64_t v = y->offsets[row]; v < y->offsets[row + 1]; v++) {
             double value = 0;
-            RK_FAIL_IF(!rk_value_number(y, v, &value) || !isfinite((float)value), RK_BAD_DATA, "row %lld: the label is not a number", (long long)row + 1);
+            RK_FAIL_IF(!rk_value_number(y, v, &value) || !isfinite((float)value), RK_BAD_DATA,
+                       "row %lld: the label is not a number", (long long)row + 1);
             if (v > y->offsets[row]) rk_buffer_u8(&o->text, ',');
             add_f32((float)value, &o->text);
         }
-        if (g && g->offsets[row] < g->offsets[row + 1]) rk_buffer_printf(&o->text, " qid:%" PRId64, g->i64[g->offsets[row]]);
+        if (g && g->offsets[row] < g->offsets[row + 1])
+            rk_buffer_printf(&o->text, " qid:%" PRId64, g->i64[g->offsets[row]]);
         for (int64_t v = id->offsets[row]; v < id->offsets[row + 1]; v++) {
             rk_buffer_printf(&o->text, " %" PRId64 ":", id->i64[v]);
             add_f32(id->weights ? id->weights[v] : 1, &o->text);
@@ -233,8 +265,10 @@ static rk_status add_examples(rk_file_output *o, const rk_columns *rows) {
             const rk_column *column = &rows->columns[c];
             int64_t begin = column->offsets[row];
             size_t n = (size_t)(column->offsets[row + 1] - begin);
-            if (column->type == RK_COLUMN_I64) rk_example_add_i64(&o->example, column->name, n ? column->i64 + begin : NULL, n);
-            if (column->type == RK_COLUMN_F32) rk_example_add_f32(&o->example, column->name, n ? column->f32 + begin : NULL, n);
+            if (column->type == RK_COLUMN_I64)
+                rk_example_add_i64(&o->example, column->name, n ? column->i64 + begin : NULL, n);
+            if (column->type == RK_COLUMN_F32)
+                rk_example_add_f32(&o->example, column->name, n ? column->f32 + begin : NULL, n);
             if (column->type != RK_COLUMN_TEXT) continue;
             rk_span *texts;
             status = rk_alloc(n, sizeof *texts, &texts);
@@ -261,8 +295,15 @@ static void warn_of_losses(rk_file_output *o, const rk_columns *rows) {
     for (int32_t c = 0; c < rows->n_columns && !o->has_warned; c++) {
         const rk_column *column = &rows->columns[c];
         o->has_warned = is_libsvm ? !is_of_libsvm(column->name) : column->weights != NULL;
-        if (o->has_warned && is_libsvm) rk_log(RK_LOG_WARNING, "libsvm has no place for the column '%s' (and others, if there are): it is left out\nhint: csv, rkb and tfrecord hold it", column->name);
-        if (o->has_warned && !is_libsvm) rk_log(RK_LOG_WARNING, "the values beside the ids of '%s' are left out\nhint: rkb and libsvm hold them", column->name);
+        if (o->has_warned && is_libsvm)
+            rk_log(RK_LOG_WARNING,
+                   "libsvm has no place for the column '%s' (and others, if there are): it is left "
+                   "out\nhint: csv, rkb and tfrecord hold it",
+                   column->name);
+        if (o->has_warned && !is_libsvm)
+            rk_log(RK_LOG_WARNING,
+                   "the values beside the ids of '%s' are left out\nhint: rkb and libsvm hold them",
+                   column->name);
     }
 }
 

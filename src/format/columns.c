@@ -28,7 +28,8 @@ static rk_status column_init(rk_column *column, const char *name, rk_column_type
     return RK_OK;
 }
 
-rk_status rk_columns_init(rk_columns *columns, int32_t n_columns, const char *const *names, const rk_column_type *types) {
+rk_status rk_columns_init(rk_columns *columns, int32_t n_columns, const char *const *names,
+                          const rk_column_type *types) {
     rk_columns made = {0};
     RK_TRY(rk_alloc((size_t)n_columns, sizeof *made.columns, &made.columns));
     made.n_columns = n_columns;
@@ -105,7 +106,8 @@ int32_t rk_columns_find(const rk_columns *columns, const char *name) {
 /* A value without a weight, in a column that has weights, counts as 1. */
 static rk_status end_value(rk_column *column) {
     if (column->weights) {
-        RK_TRY(reserve(&column->weights, &column->weights_capacity, column->n_values + 1, sizeof *column->weights));
+        RK_TRY(reserve(&column->weights, &column->weights_capacity, column->n_values + 1,
+                       sizeof *column->weights));
         column->weights[column->n_values] = 1;
     }
     column->n_values++;
@@ -114,7 +116,8 @@ static rk_status end_value(rk_column *column) {
 
 rk_status rk_column_add_text(rk_column *column, rk_span value) {
     size_t begin = column->n_text_bytes, n_bytes = value.n_bytes;
-    RK_FAIL_IF(n_bytes > UINT32_MAX - begin, RK_UNSUPPORTED, "column '%s': 4 GiB of text in one piece", column->name);
+    RK_FAIL_IF(n_bytes > UINT32_MAX - begin, RK_UNSUPPORTED, "column '%s': 4 GiB of text in one piece",
+               column->name);
     RK_TRY(reserve(&column->places, &column->values_capacity, column->n_values + 1, sizeof *column->places));
     RK_TRY(reserve(&column->text_memory, &column->text_capacity, (int64_t)(begin + n_bytes) + 1, 1));
     if (n_bytes) memcpy(column->text_memory + begin, value.data, n_bytes);
@@ -149,7 +152,8 @@ static rk_status reserve_row(rk_columns *columns) {
     int64_t room = INT64_MAX;
     for (int32_t c = 0; c < columns->n_columns; c++) {
         rk_column *column = &columns->columns[c];
-        RK_TRY(reserve(&column->offsets, &column->rows_capacity, columns->n_rows + 2, sizeof *column->offsets));
+        RK_TRY(
+            reserve(&column->offsets, &column->rows_capacity, columns->n_rows + 2, sizeof *column->offsets));
         column->alike_rows = 0;
         room = column->rows_capacity - 1 < room ? column->rows_capacity - 1 : room;
     }
@@ -160,7 +164,8 @@ static rk_status reserve_row(rk_columns *columns) {
 rk_status rk_columns_end_row(rk_columns *columns) {
     if (columns->n_rows + 1 > columns->rows_room) RK_TRY(reserve_row(columns));
     columns->n_rows++;
-    for (int32_t c = 0; c < columns->n_columns; c++) columns->columns[c].offsets[columns->n_rows] = columns->columns[c].n_values;
+    for (int32_t c = 0; c < columns->n_columns; c++)
+        columns->columns[c].offsets[columns->n_rows] = columns->columns[c].n_values;
     return RK_OK;
 }
 
@@ -177,14 +182,16 @@ static rk_status append_values(const rk_column *from, int64_t begin, int64_t end
 rk_status rk_columns_append(rk_columns *to, const rk_columns *rows) {
     for (int64_t row = 0; row < rows->n_rows; row++) {
         for (int32_t c = 0; c < rows->n_columns; c++)
-            RK_TRY(append_values(&rows->columns[c], rows->columns[c].offsets[row], rows->columns[c].offsets[row + 1], &to->columns[c]));
+            RK_TRY(append_values(&rows->columns[c], rows->columns[c].offsets[row],
+                                 rows->columns[c].offsets[row + 1], &to->columns[c]));
         RK_TRY(rk_columns_end_row(to));
     }
     return RK_OK;
 }
 
 void rk_columns_drop_row(rk_columns *columns) {
-    for (int32_t c = 0; c < columns->n_columns; c++) columns->columns[c].n_values = columns->columns[c].offsets[columns->n_rows];
+    for (int32_t c = 0; c < columns->n_columns; c++)
+        columns->columns[c].n_values = columns->columns[c].offsets[columns->n_rows];
 }
 
 int64_t rk_column_values_per_row(const rk_column *column, int64_t first, int64_t n) {
@@ -199,8 +206,10 @@ rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values,
     RK_TRY(reserve(&column->offsets, &column->rows_capacity, n_rows + 1, sizeof *column->offsets));
     if (n_rows > 0) column->alike_rows = 0;
     switch (column->type) {
-        case RK_COLUMN_I64: return reserve(&column->i64, &column->values_capacity, n_values, sizeof *column->i64);
-        case RK_COLUMN_F32: return reserve(&column->f32, &column->values_capacity, n_values, sizeof *column->f32);
+        case RK_COLUMN_I64:
+            return reserve(&column->i64, &column->values_capacity, n_values, sizeof *column->i64);
+        case RK_COLUMN_F32:
+            return reserve(&column->f32, &column->values_capacity, n_values, sizeof *column->f32);
         default:
             RK_TRY(reserve(&column->places, &column->values_capacity, n_values, sizeof *column->places));
             RK_TRY(reserve(&column->text_memory, &column->text_capacity, n_text_bytes, 1));
@@ -227,6 +236,7 @@ rk_status rk_columns_unpack(rk_columns *columns) {
 bool rk_columns_alike(const rk_columns *a, const rk_columns *b) {
     if (a->n_columns != b->n_columns) return false;
     for (int32_t c = 0; c < a->n_columns; c++)
-        if (a->columns[c].type != b->columns[c].type || strcmp(a->columns[c].name, b->columns[c].name) != 0) return false;
+        if (a->columns[c].type != b->columns[c].type || strcmp(a->columns[c].name, b->columns[c].name) != 0)
+            return false;
     return true;
 }

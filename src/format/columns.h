@@ -21,46 +21,53 @@ typedef struct rk_text_place {
 typedef struct rk_column {
     char *name;
     rk_column_type type;
-    int64_t *offsets;       /* [n_rows+1] into the values */
-    int64_t per_row;        /* every row has so many values, as far as is known; -1: look at the offsets */
-    int64_t alike_rows, alike_each; /* offsets[0 .. alike_rows] are the multiples of alike_each, whatever rows there are: they need not be written again */
+    int64_t *offsets; /* [n_rows+1] into the values */
+    int64_t per_row;  /* every row has so many values, as far as is known; -1: look at the offsets */
+    int64_t alike_rows, alike_each; /* offsets[0 .. alike_rows] are the multiples of alike_each, whatever rows
+                                       there are: they need not be written again */
     int64_t n_values;
-    int64_t *i64;           /* [n_values] or NULL, by type */
-    rk_packed_ints packed;  /* data not NULL: the values are there and not in i64 yet, which only who asked for it meets */
-    float *f32;             /* [n_values] or NULL */
-    rk_text_place *places;  /* [n_values] in text, or NULL */
-    const char *text;       /* text_memory, or bytes that a reader keeps while the rows are looked at */
+    int64_t *i64;          /* [n_values] or NULL, by type */
+    rk_packed_ints packed; /* data not NULL: the values are there and not in i64 yet, which only who asked for
+                              it meets */
+    float *f32;            /* [n_values] or NULL */
+    rk_text_place *places; /* [n_values] in text, or NULL */
+    const char *text;      /* text_memory, or bytes that a reader keeps while the rows are looked at */
     char *text_memory;
-    size_t n_text_bytes;    /* of text_memory */
-    float *weights;         /* [n_values], or NULL: none are given */
-    int64_t values_capacity, rows_capacity, text_capacity, weights_capacity; /* managed by the functions below */
+    size_t n_text_bytes; /* of text_memory */
+    float *weights;      /* [n_values], or NULL: none are given */
+    int64_t values_capacity, rows_capacity, text_capacity,
+        weights_capacity; /* managed by the functions below */
 } rk_column;
 
 typedef struct rk_columns {
     int64_t n_rows;
-    int64_t rows_room;      /* every column's offsets have room for rows up to it, as far as is known */
+    int64_t rows_room; /* every column's offsets have room for rows up to it, as far as is known */
     int32_t n_columns;
-    rk_column *columns;     /* [n_columns] */
+    rk_column *columns; /* [n_columns] */
 } rk_columns;
 
-rk_status rk_columns_init(rk_columns *columns, int32_t n_columns, const char *const *names, const rk_column_type *types);
+rk_status rk_columns_init(rk_columns *columns, int32_t n_columns, const char *const *names,
+                          const rk_column_type *types);
 rk_status rk_columns_init_like(rk_columns *columns, const rk_columns *like); /* the same names and types */
 void rk_columns_release(rk_columns *columns);
 int64_t rk_columns_bytes(const rk_columns *columns); /* that rows, values and texts take */
-void rk_columns_clear(rk_columns *columns); /* no rows; keeps names, types and memory */
+void rk_columns_clear(rk_columns *columns);          /* no rows; keeps names, types and memory */
 int32_t rk_columns_find(const rk_columns *columns, const char *name); /* -1 if there is none */
 
 /* Append values to the row being built, then end the row: each column not given a value is missing there. */
 rk_status rk_column_add_text(rk_column *column, rk_span value);
 rk_status rk_column_add_i64(rk_column *column, int64_t value);
 rk_status rk_column_add_f32(rk_column *column, float value);
-rk_status rk_column_add_weight(rk_column *column, float weight); /* of the value just added; earlier values get 1 */
+rk_status rk_column_add_weight(rk_column *column,
+                               float weight); /* of the value just added; earlier values get 1 */
 rk_status rk_columns_end_row(rk_columns *columns);
 rk_status rk_columns_append(rk_columns *to, const rk_columns *rows); /* all rows of columns that are alike */
-/* Room for that many rows, values and bytes of text in all, for readers that fill many rows at once. What is there stays. */
+/* Room for that many rows, values and bytes of text in all, for readers that fill many rows at once. What is
+ * there stays. */
 rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values, int64_t n_text_bytes);
-rk_status rk_column_reserve_weights(rk_column *column, int64_t n_values); /* gives the column weights, of undefined value */
-rk_status rk_columns_unpack(rk_columns *columns); /* no column stays packed */
+rk_status rk_column_reserve_weights(rk_column *column,
+                                    int64_t n_values); /* gives the column weights, of undefined value */
+rk_status rk_columns_unpack(rk_columns *columns);      /* no column stays packed */
 /* The same number of columns, with the same names and types in the same order. */
 bool rk_columns_alike(const rk_columns *a, const rk_columns *b);
 /* Forget the values added since the last ended row (a bad row that is skipped). */

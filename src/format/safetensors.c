@@ -9,8 +9,8 @@
 static const char *const type_names[] = {"F32", "BF16", "F16", "I64", "U8"};
 enum { N_TYPES = 5, MAX_HEADER_BYTES = 100 << 20 };
 
-/* The order of the entries' bytes: those of wide elements first, so that every tensor is aligned to its elements without the gaps that the format
- * forbids. order, begins: [state->n] */
+/* The order of the entries' bytes: those of wide elements first, so that every tensor is aligned to its
+ * elements without the gaps that the format forbids. order, begins: [state->n] */
 static void place(const rk_state *state, size_t *order, uint64_t *begins) {
     uint64_t at = 0;
     size_t n = 0;
@@ -32,17 +32,21 @@ static rk_status make_header(const rk_state *state, const uint64_t *begins, rk_b
         char *quoted = name ? json_dumps(name, JSON_ENCODE_ANY) : NULL;
         json_decref(name);
         RK_FAIL_IF(!quoted, RK_INVALID_ARGUMENT, "the tensor name '%s' is not UTF-8", e->name);
-        rk_buffer_printf(out, "%s%s:{\"dtype\":\"%s\",\"shape\":[", i ? "," : "", quoted, type_names[e->type]);
+        rk_buffer_printf(out, "%s%s:{\"dtype\":\"%s\",\"shape\":[", i ? "," : "", quoted,
+                         type_names[e->type]);
         free(quoted);
-        for (int32_t d = 0; d < e->n_dims; d++) rk_buffer_printf(out, "%s%lld", d ? "," : "", (long long)e->dims[d]);
-        rk_buffer_printf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begins[i], (unsigned long long)(begins[i] + rk_state_entry_bytes(e)));
+        for (int32_t d = 0; d < e->n_dims; d++)
+            rk_buffer_printf(out, "%s%lld", d ? "," : "", (long long)e->dims[d]);
+        rk_buffer_printf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begins[i],
+                         (unsigned long long)(begins[i] + rk_state_entry_bytes(e)));
     }
     rk_buffer_text(out, "}");
     while (out->status == RK_OK && out->n_bytes % 8) rk_buffer_text(out, " ");
     return out->status;
 }
 
-static rk_status write_entries(rk_writer *writer, const rk_state *state, const size_t *order, const rk_buffer *header) {
+static rk_status write_entries(rk_writer *writer, const rk_state *state, const size_t *order,
+                               const rk_buffer *header) {
     rk_buffer length = {0};
     rk_buffer_u64le(&length, header->n_bytes);
     rk_status status = length.status;
@@ -91,11 +95,13 @@ const rk_safetensors_entry *rk_safetensors_find(const rk_safetensors *tensors, c
     return NULL;
 }
 
-static rk_status parse_entry(const char *name, json_t *value, uint64_t data_begin, uint64_t file_bytes, rk_safetensors_entry *out) {
+static rk_status parse_entry(const char *name, json_t *value, uint64_t data_begin, uint64_t file_bytes,
+                             rk_safetensors_entry *out) {
     const char *dtype = json_string_value(json_object_get(value, "dtype"));
     json_t *shape = json_object_get(value, "shape"), *offsets = json_object_get(value, "data_offsets");
-    RK_FAIL_IF(!dtype || !json_is_array(shape) || !json_is_array(offsets) || json_array_size(offsets) != 2 || json_array_size(shape) > 8, RK_BAD_DATA,
-               "the header's entry '%s' is not a tensor", name);
+    RK_FAIL_IF(!dtype || !json_is_array(shape) || !json_is_array(offsets) || json_array_size(offsets) != 2 ||
+                   json_array_size(shape) > 8,
+               RK_BAD_DATA, "the header's entry '%s' is not a tensor", name);
     int type = 0;
     while (type < N_TYPES && strcmp(dtype, type_names[type]) != 0) type++;
     RK_FAIL_IF(type == N_TYPES, RK_UNSUPPORTED, "tensor '%s': the type '%s' is not read", name, dtype);
@@ -105,12 +111,16 @@ static rk_status parse_entry(const char *name, json_t *value, uint64_t data_begi
     for (int32_t d = 0; d < out->n_dims; d++) {
         json_t *dim = json_array_get(shape, (size_t)d);
         out->dims[d] = json_integer_value(dim);
-        RK_FAIL_IF(!json_is_integer(dim) || out->dims[d] < 0 || __builtin_mul_overflow(n_bytes, (uint64_t)out->dims[d], &n_bytes), RK_BAD_DATA, "tensor '%s': a shape that cannot be", name);
+        RK_FAIL_IF(!json_is_integer(dim) || out->dims[d] < 0 ||
+                       __builtin_mul_overflow(n_bytes, (uint64_t)out->dims[d], &n_bytes),
+                   RK_BAD_DATA, "tensor '%s': a shape that cannot be", name);
     }
     json_t *from = json_array_get(offsets, 0), *to = json_array_get(offsets, 1);
     int64_t begin = json_integer_value(from), end = json_integer_value(to);
-    RK_FAIL_IF(!json_is_integer(from) || !json_is_integer(to) || begin < 0 || end < begin || (uint64_t)end > file_bytes - data_begin || (uint64_t)(end - begin) != n_bytes, RK_BAD_DATA,
-               "tensor '%s': its bytes %lld to %lld do not fit its shape or the file", name, (long long)begin, (long long)end);
+    RK_FAIL_IF(!json_is_integer(from) || !json_is_integer(to) || begin < 0 || end < begin ||
+                   (uint64_t)end > file_bytes - data_begin || (uint64_t)(end - begin) != n_bytes,
+               RK_BAD_DATA, "tensor '%s': its bytes %lld to %lld do not fit its shape or the file", name,
+               (long long)begin, (long long)end);
     out->begin = data_begin + (uint64_t)begin;
     out->n_bytes = n_bytes;
     return rk_strdup(name, &out->name);
@@ -132,15 +142,19 @@ static rk_status check_places(const rk_safetensors *tensors, uint64_t data_begin
     rk_status status = RK_OK;
     for (size_t i = 0; status == RK_OK && i < tensors->n; i++) {
         if (sorted[i]->begin != at)
-            status = rk_error(RK_BAD_DATA, "tensor '%s': its bytes %s those before", sorted[i]->name, sorted[i]->begin < at ? "overlap" : "leave a gap after");
+            status = rk_error(RK_BAD_DATA, "tensor '%s': its bytes %s those before", sorted[i]->name,
+                              sorted[i]->begin < at ? "overlap" : "leave a gap after");
         at += sorted[i]->n_bytes;
     }
-    if (status == RK_OK && at != file_bytes) status = rk_error(RK_BAD_DATA, "byte %llu: the file does not end where its tensors do", (unsigned long long)at);
+    if (status == RK_OK && at != file_bytes)
+        status = rk_error(RK_BAD_DATA, "byte %llu: the file does not end where its tensors do",
+                          (unsigned long long)at);
     rk_free(sorted);
     return status;
 }
 
-static rk_status parse_entries(json_t *header, uint64_t data_begin, uint64_t file_bytes, rk_safetensors *out) {
+static rk_status parse_entries(json_t *header, uint64_t data_begin, uint64_t file_bytes,
+                               rk_safetensors *out) {
     RK_TRY(rk_alloc(json_object_size(header), sizeof *out->entries, &out->entries));
     const char *name;
     json_t *value;
@@ -157,13 +171,15 @@ rk_status rk_safetensors_parse(const void *data, size_t n_bytes, uint64_t file_b
     RK_FAIL_IF(n_bytes < 8, RK_BAD_DATA, "the file is cut: no safetensors header");
     uint64_t length = 0;
     for (int i = 0; i < 8; i++) length |= (uint64_t)at[i] << (8 * i);
-    RK_FAIL_IF(length > MAX_HEADER_BYTES || length > n_bytes - 8 || length + 8 > file_bytes, RK_BAD_DATA, "a safetensors header of %llu bytes does not fit the file",
-               (unsigned long long)length);
+    RK_FAIL_IF(length > MAX_HEADER_BYTES || length > n_bytes - 8 || length + 8 > file_bytes, RK_BAD_DATA,
+               "a safetensors header of %llu bytes does not fit the file", (unsigned long long)length);
     json_error_t error;
     json_t *header = json_loadb((const char *)at + 8, (size_t)length, JSON_REJECT_DUPLICATES, &error);
     RK_FAIL_IF(!header, RK_BAD_DATA, "the safetensors header is not JSON: %s", error.text);
     rk_safetensors tensors = {0};
-    rk_status status = json_is_object(header) ? parse_entries(header, length + 8, file_bytes, &tensors) : rk_error(RK_BAD_DATA, "the safetensors header is not an object");
+    rk_status status = json_is_object(header)
+                           ? parse_entries(header, length + 8, file_bytes, &tensors)
+                           : rk_error(RK_BAD_DATA, "the safetensors header is not an object");
     json_decref(header);
     if (status != RK_OK) {
         rk_safetensors_release(&tensors);

@@ -8,8 +8,8 @@
 #include "base/buffer.h"
 #include "base/state.h"
 
-/* Write the entries (all of them; the header lists them in order, and each tensor is aligned to its elements) to one file,
- * atomically; *crc32c and *n_bytes are those of the whole file. */
+/* Write the entries (all of them; the header lists them in order, and each tensor is aligned to its elements)
+ * to one file, atomically; *crc32c and *n_bytes are those of the whole file. */
 rk_status rk_safetensors_write(const char *path, const rk_state *state, uint32_t *crc32c, uint64_t *n_bytes);
 
 typedef struct rk_safetensors_entry {
@@ -24,7 +24,8 @@ typedef struct rk_safetensors {
     size_t n;
 } rk_safetensors;
 
-/* Read a header from the file's bytes (the header must be whole; offsets are checked against file_bytes). Pure. */
+/* Read a header from the file's bytes (the header must be whole; offsets are checked against file_bytes).
+ * Pure. */
 rk_status rk_safetensors_parse(const void *data, size_t n_bytes, uint64_t file_bytes, rk_safetensors *out);
 void rk_safetensors_release(rk_safetensors *tensors);
 const rk_safetensors_entry *rk_safetensors_find(const rk_safetensors *tensors, const char *name);

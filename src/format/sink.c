@@ -35,7 +35,8 @@ rk_status rk_sink_open(const char *path, rk_sink **out) {
         if (!s->gzips) status = RK_NO_MEMORY_ERROR(0);
     } else if (status == RK_OK && ends_with(path, ".zst")) {
         s->zstd = ZSTD_createCStream();
-        if (!s->zstd || ZSTD_isError(ZSTD_CCtx_setParameter(s->zstd, ZSTD_c_checksumFlag, 1))) status = RK_NO_MEMORY_ERROR(0);
+        if (!s->zstd || ZSTD_isError(ZSTD_CCtx_setParameter(s->zstd, ZSTD_c_checksumFlag, 1)))
+            status = RK_NO_MEMORY_ERROR(0);
     }
     if (status != RK_OK) {
         rk_sink_free(s);

@@ -22,8 +22,8 @@ struct rk_byte_stream {
     uint64_t position, size; /* of the file itself */
     unsigned char *input;    /* [n_input] read, `used` of it consumed */
     size_t n_input, used;
-    bool at_end;             /* of the file */
-    bool in_member;          /* inside a packed member: the file may not end here */
+    bool at_end;    /* of the file */
+    bool in_member; /* inside a packed member: the file may not end here */
     z_stream gzip;
     ZSTD_DStream *zstd;
 };
@@ -55,9 +55,12 @@ static rk_status detect(rk_byte_stream *s) {
         s->n_input += n;
     }
     if (s->n_input >= 2 && s->input[0] == 0x1f && s->input[1] == 0x8b) {
-        RK_FAIL_IF(inflateInit2(&s->gzip, 15 + 16) != Z_OK, RK_NO_MEMORY, "could not start unpacking '%s'", s->path);
+        RK_FAIL_IF(inflateInit2(&s->gzip, 15 + 16) != Z_OK, RK_NO_MEMORY, "could not start unpacking '%s'",
+                   s->path);
         s->kind = GZIP;
-    } else if (s->n_input >= MAGIC_BYTES && (memcmp(s->input, "\x28\xb5\x2f\xfd", 4) == 0 || ((s->input[0] & 0xf0) == 0x50 && memcmp(s->input + 1, "\x2a\x4d\x18", 3) == 0))) {
+    } else if (s->n_input >= MAGIC_BYTES &&
+               (memcmp(s->input, "\x28\xb5\x2f\xfd", 4) == 0 ||
+                ((s->input[0] & 0xf0) == 0x50 && memcmp(s->input + 1, "\x2a\x4d\x18", 3) == 0))) {
         s->zstd = ZSTD_createDStream();
         RK_FAIL_IF(!s->zstd, RK_NO_MEMORY, "could not start unpacking '%s'", s->path);
         s->kind = ZSTD;
@@ -73,7 +76,8 @@ rk_status rk_byte_stream_open(const char *path, rk_byte_stream **out) {
     RK_GOTO(rk_strdup(path, &s->path));
     RK_GOTO(rk_alloc(INPUT_BYTES, 1, &s->input));
     s->descriptor = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
-    if (s->descriptor < 0) RK_GOTO(rk_error_errno(errno == ENOENT ? RK_NOT_FOUND : RK_IO, errno, "could not open '%s'", path));
+    if (s->descriptor < 0)
+        RK_GOTO(rk_error_errno(errno == ENOENT ? RK_NOT_FOUND : RK_IO, errno, "could not open '%s'", path));
     struct stat info;
     if (fstat(s->descriptor, &info) == 0) {
         if (S_ISDIR(info.st_mode)) RK_GOTO(rk_error(RK_IO, "could not read '%s': it is a directory", path));
@@ -98,7 +102,8 @@ void rk_byte_stream_free(rk_byte_stream *s) {
 }
 
 static rk_status damaged(const rk_byte_stream *s, const char *what, const char *reason) {
-    return rk_error(RK_BAD_DATA, "'%s': byte %llu: the compressed data is %s%s%s", s->path, (unsigned long long)rk_byte_stream_file_position(s), what, reason ? ": " : "",
+    return rk_error(RK_BAD_DATA, "'%s': byte %llu: the compressed data is %s%s%s", s->path,
+                    (unsigned long long)rk_byte_stream_file_position(s), what, reason ? ": " : "",
                     reason ? reason : "");
 }
 
@@ -114,7 +119,8 @@ static rk_status unpack_gzip(rk_byte_stream *s, void *out, size_t n_bytes, size_
     *out_bytes = room - s->gzip.avail_out;
     s->in_member = code != Z_STREAM_END;
     if (code == Z_MEM_ERROR) return rk_error(RK_NO_MEMORY, "no memory to unpack '%s'", s->path);
-    if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR) return damaged(s, "corrupt", s->gzip.msg);
+    if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
+        return damaged(s, "corrupt", s->gzip.msg);
     if (code == Z_STREAM_END) inflateReset(&s->gzip); /* another member may follow */
     return RK_OK;
 }
@@ -127,13 +133,15 @@ static rk_status unpack_zstd(rk_byte_stream *s, void *out, size_t n_bytes, size_
     *out_bytes = to.pos;
     s->in_member = code != 0;
     if (!ZSTD_isError(code)) return RK_OK;
-    if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation) return rk_error(RK_NO_MEMORY, "no memory to unpack '%s'", s->path);
+    if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation)
+        return rk_error(RK_NO_MEMORY, "no memory to unpack '%s'", s->path);
     return damaged(s, "corrupt", ZSTD_getErrorName(code));
 }
 
 /* Large reads of a plain file go straight to the caller. */
 static rk_status read_plain(rk_byte_stream *s, void *out, size_t n_bytes, size_t *out_bytes) {
-    if (s->used == s->n_input && !s->at_end && n_bytes >= INPUT_BYTES) return read_file(s, out, n_bytes, out_bytes);
+    if (s->used == s->n_input && !s->at_end && n_bytes >= INPUT_BYTES)
+        return read_file(s, out, n_bytes, out_bytes);
     RK_TRY(refill(s));
     size_t n = s->n_input - s->used < n_bytes ? s->n_input - s->used : n_bytes;
     if (n) memcpy(out, s->input + s->used, n);
@@ -156,7 +164,9 @@ rk_status rk_byte_stream_read(rk_byte_stream *s, void *out, size_t n_bytes, size
     return RK_OK;
 }
 
-bool rk_byte_stream_is_plain(const rk_byte_stream *s) { return s->kind == PLAIN; }
+bool rk_byte_stream_is_plain(const rk_byte_stream *s) {
+    return s->kind == PLAIN;
+}
 
 uint64_t rk_byte_stream_file_position(const rk_byte_stream *s) {
     return s->position - (s->n_input - s->used);
@@ -201,7 +211,13 @@ rk_status rk_lookahead_hand_over(rk_lookahead *l, size_t n_bytes, char **memory,
     if (rest) memcpy(next, l->data + n_bytes, rest);
     *memory = l->memory;
     *n_memory = l->capacity;
-    *l = (rk_lookahead){.stream = l->stream, .data = next, .n_bytes = rest, .at_end = l->at_end, .position = l->position + n_bytes, .memory = next, .capacity = capacity};
+    *l = (rk_lookahead){.stream = l->stream,
+                        .data = next,
+                        .n_bytes = rest,
+                        .at_end = l->at_end,
+                        .position = l->position + n_bytes,
+                        .memory = next,
+                        .capacity = capacity};
     return RK_OK;
 }
 

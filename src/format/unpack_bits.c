@@ -24,11 +24,13 @@ rk_packed_range rk_unpack_bits_scalar(const rk_packed_ints *packed, int64_t n, i
     rk_packed_range range = {UINT64_MAX, 0};
     uint64_t at = 0;
     int64_t n_whole = n_bytes < 8 ? 0 : (int64_t)((n_bytes - 8) * 8 / width) + 1, i = 0;
-    for (; i < n_whole && i < n; i++, at += width) take(word_at(data + at / 8) >> at % 8 & mask, packed->base, &range, &out[i]);
+    for (; i < n_whole && i < n; i++, at += width)
+        take(word_at(data + at / 8) >> at % 8 & mask, packed->base, &range, &out[i]);
     uint8_t rest[32] = {0};
     uint64_t first = at / 8;
     if (i < n) memcpy(rest, data + first, n_bytes - first);
-    for (; i < n; i++, at += width) take(word_at(rest + (at / 8 - first)) >> at % 8 & mask, packed->base, &range, &out[i]);
+    for (; i < n; i++, at += width)
+        take(word_at(rest + (at / 8 - first)) >> at % 8 & mask, packed->base, &range, &out[i]);
     return range;
 }
 
@@ -40,9 +42,11 @@ rk_packed_range rk_unpack_bits(const rk_packed_ints *packed, int64_t n, int64_t 
         rk_packed_range range = rk_unpack_bits_avx2(packed, n, out, &n_done);
         if (n_done == n) return range; /* there may be no data at all */
         size_t skipped = (size_t)n_done / 8 * (size_t)packed->bits;
-        const rk_packed_ints rest = {packed->data + skipped, packed->n_bytes - skipped, packed->bits, packed->base};
+        const rk_packed_ints rest = {packed->data + skipped, packed->n_bytes - skipped, packed->bits,
+                                     packed->base};
         rk_packed_range last = rk_unpack_bits_scalar(&rest, n - n_done, out + n_done);
-        return (rk_packed_range){last.least < range.least ? last.least : range.least, last.greatest > range.greatest ? last.greatest : range.greatest};
+        return (rk_packed_range){last.least < range.least ? last.least : range.least,
+                                 last.greatest > range.greatest ? last.greatest : range.greatest};
     }
 #endif
     return rk_unpack_bits_scalar(packed, n, out);

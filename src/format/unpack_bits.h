@@ -1,4 +1,5 @@
-/* Numbers of a few bits each, one right after another, as 64-bit integers: in two instruction sets that give the same. */
+/* Numbers of a few bits each, one right after another, as 64-bit integers: in two instruction sets that give
+ * the same. */
 #ifndef RK_FORMAT_UNPACK_BITS_H
 #define RK_FORMAT_UNPACK_BITS_H
 

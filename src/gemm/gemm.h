@@ -1,5 +1,6 @@
-/* The matrix products of a linear layer, y = x W + b, for a block of rows on one thread. By oneDNN (gemm_onednn.c) or plain loops (gemm_plain.c). The
- * results of a row do not depend on threads, but may on the number of rows in its block. */
+/* The matrix products of a linear layer, y = x W + b, for a block of rows on one thread. By oneDNN
+ * (gemm_onednn.c) or plain loops (gemm_plain.c). The results of a row do not depend on threads, but may on
+ * the number of rows in its block. */
 #ifndef RK_GEMM_GEMM_H
 #define RK_GEMM_GEMM_H
 
@@ -15,19 +16,23 @@
 /* W [in, out], in the layouts that the products want. */
 typedef struct rk_matrix rk_matrix;
 
-/* dtype bf16: x, W and dy are rounded to bf16 (nearest even) and their products summed in f32. For blocks of up to max_rows rows. */
+/* dtype bf16: x, W and dy are rounded to bf16 (nearest even) and their products summed in f32. For blocks of
+ * up to max_rows rows. */
 rk_status rk_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64_t max_rows, rk_matrix **result);
 void rk_matrix_free(rk_matrix *matrix);
 
 /* Take W [in, out]; with_backward: for rk_matrix_backward too. Not while products run. */
 rk_status rk_matrix_set(rk_matrix *matrix, const rk_real *w, bool with_backward);
 
-/* Any number of threads at once; each has a workspace of its own of rk_matrix_workspace bytes, aligned to a cache line.
+/* Any number of threads at once; each has a workspace of its own of rk_matrix_workspace bytes, aligned to a
+ * cache line.
  *     forward            y = x W + b, and max(., 0) if relu;   x [m, in], b [out] or NULL, y [m, out]
  *     backward           dw = x^T dy, added to dw if add_dw;   dy [m, out], dw [in, out]
  *                        dx = dy W^T, added to dx if add_dx;   dx [m, in] */
-rk_status rk_matrix_forward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *b, bool relu, rk_real *y, void *workspace);
-rk_status rk_matrix_backward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy, bool add_dw, rk_real *dw, bool add_dx, rk_real *dx, void *workspace);
+rk_status rk_matrix_forward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *b, bool relu,
+                            rk_real *y, void *workspace);
+rk_status rk_matrix_backward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy,
+                             bool add_dw, rk_real *dw, bool add_dx, rk_real *dx, void *workspace);
 size_t rk_matrix_workspace(const rk_matrix *matrix);
 
 #endif

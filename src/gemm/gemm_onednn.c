@@ -1,7 +1,9 @@
-/* By oneDNN's matmul, one thread a call, with W in the layout that it likes best, and bias and relu in the same pass.
+/* By oneDNN's matmul, one thread a call, with W in the layout that it likes best, and bias and relu in the
+ * same pass.
  *
- * bf16: where the processor has bf16 products (AVX512-BF16, AMX) oneDNN gets bf16 operands. Elsewhere it would imitate them slowly, so rounded operands are
- * multiplied in f32: a product of two bf16 values is exact in f32, so that gives what a bf16 unit would, but for the order of sums. */
+ * bf16: where the processor has bf16 products (AVX512-BF16, AMX) oneDNN gets bf16 operands. Elsewhere it
+ * would imitate them slowly, so rounded operands are multiplied in f32: a product of two bf16 values is exact
+ * in f32, so that gives what a bf16 unit would, but for the order of sums. */
 #include <dnnl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,7 +14,8 @@
 #include "kernels/kernels.h"
 #include "gemm/gemm.h"
 
-/* oneDNN runs its loops by OpenMP; its two functions are declared here, since clang's omp.h belongs to another OpenMP. */
+/* oneDNN runs its loops by OpenMP; its two functions are declared here, since clang's omp.h belongs to
+ * another OpenMP. */
 extern int omp_get_max_threads(void);
 extern void omp_set_num_threads(int n_threads);
 
@@ -36,26 +39,30 @@ typedef struct product {
 struct rk_matrix {
     int64_t in, out, max_rows;
     rk_dtype dtype;
-    bool units;              /* bf16 operands as such */
+    bool units; /* bf16 operands as such */
     packed w, w_transposed;
-    void *rounded;           /* [in, out]: W in bf16, or rounded to it */
-    _Atomic(product *) *products; /* [N_PRODUCTS * 4, max_rows + 1]: made when first needed; by product, then 2 * relu + bias */
-    size_t scratch_bytes;    /* of products of max_rows rows */
+    void *rounded;                /* [in, out]: W in bf16, or rounded to it */
+    _Atomic(product *) *products; /* [N_PRODUCTS * 4, max_rows + 1]: made when first needed; by product, then
+                                     2 * relu + bias */
+    size_t scratch_bytes;         /* of products of max_rows rows */
 };
 
 static dnnl_engine_t engine;
 static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* held by who asks oneDNN for products: its cache of them is the process's own */
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* held by who asks oneDNN for products: its cache
+                                                              of them is the process's own */
 
 /* RK_ISA holds for oneDNN as for the kernels. */
 static void make_engine(void) {
-    if (rk_cpu_isa() < RK_ISA_AVX512) dnnl_set_max_cpu_isa(rk_cpu_isa() == RK_ISA_AVX2 ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41);
+    if (rk_cpu_isa() < RK_ISA_AVX512)
+        dnnl_set_max_cpu_isa(rk_cpu_isa() == RK_ISA_AVX2 ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41);
     if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) engine = NULL;
 }
 
 static rk_status status_of(dnnl_status_t status, const char *what) {
     if (status == dnnl_success) return RK_OK;
-    return rk_error(status == dnnl_out_of_memory ? RK_NO_MEMORY : RK_INTERNAL, "oneDNN: %s failed with status %d", what, (int)status);
+    return rk_error(status == dnnl_out_of_memory ? RK_NO_MEMORY : RK_INTERNAL,
+                    "oneDNN: %s failed with status %d", what, (int)status);
 }
 #define DNNL_TRY(call) RK_TRY(status_of(call, #call))
 
@@ -71,13 +78,15 @@ static dnnl_data_type_t operand_type(const rk_matrix *matrix) {
     return matrix->units ? dnnl_bf16 : dnnl_f32;
 }
 
-static rk_status describe(dnnl_memory_desc_t *desc, int64_t rows, int64_t cols, dnnl_data_type_t type, dnnl_format_tag_t tag) {
+static rk_status describe(dnnl_memory_desc_t *desc, int64_t rows, int64_t cols, dnnl_data_type_t type,
+                          dnnl_format_tag_t tag) {
     dnnl_dims_t dims = {rows, cols};
     return status_of(dnnl_memory_desc_init_by_tag(desc, 2, dims, type, tag), "a memory description");
 }
 
 /* A product's operands: [rows, inner] x [inner, cols]. */
-static rk_status describe_product(const rk_matrix *matrix, int kind, int64_t m, dnnl_memory_desc_t *a, dnnl_memory_desc_t *b, dnnl_memory_desc_t *c) {
+static rk_status describe_product(const rk_matrix *matrix, int kind, int64_t m, dnnl_memory_desc_t *a,
+                                  dnnl_memory_desc_t *b, dnnl_memory_desc_t *c) {
     int64_t in = matrix->in, out = matrix->out;
     dnnl_data_type_t type = operand_type(matrix);
     if (kind == FORWARD) {
@@ -101,8 +110,8 @@ static rk_status describe_product(const rk_matrix *matrix, int kind, int64_t m, 
     return describe(c, m, in, dnnl_f32, dnnl_ab);
 }
 
-/* oneDNN writes the code of a product into memory that it does not look at: where there is none it ends the process. So we ask first, for more than the code
- * of one takes. */
+/* oneDNN writes the code of a product into memory that it does not look at: where there is none it ends the
+ * process. So we ask first, for more than the code of one takes. */
 static rk_status need_memory(void) {
     const size_t code_bytes = 8 << 20;
     void *room;
@@ -112,7 +121,8 @@ static rk_status need_memory(void) {
     return RK_OK;
 }
 
-static rk_status describe_primitive(const rk_matrix *matrix, int kind, int64_t m, bool relu, bool bias, dnnl_primitive_desc_t *out) {
+static rk_status describe_primitive(const rk_matrix *matrix, int kind, int64_t m, bool relu, bool bias,
+                                    dnnl_primitive_desc_t *out) {
     dnnl_memory_desc_t a, b, c, bias_desc;
     RK_TRY(need_memory());
     RK_TRY(describe_product(matrix, kind, m, &a, &b, &c));
@@ -123,10 +133,14 @@ static rk_status describe_primitive(const rk_matrix *matrix, int kind, int64_t m
     dnnl_post_ops_t after = NULL;
     dnnl_status_t status = dnnl_primitive_attr_create(&attributes);
     if (status == dnnl_success) status = dnnl_post_ops_create(&after);
-    if (status == dnnl_success && relu) status = dnnl_post_ops_append_eltwise(after, 1, dnnl_eltwise_relu, 0, 0);
-    if (status == dnnl_success && (kind == INPUT_GRADIENT_ADD || kind == WEIGHT_GRADIENT_ADD)) status = dnnl_post_ops_append_sum(after, 1);
+    if (status == dnnl_success && relu)
+        status = dnnl_post_ops_append_eltwise(after, 1, dnnl_eltwise_relu, 0, 0);
+    if (status == dnnl_success && (kind == INPUT_GRADIENT_ADD || kind == WEIGHT_GRADIENT_ADD))
+        status = dnnl_post_ops_append_sum(after, 1);
     if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attributes, after);
-    if (status == dnnl_success) status = dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user); /* threads share primitives */
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_scratchpad_mode(
+            attributes, dnnl_scratchpad_mode_user); /* threads share primitives */
     if (status == dnnl_success) status = dnnl_primitive_desc_create(out, &matmul, attributes, engine, NULL);
     dnnl_post_ops_destroy(after);
     dnnl_primitive_attr_destroy(attributes);
@@ -143,7 +157,8 @@ static void put_back(int before) {
     if (before != 1) omp_set_num_threads(before);
 }
 
-static rk_status make_product(const rk_matrix *matrix, int kind, int64_t m, bool relu, bool bias, product **out) {
+static rk_status make_product(const rk_matrix *matrix, int kind, int64_t m, bool relu, bool bias,
+                              product **out) {
     dnnl_primitive_desc_t desc;
     product *made;
     RK_TRY(describe_primitive(matrix, kind, m, relu, bias, &desc));
@@ -159,7 +174,8 @@ static rk_status make_product(const rk_matrix *matrix, int kind, int64_t m, bool
     return status;
 }
 
-static rk_status product_of(const rk_matrix *matrix, int kind, int64_t m, bool relu, bool bias, product **out) {
+static rk_status product_of(const rk_matrix *matrix, int kind, int64_t m, bool relu, bool bias,
+                            product **out) {
     int64_t variant = kind * 4 + 2 * relu + bias;
     _Atomic(product *) *place = &matrix->products[variant * (matrix->max_rows + 1) + m];
     *out = atomic_load_explicit(place, memory_order_acquire);
@@ -189,8 +205,10 @@ static rk_status choose_layout(const rk_matrix *matrix, int kind, packed *out) {
 static rk_status init(rk_matrix *matrix) {
     pthread_once(&engine_once, make_engine);
     RK_FAIL_IF(!engine, RK_INTERNAL, "oneDNN has no engine for this processor");
-    RK_TRY(rk_alloc((size_t)(N_PRODUCTS * 4 * (matrix->max_rows + 1)), sizeof *matrix->products, &matrix->products));
-    if (matrix->dtype == RK_BF16) RK_TRY(rk_alloc((size_t)(matrix->in * matrix->out), matrix->units ? 2 : 4, &matrix->rounded));
+    RK_TRY(rk_alloc((size_t)(N_PRODUCTS * 4 * (matrix->max_rows + 1)), sizeof *matrix->products,
+                    &matrix->products));
+    if (matrix->dtype == RK_BF16)
+        RK_TRY(rk_alloc((size_t)(matrix->in * matrix->out), matrix->units ? 2 : 4, &matrix->rounded));
     RK_TRY(choose_layout(matrix, FORWARD, &matrix->w));
     RK_TRY(choose_layout(matrix, INPUT_GRADIENT, &matrix->w_transposed));
     for (int kind = 0; kind < N_PRODUCTS; kind++) {
@@ -204,7 +222,11 @@ static rk_status init(rk_matrix *matrix) {
 rk_status rk_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64_t max_rows, rk_matrix **result) {
     rk_matrix *matrix;
     RK_TRY(rk_alloc(1, sizeof *matrix, &matrix));
-    *matrix = (rk_matrix){.in = in, .out = out, .max_rows = max_rows, .dtype = dtype, .units = dtype == RK_BF16 && has_bf16_units()};
+    *matrix = (rk_matrix){.in = in,
+                          .out = out,
+                          .max_rows = max_rows,
+                          .dtype = dtype,
+                          .units = dtype == RK_BF16 && has_bf16_units()};
     int before = one_thread();
     rk_status status = init(matrix);
     put_back(before);
@@ -265,7 +287,8 @@ static rk_status execute(dnnl_primitive_t primitive, const argument *arguments, 
     for (; made < n && status == dnnl_success; made++) {
         given[made].arg = arguments[made].number;
         given[made].memory = NULL;
-        status = dnnl_memory_create(&given[made].memory, arguments[made].desc, engine, (void *)(size_t)arguments[made].data);
+        status = dnnl_memory_create(&given[made].memory, arguments[made].desc, engine,
+                                    (void *)(size_t)arguments[made].data);
     }
     if (status == dnnl_success) status = dnnl_primitive_execute(primitive, stream, n, given);
     for (int i = 0; i < made; i++) dnnl_memory_destroy(given[i].memory);
@@ -273,7 +296,8 @@ static rk_status execute(dnnl_primitive_t primitive, const argument *arguments, 
     return status_of(status, "a matrix product");
 }
 
-static rk_status make_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to, dnnl_primitive_t *out) {
+static rk_status make_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
+                              dnnl_primitive_t *out) {
     dnnl_primitive_desc_t desc;
     RK_TRY(need_memory());
     pthread_mutex_lock(&making);
@@ -288,7 +312,8 @@ static rk_status make_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_
 
 static rk_status pack(const dnnl_memory_desc_t *from, const void *data, packed *to) {
     if (!to->reorder) RK_TRY(make_reorder(from, &to->desc, &to->reorder));
-    return execute(to->reorder, (argument[]){{DNNL_ARG_FROM, from, data}, {DNNL_ARG_TO, &to->desc, to->data}}, 2);
+    return execute(to->reorder, (argument[]){{DNNL_ARG_FROM, from, data}, {DNNL_ARG_TO, &to->desc, to->data}},
+                   2);
 }
 
 static rk_status set(rk_matrix *matrix, const float *w, bool with_backward) {
@@ -313,7 +338,8 @@ rk_status rk_matrix_set(rk_matrix *matrix, const rk_real *w, bool with_backward)
 }
 
 /* a, b and c are the product's operands. */
-static rk_status multiply(const rk_matrix *matrix, int kind, int64_t m, const void *a, const void *b, const float *bias, bool relu, float *c, void *scratch) {
+static rk_status multiply(const rk_matrix *matrix, int kind, int64_t m, const void *a, const void *b,
+                          const float *bias, bool relu, float *c, void *scratch) {
     dnnl_memory_desc_t a_desc, b_desc, c_desc, bias_desc;
     product *p;
     RK_TRY(product_of(matrix, kind, m, relu, bias != NULL, &p));
@@ -321,8 +347,11 @@ static rk_status multiply(const rk_matrix *matrix, int kind, int64_t m, const vo
     RK_TRY(describe(&bias_desc, 1, matrix->out, dnnl_f32, dnnl_ab));
     void *larger = NULL; /* fewer rows might want more memory, though none has been seen to */
     if (p->scratch_bytes > matrix->scratch_bytes) RK_TRY(rk_alloc(p->scratch_bytes, 1, &larger));
-    argument arguments[] = {{DNNL_ARG_SRC, &a_desc, a}, {DNNL_ARG_WEIGHTS, &b_desc, b}, {DNNL_ARG_DST, &c_desc, c},
-                            {DNNL_ARG_SCRATCHPAD, &p->scratch, larger ? larger : scratch}, {DNNL_ARG_BIAS, &bias_desc, bias}};
+    argument arguments[] = {{DNNL_ARG_SRC, &a_desc, a},
+                            {DNNL_ARG_WEIGHTS, &b_desc, b},
+                            {DNNL_ARG_DST, &c_desc, c},
+                            {DNNL_ARG_SCRATCHPAD, &p->scratch, larger ? larger : scratch},
+                            {DNNL_ARG_BIAS, &bias_desc, bias}};
     rk_status status = execute(p->primitive, arguments, bias ? 5 : 4);
     rk_free(larger);
     return status;
@@ -333,18 +362,25 @@ static void *rest_of(const rk_matrix *matrix, void *workspace) {
     return (char *)workspace + rounding_bytes(matrix);
 }
 
-rk_status rk_matrix_forward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *b, bool relu, rk_real *y, void *workspace) {
+rk_status rk_matrix_forward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *b, bool relu,
+                            rk_real *y, void *workspace) {
     int before = one_thread();
-    rk_status status = multiply(matrix, FORWARD, m, operand(matrix, x, m * matrix->in, workspace), matrix->w.data, b, relu, y, rest_of(matrix, workspace));
+    rk_status status = multiply(matrix, FORWARD, m, operand(matrix, x, m * matrix->in, workspace),
+                                matrix->w.data, b, relu, y, rest_of(matrix, workspace));
     put_back(before);
     return status;
 }
 
-rk_status rk_matrix_backward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy, bool add_dw, rk_real *dw, bool add_dx, rk_real *dx, void *workspace) {
-    const void *left = operand(matrix, x, m * matrix->in, workspace), *right = operand(matrix, dy, m * matrix->out, (float *)workspace + m * matrix->in);
+rk_status rk_matrix_backward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy,
+                             bool add_dw, rk_real *dw, bool add_dx, rk_real *dx, void *workspace) {
+    const void *left = operand(matrix, x, m * matrix->in, workspace),
+               *right = operand(matrix, dy, m * matrix->out, (float *)workspace + m * matrix->in);
     int before = one_thread();
-    rk_status status = multiply(matrix, add_dw ? WEIGHT_GRADIENT_ADD : WEIGHT_GRADIENT, m, left, right, NULL, false, dw, rest_of(matrix, workspace));
-    if (status == RK_OK) status = multiply(matrix, add_dx ? INPUT_GRADIENT_ADD : INPUT_GRADIENT, m, right, matrix->w_transposed.data, NULL, false, dx, rest_of(matrix, workspace));
+    rk_status status = multiply(matrix, add_dw ? WEIGHT_GRADIENT_ADD : WEIGHT_GRADIENT, m, left, right, NULL,
+                                false, dw, rest_of(matrix, workspace));
+    if (status == RK_OK)
+        status = multiply(matrix, add_dx ? INPUT_GRADIENT_ADD : INPUT_GRADIENT, m, right,
+                          matrix->w_transposed.data, NULL, false, dx, rest_of(matrix, workspace));
     put_back(before);
     return status;
 }

@@ -23,7 +23,9 @@ static const rk_real *operand(const rk_matrix *matrix, const rk_real *values, in
 }
 
 size_t rk_matrix_workspace(const rk_matrix *matrix) {
-    return matrix->dtype == RK_BF16 ? (size_t)((matrix->in + matrix->out) * matrix->max_rows) * sizeof(rk_real) : 0;
+    return matrix->dtype == RK_BF16
+               ? (size_t)((matrix->in + matrix->out) * matrix->max_rows) * sizeof(rk_real)
+               : 0;
 }
 
 rk_status rk_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64_t max_rows, rk_matrix **result) {
@@ -53,7 +55,8 @@ rk_status rk_matrix_set(rk_matrix *matrix, const rk_real *w, bool with_backward)
     return RK_OK;
 }
 
-rk_status rk_matrix_forward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *b, bool relu, rk_real *y, void *workspace) {
+rk_status rk_matrix_forward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *b, bool relu,
+                            rk_real *y, void *workspace) {
     int64_t in = matrix->in, out = matrix->out;
     x = operand(matrix, x, m * in, workspace);
     for (int64_t s = 0; s < m; s++, x += in, y += out) {
@@ -75,7 +78,8 @@ static void input_gradient(const rk_matrix *matrix, int64_t m, const rk_real *dy
         }
 }
 
-static void weight_gradient(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy, bool add, rk_real *dw) {
+static void weight_gradient(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy, bool add,
+                            rk_real *dw) {
     int64_t in = matrix->in, out = matrix->out;
     if (!add) memset(dw, 0, (size_t)(in * out) * sizeof *dw);
     for (int64_t s = 0; s < m; s++, x += in, dy += out)
@@ -83,7 +87,8 @@ static void weight_gradient(const rk_matrix *matrix, int64_t m, const rk_real *x
             for (int64_t o = 0; o < out; o++) dw[i * out + o] += x[i] * dy[o];
 }
 
-rk_status rk_matrix_backward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy, bool add_dw, rk_real *dw, bool add_dx, rk_real *dx, void *workspace) {
+rk_status rk_matrix_backward(const rk_matrix *matrix, int64_t m, const rk_real *x, const rk_real *dy,
+                             bool add_dw, rk_real *dw, bool add_dx, rk_real *dx, void *workspace) {
     x = operand(matrix, x, m * matrix->in, workspace);
     dy = operand(matrix, dy, m * matrix->out, (rk_real *)workspace + m * matrix->in);
     weight_gradient(matrix, m, x, dy, add_dw, dw);

@@ -7,10 +7,13 @@
 #include "kernels/kernel_list.h"
 #include "kernels/inline/row_sum.h"
 
-/* Cache lines of rows ahead that are on their way, to the second cache: fewer lines may be on their way to the first. */
+/* Cache lines of rows ahead that are on their way, to the second cache: fewer lines may be on their way to
+ * the first. */
 enum { LINE_BYTES = 64, LINES_AHEAD = 256, CHECKED_AT_ONCE = 256 };
 
-ROW_INLINE int64_t row_bytes_of(const rk_bag_forward_args *args, int32_t dim) { return (int64_t)dim * (args->rows.dtype == RK_F32 ? 4 : 2); }
+ROW_INLINE int64_t row_bytes_of(const rk_bag_forward_args *args, int32_t dim) {
+    return (int64_t)dim * (args->rows.dtype == RK_F32 ? 4 : 2);
+}
 
 ROW_INLINE int64_t rows_ahead(const rk_bag_forward_args *args, int32_t dim) {
     int64_t lines = (row_bytes_of(args, dim) + LINE_BYTES - 1) / LINE_BYTES;
@@ -19,8 +22,11 @@ ROW_INLINE int64_t rows_ahead(const rk_bag_forward_args *args, int32_t dim) {
 
 ROW_INLINE void prefetch(const rk_bag_forward_args *args, int64_t i, int64_t end, int32_t dim) {
     if (i >= end) return;
-    uintptr_t row_bytes = (uintptr_t)row_bytes_of(args, dim), row = (uintptr_t)args->rows.data + (uintptr_t)args->ids[i] * row_bytes; /* of a stray anywhere */
-    for (uintptr_t at = 0; at < row_bytes; at += LINE_BYTES) __builtin_prefetch((const void *)(row + at), 0, 2);
+    uintptr_t row_bytes = (uintptr_t)row_bytes_of(args, dim),
+              row =
+                  (uintptr_t)args->rows.data + (uintptr_t)args->ids[i] * row_bytes; /* of a stray anywhere */
+    for (uintptr_t at = 0; at < row_bytes; at += LINE_BYTES)
+        __builtin_prefetch((const void *)(row + at), 0, 2);
 }
 
 /* Whether the next ids, up to `end` of `all` at least, are rows; *checked: up to where they are. */
@@ -57,7 +63,8 @@ ROW_INLINE void bag_half(const rk_bag_forward_args *args, int64_t bag, int64_t a
         prefetch(args, i + ahead, all, dim);
         const uint16_t *row = rows + args->ids[i] * dim;
         float c = args->coefficients ? args->coefficients[i] : 1.0f;
-        for (int32_t k = 0; k < dim; k++) to[k] += c * (bf16 ? rk_bf16_to_f32(row[k]) : rk_f16_to_f32(row[k]));
+        for (int32_t k = 0; k < dim; k++)
+            to[k] += c * (bf16 ? rk_bf16_to_f32(row[k]) : rk_f16_to_f32(row[k]));
     }
     float scale = args->scales ? args->scales[bag] : 1.0f;
     for (int32_t k = 0; k < dim; k++) out[k] = scale * to[k];
@@ -86,7 +93,8 @@ ROW_INLINE void copy_rows(const rk_bag_forward_args *args, int32_t dim) {
 
 /* dim: a constant after inlining. */
 ROW_INLINE void all_bags(const rk_bag_forward_args *args, int32_t dim) {
-    int64_t begin = args->single ? args->first : args->offsets[args->first], end = args->single ? args->last : args->offsets[args->last];
+    int64_t begin = args->single ? args->first : args->offsets[args->first],
+            end = args->single ? args->last : args->offsets[args->last];
     for (int64_t i = begin; i < end && i < begin + rows_ahead(args, dim); i++) prefetch(args, i, end, dim);
     if (args->single) {
         copy_rows(args, dim);
@@ -108,12 +116,26 @@ ROW_INLINE void all_bags(const rk_bag_forward_args *args, int32_t dim) {
 void RK_KERNEL_NAME(rk_bag_forward)(const rk_bag_forward_args *in) {
     const rk_bag_forward_args own = *in, *args = &own; /* its own: stores of rows cannot change it */
     switch (args->rows.dim) {
-        case 1: all_bags(args, 1); break;
-        case 8: all_bags(args, 8); break;
-        case 16: all_bags(args, 16); break;
-        case 32: all_bags(args, 32); break;
-        case 64: all_bags(args, 64); break;
-        case 128: all_bags(args, 128); break;
-        default: all_bags(args, args->rows.dim); break;
+        case 1:
+            all_bags(args, 1);
+            break;
+        case 8:
+            all_bags(args, 8);
+            break;
+        case 16:
+            all_bags(args, 16);
+            break;
+        case 32:
+            all_bags(args, 32);
+            break;
+        case 64:
+            all_bags(args, 64);
+            break;
+        case 128:
+            all_bags(args, 128);
+            break;
+        default:
+            all_bags(args, args->rows.dim);
+            break;
     }
 }

@@ -1,5 +1,6 @@
-/* The body of rk_candidate_row (candidate_row.h); included once for each instruction set. Loops go by sixteen lanes, in steps that are the same for all
- * lanes, so that they become vector code and their sums have one order. */
+/* The body of rk_candidate_row (candidate_row.h); included once for each instruction set. Loops go by sixteen
+ * lanes, in steps that are the same for all lanes, so that they become vector code and their sums have one
+ * order. */
 #include <math.h>
 
 #include "kernels/inline/exponential.h"
@@ -35,7 +36,8 @@ static int64_t mask(rk_candidate_row_args *a) {
 }
 
 static void softmax_row(rk_candidate_row_args *a) {
-    rk_real factor = (rk_real)(1 / a->temperature), own = a->own * factor - a->own_log_q, most[RK_LANES], sums[RK_LANES] = {0}, top = own;
+    rk_real factor = (rk_real)(1 / a->temperature), own = a->own * factor - a->own_log_q, most[RK_LANES],
+            sums[RK_LANES] = {0}, top = own;
     FOR_LANES most[l] = own;
     for (int64_t c = 0; c < a->n; c += RK_LANES) {
         rk_real *s = a->scores + c;
@@ -59,9 +61,11 @@ static void softmax_row(rk_candidate_row_args *a) {
     a->loss = a->weight * (log(sum) - (double)(own - top));
 }
 
-/* ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|): the logarithms of a lane are that of a product of at most 64 factors between 1 and 2. */
+/* ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|): the logarithms of a lane are that of a product of at most 64
+ * factors between 1 and 2. */
 static void bpr_row(rk_candidate_row_args *a, int64_t n_counted) {
-    rk_real factor = (rk_real)(1 / a->temperature), products[RK_LANES], slopes[RK_LANES] = {0}, above[RK_LANES] = {0};
+    rk_real factor = (rk_real)(1 / a->temperature), products[RK_LANES], slopes[RK_LANES] = {0},
+            above[RK_LANES] = {0};
     double a_candidate = n_counted ? a->weight / (double)n_counted : 0, logarithms = 0;
     rk_real own = a->own, slope = (rk_real)(a_candidate / a->temperature);
     FOR_LANES products[l] = 1;
@@ -97,8 +101,14 @@ static void contrastive_row(rk_candidate_row_args *a, int64_t n_counted) {
 void RK_KERNEL_NAME(rk_candidate_row)(rk_candidate_row_args *a) {
     int64_t n_counted = mask(a);
     switch (a->kind) {
-        case RK_CANDIDATES_BPR: bpr_row(a, n_counted); break;
-        case RK_CANDIDATES_COSINE_CONTRASTIVE: contrastive_row(a, n_counted); break;
-        default: softmax_row(a); break;
+        case RK_CANDIDATES_BPR:
+            bpr_row(a, n_counted);
+            break;
+        case RK_CANDIDATES_COSINE_CONTRASTIVE:
+            contrastive_row(a, n_counted);
+            break;
+        default:
+            softmax_row(a);
+            break;
     }
 }

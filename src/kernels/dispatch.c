@@ -8,13 +8,19 @@
         name##_scalar arguments;                 \
     }
 #else
-#define RK_DISPATCH(name, parameters, arguments)            \
-    void name parameters {                                  \
-        switch (rk_cpu_isa()) {                             \
-            case RK_ISA_AVX512: name##_avx512 arguments; break; \
-            case RK_ISA_AVX2: name##_avx2 arguments; break; \
-            default: name##_scalar arguments; break;        \
-        }                                                   \
+#define RK_DISPATCH(name, parameters, arguments) \
+    void name parameters {                       \
+        switch (rk_cpu_isa()) {                  \
+            case RK_ISA_AVX512:                  \
+                name##_avx512 arguments;         \
+                break;                           \
+            case RK_ISA_AVX2:                    \
+                name##_avx2 arguments;           \
+                break;                           \
+            default:                             \
+                name##_scalar arguments;         \
+                break;                           \
+        }                                        \
     }
 #endif
 RK_KERNEL_LIST(RK_DISPATCH)

@@ -15,7 +15,7 @@
  * from and to are the same memory or do not overlap. */
 typedef struct rk_dropout_mask_args {
     uint64_t seed, step;
-    int64_t place;       /* of from[0] among all values of the batch */
+    int64_t place; /* of from[0] among all values of the batch */
     int64_t n;
     uint32_t limit;      /* rate * 2^32 */
     rk_real keep;        /* 1 / (1 - rate) */

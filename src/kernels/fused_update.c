@@ -77,9 +77,10 @@ static inline uint32_t leaf_of(const rk_fused_update_args *a, uint32_t bag, int3
     return s->first_leaf + (s->leaf_bags ? (uint32_t)((bag - s->first_bag) / s->leaf_bags) : 0);
 }
 
-/* The uses of one place and leaf, from i on, summed into g; returns where they end. dim, leaves: constants where the caller knows them, which keeps the
- * sum in registers. */
-ROW_INLINE int64_t sum_uses(const rk_fused_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g, int32_t dim, bool leaves, uint32_t *leaf) {
+/* The uses of one place and leaf, from i on, summed into g; returns where they end. dim, leaves: constants
+ * where the caller knows them, which keeps the sum in registers. */
+ROW_INLINE int64_t sum_uses(const rk_fused_update_args *a, int64_t i, int64_t ahead, int32_t sources[2],
+                            float *g, int32_t dim, bool leaves, uint32_t *leaf) {
     uint32_t place = rk_use_place(a->uses[i]);
     row_sum sum;
     row_sum_begin(&sum, g, dim);
@@ -95,14 +96,21 @@ ROW_INLINE int64_t sum_uses(const rk_fused_update_args *a, int64_t i, int64_t ah
     return i;
 }
 
-static int64_t sum_one(const rk_fused_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g) {
+static int64_t sum_one(const rk_fused_update_args *a, int64_t i, int64_t ahead, int32_t sources[2],
+                       float *g) {
     switch (a->rows.dim) {
-        case 1: return sum_uses(a, i, ahead, sources, g, 1, false, NULL);
-        case 16: return sum_uses(a, i, ahead, sources, g, 16, false, NULL);
-        case 32: return sum_uses(a, i, ahead, sources, g, 32, false, NULL);
-        case 64: return sum_uses(a, i, ahead, sources, g, 64, false, NULL);
-        case 128: return sum_uses(a, i, ahead, sources, g, 128, false, NULL);
-        default: return sum_uses(a, i, ahead, sources, g, a->rows.dim, false, NULL);
+        case 1:
+            return sum_uses(a, i, ahead, sources, g, 1, false, NULL);
+        case 16:
+            return sum_uses(a, i, ahead, sources, g, 16, false, NULL);
+        case 32:
+            return sum_uses(a, i, ahead, sources, g, 32, false, NULL);
+        case 64:
+            return sum_uses(a, i, ahead, sources, g, 64, false, NULL);
+        case 128:
+            return sum_uses(a, i, ahead, sources, g, 128, false, NULL);
+        default:
+            return sum_uses(a, i, ahead, sources, g, a->rows.dim, false, NULL);
     }
 }
 
@@ -113,7 +121,8 @@ static void join_leaves(rk_tree *tree, float *sums, int32_t dim) {
 }
 
 /* The uses of one place, leaf by leaf. */
-static int64_t sum_leaves(const rk_fused_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g) {
+static int64_t sum_leaves(const rk_fused_update_args *a, int64_t i, int64_t ahead, int32_t sources[2],
+                          float *g) {
     enum { HEIGHT = 12 }; /* of a tree of RK_MAX_LEAVES, one sum that begins and one below it */
     float sums[HEIGHT * RK_MAX_DIM], next[RK_MAX_DIM];
     rk_tree tree;
@@ -131,7 +140,8 @@ static int64_t sum_leaves(const rk_fused_update_args *a, int64_t i, int64_t ahea
     return i;
 }
 
-static inline int64_t sum_place(const rk_fused_update_args *a, int64_t i, int64_t ahead, int32_t sources[2], float *g) {
+static inline int64_t sum_place(const rk_fused_update_args *a, int64_t i, int64_t ahead, int32_t sources[2],
+                                float *g) {
     return a->has_leaves ? sum_leaves(a, i, ahead, sources, g) : sum_one(a, i, ahead, sources, g);
 }
 

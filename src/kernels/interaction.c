@@ -1,14 +1,18 @@
-/* The bodies of rk_interaction_forward and _backward (kernels/kernels.h); included once for each instruction set. */
+/* The bodies of rk_interaction_forward and _backward (kernels/kernels.h); included once for each instruction
+ * set. */
 #include "kernels/kernel_list.h"
 #include "kernels/inline/lanes.h"
 
-void RK_KERNEL_NAME(rk_interaction_forward)(const rk_real *x, int64_t n, int32_t n_vectors, int32_t dim, rk_real *out) {
+void RK_KERNEL_NAME(rk_interaction_forward)(const rk_real *x, int64_t n, int32_t n_vectors, int32_t dim,
+                                            rk_real *out) {
     for (int64_t s = 0; s < n; s++, x += (int64_t)n_vectors * dim)
         for (int32_t i = 1; i < n_vectors; i++)
-            for (int32_t j = 0; j < i; j++) *out++ = rk_lanes_dot(x + (int64_t)i * dim, x + (int64_t)j * dim, dim);
+            for (int32_t j = 0; j < i; j++)
+                *out++ = rk_lanes_dot(x + (int64_t)i * dim, x + (int64_t)j * dim, dim);
 }
 
-void RK_KERNEL_NAME(rk_interaction_backward)(const rk_real *x, const rk_real *dout, int64_t n, int32_t n_vectors, int32_t dim, rk_real *dx) {
+void RK_KERNEL_NAME(rk_interaction_backward)(const rk_real *x, const rk_real *dout, int64_t n,
+                                             int32_t n_vectors, int32_t dim, rk_real *dx) {
     for (int64_t s = 0; s < n; s++, x += (int64_t)n_vectors * dim, dx += (int64_t)n_vectors * dim)
         for (int32_t i = 1; i < n_vectors; i++)
             for (int32_t j = 0; j < i; j++) {

@@ -1,35 +1,43 @@
-/* Every kernel that has a version an instruction set, once: prototypes, dispatch and tests all read this list, so that no
- * kernel escapes its test. X(name, parameters, arguments)
+/* Every kernel that has a version an instruction set, once: prototypes, dispatch and tests all read this
+ * list, so that no kernel escapes its test. X(name, parameters, arguments)
  *
- * A kernel is one body, src/kernels/<name>.c, which cmake/layers.cmake compiles once for each instruction set, named by RK_KERNEL_ISA.
- * No contraction is allowed (-ffp-contract=off) and sums of many terms run in fixed lanes, so all versions give the same bits. */
+ * A kernel is one body, src/kernels/<name>.c, which cmake/layers.cmake compiles once for each instruction
+ * set, named by RK_KERNEL_ISA. No contraction is allowed (-ffp-contract=off) and sums of many terms run in
+ * fixed lanes, so all versions give the same bits. */
 #ifndef RK_KERNELS_KERNEL_LIST_H
 #define RK_KERNELS_KERNEL_LIST_H
 
 #include "kernels/kernels.h"
 
 /* A body's own name for the version that is being compiled: rk_x_scalar, rk_x_avx2 or rk_x_avx512. */
-#define RK_KERNEL_NAME(name) RK_KERNEL_EXPAND(name, RK_KERNEL_ISA)
+#define RK_KERNEL_NAME(name)        RK_KERNEL_EXPAND(name, RK_KERNEL_ISA)
 #define RK_KERNEL_EXPAND(name, isa) RK_KERNEL_JOIN(name, isa)
-#define RK_KERNEL_JOIN(name, isa) name##_##isa
+#define RK_KERNEL_JOIN(name, isa)   name##_##isa
 
-#define RK_KERNEL_LIST(X)                                                                                                          \
-    X(rk_ids_check, (const int64_t *ids, int64_t n, int64_t n_rows, bool *strays), (ids, n, n_rows, strays))                        \
-    X(rk_bag_forward, (const rk_bag_forward_args *args), (args))                                                                    \
-    X(rk_fused_update, (const rk_fused_update_args *args), (args))                                                                    \
-    X(rk_rows_sum, (const rk_rows_sum_args *args), (args))                                                                          \
-    X(rk_optimizer_step, (const rk_update *update, float *w, float *slot0, float *slot1, float *g, int64_t dim),                        \
-      (update, w, slot0, slot1, g, dim))                                                                                            \
-    X(rk_random_row, (const rk_random_row_args *args, int64_t id, int32_t dim, float *out), (args, id, dim, out))                   \
-    X(rk_row_load, (const rk_rows *rows, int64_t row, float *out), (rows, row, out))                                                \
-    X(rk_row_store, (const rk_rows *rows, int64_t row, const float *values, uint64_t seed, uint64_t counter),                       \
-      (rows, row, values, seed, counter))                                                                                           \
-    X(rk_bf16_round, (const float *from, void *to, int64_t n, bool wide), (from, to, n, wide))                                      \
-    X(rk_interaction_forward, (const rk_real *x, int64_t n, int32_t n_vectors, int32_t dim, rk_real *out), (x, n, n_vectors, dim, out)) \
-    X(rk_interaction_backward, (const rk_real *x, const rk_real *dout, int64_t n, int32_t n_vectors, int32_t dim, rk_real *dx),     \
-      (x, dout, n, n_vectors, dim, dx))                                                                                             \
-    X(rk_dropout_mask, (const rk_dropout_mask_args *args), (args))                                                                  \
+// clang-format off
+#define RK_KERNEL_LIST(X)                                                                                    \
+    X(rk_ids_check, (const int64_t *ids, int64_t n, int64_t n_rows, bool *strays), (ids, n, n_rows, strays)) \
+    X(rk_bag_forward, (const rk_bag_forward_args *args), (args))                                             \
+    X(rk_fused_update, (const rk_fused_update_args *args), (args))                                           \
+    X(rk_rows_sum, (const rk_rows_sum_args *args), (args))                                                   \
+    X(rk_optimizer_step,                                                                                     \
+      (const rk_update *update, float *w, float *slot0, float *slot1, float *g, int64_t dim),                \
+      (update, w, slot0, slot1, g, dim))                                                                     \
+    X(rk_random_row, (const rk_random_row_args *args, int64_t id, int32_t dim, float *out),                  \
+      (args, id, dim, out))                                                                                  \
+    X(rk_row_load, (const rk_rows *rows, int64_t row, float *out), (rows, row, out))                         \
+    X(rk_row_store,                                                                                          \
+      (const rk_rows *rows, int64_t row, const float *values, uint64_t seed, uint64_t counter),              \
+      (rows, row, values, seed, counter))                                                                    \
+    X(rk_bf16_round, (const float *from, void *to, int64_t n, bool wide), (from, to, n, wide))               \
+    X(rk_interaction_forward, (const rk_real *x, int64_t n, int32_t n_vectors, int32_t dim, rk_real *out),   \
+      (x, n, n_vectors, dim, out))                                                                           \
+    X(rk_interaction_backward,                                                                               \
+      (const rk_real *x, const rk_real *dout, int64_t n, int32_t n_vectors, int32_t dim, rk_real *dx),       \
+      (x, dout, n, n_vectors, dim, dx))                                                                      \
+    X(rk_dropout_mask, (const rk_dropout_mask_args *args), (args))                                           \
     X(rk_candidate_row, (rk_candidate_row_args *args), (args))
+// clang-format on
 
 #define RK_KERNEL_PROTOTYPES(name, parameters, arguments) \
     void name##_scalar parameters;                        \

@@ -1,6 +1,7 @@
-/* The operations that embeddings spend their time in. Each has a folder with one body, compiled for each instruction set (kernel_list.h); the scalar
- * version is the reference, and permanent. Kernels neither allocate, log nor fail: callers validate. They are single-threaded: callers cut the
- * work. Which one runs: base/thread/cpu.h (RK_ISA). */
+/* The operations that embeddings spend their time in. Each has a folder with one body, compiled for each
+ * instruction set (kernel_list.h); the scalar version is the reference, and permanent. Kernels neither
+ * allocate, log nor fail: callers validate. They are single-threaded: callers cut the work. Which one runs:
+ * base/thread/cpu.h (RK_ISA). */
 #ifndef RK_KERNELS_KERNELS_H
 #define RK_KERNELS_KERNELS_H
 
@@ -24,17 +25,19 @@
  *             out[(b - first) * stride : +dim] += (coefficients ? coefficients[i] : 1) * rows[ids[i]]
  *         if scales: out[(b - first) * stride : +dim] *= scales[b]
  *
- * Rows some way ahead are prefetched. Where `strays` is given, an id that is no row ends it, and *strays is true; else ids are rows. */
+ * Rows some way ahead are prefetched. Where `strays` is given, an id that is no row ends it, and *strays is
+ * true; else ids are rows. */
 typedef struct rk_bag_forward_args {
     rk_rows rows;
-    int64_t n_rows;             /* for `strays` */
-    bool *strays;               /* or NULL; left alone where there is none */
-    bool single;                /* every bag is one id with the coefficient 1: ids [n_bags], and no offsets, coefficients or scales are looked at */
-    const int64_t *offsets;     /* [n_bags+1] */
-    const int64_t *ids;         /* [offsets[n_bags]] */
-    const float *coefficients;  /* [offsets[n_bags]] or NULL */
-    const float *scales;        /* [n_bags] or NULL */
-    float *out;                 /* of bag `first` */
+    int64_t n_rows; /* for `strays` */
+    bool *strays;   /* or NULL; left alone where there is none */
+    bool single; /* every bag is one id with the coefficient 1: ids [n_bags], and no offsets, coefficients or
+                    scales are looked at */
+    const int64_t *offsets;    /* [n_bags+1] */
+    const int64_t *ids;        /* [offsets[n_bags]] */
+    const float *coefficients; /* [offsets[n_bags]] or NULL */
+    const float *scales;       /* [n_bags] or NULL */
+    float *out;                /* of bag `first` */
     int64_t stride;
     int64_t first, last;
 } rk_bag_forward_args;
@@ -43,7 +46,8 @@ void rk_bag_forward(const rk_bag_forward_args *args);
 /* Whether any of the ids [n] is below 0 or not below n_rows. */
 void rk_ids_check(const int64_t *ids, int64_t n, int64_t n_rows, bool *strays);
 
-/* f32 copies of a row, and back. Storing to bf16 and f16 rounds stochastically with bits drawn from (seed, counter). */
+/* f32 copies of a row, and back. Storing to bf16 and f16 rounds stochastically with bits drawn from (seed,
+ * counter). */
 void rk_row_load(const rk_rows *rows, int64_t row, float *out);
 void rk_row_store(const rk_rows *rows, int64_t row, const float *values, uint64_t seed, uint64_t counter);
 
@@ -54,7 +58,8 @@ void rk_bf16_round(const float *from, void *to, int64_t n, bool wide);
  *     out[s, p] = x[s, i] . x[s, j]   for the pairs i > j, in the order (1,0) (2,0) (2,1) (3,0) ...
  * backward: dx[s, i] += dout[s, p] * x[s, j];  dx[s, j] += dout[s, p] * x[s, i] */
 void rk_interaction_forward(const rk_real *x, int64_t n, int32_t n_vectors, int32_t dim, rk_real *out);
-void rk_interaction_backward(const rk_real *x, const rk_real *dout, int64_t n, int32_t n_vectors, int32_t dim, rk_real *dx);
+void rk_interaction_backward(const rk_real *x, const rk_real *dout, int64_t n, int32_t n_vectors, int32_t dim,
+                             rk_real *dx);
 
 /* One sample's loss over its candidates (candidate_row/candidate_row.h). */
 void rk_candidate_row(rk_candidate_row_args *args);

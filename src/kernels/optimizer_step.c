@@ -2,6 +2,7 @@
 #include "kernels/kernel_list.h"
 #include "kernels/inline/optimizer_rules.h"
 
-void RK_KERNEL_NAME(rk_optimizer_step)(const rk_update *update, float *w, float *slot0, float *slot1, float *g, int64_t dim) {
+void RK_KERNEL_NAME(rk_optimizer_step)(const rk_update *update, float *w, float *slot0, float *slot1,
+                                       float *g, int64_t dim) {
     step_row(update, w, slot0, slot1, g, dim);
 }

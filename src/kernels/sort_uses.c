@@ -1,4 +1,5 @@
-/* A radix sort, low digits first; few uses are inserted one by one. One version: it moves data and computes nothing. */
+/* A radix sort, low digits first; few uses are inserted one by one. One version: it moves data and computes
+ * nothing. */
 #include "kernels/sort_uses.h"
 
 #include <string.h>
@@ -33,7 +34,8 @@ void rk_sort_uses(rk_row_use *uses, int64_t n, int place_bits, rk_row_use *scrat
     }
     int most_bits = LEAST_DIGIT_BITS;
     while (most_bits < DIGIT_BITS && n >> most_bits > 0) most_bits++;
-    int n_digits = (place_bits + most_bits - 1) / most_bits, bits = n_digits ? (place_bits + n_digits - 1) / n_digits : 0;
+    int n_digits = (place_bits + most_bits - 1) / most_bits,
+        bits = n_digits ? (place_bits + n_digits - 1) / n_digits : 0;
     rk_row_use *from = uses, *to = scratch;
     for (int d = 0; d < n_digits; d++) {
         sort_by_digit(from, to, n, 32 + d * bits, bits);

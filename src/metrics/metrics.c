@@ -8,11 +8,11 @@
 
 struct rk_metrics {
     bool binary, optional;
-    bool ungrouped;  /* some samples came without groups */
+    bool ungrouped;            /* some samples came without groups */
     rk_metric_sample *samples; /* [n] */
-    int64_t *groups; /* [n], where every sample has one */
+    int64_t *groups;           /* [n], where every sample has one */
     size_t n, capacity, groups_capacity;
-    size_t n_rows;   /* of samples and those that took no part, for messages */
+    size_t n_rows;                 /* of samples and those that took no part, for messages */
     rk_metrics_function *function; /* NULL: computed here */
     void *context;                 /* its own */
 };
@@ -76,8 +76,10 @@ static rk_status check_sample(bool binary, rk_metric_sample s, long long row) {
     RK_FAIL_IF(!isfinite(s.weight), RK_NOT_FINITE, "row %lld: the sample weight is %g", row, s.weight);
     RK_FAIL_IF(s.weight < 0, RK_BAD_DATA, "row %lld: the sample weight %g is negative", row, s.weight);
     if (!binary) return RK_OK;
-    RK_FAIL_IF(s.label < 0 || s.label > 1, RK_BAD_DATA, "row %lld: the label %g of a binary task is not between 0 and 1", row, s.label);
-    RK_FAIL_IF(s.prediction < 0 || s.prediction > 1, RK_INVALID_ARGUMENT, "row %lld: the prediction %g is no probability", row, s.prediction);
+    RK_FAIL_IF(s.label < 0 || s.label > 1, RK_BAD_DATA,
+               "row %lld: the label %g of a binary task is not between 0 and 1", row, s.label);
+    RK_FAIL_IF(s.prediction < 0 || s.prediction > 1, RK_INVALID_ARGUMENT,
+               "row %lld: the prediction %g is no probability", row, s.prediction);
     return RK_OK;
 }
 
@@ -89,9 +91,10 @@ static rk_status reserve(void *array, size_t n, size_t *capacity, size_t bytes) 
     return RK_OK;
 }
 
-rk_status rk_metrics_add(rk_metrics *metrics, int64_t n, const float *predictions, const float *labels, int64_t stride, const float *weights,
-                         const int64_t *groups) {
-    RK_FAIL_IF(n < 0 || stride < 1 || (n && (!predictions || !labels)), RK_INVALID_ARGUMENT, "metrics need predictions and labels");
+rk_status rk_metrics_add(rk_metrics *metrics, int64_t n, const float *predictions, const float *labels,
+                         int64_t stride, const float *weights, const int64_t *groups) {
+    RK_FAIL_IF(n < 0 || stride < 1 || (n && (!predictions || !labels)), RK_INVALID_ARGUMENT,
+               "metrics need predictions and labels");
     size_t before = metrics->n, after = before + (size_t)n;
     RK_FAIL_IF(after > UINT32_MAX, RK_UNSUPPORTED, "metrics take up to %u samples", UINT32_MAX);
     bool grouped = groups && !metrics->ungrouped;
@@ -118,7 +121,8 @@ static double auc_of(const rk_metrics *metrics, const rk_rank_item *items, size_
     return rk_pair_sum_area(&pairs);
 }
 
-/* items sorted by (group, prediction): the groups' AUCs, weighted by the groups' weights; groups of one class are left out. */
+/* items sorted by (group, prediction): the groups' AUCs, weighted by the groups' weights; groups of one class
+ * are left out. */
 static double gauc_of(const rk_metrics *metrics, const rk_rank_item *items) {
     double sum = 0, weights = 0;
     for (size_t first = 0, last; first < metrics->n; first = last) {
@@ -142,13 +146,15 @@ static rk_status compute_ranks(const rk_metrics *metrics, rk_metric_parts *out) 
     rk_rank_item *items;
     size_t n = metrics->n;
     RK_TRY(rk_alloc(2 * n, sizeof *items, &items)); /* the second half is scratch */
-    for (size_t i = 0; i < n; i++) items[i] = (rk_rank_item){rk_rank_key(metrics->samples[i].prediction), (uint32_t)i};
+    for (size_t i = 0; i < n; i++)
+        items[i] = (rk_rank_item){rk_rank_key(metrics->samples[i].prediction), (uint32_t)i};
     rk_rank_sort(items, items + n, n);
     out->auc = auc_of(metrics, items, n);
     if (is_grouped(metrics)) {
         /* The sort is stable: by the low half of the group, then by the high half. */
         for (int shift = 0; shift <= 32; shift += 32) {
-            for (size_t i = 0; i < n; i++) items[i].key = (uint32_t)((uint64_t)metrics->groups[items[i].index] >> shift);
+            for (size_t i = 0; i < n; i++)
+                items[i].key = (uint32_t)((uint64_t)metrics->groups[items[i].index] >> shift);
             rk_rank_sort(items, items + n, n);
         }
         out->gauc = gauc_of(metrics, items);
@@ -165,16 +171,19 @@ static rk_status compute_parts_here(const rk_metrics *metrics, rk_metric_parts *
 static rk_status compute_parts(const rk_metrics *metrics, rk_metric_parts *out) {
     if (!metrics->function || !metrics->n) return compute_parts_here(metrics, out);
     const int64_t *groups = is_grouped(metrics) ? metrics->groups : NULL;
-    rk_status status = metrics->function(metrics->context, metrics->binary, (int64_t)metrics->n, metrics->samples, groups, out);
+    rk_status status = metrics->function(metrics->context, metrics->binary, (int64_t)metrics->n,
+                                         metrics->samples, groups, out);
     return status == RK_NO_MEMORY ? compute_parts_here(metrics, out) : status;
 }
 
 static void binary_values(const double *sums, double *values) {
-    double weights = sums[RK_SUM_WEIGHTS], loss = sums[RK_SUM_LOSS], labels = sums[RK_SUM_LABELS], rate = labels / weights;
+    double weights = sums[RK_SUM_WEIGHTS], loss = sums[RK_SUM_LOSS], labels = sums[RK_SUM_LABELS],
+           rate = labels / weights;
     values[RK_METRIC_logloss] = loss / weights;
     values[RK_METRIC_accuracy] = sums[RK_SUM_RIGHT] / weights;
     if (labels > 0) values[RK_METRIC_calibration] = sums[RK_SUM_PREDICTIONS] / labels;
-    if (rate > 0 && rate < 1) values[RK_METRIC_normalized_entropy] = loss / weights / rk_cross_entropy_of(rate, rate);
+    if (rate > 0 && rate < 1)
+        values[RK_METRIC_normalized_entropy] = loss / weights / rk_cross_entropy_of(rate, rate);
 }
 
 static void regression_values(const double *sums, double *values) {
@@ -188,6 +197,7 @@ rk_status rk_metrics_compute(rk_metrics *metrics, double *values) {
     for (int i = 0; i < RK_METRIC_COUNT; i++) values[i] = NAN;
     values[RK_METRIC_auc] = parts.auc;
     values[RK_METRIC_gauc] = parts.gauc;
-    if (parts.sums[RK_SUM_WEIGHTS] > 0) (metrics->binary ? binary_values : regression_values)(parts.sums, values);
+    if (parts.sums[RK_SUM_WEIGHTS] > 0)
+        (metrics->binary ? binary_values : regression_values)(parts.sums, values);
     return RK_OK;
 }

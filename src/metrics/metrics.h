@@ -10,14 +10,14 @@
 #include "kernels/inline/metric_rules.h"
 
 /* X(name, for binary tasks, for regression, larger is better) */
-#define RK_METRIC_LIST(X)            \
-    X(auc, 1, 0, 1)                  \
-    X(logloss, 1, 0, 0)              \
-    X(normalized_entropy, 1, 0, 0)   \
-    X(calibration, 1, 0, 0)          \
-    X(gauc, 1, 0, 1)                 \
-    X(accuracy, 1, 0, 1)             \
-    X(rmse, 0, 1, 0)                 \
+#define RK_METRIC_LIST(X)          \
+    X(auc, 1, 0, 1)                \
+    X(logloss, 1, 0, 0)            \
+    X(normalized_entropy, 1, 0, 0) \
+    X(calibration, 1, 0, 0)        \
+    X(gauc, 1, 0, 1)               \
+    X(accuracy, 1, 0, 1)           \
+    X(rmse, 0, 1, 0)               \
     X(mae, 0, 1, 0)
 
 /* One task's predictions. */
@@ -26,13 +26,17 @@ typedef struct rk_metrics rk_metrics;
 rk_status rk_metrics_create(bool binary, bool optional, rk_metrics **out);
 void rk_metrics_free(rk_metrics *metrics);
 void rk_metrics_clear(rk_metrics *metrics);
-/* n predictions (probabilities for binary) and labels, `stride` values apart; weights [n] or NULL; groups [n] or NULL. A prediction that is not
- * finite is RK_NOT_FINITE naming the row; for binary tasks, labels and predictions outside [0, 1] are refused too. On failure nothing is added. */
-rk_status rk_metrics_add(rk_metrics *metrics, int64_t n, const float *predictions, const float *labels, int64_t stride, const float *weights,
-                         const int64_t *groups);
-/* Another who can sum: samples [n], n >= 1, and groups [n] or NULL, to what the task's kind has of the parts; the rest stays as it is. RK_NO_MEMORY: not so many, so the metrics do. */
-typedef rk_status rk_metrics_function(void *context, bool binary, int64_t n, const rk_metric_sample *samples, const int64_t *groups, rk_metric_parts *out);
-void rk_metrics_set_function(rk_metrics *metrics, rk_metrics_function *function, void *context); /* NULL: nobody, as at first */
+/* n predictions (probabilities for binary) and labels, `stride` values apart; weights [n] or NULL; groups [n]
+ * or NULL. A prediction that is not finite is RK_NOT_FINITE naming the row; for binary tasks, labels and
+ * predictions outside [0, 1] are refused too. On failure nothing is added. */
+rk_status rk_metrics_add(rk_metrics *metrics, int64_t n, const float *predictions, const float *labels,
+                         int64_t stride, const float *weights, const int64_t *groups);
+/* Another who can sum: samples [n], n >= 1, and groups [n] or NULL, to what the task's kind has of the parts;
+ * the rest stays as it is. RK_NO_MEMORY: not so many, so the metrics do. */
+typedef rk_status rk_metrics_function(void *context, bool binary, int64_t n, const rk_metric_sample *samples,
+                                      const int64_t *groups, rk_metric_parts *out);
+void rk_metrics_set_function(rk_metrics *metrics, rk_metrics_function *function,
+                             void *context); /* NULL: nobody, as at first */
 /* Metric i of RK_METRIC_LIST; NaN where undefined or not for this kind of task. */
 rk_status rk_metrics_compute(rk_metrics *metrics, double *values); /* [RK_METRIC_COUNT] */
 
@@ -40,27 +44,32 @@ enum {
 #define RK_METRIC_ENUM(name, binary, regression, larger) RK_METRIC_##name,
     RK_METRIC_LIST(RK_METRIC_ENUM)
 #undef RK_METRIC_ENUM
-    RK_METRIC_COUNT
+        RK_METRIC_COUNT
 };
 const char *rk_metric_name(int metric);
 int rk_metric_find(const char *name); /* -1 if there is none */
 bool rk_metric_larger_is_better(int metric);
 bool rk_metric_applies(int metric, bool binary);
 
-/* Retrieval: for one user, `scores` [n_items] with `masked` items (ascending ids, taken out of the ranking) against `relevant` items (ascending).
- * Equal scores rank by the smaller item. NaN where no relevant item is left unmasked. */
+/* Retrieval: for one user, `scores` [n_items] with `masked` items (ascending ids, taken out of the ranking)
+ * against `relevant` items (ascending). Equal scores rank by the smaller item. NaN where no relevant item is
+ * left unmasked. */
 typedef struct rk_ranking {
     double recall, ndcg, hit;
 } rk_ranking;
 /* The same for several cuts in one pass: out[n_ks]. */
-rk_status rk_rankings_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked, const int64_t *relevant, int64_t n_relevant, const int32_t *ks,
-                         size_t n_ks, rk_ranking *out);
-/* Where another has counted them: places [n_relevant] of the relevant items among those that are not masked, from 0 on, in any order; UINT32_MAX: masked itself. */
-rk_status rk_rankings_of(const uint32_t *places, int64_t n_relevant, const int32_t *ks, size_t n_ks, rk_ranking *out);
-rk_status rk_ranking_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked, const int64_t *relevant, int64_t n_relevant, int32_t k,
-                        rk_ranking *out);
+rk_status rk_rankings_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked,
+                         const int64_t *relevant, int64_t n_relevant, const int32_t *ks, size_t n_ks,
+                         rk_ranking *out);
+/* Where another has counted them: places [n_relevant] of the relevant items among those that are not masked,
+ * from 0 on, in any order; UINT32_MAX: masked itself. */
+rk_status rk_rankings_of(const uint32_t *places, int64_t n_relevant, const int32_t *ks, size_t n_ks,
+                         rk_ranking *out);
+rk_status rk_ranking_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked,
+                        const int64_t *relevant, int64_t n_relevant, int32_t k, rk_ranking *out);
 
-/* A metric of rankings as a number beyond those of RK_METRIC_LIST, by its name: "recall@20", "ndcg@10", "hit@5"; -1: it is none. */
+/* A metric of rankings as a number beyond those of RK_METRIC_LIST, by its name: "recall@20", "ndcg@10",
+ * "hit@5"; -1: it is none. */
 int rk_ranking_metric_find(const char *name);
 void rk_ranking_metric_name(int metric, char *out, size_t out_bytes);
 int32_t rk_ranking_metric_k(int metric);

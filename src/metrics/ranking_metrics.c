@@ -10,7 +10,8 @@
 #include "metrics/metrics.h"
 #include "metrics/rank_order.h"
 
-/* A score and its item as one number: the larger, the earlier in the ranking. Distinct for distinct items, so every order is the same. */
+/* A score and its item as one number: the larger, the earlier in the ranking. Distinct for distinct items, so
+ * every order is the same. */
 static uint64_t place_of(float score, uint32_t item) {
     return (uint64_t)rk_rank_key(score) << 32 | (UINT32_MAX - item);
 }
@@ -45,14 +46,17 @@ static void keep_largest(uint64_t *places, size_t n, size_t k) {
 static void sort_descending(uint64_t *places, size_t n) {
     for (size_t gap = n / 2; gap; gap /= 2) /* Shell's */
         for (size_t i = gap; i < n; i++)
-            for (size_t j = i; j >= gap && places[j - gap] < places[j]; j -= gap) swap(&places[j], &places[j - gap]);
+            for (size_t j = i; j >= gap && places[j - gap] < places[j]; j -= gap)
+                swap(&places[j], &places[j - gap]);
 }
 
 static rk_status check_items(const char *what, const int64_t *items, int64_t n, int64_t n_items) {
     for (int64_t i = 0; i < n; i++) {
-        RK_FAIL_IF(items[i] < 0 || items[i] >= n_items, RK_INVALID_ARGUMENT, "%s item %lld is not one of the %lld items", what, (long long)items[i],
+        RK_FAIL_IF(items[i] < 0 || items[i] >= n_items, RK_INVALID_ARGUMENT,
+                   "%s item %lld is not one of the %lld items", what, (long long)items[i],
                    (long long)n_items);
-        RK_FAIL_IF(i && items[i] <= items[i - 1], RK_INVALID_ARGUMENT, "the %s items are not in ascending order at item %lld", what, (long long)items[i]);
+        RK_FAIL_IF(i && items[i] <= items[i - 1], RK_INVALID_ARGUMENT,
+                   "the %s items are not in ascending order at item %lld", what, (long long)items[i]);
     }
     return RK_OK;
 }
@@ -69,7 +73,8 @@ static bool contains(const int64_t *items, int64_t n, int64_t item) {
     return first < n && items[first] == item;
 }
 
-/* The best of the scores so far. A place enters only if it beats the k-th of those kept, and the kept are cut back to k whenever 2k have come together. */
+/* The best of the scores so far. A place enters only if it beats the k-th of those kept, and the kept are cut
+ * back to k whenever 2k have come together. */
 typedef struct selection {
     uint64_t *best; /* [2k] */
     size_t n, k;
@@ -93,7 +98,8 @@ static bool any_may_enter(const selection *s, const float *scores, int64_t n) {
 }
 
 static rk_status enter(selection *s, const float *scores, int64_t item) {
-    RK_FAIL_IF(!isfinite(scores[item]), RK_NOT_FINITE, "the score of item %lld is %g", (long long)item, scores[item]);
+    RK_FAIL_IF(!isfinite(scores[item]), RK_NOT_FINITE, "the score of item %lld is %g", (long long)item,
+               scores[item]);
     uint64_t place = place_of(scores[item], (uint32_t)item);
     if (place < s->bar) return RK_OK;
     s->best[s->n++] = place;
@@ -101,9 +107,13 @@ static rk_status enter(selection *s, const float *scores, int64_t item) {
     return RK_OK;
 }
 
-/* The best k places to the front of best[2k], descending; *out_n: how many there are. Nearly all stretches of scores have none that may enter. */
-static rk_status select_best(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked, size_t k, uint64_t *best, size_t *out_n) {
-    enum { STRETCH = 16 }; /* longer ones have one that may enter more often: a user has some 200 among 40,000 items */
+/* The best k places to the front of best[2k], descending; *out_n: how many there are. Nearly all stretches of
+ * scores have none that may enter. */
+static rk_status select_best(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked,
+                             size_t k, uint64_t *best, size_t *out_n) {
+    enum {
+        STRETCH = 16
+    }; /* longer ones have one that may enter more often: a user has some 200 among 40,000 items */
     selection s = {.best = best, .k = k, .least = NAN};
     int64_t next_masked = 0;
     for (int64_t first = 0, last; first < n_items; first = last) {
@@ -147,11 +157,13 @@ static rk_status check_cuts(const int32_t *ks, size_t n_ks, int64_t *most) {
     return RK_OK;
 }
 
-rk_status rk_rankings_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked, const int64_t *relevant, int64_t n_relevant, const int32_t *ks,
-                         size_t n_ks, rk_ranking *out) {
+rk_status rk_rankings_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked,
+                         const int64_t *relevant, int64_t n_relevant, const int32_t *ks, size_t n_ks,
+                         rk_ranking *out) {
     int64_t n_wanted = 0, most;
     RK_TRY(check_cuts(ks, n_ks, &most));
-    RK_FAIL_IF(n_items < 0 || n_items > UINT32_MAX, RK_INVALID_ARGUMENT, "%lld items cannot be ranked", (long long)n_items);
+    RK_FAIL_IF(n_items < 0 || n_items > UINT32_MAX, RK_INVALID_ARGUMENT, "%lld items cannot be ranked",
+               (long long)n_items);
     RK_TRY(check_items("masked", masked, n_masked, n_items));
     RK_TRY(check_items("relevant", relevant, n_relevant, n_items));
     for (int64_t i = 0; i < n_relevant; i++) n_wanted += !contains(masked, n_masked, relevant[i]);
@@ -170,7 +182,8 @@ static int by_place(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-rk_status rk_rankings_of(const uint32_t *places, int64_t n_relevant, const int32_t *ks, size_t n_ks, rk_ranking *out) {
+rk_status rk_rankings_of(const uint32_t *places, int64_t n_relevant, const int32_t *ks, size_t n_ks,
+                         rk_ranking *out) {
     int64_t most;
     size_t n = 0;
     uint64_t *found;
@@ -184,8 +197,8 @@ rk_status rk_rankings_of(const uint32_t *places, int64_t n_relevant, const int32
     return RK_OK;
 }
 
-rk_status rk_ranking_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked, const int64_t *relevant, int64_t n_relevant, int32_t k,
-                        rk_ranking *out) {
+rk_status rk_ranking_at(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked,
+                        const int64_t *relevant, int64_t n_relevant, int32_t k, rk_ranking *out) {
     return rk_rankings_at(scores, n_items, masked, n_masked, relevant, n_relevant, &k, 1, out);
 }
 
@@ -205,7 +218,8 @@ int rk_ranking_metric_find(const char *name) {
 }
 
 void rk_ranking_metric_name(int metric, char *out, size_t out_bytes) {
-    snprintf(out, out_bytes, "%s%d", kinds[(metric - RK_METRIC_COUNT) % N_KINDS], rk_ranking_metric_k(metric));
+    snprintf(out, out_bytes, "%s%d", kinds[(metric - RK_METRIC_COUNT) % N_KINDS],
+             rk_ranking_metric_k(metric));
 }
 
 int32_t rk_ranking_metric_k(int metric) {

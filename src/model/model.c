@@ -13,7 +13,8 @@
 #include "model/retrieval/retrieval.h"
 #include "model/step/data_parallel.h"
 
-/* Ids of samples [first, first+n), as a batch of their own; offsets [n+1] takes the place of theirs where they do not begin at 0. */
+/* Ids of samples [first, first+n), as a batch of their own; offsets [n+1] takes the place of theirs where
+ * they do not begin at 0. */
 static rk_ids slice_ids(rk_ids ids, int64_t first, int64_t n, int64_t *offsets) {
     if (first == 0) return ids;
     int64_t skipped = ids.offsets ? ids.offsets[first] : first * ids.ids_per_sample;
@@ -24,19 +25,24 @@ static rk_ids slice_ids(rk_ids ids, int64_t first, int64_t n, int64_t *offsets) 
     return ids;
 }
 
-/* Each lookup's ids of samples [first, first+n) of the batch. offsets: [n_lookups, n+1], unused where first is 0. */
+/* Each lookup's ids of samples [first, first+n) of the batch. offsets: [n_lookups, n+1], unused where first
+ * is 0. */
 static void take_ids(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets) {
     for (int32_t f = 0; f < model->n_lookups; f++)
-        model->ids[f] = slice_ids(batch->features[model->lookups[f].source], first, n, first ? offsets + f * (n + 1) : NULL);
+        model->ids[f] = slice_ids(batch->features[model->lookups[f].source], first, n,
+                                  first ? offsets + f * (n + 1) : NULL);
 }
 
 /* The same samples, made ready to be looked up. */
-static rk_status dedup(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets, bool training) {
+static rk_status dedup(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets,
+                       bool training) {
     uint64_t begin = rk_trace_begin();
     rk_status status = RK_OK;
     take_ids(model, batch, first, n, offsets);
     if (model->embeddings) status = rk_embeddings_dedup(model->embeddings, n, model->ids, training);
-    if (model->n_dense) rk_graph_bind(model->graph, model->dense, (rk_real *)(size_t)(batch->dense + first * model->n_dense), NULL);
+    if (model->n_dense)
+        rk_graph_bind(model->graph, model->dense, (rk_real *)(size_t)(batch->dense + first * model->n_dense),
+                      NULL);
     rk_trace_end(begin, "route");
     return status;
 }
@@ -44,7 +50,9 @@ static rk_status dedup(rk_model *model, const rk_batch *batch, int64_t first, in
 /* What was looked up early, from where this block's gradients go later. */
 static void copy_block(const rk_activation *from, const rk_run *run, const rk_activation *to) {
     int64_t width = from->stride;
-    for (int64_t s = 0; s < run->n; s++) memcpy(to->data + s * to->stride, from->data + (run->first + s) * width, (size_t)width * sizeof *to->data);
+    for (int64_t s = 0; s < run->n; s++)
+        memcpy(to->data + s * to->stride, from->data + (run->first + s) * width,
+               (size_t)width * sizeof *to->data);
 }
 
 static rk_status look_up_block(void *context, const rk_run *run) {
@@ -52,7 +60,8 @@ static rk_status look_up_block(void *context, const rk_run *run) {
     uint64_t begin = rk_trace_begin();
     for (int32_t f = 0; f < model->n_lookups; f++) {
         const rk_model_lookup *at = &model->lookups[f];
-        rk_activation to = {rk_run_data(run, at->input) + at->first, rk_graph_shape(model->graph, at->input).cols, NULL};
+        rk_activation to = {rk_run_data(run, at->input) + at->first,
+                            rk_graph_shape(model->graph, at->input).cols, NULL};
         if (run->training && model->activations[f].data)
             copy_block(&model->activations[f], run, &to);
         else
@@ -82,7 +91,8 @@ static void look_up_early(rk_model *model) {
         rk_embeddings_look_up_all(model->embeddings, true, model->activations);
         rk_stale_rows_take_away(&model->stale_rows);
     } else {
-        memcpy(model->activations, model->gradients[model->now], (size_t)model->n_lookups * sizeof *model->activations);
+        memcpy(model->activations, model->gradients[model->now],
+               (size_t)model->n_lookups * sizeof *model->activations);
         rk_embeddings_look_up_early(model->embeddings, model->activations);
     }
     rk_trace_end(begin, "lookup");
@@ -101,16 +111,20 @@ static rk_status compute_gradients(rk_model_run *r, double *loss) {
         hooks.n_beside = rk_embeddings_n_pieces(model->embeddings);
     }
     rk_status status = rk_graph_train(model->graph, r->batch->n, model->step, &hooks);
-    if (hooks.n_beside && atomic_load(&r->n_updated) == hooks.n_beside) rk_embeddings_complete(model->embeddings); /* not if the run failed before it began */
+    if (hooks.n_beside && atomic_load(&r->n_updated) == hooks.n_beside)
+        rk_embeddings_complete(model->embeddings); /* not if the run failed before it began */
     RK_TRY(status);
     rk_model_sum_blocks(model, r->batch->n);
-    return rk_model_sum_micro_batches(model, r->batch, model->micro_batch_losses, rk_graph_n_micro_batches(model->graph, r->batch->n), loss);
+    return rk_model_sum_micro_batches(model, r->batch, model->micro_batch_losses,
+                                      rk_graph_n_micro_batches(model->graph, r->batch->n), loss);
 }
 
-/* The update of the rows, or the launch of one; the collection's own check names a gradient that is not finite. */
+/* The update of the rows, or the launch of one; the collection's own check names a gradient that is not
+ * finite. */
 static rk_status update_rows(rk_model_run *r) {
     rk_model *model = r->model;
-    RK_TRY(rk_embeddings_launch(model->embeddings, model->gradients[model->now], !atomic_load(&r->not_finite)));
+    RK_TRY(
+        rk_embeddings_launch(model->embeddings, model->gradients[model->now], !atomic_load(&r->not_finite)));
     if (model->stale)
         model->now = !model->now;
     else
@@ -122,12 +136,15 @@ rk_status rk_model_flush(rk_model *model) {
     if (model->device_step) return rk_device_step_flush(model);
     RK_TRY(rk_stale_rows_keep(&model->stale_rows, model->stale_rows.n_looked_up - 1));
     if (model->embeddings) rk_embeddings_update_all(model->embeddings);
-    return model->data_parallel && model->data_parallel->sharded ? rk_sharded_flush(model->data_parallel->sharded) : RK_OK;
+    return model->data_parallel && model->data_parallel->sharded
+               ? rk_sharded_flush(model->data_parallel->sharded)
+               : RK_OK;
 }
 
 rk_status rk_model_reload(rk_model *model) {
     rk_stale_rows_forget(&model->stale_rows);
-    if (model->data_parallel && model->data_parallel->sharded) rk_sharded_forget(model->data_parallel->sharded);
+    if (model->data_parallel && model->data_parallel->sharded)
+        rk_sharded_forget(model->data_parallel->sharded);
     return model->device_step ? rk_device_step_reload(model) : RK_OK;
 }
 
@@ -151,7 +168,8 @@ rk_status rk_model_train(rk_model *model, const rk_batch *batch, double *loss) {
 
 rk_status rk_model_train_part(rk_model *model, const rk_batch_part *part, double *loss) {
     const rk_batch *batch = &part->batch;
-    RK_FAIL_IF(!model->optimizer, RK_INVALID_ARGUMENT, "the model was built for prediction, not for training");
+    RK_FAIL_IF(!model->optimizer, RK_INVALID_ARGUMENT,
+               "the model was built for prediction, not for training");
     RK_TRY(rk_model_check_batch(model, part, true));
     if (model->data_parallel) return rk_data_parallel_train(model, part, loss);
     rk_batch extended;
@@ -166,7 +184,11 @@ rk_status rk_model_train_part(rk_model *model, const rk_batch_part *part, double
     double found;
     rk_model_keep_statistics(model);
     rk_model_count_samples(model, part, model->task_samples);
-    rk_model_run r = {.model = model, .batch = batch, .ids = model->ids, .task_samples = model->task_samples, .pairs = pairs};
+    rk_model_run r = {.model = model,
+                      .batch = batch,
+                      .ids = model->ids,
+                      .task_samples = model->task_samples,
+                      .pairs = pairs};
     rk_status status = compute_gradients(&r, &found);
     if (status == RK_OK) status = update(&r);
     if (status == RK_OK) {
@@ -188,7 +210,8 @@ rk_status rk_model_vectors_of_device(rk_model *model, const rk_batch *batch, rk_
     return rk_device_step_vectors(model, batch, model->ids, value, out);
 }
 
-static rk_status predict_here(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets, float *out) {
+static rk_status predict_here(rk_model *model, const rk_batch *batch, int64_t first, int64_t n,
+                              int64_t *offsets, float *out) {
     RK_TRY(dedup(model, batch, first, n, offsets, false));
     rk_model_run r = {.model = model, .batch = batch, .ids = model->ids, .predictions = out};
     rk_graph_hooks hooks = rk_model_hooks(&r, false);
@@ -196,7 +219,8 @@ static rk_status predict_here(rk_model *model, const rk_batch *batch, int64_t fi
     return rk_graph_forward(model->graph, n, false, model->step, &hooks);
 }
 
-static rk_status predict_piece(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets, float *out) {
+static rk_status predict_piece(rk_model *model, const rk_batch *batch, int64_t first, int64_t n,
+                               int64_t *offsets, float *out) {
     rk_status status;
     if (model->device_step) {
         take_ids(model, batch, first, n, offsets);
@@ -204,7 +228,8 @@ static rk_status predict_piece(rk_model *model, const rk_batch *batch, int64_t f
     } else {
         status = predict_here(model, batch, first, n, offsets, out);
     }
-    return status != RK_OK && first ? rk_error_context(status, "samples from %lld on", (long long)first) : status;
+    return status != RK_OK && first ? rk_error_context(status, "samples from %lld on", (long long)first)
+                                    : status;
 }
 
 rk_status rk_model_predict(rk_model *model, const rk_batch *batch, float *predictions) {
@@ -212,7 +237,8 @@ rk_status rk_model_predict(rk_model *model, const rk_batch *batch, float *predic
     return rk_model_predict_part(model, &whole, predictions);
 }
 
-/* Longer batches go through in pieces, aside until all have gone well: a failure leaves `predictions` untouched. */
+/* Longer batches go through in pieces, aside until all have gone well: a failure leaves `predictions`
+ * untouched. */
 rk_status rk_model_predict_part(rk_model *model, const rk_batch_part *part, float *predictions) {
     const rk_batch *batch = &part->batch;
     RK_TRY(rk_model_check_batch(model, part, false));
@@ -253,7 +279,8 @@ bool rk_model_has_device(const rk_model *model) {
 }
 
 /* Over ranks all have it of their GPUs or none, so that all have the same. */
-rk_status rk_model_metrics(void *context, bool binary, int64_t n, const rk_metric_sample *samples, const int64_t *groups, rk_metric_parts *out) {
+rk_status rk_model_metrics(void *context, bool binary, int64_t n, const rk_metric_sample *samples,
+                           const int64_t *groups, rk_metric_parts *out) {
     rk_model *model = context;
     rk_status status = rk_device_step_metrics(model, binary, n, samples, groups, out);
     return rk_comm_agree(rk_model_trainers(model), status);
@@ -276,8 +303,10 @@ int64_t rk_model_n_not_finite(const rk_model *model) {
 rk_status rk_model_state(rk_model *model, rk_state *state) {
     RK_TRY(rk_model_flush(model));
     if (model->embeddings) RK_TRY(rk_embeddings_state(model->embeddings, state));
-    for (int32_t t = 0; model->stale_rows.embeddings && t < rk_embeddings_n_tables(model->embeddings); t++) RK_TRY(rk_stale_rows_state(&model->stale_rows, t, state));
-    if (model->data_parallel && model->data_parallel->sharded) RK_TRY(rk_sharded_state(model->data_parallel->sharded, state));
+    for (int32_t t = 0; model->stale_rows.embeddings && t < rk_embeddings_n_tables(model->embeddings); t++)
+        RK_TRY(rk_stale_rows_state(&model->stale_rows, t, state));
+    if (model->data_parallel && model->data_parallel->sharded)
+        RK_TRY(rk_sharded_state(model->data_parallel->sharded, state));
     size_t first = state->n;
     if (!model->graph) return RK_OK; /* of a rank that only holds rows */
     RK_TRY(rk_graph_state(model->graph, state));
@@ -288,8 +317,10 @@ rk_status rk_model_state(rk_model *model, rk_state *state) {
     return RK_OK;
 }
 
-rk_status rk_model_read_stale(rk_model *model, const char *name, int64_t n, int64_t record_bytes, const void *records) {
-    if (model->data_parallel && model->data_parallel->sharded) return rk_sharded_read_stale(model->data_parallel->sharded, name, n, record_bytes, records);
+rk_status rk_model_read_stale(rk_model *model, const char *name, int64_t n, int64_t record_bytes,
+                              const void *records) {
+    if (model->data_parallel && model->data_parallel->sharded)
+        return rk_sharded_read_stale(model->data_parallel->sharded, name, n, record_bytes, records);
     return rk_stale_rows_read(&model->stale_rows, name, n, record_bytes, records);
 }
 
@@ -297,5 +328,6 @@ void rk_model_scale_learning_rate(rk_model *model, double factor) {
     if (model->optimizer) rk_dense_optimizer_scale_learning_rate(model->optimizer, factor);
     /* Fails for a factor that is no positive number only, which no schedule yields. */
     if (model->embeddings) (void)rk_embeddings_scale_learning_rate(model->embeddings, factor);
-    if (model->data_parallel && model->data_parallel->sharded) (void)rk_sharded_scale_learning_rate(model->data_parallel->sharded, factor);
+    if (model->data_parallel && model->data_parallel->sharded)
+        (void)rk_sharded_scale_learning_rate(model->data_parallel->sharded, factor);
 }

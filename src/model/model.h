@@ -19,91 +19,113 @@
 
 /* The ranks that a model is spread over. */
 typedef struct rk_model_cluster {
-    rk_comm *comm;                     /* of all of them */
-    rk_planner_request request;      /* all but tables, features, optimizer */
-    const rk_batch *sample;            /* of the data: tables are asked for what it asks for; NULL: for one id of each feature */
-    bool asynchronous;                 /* dense gradients are applied `staleness` batches late, too */
+    rk_comm *comm;              /* of all of them */
+    rk_planner_request request; /* all but tables, features, optimizer */
+    const rk_batch
+        *sample; /* of the data: tables are asked for what it asks for; NULL: for one id of each feature */
+    bool asynchronous; /* dense gradients are applied `staleness` batches late, too */
 } rk_model_cluster;
 
 typedef struct rk_model_options {
     const rk_model_section *model;
     const rk_embedding_section *embedding;
-    const rk_yaml *yaml;               /* for messages; may be NULL */
+    const rk_yaml *yaml; /* for messages; may be NULL */
     const rk_data_schema *schema;
     rk_dense_optimizer_config dense_optimizer;
     int64_t max_batch;
     rk_dtype dtype;
     uint64_t seed;
-    bool skip_not_finite;              /* a step whose loss or gradients are not finite is counted and skipped, not an error; its loss is NaN */
-    int64_t staleness;                 /* 0: a step sees every update before it; more: rows are updated beside the next step's dense part */
-    int64_t n_micro_batches;                  /* that a batch is cut into (rk_graph_split); 0: as many as trainers */
-    const rk_model_cluster *cluster;   /* NULL: one process */
-    const rk_planner_constraint *constraints;   /* [n_wishes] of the run file: each names a table that there is, in one process too */
+    bool skip_not_finite; /* a step whose loss or gradients are not finite is counted and skipped, not an
+                             error; its loss is NaN */
+    int64_t staleness; /* 0: a step sees every update before it; more: rows are updated beside the next step's
+                          dense part */
+    int64_t n_micro_batches;         /* that a batch is cut into (rk_graph_split); 0: as many as trainers */
+    const rk_model_cluster *cluster; /* NULL: one process */
+    const rk_planner_constraint
+        *constraints; /* [n_wishes] of the run file: each names a table that there is, in one process too */
     int32_t n_constraints;
-    const rk_model_device *device;     /* a GPU; NULL: the CPU */
-    rk_interactions *interactions;     /* two_tower: pairs of the training data, which the model then holds too; may be NULL where it needs none */
-    bool is_outline;                   /* sizes alone, no memory for rows, slots and batches: the model may be described and freed, no more; of one process, without a device */
-    bool training;                     /* false: no gradients, no slots (prediction); the state's names are some of the trained model's */
+    const rk_model_device *device; /* a GPU; NULL: the CPU */
+    rk_interactions *interactions; /* two_tower: pairs of the training data, which the model then holds too;
+                                      may be NULL where it needs none */
+    bool is_outline; /* sizes alone, no memory for rows, slots and batches: the model may be described and
+                        freed, no more; of one process, without a device */
+    bool training;   /* false: no gradients, no slots (prediction); the state's names are some of the trained
+                        model's */
 } rk_model_options;
 
-/* Needs none of the options' arrays afterwards. A model of dense numbers alone has no collection: rk_model_embeddings is then NULL. */
+/* Needs none of the options' arrays afterwards. A model of dense numbers alone has no collection:
+ * rk_model_embeddings is then NULL. */
 rk_status rk_model_build(const rk_model_options *options, rk_model **out);
 
 typedef struct rk_retrieval rk_retrieval;
 
 enum { RK_USERS_AT_ONCE = 16 }; /* that an evaluation ranks items for, on each thread */
 
-/* The tables and features that a section wants for the data. retrieval: a two_tower's, else NULL. fallback: the dense part's optimizer. */
-rk_status rk_model_plan_tables(const rk_model_section *section, const rk_embedding_section *embedding, const rk_yaml *yaml, const rk_data_schema *schema,
-                               const rk_retrieval *retrieval, const rk_optimizer *fallback, rk_collection_config *out);
+/* The tables and features that a section wants for the data. retrieval: a two_tower's, else NULL. fallback:
+ * the dense part's optimizer. */
+rk_status rk_model_plan_tables(const rk_model_section *section, const rk_embedding_section *embedding,
+                               const rk_yaml *yaml, const rk_data_schema *schema,
+                               const rk_retrieval *retrieval, const rk_optimizer *fallback,
+                               rk_collection_config *out);
 
 /* The model's graph as a `model:` section of `kind: graph`, or as graphviz text. Free with rk_free. */
 rk_status rk_model_graph_text(const rk_model_options *options, bool dot, char **out);
 
-/* Bring all rows up to date, where updates are stale, and rows and parameters home, where a GPU has them; before the state or rows are read. Every batch that was given is
- * drained before. */
+/* Bring all rows up to date, where updates are stale, and rows and parameters home, where a GPU has them;
+ * before the state or rows are read. Every batch that was given is drained before. */
 rk_status rk_model_flush(rk_model *model);
-/* After what rk_model_state or rk_model_embeddings hand out was written to: to the GPU, where there is one. The next steps see it, however stale their rows may be. */
+/* After what rk_model_state or rk_model_embeddings hand out was written to: to the GPU, where there is one.
+ * The next steps see it, however stale their rows may be. */
 rk_status rk_model_reload(rk_model *model);
 
 bool rk_model_has_device(const rk_model *model); /* a GPU */
 /* By the GPU, between steps: an rk_metrics_function (metrics/metrics.h). */
-rk_status rk_model_metrics(void *model, bool binary, int64_t n, const rk_metric_sample *samples, const int64_t *groups, rk_metric_parts *out);
+rk_status rk_model_metrics(void *model, bool binary, int64_t n, const rk_metric_sample *samples,
+                           const int64_t *groups, rk_metric_parts *out);
 
 /* Of a two_tower, by the GPU, between steps: nn/cuda/device_item_positions.h. */
 rk_status rk_model_item_positions(rk_model *model, const rk_item_positions *args);
 
-/* cuts [trainers + 1]: of a batch, trainer r needs samples cuts[r] .. cuts[r+1]-1, as far as there are any, and no other; a batch of no more samples than the last cut. */
+/* cuts [trainers + 1]: of a batch, trainer r needs samples cuts[r] .. cuts[r+1]-1, as far as there are any,
+ * and no other; a batch of no more samples than the last cut. */
 void rk_model_splits(const rk_model *model, int64_t *cuts);
 /* As rk_model_train and rk_model_predict of the whole batch; predictions [total, n_tasks]. */
 rk_status rk_model_train_part(rk_model *model, const rk_batch_part *part, double *loss);
 rk_status rk_model_predict_part(rk_model *model, const rk_batch_part *part, float *predictions);
 
-/* Over ranks with staleness, and on a GPU where rk_model_device says late, rk_model_train begins a batch and trains on one that was begun before; its loss is NaN while there is none. Train on the oldest
- * that is left: *left false, and *loss untouched, if there is none. */
+/* Over ranks with staleness, and on a GPU where rk_model_device says late, rk_model_train begins a batch and
+ * trains on one that was begun before; its loss is NaN while there is none. Train on the oldest that is left:
+ * *left false, and *loss untouched, if there is none. */
 rk_status rk_model_drain(rk_model *model, double *loss, bool *left);
-/* What trainers tell the ranks that only hold rows: a word from rk_model_send_control is what rk_model_serve returns there. Elsewhere tell does nothing. */
+/* What trainers tell the ranks that only hold rows: a word from rk_model_send_control is what rk_model_serve
+ * returns there. Elsewhere tell does nothing. */
 rk_status rk_model_send_control(rk_model *model, int64_t word);
 rk_status rk_model_serve(rk_model *model, int64_t *word);
-bool rk_model_trains(const rk_model *model); /* this rank */
+bool rk_model_trains(const rk_model *model);       /* this rank */
 rk_comm *rk_model_trainers(const rk_model *model); /* those that do; NULL in one process */
-/* Over ranks: have all of them know, with the next step's results, that this one is to stop; whether one said so, the same after each step on all. */
+/* Over ranks: have all of them know, with the next step's results, that this one is to stop; whether one said
+ * so, the same after each step on all. */
 void rk_model_ask_to_stop(rk_model *model);
 bool rk_model_stop_received(const rk_model *model);
 /* What a trainer has exchanged with the others so far; zeros in one process. */
 typedef struct rk_model_traffic {
-    int64_t n_batches;        /* trained on */
+    int64_t n_batches;                  /* trained on */
     double bytes_sent, bytes_sent_most; /* by a trainer: on average, and by the one with most */
-    double rows_wait_s, sum_wait_s;     /* of this one: for rows and room to send, for the sum of the dense gradients */
-    int64_t staleness_sum;    /* as rk_sharded_counts */
+    double rows_wait_s,
+        sum_wait_s;        /* of this one: for rows and room to send, for the sum of the dense gradients */
+    int64_t staleness_sum; /* as rk_sharded_counts */
 } rk_model_traffic;
 rk_model_traffic rk_model_count_traffic(const rk_model *model);
 
-/* Everything that training changes, as named tensors: embeddings, dense parameters, statistics, optimizer slots, "step", "steps_not_finite"; and where updates are stale, with names
- * that begin with RK_STALE_PREFIX, rows as the next steps are to see them. Those are there until the next step, and go back by rk_model_read_stale, after rk_model_reload. */
+/* Everything that training changes, as named tensors: embeddings, dense parameters, statistics, optimizer
+ * slots, "step", "steps_not_finite"; and where updates are stale, with names that begin with RK_STALE_PREFIX,
+ * rows as the next steps are to see them. Those are there until the next step, and go back by
+ * rk_model_read_stale, after rk_model_reload. */
 rk_status rk_model_state(rk_model *model, rk_state *state);
-rk_status rk_model_read_stale(rk_model *model, const char *name, int64_t n, int64_t record_bytes, const void *records);
-void rk_model_scale_learning_rate(rk_model *model, double factor); /* dense and sparse, on top of the schedules */
+rk_status rk_model_read_stale(rk_model *model, const char *name, int64_t n, int64_t record_bytes,
+                              const void *records);
+void rk_model_scale_learning_rate(rk_model *model,
+                                  double factor);     /* dense and sparse, on top of the schedules */
 int64_t rk_model_n_not_finite(const rk_model *model); /* steps skipped so far */
 /* What the last training batch took: rows by the collection's count, flops of the dense part. */
 typedef struct rk_model_work {
@@ -122,7 +144,8 @@ typedef struct rk_model_bytes {
 } rk_model_bytes;
 rk_model_bytes rk_model_count_bytes(const rk_model *model);
 
-/* Of a two_tower: its vectors' width (0: another kind), the users' of a batch's samples, and those of items first .. first+n-1. */
+/* Of a two_tower: its vectors' width (0: another kind), the users' of a batch's samples, and those of items
+ * first .. first+n-1. */
 int32_t rk_model_vector_dim(const rk_model *model);
 rk_status rk_model_user_vectors(rk_model *model, const rk_batch *batch, rk_real *out); /* [batch->n, dim] */
 rk_status rk_model_item_vectors(rk_model *model, int64_t first, int64_t n, rk_real *out); /* [n, dim] */

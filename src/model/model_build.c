@@ -23,16 +23,20 @@ static rk_status config_error(const rk_model_options *options, const char *messa
 /* What the run file asks of a GPU and does not get: names the line that asks for one. */
 static rk_status device_error(const rk_model_options *options, rk_status status) {
     bool is_asked_wrongly = status == RK_UNSUPPORTED || status == RK_INVALID_ARGUMENT;
-    return is_asked_wrongly ? rk_yaml_error(options->yaml, options->yaml ? rk_yaml_get(options->yaml->root, "device") : NULL, "%s", rk_last_error()) : status;
+    return is_asked_wrongly ? rk_yaml_error(options->yaml,
+                                            options->yaml ? rk_yaml_get(options->yaml->root, "device") : NULL,
+                                            "%s", rk_last_error())
+                            : status;
 }
 
 static rk_status several_tasks(const rk_model_options *options, const rk_preset *preset) {
     rk_buffer takers = {0};
     for (int kind = 0; rk_preset_of(kind); kind++)
-        if (!rk_preset_of(kind)->one_task && !rk_preset_of(kind)->pairs) rk_buffer_printf(&takers, "%s%s", takers.n_bytes ? ", " : "", rk_preset_of(kind)->name);
+        if (!rk_preset_of(kind)->one_task && !rk_preset_of(kind)->pairs)
+            rk_buffer_printf(&takers, "%s%s", takers.n_bytes ? ", " : "", rk_preset_of(kind)->name);
     rk_buffer_text(&takers, ", graph");
-    rk_error(RK_CONFIG, "model '%s' has one task, but there are %d labels\nhint: several are for %s", preset->name, options->schema->n_tasks,
-             takers.status == RK_OK ? takers.data : "other kinds");
+    rk_error(RK_CONFIG, "model '%s' has one task, but there are %d labels\nhint: several are for %s",
+             preset->name, options->schema->n_tasks, takers.status == RK_OK ? takers.data : "other kinds");
     rk_buffer_release(&takers);
     return config_error(options, rk_last_error());
 }
@@ -40,9 +44,12 @@ static rk_status several_tasks(const rk_model_options *options, const rk_preset 
 static rk_status check_data(const rk_model *model, const rk_model_options *options) {
     const rk_data_schema *schema = options->schema;
     const rk_preset *preset = model->preset;
-    RK_FAIL_IF(options->max_batch < 1, RK_INVALID_ARGUMENT, "a model takes batches of 1 or more, not of %lld", (long long)options->max_batch);
-    if (schema->n_tasks < 1 && !rk_model_learns_pairs(model)) return config_error(options, "a model needs a label");
-    if (schema->n_features == 0 && schema->n_dense == 0) return config_error(options, "a model needs features");
+    RK_FAIL_IF(options->max_batch < 1, RK_INVALID_ARGUMENT, "a model takes batches of 1 or more, not of %lld",
+               (long long)options->max_batch);
+    if (schema->n_tasks < 1 && !rk_model_learns_pairs(model))
+        return config_error(options, "a model needs a label");
+    if (schema->n_features == 0 && schema->n_dense == 0)
+        return config_error(options, "a model needs features");
     if (!preset) return RK_OK; /* a graph's layers say what they need */
     if (preset->needs_features && schema->n_features == 0) {
         rk_error(RK_CONFIG, "model '%s' needs a categorical feature", preset->name);
@@ -67,11 +74,14 @@ static const rk_table_config *table_of(const rk_collection_config *plan, int32_t
     return &plan->tables[plan->table_of[feature]];
 }
 
-static rk_status check_equal_dims(const rk_model_options *options, const char *kind, const rk_collection_config *plan) {
+static rk_status check_equal_dims(const rk_model_options *options, const char *kind,
+                                  const rk_collection_config *plan) {
     for (int32_t f = 1; f < plan->n_vectors; f++) {
         const rk_table_config *first = table_of(plan, 0), *other = table_of(plan, f);
         if (other->dim == first->dim) continue;
-        rk_error(RK_CONFIG, "model '%s' needs embeddings of one dim, but table '%s' has %d and table '%s' has %d\nhint: give the two tables the same 'dim'",
+        rk_error(RK_CONFIG,
+                 "model '%s' needs embeddings of one dim, but table '%s' has %d and table '%s' has %d\nhint: "
+                 "give the two tables the same 'dim'",
                  kind, first->name, first->dim, other->name, other->dim);
         return config_error(options, rk_last_error());
     }
@@ -79,14 +89,16 @@ static rk_status check_equal_dims(const rk_model_options *options, const char *k
 }
 
 /* Features of one width, one behind another, are the rows of one dropout. */
-static rk_status drop_features(rk_graph *graph, double rate, const rk_preset_inputs *inputs, rk_value *vectors) {
+static rk_status drop_features(rk_graph *graph, double rate, const rk_preset_inputs *inputs,
+                               rk_value *vectors) {
     rk_value *parts;
     int32_t n_parts = 0;
     RK_TRY(rk_alloc((size_t)inputs->n_features, sizeof *parts, &parts));
     for (int32_t first = 0, end; first < inputs->n_features; first = end) {
         char name[32];
         const rk_preset_feature *f = &inputs->features[first];
-        for (end = first + 1; end < inputs->n_features && inputs->features[end].width == f->width; end++) continue;
+        for (end = first + 1; end < inputs->n_features && inputs->features[end].width == f->width; end++)
+            continue;
         int32_t n = end - first, count = n * f->width;
         snprintf(name, sizeof name, "feature_dropout_%d", first);
         rk_value part = n == inputs->n_features ? *vectors : rk_slice(graph, *vectors, f->first, count);
@@ -98,10 +110,18 @@ static rk_status drop_features(rk_graph *graph, double rate, const rk_preset_inp
     return RK_OK;
 }
 
-/* The graph's inputs, and each feature's place in them; out->features is the caller's to free. A sequence of length L counts as L vectors. */
-static rk_status add_inputs(rk_model *model, const rk_model_options *options, const rk_collection_config *plan, rk_preset_inputs *out) {
+/* The graph's inputs, and each feature's place in them; out->features is the caller's to free. A sequence of
+ * length L counts as L vectors. */
+static rk_status add_inputs(rk_model *model, const rk_model_options *options,
+                            const rk_collection_config *plan, rk_preset_inputs *out) {
     rk_graph *graph = model->graph;
-    rk_preset_inputs inputs = {.dense = -1, .vectors = -1, .vector_rows = -1, .linear = -1, .lengths = -1, .n_tasks = rk_model_n_logits(model), .dtype = options->dtype};
+    rk_preset_inputs inputs = {.dense = -1,
+                               .vectors = -1,
+                               .vector_rows = -1,
+                               .linear = -1,
+                               .lengths = -1,
+                               .n_tasks = rk_model_n_logits(model),
+                               .dtype = options->dtype};
     bool reads_lengths = rk_model_reads(options->model, RK_INPUT_LENGTHS);
     int64_t width = 0, n_vectors = 0, n_sequences = 0, n_linear = plan->n_features - plan->n_vectors;
     rk_preset_feature *features;
@@ -113,11 +133,14 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options, co
     *out = inputs;
     for (int32_t f = 0; f < plan->n_features; f++) {
         bool vector = f < plan->n_vectors;
-        int32_t source = model->retrieval ? rk_retrieval_feature(model->retrieval, plan->sources[f]) : plan->sources[f];
-        model->lookups[f] = (rk_model_lookup){.source = source, .input = -1, .first = vector ? (int32_t)width : f - plan->n_vectors};
+        int32_t source =
+            model->retrieval ? rk_retrieval_feature(model->retrieval, plan->sources[f]) : plan->sources[f];
+        model->lookups[f] = (rk_model_lookup){
+            .source = source, .input = -1, .first = vector ? (int32_t)width : f - plan->n_vectors};
         if (!vector) continue;
         int32_t columns = rk_collection_config_width(plan, f), length = plan->features[f].max_sequence_length;
-        features[f] = (rk_preset_feature){plan->features[f].name, (int32_t)width, columns, length, (int32_t)n_sequences};
+        features[f] = (rk_preset_feature){plan->features[f].name, (int32_t)width, columns, length,
+                                          (int32_t)n_sequences};
         if (length && reads_lengths) {
             model->lookups[f].length = length;
             model->lookups[f].length_column = (int32_t)n_sequences++;
@@ -125,18 +148,25 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options, co
         width += columns;
         n_vectors += columns / table_of(plan, f)->dim;
     }
-    RK_FAIL_IF(width > INT32_MAX, RK_UNSUPPORTED, "the features' embeddings are %lld numbers a sample", (long long)width);
+    RK_FAIL_IF(width > INT32_MAX, RK_UNSUPPORTED, "the features' embeddings are %lld numbers a sample",
+               (long long)width);
     inputs.n_vectors = (int32_t)n_vectors;
     inputs.dim = plan->n_vectors ? table_of(plan, 0)->dim : 0;
     if (model->n_dense) inputs.dense = rk_graph_input(graph, "dense", (rk_shape){1, model->n_dense});
-    rk_value vectors = inputs.vectors = width ? rk_graph_input(graph, "vectors", (rk_shape){1, (int32_t)width}) : -1;
-    if (options->model->feature_dropout > 0) RK_TRY(drop_features(graph, options->model->feature_dropout, &inputs, &inputs.vectors));
+    rk_value vectors = inputs.vectors =
+        width ? rk_graph_input(graph, "vectors", (rk_shape){1, (int32_t)width}) : -1;
+    if (options->model->feature_dropout > 0)
+        RK_TRY(drop_features(graph, options->model->feature_dropout, &inputs, &inputs.vectors));
     rk_op_options rows = {.rows = inputs.n_vectors, .cols = inputs.dim};
-    const char *rows_name = inputs.vectors == vectors ? "vector_rows" : NULL; /* which in a graph is of the vectors as they are looked up */
-    if (width && rk_model_reads(options->model, RK_INPUT_VECTOR_ROWS)) inputs.vector_rows = rk_graph_add(graph, "reshape", rows_name, &rows, &inputs.vectors, 1);
+    const char *rows_name = inputs.vectors == vectors
+                                ? "vector_rows"
+                                : NULL; /* which in a graph is of the vectors as they are looked up */
+    if (width && rk_model_reads(options->model, RK_INPUT_VECTOR_ROWS))
+        inputs.vector_rows = rk_graph_add(graph, "reshape", rows_name, &rows, &inputs.vectors, 1);
     if (n_linear) inputs.linear = rk_graph_input(graph, "linear", (rk_shape){1, (int32_t)n_linear});
     if (n_sequences) inputs.lengths = rk_graph_input(graph, "lengths", (rk_shape){1, (int32_t)n_sequences});
-    for (int32_t f = 0; f < plan->n_features; f++) model->lookups[f].input = f < plan->n_vectors ? vectors : inputs.linear;
+    for (int32_t f = 0; f < plan->n_features; f++)
+        model->lookups[f].input = f < plan->n_vectors ? vectors : inputs.linear;
     model->dense = inputs.dense;
     model->lengths = inputs.lengths;
     *out = inputs;
@@ -144,7 +174,8 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options, co
 }
 
 /* Up to the logits of the preset or the layers. */
-static rk_status add_nodes(rk_model *model, const rk_model_options *options, const rk_collection_config *plan) {
+static rk_status add_nodes(rk_model *model, const rk_model_options *options,
+                           const rk_collection_config *plan) {
     rk_preset_inputs inputs = {0};
     RK_TRY(rk_graph_create(options->seed, &model->graph));
     rk_status status = add_inputs(model, options, plan, &inputs);
@@ -165,10 +196,14 @@ static rk_status finish_graph(rk_model *model, const rk_model_options *options) 
     RK_TRY(rk_model_join_tasks(model, options->model->task_weights == RK_TASK_WEIGHTS_UNCERTAINTY));
     if (model->retrieval) rk_retrieval_mark_outputs(model);
     if (model->data_parallel)
-        rk_graph_split(model->graph, model->data_parallel->n_micro_batches, rk_data_parallel_local_batch(model->data_parallel));
+        rk_graph_split(model->graph, model->data_parallel->n_micro_batches,
+                       rk_data_parallel_local_batch(model->data_parallel));
     else if (options->training && options->n_micro_batches > 1)
-        rk_graph_split(model->graph, options->n_micro_batches, (rk_graph_local_part){0, options->n_micro_batches});
-    return graph_status(options, rk_graph_finish(model->graph, model->retrieval ? model->max_here : options->max_batch, options->training));
+        rk_graph_split(model->graph, options->n_micro_batches,
+                       (rk_graph_local_part){0, options->n_micro_batches});
+    return graph_status(options,
+                        rk_graph_finish(model->graph, model->retrieval ? model->max_here : options->max_batch,
+                                        options->training));
 }
 
 static rk_status new_memory(rk_model *model, int number, int64_t reals, rk_real **out) {
@@ -205,7 +240,8 @@ static rk_status reserve_activations(rk_model *model) {
         if (model->is_outline) continue;
         rk_graph_bind(model->graph, input, data, NULL);
         for (int32_t f = 0; f < model->n_lookups; f++)
-            if (model->lookups[f].input == input) model->activations[f] = (rk_activation){data + model->lookups[f].first, width, NULL};
+            if (model->lookups[f].input == input)
+                model->activations[f] = (rk_activation){data + model->lookups[f].first, width, NULL};
     }
     return RK_OK;
 }
@@ -213,8 +249,10 @@ static rk_status reserve_activations(rk_model *model) {
 static rk_status reserve(rk_model *model, const rk_collection_config *plan, bool training, bool on_device) {
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *model->ids, &model->ids));
     if (!training) return RK_OK;
-    RK_TRY(rk_alloc(rk_graph_n_blocks(model->graph, model->max_here) * (size_t)model->n_tasks, sizeof *model->losses, &model->losses));
-    RK_TRY(rk_alloc(rk_graph_n_micro_batches(model->graph, model->max_here) * (size_t)model->n_tasks, sizeof *model->micro_batch_losses, &model->micro_batch_losses));
+    RK_TRY(rk_alloc(rk_graph_n_blocks(model->graph, model->max_here) * (size_t)model->n_tasks,
+                    sizeof *model->losses, &model->losses));
+    RK_TRY(rk_alloc(rk_graph_n_micro_batches(model->graph, model->max_here) * (size_t)model->n_tasks,
+                    sizeof *model->micro_batch_losses, &model->micro_batch_losses));
     if (on_device) return RK_OK;
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *model->activations, &model->activations));
     RK_TRY(reserve_gradients(model, plan, 0));
@@ -250,13 +288,15 @@ done:
 /* Sums of rows' gradients follow the graph's shards. */
 static void set_leaves(rk_model *model) {
     int64_t micro_batch = rk_graph_micro_batch(model->graph);
-    for (int32_t f = 0; f < model->n_lookups && micro_batch < model->max_here; f++) rk_embeddings_set_leaves(model->embeddings, f, (rk_leaves){0, micro_batch});
+    for (int32_t f = 0; f < model->n_lookups && micro_batch < model->max_here; f++)
+        rk_embeddings_set_leaves(model->embeddings, f, (rk_leaves){0, micro_batch});
 }
 
 static rk_status check_constraints(const rk_model_options *options, const rk_collection_config *plan) {
     int32_t *constraint_of;
     RK_TRY(rk_alloc((size_t)plan->n_tables, sizeof *constraint_of, &constraint_of));
-    rk_status status = rk_planner_constraints_find(options->constraints, options->n_constraints, plan->tables, plan->n_tables, constraint_of);
+    rk_status status = rk_planner_constraints_find(options->constraints, options->n_constraints, plan->tables,
+                                                   plan->n_tables, constraint_of);
     rk_free(constraint_of);
     return status;
 }
@@ -270,9 +310,11 @@ static rk_status outline(rk_model *model, const rk_model_options *options, rk_co
     RK_TRY(check_data(model, options));
     RK_TRY(rk_model_tasks_init(model, options->schema));
     if (rk_model_learns_pairs(model)) RK_TRY(rk_retrieval_create(options, &model->retrieval));
-    RK_TRY(rk_model_plan_tables(options->model, options->embedding, options->yaml, options->schema, model->retrieval, &options->dense_optimizer.optimizer, plan));
+    RK_TRY(rk_model_plan_tables(options->model, options->embedding, options->yaml, options->schema,
+                                model->retrieval, &options->dense_optimizer.optimizer, plan));
     RK_TRY(check_constraints(options, plan));
-    if (rk_model_reads(options->model, RK_INPUT_VECTOR_ROWS)) RK_TRY(check_equal_dims(options, rk_model_kind(model), plan));
+    if (rk_model_reads(options->model, RK_INPUT_VECTOR_ROWS))
+        RK_TRY(check_equal_dims(options, rk_model_kind(model), plan));
     return add_nodes(model, options, plan);
 }
 

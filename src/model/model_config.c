@@ -25,56 +25,95 @@ static const rk_field pair_fields[] = {
 };
 static const rk_schema pair_schema = RK_SCHEMA("attention", rk_attention_pair, pair_fields);
 
-#define TASK_FIELDS RK_FIELD_ENUM(rk_model_section, task_weights, 0, task_weights, "of the labels' losses: as the labels say, or learned (uncertainty)")
-#define LINEAR_FIELDS                                                                                                        \
-    RK_FIELD_F64(rk_model_section, linear_l2, RK_UNSET, 0, INFINITY,                                                         \
-                 "lr, fm, wide_deep, deepfm, xdeepfm, graph: l2 of the features' dim-1 weights; unset: embedding.l2"),       \
-        RK_FIELD_F64(rk_model_section, linear_l2_full, RK_UNSET, 0, INFINITY, "likewise l2_full; unset: embedding.l2_full")
-#define LAYER_FIELDS                                                                                                            \
-    RK_FIELD_LIST(rk_model_section, layers, n_layers, &rk_layer_schema, false, "graph: its operations; each reads those above it"), \
-        RK_FIELD_ARRAY(TEXTS, rk_model_section, outputs, n_outputs, 0, 0, "graph: the layers whose values, side by side, are the labels' logits; empty: the last")
+#define TASK_FIELDS                                                \
+    RK_FIELD_ENUM(rk_model_section, task_weights, 0, task_weights, \
+                  "of the labels' losses: as the labels say, or learned (uncertainty)")
+#define LINEAR_FIELDS                                                                                    \
+    RK_FIELD_F64(rk_model_section, linear_l2, RK_UNSET, 0, INFINITY,                                     \
+                 "lr, fm, wide_deep, deepfm, xdeepfm, graph: l2 of the features' dim-1 weights; unset: " \
+                 "embedding.l2"),                                                                        \
+        RK_FIELD_F64(rk_model_section, linear_l2_full, RK_UNSET, 0, INFINITY,                            \
+                     "likewise l2_full; unset: embedding.l2_full")
+#define LAYER_FIELDS                                                           \
+    RK_FIELD_LIST(rk_model_section, layers, n_layers, &rk_layer_schema, false, \
+                  "graph: its operations; each reads those above it"),         \
+        RK_FIELD_ARRAY(                                                        \
+            TEXTS, rk_model_section, outputs, n_outputs, 0, 0,                 \
+            "graph: the layers whose values, side by side, are the labels' logits; empty: the last")
 
 static const rk_field fields[] = {
     RK_FIELD_ENUM(rk_model_section, kind, -1, kinds, "which model (docs/models.md)"),
     RK_FIELD_ARRAY(I64S, rk_model_section, deep, n_deep, 1, RK_MAX_UNITS,
-                   "hidden layers' units; by default 256, 128, 64 (dlrm: 512, 256; shared_bottom: 256, 128; autoint, two_tower: none); []: none"),
+                   "hidden layers' units; by default 256, 128, 64 (dlrm: 512, 256; shared_bottom: 256, 128; "
+                   "autoint, two_tower: none); []: none"),
     RK_FIELD_ARRAY(I64S, rk_model_section, bottom, n_bottom, 0, RK_MAX_UNITS,
-                   "dlrm, dcn_v2: units of the MLP over the dense input; 0 as the last: the embedding dim, which dlrm needs; by default 128, 0 (dcn_v2: none); []: none"),
-    RK_FIELD_TEXT(rk_model_section, activation, false, NULL, "of hidden layers: relu (the default), gelu, sigmoid, tanh, none"),
-    RK_FIELD_BOOL(rk_model_section, batch_norm, false, "batch normalization in the deep part: linear, batch norm, activation, dropout"),
-    RK_FIELD_F64(rk_model_section, dropout, 0, 0, 0.99, "dropout rate after each hidden layer of the deep part; of a two_tower without one: of users' vectors"),
-    RK_FIELD_F64(rk_model_section, feature_dropout, 0, 0, 0.99, "rate at which a feature's vector, whole, is left out of a sample in training"),
+                   "dlrm, dcn_v2: units of the MLP over the dense input; 0 as the last: the embedding dim, "
+                   "which dlrm needs; by default 128, 0 (dcn_v2: none); []: none"),
+    RK_FIELD_TEXT(rk_model_section, activation, false, NULL,
+                  "of hidden layers: relu (the default), gelu, sigmoid, tanh, none"),
+    RK_FIELD_BOOL(rk_model_section, batch_norm, false,
+                  "batch normalization in the deep part: linear, batch norm, activation, dropout"),
+    RK_FIELD_F64(rk_model_section, dropout, 0, 0, 0.99,
+                 "dropout rate after each hidden layer of the deep part; of a two_tower without one: of "
+                 "users' vectors"),
+    RK_FIELD_F64(rk_model_section, feature_dropout, 0, 0, 0.99,
+                 "rate at which a feature's vector, whole, is left out of a sample in training"),
     RK_FIELD_I64(rk_model_section, cross_layers, 0, 0, 64, "dcn, dcn_v2: cross layers; 0: 3"),
-    RK_FIELD_ENUM(rk_model_section, cross_kind, -1, cross_kinds, "dcn_v2: a cross layer's matrix; full by default"),
-    RK_FIELD_I64(rk_model_section, cross_rank, 0, 0, RK_MAX_UNITS, "low_rank, mixture: the rank of the cross matrices; 0: 64"),
-    RK_FIELD_I64(rk_model_section, cross_experts, 0, 0, RK_MAX_EXPERTS, "mixture: experts of a cross layer; 0: 4"),
-    RK_FIELD_ENUM(rk_model_section, structure, -1, structures, "dcn, dcn_v2: cross and deep side by side (parallel, the default), or deep after cross; masknet: the blocks"),
-    RK_FIELD_ARRAY(I64S, rk_model_section, cin, n_cin, 1, RK_MAX_UNITS, "xdeepfm: maps of each layer of the compressed interaction network; by default 128, 128; []: none"),
+    RK_FIELD_ENUM(rk_model_section, cross_kind, -1, cross_kinds,
+                  "dcn_v2: a cross layer's matrix; full by default"),
+    RK_FIELD_I64(rk_model_section, cross_rank, 0, 0, RK_MAX_UNITS,
+                 "low_rank, mixture: the rank of the cross matrices; 0: 64"),
+    RK_FIELD_I64(rk_model_section, cross_experts, 0, 0, RK_MAX_EXPERTS,
+                 "mixture: experts of a cross layer; 0: 4"),
+    RK_FIELD_ENUM(rk_model_section, structure, -1, structures,
+                  "dcn, dcn_v2: cross and deep side by side (parallel, the default), or deep after cross; "
+                  "masknet: the blocks"),
+    RK_FIELD_ARRAY(
+        I64S, rk_model_section, cin, n_cin, 1, RK_MAX_UNITS,
+        "xdeepfm: maps of each layer of the compressed interaction network; by default 128, 128; []: none"),
     RK_FIELD_I64(rk_model_section, attention_layers, 0, 0, 64, "autoint: interacting layers; 0: 3"),
     RK_FIELD_I64(rk_model_section, attention_heads, 0, 0, RK_MAX_HEADS, "autoint: heads of a layer; 0: 2"),
     RK_FIELD_I64(rk_model_section, attention_dim, 0, 0, 4096, "autoint: columns of a head; 0: 32"),
-    RK_FIELD_ARRAY(I64S, rk_model_section, deep2, n_deep2, 1, RK_MAX_UNITS, "final_mlp: hidden layers' units of the second stream; by default as deep; []: none"),
-    RK_FIELD_F64(rk_model_section, dropout2, RK_UNSET, 0, 0.99, "final_mlp: dropout rate of the second stream; unset: dropout"),
-    RK_FIELD_I64(rk_model_section, fusion_heads, 0, 0, RK_MAX_HEADS, "final_mlp: equal parts that the streams' outputs are cut into and fused by; 0: 1"),
+    RK_FIELD_ARRAY(I64S, rk_model_section, deep2, n_deep2, 1, RK_MAX_UNITS,
+                   "final_mlp: hidden layers' units of the second stream; by default as deep; []: none"),
+    RK_FIELD_F64(rk_model_section, dropout2, RK_UNSET, 0, 0.99,
+                 "final_mlp: dropout rate of the second stream; unset: dropout"),
+    RK_FIELD_I64(rk_model_section, fusion_heads, 0, 0, RK_MAX_HEADS,
+                 "final_mlp: equal parts that the streams' outputs are cut into and fused by; 0: 1"),
     RK_FIELD_BOOL(rk_model_section, gates, true, "final_mlp: a gate for each column of each stream's input"),
     RK_FIELD_ARRAY(TEXTS, rk_model_section, gate_context, n_gate_context, 0, 0,
-                   "final_mlp: features that the first stream's gates are computed from, which the streams do not read; none: gates of the columns alone"),
-    RK_FIELD_ARRAY(TEXTS, rk_model_section, gate_context2, n_gate_context2, 0, 0, "final_mlp: likewise of the second stream"),
-    RK_FIELD_ARRAY(I64S, rk_model_section, gate_deep, n_gate_deep, 1, RK_MAX_UNITS, "final_mlp: hidden layers' units between a context and its gates; by default 64; []: none"),
-    RK_FIELD_ARRAY(I64S, rk_model_section, mask_blocks, n_mask_blocks, 1, RK_MAX_UNITS, "masknet: units of each block; by default 128, 128, 128"),
-    RK_FIELD_F64(rk_model_section, reduction_ratio, 0, 0, 64, "masknet: width of a mask's first layer to the mask's; 0: 2"),
+                   "final_mlp: features that the first stream's gates are computed from, which the streams "
+                   "do not read; none: gates of the columns alone"),
+    RK_FIELD_ARRAY(TEXTS, rk_model_section, gate_context2, n_gate_context2, 0, 0,
+                   "final_mlp: likewise of the second stream"),
+    RK_FIELD_ARRAY(
+        I64S, rk_model_section, gate_deep, n_gate_deep, 1, RK_MAX_UNITS,
+        "final_mlp: hidden layers' units between a context and its gates; by default 64; []: none"),
+    RK_FIELD_ARRAY(I64S, rk_model_section, mask_blocks, n_mask_blocks, 1, RK_MAX_UNITS,
+                   "masknet: units of each block; by default 128, 128, 128"),
+    RK_FIELD_F64(rk_model_section, reduction_ratio, 0, 0, 64,
+                 "masknet: width of a mask's first layer to the mask's; 0: 2"),
     RK_FIELD_I64(rk_model_section, experts, 0, 0, RK_MAX_EXPERTS, "mmoe: experts that all tasks share; 0: 4"),
-    RK_FIELD_I64(rk_model_section, task_experts, 0, 0, RK_MAX_EXPERTS, "ple: experts of each task's own, in each level; 0: 1"),
-    RK_FIELD_I64(rk_model_section, shared_experts, 0, 0, RK_MAX_EXPERTS, "ple: experts that all tasks share, in each level; 0: 1"),
+    RK_FIELD_I64(rk_model_section, task_experts, 0, 0, RK_MAX_EXPERTS,
+                 "ple: experts of each task's own, in each level; 0: 1"),
+    RK_FIELD_I64(rk_model_section, shared_experts, 0, 0, RK_MAX_EXPERTS,
+                 "ple: experts that all tasks share, in each level; 0: 1"),
     RK_FIELD_I64(rk_model_section, levels, 0, 0, RK_MAX_LEVELS, "ple: levels of experts and gates; 0: 2"),
-    RK_FIELD_ARRAY(I64S, rk_model_section, expert_units, n_expert_units, 1, RK_MAX_UNITS, "mmoe, ple: units of an expert's layers; by default 256, 128"),
-    RK_FIELD_ARRAY(I64S, rk_model_section, towers, n_towers, 1, RK_MAX_UNITS, "shared_bottom, mmoe, ple: units of each task's own hidden layers; by default 64; []: none"),
+    RK_FIELD_ARRAY(I64S, rk_model_section, expert_units, n_expert_units, 1, RK_MAX_UNITS,
+                   "mmoe, ple: units of an expert's layers; by default 256, 128"),
+    RK_FIELD_ARRAY(
+        I64S, rk_model_section, towers, n_towers, 1, RK_MAX_UNITS,
+        "shared_bottom, mmoe, ple: units of each task's own hidden layers; by default 64; []: none"),
     TASK_FIELDS,
-    RK_FIELD_LIST(rk_model_section, attention, n_attention, &pair_schema, false, "din: histories that are summed by what they have to do with a target"),
-    RK_FIELD_ARRAY(I64S, rk_model_section, attention_deep, n_attention_deep, 1, RK_MAX_UNITS, "din: hidden layers' units of the activation unit; by default 64, 32; []: none"),
-    RK_FIELD_BOOL(rk_model_section, attention_softmax, false, "din: a history's weights are made to add up to 1"),
+    RK_FIELD_LIST(rk_model_section, attention, n_attention, &pair_schema, false,
+                  "din: histories that are summed by what they have to do with a target"),
+    RK_FIELD_ARRAY(I64S, rk_model_section, attention_deep, n_attention_deep, 1, RK_MAX_UNITS,
+                   "din: hidden layers' units of the activation unit; by default 64, 32; []: none"),
+    RK_FIELD_BOOL(rk_model_section, attention_softmax, false,
+                  "din: a history's weights are made to add up to 1"),
     LINEAR_FIELDS,
-    RK_FIELD_STRUCT(rk_model_section, retrieval, &rk_retrieval_schema, "two_tower: pairs, negatives and loss (docs/retrieval.md)"),
+    RK_FIELD_STRUCT(rk_model_section, retrieval, &rk_retrieval_schema,
+                    "two_tower: pairs, negatives and loss (docs/retrieval.md)"),
     LAYER_FIELDS,
 };
 static bool takes(const rk_yaml_node *node, const char *key);
@@ -89,7 +128,8 @@ const rk_schema rk_model_schema = {
     .line_offset = offsetof(rk_model_section, line),
 };
 
-static const rk_field graph_fields[] = {RK_FIELD_ENUM(rk_model_section, kind, -1, kinds, NULL), TASK_FIELDS, LINEAR_FIELDS, LAYER_FIELDS};
+static const rk_field graph_fields[] = {RK_FIELD_ENUM(rk_model_section, kind, -1, kinds, NULL), TASK_FIELDS,
+                                        LINEAR_FIELDS, LAYER_FIELDS};
 const rk_schema rk_graph_schema = RK_SCHEMA("model", rk_model_section, graph_fields);
 
 enum { KEYS_LINEAR = 1 << 16, KEYS_GRAPH = 1 << 17, KEYS_VECTORS = 1 << 18 };
@@ -97,7 +137,8 @@ enum { KEYS_LINEAR = 1 << 16, KEYS_GRAPH = 1 << 17, KEYS_VECTORS = 1 << 18 };
 static unsigned keys_of(int kind) {
     const rk_preset *preset = rk_preset_of(kind);
     if (!preset) return (unsigned)(KEYS_LINEAR | KEYS_GRAPH);
-    return preset->keys | (preset->linear ? (unsigned)KEYS_LINEAR : 0) | (preset->vectors && !preset->pairs ? (unsigned)KEYS_VECTORS : 0);
+    return preset->keys | (preset->linear ? (unsigned)KEYS_LINEAR : 0) |
+           (preset->vectors && !preset->pairs ? (unsigned)KEYS_VECTORS : 0);
 }
 
 /* The node of a key of the section, else the section's, else NULL. */
@@ -112,7 +153,8 @@ static void append(char *list, size_t list_bytes, const char *name) {
     snprintf(list + n, list_bytes - n, "%s%s", n ? ", " : "", name);
 }
 
-static rk_status unused_key(const rk_model_section *section, const rk_yaml *yaml, const char *key, unsigned group) {
+static rk_status unused_key(const rk_model_section *section, const rk_yaml *yaml, const char *key,
+                            unsigned group) {
     char users[256] = "";
     for (int kind = 0; kind < N_KINDS; kind++)
         if (keys_of(kind) & group) append(users, sizeof users, kinds[kind]);
@@ -177,7 +219,8 @@ static rk_status check_keys(const rk_model_section *section, const rk_yaml *yaml
     key_use keys[N_KEY_USES];
     list_uses(section, keys);
     for (size_t i = 0; i < N_KEY_USES; i++)
-        if (keys[i].given && !(keys_of(section->kind) & keys[i].group)) return unused_key(section, yaml, keys[i].key, keys[i].group);
+        if (keys[i].given && !(keys_of(section->kind) & keys[i].group))
+            return unused_key(section, yaml, keys[i].key, keys[i].group);
     return RK_OK;
 }
 
@@ -198,9 +241,11 @@ static bool takes(const rk_yaml_node *node, const char *key) {
 static rk_status check_cross(const rk_model_section *section, const rk_yaml *yaml) {
     bool full = section->cross_kind != RK_CROSS_LOW_RANK && section->cross_kind != RK_CROSS_MIXTURE;
     if (section->cross_rank && full)
-        return rk_yaml_error(yaml, node_of(yaml, "cross_rank"), "full cross layers have no rank\nhint: set cross_kind to low_rank or mixture");
+        return rk_yaml_error(yaml, node_of(yaml, "cross_rank"),
+                             "full cross layers have no rank\nhint: set cross_kind to low_rank or mixture");
     if (section->cross_experts && section->cross_kind != RK_CROSS_MIXTURE)
-        return rk_yaml_error(yaml, node_of(yaml, "cross_experts"), "only mixture cross layers have experts\nhint: set cross_kind to mixture");
+        return rk_yaml_error(yaml, node_of(yaml, "cross_experts"),
+                             "only mixture cross layers have experts\nhint: set cross_kind to mixture");
     return RK_OK;
 }
 
@@ -208,9 +253,12 @@ static rk_status check_gates(const rk_model_section *section, const rk_yaml *yam
     bool context = section->n_gate_context || section->n_gate_context2;
     const char *context_key = section->n_gate_context ? "gate_context" : "gate_context2";
     if (context && !section->gates)
-        return rk_yaml_error(yaml, node_of(yaml, context_key), "there are no gates to compute\nhint: leave 'gates: false' out");
+        return rk_yaml_error(yaml, node_of(yaml, context_key),
+                             "there are no gates to compute\nhint: leave 'gates: false' out");
     if (section->n_gate_deep && !context)
-        return rk_yaml_error(yaml, node_of(yaml, "gate_deep"), "gates without a context have no layers\nhint: name features in gate_context or gate_context2");
+        return rk_yaml_error(
+            yaml, node_of(yaml, "gate_deep"),
+            "gates without a context have no layers\nhint: name features in gate_context or gate_context2");
     if (section->n_gate_context > RK_MAX_CONTEXT || section->n_gate_context2 > RK_MAX_CONTEXT)
         return rk_yaml_error(yaml, node_of(yaml, context_key), "more than %d features", RK_MAX_CONTEXT);
     return RK_OK;
@@ -219,9 +267,13 @@ static rk_status check_gates(const rk_model_section *section, const rk_yaml *yam
 /* Keys of a deep part that is not there. */
 static rk_status check_optional_deep(const rk_model_section *section, const rk_yaml *yaml) {
     if (!rk_preset_of(section->kind)->deep_is_optional || section->n_deep) return RK_OK;
-    const char *key = section->activation ? "activation" : section->batch_norm ? "batch_norm" : section->dropout != 0 ? "dropout" : NULL;
+    const char *key = section->activation     ? "activation"
+                      : section->batch_norm   ? "batch_norm"
+                      : section->dropout != 0 ? "dropout"
+                                              : NULL;
     if (!key) return RK_OK;
-    rk_yaml_error(yaml, node_of(yaml, key), "'%s' is of the deep part, and model '%s' has none", key, kinds[section->kind]);
+    rk_yaml_error(yaml, node_of(yaml, key), "'%s' is of the deep part, and model '%s' has none", key,
+                  kinds[section->kind]);
     return rk_error_hint(RK_CONFIG, "give the units of its layers: deep: [256, 128]");
 }
 
@@ -241,20 +293,33 @@ static rk_status check_layers(const rk_model_section *section, const rk_yaml *ya
     const struct {
         const char *key;
         int64_t n;
-    } layers[] = {{"deep", section->n_deep},           {"bottom", section->n_bottom},       {"cin", section->n_cin},
-                  {"deep2", section->n_deep2},         {"gate_deep", section->n_gate_deep}, {"mask_blocks", section->n_mask_blocks},
-                  {"towers", section->n_towers},       {"expert_units", section->n_expert_units}, {"attention_deep", section->n_attention_deep}};
+    } layers[] = {{"deep", section->n_deep},
+                  {"bottom", section->n_bottom},
+                  {"cin", section->n_cin},
+                  {"deep2", section->n_deep2},
+                  {"gate_deep", section->n_gate_deep},
+                  {"mask_blocks", section->n_mask_blocks},
+                  {"towers", section->n_towers},
+                  {"expert_units", section->n_expert_units},
+                  {"attention_deep", section->n_attention_deep}};
     const struct {
         const char *key;
         bool is_empty;
-    } needed[] = {{"mask_blocks", section->mask_blocks && section->n_mask_blocks == 0}, {"expert_units", section->expert_units && section->n_expert_units == 0}};
+    } needed[] = {{"mask_blocks", section->mask_blocks && section->n_mask_blocks == 0},
+                  {"expert_units", section->expert_units && section->n_expert_units == 0}};
     for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++)
-        if (layers[i].n > RK_MAX_LAYERS) return rk_yaml_error(yaml, node_of(yaml, layers[i].key), "more than %d layers", RK_MAX_LAYERS);
+        if (layers[i].n > RK_MAX_LAYERS)
+            return rk_yaml_error(yaml, node_of(yaml, layers[i].key), "more than %d layers", RK_MAX_LAYERS);
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
-        if (needed[i].is_empty) return rk_yaml_error(yaml, node_of(yaml, needed[i].key), "model '%s' needs one or more of them", kinds[section->kind]);
-    if (section->n_attention > RK_MAX_PAIRS) return rk_yaml_error(yaml, node_of(yaml, "attention"), "more than %d pairs", RK_MAX_PAIRS);
+        if (needed[i].is_empty)
+            return rk_yaml_error(yaml, node_of(yaml, needed[i].key), "model '%s' needs one or more of them",
+                                 kinds[section->kind]);
+    if (section->n_attention > RK_MAX_PAIRS)
+        return rk_yaml_error(yaml, node_of(yaml, "attention"), "more than %d pairs", RK_MAX_PAIRS);
     for (int64_t i = 0; i + 1 < section->n_bottom; i++)
-        if (section->bottom[i] == 0) return rk_yaml_error(yaml, bottom, "only the last layer may have 0 units, which stand for the embedding dim");
+        if (section->bottom[i] == 0)
+            return rk_yaml_error(yaml, bottom,
+                                 "only the last layer may have 0 units, which stand for the embedding dim");
     return RK_OK;
 }
 
@@ -271,6 +336,7 @@ rk_status rk_model_section_check(const rk_model_section *section, const rk_yaml 
     RK_TRY(check_gates(section, yaml));
     RK_TRY(check_optional_deep(section, yaml));
     RK_TRY(check_activation(section->activation, yaml));
-    if (rk_preset_of(section->kind)->pairs) RK_TRY(rk_retrieval_section_check(&section->retrieval, yaml, node_of(yaml, "retrieval")));
+    if (rk_preset_of(section->kind)->pairs)
+        RK_TRY(rk_retrieval_section_check(&section->retrieval, yaml, node_of(yaml, "retrieval")));
     return check_layers(section, yaml);
 }

@@ -40,7 +40,9 @@ rk_model_bytes rk_model_count_bytes(const rk_model *model) {
     }
     for (int32_t i = 0; i < rk_graph_n_parameters(model->graph); i++) {
         const rk_parameter *parameter = rk_graph_parameter(model->graph, i);
-        uint64_t copies = !parameter->is_bias ? model->optimizer ? 3 : 2 : 1; /* weights are also packed for the products that they take part in */
+        uint64_t copies = !parameter->is_bias
+                              ? model->optimizer ? 3 : 2
+                              : 1; /* weights are also packed for the products that they take part in */
         bytes.dense += copies * (uint64_t)(parameter->rows * parameter->cols) * sizeof *parameter->value;
     }
     if (model->optimizer) bytes.dense += rk_dense_optimizer_bytes(model->optimizer);
@@ -68,10 +70,13 @@ rk_model_work rk_model_count_work(const rk_model *model, int64_t n) {
 }
 
 static void describe_tasks(const rk_model *model, rk_buffer *out) {
-    rk_buffer_printf(out, "model %s: %d categorical features, %d dense numbers\n\ntasks\n", rk_model_kind(model), model->n_features, model->n_dense);
+    rk_buffer_printf(out, "model %s: %d categorical features, %d dense numbers\n\ntasks\n",
+                     rk_model_kind(model), model->n_features, model->n_dense);
     for (int32_t t = 0; t < model->n_tasks; t++)
-        rk_buffer_printf(out, "  %s: %s, weight %g\n", model->tasks[t].name,
-                         model->retrieval ? rk_retrieval_loss(model->retrieval) : rk_loss_name(model->tasks[t].loss), model->tasks[t].weight);
+        rk_buffer_printf(
+            out, "  %s: %s, weight %g\n", model->tasks[t].name,
+            model->retrieval ? rk_retrieval_loss(model->retrieval) : rk_loss_name(model->tasks[t].loss),
+            model->tasks[t].weight);
 }
 
 static uint64_t describe_tables(const rk_model *model, rk_buffer *out) {
@@ -82,17 +87,24 @@ static uint64_t describe_tables(const rk_model *model, rk_buffer *out) {
         int length = (int)strlen(rk_embeddings_table(model->embeddings, t)->name);
         if (length > width) width = length;
     }
-    if (n) rk_buffer_printf(out, "\ntables\n  %-*s %12s %5s  %-5s %-16s %12s\n", width, "name", "rows", "dim", "dtype", "optimizer", "bytes");
+    if (n)
+        rk_buffer_printf(out, "\ntables\n  %-*s %12s %5s  %-5s %-16s %12s\n", width, "name", "rows", "dim",
+                         "dtype", "optimizer", "bytes");
     for (int32_t t = 0; t < n; t++) {
         const rk_table_config *table = rk_embeddings_table(model->embeddings, t);
-        const char *optimizer = !model->optimizer ? "-" : table->frozen ? "frozen" : rk_optimizer_name(rk_embeddings_table_optimizer(model->embeddings, t)->kind);
-        rk_buffer_printf(out, "  %-*s %12" PRId64 " %5d  %-5s %-16s %12s\n", width, table->name, table->n_rows, table->dim, rk_dtype_name(table->dtype), optimizer,
+        const char *optimizer =
+            !model->optimizer ? "-"
+            : table->frozen   ? "frozen"
+                              : rk_optimizer_name(rk_embeddings_table_optimizer(model->embeddings, t)->kind);
+        rk_buffer_printf(out, "  %-*s %12" PRId64 " %5d  %-5s %-16s %12s\n", width, table->name,
+                         table->n_rows, table->dim, rk_dtype_name(table->dtype), optimizer,
                          bytes_text(rk_embeddings_table_bytes(model->embeddings, t)).text);
         values += table_values(table);
         rows += (uint64_t)table->n_rows;
     }
     if (n)
-        rk_buffer_printf(out, "  %-*s %12" PRIu64 " %5s  %-5s %-16s %12s\n", width, "total", rows, "", "", "", bytes_text(rk_embeddings_bytes(model->embeddings)).text);
+        rk_buffer_printf(out, "  %-*s %12" PRIu64 " %5s  %-5s %-16s %12s\n", width, "total", rows, "", "", "",
+                         bytes_text(rk_embeddings_bytes(model->embeddings)).text);
     return values;
 }
 
@@ -103,11 +115,15 @@ rk_status rk_model_describe(const rk_model *model, char **out) {
     rk_buffer_text(&text, "\ngraph\n");
     rk_graph_describe(model->graph, &text);
     for (int32_t i = 0; i < rk_graph_n_parameters(model->graph); i++)
-        dense += (uint64_t)(rk_graph_parameter(model->graph, i)->rows * rk_graph_parameter(model->graph, i)->cols);
+        dense +=
+            (uint64_t)(rk_graph_parameter(model->graph, i)->rows * rk_graph_parameter(model->graph, i)->cols);
     rk_model_bytes bytes = rk_model_count_bytes(model);
-    rk_buffer_printf(&text, "\nparameters: %s in tables, %s dense\n", count_text(values).text, count_text(dense).text);
-    rk_buffer_printf(&text, "memory: tables %s, their slots %s, dense %s, arena %s (batches of up to %" PRId64 ")\n", bytes_text(bytes.tables).text,
-                     bytes_text(bytes.slots).text, bytes_text(bytes.dense).text, bytes_text(bytes.arena).text, model->max_batch);
+    rk_buffer_printf(&text, "\nparameters: %s in tables, %s dense\n", count_text(values).text,
+                     count_text(dense).text);
+    rk_buffer_printf(&text,
+                     "memory: tables %s, their slots %s, dense %s, arena %s (batches of up to %" PRId64 ")\n",
+                     bytes_text(bytes.tables).text, bytes_text(bytes.slots).text,
+                     bytes_text(bytes.dense).text, bytes_text(bytes.arena).text, model->max_batch);
     rk_status status = text.status;
     if (status == RK_OK)
         *out = text.data;
@@ -116,8 +132,9 @@ rk_status rk_model_describe(const rk_model *model, char **out) {
     return status;
 }
 
-/* What the collection keeps of a batch: uses, offsets and scales, with a quarter to spare. Room to sort in is a thread's own, but for
- * single rows or parts of tables with more than 32,768 of the uses: of those, 8 bytes a use more. */
+/* What the collection keeps of a batch: uses, offsets and scales, with a quarter to spare. Room to sort in is
+ * a thread's own, but for single rows or parts of tables with more than 32,768 of the uses: of those, 8 bytes
+ * a use more. */
 static double routing_bytes(const rk_model *model, const rk_batch *usual) {
     double bytes = 0, n = (double)(usual->n ? usual->n : 1);
     for (int32_t f = 0; f < model->n_lookups; f++) {
@@ -135,6 +152,8 @@ static double routing_bytes(const rk_model *model, const rk_batch *usual) {
 uint64_t rk_model_peak_bytes(const rk_model *model, const rk_batch *usual) {
     static const double program = 26e6; /* code, libraries and what they keep */
     rk_model_bytes bytes = rk_model_count_bytes(model);
-    double ranking = model->retrieval ? rk_retrieval_ranking_bytes(model->retrieval, rk_model_vector_dim(model)) : 0;
-    return bytes.tables + bytes.slots + bytes.dense + bytes.arena + (uint64_t)(program + ranking + routing_bytes(model, usual));
+    double ranking =
+        model->retrieval ? rk_retrieval_ranking_bytes(model->retrieval, rk_model_vector_dim(model)) : 0;
+    return bytes.tables + bytes.slots + bytes.dense + bytes.arena +
+           (uint64_t)(program + ranking + routing_bytes(model, usual));
 }

@@ -17,15 +17,21 @@ bool rk_model_reads(const rk_model_section *section, int input) {
         if (names(&section->layers[i], input)) return true;
     if (!preset) return false;
     switch (input) {
-        case RK_INPUT_VECTORS: return preset->vectors;
-        case RK_INPUT_VECTOR_ROWS: return preset->equal_dims;
-        case RK_INPUT_LINEAR: return preset->linear;
-        case RK_INPUT_LENGTHS: return preset->lengths;
-        default: return true;
+        case RK_INPUT_VECTORS:
+            return preset->vectors;
+        case RK_INPUT_VECTOR_ROWS:
+            return preset->equal_dims;
+        case RK_INPUT_LINEAR:
+            return preset->linear;
+        case RK_INPUT_LENGTHS:
+            return preset->lengths;
+        default:
+            return true;
     }
 }
 
-static rk_status find_uses(const rk_model_section *section, const rk_yaml *yaml, const rk_data_schema *schema, rk_graph_uses *uses) {
+static rk_status find_uses(const rk_model_section *section, const rk_yaml *yaml, const rk_data_schema *schema,
+                           rk_graph_uses *uses) {
     if (section->kind == RK_KIND_GRAPH) return rk_graph_section_uses(section, yaml, schema, uses);
     for (int i = 0; i < RK_N_INPUTS; i++) uses->inputs[i] = rk_model_reads(section, i);
     return RK_OK;
@@ -33,11 +39,14 @@ static rk_status find_uses(const rk_model_section *section, const rk_yaml *yaml,
 
 static rk_embedding_source source_of(const rk_data_schema *schema, const rk_retrieval *retrieval, int32_t s) {
     if (retrieval) return rk_retrieval_source(retrieval, s);
-    return (rk_embedding_source){schema->features[s].name, schema->features[s].cardinality, schema->features[s].weighted};
+    return (rk_embedding_source){schema->features[s].name, schema->features[s].cardinality,
+                                 schema->features[s].weighted};
 }
 
-rk_status rk_model_plan_tables(const rk_model_section *section, const rk_embedding_section *embedding, const rk_yaml *yaml, const rk_data_schema *schema,
-                               const rk_retrieval *retrieval, const rk_optimizer *fallback, rk_collection_config *out) {
+rk_status rk_model_plan_tables(const rk_model_section *section, const rk_embedding_section *embedding,
+                               const rk_yaml *yaml, const rk_data_schema *schema,
+                               const rk_retrieval *retrieval, const rk_optimizer *fallback,
+                               rk_collection_config *out) {
     rk_graph_uses uses = {0};
     rk_embedding_source *sources = NULL;
     int32_t n = retrieval ? rk_retrieval_n_sources(retrieval) : schema->n_features;

@@ -21,7 +21,8 @@ static rk_status init_task(const rk_data_schema *schema, const rk_label_section 
     task->is_product = label->n_product_of > 0;
     for (int64_t i = 0; i < label->n_product_of && i < 2; i++) {
         task->factors[i] = find_task(schema, label->product_of[i]);
-        RK_FAIL_IF(task->factors[i] < 0, RK_CONFIG, "label '%s': there is no label '%s'", label->name, label->product_of[i]);
+        RK_FAIL_IF(task->factors[i] < 0, RK_CONFIG, "label '%s': there is no label '%s'", label->name,
+                   label->product_of[i]);
     }
     return rk_strdup(label->name, &task->name);
 }
@@ -36,7 +37,8 @@ rk_status rk_model_tasks_init(rk_model *model, const rk_data_schema *schema) {
         model->tasks[0] = (rk_model_task){.loss = RK_LOSS_MSE, .weight = 1};
         return rk_strdup("score", &model->tasks[0].name);
     }
-    for (int32_t t = 0; t < schema->n_tasks; t++) RK_TRY(init_task(schema, &schema->tasks[t], &model->tasks[t]));
+    for (int32_t t = 0; t < schema->n_tasks; t++)
+        RK_TRY(init_task(schema, &schema->tasks[t], &model->tasks[t]));
     return RK_OK;
 }
 
@@ -47,7 +49,8 @@ int32_t rk_model_n_logits(const rk_model *model) {
 }
 
 /* The node of a task's logit. */
-static rk_value add_node(const rk_model *model, const rk_model_task *task, const char *op, const rk_op_options *options, const rk_value *inputs, int32_t n_inputs) {
+static rk_value add_node(const rk_model *model, const rk_model_task *task, const char *op,
+                         const rk_op_options *options, const rk_value *inputs, int32_t n_inputs) {
     char name[512];
     snprintf(name, sizeof name, "task:%s", task->name);
     return rk_graph_add(model->graph, op, name, options, inputs, n_inputs);
@@ -57,7 +60,9 @@ static rk_value add_node(const rk_model *model, const rk_model_task *task, const
 static void add_columns(const rk_model *model, rk_value *columns) {
     int32_t column = 0;
     for (int32_t t = 0; t < model->n_tasks; t++)
-        if (!model->tasks[t].is_product) columns[t] = add_node(model, &model->tasks[t], "slice", &(rk_op_options){.first = column++, .count = 1}, &model->logits, 1);
+        if (!model->tasks[t].is_product)
+            columns[t] = add_node(model, &model->tasks[t], "slice",
+                                  &(rk_op_options){.first = column++, .count = 1}, &model->logits, 1);
     for (int32_t t = 0; t < model->n_tasks; t++) {
         const rk_model_task *task = &model->tasks[t];
         rk_value factors[] = {columns[task->factors[0]], columns[task->factors[1]]};
@@ -74,7 +79,8 @@ rk_status rk_model_join_tasks(rk_model *model, bool learns_weights) {
         rk_free(columns);
     }
     rk_graph_output(model->graph, model->logits);
-    model->log_variances = learns_weights ? rk_constant(model->graph, RK_LOG_VARIANCES_NAME, model->n_tasks) : -1;
+    model->log_variances =
+        learns_weights ? rk_constant(model->graph, RK_LOG_VARIANCES_NAME, model->n_tasks) : -1;
     if (learns_weights) rk_graph_output(model->graph, model->log_variances);
     return RK_OK;
 }
@@ -86,17 +92,24 @@ double rk_model_task_weight(const rk_model_task *task, int64_t step) {
 void rk_model_count_samples(const rk_model *model, const rk_batch_part *part, double *weights) {
     const rk_batch *batch = &part->batch;
     for (int32_t t = 0; t < model->n_tasks; t++)
-        weights[t] = part->task_samples ? part->task_samples[t] : rk_loss_weight(batch->n, batch->sample_weights, model->tasks[t].optional ? batch->labels + t : NULL, model->n_tasks);
+        weights[t] = part->task_samples ? part->task_samples[t]
+                                        : rk_loss_weight(batch->n, batch->sample_weights,
+                                                         model->tasks[t].optional ? batch->labels + t : NULL,
+                                                         model->n_tasks);
 }
 
-/* Uncertainty weighting (Kendall et al. 2018), s = log of the task's variance: a sample's loss l becomes exp(-s) l + s/2, and exp(-s) l / 2 + s/2 for squares.
- * What a block has of s/2 is by its part of the task's samples; the gradient to s stands in the block's first sample. */
+/* Uncertainty weighting (Kendall et al. 2018), s = log of the task's variance: a sample's loss l becomes
+ * exp(-s) l + s/2, and exp(-s) l / 2 + s/2 for squares. What a block has of s/2 is by its part of the task's
+ * samples; the gradient to s stands in the block's first sample. */
 static double precision_of(const rk_model_task *task, double log_variance) {
     return exp(-log_variance) * (task->loss == RK_LOSS_MSE ? 0.5 : 1);
 }
 
-static void add_log_variance(const rk_loss_args *args, double log_variance, double whole, double *loss, rk_real *gradient) {
-    double local_batch = rk_loss_weight(args->n, args->weights, args->optional ? args->labels + args->task : NULL, args->n_tasks) / whole;
+static void add_log_variance(const rk_loss_args *args, double log_variance, double whole, double *loss,
+                             rk_real *gradient) {
+    double local_batch = rk_loss_weight(args->n, args->weights,
+                                        args->optional ? args->labels + args->task : NULL, args->n_tasks) /
+                         whole;
     *gradient = (rk_real)(local_batch / 2 - *loss);
     *loss += local_batch * log_variance / 2;
 }
@@ -122,7 +135,8 @@ void rk_model_block_losses(const rk_model_run *r, const rk_run *run) {
             .weights = r->batch->sample_weights ? r->batch->sample_weights + run->first : NULL,
             .optional = task->optional,
             .smoothing = task->smoothing,
-            .scale = whole > 0 ? weight * (learned ? precision_of(task, (double)log_variances[t]) : 1) / whole : 0,
+            .scale =
+                whole > 0 ? weight * (learned ? precision_of(task, (double)log_variances[t]) : 1) / whole : 0,
             .gradient = rk_run_gradient(run, model->logits),
         };
         rk_loss(&args, &losses[t]);

@@ -10,8 +10,9 @@
 #include "kernels/inline/lanes.h"
 #include "gemm/gemm.h"
 
-/* ROWS samples are held against all candidates at once; the blocks of a group one after another, which share one sum of gradients. A shard's blocks are dealt out to
- * as many groups as make about MAX_GROUPS in the whole batch. A LINE is the numbers of a cache line; sums are fetched AHEAD rows before they are needed. */
+/* ROWS samples are held against all candidates at once; the blocks of a group one after another, which share
+ * one sum of gradients. A shard's blocks are dealt out to as many groups as make about MAX_GROUPS in the
+ * whole batch. A LINE is the numbers of a cache line; sums are fetched AHEAD rows before they are needed. */
 enum { ROWS = 64, MAX_GROUPS = 16, TILE = 64, LINE = 64 / sizeof(rk_real), AHEAD = 4 };
 
 typedef struct group {
@@ -24,14 +25,14 @@ typedef struct group {
 
 struct rk_candidate_loss {
     rk_candidate_loss_config config;
-    int64_t n_cols;      /* room for candidates: a multiple of RK_LANES */
-    size_t a_micro_batch;      /* groups of a shard at most */
-    rk_matrix *matrix;   /* the candidates [dim, n_cols] */
-    rk_real *candidates; /* the same */
-    rk_real *log_q;      /* [n_cols] */
-    int32_t *ids;        /* [n_cols] */
-    rk_real *own;        /* [max_n]: gradients of the scores of samples' own items */
-    group *groups;       /* [n_here, a_shard] */
+    int64_t n_cols;       /* room for candidates: a multiple of RK_LANES */
+    size_t a_micro_batch; /* groups of a shard at most */
+    rk_matrix *matrix;    /* the candidates [dim, n_cols] */
+    rk_real *candidates;  /* the same */
+    rk_real *log_q;       /* [n_cols] */
+    int32_t *ids;         /* [n_cols] */
+    rk_real *own;         /* [max_n]: gradients of the scores of samples' own items */
+    group *groups;        /* [n_here, a_shard] */
     /* the batch under way */
     const rk_candidate_loss_args *args;
     int64_t first, n_candidates; /* items first .. first+n_candidates-1 are candidates */
@@ -55,7 +56,8 @@ int64_t rk_candidate_loss_split(int64_t n, int32_t n_micro_batches, int32_t micr
 /* A shard's blocks, dealt out to its groups. */
 static void deal_blocks(rk_candidate_loss *l, int32_t here) {
     int32_t micro_batch = l->config.first_micro_batch + here;
-    size_t begin = block_partition(l->args->n, l->config.n_micro_batches, micro_batch), n = block_partition(l->args->n, l->config.n_micro_batches, micro_batch + 1) - begin;
+    size_t begin = block_partition(l->args->n, l->config.n_micro_batches, micro_batch),
+           n = block_partition(l->args->n, l->config.n_micro_batches, micro_batch + 1) - begin;
     size_t groups = n < l->a_micro_batch ? n : l->a_micro_batch;
     for (size_t i = 0; i < l->a_micro_batch; i++) {
         group *g = &l->groups[(size_t)here * l->a_micro_batch + i];
@@ -89,7 +91,8 @@ rk_status rk_candidate_loss_create(const rk_candidate_loss_config *config, rk_ca
     l->n_cols = (n + RK_LANES - 1) / RK_LANES * RK_LANES;
     if (config->n_micro_batches == 0) l->config.n_micro_batches = 1;
     if (config->n_here == 0) l->config.n_here = l->config.n_micro_batches;
-    size_t blocks = rk_blocks(rk_blocks((size_t)config->max_n, ROWS), (size_t)l->config.n_micro_batches), groups = rk_blocks(MAX_GROUPS, (size_t)l->config.n_micro_batches);
+    size_t blocks = rk_blocks(rk_blocks((size_t)config->max_n, ROWS), (size_t)l->config.n_micro_batches),
+           groups = rk_blocks(MAX_GROUPS, (size_t)l->config.n_micro_batches);
     l->a_micro_batch = blocks < groups ? blocks : groups;
     rk_status status = reserve(l);
     if (status == RK_OK)
@@ -125,7 +128,8 @@ uint64_t rk_candidate_loss_bytes(const rk_candidate_loss *l) {
 static void place_tile(void *context, size_t task, int thread) {
     (void)thread;
     rk_candidate_loss *l = context;
-    int64_t dim = l->config.dim, begin = (int64_t)task * TILE, end = begin + TILE < l->n_cols ? begin + TILE : l->n_cols;
+    int64_t dim = l->config.dim, begin = (int64_t)task * TILE,
+            end = begin + TILE < l->n_cols ? begin + TILE : l->n_cols;
     for (int64_t c = begin; c < end; c++) {
         bool there = c < l->n_candidates;
         int64_t item = l->first + c;
@@ -133,7 +137,9 @@ static void place_tile(void *context, size_t task, int thread) {
         l->log_q[c] = there && l->args->log_q ? l->args->log_q[item] : 0;
     }
     for (int64_t k = 0; k < dim; k++) /* along the rows that are written: they are far apart */
-        for (int64_t c = begin; c < end; c++) l->candidates[k * l->n_cols + c] = c < l->n_candidates ? l->args->items[(l->first + c) * dim + k] : 0;
+        for (int64_t c = begin; c < end; c++)
+            l->candidates[k * l->n_cols + c] =
+                c < l->n_candidates ? l->args->items[(l->first + c) * dim + k] : 0;
 }
 
 static rk_status run_block(rk_candidate_loss *l, group *g, int64_t begin, int64_t n) {
@@ -166,7 +172,8 @@ static rk_status run_block(rk_candidate_loss *l, group *g, int64_t begin, int64_
         l->own[i] = row.own_gradient;
         for (int64_t k = 0; k < dim; k++) a->user_gradient[i * dim + k] = l->own[i] * a->items[i * dim + k];
     }
-    return rk_matrix_backward(l->matrix, n, users, g->scores, true, g->gradients, true, a->user_gradient + begin * dim, g->workspace);
+    return rk_matrix_backward(l->matrix, n, users, g->scores, true, g->gradients, true,
+                              a->user_gradient + begin * dim, g->workspace);
 }
 
 static void run_group(void *context, size_t task, int thread) {
@@ -174,30 +181,37 @@ static void run_group(void *context, size_t task, int thread) {
     rk_candidate_loss *l = context;
     group *g = &l->groups[task];
     g->loss = 0;
-    if (g->first < g->last) memset(g->gradients, 0, (size_t)(l->config.dim * l->n_cols) * sizeof *g->gradients);
+    if (g->first < g->last)
+        memset(g->gradients, 0, (size_t)(l->config.dim * l->n_cols) * sizeof *g->gradients);
     for (size_t b = g->first; b < g->last; b++) {
         int64_t begin = (int64_t)b * ROWS, left = l->args->n - begin;
         rk_failure_keep(&l->failure, begin, run_block(l, g, begin, left < ROWS ? left : ROWS));
     }
 }
 
-/* What shard number `here` of those here adds to number k of items begin .. end-1: of their own samples' scores, and of their columns, where they are candidates. */
-static void sum_micro_batch(const rk_candidate_loss *l, int32_t here, int64_t k, int64_t begin, int64_t end, rk_real *out) {
+/* What shard number `here` of those here adds to number k of items begin .. end-1: of their own samples'
+ * scores, and of their columns, where they are candidates. */
+static void sum_micro_batch(const rk_candidate_loss *l, int32_t here, int64_t k, int64_t begin, int64_t end,
+                            rk_real *out) {
     const rk_candidate_loss_args *a = l->args;
     int32_t micro_batch = l->config.first_micro_batch + here;
-    int64_t first_own = rk_candidate_loss_split(a->n, l->config.n_micro_batches, micro_batch), last_own = rk_candidate_loss_split(a->n, l->config.n_micro_batches, micro_batch + 1);
-    for (int64_t i = begin; i < end; i++) out[i - begin] = i >= first_own && i < last_own ? l->own[i] * a->users[i * l->config.dim + k] : 0;
+    int64_t first_own = rk_candidate_loss_split(a->n, l->config.n_micro_batches, micro_batch),
+            last_own = rk_candidate_loss_split(a->n, l->config.n_micro_batches, micro_batch + 1);
+    for (int64_t i = begin; i < end; i++)
+        out[i - begin] = i >= first_own && i < last_own ? l->own[i] * a->users[i * l->config.dim + k] : 0;
     for (size_t g = (size_t)here * l->a_micro_batch; g < (size_t)(here + 1) * l->a_micro_batch; g++) {
         if (l->groups[g].first == l->groups[g].last) continue;
         const rk_real *column = l->groups[g].gradients + k * l->n_cols - l->first;
         int64_t from = begin < l->first ? l->first : begin;
-        for (int64_t i = from; i < end && k + AHEAD < l->config.dim; i += LINE) __builtin_prefetch(column + AHEAD * l->n_cols + i);
+        for (int64_t i = from; i < end && k + AHEAD < l->config.dim; i += LINE)
+            __builtin_prefetch(column + AHEAD * l->n_cols + i);
         for (int64_t i = from; i < end; i++) out[i - begin] += column[i];
     }
 }
 
 /* The same over all shards here, in sums[0]. */
-static void sum_micro_batches(const rk_candidate_loss *l, int64_t k, int64_t begin, int64_t end, rk_real sums[RK_TREE_DEPTH][TILE]) {
+static void sum_micro_batches(const rk_candidate_loss *l, int64_t k, int64_t begin, int64_t end,
+                              rk_real sums[RK_TREE_DEPTH][TILE]) {
     rk_tree tree = {.depth = 0};
     for (int32_t here = 0; here <= l->config.n_here; here++) {
         uint32_t micro_batch = (uint32_t)(l->config.first_micro_batch + here);
@@ -212,11 +226,13 @@ static void sum_micro_batches(const rk_candidate_loss *l, int64_t k, int64_t beg
     }
 }
 
-/* Gradients of TILE items, TILE numbers of each at a time: their sums, which lie far apart in memory, are brought together first, and written after. */
+/* Gradients of TILE items, TILE numbers of each at a time: their sums, which lie far apart in memory, are
+ * brought together first, and written after. */
 static void sum_tile(void *context, size_t task, int thread) {
     (void)thread;
     rk_candidate_loss *l = context;
-    int64_t dim = l->config.dim, n_items = l->args->n + l->config.n_sampled, begin = (int64_t)task * TILE, end = begin + TILE < n_items ? begin + TILE : n_items;
+    int64_t dim = l->config.dim, n_items = l->args->n + l->config.n_sampled, begin = (int64_t)task * TILE,
+            end = begin + TILE < n_items ? begin + TILE : n_items;
     rk_real sums[RK_TREE_DEPTH][TILE], turned[TILE][TILE];
     for (int64_t first = 0; first < dim; first += TILE) {
         int64_t last = first + TILE < dim ? first + TILE : dim;
@@ -225,13 +241,14 @@ static void sum_tile(void *context, size_t task, int thread) {
             memcpy(turned[k - first], sums[0], sizeof sums[0]);
         }
         for (int64_t i = begin; i < end; i++)
-            for (int64_t k = first; k < last; k++) l->args->item_gradient[i * dim + k] = turned[k - first][i - begin];
+            for (int64_t k = first; k < last; k++)
+                l->args->item_gradient[i * dim + k] = turned[k - first][i - begin];
     }
 }
 
 rk_status rk_candidate_loss_run(rk_candidate_loss *l, const rk_candidate_loss_args *args, double *out) {
-    RK_FAIL_IF(args->n < 1 || args->n > l->config.max_n, RK_INVALID_ARGUMENT, "a loss of %lld samples, made for up to %lld", (long long)args->n,
-               (long long)l->config.max_n);
+    RK_FAIL_IF(args->n < 1 || args->n > l->config.max_n, RK_INVALID_ARGUMENT,
+               "a loss of %lld samples, made for up to %lld", (long long)args->n, (long long)l->config.max_n);
     l->args = args;
     l->first = l->config.in_batch ? 0 : args->n;
     l->n_candidates = args->n + l->config.n_sampled - l->first;
@@ -244,7 +261,8 @@ rk_status rk_candidate_loss_run(rk_candidate_loss *l, const rk_candidate_loss_ar
     rk_parallel_for(rk_blocks((size_t)(args->n + l->config.n_sampled), TILE), sum_tile, l);
     for (int32_t here = 0; here < l->config.n_here; here++) {
         out[here] = 0;
-        for (size_t g = 0; g < l->a_micro_batch; g++) out[here] += l->groups[(size_t)here * l->a_micro_batch + g].loss;
+        for (size_t g = 0; g < l->a_micro_batch; g++)
+            out[here] += l->groups[(size_t)here * l->a_micro_batch + g].loss;
     }
     return RK_OK;
 }

@@ -1,14 +1,20 @@
-/* Losses of retrieval: n samples, each a user's vector u_i and the vector v_i of the item that goes with it, against candidates that all samples share: with
- * in_batch the other samples' items, and n_drawn items drawn for the batch. With s_i = u_i . v_i, s_ij = u_i . v_j, temperature T, and over the candidates j of
- * sample i that are not its own item (accidental hits are masked), N of them:
+/* Losses of retrieval: n samples, each a user's vector u_i and the vector v_i of the item that goes with it,
+ * against candidates that all samples share: with in_batch the other samples' items, and n_drawn items drawn
+ * for the batch. With s_i = u_i . v_i, s_ij = u_i . v_j, temperature T, and over the candidates j of sample i
+ * that are not its own item (accidental hits are masked), N of them:
  *
- *     softmax              -ln( e^z_i / (e^z_i + sum_j e^z_ij) ),  z = s / T - log_q of the item       (Yi et al. 2019; without log_q: log_q = 0)
- *     bpr                  1/N sum_j ln(1 + e^((s_ij - s_i) / T))                                      (Rendle et al. 2009)
- *     cosine_contrastive   1 - s_i + w/N sum_j max(0, s_ij - margin), w = negative_weight              (Mao et al. 2021)
+ *     softmax              -ln( e^z_i / (e^z_i + sum_j e^z_ij) ),  z = s / T - log_q of the item       (Yi et
+ *                          al. 2019; without log_q: log_q = 0)
+ *     bpr                  1/N sum_j ln(1 + e^((s_ij - s_i) / T))
+ *                          (Rendle et al. 2009)
+ *     cosine_contrastive   1 - s_i + w/N sum_j max(0, s_ij - margin), w = negative_weight              (Mao
+ *                          et al. 2021)
  *
- * hard: of each `hard` drawn candidates one after another only that of the largest s_ij counts, the first of equals (Zhang et al. 2013: dynamic sampling).
- * The loss is scale * sum_i weight_i loss_i. Samples are cut into shards of whole blocks; sums run within a shard in an order that depends on n alone, and then, of
- * gradients, over shards as a binary tree (base/tree_sum.h): so a few of the shards can run here and others elsewhere. */
+ * hard: of each `hard` drawn candidates one after another only that of the largest s_ij counts, the first of
+ * equals (Zhang et al. 2013: dynamic sampling). The loss is scale * sum_i weight_i loss_i. Samples are cut
+ * into shards of whole blocks; sums run within a shard in an order that depends on n alone, and then, of
+ * gradients, over shards as a binary tree (base/tree_sum.h): so a few of the shards can run here and others
+ * elsewhere. */
 #ifndef RK_NN_CANDIDATE_LOSS_H
 #define RK_NN_CANDIDATE_LOSS_H
 
@@ -35,12 +41,13 @@ uint64_t rk_candidate_loss_bytes(const rk_candidate_loss *loss);
 int64_t rk_candidate_loss_split(int64_t n, int32_t n_micro_batches, int32_t micro_batch);
 
 typedef struct rk_candidate_loss_args {
-    int64_t n;              /* <= max_n */
-    const rk_real *users;   /* [n, dim] */
-    const rk_real *items;   /* [n + n_drawn, dim]: the samples' own, then the drawn ones */
-    const int32_t *ids;     /* [n + n_drawn]: of those items */
-    const rk_real *log_q;   /* [n + n_drawn] or NULL: logarithms of the chances to be a candidate; read by softmax */
-    const float *weights;   /* [n] or NULL */
+    int64_t n;            /* <= max_n */
+    const rk_real *users; /* [n, dim] */
+    const rk_real *items; /* [n + n_drawn, dim]: the samples' own, then the drawn ones */
+    const int32_t *ids;   /* [n + n_drawn]: of those items */
+    const rk_real
+        *log_q; /* [n + n_drawn] or NULL: logarithms of the chances to be a candidate; read by softmax */
+    const float *weights; /* [n] or NULL */
     double scale;
     rk_real *user_gradient; /* [n, dim], written where the samples' shard runs here */
     rk_real *item_gradient; /* [n + n_drawn, dim], written: the part of those shards */

@@ -21,7 +21,8 @@ static rk_status add_pieces(rk_dense_optimizer *o, int32_t index) {
     int64_t step = rows ? p->cols : whole ? n : CHUNK;
     for (int64_t first = 0; first < n; first += step) {
         RK_TRY(rk_grow(&o->pieces, o->n_pieces, &o->pieces_capacity, sizeof *o->pieces));
-        o->pieces[o->n_pieces++] = (rk_dense_piece){index, first, n - first < step ? n - first : step, first / step};
+        o->pieces[o->n_pieces++] =
+            (rk_dense_piece){index, first, n - first < step ? n - first : step, first / step};
     }
     return RK_OK;
 }
@@ -38,9 +39,11 @@ static rk_status add_slots(rk_dense_optimizer *o, int32_t index) {
     return RK_OK;
 }
 
-rk_status rk_dense_optimizer_create(const rk_dense_optimizer_config *config, rk_graph *graph, rk_dense_optimizer **out) {
+rk_status rk_dense_optimizer_create(const rk_dense_optimizer_config *config, rk_graph *graph,
+                                    rk_dense_optimizer **out) {
     RK_TRY(rk_optimizer_validate(&config->optimizer));
-    RK_FAIL_IF(!(config->max_gradient_norm >= 0) || !(config->l2 >= 0), RK_INVALID_ARGUMENT, "max_gradient_norm and l2 must be 0 or more");
+    RK_FAIL_IF(!(config->max_gradient_norm >= 0) || !(config->l2 >= 0), RK_INVALID_ARGUMENT,
+               "max_gradient_norm and l2 must be 0 or more");
     rk_dense_optimizer *o;
     RK_TRY(rk_alloc(1, sizeof *o, &o));
     o->config = *config;
@@ -103,7 +106,9 @@ static void update_piece(void *context, size_t task, int thread) {
     float *g = p->gradient + at->first, *slots[RK_MAX_SLOTS] = {0};
     if (o->gradient_scale != 1.0f)
         for (int64_t i = 0; i < at->count; i++) g[i] *= o->gradient_scale;
-    for (int s = 0; s < o->n_slots; s++) slots[s] = o->slot_values[at->parameter * o->n_slots + s] + (o->slots[s].per_row ? at->row : at->first);
+    for (int s = 0; s < o->n_slots; s++)
+        slots[s] =
+            o->slot_values[at->parameter * o->n_slots + s] + (o->slots[s].per_row ? at->row : at->first);
     rk_update update = o->update;
     if (p->is_bias) update.decay = update.weight_decay = 0;
     rk_optimizer_step(&update, p->value + at->first, slots[0], slots[1], g, at->count);
@@ -113,7 +118,9 @@ rk_status rk_dense_optimizer_check(rk_dense_optimizer *o) {
     rk_parallel_for_work(o->n_pieces, o->n_values, measure_piece, o);
     double sum = 0;
     for (size_t i = 0; i < o->n_pieces; i++) {
-        RK_FAIL_IF(!isfinite(o->squares[i]), RK_NOT_FINITE, "the gradient of the parameter '%s' is not finite", rk_graph_parameter(o->graph, o->pieces[i].parameter)->name);
+        RK_FAIL_IF(!isfinite(o->squares[i]), RK_NOT_FINITE,
+                   "the gradient of the parameter '%s' is not finite",
+                   rk_graph_parameter(o->graph, o->pieces[i].parameter)->name);
         sum += o->squares[i];
     }
     double norm = sqrt(sum), most = o->config.max_gradient_norm;
@@ -135,14 +142,17 @@ rk_status rk_dense_optimizer_state(rk_dense_optimizer *o, rk_state *state) {
     char name[512];
     for (int32_t i = 0; i < rk_graph_n_parameters(o->graph); i++)
         for (int s = 0; s < o->n_slots; s++) {
-            snprintf(name, sizeof name, "dense/%s/%s", rk_graph_parameter(o->graph, i)->name, o->slots[s].name);
-            RK_TRY(rk_state_add(state, name, RK_STATE_F32, o->slot_counts[i * o->n_slots + s], 0, o->slot_values[i * o->n_slots + s]));
+            snprintf(name, sizeof name, "dense/%s/%s", rk_graph_parameter(o->graph, i)->name,
+                     o->slots[s].name);
+            RK_TRY(rk_state_add(state, name, RK_STATE_F32, o->slot_counts[i * o->n_slots + s], 0,
+                                o->slot_values[i * o->n_slots + s]));
         }
     return rk_state_add(state, "dense/step", RK_STATE_I64, 1, 0, &o->step);
 }
 
 uint64_t rk_dense_optimizer_bytes(const rk_dense_optimizer *o) {
     uint64_t n = 0;
-    for (int64_t i = 0; i < (int64_t)rk_graph_n_parameters(o->graph) * o->n_slots; i++) n += (uint64_t)o->slot_counts[i];
+    for (int64_t i = 0; i < (int64_t)rk_graph_n_parameters(o->graph) * o->n_slots; i++)
+        n += (uint64_t)o->slot_counts[i];
     return n * sizeof(float);
 }

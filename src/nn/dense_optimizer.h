@@ -13,9 +13,11 @@ typedef struct rk_dense_optimizer_config {
 } rk_dense_optimizer_config;
 
 /* The graph must outlive it. */
-rk_status rk_dense_optimizer_create(const rk_dense_optimizer_config *config, rk_graph *graph, rk_dense_optimizer **out);
+rk_status rk_dense_optimizer_create(const rk_dense_optimizer_config *config, rk_graph *graph,
+                                    rk_dense_optimizer **out);
 void rk_dense_optimizer_free(rk_dense_optimizer *optimizer);
-/* One step from the graph's gradients, in two parts: check fails with RK_NOT_FINITE, naming the parameter, before anything is written. */
+/* One step from the graph's gradients, in two parts: check fails with RK_NOT_FINITE, naming the parameter,
+ * before anything is written. */
 rk_status rk_dense_optimizer_check(rk_dense_optimizer *optimizer);
 void rk_dense_optimizer_apply(rk_dense_optimizer *optimizer);
 void rk_dense_optimizer_scale_learning_rate(rk_dense_optimizer *optimizer, double factor);

@@ -21,8 +21,8 @@ struct rk_dense_optimizer {
     int64_t *slot_counts;
     rk_dense_piece *pieces; /* [n_pieces] */
     size_t n_pieces, pieces_capacity;
-    uint64_t n_values;   /* of all parameters */
-    double *squares;     /* [n_pieces] */
+    uint64_t n_values; /* of all parameters */
+    double *squares;   /* [n_pieces] */
     int64_t step;
     double factor;
     rk_update update;

@@ -28,13 +28,16 @@ rk_status rk_optimizer_from_name(const char *name, rk_optimizer_kind *out) {
 }
 
 rk_status rk_optimizer_init(rk_optimizer *optimizer, rk_optimizer_kind kind) {
-    RK_FAIL_IF((unsigned)kind >= RK_OPTIMIZER_COUNT, RK_INVALID_ARGUMENT, "there is no optimizer number %d", (int)kind);
+    RK_FAIL_IF((unsigned)kind >= RK_OPTIMIZER_COUNT, RK_INVALID_ARGUMENT, "there is no optimizer number %d",
+               (int)kind);
     bool adam = kind == RK_OPTIMIZER_ADAM || kind == RK_OPTIMIZER_ADAMW || kind == RK_OPTIMIZER_ROWWISE_ADAM;
     rk_optimizer o = {
         .struct_size = sizeof o,
         .kind = kind,
         .learning_rate = adam || kind == RK_OPTIMIZER_LAMB ? 0.001 : 0.01,
-        .epsilon = adam ? 1e-7 : kind == RK_OPTIMIZER_LAMB ? 1e-6 : 1e-8,
+        .epsilon = adam                        ? 1e-7
+                   : kind == RK_OPTIMIZER_LAMB ? 1e-6
+                                               : 1e-8,
         .initial_accumulator = kind == RK_OPTIMIZER_ROWWISE_ADAGRAD ? 0 : 0.1,
         .momentum = 0.9,
         .beta1 = 0.9,
@@ -58,30 +61,39 @@ rk_status rk_optimizer_init(rk_optimizer *optimizer, rk_optimizer_kind kind) {
 #define CHECK(condition, ...) RK_FAIL_IF(!(condition), RK_INVALID_ARGUMENT, __VA_ARGS__)
 
 static rk_status validate_schedule(const rk_schedule *schedule) {
-    CHECK((unsigned)schedule->kind < RK_SCHEDULE_COUNT, "there is no schedule number %d", (int)schedule->kind);
-    CHECK(schedule->warmup_steps >= 0, "a schedule's warmup_steps must be 0 or more, not %lld", (long long)schedule->warmup_steps);
-    CHECK(schedule->kind == RK_SCHEDULE_CONSTANT || schedule->decay_steps > 0, "a schedule that decays needs decay_steps of 1 or more");
+    CHECK((unsigned)schedule->kind < RK_SCHEDULE_COUNT, "there is no schedule number %d",
+          (int)schedule->kind);
+    CHECK(schedule->warmup_steps >= 0, "a schedule's warmup_steps must be 0 or more, not %lld",
+          (long long)schedule->warmup_steps);
+    CHECK(schedule->kind == RK_SCHEDULE_CONSTANT || schedule->decay_steps > 0,
+          "a schedule that decays needs decay_steps of 1 or more");
     return RK_OK;
 }
 
 rk_status rk_optimizer_validate(const rk_optimizer *o) {
     CHECK((unsigned)o->kind < RK_OPTIMIZER_COUNT, "there is no optimizer number %d", (int)o->kind);
-    CHECK(o->learning_rate >= 0 && isfinite(o->learning_rate), "learning_rate must be a finite number of 0 or more, not %g", o->learning_rate);
+    CHECK(o->learning_rate >= 0 && isfinite(o->learning_rate),
+          "learning_rate must be a finite number of 0 or more, not %g", o->learning_rate);
     CHECK(o->epsilon >= 0, "epsilon must be 0 or more, not %g", o->epsilon);
-    CHECK(o->momentum >= 0 && o->momentum < 1, "momentum must be at least 0 and below 1, not %g", o->momentum);
+    CHECK(o->momentum >= 0 && o->momentum < 1, "momentum must be at least 0 and below 1, not %g",
+          o->momentum);
     CHECK(o->beta1 >= 0 && o->beta1 < 1, "beta1 must be at least 0 and below 1, not %g", o->beta1);
     bool accumulates = o->kind == RK_OPTIMIZER_ADAGRAD_MOMENTUM;
-    CHECK(o->beta2 >= 0 && (o->beta2 < 1 || (accumulates && o->beta2 == 1)), "beta2 must be at least 0 and below 1, not %g", o->beta2);
-    CHECK(o->initial_accumulator >= 0, "initial_accumulator must be 0 or more, not %g", o->initial_accumulator);
+    CHECK(o->beta2 >= 0 && (o->beta2 < 1 || (accumulates && o->beta2 == 1)),
+          "beta2 must be at least 0 and below 1, not %g", o->beta2);
+    CHECK(o->initial_accumulator >= 0, "initial_accumulator must be 0 or more, not %g",
+          o->initial_accumulator);
     CHECK(o->kind != RK_OPTIMIZER_ADAGRAD || o->epsilon > 0 || o->initial_accumulator > 0,
           "adagrad with epsilon 0 needs an initial_accumulator above 0");
     if (o->kind == RK_OPTIMIZER_FTRL) {
         CHECK(o->learning_rate > 0, "ftrl needs a learning_rate above 0");
-        CHECK(o->learning_rate_power <= 0, "learning_rate_power must be 0 or less, not %g", o->learning_rate_power);
+        CHECK(o->learning_rate_power <= 0, "learning_rate_power must be 0 or less, not %g",
+              o->learning_rate_power);
         CHECK(o->l1 >= 0 && o->l2 >= 0 && o->beta >= 0, "l1, l2 and beta must be 0 or more");
     }
     CHECK(o->exponent > 0, "exponent must be above 0, not %g", o->exponent);
-    CHECK(o->weight_decay >= 0 && o->weight_decay < 1, "weight_decay must be at least 0 and below 1, not %g", o->weight_decay);
+    CHECK(o->weight_decay >= 0 && o->weight_decay < 1, "weight_decay must be at least 0 and below 1, not %g",
+          o->weight_decay);
     CHECK(o->clip_gradient_min <= o->clip_gradient_max, "clip_gradient_min is above clip_gradient_max");
     CHECK(o->clip_weight_min <= o->clip_weight_max, "clip_weight_min is above clip_weight_max");
     return validate_schedule(&o->schedule);

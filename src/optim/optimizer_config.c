@@ -12,30 +12,41 @@ static const char *const schedules[] = {"constant", "polynomial", "cosine", "ste
 
 #define OPTION(member, min, max, doc) RK_FIELD_F64(rk_optimizer_config, member, RK_UNSET, min, max, doc)
 /* true or false, or not given: bound as a bool would lose the third. */
-#define SWITCH(member, doc_)                                                                                                 \
-    {.key = #member, .kind = RK_FIELD_KIND_F64, .offset = offsetof(rk_optimizer_config, member), .default_number = RK_UNSET, \
-     .min = 0, .max = 1, .doc = (doc_)}
+#define SWITCH(member, doc_)                                                                        \
+    {                                                                                               \
+        .key = #member, .kind = RK_FIELD_KIND_F64, .offset = offsetof(rk_optimizer_config, member), \
+        .default_number = RK_UNSET, .min = 0, .max = 1, .doc = (doc_)                               \
+    }
 
 typedef struct rk_schedule_config rk_schedule_config;
 static const rk_field schedule_fields[] = {
-    RK_FIELD_ENUM(rk_schedule_config, kind, RK_SCHEDULE_CONSTANT, schedules, "how the learning rate falls after the warm-up"),
+    RK_FIELD_ENUM(rk_schedule_config, kind, RK_SCHEDULE_CONSTANT, schedules,
+                  "how the learning rate falls after the warm-up"),
     RK_FIELD_I64(rk_schedule_config, warmup_steps, 0, 0, 1e15, "steps over which it rises linearly at first"),
-    RK_FIELD_I64(rk_schedule_config, decay_steps, 0, 0, 1e15, "steps of the fall; for `step`, between two drops"),
+    RK_FIELD_I64(rk_schedule_config, decay_steps, 0, 0, 1e15,
+                 "steps of the fall; for `step`, between two drops"),
     RK_FIELD_F64(rk_schedule_config, end_factor, 0, 0, 1, "polynomial, cosine: the factor at the end"),
     RK_FIELD_F64(rk_schedule_config, power, 1, 0, 100, "polynomial: the power"),
     RK_FIELD_F64(rk_schedule_config, step_factor, 0.1, 0, 1, "step: the factor of each drop"),
 };
-static const rk_schema schedule_schema = {
-    .name = "schedule", .struct_bytes = sizeof(rk_schedule_config), .fields = schedule_fields, .n_fields = 6, .scalar_key = "kind"};
+static const rk_schema schedule_schema = {.name = "schedule",
+                                          .struct_bytes = sizeof(rk_schedule_config),
+                                          .fields = schedule_fields,
+                                          .n_fields = 6,
+                                          .scalar_key = "kind"};
 
 static const rk_field fields[] = {
-    RK_FIELD_ENUM(rk_optimizer_config, kind, -1, kinds, "the rule (docs/optimizers.md); by default that which holds where there is no such section: adam for train.optimizer"),
+    RK_FIELD_ENUM(rk_optimizer_config, kind, -1, kinds,
+                  "the rule (docs/optimizers.md); by default that which holds where there is no such "
+                  "section: adam for train.optimizer"),
     OPTION(learning_rate, 0, INFINITY, "step size; 0.001 for the adam family and lamb, else 0.01"),
     OPTION(epsilon, 0, INFINITY, "keeps divisors off zero"),
-    OPTION(initial_accumulator, 0, INFINITY, "adagrad, rowwise_adagrad, ftrl, adagrad_momentum: the accumulator at first"),
+    OPTION(initial_accumulator, 0, INFINITY,
+           "adagrad, rowwise_adagrad, ftrl, adagrad_momentum: the accumulator at first"),
     OPTION(momentum, 0, 1, "momentum, adagrad_momentum, lars"),
     OPTION(beta1, 0, 1, "adam family, lamb: decay of the first moment"),
-    OPTION(beta2, 0, 1, "adam family, lamb: decay of the second moment; adagrad_momentum: of the accumulator"),
+    OPTION(beta2, 0, 1,
+           "adam family, lamb: decay of the second moment; adagrad_momentum: of the accumulator"),
     OPTION(exponent, 0, INFINITY, "adagrad_momentum: the root that divides"),
     OPTION(l1, 0, INFINITY, "ftrl"),
     OPTION(l2, 0, INFINITY, "ftrl"),
@@ -52,7 +63,8 @@ static const rk_field fields[] = {
     SWITCH(bias_correction, "adam family, lamb: 0 leaves it out, as TensorFlow's TPU Adam does"),
     SWITCH(sum_inside_sqrt, "adam family: 1 divides by sqrt(v + epsilon^2)"),
     SWITCH(weight_decay_by_learning_rate, "1: w -= learning_rate * weight_decay * w"),
-    RK_FIELD_STRUCT(rk_optimizer_config, schedule, &schedule_schema, "how the learning rate changes over the steps"),
+    RK_FIELD_STRUCT(rk_optimizer_config, schedule, &schedule_schema,
+                    "how the learning rate changes over the steps"),
 };
 
 #define BIT(kind) (1u << RK_OPTIMIZER_##kind)
@@ -64,7 +76,8 @@ static const struct {
     size_t offset;
     unsigned used_by;
 } uses[] = {
-#define USE(member, kinds_) {#member, offsetof(rk_optimizer_config, member), kinds_}
+#define USE(member, kinds_) \
+    { #member, offsetof(rk_optimizer_config, member), kinds_ }
     USE(initial_accumulator, BIT(ADAGRAD) | BIT(ROWWISE_ADAGRAD) | BIT(FTRL) | BIT(ADAGRAD_MOMENTUM)),
     USE(momentum, BIT(MOMENTUM) | BIT(ADAGRAD_MOMENTUM) | BIT(LARS)),
     USE(beta1, ADAMS),
@@ -90,7 +103,8 @@ static bool takes(const rk_yaml_node *node, const char *key) {
     const char *name = kind && kind->scalar ? kind->scalar : kinds[RK_OPTIMIZER_ADAM];
     for (int k = 0; k < RK_OPTIMIZER_COUNT; k++)
         for (size_t i = 0; i < N_USES; i++)
-            if (strcmp(kinds[k], name) == 0 && strcmp(uses[i].key, key) == 0) return uses[i].used_by & (1u << k);
+            if (strcmp(kinds[k], name) == 0 && strcmp(uses[i].key, key) == 0)
+                return uses[i].used_by & (1u << k);
     return true;
 }
 
@@ -104,8 +118,10 @@ const rk_schema rk_optimizer_schema = {.name = "optimizer",
                                        .line_offset = offsetof(rk_optimizer_config, line)};
 
 /* A key that the kind would ignore is a mistake of the user's. used_by: bits of the n kinds that read it. */
-static rk_status refuse(const rk_optimizer_config *c, const rk_yaml *yaml, const char *key, const char *what, int kind, const char *const *names, int n, unsigned used_by) {
-    rk_status status = rk_error(RK_CONFIG, "%s: key '%s': the %s '%s' does not use it", rk_yaml_place_of(yaml, c->line).text, key, what, names[kind]);
+static rk_status refuse(const rk_optimizer_config *c, const rk_yaml *yaml, const char *key, const char *what,
+                        int kind, const char *const *names, int n, unsigned used_by) {
+    rk_status status = rk_error(RK_CONFIG, "%s: key '%s': the %s '%s' does not use it",
+                                rk_yaml_place_of(yaml, c->line).text, key, what, names[kind]);
     char list[256] = "";
     for (int k = 0; k < n; k++)
         if (used_by & (1u << k)) {
@@ -127,7 +143,11 @@ static rk_status check_used(const rk_optimizer_config *c, const rk_yaml *yaml, i
 
 /* Of a schedule those that differ from what they are by default: a resolved configuration names them all. */
 static rk_status check_schedule_used(const rk_optimizer_config *c, const rk_yaml *yaml) {
-    enum { POLYNOMIAL = 1 << RK_SCHEDULE_POLYNOMIAL, COSINE = 1 << RK_SCHEDULE_COSINE, STEP = 1 << RK_SCHEDULE_STEP };
+    enum {
+        POLYNOMIAL = 1 << RK_SCHEDULE_POLYNOMIAL,
+        COSINE = 1 << RK_SCHEDULE_COSINE,
+        STEP = 1 << RK_SCHEDULE_STEP
+    };
     const rk_schedule_config *s = &c->schedule;
     const struct {
         const char *key;
@@ -140,7 +160,9 @@ static rk_status check_schedule_used(const rk_optimizer_config *c, const rk_yaml
         {"step_factor", s->step_factor != 0.1, STEP},
     };
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (keys[i].given && !(keys[i].used_by & (1u << s->kind))) return refuse(c, yaml, keys[i].key, "schedule", s->kind, schedules, RK_SCHEDULE_COUNT, keys[i].used_by);
+        if (keys[i].given && !(keys[i].used_by & (1u << s->kind)))
+            return refuse(c, yaml, keys[i].key, "schedule", s->kind, schedules, RK_SCHEDULE_COUNT,
+                          keys[i].used_by);
     return RK_OK;
 }
 
@@ -151,7 +173,8 @@ static void take_bool(double given, bool *out) {
     if (!isnan(given)) *out = given != 0;
 }
 
-rk_status rk_optimizer_resolve(const rk_optimizer_config *c, const rk_yaml *yaml, rk_optimizer_kind usual, rk_optimizer *out) {
+rk_status rk_optimizer_resolve(const rk_optimizer_config *c, const rk_yaml *yaml, rk_optimizer_kind usual,
+                               rk_optimizer *out) {
     rk_optimizer o;
     rk_optimizer_kind kind = c->kind < 0 ? usual : (rk_optimizer_kind)c->kind;
     RK_TRY(rk_optimizer_init(&o, kind));
@@ -180,10 +203,15 @@ rk_status rk_optimizer_resolve(const rk_optimizer_config *c, const rk_yaml *yaml
     take_bool(c->bias_correction, &o.bias_correction);
     take_bool(c->sum_inside_sqrt, &o.sum_inside_sqrt);
     take_bool(c->weight_decay_by_learning_rate, &o.weight_decay_by_learning_rate);
-    o.schedule = (rk_schedule){(rk_schedule_kind)c->schedule.kind, c->schedule.warmup_steps, c->schedule.decay_steps,
-                               c->schedule.end_factor,            c->schedule.power,        c->schedule.step_factor};
+    o.schedule = (rk_schedule){(rk_schedule_kind)c->schedule.kind,
+                               c->schedule.warmup_steps,
+                               c->schedule.decay_steps,
+                               c->schedule.end_factor,
+                               c->schedule.power,
+                               c->schedule.step_factor};
     rk_status status = rk_optimizer_validate(&o);
-    if (status != RK_OK) return rk_error_context(RK_CONFIG, "%s: key 'optimizer'", rk_yaml_place_of(yaml, c->line).text);
+    if (status != RK_OK)
+        return rk_error_context(RK_CONFIG, "%s: key 'optimizer'", rk_yaml_place_of(yaml, c->line).text);
     *out = o;
     return RK_OK;
 }

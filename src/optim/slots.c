@@ -6,9 +6,15 @@ int rk_optimizer_slots(const rk_optimizer *o, rk_slot out[RK_MAX_SLOTS]) {
     float initial = (float)o->initial_accumulator;
     switch (o->kind) {
         case RK_OPTIMIZER_MOMENTUM:
-        case RK_OPTIMIZER_LARS: out[0] = (rk_slot){"momentum", false, 0}; return 1;
-        case RK_OPTIMIZER_ADAGRAD: out[0] = (rk_slot){"accumulator", false, initial}; return 1;
-        case RK_OPTIMIZER_ROWWISE_ADAGRAD: out[0] = (rk_slot){"accumulator", true, initial}; return 1;
+        case RK_OPTIMIZER_LARS:
+            out[0] = (rk_slot){"momentum", false, 0};
+            return 1;
+        case RK_OPTIMIZER_ADAGRAD:
+            out[0] = (rk_slot){"accumulator", false, initial};
+            return 1;
+        case RK_OPTIMIZER_ROWWISE_ADAGRAD:
+            out[0] = (rk_slot){"accumulator", true, initial};
+            return 1;
         case RK_OPTIMIZER_ADAM:
         case RK_OPTIMIZER_ADAMW:
         case RK_OPTIMIZER_LAMB:
@@ -28,14 +34,16 @@ int rk_optimizer_slots(const rk_optimizer *o, rk_slot out[RK_MAX_SLOTS]) {
             out[1] = (rk_slot){"momentum", false, 0};
             return 2;
         case RK_OPTIMIZER_SGD:
-        case RK_OPTIMIZER_COUNT: break;
+        case RK_OPTIMIZER_COUNT:
+            break;
     }
     return 0;
 }
 
 void rk_update_prepare(const rk_optimizer *o, int64_t step, double factor, rk_update *out) {
     double rate = o->learning_rate * rk_schedule_factor(&o->schedule, step) * factor;
-    bool inside = o->kind == RK_OPTIMIZER_LAMB || o->kind == RK_OPTIMIZER_LARS; /* their decay is part of the step */
+    bool inside =
+        o->kind == RK_OPTIMIZER_LAMB || o->kind == RK_OPTIMIZER_LARS; /* their decay is part of the step */
     double t = (double)step + 1;
     *out = (rk_update){
         .kind = o->kind,

@@ -1,5 +1,5 @@
-/* What state an optimizer keeps beside each row (sparse) or parameter tensor (dense): the one list that storage,
- * checkpoints and update rules read. */
+/* What state an optimizer keeps beside each row (sparse) or parameter tensor (dense): the one list that
+ * storage, checkpoints and update rules read. */
 #ifndef RK_OPTIM_SLOTS_H
 #define RK_OPTIM_SLOTS_H
 
@@ -18,7 +18,8 @@ typedef struct rk_slot {
 /* The slots of an optimizer; returns their number, 0..RK_MAX_SLOTS. */
 int rk_optimizer_slots(const rk_optimizer *optimizer, rk_slot out[RK_MAX_SLOTS]);
 
-/* `step` counts the optimizer's updates so far (0 at the first). `factor`: an outside factor on the learning rate. */
+/* `step` counts the optimizer's updates so far (0 at the first). `factor`: an outside factor on the learning
+ * rate. */
 void rk_update_prepare(const rk_optimizer *optimizer, int64_t step, double factor, rk_update *out);
 
 #endif

@@ -20,7 +20,8 @@ static rk_status sort(const rk_predicted *p, rk_rank_item **out) {
     rk_rank_item *items;
     RK_FAIL_IF(p->n > UINT32_MAX, RK_UNSUPPORTED, "curves take up to %u samples", UINT32_MAX);
     RK_TRY(rk_alloc(2 * p->n, sizeof *items, &items)); /* the second half is scratch */
-    for (size_t i = 0; i < p->n; i++) items[i] = (rk_rank_item){rk_rank_key(prediction_of(p, (uint32_t)i)), (uint32_t)i};
+    for (size_t i = 0; i < p->n; i++)
+        items[i] = (rk_rank_item){rk_rank_key(prediction_of(p, (uint32_t)i)), (uint32_t)i};
     rk_rank_sort(items, items + p->n, p->n);
     *out = items;
     return RK_OK;
@@ -33,14 +34,16 @@ void rk_roc_release(rk_roc *roc) {
 }
 
 static void add_point(rk_roc *roc, double resolution, bool is_last, double x, double y) {
-    bool near = roc->n && fabs(x - roc->false_rates[roc->n - 1]) < resolution && fabs(y - roc->true_rates[roc->n - 1]) < resolution;
+    bool near = roc->n && fabs(x - roc->false_rates[roc->n - 1]) < resolution &&
+                fabs(y - roc->true_rates[roc->n - 1]) < resolution;
     if (near && !is_last) return;
     roc->false_rates[roc->n] = x;
     roc->true_rates[roc->n++] = y;
 }
 
 /* From the highest prediction down; a point where a tie ends. */
-static void walk(const rk_predicted *p, const rk_rank_item *items, double positives, double negatives, double resolution, rk_roc *roc) {
+static void walk(const rk_predicted *p, const rk_rank_item *items, double positives, double negatives,
+                 double resolution, rk_roc *roc) {
     double above_positives = 0, above_negatives = 0;
     add_point(roc, 0, false, 0, 0);
     for (size_t i = p->n; i-- > 0;) {
@@ -95,14 +98,17 @@ static void add_sample(sums *s, const rk_predicted *p, uint32_t i) {
 
 static rk_bin bin_of(const sums *s, bool binary) {
     rk_bin bin = {.n = s->n, .predicted = s->predictions / s->weights, .observed = s->labels / s->weights};
-    double n = s->weights * s->weights / s->squared_weights, rate = bin.observed; /* n: Kish's effective number of samples */
+    double n = s->weights * s->weights / s->squared_weights,
+           rate = bin.observed; /* n: Kish's effective number of samples */
     const double z = 1.96;
     if (binary) {
-        double middle = (rate + z * z / (2 * n)) / (1 + z * z / n), half = z / (1 + z * z / n) * sqrt(rate * (1 - rate) / n + z * z / (4 * n * n));
+        double middle = (rate + z * z / (2 * n)) / (1 + z * z / n),
+               half = z / (1 + z * z / n) * sqrt(rate * (1 - rate) / n + z * z / (4 * n * n));
         bin.low = fmax(0, middle - half);
         bin.high = fmin(1, middle + half);
     } else {
-        double variance = fmax(0, s->squared_labels / s->weights - rate * rate), half = n > 1 ? z * sqrt(variance / (n - 1)) : NAN;
+        double variance = fmax(0, s->squared_labels / s->weights - rate * rate),
+               half = n > 1 ? z * sqrt(variance / (n - 1)) : NAN;
         bin.low = rate - half;
         bin.high = rate + half;
     }
@@ -118,7 +124,8 @@ rk_status rk_bins_make(const rk_predicted *p, bool binary, size_t n_bins, rk_bin
     for (size_t b = 0; status == RK_OK && b < n_bins; b++) {
         size_t end = p->n * (b + 1) / n_bins;
         sums s = {0};
-        for (; at < p->n && (at < end || (s.n && items[at].key == items[at - 1].key)); at++) add_sample(&s, p, items[at].index);
+        for (; at < p->n && (at < end || (s.n && items[at].key == items[at - 1].key)); at++)
+            add_sample(&s, p, items[at].index);
         if (s.weights > 0) bins[n++] = bin_of(&s, binary);
     }
     rk_free(items);

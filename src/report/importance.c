@@ -55,14 +55,16 @@ static void exchange(trial *t, place at, rk_batch *batch) {
     }
     memcpy(t->dense, batch->dense, (size_t)(batch->n * batch->n_dense) * sizeof *t->dense);
     for (int64_t i = 0; i < batch->n; i++)
-        memcpy(t->dense + i * batch->n_dense + at.first, moved->dense + i * batch->n_dense + at.first, (size_t)at.width * sizeof *t->dense);
+        memcpy(t->dense + i * batch->n_dense + at.first, moved->dense + i * batch->n_dense + at.first,
+               (size_t)at.width * sizeof *t->dense);
     batch->dense = t->dense;
 }
 
 static rk_status predict(trial *t, place at) {
     const rk_window *rows = &t->samples->rows;
     for (int64_t first = 0; first < rows->n_rows; first += t->samples->batch_size) {
-        int64_t n = rows->n_rows - first < t->samples->batch_size ? rows->n_rows - first : t->samples->batch_size;
+        int64_t n =
+            rows->n_rows - first < t->samples->batch_size ? rows->n_rows - first : t->samples->batch_size;
         RK_TRY(rk_batch_view(&t->plain, rows, first, n));
         RK_TRY(rk_batch_gather(&t->moved, rows, t->order, first, n));
         rk_batch batch = t->plain.batch;
@@ -85,7 +87,9 @@ static rk_status score(const trial *t, const float *predictions, int32_t task, d
     return RK_OK;
 }
 
-static rk_status measure_feature(trial *t, place at, const rk_importance_options *options, const double *before, int32_t n_tasks, double *mean, double *low, double *high) {
+static rk_status measure_feature(trial *t, place at, const rk_importance_options *options,
+                                 const double *before, int32_t n_tasks, double *mean, double *low,
+                                 double *high) {
     for (int32_t r = 0; r < options->n_repeats; r++) {
         rk_rng_permutation(options->seed, (uint64_t)r, t->order, (uint32_t)t->samples->rows.n_rows);
         RK_TRY(predict(t, at));
@@ -101,17 +105,21 @@ static rk_status measure_feature(trial *t, place at, const rk_importance_options
     return RK_OK;
 }
 
-static rk_status measure(trial *t, const rk_importance_options *options, const double *before, rk_importance *out) {
+static rk_status measure(trial *t, const rk_importance_options *options, const double *before,
+                         rk_importance *out) {
     const rk_data_section *data = &t->predictor->config->data;
     int32_t n_dense = 0, n_ids = 0, n_tasks = out->n_tasks;
     for (int32_t f = 0; f < (int32_t)data->n_features; f++) {
         const rk_data_feature *feature = &data->features[f];
-        place at = {.dense = feature->dense, .first = feature->dense ? n_dense : n_ids, .width = (int32_t)feature->width};
+        place at = {.dense = feature->dense,
+                    .first = feature->dense ? n_dense : n_ids,
+                    .width = (int32_t)feature->width};
         n_dense += feature->dense ? (int32_t)feature->width : 0;
         n_ids += !feature->dense;
         RK_TRY(rk_strdup(feature->name, &out->names[f]));
         out->n_features = f + 1;
-        RK_TRY(measure_feature(t, at, options, before, n_tasks, out->mean + f * n_tasks, out->low + f * n_tasks, out->high + f * n_tasks));
+        RK_TRY(measure_feature(t, at, options, before, n_tasks, out->mean + f * n_tasks,
+                               out->low + f * n_tasks, out->high + f * n_tasks));
     }
     return RK_OK;
 }
@@ -125,8 +133,10 @@ void rk_importance_release(rk_importance *importance) {
     *importance = (rk_importance){0};
 }
 
-rk_status rk_importance_measure(rk_predictor *predictor, const rk_samples *samples, const rk_importance_options *options, rk_importance *out) {
-    size_t n_features = (size_t)predictor->config->data.n_features, n_tasks = (size_t)samples->rows.schema->n_tasks;
+rk_status rk_importance_measure(rk_predictor *predictor, const rk_samples *samples,
+                                const rk_importance_options *options, rk_importance *out) {
+    size_t n_features = (size_t)predictor->config->data.n_features,
+           n_tasks = (size_t)samples->rows.schema->n_tasks;
     rk_importance found = {.n_tasks = (int32_t)n_tasks};
     double *before = NULL;
     trial t = {0};

@@ -1,5 +1,6 @@
-/* How much a model leans on each feature: what its metric loses when the feature's values are exchanged between samples.
- * L. Breiman, "Random Forests", Machine Learning 45, 2001; for any model: A. Fisher, C. Rudin, F. Dominici, JMLR 20(177), 2019. */
+/* How much a model leans on each feature: what its metric loses when the feature's values are exchanged
+ * between samples. L. Breiman, "Random Forests", Machine Learning 45, 2001; for any model: A. Fisher, C.
+ * Rudin, F. Dominici, JMLR 20(177), 2019. */
 #ifndef RK_REPORT_IMPORTANCE_H
 #define RK_REPORT_IMPORTANCE_H
 
@@ -17,9 +18,11 @@ typedef struct rk_importance {
     double *mean, *low, *high; /* [n_features, n_tasks] over the permutations */
 } rk_importance;
 
-/* Of every feature of the run file, categorical and dense. A sample's ids of a feature move together, with their weights; other features made of the same column
- * (buckets, crosses) stay. The permutations follow from the seed alone. */
-rk_status rk_importance_measure(rk_predictor *predictor, const rk_samples *samples, const rk_importance_options *options, rk_importance *out);
+/* Of every feature of the run file, categorical and dense. A sample's ids of a feature move together, with
+ * their weights; other features made of the same column (buckets, crosses) stay. The permutations follow from
+ * the seed alone. */
+rk_status rk_importance_measure(rk_predictor *predictor, const rk_samples *samples,
+                                const rk_importance_options *options, rk_importance *out);
 void rk_importance_release(rk_importance *importance);
 
 #endif

@@ -6,8 +6,10 @@
 #include "base/memory.h"
 #include "report/report_page.h"
 
-static rk_status write_page(const rk_report_run *runs, size_t n, const rk_report_options *options, const char *path) {
-    const char *split = !options->split || strcmp(options->split, "valid") == 0 ? "validation" : options->split;
+static rk_status write_page(const rk_report_run *runs, size_t n, const rk_report_options *options,
+                            const char *path) {
+    const char *split =
+        !options->split || strcmp(options->split, "valid") == 0 ? "validation" : options->split;
     rk_buffer page = {0};
     rk_status status = rk_report_page(runs, n, split, options->n_features, &page);
     if (status == RK_OK) status = page.status;
@@ -29,11 +31,13 @@ static rk_status name_apart(const char *directory, rk_report_run *runs, size_t r
     return RK_OK;
 }
 
-rk_status rk_report_write(const char *const *directories, size_t n, const rk_report_options *options, const char *path) {
+rk_status rk_report_write(const char *const *directories, size_t n, const rk_report_options *options,
+                          const char *path) {
     static const rk_report_options usual = RK_REPORT_OPTIONS_INIT;
     if (!options) options = &usual;
     RK_FAIL_IF(n == 0, RK_INVALID_ARGUMENT, "a report is of one run or more");
-    RK_FAIL_IF(options->n_rows < 0 || options->n_features < 0 || options->n_repeats < 1, RK_INVALID_ARGUMENT, "a report takes rows and features from 0 on, and repeats from 1 on");
+    RK_FAIL_IF(options->n_rows < 0 || options->n_features < 0 || options->n_repeats < 1, RK_INVALID_ARGUMENT,
+               "a report takes rows and features from 0 on, and repeats from 1 on");
     rk_report_run *runs;
     RK_TRY(rk_alloc(n, sizeof *runs, &runs));
     rk_status status = RK_OK;

@@ -42,7 +42,10 @@ void rk_report_legend(const rk_report_run *runs, size_t n, char (*notes)[32], rk
     rk_buffer_text(out, "<p class=\"legend\">");
     for (size_t r = 0; r < n; r++) {
         size_t k = r % RK_CHART_COLOURS;
-        rk_buffer_printf(out, "<span><svg class=\"chart key\" width=\"22\" height=\"10\"><path class=\"line c%zu d%zu\" d=\"M1 5h20\"/></svg>", k, k);
+        rk_buffer_printf(out,
+                         "<span><svg class=\"chart key\" width=\"22\" height=\"10\"><path class=\"line c%zu "
+                         "d%zu\" d=\"M1 5h20\"/></svg>",
+                         k, k);
         rk_svg_escape(runs[r].name, out);
         if (notes) rk_buffer_printf(out, " <b>%s</b>", notes[r]);
         rk_buffer_text(out, "</span> ");

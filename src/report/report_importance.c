@@ -33,18 +33,21 @@ static int64_t find(const rk_report_run *run, const char *feature, const char *t
 
 static rk_status collect(const rk_report_run *runs, size_t n, rk_report_names *out) {
     for (size_t r = 0; r < n; r++)
-        for (int32_t f = 0; f < runs[r].importance.n_features; f++) RK_TRY(rk_report_names_add(out, runs[r].importance.names[f]));
+        for (int32_t f = 0; f < runs[r].importance.n_features; f++)
+            RK_TRY(rk_report_names_add(out, runs[r].importance.names[f]));
     return RK_OK;
 }
 
-static rk_status rank(const rk_report_run *runs, size_t n, const char *task, const rk_report_names *names, ranked **out) {
+static rk_status rank(const rk_report_run *runs, size_t n, const char *task, const rk_report_names *names,
+                      ranked **out) {
     ranked *list;
     RK_TRY(rk_alloc(names->n, sizeof *list, &list));
     for (size_t i = 0; i < names->n; i++) {
         list[i] = (ranked){.name = names->names[i], .most = -INFINITY, .place = i};
         for (size_t r = 0; r < n; r++) {
             int64_t at = find(&runs[r], names->names[i], task);
-            if (at >= 0 && !isnan(runs[r].importance.mean[at])) list[i].most = fmax(list[i].most, runs[r].importance.mean[at]);
+            if (at >= 0 && !isnan(runs[r].importance.mean[at]))
+                list[i].most = fmax(list[i].most, runs[r].importance.mean[at]);
         }
     }
     qsort(list, names->n, sizeof *list, by_most);
@@ -52,7 +55,8 @@ static rk_status rank(const rk_report_run *runs, size_t n, const char *task, con
     return RK_OK;
 }
 
-static rk_status draw(const rk_report_run *runs, size_t n, const char *task, const ranked *list, size_t n_rows, bool binary, rk_buffer *out) {
+static rk_status draw(const rk_report_run *runs, size_t n, const char *task, const ranked *list,
+                      size_t n_rows, bool binary, rk_buffer *out) {
     double *values = NULL;
     const char **rows = NULL;
     rk_status status;
@@ -69,8 +73,16 @@ static rk_status draw(const rk_report_run *runs, size_t n, const char *task, con
             high[i * n + r] = at < 0 ? NAN : runs[r].importance.high[at];
         }
     }
-    rk_bars bars = {.title = "Importance of features", .axis = binary ? "AUC lost" : "rise of RMSE", .width = 1000, .rows = rows, .n_rows = n_rows, .n_series = n, .series = rows + n_rows,
-                    .values = values, .low = low, .high = high};
+    rk_bars bars = {.title = "Importance of features",
+                    .axis = binary ? "AUC lost" : "rise of RMSE",
+                    .width = 1000,
+                    .rows = rows,
+                    .n_rows = n_rows,
+                    .n_series = n,
+                    .series = rows + n_rows,
+                    .values = values,
+                    .low = low,
+                    .high = high};
     rk_bars_draw(&bars, 0, 0, out);
 done:
     rk_free(values);
@@ -78,7 +90,8 @@ done:
     return status;
 }
 
-rk_status rk_report_importance_section(const rk_report_run *runs, size_t n, const char *task, int32_t n_features, rk_buffer *out) {
+rk_status rk_report_importance_section(const rk_report_run *runs, size_t n, const char *task,
+                                       int32_t n_features, rk_buffer *out) {
     rk_report_names names = {0};
     ranked *list = NULL;
     bool binary = true;
@@ -94,9 +107,12 @@ rk_status rk_report_importance_section(const rk_report_run *runs, size_t n, cons
     rk_report_figure_begin(out);
     RK_GOTO(draw(runs, n, task, list, n_rows, binary, out));
     char caption[500], rest[120] = "";
-    if (n_rows < names.n) rk_snprintf(rest, sizeof rest, " %zu more features are at or below %.4g.", names.n - n_rows, list[n_rows].most);
+    if (n_rows < names.n)
+        rk_snprintf(rest, sizeof rest, " %zu more features are at or below %.4g.", names.n - n_rows,
+                    list[n_rows].most);
     snprintf(caption, sizeof caption,
-             "What the metric loses when the feature's values are exchanged between samples: the mean of some permutations, from the least to the most of them a thin line. Features "
+             "What the metric loses when the feature's values are exchanged between samples: the mean of "
+             "some permutations, from the least to the most of them a thin line. Features "
              "that say the same share their importance.%s",
              rest);
     rk_report_figure_end(caption, out);

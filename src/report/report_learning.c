@@ -42,13 +42,19 @@ static void lines_release(lines *l) {
     rk_free(l->series);
 }
 
-static rk_status add_line(lines *l, const rk_report_run *run, size_t number, const char *name, rk_series_kind kind) {
+static rk_status add_line(lines *l, const rk_report_run *run, size_t number, const char *name,
+                          rk_series_kind kind) {
     const rk_curve *curve = rk_run_record_find(&run->record, name);
     if (!curve) return RK_OK;
     thinned *points = &l->points[l->n];
     RK_TRY(thin(curve, points));
     rk_series *series = &l->series[l->n++];
-    *series = (rk_series){.name = run->name, .kind = kind, .colour = (int)(number % RK_CHART_COLOURS), .n = points->n, .x = points->x, .y = points->y};
+    *series = (rk_series){.name = run->name,
+                          .kind = kind,
+                          .colour = (int)(number % RK_CHART_COLOURS),
+                          .n = points->n,
+                          .x = points->x,
+                          .y = points->y};
     int metric = rk_report_metric_of(name);
     if (metric < 0 || metric == RK_METRIC_calibration || points->n != curve->n) return RK_OK;
     int64_t best = rk_curve_best(curve, rk_metric_larger_is_better(metric));
@@ -57,7 +63,8 @@ static rk_status add_line(lines *l, const rk_report_run *run, size_t number, con
     return RK_OK;
 }
 
-static rk_status draw(const rk_report_run *runs, size_t n, const char *title, const char *name, const char *behind, rk_buffer *out) {
+static rk_status draw(const rk_report_run *runs, size_t n, const char *title, const char *name,
+                      const char *behind, rk_buffer *out) {
     lines l = {0};
     rk_status status;
     RK_GOTO(rk_alloc(2 * n, sizeof *l.series, &l.series));
@@ -67,7 +74,12 @@ static rk_status draw(const rk_report_run *runs, size_t n, const char *title, co
         RK_GOTO(add_line(&l, &runs[r], r, name, RK_SERIES_LINE));
     }
     rk_report_figure_begin(out);
-    rk_chart chart = {.title = title, .width = 480, .height = 250, .x = {.title = "steps", .is_whole = true}, .series = l.series, .n_series = l.n};
+    rk_chart chart = {.title = title,
+                      .width = 480,
+                      .height = 250,
+                      .x = {.title = "steps", .is_whole = true},
+                      .series = l.series,
+                      .n_series = l.n};
     rk_chart_draw(&chart, 0, 0, out);
     rk_report_figure_end(NULL, out);
 done:
@@ -79,10 +91,13 @@ static bool is_metric(const char *name) {
     return strncmp(name, "valid/", 6) == 0 && rk_report_metric_of(name) >= 0;
 }
 
-static rk_status draw_all(const rk_report_run *runs, size_t n, const rk_report_names *metrics, rk_buffer *out) {
+static rk_status draw_all(const rk_report_run *runs, size_t n, const rk_report_names *metrics,
+                          rk_buffer *out) {
     bool has_logloss = false;
-    for (size_t i = 0; i < metrics->n; i++) has_logloss = has_logloss || strcmp(metrics->names[i], "valid/logloss") == 0;
-    /* Where there is one binary task both are the same thing measured on other data: what lies between them is what the model learnt by heart. */
+    for (size_t i = 0; i < metrics->n; i++)
+        has_logloss = has_logloss || strcmp(metrics->names[i], "valid/logloss") == 0;
+    /* Where there is one binary task both are the same thing measured on other data: what lies between them
+     * is what the model learnt by heart. */
     if (has_logloss)
         RK_TRY(draw(runs, n, "loss: training (pale) and validation", "valid/logloss", "train/loss", out));
     else
@@ -100,7 +115,8 @@ rk_status rk_report_learning(const rk_report_run *runs, size_t n, rk_buffer *out
     rk_status status = RK_OK;
     for (size_t r = 0; r < n; r++)
         for (size_t i = 0; status == RK_OK && i < runs[r].record.n; i++)
-            if (is_metric(runs[r].record.curves[i].name)) status = rk_report_names_add(&metrics, runs[r].record.curves[i].name);
+            if (is_metric(runs[r].record.curves[i].name))
+                status = rk_report_names_add(&metrics, runs[r].record.curves[i].name);
     rk_buffer_text(out, "<h2>Learning curves</h2>\n");
     rk_report_legend(runs, n, NULL, out);
     rk_buffer_text(out, "<div class=\"charts\">\n");

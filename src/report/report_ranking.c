@@ -16,9 +16,18 @@ static rk_status draw(const rk_report_run *runs, size_t n, int metric, const cha
     RK_TRY(rk_alloc(n, sizeof *series, &series));
     for (size_t r = 0; r < n; r++)
         if (runs[r].ranks && runs[r].n_rows)
-            series[n_series++] = (rk_series){.name = runs[r].name, .colour = (int)(r % RK_CHART_COLOURS), .n = RK_REPORT_CUTS, .x = cuts, .y = runs[r].ranking.values[metric]};
+            series[n_series++] = (rk_series){.name = runs[r].name,
+                                             .colour = (int)(r % RK_CHART_COLOURS),
+                                             .n = RK_REPORT_CUTS,
+                                             .x = cuts,
+                                             .y = runs[r].ranking.values[metric]};
     snprintf(title, sizeof title, "%s@k", rk_report_rankings[metric]);
-    rk_chart chart = {.title = title, .width = 480, .height = 300, .x = {.title = "k", .log = true}, .series = series, .n_series = n_series};
+    rk_chart chart = {.title = title,
+                      .width = 480,
+                      .height = 300,
+                      .x = {.title = "k", .log = true},
+                      .series = series,
+                      .n_series = n_series};
     rk_report_figure_begin(out);
     rk_chart_draw(&chart, 0, 0, out);
     rk_report_figure_end(caption, out);
@@ -28,12 +37,15 @@ static rk_status draw(const rk_report_run *runs, size_t n, int metric, const cha
 
 rk_status rk_report_ranking_section(const rk_report_run *runs, size_t n, rk_buffer *out) {
     static const char *const captions[RK_REPORT_RANKINGS] = {
-        "The share of a user's items that is among the first k.", "The same, where an item counts the less the further down it stands.",
+        "The share of a user's items that is among the first k.",
+        "The same, where an item counts the less the further down it stands.",
         "The share of users that find one of their items or more among the first k."};
-    char (*notes)[32];
+    char(*notes)[32];
     RK_TRY(rk_alloc(n, sizeof *notes, &notes));
     for (size_t r = 0; r < n; r++)
-        if (runs[r].ranks && runs[r].n_rows) rk_snprintf(notes[r], sizeof notes[r], "%s %.4f", runs[r].ranking.shown.names[0], runs[r].ranking.shown.shown[0].value);
+        if (runs[r].ranks && runs[r].n_rows)
+            rk_snprintf(notes[r], sizeof notes[r], "%s %.4f", runs[r].ranking.shown.names[0],
+                        runs[r].ranking.shown.shown[0].value);
     rk_report_legend(runs, n, notes, out);
     rk_free(notes);
     rk_buffer_text(out, "<div class=\"charts\">\n");

@@ -40,7 +40,8 @@ static rk_status count_parameters(rk_model *model, uint64_t *out) {
     *out = 0;
     rk_status status = rk_model_state(model, &state);
     for (size_t i = 0; status == RK_OK && i < state.n; i++)
-        if (state.entries[i].type <= RK_STATE_F16) *out += rk_state_entry_bytes(&state.entries[i]) / rk_state_type_bytes(state.entries[i].type);
+        if (state.entries[i].type <= RK_STATE_F16)
+            *out += rk_state_entry_bytes(&state.entries[i]) / rk_state_type_bytes(state.entries[i].type);
     rk_state_release(&state);
     return status;
 }
@@ -50,12 +51,14 @@ static double last_of(const rk_run_record *record, const char *name) {
     return curve && curve->n ? curve->values[curve->n - 1] : NAN;
 }
 
-/* From the speed of each entry's steps: the wall clock also counts the time between a run and its resumption. */
+/* From the speed of each entry's steps: the wall clock also counts the time between a run and its
+ * resumption. */
 static void read_effort(rk_report_run *run, int64_t batch_size) {
     const rk_curve *rate = rk_run_record_find(&run->record, "train/samples_per_second");
     double before = 0;
     for (size_t i = 0; rate && i < rate->n; i++) {
-        if (rate->values[i] > 0) run->seconds += (rate->steps[i] - before) * (double)batch_size / rate->values[i];
+        if (rate->values[i] > 0)
+            run->seconds += (rate->steps[i] - before) * (double)batch_size / rate->values[i];
         before = rate->steps[i];
     }
     run->n_steps = before;
@@ -98,13 +101,15 @@ static void tell(const rk_report_options *options, const rk_report_run *run, con
     if (options->on_stage) options->on_stage(options->user, message);
 }
 
-static rk_status look_at_samples(rk_predictor *predictor, const rk_report_options *options, const char *split, rk_report_run *run) {
+static rk_status look_at_samples(rk_predictor *predictor, const rk_report_options *options, const char *split,
+                                 rk_report_run *run) {
     rk_samples samples;
     tell(options, run, "predicting");
     RK_TRY(rk_samples_keep(predictor, split, options->n_rows, &samples));
     run->n_rows = samples.rows.n_rows;
     rk_status status = RK_OK;
-    for (int32_t k = 0; status == RK_OK && k < run->n_tasks; k++) status = look_at_task(&samples, k, &run->tasks[k]);
+    for (int32_t k = 0; status == RK_OK && k < run->n_tasks; k++)
+        status = look_at_task(&samples, k, &run->tasks[k]);
     if (status == RK_OK && options->n_features > 0) {
         tell(options, run, "exchanging the values of its features");
         rk_importance_options exchanges = {.n_repeats = options->n_repeats, .seed = options->seed};
@@ -114,18 +119,21 @@ static rk_status look_at_samples(rk_predictor *predictor, const rk_report_option
     return status;
 }
 
-static rk_status look_at_rankings(rk_predictor *predictor, const rk_report_options *options, const char *split, rk_report_run *run) {
+static rk_status look_at_rankings(rk_predictor *predictor, const rk_report_options *options,
+                                  const char *split, rk_report_run *run) {
     int metrics[RK_REPORT_RANKINGS * RK_REPORT_CUTS];
     for (int i = 0; i < RK_REPORT_RANKINGS * RK_REPORT_CUTS; i++) {
         char name[32];
-        snprintf(name, sizeof name, "%s@%d", rk_report_rankings[i / RK_REPORT_CUTS], rk_report_cuts[i % RK_REPORT_CUTS]);
+        snprintf(name, sizeof name, "%s@%d", rk_report_rankings[i / RK_REPORT_CUTS],
+                 rk_report_cuts[i % RK_REPORT_CUTS]);
         metrics[i] = rk_ranking_metric_find(name);
     }
     rk_more_rankings more = {metrics, RK_REPORT_RANKINGS * RK_REPORT_CUTS, &run->ranking.values[0][0]};
     rk_dataset *dataset;
     tell(options, run, "ranking all items");
     RK_TRY(rk_predictor_open_data(predictor, split, true, &dataset));
-    rk_status status = rk_evaluate_rankings(predictor->config, predictor->model, dataset, split, &more, &run->ranking.shown);
+    rk_status status =
+        rk_evaluate_rankings(predictor->config, predictor->model, dataset, split, &more, &run->ranking.shown);
     rk_dataset_free(dataset);
     run->n_rows = run->ranking.shown.n_rows;
     return status;
@@ -136,7 +144,8 @@ static bool lacks(const rk_config *config, const char *split) {
     return strcmp(split, "valid") == 0 && !rk_dataset_has_split(&config->data, split);
 }
 
-static rk_status look_at(const char *directory, rk_predictor *predictor, const rk_report_options *options, rk_report_run *run) {
+static rk_status look_at(const char *directory, rk_predictor *predictor, const rk_report_options *options,
+                         rk_report_run *run) {
     const char *split = options->split ? options->split : "valid";
     RK_TRY(name_of(directory, &run->name));
     run->ranks = rk_config_has_pairs(predictor->config);
@@ -145,7 +154,8 @@ static rk_status look_at(const char *directory, rk_predictor *predictor, const r
     RK_TRY(count_parameters(predictor->model, &run->n_parameters));
     read_effort(run, predictor->config->train.batch_size);
     if (lacks(predictor->config, split)) return RK_OK;
-    return run->ranks ? look_at_rankings(predictor, options, split, run) : look_at_samples(predictor, options, split, run);
+    return run->ranks ? look_at_rankings(predictor, options, split, run)
+                      : look_at_samples(predictor, options, split, run);
 }
 
 rk_status rk_report_run_open(const char *directory, const rk_report_options *options, rk_report_run *out) {

@@ -24,18 +24,19 @@ enum { RK_REPORT_CUTS = 7, RK_REPORT_RANKINGS = 3 };
 extern const int32_t rk_report_cuts[RK_REPORT_CUTS];
 extern const char *const rk_report_rankings[RK_REPORT_RANKINGS]; /* "recall", ... */
 typedef struct rk_report_ranking {
-    rk_evaluation shown;                                  /* what the run file shows */
-    double values[RK_REPORT_RANKINGS][RK_REPORT_CUTS];    /* at each cut */
+    rk_evaluation shown;                               /* what the run file shows */
+    double values[RK_REPORT_RANKINGS][RK_REPORT_CUTS]; /* at each cut */
 } rk_report_ranking;
 
 typedef struct rk_report_run {
-    char *name;            /* the directory's last part */
+    char *name; /* the directory's last part */
     rk_run_record record;
     rk_settings settings;
     uint64_t n_parameters;
-    double n_steps, n_epochs, seconds; /* as logged; seconds of training, without pauses between resumed parts */
-    int64_t n_rows;        /* samples of the split; 0: it has none, and the tasks only names */
-    bool ranks;            /* a two_tower: a ranking in place of tasks */
+    double n_steps, n_epochs,
+        seconds;    /* as logged; seconds of training, without pauses between resumed parts */
+    int64_t n_rows; /* samples of the split; 0: it has none, and the tasks only names */
+    bool ranks;     /* a two_tower: a ranking in place of tasks */
     rk_report_ranking ranking;
     rk_report_task *tasks; /* [n_tasks] */
     int32_t n_tasks;

@@ -1,4 +1,5 @@
-/* The table that puts runs side by side: what they are, what they reached, and where their settings differ. */
+/* The table that puts runs side by side: what they are, what they reached, and where their settings
+ * differ. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +26,8 @@ static void begin_row(const char *label, rk_buffer *out) {
 }
 
 static void cell(const char *class_name, const char *text, rk_buffer *out) {
-    rk_buffer_printf(out, "<td%s%s%s>", class_name ? " class=\"" : "", class_name ? class_name : "", class_name ? "\"" : "");
+    rk_buffer_printf(out, "<td%s%s%s>", class_name ? " class=\"" : "", class_name ? class_name : "",
+                     class_name ? "\"" : "");
     rk_svg_escape(text, out);
     rk_buffer_text(out, "</td>");
 }
@@ -65,12 +67,14 @@ static void duration(double seconds, char *out) {
 }
 
 static void rows_of_runs(const rk_report_run *runs, size_t n, rk_buffer *out) {
-    static const char *const labels[] = {"model", "parameters", "epochs", "steps", "samples a step", "training time"};
+    static const char *const labels[] = {"model", "parameters",     "epochs",
+                                         "steps", "samples a step", "training time"};
     for (int row = 0; row < 6; row++) {
         begin_row(labels[row], out);
         for (size_t r = 0; r < n; r++) {
             char text[CELL_BYTES] = "-";
-            const char *setting = rk_settings_find(&runs[r].settings, row == 0 ? "model.kind" : "train.batch_size");
+            const char *setting =
+                rk_settings_find(&runs[r].settings, row == 0 ? "model.kind" : "train.batch_size");
             if (row == 1) grouped((double)runs[r].n_parameters, text);
             if (row == 2) grouped(runs[r].n_epochs, text);
             if (row == 3) grouped(runs[r].n_steps, text);
@@ -112,7 +116,8 @@ static bool any_finite(const double *values, size_t n) {
 }
 
 /* Metrics of the split, of one task. */
-static void rows_of_task(const rk_report_run *runs, size_t n, const char *task, bool named, double *values, rk_buffer *out) {
+static void rows_of_task(const rk_report_run *runs, size_t n, const char *task, bool named, double *values,
+                         rk_buffer *out) {
     for (int m = 0; m < RK_METRIC_COUNT; m++) {
         for (size_t r = 0; r < n; r++) {
             const rk_report_task *found = rk_report_find_task(&runs[r], task, NULL);
@@ -134,11 +139,13 @@ static double shown_value(const rk_report_run *run, const char *name) {
 static rk_status names_of_rankings(const rk_report_run *runs, size_t n, rk_report_names *names) {
     rk_status status = RK_OK;
     for (size_t r = 0; r < n; r++)
-        for (int32_t i = 0; status == RK_OK && i < runs[r].ranking.shown.n_shown; i++) status = rk_report_names_add(names, runs[r].ranking.shown.names[i]);
+        for (int32_t i = 0; status == RK_OK && i < runs[r].ranking.shown.n_shown; i++)
+            status = rk_report_names_add(names, runs[r].ranking.shown.names[i]);
     return status;
 }
 
-static void rows_of_rankings(const rk_report_run *runs, size_t n, const rk_report_names *names, double *values, rk_buffer *out) {
+static void rows_of_rankings(const rk_report_run *runs, size_t n, const rk_report_names *names,
+                             double *values, rk_buffer *out) {
     for (size_t i = 0; i < names->n; i++) {
         for (size_t r = 0; r < n; r++) values[r] = shown_value(&runs[r], names->names[i]);
         metric_row(names->names[i], rk_ranking_metric_find(names->names[i]), values, n, out);
@@ -154,12 +161,14 @@ static double best_logged(const rk_report_run *run, const char *kind, const char
     return best < 0 ? NAN : curve->values[best];
 }
 
-static void rows_of_ranking_log(const rk_report_run *runs, size_t n, const char *kind, const rk_report_names *names, double *values, rk_buffer *out) {
+static void rows_of_ranking_log(const rk_report_run *runs, size_t n, const char *kind,
+                                const rk_report_names *names, double *values, rk_buffer *out) {
     for (size_t i = 0; i < names->n; i++) {
         char key[320];
         snprintf(key, sizeof key, "%s/%s", kind, names->names[i]);
         int metric = rk_ranking_metric_find(names->names[i]);
-        for (size_t r = 0; r < n; r++) values[r] = runs[r].ranks ? best_logged(&runs[r], kind, key, metric) : NAN;
+        for (size_t r = 0; r < n; r++)
+            values[r] = runs[r].ranks ? best_logged(&runs[r], kind, key, metric) : NAN;
         if (any_finite(values, n)) metric_row(names->names[i], metric, values, n, out);
     }
 }
@@ -174,9 +183,11 @@ static double logged(const rk_report_run *run, const char *kind, const char *tas
 }
 
 /* What the log says of a task: the best evaluation of each metric, or the last test. */
-static void rows_of_log(const rk_report_run *runs, size_t n, const char *kind, const char *task, bool named, double *values, rk_buffer *out) {
+static void rows_of_log(const rk_report_run *runs, size_t n, const char *kind, const char *task, bool named,
+                        double *values, rk_buffer *out) {
     for (int m = 0; m < RK_METRIC_COUNT; m++) {
-        if (m == RK_METRIC_calibration && strcmp(kind, "valid") == 0) continue; /* there is no best one along a run */
+        if (m == RK_METRIC_calibration && strcmp(kind, "valid") == 0)
+            continue; /* there is no best one along a run */
         char label[300];
         snprintf(label, sizeof label, "%s%s%s", named ? task : "", named ? " " : "", rk_metric_name(m));
         for (size_t r = 0; r < n; r++) values[r] = logged(&runs[r], kind, task, m);
@@ -184,11 +195,13 @@ static void rows_of_log(const rk_report_run *runs, size_t n, const char *kind, c
     }
 }
 
-static void groups_of_metrics(const rk_report_run *runs, size_t n, const rk_report_names *tasks, const rk_report_names *rankings, const char *split, double *values,
+static void groups_of_metrics(const rk_report_run *runs, size_t n, const rk_report_names *tasks,
+                              const rk_report_names *rankings, const char *split, double *values,
                               rk_buffer *out) {
     static const struct {
         const char *kind, *title;
-    } logs[] = {{"valid", "best of each metric while training, on validation data"}, {"test", "test data, at the end of training"}};
+    } logs[] = {{"valid", "best of each metric while training, on validation data"},
+                {"test", "test data, at the end of training"}};
     char title[600];
     int64_t n_rows = 0;
     bool named = tasks->n > 1;
@@ -197,14 +210,17 @@ static void groups_of_metrics(const rk_report_run *runs, size_t n, const rk_repo
     grouped((double)n_rows, count);
     snprintf(title, sizeof title, "%s data, %s samples, with the run's final parameters", split, count);
     if (n_rows) begin_group(title, n, out);
-    for (size_t k = 0; n_rows && k < tasks->n; k++) rows_of_task(runs, n, tasks->names[k], named, values, out);
+    for (size_t k = 0; n_rows && k < tasks->n; k++)
+        rows_of_task(runs, n, tasks->names[k], named, values, out);
     rows_of_rankings(runs, n, rankings, values, out);
     for (int i = 0; i < 2; i++) {
-        if (n_rows && strcmp(split, "test") == 0 && strcmp(logs[i].kind, split) == 0) continue; /* which stands above */
+        if (n_rows && strcmp(split, "test") == 0 && strcmp(logs[i].kind, split) == 0)
+            continue; /* which stands above */
         size_t before = out->n_bytes;
         begin_group(logs[i].title, n, out);
         size_t empty = out->n_bytes;
-        for (size_t k = 0; k < tasks->n; k++) rows_of_log(runs, n, logs[i].kind, tasks->names[k], named, values, out);
+        for (size_t k = 0; k < tasks->n; k++)
+            rows_of_log(runs, n, logs[i].kind, tasks->names[k], named, values, out);
         rows_of_ranking_log(runs, n, logs[i].kind, rankings, values, out);
         if (out->n_bytes == empty) out->n_bytes = before;
     }
@@ -234,7 +250,8 @@ static rk_status group_of_settings(const rk_report_run *runs, size_t n, rk_buffe
     return status;
 }
 
-rk_status rk_report_table(const rk_report_run *runs, size_t n, const rk_report_names *tasks, const char *split, rk_buffer *out) {
+rk_status rk_report_table(const rk_report_run *runs, size_t n, const rk_report_names *tasks,
+                          const char *split, rk_buffer *out) {
     double *values;
     RK_TRY(rk_alloc(n, sizeof *values, &values));
     rk_buffer_text(out, "<div class=\"wide\"><table>\n");

@@ -18,14 +18,27 @@ static rk_status draw_roc(const rk_report_run *runs, size_t n, const char *name,
     for (size_t r = 0; r < n; r++) {
         const rk_report_task *task = rk_report_find_task(&runs[r], name, NULL);
         if (!task || !task->roc.n) continue;
-        series[n_series++] = (rk_series){.name = runs[r].name, .kind = RK_SERIES_CURVE, .colour = (int)(r % RK_CHART_COLOURS), .n = task->roc.n,
-                                         .x = task->roc.false_rates, .y = task->roc.true_rates};
+        series[n_series++] = (rk_series){.name = runs[r].name,
+                                         .kind = RK_SERIES_CURVE,
+                                         .colour = (int)(r % RK_CHART_COLOURS),
+                                         .n = task->roc.n,
+                                         .x = task->roc.false_rates,
+                                         .y = task->roc.true_rates};
     }
     rk_report_figure_begin(out);
-    rk_chart chart = {.title = "ROC curve: positives found", .width = SIZE, .height = SIZE, .x = {.title = "negatives taken for positives", .is_fixed = true, .high = 1},
-                      .y = {.is_fixed = true, .high = 1}, .series = series, .n_series = n_series, .has_diagonal = true};
+    rk_chart chart = {.title = "ROC curve: positives found",
+                      .width = SIZE,
+                      .height = SIZE,
+                      .x = {.title = "negatives taken for positives", .is_fixed = true, .high = 1},
+                      .y = {.is_fixed = true, .high = 1},
+                      .series = series,
+                      .n_series = n_series,
+                      .has_diagonal = true};
     rk_chart_draw(&chart, 0, 0, out);
-    rk_report_figure_end("For each threshold, the share of positives above it over the share of negatives above it. The area below is the AUC; the diagonal is chance.", out);
+    rk_report_figure_end(
+        "For each threshold, the share of positives above it over the share of negatives above it. The area "
+        "below is the AUC; the diagonal is chance.",
+        out);
     rk_free(series);
     return RK_OK;
 }
@@ -60,7 +73,9 @@ static rk_status columns_of(const rk_report_task *task, bin_columns *c) {
         c->observed[i] = bin->observed;
         c->low[i] = bin->low;
         c->high[i] = bin->high;
-        rk_snprintf(c->texts[i], sizeof c->texts[i], "%lld samples: predicted %.4g, observed %.4g (%.4g to %.4g)", (long long)bin->n, bin->predicted, bin->observed, bin->low, bin->high);
+        rk_snprintf(c->texts[i], sizeof c->texts[i],
+                    "%lld samples: predicted %.4g, observed %.4g (%.4g to %.4g)", (long long)bin->n,
+                    bin->predicted, bin->observed, bin->low, bin->high);
         c->notes[i] = c->texts[i];
     }
     return RK_OK;
@@ -77,19 +92,30 @@ static rk_axis common_axis(const rk_series *series, size_t n, bool binary) {
             rk_range_add(&range, series[s].high[i], false);
         }
     rk_scale scale = rk_scale_over(range, false, 0.03, 0, 1);
-    return (rk_axis){.is_fixed = true, .low = binary ? 0 : scale.low, .high = binary && scale.high > 0.5 ? 1 : scale.high}; /* rare positives fill the picture too */
+    return (rk_axis){
+        .is_fixed = true,
+        .low = binary ? 0 : scale.low,
+        .high = binary && scale.high > 0.5 ? 1 : scale.high}; /* rare positives fill the picture too */
 }
 
-static void draw_calibration_of(const rk_series *series, size_t n_series, bool binary, int64_t n_bin, rk_buffer *out) {
+static void draw_calibration_of(const rk_series *series, size_t n_series, bool binary, int64_t n_bin,
+                                rk_buffer *out) {
     rk_axis axis = common_axis(series, n_series, binary);
-    rk_chart chart = {.title = binary ? "Calibration: share of positives" : "Calibration: mean label", .width = SIZE, .height = SIZE, .x = axis, .y = axis, .series = series,
-                      .n_series = n_series, .has_diagonal = true};
+    rk_chart chart = {.title = binary ? "Calibration: share of positives" : "Calibration: mean label",
+                      .width = SIZE,
+                      .height = SIZE,
+                      .x = axis,
+                      .y = axis,
+                      .series = series,
+                      .n_series = n_series,
+                      .has_diagonal = true};
     chart.x.title = "mean prediction";
     rk_report_figure_begin(out);
     rk_chart_draw(&chart, 0, 0, out);
     char caption[500];
     snprintf(caption, sizeof caption,
-             "Samples in bins of about %lld by their prediction (equal predictions together). On the diagonal, what was predicted is what happened; the bars are where the "
+             "Samples in bins of about %lld by their prediction (equal predictions together). On the "
+             "diagonal, what was predicted is what happened; the bars are where the "
              "true mean of a bin may be, with 95%% confidence.",
              (long long)n_bin);
     rk_report_figure_end(caption, out);
@@ -110,8 +136,14 @@ static rk_status draw_calibration(const rk_report_run *runs, size_t n, const cha
         binary = task->binary;
         n_bin = n_bin ? n_bin : task->bins[0].n;
         RK_GOTO(columns_of(task, &columns[r]));
-        series[n_series++] = (rk_series){.name = runs[r].name, .colour = (int)(r % RK_CHART_COLOURS), .n = task->n_bins, .x = columns[r].predicted, .y = columns[r].observed,
-                                         .low = columns[r].low, .high = columns[r].high, .notes = columns[r].notes};
+        series[n_series++] = (rk_series){.name = runs[r].name,
+                                         .colour = (int)(r % RK_CHART_COLOURS),
+                                         .n = task->n_bins,
+                                         .x = columns[r].predicted,
+                                         .y = columns[r].observed,
+                                         .low = columns[r].low,
+                                         .high = columns[r].high,
+                                         .notes = columns[r].notes};
     }
     draw_calibration_of(series, n_series, binary, n_bin, out);
 done:
@@ -122,14 +154,15 @@ done:
 }
 
 rk_status rk_report_task_section(const rk_report_run *runs, size_t n, const char *name, rk_buffer *out) {
-    char (*notes)[32];
+    char(*notes)[32];
     bool binary = false;
     RK_TRY(rk_alloc(n, sizeof *notes, &notes));
     for (size_t r = 0; r < n; r++) {
         const rk_report_task *task = rk_report_find_task(&runs[r], name, NULL);
         if (!task) continue;
         binary = binary || task->binary;
-        rk_snprintf(notes[r], sizeof notes[r], task->binary ? "AUC %.4f" : "RMSE %.4f", task->metrics[task->binary ? RK_METRIC_auc : RK_METRIC_rmse]);
+        rk_snprintf(notes[r], sizeof notes[r], task->binary ? "AUC %.4f" : "RMSE %.4f",
+                    task->metrics[task->binary ? RK_METRIC_auc : RK_METRIC_rmse]);
     }
     rk_report_legend(runs, n, notes, out);
     rk_free(notes);

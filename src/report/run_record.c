@@ -28,7 +28,9 @@ int64_t rk_curve_best(const rk_curve *curve, bool larger_is_better) {
     int64_t best = -1;
     for (size_t i = 0; i < curve->n; i++) {
         if (!isfinite(curve->values[i])) continue;
-        if (best < 0 || (larger_is_better ? curve->values[i] > curve->values[best] : curve->values[i] < curve->values[best])) best = (int64_t)i;
+        if (best < 0 || (larger_is_better ? curve->values[i] > curve->values[best]
+                                          : curve->values[i] < curve->values[best]))
+            best = (int64_t)i;
     }
     return best;
 }
@@ -73,7 +75,9 @@ static rk_status add_entry(rk_run_record *record, json_t *object) {
         rk_buffer_clear(&name);
         rk_buffer_printf(&name, "%s/%s", kind, key);
         status = name.status;
-        if (status == RK_OK) status = add_value(record, name.data, (double)json_integer_value(step), json_is_null(value) ? NAN : json_number_value(value));
+        if (status == RK_OK)
+            status = add_value(record, name.data, (double)json_integer_value(step),
+                               json_is_null(value) ? NAN : json_number_value(value));
     }
     rk_buffer_release(&name);
     return status;
@@ -83,7 +87,8 @@ static rk_status read_line(rk_run_record *record, const char *line, size_t n_byt
     json_error_t error;
     json_t *object = json_loadb(line, n_bytes, 0, &error);
     RK_FAIL_IF(!object, RK_BAD_DATA, "it is not JSON: %s", error.text);
-    rk_status status = json_is_object(object) ? add_entry(record, object) : rk_error(RK_BAD_DATA, "it is no JSON object");
+    rk_status status =
+        json_is_object(object) ? add_entry(record, object) : rk_error(RK_BAD_DATA, "it is no JSON object");
     json_decref(object);
     return status;
 }
@@ -95,7 +100,9 @@ static rk_status read_lines(const char *text, const char *path, rk_run_record *r
         rk_status status = read_line(record, at, (size_t)(end - at));
         if (status == RK_BAD_DATA) {
             rk_error_context(status, "'%s', line %lld", path, number);
-            return rk_error_hint(status, "the run's log is damaged there; 'reckon train --resume' writes it anew from the last checkpoint on");
+            return rk_error_hint(status,
+                                 "the run's log is damaged there; 'reckon train --resume' writes it anew "
+                                 "from the last checkpoint on");
         }
         RK_TRY(status);
         at = *end ? end + 1 : end;
@@ -109,9 +116,13 @@ rk_status rk_run_record_read(const char *directory, rk_run_record *out) {
     rk_run_record record = {0};
     RK_TRY(rk_path_join(directory, "metrics.jsonl", &path));
     rk_status status;
-    if (!rk_file_exists(directory)) RK_GOTO(rk_error_hint(rk_error(RK_NOT_FOUND, "there is no directory '%s'", directory), "name the directory that 'reckon train' wrote, its train.output"));
+    if (!rk_file_exists(directory))
+        RK_GOTO(rk_error_hint(rk_error(RK_NOT_FOUND, "there is no directory '%s'", directory),
+                              "name the directory that 'reckon train' wrote, its train.output"));
     if (!rk_file_exists(path))
-        RK_GOTO(rk_error_hint(rk_error(RK_NOT_FOUND, "'%s' is no run's directory: it holds no metrics.jsonl", directory), "name the directory that 'reckon train' wrote, its train.output"));
+        RK_GOTO(rk_error_hint(
+            rk_error(RK_NOT_FOUND, "'%s' is no run's directory: it holds no metrics.jsonl", directory),
+            "name the directory that 'reckon train' wrote, its train.output"));
     RK_GOTO(rk_file_read(path, &text, &n_bytes));
     RK_GOTO(read_lines(text, path, &record));
     *out = record;

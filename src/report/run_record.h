@@ -20,7 +20,8 @@ typedef struct rk_run_record {
     size_t n, capacity;
 } rk_run_record;
 
-/* `directory`: the run's. RK_NOT_FOUND if it holds no metrics.jsonl; RK_BAD_DATA names the line that is damaged. */
+/* `directory`: the run's. RK_NOT_FOUND if it holds no metrics.jsonl; RK_BAD_DATA names the line that is
+ * damaged. */
 rk_status rk_run_record_read(const char *directory, rk_run_record *out);
 void rk_run_record_release(rk_run_record *record);
 const rk_curve *rk_run_record_find(const rk_run_record *record, const char *name); /* NULL: there is none */

@@ -16,14 +16,22 @@ void rk_samples_release(rk_samples *samples) {
 static rk_window window_of(const rk_batch *batch, const rk_data_schema *schema, rk_window_ids *ids) {
     for (int32_t f = 0; f < batch->n_features; f++) {
         const rk_ids *from = &batch->features[f];
-        ids[f] = (rk_window_ids){.n_rows = batch->n, .per_row = from->offsets ? -1 : from->ids_per_sample, .offsets = (int64_t *)(size_t)from->offsets,
-                                 .ids = (int64_t *)(size_t)from->ids, .weights = (float *)(size_t)from->weights};
+        ids[f] = (rk_window_ids){.n_rows = batch->n,
+                                 .per_row = from->offsets ? -1 : from->ids_per_sample,
+                                 .offsets = (int64_t *)(size_t)from->offsets,
+                                 .ids = (int64_t *)(size_t)from->ids,
+                                 .weights = (float *)(size_t)from->weights};
     }
-    return (rk_window){.schema = schema, .n_rows = batch->n, .dense = (float *)(size_t)batch->dense, .labels = (float *)(size_t)batch->labels,
-                       .sample_weights = (float *)(size_t)batch->sample_weights, .features = ids};
+    return (rk_window){.schema = schema,
+                       .n_rows = batch->n,
+                       .dense = (float *)(size_t)batch->dense,
+                       .labels = (float *)(size_t)batch->labels,
+                       .sample_weights = (float *)(size_t)batch->sample_weights,
+                       .features = ids};
 }
 
-static rk_status keep_batch(rk_predictor *p, const rk_batch *batch, const rk_data_schema *schema, int64_t max_rows, rk_samples *s) {
+static rk_status keep_batch(rk_predictor *p, const rk_batch *batch, const rk_data_schema *schema,
+                            int64_t max_rows, rk_samples *s) {
     RK_FAIL_IF(!batch->labels, RK_BAD_DATA, "the data has no labels to report on");
     if (!s->rows.schema) RK_TRY(rk_window_init(&s->rows, schema, true, batch->sample_weights != NULL, false));
     int64_t n = batch->n, before = s->rows.n_rows, n_tasks = batch->n_tasks;
@@ -50,13 +58,15 @@ rk_status rk_samples_keep(rk_predictor *p, const char *split, int64_t max_rows, 
     rk_status status = RK_OK;
     while (status == RK_OK && !(max_rows && samples.rows.n_rows >= max_rows)) {
         status = rk_dataset_next(dataset, &batch);
-        if (status == RK_OK) samples.batch_size = batch->n > samples.batch_size ? batch->n : samples.batch_size;
+        if (status == RK_OK)
+            samples.batch_size = batch->n > samples.batch_size ? batch->n : samples.batch_size;
         /* the transforms, and so their schema, are the predictor's */
         if (status == RK_OK) status = keep_batch(p, batch, rk_dataset_schema(dataset), max_rows, &samples);
     }
     rk_dataset_free(dataset);
     if (status == RK_END) status = RK_OK;
-    if (status == RK_OK && samples.rows.n_rows == 0) status = rk_error(RK_BAD_DATA, "the '%s' data has no rows", split);
+    if (status == RK_OK && samples.rows.n_rows == 0)
+        status = rk_error(RK_BAD_DATA, "the '%s' data has no rows", split);
     if (status == RK_OK)
         *out = samples;
     else
@@ -69,7 +79,8 @@ void rk_predicted_release(rk_predicted *predicted) {
     *predicted = (rk_predicted){0};
 }
 
-rk_status rk_samples_of_task(const rk_samples *samples, const float *predictions, int32_t task, rk_predicted *out) {
+rk_status rk_samples_of_task(const rk_samples *samples, const float *predictions, int32_t task,
+                             rk_predicted *out) {
     const rk_window *rows = &samples->rows;
     size_t all = (size_t)rows->n_rows, n_tasks = (size_t)rows->schema->n_tasks, n = 0;
     float *memory;
@@ -82,7 +93,10 @@ rk_status rk_samples_of_task(const rk_samples *samples, const float *predictions
         if (rows->has_weights) memory[2 * all + n] = rows->sample_weights[i];
         n++;
     }
-    *out = (rk_predicted){.n = n, .predictions = memory, .labels = memory + all, .weights = rows->has_weights ? memory + 2 * all : NULL};
+    *out = (rk_predicted){.n = n,
+                          .predictions = memory,
+                          .labels = memory + all,
+                          .weights = rows->has_weights ? memory + 2 * all : NULL};
     return RK_OK;
 }
 

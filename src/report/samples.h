@@ -14,12 +14,14 @@ typedef struct rk_samples {
     size_t predictions_capacity;
 } rk_samples;
 
-/* The split's first rows, up to max_rows (0: all of them), with their predictions. The predictor must outlive them. RK_BAD_DATA if there are no labels. */
+/* The split's first rows, up to max_rows (0: all of them), with their predictions. The predictor must outlive
+ * them. RK_BAD_DATA if there are no labels. */
 rk_status rk_samples_keep(rk_predictor *predictor, const char *split, int64_t max_rows, rk_samples *out);
 void rk_samples_release(rk_samples *samples);
 
 /* One task's samples that have a label, as arrays of their own, under `predictions` [n_rows, n_tasks]. */
-rk_status rk_samples_of_task(const rk_samples *samples, const float *predictions, int32_t task, rk_predicted *out);
+rk_status rk_samples_of_task(const rk_samples *samples, const float *predictions, int32_t task,
+                             rk_predicted *out);
 void rk_predicted_release(rk_predicted *predicted);
 /* All metrics of it [RK_METRIC_COUNT], but GAUC, whose groups are not kept. */
 rk_status rk_predicted_metrics(const rk_predicted *predicted, bool binary, double *values);

@@ -45,7 +45,8 @@ static bool is_plain_list(const rk_yaml_node *node) {
 static rk_status add_plain_list(rk_settings *settings, const char *key, const rk_yaml_node *node) {
     rk_buffer value = {0};
     rk_buffer_text(&value, "[");
-    for (size_t i = 0; i < node->n_children; i++) rk_buffer_printf(&value, "%s%s", i ? ", " : "", node->children[i]->scalar);
+    for (size_t i = 0; i < node->n_children; i++)
+        rk_buffer_printf(&value, "%s%s", i ? ", " : "", node->children[i]->scalar);
     rk_buffer_text(&value, "]");
     rk_status status = value.status;
     if (status == RK_OK) status = add(settings, key, value.data);
@@ -86,7 +87,8 @@ static rk_status walk_mapping(rk_settings *settings, rk_buffer *key, const rk_ya
 
 static rk_status walk(rk_settings *settings, rk_buffer *key, const rk_yaml_node *node) {
     if (node->kind == RK_YAML_SCALAR) return add(settings, key->data, node->scalar);
-    if (node->kind == RK_YAML_SEQUENCE && is_plain_list(node)) return add_plain_list(settings, key->data, node);
+    if (node->kind == RK_YAML_SEQUENCE && is_plain_list(node))
+        return add_plain_list(settings, key->data, node);
     return walk_mapping(settings, key, node);
 }
 
@@ -96,7 +98,8 @@ rk_status rk_settings_read(const char *text, rk_settings *out) {
     rk_settings settings = {0};
     rk_buffer key = {0};
     bool is_mapping = yaml.root && yaml.root->kind == RK_YAML_MAPPING;
-    rk_status status = is_mapping ? walk_mapping(&settings, &key, yaml.root) : rk_error(RK_BAD_DATA, "settings are a mapping");
+    rk_status status = is_mapping ? walk_mapping(&settings, &key, yaml.root)
+                                  : rk_error(RK_BAD_DATA, "settings are a mapping");
     rk_buffer_release(&key);
     rk_yaml_release(&yaml);
     if (status == RK_OK)
@@ -122,7 +125,8 @@ static bool has_part(const rk_settings *settings, const char *part, size_t n_byt
     return false;
 }
 
-/* The bytes of the first section, or entry of a list, on the way to a key that not all settings have; 0: there is none. */
+/* The bytes of the first section, or entry of a list, on the way to a key that not all settings have; 0:
+ * there is none. */
 static size_t partial_part(const rk_settings *settings, size_t n, const char *key) {
     bool in_list = false;
     for (const char *end = strpbrk(key, "].["); end; end = strpbrk(end + 1, "].[")) {
@@ -164,7 +168,8 @@ rk_status rk_settings_differing(const rk_settings *settings, size_t n_settings, 
                 rk_free(row);
                 continue;
             }
-            if (status == RK_OK && (status = rk_grow(&list, n_list, &capacity, sizeof *list)) != RK_OK) rk_free(row);
+            if (status == RK_OK && (status = rk_grow(&list, n_list, &capacity, sizeof *list)) != RK_OK)
+                rk_free(row);
             if (status == RK_OK) list[n_list++] = row;
         }
     if (status != RK_OK) {
@@ -179,16 +184,19 @@ rk_status rk_settings_differing(const rk_settings *settings, size_t n_settings, 
 enum { MOST_SAID = 4 };
 
 /* The names of a list's entries that others lack. list: up to the '['. */
-static size_t say_entries(const rk_settings *settings, size_t n_settings, const rk_settings *own, const char *list, size_t n_bytes, rk_buffer *out) {
+static size_t say_entries(const rk_settings *settings, size_t n_settings, const rk_settings *own,
+                          const char *list, size_t n_bytes, rk_buffer *out) {
     const char *before = NULL;
     size_t n = 0, length = 0;
     for (size_t i = 0; i < own->n; i++) { /* an entry's keys stand together */
-        const char *key = own->list[i].key, *end = strncmp(key, list, n_bytes) == 0 ? strchr(key + n_bytes, ']') : NULL;
+        const char *key = own->list[i].key,
+                   *end = strncmp(key, list, n_bytes) == 0 ? strchr(key + n_bytes, ']') : NULL;
         if (!end || (before && strncmp(key, before, length) == 0)) continue;
         before = key;
         length = (size_t)(end + 1 - key);
         if (partial_part(settings, n_settings, key) && n++ < MOST_SAID)
-            rk_buffer_printf(out, "%s%.*s", n > 1 ? ", " : "", (int)(end - key) - (int)n_bytes, key + n_bytes);
+            rk_buffer_printf(out, "%s%.*s", n > 1 ? ", " : "", (int)(end - key) - (int)n_bytes,
+                             key + n_bytes);
     }
     return n;
 }
@@ -203,7 +211,8 @@ static size_t say_section(const rk_settings *own, const char *section, size_t n_
     return n;
 }
 
-void rk_settings_text(const rk_settings *settings, size_t n_settings, size_t which, const char *key, rk_buffer *out) {
+void rk_settings_text(const rk_settings *settings, size_t n_settings, size_t which, const char *key,
+                      rk_buffer *out) {
     const char *value = rk_settings_find(&settings[which], key);
     size_t n_bytes = strlen(key), n = 0;
     if (value)

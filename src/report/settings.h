@@ -6,7 +6,8 @@
 
 #include "base/buffer.h"
 
-/* "model.dropout" = "0.2"; an entry of a list that has a name or a kind goes by it: "data.features[age].hash". */
+/* "model.dropout" = "0.2"; an entry of a list that has a name or a kind goes by it:
+ * "data.features[age].hash". */
 typedef struct rk_setting {
     char *key, *value;
 } rk_setting;
@@ -21,10 +22,13 @@ rk_status rk_settings_read(const char *yaml, rk_settings *out);
 void rk_settings_release(rk_settings *settings);
 const char *rk_settings_find(const rk_settings *settings, const char *key); /* NULL: it is not there */
 
-/* The keys [*n] that have not the same value in all of them, each once; train.output is left out. Of a section, or an entry of a list, that only some of
- * them have there is one: "train.plateau", "data.features[]". Free with rk_free_strings. */
+/* The keys [*n] that have not the same value in all of them, each once; train.output is left out. Of a
+ * section, or an entry of a list, that only some of them have there is one: "train.plateau",
+ * "data.features[]". Free with rk_free_strings. */
 rk_status rk_settings_differing(const rk_settings *settings, size_t n_settings, char ***keys, size_t *n);
-/* What settings `which` say of such a key, into out: the value, or a few of the section's, or names of a few entries that others lack; "": nothing. */
-void rk_settings_text(const rk_settings *settings, size_t n_settings, size_t which, const char *key, rk_buffer *out);
+/* What settings `which` say of such a key, into out: the value, or a few of the section's, or names of a few
+ * entries that others lack; "": nothing. */
+void rk_settings_text(const rk_settings *settings, size_t n_settings, size_t which, const char *key,
+                      rk_buffer *out);
 
 #endif

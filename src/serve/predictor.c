@@ -38,13 +38,15 @@ static rk_status try_device(int32_t number) {
 static void warn_of_processors(const rk_predictor *p) {
     if (p->comm && rk_comm_rank(p->comm) > 0) return;
     const char *reason = rk_last_error();
-    rk_log(RK_LOG_WARNING, "the run was trained on a GPU; here the processors predict: %.*s", (int)strcspn(reason, "\n"), reason);
+    rk_log(RK_LOG_WARNING, "the run was trained on a GPU; here the processors predict: %.*s",
+           (int)strcspn(reason, "\n"), reason);
 }
 
 /* The GPU to predict on; NULL: none. */
 static rk_status choose_device(const rk_predictor *p, const char *wanted, const rk_model_device **out) {
     const rk_config *c = p->config;
-    RK_FAIL_IF(wanted && strcmp(wanted, "cpu") != 0 && strcmp(wanted, "cuda") != 0, RK_INVALID_ARGUMENT, "there is no device '%s'; there are cpu and cuda", wanted);
+    RK_FAIL_IF(wanted && strcmp(wanted, "cpu") != 0 && strcmp(wanted, "cuda") != 0, RK_INVALID_ARGUMENT,
+               "there is no device '%s'; there are cpu and cuda", wanted);
     bool cuda = wanted ? strcmp(wanted, "cuda") == 0 : c->device.kind == RK_DEVICE_CUDA;
     *out = cuda ? &c->model_device : NULL;
     if (!cuda) return RK_OK;
@@ -59,7 +61,9 @@ static rk_status choose_device(const rk_predictor *p, const char *wanted, const 
 static rk_status load_model(rk_predictor *p, const char *device) {
     const rk_config *c = p->config;
     const rk_model_device *on;
-    rk_model_cluster cluster = {.comm = p->comm, .request = {.batch_size = c->train.batch_size, .replicate_below = c->cluster.replicate_below}};
+    rk_model_cluster cluster = {
+        .comm = p->comm,
+        .request = {.batch_size = c->train.batch_size, .replicate_below = c->cluster.replicate_below}};
     const rk_model_cluster *over = p->comm ? &cluster : NULL;
     if (over) cluster.request.roles.n_trainers = rk_comm_size(p->comm);
     RK_TRY(choose_device(p, device, &on));
@@ -133,32 +137,42 @@ const char *rk_predictor_path(const rk_predictor *p) {
     return p->path;
 }
 
-static rk_status open_section(const rk_predictor *p, const rk_data_section *section, const char *split, bool labels_optional, rk_dataset **out) {
+static rk_status open_section(const rk_predictor *p, const rk_data_section *section, const char *split,
+                              bool labels_optional, rk_dataset **out) {
     const rk_config *c = p->config;
     int64_t batch = c->train.evaluate.batch_size ? c->train.evaluate.batch_size : c->train.batch_size;
-    rk_dataset_options options = {.directory = c->directory, .split = split, .batch_size = batch, .seed = (uint64_t)c->data.seed, .labels_optional = labels_optional};
+    rk_dataset_options options = {.directory = c->directory,
+                                  .split = split,
+                                  .batch_size = batch,
+                                  .seed = (uint64_t)c->data.seed,
+                                  .labels_optional = labels_optional};
     return rk_dataset_create(section, c->transforms, &options, out);
 }
 
-rk_status rk_predictor_open_data(const rk_predictor *p, const char *split, bool labels_optional, rk_dataset **out) {
+rk_status rk_predictor_open_data(const rk_predictor *p, const char *split, bool labels_optional,
+                                 rk_dataset **out) {
     return open_section(p, &p->config->data, split, labels_optional, out);
 }
 
 /* Rows that are drawn from train have no numbers of their own in a file. */
 static bool is_share(const rk_data_section *section, const char *split) {
-    return (strcmp(split, "valid") == 0 && section->valid.fraction > 0) || (strcmp(split, "test") == 0 && section->test.fraction > 0);
+    return (strcmp(split, "valid") == 0 && section->valid.fraction > 0) ||
+           (strcmp(split, "test") == 0 && section->test.fraction > 0);
 }
 
 static rk_status check_finite(const rk_predictor *p, int64_t row, const float *predictions) {
     for (int32_t t = 0; t < rk_predictor_n_tasks(p); t++)
         if (!isfinite(predictions[t]))
-            return rk_error_hint(rk_error(RK_NOT_FINITE, "row %lld: the prediction of '%s' is not finite", (long long)row, rk_predictor_task_name(p, t)),
-                                 "parameters of the checkpoint, or numbers of the row, are too large or none");
+            return rk_error_hint(
+                rk_error(RK_NOT_FINITE, "row %lld: the prediction of '%s' is not finite", (long long)row,
+                         rk_predictor_task_name(p, t)),
+                "parameters of the checkpoint, or numbers of the row, are too large or none");
     return RK_OK;
 }
 
 /* One batch's rows to the callback. */
-static rk_status predict_batch(rk_predictor *p, const rk_batch *batch, float **predictions, size_t *capacity, rk_prediction_callback row, void *user) {
+static rk_status predict_batch(rk_predictor *p, const rk_batch *batch, float **predictions, size_t *capacity,
+                               rk_prediction_callback row, void *user) {
     size_t n_tasks = (size_t)rk_predictor_n_tasks(p), need = (size_t)batch->n * n_tasks;
     if (need > *capacity) {
         RK_TRY(rk_realloc(need, sizeof **predictions, predictions));
@@ -185,15 +199,20 @@ rk_status rk_predictor_file(rk_predictor *p, const char *path, rk_prediction_cal
     RK_TRY(rk_comm_agree(p->comm, open_section(p, &section, path, true, &dataset)));
     rk_status status;
     while ((status = rk_dataset_next(dataset, &batch)) == RK_OK)
-        if ((status = rk_comm_agree(p->comm, predict_batch(p, batch, &predictions, &capacity, row, user))) != RK_OK) break;
+        if ((status = rk_comm_agree(p->comm, predict_batch(p, batch, &predictions, &capacity, row, user))) !=
+            RK_OK)
+            break;
     rk_free(predictions);
     rk_dataset_free(dataset);
     if (skips && status == RK_BAD_DATA)
-        return rk_error_hint(status, "each row has a prediction, so 'on_bad_row: skip' does not hold here; mend the row, or take it out of the file");
+        return rk_error_hint(status,
+                             "each row has a prediction, so 'on_bad_row: skip' does not hold here; mend the "
+                             "row, or take it out of the file");
     return status == RK_END ? RK_OK : status;
 }
 
-rk_status rk_predictor_evaluate(rk_predictor *p, const char *split, const rk_metric **metrics, int32_t *n_metrics, int64_t *n_rows) {
+rk_status rk_predictor_evaluate(rk_predictor *p, const char *split, const rk_metric **metrics,
+                                int32_t *n_metrics, int64_t *n_rows) {
     rk_dataset *dataset;
     RK_TRY(check_same(p, split));
     RK_TRY(rk_comm_agree(p->comm, rk_predictor_open_data(p, split, false, &dataset)));

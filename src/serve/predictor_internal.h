@@ -8,14 +8,16 @@
 #include "train/evaluate/evaluation.h"
 
 struct rk_predictor {
-    rk_comm *comm;            /* NULL: one process */
+    rk_comm *comm; /* NULL: one process */
     char *path;
     rk_config *config;
     rk_model *model;
     rk_evaluation evaluation; /* the last one */
 };
 
-/* A split of the run ("valid", "test", ...) or a file, in batches as evaluations have them, in the file's order. */
-rk_status rk_predictor_open_data(const rk_predictor *predictor, const char *split, bool labels_optional, rk_dataset **out);
+/* A split of the run ("valid", "test", ...) or a file, in batches as evaluations have them, in the file's
+ * order. */
+rk_status rk_predictor_open_data(const rk_predictor *predictor, const char *split, bool labels_optional,
+                                 rk_dataset **out);
 
 #endif

@@ -22,12 +22,15 @@ void rk_search_space_release(rk_search_space *space) {
 }
 
 /* A new key at the space's end, and where its values begin. */
-static rk_status add_key(rk_search_space *space, const char *text, const char *form, rk_search_key **out, const char **values) {
+static rk_status add_key(rk_search_space *space, const char *text, const char *form, rk_search_key **out,
+                         const char **values) {
     const char *equals = strchr(text, '=');
-    if (!equals || equals == text || !equals[1]) return rk_error_hint(rk_error(RK_CONFIG, "'%s' names no values for a key", text), "write %s", form);
+    if (!equals || equals == text || !equals[1])
+        return rk_error_hint(rk_error(RK_CONFIG, "'%s' names no values for a key", text), "write %s", form);
     for (size_t k = 0; k < space->n; k++)
-        RK_FAIL_IF(strlen(space->keys[k].key) == (size_t)(equals - text) && memcmp(space->keys[k].key, text, (size_t)(equals - text)) == 0, RK_CONFIG,
-                   "the key '%s' is searched twice", space->keys[k].key);
+        RK_FAIL_IF(strlen(space->keys[k].key) == (size_t)(equals - text) &&
+                       memcmp(space->keys[k].key, text, (size_t)(equals - text)) == 0,
+                   RK_CONFIG, "the key '%s' is searched twice", space->keys[k].key);
     RK_TRY(rk_grow(&space->keys, space->n, &space->capacity, sizeof *space->keys));
     rk_search_key *key = &space->keys[space->n];
     *key = (rk_search_key){0};
@@ -75,7 +78,8 @@ rk_status rk_search_space_add_grid(rk_search_space *space, const char *text) {
 }
 
 static rk_status bad_range(const char *text) {
-    return rk_error_hint(rk_error(RK_CONFIG, "'%s' is no range", text), "write KEY=LOW..HIGH, with :log or :int behind it where it is meant so");
+    return rk_error_hint(rk_error(RK_CONFIG, "'%s' is no range", text),
+                         "write KEY=LOW..HIGH, with :log or :int behind it where it is meant so");
 }
 
 rk_status rk_search_space_add_range(rk_search_space *space, const char *text) {
@@ -84,7 +88,9 @@ rk_status rk_search_space_add_range(rk_search_space *space, const char *text) {
     RK_TRY(add_key(space, text, "KEY=LOW..HIGH[:log][:int]", &key, &at));
     const char *dots = strstr(at, ".."), *end = strchrnul(at, ':');
     if (!dots || dots > end) return bad_range(text);
-    if (!rk_parse_f64((rk_span){at, (size_t)(dots - at)}, &key->low) || !rk_parse_f64((rk_span){dots + 2, (size_t)(end - dots) - 2}, &key->high)) return bad_range(text);
+    if (!rk_parse_f64((rk_span){at, (size_t)(dots - at)}, &key->low) ||
+        !rk_parse_f64((rk_span){dots + 2, (size_t)(end - dots) - 2}, &key->high))
+        return bad_range(text);
     while (*end) {
         const char *word = end + 1;
         end = strchrnul(word, ':');
@@ -96,9 +102,12 @@ rk_status rk_search_space_add_range(rk_search_space *space, const char *text) {
         else
             return bad_range(text);
     }
-    RK_FAIL_IF(!isfinite(key->low) || !isfinite(key->high) || !(key->low < key->high), RK_CONFIG, "'%s': a range goes from a lower to a higher number", text);
+    RK_FAIL_IF(!isfinite(key->low) || !isfinite(key->high) || !(key->low < key->high), RK_CONFIG,
+               "'%s': a range goes from a lower to a higher number", text);
     RK_FAIL_IF(key->log && key->low <= 0, RK_CONFIG, "'%s': a logarithmic range begins above 0", text);
-    RK_FAIL_IF(key->whole && (fabs(key->low) > 1e15 || fabs(key->high) > 1e15 || ceil(key->low) > floor(key->high)), RK_CONFIG, "'%s' holds no whole number", text);
+    RK_FAIL_IF(
+        key->whole && (fabs(key->low) > 1e15 || fabs(key->high) > 1e15 || ceil(key->low) > floor(key->high)),
+        RK_CONFIG, "'%s' holds no whole number", text);
     return RK_OK;
 }
 
@@ -106,7 +115,9 @@ rk_status rk_search_space_size(const rk_search_space *space, int64_t *out) {
     int64_t n = 1;
     for (size_t k = 0; k < space->n; k++) {
         n *= (int64_t)space->keys[k].n_values;
-        RK_FAIL_IF(n > MOST_TRIALS, RK_CONFIG, "the grids have more than %d combinations\nhint: try some of them with --random N", MOST_TRIALS);
+        RK_FAIL_IF(n > MOST_TRIALS, RK_CONFIG,
+                   "the grids have more than %d combinations\nhint: try some of them with --random N",
+                   MOST_TRIALS);
     }
     *out = n;
     return RK_OK;
@@ -119,7 +130,8 @@ static double draw(const rk_search_key *key, double uniform) {
     return key->whole ? fmin(floor(value), high - 1) : value;
 }
 
-rk_status rk_search_space_value(const rk_search_space *space, bool random, uint64_t seed, int64_t trial, size_t k, char **out) {
+rk_status rk_search_space_value(const rk_search_space *space, bool random, uint64_t seed, int64_t trial,
+                                size_t k, char **out) {
     const rk_search_key *key = &space->keys[k];
     rk_rng rng = {seed, (uint64_t)trial, (uint64_t)k << 32};
     if (key->n_values && random) return rk_strdup(key->values[rk_rng_below(&rng, key->n_values)], out);

@@ -28,7 +28,9 @@ void rk_search_space_release(rk_search_space *space);
 
 /* Combinations of all grids. */
 rk_status rk_search_space_size(const rk_search_space *space, int64_t *out);
-/* Value of key k in combination `trial` (the last key changes fastest), or drawn from (seed, trial, k): the same however many trials there are. rk_free. */
-rk_status rk_search_space_value(const rk_search_space *space, bool random, uint64_t seed, int64_t trial, size_t k, char **out);
+/* Value of key k in combination `trial` (the last key changes fastest), or drawn from (seed, trial, k): the
+ * same however many trials there are. rk_free. */
+rk_status rk_search_space_value(const rk_search_space *space, bool random, uint64_t seed, int64_t trial,
+                                size_t k, char **out);
 
 #endif

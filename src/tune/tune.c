@@ -42,8 +42,10 @@ static rk_status overrides_of(const rk_tune *t, const rk_trial *trial, overrides
     char *output = NULL;
     rk_status status;
     RK_GOTO(rk_alloc(t->options.n_overrides + t->space.n + 1, sizeof *o.list, &o.list));
-    for (size_t i = 0; i < t->options.n_overrides; i++) RK_GOTO(add_override(&o, t->options.overrides[i], NULL));
-    for (size_t k = 0; trial && k < t->space.n; k++) RK_GOTO(add_override(&o, t->space.keys[k].key, trial->values[k]));
+    for (size_t i = 0; i < t->options.n_overrides; i++)
+        RK_GOTO(add_override(&o, t->options.overrides[i], NULL));
+    for (size_t k = 0; trial && k < t->space.n; k++)
+        RK_GOTO(add_override(&o, t->space.keys[k].key, trial->values[k]));
     if (trial) {
         RK_GOTO(rk_path_join(t->output, trial->name, &output));
         RK_GOTO(add_override(&o, "train.output", output));
@@ -68,12 +70,16 @@ rk_status rk_tune_load(const rk_tune *t, const rk_trial *trial, rk_config **out)
 static rk_status choose_metric(rk_tune *t, const rk_config *c) {
     int task = c->watched_task, metric = c->watched_metric;
     if (!c->has_valid)
-        return rk_error_hint(rk_error(RK_CONFIG, "%s: a search needs validation data to judge by", t->path), "give data.valid a path, or a fraction of train: valid: {fraction: 0.1}");
+        return rk_error_hint(rk_error(RK_CONFIG, "%s: a search needs validation data to judge by", t->path),
+                             "give data.valid a path, or a fraction of train: valid: {fraction: 0.1}");
     if (t->options.metric) RK_TRY(rk_config_find_metric(c, t->options.metric, "--metric", &task, &metric));
     char name[256];
     rk_config_metric_name(c, task, metric, name, sizeof name);
-    if (!rk_evaluation_shows(c, task, metric)) return rk_error_hint(rk_error(RK_CONFIG, "%s: '%s' is not among train.metrics", t->path, name), "name it there, so that evaluations log it");
-    RK_FAIL_IF(metric == RK_METRIC_calibration, RK_CONFIG, "'calibration' is best at 1, not at an end: a search cannot go by it");
+    if (!rk_evaluation_shows(c, task, metric))
+        return rk_error_hint(rk_error(RK_CONFIG, "%s: '%s' is not among train.metrics", t->path, name),
+                             "name it there, so that evaluations log it");
+    RK_FAIL_IF(metric == RK_METRIC_calibration, RK_CONFIG,
+               "'calibration' is best at 1, not at an end: a search cannot go by it");
     t->larger_is_better = rk_metric_larger_is_better(metric);
     return rk_strdup(name, &t->metric);
 }
@@ -108,9 +114,15 @@ static rk_status read_space(rk_tune *t) {
     const rk_tune_options *o = &t->options;
     for (size_t i = 0; i < o->n_grids; i++) RK_TRY(rk_search_space_add_grid(&t->space, o->grids[i]));
     for (size_t i = 0; i < o->n_ranges; i++) RK_TRY(rk_search_space_add_range(&t->space, o->ranges[i]));
-    if (t->space.n == 0) return rk_error_hint(rk_error(RK_CONFIG, "there is nothing to search"), "name keys with --grid KEY=A,B or --random N --range KEY=LOW..HIGH");
-    if (o->n_ranges && !o->n_random) return rk_error_hint(rk_error(RK_CONFIG, "a range has no end of values"), "say with --random N how many to try");
-    for (size_t k = 0; k < t->space.n; k++) RK_FAIL_IF(strcmp(t->space.keys[k].key, "train.output") == 0, RK_CONFIG, "'train.output' is each trial's own and cannot be searched");
+    if (t->space.n == 0)
+        return rk_error_hint(rk_error(RK_CONFIG, "there is nothing to search"),
+                             "name keys with --grid KEY=A,B or --random N --range KEY=LOW..HIGH");
+    if (o->n_ranges && !o->n_random)
+        return rk_error_hint(rk_error(RK_CONFIG, "a range has no end of values"),
+                             "say with --random N how many to try");
+    for (size_t k = 0; k < t->space.n; k++)
+        RK_FAIL_IF(strcmp(t->space.keys[k].key, "train.output") == 0, RK_CONFIG,
+                   "'train.output' is each trial's own and cannot be searched");
     t->n_trials = o->n_random;
     return o->n_random ? RK_OK : rk_search_space_size(&t->space, &t->n_trials);
 }
@@ -122,7 +134,8 @@ static rk_status make_trial(const rk_tune *t, int64_t number, rk_trial *trial) {
     trial->step = NAN;
     RK_TRY(rk_alloc(t->space.n, sizeof *trial->values, &trial->values));
     for (size_t k = 0; k < t->space.n; k++) {
-        RK_TRY(rk_search_space_value(&t->space, t->options.n_random > 0, t->options.seed, number, k, &trial->values[k]));
+        RK_TRY(rk_search_space_value(&t->space, t->options.n_random > 0, t->options.seed, number, k,
+                                     &trial->values[k]));
         rk_buffer_printf(&settings, "%s%s=%s", k ? " " : "", t->space.keys[k].key, trial->values[k]);
     }
     rk_status status = settings.status;
@@ -138,7 +151,8 @@ static rk_status make_trials(rk_tune *t) {
         rk_config *config;
         RK_TRY(make_trial(t, i, &t->trials[i]));
         rk_status status = rk_tune_load(t, &t->trials[i], &config);
-        if (status != RK_OK) return rk_error_context(status, "%s (%s)", t->trials[i].name, t->trials[i].settings);
+        if (status != RK_OK)
+            return rk_error_context(status, "%s (%s)", t->trials[i].name, t->trials[i].settings);
         rk_config_free(config);
     }
     return RK_OK;

@@ -15,7 +15,8 @@ static json_t *number_or_null(double value) {
 
 static json_t *trial_to_json(const rk_tune *t, const rk_trial *trial) {
     json_t *values = json_object(), *object = json_object();
-    for (size_t k = 0; k < t->space.n; k++) json_object_set_new(values, t->space.keys[k].key, json_string(trial->values[k]));
+    for (size_t k = 0; k < t->space.n; k++)
+        json_object_set_new(values, t->space.keys[k].key, json_string(trial->values[k]));
     json_object_set_new(object, "name", json_string(trial->name));
     json_object_set_new(object, "settings", values);
     json_object_set_new(object, "state", json_string(rk_trial_state_names[trial->state]));
@@ -87,7 +88,8 @@ static rk_status path_of(const rk_tune *t, const char *name, char **out) {
     return rk_path_join(t->output, name, out);
 }
 
-static rk_status write_one(const rk_tune *t, const char *name, rk_status (*make)(const rk_tune *, rk_buffer *)) {
+static rk_status write_one(const rk_tune *t, const char *name,
+                           rk_status (*make)(const rk_tune *, rk_buffer *)) {
     rk_buffer text = {0};
     char *path = NULL;
     rk_status status;
@@ -136,13 +138,17 @@ static rk_status read_trial(rk_trial *trial, json_t *record) {
 
 static rk_status read_trials(rk_tune *t, json_t *root, const char *path) {
     if (!is_text(root, "config_crc32c", t->fingerprint) || !is_text(root, "metric", t->metric))
-        return rk_error_hint(rk_error(RK_CONFIG, "'%s' is of a search over another configuration", path), "search with the run file, --set and --metric as they were, or choose another --output");
+        return rk_error_hint(
+            rk_error(RK_CONFIG, "'%s' is of a search over another configuration", path),
+            "search with the run file, --set and --metric as they were, or choose another --output");
     json_t *trials = json_object_get(root, "trials");
     for (int64_t i = 0; i < t->n_trials && (size_t)i < json_array_size(trials); i++) {
         json_t *record = json_array_get(trials, (size_t)i);
         if (!has_same_settings(t, &t->trials[i], record))
-            return rk_error_hint(rk_error(RK_CONFIG, "'%s': %s had other settings than '%s'", path, t->trials[i].name, t->trials[i].settings),
-                                 "search over the same grids and ranges with the same --seed, or choose another --output");
+            return rk_error_hint(
+                rk_error(RK_CONFIG, "'%s': %s had other settings than '%s'", path, t->trials[i].name,
+                         t->trials[i].settings),
+                "search over the same grids and ranges with the same --seed, or choose another --output");
         RK_TRY(read_trial(&t->trials[i], record));
     }
     return RK_OK;
@@ -156,10 +162,13 @@ rk_status rk_tune_read(rk_tune *t) {
     RK_TRY(path_of(t, "tune.json", &path));
     rk_status status = RK_OK;
     if (!rk_file_exists(path)) goto done;
-    if (!t->options.resume) RK_GOTO(rk_error_hint(rk_error(RK_CONFIG, "'%s' already holds a search", t->output), "go on with it by --resume, or choose another --output"));
+    if (!t->options.resume)
+        RK_GOTO(rk_error_hint(rk_error(RK_CONFIG, "'%s' already holds a search", t->output),
+                              "go on with it by --resume, or choose another --output"));
     RK_GOTO(rk_file_read(path, &text, &n_bytes));
     root = json_loadb(text, n_bytes, 0, &error);
-    RK_GOTO(root ? read_trials(t, root, path) : rk_error(RK_BAD_DATA, "'%s', line %d: it is not JSON: %s", path, error.line, error.text));
+    RK_GOTO(root ? read_trials(t, root, path)
+                 : rk_error(RK_BAD_DATA, "'%s', line %d: it is not JSON: %s", path, error.line, error.text));
 done:
     json_decref(root);
     rk_free(text);

@@ -14,29 +14,30 @@ typedef enum rk_trial_state {
 #define RK_TRIAL_ENUM(name) RK_TRIAL_##name,
     RK_TRIAL_STATE_LIST(RK_TRIAL_ENUM)
 #undef RK_TRIAL_ENUM
-    RK_TRIAL_STATE_COUNT
+        RK_TRIAL_STATE_COUNT
 } rk_trial_state;
 extern const char *const rk_trial_state_names[RK_TRIAL_STATE_COUNT];
 
 typedef struct rk_trial {
-    char name[32];   /* "trial-001" */
-    char **values;   /* [space.n] of each key */
-    char *settings;  /* "key=value key=value" */
+    char name[32];  /* "trial-001" */
+    char **values;  /* [space.n] of each key */
+    char *settings; /* "key=value key=value" */
     rk_trial_state state;
-    double best;     /* the metric's, over its evaluations; NaN: none */
-    double step;     /* where that was */
+    double best; /* the metric's, over its evaluations; NaN: none */
+    double step; /* where that was */
     double seconds;
-    char *error;     /* what failed, in one line; or NULL */
+    char *error; /* what failed, in one line; or NULL */
 } rk_trial;
 
 struct rk_tune {
     rk_tune_options options;
     char *path, *output, *metric;
-    rk_folder_lock *lock;       /* of the search's directory; each trial's has its own */
-    char *fingerprint;          /* of the resolved run file without what is searched: a search goes on only with the same */
+    rk_folder_lock *lock; /* of the search's directory; each trial's has its own */
+    char *fingerprint;    /* of the resolved run file without what is searched: a search goes on only with the
+                             same */
     bool larger_is_better;
     rk_search_space space;
-    rk_trial *trials;           /* [n_trials] */
+    rk_trial *trials; /* [n_trials] */
     int64_t n_trials;
     rk_trainer *_Atomic running;
     atomic_int stop;
@@ -51,7 +52,8 @@ bool rk_tune_is_better(const rk_tune *tune, double a, double b); /* NaN is bette
 
 /* tune.json, tune.csv and tune.svg. */
 rk_status rk_tune_write(const rk_tune *tune);
-/* The trials that tune.json says are over; RK_CONFIG if it is of another search. Nothing happens if it is not there. */
+/* The trials that tune.json says are over; RK_CONFIG if it is of another search. Nothing happens if it is not
+ * there. */
 rk_status rk_tune_read(rk_tune *tune);
 rk_status rk_tune_draw(const rk_tune *tune, rk_buffer *out);
 

@@ -44,7 +44,14 @@ static size_t best_of(const rk_tune *t, const panel *p) {
 }
 
 static rk_series points(const rk_tune *t, const panel *p) {
-    return (rk_series){.name = "a trial", .kind = RK_SERIES_POINTS, .n = (size_t)t->n_trials, .x = p->x, .y = p->y, .notes = p->notes, .has_mark = true, .mark = best_of(t, p)};
+    return (rk_series){.name = "a trial",
+                       .kind = RK_SERIES_POINTS,
+                       .n = (size_t)t->n_trials,
+                       .x = p->x,
+                       .y = p->y,
+                       .notes = p->notes,
+                       .has_mark = true,
+                       .mark = best_of(t, p)};
 }
 
 static void place(size_t number, double *x, double *y) {
@@ -55,8 +62,20 @@ static void place(size_t number, double *x, double *y) {
 static void draw_progress(const rk_tune *t, panel *p, rk_buffer *out) {
     double x, y;
     for (int64_t i = 0; i < t->n_trials; i++) p->x[i] = (double)i + 1;
-    rk_series series[] = {{.name = "best so far", .kind = RK_SERIES_STEPS, .colour = 1, .n = (size_t)t->n_trials, .x = p->x, .y = p->best}, points(t, p)};
-    rk_chart chart = {.title = "over trials", .width = WIDTH, .height = HEIGHT, .x = {.is_whole = true}, .series = series, .n_series = 2, .has_legend = true};
+    rk_series series[] = {{.name = "best so far",
+                           .kind = RK_SERIES_STEPS,
+                           .colour = 1,
+                           .n = (size_t)t->n_trials,
+                           .x = p->x,
+                           .y = p->best},
+                          points(t, p)};
+    rk_chart chart = {.title = "over trials",
+                      .width = WIDTH,
+                      .height = HEIGHT,
+                      .x = {.is_whole = true},
+                      .series = series,
+                      .n_series = 2,
+                      .has_legend = true};
     place(0, &x, &y);
     rk_chart_draw(&chart, x, y, out);
 }
@@ -75,7 +94,12 @@ static void draw_key(const rk_tune *t, size_t k, panel *p, rk_buffer *out) {
     rk_series series = points(t, p);
     char title[300];
     snprintf(title, sizeof title, "by %s", key->key);
-    rk_chart chart = {.title = title, .width = WIDTH, .height = HEIGHT, .x = {.log = key->log, .is_whole = key->whole}, .series = &series, .n_series = 1};
+    rk_chart chart = {.title = title,
+                      .width = WIDTH,
+                      .height = HEIGHT,
+                      .x = {.log = key->log, .is_whole = key->whole},
+                      .series = &series,
+                      .n_series = 1};
     if (key->n_values) {
         chart.x.categories = (const char *const *)key->values;
         chart.x.n_categories = key->n_values;
@@ -86,13 +110,20 @@ static void draw_key(const rk_tune *t, size_t k, panel *p, rk_buffer *out) {
 
 static void begin(const rk_tune *t, rk_buffer *out) {
     size_t n = t->space.n + 1, n_rows = (n + COLUMNS - 1) / COLUMNS;
-    int width = 2 * MARGIN + COLUMNS * WIDTH + (COLUMNS - 1) * GAP, height = TOP + (int)n_rows * (HEIGHT + GAP) + 8;
+    int width = 2 * MARGIN + COLUMNS * WIDTH + (COLUMNS - 1) * GAP,
+        height = TOP + (int)n_rows * (HEIGHT + GAP) + 8;
     char title[400];
     const char *slash = strrchr(t->path, '/');
     snprintf(title, sizeof title, "%s of %s on validation data", t->metric, slash ? slash + 1 : t->path);
-    rk_buffer_printf(out, "<svg class=\"chart\" xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n<style>\n", width, height, width, height);
+    rk_buffer_printf(out,
+                     "<svg class=\"chart\" xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+                     "viewBox=\"0 0 %d %d\">\n<style>\n",
+                     width, height, width, height);
     rk_chart_style(out);
-    rk_buffer_printf(out, ".head{font-size:17px!important;font-weight:650}\n</style>\n<rect width=\"%d\" height=\"%d\" style=\"fill:var(--paper)\"/>\n", width, height);
+    rk_buffer_printf(out,
+                     ".head{font-size:17px!important;font-weight:650}\n</style>\n<rect width=\"%d\" "
+                     "height=\"%d\" style=\"fill:var(--paper)\"/>\n",
+                     width, height);
     rk_svg_text("head", MARGIN, 32, "start", title, out);
 }
 

@@ -21,7 +21,9 @@ rk_status rk_tune_order(const rk_tune *t, int64_t **out) {
     RK_TRY(rk_alloc((size_t)t->n_trials, sizeof *order, &order));
     for (int64_t i = 0; i < t->n_trials; i++) {
         int64_t at = i; /* equal ones stay in the order in which they were tried */
-        for (; at > 0 && rk_tune_is_better(t, value_of(&t->trials[i]), value_of(&t->trials[order[at - 1]])); at--) order[at] = order[at - 1];
+        for (; at > 0 && rk_tune_is_better(t, value_of(&t->trials[i]), value_of(&t->trials[order[at - 1]]));
+             at--)
+            order[at] = order[at - 1];
         order[at] = i;
     }
     *out = order;
@@ -41,7 +43,8 @@ static void add_row(const rk_tune *t, const rk_trial *trial, int width, rk_buffe
     if (trial->state == RK_TRIAL_done)
         rk_buffer_printf(out, "  %*.5f  %7.0f  %7.1f\n", width, trial->best, trial->step, trial->seconds);
     else
-        rk_buffer_printf(out, "  %*s  %7s  %7s  %s%s\n", width, "-", "-", "-", rk_trial_state_names[trial->state], trial->error ? ":" : "");
+        rk_buffer_printf(out, "  %*s  %7s  %7s  %s%s\n", width, "-", "-", "-",
+                         rk_trial_state_names[trial->state], trial->error ? ":" : "");
     if (trial->error) rk_buffer_printf(out, "%*s%s\n", 12, "", trial->error);
 }
 
@@ -51,7 +54,8 @@ rk_status rk_tune_to_text(const rk_tune *t, char **out) {
     rk_buffer text = {0};
     int width = strlen(t->metric) > 8 ? (int)strlen(t->metric) : 8;
     rk_buffer_printf(&text, "%-*s", 10, "trial");
-    for (size_t k = 0; k < t->space.n; k++) rk_buffer_printf(&text, "  %*s", widest(t, k), t->space.keys[k].key);
+    for (size_t k = 0; k < t->space.n; k++)
+        rk_buffer_printf(&text, "  %*s", widest(t, k), t->space.keys[k].key);
     rk_buffer_printf(&text, "  %*s  %7s  %7s\n", width, t->metric, "step", "seconds");
     for (int64_t i = 0; i < t->n_trials; i++) add_row(t, &t->trials[order[i]], width, &text);
     rk_free(order);

@@ -70,7 +70,8 @@ static rk_status try(rk_tune *t, rk_trial *trial) {
 }
 
 static void tell(const rk_tune *t, int64_t number, bool done) {
-    if (t->options.on_trial) t->options.on_trial(t->options.user, number, t->n_trials, t->trials[number].settings, done);
+    if (t->options.on_trial)
+        t->options.on_trial(t->options.user, number, t->n_trials, t->trials[number].settings, done);
 }
 
 rk_status rk_tune_run(rk_tune *t) {

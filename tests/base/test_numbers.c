@@ -52,7 +52,8 @@ static void test_hashes(void **state) {
     assert_int_equal(in_parts, 0xe3069283);
     static uint8_t long_one[10007];
     for (size_t i = 0; i < sizeof long_one; i++) long_one[i] = (uint8_t)((uint32_t)i * 2654435761u >> 21);
-    for (size_t n = 0; n < sizeof long_one; n += 1 + n / 7) { /* in stretches of any length as a byte at a time */
+    for (size_t n = 0; n < sizeof long_one;
+         n += 1 + n / 7) { /* in stretches of any length as a byte at a time */
         uint32_t whole = rk_crc32c(7, long_one, n), slowly = 7;
         for (size_t i = 0; i < n; i++) slowly = rk_crc32c(slowly, long_one + i, 1);
         assert_int_equal(whole, slowly);
@@ -80,8 +81,10 @@ static void test_numbers_from_text(void **state) {
             for (int byte = 1; byte < 256; byte++) {
                 char kept = digits[at];
                 digits[at] = (char)byte;
-                bool digit = byte >= '0' && byte <= '9', sign = n > 1 && at == 0 && (byte == '-' || byte == '+');
-                bool blank = n > 1 && (at == 0 || at == n - 1) && (byte == ' ' || byte == '\t' || byte == '\r');
+                bool digit = byte >= '0' && byte <= '9',
+                     sign = n > 1 && at == 0 && (byte == '-' || byte == '+');
+                bool blank =
+                    n > 1 && (at == 0 || at == n - 1) && (byte == ' ' || byte == '\t' || byte == '\r');
                 assert_int_equal(rk_parse_i64(span(digits), &i), digit || sign || blank);
                 if (digit || sign) assert_true(i == strtoll(digits, NULL, 10));
                 char within[40] = "9999999999";
@@ -92,12 +95,24 @@ static void test_numbers_from_text(void **state) {
                 digits[at] = kept;
             }
     }
-    static const char *const exact[] = {".5", "5.", "-0", "+1.25", "1e22", "1e23", "123456789012345e-22", "9007199254740993", "0.1e1", "1E+05", "000000000000000001"};
+    static const char *const exact[] = {".5",
+                                        "5.",
+                                        "-0",
+                                        "+1.25",
+                                        "1e22",
+                                        "1e23",
+                                        "123456789012345e-22",
+                                        "9007199254740993",
+                                        "0.1e1",
+                                        "1E+05",
+                                        "000000000000000001"};
     for (size_t k = 0; k < sizeof exact / sizeof exact[0]; k++) {
         assert_true(rk_parse_f64(span(exact[k]), &x));
         assert_true(x == strtod(exact[k], NULL) && signbit(x) == signbit(strtod(exact[k], NULL)));
     }
-    static const char *const not_numbers[] = {"", " ", "-", "1x", "0x10", "nan", "inf", "1e", "--1", "1.2.3", "1e999", "1 2", ".", "e5", "1.e", "1e+", ".e1", "1/2", "1:2", "1.2e3.4", "1e2e3"};
+    static const char *const not_numbers[] = {"",    " ",   "-",     "1x",    "0x10", "nan",     "inf",
+                                              "1e",  "--1", "1.2.3", "1e999", "1 2",  ".",       "e5",
+                                              "1.e", "1e+", ".e1",   "1/2",   "1:2",  "1.2e3.4", "1e2e3"};
     for (size_t k = 0; k < sizeof not_numbers / sizeof not_numbers[0]; k++) {
         assert_false(rk_parse_f64(span(not_numbers[k]), &x));
         assert_false(rk_parse_i64(span(not_numbers[k]), &i));
@@ -175,7 +190,8 @@ static void test_finite_halves(void **state) {
     assert_int_equal(rk_bf16_from_f32_finite(-FLT_MAX), 0xFF7F);
     assert_int_equal(rk_f16_from_f32_finite(INFINITY), 0x7C00);
     assert_int_equal(rk_bf16_from_f32_finite(-INFINITY), 0xFF80);
-    assert_true(isnan(rk_f16_to_f32(rk_f16_from_f32_finite(NAN))) && isnan(rk_bf16_to_f32(rk_bf16_from_f32_finite(-NAN))));
+    assert_true(isnan(rk_f16_to_f32(rk_f16_from_f32_finite(NAN))) &&
+                isnan(rk_bf16_to_f32(rk_bf16_from_f32_finite(-NAN))));
     for (float x = 1e-30f; x < 6e4f; x *= 1.37f) {
         assert_int_equal(rk_f16_from_f32_finite(x), rk_f16_from_f32(x));
         assert_int_equal(rk_bf16_from_f32_finite(-x), rk_bf16_from_f32(-x));
@@ -197,7 +213,8 @@ static void test_f16(void **state) {
         float back = rk_f16_to_f32(half);
         if (isinf(back)) continue;
         assert_true(fabsf(value - back) <= fabsf(value - rk_f16_to_f32((uint16_t)(half + 1))));
-        if (half & 0x7FFF) assert_true(fabsf(value - back) <= fabsf(value - rk_f16_to_f32((uint16_t)(half - 1))));
+        if (half & 0x7FFF)
+            assert_true(fabsf(value - back) <= fabsf(value - rk_f16_to_f32((uint16_t)(half - 1))));
     }
     static const float values[] = {1.0003f, -0.3333f, 3e-6f, 1.1e-7f, -2e-8f};
     for (int v = 0; v < 5; v++) {
@@ -211,8 +228,16 @@ static void test_f16(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_philox), cmocka_unit_test(test_rng_laws), cmocka_unit_test(test_hashes), cmocka_unit_test(test_numbers_from_text),
-        cmocka_unit_test(test_numbers_to_text), cmocka_unit_test(test_nearest), cmocka_unit_test(test_memory_available), cmocka_unit_test(test_bf16),    cmocka_unit_test(test_f16), cmocka_unit_test(test_finite_halves),
+        cmocka_unit_test(test_philox),
+        cmocka_unit_test(test_rng_laws),
+        cmocka_unit_test(test_hashes),
+        cmocka_unit_test(test_numbers_from_text),
+        cmocka_unit_test(test_numbers_to_text),
+        cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_memory_available),
+        cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_f16),
+        cmocka_unit_test(test_finite_halves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,8 +82,11 @@ static void test_limits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_task_once), cmocka_unit_test(test_nested), cmocka_unit_test(test_from_several_threads),
-        cmocka_unit_test(test_after_fork),     cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_each_task_once),
+        cmocka_unit_test(test_nested),
+        cmocka_unit_test(test_from_several_threads),
+        cmocka_unit_test(test_after_fork),
+        cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,7 +137,8 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_links), cmocka_unit_test(test_devices), cmocka_unit_test(test_pipe), cmocka_unit_test(test_open_files), cmocka_unit_test(test_given_up),
+        cmocka_unit_test(test_links),      cmocka_unit_test(test_devices),  cmocka_unit_test(test_pipe),
+        cmocka_unit_test(test_open_files), cmocka_unit_test(test_given_up),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -62,7 +62,8 @@ static rk_status bind_outer(const char *text, const char *set) {
     struct {
         struct whole whole;
     } outer;
-    const rk_field fields[] = {{.key = "whole", .kind = RK_FIELD_KIND_STRUCT, .sub = &whole_schema, .doc = "all"}};
+    const rk_field fields[] = {
+        {.key = "whole", .kind = RK_FIELD_KIND_STRUCT, .sub = &whole_schema, .doc = "all"}};
     const rk_schema schema = {.name = "outer", .struct_bytes = sizeof outer, .fields = fields, .n_fields = 1};
     rk_yaml yaml;
     RK_TRY(rk_yaml_parse("f.yaml", text, strlen(text), &yaml));
@@ -76,8 +77,12 @@ static rk_status bind_outer(const char *text, const char *set) {
 static void test_bind(void **state) {
     (void)state;
     struct whole w;
-    FAILS(bind("name: n\n", "part.rate=0.125", &w), RK_CONFIG, "--set: key 'part': 'part' needs the key 'kind'");
-    OK(bind("name: n\ncount: 1_0\nmode: exact\non: no\nsizes: [1, 2, 1e2]\nparts: [a, {kind: b, rate: 0.25}]\nwords: alone\n", "rate=2", &w));
+    FAILS(bind("name: n\n", "part.rate=0.125", &w), RK_CONFIG,
+          "--set: key 'part': 'part' needs the key 'kind'");
+    OK(
+        bind("name: n\ncount: 1_0\nmode: exact\non: no\nsizes: [1, 2, 1e2]\nparts: [a, {kind: b, rate: "
+             "0.25}]\nwords: alone\n",
+             "rate=2", &w));
     assert_string_equal(w.name, "n");
     assert_int_equal(w.count, 10);
     assert_int_equal(w.mode, 1);
@@ -110,34 +115,53 @@ static void test_set_below_a_value(void **state) {
     OK(bind("name: n\npart: a\n", "part.kind=b", &w));
     assert_string_equal(w.part.kind, "b");
     rk_schema_release(&whole_schema, &w);
-    FAILS(bind("name: n\npart:\n", "part.rate=0.25", &w), RK_CONFIG, "f.yaml:2: key 'part': 'part' needs the key 'kind'");
+    FAILS(bind("name: n\npart:\n", "part.rate=0.25", &w), RK_CONFIG,
+          "f.yaml:2: key 'part': 'part' needs the key 'kind'");
     FAILS(bind("3\n", "name=n", &w), RK_CONFIG, "f.yaml: not a mapping");
-    FAILS(bind_outer("whole: 3\n", "whole.name=n"), RK_CONFIG, "f.yaml:1: key 'whole': must be a mapping, not '3'");
+    FAILS(bind_outer("whole: 3\n", "whole.name=n"), RK_CONFIG,
+          "f.yaml:1: key 'whole': must be a mapping, not '3'");
     assert_int_equal(rk_alloc_live(), 0);
 }
 
 static void test_errors(void **state) {
     (void)state;
     struct whole w;
-    FAILS(bind("name: n\ncuont: 3\n", NULL, &w), RK_CONFIG, "f.yaml:2: key 'cuont': unknown key in 'whole'\nhint: did you mean 'count'?");
+    FAILS(bind("name: n\ncuont: 3\n", NULL, &w), RK_CONFIG,
+          "f.yaml:2: key 'cuont': unknown key in 'whole'\nhint: did you mean 'count'?");
     FAILS(bind("name: n\nzzzzzz: 3\n", NULL, &w), RK_CONFIG,
-          "f.yaml:2: key 'zzzzzz': unknown key in 'whole'\nhint: the keys here are name, rate, count, mode, on, sizes, part, parts, words");
-    FAILS(bind("name: n\ncount: many\n", NULL, &w), RK_CONFIG, "f.yaml:2: key 'count': must be a whole number, not 'many'");
-    FAILS(bind("name: n\ncount: 1.5\n", NULL, &w), RK_CONFIG, "f.yaml:2: key 'count': must be a whole number, not '1.5'");
-    FAILS(bind("name: n\ncount: \"3\"\n", NULL, &w), RK_CONFIG, "f.yaml:2: key 'count': must be a whole number, not '3'");
-    FAILS(bind("name: n\ncount: 101\n", NULL, &w), RK_CONFIG, "f.yaml:2: key 'count': must be between 1 and 100, not '101'");
-    FAILS(bind("name: n\nrate: -1\n", NULL, &w), RK_CONFIG, "f.yaml:2: key 'rate': must be 0 or more, not '-1'");
-    FAILS(bind("name: n\nmode: fsat\n", NULL, &w), RK_CONFIG, "f.yaml:2: key 'mode': there is no 'fsat'\nhint: did you mean 'fast'?");
-    FAILS(bind("name: n\nmode: slow\n", NULL, &w), RK_CONFIG, "f.yaml:2: key 'mode': there is no 'slow'\nhint: it is one of fast, exact");
-    FAILS(bind("name: n\non: maybe\n", NULL, &w), RK_CONFIG, "f.yaml:2: key 'on': must be true or false, not 'maybe'");
-    FAILS(bind("name: n\nrate: [1]\n", NULL, &w), RK_CONFIG, "f.yaml:2: key 'rate': must be a number, not a list");
-    FAILS(bind("name: n\nparts: {kind: a}\n", NULL, &w), RK_CONFIG, "f.yaml:2: key 'parts': must be a list, not a mapping");
-    FAILS(bind("name: n\nparts:\n  - {rate: 1}\n", NULL, &w), RK_CONFIG, "f.yaml:3: 'part' needs the key 'kind'");
-    FAILS(bind("name: n\nname: m\n", NULL, &w), RK_CONFIG, "f.yaml:2: key 'name' stands here for the second time; the first is in line 1");
-    FAILS(bind("name: n\n", "count", &w), RK_CONFIG, "--set: 'count' is not KEY=VALUE\nhint: for example train.optimizer.learning_rate=0.1");
-    FAILS(bind("name: n\n", "coutn=3", &w), RK_CONFIG, "--set: key 'coutn': unknown key in 'whole'\nhint: did you mean 'count'?");
+          "f.yaml:2: key 'zzzzzz': unknown key in 'whole'\nhint: the keys here are name, rate, count, mode, "
+          "on, sizes, part, parts, words");
+    FAILS(bind("name: n\ncount: many\n", NULL, &w), RK_CONFIG,
+          "f.yaml:2: key 'count': must be a whole number, not 'many'");
+    FAILS(bind("name: n\ncount: 1.5\n", NULL, &w), RK_CONFIG,
+          "f.yaml:2: key 'count': must be a whole number, not '1.5'");
+    FAILS(bind("name: n\ncount: \"3\"\n", NULL, &w), RK_CONFIG,
+          "f.yaml:2: key 'count': must be a whole number, not '3'");
+    FAILS(bind("name: n\ncount: 101\n", NULL, &w), RK_CONFIG,
+          "f.yaml:2: key 'count': must be between 1 and 100, not '101'");
+    FAILS(bind("name: n\nrate: -1\n", NULL, &w), RK_CONFIG,
+          "f.yaml:2: key 'rate': must be 0 or more, not '-1'");
+    FAILS(bind("name: n\nmode: fsat\n", NULL, &w), RK_CONFIG,
+          "f.yaml:2: key 'mode': there is no 'fsat'\nhint: did you mean 'fast'?");
+    FAILS(bind("name: n\nmode: slow\n", NULL, &w), RK_CONFIG,
+          "f.yaml:2: key 'mode': there is no 'slow'\nhint: it is one of fast, exact");
+    FAILS(bind("name: n\non: maybe\n", NULL, &w), RK_CONFIG,
+          "f.yaml:2: key 'on': must be true or false, not 'maybe'");
+    FAILS(bind("name: n\nrate: [1]\n", NULL, &w), RK_CONFIG,
+          "f.yaml:2: key 'rate': must be a number, not a list");
+    FAILS(bind("name: n\nparts: {kind: a}\n", NULL, &w), RK_CONFIG,
+          "f.yaml:2: key 'parts': must be a list, not a mapping");
+    FAILS(bind("name: n\nparts:\n  - {rate: 1}\n", NULL, &w), RK_CONFIG,
+          "f.yaml:3: 'part' needs the key 'kind'");
+    FAILS(bind("name: n\nname: m\n", NULL, &w), RK_CONFIG,
+          "f.yaml:2: key 'name' stands here for the second time; the first is in line 1");
+    FAILS(bind("name: n\n", "count", &w), RK_CONFIG,
+          "--set: 'count' is not KEY=VALUE\nhint: for example train.optimizer.learning_rate=0.1");
+    FAILS(bind("name: n\n", "coutn=3", &w), RK_CONFIG,
+          "--set: key 'coutn': unknown key in 'whole'\nhint: did you mean 'count'?");
     FAILS(bind("name: n\nparts: [a]\n", "parts[1].rate=0.5", &w), RK_CONFIG, "--set: there is no 'parts[1]'");
-    FAILS(bind("name: &a n\nwords: [*a]\n", NULL, &w), RK_CONFIG, "f.yaml:2: anchors and aliases are not taken\nhint: write the value out");
+    FAILS(bind("name: &a n\nwords: [*a]\n", NULL, &w), RK_CONFIG,
+          "f.yaml:2: anchors and aliases are not taken\nhint: write the value out");
     assert_int_equal(bind("name: [n\n", NULL, &w), RK_CONFIG);
     assert_int_equal(bind("", NULL, &w), RK_CONFIG);
     assert_int_equal(rk_alloc_live(), 0);
@@ -146,7 +170,10 @@ static void test_errors(void **state) {
 static void test_emit_reads_back(void **state) {
     (void)state;
     struct whole w, again;
-    OK(bind("name: \"a \\\"b\\\": #c\"\nrate: 0.1\nsizes: [7]\npart: {kind: x}\nparts: [{kind: y, rate: 0.3}, z]\nwords: [\"1\", two]\n", NULL, &w));
+    OK(
+        bind("name: \"a \\\"b\\\": #c\"\nrate: 0.1\nsizes: [7]\npart: {kind: x}\nparts: [{kind: y, rate: "
+             "0.3}, z]\nwords: [\"1\", two]\n",
+             NULL, &w));
     rk_buffer text = {0}, text_again = {0};
     rk_schema_emit(&whole_schema, &w, 0, &text);
     OK(text.status);
@@ -188,7 +215,8 @@ static void test_many_keys(void **state) {
     assert_int_equal(yaml.root->n_children, 400000);
     rk_yaml_release(&yaml);
     rk_buffer_text(&text, "key_7: 2\nkey_6: 2\n");
-    FAILS(rk_yaml_parse("f.yaml", text.data, text.n_bytes, &yaml), RK_CONFIG, "f.yaml:400001: key 'key_7' stands here for the second time; the first is in line 8");
+    FAILS(rk_yaml_parse("f.yaml", text.data, text.n_bytes, &yaml), RK_CONFIG,
+          "f.yaml:400001: key 'key_7' stands here for the second time; the first is in line 8");
     rk_buffer_release(&text);
     OK(rk_yaml_parse("f.yaml", "{}", 2, &yaml));
     FAILS(rk_yaml_set(&yaml, "a={b: 1, b: 2}"), RK_CONFIG, "--set: key 'b' stands here for the second time");
@@ -200,7 +228,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bind),
         cmocka_unit_test(test_set_below_a_value),
-        cmocka_unit_test(test_errors), cmocka_unit_test(test_many_keys),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_many_keys),
         cmocka_unit_test(test_emit_reads_back),
         cmocka_unit_test(test_out_of_memory),
     };

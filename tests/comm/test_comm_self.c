@@ -51,7 +51,8 @@ static void test_exchange(void **state) {
     rk_all_to_all_free(one);
     rk_all_to_all_free(other);
     send.n_bytes = 1;
-    FAILS(rk_all_to_all_begin(comm, RK_LANE_IDS, &send, NULL, NULL, &one), RK_INVALID_ARGUMENT, "exchange of 'ids': no data for rank 0");
+    FAILS(rk_all_to_all_begin(comm, RK_LANE_IDS, &send, NULL, NULL, &one), RK_INVALID_ARGUMENT,
+          "exchange of 'ids': no data for rank 0");
 }
 
 static void test_nobody(void **state) {
@@ -70,7 +71,8 @@ static void test_failure_stays(void **state) {
     bool none = false;
     rk_message send = {NULL, 0};
     rk_all_to_all *all_to_all;
-    FAILS(rk_all_to_all_begin(*state, RK_LANE_ROWS, &send, NULL, &none, &all_to_all), RK_INVALID_ARGUMENT, reason);
+    FAILS(rk_all_to_all_begin(*state, RK_LANE_ROWS, &send, NULL, &none, &all_to_all), RK_INVALID_ARGUMENT,
+          reason);
     FAILS(rk_comm_barrier(*state), RK_INVALID_ARGUMENT, reason);
 }
 
@@ -79,7 +81,8 @@ static void test_buffers_are_used_again(void **state) {
     for (int i = 0; i < 20; i++) {
         char data[100] = {0};
         rk_all_to_all *all_to_all;
-        OK(rk_all_to_all_begin(*state, RK_LANE_ROWS, &(rk_message){data, 60 + (size_t)i}, NULL, NULL, &all_to_all));
+        OK(rk_all_to_all_begin(*state, RK_LANE_ROWS, &(rk_message){data, 60 + (size_t)i}, NULL, NULL,
+                               &all_to_all));
         rk_all_to_all_free(all_to_all);
         if (i == 10) live = rk_alloc_live();
     }
@@ -93,13 +96,16 @@ static void test_agree_and_members(void **state) {
     OK(rk_comm_members(*state, &(int32_t){0}, 1, &members));
     OK(rk_comm_barrier(members));
     rk_comm_free(members);
-    FAILS(rk_comm_members(*state, &(int32_t){1}, 1, &members), RK_INVALID_ARGUMENT, "members: there is no rank 1 of 1");
-    FAILS(rk_comm_members(*state, NULL, 0, &members), RK_INVALID_ARGUMENT, "members: this rank, 0, is not one of them");
+    FAILS(rk_comm_members(*state, &(int32_t){1}, 1, &members), RK_INVALID_ARGUMENT,
+          "members: there is no rank 1 of 1");
+    FAILS(rk_comm_members(*state, NULL, 0, &members), RK_INVALID_ARGUMENT,
+          "members: this rank, 0, is not one of them");
 }
 
 static void test_world_without_a_launcher(void **state) {
     (void)state;
-    static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK", "SLURM_STEP_NUM_TASKS"};
+    static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK",
+                                            "SLURM_STEP_NUM_TASKS"};
     for (int i = 0; i < 5; i++) unsetenv(variables[i]);
     rk_comm *comm;
     OK(rk_comm_world(NULL, &comm));

@@ -16,10 +16,10 @@ enum { MAX_FEATURES = 16, STRIDE_SLACK = 4 };
 
 /* How a feature's random ids look. */
 typedef struct shape {
-    int64_t ids_per_sample;  /* > 0: dense input; 0: bags of up to `most` ids */
+    int64_t ids_per_sample; /* > 0: dense input; 0: bags of up to `most` ids */
     int64_t most;
-    int64_t long_bag;        /* every 16th bag has so many */
-    int64_t n_hot;           /* half of the ids are of so many rows; 0: none */
+    int64_t long_bag; /* every 16th bag has so many */
+    int64_t n_hot;    /* half of the ids are of so many rows; 0: none */
     bool weighted, negatives;
 } shape;
 
@@ -35,7 +35,8 @@ typedef struct twins {
     /* of the batches made last, by turns */
     int64_t n;
     rk_ids ids[MAX_FEATURES];
-    rk_activation on_host[MAX_FEATURES], on_device[MAX_FEATURES], gradients[MAX_FEATURES]; /* gradients: of the host */
+    rk_activation on_host[MAX_FEATURES], on_device[MAX_FEATURES],
+        gradients[MAX_FEATURES]; /* gradients: of the host */
     rk_activation device_gradients[MAX_FEATURES];
     uint32_t *stop;
 } twins;
@@ -46,15 +47,23 @@ static inline const rk_table_config *table_of_feature(const rk_embeddings_config
     return NULL;
 }
 
-static inline void open_twins(twins *w, const rk_embeddings_config *config, const shape *shapes, int64_t max_batch, uint64_t budget_bytes) {
-    *w = (twins){.n_features = config->n_features, .max_batch = max_batch, .shapes = shapes, .config = config, .rng = {7, 0, 0}};
+static inline void open_twins(twins *w, const rk_embeddings_config *config, const shape *shapes,
+                              int64_t max_batch, uint64_t budget_bytes) {
+    *w = (twins){.n_features = config->n_features,
+                 .max_batch = max_batch,
+                 .shapes = shapes,
+                 .config = config,
+                 .rng = {7, 0, 0}};
     OK(rk_embeddings_create(config, &w->host));
     OK(rk_embeddings_create(config, &w->home));
-    OK(rk_device_tables_create(w->home, device, &(rk_device_tables_options){.max_batch = max_batch, .budget_bytes = budget_bytes}, &w->tables));
+    OK(rk_device_tables_create(
+        w->home, device, &(rk_device_tables_options){.max_batch = max_batch, .budget_bytes = budget_bytes},
+        &w->tables));
     OK(rk_stream_create(device, &w->upload));
     OK(rk_stream_create(device, &w->routing));
     for (int32_t f = 0; f < w->n_features; f++) {
-        int64_t stride = rk_embeddings_width(w->host, f) + (f % 2 ? STRIDE_SLACK : 1); /* aligned ones and others */
+        int64_t stride =
+            rk_embeddings_width(w->host, f) + (f % 2 ? STRIDE_SLACK : 1); /* aligned ones and others */
         size_t n_bytes = (size_t)(max_batch * stride) * sizeof(float);
         w->on_host[f] = (rk_activation){.data = calloc(1, n_bytes), .stride = stride};
         w->gradients[f] = (rk_activation){.data = calloc(1, n_bytes), .stride = stride};
@@ -91,15 +100,18 @@ static inline void close_twins(twins *w) {
 
 static inline int64_t draw_id(twins *w, const shape *s, int64_t n_rows) {
     if (s->negatives && rk_rng_below(&w->rng, 6) == 0) return -1 - (int64_t)rk_rng_below(&w->rng, 3);
-    if (s->n_hot && rk_rng_below(&w->rng, 2)) return (int64_t)rk_rng_below(&w->rng, (uint64_t)(s->n_hot < n_rows ? s->n_hot : n_rows));
+    if (s->n_hot && rk_rng_below(&w->rng, 2))
+        return (int64_t)rk_rng_below(&w->rng, (uint64_t)(s->n_hot < n_rows ? s->n_hot : n_rows));
     return (int64_t)rk_rng_below(&w->rng, (uint64_t)n_rows);
 }
 
 static inline void draw_feature(twins *w, int32_t f) {
     const shape *s = &w->shapes[f];
-    int64_t *offsets = calloc((size_t)w->n + 1, sizeof *offsets), n_rows = table_of_feature(w->config, f)->n_rows;
+    int64_t *offsets = calloc((size_t)w->n + 1, sizeof *offsets),
+            n_rows = table_of_feature(w->config, f)->n_rows;
     for (int64_t b = 0; b < w->n; b++) {
-        int64_t length = s->ids_per_sample ? s->ids_per_sample : (int64_t)rk_rng_below(&w->rng, (uint64_t)s->most + 1);
+        int64_t length =
+            s->ids_per_sample ? s->ids_per_sample : (int64_t)rk_rng_below(&w->rng, (uint64_t)s->most + 1);
         offsets[b + 1] = offsets[b] + (s->long_bag && b % 16 == 3 ? s->long_bag : length);
     }
     int64_t n_ids = offsets[w->n], *ids = calloc((size_t)n_ids + 1, sizeof *ids);
@@ -112,7 +124,8 @@ static inline void draw_feature(twins *w, int32_t f) {
         free(offsets);
         offsets = NULL;
     }
-    w->ids[f] = (rk_ids){.offsets = offsets, .ids_per_sample = s->ids_per_sample, .ids = ids, .weights = weights};
+    w->ids[f] =
+        (rk_ids){.offsets = offsets, .ids_per_sample = s->ids_per_sample, .ids = ids, .weights = weights};
 }
 
 static inline void draw_ids(twins *w, int64_t n) {
@@ -125,7 +138,8 @@ static inline void draw_gradients(twins *w) {
     for (int32_t f = 0; f < w->n_features; f++) {
         int64_t n = w->max_batch * w->gradients[f].stride;
         for (int64_t i = 0; i < n; i++) w->gradients[f].data[i] = (float)rk_rng_normal(&w->rng);
-        OK(rk_device_write(device, w->device_gradients[f].data, w->gradients[f].data, (size_t)n * sizeof(float)));
+        OK(rk_device_write(device, w->device_gradients[f].data, w->gradients[f].data,
+                           (size_t)n * sizeof(float)));
     }
 }
 
@@ -133,7 +147,9 @@ static inline void draw_gradients(twins *w) {
 static inline void compare_values(const char *name, const float *a, const float *b, int64_t n, bool exact) {
     double error = 0, all = 0;
     for (int64_t i = 0; i < n; i++) {
-        if (exact && !(a[i] == b[i])) print_error("%s: value %lld: %.9g on the host, %.9g on the device\n", name, (long long)i, (double)a[i], (double)b[i]);
+        if (exact && !(a[i] == b[i]))
+            print_error("%s: value %lld: %.9g on the host, %.9g on the device\n", name, (long long)i,
+                        (double)a[i], (double)b[i]);
         if (exact) assert_true(a[i] == b[i]);
         error += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
         all += (double)a[i] * a[i];
@@ -146,8 +162,11 @@ static inline void compare_activations(const twins *w, bool exact) {
     for (int32_t f = 0; f < w->n_features; f++) {
         int64_t width = rk_embeddings_width(w->host, f), stride = w->on_host[f].stride;
         float *back = calloc((size_t)(w->max_batch * stride), sizeof *back);
-        OK(rk_device_read(device, back, w->on_device[f].data, (size_t)(w->max_batch * stride) * sizeof *back));
-        for (int64_t s = 0; s < w->n; s++) compare_values(w->config->features[f].name, w->on_host[f].data + s * stride, back + s * stride, width, exact);
+        OK(rk_device_read(device, back, w->on_device[f].data,
+                          (size_t)(w->max_batch * stride) * sizeof *back));
+        for (int64_t s = 0; s < w->n; s++)
+            compare_values(w->config->features[f].name, w->on_host[f].data + s * stride, back + s * stride,
+                           width, exact);
         free(back);
     }
 }
@@ -174,7 +193,8 @@ static inline void route_twins(twins *w, bool training) {
 }
 
 static inline void look_up_twins(twins *w, bool exact, bool training) {
-    OK(training ? rk_embeddings_lookup(w->host, w->n, w->ids, w->on_host) : rk_embeddings_peek(w->host, w->n, w->ids, w->on_host));
+    OK(training ? rk_embeddings_lookup(w->host, w->n, w->ids, w->on_host)
+                : rk_embeddings_peek(w->host, w->n, w->ids, w->on_host));
     OK(rk_device_tables_check(w->tables));
     OK(rk_device_tables_prepare(w->tables, stream));
     OK(rk_device_tables_look_up(w->tables, stream, w->on_device));

@@ -15,7 +15,8 @@ typedef struct twins {
     rk_model *cpu, *gpu;
 } twins;
 
-/* NMSE of f32 sums in another order: rounding, and what optimizers that divide by small numbers make of it. */
+/* NMSE of f32 sums in another order: rounding, and what optimizers that divide by small numbers make of
+ * it. */
 #define CLOSE 1e-9
 
 static inline void twins_build(twins *t) {
@@ -25,7 +26,8 @@ static inline void twins_build(twins *t) {
     OK(rk_model_build(&t->f.options, &t->gpu));
 }
 
-/* SGD, whose steps are as large as the gradients: Adam makes whole steps of gradients that are rounding noise. */
+/* SGD, whose steps are as large as the gradients: Adam makes whole steps of gradients that are rounding
+ * noise. */
 static inline void twins_init(twins *t, const usual_case *c) {
     memset(t, 0, sizeof *t);
     usual_init(&t->f, c);
@@ -60,7 +62,8 @@ static inline void assert_states_close(rk_model *gpu, rk_model *cpu, const char 
         size_t n_bytes = rk_state_entry_bytes(&a.entries[i]);
         assert_string_equal(a.entries[i].name, b.entries[i].name);
         if (a.entries[i].type != RK_STATE_F32) {
-            if (memcmp(a.entries[i].data, b.entries[i].data, n_bytes) != 0) fail_msg("%s: '%s' is another", what, a.entries[i].name);
+            if (memcmp(a.entries[i].data, b.entries[i].data, n_bytes) != 0)
+                fail_msg("%s: '%s' is another", what, a.entries[i].name);
             continue;
         }
         double far = nmse(a.entries[i].data, b.entries[i].data, (int64_t)(n_bytes / sizeof(float)));
@@ -71,7 +74,8 @@ static inline void assert_states_close(rk_model *gpu, rk_model *cpu, const char 
 }
 
 static inline void assert_losses_close(double gpu, double cpu, const char *what, int step) {
-    if (!(fabs(gpu - cpu) <= 1e-5 * (1 + fabs(cpu)))) fail_msg("%s: the loss of step %d is %.9g, not %.9g", what, step, gpu, cpu);
+    if (!(fabs(gpu - cpu) <= 1e-5 * (1 + fabs(cpu))))
+        fail_msg("%s: the loss of step %d is %.9g, not %.9g", what, step, gpu, cpu);
 }
 
 #endif

@@ -7,6 +7,7 @@
 #ifdef __cplusplus
 extern "C"
 #endif
-void test_multiply_plainly(rk_stream *stream, const rk_cuda_gemm_args *args); /* of f32; batch 1 or more */
+    void
+    test_multiply_plainly(rk_stream *stream, const rk_cuda_gemm_args *args); /* of f32; batch 1 or more */
 
 #endif

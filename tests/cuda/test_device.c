@@ -13,14 +13,17 @@ static void test_query(void **state) {
     (void)state;
     rk_device_info info;
     OK(rk_device_query(device, &info));
-    assert_true(info.name[0] && info.n_processors > 0 && info.major >= 8 && info.free_bytes > 0 && info.free_bytes <= info.memory_bytes);
+    assert_true(info.name[0] && info.n_processors > 0 && info.major >= 8 && info.free_bytes > 0 &&
+                info.free_bytes <= info.memory_bytes);
 #ifdef RK_EMULATED
     assert_true(info.is_emulated);
     assert_int_equal(setenv("RK_EMULATOR_DEVICES", "0", 1), 0);
     FAILS(rk_device_open(0, &(rk_device *){0}), RK_UNSUPPORTED,
-          "no GPU can be used: no CUDA-capable device is detected\nhint: 'nvidia-smi' shows GPUs and driver; without one, 'device: cpu' is the engine");
+          "no GPU can be used: no CUDA-capable device is detected\nhint: 'nvidia-smi' shows GPUs and driver; "
+          "without one, 'device: cpu' is the engine");
     assert_int_equal(unsetenv("RK_EMULATOR_DEVICES"), 0);
-    FAILS(rk_device_open(1, &(rk_device *){0}), RK_INVALID_ARGUMENT, "there is no GPU 1; 1 is there, counted from 0");
+    FAILS(rk_device_open(1, &(rk_device *){0}), RK_INVALID_ARGUMENT,
+          "there is no GPU 1; 1 is there, counted from 0");
 #else
     assert_false(info.is_emulated);
 #endif
@@ -42,7 +45,8 @@ static void test_memory(void **state) {
     }
     void *memory;
     assert_int_equal(rk_device_alloc(device, (size_t)1 << 50, &memory), RK_NO_MEMORY);
-    assert_non_null(strstr(rk_last_error(), "memory of the GPU: 1125899906842624 bytes are asked for; the GPU has "));
+    assert_non_null(
+        strstr(rk_last_error(), "memory of the GPU: 1125899906842624 bytes are asked for; the GPU has "));
     rk_device_free(device, NULL);
     rk_device_free_host(device, NULL);
 }
@@ -87,7 +91,8 @@ static void test_launches(void **state) {
     (void)state;
     float in[N], out[N];
     for (int i = 0; i < N; i++) in[i] = (float)(i % 17);
-    float *x = on_device(in, sizeof in), *sums = on_device(NULL, sizeof in), *copy = on_device(NULL, sizeof in);
+    float *x = on_device(in, sizeof in), *sums = on_device(NULL, sizeof in),
+          *copy = on_device(NULL, sizeof in);
     test_add_one(stream, N, x);
     test_suffix_sums(stream, N, x, sums);
     rk_stream_copy(stream, copy, sums, sizeof in);
@@ -104,14 +109,16 @@ static void test_launches(void **state) {
     rk_device_free(device, copy);
 }
 
-/* Batches go up on a stream of their own into two buffers, and are worked on by another, as a training loop does it; each wait can be left out. */
+/* Batches go up on a stream of their own into two buffers, and are worked on by another, as a training loop
+ * does it; each wait can be left out. */
 typedef enum leave_out { NOTHING, WAIT_FOR_UPLOAD, WAIT_FOR_USE, WAIT_FOR_PINNED } leave_out;
 
 static bool pipeline_is_right(leave_out without) {
     enum { BATCHES = 6, COUNT = 64 };
     rk_stream *upload;
     rk_stream_mark *uploaded[2], *used[2];
-    float *pinned[2], *batch[2], *sums = on_device(NULL, sizeof(float) * COUNT * BATCHES), out[COUNT * BATCHES];
+    float *pinned[2], *batch[2], *sums = on_device(NULL, sizeof(float) * COUNT * BATCHES),
+                                 out[COUNT * BATCHES];
     OK(rk_stream_create(device, &upload));
     for (int i = 0; i < 2; i++) {
         OK(rk_stream_mark_create(device, &uploaded[i]));
@@ -136,7 +143,8 @@ static bool pipeline_is_right(leave_out without) {
     bool is_right = true;
     for (int b = 0; b < BATCHES; b++) {
         float sum = 0;
-        for (int k = COUNT - 1; k >= 0; k--) is_right &= out[b * COUNT + k] == (sum += (float)(b * COUNT + k));
+        for (int k = COUNT - 1; k >= 0; k--)
+            is_right &= out[b * COUNT + k] == (sum += (float)(b * COUNT + k));
     }
     for (int i = 0; i < 2; i++) {
         rk_stream_mark_free(uploaded[i]);
@@ -204,7 +212,8 @@ static void test_graph(void **state) {
     (void)state;
     rk_stream *other;
     rk_launch_graph *graph;
-    float zeros[N] = {0}, out[N], *x = on_device(zeros, sizeof zeros), *y = on_device(zeros, sizeof zeros), *sums = on_device(zeros, sizeof zeros);
+    float zeros[N] = {0}, out[N], *x = on_device(zeros, sizeof zeros), *y = on_device(zeros, sizeof zeros),
+          *sums = on_device(zeros, sizeof zeros);
     OK(rk_stream_create(device, &other));
     OK(rk_stream_capture_begin(stream));
     test_add_one(stream, N, x);
@@ -245,15 +254,19 @@ static void test_failure(void **state) {
     float *x = on_device(NULL, sizeof(float));
     test_too_many_threads(stream, x);
     test_add_one(stream, 1, x);
-    for (int i = 0; i < 2; i++) FAILS(rk_stream_sync(stream), RK_INTERNAL, "GPU 0: launch of 'add_one': invalid configuration argument");
+    for (int i = 0; i < 2; i++)
+        FAILS(rk_stream_sync(stream), RK_INTERNAL,
+              "GPU 0: launch of 'add_one': invalid configuration argument");
     assert_int_equal(rk_device_read(device, &(float){0}, x, sizeof(float)), RK_INTERNAL);
     rk_device_free(device, x);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_query),  cmocka_unit_test(test_memory),       cmocka_unit_test(test_pin),        cmocka_unit_test(test_write_read), cmocka_unit_test(test_launches),
-        cmocka_unit_test(test_waits),  cmocka_unit_test(test_stream_wait),  cmocka_unit_test(test_graph),
+        cmocka_unit_test(test_query),         cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_pin),           cmocka_unit_test(test_write_read),
+        cmocka_unit_test(test_launches),      cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_stream_wait),   cmocka_unit_test(test_graph),
 #ifdef RK_EMULATED
         cmocka_unit_test(test_missing_waits), cmocka_unit_test(test_failed_allocation),
 #endif

@@ -6,7 +6,9 @@ __global__ static void add_one(int64_t n, float *x) {
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) x[i] += 1;
 }
-void test_add_one(rk_stream *stream, int64_t n, float *x) { RK_LAUNCH(add_one, (unsigned)((n + 127) / 128), 128, 0, stream, n, x); }
+void test_add_one(rk_stream *stream, int64_t n, float *x) {
+    RK_LAUNCH(add_one, (unsigned)((n + 127) / 128), 128, 0, stream, n, x);
+}
 
 enum { BLOCK = 64 };
 __global__ static void suffix_sums(int64_t n, const float *in, float *out) {
@@ -30,4 +32,6 @@ void test_suffix_sums(rk_stream *stream, int64_t n, const float *in, float *out)
     RK_LAUNCH(suffix_sums, (unsigned)((n + BLOCK - 1) / BLOCK), BLOCK, 0, stream, n, in, out);
 }
 
-void test_too_many_threads(rk_stream *stream, float *x) { RK_LAUNCH(add_one, 1, 2048, 0, stream, 1, x); }
+void test_too_many_threads(rk_stream *stream, float *x) {
+    RK_LAUNCH(add_one, 1, 2048, 0, stream, 1, x);
+}

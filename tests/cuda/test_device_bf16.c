@@ -1,4 +1,5 @@
-/* Layers of bf16 round x and dy once for two products each: a chain of them has the bits of products that are given f32 and round it anew. */
+/* Layers of bf16 round x and dy once for two products each: a chain of them has the bits of products that are
+ * given f32 and round it anew. */
 #include "cuda/device_testing.h"
 
 #include "cuda/launch_list.h"
@@ -33,7 +34,9 @@ typedef struct chain {
     float *partials;
 } chain;
 
-static float *floats_on_device(int64_t n) { return on_device(NULL, (size_t)n * sizeof(float)); }
+static float *floats_on_device(int64_t n) {
+    return on_device(NULL, (size_t)n * sizeof(float));
+}
 
 /* A parameter off its first values, since those of a bias are zeros. */
 static float *parameter_on_device(rk_graph *graph, int32_t number, rk_rng *rng) {
@@ -49,7 +52,10 @@ static void add_layer(chain *c, int k, int32_t *parameter, rk_rng *rng) {
     char name[8];
     snprintf(name, sizeof name, "l%d", k);
     c->output = rk_graph_add(c->graph, "linear", name, &options[k], &c->output, 1);
-    *l = (layer){.rows = by_row ? from.rows : 1, .in = by_row ? from.cols : (int64_t)from.rows * from.cols, .out = options[k].units, .relu = options[k].relu};
+    *l = (layer){.rows = by_row ? from.rows : 1,
+                 .in = by_row ? from.cols : (int64_t)from.rows * from.cols,
+                 .out = options[k].units,
+                 .relu = options[k].relu};
     l->w = parameter_on_device(c->graph, (*parameter)++, rng);
     l->bias = options[k].no_bias ? NULL : parameter_on_device(c->graph, (*parameter)++, rng);
     l->x = k ? l[-1].y : floats_on_device(MAX_BATCH * l->rows * l->in);
@@ -69,14 +75,17 @@ static void chain_init(chain *c) {
     for (int k = 0; k < N_LAYERS; k++) add_layer(c, k, &parameter, &rng);
     rk_graph_output(c->graph, c->output);
     OK(rk_graph_finish(c->graph, MAX_BATCH, true));
-    OK(rk_device_graph_create(c->graph, NULL, device, &(rk_device_graph_options){.max_batch = MAX_BATCH, .training = true}, &c->on_device));
+    OK(rk_device_graph_create(c->graph, NULL, device,
+                              &(rk_device_graph_options){.max_batch = MAX_BATCH, .training = true},
+                              &c->on_device));
     c->partials = floats_on_device(rk_cuda_sum_floats(MAX_BATCH * ROWS, 32));
 }
 
 static void chain_release(chain *c) {
     for (int k = 0; k < N_LAYERS; k++) {
         layer *l = &c->layers[k];
-        float *const memory[] = {l->w, l->bias, l->y, l->dy, l->dw, l->dbias, k ? NULL : l->x, k ? NULL : l->dx};
+        float *const memory[] = {
+            l->w, l->bias, l->y, l->dy, l->dw, l->dbias, k ? NULL : l->x, k ? NULL : l->dx};
         for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) rk_device_free(device, memory[i]);
     }
     rk_device_free(device, c->partials);
@@ -96,7 +105,13 @@ static void multiply(const layer *l, int64_t n) {
 
 static void go_back(const layer *l, int64_t n, float *partials) {
     int64_t rows = n * l->rows;
-    rk_cuda_sum_args sum = {.kind = l->relu ? RK_CUDA_RELU_SUM : RK_CUDA_PLAIN, .rows = rows, .cols = l->out, .x = l->dy, .y = l->y, .masked = l->dy, .out = l->dbias,
+    rk_cuda_sum_args sum = {.kind = l->relu ? RK_CUDA_RELU_SUM : RK_CUDA_PLAIN,
+                            .rows = rows,
+                            .cols = l->out,
+                            .x = l->dy,
+                            .y = l->y,
+                            .masked = l->dy,
+                            .out = l->dbias,
                             .partials = partials};
     rk_cuda_column_sums(stream, &sum);
     rk_cuda_gemm_args dw = product(l->in, l->out, rows), dx = product(rows, l->in, l->out);
@@ -106,7 +121,8 @@ static void go_back(const layer *l, int64_t n, float *partials) {
     rk_cuda_gemm(stream, &dx);
 }
 
-static void expect(const char *what, int k, int64_t n_samples, const float *device_values, const float *wanted_values, int64_t n) {
+static void expect(const char *what, int k, int64_t n_samples, const float *device_values,
+                   const float *wanted_values, int64_t n) {
     float *got = malloc((size_t)n * sizeof *got), *wanted = malloc((size_t)n * sizeof *wanted);
     double error = 0, size = 0;
     OK(rk_device_read(device, got, device_values, (size_t)n * sizeof *got));
@@ -115,7 +131,8 @@ static void expect(const char *what, int k, int64_t n_samples, const float *devi
         error += ((double)got[i] - (double)wanted[i]) * ((double)got[i] - (double)wanted[i]);
         size += (double)wanted[i] * (double)wanted[i];
     }
-    if (!(size > 0 && error <= TOLERANCE * size)) fail_msg("%d samples, layer %d: %s: error %g of %g", (int)n_samples, k, what, error, size);
+    if (!(size > 0 && error <= TOLERANCE * size))
+        fail_msg("%d samples, layer %d: %s: error %g of %g", (int)n_samples, k, what, error, size);
     free(got);
     free(wanted);
 }
@@ -135,8 +152,11 @@ static void expect_parameters(const chain *c, int64_t n) {
     int32_t parameter = 0;
     for (int k = 0; k < N_LAYERS; k++) {
         const layer *l = &c->layers[k];
-        expect("weight", k, n, gradients + rk_graph_parameter(c->graph, parameter++)->offset, l->dw, l->in * l->out);
-        if (l->bias) expect("bias", k, n, gradients + rk_graph_parameter(c->graph, parameter++)->offset, l->dbias, l->out);
+        expect("weight", k, n, gradients + rk_graph_parameter(c->graph, parameter++)->offset, l->dw,
+               l->in * l->out);
+        if (l->bias)
+            expect("bias", k, n, gradients + rk_graph_parameter(c->graph, parameter++)->offset, l->dbias,
+                   l->out);
     }
 }
 
@@ -173,12 +193,14 @@ static void test_prediction(void **state) {
     chain c;
     chain_init(&c);
     rk_device_graph *predicts;
-    OK(rk_device_graph_create(c.graph, NULL, device, &(rk_device_graph_options){.max_batch = MAX_BATCH}, &predicts));
+    OK(rk_device_graph_create(c.graph, NULL, device, &(rk_device_graph_options){.max_batch = MAX_BATCH},
+                              &predicts));
     draw(&rng, rk_device_graph_data(predicts, c.input), c.layers[0].x, 37 * ROWS * IN);
     rk_device_graph_forward(predicts, stream, 37, 0, 37, false, NULL);
     for (int k = 0; k < N_LAYERS; k++) multiply(&c.layers[k], 37);
     OK(rk_stream_sync(stream));
-    expect("y", N_LAYERS - 1, 37, rk_device_graph_data(predicts, c.output), c.layers[N_LAYERS - 1].y, 37 * OUT);
+    expect("y", N_LAYERS - 1, 37, rk_device_graph_data(predicts, c.output), c.layers[N_LAYERS - 1].y,
+           37 * OUT);
     rk_device_graph_free(predicts);
     chain_release(&c);
 }

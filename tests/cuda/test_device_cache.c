@@ -3,23 +3,39 @@
 
 #include "base/memory.h"
 
-#define TABLE(name_, rows_, dim_, dtype_) {.struct_size = sizeof(rk_table_config), .name = (name_), .n_rows = (rows_), .dim = (dim_), .dtype = (dtype_)}
-#define FEATURE(name_, table_, combiner_, length_) \
-    {.struct_size = sizeof(rk_feature_config), .name = (name_), .table = (table_), .combiner = RK_COMBINER_##combiner_, .max_sequence_length = (length_)}
+#define TABLE(name_, rows_, dim_, dtype_)                                                          \
+    {                                                                                              \
+        .struct_size = sizeof(rk_table_config), .name = (name_), .n_rows = (rows_), .dim = (dim_), \
+        .dtype = (dtype_)                                                                          \
+    }
+#define FEATURE(name_, table_, combiner_, length_)                                    \
+    {                                                                                 \
+        .struct_size = sizeof(rk_feature_config), .name = (name_), .table = (table_), \
+        .combiner = RK_COMBINER_##combiner_, .max_sequence_length = (length_)         \
+    }
 
 /* "large", "half" and "frozen" are cached in a budget of BUDGET bytes, the others are there as a whole. */
 static const rk_table_config tables[] = {
-    TABLE("large", 3000, 16, RK_F32), TABLE("small", 20, 16, RK_F32), TABLE("half", 2000, 10, RK_BF16),
+    TABLE("large", 3000, 16, RK_F32),
+    TABLE("small", 20, 16, RK_F32),
+    TABLE("half", 2000, 10, RK_BF16),
     {.struct_size = sizeof(rk_table_config), .name = "frozen", .n_rows = 2500, .dim = 5, .frozen = true},
 };
 static const rk_feature_config features[] = {
-    FEATURE("a", "large", SUM, 0), FEATURE("b", "large", MEAN, 3), FEATURE("c", "small", SUM, 0), FEATURE("d", "half", MEAN, 0), FEATURE("e", "frozen", SQRTN, 0),
+    FEATURE("a", "large", SUM, 0), FEATURE("b", "large", MEAN, 3),   FEATURE("c", "small", SUM, 0),
+    FEATURE("d", "half", MEAN, 0), FEATURE("e", "frozen", SQRTN, 0),
 };
-static const shape shapes[] = {{.most = 3, .n_hot = 9}, {.most = 4, .negatives = true}, {.ids_per_sample = 1}, {.most = 4, .weighted = true}, {.most = 3, .n_hot = 40}};
+static const shape shapes[] = {{.most = 3, .n_hot = 9},
+                               {.most = 4, .negatives = true},
+                               {.ids_per_sample = 1},
+                               {.most = 4, .weighted = true},
+                               {.most = 3, .n_hot = 40}};
 enum { SAMPLES = 20, BUDGET = 96 * 1024 };
 
 static rk_embeddings_config config_of(const rk_optimizer *optimizer) {
-    return (rk_embeddings_config){sizeof(rk_embeddings_config), 3, tables, sizeof tables / sizeof *tables, features, sizeof features / sizeof *features, optimizer};
+    return (rk_embeddings_config){
+        sizeof(rk_embeddings_config),       3,        tables, sizeof tables / sizeof *tables, features,
+        sizeof features / sizeof *features, optimizer};
 }
 
 static void check_steps(rk_optimizer_kind kind, uint64_t budget) {
@@ -59,7 +75,7 @@ static void test_batches_ahead(void **state) {
     for (int i = 0; i < 10; i++) {
         draw_ids(&w, SAMPLES);
         route_twins(&w, true);
-        if (i) apply_twins(&w); /* of the batch before */
+        if (i) apply_twins(&w);                                 /* of the batch before */
         if (i % 3 == 2) rk_device_tables_done(w.tables, false); /* given up */
         if (i % 3 == 2) draw_ids(&w, SAMPLES);
         if (i % 3 == 2) route_twins(&w, true);
@@ -89,7 +105,9 @@ static void test_one_set(void **state) {
     }
     compare_tables(&w, true);
 
-    draw_ids(&w, 40); /* 33 different rows are one too many; they are counted, though some of them are in the cache */
+    draw_ids(
+        &w,
+        40); /* 33 different rows are one too many; they are counted, though some of them are in the cache */
     for (int s = 0; s < 40; s++) ((int64_t *)(size_t)w.ids[0].ids)[s] = 90 + s % 33;
     route_twins(&w, true);
     char message[300];
@@ -122,28 +140,37 @@ static void test_budgets(void **state) {
     rk_device_tables *d;
     rk_embeddings_config config = config_of(NULL);
     OK(rk_embeddings_create(&config, &e));
-    uint64_t all = rk_embeddings_bytes(e), large = 16 * 2 * 4 + 16, small = 16 * 2 * 4 + 16, half = 10 * 2 + 10 * 4 + 16, frozen = 5 * 4 + 16;
+    uint64_t all = rk_embeddings_bytes(e), large = 16 * 2 * 4 + 16, small = 16 * 2 * 4 + 16,
+             half = 10 * 2 + 10 * 4 + 16, frozen = 5 * 4 + 16;
     char message[200];
-    snprintf(message, sizeof message, "the tables cannot work in 1000 bytes of device memory\nhint: give them at least %llu",
+    snprintf(message, sizeof message,
+             "the tables cannot work in 1000 bytes of device memory\nhint: give them at least %llu",
              (unsigned long long)(RK_CUDA_WAYS * (large + small + half + frozen)));
-    FAILS(rk_device_tables_create(e, device, &(rk_device_tables_options){.max_batch = 10, .budget_bytes = 1000}, &d), RK_INVALID_ARGUMENT, message);
-    OK(rk_device_tables_create(e, device, &(rk_device_tables_options){.max_batch = 10, .budget_bytes = 0}, &d));
+    FAILS(rk_device_tables_create(e, device,
+                                  &(rk_device_tables_options){.max_batch = 10, .budget_bytes = 1000}, &d),
+          RK_INVALID_ARGUMENT, message);
+    OK(rk_device_tables_create(e, device, &(rk_device_tables_options){.max_batch = 10, .budget_bytes = 0},
+                               &d));
     uint64_t whole_bytes = rk_device_tables_bytes(d);
     assert_true(whole_bytes >= all);
     rk_device_tables_free(d);
-    OK(rk_device_tables_create(e, device, &(rk_device_tables_options){.max_batch = 10, .budget_bytes = BUDGET}, &d));
+    OK(rk_device_tables_create(e, device,
+                               &(rk_device_tables_options){.max_batch = 10, .budget_bytes = BUDGET}, &d));
     uint64_t overhead = whole_bytes - all;
     assert_true(rk_device_tables_bytes(d) <= BUDGET + overhead && rk_device_tables_bytes(d) > BUDGET / 2);
     rk_device_tables_free(d);
     OK(rk_embeddings_set_l2(e, "large", 0, 0.1));
-    OK(rk_device_tables_create(e, device, &(rk_device_tables_options){.max_batch = 10, .budget_bytes = all - 1}, &d)); /* "half" makes room */
+    OK(rk_device_tables_create(e, device,
+                               &(rk_device_tables_options){.max_batch = 10, .budget_bytes = all - 1},
+                               &d)); /* "half" makes room */
     OK(rk_embeddings_set_l2(e, "half", 0, 0.1));
     rk_stream *other;
     rk_ids ids[5] = {{0}, {0}, {0}, {0}, {0}};
     OK(rk_stream_create(device, &other));
     OK(rk_device_tables_dedup(d, other, other, 0, NULL, ids, true));
     FAILS(rk_device_tables_prepare(d, stream), RK_INVALID_ARGUMENT,
-          "table 'half': l2_full moves every row at every step, so all of them must be on the device\nhint: give the tables a larger budget, or use l2");
+          "table 'half': l2_full moves every row at every step, so all of them must be on the device\nhint: "
+          "give the tables a larger budget, or use l2");
     rk_device_tables_free(d);
     rk_stream_free(other);
     rk_embeddings_free(e);
@@ -159,7 +186,8 @@ static void test_no_memory(void **state) {
     long live = rk_alloc_live(), countdown = 0;
     do {
         rk_alloc_fail_after(++countdown, false);
-        rk_status status = rk_device_tables_create(e, device, &(rk_device_tables_options){.max_batch = 10, .budget_bytes = BUDGET}, &d);
+        rk_status status = rk_device_tables_create(
+            e, device, &(rk_device_tables_options){.max_batch = 10, .budget_bytes = BUDGET}, &d);
         rk_alloc_fail_after(0, false);
         if (status == RK_OK) break;
         assert_int_equal(status, RK_NO_MEMORY);
@@ -173,11 +201,8 @@ static void test_no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_batches_ahead),
-        cmocka_unit_test(test_one_set),
-        cmocka_unit_test(test_budgets),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_steps),   cmocka_unit_test(test_batches_ahead), cmocka_unit_test(test_one_set),
+        cmocka_unit_test(test_budgets), cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -1,11 +1,12 @@
-/* Every operation of the dense graph on the device, forward and backward, against the CPU engine's own run of the same graph. */
+/* Every operation of the dense graph on the device, forward and backward, against the CPU engine's own run of
+ * the same graph. */
 #include "cuda/device_testing.h"
 #include "nn/cuda/device_graph.h"
 #include "nn/op_trial.h"
 
 enum { N = 37, MAX_BATCH = 40, STEP = 3 };
-static const double F32 = 1e-10; /* normalized mean square error: sums in another order */
-static const double BF16 = 1e-4; /* operands have 8 bits */
+static const double F32 = 1e-10;       /* normalized mean square error: sums in another order */
+static const double BF16 = 1e-4;       /* operands have 8 bits */
 static const double TF32_ERROR = 1e-5; /* and 11, which may be cut, not rounded */
 
 static const trial trials[] = {
@@ -20,7 +21,8 @@ static const trial trials[] = {
     {"gelu", {{3, 5}}, 1, {0}},
     {"sigmoid", {{1, 7}}, 1, {0}},
     {"tanh", {{1, 8}}, 1, {0}},
-    {"softmax", {{2, 5}}, 1, {0}}, {"softmax", {{1, 71}}, 1, {0}},
+    {"softmax", {{2, 5}}, 1, {0}},
+    {"softmax", {{1, 71}}, 1, {0}},
     {"batch_norm", {{1, 37}}, 1, {0}},
     {"layer_norm", {{2, 45}}, 1, {0}},
     {"layer_norm", {{3, 5}}, 1, {.by_row = true}},
@@ -28,9 +30,11 @@ static const trial trials[] = {
     {"dropout", {{5, 7}}, 1, {.rate = 0.4, .by_row = true}},
     {"concat", {{1, 3}, {2, 2}, {1, 1}}, 3, {0}},
     {"concat", {{1, 8}, {2, 4}, {1, 4}}, 3, {0}},
-    {"slice", {{2, 4}}, 1, {.first = 3, .count = 4}}, {"slice", {{2, 8}}, 1, {.first = 4, .count = 8}},
+    {"slice", {{2, 4}}, 1, {.first = 3, .count = 4}},
+    {"slice", {{2, 8}}, 1, {.first = 4, .count = 8}},
     {"reshape", {{2, 6}}, 1, {.rows = 3, .cols = 4}},
-    {"add", {{2, 3}}, 1, {0}}, {"add", {{2, 3}, {2, 3}, {2, 3}}, 3, {0}},
+    {"add", {{2, 3}}, 1, {0}},
+    {"add", {{2, 3}, {2, 3}, {2, 3}}, 3, {0}},
     {"multiply", {{2, 3}, {2, 3}}, 2, {0}},
     {"multiply", {{2, 3}, {1, 1}}, 2, {0}},
     {"multiply", {{2, 35}, {2, 1}}, 2, {0}},
@@ -45,7 +49,8 @@ static const trial trials[] = {
     {"dot_interaction", {{66, 5}}, 1, {0}},
     {"cross_v1", {{1, 39}, {1, 39}}, 2, {0}},
     {"cross_combine", {{1, 6}, {1, 6}, {1, 6}}, 3, {0}},
-    {"mix", {{1, 3}, {3, 5}}, 2, {0}}, {"mix", {{2, 3}, {3, 4}}, 2, {0}},
+    {"mix", {{1, 3}, {3, 5}}, 2, {0}},
+    {"mix", {{2, 3}, {3, 4}}, 2, {0}},
     {"product_logit", {{1, 4}, {1, 4}}, 2, {0}},
     {"constant", {{0, 0}}, 0, {.units = 3}},
     {"l2_normalize", {{2, 37}}, 1, {0}},
@@ -61,11 +66,13 @@ static const trial trials[] = {
     {"attention_pool", {{3, 1}, {3, 4}, {1, 2}}, 3, {.first = 1}},
     {"attention_pool", {{3, 1}, {3, 4}, {1, 2}}, 3, {.first = 1, .softmax = true}},
     {"mask", {{1, 2}}, 1, {.first = 1, .count = 1, .rows = 4}},
-    {"gate", {{2, 3}}, 1, {0}}, {"gate", {{2, 3}, {2, 3}}, 2, {0}},
+    {"gate", {{2, 3}}, 1, {0}},
+    {"gate", {{2, 3}, {2, 3}}, 2, {0}},
 };
 enum { N_TRIALS = sizeof trials / sizeof trials[0] };
 
-/* SAME: the first input is all inputs, so that one gradient is added to several times by one operation. TWICE: two nodes read the inputs. TF32: products in tf32. */
+/* SAME: the first input is all inputs, so that one gradient is added to several times by one operation.
+ * TWICE: two nodes read the inputs. TF32: products in tf32. */
 typedef enum arrangement { ALONE, TWICE, SAME, TF32 } arrangement;
 
 typedef struct setting {
@@ -89,10 +96,14 @@ static void build(setting *s, const trial *t, arrangement a) {
     snprintf(s->name, sizeof s->name, "%s, trial %d, arrangement %d", t->op, (int)(t - trials), (int)a);
     s->output = build_trial(t, a == TWICE, a == SAME, MAX_BATCH, &s->graph, s->inputs);
     fill_trial(t, s->graph, s->inputs, N, 5, 0, &rng);
-    OK(rk_device_graph_create(s->graph, NULL, device, &(rk_device_graph_options){.max_batch = MAX_BATCH, .training = true, .tf32 = a == TF32}, &s->on_device));
+    OK(rk_device_graph_create(
+        s->graph, NULL, device,
+        &(rk_device_graph_options){.max_batch = MAX_BATCH, .training = true, .tf32 = a == TF32},
+        &s->on_device));
 }
 
-static void compare(const setting *s, const char *what, const float *expected, const float *device_values, int64_t n) {
+static void compare(const setting *s, const char *what, const float *expected, const float *device_values,
+                    int64_t n) {
     float *got = malloc((size_t)n * sizeof *got);
     double error = 0, size = 0;
     OK(rk_device_read(device, got, device_values, (size_t)n * sizeof *got));
@@ -113,15 +124,18 @@ static void train(const setting *s, const int64_t *step) {
     for (int64_t i = 0; i < n_out; i++) dy[i] = (float)rk_rng_normal(&rng);
     OK(rk_graph_forward(s->graph, N, true, STEP, NULL));
     for (int i = 0; i < s->trial->n_inputs; i++)
-        OK(rk_device_write(device, rk_device_graph_data(s->on_device, s->inputs[i]), rk_graph_data(s->graph, s->inputs[i]),
+        OK(rk_device_write(device, rk_device_graph_data(s->on_device, s->inputs[i]),
+                           rk_graph_data(s->graph, s->inputs[i]),
                            (size_t)(N * width_of(s, s->inputs[i])) * sizeof(float)));
     rk_device_graph_forward(s->on_device, stream, N, 0, N, true, step);
     OK(rk_stream_sync(stream));
-    compare(s, "output", rk_graph_data(s->graph, s->output), rk_device_graph_data(s->on_device, s->output), n_out);
+    compare(s, "output", rk_graph_data(s->graph, s->output), rk_device_graph_data(s->on_device, s->output),
+            n_out);
 
     memcpy(rk_graph_gradient(s->graph, s->output), dy, (size_t)n_out * sizeof *dy);
     OK(rk_graph_backward(s->graph, N));
-    OK(rk_device_write(device, rk_device_graph_gradient(s->on_device, s->output), dy, (size_t)n_out * sizeof *dy));
+    OK(rk_device_write(device, rk_device_graph_gradient(s->on_device, s->output), dy,
+                       (size_t)n_out * sizeof *dy));
     rk_device_graph_backward(s->on_device, stream, N);
     OK(rk_stream_sync(stream));
     free(dy);
@@ -133,23 +147,28 @@ static float *read_all(const float *from, int64_t n) {
     return out;
 }
 
-/* A rank may have no samples of a batch: parameters' gradients are zeros then, and what other nodes have in their first sample stays. */
+/* A rank may have no samples of a batch: parameters' gradients are zeros then, and what other nodes have in
+ * their first sample stays. */
 static void check_no_samples(const setting *s, const int64_t *step) {
     size_t n;
     int64_t width = width_of(s, s->inputs[0]);
-    float *before = read_all(rk_device_graph_gradient(s->on_device, s->inputs[0]), width), *gradients = rk_device_graph_gradients(s->on_device, &n);
+    float *before = read_all(rk_device_graph_gradient(s->on_device, s->inputs[0]), width),
+          *gradients = rk_device_graph_gradients(s->on_device, &n);
     rk_device_graph_forward(s->on_device, stream, 0, 0, N, true, step);
     rk_device_graph_backward(s->on_device, stream, 0);
     OK(rk_stream_sync(stream));
     float *after = read_all(rk_device_graph_gradient(s->on_device, s->inputs[0]), width);
-    if (memcmp(before, after, (size_t)width * sizeof *before) != 0) fail_msg("%s: no samples, but a gradient", s->name);
+    if (memcmp(before, after, (size_t)width * sizeof *before) != 0)
+        fail_msg("%s: no samples, but a gradient", s->name);
     free(before);
     free(after);
     for (int32_t p = 0; p < rk_graph_n_parameters(s->graph); p++) {
         const rk_parameter *parameter = rk_graph_parameter(s->graph, p);
         float *found = read_all(gradients + parameter->offset, parameter->rows * parameter->cols);
         for (int64_t i = 0; i < parameter->rows * parameter->cols; i++)
-            if (found[i] != 0) fail_msg("%s: no samples, but a gradient of %s: %g", s->name, parameter->name, (double)found[i]);
+            if (found[i] != 0)
+                fail_msg("%s: no samples, but a gradient of %s: %g", s->name, parameter->name,
+                         (double)found[i]);
         free(found);
     }
 }
@@ -158,21 +177,25 @@ static void run_trial(const trial *t, arrangement a) {
     setting s;
     build(&s, t, a);
     int64_t *step = on_device(&(int64_t[]){STEP, 0}, 2 * sizeof *step);
-    for (int time = 0; time < 2; time++) { /* a gradient that is added where it should be written shows the second time */
+    for (int time = 0; time < 2;
+         time++) { /* a gradient that is added where it should be written shows the second time */
         train(&s, step);
         for (int i = 0; i < t->n_inputs; i++)
-            compare(&s, "an input's gradient", rk_graph_gradient(s.graph, s.inputs[i]), rk_device_graph_gradient(s.on_device, s.inputs[i]), N * width_of(&s, s.inputs[i]));
+            compare(&s, "an input's gradient", rk_graph_gradient(s.graph, s.inputs[i]),
+                    rk_device_graph_gradient(s.on_device, s.inputs[i]), N * width_of(&s, s.inputs[i]));
         size_t n_gradients;
         float *gradients = rk_device_graph_gradients(s.on_device, &n_gradients);
         for (int32_t p = 0; p < rk_graph_n_parameters(s.graph); p++) {
             rk_parameter *parameter = rk_graph_parameter(s.graph, p);
-            compare(&s, parameter->name, parameter->gradient, gradients + parameter->offset, parameter->rows * parameter->cols);
+            compare(&s, parameter->name, parameter->gradient, gradients + parameter->offset,
+                    parameter->rows * parameter->cols);
         }
     }
     OK(rk_graph_forward(s.graph, N, false, STEP, NULL));
     rk_device_graph_forward(s.on_device, stream, N, 0, N, false, step);
     OK(rk_stream_sync(stream));
-    compare(&s, "prediction", rk_graph_data(s.graph, s.output), rk_device_graph_data(s.on_device, s.output), N * width_of(&s, s.output));
+    compare(&s, "prediction", rk_graph_data(s.graph, s.output), rk_device_graph_data(s.on_device, s.output),
+            N * width_of(&s, s.output));
     check_no_samples(&s, step);
     rk_device_free(device, step);
     rk_device_graph_free(s.on_device);
@@ -194,7 +217,8 @@ static void test_same_input(void **state) {
     for (int i = 0; i < N_TRIALS; i++) {
         const trial *t = &trials[i];
         bool same = t->n_inputs > 1;
-        for (int k = 1; k < t->n_inputs; k++) same = same && t->inputs[k].rows == t->inputs[0].rows && t->inputs[k].cols == t->inputs[0].cols;
+        for (int k = 1; k < t->n_inputs; k++)
+            same = same && t->inputs[k].rows == t->inputs[0].rows && t->inputs[k].cols == t->inputs[0].cols;
         if (same) run_trial(t, SAME);
     }
 }
@@ -202,12 +226,16 @@ static void test_same_input(void **state) {
 /* Rows of the host's, `width` values each, and of the device's, a stride apart. */
 static void write_rows(const setting *s, rk_value input, const float *from) {
     int64_t width = width_of(s, input), stride = rk_device_graph_stride(s->on_device, input);
-    for (int64_t k = 0; k < N; k++) OK(rk_device_write(device, rk_device_graph_data(s->on_device, input) + k * stride, from + k * width, (size_t)width * sizeof *from));
+    for (int64_t k = 0; k < N; k++)
+        OK(rk_device_write(device, rk_device_graph_data(s->on_device, input) + k * stride, from + k * width,
+                           (size_t)width * sizeof *from));
 }
 
 static void compare_gradients(const setting *s, rk_value input) {
     int64_t width = width_of(s, input), stride = rk_device_graph_stride(s->on_device, input);
-    for (int64_t k = 0; k < N; k++) compare(s, "gradient", rk_graph_gradient(s->graph, input) + k * width, rk_device_graph_gradient(s->on_device, input) + k * stride, width);
+    for (int64_t k = 0; k < N; k++)
+        compare(s, "gradient", rk_graph_gradient(s->graph, input) + k * width,
+                rk_device_graph_gradient(s->on_device, input) + k * stride, width);
 }
 
 /* y from a by a layer of its own, beside b behind a view and c, which only a concat reads. */
@@ -217,9 +245,12 @@ static void build_inputs(setting *s) {
     s->tolerance = F32;
     snprintf(s->name, sizeof s->name, "inputs");
     OK(rk_graph_create(5, &s->graph));
-    rk_value a = s->inputs[0] = rk_graph_input(s->graph, "a", (rk_shape){1, A}), b = s->inputs[1] = rk_graph_input(s->graph, "b", (rk_shape){3, B / 3});
-    rk_value c = s->inputs[2] = rk_graph_input(s->graph, "c", (rk_shape){1, C}), side = rk_linear(s->graph, "side", a, C, true, RK_F32);
-    rk_value whole = rk_concat(s->graph, (rk_value[]){side, rk_reshape(s->graph, b, 1, B), c}, 3), twice = rk_add(s->graph, (rk_value[]){whole, rk_relu(s->graph, whole)}, 2);
+    rk_value a = s->inputs[0] = rk_graph_input(s->graph, "a", (rk_shape){1, A}),
+             b = s->inputs[1] = rk_graph_input(s->graph, "b", (rk_shape){3, B / 3});
+    rk_value c = s->inputs[2] = rk_graph_input(s->graph, "c", (rk_shape){1, C}),
+             side = rk_linear(s->graph, "side", a, C, true, RK_F32);
+    rk_value whole = rk_concat(s->graph, (rk_value[]){side, rk_reshape(s->graph, b, 1, B), c}, 3),
+             twice = rk_add(s->graph, (rk_value[]){whole, rk_relu(s->graph, whole)}, 2);
     s->output = rk_linear(s->graph, "end", twice, Y, true, RK_F32);
     rk_graph_output(s->graph, s->output);
     rk_graph_keep(s->graph);
@@ -237,7 +268,8 @@ static void train_inputs(const setting *s, rk_rng *rng) {
     OK(rk_graph_forward(s->graph, N, true, STEP, NULL));
     rk_device_graph_forward(s->on_device, stream, N, 0, N, true, NULL);
     OK(rk_stream_sync(stream));
-    compare(s, "output", rk_graph_data(s->graph, s->output), rk_device_graph_data(s->on_device, s->output), N * Y);
+    compare(s, "output", rk_graph_data(s->graph, s->output), rk_device_graph_data(s->on_device, s->output),
+            N * Y);
     memcpy(rk_graph_gradient(s->graph, s->output), dy, sizeof dy);
     OK(rk_device_write(device, rk_device_graph_gradient(s->on_device, s->output), dy, sizeof dy));
     OK(rk_graph_backward(s->graph, N));
@@ -245,14 +277,20 @@ static void train_inputs(const setting *s, rk_rng *rng) {
     OK(rk_stream_sync(stream));
 }
 
-/* Inputs within a concat's columns, and one whose gradient nobody reads: the same values and parameters' gradients. */
+/* Inputs within a concat's columns, and one whose gradient nobody reads: the same values and parameters'
+ * gradients. */
 static void test_inputs(void **state) {
     (void)state;
     setting s;
     rk_rng rng = {11, 7, 0};
     build_inputs(&s);
-    rk_device_graph_input said[] = {{.value = s.inputs[0], .no_gradient = true}, {.value = s.inputs[1], .may_stride = true}, {.value = s.inputs[2], .may_stride = true}};
-    OK(rk_device_graph_create(s.graph, NULL, device, &(rk_device_graph_options){.max_batch = MAX_BATCH, .training = true, .inputs = said, .n_inputs = 3}, &s.on_device));
+    rk_device_graph_input said[] = {{.value = s.inputs[0], .no_gradient = true},
+                                    {.value = s.inputs[1], .may_stride = true},
+                                    {.value = s.inputs[2], .may_stride = true}};
+    OK(rk_device_graph_create(
+        s.graph, NULL, device,
+        &(rk_device_graph_options){.max_batch = MAX_BATCH, .training = true, .inputs = said, .n_inputs = 3},
+        &s.on_device));
     assert_int_equal(rk_device_graph_stride(s.on_device, s.inputs[0]), A);
     assert_int_equal(rk_device_graph_stride(s.on_device, s.inputs[1]), C + B + C);
     assert_int_equal(rk_device_graph_stride(s.on_device, s.inputs[2]), C + B + C);
@@ -266,16 +304,20 @@ static void test_inputs(void **state) {
     }
     rk_device_graph_free(s.on_device);
     said[0].value = s.output;
-    FAILS(rk_device_graph_create(s.graph, NULL, device, &(rk_device_graph_options){.max_batch = 1, .inputs = said, .n_inputs = 1}, &s.on_device), RK_INVALID_ARGUMENT,
-          "8 is no input of the graph");
+    FAILS(rk_device_graph_create(s.graph, NULL, device,
+                                 &(rk_device_graph_options){.max_batch = 1, .inputs = said, .n_inputs = 1},
+                                 &s.on_device),
+          RK_INVALID_ARGUMENT, "8 is no input of the graph");
     rk_graph_free(s.graph);
 }
 
-/* Without relu: where an output is as near to 0 as tf32's error, its gradient is the whole one on one side and none on the other. */
+/* Without relu: where an output is as near to 0 as tf32's error, its gradient is the whole one on one side
+ * and none on the other. */
 static void test_tf32(void **state) {
     (void)state;
     for (int i = 0; i < N_TRIALS; i++)
-        if (!strcmp(trials[i].op, "linear") && !trials[i].options.relu && trials[i].options.dtype == RK_F32) run_trial(&trials[i], TF32);
+        if (!strcmp(trials[i].op, "linear") && !trials[i].options.relu && trials[i].options.dtype == RK_F32)
+            run_trial(&trials[i], TF32);
 }
 
 static void test_all_operations(void **state) {
@@ -285,12 +327,8 @@ static void test_all_operations(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_twice),
-        cmocka_unit_test(test_same_input),
-        cmocka_unit_test(test_inputs),
-        cmocka_unit_test(test_tf32),
-        cmocka_unit_test(test_all_operations),
+        cmocka_unit_test(test_alone),  cmocka_unit_test(test_twice), cmocka_unit_test(test_same_input),
+        cmocka_unit_test(test_inputs), cmocka_unit_test(test_tf32),  cmocka_unit_test(test_all_operations),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -68,7 +68,14 @@ static uint32_t count_before(int u, int64_t item, bool with_masked) {
 }
 
 static rk_item_positions args_of(bool with_masked) {
-    rk_item_positions a = {.n_items = ITEMS, .n_users = USERS, .dim = DIM, .items = items, .users = users, .numbers = numbers, .asked = {asked.offsets, asked.items}, .places = places};
+    rk_item_positions a = {.n_items = ITEMS,
+                           .n_users = USERS,
+                           .dim = DIM,
+                           .items = items,
+                           .users = users,
+                           .numbers = numbers,
+                           .asked = {asked.offsets, asked.items},
+                           .places = places};
     if (with_masked) a.masked = (rk_item_lists){masked.offsets, masked.items};
     return a;
 }
@@ -81,7 +88,9 @@ static void check(bool with_masked, int64_t scores_at_once) {
     for (int u = 0; u < USERS; u++)
         for (int64_t i = asked.offsets[numbers[u]]; i < asked.offsets[numbers[u] + 1]; i++) {
             uint32_t expected = count_before(u, asked.items[i], with_masked);
-            if (places[i] != expected) fail_msg("user %d, item %d: %u, not %u", (int)numbers[u], (int)asked.items[i], places[i], expected);
+            if (places[i] != expected)
+                fail_msg("user %d, item %d: %u, not %u", (int)numbers[u], (int)asked.items[i], places[i],
+                         expected);
             n_masked += places[i] == RK_NO_PLACE;
         }
     assert_int_equal(n_masked > 0, with_masked);
@@ -126,6 +135,7 @@ static void test_not_finite(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_places), cmocka_unit_test(test_no_users), cmocka_unit_test(test_not_finite)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_places), cmocka_unit_test(test_no_users),
+                                       cmocka_unit_test(test_not_finite)};
     return cmocka_run_group_tests(tests, make_vectors, close_device);
 }

@@ -1,4 +1,5 @@
-/* Arrays of more values than 31 bits count, where the GPU has 40 GB free and the host 16; else the same with small ones. All sums are of whole numbers, and exact. */
+/* Arrays of more values than 31 bits count, where the GPU has 40 GB free and the host 16; else the same with
+ * small ones. All sums are of whole numbers, and exact. */
 #include "cuda/device_testing.h"
 
 #include <unistd.h>
@@ -19,7 +20,9 @@ static void expect_row(const char *what, const float *x, int64_t row, const floa
     OK(rk_stream_sync(stream));
     OK(rk_device_read(device, got, x + row * COLS, sizeof got));
     for (int c = 0; c < COLS; c++)
-        if (got[c] != factor * wanted[c]) fail_msg("%s: row %lld, column %d: %g, not %g", what, (long long)row, c, got[c], factor * wanted[c]);
+        if (got[c] != factor * wanted[c])
+            fail_msg("%s: row %lld, column %d: %g, not %g", what, (long long)row, c, got[c],
+                     factor * wanted[c]);
 }
 
 /* The first row, the last, and the one that 2^31 values come before. */
@@ -48,11 +51,13 @@ static void test_operations(void **state) {
         sum += b[c];
         dot += squares[c];
     }
-    float *d_b = on_device(b, sizeof b), *x = on_device(NULL, (size_t)n * sizeof *x), *y = on_device(NULL, (size_t)n * sizeof *y);
+    float *d_b = on_device(b, sizeof b), *x = on_device(NULL, (size_t)n * sizeof *x),
+          *y = on_device(NULL, (size_t)n * sizeof *y);
     float *few = on_device(NULL, (size_t)(rows * OUT) * sizeof *few);
     float one = 1, *d_one = on_device(&one, sizeof one);
     int64_t n_ones = (rows > COLS ? rows : COLS) * OUT;
-    float *ones = on_device(NULL, (size_t)n_ones * sizeof *ones), *partials = on_device(NULL, (size_t)rk_cuda_sum_floats(rows, COLS) * sizeof *partials);
+    float *ones = on_device(NULL, (size_t)n_ones * sizeof *ones),
+          *partials = on_device(NULL, (size_t)rk_cuda_sum_floats(rows, COLS) * sizeof *partials);
     rk_cuda_bias(stream, rows, COLS, NULL, d_b, x);
     expect_rows("bias", x, rows, b, 1);
     rk_cuda_add_two(stream, n, x, x, y);
@@ -63,14 +68,34 @@ static void test_operations(void **state) {
     expect_rows("copy_columns", y, rows, b, 1);
     rk_cuda_row_dots(stream, rows, COLS, x, d_b, 1, few, true);
     expect_all("row_dots", few, rows, dot);
-    rk_cuda_sum_args sums = {.kind = RK_CUDA_PLAIN, .rows = rows, .cols = COLS, .x = x, .out = y, .partials = partials};
+    rk_cuda_sum_args sums = {
+        .kind = RK_CUDA_PLAIN, .rows = rows, .cols = COLS, .x = x, .out = y, .partials = partials};
     rk_cuda_column_sums(stream, &sums);
     expect_row("column_sums", y, 0, b, (float)rows);
 
     rk_cuda_bias(stream, n_ones, 1, NULL, d_one, ones);
-    rk_cuda_gemm(stream, &(rk_cuda_gemm_args){.m = rows, .n = OUT, .k = COLS, .a = x, .b = ones, .c = few, .lda = COLS, .ldb = OUT, .ldc = OUT, .alpha = 1});
+    rk_cuda_gemm(stream, &(rk_cuda_gemm_args){.m = rows,
+                                              .n = OUT,
+                                              .k = COLS,
+                                              .a = x,
+                                              .b = ones,
+                                              .c = few,
+                                              .lda = COLS,
+                                              .ldb = OUT,
+                                              .ldc = OUT,
+                                              .alpha = 1});
     expect_all("x w", few, rows * OUT, sum);
-    rk_cuda_gemm(stream, &(rk_cuda_gemm_args){.m = OUT, .n = COLS, .k = rows, .a = ones, .b = x, .c = y, .lda = OUT, .ldb = COLS, .ldc = COLS, .a_transposed = true, .alpha = 1});
+    rk_cuda_gemm(stream, &(rk_cuda_gemm_args){.m = OUT,
+                                              .n = COLS,
+                                              .k = rows,
+                                              .a = ones,
+                                              .b = x,
+                                              .c = y,
+                                              .lda = OUT,
+                                              .ldb = COLS,
+                                              .ldc = COLS,
+                                              .a_transposed = true,
+                                              .alpha = 1});
     for (int i = 0; i < OUT; i++) expect_row("dy^T x", y, i, b, (float)rows);
     void *const memory[] = {d_b, d_one, x, y, few, ones, partials};
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) rk_device_free(device, memory[i]);
@@ -85,10 +110,12 @@ static float *look_up(rk_device_tables *tables, const rk_ids *ids, bool training
     return out;
 }
 
-/* A step of the last rows; those that 2^31 and 2^32 bytes, and 2^31 values, lie before them stay as they were. */
+/* A step of the last rows; those that 2^31 and 2^32 bytes, and 2^31 values, lie before them stay as they
+ * were. */
 static void test_table(void **state) {
     (void)state;
-    int64_t n_rows = is_large() ? ((int64_t)1 << 24) + 1000 : 3 * SAMPLES, apart[] = {(int64_t)1 << 22, (int64_t)1 << 23, (int64_t)1 << 24, SAMPLES}, list[SAMPLES];
+    int64_t n_rows = is_large() ? ((int64_t)1 << 24) + 1000 : 3 * SAMPLES,
+            apart[] = {(int64_t)1 << 22, (int64_t)1 << 23, (int64_t)1 << 24, SAMPLES}, list[SAMPLES];
     rk_table_config table = RK_TABLE_CONFIG_INIT;
     rk_feature_config feature = RK_FEATURE_CONFIG_INIT;
     rk_optimizer sgd;
@@ -101,7 +128,8 @@ static void test_table(void **state) {
     feature.combiner = RK_COMBINER_SUM;
     rk_embeddings *home;
     rk_device_tables *tables;
-    OK(rk_embeddings_create(&(rk_embeddings_config){sizeof(rk_embeddings_config), 1, &table, 1, &feature, 1, &sgd}, &home));
+    OK(rk_embeddings_create(
+        &(rk_embeddings_config){sizeof(rk_embeddings_config), 1, &table, 1, &feature, 1, &sgd}, &home));
     OK(rk_device_tables_create(home, device, &(rk_device_tables_options){.max_batch = SAMPLES}, &tables));
     float ones[SAMPLES * DIM], *out = on_device(NULL, sizeof ones), *gradients;
     for (int i = 0; i < SAMPLES * DIM; i++) ones[i] = 1;
@@ -114,7 +142,8 @@ static void test_table(void **state) {
     expect_all("after", look_up(tables, &ids, false, out), SAMPLES * DIM, 2.5f);
     rk_device_tables_done(tables, false);
     for (int k = 0; k < 4; k++) {
-        for (int i = 0; i < SAMPLES; i++) list[i] = n_rows - 1 - i - apart[k] > 0 ? n_rows - 1 - i - apart[k] : i;
+        for (int i = 0; i < SAMPLES; i++)
+            list[i] = n_rows - 1 - i - apart[k] > 0 ? n_rows - 1 - i - apart[k] : i;
         expect_all("others", look_up(tables, &ids, false, out), SAMPLES * DIM, 3);
         rk_device_tables_done(tables, false);
     }

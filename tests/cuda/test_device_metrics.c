@@ -1,4 +1,5 @@
-/* Metrics on the device: the very AUCs of the CPU where labels are whole, with ties and groups; all else close to the CPU's. */
+/* Metrics on the device: the very AUCs of the CPU where labels are whole, with ties and groups; all else
+ * close to the CPU's. */
 #include "cuda/device_testing.h"
 #include "metrics/metrics.h"
 #include "nn/cuda/device_metrics.h"
@@ -34,11 +35,13 @@ static void fill(batch *b, shape of) {
         s->weight = of.whole ? 1 : (float)(draw >> 12 & 15) / 4;
         if (of.regression) s->prediction = 100 * s->prediction - 50;
         /* beyond 32 bits and below 0, which sort by both halves and as no number does */
-        b->groups[i] = of.group ? ((int64_t)(draw >> 3) % ((of.n + of.group - 1) / of.group) - 2) * 3000000019 : 0;
+        b->groups[i] =
+            of.group ? ((int64_t)(draw >> 3) % ((of.n + of.group - 1) / of.group) - 2) * 3000000019 : 0;
     }
 }
 
-static rk_status device_metrics(void *context, bool binary, int64_t n, const rk_metric_sample *samples, const int64_t *groups, rk_metric_parts *out) {
+static rk_status device_metrics(void *context, bool binary, int64_t n, const rk_metric_sample *samples,
+                                const int64_t *groups, rk_metric_parts *out) {
     (void)context;
     return rk_device_metrics(device, stream, binary, n, samples, groups, out);
 }
@@ -48,7 +51,8 @@ static void compute(const batch *b, shape of, rk_metrics_function *function, dou
     OK(rk_metrics_create(!of.regression, false, &metrics));
     for (int64_t i = 0; i < b->n; i++) {
         const rk_metric_sample *s = &b->samples[i];
-        OK(rk_metrics_add(metrics, 1, &s->prediction, &s->label, 1, &s->weight, of.group ? &b->groups[i] : NULL));
+        OK(rk_metrics_add(metrics, 1, &s->prediction, &s->label, 1, &s->weight,
+                          of.group ? &b->groups[i] : NULL));
     }
     rk_metrics_set_function(metrics, function, NULL);
     OK(rk_metrics_compute(metrics, values));
@@ -59,7 +63,8 @@ static bool is_near(double got, double expected, double tolerance) {
     return isnan(expected) ? isnan(got) : fabs(got - expected) <= tolerance * fabs(expected);
 }
 
-/* Sums are added in another order than the CPU's: relative to them, 1e-13. AUCs of whole labels are counts of pairs, the same in any order. */
+/* Sums are added in another order than the CPU's: relative to them, 1e-13. AUCs of whole labels are counts of
+ * pairs, the same in any order. */
 static void compare(shape of) {
     static batch b;
     double expected[RK_METRIC_COUNT], got[RK_METRIC_COUNT];
@@ -68,8 +73,11 @@ static void compare(shape of) {
     compute(&b, of, device_metrics, got);
     for (int m = 0; m < RK_METRIC_COUNT; m++)
         if (!is_near(got[m], expected[m], m == RK_METRIC_auc && of.whole ? 0 : 1e-13))
-            fail_msg("%s of %lld, levels %d, groups of %lld: %.17g, on the CPU %.17g", rk_metric_name(m), (long long)of.n, of.levels, (long long)of.group, got[m], expected[m]);
-    assert_true(of.n < 100 || !isnan(got[of.regression ? RK_METRIC_rmse : of.group ? RK_METRIC_gauc : RK_METRIC_auc]));
+            fail_msg("%s of %lld, levels %d, groups of %lld: %.17g, on the CPU %.17g", rk_metric_name(m),
+                     (long long)of.n, of.levels, (long long)of.group, got[m], expected[m]);
+    assert_true(of.n < 100 || !isnan(got[of.regression ? RK_METRIC_rmse
+                                         : of.group    ? RK_METRIC_gauc
+                                                       : RK_METRIC_auc]));
 }
 
 static void test_whole_labels(void **state) {
@@ -77,7 +85,8 @@ static void test_whole_labels(void **state) {
     int64_t sizes[] = {1, 2, 3, 100, 1024, 1025, MAX_N};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int levels = 0; levels <= 20; levels += 10)
-            for (int seed = 0; seed < 3; seed++) compare((shape){.n = sizes[i], .seed = seed, .levels = levels, .whole = true});
+            for (int seed = 0; seed < 3; seed++)
+                compare((shape){.n = sizes[i], .seed = seed, .levels = levels, .whole = true});
 }
 
 static void test_weights(void **state) {
@@ -91,26 +100,35 @@ static void test_groups(void **state) {
     int64_t sizes[] = {1, 2, 100, 1025, MAX_N}, groups[] = {1, 2, 7, 300, MAX_N};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (size_t g = sizes[i] < 100 ? 0 : 1; g < sizeof groups / sizeof groups[0]; g++)
-            for (int whole = 0; whole < 2; whole++) compare((shape){.n = sizes[i], .seed = (int)g, .levels = 10 * (int)(g % 3), .group = groups[g], .whole = whole});
+            for (int whole = 0; whole < 2; whole++)
+                compare((shape){.n = sizes[i],
+                                .seed = (int)g,
+                                .levels = 10 * (int)(g % 3),
+                                .group = groups[g],
+                                .whole = whole});
 }
 
 static void test_regression(void **state) {
     (void)state;
     int64_t sizes[] = {1, 255, 257, MAX_N};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) compare((shape){.n = sizes[i], .regression = true});
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        compare((shape){.n = sizes[i], .regression = true});
 }
 
 static void test_refusals(void **state) {
     (void)state;
     rk_metric_sample sample = {0};
     rk_metric_parts out;
-    FAILS(rk_device_metrics(device, stream, true, 0, &sample, NULL, &out), RK_INVALID_ARGUMENT, "metrics of 0 samples");
-    FAILS(rk_device_metrics(device, stream, true, (int64_t)1 << 31, &sample, NULL, &out), RK_NO_MEMORY, "a GPU's metrics are of fewer than 2^31 samples");
+    FAILS(rk_device_metrics(device, stream, true, 0, &sample, NULL, &out), RK_INVALID_ARGUMENT,
+          "metrics of 0 samples");
+    FAILS(rk_device_metrics(device, stream, true, (int64_t)1 << 31, &sample, NULL, &out), RK_NO_MEMORY,
+          "a GPU's metrics are of fewer than 2^31 samples");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_labels), cmocka_unit_test(test_weights), cmocka_unit_test(test_groups), cmocka_unit_test(test_regression), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_whole_labels), cmocka_unit_test(test_weights),  cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_regression),   cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

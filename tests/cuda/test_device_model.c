@@ -1,4 +1,5 @@
-/* Whole models on a GPU against the CPU engine: steps, predictions, what is refused, and state that goes from one to the other. */
+/* Whole models on a GPU against the CPU engine: steps, predictions, what is refused, and state that goes from
+ * one to the other. */
 #include "device_training.h"
 
 /* Sizes as epochs have them: the usual one again and again, by kept launches, and another between. */
@@ -31,7 +32,8 @@ static void test_every_preset(void **state) {
             assert_losses_close(gpu, cpu, what, i);
             if (i == 3) check_predictions(&t, 70, 33, what);
         }
-        /* Layer norm of rows that are next to nothing multiplies what rounding leaves, by up to 1 / sqrt(epsilon) = 316. */
+        /* Layer norm of rows that are next to nothing multiplies what rounding leaves, by up to 1 /
+         * sqrt(epsilon) = 316. */
         assert_states_close(t.gpu, t.cpu, what, strstr(what, "masknet") ? 10 * CLOSE : CLOSE);
         for (uint64_t i = 0; i < 3; i++) check_predictions(&t, 80 + i, 60, what);
         assert_int_equal(rk_model_step(t.gpu), N_SIZES);
@@ -39,11 +41,15 @@ static void test_every_preset(void **state) {
     }
 }
 
-/* Every optimizer of rows and of dense parameters, with schedules, factors and clipping, of which each step's numbers go up by themselves. */
+/* Every optimizer of rows and of dense parameters, with schedules, factors and clipping, of which each step's
+ * numbers go up by themselves. */
 static void test_optimizers_and_schedules(void **state) {
     (void)state;
     static drawn_batch b;
-    static const rk_optimizer_kind kinds[] = {RK_OPTIMIZER_SGD, RK_OPTIMIZER_ADAGRAD, RK_OPTIMIZER_ROWWISE_ADAGRAD, RK_OPTIMIZER_ADAM, RK_OPTIMIZER_ADAMW, RK_OPTIMIZER_FTRL, RK_OPTIMIZER_LAMB};
+    static const rk_optimizer_kind kinds[] = {
+        RK_OPTIMIZER_SGD,  RK_OPTIMIZER_ADAGRAD, RK_OPTIMIZER_ROWWISE_ADAGRAD,
+        RK_OPTIMIZER_ADAM, RK_OPTIMIZER_ADAMW,   RK_OPTIMIZER_FTRL,
+        RK_OPTIMIZER_LAMB};
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         const char *what = rk_optimizer_name(kinds[k]);
         twins t;
@@ -92,7 +98,8 @@ static void test_late(void **state) {
     float predictions[50];
     bool left;
     draw_batch(&b, 9, 50, 1);
-    FAILS(rk_model_predict(t.gpu, &b.batch, predictions), RK_INVALID_ARGUMENT, "a batch that was begun is not trained on; drain it first");
+    FAILS(rk_model_predict(t.gpu, &b.batch, predictions), RK_INVALID_ARGUMENT,
+          "a batch that was begun is not trained on; drain it first");
     OK(rk_model_drain(t.gpu, &gpu[6], &left));
     assert_true(left && isnan(gpu[0]));
     for (int i = 0; i < 6; i++) assert_losses_close(gpu[i + 1], cpu[i], "late", i);
@@ -136,7 +143,8 @@ static void copy_model(rk_model *from, rk_model *to) {
     OK(rk_model_state(from, &a));
     OK(rk_model_state(to, &b));
     assert_int_equal(a.n, b.n);
-    for (size_t i = 0; i < a.n; i++) memcpy(b.entries[i].data, a.entries[i].data, rk_state_entry_bytes(&a.entries[i]));
+    for (size_t i = 0; i < a.n; i++)
+        memcpy(b.entries[i].data, a.entries[i].data, rk_state_entry_bytes(&a.entries[i]));
     rk_state_release(&a);
     rk_state_release(&b);
     OK(rk_model_reload(to));
@@ -150,7 +158,8 @@ static void train(rk_model *model, uint64_t first, int n_steps, double *losses) 
     }
 }
 
-/* From the GPU to the CPU and back in the midst of training; and a GPU's own state gives its own bits again. */
+/* From the GPU to the CPU and back in the midst of training; and a GPU's own state gives its own bits
+ * again. */
 static void test_state_goes_both_ways(void **state) {
     (void)state;
     static const int cases[] = {5, 18, 27};
@@ -286,13 +295,16 @@ static void test_predict_in_pieces(void **state) {
     twins_release(&t);
 }
 
-/* Labels that may be absent, a product of two tasks, a weight that decays; learned weights are a preset's above. */
+/* Labels that may be absent, a product of two tasks, a weight that decays; learned weights are a preset's
+ * above. */
 static void test_tasks(void **state) {
     (void)state;
     static drawn_batch b;
     twins t;
     memset(&t, 0, sizeof t);
-    usual_init(&t.f, &(usual_case){"model: {kind: mmoe, experts: 2, expert_units: [8], towers: [4]}\nembedding: {dim: 4}", 2});
+    usual_init(
+        &t.f, &(usual_case){
+                  "model: {kind: mmoe, experts: 2, expert_units: [8], towers: [4]}\nembedding: {dim: 4}", 2});
     use_optimizer(&t.f, RK_OPTIMIZER_SGD, 0.05);
     t.f.tasks[1].optional = true;
     t.f.tasks[0].weight_decay_rate = 0.2;
@@ -351,10 +363,14 @@ static void test_without_graphs(void **state) {
     for (int i = 0; i < 2; i++) rk_free(states[i]);
 }
 
-/* Tables that the device has no room for: behind its cache the bits are those of tables that are whole there. */
+/* Tables that the device has no room for: behind its cache the bits are those of tables that are whole
+ * there. */
 static void test_behind_the_cache(void **state) {
     (void)state;
-    static const usual_case large = {"model: {kind: deepfm, deep: [8], dropout: 0.1}\nembedding: {dim: 4, tables: [{name: item, rows: 20000}, {name: history, rows: 20000}]}", 1};
+    static const usual_case large = {
+        "model: {kind: deepfm, deep: [8], dropout: 0.1}\nembedding: {dim: 4, tables: [{name: item, rows: "
+        "20000}, {name: history, rows: 20000}]}",
+        1};
     twins cached, whole;
     double losses[2][6];
     size_t n[2];
@@ -378,18 +394,27 @@ static void test_behind_the_cache(void **state) {
     usual_init(&cached.f, &large);
     cached.f.options.device = &(rk_model_device){.memory_bytes = 100};
     assert_int_equal(rk_model_build(&cached.f.options, &cached.gpu), RK_CONFIG);
-    assert_non_null(strstr(rk_last_error(), "run.yaml: the tables cannot work in 100 bytes of device memory\nhint: "));
+    assert_non_null(
+        strstr(rk_last_error(), "run.yaml: the tables cannot work in 100 bytes of device memory\nhint: "));
     fixture_release(&cached.f);
     assert_int_equal(rk_alloc_live(), 0);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_preset),    cmocka_unit_test(test_optimizers_and_schedules),  cmocka_unit_test(test_late),
+        cmocka_unit_test(test_every_preset),
+        cmocka_unit_test(test_optimizers_and_schedules),
+        cmocka_unit_test(test_late),
         cmocka_unit_test(test_late_failures),
-        cmocka_unit_test(test_tasks),           cmocka_unit_test(test_state_goes_both_ways),      cmocka_unit_test(test_bad_batches),
-        cmocka_unit_test(test_gradients_that_overflow), cmocka_unit_test(test_skipped_steps_are_counted), cmocka_unit_test(test_predict_in_pieces),
-        cmocka_unit_test(test_numbers_alone),   cmocka_unit_test(test_without_graphs),            cmocka_unit_test(test_behind_the_cache),
+        cmocka_unit_test(test_tasks),
+        cmocka_unit_test(test_state_goes_both_ways),
+        cmocka_unit_test(test_bad_batches),
+        cmocka_unit_test(test_gradients_that_overflow),
+        cmocka_unit_test(test_skipped_steps_are_counted),
+        cmocka_unit_test(test_predict_in_pieces),
+        cmocka_unit_test(test_numbers_alone),
+        cmocka_unit_test(test_without_graphs),
+        cmocka_unit_test(test_behind_the_cache),
     };
     need_device();
     return cmocka_run_group_tests(tests, NULL, NULL);

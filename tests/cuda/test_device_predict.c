@@ -13,7 +13,9 @@
 
 static char directory[] = "/tmp/reckon-predict-XXXXXX";
 
-#define CLICKS_RUN CLICKS_AND_MODEL "train: {batch_size: 64, optimizer: {kind: adagrad, learning_rate: 0.1}, keep_best: false}\n"
+#define CLICKS_RUN   \
+    CLICKS_AND_MODEL \
+    "train: {batch_size: 64, optimizer: {kind: adagrad, learning_rate: 0.1}, keep_best: false}\n"
 
 static const char *path_of(const char *run) {
     static char path[300];
@@ -40,11 +42,16 @@ static void train(const char *text, const char *run, const char *where, const ch
 
 static int make_runs(void **state) {
     (void)state;
-    static const char *const many_rows[] = {"cuda.memory=40KB", "data.features[1]={name: v, hash: 5000}", "embedding.l2_full=1e-6"};
-    static const char *const attention[] = {"model={kind: din, attention: [{target: u, history: v}], deep: [8]}", "embedding.features=[{name: v, table: u, max_sequence_length: 3}]",
-                                            "data.features=[{name: u, hash: 50}, {name: v, hash: 50}, {name: x, dense: true}]"};
-    static const char *const tasks[] = {"model={kind: mmoe, experts: 2, expert_units: [8], towers: [8], task_weights: uncertainty}", "data.labels=[{name: y}, {name: x, loss: mse}]",
-                                        "data.features=[{name: u, hash: 50}, {name: v, hash: 50}]"};
+    static const char *const many_rows[] = {"cuda.memory=40KB", "data.features[1]={name: v, hash: 5000}",
+                                            "embedding.l2_full=1e-6"};
+    static const char *const attention[] = {
+        "model={kind: din, attention: [{target: u, history: v}], deep: [8]}",
+        "embedding.features=[{name: v, table: u, max_sequence_length: 3}]",
+        "data.features=[{name: u, hash: 50}, {name: v, hash: 50}, {name: x, dense: true}]"};
+    static const char *const tasks[] = {
+        "model={kind: mmoe, experts: 2, expert_units: [8], towers: [8], task_weights: uncertainty}",
+        "data.labels=[{name: y}, {name: x, loss: mse}]",
+        "data.features=[{name: u, hash: 50}, {name: v, hash: 50}]"};
     assert_non_null(mkdtemp(directory));
     write_clicks(directory, 1000);
     write_pairs(directory);
@@ -111,9 +118,12 @@ static void assert_close(const char *run, const said *a, const said *b) {
     assert_int_equal(a->n_metrics, b->n_metrics);
     assert_true(a->n_rows > 100 && a->n_metrics > 2);
     for (int64_t i = 0; i < a->n_rows; i++)
-        if (!(fabsf(a->predictions[i] - b->predictions[i]) <= 1e-5f)) fail_msg("%s: row %d: %.9g, not %.9g", run, (int)i, (double)a->predictions[i], (double)b->predictions[i]);
+        if (!(fabsf(a->predictions[i] - b->predictions[i]) <= 1e-5f))
+            fail_msg("%s: row %d: %.9g, not %.9g", run, (int)i, (double)a->predictions[i],
+                     (double)b->predictions[i]);
     for (int32_t i = 0; i < a->n_metrics; i++)
-        if (!(fabs(a->metrics[i] - b->metrics[i]) <= 1e-5)) fail_msg("%s: metric %d: %.9g, not %.9g", run, i, a->metrics[i], b->metrics[i]);
+        if (!(fabs(a->metrics[i] - b->metrics[i]) <= 1e-5))
+            fail_msg("%s: metric %d: %.9g, not %.9g", run, i, a->metrics[i], b->metrics[i]);
 }
 
 static void check_run(const char *run) {
@@ -148,7 +158,8 @@ static void test_where_it_was_trained(void **state) {
 static void test_no_such_device(void **state) {
     (void)state;
     rk_predictor *predictor;
-    FAILS(open_on("clicks", "tpu", &predictor), RK_INVALID_ARGUMENT, "there is no device 'tpu'; there are cpu and cuda");
+    FAILS(open_on("clicks", "tpu", &predictor), RK_INVALID_ARGUMENT,
+          "there is no device 'tpu'; there are cpu and cuda");
 }
 
 #ifdef RK_EMULATED
@@ -165,10 +176,8 @@ static void test_without_a_gpu(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_on_the_cpu),
-        cmocka_unit_test(test_behind_a_cache),
-        cmocka_unit_test(test_rankings),
-        cmocka_unit_test(test_where_it_was_trained),
+        cmocka_unit_test(test_as_on_the_cpu),  cmocka_unit_test(test_behind_a_cache),
+        cmocka_unit_test(test_rankings),       cmocka_unit_test(test_where_it_was_trained),
         cmocka_unit_test(test_no_such_device),
 #ifdef RK_EMULATED
         cmocka_unit_test(test_without_a_gpu),

@@ -1,4 +1,5 @@
-/* Two towers on a GPU against the CPU engine: the losses alone, and whole models: steps, predictions, vectors. */
+/* Two towers on a GPU against the CPU engine: the losses alone, and whole models: steps, predictions,
+ * vectors. */
 #include "device_training.h"
 
 #include "cuda/dense/candidates.h"
@@ -22,7 +23,8 @@ static void draw_pairs(drawn_pairs *p, uint64_t seed) {
     rk_rng rng = {seed, 2, 0};
     for (int i = 0; i < MAX_N * MAX_DIM; i++) p->users[i] = (float)rk_rng_normal(&rng);
     for (int i = 0; i < MAX_ITEMS * MAX_DIM; i++) p->items[i] = (float)rk_rng_normal(&rng);
-    for (int i = 0; i < MAX_ITEMS; i++) p->ids[i] = (int32_t)rk_rng_below(&rng, 25); /* so that many are hit by accident */
+    for (int i = 0; i < MAX_ITEMS; i++)
+        p->ids[i] = (int32_t)rk_rng_below(&rng, 25); /* so that many are hit by accident */
     for (int i = 0; i < MAX_ITEMS; i++) p->log_q[i] = -1 - (float)rk_rng_uniform(&rng);
     for (int i = 0; i < MAX_N; i++) p->weights[i] = (float)rk_rng_below(&rng, 3);
     p->scale = 1.0 / (double)p->n;
@@ -31,8 +33,16 @@ static void draw_pairs(drawn_pairs *p, uint64_t seed) {
 static void run_on_cpu(drawn_pairs *p) {
     rk_candidate_loss *loss;
     OK(rk_candidate_loss_create(&p->config, &loss));
-    OK(rk_candidate_loss_run(loss, &(rk_candidate_loss_args){.n = p->n, .users = p->users, .items = p->items, .ids = p->ids, .log_q = p->corrected ? p->log_q : NULL,
-                                                             .weights = p->weights, .scale = p->scale, .user_gradient = p->user_gradient, .item_gradient = p->item_gradient},
+    OK(rk_candidate_loss_run(loss,
+                             &(rk_candidate_loss_args){.n = p->n,
+                                                       .users = p->users,
+                                                       .items = p->items,
+                                                       .ids = p->ids,
+                                                       .log_q = p->corrected ? p->log_q : NULL,
+                                                       .weights = p->weights,
+                                                       .scale = p->scale,
+                                                       .user_gradient = p->user_gradient,
+                                                       .item_gradient = p->item_gradient},
                              &p->loss));
     rk_candidate_loss_free(loss);
 }
@@ -42,14 +52,27 @@ static void compare_with_gpu(const drawn_pairs *p, int64_t scores_at_once, const
     static float user_gradient[MAX_N * MAX_DIM], item_gradient[MAX_ITEMS * MAX_DIM];
     double found;
     uint32_t stop;
-    OK(rk_device_candidate_loss_create(device, &p->config, &(rk_device_candidate_loss_options){.scores_at_once = scores_at_once}, &loss));
-    void *users = on_device(p->users, sizeof p->users), *items = on_device(p->items, sizeof p->items), *ids = on_device(p->ids, sizeof p->ids),
-         *log_q = on_device(p->log_q, sizeof p->log_q), *weights = on_device(p->weights, sizeof p->weights), *scale = on_device(&p->scale, sizeof p->scale),
-         *users_to = on_device(p->users, sizeof p->users), *items_to = on_device(p->items, sizeof p->items), *out = on_device(NULL, sizeof found + sizeof stop);
+    OK(rk_device_candidate_loss_create(
+        device, &p->config, &(rk_device_candidate_loss_options){.scores_at_once = scores_at_once}, &loss));
+    void *users = on_device(p->users, sizeof p->users), *items = on_device(p->items, sizeof p->items),
+         *ids = on_device(p->ids, sizeof p->ids), *log_q = on_device(p->log_q, sizeof p->log_q),
+         *weights = on_device(p->weights, sizeof p->weights), *scale = on_device(&p->scale, sizeof p->scale),
+         *users_to = on_device(p->users, sizeof p->users), *items_to = on_device(p->items, sizeof p->items),
+         *out = on_device(NULL, sizeof found + sizeof stop);
     rk_device_candidate_loss_run(loss, stream,
-                                 &(rk_device_candidate_loss_args){.n = p->n, .last = p->n, .users = users, .items = items, .ids = ids, .log_q = p->corrected ? log_q : NULL, .weights = weights,
-                                                                  .scale = scale, .user_gradient = users_to, .item_gradient = items_to, .loss = out,
-                                                                  .stop = (uint32_t *)out + 2, .stop_bit = 4});
+                                 &(rk_device_candidate_loss_args){.n = p->n,
+                                                                  .last = p->n,
+                                                                  .users = users,
+                                                                  .items = items,
+                                                                  .ids = ids,
+                                                                  .log_q = p->corrected ? log_q : NULL,
+                                                                  .weights = weights,
+                                                                  .scale = scale,
+                                                                  .user_gradient = users_to,
+                                                                  .item_gradient = items_to,
+                                                                  .loss = out,
+                                                                  .stop = (uint32_t *)out + 2,
+                                                                  .stop_bit = 4});
     OK(rk_stream_sync(stream));
     OK(rk_device_read(device, user_gradient, users_to, sizeof user_gradient));
     OK(rk_device_read(device, item_gradient, items_to, sizeof item_gradient));
@@ -57,8 +80,10 @@ static void compare_with_gpu(const drawn_pairs *p, int64_t scores_at_once, const
     OK(rk_device_read(device, &stop, (uint32_t *)out + 2, sizeof stop));
     assert_int_equal(stop, 0);
     assert_losses_close(found, p->loss, what, (int)p->n);
-    if (!(nmse(user_gradient, p->user_gradient, p->n * p->config.dim) <= CLOSE)) fail_msg("%s: n %d: users' gradients differ", what, (int)p->n);
-    if (!(nmse(item_gradient, p->item_gradient, (p->n + p->config.n_sampled) * p->config.dim) <= CLOSE)) fail_msg("%s: n %d: items' gradients differ", what, (int)p->n);
+    if (!(nmse(user_gradient, p->user_gradient, p->n * p->config.dim) <= CLOSE))
+        fail_msg("%s: n %d: users' gradients differ", what, (int)p->n);
+    if (!(nmse(item_gradient, p->item_gradient, (p->n + p->config.n_sampled) * p->config.dim) <= CLOSE))
+        fail_msg("%s: n %d: items' gradients differ", what, (int)p->n);
     void *all[] = {users, items, ids, log_q, weights, scale, users_to, items_to, out};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) rk_device_free(device, all[i]);
     rk_device_candidate_loss_free(loss);
@@ -73,8 +98,15 @@ static void test_losses(void **state) {
         for (int shape = 0; shape < 12; shape++) {
             char what[80];
             int64_t hard = shape % 3 == 1 ? 6 : 1;
-            p.config = (rk_candidate_loss_config){.kind = (rk_candidate_loss_kind)kind, .dim = dims[shape % 3], .max_n = MAX_N, .n_sampled = shape == 8 ? 0 : MAX_DRAWN,
-                                                  .in_batch = shape % 2 == 0, .hard = hard, .temperature = 0.7, .margin = 0.2, .negative_weight = 5};
+            p.config = (rk_candidate_loss_config){.kind = (rk_candidate_loss_kind)kind,
+                                                  .dim = dims[shape % 3],
+                                                  .max_n = MAX_N,
+                                                  .n_sampled = shape == 8 ? 0 : MAX_DRAWN,
+                                                  .in_batch = shape % 2 == 0,
+                                                  .hard = hard,
+                                                  .temperature = 0.7,
+                                                  .margin = 0.2,
+                                                  .negative_weight = 5};
             p.n = sizes[shape % 4];
             p.corrected = shape % 4 > 1;
             draw_pairs(&p, (uint64_t)shape);
@@ -90,7 +122,8 @@ static void test_not_finite(void **state) {
     (void)state;
     double found[2] = {1, 0};
     OK(open_device(state) ? RK_INTERNAL : RK_OK);
-    double *losses = on_device((double[]){1, INFINITY}, 2 * sizeof *losses), *out = on_device(found, sizeof found);
+    double *losses = on_device((double[]){1, INFINITY}, 2 * sizeof *losses),
+           *out = on_device(found, sizeof found);
     rk_cuda_sum_losses(stream, 2, losses, out, (uint32_t *)(out + 1), 4);
     OK(rk_stream_sync(stream));
     OK(rk_device_read(device, found, out, sizeof found));
@@ -103,9 +136,14 @@ static void test_not_finite(void **state) {
 }
 
 enum { USERS = 40, ITEMS = 50, PAIRS = 6, DRAWN = 24 };
-static const rk_data_feature_info pair_features[] = {{"user", USERS, false}, {"item", ITEMS, false}, {"tags", 30, true}};
+static const rk_data_feature_info pair_features[] = {
+    {"user", USERS, false}, {"item", ITEMS, false}, {"tags", 30, true}};
 static int64_t known_offsets[USERS + 1], known_items[USERS * PAIRS], known_counts[ITEMS];
-static rk_interactions known = {.n_users = USERS, .n_items = ITEMS, .offsets = known_offsets, .items = known_items, .counts = known_counts};
+static rk_interactions known = {.n_users = USERS,
+                                .n_items = ITEMS,
+                                .offsets = known_offsets,
+                                .items = known_items,
+                                .counts = known_counts};
 
 /* User u has been to items u, u + 7, u + 14, ... */
 static void make_known(void) {
@@ -138,21 +176,29 @@ static void draw_pair_batch(pair_batch *b, uint64_t seed, int64_t n, int32_t n_f
     b->features[0] = (rk_ids){.ids_per_sample = 1, .ids = b->users};
     b->features[1] = (rk_ids){.ids_per_sample = 1, .ids = b->items};
     b->features[2] = (rk_ids){.offsets = b->tag_offsets, .ids = b->tags, .weights = b->tag_weights};
-    b->batch = (rk_batch){.n = n, .n_features = n_features, .features = b->features, .sample_weights = seed % 2 ? b->weights : NULL};
+    b->batch = (rk_batch){.n = n,
+                          .n_features = n_features,
+                          .features = b->features,
+                          .sample_weights = seed % 2 ? b->weights : NULL};
 }
 
 static const struct {
     const char *text;
     int32_t n_features;
 } models[] = {
-    {"model: {kind: two_tower, retrieval: {user: user, item: item, loss: bpr, negatives: 24, hard: 4}}\nembedding: {dim: 7, l2: 0.01}", 2},
-    {"model: {kind: two_tower, dropout: 0.2, retrieval: {user: user, item: item, history: true, max_history: 3, similarity: cosine, loss: cosine_contrastive, margin: 0.2,"
+    {"model: {kind: two_tower, retrieval: {user: user, item: item, loss: bpr, negatives: 24, hard: "
+     "4}}\nembedding: {dim: 7, l2: 0.01}",
+     2},
+    {"model: {kind: two_tower, dropout: 0.2, retrieval: {user: user, item: item, history: true, max_history: "
+     "3, similarity: cosine, loss: cosine_contrastive, margin: 0.2,"
      " negative_weight: 20, negatives: 24}}\nembedding: {dim: 8, features: [{name: history, table: item}]}",
      2},
-    {"model: {kind: two_tower, deep: [12, 5], retrieval: {user: user, item: item, history: true, temperature: 0.5, negatives: 24, in_batch: true, sampling: popularity}}\n"
+    {"model: {kind: two_tower, deep: [12, 5], retrieval: {user: user, item: item, history: true, "
+     "temperature: 0.5, negatives: 24, in_batch: true, sampling: popularity}}\n"
      "embedding: {dim: 4, features: [{name: history, table: item}]}",
      3},
-    {"model: {kind: two_tower, retrieval: {user: user, item: item, user_tower: [history], history: true, log_q: false, negatives: 24}}\n"
+    {"model: {kind: two_tower, retrieval: {user: user, item: item, user_tower: [history], history: true, "
+     "log_q: false, negatives: 24}}\n"
      "embedding: {dim: 6, features: [{name: history, table: item}]}",
      2},
 };

@@ -1,31 +1,53 @@
-/* Updates of rows on the device against the collection's own: every optimizer, every dtype, regularization, clipping, rounding. */
+/* Updates of rows on the device against the collection's own: every optimizer, every dtype, regularization,
+ * clipping, rounding. */
 #include <math.h>
 
 #include "cuda/device_tables_testing.h"
 
-#define TABLE(name_, rows_, dim_, dtype_) {.struct_size = sizeof(rk_table_config), .name = (name_), .n_rows = (rows_), .dim = (dim_), .dtype = (dtype_)}
-#define FEATURE(name_, table_, combiner_, length_) \
-    {.struct_size = sizeof(rk_feature_config), .name = (name_), .table = (table_), .combiner = RK_COMBINER_##combiner_, .max_sequence_length = (length_)}
+#define TABLE(name_, rows_, dim_, dtype_)                                                          \
+    {                                                                                              \
+        .struct_size = sizeof(rk_table_config), .name = (name_), .n_rows = (rows_), .dim = (dim_), \
+        .dtype = (dtype_)                                                                          \
+    }
+#define FEATURE(name_, table_, combiner_, length_)                                    \
+    {                                                                                 \
+        .struct_size = sizeof(rk_feature_config), .name = (name_), .table = (table_), \
+        .combiner = RK_COMBINER_##combiner_, .max_sequence_length = (length_)         \
+    }
 
 static const rk_table_config usual_tables[] = {
-    TABLE("wide", 24, 132, RK_F32), TABLE("one", 100, 1, RK_F32), TABLE("sixteen", 80, 16, RK_F32), TABLE("odd", 30, 7, RK_F32),
-    TABLE("half", 40, 32, RK_BF16), TABLE("f16", 20, 70, RK_F16), TABLE("eight", 30, 8, RK_F32),
+    TABLE("wide", 24, 132, RK_F32), TABLE("one", 100, 1, RK_F32),   TABLE("sixteen", 80, 16, RK_F32),
+    TABLE("odd", 30, 7, RK_F32),    TABLE("half", 40, 32, RK_BF16), TABLE("f16", 20, 70, RK_F16),
+    TABLE("eight", 30, 8, RK_F32),
 };
 static const rk_feature_config usual_features[] = {
-    FEATURE("a", "sixteen", SUM, 0), FEATURE("b", "wide", MEAN, 0), FEATURE("c", "one", SQRTN, 0),  FEATURE("d", "odd", MEAN, 0),
-    FEATURE("e", "half", SQRTN, 0),  FEATURE("f", "f16", MEAN, 3),  FEATURE("g", "sixteen", SUM, 2), FEATURE("h", "eight", MEAN, 0),
+    FEATURE("a", "sixteen", SUM, 0), FEATURE("b", "wide", MEAN, 0),  FEATURE("c", "one", SQRTN, 0),
+    FEATURE("d", "odd", MEAN, 0),    FEATURE("e", "half", SQRTN, 0), FEATURE("f", "f16", MEAN, 3),
+    FEATURE("g", "sixteen", SUM, 2), FEATURE("h", "eight", MEAN, 0),
 };
-static const shape usual_shapes[] = {{.most = 4}, {.ids_per_sample = 1}, {.most = 5, .negatives = true}, {.most = 4, .weighted = true, .negatives = true},
-                                     {.ids_per_sample = 2}, {.most = 5}, {.most = 3, .negatives = true}, {.most = 3, .n_hot = 3}};
+static const shape usual_shapes[] = {{.most = 4},
+                                     {.ids_per_sample = 1},
+                                     {.most = 5, .negatives = true},
+                                     {.most = 4, .weighted = true, .negatives = true},
+                                     {.ids_per_sample = 2},
+                                     {.most = 5},
+                                     {.most = 3, .negatives = true},
+                                     {.most = 3, .n_hot = 3}};
 
 static rk_embeddings_config usual(const rk_optimizer *optimizer) {
-    return (rk_embeddings_config){sizeof(rk_embeddings_config), 5, usual_tables, sizeof usual_tables / sizeof *usual_tables, usual_features,
-                                  sizeof usual_features / sizeof *usual_features, optimizer};
+    return (rk_embeddings_config){sizeof(rk_embeddings_config),
+                                  5,
+                                  usual_tables,
+                                  sizeof usual_tables / sizeof *usual_tables,
+                                  usual_features,
+                                  sizeof usual_features / sizeof *usual_features,
+                                  optimizer};
 }
 
 enum { STEPS = 3, SAMPLES = 30 };
 
-static void check_updates(const rk_embeddings_config *config, const shape *shapes, bool exact, double l2, double l2_full) {
+static void check_updates(const rk_embeddings_config *config, const shape *shapes, bool exact, double l2,
+                          double l2_full) {
     twins w;
     open_twins(&w, config, shapes, SAMPLES, 0);
     for (int32_t t = 0; t < config->n_tables; t++) {
@@ -79,9 +101,14 @@ static void test_options(void **state) {
 /* Segments of more than RK_CUDA_CHUNK uses are cut into chunks, so that their sums' order is another. */
 static void test_frequent_rows(void **state) {
     (void)state;
-    rk_table_config tables[] = {TABLE("sixteen", 50, 16, RK_F32), TABLE("wide", 9, 140, RK_F32), TABLE("three", 12, 3, RK_F32)};
-    rk_feature_config features[] = {FEATURE("a", "sixteen", SUM, 0), FEATURE("b", "wide", MEAN, 0), FEATURE("c", "three", SUM, 0), FEATURE("d", "sixteen", MEAN, 0)};
-    shape shapes[] = {{.ids_per_sample = 40, .n_hot = 2}, {.ids_per_sample = 30, .n_hot = 1}, {.most = 60, .weighted = true}, {.ids_per_sample = 1, .n_hot = 1}};
+    rk_table_config tables[] = {TABLE("sixteen", 50, 16, RK_F32), TABLE("wide", 9, 140, RK_F32),
+                                TABLE("three", 12, 3, RK_F32)};
+    rk_feature_config features[] = {FEATURE("a", "sixteen", SUM, 0), FEATURE("b", "wide", MEAN, 0),
+                                    FEATURE("c", "three", SUM, 0), FEATURE("d", "sixteen", MEAN, 0)};
+    shape shapes[] = {{.ids_per_sample = 40, .n_hot = 2},
+                      {.ids_per_sample = 30, .n_hot = 1},
+                      {.most = 60, .weighted = true},
+                      {.ids_per_sample = 1, .n_hot = 1}};
     rk_optimizer o = of_kind(RK_OPTIMIZER_ROWWISE_ADAGRAD);
     rk_embeddings_config config = {sizeof config, 5, tables, 3, features, 4, &o};
     check_updates(&config, shapes, false, 0, 0);
@@ -90,7 +117,8 @@ static void test_frequent_rows(void **state) {
 
 static void test_frozen_tables(void **state) {
     (void)state;
-    rk_table_config tables[] = {TABLE("a", 20, 8, RK_F32), TABLE("b", 20, 8, RK_F32), TABLE("unused", 20, 8, RK_F32)};
+    rk_table_config tables[] = {TABLE("a", 20, 8, RK_F32), TABLE("b", 20, 8, RK_F32),
+                                TABLE("unused", 20, 8, RK_F32)};
     tables[0].frozen = true;
     rk_feature_config features[] = {FEATURE("a", "a", SUM, 0), FEATURE("b", "b", MEAN, 0)};
     shape shapes[] = {{.most = 4}, {.most = 4}};
@@ -98,7 +126,8 @@ static void test_frozen_tables(void **state) {
     check_updates(&config, shapes, true, 0, 0);
 }
 
-/* Two batches under way; a batch that is stopped, one that is refused and one for prediction between them leave no trace. */
+/* Two batches under way; a batch that is stopped, one that is refused and one for prediction between them
+ * leave no trace. */
 static void test_batches_under_way(void **state) {
     (void)state;
     rk_optimizer o = of_kind(RK_OPTIMIZER_ADAM);
@@ -119,14 +148,16 @@ static void test_batches_under_way(void **state) {
     look_up_twins(&w, true, true);
     draw_gradients(&w);
     w.gradients[3].data[12 * w.gradients[3].stride + 6] = INFINITY;
-    OK(rk_device_write(device, w.device_gradients[3].data, w.gradients[3].data, (size_t)(13 * w.gradients[3].stride) * sizeof(float)));
+    OK(rk_device_write(device, w.device_gradients[3].data, w.gradients[3].data,
+                       (size_t)(13 * w.gradients[3].stride) * sizeof(float)));
     OK(rk_device_tables_measure(w.tables, stream, w.device_gradients, w.stop));
     OK(rk_device_tables_apply(w.tables, stream, w.device_gradients, w.stop));
     uint32_t stop;
     OK(rk_stream_sync(stream));
     OK(rk_device_read(device, &stop, w.stop, sizeof stop));
     assert_int_equal(stop, RK_CUDA_STOP_ROWS);
-    FAILS(rk_device_tables_check_gradients(w.tables), RK_NOT_FINITE, "feature 'd': sample 12: the gradient is not a finite number");
+    FAILS(rk_device_tables_check_gradients(w.tables), RK_NOT_FINITE,
+          "feature 'd': sample 12: the gradient is not a finite number");
     rk_device_tables_done(w.tables, false);
     rk_stream_fill(stream, w.stop, 0, sizeof stop);
     OK(rk_stream_sync(stream));
@@ -148,7 +179,8 @@ static void test_batches_under_way(void **state) {
     close_twins(&w);
 }
 
-/* Lookup and update kept in a launch graph serve batches of other sizes, other steps, and after memory has grown. */
+/* Lookup and update kept in a launch graph serve batches of other sizes, other steps, and after memory has
+ * grown. */
 static void test_launch_graph(void **state) {
     (void)state;
     rk_optimizer o = of_kind(RK_OPTIMIZER_ADAM);
@@ -203,8 +235,9 @@ static void test_refresh(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_optimizers),    cmocka_unit_test(test_options),           cmocka_unit_test(test_frequent_rows),
-        cmocka_unit_test(test_frozen_tables), cmocka_unit_test(test_batches_under_way), cmocka_unit_test(test_launch_graph),
+        cmocka_unit_test(test_optimizers),        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_frequent_rows),     cmocka_unit_test(test_frozen_tables),
+        cmocka_unit_test(test_batches_under_way), cmocka_unit_test(test_launch_graph),
         cmocka_unit_test(test_refresh),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);

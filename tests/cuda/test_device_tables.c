@@ -1,19 +1,31 @@
 /* Lookups on the device against the collection's own. */
 #include "cuda/device_tables_testing.h"
 
-#define TABLE(name_, rows_, dim_, dtype_) {.struct_size = sizeof(rk_table_config), .name = (name_), .n_rows = (rows_), .dim = (dim_), .dtype = (dtype_)}
-#define FEATURE(name_, table_, combiner_, length_) \
-    {.struct_size = sizeof(rk_feature_config), .name = (name_), .table = (table_), .combiner = RK_COMBINER_##combiner_, .max_sequence_length = (length_)}
+#define TABLE(name_, rows_, dim_, dtype_)                                                          \
+    {                                                                                              \
+        .struct_size = sizeof(rk_table_config), .name = (name_), .n_rows = (rows_), .dim = (dim_), \
+        .dtype = (dtype_)                                                                          \
+    }
+#define FEATURE(name_, table_, combiner_, length_)                                    \
+    {                                                                                 \
+        .struct_size = sizeof(rk_feature_config), .name = (name_), .table = (table_), \
+        .combiner = RK_COMBINER_##combiner_, .max_sequence_length = (length_)         \
+    }
 
 static const rk_table_config tables[] = {
-    TABLE("wide", 40, 132, RK_F32), TABLE("one", 300, 1, RK_F32), TABLE("sixteen", 200, 16, RK_F32), TABLE("odd", 70, 7, RK_F32),
-    TABLE("half", 90, 32, RK_BF16), TABLE("small", 50, 6, RK_F16),  TABLE("f16", 33, 64, RK_F16),    TABLE("frozen", 60, 8, RK_F32),
+    TABLE("wide", 40, 132, RK_F32), TABLE("one", 300, 1, RK_F32),   TABLE("sixteen", 200, 16, RK_F32),
+    TABLE("odd", 70, 7, RK_F32),    TABLE("half", 90, 32, RK_BF16), TABLE("small", 50, 6, RK_F16),
+    TABLE("f16", 33, 64, RK_F16),   TABLE("frozen", 60, 8, RK_F32),
 };
 static const rk_feature_config features[] = {
-    FEATURE("a", "sixteen", SUM, 0), FEATURE("b", "wide", MEAN, 0),  FEATURE("c", "one", SQRTN, 0),  FEATURE("d", "odd", MEAN, 0),    FEATURE("e", "half", SQRTN, 0),
-    FEATURE("f", "small", SUM, 0),   FEATURE("g", "f16", MEAN, 5),   FEATURE("h", "sixteen", SUM, 40), FEATURE("i", "frozen", MEAN, 0), FEATURE("j", "wide", SUM, 0),
+    FEATURE("a", "sixteen", SUM, 0), FEATURE("b", "wide", MEAN, 0),    FEATURE("c", "one", SQRTN, 0),
+    FEATURE("d", "odd", MEAN, 0),    FEATURE("e", "half", SQRTN, 0),   FEATURE("f", "small", SUM, 0),
+    FEATURE("g", "f16", MEAN, 5),    FEATURE("h", "sixteen", SUM, 40), FEATURE("i", "frozen", MEAN, 0),
+    FEATURE("j", "wide", SUM, 0),
 };
-static const rk_embeddings_config config = {sizeof(rk_embeddings_config), 11, tables, sizeof tables / sizeof *tables, features, sizeof features / sizeof *features, NULL};
+static const rk_embeddings_config config = {
+    sizeof(rk_embeddings_config),       11,  tables, sizeof tables / sizeof *tables, features,
+    sizeof features / sizeof *features, NULL};
 
 static void check_lookups(const shape *shapes, bool exact) {
     twins w;
@@ -32,7 +44,8 @@ static void check_lookups(const shape *shapes, bool exact) {
 static void test_dense_ids(void **state) {
     (void)state;
     shape shapes[MAX_FEATURES];
-    for (int f = 0; f < MAX_FEATURES; f++) shapes[f] = (shape){.ids_per_sample = f % 3 ? 1 : 3, .negatives = f % 2};
+    for (int f = 0; f < MAX_FEATURES; f++)
+        shapes[f] = (shape){.ids_per_sample = f % 3 ? 1 : 3, .negatives = f % 2};
     check_lookups(shapes, true);
 }
 
@@ -46,16 +59,20 @@ static void test_bags(void **state) {
 static void test_weights(void **state) {
     (void)state;
     shape shapes[MAX_FEATURES];
-    for (int f = 0; f < MAX_FEATURES; f++) shapes[f] = (shape){.most = 8, .weighted = f != 6 && f != 7 && f != 2, .negatives = f % 2};
+    for (int f = 0; f < MAX_FEATURES; f++)
+        shapes[f] = (shape){.most = 8, .weighted = f != 6 && f != 7 && f != 2, .negatives = f % 2};
     shapes[9].ids_per_sample = 1;
     check_lookups(shapes, true);
 }
 
-/* A warp takes a long bag's or sequence's ids together, and its sum is cut into chunks: the order of the sums is another. */
+/* A warp takes a long bag's or sequence's ids together, and its sum is cut into chunks: the order of the sums
+ * is another. */
 static void test_long_bags(void **state) {
     (void)state;
     shape shapes[MAX_FEATURES];
-    for (int f = 0; f < MAX_FEATURES; f++) shapes[f] = (shape){.most = 6, .long_bag = 100 + 59 * f, .weighted = f % 3 == 0 && f != 6, .negatives = f % 2};
+    for (int f = 0; f < MAX_FEATURES; f++)
+        shapes[f] = (shape){
+            .most = 6, .long_bag = 100 + 59 * f, .weighted = f % 3 == 0 && f != 6, .negatives = f % 2};
     check_lookups(shapes, false);
 }
 
@@ -80,21 +97,30 @@ static void test_refused_ids(void **state) {
     shapes[1].ids_per_sample = 2;
     open_twins(&w, &config, shapes, 40, 0);
     draw_ids(&w, 40);
-    int64_t *b = (int64_t *)(size_t)w.ids[1].ids, *h = (int64_t *)(size_t)w.ids[7].ids, *offsets = (int64_t *)(size_t)w.ids[3].offsets;
+    int64_t *b = (int64_t *)(size_t)w.ids[1].ids, *h = (int64_t *)(size_t)w.ids[7].ids,
+            *offsets = (int64_t *)(size_t)w.ids[3].offsets;
     h[w.ids[7].offsets[20]] = 200;
-    check_refusal(&w, RK_BAD_DATA, "feature 'h': sample 20: id 200 is beyond the last row 199 of table 'sixteen'\nhint: give the table more rows, or hash the feature");
+    check_refusal(&w, RK_BAD_DATA,
+                  "feature 'h': sample 20: id 200 is beyond the last row 199 of table 'sixteen'\nhint: give "
+                  "the table more rows, or hash the feature");
     b[2 * 39 + 1] = 40;
     b[2 * 38] = 41;
-    check_refusal(&w, RK_BAD_DATA, "feature 'b': sample 38: id 41 is beyond the last row 39 of table 'wide'\nhint: give the table more rows, or hash the feature");
+    check_refusal(&w, RK_BAD_DATA,
+                  "feature 'b': sample 38: id 41 is beyond the last row 39 of table 'wide'\nhint: give the "
+                  "table more rows, or hash the feature");
     b[2 * 5] = (int64_t)1 << 32; /* as 32 bits it would be a row */
-    check_refusal(&w, RK_BAD_DATA, "feature 'b': sample 5: id 4294967296 is beyond the last row 39 of table 'wide'\nhint: give the table more rows, or hash the feature");
+    check_refusal(&w, RK_BAD_DATA,
+                  "feature 'b': sample 5: id 4294967296 is beyond the last row 39 of table 'wide'\nhint: "
+                  "give the table more rows, or hash the feature");
     draw_ids(&w, 40);
     float *weights = (float *)(size_t)w.ids[4].weights;
     int64_t sample = 0;
     weights[3] = NAN;
     while (w.ids[4].offsets[sample + 1] <= 3) sample++;
     char message[200];
-    snprintf(message, sizeof message, "feature 'e': sample %lld: the weight of id %lld is not a finite number", (long long)sample, (long long)w.ids[4].ids[3]);
+    snprintf(message, sizeof message,
+             "feature 'e': sample %lld: the weight of id %lld is not a finite number", (long long)sample,
+             (long long)w.ids[4].ids[3]);
     check_refusal(&w, RK_BAD_DATA, message);
     offsets = (int64_t *)(size_t)w.ids[3].offsets;
     offsets[7] = offsets[8] + 1;
@@ -120,21 +146,26 @@ static void test_strict_features(void **state) {
     int64_t first = 10;
     while (w.ids[1].offsets[first] == w.ids[1].offsets[first + 1]) first++;
     char message[200];
-    snprintf(message, sizeof message, "feature 'b': sample %lld: id -2 is negative\nhint: with validation, negative ids are dropped", (long long)first);
+    snprintf(message, sizeof message,
+             "feature 'b': sample %lld: id -2 is negative\nhint: with validation, negative ids are dropped",
+             (long long)first);
     check_refusal(&w, RK_BAD_DATA, message);
     ((float *)(size_t)w.ids[0].weights)[0] = 0;
     first = 0;
     while (w.ids[0].offsets[first + 1] == 0) first++;
-    snprintf(message, sizeof message, "feature 'a': sample %lld: the weight 0 of id %lld is not above 0\nhint: with validation, such ids are dropped", (long long)first,
-             (long long)w.ids[0].ids[0]);
+    snprintf(message, sizeof message,
+             "feature 'a': sample %lld: the weight 0 of id %lld is not above 0\nhint: with validation, such "
+             "ids are dropped",
+             (long long)first, (long long)w.ids[0].ids[0]);
     check_refusal(&w, RK_BAD_DATA, message);
     close_twins(&w);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dense_ids),   cmocka_unit_test(test_bags),           cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_long_bags),   cmocka_unit_test(test_refused_ids),    cmocka_unit_test(test_strict_features),
+        cmocka_unit_test(test_dense_ids),   cmocka_unit_test(test_bags),
+        cmocka_unit_test(test_weights),     cmocka_unit_test(test_long_bags),
+        cmocka_unit_test(test_refused_ids), cmocka_unit_test(test_strict_features),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -1,4 +1,5 @@
-/* Runs on a GPU, by the trainer: what they learn beside the CPU engine's, and checkpoints that either goes on from. */
+/* Runs on a GPU, by the trainer: what they learn beside the CPU engine's, and checkpoints that either goes on
+ * from. */
 #include "cuda/device_testing.h"
 
 #include <math.h>
@@ -10,8 +11,7 @@
 
 static char directory[] = "/tmp/reckon-device-XXXXXX";
 
-static const char *const run_text =
-    CLICKS_AND_MODEL
+static const char *const run_text = CLICKS_AND_MODEL
     "train:\n"
     "  batch_size: 64\n"
     "  optimizer: {kind: sgd, learning_rate: 0.1}\n"
@@ -85,7 +85,8 @@ static void assert_close(outcome *a, outcome *b) {
     assert_int_equal(a->n_metrics, b->n_metrics);
     assert_true(a->n_metrics > 2);
     for (int32_t i = 0; i < a->n_metrics; i++)
-        if (!(fabs(a->metrics[i].value - b->metrics[i].value) <= 1e-5)) fail_msg("metric %d is %.9g, not %.9g", i, a->metrics[i].value, b->metrics[i].value);
+        if (!(fabs(a->metrics[i].value - b->metrics[i].value) <= 1e-5))
+            fail_msg("metric %d is %.9g, not %.9g", i, a->metrics[i].value, b->metrics[i].value);
     rk_free(a->state);
     rk_free(b->state);
 }
@@ -107,7 +108,8 @@ static void test_pairs(void **state) {
     assert_close(&there, &cpu);
 }
 
-/* Two epochs and more, so that the plateau's factor and shuffles of later epochs are the resumed run's too. */
+/* Two epochs and more, so that the plateau's factor and shuffles of later epochs are the resumed run's
+ * too. */
 static void test_goes_on_elsewhere(void **state) {
     (void)state;
     outcome cpu = run("whole", "cpu", 30);
@@ -132,7 +134,9 @@ static void test_resumes_with_the_same_bits(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_on_the_cpu), cmocka_unit_test(test_pairs), cmocka_unit_test(test_goes_on_elsewhere), cmocka_unit_test(test_resumes_with_the_same_bits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_on_the_cpu), cmocka_unit_test(test_pairs),
+                                       cmocka_unit_test(test_goes_on_elsewhere),
+                                       cmocka_unit_test(test_resumes_with_the_same_bits)};
     need_device();
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }

@@ -1,4 +1,5 @@
-/* Training on the device for several steps against the CPU engine: every optimizer, clipping, l2, steps that are not taken, the way back to the host. */
+/* Training on the device for several steps against the CPU engine: every optimizer, clipping, l2, steps that
+ * are not taken, the way back to the host. */
 #include "base/memory.h"
 #include "base/rng.h"
 #include "cuda/device_testing.h"
@@ -10,7 +11,8 @@
 
 enum { N = 50, IN = 23, STEPS = 4 };
 
-/* A graph with what optimizers treat in ways of their own: weights of more than one piece, biases, running statistics, a tensor of one row. */
+/* A graph with what optimizers treat in ways of their own: weights of more than one piece, biases, running
+ * statistics, a tensor of one row. */
 typedef struct model {
     rk_graph *graph;
     rk_value x, y;
@@ -51,7 +53,8 @@ typedef struct memory {
 } memory;
 
 static memory new_memory(void) {
-    return (memory){on_device(NULL, 2 * sizeof(int64_t)), on_device(NULL, sizeof(uint32_t)), on_device(NULL, N * sizeof(float)), NULL};
+    return (memory){on_device(NULL, 2 * sizeof(int64_t)), on_device(NULL, sizeof(uint32_t)),
+                    on_device(NULL, N * sizeof(float)), NULL};
 }
 
 static void free_memory(memory *at) {
@@ -78,7 +81,8 @@ static void launch_step(const model *m, rk_device_graph *g, memory at) {
     rk_device_graph_update(g, stream, at.stop);
 }
 
-static uint32_t step_on_device(const model *m, rk_device_graph *g, memory at, int64_t step, const float *x, const float *dy) {
+static uint32_t step_on_device(const model *m, rk_device_graph *g, memory at, int64_t step, const float *x,
+                               const float *dy) {
     uint32_t stop = 0;
     OK(rk_device_write(device, at.step, &step, sizeof step));
     OK(rk_device_write(device, at.stop, &stop, sizeof stop));
@@ -127,7 +131,8 @@ static void compare_models(const char *what, model *a, model *b, double toleranc
 static void train_both(const char *what, const rk_dense_optimizer_config *config, bool captured) {
     model cpu = build(config), home = build(config);
     rk_device_graph *g;
-    OK(rk_device_graph_create(home.graph, home.optimizer, device, &(rk_device_graph_options){.max_batch = N, .training = true}, &g));
+    OK(rk_device_graph_create(home.graph, home.optimizer, device,
+                              &(rk_device_graph_options){.max_batch = N, .training = true}, &g));
     memory at = new_memory();
     float x[N * IN], dy[N];
     if (captured) { /* after a step that is not taken: products must have been made once */
@@ -157,8 +162,10 @@ static rk_dense_optimizer_config config_of(rk_optimizer_kind kind) {
     rk_dense_optimizer_config config = {0};
     OK(rk_optimizer_init(&config.optimizer, kind));
     config.optimizer.learning_rate = 0.01;
-    if (kind == RK_OPTIMIZER_ADAM || kind == RK_OPTIMIZER_ADAMW || kind == RK_OPTIMIZER_LAMB || kind == RK_OPTIMIZER_ROWWISE_ADAM) config.optimizer.epsilon = 1e-3; /* where g is near 0, its
-                                                                                                                             sign is the order of sums */
+    if (kind == RK_OPTIMIZER_ADAM || kind == RK_OPTIMIZER_ADAMW || kind == RK_OPTIMIZER_LAMB ||
+        kind == RK_OPTIMIZER_ROWWISE_ADAM)
+        config.optimizer.epsilon = 1e-3; /* where g is near 0, its
+  sign is the order of sums */
     return config;
 }
 
@@ -184,7 +191,8 @@ static void test_clipping_and_decay(void **state) {
     }
 }
 
-/* One graph of launches for all steps: learning rates, dropout's masks and Adam's corrections still change. */
+/* One graph of launches for all steps: learning rates, dropout's masks and Adam's corrections still
+ * change. */
 static void test_graph_of_launches(void **state) {
     (void)state;
     rk_dense_optimizer_config config = config_of(RK_OPTIMIZER_ADAM);
@@ -198,14 +206,16 @@ static void test_steps_not_taken(void **state) {
     rk_dense_optimizer_config config = config_of(RK_OPTIMIZER_ADAM);
     model untouched = build(&config), home = build(&config);
     rk_device_graph *g;
-    OK(rk_device_graph_create(home.graph, home.optimizer, device, &(rk_device_graph_options){.max_batch = N, .training = true}, &g));
+    OK(rk_device_graph_create(home.graph, home.optimizer, device,
+                              &(rk_device_graph_options){.max_batch = N, .training = true}, &g));
     memory at = new_memory();
     float x[N * IN], dy[N];
     draw(x, N * IN, 1);
     draw(dy, N, 2);
     dy[7] = INFINITY;
     assert_int_equal(step_on_device(&home, g, at, 0, x, dy), RK_CUDA_STOP_DENSE);
-    FAILS(rk_device_graph_check(g, stream), RK_NOT_FINITE, "the gradient of the parameter 'wide/weight' is not finite");
+    FAILS(rk_device_graph_check(g, stream), RK_NOT_FINITE,
+          "the gradient of the parameter 'wide/weight' is not finite");
     OK(rk_device_graph_flush(g));
     compare_models("not taken", &untouched, &home, 0);
     dy[7] = 1; /* and the next one is as the first would have been */
@@ -225,10 +235,11 @@ static void test_refusals(void **state) {
     rk_dense_optimizer_config config = config_of(RK_OPTIMIZER_SGD);
     model m = build(&config);
     rk_device_graph *g;
-    FAILS(rk_device_graph_create(m.graph, NULL, device, &(rk_device_graph_options){.max_batch = 0}, &g), RK_INVALID_ARGUMENT,
-          "a graph's largest batch must be 1 or more, not 0");
-    FAILS(rk_device_graph_create(m.graph, m.optimizer, device, &(rk_device_graph_options){.max_batch = N}, &g), RK_INVALID_ARGUMENT,
-          "an optimizer of a graph that is for prediction only");
+    FAILS(rk_device_graph_create(m.graph, NULL, device, &(rk_device_graph_options){.max_batch = 0}, &g),
+          RK_INVALID_ARGUMENT, "a graph's largest batch must be 1 or more, not 0");
+    FAILS(
+        rk_device_graph_create(m.graph, m.optimizer, device, &(rk_device_graph_options){.max_batch = N}, &g),
+        RK_INVALID_ARGUMENT, "an optimizer of a graph that is for prediction only");
     release(&m);
 }
 
@@ -243,7 +254,8 @@ static void test_same_bits(void **state) {
         memory at = new_memory();
         float x[N * IN], dy[N];
         homes[i] = build(&config);
-        OK(rk_device_graph_create(homes[i].graph, homes[i].optimizer, device, &(rk_device_graph_options){.max_batch = N, .training = true}, &g));
+        OK(rk_device_graph_create(homes[i].graph, homes[i].optimizer, device,
+                                  &(rk_device_graph_options){.max_batch = N, .training = true}, &g));
         for (int64_t step = 0; step < STEPS; step++) {
             draw(x, N * IN, (uint64_t)step);
             draw(dy, N, 100 + (uint64_t)step);
@@ -266,7 +278,8 @@ static void test_no_memory(void **state) {
     for (bool created = false; !created; countdown++) {
         rk_device_graph *g;
         rk_alloc_fail_after(countdown, false);
-        rk_status status = rk_device_graph_create(m.graph, m.optimizer, device, &(rk_device_graph_options){.max_batch = N, .training = true}, &g);
+        rk_status status = rk_device_graph_create(
+            m.graph, m.optimizer, device, &(rk_device_graph_options){.max_batch = N, .training = true}, &g);
         rk_alloc_fail_after(0, false);
         created = status == RK_OK;
         assert_true(created || status == RK_NO_MEMORY);
@@ -279,12 +292,9 @@ static void test_no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_optimizers),
-        cmocka_unit_test(test_clipping_and_decay),
-        cmocka_unit_test(test_graph_of_launches),
-        cmocka_unit_test(test_steps_not_taken),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_optimizers),        cmocka_unit_test(test_clipping_and_decay),
+        cmocka_unit_test(test_graph_of_launches), cmocka_unit_test(test_steps_not_taken),
+        cmocka_unit_test(test_refusals),          cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);

@@ -35,7 +35,8 @@ static void test_blocks(void **state) {
     float in[ROWS * COLS], out[ROWS * COLS];
     for (int i = 0; i < ROWS * COLS; i++) in[i] = (float)i;
     float *d_in = on_device(in, sizeof in), *d_out = on_device(NULL, sizeof in);
-    uint32_t turned[45], *d_turned = on_device(NULL, sizeof turned), sum, *d_sum = on_device(NULL, sizeof sum);
+    uint32_t turned[45], *d_turned = on_device(NULL, sizeof turned), sum,
+                         *d_sum = on_device(NULL, sizeof sum);
     test_transpose(stream, d_in, d_out);
     test_ragged_block(stream, d_turned);
     test_dynamic_shared(stream, d_sum);
@@ -110,22 +111,42 @@ static void expect_death(void (*work)(uint32_t *memory), int signal_number, cons
     rk_device_free(device, memory);
 }
 
-static void early_return(uint32_t *memory) { test_early_return(stream, memory); }
-static void divergent_shuffle(uint32_t *memory) { test_divergent_shuffle(stream, memory); }
-static void divergent_barrier(uint32_t *memory) { test_divergent_barrier(stream, memory); }
-static void lane_left(uint32_t *memory) { test_lane_left(stream, memory); }
-static void part_of_a_warp(uint32_t *memory) { test_part_of_a_warp(stream, memory); }
-static void narrow_mask(uint32_t *memory) { test_narrow_mask(stream, memory); }
-static void misaligned_number(uint32_t *memory) { test_misaligned_number(stream, memory); }
+static void early_return(uint32_t *memory) {
+    test_early_return(stream, memory);
+}
+static void divergent_shuffle(uint32_t *memory) {
+    test_divergent_shuffle(stream, memory);
+}
+static void divergent_barrier(uint32_t *memory) {
+    test_divergent_barrier(stream, memory);
+}
+static void lane_left(uint32_t *memory) {
+    test_lane_left(stream, memory);
+}
+static void part_of_a_warp(uint32_t *memory) {
+    test_part_of_a_warp(stream, memory);
+}
+static void narrow_mask(uint32_t *memory) {
+    test_narrow_mask(stream, memory);
+}
+static void misaligned_number(uint32_t *memory) {
+    test_misaligned_number(stream, memory);
+}
 #ifndef __clang__
-static void misaligned_vector(uint32_t *memory) { test_misaligned_vector(stream, memory); }
+static void misaligned_vector(uint32_t *memory) {
+    test_misaligned_vector(stream, memory);
+}
 #endif
 static void pointer_to_host(uint32_t *memory) {
     (void)memory;
     test_pointer(stream, &(int){0});
 }
-static void pageable_copy(uint32_t *memory) { rk_stream_upload(stream, memory, &(int){0}, sizeof(int)); }
-static void long_copy(uint32_t *memory) { rk_stream_fill(stream, memory, 0, 1025); }
+static void pageable_copy(uint32_t *memory) {
+    rk_stream_upload(stream, memory, &(int){0}, sizeof(int));
+}
+static void long_copy(uint32_t *memory) {
+    rk_stream_fill(stream, memory, 0, 1025);
+}
 static void used_after_free(uint32_t *memory) {
     rk_device_free(device, memory);
     rk_stream_fill(stream, memory, 0, 4);
@@ -141,9 +162,13 @@ static void test_caught(void **state) {
     expect_death(lane_left, SIGABRT, "for thread 40, which has left the kernel");
     expect_death(part_of_a_warp, SIGABRT, "__ballot_sync in a block of 40 threads, which is not whole warps");
     expect_death(narrow_mask, SIGABRT, "__ballot_sync with the mask 0xffff; only the full warp is emulated");
-    expect_death(misaligned_number, SIGABRT, "kernel 'misaligned_number', block (0, 0, 0), thread (0, 0, 0): an access to memory that is not aligned to its size");
+    expect_death(misaligned_number, SIGABRT,
+                 "kernel 'misaligned_number', block (0, 0, 0), thread (0, 0, 0): an access to memory that is "
+                 "not aligned to its size");
 #ifndef __clang__ /* which looks at numbers and members, not at copies of a whole struct */
-    expect_death(misaligned_vector, SIGABRT, "kernel 'misaligned_vector', block (0, 0, 0), thread (0, 0, 0): an access to memory that is not aligned to its size");
+    expect_death(misaligned_vector, SIGABRT,
+                 "kernel 'misaligned_vector', block (0, 0, 0), thread (0, 0, 0): an access to memory that is "
+                 "not aligned to its size");
 #endif
     expect_death(pointer_to_host, SIGABRT, "launch of 'pointer_only': the argument ");
     expect_death(pageable_copy, SIGABRT, "is no pinned memory");
@@ -164,8 +189,12 @@ static void test_host_touches(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_warps), cmocka_unit_test(test_blocks), cmocka_unit_test(test_missing_barrier_shows), cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_caught), cmocka_unit_test(test_host_touches),
+        cmocka_unit_test(test_warps),
+        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_missing_barrier_shows),
+        cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_caught),
+        cmocka_unit_test(test_host_touches),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

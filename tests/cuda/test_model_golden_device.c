@@ -1,10 +1,11 @@
-/* The models' goldens, made by PyTorch, once more on a GPU: losses, parameters and predictions of a few steps of every preset. */
+/* The models' goldens, made by PyTorch, once more on a GPU: losses, parameters and predictions of a few steps
+ * of every preset. */
 #include "cuda/device_testing.h"
 #include "model/cuda/device.h"
 
 static const rk_model_device gpu = {0};
 #define GOLDEN_DEVICE (&gpu)
-#define main golden_main
+#define main          golden_main
 #include "model/test_model_golden.c"
 #undef main
 

@@ -24,14 +24,17 @@ static void test_sort(void **state) {
                 values[i] = (uint32_t)i;
             }
             uint64_t *d_keys = on_device(keys, (size_t)n * 8), *d_sorted = on_device(NULL, (size_t)n * 8);
-            uint32_t *d_values = on_device(values, (size_t)n * 4), *d_carried = on_device(NULL, (size_t)n * 4);
-            rk_cuda_sort_u64(stream, n, bits[b], d_keys, d_sorted, d_values, d_carried, scratch, scratch_bytes);
+            uint32_t *d_values = on_device(values, (size_t)n * 4),
+                     *d_carried = on_device(NULL, (size_t)n * 4);
+            rk_cuda_sort_u64(stream, n, bits[b], d_keys, d_sorted, d_values, d_carried, scratch,
+                             scratch_bytes);
             OK(rk_stream_sync(stream));
             OK(rk_device_read(device, sorted, d_sorted, (size_t)n * 8));
             OK(rk_device_read(device, carried, d_carried, (size_t)n * 4));
             for (int i = 0; i < n; i++) {
                 assert_true(sorted[i] == keys[carried[i]]);
-                assert_true(i == 0 || (sorted[i - 1] & mask) < (sorted[i] & mask) || ((sorted[i - 1] & mask) == (sorted[i] & mask) && carried[i - 1] < carried[i]));
+                assert_true(i == 0 || (sorted[i - 1] & mask) < (sorted[i] & mask) ||
+                            ((sorted[i - 1] & mask) == (sorted[i] & mask) && carried[i - 1] < carried[i]));
             }
             rk_device_free(device, d_keys);
             rk_device_free(device, d_sorted);
@@ -86,6 +89,7 @@ static int close_with_scratch(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sort), cmocka_unit_test(test_scan), cmocka_unit_test(test_copy)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sort), cmocka_unit_test(test_scan),
+                                       cmocka_unit_test(test_copy)};
     return cmocka_run_group_tests(tests, open_with_scratch, close_with_scratch);
 }

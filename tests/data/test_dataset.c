@@ -37,16 +37,26 @@ static void write_file(const char *name, const void *data, size_t n_bytes) {
 static rk_buffer good_rows(void) {
     rk_buffer text = {0};
     rk_buffer_text(&text, "\xef\xbb\xbfn,word,tags,x,y\r\n");
-    for (int i = 0; i < ROWS; i++) rk_buffer_printf(&text, "%d,%s,%s,%d,%d\r\n", i, i % 3 ? "even so" : i == 999 ? "rare" : "", i % 2 ? "a|b" : "c", i, i % 2);
+    for (int i = 0; i < ROWS; i++)
+        rk_buffer_printf(&text, "%d,%s,%s,%d,%d\r\n", i,
+                         i % 3      ? "even so"
+                         : i == 999 ? "rare"
+                                    : "",
+                         i % 2 ? "a|b" : "c", i, i % 2);
     OK(text.status);
     return text;
 }
 
-static rk_status open_text(const char *yaml_text, const char *extra, const char *split, int64_t batch, bool shuffle, opened *o) {
+static rk_status open_text(const char *yaml_text, const char *extra, const char *split, int64_t batch,
+                           bool shuffle, opened *o) {
     char text[2048];
     snprintf(text, sizeof text, "%s%s", yaml_text, extra);
     RK_TRY(open_section(o, directory, text));
-    return rk_dataset_create(&o->section, o->transforms, &(rk_dataset_options){.directory = directory, .split = split, .batch_size = batch, .seed = 9, .shuffle = shuffle}, &o->dataset);
+    return rk_dataset_create(
+        &o->section, o->transforms,
+        &(rk_dataset_options){
+            .directory = directory, .split = split, .batch_size = batch, .seed = 9, .shuffle = shuffle},
+        &o->dataset);
 }
 
 /* Where the ids of a sample begin; those of sample n end where those of n+1 begin. */
@@ -64,7 +74,8 @@ static int64_t read_epoch(rk_dataset *d, int64_t *order) {
     int64_t n = 0;
     rk_status status;
     while ((status = rk_dataset_next(d, &batch)) == RK_OK)
-        for (int64_t i = 0; i < batch->n; i++) order[n++] = batch->features[0].ids[begin_of(&batch->features[0], i)];
+        for (int64_t i = 0; i < batch->n; i++)
+            order[n++] = batch->features[0].ids[begin_of(&batch->features[0], i)];
     if (status != RK_END) print_error("%s\n", rk_last_error());
     assert_int_equal(status, RK_END);
     return n;
@@ -77,7 +88,8 @@ static void test_values(void **state) {
     const rk_data_schema *schema = rk_dataset_schema(o.dataset);
     assert_int_equal(schema->n_dense, 1);
     assert_int_equal(schema->n_features, 5);
-    assert_int_equal(schema->features[1].cardinality, 2); /* out of vocabulary, and the one word that is not rare */
+    assert_int_equal(schema->features[1].cardinality,
+                     2); /* out of vocabulary, and the one word that is not rare */
     assert_int_equal(schema->features[3].cardinality, 3);
     const rk_batch *b;
     double mean = 499.5, deviation = sqrt((ROWS * (double)ROWS - 1) / 12);
@@ -147,7 +159,8 @@ static void test_fractions(void **state) {
 static rk_status drain(opened *o) {
     const rk_batch *batch;
     rk_status status;
-    while ((status = rk_dataset_next(o->dataset, &batch)) == RK_OK) {}
+    while ((status = rk_dataset_next(o->dataset, &batch)) == RK_OK) {
+    }
     return status;
 }
 
@@ -155,7 +168,9 @@ static void expect_bad(const char *text, const char *message, int64_t n_skipped)
     char path[256], expected[512];
     opened o;
     write_file("bad.csv", text, strlen(text));
-    static const char *const bad = "train: bad.csv\nlabels: [{name: y}]\nfeatures: [{name: n, identity: 1000}, {name: x, dense: true}]\n";
+    static const char *const bad =
+        "train: bad.csv\nlabels: [{name: y}]\nfeatures: [{name: n, identity: 1000}, {name: x, dense: "
+        "true}]\n";
     OK(open_text(bad, "", "train", 8, false, &o));
     snprintf(path, sizeof path, "'%s/bad.csv'", directory);
     snprintf(expected, sizeof expected, message, path);
@@ -174,11 +189,21 @@ static void expect_bad(const char *text, const char *message, int64_t n_skipped)
 static void test_bad_rows(void **state) {
     (void)state;
     expect_bad("n,x,y\n1,2,0\n1,abc,1\n5,1,1\n", "%s: line 3: column 'x': 'abc' is not a number", 1);
-    expect_bad("n,x,y\n1,2,0\n1000,3,1\n5,1,1\n", "%s: line 3: column 'n': id 1000 is not within 0 to 999\nhint: raise the feature's identity, or hash it", 1);
+    expect_bad("n,x,y\n1,2,0\n1000,3,1\n5,1,1\n",
+               "%s: line 3: column 'n': id 1000 is not within 0 to 999\nhint: raise the feature's identity, "
+               "or hash it",
+               1);
     expect_bad("n,x,y\n1,2,0\n\n1,2\n1,2,0,4\n", "%s: line 4: 2 fields, where 3 columns were expected", 2);
-    expect_bad("n,x,y\n1,2,0\n1,2,\n", "%s: line 3: the label 'y' is missing\nhint: if rows may be without it, set the label's optional: true", 1);
-    expect_bad("n,x,y\n1,2,0\n1,2,3\n", "%s: line 3: the label 'y' is 3; a cross-entropy needs 0 to 1\nhint: set the label's loss to mse, or give a threshold", 1);
-    expect_bad("n,x,y\n1,2,0\n1,1e39,1\n5,1,1\n", "%s: line 3: column 'x': 1e+39 is more than an f32 holds", 1);
+    expect_bad("n,x,y\n1,2,0\n1,2,\n",
+               "%s: line 3: the label 'y' is missing\nhint: if rows may be without it, set the label's "
+               "optional: true",
+               1);
+    expect_bad("n,x,y\n1,2,0\n1,2,3\n",
+               "%s: line 3: the label 'y' is 3; a cross-entropy needs 0 to 1\nhint: set the label's loss to "
+               "mse, or give a threshold",
+               1);
+    expect_bad("n,x,y\n1,2,0\n1,1e39,1\n5,1,1\n", "%s: line 3: column 'x': 1e+39 is more than an f32 holds",
+               1);
     expect_bad("n,x,y\n1,2,0\n1,\"2\"2,1\n3,2,1\n", "%s: line 3: field 2: text after the closing quote", 1);
 }
 
@@ -195,14 +220,16 @@ static void test_cut_gzip(void **state) {
     char *packed;
     size_t n;
     OK(rk_file_read(path, &packed, &n));
-    static const char *const gz = "train: cut.csv.gz\nlabels: [{name: y}]\nfeatures: [{name: n, identity: 1000}]\n";
+    static const char *const gz =
+        "train: cut.csv.gz\nlabels: [{name: y}]\nfeatures: [{name: n, identity: 1000}]\n";
     opened o;
     write_file("cut.csv.gz", packed, n);
     OK(open_text(gz, "", "train", 64, false, &o));
     assert_int_equal(drain(&o), RK_END);
     assert_int_equal(rk_dataset_n_rows(o.dataset), ROWS);
     close_section(&o);
-    for (size_t length = 30; length < n; length += 97) { /* a cut container fails even where bad rows may be skipped */
+    for (size_t length = 30; length < n;
+         length += 97) { /* a cut container fails even where bad rows may be skipped */
         write_file("cut.csv.gz", packed, length);
         OK(open_text(gz, "on_bad_row: skip\n", "train", 64, false, &o));
         assert_int_equal(drain(&o), RK_BAD_DATA);
@@ -216,16 +243,22 @@ static void test_cut_gzip(void **state) {
 static void test_missing_columns_and_files(void **state) {
     (void)state;
     opened o;
-    OK(open_text("train: a.csv\nlabels: [{name: y}]\nfeatures: [{name: wrod, hash: 9}]\n", "", "train", 8, false, &o));
+    OK(open_text("train: a.csv\nlabels: [{name: y}]\nfeatures: [{name: wrod, hash: 9}]\n", "", "train", 8,
+                 false, &o));
     assert_int_equal(drain(&o), RK_CONFIG);
     assert_non_null(strstr(rk_last_error(), "has no column 'wrod'\nhint: did you mean 'word'?"));
     close_section(&o);
-    OK(open_text("train: none.csv\nlabels: [{name: y}]\nfeatures: [{name: word, hash: 9}]\n", "", "train", 8, false, &o));
+    OK(open_text("train: none.csv\nlabels: [{name: y}]\nfeatures: [{name: word, hash: 9}]\n", "", "train", 8,
+                 false, &o));
     assert_int_equal(drain(&o), RK_NOT_FOUND);
     close_section(&o);
-    assert_int_equal(open_text("train: a.csv\nlabels: [{name: y}]\nfeatures: [{name: word, hash: 9, identity: 4}]\n", "", "train", 8, false, &o), RK_CONFIG);
+    assert_int_equal(
+        open_text("train: a.csv\nlabels: [{name: y}]\nfeatures: [{name: word, hash: 9, identity: 4}]\n", "",
+                  "train", 8, false, &o),
+        RK_CONFIG);
     assert_string_equal(rk_last_error(),
-                        "d.yaml:3: 'word': a feature has one kind, not several\nhint: give one of hash, identity, vocabulary, bucketize, quantiles, cross (with hash), dense");
+                        "d.yaml:3: 'word': a feature has one kind, not several\nhint: give one of hash, "
+                        "identity, vocabulary, bucketize, quantiles, cross (with hash), dense");
     close_section(&o);
 }
 
@@ -234,11 +267,15 @@ static void test_names_that_stand_twice(void **state) {
     static const char twice[] = "word,n,word,x,x\na,1,b,2,3\n";
     opened o;
     write_file("twice.csv", twice, sizeof twice - 1);
-    OK(open_text("train: twice.csv\nlabels: [{name: n}]\nfeatures: [{name: word, hash: 9}]\n", "", "train", 8, false, &o));
+    OK(open_text("train: twice.csv\nlabels: [{name: n}]\nfeatures: [{name: word, hash: 9}]\n", "", "train", 8,
+                 false, &o));
     assert_int_equal(drain(&o), RK_CONFIG);
     assert_non_null(strstr(rk_last_error(), "has two columns 'word'\nhint: data.columns"));
     close_section(&o);
-    OK(open_text("train: twice.csv\nheader: true\ncolumns: [word, n, _, _, _]\nlabels: [{name: n}]\nfeatures: [{name: word, hash: 9}]\n", "", "train", 8, false, &o));
+    OK(
+        open_text("train: twice.csv\nheader: true\ncolumns: [word, n, _, _, _]\nlabels: [{name: "
+                  "n}]\nfeatures: [{name: word, hash: 9}]\n",
+                  "", "train", 8, false, &o));
     assert_int_equal(drain(&o), RK_END); /* what nothing reads may be called what it likes */
     close_section(&o);
 }
@@ -246,7 +283,8 @@ static void test_names_that_stand_twice(void **state) {
 static rk_status check_valid(const char *valid) {
     char text[256];
     opened o;
-    snprintf(text, sizeof text, "train: a.csv\nvalid: %s\nlabels: [{name: y}]\nfeatures: [{name: word, hash: 9}]\n", valid);
+    snprintf(text, sizeof text,
+             "train: a.csv\nvalid: %s\nlabels: [{name: y}]\nfeatures: [{name: word, hash: 9}]\n", valid);
     RK_TRY(open_text(text, "", "valid", 8, false, &o));
     rk_status status = rk_dataset_check(o.dataset);
     close_section(&o);
@@ -270,19 +308,23 @@ static void test_check(void **state) {
 
 static void test_joins(void **state) {
     (void)state;
-    static const char films[] = "1|Amelie (\xe9)|comedy\n2|Alien|horror\n", ratings[] = "film,y\n1,1\n2,0\n3,1\n1,0\n";
+    static const char films[] = "1|Amelie (\xe9)|comedy\n2|Alien|horror\n",
+                      ratings[] = "film,y\n1,1\n2,0\n3,1\n1,0\n";
     write_file("films.txt", films, sizeof films - 1);
     write_file("ratings.csv", ratings, sizeof ratings - 1);
     opened o;
-    OK(open_text("train: ratings.csv\nlabels: [{name: y}]\njoins: [{path: films.txt, key: film, separator: \"|\", columns: [film, title, genre]}]\n"
-                 "features: [{name: film, vocabulary: {}}, {name: genre, vocabulary: {}}]\n",
-                 "", "train", 8, false, &o));
+    OK(
+        open_text("train: ratings.csv\nlabels: [{name: y}]\njoins: [{path: films.txt, key: film, separator: "
+                  "\"|\", columns: [film, title, genre]}]\n"
+                  "features: [{name: film, vocabulary: {}}, {name: genre, vocabulary: {}}]\n",
+                  "", "train", 8, false, &o));
     const rk_batch *b;
     OK(rk_dataset_next(o.dataset, &b));
     assert_int_equal(b->n, 4);
     static const int64_t expected[] = {0, 1, 2, 2, 3}; /* the third film has no row to join */
     for (int i = 0; i < 5; i++) assert_int_equal(begin_of(&b->features[1], i), expected[i]);
-    assert_true(b->features[1].ids[0] == b->features[1].ids[2] && b->features[1].ids[0] != b->features[1].ids[1]);
+    assert_true(b->features[1].ids[0] == b->features[1].ids[2] &&
+                b->features[1].ids[0] != b->features[1].ids[1]);
     close_section(&o);
 }
 
@@ -299,14 +341,19 @@ static void test_save_and_load(void **state) {
     rk_transforms *loaded;
     OK(rk_transforms_load(&o.section, saved, &loaded));
     const rk_data_schema *a = rk_transforms_schema(o.transforms), *b = rk_transforms_schema(loaded);
-    for (int f = 0; f < a->n_features; f++) assert_int_equal(a->features[f].cardinality, b->features[f].cardinality);
+    for (int f = 0; f < a->n_features; f++)
+        assert_int_equal(a->features[f].cardinality, b->features[f].cardinality);
     rk_dataset *again;
     const rk_batch *x, *y;
-    OK(rk_dataset_create(&o.section, loaded, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 64}, &again));
+    OK(rk_dataset_create(&o.section, loaded,
+                         &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 64},
+                         &again));
     OK(rk_dataset_next(o.dataset, &x));
     OK(rk_dataset_next(again, &y));
     assert_memory_equal(x->dense, y->dense, 64 * sizeof(float));
-    for (int f = 0; f < a->n_features; f++) assert_memory_equal(x->features[f].ids, y->features[f].ids, (size_t)begin_of(&x->features[f], 64) * sizeof(int64_t));
+    for (int f = 0; f < a->n_features; f++)
+        assert_memory_equal(x->features[f].ids, y->features[f].ids,
+                            (size_t)begin_of(&x->features[f], 64) * sizeof(int64_t));
     rk_dataset_free(again);
     rk_transforms_free(loaded);
     rk_free_strings(names, n_names);
@@ -316,7 +363,9 @@ static void test_save_and_load(void **state) {
 static void test_weights(void **state) {
     (void)state;
     static const char text[] = "tags,w,y\na|b,0.5|2,1\nc,1,0\n,,1\na||b|c, 1||2| 3,0\n";
-    static const char features[] = "train: w.csv\nlabels: [{name: y}]\nfeatures: [{name: tags, hash: 50, separator: \"|\", weights: w}]\n";
+    static const char features[] =
+        "train: w.csv\nlabels: [{name: y}]\nfeatures: [{name: tags, hash: 50, separator: \"|\", weights: "
+        "w}]\n";
     static const float expected[] = {0.5F, 2, 1, 1, 2, 3};
     write_file("w.csv", text, sizeof text - 1);
     opened o;
@@ -327,7 +376,8 @@ static void test_weights(void **state) {
     assert_memory_equal(b->features[0].weights, expected, sizeof expected);
     close_section(&o);
     static const char *const rows[] = {"a|b,1", "a,1|2", "a,x", "a,nan"};
-    static const char *const said[] = {"fewer weights than ids", "more weights than ids", "'x' is not a number", "'nan' is not a number"};
+    static const char *const said[] = {"fewer weights than ids", "more weights than ids",
+                                       "'x' is not a number", "'nan' is not a number"};
     for (int i = 0; i < 4; i++) {
         char bad[64];
         write_file("w.csv", bad, (size_t)snprintf(bad, sizeof bad, "tags,w,y\n%s,1\n", rows[i]));
@@ -343,16 +393,21 @@ static void test_libsvm_fields(void **state) {
     static const char text[] = "1 0:1 10:1\n# a comment\n0 3 12:0.5 13\n";
     write_file("a.libsvm", text, sizeof text - 1);
     opened o;
-    OK(open_text("train: a.libsvm\nlabels: [{name: y, column: label}]\nfields: [{name: user, first: 0, last: 9}, {name: item, first: 10, last: 19}]\n"
-                 "features: [{name: user, identity: 10}, {name: item, identity: 10}]\n",
-                 "", "train", 8, false, &o));
+    OK(
+        open_text("train: a.libsvm\nlabels: [{name: y, column: label}]\nfields: [{name: user, first: 0, "
+                  "last: 9}, {name: item, first: 10, last: 19}]\n"
+                  "features: [{name: user, identity: 10}, {name: item, identity: 10}]\n",
+                  "", "train", 8, false, &o));
     const rk_batch *b;
     OK(rk_dataset_next(o.dataset, &b));
     assert_int_equal(b->n, 2);
     assert_true(b->labels[0] == 1 && b->labels[1] == 0);
-    assert_true(b->features[0].ids[1] == 3 && b->features[1].ids[0] == 0 && b->features[1].ids[1] == 2 && b->features[1].ids[2] == 3);
+    assert_true(b->features[0].ids[1] == 3 && b->features[1].ids[0] == 0 && b->features[1].ids[1] == 2 &&
+                b->features[1].ids[2] == 3);
     close_section(&o);
-    static const char *const weighted = "train: a.libsvm\nlabels: [{name: y, column: label}]\nfeatures: [{name: ids, identity: 20, weights: ids}]\n";
+    static const char *const weighted =
+        "train: a.libsvm\nlabels: [{name: y, column: label}]\nfeatures: [{name: ids, identity: 20, weights: "
+        "ids}]\n";
     static const float expected[] = {1, 1, 1, 0.5F, 1};
     OK(open_text(weighted, "", "train", 8, false, &o));
     OK(rk_dataset_next(o.dataset, &b));
@@ -393,10 +448,19 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),   cmocka_unit_test(test_order), cmocka_unit_test(test_fractions), cmocka_unit_test(test_bad_rows),
-        cmocka_unit_test(test_cut_gzip), cmocka_unit_test(test_missing_columns_and_files), cmocka_unit_test(test_names_that_stand_twice), cmocka_unit_test(test_check),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_fractions),
+        cmocka_unit_test(test_bad_rows),
+        cmocka_unit_test(test_cut_gzip),
+        cmocka_unit_test(test_missing_columns_and_files),
+        cmocka_unit_test(test_names_that_stand_twice),
+        cmocka_unit_test(test_check),
         cmocka_unit_test(test_joins),
-        cmocka_unit_test(test_save_and_load), cmocka_unit_test(test_weights), cmocka_unit_test(test_libsvm_fields), cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_save_and_load),
+        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_libsvm_fields),
+        cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,4 +1,5 @@
-/* What a pass over the training data finds: of all values, in any order, and nothing of those that are no numbers. */
+/* What a pass over the training data finds: of all values, in any order, and nothing of those that are no
+ * numbers. */
 #include "testing.h"
 
 #include <math.h>
@@ -60,7 +61,10 @@ static rk_status read_all(const char *files, rk_buffer *out, int64_t *n_rows) {
     snprintf(text, sizeof text, "train: %s\n%s", files, features_text);
     *n_rows = 0;
     rk_status status = open_section(&o, directory, text);
-    if (status == RK_OK) status = rk_dataset_create(&o.section, o.transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 64}, &o.dataset);
+    if (status == RK_OK)
+        status = rk_dataset_create(
+            &o.section, o.transforms,
+            &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 64}, &o.dataset);
     while (status == RK_OK && (status = rk_dataset_next(o.dataset, &b)) == RK_OK) {
         *n_rows += b->n;
         rk_buffer_append(out, b->dense, (size_t)(b->n * b->n_dense) * sizeof(float));
@@ -77,7 +81,10 @@ static void test_no_numbers(void **state) {
         const char *name;
         rk_data_format format;
         int first_line;
-    } files[] = {{"x.csv", RK_DATA_CSV, 2}, {"x.tsv", RK_DATA_TSV, 2}, {"x.tfrecord", RK_DATA_TFRECORD, 1}, {"x.rkb", RK_DATA_RKB, 1}};
+    } files[] = {{"x.csv", RK_DATA_CSV, 2},
+                 {"x.tsv", RK_DATA_TSV, 2},
+                 {"x.tfrecord", RK_DATA_TFRECORD, 1},
+                 {"x.rkb", RK_DATA_RKB, 1}};
     static const float spoilt[] = {NAN, INFINITY, -INFINITY};
     for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
         rk_buffer expected = {0};
@@ -94,7 +101,11 @@ static void test_no_numbers(void **state) {
             assert_int_equal(n, ROWS - 1);
             assert_int_equal(got.n_bytes, expected.n_bytes);
             assert_memory_equal(got.data, expected.data, got.n_bytes);
-            snprintf(message, sizeof message, "'%s': line %d: column 'x': '%s' is not a number", path_of(files[f].name), SPOILT + files[f].first_line, i == 0 ? "nan" : i == 1 ? "inf" : "-inf");
+            snprintf(message, sizeof message, "'%s': line %d: column 'x': '%s' is not a number",
+                     path_of(files[f].name), SPOILT + files[f].first_line,
+                     i == 0   ? "nan"
+                     : i == 1 ? "inf"
+                              : "-inf");
             FAILS(read_all(files[f].name, &got, &n), RK_BAD_DATA, message);
             rk_buffer_release(&got);
         }
@@ -108,14 +119,20 @@ static void test_large_numbers(void **state) {
     static const struct {
         const char *value, *section, *message; /* NULL: taken */
     } cases[] = {
-        {"1e300", "features: [{name: x, dense: true, normalize: true}]\nlabels: [{name: y}]", "column 'x': 1e+300 is more than an f32 holds"},
-        {"-1e39", "features: [{name: x, dense: true}]\nlabels: [{name: y}]", "column 'x': -1e+39 is more than an f32 holds"},
-        {"1e300", "features: [{name: x, dense: true, log1p: true, normalize: true}]\nlabels: [{name: y}]", NULL},
+        {"1e300", "features: [{name: x, dense: true, normalize: true}]\nlabels: [{name: y}]",
+         "column 'x': 1e+300 is more than an f32 holds"},
+        {"-1e39", "features: [{name: x, dense: true}]\nlabels: [{name: y}]",
+         "column 'x': -1e+39 is more than an f32 holds"},
+        {"1e300", "features: [{name: x, dense: true, log1p: true, normalize: true}]\nlabels: [{name: y}]",
+         NULL},
         {"1e300", "features: [{name: x, quantiles: 4}]\nlabels: [{name: y}]", NULL},
-        {"1e300", "features: [{name: y, hash: 4}]\nlabels: [{name: x, loss: mse}]", "the label 'x' is 1e+300, more than an f32 holds"},
+        {"1e300", "features: [{name: y, hash: 4}]\nlabels: [{name: x, loss: mse}]",
+         "the label 'x' is 1e+300, more than an f32 holds"},
         {"1e300", "features: [{name: y, hash: 4}]\nlabels: [{name: x, threshold: 1}]", NULL},
-        {"1e300", "features: [{name: y, hash: 4}]\nlabels: [{name: y}]\nsample_weight: x", "column 'x': a sample's weight must be a number of 0 or more"},
-        {"1e300", "features: [{name: y, hash: 4, weights: x}]\nlabels: [{name: y}]", "column 'x': '1e300' is not a number"},
+        {"1e300", "features: [{name: y, hash: 4}]\nlabels: [{name: y}]\nsample_weight: x",
+         "column 'x': a sample's weight must be a number of 0 or more"},
+        {"1e300", "features: [{name: y, hash: 4, weights: x}]\nlabels: [{name: y}]",
+         "column 'x': '1e300' is not a number"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (int many = 0; many < 2; many++) { /* a row that is read alone, and a column of many */
@@ -124,24 +141,31 @@ static void test_large_numbers(void **state) {
             char text[400], expected[400];
             rk_buffer rows = {0};
             rk_buffer_text(&rows, "x,y\n");
-            for (int row = 0; row < (many ? 100 : 1); row++) rk_buffer_printf(&rows, "%s,1\n", row == (many ? 60 : 0) ? cases[i].value : "2");
+            for (int row = 0; row < (many ? 100 : 1); row++)
+                rk_buffer_printf(&rows, "%s,1\n", row == (many ? 60 : 0) ? cases[i].value : "2");
             OK(rk_file_write(path_of("large.csv"), rows.data, rows.n_bytes));
             rk_buffer_release(&rows);
             snprintf(text, sizeof text, "train: large.csv\n%s", cases[i].section);
             OK(open_section(&o, directory, text));
-            OK(rk_dataset_create(&o.section, o.transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 1000}, &o.dataset));
+            OK(rk_dataset_create(
+                &o.section, o.transforms,
+                &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 1000},
+                &o.dataset));
             rk_status status = rk_dataset_next(o.dataset, &b);
-            snprintf(expected, sizeof expected, "'%s': line %d: %s", path_of("large.csv"), many ? 62 : 2, cases[i].message ? cases[i].message : "");
+            snprintf(expected, sizeof expected, "'%s': line %d: %s", path_of("large.csv"), many ? 62 : 2,
+                     cases[i].message ? cases[i].message : "");
             if (cases[i].message)
                 FAILS(status, RK_BAD_DATA, expected);
             else
                 OK(status);
-            for (int64_t k = 0; status == RK_OK && k < b->n * b->n_dense; k++) assert_true(isfinite(b->dense[k]));
+            for (int64_t k = 0; status == RK_OK && k < b->n * b->n_dense; k++)
+                assert_true(isfinite(b->dense[k]));
             close_section(&o);
         }
 }
 
-/* The k-th of 10 boundaries lies where a share k of all values does, though they ascend and are more than are kept. */
+/* The k-th of 10 boundaries lies where a share k of all values does, though they ascend and are more than are
+ * kept. */
 static void check_quantiles(const char *name, int64_t n_rows, int64_t each, double tolerance) {
     static const char *const names[] = {"x", "y"};
     static const rk_column_type types[] = {RK_COLUMN_I64, RK_COLUMN_I64};
@@ -163,7 +187,8 @@ static void check_quantiles(const char *name, int64_t n_rows, int64_t each, doub
     OK(rk_file_output_commit(out));
     rk_file_output_free(out);
     rk_columns_release(&rows);
-    snprintf(text, sizeof text, "train: %s\nlabels: [{name: y}]\nfeatures: [{name: x, quantiles: 10}]\nreader_threads: 1", name);
+    snprintf(text, sizeof text,
+             "train: %s\nlabels: [{name: y}]\nfeatures: [{name: x, quantiles: 10}]\nreader_threads: 1", name);
     OK(open_section(&first, directory, text));
     text[strlen(text) - 1] = '5';
     OK(open_section(&again, directory, text));
@@ -195,6 +220,8 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_numbers), cmocka_unit_test(test_large_numbers), cmocka_unit_test(test_quantiles)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_numbers),
+                                       cmocka_unit_test(test_large_numbers),
+                                       cmocka_unit_test(test_quantiles)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,4 +1,5 @@
-/* First lines that are headers and first lines that are rows: none is taken for the other without a word, and each split has its own way. */
+/* First lines that are headers and first lines that are rows: none is taken for the other without a word, and
+ * each split has its own way. */
 #include "testing.h"
 
 #include <unistd.h>
@@ -28,10 +29,16 @@ static rk_status count_rows(const char *section, const char *split, int64_t *n_r
     opened o;
     const rk_batch *b;
     char text[1000];
-    snprintf(text, sizeof text, "%s\nlabels: [{name: y, positive: [\"1\"]}]\nfeatures: [{name: a, hash: 9}, {name: b, hash: 9}]\n", section);
+    snprintf(
+        text, sizeof text,
+        "%s\nlabels: [{name: y, positive: [\"1\"]}]\nfeatures: [{name: a, hash: 9}, {name: b, hash: 9}]\n",
+        section);
     rk_status status = open_section(&o, directory, text);
     *n_rows = 0;
-    if (status == RK_OK) status = rk_dataset_create(&o.section, o.transforms, &(rk_dataset_options){.directory = directory, .split = split, .batch_size = 3}, &o.dataset);
+    if (status == RK_OK)
+        status = rk_dataset_create(
+            &o.section, o.transforms,
+            &(rk_dataset_options){.directory = directory, .split = split, .batch_size = 3}, &o.dataset);
     if (status == RK_OK) status = rk_dataset_check(o.dataset);
     while (status == RK_OK && (status = rk_dataset_next(o.dataset, &b)) == RK_OK) *n_rows += b->n;
     close_section(&o);
@@ -53,16 +60,23 @@ static const struct {
     {"0,1,2\n5,6,1\n", "columns: [a, b, y]\nheader: true", 1, NULL},
     {"w,w,y\n5,6,1\n", "columns: [a, b, y]\nheader: true", 1, NULL},
     {"5,6,1\n7,8,0\n", "columns: [a, b, y]\nheader: true", 0,
-     "the first line is no header: it has the number '5', and none of the names of data.columns\nhint: header: false, or header beside the split's path, says that the first line is a row"},
-    {"five,six,1\n7,8,0\n", "columns: [a, b, y]\nheader: true", 0, "the first line is no header: it has the number '1'"},
+     "the first line is no header: it has the number '5', and none of the names of data.columns\nhint: "
+     "header: false, or header beside the split's path, says that the first line is a row"},
+    {"five,six,1\n7,8,0\n", "columns: [a, b, y]\nheader: true", 0,
+     "the first line is no header: it has the number '1'"},
     {"five,six,yes\n7,8,0\n", "columns: [a, b, y]\nheader: true", 1, "warning"},
-    {"y,a,b\n1,5,6\n", "columns: [a, b, y]\nheader: true", 0, "the header line calls column 1 'y', which data.columns calls 'a'\nhint: without data.columns"},
-    {"a,b\n5,6\n", "columns: [a, b, y]\nheader: true", 0, "the header line has 2 fields, and data.columns 3 names"},
-    {"a,b,y\n5,6,1\n", "columns: [a, b, y]", 0, "the first line is a header: 3 of its fields are names of data.columns\nhint: header: true"},
-    {"# x\n\n\"a\",b,label\n5,6,1\n", "comment: \"#\"\ncolumns: [a, b, y]\nheader: false", 0, "the first line is a header: 2 of its fields"},
+    {"y,a,b\n1,5,6\n", "columns: [a, b, y]\nheader: true", 0,
+     "the header line calls column 1 'y', which data.columns calls 'a'\nhint: without data.columns"},
+    {"a,b\n5,6\n", "columns: [a, b, y]\nheader: true", 0,
+     "the header line has 2 fields, and data.columns 3 names"},
+    {"a,b,y\n5,6,1\n", "columns: [a, b, y]", 0,
+     "the first line is a header: 3 of its fields are names of data.columns\nhint: header: true"},
+    {"# x\n\n\"a\",b,label\n5,6,1\n", "comment: \"#\"\ncolumns: [a, b, y]\nheader: false", 0,
+     "the first line is a header: 2 of its fields"},
     {"a,6,1\n7,8,0\n", "columns: [a, b, y]", 2, NULL},
     {"a,b,y,7\n5,6,1,0\n", "", 1, "warning"},
-    {"a,b,y\n", "header: false", 0, "has no header line (header: false), and no columns are listed\nhint: name them: columns: [...]"},
+    {"a,b,y\n", "header: false", 0,
+     "has no header line (header: false), and no columns are listed\nhint: name them: columns: [...]"},
     {"", "columns: [a, b, y]", 0, "has no rows"},
     {"", "columns: [a, b, y]\nheader: true", 0, "is empty: it has no header line"},
 };
@@ -79,9 +93,11 @@ static void test_first_lines(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char section[300];
         int64_t n;
-        bool warns = cases[i].message && strcmp(cases[i].message, "warning") == 0, fails = cases[i].message && !warns;
+        bool warns = cases[i].message && strcmp(cases[i].message, "warning") == 0,
+             fails = cases[i].message && !warns;
         write_text("f.csv", cases[i].text);
-        snprintf(section, sizeof section, "train: {path: train.rkb.csv, header: true}\ntest: f.csv\n%s", cases[i].section);
+        snprintf(section, sizeof section, "train: {path: train.rkb.csv, header: true}\ntest: f.csv\n%s",
+                 cases[i].section);
         n_warnings = 0;
         rk_status status = count_rows(section, "test", &n);
         if ((status != RK_OK) != fails || (fails && !strstr(rk_last_error(), cases[i].message)))
@@ -121,7 +137,9 @@ static void test_splits(void **state) {
 /* Typed training data, text to test on, packed or not. */
 static void test_formats(void **state) {
     (void)state;
-    static const char *const tests[] = {"t.csv", "{path: t.tsv.data, format: tsv, columns: [a, b, y]}", "t.tfrecord", "{path: t.unknown, format: csv, header: false, columns: [a, b, y]}"};
+    static const char *const tests[] = {"t.csv", "{path: t.tsv.data, format: tsv, columns: [a, b, y]}",
+                                        "t.tfrecord",
+                                        "{path: t.unknown, format: csv, header: false, columns: [a, b, y]}"};
     int64_t n;
     write_text("t.csv", "a,b,y\n5,6,1\n7,8,0\n");
     write_text("t.tsv.data", "5\t6\t1\n7\t8\t0\n");
@@ -136,8 +154,10 @@ static void test_formats(void **state) {
         assert_int_equal(n, 2);
     }
     FAILS(count_rows("train: t.csv\ntest: {fraction: 0.5, header: false}", "test", &n), RK_CONFIG,
-          "d.yaml:2: 'test': format, separator, header and columns belong to files of its own; a fraction is of train's");
-    assert_int_equal(count_rows("train: t.csv\ntest: {path: t.csv, separator: \"::\"}", "test", &n), RK_CONFIG);
+          "d.yaml:2: 'test': format, separator, header and columns belong to files of its own; a fraction is "
+          "of train's");
+    assert_int_equal(count_rows("train: t.csv\ntest: {path: t.csv, separator: \"::\"}", "test", &n),
+                     RK_CONFIG);
 }
 
 static int set_up(void **state) {
@@ -154,6 +174,7 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_lines), cmocka_unit_test(test_splits), cmocka_unit_test(test_formats)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_lines), cmocka_unit_test(test_splits),
+                                       cmocka_unit_test(test_formats)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -21,12 +21,15 @@ static void write_file(const char *name, const char *text) {
 
 static void open_train(opened *o, const char *text) {
     OK(open_section(o, directory, text));
-    OK(rk_dataset_create(&o->section, o->transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 3}, &o->dataset));
+    OK(rk_dataset_create(&o->section, o->transforms,
+                         &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 3},
+                         &o->dataset));
 }
 
 #define FEATURES "features: [{name: user, identity: 4}, {name: item, identity: 6}]\n"
 
-static void assert_lists(const rk_interactions *x, const int64_t *offsets, const int64_t *items, const int64_t *counts) {
+static void assert_lists(const rk_interactions *x, const int64_t *offsets, const int64_t *items,
+                         const int64_t *counts) {
     assert_int_equal(x->n_users, 4);
     assert_int_equal(x->n_items, 6);
     assert_memory_equal(x->offsets, offsets, 5 * sizeof *offsets);
@@ -36,11 +39,14 @@ static void assert_lists(const rk_interactions *x, const int64_t *offsets, const
 
 static void test_lists(void **state) {
     (void)state;
-    static const int64_t offsets[] = {0, 3, 3, 4, 5}, items[] = {1, 3, 5, 0, 5}, counts[] = {1, 1, 0, 1, 0, 2};
-    static const int64_t both_offsets[] = {0, 4, 5, 6, 7}, both_items[] = {1, 2, 3, 5, 4, 0, 5}, both_counts[] = {1, 1, 1, 1, 1, 2};
-    static const char *const texts[] = {"format: adjacency\ntrain: a\n" FEATURES,
-                                        "format: csv\ntrain: b.csv\n" FEATURES,
-                                        "format: adjacency\ncolumns: [who, what]\ntrain: a\nfeatures: [{name: user, column: who, identity: 4}, {name: item, column: what, identity: 6}]\n"};
+    static const int64_t offsets[] = {0, 3, 3, 4, 5}, items[] = {1, 3, 5, 0, 5},
+                         counts[] = {1, 1, 0, 1, 0, 2};
+    static const int64_t both_offsets[] = {0, 4, 5, 6, 7}, both_items[] = {1, 2, 3, 5, 4, 0, 5},
+                         both_counts[] = {1, 1, 1, 1, 1, 2};
+    static const char *const texts[] = {
+        "format: adjacency\ntrain: a\n" FEATURES, "format: csv\ntrain: b.csv\n" FEATURES,
+        "format: adjacency\ncolumns: [who, what]\ntrain: a\nfeatures: [{name: user, column: who, identity: "
+        "4}, {name: item, column: what, identity: 6}]\n"};
     write_file("a", "0 5 1\t3  1\r\n\n2 0\n1\n3 5");
     write_file("b.csv", "item,user\n5,0\n1,0\n3,0\n1,0\n0,2\n5,3\n");
     write_file("more", "1 4\n0 2 5\n");
@@ -80,10 +86,14 @@ static void test_refusals(void **state) {
     write_file("user", "0 1\nme 3\n");
     write_file("beyond", "0 1 2\n1 6\n");
     write_file("none.csv", "user,item\n0,1\n1,\n");
-    fails("format: adjacency\ntrain: word\n" FEATURES, RK_BAD_DATA, "'%s/word': line 2: the item 'x' is not a whole number");
-    fails("format: adjacency\ntrain: user\n" FEATURES, RK_BAD_DATA, "'%s/user': line 2: the user 'me' is not a whole number");
-    fails("train: none.csv\n" FEATURES, RK_BAD_DATA, "row 1: feature 'item' has 0 ids; a pair has one user and one item");
-    fails("format: adjacency\ncolumns: [a]\ntrain: word\n" FEATURES, RK_CONFIG, "'%s/word' has the two columns of an adjacency list, but 'columns' names 1");
+    fails("format: adjacency\ntrain: word\n" FEATURES, RK_BAD_DATA,
+          "'%s/word': line 2: the item 'x' is not a whole number");
+    fails("format: adjacency\ntrain: user\n" FEATURES, RK_BAD_DATA,
+          "'%s/user': line 2: the user 'me' is not a whole number");
+    fails("train: none.csv\n" FEATURES, RK_BAD_DATA,
+          "row 1: feature 'item' has 0 ids; a pair has one user and one item");
+    fails("format: adjacency\ncolumns: [a]\ntrain: word\n" FEATURES, RK_CONFIG,
+          "'%s/word' has the two columns of an adjacency list, but 'columns' names 1");
     opened o;
     rk_interactions *x;
     open_train(&o, "format: adjacency\non_bad_row: skip\ntrain: word\n" FEATURES);

@@ -252,8 +252,8 @@ static void test_one_window(void **state) {
 
 enum { MANY = 400000, WINDOW = 1 << 17 };
 
-/* Sums that tell the order of the rows after row `from`, of all shares; each window's labels are mixed: it has some 32
- * whole pieces, most of one label, so that one piece more of a label is .03. */
+/* Sums that tell the order of the rows after row `from`, of all shares; each window's labels are mixed: it
+ * has some 32 whole pieces, most of one label, so that one piece more of a label is .03. */
 static uint64_t read_many(const opened *o, int64_t from, int64_t hash_from, int n_shares) {
     rk_dataset *shares[MAX_SHARES];
     for (int s = 0; s < n_shares; s++) {
@@ -444,11 +444,15 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_windows_are_mixed), cmocka_unit_test(test_files_that_are_alike),
+        cmocka_unit_test(test_windows_are_mixed),
+        cmocka_unit_test(test_files_that_are_alike),
         cmocka_unit_test(test_epochs),
-        cmocka_unit_test(test_one_window),        cmocka_unit_test(test_large_windows),
-        cmocka_unit_test(test_line_of_a_bad_row), cmocka_unit_test(test_files_that_change),
-        cmocka_unit_test(test_warnings),          cmocka_unit_test(test_no_false_alarms),
+        cmocka_unit_test(test_one_window),
+        cmocka_unit_test(test_large_windows),
+        cmocka_unit_test(test_line_of_a_bad_row),
+        cmocka_unit_test(test_files_that_change),
+        cmocka_unit_test(test_warnings),
+        cmocka_unit_test(test_no_false_alarms),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,4 +1,5 @@
-/* Batches as bytes: what comes out is what went in, from any samples on; bytes that are cut short are refused. */
+/* Batches as bytes: what comes out is what went in, from any samples on; bytes that are cut short are
+ * refused. */
 #include "testing.h"
 
 #include "base/memory.h"
@@ -18,7 +19,8 @@ static void make(made *m) {
     static const int64_t scales[N_FEATURES] = {2, 300, 70000, (int64_t)1 << 33, -1};
     for (int f = 0; f < N_FEATURES; f++) {
         for (int64_t i = 0; i < MOST_IDS; i++) m->ids[f][i] = i * scales[f] % (int64_t)1000003000000;
-        for (int i = 0; i < N; i++) m->offsets[f][i + 1] = m->offsets[f][i] + (i * 7 + f) % 4 % (f == 1 ? 1 : 4);
+        for (int i = 0; i < N; i++)
+            m->offsets[f][i + 1] = m->offsets[f][i] + (i * 7 + f) % 4 % (f == 1 ? 1 : 4);
         m->features[f] = (rk_ids){.ids = m->ids[f], .ids_per_sample = f % 3};
         if (f % 2) m->features[f].offsets = m->offsets[f];
     }
@@ -27,8 +29,16 @@ static void make(made *m) {
     for (int i = 0; i < 3 * N; i++) m->labels[i] = (float)(i % 5);
     for (int i = 0; i < 2 * N; i++) m->dense[i] = (float)i - 3;
     for (int i = 0; i < N; i++) m->sample_weights[i] = (float)i, m->groups[i] = (int64_t)i << 40;
-    m->batch = (rk_batch){.n = N, .n_dense = 2, .n_features = N_FEATURES, .n_tasks = 3, .dense = m->dense, .features = m->features, .labels = m->labels,
-                          .sample_weights = m->sample_weights, .groups = m->groups, .first_row = 1000};
+    m->batch = (rk_batch){.n = N,
+                          .n_dense = 2,
+                          .n_features = N_FEATURES,
+                          .n_tasks = 3,
+                          .dense = m->dense,
+                          .features = m->features,
+                          .labels = m->labels,
+                          .sample_weights = m->sample_weights,
+                          .groups = m->groups,
+                          .first_row = 1000};
 }
 
 static int64_t begin_of(const rk_ids *ids, int64_t sample) {
@@ -41,7 +51,8 @@ static void assert_same_ids(const rk_ids *a, int64_t first, const rk_ids *b, int
     for (int64_t i = 0; i <= n; i++) assert_int_equal(begin_of(a, first + i) - begin, begin_of(b, i));
     if (n_ids) assert_memory_equal(a->ids + begin, b->ids, (size_t)n_ids * sizeof *b->ids);
     assert_int_equal(a->weights == NULL, b->weights == NULL);
-    if (n_ids && a->weights) assert_memory_equal(a->weights + begin, b->weights, (size_t)n_ids * sizeof *b->weights);
+    if (n_ids && a->weights)
+        assert_memory_equal(a->weights + begin, b->weights, (size_t)n_ids * sizeof *b->weights);
 }
 
 static void test_comes_out_as_it_went_in(void **state) {
@@ -59,7 +70,8 @@ static void test_comes_out_as_it_went_in(void **state) {
             OK(rk_batch_unpack(bytes.data, bytes.n_bytes, &unpacked, &n_used));
             const rk_batch *b = &unpacked.batch;
             assert_int_equal(n_used, bytes.n_bytes);
-            assert_true(b->n == n && b->n_dense == 2 && b->n_features == N_FEATURES && b->n_tasks == 3 && b->first_row == 1000 + first);
+            assert_true(b->n == n && b->n_dense == 2 && b->n_features == N_FEATURES && b->n_tasks == 3 &&
+                        b->first_row == 1000 + first);
             assert_memory_equal(b->dense, m.dense + 2 * first, (size_t)n * 2 * sizeof(float));
             assert_memory_equal(b->labels, m.labels + 3 * first, (size_t)n * 3 * sizeof(float));
             assert_memory_equal(b->sample_weights, m.sample_weights + first, (size_t)n * sizeof(float));
@@ -84,11 +96,14 @@ static void test_some_columns(void **state) {
     OK(rk_batch_unpack(bytes.data, bytes.n_bytes, &input, &n_first));
     OK(rk_batch_unpack(bytes.data + n_first, bytes.n_bytes - n_first, &rest, &n_second));
     assert_int_equal(n_first + n_second, bytes.n_bytes);
-    assert_true(input.batch.n == 3 && !input.batch.labels && !input.batch.sample_weights && !input.batch.groups && input.batch.dense);
-    assert_true(rest.batch.n == N && rest.batch.n_features == 0 && rest.batch.n_dense == 0 && !rest.batch.dense && rest.batch.groups);
+    assert_true(input.batch.n == 3 && !input.batch.labels && !input.batch.sample_weights &&
+                !input.batch.groups && input.batch.dense);
+    assert_true(rest.batch.n == N && rest.batch.n_features == 0 && rest.batch.n_dense == 0 &&
+                !rest.batch.dense && rest.batch.groups);
     assert_memory_equal(rest.batch.labels, m.labels, sizeof m.labels);
     rk_unpacked_batch_release(&input);
-    for (size_t n = 0; n < n_first; n += 8) FAILS(rk_batch_unpack(bytes.data, n, &input, &n_second), RK_BAD_DATA, "a packed batch is cut short");
+    for (size_t n = 0; n < n_first; n += 8)
+        FAILS(rk_batch_unpack(bytes.data, n, &input, &n_second), RK_BAD_DATA, "a packed batch is cut short");
     rk_unpacked_batch_release(&input);
     rk_unpacked_batch_release(&rest);
     rk_buffer_release(&bytes);
@@ -118,7 +133,9 @@ static void test_numbers_that_lie(void **state) {
     rk_buffer bytes = {0};
     rk_batch_pack(&batch, 0, 3, RK_PACK_INPUT, &bytes);
     OK(bytes.status);
-    size_t first = HEAD + FEATURE_HEAD, second = first + 8 + 8; /* offsets of a byte each; the second feature's head behind the first one's ids */
+    size_t first = HEAD + FEATURE_HEAD,
+           second = first + 8 +
+                    8; /* offsets of a byte each; the second feature's head behind the first one's ids */
     const uint8_t descends = 7, moved = 1;
     const int64_t many = INT64_MAX, negative = -2, none = 0, ids_a_sample = INT64_MAX / 2;
     const int32_t n_features = INT32_MAX;
@@ -154,7 +171,8 @@ static void test_takes_few_bytes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_comes_out_as_it_went_in), cmocka_unit_test(test_some_columns), cmocka_unit_test(test_numbers_that_lie),
-                                       cmocka_unit_test(test_takes_few_bytes)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_comes_out_as_it_went_in), cmocka_unit_test(test_some_columns),
+        cmocka_unit_test(test_numbers_that_lie), cmocka_unit_test(test_takes_few_bytes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

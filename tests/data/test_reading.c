@@ -1,4 +1,5 @@
-/* The fast ways through a file against the slow ones: columns against single rows, formats and spellings against each other, any number of threads. */
+/* The fast ways through a file against the slow ones: columns against single rows, formats and spellings
+ * against each other, any number of threads. */
 #include "testing.h"
 
 #include <math.h>
@@ -60,10 +61,17 @@ typedef enum spelling { PLAIN, ODD } spelling;
 
 static void put(rk_buffer *out, const char *text, spelling how, rk_rng *rng) {
     uint64_t way = how == PLAIN ? 9 : rk_rng_below(rng, 9);
-    rk_buffer_printf(out, way == 0 ? "\"%s\"" : way == 1 ? " %s\t" : way == 2 ? "\t%s" : way == 3 ? " \"%s\" " : "%s", text);
+    rk_buffer_printf(out,
+                     way == 0   ? "\"%s\""
+                     : way == 1 ? " %s\t"
+                     : way == 2 ? "\t%s"
+                     : way == 3 ? " \"%s\" "
+                                : "%s",
+                     text);
 }
 
-/* Rows n,w,tags,ids,x,y,z,word. The odd ones have quotes, blanks, comments, blank lines, carriage returns and doubled quotes. */
+/* Rows n,w,tags,ids,x,y,z,word. The odd ones have quotes, blanks, comments, blank lines, carriage returns and
+ * doubled quotes. */
 static rk_buffer make_rows(spelling how, int64_t n_rows) {
     rk_buffer out = {0};
     rk_rng values = {1, 2, 0}, ways = {3, 4, 0};
@@ -71,11 +79,22 @@ static rk_buffer make_rows(spelling how, int64_t n_rows) {
     for (int64_t row = 0; row < n_rows; row++) {
         char text[8][100] = {""};
         uint64_t draw = rk_rng_below(&values, 1000000), length = 1 + draw % 6, n_tags = 1 + draw % 4;
-        if (draw % 11) snprintf(text[0], 100, "%lld", (long long)(draw % (uint64_t[]){10, 1000, 100000, 900000}[length % 4]) - 5);
-        if (draw % 7) snprintf(text[7], 100, draw % 5 ? "word%d" : draw % 3 ? "a \"\"b\"\", c%d" : "%d", (int)(draw % 40));
-        for (uint64_t i = 0; i < n_tags; i++) snprintf(text[2] + strlen(text[2]), 20, "%st%d", i ? i % 2 ? "|" : "| " : "", (int)rk_rng_below(&values, 99));
-        for (uint64_t i = 0; i < 3; i++) snprintf(text[3] + strlen(text[3]), 20, "%s%d", i ? "|" : "", (int)rk_rng_below(&values, 5000));
-        snprintf(text[4], 100, draw % 2 ? "%.3f" : "%.9g", (double)(float)rk_rng_normal(&values) * (double)length);
+        if (draw % 11)
+            snprintf(text[0], 100, "%lld",
+                     (long long)(draw % (uint64_t[]){10, 1000, 100000, 900000}[length % 4]) - 5);
+        if (draw % 7)
+            snprintf(text[7], 100,
+                     draw % 5   ? "word%d"
+                     : draw % 3 ? "a \"\"b\"\", c%d"
+                                : "%d",
+                     (int)(draw % 40));
+        for (uint64_t i = 0; i < n_tags; i++)
+            snprintf(text[2] + strlen(text[2]), 20, "%st%d", i ? i % 2 ? "|" : "| " : "",
+                     (int)rk_rng_below(&values, 99));
+        for (uint64_t i = 0; i < 3; i++)
+            snprintf(text[3] + strlen(text[3]), 20, "%s%d", i ? "|" : "", (int)rk_rng_below(&values, 5000));
+        snprintf(text[4], 100, draw % 2 ? "%.3f" : "%.9g",
+                 (double)(float)rk_rng_normal(&values) * (double)length);
         snprintf(text[5], 100, "%d", (int)(draw % 2));
         snprintf(text[6], 100, "%d.5", (int)(draw % 6));
         snprintf(text[1], 100, "%g", (double)length / 2);
@@ -103,7 +122,9 @@ static void check_windows(const rk_window *a, const rk_window *b) {
     for (int32_t f = 0; f < schema->n_features; f++) {
         assert_int_equal(a->features[f].n_ids, b->features[f].n_ids);
         assert_memory_equal(a->features[f].ids, b->features[f].ids, a->features[f].n_ids * sizeof(int64_t));
-        for (int64_t row = 0; row <= a->n_rows; row++) assert_int_equal(rk_window_ids_begin(&a->features[f], row), rk_window_ids_begin(&b->features[f], row));
+        for (int64_t row = 0; row <= a->n_rows; row++)
+            assert_int_equal(rk_window_ids_begin(&a->features[f], row),
+                             rk_window_ids_begin(&b->features[f], row));
     }
 }
 
@@ -150,13 +171,20 @@ static void test_columns_against_rows(void **state) {
 }
 
 /* A whole epoch as one hash of everything in its batches; the number of rows in *n_rows. */
-static uint64_t epoch_hash(const char *files, const char *features, int64_t batch_size, bool shuffle, int64_t *n_rows) {
+static uint64_t epoch_hash(const char *files, const char *features, int64_t batch_size, bool shuffle,
+                           int64_t *n_rows) {
     opened o;
     rk_dataset *d;
     const rk_batch *b;
     uint64_t hash = 0;
     open_files(files, features, &o);
-    OK(rk_dataset_create(&o.section, o.transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = batch_size, .seed = 4, .shuffle = shuffle}, &d));
+    OK(rk_dataset_create(&o.section, o.transforms,
+                         &(rk_dataset_options){.directory = directory,
+                                               .split = "train",
+                                               .batch_size = batch_size,
+                                               .seed = 4,
+                                               .shuffle = shuffle},
+                         &d));
     *n_rows = 0;
     while (rk_dataset_next(d, &b) == RK_OK) {
         assert_int_equal(b->first_row, *n_rows);
@@ -169,7 +197,10 @@ static uint64_t epoch_hash(const char *files, const char *features, int64_t batc
                 int64_t begin = ids->offsets ? ids->offsets[i] : i * ids->ids_per_sample;
                 hash = rk_hash_bytes(&begin, sizeof begin, hash);
             }
-            hash = rk_hash_bytes(ids->ids, (size_t)(ids->offsets ? ids->offsets[b->n] : b->n * ids->ids_per_sample) * sizeof(int64_t), hash);
+            hash = rk_hash_bytes(
+                ids->ids,
+                (size_t)(ids->offsets ? ids->offsets[b->n] : b->n * ids->ids_per_sample) * sizeof(int64_t),
+                hash);
         }
     }
     rk_dataset_free(d);
@@ -179,7 +210,8 @@ static uint64_t epoch_hash(const char *files, const char *features, int64_t batc
 
 static void test_threads(void **state) {
     (void)state;
-    static const char *const files[] = {"train: plain.csv", "train: odd.csv\ncomment: \"#\"", "train: plain.tfrecord", "train: {path: [plain.tfrecord, plain.rkb]}",
+    static const char *const files[] = {"train: plain.csv", "train: odd.csv\ncomment: \"#\"",
+                                        "train: plain.tfrecord", "train: {path: [plain.tfrecord, plain.rkb]}",
                                         "train: plain.csv\nvalid: {fraction: 0.2}"};
     for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
         uint64_t expected[2] = {0};
@@ -201,7 +233,8 @@ static void test_threads(void **state) {
         if (f < 4) continue;
         opened o;
         open_files(files[f], features_text, &o);
-        for (int64_t row = 0; row < ROWS; row++) rows[1] -= rk_fraction_split(&o.section, (uint64_t)o.section.seed, row) == 0;
+        for (int64_t row = 0; row < ROWS; row++)
+            rows[1] -= rk_fraction_split(&o.section, (uint64_t)o.section.seed, row) == 0;
         assert_int_equal(rows[1], 0); /* by the rows' numbers in the file, not in its pieces */
         close_section(&o);
     }
@@ -212,8 +245,10 @@ static void test_formats(void **state) {
     int64_t n;
     uint64_t expected = epoch_hash("train: plain.csv", features_text, 1000, false, &n);
     assert_true(epoch_hash("train: odd.csv\ncomment: \"#\"", features_text, 1000, false, &n) == expected);
-    assert_true(epoch_hash("train: plain.rkb", features_text, 1000, false, &n) == epoch_hash("train: plain.tfrecord", features_text, 1000, false, &n));
-    for (int64_t size = 1; size < 20000; size = size * 5 + 2) { /* batches out of windows, of their own or the file's size */
+    assert_true(epoch_hash("train: plain.rkb", features_text, 1000, false, &n) ==
+                epoch_hash("train: plain.tfrecord", features_text, 1000, false, &n));
+    for (int64_t size = 1; size < 20000;
+         size = size * 5 + 2) { /* batches out of windows, of their own or the file's size */
         uint64_t streamed = epoch_hash("train: plain.csv\ncache_bytes: 0", features_text, size, false, &n);
         assert_true(streamed == epoch_hash("train: plain.csv", features_text, size, false, &n));
     }
@@ -222,14 +257,19 @@ static void test_formats(void **state) {
 /* One bad row here and there among many: each is found, named, or left out alone. */
 static void test_bad_rows_among_many(void **state) {
     (void)state;
-    static const char *const bad = "train: bad.csv\nlabels: [{name: y}]\nfeatures: [{name: n, identity: 1000}, {name: x, dense: true}]";
+    static const char *const bad =
+        "train: bad.csv\nlabels: [{name: y}]\nfeatures: [{name: n, identity: 1000}, {name: x, dense: true}]";
     rk_buffer text = {0};
     int64_t n_bad = 0, n_rows;
     rk_buffer_text(&text, "n,x,y\n");
     for (int row = 0; row < 30000; row++) {
         bool spoilt = row > 20000 && row % 1000 < 3;
         n_bad += spoilt;
-        rk_buffer_printf(&text, spoilt && row % 2 ? "%d,x%d,1\n" : spoilt ? "%d,%d\n" : "%d,%d.5,1\n", row % 1000, row);
+        rk_buffer_printf(&text,
+                         spoilt && row % 2 ? "%d,x%d,1\n"
+                         : spoilt          ? "%d,%d\n"
+                                           : "%d,%d.5,1\n",
+                         row % 1000, row);
     }
     write_file("bad.csv", &text);
     rk_buffer_release(&text);
@@ -241,15 +281,20 @@ static void test_bad_rows_among_many(void **state) {
         rk_status status;
         snprintf(with, sizeof with, "%s\nreader_threads: %d", bad, threads);
         open_files(with, "", &o);
-        OK(rk_dataset_create(&o.section, o.transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 100}, &d));
+        OK(rk_dataset_create(
+            &o.section, o.transforms,
+            &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 100}, &d));
         while ((status = rk_dataset_next(d, &b)) == RK_OK) continue;
-        snprintf(expected, sizeof expected, "'%s/bad.csv': line 20003: column 'x': 'x20001' is not a number", directory); /* not the later one that has too few fields */
+        snprintf(expected, sizeof expected, "'%s/bad.csv': line 20003: column 'x': 'x20001' is not a number",
+                 directory); /* not the later one that has too few fields */
         FAILS(status, RK_BAD_DATA, expected);
         rk_dataset_free(d);
         close_section(&o);
         snprintf(with, sizeof with, "%s\non_bad_row: skip\nreader_threads: %d", bad, threads);
         open_files(with, "", &o);
-        OK(rk_dataset_create(&o.section, o.transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 100}, &d));
+        OK(rk_dataset_create(
+            &o.section, o.transforms,
+            &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 100}, &d));
         for (n_rows = 0; (status = rk_dataset_next(d, &b)) == RK_OK; n_rows += b->n) continue;
         assert_int_equal(status, RK_END);
         assert_int_equal(n_rows, 30000 - n_bad);
@@ -265,8 +310,10 @@ static void test_bad_typed_values(void **state) {
     static const struct {
         const char *features, *message;
     } cases[] = {
-        {"{name: n, identity: 100}", "column 'n': id 100 is not within 0 to 99\nhint: raise the feature's identity, or hash it"},
-        {"{name: n, identity: 101, identity_offset: 1}", "column 'n': id -1 is not within 0 to 100\nhint: raise the feature's identity, or hash it"},
+        {"{name: n, identity: 100}",
+         "column 'n': id 100 is not within 0 to 99\nhint: raise the feature's identity, or hash it"},
+        {"{name: n, identity: 101, identity_offset: 1}",
+         "column 'n': id -1 is not within 0 to 100\nhint: raise the feature's identity, or hash it"},
         {"{name: x, dense: true}", "column 'x': 'inf' is not a number"},
         {"{name: x, bucketize: [1]}", "column 'x': 'inf' is not a number"},
         {"{name: x2, column: x, dense: true, log1p: true}", "column 'x': 'inf' is not a number"},
@@ -296,15 +343,22 @@ static void test_bad_typed_values(void **state) {
         const rk_batch *b;
         snprintf(text, sizeof text, "labels: [{name: y}]\nfeatures: [%s]", cases[i].features);
         open_files("train: typed.rkb", text, &o);
-        OK(rk_dataset_create(&o.section, o.transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 1000}, &d));
-        snprintf(expected, sizeof expected, "'%s': line %d: %s", path, i == 0 ? 101 : i == 1 ? 1 : 78, cases[i].message);
+        OK(rk_dataset_create(
+            &o.section, o.transforms,
+            &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 1000}, &d));
+        snprintf(expected, sizeof expected, "'%s': line %d: %s", path,
+                 i == 0   ? 101
+                 : i == 1 ? 1
+                          : 78,
+                 cases[i].message);
         FAILS(rk_dataset_next(d, &b), RK_BAD_DATA, expected);
         rk_dataset_free(d);
         close_section(&o);
     }
 }
 
-/* The rows that the csv parser alone finds in a text after its header, as "field;field;field." for each row. */
+/* The rows that the csv parser alone finds in a text after its header, as "field;field;field." for each
+ * row. */
 static rk_buffer rows_one_by_one(const char *data, size_t n, int64_t *n_bad) {
     const rk_csv_dialect dialect = {',', '"', true};
     rk_csv_record record = {0};
@@ -312,7 +366,8 @@ static rk_buffer rows_one_by_one(const char *data, size_t n, int64_t *n_bad) {
     rk_buffer_text(&out, "");
     for (size_t at = 0, consumed; at < n; at += consumed) {
         const char *end = memchr(data + at, '\n', n - at);
-        rk_status status = data[at] == '#' ? RK_OK : rk_csv_parse(&dialect, data + at, n - at, true, &record, &consumed);
+        rk_status status =
+            data[at] == '#' ? RK_OK : rk_csv_parse(&dialect, data + at, n - at, true, &record, &consumed);
         if (data[at] == '#' || status != RK_OK) consumed = end ? (size_t)(end + 1 - data) - at : n - at;
         if (data[at] == '#' || (status == RK_OK && record.n_fields == 0)) continue;
         *n_bad += status != RK_OK || record.n_fields != 3;
@@ -341,7 +396,8 @@ static void check_wild_text(rk_rng *rng, size_t n, uint64_t n_plain) {
     write_file("wild.csv", &text);
     snprintf(path, sizeof path, "%s/wild.csv", directory);
     rk_buffer expected = rows_one_by_one(text.data + 6, n, &n_bad), got = {0};
-    rk_data_section section = {.on_bad_row = 1, .quote = (char *)(size_t) "\"", .comment = (char *)(size_t) "#", .trim = true};
+    rk_data_section section = {
+        .on_bad_row = 1, .quote = (char *)(size_t) "\"", .comment = (char *)(size_t) "#", .trim = true};
     const char *paths[] = {path};
     rk_source *source;
     const rk_chunk *chunk;
@@ -372,7 +428,8 @@ static void check_wild_text(rk_rng *rng, size_t n, uint64_t n_plain) {
 static void test_wild_text(void **state) {
     (void)state;
     rk_rng rng = {8, 9, 0};
-    for (int round = 0; round < 300; round++) check_wild_text(&rng, rk_rng_below(&rng, 700), (uint64_t)round % 30);
+    for (int round = 0; round < 300; round++)
+        check_wild_text(&rng, rk_rng_below(&rng, 700), (uint64_t)round % 30);
     check_wild_text(&rng, 500000, 5); /* several pieces */
     check_wild_text(&rng, 500000, 40);
 }
@@ -391,11 +448,14 @@ static void convert(const char *from, const char *to, int64_t n_wanted) {
 /* A converted file has the ids of the csv: of numbers with a point too, and of digits that are names. */
 static void test_ids_of_converted(void **state) {
     (void)state;
-    static const char *const features = "labels: [{name: y}]\nfeatures: [{name: x, hash: 100000}, {name: whole, hash: 100000}, {name: padded, hash: 100000}, {name: long, hash: 100000}]";
+    static const char *const features =
+        "labels: [{name: y}]\nfeatures: [{name: x, hash: 100000}, {name: whole, hash: 100000}, {name: "
+        "padded, hash: 100000}, {name: long, hash: 100000}]";
     rk_buffer text = {0};
     rk_buffer_text(&text, "x,whole,padded,long,y\n");
     for (int row = 0; row < 300; row++)
-        rk_buffer_printf(&text, "%g,%s,%08d,%d.0,%d\n", row / 10.0, row % 2 ? "0.5" : "83886080", row, 16777216 + row, row % 2);
+        rk_buffer_printf(&text, "%g,%s,%08d,%d.0,%d\n", row / 10.0, row % 2 ? "0.5" : "83886080", row,
+                         16777216 + row, row % 2);
     write_file("ids.csv", &text);
     rk_buffer_release(&text);
     convert("ids.csv", "ids.rkb", 300);
@@ -460,8 +520,11 @@ static void test_small_blocks(void **state) {
         const rk_batch *b;
         int64_t row = 0;
         snprintf(files, sizeof files, "train: small.rkb\nreader_threads: %d", threads);
-        open_files(files, "labels: [{name: y}]\nfeatures: [{name: n, identity: 40, identity_offset: 98}]", &o);
-        OK(rk_dataset_create(&o.section, o.transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 7}, &d));
+        open_files(files, "labels: [{name: y}]\nfeatures: [{name: n, identity: 40, identity_offset: 98}]",
+                   &o);
+        OK(rk_dataset_create(&o.section, o.transforms,
+                             &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 7},
+                             &d));
         for (rk_status status; (status = rk_dataset_next(d, &b)) == RK_OK;)
             for (int64_t i = 0; i < b->n; i++, row++)
                 for (int k = 0; k < 2; k++) assert_int_equal(b->features[0].ids[2 * i + k], 2 + row + k);
@@ -472,7 +535,13 @@ static void test_small_blocks(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_columns_against_rows), cmocka_unit_test(test_threads), cmocka_unit_test(test_formats), cmocka_unit_test(test_ids_of_converted),
-                                       cmocka_unit_test(test_bad_rows_among_many), cmocka_unit_test(test_bad_typed_values), cmocka_unit_test(test_small_blocks), cmocka_unit_test(test_wild_text)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_columns_against_rows),
+                                       cmocka_unit_test(test_threads),
+                                       cmocka_unit_test(test_formats),
+                                       cmocka_unit_test(test_ids_of_converted),
+                                       cmocka_unit_test(test_bad_rows_among_many),
+                                       cmocka_unit_test(test_bad_typed_values),
+                                       cmocka_unit_test(test_small_blocks),
+                                       cmocka_unit_test(test_wild_text)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

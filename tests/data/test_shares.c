@@ -1,4 +1,5 @@
-/* Datasets that share the reading of an epoch, window by window: together they give what one gives, and of rkb files each parses its own pieces. */
+/* Datasets that share the reading of an epoch, window by window: together they give what one gives, and of
+ * rkb files each parses its own pieces. */
 #include "testing.h"
 
 #include <unistd.h>
@@ -50,18 +51,27 @@ static void write_csv(void) {
 
 static void open_lines(const char *lines, opened *o) {
     char text[1024];
-    snprintf(text, sizeof text, "%s\nlabels: [{name: y}]\nshuffle_window: 200\nfeatures: [{name: n, identity: %d}]\n", lines, ROWS);
+    snprintf(text, sizeof text,
+             "%s\nlabels: [{name: y}]\nshuffle_window: 200\nfeatures: [{name: n, identity: %d}]\n", lines,
+             ROWS);
     OK(open_section(o, directory, text));
 }
 
 static rk_dataset *open_share(const opened *o, bool shuffle, int share, int n_shares) {
     rk_dataset *d;
-    rk_dataset_options options = {.directory = directory, .split = "train", .batch_size = BATCH, .seed = 9, .shuffle = shuffle, .share = share, .n_shares = n_shares};
+    rk_dataset_options options = {.directory = directory,
+                                  .split = "train",
+                                  .batch_size = BATCH,
+                                  .seed = 9,
+                                  .shuffle = shuffle,
+                                  .share = share,
+                                  .n_shares = n_shares};
     OK(rk_dataset_create(&o->section, o->transforms, &options, &d));
     return d;
 }
 
-/* What is left of the epoch at hand, of all shares, each asked in its turn as who trains on it would; every share then says that it has ended. */
+/* What is left of the epoch at hand, of all shares, each asked in its turn as who trains on it would; every
+ * share then says that it has ended. */
 static int64_t read_epoch(rk_dataset **shares, int n_shares, int64_t *order) {
     rk_dataset_position at = rk_dataset_tell(shares[0]);
     int64_t n = 0, row = at.row, window_rows = rk_dataset_window_rows(shares[0], BATCH);
@@ -78,7 +88,8 @@ static int64_t read_epoch(rk_dataset **shares, int n_shares, int64_t *order) {
     }
     if (status != RK_END) print_error("%s\n", rk_last_error());
     for (int s = 0; s < n_shares; s++) {
-        if (rk_dataset_tell(shares[s]).epoch == at.epoch) assert_int_equal(rk_dataset_next(shares[s], &batch), RK_END);
+        if (rk_dataset_tell(shares[s]).epoch == at.epoch)
+            assert_int_equal(rk_dataset_next(shares[s], &batch), RK_END);
         rk_dataset_position end = rk_dataset_tell(shares[s]);
         assert_true(end.epoch == at.epoch + 1 && end.row == 0);
         assert_int_equal(rk_dataset_n_rows(shares[s]), row);
@@ -101,8 +112,11 @@ static int64_t read_two(const opened *o, bool shuffle, int n_shares, int64_t row
 
 static void test_together_they_give_what_one_gives(void **state) {
     (void)state;
-    static const char *const files[] = {"train: a.csv", "train: {path: [a.rkb, b.rkb]}", "train: {path: [a.rkb, b.rkb]}\nvalid: {fraction: 0.3}\ncache_bytes: 0",
-                                        "train: {path: [odd.rkb, a.rkb]}\non_bad_row: skip", "train: {path: [a.rkb, b.rkb]}\nreader_threads: 3\ncache_bytes: 0"};
+    static const char *const files[] = {
+        "train: a.csv", "train: {path: [a.rkb, b.rkb]}",
+        "train: {path: [a.rkb, b.rkb]}\nvalid: {fraction: 0.3}\ncache_bytes: 0",
+        "train: {path: [odd.rkb, a.rkb]}\non_bad_row: skip",
+        "train: {path: [a.rkb, b.rkb]}\nreader_threads: 3\ncache_bytes: 0"};
     static int64_t whole[4 * ROWS], shared[4 * ROWS];
     for (size_t f = 0; f < sizeof files / sizeof files[0]; f++)
         for (int shuffle = 0; shuffle < 2; shuffle++) {
@@ -118,7 +132,9 @@ static void test_together_they_give_what_one_gives(void **state) {
             close_section(&o);
         }
     rk_dataset *none;
-    FAILS(rk_dataset_create(NULL, NULL, &(rk_dataset_options){.batch_size = 1, .share = 2, .n_shares = 2}, &none), RK_INVALID_ARGUMENT, "share 2 of 2");
+    FAILS(rk_dataset_create(NULL, NULL, &(rk_dataset_options){.batch_size = 1, .share = 2, .n_shares = 2},
+                            &none),
+          RK_INVALID_ARGUMENT, "share 2 of 2");
 }
 
 /* A block in the middle is damaged, which whoever parses it would notice. */
@@ -138,7 +154,8 @@ static void test_others_pieces_are_not_parsed(void **state) {
         rk_status status;
         rk_dataset *share =
             open_share(&o, false, s, MAX_SHARES); /* small windows of shuffled rows are from all blocks */
-        while ((status = rk_dataset_next(share, &batch)) == RK_OK) {}
+        while ((status = rk_dataset_next(share, &batch)) == RK_OK) {
+        }
         assert_true(status == RK_END || status == RK_BAD_DATA);
         n_failed += status == RK_BAD_DATA;
         rk_dataset_free(share);
@@ -154,7 +171,11 @@ static void test_labels_may_be_missing(void **state) {
     rk_dataset *share;
     const rk_batch *batch;
     open_lines("train: a.rkb", &o);
-    rk_dataset_options options = {.split = path_of("unlabeled.rkb"), .batch_size = BATCH, .labels_optional = true, .share = 1, .n_shares = 2};
+    rk_dataset_options options = {.split = path_of("unlabeled.rkb"),
+                                  .batch_size = BATCH,
+                                  .labels_optional = true,
+                                  .share = 1,
+                                  .n_shares = 2};
     OK(rk_dataset_create(&o.section, o.transforms, &options, &share));
     OK(rk_dataset_next(share, &batch));
     assert_true(batch->first_row > 0 && batch->labels == NULL);

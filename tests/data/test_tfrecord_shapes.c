@@ -1,4 +1,5 @@
-/* TFRecord's features as the first record has them, and in every other shape: the reader of files against a plain walk through each record. */
+/* TFRecord's features as the first record has them, and in every other shape: the reader of files against a
+ * plain walk through each record. */
 #include "testing.h"
 
 #include <unistd.h>
@@ -11,9 +12,12 @@
 #include "format/protobuf/tfrecord.h"
 
 enum { N_NAMES = 6, RECORDS = 1500 };
-static const char *const names[N_NAMES] = {"c", "label", "price", "a name that no head can hold, as it has more letters than there is room for", "word",
-                                           "a-name-that-is-rather-long-for-one"};
-static const rk_column_type types[N_NAMES] = {RK_COLUMN_I64, RK_COLUMN_I64, RK_COLUMN_F32, RK_COLUMN_I64, RK_COLUMN_TEXT, RK_COLUMN_I64};
+static const char *const names[N_NAMES] = {
+    "c",     "label",
+    "price", "a name that no head can hold, as it has more letters than there is room for",
+    "word",  "a-name-that-is-rather-long-for-one"};
+static const rk_column_type types[N_NAMES] = {RK_COLUMN_I64, RK_COLUMN_I64,  RK_COLUMN_F32,
+                                              RK_COLUMN_I64, RK_COLUMN_TEXT, RK_COLUMN_I64};
 static char path[] = "/tmp/reckon-shapes-XXXXXX";
 
 static int64_t draw(rk_rng *rng, uint64_t n) {
@@ -33,14 +37,16 @@ static void add_feature(rk_rng *rng, rk_example_writer *writer, int name, size_t
     for (size_t i = 0; i < n; i++) {
         ids[i] = any_id(rng);
         numbers[i] = (float)draw(rng, 1000) / 8;
-        spans[i] = (rk_span){texts[i], (size_t)snprintf(texts[i], 8, "%d", (int)draw(rng, 9999)) * (draw(rng, 20) > 0)};
+        spans[i] = (rk_span){texts[i],
+                             (size_t)snprintf(texts[i], 8, "%d", (int)draw(rng, 9999)) * (draw(rng, 20) > 0)};
     }
     if (types[name] == RK_COLUMN_I64) rk_example_add_i64(writer, names[name], ids, n);
     if (types[name] == RK_COLUMN_F32) rk_example_add_f32(writer, names[name], numbers, n);
     if (types[name] == RK_COLUMN_TEXT) rk_example_add_bytes(writer, names[name], spans, n);
 }
 
-/* Mostly as the first record, which has every feature once; some are missing, doubled, out of order, empty, long, or followed by unknown ones. */
+/* Mostly as the first record, which has every feature once; some are missing, doubled, out of order, empty,
+ * long, or followed by unknown ones. */
 static void add_record(rk_rng *rng, bool first, bool spoilt, rk_buffer *file) {
     rk_example_writer writer = {0};
     rk_buffer example = {0};
@@ -53,8 +59,10 @@ static void add_record(rk_rng *rng, bool first, bool spoilt, rk_buffer *file) {
         add_feature(rng, &writer, name, n);
     }
     OK(rk_example_finish(&writer, &example));
-    if (spoilt && draw(rng, 3) == 0 && example.data[1] & 127) example.data[1]--; /* the last feature goes on behind the end */
-    for (int i = 0; spoilt && i < 3 * draw(rng, 2); i++) example.data[draw(rng, example.n_bytes)] = (char)draw(rng, 256);
+    if (spoilt && draw(rng, 3) == 0 && example.data[1] & 127)
+        example.data[1]--; /* the last feature goes on behind the end */
+    for (int i = 0; spoilt && i < 3 * draw(rng, 2); i++)
+        example.data[draw(rng, example.n_bytes)] = (char)draw(rng, 256);
     rk_tfrecord_write(example.data, example.n_bytes, file);
     rk_example_writer_release(&writer);
     rk_buffer_release(&example);
@@ -73,7 +81,9 @@ static rk_status take(void *context, rk_span name, rk_example_kind kind, rk_span
     size_t n = 0;
     for (int i = 0; i < N_NAMES; i++) {
         if (!rk_span_equal(name, names[i])) continue;
-        rk_column_type type = kind == RK_EXAMPLE_BYTES ? RK_COLUMN_TEXT : kind == RK_EXAMPLE_FLOAT ? RK_COLUMN_F32 : RK_COLUMN_I64;
+        rk_column_type type = kind == RK_EXAMPLE_BYTES   ? RK_COLUMN_TEXT
+                              : kind == RK_EXAMPLE_FLOAT ? RK_COLUMN_F32
+                                                         : RK_COLUMN_I64;
         if (type != types[i]) return rk_error(RK_BAD_DATA, "another type");
         if (type == RK_COLUMN_I64) RK_TRY(rk_example_read_i64(list, row->ids[i] + row->n[i], &n));
         if (type == RK_COLUMN_F32) RK_TRY(rk_example_read_f32(list, row->numbers + row->n[i], &n));
@@ -81,7 +91,8 @@ static rk_status take(void *context, rk_span name, rk_example_kind kind, rk_span
             RK_TRY(rk_example_read_bytes(list, row->texts + row->n[i], &n));
             size_t kept = 0;
             for (size_t k = 0; k < n; k++)
-                if (row->texts[row->n[i] + k].n_bytes) row->texts[row->n[i] + kept++] = row->texts[row->n[i] + k];
+                if (row->texts[row->n[i] + k].n_bytes)
+                    row->texts[row->n[i] + kept++] = row->texts[row->n[i] + k];
             n = kept;
         }
         row->n[i] += n;
@@ -95,8 +106,10 @@ static void check_row(const plain_row *expected, const rk_columns *columns, int6
         int64_t begin = column->offsets[row];
         assert_int_equal(column->offsets[row + 1] - begin, expected->n[i]);
         for (size_t k = 0; k < expected->n[i]; k++) {
-            if (column->type == RK_COLUMN_I64) assert_int_equal(column->i64[begin + (int64_t)k], expected->ids[i][k]);
-            if (column->type == RK_COLUMN_F32) assert_true(column->f32[begin + (int64_t)k] == expected->numbers[k]);
+            if (column->type == RK_COLUMN_I64)
+                assert_int_equal(column->i64[begin + (int64_t)k], expected->ids[i][k]);
+            if (column->type == RK_COLUMN_F32)
+                assert_true(column->f32[begin + (int64_t)k] == expected->numbers[k]);
             if (column->type != RK_COLUMN_TEXT) continue;
             rk_span text = rk_column_text(column, begin + (int64_t)k);
             assert_int_equal(text.n_bytes, expected->texts[k].n_bytes);

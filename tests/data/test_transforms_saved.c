@@ -17,7 +17,8 @@ static void write_text(const char *name, const char *text) {
 
 static const char *const section_text =
     "train: a.csv\nlabels: [{name: y}]\n"
-    "features: [{name: x, dense: true, normalize: true}, {name: q, column: x, quantiles: 4}, {name: v, vocabulary: {}}]";
+    "features: [{name: x, dense: true, normalize: true}, {name: q, column: x, quantiles: 4}, {name: v, "
+    "vocabulary: {}}]";
 
 static const struct {
     const char *x, *q, *words, *message; /* NULL: loads */
@@ -25,18 +26,27 @@ static const struct {
     {"{\"mean\": 1, \"deviation\": 0.5}", "{\"boundaries\": [1, 2.5, 3]}", "a\nb\n", NULL},
     {"{\"mean\": 1, \"deviation\": 0.5}", "{\"boundaries\": []}", "", NULL},
     {"{\"deviation\": 0.5}", "{\"boundaries\": [1]}", "a\n", "transforms.json: the feature 'x' has no mean"},
-    {"{\"mean\": null, \"deviation\": 0.5}", "{\"boundaries\": [1]}", "a\n", "transforms.json: the feature 'x' has no mean"},
-    {"{\"mean\": \"1\", \"deviation\": 0.5}", "{\"boundaries\": [1]}", "a\n", "transforms.json: the feature 'x' has no mean"},
+    {"{\"mean\": null, \"deviation\": 0.5}", "{\"boundaries\": [1]}", "a\n",
+     "transforms.json: the feature 'x' has no mean"},
+    {"{\"mean\": \"1\", \"deviation\": 0.5}", "{\"boundaries\": [1]}", "a\n",
+     "transforms.json: the feature 'x' has no mean"},
     {"{\"mean\": 1}", "{\"boundaries\": [1]}", "a\n", "transforms.json: the feature 'x' has no deviation"},
-    {"{\"mean\": 1, \"deviation\": 0}", "{\"boundaries\": [1]}", "a\n", "transforms.json: the feature 'x' has no deviation"},
-    {"{\"mean\": 1, \"deviation\": -1}", "{\"boundaries\": [1]}", "a\n", "transforms.json: the feature 'x' has no deviation"},
+    {"{\"mean\": 1, \"deviation\": 0}", "{\"boundaries\": [1]}", "a\n",
+     "transforms.json: the feature 'x' has no deviation"},
+    {"{\"mean\": 1, \"deviation\": -1}", "{\"boundaries\": [1]}", "a\n",
+     "transforms.json: the feature 'x' has no deviation"},
     {"[]", "{\"boundaries\": [1]}", "a\n", "transforms.json: the feature 'x' has no mean"},
     {"{\"mean\": 1, \"deviation\": 1}", "{}", "a\n", "transforms.json: the feature 'q' has no boundaries"},
-    {"{\"mean\": 1, \"deviation\": 1}", "{\"boundaries\": {}}", "a\n", "transforms.json: the feature 'q' has no boundaries"},
-    {"{\"mean\": 1, \"deviation\": 1}", "{\"boundaries\": [1, 2, 3, 4]}", "a\n", "transforms.json: the feature 'q' has more boundaries than its quantiles have"},
-    {"{\"mean\": 1, \"deviation\": 1}", "{\"boundaries\": [2, 1]}", "a\n", "transforms.json: the feature 'q' has boundaries that are no ascending numbers"},
-    {"{\"mean\": 1, \"deviation\": 1}", "{\"boundaries\": [1, 1]}", "a\n", "transforms.json: the feature 'q' has boundaries that are no ascending numbers"},
-    {"{\"mean\": 1, \"deviation\": 1}", "{\"boundaries\": [\"a\"]}", "a\n", "transforms.json: the feature 'q' has boundaries that are no ascending numbers"},
+    {"{\"mean\": 1, \"deviation\": 1}", "{\"boundaries\": {}}", "a\n",
+     "transforms.json: the feature 'q' has no boundaries"},
+    {"{\"mean\": 1, \"deviation\": 1}", "{\"boundaries\": [1, 2, 3, 4]}", "a\n",
+     "transforms.json: the feature 'q' has more boundaries than its quantiles have"},
+    {"{\"mean\": 1, \"deviation\": 1}", "{\"boundaries\": [2, 1]}", "a\n",
+     "transforms.json: the feature 'q' has boundaries that are no ascending numbers"},
+    {"{\"mean\": 1, \"deviation\": 1}", "{\"boundaries\": [1, 1]}", "a\n",
+     "transforms.json: the feature 'q' has boundaries that are no ascending numbers"},
+    {"{\"mean\": 1, \"deviation\": 1}", "{\"boundaries\": [\"a\"]}", "a\n",
+     "transforms.json: the feature 'q' has boundaries that are no ascending numbers"},
     {"{\"mean\": 1, \"deviation\": 1}", NULL, "a\n", "transforms.json says nothing of the feature 'q'"},
 };
 
@@ -48,7 +58,8 @@ static void test_damaged(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char json[400];
         rk_transforms *loaded;
-        snprintf(json, sizeof json, "{\"version\": 1, \"features\": {\"v\": {}, \"x\": %s, \"%s\": %s}}", cases[i].x, cases[i].q ? "q" : "none", cases[i].q ? cases[i].q : "{}");
+        snprintf(json, sizeof json, "{\"version\": 1, \"features\": {\"v\": {}, \"x\": %s, \"%s\": %s}}",
+                 cases[i].x, cases[i].q ? "q" : "none", cases[i].q ? cases[i].q : "{}");
         write_text("transforms.json", json);
         write_text("vocabulary/v.txt", cases[i].words);
         rk_status status = rk_transforms_load(&o.section, directory, &loaded);
@@ -60,7 +71,8 @@ static void test_damaged(void **state) {
     }
     rk_transforms *loaded;
     write_text("transforms.json", "[1]");
-    FAILS(rk_transforms_load(&o.section, directory, &loaded), RK_BAD_DATA, "transforms.json is not of version 1");
+    FAILS(rk_transforms_load(&o.section, directory, &loaded), RK_BAD_DATA,
+          "transforms.json is not of version 1");
     close_section(&o);
 }
 

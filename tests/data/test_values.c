@@ -1,4 +1,5 @@
-/* Texts and numbers that are easily taken for others: the same vocabulary and the same ids out of every format, whatever a file was converted from. */
+/* Texts and numbers that are easily taken for others: the same vocabulary and the same ids out of every
+ * format, whatever a file was converted from. */
 #include "testing.h"
 
 #include <unistd.h>
@@ -14,7 +15,8 @@
 static char directory[] = "/tmp/reckon-values-XXXXXX";
 static char long_a[70001], long_b[70001];
 
-/* A column for each pair, which has both and a missing value in turn, so that what one text looks like decides its type. */
+/* A column for each pair, which has both and a missing value in turn, so that what one text looks like
+ * decides its type. */
 typedef struct pair {
     const char *a, *b;
 } pair;
@@ -108,10 +110,14 @@ static rk_buffer seen(const char *file, size_t n_pairs) {
     rk_buffer text = {0}, out = {0};
     rk_buffer_printf(&text, "train: %s\nlabels: [{name: y}]\nfeatures:\n", file);
     for (size_t i = 0; i < n_pairs; i++)
-        rk_buffer_printf(&text, "  - {name: c%zu, vocabulary: {}}\n  - {name: h%zu, column: c%zu, hash: 1000000000}\n", i, i, i);
+        rk_buffer_printf(
+            &text, "  - {name: c%zu, vocabulary: {}}\n  - {name: h%zu, column: c%zu, hash: 1000000000}\n", i,
+            i, i);
     rk_buffer_u8(&text, 0);
     OK(open_section(&o, directory, text.data));
-    OK(rk_dataset_create(&o.section, o.transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 5}, &o.dataset));
+    OK(rk_dataset_create(&o.section, o.transforms,
+                         &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 5},
+                         &o.dataset));
     for (size_t i = 0; i < n_pairs; i++) {
         const rk_vocabulary *d = &o.transforms->fitted[2 * i].vocabulary;
         assert_int_equal(d->n, 2);
@@ -125,7 +131,8 @@ static rk_buffer seen(const char *file, size_t n_pairs) {
         for (int32_t f = 0; f < b->n_features; f++)
             for (int64_t i = 0; i < b->n; i++) {
                 int64_t each = b->features[f].ids_per_sample;
-                int64_t begin = b->features[f].offsets ? b->features[f].offsets[i] : i * each, end = b->features[f].offsets ? b->features[f].offsets[i + 1] : begin + each;
+                int64_t begin = b->features[f].offsets ? b->features[f].offsets[i] : i * each,
+                        end = b->features[f].offsets ? b->features[f].offsets[i + 1] : begin + each;
                 assert_true(end - begin <= 1);
                 rk_buffer_printf(&out, "%lld;", begin < end ? (long long)b->features[f].ids[begin] : -1LL);
             }
@@ -139,7 +146,9 @@ static void check_same(const char *file, size_t n_pairs, const rk_buffer *expect
     rk_buffer got = seen(file, n_pairs);
     size_t at = 0;
     while (at < got.n_bytes && at < expected->n_bytes && got.data[at] == expected->data[at]) at++;
-    if (at < got.n_bytes || at < expected->n_bytes) fail_msg("%s: byte %zu: '%.60s' and not '%.60s'", file, at, got.data + (at > 20 ? at - 20 : 0), expected->data + (at > 20 ? at - 20 : 0));
+    if (at < got.n_bytes || at < expected->n_bytes)
+        fail_msg("%s: byte %zu: '%.60s' and not '%.60s'", file, at, got.data + (at > 20 ? at - 20 : 0),
+                 expected->data + (at > 20 ? at - 20 : 0));
     rk_buffer_release(&got);
 }
 
@@ -152,7 +161,8 @@ static rk_status bind_section(opened *o, const char *text) {
 
 static rk_status convert(const char *from, const char *to, const rk_data_section *section) {
     int64_t n_rows = 0, n_skipped = 0;
-    RK_TRY(rk_data_convert(path_of(from), path_of(to), &(rk_convert_options){0}, section, &n_rows, &n_skipped));
+    RK_TRY(
+        rk_data_convert(path_of(from), path_of(to), &(rk_convert_options){0}, section, &n_rows, &n_skipped));
     assert_int_equal(n_skipped, 0);
     return RK_OK;
 }
@@ -162,7 +172,9 @@ static void check_pairs(const char *first, size_t n_pairs, const char *const *fo
     char files[100];
     opened o;
     rk_buffer expected = seen(first, n_pairs);
-    snprintf(files, sizeof files, "train: %s\nlabels: [{name: y}]\nfeatures: [{name: c0, hash: 5}, {match: \"c*\", hash: 5}]", first);
+    snprintf(files, sizeof files,
+             "train: %s\nlabels: [{name: y}]\nfeatures: [{name: c0, hash: 5}, {match: \"c*\", hash: 5}]",
+             first);
     OK(bind_section(&o, files));
     for (int with_config = 0; with_config < 2; with_config++)
         for (size_t i = 0; i < n_formats; i++) {
@@ -208,7 +220,8 @@ static void test_nul_bytes(void **state) {
     rk_file_output_free(out);
     rk_columns_release(&rows);
     check_pairs("nul.rkb", 2, formats, 2);
-    FAILS(convert("nul.rkb", "no.tsv", NULL), RK_BAD_DATA, "a value with a NUL byte cannot be written as separated values");
+    FAILS(convert("nul.rkb", "no.tsv", NULL), RK_BAD_DATA,
+          "a value with a NUL byte cannot be written as separated values");
 }
 
 /* Empty texts, which a file may hold, are no values: in a row of one, and among others. */
@@ -226,7 +239,8 @@ static void test_empty_texts(void **state) {
             OK(rk_column_add_i64(&rows.columns[0], row % 2));
             OK(rk_column_add_i64(&rows.columns[2], row));
             if (with && row % 4 == 0) OK(rk_column_add_text(&rows.columns[1], (rk_span){"", 0}));
-            if (with || row % 3 != 1) OK(rk_column_add_text(&rows.columns[1], (rk_span){texts[row % 3], strlen(texts[row % 3])}));
+            if (with || row % 3 != 1)
+                OK(rk_column_add_text(&rows.columns[1], (rk_span){texts[row % 3], strlen(texts[row % 3])}));
             OK(rk_columns_end_row(&rows));
         }
         OK(rk_file_output_open(path_of("empty.rkb"), RK_DATA_RKB, NULL, 0, &out));
@@ -258,21 +272,29 @@ static void test_types(void **state) {
     (void)state;
     static const struct {
         /* c0 has 1.10 and 007, c1 12 and 13, c2 0.5 and -0 */
-        const char *config;  /* "-": none */
+        const char *config; /* "-": none */
         rk_column_type types[3];
     } cases[] = {
         {"-", {RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32}},
-        {"features: [{name: c0, dense: true}, {name: c1, dense: true}]", {RK_COLUMN_F32, RK_COLUMN_I64, RK_COLUMN_F32}},
-        {"features: [{match: \"c*\", dense: true, normalize: true}]", {RK_COLUMN_F32, RK_COLUMN_I64, RK_COLUMN_F32}},
-        {"features: [{name: c0, dense: true}, {name: h, column: c0, hash: 9}]", {RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32}},
+        {"features: [{name: c0, dense: true}, {name: c1, dense: true}]",
+         {RK_COLUMN_F32, RK_COLUMN_I64, RK_COLUMN_F32}},
+        {"features: [{match: \"c*\", dense: true, normalize: true}]",
+         {RK_COLUMN_F32, RK_COLUMN_I64, RK_COLUMN_F32}},
+        {"features: [{name: c0, dense: true}, {name: h, column: c0, hash: 9}]",
+         {RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32}},
         {"features: [{name: c0, vocabulary: {}}]", {RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32}},
         {"features: [{name: c0, quantiles: 3}]", {RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32}},
         {"group: c0\nfeatures: [{name: c0, dense: true}]", {RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32}},
-        {"sample_weight: c0\nfeatures: [{name: c1, dense: true}]", {RK_COLUMN_F32, RK_COLUMN_I64, RK_COLUMN_F32}},
-        {"joins: [{path: x.csv, key: c0}]\nfeatures: [{name: c0, dense: true}]", {RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32}},
-        {"labels: [{name: c0, loss: mse}]\nfeatures: [{name: c1, hash: 9}]", {RK_COLUMN_F32, RK_COLUMN_I64, RK_COLUMN_F32}},
-        {"labels: [{name: l, column: c0, threshold: 1.1}]\nfeatures: [{name: c1, hash: 9}]", {RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32}},
-        {"labels: [{name: c0, positive: [\"007\"]}]\nfeatures: [{name: c1, hash: 9}]", {RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32}},
+        {"sample_weight: c0\nfeatures: [{name: c1, dense: true}]",
+         {RK_COLUMN_F32, RK_COLUMN_I64, RK_COLUMN_F32}},
+        {"joins: [{path: x.csv, key: c0}]\nfeatures: [{name: c0, dense: true}]",
+         {RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32}},
+        {"labels: [{name: c0, loss: mse}]\nfeatures: [{name: c1, hash: 9}]",
+         {RK_COLUMN_F32, RK_COLUMN_I64, RK_COLUMN_F32}},
+        {"labels: [{name: l, column: c0, threshold: 1.1}]\nfeatures: [{name: c1, hash: 9}]",
+         {RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32}},
+        {"labels: [{name: c0, positive: [\"007\"]}]\nfeatures: [{name: c1, hash: 9}]",
+         {RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32}},
     };
     static const pair pairs[] = {{"1.10", "007"}, {"12", "13"}, {"0.5", "-0"}};
     write_csv("typed.csv", pairs, 3);
@@ -286,7 +308,8 @@ static void test_types(void **state) {
         for (int c = 0; c < 3; c++) {
             char name[8];
             snprintf(name, sizeof name, "c%d", c);
-            if (type_in("typed.rkb", name) != cases[i].types[c]) fail_msg("%s: %s is %s", text, name, rk_column_type_name(type_in("typed.rkb", name)));
+            if (type_in("typed.rkb", name) != cases[i].types[c])
+                fail_msg("%s: %s is %s", text, name, rk_column_type_name(type_in("typed.rkb", name)));
         }
         close_section(&o);
     }
@@ -307,14 +330,22 @@ static void test_boundaries(void **state) {
             opened o;
             const rk_batch *b;
             char with[300];
-            snprintf(with, sizeof with, "train: %s\nlabels: [{name: l, column: x, threshold: 0.7}, {name: m, column: x, threshold: 0.57}]\n"
-                                        "features: [{name: x, bucketize: [0.07, 0.3, 0.7, 0.99]}]", files[f]);
+            snprintf(with, sizeof with,
+                     "train: %s\nlabels: [{name: l, column: x, threshold: 0.7}, {name: m, column: x, "
+                     "threshold: 0.57}]\n"
+                     "features: [{name: x, bucketize: [0.07, 0.3, 0.7, 0.99]}]",
+                     files[f]);
             OK(open_section(&o, directory, with));
-            OK(rk_dataset_create(&o.section, o.transforms, &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = batch}, &o.dataset));
+            OK(rk_dataset_create(
+                &o.section, o.transforms,
+                &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = batch},
+                &o.dataset));
             for (int64_t row = 0; rk_dataset_next(o.dataset, &b) == RK_OK;)
                 for (int64_t i = 0; i < b->n; i++, row++) {
-                    assert_int_equal(b->features[0].ids[i], (row >= 7) + (row >= 30) + (row >= 70) + (row >= 99));
-                    assert_true(b->labels[2 * i] == (float)(row >= 70) && b->labels[2 * i + 1] == (float)(row >= 57));
+                    assert_int_equal(b->features[0].ids[i],
+                                     (row >= 7) + (row >= 30) + (row >= 70) + (row >= 99));
+                    assert_true(b->labels[2 * i] == (float)(row >= 70) &&
+                                b->labels[2 * i + 1] == (float)(row >= 57));
                 }
             close_section(&o);
         }
@@ -375,7 +406,8 @@ static void test_fields(void **state) {
     OK(rk_columns_end_row(&rows));
     OK(rk_file_output_open(path_of("one.csv"), RK_DATA_CSV, NULL, 0, &out));
     FAILS(rk_file_output_add(out, &rows), RK_BAD_DATA,
-          "column 'x': a row has several values, between which a '|' stands, and a value has a '|' or a blank at its end\nhint: write rkb or tfrecord");
+          "column 'x': a row has several values, between which a '|' stands, and a value has a '|' or a "
+          "blank at its end\nhint: write rkb or tfrecord");
     rk_file_output_free(out);
     rk_columns_release(&rows);
 }
@@ -397,7 +429,9 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts), cmocka_unit_test(test_nul_bytes), cmocka_unit_test(test_empty_texts), cmocka_unit_test(test_types),  cmocka_unit_test(test_boundaries),
-                                       cmocka_unit_test(test_libsvm), cmocka_unit_test(test_fields)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts),       cmocka_unit_test(test_nul_bytes),
+                                       cmocka_unit_test(test_empty_texts), cmocka_unit_test(test_types),
+                                       cmocka_unit_test(test_boundaries),  cmocka_unit_test(test_libsvm),
+                                       cmocka_unit_test(test_fields)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,5 +1,6 @@
-/* `comm_failure DIRECTORY TIMEOUT_S`: ranks that exchange and sum without end, until one is lost; then each writes the error that it saw to DIRECTORY/said.RANK and
- * aborts. DIRECTORY/pid.RANK appears once it is under way. */
+/* `comm_failure DIRECTORY TIMEOUT_S`: ranks that exchange and sum without end, until one is lost; then each
+ * writes the error that it saw to DIRECTORY/said.RANK and aborts. DIRECTORY/pid.RANK appears once it is under
+ * way. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,8 @@ int main(int argc, char **argv) {
         rk_status status = step(comm, send, values);
         if (status != RK_OK) {
             char text[2100];
-            snprintf(text, sizeof text, "%s after %.1f s: %s", rk_status_name(status), rk_clock_seconds() - began, rk_last_error());
+            snprintf(text, sizeof text, "%s after %.1f s: %s", rk_status_name(status),
+                     rk_clock_seconds() - began, rk_last_error());
             write_file(argv[1], "said", rank, text);
             rk_comm_abort(comm, rk_last_error());
         }

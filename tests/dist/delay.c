@@ -1,7 +1,8 @@
-/* A switch that delays: `delay MS MBIT CONTROL PID...` makes a tap device eth0 in the network namespace of each process and passes frames between them, each
- * MS milliseconds after it came and no faster than MBIT to each device (0: as fast as it goes). Devices have the hardware addresses 02:00:00:00:00:<n>, n
- * from 0. Lines of the FIFO CONTROL: "cut N" drops what comes from and goes to device N from then on, "join N" ends that.
- * For kernels without netem; tests/dist/hosts builds and starts it. */
+/* A switch that delays: `delay MS MBIT CONTROL PID...` makes a tap device eth0 in the network namespace of
+ * each process and passes frames between them, each MS milliseconds after it came and no faster than MBIT to
+ * each device (0: as fast as it goes). Devices have the hardware addresses 02:00:00:00:00:<n>, n from 0.
+ * Lines of the FIFO CONTROL: "cut N" drops what comes from and goes to device N from then on, "join N" ends
+ * that. For kernels without netem; tests/dist/hosts builds and starts it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if_tun.h>
@@ -18,7 +19,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_DEVICES = 64, VNET_HEADER_BYTES = 10, MAX_FRAME_BYTES = VNET_HEADER_BYTES + 14 + 65536, MAX_QUEUED_BYTES = 64 << 20, BATCH = 64 };
+enum {
+    MAX_DEVICES = 64,
+    VNET_HEADER_BYTES = 10,
+    MAX_FRAME_BYTES = VNET_HEADER_BYTES + 14 + 65536,
+    MAX_QUEUED_BYTES = 64 << 20,
+    BATCH = 64
+};
 
 typedef struct frame {
     struct frame *next;
@@ -32,7 +39,7 @@ typedef struct device {
     bool is_cut;
     frame *first, **end; /* waiting to go out, the earliest first */
     size_t queued_bytes;
-    int64_t free_ns;     /* when what was queued last has gone out */
+    int64_t free_ns; /* when what was queued last has gone out */
 } device;
 
 static device devices[MAX_DEVICES];
@@ -51,7 +58,8 @@ static int64_t now_ns(void) {
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* With offloads, the kernel hands over what it would cut into packets as one frame of up to 64 KiB, and takes it back so. */
+/* With offloads, the kernel hands over what it would cut into packets as one frame of up to 64 KiB, and takes
+ * it back so. */
 static void open_device(device *d, const char *pid) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%s/ns/net", pid);
@@ -62,7 +70,8 @@ static void open_device(device *d, const char *pid) {
     strcpy(request.ifr_name, "eth0");
     d->fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (d->fd < 0 || ioctl(d->fd, TUNSETIFF, &request) != 0) fail("/dev/net/tun");
-    if (ioctl(d->fd, TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN) != 0) fail("offloads");
+    if (ioctl(d->fd, TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN) != 0)
+        fail("offloads");
     d->end = &d->first;
 }
 
@@ -117,7 +126,8 @@ static void obey(int control) {
     if (n <= 0) return;
     text[n] = 0;
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-        if (sscanf(line, "%7s %d", word, &d) == 2 && d >= 0 && d < n_devices) devices[d].is_cut = strcmp(word, "cut") == 0;
+        if (sscanf(line, "%7s %d", word, &d) == 2 && d >= 0 && d < n_devices)
+            devices[d].is_cut = strcmp(word, "cut") == 0;
     }
 }
 

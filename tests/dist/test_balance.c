@@ -1,4 +1,5 @@
-/* Started by an MPI launcher: a model of twelve features, one of a hundred ids a sample by Zipf's law, placed by itself. Owners have about as much to do. */
+/* Started by an MPI launcher: a model of twelve features, one of a hundred ids a sample by Zipf's law, placed
+ * by itself. Owners have about as much to do. */
 #include "dist/world.h"
 
 #include <math.h>
@@ -28,7 +29,8 @@ static void write_data(const char *path) {
     rk_buffer_text(&text, "y\n");
     for (int i = 0; i < SAMPLES; i++) {
         for (int f = 0; f < N_FEATURES; f++)
-            for (int k = 0; k < (f ? 1 : LONG); k++) rk_buffer_printf(&text, "%s%ld", k ? "|" : f ? "," : "", zipf(&rng));
+            for (int k = 0; k < (f ? 1 : LONG); k++)
+                rk_buffer_printf(&text, "%s%ld", k ? "|" : f ? "," : "", zipf(&rng));
         rk_buffer_printf(&text, ",%d\n", i % 2);
     }
     OK(text.status);
@@ -37,10 +39,17 @@ static void write_data(const char *path) {
 }
 
 static void make_run(const char *data, rk_buffer *out) {
-    rk_buffer_printf(out, "data:\n  train: %s\n  labels: [{name: y}]\n  features:\n    - {name: f0, identity: %d, separator: '|'}\n", data, ROWS);
+    rk_buffer_printf(out,
+                     "data:\n  train: %s\n  labels: [{name: y}]\n  features:\n    - {name: f0, identity: %d, "
+                     "separator: '|'}\n",
+                     data, ROWS);
     for (int f = 1; f < N_FEATURES; f++) rk_buffer_printf(out, "    - {name: f%d, identity: %d}\n", f, ROWS);
-    rk_buffer_printf(out, "embedding: {dim: 16, optimizer: {kind: adagrad}}\nmodel: {kind: dnn, deep: [16]}\ncluster: {replicate_below: 100, timeout_s: 60}\n"
-                          "train: {batch_size: 1024, steps: %d, threads: 1, checkpoint: {every_epochs: 0}, output: %s/out}\n", n_steps, directory);
+    rk_buffer_printf(
+        out,
+        "embedding: {dim: 16, optimizer: {kind: adagrad}}\nmodel: {kind: dnn, deep: [16]}\ncluster: "
+        "{replicate_below: 100, timeout_s: 60}\n"
+        "train: {batch_size: 1024, steps: %d, threads: 1, checkpoint: {every_epochs: 0}, output: %s/out}\n",
+        n_steps, directory);
 }
 
 /* The most of a rank over the least. */
@@ -53,8 +62,17 @@ static double spread_of(const double *values, int32_t n) {
     return most / least;
 }
 
-enum { N_HELD = 5, N_MEASURES = 7 }; /* the others are shown: memory is to be enough, not even, and other programs change times */
-static const char *const names[N_MEASURES] = {"rows served", "bytes served", "bytes sent", "gradients taken", "rows updated in the last step", "bytes of rows", "processor microseconds"};
+enum {
+    N_HELD = 5,
+    N_MEASURES = 7
+}; /* the others are shown: memory is to be enough, not even, and other programs change times */
+static const char *const names[N_MEASURES] = {"rows served",
+                                              "bytes served",
+                                              "bytes sent",
+                                              "gradients taken",
+                                              "rows updated in the last step",
+                                              "bytes of rows",
+                                              "processor microseconds"};
 
 static void run(void **state) {
     (void)state;
@@ -74,17 +92,25 @@ static void run(void **state) {
     OK(rk_trainer_run(trainer));
     const rk_sharded *sharded = rk_trainer_model(trainer)->data_parallel->sharded;
     rk_sharded_counts counts = rk_sharded_count(sharded);
-    double mine[N_MEASURES] = {(double)counts.rows_served, (double)counts.bytes_served, (double)rk_comm_bytes_sent(world), (double)counts.gradients_taken,
-                               (double)rk_embeddings_traffic(sharded->store).n_rows, (double)rk_sharded_bytes(sharded), (double)clock() * 1e6 / CLOCKS_PER_SEC};
+    double mine[N_MEASURES] = {(double)counts.rows_served,
+                               (double)counts.bytes_served,
+                               (double)rk_comm_bytes_sent(world),
+                               (double)counts.gradients_taken,
+                               (double)rk_embeddings_traffic(sharded->store).n_rows,
+                               (double)rk_sharded_bytes(sharded),
+                               (double)clock() * 1e6 / CLOCKS_PER_SEC};
     rk_all_to_all *all_to_all;
     OK(rk_comm_gather(world, RK_LANE_SUMS, mine, sizeof mine, &all_to_all));
     int32_t n = rk_comm_size(world);
     for (int m = 0; m < N_MEASURES; m++) {
         double values[64];
-        for (int32_t r = 0; r < n; r++) values[r] = ((const double *)rk_all_to_all_received(all_to_all)[r].data)[m];
+        for (int32_t r = 0; r < n; r++)
+            values[r] = ((const double *)rk_all_to_all_received(all_to_all)[r].data)[m];
         double data_parallel = spread_of(values, n);
-        if (rk_comm_rank(world) == 0) printf("%s: %.0f on rank 0, most / least %.3f\n", names[m], values[0], data_parallel);
-        if (m < N_HELD && !(data_parallel <= 1.15)) fail_msg("%s: a rank has %g of another", names[m], data_parallel);
+        if (rk_comm_rank(world) == 0)
+            printf("%s: %.0f on rank 0, most / least %.3f\n", names[m], values[0], data_parallel);
+        if (m < N_HELD && !(data_parallel <= 1.15))
+            fail_msg("%s: a rank has %g of another", names[m], data_parallel);
     }
     rk_all_to_all_free(all_to_all);
     rk_trainer_free(trainer);

@@ -1,5 +1,6 @@
-/* Started by an MPI launcher with any number of ranks: what each sends, all can compute, so every rank checks what it receives.
- * `test_comm_mpi missing`: the last rank takes no part. `test_comm_mpi bucket`: it begins the first of two sums only. */
+/* Started by an MPI launcher with any number of ranks: what each sends, all can compute, so every rank checks
+ * what it receives. `test_comm_mpi missing`: the last rank takes no part. `test_comm_mpi bucket`: it begins
+ * the first of two sums only. */
 #include "testing.h"
 
 #include <errno.h>
@@ -18,12 +19,13 @@
 #include "comm/progress_thread.h"
 
 enum { N_LANES = RK_LANE_COUNT, DEPTH = 4, N_ROUNDS = 12, STRIDE = 5 };
-_Static_assert(N_LANES * DEPTH % STRIDE, "strides of a prime come to every flight");
+_Static_assert(N_LANES *DEPTH % STRIDE, "strides of a prime come to every flight");
 
 static rk_comm *world;
 
 static uint64_t mix(uint64_t a, uint64_t b) {
-    uint64_t h = (a + 0x9E3779B97F4A7C15u) * 0xBF58476D1CE4E5B9u ^ (b + 0x94D049BB133111EBu) * 0xD6E8FEB86659FD93u;
+    uint64_t h =
+        (a + 0x9E3779B97F4A7C15u) * 0xBF58476D1CE4E5B9u ^ (b + 0x94D049BB133111EBu) * 0xD6E8FEB86659FD93u;
     h ^= h >> 29;
     h *= 0x9E3779B97F4A7C15u;
     return h ^ h >> 32;
@@ -35,11 +37,16 @@ static uint64_t key_of(int round, int lane, int turn, int from, int to) {
 
 static size_t bytes_of(uint64_t key) {
     switch (key % 8) {
-        case 0: return 0;
-        case 1: return 1 + key / 8 % 100;
-        case 2: return 65536 * (1 + key / 8 % 3); /* whole pieces, where parcels are cut */
-        case 3: return key / 8 % 64 ? key / 8 % 200000 : 3000000 + key % 1000;
-        default: return key / 8 % 20000;
+        case 0:
+            return 0;
+        case 1:
+            return 1 + key / 8 % 100;
+        case 2:
+            return 65536 * (1 + key / 8 % 3); /* whole pieces, where messages are cut */
+        case 3:
+            return key / 8 % 64 ? key / 8 % 200000 : 3000000 + key % 1000;
+        default:
+            return key / 8 % 20000;
     }
 }
 
@@ -54,7 +61,8 @@ static void fill(unsigned char *data, size_t n, uint64_t key) {
 
 static bool is_filled(const unsigned char *data, size_t n, uint64_t key) {
     for (size_t i = 0; i < n; i++) {
-        if (data[i] != (unsigned char)((unsigned char)(key >> i % 8 * 8) + (unsigned char)(i >> 3))) return false;
+        if (data[i] != (unsigned char)((unsigned char)(key >> i % 8 * 8) + (unsigned char)(i >> 3)))
+            return false;
     }
     return true;
 }
@@ -67,7 +75,9 @@ typedef struct batch_context {
 
 static batch_context take_off(rk_comm *comm, int round, int lane, int turn) {
     int size = rk_comm_size(comm), rank = rk_comm_rank(comm);
-    batch_context f = {.send = test_calloc((size_t)size, sizeof *f.send), .to = test_calloc((size_t)size, 1), .from = test_calloc((size_t)size, 1)};
+    batch_context f = {.send = test_calloc((size_t)size, sizeof *f.send),
+                       .to = test_calloc((size_t)size, 1),
+                       .from = test_calloc((size_t)size, 1)};
     for (int r = 0; r < size; r++) {
         uint64_t key = key_of(round, lane, turn, rank, r);
         f.to[r] = goes(lane, rank, r, size);
@@ -77,7 +87,8 @@ static batch_context take_off(rk_comm *comm, int round, int lane, int turn) {
         fill(f.send[r].data, f.send[r].n_bytes, key);
     }
     bool all = lane != RK_LANE_GRADIENTS;
-    OK(rk_all_to_all_begin(comm, (rk_channel)lane, f.send, all ? NULL : f.to, all ? NULL : f.from, &f.all_to_all));
+    OK(rk_all_to_all_begin(comm, (rk_channel)lane, f.send, all ? NULL : f.to, all ? NULL : f.from,
+                           &f.all_to_all));
     return f;
 }
 
@@ -158,7 +169,9 @@ static void check_sum(const float *values, size_t n, int sum, int size) {
     while (width < size) width *= 2;
     for (size_t i = 0; i < n; i++) {
         float expected = size > 1 ? on_the_wire(sum, tree(sum, 0, width, size, i)) : value_of(sum, 0, i);
-        if (memcmp(&values[i], &expected, sizeof expected) != 0) print_error("sum %d, value %zu of %zu: %a, not %a\n", sum, i, n, (double)values[i], (double)expected);
+        if (memcmp(&values[i], &expected, sizeof expected) != 0)
+            print_error("sum %d, value %zu of %zu: %a, not %a\n", sum, i, n, (double)values[i],
+                        (double)expected);
         assert_memory_equal(&values[i], &expected, sizeof expected);
     }
 }
@@ -177,7 +190,8 @@ static void sum_all(int first) {
     float *values[N];
     for (int s = 0; s < N; s++) {
         values[s] = values_of(first + s, rank, sizes[s]);
-        OK((is_narrow(first) ? rk_sum_begin_bf16 : rk_sum_begin)(world, s % 2 ? RK_LANE_DENSE : RK_LANE_SUMS, values[s], sizes[s], &sums[s]));
+        OK((is_narrow(first) ? rk_sum_begin_bf16 : rk_sum_begin)(world, s % 2 ? RK_LANE_DENSE : RK_LANE_SUMS,
+                                                                 values[s], sizes[s], &sums[s]));
     }
     batch_context other = take_off(world, 200, RK_LANE_DENSE, 0);
     for (int i = 0; i < N; i++) {
@@ -224,7 +238,8 @@ static bool is_moving(void) {
     return moves;
 }
 
-/* Sums come to their end while nobody waits, time after time; and an attendant may leave while some are under way. */
+/* Sums come to their end while nobody waits, time after time; and an progress thread may leave while some are
+ * under way. */
 static void test_sums_go_on_alone(void **state) {
     (void)state;
     enum { N = 300001, TIMES = 3 };
@@ -239,7 +254,9 @@ static void test_sums_go_on_alone(void **state) {
             OK(rk_sum_begin(world, RK_LANE_DENSE, values[k], N, &sums[k]));
         }
         if (i == 2 * (TIMES - 1)) rk_progress_thread_release(&attendant);
-        for (double began = rk_clock_seconds(); attendant.runs && is_moving() && rk_clock_seconds() < began + 60;) usleep(100);
+        for (double began = rk_clock_seconds();
+             attendant.runs && is_moving() && rk_clock_seconds() < began + 60;)
+            usleep(100);
         assert_true(!attendant.runs || !is_moving());
         for (int k = 0; k < 2; k++) {
             OK(rk_sum_wait(sums[k]));
@@ -271,7 +288,8 @@ static void test_agree(void **state) {
     if (size == 1) return;
     OK(rk_comm_agree(world, RK_OK));
     bool fails = rank == 1 || rank == size - 1;
-    rk_status status = fails ? rk_error_hint(rk_error(RK_BAD_DATA, "line %d of 'x'", rank), "mend it") : RK_OK;
+    rk_status status =
+        fails ? rk_error_hint(rk_error(RK_BAD_DATA, "line %d of 'x'", rank), "mend it") : RK_OK;
     FAILS(rk_comm_agree(world, status), RK_BAD_DATA, "rank 1: line 1 of 'x'\nhint: mend it");
     char text[4000];
     memset(text, 'a', sizeof text);
@@ -396,7 +414,8 @@ static int end(void **state) {
 /* Whether a wait ended as it should, and all after it says the same. */
 static bool says(rk_status status, double began, const char *expected, double timeout_s) {
     double took = rk_clock_seconds() - began;
-    bool right = status == RK_PEER_LOST && strcmp(rk_last_error(), expected) == 0 && took >= timeout_s && took < 10 * timeout_s; /* a busy machine is slow to look again */
+    bool right = status == RK_PEER_LOST && strcmp(rk_last_error(), expected) == 0 && took >= timeout_s &&
+                 took < 10 * timeout_s; /* a busy machine is slow to look again */
     right = right && rk_comm_barrier(world) == RK_PEER_LOST && strcmp(rk_last_error(), expected) == 0;
     printf("rank %d after %.2f s: %s\n", rk_comm_rank(world), took, rk_last_error());
     return right;
@@ -406,7 +425,8 @@ static bool says(rk_status status, double began, const char *expected, double ti
 static bool names_missing(rk_status status, double began, const char *lane, double timeout_s) {
     char expected[200];
     int last = rk_comm_size(world) - 1;
-    snprintf(expected, sizeof expected, "rank %d (host %s) did not send its part of '%s' within %g s", last, world->peers[last].host, lane, timeout_s);
+    snprintf(expected, sizeof expected, "rank %d (host %s) did not send its part of '%s' within %g s", last,
+             world->peers[last].host, lane, timeout_s);
     return says(status, began, expected, timeout_s);
 }
 
@@ -430,7 +450,8 @@ static void *wait_for_last(void *timeout_s) {
     return NULL;
 }
 
-/* The last rank hangs; another thread of rank 0 waits for it, from somewhat later on. Rank 0 and the one before the last wait for each other, the others for the latter: all name the last. */
+/* The last rank hangs; another thread of rank 0 waits for it, from somewhat later on. Rank 0 and the one
+ * before the last wait for each other, the others for the latter: all name the last. */
 static int chain(double timeout_s) {
     char expected[300];
     int last = rk_comm_size(world) - 1, rank = rk_comm_rank(world), awaited = rank == last - 1 ? 0 : last - 1;
@@ -440,8 +461,10 @@ static int chain(double timeout_s) {
     } else {
         pthread_t thread;
         if (rank == 0) pthread_create(&thread, NULL, wait_for_last, &timeout_s);
-        snprintf(expected, sizeof expected, "rank %d (host %s) did not go on within %g s: this rank waits for 'rows' of rank %d (host %s), which waits for that one", last,
-                 world->peers[last].host, timeout_s, awaited, world->peers[awaited].host);
+        snprintf(expected, sizeof expected,
+                 "rank %d (host %s) did not go on within %g s: this rank waits for 'rows' of rank %d (host "
+                 "%s), which waits for that one",
+                 last, world->peers[last].host, timeout_s, awaited, world->peers[awaited].host);
         double began = rk_clock_seconds();
         right = says(wait_for(awaited, RK_LANE_ROWS), began, expected, timeout_s);
         if (rank == 0) pthread_join(thread, NULL);
@@ -462,18 +485,21 @@ static void test_a_closed_connection_does_not_end_the_rank(void **state) {
     close(ends[1]);
 }
 
-/* The last rank begins a bucket and then hangs, but that its attendant goes on: the others get that bucket's sum, and not the next one's. */
+/* The last rank begins a bucket and then hangs, but that its progress thread goes on: the others get that
+ * bucket's sum, and not the next one's. */
 static int bucket(double timeout_s) {
     enum { N = 300001 };
     int last = rk_comm_size(world) - 1, rank = rk_comm_rank(world);
     float *values[2] = {values_of(70, rank, N), values_of(71, rank, N)};
     rk_sum *sums[2];
     rk_progress_thread attendant;
-    bool right = rk_progress_thread_init(&attendant, world) == RK_OK && rk_sum_begin(world, RK_LANE_DENSE, values[0], N, &sums[0]) == RK_OK;
+    bool right = rk_progress_thread_init(&attendant, world) == RK_OK &&
+                 rk_sum_begin(world, RK_LANE_DENSE, values[0], N, &sums[0]) == RK_OK;
     if (rank == last) {
         usleep((useconds_t)(3e6 * timeout_s));
     } else {
-        right = right && rk_sum_begin(world, RK_LANE_DENSE, values[1], N, &sums[1]) == RK_OK && rk_sum_wait(sums[0]) == RK_OK;
+        right = right && rk_sum_begin(world, RK_LANE_DENSE, values[1], N, &sums[1]) == RK_OK &&
+                rk_sum_wait(sums[0]) == RK_OK;
         if (right) check_sum(values[0], N, 70, rk_comm_size(world));
         double began = rk_clock_seconds();
         right = right && names_missing(rk_sum_wait(sums[1]), began, "dense", timeout_s);
@@ -495,7 +521,8 @@ static int missing(double timeout_s) {
     } else {
         rk_all_to_all *all_to_all;
         double began = rk_clock_seconds();
-        right = names_missing(rk_comm_gather(world, RK_LANE_IDS, "x", 1, &all_to_all), began, "ids", timeout_s);
+        right =
+            names_missing(rk_comm_gather(world, RK_LANE_IDS, "x", 1, &all_to_all), began, "ids", timeout_s);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();
@@ -505,7 +532,8 @@ static int missing(double timeout_s) {
 int main(int argc, char **argv) {
     rk_comm_options options = RK_COMM_OPTIONS_INIT;
     const char *harm = argc > 1 ? argv[1] : "";
-    options.timeout_s = *harm ? 4 : 60; /* long enough for what ranks do on a busy machine before one of them hangs */
+    options.timeout_s =
+        *harm ? 4 : 60; /* long enough for what ranks do on a busy machine before one of them hangs */
     if (rk_comm_world(&options, &world) != RK_OK) {
         fprintf(stderr, "%s\n", rk_last_error());
         return 1;
@@ -517,9 +545,16 @@ int main(int argc, char **argv) {
     if (strcmp(harm, "chain") == 0) return chain(options.timeout_s);
     if (strcmp(harm, "bucket") == 0) return bucket(options.timeout_s);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exchanges), cmocka_unit_test(test_cut), cmocka_unit_test(test_sums), cmocka_unit_test(test_sums_go_on_beside_exchanges),
-        cmocka_unit_test(test_gather), cmocka_unit_test(test_agree), cmocka_unit_test(test_members), cmocka_unit_test(test_two_groups_of_the_same_ranks),
-        cmocka_unit_test(test_threads), cmocka_unit_test(test_sums_go_on_alone),
+        cmocka_unit_test(test_exchanges),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_sums_go_on_beside_exchanges),
+        cmocka_unit_test(test_gather),
+        cmocka_unit_test(test_agree),
+        cmocka_unit_test(test_members),
+        cmocka_unit_test(test_two_groups_of_the_same_ranks),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_sums_go_on_alone),
         cmocka_unit_test(test_nothing_is_allocated_anew),
         cmocka_unit_test(test_a_closed_connection_does_not_end_the_rank),
     };

@@ -1,4 +1,5 @@
-/* Started by an MPI launcher: runs whose ranks compute on GPUs (over the emulator: on one each) beside the same runs on processors, placement by placement. */
+/* Started by an MPI launcher: runs whose ranks compute on GPUs (over the emulator: on one each) beside the
+ * same runs on processors, placement by placement. */
 #include "dist/world.h"
 
 #include <math.h>
@@ -32,8 +33,10 @@ static const char *const data_and_train =
     "embedding:\n"
     "  dim: 12\n"
     "  optimizer: {kind: sgd, learning_rate: 0.3}\n"
-    "  features: [{name: bag, combiner: mean}, {name: other, table: bag}, {name: clicks, table: item, combiner: sqrtn}]\n"
-    "train: {seed: 3, batch_size: 200, threads: 1, log_every: 1, optimizer: {kind: sgd, learning_rate: 0.2}, keep_best: false}\n";
+    "  features: [{name: bag, combiner: mean}, {name: other, table: bag}, {name: clicks, table: item, "
+    "combiner: sqrtn}]\n"
+    "train: {seed: 3, batch_size: 200, threads: 1, log_every: 1, optimizer: {kind: sgd, learning_rate: 0.2}, "
+    "keep_best: false}\n";
 
 typedef struct trial {
     const char *name, *model, *cluster;
@@ -42,34 +45,106 @@ typedef struct trial {
 } trial;
 
 #define DNN "{kind: dnn, deep: [16, 8]}"
-#define TWO_TOWER(retrieval, more) "{kind: two_tower, retrieval: {user: user, item: item, " retrieval "}, " more "}"
+#define TWO_TOWER(retrieval, more) \
+    "{kind: two_tower, retrieval: {user: user, item: item, " retrieval "}, " more "}"
 #define BY_HAND(how) "{replicate_below: 0, timeout_s: 60, tables: [" how "]}"
 static const trial trials[] = {
     {"by itself", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {NULL}},
     {"replicated", DNN, "{timeout_s: 60}", 0, {NULL}},
     {"rows", DNN, BY_HAND("{name: bag, sharding: row_wise}, {name: item, sharding: row_wise}"), 0, {NULL}},
-    {"columns", DNN, BY_HAND("{name: bag, sharding: column_wise, slices: 3}, {name: item, sharding: grid, slices: 2}"), 0, {NULL}},
-    {"combined by owners", DNN, BY_HAND("{name: bag, sharding: column_wise, slices: 2, owner_pooling: true}, {name: item, sharding: table_wise, owner_pooling: true}"), 0, {NULL}},
-    {"narrow wire", DNN, "{replicate_below: 100, timeout_s: 60, wire: bf16}", 5e-5, {NULL}}, /* sums in another order are rounded to other bf16, a 256th away */
-    {"batch norm and dropout", "{kind: dcn_v2, deep: [16, 8], batch_norm: true, dropout: 0.3, feature_dropout: 0.2}", "{replicate_below: 100, timeout_s: 60}", 0, {NULL}},
-    {"learned weights", "{kind: mmoe, experts: 2, expert_units: [8], towers: [8], task_weights: uncertainty}", "{replicate_below: 100, timeout_s: 60}", 0, {NULL}},
-    {"sequences", "{kind: din, attention: [{target: item, history: clicks}], deep: [8]}", BY_HAND("{name: item, sharding: row_wise}"), 0,
-     {"embedding.features=[{name: bag, combiner: mean}, {name: other, table: bag}, {name: clicks, table: item, max_sequence_length: 4}, {name: none, max_sequence_length: 2}]"}},
-    {"adagrad, l2", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"embedding.l2=0.01", "embedding.optimizer={kind: rowwise_adagrad, learning_rate: 0.05, initial_accumulator: 0.1}"}},
-    {"l2_full", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"embedding.l2_full=0.01", "train.seed=4"}}, /* by seed 3 a relu's input is 0 but for rounding: it is passed on one device and not on the other */
-    {"behind a cache", DNN, BY_HAND("{name: bag, sharding: row_wise}, {name: item, sharding: row_wise}"), 0, {"cuda.memory=60KB"}},
-    {"combined behind a cache", DNN, BY_HAND("{name: bag, sharding: column_wise, slices: 2, owner_pooling: true}"), 0, {"cuda.memory=100KB"}},
-    {"half rows", DNN, BY_HAND("{name: bag, sharding: grid, slices: 2}"), 1e-5, {"embedding.dtype=bf16"}}, /* likewise their stochastic rounding */
-    {"read by others", DNN, "{reader_ranks: 1, replicate_below: 100, timeout_s: 60}", 0, {NULL}}, /* of three ranks or more */
-    {"no tables", "{kind: dnn, deep: [8]}", "{timeout_s: 60}", 0, {"data.features=[{name: x, dense: true}]", "embedding.features=[]"}},
-    {"pairs", TWO_TOWER("history: true, similarity: cosine, loss: cosine_contrastive, negative_weight: 9, negatives: 32", "dropout: 0.2"), BY_HAND("{name: item, sharding: row_wise}"), 0,
+    {"columns",
+     DNN,
+     BY_HAND("{name: bag, sharding: column_wise, slices: 3}, {name: item, sharding: grid, slices: 2}"),
+     0,
+     {NULL}},
+    {"combined by owners",
+     DNN,
+     BY_HAND("{name: bag, sharding: column_wise, slices: 2, owner_pooling: true}, {name: item, sharding: "
+             "table_wise, owner_pooling: true}"),
+     0,
+     {NULL}},
+    {"narrow wire",
+     DNN,
+     "{replicate_below: 100, timeout_s: 60, wire: bf16}",
+     5e-5,
+     {NULL}}, /* sums in another order are rounded to other bf16, a 256th away */
+    {"batch norm and dropout",
+     "{kind: dcn_v2, deep: [16, 8], batch_norm: true, dropout: 0.3, feature_dropout: 0.2}",
+     "{replicate_below: 100, timeout_s: 60}",
+     0,
+     {NULL}},
+    {"learned weights",
+     "{kind: mmoe, experts: 2, expert_units: [8], towers: [8], task_weights: uncertainty}",
+     "{replicate_below: 100, timeout_s: 60}",
+     0,
+     {NULL}},
+    {"sequences",
+     "{kind: din, attention: [{target: item, history: clicks}], deep: [8]}",
+     BY_HAND("{name: item, sharding: row_wise}"),
+     0,
+     {"embedding.features=[{name: bag, combiner: mean}, {name: other, table: bag}, {name: clicks, table: "
+      "item, max_sequence_length: 4}, {name: none, max_sequence_length: 2}]"}},
+    {"adagrad, l2",
+     DNN,
+     "{replicate_below: 100, timeout_s: 60}",
+     0,
+     {"embedding.l2=0.01",
+      "embedding.optimizer={kind: rowwise_adagrad, learning_rate: 0.05, initial_accumulator: 0.1}"}},
+    {"l2_full",
+     DNN,
+     "{replicate_below: 100, timeout_s: 60}",
+     0,
+     {"embedding.l2_full=0.01", "train.seed=4"}}, /* by seed 3 a relu's input is 0 but for rounding: it is
+                                                     passed on one device and not on the other */
+    {"behind a cache",
+     DNN,
+     BY_HAND("{name: bag, sharding: row_wise}, {name: item, sharding: row_wise}"),
+     0,
+     {"cuda.memory=60KB"}},
+    {"combined behind a cache",
+     DNN,
+     BY_HAND("{name: bag, sharding: column_wise, slices: 2, owner_pooling: true}"),
+     0,
+     {"cuda.memory=100KB"}},
+    {"half rows",
+     DNN,
+     BY_HAND("{name: bag, sharding: grid, slices: 2}"),
+     1e-5,
+     {"embedding.dtype=bf16"}}, /* likewise their stochastic rounding */
+    {"read by others",
+     DNN,
+     "{reader_ranks: 1, replicate_below: 100, timeout_s: 60}",
+     0,
+     {NULL}}, /* of three ranks or more */
+    {"no tables",
+     "{kind: dnn, deep: [8]}",
+     "{timeout_s: 60}",
+     0,
+     {"data.features=[{name: x, dense: true}]", "embedding.features=[]"}},
+    {"pairs",
+     TWO_TOWER(
+         "history: true, similarity: cosine, loss: cosine_contrastive, negative_weight: 9, negatives: 32",
+         "dropout: 0.2"),
+     BY_HAND("{name: item, sharding: row_wise}"),
+     0,
      {"train.log_every=1"}},
-    {"candidates", TWO_TOWER("in_batch: true, similarity: cosine, temperature: 0.5, negatives: 300, sampling: popularity", "deep: [16, 8]"), "{timeout_s: 60}", 0, {"train.log_every=1", "embedding.features=[]"}},
-    {"hard candidates", TWO_TOWER("loss: bpr, similarity: cosine, hard: 4, negatives: 80", "deep: [8]"), "{replicate_below: 50, timeout_s: 60}", 0, {"train.log_every=1", "embedding.features=[]"}},
+    {"candidates",
+     TWO_TOWER("in_batch: true, similarity: cosine, temperature: 0.5, negatives: 300, sampling: popularity",
+               "deep: [16, 8]"),
+     "{timeout_s: 60}",
+     0,
+     {"train.log_every=1", "embedding.features=[]"}},
+    {"hard candidates",
+     TWO_TOWER("loss: bpr, similarity: cosine, hard: 4, negatives: 80", "deep: [8]"),
+     "{replicate_below: 50, timeout_s: 60}",
+     0,
+     {"train.log_every=1", "embedding.features=[]"}},
 };
 
 static void write_ids(rk_buffer *text, rk_rng *rng, uint64_t most, uint64_t below) {
-    for (uint64_t n = rk_rng_below(rng, most + 1), i = 0; i < n; i++) rk_buffer_printf(text, "%s%llu", i ? "|" : "", (unsigned long long)rk_rng_below(rng, rk_rng_below(rng, below) + 1));
+    for (uint64_t n = rk_rng_below(rng, most + 1), i = 0; i < n; i++)
+        rk_buffer_printf(text, "%s%llu", i ? "|" : "",
+                         (unsigned long long)rk_rng_below(rng, rk_rng_below(rng, below) + 1));
 }
 
 /* huge: the row whose number is. */
@@ -85,7 +160,10 @@ static void write_data(const char *name, int huge) {
         write_ids(&text, &rng, 6, 3000);
         rk_buffer_printf(&text, ",%llu,", (unsigned long long)rk_rng_below(&rng, 3000));
         write_ids(&text, &rng, 7, 500);
-        rk_buffer_printf(&text, ",%llu,,%.4f,%d,%s\n", (unsigned long long)item, x, (item % 3 == 0) + x > 0.5, i % 4 == 0 ? "" : i % 3 ? "1" : "0");
+        rk_buffer_printf(&text, ",%llu,,%.4f,%d,%s\n", (unsigned long long)item, x, (item % 3 == 0) + x > 0.5,
+                         i % 4 == 0 ? ""
+                         : i % 3    ? "1"
+                                    : "0");
     }
     snprintf(path, sizeof path, "%s/%s", directory, name);
     OK(rk_file_write(path, text.data, text.n_bytes));
@@ -109,7 +187,8 @@ static rk_trainer *new_trainer(const trial *t, const char *where, int steps, rk_
     rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
     options.comm = world;
     options.resume = true;
-    OK(rk_config_parse(learns_pairs(t) ? PAIRS_RUN : data_and_train, "run.yaml", directory, overrides, 5 + (t->more[0] != NULL) + (t->more[1] != NULL) + (t->more[2] != NULL), config));
+    OK(rk_config_parse(learns_pairs(t) ? PAIRS_RUN : data_and_train, "run.yaml", directory, overrides,
+                       5 + (t->more[0] != NULL) + (t->more[1] != NULL) + (t->more[2] != NULL), config));
     OK(rk_trainer_create(*config, &options, &trainer));
     return trainer;
 }
@@ -139,7 +218,8 @@ static double off_by(const float *got, const float *wanted, size_t n) {
     return error / (power + 1e-6 * (double)n);
 }
 
-/* What a run has come to on this rank: its parts of tables, their slots, the dense part; nothing on one that only reads. And its metrics, which are everybody's. */
+/* What a run has come to on this rank: its parts of tables, their slots, the dense part; nothing on one that
+ * only reads. And its metrics, which are everybody's. */
 typedef struct outcome {
     char *state;
     rk_metric metrics[16];
@@ -162,7 +242,8 @@ static outcome take_outcome(rk_trainer *trainer) {
     for (size_t i = 0; i < trainer->state.n; i++) n_bytes += rk_state_entry_bytes(&trainer->state.entries[i]);
     OK(rk_alloc(n_bytes, 1, &out.state));
     for (size_t i = 0; i < trainer->state.n; at += rk_state_entry_bytes(&trainer->state.entries[i++]))
-        memcpy(out.state + at, trainer->state.entries[i].data, rk_state_entry_bytes(&trainer->state.entries[i]));
+        memcpy(out.state + at, trainer->state.entries[i].data,
+               rk_state_entry_bytes(&trainer->state.entries[i]));
     return out;
 }
 
@@ -171,9 +252,15 @@ static void compare_states(const trial *t, const rk_state *state, const char *gp
     for (size_t i = 0; i < state->n; i++) {
         const rk_state_entry *entry = &state->entries[i];
         size_t n_bytes = rk_state_entry_bytes(entry);
-        double off = entry->type == RK_STATE_F32 ? off_by((const float *)(const void *)gpu, (const float *)(const void *)cpu, n_bytes / sizeof(float)) : 0;
-        if (!(off <= most)) fail_msg("%s: rank %d: '%s' is off by an NMSE of %g", t->name, rk_comm_rank(world), entry->name, off);
-        if (entry->type == RK_STATE_I64 && memcmp(gpu, cpu, n_bytes) != 0) fail_msg("%s: rank %d: '%s' is another", t->name, rk_comm_rank(world), entry->name);
+        double off = entry->type == RK_STATE_F32
+                         ? off_by((const float *)(const void *)gpu, (const float *)(const void *)cpu,
+                                  n_bytes / sizeof(float))
+                         : 0;
+        if (!(off <= most))
+            fail_msg("%s: rank %d: '%s' is off by an NMSE of %g", t->name, rk_comm_rank(world), entry->name,
+                     off);
+        if (entry->type == RK_STATE_I64 && memcmp(gpu, cpu, n_bytes) != 0)
+            fail_msg("%s: rank %d: '%s' is another", t->name, rk_comm_rank(world), entry->name);
         gpu += n_bytes;
         cpu += n_bytes;
     }
@@ -183,7 +270,8 @@ static void compare_outcomes(const trial *t, const rk_state *state, const outcom
     assert_int_equal(gpu->n_metrics, cpu->n_metrics);
     for (int32_t i = 0; i < gpu->n_metrics; i++)
         if (!(fabs(gpu->metrics[i].value - cpu->metrics[i].value) <= (t->most > 0 ? 1e-2 : 1e-4)))
-            fail_msg("%s: metric %d is %.9g, not %.9g", t->name, (int)i, gpu->metrics[i].value, cpu->metrics[i].value);
+            fail_msg("%s: metric %d is %.9g, not %.9g", t->name, (int)i, gpu->metrics[i].value,
+                     cpu->metrics[i].value);
     if (gpu->state) compare_states(t, state, gpu->state, cpu->state);
 }
 
@@ -207,7 +295,8 @@ static void compare_losses(const trial *t) {
     int n = read_losses("cuda", gpu, 64), n_cpu = read_losses("cpu", cpu, 64);
     assert_true(n >= 5 && n_cpu == n); /* the last one too, though a GPU may be a step late */
     for (int i = 0; i < n; i++)
-        if (!(fabs(gpu[i] - cpu[i]) <= (t->most > 0 ? 1e-3 : 1e-5))) fail_msg("%s: loss %d is %.9g, not %.9g", t->name, i, gpu[i], cpu[i]);
+        if (!(fabs(gpu[i] - cpu[i]) <= (t->most > 0 ? 1e-3 : 1e-5)))
+            fail_msg("%s: loss %d is %.9g, not %.9g", t->name, i, gpu[i], cpu[i]);
 }
 
 static void run_trial(const trial *t) {
@@ -237,7 +326,8 @@ static void test_as_on_processors(void **state) {
 static uint64_t hash_state(rk_trainer *t) {
     uint64_t hash = 0;
     OK(rk_model_flush(t->model));
-    for (size_t i = 0; i < t->state.n; i++) hash = rk_hash_bytes(t->state.entries[i].data, rk_state_entry_bytes(&t->state.entries[i]), hash);
+    for (size_t i = 0; i < t->state.n; i++)
+        hash = rk_hash_bytes(t->state.entries[i].data, rk_state_entry_bytes(&t->state.entries[i]), hash);
     return hash;
 }
 
@@ -256,8 +346,16 @@ static uint64_t hash_of_run(const trial *t, int steps) {
 static void test_same_bits(void **state) {
     (void)state;
     const trial all[] = {
-        {"same bits", "{kind: dcn_v2, deep: [16, 8], batch_norm: true, dropout: 0.3}", "{replicate_below: 100, timeout_s: 60}", 0, {"train.checkpoint.every_steps=2"}},
-        {"same bits of pairs", TWO_TOWER("history: true, similarity: cosine, negatives: 100", "dropout: 0.3"), "{replicate_below: 0, timeout_s: 60}", 0, {"train.checkpoint.every_steps=2"}},
+        {"same bits",
+         "{kind: dcn_v2, deep: [16, 8], batch_norm: true, dropout: 0.3}",
+         "{replicate_below: 100, timeout_s: 60}",
+         0,
+         {"train.checkpoint.every_steps=2"}},
+        {"same bits of pairs",
+         TWO_TOWER("history: true, similarity: cosine, negatives: 100", "dropout: 0.3"),
+         "{replicate_below: 0, timeout_s: 60}",
+         0,
+         {"train.checkpoint.every_steps=2"}},
     };
     for (int i = 0; i < 2; i++) {
         uint64_t whole = hash_of_run(&all[i], STEPS);
@@ -314,16 +412,28 @@ static void check_predictions(const trial *t, bool has_predictions) {
     said gpu = ask("cuda", has_predictions), cpu = ask("cpu", has_predictions);
     assert_true(gpu.n == cpu.n && gpu.n_metrics == cpu.n_metrics && gpu.n_metrics > 2);
     for (int64_t i = 0; i < gpu.n; i++)
-        if (!(fabsf(gpu.predictions[i] - cpu.predictions[i]) <= 1e-5f)) fail_msg("%s: prediction %d is %.9g, not %.9g", t->name, (int)i, (double)gpu.predictions[i], (double)cpu.predictions[i]);
+        if (!(fabsf(gpu.predictions[i] - cpu.predictions[i]) <= 1e-5f))
+            fail_msg("%s: prediction %d is %.9g, not %.9g", t->name, (int)i, (double)gpu.predictions[i],
+                     (double)cpu.predictions[i]);
     for (int32_t i = 0; i < gpu.n_metrics; i++)
-        if (!(fabs(gpu.metrics[i].value - cpu.metrics[i].value) <= 1e-4)) fail_msg("%s: metric %d is %.9g, not %.9g", t->name, (int)i, gpu.metrics[i].value, cpu.metrics[i].value);
+        if (!(fabs(gpu.metrics[i].value - cpu.metrics[i].value) <= 1e-4))
+            fail_msg("%s: metric %d is %.9g, not %.9g", t->name, (int)i, gpu.metrics[i].value,
+                     cpu.metrics[i].value);
     remove_runs();
 }
 
 static void test_predictions(void **state) {
     (void)state;
-    const trial rows = {"predictions", DNN, BY_HAND("{name: bag, sharding: grid, slices: 2}, {name: item, sharding: row_wise}"), 0, {NULL}};
-    const trial pairs = {"rankings", TWO_TOWER("history: true, similarity: cosine, negatives: 32", "dropout: 0.2"), "{replicate_below: 0, timeout_s: 60}", 0, {"train.log_every=1"}};
+    const trial rows = {"predictions",
+                        DNN,
+                        BY_HAND("{name: bag, sharding: grid, slices: 2}, {name: item, sharding: row_wise}"),
+                        0,
+                        {NULL}};
+    const trial pairs = {"rankings",
+                         TWO_TOWER("history: true, similarity: cosine, negatives: 32", "dropout: 0.2"),
+                         "{replicate_below: 0, timeout_s: 60}",
+                         0,
+                         {"train.log_every=1"}};
     check_predictions(&rows, true);
     check_predictions(&pairs, false);
 }
@@ -337,7 +447,8 @@ static void check_end(const trial *t, const char *device, const char *words) {
     snprintf(mine, sizeof mine, "%s", rk_last_error());
     if (!strstr(mine, words)) fail_msg("%s: %s", t->name, mine);
     OK(rk_comm_gather(world, RK_LANE_SUMS, mine, sizeof mine, &all_to_all));
-    for (int32_t r = 0; r < rk_comm_size(world); r++) assert_string_equal(mine, rk_all_to_all_received(all_to_all)[r].data);
+    for (int32_t r = 0; r < rk_comm_size(world); r++)
+        assert_string_equal(mine, rk_all_to_all_received(all_to_all)[r].data);
     rk_all_to_all_free(all_to_all);
     end_trainer(trainer, config);
 }
@@ -347,12 +458,24 @@ static void test_not_finite(void **state) {
     (void)state;
     const trial ends[] = {
         {"ends", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"train.optimizer.learning_rate=1e30"}},
-        {"ends pairs", TWO_TOWER("history: true, negatives: 100", "dropout: 0"), "{replicate_below: 0, timeout_s: 60}", 0, {"train.optimizer.learning_rate=1e30"}},
+        {"ends pairs",
+         TWO_TOWER("history: true, negatives: 100", "dropout: 0"),
+         "{replicate_below: 0, timeout_s: 60}",
+         0,
+         {"train.optimizer.learning_rate=1e30"}},
     };
     char huge[300];
     snprintf(huge, sizeof huge, "data.train=%s/huge.csv", directory);
-    const trial one = {"one of them finds it", "{kind: dcn_v2, deep: [8]}", "{replicate_below: 100, timeout_s: 60}", 0, {huge, "data.shuffle=false", "data.valid="}}; /* the last one */
-    const trial goes_on = {"goes on", DNN, "{replicate_below: 100, timeout_s: 60}", 0, {"train.optimizer.learning_rate=1e30", "train.on_not_finite=skip", "data.valid="}};
+    const trial one = {"one of them finds it",
+                       "{kind: dcn_v2, deep: [8]}",
+                       "{replicate_below: 100, timeout_s: 60}",
+                       0,
+                       {huge, "data.shuffle=false", "data.valid="}}; /* the last one */
+    const trial goes_on = {"goes on",
+                           DNN,
+                           "{replicate_below: 100, timeout_s: 60}",
+                           0,
+                           {"train.optimizer.learning_rate=1e30", "train.on_not_finite=skip", "data.valid="}};
     rk_config *config;
     for (int i = 0; i < 2; i++) {
         const char *device = i ? "cpu" : "cuda";
@@ -369,14 +492,16 @@ static void test_not_finite(void **state) {
 
 static void test_what_is_refused(void **state) {
     (void)state;
-    static const char *const overrides[] = {"device=cuda", "model={kind: dnn}", "cluster={embedding_ranks: 1}"};
+    static const char *const overrides[] = {"device=cuda", "model={kind: dnn}",
+                                            "cluster={embedding_ranks: 1}"};
     rk_config *config;
     rk_trainer *trainer;
     rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
     options.comm = world;
     OK(rk_config_parse(data_and_train, "run.yaml", directory, overrides, 3, &config));
     FAILS(rk_trainer_create(config, &options, &trainer), RK_CONFIG,
-          "rank 0: --set: key 'device': with 'device: cuda' every rank trains\nhint: leave out 'cluster.embedding_ranks'");
+          "rank 0: --set: key 'device': with 'device: cuda' every rank trains\nhint: leave out "
+          "'cluster.embedding_ranks'");
     rk_config_free(config);
 }
 
@@ -390,6 +515,9 @@ static int begin(void **state) {
 
 int main(void) {
     open_world();
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_on_processors), cmocka_unit_test(test_same_bits), cmocka_unit_test(test_predictions), cmocka_unit_test(test_not_finite), cmocka_unit_test(test_what_is_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_on_processors),
+                                       cmocka_unit_test(test_same_bits), cmocka_unit_test(test_predictions),
+                                       cmocka_unit_test(test_not_finite),
+                                       cmocka_unit_test(test_what_is_refused)};
     return cmocka_run_group_tests(tests, begin, close_world);
 }

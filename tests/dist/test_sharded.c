@@ -1,5 +1,6 @@
-/* Started by an MPI launcher with any number of ranks: a collection spread over them against one that every rank holds whole, to the bit, or with numbers that travel as 16 bits
- * as near as those are. Arguments: staleness, ranks that only hold rows, f32, bf16 or f16. */
+/* Started by an MPI launcher with any number of ranks: a collection spread over them against one that every
+ * rank holds whole, to the bit, or with numbers that travel as 16 bits as near as those are. Arguments:
+ * staleness, ranks that only hold rows, f32, bf16 or f16. */
 #include "testing.h"
 
 #include <math.h>
@@ -9,7 +10,15 @@
 #include "base/rng.h"
 #include "embedding/sharded/sharded_internal.h"
 
-enum { N_TABLES = 8, N_FEATURES = 10, BATCH = 1024, N_SHARDS = 4, SHARD = BATCH / N_SHARDS, STEPS = 9, MAX_IDS = 12 };
+enum {
+    N_TABLES = 8,
+    N_FEATURES = 10,
+    BATCH = 1024,
+    N_SHARDS = 4,
+    SHARD = BATCH / N_SHARDS,
+    STEPS = 9,
+    MAX_IDS = 12
+};
 
 static rk_comm *world;
 static rk_roles roles;
@@ -25,18 +34,25 @@ static const struct {
     bool frozen;
     enum { REPLICATED, TABLE, ROWS, COLUMNS, GRID, POOLED } how;
 } tables[N_TABLES] = {
-    {50, 4, RK_F32, RK_OPTIMIZER_ADAM, false, REPLICATED}, {1000, 16, RK_F32, RK_OPTIMIZER_ROWWISE_ADAGRAD, false, ROWS},
-    {700000, 8, RK_BF16, RK_OPTIMIZER_ADAGRAD, false, ROWS}, {300, 12, RK_F32, RK_OPTIMIZER_SGD, false, COLUMNS},
-    {200, 8, RK_F16, RK_OPTIMIZER_MOMENTUM, false, GRID},    {400, 5, RK_F32, RK_OPTIMIZER_ADAGRAD, false, POOLED},
-    {90, 3, RK_F32, RK_OPTIMIZER_SGD, true, TABLE},          {5500000000, 1, RK_BF16, RK_OPTIMIZER_SGD, false, TABLE},
+    {50, 4, RK_F32, RK_OPTIMIZER_ADAM, false, REPLICATED},
+    {1000, 16, RK_F32, RK_OPTIMIZER_ROWWISE_ADAGRAD, false, ROWS},
+    {700000, 8, RK_BF16, RK_OPTIMIZER_ADAGRAD, false, ROWS},
+    {300, 12, RK_F32, RK_OPTIMIZER_SGD, false, COLUMNS},
+    {200, 8, RK_F16, RK_OPTIMIZER_MOMENTUM, false, GRID},
+    {400, 5, RK_F32, RK_OPTIMIZER_ADAGRAD, false, POOLED},
+    {90, 3, RK_F32, RK_OPTIMIZER_SGD, true, TABLE},
+    {5500000000, 1, RK_BF16, RK_OPTIMIZER_SGD, false, TABLE},
 }; /* ids of 2, 4 and, of the last one, 8 bytes on their way */
 static const struct {
     int table;
     rk_combiner combiner;
     int32_t length; /* of a sequence */
     bool weighted;
-} features[N_FEATURES] = {{0, RK_COMBINER_MEAN, 0, false}, {1, RK_COMBINER_SUM, 0, true}, {1, RK_COMBINER_SQRTN, 0, false}, {2, RK_COMBINER_SUM, 3, false}, {3, RK_COMBINER_MEAN, 0, false},
-                          {4, RK_COMBINER_SUM, 0, false},  {5, RK_COMBINER_MEAN, 0, false}, {5, RK_COMBINER_SUM, 0, false},   {6, RK_COMBINER_MEAN, 0, false}, {7, RK_COMBINER_SUM, 0, false}};
+} features[N_FEATURES] = {{0, RK_COMBINER_MEAN, 0, false},  {1, RK_COMBINER_SUM, 0, true},
+                          {1, RK_COMBINER_SQRTN, 0, false}, {2, RK_COMBINER_SUM, 3, false},
+                          {3, RK_COMBINER_MEAN, 0, false},  {4, RK_COMBINER_SUM, 0, false},
+                          {5, RK_COMBINER_MEAN, 0, false},  {5, RK_COMBINER_SUM, 0, false},
+                          {6, RK_COMBINER_MEAN, 0, false},  {7, RK_COMBINER_SUM, 0, false}};
 
 /* So large that its rows are zeros at first, and few of them are ever touched. */
 static bool is_vast(int t) {
@@ -60,7 +76,8 @@ typedef struct data {
     int64_t n, first, here;
 } data;
 
-/* The same on every rank. The last step's batch is short; the first one too, so that memory grows by pages while it is under way. */
+/* The same on every rank. The last step's batch is short; the first one too, so that memory grows by pages
+ * while it is under way. */
 static void make_batch(data *d, int step) {
     rk_rng rng = {7, (uint64_t)step, 0};
     int32_t rank = rk_comm_rank(world);
@@ -77,7 +94,9 @@ static void make_batch(data *d, int step) {
                 d->weights[f][at] = (float)rk_rng_uniform(&rng) + 0.1f;
             }
         }
-        d->batch[f] = (rk_ids){.offsets = d->offsets[f], .ids = d->ids[f], .weights = features[f].weighted ? d->weights[f] : NULL};
+        d->batch[f] = (rk_ids){.offsets = d->offsets[f],
+                               .ids = d->ids[f],
+                               .weights = features[f].weighted ? d->weights[f] : NULL};
         for (int64_t i = 0; i < d->n * width(f); i++) d->gradients[f][i] = (float)rk_rng_normal(&rng);
     }
 }
@@ -85,12 +104,21 @@ static void make_batch(data *d, int step) {
 static rk_ids share_of(const data *d, int f, int64_t *offsets) {
     int64_t skip = d->offsets[f][d->first];
     for (int64_t s = 0; s <= d->here; s++) offsets[s] = d->offsets[f][d->first + s] - skip;
-    return (rk_ids){.offsets = offsets, .ids = d->ids[f] + skip, .weights = features[f].weighted ? d->weights[f] + skip : NULL};
+    return (rk_ids){.offsets = offsets,
+                    .ids = d->ids[f] + skip,
+                    .weights = features[f].weighted ? d->weights[f] + skip : NULL};
 }
 
 static void place(rk_table_placement *p, int t) {
-    int32_t first = roles.n_owners ? roles.n_trainers : 0, n = roles.n_owners ? roles.n_owners : roles.n_trainers;
-    int how = tables[t].how, slices = how == COLUMNS ? 3 : how == GRID ? 2 : 1, parts = how == ROWS ? n + 1 : how == GRID ? 3 : 1;
+    int32_t first = roles.n_owners ? roles.n_trainers : 0,
+            n = roles.n_owners ? roles.n_owners : roles.n_trainers;
+    int how = tables[t].how,
+        slices = how == COLUMNS ? 3
+                 : how == GRID  ? 2
+                                : 1,
+        parts = how == ROWS   ? n + 1
+                : how == GRID ? 3
+                              : 1;
     OK(rk_table_placement_init(p, slices, parts));
     p->replicated = how == REPLICATED;
     p->owner_pooling = how == POOLED;
@@ -109,8 +137,9 @@ static void add_difference(difference *d, const float *have, const float *want, 
     }
 }
 
-/* Numbers of 8 or 11 bits are off by 2^-9 or 2^-12 of themselves at most: up to 4e-6 or 6e-8 of the squares, and some of what they are added to cancels. The vast table's rows are kept in
- * bf16 and few: some come out a step of that apart, of which up to 4e-5 was seen. */
+/* Numbers of 8 or 11 bits are off by 2^-9 or 2^-12 of themselves at most: up to 4e-6 or 6e-8 of the squares,
+ * and some of what they are added to cancels. The vast table's rows are kept in bf16 and few: some come out a
+ * step of that apart, of which up to 4e-5 was seen. */
 static void check_difference(difference d, const char *what, int t) {
     double bound = is_vast(t) ? 1e-4 : wire == RK_BF16 ? 2e-5 : 4e-7;
     if (d.squares > bound * d.of) fail_msg("%s of table %d: %g of the squares", what, t, d.squares / d.of);
@@ -122,7 +151,8 @@ static void compare_rows(const rk_sharded *s, const rk_embeddings *reference) {
         const rk_table_shard *micro_batch = &s->shards[h];
         difference found = {0};
         if (micro_batch->stored < 0 || is_vast(micro_batch->table)) continue;
-        const rk_table *part = &s->store->tables[micro_batch->stored], *whole = &reference->tables[micro_batch->table];
+        const rk_table *part = &s->store->tables[micro_batch->stored],
+                       *whole = &reference->tables[micro_batch->table];
         assert_int_equal(part->step, whole->step);
         for (int64_t r = 0; r < micro_batch->n_rows; r++) {
             float have[64], want[64];
@@ -134,11 +164,14 @@ static void compare_rows(const rk_sharded *s, const rk_embeddings *reference) {
                 continue;
             }
             if (memcmp(have, want + micro_batch->first_column, (size_t)micro_batch->dim * sizeof *have) != 0)
-                fail_msg("table %d, row %lld, columns from %d: %g is not %g", micro_batch->table, (long long)id, micro_batch->first_column, (double)have[0], (double)want[micro_batch->first_column]);
+                fail_msg("table %d, row %lld, columns from %d: %g is not %g", micro_batch->table,
+                         (long long)id, micro_batch->first_column, (double)have[0],
+                         (double)want[micro_batch->first_column]);
             for (int k = 0; k < part->n_slots; k++) {
                 bool per_row = part->slots[k].per_row;
                 const float *a = part->slot_values[k] + r * (per_row ? 1 : micro_batch->dim);
-                const float *b = whole->slot_values[k] + (per_row ? id : id * whole->config.dim + micro_batch->first_column);
+                const float *b = whole->slot_values[k] +
+                                 (per_row ? id : id * whole->config.dim + micro_batch->first_column);
                 assert_memory_equal(a, b, (per_row ? 1 : (size_t)micro_batch->dim) * sizeof *a);
             }
         }
@@ -148,7 +181,8 @@ static void compare_rows(const rk_sharded *s, const rk_embeddings *reference) {
 
 static void compare_lookup(rk_sharded *s, rk_embeddings *reference, const data *d) {
     for (int f = 0; f < N_FEATURES; f++) {
-        float *have = calloc((size_t)(BATCH * width(f)), sizeof *have), *want = calloc((size_t)(BATCH * width(f)), sizeof *want);
+        float *have = calloc((size_t)(BATCH * width(f)), sizeof *have),
+              *want = calloc((size_t)(BATCH * width(f)), sizeof *want);
         rk_activation to = {have, width(f), NULL}, out = {want, width(f), NULL};
         rk_sharded_look_up(s, f, 0, d->here / 2, &to);
         to.data += d->here / 2 * width(f);
@@ -157,7 +191,9 @@ static void compare_lookup(rk_sharded *s, rk_embeddings *reference, const data *
         difference found = {0};
         add_difference(&found, have, want + d->first * width(f), d->here * width(f));
         check_difference(found, "lookups", features[f].table);
-        if (wire == RK_F32) assert_memory_equal(have, want + d->first * width(f), (size_t)(d->here * width(f)) * sizeof *have);
+        if (wire == RK_F32)
+            assert_memory_equal(have, want + d->first * width(f),
+                                (size_t)(d->here * width(f)) * sizeof *have);
         free(have);
         free(want);
     }
@@ -169,7 +205,9 @@ static void run(void **state) {
     rk_optimizer optimizers[N_TABLES];
     rk_table_config table_configs[N_TABLES];
     rk_feature_config feature_configs[N_FEATURES];
-    static const char *const table_names[] = {"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7"}, *const feature_names[] = {"f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9"};
+    static const char *const table_names[] = {"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7"},
+                             *const feature_names[] = {"f0", "f1", "f2", "f3", "f4",
+                                                       "f5", "f6", "f7", "f8", "f9"};
     rk_table_placement placements[N_TABLES];
     for (int t = 0; t < N_TABLES; t++) {
         OK(rk_optimizer_init(&optimizers[t], tables[t].optimizer));
@@ -202,7 +240,8 @@ static void run(void **state) {
     OK(created);
     for (int f = 0; f < N_FEATURES; f++) rk_embeddings_set_leaves(reference, f, (rk_leaves){0, SHARD});
     rk_sharded *s;
-    OK(rk_sharded_create(&(rk_sharded_options){&config, placements, world, roles, first_shards, SHARD, wire, staleness}, &s));
+    OK(rk_sharded_create(
+        &(rk_sharded_options){&config, placements, world, roles, first_shards, SHARD, wire, staleness}, &s));
     for (int t = 0; t < 2; t++) {
         OK(rk_embeddings_set_l2(reference, table_names[t], 0.01, t ? 0 : 0.001));
         OK(rk_sharded_set_l2(s, table_names[t], 0.01, t ? 0 : 0.001));
@@ -210,18 +249,21 @@ static void run(void **state) {
     compare_rows(s, reference);
 
     data *d = calloc((size_t)STEPS, sizeof *d);
-    int64_t (*offsets)[N_FEATURES][BATCH + 1] = calloc((size_t)STEPS, sizeof *offsets);
+    int64_t(*offsets)[N_FEATURES][BATCH + 1] = calloc((size_t)STEPS, sizeof *offsets);
     rk_ids shares[STEPS][N_FEATURES];
     for (int step = 0; step < STEPS; step++) {
-        for (int f = 0; f < N_FEATURES; f++) d[step].gradients[f] = calloc((size_t)(BATCH * width(f)), sizeof(float));
+        for (int f = 0; f < N_FEATURES; f++)
+            d[step].gradients[f] = calloc((size_t)(BATCH * width(f)), sizeof(float));
         make_batch(&d[step], step);
-        for (int f = 0; f < N_FEATURES && rank < roles.n_trainers; f++) shares[step][f] = share_of(&d[step], f, offsets[step][f]);
+        for (int f = 0; f < N_FEATURES && rank < roles.n_trainers; f++)
+            shares[step][f] = share_of(&d[step], f, offsets[step][f]);
     }
     enum { SKIPPED = 3 };
     if (rank < roles.n_trainers) {
         int begun = 0;
         for (int step = 0; step < STEPS; step++) {
-            for (; begun <= step + staleness && begun < STEPS; begun++) OK(rk_sharded_begin(s, d[begun].here, shares[begun], true));
+            for (; begun <= step + staleness && begun < STEPS; begun++)
+                OK(rk_sharded_begin(s, d[begun].here, shares[begun], true));
             OK(rk_sharded_await(s));
             OK(rk_embeddings_dedup(reference, d[step].n, d[step].batch, false));
             compare_lookup(s, reference, &d[step]);
@@ -229,11 +271,13 @@ static void run(void **state) {
             for (int f = 0; f < N_FEATURES; f++) {
                 mine[f] = (rk_activation){d[step].gradients[f] + d[step].first * width(f), width(f), NULL};
             }
-            if (step != SKIPPED || rank % 2) OK(rk_sharded_give(s, mine)); /* what is not applied may be given or not */
+            if (step != SKIPPED || rank % 2)
+                OK(rk_sharded_give(s, mine)); /* what is not applied may be given or not */
             OK(rk_sharded_finish(s, step != SKIPPED));
             int due = step - (int)staleness; /* the next lookup but `staleness` ones sees this */
             for (int u = due; u >= 0 && u <= due; u++) {
-                for (int f = 0; f < N_FEATURES; f++) gradients[f] = (rk_activation){d[u].gradients[f], width(f), NULL};
+                for (int f = 0; f < N_FEATURES; f++)
+                    gradients[f] = (rk_activation){d[u].gradients[f], width(f), NULL};
                 OK(rk_embeddings_dedup(reference, d[u].n, d[u].batch, true));
                 if (u != SKIPPED) OK(rk_embeddings_apply_gradients(reference, gradients));
             }
@@ -246,7 +290,8 @@ static void run(void **state) {
     }
     for (int u = rank < roles.n_trainers ? STEPS - (int)staleness : 0; u < STEPS; u++) {
         rk_activation gradients[N_FEATURES];
-        for (int f = 0; f < N_FEATURES; f++) gradients[f] = (rk_activation){d[u].gradients[f], width(f), NULL};
+        for (int f = 0; f < N_FEATURES; f++)
+            gradients[f] = (rk_activation){d[u].gradients[f], width(f), NULL};
         OK(rk_embeddings_dedup(reference, d[u].n, d[u].batch, true));
         if (u != SKIPPED) OK(rk_embeddings_apply_gradients(reference, gradients));
     }
@@ -292,7 +337,9 @@ int main(int argc, char **argv) {
     }
     staleness = argc > 1 ? atoi(argv[1]) : 0;
     roles.n_owners = argc > 2 ? atoi(argv[2]) : 0;
-    wire = argc > 3 && strcmp(argv[3], "bf16") == 0 ? RK_BF16 : argc > 3 && strcmp(argv[3], "f16") == 0 ? RK_F16 : RK_F32;
+    wire = argc > 3 && strcmp(argv[3], "bf16") == 0  ? RK_BF16
+           : argc > 3 && strcmp(argv[3], "f16") == 0 ? RK_F16
+                                                     : RK_F32;
     roles.n_trainers = rk_comm_size(world) - roles.n_owners;
     for (int r = 0; r <= roles.n_trainers; r++) first_shards[r] = N_SHARDS * r / roles.n_trainers;
     const struct CMUnitTest tests[] = {cmocka_unit_test(run)};

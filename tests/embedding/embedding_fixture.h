@@ -1,5 +1,5 @@
-/* A collection of several tables and features of every sort, batches drawn for it, and what lookups and summed gradients
- * are by definition, in double precision and by plain loops. */
+/* A collection of several tables and features of every sort, batches drawn for it, and what lookups and
+ * summed gradients are by definition, in double precision and by plain loops. */
 #ifndef RK_TESTS_EMBEDDING_FIXTURE_H
 #define RK_TESTS_EMBEDDING_FIXTURE_H
 
@@ -11,7 +11,16 @@
 #include "base/rng.h"
 #include "embedding/local/collection.h"
 
-enum { N_TABLES = 4, N_FEATURES = 8, MAX_SAMPLES = 700, MAX_BAG = 6, MAX_LENGTH = 4, MAX_ROWS = 300, MAX_TABLE_DIM = 20, GAP = 3 };
+enum {
+    N_TABLES = 4,
+    N_FEATURES = 8,
+    MAX_SAMPLES = 700,
+    MAX_BAG = 6,
+    MAX_LENGTH = 4,
+    MAX_ROWS = 300,
+    MAX_TABLE_DIM = 20,
+    GAP = 3
+};
 
 static const char *const table_names[N_TABLES] = {"user", "item", "tag", "still"};
 static const int64_t table_rows[N_TABLES] = {300, 50, 7, 20};
@@ -27,10 +36,10 @@ typedef struct sort {
     int fixed;
 } sort;
 static const sort sorts[N_FEATURES] = {
-    {"user", 0, RK_COMBINER_MEAN, 0, false, 1},      {"item", 1, RK_COMBINER_MEAN, 0, true, 0},
-    {"bought", 1, RK_COMBINER_SQRTN, 0, true, 3},    {"history", 1, RK_COMBINER_SUM, MAX_LENGTH, false, 0},
-    {"tags", 2, RK_COMBINER_SUM, 0, true, 0},        {"more tags", 2, RK_COMBINER_SQRTN, 0, false, 0},
-    {"still", 3, RK_COMBINER_MEAN, 0, false, 2},     {"words", 2, RK_COMBINER_MEAN, 0, false, 0},
+    {"user", 0, RK_COMBINER_MEAN, 0, false, 1},   {"item", 1, RK_COMBINER_MEAN, 0, true, 0},
+    {"bought", 1, RK_COMBINER_SQRTN, 0, true, 3}, {"history", 1, RK_COMBINER_SUM, MAX_LENGTH, false, 0},
+    {"tags", 2, RK_COMBINER_SUM, 0, true, 0},     {"more tags", 2, RK_COMBINER_SQRTN, 0, false, 0},
+    {"still", 3, RK_COMBINER_MEAN, 0, false, 2},  {"words", 2, RK_COMBINER_MEAN, 0, false, 0},
 };
 
 typedef struct drawn {
@@ -60,7 +69,13 @@ static inline rk_status try_make_usual(const rk_optimizer *optimizer, rk_dtype d
         tables[t].frozen = t == N_TABLES - 1;
     }
     for (int f = 0; f < N_FEATURES; f++)
-        features[f] = (rk_feature_config){sizeof *features, sorts[f].name, table_names[sorts[f].table], sorts[f].combiner, sorts[f].length, false, false};
+        features[f] = (rk_feature_config){sizeof *features,
+                                          sorts[f].name,
+                                          table_names[sorts[f].table],
+                                          sorts[f].combiner,
+                                          sorts[f].length,
+                                          false,
+                                          false};
     rk_embeddings_config config = RK_EMBEDDINGS_CONFIG_INIT;
     config.seed = 11;
     config.tables = tables;
@@ -77,7 +92,8 @@ static inline rk_embeddings *make_usual(const rk_optimizer *optimizer, rk_dtype 
     return e;
 }
 
-/* n samples: bags of 0 to MAX_BAG-1 ids, equal ones among them, some ids missing (-1), some weights 0 or below. */
+/* n samples: bags of 0 to MAX_BAG-1 ids, equal ones among them, some ids missing (-1), some weights 0 or
+ * below. */
 static inline void draw(drawn *b, uint64_t seed, int64_t n) {
     rk_rng rng = {seed, 77, 0};
     b->n = n;
@@ -87,12 +103,16 @@ static inline void draw(drawn *b, uint64_t seed, int64_t n) {
             int64_t count = sorts[f].fixed ? sorts[f].fixed : (int64_t)rk_rng_below(&rng, MAX_BAG);
             b->offsets[f][s] = at;
             for (int64_t i = 0; i < count; i++, at++) {
-                b->values[f][at] = rk_rng_below(&rng, 9) == 0 ? -1 : (int64_t)rk_rng_below(&rng, (uint64_t)table_rows[sorts[f].table]);
-                b->weights[f][at] = rk_rng_below(&rng, 7) == 0 ? 0.0f : (float)rk_rng_uniform(&rng) * 3 - 0.2f;
+                b->values[f][at] = rk_rng_below(&rng, 9) == 0
+                                       ? -1
+                                       : (int64_t)rk_rng_below(&rng, (uint64_t)table_rows[sorts[f].table]);
+                b->weights[f][at] =
+                    rk_rng_below(&rng, 7) == 0 ? 0.0f : (float)rk_rng_uniform(&rng) * 3 - 0.2f;
             }
         }
         b->offsets[f][n] = at;
-        b->ids[f] = (rk_ids){sorts[f].fixed ? NULL : b->offsets[f], sorts[f].fixed, b->values[f], sorts[f].weighted ? b->weights[f] : NULL};
+        b->ids[f] = (rk_ids){sorts[f].fixed ? NULL : b->offsets[f], sorts[f].fixed, b->values[f],
+                             sorts[f].weighted ? b->weights[f] : NULL};
         b->activations[f] = (rk_activation){b->out[f], width_of(f) + (f % 2 ? GAP : 0), b->lengths[f]};
     }
 }
@@ -100,11 +120,13 @@ static inline void draw(drawn *b, uint64_t seed, int64_t n) {
 static inline void draw_gradients(drawn *b, uint64_t seed) {
     rk_rng rng = {seed, 78, 0};
     for (int f = 0; f < N_FEATURES; f++)
-        for (int64_t i = 0; i < b->n * b->activations[f].stride; i++) b->out[f][i] = (float)rk_rng_normal(&rng);
+        for (int64_t i = 0; i < b->n * b->activations[f].stride; i++)
+            b->out[f][i] = (float)rk_rng_normal(&rng);
 }
 
 /* The ids of a sample that count, with their coefficients; a sequence's in order. Returns how many. */
-static inline int counted(const drawn *b, int f, int64_t s, int64_t ids[MAX_BAG], double coefficients[MAX_BAG]) {
+static inline int counted(const drawn *b, int f, int64_t s, int64_t ids[MAX_BAG],
+                          double coefficients[MAX_BAG]) {
     bool weighted = sorts[f].weighted;
     int n = 0;
     double below = 0;
@@ -117,7 +139,8 @@ static inline int counted(const drawn *b, int f, int64_t s, int64_t ids[MAX_BAG]
         below += sorts[f].combiner == RK_COMBINER_SQRTN ? w * w : w;
     }
     if (sorts[f].combiner == RK_COMBINER_SQRTN) below = sqrt(below);
-    for (int i = 0; i < n && sorts[f].combiner != RK_COMBINER_SUM && !sorts[f].length; i++) coefficients[i] /= below;
+    for (int i = 0; i < n && sorts[f].combiner != RK_COMBINER_SUM && !sorts[f].length; i++)
+        coefficients[i] /= below;
     return n;
 }
 
@@ -128,7 +151,8 @@ static inline void look_up_by_definition(const drawn *b, int f, int64_t s, const
     int n = counted(b, f, s, ids, coefficients), dim = table_dims[sorts[f].table];
     for (int k = 0; k < width_of(f); k++) out[k] = 0;
     for (int i = 0; i < n; i++)
-        for (int k = 0; k < dim; k++) out[(sorts[f].length ? i * dim : 0) + k] += coefficients[i] * rows[ids[i] * dim + k];
+        for (int k = 0; k < dim; k++)
+            out[(sorts[f].length ? i * dim : 0) + k] += coefficients[i] * rows[ids[i] * dim + k];
 }
 
 /* The summed gradient of every row of table t, sums [rows, dim], and which rows the batch touches. */

@@ -7,7 +7,8 @@
 
 static drawn batch;
 
-/* A hash over everything that a few steps of every optimizer and dtype write: activations, rows, slots, steps. */
+/* A hash over everything that a few steps of every optimizer and dtype write: activations, rows, slots,
+ * steps. */
 static uint64_t digest(void) {
     uint64_t hash = 0;
     for (int kind = 0; kind < RK_OPTIMIZER_COUNT; kind++)
@@ -23,7 +24,8 @@ static uint64_t digest(void) {
             OK(rk_embeddings_peek(e, batch.n, batch.ids, batch.activations));
             for (int f = 0; f < N_FEATURES; f++)
                 for (int64_t s = 0; s < batch.n; s++)
-                    hash = rk_hash_bytes(batch.out[f] + s * batch.activations[f].stride, (size_t)width_of(f) * sizeof(float), hash);
+                    hash = rk_hash_bytes(batch.out[f] + s * batch.activations[f].stride,
+                                         (size_t)width_of(f) * sizeof(float), hash);
             size_t n_bytes;
             char *copy = copy_state(e, &n_bytes);
             hash = rk_hash_bytes(copy, n_bytes, hash);
@@ -45,7 +47,8 @@ static void test_any_thread_count(void **state) {
     }
 }
 
-/* The choice of instruction set is made once a process, so each is asked of a process of its own: this program, again. */
+/* The choice of instruction set is made once a process, so each is asked of a process of its own: this
+ * program, again. */
 static void test_any_instruction_set(void **state) {
     const char *self = *state;
     uint64_t first = 0;

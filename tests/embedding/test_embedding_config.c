@@ -1,4 +1,5 @@
-/* The `embedding:` section: what it binds to, the collection that it makes, and what it refuses, word by word. */
+/* The `embedding:` section: what it binds to, the collection that it makes, and what it refuses, word by
+ * word. */
 #include "testing.h"
 
 #include <math.h>
@@ -13,14 +14,16 @@ typedef struct setup {
     rk_embedding_section section;
 } setup;
 
-static const rk_embedding_source sources[] = {{"user", 100, false}, {"item", 50, false}, {"tags", 30, true}, {"history", 50, false}};
+static const rk_embedding_source sources[] = {
+    {"user", 100, false}, {"item", 50, false}, {"tags", 30, true}, {"history", 50, false}};
 enum { N_SOURCES = 4 };
 static const rk_embedding_wants vectors = {true, false, NAN, NAN, NULL};
 
 static rk_status bind(setup *s, const char *text) {
     memset(s, 0, sizeof *s);
     OK(rk_yaml_parse("run.yaml", text, strlen(text), &s->yaml));
-    return rk_schema_bind(&rk_embedding_schema, &s->yaml, rk_yaml_get(s->yaml.root, "embedding"), &s->section);
+    return rk_schema_bind(&rk_embedding_schema, &s->yaml, rk_yaml_get(s->yaml.root, "embedding"),
+                          &s->section);
 }
 
 static void release(setup *s) {
@@ -28,10 +31,12 @@ static void release(setup *s) {
     rk_yaml_release(&s->yaml);
 }
 
-static rk_status plan_text(const char *text, rk_embedding_wants wants, const rk_optimizer *fallback, rk_collection_config *out) {
+static rk_status plan_text(const char *text, rk_embedding_wants wants, const rk_optimizer *fallback,
+                           rk_collection_config *out) {
     setup s;
     OK(bind(&s, text));
-    rk_status status = rk_collection_config_make(&s.section, &s.yaml, sources, N_SOURCES, wants, fallback, out);
+    rk_status status =
+        rk_collection_config_make(&s.section, &s.yaml, sources, N_SOURCES, wants, fallback, out);
     release(&s);
     return status;
 }
@@ -51,18 +56,21 @@ static void test_nothing_said(void **state) {
     adam.learning_rate = 0.5;
     for (int said = 0; said < 2; said++) { /* no section at all, or an empty one: a table a feature */
         OK(plan_text(said ? "embedding: {}" : "model: lr", vectors, &adam, &plan));
-        assert_true(plan.n_tables == N_SOURCES && plan.n_features == N_SOURCES && plan.n_vectors == N_SOURCES);
+        assert_true(plan.n_tables == N_SOURCES && plan.n_features == N_SOURCES &&
+                    plan.n_vectors == N_SOURCES);
         for (int32_t i = 0; i < N_SOURCES; i++) {
             const rk_table_config *t = &plan.tables[i];
             assert_string_equal(t->name, sources[i].name);
-            assert_true(t->n_rows == sources[i].cardinality && t->dim == 16 && t->dtype == RK_F32 && !t->frozen);
+            assert_true(t->n_rows == sources[i].cardinality && t->dim == 16 && t->dtype == RK_F32 &&
+                        !t->frozen);
             assert_true(t->initializer.kind == RK_INIT_TRUNCATED_NORMAL && t->initializer.stddev == 0.01);
             assert_true(t->optimizer->kind == RK_OPTIMIZER_ADAM && t->optimizer->learning_rate == 0.5);
             assert_true(plan.l2[i] == 0 && plan.l2_full[i] == 0 && plan.sources[i] == i);
             const rk_feature_config *f = &plan.features[i];
             assert_string_equal(f->name, sources[i].name);
             assert_string_equal(f->table, sources[i].name);
-            assert_true(f->combiner == RK_COMBINER_MEAN && f->max_sequence_length == 0 && !f->skip_validation);
+            assert_true(f->combiner == RK_COMBINER_MEAN && f->max_sequence_length == 0 &&
+                        !f->skip_validation);
         }
         rk_collection_config_release(&plan);
     }
@@ -81,7 +89,8 @@ static const char everything[] =
     "  initializer: {kind: uniform, min: -1, max: 1}\n"
     "  optimizer: {kind: sgd, learning_rate: 0.3}\n"
     "  tables:\n"
-    "    - {name: item, rows: 60, dim: 4, dtype: f32, initializer: zeros, optimizer: adam, trainable: false, l2: 0, l2_full: 0.5}\n"
+    "    - {name: item, rows: 60, dim: 4, dtype: f32, initializer: zeros, optimizer: adam, trainable: false, "
+    "l2: 0, l2_full: 0.5}\n"
     "    - {name: words}\n"
     "  features:\n"
     "    - {name: history, table: item, max_sequence_length: 7, validate_weights_and_indices: false}\n"
@@ -94,10 +103,14 @@ static void test_everything_said(void **state) {
     OK(plan_text(everything, vectors, NULL, &plan));
     assert_int_equal(plan.n_tables, 2);
     const rk_table_config *item = table_named(&plan, "item"), *words = table_named(&plan, "words");
-    assert_true(item->n_rows == 60 && item->dim == 4 && item->dtype == RK_F32 && item->frozen && item->initializer.kind == RK_INIT_ZEROS);
-    assert_true(item->optimizer->kind == RK_OPTIMIZER_ADAM && plan.l2[item - plan.tables] == 0 && plan.l2_full[item - plan.tables] == 0.5);
-    assert_true(words->n_rows == 100 && words->dim == 8 && words->dtype == RK_BF16 && !words->frozen); /* as many rows as its largest feature needs */
-    assert_true(words->initializer.kind == RK_INIT_UNIFORM && words->initializer.min == -1 && words->initializer.max == 1);
+    assert_true(item->n_rows == 60 && item->dim == 4 && item->dtype == RK_F32 && item->frozen &&
+                item->initializer.kind == RK_INIT_ZEROS);
+    assert_true(item->optimizer->kind == RK_OPTIMIZER_ADAM && plan.l2[item - plan.tables] == 0 &&
+                plan.l2_full[item - plan.tables] == 0.5);
+    assert_true(words->n_rows == 100 && words->dim == 8 && words->dtype == RK_BF16 &&
+                !words->frozen); /* as many rows as its largest feature needs */
+    assert_true(words->initializer.kind == RK_INIT_UNIFORM && words->initializer.min == -1 &&
+                words->initializer.max == 1);
     assert_true(words->optimizer->kind == RK_OPTIMIZER_SGD && words->optimizer->learning_rate == 0.3);
     assert_true(plan.l2[words - plan.tables] == 0.1 && plan.l2_full[words - plan.tables] == 0.2);
     static const struct {
@@ -105,14 +118,18 @@ static void test_everything_said(void **state) {
         rk_combiner combiner;
         int32_t length;
         bool skip;
-    } expected[] = {{"user", "words", RK_COMBINER_SUM, 0, false}, {"item", "item", RK_COMBINER_SUM, 0, false}, {"tags", "words", RK_COMBINER_SQRTN, 0, false},
+    } expected[] = {{"user", "words", RK_COMBINER_SUM, 0, false},
+                    {"item", "item", RK_COMBINER_SUM, 0, false},
+                    {"tags", "words", RK_COMBINER_SQRTN, 0, false},
                     {"history", "item", RK_COMBINER_SUM, 7, true}};
     assert_int_equal(plan.n_features, 4);
     for (int i = 0; i < 4; i++) { /* in the order of the sources */
         assert_string_equal(plan.features[i].name, expected[i].name);
         assert_string_equal(plan.features[i].table, expected[i].table);
-        assert_true(plan.features[i].combiner == expected[i].combiner && plan.features[i].max_sequence_length == expected[i].length);
-        assert_true(plan.features[i].skip_validation == expected[i].skip && plan.sources[i] == i && plan.features[i].weighted == (i == 2));
+        assert_true(plan.features[i].combiner == expected[i].combiner &&
+                    plan.features[i].max_sequence_length == expected[i].length);
+        assert_true(plan.features[i].skip_validation == expected[i].skip && plan.sources[i] == i &&
+                    plan.features[i].weighted == (i == 2));
     }
     rk_embeddings *e;
     OK(rk_collection_config_create(&plan, 5, false, &e));
@@ -123,7 +140,8 @@ static void test_everything_said(void **state) {
     rk_embeddings_free(e);
 }
 
-/* One number an id beside the vectors, or alone: tables of their own, with the section's optimizer and its own l2. */
+/* One number an id beside the vectors, or alone: tables of their own, with the section's optimizer and its
+ * own l2. */
 static void test_linear(void **state) {
     (void)state;
     rk_collection_config plan;
@@ -137,14 +155,19 @@ static void test_linear(void **state) {
         assert_string_equal(t->name, name);
         assert_string_equal(f->name, name);
         assert_string_equal(f->table, name);
-        assert_true(t->n_rows == sources[i].cardinality && t->dim == 1 && t->dtype == RK_F32 && !t->frozen && t->initializer.kind == RK_INIT_ZEROS);
-        assert_true(t->optimizer->kind == RK_OPTIMIZER_SGD && plan.l2[2 + i] == 0.7 && plan.l2_full[2 + i] == 0.2);
-        assert_true(f->combiner == RK_COMBINER_SUM && f->max_sequence_length == 0 && plan.sources[4 + i] == i);
-        assert_true(f->skip_validation == (i == 3) && f->weighted == (i == 2)); /* what the feature says of its ids holds here too */
+        assert_true(t->n_rows == sources[i].cardinality && t->dim == 1 && t->dtype == RK_F32 && !t->frozen &&
+                    t->initializer.kind == RK_INIT_ZEROS);
+        assert_true(t->optimizer->kind == RK_OPTIMIZER_SGD && plan.l2[2 + i] == 0.7 &&
+                    plan.l2_full[2 + i] == 0.2);
+        assert_true(f->combiner == RK_COMBINER_SUM && f->max_sequence_length == 0 &&
+                    plan.sources[4 + i] == i);
+        assert_true(f->skip_validation == (i == 3) &&
+                    f->weighted == (i == 2)); /* what the feature says of its ids holds here too */
     }
     rk_collection_config_release(&plan);
     OK(plan_text(everything, (rk_embedding_wants){false, true, NAN, 0.9, NULL}, NULL, &plan));
-    assert_true(plan.n_tables == 4 && plan.n_features == 4 && plan.n_vectors == 0 && plan.l2[0] == 0.1 && plan.l2_full[0] == 0.9);
+    assert_true(plan.n_tables == 4 && plan.n_features == 4 && plan.n_vectors == 0 && plan.l2[0] == 0.1 &&
+                plan.l2_full[0] == 0.9);
     rk_collection_config_release(&plan);
 }
 
@@ -152,7 +175,8 @@ static void test_linear(void **state) {
 static void test_shared_tables(void **state) {
     (void)state;
     rk_collection_config plan;
-    OK(plan_text("embedding: {features: [{name: item, table: tags}, {name: user, table: tags}]}", vectors, NULL, &plan));
+    OK(plan_text("embedding: {features: [{name: item, table: tags}, {name: user, table: tags}]}", vectors,
+                 NULL, &plan));
     assert_int_equal(plan.n_tables, 2);
     assert_int_equal(table_named(&plan, "tags")->n_rows, 100);
     rk_collection_config_release(&plan);
@@ -163,24 +187,36 @@ static void test_refused(void **state) {
     static const struct {
         const char *text, *message;
     } cases[] = {
-        {"embedding:\n  tables: [{name: user}, {name: item},\n    {name: user}]", "run.yaml:3: key 'name': a second table of this name"},
-        {"embedding:\n  features: [{name: user},\n    {name: user}]", "run.yaml:3: key 'name': a second entry for this feature"},
-        {"embedding:\n  features: [{name: usr}]", "run.yaml:2: key 'name': there is no categorical feature 'usr'\nhint: did you mean 'user'?"},
-        {"embedding:\n  features: [{name: clicked_before}]", "run.yaml:2: key 'name': there is no categorical feature 'clicked_before'"},
-        {"embedding:\n  tables: [{name: words}]\n  features: [{name: tags, table: word}, {name: user, table: words}]",
+        {"embedding:\n  tables: [{name: user}, {name: item},\n    {name: user}]",
+         "run.yaml:3: key 'name': a second table of this name"},
+        {"embedding:\n  features: [{name: user},\n    {name: user}]",
+         "run.yaml:3: key 'name': a second entry for this feature"},
+        {"embedding:\n  features: [{name: usr}]",
+         "run.yaml:2: key 'name': there is no categorical feature 'usr'\nhint: did you mean 'user'?"},
+        {"embedding:\n  features: [{name: clicked_before}]",
+         "run.yaml:2: key 'name': there is no categorical feature 'clicked_before'"},
+        {"embedding:\n  tables: [{name: words}]\n  features: [{name: tags, table: word}, {name: user, table: "
+         "words}]",
          "run.yaml:3: key 'table': there is no table 'word'\nhint: did you mean 'words'?"},
-        {"embedding:\n  tables: [{name: words}]\n  features: [{name: item, table: words}, {name: history, table: item}]",
-         "run.yaml:3: key 'table': there is no table 'item'\nhint: the feature 'item' is looked up in the table 'words'"},
-        {"embedding:\n  tables: [{name: items}]", "run.yaml:2: key 'name': no feature uses the table 'items'\nhint: did you mean 'item'?"},
+        {"embedding:\n  tables: [{name: words}]\n  features: [{name: item, table: words}, {name: history, "
+         "table: item}]",
+         "run.yaml:3: key 'table': there is no table 'item'\nhint: the feature 'item' is looked up in the "
+         "table 'words'"},
+        {"embedding:\n  tables: [{name: items}]",
+         "run.yaml:2: key 'name': no feature uses the table 'items'\nhint: did you mean 'item'?"},
         {"embedding:\n  tables:\n    - {name: item, rows: 49}",
-         "run.yaml:3: key 'rows': 49 rows, but the feature 'item' has 50 ids\nhint: leave rows out, and the table gets as many as it needs"},
+         "run.yaml:3: key 'rows': 49 rows, but the feature 'item' has 50 ids\nhint: leave rows out, and the "
+         "table gets as many as it needs"},
         {"embedding:\n  features: [{name: tags, max_sequence_length: 3}]",
-         "run.yaml:2: key 'max_sequence_length': a sequence takes no weights\nhint: drop the feature's weights or its sequence length"},
-        {"embedding:\n  initializer: {kind: uniform, min: 3, max: 1}", "run.yaml:2: key 'initializer': an initializer's min 3 is above its max 1"},
+         "run.yaml:2: key 'max_sequence_length': a sequence takes no weights\nhint: drop the feature's "
+         "weights or its sequence length"},
+        {"embedding:\n  initializer: {kind: uniform, min: 3, max: 1}",
+         "run.yaml:2: key 'initializer': an initializer's min 3 is above its max 1"},
         {"embedding:\n  tables:\n    - {name: user, initializer: {kind: uniform, min: 2, max: 1}}",
          "run.yaml:3: key 'initializer': an initializer's min 2 is above its max 1"},
         {"embedding:\n  optimizer: {kind: sgd, beta1: 0.5}",
-         "run.yaml:2: key 'beta1': the optimizer 'sgd' does not use it\nhint: it belongs to adam, rowwise_adam, adamw, lamb"},
+         "run.yaml:2: key 'beta1': the optimizer 'sgd' does not use it\nhint: it belongs to adam, "
+         "rowwise_adam, adamw, lamb"},
     };
     long before = rk_alloc_live();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -195,9 +231,11 @@ static void test_refused_by_the_schema(void **state) {
     static const struct {
         const char *text, *message;
     } cases[] = {
-        {"embedding:\n  dims: 8", "run.yaml:2: key 'dims': unknown key in 'embedding'\nhint: did you mean 'dim'?"},
+        {"embedding:\n  dims: 8",
+         "run.yaml:2: key 'dims': unknown key in 'embedding'\nhint: did you mean 'dim'?"},
         {"embedding: {dim: 5000}", "run.yaml:1: key 'dim': must be between 1 and 4096, not '5000'"},
-        {"embedding: {combiner: max}", "run.yaml:1: key 'combiner': there is no 'max'\nhint: it is one of mean, sum, sqrtn"},
+        {"embedding: {combiner: max}",
+         "run.yaml:1: key 'combiner': there is no 'max'\nhint: it is one of mean, sum, sqrtn"},
         {"embedding: {tables: [{name: a, l2: -1}]}", "run.yaml:1: key 'l2': must be 0 or more, not '-1'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -217,14 +255,17 @@ static void test_overrides(void **state) {
     OK(rk_yaml_set(&yaml, "embedding.optimizer={kind: sgd, learning_rate: 0.25}"));
     OK(rk_schema_bind(&rk_embedding_schema, &yaml, rk_yaml_get(yaml.root, "embedding"), &section));
     OK(rk_collection_config_make(&section, &yaml, sources, N_SOURCES, vectors, NULL, &plan));
-    assert_true(plan.tables[0].optimizer->kind == RK_OPTIMIZER_SGD && plan.tables[0].optimizer->learning_rate == 0.25 && plan.tables[0].dim == 4);
+    assert_true(plan.tables[0].optimizer->kind == RK_OPTIMIZER_SGD &&
+                plan.tables[0].optimizer->learning_rate == 0.25 && plan.tables[0].dim == 4);
     rk_collection_config_release(&plan);
     rk_schema_release(&rk_embedding_schema, &section);
     OK(rk_yaml_set(&yaml, "embedding.features=[{name: usr}]"));
     OK(rk_schema_bind(&rk_embedding_schema, &yaml, rk_yaml_get(yaml.root, "embedding"), &section));
     rk_status status = rk_collection_config_make(&section, &yaml, sources, N_SOURCES, vectors, NULL, &plan);
     assert_int_equal(status, RK_CONFIG);
-    assert_string_equal(rk_last_error(), "--set: key 'name': there is no categorical feature 'usr'\nhint: did you mean 'user'?");
+    assert_string_equal(
+        rk_last_error(),
+        "--set: key 'name': there is no categorical feature 'usr'\nhint: did you mean 'user'?");
     rk_schema_release(&rk_embedding_schema, &section);
     rk_yaml_release(&yaml);
 }
@@ -240,11 +281,16 @@ static void test_round_trip(void **state) {
     OK(text.status);
     OK(bind(&second, text.data));
     const rk_embedding_section *a = &first.section, *b = &second.section;
-    assert_true(a->dim == b->dim && a->dtype == b->dtype && a->combiner == b->combiner && a->l2 == b->l2 && a->n_tables == b->n_tables);
-    assert_true(isnan(b->tables[1].l2) && isnan(b->tables[1].l2_full) && b->tables[0].l2 == 0 && b->tables[0].l2_full == 0.5);
-    assert_true(b->tables[1].dtype == -1 && b->tables[1].dim == 0 && b->tables[1].initializer.line == 0 && b->tables[1].optimizer.line == 0);
-    assert_true(b->tables[0].initializer.kind == RK_INIT_ZEROS && !b->tables[0].trainable && b->tables[1].trainable);
-    assert_true(b->features[2].combiner == -1 && b->features[1].combiner == RK_COMBINER_SQRTN && !b->features[0].validate_weights_and_indices);
+    assert_true(a->dim == b->dim && a->dtype == b->dtype && a->combiner == b->combiner && a->l2 == b->l2 &&
+                a->n_tables == b->n_tables);
+    assert_true(isnan(b->tables[1].l2) && isnan(b->tables[1].l2_full) && b->tables[0].l2 == 0 &&
+                b->tables[0].l2_full == 0.5);
+    assert_true(b->tables[1].dtype == -1 && b->tables[1].dim == 0 && b->tables[1].initializer.line == 0 &&
+                b->tables[1].optimizer.line == 0);
+    assert_true(b->tables[0].initializer.kind == RK_INIT_ZEROS && !b->tables[0].trainable &&
+                b->tables[1].trainable);
+    assert_true(b->features[2].combiner == -1 && b->features[1].combiner == RK_COMBINER_SQRTN &&
+                !b->features[0].validate_weights_and_indices);
     rk_buffer_release(&text);
     release(&first);
     release(&second);
@@ -261,7 +307,8 @@ static void test_out_of_memory(void **state) {
             rk_collection_config plan = {0};
             rk_embeddings *e = NULL;
             rk_alloc_fail_after(n, sticky);
-            status = rk_collection_config_make(&s.section, &s.yaml, sources, N_SOURCES, (rk_embedding_wants){true, true, NAN, NAN, NULL}, NULL, &plan);
+            status = rk_collection_config_make(&s.section, &s.yaml, sources, N_SOURCES,
+                                               (rk_embedding_wants){true, true, NAN, NAN, NULL}, NULL, &plan);
             if (status == RK_OK) status = rk_collection_config_create(&plan, 1, sticky, &e);
             rk_alloc_fail_after(0, false);
             rk_embeddings_free(e);
@@ -293,10 +340,13 @@ static void test_thousands(void **state) {
     OK(bind(&s, text.data));
     rk_collection_config plan;
     double begin = rk_clock_seconds();
-    OK(rk_collection_config_make(&s.section, &s.yaml, many, MANY, (rk_embedding_wants){true, true, NAN, NAN, NULL}, NULL, &plan));
+    OK(rk_collection_config_make(&s.section, &s.yaml, many, MANY,
+                                 (rk_embedding_wants){true, true, NAN, NAN, NULL}, NULL, &plan));
     assert_true(rk_clock_seconds() - begin < 10);
     assert_true(plan.n_tables == 2 * MANY && plan.n_features == 2 * MANY);
-    for (int i = 0; i < MANY; i++) assert_true(plan.tables[i].dim == 1 + i % 2 && plan.features[i].combiner == (i % 3 ? RK_COMBINER_SUM : RK_COMBINER_MEAN));
+    for (int i = 0; i < MANY; i++)
+        assert_true(plan.tables[i].dim == 1 + i % 2 &&
+                    plan.features[i].combiner == (i % 3 ? RK_COMBINER_SUM : RK_COMBINER_MEAN));
     rk_collection_config_release(&plan);
     rk_buffer_release(&text);
     release(&s);
@@ -304,10 +354,11 @@ static void test_thousands(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_said),  cmocka_unit_test(test_everything_said), cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_shared_tables), cmocka_unit_test(test_refused),         cmocka_unit_test(test_refused_by_the_schema),
-        cmocka_unit_test(test_overrides),     cmocka_unit_test(test_round_trip),      cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_thousands),
+        cmocka_unit_test(test_nothing_said),  cmocka_unit_test(test_everything_said),
+        cmocka_unit_test(test_linear),        cmocka_unit_test(test_shared_tables),
+        cmocka_unit_test(test_refused),       cmocka_unit_test(test_refused_by_the_schema),
+        cmocka_unit_test(test_overrides),     cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_thousands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

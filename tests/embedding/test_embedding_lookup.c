@@ -15,8 +15,11 @@ static void assert_lookup(rk_embeddings *e, const drawn *b) {
             const float *got = b->out[f] + s * b->activations[f].stride;
             look_up_by_definition(b, f, s, rows, expected);
             for (int k = 0; k < width_of(f); k++)
-                if (!(fabs(got[k] - expected[k]) <= 1e-5)) fail_msg("%s, sample %d, column %d: %g, not %g", sorts[f].name, (int)s, k, got[k], expected[k]);
-            for (int64_t k = width_of(f); k < b->activations[f].stride; k++) assert_true(got[k] == 42.0f); /* the gap is not ours */
+                if (!(fabs(got[k] - expected[k]) <= 1e-5))
+                    fail_msg("%s, sample %d, column %d: %g, not %g", sorts[f].name, (int)s, k, got[k],
+                             expected[k]);
+            for (int64_t k = width_of(f); k < b->activations[f].stride; k++)
+                assert_true(got[k] == 42.0f); /* the gap is not ours */
         }
     }
 }
@@ -74,7 +77,9 @@ static void test_sizes(void **state) {
     uint64_t bytes = 0;
     for (int t = 0; t < N_TABLES; t++) {
         uint64_t rows = (uint64_t)table_rows[t] * (uint64_t)table_dims[t] * 4;
-        uint64_t expected = t == N_TABLES - 1 ? rows : 2 * rows; /* adagrad's slot beside each value; none beside frozen ones */
+        uint64_t expected = t == N_TABLES - 1
+                                ? rows
+                                : 2 * rows; /* adagrad's slot beside each value; none beside frozen ones */
         assert_int_equal(rk_embeddings_table_bytes(e, t), expected);
         assert_string_equal(rk_embeddings_table(e, t)->name, table_names[t]);
         bytes += expected;
@@ -144,11 +149,14 @@ static rk_embeddings *checked;
 static void assert_refused(rk_status status, const char *message) {
     for (int peek = 0; peek < 2; peek++) {
         paint(&batch, 42);
-        assert_int_equal((peek ? rk_embeddings_peek : rk_embeddings_lookup)(checked, batch.n, batch.ids, batch.activations), status);
+        assert_int_equal((peek ? rk_embeddings_peek : rk_embeddings_lookup)(checked, batch.n, batch.ids,
+                                                                            batch.activations),
+                         status);
         assert_string_equal(rk_last_error(), message);
         if (!peek) assert_true(is_painted(&batch, 42));
     }
-    FAILS(rk_embeddings_apply_gradients(checked, batch.activations), RK_INVALID_ARGUMENT, "apply_gradients needs a lookup before it");
+    FAILS(rk_embeddings_apply_gradients(checked, batch.activations), RK_INVALID_ARGUMENT,
+          "apply_gradients needs a lookup before it");
 }
 
 static void test_refused_batches(void **state) {
@@ -157,16 +165,21 @@ static void test_refused_batches(void **state) {
     draw(&batch, 8, 40);
     batch.values[0][17] = 300;
     assert_refused(RK_BAD_DATA,
-                   "feature 'user': sample 17: id 300 is beyond the last row 299 of table 'user'\nhint: give the table more rows, or hash the feature");
-    batch.values[6][5] = INT64_MAX; /* two features are wrong: the first is named, whatever thread finds what first */
+                   "feature 'user': sample 17: id 300 is beyond the last row 299 of table 'user'\nhint: give "
+                   "the table more rows, or hash the feature");
+    batch.values[6][5] =
+        INT64_MAX; /* two features are wrong: the first is named, whatever thread finds what first */
     for (int threads = 1; threads < 5; threads++) {
         OK(rk_parallel_set_threads(threads));
         assert_refused(RK_BAD_DATA,
-                       "feature 'user': sample 17: id 300 is beyond the last row 299 of table 'user'\nhint: give the table more rows, or hash the feature");
+                       "feature 'user': sample 17: id 300 is beyond the last row 299 of table 'user'\nhint: "
+                       "give the table more rows, or hash the feature");
     }
     batch.values[0][17] = 299;
-    assert_refused(RK_BAD_DATA, "feature 'still': sample 2: id 9223372036854775807 is beyond the last row 19 of table 'still'\n"
-                                "hint: give the table more rows, or hash the feature");
+    assert_refused(
+        RK_BAD_DATA,
+        "feature 'still': sample 2: id 9223372036854775807 is beyond the last row 19 of table 'still'\n"
+        "hint: give the table more rows, or hash the feature");
     batch.values[6][5] = 19;
 
     static const float wrong[] = {NAN, INFINITY, -INFINITY};
@@ -198,9 +211,12 @@ static void test_refused_batches(void **state) {
     assert_refused(RK_INVALID_ARGUMENT, "feature 'item' has no ids");
     draw(&batch, 8, 40);
     batch.activations[5].stride = 19;
-    assert_refused(RK_INVALID_ARGUMENT, "feature 'more tags': its activations need memory and a stride of at least 20");
-    FAILS(rk_embeddings_lookup(checked, -1, batch.ids, batch.activations), RK_INVALID_ARGUMENT, "a lookup of -1 samples");
-    FAILS(rk_embeddings_lookup(checked, 1, NULL, batch.activations), RK_INVALID_ARGUMENT, "a lookup needs ids");
+    assert_refused(RK_INVALID_ARGUMENT,
+                   "feature 'more tags': its activations need memory and a stride of at least 20");
+    FAILS(rk_embeddings_lookup(checked, -1, batch.ids, batch.activations), RK_INVALID_ARGUMENT,
+          "a lookup of -1 samples");
+    FAILS(rk_embeddings_lookup(checked, 1, NULL, batch.activations), RK_INVALID_ARGUMENT,
+          "a lookup needs ids");
     draw(&batch, 8, 40); /* after all that, the collection still works */
     paint(&batch, 42);
     OK(rk_embeddings_lookup(checked, batch.n, batch.ids, batch.activations));
@@ -254,10 +270,12 @@ static void test_without_validation(void **state) {
             assert_true(out[0] == 2 && out[3] == 1); /* -1 + 2 */
         } else {
             FAILS(rk_embeddings_lookup(e, 2, &in, &to), RK_BAD_DATA,
-                  "feature 'f': sample 1: the weight -1 of id 3 is not above 0\nhint: with validation, such ids are dropped");
+                  "feature 'f': sample 1: the weight -1 of id 3 is not above 0\nhint: with validation, such "
+                  "ids are dropped");
         }
         ids[1] = -7;
-        FAILS(rk_embeddings_lookup(e, 2, &in, &to), RK_BAD_DATA, "feature 'f': sample 0: id -7 is negative\nhint: with validation, negative ids are dropped");
+        FAILS(rk_embeddings_lookup(e, 2, &in, &to), RK_BAD_DATA,
+              "feature 'f': sample 0: id -7 is negative\nhint: with validation, negative ids are dropped");
         ids[1] = 2;
         in.weights = NULL;
         OK(rk_embeddings_lookup(e, 2, &in, &to));
@@ -265,7 +283,8 @@ static void test_without_validation(void **state) {
     }
 }
 
-/* Denominators of zero, by empty bags or by weights that cancel, give zeros and never NaN, forward and backward. */
+/* Denominators of zero, by empty bags or by weights that cancel, give zeros and never NaN, forward and
+ * backward. */
 static void test_zero_denominators(void **state) {
     (void)state;
     rk_table_config table = RK_TABLE_CONFIG_INIT;
@@ -294,10 +313,15 @@ static void test_zero_denominators(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_sort_of_feature), cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_sizes),                 cmocka_unit_test(test_peek_leaves_no_trace),
-        cmocka_unit_test(test_no_samples),            cmocka_unit_test(test_refused_batches), cmocka_unit_test(test_peek_of_what_is_cut_off),
-        cmocka_unit_test(test_without_validation),    cmocka_unit_test(test_zero_denominators),
+        cmocka_unit_test(test_every_sort_of_feature),
+        cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_peek_leaves_no_trace),
+        cmocka_unit_test(test_no_samples),
+        cmocka_unit_test(test_refused_batches),
+        cmocka_unit_test(test_peek_of_what_is_cut_off),
+        cmocka_unit_test(test_without_validation),
+        cmocka_unit_test(test_zero_denominators),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

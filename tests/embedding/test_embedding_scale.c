@@ -29,7 +29,8 @@ static void test_thousands_of_tables(void **state) {
         tables[i].initializer.kind = RK_INIT_ZEROS;
     }
     for (int i = 0; i < MANY; i++) { /* the first thousand features share a table */
-        features[i] = (rk_feature_config){sizeof *features, names[i], names[i < 1000 ? 0 : i], RK_COMBINER_SUM, 0, false, false};
+        features[i] = (rk_feature_config){
+            sizeof *features, names[i], names[i < 1000 ? 0 : i], RK_COMBINER_SUM, 0, false, false};
         values[i][0] = i % 3;
         values[i][1] = 1;
         ids[i] = (rk_ids){NULL, 1, values[i], NULL};
@@ -49,12 +50,15 @@ static void test_thousands_of_tables(void **state) {
             for (int k = 0; k < 4; k++) out[i][k] = (float)(i + k + 1);
         OK(rk_embeddings_apply_gradients(e, activations));
     }
-    assert_true(rk_clock_seconds() - begin < 20); /* scans of all names for each name would take minutes under a sanitizer */
+    assert_true(rk_clock_seconds() - begin <
+                20); /* scans of all names for each name would take minutes under a sanitizer */
     float rows[3][2];
     for (int i = 1000; i < MANY; i += 97) {
         OK(rk_embeddings_read_rows(e, names[i], 0, 3, rows[0]));
         for (int r = 0; r < 3; r++)
-            for (int k = 0; k < 2; k++) assert_true(rows[r][k] == -3.0f * (float)((r == i % 3 ? i + k + 1 : 0) + (r == 1 ? i + k + 3 : 0)));
+            for (int k = 0; k < 2; k++)
+                assert_true(rows[r][k] ==
+                            -3.0f * (float)((r == i % 3 ? i + k + 1 : 0) + (r == 1 ? i + k + 3 : 0)));
     }
     OK(rk_embeddings_read_rows(e, names[0], 0, 3, rows[0]));
     double expected[3][2] = {{0}};
@@ -68,8 +72,9 @@ static void test_thousands_of_tables(void **state) {
     rk_embeddings_free(e);
 }
 
-/* A feature that most uses are of, most of them of one row and its neighbours, beside short ones: tables that are dealt out by many threads and by one, parts that a thread has no
- * room to sort in. Sums of whole numbers, so exact. */
+/* A feature that most uses are of, most of them of one row and its neighbours, beside short ones: tables that
+ * are dealt out by many threads and by one, parts that a thread has no room to sort in. Sums of whole
+ * numbers, so exact. */
 static void test_hot_rows(void **state) {
     (void)state;
     enum { SHORT = 30, N = 3000, LONG_IDS = 40, ROWS = 20000 };
@@ -89,7 +94,8 @@ static void test_hot_rows(void **state) {
         tables[i].n_rows = ROWS;
         tables[i].dim = 1;
         tables[i].initializer.kind = RK_INIT_ZEROS;
-        features[i] = (rk_feature_config){sizeof *features, names[i], names[i], RK_COMBINER_SUM, 0, false, false};
+        features[i] =
+            (rk_feature_config){sizeof *features, names[i], names[i], RK_COMBINER_SUM, 0, false, false};
         ids[i] = i == SHORT ? (rk_ids){NULL, LONG_IDS, many, NULL} : (rk_ids){NULL, 1, few[i], NULL};
         activations[i] = (rk_activation){out[i], 1, NULL};
     }
@@ -100,13 +106,15 @@ static void test_hot_rows(void **state) {
     rk_embeddings *e;
     OK(rk_embeddings_create(&config, &e));
     for (int step = 0; step < 2; step++) {
-        for (int i = 0; i < N * LONG_IDS; i++) many[i] = i % 3 ? 7 + (int64_t)rk_rng_below(&rng, 5) : (int64_t)rk_rng_below(&rng, ROWS);
+        for (int i = 0; i < N * LONG_IDS; i++)
+            many[i] = i % 3 ? 7 + (int64_t)rk_rng_below(&rng, 5) : (int64_t)rk_rng_below(&rng, ROWS);
         for (int i = 0; i < SHORT * N; i++) few[i / N][i % N] = (int64_t)rk_rng_below(&rng, ROWS);
         OK(rk_embeddings_lookup(e, N, ids, activations));
         for (int i = 0; i <= SHORT; i++)
             for (int s = 0; s < N; s++) {
                 out[i][s] = (float)((s + i) % 5 - 1);
-                for (int k = 0; k < ids[i].ids_per_sample; k++) expected[i][ids[i].ids[s * ids[i].ids_per_sample + k]] -= out[i][s];
+                for (int k = 0; k < ids[i].ids_per_sample; k++)
+                    expected[i][ids[i].ids[s * ids[i].ids_per_sample + k]] -= out[i][s];
             }
         OK(rk_embeddings_apply_gradients(e, activations));
     }
@@ -117,7 +125,8 @@ static void test_hot_rows(void **state) {
     rk_embeddings_free(e);
 }
 
-/* Zero rows are pages that are not there until they are used, so a table of five billion takes next to nothing. */
+/* Zero rows are pages that are not there until they are used, so a table of five billion takes next to
+ * nothing. */
 static void test_rows_beyond_32_bits(void **state) {
     (void)state;
     rk_table_config table = RK_TABLE_CONFIG_INIT;
@@ -150,7 +159,8 @@ static void test_rows_beyond_32_bits(void **state) {
         OK(rk_embeddings_read_rows(e, "wide", expected[i].row, 1, &row));
         assert_true(row == expected[i].value);
     }
-    assert_int_equal(rk_embeddings_lookup(e, 1, &(rk_ids){NULL, 1, &(int64_t){5000000000}, NULL}, &to), RK_BAD_DATA);
+    assert_int_equal(rk_embeddings_lookup(e, 1, &(rk_ids){NULL, 1, &(int64_t){5000000000}, NULL}, &to),
+                     RK_BAD_DATA);
     rk_embeddings_free(e);
 }
 
@@ -185,8 +195,10 @@ static void test_what_create_refuses(void **state) {
     REFUSED(tables[1].dim = 4097, "table 'u': dim 4097; must be 1 to 4096");
     REFUSED(tables[1].n_rows = INT64_MAX, "table 'u' is too large for an address space");
     REFUSED(tables[1].dtype = RK_DTYPE_COUNT, "table 'u': there is no dtype number 3");
-    REFUSED(tables[2].initializer.stddev = -1, "table 'v': an initializer's stddev must be 0 or more, not -1");
-    REFUSED(tables[2].optimizer = &wrong, "table 'v': learning_rate must be a finite number of 0 or more, not -1");
+    REFUSED(tables[2].initializer.stddev = -1,
+            "table 'v': an initializer's stddev must be 0 or more, not -1");
+    REFUSED(tables[2].optimizer = &wrong,
+            "table 'v': learning_rate must be a finite number of 0 or more, not -1");
     REFUSED(config.optimizer = &wrong, "learning_rate must be a finite number of 0 or more, not -1");
     REFUSED(tables[2].name = "t", "two tables are named 't'");
     REFUSED(features[0].name = NULL, "a feature needs a name");
@@ -195,11 +207,13 @@ static void test_what_create_refuses(void **state) {
     REFUSED(features[0].table = NULL, "feature 'f': there is no table ''");
     REFUSED(features[0].combiner = RK_COMBINER_COUNT, "feature 'f': there is no combiner number 3");
     REFUSED(features[0].max_sequence_length = -1, "feature 'f': max_sequence_length -1 is negative");
-    REFUSED(features[0].max_sequence_length = INT32_MAX, "feature 'f': max_sequence_length 2147483647 times dim 2 is too much");
+    REFUSED(features[0].max_sequence_length = INT32_MAX,
+            "feature 'f': max_sequence_length 2147483647 times dim 2 is too much");
     REFUSED(config.n_tables = -1, "the embeddings' config is missing or incomplete");
     REFUSED(config.features = NULL, "the embeddings' config is missing or incomplete");
 #undef REFUSED
-    FAILS(rk_embeddings_create(NULL, &e), RK_INVALID_ARGUMENT, "the embeddings' config is missing or incomplete");
+    FAILS(rk_embeddings_create(NULL, &e), RK_INVALID_ARGUMENT,
+          "the embeddings' config is missing or incomplete");
 }
 
 static void test_rows_by_range(void **state) {
@@ -218,18 +232,20 @@ static void test_rows_by_range(void **state) {
     assert_memory_equal(all + 12, some, 8 * sizeof(float));
     assert_memory_equal(all + 14, written, sizeof written);
     OK(rk_embeddings_read_rows(e, "t", 10, 0, some));
-    FAILS(rk_embeddings_read_rows(e, "t", 9, 2, some), RK_INVALID_ARGUMENT, "table 't' has 10 rows; 2 from row 9 were asked for");
-    FAILS(rk_embeddings_write_rows(e, "t", -1, 2, some), RK_INVALID_ARGUMENT, "table 't' has 10 rows; 2 from row -1 were asked for");
-    FAILS(rk_embeddings_read_rows(e, "t", 0, -1, some), RK_INVALID_ARGUMENT, "table 't' has 10 rows; -1 from row 0 were asked for");
+    FAILS(rk_embeddings_read_rows(e, "t", 9, 2, some), RK_INVALID_ARGUMENT,
+          "table 't' has 10 rows; 2 from row 9 were asked for");
+    FAILS(rk_embeddings_write_rows(e, "t", -1, 2, some), RK_INVALID_ARGUMENT,
+          "table 't' has 10 rows; 2 from row -1 were asked for");
+    FAILS(rk_embeddings_read_rows(e, "t", 0, -1, some), RK_INVALID_ARGUMENT,
+          "table 't' has 10 rows; -1 from row 0 were asked for");
     FAILS(rk_embeddings_read_rows(e, "x", 0, 1, some), RK_NOT_FOUND, "there is no table 'x'");
     rk_embeddings_free(e);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_thousands_of_tables),
-        cmocka_unit_test(test_hot_rows), cmocka_unit_test(test_rows_beyond_32_bits),
-        cmocka_unit_test(test_what_create_refuses),
+        cmocka_unit_test(test_thousands_of_tables), cmocka_unit_test(test_hot_rows),
+        cmocka_unit_test(test_rows_beyond_32_bits), cmocka_unit_test(test_what_create_refuses),
         cmocka_unit_test(test_rows_by_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

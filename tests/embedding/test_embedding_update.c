@@ -1,4 +1,5 @@
-/* Updates against a dense reference in double precision: every optimizer, regularization, clipping, schedules. */
+/* Updates against a dense reference in double precision: every optimizer, regularization, clipping,
+ * schedules. */
 #include "embedding_fixture.h"
 
 static drawn batch;
@@ -19,12 +20,14 @@ static double mean_square(const double *x, int n) {
     return sum / n;
 }
 
-static void update_by_definition(const rk_optimizer *o, double rate, int64_t step, double *w, double *a, double *b, double *g, int n) {
+static void update_by_definition(const rk_optimizer *o, double rate, int64_t step, double *w, double *a,
+                                 double *b, double *g, int n) {
     clip(g, n, o->clip_gradient_min, o->clip_gradient_max);
     bool inside = o->kind == RK_OPTIMIZER_LAMB || o->kind == RK_OPTIMIZER_LARS;
     double decay = inside ? 0 : o->weight_decay * (o->weight_decay_by_learning_rate ? rate : 1);
     for (int k = 0; k < n; k++) w[k] -= decay * w[k];
-    double m_scale = o->bias_correction ? 1 / (1 - pow(o->beta1, (double)step + 1)) : 1, v_scale = o->bias_correction ? 1 / (1 - pow(o->beta2, (double)step + 1)) : 1;
+    double m_scale = o->bias_correction ? 1 / (1 - pow(o->beta1, (double)step + 1)) : 1,
+           v_scale = o->bias_correction ? 1 / (1 - pow(o->beta2, (double)step + 1)) : 1;
     double square = mean_square(g, n), norm = sqrt(n * mean_square(w, n)), steps[MAX_TABLE_DIM], trust;
     switch (o->kind) {
         case RK_OPTIMIZER_SGD:
@@ -53,9 +56,11 @@ static void update_by_definition(const rk_optimizer *o, double rate, int64_t ste
             if (o->kind == RK_OPTIMIZER_ROWWISE_ADAM) b[0] = o->beta2 * b[0] + (1 - o->beta2) * square;
             for (int k = 0; k < n; k++) {
                 a[k] = o->beta1 * a[k] + (1 - o->beta1) * g[k];
-                if (o->kind != RK_OPTIMIZER_ROWWISE_ADAM) b[k] = o->beta2 * b[k] + (1 - o->beta2) * g[k] * g[k];
+                if (o->kind != RK_OPTIMIZER_ROWWISE_ADAM)
+                    b[k] = o->beta2 * b[k] + (1 - o->beta2) * g[k] * g[k];
                 double v = v_scale * b[o->kind == RK_OPTIMIZER_ROWWISE_ADAM ? 0 : k];
-                steps[k] = m_scale * a[k] / (o->sum_inside_sqrt ? sqrt(v + o->epsilon * o->epsilon) : sqrt(v) + o->epsilon);
+                steps[k] = m_scale * a[k] /
+                           (o->sum_inside_sqrt ? sqrt(v + o->epsilon * o->epsilon) : sqrt(v) + o->epsilon);
                 if (inside) steps[k] += o->weight_decay * w[k];
             }
             trust = inside && norm > 0 ? norm / sqrt(n * mean_square(steps, n)) : 1;
@@ -63,10 +68,13 @@ static void update_by_definition(const rk_optimizer *o, double rate, int64_t ste
             break;
         case RK_OPTIMIZER_FTRL:
             for (int k = 0; k < n; k++) {
-                double before = pow(a[k], -o->learning_rate_power), after = pow(a[k] + g[k] * g[k], -o->learning_rate_power);
+                double before = pow(a[k], -o->learning_rate_power),
+                       after = pow(a[k] + g[k] * g[k], -o->learning_rate_power);
                 a[k] += g[k] * g[k];
                 b[k] += g[k] - (after - before) / rate * w[k];
-                w[k] = fabs(b[k]) <= o->l1 ? 0 : (copysign(o->l1, b[k]) - b[k]) / ((after + o->beta) / rate + 2 * o->l2);
+                w[k] = fabs(b[k]) <= o->l1
+                           ? 0
+                           : (copysign(o->l1, b[k]) - b[k]) / ((after + o->beta) / rate + 2 * o->l2);
             }
             break;
         case RK_OPTIMIZER_ADAGRAD_MOMENTUM:
@@ -78,13 +86,16 @@ static void update_by_definition(const rk_optimizer *o, double rate, int64_t ste
             }
             break;
         case RK_OPTIMIZER_LARS:
-            trust = norm > 0 && square > 0 ? o->trust_coefficient * norm / (sqrt(n * square) + o->weight_decay * norm + o->epsilon) : 1;
+            trust = norm > 0 && square > 0 ? o->trust_coefficient * norm /
+                                                 (sqrt(n * square) + o->weight_decay * norm + o->epsilon)
+                                           : 1;
             for (int k = 0; k < n; k++) {
                 a[k] = o->momentum * a[k] + rate * trust * (g[k] + o->weight_decay * w[k]);
                 w[k] -= a[k];
             }
             break;
-        case RK_OPTIMIZER_COUNT: break;
+        case RK_OPTIMIZER_COUNT:
+            break;
     }
     clip(w, n, o->clip_weight_min, o->clip_weight_max);
 }
@@ -92,8 +103,8 @@ static void update_by_definition(const rk_optimizer *o, double rate, int64_t ste
 static void reference_init(reference *r, rk_embeddings *e, int t) {
     static float rows[MAX_ROWS * MAX_TABLE_DIM];
     const rk_optimizer *o = rk_embeddings_table_optimizer(e, t);
-    bool accumulates = o->kind == RK_OPTIMIZER_ADAGRAD || o->kind == RK_OPTIMIZER_ROWWISE_ADAGRAD || o->kind == RK_OPTIMIZER_FTRL ||
-                       o->kind == RK_OPTIMIZER_ADAGRAD_MOMENTUM;
+    bool accumulates = o->kind == RK_OPTIMIZER_ADAGRAD || o->kind == RK_OPTIMIZER_ROWWISE_ADAGRAD ||
+                       o->kind == RK_OPTIMIZER_FTRL || o->kind == RK_OPTIMIZER_ADAGRAD_MOMENTUM;
     OK(rk_embeddings_read_rows(e, table_names[t], 0, table_rows[t], rows));
     memset(r, 0, sizeof *r);
     for (int64_t i = 0; i < table_rows[t] * table_dims[t]; i++) {
@@ -102,7 +113,8 @@ static void reference_init(reference *r, rk_embeddings *e, int t) {
     }
 }
 
-static void reference_step(reference *r, const rk_optimizer *o, int t, double factor, double l2, double l2_full) {
+static void reference_step(reference *r, const rk_optimizer *o, int t, double factor, double l2,
+                           double l2_full) {
     static double sums[MAX_ROWS * MAX_TABLE_DIM];
     static bool touched[MAX_ROWS];
     sum_by_definition(&batch, t, sums, touched);
@@ -118,7 +130,8 @@ static void reference_step(reference *r, const rk_optimizer *o, int t, double fa
 }
 
 /* Several steps of a collection beside the reference. */
-static void assert_trains_alike(const rk_optimizer *o, double l2, double l2_full, double factor, double tolerance) {
+static void assert_trains_alike(const rk_optimizer *o, double l2, double l2_full, double factor,
+                                double tolerance) {
     static reference references[N_TABLES];
     rk_embeddings *e = make_usual(o, RK_F32);
     OK(rk_embeddings_scale_learning_rate(e, factor));
@@ -138,7 +151,8 @@ static void assert_trains_alike(const rk_optimizer *o, double l2, double l2_full
         OK(rk_embeddings_read_rows(e, table_names[t], 0, table_rows[t], rows));
         for (int64_t i = 0; i < table_rows[t] * table_dims[t]; i++)
             if (!(fabs(rows[i] - references[t].w[i]) <= tolerance * (1 + fabs(references[t].w[i]))))
-                fail_msg("%s, table %s, value %d: %g, not %g", rk_optimizer_name(o->kind), table_names[t], (int)i, rows[i], references[t].w[i]);
+                fail_msg("%s, table %s, value %d: %g, not %g", rk_optimizer_name(o->kind), table_names[t],
+                         (int)i, rows[i], references[t].w[i]);
     }
     rk_embeddings_free(e);
 }
@@ -197,7 +211,8 @@ static void test_schedules(void **state) {
     }
 }
 
-/* l2 touches the rows of the batch; l2_full moves every row's weights and slots, as a dense optimizer would. */
+/* l2 touches the rows of the batch; l2_full moves every row's weights and slots, as a dense optimizer
+ * would. */
 static void test_l2(void **state) {
     (void)state;
     for (int kind = 0; kind < RK_OPTIMIZER_COUNT; kind++) {
@@ -214,14 +229,17 @@ static void test_l2_mistakes(void **state) {
     FAILS(rk_embeddings_set_l2(e, "usr", 0, 0), RK_NOT_FOUND, "there is no table 'usr'");
     static const double wrong[] = {-1, NAN, INFINITY};
     for (int i = 0; i < 3; i++) {
-        FAILS(rk_embeddings_set_l2(e, "user", wrong[i], 0), RK_INVALID_ARGUMENT, "table 'user': l2 and l2_full must be finite numbers of 0 or more");
-        FAILS(rk_embeddings_set_l2(e, "user", 0, wrong[i]), RK_INVALID_ARGUMENT, "table 'user': l2 and l2_full must be finite numbers of 0 or more");
+        FAILS(rk_embeddings_set_l2(e, "user", wrong[i], 0), RK_INVALID_ARGUMENT,
+              "table 'user': l2 and l2_full must be finite numbers of 0 or more");
+        FAILS(rk_embeddings_set_l2(e, "user", 0, wrong[i]), RK_INVALID_ARGUMENT,
+              "table 'user': l2 and l2_full must be finite numbers of 0 or more");
         assert_int_equal(rk_embeddings_scale_learning_rate(e, wrong[i]), RK_INVALID_ARGUMENT);
     }
     rk_embeddings_free(e);
 }
 
-/* An id that is missing must not shift the gradients of those after it: each sample's gradient reaches its own row. */
+/* An id that is missing must not shift the gradients of those after it: each sample's gradient reaches its
+ * own row. */
 static void test_missing_ids_shift_nothing(void **state) {
     (void)state;
     enum { N = 400 };
@@ -235,7 +253,8 @@ static void test_missing_ids_shift_nothing(void **state) {
     for (int length = 0; length < 2; length++)
         for (int combiner = 0; combiner < RK_COMBINER_COUNT; combiner++)
             for (int weighted = 0; weighted < 2 - length; weighted++) {
-                rk_feature_config feature = {sizeof feature, "f", "t", (rk_combiner)combiner, length, false, false};
+                rk_feature_config feature = {sizeof feature, "f",   "t",  (rk_combiner)combiner,
+                                             length,         false, false};
                 rk_embeddings_config config = {sizeof config, 1, &table, 1, &feature, 1, &sgd};
                 rk_embeddings *e;
                 OK(rk_embeddings_create(&config, &e));
@@ -252,7 +271,8 @@ static void test_missing_ids_shift_nothing(void **state) {
                 OK(rk_embeddings_read_rows(e, "t", 0, N, rows));
                 for (int s = 0; s < N; s++) {
                     bool counts = s % 7 != 3 && !(weighted && s % 5 == 4);
-                    for (int k = 0; k < 2; k++) assert_true(rows[2 * (N - 1 - s) + k] == (counts ? -(float)(2 * s + k + 1) : 0));
+                    for (int k = 0; k < 2; k++)
+                        assert_true(rows[2 * (N - 1 - s) + k] == (counts ? -(float)(2 * s + k + 1) : 0));
                 }
                 rk_embeddings_free(e);
             }
@@ -270,7 +290,8 @@ static void test_duplicates_make_one_step(void **state) {
     o.learning_rate = 1;
     o.initial_accumulator = 0.25;
     o.epsilon = 0;
-    rk_feature_config features[2] = {{sizeof *features, "a", "t", RK_COMBINER_SUM, 0, false, false}, {sizeof *features, "b", "t", RK_COMBINER_SUM, 2, false, false}};
+    rk_feature_config features[2] = {{sizeof *features, "a", "t", RK_COMBINER_SUM, 0, false, false},
+                                     {sizeof *features, "b", "t", RK_COMBINER_SUM, 2, false, false}};
     rk_embeddings_config config = {sizeof config, 1, &table, 1, features, 2, &o};
     rk_embeddings *e;
     OK(rk_embeddings_create(&config, &e));
@@ -286,11 +307,13 @@ static void test_duplicates_make_one_step(void **state) {
     OK(rk_embeddings_read_rows(e, "t", 0, 3, rows));
     float sum = 1 + 1 + 10 + 100 + 300 + 400;
     assert_true(fabsf(rows[1] + sum / sqrtf(0.25f + sum * sum)) < 1e-6f);
-    assert_true(fabsf(rows[0] + 10 / sqrtf(0.25f + 100)) < 1e-6f && fabsf(rows[2] + 200 / sqrtf(0.25f + 40000)) < 1e-6f);
+    assert_true(fabsf(rows[0] + 10 / sqrtf(0.25f + 100)) < 1e-6f &&
+                fabsf(rows[2] + 200 / sqrtf(0.25f + 40000)) < 1e-6f);
     rk_embeddings_free(e);
 }
 
-/* Steps smaller than a 16-bit row can tell are not lost: rounding is right on the average, and never beyond the next value. */
+/* Steps smaller than a 16-bit row can tell are not lost: rounding is right on the average, and never beyond
+ * the next value. */
 static void test_half_rows(void **state) {
     (void)state;
     enum { ROWS = 4000, STEPS = 10 };
@@ -310,7 +333,8 @@ static void test_half_rows(void **state) {
         assert_int_equal(rk_embeddings_bytes(e), ROWS * 3 * 2);
         static int64_t ids[ROWS];
         static float values[3 * ROWS], rows[3 * ROWS];
-        double next = dtype == RK_BF16 ? 0x1p-7 : 0x1p-10, small = next / 16; /* above 1, and a step too small to be seen */
+        double next = dtype == RK_BF16 ? 0x1p-7 : 0x1p-10,
+               small = next / 16; /* above 1, and a step too small to be seen */
         for (int i = 0; i < ROWS; i++) ids[i] = i;
         rk_activation to = {values, 3, NULL};
         for (int step = 0; step < STEPS; step++) {
@@ -329,7 +353,8 @@ static void test_half_rows(void **state) {
         }
         assert_true(fabs(mean / (STEPS * small) - 1) < 0.03);
         assert_true(equal_neighbours < 0.7 * 3 * ROWS); /* rows and columns are rounded apart */
-        OK(rk_embeddings_write_rows(e, "t", 0, ROWS, rows)); /* values that the dtype has are kept as they are */
+        OK(rk_embeddings_write_rows(e, "t", 0, ROWS,
+                                    rows)); /* values that the dtype has are kept as they are */
         OK(rk_embeddings_read_rows(e, "t", 0, ROWS, values));
         assert_memory_equal(rows, values, sizeof rows);
         rk_embeddings_free(e);
@@ -348,23 +373,27 @@ static void test_not_finite(void **state) {
             OK(rk_embeddings_lookup(e, batch.n, batch.ids, batch.activations));
             draw_gradients(&batch, 5);
             for (int64_t s = 0; s < batch.n && batch.activations[f].stride > width_of(f); s++)
-                batch.out[f][s * batch.activations[f].stride + width_of(f)] = NAN; /* the gap is nobody's gradient */
+                batch.out[f][s * batch.activations[f].stride + width_of(f)] =
+                    NAN; /* the gap is nobody's gradient */
             batch.out[f][650 * batch.activations[f].stride + width_of(f) - 1] = wrong[i];
             if (sorts[f].table == N_TABLES - 1) continue; /* a frozen table's gradients are not looked at */
             char message[200];
-            snprintf(message, sizeof message, "feature '%s': sample 650: the gradient is not a finite number", sorts[f].name);
+            snprintf(message, sizeof message, "feature '%s': sample 650: the gradient is not a finite number",
+                     sorts[f].name);
             FAILS(rk_embeddings_apply_gradients(e, batch.activations), RK_NOT_FINITE, message);
             assert_same_state(e, untouched, true);
         }
     draw_gradients(&batch, 5); /* set right, the same lookup can still be applied, once */
     batch.activations[6].data = NULL;
     OK(rk_embeddings_apply_gradients(e, batch.activations));
-    FAILS(rk_embeddings_apply_gradients(e, batch.activations), RK_INVALID_ARGUMENT, "apply_gradients needs a lookup before it");
+    FAILS(rk_embeddings_apply_gradients(e, batch.activations), RK_INVALID_ARGUMENT,
+          "apply_gradients needs a lookup before it");
     assert_same_state(e, untouched, false);
     draw(&batch, 5, 7);
     OK(rk_embeddings_lookup(e, batch.n, batch.ids, batch.activations));
     batch.activations[1].stride = 4;
-    FAILS(rk_embeddings_apply_gradients(e, batch.activations), RK_INVALID_ARGUMENT, "feature 'item': its gradients need memory and a stride of at least 5");
+    FAILS(rk_embeddings_apply_gradients(e, batch.activations), RK_INVALID_ARGUMENT,
+          "feature 'item': its gradients need memory and a stride of at least 5");
     FAILS(rk_embeddings_apply_gradients(e, NULL), RK_INVALID_ARGUMENT, "apply_gradients needs gradients");
     rk_embeddings_free(e);
     rk_embeddings_free(untouched);
@@ -386,7 +415,8 @@ static void test_not_finite_side_by_side(void **state) {
     static float values[N * WIDTH];
     static int64_t rows[N];
     for (int f = 0, at = 0; f < 4; at += widths[f++]) {
-        features[f] = (rk_feature_config){sizeof *features, names[f], f == 1 ? "still" : "t", RK_COMBINER_SUM, 0, false, false};
+        features[f] = (rk_feature_config){
+            sizeof *features, names[f], f == 1 ? "still" : "t", RK_COMBINER_SUM, 0, false, false};
         ids[f] = (rk_ids){NULL, 1, rows, NULL};
         to[f] = (rk_activation){values + at, WIDTH, NULL};
     }
@@ -399,7 +429,9 @@ static void test_not_finite_side_by_side(void **state) {
             memset(values, 0, sizeof values);
             values[s * WIDTH + at + widths[f] - 1] = NAN;
             char message[200];
-            snprintf(message, sizeof message, "feature '%s': sample %lld: the gradient is not a finite number", names[f], (long long)s);
+            snprintf(message, sizeof message,
+                     "feature '%s': sample %lld: the gradient is not a finite number", names[f],
+                     (long long)s);
             if (f == 1)
                 OK(rk_embeddings_apply_gradients(e, to));
             else
@@ -411,7 +443,8 @@ static void test_not_finite_side_by_side(void **state) {
     rk_embeddings_free(e);
 }
 
-/* Everything that an update reads is in the state, Adam's step and the rounding's draws too: a copy trains on to the same bits. */
+/* Everything that an update reads is in the state, Adam's step and the rounding's draws too: a copy trains on
+ * to the same bits. */
 static void test_state_is_all_there_is(void **state) {
     (void)state;
     for (int kind = 0; kind < RK_OPTIMIZER_COUNT; kind++) {
@@ -431,7 +464,8 @@ static void test_state_is_all_there_is(void **state) {
         assert_int_equal(*(int64_t *)rk_state_find(&from, "table/still/step")->data, 0);
         assert_null(rk_state_find(&from, "table/still/accumulator"));
         const rk_state_entry *rows = rk_state_find(&from, "table/item/rows");
-        assert_true(rows->type == RK_STATE_BF16 && rows->n_dims == 2 && rows->dims[0] == 50 && rows->dims[1] == 5);
+        assert_true(rows->type == RK_STATE_BF16 && rows->n_dims == 2 && rows->dims[0] == 50 &&
+                    rows->dims[1] == 5);
         rk_state_release(&from);
         rk_state_release(&to);
         train_steps(whole, &batch, 5, 4, 50);
@@ -444,12 +478,18 @@ static void test_state_is_all_there_is(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_optimizer),          cmocka_unit_test(test_options),
-        cmocka_unit_test(test_clipping),                 cmocka_unit_test(test_schedules),
-        cmocka_unit_test(test_l2),                       cmocka_unit_test(test_l2_mistakes),
-        cmocka_unit_test(test_missing_ids_shift_nothing), cmocka_unit_test(test_duplicates_make_one_step),
-        cmocka_unit_test(test_half_rows),                cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_not_finite_side_by_side),   cmocka_unit_test(test_state_is_all_there_is),
+        cmocka_unit_test(test_every_optimizer),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_clipping),
+        cmocka_unit_test(test_schedules),
+        cmocka_unit_test(test_l2),
+        cmocka_unit_test(test_l2_mistakes),
+        cmocka_unit_test(test_missing_ids_shift_nothing),
+        cmocka_unit_test(test_duplicates_make_one_step),
+        cmocka_unit_test(test_half_rows),
+        cmocka_unit_test(test_not_finite),
+        cmocka_unit_test(test_not_finite_side_by_side),
+        cmocka_unit_test(test_state_is_all_there_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

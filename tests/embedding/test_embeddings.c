@@ -1,4 +1,5 @@
-/* The collection against its definition: combiners, validation, sequences, gradients, optimizers, regularization, rounding. */
+/* The collection against its definition: combiners, validation, sequences, gradients, optimizers,
+ * regularization, rounding. */
 #include "testing.h"
 
 #include <math.h>
@@ -11,7 +12,8 @@
 
 enum { ROWS = 30, DIM = 5, N = 6 };
 
-static rk_embeddings *make(rk_optimizer_kind kind, const rk_feature_config *features, int n_features, rk_dtype dtype, double learning_rate) {
+static rk_embeddings *make(rk_optimizer_kind kind, const rk_feature_config *features, int n_features,
+                           rk_dtype dtype, double learning_rate) {
     static rk_optimizer o;
     OK(rk_optimizer_init(&o, kind));
     if (learning_rate > 0) o.learning_rate = learning_rate;
@@ -23,13 +25,20 @@ static rk_embeddings *make(rk_optimizer_kind kind, const rk_feature_config *feat
     tables[1] = tables[0];
     tables[1].name = "frozen";
     tables[1].frozen = true;
-    rk_embeddings_config config = {.struct_size = sizeof config, .seed = 3, .tables = tables, .n_tables = 2, .features = features, .n_features = n_features, .optimizer = &o};
+    rk_embeddings_config config = {.struct_size = sizeof config,
+                                   .seed = 3,
+                                   .tables = tables,
+                                   .n_tables = 2,
+                                   .features = features,
+                                   .n_features = n_features,
+                                   .optimizer = &o};
     rk_embeddings *e;
     OK(rk_embeddings_create(&config, &e));
     return e;
 }
 
-static rk_feature_config feature(const char *name, const char *table, rk_combiner combiner, int length, bool skip) {
+static rk_feature_config feature(const char *name, const char *table, rk_combiner combiner, int length,
+                                 bool skip) {
     return (rk_feature_config){sizeof(rk_feature_config), name, table, combiner, length, skip, false};
 }
 
@@ -60,8 +69,11 @@ static void test_combiners(void **state) {
                     w_sum += w;
                     w_squares += w * w;
                 }
-                double below = combiner == RK_COMBINER_SUM ? 1 : combiner == RK_COMBINER_MEAN ? w_sum : sqrt(w_squares);
-                for (int k = 0; k < DIM; k++) assert_true(fabs(out[s * (DIM + 2) + k] - (below > 0 ? sum[k] / below : 0)) < 1e-6);
+                double below = combiner == RK_COMBINER_SUM    ? 1
+                               : combiner == RK_COMBINER_MEAN ? w_sum
+                                                              : sqrt(w_squares);
+                for (int k = 0; k < DIM; k++)
+                    assert_true(fabs(out[s * (DIM + 2) + k] - (below > 0 ? sum[k] / below : 0)) < 1e-6);
             }
             rk_embeddings_free(e);
         }
@@ -69,22 +81,30 @@ static void test_combiners(void **state) {
 
 static void test_validation(void **state) {
     (void)state;
-    rk_feature_config f[2] = {feature("plain", "t", RK_COMBINER_MEAN, 0, false), feature("strict", "t", RK_COMBINER_MEAN, 0, true)};
+    rk_feature_config f[2] = {feature("plain", "t", RK_COMBINER_MEAN, 0, false),
+                              feature("strict", "t", RK_COMBINER_MEAN, 0, true)};
     rk_embeddings *e = make(RK_OPTIMIZER_SGD, f, 2, RK_F32, 0);
     float out[2][2 * DIM];
     int64_t good[2] = {1, 2}, high[2] = {1, 30}, low[2] = {1, -2};
     float bad_weight[2] = {1, NAN}, zero_weight[2] = {1, 0};
     rk_activation to[2] = {{out[0], DIM, NULL}, {out[1], DIM, NULL}};
     memset(out, 0, sizeof out);
-    FAILS(rk_embeddings_lookup(e, 2, (rk_ids[]){{NULL, 1, good, NULL}, {NULL, 1, high, NULL}}, to), RK_BAD_DATA,
-          "feature 'strict': sample 1: id 30 is beyond the last row 29 of table 't'\nhint: give the table more rows, or hash the feature");
+    FAILS(rk_embeddings_lookup(e, 2, (rk_ids[]){{NULL, 1, good, NULL}, {NULL, 1, high, NULL}}, to),
+          RK_BAD_DATA,
+          "feature 'strict': sample 1: id 30 is beyond the last row 29 of table 't'\nhint: give the table "
+          "more rows, or hash the feature");
     for (int i = 0; i < 2 * DIM; i++) assert_true(out[0][i] == 0); /* nothing was written */
-    FAILS(rk_embeddings_lookup(e, 2, (rk_ids[]){{NULL, 1, low, NULL}, {NULL, 1, low, NULL}}, to), RK_BAD_DATA, "feature 'strict': sample 1: id -2 is negative\nhint: with validation, negative ids are dropped");
-    FAILS(rk_embeddings_lookup(e, 2, (rk_ids[]){{NULL, 1, good, bad_weight}, {NULL, 1, good, NULL}}, to), RK_BAD_DATA,
-          "feature 'plain': sample 1: the weight of id 2 is not a finite number");
-    FAILS(rk_embeddings_lookup(e, 2, (rk_ids[]){{NULL, 1, good, zero_weight}, {NULL, 1, good, zero_weight}}, to), RK_BAD_DATA,
-          "feature 'strict': sample 1: the weight 0 of id 2 is not above 0\nhint: with validation, such ids are dropped");
-    FAILS(rk_embeddings_apply_gradients(e, to), RK_INVALID_ARGUMENT, "apply_gradients needs a lookup before it");
+    FAILS(rk_embeddings_lookup(e, 2, (rk_ids[]){{NULL, 1, low, NULL}, {NULL, 1, low, NULL}}, to), RK_BAD_DATA,
+          "feature 'strict': sample 1: id -2 is negative\nhint: with validation, negative ids are dropped");
+    FAILS(rk_embeddings_lookup(e, 2, (rk_ids[]){{NULL, 1, good, bad_weight}, {NULL, 1, good, NULL}}, to),
+          RK_BAD_DATA, "feature 'plain': sample 1: the weight of id 2 is not a finite number");
+    FAILS(rk_embeddings_lookup(e, 2, (rk_ids[]){{NULL, 1, good, zero_weight}, {NULL, 1, good, zero_weight}},
+                               to),
+          RK_BAD_DATA,
+          "feature 'strict': sample 1: the weight 0 of id 2 is not above 0\nhint: with validation, such ids "
+          "are dropped");
+    FAILS(rk_embeddings_apply_gradients(e, to), RK_INVALID_ARGUMENT,
+          "apply_gradients needs a lookup before it");
     OK(rk_embeddings_lookup(e, 2, (rk_ids[]){{NULL, 1, low, zero_weight}, {NULL, 1, good, NULL}}, to));
     for (int k = 0; k < DIM; k++) assert_true(out[0][DIM + k] == 0); /* all dropped: zeros, never NaN */
     rk_embeddings_free(e);
@@ -117,25 +137,31 @@ static void test_sequences(void **state) {
     OK(rk_embeddings_apply_gradients(e, &to));
     OK(rk_embeddings_read_rows(e, "t", 0, ROWS, after));
     for (int k = 0; k < DIM; k++) {
-        double g3 = 5 * (2 * DIM + 1) + k + 1, g1 = (k + 1) + (3 * (2 * DIM + 1) + k + 1) + (3 * (2 * DIM + 1) + DIM + k + 1);
+        double g3 = 5 * (2 * DIM + 1) + k + 1,
+               g1 = (k + 1) + (3 * (2 * DIM + 1) + k + 1) + (3 * (2 * DIM + 1) + DIM + k + 1);
         assert_true(fabs(before[3 * DIM + k] - after[3 * DIM + k] - g3) < 1e-4);
         assert_true(fabs(before[DIM + k] - after[DIM + k] - g1) < 1e-4);
     }
-    FAILS(rk_embeddings_lookup(e, N, &(rk_ids){offsets, 0, ids, weights}, &to), RK_INVALID_ARGUMENT, "feature 'f' is a sequence; it takes no weights");
+    FAILS(rk_embeddings_lookup(e, N, &(rk_ids){offsets, 0, ids, weights}, &to), RK_INVALID_ARGUMENT,
+          "feature 'f' is a sequence; it takes no weights");
     rk_embeddings_free(e);
 }
 
-/* sgd at rate 1 moves a row by minus its summed gradient; the numeric slope of a loss sum(c * activation) must be the same. */
+/* sgd at rate 1 moves a row by minus its summed gradient; the numeric slope of a loss sum(c * activation)
+ * must be the same. */
 static void test_gradients_by_differences(void **state) {
     (void)state;
     for (int combiner = 0; combiner < RK_COMBINER_COUNT; combiner++) {
-        rk_feature_config f[2] = {feature("a", "t", (rk_combiner)combiner, 0, false), feature("b", "t", RK_COMBINER_SUM, 0, false)};
+        rk_feature_config f[2] = {feature("a", "t", (rk_combiner)combiner, 0, false),
+                                  feature("b", "t", RK_COMBINER_SUM, 0, false)};
         rk_embeddings *e = make(RK_OPTIMIZER_SGD, f, 2, RK_F32, 1);
         float out[2][N * DIM], slopes[2][N * DIM], before[ROWS * DIM], after[ROWS * DIM];
         rk_ids in[2] = {{offsets, 0, ids, weights}, {NULL, 1, ids, NULL}};
-        rk_activation to[2] = {{out[0], DIM, NULL}, {out[1], DIM, NULL}}, g[2] = {{slopes[0], DIM, NULL}, {slopes[1], DIM, NULL}};
+        rk_activation to[2] = {{out[0], DIM, NULL}, {out[1], DIM, NULL}},
+                      g[2] = {{slopes[0], DIM, NULL}, {slopes[1], DIM, NULL}};
         rk_rng rng = {8, 8, 0};
-        for (int i = 0; i < N * DIM; i++) slopes[0][i] = (float)rk_rng_normal(&rng), slopes[1][i] = (float)rk_rng_normal(&rng);
+        for (int i = 0; i < N * DIM; i++)
+            slopes[0][i] = (float)rk_rng_normal(&rng), slopes[1][i] = (float)rk_rng_normal(&rng);
         OK(rk_embeddings_lookup(e, N, in, to));
         OK(rk_embeddings_read_rows(e, "t", 0, ROWS, before));
         OK(rk_embeddings_apply_gradients(e, g));
@@ -150,7 +176,8 @@ static void test_gradients_by_differences(void **state) {
                     row[k] += side ? -0.5f : 0.5f; /* the loss is linear in the row: any step is exact */
                     OK(rk_embeddings_write_rows(e, "t", r, 1, row));
                     OK(rk_embeddings_peek(e, N, in, to));
-                    for (int i = 0; i < N * DIM; i++) loss[side] += (double)slopes[0][i] * out[0][i] + (double)slopes[1][i] * out[1][i];
+                    for (int i = 0; i < N * DIM; i++)
+                        loss[side] += (double)slopes[0][i] * out[0][i] + (double)slopes[1][i] * out[1][i];
                 }
                 OK(rk_embeddings_write_rows(e, "t", r, 1, before + r * DIM));
                 assert_true(fabs(loss[0] - loss[1] - (before[r * DIM + k] - after[r * DIM + k])) < 1e-4);
@@ -159,7 +186,8 @@ static void test_gradients_by_differences(void **state) {
     }
 }
 
-/* All optimizers through the collection: the same as one row update of the summed gradient of each touched row. */
+/* All optimizers through the collection: the same as one row update of the summed gradient of each touched
+ * row. */
 static void train(rk_embeddings *e, int steps, float *rows, int n_features) {
     float out[2][N * DIM];
     rk_ids in[2] = {{offsets, 0, ids, NULL}, {NULL, 1, ids + 1, NULL}};
@@ -177,7 +205,8 @@ static void train(rk_embeddings *e, int steps, float *rows, int n_features) {
 
 static void test_optimizers(void **state) {
     (void)state;
-    rk_feature_config f[2] = {feature("a", "t", RK_COMBINER_SUM, 0, false), feature("b", "t", RK_COMBINER_SUM, 0, false)};
+    rk_feature_config f[2] = {feature("a", "t", RK_COMBINER_SUM, 0, false),
+                              feature("b", "t", RK_COMBINER_SUM, 0, false)};
     for (int kind = 0; kind < RK_OPTIMIZER_COUNT; kind++) {
         rk_embeddings *e = make((rk_optimizer_kind)kind, f, 2, RK_F32, 0.05);
         static float w[ROWS * DIM], rows[ROWS * DIM], slots[2][ROWS * DIM], sums[ROWS * DIM];
@@ -196,13 +225,16 @@ static void test_optimizers(void **state) {
                 for (int s = 0; s < N; s++)
                     for (int k = 0; k < DIM; k++) {
                         float g = (float)rk_rng_normal(&rng);
-                        for (int64_t i = feat ? step % 2 + s : offsets[s]; i < (feat ? step % 2 + s + 1 : offsets[s + 1]); i++)
+                        for (int64_t i = feat ? step % 2 + s : offsets[s];
+                             i < (feat ? step % 2 + s + 1 : offsets[s + 1]); i++)
                             if (ids[i] >= 0) sums[ids[i] * DIM + k] += g, touched[ids[i]] = true;
                     }
             rk_update update;
             rk_update_prepare(o, step, 1, &update);
             for (int r = 0; r < ROWS; r++)
-                if (touched[r]) rk_optimizer_step(&update, w + r * DIM, slots[0] + r * DIM, slots[1] + r * DIM, sums + r * DIM, DIM);
+                if (touched[r])
+                    rk_optimizer_step(&update, w + r * DIM, slots[0] + r * DIM, slots[1] + r * DIM,
+                                      sums + r * DIM, DIM);
         }
         train(e, 7, rows, 2);
         for (int i = 0; i < ROWS * DIM; i++) assert_true(fabsf(rows[i] - w[i]) < 1e-5f * (1 + fabsf(w[i])));
@@ -212,7 +244,8 @@ static void test_optimizers(void **state) {
 
 static void test_same_bits_at_any_thread_count(void **state) {
     (void)state;
-    rk_feature_config f[2] = {feature("a", "t", RK_COMBINER_MEAN, 0, false), feature("b", "t", RK_COMBINER_SUM, 0, false)};
+    rk_feature_config f[2] = {feature("a", "t", RK_COMBINER_MEAN, 0, false),
+                              feature("b", "t", RK_COMBINER_SUM, 0, false)};
     float one[ROWS * DIM], many[ROWS * DIM];
     for (int dtype = 0; dtype < RK_DTYPE_COUNT; dtype++)
         for (int threads = 1; threads <= 8; threads++) {
@@ -278,18 +311,21 @@ static void test_clipped_weights_stay_clipped(void **state) {
             for (int i = 0; i < DIM; i++) least = fminf(least, row[i]), most = fmaxf(most, row[i]);
         }
         rk_embeddings_free(e);
-        if (least < -0.3001f || most > 0.1001f) fail_msg("%s: %.7g to %.7g", rk_dtype_name(table.dtype), (double)least, (double)most);
+        if (least < -0.3001f || most > 0.1001f)
+            fail_msg("%s: %.7g to %.7g", rk_dtype_name(table.dtype), (double)least, (double)most);
         assert_true(least < -0.298f && most > 0.099f);
         o.clip_weight_min = o.clip_weight_max;
         if (dtype == RK_F32) continue;
         assert_int_equal(rk_embeddings_create(&config, &e), RK_INVALID_ARGUMENT);
-        assert_non_null(strstr(rk_last_error(), "number lies between clip_weight_min 0.1001 and clip_weight_max 0.1001"));
+        assert_non_null(
+            strstr(rk_last_error(), "number lies between clip_weight_min 0.1001 and clip_weight_max 0.1001"));
     }
 }
 
 static void test_frozen_and_l2(void **state) {
     (void)state;
-    rk_feature_config f[2] = {feature("a", "t", RK_COMBINER_SUM, 0, false), feature("b", "frozen", RK_COMBINER_SUM, 0, false)};
+    rk_feature_config f[2] = {feature("a", "t", RK_COMBINER_SUM, 0, false),
+                              feature("b", "frozen", RK_COMBINER_SUM, 0, false)};
     rk_embeddings *e = make(RK_OPTIMIZER_SGD, f, 2, RK_F32, 0.5);
     static float before[2][ROWS * DIM], after[2][ROWS * DIM], out[2][DIM];
     int64_t id = 4;
@@ -307,7 +343,8 @@ static void test_frozen_and_l2(void **state) {
         assert_memory_equal(before[1], after[1], sizeof before[1]);
         for (int r = 0; r < ROWS; r++)
             for (int k = 0; k < DIM; k++) {
-                float w = before[0][r * DIM + k], g = (r == 4 ? 1.0f : 0.0f) + (full || r == 4 ? 0.2f * w : 0);
+                float w = before[0][r * DIM + k],
+                      g = (r == 4 ? 1.0f : 0.0f) + (full || r == 4 ? 0.2f * w : 0);
                 assert_true(fabsf(after[0][r * DIM + k] - (w - 0.5f * g)) < 1e-6f);
             }
     }
@@ -323,7 +360,8 @@ static void test_not_finite_changes_nothing(void **state) {
     OK(rk_embeddings_read_rows(e, "t", 0, ROWS, before));
     OK(rk_embeddings_lookup(e, N, &(rk_ids){NULL, 1, ids, NULL}, &to));
     out[3 * DIM + 2] = INFINITY;
-    FAILS(rk_embeddings_apply_gradients(e, &to), RK_NOT_FINITE, "feature 'a': sample 3: the gradient is not a finite number");
+    FAILS(rk_embeddings_apply_gradients(e, &to), RK_NOT_FINITE,
+          "feature 'a': sample 3: the gradient is not a finite number");
     OK(rk_embeddings_read_rows(e, "t", 0, ROWS, after));
     assert_memory_equal(before, after, sizeof before);
     rk_embeddings_free(e);
@@ -336,7 +374,8 @@ static void test_mistakes(void **state) {
     tables[0].n_rows = tables[1].n_rows = 3;
     tables[0].dim = tables[1].dim = 2;
     rk_feature_config f = feature("a", "u", RK_COMBINER_SUM, 0, false);
-    rk_embeddings_config config = {.struct_size = sizeof config, .tables = tables, .n_tables = 2, .features = &f, .n_features = 1};
+    rk_embeddings_config config = {
+        .struct_size = sizeof config, .tables = tables, .n_tables = 2, .features = &f, .n_features = 1};
     rk_embeddings *e;
     FAILS(rk_embeddings_create(&config, &e), RK_INVALID_ARGUMENT, "two tables are named 't'");
     config.n_tables = 1;
@@ -347,20 +386,24 @@ static void test_mistakes(void **state) {
 
 static void test_out_of_memory(void **state) {
     (void)state;
-    rk_feature_config f[2] = {feature("a", "t", RK_COMBINER_MEAN, 0, false), feature("b", "t", RK_COMBINER_MEAN, 2, false)};
+    rk_feature_config f[2] = {feature("a", "t", RK_COMBINER_MEAN, 0, false),
+                              feature("b", "t", RK_COMBINER_MEAN, 2, false)};
     long before = rk_alloc_live();
     for (long n = 1; n < 200; n++) {
         rk_table_config table = RK_TABLE_CONFIG_INIT;
         table.name = "t";
         table.n_rows = ROWS;
         table.dim = DIM;
-        rk_embeddings_config config = {.struct_size = sizeof config, .tables = &table, .n_tables = 1, .features = f, .n_features = 2};
+        rk_embeddings_config config = {
+            .struct_size = sizeof config, .tables = &table, .n_tables = 1, .features = f, .n_features = 2};
         rk_embeddings *e = NULL;
         static float out[2][N * 2 * DIM];
         rk_activation to[2] = {{out[0], DIM, NULL}, {out[1], 2 * DIM, NULL}};
         rk_alloc_fail_after(n, false);
         rk_status status = rk_embeddings_create(&config, &e);
-        if (status == RK_OK) status = rk_embeddings_lookup(e, N, (rk_ids[]){{offsets, 0, ids, weights}, {offsets, 0, ids, NULL}}, to);
+        if (status == RK_OK)
+            status = rk_embeddings_lookup(
+                e, N, (rk_ids[]){{offsets, 0, ids, weights}, {offsets, 0, ids, NULL}}, to);
         if (status == RK_OK) status = rk_embeddings_apply_gradients(e, to);
         rk_alloc_fail_after(0, false);
         rk_embeddings_free(e);
@@ -373,12 +416,17 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_combiners),     cmocka_unit_test(test_validation),
-        cmocka_unit_test(test_sequences),     cmocka_unit_test(test_gradients_by_differences),
-        cmocka_unit_test(test_optimizers),    cmocka_unit_test(test_same_bits_at_any_thread_count),
-        cmocka_unit_test(test_stochastic_rounding), cmocka_unit_test(test_clipped_weights_stay_clipped),
+        cmocka_unit_test(test_combiners),
+        cmocka_unit_test(test_validation),
+        cmocka_unit_test(test_sequences),
+        cmocka_unit_test(test_gradients_by_differences),
+        cmocka_unit_test(test_optimizers),
+        cmocka_unit_test(test_same_bits_at_any_thread_count),
+        cmocka_unit_test(test_stochastic_rounding),
+        cmocka_unit_test(test_clipped_weights_stay_clipped),
         cmocka_unit_test(test_frozen_and_l2),
-        cmocka_unit_test(test_not_finite_changes_nothing), cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_not_finite_changes_nothing),
+        cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* Every operation of src/nn/graph/op_list.h, with all its inputs and parameters, against central finite differences in f64. */
+/* Every operation of src/nn/graph/op_list.h, with all its inputs and parameters, against central finite
+ * differences in f64. */
 #include "testing.h"
 
 #include <math.h>
@@ -68,7 +69,8 @@ static double loss_of(rk_graph *graph, rk_value output, const double *weights, i
     return loss;
 }
 
-static void check_slope(rk_graph *graph, rk_value output, const double *weights, int64_t n_values, double *at, double slope, const char *what) {
+static void check_slope(rk_graph *graph, rk_value output, const double *weights, int64_t n_values, double *at,
+                        double slope, const char *what) {
     double step = 1e-6, before = *at;
     *at = before + step;
     double up = loss_of(graph, output, weights, n_values);
@@ -76,7 +78,8 @@ static void check_slope(rk_graph *graph, rk_value output, const double *weights,
     double down = loss_of(graph, output, weights, n_values);
     *at = before;
     double numeric = (up - down) / (2 * step);
-    if (fabs(numeric - slope) > 1e-7 * (1 + fabs(numeric) + fabs(slope))) fail_msg("%s: slope %.12g, by differences %.12g", what, slope, numeric);
+    if (fabs(numeric - slope) > 1e-7 * (1 + fabs(numeric) + fabs(slope)))
+        fail_msg("%s: slope %.12g, by differences %.12g", what, slope, numeric);
 }
 
 static void run_trial(const trial *t, int copies) {
@@ -99,7 +102,9 @@ static void run_trial(const trial *t, int copies) {
         int64_t n = (int64_t)N * t->inputs[i].rows * t->inputs[i].cols;
         double *slopes = malloc((size_t)n * sizeof *slopes);
         memcpy(slopes, rk_graph_gradient(graph, inputs[i]), (size_t)n * sizeof *slopes);
-        for (int64_t k = 0; k < n; k++) check_slope(graph, output, weights, n_values, &rk_graph_data(graph, inputs[i])[k], slopes[k], t->op);
+        for (int64_t k = 0; k < n; k++)
+            check_slope(graph, output, weights, n_values, &rk_graph_data(graph, inputs[i])[k], slopes[k],
+                        t->op);
         free(slopes);
         loss_of(graph, output, weights, n_values);
         memcpy(rk_graph_gradient(graph, output), weights, (size_t)n_values * sizeof *weights);
@@ -108,7 +113,8 @@ static void run_trial(const trial *t, int copies) {
     for (int32_t p = 0; p < rk_graph_n_parameters(graph); p++) {
         rk_parameter *parameter = rk_graph_parameter(graph, p);
         for (int64_t k = 0; k < parameter->rows * parameter->cols; k++)
-            check_slope(graph, output, weights, n_values, &parameter->value[k], parameter->gradient[k], parameter->name);
+            check_slope(graph, output, weights, n_values, &parameter->value[k], parameter->gradient[k],
+                        parameter->name);
     }
     free(weights);
     rk_graph_free(graph);
@@ -135,8 +141,15 @@ static void test_losses(void **state) {
     float labels[6] = {1, 0, 1, 0, 1, 0.25f}, weights[6] = {1, 2, 0.5f, 1, 1, 3};
     for (int kind = 0; kind < RK_LOSS_COUNT; kind++)
         for (int form = 0; form < 4; form++) {
-            rk_loss_args args = {.kind = (rk_loss_kind)kind, .n = 6, .n_tasks = 1, .logits = logits, .labels = labels, .weights = form % 2 ? weights : NULL,
-                                 .smoothing = form / 2 * 0.2, .scale = 0.7, .gradient = gradient};
+            rk_loss_args args = {.kind = (rk_loss_kind)kind,
+                                 .n = 6,
+                                 .n_tasks = 1,
+                                 .logits = logits,
+                                 .labels = labels,
+                                 .weights = form % 2 ? weights : NULL,
+                                 .smoothing = form / 2 * 0.2,
+                                 .scale = 0.7,
+                                 .gradient = gradient};
             double loss, up, down;
             rk_loss(&args, &loss);
             assert_true(isfinite(loss));
@@ -153,25 +166,53 @@ static void test_losses(void **state) {
         }
     float smooth[6] = {0.9f, 0.1f, 0.9f, 0.1f, 0.9f, 0.3f};
     double smoothed, plain;
-    rk_loss(&(rk_loss_args){.n = 6, .n_tasks = 1, .logits = logits, .labels = labels, .smoothing = 0.2, .scale = 1}, &smoothed);
+    rk_loss(
+        &(rk_loss_args){
+            .n = 6, .n_tasks = 1, .logits = logits, .labels = labels, .smoothing = 0.2, .scale = 1},
+        &smoothed);
     rk_loss(&(rk_loss_args){.n = 6, .n_tasks = 1, .logits = logits, .labels = smooth, .scale = 1}, &plain);
     assert_true(fabs(smoothed - plain) < 1e-5); /* what f32 labels hold */
     float none[6] = {0}, absent[6] = {1, NAN, 1, 0, NAN, 0.25f};
-    for (int kind = 0; kind < RK_LOSS_COUNT; kind++) { /* the loss of the samples that have a label, and no gradient of the others */
+    for (int kind = 0; kind < RK_LOSS_COUNT;
+         kind++) { /* the loss of the samples that have a label, and no gradient of the others */
         double there[4] = {logits[0], logits[2], logits[3], logits[5]}, slopes[4], whole, part;
         float theirs[4] = {1, 1, 0, 0.25f}, w[4] = {1, 0.5f, 1, 3};
-        rk_loss_args all = {.kind = (rk_loss_kind)kind, .n = 6, .n_tasks = 1, .logits = logits, .labels = absent, .weights = weights, .optional = true, .scale = 0.7, .gradient = gradient};
-        rk_loss_args some = {.kind = (rk_loss_kind)kind, .n = 4, .n_tasks = 1, .logits = there, .labels = theirs, .weights = w, .scale = 0.7, .gradient = slopes};
+        rk_loss_args all = {.kind = (rk_loss_kind)kind,
+                            .n = 6,
+                            .n_tasks = 1,
+                            .logits = logits,
+                            .labels = absent,
+                            .weights = weights,
+                            .optional = true,
+                            .scale = 0.7,
+                            .gradient = gradient};
+        rk_loss_args some = {.kind = (rk_loss_kind)kind,
+                             .n = 4,
+                             .n_tasks = 1,
+                             .logits = there,
+                             .labels = theirs,
+                             .weights = w,
+                             .scale = 0.7,
+                             .gradient = slopes};
         rk_loss(&all, &whole);
         rk_loss(&some, &part);
-        assert_true(whole == part && gradient[1] == 0 && gradient[4] == 0 && gradient[2] == slopes[1] && gradient[5] == slopes[3]);
+        assert_true(whole == part && gradient[1] == 0 && gradient[4] == 0 && gradient[2] == slopes[1] &&
+                    gradient[5] == slopes[3]);
         all.optional = false;
         rk_loss(&all, &whole);
         assert_true(isnan(whole));
     }
-    assert_true(rk_loss_weight(6, weights, absent, 1) == 5.5 && rk_loss_weight(6, NULL, absent, 1) == 4 && rk_loss_weight(6, NULL, NULL, 1) == 6);
+    assert_true(rk_loss_weight(6, weights, absent, 1) == 5.5 && rk_loss_weight(6, NULL, absent, 1) == 4 &&
+                rk_loss_weight(6, NULL, NULL, 1) == 6);
     assert_true(rk_loss_weight(3, NULL, absent, 2) == 2 && rk_loss_weight(6, weights, NULL, 1) == 8.5);
-    rk_loss_args args = {.kind = RK_LOSS_MSE, .n = 6, .n_tasks = 1, .logits = logits, .labels = labels, .weights = none, .scale = 1, .gradient = gradient};
+    rk_loss_args args = {.kind = RK_LOSS_MSE,
+                         .n = 6,
+                         .n_tasks = 1,
+                         .logits = logits,
+                         .labels = labels,
+                         .weights = none,
+                         .scale = 1,
+                         .gradient = gradient};
     double loss;
     rk_loss(&args, &loss);
     assert_true(loss == 0 && gradient[3] == 0);
@@ -180,10 +221,13 @@ static void test_losses(void **state) {
 /* Far from 0 too: logit(p q) is about a + b where both are small, a where b is sure, and never infinite. */
 static void test_product_logit(void **state) {
     (void)state;
-    static const double at[][3] = {{0, 0, -1.0986122886681098}, {-800, 3, -800.04858735157374}, {-500, -600, -1100}, {700, -2, -2}, {900, 900, 899.30685281944}, {40, 41, 39.686738312481777}};
+    static const double at[][3] = {{0, 0, -1.0986122886681098}, {-800, 3, -800.04858735157374},
+                                   {-500, -600, -1100},         {700, -2, -2},
+                                   {900, 900, 899.30685281944}, {40, 41, 39.686738312481777}};
     rk_graph *graph;
     OK(rk_graph_create(5, &graph));
-    rk_value a = rk_graph_input(graph, "a", (rk_shape){1, 6}), b = rk_graph_input(graph, "b", (rk_shape){1, 6}), z = rk_product_logit(graph, a, b);
+    rk_value a = rk_graph_input(graph, "a", (rk_shape){1, 6}),
+             b = rk_graph_input(graph, "b", (rk_shape){1, 6}), z = rk_product_logit(graph, a, b);
     rk_graph_output(graph, z);
     rk_graph_keep(graph);
     OK(rk_graph_finish(graph, 1, true));
@@ -193,10 +237,13 @@ static void test_product_logit(void **state) {
     }
     OK(rk_graph_forward(graph, 1, true, 0, NULL));
     for (int i = 0; i < 6; i++)
-        if (!(fabs(rk_graph_data(graph, z)[i] - at[i][2]) <= 1e-11 * (1 + fabs(at[i][2])))) fail_msg("logit of the product at %g, %g: %.17g", at[i][0], at[i][1], rk_graph_data(graph, z)[i]);
+        if (!(fabs(rk_graph_data(graph, z)[i] - at[i][2]) <= 1e-11 * (1 + fabs(at[i][2]))))
+            fail_msg("logit of the product at %g, %g: %.17g", at[i][0], at[i][1], rk_graph_data(graph, z)[i]);
     for (int i = 0; i < 6; i++) rk_graph_gradient(graph, z)[i] = 1;
     OK(rk_graph_backward(graph, 1));
-    assert_true(fabs(rk_graph_gradient(graph, a)[2] - 1) < 1e-12 && fabs(rk_graph_gradient(graph, a)[3]) < 1e-12 && fabs(rk_graph_gradient(graph, b)[3] - 1) < 1e-12);
+    assert_true(fabs(rk_graph_gradient(graph, a)[2] - 1) < 1e-12 &&
+                fabs(rk_graph_gradient(graph, a)[3]) < 1e-12 &&
+                fabs(rk_graph_gradient(graph, b)[3] - 1) < 1e-12);
     rk_graph_free(graph);
 }
 

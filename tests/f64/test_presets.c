@@ -1,4 +1,5 @@
-/* Every preset's graph, built in double: its gradients, to every parameter and every input, against finite differences. */
+/* Every preset's graph, built in double: its gradients, to every parameter and every input, against finite
+ * differences. */
 #include "testing.h"
 
 #include <math.h>
@@ -13,15 +14,26 @@ typedef struct inputs {
     bool dense, vectors, linear;
 } inputs;
 
-static rk_graph *build(const rk_model_section *section, inputs given, rk_preset_inputs *out, rk_value *logits) {
+static rk_graph *build(const rk_model_section *section, inputs given, rk_preset_inputs *out,
+                       rk_value *logits) {
     const rk_preset *preset = rk_preset_of(section->kind);
     static const rk_preset_feature features[N_VECTORS] = {{"a", 0, DIM, 0, 0}, {"b", DIM, 2 * DIM, 2, 0}};
-    rk_preset_inputs in = {.dense = -1, .vectors = -1, .vector_rows = -1, .linear = -1, .lengths = -1, .n_vectors = N_VECTORS, .dim = DIM,
-                           .n_tasks = preset->one_task ? 1 : N_TASKS, .dtype = RK_F32, .features = features, .n_features = 2};
+    rk_preset_inputs in = {.dense = -1,
+                           .vectors = -1,
+                           .vector_rows = -1,
+                           .linear = -1,
+                           .lengths = -1,
+                           .n_vectors = N_VECTORS,
+                           .dim = DIM,
+                           .n_tasks = preset->one_task ? 1 : N_TASKS,
+                           .dtype = RK_F32,
+                           .features = features,
+                           .n_features = 2};
     rk_graph *graph;
     OK(rk_graph_create(3, &graph));
     if (given.dense) in.dense = rk_graph_input(graph, "dense", (rk_shape){1, N_DENSE});
-    if (given.vectors && preset->vectors) in.vectors = rk_graph_input(graph, "vectors", (rk_shape){1, N_VECTORS * DIM});
+    if (given.vectors && preset->vectors)
+        in.vectors = rk_graph_input(graph, "vectors", (rk_shape){1, N_VECTORS * DIM});
     if (in.vectors >= 0 && preset->equal_dims) in.vector_rows = rk_reshape(graph, in.vectors, N_VECTORS, DIM);
     if (given.linear && preset->linear) in.linear = rk_graph_input(graph, "linear", (rk_shape){1, N_VECTORS});
     if (preset->lengths) in.lengths = rk_graph_input(graph, "lengths", (rk_shape){1, 1});
@@ -43,11 +55,13 @@ static double objective(rk_graph *graph, rk_value logits) {
     rk_rng rng = {12, 0, 0};
     double sum = 0;
     OK(rk_graph_forward(graph, N, true, 1, NULL));
-    for (int64_t i = 0; i < N * rk_graph_shape(graph, logits).cols; i++) sum += rk_rng_normal(&rng) * rk_graph_data(graph, logits)[i];
+    for (int64_t i = 0; i < N * rk_graph_shape(graph, logits).cols; i++)
+        sum += rk_rng_normal(&rng) * rk_graph_data(graph, logits)[i];
     return sum;
 }
 
-static void check(const char *what, rk_graph *graph, rk_value logits, rk_real *values, const rk_real *gradient, int64_t n) {
+static void check(const char *what, rk_graph *graph, rk_value logits, rk_real *values,
+                  const rk_real *gradient, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         rk_real kept = values[i];
         values[i] = kept + 1e-5;
@@ -56,7 +70,8 @@ static void check(const char *what, rk_graph *graph, rk_value logits, rk_real *v
         double below = objective(graph, logits);
         values[i] = kept;
         double wanted = (above - below) / 2e-5;
-        if (!(fabs(gradient[i] - wanted) <= 1e-6 * (1 + fabs(wanted)))) fail_msg("%s[%d]: %.12g, not %.12g", what, (int)i, gradient[i], wanted);
+        if (!(fabs(gradient[i] - wanted) <= 1e-6 * (1 + fabs(wanted))))
+            fail_msg("%s[%d]: %.12g, not %.12g", what, (int)i, gradient[i], wanted);
     }
 }
 
@@ -73,7 +88,8 @@ static void check_input(const char *what, rk_graph *graph, rk_value logits, rk_v
 static void gradients(rk_graph *graph, rk_value logits) {
     rk_rng rng = {12, 0, 0};
     objective(graph, logits);
-    for (int64_t i = 0; i < N * rk_graph_shape(graph, logits).cols; i++) rk_graph_gradient(graph, logits)[i] = rk_rng_normal(&rng);
+    for (int64_t i = 0; i < N * rk_graph_shape(graph, logits).cols; i++)
+        rk_graph_gradient(graph, logits)[i] = rk_rng_normal(&rng);
     OK(rk_graph_backward(graph, N));
 }
 
@@ -84,7 +100,8 @@ static void check_case(rk_model_section section, inputs given) {
     const rk_value all[] = {in.dense, in.vectors, in.linear};
     const char *const names[] = {"dense", "vectors", "linear"};
     for (int i = 0; i < 3; i++)
-        if (all[i] >= 0) fill(rk_graph_data(graph, all[i]), N * rk_graph_shape(graph, all[i]).cols, (uint64_t)i);
+        if (all[i] >= 0)
+            fill(rk_graph_data(graph, all[i]), N * rk_graph_shape(graph, all[i]).cols, (uint64_t)i);
     for (int64_t i = 0; i < N && in.lengths >= 0; i++) rk_graph_data(graph, in.lengths)[i] = (rk_real)(i % 3);
     for (int32_t p = 0; p < rk_graph_n_parameters(graph); p++) { /* biases too, which begin at zero */
         rk_parameter *parameter = rk_graph_parameter(graph, p);
@@ -97,7 +114,8 @@ static void check_case(rk_model_section section, inputs given) {
     for (int32_t p = 0; p < rk_graph_n_parameters(graph); p++) {
         rk_parameter *parameter = rk_graph_parameter(graph, p);
         gradients(graph, logits);
-        check(parameter->name, graph, logits, parameter->value, parameter->gradient, parameter->rows * parameter->cols);
+        check(parameter->name, graph, logits, parameter->value, parameter->gradient,
+              parameter->rows * parameter->cols);
     }
     rk_graph_free(graph);
 }
@@ -108,7 +126,8 @@ static int kind_of(const char *name) {
     return kind;
 }
 
-/* Shapes and keys beside the defaults; `base` is smooth, but masks and interacting layers have relu in them, whose kinks the fixed values are not near. */
+/* Shapes and keys beside the defaults; `base` is smooth, but masks and interacting layers have relu in them,
+ * whose kinks the fixed values are not near. */
 static void check_ranking_models(rk_model_section base) {
     static int64_t cin[] = {3, 2}, deep2[] = {5, 6}, gate_deep[] = {3};
     static const inputs every = {true, true, true};
@@ -157,12 +176,29 @@ static void check_ranking_models(rk_model_section base) {
 static void test_all(void **state) {
     (void)state;
     static int64_t deep[] = {4, 3}, bottom[] = {5, 0}, one_layer[] = {3}, cin[] = {3}, blocks[] = {4, 5};
-    static rk_attention_pair pair[] = {{(char *)(size_t)"a", (char *)(size_t)"b"}};
+    static rk_attention_pair pair[] = {{(char *)(size_t) "a", (char *)(size_t) "b"}};
     static char smooth[] = "tanh", gelu[] = "gelu"; /* no kinks between the two sides of a difference */
-    static const inputs every = {true, true, true}, no_dense = {false, true, true}, dense_only = {true, false, false};
-    rk_model_section base = {.cross_kind = -1, .structure = -1, .activation = smooth, .deep = deep, .n_deep = 2, .linear_l2 = NAN, .linear_l2_full = NAN, .dropout2 = NAN, .gates = true,
-                             .cin = cin, .n_cin = 1, .attention_layers = 1, .attention_dim = 3, .mask_blocks = blocks, .n_mask_blocks = 2,
-                             .attention = pair, .n_attention = 1, .attention_deep = deep, .n_attention_deep = 2};
+    static const inputs every = {true, true, true}, no_dense = {false, true, true},
+                        dense_only = {true, false, false};
+    rk_model_section base = {.cross_kind = -1,
+                             .structure = -1,
+                             .activation = smooth,
+                             .deep = deep,
+                             .n_deep = 2,
+                             .linear_l2 = NAN,
+                             .linear_l2_full = NAN,
+                             .dropout2 = NAN,
+                             .gates = true,
+                             .cin = cin,
+                             .n_cin = 1,
+                             .attention_layers = 1,
+                             .attention_dim = 3,
+                             .mask_blocks = blocks,
+                             .n_mask_blocks = 2,
+                             .attention = pair,
+                             .n_attention = 1,
+                             .attention_deep = deep,
+                             .n_attention_deep = 2};
     base.expert_units = base.towers = deep;
     base.n_expert_units = base.n_towers = 2;
     for (int kind = 0; rk_preset_of(kind); kind++) {
@@ -190,7 +226,8 @@ static void test_all(void **state) {
         check_case(s, every);
         s.kind = kind_of("dcn_v2");
         s.cross_rank = 3;
-        for (s.cross_kind = RK_CROSS_FULL; s.cross_kind <= RK_CROSS_MIXTURE; s.cross_kind++) check_case(s, every);
+        for (s.cross_kind = RK_CROSS_FULL; s.cross_kind <= RK_CROSS_MIXTURE; s.cross_kind++)
+            check_case(s, every);
         s.cross_kind = RK_CROSS_MIXTURE;
         s.cross_experts = 1;
         s.bottom = bottom;

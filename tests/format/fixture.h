@@ -23,7 +23,8 @@ static inline rk_status add_random_value(rk_rng *rng, rk_column *column, int sha
     int64_t number = draw(rng, (uint64_t)spans[shape % 6]) - (shape % 3 ? 0 : spans[shape % 6] / 2);
     if (column->type == RK_COLUMN_I64) return rk_column_add_i64(column, number);
     if (column->type == RK_COLUMN_F32) return rk_column_add_f32(column, (float)rk_rng_normal(rng));
-    size_t n = (size_t)snprintf(text, sizeof text, shape % 2 ? "word-%lld" : "%lld", (long long)(shape % 4 == 3 ? number % 50 : number));
+    size_t n = (size_t)snprintf(text, sizeof text, shape % 2 ? "word-%lld" : "%lld",
+                                (long long)(shape % 4 == 3 ? number % 50 : number));
     return rk_column_add_text(column, (rk_span){text, shape == 5 && number % 3 == 0 ? 0 : n});
 }
 
@@ -50,7 +51,9 @@ static inline rk_status fill_random(rk_rng *rng, int64_t n_rows, rk_columns *col
 
 static inline int same_column(const rk_column *a, const rk_column *b, int64_t n_rows) {
     size_t n = (size_t)a->n_values;
-    if (a->n_values != b->n_values || memcmp(a->offsets, b->offsets, (size_t)(n_rows + 1) * sizeof *a->offsets) != 0) return 0;
+    if (a->n_values != b->n_values ||
+        memcmp(a->offsets, b->offsets, (size_t)(n_rows + 1) * sizeof *a->offsets) != 0)
+        return 0;
     if (n && (a->weights == NULL) != (b->weights == NULL)) return 0;
     if (n && a->weights && memcmp(a->weights, b->weights, n * sizeof *a->weights) != 0) return 0;
     if (a->type == RK_COLUMN_I64) return n == 0 || memcmp(a->i64, b->i64, n * sizeof *a->i64) == 0;

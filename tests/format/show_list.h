@@ -7,7 +7,8 @@
 #include "format/protobuf/tfrecord.h"
 
 /* before and after: each value, but for what comes after a text. */
-static inline rk_status show_list(rk_example_kind kind, rk_span list, const char *before, const char *after, rk_buffer *out) {
+static inline rk_status show_list(rk_example_kind kind, rk_span list, const char *before, const char *after,
+                                  rk_buffer *out) {
     enum { MOST = 100 };
     int64_t whole[MOST];
     float numbers[MOST];

@@ -84,7 +84,8 @@ static void test_out_of_memory(void **state) {
         done = status == RK_OK;
         assert_true(done || status == RK_NO_MEMORY);
         for (int32_t i = 0; i < c.n_columns; i++)
-            for (int64_t row = 0; row < c.n_rows; row++) assert_true(c.columns[i].offsets[row + 1] >= c.columns[i].offsets[row]);
+            for (int64_t row = 0; row < c.n_rows; row++)
+                assert_true(c.columns[i].offsets[row + 1] >= c.columns[i].offsets[row]);
         rk_columns_release(&c);
         assert_int_equal(rk_alloc_live(), live);
         assert_true(n < 1000);
@@ -111,7 +112,7 @@ static void test_alike(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_drop_row), cmocka_unit_test(test_out_of_memory),
-                                       cmocka_unit_test(test_alike)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_drop_row),
+                                       cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_alike)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

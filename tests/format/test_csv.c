@@ -15,7 +15,8 @@ static rk_status render(const rk_csv_dialect *dialect, const char *text, size_t 
         status = rk_csv_parse(dialect, text, n, true, &record, &consumed);
         if (status != RK_OK) break;
         assert_true(consumed > 0 && consumed <= n);
-        for (size_t i = 0; i < record.n_fields; i++) out += sprintf(out, "<%.*s>", (int)record.fields[i].n_bytes, record.fields[i].data);
+        for (size_t i = 0; i < record.n_fields; i++)
+            out += sprintf(out, "<%.*s>", (int)record.fields[i].n_bytes, record.fields[i].data);
         out += sprintf(out, ";");
         text += consumed;
         n -= consumed;
@@ -87,7 +88,8 @@ static void test_line_counts(void **state) {
 /* A record is never taken before its end is seen, and the same one comes out however the input is cut. */
 static void test_cuts(void **state) {
     (void)state;
-    static const char text[] = "alpha,\"be\"\"ta\",gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi,,\"x\ny\"\r\nnext";
+    static const char text[] =
+        "alpha,\"be\"\"ta\",gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi,,\"x\ny\"\r\nnext";
     const size_t end = strlen(text) - 4;
     rk_csv_record record = {0};
     for (size_t n = 0; n <= strlen(text); n++) {
@@ -119,7 +121,8 @@ static void test_round_trips(void **state) {
         rk_buffer out = {0};
         for (size_t i = 0; i < n; i++) {
             lengths[i] = (size_t)draw(&rng, i % 3 ? 8 : 200);
-            for (size_t k = 0; k < lengths[i]; k++) fields[i][k] = alphabet[draw(&rng, round % 2 ? sizeof alphabet - 1 : 2)];
+            for (size_t k = 0; k < lengths[i]; k++)
+                fields[i][k] = alphabet[draw(&rng, round % 2 ? sizeof alphabet - 1 : 2)];
             rk_csv_write_field(dialect, (rk_span){fields[i], lengths[i]}, i == 0, &out);
         }
         rk_buffer_text(&out, round % 3 ? "\n" : "\r\n");
@@ -185,9 +188,11 @@ static void test_out_of_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_records),     cmocka_unit_test(test_quotes),     cmocka_unit_test(test_errors),
-                                       cmocka_unit_test(test_line_counts), cmocka_unit_test(test_cuts),       cmocka_unit_test(test_round_trips),
-                                       cmocka_unit_test(test_long_field),  cmocka_unit_test(test_what_cannot_be_written),
-                                       cmocka_unit_test(test_out_of_memory)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_records),      cmocka_unit_test(test_quotes),
+        cmocka_unit_test(test_errors),       cmocka_unit_test(test_line_counts),
+        cmocka_unit_test(test_cuts),         cmocka_unit_test(test_round_trips),
+        cmocka_unit_test(test_long_field),   cmocka_unit_test(test_what_cannot_be_written),
+        cmocka_unit_test(test_out_of_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,27 @@
-/* The index of separators: every instruction set that this processor has against a plain loop, at odd sizes and in memory that ends with the text. */
+/* The index of separators: every instruction set that this processor has against a plain loop, at odd sizes
+ * and in memory that ends with the text. */
 #include "fixture.h"
 
 #include "base/thread/cpu.h"
 #include "format/text/csv_index.h"
 
 typedef size_t index_function(const char *data, size_t n_bytes, char separator, char quote, uint32_t *out);
-static index_function *const versions[RK_ISA_COUNT] = {rk_csv_index_scalar, rk_csv_index_avx2, rk_csv_index_avx512};
+static index_function *const versions[RK_ISA_COUNT] = {rk_csv_index_scalar, rk_csv_index_avx2,
+                                                       rk_csv_index_avx512};
 
 static void compare(rk_rng *rng, size_t n, char separator, char quote, uint64_t n_plain) {
-    static const char special[] = {',', '\n', '"', 0, '|', '\r', '\t', (char)0xac, (char)0x8a}; /* the last two are ',' and '\n' but for a bit */
+    static const char special[] = {
+        ',',  '\n', '"',        0,         '|',
+        '\r', '\t', (char)0xac, (char)0x8a}; /* the last two are ',' and '\n' but for a bit */
     char *data = malloc(n + !n);
-    uint32_t *expected = malloc((n + RK_CSV_INDEX_ROOM) * sizeof *expected), *got = malloc((n + RK_CSV_INDEX_ROOM) * sizeof *got);
+    uint32_t *expected = malloc((n + RK_CSV_INDEX_ROOM) * sizeof *expected),
+             *got = malloc((n + RK_CSV_INDEX_ROOM) * sizeof *got);
     size_t n_expected = 0;
     for (size_t i = 0; i < n; i++) {
         int64_t kind = draw(rng, n_plain + sizeof special);
         data[i] = kind < (int64_t)sizeof special ? special[kind] : (char)draw(rng, 256);
-        if (data[i] == separator || data[i] == quote || data[i] == '\n' || data[i] == 0) expected[n_expected++] = (uint32_t)i;
+        if (data[i] == separator || data[i] == quote || data[i] == '\n' || data[i] == 0)
+            expected[n_expected++] = (uint32_t)i;
     }
     for (int isa = 0; isa < RK_ISA_COUNT; isa++) {
         if (!rk_cpu_has((rk_isa)isa)) continue;

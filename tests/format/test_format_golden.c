@@ -1,6 +1,7 @@
 /* The files of tests/golden: what is written stays the same byte for byte, and what others wrote is read.
  *
- * Each test leaves the file that it compares in its working directory; after a meant change of a format's version, copy it. */
+ * Each test leaves the file that it compares in its working directory; after a meant change of a format's
+ * version, copy it. */
 #include "fixture.h"
 #include "show_list.h"
 
@@ -45,15 +46,18 @@ static void fill_block(rk_columns *c, int first, int n_rows) {
 
 static void test_rkb(void **state) {
     (void)state;
-    static const char *const names[] = {"user", "colours", "item", "wide", "optional", "pair", "constant", "never"};
-    static const rk_column_type types[] = {RK_COLUMN_TEXT, RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_I64, RK_COLUMN_I64, RK_COLUMN_F32, RK_COLUMN_I64, RK_COLUMN_TEXT};
+    static const char *const names[] = {"user",     "colours", "item",     "wide",
+                                        "optional", "pair",    "constant", "never"};
+    static const rk_column_type types[] = {RK_COLUMN_TEXT, RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_I64,
+                                           RK_COLUMN_I64,  RK_COLUMN_F32,  RK_COLUMN_I64, RK_COLUMN_TEXT};
     rk_columns blocks[2], read = {0};
     rk_rkb_writer *writer;
     for (int b = 0; b < 2; b++) {
         OK(rk_columns_init(&blocks[b], 8, names, types));
         fill_block(&blocks[b], b * 8, b ? 4 : 8);
     }
-    for (int level = 0; level <= 3; level += 3) { /* compressed bytes depend on zstd's version: they are only read back */
+    for (int level = 0; level <= 3;
+         level += 3) { /* compressed bytes depend on zstd's version: they are only read back */
         OK(rk_rkb_writer_open(level ? "columns_zstd.rkb" : "columns.rkb", level, &writer));
         for (int b = 0; b < 2; b++) OK(rk_rkb_writer_add(writer, &blocks[b]));
         OK(rk_rkb_writer_commit(writer));
@@ -95,10 +99,12 @@ static void test_tfrecord(void **state) {
         at += consumed;
         if (!first) first = at;
     }
-    assert_string_equal(shown.data, " ids/2:1,-2,300,4611686018427387904, price/1:0.5,-2, words/0:<one><><zw\xc3\xb6lf> none/2:\n"
-                                    " price/1:1.5, ids/2:5,6,\n"
-                                    " words/0:\n"
-                                    "\n");
+    assert_string_equal(
+        shown.data,
+        " ids/2:1,-2,300,4611686018427387904, price/1:0.5,-2, words/0:<one><><zw\xc3\xb6lf> none/2:\n"
+        " price/1:1.5, ids/2:5,6,\n"
+        " words/0:\n"
+        "\n");
     rk_example_writer writer = {0}; /* our writer makes the first record's bytes */
     const rk_span words[] = {text_span("one"), text_span(""), text_span("zw\xc3\xb6lf")};
     rk_example_add_i64(&writer, "ids", (const int64_t[]){1, -2, 300, (int64_t)1 << 62}, 4);
@@ -166,7 +172,8 @@ static void test_tensorboard(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rkb), cmocka_unit_test(test_tfrecord), cmocka_unit_test(test_safetensors),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rkb), cmocka_unit_test(test_tfrecord),
+                                       cmocka_unit_test(test_safetensors),
                                        cmocka_unit_test(test_tensorboard)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

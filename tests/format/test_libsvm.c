@@ -18,7 +18,8 @@ static void test_lines(void **state) {
     assert_true(row.n_labels == 1 && row.labels[0] == 1 && row.n_ids == 3 && !row.has_group);
     assert_true(row.ids[0] == 3 && row.values[0] == 0.5f && row.ids[2] == 9 && row.values[2] == 1);
     OK(parse("-1.5e0\t qid:12 \t4:-2 \r", &row));
-    assert_true(row.labels[0] == -1.5f && row.has_group && row.group == 12 && row.n_ids == 1 && row.values[0] == -2);
+    assert_true(row.labels[0] == -1.5f && row.has_group && row.group == 12 && row.n_ids == 1 &&
+                row.values[0] == -2);
     OK(parse("1,0,1 0:1 # a comment: 5:5", &row));
     assert_true(row.n_labels == 3 && row.labels[1] == 0 && row.n_ids == 1 && !row.has_group);
     OK(parse("+1", &row));
@@ -70,6 +71,7 @@ static void test_many_pairs_and_no_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lines), cmocka_unit_test(test_errors), cmocka_unit_test(test_many_pairs_and_no_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lines), cmocka_unit_test(test_errors),
+                                       cmocka_unit_test(test_many_pairs_and_no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,8 @@
 #include "format/rkb/rkb.h"
 
 static const char *const names[] = {"user", "item", "price", "tags", "when", "x"};
-static const rk_column_type types[] = {RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32, RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32};
+static const rk_column_type types[] = {RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32,
+                                       RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32};
 enum { N_COLUMNS = 6 };
 
 static void write_blocks(const char *path, int level, const rk_columns *blocks, int n_blocks) {
@@ -100,7 +101,8 @@ static void *read_all(void *argument) {
     r->same = 1;
     for (int64_t round = 0; round < 20; round++)
         for (int64_t b = 0; b < rk_rkb_n_blocks(r->rkb); b++)
-            r->same &= rk_rkb_read_block(r->rkb, b, NULL, &read) == RK_OK && same_columns(&read, &r->blocks[b]);
+            r->same &=
+                rk_rkb_read_block(r->rkb, b, NULL, &read) == RK_OK && same_columns(&read, &r->blocks[b]);
     rk_columns_release(&read);
     return NULL;
 }
@@ -142,7 +144,8 @@ static void test_refusals(void **state) {
     assert_int_equal(rk_rkb_writer_open(path, 100, &writer), RK_INVALID_ARGUMENT);
     OK(rk_rkb_writer_open(path, 0, &writer));
     OK(rk_rkb_writer_add(writer, &block)); /* no rows: the columns are known from now on */
-    FAILS(rk_rkb_writer_add(writer, &other), RK_INVALID_ARGUMENT, "'test_rkb_refused.rkb': a block of other columns than the first");
+    FAILS(rk_rkb_writer_add(writer, &other), RK_INVALID_ARGUMENT,
+          "'test_rkb_refused.rkb': a block of other columns than the first");
     OK(rk_rkb_writer_commit(writer));
     rk_rkb_writer_free(writer);
     rk_rkb *rkb;
@@ -154,7 +157,8 @@ static void test_refusals(void **state) {
     OK(rk_columns_end_row(&block));
     write_blocks(path, 0, &block, 1);
     OK(rk_rkb_open(path, &rkb));
-    FAILS(rk_rkb_read_block(rkb, 0, NULL, &other), RK_INVALID_ARGUMENT, "'test_rkb_refused.rkb': 2 columns to be read into 3");
+    FAILS(rk_rkb_read_block(rkb, 0, NULL, &other), RK_INVALID_ARGUMENT,
+          "'test_rkb_refused.rkb': 2 columns to be read into 3");
     OK(rk_rkb_read_block(rkb, 0, NULL, &read));
     read.columns[0].type = RK_COLUMN_F32;
     assert_int_equal(rk_rkb_read_block(rkb, 0, NULL, &read), RK_INVALID_ARGUMENT);
@@ -171,7 +175,7 @@ static void test_refusals(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trips), cmocka_unit_test(test_extremes), cmocka_unit_test(test_threads),
-                                       cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trips), cmocka_unit_test(test_extremes),
+                                       cmocka_unit_test(test_threads), cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

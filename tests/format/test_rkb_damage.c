@@ -33,7 +33,8 @@ static int setup(void **state) {
     for (int b = 0; b < N_BLOCKS; b++) {
         OK(rk_columns_init(&s->blocks[b], 3, names, types));
         for (int64_t r = 0; r < 40; r++) {
-            for (int64_t n = draw(&rng, 3); n > 0; n--) OK(rk_column_add_text(&s->blocks[b].columns[0], text_span(n % 2 ? "some word" : "another")));
+            for (int64_t n = draw(&rng, 3); n > 0; n--)
+                OK(rk_column_add_text(&s->blocks[b].columns[0], text_span(n % 2 ? "some word" : "another")));
             OK(rk_column_add_i64(&s->blocks[b].columns[1], r / 4 * 1000));
             OK(rk_column_add_weight(&s->blocks[b].columns[1], 0.5f));
             OK(rk_column_add_f32(&s->blocks[b].columns[2], (float)(r % 2)));
@@ -115,17 +116,22 @@ static void test_messages(void **state) {
     rk_rkb *rkb;
     rk_columns read = {0};
     const bool others[] = {true, false, true};
-    FAILS(rk_rkb_open_memory("x.rkb", "", 0, &rkb), RK_BAD_DATA, "'x.rkb': byte 0: the file is cut: it ends in its head");
-    FAILS(rk_rkb_open_memory("x.rkb", "user,item\nanna,3\n", 17, &rkb), RK_BAD_DATA, "'x.rkb': byte 0: not an rkb file");
+    FAILS(rk_rkb_open_memory("x.rkb", "", 0, &rkb), RK_BAD_DATA,
+          "'x.rkb': byte 0: the file is cut: it ends in its head");
+    FAILS(rk_rkb_open_memory("x.rkb", "user,item\nanna,3\n", 17, &rkb), RK_BAD_DATA,
+          "'x.rkb': byte 0: not an rkb file");
     size_t user_bytes = 0;
-    for (size_t n = 0; n < s->n_bytes[0]; n++) { /* the second column begins where its damage is first blamed on it */
+    for (size_t n = 0; n < s->n_bytes[0];
+         n++) { /* the second column begins where its damage is first blamed on it */
         s->bytes[0][n] = (char)~s->bytes[0][n];
         bool opens = rk_rkb_open_memory("x.rkb", s->bytes[0], s->n_bytes[0], &rkb) == RK_OK;
-        bool blamed = opens && rk_rkb_read_block(rkb, 0, NULL, &read) != RK_OK && strstr(rk_last_error(), "column 'item'");
+        bool blamed = opens && rk_rkb_read_block(rkb, 0, NULL, &read) != RK_OK &&
+                      strstr(rk_last_error(), "column 'item'");
         s->bytes[0][n] = (char)~s->bytes[0][n];
         if (blamed) {
             char expected[128];
-            snprintf(expected, sizeof expected, "'x.rkb': block 0, column 'item', byte %zu: the checksum does not match", n);
+            snprintf(expected, sizeof expected,
+                     "'x.rkb': block 0, column 'item', byte %zu: the checksum does not match", n);
             assert_string_equal(rk_last_error(), expected);
             user_bytes = n;
         }
@@ -154,7 +160,8 @@ static void test_other_version(void **state) {
     memcpy(head + 12, &crc, 4);
     rk_rkb *rkb;
     FAILS(rk_rkb_open_memory("x.rkb", head, sizeof head, &rkb), RK_UNSUPPORTED,
-          "'x.rkb': version 2 of rkb; this program reads version 1\nhint: convert the file by the program that wrote it");
+          "'x.rkb': version 2 of rkb; this program reads version 1\nhint: convert the file by the program "
+          "that wrote it");
 }
 
 /* A disk that fills up at any byte: an error, no file, no leak. */
@@ -185,7 +192,8 @@ static void test_failed_writer_stays_failed(void **state) {
         rk_status status = rk_rkb_writer_add(writer, &s->blocks[0]);
         rk_alloc_fail_after(0, false);
         if (status != RK_OK && rk_rkb_writer_add(writer, &s->blocks[0]) != RK_OK) {
-            FAILS(rk_rkb_writer_commit(writer), RK_INVALID_ARGUMENT, "'test_rkb_damage.rkb': a block could not be written");
+            FAILS(rk_rkb_writer_commit(writer), RK_INVALID_ARGUMENT,
+                  "'test_rkb_damage.rkb': a block could not be written");
             n_failed++;
         }
         rk_rkb_writer_free(writer);
@@ -223,9 +231,13 @@ static void test_out_of_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_cut),     cmocka_unit_test(test_every_flip),
-                                       cmocka_unit_test(test_bytes_behind),  cmocka_unit_test(test_messages),
-                                       cmocka_unit_test(test_other_version), cmocka_unit_test(test_every_short_write),
-                                       cmocka_unit_test(test_failed_writer_stays_failed), cmocka_unit_test(test_out_of_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_cut),
+                                       cmocka_unit_test(test_every_flip),
+                                       cmocka_unit_test(test_bytes_behind),
+                                       cmocka_unit_test(test_messages),
+                                       cmocka_unit_test(test_other_version),
+                                       cmocka_unit_test(test_every_short_write),
+                                       cmocka_unit_test(test_failed_writer_stays_failed),
+                                       cmocka_unit_test(test_out_of_memory)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -40,7 +40,8 @@ static void test_round_trip(void **unused) {
         const rk_state_entry *e = &state.entries[i];
         const rk_safetensors_entry *got = rk_safetensors_find(&tensors, e->name);
         assert_ptr_equal(got, &tensors.entries[i]); /* listed in the order given */
-        assert_true(got->type == e->type && got->n_dims == e->n_dims && got->dims[0] == e->dims[0] && (e->n_dims == 1 || got->dims[1] == e->dims[1]));
+        assert_true(got->type == e->type && got->n_dims == e->n_dims && got->dims[0] == e->dims[0] &&
+                    (e->n_dims == 1 || got->dims[1] == e->dims[1]));
         assert_int_equal(got->n_bytes, rk_state_entry_bytes(e));
         assert_memory_equal(file + got->begin, e->data, got->n_bytes);
         assert_int_equal(got->begin % rk_state_type_bytes(got->type), 0);
@@ -78,14 +79,20 @@ static rk_status parse(const char *header, uint64_t n_data, rk_safetensors *out)
 static void test_headers(void **state) {
     (void)state;
     rk_safetensors t;
-    OK(parse("{\"__metadata__\":{\"format\":\"pt\"},\"b\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[8,12]},"
-             "\"a\":{\"shape\":[1,2,2],\"data_offsets\":[0,8],\"dtype\":\"BF16\",\"more\":1}}   ", 12, &t));
+    OK(
+        parse("{\"__metadata__\":{\"format\":\"pt\"},\"b\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":["
+              "8,12]},"
+              "\"a\":{\"shape\":[1,2,2],\"data_offsets\":[0,8],\"dtype\":\"BF16\",\"more\":1}}   ",
+              12, &t));
     assert_int_equal(t.n, 2);
     assert_true(t.entries[0].n_dims == 0 && t.entries[1].n_dims == 3);
     rk_safetensors_release(&t);
     OK(parse("{}", 0, &t));
     rk_safetensors_release(&t);
-    OK(parse("{\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, &t));
+    OK(
+        parse("{\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},\"b\":{\"dtype\":\"U8\","
+              "\"shape\":[1],\"data_offsets\":[0,1]}}",
+              1, &t));
     rk_safetensors_release(&t);
 }
 
@@ -113,13 +120,21 @@ static void test_bad_headers(void **state) {
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", 1},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,0]}}", 0},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}", 2},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}", 3},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}", 3},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"a\":{\"dtype\":\"U8\",\"shape\":["
+         "1],\"data_offsets\":[1,2]}}",
+         2},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":["
+         "2],\"data_offsets\":[1,3]}}",
+         3},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"b\":{\"dtype\":\"U8\",\"shape\":["
+         "1],\"data_offsets\":[2,3]}}",
+         3},
     };
     rk_safetensors t;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) assert_int_equal(parse(cases[i].header, cases[i].n_data, &t), RK_BAD_DATA);
-    FAILS(parse("{\"a\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[0,8]}}", 8, &t), RK_UNSUPPORTED, "tensor 'a': the type 'F64' is not read");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_int_equal(parse(cases[i].header, cases[i].n_data, &t), RK_BAD_DATA);
+    FAILS(parse("{\"a\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[0,8]}}", 8, &t), RK_UNSUPPORTED,
+          "tensor 'a': the type 'F64' is not read");
     FAILS(rk_safetensors_parse("\xff\xff\xff\xff\xff\xff\xff\xff{}", 10, 10, &t), RK_BAD_DATA,
           "a safetensors header of 18446744073709551615 bytes does not fit the file");
     assert_int_equal(rk_alloc_live(), 0);
@@ -164,7 +179,8 @@ static void test_failing_writes(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_headers), cmocka_unit_test(test_bad_headers),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_headers),
+                                       cmocka_unit_test(test_bad_headers),
                                        cmocka_unit_test(test_failing_writes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Plain and packed streams, several members in a file, cut and corrupt ones, the window over a stream, sinks. */
+/* Plain and packed streams, several members in a file, cut and corrupt ones, the window over a stream,
+ * sinks. */
 #include "fixture.h"
 
 #include <unistd.h>
@@ -56,7 +57,8 @@ static rk_status read_by(const char *from, size_t step, size_t *out_bytes) {
         assert_memory_equal(part, text + *out_bytes, n);
         *out_bytes += n;
     }
-    if (status == RK_OK) assert_int_equal(rk_byte_stream_file_position(stream), rk_byte_stream_file_size(stream));
+    if (status == RK_OK)
+        assert_int_equal(rk_byte_stream_file_position(stream), rk_byte_stream_file_size(stream));
     free(part);
     rk_byte_stream_free(stream);
     return status;
@@ -238,7 +240,8 @@ static rk_status write_by(const char *to, size_t step) {
     rk_sink *sink;
     RK_TRY(rk_sink_open(to, &sink));
     rk_status status = RK_OK;
-    for (size_t at = 0; status == RK_OK && at < N_TEXT; at += step) status = rk_sink_write(sink, text + at, step < N_TEXT - at ? step : N_TEXT - at);
+    for (size_t at = 0; status == RK_OK && at < N_TEXT; at += step)
+        status = rk_sink_write(sink, text + at, step < N_TEXT - at ? step : N_TEXT - at);
     if (status == RK_OK) status = rk_sink_commit(sink);
     rk_sink_free(sink);
     return status;
@@ -295,7 +298,9 @@ static void test_out_of_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kinds), cmocka_unit_test(test_members),   cmocka_unit_test(test_damage), cmocka_unit_test(test_pipe),
-                                       cmocka_unit_test(test_lookahead), cmocka_unit_test(test_hand_over), cmocka_unit_test(test_sinks), cmocka_unit_test(test_out_of_memory)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kinds), cmocka_unit_test(test_members),      cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_pipe),  cmocka_unit_test(test_lookahead),    cmocka_unit_test(test_hand_over),
+        cmocka_unit_test(test_sinks), cmocka_unit_test(test_out_of_memory)};
     return cmocka_run_group_tests(tests, setup, NULL);
 }

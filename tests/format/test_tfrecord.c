@@ -1,4 +1,5 @@
-/* TFRecord frames, tf.train.Example, and TensorBoard events: the same wire format, written, read, cut and damaged. */
+/* TFRecord frames, tf.train.Example, and TensorBoard events: the same wire format, written, read, cut and
+ * damaged. */
 #include "fixture.h"
 #include "show_list.h"
 
@@ -69,7 +70,9 @@ static void test_example_round_trip(void **state) {
         rk_example_add_bytes(&writer, "texts", texts, 2);
         rk_example_add_i64(&writer, "none", NULL, 0);
         OK(rk_example_finish(&writer, &out));
-        expect_example(&out, "ids/2 0 -1 9223372036854775807 -9223372036854775808 300numbers/1 0.5 -2texts/0 <one> <>none/2");
+        expect_example(
+            &out,
+            "ids/2 0 -1 9223372036854775807 -9223372036854775808 300numbers/1 0.5 -2texts/0 <one> <>none/2");
     }
     rk_buffer_clear(&out);
     OK(rk_example_finish(&writer, &out));
@@ -128,34 +131,40 @@ static void test_example_damage(void **state) {
         const char *feature;
         size_t n_bytes;
     } cases[] = {
-        {"\x18\x05", 2},                 /* a list that is a number */
-        {"\x1a\x05\x08\x05", 4},         /* longer than there is */
-        {"\x12\x05\x0a\x03\0\0\0", 7},   /* three bytes of floats */
-        {"\x12\x02\x08\x05", 4},         /* a float as a varint */
-        {"\x0a\x02\x08\x05", 4},         /* bytes as a varint */
-        {"\x1a\x02\x0a\x01\xff", 5},     /* a varint without an end */
-        {"\x1a\x01\x0b", 3},             /* a group */
-        {"\x02\x00", 2},                 /* field 0 */
+        {"\x18\x05", 2},               /* a list that is a number */
+        {"\x1a\x05\x08\x05", 4},       /* longer than there is */
+        {"\x12\x05\x0a\x03\0\0\0", 7}, /* three bytes of floats */
+        {"\x12\x02\x08\x05", 4},       /* a float as a varint */
+        {"\x0a\x02\x08\x05", 4},       /* bytes as a varint */
+        {"\x1a\x02\x0a\x01\xff", 5},   /* a varint without an end */
+        {"\x1a\x01\x0b", 3},           /* a group */
+        {"\x02\x00", 2},               /* field 0 */
     };
     rk_buffer shown = {0}, out = {0};
     const rk_example_visitor visitor = {&shown, show_feature};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         rk_buffer_clear(&out);
         wrap(cases[i].feature, cases[i].n_bytes, false, &out);
-        FAILS(rk_example_parse(out.data, out.n_bytes, &visitor), RK_BAD_DATA, "the record is not a tf.train.Example");
+        FAILS(rk_example_parse(out.data, out.n_bytes, &visitor), RK_BAD_DATA,
+              "the record is not a tf.train.Example");
     }
-    static const char lengths[] = "\x0a\x0d\x0a\x0b\x0a\x01" "f\x12\x06\x1a\x04\x08\x05\x08\x06"; /* a length that the others do not bear out */
+    static const char lengths[] =
+        "\x0a\x0d\x0a\x0b\x0a\x01"
+        "f\x12\x06\x1a\x04\x08\x05\x08\x06"; /* a length that the others do not bear out */
     OK(rk_example_parse(lengths, sizeof lengths - 1, &visitor));
     for (size_t at = 0; at < sizeof lengths - 1; at++) {
         char spoilt[sizeof lengths];
         memcpy(spoilt, lengths, sizeof lengths);
         spoilt[at]--;
         bool length = at == 1 || at == 3 || at == 8 || at == 10;
-        if (length) FAILS(rk_example_parse(spoilt, sizeof lengths - 1, &visitor), RK_BAD_DATA, "the record is not a tf.train.Example");
+        if (length)
+            FAILS(rk_example_parse(spoilt, sizeof lengths - 1, &visitor), RK_BAD_DATA,
+                  "the record is not a tf.train.Example");
     }
     rk_buffer_clear(&out);
     wrap("\x1a\x02\x08\x05", 4, false, &out);
-    for (size_t n = 0; n < out.n_bytes; n++) { /* cuts and changed bytes: an error or something else, but never a crash */
+    for (size_t n = 0; n < out.n_bytes;
+         n++) { /* cuts and changed bytes: an error or something else, but never a crash */
         char *part = malloc(n + !n);
         memcpy(part, out.data, n);
         rk_example_parse(part, n, &visitor);
@@ -212,7 +221,8 @@ static void test_example_out_of_memory(void **state) {
 
 static void test_varints(void **state) {
     (void)state;
-    static const uint64_t values[] = {0, 1, 127, 128, 16383, 16384, UINT32_MAX, UINT64_MAX, (uint64_t)1 << 63};
+    static const uint64_t values[] = {
+        0, 1, 127, 128, 16383, 16384, UINT32_MAX, UINT64_MAX, (uint64_t)1 << 63};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         rk_buffer out = {0};
         uint64_t value;
@@ -223,7 +233,8 @@ static void test_varints(void **state) {
         assert_false(rk_wire_varint(&wire, &value));
         rk_buffer_release(&out);
     }
-    for (int shift = 0; shift < 64; shift++) { /* every length, with any number of bytes after it, in memory that ends there */
+    for (int shift = 0; shift < 64;
+         shift++) { /* every length, with any number of bytes after it, in memory that ends there */
         for (size_t after = 0; after < 9; after++) {
             rk_buffer out = {0};
             uint64_t value, expected = (uint64_t)0x8421084210842109 >> shift;
@@ -254,12 +265,17 @@ static void test_events(void **state) {
     OK(rk_tfrecord_parse(out.data, out.n_bytes, true, &event, &consumed));
     assert_int_equal(consumed, out.n_bytes);
     assert_int_equal(event.n_bytes, 24);
-    assert_memory_equal(event.data, "\x09\0\0\0\0\0\0\xf8\x3f\x1a\x0d" "brain.Event:2", 24);
+    assert_memory_equal(event.data,
+                        "\x09\0\0\0\0\0\0\xf8\x3f\x1a\x0d"
+                        "brain.Event:2",
+                        24);
     rk_buffer_clear(&out);
     rk_tensorboard_scalar("loss", 0.25, 300, 1.5, &out);
     OK(rk_tfrecord_parse(out.data, out.n_bytes, true, &event, &consumed));
     assert_int_equal(event.n_bytes, 9 + 3 + 2 + 2 + 6 + 5);
-    assert_memory_equal(event.data, "\x09\0\0\0\0\0\0\xf8\x3f\x10\xac\x02\x2a\x0d\x0a\x0b\x0a\x04loss\x15\0\0\x80\x3e", event.n_bytes);
+    assert_memory_equal(event.data,
+                        "\x09\0\0\0\0\0\0\xf8\x3f\x10\xac\x02\x2a\x0d\x0a\x0b\x0a\x04loss\x15\0\0\x80\x3e",
+                        event.n_bytes);
     rk_buffer_release(&out);
     for (long n = 1;; n++) {
         rk_alloc_fail_after(n, false);
@@ -275,9 +291,10 @@ static void test_events(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_frames),           cmocka_unit_test(test_example_round_trip),
-                                       cmocka_unit_test(test_example_variants), cmocka_unit_test(test_example_damage),
-                                       cmocka_unit_test(test_visitor_can_stop), cmocka_unit_test(test_example_out_of_memory),
-                                       cmocka_unit_test(test_varints),          cmocka_unit_test(test_events)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_frames),           cmocka_unit_test(test_example_round_trip),
+        cmocka_unit_test(test_example_variants), cmocka_unit_test(test_example_damage),
+        cmocka_unit_test(test_visitor_can_stop), cmocka_unit_test(test_example_out_of_memory),
+        cmocka_unit_test(test_varints),          cmocka_unit_test(test_events)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

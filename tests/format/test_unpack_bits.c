@@ -1,4 +1,5 @@
-/* Numbers of any width back out of their bits: every version against one number at a time, in memory that ends with them. */
+/* Numbers of any width back out of their bits: every version against one number at a time, in memory that
+ * ends with them. */
 #include "fixture.h"
 
 #include "base/thread/cpu.h"
@@ -6,7 +7,8 @@
 
 static uint64_t number_at(const uint8_t *data, uint64_t bits, uint64_t i) {
     uint64_t number = 0;
-    for (uint64_t b = 0; b < bits; b++) number |= (uint64_t)(data[(i * bits + b) / 8] >> (i * bits + b) % 8 & 1) << b;
+    for (uint64_t b = 0; b < bits; b++)
+        number |= (uint64_t)(data[(i * bits + b) / 8] >> (i * bits + b) % 8 & 1) << b;
     return number;
 }
 
@@ -18,7 +20,8 @@ static void compare(rk_rng *rng, int bits, int64_t n) {
     const uint64_t base = rk_rng_below(rng, UINT64_MAX);
     const size_t n_bytes = ((size_t)n * (size_t)bits + 7) / 8;
     uint8_t *data = malloc(n_bytes + !n_bytes);
-    int64_t *expected = malloc(((size_t)n + 1) * sizeof *expected), *got = malloc(((size_t)n + 1) * sizeof *got);
+    int64_t *expected = malloc(((size_t)n + 1) * sizeof *expected),
+            *got = malloc(((size_t)n + 1) * sizeof *got);
     rk_packed_range range = {UINT64_MAX, 0};
     for (size_t i = 0; i < n_bytes; i++) data[i] = (uint8_t)draw(rng, 256);
     for (int64_t i = 0; i < n; i++) {

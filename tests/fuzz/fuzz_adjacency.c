@@ -6,7 +6,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
-/* Every call that finds an item goes on behind it, a bad one too, so a line has no more items than every other byte. */
+/* Every call that finds an item goes on behind it, a bad one too, so a line has no more items than every
+ * other byte. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     rk_adjacency_line line;
     bool found = true;

@@ -7,7 +7,9 @@
 static rk_status on_feature(void *context, rk_span name, rk_example_kind kind, rk_span list) {
     (void)context;
     size_t n = 0, most = rk_example_max_values(kind, list);
-    void *values = malloc(most * (kind == RK_EXAMPLE_BYTES ? sizeof(rk_span) : kind == RK_EXAMPLE_FLOAT ? sizeof(float) : sizeof(int64_t)));
+    void *values = malloc(most * (kind == RK_EXAMPLE_BYTES   ? sizeof(rk_span)
+                                  : kind == RK_EXAMPLE_FLOAT ? sizeof(float)
+                                                             : sizeof(int64_t)));
     rk_status status = kind == RK_EXAMPLE_BYTES   ? rk_example_read_bytes(list, values, &n)
                        : kind == RK_EXAMPLE_FLOAT ? rk_example_read_f32(list, values, &n)
                                                   : rk_example_read_i64(list, values, &n);

@@ -16,9 +16,15 @@ static bool has_large_number(const char *text) {
 }
 
 static rk_status build(const char *text, char **graph) {
-    rk_data_feature_info features[] = {{"user", 40, false}, {"tags", 30, true}, {"item", 50, false}, {"history", 50, false}};
-    rk_label_section tasks[] = {{.name = (char *)(size_t)"click", .weight = 1}, {.name = (char *)(size_t)"rating", .weight = 1, .loss = 1}};
-    rk_data_schema schema = {.n_dense = 3, .n_features = 4, .n_tasks = strstr(text, "two") ? 2 : 1, .features = features, .tasks = tasks};
+    rk_data_feature_info features[] = {
+        {"user", 40, false}, {"tags", 30, true}, {"item", 50, false}, {"history", 50, false}};
+    rk_label_section tasks[] = {{.name = (char *)(size_t) "click", .weight = 1},
+                                {.name = (char *)(size_t) "rating", .weight = 1, .loss = 1}};
+    rk_data_schema schema = {.n_dense = 3,
+                             .n_features = 4,
+                             .n_tasks = strstr(text, "two") ? 2 : 1,
+                             .features = features,
+                             .tasks = tasks};
     rk_model_section section = {0};
     rk_embedding_section embedding = {0};
     rk_yaml yaml = {0};
@@ -27,11 +33,18 @@ static rk_status build(const char *text, char **graph) {
     RK_GOTO(rk_yaml_parse("f.yaml", text, strlen(text), &yaml));
     RK_GOTO(rk_schema_bind(&rk_model_schema, &yaml, rk_yaml_get(yaml.root, "model"), &section));
     RK_GOTO(rk_schema_bind(&rk_embedding_schema, &yaml, rk_yaml_get(yaml.root, "embedding"), &embedding));
-    rk_model_options options = {.model = &section, .embedding = &embedding, .yaml = &yaml, .schema = &schema, .max_batch = 2, .is_outline = true, .training = true};
+    rk_model_options options = {.model = &section,
+                                .embedding = &embedding,
+                                .yaml = &yaml,
+                                .schema = &schema,
+                                .max_batch = 2,
+                                .is_outline = true,
+                                .training = true};
     RK_GOTO(rk_optimizer_init(&options.dense_optimizer.optimizer, RK_OPTIMIZER_ADAM));
     RK_GOTO(rk_model_build(&options, &model));
     rk_model_free(model);
-    if (section.kind != RK_KIND_GRAPH && section.feature_dropout == 0 && !section.retrieval.line) status = rk_model_graph_text(&options, false, graph);
+    if (section.kind != RK_KIND_GRAPH && section.feature_dropout == 0 && !section.retrieval.line)
+        status = rk_model_graph_text(&options, false, graph);
 done:
     rk_schema_release(&rk_model_schema, &section);
     rk_schema_release(&rk_embedding_schema, &embedding);

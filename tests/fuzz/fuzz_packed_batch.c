@@ -1,5 +1,5 @@
 /* A packed batch from another rank: refused, or one that reads no byte that is not there. The second of a
- * parcel follows the first. */
+ * message follows the first. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

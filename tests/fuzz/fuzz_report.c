@@ -26,9 +26,14 @@ static void fill(rk_report_run *run, const char **at, const char *end) {
     run->n_tasks = 1;
     run->tasks[0] = (rk_report_task){.name = piece(at, end), .binary = true};
     if (rk_alloc(2, sizeof *run->settings.list, &run->settings.list) != RK_OK) abort();
-    for (run->settings.n = 0; run->settings.n < 2; run->settings.n++) run->settings.list[run->settings.n] = (rk_setting){piece(at, end), piece(at, end)};
-    if (rk_alloc(1, sizeof *run->importance.names, &run->importance.names) != RK_OK || rk_alloc(3, sizeof(double), &run->importance.mean) != RK_OK) abort();
-    if (rk_alloc(1, sizeof(double), &run->importance.low) != RK_OK || rk_alloc(1, sizeof(double), &run->importance.high) != RK_OK) abort();
+    for (run->settings.n = 0; run->settings.n < 2; run->settings.n++)
+        run->settings.list[run->settings.n] = (rk_setting){piece(at, end), piece(at, end)};
+    if (rk_alloc(1, sizeof *run->importance.names, &run->importance.names) != RK_OK ||
+        rk_alloc(3, sizeof(double), &run->importance.mean) != RK_OK)
+        abort();
+    if (rk_alloc(1, sizeof(double), &run->importance.low) != RK_OK ||
+        rk_alloc(1, sizeof(double), &run->importance.high) != RK_OK)
+        abort();
     run->importance.names[0] = piece(at, end);
     run->importance.n_features = run->importance.n_tasks = 1;
 }

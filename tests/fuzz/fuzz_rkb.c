@@ -17,15 +17,22 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n_bytes, size_t most, unsig
 }
 
 /* Numbers that stay packed are those that are unpacked at once. */
-static void compare(const rk_rkb *rkb, int64_t block, const rk_columns *columns, rk_rkb_memory *memory, rk_columns *packed) {
+static void compare(const rk_rkb *rkb, int64_t block, const rk_columns *columns, rk_rkb_memory *memory,
+                    rk_columns *packed) {
     bool all[MOST_COLUMNS];
     memset(all, 1, sizeof all);
     if (columns->n_columns > MOST_COLUMNS) return;
-    if (rk_rkb_read_chosen(rkb, block, (rk_rkb_choice){.packed = all}, memory, packed) != RK_OK || rk_columns_unpack(packed) != RK_OK) abort();
+    if (rk_rkb_read_chosen(rkb, block, (rk_rkb_choice){.packed = all}, memory, packed) != RK_OK ||
+        rk_columns_unpack(packed) != RK_OK)
+        abort();
     for (int32_t c = 0; c < columns->n_columns; c++) {
         const rk_column *a = &columns->columns[c], *b = &packed->columns[c];
-        if (a->n_values != b->n_values || memcmp(a->offsets, b->offsets, (size_t)(columns->n_rows + 1) * sizeof *a->offsets) != 0) abort();
-        if (a->type == RK_COLUMN_I64 && a->n_values && memcmp(a->i64, b->i64, (size_t)a->n_values * sizeof *a->i64) != 0) abort();
+        if (a->n_values != b->n_values ||
+            memcmp(a->offsets, b->offsets, (size_t)(columns->n_rows + 1) * sizeof *a->offsets) != 0)
+            abort();
+        if (a->type == RK_COLUMN_I64 && a->n_values &&
+            memcmp(a->i64, b->i64, (size_t)a->n_values * sizeof *a->i64) != 0)
+            abort();
     }
 }
 

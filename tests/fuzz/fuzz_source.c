@@ -19,11 +19,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
 static const char *const names[] = {"f.csv", "f.libsvm", "f.tfrecord", "f.rkb"};
 #define LABEL "labels: [{name: y, column: b, optional: true, loss: mse}]\n"
-#define TYPED LABEL "features: [{name: a, hash: 50}, {name: b, dense: true, width: 2, log1p: true}, {name: c, vocabulary: {oov: 0}}]\n"
-#define TEXT                                                                                                                               \
-    "columns: [a, b, c]\n" LABEL "features: [{name: a, hash: 50}, {name: b, dense: true, normalize: true}, {name: q, column: b, quantiles: 3}, " \
+#define TYPED                                                                                   \
+    LABEL                                                                                       \
+    "features: [{name: a, hash: 50}, {name: b, dense: true, width: 2, log1p: true}, {name: c, " \
+    "vocabulary: {oov: 0}}]\n"
+#define TEXT                                                                                         \
+    "columns: [a, b, c]\n" LABEL                                                                     \
+    "features: [{name: a, hash: 50}, {name: b, dense: true, normalize: true}, {name: q, column: b, " \
+    "quantiles: 3}, "                                                                                \
     "{name: i, column: b, identity: 9}, {name: c, separator: \";\", vocabulary: {}}]\n"
-#define IDS "labels: [{name: label, loss: mse}]\nfeatures: [{name: ids, hash: 50, weights: ids}, {name: few, column: ids, identity: 100}]\n"
+#define IDS                                                                                            \
+    "labels: [{name: label, loss: mse}]\nfeatures: [{name: ids, hash: 50, weights: ids}, {name: few, " \
+    "column: ids, identity: 100}]\n"
 static const char *const features[] = {TEXT, IDS, TYPED, TYPED};
 
 typedef struct opened {
@@ -40,7 +47,9 @@ static void open_section(int format, uint8_t way, int n_threads, opened *o) {
              way & 2 ? "false" : "true", way & 4 ? "comment: \"#\"\n" : "",
              way & 8 ? "separator: \"|\"\n" : "", features[format]);
     if (rk_yaml_parse("d.yaml", text, strlen(text), &o->yaml) != RK_OK) abort();
-    if (rk_schema_bind(&rk_data_schema_table, &o->yaml, o->yaml.root, &o->section) != RK_OK || rk_data_section_check(&o->section, &o->yaml) != RK_OK) abort();
+    if (rk_schema_bind(&rk_data_schema_table, &o->yaml, o->yaml.root, &o->section) != RK_OK ||
+        rk_data_section_check(&o->section, &o->yaml) != RK_OK)
+        abort();
 }
 
 static void close_section(opened *o) {
@@ -64,12 +73,14 @@ static void add_rows(const rk_columns *rows, rk_buffer *out) {
     }
 }
 
-static rk_status source_rows(const rk_data_section *section, const char *path, rk_buffer *out, int64_t *n_skipped) {
+static rk_status source_rows(const rk_data_section *section, const char *path, rk_buffer *out,
+                             int64_t *n_skipped) {
     rk_source *source;
     const rk_chunk *chunk;
     RK_TRY(rk_source_open(&(rk_source_options){.section = section, .paths = &path, .n_paths = 1}, &source));
     rk_status status;
-    while ((status = rk_source_read(source, &chunk)) == RK_OK && chunk->columns.n_rows) add_rows(&chunk->columns, out);
+    while ((status = rk_source_read(source, &chunk)) == RK_OK && chunk->columns.n_rows)
+        add_rows(&chunk->columns, out);
     *n_skipped = rk_source_n_skipped(source);
     rk_source_free(source);
     return status;
@@ -88,7 +99,8 @@ static int64_t csv_rows(const rk_data_section *s, const char *data, size_t n, rk
     for (size_t at = 0, consumed; at < n; at += consumed) {
         const char *end = memchr(data + at, '\n', n - at);
         bool is_comment = s->comment && data[at] == s->comment[0];
-        rk_status status = is_comment ? RK_OK : rk_csv_parse(&dialect, data + at, n - at, true, &record, &consumed);
+        rk_status status =
+            is_comment ? RK_OK : rk_csv_parse(&dialect, data + at, n - at, true, &record, &consumed);
         if (is_comment || status != RK_OK) consumed = end ? (size_t)(end + 1 - data) - at : n - at;
         if (is_comment || (status == RK_OK && record.n_fields == 0)) continue;
         n_bad += status != RK_OK || record.n_fields != 3;
@@ -131,7 +143,8 @@ static int64_t libsvm_rows(const char *data, size_t n, rk_buffer *out) {
 }
 
 /* A record behind the others gives their features room to be read by the shorter way. */
-static void check_known_features(const rk_data_section *section, const char *data, size_t n, const rk_buffer *rows) {
+static void check_known_features(const rk_data_section *section, const char *data, size_t n,
+                                 const rk_buffer *rows) {
     static const char filler[600];
     rk_buffer file = {0}, got = {0}, example = {0};
     rk_example_writer writer = {0};
@@ -140,7 +153,8 @@ static void check_known_features(const rk_data_section *section, const char *dat
     if (rk_example_finish(&writer, &example) != RK_OK) abort();
     rk_buffer_append(&file, data, n);
     rk_tfrecord_write(example.data, example.n_bytes, &file);
-    if (source_rows(section, scratch_file(names[2], file.data, file.n_bytes), &got, &n_skipped) == RK_OK) check_same(rows, &got, false);
+    if (source_rows(section, scratch_file(names[2], file.data, file.n_bytes), &got, &n_skipped) == RK_OK)
+        check_same(rows, &got, false);
     rk_buffer_release(&file);
     rk_buffer_release(&got);
     rk_buffer_release(&example);
@@ -166,7 +180,8 @@ static rk_status epoch(int format, uint8_t way, int n_threads, uint64_t *hash) {
     const rk_batch *b;
     open_section(format, way, n_threads, &o);
     *hash = 0;
-    rk_status status = rk_transforms_fit(&o.section, &o.yaml, &(rk_fit_options){.directory = scratch_folder()}, &transforms);
+    rk_status status =
+        rk_transforms_fit(&o.section, &o.yaml, &(rk_fit_options){.directory = scratch_folder()}, &transforms);
     rk_dataset_options options = {
         .directory = scratch_folder(), .split = "train", .batch_size = 7, .shuffle = way & 16};
     if (status == RK_OK) status = rk_dataset_create(&o.section, transforms, &options, &dataset);
@@ -177,7 +192,8 @@ static rk_status epoch(int format, uint8_t way, int n_threads, uint64_t *hash) {
             const rk_ids *ids = &b->features[f];
             int64_t n = ids->offsets ? ids->offsets[b->n] : b->n * ids->ids_per_sample;
             for (int64_t i = 0; i < n; i++)
-                if (ids->ids[i] < 0 || ids->ids[i] >= rk_dataset_schema(dataset)->features[f].cardinality) abort();
+                if (ids->ids[i] < 0 || ids->ids[i] >= rk_dataset_schema(dataset)->features[f].cardinality)
+                    abort();
             *hash = rk_hash_bytes(ids->ids, (size_t)n * sizeof *ids->ids, *hash);
         }
     }
@@ -189,7 +205,8 @@ static rk_status epoch(int format, uint8_t way, int n_threads, uint64_t *hash) {
 
 /* What rk_byte_stream and the reader take for something else than text. */
 static bool is_plain(const char *data, size_t n) {
-    static const char *const marks[] = {"\x1f\x8b", "\x28\xb5\x2f\xfd", "\xff\xfe", "\xfe\xff", "\xef\xbb\xbf"};
+    static const char *const marks[] = {"\x1f\x8b", "\x28\xb5\x2f\xfd", "\xff\xfe", "\xfe\xff",
+                                        "\xef\xbb\xbf"};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
         if (n >= strlen(marks[i]) && memcmp(data, marks[i], strlen(marks[i])) == 0) return false;
     return true;
@@ -200,7 +217,8 @@ static void check_rows(int format, uint8_t way, const char *data, size_t n) {
     rk_buffer got = {0}, expected = {0};
     int64_t n_skipped, n_bad = 0;
     open_section(format, way, 1, &o);
-    bool ok = source_rows(&o.section, scratch_file(names[format], data, n), &got, &n_skipped) == RK_OK && is_plain(data, n);
+    bool ok = source_rows(&o.section, scratch_file(names[format], data, n), &got, &n_skipped) == RK_OK &&
+              is_plain(data, n);
     if (ok && format < 2) {
         n_bad = format ? libsvm_rows(data, n, &expected) : csv_rows(&o.section, data, n, &expected);
         check_same(&got, &expected, true);

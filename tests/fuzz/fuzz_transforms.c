@@ -1,5 +1,5 @@
-/* transforms.json and a vocabulary beside it (behind a NUL of the input): with what is loaded, any row becomes finite numbers and ids that there are, and it is
- * saved as what loads again. */
+/* transforms.json and a vocabulary beside it (behind a NUL of the input): with what is loaded, any row
+ * becomes finite numbers and ids that there are, and it is saved as what loads again. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -13,7 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
 static const char section_text[] =
     "train: x.csv\nreader_threads: 1\non_bad_row: skip\nlabels: [{name: y}]\n"
-    "features: [{name: a, dense: true, normalize: true}, {name: b, column: a, quantiles: 6}, {name: c, vocabulary: {oov: 2}}, {name: d, column: c, vocabulary: {oov: 0}}]\n";
+    "features: [{name: a, dense: true, normalize: true}, {name: b, column: a, quantiles: 6}, {name: c, "
+    "vocabulary: {oov: 2}}, {name: d, column: c, vocabulary: {oov: 0}}]\n";
 static const char rows[] = "a,c,y\n1,x,1\n-3e38,y,0\n0.5,,1\n,long word,0\n1e-40,x,1\n77,\\n,0\n";
 
 static rk_yaml yaml;
@@ -23,7 +24,9 @@ static void prepare(void) {
     if (section.line) return;
     scratch_file("x.csv", rows, sizeof rows - 1);
     if (rk_yaml_parse("d.yaml", section_text, sizeof section_text - 1, &yaml) != RK_OK) abort();
-    if (rk_schema_bind(&rk_data_schema_table, &yaml, yaml.root, &section) != RK_OK || rk_data_section_check(&section, &yaml) != RK_OK) abort();
+    if (rk_schema_bind(&rk_data_schema_table, &yaml, yaml.root, &section) != RK_OK ||
+        rk_data_section_check(&section, &yaml) != RK_OK)
+        abort();
     char folder[128];
     snprintf(folder, sizeof folder, "%s/vocabulary", scratch_folder());
     if (rk_make_directories(folder) != RK_OK) abort();

@@ -13,7 +13,9 @@
 size_t LLVMFuzzerMutate(uint8_t *data, size_t n_bytes, size_t most);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n_bytes, size_t most, unsigned seed);
 
-static inline void put_u32(uint8_t *at, uint32_t value) { memcpy(at, &value, sizeof value); }
+static inline void put_u32(uint8_t *at, uint32_t value) {
+    memcpy(at, &value, sizeof value);
+}
 
 /* A change of any kind, or, that a file's places stay where they are, of a few bytes in place. */
 static inline size_t mutate(uint8_t *data, size_t n_bytes, size_t most, unsigned seed) {

@@ -24,7 +24,8 @@ static void remove_scratch(void) {
 
 static const char *scratch_folder(void) {
     if (*scratch) return scratch;
-    snprintf(scratch, sizeof scratch, "%s/reckon-fuzz-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    snprintf(scratch, sizeof scratch, "%s/reckon-fuzz-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     if (!mkdtemp(scratch)) abort();
     atexit(remove_scratch);
     return scratch;

@@ -11,19 +11,46 @@ import sys
 USES = {
     "base": set(),
     "kernels": {"base"},
+    "format": {"base"},
+    "batch": {"base"},
+    "gemm": {"base", "kernels"},
+    "metrics": {"base", "kernels"},
+    "optim": {"base", "kernels"},
     "cuda": {"base", "kernels"},
     "comm": {"base", "cuda"},
-    "format": {"base"},
-    "optim": {"base", "kernels"},
-    "embedding": {"base", "kernels", "cuda", "optim", "comm"},
-    "nn": {"base", "kernels", "cuda", "optim"},
-    "data": {"base", "format"},
-    "model": {"base", "kernels", "cuda", "comm", "format", "optim", "embedding", "nn", "data"},
-    "metrics": {"base", "kernels"},
-    "train": {"base", "kernels", "cuda", "comm", "format", "optim", "embedding", "nn", "data", "model", "metrics"},
-    "serve": {"base", "kernels", "cuda", "comm", "format", "optim", "embedding", "nn", "data", "model", "metrics", "train"},
-    "report": {"base", "data", "model", "metrics", "train", "serve"},
-    "tune": {"base", "metrics", "train", "report"},
+    "embedding": {"base", "kernels", "batch", "optim", "cuda", "comm"},
+    "nn": {"base", "kernels", "gemm", "optim", "cuda"},
+    "data": {"base", "format", "batch"},
+}
+USES["model"] = set(USES) - {"metrics"}
+USES["train"] = set(USES)
+USES["serve"] = set(USES)
+USES["report"] = {"base", "data", "model", "metrics", "train", "serve"}
+USES["tune"] = {"base", "metrics", "train", "report"}
+# Inside a layer: a folder and the folders beside it that it may include. An interface stands in the layer's own folder or below its
+# backends; no backend includes another, but for the one that is made of two. "." is the layer's own folder.
+INSIDE = {
+    "base": {".": {"text"}, "text": {"."}, "file": {".", "text"}, "yaml": {".", "text", "file"}, "thread": {".", "text", "file"}},
+    "kernels": {"inline": {"."}, ".": {"inline"}},
+    "format": {".": set(), "text": {"."}, "rkb": {"."}, "protobuf": {"."}},
+    "comm": {".": set(), "self": {"."}, "mpi": {"."}, "nccl": {"."}},
+    "cuda": {
+        ".": {"device", "libraries", "dense", "tables", "metrics", "emulator"},  # the one list of all launches
+        "device": {"."}, "libraries": {".", "device"}, "dense": {".", "device", "libraries"},
+        "tables": {".", "device", "libraries", "dense"}, "metrics": {".", "device", "libraries", "dense"},
+        "emulator": {".", "device", "libraries"},
+    },
+    "embedding": {
+        ".": set(), "local": {"."}, "config": {".", "local"}, "planner": {".", "local", "config"}, "sharded": {".", "local", "planner"},
+        "cuda": {".", "local"}, "cuda_sharded": {".", "local", "sharded", "cuda"},
+    },
+    "nn": {"graph": set(), "ops": {"graph"}, ".": {"graph"}, "cuda": {".", "graph"}},
+    "data": {".": {"source", "transform"}, "source": {"."}, "transform": {".", "source"}, "dataset": {".", "source", "transform"}},
+    "train": {
+        "config": set(), "source": {"config"}, "evaluate": {"config", "source"}, "checkpoint": {"config", "source", "evaluate"},
+        "run": {"config", "source", "evaluate", "checkpoint"}, "plan": {"config", "run"},
+    },
+    "report": {"chart": set(), ".": {"chart"}},
 }
 # Public headers whose subject lives in a higher layer than the includer: only these layers may include them.
 PUBLIC = {
@@ -33,8 +60,13 @@ PUBLIC = {
 }
 # CUDA's own headers and what stands in for them: for device code alone.
 CUDA = re.compile(r"^(cuda|cublas|nccl|cub/|cuda/std|thrust/|cooperative_groups)")
-CUDA_ONLY = re.compile(r"^cuda/(platform|device_state|blas_multiply|emulator/emulator(_types|_runtime)?)\.h$")
+CUDA_ONLY = re.compile(r"^cuda/(platform|device/device_state|libraries/blas_multiply|emulator/emulator(_types|_runtime)?)\.h$")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+
+
+def inside(path: pathlib.PurePath) -> str:
+    """The folder of a layer that a file is in."""
+    return path.parts[1] if len(path.parts) > 2 else "."
 
 
 def problems(root: pathlib.Path):
@@ -69,6 +101,10 @@ def problems(root: pathlib.Path):
             elif kind == '"' and "/" in name:
                 if target != layer and target not in USES[layer]:
                     yield f"{relative}: layer '{layer}' may not include \"{name}\""
+                elif target == layer and layer in INSIDE:
+                    here, there = (inside(pathlib.PurePath(path)) for path in ("/".join(relative.parts[1:]), name))
+                    if here != there and there not in INSIDE[layer].get(here, ()):
+                        yield f"{relative}: folder '{here}' of '{layer}' may not include \"{name}\""
             elif kind == '"':
                 yield f"{relative}: include \"{name}\" by its layer: \"{layer}/{name}\""
     for path in sorted(root.glob("include/reckon/*.h")):

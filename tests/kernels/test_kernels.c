@@ -1,4 +1,5 @@
-/* Every kernel of kernel_list.h, on every instruction set that this processor has, against the scalar reference: the same bits, at odd sizes. */
+/* Every kernel of kernel_list.h, on every instruction set that this processor has, against the scalar
+ * reference: the same bits, at odd sizes. */
 #include "testing.h"
 
 #include <float.h>
@@ -10,7 +11,8 @@
 #include "kernels/kernel_list.h"
 
 /* One pointer a version of each kernel. */
-#define KERNEL_TABLE(name, parameters, arguments) static void(*const name##_on[RK_ISA_COUNT]) parameters = {name##_scalar, name##_avx2, name##_avx512};
+#define KERNEL_TABLE(name, parameters, arguments) \
+    static void(*const name##_on[RK_ISA_COUNT]) parameters = {name##_scalar, name##_avx2, name##_avx512};
 RK_KERNEL_LIST(KERNEL_TABLE)
 #undef KERNEL_TABLE
 
@@ -34,7 +36,8 @@ static bool tried(const char *name, bool mark) {
 static void test_bag_forward(void **state) {
     (void)state;
     tried("rk_bag_forward", true);
-    static float values[N_ROWS * MAX_DIM], expected[N_BAGS * (MAX_DIM + 1)], out[N_BAGS * (MAX_DIM + 1)], coefficients[N_IDS], scales[N_BAGS];
+    static float values[N_ROWS * MAX_DIM], expected[N_BAGS * (MAX_DIM + 1)], out[N_BAGS * (MAX_DIM + 1)],
+        coefficients[N_IDS], scales[N_BAGS];
     static uint16_t halves[N_ROWS * MAX_DIM];
     int64_t offsets[N_BAGS + 1] = {0}, ids[N_IDS];
     for (int b = 0; b < N_BAGS; b++) offsets[b + 1] = offsets[b] + (b % 5 == 0 ? 0 : b % 7);
@@ -46,12 +49,27 @@ static void test_bag_forward(void **state) {
         for (int dtype = 0; dtype < RK_DTYPE_COUNT; dtype++)
             for (int given = 0; given < 4; given++) {
                 int32_t dim = dims[d];
-                rk_rows rows = {.data = dtype == RK_F32 ? (void *)values : (void *)halves, .dtype = (rk_dtype)dtype, .dim = dim};
-                for (int r = 0; r < N_ROWS && dtype != RK_F32; r++) rk_row_store_scalar(&rows, r, values + r * dim, 1, (uint64_t)r);
-                rk_bag_forward_args args = {rows, 0, NULL, false, offsets, ids, given & 1 ? coefficients : NULL, given & 2 ? scales : NULL, expected, dim + 1, 1, N_BAGS};
+                rk_rows rows = {.data = dtype == RK_F32 ? (void *)values : (void *)halves,
+                                .dtype = (rk_dtype)dtype,
+                                .dim = dim};
+                for (int r = 0; r < N_ROWS && dtype != RK_F32; r++)
+                    rk_row_store_scalar(&rows, r, values + r * dim, 1, (uint64_t)r);
+                rk_bag_forward_args args = {rows,
+                                            0,
+                                            NULL,
+                                            false,
+                                            offsets,
+                                            ids,
+                                            given & 1 ? coefficients : NULL,
+                                            given & 2 ? scales : NULL,
+                                            expected,
+                                            dim + 1,
+                                            1,
+                                            N_BAGS};
                 memset(expected, 0, sizeof expected);
                 rk_bag_forward_scalar(&args);
-                for (int b = 1; b < N_BAGS; b++) { /* the reference itself, against the doc comment's loop in double */
+                for (int b = 1; b < N_BAGS;
+                     b++) { /* the reference itself, against the doc comment's loop in double */
                     float row[MAX_DIM];
                     for (int32_t k = 0; k < dim; k++) {
                         double sum = 0;
@@ -83,10 +101,19 @@ static void test_bag_forward_single(void **state) {
     for (int d = 0; d < N_DIMS; d++)
         for (int dtype = 0; dtype < RK_DTYPE_COUNT; dtype++) {
             int32_t dim = dims[d];
-            rk_rows rows = {.data = dtype == RK_F32 ? (void *)values : (void *)halves, .dtype = (rk_dtype)dtype, .dim = dim};
-            for (int r = 0; r < N_ROWS && dtype != RK_F32; r++) rk_row_store_scalar(&rows, r, values + r * dim, 1, (uint64_t)r);
+            rk_rows rows = {.data = dtype == RK_F32 ? (void *)values : (void *)halves,
+                            .dtype = (rk_dtype)dtype,
+                            .dim = dim};
+            for (int r = 0; r < N_ROWS && dtype != RK_F32; r++)
+                rk_row_store_scalar(&rows, r, values + r * dim, 1, (uint64_t)r);
             for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
-                rk_bag_forward_on[isa](&(rk_bag_forward_args){.rows = rows, .single = true, .ids = ids, .out = out, .stride = dim + 1, .first = 3, .last = N_BAGS});
+                rk_bag_forward_on[isa](&(rk_bag_forward_args){.rows = rows,
+                                                              .single = true,
+                                                              .ids = ids,
+                                                              .out = out,
+                                                              .stride = dim + 1,
+                                                              .first = 3,
+                                                              .last = N_BAGS});
                 for (int b = 3; b < N_BAGS; b++) {
                     float row[MAX_DIM];
                     rk_row_load_scalar(&rows, ids[b], row);
@@ -112,8 +139,15 @@ static void test_bag_forward_strays(void **state) {
     for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++)
         for (int single = 0; single < 2; single++) {
             bool told = false;
-            rk_bag_forward_args args = {.rows = {.data = values, .dim = 16}, .n_rows = N_ROWS, .single = single, .offsets = offsets, .ids = ids, .out = expected, .stride = 16,
-                                        .first = 3, .last = N};
+            rk_bag_forward_args args = {.rows = {.data = values, .dim = 16},
+                                        .n_rows = N_ROWS,
+                                        .single = single,
+                                        .offsets = offsets,
+                                        .ids = ids,
+                                        .out = expected,
+                                        .stride = 16,
+                                        .first = 3,
+                                        .last = N};
             rk_bag_forward_on[isa](&args);
             args.strays = &told;
             args.out = out;
@@ -150,12 +184,14 @@ static void test_ids_check(void **state) {
             }
 }
 
-/* Two features of a table of 50 rows in parts of 16, by the equations of fused_update.h in double, with sgd: part by part, all versions. */
+/* Two features of a table of 50 rows in parts of 16, by the equations of fused_update.h in double, with sgd:
+ * part by part, all versions. */
 static void test_rows_update(void **state) {
     (void)state;
     tried("rk_fused_update", true);
     enum { SHIFT = 4, USES = 90, BAGS = 30 };
-    static float gradients[2 * BAGS * MAX_DIM], table[N_ROWS * MAX_DIM], first[N_ROWS * MAX_DIM], expected[N_ROWS * MAX_DIM], coefficients[USES], scales[BAGS];
+    static float gradients[2 * BAGS * MAX_DIM], table[N_ROWS * MAX_DIM], first[N_ROWS * MAX_DIM],
+        expected[N_ROWS * MAX_DIM], coefficients[USES], scales[BAGS];
     static uint32_t bags[USES];
     int64_t rows[USES];
     rk_update update = {.kind = RK_OPTIMIZER_SGD, .learning_rate = 0.5f};
@@ -170,8 +206,9 @@ static void test_rows_update(void **state) {
     for (int d = 0; d < N_DIMS; d++)
         for (int kind = 0; kind < 4; kind++) { /* plain; weighted; l2; l2_full */
             int32_t dim = dims[d];
-            rk_gradient_source sources[2] = {{.data = gradients, .stride = dim, .length = 1, .scales = scales},
-                                             {.data = gradients + BAGS * MAX_DIM, .stride = 3 * dim, .length = 3, .first_bag = BAGS}};
+            rk_gradient_source sources[2] = {
+                {.data = gradients, .stride = dim, .length = 1, .scales = scales},
+                {.data = gradients + BAGS * MAX_DIM, .stride = 3 * dim, .length = 3, .first_bag = BAGS}};
             float l2 = kind == 2 ? 0.25f : 0, l2_full = kind == 3 ? 0.125f : 0;
             for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
                 memcpy(table, first, sizeof table);
@@ -179,11 +216,21 @@ static void test_rows_update(void **state) {
                     rk_row_use uses[USES], aside[USES];
                     int64_t n = 0;
                     for (uint32_t i = 0; i < USES; i++)
-                        if (rows[i] >> SHIFT == part) uses[n++] = rk_use_make((uint32_t)(rows[i] & 15), kind == 1 ? i : bags[i]);
+                        if (rows[i] >> SHIFT == part)
+                            uses[n++] = rk_use_make((uint32_t)(rows[i] & 15), kind == 1 ? i : bags[i]);
                     rk_sort_uses(uses, n, 4, aside);
-                    rk_fused_update_args args = {.rows = {.data = table, .dtype = RK_F32, .dim = dim}, .first_row = part << SHIFT, .n_places = part == 3 ? N_ROWS - 48 : 16, .update = &update, .uses = uses, .n_uses = n,
-                                                .sources = sources, .n_sources = 2, .bags = kind == 1 ? bags : NULL, .coefficients = kind == 1 ? coefficients : NULL,
-                                                .l2 = l2, .l2_full = l2_full};
+                    rk_fused_update_args args = {.rows = {.data = table, .dtype = RK_F32, .dim = dim},
+                                                 .first_row = part << SHIFT,
+                                                 .n_places = part == 3 ? N_ROWS - 48 : 16,
+                                                 .update = &update,
+                                                 .uses = uses,
+                                                 .n_uses = n,
+                                                 .sources = sources,
+                                                 .n_sources = 2,
+                                                 .bags = kind == 1 ? bags : NULL,
+                                                 .coefficients = kind == 1 ? coefficients : NULL,
+                                                 .l2 = l2,
+                                                 .l2_full = l2_full};
                     rk_fused_update_on[isa](&args);
                 }
                 if (isa == 0)
@@ -199,7 +246,8 @@ static void test_rows_update(void **state) {
                         if (rows[i] != row) continue;
                         uint32_t b = bags[i];
                         double c = kind == 1 ? coefficients[i] : b < BAGS ? scales[b] : 1;
-                        g += c * (b < BAGS ? gradients[(int64_t)b * dim + k] : gradients[BAGS * MAX_DIM + (int64_t)(b - BAGS) * dim + k]);
+                        g += c * (b < BAGS ? gradients[(int64_t)b * dim + k]
+                                           : gradients[BAGS * MAX_DIM + (int64_t)(b - BAGS) * dim + k]);
                         used = true;
                     }
                     if (used) g += l2 * w;
@@ -214,12 +262,14 @@ static bool sum_of_tree(const float *leaves, const bool *there, int first, int l
     if (last - first == 1) *out = leaves[first];
     if (last - first == 1) return there[first];
     float left, right;
-    bool has_left = sum_of_tree(leaves, there, first, (first + last) / 2, &left), has_right = sum_of_tree(leaves, there, (first + last) / 2, last, &right);
+    bool has_left = sum_of_tree(leaves, there, first, (first + last) / 2, &left),
+         has_right = sum_of_tree(leaves, there, (first + last) / 2, last, &right);
     *out = has_left && has_right ? left + right : has_left ? left : right;
     return has_left || has_right;
 }
 
-/* Sums by leaves, to the bit: a row that every leaf uses, one that some do, and the same in two halves of the leaves, as two ranks would sum them. */
+/* Sums by leaves, to the bit: a row that every leaf uses, one that some do, and the same in two halves of the
+ * leaves, as two ranks would sum them. */
 static void test_rows_sum(void **state) {
     (void)state;
     tried("rk_rows_sum", true);
@@ -234,7 +284,8 @@ static void test_rows_sum(void **state) {
             rk_row_use uses[2 * USES];
             int64_t n = 0;
             for (uint32_t i = 0; i < USES; i++) uses[n] = rk_use_make(3, i), targets[i] = 1, n++;
-            for (int l = 0; l < LEAVES; l++) there[l] = trial == 0 || (trial * 2654435761u >> (l + 8) & 1) || l == trial % LEAVES;
+            for (int l = 0; l < LEAVES; l++)
+                there[l] = trial == 0 || (trial * 2654435761u >> (l + 8) & 1) || l == trial % LEAVES;
             int64_t n_first = n;
             static uint32_t twice[2 * USES];
             static float ones[2 * USES];
@@ -242,14 +293,24 @@ static void test_rows_sum(void **state) {
             for (uint32_t i = 0; i < USES; i++)
                 if (there[i / LEAF_BAGS]) uses[n++] = rk_use_make(9, USES + i);
             for (uint32_t i = 0; i < USES; i++) targets[USES + i] = 0;
-            rk_gradient_source source = {.data = gradients, .stride = dim, .length = 1, .leaf_bags = LEAF_BAGS};
-            rk_rows_sum_args args = {.from = {.rows = {.dim = dim}, .uses = uses, .n_uses = n, .sources = &source, .n_sources = 1, .has_leaves = true, .bags = twice, .coefficients = ones},
-                                     .targets = targets, .out = out};
+            rk_gradient_source source = {
+                .data = gradients, .stride = dim, .length = 1, .leaf_bags = LEAF_BAGS};
+            rk_rows_sum_args args = {.from = {.rows = {.dim = dim},
+                                              .uses = uses,
+                                              .n_uses = n,
+                                              .sources = &source,
+                                              .n_sources = 1,
+                                              .has_leaves = true,
+                                              .bags = twice,
+                                              .coefficients = ones},
+                                     .targets = targets,
+                                     .out = out};
             rk_rows_sum_on[isa](&args);
             for (int32_t k = 0; k < dim; k++) {
                 float leaves[LEAVES] = {0}, want;
                 bool all[LEAVES];
-                for (int i = 0; i < USES; i++) leaves[i / LEAF_BAGS] += gradients[i * dim + k], all[i / LEAF_BAGS] = true;
+                for (int i = 0; i < USES; i++)
+                    leaves[i / LEAF_BAGS] += gradients[i * dim + k], all[i / LEAF_BAGS] = true;
                 sum_of_tree(leaves, all, 0, LEAVES, &want);
                 assert_true(out[dim + k] == want);
                 sum_of_tree(leaves, there, 0, LEAVES, &want);
@@ -279,9 +340,28 @@ static void test_row_update(void **state) {
                 memcpy(w[1], w[0], sizeof w[0]);
                 memcpy(a[1], a[0], sizeof a[0]);
                 memcpy(b[1], b[0], sizeof b[0]);
-                rk_update u = {.kind = (rk_optimizer_kind)kind, .learning_rate = 0.1f, .epsilon = 1e-7f, .momentum = 0.9f, .beta1 = 0.9f, .beta2 = 0.99f, .m_scale = 2, .v_scale = 3,
-                               .l1 = 0.01f, .l2 = 0.02f, .power = -0.5f, .exponent = 2, .trust_coefficient = 0.01f, .weight_decay = 0.01f, .decay = 0.001f,
-                               .clip_gradient_min = -1, .clip_gradient_max = 1, .clip_weight_min = -2, .clip_weight_max = 2, .nesterov = d & 1, .clips_gradient = true, .clips_weight = d & 2};
+                rk_update u = {.kind = (rk_optimizer_kind)kind,
+                               .learning_rate = 0.1f,
+                               .epsilon = 1e-7f,
+                               .momentum = 0.9f,
+                               .beta1 = 0.9f,
+                               .beta2 = 0.99f,
+                               .m_scale = 2,
+                               .v_scale = 3,
+                               .l1 = 0.01f,
+                               .l2 = 0.02f,
+                               .power = -0.5f,
+                               .exponent = 2,
+                               .trust_coefficient = 0.01f,
+                               .weight_decay = 0.01f,
+                               .decay = 0.001f,
+                               .clip_gradient_min = -1,
+                               .clip_gradient_max = 1,
+                               .clip_weight_min = -2,
+                               .clip_weight_max = 2,
+                               .nesterov = d & 1,
+                               .clips_gradient = true,
+                               .clips_weight = d & 2};
                 for (int step = 0; step < 4; step++) {
                     randomize(g[0], MAX_DIM);
                     memcpy(g[1], g[0], sizeof g[0]);
@@ -304,7 +384,8 @@ static void test_row_convert(void **state) {
     for (int d = 0; d < N_DIMS; d++)
         for (int dtype = RK_BF16; dtype <= RK_F16; dtype++)
             for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
-                rk_rows rows[2] = {{.data = stored[0], .dtype = (rk_dtype)dtype, .dim = dims[d]}, {.data = stored[1], .dtype = (rk_dtype)dtype, .dim = dims[d]}};
+                rk_rows rows[2] = {{.data = stored[0], .dtype = (rk_dtype)dtype, .dim = dims[d]},
+                                   {.data = stored[1], .dtype = (rk_dtype)dtype, .dim = dims[d]}};
                 memset(stored, 0, sizeof stored);
                 rk_row_store_scalar(&rows[0], 1, values, 9, 77);
                 rk_row_store_on[isa](&rows[1], 1, values, 9, 77);
@@ -312,14 +393,17 @@ static void test_row_convert(void **state) {
                 rk_row_load_scalar(&rows[0], 1, loaded[0]);
                 rk_row_load_on[isa](&rows[1], 1, loaded[1]);
                 assert_memory_equal(loaded[0], loaded[1], (size_t)dims[d] * sizeof(float));
-                for (int32_t k = 0; k < dims[d]; k++) assert_true(fabsf(loaded[0][k] - values[k]) <= fabsf(values[k]) / 128 + 1e-4f);
+                for (int32_t k = 0; k < dims[d]; k++)
+                    assert_true(fabsf(loaded[0][k] - values[k]) <= fabsf(values[k]) / 128 + 1e-4f);
             }
 }
 
 static void test_bf16_round(void **state) {
     (void)state;
     tried("rk_bf16_round", true);
-    float values[MAX_DIM] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1e-40f, FLT_MAX, 1.00390625f, 1.01171875f}, wide[2][MAX_DIM];
+    float values[MAX_DIM] = {0.0f,   -0.0f,   INFINITY,    -INFINITY,  NAN,
+                             1e-40f, FLT_MAX, 1.00390625f, 1.01171875f},
+          wide[2][MAX_DIM];
     uint16_t halves[2][MAX_DIM];
     randomize(values + 9, MAX_DIM - 9);
     for (int d = 0; d < N_DIMS; d++)
@@ -333,7 +417,8 @@ static void test_bf16_round(void **state) {
             assert_memory_equal(halves[0], halves[1], sizeof halves[0]);
             assert_memory_equal(wide[0], wide[1], sizeof wide[0]);
             for (int32_t k = 0; k < dims[d]; k++) assert_int_equal(halves[0][k], rk_bf16_from_f32(values[k]));
-            for (int32_t k = 0; k < dims[d]; k++) assert_true(rk_f32_bits(wide[0][k]) == (uint32_t)halves[0][k] << 16);
+            for (int32_t k = 0; k < dims[d]; k++)
+                assert_true(rk_f32_bits(wide[0][k]) == (uint32_t)halves[0][k] << 16);
         }
     rk_bf16_round_scalar(values + 7, halves[0], 2, false);
     assert_int_equal(halves[0][0], 0x3F80); /* halfway: to even, down */
@@ -356,14 +441,23 @@ static void test_random_row(void **state) {
     float expected[MAX_DIM], out[MAX_DIM];
     for (int normal = 0; normal < 2; normal++)
         for (int d = 0; d < N_DIMS; d++) {
-            rk_random_row_args args = {.seed = 5, .table = 77, .normal = normal, .low = 0.01f, .range = 0.98f, .rest_low = 0.01f, .shift = 0.5f, .scale = 2};
+            rk_random_row_args args = {.seed = 5,
+                                       .table = 77,
+                                       .normal = normal,
+                                       .low = 0.01f,
+                                       .range = 0.98f,
+                                       .rest_low = 0.01f,
+                                       .shift = 0.5f,
+                                       .scale = 2};
             int64_t id = (int64_t)1 << (d + 20);
             rk_random_row_scalar(&args, id, dims[d], expected);
             for (int32_t k = 0; k < dims[d]; k++) {
                 uint32_t words[4];
                 rk_rng_block(5, 77, (uint64_t)id * (RK_MAX_DIM / 4) + (uint64_t)k / 4, words);
-                double p = 0.01 + 0.98 * (words[k % 4] + 0.5) / 4294967296.0, want = 0.5 + 2 * (normal ? quantile(p) : p);
-                assert_true(fabs(want - expected[k]) < 5e-6 * (1 + fabs(want))); /* f32, and PPND7's own 1e-7 */
+                double p = 0.01 + 0.98 * (words[k % 4] + 0.5) / 4294967296.0,
+                       want = 0.5 + 2 * (normal ? quantile(p) : p);
+                assert_true(fabs(want - expected[k]) <
+                            5e-6 * (1 + fabs(want))); /* f32, and PPND7's own 1e-7 */
             }
             for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
                 rk_random_row_on[isa](&args, id, dims[d], out);
@@ -381,7 +475,15 @@ static void test_dropout(void **state) {
     for (int64_t place = 0; place < 7; place++)
         for (int64_t n = 0; n <= N; n += n < 40 ? 1 : 7)
             for (int add = 0; add < 2; add++) {
-                rk_dropout_mask_args args = {.seed = 9, .step = 3, .place = place + ((int64_t)1 << 34), .n = n, .limit = 0x40000000u, .keep = 4.0f / 3, .from = from, .to = expected, .add = add};
+                rk_dropout_mask_args args = {.seed = 9,
+                                             .step = 3,
+                                             .place = place + ((int64_t)1 << 34),
+                                             .n = n,
+                                             .limit = 0x40000000u,
+                                             .keep = 4.0f / 3,
+                                             .from = from,
+                                             .to = expected,
+                                             .add = add};
                 for (int64_t i = 0; i < N; i++) expected[i] = out[i] = (float)i;
                 rk_dropout_mask_scalar(&args);
                 for (int64_t i = 0; i < N; i++) {
@@ -428,8 +530,20 @@ static void test_candidate_row(void **state) {
         randomize(scores, COLS);
         randomize(log_q, COLS);
         for (int c = 0; c < COLS; c++) ids[c] = (int32_t)rk_rng_below(&rng, 50) - (c > 2000);
-        rk_candidate_row_args args = {.kind = (rk_candidate_loss_kind)(round % 3), .ids = ids, .log_q = log_q, .n = round < 9 ? COLS : 16, .first_grouped = 4, .n_grouped = 12,
-                                      .hard = round % 2 ? 3 : 1, .own_id = 7, .own = 0.3f, .own_log_q = -1, .temperature = 0.1, .margin = 0.2, .negative_weight = 4, .weight = 0.5};
+        rk_candidate_row_args args = {.kind = (rk_candidate_loss_kind)(round % 3),
+                                      .ids = ids,
+                                      .log_q = log_q,
+                                      .n = round < 9 ? COLS : 16,
+                                      .first_grouped = 4,
+                                      .n_grouped = 12,
+                                      .hard = round % 2 ? 3 : 1,
+                                      .own_id = 7,
+                                      .own = 0.3f,
+                                      .own_log_q = -1,
+                                      .temperature = 0.1,
+                                      .margin = 0.2,
+                                      .negative_weight = 4,
+                                      .weight = 0.5};
         rk_candidate_row_args wanted = args;
         memcpy(out[0], scores, sizeof scores);
         wanted.scores = out[0];
@@ -442,8 +556,16 @@ static void test_candidate_row(void **state) {
             assert_true(args.loss == wanted.loss && args.own_gradient == wanted.own_gradient);
         }
     }
-    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) { /* as after a step that diverged: told, not undefined */
-        rk_candidate_row_args args = {.scores = scores, .ids = ids, .log_q = log_q, .n = 16, .own_id = -2, .own = NAN, .temperature = 1, .weight = 1};
+    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa);
+         isa++) { /* as after a step that diverged: told, not undefined */
+        rk_candidate_row_args args = {.scores = scores,
+                                      .ids = ids,
+                                      .log_q = log_q,
+                                      .n = 16,
+                                      .own_id = -2,
+                                      .own = NAN,
+                                      .temperature = 1,
+                                      .weight = 1};
         randomize(scores, 16);
         rk_candidate_row_on[isa](&args);
         assert_true(isnan(args.loss));
@@ -457,7 +579,8 @@ static void test_sort_uses(void **state) {
     static rk_row_use uses[MOST], aside[MOST];
     for (int bits = 0; bits <= 32; bits++)
         for (int64_t n = 0; n <= MOST; n = n * 3 + 1) {
-            for (uint32_t i = 0; i < (uint32_t)n; i++) uses[i] = rk_use_make((uint32_t)rk_rng_below(&rng, (uint64_t)1 << bits), i);
+            for (uint32_t i = 0; i < (uint32_t)n; i++)
+                uses[i] = rk_use_make((uint32_t)rk_rng_below(&rng, (uint64_t)1 << bits), i);
             rk_sort_uses(uses, n, bits, aside);
             uint64_t seen = 0;
             for (int64_t i = 0; i < n; i++) {
@@ -478,8 +601,21 @@ static void test_no_kernel_escapes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bag_forward), cmocka_unit_test(test_bag_forward_single), cmocka_unit_test(test_bag_forward_strays), cmocka_unit_test(test_ids_check), cmocka_unit_test(test_rows_update), cmocka_unit_test(test_rows_sum),   cmocka_unit_test(test_row_update), cmocka_unit_test(test_row_convert), cmocka_unit_test(test_bf16_round),
-        cmocka_unit_test(test_random_row), cmocka_unit_test(test_dropout), cmocka_unit_test(test_interaction), cmocka_unit_test(test_candidate_row), cmocka_unit_test(test_sort_uses), cmocka_unit_test(test_no_kernel_escapes),
+        cmocka_unit_test(test_bag_forward),
+        cmocka_unit_test(test_bag_forward_single),
+        cmocka_unit_test(test_bag_forward_strays),
+        cmocka_unit_test(test_ids_check),
+        cmocka_unit_test(test_rows_update),
+        cmocka_unit_test(test_rows_sum),
+        cmocka_unit_test(test_row_update),
+        cmocka_unit_test(test_row_convert),
+        cmocka_unit_test(test_bf16_round),
+        cmocka_unit_test(test_random_row),
+        cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_interaction),
+        cmocka_unit_test(test_candidate_row),
+        cmocka_unit_test(test_sort_uses),
+        cmocka_unit_test(test_no_kernel_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

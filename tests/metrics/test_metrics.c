@@ -15,7 +15,8 @@ typedef struct samples {
 } samples;
 
 static void assert_near(double got, double wanted) {
-    if (isnan(wanted) ? !isnan(got) : !(fabs(got - wanted) <= 1e-12 * (1 + fabs(wanted)))) fail_msg("%.17g, not %.17g", got, wanted);
+    if (isnan(wanted) ? !isnan(got) : !(fabs(got - wanted) <= 1e-12 * (1 + fabs(wanted))))
+        fail_msg("%.17g, not %.17g", got, wanted);
 }
 
 /* Few distinct predictions, so that many tie; every 16th weight is zero. */
@@ -26,7 +27,8 @@ static samples draw(uint64_t seed, int64_t n, bool soft) {
         s.predictions[i] = (float)rk_rng_below(&rng, seed % 2 ? 12 : 100000) / 100000.0f;
         s.labels[i] = soft ? (float)rk_rng_uniform(&rng) : (float)(rk_rng_below(&rng, 3) == 0);
         s.weights[i] = rk_rng_below(&rng, 16) ? (float)rk_rng_uniform(&rng) * 3 : 0;
-        s.groups[i] = ((int64_t)rk_rng_below(&rng, 3) - 1) * (INT64_C(1) << 32) + (int64_t)rk_rng_below(&rng, 3); /* alike in either half */
+        s.groups[i] = ((int64_t)rk_rng_below(&rng, 3) - 1) * (INT64_C(1) << 32) +
+                      (int64_t)rk_rng_below(&rng, 3); /* alike in either half */
     }
     return s;
 }
@@ -37,7 +39,8 @@ static double naive_auc(const samples *s, bool weighted, const int64_t *group) {
     for (int64_t i = 0; i < s->n; i++)
         for (int64_t j = 0; j < s->n; j++) {
             if (group && (s->groups[i] != *group || s->groups[j] != *group)) continue;
-            double weight = (weighted ? (double)s->weights[i] * s->weights[j] : 1) * s->labels[i] * (1 - (double)s->labels[j]);
+            double weight = (weighted ? (double)s->weights[i] * s->weights[j] : 1) * s->labels[i] *
+                            (1 - (double)s->labels[j]);
             pairs += weight;
             if (s->predictions[i] > s->predictions[j]) ordered += weight;
             if (s->predictions[i] == s->predictions[j]) ordered += weight / 2;
@@ -66,7 +69,8 @@ static void compute(const samples *s, bool binary, bool weighted, int64_t batch,
     OK(rk_metrics_create(binary, false, &metrics));
     for (int64_t i = 0; i < s->n; i += batch) {
         int64_t n = s->n - i < batch ? s->n - i : batch;
-        OK(rk_metrics_add(metrics, n, s->predictions + i, s->labels + i, 1, weighted ? s->weights + i : NULL, s->groups + i));
+        OK(rk_metrics_add(metrics, n, s->predictions + i, s->labels + i, 1, weighted ? s->weights + i : NULL,
+                          s->groups + i));
     }
     OK(rk_metrics_compute(metrics, values));
     rk_metrics_free(metrics);
@@ -123,7 +127,8 @@ static void test_edges(void **state) {
     double v[RK_METRIC_COUNT];
     samples one = {2, {0, 1}, {1, 1}, {0, 0}, {0}};
     compute(&one, true, false, 2, v);
-    assert_true(isnan(v[RK_METRIC_auc]) && isnan(v[RK_METRIC_gauc]) && isnan(v[RK_METRIC_normalized_entropy]));
+    assert_true(isnan(v[RK_METRIC_auc]) && isnan(v[RK_METRIC_gauc]) &&
+                isnan(v[RK_METRIC_normalized_entropy]));
     assert_near(v[RK_METRIC_logloss], (-log(1e-15) - log1p(-1e-15)) / 2); /* clamped */
     assert_near(v[RK_METRIC_calibration], 0.5);
     compute(&one, true, true, 2, v); /* no weight at all */
@@ -159,13 +164,16 @@ static void test_stride_clear_and_missing_groups(void **state) {
     rk_metrics_free(metrics);
 }
 
-/* Sums of another's making, of exactly the samples and groups; the metrics' own where that one has no room. */
-static rk_status elsewhere(void *context, bool binary, int64_t n, const rk_metric_sample *rows, const int64_t *groups, rk_metric_parts *out) {
+/* Sums of another's making, of exactly the samples and groups; the metrics' own where that one has no
+ * room. */
+static rk_status elsewhere(void *context, bool binary, int64_t n, const rk_metric_sample *rows,
+                           const int64_t *groups, rk_metric_parts *out) {
     const samples *s = context;
     if (n != 100) return rk_error(RK_NO_MEMORY, "no room");
     assert_true(binary);
     for (int i = 0; i < 100; i++) {
-        assert_true(rows[i].prediction == s->predictions[i] && rows[i].label == s->labels[i] && rows[i].weight == s->weights[i]);
+        assert_true(rows[i].prediction == s->predictions[i] && rows[i].label == s->labels[i] &&
+                    rows[i].weight == s->weights[i]);
         assert_true(!groups || groups[i] == s->groups[i]);
     }
     *out = (rk_metric_parts){.auc = 7, .gauc = groups ? 8 : out->gauc, .sums = {4, 6, 2, 1, 3}};
@@ -183,7 +191,8 @@ static void test_sums_of_another(void **state) {
     for (int m = 0; m < RK_METRIC_COUNT; m++) assert_true(isnan(v[m]));
     OK(rk_metrics_add(metrics, 100, s.predictions, s.labels, 1, s.weights, NULL));
     OK(rk_metrics_compute(metrics, v));
-    assert_true(v[RK_METRIC_auc] == 7 && isnan(v[RK_METRIC_gauc]) && v[RK_METRIC_logloss] == 1.5 && v[RK_METRIC_calibration] == 0.5 && v[RK_METRIC_accuracy] == 0.75);
+    assert_true(v[RK_METRIC_auc] == 7 && isnan(v[RK_METRIC_gauc]) && v[RK_METRIC_logloss] == 1.5 &&
+                v[RK_METRIC_calibration] == 0.5 && v[RK_METRIC_accuracy] == 0.75);
     rk_metrics_set_function(metrics, NULL, NULL);
     OK(rk_metrics_compute(metrics, own));
     OK(rk_metrics_add(metrics, 1, s.predictions, s.labels, 1, &(float){0}, NULL)); /* of no weight */
@@ -206,13 +215,19 @@ static void test_refusals_change_nothing(void **state) {
     OK(rk_metrics_add(metrics, 20, s.predictions, s.labels, 1, s.weights, s.groups));
     OK(rk_metrics_compute(metrics, before));
     const float fine[] = {0.5f, 1}, nan[] = {0.5f, NAN}, two[] = {0.5f, 2}, negative[] = {1, -1};
-    FAILS(rk_metrics_add(metrics, 2, nan, fine, 1, NULL, NULL), RK_NOT_FINITE, "row 21: the prediction is nan");
+    FAILS(rk_metrics_add(metrics, 2, nan, fine, 1, NULL, NULL), RK_NOT_FINITE,
+          "row 21: the prediction is nan");
     FAILS(rk_metrics_add(metrics, 2, fine, nan, 1, NULL, NULL), RK_NOT_FINITE, "row 21: the label is nan");
-    FAILS(rk_metrics_add(metrics, 2, fine, fine, 1, nan, NULL), RK_NOT_FINITE, "row 21: the sample weight is nan");
-    FAILS(rk_metrics_add(metrics, 2, fine, fine, 1, negative, NULL), RK_BAD_DATA, "row 21: the sample weight -1 is negative");
-    FAILS(rk_metrics_add(metrics, 2, fine, two, 1, NULL, NULL), RK_BAD_DATA, "row 21: the label 2 of a binary task is not between 0 and 1");
-    FAILS(rk_metrics_add(metrics, 2, two, fine, 1, NULL, NULL), RK_INVALID_ARGUMENT, "row 21: the prediction 2 is no probability");
-    FAILS(rk_metrics_add(metrics, 1, NULL, fine, 1, NULL, NULL), RK_INVALID_ARGUMENT, "metrics need predictions and labels");
+    FAILS(rk_metrics_add(metrics, 2, fine, fine, 1, nan, NULL), RK_NOT_FINITE,
+          "row 21: the sample weight is nan");
+    FAILS(rk_metrics_add(metrics, 2, fine, fine, 1, negative, NULL), RK_BAD_DATA,
+          "row 21: the sample weight -1 is negative");
+    FAILS(rk_metrics_add(metrics, 2, fine, two, 1, NULL, NULL), RK_BAD_DATA,
+          "row 21: the label 2 of a binary task is not between 0 and 1");
+    FAILS(rk_metrics_add(metrics, 2, two, fine, 1, NULL, NULL), RK_INVALID_ARGUMENT,
+          "row 21: the prediction 2 is no probability");
+    FAILS(rk_metrics_add(metrics, 1, NULL, fine, 1, NULL, NULL), RK_INVALID_ARGUMENT,
+          "metrics need predictions and labels");
     OK(rk_metrics_compute(metrics, v));
     assert_memory_equal(v, before, sizeof v);
     rk_metrics_free(metrics);
@@ -236,12 +251,16 @@ static void test_absent_labels(void **state) {
     compute(&there, true, true, 50, wanted);
     rk_metrics *metrics;
     OK(rk_metrics_create(true, true, &metrics));
-    OK(rk_metrics_add(metrics, 30, all.predictions, all.labels, 1, all.weights, NULL)); /* none of them, so that no group is missing */
-    for (int i = 30; i < 200; i += 10) OK(rk_metrics_add(metrics, 10, all.predictions + i, all.labels + i, 1, all.weights + i, all.groups + i));
+    OK(rk_metrics_add(metrics, 30, all.predictions, all.labels, 1, all.weights,
+                      NULL)); /* none of them, so that no group is missing */
+    for (int i = 30; i < 200; i += 10)
+        OK(rk_metrics_add(metrics, 10, all.predictions + i, all.labels + i, 1, all.weights + i,
+                          all.groups + i));
     OK(rk_metrics_compute(metrics, v));
     assert_memory_equal(v, wanted, sizeof v);
     const float fine[] = {0.5f, 1}, half[] = {NAN, 2};
-    FAILS(rk_metrics_add(metrics, 2, fine, half, 1, NULL, NULL), RK_BAD_DATA, "row 201: the label 2 of a binary task is not between 0 and 1");
+    FAILS(rk_metrics_add(metrics, 2, fine, half, 1, NULL, NULL), RK_BAD_DATA,
+          "row 201: the label 2 of a binary task is not between 0 and 1");
     OK(rk_metrics_compute(metrics, v));
     assert_memory_equal(v, wanted, sizeof v);
     rk_metrics_clear(metrics);
@@ -257,7 +276,8 @@ static void test_list(void **state) {
     assert_int_equal(rk_metric_find("gauc"), RK_METRIC_gauc);
     assert_int_equal(rk_metric_find("f1"), -1);
     assert_true(rk_metric_larger_is_better(RK_METRIC_auc) && !rk_metric_larger_is_better(RK_METRIC_rmse));
-    assert_true(rk_metric_applies(RK_METRIC_auc, true) && !rk_metric_applies(RK_METRIC_auc, false) && rk_metric_applies(RK_METRIC_mae, false));
+    assert_true(rk_metric_applies(RK_METRIC_auc, true) && !rk_metric_applies(RK_METRIC_auc, false) &&
+                rk_metric_applies(RK_METRIC_mae, false));
 }
 
 static rk_status everything(void) {
@@ -266,7 +286,8 @@ static rk_status everything(void) {
     double v[RK_METRIC_COUNT];
     RK_TRY(rk_metrics_create(true, false, &metrics));
     rk_status status = rk_metrics_add(metrics, 20, s.predictions, s.labels, 1, NULL, s.groups);
-    if (status == RK_OK) status = rk_metrics_add(metrics, 30, s.predictions + 20, s.labels + 20, 1, NULL, s.groups + 20);
+    if (status == RK_OK)
+        status = rk_metrics_add(metrics, 30, s.predictions + 20, s.labels + 20, 1, NULL, s.groups + 20);
     if (status == RK_OK) status = rk_metrics_compute(metrics, v);
     rk_metrics_free(metrics);
     return status;

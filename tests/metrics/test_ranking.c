@@ -16,7 +16,8 @@ static bool has(const int64_t *items, int64_t n, int64_t item) {
 }
 
 /* Repeatedly the best item that is left. */
-static rk_ranking naive(const float *scores, int64_t n, const int64_t *masked, int64_t n_masked, const int64_t *relevant, int64_t n_relevant, int32_t k) {
+static rk_ranking naive(const float *scores, int64_t n, const int64_t *masked, int64_t n_masked,
+                        const int64_t *relevant, int64_t n_relevant, int32_t k) {
     static bool taken[MAX];
     memset(taken, 0, sizeof taken);
     double dcg = 0, ideal = 0;
@@ -48,10 +49,13 @@ static void assert_same(rk_ranking got, rk_ranking wanted) {
 }
 
 /* How many items are before it; UINT32_MAX if it is masked. */
-static uint32_t place_of(const float *scores, int64_t n, const int64_t *masked, int64_t n_masked, int64_t item) {
+static uint32_t place_of(const float *scores, int64_t n, const int64_t *masked, int64_t n_masked,
+                         int64_t item) {
     if (has(masked, n_masked, item)) return UINT32_MAX;
     uint32_t before = 0;
-    for (int64_t i = 0; i < n; i++) before += !has(masked, n_masked, i) && (scores[i] > scores[item] || (scores[i] == scores[item] && i < item));
+    for (int64_t i = 0; i < n; i++)
+        before += !has(masked, n_masked, i) &&
+                  (scores[i] > scores[item] || (scores[i] == scores[item] && i < item));
     return before;
 }
 
@@ -62,24 +66,29 @@ static int64_t pick(rk_rng *rng, int64_t n, uint64_t one_in, int64_t *out) {
     return picked;
 }
 
-static void rank_several(const float *scores, int64_t n, const int64_t *masked, int64_t n_masked, const int64_t *relevant, int64_t n_relevant, const int32_t ks[3]) {
+static void rank_several(const float *scores, int64_t n, const int64_t *masked, int64_t n_masked,
+                         const int64_t *relevant, int64_t n_relevant, const int32_t ks[3]) {
     rk_ranking got[3];
     OK(rk_rankings_at(scores, n, masked, n_masked, relevant, n_relevant, ks, 3, got));
-    for (int i = 0; i < 3; i++) assert_same(got[i], naive(scores, n, masked, n_masked, relevant, n_relevant, ks[i]));
+    for (int i = 0; i < 3; i++)
+        assert_same(got[i], naive(scores, n, masked, n_masked, relevant, n_relevant, ks[i]));
     static uint32_t places[MAX];
     for (int64_t i = 0; i < n_relevant; i++) places[i] = place_of(scores, n, masked, n_masked, relevant[i]);
     OK(rk_rankings_of(places, n_relevant, ks, 3, got));
-    for (int i = 0; i < 3; i++) assert_same(got[i], naive(scores, n, masked, n_masked, relevant, n_relevant, ks[i]));
+    for (int i = 0; i < 3; i++)
+        assert_same(got[i], naive(scores, n, masked, n_masked, relevant, n_relevant, ks[i]));
 }
 
 static void test_names(void **state) {
     (void)state;
-    static const char *const none[] = {"auc", "recall", "recall@", "recall@0", "recall@-3", "hit@2x", "ndcg@1000001"};
+    static const char *const none[] = {"auc",       "recall", "recall@",     "recall@0",
+                                       "recall@-3", "hit@2x", "ndcg@1000001"};
     const rk_ranking ranking = {0.25, 0.5, 1};
     const double values[] = {0.25, 0.5, 1};
     static const char *const names[] = {"recall@20", "ndcg@7", "hit@1"};
     const int32_t ks[] = {20, 7, 1};
-    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) assert_int_equal(rk_ranking_metric_find(none[i]), -1);
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
+        assert_int_equal(rk_ranking_metric_find(none[i]), -1);
     for (int i = 0; i < 3; i++) {
         char name[32];
         int metric = rk_ranking_metric_find(names[i]);
@@ -124,7 +133,8 @@ static void test_by_hand(void **state) {
     OK(rk_ranking_at(scores, 5, masked, 1, relevant, 3, 1, &got)); /* 2 before 3: ties by the smaller id */
     assert_same(got, (rk_ranking){0, 0, 0});
     OK(rk_ranking_at(scores, 5, NULL, 0, relevant, 3, 100, &got));
-    assert_same(got, (rk_ranking){1, (1 / log2(4) + 1 / log2(5) + 1 / log2(6)) / (1 + 1 / log2(3) + 1 / log2(4)), 1});
+    assert_same(
+        got, (rk_ranking){1, (1 / log2(4) + 1 / log2(5) + 1 / log2(6)) / (1 + 1 / log2(3) + 1 / log2(4)), 1});
     OK(rk_ranking_at(scores, 5, masked, 1, masked, 1, 3, &got)); /* all that is relevant is masked */
     assert_same(got, (rk_ranking){NAN, NAN, NAN});
     const float zeros[] = {-0.0f, 0.0f};
@@ -141,9 +151,12 @@ static void test_refusals(void **state) {
     const int64_t one[] = {1}, twice[] = {1, 1}, beyond[] = {3};
     rk_ranking got = {-1, -1, -1};
     FAILS(rk_ranking_at(scores, 3, NULL, 0, one, 1, 1, &got), RK_NOT_FINITE, "the score of item 1 is nan");
-    FAILS(rk_ranking_at(scores, 3, twice, 2, one, 1, 1, &got), RK_INVALID_ARGUMENT, "the masked items are not in ascending order at item 1");
-    FAILS(rk_ranking_at(scores, 3, one, 1, beyond, 1, 1, &got), RK_INVALID_ARGUMENT, "relevant item 3 is not one of the 3 items");
-    FAILS(rk_ranking_at(scores, 3, one, 1, one, 1, 0, &got), RK_INVALID_ARGUMENT, "a ranking is cut at 1 or more, not at 0");
+    FAILS(rk_ranking_at(scores, 3, twice, 2, one, 1, 1, &got), RK_INVALID_ARGUMENT,
+          "the masked items are not in ascending order at item 1");
+    FAILS(rk_ranking_at(scores, 3, one, 1, beyond, 1, 1, &got), RK_INVALID_ARGUMENT,
+          "relevant item 3 is not one of the 3 items");
+    FAILS(rk_ranking_at(scores, 3, one, 1, one, 1, 0, &got), RK_INVALID_ARGUMENT,
+          "a ranking is cut at 1 or more, not at 0");
     rk_alloc_fail_after(1, false);
     assert_int_equal(rk_ranking_at(scores, 3, one, 1, one, 1, 1, &got), RK_NO_MEMORY);
     assert_true(got.recall == -1 && got.ndcg == -1 && got.hit == -1);

@@ -14,46 +14,56 @@ static void test_refusals(void **state) {
         const char *message;
     } cases[] = {
         {"model: fm\nembedding: {dim: 4, tables: [{name: item, dim: 8}]}", 4, 3, 1,
-         "run.yaml:1: key 'model': model 'fm' needs embeddings of one dim, but table 'user' has 4 and table 'item' has 8\n"
+         "run.yaml:1: key 'model': model 'fm' needs embeddings of one dim, but table 'user' has 4 and table "
+         "'item' has 8\n"
          "hint: give the two tables the same 'dim'"},
         {"embedding: {dim: 4}\nmodel:\n  deep: [4]\n  kind: deepfm", 4, 3, 2,
-         "run.yaml:4: key 'kind': model 'deepfm' has one task, but there are 2 labels\nhint: several are for dnn, dlrm, dcn, dcn_v2, autoint, final_mlp, masknet, "
+         "run.yaml:4: key 'kind': model 'deepfm' has one task, but there are 2 labels\nhint: several are for "
+         "dnn, dlrm, dcn, dcn_v2, autoint, final_mlp, masknet, "
          "din, shared_bottom, mmoe, ple, graph"},
-        {"model: wide_deep\nembedding: {dim: 4}", 0, 3, 1, "run.yaml:1: key 'model': model 'wide_deep' needs a categorical feature"},
+        {"model: wide_deep\nembedding: {dim: 4}", 0, 3, 1,
+         "run.yaml:1: key 'model': model 'wide_deep' needs a categorical feature"},
         {"model: dnn\nembedding: {dim: 4}", 0, 0, 1, "run.yaml:1: key 'model': a model needs features"},
         {"model: dnn\nembedding: {dim: 4}", 1, 0, 0, "run.yaml:1: key 'model': a model needs a label"},
         {"model: {kind: dlrm, bottom: [8, 5]}\nembedding: {dim: 4}", 2, 3, 1,
          "run.yaml:1: key 'kind': the last layer of 'bottom' has 5 units, but the embeddings' dim is 4\n"
          "hint: write 0 for the last layer: it stands for the dim"},
         {"model: dlrm\nembedding: {dim: 4}", 1, 0, 1,
-         "run.yaml:1: key 'model': model 'dlrm' needs two vectors or more to interact: features, or a feature and dense input"},
+         "run.yaml:1: key 'model': model 'dlrm' needs two vectors or more to interact: features, or a "
+         "feature and dense input"},
         {"model: {kind: mmoe, experts: 64, expert_units: [65536]}\nembedding: {dim: 4}", 1, 0, 2,
-         "run.yaml:1: key 'kind': 64 experts of 65536 units in their first layer are 4194304 together; the most is 1048576"},
+         "run.yaml:1: key 'kind': 64 experts of 65536 units in their first layer are 4194304 together; the "
+         "most is 1048576"},
         {"model: {kind: final_mlp, deep: [8, 4], deep2: [6], fusion_heads: 4}\nembedding: {dim: 4}", 1, 0, 1,
          "run.yaml:1: key 'kind': 4 fusion heads do not divide the streams' last layers of 4 and 6 units\n"
          "hint: 'fusion_heads' cuts the last layer of 'deep' and of 'deep2' into as many equal parts"},
         {"model: din\nembedding: {dim: 4}", 4, 0, 1,
-         "run.yaml:1: key 'model': model 'din' needs 'attention'\nhint: name a target and its history: attention: [{target: item, history: clicks}]"},
+         "run.yaml:1: key 'model': model 'din' needs 'attention'\nhint: name a target and its history: "
+         "attention: [{target: item, history: clicks}]"},
         {"model: {kind: din, attention: [{target: item, history: histori}]}\nembedding: {dim: 4}", 4, 0, 1,
          "run.yaml:1: key 'kind': 'attention' names 'histori', which is no categorical feature"},
         {"model: {kind: din, attention: [{target: item, history: history}]}\nembedding: {dim: 4}", 4, 0, 1,
          "run.yaml:1: key 'kind': the history 'history' is no sequence\n"
          "hint: a history has a max_sequence_length in embedding.features, its target has none"},
         {"model: {kind: din, attention: [{target: item, history: history}]}\n"
-         "embedding: {dim: 4, tables: [{name: item, dim: 5}], features: [{name: history, max_sequence_length: 3}]}", 4, 0, 1,
+         "embedding: {dim: 4, tables: [{name: item, dim: 5}], features: [{name: history, "
+         "max_sequence_length: 3}]}",
+         4, 0, 1,
          "run.yaml:1: key 'kind': the target 'item' has dim 5, and its history 'history' 4\n"
          "hint: look both up in one table: embedding.features: [{name: history, table: item}]"},
         {"model: {kind: final_mlp, gate_context: [usr]}\nembedding: {dim: 4}", 1, 0, 1,
          "run.yaml:1: key 'kind': a gate's context names 'usr', which is no categorical feature"},
-        {"model: {kind: final_mlp, gate_context: [user], gate_context2: [tags]}\nembedding: {dim: 4}", 2, 0, 1,
-         "run.yaml:1: key 'kind': every feature is the context of a gate: the streams have none to read"},
+        {"model: {kind: final_mlp, gate_context: [user], gate_context2: [tags]}\nembedding: {dim: 4}", 2, 0,
+         1, "run.yaml:1: key 'kind': every feature is the context of a gate: the streams have none to read"},
         {"model: {kind: dnn, cross_layers: 2}\nembedding: {dim: 4}", 1, 0, 1,
-         "run.yaml:1: key 'cross_layers': model 'dnn' does not use 'cross_layers'\nhint: 'cross_layers' is for dcn, dcn_v2"},
+         "run.yaml:1: key 'cross_layers': model 'dnn' does not use 'cross_layers'\nhint: 'cross_layers' is "
+         "for dcn, dcn_v2"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fixture f;
         rk_model *model = NULL;
-        fixture_init(&f, cases[i].text, usual_features, cases[i].n_features, cases[i].n_dense, cases[i].n_tasks);
+        fixture_init(&f, cases[i].text, usual_features, cases[i].n_features, cases[i].n_dense,
+                     cases[i].n_tasks);
         FAILS(rk_model_build(&f.options, &model), RK_CONFIG, cases[i].message);
         assert_null(model);
         fixture_release(&f);
@@ -98,7 +108,8 @@ static void test_few_inputs(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
-/* The sum of a sample's linear rows plus the first row of `bias` is what lr says: the wiring of weights and features. */
+/* The sum of a sample's linear rows plus the first row of `bias` is what lr says: the wiring of weights and
+ * features. */
 static void test_lr_adds_up(void **state) {
     (void)state;
     static drawn_batch b;
@@ -117,7 +128,8 @@ static void test_lr_adds_up(void **state) {
     OK(rk_model_predict(model, &b.batch, predictions));
     for (int s = 0; s < 20; s++) {
         double logit = user[b.ids[0][s]];
-        for (int64_t i = b.offsets[1][s]; i < b.offsets[1][s + 1]; i++) logit += (double)b.weights[i] * tags[b.ids[1][i]];
+        for (int64_t i = b.offsets[1][s]; i < b.offsets[1][s + 1]; i++)
+            logit += (double)b.weights[i] * tags[b.ids[1][i]];
         assert_true(fabs(predictions[s] - 1 / (1 + exp(-logit))) < 1e-6);
     }
     rk_model_free(model);
@@ -156,7 +168,8 @@ static void test_for_prediction(void **state) {
         OK(rk_model_predict(model, &b.batch, wanted));
         OK(rk_model_predict(served, &b.batch, got));
         assert_memory_equal(got, wanted, sizeof(float) * 60 * (size_t)usual_cases[c].n_tasks);
-        FAILS(rk_model_train(served, &b.batch, &loss), RK_INVALID_ARGUMENT, "the model was built for prediction, not for training");
+        FAILS(rk_model_train(served, &b.batch, &loss), RK_INVALID_ARGUMENT,
+              "the model was built for prediction, not for training");
         rk_model_scale_learning_rate(served, 0.5);
         rk_model_free(model);
         rk_model_free(served);
@@ -170,11 +183,15 @@ static void test_describe(void **state) {
     fixture f;
     rk_model *model;
     char *text;
-    fixture_init(&f, "model: {kind: deepfm, deep: [8]}\nembedding: {dim: 4, tables: [{name: tags, trainable: false, dtype: bf16}]}", usual_features, 3, 3, 1);
+    fixture_init(&f,
+                 "model: {kind: deepfm, deep: [8]}\nembedding: {dim: 4, tables: [{name: tags, trainable: "
+                 "false, dtype: bf16}]}",
+                 usual_features, 3, 3, 1);
     OK(rk_model_build(&f.options, &model));
     OK(rk_model_describe(model, &text));
     static const char *const parts[] = {
-        "model deepfm: 3 categorical features, 3 dense numbers\n\ntasks\n  click: sigmoid_cross_entropy, weight 1\n\ntables\n",
+        "model deepfm: 3 categorical features, 3 dense numbers\n\ntasks\n  click: sigmoid_cross_entropy, "
+        "weight 1\n\ntables\n",
         "  user                  40     4  f32   adam ",
         "  tags                  30     4  bf16  frozen ",
         "  item/linear           50     1  f32   adam ",
@@ -195,16 +212,28 @@ static void test_describe(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
-/* An empty list means no layers, and is not the default; what is left trains, and the section reads back as it is. */
+/* An empty list means no layers, and is not the default; what is left trains, and the section reads back as
+ * it is. */
 static void test_no_layers(void **state) {
     (void)state;
     static drawn_batch b;
     static const struct {
         const char *model, *key, *node;
-    } cases[] = {{"dnn", "deep", " deep/linear"},     {"wide_deep", "deep", " deep/linear"}, {"deepfm", "deep", " deep/linear"},     {"dlrm", "deep", " deep/linear"},
-                 {"dcn", "deep", " deep/linear"},     {"dcn_v2", "deep", " deep/linear"},    {"xdeepfm", "deep", " deep/linear"},    {"xdeepfm", "cin", " cin_0"},
-                 {"final_mlp", "deep", " deep/linear"}, {"final_mlp", "deep2", " deep2/linear"}, {"masknet", "deep", " deep/linear"}, {"shared_bottom", "deep", " deep/linear"},
-                 {"shared_bottom", "towers", " tower"}, {"mmoe", "towers", " tower"},           {"ple", "towers", " tower"}};
+    } cases[] = {{"dnn", "deep", " deep/linear"},
+                 {"wide_deep", "deep", " deep/linear"},
+                 {"deepfm", "deep", " deep/linear"},
+                 {"dlrm", "deep", " deep/linear"},
+                 {"dcn", "deep", " deep/linear"},
+                 {"dcn_v2", "deep", " deep/linear"},
+                 {"xdeepfm", "deep", " deep/linear"},
+                 {"xdeepfm", "cin", " cin_0"},
+                 {"final_mlp", "deep", " deep/linear"},
+                 {"final_mlp", "deep2", " deep2/linear"},
+                 {"masknet", "deep", " deep/linear"},
+                 {"shared_bottom", "deep", " deep/linear"},
+                 {"shared_bottom", "towers", " tower"},
+                 {"mmoe", "towers", " tower"},
+                 {"ple", "towers", " tower"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         for (int none = 0; none < 2; none++) {
             char text[128], *described;
@@ -212,7 +241,10 @@ static void test_no_layers(void **state) {
             fixture f;
             rk_model *model;
             rk_buffer again = {0};
-            snprintf(text, sizeof text, none ? "model: {kind: %s, %s: []}\nembedding: {dim: 4}" : "model: {kind: %s}\nembedding: {dim: 4}", cases[i].model, cases[i].key);
+            snprintf(text, sizeof text,
+                     none ? "model: {kind: %s, %s: []}\nembedding: {dim: 4}"
+                          : "model: {kind: %s}\nembedding: {dim: 4}",
+                     cases[i].model, cases[i].key);
             fixture_init(&f, text, usual_features, N_USUAL, 3, 1);
             draw_batch(&b, 1, 20, 1);
             OK(rk_model_build(&f.options, &model));
@@ -242,14 +274,17 @@ static void test_first_loss(void **state) {
         char text[128];
         double loss;
         snprintf(text, sizeof text, "model: %s\nembedding: {dim: 4}", kinds[i]);
-        fixture_init(&f, text, usual_features, N_USUAL, i == 2 ? 0 : 3, 1); /* what an MLP makes of dense numbers is its own */
+        fixture_init(&f, text, usual_features, N_USUAL, i == 2 ? 0 : 3,
+                     1); /* what an MLP makes of dense numbers is its own */
         draw_batch(&b, 1, 64, 1);
         b.batch.n_dense = f.schema.n_dense;
         OK(rk_model_build(&f.options, &model));
         rk_state all = {0};
         OK(rk_model_state(model, &all));
         for (size_t k = 0; k < all.n; k++)
-            if (strstr(all.entries[k].name, "linear_dense/weight") || strstr(all.entries[k].name, "/linear/rows")) assert_true(*(const float *)all.entries[k].data == 0);
+            if (strstr(all.entries[k].name, "linear_dense/weight") ||
+                strstr(all.entries[k].name, "/linear/rows"))
+                assert_true(*(const float *)all.entries[k].data == 0);
         rk_state_release(&all);
         OK(rk_model_train(model, &b.batch, &loss));
         if (i < 3 && !(fabs(loss - 0.6931) < 0.05)) fail_msg("%s: %g", kinds[i], loss);
@@ -268,7 +303,8 @@ static void test_outline(void **state) {
         rk_model *models[2];
         char *texts[2];
         double loss;
-        fixture_init(&f, "model: {kind: deepfm, deep: [8]}\nembedding: {dim: 4, dtype: bf16}", usual_features, 3, 3, 1);
+        fixture_init(&f, "model: {kind: deepfm, deep: [8]}\nembedding: {dim: 4, dtype: bf16}", usual_features,
+                     3, 3, 1);
         f.options.staleness = stale;
         draw_batch(&b, 1, 20, 1);
         for (int i = 0; i < 2; i++) {
@@ -279,7 +315,8 @@ static void test_outline(void **state) {
         assert_string_equal(texts[0], texts[1]);
         assert_true(rk_model_peak_bytes(models[0], &b.batch) == rk_model_peak_bytes(models[1], &b.batch));
         FAILS(rk_model_train(models[1], &b.batch, &loss), RK_INVALID_ARGUMENT,
-              "an outline of a model holds no rows: it is only to be described\nhint: rk_model_create makes the model itself");
+              "an outline of a model holds no rows: it is only to be described\nhint: rk_model_create makes "
+              "the model itself");
         assert_null(rk_model_embeddings(models[1]));
         for (int i = 0; i < 2; i++) {
             rk_free(texts[i]);
@@ -346,14 +383,10 @@ static void test_no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_few_inputs),
-        cmocka_unit_test(test_lr_adds_up),
-        cmocka_unit_test(test_for_prediction),
-        cmocka_unit_test(test_describe),
-        cmocka_unit_test(test_outline),
-        cmocka_unit_test(test_first_loss),
-        cmocka_unit_test(test_no_layers),
+        cmocka_unit_test(test_refusals),   cmocka_unit_test(test_few_inputs),
+        cmocka_unit_test(test_lr_adds_up), cmocka_unit_test(test_for_prediction),
+        cmocka_unit_test(test_describe),   cmocka_unit_test(test_outline),
+        cmocka_unit_test(test_first_loss), cmocka_unit_test(test_no_layers),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

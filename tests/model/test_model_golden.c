@@ -1,4 +1,5 @@
-/* Whole models against PyTorch: five steps of SGD, Adagrad and Adam of every file in tests/golden/models (make_models.py there writes them). */
+/* Whole models against PyTorch: five steps of SGD, Adagrad and Adam of every file in tests/golden/models
+ * (make_models.py there writes them). */
 #include "fixture.h"
 
 #include <math.h>
@@ -57,7 +58,8 @@ static const struct entry *find(const golden *g, const char *prefix, const char 
 
 static const double *values_of(const golden *g, const char *prefix, const char *name, int64_t n) {
     const struct entry *entry = find(g, prefix, name);
-    if (!entry || entry->n != n) fail_msg("'%s%s' with %lld values is not in the file", prefix, name, (long long)n);
+    if (!entry || entry->n != n)
+        fail_msg("'%s%s' with %lld values is not in the file", prefix, name, (long long)n);
     return entry->values;
 }
 
@@ -86,7 +88,9 @@ static void batch_init(const golden *g, int i, const rk_data_schema *schema, rk_
     for (int32_t f = 0; f < schema->n_features; f++) {
         char feature[512];
         snprintf(feature, sizeof feature, "%s%s", prefix, schema->features[f].name);
-        features[f] = (rk_ids){as_integers(find(g, feature, "/offsets")), 1, as_integers(find(g, feature, "/ids")), as_floats(find(g, feature, "/weights"))};
+        features[f] =
+            (rk_ids){as_integers(find(g, feature, "/offsets")), 1, as_integers(find(g, feature, "/ids")),
+                     as_floats(find(g, feature, "/weights"))};
     }
     *out = (rk_batch){.n = find(g, prefix, "labels")->n / schema->n_tasks,
                       .n_dense = schema->n_dense,
@@ -110,11 +114,14 @@ static void batch_release(rk_batch *batch) {
     rk_free((void *)batch->sample_weights);
 }
 
-static void assert_near(const char *file, const char *what, const char *name, int64_t i, double got, double wanted, double tolerance) {
-    if (!(fabs(got - wanted) <= tolerance * (1 + fabs(wanted)))) fail_msg("%s: %s%s[%lld] is %.9g, not %.9g", file, what, name, (long long)i, got, wanted);
+static void assert_near(const char *file, const char *what, const char *name, int64_t i, double got,
+                        double wanted, double tolerance) {
+    if (!(fabs(got - wanted) <= tolerance * (1 + fabs(wanted))))
+        fail_msg("%s: %s%s[%lld] is %.9g, not %.9g", file, what, name, (long long)i, got, wanted);
 }
 
-/* What the file says of its tasks beyond the usual two: labels that may be absent, a third task that is a product, a weight that decays. */
+/* What the file says of its tasks beyond the usual two: labels that may be absent, a third task that is a
+ * product, a weight that decays. */
 static void set_tasks(const golden *g, fixture *f) {
     static char click[] = "click", then[] = "bought_if_clicked", bought[] = "bought";
     static char *factors[] = {click, then};
@@ -122,7 +129,8 @@ static void set_tasks(const golden *g, fixture *f) {
     const double *said = values_of(g, "tasks", "", 3);
     if (said[1] != 0) {
         f->tasks[1] = (rk_label_section){.name = then, .weight = 0};
-        f->tasks[2] = (rk_label_section){.name = bought, .weight = 0.7, .product_of = factors, .n_product_of = 2};
+        f->tasks[2] =
+            (rk_label_section){.name = bought, .weight = 0.7, .product_of = factors, .n_product_of = 2};
     }
     f->tasks[f->schema.n_tasks - 1].optional = said[0] != 0;
     for (int32_t t = 0; t < f->schema.n_tasks; t++) f->tasks[t].weight_decay_rate = said[2];
@@ -134,7 +142,8 @@ static void set_tasks(const golden *g, fixture *f) {
 static const rk_model_device *const golden_device = GOLDEN_DEVICE; /* tests/cuda has one */
 
 static void setup(const golden *g, fixture *f, rk_optimizer_kind kind) {
-    static const double rates[] = {[RK_OPTIMIZER_SGD] = 0.1, [RK_OPTIMIZER_ADAGRAD] = 0.05, [RK_OPTIMIZER_ADAM] = 0.01};
+    static const double rates[] = {
+        [RK_OPTIMIZER_SGD] = 0.1, [RK_OPTIMIZER_ADAGRAD] = 0.05, [RK_OPTIMIZER_ADAM] = 0.01};
     rk_data_feature_info features[MAX_FEATURES];
     static char names[MAX_FEATURES][256];
     int32_t n = 0;
@@ -146,7 +155,8 @@ static void setup(const golden *g, fixture *f, rk_optimizer_kind kind) {
         features[n] = (rk_data_feature_info){names[n], 1, find(g, weights, "") != NULL};
         at += length + (at[length] == ' ');
     }
-    fixture_init(f, g->config, features, n, (int32_t)values_of(g, "n_dense", "", 1)[0], (int32_t)values_of(g, "n_tasks", "", 1)[0]);
+    fixture_init(f, g->config, features, n, (int32_t)values_of(g, "n_dense", "", 1)[0],
+                 (int32_t)values_of(g, "n_tasks", "", 1)[0]);
     set_tasks(g, f);
     use_optimizer(f, kind, rates[kind]);
     rk_optimizer *optimizer = &f->options.dense_optimizer.optimizer;
@@ -168,8 +178,11 @@ static void each_parameter(rk_model *model, visitor *visit, void *context) {
         bool rows = strncmp(name, "table/", 6) == 0 && length > 5 && strcmp(name + length - 5, "/rows") == 0;
         if (rows) name[length - 5] = 0;
         bool dense = false;
-        for (int32_t p = 0; p < rk_graph_n_parameters(model->graph); p++) dense |= rk_graph_parameter(model->graph, p)->value == state.entries[i].data;
-        if (rows || dense) visit(context, rows ? name : name + strlen("dense/"), state.entries[i].data, (int64_t)(rk_state_entry_bytes(&state.entries[i]) / 4));
+        for (int32_t p = 0; p < rk_graph_n_parameters(model->graph); p++)
+            dense |= rk_graph_parameter(model->graph, p)->value == state.entries[i].data;
+        if (rows || dense)
+            visit(context, rows ? name : name + strlen("dense/"), state.entries[i].data,
+                  (int64_t)(rk_state_entry_bytes(&state.entries[i]) / 4));
     }
     rk_state_release(&state);
 }
@@ -189,9 +202,11 @@ static void compare(void *context, const char *name, float *values, int64_t n) {
     comparison *c = context;
     const double *wanted = values_of(c->golden, c->prefix, name, n);
     c->n_compared++;
-    /* A bias before batch norm has no gradient but rounding noise, which Adam and Adagrad blow up; it changes nothing that the model says. */
+    /* A bias before batch norm has no gradient but rounding noise, which Adam and Adagrad blow up; it changes
+     * nothing that the model says. */
     if (strstr(c->file, "batch_norm") && strncmp(name, "deep/", 5) == 0 && strstr(name, "/bias")) return;
-    if (strstr(c->file, "softmax") && strncmp(name, "attention_", 10) == 0 && strstr(name, "/bias")) return; /* likewise one that shifts a history's weights alike */
+    if (strstr(c->file, "softmax") && strncmp(name, "attention_", 10) == 0 && strstr(name, "/bias"))
+        return; /* likewise one that shifts a history's weights alike */
     for (int64_t i = 0; i < n; i++) assert_near(c->file, c->prefix, name, i, values[i], wanted[i], 1e-5);
 }
 
@@ -200,7 +215,8 @@ static void compare_gradients(const golden *g, const char *file, rk_model *model
         const rk_parameter *parameter = rk_graph_parameter(model->graph, p);
         const double *wanted = values_of(g, "gradient/", parameter->name, parameter->rows * parameter->cols);
         for (int64_t i = 0; i < parameter->rows * parameter->cols; i++)
-            assert_near(file, "gradient/", parameter->name, i, (double)parameter->gradient[i], wanted[i], 1e-5);
+            assert_near(file, "gradient/", parameter->name, i, (double)parameter->gradient[i], wanted[i],
+                        1e-5);
     }
 }
 
@@ -212,7 +228,8 @@ static void train_case(const golden *g, const char *file, rk_optimizer_kind kind
     setup(g, &f, kind);
     for (int32_t i = 0; i < f.schema.n_features; i++) /* the id spaces are the tables' */
         for (int64_t t = 0; t < f.embedding.n_tables; t++)
-            if (strcmp(f.embedding.features[i].table, f.embedding.tables[t].name) == 0) f.features[i].cardinality = f.embedding.tables[t].rows;
+            if (strcmp(f.embedding.features[i].table, f.embedding.tables[t].name) == 0)
+                f.features[i].cardinality = f.embedding.tables[t].rows;
     OK(rk_model_build(&f.options, &model));
     each_parameter(model, set_initial, (void *)g);
     OK(rk_model_reload(model));
@@ -238,7 +255,8 @@ static void train_case(const golden *g, const char *file, rk_optimizer_kind kind
         batch_init(g, 0, &f.schema, &batch);
         OK(rk_model_predict(model, &batch, predictions));
         const double *wanted = values_of(g, "predictions", "", batch.n * batch.n_tasks);
-        for (int64_t i = 0; i < batch.n * batch.n_tasks; i++) assert_near(file, "predictions", "", i, (double)predictions[i], wanted[i], 1e-5);
+        for (int64_t i = 0; i < batch.n * batch.n_tasks; i++)
+            assert_near(file, "predictions", "", i, (double)predictions[i], wanted[i], 1e-5);
         batch_release(&batch);
     }
     rk_model_free(model);

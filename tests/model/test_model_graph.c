@@ -35,7 +35,8 @@ static char *trained(const fixture *f, int32_t n_tasks, size_t *n_bytes) {
 static void make_product(fixture *f) {
     static char click[] = "click", rating[] = "rating", *factors[] = {click, rating};
     f->tasks[1].loss = 0;
-    f->tasks[2] = (rk_label_section){.name = (char *)"bought", .weight = 1, .product_of = factors, .n_product_of = 2};
+    f->tasks[2] =
+        (rk_label_section){.name = (char *)"bought", .weight = 1, .product_of = factors, .n_product_of = 2};
 }
 
 /* The case, and the same with the `model:` that it writes out: the same bits, and the same text once more. */
@@ -52,7 +53,8 @@ static void check_case(const usual_case *c, rk_dtype dtype) {
     fixture_init(&g, text, usual_features, N_USUAL, N_USUAL_DENSE, c->n_tasks);
     g.options.dtype = dtype;
     char *wanted = trained(&f, c->n_tasks, &n_wanted), *got = trained(&g, c->n_tasks, &n_got);
-    if (n_got != n_wanted || memcmp(got, wanted, n_wanted) != 0) fail_msg("another model than '%s':\n%s", c->text, graph);
+    if (n_got != n_wanted || memcmp(got, wanted, n_wanted) != 0)
+        fail_msg("another model than '%s':\n%s", c->text, graph);
     graph_text(&g, &again);
     assert_string_equal(again, graph);
     rk_free(graph);
@@ -70,8 +72,12 @@ static void test_presets(void **state) {
         const rk_preset *preset = rk_preset_of(kind);
         if (preset->pairs) continue;
         const char *pairs = kind == RK_KIND_din ? ", attention: [{target: item, history: history}]" : "";
-        const char *layers = preset->keys & RK_KEYS_DEEP ? ", deep: [8, 6], dropout: 0.3" : preset->keys & RK_KEYS_TOWERS ? ", dropout: 0.3" : ""; /* dropout's masks, too */
-        snprintf(text, sizeof text, "model: {kind: %s%s%s}\nembedding: {dim: 4, features: [{name: history, table: item, max_sequence_length: 3}, {name: item}]}",
+        const char *layers = preset->keys & RK_KEYS_DEEP     ? ", deep: [8, 6], dropout: 0.3"
+                             : preset->keys & RK_KEYS_TOWERS ? ", dropout: 0.3"
+                                                             : ""; /* dropout's masks, too */
+        snprintf(text, sizeof text,
+                 "model: {kind: %s%s%s}\nembedding: {dim: 4, features: [{name: history, table: item, "
+                 "max_sequence_length: 3}, {name: item}]}",
                  preset->name, pairs, layers);
         check_case(&(usual_case){text, preset->one_task ? 1 : 2}, kind % 2 ? RK_BF16 : RK_F32);
     }
@@ -83,17 +89,22 @@ static void test_presets(void **state) {
 static void test_tasks(void **state) {
     (void)state;
     static const char embedding[] = "\nembedding: {dim: 4}";
-    static const char *const layers = "model: {kind: graph, layers: [{name: y, op: linear, inputs: [vectors], units: 2}]}\nembedding: {dim: 4}";
+    static const char *const layers =
+        "model: {kind: graph, layers: [{name: y, op: linear, inputs: [vectors], units: 2}]}\nembedding: "
+        "{dim: 4}";
     for (int learns = 0; learns < 2; learns++) {
         char text[MAX_TEXT];
         fixture f, g;
         char *graph;
         size_t n_wanted, n_got;
-        snprintf(text, sizeof text, "model: {kind: mmoe, experts: 2, expert_units: [6], towers: [4], task_weights: %s}%s", learns ? "uncertainty" : "fixed", embedding);
+        snprintf(text, sizeof text,
+                 "model: {kind: mmoe, experts: 2, expert_units: [6], towers: [4], task_weights: %s}%s",
+                 learns ? "uncertainty" : "fixed", embedding);
         fixture_init(&f, text, usual_features, N_USUAL, N_USUAL_DENSE, 3);
         make_product(&f);
         graph_text(&f, &graph);
-        assert_true(!strstr(graph, "product_logit") && !strstr(graph, "log_variances") && (strstr(graph, "task_weights: uncertainty") != NULL) == learns);
+        assert_true(!strstr(graph, "product_logit") && !strstr(graph, "log_variances") &&
+                    (strstr(graph, "task_weights: uncertainty") != NULL) == learns);
         snprintf(text, sizeof text, "%s%s", graph, embedding);
         fixture_init(&g, text, usual_features, N_USUAL, N_USUAL_DENSE, 3);
         make_product(&g);
@@ -113,7 +124,8 @@ static void test_tasks(void **state) {
     rk_model_free(model);
     f.tasks[2] = (rk_label_section){.name = (char *)"bought", .weight = 1};
     FAILS(rk_model_build(&f.options, &model), RK_CONFIG,
-          "run.yaml:1: the outputs are 2 logits a sample, but there are 3 labels\nhint: a linear layer of 3 units makes one logit a label");
+          "run.yaml:1: the outputs are 2 logits a sample, but there are 3 labels\nhint: a linear layer of 3 "
+          "units makes one logit a label");
     fixture_release(&f);
     assert_int_equal(rk_alloc_live(), 0);
 }
@@ -123,9 +135,11 @@ static void test_pairs(void **state) {
     (void)state;
     fixture f;
     char *text;
-    fixture_init(&f, "model:\n  kind: two_tower\n  retrieval: {user: user, item: item}\nembedding: {dim: 4}", usual_features, N_USUAL, 0, 0);
+    fixture_init(&f, "model:\n  kind: two_tower\n  retrieval: {user: user, item: item}\nembedding: {dim: 4}",
+                 usual_features, N_USUAL, 0, 0);
     FAILS(rk_model_graph_text(&f.options, false, &text), RK_CONFIG,
-          "run.yaml:2: key 'kind': model 'two_tower' learns from pairs, which no graph of layers does\nhint: 'reckon inspect --dot' draws it");
+          "run.yaml:2: key 'kind': model 'two_tower' learns from pairs, which no graph of layers does\nhint: "
+          "'reckon inspect --dot' draws it");
     OK(rk_model_graph_text(&f.options, true, &text));
     assert_true(strstr(text, "user_vector") && strstr(text, "item_vector") && strstr(text, ">softmax<"));
     rk_free(text);
@@ -140,12 +154,13 @@ static void test_dtype(void **state) {
     char *text;
     fixture_init(&f, "model: {kind: dnn, deep: [8]}\nembedding: {dim: 4}", usual_features, 2, 0, 1);
     graph_text(&f, &text);
-    assert_string_equal(text, "model:\n"
-                              "  kind: graph\n"
-                              "  layers:\n"
-                              "    - {name: deep/linear_0, op: linear, inputs: vectors, units: 8, relu: true}\n"
-                              "    - {name: logits, op: linear, inputs: deep/linear_0, units: 1, dtype: f32}\n"
-                              "  outputs: [logits]\n");
+    assert_string_equal(text,
+                        "model:\n"
+                        "  kind: graph\n"
+                        "  layers:\n"
+                        "    - {name: deep/linear_0, op: linear, inputs: vectors, units: 8, relu: true}\n"
+                        "    - {name: logits, op: linear, inputs: deep/linear_0, units: 1, dtype: f32}\n"
+                        "  outputs: [logits]\n");
     rk_free(text);
     fixture_release(&f);
 }
@@ -153,7 +168,10 @@ static void test_dtype(void **state) {
 static void bytes_of(const char *model, int32_t n_tasks, char **out, size_t *n) {
     char text[2048];
     fixture f;
-    snprintf(text, sizeof text, "%s\nembedding: {dim: 4, features: [{name: history, table: item, max_sequence_length: 3}, {name: item}, {name: user, table: item}]}", model);
+    snprintf(text, sizeof text,
+             "%s\nembedding: {dim: 4, features: [{name: history, table: item, max_sequence_length: 3}, "
+             "{name: item}, {name: user, table: item}]}",
+             model);
     fixture_init(&f, text, usual_features, N_USUAL, N_USUAL_DENSE, n_tasks);
     *out = trained(&f, n_tasks, n);
     fixture_release(&f);
@@ -172,19 +190,35 @@ static void same_models(const char *a, const char *b, int32_t n_tasks) {
 /* What stands for several operations, and single features, are what they say. */
 static void test_conveniences(void **state) {
     (void)state;
-    same_models("model: {kind: graph, layers: [{name: x, op: concat, inputs: [vectors, dense]}, {name: deep, op: mlp, inputs: x, units: [8, 4], dropout: 0.2, activation: tanh},\n"
-                "  {name: logits, op: linear, inputs: deep, units: 2, dtype: f32}]}",
-                "model: {kind: dnn, deep: [8, 4], dropout: 0.2, activation: tanh}", 2);
-    same_models("model: {kind: graph, layers: [{name: c, op: cross, inputs: [dense, dense], rank: 2}, {name: y, op: linear, inputs: [c], units: 1}]}",
-                "model: {kind: graph, layers: [{name: c/v, op: linear, inputs: dense, units: 2, bias: false}, {name: c/u, op: linear, inputs: c/v, units: 3},\n"
-                "  {name: c, op: cross_combine, inputs: [dense, c/u, dense]}, {name: y, op: linear, inputs: [c], units: 1}]}", 1);
-    same_models("model: {kind: graph, layers: [{name: x, op: concat, inputs: [dense, feature:history, user, tags, item, history]}, {name: y, op: linear, inputs: x, units: 1}]}",
-                "model: {kind: graph, layers: [{name: h, op: slice, inputs: vectors, first: 12, count: 12}, {name: u, op: slice, inputs: vectors, count: 4},\n"
-                "  {name: t, op: slice, inputs: vectors, first: 4, count: 4}, {name: i, op: slice, inputs: vectors, first: 8, count: 4}, {name: x, op: concat,\n"
-                "  inputs: [dense, h, u, t, i, h]}, {name: y, op: linear, inputs: x, units: 1}]}", 1);
-    same_models("model: {kind: graph, outputs: [b, a], layers: [{name: a, op: linear, inputs: dense, units: 1}, {name: b, op: linear, inputs: vectors, units: 1}]}",
-                "model: {kind: graph, layers: [{name: a, op: linear, inputs: dense, units: 1}, {name: b, op: linear, inputs: vectors, units: 1},\n"
-                "  {name: y, op: concat, inputs: [b, a]}]}", 2);
+    same_models(
+        "model: {kind: graph, layers: [{name: x, op: concat, inputs: [vectors, dense]}, {name: deep, op: "
+        "mlp, inputs: x, units: [8, 4], dropout: 0.2, activation: tanh},\n"
+        "  {name: logits, op: linear, inputs: deep, units: 2, dtype: f32}]}",
+        "model: {kind: dnn, deep: [8, 4], dropout: 0.2, activation: tanh}", 2);
+    same_models(
+        "model: {kind: graph, layers: [{name: c, op: cross, inputs: [dense, dense], rank: 2}, {name: y, op: "
+        "linear, inputs: [c], units: 1}]}",
+        "model: {kind: graph, layers: [{name: c/v, op: linear, inputs: dense, units: 2, bias: false}, {name: "
+        "c/u, op: linear, inputs: c/v, units: 3},\n"
+        "  {name: c, op: cross_combine, inputs: [dense, c/u, dense]}, {name: y, op: linear, inputs: [c], "
+        "units: 1}]}",
+        1);
+    same_models(
+        "model: {kind: graph, layers: [{name: x, op: concat, inputs: [dense, feature:history, user, tags, "
+        "item, history]}, {name: y, op: linear, inputs: x, units: 1}]}",
+        "model: {kind: graph, layers: [{name: h, op: slice, inputs: vectors, first: 12, count: 12}, {name: "
+        "u, op: slice, inputs: vectors, count: 4},\n"
+        "  {name: t, op: slice, inputs: vectors, first: 4, count: 4}, {name: i, op: slice, inputs: vectors, "
+        "first: 8, count: 4}, {name: x, op: concat,\n"
+        "  inputs: [dense, h, u, t, i, h]}, {name: y, op: linear, inputs: x, units: 1}]}",
+        1);
+    same_models(
+        "model: {kind: graph, outputs: [b, a], layers: [{name: a, op: linear, inputs: dense, units: 1}, "
+        "{name: b, op: linear, inputs: vectors, units: 1}]}",
+        "model: {kind: graph, layers: [{name: a, op: linear, inputs: dense, units: 1}, {name: b, op: linear, "
+        "inputs: vectors, units: 1},\n"
+        "  {name: y, op: concat, inputs: [b, a]}]}",
+        2);
     assert_int_equal(rk_alloc_live(), 0);
 }
 
@@ -202,7 +236,8 @@ static void test_drawn(void **state) {
         fixture f;
         char *text;
         bool named = strstr(usual_cases[c].text, "user") != NULL;
-        fixture_init(&f, usual_cases[c].text, named ? usual_features : odd, N_USUAL, N_USUAL_DENSE, usual_cases[c].n_tasks);
+        fixture_init(&f, usual_cases[c].text, named ? usual_features : odd, N_USUAL, N_USUAL_DENSE,
+                     usual_cases[c].n_tasks);
         OK(rk_model_graph_text(&f.options, true, &text));
         assert_non_null(strstr(text, "digraph model {"));
         assert_non_null(strstr(text, "<b>linear</b>"));
@@ -234,10 +269,13 @@ static rk_status write_and_build(const fixture *f) {
 static void test_no_memory(void **state) {
     (void)state;
     fixture f;
-    fixture_init(&f, "model: {kind: graph, outputs: [y, z], layers: [{name: x, op: concat, inputs: [user, history, dense]}, {name: d, op: mlp, inputs: x, units: 4},\n"
-                     "  {name: y, op: linear, inputs: d, units: 1}, {name: z, op: linear, inputs: linear, units: 1}]}\n"
-                     "embedding: {dim: 4, features: [{name: history, table: item, max_sequence_length: 3}]}",
-                 usual_features, N_USUAL, N_USUAL_DENSE, 2);
+    fixture_init(
+        &f,
+        "model: {kind: graph, outputs: [y, z], layers: [{name: x, op: concat, inputs: [user, history, "
+        "dense]}, {name: d, op: mlp, inputs: x, units: 4},\n"
+        "  {name: y, op: linear, inputs: d, units: 1}, {name: z, op: linear, inputs: linear, units: 1}]}\n"
+        "embedding: {dim: 4, features: [{name: history, table: item, max_sequence_length: 3}]}",
+        usual_features, N_USUAL, N_USUAL_DENSE, 2);
     long before = rk_alloc_live();
     rk_status status;
     int n = 0;
@@ -254,12 +292,8 @@ static void test_no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_presets),
-        cmocka_unit_test(test_tasks),
-        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_dtype),
-        cmocka_unit_test(test_conveniences),
-        cmocka_unit_test(test_drawn),
+        cmocka_unit_test(test_presets),   cmocka_unit_test(test_tasks),        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_dtype),     cmocka_unit_test(test_conveniences), cmocka_unit_test(test_drawn),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

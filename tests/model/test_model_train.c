@@ -38,7 +38,8 @@ static void test_learns(void **state) {
         double first = 0, last = 0;
         draw_batch(&b, 4, 50, usual_cases[c].n_tasks);
         for (int i = 0; i < 150; i++) OK(rk_model_train(model, &b.batch, i ? &last : &first));
-        if (!(last < 0.8 * first)) fail_msg("%s: the loss went from %g to %g only", usual_cases[c].text, first, last);
+        if (!(last < 0.8 * first))
+            fail_msg("%s: the loss went from %g to %g only", usual_cases[c].text, first, last);
         assert_int_equal(rk_model_step(model), 150);
         rk_model_free(model);
         fixture_release(&f);
@@ -48,7 +49,8 @@ static void test_learns(void **state) {
 /* Wide normalized layers, whose products must not be large: a model that knows nothing says about 1/2. */
 static void test_first_loss(void **state) {
     (void)state;
-    static const usual_case wide = {"model: {kind: final_mlp, deep: [400], deep2: [100], fusion_heads: 5, batch_norm: true}" SEQUENCE, 1};
+    static const usual_case wide = {
+        "model: {kind: final_mlp, deep: [400], deep2: [100], fusion_heads: 5, batch_norm: true}" SEQUENCE, 1};
     fixture f;
     rk_model *model = build(&f, &wide);
     double loss;
@@ -102,7 +104,8 @@ static int count_early(const rk_model *model) {
     return n;
 }
 
-/* Tables that fit the caches one by one, and not together, are looked up before the blocks: the same bits as within them. */
+/* Tables that fit the caches one by one, and not together, are looked up before the blocks: the same bits as
+ * within them. */
 static void test_early_lookups(void **state) {
     (void)state;
     for (int c = 0; c < N_USUAL_CASES; c++) {
@@ -137,7 +140,8 @@ static void copy_tables(rk_model *model, char *copy, bool back) {
     rk_state_release(&state);
 }
 
-/* Stale by one: step 2 sees the rows as they were before step 1's update, which a synchronous model sees if they are put back; step 3 sees step 1's. */
+/* Stale by one: step 2 sees the rows as they were before step 1's update, which a synchronous model sees if
+ * they are put back; step 3 sees step 1's. */
 static void test_stale_by_one(void **state) {
     (void)state;
     static char first[1 << 20], second[1 << 20];
@@ -170,7 +174,8 @@ static void assert_refused(rk_model *model, const rk_batch *batch, const char *m
     char *before = copy_state(model, &n_before);
     double loss = 123;
     assert_int_equal(rk_model_train(model, batch, &loss), RK_NOT_FINITE);
-    if (message && strcmp(rk_last_error(), message) != 0) fail_msg("'%s', not '%s'", rk_last_error(), message);
+    if (message && strcmp(rk_last_error(), message) != 0)
+        fail_msg("'%s', not '%s'", rk_last_error(), message);
     char *after = copy_state(model, &n_after);
     assert_true(loss == 123);
     assert_int_equal(n_after, n_before);
@@ -209,7 +214,8 @@ static void test_gradients_that_overflow(void **state) {
     (void)state;
     static drawn_batch b;
     fixture f;
-    rk_model *model = build(&f, &(usual_case){"model: {kind: dnn, activation: none, deep: [4]}\nembedding: {dim: 4}", 2});
+    rk_model *model =
+        build(&f, &(usual_case){"model: {kind: dnn, activation: none, deep: [4]}\nembedding: {dim: 4}", 2});
     draw_batch(&b, 2, 3, 2);
     for (int i = 0; i < 3 * N_USUAL_DENSE; i++) b.dense[i] *= 1e15f;
     for (int i = 0; i < 3; i++) b.labels[2 * i + 1] = 3e30f;
@@ -359,22 +365,27 @@ static void test_batches_that_do_not_fit(void **state) {
     batch.n = 0;
     FAILS(rk_model_train(model, &batch, &loss), RK_INVALID_ARGUMENT, "a batch of 0 samples");
     batch.n = MAX_SAMPLES + 1;
-    FAILS(rk_model_train(model, &batch, &loss), RK_INVALID_ARGUMENT, "a batch of 201 samples, the model takes up to 200");
+    FAILS(rk_model_train(model, &batch, &loss), RK_INVALID_ARGUMENT,
+          "a batch of 201 samples, the model takes up to 200");
     batch = b.batch;
     batch.n_dense = 2;
-    FAILS(rk_model_predict(model, &batch, predictions), RK_INVALID_ARGUMENT, "the batch has 2 dense numbers a sample, the model takes 3");
+    FAILS(rk_model_predict(model, &batch, predictions), RK_INVALID_ARGUMENT,
+          "the batch has 2 dense numbers a sample, the model takes 3");
     batch = b.batch;
     batch.n_features = 3;
-    FAILS(rk_model_train(model, &batch, &loss), RK_INVALID_ARGUMENT, "the batch has 3 features, the model takes 4");
+    FAILS(rk_model_train(model, &batch, &loss), RK_INVALID_ARGUMENT,
+          "the batch has 3 features, the model takes 4");
     batch = b.batch;
     batch.dense = NULL;
-    FAILS(rk_model_train(model, &batch, &loss), RK_INVALID_ARGUMENT, "the batch's dense numbers or features are missing");
+    FAILS(rk_model_train(model, &batch, &loss), RK_INVALID_ARGUMENT,
+          "the batch's dense numbers or features are missing");
     batch = b.batch;
     batch.labels = NULL;
     FAILS(rk_model_train(model, &batch, &loss), RK_INVALID_ARGUMENT, "training needs labels");
     batch = b.batch;
     batch.n_tasks = 2;
-    FAILS(rk_model_train(model, &batch, &loss), RK_INVALID_ARGUMENT, "the batch has 2 labels a sample, the model has 1 tasks");
+    FAILS(rk_model_train(model, &batch, &loss), RK_INVALID_ARGUMENT,
+          "the batch has 2 labels a sample, the model has 1 tasks");
     b.sample_weights[3] = -1;
     FAILS(rk_model_train(model, &b.batch, &loss), RK_BAD_DATA, "row 1003: the sample weight -1 is negative");
     assert_int_equal(rk_model_step(model), 0);
@@ -389,7 +400,8 @@ static void test_learning_rate_scales(void **state) {
     train(model, 0, 1, 20, NULL);
     rk_state list = {0};
     OK(rk_model_state(model, &list));
-    const rk_state_entry *rows = rk_state_find(&list, "table/item/rows"), *bias = rk_state_find(&list, "dense/logits/bias");
+    const rk_state_entry *rows = rk_state_find(&list, "table/item/rows"),
+                         *bias = rk_state_find(&list, "dense/logits/bias");
     assert_non_null(rows);
     assert_non_null(bias);
     float *kept;
@@ -416,7 +428,10 @@ static void test_dropout_is_by_step(void **state) {
     static drawn_batch b;
     for (int dropout = 0; dropout < 2; dropout++) {
         fixture f;
-        rk_model *model = build(&f, &(usual_case){dropout ? "model: {kind: dcn, dropout: 0.5}\nembedding: {dim: 4}" : "model: dcn\nembedding: {dim: 4}", 1});
+        rk_model *model =
+            build(&f, &(usual_case){dropout ? "model: {kind: dcn, dropout: 0.5}\nembedding: {dim: 4}"
+                                            : "model: dcn\nembedding: {dim: 4}",
+                                    1});
         rk_model_scale_learning_rate(model, 0);
         draw_batch(&b, 1, 50, 1);
         double first, second;
@@ -445,7 +460,8 @@ static void predict_at_first(const usual_case *c, rk_dtype dtype, float *predict
 /* In the hidden layers; in the cross layers. */
 static void test_bf16_is_near_f32(void **state) {
     (void)state;
-    static const usual_case cases[] = {{"model: dnn\nembedding: {dim: 4}", 1}, {"model: {kind: dcn_v2, deep: [2]}\nembedding: {dim: 4}", 1}};
+    static const usual_case cases[] = {{"model: dnn\nembedding: {dim: 4}", 1},
+                                       {"model: {kind: dcn_v2, deep: [2]}\nembedding: {dim: 4}", 1}};
     for (int c = 0; c < 2; c++) {
         float f32[MAX_SAMPLES], bf16[MAX_SAMPLES], most = 0;
         predict_at_first(&cases[c], RK_F32, f32);

@@ -3,7 +3,12 @@
 
 #include <math.h>
 
-enum { N = 60, SHORT = 4, LONG = 9, MAX_TEXT = 1024 }; /* samples have 0 to SHORT ids: some have no padding, some nothing else */
+enum {
+    N = 60,
+    SHORT = 4,
+    LONG = 9,
+    MAX_TEXT = 1024
+}; /* samples have 0 to SHORT ids: some have no padding, some nothing else */
 
 static const char *const kinds[] = {
     "autoint, attention_layers: 3, attention_dim: 5",
@@ -24,7 +29,8 @@ static const char *const kinds[] = {
 static void build(const char *kind, int length, bool training, fixture *f, rk_model **out) {
     char text[MAX_TEXT];
     snprintf(text, sizeof text,
-             "model: {kind: %s}\nembedding: {dim: 4, features: [{name: history, table: item, max_sequence_length: %d}, {name: item}]}",
+             "model: {kind: %s}\nembedding: {dim: 4, features: [{name: history, table: item, "
+             "max_sequence_length: %d}, {name: item}]}",
              kind, length);
     fixture_init(f, text, usual_features, N_USUAL, 0, 1);
     f->options.training = training;
@@ -83,7 +89,8 @@ static void test_longer(void **state) {
         give_parameters(models[0], models[1]);
         for (int i = 0; i < 2; i++) OK(rk_model_predict(models[i], &b.batch, p[i]));
         for (int s = 0; s < N; s++) /* sums of other lengths round otherwise */
-            if (!(fabsf(p[0][s] - p[1][s]) <= 1e-5F)) fail_msg("%s: %g, padded %g", kinds[k], (double)p[0][s], (double)p[1][s]);
+            if (!(fabsf(p[0][s] - p[1][s]) <= 1e-5F))
+                fail_msg("%s: %g, padded %g", kinds[k], (double)p[0][s], (double)p[1][s]);
         for (int i = 0; i < 2; i++) {
             rk_model_free(models[i]);
             fixture_release(&fixtures[i]);
@@ -128,8 +135,10 @@ static void test_masknet(void **state) {
 static void test_nothing_but_padding(void **state) {
     (void)state;
     static const char *const texts[] = {
-        "model: {kind: autoint, attention_layers: 3}\nembedding: {dim: 4, features: [{name: history, max_sequence_length: 3}]}",
-        "model: {kind: masknet, mask_blocks: [6]}\nembedding: {dim: 4, features: [{name: history, max_sequence_length: 3}]}"};
+        "model: {kind: autoint, attention_layers: 3}\nembedding: {dim: 4, features: [{name: history, "
+        "max_sequence_length: 3}]}",
+        "model: {kind: masknet, mask_blocks: [6]}\nembedding: {dim: 4, features: [{name: history, "
+        "max_sequence_length: 3}]}"};
     static drawn_batch b;
     for (int k = 0; k < 4; k++) {
         fixture f;

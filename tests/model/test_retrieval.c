@@ -1,4 +1,5 @@
-/* Two towers: a step against the equations written plainly, histories, predictions and vectors, batches of drawn items, what is refused. */
+/* Two towers: a step against the equations written plainly, histories, predictions and vectors, batches of
+ * drawn items, what is refused. */
 #include "fixture.h"
 
 #include <math.h>
@@ -13,7 +14,11 @@ static const rk_data_feature_info pair_features[] = {{"user", USERS, false}, {"i
 static int64_t known_offsets[USERS + 1] = {0, 3, 5, 5, 9, 10, 12};
 static int64_t known_items[] = {0, 2, 5, 2, 3, 1, 2, 7, 8, 4, 0, 6};
 static int64_t known_counts[ITEMS] = {2, 1, 3, 1, 1, 1, 1, 1, 1};
-static rk_interactions known = {.n_users = USERS, .n_items = ITEMS, .offsets = known_offsets, .items = known_items, .counts = known_counts};
+static rk_interactions known = {.n_users = USERS,
+                                .n_items = ITEMS,
+                                .offsets = known_offsets,
+                                .items = known_items,
+                                .counts = known_counts};
 static int64_t users[N] = {0, 3, 3, 5, 0}, items[N] = {2, 1, 8, 0, 5};
 static const float weights[N] = {1, 0.5f, 2, 1, 1};
 
@@ -31,7 +36,8 @@ static rk_batch pairs(rk_ids features[2]) {
     return (rk_batch){.n = N, .n_features = 2, .features = features, .sample_weights = weights};
 }
 
-/* Rows of both tables, as the plain step has them, and the history's matrix: the identity, where none is learned. */
+/* Rows of both tables, as the plain step has them, and the history's matrix: the identity, where none is
+ * learned. */
 typedef struct rows {
     double user[USERS][DIM], item[ITEMS][DIM], matrix[DIM][DIM];
 } rows;
@@ -42,8 +48,11 @@ static void read_rows(rk_model *model, rows *out) {
     for (int i = 0; i < USERS * DIM; i++) out->user[i / DIM][i % DIM] = values[i];
     OK(rk_embeddings_read_rows(rk_model_embeddings(model), "item", 0, ITEMS, values));
     for (int i = 0; i < ITEMS * DIM; i++) out->item[i / DIM][i % DIM] = values[i];
-    const rk_parameter *learned = rk_graph_n_parameters(model->graph) ? rk_graph_parameter(model->graph, 0) : NULL;
-    for (int i = 0; i < DIM * DIM; i++) out->matrix[i % DIM][i / DIM] = learned ? (double)learned->value[i] : i / DIM == i % DIM; /* [in, out] */
+    const rk_parameter *learned =
+        rk_graph_n_parameters(model->graph) ? rk_graph_parameter(model->graph, 0) : NULL;
+    for (int i = 0; i < DIM * DIM; i++)
+        out->matrix[i % DIM][i / DIM] =
+            learned ? (double)learned->value[i] : i / DIM == i % DIM; /* [in, out] */
 }
 
 static double dot(const double *a, const double *b) {
@@ -52,8 +61,10 @@ static double dot(const double *a, const double *b) {
     return sum;
 }
 
-/* A user's vector for sample i: its row, and the matrix times the mean of its known items' rows without `own`; that mean, and what each item has in it. */
-static void plain_user(const rows *r, int i, int64_t own, double out[DIM], double mean[DIM], double shares[ITEMS]) {
+/* A user's vector for sample i: its row, and the matrix times the mean of its known items' rows without
+ * `own`; that mean, and what each item has in it. */
+static void plain_user(const rows *r, int i, int64_t own, double out[DIM], double mean[DIM],
+                       double shares[ITEMS]) {
     int64_t begin = known_offsets[users[i]], end = known_offsets[users[i] + 1], n = 0;
     memset(shares, 0, ITEMS * sizeof *shares);
     for (int64_t k = begin; k < end; k++) n += known_items[k] != own;
@@ -100,16 +111,19 @@ static double plain_step(rows *r, const int64_t drawn[DRAWN], bool learns) {
     }
     for (int i = 0; i < USERS * DIM; i++) r->user[i / DIM][i % DIM] -= 0.1 * g.user[i / DIM][i % DIM];
     for (int i = 0; i < ITEMS * DIM; i++) r->item[i / DIM][i % DIM] -= 0.1 * g.item[i / DIM][i % DIM];
-    for (int i = 0; i < DIM * DIM && learns; i++) r->matrix[i / DIM][i % DIM] -= 0.1 * g.matrix[i / DIM][i % DIM];
+    for (int i = 0; i < DIM * DIM && learns; i++)
+        r->matrix[i / DIM][i % DIM] -= 0.1 * g.matrix[i / DIM][i % DIM];
     return total;
 }
 
 static const char *const whole =
-    "model: {kind: two_tower, retrieval: {user: user, item: item, history: true, temperature: 0.5, negatives: 6, in_batch: true}}\n"
+    "model: {kind: two_tower, retrieval: {user: user, item: item, history: true, temperature: 0.5, "
+    "negatives: 6, in_batch: true}}\n"
     "embedding: {dim: 4, initializer: {kind: normal, stddev: 0.5}, features: [{name: history, table: item}]}";
 
 static const char *const linear =
-    "model: {kind: two_tower, retrieval: {user: user, item: item, history: true, history_linear: true, temperature: 0.5, negatives: 6, in_batch: true}}\n"
+    "model: {kind: two_tower, retrieval: {user: user, item: item, history: true, history_linear: true, "
+    "temperature: 0.5, negatives: 6, in_batch: true}}\n"
     "embedding: {dim: 4, initializer: {kind: normal, stddev: 0.5}, features: [{name: history, table: item}]}";
 
 static void run_steps(const char *text, bool learns) {
@@ -128,7 +142,8 @@ static void run_steps(const char *text, bool learns) {
             const rk_pairs *drawn_pairs;
             int64_t drawn[DRAWN];
             double loss;
-            OK(rk_retrieval_lengthen(model, &batch, &extended, &drawn_pairs)); /* the draws are the step's own, whoever asks */
+            OK(rk_retrieval_lengthen(model, &batch, &extended,
+                                     &drawn_pairs)); /* the draws are the step's own, whoever asks */
             assert_int_equal(extended.n, N_ITEMS_OF_BATCH);
             for (int j = 0; j < DRAWN; j++) drawn[j] = extended.features[1].ids[N + j];
             OK(rk_model_train(model, &batch, &loss));
@@ -136,9 +151,12 @@ static void run_steps(const char *text, bool learns) {
             assert_true(fabs(loss - wanted) < 1e-5);
         }
         read_rows(model, &trained);
-        for (int i = 0; i < USERS * DIM; i++) assert_true(fabs(trained.user[i / DIM][i % DIM] - plain.user[i / DIM][i % DIM]) < 1e-5);
-        for (int i = 0; i < ITEMS * DIM; i++) assert_true(fabs(trained.item[i / DIM][i % DIM] - plain.item[i / DIM][i % DIM]) < 1e-5);
-        for (int i = 0; i < DIM * DIM; i++) assert_true(fabs(trained.matrix[i / DIM][i % DIM] - plain.matrix[i / DIM][i % DIM]) < 1e-5);
+        for (int i = 0; i < USERS * DIM; i++)
+            assert_true(fabs(trained.user[i / DIM][i % DIM] - plain.user[i / DIM][i % DIM]) < 1e-5);
+        for (int i = 0; i < ITEMS * DIM; i++)
+            assert_true(fabs(trained.item[i / DIM][i % DIM] - plain.item[i / DIM][i % DIM]) < 1e-5);
+        for (int i = 0; i < DIM * DIM; i++)
+            assert_true(fabs(trained.matrix[i / DIM][i % DIM] - plain.matrix[i / DIM][i % DIM]) < 1e-5);
         rk_model_free(model);
         fixture_release(&f);
     }
@@ -189,7 +207,8 @@ static void test_learns(void **state) {
         "loss: bpr, negatives: 8}}",
         "loss: bpr, negatives: 8, hard: 4}, deep: [6, 3], activation: tanh}",
         "loss: cosine_contrastive, similarity: cosine, margin: 0.1, negative_weight: 2, negatives: 8}}",
-        "similarity: cosine, temperature: 0.2, sampling: popularity, negatives: 8, history: true, max_history: 1, user_tower: [history]}}",
+        "similarity: cosine, temperature: 0.2, sampling: popularity, negatives: 8, history: true, "
+        "max_history: 1, user_tower: [history]}}",
         "in_batch: true, negatives: 0}, deep: [5]}",
         "negatives: 8, history: true, history_linear: true, user_tower: [history]}}",
     };
@@ -200,7 +219,10 @@ static void test_learns(void **state) {
         rk_ids features[2];
         rk_batch batch = pairs(features);
         double first = 0, last = 0, loss;
-        snprintf(text, sizeof text, "model: {kind: two_tower, retrieval: {user: user, item: item, %s\nembedding: {dim: 4, initializer: {kind: normal, stddev: 0.3}}", cases[i]);
+        snprintf(text, sizeof text,
+                 "model: {kind: two_tower, retrieval: {user: user, item: item, %s\nembedding: {dim: 4, "
+                 "initializer: {kind: normal, stddev: 0.3}}",
+                 cases[i]);
         pairs_init(&f, text);
         use_optimizer(&f, RK_OPTIMIZER_ADAM, 0.02);
         OK(rk_model_build(&f.options, &model));
@@ -228,7 +250,10 @@ static void test_dropout(void **state) {
         rk_model *model;
         rk_ids features[2];
         rk_batch batch = pairs(features);
-        snprintf(text, sizeof text, "model: {kind: two_tower, %sretrieval: {user: user, item: item}}\nembedding: {dim: 4, initializer: {kind: normal, stddev: 0.5}}", kinds[i]);
+        snprintf(text, sizeof text,
+                 "model: {kind: two_tower, %sretrieval: {user: user, item: item}}\nembedding: {dim: 4, "
+                 "initializer: {kind: normal, stddev: 0.5}}",
+                 kinds[i]);
         pairs_init(&f, text);
         OK(rk_model_build(&f.options, &model));
         OK(rk_model_predict(model, &batch, scores[i]));
@@ -260,7 +285,8 @@ static void test_sampler(void **state) {
     }
     const int64_t none[2] = {0, 0};
     rk_sampler *sampler;
-    FAILS(rk_sampler_create(2, none, 1, &sampler), RK_BAD_DATA, "there is no item to draw: the training data has no pairs");
+    FAILS(rk_sampler_create(2, none, 1, &sampler), RK_BAD_DATA,
+          "there is no item to draw: the training data has no pairs");
     assert_int_equal(rk_alloc_live(), 0);
 }
 
@@ -270,19 +296,30 @@ static void test_refusals(void **state) {
     static const struct {
         const char *model, *message;
     } cases[] = {
-        {"{kind: two_tower}", "run.yaml:1: key 'model': a two_tower needs 'retrieval.user' and 'retrieval.item'\nhint: they name the features that a pair's ids are in"},
-        {"{kind: two_tower, retrieval: {user: usr, item: item}}", "run.yaml:1: key 'user': there is no categorical feature 'usr'\nhint: did you mean 'user'?"},
-        {"{kind: two_tower, retrieval: {" PAIR ", loss: cosine_contrastive}}", "run.yaml:1: key 'retrieval': the loss cosine_contrastive is of cosines\nhint: set similarity to cosine"},
+        {"{kind: two_tower}",
+         "run.yaml:1: key 'model': a two_tower needs 'retrieval.user' and 'retrieval.item'\nhint: they name "
+         "the features that a pair's ids are in"},
+        {"{kind: two_tower, retrieval: {user: usr, item: item}}",
+         "run.yaml:1: key 'user': there is no categorical feature 'usr'\nhint: did you mean 'user'?"},
+        {"{kind: two_tower, retrieval: {" PAIR ", loss: cosine_contrastive}}",
+         "run.yaml:1: key 'retrieval': the loss cosine_contrastive is of cosines\nhint: set similarity to "
+         "cosine"},
         {"{kind: two_tower, retrieval: {" PAIR ", negatives: 10, hard: 4}}",
-         "run.yaml:1: key 'retrieval': 10 negatives cannot be dealt out by 4\nhint: make negatives a multiple of hard"},
+         "run.yaml:1: key 'retrieval': 10 negatives cannot be dealt out by 4\nhint: make negatives a "
+         "multiple of hard"},
         {"{kind: two_tower, retrieval: {" PAIR ", negatives: 0}}",
-         "run.yaml:1: key 'retrieval': a pair needs other items to be held against\nhint: set negatives, or in_batch: true"},
-        {"{kind: two_tower, retrieval: {" PAIR ", history_linear: true}}", "run.yaml:1: key 'retrieval': history_linear is for a history\nhint: set history: true"},
+         "run.yaml:1: key 'retrieval': a pair needs other items to be held against\nhint: set negatives, or "
+         "in_batch: true"},
+        {"{kind: two_tower, retrieval: {" PAIR ", history_linear: true}}",
+         "run.yaml:1: key 'retrieval': history_linear is for a history\nhint: set history: true"},
         {"{kind: two_tower, deep: [4], retrieval: {" PAIR ", history: true, history_linear: true}}",
-         "run.yaml:1: key 'kind': 'history_linear' is for towers without an MLP\nhint: leave it or 'deep' out"},
+         "run.yaml:1: key 'kind': 'history_linear' is for towers without an MLP\nhint: leave it or 'deep' "
+         "out"},
         {"{kind: two_tower, batch_norm: true, deep: [4], retrieval: {" PAIR "}}",
          "run.yaml:1: key 'kind': a two_tower has no batch_norm: its batches hold drawn items beside pairs"},
-        {"{kind: dnn, retrieval: {" PAIR "}}", "run.yaml:1: key 'retrieval': model 'dnn' does not use 'retrieval'\nhint: 'retrieval' is for two_tower"},
+        {"{kind: dnn, retrieval: {" PAIR "}}",
+         "run.yaml:1: key 'retrieval': model 'dnn' does not use 'retrieval'\nhint: 'retrieval' is for "
+         "two_tower"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[512];
@@ -301,7 +338,8 @@ static void test_refusals(void **state) {
     pairs_init(&f, whole);
     OK(rk_model_build(&f.options, &model));
     features[1].ids_per_sample = 2;
-    FAILS(rk_model_train(model, &batch, &loss), RK_BAD_DATA, "row 0: feature 'item' has 2 ids; a pair has one user and one item");
+    FAILS(rk_model_train(model, &batch, &loss), RK_BAD_DATA,
+          "row 0: feature 'item' has 2 ids; a pair has one user and one item");
     features[1].ids_per_sample = 1;
     items[2] = ITEMS;
     FAILS(rk_model_train(model, &batch, &loss), RK_BAD_DATA, "row 2: feature 'item': there is no id 9");
@@ -309,15 +347,16 @@ static void test_refusals(void **state) {
     assert_int_equal(rk_model_step(model), 0);
     rk_model_free(model);
     f.options.interactions = NULL;
-    FAILS(rk_model_build(&f.options, &model), RK_INVALID_ARGUMENT, "a two_tower with history, popularity or in_batch needs the training data's pairs");
+    FAILS(rk_model_build(&f.options, &model), RK_INVALID_ARGUMENT,
+          "a two_tower with history, popularity or in_batch needs the training data's pairs");
     fixture_release(&f);
     assert_int_equal(rk_alloc_live(), 0);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps),   cmocka_unit_test(test_predictions), cmocka_unit_test(test_learns), cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_sampler), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_steps),   cmocka_unit_test(test_predictions), cmocka_unit_test(test_learns),
+        cmocka_unit_test(test_dropout), cmocka_unit_test(test_sampler),     cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

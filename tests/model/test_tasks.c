@@ -5,7 +5,8 @@
 
 #include "model/model_internal.h"
 
-static const char *const text = "model: {kind: mmoe, experts: 2, expert_units: [6], towers: [4]}\nembedding: {dim: 4}";
+static const char *const text =
+    "model: {kind: mmoe, experts: 2, expert_units: [6], towers: [4]}\nembedding: {dim: 4}";
 
 static rk_model *build_with(fixture *f, const char *model_text, int32_t n_tasks, void (*change)(fixture *f)) {
     rk_model *model;
@@ -33,7 +34,8 @@ static void test_no_sample(void **state) {
     (void)state;
     static drawn_batch b;
     fixture f, g;
-    rk_model *absent = build_with(&f, text, 2, make_optional), *weightless = build_with(&g, text, 2, lose_second);
+    rk_model *absent = build_with(&f, text, 2, make_optional),
+             *weightless = build_with(&g, text, 2, lose_second);
     for (uint64_t seed = 0; seed < 4; seed++) {
         double loss, wanted;
         draw_batch(&b, seed, 60, 2);
@@ -102,13 +104,15 @@ static void test_product(void **state) {
     }
     for (int i = 0; i < 20; i++) OK(rk_model_train(model, &b.batch, &loss));
     OK(rk_model_predict(model, &b.batch, predictions));
-    for (int i = 0; i < 60; i++) assert_true(fabsf(predictions[3 * i + 1] - predictions[3 * i] * predictions[3 * i + 2]) < 1e-6f);
+    for (int i = 0; i < 60; i++)
+        assert_true(fabsf(predictions[3 * i + 1] - predictions[3 * i] * predictions[3 * i + 2]) < 1e-6f);
     end(&f, model);
 }
 
 static rk_parameter *log_variances(rk_model *model) {
     for (int32_t p = 0; p < rk_graph_n_parameters(model->graph); p++)
-        if (strcmp(rk_graph_parameter(model->graph, p)->name, "task_log_variances/value") == 0) return rk_graph_parameter(model->graph, p);
+        if (strcmp(rk_graph_parameter(model->graph, p)->name, "task_log_variances/value") == 0)
+            return rk_graph_parameter(model->graph, p);
     return NULL;
 }
 
@@ -117,7 +121,10 @@ static void test_uncertainty(void **state) {
     (void)state;
     static drawn_batch b;
     fixture f;
-    fixture_init(&f, "model: {kind: mmoe, experts: 2, expert_units: [6], towers: [4], task_weights: uncertainty}\nembedding: {dim: 4}", usual_features, N_USUAL, N_USUAL_DENSE, 2);
+    fixture_init(&f,
+                 "model: {kind: mmoe, experts: 2, expert_units: [6], towers: [4], task_weights: "
+                 "uncertainty}\nembedding: {dim: 4}",
+                 usual_features, N_USUAL, N_USUAL_DENSE, 2);
     make_optional(&f);
     use_optimizer(&f, RK_OPTIMIZER_SGD, 0.1);
     f.options.dense_optimizer.optimizer.weight_decay = 0.1;
@@ -136,7 +143,8 @@ static void test_uncertainty(void **state) {
     assert_true(fabs((double)s->value[0] - first) < 1e-6 && s->value[1] == -0.5f);
     draw_batch(&b, 2, 60, 2);
     OK(rk_model_train(model, &b.batch, &loss));
-    assert_true(s->value[1] > -0.4f); /* ratings of about 3 against predictions of about 0: a large loss, a small weight */
+    assert_true(s->value[1] >
+                -0.4f); /* ratings of about 3 against predictions of about 0: a large loss, a small weight */
     end(&f, model);
 }
 
@@ -159,7 +167,8 @@ static void test_decay(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_sample), cmocka_unit_test(test_own_mean),    cmocka_unit_test(test_product),
-                                       cmocka_unit_test(test_uncertainty), cmocka_unit_test(test_decay)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_sample), cmocka_unit_test(test_own_mean),
+                                       cmocka_unit_test(test_product), cmocka_unit_test(test_uncertainty),
+                                       cmocka_unit_test(test_decay)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Losses over shared candidates against PyTorch (tests/golden/make_candidate_losses.py), at any number of threads, and where there is nothing to compare. */
+/* Losses over shared candidates against PyTorch (tests/golden/make_candidate_losses.py), at any number of
+ * threads, and where there is nothing to compare. */
 #include "testing.h"
 
 #include <math.h>
@@ -47,7 +48,8 @@ static double run(const trial *t, int out) {
 }
 
 static void check(const char *what, int case_number, int64_t i, double got, double wanted) {
-    if (!(fabs(got - wanted) <= 2e-5 * (1 + fabs(wanted)))) fail_msg("case %d: %s[%d] is %.9g, not %.9g", case_number, what, (int)i, got, wanted);
+    if (!(fabs(got - wanted) <= 2e-5 * (1 + fabs(wanted))))
+        fail_msg("case %d: %s[%d] is %.9g, not %.9g", case_number, what, (int)i, got, wanted);
 }
 
 /* The next line's values, `name values...`, into any of the arrays. */
@@ -64,10 +66,21 @@ static void read_case(char **at, trial *t) {
     static double values[MAX_ITEMS * MAX_DIM];
     long long kind, in_batch, hard, n, n_sampled, dim, has_log_q, weighted;
     double temperature, margin, negative_weight;
-    assert_int_equal(sscanf(*at, "case %lld %lld %lld %lld %lld %lld %lf %lf %lf %lld %lld", &kind, &in_batch, &hard, &n, &n_sampled, &dim, &temperature, &margin,
-                            &negative_weight, &has_log_q, &weighted), 11);
+    assert_int_equal(
+        sscanf(*at, "case %lld %lld %lld %lld %lld %lld %lf %lf %lf %lld %lld", &kind, &in_batch, &hard, &n,
+               &n_sampled, &dim, &temperature, &margin, &negative_weight, &has_log_q, &weighted),
+        11);
     *at = strchr(*at, '\n') + 1;
-    t->config = (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, dim, n + 3, n_sampled, in_batch, hard, temperature, margin, negative_weight, .n_micro_batches = 1};
+    t->config = (rk_candidate_loss_config){(rk_candidate_loss_kind)kind,
+                                           dim,
+                                           n + 3,
+                                           n_sampled,
+                                           in_batch,
+                                           hard,
+                                           temperature,
+                                           margin,
+                                           negative_weight,
+                                           .n_micro_batches = 1};
     t->n = n;
     t->has_log_q = has_log_q;
     t->weighted = weighted;
@@ -96,8 +109,10 @@ static void test_against_torch(void **state) {
         trial *t = &golden;
         read_case(&at, t);
         check("loss", n_cases, 0, run(t, 0), t->loss);
-        for (int64_t i = 0; i < t->n * t->config.dim; i++) check("user_gradient", n_cases, i, (double)user_gradient[0][i], t->user_gradient[i]);
-        for (int64_t i = 0; i < (t->n + t->config.n_sampled) * t->config.dim; i++) check("item_gradient", n_cases, i, (double)item_gradient[0][i], t->item_gradient[i]);
+        for (int64_t i = 0; i < t->n * t->config.dim; i++)
+            check("user_gradient", n_cases, i, (double)user_gradient[0][i], t->user_gradient[i]);
+        for (int64_t i = 0; i < (t->n + t->config.n_sampled) * t->config.dim; i++)
+            check("item_gradient", n_cases, i, (double)item_gradient[0][i], t->item_gradient[i]);
     }
     assert_int_equal(n_cases, 10);
     rk_free(text);
@@ -117,7 +132,10 @@ static void draw(trial *t, rk_candidate_loss_config config, int64_t n, uint64_t 
 static void test_same_bits_on_any_threads(void **state) {
     (void)state;
     for (int kind = 0; kind < 3; kind++) {
-        draw(&golden, (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, MAX_DIM, MAX_N, 400, true, 4, 0.5, 0.1, 3, .n_micro_batches = 1}, MAX_N, 500);
+        draw(&golden,
+             (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, MAX_DIM, MAX_N, 400, true, 4, 0.5, 0.1,
+                                        3, .n_micro_batches = 1},
+             MAX_N, 500);
         OK(rk_parallel_set_threads(1));
         double alone = run(&golden, 0);
         OK(rk_parallel_set_threads(5));
@@ -132,8 +150,12 @@ static void test_same_bits_on_any_threads(void **state) {
 static void test_shards_apart(void **state) {
     (void)state;
     for (int round = 0; round < 6; round++) {
-        int64_t n = round < 3 ? MAX_N : 100, n_values = (n + 40) * MAX_DIM; /* the shorter batch leaves shards empty */
-        draw(&golden, (rk_candidate_loss_config){(rk_candidate_loss_kind)(round % 3), MAX_DIM, MAX_N, 40, round < 3, 4, 0.5, 0.1, 3, .n_micro_batches = 4}, n, 500);
+        int64_t n = round < 3 ? MAX_N : 100,
+                n_values = (n + 40) * MAX_DIM; /* the shorter batch leaves shards empty */
+        draw(&golden,
+             (rk_candidate_loss_config){(rk_candidate_loss_kind)(round % 3), MAX_DIM, MAX_N, 40, round < 3, 4,
+                                        0.5, 0.1, 3, .n_micro_batches = 4},
+             n, 500);
         static rk_real users[2][MAX_N * MAX_DIM], parts[2][MAX_ITEMS * MAX_DIM];
         double together[4], apart[4];
         run_shards(&golden, 0, together);
@@ -147,7 +169,8 @@ static void test_shards_apart(void **state) {
         assert_memory_equal(together, apart, sizeof apart);
         int64_t cut = rk_candidate_loss_split(n, 4, 2);
         assert_memory_equal(user_gradient[0], users[0], (size_t)(cut * MAX_DIM) * sizeof(rk_real));
-        assert_memory_equal(user_gradient[0] + cut * MAX_DIM, users[1] + cut * MAX_DIM, (size_t)((n - cut) * MAX_DIM) * sizeof(rk_real));
+        assert_memory_equal(user_gradient[0] + cut * MAX_DIM, users[1] + cut * MAX_DIM,
+                            (size_t)((n - cut) * MAX_DIM) * sizeof(rk_real));
         for (int64_t i = 0; i < n_values; i++) assert_true(item_gradient[0][i] == parts[0][i] + parts[1][i]);
     }
 }
@@ -156,17 +179,24 @@ static void test_shards_apart(void **state) {
 static void test_edges(void **state) {
     (void)state;
     for (int kind = 0; kind < 3; kind++) {
-        draw(&golden, (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, 4, 8, 16, true, 1, 1, 0.1, 3, .n_micro_batches = 1}, 8, 1);
+        draw(&golden,
+             (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, 4, 8, 16, true, 1, 1, 0.1, 3,
+                                        .n_micro_batches = 1},
+             8, 1);
         double loss = run(&golden, 0);
         if (kind < RK_CANDIDATES_COSINE_CONTRASTIVE) assert_true(loss == 0);
         for (int i = 8 * 4; i < 24 * 4; i++) assert_true(item_gradient[0][i] == 0);
-        draw(&golden, (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, 4, 8, 16, true, 1, 1e-4, 0.1, 3, .n_micro_batches = 1}, 8, 1000);
+        draw(&golden,
+             (rk_candidate_loss_config){(rk_candidate_loss_kind)kind, 4, 8, 16, true, 1, 1e-4, 0.1, 3,
+                                        .n_micro_batches = 1},
+             8, 1000);
         assert_true(isfinite(run(&golden, 0)));
     }
     rk_candidate_loss *made;
     double value = -1;
     OK(rk_candidate_loss_create(&golden.config, &made));
-    FAILS(rk_candidate_loss_run(made, &(rk_candidate_loss_args){.n = 9}, &value), RK_INVALID_ARGUMENT, "a loss of 9 samples, made for up to 8");
+    FAILS(rk_candidate_loss_run(made, &(rk_candidate_loss_args){.n = 9}, &value), RK_INVALID_ARGUMENT,
+          "a loss of 9 samples, made for up to 8");
     rk_candidate_loss_free(made);
     for (long countdown = 1;; countdown++) {
         rk_alloc_fail_after(countdown, false);
@@ -180,7 +210,8 @@ static void test_edges(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_torch), cmocka_unit_test(test_same_bits_on_any_threads),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_torch),
+                                       cmocka_unit_test(test_same_bits_on_any_threads),
                                        cmocka_unit_test(test_shards_apart), cmocka_unit_test(test_edges)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* The float engine: same bits at any thread count, prediction against training, memory reuse, dense optimizers. */
+/* The float engine: same bits at any thread count, prediction against training, memory reuse, dense
+ * optimizers. */
 #include "testing.h"
 
 #include <math.h>
@@ -11,14 +12,18 @@
 #include "nn/graph/graph_internal.h"
 #include "nn/graph/layers.h"
 
-/* All products of a linear layer at odd sizes, against sums in double; bf16 in f32 and in oneDNN's own bf16. */
+/* All products of a linear layer at odd sizes, against sums in double; bf16 in f32 and in oneDNN's own
+ * bf16. */
 static void check_products(int64_t m, int64_t in, int64_t out, rk_dtype dtype, bool relu) {
     rk_rng rng = {(uint64_t)m, (uint64_t)in, (uint64_t)out};
     static float x[64 * 100], w[100 * 100], b[100], dy[64 * 100], y[64 * 100], dx[64 * 100], dw[100 * 100];
-    for (int i = 0; i < 64 * 100; i++) x[i] = (float)rk_rng_normal(&rng), dy[i] = (float)rk_rng_normal(&rng), dx[i] = (float)(i % 7);
+    for (int i = 0; i < 64 * 100; i++)
+        x[i] = (float)rk_rng_normal(&rng), dy[i] = (float)rk_rng_normal(&rng), dx[i] = (float)(i % 7);
     for (int i = 0; i < 100 * 100; i++) w[i] = (float)rk_rng_normal(&rng), dw[i] = (float)(i % 5);
     for (int i = 0; i < 100; i++) b[i] = (float)rk_rng_normal(&rng);
-    float tolerance = dtype == RK_BF16 ? 0.15f : 1e-4f; /* eight bits of each operand, sums of a hundred products of about 1 */
+    float tolerance = dtype == RK_BF16
+                          ? 0.15f
+                          : 1e-4f; /* eight bits of each operand, sums of a hundred products of about 1 */
     rk_matrix *matrix;
     OK(rk_matrix_create(in, out, dtype, 64, &matrix));
     OK(rk_matrix_set(matrix, w, true));
@@ -53,15 +58,17 @@ static void test_products(void **state) {
     (void)state;
     static const int64_t rows[] = {1, 3, 16, 64}, sizes[] = {1, 2, 3, 7, 16, 17, 33, 100};
     for (int trial = 0; trial < 3 * 4 * 64; trial++) {
-        int units = trial % 3 == 2; /* f32; bf16; bf16 as units do it */
+        int units = trial % 3 == 2;           /* f32; bf16; bf16 as units do it */
         if (units && trial / 3 % 5) continue; /* imitated, these are slow */
         setenv("RK_BF16_UNITS", units ? "1" : "0", 1);
-        check_products(rows[trial / 3 % 4], sizes[trial / 12 % 8], sizes[trial / 96], trial % 3 ? RK_BF16 : RK_F32, trial / 3 & 1);
+        check_products(rows[trial / 3 % 4], sizes[trial / 12 % 8], sizes[trial / 96],
+                       trial % 3 ? RK_BF16 : RK_F32, trial / 3 & 1);
     }
     unsetenv("RK_BF16_UNITS");
 }
 
-/* A model that has diverged should not go on as one whose units are all off. (oneDNN's relu in a product gives 0 of NaN.) */
+/* A model that has diverged should not go on as one whose units are all off. (oneDNN's relu in a product
+ * gives 0 of NaN.) */
 static void test_relu_hides_no_nan(void **state) {
     (void)state;
     rk_graph *graph;
@@ -86,7 +93,12 @@ static rk_graph *make_graph(rk_dtype dtype, bool training, rk_value *x, rk_value
     *x = rk_graph_input(graph, "x", (rk_shape){1, IN});
     rk_value cross = rk_cross_v1(graph, "cross", *x, *x);
     rk_value deep = rk_mlp_build(graph, "deep", rk_layer_norm(graph, "norm", cross),
-                                 &(rk_mlp){.units = units, .n = 2, .activation = "relu", .batch_norm = true, .dropout = 0.1, .dtype = dtype});
+                                 &(rk_mlp){.units = units,
+                                           .n = 2,
+                                           .activation = "relu",
+                                           .batch_norm = true,
+                                           .dropout = 0.1,
+                                           .dtype = dtype});
     rk_value both[2] = {cross, deep};
     *y = rk_linear(graph, "out", rk_concat(graph, both, 2), 1, true, dtype);
     rk_graph_output(graph, *y);
@@ -111,7 +123,8 @@ static void train(rk_dtype dtype, float *logits) {
     for (int step = 0; step < 10; step++) {
         fill(graph, x, (uint64_t)step);
         OK(rk_graph_forward(graph, BATCH, true, step, NULL));
-        for (int i = 0; i < BATCH; i++) rk_graph_gradient(graph, y)[i] = (rk_graph_data(graph, y)[i] - (float)(i % 3)) / BATCH;
+        for (int i = 0; i < BATCH; i++)
+            rk_graph_gradient(graph, y)[i] = (rk_graph_data(graph, y)[i] - (float)(i % 3)) / BATCH;
         if (step == 9) memcpy(logits, rk_graph_data(graph, y), BATCH * sizeof *logits);
         OK(rk_graph_backward(graph, BATCH));
         OK(rk_dense_optimizer_check(optimizer));
@@ -141,7 +154,8 @@ static void test_gradients_are_sums_over_all_samples(void **state) {
     enum { OUT = 3 };
     rk_graph *graph;
     OK(rk_graph_create(1, &graph));
-    rk_value x = rk_graph_input(graph, "x", (rk_shape){1, IN}), y = rk_linear(graph, "linear", x, OUT, true, RK_F32);
+    rk_value x = rk_graph_input(graph, "x", (rk_shape){1, IN}),
+             y = rk_linear(graph, "linear", x, OUT, true, RK_F32);
     rk_graph_output(graph, y);
     rk_graph_keep(graph);
     OK(rk_graph_finish(graph, BATCH, true));
@@ -154,11 +168,14 @@ static void test_gradients_are_sums_over_all_samples(void **state) {
                 float dy = (float)((s * OUT + o + run) % 11) - 5;
                 rk_graph_gradient(graph, y)[s * OUT + o] = dy;
                 bias[o] += dy;
-                for (int i = 0; i < IN; i++) weight[i * OUT + o] += (double)rk_graph_data(graph, x)[s * IN + i] * dy;
+                for (int i = 0; i < IN; i++)
+                    weight[i * OUT + o] += (double)rk_graph_data(graph, x)[s * IN + i] * dy;
             }
         OK(rk_graph_backward(graph, BATCH));
-        for (int i = 0; i < IN * OUT; i++) assert_true(fabs(rk_graph_parameter(graph, 0)->gradient[i] - weight[i]) < 1e-3);
-        for (int o = 0; o < OUT; o++) assert_true(fabs(rk_graph_parameter(graph, 1)->gradient[o] - bias[o]) < 1e-3);
+        for (int i = 0; i < IN * OUT; i++)
+            assert_true(fabs(rk_graph_parameter(graph, 0)->gradient[i] - weight[i]) < 1e-3);
+        for (int o = 0; o < OUT; o++)
+            assert_true(fabs(rk_graph_parameter(graph, 1)->gradient[o] - bias[o]) < 1e-3);
     }
     rk_graph_free(graph);
 }
@@ -205,7 +222,8 @@ static void test_dropout_law(void **state) {
     double sum = 0;
     int zeros = 0;
     OK(rk_graph_forward(graph, 50, true, 1, NULL));
-    for (int i = 0; i < 50 * WIDTH; i++) sum += rk_graph_data(graph, y)[i], zeros += rk_graph_data(graph, y)[i] == 0;
+    for (int i = 0; i < 50 * WIDTH; i++)
+        sum += rk_graph_data(graph, y)[i], zeros += rk_graph_data(graph, y)[i] == 0;
     assert_true(fabs(sum / (50 * WIDTH) - 1) < 0.02 && abs(zeros - 15000) < 500);
     OK(rk_graph_forward(graph, 50, false, 1, NULL));
     for (int i = 0; i < 50 * WIDTH; i++) assert_true(rk_graph_data(graph, y)[i] == 1);
@@ -218,7 +236,8 @@ static void test_dropout_of_rows(void **state) {
     enum { ROWS = 37, COLS = 5, N = 50 };
     rk_graph *graph;
     OK(rk_graph_create(1, &graph));
-    rk_value x = rk_graph_input(graph, "x", (rk_shape){ROWS, COLS}), y = rk_dropout_rows(graph, "rows", x, 0.25);
+    rk_value x = rk_graph_input(graph, "x", (rk_shape){ROWS, COLS}),
+             y = rk_dropout_rows(graph, "rows", x, 0.25);
     rk_graph_output(graph, y);
     rk_graph_keep(graph);
     OK(rk_graph_finish(graph, N, true));
@@ -233,7 +252,8 @@ static void test_dropout_of_rows(void **state) {
         changes[1] += r >= 256 && row[0] != row[-256 * COLS];
     }
     assert_true(abs(dropped - N * ROWS / 4) < 60); /* and each row by itself: */
-    assert_true(abs(changes[0] - (N * ROWS - 1) * 3 / 8) < 90 && abs(changes[1] - (N * ROWS - 256) * 3 / 8) < 90);
+    assert_true(abs(changes[0] - (N * ROWS - 1) * 3 / 8) < 90 &&
+                abs(changes[1] - (N * ROWS - 256) * 3 / 8) < 90);
     OK(rk_graph_forward(graph, N, false, 1, NULL));
     for (int i = 0; i < N * ROWS * COLS; i++) assert_true(rk_graph_data(graph, y)[i] == 3);
     rk_graph_free(graph);
@@ -243,11 +263,13 @@ static void test_mistakes(void **state) {
     (void)state;
     rk_graph *graph;
     OK(rk_graph_create(1, &graph));
-    rk_value x = rk_graph_input(graph, "x", (rk_shape){1, 4}), z = rk_graph_input(graph, "z", (rk_shape){1, 5});
+    rk_value x = rk_graph_input(graph, "x", (rk_shape){1, 4}),
+             z = rk_graph_input(graph, "z", (rk_shape){1, 5});
     rk_value both[2] = {x, z};
     assert_int_equal(rk_add(graph, both, 2), -1);
     assert_int_equal(rk_relu(graph, x), -1); /* the first mistake sticks */
-    FAILS(rk_graph_finish(graph, 8, true), RK_INVALID_ARGUMENT, "node 'add_2' (add): inputs of shapes [1, 4] and [1, 5]");
+    FAILS(rk_graph_finish(graph, 8, true), RK_INVALID_ARGUMENT,
+          "node 'add_2' (add): inputs of shapes [1, 4] and [1, 5]");
     rk_graph_free(graph);
 }
 
@@ -272,7 +294,8 @@ static void test_out_of_memory(void **state) {
     fail();
 }
 
-/* Of a batch as long as may be, or a shorter one, whose groups may be more: each sample is in one group, in order. */
+/* Of a batch as long as may be, or a shorter one, whose groups may be more: each sample is in one group, in
+ * order. */
 static void test_groups_are_all_samples(void **state) {
     (void)state;
     static const int64_t most[] = {1, 100, 1000, 2500, 3000, 4096, 4352, 5000, 10000, 30000};
@@ -301,11 +324,16 @@ static void test_groups_are_all_samples(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),          cmocka_unit_test(test_same_bits_at_any_thread_count),
-        cmocka_unit_test(test_bf16_is_near_f32), cmocka_unit_test(test_prediction_plan),
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_same_bits_at_any_thread_count),
+        cmocka_unit_test(test_bf16_is_near_f32),
+        cmocka_unit_test(test_prediction_plan),
         cmocka_unit_test(test_gradients_are_sums_over_all_samples),
         cmocka_unit_test(test_groups_are_all_samples),
-        cmocka_unit_test(test_relu_hides_no_nan), cmocka_unit_test(test_dropout_law),   cmocka_unit_test(test_dropout_of_rows), cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_relu_hides_no_nan),
+        cmocka_unit_test(test_dropout_law),
+        cmocka_unit_test(test_dropout_of_rows),
+        cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

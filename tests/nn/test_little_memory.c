@@ -1,4 +1,5 @@
-/* A process that may take little more memory is refused a matrix; it does not end in the library that makes it. */
+/* A process that may take little more memory is refused a matrix; it does not end in the library that makes
+ * it. */
 #include "testing.h"
 
 #include <sys/resource.h>
@@ -36,7 +37,8 @@ static int try_matrix(size_t more_bytes) {
 
 static void test_matrices(void **state) {
     (void)state;
-    if (address_bytes() == 0 || address_bytes() > (size_t)1 << 40) skip(); /* no /proc, or a sanitizer's addresses */
+    if (address_bytes() == 0 || address_bytes() > (size_t)1 << 40)
+        skip(); /* no /proc, or a sanitizer's addresses */
     int n_refused = 0;
     for (int i = 0; i < MOST_STEPS; i++) {
         int status;

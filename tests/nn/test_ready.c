@@ -1,4 +1,5 @@
-/* Gradients are told of while backward is under way, from the last parameters to the first, and are whole then. */
+/* Gradients are told of while backward is under way, from the last parameters to the first, and are whole
+ * then. */
 #include "testing.h"
 
 #include <stdatomic.h>
@@ -14,14 +15,14 @@ typedef struct watch {
     rk_graph *graph;
     rk_value x, y;
     const float *input;
-    float *seen;             /* [n]: each gradient as it was when it was told of */
-    int64_t told;            /* from here on */
+    float *seen;  /* [n]: each gradient as it was when it was told of */
+    int64_t told; /* from here on */
     size_t n_calls, n_taken_at_first, n_blocks;
-    atomic_size_t n_taken;   /* blocks that backward is done with */
-    int64_t first;           /* of the first call */
+    atomic_size_t n_taken; /* blocks that backward is done with */
+    int64_t first;         /* of the first call */
     rk_status answer;
-    int hidden;              /* units of a layer; 0: HIDDEN */
-    int64_t shards_here;     /* 0: all */
+    int hidden;          /* units of a layer; 0: HIDDEN */
+    int64_t shards_here; /* 0: all */
 } watch;
 
 static rk_status read(void *context, const rk_run *run) {
@@ -32,7 +33,8 @@ static rk_status read(void *context, const rk_run *run) {
 
 static rk_status loss(void *context, const rk_run *run) {
     const watch *w = context;
-    for (int64_t i = 0; i < run->n; i++) rk_run_gradient(run, w->y)[i] = (rk_run_data(run, w->y)[i] - (float)((run->first + i) % 3)) / BATCH;
+    for (int64_t i = 0; i < run->n; i++)
+        rk_run_gradient(run, w->y)[i] = (rk_run_data(run, w->y)[i] - (float)((run->first + i) % 3)) / BATCH;
     return RK_OK;
 }
 
@@ -53,7 +55,8 @@ static rk_status ready(void *context, int64_t first) {
     assert_true(first < w->told);
     memcpy(w->seen + first, gradients + first, (size_t)(w->told - first) * sizeof *gradients);
     w->told = first;
-    if (w->answer != RK_OK) return rk_error(w->answer, "no room for gradients from %lld on", (long long)first);
+    if (w->answer != RK_OK)
+        return rk_error(w->answer, "no room for gradients from %lld on", (long long)first);
     return RK_OK;
 }
 
@@ -68,20 +71,24 @@ static rk_graph *make_graph(bool norms, int64_t n_micro_batches, watch *w) {
     }
     w->y = rk_linear(graph, "out", h, 1, true, RK_F32);
     rk_graph_output(graph, w->y);
-    if (n_micro_batches > 1) rk_graph_split(graph, n_micro_batches, (rk_graph_local_part){0, w->shards_here ? w->shards_here : n_micro_batches});
+    if (n_micro_batches > 1)
+        rk_graph_split(graph, n_micro_batches,
+                       (rk_graph_local_part){0, w->shards_here ? w->shards_here : n_micro_batches});
     OK(rk_graph_finish(graph, BATCH, true));
     return w->graph = graph;
 }
 
 /* The gradients [n] of a step: whether somebody watches changes none of their bits. */
-static float *run(bool norms, int64_t n_micro_batches, int threads, int64_t n_samples, bool watches, watch *w, size_t *n) {
+static float *run(bool norms, int64_t n_micro_batches, int threads, int64_t n_samples, bool watches, watch *w,
+                  size_t *n) {
     static float input[BATCH * IN];
     rk_rng rng = {1, 2, 0};
     for (int i = 0; i < BATCH * IN; i++) input[i] = (float)rk_rng_normal(&rng);
     *w = (watch){.input = input, .answer = w->answer, .hidden = w->hidden, .shards_here = w->shards_here};
     OK(rk_parallel_set_threads(threads));
     make_graph(norms, n_micro_batches, w);
-    rk_graph_hooks hooks = {.context = w, .read = read, .loss = loss, .take = take, .ready = watches ? ready : NULL};
+    rk_graph_hooks hooks = {
+        .context = w, .read = read, .loss = loss, .take = take, .ready = watches ? ready : NULL};
     float *gradients = rk_graph_gradients(w->graph, n);
     w->seen = test_calloc(*n, sizeof *w->seen);
     w->told = (int64_t)*n;
@@ -116,7 +123,8 @@ static void test_whole_when_told(void **state) {
     }
 }
 
-/* By blocks: while the last block goes back. Node by node: all but the first layer's, before any block is taken. */
+/* By blocks: while the last block goes back. Node by node: all but the first layer's, before any block is
+ * taken. */
 static void test_told_before_backward_ends(void **state) {
     (void)state;
     watch w = {.answer = RK_OK};
@@ -133,9 +141,11 @@ static void test_told_before_backward_ends(void **state) {
 static void test_few_samples_of_many_parameters(void **state) {
     (void)state;
     enum { HERE = 600 };
-    watch blocks = {.hidden = MANY_HIDDEN}, nodes = {.hidden = MANY_HIDDEN, .shards_here = 1}, few = {.shards_here = 1};
+    watch blocks = {.hidden = MANY_HIDDEN}, nodes = {.hidden = MANY_HIDDEN, .shards_here = 1},
+          few = {.shards_here = 1};
     size_t n;
-    float *reference = run(false, 4, 1, HERE, true, &blocks, &n), *gradients = run(false, 4, 2, HERE, true, &nodes, &n);
+    float *reference = run(false, 4, 1, HERE, true, &blocks, &n),
+          *gradients = run(false, 4, 2, HERE, true, &nodes, &n);
     assert_true(n >= RK_MANY_PARAMETERS);
     assert_memory_equal(gradients, reference, n * sizeof *gradients);
     assert_true(blocks.n_taken_at_first > 0);

@@ -10,7 +10,8 @@
 
 enum { N = 600, N_REST = 437, LEADING = N - N_REST, IN = 9, UNITS = 5 };
 
-/* Of the last samples: gradients like the others', zeros, or a rest, with or without numbers where nobody asks for any. */
+/* Of the last samples: gradients like the others', zeros, or a rest, with or without numbers where nobody
+ * asks for any. */
 typedef enum rest_trial { BUSY, ZEROS, REST, REST_OF_NOTHING } rest_trial;
 
 typedef struct towers {
@@ -20,7 +21,9 @@ typedef struct towers {
 } towers;
 
 static rk_value tower(rk_graph *graph, const char *name, const char *hidden, rk_value x) {
-    return rk_linear(graph, name, rk_relu(graph, rk_linear(graph, hidden, rk_reshape(graph, x, IN, 1), 7, true, RK_F32)), UNITS, true, RK_F32);
+    return rk_linear(graph, name,
+                     rk_relu(graph, rk_linear(graph, hidden, rk_reshape(graph, x, IN, 1), 7, true, RK_F32)),
+                     UNITS, true, RK_F32);
 }
 
 static rk_status build(towers *t, bool user_is_last) {
@@ -51,7 +54,8 @@ static rk_status whole(void *context) {
         rk_graph_gradient(t->graph, t->score)[s] = given ? (float)rk_rng_normal(&rng) : nothing;
         for (int k = 0; k < UNITS; k++) {
             rk_graph_gradient(t->graph, t->item)[s * UNITS + k] = (float)(s % 7 - k);
-            rk_graph_gradient(t->graph, t->user)[s * UNITS + k] = given ? (float)rk_rng_normal(&rng) : nothing;
+            rk_graph_gradient(t->graph, t->user)[s * UNITS + k] =
+                given ? (float)rk_rng_normal(&rng) : nothing;
         }
     }
     return RK_OK;
@@ -65,7 +69,8 @@ static void train(towers *t, rest_trial trial, float *parameters, float *x) {
     rk_graph_hooks hooks = {.context = t, .whole = whole, .n_rest = trial >= REST ? N_REST : 0};
     for (int i = 0; i < N * 2 * IN; i++) {
         float value = (float)rk_rng_normal(&rng);
-        rk_graph_data(t->graph, t->x)[i] = trial == REST_OF_NOTHING && i / (2 * IN) >= LEADING && i % (2 * IN) < IN ? NAN : value;
+        rk_graph_data(t->graph, t->x)[i] =
+            trial == REST_OF_NOTHING && i / (2 * IN) >= LEADING && i % (2 * IN) < IN ? NAN : value;
     }
     OK(rk_graph_train(t->graph, N, 1, &hooks));
     const float *gradients = rk_graph_gradients(t->graph, &n);
@@ -77,7 +82,8 @@ static void train(towers *t, rest_trial trial, float *parameters, float *x) {
 static void test_samples_that_rest(void **state) {
     (void)state;
     enum { MOST = 1000 };
-    static float zeros[MOST], rest[MOST], nothing[MOST], x_zeros[N * 2 * IN], x_rest[N * 2 * IN], x_nothing[N * 2 * IN];
+    static float zeros[MOST], rest[MOST], nothing[MOST], x_zeros[N * 2 * IN], x_rest[N * 2 * IN],
+        x_nothing[N * 2 * IN];
     towers t;
     OK(build(&t, false));
     int64_t n = t.graph->gradient_reals;
@@ -88,7 +94,8 @@ static void test_samples_that_rest(void **state) {
     assert_memory_equal(rest, nothing, (size_t)n * sizeof *rest);
     assert_memory_equal(x_rest, x_nothing, sizeof x_rest);
     for (int64_t i = 0; i < n; i++) assert_true(fabsf(zeros[i] - rest[i]) <= 1e-5f * (1 + fabsf(zeros[i])));
-    for (int i = 0; i < N * 2 * IN; i++) assert_true(fabsf(x_zeros[i] - x_rest[i]) <= 1e-5f * (1 + fabsf(x_zeros[i])));
+    for (int i = 0; i < N * 2 * IN; i++)
+        assert_true(fabsf(x_zeros[i] - x_rest[i]) <= 1e-5f * (1 + fabsf(x_zeros[i])));
     rk_graph_free(t.graph);
 }
 
@@ -96,7 +103,8 @@ static void test_who_leads(void **state) {
     (void)state;
     towers t;
     OK(build(&t, false));
-    assert_true(rk_graph_node(t.graph, t.user)->leads && rk_graph_node(t.graph, t.score)->leads && rk_graph_node(t.graph, rk_graph_find(t.graph, "user/hidden"))->leads);
+    assert_true(rk_graph_node(t.graph, t.user)->leads && rk_graph_node(t.graph, t.score)->leads &&
+                rk_graph_node(t.graph, rk_graph_find(t.graph, "user/hidden"))->leads);
     assert_false(rk_graph_node(t.graph, t.item)->leads || rk_graph_node(t.graph, t.x)->leads);
     rk_graph_free(t.graph);
     FAILS(build(&t, true), RK_INVALID_ARGUMENT, "'slice_6' cannot rest for some of a batch's samples");
@@ -104,6 +112,7 @@ static void test_who_leads(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_samples_that_rest), cmocka_unit_test(test_who_leads)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_samples_that_rest),
+                                       cmocka_unit_test(test_who_leads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

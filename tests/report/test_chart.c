@@ -94,11 +94,12 @@ static void test_escaping(void **state) {
     expect_escaped("", "");
     expect_escaped("a<b>&\"c'", "a&lt;b&gt;&amp;&quot;c&#39;");
     expect_escaped("</svg><script>", "&lt;/svg&gt;&lt;script&gt;");
-    expect_escaped("na\xC3\xAFve \xE2\x82\xAC \xF0\x9F\x98\x80", "na\xC3\xAFve \xE2\x82\xAC \xF0\x9F\x98\x80");
+    expect_escaped("na\xC3\xAFve \xE2\x82\xAC \xF0\x9F\x98\x80",
+                   "na\xC3\xAFve \xE2\x82\xAC \xF0\x9F\x98\x80");
     expect_escaped("a\x01z\x7F", "a" FFFD "z" FFFD);
     expect_escaped("a\nb", "a b");
-    expect_escaped("\xC3", FFFD);               /* cut */
-    expect_escaped("\xC0\xAF", FFFD FFFD);      /* overlong */
+    expect_escaped("\xC3", FFFD);                   /* cut */
+    expect_escaped("\xC0\xAF", FFFD FFFD);          /* overlong */
     expect_escaped("\xED\xA0\x80", FFFD FFFD FFFD); /* a surrogate */
     expect_escaped("\xFFx", FFFD "x");
 }
@@ -146,7 +147,14 @@ static void test_bars(void **state) {
     (void)state;
     const char *rows[] = {"age", "a<b", "none"}, *names[] = {"one"};
     double values[] = {0.25, -0.125, NAN}, low[] = {0.2, -0.2, NAN}, high[] = {0.3, -0.1, NAN};
-    rk_bars bars = {.width = 400, .rows = rows, .n_rows = 3, .n_series = 1, .series = names, .values = values, .low = low, .high = high};
+    rk_bars bars = {.width = 400,
+                    .rows = rows,
+                    .n_rows = 3,
+                    .n_series = 1,
+                    .series = names,
+                    .values = values,
+                    .low = low,
+                    .high = high};
     rk_buffer out = {0};
     rk_bars_draw(&bars, 0, 0, &out);
     assert_int_equal(out.status, RK_OK);
@@ -178,9 +186,12 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ticks),    cmocka_unit_test(test_ticks_of_all_sizes),
-        cmocka_unit_test(test_scales),   cmocka_unit_test(test_escaping),
-        cmocka_unit_test(test_values_that_are_no_numbers), cmocka_unit_test(test_bars),
+        cmocka_unit_test(test_ticks),
+        cmocka_unit_test(test_ticks_of_all_sizes),
+        cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_escaping),
+        cmocka_unit_test(test_values_that_are_no_numbers),
+        cmocka_unit_test(test_bars),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,13 +22,15 @@ static rk_predicted make(uint64_t seed, bool weighted, bool soft) {
         labels[i] = soft ? (float)rk_rng_below(&rng, 5) / 4 : rk_rng_uniform(&rng) < predictions[i];
         weights[i] = (float)(1 + rk_rng_below(&rng, 3));
     }
-    return (rk_predicted){.n = N, .predictions = predictions, .labels = labels, .weights = weighted ? weights : NULL};
+    return (rk_predicted){
+        .n = N, .predictions = predictions, .labels = labels, .weights = weighted ? weights : NULL};
 }
 
 static double share_above(const rk_predicted *p, float threshold, bool positives) {
     double above = 0, all = 0;
     for (size_t i = 0; i < p->n; i++) {
-        double weight = (p->weights ? (double)p->weights[i] : 1) * (positives ? (double)p->labels[i] : 1 - (double)p->labels[i]);
+        double weight = (p->weights ? (double)p->weights[i] : 1) *
+                        (positives ? (double)p->labels[i] : 1 - (double)p->labels[i]);
         all += weight;
         if (p->predictions[i] >= threshold) above += weight;
     }
@@ -55,7 +57,8 @@ static void test_roc(void **state) {
         assert_int_equal(roc.n, at + 1);
         rk_roc thin;
         OK(rk_roc_make(&p, 0.2, &thin));
-        assert_true(thin.n < roc.n && thin.true_rates[0] == 0 && thin.true_rates[thin.n - 1] == 1 && thin.false_rates[thin.n - 1] == 1);
+        assert_true(thin.n < roc.n && thin.true_rates[0] == 0 && thin.true_rates[thin.n - 1] == 1 &&
+                    thin.false_rates[thin.n - 1] == 1);
         rk_roc_release(&thin);
         rk_roc_release(&roc);
     }
@@ -83,7 +86,8 @@ static void test_bins(void **state) {
         float highest = above;
         while (taken < bins[b].n) {
             float next = 2;
-            for (size_t i = 0; i < p.n; i++) next = p.predictions[i] > highest && p.predictions[i] < next ? p.predictions[i] : next;
+            for (size_t i = 0; i < p.n; i++)
+                next = p.predictions[i] > highest && p.predictions[i] < next ? p.predictions[i] : next;
             for (size_t i = 0; i < p.n; i++) {
                 if (p.predictions[i] != next) continue;
                 taken++;
@@ -98,7 +102,8 @@ static void test_bins(void **state) {
         samples += taken;
         assert_float_equal(bins[b].predicted, predicted / weight, 1e-6);
         assert_float_equal(bins[b].observed, observed / weight, 1e-6);
-        assert_true(bins[b].low <= bins[b].observed && bins[b].observed <= bins[b].high && bins[b].low >= 0 && bins[b].high <= 1);
+        assert_true(bins[b].low <= bins[b].observed && bins[b].observed <= bins[b].high && bins[b].low >= 0 &&
+                    bins[b].high <= 1);
     }
     assert_int_equal(samples, N);
     rk_free(bins);
@@ -139,12 +144,18 @@ static void test_record(void **state) {
     assert_non_null(mkdtemp(directory));
     rk_run_record record;
     char expected[500];
-    snprintf(expected, sizeof expected, "'%s' is no run's directory: it holds no metrics.jsonl\nhint: name the directory that 'reckon train' wrote, its train.output", directory);
+    snprintf(expected, sizeof expected,
+             "'%s' is no run's directory: it holds no metrics.jsonl\nhint: name the directory that 'reckon "
+             "train' wrote, its train.output",
+             directory);
     FAILS(rk_run_record_read(directory, &record), RK_NOT_FOUND, expected);
-    write_log("{\"kind\":\"train\",\"epoch\":0,\"step\":5,\"loss\":0.5}\n{\"kind\":\"valid\",\"step\":5,\"auc\":null}\n{\"kind\":\"valid\",\"step\":9,\"auc\":0.75}\n"
-              "{\"kind\":\"valid\",\"step\":12,\"auc\":0.7}\n");
+    write_log(
+        "{\"kind\":\"train\",\"epoch\":0,\"step\":5,\"loss\":0.5}\n{\"kind\":\"valid\",\"step\":5,\"auc\":"
+        "null}\n{\"kind\":\"valid\",\"step\":9,\"auc\":0.75}\n"
+        "{\"kind\":\"valid\",\"step\":12,\"auc\":0.7}\n");
     OK(rk_run_record_read(directory, &record));
-    const rk_curve *auc = rk_run_record_find(&record, "valid/auc"), *loss = rk_run_record_find(&record, "train/loss");
+    const rk_curve *auc = rk_run_record_find(&record, "valid/auc"),
+                   *loss = rk_run_record_find(&record, "train/loss");
     assert_int_equal(auc->n, 3);
     assert_true(isnan(auc->values[0]) && auc->values[1] == 0.75 && auc->steps[1] == 9);
     assert_int_equal(rk_curve_best(auc, 1), 1);
@@ -152,22 +163,31 @@ static void test_record(void **state) {
     assert_true(loss->n == 1 && loss->values[0] == 0.5);
     assert_null(rk_run_record_find(&record, "valid/step"));
     rk_run_record_release(&record);
-    const char *hint = "\nhint: the run's log is damaged there; 'reckon train --resume' writes it anew from the last checkpoint on";
+    const char *hint =
+        "\nhint: the run's log is damaged there; 'reckon train --resume' writes it anew from the last "
+        "checkpoint on";
     write_log("{\"kind\":\"train\",\"step\":5}\n{\"kind\":\"tra");
-    snprintf(expected, sizeof expected, "'%s/metrics.jsonl', line 2: it is not JSON: premature end of input near '\"tra'%s", directory, hint);
+    snprintf(expected, sizeof expected,
+             "'%s/metrics.jsonl', line 2: it is not JSON: premature end of input near '\"tra'%s", directory,
+             hint);
     FAILS(rk_run_record_read(directory, &record), RK_BAD_DATA, expected);
     write_log("{\"kind\":\"train\",\"step\":5}\n[1]\n");
-    snprintf(expected, sizeof expected, "'%s/metrics.jsonl', line 2: it is no JSON object%s", directory, hint);
+    snprintf(expected, sizeof expected, "'%s/metrics.jsonl', line 2: it is no JSON object%s", directory,
+             hint);
     FAILS(rk_run_record_read(directory, &record), RK_BAD_DATA, expected);
     write_log("{\"kind\":\"train\"}\n");
-    snprintf(expected, sizeof expected, "'%s/metrics.jsonl', line 1: it has no 'kind' or no 'step'%s", directory, hint);
+    snprintf(expected, sizeof expected, "'%s/metrics.jsonl', line 1: it has no 'kind' or no 'step'%s",
+             directory, hint);
     FAILS(rk_run_record_read(directory, &record), RK_BAD_DATA, expected);
 }
 
 static void test_settings(void **state) {
     (void)state;
-    const char *texts[] = {"model:\n  kind: fm\n  deep: [8, 4]\ndata:\n  features:\n    - name: age\n      dense: true\n    - name: job\n      hash: 9\ntrain: {output: a}\n",
-                           "model:\n  kind: fm\n  deep: [8]\ndata:\n  features:\n    - name: job\n      hash: 9\n    - name: age\n      dense: true\ntrain: {output: b, l2: 1}\n"};
+    const char *texts[] = {
+        "model:\n  kind: fm\n  deep: [8, 4]\ndata:\n  features:\n    - name: age\n      dense: true\n    - "
+        "name: job\n      hash: 9\ntrain: {output: a}\n",
+        "model:\n  kind: fm\n  deep: [8]\ndata:\n  features:\n    - name: job\n      hash: 9\n    - name: "
+        "age\n      dense: true\ntrain: {output: b, l2: 1}\n"};
     rk_settings settings[2];
     for (int i = 0; i < 2; i++) OK(rk_settings_read(texts[i], &settings[i]));
     assert_string_equal(rk_settings_find(&settings[0], "data.features[job].hash"), "9");
@@ -182,9 +202,11 @@ static void test_settings(void **state) {
     rk_free_strings(keys, n);
     for (int i = 0; i < 2; i++) rk_settings_release(&settings[i]);
     /* Entries that one list lacks are one row, whatever each of them says. */
-    static const char *const lists[] = {"data:\n  features:\n    - {name: a, hash: 1, seed: 2}\n    - {name: b, hash: 1}\n    - {name: c, hash: 1}\n    - {name: d, hash: 1}\n"
-                                        "    - {name: e, hash: 1}\n    - {name: f, hash: 3}\n",
-                                        "data:\n  features:\n    - {name: f, hash: 4}\n"};
+    static const char *const lists[] = {
+        "data:\n  features:\n    - {name: a, hash: 1, seed: 2}\n    - {name: b, hash: 1}\n    - {name: c, "
+        "hash: 1}\n    - {name: d, hash: 1}\n"
+        "    - {name: e, hash: 1}\n    - {name: f, hash: 3}\n",
+        "data:\n  features:\n    - {name: f, hash: 4}\n"};
     static const char *const said[2][2] = {{"a, b, c, d and 1 more", "3"}, {"", "4"}};
     for (int i = 0; i < 2; i++) OK(rk_settings_read(lists[i], &settings[i]));
     OK(rk_settings_differing(settings, 2, &keys, &n));
@@ -219,7 +241,8 @@ static rk_status all_of_it(void) {
     rk_free(bins);
     if ((status = rk_run_record_read(directory, &record)) != RK_OK) return status;
     rk_run_record_release(&record);
-    if ((status = rk_settings_read("a: 1\nb: [1, 2]\nc:\n  - name: x\n    y: 2\n", &settings)) != RK_OK) return status;
+    if ((status = rk_settings_read("a: 1\nb: [1, 2]\nc:\n  - name: x\n    y: 2\n", &settings)) != RK_OK)
+        return status;
     status = rk_settings_differing(&settings, 1, &keys, &n);
     if (status == RK_OK) rk_free_strings(keys, n);
     rk_settings_release(&settings);
@@ -229,7 +252,9 @@ static rk_status all_of_it(void) {
 static void test_out_of_memory(void **state) {
     (void)state;
     make(5, false, false);
-    write_log("{\"kind\":\"train\",\"epoch\":0,\"step\":5,\"loss\":0.5}\n{\"kind\":\"valid\",\"step\":9,\"auc\":0.75}\n");
+    write_log(
+        "{\"kind\":\"train\",\"epoch\":0,\"step\":5,\"loss\":0.5}\n{\"kind\":\"valid\",\"step\":9,\"auc\":0."
+        "75}\n");
     long live = rk_alloc_live();
     for (long n = 1;; n++) {
         rk_alloc_fail_after(n, n % 2);
@@ -244,8 +269,8 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_roc),      cmocka_unit_test(test_bins),     cmocka_unit_test(test_range),
-        cmocka_unit_test(test_record),   cmocka_unit_test(test_settings), cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_roc),    cmocka_unit_test(test_bins),     cmocka_unit_test(test_range),
+        cmocka_unit_test(test_record), cmocka_unit_test(test_settings), cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

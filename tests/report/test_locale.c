@@ -1,5 +1,6 @@
-/* A program that has set a locale with a comma in its numbers: files, logs, configurations and predictions are the same to the byte. Where no such locale is
- * there, localedef makes one; where that cannot, nothing is tested, and said so. */
+/* A program that has set a locale with a comma in its numbers: files, logs, configurations and predictions
+ * are the same to the byte. Where no such locale is there, localedef makes one; where that cannot, nothing is
+ * tested, and said so. */
 #include "testing.h"
 
 #include <locale.h>
@@ -24,9 +25,11 @@ static bool set_comma_locale(void) {
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (setlocale(LC_ALL, names[i]) && has_comma()) return true;
     char source[100], command[300];
-    static const char *const text = "LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \".\"\ngrouping 3;3\nEND LC_NUMERIC\n";
+    static const char *const text =
+        "LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \".\"\ngrouping 3;3\nEND LC_NUMERIC\n";
     snprintf(source, sizeof source, "%s/comma.locale", directory);
-    snprintf(command, sizeof command, "localedef -c --no-archive -i %s -f ANSI_X3.4-1968 %s/xx_XX >/dev/null 2>&1", source, directory);
+    snprintf(command, sizeof command,
+             "localedef -c --no-archive -i %s -f ANSI_X3.4-1968 %s/xx_XX >/dev/null 2>&1", source, directory);
     OK(rk_file_write(source, text, strlen(text)));
     if (system(command) != 0) print_message("localedef: warnings or none\n");
     setenv("LOCPATH", directory, 1);
@@ -74,7 +77,8 @@ static void add_losses(rk_buffer *out, const char *path) {
 static void write_data(const char *run) {
     rk_buffer csv = {0};
     rk_buffer_text(&csv, "x,word,y\n");
-    for (int i = 0; i < 200; i++) rk_buffer_printf(&csv, "%d.%03d,%d.5,%d\n", i % 7, i * 37 % 1000, i % 5, (i * 7 + i / 3) % 2);
+    for (int i = 0; i < 200; i++)
+        rk_buffer_printf(&csv, "%d.%03d,%d.5,%d\n", i % 7, i * 37 % 1000, i % 5, (i * 7 + i / 3) % 2);
     OK(csv.status);
     OK(rk_make_directories(path_of(run, "")));
     OK(rk_file_write(path_of(run, "data.csv"), csv.data, csv.n_bytes));
@@ -85,9 +89,11 @@ static void write_data(const char *run) {
 static rk_buffer everything(const char *run) {
     static const char *const format =
         "data:\n  train: data.csv\n  valid: {fraction: 0.25}\n  labels: [{name: y, smoothing: 0.125}]\n"
-        "  features: [{name: x, dense: true, normalize: true}, {name: q, column: x, quantiles: 7}, {name: b, column: x, bucketize: [0.5, 2.25]}, {name: word, vocabulary: {}}]\n"
+        "  features: [{name: x, dense: true, normalize: true}, {name: q, column: x, quantiles: 7}, {name: b, "
+        "column: x, bucketize: [0.5, 2.25]}, {name: word, vocabulary: {}}]\n"
         "embedding: {dim: 4}\nmodel: {kind: dnn, deep: [8]}\n"
-        "train: {batch_size: 20, epochs: 2, output: %s, log_every: 1, optimizer: {kind: adam, learning_rate: 0.0125}}\n";
+        "train: {batch_size: 20, epochs: 2, output: %s, log_every: 1, optimizer: {kind: adam, learning_rate: "
+        "0.0125}}\n";
     rk_buffer out = {0};
     rk_config *config;
     rk_trainer *trainer;
@@ -129,7 +135,9 @@ static void check_report(const char *run) {
     rk_buffer page = {0};
     add_file(&page, path_of(run, "report.html"));
     for (size_t i = 1; i + 1 < page.n_bytes; i++) {
-        bool is_decimal = page.data[i] == ',' && page.data[i - 1] == '0' && page.data[i + 1] >= '0' && page.data[i + 1] <= '9' && i > 1 && (page.data[i - 2] == '>' || page.data[i - 2] == '"');
+        bool is_decimal = page.data[i] == ',' && page.data[i - 1] == '0' && page.data[i + 1] >= '0' &&
+                          page.data[i + 1] <= '9' && i > 1 &&
+                          (page.data[i - 2] == '>' || page.data[i - 2] == '"');
         if (is_decimal) fail_msg("the report has '%.30s'", page.data + i - 2);
     }
     rk_buffer_release(&page);

@@ -1,4 +1,5 @@
-/* Whole reports of small runs: importance by permutation, the page, and what is said of runs that cannot be looked at. */
+/* Whole reports of small runs: importance by permutation, the page, and what is said of runs that cannot be
+ * looked at. */
 #include "testing.h"
 
 #include <math.h>
@@ -18,7 +19,8 @@
 static char directory[] = "/tmp/reckon-report-XXXXXX";
 static char first_run[64], second_run[64];
 
-/* `told` and `x` tell the label, `noise` tells nothing; `still` has a table that stays zero, so the model makes nothing of it. */
+/* `told` and `x` tell the label, `noise` tells nothing; `still` has a table that stays zero, so the model
+ * makes nothing of it. */
 static const char *const run_text =
     "data:\n"
     "  train: a.csv\n"
@@ -52,7 +54,8 @@ static void make_data(void) {
     for (int i = 0; i < 1500; i++) {
         int y = (int)rk_rng_below(&rng, 2);
         double x = y + rk_rng_normal(&rng);
-        fprintf(file, "n%d,t%d|u%d,s%d,%.3f,7,%d,%.3f\n", (int)rk_rng_below(&rng, 9), y, (int)rk_rng_below(&rng, 4), (int)rk_rng_below(&rng, 9), x, y, 2 * x);
+        fprintf(file, "n%d,t%d|u%d,s%d,%.3f,7,%d,%.3f\n", (int)rk_rng_below(&rng, 9), y,
+                (int)rk_rng_below(&rng, 4), (int)rk_rng_below(&rng, 9), x, y, 2 * x);
     }
     fclose(file);
 }
@@ -109,13 +112,17 @@ static void test_importance(void **state) {
     assert_int_equal(importance.n_features, 5);
     assert_int_equal(importance.n_tasks, 2);
     double told = importance_of(&importance, "told", 0), noise = importance_of(&importance, "noise", 0);
-    if (!(told > 0.05 && told > 5 * fabs(noise) && fabs(noise) < 0.03)) fail_msg("told %g, noise %g", told, noise);
-    assert_true(importance_of(&importance, "x", 1) > 0.5 && importance_of(&importance, "x", 1) > 5 * fabs(importance_of(&importance, "noise", 1)));
+    if (!(told > 0.05 && told > 5 * fabs(noise) && fabs(noise) < 0.03))
+        fail_msg("told %g, noise %g", told, noise);
+    assert_true(importance_of(&importance, "x", 1) > 0.5 &&
+                importance_of(&importance, "x", 1) > 5 * fabs(importance_of(&importance, "noise", 1)));
     for (int32_t task = 0; task < 2; task++) {
         assert_true(importance_of(&importance, "still", task) == 0);
         assert_true(importance_of(&importance, "same", task) == 0);
     }
-    for (int32_t i = 0; i < 10; i++) assert_true(importance.low[i] <= importance.mean[i] + 1e-12 && importance.mean[i] <= importance.high[i] + 1e-12);
+    for (int32_t i = 0; i < 10; i++)
+        assert_true(importance.low[i] <= importance.mean[i] + 1e-12 &&
+                    importance.mean[i] <= importance.high[i] + 1e-12);
     OK(rk_importance_measure(predictor, &samples, &options, &again));
     assert_memory_equal(importance.mean, again.mean, 10 * sizeof *again.mean);
     rk_importance_release(&again);
@@ -175,11 +182,19 @@ static void test_page(void **state) {
     rk_report_options options = RK_REPORT_OPTIONS_INIT;
     options.n_features = 2;
     char *text = page_of(runs, 2, &options);
-    static const char *const held[] = {"<title>first and second</title>", "embedding.dim", "ROC curve", "Calibration: share of positives", "Calibration: mean label",
-                                       "Importance of features", "3 more features are at or below", "validation &lt;z&gt;/rmse", "best of each metric while training"};
+    static const char *const held[] = {"<title>first and second</title>",
+                                       "embedding.dim",
+                                       "ROC curve",
+                                       "Calibration: share of positives",
+                                       "Calibration: mean label",
+                                       "Importance of features",
+                                       "3 more features are at or below",
+                                       "validation &lt;z&gt;/rmse",
+                                       "best of each metric while training"};
     for (size_t i = 0; i < sizeof held / sizeof held[0]; i++)
         if (!strstr(text, held[i])) fail_msg("the page does not hold '%s'", held[i]);
-    static const char *const missing[] = {"<z>", "nan", "inf ", "http", "<script", "train.output", "test data"};
+    static const char *const missing[] = {"<z>",     "nan",          "inf ",     "http",
+                                          "<script", "train.output", "test data"};
     for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++)
         if (strstr(text, missing[i])) fail_msg("the page holds '%s'", missing[i]);
     rk_free(text);
@@ -199,15 +214,28 @@ static void test_page(void **state) {
 /* Names, settings and tasks of any bytes. */
 static void test_any_bytes(void **state) {
     (void)state;
-    static const char *const bad[] = {"<p>", "<p></b>", "<script></script>", "<p onclick=\"x\"></p>", "<p class=x></p>", "a & b", "\xff", "\033[m", "<p title=\"<\"></p>", "a < b"};
-    static char texts[][40] = {"<script>alert(1)</script>", "\" onload=\"x", "'&amp;<!--", "\033[31m\xff\xc2\x9b\xed\xa0\x80", "]]>[a].b][", "größe 日本"};
+    static const char *const bad[] = {"<p>",
+                                      "<p></b>",
+                                      "<script></script>",
+                                      "<p onclick=\"x\"></p>",
+                                      "<p class=x></p>",
+                                      "a & b",
+                                      "\xff",
+                                      "\033[m",
+                                      "<p title=\"<\"></p>",
+                                      "a < b"};
+    static char texts[][40] = {"<script>alert(1)</script>",        "\" onload=\"x", "'&amp;<!--",
+                               "\033[31m\xff\xc2\x9b\xed\xa0\x80", "]]>[a].b][",    "größe 日本"};
     enum { N_TEXTS = sizeof texts / sizeof texts[0] };
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) assert_non_null(html_check(bad[i], strlen(bad[i])));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_non_null(html_check(bad[i], strlen(bad[i])));
     for (size_t i = 0; i < N_TEXTS; i++) {
         rk_report_task task = {.name = texts[i], .binary = true};
-        rk_setting settings[] = {{texts[(i + 1) % N_TEXTS], texts[i]}, {texts[(i + 2) % N_TEXTS], texts[(i + 3) % N_TEXTS]}};
-        rk_report_run runs[] = {{.name = texts[i], .n_rows = 1, .tasks = &task, .n_tasks = 1, .settings = {settings, 1, 1}},
-                                {.name = texts[(i + 1) % N_TEXTS], .settings = {settings + 1, 1, 1}}};
+        rk_setting settings[] = {{texts[(i + 1) % N_TEXTS], texts[i]},
+                                 {texts[(i + 2) % N_TEXTS], texts[(i + 3) % N_TEXTS]}};
+        rk_report_run runs[] = {
+            {.name = texts[i], .n_rows = 1, .tasks = &task, .n_tasks = 1, .settings = {settings, 1, 1}},
+            {.name = texts[(i + 1) % N_TEXTS], .settings = {settings + 1, 1, 1}}};
         rk_buffer page = {0};
         OK(rk_report_page(runs, 2, texts[(i + 4) % N_TEXTS], 0, &page));
         const char *wrong = html_check(page.data, page.n_bytes);
@@ -221,7 +249,10 @@ static void test_errors(void **state) {
     char expected[600], path[100];
     snprintf(path, sizeof path, "%s/not-made.html", directory);
     const char *none = directory, *first = first_run;
-    snprintf(expected, sizeof expected, "'%s' is no run's directory: it holds no metrics.jsonl\nhint: name the directory that 'reckon train' wrote, its train.output", directory);
+    snprintf(expected, sizeof expected,
+             "'%s' is no run's directory: it holds no metrics.jsonl\nhint: name the directory that 'reckon "
+             "train' wrote, its train.output",
+             directory);
     FAILS(rk_report_write(&none, 1, NULL, path), RK_NOT_FOUND, expected);
     rk_report_options options = RK_REPORT_OPTIONS_INIT;
     options.split = "test";
@@ -247,13 +278,16 @@ static void test_out_of_memory(void **state) {
         rk_alloc_fail_after(0, false);
         assert_int_equal(rk_alloc_live(), live);
         if (status == RK_OK) break;
-        if (status != RK_NO_MEMORY && status != RK_NOT_FOUND) fail_msg("allocation %ld: %s", n, rk_last_error()); /* NOT_FOUND: no checkpoint could be looked at */
+        if (status != RK_NO_MEMORY && status != RK_NOT_FOUND)
+            fail_msg("allocation %ld: %s", n,
+                     rk_last_error()); /* NOT_FOUND: no checkpoint could be looked at */
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_importance), cmocka_unit_test(test_samples), cmocka_unit_test(test_page), cmocka_unit_test(test_any_bytes),
+        cmocka_unit_test(test_importance), cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_page),       cmocka_unit_test(test_any_bytes),
         cmocka_unit_test(test_errors),     cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

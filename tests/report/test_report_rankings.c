@@ -22,7 +22,8 @@ static const char *const pairs_text =
     "  features: [{name: user, identity: 30}, {name: item, identity: 40}]\n"
     "embedding: {dim: 8}\n"
     "model: {kind: two_tower, retrieval: {user: user, item: item, negatives: 16}}\n"
-    "train: {batch_size: 32, epochs: 4, metrics: [recall@3, hit@5], early_stopping: {metric: ndcg@7, patience: 9}}\n";
+    "train: {batch_size: 32, epochs: 4, metrics: [recall@3, hit@5], early_stopping: {metric: ndcg@7, "
+    "patience: 9}}\n";
 
 static const char *const labels_text =
     "data:\n"
@@ -94,7 +95,8 @@ static void test_values(void **state) {
     assert_string_equal(run.ranking.shown.names[2], "ndcg@7");
     assert_true(run.ranking.shown.shown[1].value == run.ranking.values[2][2]);
     for (int m = 0; m < RK_REPORT_RANKINGS; m++)
-        for (int k = 1; k < RK_REPORT_CUTS; k++) assert_true(m == 1 || run.ranking.values[m][k] >= run.ranking.values[m][k - 1]);
+        for (int k = 1; k < RK_REPORT_CUTS; k++)
+            assert_true(m == 1 || run.ranking.values[m][k] >= run.ranking.values[m][k - 1]);
     assert_true(run.ranking.values[0][RK_REPORT_CUTS - 1] == 1 && run.ranking.values[2][0] < 1);
     rk_report_run_release(&run);
 }
@@ -110,14 +112,21 @@ static char *page_of(const char *const *runs, size_t n) {
 
 static void check(const char *text, const char *const *wanted, size_t n, bool holds) {
     for (size_t i = 0; i < n; i++)
-        if (!!strstr(text, wanted[i]) != holds) fail_msg("the page %s '%s'", holds ? "does not hold" : "holds", wanted[i]);
+        if (!!strstr(text, wanted[i]) != holds)
+            fail_msg("the page %s '%s'", holds ? "does not hold" : "holds", wanted[i]);
 }
 
 static void test_page(void **state) {
     (void)state;
     const char *runs[] = {pairs_run, labels_run};
-    static const char *const rankings[] = {"Rankings of all items, for the users of validation data", "recall@k", "ndcg@k", "hit@k", "<th>recall@3</th>", "<th>ndcg@7</th>",
-                                           "validation hit@5", "best of each metric while training"};
+    static const char *const rankings[] = {"Rankings of all items, for the users of validation data",
+                                           "recall@k",
+                                           "ndcg@k",
+                                           "hit@k",
+                                           "<th>recall@3</th>",
+                                           "<th>ndcg@7</th>",
+                                           "validation hit@5",
+                                           "best of each metric while training"};
     static const char *const predictions[] = {"ROC curve", "Calibration", "Importance", "<th>auc</th>"};
     char *text = page_of(runs, 1);
     check(text, rankings, sizeof rankings / sizeof rankings[0], true);

@@ -1,4 +1,5 @@
-/* Checkpoints whose parameters are no numbers, with checksums that fit: what uses them says so and gives no such number away. */
+/* Checkpoints whose parameters are no numbers, with checksums that fit: what uses them says so and gives no
+ * such number away. */
 #include "testing.h"
 
 #include <math.h>
@@ -23,7 +24,8 @@ static char *path_of(const char *name) {
 
 static void make_run(void) {
     static const char *const run =
-        "data: {train: data.csv, valid: data.csv, labels: [{name: y}], features: [{name: w, identity: 10}, {name: x, dense: true}]}\n"
+        "data: {train: data.csv, valid: data.csv, labels: [{name: y}], features: [{name: w, identity: 10}, "
+        "{name: x, dense: true}]}\n"
         "embedding: {dim: 2}\nmodel: fm\ntrain: {batch_size: 10, epochs: 1, output: %s/run}\n";
     char text[800], rows[2000] = "w,x,y\n";
     rk_config *config;
@@ -56,17 +58,21 @@ static void spoil(const char *checkpoint, const char *tensor, float x) {
     uint64_t n_header;
     memcpy(&n_header, data, sizeof n_header);
     char *offsets = number_after(number_after(data + 8, tensor), "\"data_offsets\"");
-    size_t begin = strtoull(offsets, &offsets, 10), end = strtoull(offsets + 1 + strspn(offsets + 1, " "), NULL, 10);
+    size_t begin = strtoull(offsets, &offsets, 10),
+           end = strtoull(offsets + 1 + strspn(offsets + 1, " "), NULL, 10);
     assert_true(begin < end);
-    for (char *at = data + 8 + n_header + begin; at < data + 8 + n_header + end; at += sizeof x) memcpy(at, &x, sizeof x);
+    for (char *at = data + 8 + n_header + begin; at < data + 8 + n_header + end; at += sizeof x)
+        memcpy(at, &x, sizeof x);
     OK(rk_file_write(path, data, n));
     OK(rk_file_read(manifest_path, &manifest, &n_manifest));
     char *crc = number_after(number_after(manifest, "\"model-00001.safetensors\""), "\"crc32c\""), *rest;
     strtoull(crc, &rest, 10);
     *strstr(rest, "\ncrc32c ") = 0;
-    assert_true(asprintf(&text, "%.*s%" PRIu32 "%s", (int)(crc - manifest), manifest, rk_crc32c(0, data, n), rest) > 0);
+    assert_true(asprintf(&text, "%.*s%" PRIu32 "%s", (int)(crc - manifest), manifest, rk_crc32c(0, data, n),
+                         rest) > 0);
     rk_free(manifest);
-    assert_true(asprintf(&manifest, "%s\ncrc32c %08" PRIx32 "\n", text, rk_crc32c(0, text, strlen(text))) > 0);
+    assert_true(asprintf(&manifest, "%s\ncrc32c %08" PRIx32 "\n", text, rk_crc32c(0, text, strlen(text))) >
+                0);
     OK(rk_file_write(manifest_path, manifest, strlen(manifest)));
     free(text);
     free(manifest);
@@ -96,7 +102,8 @@ static void check_refused(const char *tensor, float x) {
     assert_int_equal(rk_predictor_evaluate(predictor, "valid", &metrics, &n_metrics, &n_rows), RK_NOT_FINITE);
     assert_non_null(strstr(rk_last_error(), "'valid': 'y': row 0: the prediction is "));
     FAILS(rk_predictor_file(predictor, path_of("data.csv"), count_row, &n_shown), RK_NOT_FINITE,
-          "row 0: the prediction of 'y' is not finite\nhint: parameters of the checkpoint, or numbers of the row, are too large or none");
+          "row 0: the prediction of 'y' is not finite\nhint: parameters of the checkpoint, or numbers of the "
+          "row, are too large or none");
     assert_int_equal(n_shown, 0);
     rk_predictor_free(predictor);
     rk_text_free(checkpoint);

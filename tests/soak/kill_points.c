@@ -1,5 +1,6 @@
-/* Preloaded: counts the calls by which a process changes files, and kills it at one of them. KILL_AT: its number, from 1; KILL_LOG: a file to which each is
- * added. A write is half done by then. NO_EXCHANGE, NO_LOCKS: a file system that has none. */
+/* Preloaded: counts the calls by which a process changes files, and kills it at one of them. KILL_AT: its
+ * number, from 1; KILL_LOG: a file to which each is added. A write is half done by then. NO_EXCHANGE,
+ * NO_LOCKS: a file system that has none. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>

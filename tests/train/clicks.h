@@ -3,17 +3,17 @@
 
 #include "base/rng.h"
 
-#define CLICKS_AND_MODEL                                                \
-    "data:\n"                                                           \
-    "  train: a.csv\n"                                                  \
-    "  valid: {fraction: 0.2}\n"                                        \
-    "  labels: [{name: y}]\n"                                           \
-    "  shuffle_window: 500\n"                                           \
-    "  features:\n"                                                     \
-    "    - {name: u, vocabulary: {}}\n"                                 \
-    "    - {name: v, hash: 50}\n"                                       \
-    "    - {name: x, dense: true, normalize: true}\n"                   \
-    "embedding: {dim: 8}\n"                                             \
+#define CLICKS_AND_MODEL                              \
+    "data:\n"                                         \
+    "  train: a.csv\n"                                \
+    "  valid: {fraction: 0.2}\n"                      \
+    "  labels: [{name: y}]\n"                         \
+    "  shuffle_window: 500\n"                         \
+    "  features:\n"                                   \
+    "    - {name: u, vocabulary: {}}\n"               \
+    "    - {name: v, hash: 50}\n"                     \
+    "    - {name: x, dense: true, normalize: true}\n" \
+    "embedding: {dim: 8}\n"                           \
     "model: {kind: deepfm, deep: [16, 8], batch_norm: true, dropout: 0.2}\n"
 
 /* n rows as directory/a.csv. */

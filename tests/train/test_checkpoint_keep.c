@@ -27,8 +27,10 @@ int flock(int descriptor, int operation) {
     return -1;
 }
 static const char *const progress_text =
-    "{\"step\":%lld,\"epoch\":0,\"row\":0,\"best\":null,\"plateau_best\":null,\"best_step\":0,\"bad\":0,\"plateau_bad\":0,\"learning_rate_factor\":1.0,\"n_evaluations\":0,"
-    "\"loss_sum\":0.0,\"loss_steps\":0,\"log_bytes\":0,\"events_bytes\":0,\"is_best\":false,\"finished\":false}";
+    "{\"step\":%lld,\"epoch\":0,\"row\":0,\"best\":null,\"plateau_best\":null,\"best_step\":0,\"bad\":0,"
+    "\"plateau_bad\":0,\"learning_rate_factor\":1.0,\"n_evaluations\":0,"
+    "\"loss_sum\":0.0,\"loss_steps\":0,\"log_bytes\":0,\"events_bytes\":0,\"is_best\":false,\"finished\":"
+    "false}";
 
 static char *path_of(const char *name) {
     static char path[300];
@@ -43,9 +45,13 @@ static void make(const char *name, int64_t step, const char *content, bool whole
     snprintf(path, sizeof path, "%s/content", path_of(name));
     OK(rk_file_write(path, content, strlen(content)));
     snprintf(progress, sizeof progress, progress_text, (long long)step);
-    snprintf(manifest, sizeof manifest, "{\"format\":\"reckon checkpoint\",\"version\":1,\"progress\":%s,\"files\":[{\"name\":\"content\",\"bytes\":%zu,\"crc32c\":%u}]}", progress,
-             strlen(content), (unsigned)(rk_crc32c(0, content, strlen(content)) + !whole));
-    int n = snprintf(text, sizeof text, "%s\ncrc32c %08" PRIx32 "\n", manifest, rk_crc32c(0, manifest, strlen(manifest)));
+    snprintf(manifest, sizeof manifest,
+             "{\"format\":\"reckon "
+             "checkpoint\",\"version\":1,\"progress\":%s,\"files\":[{\"name\":\"content\",\"bytes\":%zu,"
+             "\"crc32c\":%u}]}",
+             progress, strlen(content), (unsigned)(rk_crc32c(0, content, strlen(content)) + !whole));
+    int n = snprintf(text, sizeof text, "%s\ncrc32c %08" PRIx32 "\n", manifest,
+                     rk_crc32c(0, manifest, strlen(manifest)));
     snprintf(path, sizeof path, "%s/manifest.json", path_of(name));
     OK(rk_file_write(path, text, (size_t)n));
 }
@@ -81,7 +87,8 @@ static void clear(void) {
 
 static void test_steps_are_sorted_as_numbers(void **state) {
     (void)state;
-    static const char *const made[] = {"step-999999998", "step-1000000000", "step-000000007", "step-20000000000"};
+    static const char *const made[] = {"step-999999998", "step-1000000000", "step-000000007",
+                                       "step-20000000000"};
     char **names, *newest;
     size_t n;
     clear();
@@ -169,13 +176,15 @@ static void test_one_run_in_a_directory(void **state) {
     snprintf(file, sizeof file, "%s/.lock", output_path());
     OK(rk_folder_lock_take(output_path(), &lock));
     assert_int_equal(rk_folder_lock_take(output_path(), &other), RK_BUSY);
-    snprintf(expected, sizeof expected, "'%s' is in use: process %ld on host ", output_path(), (long)getpid());
+    snprintf(expected, sizeof expected, "'%s' is in use: process %ld on host ", output_path(),
+             (long)getpid());
     assert_memory_equal(rk_last_error(), expected, strlen(expected));
     assert_non_null(strstr(rk_last_error(), "\nhint: "));
     rk_folder_lock_free(lock);
     assert_false(rk_file_exists(output_path())); /* there was nothing else in it */
     OK(rk_make_directories(output_path()));
-    OK(rk_file_write(file, "pid 1\nhost h\nbegan 1\nsince then\nend\n", 35)); /* of a process that was killed */
+    OK(rk_file_write(file, "pid 1\nhost h\nbegan 1\nsince then\nend\n",
+                     35)); /* of a process that was killed */
     OK(rk_folder_lock_take(output_path(), &lock));
     rk_folder_lock_free(lock);
     assert_false(rk_file_exists(file));
@@ -204,7 +213,8 @@ static void test_without_kernel_locks(void **state) {
     has_locks = false;
     clear();
     OK(rk_folder_lock_take(output_path(), &lock));
-    snprintf(expected, sizeof expected, "'%s' is in use: process %ld on host %s ", output_path(), (long)getpid(), host);
+    snprintf(expected, sizeof expected, "'%s' is in use: process %ld on host %s ", output_path(),
+             (long)getpid(), host);
     assert_int_equal(rk_folder_lock_take(output_path(), &other), RK_BUSY);
     assert_memory_equal(rk_last_error(), expected, strlen(expected));
     assert_non_null(strstr(rk_last_error(), "if that process has ended, remove the file"));
@@ -223,7 +233,8 @@ static void test_without_kernel_locks(void **state) {
     has_locks = true;
 }
 
-/* Processes that all begin at once, again and again: never two at a time, and who is refused hears of one that was there. */
+/* Processes that all begin at once, again and again: never two at a time, and who is refused hears of one
+ * that was there. */
 static void test_many_at_once(void **state) {
     (void)state;
     enum { PROCESSES = 6, ROUNDS = 40 };
@@ -262,8 +273,13 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps_are_sorted_as_numbers), cmocka_unit_test(test_what_was_saved_stays), cmocka_unit_test(test_same_step_again),
-        cmocka_unit_test(test_leftovers),                   cmocka_unit_test(test_one_run_in_a_directory), cmocka_unit_test(test_many_at_once), cmocka_unit_test(test_without_kernel_locks),
+        cmocka_unit_test(test_steps_are_sorted_as_numbers),
+        cmocka_unit_test(test_what_was_saved_stays),
+        cmocka_unit_test(test_same_step_again),
+        cmocka_unit_test(test_leftovers),
+        cmocka_unit_test(test_one_run_in_a_directory),
+        cmocka_unit_test(test_many_at_once),
+        cmocka_unit_test(test_without_kernel_locks),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -6,14 +6,18 @@
 static void test_names(void **state) {
     (void)state;
     rk_tensor_part part;
-    OK(rk_tensor_part_parse("table/u[1]/rows", 2, (int64_t[]){10, 4}, &part)); /* brackets of a table's own name */
-    assert_true(part.name_bytes == 15 && part.n_rows == 10 && part.step == 1 && part.n_columns == 4 && part.all_columns);
+    OK(rk_tensor_part_parse("table/u[1]/rows", 2, (int64_t[]){10, 4},
+                            &part)); /* brackets of a table's own name */
+    assert_true(part.name_bytes == 15 && part.n_rows == 10 && part.step == 1 && part.n_columns == 4 &&
+                part.all_columns);
     OK(rk_tensor_part_parse("t/rows[2:11:4,8:12]", 2, (int64_t[]){3, 4}, &part));
-    assert_true(part.name_bytes == 6 && part.first == 2 && part.n_rows == 11 && part.step == 4 && part.first_column == 8 && part.n_columns == 4 && !part.all_columns);
+    assert_true(part.name_bytes == 6 && part.first == 2 && part.n_rows == 11 && part.step == 4 &&
+                part.first_column == 8 && part.n_columns == 4 && !part.all_columns);
     OK(rk_tensor_part_parse("t/a[0:2:2]", 1, (int64_t[]){1}, &part));
     OK(rk_tensor_part_parse("t/step[1:1000:2]", 1, (int64_t[]){1}, &part)); /* one counter a part */
     OK(rk_tensor_part_parse("t/step[0:1000:1,8:16]", 1, (int64_t[]){1}, &part));
-    static const char *const wrong[] = {"t[2:11:4,8:12]", "t[2:11:0]", "t[4:11:4]", "t[-1:11:4]", "t[2:11:4,9:8]", "t[2:11:4,0:4]x]", "t[2:11]", "t[]"};
+    static const char *const wrong[] = {"t[2:11:4,8:12]", "t[2:11:0]",       "t[4:11:4]", "t[-1:11:4]",
+                                        "t[2:11:4,9:8]",  "t[2:11:4,0:4]x]", "t[2:11]",   "t[]"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char message[128];
         snprintf(message, sizeof message, "tensor '%s': its name and its shape do not fit", wrong[i]);
@@ -37,7 +41,8 @@ static rk_tensor_part take(cut c, int p, int s, char *name, size_t n, float *dat
     else
         snprintf(name, n, "t[%d:%d:%d,%d:%d]", p, ROWS, c.n_parts, (int)(s * width), (int)((s + 1) * width));
     for (int64_t r = 0; r < rows; r++)
-        for (int64_t k = 0; k < width; k++) data[r * width + k] = fill ? (float)((r * c.n_parts + p) * 100 + s * width + k) : -1;
+        for (int64_t k = 0; k < width; k++)
+            data[r * width + k] = fill ? (float)((r * c.n_parts + p) * 100 + s * width + k) : -1;
     rk_tensor_part part;
     OK(rk_tensor_part_parse(name, 2, (int64_t[]){rows, width}, &part));
     return part;
@@ -62,7 +67,8 @@ static void test_any_cut_from_any_other(void **state) {
                             assert_true(rk_tensor_parts_match(&part, &source));
                             OK(rk_tensor_part_copy(&part, to, &source, from, sizeof *to, &n_copied));
                         }
-                    int64_t rows = (ROWS - p + cuts[b].n_parts - 1) / cuts[b].n_parts, n = rows * (DIM / cuts[b].n_slices);
+                    int64_t rows = (ROWS - p + cuts[b].n_parts - 1) / cuts[b].n_parts,
+                            n = rows * (DIM / cuts[b].n_slices);
                     assert_int_equal(n_copied, n);
                     assert_memory_equal(to, want, (size_t)n * sizeof *to);
                 }
@@ -76,16 +82,20 @@ static void test_other_shapes(void **state) {
     OK(rk_tensor_part_parse("t", 2, (int64_t[]){4, 4}, &a));
     OK(rk_tensor_part_parse("t[0:5:2]", 2, (int64_t[]){3, 4}, &b));
     FAILS(rk_tensor_part_copy(&a, data, &b, data, 4, &n), RK_CONFIG,
-          "tensor 't' is stored with 5 rows of 4 values, the model's has 4 of 4\nhint: the configuration or the data's vocabularies changed since");
+          "tensor 't' is stored with 5 rows of 4 values, the model's has 4 of 4\nhint: the configuration or "
+          "the data's vocabularies changed since");
     OK(rk_tensor_part_parse("t", 2, (int64_t[]){4, 6}, &b));
     FAILS(rk_tensor_part_copy(&a, data, &b, data, 4, &n), RK_CONFIG,
-          "tensor 't' is stored with 4 rows of 6 values, the model's has 4 of 4\nhint: the configuration or the data's vocabularies changed since");
+          "tensor 't' is stored with 4 rows of 6 values, the model's has 4 of 4\nhint: the configuration or "
+          "the data's vocabularies changed since");
     OK(rk_tensor_part_parse("t[0:4:1,4:8]", 2, (int64_t[]){4, 4}, &b));
     FAILS(rk_tensor_part_copy(&a, data, &b, data, 4, &n), RK_CONFIG,
-          "tensor 't' is stored with 4 rows of at least 8 values, the model's has 4 of 4\nhint: the configuration or the data's vocabularies changed since");
+          "tensor 't' is stored with 4 rows of at least 8 values, the model's has 4 of 4\nhint: the "
+          "configuration or the data's vocabularies changed since");
 }
 
-static void assert_no_copy(const rk_tensor_part *to, const rk_tensor_part *from, float *to_data, const float *from_data) {
+static void assert_no_copy(const rk_tensor_part *to, const rk_tensor_part *from, float *to_data,
+                           const float *from_data) {
     int64_t n = 0;
     rk_status status = rk_tensor_part_copy(to, to_data, from, from_data, sizeof *to_data, &n);
     assert_true(status == RK_BAD_DATA || status == RK_CONFIG);
@@ -96,7 +106,8 @@ static void test_names_that_tell_too_much(void **state) {
     (void)state;
     enum { N = 1000 };
     static float rows[N * 2], one[1];
-    static const char *const names[] = {"t[0:1000:1]", "t[0:1000:1,0:2]", "t[0:1000:1,1:9]", "t[0:1000:2,0:999999999999999999]"};
+    static const char *const names[] = {"t[0:1000:1]", "t[0:1000:1,0:2]", "t[0:1000:1,1:9]",
+                                        "t[0:1000:2,0:999999999999999999]"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         rk_tensor_part table, slice, slot, other;
         OK(rk_tensor_part_parse("t", 2, (int64_t[]){N, 2}, &table));
@@ -111,12 +122,16 @@ static void test_names_that_tell_too_much(void **state) {
     rk_tensor_part part;
     assert_int_equal(rk_tensor_part_parse("t", 3, (int64_t[]){0, INT64_MAX, INT64_MAX}, &part), RK_BAD_DATA);
     assert_int_equal(rk_tensor_part_parse("t", 2, (int64_t[]){INT64_MAX, 2}, &part), RK_BAD_DATA);
-    assert_int_equal(rk_tensor_part_parse("t[0:9223372036854775807:9223372036854775807]", 2, (int64_t[]){2, 2}, &part), RK_BAD_DATA);
-    assert_int_equal(rk_tensor_part_parse("t[0:2:1,1:-9223372036854775808]", 2, (int64_t[]){2, 2}, &part), RK_BAD_DATA);
+    assert_int_equal(
+        rk_tensor_part_parse("t[0:9223372036854775807:9223372036854775807]", 2, (int64_t[]){2, 2}, &part),
+        RK_BAD_DATA);
+    assert_int_equal(rk_tensor_part_parse("t[0:2:1,1:-9223372036854775808]", 2, (int64_t[]){2, 2}, &part),
+                     RK_BAD_DATA);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_any_cut_from_any_other), cmocka_unit_test(test_other_shapes),
-                                       cmocka_unit_test(test_names_that_tell_too_much)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names), cmocka_unit_test(test_any_cut_from_any_other),
+        cmocka_unit_test(test_other_shapes), cmocka_unit_test(test_names_that_tell_too_much)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Run files: a typo in any key is found, the resolved file reads back, and what cannot be is refused by line and key. */
+/* Run files: a typo in any key is found, the resolved file reads back, and what cannot be is refused by line
+ * and key. */
 #include "testing.h"
 
 #include <ctype.h>
@@ -51,7 +52,8 @@ static const char *const full =
     "    - {name: v, rows: 100, dim: 4, dtype: f32, trainable: false, l2: 0}\n"
     "  features:\n"
     "    - {name: v, table: v, combiner: mean, validate_weights_and_indices: false}\n"
-    "model: {kind: dcn_v2, deep: [8, 4], activation: gelu, batch_norm: true, dropout: 0.1, cross_layers: 2, cross_kind: low_rank, cross_rank: 3, structure: stacked}\n"
+    "model: {kind: dcn_v2, deep: [8, 4], activation: gelu, batch_norm: true, dropout: 0.1, cross_layers: 2, "
+    "cross_kind: low_rank, cross_rank: 3, structure: stacked}\n"
     "train:\n"
     "  batch_size: 10\n"
     "  epochs: 2\n"
@@ -124,7 +126,8 @@ static void test_a_typo_in_every_key(void **state) {
         snprintf(line, sizeof line, "run.yaml:%d: key '%c%s'", number, *begin, key);
         snprintf(hint, sizeof hint, "did you mean '%s'?", key);
         rk_config *config;
-        if (parse(bad, &config) != RK_CONFIG) fail_msg("key '%s' of line %d: the typo was taken", key, number);
+        if (parse(bad, &config) != RK_CONFIG)
+            fail_msg("key '%s' of line %d: the typo was taken", key, number);
         if (!strstr(rk_last_error(), line)) fail_msg("key '%s': %s", key, rk_last_error());
         if (strlen(key) > 1 && !strstr(rk_last_error(), hint)) fail_msg("key '%s': %s", key, rk_last_error());
         n_keys++;
@@ -138,40 +141,68 @@ static void test_a_typo_in_every_key(void **state) {
 static void test_foreign_words(void **state) {
     (void)state;
     static const char *const cases[][2] = {
-        {DATA "model: lr\ntrain: {lr: 0.1}\n", "key 'lr': unknown key in 'train'\nhint: the key is 'train.optimizer.learning_rate'"},
-        {DATA "model: lr\ntrain: {optimizer: {lr: 0.1}}\n", "key 'lr': unknown key in 'optimizer'\nhint: did you mean 'learning_rate'?"},
-        {DATA "model: lr\nlr: 0.1\n", "key 'lr': unknown key in a run file\nhint: the key is 'train.optimizer.learning_rate'"},
-        {DATA "model: lr\noptimizer: adam\n", "unknown key in a run file\nhint: the key is 'train.optimizer'"},
-        {DATA "model: {kind: dnn, hidden_units: [8]}\n", "unknown key in 'model'\nhint: did you mean 'deep'?"},
-        {DATA "model: dnn\ntrain: {hidden_units: [8]}\n", "unknown key in 'train'\nhint: the key is 'model.deep'"},
-        {DATA "model: {kind: lr, hidden_units: [8]}\n", "unknown key in 'model'\nhint: the keys here are kind, task_weights, linear_l2, linear_l2_full"},
+        {DATA "model: lr\ntrain: {lr: 0.1}\n",
+         "key 'lr': unknown key in 'train'\nhint: the key is 'train.optimizer.learning_rate'"},
+        {DATA "model: lr\ntrain: {optimizer: {lr: 0.1}}\n",
+         "key 'lr': unknown key in 'optimizer'\nhint: did you mean 'learning_rate'?"},
+        {DATA "model: lr\nlr: 0.1\n",
+         "key 'lr': unknown key in a run file\nhint: the key is 'train.optimizer.learning_rate'"},
+        {DATA "model: lr\noptimizer: adam\n",
+         "unknown key in a run file\nhint: the key is 'train.optimizer'"},
+        {DATA "model: {kind: dnn, hidden_units: [8]}\n",
+         "unknown key in 'model'\nhint: did you mean 'deep'?"},
+        {DATA "model: dnn\ntrain: {hidden_units: [8]}\n",
+         "unknown key in 'train'\nhint: the key is 'model.deep'"},
+        {DATA "model: {kind: lr, hidden_units: [8]}\n",
+         "unknown key in 'model'\nhint: the keys here are kind, task_weights, linear_l2, linear_l2_full"},
         {DATA "model: {type: dnn}\n", "unknown key in 'model'\nhint: did you mean 'kind'?"},
         {DATA "model: {name: dnn}\n", "unknown key in 'model'\nhint: did you mean 'kind'?"},
-        {DATA "model: {kind: dnn, embedding_dim: 8}\n", "unknown key in 'model'\nhint: the key is 'embedding.dim'"},
-        {DATA "model: {kind: dnn, learning_rate: 8}\n", "unknown key in 'model'\nhint: the key is 'train.optimizer.learning_rate'"},
-        {DATA "model: dnn\nembedding: {embedding_dim: 8}\n", "unknown key in 'embedding'\nhint: did you mean 'dim'?"},
-        {DATA "model: dnn\nembedding: {num_embeddings: 8}\n", "unknown key in 'embedding'\nhint: the key is 'embedding.tables[].rows'"},
-        {DATA "model: dnn\nembedding: {tables: [{name: u, num_embeddings: 8}]}\n", "unknown key in 'tables'\nhint: did you mean 'rows'?"},
-        {DATA "model: dnn\ntrain: {batchSize: 8}\n", "unknown key in 'train'\nhint: did you mean 'batch_size'?"},
-        {DATA "model: dnn\ntrain: {patience: 8}\n", "unknown key in 'train'\nhint: the key is 'train.early_stopping.patience'"},
-        {DATA "model: dnn\ntrain: {optimizer: {kind: sgd, momentun: 0.9}}\n", "unknown key in 'optimizer'\nhint: the keys here are kind, learning_rate, weight_decay"},
-        {DATA "model: dnn\ntrain: {optimizer: {momentun: 0.9}}\n", "unknown key in 'optimizer'\nhint: the keys here are kind, learning_rate, epsilon, beta1"},
-        {DATA "model: dnn\ntrain: {optimizer: {type: sgd}}\n", "unknown key in 'optimizer'\nhint: did you mean 'kind'?"},
-        {DATA "model: {kind: dnn, experst: 3}\n", "unknown key in 'model'\nhint: the keys here are kind, deep"},
-        {"data: {train: a.csv, validation: b.csv, labels: [y], features: [{name: u, hash: 9}]}\nmodel: lr\n", "unknown key in 'data'\nhint: did you mean 'valid'?"},
-        {"data: {train: a.csv, target: y, features: [{name: u, hash: 9}]}\nmodel: lr\n", "unknown key in 'data'\nhint: did you mean 'labels'?"},
-        {"data: {train: a.csv, labels: [y], features: [{name: u, vocab_size: 9}]}\nmodel: lr\n", "unknown key in 'features'\nhint: did you mean 'identity'?"},
-        {"data: {train: a.csv, labels: [{name: y, loss: bce}], features: [{name: u, hash: 9}]}\nmodel: lr\n", "there is no 'bce'\nhint: did you mean 'sigmoid_cross_entropy'?"},
-        {"data: {train: a.csv, labels: [y], features: [{name: u, default: 9}]}\nmodel: lr\n", "unknown key in 'features'\nhint: did you mean 'default_value'?"},
-        {"data: {train: a.csv, labels: [y], features: [{name: u, categorical: true}]}\nmodel: lr\n", "unknown key in 'features'\nhint: the keys here are name"},
-        {"data: {train: a.csv, labels: [y], features: [u]}\nmodel: lr\n", "key 'features': must be a mapping, not 'u'"},
+        {DATA "model: {kind: dnn, embedding_dim: 8}\n",
+         "unknown key in 'model'\nhint: the key is 'embedding.dim'"},
+        {DATA "model: {kind: dnn, learning_rate: 8}\n",
+         "unknown key in 'model'\nhint: the key is 'train.optimizer.learning_rate'"},
+        {DATA "model: dnn\nembedding: {embedding_dim: 8}\n",
+         "unknown key in 'embedding'\nhint: did you mean 'dim'?"},
+        {DATA "model: dnn\nembedding: {num_embeddings: 8}\n",
+         "unknown key in 'embedding'\nhint: the key is 'embedding.tables[].rows'"},
+        {DATA "model: dnn\nembedding: {tables: [{name: u, num_embeddings: 8}]}\n",
+         "unknown key in 'tables'\nhint: did you mean 'rows'?"},
+        {DATA "model: dnn\ntrain: {batchSize: 8}\n",
+         "unknown key in 'train'\nhint: did you mean 'batch_size'?"},
+        {DATA "model: dnn\ntrain: {patience: 8}\n",
+         "unknown key in 'train'\nhint: the key is 'train.early_stopping.patience'"},
+        {DATA "model: dnn\ntrain: {optimizer: {kind: sgd, momentun: 0.9}}\n",
+         "unknown key in 'optimizer'\nhint: the keys here are kind, learning_rate, weight_decay"},
+        {DATA "model: dnn\ntrain: {optimizer: {momentun: 0.9}}\n",
+         "unknown key in 'optimizer'\nhint: the keys here are kind, learning_rate, epsilon, beta1"},
+        {DATA "model: dnn\ntrain: {optimizer: {type: sgd}}\n",
+         "unknown key in 'optimizer'\nhint: did you mean 'kind'?"},
+        {DATA "model: {kind: dnn, experst: 3}\n",
+         "unknown key in 'model'\nhint: the keys here are kind, deep"},
+        {"data: {train: a.csv, validation: b.csv, labels: [y], features: [{name: u, hash: 9}]}\nmodel: lr\n",
+         "unknown key in 'data'\nhint: did you mean 'valid'?"},
+        {"data: {train: a.csv, target: y, features: [{name: u, hash: 9}]}\nmodel: lr\n",
+         "unknown key in 'data'\nhint: did you mean 'labels'?"},
+        {"data: {train: a.csv, labels: [y], features: [{name: u, vocab_size: 9}]}\nmodel: lr\n",
+         "unknown key in 'features'\nhint: did you mean 'identity'?"},
+        {"data: {train: a.csv, labels: [{name: y, loss: bce}], features: [{name: u, hash: 9}]}\nmodel: lr\n",
+         "there is no 'bce'\nhint: did you mean 'sigmoid_cross_entropy'?"},
+        {"data: {train: a.csv, labels: [y], features: [{name: u, default: 9}]}\nmodel: lr\n",
+         "unknown key in 'features'\nhint: did you mean 'default_value'?"},
+        {"data: {train: a.csv, labels: [y], features: [{name: u, categorical: true}]}\nmodel: lr\n",
+         "unknown key in 'features'\nhint: the keys here are name"},
+        {"data: {train: a.csv, labels: [y], features: [u]}\nmodel: lr\n",
+         "key 'features': must be a mapping, not 'u'"},
         {DATA "model: {kind: dnn, layers: [64, 32]}\n", "key 'layers': must be a mapping, not '64'"},
-        {DATA "model: dnn\ntrain: {shuffle: true}\n", "unknown key in 'train'\nhint: the key is 'data.shuffle'"},
-        {DATA "model: dnn\nembedding: {tables: [{name: u, data_type: FP16}]}\n", "unknown key in 'tables'\nhint: did you mean 'dtype'?"},
+        {DATA "model: dnn\ntrain: {shuffle: true}\n",
+         "unknown key in 'train'\nhint: the key is 'data.shuffle'"},
+        {DATA "model: dnn\nembedding: {tables: [{name: u, data_type: FP16}]}\n",
+         "unknown key in 'tables'\nhint: did you mean 'dtype'?"},
         {DATA "model: DeepFM\n", "there is no 'DeepFM'\nhint: did you mean 'deepfm'?"},
         {DATA "model: WideAndDeep\n", "there is no 'WideAndDeep'\nhint: did you mean 'wide_deep'?"},
         {DATA "model: mlp\n", "there is no 'mlp'\nhint: did you mean 'dnn'?"},
-        {DATA "model: {kind: dnn, activation: linear}\n", "there is no activation 'linear'\nhint: did you mean 'none'?"},
+        {DATA "model: {kind: dnn, activation: linear}\n",
+         "there is no activation 'linear'\nhint: did you mean 'none'?"},
     };
     rk_config *config;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -183,7 +214,8 @@ static void test_foreign_words(void **state) {
     for (size_t i = 0; rk_synonym_meaning(i); i++) { /* every key that is named is one */
         snprintf(path, sizeof path, "`%s", rk_synonym_meaning(i));
         const char *found = strchr(path, '.') ? strstr(keys, path) : path;
-        while (found && strchr(path, '.') && !strchr("`.[", found[strlen(path)])) found = strstr(found + 1, path);
+        while (found && strchr(path, '.') && !strchr("`.[", found[strlen(path)]))
+            found = strstr(found + 1, path);
         if (!found) fail_msg("there is no key %s`", path);
     }
     rk_text_free(keys);
@@ -196,14 +228,19 @@ static void test_usual_optimizer(void **state) {
     rk_collection_config plan;
     rk_embedding_source source = {"u", 9, false};
     rk_embedding_wants wants = {.vectors = true};
-    OK(parse(DATA "model: fm\ntrain: {optimizer: {learning_rate: 0.5}}\nembedding: {tables: [{name: u, optimizer: {learning_rate: 0.25}}]}\n", &config));
+    OK(parse(DATA "model: fm\ntrain: {optimizer: {learning_rate: 0.5}}\nembedding: {tables: [{name: u, "
+                  "optimizer: {learning_rate: 0.25}}]}\n",
+             &config));
     assert_true(config->optimizer.kind == RK_OPTIMIZER_ADAM && config->optimizer.learning_rate == 0.5);
-    OK(rk_collection_config_make(&config->embedding, &config->yaml, &source, 1, wants, &config->optimizer, &plan));
+    OK(rk_collection_config_make(&config->embedding, &config->yaml, &source, 1, wants, &config->optimizer,
+                                 &plan));
     assert_true(plan.optimizers[0].kind == RK_OPTIMIZER_ADAM && plan.optimizers[0].learning_rate == 0.25);
     rk_collection_config_release(&plan);
     rk_config_free(config);
-    OK(parse(DATA "model: fm\nembedding: {optimizer: ftrl, tables: [{name: u, optimizer: {l1: 0.25}}]}\n", &config));
-    OK(rk_collection_config_make(&config->embedding, &config->yaml, &source, 1, wants, &config->optimizer, &plan));
+    OK(parse(DATA "model: fm\nembedding: {optimizer: ftrl, tables: [{name: u, optimizer: {l1: 0.25}}]}\n",
+             &config));
+    OK(rk_collection_config_make(&config->embedding, &config->yaml, &source, 1, wants, &config->optimizer,
+                                 &plan));
     assert_true(plan.optimizers[0].kind == RK_OPTIMIZER_FTRL && plan.optimizers[0].l1 == 0.25);
     rk_collection_config_release(&plan);
     rk_config_free(config);
@@ -216,16 +253,22 @@ static void test_usual_optimizer(void **state) {
 static void test_short_forms_and_places(void **state) {
     (void)state;
     rk_config *config;
-    OK(parse("data: {train: [a.csv, b.csv], labels: [y], features: [{name: u, hash: 9}]}\nmodel: lr\n", &config));
+    OK(parse("data: {train: [a.csv, b.csv], labels: [y], features: [{name: u, hash: 9}]}\nmodel: lr\n",
+             &config));
     assert_int_equal(config->data.train.n_path, 2);
     assert_string_equal(config->data.train.path[1], "b.csv");
     rk_config_free(config);
-    FAILS(parse("data: {train: a.csv, labels: [{name: y}], features: [{name: u, vocabulary: [v.txt]}]}\nmodel: lr\n", &config), RK_CONFIG,
-          "run.yaml:1: key 'vocabulary': must be a mapping, not a list");
+    FAILS(parse("data: {train: a.csv, labels: [{name: y}], features: [{name: u, vocabulary: "
+                "[v.txt]}]}\nmodel: lr\n",
+                &config),
+          RK_CONFIG, "run.yaml:1: key 'vocabulary': must be a mapping, not a list");
     static const char *const sets[] = {"data.features=[{name: u}]", "train.early_stopping.metric=acu"};
-    static const char *const said[] = {"--set: 'u': a feature needs a kind", "--set: key 'metric': there is no metric 'acu' here"};
+    static const char *const said[] = {"--set: 'u': a feature needs a kind",
+                                       "--set: key 'metric': there is no metric 'acu' here"};
     for (int i = 0; i < 2; i++) {
-        static const char text[] = "data: {train: a.csv, valid: b.csv, labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: lr\n";
+        static const char text[] =
+            "data: {train: a.csv, valid: b.csv, labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: "
+            "lr\n";
         assert_int_equal(rk_config_parse(text, "run.yaml", NULL, &sets[i], 1, &config), RK_CONFIG);
         assert_memory_equal(rk_last_error(), said[i], strlen(said[i]));
     }
@@ -235,36 +278,72 @@ static void test_combinations(void **state) {
     (void)state;
     rk_config *config;
     FAILS(parse(DATA, &config), RK_CONFIG, "run.yaml: the key 'model' is missing");
-    FAILS(parse(DATA "modle: lr\n", &config), RK_CONFIG, "run.yaml:2: key 'modle': unknown key in a run file\nhint: did you mean 'model'?");
+    FAILS(parse(DATA "modle: lr\n", &config), RK_CONFIG,
+          "run.yaml:2: key 'modle': unknown key in a run file\nhint: did you mean 'model'?");
     FAILS(parse(DATA "model: lr\ntrain: {early_stopping: {metric: auc}}\n", &config), RK_CONFIG,
-          "run.yaml:3: key 'early_stopping': needs validation data\nhint: give data.valid a path, or a fraction of train: valid: {fraction: 0.1}");
-    FAILS(parse("data: {train: a.csv, valid: b.csv, labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: lr\ntrain: {early_stopping: {metric: acu}}\n", &config), RK_CONFIG,
-          "run.yaml:3: key 'metric': there is no metric 'acu' here\nhint: did you mean 'auc'?");
-    FAILS(parse("data: {train: a.csv, valid: b.csv, labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: lr\ntrain: {early_stopping: {metric: rmse}}\n", &config), RK_CONFIG,
-          "run.yaml:3: key 'metric': there is no metric 'rmse' here\nhint: it is one of auc, logloss, normalized_entropy, calibration, accuracy");
-#define WATCHED(group) "data: {train: a.csv, valid: b.csv, " group "labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: lr\ntrain: {early_stopping: {metric: gauc}}\n"
-    FAILS(parse(WATCHED(""), &config), RK_CONFIG, "run.yaml:3: key 'metric': there is no metric 'gauc' here\nhint: it needs data.group, the column that it groups by");
+          "run.yaml:3: key 'early_stopping': needs validation data\nhint: give data.valid a path, or a "
+          "fraction of train: valid: {fraction: 0.1}");
+    FAILS(parse("data: {train: a.csv, valid: b.csv, labels: [{name: y}], features: [{name: u, hash: "
+                "9}]}\nmodel: lr\ntrain: {early_stopping: {metric: acu}}\n",
+                &config),
+          RK_CONFIG, "run.yaml:3: key 'metric': there is no metric 'acu' here\nhint: did you mean 'auc'?");
+    FAILS(parse("data: {train: a.csv, valid: b.csv, labels: [{name: y}], features: [{name: u, hash: "
+                "9}]}\nmodel: lr\ntrain: {early_stopping: {metric: rmse}}\n",
+                &config),
+          RK_CONFIG,
+          "run.yaml:3: key 'metric': there is no metric 'rmse' here\nhint: it is one of auc, logloss, "
+          "normalized_entropy, calibration, accuracy");
+#define WATCHED(group)                                                                                   \
+    "data: {train: a.csv, valid: b.csv, " group                                                          \
+    "labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: lr\ntrain: {early_stopping: {metric: " \
+    "gauc}}\n"
+    FAILS(parse(WATCHED(""), &config), RK_CONFIG,
+          "run.yaml:3: key 'metric': there is no metric 'gauc' here\nhint: it needs data.group, the column "
+          "that it groups by");
     OK(parse(WATCHED("group: u, "), &config));
     rk_config_free(config);
-#define TWO "data: {train: a.csv, valid: b.csv, labels: [{name: y}, {name: z, loss: mse}], features: [{name: u, hash: 9}]}\n"
-    OK(parse(TWO "model: mmoe\ntrain: {early_stopping: {metric: mean_auc}, plateau: {metric: z/rmse}}\n", &config));
-    assert_true(config->watched_task == 2 && config->watched_metric == RK_METRIC_auc && config->plateau_task == 1 && config->plateau_metric == RK_METRIC_rmse);
+#define TWO                                                                                               \
+    "data: {train: a.csv, valid: b.csv, labels: [{name: y}, {name: z, loss: mse}], features: [{name: u, " \
+    "hash: 9}]}\n"
+    OK(parse(TWO "model: mmoe\ntrain: {early_stopping: {metric: mean_auc}, plateau: {metric: z/rmse}}\n",
+             &config));
+    assert_true(config->watched_task == 2 && config->watched_metric == RK_METRIC_auc &&
+                config->plateau_task == 1 && config->plateau_metric == RK_METRIC_rmse);
     rk_config_free(config);
-    FAILS(parse(TWO "model: mmoe\ntrain: {early_stopping: {metric: mean_acu}}\n", &config), RK_CONFIG, "run.yaml:3: key 'metric': there is no metric 'mean_acu' here\nhint: did you mean 'mean_auc'?");
-    FAILS(parse("data: {train: a.csv, valid: b.csv, labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: lr\ntrain: {early_stopping: {metric: mean_auc}}\n", &config), RK_CONFIG,
+    FAILS(parse(TWO "model: mmoe\ntrain: {early_stopping: {metric: mean_acu}}\n", &config), RK_CONFIG,
+          "run.yaml:3: key 'metric': there is no metric 'mean_acu' here\nhint: did you mean 'mean_auc'?");
+    FAILS(parse("data: {train: a.csv, valid: b.csv, labels: [{name: y}], features: [{name: u, hash: "
+                "9}]}\nmodel: lr\ntrain: {early_stopping: {metric: mean_auc}}\n",
+                &config),
+          RK_CONFIG,
           "run.yaml:3: key 'metric': there is no metric 'mean_auc' here\nhint: did you mean 'auc'?");
     FAILS(parse(TWO "model: mmoe\ntrain: {plateau: y/calibration}\n", &config), RK_CONFIG,
-          "run.yaml:3: key 'metric': 'calibration' is best at 1, not at an end\nhint: go by logloss, which minds it too");
-    FAILS(parse(TWO "model: mmoe\ntrain:\n  epochs: 2\n  metrics: [y/auc, y/acu]\n", &config), RK_CONFIG, "run.yaml:5: key 'metrics': there is no metric 'y/acu' here\nhint: did you mean 'y/auc'?");
-    FAILS(parse("data: {train: a.csv, valid: b.csv, labels: [{name: click}, {name: buy}], features: [{name: u, hash: 9}]}\nmodel: mmoe\ntrain: {metrics: [clik/auc]}\n", &config), RK_CONFIG,
+          "run.yaml:3: key 'metric': 'calibration' is best at 1, not at an end\nhint: go by logloss, which "
+          "minds it too");
+    FAILS(parse(TWO "model: mmoe\ntrain:\n  epochs: 2\n  metrics: [y/auc, y/acu]\n", &config), RK_CONFIG,
+          "run.yaml:5: key 'metrics': there is no metric 'y/acu' here\nhint: did you mean 'y/auc'?");
+    FAILS(parse("data: {train: a.csv, valid: b.csv, labels: [{name: click}, {name: buy}], features: [{name: "
+                "u, hash: 9}]}\nmodel: mmoe\ntrain: {metrics: [clik/auc]}\n",
+                &config),
+          RK_CONFIG,
           "run.yaml:3: key 'metrics': there is no metric 'clik/auc' here\nhint: did you mean 'click/auc'?");
-    FAILS(parse(TWO "model: mmoe\ntrain: {metrics: [clicks/auc]}\n", &config), RK_CONFIG, "run.yaml:3: key 'metrics': there is no metric 'clicks/auc' here\nhint: no label is called 'clicks'");
-    FAILS(parse(DATA "model: {kind: mmoe, task_experts: 2}\n", &config), RK_CONFIG, "run.yaml:2: key 'task_experts': model 'mmoe' does not use 'task_experts'\nhint: 'task_experts' is for ple");
-    FAILS(parse(DATA "model: {kind: lr, feature_dropout: 0.2}\n", &config), RK_CONFIG, "run.yaml:2: key 'feature_dropout': model 'lr' does not use 'feature_dropout'\n"
-          "hint: 'feature_dropout' is for fm, dnn, wide_deep, deepfm, dlrm, dcn, dcn_v2, xdeepfm, autoint, final_mlp, masknet, din, shared_bottom, mmoe, ple");
-    FAILS(parse(DATA "model: {kind: dnn, towers: [2]}\n", &config), RK_CONFIG, "run.yaml:2: key 'towers': model 'dnn' does not use 'towers'\nhint: 'towers' is for shared_bottom, mmoe, ple");
-    FAILS(parse(DATA "model: lr\ntrain: {staleness: 65}\n", &config), RK_CONFIG, "run.yaml:3: key 'staleness': must be between 0 and 64, not '65'");
-    FAILS(parse("data: {labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: lr\n", &config), RK_CONFIG, "run.yaml:1: key 'data': needs 'train'");
+    FAILS(
+        parse(TWO "model: mmoe\ntrain: {metrics: [clicks/auc]}\n", &config), RK_CONFIG,
+        "run.yaml:3: key 'metrics': there is no metric 'clicks/auc' here\nhint: no label is called 'clicks'");
+    FAILS(parse(DATA "model: {kind: mmoe, task_experts: 2}\n", &config), RK_CONFIG,
+          "run.yaml:2: key 'task_experts': model 'mmoe' does not use 'task_experts'\nhint: 'task_experts' is "
+          "for ple");
+    FAILS(parse(DATA "model: {kind: lr, feature_dropout: 0.2}\n", &config), RK_CONFIG,
+          "run.yaml:2: key 'feature_dropout': model 'lr' does not use 'feature_dropout'\n"
+          "hint: 'feature_dropout' is for fm, dnn, wide_deep, deepfm, dlrm, dcn, dcn_v2, xdeepfm, autoint, "
+          "final_mlp, masknet, din, shared_bottom, mmoe, ple");
+    FAILS(parse(DATA "model: {kind: dnn, towers: [2]}\n", &config), RK_CONFIG,
+          "run.yaml:2: key 'towers': model 'dnn' does not use 'towers'\nhint: 'towers' is for shared_bottom, "
+          "mmoe, ple");
+    FAILS(parse(DATA "model: lr\ntrain: {staleness: 65}\n", &config), RK_CONFIG,
+          "run.yaml:3: key 'staleness': must be between 0 and 64, not '65'");
+    FAILS(parse("data: {labels: [{name: y}], features: [{name: u, hash: 9}]}\nmodel: lr\n", &config),
+          RK_CONFIG, "run.yaml:1: key 'data': needs 'train'");
     OK(parse(DATA "model: lr\n", &config));
     assert_string_equal(rk_config_output(config), "runs/run");
     rk_config_free(config);
@@ -276,7 +355,8 @@ static void test_cluster(void **state) {
     rk_roles roles;
     OK(parse(DATA "model: lr\n", &config));
     const rk_cluster_section *c = &config->cluster;
-    assert_true(c->line == 0 && c->embedding_ranks == 0 && c->virtual_shards == 0 && c->timeout_s == 300 && c->wire == RK_F32 && c->replicate_below == 10000);
+    assert_true(c->line == 0 && c->embedding_ranks == 0 && c->virtual_shards == 0 && c->timeout_s == 300 &&
+                c->wire == RK_F32 && c->replicate_below == 10000);
     assert_true(!c->asynchronous && !c->plan && c->n_tables == 0);
     OK(rk_cluster_roles(c, &config->yaml, 4, &roles));
     assert_true(roles.n_trainers == 4 && roles.n_owners == 0);
@@ -285,27 +365,37 @@ static void test_cluster(void **state) {
     OK(rk_cluster_roles(&config->cluster, &config->yaml, 4, &roles));
     assert_true(roles.n_trainers == 1 && roles.n_owners == 3);
     FAILS(rk_cluster_roles(&config->cluster, &config->yaml, 3, &roles), RK_CONFIG,
-          "run.yaml:3: key 'embedding_ranks': no rank is left to train\nhint: there are 3 ranks: start more, or let fewer than 3 only hold rows");
+          "run.yaml:3: key 'embedding_ranks': no rank is left to train\nhint: there are 3 ranks: start more, "
+          "or let fewer than 3 only hold rows");
     rk_config_free(config);
     OK(parse(DATA "model: lr\ncluster: {embedding_ranks: 1, reader_ranks: 2}\n", &config));
     OK(rk_cluster_roles(&config->cluster, &config->yaml, 6, &roles));
     assert_true(roles.n_trainers == 3 && roles.n_owners == 1);
     FAILS(rk_cluster_roles(&config->cluster, &config->yaml, 3, &roles), RK_CONFIG,
-          "run.yaml:3: key 'embedding_ranks': no rank is left to train\nhint: there are 3 ranks, of which 2 only read: start more, or let fewer than 1 only hold rows");
+          "run.yaml:3: key 'embedding_ranks': no rank is left to train\nhint: there are 3 ranks, of which 2 "
+          "only read: start more, or let fewer than 1 only hold rows");
     FAILS(rk_cluster_roles(&config->cluster, &config->yaml, 2, &roles), RK_CONFIG,
-          "run.yaml:3: key 'reader_ranks': no rank is left to train\nhint: there are 2 ranks: start more, or let fewer than 2 only read");
+          "run.yaml:3: key 'reader_ranks': no rank is left to train\nhint: there are 2 ranks: start more, or "
+          "let fewer than 2 only read");
     rk_config_free(config);
-    OK(parse(DATA "model: lr\ntrain: {batch_size: 6}\ncluster: {wire: f16, replicate_below: 5, tables: [{name: u, sharding: row_wise, ranks: [1, 0]}]}\n", &config));
+    OK(parse(DATA "model: lr\ntrain: {batch_size: 6}\ncluster: {wire: f16, replicate_below: 5, tables: "
+                  "[{name: u, sharding: row_wise, ranks: [1, 0]}]}\n",
+             &config));
     rk_planner_request request;
     OK(rk_config_planner_request(config, 2, &request));
-    assert_true(request.roles.n_trainers == 2 && request.wire == RK_F16 && request.replicate_below == 5 && request.batch_size == 6 && request.n_constraints == 1);
+    assert_true(request.roles.n_trainers == 2 && request.wire == RK_F16 && request.replicate_below == 5 &&
+                request.batch_size == 6 && request.n_constraints == 1);
     assert_string_equal(request.constraints[0].path, "run.yaml");
-    assert_true(request.constraints[0].line == 4 && request.constraints[0].sharding == RK_SHARD_ROW_WISE && request.constraints[0].n_ranks == 2 && request.constraints[0].ranks[0] == 1);
+    assert_true(request.constraints[0].line == 4 && request.constraints[0].sharding == RK_SHARD_ROW_WISE &&
+                request.constraints[0].n_ranks == 2 && request.constraints[0].ranks[0] == 1);
     rk_config_free(config);
-    FAILS(parse(DATA "model: lr\ncluster: {wire: f64}\n", &config), RK_CONFIG, "run.yaml:3: key 'wire': there is no 'f64'\nhint: it is one of f32, bf16, f16");
-    FAILS(parse(DATA "model: lr\ncluster: {tables: [{name: u, ranks: [1, 2, 1]}]}\n", &config), RK_CONFIG, "run.yaml:3: key 'ranks': a rank is named twice");
+    FAILS(parse(DATA "model: lr\ncluster: {wire: f64}\n", &config), RK_CONFIG,
+          "run.yaml:3: key 'wire': there is no 'f64'\nhint: it is one of f32, bf16, f16");
+    FAILS(parse(DATA "model: lr\ncluster: {tables: [{name: u, ranks: [1, 2, 1]}]}\n", &config), RK_CONFIG,
+          "run.yaml:3: key 'ranks': a rank is named twice");
     FAILS(parse(DATA "model: lr\ncluster: {plan: p.yaml, tables: [{name: u}]}\n", &config), RK_CONFIG,
-          "run.yaml:3: key 'plan': a plan places every table, and 'tables' places some by hand\nhint: leave one of them out, or make the plan of a run file with 'tables'");
+          "run.yaml:3: key 'plan': a plan places every table, and 'tables' places some by hand\nhint: leave "
+          "one of them out, or make the plan of a run file with 'tables'");
     assert_int_equal(rk_alloc_live(), 0);
 }
 
@@ -314,48 +404,67 @@ static void test_device(void **state) {
     static const struct {
         const char *text;
         uint64_t bytes;
-    } sizes[] = {{"1500000", 1500000}, {"1.5MB", 1500000}, {"40 GiB", 40ull << 30}, {"40GB", 40000000000}, {"1e3KB", 1000000}, {"0.5TiB", 1ull << 39}};
+    } sizes[] = {{"1500000", 1500000},  {"1.5MB", 1500000}, {"40 GiB", 40ull << 30},
+                 {"40GB", 40000000000}, {"1e3KB", 1000000}, {"0.5TiB", 1ull << 39}};
     rk_config *config;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         char text[256];
-        snprintf(text, sizeof text, DATA "model: lr\ndevice: cuda\ncuda: {memory: %s, tf32: true, number: 2}\n", sizes[i].text);
+        snprintf(text, sizeof text,
+                 DATA "model: lr\ndevice: cuda\ncuda: {memory: %s, tf32: true, number: 2}\n", sizes[i].text);
         OK(parse(text, &config));
         assert_int_equal(config->model_device.memory_bytes, sizes[i].bytes);
-        assert_true(config->device.kind == RK_DEVICE_CUDA && config->model_device.tf32 && config->model_device.number == 2);
+        assert_true(config->device.kind == RK_DEVICE_CUDA && config->model_device.tf32 &&
+                    config->model_device.number == 2);
         rk_config_free(config);
     }
     OK(parse(DATA "model: lr\n", &config));
     assert_true(config->device.kind == RK_DEVICE_CPU && config->model_device.memory_bytes == 0);
     rk_config_free(config);
-    FAILS(parse(DATA "model: lr\ndevice: gpu\n", &config), RK_CONFIG, "run.yaml:3: key 'device': there is no 'gpu'\nhint: did you mean 'cuda'?");
-    for (const char *const *bad = (const char *const[]){"0", "-1GB", "GB", "40 Gb", "1e30TB", NULL}; *bad; bad++) {
+    FAILS(parse(DATA "model: lr\ndevice: gpu\n", &config), RK_CONFIG,
+          "run.yaml:3: key 'device': there is no 'gpu'\nhint: did you mean 'cuda'?");
+    for (const char *const *bad = (const char *const[]){"0", "-1GB", "GB", "40 Gb", "1e30TB", NULL}; *bad;
+         bad++) {
         char text[256], message[256];
         snprintf(text, sizeof text, DATA "model: lr\ncuda: {memory: %s}\n", *bad);
-        snprintf(message, sizeof message, "run.yaml:3: key 'memory': must be a number of bytes, not '%s'\nhint: such as 40GB, 512MB or 1.5TB", *bad);
+        snprintf(message, sizeof message,
+                 "run.yaml:3: key 'memory': must be a number of bytes, not '%s'\nhint: such as 40GB, 512MB "
+                 "or 1.5TB",
+                 *bad);
         FAILS(parse(text, &config), RK_CONFIG, message);
     }
     FAILS(parse(DATA "model: lr\ntrain: {staleness: 1}\ndevice: cuda\n", &config), RK_CONFIG,
-          "run.yaml:3: key 'staleness': with 'device: cuda' no step sees old rows\nhint: leave out 'staleness'; the next batch's ids are made ready beside a step anyway");
+          "run.yaml:3: key 'staleness': with 'device: cuda' no step sees old rows\nhint: leave out "
+          "'staleness'; the next batch's ids are made ready beside a step anyway");
     FAILS(parse(DATA "model: lr\ncluster: {virtual_shards: 2}\ndevice: cuda\n", &config), RK_CONFIG,
-          "run.yaml:3: key 'virtual_shards': with 'device: cuda' a batch is not cut into shards\nhint: leave out 'virtual_shards', or 'device: cuda'");
+          "run.yaml:3: key 'virtual_shards': with 'device: cuda' a batch is not cut into shards\nhint: leave "
+          "out 'virtual_shards', or 'device: cuda'");
     assert_int_equal(rk_alloc_live(), 0);
 }
 
 static void test_policy(void **state) {
     (void)state;
     rk_early_stopping p;
-    rk_early_stopping_rules rules = {.larger_is_better = true, .plateau_larger = false, .stops = true, .drops = true, .patience = 2, .plateau_patience = 0, .factor = 0.1, .min_factor = 0.05};
+    rk_early_stopping_rules rules = {.larger_is_better = true,
+                                     .plateau_larger = false,
+                                     .stops = true,
+                                     .drops = true,
+                                     .patience = 2,
+                                     .plateau_patience = 0,
+                                     .factor = 0.1,
+                                     .min_factor = 0.05};
     rk_early_stopping_init(&p);
     rk_verdict v = rk_early_stopping_judge(&p, &rules, 10, 0.7, 0.5);
     assert_true(v.best && !v.dropped && !v.stop);
     v = rk_early_stopping_judge(&p, &rules, 20, 0.7, 0.6);
     assert_true(!v.best && v.dropped && !v.stop && p.learning_rate_factor == 0.1);
-    v = rk_early_stopping_judge(&p, &rules, 30, __builtin_nan(""), __builtin_nan("")); /* not defined: neither better nor worse */
+    v = rk_early_stopping_judge(&p, &rules, 30, __builtin_nan(""),
+                                __builtin_nan("")); /* not defined: neither better nor worse */
     assert_true(!v.best && !v.dropped && !v.stop && p.bad == 1 && p.plateau_bad == 0);
     v = rk_early_stopping_judge(&p, &rules, 40, 0.6, 0.7);
     assert_true(!v.best && !v.dropped && v.stop && p.best_step == 10 && p.last_step == 40);
     rk_early_stopping_init(&p); /* undefined from the first one on */
-    for (int i = 1; i < 9; i++) assert_false(rk_early_stopping_judge(&p, &rules, i, __builtin_nan(""), 0.5).stop);
+    for (int i = 1; i < 9; i++)
+        assert_false(rk_early_stopping_judge(&p, &rules, i, __builtin_nan(""), 0.5).stop);
 }
 
 /* Stops at the patience-th evaluation in a row that is not better. */
@@ -375,12 +484,14 @@ static void test_patience(void **state) {
     }
 }
 
-/* Better by no more than min_delta counts against patience, and is the best nevertheless: also of many small steps, which together are more. */
+/* Better by no more than min_delta counts against patience, and is the best nevertheless: also of many small
+ * steps, which together are more. */
 static void test_min_delta(void **state) {
     (void)state;
     static const double values[] = {0.5, 0.504, 0.508, 0.512, 0.515, 0.519};
     rk_early_stopping p;
-    rk_early_stopping_rules rules = {.larger_is_better = true, .stops = true, .patience = 3, .min_delta = 0.01};
+    rk_early_stopping_rules rules = {
+        .larger_is_better = true, .stops = true, .patience = 3, .min_delta = 0.01};
     rk_early_stopping_init(&p);
     for (int i = 0; i < 6; i++) {
         rk_verdict v = rk_early_stopping_judge(&p, &rules, i + 1, values[i], 0);
@@ -397,7 +508,8 @@ int main(void) {
         cmocka_unit_test(test_a_typo_in_every_key),
         cmocka_unit_test(test_foreign_words),
         cmocka_unit_test(test_usual_optimizer),
-        cmocka_unit_test(test_short_forms_and_places), cmocka_unit_test(test_combinations),
+        cmocka_unit_test(test_short_forms_and_places),
+        cmocka_unit_test(test_combinations),
         cmocka_unit_test(test_cluster),
         cmocka_unit_test(test_device),
         cmocka_unit_test(test_policy),

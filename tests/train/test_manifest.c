@@ -1,4 +1,5 @@
-/* Manifests whose checksum is right and whose content cannot be; logs that became shorter than their checkpoint says. */
+/* Manifests whose checksum is right and whose content cannot be; logs that became shorter than their
+ * checkpoint says. */
 #include "testing.h"
 
 #include <inttypes.h>
@@ -13,8 +14,11 @@
 static char directory[] = "/tmp/reckon-manifest-XXXXXX";
 
 static const char whole[] =
-    "{\"format\":\"reckon checkpoint\",\"version\":1,\"progress\":{\"step\":60,\"epoch\":1,\"row\":0,\"best\":0.7,\"plateau_best\":null,\"best_step\":20,\"bad\":2,"
-    "\"plateau_bad\":0,\"learning_rate_factor\":1,\"n_evaluations\":3,\"loss_sum\":0.5,\"loss_steps\":1,\"log_bytes\":100,\"events_bytes\":0,\"keep_best\":true,"
+    "{\"format\":\"reckon "
+    "checkpoint\",\"version\":1,\"progress\":{\"step\":60,\"epoch\":1,\"row\":0,\"best\":0.7,\"plateau_"
+    "best\":null,\"best_step\":20,\"bad\":2,"
+    "\"plateau_bad\":0,\"learning_rate_factor\":1,\"n_evaluations\":3,\"loss_sum\":0.5,\"loss_steps\":1,"
+    "\"log_bytes\":100,\"events_bytes\":0,\"keep_best\":true,"
     "\"finished\":false},\"files\":[{\"name\":\"run.yaml\",\"bytes\":3,\"crc32c\":5}]}";
 
 static rk_status read_manifest(const char *text) {
@@ -45,20 +49,26 @@ static rk_status read_with(const char *key, const char *value) {
 
 static void test_content_that_cannot_be(void **state) {
     (void)state;
-    static const char *const counts[] = {"step", "epoch", "row", "best_step", "bad", "plateau_bad", "n_evaluations", "loss_steps", "log_bytes", "events_bytes", "bytes", "crc32c"};
-    static const char *const no_counts[] = {"-1", "-9223372036854775808", "1.5", "\"x\"", "null", "true", "[]", "1e12"};
+    static const char *const counts[] = {"step",      "epoch",        "row",           "best_step",
+                                         "bad",       "plateau_bad",  "n_evaluations", "loss_steps",
+                                         "log_bytes", "events_bytes", "bytes",         "crc32c"};
+    static const char *const no_counts[] = {
+        "-1", "-9223372036854775808", "1.5", "\"x\"", "null", "true", "[]", "1e12"};
     static const char *const numbers[] = {"learning_rate_factor", "loss_sum"};
     static const char *const no_numbers[] = {"\"x\"", "null", "false", "{}"};
     char message[200];
     OK(read_manifest(whole));
     for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
         for (size_t v = 0; v <= sizeof no_counts / sizeof *no_counts; v++) {
-            snprintf(message, sizeof message, "'%s/manifest.json': what it says of '%s' cannot be", directory, counts[k]);
+            snprintf(message, sizeof message, "'%s/manifest.json': what it says of '%s' cannot be", directory,
+                     counts[k]);
             FAILS(read_with(counts[k], v ? no_counts[v - 1] : NULL), RK_BAD_DATA, message);
         }
-    for (size_t k = 0; k < 10; k++) assert_int_equal(read_with(counts[k], "9223372036854775807"), RK_BAD_DATA);
+    for (size_t k = 0; k < 10; k++)
+        assert_int_equal(read_with(counts[k], "9223372036854775807"), RK_BAD_DATA);
     for (size_t k = 0; k < 2; k++)
-        for (size_t v = 0; v <= sizeof no_numbers / sizeof *no_numbers; v++) assert_int_equal(read_with(numbers[k], v ? no_numbers[v - 1] : NULL), RK_BAD_DATA);
+        for (size_t v = 0; v <= sizeof no_numbers / sizeof *no_numbers; v++)
+            assert_int_equal(read_with(numbers[k], v ? no_numbers[v - 1] : NULL), RK_BAD_DATA);
     assert_int_equal(read_with("learning_rate_factor", "1.5"), RK_BAD_DATA);
     assert_int_equal(read_with("learning_rate_factor", "-0.5"), RK_BAD_DATA);
     assert_int_equal(read_with("best", "\"x\""), RK_BAD_DATA);
@@ -106,7 +116,15 @@ static void test_shortened_lines(void **state) {
     static const char lines[] = "{\"a\":1}\n{\"b\":2}\n{\"c\":3}\n";
     static const struct {
         int64_t had, keep, left;
-    } cases[] = {{24, 16, 16}, {24, 24, 24}, {16, 24, 16}, {20, 24, 16}, {3, 24, 0}, {0, 24, 0}, {24, 1000000000000, 24}, {24, 18, 16}, {24, 0, 0}};
+    } cases[] = {{24, 16, 16},
+                 {24, 24, 24},
+                 {16, 24, 16},
+                 {20, 24, 16},
+                 {3, 24, 0},
+                 {0, 24, 0},
+                 {24, 1000000000000, 24},
+                 {24, 18, 16},
+                 {24, 0, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         OK(rk_file_write(path_of("metrics.jsonl"), lines, (size_t)cases[i].had));
         open_log(cases[i].keep, -1);
@@ -154,6 +172,8 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_content_that_cannot_be), cmocka_unit_test(test_shortened_lines), cmocka_unit_test(test_shortened_events)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_content_that_cannot_be),
+                                       cmocka_unit_test(test_shortened_lines),
+                                       cmocka_unit_test(test_shortened_events)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,4 +1,5 @@
-/* Thousands of features by patterns: configuration, tables, training steps, and that the cost does not grow with their square. */
+/* Thousands of features by patterns: configuration, tables, training steps, and that the cost does not grow
+ * with their square. */
 #include "testing.h"
 
 #include <time.h>
@@ -26,21 +27,23 @@ static void write_data(const char *path, int n_categorical, int n_numeric) {
     fclose(file);
 }
 
-static const char text[] = "data:\n"
-                           "  train: many.csv\n"
-                           "  shuffle: false\n"
-                           "  features:\n"
-                           "    - {match: 'num_*', dense: true, log1p: true}\n"
-                           "    - {name: cat_3, identity: 50}\n"
-                           "    - {match: '*_*', hash: 100}\n"
-                           "  labels: [{name: click}]\n"
-                           "  sample_weight: weight\n"
-                           "embedding:\n"
-                           "  dim: 4\n"
-                           "  features: [{match: 'cat_1?', table: shared}, {name: cat_11, table: cat_50}, {match: 'cat_2?', combiner: sum}]\n"
-                           "  tables: [{name: shared}, {match: 'cat_4*', dim: 8}, {name: cat_41, dim: 2}]\n"
-                           "model: {kind: dnn, deep: [16]}\n"
-                           "train: {batch_size: 32}\n";
+static const char text[] =
+    "data:\n"
+    "  train: many.csv\n"
+    "  shuffle: false\n"
+    "  features:\n"
+    "    - {match: 'num_*', dense: true, log1p: true}\n"
+    "    - {name: cat_3, identity: 50}\n"
+    "    - {match: '*_*', hash: 100}\n"
+    "  labels: [{name: click}]\n"
+    "  sample_weight: weight\n"
+    "embedding:\n"
+    "  dim: 4\n"
+    "  features: [{match: 'cat_1?', table: shared}, {name: cat_11, table: cat_50}, {match: 'cat_2?', "
+    "combiner: sum}]\n"
+    "  tables: [{name: shared}, {match: 'cat_4*', dim: 8}, {name: cat_41, dim: 2}]\n"
+    "model: {kind: dnn, deep: [16]}\n"
+    "train: {batch_size: 32}\n";
 
 typedef struct built {
     rk_config *config;
@@ -74,7 +77,8 @@ static int32_t dim_of(const built *b, const char *table) {
     return 0;
 }
 
-/* Explicit entries before patterns, patterns in the file's order, features in the columns'; the written configuration means the same. */
+/* Explicit entries before patterns, patterns in the file's order, features in the columns'; the written
+ * configuration means the same. */
 static void test_patterns(void **state) {
     (void)state;
     built b, again;
@@ -83,7 +87,9 @@ static void test_patterns(void **state) {
     build(strstr(text, "data:"), &b);
     const rk_data_section *data = &b.config->data;
     assert_int_equal(data->n_features, 65);
-    for (int f = 0; f < 5; f++) assert_true(data->features[f].dense && data->features[f].log1p && data->features[f].name[4] == '0' + f);
+    for (int f = 0; f < 5; f++)
+        assert_true(data->features[f].dense && data->features[f].log1p &&
+                    data->features[f].name[4] == '0' + f);
     assert_string_equal(data->features[5].name, "cat_3");
     assert_int_equal(data->features[5].identity, 50);
     assert_string_equal(data->features[6].name, "cat_0");
@@ -114,24 +120,36 @@ static void test_refusals(void **state) {
     static const struct {
         const char *features, *embedding, *message;
     } cases[] = {
-        {"{match: 'cat-0', hash: 10}", "", "run.yaml:1: key 'match': no column is like 'cat-0'\nhint: the nearest column is 'cat_0'"},
-        {"{match: 'nothing*', hash: 10}", "", "run.yaml:1: key 'match': no column is like 'nothing*'\nhint: the first of 10 columns is 'click'"},
+        {"{match: 'cat-0', hash: 10}", "",
+         "run.yaml:1: key 'match': no column is like 'cat-0'\nhint: the nearest column is 'cat_0'"},
+        {"{match: 'nothing*', hash: 10}", "",
+         "run.yaml:1: key 'match': no column is like 'nothing*'\nhint: the first of 10 columns is 'click'"},
         {"{match: 'cat_*', name: x, hash: 10}", "",
-         "run.yaml:1: 'x': a feature has a 'name' or a 'match', not both\nhint: a feature of a pattern has its column's name"},
-        {"{hash: 10}", "", "run.yaml:1: 'features': a feature needs a 'name', or 'match' for a pattern of columns"},
-        {"{match: 'cat_*', column: x, hash: 10}", "", "run.yaml:1: 'cat_*': column and cross belong to features with a name"},
+         "run.yaml:1: 'x': a feature has a 'name' or a 'match', not both\nhint: a feature of a pattern has "
+         "its column's name"},
+        {"{hash: 10}", "",
+         "run.yaml:1: 'features': a feature needs a 'name', or 'match' for a pattern of columns"},
+        {"{match: 'cat_*', column: x, hash: 10}", "",
+         "run.yaml:1: 'cat_*': column and cross belong to features with a name"},
         {"{match: 'cat_*'}", "",
-         "run.yaml:1: 'cat_*': a feature needs a kind\nhint: give one of hash, identity, vocabulary, bucketize, quantiles, cross (with hash), dense"},
+         "run.yaml:1: 'cat_*': a feature needs a kind\nhint: give one of hash, identity, vocabulary, "
+         "bucketize, quantiles, cross (with hash), dense"},
         {"{match: 'cat_*', hash: 10}, {name: x, cross: [cat_1, cat_9], hash: 10}", "",
          "run.yaml:1: 'x': there is no feature 'cat_9' to cross\nhint: did you mean 'cat_0'?"},
-        {"{match: 'cat_*', hash: 10}", "features: [{match: 'dog_*', combiner: sum}]", "run.yaml:2: key 'match': no categorical feature is like 'dog_*'"},
-        {"{match: 'cat_*', hash: 10}", "features: [{combiner: sum}]", "run.yaml:2: key 'name': an entry needs a 'name', or 'match' for a pattern of names"},
-        {"{match: 'cat_*', hash: 10}", "tables: [{match: 'cat_9*', dim: 3}]", "run.yaml:2: key 'match': no feature uses a table like 'cat_9*'\nhint: did you mean 'cat_0'?"},
-        {"{match: 'cat_*', hash: 10}", "tables: [{match: 'cat_*', name: cat_1}]", "run.yaml:2: key 'match': an entry has a 'name' or a 'match', not both"},
+        {"{match: 'cat_*', hash: 10}", "features: [{match: 'dog_*', combiner: sum}]",
+         "run.yaml:2: key 'match': no categorical feature is like 'dog_*'"},
+        {"{match: 'cat_*', hash: 10}", "features: [{combiner: sum}]",
+         "run.yaml:2: key 'name': an entry needs a 'name', or 'match' for a pattern of names"},
+        {"{match: 'cat_*', hash: 10}", "tables: [{match: 'cat_9*', dim: 3}]",
+         "run.yaml:2: key 'match': no feature uses a table like 'cat_9*'\nhint: did you mean 'cat_0'?"},
+        {"{match: 'cat_*', hash: 10}", "tables: [{match: 'cat_*', name: cat_1}]",
+         "run.yaml:2: key 'match': an entry has a 'name' or a 'match', not both"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char run[1024];
-        snprintf(run, sizeof run, "data: {train: many.csv, features: [%s], labels: [{name: click}], sample_weight: weight}\nembedding: {dim: 2, %s}\nmodel: dnn\n",
+        snprintf(run, sizeof run,
+                 "data: {train: many.csv, features: [%s], labels: [{name: click}], sample_weight: "
+                 "weight}\nembedding: {dim: 2, %s}\nmodel: dnn\n",
                  cases[i].features, cases[i].embedding);
         built b = {0};
         rk_status status = rk_config_parse(run, "run.yaml", NULL, NULL, 0, &b.config);
@@ -147,7 +165,8 @@ static char warnings[2000];
 
 static void keep_warning(void *user, rk_log_level level, const char *message) {
     (void)user;
-    if (level == RK_LOG_WARNING) snprintf(warnings + strlen(warnings), sizeof warnings - strlen(warnings), "%s;", message);
+    if (level == RK_LOG_WARNING)
+        snprintf(warnings + strlen(warnings), sizeof warnings - strlen(warnings), "%s;", message);
 }
 
 /* What a pattern leaves out is said, but for a column with an entry of its own. */
@@ -159,9 +178,11 @@ static void test_left_out(void **state) {
         {"{match: 'cat_*', hash: 10}, {name: cat_1, hash: 5}, {name: x, column: num_1, dense: true}", ""},
         {"{match: 'cat_*', hash: 10}, {name: cat_1, hash: 5}, {name: x, column: cat_1, hash: 5}", ""},
         {"{match: 'cat_*', hash: 10}, {name: x, column: cat_1, hash: 5}",
-         "match: 'cat_*' leaves out the column 'cat_1', because of the feature 'x'\nhint: an entry of its own, {name: ..., column: cat_1, ...}, makes it a feature;"},
+         "match: 'cat_*' leaves out the column 'cat_1', because of the feature 'x'\nhint: an entry of its "
+         "own, {name: ..., column: cat_1, ...}, makes it a feature;"},
         {"{match: 'cat_*', hash: 10}, {name: cat_1, column: cat_0, hash: 5}, {name: cat_0, hash: 5}",
-         "match: 'cat_*' leaves out the column 'cat_1', because of the feature 'cat_1'\nhint: an entry of its own, {name: ..., column: cat_1, ...}, makes it a feature;"},
+         "match: 'cat_*' leaves out the column 'cat_1', because of the feature 'cat_1'\nhint: an entry of "
+         "its own, {name: ..., column: cat_1, ...}, makes it a feature;"},
     };
     write_data("many.csv", 6, 2);
     rk_log_set(keep_warning, NULL, RK_LOG_WARNING);
@@ -169,7 +190,10 @@ static void test_left_out(void **state) {
         char run[1024];
         rk_config *config;
         warnings[0] = 0;
-        snprintf(run, sizeof run, "data: {train: many.csv, features: [%s], labels: [{name: click}], sample_weight: weight}\nmodel: dnn\n", cases[i].features);
+        snprintf(run, sizeof run,
+                 "data: {train: many.csv, features: [%s], labels: [{name: click}], sample_weight: "
+                 "weight}\nmodel: dnn\n",
+                 cases[i].features);
         OK(rk_config_parse(run, "run.yaml", NULL, NULL, 0, &config));
         OK(rk_config_expand(config));
         rk_config_free(config);
@@ -197,7 +221,9 @@ static void test_many(void **state) {
         double trained = seconds(), bytes = (double)rk_embeddings_bytes(rk_model_embeddings(b.model));
         assert_true(loss > 0 && loss < 10);
         assert_int_equal(b.config->data.n_features, n);
-        print_message("%d features: built in %.3f s of processor time, %d steps in %.3f s, %.1f MB of tables\n", n, made - begin, N_ROWS / 32, trained - made, bytes / 1e6);
+        print_message(
+            "%d features: built in %.3f s of processor time, %d steps in %.3f s, %.1f MB of tables\n", n,
+            made - begin, N_ROWS / 32, trained - made, bytes / 1e6);
         release(&b);
     }
     assert_int_equal(rk_alloc_live(), 0);
@@ -228,6 +254,8 @@ static void test_no_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_patterns), cmocka_unit_test(test_refusals), cmocka_unit_test(test_left_out), cmocka_unit_test(test_many), cmocka_unit_test(test_no_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_patterns), cmocka_unit_test(test_refusals),
+                                       cmocka_unit_test(test_left_out), cmocka_unit_test(test_many),
+                                       cmocka_unit_test(test_no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

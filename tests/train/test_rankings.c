@@ -1,4 +1,5 @@
-/* A two_tower from its run file to its rankings, which are held against scores of single pairs ranked plainly; resumed; served. */
+/* A two_tower from its run file to its rankings, which are held against scores of single pairs ranked
+ * plainly; resumed; served. */
 #include "testing.h"
 
 #include <math.h>
@@ -26,7 +27,8 @@ static const char *const run_text =
     "embedding: {dim: 8, features: [{name: history, table: item}]}\n"
     "model:\n"
     "  kind: two_tower\n"
-    "  retrieval: {user: user, item: item, history: true, similarity: cosine, temperature: 0.2, negatives: 32}\n"
+    "  retrieval: {user: user, item: item, history: true, similarity: cosine, temperature: 0.2, negatives: "
+    "32}\n"
     "train:\n"
     "  batch_size: 32\n"
     "  epochs: 12\n"
@@ -70,7 +72,8 @@ static void score_all(rk_model *model, float scores[USERS][ITEMS]) {
     for (int64_t u = 0; u < USERS; u++)
         for (int64_t i = 0; i < ITEMS; i++) {
             const rk_ids features[2] = {{.ids_per_sample = 1, .ids = &u}, {.ids_per_sample = 1, .ids = &i}};
-            OK(rk_model_predict(model, &(rk_batch){.n = 1, .n_features = 2, .features = features}, &scores[u][i]));
+            OK(rk_model_predict(model, &(rk_batch){.n = 1, .n_features = 2, .features = features},
+                                &scores[u][i]));
         }
 }
 
@@ -170,10 +173,14 @@ static void mistaken(const char *override, const char *message) {
 
 static void test_refusals(void **state) {
     (void)state;
-    refused("train.early_stopping.metric=auc", "run.yaml:17: key 'metric': there is no metric 'auc' of rankings\nhint: it is recall@K, ndcg@K or hit@K");
+    refused("train.early_stopping.metric=auc",
+            "run.yaml:17: key 'metric': there is no metric 'auc' of rankings\nhint: it is recall@K, ndcg@K "
+            "or hit@K");
     refused("model={kind: fm}", "run.yaml:2: key 'data': a model needs one label or more");
-    mistaken("model.retrieval.item=itme", "--set: key 'item': there is no categorical feature 'itme'\nhint: did you mean 'item'?");
-    mistaken("model.retrieval.item=user", "run.yaml:12: key 'user': the user and the item of a two_tower are two features of the data");
+    mistaken("model.retrieval.item=itme",
+             "--set: key 'item': there is no categorical feature 'itme'\nhint: did you mean 'item'?");
+    mistaken("model.retrieval.item=user",
+             "run.yaml:12: key 'user': the user and the item of a two_tower are two features of the data");
     rk_config *config = load("c");
     rk_plan *plan;
     FAILS(rk_plan_make(config, NULL, &plan), RK_UNSUPPORTED, "there are no plans for a two_tower");
@@ -182,7 +189,8 @@ static void test_refusals(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole_runs), cmocka_unit_test(test_loaded), cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole_runs), cmocka_unit_test(test_loaded),
+                                       cmocka_unit_test(test_refusals)};
     if (!mkdtemp(directory)) return 1;
     make_data();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* A run that is killed at any moment and resumed ends with the same bytes as one that was not; damaged checkpoints are passed over. */
+/* A run that is killed at any moment and resumed ends with the same bytes as one that was not; damaged
+ * checkpoints are passed over. */
 #include "testing.h"
 
 #include <fcntl.h>
@@ -18,8 +19,7 @@
 
 static char directory[] = "/tmp/reckon-train-XXXXXX";
 
-static const char *const run_text =
-    CLICKS_AND_MODEL
+static const char *const run_text = CLICKS_AND_MODEL
     "train:\n"
     "  batch_size: 64\n"
     "  epochs: 8\n"
@@ -119,7 +119,10 @@ static void test_killed_and_resumed(void **state) {
 static void test_refused_without_resume(void **state) {
     (void)state;
     char expected[512];
-    snprintf(expected, sizeof expected, "'%s/whole' already holds a run's checkpoints\nhint: go on from them with --resume, begin anew with --overwrite, or choose another train.output", directory);
+    snprintf(expected, sizeof expected,
+             "'%s/whole' already holds a run's checkpoints\nhint: go on from them with --resume, begin anew "
+             "with --overwrite, or choose another train.output",
+             directory);
     FAILS(run("whole", false, NULL), RK_CONFIG, expected);
     OK(run("whole", true, NULL)); /* it had ended: nothing is left to do */
 }
@@ -142,7 +145,8 @@ static void test_other_configuration_is_refused(void **state) {
     assert_int_equal(rk_trainer_create(config, &options, &trainer), RK_CONFIG);
     assert_non_null(strstr(rk_last_error(), "'cluster.wire' was f32 and is bf16 now"));
     rk_config_free(config);
-    const char *more[] = {override, "train.epochs=9", "train.early_stopping.patience=5", "cluster.timeout_s=9", "cluster.tables=[{name: u, sharding: row_wise}]"};
+    const char *more[] = {override, "train.epochs=9", "train.early_stopping.patience=5",
+                          "cluster.timeout_s=9", "cluster.tables=[{name: u, sharding: row_wise}]"};
     OK(rk_config_parse(run_text, "run.yaml", directory, more, 5, &config));
     OK(rk_trainer_create(config, &options, &trainer));
     rk_trainer_free(trainer);
@@ -152,18 +156,22 @@ static void test_other_configuration_is_refused(void **state) {
 /* What was changed is named, as --set names it, and not what stands beside it. */
 static void test_names_what_changed(void **state) {
     (void)state;
-    static const char then[] = "data:\n  features:\n    - {name: u, hash: 9}\n    - {name: v, hash: 9}\n  cache_bytes: 5\nmodel:\n  kind: dnn\n  deep: [16, 8]\n"
-                               "train:\n  batch_size: 64\n  max_gradient_norm: 0\n  epochs: 3\ndevice: cpu\n";
+    static const char then[] =
+        "data:\n  features:\n    - {name: u, hash: 9}\n    - {name: v, hash: 9}\n  cache_bytes: 5\nmodel:\n  "
+        "kind: dnn\n  deep: [16, 8]\n"
+        "train:\n  batch_size: 64\n  max_gradient_norm: 0\n  epochs: 3\ndevice: cpu\n";
     static const struct {
         const char *from, *to, *message;
     } cases[] = {
-        {"  max_gradient_norm: 0\n", "  optimizer: {kind: sgd, learning_rate: 0.1}\n  max_gradient_norm: 0\n", "'train.optimizer' was not given and is {kind: sgd, learning_rate: 0.1} now"},
+        {"  max_gradient_norm: 0\n", "  optimizer: {kind: sgd, learning_rate: 0.1}\n  max_gradient_norm: 0\n",
+         "'train.optimizer' was not given and is {kind: sgd, learning_rate: 0.1} now"},
         {"  max_gradient_norm: 0\n", "", "'train.max_gradient_norm' was 0 and is not given now"},
         {"deep: [16, 8]", "deep: [16]", "'model.deep' was [16, 8] and is [16] now"},
         {"v, hash: 9", "v, hash: 8", "'data.features[1].hash' was 9 and is 8 now"},
         {"    - {name: v, hash: 9}\n", "", "'data.features[1]' was {name: v, hash: 9} and is not given now"},
         {"    - {name: u, hash: 9}\n", "", "'data.features[0].name' was u and is v now"},
-        {"model:\n  kind: dnn\n  deep: [16, 8]\n", "", "'model' was {kind: dnn, deep: [16, 8]} and is not given now"},
+        {"model:\n  kind: dnn\n  deep: [16, 8]\n", "",
+         "'model' was {kind: dnn, deep: [16, 8]} and is not given now"},
         {"epochs: 3\ndevice: cpu", "epochs: 4\n  steps: 3\ndevice: cuda", NULL},
         {"cache_bytes: 5", "cache_bytes: 6", NULL},
         {"  batch_size: 64\n  max_gradient_norm: 0\n", "  max_gradient_norm: 0\n  batch_size: 64\n", NULL},
@@ -171,7 +179,8 @@ static void test_names_what_changed(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char now[1024];
         const char *at = strstr(then, cases[i].from);
-        snprintf(now, sizeof now, "%.*s%s%s", (int)(at - then), then, cases[i].to, at + strlen(cases[i].from));
+        snprintf(now, sizeof now, "%.*s%s%s", (int)(at - then), then, cases[i].to,
+                 at + strlen(cases[i].from));
         rk_status status = rk_resume_check(then, now);
         assert_int_equal(status, cases[i].message ? RK_CONFIG : RK_OK);
         if (cases[i].message) assert_non_null(strstr(rk_last_error(), cases[i].message));
@@ -183,7 +192,10 @@ static void test_older_configuration(void **state) {
     (void)state;
     char command[700], old[256], *from = newest("whole");
     snprintf(old, sizeof old, "%s/old", directory);
-    snprintf(command, sizeof command, "cp -r %s %s && sed -i '/trim:/d; /on_not_finite/d; /cross_rank/d; /hash_seed/d' %s/config.yaml && ! cmp -s %s/config.yaml %s/config.yaml", from, old, old, old, from);
+    snprintf(command, sizeof command,
+             "cp -r %s %s && sed -i '/trim:/d; /on_not_finite/d; /cross_rank/d; /hash_seed/d' %s/config.yaml "
+             "&& ! cmp -s %s/config.yaml %s/config.yaml",
+             from, old, old, old, from);
     assert_int_equal(system(command), 0);
     rk_config *config = load("whole");
     rk_trainer trainer = {.config = config};
@@ -275,8 +287,10 @@ static void test_changed_data(void **state) {
     OK(rk_file_read(path, &text, &n));
     rewrite_data(text, n / 2);
     snprintf(expected, sizeof expected,
-             "the run's data changed: '%s' had %zu bytes, and now has %zu\nhint: restore the data, begin a new run with another train.output, or go on with it as it is by "
-             "--allow-changed-data", path, n, n / 2);
+             "the run's data changed: '%s' had %zu bytes, and now has %zu\nhint: restore the data, begin a "
+             "new run with another train.output, or go on with it as it is by "
+             "--allow-changed-data",
+             path, n, n / 2);
     FAILS(run("whole", true, NULL), RK_CONFIG, expected);
     for (size_t at = 0; at < n; at += n / 7) { /* of a small file every byte counts */
         text[at] ^= 1;
@@ -358,7 +372,8 @@ static void damage(const char *checkpoint, const char *name, bool cut) {
 
 static void test_damage_is_found(void **state) {
     (void)state;
-    static const char *const files[] = {"model-00001.safetensors", "transforms.json", "manifest.json", "config.yaml", "vocabulary/u.txt"};
+    static const char *const files[] = {"model-00001.safetensors", "transforms.json", "manifest.json",
+                                        "config.yaml", "vocabulary/u.txt"};
     char output[256];
     snprintf(output, sizeof output, "%s/whole", directory);
     for (int i = 0; i < 5; i++)
@@ -425,10 +440,18 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed_and_resumed), cmocka_unit_test(test_refused_without_resume), cmocka_unit_test(test_other_configuration_is_refused),
-        cmocka_unit_test(test_names_what_changed), cmocka_unit_test(test_older_configuration),
-        cmocka_unit_test(test_overwrite), cmocka_unit_test(test_changed_data), cmocka_unit_test(test_stop_saves),         cmocka_unit_test(test_damage_is_found),        cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_retention),          cmocka_unit_test(test_stopped_before_the_epoch_ends),
+        cmocka_unit_test(test_killed_and_resumed),
+        cmocka_unit_test(test_refused_without_resume),
+        cmocka_unit_test(test_other_configuration_is_refused),
+        cmocka_unit_test(test_names_what_changed),
+        cmocka_unit_test(test_older_configuration),
+        cmocka_unit_test(test_overwrite),
+        cmocka_unit_test(test_changed_data),
+        cmocka_unit_test(test_stop_saves),
+        cmocka_unit_test(test_damage_is_found),
+        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_retention),
+        cmocka_unit_test(test_stopped_before_the_epoch_ends),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

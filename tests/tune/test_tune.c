@@ -1,4 +1,5 @@
-/* Searches: what their values are, that a trial which fails stops nothing, and that they go on where they were. */
+/* Searches: what their values are, that a trial which fails stops nothing, and that they go on where they
+ * were. */
 #include "testing.h"
 
 #include <math.h>
@@ -20,7 +21,8 @@ static void test_grids(void **state) {
     OK(rk_search_space_add_grid(&space, "b.c=[8, 4],[2],{x: 1, y: 2},'a,b'"));
     OK(rk_search_space_size(&space, &n));
     assert_int_equal(n, 8);
-    static const char *const expected[][2] = {{"1", "[8, 4]"}, {"1", "[2]"}, {"1", "{x: 1, y: 2}"}, {"1", "'a,b'"}, {"2", "[8, 4]"}, {"2", "[2]"}};
+    static const char *const expected[][2] = {{"1", "[8, 4]"}, {"1", "[2]"},    {"1", "{x: 1, y: 2}"},
+                                              {"1", "'a,b'"},  {"2", "[8, 4]"}, {"2", "[2]"}};
     for (int64_t i = 0; i < 6; i++)
         for (size_t k = 0; k < 2; k++) {
             char *value;
@@ -29,7 +31,8 @@ static void test_grids(void **state) {
             rk_free(value);
         }
     FAILS(rk_search_space_add_grid(&space, "a=3"), RK_CONFIG, "the key 'a' is searched twice");
-    FAILS(rk_search_space_add_grid(&space, "d"), RK_CONFIG, "'d' names no values for a key\nhint: write KEY=VALUE,VALUE,...");
+    FAILS(rk_search_space_add_grid(&space, "d"), RK_CONFIG,
+          "'d' names no values for a key\nhint: write KEY=VALUE,VALUE,...");
     FAILS(rk_search_space_add_grid(&space, "d=1,,2"), RK_CONFIG, "'d=1,,2' holds an empty value");
     rk_search_space_release(&space);
 }
@@ -74,16 +77,22 @@ static void test_ranges(void **state) {
         FAILS(rk_search_space_add_range(&one, wrong[i]), RK_CONFIG, expected);
         rk_search_space_release(&one);
     }
-    FAILS(rk_search_space_add_range(&space, "f=0..1:log"), RK_CONFIG, "'f=0..1:log': a logarithmic range begins above 0");
-    FAILS(rk_search_space_add_range(&space, "g=2..1"), RK_CONFIG, "'g=2..1': a range goes from a lower to a higher number");
-    FAILS(rk_search_space_add_range(&space, "h=0.2..0.8:int"), RK_CONFIG, "'h=0.2..0.8:int' holds no whole number");
+    FAILS(rk_search_space_add_range(&space, "f=0..1:log"), RK_CONFIG,
+          "'f=0..1:log': a logarithmic range begins above 0");
+    FAILS(rk_search_space_add_range(&space, "g=2..1"), RK_CONFIG,
+          "'g=2..1': a range goes from a lower to a higher number");
+    FAILS(rk_search_space_add_range(&space, "h=0.2..0.8:int"), RK_CONFIG,
+          "'h=0.2..0.8:int' holds no whole number");
     rk_search_space_release(&space);
 }
 
 static int set_up(void **state) {
     (void)state;
-    static const char run[] = "data:\n  train: a.csv\n  valid: {fraction: 0.3}\n  labels: [{name: y}]\n  features:\n    - {name: u, hash: 50}\n    - {name: x, dense: true}\n"
-                              "embedding: {dim: 4}\nmodel: {kind: dnn, deep: [4]}\ntrain: {batch_size: 64, epochs: 2, optimizer: {kind: sgd, learning_rate: 0.1}}\n";
+    static const char run[] =
+        "data:\n  train: a.csv\n  valid: {fraction: 0.3}\n  labels: [{name: y}]\n  features:\n    - {name: "
+        "u, hash: 50}\n    - {name: x, dense: true}\n"
+        "embedding: {dim: 4}\nmodel: {kind: dnn, deep: [4]}\ntrain: {batch_size: 64, epochs: 2, optimizer: "
+        "{kind: sgd, learning_rate: 0.1}}\n";
     assert_non_null(mkdtemp(directory));
     snprintf(run_path, sizeof run_path, "%s/run.yaml", directory);
     snprintf(output, sizeof output, "%s/out", directory);
@@ -159,7 +168,9 @@ static void test_search(void **state) {
     rk_tune_free(c.tune);
     char expected[300];
     options.resume = false;
-    snprintf(expected, sizeof expected, "'%s' already holds a search\nhint: go on with it by --resume, or choose another --output", output);
+    snprintf(expected, sizeof expected,
+             "'%s' already holds a search\nhint: go on with it by --resume, or choose another --output",
+             output);
     FAILS(rk_tune_create(run_path, &options, &c.tune), RK_CONFIG, expected);
     options.resume = true;
     c.begun = c.ended = c.stop_after = 0;
@@ -169,9 +180,13 @@ static void test_search(void **state) {
     assert_float_equal(c.tune->trials[1].best, best, 0);
     char *text, *csv = read_output("tune.csv"), *svg = read_output("tune.svg");
     OK(rk_tune_to_text(c.tune, &text));
-    const char *second = strstr(text, "trial-002"), *third = strstr(text, "trial-003"), *failed = strstr(text, "trial-001");
-    assert_true(second && third && failed && second < third && third < failed); /* the larger rate learns more in two epochs */
-    assert_memory_equal(csv, "trial,state,train.optimizer.learning_rate,auc,step,seconds,error\ntrial-001,failed,1e38,,,", 89);
+    const char *second = strstr(text, "trial-002"), *third = strstr(text, "trial-003"),
+               *failed = strstr(text, "trial-001");
+    assert_true(second && third && failed && second < third &&
+                third < failed); /* the larger rate learns more in two epochs */
+    assert_memory_equal(
+        csv, "trial,state,train.optimizer.learning_rate,auc,step,seconds,error\ntrial-001,failed,1e38,,,",
+        89);
     assert_non_null(strstr(svg, "best so far"));
     assert_null(strstr(svg, "nan"));
     rk_text_free(text);
@@ -185,10 +200,12 @@ static void test_other_search(void **state) {
     rk_tune *tune;
     char expected[400];
     rk_tune_options options = options_of(true);
-    static const char *const other[] = {"train.optimizer.learning_rate=1e38,0.3"}, *const set[] = {"embedding.dim=8"};
+    static const char *const other[] = {"train.optimizer.learning_rate=1e38,0.3"}, *const set[] = {
+                                                                                       "embedding.dim=8"};
     options.grids = other;
     snprintf(expected, sizeof expected,
-             "'%s/tune.json': trial-002 had other settings than 'train.optimizer.learning_rate=0.3'\nhint: search over the same grids and ranges with the same --seed, or choose "
+             "'%s/tune.json': trial-002 had other settings than 'train.optimizer.learning_rate=0.3'\nhint: "
+             "search over the same grids and ranges with the same --seed, or choose "
              "another --output",
              output);
     FAILS(rk_tune_create(run_path, &options, &tune), RK_CONFIG, expected);
@@ -196,7 +213,9 @@ static void test_other_search(void **state) {
     options.overrides = set;
     options.n_overrides = 1;
     snprintf(expected, sizeof expected,
-             "'%s/tune.json' is of a search over another configuration\nhint: search with the run file, --set and --metric as they were, or choose another --output", output);
+             "'%s/tune.json' is of a search over another configuration\nhint: search with the run file, "
+             "--set and --metric as they were, or choose another --output",
+             output);
     FAILS(rk_tune_create(run_path, &options, &tune), RK_CONFIG, expected);
 }
 
@@ -213,8 +232,11 @@ static void test_mistakes(void **state) {
     snprintf(elsewhere, sizeof elsewhere, "%s/never", directory);
     rk_tune_options options = RK_TUNE_OPTIONS_INIT;
     options.output = elsewhere;
-    fails_with(options, "there is nothing to search\nhint: name keys with --grid KEY=A,B or --random N --range KEY=LOW..HIGH");
-    static const char *const typo[] = {"train.optimizer.learning_rat=0.1"}, *const range[] = {"embedding.dim=1..9"}, *const kept[] = {"train.output=a,b"};
+    fails_with(options,
+               "there is nothing to search\nhint: name keys with --grid KEY=A,B or --random N --range "
+               "KEY=LOW..HIGH");
+    static const char *const typo[] = {"train.optimizer.learning_rat=0.1"},
+                             *const range[] = {"embedding.dim=1..9"}, *const kept[] = {"train.output=a,b"};
     options.grids = typo;
     options.n_grids = 1;
     rk_tune *tune;
@@ -253,11 +275,20 @@ static rk_status tune_by(const char *run, const char *metric, rk_tune **out) {
 /* Means over tasks and rankings have names of their own in the log. */
 static void test_names_of_metrics(void **state) {
     (void)state;
-    static const char tasks[] = "data:\n  train: a.csv\n  valid: {fraction: 0.3}\n  labels: [{name: y}, {name: z, column: y}]\n  features: [{name: u, hash: 50}]\n"
-                                "model: {kind: dnn, deep: [4]}\ntrain: {batch_size: 64, optimizer: {kind: sgd, learning_rate: 0.1}}\n";
-    static const char pairs[] = "data:\n  train: a.csv\n  valid: {fraction: 0.3}\n  features: [{name: u, hash: 50}, {name: x, hash: 1000}]\n"
-                                "model: {kind: two_tower, retrieval: {user: u, item: x, negatives: 2}}\ntrain: {batch_size: 64}\n";
-    static const char *const metrics[] = {"mean_auc", "z/logloss", NULL, "ndcg@20"}, *const names[] = {"mean_auc", "z/logloss", "recall@20", "ndcg@20"};
+    static const char tasks[] =
+        "data:\n  train: a.csv\n  valid: {fraction: 0.3}\n  labels: [{name: y}, {name: z, column: y}]\n  "
+        "features: [{name: u, hash: 50}]\n"
+        "model: {kind: dnn, deep: [4]}\ntrain: {batch_size: 64, optimizer: {kind: sgd, learning_rate: "
+        "0.1}}\n";
+    static const char pairs[] =
+        "data:\n  train: a.csv\n  valid: {fraction: 0.3}\n  features: [{name: u, hash: 50}, {name: x, hash: "
+        "1000}]\n"
+        "model: {kind: two_tower, retrieval: {user: u, item: x, negatives: 2}}\ntrain: {batch_size: 64}\n";
+    static const char *const metrics[] = {"mean_auc", "z/logloss", NULL, "ndcg@20"}, *const names[] = {
+                                                                                         "mean_auc",
+                                                                                         "z/logloss",
+                                                                                         "recall@20",
+                                                                                         "ndcg@20"};
     rk_tune *tune;
     for (int i = 0; i < 4; i++) {
         OK(tune_by(i < 2 ? tasks : pairs, metrics[i], &tune));
@@ -276,7 +307,9 @@ static void test_names_of_metrics(void **state) {
     assert_int_equal(tune_by(pairs, "recall@7", &tune), RK_CONFIG);
     assert_non_null(strstr(rk_last_error(), "'recall@7' is not among train.metrics"));
     assert_int_equal(tune_by(pairs, "auc", &tune), RK_CONFIG);
-    assert_string_equal(rk_last_error(), "--metric: there is no metric 'auc' of rankings\nhint: it is recall@K, ndcg@K or hit@K");
+    assert_string_equal(
+        rk_last_error(),
+        "--metric: there is no metric 'auc' of rankings\nhint: it is recall@K, ndcg@K or hit@K");
 }
 
 static void test_out_of_memory(void **state) {
@@ -303,8 +336,10 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_grids),        cmocka_unit_test(test_ranges),   cmocka_unit_test(test_search),
-        cmocka_unit_test(test_other_search), cmocka_unit_test(test_mistakes), cmocka_unit_test(test_names_of_metrics), cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_grids),         cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_search),        cmocka_unit_test(test_other_search),
+        cmocka_unit_test(test_mistakes),      cmocka_unit_test(test_names_of_metrics),
+        cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -25,7 +25,8 @@ struct rk_folder_lock {
     bool made_directory;
 };
 
-/* Who holds it: a process, its host, when it began, in ticks since that host did (0: not known), and in words. */
+/* Who holds it: a process, its host, when it began, in ticks since that host did (0: not known), and in
+ * words. */
 typedef struct holder {
     long pid;
     char host[HOLDER_BYTES];
@@ -33,7 +34,8 @@ typedef struct holder {
     char since[64];
 } holder;
 
-/* The 22nd field of /proc/PID/stat: with it a process is told from a later one of the same number. 0: not known. */
+/* The 22nd field of /proc/PID/stat: with it a process is told from a later one of the same number. 0: not
+ * known. */
 static unsigned long long began_at(long pid) {
     char path[64], text[1024];
     unsigned long long ticks = 0;
@@ -43,7 +45,10 @@ static unsigned long long began_at(long pid) {
     text[fread(text, 1, sizeof text - 1, file)] = 0;
     fclose(file);
     const char *at = strrchr(text, ')'); /* of the command's name, which may hold anything */
-    if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &ticks) != 1) return 0;
+    if (!at ||
+        sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+               &ticks) != 1)
+        return 0;
     return ticks;
 }
 
@@ -56,7 +61,9 @@ static bool read_holder(int descriptor, holder *out) {
     char text[TELL_BYTES];
     ssize_t n = pread(descriptor, text, sizeof text - 1, 0);
     text[n > 0 ? n : 0] = 0;
-    return sscanf(text, "pid %ld\nhost %255[^\n]\nbegan %llu\nsince %63[^\n]\nend", &out->pid, out->host, &out->began, out->since) == 4 && strstr(text, "\nend\n");
+    return sscanf(text, "pid %ld\nhost %255[^\n]\nbegan %llu\nsince %63[^\n]\nend", &out->pid, out->host,
+                  &out->began, out->since) == 4 &&
+           strstr(text, "\nend\n");
 }
 
 static rk_status write_holder(const rk_folder_lock *lock) {
@@ -65,14 +72,16 @@ static rk_status write_holder(const rk_folder_lock *lock) {
     struct tm utc;
     own_host(host);
     strftime(since, sizeof since, "%Y-%m-%d %H:%M:%S UTC", gmtime_r(&now, &utc));
-    int n = snprintf(text, sizeof text, "pid %ld\nhost %s\nbegan %llu\nsince %s\nend\n", (long)getpid(), host, began_at((long)getpid()), since);
+    int n = snprintf(text, sizeof text, "pid %ld\nhost %s\nbegan %llu\nsince %s\nend\n", (long)getpid(), host,
+                     began_at((long)getpid()), since);
     bool written = ftruncate(lock->descriptor, 0) == 0 && pwrite(lock->descriptor, text, (size_t)n, 0) == n;
     return written ? RK_OK : rk_error_errno(RK_IO, errno, "could not write '%s'", lock->path);
 }
 
 static rk_status refused(const rk_folder_lock *lock, const holder *by, const char *hint) {
     if (by)
-        (void)rk_error(RK_BUSY, "'%s' is in use: process %ld on host %s writes there since %s", lock->directory, by->pid, by->host, by->since);
+        (void)rk_error(RK_BUSY, "'%s' is in use: process %ld on host %s writes there since %s",
+                       lock->directory, by->pid, by->host, by->since);
     else
         (void)rk_error(RK_BUSY, "'%s' is in use by another process", lock->directory);
     return rk_error_hint(RK_BUSY, "%s", hint);
@@ -103,17 +112,23 @@ static rk_status take_without_kernel(const rk_folder_lock *lock) {
     holder by;
     if (read_holder(lock->descriptor, &by) && may_live(&by)) {
         char hint[PATH_MAX + 100];
-        snprintf(hint, sizeof hint, "the file system has no locks, so '%s' counts; if that process has ended, remove the file", lock->path);
+        snprintf(hint, sizeof hint,
+                 "the file system has no locks, so '%s' counts; if that process has ended, remove the file",
+                 lock->path);
         return refused(lock, &by, hint);
     }
-    rk_log(RK_LOG_WARNING, "'%s' cannot be locked: the file system has no locks. Two runs that begin there at the same moment would disturb each other", lock->directory);
+    rk_log(RK_LOG_WARNING,
+           "'%s' cannot be locked: the file system has no locks. Two runs that begin there at the same "
+           "moment would disturb each other",
+           lock->directory);
     return RK_OK;
 }
 
 /* Whether the file is still the one of that name: its last holder may have removed it. */
 static bool is_current(const rk_folder_lock *lock) {
     struct stat own, named;
-    return fstat(lock->descriptor, &own) == 0 && stat(lock->path, &named) == 0 && own.st_dev == named.st_dev && own.st_ino == named.st_ino;
+    return fstat(lock->descriptor, &own) == 0 && stat(lock->path, &named) == 0 &&
+           own.st_dev == named.st_dev && own.st_ino == named.st_ino;
 }
 
 static void close_file(rk_folder_lock *lock) {
@@ -125,7 +140,8 @@ static void close_file(rk_folder_lock *lock) {
 static rk_status try(rk_folder_lock *lock, bool *taken) {
     RK_TRY(rk_make_directories(lock->directory));
     lock->descriptor = open(lock->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (lock->descriptor < 0) return errno == ENOENT ? RK_OK : rk_error_errno(RK_IO, errno, "could not open '%s'", lock->path);
+    if (lock->descriptor < 0)
+        return errno == ENOENT ? RK_OK : rk_error_errno(RK_IO, errno, "could not open '%s'", lock->path);
     int failed = flock(lock->descriptor, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
     if (failed == EINTR || !is_current(lock)) return RK_OK;
     if (failed == EWOULDBLOCK) return refused_by_kernel(lock);
@@ -143,7 +159,8 @@ static rk_status take(rk_folder_lock *lock) {
     }
     if (!taken && lock->descriptor < 0) /* a link that leads nowhere, or a directory that takes no files */
         return rk_error_errno(RK_IO, ENOENT, "could not open '%s'", lock->path);
-    return taken ? RK_OK : refused(lock, NULL, "runs begin and end there without pause; write to another directory");
+    return taken ? RK_OK
+                 : refused(lock, NULL, "runs begin and end there without pause; write to another directory");
 }
 
 rk_status rk_folder_lock_take(const char *directory, rk_folder_lock **out) {

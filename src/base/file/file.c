@@ -40,7 +40,8 @@ rk_status rk_path_check(const char *path) {
 rk_status rk_file_size(const char *path, uint64_t *out) {
     struct stat info;
     RK_TRY(rk_path_check(path));
-    if (stat(path, &info) != 0) return rk_error_errno(errno == ENOENT ? RK_NOT_FOUND : RK_IO, errno, "'%s'", path);
+    if (stat(path, &info) != 0)
+        return rk_error_errno(errno == ENOENT ? RK_NOT_FOUND : RK_IO, errno, "'%s'", path);
     *out = (uint64_t)info.st_size;
     return RK_OK;
 }
@@ -48,7 +49,8 @@ rk_status rk_file_size(const char *path, uint64_t *out) {
 static rk_status open_for_reading(const char *path, int *out_descriptor, size_t *out_bytes) {
     RK_TRY(rk_path_check(path));
     int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return rk_error_errno(errno == ENOENT ? RK_NOT_FOUND : RK_IO, errno, "could not open '%s'", path);
+    if (descriptor < 0)
+        return rk_error_errno(errno == ENOENT ? RK_NOT_FOUND : RK_IO, errno, "could not open '%s'", path);
     struct stat info;
     if (fstat(descriptor, &info) != 0 || S_ISDIR(info.st_mode)) {
         close(descriptor);
@@ -98,7 +100,8 @@ rk_status rk_make_directories(const char *path) {
         if (*at != '/' && *at != 0) continue;
         char end = *at;
         *at = 0;
-        if (mkdir(copy, 0777) != 0 && errno != EEXIST) status = rk_error_errno(RK_IO, errno, "could not make the directory '%s'", copy);
+        if (mkdir(copy, 0777) != 0 && errno != EEXIST)
+            status = rk_error_errno(RK_IO, errno, "could not make the directory '%s'", copy);
         *at = end;
         if (end == 0) break;
     }
@@ -164,7 +167,8 @@ rk_status rk_path_absolute(const char *path, char **out) {
     if (path[0] == '/') return rk_strdup(path, out);
     char *here = getcwd(NULL, 0);
     if (!here) return rk_error_errno(RK_IO, errno, "the current directory");
-    for (; path[0] == '.' && (path[1] == '/' || (path[1] == '.' && path[2] == '/')); path = strchr(path, '/') + 1) { /* the same file by one name only */
+    for (; path[0] == '.' && (path[1] == '/' || (path[1] == '.' && path[2] == '/'));
+         path = strchr(path, '/') + 1) { /* the same file by one name only */
         char *last = path[1] == '.' ? strrchr(here, '/') : NULL;
         if (last) last[last == here] = 0;
     }
@@ -179,7 +183,9 @@ static int compare_names(const void *a, const void *b) {
 
 rk_status rk_list_directory(const char *path, char ***out, size_t *n_out) {
     DIR *directory = opendir(path);
-    if (!directory) return rk_error_errno(errno == ENOENT ? RK_NOT_FOUND : RK_IO, errno, "could not open the directory '%s'", path);
+    if (!directory)
+        return rk_error_errno(errno == ENOENT ? RK_NOT_FOUND : RK_IO, errno,
+                              "could not open the directory '%s'", path);
     char **names = NULL;
     size_t n = 0, capacity = 0;
     rk_status status = RK_OK;

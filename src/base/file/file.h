@@ -35,9 +35,10 @@ typedef struct rk_map {
 rk_status rk_map_open(const char *path, rk_map *out);
 void rk_map_release(rk_map *map);
 
-/* A writer that handles short writes, computes a crc32c as it goes, and makes a file appear whole or not at all:
- * it writes `path`.tmp; commit does fsync, rename, and fsync of the directory; release without commit removes it. A link stays, and what it leads to is replaced.
- * What is no ordinary file (a device, a pipe, /dev/stdout) is written straight through. */
+/* A writer that handles short writes, computes a crc32c as it goes, and makes a file appear whole or not at
+ * all: it writes `path`.tmp; commit does fsync, rename, and fsync of the directory; release without commit
+ * removes it. A link stays, and what it leads to is replaced. What is no ordinary file (a device, a pipe,
+ * /dev/stdout) is written straight through. */
 typedef struct rk_writer {
     char *path, *temporary_path; /* temporary_path NULL: straight through */
     int descriptor;

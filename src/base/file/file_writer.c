@@ -58,7 +58,9 @@ static int open_file_of(const char *path) {
     if (strcmp(path, "/dev/stderr") == 0) return STDERR_FILENO;
     for (int i = 0; i < 2; i++) {
         size_t n = strlen(folders[i]);
-        if (strncmp(path, folders[i], n) == 0 && path[n] && strspn(path + n, "0123456789") == strlen(path + n)) return atoi(path + n);
+        if (strncmp(path, folders[i], n) == 0 && path[n] &&
+            strspn(path + n, "0123456789") == strlen(path + n))
+            return atoi(path + n);
     }
     return -1;
 }
@@ -83,7 +85,8 @@ static rk_status follow_link(char **path, bool *followed) {
 static rk_status follow_links(char **path) {
     enum { MOST = 40 }; /* as Linux */
     bool followed = true;
-    for (int i = 0; i < MOST && followed && open_file_of(*path) < 0; i++) RK_TRY(follow_link(path, &followed));
+    for (int i = 0; i < MOST && followed && open_file_of(*path) < 0; i++)
+        RK_TRY(follow_link(path, &followed));
     RK_FAIL_IF(followed && open_file_of(*path) < 0, RK_IO, "'%s': links that lead to each other", *path);
     return RK_OK;
 }
@@ -102,7 +105,8 @@ static rk_status open_target(rk_writer *writer) {
     struct stat info;
     RK_TRY(follow_links(&writer->path));
     bool there = stat(writer->path, &info) == 0;
-    RK_FAIL_IF(there && S_ISDIR(info.st_mode), RK_IO, "could not write '%s': it is a directory", writer->path);
+    RK_FAIL_IF(there && S_ISDIR(info.st_mode), RK_IO, "could not write '%s': it is a directory",
+               writer->path);
     int own = open_file_of(writer->path);
     if (own >= 0)
         writer->descriptor = fcntl(own, F_DUPFD_CLOEXEC, 0);
@@ -110,7 +114,8 @@ static rk_status open_target(rk_writer *writer) {
         writer->descriptor = open(writer->path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
     else
         RK_TRY(open_beside(writer, there ? &info : NULL));
-    return writer->descriptor >= 0 ? RK_OK : rk_error_errno(RK_IO, errno, "could not create '%s'", writer->path);
+    return writer->descriptor >= 0 ? RK_OK
+                                   : rk_error_errno(RK_IO, errno, "could not create '%s'", writer->path);
 }
 
 rk_status rk_writer_open(const char *path, rk_writer *out) {
@@ -168,14 +173,16 @@ rk_status rk_writer_commit(rk_writer *writer) {
     if (closed != 0) return rk_error_errno(RK_IO, errno, "could not write '%s'", writer->path);
     if (!writer->temporary_path) return RK_OK;
     if (rename(writer->temporary_path, writer->path) != 0)
-        return rk_error_errno(RK_IO, errno, "could not rename '%s' to '%s'", writer->temporary_path, writer->path);
+        return rk_error_errno(RK_IO, errno, "could not rename '%s' to '%s'", writer->temporary_path,
+                              writer->path);
     rk_free(writer->temporary_path);
     writer->temporary_path = NULL;
     return sync_parent(writer->path);
 }
 
 void rk_writer_release(rk_writer *writer) {
-    if (writer->buffer && writer->descriptor >= 0) close(writer->descriptor); /* without a buffer it is not open, and 0 is no file of its own */
+    if (writer->buffer && writer->descriptor >= 0)
+        close(writer->descriptor); /* without a buffer it is not open, and 0 is no file of its own */
     if (writer->temporary_path) unlink(writer->temporary_path);
     rk_free(writer->path);
     rk_free(writer->temporary_path);

@@ -15,7 +15,8 @@ static int compare_named(const void *a, const void *b) {
     return order ? order : (x > y) - (x < y);
 }
 
-rk_status rk_name_index_init(rk_name_index *index, const void *array, size_t bytes, size_t offset, int32_t n) {
+rk_status rk_name_index_init(rk_name_index *index, const void *array, size_t bytes, size_t offset,
+                             int32_t n) {
     rk_named *sorted;
     RK_TRY(rk_alloc((size_t)n, sizeof *sorted, &sorted));
     int32_t n_named = 0;
@@ -36,7 +37,8 @@ void rk_name_index_release(rk_name_index *index) {
 
 int32_t rk_name_index_find(const rk_name_index *index, const char *name) {
     rk_named key = {name, 0};
-    const rk_named *found = index->n ? bsearch(&key, index->sorted, (size_t)index->n, sizeof key, compare_names) : NULL;
+    const rk_named *found =
+        index->n ? bsearch(&key, index->sorted, (size_t)index->n, sizeof key, compare_names) : NULL;
     while (found && found > index->sorted && compare_names(found - 1, &key) == 0) found--;
     return found ? found->number : -1;
 }
@@ -44,7 +46,8 @@ int32_t rk_name_index_find(const rk_name_index *index, const char *name) {
 int32_t rk_name_index_twin(const rk_name_index *index) {
     int32_t twin = -1;
     for (int32_t i = 1; i < index->n; i++)
-        if (compare_names(&index->sorted[i - 1], &index->sorted[i]) == 0 && (twin < 0 || index->sorted[i].number < twin))
+        if (compare_names(&index->sorted[i - 1], &index->sorted[i]) == 0 &&
+            (twin < 0 || index->sorted[i].number < twin))
             twin = index->sorted[i].number;
     return twin;
 }

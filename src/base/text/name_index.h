@@ -17,8 +17,8 @@ typedef struct rk_name_index {
     int32_t n;
 } rk_name_index;
 
-/* The names of the n structs of an array: `bytes` each, with a `const char *` (or `char *`) at `offset`. One that is NULL is left out. The
- * strings stay their owner's and must live as long as the index. */
+/* The names of the n structs of an array: `bytes` each, with a `const char *` (or `char *`) at `offset`. One
+ * that is NULL is left out. The strings stay their owner's and must live as long as the index. */
 rk_status rk_name_index_init(rk_name_index *index, const void *array, size_t bytes, size_t offset, int32_t n);
 void rk_name_index_release(rk_name_index *index);
 

@@ -1,4 +1,5 @@
-/* Names and their numbers, added one by one: an open-addressing hash table. Zero-initialize. The strings stay their owner's and must not move. */
+/* Names and their numbers, added one by one: an open-addressing hash table. Zero-initialize. The strings stay
+ * their owner's and must not move. */
 #ifndef RK_BASE_TEXT_NAME_MAP_H
 #define RK_BASE_TEXT_NAME_MAP_H
 
@@ -11,7 +12,7 @@ typedef struct rk_name_map {
     struct rk_name_place {
         const char *name; /* NULL: free */
         int64_t number;
-    } *places;            /* [capacity], a power of two, at most half of them taken */
+    } * places; /* [capacity], a power of two, at most half of them taken */
     size_t capacity, n;
 } rk_name_map;
 

@@ -4,24 +4,33 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Words in lower case, without '_' and '-'. A meaning that is right only where its key stands has no path before it.
- * Where a word has several, one whose key stands in the section at hand goes before the first. */
+/* Words in lower case, without '_' and '-'. A meaning that is right only where its key stands has no path
+ * before it. Where a word has several, one whose key stands in the section at hand goes before the first. */
 static const struct {
     const char *meaning, *words;
 } table[] = {
     {"data", "dataset datasets dataconfig dataloader reader source inputdata"},
     {"data.train", "training traindata trainingdata trainpath trainfile trainset trainfiles"},
-    {"data.valid", "validation val dev validdata valdata validationdata validpath valpath validset valset evalset evaldata evalsource devdata"},
-    {"data.valid.fraction", "validationsplit valsplit validsplit validationfraction valratio validratio validationratio"},
+    {"data.valid",
+     "validation val dev validdata valdata validationdata validpath valpath validset valset evalset evaldata "
+     "evalsource devdata"},
+    {"data.valid.fraction",
+     "validationsplit valsplit validsplit validationfraction valratio validratio validationratio"},
     {"data.test.fraction", "testsize testsplit testratio"},
     {"data.test", "testdata testpath testfile testset testing"},
-    {"data.labels", "label labelcol labelcolumn labelcolumns labelname labelnames target targets targetcol targetcolumn y tasks task"},
+    {"data.labels",
+     "label labelcol labelcolumn labelcolumns labelname labelnames target targets targetcol targetcolumn y "
+     "tasks task"},
     {"data.labels[].positive", "poslabel positivelabel positiveclass positivevalue"},
     {"data.labels[].loss", "lossfn lossfunction criterion objective lossname"},
     {"data.labels[].weight", "lossweight lossweights taskweight"},
     {"data.labels[].smoothing", "labelsmoothing smoothinglabel"},
-    {"data.features", "featurecols featurecolumns featurelist sparsefeatures sparsecolumns categorical categoricalcolumns categoricalfeatures catfeatures inputfeatures inputs"},
-    {"data.features[].dense", "densefeatures densecolumns numeric numerical numericcolumn numericcolumns numericfeatures numericalfeatures continuous floatfeatures"},
+    {"data.features",
+     "featurecols featurecolumns featurelist sparsefeatures sparsecolumns categorical categoricalcolumns "
+     "categoricalfeatures catfeatures inputfeatures inputs"},
+    {"data.features[].dense",
+     "densefeatures densecolumns numeric numerical numericcolumn numericcolumns numericfeatures "
+     "numericalfeatures continuous floatfeatures"},
     {"data.features[].identity", "vocabsize vocabularysize cardinality numcategories numclasses"},
     {"data.features[].hash", "hashbucketsize hashbuckets numbuckets hashsize hashing numhashbuckets"},
     {"data.features[].vocabulary", "vocab vocabularylist vocabularyfile stringlookup lookup"},
@@ -32,22 +41,26 @@ static const struct {
     {"data.features[].quantiles", "numbins nbins numquantiles nquantiles"},
     {"data.features[].cross", "crosses crossed crossedcolumn crossfeatures"},
     {"data.features[].default_value", "default fillna nafill missingvalue imputer imputevalue"},
-    {"data.features[].normalize", "normalizer normalization scaler standardize standardscaler zscore normalise"},
+    {"data.features[].normalize",
+     "normalizer normalization scaler standardize standardscaler zscore normalise"},
     {"data.features[].log1p", "log logtransform"},
     {"data.features[].max_length", "maxlen maxids"},
     {"data.separator", "sep delimiter delim fielddelim splitter"},
     {"data.header", "hasheader headerrow"},
     {"data.columns", "names columnnames colnames cols fieldnames"},
     {"data.missing", "navalues navalue missingvalues nullvalues nullvalue"},
-    {"data.sample_weight", "weightcol weightcolumn sampleweights sampleweightcol weights instanceweight exampleweight"},
+    {"data.sample_weight",
+     "weightcol weightcolumn sampleweights sampleweightcol weights instanceweight exampleweight"},
     {"data.group", "groupid groups groupcol groupby queryid qid useridcolumn"},
     {"data.shuffle", "shuffledata shuffletrain reshuffleeachiteration"},
     {"data.shuffle_window", "shufflebuffer buffersize shufflebuffersize"},
-    {"data.reader_threads", "numworkers workers numparallelcalls prefetch prefetchfactor readerworkers numdataloaderworkers"},
+    {"data.reader_threads",
+     "numworkers workers numparallelcalls prefetch prefetchfactor readerworkers numdataloaderworkers"},
     {"data.on_bad_row", "onbadlines errorbadlines ignoreerrors"},
     {"train", "trainer fit trainconfig trainparams hyperparameters"},
     {"train.optimizer", "opt optim denseoptimizer"},
-    {"train.optimizer.learning_rate", "lr eta learningrate initiallr initiallearningrate baselr learningrateinit stepsize"},
+    {"train.optimizer.learning_rate",
+     "lr eta learningrate initiallr initiallearningrate baselr learningrateinit stepsize"},
     {"train.optimizer.momentum", "momentumfactor"},
     {"train.optimizer.weight_decay", "wd weightdecay"},
     {"train.optimizer.epsilon", "eps"},
@@ -60,9 +73,15 @@ static const struct {
     {"train.optimizer.schedule.decay_steps", "decaysteps tmax"},
     {"train.plateau", "reducelronplateau lronplateau reducelr"},
     {"train.plateau.factor", "lrfactor decayfactor"},
-    {"train.max_gradient_norm", "clipnorm globalclipnorm maxgradnorm gradientclipval gradclip gradientclipnorm gradientclip clipgradnorm gradientclipping"},
-    {"train.l2", "l2reg l2regularization l2regularizer kernelregularizer netregularizer l2regdnn reglambda regularization regularizer lambda"},
-    {"train.batch_size", "bs batch batchsize minibatch minibatchsize trainbatchsize perdevicebatchsize perdevicetrainbatchsize microbatchsize"},
+    {"train.max_gradient_norm",
+     "clipnorm globalclipnorm maxgradnorm gradientclipval gradclip gradientclipnorm gradientclip "
+     "clipgradnorm gradientclipping"},
+    {"train.l2",
+     "l2reg l2regularization l2regularizer kernelregularizer netregularizer l2regdnn reglambda "
+     "regularization regularizer lambda"},
+    {"train.batch_size",
+     "bs batch batchsize minibatch minibatchsize trainbatchsize perdevicebatchsize perdevicetrainbatchsize "
+     "microbatchsize"},
     {"train.evaluate.batch_size", "evalbatchsize batchsizeeval valbatchsize validbatchsize testbatchsize"},
     {"train.epochs", "nepochs numepochs maxepochs epoch nbepoch nepoch numtrainepochs"},
     {"train.steps", "maxiter maxsteps iterations niter numsteps numiterations totalsteps trainsteps"},
@@ -70,12 +89,15 @@ static const struct {
     {"train.threads", "njobs numthreads nthread nthreads cpus"},
     {"train.dtype", "precision mixedprecision usemixedprecision amp fp16 computedtype datatype"},
     {"train.early_stopping", "earlystop es earlystopper"},
-    {"train.early_stopping.patience", "patience espatience earlystoppingpatience earlystoppatience earlystoppingrounds"},
+    {"train.early_stopping.patience",
+     "patience espatience earlystoppingpatience earlystoppatience earlystoppingrounds"},
     {"train.early_stopping.metric", "monitor monitormetric metricforbestmodel"},
     {"train.early_stopping.min_delta", "mindelta tol"},
     {"train.metrics", "evalmetric evalmetrics metricnames"},
     {"train.log_every", "loginterval logsteps loggingsteps display logeverynsteps logfrequency"},
-    {"train.output", "outputdir outdir out savedir savepath modeldir modelroot checkpointdir checkpointpath logdir defaultrootdir"},
+    {"train.output",
+     "outputdir outdir out savedir savepath modeldir modelroot checkpointdir checkpointpath logdir "
+     "defaultrootdir"},
     {"train.evaluate", "evaluation eval"},
     {"train.evaluate.every_steps", "evalinterval evalsteps evalevery validationfreq valcheckinterval"},
     {"train.checkpoint", "checkpoints checkpointing savecheckpoint modelcheckpoint"},
@@ -84,28 +106,43 @@ static const struct {
     {"train.keep_best", "savebestonly restorebestweights loadbestmodelatend savebest"},
     {"train.tensorboard", "usetensorboard tensorboarddir"},
     {"embedding", "embeddings embeddinglayer embeddingcollection embeddingbagcollection"},
-    {"embedding.dim", "embeddingdim embeddingdims embeddingsize embdim embsize embeddim embedsize embeddingvecsize evsize latentdim nfactors numfactors factors dmodel "
-                      "embeddingdimension dimension vectorsize outputdim"},
+    {"embedding.dim",
+     "embeddingdim embeddingdims embeddingsize embdim embsize embeddim embedsize embeddingvecsize evsize "
+     "latentdim nfactors numfactors factors dmodel "
+     "embeddingdimension dimension vectorsize outputdim"},
     {"embedding.tables", "embeddingtables tableconfigs tablesconfig embeddingbagconfigs"},
-    {"embedding.tables[].rows", "numembeddings inputdim nrows numrows vocabsize vocabularysize maxvocabularysizepergpu numitems hashbucketsize cardinality"},
+    {"embedding.tables[].rows",
+     "numembeddings inputdim nrows numrows vocabsize vocabularysize maxvocabularysizepergpu numitems "
+     "hashbucketsize cardinality"},
     {"embedding.tables[].trainable", "requiresgrad"},
     {"embedding.features", "featurenames slots"},
     {"embedding.features[].table", "shareembedding sharedembedding embeddingname sharewith tablename"},
-    {"embedding.features[].max_sequence_length", "sequencelength seqlen seqlength maxseqlen maxseqlength historylength"},
+    {"embedding.features[].max_sequence_length",
+     "sequencelength seqlen seqlength maxseqlen maxseqlength historylength"},
     {"embedding.combiner", "pooling poolingtype poolingmode aggregation aggregator combinertype"},
-    {"embedding.initializer", "embeddingsinitializer embeddinginitializer initfn weightinit weightinitmin weightinitmax init initialization"},
+    {"embedding.initializer",
+     "embeddingsinitializer embeddinginitializer initfn weightinit weightinitmin weightinitmax init "
+     "initialization"},
     {"embedding.initializer.stddev", "initstd std sigma initializerrange"},
     {"embedding.initializer.min", "minval"},
     {"embedding.initializer.max", "maxval"},
-    {"embedding.l2", "embeddingregularizer l2regembedding embeddingl2 embreg embl2 l2embed embeddingsregularizer"},
+    {"embedding.l2",
+     "embeddingregularizer l2regembedding embeddingl2 embreg embl2 l2embed embeddingsregularizer"},
     {"embedding.optimizer", "sparseoptimizer embeddingoptimizer sparseopt fusedparams"},
     {"model", "network net arch architecture modelconfig"},
-    {"kind", "type name classname modelname modeltype algorithm opttype optimizertype optimizername modelclass"},
-    {"model.deep", "hiddenunits hiddenlayers hiddenlayersizes hidden hiddendim hiddendims hiddensize hiddensizes dnnhiddenunits mlphiddenunits layersizes mlp mlpunits mlplayers dnn "
-                   "denseunits denselayers dnnunits units overarchlayersizes top topmlp archmlptop toplayers deeplayers deepunits dnnlayers fclayers layers"},
+    {"kind",
+     "type name classname modelname modeltype algorithm opttype optimizertype optimizername modelclass"},
+    {"model.deep",
+     "hiddenunits hiddenlayers hiddenlayersizes hidden hiddendim hiddendims hiddensize hiddensizes "
+     "dnnhiddenunits mlphiddenunits layersizes mlp mlpunits mlplayers dnn "
+     "denseunits denselayers dnnunits units overarchlayersizes top topmlp archmlptop toplayers deeplayers "
+     "deepunits dnnlayers fclayers layers"},
     {"model.bottom", "bottommlp archmlpbot bottomlayers bottomunits densearchlayersizes bottommlpunits"},
-    {"model.dropout", "dropoutrate netdropout dropoutp dropoutprob dnndropout dropoutratio dropouts dropoutdeep"},
-    {"model.activation", "hiddenactivation hiddenactivations dnnactivation act activationfn activationfunction nonlinearity dnnactivations"},
+    {"model.dropout",
+     "dropoutrate netdropout dropoutp dropoutprob dnndropout dropoutratio dropouts dropoutdeep"},
+    {"model.activation",
+     "hiddenactivation hiddenactivations dnnactivation act activationfn activationfunction nonlinearity "
+     "dnnactivations"},
     {"model.batch_norm", "usebatchnorm batchnormalization bn usebn dnnusebn netbatchnorm"},
     {"model.cross_layers", "numcrosslayers crossnum ncrosslayers numcross crosslayernum"},
     {"model.cross_kind", "crossparameterization parameterization"},
@@ -124,7 +161,8 @@ static const struct {
     {"model.towers", "towerunits towerhiddenunits towerdnnhiddenunits tower"},
     {"model.mask_blocks", "parallelnumblocks numblocks blocks"},
     {"model.linear_l2", "l2reglinear linearregularizer wideregularizer"},
-    {"model.retrieval.negatives", "numnegatives nnegatives numneg negativesamples numnegsamples negsampling numsampled"},
+    {"model.retrieval.negatives",
+     "numnegatives nnegatives numneg negativesamples numnegsamples negsampling numsampled"},
     {"cluster.tables[].owner_pooling", "pools pooling ownerpools"},
     {"cluster", "distributed distribution parallel strategy"},
     {"device", "gpu gpus usegpu accelerator vvgpu devices"},
@@ -138,7 +176,8 @@ static const struct {
     {"two_tower", "dssm twotower dualencoder youtubednn"},
     {"mmoe", "moe mixtureofexperts"},
     {"final_mlp", "finalmlp"},
-    {"sigmoid_cross_entropy", "bce binarycrossentropy binarylogloss crossentropy bcewithlogits bcewithlogitsloss logloss"},
+    {"sigmoid_cross_entropy",
+     "bce binarycrossentropy binarylogloss crossentropy bcewithlogits bcewithlogitsloss logloss"},
     {"mse", "meansquarederror l2loss regression squarederror mseloss"},
     {"logloss", "bce binarycrossentropy crossentropy binarylogloss"},
     {"auc", "rocauc aucroc roc"},
@@ -192,7 +231,8 @@ const char *rk_synonym(const char *word, size_t at) {
     char plain[MAX_WORD];
     size_t n = plain_of(word, plain);
     for (size_t i = 0; i < N && n; i++)
-        if ((lists(table[i].words, plain, n) || is_name(table[i].meaning, plain, n)) && at-- == 0) return table[i].meaning;
+        if ((lists(table[i].words, plain, n) || is_name(table[i].meaning, plain, n)) && at-- == 0)
+            return table[i].meaning;
     return NULL;
 }
 

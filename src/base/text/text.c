@@ -30,7 +30,9 @@ bool rk_span_equal(rk_span a, const char *text) {
 static inline bool parse_digits(const char *at, size_t n, uint64_t *out) {
     uint64_t high, low;
     if (n <= 8) return rk_digits_of_word(rk_text_word(at, n), n, out);
-    if (!rk_digits_of_word(rk_text_word(at, n - 8), n - 8, &high) || !rk_digits_of_word(rk_text_word(at + n - 8, 8), 8, &low)) return false;
+    if (!rk_digits_of_word(rk_text_word(at, n - 8), n - 8, &high) ||
+        !rk_digits_of_word(rk_text_word(at + n - 8, 8), 8, &low))
+        return false;
     *out = high * 100000000 + low;
     return true;
 }
@@ -59,7 +61,9 @@ static bool parse_exponent(const char *at, size_t n, int *out) {
     bool negative = n > 1 && at[1] == '-';
     size_t first = n > 1 && (at[1] == '-' || at[1] == '+') ? 2 : 1;
     uint64_t digits;
-    if ((*at != 'e' && *at != 'E') || n == first || n - first > 3 || !parse_digits(at + first, n - first, &digits)) return false;
+    if ((*at != 'e' && *at != 'E') || n == first || n - first > 3 ||
+        !parse_digits(at + first, n - first, &digits))
+        return false;
     *out = negative ? -(int)digits : (int)digits;
     return true;
 }
@@ -70,7 +74,8 @@ static inline uint64_t point_of(uint64_t word) {
     return (other - 0x0101010101010101u) & ~other & 0x8080808080808080u;
 }
 
-/* 1 to 8 bytes, digits and at most one point, without a branch on where it stands: the digits before it move up into its place. */
+/* 1 to 8 bytes, digits and at most one point, without a branch on where it stands: the digits before it move
+ * up into its place. */
 static inline bool parse_decimal8(const char *at, size_t n, uint64_t *digits, int *n_after, bool *has_point) {
     uint64_t word = rk_text_word(at, n), point = point_of(word);
     *n_after = 0;
@@ -89,16 +94,33 @@ static inline bool parse_short_decimal(const char *at, size_t n, uint64_t *digit
     int n_high_after;
     bool high_has_point, low_has_point;
     if (n <= 8) return parse_decimal8(at, n, digits, n_after, &low_has_point);
-    if (!parse_decimal8(at, n - 8, &high, &n_high_after, &high_has_point) || !parse_decimal8(at + n - 8, 8, &low, n_after, &low_has_point)) return false;
+    if (!parse_decimal8(at, n - 8, &high, &n_high_after, &high_has_point) ||
+        !parse_decimal8(at + n - 8, 8, &low, n_after, &low_has_point))
+        return false;
     if (high_has_point) *n_after = n_high_after + 8;
     *digits = high * (low_has_point ? 10000000 : 100000000) + low;
     return !(high_has_point && low_has_point);
 }
 
 /* Up to 15 digits with a point among them. *rest: what follows, an exponent perhaps. */
-static bool parse_long_decimal(const char *at, const char *end, uint64_t *digits, int *n_after, const char **rest) {
-    static const uint64_t powers[] = {1,           10,           100,           1000,           10000,           100000,           1000000,          10000000, 100000000,
-                                      1000000000, 10000000000, 100000000000, 1000000000000, 10000000000000, 100000000000000, 1000000000000000};
+static bool parse_long_decimal(const char *at, const char *end, uint64_t *digits, int *n_after,
+                               const char **rest) {
+    static const uint64_t powers[] = {1,
+                                      10,
+                                      100,
+                                      1000,
+                                      10000,
+                                      100000,
+                                      1000000,
+                                      10000000,
+                                      100000000,
+                                      1000000000,
+                                      10000000000,
+                                      100000000000,
+                                      1000000000000,
+                                      10000000000000,
+                                      100000000000000,
+                                      1000000000000000};
     const char *point = at;
     while (point < end && *point != '.' && (unsigned char)*point < 'A') point++;
     const char *after = point < end && *point == '.' ? point + 1 : point, *stop = after;
@@ -106,15 +128,16 @@ static bool parse_long_decimal(const char *at, const char *end, uint64_t *digits
     size_t n_before = (size_t)(point - at), n = (size_t)(stop - after);
     uint64_t high = 0, low = 0;
     if (n_before + n == 0 || n_before + n > 15) return false;
-    if ((n_before && !parse_digits(at, n_before, &high)) || (n && !parse_digits(after, n, &low))) return false;
+    if ((n_before && !parse_digits(at, n_before, &high)) || (n && !parse_digits(after, n, &low)))
+        return false;
     *digits = high * powers[n] + low;
     *n_after = (int)n;
     *rest = stop;
     return true;
 }
 
-/* Few digits and a power of ten: exact in one rounding where the power is 10^22 at most, since the digits are below 2^53
- * (Clinger, "How to read floating point numbers accurately", 1990). False: let strtod do it. */
+/* Few digits and a power of ten: exact in one rounding where the power is 10^22 at most, since the digits are
+ * below 2^53 (Clinger, "How to read floating point numbers accurately", 1990). False: let strtod do it. */
 static bool parse_simple(rk_span text, double *out) {
     static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                     1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
@@ -142,7 +165,8 @@ static locale_t c_locale(void) {
     if (known) return known;
     locale_t made = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     locale_t none = (locale_t)0;
-    if (__atomic_compare_exchange_n(&locale, &none, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return made;
+    if (__atomic_compare_exchange_n(&locale, &none, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return made;
     freelocale(made);
     return none;
 }
@@ -179,8 +203,10 @@ bool rk_parse_f64(rk_span text, double *out) {
 }
 
 char *rk_format_i64(int64_t value, char room[RK_I64_BYTES]) {
-    static const char pairs[] = "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
-                                "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
+    static const char pairs[] =
+        "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
+        "505152535455565758596061626364656667686970717273747576777879808182838485868788899091929394959697989"
+        "9";
     char *at = room + RK_I64_BYTES;
     uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
     for (; rest >= 100; rest /= 100) memcpy(at -= 2, pairs + 2 * (rest % 100), 2);
@@ -218,7 +244,9 @@ static int edit_distance(const char *a, const char *b) {
             int best = before[j - 1] + differ(a[i - 1], b[j - 1]);
             if (before[j] + 1 < best) best = before[j] + 1;
             if (now[j - 1] + 1 < best) best = now[j - 1] + 1;
-            if (i > 1 && j > 1 && !differ(a[i - 1], b[j - 2]) && !differ(a[i - 2], b[j - 1]) && before2[j - 2] + 1 < best) best = before2[j - 2] + 1;
+            if (i > 1 && j > 1 && !differ(a[i - 1], b[j - 2]) && !differ(a[i - 2], b[j - 1]) &&
+                before2[j - 2] + 1 < best)
+                best = before2[j - 2] + 1;
             now[j] = best;
         }
     }
@@ -263,13 +291,15 @@ const char *rk_nearest(const char *word, const char *const *names, size_t n) {
     return nearest;
 }
 
-static void human(double value, double base, const char *const *units, int n_units, char *out, size_t out_bytes) {
+static void human(double value, double base, const char *const *units, int n_units, char *out,
+                  size_t out_bytes) {
     int unit = 0;
     while (fabs(value) >= base && unit < n_units - 1) {
         value /= base;
         unit++;
     }
-    rk_snprintf(out, out_bytes, unit ? "%.1f %s" : "%.0f%s%s", value, unit || !*units[0] ? units[unit] : " ", unit ? "" : units[0]);
+    rk_snprintf(out, out_bytes, unit ? "%.1f %s" : "%.0f%s%s", value, unit || !*units[0] ? units[unit] : " ",
+                unit ? "" : units[0]);
 }
 
 void rk_human_bytes(double bytes, char *out, size_t out_bytes) {

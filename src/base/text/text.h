@@ -34,8 +34,8 @@ static inline uint64_t rk_text_word(const char *at, size_t n) {
     return word;
 }
 
-/* The number that n digits make, which are the highest bytes of the word, the last one highest: neighbours are added up in pairs, fours, eights.
- * False: not all are digits. */
+/* The number that n digits make, which are the highest bytes of the word, the last one highest: neighbours
+ * are added up in pairs, fours, eights. False: not all are digits. */
 static inline bool rk_digits_of_word(uint64_t word, size_t n, uint64_t *out) {
     uint64_t ones = word - (0x3030303030303030u << (64 - 8 * n));
     uint64_t pairs = (ones * 10 + (ones >> 8)) & 0x00ff00ff00ff00ffu;
@@ -50,7 +50,9 @@ bool rk_parse_f32(rk_span text, float *out);
 bool rk_parse_long_i64(rk_span text, int64_t *out); /* of any length, with a sign or spaces */
 static inline bool rk_parse_i64(rk_span text, int64_t *out) {
     uint64_t digits;
-    if (text.n_bytes - 1 >= 8 || !rk_digits_of_word(rk_text_word(text.data, text.n_bytes), text.n_bytes, &digits)) return rk_parse_long_i64(text, out);
+    if (text.n_bytes - 1 >= 8 ||
+        !rk_digits_of_word(rk_text_word(text.data, text.n_bytes), text.n_bytes, &digits))
+        return rk_parse_long_i64(text, out);
     *out = (int64_t)digits;
     return true;
 }
@@ -59,25 +61,29 @@ static inline bool rk_parse_i64(rk_span text, int64_t *out) {
 enum { RK_I64_BYTES = 20 };
 char *rk_format_i64(int64_t value, char room[RK_I64_BYTES]);
 
-/* The same for a piece of a longer text that begins at `whole`: what stands before it is read and masked, so that its length makes no branch. */
+/* The same for a piece of a longer text that begins at `whole`: what stands before it is read and masked, so
+ * that its length makes no branch. */
 static inline bool rk_parse_i64_within(const char *whole, size_t begin, size_t n_bytes, int64_t *out) {
     uint64_t digits, word;
     if (n_bytes - 1 >= 8 || begin + n_bytes < 8) return rk_parse_i64((rk_span){whole + begin, n_bytes}, out);
     memcpy(&word, whole + begin + n_bytes - 8, 8);
     word &= ~(uint64_t)0 << (64 - 8 * n_bytes);
-    if (!rk_digits_of_word(word, n_bytes, &digits)) return rk_parse_long_i64((rk_span){whole + begin, n_bytes}, out);
+    if (!rk_digits_of_word(word, n_bytes, &digits))
+        return rk_parse_long_i64((rk_span){whole + begin, n_bytes}, out);
     *out = (int64_t)digits;
     return true;
 }
 
 /* snprintf with a '.' in numbers, whatever locale the program has set. */
 int rk_snprintf(char *out, size_t out_bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
-int rk_vsnprintf(char *out, size_t out_bytes, const char *format, va_list list) __attribute__((format(printf, 3, 0)));
+int rk_vsnprintf(char *out, size_t out_bytes, const char *format, va_list list)
+    __attribute__((format(printf, 3, 0)));
 
 bool rk_span_equal(rk_span a, const char *text);
 rk_span rk_span_trim(rk_span text); /* spaces and tabs off both ends */
 
-/* Of `names` [n] that which `word` is in another library (base/text/synonyms.h), has as its initials, or is a typo of, or NULL. */
+/* Of `names` [n] that which `word` is in another library (base/text/synonyms.h), has as its initials, or is a
+ * typo of, or NULL. */
 const char *rk_nearest(const char *word, const char *const *names, size_t n);
 
 /* "1.2 GiB", "13.4 M": written into out. */

@@ -3,8 +3,8 @@
 
 #include <stdint.h>
 
-uint64_t rk_clock_us(void);      /* monotonic */
-double rk_clock_seconds(void);   /* monotonic */
+uint64_t rk_clock_us(void);         /* monotonic */
+double rk_clock_seconds(void);      /* monotonic */
 double rk_clock_wall_seconds(void); /* since 1970 */
 
 #endif

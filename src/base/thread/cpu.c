@@ -18,10 +18,11 @@ const char *rk_isa_name(rk_isa isa) {
 bool rk_cpu_has(rk_isa isa) {
     if (isa == RK_ISA_SCALAR) return true;
 #ifdef __x86_64__
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+    bool avx2 =
+        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
     if (isa == RK_ISA_AVX2) return avx2;
-    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl");
+    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 #else
     return false;
 #endif
@@ -37,7 +38,9 @@ static void choose(void) {
         int i = 0;
         while (i < RK_ISA_COUNT && strcmp(wanted, isa_names[i]) != 0) i++;
         if (i == RK_ISA_COUNT)
-            rk_log(RK_LOG_WARNING, "RK_ISA '%s' is not one of scalar, avx2, avx512; using the best this processor has", wanted);
+            rk_log(RK_LOG_WARNING,
+                   "RK_ISA '%s' is not one of scalar, avx2, avx512; using the best this processor has",
+                   wanted);
         else
             most = i;
         if (i < RK_ISA_COUNT && !rk_cpu_has((rk_isa)i))

@@ -12,21 +12,23 @@ enum { MAX_THREADS = 1024, SPINS = 2000, LITTLE_WORK = 32768 };
 
 /* One loop: what to run, the next task to take, and how many workers are still in it. */
 static struct {
-    pthread_mutex_t mutex;      /* guards what follows up to `stop`, and the waits */
+    pthread_mutex_t mutex; /* guards what follows up to `stop`, and the waits */
     pthread_cond_t work, done;
-    pthread_t *threads;         /* [n_workers] */
-    int n_workers, wanted;      /* wanted: threads with the caller, 0 = not decided */
+    pthread_t *threads;    /* [n_workers] */
+    int n_workers, wanted; /* wanted: threads with the caller, 0 = not decided */
     bool stop;
     void (*on_start)(void);
     rk_task task;
     void *context;
     size_t n_tasks;
     atomic_size_t next;
-    atomic_uint generation;     /* a new number wakes the workers */
-    atomic_int running;         /* workers that have not yet left the loop */
-} pool = {.mutex = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
+    atomic_uint generation; /* a new number wakes the workers */
+    atomic_int running;     /* workers that have not yet left the loop */
+} pool = {
+    .mutex = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
 
-static pthread_mutex_t loop_mutex = PTHREAD_MUTEX_INITIALIZER; /* held by the thread whose loop the pool runs */
+static pthread_mutex_t loop_mutex =
+    PTHREAD_MUTEX_INITIALIZER; /* held by the thread whose loop the pool runs */
 static _Thread_local bool inside_task;
 
 static void run_tasks(int thread) {
@@ -100,7 +102,8 @@ static int decide_threads(void) {
     return (int)n;
 }
 
-/* Under loop_mutex. The threads are the pool's own memory, outside rk_alloc: they outlive every object that a leak check counts. */
+/* Under loop_mutex. The threads are the pool's own memory, outside rk_alloc: they outlive every object that a
+ * leak check counts. */
 static void start_workers(void) {
     static bool registered;
     if (!registered) {
@@ -112,8 +115,8 @@ static void start_workers(void) {
     pool.threads = malloc((size_t)n * sizeof *pool.threads);
     if (!pool.threads) return;
     atomic_store(&pool.generation, 0);
-    while (pool.n_workers < n &&
-           pthread_create(&pool.threads[pool.n_workers], NULL, worker, (void *)(size_t)(pool.n_workers + 1)) == 0)
+    while (pool.n_workers < n && pthread_create(&pool.threads[pool.n_workers], NULL, worker,
+                                                (void *)(size_t)(pool.n_workers + 1)) == 0)
         pool.n_workers++;
 }
 
@@ -165,8 +168,10 @@ void rk_parallel_stay_alone(void) {
 }
 
 rk_status rk_parallel_set_threads(int n_threads) {
-    RK_FAIL_IF(n_threads < 0 || n_threads > MAX_THREADS, RK_INVALID_ARGUMENT, "%d threads: must be 0 to %d", n_threads, MAX_THREADS);
-    RK_FAIL_IF(inside_task, RK_INVALID_ARGUMENT, "the number of threads cannot change inside a parallel loop");
+    RK_FAIL_IF(n_threads < 0 || n_threads > MAX_THREADS, RK_INVALID_ARGUMENT, "%d threads: must be 0 to %d",
+               n_threads, MAX_THREADS);
+    RK_FAIL_IF(inside_task, RK_INVALID_ARGUMENT,
+               "the number of threads cannot change inside a parallel loop");
     pthread_mutex_lock(&loop_mutex);
     stop_workers();
     pool.wanted = n_threads ? n_threads : decide_threads();

@@ -1,7 +1,7 @@
 /* One pool of threads for all loops of the library.
  *
- * A task writes what no other task writes, and adds up terms that depend on the problem only, in their order, however the work is cut into
- * tasks. So results are the same bits at any thread count. */
+ * A task writes what no other task writes, and adds up terms that depend on the problem only, in their order,
+ * however the work is cut into tasks. So results are the same bits at any thread count. */
 #ifndef RK_BASE_THREAD_PARALLEL_H
 #define RK_BASE_THREAD_PARALLEL_H
 
@@ -13,25 +13,30 @@
 /* task: 0..n_tasks-1. thread: 0..n_threads-1, to pick scratch memory by. */
 typedef void (*rk_task)(void *context, size_t task, int thread);
 
-/* Run all tasks and return when they are done. The caller takes part as thread 0. Calls from inside a task, and calls
- * while another thread is in one, run serially on the caller (as thread 0 of its own): correct, only not parallel. */
+/* Run all tasks and return when they are done. The caller takes part as thread 0. Calls from inside a task,
+ * and calls while another thread is in one, run serially on the caller (as thread 0 of its own): correct,
+ * only not parallel. */
 void rk_parallel_for(size_t n_tasks, rk_task task, void *context);
 
-/* As rk_parallel_for, but on the caller alone where all tasks together are little work, less than waking other threads: some ten thousand additions or
- * so. `work` counts them roughly. */
+/* As rk_parallel_for, but on the caller alone where all tasks together are little work, less than waking
+ * other threads: some ten thousand additions or so. `work` counts them roughly. */
 void rk_parallel_for_work(size_t n_tasks, uint64_t work, rk_task task, void *context);
 
 /* From now on loops of the calling thread run on it alone, beside those of others. */
 void rk_parallel_stay_alone(void);
 
-/* Set before the first loop or between loops; 0 means RK_THREADS or else the processors this process may use. */
+/* Set before the first loop or between loops; 0 means RK_THREADS or else the processors this process may
+ * use. */
 rk_status rk_parallel_set_threads(int n_threads);
 int rk_parallel_threads(void);
 
-/* Called once at the start of each worker (not of the calling thread). Set before the first loop or between loops. */
+/* Called once at the start of each worker (not of the calling thread). Set before the first loop or between
+ * loops. */
 void rk_parallel_on_thread_start(void (*hook)(void));
 
 /* Pieces of [0, n) in blocks of `block`: the number of tasks, and task i's range. */
-static inline size_t rk_blocks(size_t n, size_t block) { return (n + block - 1) / block; }
+static inline size_t rk_blocks(size_t n, size_t block) {
+    return (n + block - 1) / block;
+}
 
 #endif

@@ -21,12 +21,12 @@ static struct {
     pthread_mutex_t mutex; /* guards all but `on` */
     atomic_bool on;
     char *path;
-    span *spans;           /* [n] */
+    span *spans; /* [n] */
     size_t n, capacity;
     uint64_t start_us;
     int n_threads;
     const char *thread_names[MAX_NAMED_THREADS];
-    rk_status status;      /* of recording: memory may run out */
+    rk_status status; /* of recording: memory may run out */
 } trace = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local int thread_number; /* from 1; 0: not yet given */
@@ -99,11 +99,16 @@ static void write_events(rk_buffer *out) {
     rk_buffer_text(out, "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"reckon\"}}");
     for (int i = 1; i <= trace.n_threads && i < MAX_NAMED_THREADS; i++)
         if (trace.thread_names[i])
-            rk_buffer_printf(out, ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}}", i, trace.thread_names[i]);
+            rk_buffer_printf(
+                out,
+                ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}}",
+                i, trace.thread_names[i]);
     for (size_t i = 0; i < trace.n; i++) {
         const span *s = &trace.spans[i];
-        rk_buffer_printf(out, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"name\":\"%s\",\"ts\":%llu,\"dur\":%llu}", s->thread, s->name,
-                         (unsigned long long)(s->begin_us - trace.start_us), (unsigned long long)(s->end_us - s->begin_us));
+        rk_buffer_printf(out,
+                         ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"name\":\"%s\",\"ts\":%llu,\"dur\":%llu}",
+                         s->thread, s->name, (unsigned long long)(s->begin_us - trace.start_us),
+                         (unsigned long long)(s->end_us - s->begin_us));
     }
     rk_buffer_text(out, "\n]}\n");
 }

@@ -1,4 +1,5 @@
-/* Spans of time, for the Chrome trace or to be added up. Recording costs nothing but a branch while it is off. Thread-safe. */
+/* Spans of time, for the Chrome trace or to be added up. Recording costs nothing but a branch while it is
+ * off. Thread-safe. */
 #ifndef RK_BASE_THREAD_TRACE_H
 #define RK_BASE_THREAD_TRACE_H
 
@@ -6,12 +7,13 @@
 
 #include "base/error.h"
 
-rk_status rk_trace_start(const char *path);  /* begin recording; the file is written at stop, atomically */
-rk_status rk_trace_stop(void);               /* no error if off */
-uint64_t rk_trace_begin(void);               /* 0 when off */
+rk_status rk_trace_start(const char *path); /* begin recording; the file is written at stop, atomically */
+rk_status rk_trace_stop(void);              /* no error if off */
+uint64_t rk_trace_begin(void);              /* 0 when off */
 void rk_trace_end(uint64_t begin, const char *name); /* name: a string literal; a span on this thread */
 
-/* Instead of a file, the time of each name, added up over threads: begin counting, and read. rk_trace_stop ends it. */
+/* Instead of a file, the time of each name, added up over threads: begin counting, and read. rk_trace_stop
+ * ends it. */
 rk_status rk_trace_count(void);
 double rk_trace_seconds(const char *name);
 

@@ -9,13 +9,13 @@
 struct rk_worker_pool {
     pthread_mutex_t mutex;
     pthread_cond_t work, done;
-    pthread_t *threads;     /* [n_threads], without the caller */
+    pthread_t *threads; /* [n_threads], without the caller */
     int n_threads;
     bool stop;
     void (*task)(void *context, size_t task);
     void *context;
-    bool *open;             /* [n_tasks] started and not yet done */
-    size_t *queue;          /* [n_tasks] those that wait: n_waiting of them from `first` on, around the end */
+    bool *open;    /* [n_tasks] started and not yet done */
+    size_t *queue; /* [n_tasks] those that wait: n_waiting of them from `first` on, around the end */
     size_t n_tasks, first, n_waiting, n_running;
 };
 
@@ -48,7 +48,8 @@ static void *work(void *argument) {
     return NULL;
 }
 
-rk_status rk_worker_pool_create(int n_threads, size_t n_tasks, void (*task)(void *context, size_t task), void *context, rk_worker_pool **out) {
+rk_status rk_worker_pool_create(int n_threads, size_t n_tasks, void (*task)(void *context, size_t task),
+                                void *context, rk_worker_pool **out) {
     rk_worker_pool *team;
     RK_TRY(rk_alloc(1, sizeof *team, &team));
     pthread_mutex_init(&team->mutex, NULL);

@@ -19,16 +19,20 @@ static void *member(void *object, size_t offset) {
 static bool is_absent(const rk_yaml_node *node) {
     if (!node) return true;
     if (node->kind != RK_YAML_SCALAR || node->quoted) return false;
-    return strcmp(node->scalar, "") == 0 || strcmp(node->scalar, "~") == 0 || strcmp(node->scalar, "null") == 0;
+    return strcmp(node->scalar, "") == 0 || strcmp(node->scalar, "~") == 0 ||
+           strcmp(node->scalar, "null") == 0;
 }
 
 static const char *kind_of(const rk_yaml_node *node) {
-    return node->kind == RK_YAML_SEQUENCE ? "a list" : node->kind == RK_YAML_MAPPING ? "a mapping" : "a value";
+    return node->kind == RK_YAML_SEQUENCE  ? "a list"
+           : node->kind == RK_YAML_MAPPING ? "a mapping"
+                                           : "a value";
 }
 
 /* "must be X, not Y" for any value. */
 static rk_status wrong_type(const rk_yaml *yaml, const rk_yaml_node *node, const char *wanted) {
-    if (node->kind == RK_YAML_SCALAR) return rk_yaml_error(yaml, node, "must be %s, not '%s'", wanted, node->scalar);
+    if (node->kind == RK_YAML_SCALAR)
+        return rk_yaml_error(yaml, node, "must be %s, not '%s'", wanted, node->scalar);
     return rk_yaml_error(yaml, node, "must be %s, not %s", wanted, kind_of(node));
 }
 
@@ -56,10 +60,13 @@ static bool parse_number(const rk_yaml_node *node, double *out) {
     return rk_parse_f64((rk_span){digits, n}, out);
 }
 
-static rk_status check_range(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field, double value) {
+static rk_status check_range(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field,
+                             double value) {
     if (value >= field->min && value <= field->max) return RK_OK;
-    if (isinf(field->max) || field->max >= 9e18) return rk_yaml_error(yaml, node, "must be %g or more, not '%s'", field->min, node->scalar);
-    return rk_yaml_error(yaml, node, "must be between %.15g and %.15g, not '%s'", field->min, field->max, node->scalar);
+    if (isinf(field->max) || field->max >= 9e18)
+        return rk_yaml_error(yaml, node, "must be %g or more, not '%s'", field->min, node->scalar);
+    return rk_yaml_error(yaml, node, "must be between %.15g and %.15g, not '%s'", field->min, field->max,
+                         node->scalar);
 }
 
 static rk_status bind_f64(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field, double *out) {
@@ -70,15 +77,18 @@ static rk_status bind_f64(const rk_yaml *yaml, const rk_yaml_node *node, const r
     return RK_OK;
 }
 
-static rk_status bind_i64(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field, int64_t *out) {
+static rk_status bind_i64(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field,
+                          int64_t *out) {
     double value;
-    if (!parse_number(node, &value) || value != floor(value) || fabs(value) > 0x1p53) return wrong_type(yaml, node, "a whole number");
+    if (!parse_number(node, &value) || value != floor(value) || fabs(value) > 0x1p53)
+        return wrong_type(yaml, node, "a whole number");
     RK_TRY(check_range(yaml, node, field, value));
     *out = (int64_t)value;
     return RK_OK;
 }
 
-static void hint_names(rk_status status, const char *word, const char *const *names, size_t n, const char *what) {
+static void hint_names(rk_status status, const char *word, const char *const *names, size_t n,
+                       const char *what) {
     const char *nearest = word ? rk_nearest(word, names, n) : NULL;
     if (nearest) {
         rk_error_hint(status, "did you mean '%s'?", nearest);
@@ -108,27 +118,35 @@ static rk_status bind_enum(const rk_yaml *yaml, const rk_yaml_node *node, const 
 
 static rk_status bind_text(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field, char **out) {
     if (node->kind != RK_YAML_SCALAR) return wrong_type(yaml, node, "text");
-    bool is_here = field->is_path && node->line < 0 && node->scalar[0] != '~' && !strstr(node->scalar, "://"); /* of --set; those two are no files' names */
+    bool is_here = field->is_path && node->line < 0 && node->scalar[0] != '~' &&
+                   !strstr(node->scalar, "://"); /* of --set; those two are no files' names */
     return (is_here ? rk_path_absolute : rk_strdup)(node->scalar, out);
 }
 
 /* The node stands for the struct's scalar_key alone; a list does so where that key takes one. */
 static bool is_short(const rk_schema *schema, const rk_yaml_node *node) {
-    if (!node || !schema->scalar_key || node->kind != RK_YAML_SEQUENCE) return node && schema->scalar_key && node->kind == RK_YAML_SCALAR;
+    if (!node || !schema->scalar_key || node->kind != RK_YAML_SEQUENCE)
+        return node && schema->scalar_key && node->kind == RK_YAML_SCALAR;
     for (size_t i = 0; i < schema->n_fields; i++)
-        if (strcmp(schema->fields[i].key, schema->scalar_key) == 0) return schema->fields[i].kind >= RK_FIELD_KIND_LIST;
+        if (strcmp(schema->fields[i].key, schema->scalar_key) == 0)
+            return schema->fields[i].kind >= RK_FIELD_KIND_LIST;
     return false;
 }
 
-static rk_status bind_element(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field, void *out) {
+static rk_status bind_element(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field,
+                              void *out) {
     rk_yaml_node named = *node; /* what is wrong with it is said under the list's key */
     if (!named.key) named.key = (char *)(size_t)field->key;
     switch (field->kind) {
-        case RK_FIELD_KIND_I64S: return bind_i64(yaml, &named, field, out);
-        case RK_FIELD_KIND_F64S: return bind_f64(yaml, &named, field, out);
-        case RK_FIELD_KIND_TEXTS: return bind_text(yaml, &named, field, out);
+        case RK_FIELD_KIND_I64S:
+            return bind_i64(yaml, &named, field, out);
+        case RK_FIELD_KIND_F64S:
+            return bind_f64(yaml, &named, field, out);
+        case RK_FIELD_KIND_TEXTS:
+            return bind_text(yaml, &named, field, out);
         default:
-            if (node->kind != RK_YAML_MAPPING && !is_short(field->sub, node)) return wrong_type(yaml, &named, "a mapping");
+            if (node->kind != RK_YAML_MAPPING && !is_short(field->sub, node))
+                return wrong_type(yaml, &named, "a mapping");
             return rk_schema_bind(field->sub, yaml, node, out);
     }
 }
@@ -139,18 +157,21 @@ static size_t element_bytes(const rk_field *field) {
 }
 
 /* One value may stand for a list of one where it cannot be taken for anything else. */
-static rk_status bind_array(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field, void *object) {
+static rk_status bind_array(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field,
+                            void *object) {
     const rk_yaml_node *const alone[1] = {node};
     const rk_yaml_node *const *items = alone;
     size_t n = 1;
     if (node->kind == RK_YAML_SEQUENCE) {
         items = (const rk_yaml_node *const *)node->children;
         n = node->n_children;
-    } else if (node->kind == RK_YAML_MAPPING || (field->kind == RK_FIELD_KIND_LIST && !field->sub->scalar_key)) {
+    } else if (node->kind == RK_YAML_MAPPING ||
+               (field->kind == RK_FIELD_KIND_LIST && !field->sub->scalar_key)) {
         return wrong_type(yaml, node, "a list");
     }
     char *array = NULL;
-    RK_TRY(rk_alloc(n, element_bytes(field), &array)); /* of no elements, too: a list that is given is not NULL */
+    RK_TRY(rk_alloc(n, element_bytes(field),
+                    &array)); /* of no elements, too: a list that is given is not NULL */
     memcpy(member(object, field->offset), &array, sizeof array);
     int64_t *count = member(object, field->count_offset);
     for (size_t i = 0; i < n; i++) {
@@ -160,16 +181,24 @@ static rk_status bind_array(const rk_yaml *yaml, const rk_yaml_node *node, const
     return RK_OK;
 }
 
-static rk_status bind_present(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field, void *object) {
+static rk_status bind_present(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field,
+                              void *object) {
     void *place = member(object, field->offset);
     switch (field->kind) {
-        case RK_FIELD_KIND_BOOL: return bind_bool(yaml, node, place);
-        case RK_FIELD_KIND_I64: return bind_i64(yaml, node, field, place);
-        case RK_FIELD_KIND_F64: return bind_f64(yaml, node, field, place);
-        case RK_FIELD_KIND_TEXT: return bind_text(yaml, node, field, place);
-        case RK_FIELD_KIND_ENUM: return bind_enum(yaml, node, field, place);
-        case RK_FIELD_KIND_STRUCT: return rk_schema_bind(field->sub, yaml, node, place);
-        default: return bind_array(yaml, node, field, object);
+        case RK_FIELD_KIND_BOOL:
+            return bind_bool(yaml, node, place);
+        case RK_FIELD_KIND_I64:
+            return bind_i64(yaml, node, field, place);
+        case RK_FIELD_KIND_F64:
+            return bind_f64(yaml, node, field, place);
+        case RK_FIELD_KIND_TEXT:
+            return bind_text(yaml, node, field, place);
+        case RK_FIELD_KIND_ENUM:
+            return bind_enum(yaml, node, field, place);
+        case RK_FIELD_KIND_STRUCT:
+            return rk_schema_bind(field->sub, yaml, node, place);
+        default:
+            return bind_array(yaml, node, field, object);
     }
 }
 
@@ -178,22 +207,36 @@ static bool is_required(const rk_field *field) {
     return field->required || (counted && isnan(field->default_number));
 }
 
-static rk_status bind_default(const rk_yaml *yaml, const rk_yaml_node *owner, const rk_schema *schema, const rk_field *field, void *object) {
-    if (is_required(field)) return rk_yaml_error(yaml, owner, "'%s' needs the key '%s'", schema->name, field->key);
+static rk_status bind_default(const rk_yaml *yaml, const rk_yaml_node *owner, const rk_schema *schema,
+                              const rk_field *field, void *object) {
+    if (is_required(field))
+        return rk_yaml_error(yaml, owner, "'%s' needs the key '%s'", schema->name, field->key);
     void *place = member(object, field->offset);
     switch (field->kind) {
-        case RK_FIELD_KIND_BOOL: *(bool *)place = field->default_number != 0; break;
-        case RK_FIELD_KIND_I64: *(int64_t *)place = (int64_t)field->default_number; break;
-        case RK_FIELD_KIND_F64: *(double *)place = field->default_number; break;
-        case RK_FIELD_KIND_ENUM: *(int *)place = (int)field->default_number; break;
-        case RK_FIELD_KIND_TEXT: return field->default_text ? rk_strdup(field->default_text, place) : RK_OK;
+        case RK_FIELD_KIND_BOOL:
+            *(bool *)place = field->default_number != 0;
+            break;
+        case RK_FIELD_KIND_I64:
+            *(int64_t *)place = (int64_t)field->default_number;
+            break;
+        case RK_FIELD_KIND_F64:
+            *(double *)place = field->default_number;
+            break;
+        case RK_FIELD_KIND_ENUM:
+            *(int *)place = (int)field->default_number;
+            break;
+        case RK_FIELD_KIND_TEXT:
+            return field->default_text ? rk_strdup(field->default_text, place) : RK_OK;
         case RK_FIELD_KIND_STRUCT: {
-            /* A part that was not given: its defaults, line 0, and no complaint about its own required keys. */
+            /* A part that was not given: its defaults, line 0, and no complaint about its own required
+             * keys. */
             for (size_t i = 0; i < field->sub->n_fields; i++)
-                if (!is_required(&field->sub->fields[i])) RK_TRY(bind_default(yaml, owner, field->sub, &field->sub->fields[i], place));
+                if (!is_required(&field->sub->fields[i]))
+                    RK_TRY(bind_default(yaml, owner, field->sub, &field->sub->fields[i], place));
             break;
         }
-        default: break;
+        default:
+            break;
     }
     return RK_OK;
 }
@@ -204,15 +247,19 @@ static bool has_key(const rk_schema *schema, const char *key) {
     return false;
 }
 
-/* Where another library's word is a key of another section, and not that section's own name: that; NULL: nowhere. */
+/* Where another library's word is a key of another section, and not that section's own name: that; NULL:
+ * nowhere. */
 static const char *key_elsewhere(const rk_schema *schema, const char *word) {
     const char *meaning;
     for (size_t at = 0; (meaning = rk_synonym(word, at)); at++)
-        if (strchr(meaning, '.') && !has_key(schema, rk_synonym_name(meaning)) && strcmp(rk_synonym_name(meaning), schema->name) != 0) return meaning;
+        if (strchr(meaning, '.') && !has_key(schema, rk_synonym_name(meaning)) &&
+            strcmp(rk_synonym_name(meaning), schema->name) != 0)
+            return meaning;
     return NULL;
 }
 
-void rk_schema_hint_key(rk_status status, const rk_schema *schema, const rk_yaml_node *node, const char *word) {
+void rk_schema_hint_key(rk_status status, const rk_schema *schema, const rk_yaml_node *node,
+                        const char *word) {
     const char *names[MAX_KEYS], *elsewhere = key_elsewhere(schema, word);
     size_t n = 0;
     for (size_t i = 0; i < schema->n_fields && n < MAX_KEYS; i++)
@@ -242,10 +289,12 @@ static const rk_yaml_node *value_of(const rk_schema *schema, const rk_yaml_node 
     return !value && is_scalar_key && node ? node->short_form : value;
 }
 
-static rk_status bind_fields(const rk_schema *schema, const rk_yaml *yaml, const rk_yaml_node *node, void *object) {
+static rk_status bind_fields(const rk_schema *schema, const rk_yaml *yaml, const rk_yaml_node *node,
+                             void *object) {
     if (node && !is_short(schema, node)) {
         if (node->kind != RK_YAML_MAPPING) return wrong_type(yaml, node, "a mapping");
-        if (!schema->scalar_key && !is_absent(node->short_form)) return wrong_type(yaml, node->short_form, "a mapping");
+        if (!schema->scalar_key && !is_absent(node->short_form))
+            return wrong_type(yaml, node->short_form, "a mapping");
         RK_TRY(check_keys(schema, yaml, node));
     }
     if (schema->has_line) *(int *)member(object, schema->line_offset) = node ? node->line : 0;
@@ -273,7 +322,8 @@ static void release_array(const rk_field *field, void *object) {
     int64_t n = *(int64_t *)member(object, field->count_offset);
     for (int64_t i = 0; i < n; i++) {
         if (field->kind == RK_FIELD_KIND_TEXTS) rk_free(((char **)(void *)array)[i]);
-        if (field->kind == RK_FIELD_KIND_LIST) rk_schema_release(field->sub, array + (size_t)i * element_bytes(field));
+        if (field->kind == RK_FIELD_KIND_LIST)
+            rk_schema_release(field->sub, array + (size_t)i * element_bytes(field));
     }
     rk_free(array);
 }

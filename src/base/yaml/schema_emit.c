@@ -16,8 +16,8 @@ static void emit_text(const char *text, rk_buffer *out) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-";
     double number;
     size_t n = strlen(text);
-    bool simple = n && strspn(text, plain) == n && text[0] != '-' && !rk_parse_f64((rk_span){text, n}, &number) &&
-                  strcmp(text, "null") != 0;
+    bool simple = n && strspn(text, plain) == n && text[0] != '-' &&
+                  !rk_parse_f64((rk_span){text, n}, &number) && strcmp(text, "null") != 0;
     if (simple) {
         rk_buffer_text(out, text);
         return;
@@ -65,13 +65,27 @@ static void emit_flow(const rk_schema *schema, const void *object, rk_buffer *ou
 static void emit_value(const rk_field *field, const void *object, bool flow, rk_buffer *out) {
     const void *place = member(object, field->offset);
     switch (field->kind) {
-        case RK_FIELD_KIND_BOOL: rk_buffer_text(out, *(const bool *)place ? "true" : "false"); break;
-        case RK_FIELD_KIND_I64: rk_buffer_printf(out, "%" PRId64, *(const int64_t *)place); break;
-        case RK_FIELD_KIND_F64: emit_f64(*(const double *)place, out); break;
-        case RK_FIELD_KIND_ENUM: rk_buffer_text(out, field->names[*(const int *)place]); break;
-        case RK_FIELD_KIND_TEXT: emit_text(*(char *const *)place, out); break;
-        case RK_FIELD_KIND_STRUCT: emit_flow(field->sub, place, out); break;
-        default: emit_array(field, object, flow, out); break;
+        case RK_FIELD_KIND_BOOL:
+            rk_buffer_text(out, *(const bool *)place ? "true" : "false");
+            break;
+        case RK_FIELD_KIND_I64:
+            rk_buffer_printf(out, "%" PRId64, *(const int64_t *)place);
+            break;
+        case RK_FIELD_KIND_F64:
+            emit_f64(*(const double *)place, out);
+            break;
+        case RK_FIELD_KIND_ENUM:
+            rk_buffer_text(out, field->names[*(const int *)place]);
+            break;
+        case RK_FIELD_KIND_TEXT:
+            emit_text(*(char *const *)place, out);
+            break;
+        case RK_FIELD_KIND_STRUCT:
+            emit_flow(field->sub, place, out);
+            break;
+        default:
+            emit_array(field, object, flow, out);
+            break;
     }
 }
 
@@ -89,35 +103,49 @@ static void emit_list(const rk_field *field, const void *object, int indent, rk_
         }
         size_t before = out->n_bytes;
         rk_schema_emit(field->sub, item, indent + 4, out);
-        if (out->status == RK_OK && out->n_bytes > before + (size_t)indent + 2) out->data[before + (size_t)indent + 2] = '-';
+        if (out->status == RK_OK && out->n_bytes > before + (size_t)indent + 2)
+            out->data[before + (size_t)indent + 2] = '-';
     }
 }
 
-/* Whether a field says anything: what is unset is left out, so that the text reads back as the same struct. */
+/* Whether a field says anything: what is unset is left out, so that the text reads back as the same
+ * struct. */
 static bool is_set(const rk_field *field, const void *object) {
     const void *place = member(object, field->offset);
     switch (field->kind) {
-        case RK_FIELD_KIND_F64: return isfinite(*(const double *)place);
-        case RK_FIELD_KIND_TEXT: return *(char *const *)place != NULL;
-        case RK_FIELD_KIND_ENUM: return *(const int *)place >= 0;
+        case RK_FIELD_KIND_F64:
+            return isfinite(*(const double *)place);
+        case RK_FIELD_KIND_TEXT:
+            return *(char *const *)place != NULL;
+        case RK_FIELD_KIND_ENUM:
+            return *(const int *)place >= 0;
         case RK_FIELD_KIND_STRUCT:
             return !field->sub->has_line || *(const int *)member(place, field->sub->line_offset) != 0;
         case RK_FIELD_KIND_BOOL:
-        case RK_FIELD_KIND_I64: return true;
-        case RK_FIELD_KIND_LIST: return *(const int64_t *)member(object, field->count_offset) > 0;
-        default: return *(const void *const *)place != NULL; /* an empty one says something too */
+        case RK_FIELD_KIND_I64:
+            return true;
+        case RK_FIELD_KIND_LIST:
+            return *(const int64_t *)member(object, field->count_offset) > 0;
+        default:
+            return *(const void *const *)place != NULL; /* an empty one says something too */
     }
 }
 
 static bool is_default(const rk_field *field, const void *object) {
     const void *place = member(object, field->offset);
     switch (field->kind) {
-        case RK_FIELD_KIND_BOOL: return *(const bool *)place == (field->default_number != 0);
-        case RK_FIELD_KIND_I64: return (double)*(const int64_t *)place == field->default_number;
-        case RK_FIELD_KIND_F64: return *(const double *)place == field->default_number;
-        case RK_FIELD_KIND_ENUM: return (double)*(const int *)place == field->default_number;
-        case RK_FIELD_KIND_TEXT: return field->default_text && strcmp(*(char *const *)place, field->default_text) == 0;
-        default: return false;
+        case RK_FIELD_KIND_BOOL:
+            return *(const bool *)place == (field->default_number != 0);
+        case RK_FIELD_KIND_I64:
+            return (double)*(const int64_t *)place == field->default_number;
+        case RK_FIELD_KIND_F64:
+            return *(const double *)place == field->default_number;
+        case RK_FIELD_KIND_ENUM:
+            return (double)*(const int *)place == field->default_number;
+        case RK_FIELD_KIND_TEXT:
+            return field->default_text && strcmp(*(char *const *)place, field->default_text) == 0;
+        default:
+            return false;
     }
 }
 
@@ -161,14 +189,16 @@ void rk_schema_emit(const rk_schema *schema, const void *object, int indent, rk_
 }
 
 static const char *type_name(rk_field_kind kind) {
-    static const char *const names[] = {"true or false", "whole number", "number", "text", "name", "mapping", "list of mappings",
-                                        "list of whole numbers", "list of numbers", "list of texts"};
+    static const char *const names[] = {
+        "true or false",    "whole number",          "number",          "text",         "name", "mapping",
+        "list of mappings", "list of whole numbers", "list of numbers", "list of texts"};
     return names[kind];
 }
 
 static void document_default(const rk_field *field, rk_buffer *out) {
     bool number = field->kind <= RK_FIELD_KIND_F64;
-    if (field->required || ((field->kind == RK_FIELD_KIND_I64 || field->kind == RK_FIELD_KIND_ENUM) && isnan(field->default_number)))
+    if (field->required || ((field->kind == RK_FIELD_KIND_I64 || field->kind == RK_FIELD_KIND_ENUM) &&
+                            isnan(field->default_number)))
         rk_buffer_text(out, "required");
     else if (field->kind == RK_FIELD_KIND_BOOL)
         rk_buffer_text(out, field->default_number != 0 ? "true" : "false");
@@ -185,7 +215,8 @@ static void document_type(const rk_field *field, rk_buffer *out) {
         rk_buffer_text(out, type_name(field->kind));
         return;
     }
-    for (size_t i = 0; i < field->n_names; i++) rk_buffer_printf(out, "%s`%s`", i ? ", " : "", field->names[i]);
+    for (size_t i = 0; i < field->n_names; i++)
+        rk_buffer_printf(out, "%s`%s`", i ? ", " : "", field->names[i]);
 }
 
 void rk_schema_document(const rk_schema *schema, const char *prefix, rk_buffer *out) {

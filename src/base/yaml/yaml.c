@@ -66,7 +66,8 @@ rk_status rk_yaml_error(const rk_yaml *yaml, const rk_yaml_node *node, const cha
     va_end(list);
     if (!node) return rk_error(RK_CONFIG, "%s: %s", path_of(yaml), message);
     rk_yaml_place at = rk_yaml_place_of(yaml, node->key_line ? node->key_line : node->line);
-    return node->key ? rk_error(RK_CONFIG, "%s: key '%s': %s", at.text, node->key, message) : rk_error(RK_CONFIG, "%s: %s", at.text, message);
+    return node->key ? rk_error(RK_CONFIG, "%s: key '%s': %s", at.text, node->key, message)
+                     : rk_error(RK_CONFIG, "%s: %s", at.text, message);
 }
 
 static rk_status node_new(reader *in, rk_yaml_kind kind, rk_yaml_node **out) {
@@ -91,10 +92,15 @@ static rk_status next_event(reader *in) {
     if (!yaml_parser_parse(&in->parser, &in->event)) {
         const yaml_parser_t *p = &in->parser;
         if (p->error == YAML_MEMORY_ERROR) return RK_NO_MEMORY_ERROR(0);
-        if (p->error == YAML_READER_ERROR) return rk_error(RK_CONFIG, "%s: byte %zu: %s", in->yaml->path, p->problem_offset, p->problem);
-        rk_status status = rk_error(RK_CONFIG, "%s:%zu:%zu: %s%s%s", in->yaml->path, p->problem_mark.line + 1, p->problem_mark.column + 1,
-                                    p->problem ? p->problem : "not YAML", p->context ? ", " : "", p->context ? p->context : "");
-        if (p->problem && strstr(p->problem, "cannot start any token")) rk_error_hint(status, "YAML is indented by spaces, not by tabs; quote text that begins with a special character");
+        if (p->error == YAML_READER_ERROR)
+            return rk_error(RK_CONFIG, "%s: byte %zu: %s", in->yaml->path, p->problem_offset, p->problem);
+        rk_status status = rk_error(RK_CONFIG, "%s:%zu:%zu: %s%s%s", in->yaml->path, p->problem_mark.line + 1,
+                                    p->problem_mark.column + 1, p->problem ? p->problem : "not YAML",
+                                    p->context ? ", " : "", p->context ? p->context : "");
+        if (p->problem && strstr(p->problem, "cannot start any token"))
+            rk_error_hint(
+                status,
+                "YAML is indented by spaces, not by tabs; quote text that begins with a special character");
         return status;
     }
     in->has_event = true;
@@ -106,7 +112,8 @@ static rk_status read_node(reader *in, int depth, rk_yaml_node **out);
 /* The key stands in the current event. */
 static rk_status read_pair(reader *in, int depth, rk_yaml_node **out) {
     int line = (int)in->event.start_mark.line + 1;
-    RK_FAIL_IF(in->event.type != YAML_SCALAR_EVENT, RK_CONFIG, "%s:%d: a key must be plain text", in->yaml->path, line);
+    RK_FAIL_IF(in->event.type != YAML_SCALAR_EVENT, RK_CONFIG, "%s:%d: a key must be plain text",
+               in->yaml->path, line);
     char *key;
     RK_TRY(rk_strndup((const char *)in->event.data.scalar.value, in->event.data.scalar.length, &key));
     rk_status status = RK_OK;
@@ -123,7 +130,8 @@ static rk_status read_pair(reader *in, int depth, rk_yaml_node **out) {
     return RK_OK;
 }
 
-/* No key may stand twice. All are looked at together: each one against those before it would take forever in a large mapping. */
+/* No key may stand twice. All are looked at together: each one against those before it would take forever in
+ * a large mapping. */
 static rk_status check_twins(const reader *in, const rk_yaml_node *mapping) {
     const char **keys;
     rk_name_index index;
@@ -132,10 +140,12 @@ static rk_status check_twins(const reader *in, const rk_yaml_node *mapping) {
     rk_status status = rk_name_index_init(&index, keys, sizeof *keys, 0, (int32_t)mapping->n_children);
     int32_t number = status == RK_OK ? rk_name_index_twin(&index) : -1;
     if (number >= 0) {
-        const rk_yaml_node *twin = mapping->children[number], *first = mapping->children[rk_name_index_find(&index, twin->key)];
+        const rk_yaml_node *twin = mapping->children[number],
+                           *first = mapping->children[rk_name_index_find(&index, twin->key)];
         char place[40] = "";
         if (first->key_line > 0) snprintf(place, sizeof place, "; the first is in line %d", first->key_line);
-        status = rk_error(RK_CONFIG, "%s: key '%s' stands here for the second time%s", rk_yaml_place_of(in->yaml, twin->key_line).text, twin->key, place);
+        status = rk_error(RK_CONFIG, "%s: key '%s' stands here for the second time%s",
+                          rk_yaml_place_of(in->yaml, twin->key_line).text, twin->key, place);
     }
     if (status == RK_OK || number >= 0) rk_name_index_release(&index);
     rk_free(keys);
@@ -148,7 +158,8 @@ static rk_status read_children(reader *in, rk_yaml_node *node, yaml_event_type_t
         RK_TRY(next_event(in));
         if (in->event.type == end) return node->kind == RK_YAML_MAPPING ? check_twins(in, node) : RK_OK;
         rk_yaml_node *child;
-        RK_TRY(node->kind == RK_YAML_MAPPING ? read_pair(in, depth, &child) : read_node(in, depth + 1, &child));
+        RK_TRY(node->kind == RK_YAML_MAPPING ? read_pair(in, depth, &child)
+                                             : read_node(in, depth + 1, &child));
         rk_status status = add_child(node, &capacity, child);
         if (status != RK_OK) {
             node_free(child);
@@ -160,14 +171,16 @@ static rk_status read_children(reader *in, rk_yaml_node *node, yaml_event_type_t
 /* The node begins in the current event. */
 static rk_status read_node(reader *in, int depth, rk_yaml_node **out) {
     int line = (int)in->event.start_mark.line + 1;
-    RK_FAIL_IF(depth > MAX_DEPTH, RK_CONFIG, "%s:%d: nested deeper than %d levels", in->yaml->path, line, MAX_DEPTH);
+    RK_FAIL_IF(depth > MAX_DEPTH, RK_CONFIG, "%s:%d: nested deeper than %d levels", in->yaml->path, line,
+               MAX_DEPTH);
     rk_yaml_node *node;
     rk_status status;
     switch (in->event.type) {
         case YAML_SCALAR_EVENT:
             RK_TRY(node_new(in, RK_YAML_SCALAR, &node));
             node->quoted = in->event.data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
-            status = rk_strndup((const char *)in->event.data.scalar.value, in->event.data.scalar.length, &node->scalar);
+            status = rk_strndup((const char *)in->event.data.scalar.value, in->event.data.scalar.length,
+                                &node->scalar);
             break;
         case YAML_SEQUENCE_START_EVENT:
             RK_TRY(node_new(in, RK_YAML_SEQUENCE, &node));
@@ -178,8 +191,11 @@ static rk_status read_node(reader *in, int depth, rk_yaml_node **out) {
             status = read_children(in, node, YAML_MAPPING_END_EVENT, depth);
             break;
         case YAML_ALIAS_EVENT:
-            return rk_error_hint(rk_error(RK_CONFIG, "%s:%d: anchors and aliases are not taken", in->yaml->path, line), "write the value out");
-        default: return rk_error(RK_CONFIG, "%s:%d: not a value", in->yaml->path, line);
+            return rk_error_hint(
+                rk_error(RK_CONFIG, "%s:%d: anchors and aliases are not taken", in->yaml->path, line),
+                "write the value out");
+        default:
+            return rk_error(RK_CONFIG, "%s:%d: not a value", in->yaml->path, line);
     }
     if (status != RK_OK) {
         node_free(node);
@@ -192,14 +208,16 @@ static rk_status read_node(reader *in, int depth, rk_yaml_node **out) {
 static rk_status read_document(reader *in, rk_yaml_node **out) {
     RK_TRY(next_event(in)); /* stream start */
     RK_TRY(next_event(in));
-    if (in->event.type == YAML_STREAM_END_EVENT) return node_new(in, RK_YAML_MAPPING, out); /* an empty file */
+    if (in->event.type == YAML_STREAM_END_EVENT)
+        return node_new(in, RK_YAML_MAPPING, out); /* an empty file */
     RK_TRY(next_event(in));
     rk_yaml_node *root;
     RK_TRY(read_node(in, 0, &root));
     rk_status status = next_event(in); /* document end */
     if (status == RK_OK) status = next_event(in);
     if (status == RK_OK && in->event.type != YAML_STREAM_END_EVENT)
-        status = rk_error(RK_CONFIG, "%s:%zu: a second document; one is taken", in->yaml->path, in->event.start_mark.line + 1);
+        status = rk_error(RK_CONFIG, "%s:%zu: a second document; one is taken", in->yaml->path,
+                          in->event.start_mark.line + 1);
     if (status != RK_OK) {
         node_free(root);
         return status;
@@ -208,7 +226,8 @@ static rk_status read_document(reader *in, rk_yaml_node **out) {
     return RK_OK;
 }
 
-static rk_status parse_text(const rk_yaml *yaml, const char *text, size_t n_bytes, int line_override, rk_yaml_node **out) {
+static rk_status parse_text(const rk_yaml *yaml, const char *text, size_t n_bytes, int line_override,
+                            rk_yaml_node **out) {
     reader in = {.yaml = yaml, .line_override = line_override};
     if (!yaml_parser_initialize(&in.parser)) return RK_NO_MEMORY_ERROR(0);
     yaml_parser_set_input_string(&in.parser, (const unsigned char *)text, n_bytes);
@@ -234,7 +253,8 @@ rk_status rk_yaml_parse(const char *path, const char *text, size_t n_bytes, rk_y
 /* The child of a mapping that a path's segment names, made if it is not there. */
 static rk_status step_into(rk_yaml_node *mapping, const char *key, size_t n_bytes, rk_yaml_node ***out) {
     for (size_t i = 0; i < mapping->n_children; i++)
-        if (strlen(mapping->children[i]->key) == n_bytes && memcmp(mapping->children[i]->key, key, n_bytes) == 0) {
+        if (strlen(mapping->children[i]->key) == n_bytes &&
+            memcmp(mapping->children[i]->key, key, n_bytes) == 0) {
             *out = &mapping->children[i];
             return RK_OK;
         }
@@ -244,7 +264,8 @@ static rk_status step_into(rk_yaml_node *mapping, const char *key, size_t n_byte
     child->line = child->key_line = -1;
     rk_status status = rk_strndup(key, n_bytes, &child->key);
     size_t capacity = mapping->n_children; /* exact, so that this place is new */
-    if (status == RK_OK) status = rk_grow(&mapping->children, mapping->n_children, &capacity, sizeof *mapping->children);
+    if (status == RK_OK)
+        status = rk_grow(&mapping->children, mapping->n_children, &capacity, sizeof *mapping->children);
     if (status != RK_OK) {
         node_free(child);
         return status;
@@ -281,14 +302,16 @@ static rk_status find_place(rk_yaml_node **place, const char *path, size_t n_byt
         while (at + n < end && at[n] != '.' && at[n] != '[') n++;
         if (n) {
             if ((*place)->kind == RK_YAML_SCALAR) RK_TRY(open_value(*place));
-            RK_FAIL_IF((*place)->kind != RK_YAML_MAPPING, RK_CONFIG, "--set: '%.*s' is a list", (int)(at - path), path);
+            RK_FAIL_IF((*place)->kind != RK_YAML_MAPPING, RK_CONFIG, "--set: '%.*s' is a list",
+                       (int)(at - path), path);
             RK_TRY(step_into(*place, at, n, &place));
         } else if (*at == '[') {
             char *close;
             unsigned long index = strtoul(at + 1, &close, 10);
-            RK_FAIL_IF(close == at + 1 || close >= end || *close != ']', RK_CONFIG, "--set: '%.*s' is not a key path", (int)n_bytes, path);
-            RK_FAIL_IF((*place)->kind != RK_YAML_SEQUENCE || index >= (*place)->n_children, RK_CONFIG, "--set: there is no '%.*s'",
-                       (int)(close + 1 - path), path);
+            RK_FAIL_IF(close == at + 1 || close >= end || *close != ']', RK_CONFIG,
+                       "--set: '%.*s' is not a key path", (int)n_bytes, path);
+            RK_FAIL_IF((*place)->kind != RK_YAML_SEQUENCE || index >= (*place)->n_children, RK_CONFIG,
+                       "--set: there is no '%.*s'", (int)(close + 1 - path), path);
             place = &(*place)->children[index];
             n = (size_t)(close + 1 - at);
         } else {
@@ -304,9 +327,11 @@ static rk_status find_place(rk_yaml_node **place, const char *path, size_t n_byt
 rk_status rk_yaml_set(rk_yaml *yaml, const char *assignment) {
     const char *equals = strchr(assignment, '=');
     if (!equals || equals == assignment)
-        return rk_error_hint(rk_error(RK_CONFIG, "--set: '%s' is not KEY=VALUE", assignment), "for example train.optimizer.learning_rate=0.1");
-    RK_FAIL_IF(!yaml->root || yaml->root->kind != RK_YAML_MAPPING, RK_CONFIG, "%s: not a mapping", yaml->path);
-    rk_yaml named = {.path = (char *)(size_t)"--set"};
+        return rk_error_hint(rk_error(RK_CONFIG, "--set: '%s' is not KEY=VALUE", assignment),
+                             "for example train.optimizer.learning_rate=0.1");
+    RK_FAIL_IF(!yaml->root || yaml->root->kind != RK_YAML_MAPPING, RK_CONFIG, "%s: not a mapping",
+               yaml->path);
+    rk_yaml named = {.path = (char *)(size_t) "--set"};
     rk_yaml_node *value;
     RK_TRY(parse_text(&named, equals + 1, strlen(equals + 1), -1, &value));
     if (value->kind == RK_YAML_MAPPING && value->n_children == 0 && equals[1] == 0) { /* "key=": no value */

@@ -1,4 +1,5 @@
-/* Ranks as processes that an MPI launcher started. One mutex is held for every call of MPI, so that any build of it will do. */
+/* Ranks as processes that an MPI launcher started. One mutex is held for every call of MPI, so that any build
+ * of it will do. */
 #include "comm/comm.h"
 
 #include <ctype.h>
@@ -18,7 +19,8 @@ enum { PIECE_BYTES = 1 << 30, ABORT_SECONDS = 5 };
 
 static const rk_comm_functions functions;
 
-static rk_status create(rk_mpi_world *world, int32_t rank, int32_t size, double timeout_s, int32_t context, rk_comm_of_mpi **out) {
+static rk_status create(rk_mpi_world *world, int32_t rank, int32_t size, double timeout_s, int32_t context,
+                        rk_comm_of_mpi **out) {
     rk_comm_of_mpi *comm;
     RK_TRY(rk_alloc(1, sizeof *comm, &comm));
     rk_status status = rk_comm_head_init(&comm->head, &functions, world->shared, rank, size, timeout_s);
@@ -87,7 +89,8 @@ static void *exit_later(void *unused) {
     return unused;
 }
 
-/* MPI_Abort may wait for a launcher that cannot be reached any more, and the mutex for a thread that waits likewise. */
+/* MPI_Abort may wait for a launcher that cannot be reached any more, and the mutex for a thread that waits
+ * likewise. */
 static void mpi_abort(rk_comm *comm, const char *reason) {
     rk_log(RK_LOG_ERROR, "rank %d: %s", (int)comm->peers[comm->rank].rank, reason);
     pthread_t thread;
@@ -152,12 +155,14 @@ static rk_status mpi_members(rk_comm *comm, const int32_t *members, int32_t n_me
     rk_comm_of_mpi *made;
     RK_TRY(create(world, rank, n_members, comm->timeout_s, context, &made));
     for (int32_t i = 0; i < n_members; i++) made->head.peers[i] = comm->peers[members[i]];
-    snprintf(made->head.description, sizeof made->head.description, "%.90s, member %d of %d", comm->description, (int)rank, (int)n_members);
+    snprintf(made->head.description, sizeof made->head.description, "%.90s, member %d of %d",
+             comm->description, (int)rank, (int)n_members);
     *out = &made->head;
     return RK_OK;
 }
 
-static const rk_comm_functions functions = {sizeof(rk_mpi_part), mpi_free, rk_mpi_begin, rk_mpi_test, rk_mpi_abandon, mpi_members, mpi_abort, rk_mpi_find_lost};
+static const rk_comm_functions functions = {sizeof(rk_mpi_part), mpi_free,    rk_mpi_begin, rk_mpi_test,
+                                            rk_mpi_abandon,      mpi_members, mpi_abort,    rk_mpi_find_lost};
 
 /* "Open MPI v4.1.4, package: ..." and "MPICH Version:      4.0.2\n..." as "Open MPI 4.1.4", "MPICH 4.0.2". */
 static void short_version(char *text) {
@@ -177,17 +182,20 @@ static void short_version(char *text) {
     *to = 0;
 }
 
-/* MPI writes to the sockets of ranks that are lost: that must be its error and our time limit, not the end of this rank too. */
+/* MPI writes to the sockets of ranks that are lost: that must be its error and our time limit, not the end of
+ * this rank too. */
 static void ignore_broken_pipes(void) {
     struct sigaction now;
     if (sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL) signal(SIGPIPE, SIG_IGN);
 }
 
-/* Open MPI over TCP asks the receiver before it sends more than 64 kB, and by default has the receiver put the data into its memory. Either answer waits in the socket
- * behind data that goes the other way, so that of two ranks that send to each other one is idle meanwhile. Messages are sent as they are (flags 1), and those
- * of up to 4 MB, as nearly all here are, unasked; that takes some buffers of that size. Between ranks of a host, where one may not read the other's memory (in containers),
- * three pieces of 32 kB are on their way until the sender looks again, and ranks that wait look seldom: pieces are of 128 kB. What the environment (and so mpirun --mca)
- * says stays. */
+/* Open MPI over TCP asks the receiver before it sends more than 64 kB, and by default has the receiver put
+ * the data into its memory. Either answer waits in the socket behind data that goes the other way, so that of
+ * two ranks that send to each other one is idle meanwhile. Messages are sent as they are (flags 1), and those
+ * of up to 4 MB, as nearly all here are, unasked; that takes some buffers of that size. Between ranks of a
+ * host, where one may not read the other's memory (in containers), three pieces of 32 kB are on their way
+ * until the sender looks again, and ranks that wait look seldom: pieces are of 128 kB. What the environment
+ * (and so mpirun --mca) says stays. */
 static void choose_transports(void) {
     setenv("OMPI_MCA_btl_tcp_flags", "1", 0);
     setenv("OMPI_MCA_btl_tcp_eager_limit", "4194304", 0);
@@ -202,7 +210,8 @@ static rk_status init_mpi(rk_mpi_world *world) {
     if (!flag) choose_transports();
     int code = flag ? MPI_Query_thread(&level) : MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
     if (code != MPI_SUCCESS) return rk_mpi_error(RK_IO, code, "could not start MPI");
-    RK_FAIL_IF(level < MPI_THREAD_SERIALIZED, RK_UNSUPPORTED, "MPI was started for one thread, and libreckon calls it from several");
+    RK_FAIL_IF(level < MPI_THREAD_SERIALIZED, RK_UNSUPPORTED,
+               "MPI was started for one thread, and libreckon calls it from several");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     code = MPI_Comm_dup(MPI_COMM_WORLD, &world->mpi);
     return code == MPI_SUCCESS ? RK_OK : rk_mpi_error(RK_IO, code, "could not make a communicator");
@@ -210,7 +219,8 @@ static rk_status init_mpi(rk_mpi_world *world) {
 
 static rk_status start_mpi(rk_mpi_world *world, double timeout_s) {
     static atomic_flag called = ATOMIC_FLAG_INIT; /* a process has one MPI, and its mutex */
-    RK_FAIL_IF(atomic_flag_test_and_set(&called), RK_INVALID_ARGUMENT, "rk_comm_world was called before in this process");
+    RK_FAIL_IF(atomic_flag_test_and_set(&called), RK_INVALID_ARGUMENT,
+               "rk_comm_world was called before in this process");
     rk_mpi_watchdog watchdog;
     rk_mpi_watchdog_begin(&watchdog, timeout_s, "start");
     rk_status status = init_mpi(world);
@@ -226,8 +236,9 @@ static rk_status check_size(int size) {
         if (!told || atoi(told) <= 1 || size > 1) continue;
         char version[64];
         short_version(version);
-        return rk_error_hint(rk_error(RK_UNSUPPORTED, "the launcher started %s processes, and MPI sees this one alone", told),
-                             "libreckon was built with %s; start it with the mpirun of that", version);
+        return rk_error_hint(
+            rk_error(RK_UNSUPPORTED, "the launcher started %s processes, and MPI sees this one alone", told),
+            "libreckon was built with %s; start it with the mpirun of that", version);
     }
     return RK_OK;
 }
@@ -240,7 +251,8 @@ static rk_status gather_hosts(rk_comm *comm) {
     RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, host, strlen(host) + 1, &all_to_all));
     for (int32_t r = 0; r < comm->size; r++) {
         const rk_message *theirs = &rk_all_to_all_received(all_to_all)[r];
-        snprintf(comm->peers[r].host, sizeof comm->peers[r].host, "%.*s", (int)theirs->n_bytes, theirs->n_bytes ? (const char *)theirs->data : "");
+        snprintf(comm->peers[r].host, sizeof comm->peers[r].host, "%.*s", (int)theirs->n_bytes,
+                 theirs->n_bytes ? (const char *)theirs->data : "");
     }
     rk_all_to_all_free(all_to_all);
     return RK_OK;
@@ -276,8 +288,8 @@ rk_status rk_comm_mpi(double timeout_s, rk_comm **out) {
     char version[64];
     short_version(version);
     const rk_peer *self = &comm->head.peers[comm->head.rank];
-    snprintf(comm->head.description, sizeof comm->head.description, "mpi: %.40s, rank %d of %d on host %s", version, (int)self->rank, (int)comm->head.size,
-             self->host);
+    snprintf(comm->head.description, sizeof comm->head.description, "mpi: %.40s, rank %d of %d on host %s",
+             version, (int)self->rank, (int)comm->head.size, self->host);
     *out = &comm->head;
     return RK_OK;
 }

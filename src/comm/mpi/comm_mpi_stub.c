@@ -3,6 +3,8 @@
 
 rk_status rk_comm_mpi(double timeout_s, rk_comm **out) {
     (void)timeout_s, (void)out;
-    return rk_error_hint(rk_error(RK_UNSUPPORTED, "a launcher started this process as one of several, and libreckon was built without MPI"),
-                         "install libopenmpi-dev or libmpich-dev and build again");
+    return rk_error_hint(
+        rk_error(RK_UNSUPPORTED,
+                 "a launcher started this process as one of several, and libreckon was built without MPI"),
+        "install libopenmpi-dev or libmpich-dev and build again");
 }

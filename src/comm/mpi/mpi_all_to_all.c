@@ -1,4 +1,5 @@
-/* Exchanges over MPI: a tag tells which exchange a message belongs to, so messages of any size may arrive in any order and are received when they do. */
+/* Exchanges over MPI: a tag tells which exchange a message belongs to, so messages of any size may arrive in
+ * any order and are received when they do. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -9,7 +10,8 @@ static rk_comm_of_mpi *comm_of(const rk_all_to_all *e) {
 }
 
 static int tag_of(const rk_all_to_all *e) {
-    return (int)((uint32_t)comm_of(e)->context << RK_TAG_CONTEXT_SHIFT | e->sequence % RK_MAX_UNDER_WAY << RK_TAG_LANE_BITS | (uint32_t)e->channel);
+    return (int)((uint32_t)comm_of(e)->context << RK_TAG_CONTEXT_SHIFT |
+                 e->sequence % RK_MAX_UNDER_WAY << RK_TAG_LANE_BITS | (uint32_t)e->channel);
 }
 
 static rk_status check(const rk_all_to_all *e, int code, const char *doing, int32_t rank) {
@@ -21,7 +23,10 @@ static rk_status check(const rk_all_to_all *e, int code, const char *doing, int3
 static rk_status send_piece(rk_all_to_all *e, int32_t r) {
     rk_mpi_part *part = (rk_mpi_part *)e->parts + r;
     size_t most = e->comm->shared->piece_bytes, n = part->n_left < most ? part->n_left : most;
-    RK_TRY(check(e, MPI_Isend(part->data, (int)n, MPI_BYTE, e->comm->peers[r].rank, tag_of(e), comm_of(e)->world->mpi, &part->sending), "sending to", r));
+    RK_TRY(check(e,
+                 MPI_Isend(part->data, (int)n, MPI_BYTE, e->comm->peers[r].rank, tag_of(e),
+                           comm_of(e)->world->mpi, &part->sending),
+                 "sending to", r));
     part->data = part->data ? part->data + n : NULL;
     part->n_left -= n;
     part->sends_last = n < most;
@@ -35,12 +40,13 @@ static rk_status advance_sending(rk_all_to_all *e, int32_t r) {
     return e->taken[r] ? RK_OK : send_piece(e, r);
 }
 
-/* Room for n more bytes after those of the parcel. What was cut doubles, so that it is copied seldom. */
+/* Room for n more bytes after those of the message. What was cut doubles, so that it is copied seldom. */
 static rk_status make_room(rk_all_to_all *e, rk_message *message, size_t n) {
     rk_message_pool *pool = &e->comm->shared->pool;
     if (n == 0 || (message->data && rk_message_capacity(message->data) - message->n_bytes >= n)) return RK_OK;
     void *larger;
-    RK_TRY(rk_message_pool_take(pool, message->n_bytes + (message->n_bytes > n ? message->n_bytes : n), &larger));
+    RK_TRY(rk_message_pool_take(pool, message->n_bytes + (message->n_bytes > n ? message->n_bytes : n),
+                                &larger));
     if (message->n_bytes) memcpy(larger, message->data, message->n_bytes);
     rk_message_pool_give(pool, message->data);
     message->data = larger;
@@ -50,7 +56,8 @@ static rk_status make_room(rk_all_to_all *e, rk_message *message, size_t n) {
 /* What came first with this tag from this rank is taken out of the arrivals. */
 static bool take_arrival(rk_mpi_world *world, int source, int tag, rk_mpi_arrival *out) {
     size_t i = 0;
-    while (i < world->n_arrivals && (world->arrivals[i].source != source || world->arrivals[i].tag != tag)) i++;
+    while (i < world->n_arrivals && (world->arrivals[i].source != source || world->arrivals[i].tag != tag))
+        i++;
     if (i == world->n_arrivals) return false;
     *out = world->arrivals[i];
     world->n_arrivals--;
@@ -66,7 +73,8 @@ static rk_status begin_receiving(rk_all_to_all *e, int32_t r, rk_mpi_arrival *ar
     int is_there;
     RK_TRY(make_room(e, message, n));
     char *to = message->data ? (char *)message->data + message->n_bytes : NULL;
-    RK_TRY(check(e, MPI_Imrecv(to, arrival->n_bytes, MPI_BYTE, &arrival->message, &part->receiving), "receiving from", r));
+    RK_TRY(check(e, MPI_Imrecv(to, arrival->n_bytes, MPI_BYTE, &arrival->message, &part->receiving),
+                 "receiving from", r));
     message->n_bytes += n;
     part->receives = true;
     part->receives_last = n < e->comm->shared->piece_bytes;
@@ -123,8 +131,10 @@ static rk_status look_for_messages(rk_mpi_world *world) {
         if (!flag) return RK_OK;
         arrival.source = found.MPI_SOURCE;
         arrival.tag = found.MPI_TAG;
-        if (arrival.tag == RK_LANE_ROLL) RK_TRY(rk_mpi_liveness_take(world, &arrival));
-        else world->arrivals[world->n_arrivals++] = arrival;
+        if (arrival.tag == RK_LANE_ROLL)
+            RK_TRY(rk_mpi_liveness_take(world, &arrival));
+        else
+            world->arrivals[world->n_arrivals++] = arrival;
     }
 }
 
@@ -160,20 +170,23 @@ static rk_status find_errands(rk_mpi_world *world, size_t *out) {
     return RK_OK;
 }
 
-/* What is over is marked so, by MPI_REQUEST_NULL. One call for all requests: each call looks at all sockets, which takes system calls. */
+/* What is over is marked so, by MPI_REQUEST_NULL. One call for all requests: each call looks at all sockets,
+ * which takes system calls. */
 static rk_status test_requests(rk_mpi_world *world) {
     size_t n;
     int n_over;
     RK_TRY(find_errands(world, &n));
     if (n == 0) return RK_OK;
     int code = MPI_Testsome((int)n, world->requests, &n_over, world->indices, world->statuses);
-    if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) return rk_mpi_error(RK_PEER_LOST, code, "sending and receiving");
+    if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS)
+        return rk_mpi_error(RK_PEER_LOST, code, "sending and receiving");
     rk_status status = RK_OK;
     for (int i = 0; i < n_over; i++) {
         const rk_mpi_errand *errand = &world->errands[world->indices[i]];
         *errand->request = world->requests[world->indices[i]];
         if (code == MPI_ERR_IN_STATUS && status == RK_OK)
-            status = check(errand->all_to_all, world->statuses[i].MPI_ERROR, errand->sends ? "sending to" : "receiving from", errand->rank);
+            status = check(errand->all_to_all, world->statuses[i].MPI_ERROR,
+                           errand->sends ? "sending to" : "receiving from", errand->rank);
     }
     return status;
 }
@@ -183,8 +196,10 @@ static rk_status advance_all(rk_mpi_world *world) {
     RK_TRY(test_requests(world));
     for (rk_all_to_all **at = &world->first; *at;) {
         RK_TRY(advance(*at));
-        if ((*at)->done) unlink_from(world, at);
-        else at = &(*at)->next;
+        if ((*at)->done)
+            unlink_from(world, at);
+        else
+            at = &(*at)->next;
     }
     return RK_OK;
 }
@@ -204,7 +219,8 @@ rk_status rk_mpi_test(rk_all_to_all *all_to_all, bool *done) {
 static rk_status give_self(rk_all_to_all *e, const rk_message *send) {
     rk_comm *comm = e->comm;
     rk_message *received = &e->received[comm->rank];
-    RK_FAIL_IF(e->taken[comm->rank] != e->arrived[comm->rank], RK_INVALID_ARGUMENT, "exchange: rank %d is to %s itself alone", (int)comm->rank,
+    RK_FAIL_IF(e->taken[comm->rank] != e->arrived[comm->rank], RK_INVALID_ARGUMENT,
+               "exchange: rank %d is to %s itself alone", (int)comm->rank,
                e->arrived[comm->rank] ? "send to" : "receive from");
     if (!e->taken[comm->rank] && send->n_bytes) {
         pthread_mutex_lock(&comm->shared->mutex);
@@ -220,8 +236,8 @@ static rk_status give_self(rk_all_to_all *e, const rk_message *send) {
 
 static rk_status check_tag_is_free(const rk_all_to_all *e) {
     for (const rk_all_to_all *other = comm_of(e)->world->first; other; other = other->next) {
-        RK_FAIL_IF(other->comm == e->comm && tag_of(other) == tag_of(e), RK_INVALID_ARGUMENT, "exchange: more than %d of one lane are under way",
-                   RK_MAX_UNDER_WAY);
+        RK_FAIL_IF(other->comm == e->comm && tag_of(other) == tag_of(e), RK_INVALID_ARGUMENT,
+                   "exchange: more than %d of one lane are under way", RK_MAX_UNDER_WAY);
     }
     return RK_OK;
 }
@@ -254,7 +270,8 @@ rk_status rk_mpi_begin(rk_all_to_all *all_to_all, const rk_message *send, const 
     return status;
 }
 
-/* After an error: MPI may still write to buffers of what was under way, so they are never used again. The mutex is held. */
+/* After an error: MPI may still write to buffers of what was under way, so they are never used again. The
+ * mutex is held. */
 void rk_mpi_abandon(rk_all_to_all *all_to_all) {
     rk_mpi_world *world = comm_of(all_to_all)->world;
     for (rk_all_to_all **at = &world->first; *at; at = &(*at)->next) {
@@ -264,6 +281,7 @@ void rk_mpi_abandon(rk_all_to_all *all_to_all) {
     }
     const rk_mpi_part *parts = all_to_all->parts;
     for (int32_t r = 0; r < all_to_all->comm->size; r++) {
-        if (r != all_to_all->comm->rank && parts[r].receiving != MPI_REQUEST_NULL) all_to_all->received[r] = (rk_message){0};
+        if (r != all_to_all->comm->rank && parts[r].receiving != MPI_REQUEST_NULL)
+            all_to_all->received[r] = (rk_message){0};
     }
 }

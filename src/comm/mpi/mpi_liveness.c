@@ -5,7 +5,8 @@
 #include "base/thread/clock.h"
 #include "base/memory.h"
 
-/* How long an answer may take: a part of the time limit, and no more than this. Whoever waits looks for messages thousands of times a second. */
+/* How long an answer may take: a part of the time limit, and no more than this. Whoever waits looks for
+ * messages thousands of times a second. */
 static const double most_grace_s = 10, grace_part = 0.25;
 
 void rk_mpi_liveness_release(rk_mpi_liveness *liveness) {
@@ -22,7 +23,8 @@ static rk_status reserve(rk_mpi_world *world) {
     size_t n = (size_t)world->all->size;
     if (!liveness->asked) RK_TRY(rk_alloc(2 * n, sizeof *liveness->asked, &liveness->asked));
     if (!liveness->suspects) RK_TRY(rk_alloc(n, sizeof *liveness->suspects, &liveness->suspects));
-    if (!liveness->answers) RK_TRY(rk_alloc(2 * n * n + 2 * n, sizeof *liveness->answers, &liveness->answers));
+    if (!liveness->answers)
+        RK_TRY(rk_alloc(2 * n * n + 2 * n, sizeof *liveness->answers, &liveness->answers));
     if (liveness->asking) return RK_OK;
     RK_TRY(rk_alloc(2 * n, sizeof *liveness->asking, &liveness->asking));
     for (size_t i = 0; i < 2 * n; i++) liveness->asking[i] = MPI_REQUEST_NULL;
@@ -34,7 +36,8 @@ static rk_status reserve(rk_mpi_world *world) {
     return RK_OK;
 }
 
-/* Whether the last such message has left. One to a rank that is not to be reached fails or stays: no error of this rank, that one does not answer. */
+/* Whether the last such message has left. One to a rank that is not to be reached fails or stays: no error of
+ * this rank, that one does not answer. */
 static bool has_left(MPI_Request *request) {
     int flag = 0;
     if (MPI_Test(request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS) return flag;
@@ -43,7 +46,8 @@ static bool has_left(MPI_Request *request) {
 }
 
 static void send(rk_mpi_world *world, int32_t rank, const bool *data, int n_bytes, MPI_Request *request) {
-    if (MPI_Isend(data, n_bytes, MPI_BYTE, rank, RK_LANE_ROLL, world->mpi, request) != MPI_SUCCESS) *request = MPI_REQUEST_NULL;
+    if (MPI_Isend(data, n_bytes, MPI_BYTE, rank, RK_LANE_ROLL, world->mpi, request) != MPI_SUCCESS)
+        *request = MPI_REQUEST_NULL;
 }
 
 /* The ranks that this exchange waits for: those that have not sent their parts, or else not taken theirs. */
@@ -69,13 +73,17 @@ rk_status rk_mpi_liveness_take(rk_mpi_world *world, rk_mpi_arrival *arrival) {
     RK_TRY(reserve(world));
     rk_mpi_liveness *liveness = &world->liveness;
     bool *to = liveness->answers + (size_t)arrival->source * (size_t)world->all->size;
-    RK_FAIL_IF(arrival->n_bytes > world->all->size, RK_INTERNAL, "rank %d told of %d ranks, of which there are %d", arrival->source, arrival->n_bytes, (int)world->all->size);
+    RK_FAIL_IF(arrival->n_bytes > world->all->size, RK_INTERNAL,
+               "rank %d told of %d ranks, of which there are %d", arrival->source, arrival->n_bytes,
+               (int)world->all->size);
     int code = MPI_Mrecv(to, arrival->n_bytes, MPI_BYTE, &arrival->message, MPI_STATUS_IGNORE);
-    if (code != MPI_SUCCESS) return rk_mpi_error(RK_PEER_LOST, code, "hearing of rank %d who waits for whom", arrival->source);
+    if (code != MPI_SUCCESS)
+        return rk_mpi_error(RK_PEER_LOST, code, "hearing of rank %d who waits for whom", arrival->source);
     if (arrival->n_bytes > 0)
         liveness->answered[arrival->source] = rk_clock_seconds();
     else if (has_left(&liveness->answering[arrival->source])) /* and so its buffer may be written to */
-        send(world, arrival->source, own_answer(world, arrival->source), world->all->size, &liveness->answering[arrival->source]);
+        send(world, arrival->source, own_answer(world, arrival->source), world->all->size,
+             &liveness->answering[arrival->source]);
     return RK_OK;
 }
 
@@ -90,11 +98,13 @@ static int32_t add_suspects(rk_mpi_world *world, const bool *ranks, int32_t n_su
     return n_suspects;
 }
 
-/* What that rank answered since `exchange` is late, or NULL; asks it unless a question is under way. Of this rank itself: all that its threads wait for. */
+/* What that rank answered since `exchange` is late, or NULL; asks it unless a question is under way. Of this
+ * rank itself: all that its threads wait for. */
 static const bool *ask(rk_mpi_world *world, rk_all_to_all *all_to_all, int32_t rank) {
     rk_mpi_liveness *liveness = &world->liveness;
     if (rank == world->all->rank) return own_answer(world, rank);
-    if (liveness->answered[rank] >= all_to_all->late_since) return liveness->answers + (size_t)rank * (size_t)world->all->size;
+    if (liveness->answered[rank] >= all_to_all->late_since)
+        return liveness->answers + (size_t)rank * (size_t)world->all->size;
     if (liveness->asked[rank] <= liveness->answered[rank]) {
         if (has_left(&liveness->asking[rank])) send(world, rank, NULL, 0, &liveness->asking[rank]);
         liveness->asked[rank] = rk_clock_seconds();
@@ -103,7 +113,8 @@ static const bool *ask(rk_mpi_world *world, rk_all_to_all *all_to_all, int32_t r
     return NULL;
 }
 
-/* From those that are waited for to those that do not wait themselves, as far as is known: whether there are any. */
+/* From those that are waited for to those that do not wait themselves, as far as is known: whether there are
+ * any. */
 static bool follow(rk_mpi_world *world, rk_all_to_all *all_to_all) {
     rk_mpi_liveness *liveness = &world->liveness;
     size_t n = (size_t)world->all->size;
@@ -117,8 +128,10 @@ static bool follow(rk_mpi_world *world, rk_all_to_all *all_to_all) {
         int32_t r = liveness->suspects[i];
         const bool *answer = ask(world, all_to_all, r);
         liveness->well[r] = answer && memchr(answer, true, n);
-        if (liveness->well[r]) n_suspects = add_suspects(world, answer, n_suspects);
-        else found = true;
+        if (liveness->well[r])
+            n_suspects = add_suspects(world, answer, n_suspects);
+        else
+            found = true;
     }
     return found;
 }
@@ -131,7 +144,8 @@ rk_status rk_mpi_find_lost(rk_all_to_all *all_to_all, const bool **well) {
     *well = NULL;
     RK_TRY(reserve(world));
     if (all_to_all->late_since == 0) all_to_all->late_since = all_to_all->asked_last = now;
-    /* Who says farewell waits for all, and those who have said it may end: there would be nobody to answer. */
+    /* Who says farewell waits for all, and those who have said it may end: there would be nobody to
+     * answer. */
     if (all_to_all->channel != RK_LANE_FAREWELL) found = follow(world, all_to_all);
     if (now - all_to_all->asked_last < grace_s) return RK_OK;
     *well = world->liveness.well;

@@ -1,7 +1,9 @@
-/* Who keeps others waiting: a rank whose wait is over its limit asks those that it waits for what they wait for, and then asks those, until it comes to ranks that do not answer
- * or wait for nobody. Whoever waits for messages answers.
+/* Who keeps others waiting: a rank whose wait is over its limit asks those that it waits for what they wait
+ * for, and then asks those, until it comes to ranks that do not answer or wait for nobody. Whoever waits for
+ * messages answers.
  *
- * A question is an empty message of the lane RK_LANE_ROLL, its answer one of a bool for each rank. Called with the mutex of MPI held. */
+ * A question is an empty message of the lane RK_LANE_ROLL, its answer one of a bool for each rank. Called
+ * with the mutex of MPI held. */
 #ifndef RK_COMM_MPI_MPI_LIVENESS_H
 #define RK_COMM_MPI_MPI_LIVENESS_H
 
@@ -9,7 +11,8 @@
 
 /* A question or an answer: an arrival of that lane. */
 rk_status rk_mpi_liveness_take(rk_mpi_world *world, rk_mpi_arrival *arrival);
-/* well [ranks of the world], the world's own: those that `exchange` does not wait for in vain. NULL: not known yet. */
+/* well [ranks of the world], the world's own: those that `exchange` does not wait for in vain. NULL: not
+ * known yet. */
 rk_status rk_mpi_find_lost(rk_all_to_all *all_to_all, const bool **well);
 void rk_mpi_liveness_release(rk_mpi_liveness *liveness);
 

@@ -13,9 +13,11 @@ static void *watch_clock(void *context) {
     until.tv_sec += (time_t)watchdog->timeout_s + 1;
     pthread_mutex_lock(&watchdog->mutex);
     int code = 0;
-    while (!watchdog->is_over && code != ETIMEDOUT) code = pthread_cond_timedwait(&watchdog->changed, &watchdog->mutex, &until);
+    while (!watchdog->is_over && code != ETIMEDOUT)
+        code = pthread_cond_timedwait(&watchdog->changed, &watchdog->mutex, &until);
     if (!watchdog->is_over) {
-        rk_log(RK_LOG_ERROR, "MPI did not %s within %g s: a rank is lost", watchdog->what, watchdog->timeout_s);
+        rk_log(RK_LOG_ERROR, "MPI did not %s within %g s: a rank is lost", watchdog->what,
+               watchdog->timeout_s);
         _exit(1);
     }
     pthread_mutex_unlock(&watchdog->mutex);

@@ -10,7 +10,7 @@ typedef struct rk_mpi_watchdog {
     pthread_cond_t changed;
     pthread_t thread;
     double timeout_s;
-    const char *what;   /* "start", "end": what MPI is to do */
+    const char *what; /* "start", "end": what MPI is to do */
     bool is_over, is_watched;
 } rk_mpi_watchdog;
 

@@ -1,4 +1,5 @@
-/* The kind `mpi`, behind its files: starting and ending (comm_mpi.c), exchanges (mpi_all_to_all.c), who waits for whom (mpi_liveness.c). */
+/* The kind `mpi`, behind its files: starting and ending (comm_mpi.c), exchanges (mpi_all_to_all.c), who waits
+ * for whom (mpi_liveness.c). */
 #ifndef RK_COMM_MPI_MPI_WORLD_H
 #define RK_COMM_MPI_MPI_WORLD_H
 
@@ -22,11 +23,11 @@ typedef struct rk_mpi_errand {
 
 /* What ranks said of whom they wait for (mpi_liveness.h). n: the ranks of the world. */
 typedef struct rk_mpi_liveness {
-    double *asked, *answered;           /* [n]: when */
-    MPI_Request *asking, *answering;    /* [n] */
-    bool *answers, *replies;            /* [n, n]: from and to each rank, who is waited for */
-    bool *well, *reached;               /* [n] */
-    int32_t *suspects;                  /* [n] */
+    double *asked, *answered;        /* [n]: when */
+    MPI_Request *asking, *answering; /* [n] */
+    bool *answers, *replies;         /* [n, n]: from and to each rank, who is waited for */
+    bool *well, *reached;            /* [n] */
+    int32_t *suspects;               /* [n] */
 } rk_mpi_liveness;
 
 typedef struct rk_mpi_world {
@@ -35,9 +36,9 @@ typedef struct rk_mpi_world {
     rk_mpi_liveness liveness;
     MPI_Comm mpi;
     rk_all_to_all *first, **end; /* those under way, as begun */
-    rk_mpi_arrival *arrivals;  /* [n_arrivals of max_arrivals], in the order in which they came */
+    rk_mpi_arrival *arrivals;    /* [n_arrivals of max_arrivals], in the order in which they came */
     size_t n_arrivals, max_arrivals;
-    rk_mpi_errand *errands;    /* [max_errands], and for the call of MPI: */
+    rk_mpi_errand *errands; /* [max_errands], and for the call of MPI: */
     MPI_Request *requests;
     MPI_Status *statuses;
     int *indices;
@@ -53,10 +54,16 @@ typedef struct rk_comm_of_mpi {
 } rk_comm_of_mpi;
 
 /* A tag: the lane, the sequence number within RK_MAX_UNDER_WAY, the context. */
-enum { RK_TAG_LANE_BITS = 4, RK_TAG_SEQUENCE_BITS = 8, RK_TAG_CONTEXT_SHIFT = RK_TAG_LANE_BITS + RK_TAG_SEQUENCE_BITS };
-_Static_assert(RK_ALL_LANES <= 1 << RK_TAG_LANE_BITS && RK_MAX_UNDER_WAY == 1 << RK_TAG_SEQUENCE_BITS, "a tag's fields");
+enum {
+    RK_TAG_LANE_BITS = 4,
+    RK_TAG_SEQUENCE_BITS = 8,
+    RK_TAG_CONTEXT_SHIFT = RK_TAG_LANE_BITS + RK_TAG_SEQUENCE_BITS
+};
+_Static_assert(RK_ALL_LANES <= 1 << RK_TAG_LANE_BITS && RK_MAX_UNDER_WAY == 1 << RK_TAG_SEQUENCE_BITS,
+               "a tag's fields");
 
-/* What an exchange knows of its way to and from a rank. A parcel is sent as pieces of piece_bytes and one shorter than that, which may be empty. */
+/* What an exchange knows of its way to and from a rank. A message is sent as pieces of piece_bytes and one
+ * shorter than that, which may be empty. */
 typedef struct rk_mpi_part {
     MPI_Request sending, receiving; /* a piece; MPI_REQUEST_NULL: none */
     const char *data;               /* not yet given to MPI */

@@ -15,18 +15,18 @@ typedef struct pinned {
 struct rk_device_comm {
     rk_comm *comm;
     rk_device *device;
-    rk_nccl *nccl;             /* NULL: through the host */
+    rk_nccl *nccl; /* NULL: through the host */
     pinned outgoing, incoming;
-    rk_message *messages;        /* [size] */
-    uint64_t bytes_sent;       /* by NCCL */
+    rk_message *messages; /* [size] */
+    uint64_t bytes_sent;  /* by NCCL */
     int32_t n_sharers;
-    rk_status failed;          /* not RK_OK: of no more use, because of `failure` */
+    rk_status failed; /* not RK_OK: of no more use, because of `failure` */
     char failure[1024];
 };
 
 /* What ranks tell each other before NCCL is tried, so that all come to the same end. */
 typedef struct offer {
-    char gpu[16];              /* rk_device_info.id */
+    char gpu[16]; /* rk_device_info.id */
     bool has_nccl;
     char id[RK_NCCL_ID_BYTES];
 } offer;
@@ -52,9 +52,12 @@ static bool all_may(const rk_device_comm *dc, const rk_message *offers) {
         who = a;
         if (!one->has_nccl) why = "has no NCCL";
         for (int32_t b = 0; b < a && !why; b++)
-            if (memcmp(one->gpu, ((const offer *)offers[b].data)->gpu, sizeof one->gpu) == 0) why = "shares its GPU with another";
+            if (memcmp(one->gpu, ((const offer *)offers[b].data)->gpu, sizeof one->gpu) == 0)
+                why = "shares its GPU with another";
     }
-    if (why && dc->comm->rank == 0) rk_log(RK_LOG_WARNING, "GPUs talk through the hosts' memory, which is slower: rank %d %s", (int)dc->comm->peers[who].rank, why);
+    if (why && dc->comm->rank == 0)
+        rk_log(RK_LOG_WARNING, "GPUs talk through the hosts' memory, which is slower: rank %d %s",
+               (int)dc->comm->peers[who].rank, why);
     return !why;
 }
 
@@ -65,9 +68,13 @@ static rk_status join(rk_device_comm *dc) {
     const rk_message *received = rk_all_to_all_received(offers);
     const void *theirs;
     rk_status status = RK_OK;
-    for (int32_t r = 0; r < dc->comm->size && status == RK_OK; r++) status = rk_all_to_all_take(offers, r, sizeof mine, &theirs);
-    for (int32_t r = 0; r < dc->comm->size && status == RK_OK; r++) dc->n_sharers += memcmp(((const offer *)received[r].data)->gpu, mine.gpu, sizeof mine.gpu) == 0;
-    if (status == RK_OK && all_may(dc, received)) status = rk_nccl_create(dc->device, ((const offer *)received[0].data)->id, dc->comm->rank, dc->comm->size, &dc->nccl);
+    for (int32_t r = 0; r < dc->comm->size && status == RK_OK; r++)
+        status = rk_all_to_all_take(offers, r, sizeof mine, &theirs);
+    for (int32_t r = 0; r < dc->comm->size && status == RK_OK; r++)
+        dc->n_sharers += memcmp(((const offer *)received[r].data)->gpu, mine.gpu, sizeof mine.gpu) == 0;
+    if (status == RK_OK && all_may(dc, received))
+        status = rk_nccl_create(dc->device, ((const offer *)received[0].data)->id, dc->comm->rank,
+                                dc->comm->size, &dc->nccl);
     rk_all_to_all_free(offers);
     return rk_comm_agree(dc->comm, status);
 }
@@ -133,8 +140,10 @@ static size_t sum_bytes(const rk_device_message *messages, size_t n) {
     return bytes;
 }
 
-/* What is for one rank stands together, in the order of the list; this rank's own parcels are copied from place to place. */
-static void download_messages(rk_device_comm *dc, rk_stream *stream, const rk_device_message *send, size_t n_send) {
+/* What is for one rank stands together, in the order of the list; this rank's own messages are copied from
+ * place to place. */
+static void download_messages(rk_device_comm *dc, rk_stream *stream, const rk_device_message *send,
+                              size_t n_send) {
     size_t at = 0;
     for (int32_t r = 0; r < dc->comm->size; r++) {
         size_t begin = at;
@@ -147,12 +156,15 @@ static void download_messages(rk_device_comm *dc, rk_stream *stream, const rk_de
     }
 }
 
-static rk_status upload_messages(rk_device_comm *dc, rk_stream *stream, const rk_device_message *receive, size_t n_receive, const rk_message *from) {
+static rk_status upload_messages(rk_device_comm *dc, rk_stream *stream, const rk_device_message *receive,
+                                 size_t n_receive, const rk_message *from) {
     char *to = dc->incoming.data;
     for (int32_t r = 0; r < dc->comm->size; r++) {
         size_t n_bytes = 0;
-        for (size_t i = 0; i < n_receive; i++) n_bytes += receive[i].rank == r && r != dc->comm->rank ? receive[i].n_bytes : 0;
-        RK_FAIL_IF(n_bytes != from[r].n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of a GPU, not %zu", (int)r, from[r].n_bytes, n_bytes);
+        for (size_t i = 0; i < n_receive; i++)
+            n_bytes += receive[i].rank == r && r != dc->comm->rank ? receive[i].n_bytes : 0;
+        RK_FAIL_IF(n_bytes != from[r].n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of a GPU, not %zu",
+                   (int)r, from[r].n_bytes, n_bytes);
         if (n_bytes) memcpy(to, from[r].data, n_bytes);
         for (size_t i = 0; i < n_receive; i++) {
             if (receive[i].rank != r || r == dc->comm->rank) continue;
@@ -163,7 +175,8 @@ static rk_status upload_messages(rk_device_comm *dc, rk_stream *stream, const rk
     return RK_OK;
 }
 
-static rk_status all_to_all_by_host(rk_device_comm *dc, rk_stream *stream, const rk_device_message *send, size_t n_send, const rk_device_message *receive, size_t n_receive) {
+static rk_status all_to_all_by_host(rk_device_comm *dc, rk_stream *stream, const rk_device_message *send,
+                                    size_t n_send, const rk_device_message *receive, size_t n_receive) {
     rk_all_to_all *all_to_all;
     RK_TRY(rk_stream_sync(stream)); /* the last call's copies too */
     RK_TRY(reserve(dc, &dc->outgoing, sum_bytes(send, n_send)));
@@ -172,27 +185,32 @@ static rk_status all_to_all_by_host(rk_device_comm *dc, rk_stream *stream, const
     RK_TRY(rk_stream_sync(stream));
     RK_TRY(rk_all_to_all_begin(dc->comm, RK_LANE_ROWS, dc->messages, NULL, NULL, &all_to_all));
     rk_status status = rk_all_to_all_wait(all_to_all);
-    if (status == RK_OK) status = upload_messages(dc, stream, receive, n_receive, rk_all_to_all_received(all_to_all));
+    if (status == RK_OK)
+        status = upload_messages(dc, stream, receive, n_receive, rk_all_to_all_received(all_to_all));
     rk_all_to_all_free(all_to_all);
     return status;
 }
 
 /* This rank's own: the first of the one list is the first of the other. */
-static void copy_own(const rk_device_comm *dc, rk_stream *stream, const rk_device_message *send, size_t n_send, const rk_device_message *receive, size_t n_receive) {
+static void copy_own(const rk_device_comm *dc, rk_stream *stream, const rk_device_message *send,
+                     size_t n_send, const rk_device_message *receive, size_t n_receive) {
     size_t to = 0;
     for (size_t i = 0; i < n_send; i++) {
         if (send[i].rank != dc->comm->rank) continue;
         while (to < n_receive && receive[to].rank != dc->comm->rank) to++;
-        if (to < n_receive && receive[to].data != send[i].data) rk_stream_copy(stream, receive[to].data, send[i].data, send[i].n_bytes);
+        if (to < n_receive && receive[to].data != send[i].data)
+            rk_stream_copy(stream, receive[to].data, send[i].data, send[i].n_bytes);
         to++;
     }
 }
 
-rk_status rk_device_comm_all_to_all(rk_device_comm *dc, rk_stream *stream, const rk_device_message *send, size_t n_send, const rk_device_message *receive, size_t n_receive) {
+rk_status rk_device_comm_all_to_all(rk_device_comm *dc, rk_stream *stream, const rk_device_message *send,
+                                    size_t n_send, const rk_device_message *receive, size_t n_receive) {
     RK_TRY(check(dc));
     copy_own(dc, stream, send, n_send, receive, n_receive);
     if (!dc->nccl) return keep(dc, all_to_all_by_host(dc, stream, send, n_send, receive, n_receive));
-    for (size_t i = 0; i < n_send; i++) dc->bytes_sent += send[i].rank == dc->comm->rank ? 0 : send[i].n_bytes;
+    for (size_t i = 0; i < n_send; i++)
+        dc->bytes_sent += send[i].rank == dc->comm->rank ? 0 : send[i].n_bytes;
     rk_nccl_all_to_all(dc->nccl, stream, send, n_send, receive, n_receive);
     return RK_OK;
 }
@@ -212,12 +230,14 @@ rk_status rk_device_comm_sum(rk_device_comm *dc, rk_stream *stream, float *value
     RK_TRY(check(dc));
     if (!n) return RK_OK;
     if (!dc->nccl) return keep(dc, sum_by_host(dc, stream, values, n));
-    dc->bytes_sent += 2 * n * sizeof *values * (size_t)(dc->comm->size - 1) / (size_t)dc->comm->size; /* of a ring's rank */
+    dc->bytes_sent +=
+        2 * n * sizeof *values * (size_t)(dc->comm->size - 1) / (size_t)dc->comm->size; /* of a ring's rank */
     rk_nccl_sum(dc->nccl, stream, values, n);
     return RK_OK;
 }
 
-static rk_status gather_by_host(rk_device_comm *dc, rk_stream *stream, const void *mine, size_t n_bytes, char *all) {
+static rk_status gather_by_host(rk_device_comm *dc, rk_stream *stream, const void *mine, size_t n_bytes,
+                                char *all) {
     rk_all_to_all *all_to_all;
     RK_TRY(rk_stream_sync(stream));
     RK_TRY(reserve(dc, &dc->outgoing, n_bytes));
@@ -237,7 +257,8 @@ static rk_status gather_by_host(rk_device_comm *dc, rk_stream *stream, const voi
     return RK_OK;
 }
 
-rk_status rk_device_comm_gather(rk_device_comm *dc, rk_stream *stream, const void *mine, size_t n_bytes, void *all) {
+rk_status rk_device_comm_gather(rk_device_comm *dc, rk_stream *stream, const void *mine, size_t n_bytes,
+                                void *all) {
     RK_TRY(check(dc));
     if (!dc->nccl) return keep(dc, gather_by_host(dc, stream, mine, n_bytes, all));
     dc->bytes_sent += n_bytes * (size_t)(dc->comm->size - 1);

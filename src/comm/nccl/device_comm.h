@@ -1,7 +1,9 @@
-/* How ranks' GPUs talk, one rank a GPU: between their memories by NCCL; or through the host's memory and the ranks' communicator, where there is no NCCL or ranks share a GPU.
+/* How ranks' GPUs talk, one rank a GPU: between their memories by NCCL; or through the host's memory and the
+ * ranks' communicator, where there is no NCCL or ranks share a GPU.
  *
- * Calls give work to one stream, always the same one, and are made in the same order on every rank; through the host they wait for it, too. Data and memory of a call stay as they are
- * until the stream has done it. The first failure is every later call's too. Thread rule: as the device's. */
+ * Calls give work to one stream, always the same one, and are made in the same order on every rank; through
+ * the host they wait for it, too. Data and memory of a call stay as they are until the stream has done it.
+ * The first failure is every later call's too. Thread rule: as the device's. */
 #ifndef RK_COMM_NCCL_DEVICE_COMM_H
 #define RK_COMM_NCCL_DEVICE_COMM_H
 
@@ -10,19 +12,24 @@
 
 typedef struct rk_device_comm rk_device_comm;
 
-/* All ranks call it. comm must outlive it; nothing else may exchange on its lane RK_LANE_ROWS. RK_NCCL=off in the environment: through the host. */
+/* All ranks call it. comm must outlive it; nothing else may exchange on its lane RK_LANE_ROWS. RK_NCCL=off in
+ * the environment: through the host. */
 rk_status rk_device_comm_create(rk_comm *comm, rk_device *device, rk_device_comm **out);
 void rk_device_comm_free(rk_device_comm *dc);
 int32_t rk_device_comm_sharers(const rk_device_comm *dc); /* ranks on this rank's GPU, this one among them */
 
-uint64_t rk_device_comm_bytes_sent(const rk_device_comm *dc); /* by NCCL so far; what goes through the host the communicator counts */
+uint64_t rk_device_comm_bytes_sent(
+    const rk_device_comm *dc); /* by NCCL so far; what goes through the host the communicator counts */
 
-/* Parcels to and from ranks, this one among them: between two ranks they meet in the order of the lists, and are of equal sizes; none is empty. */
-rk_status rk_device_comm_all_to_all(rk_device_comm *dc, rk_stream *stream, const rk_device_message *send, size_t n_send, const rk_device_message *receive, size_t n_receive);
+/* Parcels to and from ranks, this one among them: between two ranks they meet in the order of the lists, and
+ * are of equal sizes; none is empty. */
+rk_status rk_device_comm_all_to_all(rk_device_comm *dc, rk_stream *stream, const rk_device_message *send,
+                                    size_t n_send, const rk_device_message *receive, size_t n_receive);
 /* values [n]: the sum over the ranks, the same bits on each. */
 rk_status rk_device_comm_sum(rk_device_comm *dc, rk_stream *stream, float *values, size_t n);
 /* all [size * n_bytes]: mine of each rank. */
-rk_status rk_device_comm_gather(rk_device_comm *dc, rk_stream *stream, const void *mine, size_t n_bytes, void *all);
+rk_status rk_device_comm_gather(rk_device_comm *dc, rk_stream *stream, const void *mine, size_t n_bytes,
+                                void *all);
 /* Waits for all of the stream's work; RK_PEER_LOST after the communicator's time limit. */
 rk_status rk_device_comm_wait(rk_device_comm *dc, rk_stream *stream);
 

@@ -12,13 +12,16 @@ static void self_free(rk_comm *comm) {
     rk_free(comm);
 }
 
-static rk_status self_begin(rk_all_to_all *all_to_all, const rk_message *send, const bool *to, const bool *from) {
+static rk_status self_begin(rk_all_to_all *all_to_all, const rk_message *send, const bool *to,
+                            const bool *from) {
     bool sends = !to || to[0], receives = !from || from[0];
-    RK_FAIL_IF(sends != receives, RK_INVALID_ARGUMENT, "exchange: rank 0 is to %s itself alone", sends ? "send to" : "receive from");
+    RK_FAIL_IF(sends != receives, RK_INVALID_ARGUMENT, "exchange: rank 0 is to %s itself alone",
+               sends ? "send to" : "receive from");
     if (sends && send[0].n_bytes) {
         rk_comm_shared *shared = all_to_all->comm->shared;
         pthread_mutex_lock(&shared->mutex);
-        rk_status status = rk_message_pool_take(&shared->pool, send[0].n_bytes, &all_to_all->received[0].data);
+        rk_status status =
+            rk_message_pool_take(&shared->pool, send[0].n_bytes, &all_to_all->received[0].data);
         pthread_mutex_unlock(&shared->mutex);
         RK_TRY(status);
         memcpy(all_to_all->received[0].data, send[0].data, send[0].n_bytes);
@@ -48,7 +51,9 @@ static void self_abort(rk_comm *comm, const char *reason) {
     rk_log(RK_LOG_ERROR, "rank 0: %s", reason);
 }
 
-static const rk_comm_functions functions = {0, self_free, self_begin, self_test, self_abandon, self_members, self_abort, NULL}; /* its exchanges are never late */
+static const rk_comm_functions functions = {0,          self_free,    self_begin,
+                                            self_test,  self_abandon, self_members,
+                                            self_abort, NULL}; /* its exchanges are never late */
 
 rk_status rk_comm_self(rk_comm **out) {
     rk_comm *comm = NULL;

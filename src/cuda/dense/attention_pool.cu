@@ -8,14 +8,16 @@ __device__ static inline int64_t length_of(const float *lengths, int64_t stride,
     return length < 1 ? 0 : length < (float)rows ? (int64_t)length : rows;
 }
 
-__global__ static void pool(int64_t n, int64_t rows, int64_t cols, bool softmax, const float *w, const float *k, const float *lengths, int64_t stride, float *y, float *used) {
+__global__ static void pool(int64_t n, int64_t rows, int64_t cols, bool softmax, const float *w,
+                            const float *k, const float *lengths, int64_t stride, float *y, float *used) {
     int64_t s = rk_warp_number(), length = s < n ? length_of(lengths, stride, s, rows) : 0;
     float most = -INFINITY, sum = 0;
     w += s * rows;
     used += s * rows;
     for (int64_t r = rk_channel(); r < length; r += RK_WARP) most = fmaxf(most, w[r]);
     most = rk_warp_max(most);
-    for (int64_t r = rk_channel(); r < length; r += RK_WARP) sum += used[r] = softmax ? (float)exp((double)(w[r] - most)) : w[r];
+    for (int64_t r = rk_channel(); r < length; r += RK_WARP)
+        sum += used[r] = softmax ? (float)exp((double)(w[r] - most)) : w[r];
     sum = rk_warp_sum(sum);
     for (int64_t r = rk_channel(); softmax && r < length; r += RK_WARP) used[r] /= sum;
     __syncwarp();
@@ -26,37 +28,51 @@ __global__ static void pool(int64_t n, int64_t rows, int64_t cols, bool softmax,
     }
 }
 
-/* used[s, r]: w[s, r], or its softmax, before the length lengths[s * stride];  y[s, c] = sum_r used[s, r] k[s, r, c] */
-void rk_cuda_attention_pool(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, bool softmax, const float *w, const float *k, const float *lengths, int64_t lengths_stride,
+/* used[s, r]: w[s, r], or its softmax, before the length lengths[s * stride];  y[s, c] = sum_r used[s, r]
+ * k[s, r, c] */
+void rk_cuda_attention_pool(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, bool softmax,
+                            const float *w, const float *k, const float *lengths, int64_t lengths_stride,
                             float *y, float *used) {
-    RK_LAUNCH(pool, rk_warp_blocks(n), RK_THREADS, 0, stream, n, rows, cols, softmax, w, k, lengths, lengths_stride, y, used);
+    RK_LAUNCH(pool, rk_warp_blocks(n), RK_THREADS, 0, stream, n, rows, cols, softmax, w, k, lengths,
+              lengths_stride, y, used);
 }
 
 /* dw's first gradient writes zeros beyond the length, and so does dk's. */
-__global__ static void pool_backward(int64_t n, int64_t rows, int64_t cols, bool softmax, const float *used, const float *k, const float *lengths, int64_t stride, const float *dy,
+__global__ static void pool_backward(int64_t n, int64_t rows, int64_t cols, bool softmax, const float *used,
+                                     const float *k, const float *lengths, int64_t stride, const float *dy,
                                      float *dused, float *dw, bool first_w, float *dk, bool first_k) {
-    int64_t s = rk_warp_number(), length = s < n ? length_of(lengths, stride, s, rows) : 0, first_row = s * rows;
+    int64_t s = rk_warp_number(), length = s < n ? length_of(lengths, stride, s, rows) : 0,
+            first_row = s * rows;
     float dot = 0;
     for (int64_t r = 0; r < length; r++) { /* a row at a time, by the warp */
         float sum = 0;
-        for (int64_t c = rk_channel(); c < cols; c += RK_WARP) sum += dy[s * cols + c] * k[(first_row + r) * cols + c];
+        for (int64_t c = rk_channel(); c < cols; c += RK_WARP)
+            sum += dy[s * cols + c] * k[(first_row + r) * cols + c];
         sum = rk_warp_sum(sum);
         if (rk_channel() == 0) dused[first_row + r] = sum;
     }
     __syncwarp();
-    for (int64_t r = rk_channel(); r < length; r += RK_WARP) dot += used[first_row + r] * dused[first_row + r];
+    for (int64_t r = rk_channel(); r < length; r += RK_WARP)
+        dot += used[first_row + r] * dused[first_row + r];
     dot = rk_warp_sum(dot);
     for (int64_t r = rk_channel(); s < n && r < rows; r += RK_WARP) {
-        float d = r >= length ? 0 : softmax ? used[first_row + r] * (dused[first_row + r] - dot) : dused[first_row + r];
+        float d = r >= length ? 0
+                  : softmax   ? used[first_row + r] * (dused[first_row + r] - dot)
+                              : dused[first_row + r];
         if (r < length || first_w) rk_put(&dw[first_row + r], d, first_w);
     }
     __syncwarp();
     for (int64_t r = 0; s < n && r < (first_k ? rows : length); r++)
-        for (int64_t c = rk_channel(); c < cols; c += RK_WARP) rk_put(&dk[(first_row + r) * cols + c], r < length ? used[first_row + r] * dy[s * cols + c] : 0, first_k);
+        for (int64_t c = rk_channel(); c < cols; c += RK_WARP)
+            rk_put(&dk[(first_row + r) * cols + c], r < length ? used[first_row + r] * dy[s * cols + c] : 0,
+                   first_k);
 }
 
 /* dused [n, rows]: scratch */
-void rk_cuda_attention_pool_backward(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, bool softmax, const float *used, const float *k, const float *lengths,
-                                     int64_t lengths_stride, const float *dy, float *dused, float *dw, bool first_w, float *dk, bool first_k) {
-    RK_LAUNCH(pool_backward, rk_warp_blocks(n), RK_THREADS, 0, stream, n, rows, cols, softmax, used, k, lengths, lengths_stride, dy, dused, dw, first_w, dk, first_k);
+void rk_cuda_attention_pool_backward(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, bool softmax,
+                                     const float *used, const float *k, const float *lengths,
+                                     int64_t lengths_stride, const float *dy, float *dused, float *dw,
+                                     bool first_w, float *dk, bool first_k) {
+    RK_LAUNCH(pool_backward, rk_warp_blocks(n), RK_THREADS, 0, stream, n, rows, cols, softmax, used, k,
+              lengths, lengths_stride, dy, dused, dw, first_w, dk, first_k);
 }

@@ -1,4 +1,5 @@
-/* Batch norm after its sums over the batch, which rk_cuda_column_sums makes: the mean (PLAIN over n), the squares around it (SQUARES), and those of backward (BY_COLUMN). */
+/* Batch norm after its sums over the batch, which rk_cuda_column_sums makes: the mean (PLAIN over n), the
+ * squares around it (SQUARES), and those of backward (BY_COLUMN). */
 #include "cuda/platform.h"
 
 #include "cuda/dense/dense_device.h"
@@ -8,12 +9,14 @@ __global__ static void statistics(int64_t n, int64_t cols, rk_cuda_batch_norm a)
     if (c >= cols) return;
     double squares = (double)a.scale[c], unbiased = n > 1 ? squares / (double)(n - 1) : squares;
     a.scale[c] = (float)(1 / sqrt(squares / (double)n + a.epsilon));
-    a.running_mean[c] = (float)((1 - a.momentum) * (double)a.running_mean[c] + a.momentum * (double)a.mean[c]);
+    a.running_mean[c] =
+        (float)((1 - a.momentum) * (double)a.running_mean[c] + a.momentum * (double)a.mean[c]);
     a.running_variance[c] = (float)((1 - a.momentum) * (double)a.running_variance[c] + a.momentum * unbiased);
 }
 
 /* scale, until now the sum of squares around mean, becomes 1 / deviation; the running ones take their part */
-void rk_cuda_batch_norm_statistics(rk_stream *stream, int64_t n, int64_t cols, const rk_cuda_batch_norm *norm) {
+void rk_cuda_batch_norm_statistics(rk_stream *stream, int64_t n, int64_t cols,
+                                   const rk_cuda_batch_norm *norm) {
     RK_LAUNCH(statistics, rk_blocks_of(cols, RK_THREADS), RK_THREADS, 0, stream, n, cols, *norm);
 }
 
@@ -29,7 +32,8 @@ void rk_cuda_batch_norm_running(rk_stream *stream, int64_t cols, const rk_cuda_b
     RK_LAUNCH(running, rk_blocks_of(cols, RK_THREADS), RK_THREADS, 0, stream, cols, *norm);
 }
 
-__global__ static void forward(int64_t n, int64_t cols, const float *mean, const float *scale, const float *gamma, const float *beta, const float *x, float *y) {
+__global__ static void forward(int64_t n, int64_t cols, const float *mean, const float *scale,
+                               const float *gamma, const float *beta, const float *x, float *y) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t c = i % cols;
@@ -37,11 +41,15 @@ __global__ static void forward(int64_t n, int64_t cols, const float *mean, const
 }
 
 /* y[s, c] = gamma[c] (x[s, c] - mean[c]) scale[c] + beta[c] */
-void rk_cuda_batch_norm_forward(rk_stream *stream, int64_t n, int64_t cols, const float *mean, const float *scale, const float *gamma, const float *beta, const float *x, float *y) {
-    RK_LAUNCH(forward, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n * cols, cols, mean, scale, gamma, beta, x, y);
+void rk_cuda_batch_norm_forward(rk_stream *stream, int64_t n, int64_t cols, const float *mean,
+                                const float *scale, const float *gamma, const float *beta, const float *x,
+                                float *y) {
+    RK_LAUNCH(forward, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n * cols, cols, mean, scale,
+              gamma, beta, x, y);
 }
 
-__global__ static void backward(int64_t n, int64_t total, int64_t cols, const float *mean, const float *scale, const float *gamma, const float *dots, const float *sums, const float *x,
+__global__ static void backward(int64_t n, int64_t total, int64_t cols, const float *mean, const float *scale,
+                                const float *gamma, const float *dots, const float *sums, const float *x,
                                 const float *dy, float *dx, bool first) {
     int64_t i = rk_thread_number();
     if (i >= n * cols) return;
@@ -51,7 +59,9 @@ __global__ static void backward(int64_t n, int64_t total, int64_t cols, const fl
 }
 
 /* dots: sum_s dy x-hat;  sums: sum_s dy; over the `total` samples of the batch, of which n are here */
-void rk_cuda_batch_norm_backward(rk_stream *stream, int64_t n, int64_t total, int64_t cols, const float *mean, const float *scale, const float *gamma, const float *dots, const float *sums,
+void rk_cuda_batch_norm_backward(rk_stream *stream, int64_t n, int64_t total, int64_t cols, const float *mean,
+                                 const float *scale, const float *gamma, const float *dots, const float *sums,
                                  const float *x, const float *dy, float *dx, bool first) {
-    RK_LAUNCH(backward, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n, total, cols, mean, scale, gamma, dots, sums, x, dy, dx, first);
+    RK_LAUNCH(backward, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n, total, cols, mean,
+              scale, gamma, dots, sums, x, dy, dx, first);
 }

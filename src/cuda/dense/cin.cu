@@ -1,9 +1,11 @@
-/* The products of a compressed interaction network (nn/ops/op_cin.c), for a piece of the batch at a time; n counts rows of dim. */
+/* The products of a compressed interaction network (nn/ops/op_cin.c), for a piece of the batch at a time; n
+ * counts rows of dim. */
 #include "cuda/platform.h"
 
 #include "cuda/dense/dense_device.h"
 
-__global__ static void products(int64_t n, int64_t fields, int64_t maps, const float *x0, const float *x, float *to) {
+__global__ static void products(int64_t n, int64_t fields, int64_t maps, const float *x0, const float *x,
+                                float *to) {
     int64_t i = rk_thread_number();
     if (i >= n * fields * maps) return;
     int64_t j = i % fields, h = i / fields % maps, d = i / (fields * maps);
@@ -11,13 +13,16 @@ __global__ static void products(int64_t n, int64_t fields, int64_t maps, const f
 }
 
 /* products[d, h, j] = x[d, h] x0[d, j] */
-void rk_cuda_cin_products(rk_stream *stream, int64_t n, int64_t fields, int64_t maps, const float *x0, const float *x, float *to) {
-    RK_LAUNCH(products, rk_blocks_of(n * fields * maps, RK_THREADS), RK_THREADS, 0, stream, n, fields, maps, x0, x, to);
+void rk_cuda_cin_products(rk_stream *stream, int64_t n, int64_t fields, int64_t maps, const float *x0,
+                          const float *x, float *to) {
+    RK_LAUNCH(products, rk_blocks_of(n * fields * maps, RK_THREADS), RK_THREADS, 0, stream, n, fields, maps,
+              x0, x, to);
 }
 
 /* A warp a row d: first dx0, then dx, which may be the same array. */
-__global__ static void products_backward(int64_t n, int64_t fields, int64_t maps, const float *x0, const float *x, const float *dproducts, float *dx0, bool first0, float *dx,
-                                         bool first1) {
+__global__ static void products_backward(int64_t n, int64_t fields, int64_t maps, const float *x0,
+                                         const float *x, const float *dproducts, float *dx0, bool first0,
+                                         float *dx, bool first1) {
     int64_t d = rk_warp_number();
     bool here = d < n;
     const float *from = dproducts + d * fields * maps;
@@ -35,7 +40,9 @@ __global__ static void products_backward(int64_t n, int64_t fields, int64_t maps
 }
 
 /* dx0[d, j] += sum_h dproducts[d, h, j] x[d, h];  dx[d, h] += sum_j dproducts[d, h, j] x0[d, j] */
-void rk_cuda_cin_products_backward(rk_stream *stream, int64_t n, int64_t fields, int64_t maps, const float *x0, const float *x, const float *dproducts, float *dx0, bool first0,
-                                   float *dx, bool first1) {
-    RK_LAUNCH(products_backward, rk_warp_blocks(n), RK_THREADS, 0, stream, n, fields, maps, x0, x, dproducts, dx0, first0, dx, first1);
+void rk_cuda_cin_products_backward(rk_stream *stream, int64_t n, int64_t fields, int64_t maps,
+                                   const float *x0, const float *x, const float *dproducts, float *dx0,
+                                   bool first0, float *dx, bool first1) {
+    RK_LAUNCH(products_backward, rk_warp_blocks(n), RK_THREADS, 0, stream, n, fields, maps, x0, x, dproducts,
+              dx0, first0, dx, first1);
 }

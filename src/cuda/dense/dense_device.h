@@ -9,24 +9,39 @@
 enum { RK_THREADS = 256, RK_WARPS = RK_THREADS / RK_WARP };
 
 /* Blocks for n things, so many a block. */
-static inline uint32_t rk_blocks_of(int64_t n, int64_t a_block) { return (uint32_t)((n + a_block - 1) / a_block); }
+static inline uint32_t rk_blocks_of(int64_t n, int64_t a_block) {
+    return (uint32_t)((n + a_block - 1) / a_block);
+}
 /* A thread a thing, or several where that would be more blocks than `most`. */
 static inline uint32_t rk_blocks_up_to(int64_t n, uint32_t most) {
     uint32_t blocks = rk_blocks_of(n, RK_THREADS);
     return blocks < most ? blocks : most;
 }
 /* Blocks where each thread has four values, or each warp one row. */
-static inline uint32_t rk_quad_blocks(int64_t n) { return rk_blocks_of(n, 4 * RK_THREADS); }
-static inline uint32_t rk_warp_blocks(int64_t n) { return rk_blocks_of(n, RK_WARPS); }
+static inline uint32_t rk_quad_blocks(int64_t n) {
+    return rk_blocks_of(n, 4 * RK_THREADS);
+}
+static inline uint32_t rk_warp_blocks(int64_t n) {
+    return rk_blocks_of(n, RK_WARPS);
+}
 
-__device__ static inline int64_t rk_thread_number(void) { return (int64_t)blockIdx.x * blockDim.x + threadIdx.x; }
-__device__ static inline int64_t rk_warp_number(void) { return rk_thread_number() / RK_WARP; }
-__device__ static inline int rk_channel(void) { return (int)(threadIdx.x % RK_WARP); }
+__device__ static inline int64_t rk_thread_number(void) {
+    return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+__device__ static inline int64_t rk_warp_number(void) {
+    return rk_thread_number() / RK_WARP;
+}
+__device__ static inline int rk_channel(void) {
+    return (int)(threadIdx.x % RK_WARP);
+}
 
 /* A gradient: the first of its value is written, others are added. */
-__device__ static inline void rk_put(float *to, float value, bool first) { *to = first ? value : *to + value; }
+__device__ static inline void rk_put(float *to, float value, bool first) {
+    *to = first ? value : *to + value;
+}
 
-/* Values i .. i+3 of n, i a multiple of 4, x aligned to 16 bytes. Those beyond the end are zeros, and are not written. */
+/* Values i .. i+3 of n, i a multiple of 4, x aligned to 16 bytes. Those beyond the end are zeros, and are not
+ * written. */
 __device__ static inline float4 rk_load4(const float *x, int64_t i, int64_t n) {
     if (i + 4 <= n) return *(const float4 *)(x + i);
     return make_float4(x[i], i + 1 < n ? x[i + 1] : 0, i + 2 < n ? x[i + 2] : 0, 0);

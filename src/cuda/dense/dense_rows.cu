@@ -3,14 +3,16 @@
 
 #include "cuda/dense/dense_device.h"
 
-__global__ static void copy_columns(int64_t n, int64_t cols, const float *from, int64_t from_stride, float *to, int64_t to_stride, bool first) {
+__global__ static void copy_columns(int64_t n, int64_t cols, const float *from, int64_t from_stride,
+                                    float *to, int64_t to_stride, bool first) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t r = i / cols, c = i - r * cols;
     rk_put(&to[r * to_stride + c], from[r * from_stride + c], first);
 }
 
-__global__ static void copy_quads(int64_t n, int64_t quads, const float4 *from, int64_t from_stride, float4 *to, int64_t to_stride, bool first) {
+__global__ static void copy_quads(int64_t n, int64_t quads, const float4 *from, int64_t from_stride,
+                                  float4 *to, int64_t to_stride, bool first) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t r = i / quads, c = i - r * quads;
@@ -20,16 +22,21 @@ __global__ static void copy_quads(int64_t n, int64_t quads, const float4 *from, 
 }
 
 /* to[r * to_stride + c] += from[r * from_stride + c], c < cols */
-void rk_cuda_copy_columns(rk_stream *stream, int64_t rows, int64_t cols, const float *from, int64_t from_stride, float *to, int64_t to_stride, bool first) {
-    bool quads = cols % 4 == 0 && from_stride % 4 == 0 && to_stride % 4 == 0 && (uintptr_t)from % 16 == 0 && (uintptr_t)to % 16 == 0;
+void rk_cuda_copy_columns(rk_stream *stream, int64_t rows, int64_t cols, const float *from,
+                          int64_t from_stride, float *to, int64_t to_stride, bool first) {
+    bool quads = cols % 4 == 0 && from_stride % 4 == 0 && to_stride % 4 == 0 && (uintptr_t)from % 16 == 0 &&
+                 (uintptr_t)to % 16 == 0;
     int64_t n = rows * cols;
     if (quads)
-        RK_LAUNCH(copy_quads, rk_blocks_of(n / 4, RK_THREADS), RK_THREADS, 0, stream, n / 4, cols / 4, (const float4 *)from, from_stride / 4, (float4 *)to, to_stride / 4, first);
+        RK_LAUNCH(copy_quads, rk_blocks_of(n / 4, RK_THREADS), RK_THREADS, 0, stream, n / 4, cols / 4,
+                  (const float4 *)from, from_stride / 4, (float4 *)to, to_stride / 4, first);
     else
-        RK_LAUNCH(copy_columns, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, cols, from, from_stride, to, to_stride, first);
+        RK_LAUNCH(copy_columns, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, cols, from,
+                  from_stride, to, to_stride, first);
 }
 
-__global__ static void place_columns(int64_t n, int64_t cols, int64_t begin, int64_t count, const float *dy, float *dx) {
+__global__ static void place_columns(int64_t n, int64_t cols, int64_t begin, int64_t count, const float *dy,
+                                     float *dx) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t r = i / cols, c = i - r * cols - begin;
@@ -37,12 +44,15 @@ __global__ static void place_columns(int64_t n, int64_t cols, int64_t begin, int
 }
 
 /* dx[r, begin + c] = dy[r, c], and 0 in other columns: the first gradient of a slice */
-void rk_cuda_place_columns(rk_stream *stream, int64_t rows, int64_t cols, int64_t begin, int64_t count, const float *dy, float *dx) {
-    RK_LAUNCH(place_columns, rk_blocks_of(rows * cols, RK_THREADS), RK_THREADS, 0, stream, rows * cols, cols, begin, count, dy, dx);
+void rk_cuda_place_columns(rk_stream *stream, int64_t rows, int64_t cols, int64_t begin, int64_t count,
+                           const float *dy, float *dx) {
+    RK_LAUNCH(place_columns, rk_blocks_of(rows * cols, RK_THREADS), RK_THREADS, 0, stream, rows * cols, cols,
+              begin, count, dy, dx);
 }
 
 /* Samples are small: what a warp reads with a stride is in the first cache when its neighbours come. */
-__global__ static void transpose(int64_t n, int64_t rows, int64_t cols, const float *x, float *y, bool first) {
+__global__ static void transpose(int64_t n, int64_t rows, int64_t cols, const float *x, float *y,
+                                 bool first) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t s = i / (rows * cols), at = i - s * rows * cols, c = at / rows, r = at - c * rows;
@@ -50,7 +60,8 @@ __global__ static void transpose(int64_t n, int64_t rows, int64_t cols, const fl
 }
 
 /* y[s, c, r] += x[s, r, c] */
-void rk_cuda_transpose(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *x, float *y, bool first) {
+void rk_cuda_transpose(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *x, float *y,
+                       bool first) {
     int64_t all = n * rows * cols;
     RK_LAUNCH(transpose, rk_blocks_of(all, RK_THREADS), RK_THREADS, 0, stream, all, rows, cols, x, y, first);
 }
@@ -67,10 +78,12 @@ __global__ static void sum_rows(int64_t n, int64_t rows, int64_t cols, const flo
 
 /* y[s, c] = sum_r x[s, r, c] */
 void rk_cuda_sum_rows(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *x, float *y) {
-    RK_LAUNCH(sum_rows, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n * cols, rows, cols, x, y);
+    RK_LAUNCH(sum_rows, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n * cols, rows, cols, x,
+              y);
 }
 
-__global__ static void spread_rows(int64_t n, int64_t rows, int64_t cols, const float *dy, float *dx, bool first) {
+__global__ static void spread_rows(int64_t n, int64_t rows, int64_t cols, const float *dy, float *dx,
+                                   bool first) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t s = i / (rows * cols), c = i % cols;
@@ -78,12 +91,15 @@ __global__ static void spread_rows(int64_t n, int64_t rows, int64_t cols, const 
 }
 
 /* dx[s, r, c] += dy[s, c] */
-void rk_cuda_spread_rows(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *dy, float *dx, bool first) {
+void rk_cuda_spread_rows(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *dy, float *dx,
+                         bool first) {
     int64_t all = n * rows * cols;
-    RK_LAUNCH(spread_rows, rk_blocks_of(all, RK_THREADS), RK_THREADS, 0, stream, all, rows, cols, dy, dx, first);
+    RK_LAUNCH(spread_rows, rk_blocks_of(all, RK_THREADS), RK_THREADS, 0, stream, all, rows, cols, dy, dx,
+              first);
 }
 
-__global__ static void row_dots(int64_t rows, int64_t cols, const float *a, const float *b, int64_t b_rows, float *y, bool first) {
+__global__ static void row_dots(int64_t rows, int64_t cols, const float *a, const float *b, int64_t b_rows,
+                                float *y, bool first) {
     int64_t r = rk_warp_number();
     float sum = 0;
     if (r < rows) {
@@ -96,16 +112,20 @@ __global__ static void row_dots(int64_t rows, int64_t cols, const float *a, cons
 }
 
 /* y[r] += sum_c a[r, c] b[r % b_rows, c]; b NULL: ones */
-void rk_cuda_row_dots(rk_stream *stream, int64_t rows, int64_t cols, const float *a, const float *b, int64_t b_rows, float *y, bool first) {
+void rk_cuda_row_dots(rk_stream *stream, int64_t rows, int64_t cols, const float *a, const float *b,
+                      int64_t b_rows, float *y, bool first) {
     RK_LAUNCH(row_dots, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, a, b, b_rows, y, first);
 }
 
-__global__ static void scale_rows(int64_t n, int64_t cols, const float *scale, const float *v, int64_t v_values, float *y, bool first) {
+__global__ static void scale_rows(int64_t n, int64_t cols, const float *scale, const float *v,
+                                  int64_t v_values, float *y, bool first) {
     int64_t i = rk_thread_number();
     if (i < n) rk_put(&y[i], scale[i / cols] * v[i % v_values], first);
 }
 
 /* y[r, c] += scale[r] v[r % v_rows, c] */
-void rk_cuda_scale_rows(rk_stream *stream, int64_t rows, int64_t cols, const float *scale, const float *v, int64_t v_rows, float *y, bool first) {
-    RK_LAUNCH(scale_rows, rk_blocks_of(rows * cols, RK_THREADS), RK_THREADS, 0, stream, rows * cols, cols, scale, v, v_rows * cols, y, first);
+void rk_cuda_scale_rows(rk_stream *stream, int64_t rows, int64_t cols, const float *scale, const float *v,
+                        int64_t v_rows, float *y, bool first) {
+    RK_LAUNCH(scale_rows, rk_blocks_of(rows * cols, RK_THREADS), RK_THREADS, 0, stream, rows * cols, cols,
+              scale, v, v_rows * cols, y, first);
 }

@@ -1,5 +1,7 @@
-/* One step of the dense optimizer (nn/dense_optimizer.c) by the CPU's own rules (kernels/inline/optimizer_rules.h), a block a piece: the norm of all gradients in f64 in a fixed order,
- * then the rule; rules of whole tensors add up their pieces' sums between two launches. Bound by memory: 4 bytes of gradient twice, and 8 of each value and slot. */
+/* One step of the dense optimizer (nn/dense_optimizer.c) by the CPU's own rules
+ * (kernels/inline/optimizer_rules.h), a block a piece: the norm of all gradients in f64 in a fixed order,
+ * then the rule; rules of whole tensors add up their pieces' sums between two launches. Bound by memory: 4
+ * bytes of gradient twice, and 8 of each value and slot. */
 #include "cuda/platform.h"
 
 extern "C" {
@@ -56,7 +58,8 @@ __device__ static inline rk_update update_of(const rk_cuda_dense &a, rk_cuda_den
 }
 
 /* Value i before the rule; the gradient as the rule sees it is left in memory. */
-__device__ static inline float begin_value(const rk_cuda_dense &a, const rk_update *u, float gradient_scale, int64_t i) {
+__device__ static inline float begin_value(const rk_cuda_dense &a, const rk_update *u, float gradient_scale,
+                                           int64_t i) {
     float g = a.gradients[i];
     if (gradient_scale != 1.0f) g *= gradient_scale;
     begin_values(u, &a.values[i], &g, 1);
@@ -69,7 +72,8 @@ __global__ static void update_values(rk_cuda_dense a, const uint32_t *stop) {
     rk_update u = update_of(a, piece);
     float scale = a.state->gradient_scale, none = 0;
     for (int64_t i = piece.first + threadIdx.x; i < piece.first + piece.count; i += RK_THREADS) {
-        float w = a.values[i], slot0 = a.slots[0] ? a.slots[0][i] : none, slot1 = a.slots[1] ? a.slots[1][i] : none, g = a.gradients[i];
+        float w = a.values[i], slot0 = a.slots[0] ? a.slots[0][i] : none,
+              slot1 = a.slots[1] ? a.slots[1][i] : none, g = a.gradients[i];
         if (scale != 1.0f) g *= scale;
         step_row(&u, &w, &slot0, &slot1, &g, 1);
         a.values[i] = w;
@@ -84,7 +88,8 @@ __global__ static void update_rows(rk_cuda_dense a, const uint32_t *stop) {
     if (*stop) return;
     rk_cuda_dense_piece piece = a.pieces[blockIdx.x];
     rk_update u = update_of(a, piece);
-    float scale = a.state->gradient_scale, *slot = &a.slots[u.kind == RK_OPTIMIZER_ROWWISE_ADAM ? 1 : 0][piece.row], before = *slot;
+    float scale = a.state->gradient_scale,
+          *slot = &a.slots[u.kind == RK_OPTIMIZER_ROWWISE_ADAM ? 1 : 0][piece.row], before = *slot;
     double sum = 0;
     for (int64_t i = piece.first + threadIdx.x; i < piece.first + piece.count; i += RK_THREADS) {
         float g = begin_value(a, &u, scale, i);
@@ -112,7 +117,9 @@ __global__ static void measure_tensors(rk_cuda_dense a, const uint32_t *stop) {
     double steps = 0, squares = 0;
     for (int64_t i = piece.first + threadIdx.x; i < piece.first + piece.count; i += RK_THREADS) {
         float g = begin_value(a, &u, scale, i), w = a.values[i];
-        steps += u.kind == RK_OPTIMIZER_LAMB ? (double)lamb_moments(&u, &w, &a.slots[0][i], &a.slots[1][i], &g, 1) : (double)g * (double)g;
+        steps += u.kind == RK_OPTIMIZER_LAMB
+                     ? (double)lamb_moments(&u, &w, &a.slots[0][i], &a.slots[1][i], &g, 1)
+                     : (double)g * (double)g;
         squares += (double)w * (double)w;
     }
     steps = rk_block_sum_f64(steps, sums);
@@ -124,7 +131,8 @@ __global__ static void measure_tensors(rk_cuda_dense a, const uint32_t *stop) {
 
 __device__ static inline float sum_of_tensor(const double *squares, rk_cuda_dense_piece piece, double *sums) {
     double sum = 0;
-    for (int32_t p = (int32_t)threadIdx.x; p < piece.tensor_count; p += RK_THREADS) sum += squares[piece.tensor_first + p];
+    for (int32_t p = (int32_t)threadIdx.x; p < piece.tensor_count; p += RK_THREADS)
+        sum += squares[piece.tensor_first + p];
     return (float)rk_block_sum_f64(sum, sums);
 }
 
@@ -133,7 +141,8 @@ __global__ static void update_tensors(rk_cuda_dense a, const uint32_t *stop) {
     if (*stop) return;
     rk_cuda_dense_piece piece = a.pieces[blockIdx.x];
     rk_update u = update_of(a, piece);
-    float steps = sum_of_tensor(a.squares, piece, sums), squares = sum_of_tensor(a.squares + a.n_pieces, piece, sums);
+    float steps = sum_of_tensor(a.squares, piece, sums),
+          squares = sum_of_tensor(a.squares + a.n_pieces, piece, sums);
     for (int64_t i = piece.first + threadIdx.x; i < piece.first + piece.count; i += RK_THREADS) {
         if (u.kind == RK_OPTIMIZER_LAMB)
             lamb_values(&u, squares, steps, &a.values[i], &a.slots[0][i], &a.slots[1][i], 1);
@@ -148,13 +157,16 @@ void rk_cuda_dense_update(rk_stream *stream, const rk_cuda_dense *dense, const u
     uint32_t blocks = (uint32_t)dense->n_pieces;
     switch (dense->kind) {
         case RK_OPTIMIZER_ROWWISE_ADAGRAD:
-        case RK_OPTIMIZER_ROWWISE_ADAM: RK_LAUNCH(update_rows, blocks, RK_THREADS, 0, stream, *dense, stop); break;
+        case RK_OPTIMIZER_ROWWISE_ADAM:
+            RK_LAUNCH(update_rows, blocks, RK_THREADS, 0, stream, *dense, stop);
+            break;
         case RK_OPTIMIZER_LAMB:
         case RK_OPTIMIZER_LARS:
             RK_LAUNCH(measure_tensors, blocks, RK_THREADS, 0, stream, *dense, stop);
             RK_LAUNCH(update_tensors, blocks, RK_THREADS, 0, stream, *dense, stop);
             break;
-        default: RK_LAUNCH(update_values, blocks, RK_THREADS, 0, stream, *dense, stop);
+        default:
+            RK_LAUNCH(update_values, blocks, RK_THREADS, 0, stream, *dense, stop);
     }
 }
 

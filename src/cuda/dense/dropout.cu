@@ -1,4 +1,5 @@
-/* Dropout with the very masks of the CPU engine (nn/ops/op_dropout.c): one block of Philox for four values in a row. */
+/* Dropout with the very masks of the CPU engine (nn/ops/op_dropout.c): one block of Philox for four values in
+ * a row. */
 #include "cuda/platform.h"
 
 extern "C" {
@@ -25,14 +26,17 @@ __global__ static void dropout(rk_cuda_dropout_args a, const float *from, float 
     rk_rng_block(a.seed, (uint64_t)a.step[0], (uint64_t)((a.step[1] * a.per_sample + i) / 4), random);
     float4 x = rk_load4(from, i, a.n);
     rk_put4(to, i, a.n,
-            make_float4(random[0] >= a.limit ? x.x * a.keep : 0, random[1] >= a.limit ? x.y * a.keep : 0, random[2] >= a.limit ? x.z * a.keep : 0,
-                        random[3] >= a.limit ? x.w * a.keep : 0), first);
+            make_float4(random[0] >= a.limit ? x.x * a.keep : 0, random[1] >= a.limit ? x.y * a.keep : 0,
+                        random[2] >= a.limit ? x.z * a.keep : 0, random[3] >= a.limit ? x.w * a.keep : 0),
+            first);
 }
 
 /* to[i] += mask[i / group] from[i] / (1 - rate), forward and backward alike */
-void rk_cuda_dropout(rk_stream *stream, const rk_cuda_dropout_args *args, const float *from, float *to, bool first) {
+void rk_cuda_dropout(rk_stream *stream, const rk_cuda_dropout_args *args, const float *from, float *to,
+                     bool first) {
     if (args->group > 1) {
-        RK_LAUNCH(dropout_groups, rk_blocks_of(args->n, RK_THREADS), RK_THREADS, 0, stream, *args, from, to, first);
+        RK_LAUNCH(dropout_groups, rk_blocks_of(args->n, RK_THREADS), RK_THREADS, 0, stream, *args, from, to,
+                  first);
         return;
     }
     RK_LAUNCH(dropout, rk_quad_blocks(args->n), RK_THREADS, 0, stream, *args, from, to, first);

@@ -9,20 +9,28 @@ extern "C" {
 
 __device__ static inline float value_of(rk_cuda_unary_kind kind, float x) {
     switch (kind) {
-        case RK_CUDA_RELU: return x <= 0 ? 0.0f : x; /* NaN stays */
-        case RK_CUDA_GELU: return x * (float)rk_normal_cdf((double)x);
-        case RK_CUDA_SIGMOID: return (float)rk_sigmoid_of((double)x);
-        case RK_CUDA_TANH: return (float)tanh((double)x);
+        case RK_CUDA_RELU:
+            return x <= 0 ? 0.0f : x; /* NaN stays */
+        case RK_CUDA_GELU:
+            return x * (float)rk_normal_cdf((double)x);
+        case RK_CUDA_SIGMOID:
+            return (float)rk_sigmoid_of((double)x);
+        case RK_CUDA_TANH:
+            return (float)tanh((double)x);
     }
     return 0;
 }
 
 __device__ static inline float slope_of(rk_cuda_unary_kind kind, float x, float y) {
     switch (kind) {
-        case RK_CUDA_RELU: return x > 0 ? 1.0f : 0.0f;
-        case RK_CUDA_GELU: return (float)rk_normal_cdf((double)x) + x * (float)rk_normal_density((double)x);
-        case RK_CUDA_SIGMOID: return y * (1 - y);
-        case RK_CUDA_TANH: return 1 - y * y;
+        case RK_CUDA_RELU:
+            return x > 0 ? 1.0f : 0.0f;
+        case RK_CUDA_GELU:
+            return (float)rk_normal_cdf((double)x) + x * (float)rk_normal_density((double)x);
+        case RK_CUDA_SIGMOID:
+            return y * (1 - y);
+        case RK_CUDA_TANH:
+            return 1 - y * y;
     }
     return 0;
 }
@@ -31,7 +39,9 @@ __global__ static void unary(rk_cuda_unary_kind kind, int64_t n, const float *x,
     int64_t i = 4 * rk_thread_number();
     if (i >= n) return;
     float4 v = rk_load4(x, i, n);
-    rk_store4(y, i, n, make_float4(value_of(kind, v.x), value_of(kind, v.y), value_of(kind, v.z), value_of(kind, v.w)));
+    rk_store4(
+        y, i, n,
+        make_float4(value_of(kind, v.x), value_of(kind, v.y), value_of(kind, v.z), value_of(kind, v.w)));
 }
 
 /* y[i] = f(x[i]) */
@@ -39,15 +49,20 @@ void rk_cuda_unary(rk_stream *stream, rk_cuda_unary_kind kind, int64_t n, const 
     RK_LAUNCH(unary, rk_quad_blocks(n), RK_THREADS, 0, stream, kind, n, x, y);
 }
 
-__global__ static void unary_backward(rk_cuda_unary_kind kind, int64_t n, const float *x, const float *y, const float *dy, float *dx, bool first) {
+__global__ static void unary_backward(rk_cuda_unary_kind kind, int64_t n, const float *x, const float *y,
+                                      const float *dy, float *dx, bool first) {
     int64_t i = 4 * rk_thread_number();
     if (i >= n) return;
     float4 a = rk_load4(x, i, n), b = rk_load4(y, i, n), d = rk_load4(dy, i, n);
-    rk_put4(dx, i, n, make_float4(d.x * slope_of(kind, a.x, b.x), d.y * slope_of(kind, a.y, b.y), d.z * slope_of(kind, a.z, b.z), d.w * slope_of(kind, a.w, b.w)), first);
+    rk_put4(dx, i, n,
+            make_float4(d.x * slope_of(kind, a.x, b.x), d.y * slope_of(kind, a.y, b.y),
+                        d.z * slope_of(kind, a.z, b.z), d.w * slope_of(kind, a.w, b.w)),
+            first);
 }
 
 /* dx[i] += dy[i] f'(x[i]) */
-void rk_cuda_unary_backward(rk_stream *stream, rk_cuda_unary_kind kind, int64_t n, const float *x, const float *y, const float *dy, float *dx, bool first) {
+void rk_cuda_unary_backward(rk_stream *stream, rk_cuda_unary_kind kind, int64_t n, const float *x,
+                            const float *y, const float *dy, float *dx, bool first) {
     RK_LAUNCH(unary_backward, rk_quad_blocks(n), RK_THREADS, 0, stream, kind, n, x, y, dy, dx, first);
 }
 
@@ -73,7 +88,9 @@ void rk_cuda_add_two(rk_stream *stream, int64_t n, const float *a, const float *
     RK_LAUNCH(add_two, rk_quad_blocks(n), RK_THREADS, 0, stream, n, a, b, y);
 }
 
-__device__ static inline float4 product4(float4 a, float4 b) { return make_float4(a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w); }
+__device__ static inline float4 product4(float4 a, float4 b) {
+    return make_float4(a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w);
+}
 
 __global__ static void multiply(int64_t n, const float *a, const float *b, float *y, bool first) {
     int64_t i = 4 * rk_thread_number();
@@ -93,11 +110,14 @@ __global__ static void cross_combine(int64_t n, const float *x0, const float *y,
 }
 
 /* z[i] = x0[i] y[i] + x[i] */
-void rk_cuda_cross_combine(rk_stream *stream, int64_t n, const float *x0, const float *y, const float *x, float *z) {
+void rk_cuda_cross_combine(rk_stream *stream, int64_t n, const float *x0, const float *y, const float *x,
+                           float *z) {
     RK_LAUNCH(cross_combine, rk_quad_blocks(n), RK_THREADS, 0, stream, n, x0, y, x, z);
 }
 
-__global__ static void cross_combine_backward(int64_t n, const float *x0, const float *y, const float *dz, float *dx0, bool first0, float *dy, bool first1, float *dx, bool first2) {
+__global__ static void cross_combine_backward(int64_t n, const float *x0, const float *y, const float *dz,
+                                              float *dx0, bool first0, float *dy, bool first1, float *dx,
+                                              bool first2) {
     int64_t i = 4 * rk_thread_number();
     if (i >= n) return;
     float4 d = rk_load4(dz, i, n), a = rk_load4(x0, i, n), b = rk_load4(y, i, n);
@@ -107,9 +127,11 @@ __global__ static void cross_combine_backward(int64_t n, const float *x0, const 
 }
 
 /* dx0[i] += dz[i] y[i];  dy[i] += dz[i] x0[i];  dx[i] += dz[i] */
-void rk_cuda_cross_combine_backward(rk_stream *stream, int64_t n, const float *x0, const float *y, const float *dz, float *dx0, bool first0, float *dy, bool first1, float *dx,
-                                    bool first2) {
-    RK_LAUNCH(cross_combine_backward, rk_quad_blocks(n), RK_THREADS, 0, stream, n, x0, y, dz, dx0, first0, dy, first1, dx, first2);
+void rk_cuda_cross_combine_backward(rk_stream *stream, int64_t n, const float *x0, const float *y,
+                                    const float *dz, float *dx0, bool first0, float *dy, bool first1,
+                                    float *dx, bool first2) {
+    RK_LAUNCH(cross_combine_backward, rk_quad_blocks(n), RK_THREADS, 0, stream, n, x0, y, dz, dx0, first0, dy,
+              first1, dx, first2);
 }
 
 __global__ static void product_logit(int64_t n, const float *a, const float *b, float *z) {
@@ -123,7 +145,8 @@ void rk_cuda_product_logit(rk_stream *stream, int64_t n, const float *a, const f
     RK_LAUNCH(product_logit, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, a, b, z);
 }
 
-__global__ static void product_logit_backward(int64_t n, const float *a, const float *b, const float *dz, float *da, bool first_a, float *db, bool first_b) {
+__global__ static void product_logit_backward(int64_t n, const float *a, const float *b, const float *dz,
+                                              float *da, bool first_a, float *db, bool first_b) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     double parts[3];
@@ -134,6 +157,8 @@ __global__ static void product_logit_backward(int64_t n, const float *a, const f
 }
 
 /* da[i] += dz[i] dz/da;  db[i] += dz[i] dz/db */
-void rk_cuda_product_logit_backward(rk_stream *stream, int64_t n, const float *a, const float *b, const float *dz, float *da, bool first_a, float *db, bool first_b) {
-    RK_LAUNCH(product_logit_backward, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, a, b, dz, da, first_a, db, first_b);
+void rk_cuda_product_logit_backward(rk_stream *stream, int64_t n, const float *a, const float *b,
+                                    const float *dz, float *da, bool first_a, float *db, bool first_b) {
+    RK_LAUNCH(product_logit_backward, rk_blocks_of(n, RK_THREADS), RK_THREADS, 0, stream, n, a, b, dz, da,
+              first_a, db, first_b);
 }

@@ -1,4 +1,5 @@
-/* The second order of a factorization machine (nn/ops/op_fm.c), and a cross layer of DCN (nn/ops/op_cross_v1.c): a warp a sample. */
+/* The second order of a factorization machine (nn/ops/op_fm.c), and a cross layer of DCN
+ * (nn/ops/op_cross_v1.c): a warp a sample. */
 #include "cuda/platform.h"
 
 #include "cuda/dense/dense_device.h"
@@ -21,11 +22,13 @@ __global__ static void fm(int64_t n, int64_t rows, int64_t cols, const float *x,
 }
 
 /* y[s] = sum_c ((sum_r x[s, r, c])^2 - sum_r x[s, r, c]^2) / 2;  sums[s, c] = sum_r x[s, r, c] */
-void rk_cuda_fm(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *x, float *y, float *sums) {
+void rk_cuda_fm(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *x, float *y,
+                float *sums) {
     RK_LAUNCH(fm, rk_warp_blocks(n), RK_THREADS, 0, stream, n, rows, cols, x, y, sums);
 }
 
-__global__ static void fm_backward(int64_t n, int64_t width, int64_t cols, const float *x, const float *sums, const float *dy, float *dx, bool first) {
+__global__ static void fm_backward(int64_t n, int64_t width, int64_t cols, const float *x, const float *sums,
+                                   const float *dy, float *dx, bool first) {
     int64_t i = rk_thread_number();
     if (i >= n * width) return;
     int64_t s = i / width;
@@ -33,27 +36,33 @@ __global__ static void fm_backward(int64_t n, int64_t width, int64_t cols, const
 }
 
 /* dx[s, r, c] += dy[s] (sums[s, c] - x[s, r, c]) */
-void rk_cuda_fm_backward(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *x, const float *sums, const float *dy, float *dx, bool first) {
-    RK_LAUNCH(fm_backward, rk_blocks_of(n * rows * cols, RK_THREADS), RK_THREADS, 0, stream, n, rows * cols, cols, x, sums, dy, dx, first);
+void rk_cuda_fm_backward(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *x,
+                         const float *sums, const float *dy, float *dx, bool first) {
+    RK_LAUNCH(fm_backward, rk_blocks_of(n * rows * cols, RK_THREADS), RK_THREADS, 0, stream, n, rows * cols,
+              cols, x, sums, dy, dx, first);
 }
 
-__global__ static void cross_v1(int64_t n, int64_t cols, const float *x0, const float *x, const float *w, const float *b, float *y, float *dots) {
+__global__ static void cross_v1(int64_t n, int64_t cols, const float *x0, const float *x, const float *w,
+                                const float *b, float *y, float *dots) {
     int64_t s = rk_warp_number();
     bool here = s < n;
     float dot = 0;
     for (int64_t c = rk_channel(); here && c < cols; c += RK_WARP) dot += x[s * cols + c] * w[c];
     dot = rk_warp_sum(dot);
-    for (int64_t c = rk_channel(); here && c < cols; c += RK_WARP) y[s * cols + c] = x0[s * cols + c] * dot + b[c] + x[s * cols + c];
+    for (int64_t c = rk_channel(); here && c < cols; c += RK_WARP)
+        y[s * cols + c] = x0[s * cols + c] * dot + b[c] + x[s * cols + c];
     if (here && rk_channel() == 0) dots[s] = dot;
 }
 
 /* dots[s] = x[s] . w;  y[s, c] = x0[s, c] dots[s] + b[c] + x[s, c] */
-void rk_cuda_cross_v1(rk_stream *stream, int64_t n, int64_t cols, const float *x0, const float *x, const float *w, const float *b, float *y, float *dots) {
+void rk_cuda_cross_v1(rk_stream *stream, int64_t n, int64_t cols, const float *x0, const float *x,
+                      const float *w, const float *b, float *y, float *dots) {
     RK_LAUNCH(cross_v1, rk_warp_blocks(n), RK_THREADS, 0, stream, n, cols, x0, x, w, b, y, dots);
 }
 
-__global__ static void cross_v1_backward(int64_t n, int64_t cols, const float *w, const float *dots, const float *ddots, const float *dy, float *dx0, bool first0, float *dx,
-                                         bool first1) {
+__global__ static void cross_v1_backward(int64_t n, int64_t cols, const float *w, const float *dots,
+                                         const float *ddots, const float *dy, float *dx0, bool first0,
+                                         float *dx, bool first1) {
     int64_t i = rk_thread_number();
     if (i >= n * cols) return;
     int64_t s = i / cols, c = i - s * cols;
@@ -62,7 +71,9 @@ __global__ static void cross_v1_backward(int64_t n, int64_t cols, const float *w
 }
 
 /* ddots[s] = dy[s] . x0[s]:  dx0 += dy dots;  dx += dy + ddots w */
-void rk_cuda_cross_v1_backward(rk_stream *stream, int64_t n, int64_t cols, const float *w, const float *dots, const float *ddots, const float *dy, float *dx0, bool first0, float *dx,
+void rk_cuda_cross_v1_backward(rk_stream *stream, int64_t n, int64_t cols, const float *w, const float *dots,
+                               const float *ddots, const float *dy, float *dx0, bool first0, float *dx,
                                bool first1) {
-    RK_LAUNCH(cross_v1_backward, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n, cols, w, dots, ddots, dy, dx0, first0, dx, first1);
+    RK_LAUNCH(cross_v1_backward, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n, cols, w, dots,
+              ddots, dy, dx0, first0, dx, first1);
 }

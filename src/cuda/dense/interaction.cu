@@ -1,23 +1,28 @@
 /* The dot products of all pairs of rows (nn/ops/op_dot_interaction.c).
  *
- * A block takes one sample, or a few small ones, in slabs of 32 columns in shared memory; a thread has a tile of 4 x 4 pairs forward, and 4 rows by 4 columns of dx backward, so a number
- * that is fetched is used four times. Each sample is read once, 4 * rows * cols bytes, with rows * cols multiply-adds for every 8 bytes of 4 rows: bound by memory up to about
- * 30 rows. More than 64 rows go by plain loops. */
+ * A block takes one sample, or a few small ones, in slabs of 32 columns in shared memory; a thread has a tile
+ * of 4 x 4 pairs forward, and 4 rows by 4 columns of dx backward, so a number that is fetched is used four
+ * times. Each sample is read once, 4 * rows * cols bytes, with rows * cols multiply-adds for every 8 bytes of
+ * 4 rows: bound by memory up to about 30 rows. More than 64 rows go by plain loops. */
 #include "cuda/platform.h"
 
 #include "cuda/dense/dense_device.h"
 
 enum {
-    SLAB = 32,              /* columns in shared memory at a time */
-    STRIDE = SLAB + 4,      /* of their rows there: aligned to 16 bytes, and neighbours in other banks */
+    SLAB = 32,         /* columns in shared memory at a time */
+    STRIDE = SLAB + 4, /* of their rows there: aligned to 16 bytes, and neighbours in other banks */
     TILE = 4,
     MAX_ROWS = 64,
     SHARED_FLOATS = 8192
 };
 
-__host__ __device__ static inline int tiles_of(int rows) { return (rows + TILE - 1) / TILE; }
+__host__ __device__ static inline int tiles_of(int rows) {
+    return (rows + TILE - 1) / TILE;
+}
 /* Tiles at or below the diagonal. */
-__host__ __device__ static inline int pairs_of_tiles(int rows) { return tiles_of(rows) * (tiles_of(rows) + 1) / 2; }
+__host__ __device__ static inline int pairs_of_tiles(int rows) {
+    return tiles_of(rows) * (tiles_of(rows) + 1) / 2;
+}
 
 /* Tile number -> its place in the lower triangle. */
 __device__ static inline void find_tile(int number, int *row, int *col) {
@@ -27,9 +32,12 @@ __device__ static inline void find_tile(int number, int *row, int *col) {
     *col = (number - i * (i + 1) / 2) * TILE;
 }
 
-/* Columns first .. first+SLAB-1 of n_here samples; what lies outside is zeros. padded: rows of a sample there. Eight threads a row, four columns each. */
-__device__ static inline void load_slab(const float *x, int n_here, int rows, int cols, int padded, int first, float *slab) {
-    int s = 0, r = (int)threadIdx.x / (SLAB / 4), k = (int)threadIdx.x % (SLAB / 4) * 4, left = cols - first - k;
+/* Columns first .. first+SLAB-1 of n_here samples; what lies outside is zeros. padded: rows of a sample
+ * there. Eight threads a row, four columns each. */
+__device__ static inline void load_slab(const float *x, int n_here, int rows, int cols, int padded, int first,
+                                        float *slab) {
+    int s = 0, r = (int)threadIdx.x / (SLAB / 4), k = (int)threadIdx.x % (SLAB / 4) * 4,
+        left = cols - first - k;
     for (;; r += (int)blockDim.x / (SLAB / 4)) {
         for (; r >= padded; r -= padded) s++;
         if (s >= n_here) return;
@@ -39,7 +47,8 @@ __device__ static inline void load_slab(const float *x, int n_here, int rows, in
             if (cols % 4 == 0)
                 v = *(const float4 *)from;
             else
-                v = make_float4(from[0], left > 1 ? from[1] : 0, left > 2 ? from[2] : 0, left > 3 ? from[3] : 0);
+                v = make_float4(from[0], left > 1 ? from[1] : 0, left > 2 ? from[2] : 0,
+                                left > 3 ? from[3] : 0);
         }
         *(float4 *)(slab + (s * padded + r) * STRIDE + k) = v;
     }
@@ -70,7 +79,8 @@ __global__ static void interaction(int64_t n, int rows, int cols, int samples, c
     float *slab = (float *)shared;
     int padded = tiles_of(rows) * TILE, a_sample = pairs_of_tiles(rows), n_pairs = rows * (rows - 1) / 2;
     int64_t first = (int64_t)blockIdx.x * samples;
-    int n_here = n - first < samples ? (int)(n - first) : samples, s = (int)threadIdx.x / a_sample, row = 0, col = 0;
+    int n_here = n - first < samples ? (int)(n - first) : samples, s = (int)threadIdx.x / a_sample, row = 0,
+        col = 0;
     float sums[TILE][TILE] = {};
     bool here = s < n_here;
     find_tile((int)threadIdx.x % a_sample, &row, &col);
@@ -91,7 +101,8 @@ __global__ static void interaction_plain(int64_t n, int rows, int cols, const fl
     bool here = at < n * n_pairs;
     float sum = 0;
     if (here) {
-        int64_t s = at / n_pairs, pair = at - s * n_pairs, i = (int64_t)((1 + sqrt(1 + 8 * (double)pair)) / 2);
+        int64_t s = at / n_pairs, pair = at - s * n_pairs,
+                i = (int64_t)((1 + sqrt(1 + 8 * (double)pair)) / 2);
         while (i * (i - 1) / 2 > pair) i--;
         while (i * (i + 1) / 2 <= pair) i++;
         const float *a = x + (s * rows + i) * cols, *b = x + (s * rows + pair - i * (i - 1) / 2) * cols;
@@ -101,15 +112,21 @@ __global__ static void interaction_plain(int64_t n, int rows, int cols, const fl
     if (here && rk_channel() == 0) y[at] = sum;
 }
 
-static int smaller(int a, int b) { return a < b ? a : b; }
+static int smaller(int a, int b) {
+    return a < b ? a : b;
+}
 
 /* y[s, i (i-1)/2 + j] = x[s, i] . x[s, j], j < i */
-void rk_cuda_dot_interaction(rk_stream *stream, int64_t n, int32_t rows, int32_t cols, const float *x, float *y) {
+void rk_cuda_dot_interaction(rk_stream *stream, int64_t n, int32_t rows, int32_t cols, const float *x,
+                             float *y) {
     if (rows > MAX_ROWS) {
-        RK_LAUNCH(interaction_plain, rk_warp_blocks(n * ((int64_t)rows * (rows - 1) / 2)), RK_THREADS, 0, stream, n, rows, cols, x, y);
+        RK_LAUNCH(interaction_plain, rk_warp_blocks(n * ((int64_t)rows * (rows - 1) / 2)), RK_THREADS, 0,
+                  stream, n, rows, cols, x, y);
         return;
     }
-    int a_sample = pairs_of_tiles(rows), samples = smaller(smaller(SHARED_FLOATS / (tiles_of(rows) * TILE * STRIDE), RK_THREADS / a_sample), 8);
+    int a_sample = pairs_of_tiles(rows),
+        samples =
+            smaller(smaller(SHARED_FLOATS / (tiles_of(rows) * TILE * STRIDE), RK_THREADS / a_sample), 8);
     int threads = (samples * a_sample + RK_WARP - 1) / RK_WARP * RK_WARP;
     RK_LAUNCH(interaction, rk_blocks_of(n, samples), threads, 0, stream, n, rows, cols, samples, x, y);
 }
@@ -118,7 +135,8 @@ void rk_cuda_dot_interaction(rk_stream *stream, int64_t n, int32_t rows, int32_t
 __device__ static inline void load_square(const float *dy, int n_here, int rows, int padded, float *square) {
     int n_pairs = rows * (rows - 1) / 2;
     for (int i = (int)threadIdx.x; i < n_here * padded * padded; i += (int)blockDim.x) {
-        int c = i % padded, r = i / padded % padded, s = i / (padded * padded), high = r > c ? r : c, low = r > c ? c : r;
+        int c = i % padded, r = i / padded % padded, s = i / (padded * padded), high = r > c ? r : c,
+            low = r > c ? c : r;
         square[i] = high < rows && high > low ? dy[(int64_t)s * n_pairs + high * (high - 1) / 2 + low] : 0;
     }
 }
@@ -140,9 +158,11 @@ __device__ static inline void put_columns(float *to, int left, bool aligned, flo
 }
 
 /* Each thread four rows by four columns of a slab of dx: dx_i = sum_j d_ij x_j. */
-__global__ static void interaction_backward(int64_t n, int rows, int cols, int samples, const float *x, const float *dy, float *dx, bool first_gradient) {
+__global__ static void interaction_backward(int64_t n, int rows, int cols, int samples, const float *x,
+                                            const float *dy, float *dx, bool first_gradient) {
     RK_SHARED(float4, shared, SHARED_FLOATS / 4);
-    int padded = tiles_of(rows) * TILE, a_sample = tiles_of(rows) * (SLAB / 4), n_pairs = rows * (rows - 1) / 2;
+    int padded = tiles_of(rows) * TILE, a_sample = tiles_of(rows) * (SLAB / 4),
+        n_pairs = rows * (rows - 1) / 2;
     float *square = (float *)shared, *slab = square + samples * padded * padded;
     int64_t first = (int64_t)blockIdx.x * samples;
     int n_here = n - first < samples ? (int)(n - first) : samples, s = (int)threadIdx.x / a_sample;
@@ -155,34 +175,43 @@ __global__ static void interaction_backward(int64_t n, int rows, int cols, int s
         if (s >= n_here) continue;
         float4 sums[TILE] = {};
         for (int j = 0; j < rows; j++) {
-            float4 v = *(const float4 *)(slab + (s * padded + j) * STRIDE + quad), d = *(const float4 *)(square + (s * padded + j) * padded + row);
+            float4 v = *(const float4 *)(slab + (s * padded + j) * STRIDE + quad),
+                   d = *(const float4 *)(square + (s * padded + j) * padded + row);
             sums[0] = add_scaled(sums[0], d.x, v);
             sums[1] = add_scaled(sums[1], d.y, v);
             sums[2] = add_scaled(sums[2], d.z, v);
             sums[3] = add_scaled(sums[3], d.w, v);
         }
         for (int i = 0; i < TILE && row + i < rows && k + quad < cols; i++)
-            put_columns(&dx[((first + s) * rows + row + i) * cols + k + quad], cols - k - quad, cols % 4 == 0, sums[i], first_gradient);
+            put_columns(&dx[((first + s) * rows + row + i) * cols + k + quad], cols - k - quad, cols % 4 == 0,
+                        sums[i], first_gradient);
     }
 }
 
-__global__ static void interaction_backward_plain(int64_t n, int rows, int cols, const float *x, const float *dy, float *dx, bool first) {
+__global__ static void interaction_backward_plain(int64_t n, int rows, int cols, const float *x,
+                                                  const float *dy, float *dx, bool first) {
     int64_t at = rk_thread_number(), n_pairs = (int64_t)rows * (rows - 1) / 2;
     if (at >= n * rows * cols) return;
     int64_t k = at % cols, i = at / cols % rows, s = at / ((int64_t)rows * cols);
     float sum = 0;
     for (int64_t j = 0; j < rows; j++)
-        if (j != i) sum += dy[s * n_pairs + (j < i ? i * (i - 1) / 2 + j : j * (j - 1) / 2 + i)] * x[(s * rows + j) * cols + k];
+        if (j != i)
+            sum += dy[s * n_pairs + (j < i ? i * (i - 1) / 2 + j : j * (j - 1) / 2 + i)] *
+                   x[(s * rows + j) * cols + k];
     rk_put(&dx[at], sum, first);
 }
 
 /* dx[s, i] += sum_j dy[s, pair of i and j] x[s, j] */
-void rk_cuda_dot_interaction_backward(rk_stream *stream, int64_t n, int32_t rows, int32_t cols, const float *x, const float *dy, float *dx, bool first) {
+void rk_cuda_dot_interaction_backward(rk_stream *stream, int64_t n, int32_t rows, int32_t cols,
+                                      const float *x, const float *dy, float *dx, bool first) {
     if (rows > MAX_ROWS) {
-        RK_LAUNCH(interaction_backward_plain, rk_blocks_of(n * rows * cols, RK_THREADS), RK_THREADS, 0, stream, n, rows, cols, x, dy, dx, first);
+        RK_LAUNCH(interaction_backward_plain, rk_blocks_of(n * rows * cols, RK_THREADS), RK_THREADS, 0,
+                  stream, n, rows, cols, x, dy, dx, first);
         return;
     }
-    int padded = tiles_of(rows) * TILE, a_sample = tiles_of(rows) * (SLAB / 4), samples = smaller(smaller(SHARED_FLOATS / (padded * (padded + STRIDE)), RK_THREADS / a_sample), 8);
+    int padded = tiles_of(rows) * TILE, a_sample = tiles_of(rows) * (SLAB / 4),
+        samples = smaller(smaller(SHARED_FLOATS / (padded * (padded + STRIDE)), RK_THREADS / a_sample), 8);
     int threads = (samples * a_sample + RK_WARP - 1) / RK_WARP * RK_WARP;
-    RK_LAUNCH(interaction_backward, rk_blocks_of(n, samples), threads, 0, stream, n, rows, cols, samples, x, dy, dx, first);
+    RK_LAUNCH(interaction_backward, rk_blocks_of(n, samples), threads, 0, stream, n, rows, cols, samples, x,
+              dy, dx, first);
 }

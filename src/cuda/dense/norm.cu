@@ -3,29 +3,36 @@
 
 #include "cuda/dense/dense_device.h"
 
-__global__ static void layer_norm(int64_t rows, int64_t cols, int64_t scale_rows, double epsilon, const float *x, const float *gamma, const float *beta, float *y, float *saved) {
+__global__ static void layer_norm(int64_t rows, int64_t cols, int64_t scale_rows, double epsilon,
+                                  const float *x, const float *gamma, const float *beta, float *y,
+                                  float *saved) {
     int64_t r = rk_warp_number(), own = r % scale_rows * cols;
     bool here = r < rows;
     double mean = 0, var = 0;
     x += r * cols;
     for (int64_t c = rk_channel(); here && c < cols; c += RK_WARP) mean += (double)x[c];
     mean = rk_warp_sum_f64(mean) / (double)cols;
-    for (int64_t c = rk_channel(); here && c < cols; c += RK_WARP) var += ((double)x[c] - mean) * ((double)x[c] - mean);
+    for (int64_t c = rk_channel(); here && c < cols; c += RK_WARP)
+        var += ((double)x[c] - mean) * ((double)x[c] - mean);
     var = rk_warp_sum_f64(var);
     float m = (float)mean, scale = (float)(1 / sqrt(var / (double)cols + epsilon));
-    for (int64_t c = rk_channel(); here && c < cols; c += RK_WARP) y[r * cols + c] = gamma[own + c] * ((x[c] - m) * scale) + beta[own + c];
+    for (int64_t c = rk_channel(); here && c < cols; c += RK_WARP)
+        y[r * cols + c] = gamma[own + c] * ((x[c] - m) * scale) + beta[own + c];
     if (!here || rk_channel() != 0) return;
     saved[2 * r] = m;
     saved[2 * r + 1] = scale;
 }
 
-/* y = gamma (x - mean) / sqrt(var + epsilon) + beta over each row; row r has row r % scale_rows of gamma and beta. saved [rows, 2]: mean, 1 / deviation */
-void rk_cuda_layer_norm(rk_stream *stream, int64_t rows, int64_t cols, int64_t scale_rows, double epsilon, const float *x, const float *gamma, const float *beta, float *y,
-                        float *saved) {
-    RK_LAUNCH(layer_norm, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, scale_rows, epsilon, x, gamma, beta, y, saved);
+/* y = gamma (x - mean) / sqrt(var + epsilon) + beta over each row; row r has row r % scale_rows of gamma and
+ * beta. saved [rows, 2]: mean, 1 / deviation */
+void rk_cuda_layer_norm(rk_stream *stream, int64_t rows, int64_t cols, int64_t scale_rows, double epsilon,
+                        const float *x, const float *gamma, const float *beta, float *y, float *saved) {
+    RK_LAUNCH(layer_norm, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, scale_rows, epsilon, x,
+              gamma, beta, y, saved);
 }
 
-__global__ static void layer_norm_backward(int64_t rows, int64_t cols, int64_t scale_rows, const float *x, const float *gamma, const float *saved, const float *dy, float *dx,
+__global__ static void layer_norm_backward(int64_t rows, int64_t cols, int64_t scale_rows, const float *x,
+                                           const float *gamma, const float *saved, const float *dy, float *dx,
                                            bool first) {
     int64_t r = rk_warp_number(), own = r % scale_rows * cols;
     bool here = r < rows;
@@ -38,15 +45,19 @@ __global__ static void layer_norm_backward(int64_t rows, int64_t cols, int64_t s
         sum += g;
         dot += g * (double)((x[c] - m) * scale);
     }
-    float mean = (float)(rk_warp_sum_f64(sum) / (double)cols), slope = (float)(rk_warp_sum_f64(dot) / (double)cols);
+    float mean = (float)(rk_warp_sum_f64(sum) / (double)cols),
+          slope = (float)(rk_warp_sum_f64(dot) / (double)cols);
     for (int64_t c = rk_channel(); here && c < cols; c += RK_WARP)
-        rk_put(&dx[r * cols + c], scale * (dy[c] * gamma[own + c] - mean - (x[c] - m) * scale * slope), first);
+        rk_put(&dx[r * cols + c], scale * (dy[c] * gamma[own + c] - mean - (x[c] - m) * scale * slope),
+               first);
 }
 
 /* dx of rk_cuda_layer_norm; gamma's and beta's by rk_cuda_column_sums */
-void rk_cuda_layer_norm_backward(rk_stream *stream, int64_t rows, int64_t cols, int64_t scale_rows, const float *x, const float *gamma, const float *saved, const float *dy,
+void rk_cuda_layer_norm_backward(rk_stream *stream, int64_t rows, int64_t cols, int64_t scale_rows,
+                                 const float *x, const float *gamma, const float *saved, const float *dy,
                                  float *dx, bool first) {
-    RK_LAUNCH(layer_norm_backward, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, scale_rows, x, gamma, saved, dy, dx, first);
+    RK_LAUNCH(layer_norm_backward, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, scale_rows, x,
+              gamma, saved, dy, dx, first);
 }
 
 /* 1 / the length of a row, in every lane. */
@@ -66,11 +77,13 @@ __global__ static void l2_normalize(int64_t rows, int64_t cols, double epsilon, 
 }
 
 /* y = x / max(|x|, epsilon), each row */
-void rk_cuda_l2_normalize(rk_stream *stream, int64_t rows, int64_t cols, double epsilon, const float *x, float *y) {
+void rk_cuda_l2_normalize(rk_stream *stream, int64_t rows, int64_t cols, double epsilon, const float *x,
+                          float *y) {
     RK_LAUNCH(l2_normalize, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, epsilon, x, y);
 }
 
-__global__ static void l2_normalize_backward(int64_t rows, int64_t cols, double epsilon, const float *x, const float *y, const float *dy, float *dx, bool first) {
+__global__ static void l2_normalize_backward(int64_t rows, int64_t cols, double epsilon, const float *x,
+                                             const float *y, const float *dy, float *dx, bool first) {
     int64_t r = rk_warp_number();
     bool here = r < rows;
     float dot = 0, factor = inverse_length(x + r * cols, cols, epsilon, here);
@@ -78,10 +91,13 @@ __global__ static void l2_normalize_backward(int64_t rows, int64_t cols, double 
     dy += r * cols;
     for (int64_t c = rk_channel(); here && c < cols; c += RK_WARP) dot += y[c] * dy[c];
     dot = rk_warp_sum(dot);
-    for (int64_t c = rk_channel(); here && c < cols; c += RK_WARP) rk_put(&dx[r * cols + c], factor * (dy[c] - dot * y[c]), first);
+    for (int64_t c = rk_channel(); here && c < cols; c += RK_WARP)
+        rk_put(&dx[r * cols + c], factor * (dy[c] - dot * y[c]), first);
 }
 
 /* dx += (dy - y (y . dy)) / |x| */
-void rk_cuda_l2_normalize_backward(rk_stream *stream, int64_t rows, int64_t cols, double epsilon, const float *x, const float *y, const float *dy, float *dx, bool first) {
-    RK_LAUNCH(l2_normalize_backward, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, epsilon, x, y, dy, dx, first);
+void rk_cuda_l2_normalize_backward(rk_stream *stream, int64_t rows, int64_t cols, double epsilon,
+                                   const float *x, const float *y, const float *dy, float *dx, bool first) {
+    RK_LAUNCH(l2_normalize_backward, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, epsilon, x, y,
+              dy, dx, first);
 }

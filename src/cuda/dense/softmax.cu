@@ -13,7 +13,8 @@ __global__ static void softmax(int64_t rows, int64_t cols, const float *x, float
         for (int64_t c = rk_channel(); c < cols; c += RK_WARP) most = fmaxf(most, x[c]);
     }
     most = rk_warp_max(most);
-    for (int64_t c = rk_channel(); here && c < cols; c += RK_WARP) sum += y[c] = (float)exp((double)(x[c] - most));
+    for (int64_t c = rk_channel(); here && c < cols; c += RK_WARP)
+        sum += y[c] = (float)exp((double)(x[c] - most));
     sum = rk_warp_sum(sum);
     for (int64_t c = rk_channel(); here && c < cols; c += RK_WARP) y[c] /= sum;
 }
@@ -23,7 +24,8 @@ void rk_cuda_softmax(rk_stream *stream, int64_t rows, int64_t cols, const float 
     RK_LAUNCH(softmax, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, x, y);
 }
 
-__global__ static void softmax_backward(int64_t rows, int64_t cols, const float *y, const float *dy, float *dx, bool first) {
+__global__ static void softmax_backward(int64_t rows, int64_t cols, const float *y, const float *dy,
+                                        float *dx, bool first) {
     int64_t r = rk_warp_number();
     bool here = r < rows;
     float dot = 0;
@@ -31,10 +33,12 @@ __global__ static void softmax_backward(int64_t rows, int64_t cols, const float 
     dy += r * cols;
     for (int64_t c = rk_channel(); here && c < cols; c += RK_WARP) dot += y[c] * dy[c];
     dot = rk_warp_sum(dot);
-    for (int64_t c = rk_channel(); here && c < cols; c += RK_WARP) rk_put(&dx[r * cols + c], y[c] * (dy[c] - dot), first);
+    for (int64_t c = rk_channel(); here && c < cols; c += RK_WARP)
+        rk_put(&dx[r * cols + c], y[c] * (dy[c] - dot), first);
 }
 
 /* dx += y (dy - y . dy); dx may be dy if it is the first */
-void rk_cuda_softmax_backward(rk_stream *stream, int64_t rows, int64_t cols, const float *y, const float *dy, float *dx, bool first) {
+void rk_cuda_softmax_backward(rk_stream *stream, int64_t rows, int64_t cols, const float *y, const float *dy,
+                              float *dx, bool first) {
     RK_LAUNCH(softmax_backward, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, y, dy, dx, first);
 }

@@ -1,9 +1,11 @@
-/* What DIN's activation unit sees of each position (nn/ops/op_target_pairs.c). A thread has one column of one sample. */
+/* What DIN's activation unit sees of each position (nn/ops/op_target_pairs.c). A thread has one column of one
+ * sample. */
 #include "cuda/platform.h"
 
 #include "cuda/dense/dense_device.h"
 
-__global__ static void target_pairs(int64_t n, int64_t rows, int64_t cols, const float *q, const float *k, float *y) {
+__global__ static void target_pairs(int64_t n, int64_t rows, int64_t cols, const float *q, const float *k,
+                                    float *y) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t s = i / cols, c = i - s * cols;
@@ -18,12 +20,15 @@ __global__ static void target_pairs(int64_t n, int64_t rows, int64_t cols, const
 }
 
 /* y[s, r] = [q_s, k_sr, q_s - k_sr, q_s * k_sr] */
-void rk_cuda_target_pairs(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *q, const float *k, float *y) {
-    RK_LAUNCH(target_pairs, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n * cols, rows, cols, q, k, y);
+void rk_cuda_target_pairs(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *q,
+                          const float *k, float *y) {
+    RK_LAUNCH(target_pairs, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n * cols, rows, cols,
+              q, k, y);
 }
 
-__global__ static void target_pairs_backward(int64_t n, int64_t rows, int64_t cols, const float *q, const float *k, const float *dy, float *dq, bool first_q, float *dk,
-                                             bool first_k) {
+__global__ static void target_pairs_backward(int64_t n, int64_t rows, int64_t cols, const float *q,
+                                             const float *k, const float *dy, float *dq, bool first_q,
+                                             float *dk, bool first_k) {
     int64_t i = rk_thread_number();
     if (i >= n) return;
     int64_t s = i / cols, c = i - s * cols;
@@ -39,7 +44,9 @@ __global__ static void target_pairs_backward(int64_t n, int64_t rows, int64_t co
     }
 }
 
-void rk_cuda_target_pairs_backward(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *q, const float *k, const float *dy, float *dq, bool first_q, float *dk,
+void rk_cuda_target_pairs_backward(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *q,
+                                   const float *k, const float *dy, float *dq, bool first_q, float *dk,
                                    bool first_k) {
-    RK_LAUNCH(target_pairs_backward, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n * cols, rows, cols, q, k, dy, dq, first_q, dk, first_k);
+    RK_LAUNCH(target_pairs_backward, rk_blocks_of(n * cols, RK_THREADS), RK_THREADS, 0, stream, n * cols,
+              rows, cols, q, k, dy, dq, first_q, dk, first_k);
 }

@@ -4,7 +4,10 @@
 
 #include "cuda/launch.h"
 
-#define RK_CUDA_COPY_LIST(X) X(rk_cuda_copy, (rk_stream * stream, size_t n_bytes, const void *from, void *to))
+// clang-format off
+#define RK_CUDA_COPY_LIST(X) \
+    X(rk_cuda_copy, (rk_stream *stream, size_t n_bytes, const void *from, void *to))
+// clang-format on
 RK_CUDA_COPY_LIST(RK_CUDA_PROTOTYPE)
 
 #endif

@@ -2,7 +2,9 @@
 
 static const size_t STAGING_BYTES = 4 << 20;
 
-void rk_device_use(const rk_device *device) { (void)cudaSetDevice(device->number); }
+void rk_device_use(const rk_device *device) {
+    (void)cudaSetDevice(device->number);
+}
 
 /* An error that is told is not the next launch's. */
 static const char *take_error(cudaError_t error) {
@@ -10,7 +12,9 @@ static const char *take_error(cudaError_t error) {
     return cudaGetErrorString(error);
 }
 
-rk_status rk_cuda_error(cudaError_t error, const char *what) { return rk_error(RK_UNSUPPORTED, "%s: %s", what, take_error(error)); }
+rk_status rk_cuda_error(cudaError_t error, const char *what) {
+    return rk_error(RK_UNSUPPORTED, "%s: %s", what, take_error(error));
+}
 
 void rk_device_keep_reason(rk_device *device, const char *reason) {
     if (device->failure != RK_OK) return;
@@ -26,7 +30,9 @@ void rk_device_keep_failure(rk_device *device, cudaError_t error, const char *wh
     snprintf(device->reason, sizeof device->reason, "GPU %d: %s: %s", (int)device->number, what, text);
 }
 
-rk_status rk_device_stored_failure(const rk_device *device) { return device->failure == RK_OK ? RK_OK : rk_error(device->failure, "%s", device->reason); }
+rk_status rk_device_stored_failure(const rk_device *device) {
+    return device->failure == RK_OK ? RK_OK : rk_error(device->failure, "%s", device->reason);
+}
 
 static rk_status query_device(rk_device *device) {
     cudaDeviceProp properties;
@@ -59,9 +65,13 @@ int32_t rk_device_count(void) {
 static rk_status find_device(int32_t number) {
     int n_devices = 0;
     cudaError_t error = cudaGetDeviceCount(&n_devices);
-    RK_FAIL_IF(error != cudaSuccess, RK_UNSUPPORTED, "no GPU can be used: %s\nhint: 'nvidia-smi' shows GPUs and driver; without one, 'device: cpu' is the engine",
+    RK_FAIL_IF(error != cudaSuccess, RK_UNSUPPORTED,
+               "no GPU can be used: %s\nhint: 'nvidia-smi' shows GPUs and driver; without one, 'device: cpu' "
+               "is the engine",
                take_error(error));
-    RK_FAIL_IF(number < 0 || number >= n_devices, RK_INVALID_ARGUMENT, "there is no GPU %d; %d %s, counted from 0", (int)number, n_devices, n_devices == 1 ? "is there" : "are there");
+    RK_FAIL_IF(number < 0 || number >= n_devices, RK_INVALID_ARGUMENT,
+               "there is no GPU %d; %d %s, counted from 0", (int)number, n_devices,
+               n_devices == 1 ? "is there" : "are there");
     error = cudaSetDevice(number);
     return error == cudaSuccess ? RK_OK : rk_cuda_error(error, "the GPU cannot be used");
 }
@@ -105,7 +115,8 @@ static rk_status memory_error(cudaError_t error, size_t n_bytes, const char *kin
     if (error != cudaErrorMemoryAllocation) return rk_cuda_error(error, kind);
     (void)take_error(error);
     (void)cudaMemGetInfo(&free_bytes, &all_bytes);
-    return rk_error(RK_NO_MEMORY, "%s: %zu bytes are asked for; the GPU has %zu of %zu free", kind, n_bytes, free_bytes, all_bytes);
+    return rk_error(RK_NO_MEMORY, "%s: %zu bytes are asked for; the GPU has %zu of %zu free", kind, n_bytes,
+                    free_bytes, all_bytes);
 }
 
 rk_status rk_device_alloc(rk_device *device, size_t n_bytes, void **out) {
@@ -155,8 +166,10 @@ rk_status rk_device_pin(rk_device *device, void *memory, size_t n_bytes) {
     if (error == cudaSuccess && there == memory) return RK_OK;
     (void)cudaHostUnregister(memory);
     if (error != cudaSuccess) return rk_cuda_error(error, "pinning memory");
-    return rk_error(RK_UNSUPPORTED, "the GPU sees pinned memory at another address than the processors\n"
-                                    "hint: tables behind a cache cannot work on it; give 'cuda.memory' as much as the tables take");
+    return rk_error(
+        RK_UNSUPPORTED,
+        "the GPU sees pinned memory at another address than the processors\n"
+        "hint: tables behind a cache cannot work on it; give 'cuda.memory' as much as the tables take");
 }
 
 void rk_device_unpin(rk_device *device, void *memory) {

@@ -12,9 +12,15 @@ extern "C" {
 typedef struct rk_blas rk_blas; /* blas_lt.cu's or the emulator's */
 
 /* Device memory of a stream's own, for what lives no longer than one function's work. */
-typedef enum rk_stream_scratch_kind { RK_SCRATCH_A, RK_SCRATCH_B, RK_SCRATCH_WORKSPACE, RK_SCRATCH_KINDS } rk_stream_scratch_kind;
+typedef enum rk_stream_scratch_kind {
+    RK_SCRATCH_A,
+    RK_SCRATCH_B,
+    RK_SCRATCH_WORKSPACE,
+    RK_SCRATCH_KINDS
+} rk_stream_scratch_kind;
 typedef struct rk_scratch {
-    struct rk_scratch *before; /* smaller ones stay until the stream ends, since graphs of launches may hold them */
+    struct rk_scratch
+        *before; /* smaller ones stay until the stream ends, since graphs of launches may hold them */
     void *memory;
     size_t n_bytes;
 } rk_scratch;
@@ -36,7 +42,8 @@ struct rk_stream {
     rk_scratch *scratch[RK_SCRATCH_KINDS];
 };
 
-/* At least n_bytes, aligned to 256. NULL where it cannot be had (also while launches are captured: the same work must have been done once before), kept as the device's failure. */
+/* At least n_bytes, aligned to 256. NULL where it cannot be had (also while launches are captured: the same
+ * work must have been done once before), kept as the device's failure. */
 void *rk_stream_scratch(rk_stream *stream, rk_stream_scratch_kind kind, size_t n_bytes);
 void rk_scratch_free(rk_device *device, rk_scratch *scratch);
 bool rk_stream_is_captured(const rk_stream *stream);

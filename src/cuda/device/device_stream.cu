@@ -27,21 +27,27 @@ rk_status rk_stream_create(rk_device *device, rk_stream **out) {
 void rk_stream_free(rk_stream *stream) {
     if (!stream) return;
     rk_device_use(stream->device);
-    if (stream->native && cudaStreamSynchronize(stream->native) != cudaSuccess) (void)cudaGetLastError(); /* its failure is nobody else's */
-    for (int kind = 0; kind < RK_SCRATCH_KINDS; kind++) rk_scratch_free(stream->device, stream->scratch[kind]);
+    if (stream->native && cudaStreamSynchronize(stream->native) != cudaSuccess)
+        (void)cudaGetLastError(); /* its failure is nobody else's */
+    for (int kind = 0; kind < RK_SCRATCH_KINDS; kind++)
+        rk_scratch_free(stream->device, stream->scratch[kind]);
     if (stream->reached) (void)cudaEventDestroy(stream->reached);
     if (stream->native) (void)cudaStreamDestroy(stream->native);
     rk_free(stream);
 }
 
-rk_device *rk_stream_device(const rk_stream *stream) { return stream->device; }
+rk_device *rk_stream_device(const rk_stream *stream) {
+    return stream->device;
+}
 
 cudaStream_t rk_stream_native(rk_stream *stream) {
     rk_device_use(stream->device);
     return stream->native;
 }
 
-static void keep(rk_stream *stream, cudaError_t error, const char *what) { rk_device_keep_failure(stream->device, error, what); }
+static void keep(rk_stream *stream, cudaError_t error, const char *what) {
+    rk_device_keep_failure(stream->device, error, what);
+}
 
 void rk_stream_launched(rk_stream *stream, const char *kernel) {
     cudaError_t error = cudaGetLastError();
@@ -88,16 +94,19 @@ void rk_stream_set_mark(rk_stream *stream, rk_stream_mark *mark) {
 }
 
 void rk_stream_wait_mark(rk_stream *stream, rk_stream_mark *mark) {
-    if (mark->is_set) keep(stream, cudaStreamWaitEvent(rk_stream_native(stream), mark->event, 0), "waiting for a mark");
+    if (mark->is_set)
+        keep(stream, cudaStreamWaitEvent(rk_stream_native(stream), mark->event, 0), "waiting for a mark");
 }
 
 rk_status rk_stream_mark_sync(rk_stream_mark *mark) {
     rk_device_use(mark->device);
-    if (mark->is_set) rk_device_keep_failure(mark->device, cudaEventSynchronize(mark->event), "work on the GPU");
+    if (mark->is_set)
+        rk_device_keep_failure(mark->device, cudaEventSynchronize(mark->event), "work on the GPU");
     return rk_device_stored_failure(mark->device);
 }
 
-static void copy(rk_stream *stream, void *to, const void *from, size_t n_bytes, cudaMemcpyKind kind, const char *what) {
+static void copy(rk_stream *stream, void *to, const void *from, size_t n_bytes, cudaMemcpyKind kind,
+                 const char *what) {
     if (n_bytes) keep(stream, cudaMemcpyAsync(to, from, n_bytes, kind, rk_stream_native(stream)), what);
 }
 void rk_stream_upload(rk_stream *stream, void *to_device, const void *from_host, size_t n_bytes) {
@@ -110,7 +119,9 @@ void rk_stream_copy(rk_stream *stream, void *to_device, const void *from_device,
     copy(stream, to_device, from_device, n_bytes, cudaMemcpyDeviceToDevice, "copy on the GPU");
 }
 void rk_stream_fill(rk_stream *stream, void *device_memory, int byte, size_t n_bytes) {
-    if (n_bytes) keep(stream, cudaMemsetAsync(device_memory, byte, n_bytes, rk_stream_native(stream)), "fill on the GPU");
+    if (n_bytes)
+        keep(stream, cudaMemsetAsync(device_memory, byte, n_bytes, rk_stream_native(stream)),
+             "fill on the GPU");
 }
 
 /* Graphs of launches */

@@ -1,4 +1,5 @@
-/* The blocks of a kernel, one after the other, and the threads of a block: one after the other on one fiber, until one waits; then the next goes on on another. */
+/* The blocks of a kernel, one after the other, and the threads of a block: one after the other on one fiber,
+ * until one waits; then the next goes on on another. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,11 +15,11 @@ enum thread_state { NEW, READY, AT_BARRIER, AT_WARP, DONE };
 struct emulated_thread {
     thread_state state;
     uint3 index;
-    rk_fiber *fiber; /* NULL before it runs */
+    rk_fiber *fiber;         /* NULL before it runs */
     rk_emulator_place place; /* where it waits */
 };
 struct emulated_warp {
-    uint64_t values[2][WARP]; /* of this meeting and of the last, which slow lanes still read */
+    uint64_t values[2][WARP];      /* of this meeting and of the last, which slow lanes still read */
     int n_arrived, first, meeting; /* first: the thread that arrived first */
 };
 
@@ -35,7 +36,9 @@ static bool backwards; /* this block's threads */
 static rk_fiber *idle[MOST_THREADS], *fibers[MOST_THREADS + 1];
 static int n_idle;
 
-static int place_of(int i, int n) { return backwards ? n - 1 - i : i; }
+static int place_of(int i, int n) {
+    return backwards ? n - 1 - i : i;
+}
 
 void rk_emulator_fail(const char *format, ...) {
     va_list arguments;
@@ -43,7 +46,8 @@ void rk_emulator_fail(const char *format, ...) {
     fflush(stdout);
     fputs("emulator: ", stderr);
     if (kernel)
-        fprintf(stderr, "kernel '%s', block (%u, %u, %u), thread (%u, %u, %u): ", kernel->name, blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z);
+        fprintf(stderr, "kernel '%s', block (%u, %u, %u), thread (%u, %u, %u): ", kernel->name, blockIdx.x,
+                blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z);
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
     va_end(arguments);
@@ -59,7 +63,8 @@ static void *share(size_t n_bytes) {
     shared_used += n_bytes;
     void *memory = shared_memory + shared_end;
     shared_end += (n_bytes + GAP - 1) / GAP * GAP + GAP;
-    if (shared_used > SHARED_BYTES || shared_end > sizeof shared_memory) rk_emulator_fail("more than %d bytes of shared memory", SHARED_BYTES);
+    if (shared_used > SHARED_BYTES || shared_end > sizeof shared_memory)
+        rk_emulator_fail("more than %d bytes of shared memory", SHARED_BYTES);
     rk_unpoison(memory, n_bytes);
     memset(memory, 0xCD, n_bytes);
     return memory;
@@ -73,7 +78,9 @@ void *rk_emulator_share_new(rk_emulator_shared *shared, size_t n_bytes) {
 }
 
 static void *shared_dynamic;
-void *rk_emulator_shared_dynamic() { return shared_dynamic; }
+void *rk_emulator_shared_dynamic() {
+    return shared_dynamic;
+}
 
 /* The next thread in order that has not begun, or -1. Only of the warp that is being run. */
 static int warp_first, warp_n;
@@ -122,14 +129,17 @@ static void wait_as(thread_state state, const rk_emulator_place &place) {
 static void check_same(const rk_emulator_place &here, int other) {
     const rk_emulator_place &there = threads[other].place;
     if (here.line == there.line && strcmp(here.file, there.file) == 0) return;
-    rk_emulator_fail("is at %s (%s:%d), thread %d of the same %s at %s (%s:%d)", here.what, here.file, here.line, other,
-                     threads[other].state == AT_WARP ? "warp" : "block", there.what, there.file, there.line);
+    rk_emulator_fail("is at %s (%s:%d), thread %d of the same %s at %s (%s:%d)", here.what, here.file,
+                     here.line, other, threads[other].state == AT_WARP ? "warp" : "block", there.what,
+                     there.file, there.line);
 }
 
 void rk_emulator_barrier(rk_emulator_place place) {
     if (!kernel) rk_emulator_fail("%s outside of a kernel (%s:%d)", place.what, place.file, place.line);
-    if (!n_at_barrier) first_at_barrier = current;
-    else check_same(place, first_at_barrier);
+    if (!n_at_barrier)
+        first_at_barrier = current;
+    else
+        check_same(place, first_at_barrier);
     if (++n_at_barrier < n_threads) {
         wait_as(AT_BARRIER, place);
         return;
@@ -141,13 +151,19 @@ void rk_emulator_barrier(rk_emulator_place place) {
 
 const uint64_t *rk_emulator_meet(rk_emulator_place place, unsigned mask, uint64_t value) {
     if (!kernel) rk_emulator_fail("%s outside of a kernel (%s:%d)", place.what, place.file, place.line);
-    if (mask != 0xFFFFFFFFu) rk_emulator_fail("%s with the mask %#x; only the full warp is emulated (%s:%d)", place.what, mask, place.file, place.line);
-    if (n_threads % WARP) rk_emulator_fail("%s in a block of %d threads, which is not whole warps (%s:%d)", place.what, n_threads, place.file, place.line);
+    if (mask != 0xFFFFFFFFu)
+        rk_emulator_fail("%s with the mask %#x; only the full warp is emulated (%s:%d)", place.what, mask,
+                         place.file, place.line);
+    if (n_threads % WARP)
+        rk_emulator_fail("%s in a block of %d threads, which is not whole warps (%s:%d)", place.what,
+                         n_threads, place.file, place.line);
     emulated_warp *warp = &warps[current / WARP];
     const uint64_t *values = warp->values[warp->meeting % 2];
     warp->values[warp->meeting % 2][current % WARP] = value;
-    if (!warp->n_arrived) warp->first = current;
-    else check_same(place, warp->first);
+    if (!warp->n_arrived)
+        warp->first = current;
+    else
+        check_same(place, warp->first);
     if (++warp->n_arrived < WARP) {
         wait_as(AT_WARP, place);
         return values;
@@ -188,7 +204,8 @@ static void fail_stuck() {
         for (int other = first; other < end; other++) {
             if (threads[other].state == threads[t].state) continue;
             if (threads[other].state != DONE) check_same(place, other);
-            rk_emulator_fail("waits at %s (%s:%d) for thread %d, which has left the kernel", place.what, place.file, place.line, other);
+            rk_emulator_fail("waits at %s (%s:%d) for thread %d, which has left the kernel", place.what,
+                             place.file, place.line, other);
         }
     }
     rk_emulator_fail("the block is stuck"); /* not reached: somebody waits for another */
@@ -204,7 +221,8 @@ static void run_block() {
     shared_dynamic = kernel->shared_bytes ? share(kernel->shared_bytes) : NULL;
     for (int t = 0; t < n_threads; t++) {
         unsigned u = (unsigned)t;
-        threads[t] = {NEW, {u % blockDim.x, u / blockDim.x % blockDim.y, u / (blockDim.x * blockDim.y)}, NULL, {}};
+        threads[t] = {
+            NEW, {u % blockDim.x, u / blockDim.x % blockDim.y, u / (blockDim.x * blockDim.y)}, NULL, {}};
     }
     int n_warps = (n_threads + WARP - 1) / WARP;
     for (int w = 0; w < n_warps; w++) warps[w].n_arrived = warps[w].meeting = 0;
@@ -224,7 +242,8 @@ void rk_emulator_run_kernel(const rk_emulator_kernel &run, const std::function<v
     bool last_first = rk_order_below(2);
     for (uint64_t i = 0; i < n_blocks; i++) {
         uint64_t b = last_first ? n_blocks - 1 - i : i;
-        blockIdx = {(unsigned)(b % gridDim.x), (unsigned)(b / gridDim.x % gridDim.y), (unsigned)(b / gridDim.x / gridDim.y)};
+        blockIdx = {(unsigned)(b % gridDim.x), (unsigned)(b / gridDim.x % gridDim.y),
+                    (unsigned)(b / gridDim.x / gridDim.y)};
         run_block();
     }
     kernel = NULL;

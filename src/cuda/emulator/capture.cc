@@ -51,7 +51,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
     rk_n_captures--;
     for (rk_emulator_stream *each : capture->streams) each->capture = NULL;
     for (size_t i = 0; i < capture->queues.size(); i++)
-        if (capture->clocks[0][i] < capture->clocks[i][i]) return rk_emulator_failed(cudaErrorStreamCaptureUnjoined);
+        if (capture->clocks[0][i] < capture->clocks[i][i])
+            return rk_emulator_failed(cudaErrorStreamCaptureUnjoined);
     *graph = new rk_emulator_graph{std::move(capture->queues)};
     return cudaSuccess;
 }
@@ -89,7 +90,8 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
 const char *cudaGetErrorString(cudaError_t error) {
     switch (error) {
 #define RK_EMULATOR_ERROR(name, number, text) \
-    case name: return text;
+    case name:                                \
+        return text;
         RK_EMULATOR_ERRORS(RK_EMULATOR_ERROR)
 #undef RK_EMULATOR_ERROR
     }
@@ -105,7 +107,9 @@ cudaError_t cudaGetDeviceCount(int *count) {
 cudaError_t cudaSetDevice(int device) {
     int n;
     cudaError_t error = cudaGetDeviceCount(&n);
-    return rk_emulator_failed(error != cudaSuccess ? error : device >= 0 && device < n ? cudaSuccess : cudaErrorInvalidDevice);
+    return rk_emulator_failed(error != cudaSuccess        ? error
+                              : device >= 0 && device < n ? cudaSuccess
+                                                          : cudaErrorInvalidDevice);
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int) {
     *properties = {"emulated GPU", 9, 0, 4};

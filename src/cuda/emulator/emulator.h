@@ -1,8 +1,11 @@
-/* CUDA's language and the few functions of its runtime that src/cuda uses, on the CPU: for tests, on machines without a GPU.
+/* CUDA's language and the few functions of its runtime that src/cuda uses, on the CPU: for tests, on machines
+ * without a GPU.
  *
- * What it is strict about, so that tests find it: warp functions at which not all 32 lanes arrive, threads that leave before a barrier, shared memory and new device memory
- * that is read before it is written (it holds garbage), kernel arguments that point to memory of the host, host code that touches device memory, and, since streams are
- * worked off late and in an order drawn from RK_EMULATOR_SEED, waits that are missing. Threads of a block run one after the other between barriers, forwards or backwards. */
+ * What it is strict about, so that tests find it: warp functions at which not all 32 lanes arrive, threads
+ * that leave before a barrier, shared memory and new device memory that is read before it is written (it
+ * holds garbage), kernel arguments that point to memory of the host, host code that touches device memory,
+ * and, since streams are worked off late and in an order drawn from RK_EMULATOR_SEED, waits that are missing.
+ * Threads of a block run one after the other between barriers, forwards or backwards. */
 #ifndef RK_CUDA_EMULATOR_EMULATOR_H
 #define RK_CUDA_EMULATOR_EMULATOR_H
 
@@ -36,26 +39,32 @@ struct rk_emulator_kernel {
     size_t shared_bytes;
 };
 /* Queues a kernel; `thread` runs one thread of it. */
-void rk_emulator_queue_kernel(const rk_emulator_kernel &kernel, cudaStream_t stream, std::function<void()> thread);
+void rk_emulator_queue_kernel(const rk_emulator_kernel &kernel, cudaStream_t stream,
+                              std::function<void()> thread);
 /* Runs all blocks (block.cc). */
 void rk_emulator_run_kernel(const rk_emulator_kernel &kernel, const std::function<void()> &thread);
 
 void rk_emulator_check_pointer(const char *kernel, const void *pointer);
 template <typename T>
-static inline void rk_emulator_check_argument(const char *kernel, T *pointer) { rk_emulator_check_pointer(kernel, (const void *)pointer); }
+static inline void rk_emulator_check_argument(const char *kernel, T *pointer) {
+    rk_emulator_check_pointer(kernel, (const void *)pointer);
+}
 template <typename T>
 static inline void rk_emulator_check_argument(const char *, const T &) {}
 
 template <typename T>
-struct rk_emulator_same { typedef T type; };
+struct rk_emulator_same {
+    typedef T type;
+};
 
 /* The arguments are converted to the kernel's parameters at once, as a launch does. */
 template <typename... P>
-void rk_emulator_launch(const char *name, dim3 blocks, dim3 threads, size_t shared_bytes, cudaStream_t stream, void (*kernel)(P...),
-                        typename rk_emulator_same<P>::type... arguments) {
+void rk_emulator_launch(const char *name, dim3 blocks, dim3 threads, size_t shared_bytes, cudaStream_t stream,
+                        void (*kernel)(P...), typename rk_emulator_same<P>::type... arguments) {
     (rk_emulator_check_argument(name, arguments), ...);
     std::tuple<P...> kept(arguments...);
-    rk_emulator_queue_kernel({name, blocks, threads, shared_bytes}, stream, [kernel, kept] { std::apply(kernel, kept); });
+    rk_emulator_queue_kernel({name, blocks, threads, shared_bytes}, stream,
+                             [kernel, kept] { std::apply(kernel, kept); });
 }
 
 /* An array in a block's shared memory: found by the place in the code, new for each block. */
@@ -78,7 +87,9 @@ struct rk_emulator_place {
 void rk_emulator_barrier(rk_emulator_place place);
 /* Waits for all lanes of the warp; the values that they brought. */
 const uint64_t *rk_emulator_meet(rk_emulator_place place, unsigned mask, uint64_t value);
-static inline int rk_emulator_lane() { return (int)((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32); }
+static inline int rk_emulator_lane() {
+    return (int)((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32);
+}
 
 #include "cuda/emulator/emulator_atomics.h"
 #include "cuda/emulator/emulator_intrinsics.h"

@@ -1,20 +1,20 @@
-/* The functions of the CUDA runtime that src/cuda uses, with their own names and meanings, over queues that are worked off when somebody waits (queue.cc) and memory that
- * only that work can reach (memory.cc). */
+/* The functions of the CUDA runtime that src/cuda uses, with their own names and meanings, over queues that
+ * are worked off when somebody waits (queue.cc) and memory that only that work can reach (memory.cc). */
 #ifndef RK_CUDA_EMULATOR_EMULATOR_RUNTIME_H
 #define RK_CUDA_EMULATOR_EMULATOR_RUNTIME_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define RK_EMULATOR_ERRORS(X)                                                                     \
-    X(cudaSuccess, 0, "no error")                                                                 \
-    X(cudaErrorInvalidValue, 1, "invalid argument")                                               \
-    X(cudaErrorMemoryAllocation, 2, "out of memory")                                              \
-    X(cudaErrorInvalidConfiguration, 9, "invalid configuration argument")                         \
-    X(cudaErrorNoDevice, 100, "no CUDA-capable device is detected")                               \
-    X(cudaErrorInvalidDevice, 101, "invalid device ordinal")                                      \
-    X(cudaErrorStreamCaptureUnsupported, 900, "operation not permitted when stream is capturing") \
-    X(cudaErrorStreamCaptureUnjoined, 904, "capturing stream has unjoined work")                  \
+#define RK_EMULATOR_ERRORS(X)                                                                          \
+    X(cudaSuccess, 0, "no error")                                                                      \
+    X(cudaErrorInvalidValue, 1, "invalid argument")                                                    \
+    X(cudaErrorMemoryAllocation, 2, "out of memory")                                                   \
+    X(cudaErrorInvalidConfiguration, 9, "invalid configuration argument")                              \
+    X(cudaErrorNoDevice, 100, "no CUDA-capable device is detected")                                    \
+    X(cudaErrorInvalidDevice, 101, "invalid device ordinal")                                           \
+    X(cudaErrorStreamCaptureUnsupported, 900, "operation not permitted when stream is capturing")      \
+    X(cudaErrorStreamCaptureUnjoined, 904, "capturing stream has unjoined work")                       \
     X(cudaErrorStreamCaptureIsolation, 905, "dependency created on uncaptured work in another stream") \
     X(cudaErrorCapturedEvent, 907, "operation not permitted on an event last recorded in a capturing stream")
 
@@ -29,7 +29,13 @@ typedef struct rk_emulator_event *cudaEvent_t;
 typedef struct rk_emulator_graph *cudaGraph_t;
 typedef struct rk_emulator_graph *cudaGraphExec_t;
 
-enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocDefault = 0, cudaHostRegisterPortable = 1, cudaHostRegisterMapped = 2 };
+enum {
+    cudaStreamNonBlocking = 1,
+    cudaEventDisableTiming = 2,
+    cudaHostAllocDefault = 0,
+    cudaHostRegisterPortable = 1,
+    cudaHostRegisterMapped = 2
+};
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal };
 
@@ -63,7 +69,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void *memory, int byte, size_t n_bytes, cudaStream_t stream);
 
 enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };

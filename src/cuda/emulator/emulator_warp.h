@@ -7,8 +7,12 @@
 /* The last two parameters of each are the caller's place. */
 #define RK_EMULATOR_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
-static inline void __syncthreads(RK_EMULATOR_HERE) { rk_emulator_barrier({"__syncthreads", file, line}); }
-static inline void __syncwarp(unsigned mask = 0xFFFFFFFFu, RK_EMULATOR_HERE) { rk_emulator_meet({"__syncwarp", file, line}, mask, 0); }
+static inline void __syncthreads(RK_EMULATOR_HERE) {
+    rk_emulator_barrier({"__syncthreads", file, line});
+}
+static inline void __syncwarp(unsigned mask = 0xFFFFFFFFu, RK_EMULATOR_HERE) {
+    rk_emulator_meet({"__syncwarp", file, line}, mask, 0);
+}
 
 template <typename T>
 static inline uint64_t rk_emulator_bits(T value) {
@@ -37,7 +41,8 @@ static inline T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 3
 }
 template <typename T>
 static inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, RK_EMULATOR_HERE) {
-    const uint64_t *values = rk_emulator_meet({"__shfl_down_sync", file, line}, mask, rk_emulator_bits(value));
+    const uint64_t *values =
+        rk_emulator_meet({"__shfl_down_sync", file, line}, mask, rk_emulator_bits(value));
     int mine = rk_emulator_lane(), from = mine + (int)delta;
     return from > (mine | (width - 1)) ? value : rk_emulator_value<T>(values[from]);
 }
@@ -54,8 +59,12 @@ static inline unsigned __ballot_sync(unsigned mask, int predicate, RK_EMULATOR_H
     for (int lane = 0; lane < 32; lane++) bits |= (unsigned)values[lane] << lane;
     return bits;
 }
-static inline int __any_sync(unsigned mask, int predicate, RK_EMULATOR_HERE) { return __ballot_sync(mask, predicate, file, line) != 0; }
-static inline int __all_sync(unsigned mask, int predicate, RK_EMULATOR_HERE) { return __ballot_sync(mask, predicate, file, line) == 0xFFFFFFFFu; }
+static inline int __any_sync(unsigned mask, int predicate, RK_EMULATOR_HERE) {
+    return __ballot_sync(mask, predicate, file, line) != 0;
+}
+static inline int __all_sync(unsigned mask, int predicate, RK_EMULATOR_HERE) {
+    return __ballot_sync(mask, predicate, file, line) == 0xFFFFFFFFu;
+}
 
 #undef RK_EMULATOR_HERE
 

@@ -61,12 +61,14 @@ __asm__(
 
 static void prepare(rk_fiber *fiber) {
     uintptr_t *top = (uintptr_t *)((char *)fiber->stack + fiber->stack_bytes);
-    *--top = 0;                 /* where start would return to; keeps the stack aligned as after a call */
-    *--top = (uintptr_t)start;  /* where the first swap returns to */
+    *--top = 0;                /* where start would return to; keeps the stack aligned as after a call */
+    *--top = (uintptr_t)start; /* where the first swap returns to */
     for (int i = 0; i < 6; i++) *--top = 0;
     fiber->sp = top;
 }
-static void swap(rk_fiber *from, rk_fiber *to) { rk_fiber_swap(&from->sp, to->sp); }
+static void swap(rk_fiber *from, rk_fiber *to) {
+    rk_fiber_swap(&from->sp, to->sp);
+}
 #else
 static void prepare(rk_fiber *fiber) {
     getcontext(&fiber->context);
@@ -74,12 +76,15 @@ static void prepare(rk_fiber *fiber) {
     fiber->context.uc_stack.ss_size = fiber->stack_bytes;
     makecontext(&fiber->context, start, 0);
 }
-static void swap(rk_fiber *from, rk_fiber *to) { swapcontext(&from->context, &to->context); }
+static void swap(rk_fiber *from, rk_fiber *to) {
+    swapcontext(&from->context, &to->context);
+}
 #endif
 
 rk_fiber *rk_fiber_create(void (*body)(rk_fiber *self)) {
     rk_fiber *fiber = (rk_fiber *)calloc(1, sizeof *fiber);
-    void *map = mmap(NULL, STACK_BYTES + GUARD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *map = mmap(NULL, STACK_BYTES + GUARD_BYTES, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (!fiber || map == MAP_FAILED || mprotect(map, GUARD_BYTES, PROT_NONE) != 0) abort();
     fiber->body = body;
     fiber->stack = (char *)map + GUARD_BYTES;

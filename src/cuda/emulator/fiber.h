@@ -1,4 +1,5 @@
-/* Stacks of their own for the threads of a block, between which one switches without a system call. The address sanitizer is told. */
+/* Stacks of their own for the threads of a block, between which one switches without a system call. The
+ * address sanitizer is told. */
 #ifndef RK_CUDA_EMULATOR_FIBER_H
 #define RK_CUDA_EMULATOR_FIBER_H
 

@@ -13,11 +13,19 @@
 #endif
 
 #ifdef ASAN_POISON_MEMORY_REGION
-static inline void rk_poison(void *memory, size_t n_bytes) { ASAN_POISON_MEMORY_REGION(memory, n_bytes); }
-static inline void rk_unpoison(void *memory, size_t n_bytes) { ASAN_UNPOISON_MEMORY_REGION(memory, n_bytes); }
+static inline void rk_poison(void *memory, size_t n_bytes) {
+    ASAN_POISON_MEMORY_REGION(memory, n_bytes);
+}
+static inline void rk_unpoison(void *memory, size_t n_bytes) {
+    ASAN_UNPOISON_MEMORY_REGION(memory, n_bytes);
+}
 #else
-static inline void rk_poison(void *memory, size_t n_bytes) { (void)memory, (void)n_bytes; }
-static inline void rk_unpoison(void *memory, size_t n_bytes) { (void)memory, (void)n_bytes; }
+static inline void rk_poison(void *memory, size_t n_bytes) {
+    (void)memory, (void)n_bytes;
+}
+static inline void rk_unpoison(void *memory, size_t n_bytes) {
+    (void)memory, (void)n_bytes;
+}
 #endif
 
 #endif

@@ -35,8 +35,10 @@ bool rk_queue_step(rk_queue *queue) {
     if (queue->empty() || (queue->front().waits && !queue->front().ticket->is_done)) return false;
     rk_op op = std::move(queue->front());
     queue->pop_front();
-    if (op.run) op.run();
-    else if (!op.waits) op.ticket->is_done = true;
+    if (op.run)
+        op.run();
+    else if (!op.waits)
+        op.ticket->is_done = true;
     return true;
 }
 
@@ -54,13 +56,15 @@ static bool step_any(const rk_emulator_stream *except) {
     return false;
 }
 
-/* Works until `is_done`. The other streams stay as far behind as they may, run as far ahead as they may, or something between. */
+/* Works until `is_done`. The other streams stay as far behind as they may, run as far ahead as they may, or
+ * something between. */
 static void work(rk_emulator_stream *stream, const std::function<bool()> &is_done) {
     enum { BEHIND, AHEAD, BETWEEN, N_WAYS };
     if (is_done()) return;
     rk_memory_open();
     unsigned way = rk_order_below(N_WAYS);
-    while (way == AHEAD && step_any(stream)) {}
+    while (way == AHEAD && step_any(stream)) {
+    }
     while (!is_done())
         if (way != BETWEEN || !step_any(NULL)) step_needed(stream);
     rk_memory_close();
@@ -117,9 +121,12 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-    rk_memory_check("copy to", to, n_bytes, kind == cudaMemcpyDeviceToHost ? RK_MEMORY_PINNED : RK_MEMORY_DEVICE);
-    rk_memory_check("copy from", from, n_bytes, kind == cudaMemcpyHostToDevice ? RK_MEMORY_PINNED : RK_MEMORY_DEVICE);
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+    rk_memory_check("copy to", to, n_bytes,
+                    kind == cudaMemcpyDeviceToHost ? RK_MEMORY_PINNED : RK_MEMORY_DEVICE);
+    rk_memory_check("copy from", from, n_bytes,
+                    kind == cudaMemcpyHostToDevice ? RK_MEMORY_PINNED : RK_MEMORY_DEVICE);
     rk_queue_push(stream, {[=] { memcpy(to, from, n_bytes); }, NULL, false});
     return cudaSuccess;
 }
@@ -130,9 +137,11 @@ cudaError_t cudaMemsetAsync(void *memory, int byte, size_t n_bytes, cudaStream_t
     return cudaSuccess;
 }
 
-void rk_emulator_queue_kernel(const rk_emulator_kernel &kernel, cudaStream_t stream, std::function<void()> thread) {
+void rk_emulator_queue_kernel(const rk_emulator_kernel &kernel, cudaStream_t stream,
+                              std::function<void()> thread) {
     uint64_t n_threads = (uint64_t)kernel.threads.x * kernel.threads.y * kernel.threads.z;
-    bool fits = n_threads >= 1 && n_threads <= 1024 && kernel.threads.z <= 64 && kernel.blocks.x <= INT32_MAX && kernel.blocks.y <= 65535 && kernel.blocks.z <= 65535;
+    bool fits = n_threads >= 1 && n_threads <= 1024 && kernel.threads.z <= 64 &&
+                kernel.blocks.x <= INT32_MAX && kernel.blocks.y <= 65535 && kernel.blocks.z <= 65535;
     if (!fits || kernel.shared_bytes > 48 << 10) {
         rk_emulator_failed(cudaErrorInvalidConfiguration);
         return;

@@ -41,7 +41,8 @@ struct rk_emulator_event {
     std::vector<size_t> clock;
 };
 
-/* Keeps an error, if it is one, for cudaGetLastError, as every function of CUDA's runtime does; returns it. */
+/* Keeps an error, if it is one, for cudaGetLastError, as every function of CUDA's runtime does; returns
+ * it. */
 cudaError_t rk_emulator_failed(cudaError_t error);
 
 /* Gives an operation to a stream, or to the capture that it takes part in. */

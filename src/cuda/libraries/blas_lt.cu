@@ -1,7 +1,9 @@
-/* Matrix products by cuBLASLt. Its matrices are column-major: ours, row-major, are their transposes there, so it is given c^T = op(b)^T op(a)^T.
+/* Matrix products by cuBLASLt. Its matrices are column-major: ours, row-major, are their transposes there, so
+ * it is given c^T = op(b)^T op(a)^T.
  *
- * Which of its algorithms multiplies a shape is asked once and kept: its heuristic's first few, of which the first that it does not refuse is taken from then on. Sums of split products
- * that depend on who comes first are excluded, so the same card gives the same bits. */
+ * Which of its algorithms multiplies a shape is asked once and kept: its heuristic's first few, of which the
+ * first that it does not refuse is taken from then on. Sums of split products that depend on who comes first
+ * are excluded, so the same card gives the same bits. */
 #include "cuda/libraries/blas_multiply.h"
 
 #include "cuda/libraries/blas_lt_library.h"
@@ -16,10 +18,11 @@ static const size_t WORKSPACE_BYTES = 32u << 20; /* what NVIDIA advises for sm_9
 typedef struct plan {
     rk_blas_shape key;
     cublasLtMatmulDesc_t operation;
-    cublasLtMatrixLayout_t a, b, c; /* ours: b is cuBLASLt's first */
+    cublasLtMatrixLayout_t a, b, c;                   /* ours: b is cuBLASLt's first */
     cublasLtMatmulAlgo_t algorithms[MOST_ALGORITHMS]; /* the fastest first, as its heuristic has it */
-    int n_algorithms, chosen;                         /* those before `chosen` were refused when they were to multiply; where all were, plain loops multiply */
-    bool is_told;                                     /* that plain loops do */
+    int n_algorithms, chosen; /* those before `chosen` were refused when they were to multiply; where all
+                                 were, plain loops multiply */
+    bool is_told;             /* that plain loops do */
 } plan;
 
 struct rk_blas {
@@ -33,9 +36,9 @@ static rk_status blas_error(const rk_blas *blas, cublasStatus_t status, const ch
     return rk_error(RK_UNSUPPORTED, "%s: %s", what, blas->lt.cublasLtGetStatusString(status));
 }
 /* Calls one of cuBLASLt's functions; returns early with its failure. */
-#define TRY_BLAS(blas, function, ...)                                                          \
-    do {                                                                                       \
-        cublasStatus_t try_status_ = (blas)->lt.function(__VA_ARGS__);                         \
+#define TRY_BLAS(blas, function, ...)                                                                \
+    do {                                                                                             \
+        cublasStatus_t try_status_ = (blas)->lt.function(__VA_ARGS__);                               \
         if (try_status_ != CUBLAS_STATUS_SUCCESS) return blas_error((blas), try_status_, #function); \
     } while (0)
 
@@ -73,51 +76,80 @@ void rk_blas_free(rk_blas *blas) {
 }
 
 static rk_status set_operation(const rk_blas *blas, const rk_blas_shape *key, plan *plan) {
-    cublasOperation_t a = key->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, b = key->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasLtEpilogue_t after = key->bias && key->relu ? CUBLASLT_EPILOGUE_RELU_BIAS : key->bias ? CUBLASLT_EPILOGUE_BIAS : key->relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
-    TRY_BLAS(blas, cublasLtMatmulDescCreate, &plan->operation, key->math == RK_CUDA_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F);
-    TRY_BLAS(blas, cublasLtMatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, &b, sizeof b);
-    TRY_BLAS(blas, cublasLtMatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, &a, sizeof a);
-    TRY_BLAS(blas, cublasLtMatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &after, sizeof after);
+    cublasOperation_t a = key->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+                      b = key->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasLtEpilogue_t after = key->bias && key->relu ? CUBLASLT_EPILOGUE_RELU_BIAS
+                               : key->bias            ? CUBLASLT_EPILOGUE_BIAS
+                               : key->relu            ? CUBLASLT_EPILOGUE_RELU
+                                                      : CUBLASLT_EPILOGUE_DEFAULT;
+    TRY_BLAS(blas, cublasLtMatmulDescCreate, &plan->operation,
+             key->math == RK_CUDA_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    TRY_BLAS(blas, cublasLtMatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, &b,
+             sizeof b);
+    TRY_BLAS(blas, cublasLtMatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, &a,
+             sizeof a);
+    TRY_BLAS(blas, cublasLtMatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &after,
+             sizeof after);
     return RK_OK;
 }
 
 /* A row-major [rows, cols] as cuBLASLt's column-major [cols, rows]. */
-static rk_status set_layout(const rk_blas *blas, cublasLtMatrixLayout_t *layout, cudaDataType_t type, int64_t rows, int64_t cols, int64_t ld, const rk_blas_shape *key, int64_t stride) {
+static rk_status set_layout(const rk_blas *blas, cublasLtMatrixLayout_t *layout, cudaDataType_t type,
+                            int64_t rows, int64_t cols, int64_t ld, const rk_blas_shape *key,
+                            int64_t stride) {
     int32_t batch = (int32_t)key->batch;
     TRY_BLAS(blas, cublasLtMatrixLayoutCreate, layout, type, (uint64_t)cols, (uint64_t)rows, ld);
-    TRY_BLAS(blas, cublasLtMatrixLayoutSetAttribute, *layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch);
-    TRY_BLAS(blas, cublasLtMatrixLayoutSetAttribute, *layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride);
+    TRY_BLAS(blas, cublasLtMatrixLayoutSetAttribute, *layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
+             sizeof batch);
+    TRY_BLAS(blas, cublasLtMatrixLayoutSetAttribute, *layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+             &stride, sizeof stride);
     return RK_OK;
 }
 
 static rk_status set_layouts(const rk_blas *blas, const rk_blas_shape *key, plan *plan) {
     cudaDataType_t type = key->math == RK_CUDA_BF16 ? CUDA_R_16BF : CUDA_R_32F;
-    RK_TRY(set_layout(blas, &plan->a, type, key->a_transposed ? key->k : key->m, key->a_transposed ? key->m : key->k, key->lda, key, key->stride_a));
-    RK_TRY(set_layout(blas, &plan->b, type, key->b_transposed ? key->n : key->k, key->b_transposed ? key->k : key->n, key->ldb, key, key->stride_b));
+    RK_TRY(set_layout(blas, &plan->a, type, key->a_transposed ? key->k : key->m,
+                      key->a_transposed ? key->m : key->k, key->lda, key, key->stride_a));
+    RK_TRY(set_layout(blas, &plan->b, type, key->b_transposed ? key->n : key->k,
+                      key->b_transposed ? key->k : key->n, key->ldb, key, key->stride_b));
     return set_layout(blas, &plan->c, CUDA_R_32F, key->m, key->n, key->ldc, key, key->stride_c);
 }
 
-static rk_status set_preference(const rk_blas *blas, cublasLtMatmulPreference_t preference, const rk_blas_shape *key, uint32_t reductions) {
+static rk_status set_preference(const rk_blas *blas, cublasLtMatmulPreference_t preference,
+                                const rk_blas_shape *key, uint32_t reductions) {
     uint64_t workspace = WORKSPACE_BYTES;
-    TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
-    TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions);
-    TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &key->align_b, sizeof key->align_b);
-    TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &key->align_a, sizeof key->align_a);
-    TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &key->align_c, sizeof key->align_c);
-    TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &key->align_c, sizeof key->align_c);
+    TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+             &workspace, sizeof workspace);
+    TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference,
+             CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions);
+    TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference,
+             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &key->align_b, sizeof key->align_b);
+    TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference,
+             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &key->align_a, sizeof key->align_a);
+    TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference,
+             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &key->align_c, sizeof key->align_c);
+    TRY_BLAS(blas, cublasLtMatmulPreferenceSetAttribute, preference,
+             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &key->align_c, sizeof key->align_c);
     return RK_OK;
 }
 
-/* How a product that is split along k may be added up, as bits: its parts stand in the workspace and a step of its own adds them. Results are f32 as sums are, so the second is no less
- * exact; some algorithms have that one alone. Not in place, where blocks add to c one after the other and nobody promises which comes first. */
-static const uint32_t REDUCTIONS[] = {CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE};
+/* How a product that is split along k may be added up, as bits: its parts stand in the workspace and a step
+ * of its own adds them. Results are f32 as sums are, so the second is no less exact; some algorithms have
+ * that one alone. Not in place, where blocks add to c one after the other and nobody promises which comes
+ * first. */
+static const uint32_t REDUCTIONS[] = {
+    CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE,
+    CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE};
 
-/* Of its checks of what it was given, before a stream gets anything: another algorithm, or plain loops, may do it. */
-static bool is_refusal(cublasStatus_t status) { return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE; }
+/* Of its checks of what it was given, before a stream gets anything: another algorithm, or plain loops, may
+ * do it. */
+static bool is_refusal(cublasStatus_t status) {
+    return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
+}
 
 /* Its heuristic's first few with these reductions, if it has any. */
-static rk_status ask_heuristic(const rk_blas *blas, const rk_blas_shape *key, uint32_t reductions, plan *plan) {
+static rk_status ask_heuristic(const rk_blas *blas, const rk_blas_shape *key, uint32_t reductions,
+                               plan *plan) {
     cublasLtMatmulPreference_t preference;
     cublasLtMatmulHeuristicResult_t found[MOST_ALGORITHMS];
     int n_found = 0;
@@ -125,7 +157,9 @@ static rk_status ask_heuristic(const rk_blas *blas, const rk_blas_shape *key, ui
     rk_status status = set_preference(blas, preference, key, reductions);
     cublasStatus_t asked = CUBLAS_STATUS_SUCCESS;
     if (status == RK_OK)
-        asked = blas->lt.cublasLtMatmulAlgoGetHeuristic(blas->handle, plan->operation, plan->b, plan->a, plan->c, plan->c, preference, MOST_ALGORITHMS, found, &n_found);
+        asked =
+            blas->lt.cublasLtMatmulAlgoGetHeuristic(blas->handle, plan->operation, plan->b, plan->a, plan->c,
+                                                    plan->c, preference, MOST_ALGORITHMS, found, &n_found);
     blas->lt.cublasLtMatmulPreferenceDestroy(preference);
     if (status != RK_OK || is_refusal(asked)) return status;
     if (asked != CUBLAS_STATUS_SUCCESS) return blas_error(blas, asked, "cublasLtMatmulAlgoGetHeuristic");
@@ -135,12 +169,15 @@ static rk_status ask_heuristic(const rk_blas *blas, const rk_blas_shape *key, ui
 }
 
 static rk_status choose_algorithms(const rk_blas *blas, const rk_blas_shape *key, plan *plan) {
-    for (size_t i = 0; i < sizeof REDUCTIONS / sizeof *REDUCTIONS && plan->n_algorithms == 0; i++) RK_TRY(ask_heuristic(blas, key, REDUCTIONS[i], plan));
+    for (size_t i = 0; i < sizeof REDUCTIONS / sizeof *REDUCTIONS && plan->n_algorithms == 0; i++)
+        RK_TRY(ask_heuristic(blas, key, REDUCTIONS[i], plan));
     return RK_OK;
 }
 
 static rk_status set_bias(const rk_blas *blas, const plan *plan, const float *bias) {
-    if (bias) TRY_BLAS(blas, cublasLtMatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+    if (bias)
+        TRY_BLAS(blas, cublasLtMatmulDescSetAttribute, plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                 &bias, sizeof bias);
     return RK_OK;
 }
 
@@ -173,26 +210,33 @@ static rk_status find_plan(rk_stream *stream, const rk_blas_shape *key, const fl
 }
 
 /* By the first of the plan's algorithms that is not refused; a refusal where none is left. */
-static cublasStatus_t multiply_by_plan(rk_stream *stream, plan *plan, const rk_cuda_gemm_args *g, const rk_blas_operand *a, const rk_blas_operand *b, void *workspace) {
+static cublasStatus_t multiply_by_plan(rk_stream *stream, plan *plan, const rk_cuda_gemm_args *g,
+                                       const rk_blas_operand *a, const rk_blas_operand *b, void *workspace) {
     const rk_blas *blas = stream->device->blas;
     for (; plan->chosen < plan->n_algorithms; plan->chosen++) {
-        cublasStatus_t status = blas->lt.cublasLtMatmul(blas->handle, plan->operation, &g->alpha, b->values, plan->b, a->values, plan->a, &g->beta, g->c, plan->c, g->c, plan->c,
-                                                        &plan->algorithms[plan->chosen], workspace, WORKSPACE_BYTES, rk_stream_native(stream));
+        cublasStatus_t status = blas->lt.cublasLtMatmul(blas->handle, plan->operation, &g->alpha, b->values,
+                                                        plan->b, a->values, plan->a, &g->beta, g->c, plan->c,
+                                                        g->c, plan->c, &plan->algorithms[plan->chosen],
+                                                        workspace, WORKSPACE_BYTES, rk_stream_native(stream));
         if (!is_refusal(status)) return status;
     }
     return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 /* Slow, and told once a shape. */
-static void multiply_plainly(rk_stream *stream, plan *plan, const rk_cuda_gemm_args *g, const rk_blas_operand *a, const rk_blas_operand *b) {
+static void multiply_plainly(rk_stream *stream, plan *plan, const rk_cuda_gemm_args *g,
+                             const rk_blas_operand *a, const rk_blas_operand *b) {
     if (!plan->is_told)
-        rk_log(RK_LOG_WARNING, "cuBLASLt has no algorithm for %lld products of [%lld, %lld] and [%lld, %lld]: they are multiplied by plain loops, slowly", (long long)g->batch,
-               (long long)g->m, (long long)g->k, (long long)g->k, (long long)g->n);
+        rk_log(RK_LOG_WARNING,
+               "cuBLASLt has no algorithm for %lld products of [%lld, %lld] and [%lld, %lld]: they are "
+               "multiplied by plain loops, slowly",
+               (long long)g->batch, (long long)g->m, (long long)g->k, (long long)g->k, (long long)g->n);
     plan->is_told = true;
     rk_blas_multiply_plainly(stream, g, a, b);
 }
 
-rk_status rk_blas_multiply(rk_stream *stream, const rk_cuda_gemm_args *g, const rk_blas_operand *a, const rk_blas_operand *b) {
+rk_status rk_blas_multiply(rk_stream *stream, const rk_cuda_gemm_args *g, const rk_blas_operand *a,
+                           const rk_blas_operand *b) {
     const rk_blas *blas = stream->device->blas;
     rk_blas_shape key = rk_blas_shape_of(g, a, b);
     plan *plan;

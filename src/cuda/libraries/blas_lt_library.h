@@ -1,4 +1,5 @@
-/* cuBLASLt, loaded when a device is opened: it is a large library, which takes every program that is linked to it a fifth of a second. */
+/* cuBLASLt, loaded when a device is opened: it is a large library, which takes every program that is linked
+ * to it a fifth of a second. */
 #ifndef RK_CUDA_LIBRARIES_BLAS_LT_LIBRARY_H
 #define RK_CUDA_LIBRARIES_BLAS_LT_LIBRARY_H
 
@@ -11,20 +12,20 @@ extern "C" {
 }
 
 /* The functions of it that we call. X(name) */
-#define RK_BLAS_LT_LIST(X)                    \
-    X(cublasLtGetStatusString)                \
-    X(cublasLtCreate)                         \
-    X(cublasLtDestroy)                        \
-    X(cublasLtMatmulDescCreate)               \
-    X(cublasLtMatmulDescDestroy)              \
-    X(cublasLtMatmulDescSetAttribute)         \
-    X(cublasLtMatrixLayoutCreate)             \
-    X(cublasLtMatrixLayoutDestroy)            \
-    X(cublasLtMatrixLayoutSetAttribute)       \
-    X(cublasLtMatmulPreferenceCreate)         \
-    X(cublasLtMatmulPreferenceDestroy)        \
-    X(cublasLtMatmulPreferenceSetAttribute)   \
-    X(cublasLtMatmulAlgoGetHeuristic)         \
+#define RK_BLAS_LT_LIST(X)                  \
+    X(cublasLtGetStatusString)              \
+    X(cublasLtCreate)                       \
+    X(cublasLtDestroy)                      \
+    X(cublasLtMatmulDescCreate)             \
+    X(cublasLtMatmulDescDestroy)            \
+    X(cublasLtMatmulDescSetAttribute)       \
+    X(cublasLtMatrixLayoutCreate)           \
+    X(cublasLtMatrixLayoutDestroy)          \
+    X(cublasLtMatrixLayoutSetAttribute)     \
+    X(cublasLtMatmulPreferenceCreate)       \
+    X(cublasLtMatmulPreferenceDestroy)      \
+    X(cublasLtMatmulPreferenceSetAttribute) \
+    X(cublasLtMatmulAlgoGetHeuristic)       \
     X(cublasLtMatmul)
 
 typedef struct rk_blas_lt {

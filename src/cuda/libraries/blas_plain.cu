@@ -1,5 +1,6 @@
-/* Products by plain loops: slow, and there for any shape. A thread has a value of c; where those are few and their sums long, as in the gradient of a last layer's weights, it has
- * a piece of one value's sum, and a second launch adds the pieces, in order. */
+/* Products by plain loops: slow, and there for any shape. A thread has a value of c; where those are few and
+ * their sums long, as in the gradient of a last layer's weights, it has a piece of one value's sum, and a
+ * second launch adds the pieces, in order. */
 #include "cuda/libraries/blas_multiply.h"
 
 extern "C" {
@@ -18,13 +19,17 @@ __device__ static inline float value_at(const rk_blas_operand &x, bool is_bf16, 
 }
 
 /* Of the value that is c's `at`th: its terms from `first` on, up to `end`. */
-__device__ static inline float sum_terms(const rk_cuda_gemm_args &g, const rk_blas_operand &a, const rk_blas_operand &b, int64_t at, int64_t first, int64_t end) {
+__device__ static inline float sum_terms(const rk_cuda_gemm_args &g, const rk_blas_operand &a,
+                                         const rk_blas_operand &b, int64_t at, int64_t first, int64_t end) {
     int64_t matrix = at / (g.m * g.n), i = at / g.n % g.m, j = at % g.n;
     bool is_bf16 = g.math == RK_CUDA_BF16;
     int64_t left = matrix * a.stride + i * (g.a_transposed ? 1 : a.ld), left_step = g.a_transposed ? a.ld : 1;
-    int64_t right = matrix * b.stride + j * (g.b_transposed ? b.ld : 1), right_step = g.b_transposed ? 1 : b.ld;
+    int64_t right = matrix * b.stride + j * (g.b_transposed ? b.ld : 1),
+            right_step = g.b_transposed ? 1 : b.ld;
     float sum = 0;
-    for (int64_t k = first; k < end; k++) sum = fmaf(value_at(a, is_bf16, left + k * left_step), value_at(b, is_bf16, right + k * right_step), sum);
+    for (int64_t k = first; k < end; k++)
+        sum = fmaf(value_at(a, is_bf16, left + k * left_step), value_at(b, is_bf16, right + k * right_step),
+                   sum);
     return sum;
 }
 
@@ -38,8 +43,10 @@ __device__ static inline void finish(const rk_cuda_gemm_args &g, int64_t at, flo
 }
 
 /* partials [n_pieces, n_values]; NULL: there is one piece. */
-__global__ static void multiply(rk_cuda_gemm_args g, rk_blas_operand a, rk_blas_operand b, int64_t n_values, int64_t piece, float *partials) {
-    int64_t at = (int64_t)blockIdx.x * THREADS + threadIdx.x, first = blockIdx.y * piece, end = first + piece < g.k ? first + piece : g.k;
+__global__ static void multiply(rk_cuda_gemm_args g, rk_blas_operand a, rk_blas_operand b, int64_t n_values,
+                                int64_t piece, float *partials) {
+    int64_t at = (int64_t)blockIdx.x * THREADS + threadIdx.x, first = blockIdx.y * piece,
+            end = first + piece < g.k ? first + piece : g.k;
     if (at >= n_values) return;
     float sum = sum_terms(g, a, b, at, first, end);
     if (partials)
@@ -48,7 +55,8 @@ __global__ static void multiply(rk_cuda_gemm_args g, rk_blas_operand a, rk_blas_
         finish(g, at, sum);
 }
 
-__global__ static void add_pieces(rk_cuda_gemm_args g, int64_t n_values, int64_t n_pieces, const float *partials) {
+__global__ static void add_pieces(rk_cuda_gemm_args g, int64_t n_values, int64_t n_pieces,
+                                  const float *partials) {
     int64_t at = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     double sum = 0;
     if (at >= n_values) return;
@@ -64,12 +72,15 @@ static int64_t piece_of(int64_t n_values, int64_t k) {
     return piece < LEAST_TERMS ? (int64_t)LEAST_TERMS : piece;
 }
 
-void rk_blas_multiply_plainly(rk_stream *stream, const rk_cuda_gemm_args *args, const rk_blas_operand *a, const rk_blas_operand *b) {
-    int64_t n_values = args->batch * args->m * args->n, piece = piece_of(n_values, args->k), n_pieces = args->k > piece ? (args->k + piece - 1) / piece : 1;
+void rk_blas_multiply_plainly(rk_stream *stream, const rk_cuda_gemm_args *args, const rk_blas_operand *a,
+                              const rk_blas_operand *b) {
+    int64_t n_values = args->batch * args->m * args->n, piece = piece_of(n_values, args->k),
+            n_pieces = args->k > piece ? (args->k + piece - 1) / piece : 1;
     dim3 blocks((unsigned)((n_values + THREADS - 1) / THREADS), (unsigned)n_pieces);
     float *partials = NULL;
     if (n_pieces > 1) {
-        partials = (float *)rk_stream_scratch(stream, RK_SCRATCH_WORKSPACE, (size_t)(n_pieces * n_values) * sizeof *partials);
+        partials = (float *)rk_stream_scratch(stream, RK_SCRATCH_WORKSPACE,
+                                              (size_t)(n_pieces * n_values) * sizeof *partials);
         if (!partials) return; /* kept as the device's failure */
     }
     RK_LAUNCH(multiply, blocks, THREADS, 0, stream, *args, *a, *b, n_values, piece, partials);

@@ -14,18 +14,18 @@ extern "C" {
 #define LIBRARY "libnccl.so.2"
 
 /* The functions of it that we call. X(name) */
-#define NCCL_LIST(X)       \
-    X(ncclGetErrorString)  \
-    X(ncclGetUniqueId)     \
-    X(ncclCommInitRank)    \
-    X(ncclCommDestroy)     \
-    X(ncclCommAbort)       \
+#define NCCL_LIST(X)         \
+    X(ncclGetErrorString)    \
+    X(ncclGetUniqueId)       \
+    X(ncclCommInitRank)      \
+    X(ncclCommDestroy)       \
+    X(ncclCommAbort)         \
     X(ncclCommGetAsyncError) \
-    X(ncclGroupStart)      \
-    X(ncclGroupEnd)        \
-    X(ncclSend)            \
-    X(ncclRecv)            \
-    X(ncclAllReduce)       \
+    X(ncclGroupStart)        \
+    X(ncclGroupEnd)          \
+    X(ncclSend)              \
+    X(ncclRecv)              \
+    X(ncclAllReduce)         \
     X(ncclAllGather)
 
 typedef struct library {
@@ -47,13 +47,15 @@ static char reason[256]; /* why there is none; empty: there is */
 
 static void load(void) {
     void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (!handle) handle = dlopen(RK_CUDA_LIBRARY_DIR "/" LIBRARY, RTLD_NOW | RTLD_LOCAL); /* where it was when this was built */
+    if (!handle)
+        handle = dlopen(RK_CUDA_LIBRARY_DIR "/" LIBRARY,
+                        RTLD_NOW | RTLD_LOCAL); /* where it was when this was built */
     if (!handle) {
         snprintf(reason, sizeof reason, "%s\nhint: put the directory of NCCL in LD_LIBRARY_PATH", dlerror());
         return;
     }
-#define FIND(name)                                                    \
-    nccl.name = (decltype(&::name))dlsym(handle, #name);              \
+#define FIND(name)                                       \
+    nccl.name = (decltype(&::name))dlsym(handle, #name); \
     if (!nccl.name) snprintf(reason, sizeof reason, LIBRARY " has no %s", #name);
     NCCL_LIST(FIND)
 #undef FIND
@@ -65,12 +67,15 @@ rk_status rk_nccl_load(void) {
     return reason[0] ? rk_error(RK_UNSUPPORTED, "%s", reason) : RK_OK;
 }
 
-static rk_status failed(ncclResult_t result, const char *what) { return rk_error(RK_UNSUPPORTED, "NCCL: %s: %s", what, nccl.ncclGetErrorString(result)); }
+static rk_status failed(ncclResult_t result, const char *what) {
+    return rk_error(RK_UNSUPPORTED, "NCCL: %s: %s", what, nccl.ncclGetErrorString(result));
+}
 
 static void keep(rk_nccl *n, ncclResult_t result, const char *what) {
     if (result == ncclSuccess) return;
     char text[256];
-    snprintf(text, sizeof text, "GPU %d: NCCL: %s: %s", (int)n->device->number, what, nccl.ncclGetErrorString(result));
+    snprintf(text, sizeof text, "GPU %d: NCCL: %s: %s", (int)n->device->number, what,
+             nccl.ncclGetErrorString(result));
     rk_device_keep_reason(n->device, text);
 }
 
@@ -80,7 +85,8 @@ rk_status rk_nccl_new_id(char id[RK_NCCL_ID_BYTES]) {
     return result == ncclSuccess ? RK_OK : failed(result, "an id");
 }
 
-rk_status rk_nccl_create(rk_device *device, const char id[RK_NCCL_ID_BYTES], int32_t rank, int32_t size, rk_nccl **out) {
+rk_status rk_nccl_create(rk_device *device, const char id[RK_NCCL_ID_BYTES], int32_t rank, int32_t size,
+                         rk_nccl **out) {
     rk_nccl *n;
     ncclUniqueId unique;
     RK_TRY(rk_nccl_load());
@@ -112,18 +118,27 @@ void rk_nccl_free(rk_nccl *n) {
     rk_free(n);
 }
 
-void rk_nccl_all_to_all(rk_nccl *n, rk_stream *stream, const rk_device_message *send, size_t n_send, const rk_device_message *receive, size_t n_receive) {
+void rk_nccl_all_to_all(rk_nccl *n, rk_stream *stream, const rk_device_message *send, size_t n_send,
+                        const rk_device_message *receive, size_t n_receive) {
     cudaStream_t native = rk_stream_native(stream);
     keep(n, nccl.ncclGroupStart(), "an exchange");
     for (size_t i = 0; i < n_send; i++)
-        if (send[i].rank != n->rank) keep(n, nccl.ncclSend(send[i].data, send[i].n_bytes, ncclInt8, send[i].rank, n->comm, native), "a send");
+        if (send[i].rank != n->rank)
+            keep(n, nccl.ncclSend(send[i].data, send[i].n_bytes, ncclInt8, send[i].rank, n->comm, native),
+                 "a send");
     for (size_t i = 0; i < n_receive; i++)
-        if (receive[i].rank != n->rank) keep(n, nccl.ncclRecv(receive[i].data, receive[i].n_bytes, ncclInt8, receive[i].rank, n->comm, native), "a receive");
+        if (receive[i].rank != n->rank)
+            keep(n,
+                 nccl.ncclRecv(receive[i].data, receive[i].n_bytes, ncclInt8, receive[i].rank, n->comm,
+                               native),
+                 "a receive");
     keep(n, nccl.ncclGroupEnd(), "an exchange");
 }
 
 void rk_nccl_sum(rk_nccl *n, rk_stream *stream, float *values, size_t count) {
-    keep(n, nccl.ncclAllReduce(values, values, count, ncclFloat32, ncclSum, n->comm, rk_stream_native(stream)), "a sum");
+    keep(n,
+         nccl.ncclAllReduce(values, values, count, ncclFloat32, ncclSum, n->comm, rk_stream_native(stream)),
+         "a sum");
 }
 
 void rk_nccl_gather(rk_nccl *n, rk_stream *stream, const void *mine, size_t n_bytes, void *all) {
@@ -153,7 +168,8 @@ static rk_status wait_until(rk_nccl *n, rk_stream *stream, double timeout_s) {
         }
         ncclResult_t result = failure_of(n);
         RK_FAIL_IF(result != ncclSuccess, RK_PEER_LOST, "NCCL: %s", nccl.ncclGetErrorString(result));
-        RK_FAIL_IF(rk_clock_seconds() > end, RK_PEER_LOST, "the GPUs of other ranks have not answered within %g s", timeout_s);
+        RK_FAIL_IF(rk_clock_seconds() > end, RK_PEER_LOST,
+                   "the GPUs of other ranks have not answered within %g s", timeout_s);
         pause_between(&n_looks);
     }
 }

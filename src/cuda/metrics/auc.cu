@@ -1,5 +1,6 @@
-/* AUC by one sort: a positive sample counts the negatives that are predicted below it, and half of those predicted the same. Sums in f64 in a fixed order: whole numbers of samples
- * without weights are exact, as the CPU's. About 60 bytes of memory a sample beside the sort. */
+/* AUC by one sort: a positive sample counts the negatives that are predicted below it, and half of those
+ * predicted the same. Sums in f64 in a fixed order: whole numbers of samples without weights are exact, as
+ * the CPU's. About 60 bytes of memory a sample beside the sort. */
 #include "cuda/platform.h"
 
 extern "C" {
@@ -19,7 +20,8 @@ __global__ static void make_keys(rk_cuda_metric_args a, rk_cuda_metric_memory m)
 }
 
 /* The weight of a sample that is positive, or negative. */
-__device__ static inline double weight_of(const rk_cuda_metric_args &a, const rk_cuda_metric_memory &m, int64_t place, bool positive) {
+__device__ static inline double weight_of(const rk_cuda_metric_args &a, const rk_cuda_metric_memory &m,
+                                          int64_t place, bool positive) {
     rk_metric_sample sample = a.samples[m.order[place]];
     double label = (double)sample.label;
     return (double)sample.weight * (positive ? label : 1 - label);
@@ -70,7 +72,8 @@ __device__ static inline int64_t find_key(const uint64_t *sorted, int64_t n, uin
     return first;
 }
 
-__device__ static inline double negatives_before(const rk_cuda_metric_args &a, const rk_cuda_metric_memory &m, int64_t n_tiles, int64_t place) {
+__device__ static inline double negatives_before(const rk_cuda_metric_args &a, const rk_cuda_metric_memory &m,
+                                                 int64_t n_tiles, int64_t place) {
     return place == a.n ? m.tiles[n_tiles] : m.tiles[place / RK_CUDA_AUC_TILE] + m.below[place];
 }
 
@@ -92,7 +95,8 @@ __global__ static void sum_pairs(rk_cuda_metric_args a, rk_cuda_metric_memory m,
     m.partials[RK_CUDA_METRIC_BLOCKS + blockIdx.x] = positives;
 }
 
-__global__ static void end_auc(rk_cuda_metric_args a, rk_cuda_metric_memory m, int64_t n_tiles, int n_blocks) {
+__global__ static void end_auc(rk_cuda_metric_args a, rk_cuda_metric_memory m, int64_t n_tiles,
+                               int n_blocks) {
     double ordered = 0, positives = 0, negatives = m.tiles[n_tiles];
     for (int b = 0; b < n_blocks; b++) {
         ordered += m.partials[b];
@@ -101,12 +105,15 @@ __global__ static void end_auc(rk_cuda_metric_args a, rk_cuda_metric_memory m, i
     a.parts->auc = positives > 0 && negatives > 0 ? ordered / (positives * negatives) : NAN;
 }
 
-/* parts->auc = sum over pairs of a positive and a negative sample of [its prediction is larger] + [they are the same] / 2, over their number */
+/* parts->auc = sum over pairs of a positive and a negative sample of [its prediction is larger] + [they are
+ * the same] / 2, over their number */
 void rk_cuda_auc(rk_stream *stream, const rk_cuda_metric_args *args, const rk_cuda_metric_memory *memory) {
     int64_t n_tiles = (args->n + RK_CUDA_AUC_TILE - 1) / RK_CUDA_AUC_TILE;
     uint32_t blocks = rk_blocks_up_to(args->n, RK_CUDA_METRIC_BLOCKS);
     RK_LAUNCH(make_keys, rk_blocks_of(args->n, RK_THREADS), RK_THREADS, 0, stream, *args, *memory);
-    if (args->n > 0) rk_cuda_sort_u64(stream, args->n, 32, memory->keys, memory->sorted, memory->places, memory->order, memory->scratch, memory->scratch_bytes);
+    if (args->n > 0)
+        rk_cuda_sort_u64(stream, args->n, 32, memory->keys, memory->sorted, memory->places, memory->order,
+                         memory->scratch, memory->scratch_bytes);
     RK_LAUNCH(sum_tiles, (uint32_t)n_tiles, RK_THREADS, 0, stream, *args, *memory);
     RK_LAUNCH(scan_tiles, 1, 1, 0, stream, *memory, n_tiles);
     RK_LAUNCH(sum_pairs, blocks, RK_THREADS, 0, stream, *args, *memory, n_tiles);

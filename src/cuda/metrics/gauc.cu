@@ -1,4 +1,5 @@
-/* GAUC by a second, stable sort: by group, within which samples stay in the order of their predictions. A thread walks a group as the CPU does; groups are users, say, and short. */
+/* GAUC by a second, stable sort: by group, within which samples stay in the order of their predictions. A
+ * thread walks a group as the CPU does; groups are users, say, and short. */
 #include "cuda/platform.h"
 
 #include "cuda/dense/dense_device.h"
@@ -11,7 +12,8 @@ __global__ static void make_group_keys(rk_cuda_metric_args a, rk_cuda_metric_mem
     m.places[i] = m.order[i];
 }
 
-__device__ static inline void add_group(const rk_cuda_metric_args &a, const rk_cuda_metric_memory &m, int64_t first, double *sum, double *weights) {
+__device__ static inline void add_group(const rk_cuda_metric_args &a, const rk_cuda_metric_memory &m,
+                                        int64_t first, double *sum, double *weights) {
     rk_pair_sum pairs = {};
     double weight = 0;
     for (int64_t i = first; i < a.n && m.sorted[i] == m.sorted[first]; i++) {
@@ -51,7 +53,9 @@ __global__ static void end_gauc(rk_cuda_metric_args a, rk_cuda_metric_memory m, 
 void rk_cuda_gauc(rk_stream *stream, const rk_cuda_metric_args *args, const rk_cuda_metric_memory *memory) {
     uint32_t blocks = rk_blocks_up_to(args->n, RK_CUDA_METRIC_BLOCKS);
     RK_LAUNCH(make_group_keys, rk_blocks_of(args->n, RK_THREADS), RK_THREADS, 0, stream, *args, *memory);
-    if (args->n > 0) rk_cuda_sort_u64(stream, args->n, 64, memory->keys, memory->sorted, memory->places, memory->order, memory->scratch, memory->scratch_bytes);
+    if (args->n > 0)
+        rk_cuda_sort_u64(stream, args->n, 64, memory->keys, memory->sorted, memory->places, memory->order,
+                         memory->scratch, memory->scratch_bytes);
     RK_LAUNCH(sum_groups, blocks, RK_THREADS, 0, stream, *args, *memory);
     RK_LAUNCH(end_gauc, 1, 1, 0, stream, *args, *memory, (int)blocks);
 }

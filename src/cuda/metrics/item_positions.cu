@@ -1,4 +1,5 @@
-/* A block a user: its row of scores is read once for every few of the items that are asked for, which most users have no more of. */
+/* A block a user: its row of scores is read once for every few of the items that are asked for, which most
+ * users have no more of. */
 #include "cuda/platform.h"
 
 #include "cuda/dense/dense_device.h"
@@ -18,14 +19,17 @@ __device__ static inline bool contains(const int64_t *items, int64_t first, int6
     return false;
 }
 
-__device__ static inline void check_row(const rk_cuda_item_positions_args &a, const rk_cuda_item_lists &l, const float *scores) {
+__device__ static inline void check_row(const rk_cuda_item_positions_args &a, const rk_cuda_item_lists &l,
+                                        const float *scores) {
     for (int64_t item = threadIdx.x; item < a.n_items; item += RK_THREADS)
         if (!isfinite(scores[item]) && !contains(a.masked, l.masked, l.masked_end, item))
-            atomicMin((unsigned long long *)a.bad, (unsigned long long)blockIdx.x << 32 | (unsigned long long)item);
+            atomicMin((unsigned long long *)a.bad,
+                      (unsigned long long)blockIdx.x << 32 | (unsigned long long)item);
 }
 
 /* Of asked items first .. first+n-1; an equal score goes by the smaller item. */
-__device__ static inline void count_before(const rk_cuda_item_positions_args &a, const float *scores, int64_t first, int n, unsigned *counts) {
+__device__ static inline void count_before(const rk_cuda_item_positions_args &a, const float *scores,
+                                           int64_t first, int n, unsigned *counts) {
     float own[AT_ONCE];
     int64_t items[AT_ONCE];
     unsigned before[AT_ONCE];
@@ -51,14 +55,19 @@ __global__ static void item_places(rk_cuda_item_positions_args a) {
     float *scores = a.scores + (int64_t)blockIdx.x * a.n_items;
     check_row(a, l, scores);
     __syncthreads();
-    for (int64_t i = l.masked + threadIdx.x; i < l.masked_end; i += RK_THREADS) scores[a.masked[i]] = -INFINITY;
+    for (int64_t i = l.masked + threadIdx.x; i < l.masked_end; i += RK_THREADS)
+        scores[a.masked[i]] = -INFINITY;
     for (int64_t first = l.asked; first < l.asked_end; first += AT_ONCE) {
         __syncthreads();
         if (threadIdx.x < AT_ONCE) counts[threadIdx.x] = 0;
         __syncthreads();
-        count_before(a, scores, first, l.asked_end - first < AT_ONCE ? (int)(l.asked_end - first) : AT_ONCE, counts);
+        count_before(a, scores, first, l.asked_end - first < AT_ONCE ? (int)(l.asked_end - first) : AT_ONCE,
+                     counts);
     }
 }
 
-/* for u, asked item i of u: places[i] = #{item : not masked, score > own, or as large and item < i}; RK_NO_PLACE if i is masked */
-void rk_cuda_item_positions(rk_stream *stream, const rk_cuda_item_positions_args *args) { RK_LAUNCH(item_places, (uint32_t)args->n_users, RK_THREADS, 0, stream, *args); }
+/* for u, asked item i of u: places[i] = #{item : not masked, score > own, or as large and item < i};
+ * RK_NO_PLACE if i is masked */
+void rk_cuda_item_positions(rk_stream *stream, const rk_cuda_item_positions_args *args) {
+    RK_LAUNCH(item_places, (uint32_t)args->n_users, RK_THREADS, 0, stream, *args);
+}

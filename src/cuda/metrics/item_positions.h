@@ -1,4 +1,5 @@
-/* Where items stand in users' rankings of all items, on the device: counted, not sorted, so it is the same whatever the order of the work. */
+/* Where items stand in users' rankings of all items, on the device: counted, not sorted, so it is the same
+ * whatever the order of the work. */
 #ifndef RK_CUDA_METRICS_ITEM_POSITIONS_H
 #define RK_CUDA_METRICS_ITEM_POSITIONS_H
 
@@ -17,10 +18,14 @@ typedef struct rk_cuda_item_positions_args {
     const rk_cuda_item_lists *lists; /* [n_users] */
     const int64_t *masked, *asked;   /* each user's ascending */
     uint32_t *places;                /* beside `asked`, out: how many items rank before it; RK_NO_PLACE */
-    uint64_t *bad;                   /* one: the least user << 32 | item whose score is not finite and not masked; left as it is where there is none */
+    uint64_t *bad; /* one: the least user << 32 | item whose score is not finite and not masked; left as it is
+                      where there is none */
 } rk_cuda_item_positions_args;
 
-#define RK_CUDA_ITEM_PLACES_LIST(X) X(rk_cuda_item_positions, (rk_stream * stream, const rk_cuda_item_positions_args *args))
+// clang-format off
+#define RK_CUDA_ITEM_PLACES_LIST(X)                                                         \
+    X(rk_cuda_item_positions, (rk_stream *stream, const rk_cuda_item_positions_args *args))
+// clang-format on
 RK_CUDA_ITEM_PLACES_LIST(RK_CUDA_PROTOTYPE)
 
 #endif

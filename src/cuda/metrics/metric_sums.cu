@@ -7,7 +7,8 @@
 __global__ static void sum_samples(rk_cuda_metric_args a, rk_cuda_metric_memory m) {
     RK_SHARED(double, shared, RK_WARPS);
     double sums[RK_METRIC_SUMS] = {};
-    for (int64_t i = rk_thread_number(); i < a.n; i += (int64_t)gridDim.x * RK_THREADS) rk_metric_add(sums, a.binary, a.samples[i]);
+    for (int64_t i = rk_thread_number(); i < a.n; i += (int64_t)gridDim.x * RK_THREADS)
+        rk_metric_add(sums, a.binary, a.samples[i]);
     for (int k = 0; k < RK_METRIC_SUMS; k++) {
         double sum = rk_block_sum_f64(sums[k], shared);
         if (threadIdx.x == 0) m.partials[k * RK_CUDA_METRIC_BLOCKS + blockIdx.x] = sum;
@@ -22,7 +23,8 @@ __global__ static void end_sums(rk_cuda_metric_args a, rk_cuda_metric_memory m, 
 }
 
 /* parts->sums = rk_metric_add of all samples */
-void rk_cuda_metric_sums(rk_stream *stream, const rk_cuda_metric_args *args, const rk_cuda_metric_memory *memory) {
+void rk_cuda_metric_sums(rk_stream *stream, const rk_cuda_metric_args *args,
+                         const rk_cuda_metric_memory *memory) {
     uint32_t blocks = rk_blocks_up_to(args->n, RK_CUDA_METRIC_BLOCKS);
     RK_LAUNCH(sum_samples, blocks, RK_THREADS, 0, stream, *args, *memory);
     RK_LAUNCH(end_sums, 1, RK_METRIC_SUMS, 0, stream, *args, *memory, (int)blocks);

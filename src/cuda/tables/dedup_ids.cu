@@ -2,10 +2,12 @@
  *
  *     for each feature f, for each sample s, for its ids i in order:
  *         an id that is refused: remember the first of all;  one that is dropped: place RK_CUDA_NONE
- *         else: place = the row, coefficient = 1 or the weight, over the combiner's divisor of what the bag keeps
+ *         else: place = the row, coefficient = 1 or the weight, over the combiner's divisor of what the bag
+ *         keeps
  *     of a sequence: the first `length` ids that are kept take a position each; other positions have no row
  *
- * A thread takes a sample's few ids; a warp together a sample's many. The weights of a bag are added up in f64, in order by one thread, in 32 stripes by a warp. */
+ * A thread takes a sample's few ids; a warp together a sample's many. The weights of a bag are added up in
+ * f64, in order by one thread, in 32 stripes by a warp. */
 #include "cuda/tables/table_device.h"
 
 enum { ALONE_IDS = 64, ALONE_POSITIONS = 8 };
@@ -23,7 +25,7 @@ typedef struct sample_ids {
 /* What a bag keeps. */
 typedef struct bag_sums {
     uint32_t n_kept;
-    double below;            /* sum w, or w^2 */
+    double below; /* sum w, or w^2 */
 } bag_sums;
 
 typedef enum step_status { KEPT, DROPPED, REFUSED } step_status;
@@ -34,7 +36,8 @@ __device__ static inline int64_t id_at(const rk_cuda_batch *batch, uint32_t i) {
 
 /* The feature of a sample among those of all features. */
 __device__ static inline uint32_t feature_of(const rk_cuda_batch *batch, uint32_t item) {
-    return rk_last_begun(batch->n_features, item, [batch](uint32_t f) { return batch->feature_ids[f].first_sample; });
+    return rk_last_begun(batch->n_features, item,
+                         [batch](uint32_t f) { return batch->feature_ids[f].first_sample; });
 }
 
 __device__ static inline sample_ids sample_at(const rk_cuda_batch *batch, uint32_t item) {
@@ -56,12 +59,16 @@ __device__ static inline sample_ids sample_at(const rk_cuda_batch *batch, uint32
     return s;
 }
 
-__device__ static inline bool is_weighted(const sample_ids *s) { return s->ids->first_weight != RK_CUDA_NONE; }
+__device__ static inline bool is_weighted(const sample_ids *s) {
+    return s->ids->first_weight != RK_CUDA_NONE;
+}
 __device__ static inline float weight_at(const sample_ids *s, uint32_t i) {
     return is_weighted(s) ? s->batch->weights[s->ids->first_weight + (i - s->ids->first_id)] : 1.0f;
 }
 
-__device__ static inline int32_t combiner_of(const sample_ids *s) { return s->batch->folded && is_weighted(s) ? (int32_t)RK_COMBINER_SUM : s->feature->combiner; }
+__device__ static inline int32_t combiner_of(const sample_ids *s) {
+    return s->batch->folded && is_weighted(s) ? (int32_t)RK_COMBINER_SUM : s->feature->combiner;
+}
 
 /* As the collection's (embedding/local/feature_bags.c). */
 __device__ static inline step_status judge(const sample_ids *s, int64_t id, float weight) {
@@ -77,7 +84,8 @@ __device__ static inline step_status judge_at(const sample_ids *s, uint32_t i) {
     return v;
 }
 
-__device__ static inline void write_use(const sample_ids *s, uint32_t use, int64_t row, uint32_t column, float coefficient) {
+__device__ static inline void write_use(const sample_ids *s, uint32_t use, int64_t row, uint32_t column,
+                                        float coefficient) {
     const rk_cuda_batch *batch = s->batch;
     const rk_cuda_table *t = s->table;
     bool has_row = row >= 0, is_sorted = has_row && (t->frames || (batch->training && t->is_trained));
@@ -120,8 +128,10 @@ __device__ static inline void write_bag(const sample_ids *s, bag_sums sums, uint
         float weight = weight_at(s, i), coefficient = scale;
         int64_t id = id_at(s->batch, i);
         if (weighted && combiner == RK_COMBINER_SUM) coefficient = weight;
-        if (weighted && combiner != RK_COMBINER_SUM) coefficient = below != 0 ? (float)(weight / below) : 0.0f;
-        write_use(s, s->ids->first_use + (i - s->ids->first_id), judge(s, id, weight) == KEPT ? id : -1, 0, coefficient);
+        if (weighted && combiner != RK_COMBINER_SUM)
+            coefficient = below != 0 ? (float)(weight / below) : 0.0f;
+        write_use(s, s->ids->first_use + (i - s->ids->first_id), judge(s, id, weight) == KEPT ? id : -1, 0,
+                  coefficient);
     }
 }
 
@@ -141,15 +151,18 @@ __device__ static inline void dedup_alone(const sample_ids *s) {
 }
 
 __device__ static inline void dedup_positions_together(const sample_ids *s, uint32_t lane) {
-    uint32_t length = (uint32_t)s->feature->length, dim = (uint32_t)s->table->dim, use = s->ids->first_use + s->sample * length, n_before = 0;
+    uint32_t length = (uint32_t)s->feature->length, dim = (uint32_t)s->table->dim,
+             use = s->ids->first_use + s->sample * length, n_before = 0;
     for (uint32_t first = s->begin; first < s->end; first += RK_WARP) {
         uint32_t i = first + lane;
         bool kept = i < s->end && judge_at(s, i) == KEPT;
-        uint32_t all = __ballot_sync(RK_FULL_WARP, kept), position = n_before + (uint32_t)__popc(all & ((1u << lane) - 1));
+        uint32_t all = __ballot_sync(RK_FULL_WARP, kept),
+                 position = n_before + (uint32_t)__popc(all & ((1u << lane) - 1));
         if (kept && position < length) write_use(s, use + position, id_at(s->batch, i), position * dim, 1.0f);
         n_before += (uint32_t)__popc(all);
     }
-    for (uint32_t position = n_before + lane; position < length; position += RK_WARP) write_use(s, use + position, -1, position * dim, 1.0f);
+    for (uint32_t position = n_before + lane; position < length; position += RK_WARP)
+        write_use(s, use + position, -1, position * dim, 1.0f);
 }
 
 __device__ static inline void cut_bag(const sample_ids *s, uint32_t lane) {

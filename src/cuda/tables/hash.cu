@@ -1,10 +1,12 @@
-/* rk_cuda_hash_ids: out[i] = rk_hash_bucket(rk_hash_i64(in[i], seed), n_buckets) (base/hash.h): XXH64 of the number's decimal text, by its specification for texts below 32 bytes
+/* rk_cuda_hash_ids: out[i] = rk_hash_bucket(rk_hash_i64(in[i], seed), n_buckets) (base/hash.h): XXH64 of the
+ * number's decimal text, by its specification for texts below 32 bytes
  * (https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md). Read and written: 8 bytes an id each. */
 #include "cuda/tables/table_device.h"
 
 enum { TEXT_BYTES = 24 }; /* of 20 digits and signs at most, in whole words */
 
-__device__ static const uint64_t prime1 = 0x9E3779B185EBCA87ull, prime2 = 0xC2B2AE3D27D4EB4Full, prime3 = 0x165667B19E3779F9ull, prime4 = 0x85EBCA77C2B2AE63ull,
+__device__ static const uint64_t prime1 = 0x9E3779B185EBCA87ull, prime2 = 0xC2B2AE3D27D4EB4Full,
+                                 prime3 = 0x165667B19E3779F9ull, prime4 = 0x85EBCA77C2B2AE63ull,
                                  prime5 = 0x27D4EB2F165667C5ull;
 
 /* A number's decimal text, its first byte lowest in words[0]. */
@@ -32,7 +34,9 @@ __device__ static inline decimal text_of(int64_t value) {
     return text;
 }
 
-__device__ static inline uint64_t rotated(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
+__device__ static inline uint64_t rotated(uint64_t x, int bits) {
+    return x << bits | x >> (64 - bits);
+}
 
 __device__ static inline uint64_t hash_text(decimal text, uint64_t seed) {
     uint64_t hash = seed + prime5 + text.n_bytes;
@@ -59,10 +63,14 @@ __device__ static inline uint64_t hash_text(decimal text, uint64_t seed) {
     return hash ^ hash >> 32;
 }
 
-__global__ static void hash_ids(int64_t n, const int64_t *in, int64_t *out, uint64_t seed, uint64_t n_buckets) {
-    for (int64_t i = rk_table_thread(); i < n; i += rk_table_n_threads()) out[i] = (int64_t)__umul64hi(hash_text(text_of(in[i]), seed), n_buckets);
+__global__ static void hash_ids(int64_t n, const int64_t *in, int64_t *out, uint64_t seed,
+                                uint64_t n_buckets) {
+    for (int64_t i = rk_table_thread(); i < n; i += rk_table_n_threads())
+        out[i] = (int64_t)__umul64hi(hash_text(text_of(in[i]), seed), n_buckets);
 }
 
-extern "C" void rk_cuda_hash_ids(rk_stream *stream, int64_t n, const int64_t *in, int64_t *out, uint64_t seed, uint64_t n_buckets) {
-    RK_LAUNCH(hash_ids, rk_table_blocks((uint64_t)n, RK_TABLE_THREADS), RK_TABLE_THREADS, 0, stream, n, in, out, seed, n_buckets);
+extern "C" void rk_cuda_hash_ids(rk_stream *stream, int64_t n, const int64_t *in, int64_t *out, uint64_t seed,
+                                 uint64_t n_buckets) {
+    RK_LAUNCH(hash_ids, rk_table_blocks((uint64_t)n, RK_TABLE_THREADS), RK_TABLE_THREADS, 0, stream, n, in,
+              out, seed, n_buckets);
 }

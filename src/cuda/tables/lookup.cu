@@ -4,8 +4,9 @@
  *         sum = 0;  for each use i of the bag, in order, that has a row: sum += coefficient * rows[places[i]]
  *         activations[f] of the bag = scale * sum
  *
- * 2^class lanes share a row, four values each: a warp reads 32 / 2^class rows at once, and each group has RK_CUDA_TILE rows under way. Bags of more than RK_CUDA_CHUNK ids are
- * cut: a warp sums a chunk, its groups a part each. Read: a row and 4 bytes (20 with weights) a use; written: 4 dim bytes a bag. */
+ * 2^class lanes share a row, four values each: a warp reads 32 / 2^class rows at once, and each group has
+ * RK_CUDA_TILE rows under way. Bags of more than RK_CUDA_CHUNK ids are cut: a warp sums a chunk, its groups a
+ * part each. Read: a row and 4 bytes (20 with weights) a use; written: 4 dim bytes a bag. */
 #include "cuda/tables/table_device.h"
 
 __device__ static inline void add_strip(float sum[4], const float v[4], float coefficient) {
@@ -14,7 +15,8 @@ __device__ static inline void add_strip(float sum[4], const float v[4], float co
 
 /* Uses begin .. end-1 of one column strip, in order, RK_CUDA_TILE rows under way. */
 template <int layout, bool weighted>
-__device__ static inline void sum_in_order(const rk_cuda_batch *batch, const rk_cuda_table *table, uint32_t begin, uint32_t end, int32_t column, float sum[4]) {
+__device__ static inline void sum_in_order(const rk_cuda_batch *batch, const rk_cuda_table *table,
+                                           uint32_t begin, uint32_t end, int32_t column, float sum[4]) {
     const uint32_t *places_of = batch->places;
     const rk_cuda_use *uses = batch->uses;
     for (uint32_t i = begin; i < end; i += RK_CUDA_TILE) {
@@ -31,18 +33,26 @@ __device__ static inline void sum_in_order(const rk_cuda_batch *batch, const rk_
 }
 
 template <int layout>
-__device__ static inline void sum_rows(const rk_cuda_batch *batch, const rk_cuda_table *table, bool weighted, uint32_t begin, uint32_t end, int32_t column, float sum[4]) {
+__device__ static inline void sum_rows(const rk_cuda_batch *batch, const rk_cuda_table *table, bool weighted,
+                                       uint32_t begin, uint32_t end, int32_t column, float sum[4]) {
     if (weighted)
         sum_in_order<layout, true>(batch, table, begin, end, column, sum);
     else
         sum_in_order<layout, false>(batch, table, begin, end, column, sum);
 }
 
-__device__ static inline void sum_any_rows(const rk_cuda_batch *batch, const rk_cuda_table *table, bool weighted, uint32_t begin, uint32_t end, int32_t column, float sum[4]) {
+__device__ static inline void sum_any_rows(const rk_cuda_batch *batch, const rk_cuda_table *table,
+                                           bool weighted, uint32_t begin, uint32_t end, int32_t column,
+                                           float sum[4]) {
     switch (rk_rows_layout(table)) {
-        case RK_ROWS_F32: sum_rows<RK_ROWS_F32>(batch, table, weighted, begin, end, column, sum); break;
-        case RK_ROWS_HALVES: sum_rows<RK_ROWS_HALVES>(batch, table, weighted, begin, end, column, sum); break;
-        default: sum_rows<RK_ROWS_ODD>(batch, table, weighted, begin, end, column, sum);
+        case RK_ROWS_F32:
+            sum_rows<RK_ROWS_F32>(batch, table, weighted, begin, end, column, sum);
+            break;
+        case RK_ROWS_HALVES:
+            sum_rows<RK_ROWS_HALVES>(batch, table, weighted, begin, end, column, sum);
+            break;
+        default:
+            sum_rows<RK_ROWS_ODD>(batch, table, weighted, begin, end, column, sum);
     }
 }
 
@@ -51,16 +61,20 @@ __global__ static void sum_bag_chunks(const rk_cuda_batch *batch) {
     for (uint32_t c = rk_table_warp(); c < batch->counts->n_bag_chunks; c += rk_table_n_warps()) {
         rk_cuda_chunk chunk = batch->bag_chunks[c];
         const rk_cuda_table *table = &batch->tables[batch->features[chunk.owner].table];
-        uint32_t class_ = (uint32_t)table->class_, n_lanes = 1u << class_, n_terms = RK_CUDA_CHUNK >> (5 - class_);
+        uint32_t class_ = (uint32_t)table->class_, n_lanes = 1u << class_,
+                 n_terms = RK_CUDA_CHUNK >> (5 - class_);
         bool weighted = batch->feature_ids[chunk.owner].first_weight != RK_CUDA_NONE;
-        uint32_t begin = chunk.begin + (lane >> class_) * n_terms, end = begin + n_terms < chunk.end ? begin + n_terms : chunk.end;
+        uint32_t begin = chunk.begin + (lane >> class_) * n_terms,
+                 end = begin + n_terms < chunk.end ? begin + n_terms : chunk.end;
         int32_t dim = table->dim;
         for (int32_t first = 0; first < dim; first += (int32_t)n_lanes * 4) {
             int32_t column = first + (int32_t)(lane & (n_lanes - 1)) * 4;
             float sum[4] = {0, 0, 0, 0};
             if (column < dim) sum_any_rows(batch, table, weighted, begin, end, column, sum);
             rk_sum_groups(sum, class_);
-            if (lane < n_lanes) rk_store_floats(batch->partials + (uint64_t)c * (uint32_t)batch->width, column, dim, true, sum);
+            if (lane < n_lanes)
+                rk_store_floats(batch->partials + (uint64_t)c * (uint32_t)batch->width, column, dim, true,
+                                sum);
         }
     }
 }
@@ -72,7 +86,7 @@ typedef struct bags {
     const rk_cuda_table *table;
     rk_cuda_place to;
     uint32_t n, length;
-    bool single;             /* bag b is use b alone, with the coefficient 1 */
+    bool single; /* bag b is use b alone, with the coefficient 1 */
 } bags;
 
 __device__ static inline float *bag_output(const bags *f, uint32_t bag) {
@@ -86,11 +100,13 @@ __device__ static inline void copy_rows(const bags *f, uint32_t bag, uint32_t st
     const uint32_t *places_of = f->batch->places + f->ids->first_use;
     float rows[RK_CUDA_TILE][4];
     uint32_t places[RK_CUDA_TILE];
-    for (uint32_t u = 0; u < RK_CUDA_TILE; u++) places[u] = bag + u * step < f->n ? places_of[bag + u * step] : RK_CUDA_NONE;
+    for (uint32_t u = 0; u < RK_CUDA_TILE; u++)
+        places[u] = bag + u * step < f->n ? places_of[bag + u * step] : RK_CUDA_NONE;
     rk_load_strips<layout>(f->table, places, column, rows);
     for (uint32_t u = 0; u < RK_CUDA_TILE; u++) {
         if (places[u] == RK_CUDA_NONE) rows[u][0] = rows[u][1] = rows[u][2] = rows[u][3] = 0;
-        if (bag + u * step < f->n) rk_store_floats(bag_output(f, bag + u * step), column, f->table->dim, f->to.is_aligned, rows[u]);
+        if (bag + u * step < f->n)
+            rk_store_floats(bag_output(f, bag + u * step), column, f->table->dim, f->to.is_aligned, rows[u]);
     }
 }
 
@@ -104,9 +120,11 @@ __device__ static inline void sum_bag(const bags *f, uint32_t bag, int32_t colum
     }
     float sum[4] = {0, 0, 0, 0}, scale = batch->scales[f->ids->first_bag + bag];
     if (end - begin <= RK_CUDA_CHUNK) {
-        sum_rows<layout>(batch, f->table, f->ids->first_weight != RK_CUDA_NONE, f->ids->first_use + begin, f->ids->first_use + end, column, sum);
+        sum_rows<layout>(batch, f->table, f->ids->first_weight != RK_CUDA_NONE, f->ids->first_use + begin,
+                         f->ids->first_use + end, column, sum);
     } else {
-        uint32_t partial = batch->bag_partials[f->ids->first_bag + bag], n_chunks = (end - begin + RK_CUDA_CHUNK - 1) / RK_CUDA_CHUNK;
+        uint32_t partial = batch->bag_partials[f->ids->first_bag + bag],
+                 n_chunks = (end - begin + RK_CUDA_CHUNK - 1) / RK_CUDA_CHUNK;
         rk_add_partials(batch, partial, n_chunks, column, sum);
     }
     for (int j = 0; j < 4; j++) sum[j] *= scale;
@@ -117,7 +135,8 @@ __device__ static inline void sum_bag(const bags *f, uint32_t bag, int32_t colum
 template <int layout>
 __device__ static inline void look_up_tile(const bags *f, uint32_t bag, uint32_t n_groups, uint32_t class_) {
     int32_t dim = f->table->dim;
-    for (int32_t column = (int32_t)(rk_table_channel() & ((1u << class_) - 1)) * 4; column < dim; column += 4 << class_) {
+    for (int32_t column = (int32_t)(rk_table_channel() & ((1u << class_) - 1)) * 4; column < dim;
+         column += 4 << class_) {
         if (f->single)
             copy_rows<layout>(f, bag, n_groups, column);
         else
@@ -131,21 +150,34 @@ __global__ static void look_up(const rk_cuda_batch *batch, const rk_cuda_place *
     for (uint32_t t = rk_table_warp(); t < batch->n_tiles; t += rk_table_n_warps()) {
         uint32_t tile = rk_tile_at(batch, t), number = rk_tile_feature(batch, tile);
         const rk_cuda_feature *feature = &batch->features[number];
-        bags f = {batch, &batch->feature_ids[number], &batch->tables[feature->table], to[number], 0, (uint32_t)(feature->length ? feature->length : 1), false};
+        bags f = {batch,
+                  &batch->feature_ids[number],
+                  &batch->tables[feature->table],
+                  to[number],
+                  0,
+                  (uint32_t)(feature->length ? feature->length : 1),
+                  false};
         if (!f.to.data) continue; /* the same for the whole warp */
         f.n = f.ids->n * f.length;
-        f.single = feature->length || (f.ids->first_offset == RK_CUDA_NONE && f.ids->ids_per_sample == 1 && f.ids->first_weight == RK_CUDA_NONE);
+        f.single = feature->length || (f.ids->first_offset == RK_CUDA_NONE && f.ids->ids_per_sample == 1 &&
+                                       f.ids->first_weight == RK_CUDA_NONE);
         uint32_t class_ = (uint32_t)f.table->class_, n_groups = RK_WARP >> class_;
         uint32_t bag = (tile - f.ids->first_tile) * n_groups * RK_CUDA_TILE + (lane >> class_);
         switch (rk_rows_layout(f.table)) {
-            case RK_ROWS_F32: look_up_tile<RK_ROWS_F32>(&f, bag, n_groups, class_); break;
-            case RK_ROWS_HALVES: look_up_tile<RK_ROWS_HALVES>(&f, bag, n_groups, class_); break;
-            default: look_up_tile<RK_ROWS_ODD>(&f, bag, n_groups, class_);
+            case RK_ROWS_F32:
+                look_up_tile<RK_ROWS_F32>(&f, bag, n_groups, class_);
+                break;
+            case RK_ROWS_HALVES:
+                look_up_tile<RK_ROWS_HALVES>(&f, bag, n_groups, class_);
+                break;
+            default:
+                look_up_tile<RK_ROWS_ODD>(&f, bag, n_groups, class_);
         }
     }
 }
 
-extern "C" void rk_cuda_look_up(rk_stream *stream, uint32_t n_most_tiles, uint32_t n_most_chunks, const rk_cuda_batch *batch, const rk_cuda_place *to) {
+extern "C" void rk_cuda_look_up(rk_stream *stream, uint32_t n_most_tiles, uint32_t n_most_chunks,
+                                const rk_cuda_batch *batch, const rk_cuda_place *to) {
     RK_LAUNCH(sum_bag_chunks, rk_chunk_blocks(n_most_chunks), RK_TABLE_THREADS, 0, stream, batch);
     RK_LAUNCH(look_up, rk_table_blocks(n_most_tiles, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, batch, to);
 }

@@ -18,7 +18,8 @@ __device__ static inline void store(const rk_cuda_rows_at &a, int64_t i, float v
     if (a.dtype == RK_F32)
         ((float *)a.data)[i] = value;
     else
-        ((uint16_t *)a.data)[i] = a.dtype == RK_BF16 ? rk_bf16_from_f32_finite(value) : rk_f16_from_f32_finite(value);
+        ((uint16_t *)a.data)[i] =
+            a.dtype == RK_BF16 ? rk_bf16_from_f32_finite(value) : rk_f16_from_f32_finite(value);
 }
 
 __global__ static void convert_rows(int64_t n, int32_t dim, rk_cuda_rows_at from, rk_cuda_rows_at to) {
@@ -29,12 +30,14 @@ __global__ static void convert_rows(int64_t n, int32_t dim, rk_cuda_rows_at from
 }
 
 /* to[r, c] = from[r, c], rounded to the nearest; what is finite stays so */
-extern "C" void rk_cuda_convert_rows(rk_stream *stream, int64_t n, int32_t dim, const rk_cuda_rows_at *from, const rk_cuda_rows_at *to) {
+extern "C" void rk_cuda_convert_rows(rk_stream *stream, int64_t n, int32_t dim, const rk_cuda_rows_at *from,
+                                     const rk_cuda_rows_at *to) {
     RK_LAUNCH(convert_rows, rk_blocks_of(n * dim, RK_THREADS), RK_THREADS, 0, stream, n, dim, *from, *to);
 }
 
 /* One thread for each loss, and one for the bits. */
-__global__ static void join_step_status(int32_t n_ranks, int32_t n_losses, const double *step_statuses, double *out) {
+__global__ static void join_step_status(int32_t n_ranks, int32_t n_losses, const double *step_statuses,
+                                        double *out) {
     int32_t i = (int32_t)threadIdx.x, width = n_losses + 1;
     for (; i < width; i += RK_THREADS) {
         double loss = 0;
@@ -53,7 +56,9 @@ __global__ static void join_step_status(int32_t n_ranks, int32_t n_losses, const
     }
 }
 
-/* verdicts [n_ranks, n_losses + 1]: losses, then `stop`, of each rank. out: the losses' sums in the order of the ranks, and all bits of stop */
-extern "C" void rk_cuda_join_step_status(rk_stream *stream, int32_t n_ranks, int32_t n_losses, const double *step_statuses, double *out) {
+/* step statuses [n_ranks, n_losses + 1]: losses, then `stop`, of each rank. out: the losses' sums in the
+ * order of the ranks, and all bits of stop */
+extern "C" void rk_cuda_join_step_status(rk_stream *stream, int32_t n_ranks, int32_t n_losses,
+                                         const double *step_statuses, double *out) {
     RK_LAUNCH(join_step_status, 1, RK_THREADS, 0, stream, n_ranks, n_losses, step_statuses, out);
 }

@@ -1,4 +1,5 @@
-/* What GPUs of several ranks need beside their communicator: rows on the wire, and what all have found in a step. */
+/* What GPUs of several ranks need beside their communicator: rows on the wire, and what all have found in a
+ * step. */
 #ifndef RK_CUDA_TABLES_RANK_ROWS_H
 #define RK_CUDA_TABLES_RANK_ROWS_H
 
@@ -8,12 +9,16 @@
 typedef struct rk_cuda_rows_at {
     void *data;
     int64_t stride;
-    int32_t dtype;   /* rk_dtype */
+    int32_t dtype; /* rk_dtype */
 } rk_cuda_rows_at;
 
-#define RK_CUDA_RANKS_LIST(X)                                                                                                                \
-    X(rk_cuda_convert_rows, (rk_stream * stream, int64_t n, int32_t dim, const rk_cuda_rows_at *from, const rk_cuda_rows_at *to))            \
-    X(rk_cuda_join_step_status, (rk_stream * stream, int32_t n_ranks, int32_t n_losses, const double *step_statuses, double *out))
+// clang-format off
+#define RK_CUDA_RANKS_LIST(X)                                                                              \
+    X(rk_cuda_convert_rows,                                                                                \
+      (rk_stream *stream, int64_t n, int32_t dim, const rk_cuda_rows_at *from, const rk_cuda_rows_at *to)) \
+    X(rk_cuda_join_step_status,                                                                            \
+      (rk_stream *stream, int32_t n_ranks, int32_t n_losses, const double *step_statuses, double *out))
+// clang-format on
 RK_CUDA_RANKS_LIST(RK_CUDA_PROTOTYPE)
 
 #endif

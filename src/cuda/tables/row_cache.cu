@@ -1,9 +1,12 @@
-/* Caches of rows whose home is the host's memory: RK_CUDA_WAYS places a set, the least recently used one makes room.
+/* Caches of rows whose home is the host's memory: RK_CUDA_WAYS places a set, the least recently used one
+ * makes room.
  *
  * rk_cuda_find_in_caches: for each set that a batch's segments are of, by one warp:
  *         segments whose row is there get its place, which is the batch's from now on
- *         each other one, in order, gets the place that was used longest ago (the first of them), unless that was by a batch that is under way: then the cache is too small
- * rk_cuda_fill_caches: for each row that found a place: the place's old row goes home if it was updated, the new one comes.  places[use] = place of its segment
+ *         each other one, in order, gets the place that was used longest ago (the first of them), unless that
+ *         was by a batch that is under way: then the cache is too small
+ * rk_cuda_fill_caches: for each row that found a place: the place's old row goes home if it was updated, the
+ * new one comes.  places[use] = place of its segment
  * rk_cuda_empty_cache: updated rows of one table go home; or, `forget`: the cache is emptied as it is */
 #include "cuda/tables/table_device.h"
 
@@ -12,7 +15,8 @@ __device__ static inline uint64_t row_of_key(const rk_cuda_table *table, uint64_
     return local % table->n_tags * table->n_sets + local / table->n_tags;
 }
 
-__device__ static inline uint64_t set_of_segment(const rk_cuda_batch *batch, const rk_cuda_table *table, uint32_t s) {
+__device__ static inline uint64_t set_of_segment(const rk_cuda_batch *batch, const rk_cuda_table *table,
+                                                 uint32_t s) {
     return (batch->sorted_keys[batch->segments[s].begin] - table->first_key) / table->n_tags;
 }
 
@@ -21,7 +25,8 @@ __device__ static inline bool begins_set(const rk_cuda_batch *batch, uint32_t s)
     uint32_t t = batch->segments[s].table;
     const rk_cuda_table *table = &batch->tables[t];
     if (!table->frames) return false;
-    return s == 0 || batch->segments[s - 1].table != t || set_of_segment(batch, table, s - 1) != set_of_segment(batch, table, s);
+    return s == 0 || batch->segments[s - 1].table != t ||
+           set_of_segment(batch, table, s - 1) != set_of_segment(batch, table, s);
 }
 
 /* A set as one lane of its warp sees it: with one of its ways. */
@@ -35,16 +40,20 @@ typedef struct cache_set {
 } cache_set;
 
 __device__ static inline bool is_of_set(const cache_set *c, uint32_t s) {
-    return s < c->batch->counts->n_segments && c->batch->segments[s].table == c->table_number && set_of_segment(c->batch, c->table, s) == c->set;
+    return s < c->batch->counts->n_segments && c->batch->segments[s].table == c->table_number &&
+           set_of_segment(c->batch, c->table, s) == c->set;
 }
 
-__device__ static inline uint64_t row_of_segment(const cache_set *c, uint32_t s) { return row_of_key(c->table, c->batch->sorted_keys[c->batch->segments[s].begin]); }
+__device__ static inline uint64_t row_of_segment(const cache_set *c, uint32_t s) {
+    return row_of_key(c->table, c->batch->sorted_keys[c->batch->segments[s].begin]);
+}
 
 /* The way that was used longest ago, ways alike: the first; in all lanes. */
 __device__ static inline uint32_t oldest_way(uint32_t batch_number) {
     uint64_t best = (uint64_t)batch_number << 32 | rk_table_channel();
     for (int width = RK_WARP / 2; width; width /= 2) {
-        uint32_t high = __shfl_xor_sync(RK_FULL_WARP, (uint32_t)(best >> 32), width), low = __shfl_xor_sync(RK_FULL_WARP, (uint32_t)best, width);
+        uint32_t high = __shfl_xor_sync(RK_FULL_WARP, (uint32_t)(best >> 32), width),
+                 low = __shfl_xor_sync(RK_FULL_WARP, (uint32_t)best, width);
         uint64_t other = (uint64_t)high << 32 | low;
         best = other < best ? other : best;
     }
@@ -90,7 +99,14 @@ __device__ static inline void find_set(const rk_cuda_batch *batch, uint32_t firs
     uint32_t t = batch->segments[first].table, lane = rk_table_channel();
     const rk_cuda_table *table = &batch->tables[t];
     uint64_t set = set_of_segment(batch, table, first), place = set * RK_CUDA_WAYS;
-    cache_set c = {batch, table, t, first, set, place, batch->training && table->is_trained, table->frames[place + lane]};
+    cache_set c = {batch,
+                   table,
+                   t,
+                   first,
+                   set,
+                   place,
+                   batch->training && table->is_trained,
+                   table->frames[place + lane]};
     uint32_t n_missing = find_rows(&c);
     for (uint32_t s = first; n_missing; s++) {
         if (batch->segments[s].place != RK_CUDA_NONE) continue;
@@ -117,7 +133,8 @@ __device__ static inline void copy_bytes(void *to, const void *from, uint64_t n_
     if (n_bytes % 16 == 0)
         for (uint64_t i = lane; i < n_bytes / 16; i += RK_WARP) ((uint4 *)to)[i] = ((const uint4 *)from)[i];
     else
-        for (uint64_t i = lane; i < n_bytes / 2; i += RK_WARP) ((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
+        for (uint64_t i = lane; i < n_bytes / 2; i += RK_WARP)
+            ((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
 }
 
 /* A row and its slots, between the host's memory and a place of the cache. */
@@ -173,6 +190,8 @@ extern "C" void rk_cuda_fill_caches(rk_stream *stream, uint32_t n_most, const rk
     RK_LAUNCH(place_uses, rk_table_blocks(n_most, RK_TABLE_THREADS), RK_TABLE_THREADS, 0, stream, batch);
 }
 
-extern "C" void rk_cuda_empty_cache(rk_stream *stream, const rk_cuda_table *tables, uint32_t table, uint64_t n_places, bool forget) {
-    RK_LAUNCH(empty_cache, rk_table_blocks(n_places, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, tables, table, forget);
+extern "C" void rk_cuda_empty_cache(rk_stream *stream, const rk_cuda_table *tables, uint32_t table,
+                                    uint64_t n_places, bool forget) {
+    RK_LAUNCH(empty_cache, rk_table_blocks(n_places, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, tables,
+              table, forget);
 }

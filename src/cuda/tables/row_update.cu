@@ -1,20 +1,25 @@
 /* rk_cuda_update_rows: one optimizer step of each row that a batch used, fused with the sum of its gradients.
  *
- *     for each segment (a row of a trained table; l2_full tables: rk_cuda_update_all_rows, for all their rows):
+ *     for each segment (a row of a trained table; l2_full tables: rk_cuda_update_all_rows, for all their
+ *     rows):
  *         g = 0;  for each of its uses, in the order of the batch: g += coefficient * gradient of its bag
  *         g += (l2 + l2_full) * row;  rk_optimizer_step(row, its slots, g)
  *
- * rk_cuda_sum_row_gradients: each such row becomes its g, the sum alone; for rows that are lent, whose owners take the step.
+ * rk_cuda_sum_row_gradients: each such row becomes its g, the sum alone; for rows that are lent, whose owners
+ * take the step.
  *
- * rk_cuda_sum_frequent_rows comes before both: the chunks of rows that are used more than RK_CUDA_CHUNK times.
+ * rk_cuda_sum_frequent_rows comes before both: the chunks of rows that are used more than RK_CUDA_CHUNK
+ * times.
  *
- * 2^class lanes share a row. Segments of more than RK_CUDA_CHUNK uses are cut: a warp sums a chunk, its groups a part each, and the chunks' sums are then added in order.
- * Nothing is done where *stop != 0 or the batch was refused. Read and written: a row and its slots once each; read: 16 + 4 dim bytes a use. */
+ * 2^class lanes share a row. Segments of more than RK_CUDA_CHUNK uses are cut: a warp sums a chunk, its
+ * groups a part each, and the chunks' sums are then added in order. Nothing is done where *stop != 0 or the
+ * batch was refused. Read and written: a row and its slots once each; read: 16 + 4 dim bytes a use. */
 #include "cuda/tables/row_strip.h"
 
 enum { USES_AHEAD = 4 };
 
-/* What becomes of a row: a step by a rule that needs no sums over the row, or by one that does; or the sum of its gradients. */
+/* What becomes of a row: a step by a rule that needs no sums over the row, or by one that does; or the sum of
+ * its gradients. */
 typedef enum row_end { STEP, STEP_WITH_SUMS, SUM_ALONE } row_end;
 
 /* One row's step. */
@@ -25,17 +30,21 @@ typedef struct row_step {
     const rk_cuda_step *step;
     uint64_t place;
     uint32_t begin, end, partial; /* uses */
-    bool is_here;            /* the group has a row at all */
+    bool is_here;                 /* the group has a row at all */
 } row_step;
 
-/* Sorted uses i .. i+USES_AHEAD-1; those behind the end are the last one once more, so that no condition stands between the loads. */
-__device__ static inline void take_uses(const rk_cuda_batch *batch, uint32_t i, uint32_t end, rk_cuda_use uses[USES_AHEAD]) {
+/* Sorted uses i .. i+USES_AHEAD-1; those behind the end are the last one once more, so that no condition
+ * stands between the loads. */
+__device__ static inline void take_uses(const rk_cuda_batch *batch, uint32_t i, uint32_t end,
+                                        rk_cuda_use uses[USES_AHEAD]) {
     const rk_cuda_use *sorted = batch->sorted_uses;
     for (uint32_t u = 0; u < USES_AHEAD; u++) uses[u] = sorted[i + u < end ? i + u : end - 1];
 }
 
 /* Adds the gradients of the first n uses; all are read, side by side, so that USES_AHEAD are under way. */
-__device__ static inline void add_gradients(const rk_cuda_place *gradients, const rk_cuda_use uses[USES_AHEAD], uint32_t n, int32_t column, int32_t dim, float sum[4]) {
+__device__ static inline void add_gradients(const rk_cuda_place *gradients,
+                                            const rk_cuda_use uses[USES_AHEAD], uint32_t n, int32_t column,
+                                            int32_t dim, float sum[4]) {
     float values[USES_AHEAD][4];
     const float *rows[USES_AHEAD];
     bool aligned = true;
@@ -54,7 +63,8 @@ __device__ static inline void add_gradients(const rk_cuda_place *gradients, cons
 }
 
 /* Sorted uses i .. end-1, of which there are some, in order; the first ones have been taken. */
-__device__ static inline void sum_uses(const rk_cuda_batch *batch, const rk_cuda_place *gradients, uint32_t i, uint32_t end, rk_cuda_use uses[USES_AHEAD], int32_t column,
+__device__ static inline void sum_uses(const rk_cuda_batch *batch, const rk_cuda_place *gradients, uint32_t i,
+                                       uint32_t end, rk_cuda_use uses[USES_AHEAD], int32_t column,
                                        int32_t dim, float sum[4]) {
     for (;;) {
         add_gradients(gradients, uses, end - i, column, dim, sum);
@@ -64,15 +74,20 @@ __device__ static inline void sum_uses(const rk_cuda_batch *batch, const rk_cuda
     }
 }
 
-__device__ static inline bool stands_still(const rk_cuda_batch *batch, const uint32_t *stop) { return (stop && *stop) || rk_batch_is_refused(batch); }
+__device__ static inline bool stands_still(const rk_cuda_batch *batch, const uint32_t *stop) {
+    return (stop && *stop) || rk_batch_is_refused(batch);
+}
 
-__global__ static void sum_use_chunks(const rk_cuda_batch *batch, const rk_cuda_place *gradients, const uint32_t *stop) {
+__global__ static void sum_use_chunks(const rk_cuda_batch *batch, const rk_cuda_place *gradients,
+                                      const uint32_t *stop) {
     if (stands_still(batch, stop)) return;
     uint32_t lane = rk_table_channel();
     for (uint32_t c = rk_table_warp(); c < batch->counts->n_use_chunks; c += rk_table_n_warps()) {
         rk_cuda_chunk chunk = batch->use_chunks[c];
-        uint32_t class_ = (uint32_t)batch->tables[chunk.owner].class_, n_lanes = 1u << class_, n_terms = RK_CUDA_CHUNK >> (5 - class_);
-        uint32_t begin = chunk.begin + (lane >> class_) * n_terms, end = begin + n_terms < chunk.end ? begin + n_terms : chunk.end;
+        uint32_t class_ = (uint32_t)batch->tables[chunk.owner].class_, n_lanes = 1u << class_,
+                 n_terms = RK_CUDA_CHUNK >> (5 - class_);
+        uint32_t begin = chunk.begin + (lane >> class_) * n_terms,
+                 end = begin + n_terms < chunk.end ? begin + n_terms : chunk.end;
         int32_t dim = batch->tables[chunk.owner].dim;
         for (int32_t first = 0; first < dim; first += (int32_t)n_lanes * 4) {
             int32_t column = first + (int32_t)(lane & (n_lanes - 1)) * 4;
@@ -83,7 +98,9 @@ __global__ static void sum_use_chunks(const rk_cuda_batch *batch, const rk_cuda_
                 sum_uses(batch, gradients, begin, end, uses, column, dim, sum);
             }
             rk_sum_groups(sum, class_);
-            if (lane < n_lanes) rk_store_floats(batch->partials + (uint64_t)c * (uint32_t)batch->width, column, dim, true, sum);
+            if (lane < n_lanes)
+                rk_store_floats(batch->partials + (uint64_t)c * (uint32_t)batch->width, column, dim, true,
+                                sum);
         }
     }
 }
@@ -93,13 +110,15 @@ __device__ static inline void sum_gradients(const row_step *r, rk_cuda_use uses[
     uint32_t n_uses = r->end - r->begin, n_chunks = (n_uses + RK_CUDA_CHUNK - 1) / RK_CUDA_CHUNK;
     for (int j = 0; j < 4; j++) s->g[j] = 0;
     if (n_uses <= RK_CUDA_CHUNK) {
-        if (s->n && n_uses) sum_uses(batch, r->gradients, r->begin, r->end, uses, s->column, r->table->dim, s->g);
+        if (s->n && n_uses)
+            sum_uses(batch, r->gradients, r->begin, r->end, uses, s->column, r->table->dim, s->g);
         return;
     }
     if (s->n) rk_add_partials(batch, r->partial, n_chunks, s->column, s->g);
 }
 
-/* Uses are asked for before the row: in the machine code loads share counters, and a wait for what was asked for later is one for all. */
+/* Uses are asked for before the row: in the machine code loads share counters, and a wait for what was asked
+ * for later is one for all. */
 __device__ static inline void load(const row_step *r, int32_t column, rk_strip *s) {
     const rk_cuda_step *step = r->step;
     rk_cuda_use uses[USES_AHEAD];
@@ -122,7 +141,8 @@ __device__ static inline void update_values(const row_step *r, uint32_t class_) 
     }
 }
 
-/* Sums over the rows of a warp's groups, of which those that are not here have none. The strip that is left in *s is the row's only one if it has one. */
+/* Sums over the rows of a warp's groups, of which those that are not here have none. The strip that is left
+ * in *s is the row's only one if it has one. */
 __device__ static inline rk_row_sums sum_squares(const row_step *r, uint32_t class_, rk_strip *s) {
     int32_t first = (int32_t)(rk_table_channel() & ((1u << class_) - 1)) * 4;
     float w16[4] = {0, 0, 0, 0}, g16[4] = {0, 0, 0, 0}, steps16[4] = {0, 0, 0, 0};
@@ -136,7 +156,8 @@ __device__ static inline rk_row_sums sum_squares(const row_step *r, uint32_t cla
         rk_add_to_sixteen(g16, g, class_);
         rk_add_to_sixteen(steps16, steps, class_);
     }
-    rk_row_sums sums = {rk_sum_sixteen(w16, class_), rk_sum_sixteen(g16, class_), rk_sum_sixteen(steps16, class_)};
+    rk_row_sums sums = {rk_sum_sixteen(w16, class_), rk_sum_sixteen(g16, class_),
+                        rk_sum_sixteen(steps16, class_)};
     return sums;
 }
 
@@ -185,11 +206,15 @@ __device__ static inline void end_row(const row_step *r, uint32_t class_) {
 
 template <row_end end>
 __device__ static inline bool is_taken(const rk_cuda_table *table, const rk_cuda_step *step) {
-    return table->is_trained && (end == SUM_ALONE || (step->l2_full == 0 && rk_cuda_needs_sums(step->update.kind) == (end == STEP_WITH_SUMS)));
+    return table->is_trained &&
+           (end == SUM_ALONE ||
+            (step->l2_full == 0 && rk_cuda_needs_sums(step->update.kind) == (end == STEP_WITH_SUMS)));
 }
 
-__device__ static inline row_step step_of(const rk_cuda_batch *batch, const rk_cuda_place *gradients, const rk_cuda_step *steps, uint32_t table) {
-    row_step r = {batch, gradients, &batch->tables[table], steps ? &steps[table] : NULL, 0, 0, 0, RK_CUDA_NONE, false};
+__device__ static inline row_step step_of(const rk_cuda_batch *batch, const rk_cuda_place *gradients,
+                                          const rk_cuda_step *steps, uint32_t table) {
+    row_step r = {batch,        gradients, &batch->tables[table], steps ? &steps[table] : NULL, 0, 0, 0,
+                  RK_CUDA_NONE, false};
     return r;
 }
 
@@ -202,13 +227,15 @@ __device__ static inline void take_segment(row_step *r, const rk_cuda_segment *s
 
 /* A warp's rows are of one class. */
 template <row_end end>
-__global__ static void __launch_bounds__(RK_TABLE_THREADS, end == STEP_WITH_SUMS ? 2 : 3) end_rows(const rk_cuda_batch *batch, const rk_cuda_step *steps,
-                                                                                                      const rk_cuda_place *gradients, const uint32_t *stop) {
+__global__ static void __launch_bounds__(RK_TABLE_THREADS, end == STEP_WITH_SUMS ? 2 : 3)
+    end_rows(const rk_cuda_batch *batch, const rk_cuda_step *steps, const rk_cuda_place *gradients,
+             const uint32_t *stop) {
     if (stands_still(batch, stop)) return;
     const uint32_t *begins = batch->counts->class_segments;
     uint32_t warp = rk_table_warp(), n_before = 0;
     for (uint32_t class_ = 0; class_ < RK_CUDA_CLASSES; class_++) {
-        uint32_t n_groups = RK_WARP >> class_, n_warps = (begins[class_ + 1] - begins[class_] + n_groups - 1) / n_groups;
+        uint32_t n_groups = RK_WARP >> class_,
+                 n_warps = (begins[class_ + 1] - begins[class_] + n_groups - 1) / n_groups;
         for (; warp < n_before + n_warps; warp += rk_table_n_warps()) {
             uint32_t number = begins[class_] + (warp - n_before) * n_groups + (rk_table_channel() >> class_);
             bool is_here = number < begins[class_ + 1];
@@ -222,8 +249,10 @@ __global__ static void __launch_bounds__(RK_TABLE_THREADS, end == STEP_WITH_SUMS
     }
 }
 
-/* The segment of a row among those of its class, which are sorted by table and place; NULL: the batch does not use it. */
-__device__ static inline const rk_cuda_segment *find_segment(const rk_cuda_batch *batch, uint32_t table, uint32_t place) {
+/* The segment of a row among those of its class, which are sorted by table and place; NULL: the batch does
+ * not use it. */
+__device__ static inline const rk_cuda_segment *find_segment(const rk_cuda_batch *batch, uint32_t table,
+                                                             uint32_t place) {
     const uint32_t *begins = batch->counts->class_segments + batch->tables[table].class_;
     uint32_t low = begins[0], high = begins[1];
     while (low < high) {
@@ -240,12 +269,13 @@ __device__ static inline const rk_cuda_segment *find_segment(const rk_cuda_batch
 
 /* Every row of a table takes a step, those that the batch does not use with l2_full * row as gradient. */
 template <row_end end>
-__global__ static void end_all_rows(const rk_cuda_batch *batch, uint32_t table, const rk_cuda_step *steps, const rk_cuda_place *gradients,
-                                       const uint32_t *stop) {
+__global__ static void end_all_rows(const rk_cuda_batch *batch, uint32_t table, const rk_cuda_step *steps,
+                                    const rk_cuda_place *gradients, const uint32_t *stop) {
     if (stands_still(batch, stop)) return;
     uint32_t class_ = (uint32_t)batch->tables[table].class_, n_groups = RK_WARP >> class_;
     uint64_t n_rows = batch->tables[table].n_rows;
-    for (uint64_t first = (uint64_t)rk_table_warp() * n_groups; first < n_rows; first += (uint64_t)rk_table_n_warps() * n_groups) {
+    for (uint64_t first = (uint64_t)rk_table_warp() * n_groups; first < n_rows;
+         first += (uint64_t)rk_table_n_warps() * n_groups) {
         row_step r = step_of(batch, gradients, steps, table);
         r.place = first + (rk_table_channel() >> class_);
         r.is_here = r.place < n_rows;
@@ -255,30 +285,40 @@ __global__ static void end_all_rows(const rk_cuda_batch *batch, uint32_t table, 
     }
 }
 
-extern "C" void rk_cuda_sum_frequent_rows(rk_stream *stream, uint32_t n_most_chunks, const rk_cuda_batch *batch, const rk_cuda_place *gradients, const uint32_t *stop) {
-    RK_LAUNCH(sum_use_chunks, rk_chunk_blocks(n_most_chunks), RK_TABLE_THREADS, 0, stream, batch, gradients, stop);
+extern "C" void rk_cuda_sum_frequent_rows(rk_stream *stream, uint32_t n_most_chunks,
+                                          const rk_cuda_batch *batch, const rk_cuda_place *gradients,
+                                          const uint32_t *stop) {
+    RK_LAUNCH(sum_use_chunks, rk_chunk_blocks(n_most_chunks), RK_TABLE_THREADS, 0, stream, batch, gradients,
+              stop);
 }
 
-extern "C" void rk_cuda_update_rows(rk_stream *stream, uint32_t n_most, bool sums, const rk_cuda_batch *batch, const rk_cuda_step *steps, const rk_cuda_place *gradients,
+extern "C" void rk_cuda_update_rows(rk_stream *stream, uint32_t n_most, bool sums, const rk_cuda_batch *batch,
+                                    const rk_cuda_step *steps, const rk_cuda_place *gradients,
                                     const uint32_t *stop) {
     uint32_t blocks = rk_table_blocks(n_most, RK_TABLE_WARPS);
     if (sums)
-        RK_LAUNCH((end_rows<STEP_WITH_SUMS>), blocks, RK_TABLE_THREADS, 0, stream, batch, steps, gradients, stop);
+        RK_LAUNCH((end_rows<STEP_WITH_SUMS>), blocks, RK_TABLE_THREADS, 0, stream, batch, steps, gradients,
+                  stop);
     else
         RK_LAUNCH((end_rows<STEP>), blocks, RK_TABLE_THREADS, 0, stream, batch, steps, gradients, stop);
 }
 
-extern "C" void rk_cuda_sum_row_gradients(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch, const rk_cuda_place *gradients) {
+extern "C" void rk_cuda_sum_row_gradients(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch,
+                                          const rk_cuda_place *gradients) {
     const rk_cuda_step *no_steps = NULL;
     const uint32_t *no_stop = NULL;
-    RK_LAUNCH((end_rows<SUM_ALONE>), rk_table_blocks(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream, batch, no_steps, gradients, no_stop);
+    RK_LAUNCH((end_rows<SUM_ALONE>), rk_table_blocks(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream,
+              batch, no_steps, gradients, no_stop);
 }
 
-extern "C" void rk_cuda_update_all_rows(rk_stream *stream, uint64_t n_rows, bool sums, const rk_cuda_batch *batch, uint32_t table, const rk_cuda_step *steps,
+extern "C" void rk_cuda_update_all_rows(rk_stream *stream, uint64_t n_rows, bool sums,
+                                        const rk_cuda_batch *batch, uint32_t table, const rk_cuda_step *steps,
                                         const rk_cuda_place *gradients, const uint32_t *stop) {
     uint32_t blocks = rk_table_blocks(n_rows, RK_TABLE_WARPS);
     if (sums)
-        RK_LAUNCH((end_all_rows<STEP_WITH_SUMS>), blocks, RK_TABLE_THREADS, 0, stream, batch, table, steps, gradients, stop);
+        RK_LAUNCH((end_all_rows<STEP_WITH_SUMS>), blocks, RK_TABLE_THREADS, 0, stream, batch, table, steps,
+                  gradients, stop);
     else
-        RK_LAUNCH((end_all_rows<STEP>), blocks, RK_TABLE_THREADS, 0, stream, batch, table, steps, gradients, stop);
+        RK_LAUNCH((end_all_rows<STEP>), blocks, RK_TABLE_THREADS, 0, stream, batch, table, steps, gradients,
+                  stop);
 }

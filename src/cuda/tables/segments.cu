@@ -2,7 +2,8 @@
  *
  * rk_cuda_mark_segments:   heads[p] = sorted_keys[p] is a row's, and not that of sorted_keys[p-1]
  * rk_cuda_make_segments:   (numbers: the running sum of heads)
- *     for each p: sorted_uses[p] = uses[sorted[p]];  where heads[p]: segments[numbers[p] - 1] = the row, from p on
+ *     for each p: sorted_uses[p] = uses[sorted[p]];  where heads[p]: segments[numbers[p] - 1] = the row, from
+ *     p on
  *     for each segment of more than RK_CUDA_CHUNK uses: its chunks */
 #include "cuda/tables/table_device.h"
 
@@ -28,7 +29,8 @@ __device__ static inline void make_segment(const rk_cuda_batch *batch, uint32_t 
     uint32_t t = table_of_key(batch, key), number = batch->numbers[p] - 1;
     const rk_cuda_table *table = &batch->tables[t];
     int before = p == 0 ? -1 : batch->tables[table_of_key(batch, batch->sorted_keys[p - 1])].class_;
-    rk_cuda_segment segment = {p, t, table->frames ? RK_CUDA_NONE : (uint32_t)(key - table->first_key), RK_CUDA_NONE};
+    rk_cuda_segment segment = {p, t, table->frames ? RK_CUDA_NONE : (uint32_t)(key - table->first_key),
+                               RK_CUDA_NONE};
     batch->segments[number] = segment;
     begin_classes(batch->counts, before, table->class_, number);
 }
@@ -37,7 +39,8 @@ __device__ static inline void end_segments(const rk_cuda_batch *batch, uint32_t 
     uint32_t n = batch->numbers[p];
     batch->counts->n_segments = n;
     batch->segments[n].begin = p + 1;
-    begin_classes(batch->counts, batch->tables[table_of_key(batch, batch->sorted_keys[p])].class_, RK_CUDA_CLASSES, n);
+    begin_classes(batch->counts, batch->tables[table_of_key(batch, batch->sorted_keys[p])].class_,
+                  RK_CUDA_CLASSES, n);
 }
 
 __global__ static void make_segments(const rk_cuda_batch *batch) {
@@ -52,12 +55,14 @@ __global__ static void make_segments(const rk_cuda_batch *batch) {
 __global__ static void cut_segments(const rk_cuda_batch *batch) {
     for (uint32_t s = rk_table_thread(); s < batch->counts->n_segments; s += rk_table_n_threads()) {
         rk_cuda_segment *segment = &batch->segments[s];
-        uint32_t end = segment[1].begin, n = end - segment->begin, n_chunks = (n + RK_CUDA_CHUNK - 1) / RK_CUDA_CHUNK;
+        uint32_t end = segment[1].begin, n = end - segment->begin,
+                 n_chunks = (n + RK_CUDA_CHUNK - 1) / RK_CUDA_CHUNK;
         if (n <= RK_CUDA_CHUNK || !batch->tables[segment->table].is_trained) continue;
         segment->partial = atomicAdd(&batch->counts->n_use_chunks, n_chunks);
         for (uint32_t c = 0; c < n_chunks; c++) {
             uint32_t begin = segment->begin + c * RK_CUDA_CHUNK;
-            rk_cuda_chunk chunk = {begin, begin + RK_CUDA_CHUNK < end ? begin + RK_CUDA_CHUNK : end, segment->table};
+            rk_cuda_chunk chunk = {begin, begin + RK_CUDA_CHUNK < end ? begin + RK_CUDA_CHUNK : end,
+                                   segment->table};
             batch->use_chunks[segment->partial + c] = chunk;
         }
     }

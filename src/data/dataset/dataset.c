@@ -10,17 +10,18 @@
 #include "base/thread/trace.h"
 #include "data/dataset/reader.h"
 
-/* Rows of a window that is not shuffled, if a batch has not as many: they stay in the cache until they are cut. */
+/* Rows of a window that is not shuffled, if a batch has not as many: they stay in the cache until they are
+ * cut. */
 enum { ROWS_IN_ORDER = 4096 };
 
 /* One place of the queue. */
 typedef struct slot {
     rk_batch_memory memory;
-    bool ready;       /* filled, not yet taken */
-    bool is_end;      /* the epoch ends here */
+    bool ready;  /* filled, not yet taken */
+    bool is_end; /* the epoch ends here */
     rk_dataset_position after;
     int64_t n_skipped; /* bad rows up to its end */
-    rk_status status; /* reading failed */
+    rk_status status;  /* reading failed */
     char error[4096];
 } slot;
 
@@ -29,9 +30,9 @@ struct rk_dataset {
     int64_t batch_size;
     uint64_t seed;
     bool shuffles;
-    slot *slots;             /* [n_slots]; one is in the caller's hands, the others are filled ahead */
+    slot *slots; /* [n_slots]; one is in the caller's hands, the others are filled ahead */
     int32_t n_slots;
-    int32_t taken;           /* slot that the caller holds, or -1 */
+    int32_t taken; /* slot that the caller holds, or -1 */
     rk_dataset_position position;
     int64_t n_skipped, n_told; /* bad rows up to there; those that were warned of */
     pthread_t thread;
@@ -40,7 +41,7 @@ struct rk_dataset {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool stop;
-    int32_t head;            /* next slot to take */
+    int32_t head; /* next slot to take */
     int64_t n_rows;
     rk_dataset_position start; /* where the thread began */
 };
@@ -50,7 +51,10 @@ const rk_data_schema *rk_dataset_schema(const rk_dataset *d) {
 }
 
 static const rk_split_section *split_of(const rk_data_section *s, const char *split) {
-    return strcmp(split, "train") == 0 ? &s->train : strcmp(split, "valid") == 0 ? &s->valid : strcmp(split, "test") == 0 ? &s->test : NULL;
+    return strcmp(split, "train") == 0   ? &s->train
+           : strcmp(split, "valid") == 0 ? &s->valid
+           : strcmp(split, "test") == 0  ? &s->test
+                                         : NULL;
 }
 
 bool rk_dataset_has_split(const rk_data_section *section, const char *split) {
@@ -95,14 +99,16 @@ static void publish(rk_dataset *d, pass *p, bool is_end, int64_t row, rk_status 
 }
 
 /* Rows in order need not be copied: out of windows that stay, or of one that is used up by the batch. */
-static rk_status make_batch(rk_dataset *d, const rk_window *window, const uint32_t *order, int64_t first, int64_t n, rk_batch_memory *out) {
+static rk_status make_batch(rk_dataset *d, const rk_window *window, const uint32_t *order, int64_t first,
+                            int64_t n, rk_batch_memory *out) {
     rk_reader *r = &d->reader;
     if (!order && r->complete) return rk_batch_view(out, window, first, n);
     if (!order && window == &r->current && n == window->n_rows) return rk_batch_take(out, &r->current);
     return rk_batch_gather(out, window, order, first, n);
 }
 
-static rk_status fill_slot(rk_dataset *d, const rk_window *window, const uint32_t *order, int64_t first, int64_t n, slot *s) {
+static rk_status fill_slot(rk_dataset *d, const rk_window *window, const uint32_t *order, int64_t first,
+                           int64_t n, slot *s) {
     uint64_t begin = rk_trace_begin();
     rk_status status = s->memory.rows.schema ? RK_OK : rk_batch_memory_init(&s->memory, window);
     if (status == RK_OK) status = make_batch(d, window, order, first, n, &s->memory);
@@ -113,7 +119,8 @@ static rk_status fill_slot(rk_dataset *d, const rk_window *window, const uint32_
 /* The batches of one window from row `from` of it. false: stop. */
 static bool cut_window(rk_dataset *d, pass *p, const rk_window *window, int64_t from, rk_status *status) {
     uint64_t number = (uint64_t)(window->first_row / d->reader.window_rows);
-    if (d->shuffles) rk_rng_permutation(d->seed, (uint64_t)p->epoch << 32 | number, p->order, (uint32_t)window->n_rows);
+    if (d->shuffles)
+        rk_rng_permutation(d->seed, (uint64_t)p->epoch << 32 | number, p->order, (uint32_t)window->n_rows);
     for (int64_t first = from; first < window->n_rows; first += d->batch_size) {
         if (!wait_free(d, p->at)) return false;
         int64_t n = window->n_rows - first < d->batch_size ? window->n_rows - first : d->batch_size;
@@ -188,7 +195,8 @@ static rk_status choose_files(rk_dataset *d, const rk_data_section *section, con
         r->part = named == &section->train ? 0 : named == &section->valid ? 1 : 2;
         files = &section->train;
     }
-    r->manner = files ? rk_data_section_of_split(section, files) : rk_data_section_of_file(section, r->directory, split);
+    r->manner = files ? rk_data_section_of_split(section, files)
+                      : rk_data_section_of_file(section, r->directory, split);
     char *alone[1] = {(char *)(size_t)split};
     char *const *paths = files ? files->path : alone;
     size_t n = files ? (size_t)files->n_path : 1;
@@ -210,9 +218,12 @@ int64_t rk_dataset_window_rows(const rk_dataset *d, int64_t batch_size) {
     return (least + batch_size - 1) / batch_size * batch_size;
 }
 
-rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms *transforms, const rk_dataset_options *options, rk_dataset **out) {
-    RK_FAIL_IF(options->batch_size < 1, RK_INVALID_ARGUMENT, "a batch of %lld rows", (long long)options->batch_size);
-    RK_FAIL_IF(options->n_shares && (options->share < 0 || options->share >= options->n_shares), RK_INVALID_ARGUMENT, "share %d of %d", options->share, options->n_shares);
+rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms *transforms,
+                            const rk_dataset_options *options, rk_dataset **out) {
+    RK_FAIL_IF(options->batch_size < 1, RK_INVALID_ARGUMENT, "a batch of %lld rows",
+               (long long)options->batch_size);
+    RK_FAIL_IF(options->n_shares && (options->share < 0 || options->share >= options->n_shares),
+               RK_INVALID_ARGUMENT, "share %d of %d", options->share, options->n_shares);
     rk_dataset *d;
     RK_TRY(rk_alloc(1, sizeof *d, &d));
     pthread_mutex_init(&d->mutex, NULL);
@@ -268,7 +279,9 @@ static void give_back(rk_dataset *d) {
 static void tell_skipped(rk_dataset *d) {
     static const char *const splits[] = {"train", "valid", "test"};
     const rk_reader *r = &d->reader;
-    if (d->n_skipped > d->n_told) rk_log(RK_LOG_WARNING, "'%s': %lld bad rows were skipped", r->part < 0 ? r->paths[0] : splits[r->part], (long long)d->n_skipped);
+    if (d->n_skipped > d->n_told)
+        rk_log(RK_LOG_WARNING, "'%s': %lld bad rows were skipped",
+               r->part < 0 ? r->paths[0] : splits[r->part], (long long)d->n_skipped);
     d->n_told = d->n_skipped;
 }
 
@@ -305,7 +318,8 @@ rk_dataset_position rk_dataset_tell(const rk_dataset *d) {
 }
 
 rk_status rk_dataset_seek(rk_dataset *d, rk_dataset_position position) {
-    RK_FAIL_IF(position.epoch < 0 || position.row < 0, RK_INVALID_ARGUMENT, "a position before the beginning");
+    RK_FAIL_IF(position.epoch < 0 || position.row < 0, RK_INVALID_ARGUMENT,
+               "a position before the beginning");
     stop_thread(d);
     d->position = position;
     return RK_OK;
@@ -334,8 +348,10 @@ static double row_bytes(const rk_batch *b) {
 }
 
 uint64_t rk_dataset_peak_bytes(const rk_dataset *d, const rk_batch *usual, int64_t n_rows) {
-    double row = row_bytes(usual), all = n_rows < 0 ? 1e18 : (double)n_rows * row, cache = (double)d->reader.section->cache_bytes;
-    double window = row * (double)d->reader.window_rows, kept = all < cache ? all : cache, batches = row * (double)(d->batch_size * d->n_slots);
+    double row = row_bytes(usual), all = n_rows < 0 ? 1e18 : (double)n_rows * row,
+           cache = (double)d->reader.section->cache_bytes;
+    double window = row * (double)d->reader.window_rows, kept = all < cache ? all : cache,
+           batches = row * (double)(d->batch_size * d->n_slots);
     if (window > all) window = all;
     return (uint64_t)(batches + (kept > window ? kept : window));
 }

@@ -7,25 +7,28 @@
 #include "data/transform/transforms.h"
 
 typedef struct rk_dataset_options {
-    const char *directory;  /* what relative paths are relative to */
-    const char *split;      /* "train", "valid", "test", or a path */
+    const char *directory; /* what relative paths are relative to */
+    const char *split;     /* "train", "valid", "test", or a path */
     int64_t batch_size;
     uint64_t seed;
-    bool shuffle;           /* false keeps the file's order */
-    bool labels_optional;   /* prediction: a file without label columns gives labels = NULL */
-    int32_t prefetch;       /* batches made ahead on the background thread; 0 = 4 */
-    /* Of n_shares datasets that share the reading, number `share`: the batches of window w of an epoch are of share w mod n_shares, the end of an epoch is of all.
-     * Pieces of rkb files that have none of its windows' rows are not parsed, unless bad rows are skipped. n_shares 0: all batches. */
+    bool shuffle;         /* false keeps the file's order */
+    bool labels_optional; /* prediction: a file without label columns gives labels = NULL */
+    int32_t prefetch;     /* batches made ahead on the background thread; 0 = 4 */
+    /* Of n_shares datasets that share the reading, number `share`: the batches of window w of an epoch are of
+     * share w mod n_shares, the end of an epoch is of all. Pieces of rkb files that have none of its windows'
+     * rows are not parsed, unless bad rows are skipped. n_shares 0: all batches. */
     int32_t share, n_shares;
 } rk_dataset_options;
 
 /* The section and the transforms must outlive the dataset. */
-rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms *transforms, const rk_dataset_options *options, rk_dataset **out);
+rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms *transforms,
+                            const rk_dataset_options *options, rk_dataset **out);
 
 /* As rk_dataset_next, from the beginning again at the end; RK_BAD_DATA if there are no rows. */
 rk_status rk_dataset_next_endless(rk_dataset *dataset, const rk_batch **out);
 
-/* That the split's files can be read, by their beginnings: before hours go by until it is their turn. Of a share of train nothing is looked at. */
+/* That the split's files can be read, by their beginnings: before hours go by until it is their turn. Of a
+ * share of train nothing is looked at. */
 rk_status rk_dataset_check(const rk_dataset *dataset);
 
 const rk_data_schema *rk_dataset_schema(const rk_dataset *dataset);

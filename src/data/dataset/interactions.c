@@ -13,18 +13,23 @@ typedef struct pair_list {
     size_t n, capacity;
 } pair_list;
 
-rk_status rk_pair_id(const rk_batch *batch, const rk_data_schema *schema, int32_t feature, int64_t i, int64_t *out) {
+rk_status rk_pair_id(const rk_batch *batch, const rk_data_schema *schema, int32_t feature, int64_t i,
+                     int64_t *out) {
     const rk_ids *ids = &batch->features[feature];
-    int64_t begin = ids->offsets ? ids->offsets[i] : i * ids->ids_per_sample, n = ids->offsets ? ids->offsets[i + 1] - begin : ids->ids_per_sample;
+    int64_t begin = ids->offsets ? ids->offsets[i] : i * ids->ids_per_sample,
+            n = ids->offsets ? ids->offsets[i + 1] - begin : ids->ids_per_sample;
     const rk_data_feature_info *info = &schema->features[feature];
-    RK_FAIL_IF(n != 1, RK_BAD_DATA, "row %lld: feature '%s' has %lld ids; a pair has one user and one item", (long long)(batch->first_row + i), info->name, (long long)n);
+    RK_FAIL_IF(n != 1, RK_BAD_DATA, "row %lld: feature '%s' has %lld ids; a pair has one user and one item",
+               (long long)(batch->first_row + i), info->name, (long long)n);
     int64_t id = ids->ids[begin];
-    RK_FAIL_IF(id < 0 || id >= info->cardinality, RK_BAD_DATA, "row %lld: feature '%s': there is no id %lld", (long long)(batch->first_row + i), info->name, (long long)id);
+    RK_FAIL_IF(id < 0 || id >= info->cardinality, RK_BAD_DATA, "row %lld: feature '%s': there is no id %lld",
+               (long long)(batch->first_row + i), info->name, (long long)id);
     *out = id;
     return RK_OK;
 }
 
-static rk_status add_batch(const rk_batch *batch, const rk_data_schema *schema, rk_pair_features features, pair_list *list) {
+static rk_status add_batch(const rk_batch *batch, const rk_data_schema *schema, rk_pair_features features,
+                           pair_list *list) {
     for (int64_t i = 0; i < batch->n; i++) {
         pair p;
         RK_TRY(rk_pair_id(batch, schema, features.user, i, &p.user));
@@ -35,7 +40,8 @@ static rk_status add_batch(const rk_batch *batch, const rk_data_schema *schema, 
     return RK_OK;
 }
 
-/* A stable counting sort of the pairs by their user, or by their item. begins: [n_keys + 1] zeros; afterwards where each key's pairs end. */
+/* A stable counting sort of the pairs by their user, or by their item. begins: [n_keys + 1] zeros; afterwards
+ * where each key's pairs end. */
 static void sort_by(const pair *from, pair *to, size_t n, bool by_user, int64_t n_keys, int64_t *begins) {
     for (size_t i = 0; i < n; i++) begins[(by_user ? from[i].user : from[i].item) + 1]++;
     for (int64_t k = 0; k < n_keys; k++) begins[k + 1] += begins[k];
@@ -88,8 +94,11 @@ rk_status rk_interactions_collect(rk_dataset *dataset, rk_pair_features features
     pair_list list = {0};
     const rk_batch *batch;
     rk_status status = rk_dataset_seek(dataset, (rk_dataset_position){0, 0});
-    while (status == RK_OK && (status = rk_dataset_next(dataset, &batch)) == RK_OK) status = add_batch(batch, schema, features, &list);
-    if (status == RK_END) status = build(&list, schema->features[features.user].cardinality, schema->features[features.item].cardinality, out);
+    while (status == RK_OK && (status = rk_dataset_next(dataset, &batch)) == RK_OK)
+        status = add_batch(batch, schema, features, &list);
+    if (status == RK_END)
+        status = build(&list, schema->features[features.user].cardinality,
+                       schema->features[features.item].cardinality, out);
     rk_free(list.pairs);
     return status;
 }

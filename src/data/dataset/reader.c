@@ -66,15 +66,21 @@ void rk_reader_release(rk_reader *r) {
     *r = (rk_reader){0};
 }
 
-/* Whether the files have all label columns; they must, unless labels are optional. A task's label that rows may be without says nothing, unless all are such. */
+/* Whether the files have all label columns; they must, unless labels are optional. A task's label that rows
+ * may be without says nothing, unless all are such. */
 static rk_status check_labels(rk_reader *r, const rk_columns *chunk) {
     const rk_transforms *t = r->transforms;
     bool misses = false, has_some = chunk->n_rows == 0;
     for (size_t i = 0; i < t->n_labels_names && chunk->n_rows > 0; i++) {
         rk_binding binding = r->rows.bindings[i];
-        const rk_column *column = binding.join < 0 ? &chunk->columns[binding.column] : &r->rows.joins[binding.join].columns.columns[binding.column];
-        bool is_label = i < (size_t)t->schema.n_tasks, has_default = (int32_t)i == t->weight_name && !isnan(r->section->default_sample_weight);
-        bool is_needed = is_label ? !t->schema.tasks[i].optional : r->labels_optional && !has_default; /* a weight that must be there is missed by its row */
+        const rk_column *column = binding.join < 0
+                                      ? &chunk->columns[binding.column]
+                                      : &r->rows.joins[binding.join].columns.columns[binding.column];
+        bool is_label = i < (size_t)t->schema.n_tasks,
+             has_default = (int32_t)i == t->weight_name && !isnan(r->section->default_sample_weight);
+        bool is_needed = is_label ? !t->schema.tasks[i].optional
+                                  : r->labels_optional &&
+                                        !has_default; /* a weight that must be there is missed by its row */
         if (column->n_values == 0 && is_needed) misses = true;
         if (column->n_values && is_label) has_some = true;
     }
@@ -91,15 +97,18 @@ static void warn_of_weights(const rk_reader *r, const rk_columns *chunk) {
         if (t->feature_names[i] < 0 || f->weights || f->dense) continue;
         rk_binding binding = r->rows.bindings[t->feature_names[i]];
         if (binding.join < 0 && chunk->columns[binding.column].weights)
-            rk_log(RK_LOG_WARNING, "'%s': ids of '%s' have values other than 1, which the feature '%s' leaves out\n"
-                                   "hint: weights: %s takes them; as they are with combiner: sum",
-                   r->rows.paths[0], chunk->columns[binding.column].name, f->name, chunk->columns[binding.column].name);
+            rk_log(RK_LOG_WARNING,
+                   "'%s': ids of '%s' have values other than 1, which the feature '%s' leaves out\n"
+                   "hint: weights: %s takes them; as they are with combiner: sum",
+                   r->rows.paths[0], chunk->columns[binding.column].name, f->name,
+                   chunk->columns[binding.column].name);
     }
 }
 
 static rk_status new_window(const rk_reader *r, rk_window *out) {
     const rk_transforms *t = r->transforms;
-    return rk_window_init(out, &t->schema, r->has_labels, r->has_labels && t->weight_name >= 0, r->has_labels && t->group_name >= 0);
+    return rk_window_init(out, &t->schema, r->has_labels, r->has_labels && t->weight_name >= 0,
+                          r->has_labels && t->group_name >= 0);
 }
 
 static void fail_part(rk_reader_part *part, rk_status status, int64_t bad_row) {
@@ -108,7 +117,8 @@ static void fail_part(rk_reader_part *part, rk_status status, int64_t bad_row) {
     rk_error_copy(part->error, sizeof part->error);
 }
 
-/* Rows first .. first+n-1 of the part's chunk. Where one of them is bad, the halves are tried, down to the row that says what it is. */
+/* Rows first .. first+n-1 of the part's chunk. Where one of them is bad, the halves are tried, down to the
+ * row that says what it is. */
 static rk_status add_rows(const rk_reader *r, rk_reader_part *part, int64_t first, int64_t n) {
     const rk_piece piece = {&r->rows, &part->chunk.columns, first, n, &part->memory};
     rk_status status = rk_transforms_rows(r->transforms, &piece, &part->rows);
@@ -179,7 +189,8 @@ static void work_on_part(void *context, size_t task) {
 static rk_status make_parts(rk_reader *r) {
     if (r->parts) return RK_OK;
     int n_threads = (int)r->section->reader_threads, share = rk_cpu_count() / 4;
-    if (n_threads == 0) n_threads = share < 1 ? 1 : share > RK_MAX_READER_THREADS ? RK_MAX_READER_THREADS : share;
+    if (n_threads == 0)
+        n_threads = share < 1 ? 1 : share > RK_MAX_READER_THREADS ? RK_MAX_READER_THREADS : share;
     r->n_parts =
         (r->n_groups ? RK_INDEX_LANES - 1 : 0) + (n_threads == 1 ? 1 : PARTS_PER_THREAD * (size_t)n_threads);
     if (!r->team) RK_TRY(rk_worker_pool_create(n_threads, r->n_parts, work_on_part, r, &r->team));
@@ -209,7 +220,8 @@ static bool is_of_others(const rk_reader *r, int64_t first, int64_t last) {
     return true;
 }
 
-/* Whether the piece just taken is passed over. The first rows never are: they show whether there are labels. */
+/* Whether the piece just taken is passed over. The first rows never are: they show whether there are
+ * labels. */
 static bool pass_part(rk_reader *r, rk_reader_part *part) {
     int64_t n = rows_ahead(r, part);
     part->is_passed = n >= 0 && r->ahead_file_row > 0 && is_of_others(r, r->ahead_row, r->ahead_row + n);
@@ -241,8 +253,8 @@ static rk_status take_piece(rk_reader *r, rk_reader_part *part, bool *found) {
     return rk_source_index_take(r->index, place, &part->chunk);
 }
 
-/* All parts are on their way, unless the file has not so many pieces. Which rows belong to a split by fractions, and whether there are labels, is known
- * only once the pieces before are placed. */
+/* All parts are on their way, unless the file has not so many pieces. Which rows belong to a split by
+ * fractions, and whether there are labels, is known only once the pieces before are placed. */
 static void take_parts(rk_reader *r) {
     while (!r->file_ends && r->n_taken - r->n_used < r->n_parts) {
         size_t place = r->n_taken % r->n_parts;
@@ -348,7 +360,8 @@ static rk_status error_of(const rk_reader_part *part) {
 
 static rk_status open_files(const rk_reader *r, rk_rows_reader *rows) {
     const rk_transforms *t = r->transforms;
-    return rk_rows_open(&r->manner, r->directory, r->paths, r->n_paths, t->names, t->n_names, r->labels_optional ? t->n_labels_names : 0, rows);
+    return rk_rows_open(&r->manner, r->directory, r->paths, r->n_paths, t->names, t->n_names,
+                        r->labels_optional ? t->n_labels_names : 0, rows);
 }
 
 rk_status rk_reader_check(const rk_reader *r) {
@@ -392,7 +405,8 @@ static rk_status open_rows(rk_reader *r) {
     return open_part(r, 0, &first);
 }
 
-/* Rows of the split from where the pass stands up to row `end`, into the window; NULL: past it. Fewer of them: the split has ended. */
+/* Rows of the split from where the pass stands up to row `end`, into the window; NULL: past it. Fewer of
+ * them: the split has ended. */
 static rk_status advance(rk_reader *r, int64_t end, rk_window *window) {
     while (r->epoch_row < end && !atomic_load_explicit(&r->stop, memory_order_relaxed)) {
         rk_reader_part *part;
@@ -404,7 +418,8 @@ static rk_status advance(rk_reader *r, int64_t end, rk_window *window) {
         find_run(r, n_rows, &begin, &end_of_run);
         begin += part->n_used;
         int64_t left = end_of_run - begin, n = left < room ? left : room;
-        if (window && n && window->n_rows == 0 && !r->keeps) RK_TRY(rk_window_reserve_like(window, &part->rows, r->window_rows));
+        if (window && n && window->n_rows == 0 && !r->keeps)
+            RK_TRY(rk_window_reserve_like(window, &part->rows, r->window_rows));
         if (window && n) RK_TRY(rk_window_append(window, &part->rows, begin, n));
         part->n_used += n;
         r->epoch_row += n;

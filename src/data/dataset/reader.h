@@ -1,4 +1,5 @@
-/* Windows of a split's rows, in the order of an epoch: parsed, transformed, and kept in memory while they fit. */
+/* Windows of a split's rows, in the order of an epoch: parsed, transformed, and kept in memory while they
+ * fit. */
 #ifndef RK_DATA_DATASET_READER_H
 #define RK_DATA_DATASET_READER_H
 
@@ -10,22 +11,23 @@
 #include "base/thread/worker_pool.h"
 #include "data/transform/transforms_internal.h"
 
-/* A piece of a file on its way: parsed, placed, transformed. Pieces may be transformed before they are placed, unless two_steps. */
+/* A piece of a file on its way: parsed, placed, transformed. Pieces may be transformed before they are
+ * placed, unless two_steps. */
 typedef struct rk_reader_part {
     rk_chunk chunk;
     rk_source *source;         /* that parses it */
     int64_t first_row, n_rows; /* of the chunk, that belong to the piece; n_rows -1: all */
     int64_t file_row; /* number of the piece's first row in the files; without an index once it is placed */
     size_t place;     /* of the index */
-    rk_window rows;        /* those of the split */
+    rk_window rows;   /* those of the split */
     rk_transform_memory memory;
     bool two_steps, is_parsed;
-    bool is_passed;        /* all of its rows are in windows of other shares, and so it is not parsed */
-    int64_t passed_rows;   /* of the split */
-    int64_t n_used;        /* of the run of rows whose turn it is, that stand in windows */
+    bool is_passed;      /* all of its rows are in windows of other shares, and so it is not parsed */
+    int64_t passed_rows; /* of the split */
+    int64_t n_used;      /* of the run of rows whose turn it is, that stand in windows */
     int64_t n_skipped;
-    rk_status status;      /* met when this part's turn has come */
-    int64_t bad_row;       /* of the chunk, that the error is about, or -1 */
+    rk_status status; /* met when this part's turn has come */
+    int64_t bad_row;  /* of the chunk, that the error is about, or -1 */
     char error[4096];
 } rk_reader_part;
 
@@ -34,17 +36,17 @@ typedef struct rk_reader {
     rk_data_section manner; /* how the files are written: the section's way, or the split's own */
     const rk_transforms *transforms;
     char *directory;
-    char **paths;          /* of the split, not yet expanded */
+    char **paths; /* of the split, not yet expanded */
     size_t n_paths;
-    int part;              /* which rows: 0 train's own, 1 valid's share, 2 test's share; -1: all */
+    int part; /* which rows: 0 train's own, 1 valid's share, 2 test's share; -1: all */
     bool labels_optional;
-    uint64_t seed;         /* of the split by fractions */
+    uint64_t seed; /* of the split by fractions */
     int64_t window_rows;
     bool interleaves; /* rows of a window are to be from all over the files */
     uint64_t order_seed;
     int32_t share, n_shares; /* window w is read where w mod n_shares is `share` */
-    atomic_bool stop;      /* set by another thread: there is no next window, and the pass must be begun anew */
-    rk_rows_reader rows;   /* open during a pass */
+    atomic_bool stop;    /* set by another thread: there is no next window, and the pass must be begun anew */
+    rk_rows_reader rows; /* open during a pass */
     bool is_open, has_labels;
     bool has_read_stream; /* a pipe: there is no second pass */
     rk_worker_pool *team;
@@ -60,21 +62,22 @@ typedef struct rk_reader {
     uint64_t n_groups, group; /* 0 groups: each piece is one */
     size_t n_open, turn;      /* pieces of the group, and whose turn it is */
     int64_t n_rounds, round;
-    int64_t alone;         /* the file for which there is no index, or -1 */
-    rk_label_drift drift;  /* of windows' labels */
-    bool file_ends;        /* it has no more pieces, or one could not be taken */
-    int64_t first_window;  /* the pass begins with it: rows before are only counted */
+    int64_t alone;               /* the file for which there is no index, or -1 */
+    rk_label_drift drift;        /* of windows' labels */
+    bool file_ends;              /* it has no more pieces, or one could not be taken */
+    int64_t first_window;        /* the pass begins with it: rows before are only counted */
     int64_t file_row, epoch_row; /* rows of the files and of the split so far */
-    int64_t ahead_file_row, ahead_row; /* the same of the pieces taken; -1: not known before they are parsed */
-    int64_t n_rows;        /* of the split, once a pass has come to its end; else -1 */
-    int64_t n_skipped;     /* bad rows of the pass */
+    int64_t ahead_file_row,
+        ahead_row;     /* the same of the pieces taken; -1: not known before they are parsed */
+    int64_t n_rows;    /* of the split, once a pass has come to its end; else -1 */
+    int64_t n_skipped; /* bad rows of the pass */
     /* windows kept between epochs */
-    rk_window *kept;       /* [n_kept] */
+    rk_window *kept; /* [n_kept] */
     size_t n_kept, kept_capacity;
-    bool keeps, complete;  /* keeps: still within cache_bytes; complete: all of the split is kept */
+    bool keeps, complete; /* keeps: still within cache_bytes; complete: all of the split is kept */
     uint64_t kept_bytes;
-    rk_window current;     /* where windows are not kept */
-    size_t next;           /* window of the epoch */
+    rk_window current; /* where windows are not kept */
+    size_t next;       /* window of the epoch */
 } rk_reader;
 
 /* To the beginning of an epoch, or to one of its rows: windows before that row's may be left out. */

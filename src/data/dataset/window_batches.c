@@ -28,22 +28,28 @@ static void gather_alike(int64_t *to, const int64_t *from, const uint32_t *order
         for (int64_t j = 0; j < k; j++) to[i * k + j] = from[order[i] * k + j];
 }
 
-static rk_status gather_differing(rk_window *w, int32_t feature, const rk_window_ids *from, const uint32_t *order, int64_t n) {
+static rk_status gather_differing(rk_window *w, int32_t feature, const rk_window_ids *from,
+                                  const uint32_t *order, int64_t n) {
     rk_window_ids *to = &w->features[feature];
     size_t total = 0;
-    for (int64_t i = 0; i < n; i++) total += (size_t)(rk_window_ids_begin(from, order[i] + (int64_t)1) - rk_window_ids_begin(from, order[i]));
+    for (int64_t i = 0; i < n; i++)
+        total +=
+            (size_t)(rk_window_ids_begin(from, order[i] + (int64_t)1) - rk_window_ids_begin(from, order[i]));
     RK_TRY(rk_window_reserve_ids(w, feature, total));
     for (int64_t i = 0; i < n; i++) {
-        int64_t begin = rk_window_ids_begin(from, order[i]), n_ids = rk_window_ids_begin(from, order[i] + (int64_t)1) - begin;
+        int64_t begin = rk_window_ids_begin(from, order[i]),
+                n_ids = rk_window_ids_begin(from, order[i] + (int64_t)1) - begin;
         for (int64_t k = 0; k < n_ids; k++) to->ids[to->n_ids + (size_t)k] = from->ids[begin + k];
-        for (int64_t k = 0; from->weights && k < n_ids; k++) to->weights[to->n_ids + (size_t)k] = from->weights[begin + k];
+        for (int64_t k = 0; from->weights && k < n_ids; k++)
+            to->weights[to->n_ids + (size_t)k] = from->weights[begin + k];
         to->n_ids += (size_t)n_ids;
         RK_TRY(rk_window_end_alike(to, 1, n_ids));
     }
     return RK_OK;
 }
 
-static rk_status gather_ids(rk_window *w, int32_t feature, const rk_window_ids *from, const uint32_t *order, int64_t n) {
+static rk_status gather_ids(rk_window *w, int32_t feature, const rk_window_ids *from, const uint32_t *order,
+                            int64_t n) {
     if (from->per_row < 0 || from->weights) return gather_differing(w, feature, from, order, n);
     rk_window_ids *to = &w->features[feature];
     RK_TRY(rk_window_reserve_ids(w, feature, (size_t)(n * from->per_row)));
@@ -69,7 +75,8 @@ static rk_status gather_rows(rk_window *to, const rk_window *from, const uint32_
     return RK_OK;
 }
 
-rk_status rk_batch_gather(rk_batch_memory *m, const rk_window *w, const uint32_t *order, int64_t first, int64_t n) {
+rk_status rk_batch_gather(rk_batch_memory *m, const rk_window *w, const uint32_t *order, int64_t first,
+                          int64_t n) {
     rk_window_clear(&m->rows);
     RK_TRY(order ? gather_rows(&m->rows, w, order + first, n) : rk_window_append(&m->rows, w, first, n));
     RK_TRY(rk_batch_view(m, &m->rows, 0, n));
@@ -78,7 +85,8 @@ rk_status rk_batch_gather(rk_batch_memory *m, const rk_window *w, const uint32_t
 }
 
 /* Offsets that begin at 0: the window's, or moved ones in the batch's memory. */
-static rk_status view_offsets(rk_window_ids *own, const rk_window_ids *from, int64_t first, int64_t n, const int64_t **out) {
+static rk_status view_offsets(rk_window_ids *own, const rk_window_ids *from, int64_t first, int64_t n,
+                              const int64_t **out) {
     *out = from->offsets;
     if (first == 0) return RK_OK;
     own->n_rows = 0;

@@ -14,7 +14,8 @@ rk_status rk_source_open(const rk_source_options *options, rk_source **out) {
     s->options.wanted = NULL;
     s->piece_bytes = RK_PIECE_BYTES;
     rk_status copied = options->wanted ? rk_alloc(options->n_wanted, sizeof *s->wanted, &s->wanted) : RK_OK;
-    for (size_t i = 0; copied == RK_OK && options->wanted && i < options->n_wanted; i++) copied = rk_strdup(options->wanted[i], &s->wanted[i]);
+    for (size_t i = 0; copied == RK_OK && options->wanted && i < options->n_wanted; i++)
+        copied = rk_strdup(options->wanted[i], &s->wanted[i]);
     if (copied != RK_OK) {
         rk_source_free(s);
         return copied;
@@ -93,11 +94,16 @@ static rk_status open_file(rk_source *s) {
     RK_TRY(rk_byte_stream_open(rk_source_path(s), &s->stream));
     s->lookahead.stream = s->stream;
     switch (format) {
-        case RK_DATA_ADJACENCY: return rk_adjacency_reader_open(s);
-        case RK_DATA_LIBSVM: return rk_libsvm_reader_open(s);
-        case RK_DATA_TFRECORD: return rk_tfrecord_reader_open(s);
-        case RK_DATA_TSV: return rk_csv_reader_open(s, '\t');
-        default: return rk_csv_reader_open(s, ',');
+        case RK_DATA_ADJACENCY:
+            return rk_adjacency_reader_open(s);
+        case RK_DATA_LIBSVM:
+            return rk_libsvm_reader_open(s);
+        case RK_DATA_TFRECORD:
+            return rk_tfrecord_reader_open(s);
+        case RK_DATA_TSV:
+            return rk_csv_reader_open(s, '\t');
+        default:
+            return rk_csv_reader_open(s, ',');
     }
 }
 
@@ -190,9 +196,12 @@ rk_status rk_source_place(rk_source *s, rk_chunk *chunk) {
     s->n_skipped += chunk->n_skipped;
     if (chunk->status == RK_OK) return RK_OK;
     rk_status status = rk_error(chunk->status, "%s", chunk->error);
-    if (chunk->error_at == RK_AT_LINE) return rk_error_context(status, "'%s': line %lld", rk_source_path(s), (long long)s->next_line);
+    if (chunk->error_at == RK_AT_LINE)
+        return rk_error_context(status, "'%s': line %lld", rk_source_path(s), (long long)s->next_line);
     if (chunk->error_at == RK_AT_RECORD)
-        return rk_error_context(status, "'%s': record %lld, byte %llu", rk_source_path(s), (long long)s->next_line, (unsigned long long)(chunk->position + chunk->error_byte));
+        return rk_error_context(status, "'%s': record %lld, byte %llu", rk_source_path(s),
+                                (long long)s->next_line,
+                                (unsigned long long)(chunk->position + chunk->error_byte));
     return status;
 }
 
@@ -228,7 +237,8 @@ int64_t rk_source_n_skipped(const rk_source *s) {
 }
 
 void rk_source_where(const rk_source *s, const rk_chunk *chunk, int64_t row, char *out, size_t out_bytes) {
-    snprintf(out, out_bytes, "'%s': line %lld", rk_source_path(s), (long long)(chunk->first_line + chunk->lines[row]));
+    snprintf(out, out_bytes, "'%s': line %lld", rk_source_path(s),
+             (long long)(chunk->first_line + chunk->lines[row]));
 }
 
 double rk_source_progress(const rk_source *s) {

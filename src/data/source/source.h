@@ -1,6 +1,6 @@
-/* Files as raw columns, a chunk of rows at a time: what transforms and convert read from.
- * Reading has three steps, so that several threads can share the work and give what one would: pieces of a file are taken in order, parsed
- * by any thread, and placed in order again. */
+/* Files as raw columns, a chunk of rows at a time: what transforms and convert read from. Reading has three
+ * steps, so that several threads can share the work and give what one would: pieces of a file are taken in
+ * order, parsed by any thread, and placed in order again. */
 #ifndef RK_DATA_SOURCE_SOURCE_H
 #define RK_DATA_SOURCE_SOURCE_H
 
@@ -14,45 +14,47 @@ typedef struct rk_source rk_source;
 
 /* A piece of a file, and its rows once it is parsed. Zeroed before its first use. */
 typedef struct rk_chunk {
-    rk_columns columns;     /* texts of csv and TFRecord stand in the piece itself */
-    int64_t *lines;         /* [columns.n_rows] line or record number of each row, from first_line on */
+    rk_columns columns; /* texts of csv and TFRecord stand in the piece itself */
+    int64_t *lines;     /* [columns.n_rows] line or record number of each row, from first_line on */
     int64_t lines_capacity;
     int64_t first_line, n_lines, n_skipped;
     /* the piece */
-    char *data;             /* [n_bytes] of the stream, in memory of the chunk's own */
+    char *data; /* [n_bytes] of the stream, in memory of the chunk's own */
     char *memory;
     size_t n_bytes, memory_bytes;
-    uint64_t position;      /* of data[0] in the unpacked stream */
-    int64_t block;          /* of an rkb file */
-    int64_t known_rows;     /* rows of the piece, where that is known before it is parsed; else -1 */
+    uint64_t position;  /* of data[0] in the unpacked stream */
+    int64_t block;      /* of an rkb file */
+    int64_t known_rows; /* rows of the piece, where that is known before it is parsed; else -1 */
     /* what went wrong, said when it is placed */
     rk_status status;
     enum { RK_AT_NOWHERE, RK_AT_LINE, RK_AT_RECORD } error_at;
-    uint64_t error_byte;    /* from data[0] */
+    uint64_t error_byte; /* from data[0] */
     char error[4096];
     /* memory of the parsers */
     rk_csv_record record;
     rk_libsvm_row libsvm;
     rk_columns file_columns; /* of rkb, in the file's own order */
     rk_rkb_memory rkb;
-    uint32_t *places;       /* [places_capacity] */
-    rk_span *spans;         /* [spans_capacity] */
+    uint32_t *places; /* [places_capacity] */
+    rk_span *spans;   /* [spans_capacity] */
     size_t places_capacity, spans_capacity, feature;
 } rk_chunk;
 void rk_chunk_release(rk_chunk *chunk);
 
 typedef struct rk_source_options {
     const rk_data_section *section; /* how the files are written; it and the paths must outlive the source */
-    const char *const *paths;       /* [n_paths], read one after the other; patterns are expanded by rk_expand_paths */
+    const char *const
+        *paths; /* [n_paths], read one after the other; patterns are expanded by rk_expand_paths */
     size_t n_paths;
-    const char *const *wanted;      /* [n_wanted] columns; NULL: all */
+    const char *const *wanted; /* [n_wanted] columns; NULL: all */
     size_t n_wanted;
-    size_t n_optional;              /* the first so many wanted ones may be missing: such a column stays without values */
+    size_t n_optional; /* the first so many wanted ones may be missing: such a column stays without values */
 } rk_source_options;
 
 rk_status rk_source_open(const rk_source_options *options, rk_source **out);
 void rk_source_free(rk_source *source);
-/* Whole numbers of the column, by its number among the wanted ones, may be left as rk_column.packed. Before the first file is opened. */
+/* Whole numbers of the column, by its number among the wanted ones, may be left as rk_column.packed. Before
+ * the first file is opened. */
 rk_status rk_source_keep_packed(rk_source *source, int32_t column);
 /* Open the next file, when no piece of the one before is used any more; *found = false: there is none. */
 rk_status rk_source_next_file(rk_source *source, bool *found);
@@ -60,26 +62,34 @@ rk_status rk_source_next_file(rk_source *source, bool *found);
 rk_status rk_source_take(rk_source *source, rk_chunk *chunk, bool *found);
 /* Fill in the chunk's rows. It fails when it is placed. */
 void rk_source_parse(const rk_source *source, rk_chunk *chunk);
-/* In its stead, where known_rows is not -1: nobody wants them. The chunk has no rows, and its place counts them. */
+/* In its stead, where known_rows is not -1: nobody wants them. The chunk has no rows, and its place counts
+ * them. */
 void rk_source_pass(const rk_source *source, rk_chunk *chunk);
-/* In order of the pieces: numbers the lines. A bad row is an error naming file and line, or with on_bad_row: skip it is counted. */
+/* In order of the pieces: numbers the lines. A bad row is an error naming file and line, or with on_bad_row:
+ * skip it is counted. */
 rk_status rk_source_place(rk_source *source, rk_chunk *chunk);
-/* All three, into a chunk of the source's own: the next rows (valid until the next read); n_rows = 0 at the end. */
+/* All three, into a chunk of the source's own: the next rows (valid until the next read); n_rows = 0 at the
+ * end. */
 rk_status rk_source_read(rk_source *source, const rk_chunk **out);
 /* To the end: that every file opens and has the columns, and that there is a row. */
 rk_status rk_source_check(rk_source *source);
 int64_t rk_source_n_skipped(const rk_source *source);
 /* Where row `row` of a chunk stands: "'a.csv': line 17", into out. */
-void rk_source_where(const rk_source *source, const rk_chunk *chunk, int64_t row, char *out, size_t out_bytes);
+void rk_source_where(const rk_source *source, const rk_chunk *chunk, int64_t row, char *out,
+                     size_t out_bytes);
 /* Share of the files' bytes read so far, or < 0. */
 double rk_source_progress(const rk_source *source);
 
 /* The format of a file: the section's, or by its name. */
 rk_status rk_source_format(const rk_data_section *section, const char *path, rk_data_format *out);
-/* Paths relative to `directory`, patterns expanded and sorted. RK_NOT_FOUND names what matches nothing. Free with rk_free_strings. */
-rk_status rk_expand_paths(const char *directory, char *const *paths, size_t n_paths, char ***out, size_t *n_out);
+/* Paths relative to `directory`, patterns expanded and sorted. RK_NOT_FOUND names what matches nothing. Free
+ * with rk_free_strings. */
+rk_status rk_expand_paths(const char *directory, char *const *paths, size_t n_paths, char ***out,
+                          size_t *n_out);
 
-/* The section for a file of the caller's own: in the manner of the split that it is a file of, else in the data's. */
-rk_data_section rk_data_section_of_file(const rk_data_section *section, const char *directory, const char *path);
+/* The section for a file of the caller's own: in the manner of the split that it is a file of, else in the
+ * data's. */
+rk_data_section rk_data_section_of_file(const rk_data_section *section, const char *directory,
+                                        const char *path);
 
 #endif

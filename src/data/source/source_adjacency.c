@@ -1,4 +1,5 @@
-/* Lines `user item item ...`: a row for each pair of the line's user and one of its items (docs/formats/adjacency.md). */
+/* Lines `user item item ...`: a row for each pair of the line's user and one of its items
+ * (docs/formats/adjacency.md). */
 #include <string.h>
 
 #include "base/memory.h"
@@ -57,8 +58,9 @@ rk_status rk_adjacency_reader_open(rk_source *s) {
     const char *names[2] = {"user", "item"};
     int32_t map[2];
     adjacency_state *state;
-    RK_FAIL_IF(section && section->n_columns && section->n_columns != 2, RK_CONFIG, "'%s' has the two columns of an adjacency list, but 'columns' names %lld",
-               rk_source_path(s), (long long)section->n_columns);
+    RK_FAIL_IF(section && section->n_columns && section->n_columns != 2, RK_CONFIG,
+               "'%s' has the two columns of an adjacency list, but 'columns' names %lld", rk_source_path(s),
+               (long long)section->n_columns);
     for (int i = 0; section && section->n_columns && i < 2; i++) names[i] = section->columns[i];
     RK_TRY(rk_alloc(1, sizeof *state, &state));
     s->state = state;

@@ -20,17 +20,22 @@ static rk_status missing_column(const rk_source *s, const char *name, const char
     return rk_error_hint(status, "its columns are %s", list);
 }
 
-/* A name that stands twice would be a column of two values a row, but those that nothing reads may be called what they like. */
-static rk_status check_twins(const rk_source *s, const char *const *names, size_t n, const rk_name_index *found, const int32_t *map) {
+/* A name that stands twice would be a column of two values a row, but those that nothing reads may be called
+ * what they like. */
+static rk_status check_twins(const rk_source *s, const char *const *names, size_t n,
+                             const rk_name_index *found, const int32_t *map) {
     for (size_t i = 0; i < n; i++)
         if (map[i] >= 0 && rk_name_index_find(found, names[i]) != (int32_t)i)
-            return rk_error_hint(rk_error(RK_CONFIG, "'%s' has two columns '%s'", rk_source_path(s), names[i]),
-                                 "data.columns gives each a name of its own; with header: true in place of those of the first line");
+            return rk_error_hint(
+                rk_error(RK_CONFIG, "'%s' has two columns '%s'", rk_source_path(s), names[i]),
+                "data.columns gives each a name of its own; with header: true in place of those of the first "
+                "line");
     return RK_OK;
 }
 
 /* found: the file's columns by name. */
-static rk_status make_columns(rk_source *s, const char *const *names, const rk_column_type *types, size_t n, const rk_name_index *found) {
+static rk_status make_columns(rk_source *s, const char *const *names, const rk_column_type *types, size_t n,
+                              const rk_name_index *found) {
     const rk_source_options *o = &s->options;
     rk_column_type *kinds = NULL;
     size_t n_made = o->wanted ? o->n_wanted : n;
@@ -46,23 +51,27 @@ static rk_status make_columns(rk_source *s, const char *const *names, const rk_c
     return RK_OK;
 }
 
-static rk_status map_columns(rk_source *s, const char *const *names, const rk_column_type *types, size_t n, const rk_name_index *found, int32_t *map) {
+static rk_status map_columns(rk_source *s, const char *const *names, const rk_column_type *types, size_t n,
+                             const rk_name_index *found, int32_t *map) {
     const rk_source_options *o = &s->options;
     for (size_t w = o->n_optional; o->wanted && w < o->n_wanted; w++)
         if (rk_name_index_find(found, o->wanted[w]) < 0) return missing_column(s, o->wanted[w], names, n);
     if (!s->has_columns) RK_TRY(make_columns(s, names, types, n, found));
     rk_name_index made;
-    RK_TRY(rk_name_index_init(&made, s->columns.columns, sizeof *s->columns.columns, offsetof(rk_column, name), s->columns.n_columns));
+    RK_TRY(rk_name_index_init(&made, s->columns.columns, sizeof *s->columns.columns,
+                              offsetof(rk_column, name), s->columns.n_columns));
     for (size_t i = 0; i < n; i++) map[i] = rk_name_index_find(&made, names[i]);
     rk_name_index_release(&made);
     RK_TRY(check_twins(s, names, n, found, map));
     for (size_t i = 0; i < n; i++)
-        RK_FAIL_IF(map[i] >= 0 && s->columns.columns[map[i]].type != types[i], RK_BAD_DATA, "'%s': column '%s' is %s here and %s in the files before", rk_source_path(s), names[i],
+        RK_FAIL_IF(map[i] >= 0 && s->columns.columns[map[i]].type != types[i], RK_BAD_DATA,
+                   "'%s': column '%s' is %s here and %s in the files before", rk_source_path(s), names[i],
                    rk_column_type_name(types[i]), rk_column_type_name(s->columns.columns[map[i]].type));
     return RK_OK;
 }
 
-rk_status rk_source_map_columns(rk_source *s, const char *const *names, const rk_column_type *types, size_t n, int32_t *map) {
+rk_status rk_source_map_columns(rk_source *s, const char *const *names, const rk_column_type *types, size_t n,
+                                int32_t *map) {
     rk_name_index found;
     RK_TRY(rk_name_index_init(&found, names, sizeof *names, 0, (int32_t)n));
     rk_status status = map_columns(s, names, types, n, &found, map);

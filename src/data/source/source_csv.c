@@ -11,15 +11,21 @@ typedef struct csv_state {
     int32_t *map;         /* [n_fields] place in the columns, or -1 */
     size_t n_fields;
     char comment;
-    bool has_missing;     /* texts that mean no value */
+    bool has_missing; /* texts that mean no value */
     const rk_data_section *section;
 } csv_state;
 
 /* What stands at the beginning of some bytes. */
-typedef enum csv_kind { CSV_ROW, CSV_NOTHING, CSV_CUT } csv_kind; /* a row; a blank line or comment; they end before it does */
+typedef enum csv_kind {
+    CSV_ROW,
+    CSV_NOTHING,
+    CSV_CUT
+} csv_kind; /* a row; a blank line or comment; they end before it does */
 
-/* One record or line: *consumed is past it. A damaged one is passed to its line end, so that a skip can go on, and said in *status. */
-static csv_kind next_record(const csv_state *csv, const char *data, size_t n_bytes, bool at_end, rk_csv_record *record, size_t *consumed, rk_status *status) {
+/* One record or line: *consumed is past it. A damaged one is passed to its line end, so that a skip can go
+ * on, and said in *status. */
+static csv_kind next_record(const csv_state *csv, const char *data, size_t n_bytes, bool at_end,
+                            rk_csv_record *record, size_t *consumed, rk_status *status) {
     const char *end = NULL;
     *status = RK_OK;
     if (csv->comment && data[0] == csv->comment) {
@@ -45,7 +51,9 @@ static size_t cut(rk_source *s, const char *data, size_t n_bytes) {
     }
     size_t at = 0, consumed;
     rk_status status;
-    while (at < n_bytes && next_record(csv, data + at, n_bytes - at, false, &csv->record, &consumed, &status) != CSV_CUT) at += consumed;
+    while (at < n_bytes &&
+           next_record(csv, data + at, n_bytes - at, false, &csv->record, &consumed, &status) != CSV_CUT)
+        at += consumed;
     return at;
 }
 
@@ -70,11 +78,13 @@ static inline void put_value(rk_column *column, size_t begin, size_t end, int64_
 /* The field data[begin..end) as the value of its column in the next row. */
 static inline void put_field(const csv_state *csv, rk_chunk *chunk, size_t field, size_t begin, size_t end) {
     if (csv->map[field] < 0) return;
-    if (csv->has_missing && is_missing(csv->section, (rk_span){chunk->data + begin, end - begin})) end = begin;
+    if (csv->has_missing && is_missing(csv->section, (rk_span){chunk->data + begin, end - begin}))
+        end = begin;
     put_value(&chunk->columns.columns[csv->map[field]], begin, end, chunk->columns.n_rows);
 }
 
-/* A row of plain fields that ends at the n_fields-th place: most are. False: it is something else, and nothing was kept. */
+/* A row of plain fields that ends at the n_fields-th place: most are. False: it is something else, and
+ * nothing was kept. */
 static bool take_plain_row(const csv_state *csv, rk_chunk *chunk, size_t begin, const uint32_t *places) {
     const char *data = chunk->data;
     const size_t n = csv->n_fields;
@@ -100,10 +110,12 @@ static bool take_plain_row(const csv_state *csv, rk_chunk *chunk, size_t begin, 
     return true;
 }
 
-/* A parsed record whose fields may stand in its own memory: they are put one after the other over the record's bytes, from data[begin] on. */
+/* A parsed record whose fields may stand in its own memory: they are put one after the other over the
+ * record's bytes, from data[begin] on. */
 static rk_status take_record(const csv_state *csv, rk_chunk *chunk, size_t begin) {
     const rk_csv_record *record = &chunk->record;
-    RK_FAIL_IF(record->n_fields != csv->n_fields, RK_BAD_DATA, "%zu fields, where %zu columns were expected", record->n_fields, csv->n_fields);
+    RK_FAIL_IF(record->n_fields != csv->n_fields, RK_BAD_DATA, "%zu fields, where %zu columns were expected",
+               record->n_fields, csv->n_fields);
     for (size_t i = 0; i < csv->n_fields; i++) {
         rk_span field = record->fields[i];
         if (field.n_bytes) memmove(chunk->data + begin, field.data, field.n_bytes);
@@ -119,7 +131,8 @@ static bool has_column(const csv_state *csv, int32_t column) {
     return false;
 }
 
-/* Each row that is kept has n_fields places at least, but for a last one without a line end. Columns that the file has not got stay without values. */
+/* Each row that is kept has n_fields places at least, but for a last one without a line end. Columns that the
+ * file has not got stay without values. */
 static rk_status reserve_rows(const csv_state *csv, rk_chunk *chunk, size_t n_places) {
     int64_t n_rows = (int64_t)(n_places / csv->n_fields) + 2;
     for (int32_t c = 0; c < chunk->columns.n_columns; c++) {
@@ -132,9 +145,11 @@ static rk_status reserve_rows(const csv_state *csv, rk_chunk *chunk, size_t n_pl
 }
 
 /* What does not look plain: quotes, blank lines, comments, a wrong number of fields. */
-static rk_status take_other(const rk_source *s, const csv_state *csv, rk_chunk *chunk, size_t at, size_t *consumed) {
+static rk_status take_other(const rk_source *s, const csv_state *csv, rk_chunk *chunk, size_t at,
+                            size_t *consumed) {
     rk_status status;
-    csv_kind kind = next_record(csv, chunk->data + at, chunk->n_bytes - at, true, &chunk->record, consumed, &status);
+    csv_kind kind =
+        next_record(csv, chunk->data + at, chunk->n_bytes - at, true, &chunk->record, consumed, &status);
     if (kind == CSV_ROW && status == RK_OK) status = take_record(csv, chunk, at);
     if (kind == CSV_ROW) RK_TRY(rk_chunk_end_row(s, chunk, status));
     chunk->n_lines += (int64_t)chunk->record.n_lines;
@@ -148,7 +163,8 @@ static rk_status parse(const rk_source *s, rk_chunk *chunk) {
         RK_TRY(rk_realloc(room, sizeof *chunk->places, &chunk->places));
         chunk->places_capacity = room;
     }
-    size_t n_places = rk_csv_index(chunk->data, chunk->n_bytes, csv->dialect.separator, csv->dialect.quote, chunk->places);
+    size_t n_places =
+        rk_csv_index(chunk->data, chunk->n_bytes, csv->dialect.separator, csv->dialect.quote, chunk->places);
     RK_TRY(reserve_rows(csv, chunk, n_places));
     for (size_t at = 0, consumed; at < chunk->n_bytes; at += consumed) {
         if (place + csv->n_fields <= n_places && take_plain_row(csv, chunk, at, chunk->places + place)) {
@@ -173,18 +189,20 @@ static void close_reader(rk_source *s) {
 static const rk_file_reader reader = {
     .cut = cut, .lines = rk_count_lines, .parse = parse, .close = close_reader};
 
-/* The first line that is none of comments and blanks, into csv->record: it has *n_bytes. Without fields there is none, or, of a file without a header, it is
- * damaged, which the parser will say. */
+/* The first line that is none of comments and blanks, into csv->record: it has *n_bytes. Without fields there
+ * is none, or, of a file without a header, it is damaged, which the parser will say. */
 static rk_status find_first_line(rk_source *s, csv_state *csv, bool is_header, size_t *n_bytes) {
     rk_lookahead *l = &s->lookahead;
     for (;;) {
         rk_status status;
         RK_TRY(rk_lookahead_fill(l, RK_PIECE_BYTES));
         csv->record.n_fields = 0;
-        RK_FAIL_IF(l->n_bytes == 0 && is_header, RK_BAD_DATA, "'%s' is empty: it has no header line", rk_source_path(s));
+        RK_FAIL_IF(l->n_bytes == 0 && is_header, RK_BAD_DATA, "'%s' is empty: it has no header line",
+                   rk_source_path(s));
         if (l->n_bytes == 0) return RK_OK;
         csv_kind kind = next_record(csv, l->data, l->n_bytes, l->at_end, &csv->record, n_bytes, &status);
-        if (status != RK_OK && is_header) return rk_error_context(status, "'%s': the header line", rk_source_path(s));
+        if (status != RK_OK && is_header)
+            return rk_error_context(status, "'%s': the header line", rk_source_path(s));
         if (status != RK_OK) csv->record.n_fields = 0;
         if (kind == CSV_ROW) return RK_OK;
         if (kind == CSV_CUT) {
@@ -209,17 +227,22 @@ static rk_status read_first_line(rk_source *s, csv_state *csv, bool header) {
 /* Names from the header line or the section. */
 static rk_status map_names(rk_source *s, csv_state *csv) {
     const rk_data_section *section = csv->section;
-    bool listed = section && section->n_columns > 0, header = section && section->header ? section->header == 1 : !listed;
+    bool listed = section && section->n_columns > 0,
+         header = section && section->header ? section->header == 1 : !listed;
     char **names = NULL;
     rk_column_type *types = NULL;
     rk_status status = RK_OK;
     if (!listed && !header)
-        return rk_error_hint(rk_error(RK_CONFIG, "'%s' has no header line (header: false), and no columns are listed", rk_source_path(s)), "name them: columns: [...]");
+        return rk_error_hint(
+            rk_error(RK_CONFIG, "'%s' has no header line (header: false), and no columns are listed",
+                     rk_source_path(s)),
+            "name them: columns: [...]");
     RK_TRY(read_first_line(s, csv, header));
     size_t n = listed ? (size_t)section->n_columns : csv->record.n_fields;
     RK_TRY(rk_alloc(n, sizeof *names, &names));
     for (size_t i = 0; i < n && status == RK_OK; i++)
-        status = listed ? rk_strdup(section->columns[i], &names[i]) : rk_strndup(csv->record.fields[i].data, csv->record.fields[i].n_bytes, &names[i]);
+        status = listed ? rk_strdup(section->columns[i], &names[i])
+                        : rk_strndup(csv->record.fields[i].data, csv->record.fields[i].n_bytes, &names[i]);
     if (status == RK_OK) status = rk_alloc(n, sizeof *types, &types); /* zeroed: all text */
     if (status == RK_OK) status = rk_alloc(n, sizeof *csv->map, &csv->map);
     csv->n_fields = n;
@@ -237,13 +260,17 @@ rk_status rk_csv_reader_open(rk_source *s, char default_separator) {
     s->reader = &reader;
     csv->section = section;
     csv->has_missing = section && section->n_missing > 0;
-    csv->dialect = (rk_csv_dialect){.separator = section && section->separator ? section->separator[0] : default_separator,
-                                    .quote = section && section->quote ? section->quote[0] : '"',
-                                    .trim = !section || section->trim};
+    csv->dialect = (rk_csv_dialect){
+        .separator = section && section->separator ? section->separator[0] : default_separator,
+        .quote = section && section->quote ? section->quote[0] : '"',
+        .trim = !section || section->trim};
     csv->comment = section && section->comment ? section->comment[0] : 0;
     RK_TRY(rk_lookahead_fill(&s->lookahead, 3));
-    if (s->lookahead.n_bytes >= 2 && (memcmp(s->lookahead.data, "\xff\xfe", 2) == 0 || memcmp(s->lookahead.data, "\xfe\xff", 2) == 0))
-        return rk_error_hint(rk_error(RK_BAD_DATA, "'%s' is UTF-16", rk_source_path(s)), "'iconv -f UTF-16 -t UTF-8' makes it UTF-8");
-    if (s->lookahead.n_bytes >= 3 && memcmp(s->lookahead.data, "\xef\xbb\xbf", 3) == 0) rk_lookahead_consume(&s->lookahead, 3); /* UTF-8's mark */
+    if (s->lookahead.n_bytes >= 2 &&
+        (memcmp(s->lookahead.data, "\xff\xfe", 2) == 0 || memcmp(s->lookahead.data, "\xfe\xff", 2) == 0))
+        return rk_error_hint(rk_error(RK_BAD_DATA, "'%s' is UTF-16", rk_source_path(s)),
+                             "'iconv -f UTF-16 -t UTF-8' makes it UTF-8");
+    if (s->lookahead.n_bytes >= 3 && memcmp(s->lookahead.data, "\xef\xbb\xbf", 3) == 0)
+        rk_lookahead_consume(&s->lookahead, 3); /* UTF-8's mark */
     return map_names(s, csv);
 }

@@ -1,4 +1,5 @@
-/* Whether the first line of separated values is what the run file takes it for, a header or a row, told by the names that it lists, or by numbers. */
+/* Whether the first line of separated values is what the run file takes it for, a header or a row, told by
+ * the names that it lists, or by numbers. */
 #include "base/log.h"
 #include "base/text/text.h"
 #include "data/source/source_internal.h"
@@ -12,7 +13,9 @@ static bool is_number(rk_span field) {
 static bool is_counted(const rk_csv_record *record) {
     int64_t first, number;
     for (size_t i = 0; i < record->n_fields; i++)
-        if (!rk_parse_i64(record->fields[i], &number) || (i ? number != first + (int64_t)i : (first = number) > 1 || first < 0)) return false;
+        if (!rk_parse_i64(record->fields[i], &number) ||
+            (i ? number != first + (int64_t)i : (first = number) > 1 || first < 0))
+            return false;
     return true;
 }
 
@@ -35,50 +38,70 @@ static int64_t place_of(const rk_data_section *section, rk_span name) {
     return -1;
 }
 
-static rk_status wrong_order(const char *path, const rk_data_section *section, const rk_csv_record *record, size_t i) {
+static rk_status wrong_order(const char *path, const rk_data_section *section, const rk_csv_record *record,
+                             size_t i) {
     rk_span field = record->fields[i];
-    return rk_error_hint(rk_error(RK_CONFIG, "'%s': the header line calls column %zu '%.*s', which data.columns calls '%s'", path, i + 1, shown(field), field.data,
-                                  section->columns[i]),
-                         "without data.columns the names are the header line's");
+    return rk_error_hint(
+        rk_error(RK_CONFIG, "'%s': the header line calls column %zu '%.*s', which data.columns calls '%s'",
+                 path, i + 1, shown(field), field.data, section->columns[i]),
+        "without data.columns the names are the header line's");
 }
 
-/* A first line that is taken for a header though columns are listed: it must look like one, or a row would be lost. */
-static rk_status check_replaced_header(const char *path, const rk_data_section *section, const rk_csv_record *record) {
+/* A first line that is taken for a header though columns are listed: it must look like one, or a row would be
+ * lost. */
+static rk_status check_replaced_header(const char *path, const rk_data_section *section,
+                                       const rk_csv_record *record) {
     size_t n = record->n_fields, n_alike = 0;
-    RK_FAIL_IF(n != (size_t)section->n_columns, RK_CONFIG, "'%s': the header line has %zu fields, and data.columns %lld names", path, n, (long long)section->n_columns);
+    RK_FAIL_IF(n != (size_t)section->n_columns, RK_CONFIG,
+               "'%s': the header line has %zu fields, and data.columns %lld names", path, n,
+               (long long)section->n_columns);
     for (size_t i = 0; i < n; i++) {
         int64_t place = place_of(section, record->fields[i]);
-        if (place >= 0 && !rk_span_equal(record->fields[place], section->columns[place])) return wrong_order(path, section, record, i);
+        if (place >= 0 && !rk_span_equal(record->fields[place], section->columns[place]))
+            return wrong_order(path, section, record, i);
         n_alike += place >= 0;
     }
     const rk_span *number = first_number(record);
     if (n_alike || is_counted(record)) return RK_OK;
     if (number)
-        return rk_error_hint(rk_error(RK_CONFIG, "'%s': the first line is no header: it has the number '%.*s', and none of the names of data.columns", path, shown(*number),
-                                      number->data),
-                             "header: false, or header beside the split's path, says that the first line is a row");
-    rk_log(RK_LOG_WARNING, "'%s': the first line is taken for a header (header: true), though none of its fields is a name of data.columns; the first is '%.*s'", path,
-           shown(record->fields[0]), record->fields[0].data);
+        return rk_error_hint(
+            rk_error(RK_CONFIG,
+                     "'%s': the first line is no header: it has the number '%.*s', and none of the names of "
+                     "data.columns",
+                     path, shown(*number), number->data),
+            "header: false, or header beside the split's path, says that the first line is a row");
+    rk_log(RK_LOG_WARNING,
+           "'%s': the first line is taken for a header (header: true), though none of its fields is a name "
+           "of data.columns; the first is '%.*s'",
+           path, shown(record->fields[0]), record->fields[0].data);
     return RK_OK;
 }
 
 /* A first line that is taken for a row, though it has the names that are listed. */
-static rk_status check_first_row(const char *path, const rk_data_section *section, const rk_csv_record *record) {
+static rk_status check_first_row(const char *path, const rk_data_section *section,
+                                 const rk_csv_record *record) {
     size_t n = record->n_fields, n_alike = 0;
-    for (size_t i = 0; i < n && i < (size_t)section->n_columns; i++) n_alike += rk_span_equal(record->fields[i], section->columns[i]);
+    for (size_t i = 0; i < n && i < (size_t)section->n_columns; i++)
+        n_alike += rk_span_equal(record->fields[i], section->columns[i]);
     if (n_alike == 0 || 2 * n_alike < n || (n_alike == 1 && n > 1)) return RK_OK;
-    return rk_error_hint(rk_error(RK_CONFIG, "'%s': the first line is a header: %zu of its fields are names of data.columns", path, n_alike),
-                         "header: true, or header beside the split's path, takes it for one");
+    return rk_error_hint(
+        rk_error(RK_CONFIG, "'%s': the first line is a header: %zu of its fields are names of data.columns",
+                 path, n_alike),
+        "header: true, or header beside the split's path, takes it for one");
 }
 
 /* Names that a file gives itself. */
 static void look_at_header(const char *path, const rk_csv_record *record) {
     const rk_span *number = first_number(record);
     if (number)
-        rk_log(RK_LOG_WARNING, "'%s': the first line is taken for a header, though it has the number '%.*s'\nhint: if it is a row, data.columns names the columns", path, shown(*number), number->data);
+        rk_log(RK_LOG_WARNING,
+               "'%s': the first line is taken for a header, though it has the number '%.*s'\nhint: if it is "
+               "a row, data.columns names the columns",
+               path, shown(*number), number->data);
 }
 
-rk_status rk_csv_check_first_line(const char *path, const rk_data_section *section, const rk_csv_record *record, bool is_header) {
+rk_status rk_csv_check_first_line(const char *path, const rk_data_section *section,
+                                  const rk_csv_record *record, bool is_header) {
     bool listed = section && section->n_columns > 0;
     if (!listed) look_at_header(path, record);
     if (!listed) return RK_OK;

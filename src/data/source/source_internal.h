@@ -9,44 +9,50 @@
 enum { RK_PIECE_BYTES = 1 << 17 };
 /* A larger record is refused, so that no file, packed however densely, asks for any amount of memory. */
 enum { RK_MAX_RECORD_BYTES = 1 << 26 };
-/* Rows of a piece times columns: rows of few bytes may have many columns without values, which take memory. */
+/* Rows of a piece times columns: rows of few bytes may have many columns without values, which take
+ * memory. */
 enum { RK_MAX_PIECE_CELLS = 1 << 22 };
 
 typedef struct rk_file_reader {
-    /* The bytes of the whole records that data[0..n_bytes) begins with; 0: not one ends in it. NULL: the file is not read as a stream. */
+    /* The bytes of the whole records that data[0..n_bytes) begins with; 0: not one ends in it. NULL: the file
+     * is not read as a stream. */
     size_t (*cut)(rk_source *source, const char *data, size_t n_bytes);
     /* The lines or records of a piece; -1: the last one is not whole. NULL where `cut` is. */
     int64_t (*lines)(const char *data, size_t n_bytes);
     bool many_rows_a_line;
     /* The next piece, where `cut` is NULL; *found = false at the end. */
     rk_status (*next)(rk_source *source, rk_chunk *chunk, bool *found);
-    /* Append the rows of the chunk's piece; any thread. A row that fails ends in rk_chunk_end_row, other failures in rk_chunk_fail. */
+    /* Append the rows of the chunk's piece; any thread. A row that fails ends in rk_chunk_end_row, other
+     * failures in rk_chunk_fail. */
     rk_status (*parse)(const rk_source *source, rk_chunk *chunk);
     void (*close)(rk_source *source);
 } rk_file_reader;
 
 struct rk_source {
     rk_source_options options;
-    char **wanted;             /* its own copy of options.wanted */
-    bool *packed;              /* [options.n_wanted] or NULL: columns that may stay packed */
-    rk_columns columns;        /* names and types, made by the first file's reader; no rows */
+    char **wanted;      /* its own copy of options.wanted */
+    bool *packed;       /* [options.n_wanted] or NULL: columns that may stay packed */
+    rk_columns columns; /* names and types, made by the first file's reader; no rows */
     bool has_columns;
-    size_t file;               /* number of the open file */
+    size_t file;                  /* number of the open file */
     const rk_file_reader *reader; /* NULL: none is open */
-    void *state;               /* the reader's */
-    rk_byte_stream *stream;         /* of formats that read one */
-    rk_lookahead lookahead;    /* what follows the pieces taken */
-    size_t piece_bytes;        /* RK_PIECE_BYTES, or fewer */
-    int64_t next_line;         /* number of the first line or record of the next piece to be placed, from 1 */
+    void *state;                  /* the reader's */
+    rk_byte_stream *stream;       /* of formats that read one */
+    rk_lookahead lookahead;       /* what follows the pieces taken */
+    size_t piece_bytes;           /* RK_PIECE_BYTES, or fewer */
+    int64_t next_line; /* number of the first line or record of the next piece to be placed, from 1 */
     int64_t n_skipped;
     double finished_bytes, total_bytes;
-    rk_chunk own;              /* of rk_source_read */
+    rk_chunk own; /* of rk_source_read */
 };
 
-static inline const char *rk_source_path(const rk_source *s) { return s->options.paths[s->file]; }
+static inline const char *rk_source_path(const rk_source *s) {
+    return s->options.paths[s->file];
+}
 
 /* Whether the first line of a file may be what it is taken for. */
-rk_status rk_csv_check_first_line(const char *path, const rk_data_section *section, const rk_csv_record *record, bool is_header);
+rk_status rk_csv_check_first_line(const char *path, const rk_data_section *section,
+                                  const rk_csv_record *record, bool is_header);
 
 /* Open the current file: each makes its state, and the columns if there are none yet. */
 rk_status rk_csv_reader_open(rk_source *source, char default_separator);
@@ -64,11 +70,13 @@ int64_t rk_count_lines(const char *data, size_t n_bytes);
 /* The record at the lookahead's beginning does not end in it: twice the bytes. */
 rk_status rk_source_look_further(rk_source *source);
 
-/* The columns of the file by name, cut down to the wanted ones: map[i] = place in source->columns of the file's column i, or -1. Errors name the
- * missing column and the nearest. */
-rk_status rk_source_map_columns(rk_source *source, const char *const *names, const rk_column_type *types, size_t n, int32_t *map);
+/* The columns of the file by name, cut down to the wanted ones: map[i] = place in source->columns of the
+ * file's column i, or -1. Errors name the missing column and the nearest. */
+rk_status rk_source_map_columns(rk_source *source, const char *const *names, const rk_column_type *types,
+                                size_t n, int32_t *map);
 
-/* A row that began at line chunk->n_lines of the piece is whole: keep it, or, if `status` is RK_BAD_DATA and rows may be skipped, forget it. */
+/* A row that began at line chunk->n_lines of the piece is whole: keep it, or, if `status` is RK_BAD_DATA and
+ * rows may be skipped, forget it. */
 rk_status rk_chunk_end_row(const rk_source *source, rk_chunk *chunk, rk_status status);
 /* Room for the lines of so many rows. */
 rk_status rk_chunk_reserve(rk_chunk *chunk, int64_t n_rows);

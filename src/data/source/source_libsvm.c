@@ -28,13 +28,15 @@ static rk_status take_id(const rk_source *s, rk_chunk *chunk, size_t i) {
     return value == 1.0f ? RK_OK : rk_column_add_weight(&chunk->columns.columns[place], value);
 }
 
-static rk_status take_line(const rk_source *s, rk_chunk *chunk, const char *line, size_t n_bytes, bool *blank) {
+static rk_status take_line(const rk_source *s, rk_chunk *chunk, const char *line, size_t n_bytes,
+                           bool *blank) {
     const libsvm_state *state = s->state;
     rk_libsvm_row *row = &chunk->libsvm;
     rk_column *columns = chunk->columns.columns;
     RK_TRY(rk_libsvm_parse(line, n_bytes, row));
     *blank = row->n_labels == 0;
-    for (size_t i = 0; state->label >= 0 && i < row->n_labels; i++) RK_TRY(rk_column_add_f32(&columns[state->label], row->labels[i]));
+    for (size_t i = 0; state->label >= 0 && i < row->n_labels; i++)
+        RK_TRY(rk_column_add_f32(&columns[state->label], row->labels[i]));
     if (state->group >= 0 && row->has_group) RK_TRY(rk_column_add_i64(&columns[state->group], row->group));
     for (size_t i = 0; i < row->n_ids; i++) RK_TRY(take_id(s, chunk, i));
     return RK_OK;

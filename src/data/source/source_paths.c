@@ -18,8 +18,15 @@ rk_status rk_source_format(const rk_data_section *section, const char *path, rk_
     static const struct {
         const char *ending;
         rk_data_format format;
-    } endings[] = {{".csv", RK_DATA_CSV},   {".txt", RK_DATA_CSV},        {".data", RK_DATA_CSV},         {".tsv", RK_DATA_TSV},    {".libsvm", RK_DATA_LIBSVM},
-                   {".svm", RK_DATA_LIBSVM}, {".tfrecord", RK_DATA_TFRECORD}, {".tfrecords", RK_DATA_TFRECORD}, {".rkb", RK_DATA_RKB}};
+    } endings[] = {{".csv", RK_DATA_CSV},
+                   {".txt", RK_DATA_CSV},
+                   {".data", RK_DATA_CSV},
+                   {".tsv", RK_DATA_TSV},
+                   {".libsvm", RK_DATA_LIBSVM},
+                   {".svm", RK_DATA_LIBSVM},
+                   {".tfrecord", RK_DATA_TFRECORD},
+                   {".tfrecords", RK_DATA_TFRECORD},
+                   {".rkb", RK_DATA_RKB}};
     if (has_ending(path, ".rkb")) { /* tells itself, whatever the section says of the text files beside it */
         *out = RK_DATA_RKB;
         return RK_OK;
@@ -41,7 +48,8 @@ rk_status rk_source_format(const rk_data_section *section, const char *path, rk_
         rk_file_is_stream(path) && section && section->paths_are_callers && section->train.n_path > 0;
     if (is_stream && !rk_file_is_stream(section->train.path[0])) /* of rows as those that were trained on */
         return rk_source_format(section, section->train.path[0], out);
-    return rk_error_hint(rk_error(RK_CONFIG, "'%s': its name does not tell the format", path), "set data.format to csv, tsv, libsvm, tfrecord, rkb or adjacency");
+    return rk_error_hint(rk_error(RK_CONFIG, "'%s': its name does not tell the format", path),
+                         "set data.format to csv, tsv, libsvm, tfrecord, rkb or adjacency");
 }
 
 static rk_status add_path(const char *path, char ***out, size_t *n, size_t *capacity) {
@@ -63,12 +71,14 @@ static rk_status expand_one(const char *pattern, char ***paths, size_t *n, size_
     RK_FAIL_IF(code != 0, RK_NOT_FOUND, "no file matches '%s'", pattern);
     rk_status status = RK_OK;
     qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_bytes); /* glob would by the locale */
-    for (size_t i = 0; status == RK_OK && i < found.gl_pathc; i++) status = add_path(found.gl_pathv[i], paths, n, capacity);
+    for (size_t i = 0; status == RK_OK && i < found.gl_pathc; i++)
+        status = add_path(found.gl_pathv[i], paths, n, capacity);
     globfree(&found);
     return status;
 }
 
-rk_status rk_expand_paths(const char *directory, char *const *paths, size_t n_paths, char ***out, size_t *n_out) {
+rk_status rk_expand_paths(const char *directory, char *const *paths, size_t n_paths, char ***out,
+                          size_t *n_out) {
     char **expanded = NULL;
     size_t n = 0, capacity = 0;
     rk_status status = RK_OK;
@@ -97,13 +107,15 @@ static bool has_file(const rk_split_section *split, const char *directory, const
     char **paths;
     size_t n;
     bool found = false;
-    if (rk_expand_paths(directory, split->path, (size_t)split->n_path, &paths, &n) != RK_OK) return false; /* whose files are not there now */
+    if (rk_expand_paths(directory, split->path, (size_t)split->n_path, &paths, &n) != RK_OK)
+        return false; /* whose files are not there now */
     for (size_t i = 0; i < n; i++) found |= is_same_file(paths[i], path);
     rk_free_strings(paths, n);
     return found;
 }
 
-rk_data_section rk_data_section_of_file(const rk_data_section *section, const char *directory, const char *path) {
+rk_data_section rk_data_section_of_file(const rk_data_section *section, const char *directory,
+                                        const char *path) {
     const rk_split_section *const splits[] = {&section->train, &section->valid, &section->test}, *of = NULL;
     for (int i = 0; i < 3 && !of; i++)
         if (splits[i]->line && has_file(splits[i], directory, path)) of = splits[i];

@@ -6,8 +6,8 @@
 
 typedef struct rkb_state {
     rk_rkb *file;
-    int64_t block;      /* the next one */
-    int32_t *map;       /* [n_columns] */
+    int64_t block;         /* the next one */
+    int32_t *map;          /* [n_columns] */
     bool *wanted, *packed; /* [n_columns] */
 } rkb_state;
 
@@ -23,7 +23,9 @@ static rk_status next(rk_source *s, rk_chunk *chunk, bool *found) {
 static bool fits(const rk_rkb *file, const rk_columns *columns) {
     if (columns->n_columns != rk_rkb_n_columns(file)) return false;
     for (int32_t c = 0; c < columns->n_columns; c++)
-        if (columns->columns[c].type != rk_rkb_column_type(file, c) || strcmp(columns->columns[c].name, rk_rkb_column_name(file, c)) != 0) return false;
+        if (columns->columns[c].type != rk_rkb_column_type(file, c) ||
+            strcmp(columns->columns[c].name, rk_rkb_column_name(file, c)) != 0)
+            return false;
     return true;
 }
 
@@ -52,7 +54,8 @@ static rk_status parse(const rk_source *s, rk_chunk *chunk) {
     const rkb_state *state = s->state;
     rk_columns *from = &chunk->file_columns, *to = &chunk->columns;
     if (from->columns && !fits(state->file, from)) rk_columns_release(from);
-    RK_TRY(rk_rkb_read_chosen(state->file, chunk->block, (rk_rkb_choice){state->wanted, state->packed}, &chunk->rkb, from));
+    RK_TRY(rk_rkb_read_chosen(state->file, chunk->block, (rk_rkb_choice){state->wanted, state->packed},
+                              &chunk->rkb, from));
     int64_t n = from->n_rows;
     RK_TRY(rk_chunk_reserve(chunk, n));
     for (int32_t c = 0; c < to->n_columns; c++) {

@@ -11,18 +11,21 @@ typedef struct known_feature {
     int32_t place; /* in the columns, or -1 */
 } known_feature;
 
-/* The columns of a TFRecord file are those of its first record (or the wanted ones); a feature's kind is its column's type. */
+/* The columns of a TFRecord file are those of its first record (or the wanted ones); a feature's kind is its
+ * column's type. */
 typedef struct tfrecord_state {
-    char **names;      /* of the first record: [n_names] */
+    char **names; /* of the first record: [n_names] */
     rk_column_type *types;
-    int32_t *map;      /* [n_names] place in the columns, or -1 */
-    size_t *lengths;   /* [n_names] of the names */
+    int32_t *map;         /* [n_names] place in the columns, or -1 */
+    size_t *lengths;      /* [n_names] of the names */
     known_feature *known; /* [n_names] */
     size_t n_names, capacity, types_capacity, lengths_capacity;
 } tfrecord_state;
 
 static rk_column_type type_of(rk_example_kind kind) {
-    return kind == RK_EXAMPLE_BYTES ? RK_COLUMN_TEXT : kind == RK_EXAMPLE_FLOAT ? RK_COLUMN_F32 : RK_COLUMN_I64;
+    return kind == RK_EXAMPLE_BYTES   ? RK_COLUMN_TEXT
+           : kind == RK_EXAMPLE_FLOAT ? RK_COLUMN_F32
+                                      : RK_COLUMN_I64;
 }
 
 static rk_status list_feature(void *context, rk_span name, rk_example_kind kind, rk_span list) {
@@ -39,7 +42,8 @@ static rk_status list_feature(void *context, rk_span name, rk_example_kind kind,
 
 enum { KNOWN_VALUES = 128 }; /* more than there can be in a feature that is known */
 
-/* So that whatever a known feature reads, matching or not, is in the piece: a head, a length of one byte, a number. */
+/* So that whatever a known feature reads, matching or not, is in the piece: a head, a length of one byte, a
+ * number. */
 enum { KNOWN_ROOM = RK_EXAMPLE_HEAD_BYTES + KNOWN_VALUES + RK_WIRE_BEYOND };
 
 typedef struct taker {
@@ -58,7 +62,8 @@ static int32_t find_column(taker *k, rk_span name) {
     const tfrecord_state *state = k->state;
     for (size_t tried = 0, i = k->feature; tried < state->n_names; tried++, i++) {
         if (i >= state->n_names) i = 0;
-        if (state->lengths[i] != name.n_bytes || !same_bytes(state->names[i], name.data, name.n_bytes)) continue;
+        if (state->lengths[i] != name.n_bytes || !same_bytes(state->names[i], name.data, name.n_bytes))
+            continue;
         k->feature = i + 1;
         return state->map[i];
     }
@@ -70,7 +75,8 @@ static int32_t find_column(taker *k, rk_span name) {
 /* Texts stay where they are in the piece; an empty one is no value. */
 static rk_status take_texts(rk_chunk *chunk, rk_span list, rk_column *column) {
     size_t most = rk_example_max_values(RK_EXAMPLE_BYTES, list), n;
-    if (most >= chunk->spans_capacity) { /* room for one more than there may be, so that there is memory even for none */
+    if (most >= chunk->spans_capacity) { /* room for one more than there may be, so that there is memory even
+                                            for none */
         RK_TRY(rk_realloc(most + most / 2 + 1, sizeof *chunk->spans, &chunk->spans));
         chunk->spans_capacity = most + most / 2 + 1;
     }
@@ -79,7 +85,8 @@ static rk_status take_texts(rk_chunk *chunk, rk_span list, rk_column *column) {
     column->text = chunk->data;
     for (size_t i = 0; i < n; i++) {
         if (chunk->spans[i].n_bytes == 0) continue;
-        column->places[column->n_values++] = (rk_text_place){(uint32_t)(chunk->spans[i].data - chunk->data), (uint32_t)chunk->spans[i].n_bytes};
+        column->places[column->n_values++] = (rk_text_place){(uint32_t)(chunk->spans[i].data - chunk->data),
+                                                             (uint32_t)chunk->spans[i].n_bytes};
     }
     return RK_OK;
 }
@@ -89,8 +96,9 @@ static rk_status take_feature(void *context, rk_span name, rk_example_kind kind,
     int32_t place = find_column(k, name);
     if (place < 0) return RK_OK;
     rk_column *column = &k->chunk->columns.columns[place];
-    RK_FAIL_IF(column->type != type_of(kind), RK_BAD_DATA, "feature '%s' is %s here and %s in the first record", column->name, rk_column_type_name(type_of(kind)),
-               rk_column_type_name(column->type));
+    RK_FAIL_IF(column->type != type_of(kind), RK_BAD_DATA,
+               "feature '%s' is %s here and %s in the first record", column->name,
+               rk_column_type_name(type_of(kind)), rk_column_type_name(column->type));
     if (kind == RK_EXAMPLE_BYTES) return take_texts(k->chunk, list, column);
     int64_t most = column->n_values + (int64_t)rk_example_max_values(kind, list);
     if (most >= column->values_capacity) RK_TRY(rk_column_reserve(column, 0, most + 1, 0));
@@ -103,11 +111,14 @@ static rk_status take_feature(void *context, rk_span name, rk_example_kind kind,
     return RK_OK;
 }
 
-/* The values of a feature that looks as in the first record. false: they need a closer look; nothing is taken. */
+/* The values of a feature that looks as in the first record. false: they need a closer look; nothing is
+ * taken. */
 static inline bool take_known(rk_chunk *chunk, rk_column *column, const uint8_t *values, size_t n_bytes) {
     int64_t at = column->n_values;
     size_t n = 1;
-    if (column->values_capacity - at < KNOWN_VALUES && rk_column_reserve(column, 0, at + KNOWN_VALUES, 0) != RK_OK) return false;
+    if (column->values_capacity - at < KNOWN_VALUES &&
+        rk_column_reserve(column, 0, at + KNOWN_VALUES, 0) != RK_OK)
+        return false;
     if (column->type == RK_COLUMN_I64) {
         n = rk_wire_short_varints(values, n_bytes, column->i64 + at);
     } else if (column->type == RK_COLUMN_F32) {
@@ -119,7 +130,8 @@ static inline bool take_known(rk_chunk *chunk, rk_column *column, const uint8_t 
             memcpy(column->f32 + at, values, n_bytes);
     } else {
         column->text = chunk->data;
-        column->places[at] = (rk_text_place){(uint32_t)((const char *)values - chunk->data), (uint32_t)n_bytes};
+        column->places[at] =
+            (rk_text_place){(uint32_t)((const char *)values - chunk->data), (uint32_t)n_bytes};
     }
     column->n_values = at + (int64_t)n;
     return n > 0;
@@ -130,11 +142,15 @@ static size_t take_known_features(void *context, rk_span features) {
     taker *k = context;
     rk_chunk *chunk = k->chunk;
     rk_column *columns = chunk->columns.columns;
-    const known_feature *known = k->state->known + k->feature, *end_known = k->state->known + k->state->n_names;
-    const uint8_t *begin = (const uint8_t *)features.data, *at = begin, *end = at + features.n_bytes, *last = (const uint8_t *)chunk->data + chunk->n_bytes - KNOWN_ROOM;
+    const known_feature *known = k->state->known + k->feature,
+                        *end_known = k->state->known + k->state->n_names;
+    const uint8_t *begin = (const uint8_t *)features.data, *at = begin, *end = at + features.n_bytes,
+                  *last = (const uint8_t *)chunk->data + chunk->n_bytes - KNOWN_ROOM;
     for (; known < end_known && at < end && at <= last; known++) {
         size_t n_values, n_head = known->head.n_bytes;
-        if (!rk_example_head_matches(&known->head, at, &n_values) || n_values == 0 || n_head + n_values > (size_t)(end - at)) break;
+        if (!rk_example_head_matches(&known->head, at, &n_values) || n_values == 0 ||
+            n_head + n_values > (size_t)(end - at))
+            break;
         if (known->place >= 0 && !take_known(chunk, &columns[known->place], at + n_head, n_values)) break;
         at += n_head + n_values;
     }
@@ -166,14 +182,16 @@ static rk_status parse(const rk_source *s, rk_chunk *chunk) {
     rk_example_known known = chunk->n_bytes >= KNOWN_ROOM ? take_known_features : NULL;
     for (size_t at = 0, consumed; at < chunk->n_bytes; at += consumed, chunk->n_lines++) {
         rk_span payload;
-        rk_status status = rk_tfrecord_parse(chunk->data + at, chunk->n_bytes - at, true, &payload, &consumed);
+        rk_status status =
+            rk_tfrecord_parse(chunk->data + at, chunk->n_bytes - at, true, &payload, &consumed);
         if (status != RK_OK) {
             chunk->error_at = RK_AT_RECORD;
             chunk->error_byte = at;
             return status;
         }
         k.feature = 0;
-        RK_TRY(rk_chunk_end_row(s, chunk, rk_example_parse_known(payload.data, payload.n_bytes, &visitor, known)));
+        RK_TRY(rk_chunk_end_row(s, chunk,
+                                rk_example_parse_known(payload.data, payload.n_bytes, &visitor, known)));
     }
     return RK_OK;
 }
@@ -217,11 +235,15 @@ rk_status rk_tfrecord_reader_open(rk_source *s) {
     rk_status status = rk_example_parse(payload.data, payload.n_bytes, &visitor);
     if (status != RK_OK) return rk_error_context(status, "'%s': record 1", rk_source_path(s));
     RK_TRY(rk_alloc(state->n_names, sizeof *state->map, &state->map));
-    RK_TRY(rk_source_map_columns(s, (const char *const *)state->names, state->types, state->n_names, state->map));
+    RK_TRY(rk_source_map_columns(s, (const char *const *)state->names, state->types, state->n_names,
+                                 state->map));
     RK_TRY(rk_alloc(state->n_names, sizeof *state->known, &state->known));
     for (size_t i = 0; i < state->n_names; i++) {
-        rk_example_kind kind = state->types[i] == RK_COLUMN_TEXT ? RK_EXAMPLE_BYTES : state->types[i] == RK_COLUMN_F32 ? RK_EXAMPLE_FLOAT : RK_EXAMPLE_INT64;
-        state->known[i] = (known_feature){rk_example_head_of(state->names[i], state->lengths[i], kind), state->map[i]};
+        rk_example_kind kind = state->types[i] == RK_COLUMN_TEXT  ? RK_EXAMPLE_BYTES
+                               : state->types[i] == RK_COLUMN_F32 ? RK_EXAMPLE_FLOAT
+                                                                  : RK_EXAMPLE_INT64;
+        state->known[i] =
+            (known_feature){rk_example_head_of(state->names[i], state->lengths[i], kind), state->map[i]};
     }
     return RK_OK;
 }

@@ -11,22 +11,24 @@
 typedef struct expander {
     const rk_data_section *section;
     const rk_yaml *yaml;
-    const rk_columns *columns;  /* of the training data, and of the files joined to it */
+    const rk_columns *columns; /* of the training data, and of the files joined to it */
     size_t n_columns;
-    const char **names;         /* [n_columns] */
-    rk_name_map taken;          /* columns that are something already */
-    rk_data_feature *made;      /* [n_made] */
+    const char **names;    /* [n_columns] */
+    rk_name_map taken;     /* columns that are something already */
+    rk_data_feature *made; /* [n_made] */
     size_t n_made, capacity;
 } expander;
 
 static rk_status take(expander *e, const char *column) {
-    return !column || rk_name_map_find(&e->taken, column) >= 0 ? RK_OK : rk_name_map_add(&e->taken, column, 0);
+    return !column || rk_name_map_find(&e->taken, column) >= 0 ? RK_OK
+                                                               : rk_name_map_add(&e->taken, column, 0);
 }
 
 /* What a pattern leaves alone: what has an entry of its own, and what is not to be seen by the model. */
 static rk_status take_known(expander *e) {
     const rk_data_section *s = e->section;
-    for (int64_t i = 0; i < s->n_labels; i++) RK_TRY(take(e, s->labels[i].column ? s->labels[i].column : s->labels[i].name));
+    for (int64_t i = 0; i < s->n_labels; i++)
+        RK_TRY(take(e, s->labels[i].column ? s->labels[i].column : s->labels[i].name));
     RK_TRY(take(e, s->sample_weight));
     RK_TRY(take(e, s->group));
     for (int64_t i = 0; i < s->n_features; i++) {
@@ -45,7 +47,8 @@ static rk_status copy_text(const char *text, char **out) {
 /* The pattern's keys for one column. */
 static rk_status copy_feature(const rk_data_feature *pattern, const char *name, rk_data_feature *out) {
     *out = *pattern;
-    out->name = out->match = out->column = out->weights = out->separator = out->default_value = out->vocabulary.path = NULL;
+    out->name = out->match = out->column = out->weights = out->separator = out->default_value =
+        out->vocabulary.path = NULL;
     out->bucketize = NULL;
     out->n_bucketize = 0;
     out->cross = NULL;
@@ -70,22 +73,28 @@ static rk_status new_feature(expander *e, rk_data_feature **out) {
 
 static rk_status no_match(const expander *e, const rk_data_feature *pattern) {
     const char *nearest = rk_nearest(pattern->match, e->names, e->n_columns);
-    rk_status status = rk_error(RK_CONFIG, "%s: key 'match': no column is like '%s'", rk_yaml_place_of(e->yaml, pattern->line).text, pattern->match);
+    rk_status status = rk_error(RK_CONFIG, "%s: key 'match': no column is like '%s'",
+                                rk_yaml_place_of(e->yaml, pattern->line).text, pattern->match);
     if (nearest) return rk_error_hint(status, "the nearest column is '%s'", nearest);
-    return e->n_columns ? rk_error_hint(status, "the first of %zu columns is '%s'", e->n_columns, e->names[0]) : status;
+    return e->n_columns ? rk_error_hint(status, "the first of %zu columns is '%s'", e->n_columns, e->names[0])
+                        : status;
 }
 
-/* A pattern makes no feature of a column that one of another name is made from, or whose name a feature of another column has. */
+/* A pattern makes no feature of a column that one of another name is made from, or whose name a feature of
+ * another column has. */
 static void tell_left_out(const rk_data_section *s, const rk_data_feature *pattern, const char *column) {
     const rk_data_feature *other = NULL;
     for (int64_t i = 0; i < s->n_features; i++) {
         const rk_data_feature *f = &s->features[i];
-        bool has_name = f->name && strcmp(f->name, column) == 0, has_column = f->column && strcmp(f->column, column) == 0;
+        bool has_name = f->name && strcmp(f->name, column) == 0,
+             has_column = f->column && strcmp(f->column, column) == 0;
         if (has_name && (has_column || (!f->column && !f->n_cross))) return; /* an entry of its own */
         if (has_name || has_column) other = f;
     }
     if (other)
-        rk_log(RK_LOG_WARNING, "match: '%s' leaves out the column '%s', because of the feature '%s'\nhint: an entry of its own, {name: ..., column: %s, ...}, makes it a feature",
+        rk_log(RK_LOG_WARNING,
+               "match: '%s' leaves out the column '%s', because of the feature '%s'\nhint: an entry of its "
+               "own, {name: ..., column: %s, ...}, makes it a feature",
                pattern->match, column, other->name, column);
 }
 
@@ -113,7 +122,8 @@ static rk_status list_columns(expander *e, const rk_rows_reader *rows, const rk_
     RK_TRY(rk_alloc(n, sizeof *e->names, &e->names));
     for (int32_t c = 0; c < own->n_columns; c++) e->names[e->n_columns++] = own->columns[c].name;
     for (size_t j = 0; j < rows->n_joins; j++)
-        for (int32_t c = 0; c < rows->joins[j].columns.n_columns; c++) e->names[e->n_columns++] = rows->joins[j].columns.columns[c].name;
+        for (int32_t c = 0; c < rows->joins[j].columns.n_columns; c++)
+            e->names[e->n_columns++] = rows->joins[j].columns.columns[c].name;
     return RK_OK;
 }
 

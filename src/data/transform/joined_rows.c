@@ -27,10 +27,12 @@ static rk_status index_keys(rk_join *join, const char *key) {
     RK_FAIL_IF(column < 0, RK_CONFIG, "'%s' has no column '%s' to join by", join->path, key);
     const rk_column *keys = &join->columns.columns[column];
     for (int64_t row = 0; row < join->columns.n_rows; row++) {
-        rk_span text = keys->offsets[row] < keys->offsets[row + 1] ? rk_column_text(keys, keys->offsets[row]) : (rk_span){"", 0};
+        rk_span text = keys->offsets[row] < keys->offsets[row + 1] ? rk_column_text(keys, keys->offsets[row])
+                                                                   : (rk_span){"", 0};
         int64_t number;
         RK_TRY(rk_vocabulary_add(&join->keys, text, 1, &number));
-        RK_FAIL_IF(number != row, RK_BAD_DATA, "'%s': the key '%.*s' stands there twice", join->path, (int)text.n_bytes, text.data);
+        RK_FAIL_IF(number != row, RK_BAD_DATA, "'%s': the key '%.*s' stands there twice", join->path,
+                   (int)text.n_bytes, text.data);
     }
     return RK_OK;
 }
@@ -45,14 +47,19 @@ static rk_status refuse_stream(const char *path) {
         "write it to a file first");
 }
 
-/* Read a joined file whole: always csv, in the data section's manner but for its own separator and columns. */
-static rk_status load_join(const rk_data_section *section, const char *directory, const rk_join_section *from, rk_join *join) {
+/* Read a joined file whole: always csv, in the data section's manner but for its own separator and
+ * columns. */
+static rk_status load_join(const rk_data_section *section, const char *directory, const rk_join_section *from,
+                           rk_join *join) {
     RK_TRY(rk_path_join(directory, from->path, &join->path));
     RK_TRY(refuse_stream(join->path));
     if (section->whole) section = section->whole;
     rk_data_section manner = *section;
     manner.format = RK_DATA_CSV;
-    manner.separator = from->separator ? from->separator : section->separator ? section->separator : section->format == RK_DATA_TSV ? (char *)(size_t) "\t" : NULL;
+    manner.separator = from->separator                  ? from->separator
+                       : section->separator             ? section->separator
+                       : section->format == RK_DATA_TSV ? (char *)(size_t) "\t"
+                                                        : NULL;
     manner.columns = from->columns;
     manner.n_columns = from->n_columns;
     manner.header = 0;
@@ -82,9 +89,10 @@ static rk_binding find_join(const rk_rows_reader *r, const rk_data_section *sect
     return (rk_binding){-1, -1, false};
 }
 
-/* Names that a join has are taken from it; the others must be columns of the files. wanted [n_names + n_joins] gets those, each once. */
-static rk_status bind_names(rk_rows_reader *r, const rk_data_section *section, const char *const *names, size_t n_names, size_t n_optional, rk_source_options *o,
-                            const char **wanted) {
+/* Names that a join has are taken from it; the others must be columns of the files. wanted [n_names +
+ * n_joins] gets those, each once. */
+static rk_status bind_names(rk_rows_reader *r, const rk_data_section *section, const char *const *names,
+                            size_t n_names, size_t n_optional, rk_source_options *o, const char **wanted) {
     rk_name_index index;
     RK_TRY(rk_name_index_init(&index, names, sizeof *names, 0, (int32_t)n_names));
     for (size_t i = 0; i < n_names; i++) {
@@ -114,10 +122,12 @@ static rk_status bind_names(rk_rows_reader *r, const rk_data_section *section, c
     return RK_OK;
 }
 
-static rk_status open_source(rk_rows_reader *r, const rk_data_section *section, const char *const *names, size_t n_names, size_t n_optional) {
+static rk_status open_source(rk_rows_reader *r, const rk_data_section *section, const char *const *names,
+                             size_t n_names, size_t n_optional) {
     const char **wanted;
     RK_TRY(rk_alloc(n_names + r->n_joins, sizeof *wanted, &wanted));
-    rk_source_options options = {.section = section, .paths = (const char *const *)r->paths, .n_paths = r->n_paths, .wanted = wanted};
+    rk_source_options options = {
+        .section = section, .paths = (const char *const *)r->paths, .n_paths = r->n_paths, .wanted = wanted};
     rk_status status = bind_names(r, section, names, n_names, n_optional, &options, wanted);
     if (status == RK_OK) status = rk_source_open(&options, &r->source);
     rk_free(wanted);
@@ -125,17 +135,21 @@ static rk_status open_source(rk_rows_reader *r, const rk_data_section *section, 
 }
 
 /* The files, and what is joined to them. */
-static rk_status open_files(rk_rows_reader *r, const rk_data_section *section, const char *directory, char *const *paths, size_t n_paths) {
-    RK_TRY(rk_expand_paths(section->paths_are_callers ? "" : directory, paths, n_paths, &r->paths, &r->n_paths));
+static rk_status open_files(rk_rows_reader *r, const rk_data_section *section, const char *directory,
+                            char *const *paths, size_t n_paths) {
+    RK_TRY(
+        rk_expand_paths(section->paths_are_callers ? "" : directory, paths, n_paths, &r->paths, &r->n_paths));
     for (size_t i = 0; !section->paths_are_callers && i < r->n_paths; i++) RK_TRY(refuse_stream(r->paths[i]));
     RK_TRY(rk_alloc((size_t)section->n_joins, sizeof *r->joins, &r->joins));
     r->n_joins = (size_t)section->n_joins;
-    for (size_t j = 0; j < r->n_joins; j++) RK_TRY(load_join(section, directory, &section->joins[j], &r->joins[j]));
+    for (size_t j = 0; j < r->n_joins; j++)
+        RK_TRY(load_join(section, directory, &section->joins[j], &r->joins[j]));
     return RK_OK;
 }
 
-rk_status rk_rows_open(const rk_data_section *section, const char *directory, char *const *paths, size_t n_paths, const char *const *names, size_t n_names,
-                       size_t n_optional, rk_rows_reader *out) {
+rk_status rk_rows_open(const rk_data_section *section, const char *directory, char *const *paths,
+                       size_t n_paths, const char *const *names, size_t n_names, size_t n_optional,
+                       rk_rows_reader *out) {
     rk_rows_reader r = {0};
     rk_status status;
     RK_GOTO(open_files(&r, section, directory, paths, n_paths));
@@ -148,11 +162,14 @@ done:
     return status;
 }
 
-rk_status rk_rows_open_all(const rk_data_section *section, const char *directory, char *const *paths, size_t n_paths, rk_rows_reader *out) {
+rk_status rk_rows_open_all(const rk_data_section *section, const char *directory, char *const *paths,
+                           size_t n_paths, rk_rows_reader *out) {
     rk_rows_reader r = {0};
     rk_status status;
     RK_GOTO(open_files(&r, section, directory, paths, n_paths));
-    RK_GOTO(rk_source_open(&(rk_source_options){.section = section, .paths = (const char *const *)r.paths, .n_paths = r.n_paths}, &r.source));
+    RK_GOTO(rk_source_open(
+        &(rk_source_options){.section = section, .paths = (const char *const *)r.paths, .n_paths = r.n_paths},
+        &r.source));
     *out = r;
     return RK_OK;
 done:
@@ -162,7 +179,9 @@ done:
 
 rk_status rk_rows_keep_packed(rk_rows_reader *r, int32_t name) {
     rk_binding binding = r->bindings[name];
-    return r->n_joins || binding.column < 0 || binding.shared ? RK_OK : rk_source_keep_packed(r->source, binding.column);
+    return r->n_joins || binding.column < 0 || binding.shared
+               ? RK_OK
+               : rk_source_keep_packed(r->source, binding.column);
 }
 
 rk_values rk_rows_values(const rk_rows_reader *r, const rk_columns *chunk, int32_t name, int64_t row) {
@@ -172,7 +191,10 @@ rk_values rk_rows_values(const rk_rows_reader *r, const rk_columns *chunk, int32
         const rk_join *join = &r->joins[binding.join];
         const rk_column *keys = &chunk->columns[join->key_column];
         char scratch[RK_VALUE_BYTES];
-        int64_t found = keys->offsets[row] < keys->offsets[row + 1] ? rk_vocabulary_find(&join->keys, rk_value_text(keys, keys->offsets[row], scratch)) : -1;
+        int64_t found =
+            keys->offsets[row] < keys->offsets[row + 1]
+                ? rk_vocabulary_find(&join->keys, rk_value_text(keys, keys->offsets[row], scratch))
+                : -1;
         if (found < 0) return (rk_values){0};
         columns = &join->columns;
         row = found;
@@ -189,7 +211,8 @@ rk_span rk_f32_text(float value, char scratch[RK_VALUE_BYTES]) {
     float back = 0;
     for (int digits = 6; digits <= 9 && !is_whole && back != value; digits++) {
         n = rk_snprintf(scratch, RK_VALUE_BYTES, "%.*g", digits, (double)value);
-        if (!rk_parse_f32((rk_span){scratch, (size_t)n}, &back)) back = value; /* nan and inf: once is enough */
+        if (!rk_parse_f32((rk_span){scratch, (size_t)n}, &back))
+            back = value; /* nan and inf: once is enough */
     }
     return (rk_span){scratch, (size_t)n};
 }

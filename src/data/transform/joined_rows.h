@@ -30,10 +30,12 @@ typedef struct rk_rows_reader {
 } rk_rows_reader;
 
 /* names [n_names] that will be read; the first n_optional of them may be missing. */
-rk_status rk_rows_open(const rk_data_section *section, const char *directory, char *const *paths, size_t n_paths, const char *const *names, size_t n_names,
-                       size_t n_optional, rk_rows_reader *out);
+rk_status rk_rows_open(const rk_data_section *section, const char *directory, char *const *paths,
+                       size_t n_paths, const char *const *names, size_t n_names, size_t n_optional,
+                       rk_rows_reader *out);
 /* For all columns: only the source and the joined files, no bindings. */
-rk_status rk_rows_open_all(const rk_data_section *section, const char *directory, char *const *paths, size_t n_paths, rk_rows_reader *out);
+rk_status rk_rows_open_all(const rk_data_section *section, const char *directory, char *const *paths,
+                           size_t n_paths, rk_rows_reader *out);
 /* The name's column may stay packed (rk_source_keep_packed), unless it is another's too. */
 rk_status rk_rows_keep_packed(rk_rows_reader *rows, int32_t name);
 void rk_rows_release(rk_rows_reader *rows);

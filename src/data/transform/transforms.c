@@ -67,10 +67,12 @@ static rk_status find_crossed(rk_transforms *t) {
     const rk_data_section *s = t->section;
     rk_name_index names;
     size_t at = 0;
-    RK_TRY(rk_name_index_init(&names, t->features, sizeof *t->features, offsetof(rk_data_feature_info, name), t->schema.n_features));
+    RK_TRY(rk_name_index_init(&names, t->features, sizeof *t->features, offsetof(rk_data_feature_info, name),
+                              t->schema.n_features));
     for (int64_t i = 0; i < s->n_features; i++) {
         t->first_crossed[i] = at;
-        for (int64_t c = 0; c < s->features[i].n_cross; c++) t->crossed[at++] = rk_name_index_find(&names, s->features[i].cross[c]);
+        for (int64_t c = 0; c < s->features[i].n_cross; c++)
+            t->crossed[at++] = rk_name_index_find(&names, s->features[i].cross[c]);
     }
     rk_name_index_release(&names);
     return RK_OK;
@@ -81,7 +83,8 @@ rk_status rk_transforms_finish(rk_transforms *t) {
     rk_data_schema *schema = &t->schema;
     *schema = (rk_data_schema){.features = t->features, .tasks = s->labels, .n_tasks = (int32_t)s->n_labels};
     t->n_names = 0;
-    for (int64_t i = 0; i < s->n_labels; i++) add_name(t, s->labels[i].column ? s->labels[i].column : s->labels[i].name);
+    for (int64_t i = 0; i < s->n_labels; i++)
+        add_name(t, s->labels[i].column ? s->labels[i].column : s->labels[i].name);
     t->weight_name = s->sample_weight ? add_name(t, s->sample_weight) : -1;
     t->group_name = s->group ? add_name(t, s->group) : -1;
     t->n_labels_names = t->n_names;
@@ -94,7 +97,8 @@ rk_status rk_transforms_finish(rk_transforms *t) {
             schema->n_dense += (int32_t)f->width;
         } else {
             t->outputs[i] = schema->n_features;
-            t->features[schema->n_features++] = (rk_data_feature_info){f->name, cardinality_of(f, &t->fitted[i]), f->weights != NULL};
+            t->features[schema->n_features++] =
+                (rk_data_feature_info){f->name, cardinality_of(f, &t->fitted[i]), f->weights != NULL};
         }
     }
     return find_crossed(t);

@@ -1,4 +1,5 @@
-/* From raw columns to what a model takes: dense numbers and ids. Fitted by a pass over the training data (vocabularies, quantiles, means). */
+/* From raw columns to what a model takes: dense numbers and ids. Fitted by a pass over the training data
+ * (vocabularies, quantiles, means). */
 #ifndef RK_DATA_TRANSFORM_TRANSFORMS_H
 #define RK_DATA_TRANSFORM_TRANSFORMS_H
 
@@ -12,25 +13,29 @@ typedef struct rk_data_feature_info {
 } rk_data_feature_info;
 
 typedef struct rk_data_schema {
-    int32_t n_dense;                  /* numbers a sample, all dense features side by side */
+    int32_t n_dense; /* numbers a sample, all dense features side by side */
     int32_t n_features, n_tasks;
     const rk_data_feature_info *features; /* [n_features]: categorical, in the file's order */
-    const rk_label_section *tasks;    /* [n_tasks] */
+    const rk_label_section *tasks;        /* [n_tasks] */
 } rk_data_schema;
 
 typedef struct rk_transforms rk_transforms;
 
-/* Fit on the training split. `directory`: what relative paths are relative to. `on_stage` (may be NULL) hears what begins. The section must outlive it. */
+/* Fit on the training split. `directory`: what relative paths are relative to. `on_stage` (may be NULL) hears
+ * what begins. The section must outlive it. */
 typedef struct rk_fit_options {
     const char *directory;
     void (*on_stage)(void *user, const char *message);
     void *user;
 } rk_fit_options;
-rk_status rk_transforms_fit(const rk_data_section *section, const rk_yaml *yaml, const rk_fit_options *options, rk_transforms **out);
+rk_status rk_transforms_fit(const rk_data_section *section, const rk_yaml *yaml,
+                            const rk_fit_options *options, rk_transforms **out);
 
-/* As files in a checkpoint's directory: transforms.json and vocabulary/<feature>.txt (docs/formats/checkpoint.md); appends the relative names of
- * the files written to *names (allocated strings; [*n_names] so far). */
-rk_status rk_transforms_save(const rk_transforms *transforms, const char *directory, char ***names, size_t *n_names);
+/* As files in a checkpoint's directory: transforms.json and vocabulary/<feature>.txt
+ * (docs/formats/checkpoint.md); appends the relative names of the files written to *names (allocated strings;
+ * [*n_names] so far). */
+rk_status rk_transforms_save(const rk_transforms *transforms, const char *directory, char ***names,
+                             size_t *n_names);
 rk_status rk_transforms_load(const rk_data_section *section, const char *directory, rk_transforms **out);
 void rk_transforms_free(rk_transforms *transforms);
 

@@ -1,5 +1,6 @@
-/* Features a column at a time: one loop over all values of a chunk for a kind and a type. What is left to rk_transform_values: joins, weights,
- * max_length, default values where one is missing, and numbers whose text would be needed. A bad value is only noticed here; rk_transform_values says which. */
+/* Features a column at a time: one loop over all values of a chunk for a kind and a type. What is left to
+ * rk_transform_values: joins, weights, max_length, default values where one is missing, and numbers whose
+ * text would be needed. A bad value is only noticed here; rk_transform_values says which. */
 #include <math.h>
 #include <string.h>
 
@@ -24,7 +25,9 @@ static bool find_run(const rk_piece *piece, int32_t name, run *out) {
     if (binding.join >= 0 || binding.column < 0) return false;
     const rk_column *column = &piece->chunk->columns[binding.column];
     const int64_t *offsets = column->offsets + piece->first;
-    *out = (run){column, offsets, piece->n, rk_column_values_per_row(column, piece->first, piece->n), offsets[0], offsets[piece->n] - offsets[0]};
+    *out = (run){column,     offsets,
+                 piece->n,   rk_column_values_per_row(column, piece->first, piece->n),
+                 offsets[0], offsets[piece->n] - offsets[0]};
     return true;
 }
 
@@ -36,17 +39,20 @@ static bool misses_values(const run *r) {
 
 /* The value as a number; false: it is not one, or not finite. */
 static inline bool number_at(const rk_column *column, int64_t value, double *out) {
-    if (column->type == RK_COLUMN_TEXT) return rk_parse_f64(rk_column_text(column, value), out) && isfinite(*out);
+    if (column->type == RK_COLUMN_TEXT)
+        return rk_parse_f64(rk_column_text(column, value), out) && isfinite(*out);
     *out = column->type == RK_COLUMN_I64 ? (double)column->i64[value] : (double)column->f32[value];
     return isfinite(*out);
 }
 
 /* Row i has no value, or a NaN that says so. */
 static bool is_absent(const run *r, int64_t i) {
-    return r->offsets[i] == r->offsets[i + 1] || (r->column->type == RK_COLUMN_F32 && isnan(r->column->f32[r->offsets[i]]));
+    return r->offsets[i] == r->offsets[i + 1] ||
+           (r->column->type == RK_COLUMN_F32 && isnan(r->column->f32[r->offsets[i]]));
 }
 
-rk_status rk_transform_labels(const rk_transforms *t, int32_t task, const rk_piece *piece, rk_window *out, bool *done) {
+rk_status rk_transform_labels(const rk_transforms *t, int32_t task, const rk_piece *piece, rk_window *out,
+                              bool *done) {
     const rk_label_section *label = &t->schema.tasks[task];
     run r;
     *done = false;
@@ -85,7 +91,8 @@ static rk_status transform_dense(const rk_transforms *t, int64_t feature, const 
     int64_t stride = t->schema.n_dense;
     float *to = out->dense + out->n_rows * stride + t->outputs[feature];
     bool ok = true, plain = r->column->type == RK_COLUMN_F32 && !f->log1p && !f->normalize;
-    if (plain && r->per_row == 1 && f->width == 1) return copy_dense(r->column->f32 + r->begin, r->n, to, stride);
+    if (plain && r->per_row == 1 && f->width == 1)
+        return copy_dense(r->column->f32 + r->begin, r->n, to, stride);
     for (int64_t i = 0; ok && i < r->n; i++, to += stride) {
         int64_t n = r->offsets[i + 1] - r->offsets[i];
         for (int64_t j = n; j < f->width; j++) to[j] = 0;
@@ -105,18 +112,22 @@ static rk_status transform_dense(const rk_transforms *t, int64_t feature, const 
 }
 
 static inline int64_t hash_text(const rk_data_feature *f, rk_span text) {
-    return (int64_t)rk_hash_bucket(rk_hash_bytes(text.data, text.n_bytes, (uint64_t)f->hash_seed), (uint64_t)f->hash);
+    return (int64_t)rk_hash_bucket(rk_hash_bytes(text.data, text.n_bytes, (uint64_t)f->hash_seed),
+                                   (uint64_t)f->hash);
 }
 
 static inline int64_t id_of_word(const rk_data_feature *f, const rk_fitted *fitted, rk_span text) {
     int64_t known = rk_vocabulary_find(&fitted->vocabulary, text), oov = f->vocabulary.oov;
-    return known >= 0 ? oov + known : (int64_t)rk_hash_bucket(rk_hash_bytes(text.data, text.n_bytes, 0), (uint64_t)oov);
+    return known >= 0 ? oov + known
+                      : (int64_t)rk_hash_bucket(rk_hash_bytes(text.data, text.n_bytes, 0), (uint64_t)oov);
 }
 
-static bool ids_of_texts(const rk_data_feature *f, const rk_fitted *fitted, const char *text, const rk_text_place *places, int64_t n, int64_t *out) {
+static bool ids_of_texts(const rk_data_feature *f, const rk_fitted *fitted, const char *text,
+                         const rk_text_place *places, int64_t n, int64_t *out) {
     bool ok = true;
     if (f->hash) {
-        for (int64_t i = 0; i < n; i++) out[i] = hash_text(f, (rk_span){text + places[i].begin, places[i].n_bytes});
+        for (int64_t i = 0; i < n; i++)
+            out[i] = hash_text(f, (rk_span){text + places[i].begin, places[i].n_bytes});
     } else if (f->identity) {
         for (int64_t i = 0; i < n && ok; i++) {
             int64_t id = 0;
@@ -131,18 +142,22 @@ static bool ids_of_texts(const rk_data_feature *f, const rk_fitted *fitted, cons
             if (ok) out[i] = rk_feature_bucket(f, fitted, NULL, x);
         }
     } else {
-        for (int64_t i = 0; i < n; i++) out[i] = id_of_word(f, fitted, (rk_span){text + places[i].begin, places[i].n_bytes});
+        for (int64_t i = 0; i < n; i++)
+            out[i] = id_of_word(f, fitted, (rk_span){text + places[i].begin, places[i].n_bytes});
     }
     return ok;
 }
 
-static bool ids_of_i64(const rk_data_feature *f, const rk_fitted *fitted, const int64_t *from, int64_t n, int64_t *out) {
+static bool ids_of_i64(const rk_data_feature *f, const rk_fitted *fitted, const int64_t *from, int64_t n,
+                       int64_t *out) {
     uint64_t outside = 0, offset = (uint64_t)f->identity_offset, last = (uint64_t)f->identity - 1;
     char room[RK_I64_BYTES];
     if (f->hash) {
-        for (int64_t i = 0; i < n; i++) out[i] = (int64_t)rk_hash_bucket(rk_hash_i64(from[i], (uint64_t)f->hash_seed), (uint64_t)f->hash);
+        for (int64_t i = 0; i < n; i++)
+            out[i] = (int64_t)rk_hash_bucket(rk_hash_i64(from[i], (uint64_t)f->hash_seed), (uint64_t)f->hash);
     } else if (f->identity) {
-        for (int64_t i = 0; i < n; i++) { /* the difference's sign says that an id is beyond the last, so that the loop has no branch */
+        for (int64_t i = 0; i < n; i++) { /* the difference's sign says that an id is beyond the last, so that
+                                             the loop has no branch */
             uint64_t id = (uint64_t)from[i] - offset;
             outside |= id | (last - id);
             out[i] = (int64_t)id;
@@ -163,7 +178,8 @@ static bool ids_of_packed(const rk_data_feature *f, const rk_packed_ints *packed
     rk_packed_ints moved = *packed;
     moved.base -= (uint64_t)f->identity_offset;
     rk_packed_range range = rk_unpack_bits(&moved, n, out);
-    return n == 0 || (moved.base + range.least < (uint64_t)f->identity && moved.base + range.greatest < (uint64_t)f->identity);
+    return n == 0 || (moved.base + range.least < (uint64_t)f->identity &&
+                      moved.base + range.greatest < (uint64_t)f->identity);
 }
 
 /* Only for boundaries: other kinds need the number's text. */
@@ -177,7 +193,8 @@ static bool ids_of_f32(const rk_data_feature *f, const rk_fitted *fitted, const 
     return ok;
 }
 
-/* The pieces of texts cut by the feature's separator, with their number in each row as offsets, in the memory. */
+/* The pieces of texts cut by the feature's separator, with their number in each row as offsets, in the
+ * memory. */
 static rk_status split_texts(char separator, const run *r, rk_transform_memory *memory) {
     size_t n = 0;
     if ((size_t)r->n + 1 > memory->offsets_capacity) {
@@ -195,13 +212,16 @@ static rk_status split_texts(char separator, const run *r, rk_transform_memory *
                 memory->capacity = capacity;
             }
             uint32_t place = r->column->places[v].begin;
-            size_t n_stops = rk_csv_index(text.data, text.n_bytes, separator, separator, memory->stops), begin = 0;
+            size_t n_stops = rk_csv_index(text.data, text.n_bytes, separator, separator, memory->stops),
+                   begin = 0;
             for (size_t k = 0; k <= n_stops; k++) {
                 size_t stop = k < n_stops ? memory->stops[k] : text.n_bytes;
                 if (k < n_stops && text.data[stop] != separator) continue; /* the index finds line ends too */
                 rk_span piece = {text.data + begin, stop - begin};
-                if (piece.n_bytes && (piece.data[0] <= ' ' || piece.data[piece.n_bytes - 1] <= ' ')) piece = rk_span_trim(piece);
-                memory->places[n] = (rk_text_place){place + (uint32_t)(piece.data - text.data), (uint32_t)piece.n_bytes};
+                if (piece.n_bytes && (piece.data[0] <= ' ' || piece.data[piece.n_bytes - 1] <= ' '))
+                    piece = rk_span_trim(piece);
+                memory->places[n] =
+                    (rk_text_place){place + (uint32_t)(piece.data - text.data), (uint32_t)piece.n_bytes};
                 n += piece.n_bytes > 0;
                 begin = stop + 1;
             }
@@ -211,7 +231,8 @@ static rk_status split_texts(char separator, const run *r, rk_transform_memory *
     return RK_OK;
 }
 
-static bool ids_of_run(const rk_data_feature *f, const rk_fitted *fitted, const run *r, const rk_text_place *places, int64_t *to) {
+static bool ids_of_run(const rk_data_feature *f, const rk_fitted *fitted, const run *r,
+                       const rk_text_place *places, int64_t *to) {
     const rk_column *column = r->column;
     return column->packed.data             ? ids_of_packed(f, &column->packed, r->n_values, to)
            : column->type == RK_COLUMN_I64 ? ids_of_i64(f, fitted, column->i64 + r->begin, r->n_values, to)
@@ -219,39 +240,49 @@ static bool ids_of_run(const rk_data_feature *f, const rk_fitted *fitted, const 
                                            : ids_of_texts(f, fitted, column->text, places, r->n_values, to);
 }
 
-static rk_status transform_ids(const rk_transforms *t, int64_t feature, const run *r, const rk_text_place *places, rk_window *out) {
+static rk_status transform_ids(const rk_transforms *t, int64_t feature, const run *r,
+                               const rk_text_place *places, rk_window *out) {
     int32_t output = t->outputs[feature];
     rk_window_ids *ids = &out->features[output];
     const rk_data_feature *f = &t->section->features[feature];
     RK_TRY(rk_window_reserve_ids(out, output, (size_t)r->n_values));
-    if (r->n_values && !ids_of_run(f, &t->fitted[feature], r, places, ids->ids + ids->n_ids)) return BAD_VALUE;
+    if (r->n_values && !ids_of_run(f, &t->fitted[feature], r, places, ids->ids + ids->n_ids))
+        return BAD_VALUE;
     ids->n_ids += (size_t)r->n_values;
-    return r->per_row >= 0 ? rk_window_end_alike(ids, r->n, r->per_row) : rk_window_end_differing(ids, r->n, r->offsets);
+    return r->per_row >= 0 ? rk_window_end_alike(ids, r->n, r->per_row)
+                           : rk_window_end_differing(ids, r->n, r->offsets);
 }
 
 /* The pieces of the texts as the feature's values. */
-static rk_status transform_split(const rk_transforms *t, int64_t feature, const run *r, rk_transform_memory *memory, rk_window *out) {
+static rk_status transform_split(const rk_transforms *t, int64_t feature, const run *r,
+                                 rk_transform_memory *memory, rk_window *out) {
     RK_TRY(split_texts(t->section->features[feature].separator[0], r, memory));
     const rk_column pieces = {.offsets = memory->offsets, .per_row = -1};
-    const run split = {r->column, memory->offsets, r->n, rk_column_values_per_row(&pieces, 0, r->n), 0, memory->offsets[r->n]};
+    const run split = {r->column, memory->offsets,      r->n, rk_column_values_per_row(&pieces, 0, r->n),
+                       0,         memory->offsets[r->n]};
     return transform_ids(t, feature, &split, memory->places, out);
 }
 
 bool rk_transform_takes_packed(const rk_transforms *t, int64_t feature) {
     const rk_data_feature *f = &t->section->features[feature];
-    return f->identity && !f->hash && !f->dense && !f->n_cross && !f->weights && !f->max_length && !f->default_value && !f->vocabulary.line;
+    return f->identity && !f->hash && !f->dense && !f->n_cross && !f->weights && !f->max_length &&
+           !f->default_value && !f->vocabulary.line;
 }
 
-rk_status rk_transform_column(const rk_transforms *t, int64_t feature, const rk_piece *piece, rk_window *out, bool *done) {
+rk_status rk_transform_column(const rk_transforms *t, int64_t feature, const rk_piece *piece, rk_window *out,
+                              bool *done) {
     const rk_data_feature *f = &t->section->features[feature];
     run r;
     *done = false;
     if (f->weights || f->max_length || !find_run(piece, t->feature_names[feature], &r)) return RK_OK;
-    bool splits = f->separator && r.column->type == RK_COLUMN_TEXT, drops = f->vocabulary.line && f->vocabulary.oov == 0;
+    bool splits = f->separator && r.column->type == RK_COLUMN_TEXT,
+         drops = f->vocabulary.line && f->vocabulary.oov == 0;
     if ((f->dense && splits) || drops || (f->default_value && misses_values(&r))) return RK_OK;
     if (r.column->type == RK_COLUMN_F32 && !f->dense && !f->n_bucketize && !f->quantiles) return RK_OK;
     *done = true;
     if (f->dense) return transform_dense(t, feature, &r, out);
     if (splits) return transform_split(t, feature, &r, piece->memory, out);
-    return transform_ids(t, feature, &r, r.n_values && r.column->type == RK_COLUMN_TEXT ? r.column->places + r.begin : NULL, out);
+    return transform_ids(t, feature, &r,
+                         r.n_values && r.column->type == RK_COLUMN_TEXT ? r.column->places + r.begin : NULL,
+                         out);
 }

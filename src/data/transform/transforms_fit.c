@@ -28,7 +28,8 @@ typedef struct gatherer {
     double n, mean, squares; /* Welford's running moments */
 } gatherer;
 
-/* Of all numbers, each as likely as another, whatever the order of the files is: all, half, a quarter of them. */
+/* Of all numbers, each as likely as another, whatever the order of the files is: all, half, a quarter of
+ * them. */
 static bool is_sampled(int64_t number, int n_halvings) {
     return (rk_hash_i64(number, 0) & (((uint64_t)1 << n_halvings) - 1)) == 0;
 }
@@ -66,7 +67,9 @@ static rk_status gather(void *context, const rk_column *column, int64_t value, r
     gatherer *g = context;
     int64_t number;
     char scratch[RK_VALUE_BYTES];
-    if (builds_vocabulary(g->f)) return rk_vocabulary_add(&g->counts, column ? rk_value_text(column, value, scratch) : text, 1, &number);
+    if (builds_vocabulary(g->f))
+        return rk_vocabulary_add(&g->counts, column ? rk_value_text(column, value, scratch) : text, 1,
+                                 &number);
     double x;
     if (!(column ? rk_value_number(column, value, &x) : rk_parse_f64(text, &x)) || !isfinite(x)) return RK_OK;
     if (g->f->quantiles) return add_to_sample(g, x);
@@ -86,13 +89,16 @@ static rk_status find_quantiles(gatherer *g, rk_fitted *out) {
     RK_TRY(rk_alloc((size_t)g->f->quantiles, sizeof *out->boundaries, &out->boundaries));
     for (int64_t k = 1; k < g->f->quantiles && g->n_sample; k++) {
         double at = g->sample[(size_t)((double)k / (double)g->f->quantiles * (double)g->n_sample)];
-        if (out->n_boundaries == 0 || at > out->boundaries[out->n_boundaries - 1]) out->boundaries[out->n_boundaries++] = at;
+        if (out->n_boundaries == 0 || at > out->boundaries[out->n_boundaries - 1])
+            out->boundaries[out->n_boundaries++] = at;
     }
     return RK_OK;
 }
 
 static rk_status conclude(gatherer *g, rk_fitted *out) {
-    if (builds_vocabulary(g->f)) RK_TRY(rk_vocabulary_rank(&g->counts, g->f->vocabulary.min_count, g->f->vocabulary.max_size, &out->vocabulary));
+    if (builds_vocabulary(g->f))
+        RK_TRY(rk_vocabulary_rank(&g->counts, g->f->vocabulary.min_count, g->f->vocabulary.max_size,
+                                  &out->vocabulary));
     if (g->f->quantiles) RK_TRY(find_quantiles(g, out));
     if (g->f->normalize && g->n > 0) {
         out->mean = g->mean;
@@ -109,10 +115,13 @@ static rk_status read_all(const rk_transforms *t, rk_rows_reader *rows, gatherer
         RK_TRY(rk_source_read(rows->source, &chunk));
         if (chunk->columns.n_rows == 0) return RK_OK;
         for (int64_t row = 0; row < chunk->columns.n_rows; row++) {
-            if (rk_fraction_split(t->section, seed, row_number++) != 0) continue; /* nothing is learnt from rows set aside */
+            if (rk_fraction_split(t->section, seed, row_number++) != 0)
+                continue; /* nothing is learnt from rows set aside */
             for (int64_t i = 0; i < t->section->n_features; i++)
                 if (needs_pass(&t->section->features[i]))
-                    RK_TRY(rk_for_values(&t->section->features[i], rk_rows_values(rows, &chunk->columns, t->feature_names[i], row), gather, &gatherers[i]));
+                    RK_TRY(rk_for_values(&t->section->features[i],
+                                         rk_rows_values(rows, &chunk->columns, t->feature_names[i], row),
+                                         gather, &gatherers[i]));
         }
     }
 }
@@ -137,7 +146,8 @@ static rk_status pass(rk_transforms *t, const char *directory) {
     for (int64_t i = 0; i < s->n_features; i++) gatherers[i].f = &s->features[i];
     rk_rows_reader rows = {0};
     const rk_data_section manner = rk_data_section_of_split(s, &s->train);
-    rk_status status = rk_rows_open(&manner, directory, s->train.path, (size_t)s->train.n_path, t->names, t->n_names, t->n_labels_names, &rows);
+    rk_status status = rk_rows_open(&manner, directory, s->train.path, (size_t)s->train.n_path, t->names,
+                                    t->n_names, t->n_labels_names, &rows);
     if (status == RK_OK) status = read_all(t, &rows, gatherers);
     rk_rows_release(&rows);
     for (int64_t i = 0; i < s->n_features; i++) {
@@ -149,7 +159,8 @@ static rk_status pass(rk_transforms *t, const char *directory) {
     return status;
 }
 
-rk_status rk_transforms_fit(const rk_data_section *section, const rk_yaml *yaml, const rk_fit_options *options, rk_transforms **out) {
+rk_status rk_transforms_fit(const rk_data_section *section, const rk_yaml *yaml,
+                            const rk_fit_options *options, rk_transforms **out) {
     RK_TRY(rk_data_section_check(section, yaml));
     rk_transforms *t;
     RK_TRY(rk_transforms_new(section, &t));
@@ -158,7 +169,8 @@ rk_status rk_transforms_fit(const rk_data_section *section, const rk_yaml *yaml,
     rk_status status;
     RK_GOTO(rk_transforms_finish(t));
     RK_GOTO(load_given(t, options->directory));
-    if (needed && options->on_stage) options->on_stage(options->user, "reading the training data once for vocabularies and normalization");
+    if (needed && options->on_stage)
+        options->on_stage(options->user, "reading the training data once for vocabularies and normalization");
     if (needed) RK_GOTO(pass(t, options->directory));
     RK_GOTO(rk_transforms_finish(t));
     *out = t;

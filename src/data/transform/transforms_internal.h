@@ -8,7 +8,7 @@
 /* What a pass over the training data found for one feature. */
 typedef struct rk_fitted {
     rk_vocabulary vocabulary;
-    double *boundaries;  /* [n_boundaries] of quantiles */
+    double *boundaries; /* [n_boundaries] of quantiles */
     int64_t n_boundaries;
     double mean, deviation;
 } rk_fitted;
@@ -18,25 +18,28 @@ typedef struct rk_transform_memory {
     rk_text_place *places; /* [capacity] */
     uint32_t *stops;       /* [capacity + RK_CSV_INDEX_ROOM] */
     size_t capacity;
-    int64_t *offsets;      /* [offsets_capacity] */
+    int64_t *offsets; /* [offsets_capacity] */
     size_t offsets_capacity;
 } rk_transform_memory;
 void rk_transform_memory_release(rk_transform_memory *memory);
 
 struct rk_transforms {
     const rk_data_section *section;
-    rk_fitted *fitted;        /* [section->n_features] */
+    rk_fitted *fitted; /* [section->n_features] */
     rk_data_feature_info *features;
-    int32_t *outputs;         /* [section->n_features] the feature's number among the categorical ones, or its first dense column */
+    int32_t *outputs; /* [section->n_features] the feature's number among the categorical ones, or its first
+                         dense column */
     rk_data_schema schema;
-    /* The columns read, by number: optional ones first (labels, sample weight), then each feature's column and weights. */
-    const char **names;       /* [n_names], pointing into the section */
+    /* The columns read, by number: optional ones first (labels, sample weight), then each feature's column
+     * and weights. */
+    const char **names; /* [n_names], pointing into the section */
     size_t n_names, n_labels_names;
-    int32_t *feature_names;   /* [section->n_features] number of the column's name; -1 for crosses */
-    int32_t *weight_names;    /* [section->n_features] or -1 */
+    int32_t *feature_names;          /* [section->n_features] number of the column's name; -1 for crosses */
+    int32_t *weight_names;           /* [section->n_features] or -1 */
     int32_t weight_name, group_name; /* or -1 */
-    int32_t *crossed;         /* numbers of the categorical features that crosses are made of, those of feature i from first_crossed[i] on */
-    size_t *first_crossed;    /* [section->n_features] */
+    int32_t *crossed; /* numbers of the categorical features that crosses are made of, those of feature i from
+                         first_crossed[i] on */
+    size_t *first_crossed; /* [section->n_features] */
 };
 
 /* Everything that follows from the section and what was fitted: cardinalities, columns, the schema. */
@@ -51,18 +54,24 @@ typedef struct rk_piece {
     rk_transform_memory *memory;
 } rk_piece;
 
-/* The piece's rows into the window: all of them, or none (RK_BAD_DATA, which names column and value if the piece is of one row). */
+/* The piece's rows into the window: all of them, or none (RK_BAD_DATA, which names column and value if the
+ * piece is of one row). */
 rk_status rk_transforms_rows(const rk_transforms *transforms, const rk_piece *piece, rk_window *out);
 
 /* One feature's values into the window, one by one. */
-rk_status rk_transform_values(const rk_transforms *transforms, int64_t feature, const rk_piece *piece, rk_window *out);
-/* The same a column at a time, for the kinds and columns that allow it. *done = false: they do not, and nothing was done. RK_BAD_DATA says no more. */
-rk_status rk_transform_column(const rk_transforms *transforms, int64_t feature, const rk_piece *piece, rk_window *out, bool *done);
+rk_status rk_transform_values(const rk_transforms *transforms, int64_t feature, const rk_piece *piece,
+                              rk_window *out);
+/* The same a column at a time, for the kinds and columns that allow it. *done = false: they do not, and
+ * nothing was done. RK_BAD_DATA says no more. */
+rk_status rk_transform_column(const rk_transforms *transforms, int64_t feature, const rk_piece *piece,
+                              rk_window *out, bool *done);
 /* Whether, of several rows, the feature's column may stay packed. */
 bool rk_transform_takes_packed(const rk_transforms *transforms, int64_t feature);
-rk_status rk_transform_labels(const rk_transforms *transforms, int32_t task, const rk_piece *piece, rk_window *out, bool *done);
+rk_status rk_transform_labels(const rk_transforms *transforms, int32_t task, const rk_piece *piece,
+                              rk_window *out, bool *done);
 
-/* Where a number of the column is cut off: the 0.7 of a run file is not the 0.7 of an f32, which is what the column's writer meant. */
+/* Where a number of the column is cut off: the 0.7 of a run file is not the 0.7 of an f32, which is what the
+ * column's writer meant. */
 static inline double rk_bound_of(const rk_column *column, double bound) {
     return column && column->type == RK_COLUMN_F32 ? (double)(float)bound : bound;
 }
@@ -80,11 +89,14 @@ static inline int64_t rk_bucket_of(const double *boundaries, int64_t n, const rk
     return low;
 }
 
-static inline int64_t rk_feature_bucket(const rk_data_feature *f, const rk_fitted *fitted, const rk_column *column, double x) {
-    return f->n_bucketize ? rk_bucket_of(f->bucketize, f->n_bucketize, column, x) : rk_bucket_of(fitted->boundaries, fitted->n_boundaries, column, x);
+static inline int64_t rk_feature_bucket(const rk_data_feature *f, const rk_fitted *fitted,
+                                        const rk_column *column, double x) {
+    return f->n_bucketize ? rk_bucket_of(f->bucketize, f->n_bucketize, column, x)
+                          : rk_bucket_of(fitted->boundaries, fitted->n_boundaries, column, x);
 }
 
-/* The values of a feature in one row: calls `take` for each value of a column, or, column NULL, for each piece of a text cut by the separator. */
+/* The values of a feature in one row: calls `take` for each value of a column, or, column NULL, for each
+ * piece of a text cut by the separator. */
 typedef rk_status (*rk_take_value)(void *context, const rk_column *column, int64_t value, rk_span text);
 rk_status rk_for_values(const rk_data_feature *feature, rk_values values, rk_take_value take, void *context);
 

@@ -15,12 +15,15 @@ void rk_transform_memory_release(rk_transform_memory *memory) {
 
 static rk_status take_label(const rk_label_section *label, rk_values values, float *out) {
     const char *column = label->column ? label->column : label->name;
-    bool absent = values.begin == values.end || (values.column->type == RK_COLUMN_F32 && isnan(values.column->f32[values.begin]));
+    bool absent = values.begin == values.end ||
+                  (values.column->type == RK_COLUMN_F32 && isnan(values.column->f32[values.begin]));
     if (absent && label->optional) {
         *out = NAN;
         return RK_OK;
     }
-    if (values.begin == values.end) return rk_error_hint(rk_error(RK_BAD_DATA, "the label '%s' is missing", column), "if rows may be without it, set the label's optional: true");
+    if (values.begin == values.end)
+        return rk_error_hint(rk_error(RK_BAD_DATA, "the label '%s' is missing", column),
+                             "if rows may be without it, set the label's optional: true");
     char scratch[RK_VALUE_BYTES];
     rk_span text = rk_value_text(values.column, values.begin, scratch);
     if (label->n_positive) {
@@ -30,10 +33,13 @@ static rk_status take_label(const rk_label_section *label, rk_values values, flo
         return RK_OK;
     }
     double x;
-    RK_FAIL_IF(!rk_value_number(values.column, values.begin, &x) || !isfinite(x), RK_BAD_DATA, "the label '%s' is '%.*s', not a number", column, (int)text.n_bytes, text.data);
+    RK_FAIL_IF(!rk_value_number(values.column, values.begin, &x) || !isfinite(x), RK_BAD_DATA,
+               "the label '%s' is '%.*s', not a number", column, (int)text.n_bytes, text.data);
     if (!isnan(label->threshold)) x = x >= rk_bound_of(values.column, label->threshold);
     if (label->loss == 0 && (x < 0 || x > 1))
-        return rk_error_hint(rk_error(RK_BAD_DATA, "the label '%s' is %g; a cross-entropy needs 0 to 1", column, x), "set the label's loss to mse, or give a threshold");
+        return rk_error_hint(
+            rk_error(RK_BAD_DATA, "the label '%s' is %g; a cross-entropy needs 0 to 1", column, x),
+            "set the label's loss to mse, or give a threshold");
     RK_FAIL_IF(!isfinite((float)x), RK_BAD_DATA, "the label '%s' is %g, more than an f32 holds", column, x);
     *out = (float)x;
     return RK_OK;
@@ -45,7 +51,9 @@ static rk_status take_labels(const rk_transforms *t, const rk_piece *piece, rk_w
         bool done = false;
         if (piece->n > 1) RK_TRY(rk_transform_labels(t, task, piece, out, &done));
         for (int64_t i = 0; !done && i < piece->n; i++)
-            RK_TRY(take_label(&t->schema.tasks[task], rk_rows_values(piece->rows, piece->chunk, task, piece->first + i), &labels[i * t->schema.n_tasks]));
+            RK_TRY(take_label(&t->schema.tasks[task],
+                              rk_rows_values(piece->rows, piece->chunk, task, piece->first + i),
+                              &labels[i * t->schema.n_tasks]));
     }
     return RK_OK;
 }
@@ -53,16 +61,21 @@ static rk_status take_labels(const rk_transforms *t, const rk_piece *piece, rk_w
 static rk_status take_sample_weight(const rk_data_section *s, rk_values values, float *out) {
     double weight = s->default_sample_weight;
     if (values.begin == values.end && isnan(weight))
-        return rk_error_hint(rk_error(RK_BAD_DATA, "column '%s': the sample's weight is missing", s->sample_weight), "default_sample_weight: 1 gives such rows one");
-    RK_FAIL_IF(values.begin < values.end && (!rk_value_number(values.column, values.begin, &weight) || !(weight >= 0) || !isfinite((float)weight)), RK_BAD_DATA,
-               "column '%s': a sample's weight must be a number of 0 or more", s->sample_weight);
+        return rk_error_hint(
+            rk_error(RK_BAD_DATA, "column '%s': the sample's weight is missing", s->sample_weight),
+            "default_sample_weight: 1 gives such rows one");
+    RK_FAIL_IF(values.begin < values.end && (!rk_value_number(values.column, values.begin, &weight) ||
+                                             !(weight >= 0) || !isfinite((float)weight)),
+               RK_BAD_DATA, "column '%s': a sample's weight must be a number of 0 or more", s->sample_weight);
     *out = (float)weight;
     return RK_OK;
 }
 
 static rk_status take_sample_weights(const rk_transforms *t, const rk_piece *piece, rk_window *out) {
     for (int64_t i = 0; i < piece->n; i++)
-        RK_TRY(take_sample_weight(t->section, rk_rows_values(piece->rows, piece->chunk, t->weight_name, piece->first + i), &out->sample_weights[out->n_rows + i]));
+        RK_TRY(take_sample_weight(t->section,
+                                  rk_rows_values(piece->rows, piece->chunk, t->weight_name, piece->first + i),
+                                  &out->sample_weights[out->n_rows + i]));
     return RK_OK;
 }
 
@@ -70,7 +83,8 @@ static void take_groups(const rk_transforms *t, const rk_piece *piece, rk_window
     for (int64_t i = 0; i < piece->n; i++) {
         rk_values values = rk_rows_values(piece->rows, piece->chunk, t->group_name, piece->first + i);
         char scratch[RK_VALUE_BYTES];
-        rk_span text = values.begin < values.end ? rk_value_text(values.column, values.begin, scratch) : (rk_span){"", 0};
+        rk_span text = values.begin < values.end ? rk_value_text(values.column, values.begin, scratch)
+                                                 : (rk_span){"", 0};
         out->groups[out->n_rows + i] = (int64_t)(rk_hash_bytes(text.data, text.n_bytes, 0) >> 1);
     }
 }
@@ -82,17 +96,20 @@ static rk_status cross_row(const rk_transforms *t, int64_t feature, int64_t row,
     int64_t begins[MAX_CROSSED], counts[MAX_CROSSED], total = 1;
     const rk_data_feature *f = &t->section->features[feature];
     const int32_t *crossed = t->crossed + t->first_crossed[feature], output = t->outputs[feature];
-    RK_FAIL_IF(f->n_cross > MAX_CROSSED, RK_BAD_DATA, "feature '%s' crosses more than %d features", f->name, MAX_CROSSED);
+    RK_FAIL_IF(f->n_cross > MAX_CROSSED, RK_BAD_DATA, "feature '%s' crosses more than %d features", f->name,
+               MAX_CROSSED);
     for (int64_t c = 0; c < f->n_cross; c++) {
         parts[c] = &out->features[crossed[c]];
         begins[c] = rk_window_ids_begin(parts[c], row);
         counts[c] = rk_window_ids_begin(parts[c], row + 1) - begins[c];
         total *= counts[c];
-        RK_FAIL_IF(total > MAX_COMBINATIONS, RK_BAD_DATA, "feature '%s': more than %d combinations in one row", f->name, MAX_COMBINATIONS);
+        RK_FAIL_IF(total > MAX_COMBINATIONS, RK_BAD_DATA,
+                   "feature '%s': more than %d combinations in one row", f->name, MAX_COMBINATIONS);
     }
     for (int64_t k = 0; k < total; k++) {
         uint64_t hash = (uint64_t)f->hash_seed;
-        for (int64_t c = 0, rest = k; c < f->n_cross; rest /= counts[c], c++) hash = rk_hash_combine(hash, (uint64_t)parts[c]->ids[begins[c] + rest % counts[c]]);
+        for (int64_t c = 0, rest = k; c < f->n_cross; rest /= counts[c], c++)
+            hash = rk_hash_combine(hash, (uint64_t)parts[c]->ids[begins[c] + rest % counts[c]]);
         RK_TRY(rk_window_add_id(out, output, (int64_t)rk_hash_bucket(hash, (uint64_t)f->hash), 1));
     }
     return rk_window_end_alike(&out->features[output], 1, total);
@@ -107,7 +124,8 @@ static rk_status take_features(const rk_transforms *t, const rk_piece *piece, rk
         if (!done) RK_TRY(rk_transform_values(t, i, piece, out));
     }
     for (int64_t i = 0; i < s->n_features; i++)
-        for (int64_t row = 0; s->features[i].n_cross && row < piece->n; row++) RK_TRY(cross_row(t, i, out->n_rows + row, out));
+        for (int64_t row = 0; s->features[i].n_cross && row < piece->n; row++)
+            RK_TRY(cross_row(t, i, out->n_rows + row, out));
     return RK_OK;
 }
 

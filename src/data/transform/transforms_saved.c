@@ -28,7 +28,8 @@ static rk_status keep_name(const char *name, char ***names, size_t *n_names) {
     return RK_OK;
 }
 
-static rk_status save_vocabularies(const rk_transforms *t, const char *directory, char ***names, size_t *n_names) {
+static rk_status save_vocabularies(const rk_transforms *t, const char *directory, char ***names,
+                                   size_t *n_names) {
     for (int64_t i = 0; i < t->section->n_features; i++) {
         if (!t->section->features[i].vocabulary.line) continue;
         char name[512], *path, *parent;
@@ -57,7 +58,8 @@ static json_t *fitted_json(const rk_transforms *t) {
         }
         if (f->quantiles) {
             json_t *boundaries = json_array();
-            for (int64_t k = 0; k < t->fitted[i].n_boundaries; k++) json_array_append_new(boundaries, json_real(t->fitted[i].boundaries[k]));
+            for (int64_t k = 0; k < t->fitted[i].n_boundaries; k++)
+                json_array_append_new(boundaries, json_real(t->fitted[i].boundaries[k]));
             json_object_set_new(entry, "boundaries", boundaries);
         }
         json_object_set_new(features, f->name, entry);
@@ -87,7 +89,9 @@ static rk_status damaged(const char *feature, const char *what) {
 static rk_status load_moments(const json_t *entry, const char *feature, rk_fitted *out) {
     const json_t *mean = json_object_get(entry, "mean"), *deviation = json_object_get(entry, "deviation");
     if (!json_is_number(mean) || !isfinite(json_number_value(mean))) return damaged(feature, "has no mean");
-    if (!json_is_number(deviation) || !isfinite(json_number_value(deviation)) || !(json_number_value(deviation) > 0)) return damaged(feature, "has no deviation");
+    if (!json_is_number(deviation) || !isfinite(json_number_value(deviation)) ||
+        !(json_number_value(deviation) > 0))
+        return damaged(feature, "has no deviation");
     out->mean = json_number_value(mean);
     out->deviation = json_number_value(deviation);
     return RK_OK;
@@ -102,7 +106,8 @@ static rk_status load_boundaries(const json_t *entry, const rk_data_feature *f, 
     for (size_t k = 0; k < n; k++) {
         const json_t *at = json_array_get(boundaries, k);
         double bound = json_number_value(at);
-        if (!json_is_number(at) || !isfinite(bound) || (k && bound <= out->boundaries[k - 1])) return damaged(f->name, "has boundaries that are no ascending numbers");
+        if (!json_is_number(at) || !isfinite(bound) || (k && bound <= out->boundaries[k - 1]))
+            return damaged(f->name, "has boundaries that are no ascending numbers");
         out->boundaries[k] = bound;
         out->n_boundaries++;
     }
@@ -111,7 +116,8 @@ static rk_status load_boundaries(const json_t *entry, const rk_data_feature *f, 
 
 static rk_status load_fitted(rk_transforms *t, json_t *root) {
     json_t *features = json_object_get(root, "features");
-    RK_FAIL_IF(json_integer_value(json_object_get(root, "version")) != 1, RK_BAD_DATA, "transforms.json is not of version 1");
+    RK_FAIL_IF(json_integer_value(json_object_get(root, "version")) != 1, RK_BAD_DATA,
+               "transforms.json is not of version 1");
     for (int64_t i = 0; i < t->section->n_features; i++) {
         const rk_data_feature *f = &t->section->features[i];
         json_t *entry = json_object_get(features, f->name);

@@ -20,7 +20,8 @@ rk_status rk_for_values(const rk_data_feature *f, rk_values values, rk_take_valu
             at = stop + 1;
         }
     }
-    for (int64_t i = 0; values.begin == values.end && f->default_value && i < f->width; i++) /* width is 1 but for dense features */
+    for (int64_t i = 0; values.begin == values.end && f->default_value && i < f->width;
+         i++) /* width is 1 but for dense features */
         RK_TRY(take(context, NULL, 0, (rk_span){f->default_value, strlen(f->default_value)}));
     return RK_OK;
 }
@@ -34,30 +35,35 @@ typedef struct taker {
     int64_t row; /* of the window */
     rk_values weights;
     rk_span weights_left; /* of a text whose pieces are weights */
-    int64_t n; /* values so far */
+    int64_t n;            /* values so far */
 } taker;
 
 static const char *column_of(const rk_data_feature *f) {
     return f->column ? f->column : f->name;
 }
 
-static rk_status take_number(const taker *k, const rk_column *column, int64_t value, rk_span text, double *out) {
+static rk_status take_number(const taker *k, const rk_column *column, int64_t value, rk_span text,
+                             double *out) {
     bool ok = column ? rk_value_number(column, value, out) : rk_parse_f64(text, out);
     if (ok && isfinite(*out)) return RK_OK;
     char scratch[RK_VALUE_BYTES];
     if (column) text = rk_value_text(column, value, scratch);
-    return rk_error(RK_BAD_DATA, "column '%s': '%.*s' is not a number", column_of(k->f), (int)(text.n_bytes < 80 ? text.n_bytes : 80), text.data);
+    return rk_error(RK_BAD_DATA, "column '%s': '%.*s' is not a number", column_of(k->f),
+                    (int)(text.n_bytes < 80 ? text.n_bytes : 80), text.data);
 }
 
 static rk_status take_dense(void *context, const rk_column *column, int64_t value, rk_span text) {
     taker *k = context;
     double x;
     RK_TRY(take_number(k, column, value, text, &x));
-    RK_FAIL_IF(k->n >= k->f->width, RK_BAD_DATA, "column '%s': more than %lld numbers", column_of(k->f), (long long)k->f->width);
+    RK_FAIL_IF(k->n >= k->f->width, RK_BAD_DATA, "column '%s': more than %lld numbers", column_of(k->f),
+               (long long)k->f->width);
     if (k->f->log1p) x = rk_log1p_signed(x);
-    RK_FAIL_IF(!isfinite((float)x), RK_BAD_DATA, "column '%s': %g is more than an f32 holds", column_of(k->f), x);
+    RK_FAIL_IF(!isfinite((float)x), RK_BAD_DATA, "column '%s': %g is more than an f32 holds", column_of(k->f),
+               x);
     if (k->f->normalize) x = (x - k->fitted->mean) / k->fitted->deviation;
-    RK_FAIL_IF(!isfinite((float)x), RK_BAD_DATA, "column '%s': %g is more than an f32 holds", column_of(k->f), x);
+    RK_FAIL_IF(!isfinite((float)x), RK_BAD_DATA, "column '%s': %g is more than an f32 holds", column_of(k->f),
+               x);
     k->out->dense[k->row * k->t->schema.n_dense + k->output + k->n++] = (float)x;
     return RK_OK;
 }
@@ -69,21 +75,27 @@ static rk_status id_of(const taker *k, const rk_column *column, int64_t value, r
     char scratch[RK_VALUE_BYTES];
     if (column) text = rk_value_text(column, value, scratch);
     if (f->hash) {
-        *out = (int64_t)rk_hash_bucket(rk_hash_bytes(text.data, text.n_bytes, (uint64_t)f->hash_seed), (uint64_t)f->hash);
+        *out = (int64_t)rk_hash_bucket(rk_hash_bytes(text.data, text.n_bytes, (uint64_t)f->hash_seed),
+                                       (uint64_t)f->hash);
     } else if (f->identity) {
         int64_t id;
-        bool whole = column && column->type == RK_COLUMN_I64 ? (id = column->i64[value], true) : rk_parse_i64(text, &id);
-        RK_FAIL_IF(!whole, RK_BAD_DATA, "column '%s': '%.*s' is not a whole number", column_of(f), (int)(text.n_bytes < 80 ? text.n_bytes : 80), text.data);
+        bool whole = column && column->type == RK_COLUMN_I64 ? (id = column->i64[value], true)
+                                                             : rk_parse_i64(text, &id);
+        RK_FAIL_IF(!whole, RK_BAD_DATA, "column '%s': '%.*s' is not a whole number", column_of(f),
+                   (int)(text.n_bytes < 80 ? text.n_bytes : 80), text.data);
         *out = id - f->identity_offset;
         if (*out < 0 || *out >= f->identity)
-            return rk_error_hint(rk_error(RK_BAD_DATA, "column '%s': id %lld is not within 0 to %lld", column_of(f), (long long)*out, (long long)f->identity - 1),
+            return rk_error_hint(rk_error(RK_BAD_DATA, "column '%s': id %lld is not within 0 to %lld",
+                                          column_of(f), (long long)*out, (long long)f->identity - 1),
                                  "raise the feature's identity, or hash it");
     } else if (f->n_bucketize || f->quantiles) {
         RK_TRY(take_number(k, column, value, text, &x));
         *out = rk_feature_bucket(f, k->fitted, column, x);
     } else {
         int64_t known = rk_vocabulary_find(&k->fitted->vocabulary, text), oov = f->vocabulary.oov;
-        *out = known >= 0 ? oov + known : oov ? (int64_t)rk_hash_bucket(rk_hash_bytes(text.data, text.n_bytes, 0), (uint64_t)oov) : -1;
+        *out = known >= 0 ? oov + known
+               : oov      ? (int64_t)rk_hash_bucket(rk_hash_bytes(text.data, text.n_bytes, 0), (uint64_t)oov)
+                          : -1;
     }
     return RK_OK;
 }
@@ -113,11 +125,13 @@ static bool next_piece(taker *k, rk_span *out) {
 static rk_status take_weight(taker *k, double *out) {
     rk_span text;
     char scratch[RK_VALUE_BYTES];
-    bool splits = splits_weights(k), found = splits ? next_piece(k, &text) : k->weights.begin < k->weights.end;
+    bool splits = splits_weights(k),
+         found = splits ? next_piece(k, &text) : k->weights.begin < k->weights.end;
     RK_FAIL_IF(!found, RK_BAD_DATA, "column '%s': fewer weights than ids", k->f->weights);
     if (!splits) text = rk_value_text(k->weights.column, k->weights.begin, scratch);
     bool ok = splits ? rk_parse_f64(text, out) : rk_value_number(k->weights.column, k->weights.begin++, out);
-    RK_FAIL_IF(!ok || !isfinite((float)*out), RK_BAD_DATA, "column '%s': '%.*s' is not a number", k->f->weights, (int)(text.n_bytes < 80 ? text.n_bytes : 80), text.data);
+    RK_FAIL_IF(!ok || !isfinite((float)*out), RK_BAD_DATA, "column '%s': '%.*s' is not a number",
+               k->f->weights, (int)(text.n_bytes < 80 ? text.n_bytes : 80), text.data);
     return RK_OK;
 }
 
@@ -125,7 +139,8 @@ static rk_status take_weight(taker *k, double *out) {
 static rk_status check_weights_left(taker *k) {
     rk_span text;
     if (!k->weights.column || (k->f->max_length && k->n >= k->f->max_length)) return RK_OK;
-    RK_FAIL_IF(splits_weights(k) ? next_piece(k, &text) : k->weights.begin < k->weights.end, RK_BAD_DATA, "column '%s': more weights than ids", k->f->weights);
+    RK_FAIL_IF(splits_weights(k) ? next_piece(k, &text) : k->weights.begin < k->weights.end, RK_BAD_DATA,
+               "column '%s': more weights than ids", k->f->weights);
     return RK_OK;
 }
 
@@ -139,29 +154,42 @@ static rk_status take_id(void *context, const rk_column *column, int64_t value, 
         RK_TRY(take_weight(k, &weight));
     } else if (k->f->weights && column && column->weights) {
         weight = (double)column->weights[value]; /* libsvm's id:weight */
-        RK_FAIL_IF(!isfinite(weight), RK_BAD_DATA, "column '%s': a weight is %g, not a number", column_of(k->f), weight);
+        RK_FAIL_IF(!isfinite(weight), RK_BAD_DATA, "column '%s': a weight is %g, not a number",
+                   column_of(k->f), weight);
     }
     k->n++;
     return id < 0 ? RK_OK : rk_window_add_id(k->out, k->output, id, (float)weight);
 }
 
-/* The numbers of the weights' column; none where that is the ids' own, whose weights stand beside them (libsvm's id:weight). */
-static rk_values weights_of(const rk_transforms *t, int64_t feature, const rk_piece *piece, int64_t row, rk_values ids) {
+/* The numbers of the weights' column; none where that is the ids' own, whose weights stand beside them
+ * (libsvm's id:weight). */
+static rk_values weights_of(const rk_transforms *t, int64_t feature, const rk_piece *piece, int64_t row,
+                            rk_values ids) {
     if (t->weight_names[feature] < 0) return (rk_values){0};
     rk_values weights = rk_rows_values(piece->rows, piece->chunk, t->weight_names[feature], row);
     bool is_own = weights.column && weights.column == ids.column && weights.column->type == RK_COLUMN_I64;
     return is_own ? (rk_values){0} : weights;
 }
 
-rk_status rk_transform_values(const rk_transforms *t, int64_t feature, const rk_piece *piece, rk_window *out) {
+rk_status rk_transform_values(const rk_transforms *t, int64_t feature, const rk_piece *piece,
+                              rk_window *out) {
     const rk_data_feature *f = &t->section->features[feature];
     for (int64_t i = 0; i < piece->n; i++) {
-        taker k = {.t = t, .f = f, .fitted = &t->fitted[feature], .out = out, .output = t->outputs[feature], .row = out->n_rows + i};
-        rk_values values = rk_rows_values(piece->rows, piece->chunk, t->feature_names[feature], piece->first + i);
+        taker k = {.t = t,
+                   .f = f,
+                   .fitted = &t->fitted[feature],
+                   .out = out,
+                   .output = t->outputs[feature],
+                   .row = out->n_rows + i};
+        rk_values values =
+            rk_rows_values(piece->rows, piece->chunk, t->feature_names[feature], piece->first + i);
         if (f->dense) {
-            memset(out->dense + k.row * t->schema.n_dense + k.output, 0, (size_t)f->width * sizeof *out->dense);
+            memset(out->dense + k.row * t->schema.n_dense + k.output, 0,
+                   (size_t)f->width * sizeof *out->dense);
             RK_TRY(rk_for_values(f, values, take_dense, &k));
-            RK_FAIL_IF(k.n && k.n < f->width, RK_BAD_DATA, "column '%s': %lld of the feature's %lld numbers (width)", column_of(f), (long long)k.n, (long long)f->width);
+            RK_FAIL_IF(k.n && k.n < f->width, RK_BAD_DATA,
+                       "column '%s': %lld of the feature's %lld numbers (width)", column_of(f),
+                       (long long)k.n, (long long)f->width);
             continue;
         }
         rk_window_ids *ids = &out->features[k.output];

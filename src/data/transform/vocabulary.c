@@ -78,12 +78,14 @@ static int most_frequent_first(const void *a, const void *b) {
     const ranked *x = a, *y = b;
     int64_t cx = x->vocabulary->counts[x->number], cy = y->vocabulary->counts[y->number];
     if (cx != cy) return cx < cy ? 1 : -1;
-    rk_span tx = rk_vocabulary_text(x->vocabulary, x->number), ty = rk_vocabulary_text(y->vocabulary, y->number);
+    rk_span tx = rk_vocabulary_text(x->vocabulary, x->number),
+            ty = rk_vocabulary_text(y->vocabulary, y->number);
     int order = memcmp(tx.data, ty.data, tx.n_bytes < ty.n_bytes ? tx.n_bytes : ty.n_bytes);
     return order ? order : tx.n_bytes < ty.n_bytes ? -1 : tx.n_bytes > ty.n_bytes;
 }
 
-rk_status rk_vocabulary_rank(const rk_vocabulary *from, int64_t min_count, int64_t max_size, rk_vocabulary *out) {
+rk_status rk_vocabulary_rank(const rk_vocabulary *from, int64_t min_count, int64_t max_size,
+                             rk_vocabulary *out) {
     ranked *order;
     RK_TRY(rk_alloc(from->n, sizeof *order, &order));
     size_t n = 0;
@@ -95,7 +97,8 @@ rk_status rk_vocabulary_rank(const rk_vocabulary *from, int64_t min_count, int64
     rk_status status = RK_OK;
     int64_t number;
     for (size_t i = 0; status == RK_OK && i < n; i++)
-        status = rk_vocabulary_add(&made, rk_vocabulary_text(from, order[i].number), from->counts[order[i].number], &number);
+        status = rk_vocabulary_add(&made, rk_vocabulary_text(from, order[i].number),
+                                   from->counts[order[i].number], &number);
     rk_free(order);
     if (status != RK_OK) {
         rk_vocabulary_release(&made);
@@ -151,7 +154,9 @@ rk_status rk_vocabulary_load(const char *path, rk_vocabulary *out) {
         size_t length = (size_t)(stop - at);
         if (length && at[length - 1] == '\r') length--;
         status = rk_vocabulary_add(&made, (rk_span){at, unescape(at, length)}, 1, &number);
-        if (status == RK_OK && number != line) status = rk_error(RK_BAD_DATA, "'%s': line %lld: a value that stands there twice", path, (long long)line + 1);
+        if (status == RK_OK && number != line)
+            status = rk_error(RK_BAD_DATA, "'%s': line %lld: a value that stands there twice", path,
+                              (long long)line + 1);
         line++;
         at = stop + 1;
     }

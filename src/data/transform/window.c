@@ -4,8 +4,10 @@
 
 #include "base/memory.h"
 
-rk_status rk_window_init(rk_window *w, const rk_data_schema *schema, bool has_labels, bool has_weights, bool has_groups) {
-    rk_window made = {.schema = schema, .has_labels = has_labels, .has_weights = has_weights, .has_groups = has_groups};
+rk_status rk_window_init(rk_window *w, const rk_data_schema *schema, bool has_labels, bool has_weights,
+                         bool has_groups) {
+    rk_window made = {
+        .schema = schema, .has_labels = has_labels, .has_weights = has_weights, .has_groups = has_groups};
     RK_TRY(rk_alloc((size_t)schema->n_features, sizeof *made.features, &made.features));
     *w = made;
     return RK_OK;
@@ -31,9 +33,11 @@ void rk_window_clear(rk_window *w) {
 }
 
 uint64_t rk_window_bytes(const rk_window *w) {
-    uint64_t bytes = (w->dense_capacity + w->labels_capacity + w->weights_capacity) * sizeof(float) + w->groups_capacity * sizeof(int64_t);
+    uint64_t bytes = (w->dense_capacity + w->labels_capacity + w->weights_capacity) * sizeof(float) +
+                     w->groups_capacity * sizeof(int64_t);
     for (int32_t f = 0; f < w->schema->n_features; f++)
-        bytes += (w->features[f].offsets_capacity + w->features[f].ids_capacity) * sizeof(int64_t) + w->features[f].weights_capacity * sizeof(float);
+        bytes += (w->features[f].offsets_capacity + w->features[f].ids_capacity) * sizeof(int64_t) +
+                 w->features[f].weights_capacity * sizeof(float);
     return bytes;
 }
 
@@ -50,8 +54,10 @@ rk_status rk_window_reserve(rk_window *w, int64_t n_more) {
     size_t n = (size_t)(w->n_rows + n_more);
     const rk_data_schema *schema = w->schema;
     RK_TRY(reserve(&w->dense, &w->dense_capacity, n * (size_t)schema->n_dense, sizeof *w->dense));
-    if (w->has_labels) RK_TRY(reserve(&w->labels, &w->labels_capacity, n * (size_t)schema->n_tasks, sizeof *w->labels));
-    if (w->has_weights) RK_TRY(reserve(&w->sample_weights, &w->weights_capacity, n, sizeof *w->sample_weights));
+    if (w->has_labels)
+        RK_TRY(reserve(&w->labels, &w->labels_capacity, n * (size_t)schema->n_tasks, sizeof *w->labels));
+    if (w->has_weights)
+        RK_TRY(reserve(&w->sample_weights, &w->weights_capacity, n, sizeof *w->sample_weights));
     if (w->has_groups) RK_TRY(reserve(&w->groups, &w->groups_capacity, n, sizeof *w->groups));
     return RK_OK;
 }
@@ -66,7 +72,8 @@ rk_status rk_window_reserve_ids(rk_window *w, int32_t feature, size_t n) {
 rk_status rk_window_reserve_like(rk_window *w, const rk_window *like, int64_t n) {
     RK_TRY(rk_window_reserve(w, n));
     for (int32_t f = 0; f < w->schema->n_features; f++)
-        if (like->features[f].per_row >= 0) RK_TRY(rk_window_reserve_ids(w, f, (size_t)(n * like->features[f].per_row)));
+        if (like->features[f].per_row >= 0)
+            RK_TRY(rk_window_reserve_ids(w, f, (size_t)(n * like->features[f].per_row)));
     return RK_OK;
 }
 
@@ -81,7 +88,8 @@ rk_status rk_window_add_id(rk_window *w, int32_t feature, int64_t id, float weig
 
 /* Offsets of the rows so far, and room for those of n more. */
 static rk_status need_offsets(rk_window_ids *ids, int64_t n) {
-    RK_TRY(reserve(&ids->offsets, &ids->offsets_capacity, (size_t)(ids->n_rows + n) + 1, sizeof *ids->offsets));
+    RK_TRY(
+        reserve(&ids->offsets, &ids->offsets_capacity, (size_t)(ids->n_rows + n) + 1, sizeof *ids->offsets));
     for (int64_t i = 0; ids->per_row >= 0 && i <= ids->n_rows; i++) ids->offsets[i] = i * ids->per_row;
     ids->per_row = -1;
     return RK_OK;
@@ -114,18 +122,23 @@ void rk_window_cut(rk_window *w) {
     }
 }
 
-static rk_status append_ids(rk_window *w, int32_t feature, const rk_window_ids *from, int64_t first, int64_t n) {
+static rk_status append_ids(rk_window *w, int32_t feature, const rk_window_ids *from, int64_t first,
+                            int64_t n) {
     rk_window_ids *to = &w->features[feature];
     int64_t begin = rk_window_ids_begin(from, first), n_ids = rk_window_ids_begin(from, first + n) - begin;
     RK_TRY(rk_window_reserve_ids(w, feature, (size_t)n_ids));
     if (n_ids) memcpy(to->ids + to->n_ids, from->ids + begin, (size_t)n_ids * sizeof *to->ids);
-    if (n_ids && from->weights) memcpy(to->weights + to->n_ids, from->weights + begin, (size_t)n_ids * sizeof *to->weights);
+    if (n_ids && from->weights)
+        memcpy(to->weights + to->n_ids, from->weights + begin, (size_t)n_ids * sizeof *to->weights);
     to->n_ids += (size_t)n_ids;
-    return from->per_row >= 0 ? rk_window_end_alike(to, n, from->per_row) : rk_window_end_differing(to, n, from->offsets + first);
+    return from->per_row >= 0 ? rk_window_end_alike(to, n, from->per_row)
+                              : rk_window_end_differing(to, n, from->offsets + first);
 }
 
-static void copy_floats(float *to, int64_t to_row, const float *from, int64_t from_row, int64_t n, int64_t width) {
-    if (n > 0 && width > 0) memcpy(to + to_row * width, from + from_row * width, (size_t)(n * width) * sizeof *to);
+static void copy_floats(float *to, int64_t to_row, const float *from, int64_t from_row, int64_t n,
+                        int64_t width) {
+    if (n > 0 && width > 0)
+        memcpy(to + to_row * width, from + from_row * width, (size_t)(n * width) * sizeof *to);
 }
 
 rk_status rk_window_append(rk_window *w, const rk_window *from, int64_t first, int64_t n) {
@@ -134,7 +147,8 @@ rk_status rk_window_append(rk_window *w, const rk_window *from, int64_t first, i
     copy_floats(w->dense, w->n_rows, from->dense, first, n, schema->n_dense);
     if (w->has_labels) copy_floats(w->labels, w->n_rows, from->labels, first, n, schema->n_tasks);
     if (w->has_weights) copy_floats(w->sample_weights, w->n_rows, from->sample_weights, first, n, 1);
-    if (w->has_groups && n) memcpy(w->groups + w->n_rows, from->groups + first, (size_t)n * sizeof *w->groups);
+    if (w->has_groups && n)
+        memcpy(w->groups + w->n_rows, from->groups + first, (size_t)n * sizeof *w->groups);
     for (int32_t f = 0; f < schema->n_features; f++) RK_TRY(append_ids(w, f, &from->features[f], first, n));
     w->n_rows += n;
     return RK_OK;

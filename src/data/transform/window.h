@@ -24,17 +24,20 @@ typedef struct rk_window {
     size_t dense_capacity, labels_capacity, weights_capacity, groups_capacity;
     rk_window_ids *features; /* [schema->n_features] */
     bool has_labels, has_weights, has_groups;
-    int64_t first_row;       /* of the epoch */
+    int64_t first_row; /* of the epoch */
 } rk_window;
 
-rk_status rk_window_init(rk_window *window, const rk_data_schema *schema, bool has_labels, bool has_weights, bool has_groups);
+rk_status rk_window_init(rk_window *window, const rk_data_schema *schema, bool has_labels, bool has_weights,
+                         bool has_groups);
 void rk_window_release(rk_window *window);
 void rk_window_clear(rk_window *window);
 uint64_t rk_window_bytes(const rk_window *window);
 
-/* Room for n more rows, but for their ids. They are filled in feature by feature, and count once n_rows says so. */
+/* Room for n more rows, but for their ids. They are filled in feature by feature, and count once n_rows says
+ * so. */
 rk_status rk_window_reserve(rk_window *window, int64_t n);
-/* Room for n more rows and their ids, if these are as those of another window's rows, so that it need not grow step by step. */
+/* Room for n more rows and their ids, if these are as those of another window's rows, so that it need not
+ * grow step by step. */
 rk_status rk_window_reserve_like(rk_window *window, const rk_window *like, int64_t n);
 /* Room for n more ids of a feature; then they are written from ids[n_ids] on, and rows end. */
 rk_status rk_window_reserve_ids(rk_window *window, int32_t feature, size_t n);
@@ -44,7 +47,9 @@ rk_status rk_window_end_alike(rk_window_ids *ids, int64_t n, int64_t k);
 rk_status rk_window_end_differing(rk_window_ids *ids, int64_t n, const int64_t *offsets);
 /* Forget everything after row n_rows. */
 void rk_window_cut(rk_window *window);
-static inline int64_t rk_window_ids_begin(const rk_window_ids *ids, int64_t row) { return ids->per_row >= 0 ? row * ids->per_row : ids->offsets[row]; }
+static inline int64_t rk_window_ids_begin(const rk_window_ids *ids, int64_t row) {
+    return ids->per_row >= 0 ? row * ids->per_row : ids->offsets[row];
+}
 /* Rows first .. first+n-1 of another window after those of this one. */
 rk_status rk_window_append(rk_window *window, const rk_window *from, int64_t first, int64_t n);
 
@@ -57,7 +62,8 @@ typedef struct rk_batch_memory {
 rk_status rk_batch_memory_init(rk_batch_memory *memory, const rk_window *like);
 void rk_batch_memory_release(rk_batch_memory *memory);
 /* A copy of rows order[first .. first+n) of the window (order NULL: first .. first+n-1) as a batch. */
-rk_status rk_batch_gather(rk_batch_memory *memory, const rk_window *window, const uint32_t *order, int64_t first, int64_t n);
+rk_status rk_batch_gather(rk_batch_memory *memory, const rk_window *window, const uint32_t *order,
+                          int64_t first, int64_t n);
 /* Rows first .. first+n-1 as they stand in a window that outlives the batch. */
 rk_status rk_batch_view(rk_batch_memory *memory, const rk_window *window, int64_t first, int64_t n);
 /* The whole window, which gets the memory of the batch before. */

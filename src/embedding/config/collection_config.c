@@ -19,10 +19,12 @@ typedef struct planner {
     const rk_yaml *yaml;
     const rk_embedding_source *sources;
     int32_t n_sources;
-    rk_name_index source_names, table_names, feature_names; /* of `sources`, and of the section's tables and features */
+    rk_name_index source_names, table_names,
+        feature_names;                          /* of `sources`, and of the section's tables and features */
     int32_t *table_patterns, *feature_patterns; /* numbers of the section's entries that are patterns */
     int32_t n_table_patterns, n_feature_patterns;
-    int32_t *of_listed, *of_source; /* the plan's table for each of the section's tables, and for each source's own name; -1 = not made */
+    int32_t *of_listed, *of_source; /* the plan's table for each of the section's tables, and for each
+                                       source's own name; -1 = not made */
     rk_optimizer fallback;
     rk_collection_config *plan;
 } planner;
@@ -47,15 +49,18 @@ static rk_status hint_nearest(const planner *p, rk_status status, const char *na
     size_t n_sources = (size_t)p->n_sources, n = n_sources + (with_tables ? (size_t)p->section->n_tables : 0);
     const char **names = NULL;
     RK_TRY(rk_alloc(n, sizeof *names, &names));
-    for (size_t i = 0; i < n; i++) names[i] = i < n_sources ? p->sources[i].name : p->section->tables[i - n_sources].name;
+    for (size_t i = 0; i < n; i++)
+        names[i] = i < n_sources ? p->sources[i].name : p->section->tables[i - n_sources].name;
     const char *nearest = rk_nearest(name, names, n);
     if (nearest) rk_error_hint(status, "did you mean '%s'?", nearest);
     rk_free(names);
     return status;
 }
 
-static rk_status unknown_name(const planner *p, int line, const char *key, const char *what, const char *name) {
-    rk_status status = rk_error(RK_CONFIG, "%s: there is no %s '%s'", place_of(p, line, key).text, what, name);
+static rk_status unknown_name(const planner *p, int line, const char *key, const char *what,
+                              const char *name) {
+    rk_status status =
+        rk_error(RK_CONFIG, "%s: there is no %s '%s'", place_of(p, line, key).text, what, name);
     return hint_nearest(p, status, name, strcmp(key, "table") == 0);
 }
 
@@ -80,7 +85,8 @@ static const rk_table_section *listed_table(const planner *p, const char *name) 
     return NULL;
 }
 
-/* A feature may name a listed table, or the one that a feature without a table of another name makes by itself. */
+/* A feature may name a listed table, or the one that a feature without a table of another name makes by
+ * itself. */
 static bool is_table(const planner *p, const char *name) {
     if (rk_name_index_find(&p->table_names, name) >= 0) return true;
     if (rk_name_index_find(&p->source_names, name) < 0) return false;
@@ -89,14 +95,17 @@ static bool is_table(const planner *p, const char *name) {
 }
 
 static rk_status check_entry(const planner *p, int line, const char *name, const char *match) {
-    if (!name && !match) return error_at(p, line, "name", "an entry needs a 'name', or 'match' for a pattern of names");
+    if (!name && !match)
+        return error_at(p, line, "name", "an entry needs a 'name', or 'match' for a pattern of names");
     return name && match ? error_at(p, line, "match", "an entry has a 'name' or a 'match', not both") : RK_OK;
 }
 
 static rk_status check_entries(const planner *p) {
     const rk_embedding_section *s = p->section;
-    for (int64_t i = 0; i < s->n_tables; i++) RK_TRY(check_entry(p, s->tables[i].line, s->tables[i].name, s->tables[i].match));
-    for (int64_t i = 0; i < s->n_features; i++) RK_TRY(check_entry(p, s->features[i].line, s->features[i].name, s->features[i].match));
+    for (int64_t i = 0; i < s->n_tables; i++)
+        RK_TRY(check_entry(p, s->tables[i].line, s->tables[i].name, s->tables[i].match));
+    for (int64_t i = 0; i < s->n_features; i++)
+        RK_TRY(check_entry(p, s->features[i].line, s->features[i].name, s->features[i].match));
     return RK_OK;
 }
 
@@ -104,7 +113,10 @@ static rk_status check_entries(const planner *p) {
 static rk_status check_pattern(const planner *p, const rk_feature_section *f) {
     for (int32_t i = 0; i < p->n_sources; i++)
         if (fnmatch(f->match, p->sources[i].name, 0) == 0) return RK_OK;
-    return hint_nearest(p, rk_error(RK_CONFIG, "%s: no categorical feature is like '%s'", place_of(p, f->line, "match").text, f->match), f->match, false);
+    return hint_nearest(p,
+                        rk_error(RK_CONFIG, "%s: no categorical feature is like '%s'",
+                                 place_of(p, f->line, "match").text, f->match),
+                        f->match, false);
 }
 
 static rk_status check_names(const planner *p) {
@@ -117,27 +129,33 @@ static rk_status check_names(const planner *p) {
     for (int64_t i = 0; i < s->n_features; i++) {
         const rk_feature_section *f = &s->features[i];
         if (f->match) RK_TRY(check_pattern(p, f));
-        if (f->name && rk_name_index_find(&p->source_names, f->name) < 0) return unknown_name(p, f->line, "name", "categorical feature", f->name);
+        if (f->name && rk_name_index_find(&p->source_names, f->name) < 0)
+            return unknown_name(p, f->line, "name", "categorical feature", f->name);
         if (!f->table || is_table(p, f->table)) continue;
         const rk_feature_section *namesake = listed_feature(p, f->table);
         if (!namesake) return unknown_name(p, f->line, "table", "table", f->table);
-        rk_status status = rk_error(RK_CONFIG, "%s: there is no table '%s'", place_of(p, f->line, "table").text, f->table);
-        return rk_error_hint(status, "the feature '%s' is looked up in the table '%s'", f->table, namesake->table);
+        rk_status status =
+            rk_error(RK_CONFIG, "%s: there is no table '%s'", place_of(p, f->line, "table").text, f->table);
+        return rk_error_hint(status, "the feature '%s' is looked up in the table '%s'", f->table,
+                             namesake->table);
     }
     return RK_OK;
 }
 
 static rk_status initializer_of(const planner *p, const rk_initializer_config *c, rk_initializer *out) {
     rk_initializer initializer = {(rk_initializer_kind)c->kind, c->mean, c->stddev, c->min, c->max, c->value};
-    if (rk_initializer_validate(&initializer) != RK_OK) return rk_error_context(RK_CONFIG, "%s", place_of(p, c->line, "initializer").text);
+    if (rk_initializer_validate(&initializer) != RK_OK)
+        return rk_error_context(RK_CONFIG, "%s", place_of(p, c->line, "initializer").text);
     *out = initializer;
     return RK_OK;
 }
 
-/* The optimizer of a table: its own, the section's, or the one that the caller falls back on. `own` may be NULL. */
+/* The optimizer of a table: its own, the section's, or the one that the caller falls back on. `own` may be
+ * NULL. */
 static rk_status optimizer_of(const planner *p, const rk_optimizer_config *own, rk_optimizer *out) {
     *out = p->fallback;
-    if (p->section->optimizer.line) RK_TRY(rk_optimizer_resolve(&p->section->optimizer, p->yaml, out->kind, out));
+    if (p->section->optimizer.line)
+        RK_TRY(rk_optimizer_resolve(&p->section->optimizer, p->yaml, out->kind, out));
     return own && own->line ? rk_optimizer_resolve(own, p->yaml, out->kind, out) : RK_OK;
 }
 
@@ -153,7 +171,8 @@ static rk_status add_table(planner *p, const char *name, const rk_table_section 
         .optimizer = &plan->optimizers[t],
         .frozen = listed && !listed->trainable,
     };
-    RK_TRY(initializer_of(p, listed && listed->initializer.line ? &listed->initializer : &s->initializer, &config.initializer));
+    RK_TRY(initializer_of(p, listed && listed->initializer.line ? &listed->initializer : &s->initializer,
+                          &config.initializer));
     RK_TRY(optimizer_of(p, listed ? &listed->optimizer : NULL, &plan->optimizers[t]));
     char *copy;
     RK_TRY(rk_strdup(name, &copy));
@@ -165,16 +184,20 @@ static rk_status add_table(planner *p, const char *name, const rk_table_section 
     return RK_OK;
 }
 
-/* The table of this name in the plan, made if it is not there; `cardinality` widens one whose rows the file leaves open. */
-static rk_status need_table(planner *p, const char *name, int64_t cardinality, const char *feature, int32_t *out) {
+/* The table of this name in the plan, made if it is not there; `cardinality` widens one whose rows the file
+ * leaves open. */
+static rk_status need_table(planner *p, const char *name, int64_t cardinality, const char *feature,
+                            int32_t *out) {
     int32_t number = rk_name_index_find(&p->table_names, name);
     const rk_table_section *listed = listed_table(p, name);
-    int32_t *made = number >= 0 ? &p->of_listed[number] : &p->of_source[rk_name_index_find(&p->source_names, name)];
+    int32_t *made =
+        number >= 0 ? &p->of_listed[number] : &p->of_source[rk_name_index_find(&p->source_names, name)];
     if (listed && number < 0) p->of_listed[listed - p->section->tables] = 0; /* the pattern is of use */
     bool open = !listed || listed->rows == 0;
     if (!open && cardinality > listed->rows) {
-        rk_status status = rk_error(RK_CONFIG, "%s: %lld rows, but the feature '%s' has %lld ids", place_of(p, listed->line, "rows").text,
-                                    (long long)listed->rows, feature, (long long)cardinality);
+        rk_status status = rk_error(RK_CONFIG, "%s: %lld rows, but the feature '%s' has %lld ids",
+                                    place_of(p, listed->line, "rows").text, (long long)listed->rows, feature,
+                                    (long long)cardinality);
         return rk_error_hint(status, "leave rows out, and the table gets as many as it needs");
     }
     if (*made < 0) {
@@ -187,7 +210,8 @@ static rk_status need_table(planner *p, const char *name, int64_t cardinality, c
     return RK_OK;
 }
 
-static rk_status add_feature(rk_collection_config *plan, const char *name, int32_t source, int32_t table, const rk_feature_config *config) {
+static rk_status add_feature(rk_collection_config *plan, const char *name, int32_t source, int32_t table,
+                             const rk_feature_config *config) {
     char *copy;
     RK_TRY(rk_strdup(name, &copy));
     plan->features[plan->n_features] = *config;
@@ -202,9 +226,11 @@ static rk_status add_vector(planner *p, int32_t source) {
     const rk_embedding_source *from = &p->sources[source];
     const rk_feature_section *listed = listed_feature(p, from->name);
     if (listed && listed->max_sequence_length && from->weighted)
-        return rk_error_hint(error_at(p, listed->line, "max_sequence_length", "a sequence takes no weights"), "drop the feature's weights or its sequence length");
+        return rk_error_hint(error_at(p, listed->line, "max_sequence_length", "a sequence takes no weights"),
+                             "drop the feature's weights or its sequence length");
     int32_t table;
-    RK_TRY(need_table(p, listed && listed->table ? listed->table : from->name, from->cardinality, from->name, &table));
+    RK_TRY(need_table(p, listed && listed->table ? listed->table : from->name, from->cardinality, from->name,
+                      &table));
     rk_feature_config config = {
         .struct_size = sizeof config,
         .combiner = (rk_combiner)(listed && listed->combiner >= 0 ? listed->combiner : p->section->combiner),
@@ -248,7 +274,9 @@ static rk_status check_used(const planner *p) {
         if (p->of_listed[i] >= 0) continue;
         const rk_table_section *table = &p->section->tables[i];
         const char *key = table->name ? "name" : "match", *text = table->name ? table->name : table->match;
-        rk_status status = rk_error(RK_CONFIG, "%s: no feature uses %s '%s'", place_of(p, table->line, key).text, table->name ? "the table" : "a table like", text);
+        rk_status status =
+            rk_error(RK_CONFIG, "%s: no feature uses %s '%s'", place_of(p, table->line, key).text,
+                     table->name ? "the table" : "a table like", text);
         return hint_nearest(p, status, text, false);
     }
     return RK_OK;
@@ -266,9 +294,12 @@ static rk_status allocate(rk_collection_config *plan, size_t n_tables, size_t n_
 
 static rk_status planner_init(planner *p) {
     const rk_embedding_section *s = p->section;
-    RK_TRY(rk_name_index_init(&p->source_names, p->sources, sizeof *p->sources, offsetof(rk_embedding_source, name), p->n_sources));
-    RK_TRY(rk_name_index_init(&p->table_names, s->tables, sizeof *s->tables, offsetof(rk_table_section, name), (int32_t)s->n_tables));
-    RK_TRY(rk_name_index_init(&p->feature_names, s->features, sizeof *s->features, offsetof(rk_feature_section, name), (int32_t)s->n_features));
+    RK_TRY(rk_name_index_init(&p->source_names, p->sources, sizeof *p->sources,
+                              offsetof(rk_embedding_source, name), p->n_sources));
+    RK_TRY(rk_name_index_init(&p->table_names, s->tables, sizeof *s->tables, offsetof(rk_table_section, name),
+                              (int32_t)s->n_tables));
+    RK_TRY(rk_name_index_init(&p->feature_names, s->features, sizeof *s->features,
+                              offsetof(rk_feature_section, name), (int32_t)s->n_features));
     RK_TRY(rk_alloc((size_t)s->n_tables, sizeof *p->of_listed, &p->of_listed));
     RK_TRY(rk_alloc((size_t)s->n_tables, sizeof *p->table_patterns, &p->table_patterns));
     RK_TRY(rk_alloc((size_t)s->n_features, sizeof *p->feature_patterns, &p->feature_patterns));
@@ -296,7 +327,8 @@ static rk_status make(planner *p, rk_embedding_wants wants) {
     rk_collection_config *plan = p->plan;
     RK_TRY(planner_init(p));
     RK_TRY(check_names(p));
-    size_t most = (size_t)p->n_sources * ((wants.vectors ? 1u : 0u) + (wants.linear ? 1u : 0u)); /* a feature makes at most one table */
+    size_t most = (size_t)p->n_sources * ((wants.vectors ? 1u : 0u) +
+                                          (wants.linear ? 1u : 0u)); /* a feature makes at most one table */
     RK_TRY(allocate(plan, most, most));
     for (int32_t i = 0; wants.vectors && i < p->n_sources; i++)
         if (!wants.chosen || wants.chosen[i]) RK_TRY(add_vector(p, i));
@@ -305,8 +337,10 @@ static rk_status make(planner *p, rk_embedding_wants wants) {
     return wants.vectors ? check_used(p) : RK_OK;
 }
 
-rk_status rk_collection_config_make(const rk_embedding_section *section, const rk_yaml *yaml, const rk_embedding_source *sources, int32_t n_sources,
-                                 rk_embedding_wants wants, const rk_optimizer *fallback, rk_collection_config *out) {
+rk_status rk_collection_config_make(const rk_embedding_section *section, const rk_yaml *yaml,
+                                    const rk_embedding_source *sources, int32_t n_sources,
+                                    rk_embedding_wants wants, const rk_optimizer *fallback,
+                                    rk_collection_config *out) {
     rk_collection_config plan = {0};
     planner p = {.section = section, .yaml = yaml, .sources = sources, .n_sources = n_sources, .plan = &plan};
     RK_TRY(rk_optimizer_init(&p.fallback, RK_OPTIMIZER_ADAGRAD));
@@ -334,26 +368,33 @@ void rk_collection_config_release(rk_collection_config *plan) {
 }
 
 rk_embeddings_config rk_collection_config_config(const rk_collection_config *plan, uint64_t seed) {
-    return (rk_embeddings_config){.struct_size = sizeof(rk_embeddings_config), .seed = seed, .tables = plan->tables, .n_tables = plan->n_tables,
-                                  .features = plan->features, .n_features = plan->n_features};
+    return (rk_embeddings_config){.struct_size = sizeof(rk_embeddings_config),
+                                  .seed = seed,
+                                  .tables = plan->tables,
+                                  .n_tables = plan->n_tables,
+                                  .features = plan->features,
+                                  .n_features = plan->n_features};
 }
 
 static rk_status create_outline(const rk_embeddings_config *config, rk_embeddings **out) {
     rk_table_part *parts;
     RK_TRY(rk_alloc((size_t)config->n_tables, sizeof *parts, &parts));
     for (int32_t t = 0; t < config->n_tables; t++)
-        parts[t] = (rk_table_part){.n_rows = config->tables[t].n_rows, .dim = config->tables[t].dim, .is_outline = true};
+        parts[t] = (rk_table_part){
+            .n_rows = config->tables[t].n_rows, .dim = config->tables[t].dim, .is_outline = true};
     rk_status status = rk_embeddings_create_parts(config, parts, out);
     rk_free(parts);
     return status;
 }
 
-rk_status rk_collection_config_create(const rk_collection_config *plan, uint64_t seed, bool is_outline, rk_embeddings **out) {
+rk_status rk_collection_config_create(const rk_collection_config *plan, uint64_t seed, bool is_outline,
+                                      rk_embeddings **out) {
     rk_embeddings_config config = rk_collection_config_config(plan, seed);
     rk_embeddings *e;
     rk_status status = (is_outline ? create_outline : rk_embeddings_create)(&config, &e);
     RK_TRY(status);
-    for (int32_t t = 0; status == RK_OK && t < plan->n_tables; t++) status = rk_embeddings_set_l2(e, plan->tables[t].name, plan->l2[t], plan->l2_full[t]);
+    for (int32_t t = 0; status == RK_OK && t < plan->n_tables; t++)
+        status = rk_embeddings_set_l2(e, plan->tables[t].name, plan->l2[t], plan->l2_full[t]);
     if (status != RK_OK) {
         rk_embeddings_free(e);
         return status;
@@ -363,6 +404,7 @@ rk_status rk_collection_config_create(const rk_collection_config *plan, uint64_t
 }
 
 int32_t rk_collection_config_width(const rk_collection_config *plan, int32_t feature) {
-    int32_t length = plan->features[feature].max_sequence_length, dim = plan->tables[plan->table_of[feature]].dim;
+    int32_t length = plan->features[feature].max_sequence_length,
+            dim = plan->tables[plan->table_of[feature]].dim;
     return length ? length * dim : dim;
 }

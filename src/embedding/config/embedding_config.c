@@ -2,23 +2,30 @@
 
 #include <math.h>
 
-static const char *const initializers[] = {"truncated_normal", "normal", "uniform", "zeros", "ones", "constant"};
+static const char *const initializers[] = {"truncated_normal", "normal", "uniform", "zeros", "ones",
+                                           "constant"};
 static const char *const dtypes[] = {"f32", "bf16", "f16"};
 static const char *const combiners[] = {"mean", "sum", "sqrtn"};
 
-#define INITIALIZER_FIELDS(stddev_)                                                                                                          \
-    {                                                                                                                                        \
-        RK_FIELD_ENUM(rk_initializer_config, kind, RK_INIT_TRUNCATED_NORMAL, initializers, "the law of a row's first values"),               \
-            RK_FIELD_F64(rk_initializer_config, mean, 0, -INFINITY, INFINITY, "normal, truncated_normal"),                                   \
-            RK_FIELD_F64(rk_initializer_config, stddev, stddev_, 0, INFINITY, "normal, truncated_normal; 0 = 1/sqrt(dim)"),                  \
-            RK_FIELD_F64(rk_initializer_config, min, -0.05, -INFINITY, INFINITY, "uniform"),                                                 \
-            RK_FIELD_F64(rk_initializer_config, max, 0.05, -INFINITY, INFINITY, "uniform"),                                                  \
-            RK_FIELD_F64(rk_initializer_config, value, 0, -INFINITY, INFINITY, "constant"),                                                  \
+#define INITIALIZER_FIELDS(stddev_)                                                                        \
+    {                                                                                                      \
+        RK_FIELD_ENUM(rk_initializer_config, kind, RK_INIT_TRUNCATED_NORMAL, initializers,                 \
+                      "the law of a row's first values"),                                                  \
+            RK_FIELD_F64(rk_initializer_config, mean, 0, -INFINITY, INFINITY, "normal, truncated_normal"), \
+            RK_FIELD_F64(rk_initializer_config, stddev, stddev_, 0, INFINITY,                              \
+                         "normal, truncated_normal; 0 = 1/sqrt(dim)"),                                     \
+            RK_FIELD_F64(rk_initializer_config, min, -0.05, -INFINITY, INFINITY, "uniform"),               \
+            RK_FIELD_F64(rk_initializer_config, max, 0.05, -INFINITY, INFINITY, "uniform"),                \
+            RK_FIELD_F64(rk_initializer_config, value, 0, -INFINITY, INFINITY, "constant"),                \
     }
-#define INITIALIZER_SCHEMA(fields_)                                                                                                          \
-    {.name = "initializer", .struct_bytes = sizeof(rk_initializer_config), .fields = (fields_), .n_fields = sizeof(fields_) / sizeof(fields_)[0], \
-     .scalar_key = "kind", .has_line = true, .line_offset = offsetof(rk_initializer_config, line)}
-/* Rows begin small: sums of their products, as of fm's pairs, are then next to nothing, and no model has first values to unlearn (docs/models.md). */
+#define INITIALIZER_SCHEMA(fields_)                                                                \
+    {                                                                                              \
+        .name = "initializer", .struct_bytes = sizeof(rk_initializer_config), .fields = (fields_), \
+        .n_fields = sizeof(fields_) / sizeof(fields_)[0], .scalar_key = "kind", .has_line = true,  \
+        .line_offset = offsetof(rk_initializer_config, line)                                       \
+    }
+/* Rows begin small: sums of their products, as of fm's pairs, are then next to nothing, and no model has
+ * first values to unlearn (docs/models.md). */
 static const rk_field row_initializer_fields[] = INITIALIZER_FIELDS(0.01);
 static const rk_schema row_initializer_schema = INITIALIZER_SCHEMA(row_initializer_fields);
 static const rk_field initializer_fields[] = INITIALIZER_FIELDS(0);
@@ -27,11 +34,14 @@ const rk_schema rk_initializer_schema = INITIALIZER_SCHEMA(initializer_fields);
 typedef struct rk_table_section rk_table_section;
 static const rk_field table_fields[] = {
     RK_FIELD_TEXT(rk_table_section, name, false, NULL, "the table's name"),
-    RK_FIELD_TEXT(rk_table_section, match, false, NULL, "in place of a name: what these keys say holds for each table like this (`*`, `?`, `[a-z]`) that has no entry of its own"),
+    RK_FIELD_TEXT(rk_table_section, match, false, NULL,
+                  "in place of a name: what these keys say holds for each table like this (`*`, `?`, "
+                  "`[a-z]`) that has no entry of its own"),
     RK_FIELD_I64(rk_table_section, rows, 0, 0, 1e15, "rows; 0 = as many as its features have ids"),
     RK_FIELD_I64(rk_table_section, dim, 0, 0, 4096, "values a row; 0 = embedding.dim"),
     RK_FIELD_ENUM(rk_table_section, dtype, -1, dtypes, "of the rows; by default embedding.dtype"),
-    RK_FIELD_STRUCT(rk_table_section, initializer, &row_initializer_schema, "by default embedding.initializer"),
+    RK_FIELD_STRUCT(rk_table_section, initializer, &row_initializer_schema,
+                    "by default embedding.initializer"),
     RK_FIELD_STRUCT(rk_table_section, optimizer, &rk_optimizer_schema, "by default embedding.optimizer"),
     RK_FIELD_BOOL(rk_table_section, trainable, true, "false: frozen"),
     RK_FIELD_F64(rk_table_section, l2, RK_UNSET, 0, INFINITY, "by default embedding.l2"),
@@ -47,11 +57,15 @@ static const rk_schema table_schema = {.name = "tables",
 typedef struct rk_feature_section rk_feature_section;
 static const rk_field feature_fields[] = {
     RK_FIELD_TEXT(rk_feature_section, name, false, NULL, "a categorical feature of the data section"),
-    RK_FIELD_TEXT(rk_feature_section, match, false, NULL, "in place of a name: each categorical feature like this that has no entry of its own"),
-    RK_FIELD_TEXT(rk_feature_section, table, false, NULL, "the table it is looked up in; by default one of the feature's own name"),
+    RK_FIELD_TEXT(rk_feature_section, match, false, NULL,
+                  "in place of a name: each categorical feature like this that has no entry of its own"),
+    RK_FIELD_TEXT(rk_feature_section, table, false, NULL,
+                  "the table it is looked up in; by default one of the feature's own name"),
     RK_FIELD_ENUM(rk_feature_section, combiner, -1, combiners, "by default embedding.combiner"),
-    RK_FIELD_I64(rk_feature_section, max_sequence_length, 0, 0, 100000, "above 0: a sequence, cut and zero-padded to this length, not combined"),
-    RK_FIELD_BOOL(rk_feature_section, validate_weights_and_indices, true, "drop negative ids (and weights <= 0 for mean and sqrtn); false: they are errors"),
+    RK_FIELD_I64(rk_feature_section, max_sequence_length, 0, 0, 100000,
+                 "above 0: a sequence, cut and zero-padded to this length, not combined"),
+    RK_FIELD_BOOL(rk_feature_section, validate_weights_and_indices, true,
+                  "drop negative ids (and weights <= 0 for mean and sqrtn); false: they are errors"),
 };
 static const rk_schema feature_schema = {.name = "features",
                                          .struct_bytes = sizeof(rk_feature_section),
@@ -62,14 +76,21 @@ static const rk_schema feature_schema = {.name = "features",
 
 static const rk_field section_fields[] = {
     RK_FIELD_I64(rk_embedding_section, dim, 16, 1, 4096, "values a row, of tables that say nothing else"),
-    RK_FIELD_ENUM(rk_embedding_section, dtype, RK_F32, dtypes, "of the rows; bf16 and f16 are rounded stochastically"),
-    RK_FIELD_ENUM(rk_embedding_section, combiner, RK_COMBINER_MEAN, combiners, "how several ids of one sample are combined"),
-    RK_FIELD_F64(rk_embedding_section, l2, 0, 0, INFINITY, "adds l2 * w to the gradient of each row that a batch touches"),
-    RK_FIELD_F64(rk_embedding_section, l2_full, 0, 0, INFINITY, "adds (l2_full / 2) * |table|^2 to the loss, exactly: every row at every step"),
+    RK_FIELD_ENUM(rk_embedding_section, dtype, RK_F32, dtypes,
+                  "of the rows; bf16 and f16 are rounded stochastically"),
+    RK_FIELD_ENUM(rk_embedding_section, combiner, RK_COMBINER_MEAN, combiners,
+                  "how several ids of one sample are combined"),
+    RK_FIELD_F64(rk_embedding_section, l2, 0, 0, INFINITY,
+                 "adds l2 * w to the gradient of each row that a batch touches"),
+    RK_FIELD_F64(rk_embedding_section, l2_full, 0, 0, INFINITY,
+                 "adds (l2_full / 2) * |table|^2 to the loss, exactly: every row at every step"),
     RK_FIELD_STRUCT(rk_embedding_section, initializer, &row_initializer_schema, "first values of rows"),
-    RK_FIELD_STRUCT(rk_embedding_section, optimizer, &rk_optimizer_schema, "of the rows; by default train.optimizer"),
-    RK_FIELD_LIST(rk_embedding_section, tables, n_tables, &table_schema, false, "tables that differ from the defaults, or that features share"),
-    RK_FIELD_LIST(rk_embedding_section, features, n_features, &feature_schema, false, "features that differ from the defaults"),
+    RK_FIELD_STRUCT(rk_embedding_section, optimizer, &rk_optimizer_schema,
+                    "of the rows; by default train.optimizer"),
+    RK_FIELD_LIST(rk_embedding_section, tables, n_tables, &table_schema, false,
+                  "tables that differ from the defaults, or that features share"),
+    RK_FIELD_LIST(rk_embedding_section, features, n_features, &feature_schema, false,
+                  "features that differ from the defaults"),
 };
 const rk_schema rk_embedding_schema = {.name = "embedding",
                                        .struct_bytes = sizeof(rk_embedding_section),

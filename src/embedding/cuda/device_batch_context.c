@@ -12,7 +12,8 @@ rk_status rk_batch_context_open(rk_device_tables *d, rk_device_batch_context *ba
     RK_TRY(rk_device_take(d, sizeof *batch_context->counts, &batch_context->counts));
     RK_TRY(rk_device_alloc_host(d->device, sizeof *batch_context->host_counts, &pinned));
     batch_context->host_counts = pinned;
-    RK_TRY(rk_device_alloc_host(d->device, (size_t)d->n_tables * sizeof *batch_context->host_steps + 1, &pinned));
+    RK_TRY(rk_device_alloc_host(d->device, (size_t)d->n_tables * sizeof *batch_context->host_steps + 1,
+                                &pinned));
     batch_context->host_steps = pinned;
     return RK_OK;
 }
@@ -38,7 +39,8 @@ static size_t n_chunks(size_t n_uses) {
 }
 
 /* Every array that is per use or per bag, into *batch; returns their bytes. */
-static size_t lay_out(const rk_device_tables *d, char *arena, size_t n_uses, size_t n_bags, rk_cuda_batch *batch) {
+static size_t lay_out(const rk_device_tables *d, char *arena, size_t n_uses, size_t n_bags,
+                      rk_cuda_batch *batch) {
     size_t at = 0;
     batch->places = cut(arena, &at, n_uses, sizeof *batch->places);
     batch->uses = cut(arena, &at, n_uses, sizeof *batch->uses);
@@ -61,7 +63,8 @@ static size_t lay_out(const rk_device_tables *d, char *arena, size_t n_uses, siz
 
 static size_t arena_bytes(const rk_device_tables *d, const rk_device_batch_context *batch_context) {
     rk_cuda_batch unused;
-    return lay_out(d, NULL, (size_t)batch_context->uses_capacity, (size_t)batch_context->bags_capacity, &unused);
+    return lay_out(d, NULL, (size_t)batch_context->uses_capacity, (size_t)batch_context->bags_capacity,
+                   &unused);
 }
 
 static void give_arena(rk_device_tables *d, rk_device_batch_context *batch_context) {
@@ -72,7 +75,9 @@ static void give_arena(rk_device_tables *d, rk_device_batch_context *batch_conte
 }
 
 static rk_status grow_arena(rk_device_tables *d, rk_device_batch_context *batch_context) {
-    if (batch_context->arena && batch_context->n_uses <= batch_context->uses_capacity && batch_context->n_bags <= batch_context->bags_capacity) return RK_OK;
+    if (batch_context->arena && batch_context->n_uses <= batch_context->uses_capacity &&
+        batch_context->n_bags <= batch_context->bags_capacity)
+        return RK_OK;
     give_arena(d, batch_context);
     batch_context->uses_capacity = batch_context->n_uses + batch_context->n_uses / 4;
     batch_context->bags_capacity = batch_context->n_bags + batch_context->n_bags / 4;
@@ -100,12 +105,15 @@ static rk_status grow_upload(rk_device_tables *d, rk_device_batch_context *batch
     return RK_OK;
 }
 
-rk_status rk_batch_context_reserve(rk_device_tables *d, rk_device_batch_context *batch_context, size_t upload_bytes) {
+rk_status rk_batch_context_reserve(rk_device_tables *d, rk_device_batch_context *batch_context,
+                                   size_t upload_bytes) {
     RK_TRY(grow_upload(d, batch_context, upload_bytes));
     RK_TRY(grow_arena(d, batch_context));
     batch_context->batch = (rk_cuda_batch *)batch_context->host;
-    *batch_context->batch = (rk_cuda_batch){.tables = d->device_tables, .features = d->device_features, .counts = batch_context->counts};
-    lay_out(d, batch_context->arena, (size_t)batch_context->uses_capacity, (size_t)batch_context->bags_capacity, batch_context->batch);
+    *batch_context->batch = (rk_cuda_batch){
+        .tables = d->device_tables, .features = d->device_features, .counts = batch_context->counts};
+    lay_out(d, batch_context->arena, (size_t)batch_context->uses_capacity,
+            (size_t)batch_context->bags_capacity, batch_context->batch);
     return RK_OK;
 }
 

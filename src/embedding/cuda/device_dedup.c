@@ -16,10 +16,10 @@ typedef struct packing {
     rk_device_tables *tables;
     rk_device_batch_context *batch_context;
     int64_t n;
-    const int64_t *counts;  /* [n_features] samples, or NULL: n of all */
+    const int64_t *counts; /* [n_features] samples, or NULL: n of all */
     const rk_ids *ids;
-    size_t blocks;          /* of PACK_IDS ids, a feature: of the longest */
-    atomic_bool too_large;  /* an id that is no int32_t */
+    size_t blocks;         /* of PACK_IDS ids, a feature: of the longest */
+    atomic_bool too_large; /* an id that is no int32_t */
     rk_failure failure;
 } packing;
 
@@ -27,7 +27,9 @@ static void begin_feature(void *context, size_t f, int thread) {
     (void)thread;
     packing *p = context;
     rk_feature_use *use = &p->tables->uses[f];
-    rk_failure_keep(&p->failure, (int64_t)f, rk_feature_use_begin(use, &p->tables->embeddings->features[f], p->counts ? p->counts[f] : p->n, &p->ids[f]));
+    rk_failure_keep(&p->failure, (int64_t)f,
+                    rk_feature_use_begin(use, &p->tables->embeddings->features[f],
+                                         p->counts ? p->counts[f] : p->n, &p->ids[f]));
 }
 
 static void copy_block(void *context, size_t task, int thread) {
@@ -37,11 +39,15 @@ static void copy_block(void *context, size_t task, int thread) {
     size_t f = task / p->blocks;
     const rk_feature_use *use = &p->tables->uses[f];
     const rk_cuda_feature_ids *to = &batch_context->feature_ids[f];
-    int64_t first = (int64_t)(task % p->blocks) * PACK_IDS, last = first + PACK_IDS < use->n_ids ? first + PACK_IDS : use->n_ids;
+    int64_t first = (int64_t)(task % p->blocks) * PACK_IDS,
+            last = first + PACK_IDS < use->n_ids ? first + PACK_IDS : use->n_ids;
     if (first >= last) return;
-    if (to->first_weight != RK_CUDA_NONE) memcpy(batch_context->weights + to->first_weight + first, p->ids[f].weights + first, (size_t)(last - first) * sizeof(float));
+    if (to->first_weight != RK_CUDA_NONE)
+        memcpy(batch_context->weights + to->first_weight + first, p->ids[f].weights + first,
+               (size_t)(last - first) * sizeof(float));
     if (batch_context->wide) {
-        memcpy((int64_t *)batch_context->ids + to->first_id + first, use->ids + first, (size_t)(last - first) * sizeof(int64_t));
+        memcpy((int64_t *)batch_context->ids + to->first_id + first, use->ids + first,
+               (size_t)(last - first) * sizeof(int64_t));
         return;
     }
     int32_t *narrow = (int32_t *)batch_context->ids + to->first_id;
@@ -58,13 +64,17 @@ static void copy_offsets(void *context, size_t f, int thread) {
     packing *p = context;
     const rk_cuda_feature_ids *to = &p->batch_context->feature_ids[f];
     if (to->first_offset == RK_CUDA_NONE) return;
-    for (int64_t s = 0; s <= p->tables->uses[f].n; s++) p->batch_context->offsets[to->first_offset + s] = (uint32_t)p->ids[f].offsets[s];
+    for (int64_t s = 0; s <= p->tables->uses[f].n; s++)
+        p->batch_context->offsets[to->first_offset + s] = (uint32_t)p->ids[f].offsets[s];
 }
 
 static rk_status refuse_leaves(const rk_device_tables *d, int64_t n) {
     for (int32_t f = 0; f < d->n_features; f++)
-        RK_FAIL_IF(d->embeddings->leaves[f].first_leaf || (d->embeddings->leaves[f].leaf_samples && n > d->embeddings->leaves[f].leaf_samples), RK_UNSUPPORTED,
-                   "on a device the gradients of a batch are one sum, not one of several shards\nhint: leave out virtual_shards");
+        RK_FAIL_IF(d->embeddings->leaves[f].first_leaf ||
+                       (d->embeddings->leaves[f].leaf_samples && n > d->embeddings->leaves[f].leaf_samples),
+                   RK_UNSUPPORTED,
+                   "on a device the gradients of a batch are one sum, not one of several shards\nhint: leave "
+                   "out virtual_shards");
     return RK_OK;
 }
 
@@ -79,12 +89,21 @@ static upload_layout count_batch(const packing *p, rk_cuda_feature_ids *out) {
     int64_t n_samples = 0, n_ids = 0, n_uses = 0, n_bags = 0, n_tiles = 0, n_offsets = 0, n_weights = 0;
     for (int32_t f = 0; f < d->n_features; f++) {
         const rk_cuda_feature *feature = &d->features[f];
-        int64_t n = d->uses[f].n, feature_ids = d->uses[f].n_ids, bags = n * (feature->length ? feature->length : 1), tile_bags = (RK_CUDA_TILE << 5) >> d->tables[feature->table].class_;
+        int64_t n = d->uses[f].n, feature_ids = d->uses[f].n_ids,
+                bags = n * (feature->length ? feature->length : 1),
+                tile_bags = (RK_CUDA_TILE << 5) >> d->tables[feature->table].class_;
         bool has_offsets = p->ids[f].offsets, has_weights = p->ids[f].weights;
         if (out)
-            out[f] = (rk_cuda_feature_ids){.n = (uint32_t)n, .first_sample = (uint32_t)n_samples, .first_id = (uint32_t)n_ids, .first_use = (uint32_t)n_uses, .first_offset = has_offsets ? (uint32_t)n_offsets : RK_CUDA_NONE,
-                                           .ids_per_sample = has_offsets ? 0 : (uint32_t)p->ids[f].ids_per_sample, .first_weight = has_weights ? (uint32_t)n_weights : RK_CUDA_NONE,
-                                           .first_bag = (uint32_t)n_bags, .first_tile = (uint32_t)n_tiles};
+            out[f] =
+                (rk_cuda_feature_ids){.n = (uint32_t)n,
+                                      .first_sample = (uint32_t)n_samples,
+                                      .first_id = (uint32_t)n_ids,
+                                      .first_use = (uint32_t)n_uses,
+                                      .first_offset = has_offsets ? (uint32_t)n_offsets : RK_CUDA_NONE,
+                                      .ids_per_sample = has_offsets ? 0 : (uint32_t)p->ids[f].ids_per_sample,
+                                      .first_weight = has_weights ? (uint32_t)n_weights : RK_CUDA_NONE,
+                                      .first_bag = (uint32_t)n_bags,
+                                      .first_tile = (uint32_t)n_tiles};
         n_samples += n;
         n_ids += feature_ids;
         n_uses += feature->length ? bags : feature_ids;
@@ -110,7 +129,9 @@ static rk_status pack(packing *p) {
     rk_device_tables *d = p->tables;
     rk_device_batch_context *batch_context = p->batch_context;
     upload_layout at = count_batch(p, NULL);
-    RK_FAIL_IF(batch_context->n_ids > INT32_MAX || batch_context->n_uses > INT32_MAX || batch_context->n_samples > INT32_MAX, RK_INVALID_ARGUMENT, "2^31 ids or bags or more in one batch");
+    RK_FAIL_IF(batch_context->n_ids > INT32_MAX || batch_context->n_uses > INT32_MAX ||
+                   batch_context->n_samples > INT32_MAX,
+               RK_INVALID_ARGUMENT, "2^31 ids or bags or more in one batch");
     RK_TRY(rk_batch_context_reserve(d, batch_context, at.n_bytes));
     batch_context->feature_ids = (rk_cuda_feature_ids *)(batch_context->host + at.feature_ids);
     batch_context->offsets = (uint32_t *)(batch_context->host + at.offsets);
@@ -154,34 +175,45 @@ static int bits_of(uint64_t largest) {
     return bits;
 }
 
-static void sort_batch(const rk_device_tables *d, const rk_device_batch_context *batch_context, rk_stream *stream, const rk_cuda_batch *on_device) {
+static void sort_batch(const rk_device_tables *d, const rk_device_batch_context *batch_context,
+                       rk_stream *stream, const rk_cuda_batch *on_device) {
     const rk_cuda_batch *b = batch_context->batch;
-    rk_cuda_sort_u64(stream, b->n_uses, bits_of(d->n_keys), b->keys, b->sorted_keys, b->order, b->sorted, batch_context->scratch, batch_context->scratch_bytes);
+    rk_cuda_sort_u64(stream, b->n_uses, bits_of(d->n_keys), b->keys, b->sorted_keys, b->order, b->sorted,
+                     batch_context->scratch, batch_context->scratch_bytes);
     rk_cuda_mark_segments(stream, b->n_uses, on_device);
-    rk_cuda_scan_u32(stream, b->n_uses, b->heads, b->numbers, batch_context->scratch, batch_context->scratch_bytes);
+    rk_cuda_scan_u32(stream, b->n_uses, b->heads, b->numbers, batch_context->scratch,
+                     batch_context->scratch_bytes);
     rk_cuda_make_segments(stream, b->n_uses, on_device);
     if (!d->caches) return;
     rk_cuda_find_in_caches(stream, b->n_uses, on_device);
     rk_cuda_fill_caches(stream, b->n_uses, on_device);
 }
 
-/* The other flight's rows may leave the caches once it is done, and its own are found by then. */
-static void send(rk_device_tables *d, rk_device_batch_context *batch_context, rk_stream *upload, rk_stream *stream) {
+/* The other batch context's rows may leave the caches once it is done, and its own are found by then. */
+static void send(rk_device_tables *d, rk_device_batch_context *batch_context, rk_stream *upload,
+                 rk_stream *stream) {
     const rk_device_batch_context *other = &d->batch_contexts[batch_context == &d->batch_contexts[0]];
     const rk_cuda_batch *b = (const rk_cuda_batch *)batch_context->upload;
-    rk_stream_upload(upload, batch_context->upload, batch_context->host, (size_t)((char *)batch_context->ids - batch_context->host) + (size_t)batch_context->n_ids * (batch_context->wide ? 8 : 4));
+    rk_stream_upload(upload, batch_context->upload, batch_context->host,
+                     (size_t)((char *)batch_context->ids - batch_context->host) +
+                         (size_t)batch_context->n_ids * (batch_context->wide ? 8 : 4));
     rk_stream_wait(stream, upload);
     if (d->caches) rk_stream_wait_mark(stream, other->deduped);
     if (d->caches && !d->n_under_way) rk_stream_wait_mark(stream, other->done);
     rk_stream_fill(stream, batch_context->counts, 0, sizeof *batch_context->counts);
     rk_cuda_dedup_ids(stream, (uint32_t)batch_context->n_samples, b);
-    if (batch_context->n_uses && (batch_context->training || d->caches)) sort_batch(d, batch_context, stream, b);
-    rk_stream_download(stream, batch_context->host_counts, batch_context->counts, sizeof *batch_context->counts);
+    if (batch_context->n_uses && (batch_context->training || d->caches))
+        sort_batch(d, batch_context, stream, b);
+    rk_stream_download(stream, batch_context->host_counts, batch_context->counts,
+                       sizeof *batch_context->counts);
     rk_stream_set_mark(stream, batch_context->deduped);
 }
 
-rk_status rk_device_tables_dedup(rk_device_tables *d, rk_stream *upload, rk_stream *stream, int64_t n, const int64_t *counts, const rk_ids *ids, bool training) {
-    RK_FAIL_IF(n < 0 || n > d->max_batch, RK_INVALID_ARGUMENT, "a lookup of %lld samples; the device has room for %lld", (long long)n, (long long)d->max_batch);
+rk_status rk_device_tables_dedup(rk_device_tables *d, rk_stream *upload, rk_stream *stream, int64_t n,
+                                 const int64_t *counts, const rk_ids *ids, bool training) {
+    RK_FAIL_IF(n < 0 || n > d->max_batch, RK_INVALID_ARGUMENT,
+               "a lookup of %lld samples; the device has room for %lld", (long long)n,
+               (long long)d->max_batch);
     RK_FAIL_IF(d->n_features > 0 && !ids, RK_INVALID_ARGUMENT, "a lookup needs ids");
     RK_FAIL_IF(d->n_under_way == 2, RK_INVALID_ARGUMENT, "two batches are under way on the device already");
     if (training && !d->of_ranks) RK_TRY(refuse_leaves(d, n));
@@ -190,7 +222,12 @@ rk_status rk_device_tables_dedup(rk_device_tables *d, rk_stream *upload, rk_stre
     batch_context->training = training;
     batch_context->wide = false;
     batch_context->is_prepared = false;
-    packing p = {.tables = d, .batch_context = batch_context, .n = n, .counts = counts, .ids = ids, .failure = RK_FAILURE_INIT};
+    packing p = {.tables = d,
+                 .batch_context = batch_context,
+                 .n = n,
+                 .counts = counts,
+                 .ids = ids,
+                 .failure = RK_FAILURE_INIT};
     rk_parallel_for_work((size_t)d->n_features, (uint64_t)(n * d->n_features), begin_feature, &p);
     RK_TRY(rk_failure_status(&p.failure));
     RK_TRY(pack(&p));
@@ -206,19 +243,22 @@ rk_status rk_device_tables_dedup(rk_device_tables *d, rk_stream *upload, rk_stre
 }
 
 /* The id number i of a batch, as the collection would have told of it. */
-static rk_status tell_bad_id(const rk_device_tables *d, const rk_device_batch_context *batch_context, uint32_t i) {
+static rk_status tell_bad_id(const rk_device_tables *d, const rk_device_batch_context *batch_context,
+                             uint32_t i) {
     int32_t f = d->n_features - 1;
     while (f > 0 && batch_context->feature_ids[f].first_id > i) f--;
     const rk_cuda_feature_ids *at = &batch_context->feature_ids[f];
     uint32_t local = i - at->first_id;
-    int64_t sample = 0, id = batch_context->wide ? ((const int64_t *)batch_context->ids)[i] : ((const int32_t *)batch_context->ids)[i];
+    int64_t sample = 0, id = batch_context->wide ? ((const int64_t *)batch_context->ids)[i]
+                                                 : ((const int32_t *)batch_context->ids)[i];
     if (at->first_offset == RK_CUDA_NONE)
         sample = local / at->ids_per_sample;
     else
         while (batch_context->offsets[at->first_offset + sample + 1] <= local) sample++;
     bool drops;
-    RK_TRY(rk_feature_id_check(&d->embeddings->features[f], d->homes[d->features[f].table], sample, id,
-                               at->first_weight == RK_CUDA_NONE ? NULL : &batch_context->weights[at->first_weight + local], &drops));
+    RK_TRY(rk_feature_id_check(
+        &d->embeddings->features[f], d->homes[d->features[f].table], sample, id,
+        at->first_weight == RK_CUDA_NONE ? NULL : &batch_context->weights[at->first_weight + local], &drops));
     return rk_error(RK_INTERNAL, "the device refused an id that is right");
 }
 
@@ -226,16 +266,24 @@ static rk_status tell_short_cache(const rk_device_tables *d, const rk_cuda_count
     uint64_t least = 0;
     for (int32_t t = 0; t < d->n_tables; t++) {
         uint64_t bytes = rk_device_table_bytes(&d->tables[t]);
-        least += rk_is_cached(&d->tables[t]) ? bytes * (counts->short_ways > RK_CUDA_WAYS ? counts->short_ways : RK_CUDA_WAYS + 1) / RK_CUDA_WAYS : bytes;
+        least += rk_is_cached(&d->tables[t])
+                     ? bytes * (counts->short_ways > RK_CUDA_WAYS ? counts->short_ways : RK_CUDA_WAYS + 1) /
+                           RK_CUDA_WAYS
+                     : bytes;
     }
-    rk_error(RK_NO_MEMORY, "table '%s': the batches under way use more rows than its cache on the device holds", d->homes[counts->short_table - 1]->part.name);
-    return rk_error_hint(RK_NO_MEMORY, "give the tables a budget of at least %llu bytes, or make the batches smaller", (unsigned long long)least);
+    rk_error(RK_NO_MEMORY,
+             "table '%s': the batches under way use more rows than its cache on the device holds",
+             d->homes[counts->short_table - 1]->part.name);
+    return rk_error_hint(RK_NO_MEMORY,
+                         "give the tables a budget of at least %llu bytes, or make the batches smaller",
+                         (unsigned long long)least);
 }
 
 rk_status rk_device_tables_check(rk_device_tables *d) {
     RK_FAIL_IF(!d->n_under_way, RK_INVALID_ARGUMENT, "no batch is under way on the device");
     const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
     RK_TRY(rk_stream_mark_sync(batch_context->deduped));
-    if (batch_context->host_counts->bad_id) return tell_bad_id(d, batch_context, ~batch_context->host_counts->bad_id);
+    if (batch_context->host_counts->bad_id)
+        return tell_bad_id(d, batch_context, ~batch_context->host_counts->bad_id);
     return batch_context->host_counts->short_table ? tell_short_cache(d, batch_context->host_counts) : RK_OK;
 }

@@ -12,8 +12,11 @@ static rk_status prepare_steps(const rk_device_tables *d, rk_cuda_step *steps) {
     for (int32_t t = 0; t < d->n_tables; t++) {
         const rk_table *home = d->homes[t];
         RK_FAIL_IF(home->l2_full != 0 && rk_is_cached(&d->tables[t]), RK_INVALID_ARGUMENT,
-                   "table '%s': l2_full moves every row at every step, so all of them must be on the device\nhint: give the tables a larger budget, or use l2", home->part.name);
-        rk_update_prepare(&home->optimizer, home->step, d->embeddings->learning_rate_factor, &steps[t].update);
+                   "table '%s': l2_full moves every row at every step, so all of them must be on the "
+                   "device\nhint: give the tables a larger budget, or use l2",
+                   home->part.name);
+        rk_update_prepare(&home->optimizer, home->step, d->embeddings->learning_rate_factor,
+                          &steps[t].update);
         steps[t].l2 = (float)home->l2;
         steps[t].l2_full = (float)home->l2_full;
         steps[t].seed = rk_table_store_seed(home, home->step + 1);
@@ -37,11 +40,14 @@ static bool is_aligned(const rk_activation *a, int32_t dim) {
     return (uintptr_t)a->data % 16 == 0 && a->stride % 4 == 0 && dim % 4 == 0;
 }
 
-static rk_status write_places(const rk_device_tables *d, rk_device_places *places, const rk_activation *given) {
+static rk_status write_places(const rk_device_tables *d, rk_device_places *places,
+                              const rk_activation *given) {
     size_t n = (size_t)d->n_features;
     rk_cuda_place *values;
     RK_TRY(rk_alloc(n, sizeof *values, &values));
-    for (size_t f = 0; f < n; f++) values[f] = (rk_cuda_place){given[f].data, given[f].stride, is_aligned(&given[f], d->tables[d->features[f].table].dim)};
+    for (size_t f = 0; f < n; f++)
+        values[f] = (rk_cuda_place){given[f].data, given[f].stride,
+                                    is_aligned(&given[f], d->tables[d->features[f].table].dim)};
     rk_status status = rk_device_write(d->device, places->places, values, n * sizeof *values);
     rk_free(values);
     return status;
@@ -52,7 +58,9 @@ static rk_status find_places(rk_device_tables *d, const rk_activation *given, co
     size_t n = (size_t)d->n_features;
     for (size_t p = 0; p < d->n_places; p++) {
         bool same = true;
-        for (size_t f = 0; f < n; f++) same &= d->places[p].given[f].data == given[f].data && d->places[p].given[f].stride == given[f].stride;
+        for (size_t f = 0; f < n; f++)
+            same &= d->places[p].given[f].data == given[f].data &&
+                    d->places[p].given[f].stride == given[f].stride;
         *out = d->places[p].places;
         if (same) return RK_OK;
     }
@@ -80,11 +88,13 @@ rk_status rk_device_tables_look_up(rk_device_tables *d, rk_stream *stream, const
     const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
     const rk_cuda_place *to;
     RK_TRY(find_places(d, activations, &to));
-    rk_cuda_look_up(stream, at_least_one(batch_context->n_tiles), at_least_one(batch_context->uses_capacity / RK_CUDA_CHUNK), d->at_hand, to);
+    rk_cuda_look_up(stream, at_least_one(batch_context->n_tiles),
+                    at_least_one(batch_context->uses_capacity / RK_CUDA_CHUNK), d->at_hand, to);
     return RK_OK;
 }
 
-rk_status rk_device_tables_measure(rk_device_tables *d, rk_stream *stream, const rk_activation *gradients, uint32_t *stop) {
+rk_status rk_device_tables_measure(rk_device_tables *d, rk_stream *stream, const rk_activation *gradients,
+                                   uint32_t *stop) {
     const rk_cuda_place *from;
     RK_TRY(find_places(d, gradients, &from));
     rk_cuda_measure_rows(stream, at_least_one(rk_oldest_batch_context(d)->n_tiles), d->at_hand, from, stop);
@@ -95,27 +105,35 @@ rk_status rk_device_tables_sum(rk_device_tables *d, rk_stream *stream, const rk_
     const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
     const rk_cuda_place *from;
     RK_TRY(find_places(d, gradients, &from));
-    rk_cuda_sum_frequent_rows(stream, at_least_one(batch_context->uses_capacity / RK_CUDA_CHUNK), d->at_hand, from, NULL);
+    rk_cuda_sum_frequent_rows(stream, at_least_one(batch_context->uses_capacity / RK_CUDA_CHUNK), d->at_hand,
+                              from, NULL);
     rk_cuda_sum_row_gradients(stream, at_least_one(batch_context->uses_capacity), d->at_hand, from);
     return RK_OK;
 }
 
 static bool any_needs_sums(const rk_device_tables *d, bool sums) {
     bool any = false;
-    for (int32_t t = 0; t < d->n_tables; t++) any |= d->tables[t].is_trained && rk_cuda_needs_sums(d->homes[t]->optimizer.kind) == sums;
+    for (int32_t t = 0; t < d->n_tables; t++)
+        any |= d->tables[t].is_trained && rk_cuda_needs_sums(d->homes[t]->optimizer.kind) == sums;
     return any;
 }
 
-rk_status rk_device_tables_apply(rk_device_tables *d, rk_stream *stream, const rk_activation *gradients, const uint32_t *stop) {
+rk_status rk_device_tables_apply(rk_device_tables *d, rk_stream *stream, const rk_activation *gradients,
+                                 const uint32_t *stop) {
     const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
     const rk_cuda_place *from;
     RK_TRY(find_places(d, gradients, &from));
-    rk_cuda_sum_frequent_rows(stream, at_least_one(batch_context->uses_capacity / RK_CUDA_CHUNK), d->at_hand, from, stop);
+    rk_cuda_sum_frequent_rows(stream, at_least_one(batch_context->uses_capacity / RK_CUDA_CHUNK), d->at_hand,
+                              from, stop);
     for (int sums = 0; sums < 2; sums++)
-        if (any_needs_sums(d, sums)) rk_cuda_update_rows(stream, at_least_one(batch_context->uses_capacity), sums, d->at_hand, d->steps, from, stop);
+        if (any_needs_sums(d, sums))
+            rk_cuda_update_rows(stream, at_least_one(batch_context->uses_capacity), sums, d->at_hand,
+                                d->steps, from, stop);
     for (int32_t t = 0; t < d->n_tables; t++)
         if (d->homes[t]->l2_full != 0 && d->tables[t].is_trained)
-            rk_cuda_update_all_rows(stream, d->tables[t].n_rows, rk_cuda_needs_sums(d->homes[t]->optimizer.kind), d->at_hand, (uint32_t)t, d->steps, from, stop);
+            rk_cuda_update_all_rows(stream, d->tables[t].n_rows,
+                                    rk_cuda_needs_sums(d->homes[t]->optimizer.kind), d->at_hand, (uint32_t)t,
+                                    d->steps, from, stop);
     return RK_OK;
 }
 
@@ -135,13 +153,15 @@ void rk_device_tables_done(rk_device_tables *d, bool applied) {
 rk_status rk_device_tables_check_gradients(rk_device_tables *d) {
     const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
     rk_cuda_counts counts;
-    RK_FAIL_IF(!d->n_under_way || !batch_context->is_prepared, RK_INVALID_ARGUMENT, "no batch is at hand on the device");
+    RK_FAIL_IF(!d->n_under_way || !batch_context->is_prepared, RK_INVALID_ARGUMENT,
+               "no batch is at hand on the device");
     RK_TRY(rk_stream_sync(batch_context->stream));
     RK_TRY(rk_device_read(d->device, &counts, batch_context->counts, sizeof counts));
     if (!counts.bad_gradient) return RK_OK;
     uint32_t item = ~counts.bad_gradient;
     int32_t f = d->n_features - 1;
     while (f > 0 && batch_context->feature_ids[f].first_sample > item) f--;
-    return rk_error(RK_NOT_FINITE, "feature '%s': sample %lld: the gradient is not a finite number", d->embeddings->features[f].name,
+    return rk_error(RK_NOT_FINITE, "feature '%s': sample %lld: the gradient is not a finite number",
+                    d->embeddings->features[f].name,
                     (long long)(item - batch_context->feature_ids[f].first_sample));
 }

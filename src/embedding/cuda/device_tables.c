@@ -44,15 +44,19 @@ static void give_table(rk_device_tables *d, rk_cuda_table *table) {
 
 static rk_status refuse_parts(const rk_embeddings *e) {
     for (int32_t t = 0; t < e->n_tables; t++)
-        RK_FAIL_IF(e->tables[t].part.absent || e->tables[t].part.n_parts > 1 || e->tables[t].part.dim != e->tables[t].config.dim, RK_UNSUPPORTED,
-                   "table '%s': a part of a table cannot be on a device", e->tables[t].part.name);
+        RK_FAIL_IF(e->tables[t].part.absent || e->tables[t].part.n_parts > 1 ||
+                       e->tables[t].part.dim != e->tables[t].config.dim,
+                   RK_UNSUPPORTED, "table '%s': a part of a table cannot be on a device",
+                   e->tables[t].part.name);
     return RK_OK;
 }
 
 static void describe_features(rk_device_tables *d) {
     const rk_embeddings *e = d->embeddings;
     for (int32_t f = 0; f < d->n_features; f++)
-        d->features[f] = (rk_cuda_feature){d->numbers[e->feature_tables[f]], e->features[f].max_sequence_length, e->features[f].combiner, !e->features[f].skip_validation};
+        d->features[f] =
+            (rk_cuda_feature){d->numbers[e->feature_tables[f]], e->features[f].max_sequence_length,
+                              e->features[f].combiner, !e->features[f].skip_validation};
 }
 
 static rk_status describe(rk_device_tables *d) {
@@ -73,7 +77,8 @@ static rk_status allocate(rk_device_tables *d, size_t n_tables, size_t n_feature
     return rk_alloc(n_features, sizeof *d->uses, &d->uses);
 }
 
-rk_status rk_device_tables_create(rk_embeddings *e, rk_device *device, const rk_device_tables_options *options, rk_device_tables **out) {
+rk_status rk_device_tables_create(rk_embeddings *e, rk_device *device,
+                                  const rk_device_tables_options *options, rk_device_tables **out) {
     if (!options->of_ranks) RK_TRY(refuse_parts(e));
     rk_device_tables *d = NULL;
     rk_status status;
@@ -102,7 +107,8 @@ done:
 
 void rk_device_tables_free(rk_device_tables *d) {
     if (!d) return;
-    if (d->n_under_way && rk_oldest_batch_context(d)->is_prepared) (void)rk_stream_sync(rk_oldest_batch_context(d)->stream);
+    if (d->n_under_way && rk_oldest_batch_context(d)->is_prepared)
+        (void)rk_stream_sync(rk_oldest_batch_context(d)->stream);
     for (int i = 0; i < 2; i++) rk_batch_context_close(d, &d->batch_contexts[i]);
     for (int32_t t = 0; t < d->n_tables; t++) give_table(d, &d->tables[t]);
     for (int32_t f = 0; f < d->n_features; f++) rk_feature_use_release(&d->uses[f]);
@@ -136,10 +142,12 @@ uint64_t rk_device_tables_bytes(const rk_device_tables *d) {
 }
 
 static rk_status move(rk_device_tables *d, void *device_memory, void *home, size_t n_bytes, bool to_device) {
-    return to_device ? rk_device_write(d->device, device_memory, home, n_bytes) : rk_device_read(d->device, home, device_memory, n_bytes);
+    return to_device ? rk_device_write(d->device, device_memory, home, n_bytes)
+                     : rk_device_read(d->device, home, device_memory, n_bytes);
 }
 
-/* Between the table's home and the device; a cache only gives back what was changed, and forgets its rows where the home was. */
+/* Between the table's home and the device; a cache only gives back what was changed, and forgets its rows
+ * where the home was. */
 static rk_status move_table(rk_device_tables *d, int32_t t, bool to_device) {
     const rk_table *home = d->homes[t];
     const rk_cuda_table *table = &d->tables[t];
@@ -149,7 +157,8 @@ static rk_status move_table(rk_device_tables *d, int32_t t, bool to_device) {
         return rk_stream_sync(d->stream);
     }
     RK_TRY(move(d, table->rows, home->rows.data, home->rows_bytes, to_device));
-    for (int s = 0; s < home->n_slots; s++) RK_TRY(move(d, table->slots[s], home->slot_values[s], home->slot_bytes[s], to_device));
+    for (int s = 0; s < home->n_slots; s++)
+        RK_TRY(move(d, table->slots[s], home->slot_values[s], home->slot_bytes[s], to_device));
     return RK_OK;
 }
 

@@ -1,11 +1,15 @@
 /* A collection's tables on a GPU: the same lookups and updates as the collection's own, for whole batches.
  *
- * The collection's rows and slots in the host's memory stay the tables' home: create copies them to the device, or, where `budget_bytes` is less than they take, keeps
- * the home pinned and a set-associative cache of rows on the device (embedding/device_cache.h). settle brings the home up to date; until then the collection itself must not be
- * used, but for what is no row (its config, its learning-rate factor, its l2, its tables' steps).
+ * The collection's rows and slots in the host's memory stay the tables' home: create copies them to the
+ * device, or, where `budget_bytes` is less than they take, keeps the home pinned and a set-associative cache
+ * of rows on the device (embedding/device_cache.h). settle brings the home up to date; until then the
+ * collection itself must not be used, but for what is no row (its config, its learning-rate factor, its l2,
+ * its tables' steps).
  *
- * A batch: route; check; prepare; look_up; in training measure, apply; done. Two batches may be routed and not done. look_up, measure and apply may be kept in a launch graph,
- * which then serves every batch: what varies is in the device's memory. Before that they must have been called once with the same activations and gradients. */
+ * A batch: route; check; prepare; look_up; in training measure, apply; done. Two batches may be routed and
+ * not done. look_up, measure and apply may be kept in a launch graph, which then serves every batch: what
+ * varies is in the device's memory. Before that they must have been called once with the same activations and
+ * gradients. */
 #ifndef RK_EMBEDDING_CUDA_DEVICE_TABLES_H
 #define RK_EMBEDDING_CUDA_DEVICE_TABLES_H
 
@@ -15,40 +19,57 @@
 typedef struct rk_device_tables rk_device_tables;
 
 typedef struct rk_device_tables_options {
-    int64_t max_batch;      /* samples */
-    uint64_t budget_bytes;  /* device memory for rows and slots; 0: as much as they take */
-    bool of_ranks;          /* tables may be parts of tables; gradients that are of several shards are one sum all the same */
-    bool lent;              /* the collection has no rows: rk_device_tables_lend brings those of a batch, and their gradients are summed, not applied. Weights are coefficients: with their combiner's divisor in them */
+    int64_t max_batch;     /* samples */
+    uint64_t budget_bytes; /* device memory for rows and slots; 0: as much as they take */
+    bool of_ranks; /* tables may be parts of tables; gradients of several shards are one sum all the same */
+    /* The collection has no rows: rk_device_tables_lend brings those of a batch, and their gradients are
+     * summed, not applied. Weights are coefficients: with their combiner's divisor in them. */
+    bool lent;
 } rk_device_tables_options;
 
-/* Errors: RK_UNSUPPORTED (parts of tables), RK_NO_MEMORY, RK_INVALID_ARGUMENT (a budget in which the tables cannot work, with the least one as a hint). */
-rk_status rk_device_tables_create(rk_embeddings *embeddings, rk_device *device, const rk_device_tables_options *options, rk_device_tables **out);
+/* Errors: RK_UNSUPPORTED (parts of tables), RK_NO_MEMORY, RK_INVALID_ARGUMENT (a budget in which the tables
+ * cannot work, with the least one as a hint). */
+rk_status rk_device_tables_create(rk_embeddings *embeddings, rk_device *device,
+                                  const rk_device_tables_options *options, rk_device_tables **out);
 void rk_device_tables_free(rk_device_tables *tables);
 uint64_t rk_device_tables_bytes(const rk_device_tables *tables); /* of device memory, all told */
 
-/* Where rows are lent: those of the batches from the next one on, rows[t] [n_rows[t], dim] in device memory, f32, in the collection's order. What was given to streams before is done. */
+/* Where rows are lent: those of the batches from the next one on, rows[t] [n_rows[t], dim] in device memory,
+ * f32, in the collection's order. What was given to streams before is done. */
 rk_status rk_device_tables_lend(rk_device_tables *tables, float *const *rows, const int64_t *n_rows);
 
-/* Brings ids [n_features] of n samples, or of counts [n_features] (host memory, any) to the device on `upload`, and, once they are there, checks and sorts them on `stream`, which is best one of its own, so
- * that this goes on beside the step before. ids may be changed as soon as it returns. Waits for the batch before the last to be done. */
-rk_status rk_device_tables_dedup(rk_device_tables *tables, rk_stream *upload, rk_stream *stream, int64_t n, const int64_t *counts, const rk_ids *ids, bool training);
+/* Brings ids [n_features] of n samples, or of counts [n_features] (host memory, any) to the device on
+ * `upload`, and, once they are there, checks and sorts them on `stream`, which is best one of its own, so
+ * that this goes on beside the step before. ids may be changed as soon as it returns. Waits for the batch
+ * before the last to be done. */
+rk_status rk_device_tables_dedup(rk_device_tables *tables, rk_stream *upload, rk_stream *stream, int64_t n,
+                                 const int64_t *counts, const rk_ids *ids, bool training);
 
-/* The batch that was routed last, of which nothing has been given to a stream but its route, is as if it had not been. */
+/* The batch that was routed last, of which nothing has been given to a stream but its route, is as if it had
+ * not been. */
 void rk_device_tables_take_back(rk_device_tables *tables);
 
-/* What the device has found wrong with the oldest routed batch's ids, as the collection would have told it (RK_BAD_DATA, with feature, sample and id), or RK_OK. Waits for
- * the check alone. Nothing is looked up or updated by the ids of a batch that is refused. */
+/* What the device has found wrong with the oldest routed batch's ids, as the collection would have told it
+ * (RK_BAD_DATA, with feature, sample and id), or RK_OK. Waits for the check alone. Nothing is looked up or
+ * updated by the ids of a batch that is refused. */
 rk_status rk_device_tables_check(rk_device_tables *tables);
 
-/* The oldest routed batch becomes the one at hand, once `stream` comes to it; with the numbers of this step (schedules, factors). */
+/* The oldest routed batch becomes the one at hand, once `stream` comes to it; with the numbers of this step
+ * (schedules, factors). */
 rk_status rk_device_tables_prepare(rk_device_tables *tables, rk_stream *stream);
-/* activations[f].data: device memory, stride in values; lengths NULL. data NULL: the feature is left out. Where they are is kept on the device; forget, between batches, lets go of it. */
-rk_status rk_device_tables_look_up(rk_device_tables *tables, rk_stream *stream, const rk_activation *activations);
+/* activations[f].data: device memory, stride in values; lengths NULL. data NULL: the feature is left out.
+ * Where they are is kept on the device; forget, between batches, lets go of it. */
+rk_status rk_device_tables_look_up(rk_device_tables *tables, rk_stream *stream,
+                                   const rk_activation *activations);
 void rk_device_tables_forget(rk_device_tables *tables);
-/* Sets RK_CUDA_STOP_ROWS in *stop (device memory) where a gradient [n_features] of a row that is trained is not finite. */
-rk_status rk_device_tables_measure(rk_device_tables *tables, rk_stream *stream, const rk_activation *gradients, uint32_t *stop);
-/* One optimizer step from gradients [n_features] (device memory). Nothing happens where *stop is not 0 then; stop NULL: always. */
-rk_status rk_device_tables_apply(rk_device_tables *tables, rk_stream *stream, const rk_activation *gradients, const uint32_t *stop);
+/* Sets RK_CUDA_STOP_ROWS in *stop (device memory) where a gradient [n_features] of a row that is trained is
+ * not finite. */
+rk_status rk_device_tables_measure(rk_device_tables *tables, rk_stream *stream,
+                                   const rk_activation *gradients, uint32_t *stop);
+/* One optimizer step from gradients [n_features] (device memory). Nothing happens where *stop is not 0 then;
+ * stop NULL: always. */
+rk_status rk_device_tables_apply(rk_device_tables *tables, rk_stream *stream, const rk_activation *gradients,
+                                 const uint32_t *stop);
 /* Instead of apply, where rows are lent: each row that is trained becomes the sum of its gradients. */
 rk_status rk_device_tables_sum(rk_device_tables *tables, rk_stream *stream, const rk_activation *gradients);
 /* The oldest routed batch is no longer under way; `applied`: the tables took a step. */

@@ -1,4 +1,5 @@
-/* Which tables are on the device as a whole, and how the budget is shared out among the caches of the others. */
+/* Which tables are on the device as a whole, and how the budget is shared out among the caches of the
+ * others. */
 #include "embedding/cuda/device_tables_internal.h"
 
 static uint64_t place_bytes(const rk_cuda_table *table) {
@@ -17,19 +18,27 @@ static int class_of(int32_t dim) {
     return c;
 }
 
-/* Lent rows are f32, without slots, and so many as will come; those that others have combined are summed by nobody. */
+/* Lent rows are f32, without slots, and so many as will come; those that others have combined are summed by
+ * nobody. */
 static void describe(rk_device_tables *d, int32_t number, bool takes_updates) {
     const rk_table *home = d->homes[number];
     rk_cuda_table *to = &d->tables[number];
     bool is_trained = takes_updates && !home->config.frozen;
     uint64_t n_rows = d->lent ? 0 : (uint64_t)home->config.n_rows;
-    *to = (rk_cuda_table){.dtype = d->lent ? RK_F32 : home->config.dtype, .dim = home->config.dim, .class_ = class_of(home->config.dim), .is_trained = is_trained,
-                          .is_measured = is_trained || (home->part.unplanned && !home->config.frozen), .n_parts = 1, .n_rows = n_rows, .n_places = n_rows};
+    *to = (rk_cuda_table){.dtype = d->lent ? RK_F32 : home->config.dtype,
+                          .dim = home->config.dim,
+                          .class_ = class_of(home->config.dim),
+                          .is_trained = is_trained,
+                          .is_measured = is_trained || (home->part.unplanned && !home->config.frozen),
+                          .n_parts = 1,
+                          .n_rows = n_rows,
+                          .n_places = n_rows};
     if (d->lent) return;
     if (home->part.n_parts) to->n_parts = (uint32_t)home->part.n_parts;
     to->part = (uint32_t)home->part.part;
     to->first_column = home->part.first_column;
-    for (int s = 0; s < home->n_slots; s++) to->slot_widths[s] = home->slots[s].per_row ? 1 : home->config.dim;
+    for (int s = 0; s < home->n_slots; s++)
+        to->slot_widths[s] = home->slots[s].per_row ? 1 : home->config.dim;
 }
 
 /* By class, then as the collection has them. */
@@ -41,7 +50,8 @@ static void describe_tables(rk_device_tables *d) {
             if (class_of(e->tables[t].config.dim) != c) continue;
             d->homes[number] = &e->tables[t];
             describe(d, number, rk_takes_updates(e, t));
-            if (d->width < (e->tables[t].config.dim + 3) / 4 * 4) d->width = (e->tables[t].config.dim + 3) / 4 * 4;
+            if (d->width < (e->tables[t].config.dim + 3) / 4 * 4)
+                d->width = (e->tables[t].config.dim + 3) / 4 * 4;
             d->numbers[t] = number++;
         }
 }
@@ -51,7 +61,8 @@ static int32_t largest_whole(const rk_device_tables *d) {
     int32_t largest = -1;
     for (int32_t t = 0; t < d->n_tables; t++)
         if (!rk_is_cached(&d->tables[t]) && d->homes[t]->l2_full == 0 &&
-            (largest < 0 || rk_device_table_bytes(&d->tables[t]) > rk_device_table_bytes(&d->tables[largest])))
+            (largest < 0 ||
+             rk_device_table_bytes(&d->tables[t]) > rk_device_table_bytes(&d->tables[largest])))
             largest = t;
     return largest;
 }
@@ -59,7 +70,9 @@ static int32_t largest_whole(const rk_device_tables *d) {
 /* A set of each cached table, and the tables that are there as a whole. */
 static uint64_t least_bytes(const rk_device_tables *d) {
     uint64_t bytes = 0;
-    for (int32_t t = 0; t < d->n_tables; t++) bytes += rk_is_cached(&d->tables[t]) ? RK_CUDA_WAYS * place_bytes(&d->tables[t]) : rk_device_table_bytes(&d->tables[t]);
+    for (int32_t t = 0; t < d->n_tables; t++)
+        bytes += rk_is_cached(&d->tables[t]) ? RK_CUDA_WAYS * place_bytes(&d->tables[t])
+                                             : rk_device_table_bytes(&d->tables[t]);
     return bytes;
 }
 
@@ -67,12 +80,15 @@ static uint64_t least_bytes(const rk_device_tables *d) {
 static void share_out(rk_device_tables *d, uint64_t budget_bytes) {
     uint64_t left = budget_bytes - least_bytes(d);
     double all = 0;
-    for (int32_t t = 0; t < d->n_tables; t++) all += rk_is_cached(&d->tables[t]) ? (double)(d->tables[t].n_rows * place_bytes(&d->tables[t])) : 0;
+    for (int32_t t = 0; t < d->n_tables; t++)
+        all += rk_is_cached(&d->tables[t]) ? (double)(d->tables[t].n_rows * place_bytes(&d->tables[t])) : 0;
     for (int32_t t = 0; t < d->n_tables; t++) {
         rk_cuda_table *table = &d->tables[t];
         if (!rk_is_cached(table)) continue;
-        uint64_t set_bytes = RK_CUDA_WAYS * place_bytes(table), most = (table->n_rows + RK_CUDA_WAYS - 1) / RK_CUDA_WAYS;
-        table->n_sets = 1 + (uint64_t)((double)left * ((double)(table->n_rows * place_bytes(table)) / all)) / set_bytes;
+        uint64_t set_bytes = RK_CUDA_WAYS * place_bytes(table),
+                 most = (table->n_rows + RK_CUDA_WAYS - 1) / RK_CUDA_WAYS;
+        table->n_sets =
+            1 + (uint64_t)((double)left * ((double)(table->n_rows * place_bytes(table)) / all)) / set_bytes;
         if (table->n_sets > most) table->n_sets = most;
         table->n_places = table->n_sets * RK_CUDA_WAYS;
         table->n_tags = (table->n_rows + table->n_sets - 1) / table->n_sets;
@@ -85,7 +101,9 @@ void rk_device_tables_number_keys(rk_device_tables *d) {
     for (int32_t t = 0; t < d->n_tables; t++) {
         rk_cuda_table *table = &d->tables[t];
         table->first_key = d->n_keys;
-        table->n_keys = rk_is_cached(table) ? table->n_sets * table->n_tags : table->is_trained ? table->n_rows : 0;
+        table->n_keys = rk_is_cached(table) ? table->n_sets * table->n_tags
+                        : table->is_trained ? table->n_rows
+                                            : 0;
         d->n_keys += table->n_keys;
         d->caches |= rk_is_cached(table);
     }
@@ -93,13 +111,16 @@ void rk_device_tables_number_keys(rk_device_tables *d) {
 
 static uint64_t whole_bytes(const rk_device_tables *d) {
     uint64_t bytes = 0;
-    for (int32_t t = 0; t < d->n_tables; t++) bytes += rk_is_cached(&d->tables[t]) ? 0 : rk_device_table_bytes(&d->tables[t]);
+    for (int32_t t = 0; t < d->n_tables; t++)
+        bytes += rk_is_cached(&d->tables[t]) ? 0 : rk_device_table_bytes(&d->tables[t]);
     return bytes;
 }
 
-/* Whether the caches have at least a quarter of the budget, unless only small tables could make room for them. */
+/* Whether the caches have at least a quarter of the budget, unless only small tables could make room for
+ * them. */
 static bool is_balanced(const rk_device_tables *d, uint64_t budget_bytes, int32_t largest) {
-    return budget_bytes - whole_bytes(d) >= budget_bytes / 4 || largest < 0 || rk_device_table_bytes(&d->tables[largest]) <= budget_bytes / 16;
+    return budget_bytes - whole_bytes(d) >= budget_bytes / 4 || largest < 0 ||
+           rk_device_table_bytes(&d->tables[largest]) <= budget_bytes / 16;
 }
 
 /* The largest ones become caches, until the rest fits beside them. */
@@ -109,8 +130,9 @@ static rk_status choose_caches(rk_device_tables *d, uint64_t budget_bytes) {
         int32_t t = largest_whole(d);
         uint64_t least = least_bytes(d);
         if (least <= budget_bytes && is_balanced(d, budget_bytes, t)) return RK_OK;
-        RK_FAIL_IF(t < 0, RK_INVALID_ARGUMENT, "the tables cannot work in %llu bytes of device memory\nhint: give them at least %llu", (unsigned long long)budget_bytes,
-                   (unsigned long long)least);
+        RK_FAIL_IF(t < 0, RK_INVALID_ARGUMENT,
+                   "the tables cannot work in %llu bytes of device memory\nhint: give them at least %llu",
+                   (unsigned long long)budget_bytes, (unsigned long long)least);
         d->tables[t].n_sets = 1;
     }
 }
@@ -122,6 +144,7 @@ rk_status rk_device_tables_plan(rk_device_tables *d, uint64_t budget_bytes) {
     share_out(d, budget_bytes);
     rk_device_tables_number_keys(d);
     for (int32_t t = 0; t < d->n_tables; t++)
-        RK_FAIL_IF(d->tables[t].n_places >= RK_CUDA_NONE, RK_UNSUPPORTED, "table '%s': 2^32 rows or more on one device", d->homes[t]->part.name);
+        RK_FAIL_IF(d->tables[t].n_places >= RK_CUDA_NONE, RK_UNSUPPORTED,
+                   "table '%s': 2^32 rows or more on one device", d->homes[t]->part.name);
     return RK_OK;
 }

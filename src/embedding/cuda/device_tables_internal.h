@@ -13,7 +13,7 @@ typedef struct rk_device_batch_context {
     bool training;
     int64_t n_samples, n_uses, n_bags, n_tiles, n_ids;
     uint32_t number;
-    rk_stream *stream;            /* that it was prepared for */
+    rk_stream *stream; /* that it was prepared for */
     rk_stream_mark *deduped, *done;
     /* What is uploaded, in pinned memory and on the device: the batch, feature_ids, offsets, weights, ids. */
     char *host, *upload;
@@ -23,65 +23,72 @@ typedef struct rk_device_batch_context {
     float *weights;
     void *ids;
     rk_cuda_batch *batch;
-    bool wide;                    /* ids are int64_t; else int32_t */
-    char *arena;                  /* of the device: all that is per use or bag */
+    bool wide;   /* ids are int64_t; else int32_t */
+    char *arena; /* of the device: all that is per use or bag */
     int64_t uses_capacity, bags_capacity;
-    void *scratch;                /* of the sort */
+    void *scratch; /* of the sort */
     size_t scratch_bytes;
     rk_cuda_counts *counts, *host_counts;
-    rk_cuda_step *host_steps;     /* [n_tables] */
+    rk_cuda_step *host_steps; /* [n_tables] */
 } rk_device_batch_context;
 
 /* Where activations or gradients are, as the device reads it; kept for launch graphs. */
 typedef struct rk_device_places {
-    rk_activation *given;         /* [n_features] */
-    rk_cuda_place *places;        /* on the device */
+    rk_activation *given;  /* [n_features] */
+    rk_cuda_place *places; /* on the device */
 } rk_device_places;
 
 struct rk_device_tables {
     rk_embeddings *embeddings;
     rk_device *device;
-    rk_stream *stream;            /* for what is not in a step */
+    rk_stream *stream; /* for what is not in a step */
     int64_t max_batch;
-    uint64_t bytes;               /* of device memory */
+    uint64_t bytes; /* of device memory */
     int32_t n_tables, n_features;
-    int32_t *numbers;             /* [n_tables] of the collection's table t: its number on the device, where they are in order of their class */
-    rk_table **homes;             /* [n_tables] by number on the device, as all below */
-    rk_cuda_table *tables;        /* [n_tables] */
-    rk_cuda_feature *features;    /* [n_features] */
+    int32_t *numbers; /* [n_tables] of the collection's table t: its number on the device, where they are in
+                         order of their class */
+    rk_table **homes; /* [n_tables] by number on the device, as all below */
+    rk_cuda_table *tables;     /* [n_tables] */
+    rk_cuda_feature *features; /* [n_features] */
     rk_cuda_table *device_tables;
     rk_cuda_feature *device_features;
-    rk_cuda_batch *at_hand;       /* on the device */
-    rk_cuda_step *steps;          /* on the device */
+    rk_cuda_batch *at_hand; /* on the device */
+    rk_cuda_step *steps;    /* on the device */
     uint64_t n_keys;
     bool caches;
     bool of_ranks, lent;
-    int32_t width;                /* of partial sums */
+    int32_t width; /* of partial sums */
     rk_device_batch_context batch_contexts[2];
-    int oldest, n_under_way;      /* flights[oldest], and then the other one */
-    uint32_t n_batches;           /* ever routed */
-    rk_feature_use *uses;         /* [n_features], for the checks of rk_feature_use_begin */
-    rk_device_places *places;     /* [n_places] */
+    int oldest, n_under_way;  /* batch contexts[oldest], and then the other one */
+    uint32_t n_batches;       /* ever routed */
+    rk_feature_use *uses;     /* [n_features], for the checks of rk_feature_use_begin */
+    rk_device_places *places; /* [n_places] */
     size_t n_places, places_capacity;
 };
 
-static inline rk_device_batch_context *rk_oldest_batch_context(rk_device_tables *tables) { return &tables->batch_contexts[tables->oldest]; }
+static inline rk_device_batch_context *rk_oldest_batch_context(rk_device_tables *tables) {
+    return &tables->batch_contexts[tables->oldest];
+}
 
 /* Device memory that rk_device_tables_bytes counts; at least one byte. */
 rk_status rk_device_take(rk_device_tables *tables, size_t n_bytes, void *out);
 void rk_device_give(rk_device_tables *tables, size_t n_bytes, void *memory);
 
-/* Which tables are on the device as a whole, and how large the others' caches are: fills in frames' counts (n_places, n_sets, n_tags), keys, classes. */
+/* Which tables are on the device as a whole, and how large the others' caches are: fills in frames' counts
+ * (n_places, n_sets, n_tags), keys, classes. */
 rk_status rk_device_tables_plan(rk_device_tables *tables, uint64_t budget_bytes);
 void rk_device_tables_number_keys(rk_device_tables *tables);
 uint64_t rk_device_table_bytes(const rk_cuda_table *table); /* rows, slots and frames of its places */
-static inline bool rk_is_cached(const rk_cuda_table *table) { return table->n_sets > 0; }
+static inline bool rk_is_cached(const rk_cuda_table *table) {
+    return table->n_sets > 0;
+}
 
 /* Until all that streams were given for the batch that had it last is done. */
 rk_status rk_batch_context_await(const rk_device_batch_context *batch_context);
 rk_status rk_batch_context_open(rk_device_tables *tables, rk_device_batch_context *batch_context);
 void rk_batch_context_close(rk_device_tables *tables, rk_device_batch_context *batch_context);
-/* Room for a batch as the flight's counts say; and rk_cuda_batch's pointers. */
-rk_status rk_batch_context_reserve(rk_device_tables *tables, rk_device_batch_context *batch_context, size_t upload_bytes);
+/* Room for a batch as the batch context's counts say; and rk_cuda_batch's pointers. */
+rk_status rk_batch_context_reserve(rk_device_tables *tables, rk_device_batch_context *batch_context,
+                                   size_t upload_bytes);
 
 #endif

@@ -17,7 +17,8 @@ static size_t n_links(const rk_sharded *s) {
 
 static rk_status allocate(rk_device_sharded *ds) {
     const rk_sharded *s = ds->sharded;
-    size_t n_tables = (size_t)s->trainer_tables->n_tables, n_features = (size_t)s->trainer_tables->n_features, stored = (size_t)n_stored(s), links = n_links(s);
+    size_t n_tables = (size_t)s->trainer_tables->n_tables, n_features = (size_t)s->trainer_tables->n_features,
+           stored = (size_t)n_stored(s), links = n_links(s);
     RK_TRY(rk_alloc(n_tables, sizeof *ds->values, &ds->values));
     RK_TRY(rk_alloc(n_tables, sizeof *ds->lent, &ds->lent));
     RK_TRY(rk_alloc(n_tables, sizeof *ds->n_lent, &ds->n_lent));
@@ -34,14 +35,19 @@ static rk_status allocate(rk_device_sharded *ds) {
 }
 
 static rk_status create_tables(rk_device_sharded *ds, const rk_device_tables_options *options) {
-    rk_device_tables_options trainer_tables = {.max_batch = options->max_batch, .of_ranks = true, .lent = true};
+    rk_device_tables_options trainer_tables = {
+        .max_batch = options->max_batch, .of_ranks = true, .lent = true};
     rk_device_tables_options store = {.budget_bytes = options->budget_bytes, .of_ranks = true};
-    RK_TRY(rk_device_tables_create(ds->sharded->trainer_tables, ds->device, &trainer_tables, &ds->trainer_tables));
-    return ds->sharded->store ? rk_device_tables_create(ds->sharded->store, ds->device, &store, &ds->store) : RK_OK;
+    RK_TRY(rk_device_tables_create(ds->sharded->trainer_tables, ds->device, &trainer_tables,
+                                   &ds->trainer_tables));
+    return ds->sharded->store ? rk_device_tables_create(ds->sharded->store, ds->device, &store, &ds->store)
+                              : RK_OK;
 }
 
-rk_status rk_device_sharded_create(rk_sharded *sharded, rk_device *device, rk_device_comm *comm, const rk_device_tables_options *options, rk_device_sharded **out) {
-    RK_FAIL_IF(sharded->roles.n_owners || sharded->staleness, RK_UNSUPPORTED, "with GPUs all ranks train and hold rows, and no lookup is stale");
+rk_status rk_device_sharded_create(rk_sharded *sharded, rk_device *device, rk_device_comm *comm,
+                                   const rk_device_tables_options *options, rk_device_sharded **out) {
+    RK_FAIL_IF(sharded->roles.n_owners || sharded->staleness, RK_UNSUPPORTED,
+               "with GPUs all ranks train and hold rows, and no lookup is stale");
     rk_device_sharded *ds;
     rk_status status;
     RK_TRY(rk_alloc(1, sizeof *ds, &ds));
@@ -63,14 +69,18 @@ void rk_device_sharded_free(rk_device_sharded *ds) {
     if (ds->stream) (void)rk_device_comm_wait(ds->comm, ds->stream);
     rk_device_tables_free(ds->trainer_tables);
     rk_device_tables_free(ds->store);
-    for (int32_t t = 0; t < s->trainer_tables->n_tables && ds->values; t++) rk_device_free(ds->device, ds->values[t].data);
-    for (int32_t i = 0; i < s->n_streams && ds->staged_here; i++) rk_device_free(ds->device, ds->staged_here[i].data);
+    for (int32_t t = 0; t < s->trainer_tables->n_tables && ds->values; t++)
+        rk_device_free(ds->device, ds->values[t].data);
+    for (int32_t i = 0; i < s->n_streams && ds->staged_here; i++)
+        rk_device_free(ds->device, ds->staged_here[i].data);
     for (int32_t f = 0; f < n_stored(s); f++) {
         if (ds->served) rk_device_free(ds->device, ds->served[f].data);
         if (ds->staged_there) rk_device_free(ds->device, ds->staged_there[f].data);
     }
     for (int32_t f = 0; f < s->trainer_tables->n_features && ds->offsets; f++) rk_free(ds->offsets[f]);
-    void *arrays[] = {ds->values, ds->lent, ds->n_lent, ds->served, ds->served_at, ds->gradients_at, ds->staged_here, ds->staged_there, ds->send, ds->receive, ds->ids, ds->offsets, ds->offsets_capacity};
+    void *arrays[] = {ds->values,       ds->lent,        ds->n_lent,          ds->served, ds->served_at,
+                      ds->gradients_at, ds->staged_here, ds->staged_there,    ds->send,   ds->receive,
+                      ds->ids,          ds->offsets,     ds->offsets_capacity};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rk_free(arrays[i]);
     rk_free(ds);
 }
@@ -79,17 +89,21 @@ rk_device_tables *rk_device_sharded_front(rk_device_sharded *ds) {
     return ds->trainer_tables;
 }
 
-/* A feature's ids as places among its table's values. Bags of the host's lookups are positions, where a feature is a sequence; the device's are samples. */
+/* A feature's ids as places among its table's values. Bags of the host's lookups are positions, where a
+ * feature is a sequence; the device's are samples. */
 static rk_status place_ids(rk_device_sharded *ds, const rk_in_flight_batch *j, int32_t f) {
     const rk_embeddings *e = ds->sharded->trainer_tables;
     const rk_feature_use *use = &j->batch_context.uses[f];
     int32_t t = e->feature_tables[f], length = e->features[f].max_sequence_length;
     if (e->tables[t].part.unplanned) { /* bags, combined elsewhere */
-        ds->ids[f] = (rk_ids){.ids_per_sample = 1, .ids = use->ids + j->unique[t].bag_begins[rk_number_in_table(e, f)]};
+        ds->ids[f] = (rk_ids){.ids_per_sample = 1,
+                              .ids = use->ids + j->unique[t].bag_begins[rk_number_in_table(e, f)]};
         return RK_OK;
     }
     if (!length) {
-        ds->ids[f] = use->single ? (rk_ids){.ids_per_sample = 1, .ids = use->ids} : (rk_ids){.offsets = use->offsets, .ids = use->ids, .weights = use->coefficients};
+        ds->ids[f] = use->single
+                         ? (rk_ids){.ids_per_sample = 1, .ids = use->ids}
+                         : (rk_ids){.offsets = use->offsets, .ids = use->ids, .weights = use->coefficients};
         return RK_OK;
     }
     RK_TRY(rk_reserve(&ds->offsets[f], &ds->offsets_capacity[f], (size_t)use->n + 1, sizeof **ds->offsets));
@@ -108,16 +122,20 @@ static rk_status ask(rk_sharded *s, rk_in_flight_batch *j, int64_t n, const rk_i
     return status;
 }
 
-rk_status rk_device_sharded_dedup(rk_device_sharded *ds, rk_stream *upload, rk_stream *stream, int64_t n, const rk_ids *ids, bool training) {
+rk_status rk_device_sharded_dedup(rk_device_sharded *ds, rk_stream *upload, rk_stream *stream, int64_t n,
+                                  const rk_ids *ids, bool training) {
     rk_sharded *s = ds->sharded;
     rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->begun);
-    RK_FAIL_IF(s->begun - s->finished >= 2, RK_INVALID_ARGUMENT, "two batches are under way on the device already");
+    RK_FAIL_IF(s->begun - s->finished >= 2, RK_INVALID_ARGUMENT,
+               "two batches are under way on the device already");
     j->kind = training ? RK_JOURNEY_TRAIN : RK_JOURNEY_PEEK;
     RK_TRY(ask(s, j, n, ids));
     RK_TRY(rk_device_sharded_reserve(ds, j));
     for (int32_t f = 0; f < s->trainer_tables->n_features; f++) RK_TRY(place_ids(ds, j, f));
     RK_TRY(rk_device_tables_dedup(ds->trainer_tables, upload, stream, n, NULL, ds->ids, training));
-    rk_status status = ds->store ? rk_device_tables_dedup(ds->store, upload, stream, 0, j->counts, j->stored_ids, training) : RK_OK;
+    rk_status status =
+        ds->store ? rk_device_tables_dedup(ds->store, upload, stream, 0, j->counts, j->stored_ids, training)
+                  : RK_OK;
     if (status == RK_OK)
         s->begun++;
     else

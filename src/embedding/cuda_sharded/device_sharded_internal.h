@@ -16,19 +16,23 @@ struct rk_device_sharded {
     rk_sharded *sharded;
     rk_device *device;
     rk_device_comm *comm;
-    rk_stream *stream;           /* of steps; NULL: none was taken yet */
+    rk_stream *stream;                        /* of steps; NULL: none was taken yet */
     rk_device_tables *trainer_tables, *store; /* store NULL: no rows are here */
-    rk_device_buffer *values;       /* [n_tables]: float [n, dim], a batch's different rows or combined bags; then their gradients */
-    float **lent;                /* [n_tables]: what the front has of those, and so many rows */
+    rk_device_buffer *values; /* [n_tables]: float [n, dim], a batch's different rows or combined bags; then
+                                 their gradients */
+    float **lent;             /* [n_tables]: what the front has of those, and so many rows */
     int64_t *n_lent;
-    rk_device_buffer *served;       /* [n_stored_features]: float [n, dim], rows on their way out, gradients on their way in */
-    rk_activation *gradients_at, *served_at; /* [n_stored_features]: where those are; of rows that the trainer has too, and does not ask for, served_at is NULL */
-    rk_device_buffer *staged_here;  /* [n_streams, of this trainer] on the wire, where that is not as in values: rows in, gradients out */
-    rk_device_buffer *staged_there; /* [n_stored_features] on the wire, where that is not as in served */
+    rk_device_buffer
+        *served; /* [n_stored_features]: float [n, dim], rows on their way out, gradients on their way in */
+    rk_activation *gradients_at, *served_at; /* [n_stored_features]: where those are; of rows that the trainer
+                                                has too, and does not ask for, served_at is NULL */
+    rk_device_buffer *staged_here;     /* [n_streams, of this trainer] on the wire, where that is not as in
+                                          values: rows in, gradients out */
+    rk_device_buffer *staged_there;    /* [n_stored_features] on the wire, where that is not as in served */
     rk_device_message *send, *receive; /* [n_stored_features, or n_streams]: scratch */
-    rk_ids *ids;                 /* [n_features]: of the front, as it is looked up */
-    int64_t **offsets;           /* [n_features] of sequences' samples, */
-    size_t *offsets_capacity;    /* so many */
+    rk_ids *ids;                       /* [n_features]: of the front, as it is looked up */
+    int64_t **offsets;                 /* [n_features] of sequences' samples, */
+    size_t *offsets_capacity;          /* so many */
 };
 
 /* Makes them large enough for a routed batch. */

@@ -1,4 +1,5 @@
-/* Rows and gradients on their way between GPUs. What stands in memory as it travels is sent from there and received there; the rest is staged. */
+/* Rows and gradients on their way between GPUs. What stands in memory as it travels is sent from there and
+ * received there; the rest is staged. */
 #include "embedding/cuda_sharded/device_sharded_internal.h"
 
 /* This trainer's side of a stream. */
@@ -7,7 +8,7 @@ typedef struct here {
     const rk_table_shard *shard;
     int64_t n;
     rk_device_buffer *staged;
-    rk_cuda_rows_at values;      /* its columns of the table's values */
+    rk_cuda_rows_at values; /* its columns of the table's values */
 } here;
 
 static here here_of(const rk_device_sharded *ds, rk_in_flight_batch *j, int32_t number) {
@@ -17,7 +18,9 @@ static here here_of(const rk_device_sharded *ds, rk_in_flight_batch *j, int32_t 
     int32_t dim = s->trainer_tables->tables[h.shard->table].config.dim;
     h.n = rk_in_flight_batch_count(s, j, h.stream);
     float *first = (float *)(void *)ds->values[h.shard->table].data;
-    h.values = (rk_cuda_rows_at){first ? first + rk_in_flight_batch_first(s, j, h.stream) * dim + h.shard->first_column : NULL, dim, RK_F32};
+    h.values = (rk_cuda_rows_at){
+        first ? first + rk_in_flight_batch_first(s, j, h.stream) * dim + h.shard->first_column : NULL, dim,
+        RK_F32};
     return h;
 }
 
@@ -45,7 +48,10 @@ typedef struct there {
 static there there_of(const rk_device_sharded *ds, const rk_in_flight_batch *j, int32_t trainer, int32_t i) {
     const rk_sharded *s = ds->sharded;
     int32_t f = rk_stored_feature(s, trainer, i);
-    there t = {.stream = &s->streams[s->streams_of[s->rank][i]], .n = j->counts[f], .served = &ds->served[f], .staged = &ds->staged_there[f]};
+    there t = {.stream = &s->streams[s->streams_of[s->rank][i]],
+               .n = j->counts[f],
+               .served = &ds->served[f],
+               .staged = &ds->staged_there[f]};
     t.shard = &s->shards[t.stream->shard];
     return t;
 }
@@ -94,8 +100,10 @@ static rk_status reserve_served(rk_device_sharded *ds, const rk_in_flight_batch 
             there t = there_of(ds, j, r, i);
             int32_t f = rk_stored_feature(s, r, i);
             RK_TRY(grow(ds, t.served, wire_bytes(t.n, t.shard, RK_F32), &grown));
-            if (t.stream->rows_wire != RK_F32 || t.stream->gradients_wire != RK_F32) RK_TRY(grow(ds, t.staged, wire_bytes(t.n, t.shard, RK_BF16), NULL));
-            ds->gradients_at[f] = ds->served_at[f] = (rk_activation){(float *)(void *)t.served->data, t.shard->dim, NULL};
+            if (t.stream->rows_wire != RK_F32 || t.stream->gradients_wire != RK_F32)
+                RK_TRY(grow(ds, t.staged, wire_bytes(t.n, t.shard, RK_BF16), NULL));
+            ds->gradients_at[f] = ds->served_at[f] =
+                (rk_activation){(float *)(void *)t.served->data, t.shard->dim, NULL};
             if (!answers(ds, &t, r)) ds->served_at[f].data = NULL;
         }
     if (grown) rk_device_tables_forget(ds->store);
@@ -107,28 +115,36 @@ rk_status rk_device_sharded_reserve(rk_device_sharded *ds, rk_in_flight_batch *j
     RK_TRY(reserve_values(ds, j));
     for (int32_t i = 0; i < s->n_streams; i++) {
         here h = here_of(ds, j, i);
-        if (!rows_are_plain(&h)) RK_TRY(grow(ds, h.staged, wire_bytes(h.n, h.shard, h.stream->rows_wire), NULL));
-        if (!gradients_are_plain(&h)) RK_TRY(grow(ds, h.staged, wire_bytes(h.n, h.shard, h.stream->gradients_wire), NULL));
+        if (!rows_are_plain(&h))
+            RK_TRY(grow(ds, h.staged, wire_bytes(h.n, h.shard, h.stream->rows_wire), NULL));
+        if (!gradients_are_plain(&h))
+            RK_TRY(grow(ds, h.staged, wire_bytes(h.n, h.shard, h.stream->gradients_wire), NULL));
     }
     return reserve_served(ds, j);
 }
 
 /* The list of what goes between this trainer and the owners, rows or gradients. */
-static size_t list_here(const rk_device_sharded *ds, rk_in_flight_batch *j, bool rows, rk_device_message *out) {
+static size_t list_here(const rk_device_sharded *ds, rk_in_flight_batch *j, bool rows,
+                        rk_device_message *out) {
     const rk_sharded *s = ds->sharded;
     size_t n = 0;
     for (int32_t owner = 0; owner < s->size; owner++)
         for (int32_t i = 0; i < s->n_streams_of[owner]; i++) {
             here h = here_of(ds, j, s->streams_of[owner][i]);
-            bool travels = rows ? rk_table_shard_stream_answers(s, h.stream, s->rank, owner) : h.stream->trainable, plain = rows ? rows_are_plain(&h) : gradients_are_plain(&h);
+            bool travels =
+                     rows ? rk_table_shard_stream_answers(s, h.stream, s->rank, owner) : h.stream->trainable,
+                 plain = rows ? rows_are_plain(&h) : gradients_are_plain(&h);
             if (travels && h.n)
-                out[n++] = (rk_device_message){owner, plain ? h.values.data : h.staged->data, wire_bytes(h.n, h.shard, rows ? h.stream->rows_wire : h.stream->gradients_wire)};
+                out[n++] = (rk_device_message){
+                    owner, plain ? h.values.data : h.staged->data,
+                    wire_bytes(h.n, h.shard, rows ? h.stream->rows_wire : h.stream->gradients_wire)};
         }
     return n;
 }
 
 /* And between this owner and the trainers. */
-static size_t list_there(const rk_device_sharded *ds, const rk_in_flight_batch *j, bool rows, rk_device_message *out) {
+static size_t list_there(const rk_device_sharded *ds, const rk_in_flight_batch *j, bool rows,
+                         rk_device_message *out) {
     const rk_sharded *s = ds->sharded;
     size_t n = 0;
     for (int32_t r = 0; r < s->size && ds->store; r++)
@@ -136,20 +152,24 @@ static size_t list_there(const rk_device_sharded *ds, const rk_in_flight_batch *
             there t = there_of(ds, j, r, i);
             rk_dtype wire = rows ? t.stream->rows_wire : t.stream->gradients_wire;
             bool travels = rows ? answers(ds, &t, r) : t.stream->trainable;
-            if (travels && t.n) out[n++] = (rk_device_message){r, wire == RK_F32 ? t.served->data : t.staged->data, wire_bytes(t.n, t.shard, wire)};
+            if (travels && t.n)
+                out[n++] = (rk_device_message){r, wire == RK_F32 ? t.served->data : t.staged->data,
+                                               wire_bytes(t.n, t.shard, wire)};
         }
     return n;
 }
 
 /* Between what was served and what is on the wire. */
-static void convert_there(const rk_device_sharded *ds, const rk_in_flight_batch *j, bool rows, rk_stream *stream) {
+static void convert_there(const rk_device_sharded *ds, const rk_in_flight_batch *j, bool rows,
+                          rk_stream *stream) {
     const rk_sharded *s = ds->sharded;
     for (int32_t r = 0; r < s->size && ds->store; r++)
         for (int32_t i = 0; i < rk_n_here(s); i++) {
             there t = there_of(ds, j, r, i);
             rk_dtype wire = rows ? t.stream->rows_wire : t.stream->gradients_wire;
             rk_cuda_rows_at own = packed(t.served, t.shard, RK_F32), other = packed(t.staged, t.shard, wire);
-            if (wire != RK_F32 && (rows ? answers(ds, &t, r) : t.stream->trainable)) rk_cuda_convert_rows(stream, t.n, t.shard->dim, rows ? &own : &other, rows ? &other : &own);
+            if (wire != RK_F32 && (rows ? answers(ds, &t, r) : t.stream->trainable))
+                rk_cuda_convert_rows(stream, t.n, t.shard->dim, rows ? &own : &other, rows ? &other : &own);
         }
 }
 
@@ -161,12 +181,16 @@ static void take_rows(const rk_device_sharded *ds, rk_in_flight_batch *j, rk_str
     }
 }
 
-static void stage_gradients(const rk_device_sharded *ds, rk_in_flight_batch *j, const rk_activation *gradients, rk_stream *stream) {
+static void stage_gradients(const rk_device_sharded *ds, rk_in_flight_batch *j,
+                            const rk_activation *gradients, rk_stream *stream) {
     for (int32_t i = 0; i < ds->sharded->n_streams; i++) {
         here h = here_of(ds, j, i);
         rk_cuda_rows_at from = h.values, staged = packed(h.staged, h.shard, h.stream->gradients_wire);
-        if (h.stream->feature >= 0) from = (rk_cuda_rows_at){gradients[h.stream->feature].data + h.shard->first_column, gradients[h.stream->feature].stride, RK_F32};
-        if (h.stream->trainable && !gradients_are_plain(&h)) rk_cuda_convert_rows(stream, h.n, h.shard->dim, &from, &staged);
+        if (h.stream->feature >= 0)
+            from = (rk_cuda_rows_at){gradients[h.stream->feature].data + h.shard->first_column,
+                                     gradients[h.stream->feature].stride, RK_F32};
+        if (h.stream->trainable && !gradients_are_plain(&h))
+            rk_cuda_convert_rows(stream, h.n, h.shard->dim, &from, &staged);
     }
 }
 
@@ -183,7 +207,8 @@ rk_status rk_device_sharded_fetch(rk_device_sharded *ds, rk_stream *stream) {
     return RK_OK;
 }
 
-rk_status rk_device_sharded_apply(rk_device_sharded *ds, rk_stream *stream, const rk_activation *gradients, const uint32_t *stop) {
+rk_status rk_device_sharded_apply(rk_device_sharded *ds, rk_stream *stream, const rk_activation *gradients,
+                                  const uint32_t *stop) {
     rk_in_flight_batch *j = rk_in_flight_batch_at(ds->sharded, ds->sharded->finished);
     stage_gradients(ds, j, gradients, stream);
     size_t n_send = list_here(ds, j, false, ds->send), n_receive = list_there(ds, j, false, ds->receive);

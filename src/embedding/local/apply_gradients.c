@@ -1,4 +1,5 @@
-/* From the gradients of a batch's activations to updated rows: a launch, then pieces of rows in any order, by any thread. */
+/* From the gradients of a batch's activations to updated rows: a launch, then pieces of rows in any order, by
+ * any thread. */
 #include <stdatomic.h>
 
 #include "base/finite.h"
@@ -25,28 +26,35 @@ static bool is_used(const application *a, int32_t f) {
 static bool follows(const application *a, int32_t f) {
     if (f == 0 || a->uses[f].n == 0 || a->uses[f].n != a->uses[f - 1].n || !is_used(a, f - 1)) return false;
     const rk_activation *before = &a->gradients[f - 1], *at = &a->gradients[f];
-    return at->stride == before->stride && at->data == before->data + rk_embeddings_width(a->embeddings, f - 1);
+    return at->stride == before->stride &&
+           at->data == before->data + rk_embeddings_width(a->embeddings, f - 1);
 }
 
-/* Gradients are read as they lie in memory: features that follow each other are checked with the first of them. */
+/* Gradients are read as they lie in memory: features that follow each other are checked with the first of
+ * them. */
 static void check_block(void *context, size_t task, int thread) {
     (void)thread;
     application *a = context;
     int32_t f = (int32_t)(task / a->blocks), n_features = a->embeddings->n_features;
     if (!is_used(a, f) || follows(a, f)) return;
     int64_t width = rk_embeddings_width(a->embeddings, f);
-    for (int32_t next = f + 1; next < n_features && is_used(a, next) && follows(a, next); next++) width += rk_embeddings_width(a->embeddings, next);
-    int64_t first = (int64_t)(task % a->blocks) * CHECK_SAMPLES, n = a->uses[f].n, last = first + CHECK_SAMPLES < n ? first + CHECK_SAMPLES : n;
+    for (int32_t next = f + 1; next < n_features && is_used(a, next) && follows(a, next); next++)
+        width += rk_embeddings_width(a->embeddings, next);
+    int64_t first = (int64_t)(task % a->blocks) * CHECK_SAMPLES, n = a->uses[f].n,
+            last = first + CHECK_SAMPLES < n ? first + CHECK_SAMPLES : n;
     bool finite = true;
-    for (int64_t s = first; s < last; s++) finite &= rk_all_finite(a->gradients[f].data + s * a->gradients[f].stride, width);
+    for (int64_t s = first; s < last; s++)
+        finite &= rk_all_finite(a->gradients[f].data + s * a->gradients[f].stride, width);
     if (!finite) atomic_store(&a->not_finite, true);
 }
 
 static rk_status name_not_finite(const application *a) {
     for (int32_t f = 0; f < a->embeddings->n_features; f++)
         for (int64_t s = 0; s < a->uses[f].n && is_used(a, f); s++)
-            RK_FAIL_IF(!rk_all_finite(a->gradients[f].data + s * a->gradients[f].stride, rk_embeddings_width(a->embeddings, f)), RK_NOT_FINITE,
-                       "feature '%s': sample %lld: the gradient is not a finite number", a->embeddings->features[f].name, (long long)s);
+            RK_FAIL_IF(!rk_all_finite(a->gradients[f].data + s * a->gradients[f].stride,
+                                      rk_embeddings_width(a->embeddings, f)),
+                       RK_NOT_FINITE, "feature '%s': sample %lld: the gradient is not a finite number",
+                       a->embeddings->features[f].name, (long long)s);
     return rk_error(RK_INTERNAL, "a gradient that was not finite is so now");
 }
 
@@ -54,8 +62,10 @@ static rk_status check_gradients(application *a) {
     const rk_embeddings *e = a->embeddings;
     RK_FAIL_IF(e->n_features > 0 && !a->gradients, RK_INVALID_ARGUMENT, "apply_gradients needs gradients");
     for (int32_t f = 0; f < e->n_features; f++)
-        RK_FAIL_IF(a->uses[f].n > 0 && is_used(a, f) && (!a->gradients[f].data || a->gradients[f].stride < rk_embeddings_width(e, f)), RK_INVALID_ARGUMENT,
-                   "feature '%s': its gradients need memory and a stride of at least %d", e->features[f].name, rk_embeddings_width(e, f));
+        RK_FAIL_IF(a->uses[f].n > 0 && is_used(a, f) &&
+                       (!a->gradients[f].data || a->gradients[f].stride < rk_embeddings_width(e, f)),
+                   RK_INVALID_ARGUMENT, "feature '%s': its gradients need memory and a stride of at least %d",
+                   e->features[f].name, rk_embeddings_width(e, f));
     for (int32_t f = 0; f < e->n_features; f++) {
         size_t blocks = rk_blocks((size_t)a->uses[f].n, CHECK_SAMPLES);
         if (blocks > a->blocks) a->blocks = blocks;
@@ -70,7 +80,8 @@ void rk_embeddings_update_piece(const rk_embeddings *e, size_t number) {
     const rk_row_uses *plan = &batch_context->plans[t];
     const rk_table *table = &e->tables[t];
     rk_use_piece piece = rk_row_uses_piece(plan, number - batch_context->piece_begins[t]);
-    int64_t first_row = (int64_t)piece.part << plan->shift, part_rows = (int64_t)1 << plan->shift, rows_left = table->config.n_rows - first_row;
+    int64_t first_row = (int64_t)piece.part << plan->shift, part_rows = (int64_t)1 << plan->shift,
+            rows_left = table->config.n_rows - first_row;
     rk_fused_update_args args = {
         .rows = table->rows,
         .first_row = first_row,
@@ -104,7 +115,8 @@ void rk_embeddings_complete(rk_embeddings *e) {
     if (!batch_context->is_launched) return;
     for (int32_t t = 0; t < e->n_tables; t++) e->tables[t].step += rk_takes_updates(e, t);
     batch_context->is_launched = false;
-    if (!e->batch_contexts[e->now].is_deduped) e->now = !e->now; /* no batch came between: its memory serves the next one */
+    if (!e->batch_contexts[e->now].is_deduped)
+        e->now = !e->now; /* no batch came between: its memory serves the next one */
 }
 
 rk_status rk_embeddings_launch(rk_embeddings *e, const rk_activation *gradients, bool known_finite) {
@@ -116,7 +128,8 @@ rk_status rk_embeddings_launch(rk_embeddings *e, const rk_activation *gradients,
         batch_context->piece_begins[t + 1] = batch_context->piece_begins[t];
         if (!rk_takes_updates(e, t)) continue;
         rk_row_uses_set_gradients(e, &batch_context->plans[t], t, gradients);
-        rk_update_prepare(&e->tables[t].optimizer, e->tables[t].step, e->learning_rate_factor, &batch_context->updates[t]);
+        rk_update_prepare(&e->tables[t].optimizer, e->tables[t].step, e->learning_rate_factor,
+                          &batch_context->updates[t]);
         batch_context->piece_begins[t + 1] += rk_row_uses_n_pieces(&batch_context->plans[t]);
     }
     batch_context->is_deduped = false;

@@ -6,12 +6,12 @@
 #include "embedding/local/row_uses.h"
 
 struct rk_batch_context {
-    rk_feature_use *uses;   /* [n_features] */
-    rk_row_uses *plans;  /* [n_tables], of those that take updates */
-    rk_update *updates;     /* [n_tables], once launched */
-    size_t *piece_begins;   /* [n_tables+1]: table t has pieces piece_begins[t] .. piece_begins[t+1]-1 */
-    bool is_deduped;         /* ids are ready, plans made: lookups may be done, and an update launched */
-    bool is_launched;       /* gradients are there: pieces may be updated */
+    rk_feature_use *uses; /* [n_features] */
+    rk_row_uses *plans;   /* [n_tables], of those that take updates */
+    rk_update *updates;   /* [n_tables], once launched */
+    size_t *piece_begins; /* [n_tables+1]: table t has pieces piece_begins[t] .. piece_begins[t+1]-1 */
+    bool is_deduped;      /* ids are ready, plans made: lookups may be done, and an update launched */
+    bool is_launched;     /* gradients are there: pieces may be updated */
 };
 
 #endif

@@ -11,30 +11,40 @@ static const int64_t max_values = (int64_t)1 << 56, max_rows = (int64_t)1 << 47;
 
 static rk_status check_table(const rk_table_config *t) {
     RK_FAIL_IF(!t->name || !*t->name, RK_INVALID_ARGUMENT, "a table needs a name");
-    RK_FAIL_IF(t->n_rows < 1, RK_INVALID_ARGUMENT, "table '%s': %lld rows; it needs at least one", t->name, (long long)t->n_rows);
-    RK_FAIL_IF(t->dim < 1 || t->dim > RK_MAX_DIM, RK_INVALID_ARGUMENT, "table '%s': dim %d; must be 1 to %d", t->name, t->dim, RK_MAX_DIM);
-    RK_FAIL_IF(t->n_rows > max_rows || t->n_rows > max_values / t->dim, RK_INVALID_ARGUMENT, "table '%s' is too large for an address space", t->name);
-    RK_FAIL_IF((unsigned)t->dtype >= RK_DTYPE_COUNT, RK_INVALID_ARGUMENT, "table '%s': there is no dtype number %d", t->name, (int)t->dtype);
+    RK_FAIL_IF(t->n_rows < 1, RK_INVALID_ARGUMENT, "table '%s': %lld rows; it needs at least one", t->name,
+               (long long)t->n_rows);
+    RK_FAIL_IF(t->dim < 1 || t->dim > RK_MAX_DIM, RK_INVALID_ARGUMENT, "table '%s': dim %d; must be 1 to %d",
+               t->name, t->dim, RK_MAX_DIM);
+    RK_FAIL_IF(t->n_rows > max_rows || t->n_rows > max_values / t->dim, RK_INVALID_ARGUMENT,
+               "table '%s' is too large for an address space", t->name);
+    RK_FAIL_IF((unsigned)t->dtype >= RK_DTYPE_COUNT, RK_INVALID_ARGUMENT,
+               "table '%s': there is no dtype number %d", t->name, (int)t->dtype);
     rk_status status = rk_initializer_validate(&t->initializer);
     if (status == RK_OK && t->optimizer) status = rk_optimizer_validate(t->optimizer);
     return status == RK_OK ? RK_OK : rk_error_context(status, "table '%s'", t->name);
 }
 
-static rk_status check_feature(const rk_feature_config *f, const rk_embeddings_config *config, const rk_name_index *tables, int32_t *table) {
+static rk_status check_feature(const rk_feature_config *f, const rk_embeddings_config *config,
+                               const rk_name_index *tables, int32_t *table) {
     RK_FAIL_IF(!f->name || !*f->name, RK_INVALID_ARGUMENT, "a feature needs a name");
-    RK_FAIL_IF((unsigned)f->combiner >= RK_COMBINER_COUNT, RK_INVALID_ARGUMENT, "feature '%s': there is no combiner number %d", f->name, (int)f->combiner);
-    RK_FAIL_IF(f->max_sequence_length < 0, RK_INVALID_ARGUMENT, "feature '%s': max_sequence_length %d is negative", f->name, f->max_sequence_length);
+    RK_FAIL_IF((unsigned)f->combiner >= RK_COMBINER_COUNT, RK_INVALID_ARGUMENT,
+               "feature '%s': there is no combiner number %d", f->name, (int)f->combiner);
+    RK_FAIL_IF(f->max_sequence_length < 0, RK_INVALID_ARGUMENT,
+               "feature '%s': max_sequence_length %d is negative", f->name, f->max_sequence_length);
     int32_t t = f->table ? rk_name_index_find(tables, f->table) : -1;
-    RK_FAIL_IF(t < 0, RK_INVALID_ARGUMENT, "feature '%s': there is no table '%s'", f->name, f->table ? f->table : "");
-    RK_FAIL_IF(f->max_sequence_length > INT32_MAX / config->tables[t].dim, RK_INVALID_ARGUMENT, "feature '%s': max_sequence_length %d times dim %d is too much",
-               f->name, f->max_sequence_length, config->tables[t].dim);
+    RK_FAIL_IF(t < 0, RK_INVALID_ARGUMENT, "feature '%s': there is no table '%s'", f->name,
+               f->table ? f->table : "");
+    RK_FAIL_IF(f->max_sequence_length > INT32_MAX / config->tables[t].dim, RK_INVALID_ARGUMENT,
+               "feature '%s': max_sequence_length %d times dim %d is too much", f->name,
+               f->max_sequence_length, config->tables[t].dim);
     *table = t;
     return RK_OK;
 }
 
 static rk_status check_feature_names(const rk_embeddings_config *config) {
     rk_name_index names;
-    RK_TRY(rk_name_index_init(&names, config->features, sizeof *config->features, offsetof(rk_feature_config, name), config->n_features));
+    RK_TRY(rk_name_index_init(&names, config->features, sizeof *config->features,
+                              offsetof(rk_feature_config, name), config->n_features));
     int32_t twin = rk_name_index_twin(&names);
     rk_name_index_release(&names);
     RK_FAIL_IF(twin >= 0, RK_INVALID_ARGUMENT, "two features are named '%s'", config->features[twin].name);
@@ -45,11 +55,14 @@ static rk_status check_feature_names(const rk_embeddings_config *config) {
 static rk_status check_config(const rk_embeddings_config *config, int32_t *feature_tables) {
     for (int32_t t = 0; t < config->n_tables; t++) RK_TRY(check_table(&config->tables[t]));
     rk_name_index tables;
-    RK_TRY(rk_name_index_init(&tables, config->tables, sizeof *config->tables, offsetof(rk_table_config, name), config->n_tables));
+    RK_TRY(rk_name_index_init(&tables, config->tables, sizeof *config->tables,
+                              offsetof(rk_table_config, name), config->n_tables));
     rk_status status = RK_OK;
     int32_t twin = rk_name_index_twin(&tables);
-    if (twin >= 0) status = rk_error(RK_INVALID_ARGUMENT, "two tables are named '%s'", config->tables[twin].name);
-    for (int32_t f = 0; status == RK_OK && f < config->n_features; f++) status = check_feature(&config->features[f], config, &tables, &feature_tables[f]);
+    if (twin >= 0)
+        status = rk_error(RK_INVALID_ARGUMENT, "two tables are named '%s'", config->tables[twin].name);
+    for (int32_t f = 0; status == RK_OK && f < config->n_features; f++)
+        status = check_feature(&config->features[f], config, &tables, &feature_tables[f]);
     rk_name_index_release(&tables);
     return status == RK_OK ? check_feature_names(config) : status;
 }
@@ -67,18 +80,22 @@ static rk_status add_features(rk_embeddings *e, const rk_embeddings_config *conf
     for (int32_t t = 0; t < e->n_tables; t++) e->table_begins[t + 1] += e->table_begins[t];
     int32_t *next;
     RK_TRY(rk_alloc((size_t)e->n_tables, sizeof *next, &next));
-    for (int32_t f = 0; f < e->n_features; f++) e->by_table[e->table_begins[e->feature_tables[f]] + next[e->feature_tables[f]]++] = f;
+    for (int32_t f = 0; f < e->n_features; f++)
+        e->by_table[e->table_begins[e->feature_tables[f]] + next[e->feature_tables[f]]++] = f;
     rk_free(next);
     return RK_OK;
 }
 
-static rk_status add_tables(rk_embeddings *e, const rk_embeddings_config *config, const rk_optimizer *optimizer, const rk_table_part *parts) {
+static rk_status add_tables(rk_embeddings *e, const rk_embeddings_config *config,
+                            const rk_optimizer *optimizer, const rk_table_part *parts) {
     for (int32_t t = 0; t < config->n_tables; t++) {
         const rk_table_config *table = &config->tables[t];
-        RK_TRY(rk_table_init(&e->tables[t], table, table->optimizer ? table->optimizer : optimizer, config->seed, parts ? &parts[t] : NULL));
+        RK_TRY(rk_table_init(&e->tables[t], table, table->optimizer ? table->optimizer : optimizer,
+                             config->seed, parts ? &parts[t] : NULL));
         e->n_tables = t + 1;
     }
-    return rk_name_index_init(&e->table_names, e->tables, sizeof *e->tables, offsetof(rk_table, config.name), e->n_tables);
+    return rk_name_index_init(&e->table_names, e->tables, sizeof *e->tables, offsetof(rk_table, config.name),
+                              e->n_tables);
 }
 
 rk_status rk_batch_context_init(rk_batch_context *batch_context, size_t n_tables, size_t n_features) {
@@ -100,7 +117,8 @@ void rk_batch_context_release(rk_batch_context *batch_context, int32_t n_tables,
 static rk_status allocate(rk_embeddings *e, size_t n_tables, size_t n_features) {
     RK_TRY(rk_alloc(n_tables, sizeof *e->tables, &e->tables));
     RK_TRY(rk_alloc(n_tables + 1, sizeof *e->table_begins, &e->table_begins));
-    RK_TRY(rk_alloc((n_tables > n_features ? n_tables : n_features) + 1, sizeof *e->task_begins, &e->task_begins));
+    RK_TRY(rk_alloc((n_tables > n_features ? n_tables : n_features) + 1, sizeof *e->task_begins,
+                    &e->task_begins));
     RK_TRY(rk_alloc(n_features, sizeof *e->features, &e->features));
     RK_TRY(rk_alloc(n_features, sizeof *e->feature_tables, &e->feature_tables));
     RK_TRY(rk_alloc(n_features, sizeof *e->by_table, &e->by_table));
@@ -113,8 +131,10 @@ rk_status rk_embeddings_create(const rk_embeddings_config *config, rk_embeddings
     return rk_embeddings_create_parts(config, NULL, out);
 }
 
-rk_status rk_embeddings_create_parts(const rk_embeddings_config *config, const rk_table_part *parts, rk_embeddings **out) {
-    RK_FAIL_IF(!config || config->n_tables < 0 || config->n_features < 0 || (config->n_tables && !config->tables) || (config->n_features && !config->features),
+rk_status rk_embeddings_create_parts(const rk_embeddings_config *config, const rk_table_part *parts,
+                                     rk_embeddings **out) {
+    RK_FAIL_IF(!config || config->n_tables < 0 || config->n_features < 0 ||
+                   (config->n_tables && !config->tables) || (config->n_features && !config->features),
                RK_INVALID_ARGUMENT, "the embeddings' config is missing or incomplete");
     rk_optimizer optimizer;
     RK_TRY(rk_optimizer_init(&optimizer, RK_OPTIMIZER_ADAGRAD));
@@ -162,7 +182,8 @@ int32_t rk_embeddings_n_features(const rk_embeddings *e) {
 }
 
 int32_t rk_embeddings_width(const rk_embeddings *e, int32_t feature) {
-    int32_t length = e->features[feature].max_sequence_length, dim = e->tables[e->feature_tables[feature]].config.dim;
+    int32_t length = e->features[feature].max_sequence_length,
+            dim = e->tables[e->feature_tables[feature]].config.dim;
     return length ? length * dim : dim;
 }
 
@@ -173,7 +194,8 @@ uint64_t rk_embeddings_bytes(const rk_embeddings *e) {
 }
 
 rk_status rk_embeddings_scale_learning_rate(rk_embeddings *e, double factor) {
-    RK_FAIL_IF(!(factor >= 0) || !isfinite(factor), RK_INVALID_ARGUMENT, "a learning-rate factor must be a finite number of 0 or more, not %g", factor);
+    RK_FAIL_IF(!(factor >= 0) || !isfinite(factor), RK_INVALID_ARGUMENT,
+               "a learning-rate factor must be a finite number of 0 or more, not %g", factor);
     e->learning_rate_factor = factor;
     return RK_OK;
 }
@@ -185,23 +207,27 @@ static rk_status find_table(const rk_embeddings *e, const char *name, rk_table *
     return RK_OK;
 }
 
-static rk_status find_rows(const rk_embeddings *e, const char *name, int64_t first, int64_t n, rk_table **out) {
+static rk_status find_rows(const rk_embeddings *e, const char *name, int64_t first, int64_t n,
+                           rk_table **out) {
     rk_table *table;
     RK_TRY(find_table(e, name, &table));
-    RK_FAIL_IF(first < 0 || n < 0 || first > table->config.n_rows - n, RK_INVALID_ARGUMENT, "table '%s' has %lld rows; %lld from row %lld were asked for", name,
+    RK_FAIL_IF(first < 0 || n < 0 || first > table->config.n_rows - n, RK_INVALID_ARGUMENT,
+               "table '%s' has %lld rows; %lld from row %lld were asked for", name,
                (long long)table->config.n_rows, (long long)n, (long long)first);
     *out = table;
     return RK_OK;
 }
 
-rk_status rk_embeddings_read_rows(const rk_embeddings *e, const char *table, int64_t first, int64_t n, float *out) {
+rk_status rk_embeddings_read_rows(const rk_embeddings *e, const char *table, int64_t first, int64_t n,
+                                  float *out) {
     rk_table *t;
     RK_TRY(find_rows(e, table, first, n, &t));
     for (int64_t i = 0; i < n; i++) rk_row_load(&t->rows, first + i, out + i * t->config.dim);
     return RK_OK;
 }
 
-rk_status rk_embeddings_write_rows(rk_embeddings *e, const char *table, int64_t first, int64_t n, const float *rows) {
+rk_status rk_embeddings_write_rows(rk_embeddings *e, const char *table, int64_t first, int64_t n,
+                                   const float *rows) {
     rk_table *t;
     RK_TRY(find_rows(e, table, first, n, &t));
     for (int64_t i = 0; i < n; i++) rk_table_store(t, first + i, rows + i * t->config.dim, 0);

@@ -1,4 +1,5 @@
-/* What the layers above need of a collection beyond the public API: its state as named tensors, and regularization. */
+/* What the layers above need of a collection beyond the public API: its state as named tensors, and
+ * regularization. */
 #ifndef RK_EMBEDDING_LOCAL_COLLECTION_H
 #define RK_EMBEDDING_LOCAL_COLLECTION_H
 
@@ -7,48 +8,57 @@
 #include "base/state.h"
 #include "embedding/local/table_storage.h"
 
-/* rk_embeddings_lookup (or _peek) in two steps: all ids checked and made ready, in training with the plan of their update; then samples looked up, all
- * of them or a block at a time by any thread. */
+/* rk_embeddings_lookup (or _peek) in two steps: all ids checked and made ready, in training with the plan of
+ * their update; then samples looked up, all of them or a block at a time by any thread. */
 rk_status rk_embeddings_dedup(rk_embeddings *embeddings, int64_t n, const rk_ids *ids, bool training);
 void rk_embeddings_look_up_all(rk_embeddings *embeddings, bool training, const rk_activation *activations);
-/* Of a routed training batch, all of those features that make least way through memory so, one table after the other: their tables stay in the caches meanwhile, where
- * blocks of samples that go through all tables would read rows from memory, and again each time that they are used. activations[f].data is NULL afterwards for the others. */
+/* Of a routed training batch, all of those features that make least way through memory so, one table after
+ * the other: their tables stay in the caches meanwhile, where blocks of samples that go through all tables
+ * would read rows from memory, and again each time that they are used. activations[f].data is NULL afterwards
+ * for the others. */
 void rk_embeddings_look_up_early(rk_embeddings *embeddings, rk_activation *activations);
 /* Samples first .. last-1 of a feature; `to` is where sample `first` goes. */
-void rk_embeddings_look_up(const rk_embeddings *embeddings, bool training, int32_t feature, int64_t first, int64_t last, const rk_activation *to);
+void rk_embeddings_look_up(const rk_embeddings *embeddings, bool training, int32_t feature, int64_t first,
+                           int64_t last, const rk_activation *to);
 
-/* rk_embeddings_apply_gradients in steps. launch: the gradients of the last routed batch are there, and stay until they have landed; the next batch may be
- * routed. Then each of n_pieces pieces is updated, in any order and by any thread, but not beside lookups; and when all are, land. One at a time. */
+/* rk_embeddings_apply_gradients in steps. launch: the gradients of the last routed batch are there, and stay
+ * until they have landed; the next batch may be routed. Then each of n_pieces pieces is updated, in any order
+ * and by any thread, but not beside lookups; and when all are, land. One at a time. */
 rk_status rk_embeddings_launch(rk_embeddings *embeddings, const rk_activation *gradients, bool known_finite);
 size_t rk_embeddings_n_pieces(const rk_embeddings *embeddings); /* 0: nothing is launched */
 void rk_embeddings_update_piece(const rk_embeddings *embeddings, size_t piece);
 void rk_embeddings_complete(rk_embeddings *embeddings);
 void rk_embeddings_update_all(rk_embeddings *embeddings); /* all pieces, and land */
 
-/* Bytes that the last routed training batch has lookups and updates move, by the algorithm (rows and activations once each; gradients once a use, rows and
- * slots once read and once written a step), whatever the caches save. */
+/* Bytes that the last routed training batch has lookups and updates move, by the algorithm (rows and
+ * activations once each; gradients once a use, rows and slots once read and once written a step), whatever
+ * the caches save. */
 typedef struct rk_embedding_work {
     uint64_t lookup_bytes, update_bytes;
     int64_t n_ids, n_rows; /* uses of rows; different rows */
 } rk_embedding_work;
 rk_embedding_work rk_embeddings_traffic(const rk_embeddings *embeddings);
 
-/* Leaves of the tree of sums that a feature's samples are: first_leaf + sample / leaf_samples (0: first_leaf alone). All features are one leaf by default. */
+/* Leaves of the tree of sums that a feature's samples are: first_leaf + sample / leaf_samples (0: first_leaf
+ * alone). All features are one leaf by default. */
 typedef struct rk_leaves {
     uint32_t first_leaf;
     int64_t leaf_samples;
 } rk_leaves;
 void rk_embeddings_set_leaves(rk_embeddings *embeddings, int32_t feature, rk_leaves leaves);
 
-/* parts [n_tables]: what of each table is here; NULL: all. Their names, where they have any, must outlive the collection. */
-rk_status rk_embeddings_create_parts(const rk_embeddings_config *config, const rk_table_part *parts, rk_embeddings **out);
+/* parts [n_tables]: what of each table is here; NULL: all. Their names, where they have any, must outlive the
+ * collection. */
+rk_status rk_embeddings_create_parts(const rk_embeddings_config *config, const rk_table_part *parts,
+                                     rk_embeddings **out);
 
-/* Every table's rows and slots and each table's step, in a fixed order: names "table/<name>/rows", "table/<name>/<slot>",
- * "table/<name>/step". Views into the live arrays; valid while the collection lives. */
+/* Every table's rows and slots and each table's step, in a fixed order: names "table/<name>/rows",
+ * "table/<name>/<slot>", "table/<name>/step". Views into the live arrays; valid while the collection
+ * lives. */
 rk_status rk_embeddings_state(rk_embeddings *embeddings, rk_state *state);
 
-/* L2 on table t (all features of it): `l2` adds l2 * w to the gradient of each touched row, once a row; `l2_full` is
- * the exact (l2_full/2)*|table|^2: every row takes l2_full * w in its gradient at every step. */
+/* L2 on table t (all features of it): `l2` adds l2 * w to the gradient of each touched row, once a row;
+ * `l2_full` is the exact (l2_full/2)*|table|^2: every row takes l2_full * w in its gradient at every step. */
 rk_status rk_embeddings_set_l2(rk_embeddings *embeddings, const char *table, double l2, double l2_full);
 
 int32_t rk_embeddings_n_tables(const rk_embeddings *embeddings);

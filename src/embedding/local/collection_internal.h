@@ -8,30 +8,35 @@
 #include "base/text/name_index.h"
 
 struct rk_embeddings {
-    rk_table *tables;            /* [n_tables] */
+    rk_table *tables; /* [n_tables] */
     int32_t n_tables;
     rk_name_index table_names;
     rk_feature_config *features; /* [n_features], names their own */
     int32_t *feature_tables;     /* [n_features] */
     int32_t n_features;
-    int32_t *by_table;           /* [n_features] features sorted by table, then number; table t's begin at table_begins[t] */
-    int32_t *table_begins;       /* [n_tables+1] */
-    rk_batch_context batch_contexts[2];        /* the batch at hand, and the one before it, whose update may be under way */
-    int now;                     /* which is at hand */
-    rk_feature_use *peeks;       /* [n_features], of the last peek */
-    bool peeks_stray;            /* it had ids that are no rows */
-    size_t *task_begins;         /* [max(n_tables, n_features)+1]: how a loop over features or tables is cut (base/thread/partition.h) */
-    rk_row_use *scratch;           /* [threads, RK_USES_ASIDE] what is sorted */
+    int32_t *
+        by_table; /* [n_features] features sorted by table, then number; table t's begin at table_begins[t] */
+    int32_t *table_begins; /* [n_tables+1] */
+    rk_batch_context
+        batch_contexts[2]; /* the batch at hand, and the one before it, whose update may be under way */
+    int now;               /* which is at hand */
+    rk_feature_use *peeks; /* [n_features], of the last peek */
+    bool peeks_stray;      /* it had ids that are no rows */
+    size_t *task_begins;   /* [max(n_tables, n_features)+1]: how a loop over features or tables is cut
+                              (base/thread/partition.h) */
+    rk_row_use *scratch;   /* [threads, RK_USES_ASIDE] what is sorted */
     size_t scratch_capacity;
-    size_t cache_bytes;          /* of the last level, which tables may stay in */
+    size_t cache_bytes; /* of the last level, which tables may stay in */
     double learning_rate_factor;
-    rk_leaves *leaves;           /* [n_features] */
+    rk_leaves *leaves; /* [n_features] */
 };
 
-/* Whether table t has a plan: a feature uses it and it is not frozen. Rows that are elsewhere are fetched by the plan, frozen or not. */
+/* Whether table t has a plan: a feature uses it and it is not frozen. Rows that are elsewhere are fetched by
+ * the plan, frozen or not. */
 static inline bool rk_takes_updates(const rk_embeddings *e, int32_t t) {
     const rk_table *table = &e->tables[t];
-    return (table->part.absent ? !table->part.unplanned : !table->config.frozen) && e->table_begins[t + 1] > e->table_begins[t];
+    return (table->part.absent ? !table->part.unplanned : !table->config.frozen) &&
+           e->table_begins[t + 1] > e->table_begins[t];
 }
 
 /* A feature's number among those of its table. */
@@ -42,15 +47,21 @@ static inline int32_t rk_number_in_table(const rk_embeddings *e, int32_t feature
     return k;
 }
 
-/* rk_embeddings_dedup into a flight; counts [n_features]: samples of each feature, or NULL: n of all. */
-rk_status rk_batch_context_dedup(rk_embeddings *embeddings, rk_batch_context *batch_context, int64_t n, const int64_t *counts, const rk_ids *ids);
+/* rk_embeddings_dedup into a batch context; counts [n_features]: samples of each feature, or NULL: n of
+ * all. */
+rk_status rk_batch_context_dedup(rk_embeddings *embeddings, rk_batch_context *batch_context, int64_t n,
+                                 const int64_t *counts, const rk_ids *ids);
 /* Ids alone, checked; or, with checks false, taken for rows, but for those of sequences. */
-rk_status rk_uses_prepare(rk_embeddings *embeddings, rk_feature_use *uses, int64_t n, const int64_t *counts, const rk_ids *ids, bool checks);
-/* Samples first .. last-1 of a feature with these rows; `to` is of sample `first`. n_rows: 0, where ids were checked, or false is returned at an id that is no row,
- * and some samples have no activations. */
-bool rk_use_look_up(const rk_feature_use *use, int64_t sequence_length, const rk_rows *rows, int64_t n_rows, int64_t first, int64_t last, rk_activation to);
-/* Features without activations (data NULL) are left out. checks: ids were not, and uses of ids that are no rows have `strays` afterwards. */
-void rk_uses_look_up_all(rk_embeddings *embeddings, rk_feature_use *uses, const rk_activation *activations, bool checks);
+rk_status rk_uses_prepare(rk_embeddings *embeddings, rk_feature_use *uses, int64_t n, const int64_t *counts,
+                          const rk_ids *ids, bool checks);
+/* Samples first .. last-1 of a feature with these rows; `to` is of sample `first`. n_rows: 0, where ids were
+ * checked, or false is returned at an id that is no row, and some samples have no activations. */
+bool rk_use_look_up(const rk_feature_use *use, int64_t sequence_length, const rk_rows *rows, int64_t n_rows,
+                    int64_t first, int64_t last, rk_activation to);
+/* Features without activations (data NULL) are left out. checks: ids were not, and uses of ids that are no
+ * rows have `strays` afterwards. */
+void rk_uses_look_up_all(rk_embeddings *embeddings, rk_feature_use *uses, const rk_activation *activations,
+                         bool checks);
 rk_status rk_batch_context_init(rk_batch_context *batch_context, size_t n_tables, size_t n_features);
 void rk_batch_context_release(rk_batch_context *batch_context, int32_t n_tables, int32_t n_features);
 

@@ -1,4 +1,5 @@
-/* From a batch's ids to what lookups and updates read: everything checked, bags made ready, the uses of each row sorted. */
+/* From a batch's ids to what lookups and updates read: everything checked, bags made ready, the uses of each
+ * row sorted. */
 #include "base/failure.h"
 #include "base/thread/parallel.h"
 #include "embedding/local/collection_internal.h"
@@ -15,7 +16,7 @@ typedef struct routing {
     const rk_ids *ids;
     int64_t n;
     const int64_t *counts; /* [n_features], or NULL: n of all */
-    rk_failure failure; /* of the first feature that is refused */
+    rk_failure failure;    /* of the first feature that is refused */
 } routing;
 
 static const rk_table *table_of(const rk_embeddings *e, size_t feature) {
@@ -25,7 +26,9 @@ static const rk_table *table_of(const rk_embeddings *e, size_t feature) {
 static void begin_feature(void *context, size_t f, int thread) {
     (void)thread;
     routing *l = context;
-    rk_failure_keep(&l->failure, (int64_t)f, rk_feature_use_begin(&l->uses[f], &l->embeddings->features[f], l->counts ? l->counts[f] : l->n, &l->ids[f]));
+    rk_failure_keep(&l->failure, (int64_t)f,
+                    rk_feature_use_begin(&l->uses[f], &l->embeddings->features[f],
+                                         l->counts ? l->counts[f] : l->n, &l->ids[f]));
 }
 
 static void scan_block(void *context, size_t task, int thread) {
@@ -34,7 +37,8 @@ static void scan_block(void *context, size_t task, int thread) {
     const size_t *begins = l->embeddings->task_begins;
     size_t f = rk_partition_item(begins, (size_t)l->embeddings->n_features, task);
     rk_feature_use *use = &l->uses[f];
-    int64_t first = (int64_t)(task - begins[f]) * SCAN_IDS, last = first + SCAN_IDS < use->n_ids ? first + SCAN_IDS : use->n_ids;
+    int64_t first = (int64_t)(task - begins[f]) * SCAN_IDS,
+            last = first + SCAN_IDS < use->n_ids ? first + SCAN_IDS : use->n_ids;
     rk_feature_use_scan(use, table_of(l->embeddings, f), first, last);
 }
 
@@ -42,7 +46,8 @@ static void prepare_feature(void *context, size_t f, int thread) {
     (void)thread;
     routing *l = context;
     const rk_embeddings *e = l->embeddings;
-    rk_failure_keep(&l->failure, (int64_t)f, rk_feature_use_prepare(&l->uses[f], &e->features[f], table_of(e, f), &l->ids[f]));
+    rk_failure_keep(&l->failure, (int64_t)f,
+                    rk_feature_use_prepare(&l->uses[f], &e->features[f], table_of(e, f), &l->ids[f]));
 }
 
 static rk_status prepare(routing *l, bool checks) {
@@ -52,8 +57,11 @@ static rk_status prepare(routing *l, bool checks) {
     RK_TRY(rk_failure_status(&l->failure));
     uint64_t n_ids = 0;
     for (size_t f = 0; f < n_features; f++) {
-        bool scans = checks || e->features[f].max_sequence_length; /* which cuts ids off, so that no lookup would see them */
-        e->task_begins[f + 1] = e->task_begins[f] + (scans ? rk_blocks((size_t)l->uses[f].n_ids, SCAN_IDS) : 0);
+        bool scans =
+            checks ||
+            e->features[f].max_sequence_length; /* which cuts ids off, so that no lookup would see them */
+        e->task_begins[f + 1] =
+            e->task_begins[f] + (scans ? rk_blocks((size_t)l->uses[f].n_ids, SCAN_IDS) : 0);
         n_ids += (uint64_t)l->uses[f].n_ids;
     }
     rk_parallel_for_work(e->task_begins[n_features], n_ids, scan_block, l);
@@ -61,10 +69,12 @@ static rk_status prepare(routing *l, bool checks) {
     return rk_failure_status(&l->failure);
 }
 
-rk_status rk_uses_prepare(rk_embeddings *e, rk_feature_use *uses, int64_t n, const int64_t *counts, const rk_ids *ids, bool checks) {
+rk_status rk_uses_prepare(rk_embeddings *e, rk_feature_use *uses, int64_t n, const int64_t *counts,
+                          const rk_ids *ids, bool checks) {
     RK_FAIL_IF(n < 0, RK_INVALID_ARGUMENT, "a lookup of %lld samples", (long long)n);
     RK_FAIL_IF(e->n_features > 0 && !ids, RK_INVALID_ARGUMENT, "a lookup needs ids");
-    routing l = {.embeddings = e, .uses = uses, .ids = ids, .n = n, .counts = counts, .failure = RK_FAILURE_INIT};
+    routing l = {
+        .embeddings = e, .uses = uses, .ids = ids, .n = n, .counts = counts, .failure = RK_FAILURE_INIT};
     return prepare(&l, checks);
 }
 
@@ -79,10 +89,13 @@ static bool is_cut(const planning *p, int32_t t) {
     return rk_takes_updates(p->embeddings, t) && !p->batch_context->plans[t].at_once;
 }
 
-/* Run `task` for each piece of each table that is cut, all tables in one loop, so that small ones fill the gaps of large ones. */
+/* Run `task` for each piece of each table that is cut, all tables in one loop, so that small ones fill the
+ * gaps of large ones. */
 static void for_pieces(planning *p, size_t (*n_pieces)(const rk_row_uses *plan), rk_task task) {
     rk_embeddings *e = p->embeddings;
-    for (int32_t t = 0; t < e->n_tables; t++) e->task_begins[t + 1] = e->task_begins[t] + (is_cut(p, t) ? n_pieces(&p->batch_context->plans[t]) : 0);
+    for (int32_t t = 0; t < e->n_tables; t++)
+        e->task_begins[t + 1] =
+            e->task_begins[t] + (is_cut(p, t) ? n_pieces(&p->batch_context->plans[t]) : 0);
     rk_parallel_for_work(e->task_begins[e->n_tables], (uint64_t)p->n_uses, task, p);
 }
 
@@ -108,7 +121,8 @@ static rk_row_use *scratch_of(const planning *p, int thread) {
 static void make_table(void *context, size_t task, int thread) {
     const planning *p = context;
     int32_t t = (int32_t)task;
-    if (rk_takes_updates(p->embeddings, t) && p->batch_context->plans[t].at_once) rk_row_uses_make(p->embeddings, p->batch_context, t, scratch_of(p, thread));
+    if (rk_takes_updates(p->embeddings, t) && p->batch_context->plans[t].at_once)
+        rk_row_uses_make(p->embeddings, p->batch_context, t, scratch_of(p, thread));
 }
 
 static void count_chunk(void *context, size_t task, int thread) {
@@ -149,7 +163,9 @@ static rk_status collect_row_uses(rk_embeddings *e, rk_batch_context *batch_cont
         RK_TRY(rk_row_uses_begin(e, batch_context, t));
         p.n_uses += batch_context->plans[t].n;
     }
-    for (int32_t t = 0; t < e->n_tables; t++) batch_context->plans[t].at_once = batch_context->plans[t].n <= p.n_uses / (int64_t)(AT_ONCE * n_threads);
+    for (int32_t t = 0; t < e->n_tables; t++)
+        batch_context->plans[t].at_once =
+            batch_context->plans[t].n <= p.n_uses / (int64_t)(AT_ONCE * n_threads);
     rk_parallel_for_work(n_tables, (uint64_t)p.n_uses, make_table, &p);
     for_pieces(&p, n_chunks, count_chunk);
     rk_parallel_for_work(n_tables, (uint64_t)p.n_uses, place_table, &p);
@@ -158,7 +174,8 @@ static rk_status collect_row_uses(rk_embeddings *e, rk_batch_context *batch_cont
     return RK_OK;
 }
 
-rk_status rk_batch_context_dedup(rk_embeddings *e, rk_batch_context *batch_context, int64_t n, const int64_t *counts, const rk_ids *ids) {
+rk_status rk_batch_context_dedup(rk_embeddings *e, rk_batch_context *batch_context, int64_t n,
+                                 const int64_t *counts, const rk_ids *ids) {
     batch_context->is_deduped = false;
     RK_TRY(rk_uses_prepare(e, batch_context->uses, n, counts, ids, true));
     RK_TRY(collect_row_uses(e, batch_context));
@@ -167,5 +184,6 @@ rk_status rk_batch_context_dedup(rk_embeddings *e, rk_batch_context *batch_conte
 }
 
 rk_status rk_embeddings_dedup(rk_embeddings *e, int64_t n, const rk_ids *ids, bool training) {
-    return training ? rk_batch_context_dedup(e, &e->batch_contexts[e->now], n, NULL, ids) : rk_uses_prepare(e, e->peeks, n, NULL, ids, true);
+    return training ? rk_batch_context_dedup(e, &e->batch_contexts[e->now], n, NULL, ids)
+                    : rk_uses_prepare(e, e->peeks, n, NULL, ids, true);
 }

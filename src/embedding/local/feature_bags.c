@@ -16,31 +16,39 @@ void rk_feature_use_release(rk_feature_use *use) {
 }
 
 /* Offsets are made where the input is dense. */
-rk_status rk_feature_use_begin(rk_feature_use *use, const rk_feature_config *feature, int64_t n, const rk_ids *ids) {
+rk_status rk_feature_use_begin(rk_feature_use *use, const rk_feature_config *feature, int64_t n,
+                               const rk_ids *ids) {
     use->n = use->n_bags = n;
     use->n_ids = 0;
     use->ids = ids->ids;
     use->coefficients = use->scales = NULL;
     atomic_store_explicit(&use->strays, false, memory_order_relaxed);
-    RK_FAIL_IF(ids->weights && feature->max_sequence_length, RK_INVALID_ARGUMENT, "feature '%s' is a sequence; it takes no weights", feature->name);
+    RK_FAIL_IF(ids->weights && feature->max_sequence_length, RK_INVALID_ARGUMENT,
+               "feature '%s' is a sequence; it takes no weights", feature->name);
     if (ids->offsets) {
         bool ascending = ids->offsets[0] == 0;
         for (int64_t s = 0; s < n; s++) ascending &= ids->offsets[s] <= ids->offsets[s + 1];
-        RK_FAIL_IF(!ascending, RK_INVALID_ARGUMENT, "feature '%s': offsets must begin at 0 and never fall", feature->name);
-        RK_FAIL_IF(ids->offsets[n] > INT32_MAX, RK_INVALID_ARGUMENT, "feature '%s': 2^31 ids or more in one batch", feature->name);
+        RK_FAIL_IF(!ascending, RK_INVALID_ARGUMENT, "feature '%s': offsets must begin at 0 and never fall",
+                   feature->name);
+        RK_FAIL_IF(ids->offsets[n] > INT32_MAX, RK_INVALID_ARGUMENT,
+                   "feature '%s': 2^31 ids or more in one batch", feature->name);
         use->offsets = ids->offsets;
     } else {
         int64_t k = ids->ids_per_sample;
-        RK_FAIL_IF(k < 0, RK_INVALID_ARGUMENT, "feature '%s': %lld ids a sample", feature->name, (long long)k);
-        RK_FAIL_IF(n > 0 && k > INT32_MAX / n, RK_INVALID_ARGUMENT, "feature '%s': 2^31 ids or more in one batch", feature->name);
-        RK_TRY(rk_reserve(&use->own_offsets, &use->offsets_capacity, (size_t)n + 1, sizeof *use->own_offsets));
+        RK_FAIL_IF(k < 0, RK_INVALID_ARGUMENT, "feature '%s': %lld ids a sample", feature->name,
+                   (long long)k);
+        RK_FAIL_IF(n > 0 && k > INT32_MAX / n, RK_INVALID_ARGUMENT,
+                   "feature '%s': 2^31 ids or more in one batch", feature->name);
+        RK_TRY(
+            rk_reserve(&use->own_offsets, &use->offsets_capacity, (size_t)n + 1, sizeof *use->own_offsets));
         bool filled = use->filled_step == k && use->n_filled > n;
         for (int64_t s = 0; s <= n && !filled; s++) use->own_offsets[s] = s * k;
         if (!filled) use->n_filled = n + 1;
         use->filled_step = k;
         use->offsets = use->own_offsets;
     }
-    RK_FAIL_IF(use->offsets[n] > 0 && !ids->ids, RK_INVALID_ARGUMENT, "feature '%s' has no ids", feature->name);
+    RK_FAIL_IF(use->offsets[n] > 0 && !ids->ids, RK_INVALID_ARGUMENT, "feature '%s' has no ids",
+               feature->name);
     use->n_ids = use->offsets[n];
     return RK_OK;
 }
@@ -56,39 +64,49 @@ static bool is_dropped(const rk_feature_config *feature, int64_t id, const float
     return id < 0 || (weight && feature->combiner != RK_COMBINER_SUM && *weight <= 0);
 }
 
-rk_status rk_feature_id_check(const rk_feature_config *feature, const rk_table *table, int64_t sample, int64_t id, const float *weight, bool *drops) {
+rk_status rk_feature_id_check(const rk_feature_config *feature, const rk_table *table, int64_t sample,
+                              int64_t id, const float *weight, bool *drops) {
     long long s = sample, last = table->config.n_rows - 1;
-    RK_FAIL_IF(weight && !isfinite(*weight), RK_BAD_DATA, "feature '%s': sample %lld: the weight of id %lld is not a finite number", feature->name, s, (long long)id);
+    RK_FAIL_IF(weight && !isfinite(*weight), RK_BAD_DATA,
+               "feature '%s': sample %lld: the weight of id %lld is not a finite number", feature->name, s,
+               (long long)id);
     if (is_dropped(feature, id, weight)) {
         *drops = true;
         return RK_OK;
     }
     if (id < 0)
-        return rk_error_hint(rk_error(RK_BAD_DATA, "feature '%s': sample %lld: id %lld is negative", feature->name, s, (long long)id),
+        return rk_error_hint(rk_error(RK_BAD_DATA, "feature '%s': sample %lld: id %lld is negative",
+                                      feature->name, s, (long long)id),
                              "with validation, negative ids are dropped");
     if (id > last)
-        return rk_error_hint(rk_error(RK_BAD_DATA, "feature '%s': sample %lld: id %lld is beyond the last row %lld of table '%s'", feature->name, s,
-                                      (long long)id, last, table->config.name),
-                             "give the table more rows, or hash the feature");
+        return rk_error_hint(
+            rk_error(RK_BAD_DATA,
+                     "feature '%s': sample %lld: id %lld is beyond the last row %lld of table '%s'",
+                     feature->name, s, (long long)id, last, table->config.name),
+            "give the table more rows, or hash the feature");
     if (weight && feature->combiner != RK_COMBINER_SUM && *weight <= 0)
-        return rk_error_hint(rk_error(RK_BAD_DATA, "feature '%s': sample %lld: the weight %g of id %lld is not above 0", feature->name, s,
-                                      (double)*weight, (long long)id),
-                             "with validation, such ids are dropped");
+        return rk_error_hint(
+            rk_error(RK_BAD_DATA, "feature '%s': sample %lld: the weight %g of id %lld is not above 0",
+                     feature->name, s, (double)*weight, (long long)id),
+            "with validation, such ids are dropped");
     return RK_OK;
 }
 
 /* The first id that is an error, told with its sample. */
-static rk_status check_ids(const rk_feature_use *use, const rk_feature_config *feature, const rk_table *table, const rk_ids *ids, bool *drops) {
+static rk_status check_ids(const rk_feature_use *use, const rk_feature_config *feature, const rk_table *table,
+                           const rk_ids *ids, bool *drops) {
     *drops = false;
     for (int64_t s = 0; s < use->n; s++)
         for (int64_t i = use->offsets[s]; i < use->offsets[s + 1]; i++)
-            RK_TRY(rk_feature_id_check(feature, table, s, ids->ids[i], ids->weights ? &ids->weights[i] : NULL, drops));
+            RK_TRY(rk_feature_id_check(feature, table, s, ids->ids[i], ids->weights ? &ids->weights[i] : NULL,
+                                       drops));
     return RK_OK;
 }
 
 /* Copies of offsets, ids (and weights into own_coefficients) without what validation drops. */
 static rk_status drop_ids(rk_feature_use *use, const rk_feature_config *feature, const rk_ids *ids) {
-    RK_TRY(rk_reserve(&use->own_offsets, &use->offsets_capacity, (size_t)use->n + 1, sizeof *use->own_offsets));
+    RK_TRY(
+        rk_reserve(&use->own_offsets, &use->offsets_capacity, (size_t)use->n + 1, sizeof *use->own_offsets));
     RK_TRY(rk_reserve(&use->own_ids, &use->ids_capacity, (size_t)use->n_ids, sizeof *use->own_ids));
     int64_t kept = 0, begin = 0;
     for (int64_t s = 0; s < use->n; s++) {
@@ -113,7 +131,8 @@ static rk_status drop_ids(rk_feature_use *use, const rk_feature_config *feature,
 /* Positions become bags of one id each, or none. Ids are copied only where one is cut off. */
 static rk_status cut_sequences(rk_feature_use *use, int32_t max_length) {
     int64_t n_bags = use->n * max_length, kept = 0;
-    RK_TRY(rk_reserve(&use->own_positions, &use->positions_capacity, (size_t)n_bags + 1, sizeof *use->own_positions));
+    RK_TRY(rk_reserve(&use->own_positions, &use->positions_capacity, (size_t)n_bags + 1,
+                      sizeof *use->own_positions));
     RK_TRY(rk_reserve(&use->lengths, &use->lengths_capacity, (size_t)use->n, sizeof *use->lengths));
     bool cuts = false;
     for (int64_t s = 0; s < use->n; s++) cuts |= use->offsets[s + 1] - use->offsets[s] > max_length;
@@ -159,7 +178,8 @@ static rk_status count_scales(rk_feature_use *use, rk_combiner combiner) {
     RK_TRY(rk_reserve(&use->own_scales, &use->scales_capacity, (size_t)use->n_bags, sizeof *use->own_scales));
     for (int64_t b = 0; b < use->n_bags; b++) {
         double count = (double)(use->offsets[b + 1] - use->offsets[b]);
-        use->own_scales[b] = count > 0 ? (float)(1 / (combiner == RK_COMBINER_MEAN ? count : sqrt(count))) : 0.0f;
+        use->own_scales[b] =
+            count > 0 ? (float)(1 / (combiner == RK_COMBINER_MEAN ? count : sqrt(count))) : 0.0f;
     }
     use->scales = use->own_scales;
     return RK_OK;
@@ -167,15 +187,20 @@ static rk_status count_scales(rk_feature_use *use, rk_combiner combiner) {
 
 static bool is_single(const rk_feature_use *use) {
     bool single = !use->coefficients && use->n_ids == use->n_bags;
-    if (use->offsets == use->own_offsets && use->n_filled && use->filled_step == 1) return single; /* dense input of one id a sample */
+    if (use->offsets == use->own_offsets && use->n_filled && use->filled_step == 1)
+        return single; /* dense input of one id a sample */
     for (int64_t b = 0; single && b < use->n_bags; b++) single = use->offsets[b + 1] == b + 1;
     return single;
 }
 
-rk_status rk_feature_use_prepare(rk_feature_use *use, const rk_feature_config *feature, const rk_table *table, const rk_ids *ids) {
+rk_status rk_feature_use_prepare(rk_feature_use *use, const rk_feature_config *feature, const rk_table *table,
+                                 const rk_ids *ids) {
     bool drops = false;
-    if (ids->weights || atomic_load_explicit(&use->strays, memory_order_relaxed)) RK_TRY(check_ids(use, feature, table, ids, &drops));
-    if (ids->weights) RK_TRY(rk_reserve(&use->own_coefficients, &use->coefficients_capacity, (size_t)use->n_ids, sizeof *use->own_coefficients));
+    if (ids->weights || atomic_load_explicit(&use->strays, memory_order_relaxed))
+        RK_TRY(check_ids(use, feature, table, ids, &drops));
+    if (ids->weights)
+        RK_TRY(rk_reserve(&use->own_coefficients, &use->coefficients_capacity, (size_t)use->n_ids,
+                          sizeof *use->own_coefficients));
     if (drops)
         RK_TRY(drop_ids(use, feature, ids));
     else if (ids->weights && use->n_ids)

@@ -9,7 +9,8 @@ enum {
     LINE_BYTES = 64
 };
 
-bool rk_use_look_up(const rk_feature_use *use, int64_t length, const rk_rows *rows, int64_t n_rows, int64_t first, int64_t last, rk_activation to) {
+bool rk_use_look_up(const rk_feature_use *use, int64_t length, const rk_rows *rows, int64_t n_rows,
+                    int64_t first, int64_t last, rk_activation to) {
     bool strays = false;
     rk_bag_forward_args args = {.rows = *rows,
                                 .n_rows = n_rows,
@@ -38,12 +39,15 @@ bool rk_use_look_up(const rk_feature_use *use, int64_t length, const rk_rows *ro
     return !strays;
 }
 
-static bool look_up(const rk_embeddings *e, const rk_feature_use *use, int32_t f, bool checks, int64_t first, int64_t last, rk_activation to) {
+static bool look_up(const rk_embeddings *e, const rk_feature_use *use, int32_t f, bool checks, int64_t first,
+                    int64_t last, rk_activation to) {
     const rk_table *table = &e->tables[e->feature_tables[f]];
-    return rk_use_look_up(use, e->features[f].max_sequence_length, &table->rows, checks ? table->config.n_rows : 0, first, last, to);
+    return rk_use_look_up(use, e->features[f].max_sequence_length, &table->rows,
+                          checks ? table->config.n_rows : 0, first, last, to);
 }
 
-void rk_embeddings_look_up(const rk_embeddings *e, bool training, int32_t f, int64_t first, int64_t last, const rk_activation *to) {
+void rk_embeddings_look_up(const rk_embeddings *e, bool training, int32_t f, int64_t first, int64_t last,
+                           const rk_activation *to) {
     (void)look_up(e, &(training ? e->batch_contexts[e->now].uses : e->peeks)[f], f, false, first, last, *to);
 }
 
@@ -64,14 +68,17 @@ static void look_up_part(void *context, size_t task, int thread) {
     rk_activation to = l->activations[f];
     to.data += first * to.stride;
     if (to.lengths) to.lengths += first;
-    bool all = look_up(e, &l->uses[f], (int32_t)f, l->checks, first, rk_partition_at(n, part + 1, n_parts), to);
+    bool all =
+        look_up(e, &l->uses[f], (int32_t)f, l->checks, first, rk_partition_at(n, part + 1, n_parts), to);
     if (!all) atomic_store_explicit(&l->uses[f].strays, true, memory_order_relaxed);
 }
 
-void rk_uses_look_up_all(rk_embeddings *e, rk_feature_use *uses, const rk_activation *activations, bool checks) {
+void rk_uses_look_up_all(rk_embeddings *e, rk_feature_use *uses, const rk_activation *activations,
+                         bool checks) {
     lookup l = {.embeddings = e, .uses = uses, .activations = activations, .checks = checks};
     for (int32_t f = 0; f < e->n_features; f++) {
-        size_t values = (size_t)(uses[f].n_ids + uses[f].n_bags) * (size_t)e->tables[e->feature_tables[f]].config.dim;
+        size_t values =
+            (size_t)(uses[f].n_ids + uses[f].n_bags) * (size_t)e->tables[e->feature_tables[f]].config.dim;
         size_t n_parts = activations[f].data ? rk_blocks(values, LOOKUP_VALUES) : 0, n = (size_t)uses[f].n;
         e->task_begins[f + 1] = e->task_begins[f] + (n_parts < n ? n_parts : n);
     }
@@ -82,11 +89,13 @@ void rk_embeddings_look_up_all(rk_embeddings *e, bool training, const rk_activat
     rk_uses_look_up_all(e, training ? e->batch_contexts[e->now].uses : e->peeks, activations, false);
 }
 
-/* Bytes through memory: each use of a row, or the table once and activations out and in again. Rows that are read once pass by either way. */
+/* Bytes through memory: each use of a row, or the table once and activations out and in again. Rows that are
+ * read once pass by either way. */
 static bool pays_early(const rk_embeddings *e, int32_t f) {
     const rk_feature_use *use = &e->batch_contexts[e->now].uses[f];
     const rk_table *table = &e->tables[e->feature_tables[f]];
-    double row_bytes = (double)table->rows.dim * (double)rk_dtype_bytes(table->rows.dtype), table_bytes = (double)table->config.n_rows * row_bytes;
+    double row_bytes = (double)table->rows.dim * (double)rk_dtype_bytes(table->rows.dtype),
+           table_bytes = (double)table->config.n_rows * row_bytes;
     double out_bytes = (double)use->n * (double)table->rows.dim * (double)sizeof(float);
     if (e->features[f].max_sequence_length || 2 * table_bytes > (double)e->cache_bytes) return false;
     return (double)use->n_ids * fmax(row_bytes, LINE_BYTES) > table_bytes + 2 * out_bytes;
@@ -99,31 +108,39 @@ void rk_embeddings_look_up_early(rk_embeddings *e, rk_activation *activations) {
     if (!none_pays) rk_uses_look_up_all(e, e->batch_contexts[e->now].uses, activations, false);
 }
 
-static rk_status check_activations(const rk_embeddings *e, int64_t n, const rk_ids *ids, const rk_activation *activations) {
+static rk_status check_activations(const rk_embeddings *e, int64_t n, const rk_ids *ids,
+                                   const rk_activation *activations) {
     RK_FAIL_IF(e->n_features > 0 && ids && !activations, RK_INVALID_ARGUMENT, "a lookup needs activations");
     for (int32_t f = 0; f < e->n_features && n > 0 && ids; f++)
-        RK_FAIL_IF(!activations[f].data || activations[f].stride < rk_embeddings_width(e, f), RK_INVALID_ARGUMENT,
-                   "feature '%s': its activations need memory and a stride of at least %d", e->features[f].name, rk_embeddings_width(e, f));
+        RK_FAIL_IF(!activations[f].data || activations[f].stride < rk_embeddings_width(e, f),
+                   RK_INVALID_ARGUMENT,
+                   "feature '%s': its activations need memory and a stride of at least %d",
+                   e->features[f].name, rk_embeddings_width(e, f));
     return RK_OK;
 }
 
-rk_status rk_embeddings_lookup(rk_embeddings *e, int64_t n, const rk_ids *ids, const rk_activation *activations) {
+rk_status rk_embeddings_lookup(rk_embeddings *e, int64_t n, const rk_ids *ids,
+                               const rk_activation *activations) {
     RK_TRY(check_activations(e, n, ids, activations));
     RK_TRY(rk_embeddings_dedup(e, n, ids, true));
     rk_embeddings_look_up_all(e, true, activations);
     return RK_OK;
 }
 
-static rk_status peek(rk_embeddings *e, int64_t n, const rk_ids *ids, const rk_activation *activations, bool checks_first) {
+static rk_status peek(rk_embeddings *e, int64_t n, const rk_ids *ids, const rk_activation *activations,
+                      bool checks_first) {
     RK_TRY(rk_uses_prepare(e, e->peeks, n, NULL, ids, checks_first));
     rk_uses_look_up_all(e, e->peeks, activations, !checks_first);
     e->peeks_stray = false;
-    for (int32_t f = 0; f < e->n_features; f++) e->peeks_stray |= atomic_load_explicit(&e->peeks[f].strays, memory_order_relaxed);
+    for (int32_t f = 0; f < e->n_features; f++)
+        e->peeks_stray |= atomic_load_explicit(&e->peeks[f].strays, memory_order_relaxed);
     return RK_OK;
 }
 
-/* Ids are checked as they are looked up, which saves a pass over them, and again if one is no row: to be dropped or refused. Data with such ids, padding, have more. */
-rk_status rk_embeddings_peek(rk_embeddings *e, int64_t n, const rk_ids *ids, const rk_activation *activations) {
+/* Ids are checked as they are looked up, which saves a pass over them, and again if one is no row: to be
+ * dropped or refused. Data with such ids, padding, have more. */
+rk_status rk_embeddings_peek(rk_embeddings *e, int64_t n, const rk_ids *ids,
+                             const rk_activation *activations) {
     RK_TRY(check_activations(e, n, ids, activations));
     bool checks_first = e->peeks_stray;
     RK_TRY(peek(e, n, ids, activations, checks_first));

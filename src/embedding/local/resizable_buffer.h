@@ -1,4 +1,5 @@
-/* Memory that grows to the largest parcel seen and stays, in whole pages; what was in it goes when it grows. */
+/* Memory that grows to the largest message seen and stays, in whole pages; what was in it goes when it
+ * grows. */
 #ifndef RK_EMBEDDING_LOCAL_RESIZABLE_BUFFER_H
 #define RK_EMBEDDING_LOCAL_RESIZABLE_BUFFER_H
 

@@ -6,14 +6,17 @@
 
 enum {
     CHUNK_USES = 32768,
-    PART_USES = 4096,     /* that a part has, about: sorted in the second cache, and few enough parts to deal out to from the first */
+    PART_USES = 4096, /* that a part has, about: sorted in the second cache, and few enough parts to deal out
+                         to from the first */
     PIECE_USES = 1024,
-    MAX_USUAL_BITS = 11,  /* more parts than this at once are dealt out slowly */
-    FETCH_AHEAD = 16,     /* uses, two cache lines: parts are too many for a processor to see where each goes on */
-    FULL_PARTS_BITS = 8   /* where every row takes a step (l2_full) */
+    MAX_USUAL_BITS = 11, /* more parts than this at once are dealt out slowly */
+    FETCH_AHEAD =
+        16, /* uses, two cache lines: parts are too many for a processor to see where each goes on */
+    FULL_PARTS_BITS = 8 /* where every row takes a step (l2_full) */
 };
 
-static const rk_feature_use *use_of(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t, int32_t source) {
+static const rk_feature_use *use_of(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
+                                    int32_t source) {
     return &batch_context->uses[e->by_table[e->table_begins[t] + source]];
 }
 
@@ -38,24 +41,29 @@ typedef struct leaf_bags {
 } leaf_bags;
 
 static leaf_bags bags_of_leaf(const rk_feature_use *use, const rk_gradient_source *source, uint32_t leaf) {
-    if (!source->leaf_bags) return source->first_leaf == leaf ? (leaf_bags){0, use->n_bags} : (leaf_bags){0, 0};
-    int64_t first = ((int64_t)leaf - source->first_leaf) * source->leaf_bags, last = first + source->leaf_bags;
+    if (!source->leaf_bags)
+        return source->first_leaf == leaf ? (leaf_bags){0, use->n_bags} : (leaf_bags){0, 0};
+    int64_t first = ((int64_t)leaf - source->first_leaf) * source->leaf_bags,
+            last = first + source->leaf_bags;
     if (first < 0 || first >= use->n_bags) return (leaf_bags){0, 0};
     return (leaf_bags){first, last < use->n_bags ? last : use->n_bags};
 }
 
 static size_t n_chunks_of(const rk_feature_use *use, leaf_bags bags) {
     int64_t n_bags = bags.last - bags.first;
-    size_t n = rk_blocks((size_t)(use->offsets[bags.last] - use->offsets[bags.first] + n_bags), 2 * CHUNK_USES);
+    size_t n =
+        rk_blocks((size_t)(use->offsets[bags.last] - use->offsets[bags.first] + n_bags), 2 * CHUNK_USES);
     return n < (size_t)n_bags ? n : (size_t)n_bags;
 }
 
 static uint32_t n_leaves_of(const rk_feature_use *use, const rk_gradient_source *source) {
-    return source->first_leaf + (source->leaf_bags ? (uint32_t)rk_blocks((size_t)use->n_bags, (size_t)source->leaf_bags) : 1);
+    return source->first_leaf +
+           (source->leaf_bags ? (uint32_t)rk_blocks((size_t)use->n_bags, (size_t)source->leaf_bags) : 1);
 }
 
 /* In the order of leaves, so that a part's uses come leaf by leaf. chunks NULL: only counted. */
-static size_t cut_chunks(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t, const rk_row_uses *plan, rk_use_chunk *chunks) {
+static size_t cut_chunks(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
+                         const rk_row_uses *plan, rk_use_chunk *chunks) {
     size_t at = 0;
     uint32_t n_leaves = 0;
     for (int32_t s = 0; s < plan->n_sources; s++) {
@@ -69,7 +77,8 @@ static size_t cut_chunks(const rk_embeddings *e, const rk_batch_context *batch_c
             leaf_bags bags = bags_of_leaf(use, &plan->sources[s], leaf);
             size_t n = n_chunks_of(use, bags);
             for (size_t c = 0; c < n && chunks; c++) {
-                int64_t first = bags.first + rk_partition_at(bags.last - bags.first, c, n), last = bags.first + rk_partition_at(bags.last - bags.first, c + 1, n);
+                int64_t first = bags.first + rk_partition_at(bags.last - bags.first, c, n),
+                        last = bags.first + rk_partition_at(bags.last - bags.first, c + 1, n);
                 chunks[at + c] = (rk_use_chunk){s, first, last, occurrence + use->offsets[first]};
             }
             at += n;
@@ -79,7 +88,8 @@ static size_t cut_chunks(const rk_embeddings *e, const rk_batch_context *batch_c
     return at;
 }
 
-static rk_status reserve(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t, rk_row_uses *plan) {
+static rk_status reserve(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
+                         rk_row_uses *plan) {
     size_t n = (size_t)plan->n, n_parts = plan->n_parts;
     RK_TRY(rk_reserve(&plan->uses, &plan->uses_capacity, n + FETCH_AHEAD, sizeof *plan->uses));
     if (n > plan->scratch_capacity) { /* not copied as it grows: pages that are not needed stay untouched */
@@ -87,7 +97,8 @@ static rk_status reserve(const rk_embeddings *e, const rk_batch_context *batch_c
         plan->scratch = NULL;
         plan->scratch_capacity = 0;
     }
-    if (n > RK_USES_ASIDE) RK_TRY(rk_reserve(&plan->scratch, &plan->scratch_capacity, n, sizeof *plan->scratch));
+    if (n > RK_USES_ASIDE)
+        RK_TRY(rk_reserve(&plan->scratch, &plan->scratch_capacity, n, sizeof *plan->scratch));
     RK_TRY(rk_reserve(&plan->part_begins, &plan->parts_capacity, n_parts + 1, sizeof *plan->part_begins));
     RK_TRY(rk_reserve(&plan->piece_begins, &plan->pieces_capacity, n_parts + 1, sizeof *plan->piece_begins));
     plan->n_chunks = cut_chunks(e, batch_context, t, plan, NULL);
@@ -111,18 +122,24 @@ rk_status rk_row_uses_begin(const rk_embeddings *e, rk_batch_context *batch_cont
         plan->weighted |= use_of(e, batch_context, t, s)->coefficients != NULL;
         n_bags += use_of(e, batch_context, t, s)->n_bags;
     }
-    RK_FAIL_IF(plan->n > INT32_MAX || n_bags > INT32_MAX, RK_INVALID_ARGUMENT, "table '%s': 2^31 ids or bags or more in one batch", e->tables[t].config.name);
+    RK_FAIL_IF(plan->n > INT32_MAX || n_bags > INT32_MAX, RK_INVALID_ARGUMENT,
+               "table '%s': 2^31 ids or bags or more in one batch", e->tables[t].config.name);
     plan->shift = part_shift(&e->tables[t], plan->n);
     plan->n_parts = (uint32_t)((e->tables[t].config.n_rows - 1) >> plan->shift) + 1;
-    RK_TRY(rk_reserve(&plan->sources, &plan->sources_capacity, (size_t)plan->n_sources, sizeof *plan->sources));
+    RK_TRY(
+        rk_reserve(&plan->sources, &plan->sources_capacity, (size_t)plan->n_sources, sizeof *plan->sources));
     n_bags = 0;
     for (int32_t s = 0; s < plan->n_sources; s++) {
         const rk_feature_use *use = use_of(e, batch_context, t, s);
         int32_t f = e->by_table[e->table_begins[t] + s], length = e->features[f].max_sequence_length;
         rk_leaves leaves = e->leaves[f];
-        plan->sources[s] = (rk_gradient_source){.length = length ? length : 1, .first_bag = (uint32_t)n_bags, .scales = use->scales,
-                                                .first_leaf = leaves.first_leaf, .leaf_bags = leaves.leaf_samples * (length ? length : 1)};
-        plan->has_leaves |= leaves.first_leaf != plan->sources[0].first_leaf || (leaves.leaf_samples && use->n > leaves.leaf_samples);
+        plan->sources[s] = (rk_gradient_source){.length = length ? length : 1,
+                                                .first_bag = (uint32_t)n_bags,
+                                                .scales = use->scales,
+                                                .first_leaf = leaves.first_leaf,
+                                                .leaf_bags = leaves.leaf_samples * (length ? length : 1)};
+        plan->has_leaves |= leaves.first_leaf != plan->sources[0].first_leaf ||
+                            (leaves.leaf_samples && use->n > leaves.leaf_samples);
         n_bags += use->n_bags;
     }
     RK_TRY(reserve(e, batch_context, t, plan));
@@ -130,17 +147,20 @@ rk_status rk_row_uses_begin(const rk_embeddings *e, rk_batch_context *batch_cont
     return RK_OK;
 }
 
-void rk_row_uses_count(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t, size_t chunk) {
+void rk_row_uses_count(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
+                       size_t chunk) {
     const rk_row_uses *plan = &batch_context->plans[t];
     const rk_use_chunk *c = &plan->chunks[chunk];
     const rk_feature_use *use = use_of(e, batch_context, t, c->source);
     uint32_t *counts = plan->counts + chunk * plan->n_parts;
     int shift = plan->shift;
     for (uint32_t p = 0; p < plan->n_parts; p++) counts[p] = 0;
-    for (int64_t i = use->offsets[c->first_bag]; i < use->offsets[c->last_bag]; i++) counts[use->ids[i] >> shift]++;
+    for (int64_t i = use->offsets[c->first_bag]; i < use->offsets[c->last_bag]; i++)
+        counts[use->ids[i] >> shift]++;
 }
 
-/* Counts become the places of each chunk's first use in each part: by part, then chunk, so that a part keeps the order of the batch. */
+/* Counts become the places of each chunk's first use in each part: by part, then chunk, so that a part keeps
+ * the order of the batch. */
 void rk_row_uses_place(rk_row_uses *plan) {
     uint32_t at = 0, pieces = 0;
     for (uint32_t p = 0; p < plan->n_parts; p++) {
@@ -157,14 +177,18 @@ void rk_row_uses_place(rk_row_uses *plan) {
     plan->piece_begins[plan->n_parts] = pieces;
 }
 
-static void name_occurrences(const rk_row_uses *plan, const rk_feature_use *use, int64_t bag, uint32_t number, int64_t occurrence) {
+static void name_occurrences(const rk_row_uses *plan, const rk_feature_use *use, int64_t bag, uint32_t number,
+                             int64_t occurrence) {
     for (int64_t i = use->offsets[bag]; i < use->offsets[bag + 1]; i++, occurrence++) {
         plan->bags[occurrence] = number;
-        plan->coefficients[occurrence] = use->coefficients ? use->coefficients[i] : use->scales ? use->scales[bag] : 1.0f;
+        plan->coefficients[occurrence] = use->coefficients ? use->coefficients[i]
+                                         : use->scales     ? use->scales[bag]
+                                                           : 1.0f;
     }
 }
 
-void rk_row_uses_deal(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t, size_t chunk) {
+void rk_row_uses_deal(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
+                      size_t chunk) {
     const rk_row_uses *plan = &batch_context->plans[t];
     const rk_use_chunk *c = &plan->chunks[chunk];
     const rk_feature_use *use = use_of(e, batch_context, t, c->source);
@@ -186,7 +210,8 @@ void rk_row_uses_deal(const rk_embeddings *e, const rk_batch_context *batch_cont
     }
 }
 
-void rk_row_uses_set_gradients(const rk_embeddings *e, rk_row_uses *plan, int32_t t, const rk_activation *gradients) {
+void rk_row_uses_set_gradients(const rk_embeddings *e, rk_row_uses *plan, int32_t t,
+                               const rk_activation *gradients) {
     for (int32_t s = 0; s < plan->n_sources; s++) {
         const rk_activation *from = &gradients[e->by_table[e->table_begins[t] + s]];
         plan->sources[s].data = from->data;
@@ -199,7 +224,8 @@ void rk_row_uses_sort(rk_row_uses *plan, uint32_t part, rk_row_use *scratch) {
     rk_sort_uses(plan->uses + begin, n, plan->shift, n > RK_USES_ASIDE ? plan->scratch + begin : scratch);
 }
 
-void rk_row_uses_make(const rk_embeddings *e, rk_batch_context *batch_context, int32_t t, rk_row_use *scratch) {
+void rk_row_uses_make(const rk_embeddings *e, rk_batch_context *batch_context, int32_t t,
+                      rk_row_use *scratch) {
     rk_row_uses *plan = &batch_context->plans[t];
     for (size_t c = 0; c < plan->n_chunks; c++) rk_row_uses_count(e, batch_context, t, c);
     rk_row_uses_place(plan);

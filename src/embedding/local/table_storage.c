@@ -17,7 +17,8 @@ uint64_t rk_table_store_seed(const rk_table *table, int64_t draw) {
 }
 
 void rk_table_store(const rk_table *table, int64_t row, const float *values, int64_t draw) {
-    rk_row_store(&table->rows, row, values, rk_table_store_seed(table, draw), (uint64_t)rk_rows_id(&table->rows, row));
+    rk_row_store(&table->rows, row, values, rk_table_store_seed(table, draw),
+                 (uint64_t)rk_rows_id(&table->rows, row));
 }
 
 static void init_block(void *context, size_t task, int thread) {
@@ -28,12 +29,14 @@ static void init_block(void *context, size_t task, int thread) {
     int32_t dim = table->config.dim;
     float row[RK_MAX_DIM];
     for (int64_t id = first; id < last; id++) { /* of this part */
-        rk_initialize_row(&table->config.initializer, table->seed, table->name_hash, rk_rows_id(&table->rows, id), table->part.dim, row);
+        rk_initialize_row(&table->config.initializer, table->seed, table->name_hash,
+                          rk_rows_id(&table->rows, id), table->part.dim, row);
         rk_table_store(table, id, row + table->part.first_column, 0);
         for (int s = 0; s < table->n_slots; s++) {
             if (table->slots[s].initial == 0) continue; /* fresh pages are zero already */
             int64_t width = table->slots[s].per_row ? 1 : dim;
-            for (int64_t k = 0; k < width; k++) table->slot_values[s][id * width + k] = table->slots[s].initial;
+            for (int64_t k = 0; k < width; k++)
+                table->slot_values[s][id * width + k] = table->slots[s].initial;
         }
     }
 }
@@ -41,7 +44,9 @@ static void init_block(void *context, size_t task, int thread) {
 static void size_up(rk_table *table) {
     uint64_t values = (uint64_t)table->config.n_rows * (uint64_t)table->config.dim;
     table->rows_bytes = values * rk_dtype_bytes(table->config.dtype);
-    for (int s = 0; s < table->n_slots; s++) table->slot_bytes[s] = sizeof(float) * (table->slots[s].per_row ? (uint64_t)table->config.n_rows : values);
+    for (int s = 0; s < table->n_slots; s++)
+        table->slot_bytes[s] =
+            sizeof(float) * (table->slots[s].per_row ? (uint64_t)table->config.n_rows : values);
 }
 
 static rk_status allocate(rk_table *table) {
@@ -54,15 +59,20 @@ static rk_status allocate(rk_table *table) {
     return RK_OK;
 }
 
-#define SMALLER "fewer rows (hash, min_count), a smaller dim, dtype: bf16 or an optimizer with less state take less; docs/distributed.md spreads tables over machines"
+#define SMALLER                                                                                            \
+    "fewer rows (hash, min_count), a smaller dim, dtype: bf16 or an optimizer with less state take less; " \
+    "docs/distributed.md spreads tables over machines"
 
 /* The kernel hands out more than there is, and ends the program when it is used. */
 static void warn_of_size(const rk_table *table) {
     static const double not_worth_looking = 16e6;
     double bytes = (double)rk_table_bytes(table), available;
-    if (bytes < not_worth_looking || (available = (double)rk_memory_available()) == 0 || bytes <= available) return;
-    rk_log(RK_LOG_WARNING, "table '%s' takes %.1f GB, and %.1f GB of memory are free: the system may end the program\nhint: " SMALLER, table->part.name, bytes * 1e-9,
-           available * 1e-9);
+    if (bytes < not_worth_looking || (available = (double)rk_memory_available()) == 0 || bytes <= available)
+        return;
+    rk_log(RK_LOG_WARNING,
+           "table '%s' takes %.1f GB, and %.1f GB of memory are free: the system may end the "
+           "program\nhint: " SMALLER,
+           table->part.name, bytes * 1e-9, available * 1e-9);
 }
 
 /* The nearest half, and if that is beyond the bound the one before it. */
@@ -76,14 +86,18 @@ static double within(rk_dtype dtype, double bound, bool from_above) {
     }
 }
 
-/* Weights are clipped before they are rounded. Between bounds that are numbers of the rows' type, rounding either way stays. */
+/* Weights are clipped before they are rounded. Between bounds that are numbers of the rows' type, rounding
+ * either way stays. */
 static rk_status fit_clip(rk_table *table) {
     rk_optimizer *o = &table->optimizer;
     if (table->config.dtype == RK_F32) return RK_OK;
-    double min = within(table->config.dtype, o->clip_weight_min, false), max = within(table->config.dtype, o->clip_weight_max, true);
+    double min = within(table->config.dtype, o->clip_weight_min, false),
+           max = within(table->config.dtype, o->clip_weight_max, true);
     if (min > max) {
-        rk_error(RK_INVALID_ARGUMENT, "table '%s': no %s number lies between clip_weight_min %g and clip_weight_max %g", table->part.name,
-                 rk_dtype_name(table->config.dtype), o->clip_weight_min, o->clip_weight_max);
+        rk_error(RK_INVALID_ARGUMENT,
+                 "table '%s': no %s number lies between clip_weight_min %g and clip_weight_max %g",
+                 table->part.name, rk_dtype_name(table->config.dtype), o->clip_weight_min,
+                 o->clip_weight_max);
         return rk_error_hint(RK_INVALID_ARGUMENT, "give it 'dtype: f32', or bounds that are further apart");
     }
     o->clip_weight_min = min;
@@ -91,7 +105,8 @@ static rk_status fit_clip(rk_table *table) {
     return RK_OK;
 }
 
-rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk_optimizer *optimizer, uint64_t seed, const rk_table_part *part) {
+rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk_optimizer *optimizer,
+                        uint64_t seed, const rk_table_part *part) {
     rk_table_part whole = {.n_rows = config->n_rows, .dim = config->dim};
     if (!part) part = &whole;
     *table = (rk_table){.part = *part, .config = *config, .optimizer = *optimizer, .seed = seed};
@@ -108,17 +123,24 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
     }
     table->name_hash = rk_hash_bytes(table->part.name, strlen(table->part.name), 0);
     table->n_slots = config->frozen || part->absent ? 0 : rk_optimizer_slots(optimizer, table->slots);
-    table->rows = (rk_rows){.dtype = config->dtype, .dim = config->dim, .n_parts = part->n_parts, .part = part->part, .first_column = part->first_column};
+    table->rows = (rk_rows){.dtype = config->dtype,
+                            .dim = config->dim,
+                            .n_parts = part->n_parts,
+                            .part = part->part,
+                            .first_column = part->first_column};
     if (part->absent) return RK_OK;
     size_up(table);
     if (part->is_outline) return RK_OK;
     status = allocate(table);
     if (status != RK_OK) {
-        status = rk_error_hint(rk_error_context(status, "table '%s' of %lld rows", table->part.name, (long long)config->n_rows), SMALLER);
+        status = rk_error_hint(
+            rk_error_context(status, "table '%s' of %lld rows", table->part.name, (long long)config->n_rows),
+            SMALLER);
         rk_table_release(table);
         return status;
     }
-    /* Fresh pages are the zeros that some tables begin with; not touching them keeps them out of memory until used. */
+    /* Fresh pages are the zeros that some tables begin with; not touching them keeps them out of memory until
+     * used. */
     bool untouched = config->initializer.kind == RK_INIT_ZEROS;
     for (int s = 0; s < table->n_slots; s++) untouched = untouched && table->slots[s].initial == 0;
     if (!untouched) warn_of_size(table);
@@ -139,14 +161,18 @@ uint64_t rk_table_bytes(const rk_table *table) {
     return bytes;
 }
 
-/* "table/<table>/<tensor>", and of a part of the table which rows and columns: "[2:1000:4,0:64]" for rows 2, 6, ... below 1000 and columns 0 to 63. */
-static rk_status add_tensor(rk_table *table, rk_state *state, const char *tensor, rk_state_type type, int64_t dim0, int64_t dim1, void *data) {
+/* "table/<table>/<tensor>", and of a part of the table which rows and columns: "[2:1000:4,0:64]" for rows 2,
+ * 6, ... below 1000 and columns 0 to 63. */
+static rk_status add_tensor(rk_table *table, rk_state *state, const char *tensor, rk_state_type type,
+                            int64_t dim0, int64_t dim1, void *data) {
     const rk_table_part *part = &table->part;
     rk_buffer name = {0};
     rk_buffer_printf(&name, "table/%s/%s", part->name, tensor);
     if (part->n_parts > 1 || part->dim != table->config.dim) {
-        rk_buffer_printf(&name, "[%d:%lld:%d", part->part, (long long)part->n_rows, part->n_parts > 1 ? part->n_parts : 1);
-        if ((dim1 || data == &table->step) && part->dim != table->config.dim) rk_buffer_printf(&name, ",%d:%d", part->first_column, part->first_column + table->config.dim);
+        rk_buffer_printf(&name, "[%d:%lld:%d", part->part, (long long)part->n_rows,
+                         part->n_parts > 1 ? part->n_parts : 1);
+        if ((dim1 || data == &table->step) && part->dim != table->config.dim)
+            rk_buffer_printf(&name, ",%d:%d", part->first_column, part->first_column + table->config.dim);
         rk_buffer_text(&name, "]");
     }
     rk_status status = name.status;
@@ -160,6 +186,7 @@ rk_status rk_table_state(rk_table *table, rk_state *state) {
     int64_t n_rows = table->config.n_rows, dim = table->config.dim;
     RK_TRY(add_tensor(table, state, "rows", types[table->config.dtype], n_rows, dim, table->rows.data));
     for (int s = 0; s < table->n_slots; s++)
-        RK_TRY(add_tensor(table, state, table->slots[s].name, RK_STATE_F32, n_rows, table->slots[s].per_row ? 0 : dim, table->slot_values[s]));
+        RK_TRY(add_tensor(table, state, table->slots[s].name, RK_STATE_F32, n_rows,
+                          table->slots[s].per_row ? 0 : dim, table->slot_values[s]));
     return add_tensor(table, state, "step", RK_STATE_I64, 1, 0, &table->step);
 }

@@ -8,20 +8,22 @@
 #include "kernels/kernels.h"
 #include "optim/slots.h"
 
-/* What a part holds of the whole table: rows `part`, `part` + n_parts, ... and columns first_column .. first_column + config.dim - 1 of `dim`. */
+/* What a part holds of the whole table: rows `part`, `part` + n_parts, ... and columns first_column ..
+ * first_column + config.dim - 1 of `dim`. */
 typedef struct rk_table_part {
-    const char *name;         /* of the whole table; NULL: the part's own */
-    int64_t n_rows;           /* likewise */
-    int32_t dim;              /* likewise */
+    const char *name; /* of the whole table; NULL: the part's own */
+    int64_t n_rows;   /* likewise */
+    int32_t dim;      /* likewise */
     int32_t n_parts, part, first_column;
-    bool absent;              /* no memory at all: ids are checked and planned for (by occurrences), the rows are elsewhere */
-    bool unplanned;           /* absent, and ids are only checked */
-    bool is_outline;          /* no memory, but the bytes that it would take: only to be described */
+    bool absent; /* no memory at all: ids are checked and planned for (by occurrences), the rows are elsewhere
+                  */
+    bool unplanned;  /* absent, and ids are only checked */
+    bool is_outline; /* no memory, but the bytes that it would take: only to be described */
 } rk_table_part;
 
 typedef struct rk_table {
     rk_table_part part;
-    rk_table_config config;   /* with a name of its own; config.optimizer points to `optimizer` */
+    rk_table_config config; /* with a name of its own; config.optimizer points to `optimizer` */
     rk_optimizer optimizer;
     uint64_t seed, name_hash;
     rk_rows rows;
@@ -34,12 +36,14 @@ typedef struct rk_table {
     double l2, l2_full;
 } rk_table;
 
-/* Rows and slots at their first values. `name` and `optimizer` are copied. part: NULL for a whole table; its name must outlive the table. */
-rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk_optimizer *optimizer, uint64_t seed, const rk_table_part *part);
+/* Rows and slots at their first values. `name` and `optimizer` are copied. part: NULL for a whole table; its
+ * name must outlive the table. */
+rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk_optimizer *optimizer,
+                        uint64_t seed, const rk_table_part *part);
 void rk_table_release(rk_table *table);
 
-/* Write a row. bf16 and f16 are rounded with bits drawn from (seed, name, draw, row, column): draw 0 sets rows, draw t is
- * the t-th update's. */
+/* Write a row. bf16 and f16 are rounded with bits drawn from (seed, name, draw, row, column): draw 0 sets
+ * rows, draw t is the t-th update's. */
 uint64_t rk_table_store_seed(const rk_table *table, int64_t draw);
 void rk_table_store(const rk_table *table, int64_t row, const float *values, int64_t draw);
 

@@ -16,15 +16,19 @@ rk_embedding_work rk_embeddings_traffic(const rk_embeddings *e) {
         const rk_table_config *table = &e->tables[e->feature_tables[f]].config;
         const rk_feature_use *use = &batch_context->uses[f];
         work.n_ids += use->n_ids;
-        work.lookup_bytes += (uint64_t)table->dim * ((uint64_t)use->n_ids * rk_dtype_bytes(table->dtype) + (uint64_t)use->n_bags * sizeof(float));
+        work.lookup_bytes += (uint64_t)table->dim * ((uint64_t)use->n_ids * rk_dtype_bytes(table->dtype) +
+                                                     (uint64_t)use->n_bags * sizeof(float));
     }
     for (int32_t t = 0; t < e->n_tables; t++) {
         if (!rk_takes_updates(e, t)) continue;
         const rk_table *table = &e->tables[t];
-        int64_t n_rows = count_rows(&batch_context->plans[t]), n_stepped = table->l2_full != 0 ? table->config.n_rows : n_rows;
+        int64_t n_rows = count_rows(&batch_context->plans[t]),
+                n_stepped = table->l2_full != 0 ? table->config.n_rows : n_rows;
         uint64_t row_bytes = rk_table_bytes(table) / (uint64_t)table->config.n_rows;
         work.n_rows += n_rows;
-        work.update_bytes += (uint64_t)batch_context->plans[t].n * (uint64_t)table->config.dim * sizeof(float) + 2 * row_bytes * (uint64_t)n_stepped;
+        work.update_bytes +=
+            (uint64_t)batch_context->plans[t].n * (uint64_t)table->config.dim * sizeof(float) +
+            2 * row_bytes * (uint64_t)n_stepped;
     }
     return work;
 }

@@ -15,7 +15,7 @@ typedef struct seen {
 } seen;
 
 typedef struct counter {
-    seen *places;      /* [capacity], a power of two, at most half full */
+    seen *places; /* [capacity], a power of two, at most half full */
     size_t capacity, n;
     int64_t n_ids, batch_rows, local_rows;
     rk_hot_row hot[MOST_HOT];
@@ -55,15 +55,18 @@ static rk_status count_id(counter *c, int64_t id, int64_t batch, int64_t share) 
     return RK_OK;
 }
 
-static rk_status count_sample(counter *c, const rk_ids *ids, int64_t sample, int64_t most, int64_t batch, int64_t share) {
-    int64_t begin = ids->offsets ? ids->offsets[sample] : sample * ids->ids_per_sample, end = ids->offsets ? ids->offsets[sample + 1] : begin + ids->ids_per_sample;
+static rk_status count_sample(counter *c, const rk_ids *ids, int64_t sample, int64_t most, int64_t batch,
+                              int64_t share) {
+    int64_t begin = ids->offsets ? ids->offsets[sample] : sample * ids->ids_per_sample,
+            end = ids->offsets ? ids->offsets[sample + 1] : begin + ids->ids_per_sample;
     if (most && end - begin > most) end = begin + most;
     for (int64_t i = begin; i < end; i++)
         if (ids->ids[i] >= 0) RK_TRY(count_id(c, ids->ids[i], batch, share));
     return RK_OK;
 }
 
-rk_status rk_lookup_counter_create(const rk_collection_config *plan, int32_t n_trainers, rk_lookup_counter **out) {
+rk_status rk_lookup_counter_create(const rk_collection_config *plan, int32_t n_trainers,
+                                   rk_lookup_counter **out) {
     rk_lookup_counter *count;
     RK_TRY(rk_alloc(1, sizeof *count, &count));
     *count = (rk_lookup_counter){.plan = plan, .n_trainers = n_trainers};
@@ -86,11 +89,14 @@ void rk_lookup_counter_free(rk_lookup_counter *count) {
 rk_status rk_lookup_counter_add(rk_lookup_counter *count, const rk_batch *batch) {
     const rk_collection_config *plan = count->plan;
     for (int64_t part = 0; part < count->n_trainers; part++) {
-        int64_t share = count->n_batches * count->n_trainers + part + 1, last = rk_partition_at(batch->n, (size_t)part + 1, (size_t)count->n_trainers);
+        int64_t share = count->n_batches * count->n_trainers + part + 1,
+                last = rk_partition_at(batch->n, (size_t)part + 1, (size_t)count->n_trainers);
         for (int32_t f = 0; f < plan->n_features; f++)
-            for (int64_t sample = rk_partition_at(batch->n, (size_t)part, (size_t)count->n_trainers); sample < last; sample++)
-                RK_TRY(count_sample(&count->counters[plan->table_of[f]], &batch->features[plan->sources[f]], sample, plan->features[f].max_sequence_length,
-                                    count->n_batches + 1, share));
+            for (int64_t sample = rk_partition_at(batch->n, (size_t)part, (size_t)count->n_trainers);
+                 sample < last; sample++)
+                RK_TRY(count_sample(&count->counters[plan->table_of[f]], &batch->features[plan->sources[f]],
+                                    sample, plan->features[f].max_sequence_length, count->n_batches + 1,
+                                    share));
     }
     count->n_samples += batch->n;
     count->n_batches++;
@@ -109,7 +115,9 @@ static int32_t find_hot(counter *c) {
         rk_hot_row row = {c->places[i].id, (double)c->places[i].count / (double)c->n_ids};
         if (c->places[i].count == 0) continue;
         int32_t at = n;
-        while (at > 0 && (hot[at - 1].share < row.share || (hot[at - 1].share == row.share && hot[at - 1].id > row.id))) at--;
+        while (at > 0 &&
+               (hot[at - 1].share < row.share || (hot[at - 1].share == row.share && hot[at - 1].id > row.id)))
+            at--;
         if (at == MOST_HOT) continue;
         if (n < MOST_HOT) n++;
         memmove(&hot[at + 1], &hot[at], (size_t)(n - 1 - at) * sizeof *hot);
@@ -122,7 +130,11 @@ void rk_lookup_counter_conclude(rk_lookup_counter *count, rk_table_statistics *l
     double n_batches = (double)count->n_batches, n_shares = n_batches * (double)count->n_trainers;
     for (int32_t t = 0; t < count->plan->n_tables; t++) {
         counter *c = &count->counters[t];
-        loads[t] = (rk_table_statistics){.measured = true, .ids = (double)c->n_ids / (double)count->n_samples, .batch_rows = (double)c->batch_rows / n_batches,
-                                   .local_rows = (double)c->local_rows / n_shares, .hot = c->hot, .n_hot = find_hot(c)};
+        loads[t] = (rk_table_statistics){.measured = true,
+                                         .ids = (double)c->n_ids / (double)count->n_samples,
+                                         .batch_rows = (double)c->batch_rows / n_batches,
+                                         .local_rows = (double)c->local_rows / n_shares,
+                                         .hot = c->hot,
+                                         .n_hot = find_hot(c)};
     }
 }

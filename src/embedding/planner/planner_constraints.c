@@ -8,7 +8,6 @@
 #include "base/text/name_index.h"
 #include "embedding/planner/planner_constraints.h"
 
-
 typedef rk_planner_constraint constraint;
 
 static rk_status refuse(const constraint *w, const char *key, const char *message) {
@@ -24,13 +23,15 @@ static rk_status unknown_table(const constraint *w, const rk_table_config *table
     rk_status status = refuse(w, "name", "there is no such table");
     const char *nearest = rk_nearest(w->table, names, (size_t)n_tables);
     rk_free(names);
-    return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : rk_error_hint(status, "'reckon inspect' lists the tables");
+    return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest)
+                   : rk_error_hint(status, "'reckon inspect' lists the tables");
 }
 
 static rk_status check_same_table(const constraint *w, const rk_table_config *table) {
     if ((w->n_rows == 0 || w->n_rows == table->n_rows) && (w->dim == 0 || w->dim == table->dim)) return RK_OK;
     char message[160];
-    snprintf(message, sizeof message, "planned with %lld rows of dim %d, but it has %lld of dim %d", (long long)w->n_rows, w->dim, (long long)table->n_rows, table->dim);
+    snprintf(message, sizeof message, "planned with %lld rows of dim %d, but it has %lld of dim %d",
+             (long long)w->n_rows, w->dim, (long long)table->n_rows, table->dim);
     return rk_error_hint(refuse(w, "rows", message), "make the plan anew with 'reckon plan'");
 }
 
@@ -39,7 +40,8 @@ static rk_status check_ranks(const rk_planner_request *request, const constraint
     for (int32_t i = 0; i < w->n_ranks; i++) {
         if (w->ranks[i] >= first && w->ranks[i] < first + n) continue;
         char message[96];
-        snprintf(message, sizeof message, "rank %lld holds no rows: those that do are %lld to %lld", (long long)w->ranks[i], (long long)first, (long long)(first + n - 1));
+        snprintf(message, sizeof message, "rank %lld holds no rows: those that do are %lld to %lld",
+                 (long long)w->ranks[i], (long long)first, (long long)(first + n - 1));
         return refuse(w, "ranks", message);
     }
     return RK_OK;
@@ -47,43 +49,57 @@ static rk_status check_ranks(const rk_planner_request *request, const constraint
 
 /* Whether the numbers of ranks and slices go with the sharding and the table. */
 static rk_status check_cut(const constraint *w, const rk_table_config *table) {
-    int32_t n_slices = w->n_slices ? w->n_slices : w->sharding == RK_SHARD_COLUMN_WISE && w->n_ranks ? w->n_ranks : 1;
+    int32_t n_slices = w->n_slices                                         ? w->n_slices
+                       : w->sharding == RK_SHARD_COLUMN_WISE && w->n_ranks ? w->n_ranks
+                                                                           : 1;
     char message[128];
-    if (w->sharding == RK_SHARD_TABLE_WISE && w->n_ranks > 1) return refuse(w, "ranks", "table_wise has one rank");
-    if (w->sharding == RK_SHARD_COLUMN_WISE && w->n_ranks && w->n_ranks != n_slices) return refuse(w, "ranks", "column_wise has one rank a slice");
-    if (w->n_ranks % n_slices) return refuse(w, "ranks", "a grid has the same number of ranks for each slice");
+    if (w->sharding == RK_SHARD_TABLE_WISE && w->n_ranks > 1)
+        return refuse(w, "ranks", "table_wise has one rank");
+    if (w->sharding == RK_SHARD_COLUMN_WISE && w->n_ranks && w->n_ranks != n_slices)
+        return refuse(w, "ranks", "column_wise has one rank a slice");
+    if (w->n_ranks % n_slices)
+        return refuse(w, "ranks", "a grid has the same number of ranks for each slice");
     if (table->dim % n_slices) {
-        snprintf(message, sizeof message, "dim %d cannot be cut into %d slices of the same size", table->dim, n_slices);
+        snprintf(message, sizeof message, "dim %d cannot be cut into %d slices of the same size", table->dim,
+                 n_slices);
         return refuse(w, "slices", message);
     }
     if (w->sharding != RK_SHARD_ROW_WISE && w->sharding != RK_SHARD_GRID) return RK_OK;
     if (w->n_ranks / n_slices <= table->n_rows) return RK_OK;
-    snprintf(message, sizeof message, "%lld rows cannot be cut into %d parts", (long long)table->n_rows, w->n_ranks / n_slices);
+    snprintf(message, sizeof message, "%lld rows cannot be cut into %d parts", (long long)table->n_rows,
+             w->n_ranks / n_slices);
     return refuse(w, "ranks", message);
 }
 
 static rk_status check_slices(const rk_planner_request *request, const constraint *w, int32_t t) {
-    if (w->sharding != RK_SHARD_COLUMN_WISE && w->sharding != RK_SHARD_GRID) return w->n_slices > 1 ? refuse(w, "slices", "only column_wise and grid have slices") : RK_OK;
-    if (w->sharding == RK_SHARD_GRID && w->n_slices == 0) return refuse(w, "slices", "a grid needs its number of slices");
+    if (w->sharding != RK_SHARD_COLUMN_WISE && w->sharding != RK_SHARD_GRID)
+        return w->n_slices > 1 ? refuse(w, "slices", "only column_wise and grid have slices") : RK_OK;
+    if (w->sharding == RK_SHARD_GRID && w->n_slices == 0)
+        return refuse(w, "slices", "a grid needs its number of slices");
     rk_optimizer usual;
     const rk_optimizer *optimizer = rk_request_optimizer(request, t, &usual);
     if (request->tables[t].frozen || !rk_optimizer_couples_rows(optimizer->kind)) return RK_OK;
     char message[96];
-    snprintf(message, sizeof message, "the optimizer '%s' steps whole rows: no column slices", rk_optimizer_name(optimizer->kind));
+    snprintf(message, sizeof message, "the optimizer '%s' steps whole rows: no column slices",
+             rk_optimizer_name(optimizer->kind));
     return rk_error_hint(refuse(w, "sharding", message), "cut it row_wise, or take another optimizer");
 }
 
 static rk_status check_pooling(const rk_planner_request *request, const constraint *w) {
     if (w->pooling != RK_POOLING_ON) return RK_OK;
-    if (w->sharding == RK_SHARD_REPLICATED) return refuse(w, "owner_pooling", "a replicated table's rows do not travel");
-    if (w->sharding == RK_SHARD_ROW_WISE || w->sharding == RK_SHARD_GRID) return refuse(w, "owner_pooling", "an owner combines bags only where it has all rows: table_wise or column_wise");
+    if (w->sharding == RK_SHARD_REPLICATED)
+        return refuse(w, "owner_pooling", "a replicated table's rows do not travel");
+    if (w->sharding == RK_SHARD_ROW_WISE || w->sharding == RK_SHARD_GRID)
+        return refuse(w, "owner_pooling",
+                      "an owner combines bags only where it has all rows: table_wise or column_wise");
     const char *reason = rk_unpooled_reason(request->features, request->n_features, w->table);
     return reason ? refuse(w, "owner_pooling", reason) : RK_OK;
 }
 
 static rk_status check_constraint(const rk_planner_request *request, const constraint *w, int32_t t) {
     if ((w->sharding == RK_SHARD_AUTO || w->sharding == RK_SHARD_REPLICATED) && w->n_ranks)
-        return rk_error_hint(refuse(w, "ranks", "ranks go with a sharding"), "add sharding: table_wise, row_wise, column_wise or grid");
+        return rk_error_hint(refuse(w, "ranks", "ranks go with a sharding"),
+                             "add sharding: table_wise, row_wise, column_wise or grid");
     RK_TRY(check_same_table(w, &request->tables[t]));
     RK_TRY(check_ranks(request, w));
     RK_TRY(check_slices(request, w, t));
@@ -91,7 +107,8 @@ static rk_status check_constraint(const rk_planner_request *request, const const
     return check_pooling(request, w);
 }
 
-rk_status rk_planner_constraints_find(const constraint *constraints, int32_t n_constraints, const rk_table_config *tables, int32_t n_tables, int32_t *out) {
+rk_status rk_planner_constraints_find(const constraint *constraints, int32_t n_constraints,
+                                      const rk_table_config *tables, int32_t n_tables, int32_t *out) {
     rk_name_index names;
     rk_status status = RK_OK;
     RK_TRY(rk_name_index_init(&names, tables, sizeof *tables, offsetof(rk_table_config, name), n_tables));
@@ -110,12 +127,15 @@ rk_status rk_planner_constraints_find(const constraint *constraints, int32_t n_c
 }
 
 rk_status rk_planner_constraints_check(const rk_planner_request *request, int32_t *out) {
-    RK_TRY(rk_planner_constraints_find(request->constraints, request->n_constraints, request->tables, request->n_tables, out));
+    RK_TRY(rk_planner_constraints_find(request->constraints, request->n_constraints, request->tables,
+                                       request->n_tables, out));
     for (int32_t t = 0; t < request->n_tables; t++)
         if (out[t] >= 0) RK_TRY(check_constraint(request, &request->constraints[out[t]], t));
     for (int32_t t = 0; request->constraints_are_whole && t < request->n_tables; t++) {
         if (out[t] >= 0) continue;
-        rk_status status = rk_error(RK_CONFIG, "the plan '%s' has no table '%s'", request->n_constraints ? request->constraints[0].path : "", request->tables[t].name);
+        rk_status status =
+            rk_error(RK_CONFIG, "the plan '%s' has no table '%s'",
+                     request->n_constraints ? request->constraints[0].path : "", request->tables[t].name);
         return rk_error_hint(status, "make the plan anew with 'reckon plan'");
     }
     return RK_OK;

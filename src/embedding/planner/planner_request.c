@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-const char *const rk_sharding_names[RK_SHARD_COUNT] = {"auto", "replicated", "table_wise", "row_wise", "column_wise", "grid"};
+const char *const rk_sharding_names[RK_SHARD_COUNT] = {"auto",     "replicated",  "table_wise",
+                                                       "row_wise", "column_wise", "grid"};
 
 int32_t rk_owner_count(const rk_roles *roles) {
     return roles->n_owners ? roles->n_owners : roles->n_trainers;
@@ -13,10 +14,12 @@ int32_t rk_owner_rank(const rk_roles *roles, int32_t number) {
 }
 
 bool rk_optimizer_couples_rows(rk_optimizer_kind kind) {
-    return kind == RK_OPTIMIZER_ROWWISE_ADAGRAD || kind == RK_OPTIMIZER_ROWWISE_ADAM || kind == RK_OPTIMIZER_LAMB || kind == RK_OPTIMIZER_LARS;
+    return kind == RK_OPTIMIZER_ROWWISE_ADAGRAD || kind == RK_OPTIMIZER_ROWWISE_ADAM ||
+           kind == RK_OPTIMIZER_LAMB || kind == RK_OPTIMIZER_LARS;
 }
 
-const rk_optimizer *rk_request_optimizer(const rk_planner_request *request, int32_t table, rk_optimizer *usual) {
+const rk_optimizer *rk_request_optimizer(const rk_planner_request *request, int32_t table,
+                                         rk_optimizer *usual) {
     if (request->tables[table].optimizer) return request->tables[table].optimizer;
     if (request->optimizer) return request->optimizer;
     rk_optimizer_init(usual, RK_OPTIMIZER_ADAGRAD);
@@ -26,8 +29,11 @@ const rk_optimizer *rk_request_optimizer(const rk_planner_request *request, int3
 const char *rk_unpooled_reason(const rk_feature_config *features, int32_t n_features, const char *table) {
     for (int32_t f = 0; f < n_features; f++) {
         const rk_feature_config *feature = &features[f];
-        if ((!feature->max_sequence_length && !feature->weighted) || !feature->table || strcmp(feature->table, table) != 0) continue;
-        return feature->weighted ? "a bag whose ids have weights is not combined by the rows' owner" : "a sequence is not combined";
+        if ((!feature->max_sequence_length && !feature->weighted) || !feature->table ||
+            strcmp(feature->table, table) != 0)
+            continue;
+        return feature->weighted ? "a bag whose ids have weights is not combined by the rows' owner"
+                                 : "a sequence is not combined";
     }
     return NULL;
 }

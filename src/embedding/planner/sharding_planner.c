@@ -9,7 +9,8 @@
 #include "embedding/planner/planner_constraints.h"
 #include "embedding/planner/table_traffic.h"
 
-/* Ranks that are not described count as these. Only the ratio matters: rows on the wire cost about ten times as much as rows in memory. */
+/* Ranks that are not described count as these. Only the ratio matters: rows on the wire cost about ten times
+ * as much as rows in memory. */
 static const rk_rank_capacity usual_capacity = {INFINITY, 20e9, 2e9};
 
 /* Owners count as balanced where none has more than this much of the mean. */
@@ -21,32 +22,36 @@ enum { PARTS_OF_AN_AVERAGE_OWNER = 8 };
 /* A table on its way to a placement. */
 typedef struct candidate {
     const rk_planner_constraint *constraint; /* or NULL */
-    rk_sharding sharding;          /* AUTO: the balance decides between table_wise and `cut` */
-    rk_sharding cut;               /* where it is too much for one owner: by rows, or as owners combine its bags with less to do for each */
+    rk_sharding sharding;                    /* AUTO: the balance decides between table_wise and `cut` */
+    rk_sharding cut; /* where it is too much for one owner: by rows, or as owners combine its bags with less
+                        to do for each */
     rk_table_statistics load;
     double wire_bytes, memory_bytes, bytes; /* in a step, as a whole; and with slots */
-    double size;                   /* its share of what an owner is to do or to hold, whichever is more */
+    double size; /* its share of what an owner is to do or to hold, whichever is more */
 } candidate;
 
 typedef struct owner {
     int32_t number;
-    double seconds, bytes;         /* so far */
+    double seconds, bytes; /* so far */
     rk_rank_capacity capacity;
 } owner;
 
 typedef struct choice {
     const rk_planner_request *request;
     int32_t n_owners;
-    owner *owners;                 /* [n_owners] */
-    owner **order;                 /* [n_dealt]: who takes parts of a table that is cut by rows; an owner may be there several times */
+    owner *owners; /* [n_owners] */
+    owner **order; /* [n_dealt]: who takes parts of a table that is cut by rows; an owner may be there several
+                      times */
     int32_t n_dealt;
-    double mean_seconds, fill;     /* of an owner: what it is to do, and the share of its memory that is to be taken, if all have the same share */
-    double trainers_speed;         /* of all their links together */
-    double wire_bytes;             /* in a step, of all that is placed so far */
-    double least_level;            /* of trainers, if tables are placed as is best for them; or 1, where owners that are even have more to do */
-    bool by_rows;                  /* whatever tables' `cut` is */
-    candidate *candidates;         /* [n_tables] */
-    int32_t *by_size;              /* [n_tables] */
+    double mean_seconds, fill; /* of an owner: what it is to do, and the share of its memory that is to be
+                                  taken, if all have the same share */
+    double trainers_speed;     /* of all their links together */
+    double wire_bytes;         /* in a step, of all that is placed so far */
+    double least_level; /* of trainers, if tables are placed as is best for them; or 1, where owners that are
+                           even have more to do */
+    bool by_rows;       /* whatever tables' `cut` is */
+    candidate *candidates; /* [n_tables] */
+    int32_t *by_size;      /* [n_tables] */
     rk_table_placement *out;
 } choice;
 
@@ -58,7 +63,8 @@ static double seconds_on(const owner *o, double wire_bytes, double memory_bytes)
     return wire_bytes / o->capacity.network_speed + memory_bytes / o->capacity.memory_speed;
 }
 
-/* How full or busy an owner is beside the others; enough memory is one unit, so that what is held is even where memory is not known. */
+/* How full or busy an owner is beside the others; enough memory is one unit, so that what is held is even
+ * where memory is not known. */
 static double memory_of(const owner *o) {
     return isinf(o->capacity.memory_bytes) ? 1 : fmax(o->capacity.memory_bytes, 1);
 }
@@ -90,7 +96,8 @@ typedef struct slice {
 static slice slice_of(const choice *c, int32_t t, const rk_table_placement *placement) {
     rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &c->candidates[t].load, placement);
     return (slice){placement, wire_bytes(&traffic) / placement->n_slices,
-                   (traffic.lookup_bytes + traffic.update_bytes) / placement->n_slices, c->candidates[t].bytes / (double)c->request->tables[t].n_rows / placement->n_slices};
+                   (traffic.lookup_bytes + traffic.update_bytes) / placement->n_slices,
+                   c->candidates[t].bytes / (double)c->request->tables[t].n_rows / placement->n_slices};
 }
 
 static void give(choice *c, int32_t t, const slice *s, int32_t number, int32_t part, owner *o) {
@@ -99,7 +106,8 @@ static void give(choice *c, int32_t t, const slice *s, int32_t number, int32_t p
     c->wire_bytes += share * s->wire_bytes;
     o->seconds += seconds_on(o, share * s->wire_bytes, share * s->memory_bytes);
     o->bytes += s->row_bytes * (double)rk_part_rows(c->request->tables[t].n_rows, part, p->n_parts);
-    p->owners[(size_t)number * (size_t)p->n_parts + (size_t)part] = rk_owner_rank(&c->request->roles, o->number);
+    p->owners[(size_t)number * (size_t)p->n_parts + (size_t)part] =
+        rk_owner_rank(&c->request->roles, o->number);
 }
 
 static owner *least(const choice *c) {
@@ -128,11 +136,13 @@ static rk_status deal_parts(choice *c, int32_t t, const slice *s, int32_t number
     rk_status status;
     RK_GOTO(rk_alloc((size_t)p->n_parts, sizeof *parts, &parts));
     RK_GOTO(rk_alloc((size_t)c->n_dealt, sizeof *takers, &takers));
-    for (int32_t i = 0; i < p->n_parts; i++) parts[i] = (ranked){load->n_hot ? rk_part_share(c->request, load, i, p->n_parts) : 0, i};
+    for (int32_t i = 0; i < p->n_parts; i++)
+        parts[i] = (ranked){load->n_hot ? rk_part_share(c->request, load, i, p->n_parts) : 0, i};
     for (int32_t i = 0; i < c->n_dealt; i++) takers[i] = (ranked){-busy(c, c->order[i]), i};
     if (load->n_hot) qsort(parts, (size_t)p->n_parts, sizeof *parts, descending);
     qsort(takers, (size_t)c->n_dealt, sizeof *takers, descending);
-    for (int32_t i = 0; i < p->n_parts; i++) give(c, t, s, number, parts[i].number, c->order[takers[i % c->n_dealt].number]);
+    for (int32_t i = 0; i < p->n_parts; i++)
+        give(c, t, s, number, parts[i].number, c->order[takers[i % c->n_dealt].number]);
 done:
     rk_free(parts);
     rk_free(takers);
@@ -164,8 +174,10 @@ static int32_t parts_of(const choice *c, int32_t t, int32_t n_slices) {
 
 static bool combines(const choice *c, int32_t t) {
     const candidate *table = &c->candidates[t];
-    if (rk_unpooled_reason(c->request->features, c->request->n_features, c->request->tables[t].name)) return false;
-    if (table->constraint && table->constraint->pooling != RK_POOLING_AUTO) return table->constraint->pooling == RK_POOLING_ON;
+    if (rk_unpooled_reason(c->request->features, c->request->n_features, c->request->tables[t].name))
+        return false;
+    if (table->constraint && table->constraint->pooling != RK_POOLING_AUTO)
+        return table->constraint->pooling == RK_POOLING_ON;
     return table->load.measured;
 }
 
@@ -177,7 +189,8 @@ static bool owner_pooling(const choice *c, int32_t t, const rk_table_placement *
     if (table->constraint && table->constraint->pooling == RK_POOLING_ON) return true;
     rk_table_placement with = *placement;
     with.owner_pooling = true;
-    rk_table_traffic a = rk_table_traffic_of(c->request, t, &table->load, &with), b = rk_table_traffic_of(c->request, t, &table->load, placement);
+    rk_table_traffic a = rk_table_traffic_of(c->request, t, &table->load, &with),
+                     b = rk_table_traffic_of(c->request, t, &table->load, placement);
     return wire_bytes(&a) < wire_bytes(&b);
 }
 
@@ -193,7 +206,9 @@ static rk_status place(choice *c, int32_t t) {
     slice s = slice_of(c, t, placement);
     for (int32_t number = 0; number < placement->n_slices; number++) {
         if (table->constraint && table->constraint->n_ranks)
-            for (int32_t p = 0; p < placement->n_parts; p++) give(c, t, &s, number, p, owner_of(c, table->constraint->ranks[number * placement->n_parts + p]));
+            for (int32_t p = 0; p < placement->n_parts; p++)
+                give(c, t, &s, number, p,
+                     owner_of(c, table->constraint->ranks[number * placement->n_parts + p]));
         else if (placement->n_parts > 1)
             RK_TRY(deal_parts(c, t, &s, number));
         else
@@ -216,8 +231,12 @@ static rk_status place_all(choice *c, double largest_whole) {
             int32_t t = c->by_size[i];
             candidate *table = &c->candidates[t];
             bool automatic = table->sharding == RK_SHARD_AUTO;
-            if (automatic) table->sharding = c->n_owners == 1 || table->size <= largest_whole ? RK_SHARD_TABLE_WISE : c->by_rows ? RK_SHARD_ROW_WISE : table->cut;
-            bool last = table->sharding == RK_SHARD_TABLE_WISE && !(table->constraint && table->constraint->n_ranks);
+            if (automatic)
+                table->sharding = c->n_owners == 1 || table->size <= largest_whole ? RK_SHARD_TABLE_WISE
+                                  : c->by_rows                                     ? RK_SHARD_ROW_WISE
+                                                                                   : table->cut;
+            bool last =
+                table->sharding == RK_SHARD_TABLE_WISE && !(table->constraint && table->constraint->n_ranks);
             rk_status status = last == (whole == 1) ? place(c, t) : RK_OK;
             if (automatic) table->sharding = RK_SHARD_AUTO;
             RK_TRY(status);
@@ -225,7 +244,8 @@ static rk_status place_all(choice *c, double largest_whole) {
     return RK_OK;
 }
 
-/* How far from balanced, 1 is even, and trainers have no more to do than they must; owners that hold more than they can are far worse than busy ones. */
+/* How far from balanced, 1 is even, and trainers have no more to do than they must; owners that hold more
+ * than they can are far worse than busy ones. */
 static double unevenness(const choice *c) {
     double most = level_of_trainers(c, c->wire_bytes) / c->least_level, fullest = 0;
     for (int32_t i = 0; i < c->n_owners; i++) {
@@ -251,18 +271,23 @@ static rk_status place_by_hand(choice *c) {
     return RK_OK;
 }
 
-/* Owners of the same power take one part each; of others each takes parts in proportion, which may be none only where it has its share already. */
+/* Owners of the same power take one part each; of others each takes parts in proportion, which may be none
+ * only where it has its share already. */
 static rk_status set_order(choice *c, measure by) {
     double total = 0;
     bool alike = true;
     if (by == BY_WHAT_IS_LEFT) RK_TRY(place_by_hand(c));
     for (int32_t i = 0; i < c->n_owners; i++) {
         total += power_of(c, &c->owners[i], by);
-        if (fabs(power_of(c, &c->owners[i], by) - power_of(c, &c->owners[0], by)) > 1e-9 * power_of(c, &c->owners[0], by)) alike = false;
+        if (fabs(power_of(c, &c->owners[i], by) - power_of(c, &c->owners[0], by)) >
+            1e-9 * power_of(c, &c->owners[0], by))
+            alike = false;
     }
     c->n_dealt = 0;
     for (int32_t i = 0; i < c->n_owners; i++) {
-        long n = alike ? 1 : lround(PARTS_OF_AN_AVERAGE_OWNER * power_of(c, &c->owners[i], by) / total * c->n_owners);
+        long n =
+            alike ? 1
+                  : lround(PARTS_OF_AN_AVERAGE_OWNER * power_of(c, &c->owners[i], by) / total * c->n_owners);
         if (n == 0 && by != BY_WHAT_IS_LEFT) n = 1;
         for (long k = 0; k < n; k++) c->order[c->n_dealt++] = &c->owners[i];
     }
@@ -292,14 +317,16 @@ static rk_status balance(choice *c) {
     trial best = {.uneven = INFINITY};
     for (int by_rows = 0; by_rows < 2; by_rows++) {
         c->by_rows = by_rows;
-        for (measure by = BY_SPEED; by < MEASURES && best.uneven > balanced; by++) RK_TRY(try_splits(c, by, &best));
+        for (measure by = BY_SPEED; by < MEASURES && best.uneven > balanced; by++)
+            RK_TRY(try_splits(c, by, &best));
     }
     c->by_rows = best.by_rows;
     RK_TRY(set_order(c, best.by));
     return place_all(c, best.whole);
 }
 
-static rk_sharding wanted(const rk_planner_request *request, int32_t t, const rk_planner_constraint *constraint) {
+static rk_sharding wanted(const rk_planner_request *request, int32_t t,
+                          const rk_planner_constraint *constraint) {
     if (constraint && constraint->sharding != RK_SHARD_AUTO) return constraint->sharding;
     if (constraint && constraint->pooling == RK_POOLING_ON) return RK_SHARD_TABLE_WISE;
     return request->tables[t].n_rows < request->replicate_below ? RK_SHARD_REPLICATED : RK_SHARD_AUTO;
@@ -308,29 +335,35 @@ static rk_sharding wanted(const rk_planner_request *request, int32_t t, const rk
 /* Of each of the table's owners, or of the trainers, whoever takes longer. */
 static double seconds_of_table(const choice *c, int32_t t, const rk_table_placement *placement) {
     rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &c->candidates[t].load, placement);
-    double bytes = wire_bytes(&traffic), owners = seconds_on(&c->owners[0], bytes, traffic.lookup_bytes + traffic.update_bytes) / (placement->n_slices * placement->n_parts);
+    double bytes = wire_bytes(&traffic),
+           owners = seconds_on(&c->owners[0], bytes, traffic.lookup_bytes + traffic.update_bytes) /
+                    (placement->n_slices * placement->n_parts);
     return fmax(owners, bytes / c->trainers_speed);
 }
 
 static int32_t most_slices(choice *c, int32_t t) {
     rk_optimizer usual;
-    bool couples = !c->request->tables[t].frozen && rk_optimizer_couples_rows(rk_request_optimizer(c->request, t, &usual)->kind);
+    bool couples = !c->request->tables[t].frozen &&
+                   rk_optimizer_couples_rows(rk_request_optimizer(c->request, t, &usual)->kind);
     c->candidates[t].sharding = couples ? RK_SHARD_TABLE_WISE : RK_SHARD_COLUMN_WISE;
     int32_t n = slices_of(c, t);
     c->candidates[t].sharding = RK_SHARD_AUTO;
     return n;
 }
 
-/* Owners combine the bags of a whole table, or of its slices, each of which is sent all ids; by rows, more rows than bags may travel. No owner is to hold more of a
- * table than its share of all. */
+/* Owners combine the bags of a whole table, or of its slices, each of which is sent all ids; by rows, more
+ * rows than bags may travel. No owner is to hold more of a table than its share of all. */
 static rk_sharding best_split(choice *c, int32_t t, double bytes_of_owner) {
-    int32_t n_parts = c->n_owners < c->request->tables[t].n_rows ? c->n_owners : (int32_t)c->request->tables[t].n_rows;
+    int32_t n_parts =
+        c->n_owners < c->request->tables[t].n_rows ? c->n_owners : (int32_t)c->request->tables[t].n_rows;
     rk_sharding best = RK_SHARD_ROW_WISE;
     double least = seconds_of_table(c, t, &(rk_table_placement){.n_slices = 1, .n_parts = n_parts});
     for (int32_t most = most_slices(c, t), n = 1;; n = most) {
         rk_table_placement placement = {.n_slices = n, .n_parts = 1};
         placement.owner_pooling = owner_pooling(c, t, &placement);
-        double seconds = placement.owner_pooling && c->candidates[t].bytes <= n * bytes_of_owner ? seconds_of_table(c, t, &placement) : INFINITY;
+        double seconds = placement.owner_pooling && c->candidates[t].bytes <= n * bytes_of_owner
+                             ? seconds_of_table(c, t, &placement)
+                             : INFINITY;
         if (seconds < least) {
             least = seconds;
             best = n > 1 ? RK_SHARD_COLUMN_WISE : RK_SHARD_TABLE_WISE;
@@ -347,9 +380,12 @@ static void fill_candidate(choice *c, int32_t t, const rk_planner_constraint *co
     table->constraint = constraint;
     table->sharding = wanted(request, t, constraint);
     table->load = request->loads ? request->loads[t]
-                                 : rk_table_statistics_assume(config->n_rows, rk_assumed_ids(config->name, request->features, request->n_features), request->batch_size,
-                                                        request->roles.n_trainers);
-    table->bytes = (double)config->n_rows * rk_stored_row_bytes(config, rk_request_optimizer(request, t, &usual), config->dim);
+                                 : rk_table_statistics_assume(
+                                       config->n_rows,
+                                       rk_assumed_ids(config->name, request->features, request->n_features),
+                                       request->batch_size, request->roles.n_trainers);
+    table->bytes = (double)config->n_rows *
+                   rk_stored_row_bytes(config, rk_request_optimizer(request, t, &usual), config->dim);
 }
 
 /* As owners will combine its bags, if they can. */
@@ -358,7 +394,8 @@ static void fill_traffic(choice *c, int32_t t, double bytes_of_owner) {
     if (table->sharding == RK_SHARD_AUTO) table->cut = best_split(c, t, bytes_of_owner);
     rk_sharding cut = table->sharding == RK_SHARD_AUTO ? table->cut : table->sharding;
     rk_table_placement whole = {.n_slices = 1, .n_parts = 1};
-    whole.owner_pooling = (cut == RK_SHARD_TABLE_WISE || cut == RK_SHARD_COLUMN_WISE) && owner_pooling(c, t, &whole);
+    whole.owner_pooling =
+        (cut == RK_SHARD_TABLE_WISE || cut == RK_SHARD_COLUMN_WISE) && owner_pooling(c, t, &whole);
     rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &table->load, &whole);
     table->wire_bytes = wire_bytes(&traffic);
     table->memory_bytes = traffic.lookup_bytes + traffic.update_bytes;
@@ -387,7 +424,8 @@ static void fill_candidates(choice *c, const int32_t *constraint_of) {
     c->least_level = fmax(1, level_of_trainers(c, wire));
     for (int32_t t = 0; t < request->n_tables; t++) {
         candidate *table = &c->candidates[t];
-        double work = wire + memory > 0 ? (table->wire_bytes + table->memory_bytes / 10) / (wire + memory / 10) : 0;
+        double work =
+            wire + memory > 0 ? (table->wire_bytes + table->memory_bytes / 10) / (wire + memory / 10) : 0;
         table->size = c->n_owners * fmax(work, bytes > 0 ? table->bytes / bytes : 0);
     }
 }
@@ -409,17 +447,22 @@ static rk_status choose(choice *c, int32_t *constraint_of) {
     RK_TRY(rk_alloc((size_t)c->n_owners * (2 * PARTS_OF_AN_AVERAGE_OWNER), sizeof *c->order, &c->order));
     RK_TRY(rk_alloc((size_t)request->n_tables, sizeof *c->candidates, &c->candidates));
     RK_TRY(rk_alloc((size_t)request->n_tables, sizeof *c->by_size, &c->by_size));
-    for (int32_t i = 0; i < c->n_owners; i++) c->owners[i] = (owner){.number = i, .capacity = capacity_of(request, rk_owner_rank(&request->roles, i))};
-    for (int32_t r = 0; r < request->roles.n_trainers; r++) c->trainers_speed += capacity_of(request, r).network_speed;
+    for (int32_t i = 0; i < c->n_owners; i++)
+        c->owners[i] =
+            (owner){.number = i, .capacity = capacity_of(request, rk_owner_rank(&request->roles, i))};
+    for (int32_t r = 0; r < request->roles.n_trainers; r++)
+        c->trainers_speed += capacity_of(request, r).network_speed;
     fill_candidates(c, constraint_of);
     RK_TRY(sort_by_size(c));
     return balance(c);
 }
 
 rk_status rk_sharding_plan_choose(const rk_planner_request *request, rk_table_placement *out) {
-    RK_FAIL_IF(request->roles.n_trainers < 1 || request->roles.n_owners < 0, RK_INVALID_ARGUMENT, "placements for %d trainers and %d owners; a trainer is needed",
-               request->roles.n_trainers, request->roles.n_owners);
-    RK_FAIL_IF(request->n_tables < 0 || request->batch_size < 1, RK_INVALID_ARGUMENT, "placements of %d tables for batches of %lld", request->n_tables,
+    RK_FAIL_IF(request->roles.n_trainers < 1 || request->roles.n_owners < 0, RK_INVALID_ARGUMENT,
+               "placements for %d trainers and %d owners; a trainer is needed", request->roles.n_trainers,
+               request->roles.n_owners);
+    RK_FAIL_IF(request->n_tables < 0 || request->batch_size < 1, RK_INVALID_ARGUMENT,
+               "placements of %d tables for batches of %lld", request->n_tables,
                (long long)request->batch_size);
     choice c = {.request = request, .n_owners = rk_owner_count(&request->roles)};
     int32_t *constraint_of = NULL;
@@ -429,7 +472,8 @@ rk_status rk_sharding_plan_choose(const rk_planner_request *request, rk_table_pl
     RK_GOTO(choose(&c, constraint_of));
     if (request->n_tables) memcpy(out, c.out, (size_t)request->n_tables * sizeof *out);
 done:
-    for (int32_t t = 0; status != RK_OK && c.out && t < request->n_tables; t++) rk_table_placement_release(&c.out[t]);
+    for (int32_t t = 0; status != RK_OK && c.out && t < request->n_tables; t++)
+        rk_table_placement_release(&c.out[t]);
     rk_free(c.out);
     rk_free(c.owners);
     rk_free(c.order);

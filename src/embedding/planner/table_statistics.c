@@ -7,7 +7,8 @@
 enum { HEAD = 256, STEPS = 512 };
 
 static double integral_of_power(double from, double to, double exponent) {
-    return exponent == 1 ? log(to / from) : (pow(to, 1 - exponent) - pow(from, 1 - exponent)) / (1 - exponent);
+    return exponent == 1 ? log(to / from)
+                         : (pow(to, 1 - exponent) - pow(from, 1 - exponent)) / (1 - exponent);
 }
 
 double rk_zipf_distinct(int64_t n_rows, double exponent, double n_ids) {
@@ -24,14 +25,18 @@ double rk_zipf_distinct(int64_t n_rows, double exponent, double n_ids) {
     return fmin(distinct, fmin((double)n_rows, n_ids));
 }
 
-rk_table_statistics rk_table_statistics_assume(int64_t n_rows, double ids, int64_t batch_size, int32_t n_trainers) {
+rk_table_statistics rk_table_statistics_assume(int64_t n_rows, double ids, int64_t batch_size,
+                                               int32_t n_trainers) {
     double n = ids * (double)batch_size;
-    return (rk_table_statistics){.ids = ids, .batch_rows = rk_zipf_distinct(n_rows, RK_ASSUMED_EXPONENT, n), .local_rows = rk_zipf_distinct(n_rows, RK_ASSUMED_EXPONENT, n / n_trainers)};
+    return (rk_table_statistics){.ids = ids,
+                                 .batch_rows = rk_zipf_distinct(n_rows, RK_ASSUMED_EXPONENT, n),
+                                 .local_rows = rk_zipf_distinct(n_rows, RK_ASSUMED_EXPONENT, n / n_trainers)};
 }
 
 double rk_assumed_ids(const char *table, const rk_feature_config *features, int32_t n_features) {
     double ids = 0;
     for (int32_t f = 0; f < n_features; f++)
-        if (strcmp(features[f].table, table) == 0) ids += features[f].max_sequence_length ? features[f].max_sequence_length : 1;
+        if (strcmp(features[f].table, table) == 0)
+            ids += features[f].max_sequence_length ? features[f].max_sequence_length : 1;
     return ids;
 }

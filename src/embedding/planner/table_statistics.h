@@ -15,19 +15,21 @@ typedef struct rk_hot_row {
 
 typedef struct rk_table_statistics {
     bool measured;
-    double ids;               /* a sample, all features of the table together */
-    double batch_rows;        /* different rows of a batch */
-    double local_rows;        /* different rows of one trainer's share of a batch */
-    const rk_hot_row *hot;    /* [n_hot], the hottest first; may be NULL */
+    double ids;            /* a sample, all features of the table together */
+    double batch_rows;     /* different rows of a batch */
+    double local_rows;     /* different rows of one trainer's share of a batch */
+    const rk_hot_row *hot; /* [n_hot], the hottest first; may be NULL */
     int32_t n_hot;
 } rk_table_statistics;
 
-/* Different rows that n_ids ids ask for, where the k-th most frequent of n_rows rows has a share proportional to k^-exponent. */
+/* Different rows that n_ids ids ask for, where the k-th most frequent of n_rows rows has a share proportional
+ * to k^-exponent. */
 double rk_zipf_distinct(int64_t n_rows, double exponent, double n_ids);
 
 /* Where nothing is measured: Zipf with this exponent, and so many ids a sample. */
 #define RK_ASSUMED_EXPONENT 1.05
-rk_table_statistics rk_table_statistics_assume(int64_t n_rows, double ids, int64_t batch_size, int32_t n_trainers);
+rk_table_statistics rk_table_statistics_assume(int64_t n_rows, double ids, int64_t batch_size,
+                                               int32_t n_trainers);
 /* One id a sample of each feature of the table, max_sequence_length of a sequence. */
 double rk_assumed_ids(const char *table, const rk_feature_config *features, int32_t n_features);
 

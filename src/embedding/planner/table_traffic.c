@@ -8,7 +8,8 @@
 double rk_stored_row_bytes(const rk_table_config *table, const rk_optimizer *optimizer, int32_t dim) {
     rk_slot slots[RK_MAX_SLOTS];
     double bytes = dim * (double)rk_dtype_bytes(table->dtype);
-    for (int n = rk_optimizer_slots(optimizer, slots), i = 0; i < n; i++) bytes += sizeof(float) * (slots[i].per_row ? 1.0 : dim);
+    for (int n = rk_optimizer_slots(optimizer, slots), i = 0; i < n; i++)
+        bytes += sizeof(float) * (slots[i].per_row ? 1.0 : dim);
     return bytes;
 }
 
@@ -16,7 +17,8 @@ int64_t rk_part_rows(int64_t n_rows, int32_t part, int32_t n_parts) {
     return n_rows / n_parts + (part < n_rows % n_parts);
 }
 
-double rk_part_share(const rk_planner_request *request, const rk_table_statistics *load, int32_t part, int32_t n_parts) {
+double rk_part_share(const rk_planner_request *request, const rk_table_statistics *load, int32_t part,
+                     int32_t n_parts) {
     double ids = load->ids * (double)request->batch_size / request->roles.n_trainers, hot = 0, here = 0;
     for (int32_t i = 0; i < load->n_hot && load->local_rows > 0; i++) {
         double share = -expm1(-load->hot[i].share * ids) / load->local_rows;
@@ -38,8 +40,10 @@ static int32_t count_features(const rk_planner_request *request, const char *tab
     return n;
 }
 
-static rk_table_traffic pooled(const rk_planner_request *request, const rk_table_config *table, const rk_table_statistics *load, const rk_table_placement *placement) {
-    double bags = (double)request->batch_size * count_features(request, table->name), ids = (double)request->batch_size * load->ids;
+static rk_table_traffic pooled(const rk_planner_request *request, const rk_table_config *table,
+                               const rk_table_statistics *load, const rk_table_placement *placement) {
+    double bags = (double)request->batch_size * count_features(request, table->name),
+           ids = (double)request->batch_size * load->ids;
     double values = bags * table->dim, wire = (double)rk_dtype_bytes(request->wire);
     rk_table_traffic traffic = {.requests = bags};
     traffic.id_bytes = placement->n_slices * (bags * sizeof(uint32_t) + ids * id_width(table->n_rows, 1));
@@ -51,7 +55,8 @@ static rk_table_traffic pooled(const rk_planner_request *request, const rk_table
     return traffic;
 }
 
-static rk_table_traffic by_rows(const rk_planner_request *request, const rk_table_config *table, const rk_table_statistics *load, const rk_table_placement *placement) {
+static rk_table_traffic by_rows(const rk_planner_request *request, const rk_table_config *table,
+                                const rk_table_statistics *load, const rk_table_placement *placement) {
     rk_table_traffic traffic = {.requests = load->local_rows * request->roles.n_trainers};
     double values = traffic.requests * table->dim, wire = (double)rk_dtype_bytes(request->wire);
     traffic.id_bytes = traffic.requests * placement->n_slices * id_width(table->n_rows, placement->n_parts);
@@ -63,11 +68,14 @@ static rk_table_traffic by_rows(const rk_planner_request *request, const rk_tabl
     return traffic;
 }
 
-rk_table_traffic rk_table_traffic_of(const rk_planner_request *request, int32_t table, const rk_table_statistics *load, const rk_table_placement *placement) {
+rk_table_traffic rk_table_traffic_of(const rk_planner_request *request, int32_t table,
+                                     const rk_table_statistics *load, const rk_table_placement *placement) {
     const rk_table_config *config = &request->tables[table];
     rk_optimizer usual;
     const rk_optimizer *optimizer = rk_request_optimizer(request, table, &usual);
-    rk_table_traffic traffic = placement->owner_pooling ? pooled(request, config, load, placement) : by_rows(request, config, load, placement);
-    if (!config->frozen) traffic.update_bytes += 2 * load->batch_rows * rk_stored_row_bytes(config, optimizer, config->dim);
+    rk_table_traffic traffic = placement->owner_pooling ? pooled(request, config, load, placement)
+                                                        : by_rows(request, config, load, placement);
+    if (!config->frozen)
+        traffic.update_bytes += 2 * load->batch_rows * rk_stored_row_bytes(config, optimizer, config->dim);
     return traffic;
 }

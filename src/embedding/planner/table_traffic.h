@@ -6,14 +6,17 @@
 
 /* Of all trainers and owners together; what a trainer asks of itself is in it. */
 typedef struct rk_table_traffic {
-    double requests;       /* rows, or bags where the owner combines them */
+    double requests;                            /* rows, or bags where the owner combines them */
     double id_bytes, row_bytes, gradient_bytes; /* on the wire */
     double lookup_bytes, update_bytes;          /* in the owners' memory */
 } rk_table_traffic;
-rk_table_traffic rk_table_traffic_of(const rk_planner_request *request, int32_t table, const rk_table_statistics *load, const rk_table_placement *placement);
+rk_table_traffic rk_table_traffic_of(const rk_planner_request *request, int32_t table,
+                                     const rk_table_statistics *load, const rk_table_placement *placement);
 
-/* Of the requests, those that part `part` of n_parts answers: hot rows count where they are, the rest is even. */
-double rk_part_share(const rk_planner_request *request, const rk_table_statistics *load, int32_t part, int32_t n_parts);
+/* Of the requests, those that part `part` of n_parts answers: hot rows count where they are, the rest is
+ * even. */
+double rk_part_share(const rk_planner_request *request, const rk_table_statistics *load, int32_t part,
+                     int32_t n_parts);
 /* Rows of a part. */
 int64_t rk_part_rows(int64_t n_rows, int32_t part, int32_t n_parts);
 

@@ -16,7 +16,8 @@ static rk_status begin(rk_sharded *s, int64_t n, const rk_ids *ids, int64_t kind
 }
 
 rk_status rk_sharded_begin(rk_sharded *s, int64_t n, const rk_ids *ids, bool training) {
-    RK_FAIL_IF(s->begun - s->finished > s->staleness, RK_INVALID_ARGUMENT, "%lld batches are begun and not finished; with staleness %lld no more may be",
+    RK_FAIL_IF(s->begun - s->finished > s->staleness, RK_INVALID_ARGUMENT,
+               "%lld batches are begun and not finished; with staleness %lld no more may be",
                (long long)(s->begun - s->finished), (long long)s->staleness);
     return begin(s, n, ids, training ? RK_JOURNEY_TRAIN : RK_JOURNEY_PEEK, 0);
 }
@@ -26,14 +27,16 @@ rk_status rk_sharded_await(rk_sharded *s) {
     return rk_sharded_until(s, rk_in_flight_batch_at(s, s->finished), RK_JOURNEY_READY);
 }
 
-void rk_sharded_look_up(const rk_sharded *s, int32_t f, int64_t first, int64_t last, const rk_activation *to) {
+void rk_sharded_look_up(const rk_sharded *s, int32_t f, int64_t first, int64_t last,
+                        const rk_activation *to) {
     const rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->finished);
     const rk_embeddings *e = s->trainer_tables;
     int32_t t = e->feature_tables[f], dim = e->tables[t].config.dim;
     float *values = j->unique[t].values.data;
     if (e->tables[t].part.unplanned) values += j->unique[t].bag_begins[rk_number_in_table(e, f)] * dim;
     rk_rows rows = {.data = values, .dtype = RK_F32, .dim = dim};
-    (void)rk_use_look_up(&j->batch_context.uses[f], e->features[f].max_sequence_length, &rows, 0, first, last, *to);
+    (void)rk_use_look_up(&j->batch_context.uses[f], e->features[f].max_sequence_length, &rows, 0, first, last,
+                         *to);
 }
 
 rk_status rk_sharded_give(rk_sharded *s, const rk_activation *gradients) {
@@ -50,7 +53,8 @@ rk_status rk_sharded_finish(rk_sharded *s, bool applies) {
 }
 
 rk_status rk_sharded_flush(rk_sharded *s) {
-    for (size_t i = 0; i < s->n_in_flight_batches && s->begun == s->finished; i++) RK_TRY(rk_sharded_until(s, &s->in_flight_batches[i], RK_JOURNEY_FREE));
+    for (size_t i = 0; i < s->n_in_flight_batches && s->begun == s->finished; i++)
+        RK_TRY(rk_sharded_until(s, &s->in_flight_batches[i], RK_JOURNEY_FREE));
     return RK_OK;
 }
 
@@ -90,7 +94,8 @@ rk_status rk_sharded_state(rk_sharded *s, rk_state *state) {
     return RK_OK;
 }
 
-rk_status rk_sharded_read_stale(rk_sharded *s, const char *name, int64_t n, int64_t record_bytes, const void *records) {
+rk_status rk_sharded_read_stale(rk_sharded *s, const char *name, int64_t n, int64_t record_bytes,
+                                const void *records) {
     return rk_stale_rows_read(&s->stale_rows, name, n, record_bytes, records);
 }
 

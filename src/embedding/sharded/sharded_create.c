@@ -1,4 +1,5 @@
-/* A sharded collection made: parts of tables, streams to them, a front without rows for trainers, a store of the parts that are here. */
+/* A sharded collection made: parts of tables, streams to them, a front without rows for trainers, a store of
+ * the parts that are here. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,22 +7,30 @@
 #include "embedding/planner/planner_request.h"
 #include "embedding/sharded/sharded_internal.h"
 
-static rk_status check_placement(const rk_table_config *table, const rk_table_placement *p, const rk_roles *roles) {
+static rk_status check_placement(const rk_table_config *table, const rk_table_placement *p,
+                                 const rk_roles *roles) {
     if (p->replicated) return RK_OK;
-    RK_FAIL_IF(p->n_slices < 1 || p->n_parts < 1 || table->dim % p->n_slices, RK_INVALID_ARGUMENT, "table '%s': dim %d cannot be cut into %d equal slices",
-               table->name, table->dim, p->n_slices);
-    RK_FAIL_IF(p->n_parts > table->n_rows, RK_INVALID_ARGUMENT, "table '%s': %lld rows in %d parts", table->name, (long long)table->n_rows, p->n_parts);
-    RK_FAIL_IF(p->owner_pooling && p->n_parts > 1, RK_INVALID_ARGUMENT, "table '%s': its rows are on several ranks, so none of them can combine bags", table->name);
+    RK_FAIL_IF(p->n_slices < 1 || p->n_parts < 1 || table->dim % p->n_slices, RK_INVALID_ARGUMENT,
+               "table '%s': dim %d cannot be cut into %d equal slices", table->name, table->dim, p->n_slices);
+    RK_FAIL_IF(p->n_parts > table->n_rows, RK_INVALID_ARGUMENT, "table '%s': %lld rows in %d parts",
+               table->name, (long long)table->n_rows, p->n_parts);
+    RK_FAIL_IF(p->owner_pooling && p->n_parts > 1, RK_INVALID_ARGUMENT,
+               "table '%s': its rows are on several ranks, so none of them can combine bags", table->name);
     int32_t first = roles->n_owners ? roles->n_trainers : 0, last = roles->n_trainers + roles->n_owners;
     for (int32_t i = 0; i < p->n_slices * p->n_parts; i++)
-        RK_FAIL_IF(p->owners[i] < first || p->owners[i] >= last, RK_INVALID_ARGUMENT, "table '%s' is placed on rank %d; ranks %d to %d hold rows", table->name,
-                   p->owners[i], first, last - 1);
+        RK_FAIL_IF(p->owners[i] < first || p->owners[i] >= last, RK_INVALID_ARGUMENT,
+                   "table '%s' is placed on rank %d; ranks %d to %d hold rows", table->name, p->owners[i],
+                   first, last - 1);
     return RK_OK;
 }
 
-static rk_status check_features(const rk_embeddings_config *c, const rk_table_config *table, const rk_table_placement *p) {
-    const char *reason = p->owner_pooling && !p->replicated ? rk_unpooled_reason(c->features, c->n_features, table->name) : NULL;
-    RK_FAIL_IF(reason, RK_INVALID_ARGUMENT, "table '%s' is placed with 'owner_pooling', but %s", table->name, reason);
+static rk_status check_features(const rk_embeddings_config *c, const rk_table_config *table,
+                                const rk_table_placement *p) {
+    const char *reason = p->owner_pooling && !p->replicated
+                             ? rk_unpooled_reason(c->features, c->n_features, table->name)
+                             : NULL;
+    RK_FAIL_IF(reason, RK_INVALID_ARGUMENT, "table '%s' is placed with 'owner_pooling', but %s", table->name,
+               reason);
     return RK_OK;
 }
 
@@ -37,11 +46,19 @@ static rk_status add_shards(rk_sharded *s, const rk_sharded_options *o) {
     RK_TRY(rk_alloc(n, sizeof *s->shards, &s->shards));
     for (int32_t t = 0; t < c->n_tables; t++) {
         const rk_table_placement *p = &o->placements[t];
-        int32_t n_slices = p->replicated ? 1 : p->n_slices, n_parts = p->replicated ? 1 : p->n_parts, dim = c->tables[t].dim / n_slices;
+        int32_t n_slices = p->replicated ? 1 : p->n_slices, n_parts = p->replicated ? 1 : p->n_parts,
+                dim = c->tables[t].dim / n_slices;
         for (int32_t i = 0; i < n_slices * n_parts; i++)
-            s->shards[s->n_shards++] = (rk_table_shard){.table = t, .slice = i / n_parts, .part = i % n_parts, .n_parts = n_parts, .owner = p->replicated ? -1 : p->owners[i],
-                                                  .first_column = i / n_parts * dim, .dim = dim, .stored = -1,
-                                                  .n_rows = (c->tables[t].n_rows - i % n_parts + n_parts - 1) / n_parts};
+            s->shards[s->n_shards++] =
+                (rk_table_shard){.table = t,
+                                 .slice = i / n_parts,
+                                 .part = i % n_parts,
+                                 .n_parts = n_parts,
+                                 .owner = p->replicated ? -1 : p->owners[i],
+                                 .first_column = i / n_parts * dim,
+                                 .dim = dim,
+                                 .stored = -1,
+                                 .n_rows = (c->tables[t].n_rows - i % n_parts + n_parts - 1) / n_parts};
     }
     return RK_OK;
 }
@@ -51,11 +68,16 @@ static int id_bytes_of(int64_t n_rows) {
 }
 
 /* Rows of 16 bits travel as they are; else as `wire` says. */
-static rk_table_shard_stream stream_of(const rk_sharded *s, const rk_sharded_options *o, int32_t shard, int32_t feature) {
+static rk_table_shard_stream stream_of(const rk_sharded *s, const rk_sharded_options *o, int32_t shard,
+                                       int32_t feature) {
     const rk_table_config *table = &o->config->tables[s->shards[shard].table];
     bool exact = table->dtype != RK_F32 && feature < 0;
-    return (rk_table_shard_stream){.shard = shard, .feature = feature, .id_bytes = id_bytes_of(s->shards[shard].n_rows), .rows_wire = exact ? table->dtype : o->wire,
-                       .gradients_wire = o->wire, .trainable = !table->frozen};
+    return (rk_table_shard_stream){.shard = shard,
+                                   .feature = feature,
+                                   .id_bytes = id_bytes_of(s->shards[shard].n_rows),
+                                   .rows_wire = exact ? table->dtype : o->wire,
+                                   .gradients_wire = o->wire,
+                                   .trainable = !table->frozen};
 }
 
 static bool reads_table(const rk_embeddings_config *c, int32_t feature, int32_t table) {
@@ -101,9 +123,16 @@ static rk_status create_trainer_tables(rk_sharded *s, const rk_sharded_options *
     rk_status status;
     RK_GOTO(rk_alloc((size_t)c->n_tables, sizeof *parts, &parts));
     for (int32_t t = 0; t < c->n_tables; t++)
-        parts[t] = (rk_table_part){.n_rows = c->tables[t].n_rows, .dim = c->tables[t].dim, .absent = true, .unplanned = o->placements[t].owner_pooling && !o->placements[t].replicated};
+        parts[t] =
+            (rk_table_part){.n_rows = c->tables[t].n_rows,
+                            .dim = c->tables[t].dim,
+                            .absent = true,
+                            .unplanned = o->placements[t].owner_pooling && !o->placements[t].replicated};
     RK_GOTO(rk_embeddings_create_parts(c, parts, &s->trainer_tables));
-    for (int32_t f = 0; f < c->n_features; f++) rk_embeddings_set_leaves(s->trainer_tables, f, (rk_leaves){(uint32_t)o->first_micro_batches[s->rank], o->micro_batch_samples});
+    for (int32_t f = 0; f < c->n_features; f++)
+        rk_embeddings_set_leaves(
+            s->trainer_tables, f,
+            (rk_leaves){(uint32_t)o->first_micro_batches[s->rank], o->micro_batch_samples});
 done:
     rk_free(parts);
     return status;
@@ -113,7 +142,7 @@ typedef struct store_config {
     rk_table_config *tables;
     rk_table_part *parts;
     rk_feature_config *features;
-    char (*names)[96];      /* of features, for messages */
+    char (*names)[96]; /* of features, for messages */
     char (*table_names)[24];
     int32_t n_tables, n_features;
 } store_config;
@@ -137,8 +166,12 @@ static void describe_shards(rk_sharded *s, const rk_sharded_options *o, store_co
         c->tables[shard->stored].name = c->table_names[shard->stored];
         c->tables[shard->stored].n_rows = shard->n_rows;
         c->tables[shard->stored].dim = shard->dim;
-        c->parts[shard->stored] = (rk_table_part){.name = s->names[shard->table], .n_rows = table->n_rows, .dim = table->dim,
-                                                  .n_parts = shard->n_parts, .part = shard->part, .first_column = shard->first_column};
+        c->parts[shard->stored] = (rk_table_part){.name = s->names[shard->table],
+                                                  .n_rows = table->n_rows,
+                                                  .dim = table->dim,
+                                                  .n_parts = shard->n_parts,
+                                                  .part = shard->part,
+                                                  .first_column = shard->first_column};
     }
 }
 
@@ -147,11 +180,13 @@ static void describe_streams(const rk_sharded *s, const rk_sharded_options *o, s
         for (int32_t i = 0; i < rk_n_here(s); i++) {
             const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
             int32_t f = c->n_features++;
-            snprintf(c->names[f], sizeof *c->names, "%.48s, stream %d of rank %d", s->names[s->shards[stream->shard].table], i, r);
+            snprintf(c->names[f], sizeof *c->names, "%.48s, stream %d of rank %d",
+                     s->names[s->shards[stream->shard].table], i, r);
             c->features[f] = (rk_feature_config)RK_FEATURE_CONFIG_INIT;
             c->features[f].name = c->names[f];
             c->features[f].table = c->table_names[s->shards[stream->shard].stored];
-            c->features[f].combiner = stream->feature < 0 ? RK_COMBINER_SUM : o->config->features[stream->feature].combiner;
+            c->features[f].combiner =
+                stream->feature < 0 ? RK_COMBINER_SUM : o->config->features[stream->feature].combiner;
             c->features[f].skip_validation = true;
         }
 }
@@ -178,7 +213,9 @@ static rk_status create_store(rk_sharded *s, const rk_sharded_options *o) {
     for (int32_t r = 0; r < s->roles.n_trainers; r++)
         for (int32_t i = 0; i < rk_n_here(s); i++) {
             bool bags = s->streams[s->streams_of[s->rank][i]].feature >= 0;
-            rk_embeddings_set_leaves(s->store, rk_stored_feature(s, r, i), (rk_leaves){(uint32_t)o->first_micro_batches[r], bags ? o->micro_batch_samples : 0});
+            rk_embeddings_set_leaves(
+                s->store, rk_stored_feature(s, r, i),
+                (rk_leaves){(uint32_t)o->first_micro_batches[r], bags ? o->micro_batch_samples : 0});
         }
 done:
     release_store_config(&c);
@@ -186,7 +223,8 @@ done:
 }
 
 static rk_status reserve_batch(const rk_sharded *s, const rk_sharded_options *o, rk_in_flight_batch *j) {
-    size_t n_tables = (size_t)o->config->n_tables, n_stored = (size_t)s->roles.n_trainers * (size_t)rk_n_here(s), size = (size_t)s->size;
+    size_t n_tables = (size_t)o->config->n_tables,
+           n_stored = (size_t)s->roles.n_trainers * (size_t)rk_n_here(s), size = (size_t)s->size;
     RK_TRY(rk_alloc(n_tables, sizeof *j->unique, &j->unique));
     RK_TRY(rk_alloc(size, sizeof *j->ask, &j->ask));
     RK_TRY(rk_alloc(size, sizeof *j->answer, &j->answer));
@@ -197,8 +235,10 @@ static rk_status reserve_batch(const rk_sharded *s, const rk_sharded_options *o,
     RK_TRY(rk_alloc(n_stored, sizeof *j->counts, &j->counts));
     if (!s->trains) return RK_OK;
     for (size_t t = 0; t < n_tables; t++) {
-        RK_TRY(rk_alloc((size_t)o->placements[t].n_parts + 2, sizeof *j->unique[t].begins, &j->unique[t].begins));
-        RK_TRY(rk_alloc((size_t)o->config->n_features + 1, sizeof *j->unique[t].bag_begins, &j->unique[t].bag_begins));
+        RK_TRY(rk_alloc((size_t)o->placements[t].n_parts + 2, sizeof *j->unique[t].begins,
+                        &j->unique[t].begins));
+        RK_TRY(rk_alloc((size_t)o->config->n_features + 1, sizeof *j->unique[t].bag_begins,
+                        &j->unique[t].bag_begins));
     }
     return rk_batch_context_init(&j->batch_context, n_tables, (size_t)o->config->n_features);
 }
@@ -225,7 +265,9 @@ static void release_batch(const rk_sharded *s, rk_in_flight_batch *j) {
     }
     void *arrays[] = {j->unique, j->ask, j->answer, j->give, j->local, j->offsets, j->stored_ids, j->counts};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rk_free(arrays[i]);
-    if (s->trainer_tables && j->batch_context.uses) rk_batch_context_release(&j->batch_context, s->trainer_tables->n_tables, s->trainer_tables->n_features);
+    if (s->trainer_tables && j->batch_context.uses)
+        rk_batch_context_release(&j->batch_context, s->trainer_tables->n_tables,
+                                 s->trainer_tables->n_features);
 }
 
 static rk_status allocate(rk_sharded *s, const rk_sharded_options *o) {
@@ -262,13 +304,15 @@ static rk_status name_ranks(rk_sharded *s) {
 
 static rk_status copy_names(rk_sharded *s, const rk_embeddings_config *c) {
     RK_TRY(rk_alloc((size_t)c->n_tables, sizeof *s->names, &s->names));
-    for (int32_t t = 0; t < c->n_tables; t++, s->n_tables++) RK_TRY(rk_strdup(c->tables[t].name, &s->names[t]));
+    for (int32_t t = 0; t < c->n_tables; t++, s->n_tables++)
+        RK_TRY(rk_strdup(c->tables[t].name, &s->names[t]));
     return RK_OK;
 }
 
 static rk_status create(rk_sharded *s, const rk_sharded_options *o) {
-    RK_FAIL_IF(s->size != s->roles.n_trainers + s->roles.n_owners || s->roles.n_trainers < 1, RK_INVALID_ARGUMENT, "%d ranks of which %d train and %d hold rows",
-               s->size, s->roles.n_trainers, s->roles.n_owners);
+    RK_FAIL_IF(s->size != s->roles.n_trainers + s->roles.n_owners || s->roles.n_trainers < 1,
+               RK_INVALID_ARGUMENT, "%d ranks of which %d train and %d hold rows", s->size,
+               s->roles.n_trainers, s->roles.n_owners);
     RK_FAIL_IF(o->staleness < 0, RK_INVALID_ARGUMENT, "a staleness of %lld", (long long)o->staleness);
     RK_TRY(copy_names(s, o->config));
     RK_TRY(add_shards(s, o));
@@ -302,7 +346,8 @@ rk_status rk_sharded_create(const rk_sharded_options *o, rk_sharded **out) {
 void rk_sharded_free(rk_sharded *s) {
     if (!s) return;
     rk_sharded_stop(s);
-    for (size_t i = 0; i < s->n_in_flight_batches && s->in_flight_batches; i++) release_batch(s, &s->in_flight_batches[i]);
+    for (size_t i = 0; i < s->n_in_flight_batches && s->in_flight_batches; i++)
+        release_batch(s, &s->in_flight_batches[i]);
     size_t n_stored = s->n_streams_of ? (size_t)s->roles.n_trainers * (size_t)rk_n_here(s) : 0;
     for (size_t f = 0; f < n_stored && s->scratch; f++) rk_resizable_buffer_release(&s->scratch[f]);
     for (int32_t r = 0; r < s->size && s->streams_of; r++) rk_free(s->streams_of[r]);
@@ -310,8 +355,9 @@ void rk_sharded_free(rk_sharded *s) {
     rk_embeddings_free(s->trainer_tables);
     rk_stale_rows_release(&s->stale_rows);
     rk_embeddings_free(s->store);
-    void *arrays[] = {s->names, s->shards, s->streams, s->streams_of, s->n_streams_of, s->trainers, s->owners, s->nobody, s->servers, s->first, s->activations, s->scratch, s->asked,
-                      s->asked_ids, s->messages, s->answers, s->in_flight_batches};
+    void *arrays[] = {s->names,  s->shards,    s->streams,  s->streams_of, s->n_streams_of,     s->trainers,
+                      s->owners, s->nobody,    s->servers,  s->first,      s->activations,      s->scratch,
+                      s->asked,  s->asked_ids, s->messages, s->answers,    s->in_flight_batches};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rk_free(arrays[i]);
     rk_free(s);
 }

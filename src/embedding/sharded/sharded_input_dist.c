@@ -1,4 +1,5 @@
-/* The trainer's side of a sharded collection: its batch's ids made unique and sent, rows taken in, gradients summed and sent. */
+/* The trainer's side of a sharded collection: its batch's ids made unique and sent, rows taken in, gradients
+ * summed and sent. */
 #include <string.h>
 
 #include "base/thread/parallel.h"
@@ -23,7 +24,8 @@ static int32_t n_parts_of(const rk_sharded *s, int32_t t) {
     return s->shards[i].n_parts;
 }
 
-/* The table's different rows in ascending order, in wanted->order; the uses' numbers among them in targets. */
+/* The table's different rows in ascending order, in wanted->order; the uses' numbers among them in
+ * targets. */
 static int64_t find_rows(const rk_row_uses *plan, int64_t *order, int64_t *targets) {
     int64_t n = 0;
     for (uint32_t p = 0; p < plan->n_parts; p++)
@@ -75,7 +77,9 @@ static rk_status want_bags(const rk_sharded *s, rk_in_flight_batch *j, int32_t t
     w->bag_begins[0] = 0;
     for (int32_t k = 0; k < features_of(s, t); k++) {
         const rk_feature_use *use = use_of(s, j, t, k);
-        RK_FAIL_IF(use->coefficients, RK_UNSUPPORTED, "table '%s' has its bags combined by its owner, which takes no weights\nhint: place it without 'owner_pooling', and say of its features that they are weighted",
+        RK_FAIL_IF(use->coefficients, RK_UNSUPPORTED,
+                   "table '%s' has its bags combined by its owner, which takes no weights\nhint: place it "
+                   "without 'owner_pooling', and say of its features that they are weighted",
                    s->trainer_tables->tables[t].config.name);
         w->bag_begins[k + 1] = w->bag_begins[k] + use->n_bags;
     }
@@ -143,7 +147,8 @@ static rk_status pack_ask(const rk_sharded *s, rk_in_flight_batch *j, int32_t ow
         share part = share_of(s, j, stream);
         entries[i] = part.entry;
         uint32_t *lengths = (uint32_t *)(void *)(to + at);
-        for (int64_t b = 0; b < part.entry.n_bags && part.offsets; b++) lengths[b] = (uint32_t)(part.offsets[b + 1] - part.offsets[b]);
+        for (int64_t b = 0; b < part.entry.n_bags && part.offsets; b++)
+            lengths[b] = (uint32_t)(part.offsets[b + 1] - part.offsets[b]);
         size_t bags = part.offsets ? rk_pad((size_t)part.entry.n_bags * sizeof(uint32_t), 8) : 0;
         narrow(to + at + bags, stream->id_bytes, part.ids, part.entry.n_ids);
         at += share_bytes(stream, &part);
@@ -163,42 +168,54 @@ rk_status rk_in_flight_batch_input_dist(rk_sharded *s, rk_in_flight_batch *j, in
     }
     for (int32_t t = 0; t < s->trainer_tables->n_tables && j->kind != RK_JOURNEY_WORD; t++)
         if (features_of(s, t) && is_pooled(s, t)) take_bags(s, j, t);
-    return rk_all_to_all_begin(s->comm, RK_LANE_IDS, s->messages, s->owners, s->owns ? s->trainers : s->nobody, &j->ids);
+    return rk_all_to_all_begin(s->comm, RK_LANE_IDS, s->messages, s->owners,
+                               s->owns ? s->trainers : s->nobody, &j->ids);
 }
 
-int64_t rk_in_flight_batch_count(const rk_sharded *s, rk_in_flight_batch *j, const rk_table_shard_stream *stream) {
+int64_t rk_in_flight_batch_count(const rk_sharded *s, rk_in_flight_batch *j,
+                                 const rk_table_shard_stream *stream) {
     return share_of(s, j, stream).entry.n_bags;
 }
 
-int64_t rk_in_flight_batch_first(const rk_sharded *s, const rk_in_flight_batch *j, const rk_table_shard_stream *stream) {
+int64_t rk_in_flight_batch_first(const rk_sharded *s, const rk_in_flight_batch *j,
+                                 const rk_table_shard_stream *stream) {
     const rk_table_shard *shard = &s->shards[stream->shard];
     const rk_unique_rows *w = &j->unique[shard->table];
-    return stream->feature < 0 ? w->begins[shard->part] : w->bag_begins[rk_number_in_table(s->trainer_tables, stream->feature)];
+    return stream->feature < 0 ? w->begins[shard->part]
+                               : w->bag_begins[rk_number_in_table(s->trainer_tables, stream->feature)];
 }
 
 /* A stream's values of this batch: whole rows are dim of the table apart. */
-static float *values_of(const rk_sharded *s, const rk_in_flight_batch *j, const rk_table_shard_stream *stream) {
+static float *values_of(const rk_sharded *s, const rk_in_flight_batch *j,
+                        const rk_table_shard_stream *stream) {
     const rk_table_shard *shard = &s->shards[stream->shard];
-    return (float *)j->unique[shard->table].values.data + rk_in_flight_batch_first(s, j, stream) * s->trainer_tables->tables[shard->table].config.dim + shard->first_column;
+    return (float *)j->unique[shard->table].values.data +
+           rk_in_flight_batch_first(s, j, stream) * s->trainer_tables->tables[shard->table].config.dim +
+           shard->first_column;
 }
 
 static void unpack_rows(float *to, int64_t stride, const char *from, int64_t n, int32_t dim, rk_dtype wire) {
     if (stride == dim)
         rk_wire_unpack(to, wire, from, n * dim);
     else
-        for (int64_t i = 0; i < n; i++) rk_wire_unpack(to + i * stride, wire, from + (size_t)(i * dim) * rk_dtype_bytes(wire), dim);
+        for (int64_t i = 0; i < n; i++)
+            rk_wire_unpack(to + i * stride, wire, from + (size_t)(i * dim) * rk_dtype_bytes(wire), dim);
 }
 
 static void pack_rows(char *to, const float *from, int64_t stride, int64_t n, int32_t dim, rk_dtype wire) {
     if (stride == dim)
         rk_wire_pack(to, wire, from, n * dim);
     else
-        for (int64_t i = 0; i < n; i++) rk_wire_pack(to + (size_t)(i * dim) * rk_dtype_bytes(wire), wire, from + i * stride, dim);
+        for (int64_t i = 0; i < n; i++)
+            rk_wire_pack(to + (size_t)(i * dim) * rk_dtype_bytes(wire), wire, from + i * stride, dim);
 }
 
 rk_status rk_in_flight_batch_take_rows(rk_sharded *s, rk_in_flight_batch *j) {
     for (int32_t t = 0; t < s->trainer_tables->n_tables; t++)
-        if (features_of(s, t)) RK_TRY(rk_resizable_buffer_reserve(&j->unique[t].values, (size_t)j->unique[t].n * (size_t)s->trainer_tables->tables[t].config.dim * sizeof(float)));
+        if (features_of(s, t))
+            RK_TRY(rk_resizable_buffer_reserve(
+                &j->unique[t].values,
+                (size_t)j->unique[t].n * (size_t)s->trainer_tables->tables[t].config.dim * sizeof(float)));
     const rk_message *from = rk_all_to_all_received(j->rows);
     for (int32_t owner = 0; owner < s->size; owner++) {
         size_t at = 0;
@@ -208,9 +225,12 @@ rk_status rk_in_flight_batch_take_rows(rk_sharded *s, rk_in_flight_batch *j) {
             if (!rk_table_shard_stream_answers(s, stream, s->rank, owner)) continue;
             int64_t n = rk_in_flight_batch_count(s, j, stream);
             size_t bytes = rk_values_bytes(n, shard->dim, stream->rows_wire);
-            if (n == 0) continue; /* parcels and boxes may be NULL */
-            RK_FAIL_IF(at + bytes > from[owner].n_bytes, RK_INTERNAL, "rank %d sent %zu bytes of rows, not %zu or more", owner, from[owner].n_bytes, at + bytes);
-            unpack_rows(values_of(s, j, stream), s->trainer_tables->tables[shard->table].config.dim, (char *)from[owner].data + at, n, shard->dim, stream->rows_wire);
+            if (n == 0) continue; /* messages and boxes may be NULL */
+            RK_FAIL_IF(at + bytes > from[owner].n_bytes, RK_INTERNAL,
+                       "rank %d sent %zu bytes of rows, not %zu or more", owner, from[owner].n_bytes,
+                       at + bytes);
+            unpack_rows(values_of(s, j, stream), s->trainer_tables->tables[shard->table].config.dim,
+                        (char *)from[owner].data + at, n, shard->dim, stream->rows_wire);
             at += bytes;
         }
     }
@@ -232,8 +252,14 @@ static void sum_piece(void *context, size_t task, int thread) {
     const rk_row_uses *plan = &batch_context->plans[t];
     rk_use_piece piece = rk_row_uses_piece(plan, task - batch_context->piece_begins[t]);
     rk_rows_sum_args args = {
-        .from = {.rows = {.dim = e->tables[t].config.dim}, .uses = plan->uses + piece.first, .n_uses = piece.last - piece.first, .sources = plan->sources,
-                 .n_sources = plan->n_sources, .has_leaves = plan->has_leaves, .bags = plan->bags, .coefficients = plan->coefficients},
+        .from = {.rows = {.dim = e->tables[t].config.dim},
+                 .uses = plan->uses + piece.first,
+                 .n_uses = piece.last - piece.first,
+                 .sources = plan->sources,
+                 .n_sources = plan->n_sources,
+                 .has_leaves = plan->has_leaves,
+                 .bags = plan->bags,
+                 .coefficients = plan->coefficients},
         .targets = a->batch->unique[t].targets.data,
         .out = a->batch->unique[t].values.data,
     };
@@ -256,16 +282,20 @@ static void sum_rows(rk_sharded *s, rk_in_flight_batch *j, const rk_activation *
     rk_parallel_for(j->batch_context.piece_begins[e->n_tables], sum_piece, &a);
 }
 
-static void pack_gradients(const rk_sharded *s, rk_in_flight_batch *j, const rk_table_shard_stream *stream, int64_t n, const rk_activation *gradients, char *to) {
+static void pack_gradients(const rk_sharded *s, rk_in_flight_batch *j, const rk_table_shard_stream *stream,
+                           int64_t n, const rk_activation *gradients, char *to) {
     const rk_table_shard *shard = &s->shards[stream->shard];
     if (stream->feature >= 0)
-        pack_rows(to, gradients[stream->feature].data + shard->first_column, gradients[stream->feature].stride, n, shard->dim, stream->gradients_wire);
+        pack_rows(to, gradients[stream->feature].data + shard->first_column,
+                  gradients[stream->feature].stride, n, shard->dim, stream->gradients_wire);
     else
-        pack_rows(to, values_of(s, j, stream), s->trainer_tables->tables[shard->table].config.dim, n, shard->dim, stream->gradients_wire);
+        pack_rows(to, values_of(s, j, stream), s->trainer_tables->tables[shard->table].config.dim, n,
+                  shard->dim, stream->gradients_wire);
 }
 
 /* Behind the header. */
-static rk_status pack_give(const rk_sharded *s, rk_in_flight_batch *j, int32_t owner, const rk_activation *gradients) {
+static rk_status pack_give(const rk_sharded *s, rk_in_flight_batch *j, int32_t owner,
+                           const rk_activation *gradients) {
     size_t at = RK_GIVE_HEAD, bytes = at;
     for (int pass = 0; pass < 2; pass++) {
         for (int32_t i = 0; i < s->n_streams_of[owner]; i++) {
@@ -273,7 +303,8 @@ static rk_status pack_give(const rk_sharded *s, rk_in_flight_batch *j, int32_t o
             if (!stream->trainable) continue;
             int64_t n = rk_in_flight_batch_count(s, j, stream);
             if (pass == 1 && n) pack_gradients(s, j, stream, n, gradients, (char *)j->give[owner].data + at);
-            *(pass ? &at : &bytes) += rk_values_bytes(n, s->shards[stream->shard].dim, stream->gradients_wire);
+            *(pass ? &at : &bytes) +=
+                rk_values_bytes(n, s->shards[stream->shard].dim, stream->gradients_wire);
         }
         if (pass == 0) RK_TRY(rk_resizable_buffer_reserve(&j->give[owner], bytes));
     }
@@ -286,7 +317,8 @@ static rk_status begin_giving(rk_sharded *s, rk_in_flight_batch *j) {
         if (s->owners[r]) memcpy(j->give[r].data, &header, sizeof header);
         s->messages[r] = s->owners[r] ? (rk_message){j->give[r].data, j->give[r].n_bytes} : (rk_message){0};
     }
-    return rk_all_to_all_begin(s->comm, RK_LANE_GRADIENTS, s->messages, s->owners, s->owns ? s->trainers : s->nobody, &j->gradients);
+    return rk_all_to_all_begin(s->comm, RK_LANE_GRADIENTS, s->messages, s->owners,
+                               s->owns ? s->trainers : s->nobody, &j->gradients);
 }
 
 rk_status rk_in_flight_batch_give(rk_sharded *s, rk_in_flight_batch *j, const rk_activation *gradients) {
@@ -307,6 +339,8 @@ rk_status rk_in_flight_batch_decide(rk_sharded *s, rk_in_flight_batch *j, bool a
     j->applies = applies;
     if (!j->gradients) RK_TRY(give_nothing(s, j));
     if (s->rank > 0 || s->roles.n_owners == 0) return RK_OK;
-    for (int32_t r = 0; r < s->size; r++) s->messages[r] = s->servers[r] ? (rk_message){&j->applies, sizeof j->applies} : (rk_message){0};
-    return rk_all_to_all_begin(s->comm, RK_LANE_VERDICTS, s->messages, s->servers, s->nobody, &j->step_status);
+    for (int32_t r = 0; r < s->size; r++)
+        s->messages[r] = s->servers[r] ? (rk_message){&j->applies, sizeof j->applies} : (rk_message){0};
+    return rk_all_to_all_begin(s->comm, RK_LANE_VERDICTS, s->messages, s->servers, s->nobody,
+                               &j->step_status);
 }

@@ -13,16 +13,16 @@
 /* A part of a table, on one rank or on all trainers. */
 typedef struct rk_table_shard {
     int32_t table, slice, part, n_parts;
-    int32_t owner;            /* -1: every trainer */
+    int32_t owner; /* -1: every trainer */
     int32_t first_column, dim;
-    int64_t n_rows;           /* of this part */
-    int32_t stored;           /* number in this rank's store; -1: not here */
+    int64_t n_rows; /* of this part */
+    int32_t stored; /* number in this rank's store; -1: not here */
 } rk_table_shard;
 
 /* What goes to a shard in a batch: the different rows of its table, or one feature's bags. */
 typedef struct rk_table_shard_stream {
-    int32_t shard, feature;   /* feature -1: rows */
-    int id_bytes;             /* 2, 4 or 8 */
+    int32_t shard, feature; /* feature -1: rows */
+    int id_bytes;           /* 2, 4 or 8 */
     rk_dtype rows_wire, gradients_wire;
     bool trainable;
 } rk_table_shard_stream;
@@ -30,117 +30,145 @@ typedef struct rk_table_shard_stream {
 /* A table's different rows in a trainer's batch, in the order of the parts that they are in. */
 typedef struct rk_unique_rows {
     int64_t n;
-    int64_t *begins;          /* [n_parts+1] */
-    rk_resizable_buffer rows;              /* int64 [n]: the row's number within its part */
-    rk_resizable_buffer targets;           /* int64 [n_uses]: of each use of the table, in the order of occurrences, its place among them; of bags that are combined
-                                 elsewhere: 0, 1, 2, ... A batch's own, which lookups read until it is finished, when the next ones have grown theirs */
-    rk_resizable_buffer order;             /* int64 [n]: scratch */
-    rk_resizable_buffer values;            /* float [n, dim], or the bags' of the table's features one after the other; gradients on the way back */
-    int64_t *bag_begins;      /* [n_features of the table + 1] */
+    int64_t *begins;             /* [n_parts+1] */
+    rk_resizable_buffer rows;    /* int64 [n]: the row's number within its part */
+    rk_resizable_buffer targets; /* int64 [n_uses]: of each use of the table, in the order of occurrences, its
+                       place among them; of bags that are combined elsewhere: 0, 1, 2, ... A batch's own,
+                       which lookups read until it is finished, when the next ones have grown theirs */
+    rk_resizable_buffer order;   /* int64 [n]: scratch */
+    rk_resizable_buffer values;  /* float [n, dim], or the bags' of the table's features one after the other;
+                                    gradients on the way back */
+    int64_t *bag_begins;         /* [n_features of the table + 1] */
 } rk_unique_rows;
 
-typedef enum rk_in_flight_batch_state { RK_JOURNEY_FREE, RK_JOURNEY_ASKED, RK_JOURNEY_SERVED, RK_JOURNEY_READY, RK_JOURNEY_RETURNED } rk_in_flight_batch_state;
-typedef enum rk_in_flight_batch_kind { RK_JOURNEY_TRAIN, RK_JOURNEY_PEEK, RK_JOURNEY_WORD } rk_in_flight_batch_kind;
+typedef enum rk_in_flight_batch_state {
+    RK_JOURNEY_FREE,
+    RK_JOURNEY_ASKED,
+    RK_JOURNEY_SERVED,
+    RK_JOURNEY_READY,
+    RK_JOURNEY_RETURNED
+} rk_in_flight_batch_state;
+typedef enum rk_in_flight_batch_kind {
+    RK_JOURNEY_TRAIN,
+    RK_JOURNEY_PEEK,
+    RK_JOURNEY_WORD
+} rk_in_flight_batch_kind;
 
 /* A batch on its way. */
 typedef struct rk_in_flight_batch {
-    atomic_int state;         /* rk_in_flight_batch_state */
+    atomic_int state; /* rk_in_flight_batch_state */
     int64_t kind, word;
-    rk_batch_context batch_context;         /* of the front */
-    rk_unique_rows *unique;        /* [n_tables] */
-    rk_resizable_buffer *ask, *answer, *give; /* [size]: parcels that this rank sends */
+    rk_batch_context batch_context;           /* of the front */
+    rk_unique_rows *unique;                   /* [n_tables] */
+    rk_resizable_buffer *ask, *answer, *give; /* [size]: messages that this rank sends */
     rk_all_to_all *ids, *rows, *gradients;
-    int64_t applies;          /* its gradients: trainers have decided so, */
-    rk_all_to_all *step_status;     /* and tell owners that do not train; else NULL */
+    int64_t applies;            /* its gradients: trainers have decided so, */
+    rk_all_to_all *step_status; /* and tell owners that do not train; else NULL */
     /* an owner's view of it: */
-    rk_resizable_buffer *local;            /* [n_stored_features]: ids, int64 */
-    rk_resizable_buffer *offsets;          /* [n_stored_features]: of bags, int64 [n_bags+1] */
-    rk_ids *stored_ids;       /* [n_stored_features] */
-    int64_t *counts;          /* [n_stored_features]: bags */
-    bool is_read;             /* those are filled in */
+    rk_resizable_buffer *local;   /* [n_stored_features]: ids, int64 */
+    rk_resizable_buffer *offsets; /* [n_stored_features]: of bags, int64 [n_bags+1] */
+    rk_ids *stored_ids;           /* [n_stored_features] */
+    int64_t *counts;              /* [n_stored_features]: bags */
+    bool is_read;                 /* those are filled in */
 } rk_in_flight_batch;
 
 struct rk_sharded {
     rk_comm *comm;
     rk_roles roles;
     int32_t rank, size;
-    bool trains, owns;        /* owns: may hold rows */
+    bool trains, owns; /* owns: may hold rows */
     int64_t micro_batch_samples, staleness;
-    rk_embeddings *trainer_tables;     /* tables without rows, all features; NULL on ranks that do not train */
-    rk_embeddings *store;     /* the shards here; a feature for each trainer and stream; NULL if there are none */
-    rk_table_shard *shards;         /* [n_shards] */
+    rk_embeddings *trainer_tables; /* tables without rows, all features; NULL on ranks that do not train */
+    rk_embeddings *store; /* the shards here; a feature for each trainer and stream; NULL if there are none */
+    rk_table_shard *shards; /* [n_shards] */
     int32_t n_shards;
     rk_table_shard_stream *streams; /* [n_streams] */
     int32_t n_streams;
-    int32_t **streams_of;     /* [size][n_streams_of[r]]: streams whose shard rank r holds */
-    int32_t *n_streams_of;    /* [size] */
+    int32_t **streams_of;             /* [size][n_streams_of[r]]: streams whose shard rank r holds */
+    int32_t *n_streams_of;            /* [size] */
     bool *trainers, *owners, *nobody; /* [size]: who takes part in exchanges, as what; nobody */
-    bool *servers, *first;    /* [size]: owners that do not train; the first trainer */
-    rk_activation *activations; /* [n_stored_features]: scratch of the owner's side */
-    int64_t *asked;           /* [n_stored_features]: bags that are looked up, of */
-    rk_ids *asked_ids;        /* [n_stored_features] */
-    rk_resizable_buffer *scratch;            /* [n_stored_features]: rows or gradients in f32 where the wire has fewer bits */
-    rk_message *messages;       /* [size]: scratch of begin, and */
-    rk_message *answers;       /* [size], of the courier */
-    rk_in_flight_batch *in_flight_batches;     /* [n_journeys] */
+    bool *servers, *first;            /* [size]: owners that do not train; the first trainer */
+    rk_activation *activations;       /* [n_stored_features]: scratch of the owner's side */
+    int64_t *asked;                   /* [n_stored_features]: bags that are looked up, of */
+    rk_ids *asked_ids;                /* [n_stored_features] */
+    rk_resizable_buffer
+        *scratch;         /* [n_stored_features]: rows or gradients in f32 where the wire has fewer bits */
+    rk_message *messages; /* [size]: scratch of begin, and */
+    rk_message *answers;  /* [size], of the communication thread */
+    rk_in_flight_batch *in_flight_batches; /* [n_journeys] */
     size_t n_in_flight_batches;
-    char **names;             /* [n_tables] */
+    char **names; /* [n_tables] */
     int32_t n_tables;
-    _Atomic int64_t begun;    /* by the caller, as */
-    int64_t finished;         /* are these */
-    _Atomic int64_t next_updated; /* by whoever moves journeys on, as */
-    int64_t next_served;      /* are these */
-    int64_t n_trained;        /* batches whose updates are done, of training, */
-    rk_stale_rows stale_rows; /* and what later ones are to see of the store: likewise by whoever moves journeys on */
+    _Atomic int64_t begun;        /* by the caller, as */
+    int64_t finished;             /* are these */
+    _Atomic int64_t next_updated; /* by whoever moves batches in flight on, as */
+    int64_t next_served;          /* are these */
+    int64_t n_trained;            /* batches whose updates are done, of training, */
+    rk_stale_rows stale_rows;     /* and what later ones are to see of the store: likewise by whoever moves
+                                     batches in flight on */
     _Atomic uint64_t bytes_served;
     _Atomic int64_t rows_served, gradients_taken;
-    _Atomic int64_t staleness_sum, staleness_most; /* by whoever moves journeys on */
+    _Atomic int64_t staleness_sum, staleness_most; /* by whoever moves batches in flight on */
     rk_sharded_counts seen;
-    /* where staleness > 0, a thread moves journeys on */
+    /* where staleness > 0, a thread moves batches in flight on */
     bool has_comm_thread;
     pthread_t comm_thread;
     pthread_mutex_t lock;
-    pthread_cond_t moved, woken; /* tells the caller; tells the courier */
-    int n_waiting;            /* callers */
+    pthread_cond_t moved, woken; /* tells the caller; tells the communication thread */
+    int n_waiting;               /* callers */
     bool stops;
-    rk_status status;         /* of the courier */
+    rk_status status; /* of the communication thread */
     char error[2048];
 };
 
 static inline rk_in_flight_batch *rk_in_flight_batch_at(const rk_sharded *s, int64_t number) {
     return &s->in_flight_batches[number % (int64_t)s->n_in_flight_batches];
 }
-static inline int32_t rk_n_here(const rk_sharded *s) { return s->n_streams_of[s->rank]; }
-static inline int32_t rk_stored_feature(const rk_sharded *s, int32_t trainer, int32_t stream) { return trainer * rk_n_here(s) + stream; }
+static inline int32_t rk_n_here(const rk_sharded *s) {
+    return s->n_streams_of[s->rank];
+}
+static inline int32_t rk_stored_feature(const rk_sharded *s, int32_t trainer, int32_t stream) {
+    return trainer * rk_n_here(s) + stream;
+}
 /* Rows of a replicated shard are read where they are. */
-static inline bool rk_table_shard_stream_answers(const rk_sharded *s, const rk_table_shard_stream *stream, int32_t trainer, int32_t owner) {
+static inline bool rk_table_shard_stream_answers(const rk_sharded *s, const rk_table_shard_stream *stream,
+                                                 int32_t trainer, int32_t owner) {
     return s->shards[stream->shard].owner >= 0 || trainer == owner;
 }
 
-/* A parcel of ids: a header, and for each stream its part. */
+/* A message of ids: a header, and for each stream its part. */
 typedef struct rk_ask_header {
     int64_t kind, word;
 } rk_ask_header;
 typedef struct rk_ask_entry {
-    int64_t n_bags, n_ids;    /* n_bags: of answers and gradients */
+    int64_t n_bags, n_ids; /* n_bags: of answers and gradients */
 } rk_ask_entry;
-/* A parcel of gradients begins with this, and they follow at 64 bytes. */
+/* A message of gradients begins with this, and they follow at 64 bytes. */
 typedef struct rk_give_header {
-    int64_t begun;            /* batches that trainers had begun then: those are served before these gradients are applied */
+    int64_t
+        begun; /* batches that trainers had begun then: those are served before these gradients are applied */
 } rk_give_header;
 enum { RK_GIVE_HEAD = 64 };
-static inline size_t rk_pad(size_t n, size_t to) { return (n + to - 1) / to * to; }
-static inline size_t rk_values_bytes(int64_t n, int32_t dim, rk_dtype wire) { return rk_pad((size_t)n * (size_t)dim * rk_dtype_bytes(wire), 64); }
+static inline size_t rk_pad(size_t n, size_t to) {
+    return (n + to - 1) / to * to;
+}
+static inline size_t rk_values_bytes(int64_t n, int32_t dim, rk_dtype wire) {
+    return rk_pad((size_t)n * (size_t)dim * rk_dtype_bytes(wire), 64);
+}
 
-/* To and from the type on the wire, rounded to the nearest; finite numbers stay finite, since gradients are checked before they travel. */
+/* To and from the type on the wire, rounded to the nearest; finite numbers stay finite, since gradients are
+ * checked before they travel. */
 void rk_wire_pack(void *to, rk_dtype wire, const float *from, int64_t n);
 void rk_wire_unpack(float *to, rk_dtype wire, const void *from, int64_t n);
 
 /* The trainer's side (sharded_input_dist.c). */
 rk_status rk_in_flight_batch_input_dist(rk_sharded *s, rk_in_flight_batch *j, int64_t n, const rk_ids *ids);
-/* What goes to a stream: so many rows or bags, of the table's (rk_unique_rows.values) those from this one on. */
-int64_t rk_in_flight_batch_count(const rk_sharded *s, rk_in_flight_batch *j, const rk_table_shard_stream *stream);
-int64_t rk_in_flight_batch_first(const rk_sharded *s, const rk_in_flight_batch *j, const rk_table_shard_stream *stream);
+/* What goes to a stream: so many rows or bags, of the table's (rk_unique_rows.values) those from this one
+ * on. */
+int64_t rk_in_flight_batch_count(const rk_sharded *s, rk_in_flight_batch *j,
+                                 const rk_table_shard_stream *stream);
+int64_t rk_in_flight_batch_first(const rk_sharded *s, const rk_in_flight_batch *j,
+                                 const rk_table_shard_stream *stream);
 rk_status rk_in_flight_batch_take_rows(rk_sharded *s, rk_in_flight_batch *j);
 rk_status rk_in_flight_batch_give(rk_sharded *s, rk_in_flight_batch *j, const rk_activation *gradients);
 rk_status rk_in_flight_batch_decide(rk_sharded *s, rk_in_flight_batch *j, bool applies);
@@ -149,11 +177,12 @@ rk_status rk_in_flight_batch_read(rk_sharded *s, rk_in_flight_batch *j);
 rk_status rk_in_flight_batch_serve(rk_sharded *s, rk_in_flight_batch *j);
 rk_status rk_in_flight_batch_read_give(const rk_in_flight_batch *j, int32_t trainer, rk_give_header *out);
 rk_status rk_in_flight_batch_update(rk_sharded *s, rk_in_flight_batch *j);
-/* Journeys moved on, by the caller or by a courier (sharded_pipeline.c). set_off: asked; done with: returned. */
+/* Journeys moved on, by the caller or by a communication thread (sharded_pipeline.c). set_off: asked; done
+ * with: returned. */
 void rk_sharded_set_off(rk_sharded *s, rk_in_flight_batch *j);
 void rk_sharded_return(rk_sharded *s, rk_in_flight_batch *j);
 rk_status rk_sharded_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_flight_batch_state state);
-rk_status rk_sharded_until_served(rk_sharded *s); /* all that are begun, without a courier */
+rk_status rk_sharded_until_served(rk_sharded *s); /* all that are begun, without a communication thread */
 rk_status rk_sharded_start(rk_sharded *s);
 void rk_sharded_stop(rk_sharded *s);
 

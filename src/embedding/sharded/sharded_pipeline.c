@@ -1,5 +1,5 @@
-/* Batches of a sharded collection moved on: asked, served, ready, returned, and free again. Serving and updating go in the order of the batches, so that what a
- * lookup sees depends on nothing but staleness. */
+/* Batches of a sharded collection moved on: asked, served, ready, returned, and free again. Serving and
+ * updating go in the order of the batches, so that what a lookup sees depends on nothing but staleness. */
 #include <time.h>
 
 #include "base/thread/clock.h"
@@ -67,8 +67,10 @@ static rk_status receive_rows(rk_sharded *s, rk_in_flight_batch *j, bool *moved)
     if (!done) return RK_OK;
     if (s->trains) RK_TRY(rk_in_flight_batch_take_rows(s, j));
     if (!s->trains && j->kind == RK_JOURNEY_TRAIN) {
-        RK_TRY(rk_all_to_all_begin(s->comm, RK_LANE_GRADIENTS, s->answers, s->nobody, s->trainers, &j->gradients));
-        RK_TRY(rk_all_to_all_begin(s->comm, RK_LANE_VERDICTS, s->answers, s->nobody, s->first, &j->step_status));
+        RK_TRY(rk_all_to_all_begin(s->comm, RK_LANE_GRADIENTS, s->answers, s->nobody, s->trainers,
+                                   &j->gradients));
+        RK_TRY(
+            rk_all_to_all_begin(s->comm, RK_LANE_VERDICTS, s->answers, s->nobody, s->first, &j->step_status));
     }
     set_state(j, s->trains ? RK_JOURNEY_READY : RK_JOURNEY_RETURNED);
     *moved = true;
@@ -81,7 +83,8 @@ static rk_status may_update(const rk_sharded *s, const rk_in_flight_batch *j, bo
     if (!j->gradients || !s->owns) return RK_OK;
     rk_give_header header;
     RK_TRY(rk_in_flight_batch_read_give(j, 0, &header));
-    RK_FAIL_IF(header.begun > s->next_updated + s->staleness + 1, RK_INTERNAL, "rank 0 has begun %lld batches when %lld are done", (long long)header.begun,
+    RK_FAIL_IF(header.begun > s->next_updated + s->staleness + 1, RK_INTERNAL,
+               "rank 0 has begun %lld batches when %lld are done", (long long)header.begun,
                (long long)s->next_updated);
     *may = s->next_served >= header.begun;
     return RK_OK;
@@ -114,22 +117,27 @@ static rk_status move(rk_sharded *s, bool *moved) {
     *moved = false;
     RK_TRY(update_next(s, moved));
     RK_TRY(serve_next(s, moved));
-    for (int64_t i = s->next_updated; i < s->next_served; i++) { /* in order, since gradients' exchanges begin here */
+    for (int64_t i = s->next_updated; i < s->next_served;
+         i++) { /* in order, since gradients' exchanges begin here */
         RK_TRY(receive_rows(s, rk_in_flight_batch_at(s, i), moved));
         if (state_of(rk_in_flight_batch_at(s, i)) == RK_JOURNEY_SERVED) break;
     }
     return RK_OK;
 }
 
-/* What the oldest batch that is not ready waits for: first its own ids, or gradients that it is to see, then its rows; later ones do not hold it up. */
+/* What the oldest batch that is not ready waits for: first its own ids, or gradients that it is to see, then
+ * its rows; later ones do not hold it up. */
 static rk_all_to_all *holdup(const rk_sharded *s) {
     int64_t next = s->next_served;
-    const rk_in_flight_batch *oldest = rk_in_flight_batch_at(s, s->next_updated), *j = rk_in_flight_batch_at(s, next);
+    const rk_in_flight_batch *oldest = rk_in_flight_batch_at(s, s->next_updated),
+                             *j = rk_in_flight_batch_at(s, next);
     for (int64_t i = s->next_updated; i < next; i++)
-        if (state_of(rk_in_flight_batch_at(s, i)) == RK_JOURNEY_SERVED) return rk_in_flight_batch_at(s, i)->rows;
+        if (state_of(rk_in_flight_batch_at(s, i)) == RK_JOURNEY_SERVED)
+            return rk_in_flight_batch_at(s, i)->rows;
     if (next < begun_of(s) && state_of(j) == RK_JOURNEY_ASKED && !j->is_read && j->ids) return j->ids;
     if (state_of(oldest) != RK_JOURNEY_RETURNED) return NULL;
-    return oldest->step_status && rk_all_to_all_is_done(oldest->gradients) ? oldest->step_status : oldest->gradients;
+    return oldest->step_status && rk_all_to_all_is_done(oldest->gradients) ? oldest->step_status
+                                                                           : oldest->gradients;
 }
 
 /* One step by this thread, or a wait for what holds all up. */
@@ -152,7 +160,7 @@ rk_status rk_sharded_until_served(rk_sharded *s) {
     return RK_OK;
 }
 
-/* The courier sleeps until there is something to do. */
+/* The communication thread sleeps until there is something to do. */
 static void wake(rk_sharded *s) {
     if (!s->has_comm_thread) return;
     pthread_mutex_lock(&s->lock);
@@ -175,7 +183,7 @@ static rk_status comm_thread_status(rk_sharded *s) {
     return s->status == RK_OK ? RK_OK : rk_error(s->status, "%s", s->error);
 }
 
-/* Until it is so by the courier, which is told that somebody waits. */
+/* Until it is so by the communication thread, which is told that somebody waits. */
 static rk_status wait_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_flight_batch_state state) {
     pthread_mutex_lock(&s->lock);
     s->n_waiting++;
@@ -196,7 +204,8 @@ rk_status rk_sharded_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_fli
 
 enum { LEAST_NAP_NS = 50000, MOST_NAP_NS = 1000000 };
 
-/* Sleeps where nothing is under way, naps ever longer where nothing moves; where somebody waits, it waits for what holds them up, whose time limit then counts. */
+/* Sleeps where nothing is under way, naps ever longer where nothing moves; where somebody waits, it waits for
+ * what holds them up, whose time limit then counts. */
 static rk_status rest(rk_sharded *s, long *nap_ns) {
     pthread_mutex_lock(&s->lock);
     while (!s->stops && s->next_updated == begun_of(s)) pthread_cond_wait(&s->woken, &s->lock);
@@ -215,8 +224,10 @@ static void *run_comm_thread(void *context) {
     for (long nap_ns = LEAST_NAP_NS;;) {
         bool moved = false;
         rk_status status = move(s, &moved);
-        if (moved) nap_ns = LEAST_NAP_NS;
-        else if (status == RK_OK) status = rest(s, &nap_ns);
+        if (moved)
+            nap_ns = LEAST_NAP_NS;
+        else if (status == RK_OK)
+            status = rest(s, &nap_ns);
         pthread_mutex_lock(&s->lock);
         if (status != RK_OK) {
             s->status = status;
@@ -233,7 +244,8 @@ rk_status rk_sharded_start(rk_sharded *s) {
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->moved, NULL);
     pthread_cond_init(&s->woken, NULL);
-    RK_FAIL_IF(pthread_create(&s->comm_thread, NULL, run_comm_thread, s) != 0, RK_NO_MEMORY, "could not start a thread");
+    RK_FAIL_IF(pthread_create(&s->comm_thread, NULL, run_comm_thread, s) != 0, RK_NO_MEMORY,
+               "could not start a thread");
     s->has_comm_thread = true;
     return RK_OK;
 }

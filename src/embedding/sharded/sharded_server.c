@@ -1,5 +1,6 @@
-/* The owner's side of a sharded collection: trainers' ids read, rows sent, gradients taken and applied. The store has a feature for each trainer and stream,
- * so one lookup and one update serve them all, and sums over trainers are sums over features. */
+/* The owner's side of a sharded collection: trainers' ids read, rows sent, gradients taken and applied. The
+ * store has a feature for each trainer and stream, so one lookup and one update serve them all, and sums over
+ * trainers are sums over features. */
 #include <string.h>
 
 #include "embedding/sharded/sharded_internal.h"
@@ -14,19 +15,25 @@ static void widen(int64_t *to, int id_bytes, const char *from, int64_t n) {
 }
 
 static rk_status too_short(int32_t trainer, const char *what, size_t n_bytes) {
-    return rk_error(RK_INTERNAL, "rank %d sent a parcel of %s of %zu bytes, less than it says", trainer, what, n_bytes);
+    return rk_error(RK_INTERNAL, "rank %d sent a parcel of %s of %zu bytes, less than it says", trainer, what,
+                    n_bytes);
 }
 
-static rk_status read_stream(const rk_sharded *s, rk_in_flight_batch *j, int32_t trainer, int32_t i, rk_ask_entry entry, const rk_message *message, size_t *at) {
+static rk_status read_stream(const rk_sharded *s, rk_in_flight_batch *j, int32_t trainer, int32_t i,
+                             rk_ask_entry entry, const rk_message *message, size_t *at) {
     const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
     int32_t f = rk_stored_feature(s, trainer, i);
     bool bags = stream->feature >= 0;
-    size_t left = message->n_bytes - *at, most_bags = bags ? left / sizeof(uint32_t) : left, most_ids = left / (size_t)stream->id_bytes; /* so that no product overflows */
-    bool fits = entry.n_bags >= 0 && entry.n_ids >= 0 && (uint64_t)entry.n_bags <= most_bags && (uint64_t)entry.n_ids <= most_ids;
+    size_t left = message->n_bytes - *at, most_bags = bags ? left / sizeof(uint32_t) : left,
+           most_ids = left / (size_t)stream->id_bytes; /* so that no product overflows */
+    bool fits = entry.n_bags >= 0 && entry.n_ids >= 0 && (uint64_t)entry.n_bags <= most_bags &&
+                (uint64_t)entry.n_ids <= most_ids;
     if (!fits) return too_short(trainer, "ids", message->n_bytes);
-    size_t bag_bytes = bags ? rk_pad((size_t)entry.n_bags * sizeof(uint32_t), 8) : 0, id_bytes = rk_pad((size_t)entry.n_ids * (size_t)stream->id_bytes, 8);
+    size_t bag_bytes = bags ? rk_pad((size_t)entry.n_bags * sizeof(uint32_t), 8) : 0,
+           id_bytes = rk_pad((size_t)entry.n_ids * (size_t)stream->id_bytes, 8);
     if (bag_bytes + id_bytes > left) return too_short(trainer, "ids", message->n_bytes);
-    RK_FAIL_IF(!bags && entry.n_bags != entry.n_ids, RK_INTERNAL, "rank %d asks for %lld rows by %lld ids", trainer, (long long)entry.n_bags, (long long)entry.n_ids);
+    RK_FAIL_IF(!bags && entry.n_bags != entry.n_ids, RK_INTERNAL, "rank %d asks for %lld rows by %lld ids",
+               trainer, (long long)entry.n_bags, (long long)entry.n_ids);
     const char *from = (const char *)message->data + *at;
     *at += bag_bytes + id_bytes;
     RK_TRY(rk_resizable_buffer_reserve(&j->local[f], (size_t)entry.n_ids * sizeof(int64_t)));
@@ -54,25 +61,31 @@ rk_status rk_in_flight_batch_read(rk_sharded *s, rk_in_flight_batch *j) {
         memcpy(&header, from[r].data, sizeof header);
         if (r == 0) j->kind = header.kind, j->word = header.word;
         RK_FAIL_IF(header.kind != j->kind, RK_INTERNAL, "rank %d and rank 0 do not do the same", r);
-        RK_FAIL_IF(header.kind < RK_JOURNEY_TRAIN || header.kind > RK_JOURNEY_WORD, RK_INTERNAL, "rank %d asks for what no owner knows", r);
-        const rk_ask_entry *entries = (const rk_ask_entry *)(const void *)((const char *)from[r].data + sizeof header);
+        RK_FAIL_IF(header.kind < RK_JOURNEY_TRAIN || header.kind > RK_JOURNEY_WORD, RK_INTERNAL,
+                   "rank %d asks for what no owner knows", r);
+        const rk_ask_entry *entries =
+            (const rk_ask_entry *)(const void *)((const char *)from[r].data + sizeof header);
         size_t at = head;
         for (int32_t i = 0; i < n; i++) RK_TRY(read_stream(s, j, r, i, entries[i], &from[r], &at));
     }
     return RK_OK;
 }
 
-/* Bags that are looked up, which are not those of replicated tables that other trainers read for themselves. */
+/* Bags that are looked up, which are not those of replicated tables that other trainers read for
+ * themselves. */
 static int64_t n_answered(const rk_sharded *s, const rk_in_flight_batch *j, int32_t trainer, int32_t i) {
     const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
-    return rk_table_shard_stream_answers(s, stream, trainer, s->rank) ? j->counts[rk_stored_feature(s, trainer, i)] : 0;
+    return rk_table_shard_stream_answers(s, stream, trainer, s->rank)
+               ? j->counts[rk_stored_feature(s, trainer, i)]
+               : 0;
 }
 
 static rk_status place_answers(rk_sharded *s, rk_in_flight_batch *j, int32_t trainer) {
     size_t bytes = 0;
     for (int32_t i = 0; i < rk_n_here(s); i++) {
         const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
-        bytes += rk_values_bytes(n_answered(s, j, trainer, i), s->shards[stream->shard].dim, stream->rows_wire);
+        bytes +=
+            rk_values_bytes(n_answered(s, j, trainer, i), s->shards[stream->shard].dim, stream->rows_wire);
     }
     RK_TRY(rk_resizable_buffer_reserve(&j->answer[trainer], bytes));
     char *to = j->answer[trainer].data;
@@ -100,7 +113,9 @@ static void pack_answers(const rk_sharded *s, const rk_in_flight_batch *j, int32
         int32_t dim = s->shards[stream->shard].dim;
         int64_t n = n_answered(s, j, trainer, i);
         if (n == 0) continue;
-        if (stream->rows_wire != RK_F32) rk_wire_pack(to, stream->rows_wire, s->activations[rk_stored_feature(s, trainer, i)].data, n * dim);
+        if (stream->rows_wire != RK_F32)
+            rk_wire_pack(to, stream->rows_wire, s->activations[rk_stored_feature(s, trainer, i)].data,
+                         n * dim);
         to += rk_values_bytes(n, dim, stream->rows_wire);
     }
 }
@@ -115,7 +130,8 @@ rk_status rk_in_flight_batch_serve(rk_sharded *s, rk_in_flight_batch *j) {
         for (int32_t f = 0; f < s->store->n_features; f++) {
             s->asked_ids[f] = j->stored_ids[f];
             if (!counts[f]) s->asked_ids[f] = (rk_ids){0};
-            atomic_fetch_add(&s->rows_served, s->asked_ids[f].offsets ? s->asked_ids[f].offsets[counts[f]] : counts[f]);
+            atomic_fetch_add(&s->rows_served,
+                             s->asked_ids[f].offsets ? s->asked_ids[f].offsets[counts[f]] : counts[f]);
         }
         RK_TRY(rk_uses_prepare(s->store, s->store->peeks, 0, counts, s->asked_ids, true));
         if (j->kind == RK_JOURNEY_TRAIN) rk_stale_rows_put_back(&s->stale_rows);
@@ -125,10 +141,12 @@ rk_status rk_in_flight_batch_serve(rk_sharded *s, rk_in_flight_batch *j) {
     } else {
         for (int32_t r = 0; r < n_trainers; r++) s->answers[r] = (rk_message){0};
     }
-    return rk_all_to_all_begin(s->comm, RK_LANE_ROWS, s->answers, s->owns ? s->trainers : s->nobody, s->trains ? s->owners : s->nobody, &j->rows);
+    return rk_all_to_all_begin(s->comm, RK_LANE_ROWS, s->answers, s->owns ? s->trainers : s->nobody,
+                               s->trains ? s->owners : s->nobody, &j->rows);
 }
 
-static rk_status take_gradients(rk_sharded *s, const rk_in_flight_batch *j, int32_t trainer, const rk_message *from) {
+static rk_status take_gradients(rk_sharded *s, const rk_in_flight_batch *j, int32_t trainer,
+                                const rk_message *from) {
     size_t at = RK_GIVE_HEAD;
     for (int32_t i = 0; i < rk_n_here(s); i++) {
         const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
@@ -169,8 +187,11 @@ rk_status rk_in_flight_batch_update(rk_sharded *s, rk_in_flight_batch *j) {
     if (!s->store || !j->applies) return RK_OK;
     const rk_message *from = rk_all_to_all_received(j->gradients);
     for (int32_t r = 0; r < s->roles.n_trainers; r++) RK_TRY(take_gradients(s, j, r, &from[r]));
-    RK_TRY(rk_batch_context_dedup(s->store, &s->store->batch_contexts[s->store->now], 0, j->counts, j->stored_ids));
-    RK_TRY(rk_embeddings_launch(s->store, s->activations, false)); /* a row that is not finite stays so: what came is checked here too */
+    RK_TRY(rk_batch_context_dedup(s->store, &s->store->batch_contexts[s->store->now], 0, j->counts,
+                                  j->stored_ids));
+    RK_TRY(
+        rk_embeddings_launch(s->store, s->activations,
+                             false)); /* a row that is not finite stays so: what came is checked here too */
     RK_TRY(rk_stale_rows_keep(&s->stale_rows, s->n_trained));
     rk_embeddings_update_all(s->store);
     return RK_OK;

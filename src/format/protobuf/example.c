@@ -1,4 +1,5 @@
-/* tf.train.Example: Example{1: Features{1: map<string, Feature>}}, Feature{1: BytesList | 2: FloatList | 3: Int64List}, each list {1: repeated}. */
+/* tf.train.Example: Example{1: Features{1: map<string, Feature>}}, Feature{1: BytesList | 2: FloatList | 3:
+ * Int64List}, each list {1: repeated}. */
 #include "base/float16.h"
 #include "format/protobuf/tfrecord.h"
 #include "format/protobuf/wire.h"
@@ -6,13 +7,17 @@
 #define DAMAGED rk_error(RK_BAD_DATA, "the record is not a tf.train.Example")
 
 size_t rk_example_max_values(rk_example_kind kind, rk_span list) {
-    return kind == RK_EXAMPLE_FLOAT ? list.n_bytes / 4 : list.n_bytes; /* a number takes a byte at least, and so does an empty text's length */
+    return kind == RK_EXAMPLE_FLOAT
+               ? list.n_bytes / 4
+               : list.n_bytes; /* a number takes a byte at least, and so does an empty text's length */
 }
 
 /* The numbers of a list that holds them packed, in less than 128 bytes. */
 static inline bool plain_list(rk_span list, rk_span *packed) {
     const uint8_t *at = (const uint8_t *)list.data;
-    if (list.n_bytes < 2 || list.n_bytes > 129 || at[0] != (1 << 3 | RK_WIRE_BYTES) || at[1] != list.n_bytes - 2) return false;
+    if (list.n_bytes < 2 || list.n_bytes > 129 || at[0] != (1 << 3 | RK_WIRE_BYTES) ||
+        at[1] != list.n_bytes - 2)
+        return false;
     *packed = (rk_span){list.data + 2, list.n_bytes - 2};
     return true;
 }
@@ -27,8 +32,10 @@ static inline bool read_varints(rk_span packed, int64_t *out, size_t *n) {
     return true;
 }
 
-/* The next element of a list: a text or packed numbers (*bytes), or one number. false at its end or where it is damaged (*ok). */
-static inline bool next_element(rk_wire *wire, uint32_t number_type, uint32_t *type, uint64_t *number, rk_span *bytes, bool *ok) {
+/* The next element of a list: a text or packed numbers (*bytes), or one number. false at its end or where it
+ * is damaged (*ok). */
+static inline bool next_element(rk_wire *wire, uint32_t number_type, uint32_t *type, uint64_t *number,
+                                rk_span *bytes, bool *ok) {
     uint32_t field;
     while (wire->at < wire->end) {
         *ok = rk_wire_field(wire, &field, type, number, bytes);
@@ -50,7 +57,8 @@ rk_status rk_example_read_i64(rk_span list, int64_t *out, size_t *n) {
         ok = read_varints(bytes, out, &n_values);
         wire.at = wire.end;
     }
-    while (next_element(&wire, RK_WIRE_VARINT, &type, &number, &bytes, &ok)) { /* numbers stand one a field or packed in bytes */
+    while (next_element(&wire, RK_WIRE_VARINT, &type, &number, &bytes,
+                        &ok)) { /* numbers stand one a field or packed in bytes */
         if (type == RK_WIRE_VARINT) out[n_values++] = (int64_t)number;
         if (!read_varints(bytes, out, &n_values)) return DAMAGED;
     }
@@ -100,14 +108,17 @@ static rk_status read_feature(rk_span name, rk_span feature, const rk_example_vi
     return RK_OK;
 }
 
-/* An entry as every writer makes them: name, then a feature of one list, each length in one byte. Its parts are found by their places alone. */
+/* An entry as every writer makes them: name, then a feature of one list, each length in one byte. Its parts
+ * are found by their places alone. */
 static inline bool plain_entry(rk_span entry, rk_span *name, rk_example_kind *kind, rk_span *list) {
     const uint8_t *at = (const uint8_t *)entry.data;
     if (entry.n_bytes < 6 || entry.n_bytes > 127 || at[0] != (1 << 3 | RK_WIRE_BYTES)) return false;
     size_t n_name = at[1], n_rest = entry.n_bytes - 2 - n_name;
     if (n_name > entry.n_bytes - 6) return false;
     const uint8_t *rest = at + 2 + n_name;
-    if (rest[0] != (2 << 3 | RK_WIRE_BYTES) || rest[1] != n_rest - 2 || rest[3] != n_rest - 4 || (rest[2] & 7) != RK_WIRE_BYTES || rest[2] >> 3 < 1 || rest[2] >> 3 > 3) return false;
+    if (rest[0] != (2 << 3 | RK_WIRE_BYTES) || rest[1] != n_rest - 2 || rest[3] != n_rest - 4 ||
+        (rest[2] & 7) != RK_WIRE_BYTES || rest[2] >> 3 < 1 || rest[2] >> 3 > 3)
+        return false;
     *name = (rk_span){entry.data + 2, n_name};
     *kind = (rk_example_kind)((rest[2] >> 3) - 1);
     *list = (rk_span){(const char *)rest + 4, n_rest - 4};
@@ -136,7 +147,8 @@ rk_status rk_example_parse(const void *data, size_t n_bytes, const rk_example_vi
     return rk_example_parse_known(data, n_bytes, v, NULL);
 }
 
-rk_status rk_example_parse_known(const void *data, size_t n_bytes, const rk_example_visitor *v, rk_example_known known) {
+rk_status rk_example_parse_known(const void *data, size_t n_bytes, const rk_example_visitor *v,
+                                 rk_example_known known) {
     rk_wire example = rk_wire_of((rk_span){data, n_bytes});
     while (example.at < example.end) {
         uint32_t field, type;
@@ -147,7 +159,8 @@ rk_status rk_example_parse_known(const void *data, size_t n_bytes, const rk_exam
         if (type != RK_WIRE_BYTES) return DAMAGED;
         rk_wire map = rk_wire_of(features);
         while (map.at < map.end) {
-            if (known) map.at += known(v->context, (rk_span){(const char *)map.at, (size_t)(map.end - map.at)});
+            if (known)
+                map.at += known(v->context, (rk_span){(const char *)map.at, (size_t)(map.end - map.at)});
             if (map.at == map.end) break;
             if (!rk_wire_field(&map, &field, &type, &number, &entry)) return DAMAGED;
             if (field != 1) continue;
@@ -158,14 +171,18 @@ rk_status rk_example_parse_known(const void *data, size_t n_bytes, const rk_exam
     return RK_OK;
 }
 
-/* writer->list holds the inner list; wrap it as Feature, as a map entry, and append it to writer->features. */
+/* writer->list holds the inner list; wrap it as Feature, as a map entry, and append it to
+ * writer->features. */
 static void end_feature(rk_example_writer *w, const char *name, rk_example_kind kind) {
     rk_buffer feature = {0}, entry = {0};
     rk_wire_put_bytes(&feature, (uint32_t)kind + 1, w->list.data, w->list.n_bytes);
     rk_wire_put_bytes(&entry, 1, name, strlen(name));
     rk_wire_put_bytes(&entry, 2, feature.data, feature.n_bytes);
     rk_wire_put_bytes(&w->features, 1, entry.data, entry.n_bytes);
-    if (w->features.status == RK_OK) w->features.status = w->list.status != RK_OK ? w->list.status : feature.status != RK_OK ? feature.status : entry.status;
+    if (w->features.status == RK_OK)
+        w->features.status = w->list.status != RK_OK   ? w->list.status
+                             : feature.status != RK_OK ? feature.status
+                                                       : entry.status;
     rk_buffer_release(&feature);
     rk_buffer_release(&entry);
     rk_buffer_clear(&w->list);

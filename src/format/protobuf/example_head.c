@@ -6,9 +6,11 @@ rk_example_head rk_example_head_of(const char *name, size_t n_name, rk_example_k
     enum { OTHERS = 10, MOST_LENGTH = 127 };
     rk_example_head head = {.n_bytes = n_name + OTHERS};
     if (head.n_bytes > RK_EXAMPLE_HEAD_BYTES) return (rk_example_head){0};
-    uint8_t bytes[RK_EXAMPLE_HEAD_BYTES] = {1 << 3 | RK_WIRE_BYTES, (uint8_t)(n_name + 8), 1 << 3 | RK_WIRE_BYTES, (uint8_t)n_name};
+    uint8_t bytes[RK_EXAMPLE_HEAD_BYTES] = {1 << 3 | RK_WIRE_BYTES, (uint8_t)(n_name + 8),
+                                            1 << 3 | RK_WIRE_BYTES, (uint8_t)n_name};
     uint8_t lengths[RK_EXAMPLE_HEAD_BYTES] = {0, UINT8_MAX}, mask[RK_EXAMPLE_HEAD_BYTES] = {0};
-    const uint8_t rest[6] = {2 << 3 | RK_WIRE_BYTES, 4, (uint8_t)((kind + 1) << 3 | RK_WIRE_BYTES), 2, 1 << 3 | RK_WIRE_BYTES, 0};
+    const uint8_t rest[6] = {2 << 3 | RK_WIRE_BYTES, 4, (uint8_t)((kind + 1) << 3 | RK_WIRE_BYTES), 2,
+                             1 << 3 | RK_WIRE_BYTES, 0};
     memcpy(bytes + 4, name, n_name);
     memcpy(bytes + 4 + n_name, rest, sizeof rest);
     for (size_t i = 1; i < sizeof rest; i += 2) lengths[4 + n_name + i] = UINT8_MAX;

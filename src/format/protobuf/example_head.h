@@ -22,7 +22,8 @@ typedef struct rk_example_head {
 
 rk_example_head rk_example_head_of(const char *name, size_t n_name, rk_example_kind kind);
 
-static inline uint64_t rk_example_head_word(const rk_example_head *head, const uint8_t *at, size_t i, uint64_t length) {
+static inline uint64_t rk_example_head_word(const rk_example_head *head, const uint8_t *at, size_t i,
+                                            uint64_t length) {
     uint64_t word;
     memcpy(&word, at + 8 * i, sizeof word);
     return (word ^ (head->words[i].bytes + (length & head->words[i].lengths))) & head->words[i].mask;
@@ -32,8 +33,10 @@ static inline uint64_t rk_example_head_word(const rk_example_head *head, const u
 static inline bool rk_example_head_matches(const rk_example_head *head, const uint8_t *at, size_t *n_values) {
     if (head->n_bytes == 0) return false;
     size_t n = at[head->n_bytes - 1];
-    uint64_t length = n * 0x0101010101010101u, wrong = rk_example_head_word(head, at, 0, length) | rk_example_head_word(head, at, 1, length);
-    for (size_t i = 2; i < head->n_words; i += 2) wrong |= rk_example_head_word(head, at, i, length) | rk_example_head_word(head, at, i + 1, length);
+    uint64_t length = n * 0x0101010101010101u,
+             wrong = rk_example_head_word(head, at, 0, length) | rk_example_head_word(head, at, 1, length);
+    for (size_t i = 2; i < head->n_words; i += 2)
+        wrong |= rk_example_head_word(head, at, i, length) | rk_example_head_word(head, at, i + 1, length);
     *n_values = n;
     return wrong == 0 && n <= head->most;
 }

@@ -23,22 +23,27 @@ size_t rk_tfrecord_length(const void *data, size_t n_bytes) {
     return length > RK_TFRECORD_MAX_BYTES ? 0 : (size_t)length + RK_TFRECORD_OVERHEAD;
 }
 
-rk_status rk_tfrecord_parse(const void *data, size_t n_bytes, bool at_end, rk_span *payload, size_t *consumed) {
+rk_status rk_tfrecord_parse(const void *data, size_t n_bytes, bool at_end, rk_span *payload,
+                            size_t *consumed) {
     const uint8_t *at = data;
     *consumed = 0;
     if (n_bytes < 12) {
-        RK_FAIL_IF(at_end && n_bytes, RK_BAD_DATA, "the record is cut: %zu bytes of its 12-byte head", n_bytes);
+        RK_FAIL_IF(at_end && n_bytes, RK_BAD_DATA, "the record is cut: %zu bytes of its 12-byte head",
+                   n_bytes);
         return RK_OK;
     }
-    RK_FAIL_IF(masked_crc(at, 8) != (uint32_t)read_le(at + 8, 4), RK_BAD_DATA, "the checksum of a record's length does not match");
+    RK_FAIL_IF(masked_crc(at, 8) != (uint32_t)read_le(at + 8, 4), RK_BAD_DATA,
+               "the checksum of a record's length does not match");
     uint64_t length = read_le(at, 8);
     RK_FAIL_IF(length > RK_TFRECORD_MAX_BYTES, RK_BAD_DATA, "a record of %llu bytes; at most %d are read",
                (unsigned long long)length, RK_TFRECORD_MAX_BYTES);
     if (n_bytes < length + RK_TFRECORD_OVERHEAD) {
-        RK_FAIL_IF(at_end, RK_BAD_DATA, "the record is cut: %zu of its %llu bytes", n_bytes, (unsigned long long)length + RK_TFRECORD_OVERHEAD);
+        RK_FAIL_IF(at_end, RK_BAD_DATA, "the record is cut: %zu of its %llu bytes", n_bytes,
+                   (unsigned long long)length + RK_TFRECORD_OVERHEAD);
         return RK_OK;
     }
-    RK_FAIL_IF(masked_crc(at + 12, (size_t)length) != (uint32_t)read_le(at + 12 + length, 4), RK_BAD_DATA, "the checksum of a record does not match");
+    RK_FAIL_IF(masked_crc(at + 12, (size_t)length) != (uint32_t)read_le(at + 12 + length, 4), RK_BAD_DATA,
+               "the checksum of a record does not match");
     *payload = (rk_span){(const char *)at + 12, (size_t)length};
     *consumed = (size_t)length + RK_TFRECORD_OVERHEAD;
     return RK_OK;

@@ -1,4 +1,5 @@
-/* The protocol-buffer wire format: varints and length-delimited fields. All that tf.train.Example and TensorBoard's Event need. */
+/* The protocol-buffer wire format: varints and length-delimited fields. All that tf.train.Example and
+ * TensorBoard's Event need. */
 #ifndef RK_FORMAT_PROTOBUF_WIRE_H
 #define RK_FORMAT_PROTOBUF_WIRE_H
 
@@ -33,7 +34,8 @@ static inline uint64_t rk_wire_word(const rk_wire *wire) {
         memcpy(&high, wire->end - 4, 4);
         return low | (uint64_t)high << (8 * (left - 4));
     }
-    return wire->at[0] | (uint64_t)wire->at[left >> 1] << (8 * (left >> 1)) | (uint64_t)wire->at[left - 1] << (8 * (left - 1));
+    return wire->at[0] | (uint64_t)wire->at[left >> 1] << (8 * (left >> 1)) |
+           (uint64_t)wire->at[left - 1] << (8 * (left - 1));
 }
 
 static inline bool rk_wire_long_varint(rk_wire *wire, uint64_t *out) {
@@ -72,7 +74,8 @@ static inline bool rk_wire_varint(rk_wire *wire, uint64_t *out) {
     return true;
 }
 
-/* Varints that fill n_bytes, into out [n_bytes]; returns how many. 0: one is longer than 8 bytes, or cut. RK_WIRE_BEYOND bytes after them may be read. */
+/* Varints that fill n_bytes, into out [n_bytes]; returns how many. 0: one is longer than 8 bytes, or cut.
+ * RK_WIRE_BEYOND bytes after them may be read. */
 enum { RK_WIRE_BEYOND = 7 };
 static inline size_t rk_wire_short_varints(const uint8_t *at, size_t n_bytes, int64_t *out) {
     const uint8_t *end = at + n_bytes;
@@ -94,8 +97,10 @@ static inline size_t rk_wire_short_varints(const uint8_t *at, size_t n_bytes, in
     return at == end ? n : 0;
 }
 
-/* One field: its number and type, and its value: a varint or fixed number in *number, bytes in *bytes. false: damaged. */
-static inline bool rk_wire_field(rk_wire *wire, uint32_t *field, uint32_t *type, uint64_t *number, rk_span *bytes) {
+/* One field: its number and type, and its value: a varint or fixed number in *number, bytes in *bytes. false:
+ * damaged. */
+static inline bool rk_wire_field(rk_wire *wire, uint32_t *field, uint32_t *type, uint64_t *number,
+                                 rk_span *bytes) {
     uint64_t key, length;
     if (!rk_wire_varint(wire, &key) || key >> 32 || key >> 3 == 0) return false;
     *field = (uint32_t)(key >> 3);
@@ -103,7 +108,8 @@ static inline bool rk_wire_field(rk_wire *wire, uint32_t *field, uint32_t *type,
     *bytes = (rk_span){(const char *)wire->at, 0};
     size_t left = (size_t)(wire->end - wire->at), fixed = *type == RK_WIRE_FIXED64 ? 8 : 4;
     switch (*type) {
-        case RK_WIRE_VARINT: return rk_wire_varint(wire, number);
+        case RK_WIRE_VARINT:
+            return rk_wire_varint(wire, number);
         case RK_WIRE_BYTES:
             if (!rk_wire_varint(wire, &length) || length > (uint64_t)(wire->end - wire->at)) return false;
             *bytes = (rk_span){(const char *)wire->at, (size_t)length};
@@ -116,7 +122,8 @@ static inline bool rk_wire_field(rk_wire *wire, uint32_t *field, uint32_t *type,
             for (size_t i = 0; i < fixed; i++) *number |= (uint64_t)wire->at[i] << (8 * i);
             wire->at += fixed;
             return true;
-        default: return false;
+        default:
+            return false;
     }
 }
 

@@ -19,10 +19,10 @@ struct rk_rkb {
     uint64_t n_bytes;
     int64_t n_rows, n_blocks;
     int32_t n_columns;
-    char **names;         /* [n_columns] */
+    char **names;          /* [n_columns] */
     rk_column_type *types; /* [n_columns] */
-    int64_t *block_rows;  /* [n_blocks] */
-    chunk *chunks;        /* [n_blocks, n_columns] */
+    int64_t *block_rows;   /* [n_blocks] */
+    chunk *chunks;         /* [n_blocks, n_columns] */
 };
 
 static rk_status damaged(const rk_rkb *rkb, uint64_t byte, const char *what) {
@@ -43,7 +43,8 @@ static rk_status take_columns(rk_rkb *rkb, cursor *c) {
         uint32_t type = c->at[0], n_bytes = rk_rkb_u32(c->at + 1);
         c->at += 5;
         if (type > RK_COLUMN_F32) return damaged(rkb, byte, "a column of no known type");
-        if (n_bytes > (uint64_t)(c->end - c->at) || memchr(c->at, 0, n_bytes)) return damaged(rkb, byte, "a column's name that cannot be");
+        if (n_bytes > (uint64_t)(c->end - c->at) || memchr(c->at, 0, n_bytes))
+            return damaged(rkb, byte, "a column's name that cannot be");
         RK_TRY(rk_strndup((const char *)c->at, n_bytes, &rkb->names[i]));
         rkb->types[i] = (rk_column_type)type;
         c->at += n_bytes;
@@ -57,23 +58,28 @@ static bool can_be(const chunk *k) {
     return k->compression == RK_RKB_ZSTD && k->raw_bytes / (1 << 15) <= k->stored_bytes;
 }
 
-/* The blocks' entries fill the footer's rest exactly; their chunks lie one after another from the head to the footer. */
+/* The blocks' entries fill the footer's rest exactly; their chunks lie one after another from the head to the
+ * footer. */
 static rk_status take_blocks(rk_rkb *rkb, cursor *c, uint64_t footer_begin) {
     uint64_t at = RK_RKB_HEAD_BYTES, entry_bytes = 8 + (uint64_t)rkb->n_columns * RK_RKB_CHUNK_ENTRY_BYTES;
     uint64_t left = (uint64_t)(c->end - c->at), n_rows = 0;
-    if (left % entry_bytes || left / entry_bytes != (uint64_t)rkb->n_blocks) return damaged(rkb, footer_begin, "the footer's list of blocks is not as long as it says");
+    if (left % entry_bytes || left / entry_bytes != (uint64_t)rkb->n_blocks)
+        return damaged(rkb, footer_begin, "the footer's list of blocks is not as long as it says");
     RK_TRY(rk_alloc((size_t)rkb->n_blocks, sizeof *rkb->block_rows, &rkb->block_rows));
     RK_TRY(rk_alloc((size_t)rkb->n_blocks * (size_t)rkb->n_columns, sizeof *rkb->chunks, &rkb->chunks));
     for (int64_t b = 0; b < rkb->n_blocks; b++) {
         uint64_t rows = rk_rkb_u64(c->at);
-        if (rows > RK_RKB_MAX_ROWS) return damaged(rkb, (uint64_t)(c->at - rkb->data), "a block of too many rows");
+        if (rows > RK_RKB_MAX_ROWS)
+            return damaged(rkb, (uint64_t)(c->at - rkb->data), "a block of too many rows");
         rkb->block_rows[b] = (int64_t)rows;
         n_rows += rows;
         c->at += 8;
         for (int32_t i = 0; i < rkb->n_columns; i++, c->at += RK_RKB_CHUNK_ENTRY_BYTES) {
             chunk *k = &rkb->chunks[b * rkb->n_columns + i];
-            *k = (chunk){at, rk_rkb_u64(c->at), rk_rkb_u64(c->at + 8), rk_rkb_u32(c->at + 16), rk_rkb_u32(c->at + 20)};
-            if (k->stored_bytes > footer_begin - at || !can_be(k)) return damaged(rkb, (uint64_t)(c->at - rkb->data), "a column's place that cannot be");
+            *k = (chunk){at, rk_rkb_u64(c->at), rk_rkb_u64(c->at + 8), rk_rkb_u32(c->at + 16),
+                         rk_rkb_u32(c->at + 20)};
+            if (k->stored_bytes > footer_begin - at || !can_be(k))
+                return damaged(rkb, (uint64_t)(c->at - rkb->data), "a column's place that cannot be");
             at += k->stored_bytes;
         }
     }
@@ -84,12 +90,16 @@ static rk_status take_blocks(rk_rkb *rkb, cursor *c, uint64_t footer_begin) {
 
 static rk_status take_head(const rk_rkb *rkb) {
     const uint8_t *head = rkb->data;
-    if (rkb->n_bytes < RK_RKB_HEAD_BYTES) return damaged(rkb, rkb->n_bytes, "the file is cut: it ends in its head");
+    if (rkb->n_bytes < RK_RKB_HEAD_BYTES)
+        return damaged(rkb, rkb->n_bytes, "the file is cut: it ends in its head");
     if (memcmp(head, RK_RKB_HEAD_MAGIC, RK_RKB_MAGIC_BYTES) != 0) return damaged(rkb, 0, "not an rkb file");
-    if (rk_crc32c(0, head, 12) != rk_rkb_u32(head + 12)) return damaged(rkb, 0, "the head's checksum does not match");
+    if (rk_crc32c(0, head, 12) != rk_rkb_u32(head + 12))
+        return damaged(rkb, 0, "the head's checksum does not match");
     if (rk_rkb_u32(head + 8) != RK_RKB_VERSION)
-        return rk_error_hint(rk_error(RK_UNSUPPORTED, "'%s': version %u of rkb; this program reads version %d", rkb->path, rk_rkb_u32(head + 8), RK_RKB_VERSION),
-                             "convert the file by the program that wrote it");
+        return rk_error_hint(
+            rk_error(RK_UNSUPPORTED, "'%s': version %u of rkb; this program reads version %d", rkb->path,
+                     rk_rkb_u32(head + 8), RK_RKB_VERSION),
+            "convert the file by the program that wrote it");
     return RK_OK;
 }
 
@@ -97,17 +107,23 @@ static rk_status take_footer(rk_rkb *rkb) {
     enum { FIXED_BYTES = 20 };
     RK_TRY(take_head(rkb));
     uint64_t tail = rkb->n_bytes - RK_RKB_TAIL_BYTES;
-    if (rkb->n_bytes < RK_RKB_HEAD_BYTES + RK_RKB_TAIL_BYTES + FIXED_BYTES || memcmp(rkb->data + tail + 16, RK_RKB_TAIL_MAGIC, RK_RKB_MAGIC_BYTES) != 0)
+    if (rkb->n_bytes < RK_RKB_HEAD_BYTES + RK_RKB_TAIL_BYTES + FIXED_BYTES ||
+        memcmp(rkb->data + tail + 16, RK_RKB_TAIL_MAGIC, RK_RKB_MAGIC_BYTES) != 0)
         return damaged(rkb, rkb->n_bytes, "the file is cut: it does not end as rkb files do");
     uint64_t footer_bytes = rk_rkb_u64(rkb->data + tail);
-    if (footer_bytes < FIXED_BYTES || footer_bytes > tail - RK_RKB_HEAD_BYTES) return damaged(rkb, tail, "a footer that does not fit the file");
+    if (footer_bytes < FIXED_BYTES || footer_bytes > tail - RK_RKB_HEAD_BYTES)
+        return damaged(rkb, tail, "a footer that does not fit the file");
     uint64_t begin = tail - footer_bytes;
     const uint8_t *footer = rkb->data + begin;
-    if (rk_crc32c(0, footer, (size_t)footer_bytes + 8) != rk_rkb_u32(rkb->data + tail + 8)) return damaged(rkb, begin, "the footer's checksum does not match");
-    if (rk_rkb_u32(rkb->data + tail + 12) != RK_RKB_VERSION) return damaged(rkb, tail + 12, "the head and the tail are of two versions");
+    if (rk_crc32c(0, footer, (size_t)footer_bytes + 8) != rk_rkb_u32(rkb->data + tail + 8))
+        return damaged(rkb, begin, "the footer's checksum does not match");
+    if (rk_rkb_u32(rkb->data + tail + 12) != RK_RKB_VERSION)
+        return damaged(rkb, tail + 12, "the head and the tail are of two versions");
     uint64_t n_rows = rk_rkb_u64(footer), n_blocks = rk_rkb_u64(footer + 8);
     uint32_t n_columns = rk_rkb_u32(footer + 16);
-    if (n_rows > INT64_MAX || n_blocks > footer_bytes / 8 || n_columns > INT32_MAX || n_columns > footer_bytes / 5) return damaged(rkb, begin, "a footer that cannot be");
+    if (n_rows > INT64_MAX || n_blocks > footer_bytes / 8 || n_columns > INT32_MAX ||
+        n_columns > footer_bytes / 5)
+        return damaged(rkb, begin, "a footer that cannot be");
     rkb->n_rows = (int64_t)n_rows;
     rkb->n_blocks = (int64_t)n_blocks;
     rkb->n_columns = (int32_t)n_columns;
@@ -157,12 +173,24 @@ void rk_rkb_free(rk_rkb *rkb) {
     rk_free(rkb);
 }
 
-int64_t rk_rkb_n_rows(const rk_rkb *rkb) { return rkb->n_rows; }
-int64_t rk_rkb_n_blocks(const rk_rkb *rkb) { return rkb->n_blocks; }
-int64_t rk_rkb_block_rows(const rk_rkb *rkb, int64_t block) { return rkb->block_rows[block]; }
-int32_t rk_rkb_n_columns(const rk_rkb *rkb) { return rkb->n_columns; }
-const char *rk_rkb_column_name(const rk_rkb *rkb, int32_t column) { return rkb->names[column]; }
-rk_column_type rk_rkb_column_type(const rk_rkb *rkb, int32_t column) { return rkb->types[column]; }
+int64_t rk_rkb_n_rows(const rk_rkb *rkb) {
+    return rkb->n_rows;
+}
+int64_t rk_rkb_n_blocks(const rk_rkb *rkb) {
+    return rkb->n_blocks;
+}
+int64_t rk_rkb_block_rows(const rk_rkb *rkb, int64_t block) {
+    return rkb->block_rows[block];
+}
+int32_t rk_rkb_n_columns(const rk_rkb *rkb) {
+    return rkb->n_columns;
+}
+const char *rk_rkb_column_name(const rk_rkb *rkb, int32_t column) {
+    return rkb->names[column];
+}
+rk_column_type rk_rkb_column_type(const rk_rkb *rkb, int32_t column) {
+    return rkb->types[column];
+}
 
 void rk_rkb_memory_release(rk_rkb_memory *memory) {
     ZSTD_freeDCtx(memory->zstd);
@@ -172,7 +200,8 @@ void rk_rkb_memory_release(rk_rkb_memory *memory) {
 
 /* The chunk's bytes before compression, in *out: of the file itself, or of m->raw. */
 static rk_status unpack(rk_rkb_memory *m, const chunk *k, const uint8_t *stored, const uint8_t **out) {
-    RK_FAIL_IF(rk_crc32c(0, stored, (size_t)k->stored_bytes) != k->crc32c, RK_BAD_DATA, "the checksum does not match");
+    RK_FAIL_IF(rk_crc32c(0, stored, (size_t)k->stored_bytes) != k->crc32c, RK_BAD_DATA,
+               "the checksum does not match");
     *out = stored;
     if (k->compression == RK_RKB_PLAIN) return RK_OK;
     if (!m->zstd) m->zstd = ZSTD_createDCtx();
@@ -185,7 +214,8 @@ static rk_status unpack(rk_rkb_memory *m, const chunk *k, const uint8_t *stored,
         m->capacity = (size_t)k->raw_bytes;
     }
     size_t n = ZSTD_decompressDCtx(m->zstd, m->raw, (size_t)k->raw_bytes, stored, (size_t)k->stored_bytes);
-    RK_FAIL_IF(ZSTD_isError(n) || n != k->raw_bytes, RK_BAD_DATA, "the compressed data is corrupt: %s", ZSTD_isError(n) ? ZSTD_getErrorName(n) : "too short");
+    RK_FAIL_IF(ZSTD_isError(n) || n != k->raw_bytes, RK_BAD_DATA, "the compressed data is corrupt: %s",
+               ZSTD_isError(n) ? ZSTD_getErrorName(n) : "too short");
     *out = m->raw;
     return RK_OK;
 }
@@ -231,10 +261,14 @@ rk_status rk_rkb_read_block(const rk_rkb *rkb, int64_t block, const bool *wanted
     return status;
 }
 
-rk_status rk_rkb_read_chosen(const rk_rkb *rkb, int64_t block, rk_rkb_choice choice, rk_rkb_memory *memory, rk_columns *out) {
-    RK_FAIL_IF(block < 0 || block >= rkb->n_blocks, RK_INVALID_ARGUMENT, "'%s': block %lld of %lld", rkb->path, (long long)block, (long long)rkb->n_blocks);
-    if (!out->columns) RK_TRY(rk_columns_init(out, rkb->n_columns, (const char *const *)rkb->names, rkb->types));
-    RK_FAIL_IF(out->n_columns != rkb->n_columns, RK_INVALID_ARGUMENT, "'%s': %d columns to be read into %d", rkb->path, rkb->n_columns, out->n_columns);
+rk_status rk_rkb_read_chosen(const rk_rkb *rkb, int64_t block, rk_rkb_choice choice, rk_rkb_memory *memory,
+                             rk_columns *out) {
+    RK_FAIL_IF(block < 0 || block >= rkb->n_blocks, RK_INVALID_ARGUMENT, "'%s': block %lld of %lld",
+               rkb->path, (long long)block, (long long)rkb->n_blocks);
+    if (!out->columns)
+        RK_TRY(rk_columns_init(out, rkb->n_columns, (const char *const *)rkb->names, rkb->types));
+    RK_FAIL_IF(out->n_columns != rkb->n_columns, RK_INVALID_ARGUMENT, "'%s': %d columns to be read into %d",
+               rkb->path, rkb->n_columns, out->n_columns);
     rk_columns_clear(out);
     rk_rkb_room room = room_of_block(rkb, block);
     rk_status status = RK_OK;

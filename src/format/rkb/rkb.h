@@ -1,5 +1,6 @@
-/* rkb: our columnar, prebatched file. docs/formats/rkb.md holds the layout. Blocks of rows; in a block each column stands
- * alone, packed to the bytes its values need, compressed by zstd, with a crc32c; a footer indexes the blocks. */
+/* rkb: our columnar, prebatched file. docs/formats/rkb.md holds the layout. Blocks of rows; in a block each
+ * column stands alone, packed to the bytes its values need, compressed by zstd, with a crc32c; a footer
+ * indexes the blocks. */
 #ifndef RK_FORMAT_RKB_RKB_H
 #define RK_FORMAT_RKB_RKB_H
 
@@ -18,7 +19,8 @@ void rk_rkb_writer_free(rk_rkb_writer *writer); /* without commit: no file appea
 typedef struct rk_rkb rk_rkb; /* an open file; blocks may be read by several threads at once */
 rk_status rk_rkb_open(const char *path, rk_rkb **out);
 void rk_rkb_free(rk_rkb *rkb);
-/* The same over bytes in memory, which must outlive it: what the fuzz target calls. `path` is for messages. */
+/* The same over bytes in memory, which must outlive it: what the fuzz target calls. `path` is for
+ * messages. */
 rk_status rk_rkb_open_memory(const char *path, const void *data, size_t n_bytes, rk_rkb **out);
 int64_t rk_rkb_n_rows(const rk_rkb *rkb);
 int64_t rk_rkb_n_blocks(const rk_rkb *rkb);
@@ -31,8 +33,9 @@ rk_column_type rk_rkb_column_type(const rk_rkb *rkb, int32_t column);
  * offsets, and must not be looked at. */
 rk_status rk_rkb_read_block(const rk_rkb *rkb, int64_t block, const bool *wanted, rk_columns *out);
 
-/* The same for who reads many blocks: in memory that stays between them (zeroed before, released after), with whole numbers of packed[n_columns] (NULL: none)
- * left in the file, as rk_column.packed, where they can be. */
+/* The same for who reads many blocks: in memory that stays between them (zeroed before, released after), with
+ * whole numbers of packed[n_columns] (NULL: none) left in the file, as rk_column.packed, where they can
+ * be. */
 typedef struct rk_rkb_memory {
     void *zstd;
     uint8_t *raw; /* [capacity] */
@@ -41,7 +44,8 @@ typedef struct rk_rkb_memory {
 typedef struct rk_rkb_choice {
     const bool *wanted, *packed;
 } rk_rkb_choice;
-rk_status rk_rkb_read_chosen(const rk_rkb *rkb, int64_t block, rk_rkb_choice choice, rk_rkb_memory *memory, rk_columns *out);
+rk_status rk_rkb_read_chosen(const rk_rkb *rkb, int64_t block, rk_rkb_choice choice, rk_rkb_memory *memory,
+                             rk_columns *out);
 void rk_rkb_memory_release(rk_rkb_memory *memory);
 
 #endif

@@ -22,8 +22,10 @@ static rk_status take_packed(cursor *c, int64_t n, rk_packed_ints *out) {
     const uint8_t *head = take(c, 1, RK_RKB_INTS_HEAD_BYTES);
     if (!head) return DAMAGED("numbers are cut");
     int width = head[0], bits = width & RK_RKB_BITS ? width & ~RK_RKB_BITS : 8 * width;
-    if (width & RK_RKB_BITS && (bits < 1 || bits > RK_RKB_MAX_BITS)) return DAMAGED("a width of too many bits");
-    if (!(width & RK_RKB_BITS) && (width > 8 || (width & (width - 1)))) return DAMAGED("a width that is none of 0, 1, 2, 4, 8");
+    if (width & RK_RKB_BITS && (bits < 1 || bits > RK_RKB_MAX_BITS))
+        return DAMAGED("a width of too many bits");
+    if (!(width & RK_RKB_BITS) && (width > 8 || (width & (width - 1))))
+        return DAMAGED("a width that is none of 0, 1, 2, 4, 8");
     uint64_t n_bytes = ((uint64_t)n * (uint64_t)bits + 7) / 8;
     const uint8_t *data = take(c, n_bytes, 1);
     if (!data) return DAMAGED("numbers are cut");
@@ -40,7 +42,8 @@ static void unpack(const rk_packed_ints *packed, int64_t n, int64_t *out) {
         rk_unpack_bits(packed, n, out);
         return;
     }
-    for (int64_t i = 0; i < n; i++) out[i] = (int64_t)(packed->base + (packed->bits ? rk_rkb_u64(packed->data + 8 * i) : 0));
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (int64_t)(packed->base + (packed->bits ? rk_rkb_u64(packed->data + 8 * i) : 0));
 }
 
 static rk_status take_ints(cursor *c, int64_t n, int64_t *out) {
@@ -67,7 +70,8 @@ static rk_status take_offsets(cursor *c, int64_t n, int64_t limit, int64_t *offs
     RK_TRY(take_ints(c, n, offsets + 1));
     offsets[0] = 0;
     for (int64_t i = 0; i < n; i++) {
-        if (offsets[i + 1] < 0 || offsets[i + 1] > limit - offsets[i]) return DAMAGED("lengths that do not add up");
+        if (offsets[i + 1] < 0 || offsets[i + 1] > limit - offsets[i])
+            return DAMAGED("lengths that do not add up");
         offsets[i + 1] += offsets[i];
     }
     return RK_OK;

@@ -1,4 +1,5 @@
-/* A column of a block as bytes: counts, values, weights. Numbers are packed as their distance from the least one. */
+/* A column of a block as bytes: counts, values, weights. Numbers are packed as their distance from the least
+ * one. */
 #include "base/hash.h"
 #include "base/memory.h"
 #include "format/rkb/rkb_internal.h"
@@ -18,13 +19,13 @@ static uint64_t range_of(const int64_t *values, int64_t n, int64_t *min_out) {
     return (uint64_t)max - (uint64_t)min;
 }
 
-#define PACK(type)                                                                               \
-    for (int64_t i = 0; i < n;) {                                                                \
-        type part[512];                                                                          \
-        int64_t n_part = n - i < 512 ? n - i : 512;                                              \
+#define PACK(type)                                                                                      \
+    for (int64_t i = 0; i < n;) {                                                                       \
+        type part[512];                                                                                 \
+        int64_t n_part = n - i < 512 ? n - i : 512;                                                     \
         for (int64_t j = 0; j < n_part; j++) part[j] = (type)((uint64_t)values[i + j] - (uint64_t)min); \
-        rk_buffer_append(out, part, (size_t)n_part * sizeof(type));                              \
-        i += n_part;                                                                             \
+        rk_buffer_append(out, part, (size_t)n_part * sizeof(type));                                     \
+        i += n_part;                                                                                    \
     }
 
 /* Distances of `bits` each, the first in the lowest bits of the first byte. */
@@ -58,16 +59,22 @@ static void put_ints(rk_buffer *out, const int64_t *values, int64_t n, bool in_b
     rk_buffer_u8(out, (uint8_t)width);
     rk_buffer_u64le(out, (uint64_t)min);
     switch (width) {
-        case 1: PACK(uint8_t) break;
-        case 2: PACK(uint16_t) break;
-        case 4: PACK(uint32_t) break;
-        case 8: PACK(uint64_t) break;
-        default: break;
+        case 1:
+            PACK(uint8_t) break;
+        case 2:
+            PACK(uint16_t) break;
+        case 4:
+            PACK(uint32_t) break;
+        case 8:
+            PACK(uint64_t) break;
+        default:
+            break;
     }
 }
 
 /* The differences of offsets[n+1]. */
-static void put_differences(rk_buffer *out, const int64_t *offsets, int64_t n, bool in_bits, int64_t *scratch) {
+static void put_differences(rk_buffer *out, const int64_t *offsets, int64_t n, bool in_bits,
+                            int64_t *scratch) {
     for (int64_t i = 0; i < n; i++) scratch[i] = offsets[i + 1] - offsets[i];
     put_ints(out, scratch, n, in_bits);
 }
@@ -110,7 +117,8 @@ static bool find_or_add(dictionary *d, const rk_column *column, int64_t value) {
 
 /* *worth: the dictionary and indices take fewer bytes than the texts one after another. */
 static rk_status build_vocabulary(const rk_column *column, dictionary *d, bool *worth) {
-    int64_t n = column->n_values, longest = 0, shortest = INT64_MAX, n_word_bytes = 0, longest_word = 0, shortest_word = INT64_MAX;
+    int64_t n = column->n_values, longest = 0, shortest = INT64_MAX, n_word_bytes = 0, longest_word = 0,
+            shortest_word = INT64_MAX;
     uint64_t n_text_bytes = 0;
     *worth = false;
     d->max_words = n / 2; /* more, and it is not worth the indices */
@@ -131,16 +139,18 @@ static rk_status build_vocabulary(const rk_column *column, dictionary *d, bool *
     }
     if (n == 0) return RK_OK;
     uint64_t plain = ints_bytes((uint64_t)n, (uint64_t)(longest - shortest)) + n_text_bytes;
-    uint64_t packed = ints_bytes((uint64_t)d->n_words, (uint64_t)(longest_word - shortest_word)) + (uint64_t)n_word_bytes +
-                      ints_bytes((uint64_t)n, (uint64_t)d->n_words - 1) + 8;
+    uint64_t packed = ints_bytes((uint64_t)d->n_words, (uint64_t)(longest_word - shortest_word)) +
+                      (uint64_t)n_word_bytes + ints_bytes((uint64_t)n, (uint64_t)d->n_words - 1) + 8;
     *worth = packed < plain;
     return RK_OK;
 }
 
-static void put_dictionary(rk_buffer *out, const rk_column *column, const dictionary *d, bool in_bits, int64_t *scratch) {
+static void put_dictionary(rk_buffer *out, const rk_column *column, const dictionary *d, bool in_bits,
+                           int64_t *scratch) {
     rk_buffer_u8(out, RK_RKB_TEXT_DICTIONARY);
     rk_buffer_u64le(out, (uint64_t)d->n_words);
-    for (int64_t w = 0; w < d->n_words; w++) scratch[w] = (int64_t)rk_column_text(column, d->words[w]).n_bytes;
+    for (int64_t w = 0; w < d->n_words; w++)
+        scratch[w] = (int64_t)rk_column_text(column, d->words[w]).n_bytes;
     put_ints(out, scratch, d->n_words, in_bits);
     for (int64_t w = 0; w < d->n_words; w++) {
         rk_span word = rk_column_text(column, d->words[w]);
@@ -177,7 +187,8 @@ void rk_rkb_encode(const rk_column *column, int64_t n_rows, bool in_bits, rk_buf
         put_differences(out, column->offsets, n_rows, in_bits, scratch);
         if (column->type == RK_COLUMN_TEXT) status = put_text(out, column, in_bits, scratch);
         if (column->type == RK_COLUMN_I64) put_ints(out, column->i64, n, in_bits);
-        if (column->type == RK_COLUMN_F32) rk_buffer_append(out, column->f32, (size_t)n * sizeof *column->f32);
+        if (column->type == RK_COLUMN_F32)
+            rk_buffer_append(out, column->f32, (size_t)n * sizeof *column->f32);
         rk_buffer_u8(out, column->weights != NULL);
         if (column->weights) rk_buffer_append(out, column->weights, (size_t)n * sizeof *column->weights);
     }

@@ -49,9 +49,11 @@ static inline bool rk_rkb_room_take(rk_rkb_room *room, uint64_t n, uint64_t byte
 typedef enum rk_rkb_compression { RK_RKB_PLAIN, RK_RKB_ZSTD } rk_rkb_compression;
 typedef enum rk_rkb_text { RK_RKB_TEXT_PLAIN, RK_RKB_TEXT_DICTIONARY } rk_rkb_text;
 
-/* One column of one block, before compression: in whole bytes, which zstd packs further, or in bits, which are quicker to read. */
+/* One column of one block, before compression: in whole bytes, which zstd packs further, or in bits, which
+ * are quicker to read. */
 void rk_rkb_encode(const rk_column *column, int64_t n_rows, bool in_bits, rk_buffer *out);
-/* The same back into a column without rows. RK_BAD_DATA with what is wrong; the caller says where. may_pack: whole numbers may be left where they are. */
+/* The same back into a column without rows. RK_BAD_DATA with what is wrong; the caller says where. may_pack:
+ * whole numbers may be left where they are. */
 rk_status rk_rkb_decode(const uint8_t *data, size_t n_bytes, int64_t n_rows, bool may_pack, rk_rkb_room *room,
                         rk_column *out);
 

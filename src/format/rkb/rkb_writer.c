@@ -10,11 +10,11 @@ struct rk_rkb_writer {
     rk_writer file;
     int level;
     ZSTD_CCtx *zstd;
-    rk_columns schema;    /* names and types of the first block; no rows */
+    rk_columns schema; /* names and types of the first block; no rows */
     bool has_schema;
-    bool failed;          /* in the middle of a block: what is written is of no use */
+    bool failed; /* in the middle of a block: what is written is of no use */
     int64_t n_rows, n_blocks;
-    rk_buffer index;      /* the footer's entries of the blocks so far */
+    rk_buffer index;             /* the footer's entries of the blocks so far */
     rk_buffer raw, packed, bits; /* one column: in bytes, those compressed, and in bits */
 };
 
@@ -30,7 +30,8 @@ static rk_status put_head(rk_rkb_writer *w) {
 }
 
 rk_status rk_rkb_writer_open(const char *path, int level, rk_rkb_writer **out) {
-    RK_FAIL_IF(level < 0 || level > ZSTD_maxCLevel(), RK_INVALID_ARGUMENT, "a compression level of %d; it is 0 (none) to %d", level, ZSTD_maxCLevel());
+    RK_FAIL_IF(level < 0 || level > ZSTD_maxCLevel(), RK_INVALID_ARGUMENT,
+               "a compression level of %d; it is 0 (none) to %d", level, ZSTD_maxCLevel());
     rk_rkb_writer *w;
     RK_TRY(rk_alloc(1, sizeof *w, &w));
     w->level = level;
@@ -68,13 +69,16 @@ static rk_status compress(rk_rkb_writer *w) {
         w->packed.capacity = bound;
     }
     size_t n = ZSTD_compressCCtx(w->zstd, w->packed.data, bound, w->raw.data, w->raw.n_bytes, w->level);
-    RK_FAIL_IF(ZSTD_isError(n), ZSTD_getErrorCode(n) == ZSTD_error_memory_allocation ? RK_NO_MEMORY : RK_INTERNAL, "zstd: %s", ZSTD_getErrorName(n));
+    RK_FAIL_IF(ZSTD_isError(n),
+               ZSTD_getErrorCode(n) == ZSTD_error_memory_allocation ? RK_NO_MEMORY : RK_INTERNAL, "zstd: %s",
+               ZSTD_getErrorName(n));
     w->packed.n_bytes = n;
     return RK_OK;
 }
 
 /* Bits are unpacked many times faster than zstd: it must save an eighth of them to be worth it. */
-static rk_status pack(rk_rkb_writer *w, const rk_column *column, int64_t n_rows, const rk_buffer **out, bool *compressed) {
+static rk_status pack(rk_rkb_writer *w, const rk_column *column, int64_t n_rows, const rk_buffer **out,
+                      bool *compressed) {
     rk_buffer_clear(&w->bits);
     rk_rkb_encode(column, n_rows, true, &w->bits);
     RK_TRY(w->bits.status);
@@ -113,10 +117,12 @@ static rk_status put_column(rk_rkb_writer *w, const rk_column *column, int64_t n
 /* A reader refuses what is larger than the format's limits, so the writer does. */
 static rk_status check_size(const rk_columns *block) {
     int64_t n_text = 0;
-    RK_FAIL_IF(block->n_rows > RK_RKB_MAX_ROWS, RK_INVALID_ARGUMENT, "a block of %lld rows; at most %d", (long long)block->n_rows, RK_RKB_MAX_ROWS);
+    RK_FAIL_IF(block->n_rows > RK_RKB_MAX_ROWS, RK_INVALID_ARGUMENT, "a block of %lld rows; at most %d",
+               (long long)block->n_rows, RK_RKB_MAX_ROWS);
     for (int32_t c = 0; c < block->n_columns; c++) {
         const rk_column *column = &block->columns[c];
-        for (int64_t v = 0; column->type == RK_COLUMN_TEXT && v < column->n_values; v++) n_text += column->places[v].n_bytes;
+        for (int64_t v = 0; column->type == RK_COLUMN_TEXT && v < column->n_values; v++)
+            n_text += column->places[v].n_bytes;
         RK_FAIL_IF(column->n_values > RK_RKB_MAX_VALUES || n_text > RK_RKB_MAX_TEXT_BYTES,
                    RK_INVALID_ARGUMENT,
                    "column '%s': %lld values, %lld bytes of text in a block up to it; at most %d and %d",
@@ -130,7 +136,8 @@ rk_status rk_rkb_writer_add(rk_rkb_writer *w, const rk_columns *block) {
     RK_FAIL_IF(w->failed, RK_INVALID_ARGUMENT, "'%s': an earlier block could not be written", w->file.path);
     if (!w->has_schema) RK_TRY(rk_columns_init_like(&w->schema, block));
     w->has_schema = true;
-    RK_FAIL_IF(!rk_columns_alike(&w->schema, block), RK_INVALID_ARGUMENT, "'%s': a block of other columns than the first", w->file.path);
+    RK_FAIL_IF(!rk_columns_alike(&w->schema, block), RK_INVALID_ARGUMENT,
+               "'%s': a block of other columns than the first", w->file.path);
     rk_status status = check_size(block);
     if (status != RK_OK) return rk_error_context(status, "'%s'", w->file.path);
     if (block->n_rows == 0) return RK_OK;

@@ -23,11 +23,13 @@ static inline uint64_t hits_of(const char *at, char separator) {
     const __m128i s = _mm_set1_epi8(separator), n = _mm_set1_epi8('\n'), zero = _mm_setzero_si128();
     for (int i = 0; i < WINDOW_BYTES; i += 16) {
         __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(at + i));
-        __m128i hits = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, s), _mm_cmpeq_epi8(bytes, n)), _mm_cmpeq_epi8(bytes, zero));
+        __m128i hits = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, s), _mm_cmpeq_epi8(bytes, n)),
+                                    _mm_cmpeq_epi8(bytes, zero));
         mask |= (uint64_t)(unsigned)_mm_movemask_epi8(hits) << i;
     }
 #else
-    for (int i = 0; i < WINDOW_BYTES; i++) mask |= (uint64_t)(at[i] == separator || at[i] == '\n' || at[i] == 0) << i;
+    for (int i = 0; i < WINDOW_BYTES; i++)
+        mask |= (uint64_t)(at[i] == separator || at[i] == '\n' || at[i] == 0) << i;
 #endif
     return mask;
 }
@@ -65,7 +67,8 @@ static inline const char *next_hit(scanner *s) {
 }
 
 static inline rk_status add_field(rk_csv_record *record, const char *begin, const char *end) {
-    if (record->n_fields == record->capacity) RK_TRY(rk_grow(&record->fields, record->n_fields, &record->capacity, sizeof *record->fields));
+    if (record->n_fields == record->capacity)
+        RK_TRY(rk_grow(&record->fields, record->n_fields, &record->capacity, sizeof *record->fields));
     record->fields[record->n_fields++] = (rk_span){begin, (size_t)(end - begin)};
     return RK_OK;
 }
@@ -92,8 +95,11 @@ static const char *closing_quote(char quote, const char *at, const char *end, si
 }
 
 /* The text between quotes, with each doubled quote once, at the end of the record's scratch. */
-static rk_status undouble(char quote, const char *begin, const char *close, const char *input_end, rk_csv_record *record, size_t *n_scratch) {
-    size_t room = *n_scratch + (size_t)(input_end - begin); /* enough for the rest of the record, whose fields point here */
+static rk_status undouble(char quote, const char *begin, const char *close, const char *input_end,
+                          rk_csv_record *record, size_t *n_scratch) {
+    size_t room =
+        *n_scratch +
+        (size_t)(input_end - begin); /* enough for the rest of the record, whose fields point here */
     if (*n_scratch == 0 && room > record->scratch_capacity) {
         RK_TRY(rk_realloc(room + room / 2, 1, &record->scratch));
         record->scratch_capacity = room + room / 2;
@@ -110,21 +116,26 @@ static rk_status undouble(char quote, const char *begin, const char *close, cons
     return add_field(record, field, to);
 }
 
-/* A quoted field whose opening quote is at *at: *at moves past the closing one, or becomes NULL: it does not close in these bytes. */
-static rk_status quoted_field(char quote, const char **at, const char *end, rk_csv_record *record, size_t *n_scratch) {
+/* A quoted field whose opening quote is at *at: *at moves past the closing one, or becomes NULL: it does not
+ * close in these bytes. */
+static rk_status quoted_field(char quote, const char **at, const char *end, rk_csv_record *record,
+                              size_t *n_scratch) {
     const char *begin = *at + 1;
     size_t n_doubled, n_lines = 0;
     const char *close = closing_quote(quote, begin, end, &n_doubled);
     *at = close ? close + 1 : NULL;
     if (!close) return RK_OK;
-    RK_FAIL_IF(memchr(begin, 0, (size_t)(close - begin)), RK_BAD_DATA, "field %zu holds a NUL byte", record->n_fields + 1);
+    RK_FAIL_IF(memchr(begin, 0, (size_t)(close - begin)), RK_BAD_DATA, "field %zu holds a NUL byte",
+               record->n_fields + 1);
     for (const char *c = begin; c < close; c++) n_lines += *c == '\n';
     record->n_lines += n_lines;
-    return n_doubled ? undouble(quote, begin, close, end, record, n_scratch) : add_field(record, begin, close);
+    return n_doubled ? undouble(quote, begin, close, end, record, n_scratch)
+                     : add_field(record, begin, close);
 }
 
 /* The field from `begin` to the hit that ends it. */
-static inline rk_status bare_field(const rk_csv_dialect *dialect, const char *begin, const char *stop, const char *end, rk_csv_record *record) {
+static inline rk_status bare_field(const rk_csv_dialect *dialect, const char *begin, const char *stop,
+                                   const char *end, rk_csv_record *record) {
     RK_FAIL_IF(stop < end && *stop == 0, RK_BAD_DATA, "field %zu holds a NUL byte", record->n_fields + 1);
     if (stop > begin && stop[-1] == '\r' && (stop == end || *stop == '\n')) stop--;
     if (dialect->trim) {
@@ -134,7 +145,8 @@ static inline rk_status bare_field(const rk_csv_dialect *dialect, const char *be
     return add_field(record, begin, stop);
 }
 
-rk_status rk_csv_parse(const rk_csv_dialect *dialect, const char *data, size_t n_bytes, bool at_end, rk_csv_record *record, size_t *consumed) {
+rk_status rk_csv_parse(const rk_csv_dialect *dialect, const char *data, size_t n_bytes, bool at_end,
+                       rk_csv_record *record, size_t *consumed) {
     const char *at = data, *end = data + n_bytes;
     scanner scan = {.next = data, .end = end, .separator = dialect->separator};
     size_t n_scratch = 0;
@@ -149,11 +161,13 @@ rk_status rk_csv_parse(const rk_csv_dialect *dialect, const char *data, size_t n
             quoted = true;
             at = quote;
             RK_TRY(quoted_field(dialect->quote, &at, end, record, &n_scratch));
-            RK_FAIL_IF(!at && at_end, RK_BAD_DATA, "field %zu: a quote that never closes", record->n_fields + 1);
+            RK_FAIL_IF(!at && at_end, RK_BAD_DATA, "field %zu: a quote that never closes",
+                       record->n_fields + 1);
             if (!at) return RK_OK;
             at = skip_blanks(dialect, at, end);
             if (at < end && *at == '\r' && (at + 1 == end || at[1] == '\n')) at++;
-            RK_FAIL_IF(at < end && *at != dialect->separator && *at != '\n', RK_BAD_DATA, "field %zu: text after the closing quote", record->n_fields);
+            RK_FAIL_IF(at < end && *at != dialect->separator && *at != '\n', RK_BAD_DATA,
+                       "field %zu: text after the closing quote", record->n_fields);
             if (at < end) scan_from(&scan, at + 1);
         } else {
             const char *begin = at;
@@ -175,11 +189,16 @@ void rk_csv_write_field(const rk_csv_dialect *dialect, rk_span field, bool first
     const char *at = field.data, *end = at + field.n_bytes;
     bool quote = is_blank(*at) || is_blank(end[-1]);
     for (const char *c = at; c < end; c++) {
-        quote |= *c == dialect->separator || *c == '\n' || *c == '\r' || (dialect->quote && *c == dialect->quote);
-        if (*c == 0 && out->status == RK_OK) out->status = rk_error(RK_BAD_DATA, "a value with a NUL byte cannot be written as separated values");
+        quote |=
+            *c == dialect->separator || *c == '\n' || *c == '\r' || (dialect->quote && *c == dialect->quote);
+        if (*c == 0 && out->status == RK_OK)
+            out->status =
+                rk_error(RK_BAD_DATA, "a value with a NUL byte cannot be written as separated values");
     }
     if (quote && !dialect->quote && out->status == RK_OK)
-        out->status = rk_error_hint(rk_error(RK_BAD_DATA, "the value '%.*s' needs quotes", (int)(field.n_bytes < 80 ? field.n_bytes : 80), field.data), "set a quote");
+        out->status = rk_error_hint(rk_error(RK_BAD_DATA, "the value '%.*s' needs quotes",
+                                             (int)(field.n_bytes < 80 ? field.n_bytes : 80), field.data),
+                                    "set a quote");
     if (!quote) {
         rk_buffer_append(out, at, field.n_bytes);
         return;

@@ -14,9 +14,12 @@ size_t rk_csv_index_scalar(const char *data, size_t n_bytes, char separator, cha
 size_t rk_csv_index(const char *data, size_t n_bytes, char separator, char quote, uint32_t *out) {
 #ifdef __x86_64__
     switch (rk_cpu_isa()) {
-        case RK_ISA_AVX512: return rk_csv_index_avx512(data, n_bytes, separator, quote, out);
-        case RK_ISA_AVX2: return rk_csv_index_avx2(data, n_bytes, separator, quote, out);
-        default: break;
+        case RK_ISA_AVX512:
+            return rk_csv_index_avx512(data, n_bytes, separator, quote, out);
+        case RK_ISA_AVX2:
+            return rk_csv_index_avx2(data, n_bytes, separator, quote, out);
+        default:
+            break;
     }
 #endif
     return rk_csv_index_scalar(data, n_bytes, separator, quote, out);

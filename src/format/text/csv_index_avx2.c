@@ -5,8 +5,10 @@
 
 static inline uint32_t hits32(const char *at, char separator, char quote) {
     __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)at);
-    __m256i fields = _mm256_or_si256(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(separator)), _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('\n')));
-    __m256i others = _mm256_or_si256(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(quote)), _mm256_cmpeq_epi8(bytes, _mm256_setzero_si256()));
+    __m256i fields = _mm256_or_si256(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(separator)),
+                                     _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('\n')));
+    __m256i others = _mm256_or_si256(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(quote)),
+                                     _mm256_cmpeq_epi8(bytes, _mm256_setzero_si256()));
     return (uint32_t)_mm256_movemask_epi8(_mm256_or_si256(fields, others));
 }
 

@@ -5,7 +5,8 @@
 
 static inline uint64_t hits(const char *at, char separator, char quote) {
     __m512i bytes = _mm512_loadu_si512(at);
-    return _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(separator)) | _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8('\n')) |
+    return _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(separator)) |
+           _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8('\n')) |
            _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(quote)) | _mm512_testn_epi8_mask(bytes, bytes);
 }
 

@@ -31,7 +31,8 @@ static rk_status parse_labels(rk_span word, rk_libsvm_row *row) {
         const char *comma = memchr(at, ',', (size_t)(end - at));
         rk_span part = {at, (size_t)((comma ? comma : end) - at)};
         RK_TRY(rk_grow(&row->labels, row->n_labels, &row->labels_capacity, sizeof *row->labels));
-        RK_FAIL_IF(!rk_parse_f32(part, &row->labels[row->n_labels]), RK_BAD_DATA, "the label '%.*s' is not a number", shown(part), part.data);
+        RK_FAIL_IF(!rk_parse_f32(part, &row->labels[row->n_labels]), RK_BAD_DATA,
+                   "the label '%.*s' is not a number", shown(part), part.data);
         row->n_labels++;
         if (!comma) return RK_OK;
         at = comma + 1;
@@ -43,7 +44,8 @@ static rk_status parse_pair(rk_span word, rk_libsvm_row *row) {
     rk_span left = {word.data, colon ? (size_t)(colon - word.data) : word.n_bytes};
     int64_t id;
     if (colon && rk_span_equal(left, "qid")) {
-        RK_FAIL_IF(!rk_parse_i64((rk_span){colon + 1, word.n_bytes - left.n_bytes - 1}, &row->group), RK_BAD_DATA, "'%.*s' is not qid:NUMBER", shown(word), word.data);
+        RK_FAIL_IF(!rk_parse_i64((rk_span){colon + 1, word.n_bytes - left.n_bytes - 1}, &row->group),
+                   RK_BAD_DATA, "'%.*s' is not qid:NUMBER", shown(word), word.data);
         row->has_group = true;
         return RK_OK;
     }
@@ -53,8 +55,9 @@ static rk_status parse_pair(rk_span word, rk_libsvm_row *row) {
     row->ids[row->n_ids] = id;
     row->values[row->n_ids] = 1;
     if (colon)
-        RK_FAIL_IF(!rk_parse_f32((rk_span){colon + 1, word.n_bytes - left.n_bytes - 1}, &row->values[row->n_ids]), RK_BAD_DATA, "'%.*s' is not index:value",
-                   shown(word), word.data);
+        RK_FAIL_IF(
+            !rk_parse_f32((rk_span){colon + 1, word.n_bytes - left.n_bytes - 1}, &row->values[row->n_ids]),
+            RK_BAD_DATA, "'%.*s' is not index:value", shown(word), word.data);
     row->n_ids++;
     return RK_OK;
 }

@@ -9,10 +9,10 @@
 #include "base/error.h"
 
 typedef struct rk_libsvm_row {
-    float *labels;    /* [n_labels] */
+    float *labels; /* [n_labels] */
     size_t n_labels, labels_capacity;
-    int64_t *ids;     /* [n_ids] */
-    float *values;    /* [n_ids]; 1 where no ":value" is written */
+    int64_t *ids;  /* [n_ids] */
+    float *values; /* [n_ids]; 1 where no ":value" is written */
     size_t n_ids, ids_capacity, values_capacity;
     bool has_group;
     int64_t group;

@@ -1,4 +1,5 @@
-/* Sums of many terms in sixteen fixed lanes: the same order, and so the same bits, on every instruction set. */
+/* Sums of many terms in sixteen fixed lanes: the same order, and so the same bits, on every instruction
+ * set. */
 #ifndef RK_KERNELS_INLINE_LANES_H
 #define RK_KERNELS_INLINE_LANES_H
 

@@ -1,4 +1,5 @@
-/* What metrics are sums of, a sample at a time, in f64: one source for the CPU and GPUs. Equations: docs/metrics.md. */
+/* What metrics are sums of, a sample at a time, in f64: one source for the CPU and GPUs. Equations:
+ * docs/metrics.md. */
 #ifndef RK_KERNELS_INLINE_METRIC_RULES_H
 #define RK_KERNELS_INLINE_METRIC_RULES_H
 
@@ -27,7 +28,8 @@ RK_DEVICE_CODE static inline double rk_cross_entropy_of(double label, double p) 
     return -(label * log(inside) + (1 - label) * log1p(-inside));
 }
 
-RK_DEVICE_CODE static inline void rk_metric_add(double sums[RK_METRIC_SUMS], bool binary, rk_metric_sample s) {
+RK_DEVICE_CODE static inline void rk_metric_add(double sums[RK_METRIC_SUMS], bool binary,
+                                                rk_metric_sample s) {
     double weight = s.weight, error = (double)s.prediction - s.label;
     sums[RK_SUM_WEIGHTS] += weight;
     if (binary) {
@@ -41,7 +43,8 @@ RK_DEVICE_CODE static inline void rk_metric_add(double sums[RK_METRIC_SUMS], boo
     }
 }
 
-/* The area under a ROC curve, of samples in the order of their predictions. A label between 0 and 1 is partly a positive, partly a negative. */
+/* The area under a ROC curve, of samples in the order of their predictions. A label between 0 and 1 is partly
+ * a positive, partly a negative. */
 typedef struct rk_pair_sum {
     double positives, negatives; /* weights below the present tie */
     double ordered;              /* weight of the pairs in the right order, ties by half */

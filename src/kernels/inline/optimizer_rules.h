@@ -1,8 +1,9 @@
-/* One step of one row by the rule of its optimizer: included by the kernels that update rows, once for each instruction set, and by those on GPUs. Equations:
- * docs/optimizers.md.
+/* One step of one row by the rule of its optimizer: included by the kernels that update rows, once for each
+ * instruction set, and by those on GPUs. Equations: docs/optimizers.md.
  *
- * Rules of single values take any part of a row, one value too. Those of whole rows (rowwise_adagrad, rowwise_adam, lamb, lars) come in two parts, so that whoever shares a row out
- * among threads can add up its squares in a way of its own: what follows from the row's sums, and the rule for its values. */
+ * Rules of single values take any part of a row, one value too. Those of whole rows (rowwise_adagrad,
+ * rowwise_adam, lamb, lars) come in two parts, so that whoever shares a row out among threads can add up its
+ * squares in a way of its own: what follows from the row's sums, and the rule for its values. */
 #ifndef RK_KERNELS_INLINE_OPTIMIZER_RULES_H
 #define RK_KERNELS_INLINE_OPTIMIZER_RULES_H
 
@@ -11,7 +12,8 @@
 #include "base/device_code.h"
 #include "kernels/optimizer_step.h"
 
-/* In f32 lanes, as kernels/inline/lanes.h. (Rows stay f32 in the f64 build, so rk_lanes_dot does not serve.) */
+/* In f32 lanes, as kernels/inline/lanes.h. (Rows stay f32 in the f64 build, so rk_lanes_dot does not
+ * serve.) */
 RK_DEVICE_CODE static inline float sum_block_of_squares(const float *x, int64_t n) {
     float lanes[16] = {0};
     int64_t i = 0;
@@ -24,11 +26,13 @@ RK_DEVICE_CODE static inline float sum_block_of_squares(const float *x, int64_t 
     return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
-/* Blocks are added in f64: where a "row" is a whole dense tensor, a sum in f32 would lose what it grows by. */
+/* Blocks are added in f64: where a "row" is a whole dense tensor, a sum in f32 would lose what it grows
+ * by. */
 RK_DEVICE_CODE static inline float sum_of_squares(const float *x, int64_t n) {
     const int64_t block = 4096;
     double sum = 0;
-    for (int64_t i = 0; i < n; i += block) sum += (double)sum_block_of_squares(x + i, n - i < block ? n - i : block);
+    for (int64_t i = 0; i < n; i += block)
+        sum += (double)sum_block_of_squares(x + i, n - i < block ? n - i : block);
     return (float)sum;
 }
 
@@ -36,14 +40,16 @@ RK_DEVICE_CODE static inline void sgd(const rk_update *u, float *w, const float 
     for (int64_t k = 0; k < n; k++) w[k] -= u->learning_rate * g[k];
 }
 
-RK_DEVICE_CODE static inline void momentum(const rk_update *u, float *w, float *m, const float *g, int64_t n) {
+RK_DEVICE_CODE static inline void momentum(const rk_update *u, float *w, float *m, const float *g,
+                                           int64_t n) {
     for (int64_t k = 0; k < n; k++) {
         m[k] = u->momentum * m[k] + g[k];
         w[k] -= u->learning_rate * (u->nesterov ? u->momentum * m[k] + g[k] : m[k]);
     }
 }
 
-RK_DEVICE_CODE static inline void adagrad(const rk_update *u, float *RK_RESTRICT w, float *RK_RESTRICT a, const float *RK_RESTRICT g, int64_t n) {
+RK_DEVICE_CODE static inline void adagrad(const rk_update *u, float *RK_RESTRICT w, float *RK_RESTRICT a,
+                                          const float *RK_RESTRICT g, int64_t n) {
     for (int64_t k = 0; k < n; k++) {
         a[k] += g[k] * g[k];
         float below = sqrtf(a[k]) + u->epsilon;
@@ -52,13 +58,15 @@ RK_DEVICE_CODE static inline void adagrad(const rk_update *u, float *RK_RESTRICT
 }
 
 /* a: the row's, with this step's squares. */
-RK_DEVICE_CODE static inline void rowwise_adagrad_values(const rk_update *u, float *w, float a, const float *g, int64_t n) {
+RK_DEVICE_CODE static inline void rowwise_adagrad_values(const rk_update *u, float *w, float a,
+                                                         const float *g, int64_t n) {
     float below = sqrtf(a) + u->epsilon;
     float rate = u->learning_rate / (below > 0 ? below : 1.0f);
     for (int64_t k = 0; k < n; k++) w[k] -= rate * g[k];
 }
 
-RK_DEVICE_CODE static inline void rowwise_adagrad(const rk_update *u, float *w, float *a, const float *g, int64_t n) {
+RK_DEVICE_CODE static inline void rowwise_adagrad(const rk_update *u, float *w, float *a, const float *g,
+                                                  int64_t n) {
     a[0] += sum_of_squares(g, n) / (float)n;
     rowwise_adagrad_values(u, w, a[0], g, n);
 }
@@ -68,7 +76,8 @@ RK_DEVICE_CODE static inline float adam_divisor(const rk_update *u, float v) {
     return u->sum_inside_sqrt ? sqrtf(v_hat + u->epsilon * u->epsilon) : sqrtf(v_hat) + u->epsilon;
 }
 
-RK_DEVICE_CODE static inline void adam(const rk_update *u, float *RK_RESTRICT w, float *RK_RESTRICT m, float *RK_RESTRICT v, const float *RK_RESTRICT g, int64_t n) {
+RK_DEVICE_CODE static inline void adam(const rk_update *u, float *RK_RESTRICT w, float *RK_RESTRICT m,
+                                       float *RK_RESTRICT v, const float *RK_RESTRICT g, int64_t n) {
     for (int64_t k = 0; k < n; k++) {
         m[k] = u->beta1 * m[k] + (1.0f - u->beta1) * g[k];
         v[k] = u->beta2 * v[k] + (1.0f - u->beta2) * (g[k] * g[k]);
@@ -83,7 +92,8 @@ RK_DEVICE_CODE static inline float rowwise_adam_v(const rk_update *u, float v, f
     return u->beta2 * v + (1.0f - u->beta2) * mean_square;
 }
 
-RK_DEVICE_CODE static inline void rowwise_adam_values(const rk_update *u, float *w, float *m, float v, const float *g, int64_t n) {
+RK_DEVICE_CODE static inline void rowwise_adam_values(const rk_update *u, float *w, float *m, float v,
+                                                      const float *g, int64_t n) {
     float below = adam_divisor(u, v);
     for (int64_t k = 0; k < n; k++) {
         m[k] = u->beta1 * m[k] + (1.0f - u->beta1) * g[k];
@@ -91,7 +101,8 @@ RK_DEVICE_CODE static inline void rowwise_adam_values(const rk_update *u, float 
     }
 }
 
-RK_DEVICE_CODE static inline void rowwise_adam(const rk_update *u, float *w, float *m, float *v, const float *g, int64_t n) {
+RK_DEVICE_CODE static inline void rowwise_adam(const rk_update *u, float *w, float *m, float *v,
+                                               const float *g, int64_t n) {
     v[0] = rowwise_adam_v(u, v[0], sum_of_squares(g, n) / (float)n);
     rowwise_adam_values(u, w, m, v[0], g, n);
 }
@@ -101,7 +112,8 @@ RK_DEVICE_CODE static inline float inverse_power(float x, float power) {
     return power == -0.5f ? sqrtf(x) : powf(x, -power);
 }
 
-RK_DEVICE_CODE static inline void ftrl(const rk_update *u, float *w, float *squares, float *z, const float *g, int64_t n) {
+RK_DEVICE_CODE static inline void ftrl(const rk_update *u, float *w, float *squares, float *z, const float *g,
+                                       int64_t n) {
     if (!(u->learning_rate > 0)) return; /* a schedule that ended at 0: the rule divides by the rate */
     for (int64_t k = 0; k < n; k++) {
         float before = inverse_power(squares[k], u->power);
@@ -113,7 +125,8 @@ RK_DEVICE_CODE static inline void ftrl(const rk_update *u, float *w, float *squa
     }
 }
 
-RK_DEVICE_CODE static inline void adagrad_momentum(const rk_update *u, float *w, float *a, float *m, const float *g, int64_t n) {
+RK_DEVICE_CODE static inline void adagrad_momentum(const rk_update *u, float *w, float *a, float *m,
+                                                   const float *g, int64_t n) {
     for (int64_t k = 0; k < n; k++) {
         a[k] = u->beta2 == 1.0f ? a[k] + g[k] * g[k] : u->beta2 * a[k] + (1.0f - u->beta2) * (g[k] * g[k]);
         float base = a[k] + u->epsilon;
@@ -130,7 +143,8 @@ RK_DEVICE_CODE static inline float lamb_step(const rk_update *u, float w, float 
 }
 
 /* The moments; returns the sum of squares of the steps. */
-RK_DEVICE_CODE static inline float lamb_moments(const rk_update *u, const float *w, float *m, float *v, const float *g, int64_t n) {
+RK_DEVICE_CODE static inline float lamb_moments(const rk_update *u, const float *w, float *m, float *v,
+                                                const float *g, int64_t n) {
     double steps = 0;
     for (int64_t k = 0; k < n; k++) {
         m[k] = u->beta1 * m[k] + (1.0f - u->beta1) * g[k];
@@ -141,18 +155,21 @@ RK_DEVICE_CODE static inline float lamb_moments(const rk_update *u, const float 
     return (float)steps;
 }
 
-RK_DEVICE_CODE static inline void lamb_values(const rk_update *u, float w_squares, float step_squares, float *w, const float *m, const float *v, int64_t n) {
+RK_DEVICE_CODE static inline void lamb_values(const rk_update *u, float w_squares, float step_squares,
+                                              float *w, const float *m, const float *v, int64_t n) {
     float norm = sqrtf(w_squares), step_norm = sqrtf(step_squares);
     float trust = norm > 0 && step_norm > 0 ? norm / step_norm : 1.0f;
     for (int64_t k = 0; k < n; k++) w[k] -= u->learning_rate * trust * lamb_step(u, w[k], m[k], v[k]);
 }
 
-RK_DEVICE_CODE static inline void lamb(const rk_update *u, float *w, float *m, float *v, const float *g, int64_t n) {
+RK_DEVICE_CODE static inline void lamb(const rk_update *u, float *w, float *m, float *v, const float *g,
+                                       int64_t n) {
     float steps = lamb_moments(u, w, m, v, g, n);
     lamb_values(u, sum_of_squares(w, n), steps, w, m, v, n);
 }
 
-RK_DEVICE_CODE static inline void lars_values(const rk_update *u, float w_squares, float g_squares, float *w, float *m, const float *g, int64_t n) {
+RK_DEVICE_CODE static inline void lars_values(const rk_update *u, float w_squares, float g_squares, float *w,
+                                              float *m, const float *g, int64_t n) {
     float norm = sqrtf(w_squares), g_norm = sqrtf(g_squares);
     float below = g_norm + u->weight_decay * norm + u->epsilon;
     float rate = u->learning_rate * (norm > 0 && g_norm > 0 ? u->trust_coefficient * norm / below : 1.0f);
@@ -181,21 +198,43 @@ RK_DEVICE_CODE static inline void end_values(const rk_update *update, float *w, 
     if (update->clips_weight) clip(w, n, update->clip_weight_min, update->clip_weight_max);
 }
 
-RK_DEVICE_CODE static inline void step_row(const rk_update *update, float *w, float *slot0, float *slot1, float *g, int64_t dim) {
+RK_DEVICE_CODE static inline void step_row(const rk_update *update, float *w, float *slot0, float *slot1,
+                                           float *g, int64_t dim) {
     begin_values(update, w, g, dim);
     switch (update->kind) {
-        case RK_OPTIMIZER_SGD: sgd(update, w, g, dim); break;
-        case RK_OPTIMIZER_MOMENTUM: momentum(update, w, slot0, g, dim); break;
-        case RK_OPTIMIZER_ADAGRAD: adagrad(update, w, slot0, g, dim); break;
-        case RK_OPTIMIZER_ROWWISE_ADAGRAD: rowwise_adagrad(update, w, slot0, g, dim); break;
+        case RK_OPTIMIZER_SGD:
+            sgd(update, w, g, dim);
+            break;
+        case RK_OPTIMIZER_MOMENTUM:
+            momentum(update, w, slot0, g, dim);
+            break;
+        case RK_OPTIMIZER_ADAGRAD:
+            adagrad(update, w, slot0, g, dim);
+            break;
+        case RK_OPTIMIZER_ROWWISE_ADAGRAD:
+            rowwise_adagrad(update, w, slot0, g, dim);
+            break;
         case RK_OPTIMIZER_ADAM:
-        case RK_OPTIMIZER_ADAMW: adam(update, w, slot0, slot1, g, dim); break;
-        case RK_OPTIMIZER_ROWWISE_ADAM: rowwise_adam(update, w, slot0, slot1, g, dim); break;
-        case RK_OPTIMIZER_FTRL: ftrl(update, w, slot0, slot1, g, dim); break;
-        case RK_OPTIMIZER_ADAGRAD_MOMENTUM: adagrad_momentum(update, w, slot0, slot1, g, dim); break;
-        case RK_OPTIMIZER_LAMB: lamb(update, w, slot0, slot1, g, dim); break;
-        case RK_OPTIMIZER_LARS: lars(update, w, slot0, g, dim); break;
-        case RK_OPTIMIZER_COUNT: break;
+        case RK_OPTIMIZER_ADAMW:
+            adam(update, w, slot0, slot1, g, dim);
+            break;
+        case RK_OPTIMIZER_ROWWISE_ADAM:
+            rowwise_adam(update, w, slot0, slot1, g, dim);
+            break;
+        case RK_OPTIMIZER_FTRL:
+            ftrl(update, w, slot0, slot1, g, dim);
+            break;
+        case RK_OPTIMIZER_ADAGRAD_MOMENTUM:
+            adagrad_momentum(update, w, slot0, slot1, g, dim);
+            break;
+        case RK_OPTIMIZER_LAMB:
+            lamb(update, w, slot0, slot1, g, dim);
+            break;
+        case RK_OPTIMIZER_LARS:
+            lars(update, w, slot0, g, dim);
+            break;
+        case RK_OPTIMIZER_COUNT:
+            break;
     }
     end_values(update, w, dim);
 }

@@ -22,7 +22,8 @@ static void load_row(const rk_rows *rows, int64_t row, float *restrict out) {
         for (int32_t k = 0; k < dim; k++) out[k] = rk_f16_to_f32(from[k]);
 }
 
-static void store_row(const rk_rows *rows, int64_t row, const float *restrict values, uint64_t seed, uint64_t counter) {
+static void store_row(const rk_rows *rows, int64_t row, const float *restrict values, uint64_t seed,
+                      uint64_t counter) {
     int32_t dim = rows->dim;
     if (rows->dtype == RK_F32) {
         memcpy((float *)rows->data + row * dim, values, (size_t)dim * sizeof *values);
@@ -33,9 +34,11 @@ static void store_row(const rk_rows *rows, int64_t row, const float *restrict va
     int32_t column = rows->first_column;
     rk_rng_block(seed, 0, counter, words);
     if (rows->dtype == RK_BF16)
-        for (int32_t k = 0; k < dim; k++) to[k] = rk_bf16_from_f32_stochastic(values[k], column_bits(words, column + k));
+        for (int32_t k = 0; k < dim; k++)
+            to[k] = rk_bf16_from_f32_stochastic(values[k], column_bits(words, column + k));
     else
-        for (int32_t k = 0; k < dim; k++) to[k] = rk_f16_from_f32_stochastic(values[k], column_bits(words, column + k));
+        for (int32_t k = 0; k < dim; k++)
+            to[k] = rk_f16_from_f32_stochastic(values[k], column_bits(words, column + k));
 }
 
 #endif

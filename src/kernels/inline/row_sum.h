@@ -1,5 +1,6 @@
-/* Sums of rows of f32 values, and copies of rows, by the widest vectors of the instruction set that the includer is compiled for. Compilers' own loops over the values of a row
- * move 16 bytes at a time, or lose the sum to memory: loads and stores, not rows' bytes, were then what lookups waited for.
+/* Sums of rows of f32 values, and copies of rows, by the widest vectors of the instruction set that the
+ * includer is compiled for. Compilers' own loops over the values of a row move 16 bytes at a time, or lose
+ * the sum to memory: loads and stores, not rows' bytes, were then what lookups waited for.
  *
  * Each value is summed by itself, in the order of the calls, so all widths give the same bits. */
 #ifndef RK_KERNELS_INLINE_ROW_SUM_H
@@ -19,7 +20,8 @@ enum { ROW_VECTOR = ROW_VECTOR_BYTES / 4, ROW_SUM_VALUES = 128 };
 
 typedef float row_vector __attribute__((vector_size(ROW_VECTOR_BYTES), aligned(4), may_alias));
 
-/* A sum on its way: of up to ROW_SUM_VALUES values here (in registers, where dim is a constant), of more in the row `out` that it is for. */
+/* A sum on its way: of up to ROW_SUM_VALUES values here (in registers, where dim is a constant), of more in
+ * the row `out` that it is for. */
 typedef struct row_sum {
     row_vector vectors[ROW_SUM_VALUES / ROW_VECTOR];
 } row_sum;
@@ -49,7 +51,8 @@ ROW_INLINE void row_sum_begin(row_sum *sum, float *out, int32_t dim) {
 ROW_INLINE void row_sum_add_times(row_sum *sum, float *out, float c, const float *row, int32_t dim) {
     if (row_is_vectors(dim)) {
 #pragma GCC unroll 32
-        for (int32_t v = 0; v < dim / ROW_VECTOR; v++) sum->vectors[v] += c * *(const row_vector *)(row + v * ROW_VECTOR);
+        for (int32_t v = 0; v < dim / ROW_VECTOR; v++)
+            sum->vectors[v] += c * *(const row_vector *)(row + v * ROW_VECTOR);
         return;
     }
     float *to = row_sum_values(sum, out, dim);
@@ -60,7 +63,8 @@ ROW_INLINE void row_sum_add_times(row_sum *sum, float *out, float c, const float
 ROW_INLINE void row_sum_add(row_sum *sum, float *out, const float *row, int32_t dim) {
     if (row_is_vectors(dim)) {
 #pragma GCC unroll 32
-        for (int32_t v = 0; v < dim / ROW_VECTOR; v++) sum->vectors[v] += *(const row_vector *)(row + v * ROW_VECTOR);
+        for (int32_t v = 0; v < dim / ROW_VECTOR; v++)
+            sum->vectors[v] += *(const row_vector *)(row + v * ROW_VECTOR);
         return;
     }
     float *to = row_sum_values(sum, out, dim);
@@ -71,7 +75,8 @@ ROW_INLINE void row_sum_add(row_sum *sum, float *out, const float *row, int32_t 
 ROW_INLINE void row_sum_end(row_sum *sum, float scale, float *out, int32_t dim) {
     if (row_is_vectors(dim)) {
 #pragma GCC unroll 32
-        for (int32_t v = 0; v < dim / ROW_VECTOR; v++) *(row_vector *)(out + v * ROW_VECTOR) = scale * sum->vectors[v];
+        for (int32_t v = 0; v < dim / ROW_VECTOR; v++)
+            *(row_vector *)(out + v * ROW_VECTOR) = scale * sum->vectors[v];
         return;
     }
     const float *from = row_sum_values(sum, out, dim);
@@ -81,7 +86,8 @@ ROW_INLINE void row_sum_end(row_sum *sum, float scale, float *out, int32_t dim) 
 ROW_INLINE void row_copy(float *out, const float *row, int32_t dim) {
     if (row_is_vectors(dim)) {
 #pragma GCC unroll 32
-        for (int32_t v = 0; v < dim / ROW_VECTOR; v++) *(row_vector *)(out + v * ROW_VECTOR) = *(const row_vector *)(row + v * ROW_VECTOR);
+        for (int32_t v = 0; v < dim / ROW_VECTOR; v++)
+            *(row_vector *)(out + v * ROW_VECTOR) = *(const row_vector *)(row + v * ROW_VECTOR);
         return;
     }
     for (int32_t k = 0; k < dim; k++) out[k] = row[k];

@@ -1,4 +1,5 @@
-/* Functions of single numbers that operations and losses are made of, in f64: one source for the CPU and GPUs. */
+/* Functions of single numbers that operations and losses are made of, in f64: one source for the CPU and
+ * GPUs. */
 #ifndef RK_KERNELS_INLINE_SCALAR_RULES_H
 #define RK_KERNELS_INLINE_SCALAR_RULES_H
 
@@ -6,19 +7,30 @@
 
 #include "base/device_code.h"
 
-RK_DEVICE_CODE static inline double rk_sigmoid_of(double x) { return 1 / (1 + exp(-x)); }
+RK_DEVICE_CODE static inline double rk_sigmoid_of(double x) {
+    return 1 / (1 + exp(-x));
+}
 
 /* The normal distribution's, for gelu. */
-RK_DEVICE_CODE static inline double rk_normal_cdf(double x) { return 0.5 * (1 + erf(x * 0.70710678118654752440)); }
-RK_DEVICE_CODE static inline double rk_normal_density(double x) { return 0.39894228040143267794 * exp(-0.5 * x * x); }
+RK_DEVICE_CODE static inline double rk_normal_cdf(double x) {
+    return 0.5 * (1 + erf(x * 0.70710678118654752440));
+}
+RK_DEVICE_CODE static inline double rk_normal_density(double x) {
+    return 0.39894228040143267794 * exp(-0.5 * x * x);
+}
 
 /* -y log p - (1-y) log(1-p) with p = sigmoid(x), written so that no exponential can overflow. */
-RK_DEVICE_CODE static inline double rk_cross_entropy(double x, double y) { return fmax(x, 0.0) - x * y + log1p(exp(-fabs(x))); }
+RK_DEVICE_CODE static inline double rk_cross_entropy(double x, double y) {
+    return fmax(x, 0.0) - x * y + log1p(exp(-fabs(x)));
+}
 
 /* Label smoothing: Szegedy et al., 2016, of two classes. 0 leaves every label as it is. */
-RK_DEVICE_CODE static inline double rk_smoothed(double y, double smoothing) { return smoothing > 0 ? y * (1 - smoothing) + 0.5 * smoothing : y; }
+RK_DEVICE_CODE static inline double rk_smoothed(double y, double smoothing) {
+    return smoothing > 0 ? y * (1 - smoothing) + 0.5 * smoothing : y;
+}
 
-/* The logit of a product of two probabilities (op_product_logit.c): its three exponentials, of one sum, over the largest; returns -log of their sum. */
+/* The logit of a product of two probabilities (op_product_logit.c): its three exponentials, of one sum, over
+ * the largest; returns -log of their sum. */
 RK_DEVICE_CODE static inline double rk_product_terms(double a, double b, double out[3]) {
     double most = fmax(fmax(-a, -b), -a - b);
     out[0] = exp(-a - most);

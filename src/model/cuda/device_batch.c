@@ -11,7 +11,8 @@ static size_t place(size_t *at, int64_t n, size_t bytes) {
 }
 
 rk_device_batch_layout rk_device_batch_plan(const rk_model *model) {
-    rk_device_batch_layout l = {.n_sequences = model->lengths >= 0 ? rk_graph_shape(model->graph, model->lengths).cols : 0};
+    rk_device_batch_layout l = {
+        .n_sequences = model->lengths >= 0 ? rk_graph_shape(model->graph, model->lengths).cols : 0};
     int64_t n_items = model->retrieval ? model->max_batch + rk_retrieval_n_negatives(model->retrieval) : 0;
     l.dense = place(&l.n_bytes, model->max_here * model->n_dense, sizeof(float));
     l.lengths = place(&l.n_bytes, model->max_here * l.n_sequences, sizeof(float));
@@ -26,7 +27,8 @@ rk_device_batch_layout rk_device_batch_plan(const rk_model *model) {
     return l;
 }
 
-rk_status rk_device_batch_init(const rk_device_batch_layout *layout, rk_device *device, rk_device_batch *batch) {
+rk_status rk_device_batch_init(const rk_device_batch_layout *layout, rk_device *device,
+                               rk_device_batch *batch) {
     void *host, *memory;
     RK_TRY(rk_device_alloc_host(device, layout->n_bytes, &host));
     batch->host = host;
@@ -44,13 +46,15 @@ static void send(rk_stream *upload, const rk_device_batch *batch, size_t offset,
     if (n_bytes) rk_stream_upload(upload, batch->device + offset, batch->host + offset, n_bytes);
 }
 
-static void pack_weights(const rk_device_batch_layout *l, int64_t n, const float *weights, rk_device_batch *to) {
+static void pack_weights(const rk_device_batch_layout *l, int64_t n, const float *weights,
+                         rk_device_batch *to) {
     float *host = (float *)(to->host + l->weights);
     for (int64_t i = 0; i < n; i++) host[i] = weights ? weights[i] : 1;
 }
 
 /* Of one that is here as a whole the shares are 1. */
-static void pack_sums(const rk_device_batch_layout *l, const rk_model *model, const rk_batch_part *from, rk_device_batch *to) {
+static void pack_sums(const rk_device_batch_layout *l, const rk_model *model, const rk_batch_part *from,
+                      rk_device_batch *to) {
     double *wholes = (double *)(to->host + l->wholes), *shares = (double *)(to->host + l->shares);
     rk_batch_part here = rk_batch_whole(&from->batch);
     rk_model_count_samples(model, from, wholes);
@@ -58,7 +62,8 @@ static void pack_sums(const rk_device_batch_layout *l, const rk_model *model, co
     for (int32_t t = 0; t < model->n_tasks; t++) shares[t] = wholes[t] > 0 ? shares[t] / wholes[t] : 0;
 }
 
-static void pack_targets(const rk_device_batch_layout *l, const rk_model *model, const rk_batch_part *part, rk_device_batch *to) {
+static void pack_targets(const rk_device_batch_layout *l, const rk_model *model, const rk_batch_part *part,
+                         rk_device_batch *to) {
     const rk_batch *from = &part->batch;
     float *labels = (float *)(to->host + l->labels);
     memcpy(labels, from->labels, (size_t)(from->n * model->n_tasks) * sizeof *labels);
@@ -68,7 +73,8 @@ static void pack_targets(const rk_device_batch_layout *l, const rk_model *model,
     to->view.sample_weights = from->sample_weights ? (float *)(to->host + l->weights) : NULL;
 }
 
-static void send_pairs(const rk_device_batch_layout *l, const rk_model *model, const rk_pairs *pairs, rk_stream *upload, rk_device_batch *to) {
+static void send_pairs(const rk_device_batch_layout *l, const rk_model *model, const rk_pairs *pairs,
+                       rk_stream *upload, rk_device_batch *to) {
     size_t n = (size_t)pairs->n, n_items = n + (size_t)rk_retrieval_n_negatives(model->retrieval);
     const float *log_q = rk_retrieval_log_q(model->retrieval, pairs);
     const float *weights = pairs->weighted ? pairs->weights : NULL;
@@ -82,20 +88,26 @@ static void send_pairs(const rk_device_batch_layout *l, const rk_model *model, c
     send(upload, to, l->weights, n * sizeof *weights);
 }
 
-static void send_targets(const rk_device_batch_layout *l, const rk_model *model, const rk_batch_part *from, rk_stream *upload, rk_device_batch *to) {
+static void send_targets(const rk_device_batch_layout *l, const rk_model *model, const rk_batch_part *from,
+                         rk_stream *upload, rk_device_batch *to) {
     size_t n = (size_t)from->batch.n;
     pack_targets(l, model, from, to);
     send(upload, to, l->labels, n * (size_t)model->n_tasks * sizeof(float));
     send(upload, to, l->weights, n * sizeof(float));
 }
 
-void rk_device_batch_send(const rk_device_batch_layout *l, const rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, const rk_ids *ids, bool labelled,
-                          const rk_pairs *pairs, rk_stream *upload, rk_device_batch *to) {
+void rk_device_batch_send(const rk_device_batch_layout *l, const rk_model *model, const rk_batch_part *part,
+                          int64_t first, int64_t n, const rk_ids *ids, bool labelled, const rk_pairs *pairs,
+                          rk_stream *upload, rk_device_batch *to) {
     const rk_batch *from = &part->batch;
     float *dense = (float *)(to->host + l->dense), *lengths = (float *)(to->host + l->lengths);
     size_t n_samples = (size_t)n, dense_bytes = n_samples * (size_t)model->n_dense * sizeof(float);
     ((int64_t *)(to->host + l->step))[1] = part->base;
-    to->view = (rk_batch){.n = n, .n_dense = model->n_dense, .n_tasks = model->n_tasks, .dense = dense, .first_row = from->first_row + first};
+    to->view = (rk_batch){.n = n,
+                          .n_dense = model->n_dense,
+                          .n_tasks = model->n_tasks,
+                          .dense = dense,
+                          .first_row = from->first_row + first};
     if (dense_bytes) memcpy(dense, from->dense + first * model->n_dense, dense_bytes);
     if (l->n_sequences) rk_model_write_lengths(model, ids, 0, n, lengths);
     send(upload, to, l->dense, dense_bytes);
@@ -106,10 +118,12 @@ void rk_device_batch_send(const rk_device_batch_layout *l, const rk_model *model
         send_targets(l, model, part, upload, to);
 }
 
-void rk_device_batch_number(const rk_device_batch_layout *l, const rk_model *model, rk_stream *stream, rk_device_batch *batch) {
+void rk_device_batch_number(const rk_device_batch_layout *l, const rk_model *model, rk_stream *stream,
+                            rk_device_batch *batch) {
     double *scales = (double *)(batch->host + l->scales);
     const double *wholes = (const double *)(batch->host + l->wholes);
-    for (int32_t t = 0; t < model->n_tasks; t++) scales[t] = wholes[t] > 0 ? rk_model_task_weight(&model->tasks[t], model->step) / wholes[t] : 0;
+    for (int32_t t = 0; t < model->n_tasks; t++)
+        scales[t] = wholes[t] > 0 ? rk_model_task_weight(&model->tasks[t], model->step) / wholes[t] : 0;
     *(int64_t *)(batch->host + l->step) = model->step;
     send(stream, batch, l->scales, l->n_bytes - l->scales);
 }

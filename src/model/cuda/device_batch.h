@@ -1,4 +1,5 @@
-/* A batch's numbers on their way to a GPU: everything but ids, in pinned memory and, once uploaded, at the same offsets of the device's. */
+/* A batch's numbers on their way to a GPU: everything but ids, in pinned memory and, once uploaded, at the
+ * same offsets of the device's. */
 #ifndef RK_MODEL_CUDA_DEVICE_BATCH_H
 #define RK_MODEL_CUDA_DEVICE_BATCH_H
 
@@ -8,16 +9,19 @@
 
 /* Offsets in bytes. */
 typedef struct rk_device_batch_layout {
-    size_t dense;      /* float [max_here, n_dense] */
-    size_t lengths;    /* float [max_here, n_sequences] */
-    size_t labels;     /* float [max_batch, n_tasks] */
-    size_t pairs;      /* int32 [max_batch + drawn]: of a two_tower: items of the pairs, then the drawn ones; none in other models */
-    size_t log_q;    /* float [max_batch + drawn]: of those (rk_retrieval_log_q) */
-    size_t weights;    /* float [max_batch]: 1 where the batch has none */
-    size_t scales;     /* double [n_tasks]: each task's weight at this step over that of its samples; 0 where it has none */
-    size_t wholes;     /* double [n_tasks]: the weight of the whole batch's samples */
-    size_t shares;     /* double [n_tasks]: the part of it that is here */
-    size_t step;       /* int64 [2]: of dropout's masks, and the number in the whole batch of the first sample here */
+    size_t dense;   /* float [max_here, n_dense] */
+    size_t lengths; /* float [max_here, n_sequences] */
+    size_t labels;  /* float [max_batch, n_tasks] */
+    size_t pairs; /* int32 [max_batch + drawn]: of a two_tower: items of the pairs, then the drawn ones; none
+                     in other models */
+    size_t log_q; /* float [max_batch + drawn]: of those (rk_retrieval_log_q) */
+    size_t weights; /* float [max_batch]: 1 where the batch has none */
+    size_t scales;  /* double [n_tasks]: each task's weight at this step over that of its samples; 0 where it
+                       has none */
+    size_t wholes;  /* double [n_tasks]: the weight of the whole batch's samples */
+    size_t shares;  /* double [n_tasks]: the part of it that is here */
+    size_t
+        step; /* int64 [2]: of dropout's masks, and the number in the whole batch of the first sample here */
     size_t n_bytes;
     int32_t n_sequences;
 } rk_device_batch_layout;
@@ -25,18 +29,23 @@ rk_device_batch_layout rk_device_batch_plan(const rk_model *model);
 
 typedef struct rk_device_batch {
     char *host, *device;
-    int64_t n_pairs;   /* of a two_tower: of the whole batch, without drawn items */
-    rk_batch view;     /* of the pinned copy: what messages speak of when the caller's batch is gone */
+    int64_t n_pairs; /* of a two_tower: of the whole batch, without drawn items */
+    rk_batch view;   /* of the pinned copy: what messages speak of when the caller's batch is gone */
 } rk_device_batch;
 
-rk_status rk_device_batch_init(const rk_device_batch_layout *layout, rk_device *device, rk_device_batch *batch);
+rk_status rk_device_batch_init(const rk_device_batch_layout *layout, rk_device *device,
+                               rk_device_batch *batch);
 void rk_device_batch_release(rk_device *device, rk_device_batch *batch);
 
-/* Samples first .. first+n-1 of those of `from` that are here, whose ids are ids [n_lookups]; then up to the device. Nothing of an earlier use may be under way. labelled: for training; of a two_tower with its
- * pairs, else NULL. */
-void rk_device_batch_send(const rk_device_batch_layout *layout, const rk_model *model, const rk_batch_part *from, int64_t first, int64_t n, const rk_ids *ids, bool labelled,
-                          const rk_pairs *pairs, rk_stream *upload, rk_device_batch *to);
-/* What follows from the number of the step that the batch is used in: scales and step, up on the step's own stream. */
-void rk_device_batch_number(const rk_device_batch_layout *layout, const rk_model *model, rk_stream *stream, rk_device_batch *batch);
+/* Samples first .. first+n-1 of those of `from` that are here, whose ids are ids [n_lookups]; then up to the
+ * device. Nothing of an earlier use may be under way. labelled: for training; of a two_tower with its pairs,
+ * else NULL. */
+void rk_device_batch_send(const rk_device_batch_layout *layout, const rk_model *model,
+                          const rk_batch_part *from, int64_t first, int64_t n, const rk_ids *ids,
+                          bool labelled, const rk_pairs *pairs, rk_stream *upload, rk_device_batch *to);
+/* What follows from the number of the step that the batch is used in: scales and step, up on the step's own
+ * stream. */
+void rk_device_batch_number(const rk_device_batch_layout *layout, const rk_model *model, rk_stream *stream,
+                            rk_device_batch *batch);
 
 #endif

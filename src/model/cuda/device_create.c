@@ -17,8 +17,11 @@ static rk_status wire(rk_model *model) {
     for (int32_t f = 0; f < model->n_lookups; f++) {
         const rk_model_lookup *at = &model->lookups[f];
         int64_t stride = rk_device_graph_stride(d->graph, at->input);
-        d->activations[f] = (rk_activation){rk_device_graph_data(d->graph, at->input) + at->first, stride, NULL};
-        if (trains(model)) d->gradients[f] = (rk_activation){rk_device_graph_gradient(d->graph, at->input) + at->first, stride, NULL};
+        d->activations[f] =
+            (rk_activation){rk_device_graph_data(d->graph, at->input) + at->first, stride, NULL};
+        if (trains(model))
+            d->gradients[f] =
+                (rk_activation){rk_device_graph_gradient(d->graph, at->input) + at->first, stride, NULL};
     }
     return RK_OK;
 }
@@ -30,35 +33,49 @@ static rk_status create_graph(rk_model *model, const rk_model_device *options) {
     rk_value vectors = rk_graph_find(model->graph, "vectors");
     if (vectors >= 0) inputs[n++] = (rk_device_graph_input){.value = vectors, .may_stride = true};
     if (model->dense >= 0) inputs[n++] = (rk_device_graph_input){.value = model->dense, .no_gradient = true};
-    if (model->lengths >= 0) inputs[n++] = (rk_device_graph_input){.value = model->lengths, .no_gradient = true};
-    rk_device_graph_options graph = {.max_batch = model->max_here, .training = trains(model), .tf32 = options->tf32, .inputs = inputs, .n_inputs = n};
+    if (model->lengths >= 0)
+        inputs[n++] = (rk_device_graph_input){.value = model->lengths, .no_gradient = true};
+    rk_device_graph_options graph = {.max_batch = model->max_here,
+                                     .training = trains(model),
+                                     .tf32 = options->tf32,
+                                     .inputs = inputs,
+                                     .n_inputs = n};
     if (model->data_parallel) graph.sum = rk_device_data_parallel_sum, graph.sum_context = model;
-    return rk_device_graph_create(model->graph, model->optimizer, model->device_step->device, &graph, &model->device_step->graph);
+    return rk_device_graph_create(model->graph, model->optimizer, model->device_step->device, &graph,
+                                  &model->device_step->graph);
 }
 
 static rk_status create_tasks(rk_model *model) {
     rk_device_task *tasks;
     RK_TRY(rk_alloc((size_t)model->n_tasks, sizeof *tasks, &tasks));
     for (int32_t t = 0; t < model->n_tasks; t++)
-        tasks[t] = (rk_device_task){.kind = model->tasks[t].loss, .optional = model->tasks[t].optional, .smoothing = model->tasks[t].smoothing,
-                                     .learned = model->log_variances >= 0 && model->tasks[t].weight > 0};
-    rk_status status = rk_device_tasks_create(model->device_step->device, model->n_tasks, tasks, &model->device_step->tasks);
+        tasks[t] = (rk_device_task){.kind = model->tasks[t].loss,
+                                    .optional = model->tasks[t].optional,
+                                    .smoothing = model->tasks[t].smoothing,
+                                    .learned = model->log_variances >= 0 && model->tasks[t].weight > 0};
+    rk_status status =
+        rk_device_tasks_create(model->device_step->device, model->n_tasks, tasks, &model->device_step->tasks);
     rk_free(tasks);
     return status;
 }
 
-/* Unless the run file says how much: all of the tables if they fit beside the dense part, with a tenth of what is free left for their scratch; else what does. */
+/* Unless the run file says how much: all of the tables if they fit beside the dense part, with a tenth of
+ * what is free left for their scratch; else what does. */
 static rk_status budget_of(const rk_model *model, const rk_model_device *options, uint64_t *out) {
     rk_device_info info;
     uint64_t wanted = 0;
     RK_TRY(rk_device_query(model->device_step->device, &info));
-    for (int32_t t = 0; model->embeddings && t < rk_embeddings_n_tables(model->embeddings); t++) wanted += rk_embeddings_table_bytes(model->embeddings, t);
-    if (model->data_parallel && model->data_parallel->sharded) wanted = rk_sharded_bytes(model->data_parallel->sharded);
-    uint64_t sharers = model->device_step->comm ? (uint64_t)rk_device_comm_sharers(model->device_step->comm) : 1;
+    for (int32_t t = 0; model->embeddings && t < rk_embeddings_n_tables(model->embeddings); t++)
+        wanted += rk_embeddings_table_bytes(model->embeddings, t);
+    if (model->data_parallel && model->data_parallel->sharded)
+        wanted = rk_sharded_bytes(model->data_parallel->sharded);
+    uint64_t sharers =
+        model->device_step->comm ? (uint64_t)rk_device_comm_sharers(model->device_step->comm) : 1;
     uint64_t most = options->memory_bytes ? options->memory_bytes : info.free_bytes / 10 * 9 / sharers;
     *out = wanted > most ? most : 0;
-    rk_log(RK_LOG_INFO, "device: %s, %.1f of %.1f GB free; tables take %.1f GB%s", info.name, (double)info.free_bytes * 1e-9, (double)info.memory_bytes * 1e-9,
-           (double)wanted * 1e-9, *out ? ", behind a cache" : "");
+    rk_log(RK_LOG_INFO, "device: %s, %.1f of %.1f GB free; tables take %.1f GB%s", info.name,
+           (double)info.free_bytes * 1e-9, (double)info.memory_bytes * 1e-9, (double)wanted * 1e-9,
+           *out ? ", behind a cache" : "");
     return RK_OK;
 }
 
@@ -68,14 +85,17 @@ static rk_status create_tables(rk_model *model, const rk_model_device *options) 
     if (model->data_parallel) return rk_device_data_parallel_create(model, tables.budget_bytes);
     model->device_step->own = model->device_step->step_status;
     if (!model->embeddings) return RK_OK;
-    return rk_device_tables_create(model->embeddings, model->device_step->device, &tables, &model->device_step->tables);
+    return rk_device_tables_create(model->embeddings, model->device_step->device, &tables,
+                                   &model->device_step->tables);
 }
 
 static rk_status reserve(rk_model *model) {
     rk_device_step *d = model->device_step;
-    size_t n_predictions = (size_t)((model->max_here > model->max_batch ? model->max_here : model->max_batch) * model->n_tasks);
+    size_t n_predictions =
+        (size_t)((model->max_here > model->max_batch ? model->max_here : model->max_batch) * model->n_tasks);
     void *memory;
-    for (int i = 0; i < RK_DEVICE_FLIGHTS; i++) RK_TRY(rk_device_batch_init(&d->layout, d->device, &d->batches[i]));
+    for (int i = 0; i < RK_DEVICE_FLIGHTS; i++)
+        RK_TRY(rk_device_batch_init(&d->layout, d->device, &d->batches[i]));
     d->step_status_bytes = (size_t)(model->n_tasks + 1) * sizeof *d->step_status;
     RK_TRY(rk_device_alloc(d->device, d->step_status_bytes, &memory));
     d->found = memory;
@@ -91,7 +111,9 @@ static rk_status reserve(rk_model *model) {
 /* The device, and all that ranks need not meet for. */
 static rk_status open_device(rk_model *model, const rk_model_device *options) {
     rk_device_step *d = model->device_step;
-    RK_TRY(rk_device_open(model->data_parallel ? rk_device_data_parallel_number(model, options->number) : options->number, &d->device));
+    RK_TRY(rk_device_open(
+        model->data_parallel ? rk_device_data_parallel_number(model, options->number) : options->number,
+        &d->device));
     RK_TRY(rk_stream_create(d->device, &d->upload));
     RK_TRY(rk_stream_create(d->device, &d->routing));
     RK_TRY(rk_stream_create(d->device, &d->compute));
@@ -105,14 +127,16 @@ static rk_status open_device(rk_model *model, const rk_model_device *options) {
 static rk_status meet(rk_model *model, rk_status status) {
     if (!model->data_parallel) return status;
     RK_TRY(rk_comm_agree(model->data_parallel->trainers, status));
-    return rk_device_comm_create(model->data_parallel->trainers, model->device_step->device, &model->device_step->comm);
+    return rk_device_comm_create(model->data_parallel->trainers, model->device_step->device,
+                                 &model->device_step->comm);
 }
 
 rk_status rk_device_step_create(rk_model *model, const rk_model_device *options) {
     rk_device_step *d;
     RK_TRY(rk_alloc(1, sizeof *d, &d));
     model->device_step = d;
-    d->late = options->late && !model->retrieval; /* what a batch's step draws goes by its number, which is known when the step before is judged */
+    d->late = options->late && !model->retrieval; /* what a batch's step draws goes by its number, which is
+                                                     known when the step before is judged */
     d->layout = rk_device_batch_plan(model);
     RK_TRY(meet(model, open_device(model, options)));
     RK_TRY(create_tables(model, options));
@@ -122,7 +146,8 @@ rk_status rk_device_step_create(rk_model *model, const rk_model_device *options)
 void rk_device_step_free(rk_model *model) {
     rk_device_step *d = model->device_step;
     if (!d) return;
-    if (d->comm && d->compute) (void)rk_device_comm_wait(d->comm, d->compute); /* with a time limit: others may be gone */
+    if (d->comm && d->compute)
+        (void)rk_device_comm_wait(d->comm, d->compute); /* with a time limit: others may be gone */
     if (d->compute) (void)rk_stream_sync(d->compute);
     rk_device_data_parallel_free(model);
     for (int i = 0; i < RK_DEVICE_FLIGHTS; i++) {

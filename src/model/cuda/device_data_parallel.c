@@ -8,9 +8,13 @@
 
 rk_status rk_device_data_parallel_check(const rk_model *model) {
     const rk_data_parallel *sp = model->data_parallel;
-    RK_FAIL_IF(sp->roles.n_owners, RK_UNSUPPORTED, "with 'device: cuda' every rank trains\nhint: leave out 'cluster.embedding_ranks'");
-    RK_FAIL_IF(sp->n_micro_batches != sp->roles.n_trainers, RK_UNSUPPORTED, "with 'device: cuda' a rank's part of a batch is not cut\nhint: leave out 'cluster.virtual_shards'");
-    RK_FAIL_IF(sp->staleness, RK_UNSUPPORTED, "with 'device: cuda' no step sees old rows\nhint: leave out 'train.staleness'");
+    RK_FAIL_IF(sp->roles.n_owners, RK_UNSUPPORTED,
+               "with 'device: cuda' every rank trains\nhint: leave out 'cluster.embedding_ranks'");
+    RK_FAIL_IF(
+        sp->n_micro_batches != sp->roles.n_trainers, RK_UNSUPPORTED,
+        "with 'device: cuda' a rank's part of a batch is not cut\nhint: leave out 'cluster.virtual_shards'");
+    RK_FAIL_IF(sp->staleness, RK_UNSUPPORTED,
+               "with 'device: cuda' no step sees old rows\nhint: leave out 'train.staleness'");
     return RK_OK;
 }
 
@@ -18,7 +22,8 @@ rk_status rk_device_data_parallel_check(const rk_model *model) {
 int32_t rk_device_data_parallel_number(const rk_model *model, int32_t first) {
     const rk_comm *comm = model->data_parallel->trainers;
     int32_t before = 0, n = rk_device_count();
-    for (int32_t r = 0; r < comm->rank; r++) before += strcmp(comm->peers[r].host, comm->peers[comm->rank].host) == 0;
+    for (int32_t r = 0; r < comm->rank; r++)
+        before += strcmp(comm->peers[r].host, comm->peers[comm->rank].host) == 0;
     return first < n ? (first + before) % n : first;
 }
 
@@ -73,8 +78,10 @@ rk_status rk_device_data_parallel_end_step(rk_model *model) {
 rk_status rk_device_data_parallel_begin_control(rk_model *model) {
     rk_data_parallel *sp = model->data_parallel;
     rk_device_step *d = model->device_step;
-    d->word = (rk_device_word){sp->asks_to_stop, rk_comm_bytes_sent(sp->comm) + rk_device_comm_bytes_sent(d->comm)};
-    for (int32_t r = 0; r < sp->roles.n_trainers; r++) sp->messages[r] = (rk_message){&d->word, sizeof d->word};
+    d->word =
+        (rk_device_word){sp->asks_to_stop, rk_comm_bytes_sent(sp->comm) + rk_device_comm_bytes_sent(d->comm)};
+    for (int32_t r = 0; r < sp->roles.n_trainers; r++)
+        sp->messages[r] = (rk_message){&d->word, sizeof d->word};
     return rk_all_to_all_begin(sp->trainers, RK_LANE_VALUES, sp->messages, NULL, NULL, &d->words);
 }
 

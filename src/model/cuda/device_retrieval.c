@@ -24,7 +24,8 @@ static rk_status reserve_all(rk_model *model) {
 rk_status rk_device_retrieval_create(rk_model *model, const rk_model_device *options) {
     rk_candidate_loss_config config = rk_retrieval_loss_config(model, model->max_batch);
     rk_device_candidate_loss_options how = {.tf32 = options->tf32};
-    RK_TRY(rk_device_candidate_loss_create(model->device_step->device, &config, &how, &model->device_step->candidates));
+    RK_TRY(rk_device_candidate_loss_create(model->device_step->device, &config, &how,
+                                           &model->device_step->candidates));
     return model->data_parallel ? reserve_all(model) : RK_OK;
 }
 
@@ -42,24 +43,28 @@ typedef struct vectors {
     float *user_gradient, *item_gradient;
 } vectors;
 
-static void run_loss(rk_model *model, const rk_device_batch *batch, const vectors *v, int64_t first, int64_t last) {
+static void run_loss(rk_model *model, const rk_device_batch *batch, const vectors *v, int64_t first,
+                     int64_t last) {
     rk_device_step *d = model->device_step;
     const char *at = batch->device;
-    rk_device_candidate_loss_run(d->candidates, d->compute,
-                                 &(rk_device_candidate_loss_args){.n = batch->n_pairs,
-                                                                  .first = first,
-                                                                  .last = last,
-                                                                  .users = v->users,
-                                                                  .items = v->items,
-                                                                  .ids = (const int32_t *)(at + d->layout.pairs),
-                                                                  .log_q = rk_retrieval_is_corrected(model->retrieval) ? (const float *)(at + d->layout.log_q) : NULL,
-                                                                  .weights = (const float *)(at + d->layout.weights),
-                                                                  .scale = (const double *)(at + d->layout.scales),
-                                                                  .user_gradient = v->user_gradient,
-                                                                  .item_gradient = v->item_gradient,
-                                                                  .loss = d->found,
-                                                                  .stop = rk_stop_of(d->found, model->n_tasks),
-                                                                  .stop_bit = RK_CUDA_STOP_LOSS});
+    rk_device_candidate_loss_run(
+        d->candidates, d->compute,
+        &(rk_device_candidate_loss_args){.n = batch->n_pairs,
+                                         .first = first,
+                                         .last = last,
+                                         .users = v->users,
+                                         .items = v->items,
+                                         .ids = (const int32_t *)(at + d->layout.pairs),
+                                         .log_q = rk_retrieval_is_corrected(model->retrieval)
+                                                      ? (const float *)(at + d->layout.log_q)
+                                                      : NULL,
+                                         .weights = (const float *)(at + d->layout.weights),
+                                         .scale = (const double *)(at + d->layout.scales),
+                                         .user_gradient = v->user_gradient,
+                                         .item_gradient = v->item_gradient,
+                                         .loss = d->found,
+                                         .stop = rk_stop_of(d->found, model->n_tasks),
+                                         .stop_bit = RK_CUDA_STOP_LOSS});
 }
 
 /* Of samples first .. last-1 those below n, as bytes of their vectors. */
@@ -73,12 +78,14 @@ static void add_message(rk_device_message *list, size_t *n, int32_t rank, const 
 }
 
 /* All trainers' vectors to all: users of the first n_pairs samples, items of all. */
-static void gather(rk_model *model, const vectors *mine, int64_t n_pairs, int64_t total, float *users, float *items) {
+static void gather(rk_model *model, const vectors *mine, int64_t n_pairs, int64_t total, float *users,
+                   float *items) {
     rk_device_step *d = model->device_step;
     const rk_data_parallel *sp = model->data_parallel;
     rk_device_message *send = d->messages, *receive = send + 2 * sp->roles.n_trainers;
     size_t n_send = 0, n_receive = 0;
-    int64_t dim = rk_model_vector_dim(model), first = rk_data_parallel_split(sp, sp->rank, total), last = rk_data_parallel_split(sp, sp->rank + 1, total);
+    int64_t dim = rk_model_vector_dim(model), first = rk_data_parallel_split(sp, sp->rank, total),
+            last = rk_data_parallel_split(sp, sp->rank + 1, total);
     for (int32_t r = 0; r < sp->roles.n_trainers; r++) {
         int64_t from = rk_data_parallel_split(sp, r, total), to = rk_data_parallel_split(sp, r + 1, total);
         add_message(send, &n_send, r, mine->users, bytes_below(first, last, n_pairs, dim));
@@ -86,32 +93,44 @@ static void gather(rk_model *model, const vectors *mine, int64_t n_pairs, int64_
         add_message(receive, &n_receive, r, users + from * dim, bytes_below(from, to, n_pairs, dim));
         add_message(receive, &n_receive, r, items + from * dim, bytes_below(from, to, total, dim));
     }
-    (void)rk_device_comm_all_to_all(d->comm, d->compute, send, n_send, receive, n_receive); /* a failure is the next call's too */
+    (void)rk_device_comm_all_to_all(d->comm, d->compute, send, n_send, receive,
+                                    n_receive); /* a failure is the next call's too */
 }
 
 /* Each trainer has the rows of some pairs; gradients, to users as to items, are summed over trainers. */
 static void run_over_ranks(rk_model *model, const rk_device_batch *batch, const vectors *mine) {
     rk_device_step *d = model->device_step;
     const rk_data_parallel *sp = model->data_parallel;
-    int64_t n_pairs = batch->n_pairs, total = n_pairs + rk_retrieval_n_negatives(model->retrieval), dim = rk_model_vector_dim(model);
-    int64_t first = rk_data_parallel_split(sp, sp->rank, total), last = rk_data_parallel_split(sp, sp->rank + 1, total), n = sp->roles.n_trainers;
+    int64_t n_pairs = batch->n_pairs, total = n_pairs + rk_retrieval_n_negatives(model->retrieval),
+            dim = rk_model_vector_dim(model);
+    int64_t first = rk_data_parallel_split(sp, sp->rank, total),
+            last = rk_data_parallel_split(sp, sp->rank + 1, total), n = sp->roles.n_trainers;
     float *users = d->all_vectors, *user_gradient = d->all_gradients;
-    vectors all = {.users = users, .items = users + n_pairs * dim, .user_gradient = user_gradient, .item_gradient = user_gradient + n_pairs * dim};
+    vectors all = {.users = users,
+                   .items = users + n_pairs * dim,
+                   .user_gradient = user_gradient,
+                   .item_gradient = user_gradient + n_pairs * dim};
     gather(model, mine, n_pairs, total, users, users + n_pairs * dim);
     rk_stream_fill(d->compute, user_gradient, 0, (size_t)(n_pairs * dim) * sizeof *user_gradient);
     run_loss(model, batch, &all, n_pairs * sp->rank / n, n_pairs * (sp->rank + 1) / n);
     (void)rk_device_comm_sum(d->comm, d->compute, user_gradient, (size_t)((n_pairs + total) * dim));
-    size_t user_bytes = bytes_below(first, last, n_pairs, dim), item_bytes = bytes_below(first, last, total, dim);
-    if (user_bytes) rk_stream_copy(d->compute, mine->user_gradient, all.user_gradient + first * dim, user_bytes);
-    if (item_bytes) rk_stream_copy(d->compute, mine->item_gradient, all.item_gradient + first * dim, item_bytes);
+    size_t user_bytes = bytes_below(first, last, n_pairs, dim),
+           item_bytes = bytes_below(first, last, total, dim);
+    if (user_bytes)
+        rk_stream_copy(d->compute, mine->user_gradient, all.user_gradient + first * dim, user_bytes);
+    if (item_bytes)
+        rk_stream_copy(d->compute, mine->item_gradient, all.item_gradient + first * dim, item_bytes);
 }
 
 /* Of scores nothing is learned. */
 void rk_device_retrieval_loss(rk_model *model, const rk_device_batch *batch, int64_t n) {
     rk_device_step *d = model->device_step;
-    rk_value user = rk_graph_find(model->graph, "user_vector"), item = rk_graph_find(model->graph, "item_vector");
-    vectors mine = {rk_device_graph_data(d->graph, user), rk_device_graph_data(d->graph, item), rk_device_graph_gradient(d->graph, user), rk_device_graph_gradient(d->graph, item)};
-    rk_stream_fill(d->compute, rk_device_graph_gradient(d->graph, model->logits), 0, (size_t)n * sizeof(float));
+    rk_value user = rk_graph_find(model->graph, "user_vector"),
+             item = rk_graph_find(model->graph, "item_vector");
+    vectors mine = {rk_device_graph_data(d->graph, user), rk_device_graph_data(d->graph, item),
+                    rk_device_graph_gradient(d->graph, user), rk_device_graph_gradient(d->graph, item)};
+    rk_stream_fill(d->compute, rk_device_graph_gradient(d->graph, model->logits), 0,
+                   (size_t)n * sizeof(float));
     if (model->data_parallel)
         run_over_ranks(model, batch, &mine);
     else

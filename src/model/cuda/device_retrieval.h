@@ -6,7 +6,8 @@
 
 rk_status rk_device_retrieval_create(rk_model *model, const rk_model_device *options);
 void rk_device_retrieval_free(rk_device_step *step);
-/* From the vectors of the n samples here to their gradients, and the loss, or this rank's part of it, to step->found. */
+/* From the vectors of the n samples here to their gradients, and the loss, or this rank's part of it, to
+ * step->found. */
 void rk_device_retrieval_loss(rk_model *model, const rk_device_batch *batch, int64_t n);
 
 #endif

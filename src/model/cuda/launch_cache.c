@@ -5,7 +5,8 @@
 
 #include "base/error.h"
 
-static rk_status keep(rk_launch_cache *kept, rk_stream *stream, int64_t n, void (*give)(void *context, int64_t n), void *context) {
+static rk_status keep(rk_launch_cache *kept, rk_stream *stream, int64_t n,
+                      void (*give)(void *context, int64_t n), void *context) {
     rk_launch_graph *graph;
     RK_TRY(rk_stream_capture_begin(stream));
     give(context, n);
@@ -22,8 +23,10 @@ static bool keeps_none(void) {
     return wanted && strcmp(wanted, "off") == 0;
 }
 
-/* A size that comes once, such as an epoch's last batch, is not worth keeping, nor is a batch of no samples; and what libraries set up at their first use may not be kept. */
-rk_status rk_launch_cache_run(rk_launch_cache *kept, rk_stream *stream, int64_t n, void (*give)(void *context, int64_t n), void *context) {
+/* A size that comes once, such as an epoch's last batch, is not worth keeping, nor is a batch of no samples;
+ * and what libraries set up at their first use may not be kept. */
+rk_status rk_launch_cache_run(rk_launch_cache *kept, rk_stream *stream, int64_t n,
+                              void (*give)(void *context, int64_t n), void *context) {
     bool is_kept = kept->graph && kept->n == n, comes_again = n > 0 && kept->last_n == n;
     kept->last_n = n;
     if ((!is_kept && !comes_again) || keeps_none()) {

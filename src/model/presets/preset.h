@@ -15,14 +15,14 @@ typedef struct rk_preset_feature {
 
 /* The graph's inputs; -1 where there is none. */
 typedef struct rk_preset_inputs {
-    rk_value dense;        /* [1, n_dense] */
-    rk_value vectors;      /* [1, sum of widths]: all features' embeddings side by side */
-    rk_value vector_rows;  /* the same as [n_vectors, dim] where all dims are equal, else -1 */
-    rk_value linear;       /* [1, n_linear]: one weight a feature */
-    rk_value lengths;      /* [1, n_sequences]: how many vectors each sequence has */
+    rk_value dense;       /* [1, n_dense] */
+    rk_value vectors;     /* [1, sum of widths]: all features' embeddings side by side */
+    rk_value vector_rows; /* the same as [n_vectors, dim] where all dims are equal, else -1 */
+    rk_value linear;      /* [1, n_linear]: one weight a feature */
+    rk_value lengths;     /* [1, n_sequences]: how many vectors each sequence has */
     int32_t n_vectors, dim;
     int32_t n_tasks;
-    rk_dtype dtype;        /* of the linear layers */
+    rk_dtype dtype;                    /* of the linear layers */
     const rk_preset_feature *features; /* [n_features]: those of `vectors`, in order */
     int32_t n_features;
 } rk_preset_inputs;
@@ -38,11 +38,11 @@ enum {
     RK_KEYS_ATTENTION = 64, /* attention_layers, attention_heads, attention_dim */
     RK_KEYS_STREAMS = 128,  /* deep2, dropout2, fusion_heads, gates, gate_context, gate_context2, gate_deep */
     RK_KEYS_MASK = 256,     /* mask_blocks, reduction_ratio */
-    RK_KEYS_TOWERS = 1 << 9,   /* towers; activation, batch_norm, dropout */
-    RK_KEYS_EXPERTS = 1 << 10, /* experts, expert_units */
-    RK_KEYS_LEVELS = 1 << 11,  /* levels, task_experts, shared_experts, expert_units */
+    RK_KEYS_TOWERS = 1 << 9,     /* towers; activation, batch_norm, dropout */
+    RK_KEYS_EXPERTS = 1 << 10,   /* experts, expert_units */
+    RK_KEYS_LEVELS = 1 << 11,    /* levels, task_experts, shared_experts, expert_units */
     RK_KEYS_RETRIEVAL = 1 << 12, /* retrieval */
-    RK_KEYS_TARGETS = 1 << 13  /* attention, attention_deep, attention_softmax */
+    RK_KEYS_TARGETS = 1 << 13    /* attention, attention_deep, attention_softmax */
 };
 
 /* What a preset needs of the embeddings and the dense input. */

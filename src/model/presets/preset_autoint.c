@@ -1,4 +1,5 @@
-/* AutoInt (Song et al. 2019): layers of multi-head self-attention over the features' vectors, among which a sequence's padding is not; with `deep`, a multilayer perceptron beside them. */
+/* AutoInt (Song et al. 2019): layers of multi-head self-attention over the features' vectors, among which a
+ * sequence's padding is not; with `deep`, a multilayer perceptron beside them. */
 #include <stdio.h>
 
 #include "model/presets/preset_blocks.h"
@@ -19,7 +20,8 @@ static rk_value linear(const interacting_layer *l, const char *part, rk_value x)
 
 /* relu(heads of attention, side by side + W x), row by row */
 static rk_value interact(const interacting_layer *l, rk_value x) {
-    rk_value heads = rk_attention(l->graph, linear(l, "query", x), linear(l, "key", x), linear(l, "value", x), l->mask, l->heads);
+    rk_value heads = rk_attention(l->graph, linear(l, "query", x), linear(l, "key", x), linear(l, "value", x),
+                                  l->mask, l->heads);
     return rk_relu(l->graph, rk_part_add(l->graph, heads, linear(l, "residual", x)));
 }
 
@@ -42,7 +44,8 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
     };
     int64_t n = section->attention_layers ? section->attention_layers : 3;
     for (; l.number < n; l.number++) x = interact(&l, x);
-    rk_value deep = section->n_deep ? rk_part_deep(graph, section, inputs, rk_part_features(graph, inputs), NULL, 0) : -1;
+    rk_value deep =
+        section->n_deep ? rk_part_deep(graph, section, inputs, rk_part_features(graph, inputs), NULL, 0) : -1;
     return rk_part_logits(graph, inputs, "logits", rk_part_concat(graph, x, deep));
 }
 

@@ -28,7 +28,8 @@ static bool is_in(const char *const *names, int32_t n, const char *name) {
 }
 
 /* A slice where several features stand together. */
-rk_value rk_part_features_but(rk_graph *graph, const rk_preset_inputs *inputs, const char *const *names, int32_t n) {
+rk_value rk_part_features_but(rk_graph *graph, const rk_preset_inputs *inputs, const char *const *names,
+                              int32_t n) {
     rk_value parts[2 * RK_MAX_CONTEXT + 2];
     int32_t n_parts = 0, first = 0, end = 0;
     if (n == 0) return rk_part_features(graph, inputs);
@@ -50,23 +51,31 @@ rk_value rk_part_mask(rk_graph *graph, const rk_preset_inputs *inputs, int32_t n
     for (int32_t f = 0; f < inputs->n_features; f++) {
         const rk_preset_feature *feature = &inputs->features[f];
         if (!feature->length) continue;
-        int32_t count = feature->first / inputs->dim - done, rows = count + feature->length; /* what stands before a sequence is there */
-        mask = rk_part_concat(graph, mask, rk_mask(graph, inputs->lengths, feature->length_column, count, rows));
+        int32_t count = feature->first / inputs->dim - done,
+                rows = count + feature->length; /* what stands before a sequence is there */
+        mask =
+            rk_part_concat(graph, mask, rk_mask(graph, inputs->lengths, feature->length_column, count, rows));
         done += rows;
     }
-    if (done < n_rows) mask = rk_part_concat(graph, mask, rk_mask(graph, inputs->lengths, 0, n_rows - done, n_rows - done));
+    if (done < n_rows)
+        mask = rk_part_concat(graph, mask, rk_mask(graph, inputs->lengths, 0, n_rows - done, n_rows - done));
     return rk_reshape(graph, mask, n_rows, 1);
 }
 
 rk_value rk_part_first_order(rk_graph *graph, const rk_preset_inputs *inputs, bool with_dense) {
     rk_value features = inputs->linear < 0 ? -1 : rk_sum_all(graph, inputs->linear);
     if (!with_dense || inputs->dense < 0) return features;
-    rk_op_options options = {.units = 1, .no_bias = true, .dtype = RK_F32, .has_initializer = true, .initializer = {.kind = RK_INIT_ZEROS}}; /* as the features' */
+    rk_op_options options = {.units = 1,
+                             .no_bias = true,
+                             .dtype = RK_F32,
+                             .has_initializer = true,
+                             .initializer = {.kind = RK_INIT_ZEROS}}; /* as the features' */
     rk_value dense = rk_graph_add(graph, "linear", "linear_dense", &options, &inputs->dense, 1);
     return features < 0 ? dense : rk_part_add(graph, features, dense);
 }
 
-rk_value rk_part_deep(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs, rk_value x, const int64_t *units, int64_t n) {
+rk_value rk_part_deep(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs,
+                      rk_value x, const int64_t *units, int64_t n) {
     rk_mlp mlp = {
         .units = section->deep ? section->deep : units,
         .n = section->deep ? section->n_deep : n,
@@ -82,7 +91,10 @@ rk_value rk_part_bottom(rk_graph *graph, const rk_model_section *section, const 
     int64_t units[RK_MAX_LAYERS] = {128, 0}, n = section->bottom ? section->n_bottom : 2;
     for (int64_t i = 0; i < section->n_bottom; i++) units[i] = section->bottom[i];
     if (n && units[n - 1] == 0) units[n - 1] = inputs->dim;
-    rk_mlp mlp = {.units = units, .n = n, .activation = section->activation ? section->activation : "relu", .dtype = inputs->dtype};
+    rk_mlp mlp = {.units = units,
+                  .n = n,
+                  .activation = section->activation ? section->activation : "relu",
+                  .dtype = inputs->dtype};
     return rk_mlp_build(graph, "bottom", inputs->dense, &mlp);
 }
 
@@ -94,7 +106,8 @@ int64_t rk_part_cross_layers(const rk_model_section *section) {
     return section->cross_layers ? section->cross_layers : 3;
 }
 
-rk_value rk_part_cross_and_deep(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs, rk_value x0, rk_value crossed) {
+rk_value rk_part_cross_and_deep(rk_graph *graph, const rk_model_section *section,
+                                const rk_preset_inputs *inputs, rk_value x0, rk_value crossed) {
     static const int64_t units[] = {256, 128, 64};
     bool stacked = section->structure == RK_STRUCTURE_STACKED;
     rk_value deep = rk_part_deep(graph, section, inputs, stacked ? crossed : x0, units, 3);

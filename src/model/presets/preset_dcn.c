@@ -13,4 +13,5 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
     return rk_part_cross_and_deep(graph, section, inputs, x0, x);
 }
 
-const rk_preset rk_preset_dcn = {.name = "dcn", .keys = RK_KEYS_DEEP | RK_KEYS_CROSS | RK_KEYS_STRUCTURE, .vectors = true, .build = build};
+const rk_preset rk_preset_dcn = {
+    .name = "dcn", .keys = RK_KEYS_DEEP | RK_KEYS_CROSS | RK_KEYS_STRUCTURE, .vectors = true, .build = build};

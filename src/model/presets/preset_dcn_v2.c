@@ -14,7 +14,8 @@ typedef struct cross {
 } cross;
 
 /* "cross_<layer>_<part>", or "cross_<layer>" for the part "". */
-static rk_value linear(const cross *c, const char *part, int64_t number, rk_value x, int32_t units, bool bias) {
+static rk_value linear(const cross *c, const char *part, int64_t number, rk_value x, int32_t units,
+                       bool bias) {
     char name[64];
     int n = snprintf(name, sizeof name, "cross_%d%s%s", (int)c->layer, *part ? "_" : "", part);
     if (number >= 0) snprintf(name + n, sizeof name - (size_t)n, "%d", (int)number);
@@ -25,22 +26,27 @@ static rk_value low_rank(const cross *c, rk_value x) {
     return linear(c, "u", -1, linear(c, "v", -1, x, c->rank, false), c->width, true);
 }
 
-/* All experts' V stand side by side in one matrix, and so do their U, so that the wide products are two, whatever the number of experts:
- * sum_i G_i U_i c_i = [U_1 ... U_k] [G_1 c_1 ... G_k c_k]. */
+/* All experts' V stand side by side in one matrix, and so do their U, so that the wide products are two,
+ * whatever the number of experts: sum_i G_i U_i c_i = [U_1 ... U_k] [G_1 c_1 ... G_k c_k]. */
 static rk_value mixture(const cross *c, rk_value x) {
     rk_graph *g = c->graph;
     int32_t all = c->n_experts * c->rank;
-    rk_value gates = rk_reshape(g, rk_softmax(g, linear(c, "gate", -1, x, c->n_experts, false)), c->n_experts, 1);
+    rk_value gates =
+        rk_reshape(g, rk_softmax(g, linear(c, "gate", -1, x, c->n_experts, false)), c->n_experts, 1);
     rk_value v = rk_activation_by_name(g, linear(c, "v", -1, x, all, false), "tanh");
     rk_value experts[RK_MAX_EXPERTS];
-    for (int32_t i = 0; i < c->n_experts; i++) experts[i] = linear(c, "c", i, rk_slice(g, v, i * c->rank, c->rank), c->rank, false);
-    rk_value rows = rk_reshape(g, rk_activation_by_name(g, rk_concat(g, experts, c->n_experts), "tanh"), c->n_experts, c->rank);
+    for (int32_t i = 0; i < c->n_experts; i++)
+        experts[i] = linear(c, "c", i, rk_slice(g, v, i * c->rank, c->rank), c->rank, false);
+    rk_value rows = rk_reshape(g, rk_activation_by_name(g, rk_concat(g, experts, c->n_experts), "tanh"),
+                               c->n_experts, c->rank);
     return linear(c, "u", -1, rk_reshape(g, rk_multiply(g, rows, gates), 1, all), c->width, true);
 }
 
 static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
     bool with_bottom = section->n_bottom && inputs->dense >= 0; /* as MLPerf's DLRM-DCNv2 has it */
-    rk_value x0 = with_bottom ? rk_part_concat(graph, rk_part_bottom(graph, section, inputs), inputs->vectors) : rk_part_features(graph, inputs), x = x0;
+    rk_value x0 = with_bottom ? rk_part_concat(graph, rk_part_bottom(graph, section, inputs), inputs->vectors)
+                              : rk_part_features(graph, inputs),
+             x = x0;
     cross c = {
         .graph = graph,
         .dtype = inputs->dtype,
@@ -57,4 +63,8 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
     return rk_part_cross_and_deep(graph, section, inputs, x0, x);
 }
 
-const rk_preset rk_preset_dcn_v2 = {.name = "dcn_v2", .keys = RK_KEYS_DEEP | RK_KEYS_BOTTOM | RK_KEYS_CROSS | RK_KEYS_STRUCTURE | RK_KEYS_CROSS_KIND, .vectors = true, .build = build};
+const rk_preset rk_preset_dcn_v2 = {
+    .name = "dcn_v2",
+    .keys = RK_KEYS_DEEP | RK_KEYS_BOTTOM | RK_KEYS_CROSS | RK_KEYS_STRUCTURE | RK_KEYS_CROSS_KIND,
+    .vectors = true,
+    .build = build};

@@ -1,4 +1,5 @@
-/* DIN (Zhou et al. 2018): a user's history is summed with weights that say how much each of its items has to do with the target; then a multilayer perceptron. */
+/* DIN (Zhou et al. 2018): a user's history is summed with weights that say how much each of its items has to
+ * do with the target; then a multilayer perceptron. */
 #include <stdio.h>
 
 #include "model/presets/preset_blocks.h"
@@ -9,18 +10,24 @@ static rk_value fail(rk_graph *graph) {
 }
 
 /* The target's and the history's features, or an error that names them. */
-static bool find_pair(rk_graph *graph, const rk_preset_inputs *inputs, const rk_attention_pair *pair, const rk_preset_feature **target,
-                      const rk_preset_feature **history) {
+static bool find_pair(rk_graph *graph, const rk_preset_inputs *inputs, const rk_attention_pair *pair,
+                      const rk_preset_feature **target, const rk_preset_feature **history) {
     *target = rk_preset_find(inputs, pair->target);
     *history = rk_preset_find(inputs, pair->history);
     if (!*target || !*history) {
-        rk_error(RK_CONFIG, "'attention' names '%s', which is no categorical feature", *target ? pair->history : pair->target);
+        rk_error(RK_CONFIG, "'attention' names '%s', which is no categorical feature",
+                 *target ? pair->history : pair->target);
     } else if (!(*history)->length || (*target)->length) {
-        rk_error(RK_CONFIG, (*target)->length ? "the target '%s' is a sequence" : "the history '%s' is no sequence", (*target)->length ? pair->target : pair->history);
-        rk_error_hint(RK_CONFIG, "a history has a max_sequence_length in embedding.features, its target has none");
+        rk_error(RK_CONFIG,
+                 (*target)->length ? "the target '%s' is a sequence" : "the history '%s' is no sequence",
+                 (*target)->length ? pair->target : pair->history);
+        rk_error_hint(RK_CONFIG,
+                      "a history has a max_sequence_length in embedding.features, its target has none");
     } else if ((*target)->width * (*history)->length != (*history)->width) {
-        rk_error(RK_CONFIG, "the target '%s' has dim %d, and its history '%s' %d", pair->target, (*target)->width, pair->history, (*history)->width / (*history)->length);
-        rk_error_hint(RK_CONFIG, "look both up in one table: embedding.features: [{name: %s, table: %s}]", pair->history, pair->target);
+        rk_error(RK_CONFIG, "the target '%s' has dim %d, and its history '%s' %d", pair->target,
+                 (*target)->width, pair->history, (*history)->width / (*history)->length);
+        rk_error_hint(RK_CONFIG, "look both up in one table: embedding.features: [{name: %s, table: %s}]",
+                      pair->history, pair->target);
     } else {
         return true;
     }
@@ -28,25 +35,33 @@ static bool find_pair(rk_graph *graph, const rk_preset_inputs *inputs, const rk_
     return false;
 }
 
-/* The activation unit: an MLP over [q, k, q - k, q * k] of each position, to one weight; a bias would change nothing in a softmax. */
-static rk_value weights(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs, int64_t number, rk_value x) {
+/* The activation unit: an MLP over [q, k, q - k, q * k] of each position, to one weight; a bias would change
+ * nothing in a softmax. */
+static rk_value weights(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs,
+                        int64_t number, rk_value x) {
     static const int64_t units[] = {64, 32};
     char name[64];
     snprintf(name, sizeof name, "attention_%d", (int)number);
-    rk_mlp mlp = {.units = section->attention_deep ? section->attention_deep : units, .n = section->attention_deep ? section->n_attention_deep : 2,
-                  .activation = section->activation ? section->activation : "relu", .dtype = inputs->dtype, .by_row = true};
+    rk_mlp mlp = {.units = section->attention_deep ? section->attention_deep : units,
+                  .n = section->attention_deep ? section->n_attention_deep : 2,
+                  .activation = section->activation ? section->activation : "relu",
+                  .dtype = inputs->dtype,
+                  .by_row = true};
     x = rk_mlp_build(graph, name, x, &mlp);
     snprintf(name, sizeof name, "attention_%d/weight", (int)number);
     return rk_linear_rows(graph, name, x, 1, !section->attention_softmax, RK_F32);
 }
 
-static rk_value pooled(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs, int64_t number) {
+static rk_value pooled(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs,
+                       int64_t number) {
     const rk_preset_feature *target, *history;
     if (!find_pair(graph, inputs, &section->attention[number], &target, &history)) return -1;
     rk_value q = rk_slice(graph, inputs->vectors, target->first, target->width);
-    rk_value k = rk_reshape(graph, rk_slice(graph, inputs->vectors, history->first, history->width), history->length, target->width);
+    rk_value k = rk_reshape(graph, rk_slice(graph, inputs->vectors, history->first, history->width),
+                            history->length, target->width);
     rk_value w = weights(graph, section, inputs, number, rk_target_pairs(graph, q, k));
-    return rk_attention_pool(graph, w, k, inputs->lengths, history->length_column, section->attention_softmax);
+    return rk_attention_pool(graph, w, k, inputs->lengths, history->length_column,
+                             section->attention_softmax);
 }
 
 static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
@@ -54,7 +69,8 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
     const char *histories[RK_MAX_PAIRS];
     if (section->n_attention == 0) {
         rk_error(RK_CONFIG, "model 'din' needs 'attention'");
-        rk_error_hint(RK_CONFIG, "name a target and its history: attention: [{target: item, history: clicks}]");
+        rk_error_hint(RK_CONFIG,
+                      "name a target and its history: attention: [{target: item, history: clicks}]");
         return fail(graph);
     }
     rk_value x = -1;
@@ -62,9 +78,14 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
         histories[i] = section->attention[i].history;
         x = rk_part_concat(graph, x, pooled(graph, section, inputs, i));
     }
-    x = rk_part_concat(graph, rk_part_features_but(graph, inputs, histories, (int32_t)section->n_attention), x);
+    x = rk_part_concat(graph, rk_part_features_but(graph, inputs, histories, (int32_t)section->n_attention),
+                       x);
     return rk_part_logits(graph, inputs, "logits", rk_part_deep(graph, section, inputs, x, units, 3));
 }
 
-const rk_preset rk_preset_din = {
-    .name = "din", .keys = RK_KEYS_DEEP | RK_KEYS_TARGETS, .vectors = true, .lengths = true, .needs_features = true, .build = build};
+const rk_preset rk_preset_din = {.name = "din",
+                                 .keys = RK_KEYS_DEEP | RK_KEYS_TARGETS,
+                                 .vectors = true,
+                                 .lengths = true,
+                                 .needs_features = true,
+                                 .build = build};

@@ -11,14 +11,15 @@ typedef struct stacks {
     const rk_model_section *section;
     rk_dtype dtype;
     const char *prefix, *name;
-    const rk_value *x;          /* [n_groups] */
-    const int32_t *counts;      /* [n_groups]: stacks over each */
+    const rk_value *x;     /* [n_groups] */
+    const int32_t *counts; /* [n_groups]: stacks over each */
     int32_t n_groups;
-    const int64_t *units;       /* [n_units]: of each stack's layers */
+    const int64_t *units; /* [n_units]: of each stack's layers */
     int64_t n_units;
 } stacks;
 
-static rk_value layers(const stacks *s, const char *name, rk_value x, const int64_t *units, int64_t n, int64_t first) {
+static rk_value layers(const stacks *s, const char *name, rk_value x, const int64_t *units, int64_t n,
+                       int64_t first) {
     rk_mlp mlp = {
         .units = units,
         .n = n,
@@ -46,12 +47,15 @@ static rk_value columns(rk_graph *graph, rk_value x, int32_t first, int32_t coun
 static rk_value first_layer(const stacks *s, const char *name, rk_value x, int32_t n_stacks) {
     int64_t units = n_stacks * s->units[0];
     if (units > RK_MAX_UNITS)
-        rk_graph_fail(s->graph, rk_error(RK_CONFIG, "%d %ss of %lld units in their first layer are %lld together; the most is %d", n_stacks, s->name, (long long)s->units[0],
-                                         (long long)units, RK_MAX_UNITS));
+        rk_graph_fail(
+            s->graph,
+            rk_error(RK_CONFIG, "%d %ss of %lld units in their first layer are %lld together; the most is %d",
+                     n_stacks, s->name, (long long)s->units[0], (long long)units, RK_MAX_UNITS));
     return layers(s, name, x, &units, 1, 0);
 }
 
-/* The other layers of `count` stacks, whose first ones stand in `first` from stack number `before` on: their outputs side by side. */
+/* The other layers of `count` stacks, whose first ones stand in `first` from stack number `before` on: their
+ * outputs side by side. */
 static rk_value other_layers(const stacks *s, rk_value first, int32_t before, int32_t count, int32_t stack) {
     int32_t width = (int32_t)s->units[0];
     rk_value ends[RK_MAX_EXPERTS];
@@ -59,13 +63,15 @@ static rk_value other_layers(const stacks *s, rk_value first, int32_t before, in
     for (int32_t i = 0; i < count; i++) {
         char name[NAME_BYTES];
         snprintf(name, sizeof name, "%s%s_%d", s->prefix, s->name, stack + i);
-        ends[i] = layers(s, name, columns(s->graph, first, (before + i) * width, width), s->units + 1, s->n_units - 1, 1);
+        ends[i] = layers(s, name, columns(s->graph, first, (before + i) * width, width), s->units + 1,
+                         s->n_units - 1, 1);
     }
     return rk_concat(s->graph, ends, count);
 }
 
-/* out[group]: the stacks' outputs side by side. First layers that read the same value are one product, named "<name>s" where that is all of them and
- * "<name>s_<group>" else; a layer of one stack is "<name>_<stack>". */
+/* out[group]: the stacks' outputs side by side. First layers that read the same value are one product, named
+ * "<name>s" where that is all of them and "<name>s_<group>" else; a layer of one stack is
+ * "<name>_<stack>". */
 static void build_stacks(const stacks *s, rk_value *out) {
     bool one = all_equal(s->x, s->n_groups);
     int32_t total = 0, stack = 0;
@@ -84,7 +90,8 @@ static void build_stacks(const stacks *s, rk_value *out) {
 }
 
 /* softmax(x W) of so many gates each, without bias; those that read one value are one product. */
-static void build_gates(rk_graph *graph, const char *prefix, const rk_value *x, const int32_t *counts, int32_t n_groups, rk_value *out) {
+static void build_gates(rk_graph *graph, const char *prefix, const rk_value *x, const int32_t *counts,
+                        int32_t n_groups, rk_value *out) {
     bool one = all_equal(x, n_groups);
     int32_t total = 0, before = 0;
     rk_value all = -1;
@@ -94,12 +101,15 @@ static void build_gates(rk_graph *graph, const char *prefix, const rk_value *x, 
     if (one) all = rk_linear(graph, name, x[0], total, false, RK_F32);
     for (int32_t g = 0; g < n_groups; before += counts[g++]) {
         snprintf(name, sizeof name, "%sgate_%d", prefix, g);
-        out[g] = rk_softmax(graph, one ? columns(graph, all, before, counts[g]) : rk_linear(graph, name, x[g], counts[g], false, RK_F32));
+        out[g] = rk_softmax(graph, one ? columns(graph, all, before, counts[g])
+                                       : rk_linear(graph, name, x[g], counts[g], false, RK_F32));
     }
 }
 
-void rk_part_level(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs, const rk_level *level, rk_value *x) {
-    int32_t n_tasks = inputs->n_tasks, n_gates = n_tasks + !level->is_last, width = (int32_t)level->units[level->n_units - 1];
+void rk_part_level(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs,
+                   const rk_level *level, rk_value *x) {
+    int32_t n_tasks = inputs->n_tasks, n_gates = n_tasks + !level->is_last,
+            width = (int32_t)level->units[level->n_units - 1];
     int32_t counts[MAX_GROUPS], covered[MAX_GROUPS];
     rk_value experts[MAX_GROUPS], gates[MAX_GROUPS];
     for (int32_t k = 0; k < n_tasks; k++) {
@@ -108,7 +118,8 @@ void rk_part_level(rk_graph *graph, const rk_model_section *section, const rk_pr
     }
     counts[n_tasks] = level->n_shared;
     covered[n_tasks] = n_tasks * level->n_own + level->n_shared;
-    stacks s = {graph, section, inputs->dtype, level->prefix, "expert", x, counts, n_tasks + 1, level->units, level->n_units};
+    stacks s = {graph, section, inputs->dtype, level->prefix, "expert",
+                x,     counts,  n_tasks + 1,   level->units,  level->n_units};
     build_stacks(&s, experts);
     build_gates(graph, level->prefix, x, covered, n_gates, gates);
     for (int32_t k = 0; k < n_gates; k++) {
@@ -118,13 +129,23 @@ void rk_part_level(rk_graph *graph, const rk_model_section *section, const rk_pr
     }
 }
 
-rk_value rk_part_towers(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs, const rk_value *x) {
+rk_value rk_part_towers(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs,
+                        const rk_value *x) {
     static const int64_t usual[] = {64};
     int32_t counts[MAX_GROUPS];
     rk_value ends[MAX_GROUPS], logits[MAX_GROUPS];
     for (int32_t k = 0; k < inputs->n_tasks; k++) counts[k] = 1;
     bool given = section->towers != NULL;
-    stacks s = {graph, section, inputs->dtype, "", "tower", x, counts, inputs->n_tasks, given ? section->towers : usual, given ? section->n_towers : 1};
+    stacks s = {graph,
+                section,
+                inputs->dtype,
+                "",
+                "tower",
+                x,
+                counts,
+                inputs->n_tasks,
+                given ? section->towers : usual,
+                given ? section->n_towers : 1};
     if (s.n_units)
         build_stacks(&s, ends);
     else
@@ -143,9 +164,11 @@ const int64_t *rk_part_expert_units(const rk_model_section *section, int64_t *n)
     return section->n_expert_units ? section->expert_units : usual;
 }
 
-bool rk_part_same_for_tasks(rk_graph *graph, const rk_preset_inputs *inputs, rk_value value, rk_value x[RK_MAX_TOWERS + 1]) {
+bool rk_part_same_for_tasks(rk_graph *graph, const rk_preset_inputs *inputs, rk_value value,
+                            rk_value x[RK_MAX_TOWERS + 1]) {
     if (inputs->n_tasks > RK_MAX_TOWERS) {
-        rk_graph_fail(graph, rk_error(RK_CONFIG, "%d labels; models with towers take up to %d", inputs->n_tasks, RK_MAX_TOWERS));
+        rk_graph_fail(graph, rk_error(RK_CONFIG, "%d labels; models with towers take up to %d",
+                                      inputs->n_tasks, RK_MAX_TOWERS));
         return false;
     }
     for (int32_t k = 0; k <= inputs->n_tasks; k++) x[k] = value;

@@ -1,4 +1,5 @@
-/* FinalMLP (Mao et al. 2023): two multilayer perceptrons over gated features, whose outputs meet in a bilinear form of several heads. */
+/* FinalMLP (Mao et al. 2023): two multilayer perceptrons over gated features, whose outputs meet in a
+ * bilinear form of several heads. */
 #include <math.h>
 #include <stdio.h>
 
@@ -15,7 +16,9 @@ static rk_value vectors_of(rk_graph *graph, const rk_preset_inputs *inputs, feat
     for (int64_t i = 0; i < list.n; i++) {
         const rk_preset_feature *feature = rk_preset_find(inputs, list.names[i]);
         if (!feature) {
-            rk_graph_fail(graph, rk_error(RK_CONFIG, "a gate's context names '%s', which is no categorical feature", list.names[i]));
+            rk_graph_fail(graph,
+                          rk_error(RK_CONFIG, "a gate's context names '%s', which is no categorical feature",
+                                   list.names[i]));
             return -1;
         }
         parts[i] = rk_slice(graph, inputs->vectors, feature->first, feature->width);
@@ -30,11 +33,15 @@ static rk_value streamed(rk_graph *graph, const rk_preset_inputs *inputs, const 
     for (int k = 0; k < 2; k++)
         for (int64_t i = 0; i < contexts[k].n; i++) names[n++] = contexts[k].names[i];
     rk_value x = rk_part_features_but(graph, inputs, names, n);
-    if (x < 0) rk_graph_fail(graph, rk_error(RK_CONFIG, "every feature is the context of a gate: the streams have none to read"));
+    if (x < 0)
+        rk_graph_fail(
+            graph,
+            rk_error(RK_CONFIG, "every feature is the context of a gate: the streams have none to read"));
     return x;
 }
 
-/* A stream, gated and through its layers. The gate's logits come from its context; without one they would be the same for every sample, so they are learned. */
+/* A stream, gated and through its layers. The gate's logits come from its context; without one they would be
+ * the same for every sample, so they are learned. */
 typedef struct stream {
     const char *gate, *deep;
     feature_names context;
@@ -43,28 +50,44 @@ typedef struct stream {
     double dropout;
 } stream;
 
-static rk_value gated(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs, const stream *s, rk_value x) {
+static rk_value gated(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs,
+                      const stream *s, rk_value x) {
     static const int64_t units[] = {64};
     if (!s->context.n) return rk_gate(graph, s->gate, x, -1);
     char name[32];
-    rk_mlp mlp = {.units = section->gate_deep ? section->gate_deep : units, .n = section->gate_deep ? section->n_gate_deep : 1, .activation = "relu",
+    rk_mlp mlp = {.units = section->gate_deep ? section->gate_deep : units,
+                  .n = section->gate_deep ? section->n_gate_deep : 1,
+                  .activation = "relu",
                   .dtype = inputs->dtype};
     rk_value context = rk_mlp_build(graph, s->gate, vectors_of(graph, inputs, s->context), &mlp);
     snprintf(name, sizeof name, "%s/linear", s->gate);
-    return rk_gate(graph, s->gate, x, rk_linear(graph, name, context, rk_graph_shape(graph, x).cols, true, inputs->dtype));
+    return rk_gate(graph, s->gate, x,
+                   rk_linear(graph, name, context, rk_graph_shape(graph, x).cols, true, inputs->dtype));
 }
 
-static rk_value build_stream(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs, const stream *s, rk_value x) {
-    rk_mlp mlp = {.units = s->units, .n = s->n, .activation = section->activation ? section->activation : "relu", .batch_norm = section->batch_norm,
-                  .dropout = s->dropout, .dtype = inputs->dtype};
+static rk_value build_stream(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs,
+                             const stream *s, rk_value x) {
+    rk_mlp mlp = {.units = s->units,
+                  .n = s->n,
+                  .activation = section->activation ? section->activation : "relu",
+                  .batch_norm = section->batch_norm,
+                  .dropout = s->dropout,
+                  .dtype = inputs->dtype};
     return rk_mlp_build(graph, s->deep, section->gates ? gated(graph, section, inputs, s, x) : x, &mlp);
 }
 
 /* sum over heads of x_h W_h y_h, with a task's own W */
-static rk_value bilinear(rk_graph *graph, const rk_preset_inputs *inputs, rk_value x, rk_value y, int32_t heads, int32_t task) {
+static rk_value bilinear(rk_graph *graph, const rk_preset_inputs *inputs, rk_value x, rk_value y,
+                         int32_t heads, int32_t task) {
     int32_t from = rk_graph_shape(graph, x).cols / heads, to = rk_graph_shape(graph, y).cols / heads;
-    rk_op_options options = {.units = to, .no_bias = true, .dtype = inputs->dtype, .has_initializer = true,
-                             .initializer = {.kind = RK_INIT_NORMAL, .stddev = sqrt(2.0 / ((double)heads * from * to + 1))}}; /* Glorot's, of all products to one logit */
+    rk_op_options options = {
+        .units = to,
+        .no_bias = true,
+        .dtype = inputs->dtype,
+        .has_initializer = true,
+        .initializer = {.kind = RK_INIT_NORMAL,
+                        .stddev = sqrt(2.0 / ((double)heads * from * to +
+                                              1))}}; /* Glorot's, of all products to one logit */
     rk_value parts[RK_MAX_HEADS];
     for (int32_t h = 0; h < heads; h++) {
         char name[32];
@@ -78,24 +101,42 @@ static rk_value bilinear(rk_graph *graph, const rk_preset_inputs *inputs, rk_val
 static rk_value fuse(rk_graph *graph, const rk_preset_inputs *inputs, rk_value x, rk_value y, int32_t heads) {
     int32_t units = rk_graph_shape(graph, x).cols, units2 = rk_graph_shape(graph, y).cols;
     if (units % heads || units2 % heads) {
-        rk_error(RK_CONFIG, "%d fusion heads do not divide the streams' last layers of %d and %d units", heads, units, units2);
-        rk_graph_fail(graph, rk_error_hint(RK_CONFIG, "'fusion_heads' cuts the last layer of 'deep' and of 'deep2' into as many equal parts"));
+        rk_error(RK_CONFIG, "%d fusion heads do not divide the streams' last layers of %d and %d units",
+                 heads, units, units2);
+        rk_graph_fail(
+            graph,
+            rk_error_hint(
+                RK_CONFIG,
+                "'fusion_heads' cuts the last layer of 'deep' and of 'deep2' into as many equal parts"));
         return -1;
     }
     rk_value products = -1;
-    for (int32_t t = 0; t < inputs->n_tasks; t++) products = rk_part_concat(graph, products, bilinear(graph, inputs, x, y, heads, t));
+    for (int32_t t = 0; t < inputs->n_tasks; t++)
+        products = rk_part_concat(graph, products, bilinear(graph, inputs, x, y, heads, t));
     return rk_part_add(graph, rk_part_logits(graph, inputs, "logits", rk_part_concat(graph, x, y)), products);
 }
 
 static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
     static const int64_t units[] = {256, 128, 64};
-    const feature_names contexts[] = {{section->gate_context, section->n_gate_context}, {section->gate_context2, section->n_gate_context2}};
-    stream one = {"gate", "deep", contexts[0], section->deep ? section->deep : units, section->deep ? section->n_deep : 3, section->dropout};
-    stream two = {"gate2", "deep2", contexts[1], section->deep2 ? section->deep2 : one.units, section->deep2 ? section->n_deep2 : one.n,
+    const feature_names contexts[] = {{section->gate_context, section->n_gate_context},
+                                      {section->gate_context2, section->n_gate_context2}};
+    stream one = {"gate",
+                  "deep",
+                  contexts[0],
+                  section->deep ? section->deep : units,
+                  section->deep ? section->n_deep : 3,
+                  section->dropout};
+    stream two = {"gate2",
+                  "deep2",
+                  contexts[1],
+                  section->deep2 ? section->deep2 : one.units,
+                  section->deep2 ? section->n_deep2 : one.n,
                   section->dropout2 >= 0 ? section->dropout2 : section->dropout};
     rk_value x = streamed(graph, inputs, contexts);
-    rk_value first = build_stream(graph, section, inputs, &one, x), second = build_stream(graph, section, inputs, &two, x);
+    rk_value first = build_stream(graph, section, inputs, &one, x),
+             second = build_stream(graph, section, inputs, &two, x);
     return fuse(graph, inputs, first, second, section->fusion_heads ? (int32_t)section->fusion_heads : 1);
 }
 
-const rk_preset rk_preset_final_mlp = {.name = "final_mlp", .keys = RK_KEYS_DEEP | RK_KEYS_STREAMS, .vectors = true, .build = build};
+const rk_preset rk_preset_final_mlp = {
+    .name = "final_mlp", .keys = RK_KEYS_DEEP | RK_KEYS_STREAMS, .vectors = true, .build = build};

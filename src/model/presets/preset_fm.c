@@ -7,5 +7,11 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
     return rk_bias(graph, "bias", rk_part_add(graph, first, rk_fm(graph, inputs->vector_rows)));
 }
 
-const rk_preset rk_preset_fm = {
-    .name = "fm", .vectors = true, .linear = true, .equal_dims = true, .vector_pairs = true, .needs_features = true, .one_task = true, .build = build};
+const rk_preset rk_preset_fm = {.name = "fm",
+                                .vectors = true,
+                                .linear = true,
+                                .equal_dims = true,
+                                .vector_pairs = true,
+                                .needs_features = true,
+                                .one_task = true,
+                                .build = build};

@@ -7,8 +7,8 @@ typedef struct mask_blocks {
     rk_graph *graph;
     const rk_model_section *section;
     const rk_preset_inputs *inputs;
-    rk_value features;        /* masks are made of them */
-    const int64_t *units;     /* [n] */
+    rk_value features;    /* masks are made of them */
+    const int64_t *units; /* [n] */
     int32_t n;
 } mask_blocks;
 
@@ -31,7 +31,8 @@ static rk_value block(const mask_blocks *b, int32_t number, rk_value x) {
     snprintf(name, sizeof name, "block_%d/linear", number);
     x = rk_linear(b->graph, name, masked, (int32_t)b->units[number], false, b->inputs->dtype);
     snprintf(name, sizeof name, "block_%d/norm", number);
-    x = rk_activation_by_name(b->graph, rk_layer_norm(b->graph, name, x), b->section->activation ? b->section->activation : "relu");
+    x = rk_activation_by_name(b->graph, rk_layer_norm(b->graph, name, x),
+                              b->section->activation ? b->section->activation : "relu");
     return rk_dropout(b->graph, x, b->section->dropout);
 }
 
@@ -52,9 +53,12 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
         b.units = section->mask_blocks;
         b.n = (int32_t)section->n_mask_blocks;
     }
-    rk_value rows = rk_layer_norm_rows(graph, "norm", inputs->vector_rows), there = rk_part_mask(graph, inputs, inputs->n_vectors);
-    if (there >= 0) rows = rk_multiply(graph, rows, there); /* padding stays zeros, whatever the norm's beta */
-    rk_value normed = rk_part_concat(graph, rk_reshape(graph, rows, 1, inputs->n_vectors * inputs->dim), inputs->dense);
+    rk_value rows = rk_layer_norm_rows(graph, "norm", inputs->vector_rows),
+             there = rk_part_mask(graph, inputs, inputs->n_vectors);
+    if (there >= 0)
+        rows = rk_multiply(graph, rows, there); /* padding stays zeros, whatever the norm's beta */
+    rk_value normed =
+        rk_part_concat(graph, rk_reshape(graph, rows, 1, inputs->n_vectors * inputs->dim), inputs->dense);
     rk_value x = blocks(&b, normed, stacked);
     if (!stacked || section->n_deep) x = rk_part_deep(graph, section, inputs, x, units, 3);
     return rk_part_logits(graph, inputs, "logits", x);

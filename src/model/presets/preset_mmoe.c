@@ -1,8 +1,10 @@
-/* Multi-gate mixture of experts (Ma et al. 2018): y_k = tower_k(sum_i softmax(W_k x)_i f_i(x)), x = [vectors, dense]. */
+/* Multi-gate mixture of experts (Ma et al. 2018): y_k = tower_k(sum_i softmax(W_k x)_i f_i(x)), x = [vectors,
+ * dense]. */
 #include "model/presets/preset_experts.h"
 
 static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
-    rk_level level = {.prefix = "", .n_shared = (int32_t)(section->experts ? section->experts : 4), .is_last = true};
+    rk_level level = {
+        .prefix = "", .n_shared = (int32_t)(section->experts ? section->experts : 4), .is_last = true};
     rk_value x[RK_MAX_TOWERS + 1];
     level.units = rk_part_expert_units(section, &level.n_units);
     if (!rk_part_same_for_tasks(graph, inputs, rk_part_features(graph, inputs), x)) return -1;
@@ -10,4 +12,5 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
     return rk_part_towers(graph, section, inputs, x);
 }
 
-const rk_preset rk_preset_mmoe = {.name = "mmoe", .keys = RK_KEYS_TOWERS | RK_KEYS_EXPERTS, .vectors = true, .build = build};
+const rk_preset rk_preset_mmoe = {
+    .name = "mmoe", .keys = RK_KEYS_TOWERS | RK_KEYS_EXPERTS, .vectors = true, .build = build};

@@ -1,5 +1,5 @@
-/* Progressive layered extraction (Tang et al. 2020): levels of the tasks' own experts and shared ones, each with its gates; then a tower a task. One level is the
- * paper's customized gate control. */
+/* Progressive layered extraction (Tang et al. 2020): levels of the tasks' own experts and shared ones, each
+ * with its gates; then a tower a task. One level is the paper's customized gate control. */
 #include <stdio.h>
 
 #include "model/presets/preset_experts.h"
@@ -23,4 +23,5 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
     return rk_part_towers(graph, section, inputs, x);
 }
 
-const rk_preset rk_preset_ple = {.name = "ple", .keys = RK_KEYS_TOWERS | RK_KEYS_LEVELS, .vectors = true, .build = build};
+const rk_preset rk_preset_ple = {
+    .name = "ple", .keys = RK_KEYS_TOWERS | RK_KEYS_LEVELS, .vectors = true, .build = build};

@@ -6,13 +6,15 @@ static rk_value named(rk_graph *graph, const char *op, const char *name, rk_valu
 }
 
 /* Hidden layers, and the last of `deep` linear. */
-static rk_value mlp(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs, const char *name, const char *last, rk_value x) {
+static rk_value mlp(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs,
+                    const char *name, const char *last, rk_value x) {
     rk_mlp hidden = {.units = section->deep,
                      .n = section->n_deep - 1,
                      .activation = section->activation ? section->activation : "relu",
                      .dropout = section->dropout,
                      .dtype = inputs->dtype};
-    return rk_linear(graph, last, rk_mlp_build(graph, name, x, &hidden), (int32_t)section->deep[section->n_deep - 1], true, inputs->dtype);
+    return rk_linear(graph, last, rk_mlp_build(graph, name, x, &hidden),
+                     (int32_t)section->deep[section->n_deep - 1], true, inputs->dtype);
 }
 
 /* x: n vectors side by side, and perhaps dense numbers, which need an MLP. */
@@ -25,21 +27,34 @@ static rk_value sum_vectors(rk_graph *graph, const rk_preset_inputs *inputs, rk_
     return rk_sum_rows(graph, rk_reshape(graph, x, n, inputs->dim));
 }
 
-/* The user's n vectors, the history's by a matrix: u + V h (SimpleX: Mao et al., 2021, equation 8; its factors are in what is learned). */
+/* The user's n vectors, the history's by a matrix: u + V h (SimpleX: Mao et al., 2021, equation 8; its
+ * factors are in what is learned). */
 static rk_value with_linear_history(rk_graph *graph, const rk_preset_inputs *inputs, int32_t n) {
     const char *const but[] = {"history", inputs->features[inputs->n_features - 1].name};
     rk_value h = rk_slice(graph, inputs->vectors, rk_preset_find(inputs, "history")->first, inputs->dim);
     h = rk_linear(graph, "history", h, inputs->dim, false, inputs->dtype);
-    return n == 1 ? h : rk_part_add(graph, sum_vectors(graph, inputs, rk_part_features_but(graph, inputs, but, 2), n - 1), h);
+    return n == 1 ? h
+                  : rk_part_add(
+                        graph, sum_vectors(graph, inputs, rk_part_features_but(graph, inputs, but, 2), n - 1),
+                        h);
 }
 
 static rk_value user_tower(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
     int32_t n = inputs->n_vectors - 1;
     bool is_linear = section->retrieval.history_linear;
     rk_value x = rk_slice(graph, inputs->vectors, 0, n * inputs->dim);
-    if (section->n_deep && is_linear) rk_graph_fail(graph, rk_error(RK_CONFIG, "'history_linear' is for towers without an MLP\nhint: leave it or 'deep' out"));
-    if (section->n_deep) return mlp(graph, section, inputs, "user", "user/last", rk_part_concat(graph, x, inputs->dense));
-    if (inputs->dense >= 0) rk_graph_fail(graph, rk_error(RK_CONFIG, "dense features of a two_tower need an MLP\nhint: give the model 'deep', or leave them out"));
+    if (section->n_deep && is_linear)
+        rk_graph_fail(
+            graph, rk_error(RK_CONFIG,
+                            "'history_linear' is for towers without an MLP\nhint: leave it or 'deep' out"));
+    if (section->n_deep)
+        return mlp(graph, section, inputs, "user", "user/last", rk_part_concat(graph, x, inputs->dense));
+    if (inputs->dense >= 0)
+        rk_graph_fail(
+            graph,
+            rk_error(
+                RK_CONFIG,
+                "dense features of a two_tower need an MLP\nhint: give the model 'deep', or leave them out"));
     return is_linear ? with_linear_history(graph, inputs, n) : sum_vectors(graph, inputs, x, n);
 }
 
@@ -48,7 +63,8 @@ static rk_value item_tower(rk_graph *graph, const rk_model_section *section, con
     return section->n_deep ? mlp(graph, section, inputs, "item", "item/last", x) : x;
 }
 
-/* Without an MLP dropout is of the user's vector as the product takes it, normalized (SimpleX: Mao et al., 2021). */
+/* Without an MLP dropout is of the user's vector as the product takes it, normalized (SimpleX: Mao et al.,
+ * 2021). */
 static rk_value user_vector(rk_graph *graph, const rk_model_section *section, rk_value x) {
     static const char *const name = "user_vector";
     if (section->n_deep || section->dropout == 0) return vector(graph, section, name, x);
@@ -57,8 +73,12 @@ static rk_value user_vector(rk_graph *graph, const rk_model_section *section, rk
 }
 
 static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
-    if (section->batch_norm) rk_graph_fail(graph, rk_error(RK_CONFIG, "a two_tower has no batch_norm: its batches hold drawn items beside pairs"));
-    if (inputs->n_vectors < 2) rk_graph_fail(graph, rk_error(RK_CONFIG, "a two_tower needs a feature for its user tower"));
+    if (section->batch_norm)
+        rk_graph_fail(
+            graph,
+            rk_error(RK_CONFIG, "a two_tower has no batch_norm: its batches hold drawn items beside pairs"));
+    if (inputs->n_vectors < 2)
+        rk_graph_fail(graph, rk_error(RK_CONFIG, "a two_tower needs a feature for its user tower"));
     rk_value user = user_vector(graph, section, user_tower(graph, section, inputs));
     rk_value item = vector(graph, section, "item_vector", item_tower(graph, section, inputs));
     return rk_sum_all(graph, rk_multiply(graph, user, item));

@@ -1,4 +1,5 @@
-/* Wide & Deep (Cheng et al. 2016): the sum of the features' dim-1 weights + a multilayer perceptron over [vectors, dense]. */
+/* Wide & Deep (Cheng et al. 2016): the sum of the features' dim-1 weights + a multilayer perceptron over
+ * [vectors, dense]. */
 #include "model/presets/preset_blocks.h"
 
 static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
@@ -8,5 +9,10 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
     return rk_part_add(graph, wide, rk_part_logits(graph, inputs, "logits", deep));
 }
 
-const rk_preset rk_preset_wide_deep = {
-    .name = "wide_deep", .keys = RK_KEYS_DEEP, .vectors = true, .linear = true, .needs_features = true, .one_task = true, .build = build};
+const rk_preset rk_preset_wide_deep = {.name = "wide_deep",
+                                       .keys = RK_KEYS_DEEP,
+                                       .vectors = true,
+                                       .linear = true,
+                                       .needs_features = true,
+                                       .one_task = true,
+                                       .build = build};

@@ -1,10 +1,13 @@
-/* xDeepFM (Lian et al. 2018): weights of the features, a compressed interaction network over their vectors, and a multilayer perceptron. */
+/* xDeepFM (Lian et al. 2018): weights of the features, a compressed interaction network over their vectors,
+ * and a multilayer perceptron. */
 #include <stdio.h>
 
 #include "model/presets/preset_blocks.h"
 
-/* Every layer's maps, summed over the vectors' columns, to one linear layer. The maps are kept transposed, [dim, maps]: a column's products stand together. */
-static rk_value compressed_interactions(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
+/* Every layer's maps, summed over the vectors' columns, to one linear layer. The maps are kept transposed,
+ * [dim, maps]: a column's products stand together. */
+static rk_value compressed_interactions(rk_graph *graph, const rk_model_section *section,
+                                        const rk_preset_inputs *inputs) {
     static const int64_t units[] = {128, 128};
     const int64_t *maps = section->cin ? section->cin : units;
     int32_t n = section->cin ? (int32_t)section->n_cin : 2;
@@ -23,7 +26,9 @@ static rk_value build(rk_graph *graph, const rk_model_section *section, const rk
     static const int64_t units[] = {256, 128, 64};
     rk_value first = rk_part_first_order(graph, inputs, true);
     rk_value cin = compressed_interactions(graph, section, inputs);
-    rk_value deep = rk_part_logits(graph, inputs, "logits", rk_part_deep(graph, section, inputs, rk_part_features(graph, inputs), units, 3));
+    rk_value deep =
+        rk_part_logits(graph, inputs, "logits",
+                       rk_part_deep(graph, section, inputs, rk_part_features(graph, inputs), units, 3));
     return cin < 0 ? rk_part_add(graph, first, deep) : rk_add(graph, (rk_value[]){first, cin, deep}, 3);
 }
 

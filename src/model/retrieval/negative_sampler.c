@@ -1,4 +1,5 @@
-/* The alias method (Walker 1977, Vose 1991): every one of n places is shared by two items at most, so a draw takes one look. */
+/* The alias method (Walker 1977, Vose 1991): every one of n places is shared by two items at most, so a draw
+ * takes one look. */
 #include "model/retrieval/negative_sampler.h"
 
 #include <math.h>
@@ -10,9 +11,9 @@ __extension__ typedef unsigned __int128 uint128;
 
 struct rk_sampler {
     int64_t n;
-    double *keeps;       /* [n]: the share of its place that item i has; NULL: all alike */
-    int64_t *aliases;    /* [n]: who has the rest */
-    rk_real *log_q; /* [n] */
+    double *keeps;    /* [n]: the share of its place that item i has; NULL: all alike */
+    int64_t *aliases; /* [n]: who has the rest */
+    rk_real *log_q;   /* [n] */
 };
 
 static rk_status reserve(rk_sampler *s) {
@@ -34,7 +35,8 @@ static rk_status weigh(rk_sampler *s, const int64_t *counts, double exponent) {
     return RK_OK;
 }
 
-/* Places with room to spare take from those that have too much. waiting [n]: those with room from the front, the others from the back. */
+/* Places with room to spare take from those that have too much. waiting [n]: those with room from the front,
+ * the others from the back. */
 static void deal(rk_sampler *s, int64_t *waiting) {
     int64_t n_small = 0, first_large = s->n;
     for (int64_t i = 0; i < s->n; i++) {
@@ -83,7 +85,8 @@ void rk_sampler_free(rk_sampler *s) {
 int64_t rk_sampler_draw(const rk_sampler *s, uint64_t seed, uint64_t stream, uint64_t counter) {
     uint32_t words[4];
     rk_rng_block(seed, stream, counter, words);
-    uint64_t place_bits = (uint64_t)words[0] << 32 | words[1], share_bits = (uint64_t)words[2] << 32 | words[3];
+    uint64_t place_bits = (uint64_t)words[0] << 32 | words[1],
+             share_bits = (uint64_t)words[2] << 32 | words[3];
     int64_t place = (int64_t)((uint128)place_bits * (uint64_t)s->n >> 64);
     if (!s->keeps) return place;
     return (double)(share_bits >> 11) * 0x1p-53 < s->keeps[place] ? place : s->aliases[place];

@@ -13,7 +13,8 @@ static const rk_yaml_node *key_node(const rk_yaml *yaml, const char *key) {
     return node ? node : section;
 }
 
-static rk_status find_feature(const rk_yaml *yaml, const rk_data_schema *schema, const char *key, const char *name, int32_t *out) {
+static rk_status find_feature(const rk_yaml *yaml, const rk_data_schema *schema, const char *key,
+                              const char *name, int32_t *out) {
     for (*out = 0; *out < schema->n_features; (*out)++)
         if (strcmp(schema->features[*out].name, name) == 0) return RK_OK;
     const char **names;
@@ -26,16 +27,22 @@ static rk_status find_feature(const rk_yaml *yaml, const rk_data_schema *schema,
     return RK_CONFIG;
 }
 
-rk_status rk_retrieval_pair(const rk_retrieval_section *s, const rk_yaml *yaml, const rk_data_schema *schema, rk_pair_features *out) {
+rk_status rk_retrieval_pair(const rk_retrieval_section *s, const rk_yaml *yaml, const rk_data_schema *schema,
+                            rk_pair_features *out) {
     RK_TRY(find_feature(yaml, schema, "user", s->user, &out->user));
     RK_TRY(find_feature(yaml, schema, "item", s->item, &out->item));
-    if (out->user == out->item) return rk_yaml_error(yaml, key_node(yaml, "user"), "the user and the item of a two_tower are two features of the data");
+    if (out->user == out->item)
+        return rk_yaml_error(yaml, key_node(yaml, "user"),
+                             "the user and the item of a two_tower are two features of the data");
     return RK_OK;
 }
 
-static rk_status find_tower_feature(const rk_retrieval_section *s, const rk_model_options *o, const char *name, int32_t *out) {
+static rk_status find_tower_feature(const rk_retrieval_section *s, const rk_model_options *o,
+                                    const char *name, int32_t *out) {
     *out = o->schema->n_features; /* the history, behind the data's own */
-    return s->history && strcmp(name, "history") == 0 ? RK_OK : find_feature(o->yaml, o->schema, "user_tower", name, out);
+    return s->history && strcmp(name, "history") == 0
+               ? RK_OK
+               : find_feature(o->yaml, o->schema, "user_tower", name, out);
 }
 
 /* The user tower's features in the file's order, then the item. */
@@ -43,18 +50,23 @@ static rk_status choose_features(rk_retrieval *r, const rk_model_options *o) {
     const rk_retrieval_section *s = &r->section;
     int32_t n = o->schema->n_features;
     RK_TRY(rk_retrieval_pair(s, o->yaml, o->schema, &r->pair));
-    RK_FAIL_IF(o->schema->features[r->pair.item].weighted, RK_CONFIG, "the item '%s' of a two_tower has no weights", s->item);
+    RK_FAIL_IF(o->schema->features[r->pair.item].weighted, RK_CONFIG,
+               "the item '%s' of a two_tower has no weights", s->item);
     RK_TRY(rk_alloc((size_t)n + 2 + (size_t)s->n_user_tower, sizeof *r->features, &r->features));
-    for (int64_t i = 0; i < s->n_user_tower; i++) RK_TRY(find_tower_feature(s, o, s->user_tower[i], &r->features[r->n_sources++]));
+    for (int64_t i = 0; i < s->n_user_tower; i++)
+        RK_TRY(find_tower_feature(s, o, s->user_tower[i], &r->features[r->n_sources++]));
     for (int32_t f = 0; f < n && !s->n_user_tower; f++)
         if (f != r->pair.item) r->features[r->n_sources++] = f;
     if (s->history && !s->n_user_tower) r->features[r->n_sources++] = n;
     r->features[r->n_sources++] = r->pair.item;
     for (int32_t a = 0; a < r->n_sources; a++)
         for (int32_t b = 0; b < a; b++)
-            if (r->features[a] == r->features[b]) return rk_yaml_error(o->yaml, key_node(o->yaml, "user_tower"), "a feature stands twice in the towers of a two_tower");
+            if (r->features[a] == r->features[b])
+                return rk_yaml_error(o->yaml, key_node(o->yaml, "user_tower"),
+                                     "a feature stands twice in the towers of a two_tower");
     for (int32_t f = 0; f < n && s->history; f++)
-        RK_FAIL_IF(strcmp(o->schema->features[f].name, "history") == 0, RK_CONFIG, "a two_tower's own 'history' and a feature of the data have one name");
+        RK_FAIL_IF(strcmp(o->schema->features[f].name, "history") == 0, RK_CONFIG,
+                   "a two_tower's own 'history' and a feature of the data have one name");
     return RK_OK;
 }
 
@@ -112,8 +124,10 @@ int32_t rk_retrieval_feature(const rk_retrieval *r, int32_t s) {
 
 rk_embedding_source rk_retrieval_source(const rk_retrieval *r, int32_t s) {
     int32_t f = r->features[s];
-    if (f == r->schema.n_features) return (rk_embedding_source){"history", r->schema.features[r->pair.item].cardinality, false};
-    return (rk_embedding_source){r->schema.features[f].name, r->schema.features[f].cardinality, r->schema.features[f].weighted};
+    if (f == r->schema.n_features)
+        return (rk_embedding_source){"history", r->schema.features[r->pair.item].cardinality, false};
+    return (rk_embedding_source){r->schema.features[f].name, r->schema.features[f].cardinality,
+                                 r->schema.features[f].weighted};
 }
 
 int64_t rk_retrieval_n_negatives(const rk_retrieval *r) {
@@ -122,26 +136,31 @@ int64_t rk_retrieval_n_negatives(const rk_retrieval *r) {
 
 uint64_t rk_retrieval_bytes(const rk_retrieval *r) {
     uint64_t bytes = r->loss ? rk_candidate_loss_bytes(r->loss) : 0;
-    if (r->known) bytes += (uint64_t)(r->known->offsets[r->known->n_users] + r->known->n_users + r->known->n_items) * sizeof(int64_t);
+    if (r->known)
+        bytes += (uint64_t)(r->known->offsets[r->known->n_users] + r->known->n_users + r->known->n_items) *
+                 sizeof(int64_t);
     return bytes;
 }
 
 double rk_retrieval_ranking_bytes(const rk_retrieval *r, int32_t dim) {
-    double users = (double)r->schema.features[r->pair.user].cardinality, items = (double)r->schema.features[r->pair.item].cardinality;
+    double users = (double)r->schema.features[r->pair.user].cardinality,
+           items = (double)r->schema.features[r->pair.item].cardinality;
     return sizeof(rk_real) * (dim * (users + 2 * items) + RK_USERS_AT_ONCE * items * rk_parallel_threads());
 }
 
 double rk_retrieval_ids(const rk_retrieval *r, int32_t f, const rk_batch *sample, int64_t batch) {
     if (f == r->schema.n_features) return rk_retrieval_history_length(r);
     const rk_ids *ids = &sample->features[f];
-    double here = ids->offsets ? (double)(ids->offsets[sample->n] - ids->offsets[0]) / (double)sample->n : (double)ids->ids_per_sample;
+    double here = ids->offsets ? (double)(ids->offsets[sample->n] - ids->offsets[0]) / (double)sample->n
+                               : (double)ids->ids_per_sample;
     return here + (f == r->pair.item && batch ? (double)r->section.negatives / (double)batch : 0);
 }
 
 double rk_retrieval_history_length(const rk_retrieval *r) {
     double n_pairs = 0, n_ids = 0;
     for (int64_t u = 0; r->known && u < r->known->n_users; u++) {
-        double n = (double)(r->known->offsets[u + 1] - r->known->offsets[u]), most = (double)r->section.max_history;
+        double n = (double)(r->known->offsets[u + 1] - r->known->offsets[u]),
+               most = (double)r->section.max_history;
         n_pairs += n;
         n_ids += n * (most > 0 && n > most ? most : n);
     }
@@ -164,7 +183,10 @@ void rk_retrieval_mark_outputs(rk_model *model) {
 
 int64_t rk_retrieval_local_negatives(const rk_model *model, int64_t n_pairs, int64_t n) {
     const rk_data_parallel *sp = model->data_parallel;
-    int64_t first = sp ? rk_data_parallel_split(sp, sp->rank, n_pairs + rk_retrieval_n_negatives(model->retrieval)) : 0, sampled = first + n - n_pairs;
+    int64_t first = sp ? rk_data_parallel_split(sp, sp->rank,
+                                                n_pairs + rk_retrieval_n_negatives(model->retrieval))
+                       : 0,
+            sampled = first + n - n_pairs;
     return sampled < 0 ? 0 : sampled < n ? sampled : n;
 }
 
@@ -202,7 +224,10 @@ rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model, int64_t
 static rk_status create_loss(rk_model *model, const rk_model_options *o) {
     rk_retrieval *r = model->retrieval;
     const rk_data_parallel *sp = model->data_parallel;
-    int64_t n_micro_batches = sp ? sp->n_micro_batches : o->n_micro_batches > 1 ? o->n_micro_batches : 1, first = sp ? sp->first_micro_batches[sp->rank] : 0;
+    int64_t n_micro_batches = sp                       ? sp->n_micro_batches
+                              : o->n_micro_batches > 1 ? o->n_micro_batches
+                                                       : 1,
+            first = sp ? sp->first_micro_batches[sp->rank] : 0;
     r->n_micro_batches = n_micro_batches;
     rk_candidate_loss_config config = rk_retrieval_loss_config(model, o->max_batch);
     config.n_micro_batches = (int32_t)n_micro_batches;
@@ -213,7 +238,8 @@ static rk_status create_loss(rk_model *model, const rk_model_options *o) {
 }
 
 int32_t rk_model_vector_dim(const rk_model *model) {
-    return model->retrieval ? rk_graph_shape(model->graph, rk_graph_find(model->graph, "user_vector")).cols : 0;
+    return model->retrieval ? rk_graph_shape(model->graph, rk_graph_find(model->graph, "user_vector")).cols
+                            : 0;
 }
 
 rk_status rk_retrieval_finish(rk_model *model, const rk_model_options *o) {
@@ -224,10 +250,13 @@ rk_status rk_retrieval_finish(rk_model *model, const rk_model_options *o) {
     RK_TRY(rk_retrieval_batch_init(&r->batch, r->schema.n_features + 1));
     if (!o->training) return RK_OK;
     int64_t n_items = r->schema.features[r->pair.item].cardinality;
-    bool by_popularity = s->sampling == RK_SAMPLING_POPULARITY, needs_known = by_popularity || s->history || s->in_batch;
-    RK_FAIL_IF(needs_known && !r->known, RK_INVALID_ARGUMENT, "a two_tower with history, popularity or in_batch needs the training data's pairs");
+    bool by_popularity = s->sampling == RK_SAMPLING_POPULARITY,
+         needs_known = by_popularity || s->history || s->in_batch;
+    RK_FAIL_IF(needs_known && !r->known, RK_INVALID_ARGUMENT,
+               "a two_tower with history, popularity or in_batch needs the training data's pairs");
     RK_FAIL_IF(n_items > INT32_MAX, RK_UNSUPPORTED, "a two_tower of %lld items", (long long)n_items);
-    RK_TRY(rk_sampler_create(n_items, by_popularity ? r->known->counts : NULL, s->popularity_exponent, &r->sampler));
+    RK_TRY(rk_sampler_create(n_items, by_popularity ? r->known->counts : NULL, s->popularity_exponent,
+                             &r->sampler));
     RK_TRY(rk_alloc((size_t)(o->max_batch + s->negatives), sizeof *r->log_q, &r->log_q));
     if (!model->data_parallel) RK_TRY(rk_pairs_init(r, o->max_batch, &r->pairs));
     if (o->device) return RK_OK; /* which has a loss of its own */

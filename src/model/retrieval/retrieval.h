@@ -1,4 +1,5 @@
-/* What a two_tower has beside the other models: histories, drawn items, a loss over a whole batch (docs/retrieval.md). */
+/* What a two_tower has beside the other models: histories, drawn items, a loss over a whole batch
+ * (docs/retrieval.md). */
 #ifndef RK_MODEL_RETRIEVAL_RETRIEVAL_H
 #define RK_MODEL_RETRIEVAL_RETRIEVAL_H
 
@@ -6,23 +7,30 @@
 #include "nn/candidate_loss.h"
 
 /* The features that a pair is of. yaml: for messages, may be NULL. */
-rk_status rk_retrieval_pair(const rk_retrieval_section *section, const rk_yaml *yaml, const rk_data_schema *schema, rk_pair_features *out);
+rk_status rk_retrieval_pair(const rk_retrieval_section *section, const rk_yaml *yaml,
+                            const rk_data_schema *schema, rk_pair_features *out);
 /* Which features the towers see. Before the graph. */
 rk_status rk_retrieval_create(const rk_model_options *options, rk_retrieval **out);
 void rk_retrieval_free(rk_retrieval *retrieval);
-/* What is looked up, [rk_retrieval_n_sources], the item last; and the batch's feature that source s is (after the data's own: the history). */
+/* What is looked up, [rk_retrieval_n_sources], the item last; and the batch's feature that source s is (after
+ * the data's own: the history). */
 int32_t rk_retrieval_n_sources(const rk_retrieval *retrieval);
 rk_embedding_source rk_retrieval_source(const rk_retrieval *retrieval, int32_t s);
 int32_t rk_retrieval_feature(const rk_retrieval *retrieval, int32_t s);
 int64_t rk_retrieval_n_negatives(const rk_retrieval *retrieval); /* samples that a batch is lengthened by */
-int64_t rk_retrieval_local_negatives(const rk_model *model, int64_t n_pairs, int64_t n); /* of the n samples that are this process's, pairs first */
-uint64_t rk_retrieval_bytes(const rk_retrieval *retrieval);          /* of a step, and of the pairs that are known */
-double rk_retrieval_ranking_bytes(const rk_retrieval *retrieval, int32_t dim); /* of an evaluation at most: vectors of users and items, these once more as a matrix, and scores */
-double rk_retrieval_history_length(const rk_retrieval *retrieval);   /* of a pair of the training data, on average */
+int64_t rk_retrieval_local_negatives(const rk_model *model, int64_t n_pairs,
+                                     int64_t n); /* of the n samples that are this process's, pairs first */
+uint64_t rk_retrieval_bytes(const rk_retrieval *retrieval); /* of a step, and of the pairs that are known */
+double rk_retrieval_ranking_bytes(const rk_retrieval *retrieval,
+                                  int32_t dim); /* of an evaluation at most: vectors of users and items, these
+                                                   once more as a matrix, and scores */
+double rk_retrieval_history_length(
+    const rk_retrieval *retrieval); /* of a pair of the training data, on average */
 /* Ids a pair of the batch's feature f, drawn ones among them; sample: of the data. */
 double rk_retrieval_ids(const rk_retrieval *retrieval, int32_t f, const rk_batch *sample, int64_t batch);
 const char *rk_retrieval_loss(const rk_retrieval *retrieval);
-/* Before the graph is finished: the vectors are outputs, of the whole batch; users and scores are asked for of pairs alone, items of drawn ones too. */
+/* Before the graph is finished: the vectors are outputs, of the whole batch; users and scores are asked for
+ * of pairs alone, items of drawn ones too. */
 void rk_retrieval_mark_outputs(rk_model *model);
 /* Once the graph is there. */
 rk_status rk_retrieval_finish(rk_model *model, const rk_model_options *options);
@@ -39,14 +47,19 @@ void rk_pairs_release(rk_pairs *pairs);
 
 /* The pairs of a whole batch and the items that its step draws. */
 rk_status rk_retrieval_draw(const rk_model *model, const rk_batch *batch, int64_t step, rk_pairs *out);
-/* Samples first .. last-1 of the batch with histories, and, where `pairs` are given (in training), with a sample behind for each drawn item; valid until the next call. */
-rk_status rk_retrieval_extend(rk_model *model, const rk_batch *batch, const rk_pairs *pairs, int64_t first, int64_t last, rk_batch *out);
+/* Samples first .. last-1 of the batch with histories, and, where `pairs` are given (in training), with a
+ * sample behind for each drawn item; valid until the next call. */
+rk_status rk_retrieval_extend(rk_model *model, const rk_batch *batch, const rk_pairs *pairs, int64_t first,
+                              int64_t last, rk_batch *out);
 /* Both, of all samples: a training batch in one process. */
-rk_status rk_retrieval_lengthen(rk_model *model, const rk_batch *batch, rk_batch *out, const rk_pairs **pairs);
+rk_status rk_retrieval_lengthen(rk_model *model, const rk_batch *batch, rk_batch *out,
+                                const rk_pairs **pairs);
 bool rk_retrieval_is_corrected(const rk_retrieval *retrieval);
-/* [n + n_drawn]: logarithms of the items' chances to be candidates, until the next call; NULL where they are not corrected. */
+/* [n + n_drawn]: logarithms of the items' chances to be candidates, until the next call; NULL where they are
+ * not corrected. */
 const rk_real *rk_retrieval_log_q(rk_retrieval *retrieval, const rk_pairs *pairs);
-rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model, int64_t max_n); /* but for its shards */
+rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model,
+                                                  int64_t max_n); /* but for its shards */
 rk_status rk_retrieval_not_finite(const rk_model *model, double loss);
 /* Samples of items first .. first+n-1, whose users are empty. */
 rk_status rk_retrieval_items(rk_model *model, int64_t first, int64_t n, rk_batch *out);

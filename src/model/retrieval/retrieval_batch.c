@@ -30,7 +30,8 @@ static rk_status reserve(void *array, size_t n, size_t *capacity, size_t bytes) 
     return RK_OK;
 }
 
-rk_status rk_retrieval_batch_begin(rk_retrieval_batch *b, const rk_batch *like, int64_t first, int64_t n_own, int64_t n_more) {
+rk_status rk_retrieval_batch_begin(rk_retrieval_batch *b, const rk_batch *like, int64_t first, int64_t n_own,
+                                   int64_t n_more) {
     size_t n = (size_t)(n_own + n_more), width = (size_t)like->n_dense, own = (size_t)n_own * width;
     b->batch = *like;
     b->batch.n = n_own + n_more;
@@ -54,12 +55,15 @@ rk_status rk_retrieval_batch_begin(rk_retrieval_batch *b, const rk_batch *like, 
     return RK_OK;
 }
 
-rk_status rk_retrieval_batch_copy(rk_retrieval_batch *b, int32_t feature, const rk_ids *from, int64_t first, int64_t n) {
+rk_status rk_retrieval_batch_copy(rk_retrieval_batch *b, int32_t feature, const rk_ids *from, int64_t first,
+                                  int64_t n) {
     rk_retrieval_column *c = &b->columns[feature];
-    int64_t begin = from->offsets ? from->offsets[first] : first * from->ids_per_sample, n_ids = from->offsets ? from->offsets[first + n] - begin : n * from->ids_per_sample;
+    int64_t begin = from->offsets ? from->offsets[first] : first * from->ids_per_sample,
+            n_ids = from->offsets ? from->offsets[first + n] - begin : n * from->ids_per_sample;
     RK_TRY(reserve(&c->ids, (size_t)n_ids, &c->ids_capacity, sizeof *c->ids));
     if (n_ids) memcpy(c->ids, from->ids + begin, (size_t)n_ids * sizeof *c->ids);
-    for (int64_t i = 1; i <= n; i++) c->offsets[i] = from->offsets ? from->offsets[first + i] - begin : i * from->ids_per_sample;
+    for (int64_t i = 1; i <= n; i++)
+        c->offsets[i] = from->offsets ? from->offsets[first + i] - begin : i * from->ids_per_sample;
     c->n_ids = (size_t)n_ids;
     if (!from->weights) return RK_OK;
     RK_TRY(reserve(&c->weights, (size_t)n_ids, &c->weights_capacity, sizeof *c->weights));

@@ -26,10 +26,12 @@ typedef struct rk_retrieval_batch {
 rk_status rk_retrieval_batch_init(rk_retrieval_batch *batch, int32_t n_features);
 void rk_retrieval_batch_release(rk_retrieval_batch *batch, int32_t n_features);
 
-/* Samples first .. first+n-1 of `like` with n_more behind: dense numbers are copied, 0 for those; features, of which there may be one more, are still to be filled
- * in; no labels, no weights. */
-rk_status rk_retrieval_batch_begin(rk_retrieval_batch *batch, const rk_batch *like, int64_t first, int64_t n, int64_t n_more);
-rk_status rk_retrieval_batch_copy(rk_retrieval_batch *batch, int32_t feature, const rk_ids *from, int64_t first, int64_t n);
+/* Samples first .. first+n-1 of `like` with n_more behind: dense numbers are copied, 0 for those; features,
+ * of which there may be one more, are still to be filled in; no labels, no weights. */
+rk_status rk_retrieval_batch_begin(rk_retrieval_batch *batch, const rk_batch *like, int64_t first, int64_t n,
+                                   int64_t n_more);
+rk_status rk_retrieval_batch_copy(rk_retrieval_batch *batch, int32_t feature, const rk_ids *from,
+                                  int64_t first, int64_t n);
 rk_status rk_retrieval_batch_add_id(rk_retrieval_batch *batch, int32_t feature, int64_t id);
 void rk_retrieval_batch_end_sample(rk_retrieval_batch *batch, int32_t feature, int64_t sample);
 rk_batch rk_retrieval_batch_done(rk_retrieval_batch *batch); /* views */

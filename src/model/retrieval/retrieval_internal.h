@@ -6,7 +6,8 @@
 #include "model/retrieval/retrieval_batch.h"
 #include "model/retrieval/negative_sampler.h"
 
-/* Over ranks: vectors of the whole batch, as all trainers have found them, and gradients before they are shared out (retrieval_ranks.c). */
+/* Over ranks: vectors of the whole batch, as all trainers have found them, and gradients before they are
+ * shared out (retrieval_ranks.c). */
 typedef struct rk_retrieval_ranks {
     rk_real *users, *user_gradient; /* [max_batch, dim] */
     rk_real *items, *item_gradient; /* [max_batch + n_drawn, dim] */
@@ -18,23 +19,24 @@ struct rk_retrieval {
     rk_data_feature_info *infos;  /* schema.features */
     rk_interactions *known;       /* may be NULL */
     rk_pair_features pair;
-    int32_t *features;            /* [n_sources]: of the batch, the history's is schema->n_features */
+    int32_t *features; /* [n_sources]: of the batch, the history's is schema->n_features */
     int32_t n_sources;
     uint64_t seed;
-    rk_value user, item;          /* vectors */
-    rk_sampler *sampler;          /* of training, with all below but the last */
+    rk_value user, item; /* vectors */
+    rk_sampler *sampler; /* of training, with all below but the last */
     rk_candidate_loss *loss;
-    int64_t n_micro_batches;             /* of the loss, on all trainers */
-    double *micro_batch_losses;         /* [n_shards] */
-    rk_real *log_q;               /* [max_batch + n_drawn] */
-    rk_pairs pairs;               /* of the batch under way in one process; over ranks those of the shares */
+    int64_t n_micro_batches;    /* of the loss, on all trainers */
+    double *micro_batch_losses; /* [n_shards] */
+    rk_real *log_q;             /* [max_batch + n_drawn] */
+    rk_pairs pairs;             /* of the batch under way in one process; over ranks those of the shares */
     rk_retrieval_ranks ranks;
     rk_retrieval_batch batch;
 };
 
 rk_status rk_retrieval_ranks_init(const rk_model *model, rk_retrieval_ranks *ranks);
 void rk_retrieval_ranks_release(rk_retrieval_ranks *ranks);
-/* The arguments' vectors and gradients over the whole batch of n samples, from what trainers have for their shares. */
+/* The arguments' vectors and gradients over the whole batch of n samples, from what trainers have for their
+ * shares. */
 rk_status rk_retrieval_gather(const rk_model *model, int64_t n, rk_candidate_loss_args *args);
 /* Gradients to the samples' own trainers, the losses of all shards to all. */
 rk_status rk_retrieval_return(const rk_model *model, int64_t n, const rk_candidate_loss_args *args);

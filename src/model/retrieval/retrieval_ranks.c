@@ -1,4 +1,5 @@
-/* The loss of a two_tower over ranks: trainers gather all vectors, each runs its shards of the loss, and gradients go back to whose samples they are. */
+/* The loss of a two_tower over ranks: trainers gather all vectors, each runs its shards of the loss, and
+ * gradients go back to whose samples they are. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -7,7 +8,8 @@
 
 rk_status rk_retrieval_ranks_init(const rk_model *model, rk_retrieval_ranks *ranks) {
     const rk_retrieval *r = model->retrieval;
-    size_t dim = (size_t)rk_graph_shape(model->graph, r->user).cols, n = (size_t)model->max_batch, n_items = n + (size_t)r->section.negatives;
+    size_t dim = (size_t)rk_graph_shape(model->graph, r->user).cols, n = (size_t)model->max_batch,
+           n_items = n + (size_t)r->section.negatives;
     RK_TRY(rk_alloc(n * dim, sizeof *ranks->users, &ranks->users));
     RK_TRY(rk_alloc(n * dim, sizeof *ranks->user_gradient, &ranks->user_gradient));
     RK_TRY(rk_alloc(n_items * dim, sizeof *ranks->items, &ranks->items));
@@ -38,7 +40,9 @@ static span samples_of(const rk_data_parallel *sp, int32_t t, int64_t total) {
 
 /* Of n pairs, those whose rows of scores trainer t has. */
 static span rows_of(const rk_data_parallel *sp, int32_t t, int64_t n) {
-    return (span){rk_candidate_loss_split(n, (int32_t)sp->n_micro_batches, (int32_t)sp->first_micro_batches[t]), rk_candidate_loss_split(n, (int32_t)sp->n_micro_batches, (int32_t)sp->first_micro_batches[t + 1])};
+    return (span){
+        rk_candidate_loss_split(n, (int32_t)sp->n_micro_batches, (int32_t)sp->first_micro_batches[t]),
+        rk_candidate_loss_split(n, (int32_t)sp->n_micro_batches, (int32_t)sp->first_micro_batches[t + 1])};
 }
 
 rk_status rk_retrieval_gather(const rk_model *model, int64_t n, rk_candidate_loss_args *args) {
@@ -63,7 +67,8 @@ static rk_status return_users(const rk_model *model, int64_t n, int64_t total, i
     rk_all_to_all *all_to_all;
     for (int32_t t = 0; t < sp->roles.n_trainers; t++) {
         span theirs = meet(rows, samples_of(sp, t, total));
-        sp->messages[t] = (rk_message){r->ranks.user_gradient + theirs.first * dim, (size_t)((theirs.last - theirs.first) * dim) * sizeof *out};
+        sp->messages[t] = (rk_message){r->ranks.user_gradient + theirs.first * dim,
+                                       (size_t)((theirs.last - theirs.first) * dim) * sizeof *out};
     }
     RK_TRY(rk_all_to_all_begin(sp->trainers, RK_LANE_VALUES, sp->messages, NULL, NULL, &all_to_all));
     rk_status status = rk_all_to_all_wait(all_to_all);
@@ -83,7 +88,9 @@ static rk_status gather_losses(const rk_model *model) {
     const rk_data_parallel *sp = model->data_parallel;
     const int64_t *first = sp->first_micro_batches;
     rk_all_to_all *all_to_all;
-    RK_TRY(rk_comm_gather(sp->trainers, RK_LANE_VALUES, r->micro_batch_losses + first[sp->rank], (size_t)(first[sp->rank + 1] - first[sp->rank]) * sizeof *r->micro_batch_losses, &all_to_all));
+    RK_TRY(rk_comm_gather(sp->trainers, RK_LANE_VALUES, r->micro_batch_losses + first[sp->rank],
+                          (size_t)(first[sp->rank + 1] - first[sp->rank]) * sizeof *r->micro_batch_losses,
+                          &all_to_all));
     rk_status status = RK_OK;
     for (int32_t t = 0; t < sp->roles.n_trainers && status == RK_OK; t++) {
         const void *from;
@@ -100,8 +107,10 @@ rk_status rk_retrieval_return(const rk_model *model, int64_t n, const rk_candida
     int64_t total = n + r->section.negatives, dim = rk_graph_shape(model->graph, r->user).cols;
     span samples = samples_of(model->data_parallel, model->data_parallel->rank, total);
     RK_TRY(return_users(model, n, total, dim));
-    RK_TRY(rk_comm_all_reduce_f32(model->data_parallel->trainers, args->item_gradient, (size_t)(total * dim)));
+    RK_TRY(
+        rk_comm_all_reduce_f32(model->data_parallel->trainers, args->item_gradient, (size_t)(total * dim)));
     if (samples.last > samples.first)
-        memcpy(rk_graph_gradient(model->graph, r->item), args->item_gradient + samples.first * dim, (size_t)((samples.last - samples.first) * dim) * sizeof *args->item_gradient);
+        memcpy(rk_graph_gradient(model->graph, r->item), args->item_gradient + samples.first * dim,
+               (size_t)((samples.last - samples.first) * dim) * sizeof *args->item_gradient);
     return gather_losses(model);
 }

@@ -10,8 +10,9 @@
 /* Streams of random numbers beside those of rows, dropout and shuffling. */
 static const uint64_t draw_seed = 0x6e656761746976ull, history_seed = 0x686973746f7279ull;
 
-/* Chances to be a candidate: of the batch's own items, how often they are met in the data; of drawn ones, the sampler's. A pair's own item is corrected
- * as the candidates are that come with it: as a batch's item where these are candidates, else as a drawn one. */
+/* Chances to be a candidate: of the batch's own items, how often they are met in the data; of drawn ones, the
+ * sampler's. A pair's own item is corrected as the candidates are that come with it: as a batch's item where
+ * these are candidates, else as a drawn one. */
 const rk_real *rk_retrieval_log_q(rk_retrieval *r, const rk_pairs *pairs) {
     const rk_interactions *known = r->known;
     if (!r->section.log_q) return NULL;
@@ -25,12 +26,15 @@ const rk_real *rk_retrieval_log_q(rk_retrieval *r, const rk_pairs *pairs) {
     return r->log_q;
 }
 
-/* The history of sample i: all of the user's items, or in training max_history of them from a place that is drawn, without the pair's own. */
+/* The history of sample i: all of the user's items, or in training max_history of them from a place that is
+ * drawn, without the pair's own. */
 static rk_status add_history(rk_retrieval *r, const rk_batch *batch, const rk_pairs *pairs, int64_t i) {
     int64_t user, own = pairs ? pairs->ids[i] : -1, most = pairs ? r->section.max_history : 0;
     RK_TRY(rk_pair_id(batch, &r->schema, r->pair.user, i, &user));
     int64_t begin = r->known->offsets[user], n = r->known->offsets[user + 1] - begin, first = 0, taken = 0;
-    if (most && n > most + 1) first = (int64_t)(rk_rng_u64(r->seed ^ history_seed, (uint64_t)pairs->step, (uint64_t)i) % (uint64_t)n);
+    if (most && n > most + 1)
+        first =
+            (int64_t)(rk_rng_u64(r->seed ^ history_seed, (uint64_t)pairs->step, (uint64_t)i) % (uint64_t)n);
     for (int64_t k = 0; k < n && (!most || taken < most); k++) {
         int64_t item = r->known->items[begin + (first + k) % n];
         if (item == own) continue;
@@ -51,19 +55,23 @@ rk_status rk_retrieval_draw(const rk_model *model, const rk_batch *batch, int64_
         out->ids[i] = (int32_t)item;
     }
     for (int64_t j = 0; j < r->section.negatives; j++)
-        out->ids[batch->n + j] = (int32_t)rk_sampler_draw(r->sampler, r->seed ^ draw_seed, (uint64_t)step, (uint64_t)j);
+        out->ids[batch->n + j] =
+            (int32_t)rk_sampler_draw(r->sampler, r->seed ^ draw_seed, (uint64_t)step, (uint64_t)j);
     if (out->weighted) memcpy(out->weights, batch->sample_weights, (size_t)batch->n * sizeof *out->weights);
     return RK_OK;
 }
 
-rk_status rk_retrieval_extend(rk_model *model, const rk_batch *batch, const rk_pairs *pairs, int64_t first, int64_t last, rk_batch *out) {
+rk_status rk_retrieval_extend(rk_model *model, const rk_batch *batch, const rk_pairs *pairs, int64_t first,
+                              int64_t last, rk_batch *out) {
     rk_retrieval *r = model->retrieval;
-    int64_t begin = first < batch->n ? first : batch->n, end = last < batch->n ? last : batch->n, n = end - begin;
+    int64_t begin = first < batch->n ? first : batch->n, end = last < batch->n ? last : batch->n,
+            n = end - begin;
     RK_TRY(rk_retrieval_batch_begin(&r->batch, batch, begin, n, last - first - n));
     for (int32_t s = 0; s < r->n_sources; s++) {
         int32_t f = r->features[s];
         if (f == r->schema.n_features) {
-            RK_FAIL_IF(!r->known, RK_INVALID_ARGUMENT, "a two_tower with history needs the training data's pairs");
+            RK_FAIL_IF(!r->known, RK_INVALID_ARGUMENT,
+                       "a two_tower with history needs the training data's pairs");
             for (int64_t i = begin; i < end; i++) {
                 RK_TRY(add_history(r, batch, pairs, i));
                 rk_retrieval_batch_end_sample(&r->batch, f, i - begin);
@@ -80,7 +88,8 @@ rk_status rk_retrieval_extend(rk_model *model, const rk_batch *batch, const rk_p
     return RK_OK;
 }
 
-rk_status rk_retrieval_lengthen(rk_model *model, const rk_batch *batch, rk_batch *out, const rk_pairs **pairs) {
+rk_status rk_retrieval_lengthen(rk_model *model, const rk_batch *batch, rk_batch *out,
+                                const rk_pairs **pairs) {
     rk_retrieval *r = model->retrieval;
     uint64_t begin = rk_trace_begin();
     *pairs = &r->pairs;
@@ -102,7 +111,8 @@ rk_status rk_retrieval_items(rk_model *model, int64_t first, int64_t n, rk_batch
     return RK_OK;
 }
 
-/* Of the shards that run here, or over ranks of all: then vectors come from all and gradients go back to them. */
+/* Of the shards that run here, or over ranks of all: then vectors come from all and gradients go back to
+ * them. */
 static rk_status run_loss(rk_model *model, const rk_pairs *pairs, rk_candidate_loss_args *args) {
     rk_retrieval *r = model->retrieval;
     const rk_data_parallel *sp = model->data_parallel;
@@ -113,8 +123,10 @@ static rk_status run_loss(rk_model *model, const rk_pairs *pairs, rk_candidate_l
 }
 
 rk_status rk_retrieval_not_finite(const rk_model *model, double loss) {
-    rk_error(RK_NOT_FINITE, "step %lld: the loss is %g", (long long)model->step, fabs(loss)); /* a nan may have a sign */
-    return rk_error_hint(RK_NOT_FINITE, "a lower learning rate, or a higher temperature, may keep the model from diverging");
+    rk_error(RK_NOT_FINITE, "step %lld: the loss is %g", (long long)model->step,
+             fabs(loss)); /* a nan may have a sign */
+    return rk_error_hint(RK_NOT_FINITE,
+                         "a lower learning rate, or a higher temperature, may keep the model from diverging");
 }
 
 /* The batch's loss as if it were that of its first block. */

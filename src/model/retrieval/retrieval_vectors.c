@@ -32,7 +32,8 @@ static void cut_piece(const rk_model *model, int64_t n, int64_t *begin, int64_t 
     *end = sp ? rk_data_parallel_split(sp, sp->rank + 1, n) : n;
 }
 
-static rk_status vectors_of_local_batch(rk_model *model, const rk_batch_part *part, int64_t first, int64_t n, rk_value value, rk_real *out) {
+static rk_status vectors_of_local_batch(rk_model *model, const rk_batch_part *part, int64_t first, int64_t n,
+                                        rk_value value, rk_real *out) {
     rk_local_batch *local_batch = &model->data_parallel->peek;
     RK_TRY(rk_local_batch_fill(model, part, first, n, false, local_batch));
     return rk_device_step_vectors(model, &local_batch->batch, local_batch->ids, value, out);
@@ -42,9 +43,13 @@ static rk_status vectors_of_local_batch(rk_model *model, const rk_batch_part *pa
 static rk_status forward(rk_model *model, const rk_batch *batch, int64_t n, bool of_items, rk_real *out) {
     int64_t begin, end, dim = rk_model_vector_dim(model);
     cut_piece(model, n, &begin, &end);
-    vectors v = {.run = {.model = model, .batch = batch}, .value = rk_graph_find(model->graph, of_items ? "item_vector" : "user_vector"), .out = out + begin * dim};
+    vectors v = {.run = {.model = model, .batch = batch},
+                 .value = rk_graph_find(model->graph, of_items ? "item_vector" : "user_vector"),
+                 .out = out + begin * dim};
     rk_graph_hooks hooks = {.context = &v, .loss = copy_block, .n_rest = of_items ? end - begin : 0};
-    if (!model->data_parallel) return model->device_step ? rk_model_vectors_of_device(model, batch, v.value, v.out) : rk_model_forward(model, batch, hooks);
+    if (!model->data_parallel)
+        return model->device_step ? rk_model_vectors_of_device(model, batch, v.value, v.out)
+                                  : rk_model_forward(model, batch, hooks);
     rk_batch_part mine = {.batch = *batch, .total = n, .base = begin};
     if (model->device_step)
         RK_TRY(vectors_of_local_batch(model, &mine, begin, end - begin, v.value, v.out));

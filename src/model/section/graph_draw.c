@@ -1,4 +1,5 @@
-/* A model's graph for graphviz: data at the top, one box an operation, shapes on the edges. Nodes named "part/..." stand in a frame of their part. */
+/* A model's graph for graphviz: data at the top, one box an operation, shapes on the edges. Nodes named
+ * "part/..." stand in a frame of their part. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,11 +14,14 @@ enum { MAX_LISTED = 10 }; /* features of an input that are named */
 static const char head[] =
     "digraph model {\n"
     "  graph [rankdir=TB, fontname=\"Helvetica\", nodesep=0.35, ranksep=0.45, margin=0.2, bgcolor=white]\n"
-    "  node [shape=box, style=\"rounded,filled\", fontname=\"Helvetica\", fontsize=11, margin=\"0.14,0.07\", penwidth=0.8, color=\"#5f6b7a\"]\n"
+    "  node [shape=box, style=\"rounded,filled\", fontname=\"Helvetica\", fontsize=11, margin=\"0.14,0.07\", "
+    "penwidth=0.8, color=\"#5f6b7a\"]\n"
     "  edge [fontname=\"Helvetica\", fontsize=9, fontcolor=\"#5f6b7a\", color=\"#8a94a3\", arrowsize=0.6]\n";
 static const char frame[] =
-    "    style=rounded\n    color=\"#c3cad3\"\n    fontcolor=\"#5f6b7a\"\n    fontsize=10\n    labeljust=l\n    margin=12\n";
-static const char data_color[] = "#fdf1d3", trained_color[] = "#d9e8fb", plain_color[] = "#f1f3f5", task_color[] = "#dcf2e1";
+    "    style=rounded\n    color=\"#c3cad3\"\n    fontcolor=\"#5f6b7a\"\n    fontsize=10\n    labeljust=l\n "
+    "   margin=12\n";
+static const char data_color[] = "#fdf1d3", trained_color[] = "#d9e8fb", plain_color[] = "#f1f3f5",
+                  task_color[] = "#dcf2e1";
 
 typedef struct drawing {
     const rk_model *model;
@@ -66,7 +70,8 @@ static void put_feature(const drawing *d, int32_t f) {
     int n = snprintf(text, sizeof text, "%s: ", d->plan->features[f].name);
     if (length) n += snprintf(text + n, sizeof text - (size_t)n, "%d × ", length);
     n += snprintf(text + n, sizeof text - (size_t)n, "%d", table->dim);
-    if (strcmp(table->name, d->plan->features[f].name) != 0) snprintf(text + n, sizeof text - (size_t)n, " of %s", table->name);
+    if (strcmp(table->name, d->plan->features[f].name) != 0)
+        snprintf(text + n, sizeof text - (size_t)n, " of %s", table->name);
     put_small(d->out, "<br/>", text);
 }
 
@@ -99,8 +104,10 @@ static void put_options(rk_buffer *out, const rk_node *node) {
     if (o->relu) rk_buffer_text(out, ", relu");
     if (o->softmax) rk_buffer_text(out, ", softmax");
     if (o->rate != 0) rk_buffer_printf(out, " %g", o->rate);
-    if (o->count && node->op == &rk_op_slice) rk_buffer_printf(out, " %d to %d", o->first, o->first + o->count - 1);
-    if (o->count && node->op == &rk_op_attention) rk_buffer_printf(out, ", %d head%s", o->count, o->count == 1 ? "" : "s");
+    if (o->count && node->op == &rk_op_slice)
+        rk_buffer_printf(out, " %d to %d", o->first, o->first + o->count - 1);
+    if (o->count && node->op == &rk_op_attention)
+        rk_buffer_printf(out, ", %d head%s", o->count, o->count == 1 ? "" : "s");
 }
 
 static int64_t parameters_of(const drawing *d, const rk_node *node) {
@@ -115,7 +122,8 @@ static int64_t parameters_of(const drawing *d, const rk_node *node) {
 static void draw_node(const drawing *d, rk_value v, const char *indent) {
     const rk_node *node = rk_graph_node(d->graph, v);
     int64_t n = parameters_of(d, node);
-    rk_buffer_printf(d->out, "%sn%d [fillcolor=\"%s\", label=<<b>%s</b>", indent, v, n ? trained_color : plain_color, node->op->name);
+    rk_buffer_printf(d->out, "%sn%d [fillcolor=\"%s\", label=<<b>%s</b>", indent, v,
+                     n ? trained_color : plain_color, node->op->name);
     put_options(d->out, node);
     put_small(d->out, "<br/>", node->name);
     char count[32], text[64];
@@ -184,9 +192,11 @@ static void draw_tasks(const drawing *d) {
         put_text(d->out, task->name);
         rk_buffer_text(d->out, "</b>");
         if (task->is_product) put_small(d->out, "<br/>", "product of probabilities");
-        put_small(d->out, "<br/>", d->model->retrieval ? rk_retrieval_loss(d->model->retrieval) : rk_loss_name(task->loss));
+        put_small(d->out, "<br/>",
+                  d->model->retrieval ? rk_retrieval_loss(d->model->retrieval) : rk_loss_name(task->loss));
         rk_buffer_text(d->out, ">]\n");
-        for (int i = 0; i < 2 && task->is_product; i++) rk_buffer_printf(d->out, "  t%d -> t%d\n", task->factors[i], t);
+        for (int i = 0; i < 2 && task->is_product; i++)
+            rk_buffer_printf(d->out, "  t%d -> t%d\n", task->factors[i], t);
         if (!task->is_product) rk_buffer_printf(d->out, "  n%d -> t%d [label=\" 1\"]\n", d->model->logits, t);
     }
 }

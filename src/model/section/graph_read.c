@@ -12,7 +12,8 @@ static const char *feature_of(const char *input) {
     return strncmp(input, RK_FEATURE_PREFIX, n) == 0 ? input + n : input;
 }
 
-static rk_status unknown_input(const rk_model_section *s, int64_t layer, const rk_yaml *yaml, const rk_data_schema *schema, const char *input) {
+static rk_status unknown_input(const rk_model_section *s, int64_t layer, const rk_yaml *yaml,
+                               const rk_data_schema *schema, const char *input) {
     size_t n = 0;
     const char **names;
     RK_TRY(rk_alloc((size_t)(schema->n_features + layer + RK_N_INPUTS), sizeof *names, &names));
@@ -21,19 +22,23 @@ static rk_status unknown_input(const rk_model_section *s, int64_t layer, const r
     for (int32_t f = 0; f < schema->n_features; f++) names[n++] = schema->features[f].name;
     const char *nearest = rk_nearest(feature_of(input), names, n);
     rk_free(names);
-    rk_yaml_error(yaml, rk_layer_node(yaml, layer, "inputs"), "there is no layer or categorical feature '%s'", feature_of(input));
+    rk_yaml_error(yaml, rk_layer_node(yaml, layer, "inputs"), "there is no layer or categorical feature '%s'",
+                  feature_of(input));
     if (nearest) return rk_error_hint(RK_CONFIG, "did you mean '%s'?", nearest);
-    return rk_error_hint(RK_CONFIG, "inputs are layers above, dense, vectors, vector_rows, linear, lengths, and the data's categorical features");
+    return rk_error_hint(RK_CONFIG,
+                         "inputs are layers above, dense, vectors, vector_rows, linear, lengths, and the "
+                         "data's categorical features");
 }
 
-static rk_status note_use(rk_graph_uses *uses, const rk_model_section *s, int64_t layer, const rk_yaml *yaml, const rk_data_schema *schema,
-                          const rk_name_index *features, const char *input) {
+static rk_status note_use(rk_graph_uses *uses, const rk_model_section *s, int64_t layer, const rk_yaml *yaml,
+                          const rk_data_schema *schema, const rk_name_index *features, const char *input) {
     int known = rk_graph_input_find(input);
     if (known >= 0) {
         bool there = known == RK_INPUT_DENSE ? schema->n_dense > 0 : schema->n_features > 0;
         uses->inputs[known] = true;
         if (there) return RK_OK;
-        return rk_yaml_error(yaml, rk_layer_node(yaml, layer, "inputs"), "'%s': the data has no %s features", input, known == RK_INPUT_DENSE ? "dense" : "categorical");
+        return rk_yaml_error(yaml, rk_layer_node(yaml, layer, "inputs"), "'%s': the data has no %s features",
+                             input, known == RK_INPUT_DENSE ? "dense" : "categorical");
     }
     int32_t f = rk_name_index_find(features, feature_of(input));
     if (f < 0) return unknown_input(s, layer, yaml, schema, input);
@@ -42,16 +47,19 @@ static rk_status note_use(rk_graph_uses *uses, const rk_model_section *s, int64_
     return RK_OK;
 }
 
-rk_status rk_graph_section_uses(const rk_model_section *s, const rk_yaml *yaml, const rk_data_schema *schema, rk_graph_uses *uses) {
+rk_status rk_graph_section_uses(const rk_model_section *s, const rk_yaml *yaml, const rk_data_schema *schema,
+                                rk_graph_uses *uses) {
     rk_name_index layers = {0}, features = {0};
     rk_status status;
     *uses = (rk_graph_uses){0};
     RK_GOTO(rk_layer_index(s, &layers));
-    RK_GOTO(rk_name_index_init(&features, schema->features, sizeof *schema->features, offsetof(rk_data_feature_info, name), schema->n_features));
+    RK_GOTO(rk_name_index_init(&features, schema->features, sizeof *schema->features,
+                               offsetof(rk_data_feature_info, name), schema->n_features));
     RK_GOTO(rk_alloc((size_t)schema->n_features, sizeof *uses->features, &uses->features));
     for (int64_t i = 0; i < s->n_layers; i++)
         for (int64_t k = 0; k < s->layers[i].n_inputs; k++)
-            if (rk_name_index_find(&layers, s->layers[i].inputs[k]) < 0) RK_GOTO(note_use(uses, s, i, yaml, schema, &features, s->layers[i].inputs[k]));
+            if (rk_name_index_find(&layers, s->layers[i].inputs[k]) < 0)
+                RK_GOTO(note_use(uses, s, i, yaml, schema, &features, s->layers[i].inputs[k]));
 done:
     rk_name_index_release(&layers);
     rk_name_index_release(&features);
@@ -90,33 +98,40 @@ static rk_value input_value(reader *r, const char *input) {
     int32_t layer = rk_name_index_find(&r->layers, input);
     if (layer >= 0) return r->values[layer];
     switch (rk_graph_input_find(input)) {
-        case RK_INPUT_DENSE: return r->inputs->dense;
-        case RK_INPUT_VECTORS: return r->inputs->vectors;
-        case RK_INPUT_VECTOR_ROWS: return r->inputs->vector_rows;
-        case RK_INPUT_LINEAR: return r->inputs->linear;
-        case RK_INPUT_LENGTHS: return r->inputs->lengths;
-        default: return feature_value(r, rk_name_index_find(&r->features, feature_of(input)));
+        case RK_INPUT_DENSE:
+            return r->inputs->dense;
+        case RK_INPUT_VECTORS:
+            return r->inputs->vectors;
+        case RK_INPUT_VECTOR_ROWS:
+            return r->inputs->vector_rows;
+        case RK_INPUT_LINEAR:
+            return r->inputs->linear;
+        case RK_INPUT_LENGTHS:
+            return r->inputs->lengths;
+        default:
+            return feature_value(r, rk_name_index_find(&r->features, feature_of(input)));
     }
 }
 
 static rk_op_options options_of(const rk_layer_section *l, rk_dtype dtype) {
     const rk_initializer_config *i = &l->initializer;
     bool products = rk_op_find(rk_layer_ops[l->op])->options & RK_OPTION_dtype;
-    return (rk_op_options){.units = l->n_units ? (int32_t)l->units[0] : 0,
-                           .by_row = l->by_row,
-                           .no_bias = !l->bias,
-                           .relu = l->relu,
-                           .softmax = l->softmax,
-                           .dtype = products ? dtype : RK_F32,
-                           .rate = l->rate,
-                           .epsilon = l->epsilon,
-                           .momentum = l->momentum,
-                           .first = (int32_t)l->first,
-                           .count = (int32_t)l->count,
-                           .rows = (int32_t)l->rows,
-                           .cols = (int32_t)l->cols,
-                           .initializer = {(rk_initializer_kind)i->kind, i->mean, i->stddev, i->min, i->max, i->value},
-                           .has_initializer = i->line != 0};
+    return (rk_op_options){
+        .units = l->n_units ? (int32_t)l->units[0] : 0,
+        .by_row = l->by_row,
+        .no_bias = !l->bias,
+        .relu = l->relu,
+        .softmax = l->softmax,
+        .dtype = products ? dtype : RK_F32,
+        .rate = l->rate,
+        .epsilon = l->epsilon,
+        .momentum = l->momentum,
+        .first = (int32_t)l->first,
+        .count = (int32_t)l->count,
+        .rows = (int32_t)l->rows,
+        .cols = (int32_t)l->cols,
+        .initializer = {(rk_initializer_kind)i->kind, i->mean, i->stddev, i->min, i->max, i->value},
+        .has_initializer = i->line != 0};
 }
 
 /* One cross layer of DCN v2 (Wang et al. 2021): x0 * (W x + b) + x, or U (V x) in place of W x. */
@@ -134,7 +149,8 @@ static rk_status check_lengths(const reader *r, int64_t layer) {
     const rk_layer_section *l = &r->section->layers[layer];
     for (int64_t k = 0; k < l->n_inputs && r->inputs->lengths < 0; k++) {
         if (rk_graph_input_find(l->inputs[k]) != RK_INPUT_LENGTHS) continue;
-        rk_yaml_error(r->yaml, rk_layer_node(r->yaml, layer, "inputs"), "'lengths': none of the features that the layers read is a sequence");
+        rk_yaml_error(r->yaml, rk_layer_node(r->yaml, layer, "inputs"),
+                      "'lengths': none of the features that the layers read is a sequence");
         return rk_error_hint(RK_CONFIG, "a sequence has a max_sequence_length in embedding.features");
     }
     return RK_OK;
@@ -146,7 +162,12 @@ static rk_value add_layer(reader *r, const rk_layer_section *l) {
     if (l->op == RK_LAYER_CROSS) return add_cross(r, l, dtype);
     if (l->op == RK_LAYER_MLP) {
         const char *activation = l->activation ? l->activation : "relu";
-        rk_mlp mlp = {.units = l->units, .n = l->n_units, .activation = activation, .batch_norm = l->batch_norm, .dropout = l->dropout, .dtype = dtype};
+        rk_mlp mlp = {.units = l->units,
+                      .n = l->n_units,
+                      .activation = activation,
+                      .batch_norm = l->batch_norm,
+                      .dropout = l->dropout,
+                      .dtype = dtype};
         return rk_mlp_build(r->graph, l->name, r->gathered[0], &mlp);
     }
     rk_op_options options = options_of(l, dtype);
@@ -156,7 +177,8 @@ static rk_value add_layer(reader *r, const rk_layer_section *l) {
 /* The graph's own message, with the line. */
 static rk_status check_graph(const reader *r, const rk_yaml_node *node) {
     rk_status status = rk_graph_status(r->graph);
-    return status == RK_OK || status == RK_NO_MEMORY ? status : rk_yaml_error(r->yaml, node, "%s", rk_last_error());
+    return status == RK_OK || status == RK_NO_MEMORY ? status
+                                                     : rk_yaml_error(r->yaml, node, "%s", rk_last_error());
 }
 
 static rk_status join_outputs(reader *r, rk_value *out) {
@@ -166,25 +188,31 @@ static rk_status join_outputs(reader *r, rk_value *out) {
     rk_value *values;
     RK_TRY(rk_alloc((size_t)n, sizeof *values, &values));
     values[0] = r->values[s->n_layers - 1];
-    for (int64_t i = 0; i < s->n_outputs; i++) values[i] = r->values[rk_name_index_find(&r->layers, s->outputs[i])];
+    for (int64_t i = 0; i < s->n_outputs; i++)
+        values[i] = r->values[rk_name_index_find(&r->layers, s->outputs[i])];
     *out = n == 1 ? values[0] : rk_graph_add(r->graph, "concat", RK_OUTPUTS_NAME, NULL, values, (int32_t)n);
     rk_free(values);
-    const rk_yaml_node *outputs = rk_yaml_get(rk_yaml_get(r->yaml ? r->yaml->root : NULL, "model"), "outputs");
+    const rk_yaml_node *outputs =
+        rk_yaml_get(rk_yaml_get(r->yaml ? r->yaml->root : NULL, "model"), "outputs");
     if (!outputs) outputs = rk_layer_node(r->yaml, s->n_layers - 1, "");
     RK_TRY(check_graph(r, outputs));
     rk_shape shape = rk_graph_shape(r->graph, *out);
     if (shape.rows == 1 && shape.cols == n_logits) return RK_OK;
-    rk_yaml_error(r->yaml, outputs, "the outputs are %lld logits a sample, but there %s %d label%s%s", (long long)shape.rows * shape.cols, n_logits > 1 ? "are" : "is",
-                  n_logits, n_logits > 1 ? "s" : "", n_logits < r->model->n_tasks ? " beside the products" : "");
-    return rk_error_hint(RK_CONFIG, "a linear layer of %d unit%s makes one logit a label", n_logits, n_logits > 1 ? "s" : "");
+    rk_yaml_error(r->yaml, outputs, "the outputs are %lld logits a sample, but there %s %d label%s%s",
+                  (long long)shape.rows * shape.cols, n_logits > 1 ? "are" : "is", n_logits,
+                  n_logits > 1 ? "s" : "", n_logits < r->model->n_tasks ? " beside the products" : "");
+    return rk_error_hint(RK_CONFIG, "a linear layer of %d unit%s makes one logit a label", n_logits,
+                         n_logits > 1 ? "s" : "");
 }
 
 static rk_status read_layers(reader *r) {
     const rk_model_section *s = r->section;
     int64_t most = 1;
-    for (int64_t i = 0; i < s->n_layers; i++) most = s->layers[i].n_inputs > most ? s->layers[i].n_inputs : most;
+    for (int64_t i = 0; i < s->n_layers; i++)
+        most = s->layers[i].n_inputs > most ? s->layers[i].n_inputs : most;
     RK_TRY(rk_layer_index(s, &r->layers));
-    RK_TRY(rk_name_index_init(&r->features, r->plan->features, sizeof *r->plan->features, offsetof(rk_feature_config, name), r->plan->n_vectors));
+    RK_TRY(rk_name_index_init(&r->features, r->plan->features, sizeof *r->plan->features,
+                              offsetof(rk_feature_config, name), r->plan->n_vectors));
     RK_TRY(rk_alloc((size_t)s->n_layers, sizeof *r->values, &r->values));
     RK_TRY(rk_alloc((size_t)r->plan->n_vectors, sizeof *r->of_feature, &r->of_feature));
     RK_TRY(rk_alloc((size_t)most, sizeof *r->gathered, &r->gathered));
@@ -197,8 +225,14 @@ static rk_status read_layers(reader *r) {
     return RK_OK;
 }
 
-rk_status rk_graph_section_read(rk_model *model, const rk_model_options *options, const rk_collection_config *plan, const rk_preset_inputs *inputs) {
-    reader r = {.graph = model->graph, .section = options->model, .yaml = options->yaml, .model = model, .plan = plan, .inputs = inputs};
+rk_status rk_graph_section_read(rk_model *model, const rk_model_options *options,
+                                const rk_collection_config *plan, const rk_preset_inputs *inputs) {
+    reader r = {.graph = model->graph,
+                .section = options->model,
+                .yaml = options->yaml,
+                .model = model,
+                .plan = plan,
+                .inputs = inputs};
     rk_status status = read_layers(&r);
     if (status == RK_OK) status = join_outputs(&r, &model->logits);
     rk_name_index_release(&r.layers);

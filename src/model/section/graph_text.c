@@ -4,7 +4,8 @@
 /* Its loss is over two vectors within the graph. */
 static rk_status refuse_pairs(const rk_model_options *options) {
     const rk_yaml_node *model = options->yaml ? rk_yaml_get(options->yaml->root, "model") : NULL;
-    rk_yaml_error(options->yaml, rk_yaml_get(model, "kind"), "model 'two_tower' learns from pairs, which no graph of layers does");
+    rk_yaml_error(options->yaml, rk_yaml_get(model, "kind"),
+                  "model 'two_tower' learns from pairs, which no graph of layers does");
     return rk_error_hint(RK_CONFIG, "'reckon inspect --dot' draws it");
 }
 
@@ -16,7 +17,8 @@ static rk_status write_text(const rk_model_options *options, bool dot, rk_buffer
     rk_status status = rk_model_sketch(&wanted, &model, &plan);
     if (status == RK_OK && rk_model_learns_pairs(model) && !dot) status = refuse_pairs(options);
     if (status == RK_OK)
-        status = dot ? rk_graph_draw(model, &plan, out) : rk_graph_section_write(model->graph, model->logits, options->model, out);
+        status = dot ? rk_graph_draw(model, &plan, out)
+                     : rk_graph_section_write(model->graph, model->logits, options->model, out);
     rk_model_free(model);
     rk_collection_config_release(&plan);
     return status;

@@ -11,14 +11,15 @@ typedef struct writer {
     bool *needed;             /* [nodes]: the logits follow from it */
     rk_layer_section *layers; /* [n_layers]; their texts are the graph's */
     int64_t n_layers;
-    int64_t *units;           /* [nodes]: what layers point to */
-    char **inputs;            /* [all nodes' inputs, and the output]: likewise */
+    int64_t *units; /* [nodes]: what layers point to */
+    char **inputs;  /* [all nodes' inputs, and the output]: likewise */
     int64_t n_inputs;
 } writer;
 
 /* Made by the reader without a layer: the graph's inputs, vectors by rows, and single features. */
 static bool is_implied(const rk_node *node) {
-    return !node->op || rk_graph_input_find(node->name) >= 0 || strncmp(node->name, RK_FEATURE_PREFIX, sizeof RK_FEATURE_PREFIX - 1) == 0;
+    return !node->op || rk_graph_input_find(node->name) >= 0 ||
+           strncmp(node->name, RK_FEATURE_PREFIX, sizeof RK_FEATURE_PREFIX - 1) == 0;
 }
 
 static bool joins_outputs(const rk_node *node) {
@@ -32,29 +33,31 @@ static int number_of(const rk_op *op) {
 }
 
 static void add_names(writer *w, const rk_node *node) {
-    for (int32_t k = 0; k < node->n_inputs; k++) w->inputs[w->n_inputs++] = rk_graph_node(w->graph, node->inputs[k])->name;
+    for (int32_t k = 0; k < node->n_inputs; k++)
+        w->inputs[w->n_inputs++] = rk_graph_node(w->graph, node->inputs[k])->name;
 }
 
 static rk_layer_section layer_of(const rk_node *node) {
     const rk_op_options *o = &node->options;
     const rk_initializer *i = &o->initializer;
     bool stays_f32 = (node->op->options & RK_OPTION_dtype) && o->dtype == RK_F32;
-    return (rk_layer_section){.line = 1,
-                              .name = node->name,
-                              .op = number_of(node->op),
-                              .by_row = o->by_row,
-                              .bias = !o->no_bias,
-                              .relu = o->relu,
-                              .softmax = o->softmax,
-                              .dtype = stays_f32 ? 0 : -1,
-                              .rate = o->rate,
-                              .epsilon = o->epsilon,
-                              .momentum = o->momentum,
-                              .first = o->first,
-                              .count = o->count,
-                              .rows = o->rows,
-                              .cols = o->cols,
-                              .initializer = {o->has_initializer, (int)i->kind, i->mean, i->stddev, i->min, i->max, i->value}};
+    return (rk_layer_section){
+        .line = 1,
+        .name = node->name,
+        .op = number_of(node->op),
+        .by_row = o->by_row,
+        .bias = !o->no_bias,
+        .relu = o->relu,
+        .softmax = o->softmax,
+        .dtype = stays_f32 ? 0 : -1,
+        .rate = o->rate,
+        .epsilon = o->epsilon,
+        .momentum = o->momentum,
+        .first = o->first,
+        .count = o->count,
+        .rows = o->rows,
+        .cols = o->cols,
+        .initializer = {o->has_initializer, (int)i->kind, i->mean, i->stddev, i->min, i->max, i->value}};
 }
 
 static void add_layer(writer *w, const rk_node *node) {
@@ -87,14 +90,17 @@ static rk_status write_section(writer *w, rk_value logits, const rk_model_sectio
         if (w->needed[v] && !is_implied(node) && !joins_outputs(node)) add_layer(w, node);
     }
     const rk_node *last = rk_graph_node(w->graph, logits);
-    rk_model_section graph = {.kind = RK_KIND_GRAPH,
-                              .layers = w->layers,
-                              .n_layers = w->n_layers,
-                              .outputs = w->inputs + w->n_inputs,
-                              .n_outputs = joins_outputs(last) ? last->n_inputs : 1,
-                              .task_weights = section->task_weights == RK_TASK_WEIGHTS_FIXED ? -1 : section->task_weights, /* left out where it is the default */
-                              .linear_l2 = section->linear_l2,
-                              .linear_l2_full = section->linear_l2_full};
+    rk_model_section graph = {
+        .kind = RK_KIND_GRAPH,
+        .layers = w->layers,
+        .n_layers = w->n_layers,
+        .outputs = w->inputs + w->n_inputs,
+        .n_outputs = joins_outputs(last) ? last->n_inputs : 1,
+        .task_weights = section->task_weights == RK_TASK_WEIGHTS_FIXED
+                            ? -1
+                            : section->task_weights, /* left out where it is the default */
+        .linear_l2 = section->linear_l2,
+        .linear_l2_full = section->linear_l2_full};
     if (joins_outputs(last))
         add_names(w, last);
     else
@@ -104,7 +110,8 @@ static rk_status write_section(writer *w, rk_value logits, const rk_model_sectio
     return out->status;
 }
 
-rk_status rk_graph_section_write(const rk_graph *graph, rk_value logits, const rk_model_section *section, rk_buffer *out) {
+rk_status rk_graph_section_write(const rk_graph *graph, rk_value logits, const rk_model_section *section,
+                                 rk_buffer *out) {
     writer w = {.graph = graph};
     rk_status status = write_section(&w, logits, section, out);
     rk_free(w.needed);

@@ -24,7 +24,8 @@ rk_status rk_local_batch_init(const rk_model *model, rk_local_batch *local_batch
 }
 
 void rk_local_batch_release(const rk_model *model, rk_local_batch *local_batch) {
-    for (int32_t i = 0; i < 3 * n_features_of(model) + 3 && local_batch->memory; i++) rk_free(local_batch->memory[i].data);
+    for (int32_t i = 0; i < 3 * n_features_of(model) + 3 && local_batch->memory; i++)
+        rk_free(local_batch->memory[i].data);
     if (local_batch->pairs) rk_pairs_release(local_batch->pairs);
     rk_free(local_batch->pairs);
     rk_free(local_batch->memory);
@@ -35,7 +36,8 @@ void rk_local_batch_release(const rk_model *model, rk_local_batch *local_batch) 
 }
 
 /* A copy of n values in the share's memory number `place`; NULL of NULL. */
-static rk_status copy(rk_local_batch *local_batch, int32_t place, const void *from, int64_t n, size_t bytes, const void **out) {
+static rk_status copy(rk_local_batch *local_batch, int32_t place, const void *from, int64_t n, size_t bytes,
+                      const void **out) {
     struct rk_local_batch_memory *memory = &local_batch->memory[place];
     size_t wanted = (size_t)n * bytes;
     *out = NULL;
@@ -49,28 +51,40 @@ static rk_status copy(rk_local_batch *local_batch, int32_t place, const void *fr
     return RK_OK;
 }
 
-static rk_status copy_feature(rk_local_batch *local_batch, int32_t f, const rk_ids *from, int64_t first, int64_t n) {
+static rk_status copy_feature(rk_local_batch *local_batch, int32_t f, const rk_ids *from, int64_t first,
+                              int64_t n) {
     int64_t begin = from->offsets ? from->offsets[first] : first * from->ids_per_sample;
     int64_t count = (from->offsets ? from->offsets[first + n] : (first + n) * from->ids_per_sample) - begin;
     const void *offsets, *ids, *weights;
-    RK_TRY(copy(local_batch, 3 * f, from->offsets ? from->offsets + first : NULL, n + 1, sizeof *from->offsets, &offsets));
-    RK_TRY(copy(local_batch, 3 * f + 1, from->ids ? from->ids + begin : NULL, count, sizeof *from->ids, &ids));
-    RK_TRY(copy(local_batch, 3 * f + 2, from->weights ? from->weights + begin : NULL, count, sizeof *from->weights, &weights));
+    RK_TRY(copy(local_batch, 3 * f, from->offsets ? from->offsets + first : NULL, n + 1,
+                sizeof *from->offsets, &offsets));
+    RK_TRY(
+        copy(local_batch, 3 * f + 1, from->ids ? from->ids + begin : NULL, count, sizeof *from->ids, &ids));
+    RK_TRY(copy(local_batch, 3 * f + 2, from->weights ? from->weights + begin : NULL, count,
+                sizeof *from->weights, &weights));
     for (int64_t s = 0; offsets && s <= n; s++) ((int64_t *)local_batch->memory[3 * f].data)[s] -= begin;
-    local_batch->features[f] = (rk_ids){.offsets = offsets, .ids_per_sample = from->ids_per_sample, .ids = ids, .weights = weights};
+    local_batch->features[f] =
+        (rk_ids){.offsets = offsets, .ids_per_sample = from->ids_per_sample, .ids = ids, .weights = weights};
     return RK_OK;
 }
 
-rk_status rk_local_batch_fill(const rk_model *model, const rk_batch_part *part, int64_t number, int64_t n, bool labelled, rk_local_batch *local_batch) {
+rk_status rk_local_batch_fill(const rk_model *model, const rk_batch_part *part, int64_t number, int64_t n,
+                              bool labelled, rk_local_batch *local_batch) {
     int32_t n_features = n_features_of(model), place = 3 * n_features;
     const rk_batch *batch = &part->batch;
     int64_t first = n ? number - part->base : 0;
     const void *dense, *labels, *weights;
-    RK_FAIL_IF(first < 0 || first + n > batch->n, RK_INVALID_ARGUMENT, "samples %lld to %lld of a batch are not here", (long long)number, (long long)(number + n));
-    for (int32_t f = 0; f < n_features; f++) RK_TRY(copy_feature(local_batch, f, &batch->features[f], first, n));
-    RK_TRY(copy(local_batch, place, batch->dense ? batch->dense + first * batch->n_dense : NULL, n * batch->n_dense, sizeof *batch->dense, &dense));
-    RK_TRY(copy(local_batch, place + 1, labelled ? batch->labels + first * batch->n_tasks : NULL, n * batch->n_tasks, sizeof *batch->labels, &labels));
-    RK_TRY(copy(local_batch, place + 2, labelled && batch->sample_weights ? batch->sample_weights + first : NULL, n, sizeof *batch->sample_weights, &weights));
+    RK_FAIL_IF(first < 0 || first + n > batch->n, RK_INVALID_ARGUMENT,
+               "samples %lld to %lld of a batch are not here", (long long)number, (long long)(number + n));
+    for (int32_t f = 0; f < n_features; f++)
+        RK_TRY(copy_feature(local_batch, f, &batch->features[f], first, n));
+    RK_TRY(copy(local_batch, place, batch->dense ? batch->dense + first * batch->n_dense : NULL,
+                n * batch->n_dense, sizeof *batch->dense, &dense));
+    RK_TRY(copy(local_batch, place + 1, labelled ? batch->labels + first * batch->n_tasks : NULL,
+                n * batch->n_tasks, sizeof *batch->labels, &labels));
+    RK_TRY(copy(local_batch, place + 2,
+                labelled && batch->sample_weights ? batch->sample_weights + first : NULL, n,
+                sizeof *batch->sample_weights, &weights));
     local_batch->batch = *batch;
     local_batch->batch.n = n;
     local_batch->batch.dense = dense;
@@ -82,15 +96,20 @@ rk_status rk_local_batch_fill(const rk_model *model, const rk_batch_part *part, 
     local_batch->total = part->total;
     local_batch->base = number;
     if (labelled) rk_model_count_samples(model, part, local_batch->task_samples);
-    for (int32_t f = 0; f < model->n_lookups; f++) local_batch->ids[f] = local_batch->features[model->lookups[f].source];
+    for (int32_t f = 0; f < model->n_lookups; f++)
+        local_batch->ids[f] = local_batch->features[model->lookups[f].source];
     return RK_OK;
 }
 
-rk_status rk_local_batch_fill_pairs(rk_model *model, const rk_batch_part *part, int64_t step, rk_local_batch *local_batch) {
+rk_status rk_local_batch_fill_pairs(rk_model *model, const rk_batch_part *part, int64_t step,
+                                    rk_local_batch *local_batch) {
     const rk_data_parallel *sp = model->data_parallel;
-    int64_t total = part->total + rk_retrieval_n_negatives(model->retrieval), first = rk_data_parallel_split(sp, sp->rank, total), last = rk_data_parallel_split(sp, sp->rank + 1, total);
+    int64_t total = part->total + rk_retrieval_n_negatives(model->retrieval),
+            first = rk_data_parallel_split(sp, sp->rank, total),
+            last = rk_data_parallel_split(sp, sp->rank + 1, total);
     rk_batch mine;
-    RK_FAIL_IF(part->batch.n < part->total, RK_INVALID_ARGUMENT, "a two_tower needs all of a batch on each rank");
+    RK_FAIL_IF(part->batch.n < part->total, RK_INVALID_ARGUMENT,
+               "a two_tower needs all of a batch on each rank");
     RK_TRY(rk_retrieval_draw(model, &part->batch, step, local_batch->pairs));
     RK_TRY(rk_retrieval_extend(model, &part->batch, local_batch->pairs, first, last, &mine));
     rk_batch_part extended = {.batch = mine, .total = total, .base = first};

@@ -9,59 +9,76 @@
 
 rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part, bool labelled) {
     const rk_batch *batch = &part->batch;
-    RK_FAIL_IF(model->is_outline, RK_INVALID_ARGUMENT, "an outline of a model holds no rows: it is only to be described\nhint: rk_model_create makes the model itself");
-    RK_FAIL_IF(batch->n < 0 || (labelled && part->total == 0), RK_INVALID_ARGUMENT, "a batch of %lld samples", (long long)part->total);
-    RK_FAIL_IF(part->base < 0 || batch->n > part->total - part->base || (!model->data_parallel && batch->n < part->total), RK_INVALID_ARGUMENT,
-               "samples %lld to %lld of a batch of %lld", (long long)part->base, (long long)(part->base + batch->n), (long long)part->total);
-    RK_FAIL_IF(batch->n_dense != model->n_dense, RK_INVALID_ARGUMENT, "the batch has %d dense numbers a sample, the model takes %d", batch->n_dense,
-               model->n_dense);
-    RK_FAIL_IF(batch->n_features != model->n_features, RK_INVALID_ARGUMENT, "the batch has %d features, the model takes %d", batch->n_features,
-               model->n_features);
-    RK_FAIL_IF((batch->n && batch->n_dense && !batch->dense) || (batch->n_features && !batch->features), RK_INVALID_ARGUMENT,
-               "the batch's dense numbers or features are missing");
+    RK_FAIL_IF(model->is_outline, RK_INVALID_ARGUMENT,
+               "an outline of a model holds no rows: it is only to be described\nhint: rk_model_create makes "
+               "the model itself");
+    RK_FAIL_IF(batch->n < 0 || (labelled && part->total == 0), RK_INVALID_ARGUMENT, "a batch of %lld samples",
+               (long long)part->total);
+    RK_FAIL_IF(part->base < 0 || batch->n > part->total - part->base ||
+                   (!model->data_parallel && batch->n < part->total),
+               RK_INVALID_ARGUMENT, "samples %lld to %lld of a batch of %lld", (long long)part->base,
+               (long long)(part->base + batch->n), (long long)part->total);
+    RK_FAIL_IF(batch->n_dense != model->n_dense, RK_INVALID_ARGUMENT,
+               "the batch has %d dense numbers a sample, the model takes %d", batch->n_dense, model->n_dense);
+    RK_FAIL_IF(batch->n_features != model->n_features, RK_INVALID_ARGUMENT,
+               "the batch has %d features, the model takes %d", batch->n_features, model->n_features);
+    RK_FAIL_IF((batch->n && batch->n_dense && !batch->dense) || (batch->n_features && !batch->features),
+               RK_INVALID_ARGUMENT, "the batch's dense numbers or features are missing");
     if (!labelled) return RK_OK;
-    RK_FAIL_IF(part->total > model->max_batch, RK_INVALID_ARGUMENT, "a batch of %lld samples, the model takes up to %lld", (long long)part->total,
+    RK_FAIL_IF(part->total > model->max_batch, RK_INVALID_ARGUMENT,
+               "a batch of %lld samples, the model takes up to %lld", (long long)part->total,
                (long long)model->max_batch);
     bool pairs = rk_model_learns_pairs(model);
     RK_FAIL_IF(!batch->labels && !pairs, RK_INVALID_ARGUMENT, "training needs labels");
-    RK_FAIL_IF(batch->n_tasks != model->n_tasks && !pairs, RK_INVALID_ARGUMENT, "the batch has %d labels a sample, the model has %d tasks", batch->n_tasks, model->n_tasks);
+    RK_FAIL_IF(batch->n_tasks != model->n_tasks && !pairs, RK_INVALID_ARGUMENT,
+               "the batch has %d labels a sample, the model has %d tasks", batch->n_tasks, model->n_tasks);
     for (int64_t i = 0; batch->sample_weights && i < batch->n; i++)
-        RK_FAIL_IF(batch->sample_weights[i] < 0, RK_BAD_DATA, "row %lld: the sample weight %g is negative", (long long)(batch->first_row + i),
-                   batch->sample_weights[i]);
+        RK_FAIL_IF(batch->sample_weights[i] < 0, RK_BAD_DATA, "row %lld: the sample weight %g is negative",
+                   (long long)(batch->first_row + i), batch->sample_weights[i]);
     return RK_OK;
 }
 
 /* Why a loss is no number: the first value of the batch that is none, if it came from there. */
-static rk_status loss_not_finite(const rk_model *model, const rk_batch *batch, const char *task, double loss) {
+static rk_status loss_not_finite(const rk_model *model, const rk_batch *batch, const char *task,
+                                 double loss) {
     for (int64_t i = 0; i < batch->n; i++) {
         long long row = (long long)(batch->first_row + i);
         for (int32_t t = 0; t < model->n_tasks && !rk_model_learns_pairs(model); t++) {
             float label = batch->labels[i * model->n_tasks + t];
             if (model->tasks[t].optional && isnan(label)) continue;
-            RK_FAIL_IF(!isfinite(label), RK_NOT_FINITE, "row %lld: label '%s' is %g", row, model->tasks[t].name, label);
+            RK_FAIL_IF(!isfinite(label), RK_NOT_FINITE, "row %lld: label '%s' is %g", row,
+                       model->tasks[t].name, label);
         }
-        RK_FAIL_IF(batch->sample_weights && !isfinite(batch->sample_weights[i]), RK_NOT_FINITE, "row %lld: the sample weight is %g", row,
-                   batch->sample_weights[i]);
+        RK_FAIL_IF(batch->sample_weights && !isfinite(batch->sample_weights[i]), RK_NOT_FINITE,
+                   "row %lld: the sample weight is %g", row, batch->sample_weights[i]);
         for (int32_t d = 0; d < model->n_dense; d++)
-            RK_FAIL_IF(!isfinite(batch->dense[i * model->n_dense + d]), RK_NOT_FINITE, "row %lld: dense number %d is %g", row, d,
-                       batch->dense[i * model->n_dense + d]);
+            RK_FAIL_IF(!isfinite(batch->dense[i * model->n_dense + d]), RK_NOT_FINITE,
+                       "row %lld: dense number %d is %g", row, d, batch->dense[i * model->n_dense + d]);
     }
-    rk_error(RK_NOT_FINITE, "step %lld: the loss of '%s' is %g", (long long)model->step, task, isnan(loss) ? NAN : loss); /* -nan is no news */
-    if (model->step == 0) return rk_error_hint(RK_NOT_FINITE, "nothing is learned yet: dense features may be too large (normalize: true), or the rows' first values");
-    return rk_error_hint(RK_NOT_FINITE, "a lower learning rate or gradient clipping may keep the model from diverging");
+    rk_error(RK_NOT_FINITE, "step %lld: the loss of '%s' is %g", (long long)model->step, task,
+             isnan(loss) ? NAN : loss); /* -nan is no news */
+    if (model->step == 0)
+        return rk_error_hint(RK_NOT_FINITE,
+                             "nothing is learned yet: dense features may be too large (normalize: true), or "
+                             "the rows' first values");
+    return rk_error_hint(RK_NOT_FINITE,
+                         "a lower learning rate or gradient clipping may keep the model from diverging");
 }
 
 /* Blocks are in the order of the samples, and shards are whole numbers of them. */
 void rk_model_sum_blocks(const rk_model *model, int64_t n) {
-    size_t n_blocks = rk_graph_n_blocks(model->graph, n), a_micro_batch = rk_graph_blocks_of_micro_batch(model->graph), n_tasks = (size_t)model->n_tasks;
+    size_t n_blocks = rk_graph_n_blocks(model->graph, n),
+           a_micro_batch = rk_graph_blocks_of_micro_batch(model->graph), n_tasks = (size_t)model->n_tasks;
     for (size_t b = 0; b < n_blocks; b++)
         for (size_t t = 0; t < n_tasks; t++) {
-            double *to = &model->micro_batch_losses[b / a_micro_batch * n_tasks + t], loss = model->losses[b * n_tasks + t];
+            double *to = &model->micro_batch_losses[b / a_micro_batch * n_tasks + t],
+                   loss = model->losses[b * n_tasks + t];
             *to = b % a_micro_batch ? *to + loss : loss;
         }
 }
 
-rk_status rk_model_sum_micro_batches(const rk_model *model, const rk_batch *batch, const double *losses, size_t n, double *out) {
+rk_status rk_model_sum_micro_batches(const rk_model *model, const rk_batch *batch, const double *losses,
+                                     size_t n, double *out) {
     double sum = 0;
     for (int32_t t = 0; t < model->n_tasks; t++) {
         double loss = 0;
@@ -81,7 +98,8 @@ void rk_model_write_lengths(const rk_model *model, const rk_ids *of, int64_t fir
         const rk_ids *ids = &of[f];
         rk_real *to = out + at->length_column;
         for (int64_t s = first; s < first + n && at->length; s++, to += width) {
-            int64_t begin = ids->offsets ? ids->offsets[s] : s * ids->ids_per_sample, end = ids->offsets ? ids->offsets[s + 1] : begin + ids->ids_per_sample;
+            int64_t begin = ids->offsets ? ids->offsets[s] : s * ids->ids_per_sample,
+                    end = ids->offsets ? ids->offsets[s + 1] : begin + ids->ids_per_sample;
             int32_t length = 0;
             for (int64_t i = begin; i < end && length < at->length; i++) length += ids->ids[i] >= 0;
             *to = (rk_real)length;
@@ -90,7 +108,8 @@ void rk_model_write_lengths(const rk_model *model, const rk_ids *of, int64_t fir
 }
 
 void rk_model_read_lengths(const rk_model_run *r, const rk_run *run) {
-    if (r->model->lengths >= 0) rk_model_write_lengths(r->model, r->ids, run->first, run->n, rk_run_data(run, r->model->lengths));
+    if (r->model->lengths >= 0)
+        rk_model_write_lengths(r->model, r->ids, run->first, run->n, rk_run_data(run, r->model->lengths));
 }
 
 static rk_status block_loss(void *context, const rk_run *run) {
@@ -98,7 +117,8 @@ static rk_status block_loss(void *context, const rk_run *run) {
     return RK_OK;
 }
 
-/* The embeddings' gradients, which stand side by side in a block, to where each feature's are together; checked while they are in the cache. */
+/* The embeddings' gradients, which stand side by side in a block, to where each feature's are together;
+ * checked while they are in the cache. */
 static rk_status take_gradients(void *context, const rk_run *run) {
     rk_model_run *r = context;
     uint64_t begin = rk_trace_begin();
@@ -108,8 +128,10 @@ static rk_status take_gradients(void *context, const rk_run *run) {
         const rk_activation *gradient = &r->model->gradients[r->model->now][f];
         int64_t width = gradient->stride, from_stride = rk_graph_shape(r->model->graph, at->input).cols;
         rk_real *to = gradient->data + run->first * width;
-        for (int64_t s = 0; s < run->n; s++) memcpy(to + s * width, from + s * from_stride, (size_t)width * sizeof *to);
-        if (!rk_all_finite(to, run->n * width)) atomic_store_explicit(&r->not_finite, true, memory_order_relaxed);
+        for (int64_t s = 0; s < run->n; s++)
+            memcpy(to + s * width, from + s * from_stride, (size_t)width * sizeof *to);
+        if (!rk_all_finite(to, run->n * width))
+            atomic_store_explicit(&r->not_finite, true, memory_order_relaxed);
     }
     rk_trace_end(begin, "gradients");
     return RK_OK;
@@ -121,23 +143,31 @@ static rk_status block_predictions(void *context, const rk_run *run) {
     const rk_real *logits = rk_run_data(run, r->model->logits);
     float *out = r->predictions + run->first * n_tasks;
     for (int64_t i = 0; i < run->n; i++)
-        for (int32_t t = 0; t < n_tasks; t++) out[i * n_tasks + t] = (float)rk_loss_prediction(r->model->tasks[t].loss, logits[i * n_tasks + t]);
+        for (int32_t t = 0; t < n_tasks; t++)
+            out[i * n_tasks + t] =
+                (float)rk_loss_prediction(r->model->tasks[t].loss, logits[i * n_tasks + t]);
     return RK_OK;
 }
 
 rk_graph_hooks rk_model_hooks(rk_model_run *run, bool training) {
     if (!training) return (rk_graph_hooks){.context = run, .loss = block_predictions};
     if (run->model->retrieval)
-        return (rk_graph_hooks){.context = run, .whole = rk_retrieval_whole, .take = take_gradients, .n_rest = rk_retrieval_local_negatives(run->model, run->pairs->n, run->batch->n)};
+        return (rk_graph_hooks){
+            .context = run,
+            .whole = rk_retrieval_whole,
+            .take = take_gradients,
+            .n_rest = rk_retrieval_local_negatives(run->model, run->pairs->n, run->batch->n)};
     return (rk_graph_hooks){.context = run, .loss = block_loss, .take = take_gradients};
 }
 
 void rk_model_keep_statistics(rk_model *model) {
-    for (size_t i = 0; i < model->n_statistics; i++) memcpy(model->statistics[i].kept, model->statistics[i].live, model->statistics[i].n_bytes);
+    for (size_t i = 0; i < model->n_statistics; i++)
+        memcpy(model->statistics[i].kept, model->statistics[i].live, model->statistics[i].n_bytes);
 }
 
 rk_status rk_model_undo(rk_model *model, rk_status status, double *loss) {
-    for (size_t i = 0; i < model->n_statistics; i++) memcpy(model->statistics[i].live, model->statistics[i].kept, model->statistics[i].n_bytes);
+    for (size_t i = 0; i < model->n_statistics; i++)
+        memcpy(model->statistics[i].live, model->statistics[i].kept, model->statistics[i].n_bytes);
     return rk_model_skip(model, status, loss);
 }
 
@@ -145,7 +175,8 @@ rk_status rk_model_skip(rk_model *model, rk_status status, double *loss) {
     if (status != RK_NOT_FINITE || !model->skip_not_finite) return status;
     model->n_not_finite++;
     if ((model->n_not_finite & (model->n_not_finite - 1)) == 0) /* the 1st, 2nd, 4th, ... */
-        rk_log(RK_LOG_WARNING, "a training step was skipped (%lld so far): %s", (long long)model->n_not_finite, rk_last_error());
+        rk_log(RK_LOG_WARNING, "a training step was skipped (%lld so far): %s",
+               (long long)model->n_not_finite, rk_last_error());
     *loss = NAN;
     return RK_OK;
 }

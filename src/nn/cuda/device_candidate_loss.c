@@ -7,15 +7,16 @@ struct rk_device_candidate_loss {
     rk_device *device;
     rk_candidate_loss_config config;
     rk_cuda_math math;
-    int64_t rows;     /* of scores at once */
-    float *scores;    /* [rows, candidates]; here and below: device memory */
+    int64_t rows;              /* of scores at once */
+    float *scores;             /* [rows, candidates]; here and below: device memory */
     float *own, *own_gradient; /* [max_n] */
-    double *losses;   /* [max_n] */
+    double *losses;            /* [max_n] */
 };
 
 static rk_status reserve(rk_device_candidate_loss *l, int64_t scores_at_once) {
     const rk_candidate_loss_config *c = &l->config;
-    int64_t n_candidates = c->n_sampled + (c->in_batch ? c->max_n : 0), fit = (scores_at_once ? scores_at_once : 1 << 26) / n_candidates;
+    int64_t n_candidates = c->n_sampled + (c->in_batch ? c->max_n : 0),
+            fit = (scores_at_once ? scores_at_once : 1 << 26) / n_candidates;
     l->rows = fit < 1 ? 1 : fit > c->max_n ? c->max_n : fit;
     void *memory;
     RK_TRY(rk_device_alloc(l->device, (size_t)(l->rows * n_candidates) * sizeof *l->scores, &memory));
@@ -28,7 +29,8 @@ static rk_status reserve(rk_device_candidate_loss *l, int64_t scores_at_once) {
     return RK_OK;
 }
 
-rk_status rk_device_candidate_loss_create(rk_device *device, const rk_candidate_loss_config *config, const rk_device_candidate_loss_options *options,
+rk_status rk_device_candidate_loss_create(rk_device *device, const rk_candidate_loss_config *config,
+                                          const rk_device_candidate_loss_options *options,
                                           rk_device_candidate_loss **out) {
     rk_device_candidate_loss *l;
     RK_TRY(rk_alloc(1, sizeof *l, &l));
@@ -51,13 +53,25 @@ void rk_device_candidate_loss_free(rk_device_candidate_loss *l) {
     rk_free(l);
 }
 
-/* Samples begin .. begin+n-1 against all candidates, which are items first and on. user_gradient is written, item_gradient, which was zeros at first, added to. */
-static void run_rows(rk_device_candidate_loss *l, rk_stream *stream, const rk_device_candidate_loss_args *a, int64_t first, int64_t begin, int64_t n) {
+/* Samples begin .. begin+n-1 against all candidates, which are items first and on. user_gradient is written,
+ * item_gradient, which was zeros at first, added to. */
+static void run_rows(rk_device_candidate_loss *l, rk_stream *stream, const rk_device_candidate_loss_args *a,
+                     int64_t first, int64_t begin, int64_t n) {
     const rk_candidate_loss_config *c = &l->config;
     int64_t dim = c->dim, n_candidates = a->n + c->n_sampled - first;
     const float *users = a->users + begin * dim, *candidates = a->items + first * dim;
-    rk_cuda_gemm_args product = {.m = n, .n = n_candidates, .k = dim, .a = users, .b = candidates, .c = l->scores, .lda = dim, .ldb = dim, .ldc = n_candidates,
-                                 .b_transposed = true, .alpha = 1, .math = l->math};
+    rk_cuda_gemm_args product = {.m = n,
+                                 .n = n_candidates,
+                                 .k = dim,
+                                 .a = users,
+                                 .b = candidates,
+                                 .c = l->scores,
+                                 .lda = dim,
+                                 .ldb = dim,
+                                 .ldc = n_candidates,
+                                 .b_transposed = true,
+                                 .alpha = 1,
+                                 .math = l->math};
     rk_cuda_gemm(stream, &product);
     rk_cuda_candidate_rows(stream, &(rk_cuda_candidates_args){.kind = c->kind,
                                                               .n = n,
@@ -77,21 +91,47 @@ static void run_rows(rk_device_candidate_loss *l, rk_stream *stream, const rk_de
                                                               .negative_weight = c->negative_weight,
                                                               .own_gradient = l->own_gradient + begin,
                                                               .losses = l->losses + begin});
-    rk_cuda_gemm_args to_users = {.m = n, .n = dim, .k = n_candidates, .a = l->scores, .b = candidates, .c = a->user_gradient + begin * dim, .lda = n_candidates, .ldb = dim,
-                                  .ldc = dim, .alpha = 1, .math = l->math};
+    rk_cuda_gemm_args to_users = {.m = n,
+                                  .n = dim,
+                                  .k = n_candidates,
+                                  .a = l->scores,
+                                  .b = candidates,
+                                  .c = a->user_gradient + begin * dim,
+                                  .lda = n_candidates,
+                                  .ldb = dim,
+                                  .ldc = dim,
+                                  .alpha = 1,
+                                  .math = l->math};
     rk_cuda_gemm(stream, &to_users);
-    rk_cuda_gemm_args to_items = {.m = n_candidates, .n = dim, .k = n, .a = l->scores, .b = users, .c = a->item_gradient + first * dim, .lda = n_candidates, .ldb = dim,
-                                  .ldc = dim, .a_transposed = true, .alpha = 1, .beta = 1, .math = l->math};
+    rk_cuda_gemm_args to_items = {.m = n_candidates,
+                                  .n = dim,
+                                  .k = n,
+                                  .a = l->scores,
+                                  .b = users,
+                                  .c = a->item_gradient + first * dim,
+                                  .lda = n_candidates,
+                                  .ldb = dim,
+                                  .ldc = dim,
+                                  .a_transposed = true,
+                                  .alpha = 1,
+                                  .beta = 1,
+                                  .math = l->math};
     rk_cuda_gemm(stream, &to_items);
 }
 
-void rk_device_candidate_loss_run(rk_device_candidate_loss *l, rk_stream *stream, const rk_device_candidate_loss_args *a) {
+void rk_device_candidate_loss_run(rk_device_candidate_loss *l, rk_stream *stream,
+                                  const rk_device_candidate_loss_args *a) {
     int64_t dim = l->config.dim, first = l->config.in_batch ? 0 : a->n, rows = a->last - a->first;
-    const float *users = a->users + a->first * dim, *items = a->items + a->first * dim, *own_gradient = l->own_gradient + a->first;
-    rk_stream_fill(stream, a->item_gradient, 0, (size_t)((a->n + l->config.n_sampled) * dim) * sizeof *a->item_gradient);
+    const float *users = a->users + a->first * dim, *items = a->items + a->first * dim,
+                *own_gradient = l->own_gradient + a->first;
+    rk_stream_fill(stream, a->item_gradient, 0,
+                   (size_t)((a->n + l->config.n_sampled) * dim) * sizeof *a->item_gradient);
     rk_cuda_row_dots(stream, rows, dim, users, items, rows, l->own + a->first, true);
-    for (int64_t begin = a->first; begin < a->last; begin += l->rows) run_rows(l, stream, a, first, begin, a->last - begin < l->rows ? a->last - begin : l->rows);
-    rk_cuda_scale_rows(stream, rows, dim, own_gradient, items, rows, a->user_gradient + a->first * dim, false);
-    rk_cuda_scale_rows(stream, rows, dim, own_gradient, users, rows, a->item_gradient + a->first * dim, false);
+    for (int64_t begin = a->first; begin < a->last; begin += l->rows)
+        run_rows(l, stream, a, first, begin, a->last - begin < l->rows ? a->last - begin : l->rows);
+    rk_cuda_scale_rows(stream, rows, dim, own_gradient, items, rows, a->user_gradient + a->first * dim,
+                       false);
+    rk_cuda_scale_rows(stream, rows, dim, own_gradient, users, rows, a->item_gradient + a->first * dim,
+                       false);
     rk_cuda_sum_losses(stream, rows, l->losses + a->first, a->loss, a->stop, a->stop_bit);
 }

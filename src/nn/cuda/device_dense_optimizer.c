@@ -1,10 +1,13 @@
-/* The dense optimizer on a GPU: the host's optimizer keeps the step, the learning rate and the home of the slots. */
+/* The dense optimizer on a GPU: the host's optimizer keeps the step, the learning rate and the home of the
+ * slots. */
 #include <string.h>
 
 #include "base/memory.h"
 #include "nn/cuda/device_graph_internal.h"
 
-enum { PIECE_VALUES = 2048 }; /* of a block: enough blocks for all processors from some 300,000 parameters on */
+enum {
+    PIECE_VALUES = 2048
+}; /* of a block: enough blocks for all processors from some 300,000 parameters on */
 
 static bool is_of_rows(rk_optimizer_kind kind) {
     return kind == RK_OPTIMIZER_ROWWISE_ADAGRAD || kind == RK_OPTIMIZER_ROWWISE_ADAM;
@@ -25,7 +28,8 @@ static rk_status make_pieces(rk_device_graph *g) {
     rk_optimizer_kind kind = u->dense.kind;
     const rk_graph *graph = g->graph;
     rk_cuda_dense_piece *pieces;
-    for (size_t i = 0; i < graph->n_parameters; i++) u->dense.n_pieces += pieces_of(kind, &graph->parameters[i]);
+    for (size_t i = 0; i < graph->n_parameters; i++)
+        u->dense.n_pieces += pieces_of(kind, &graph->parameters[i]);
     RK_TRY(rk_alloc((size_t)u->dense.n_pieces, sizeof *u->tensors, &u->tensors));
     RK_TRY(rk_alloc((size_t)u->dense.n_pieces, sizeof *pieces, &pieces));
     int64_t at = 0, row = 0;
@@ -34,8 +38,12 @@ static rk_status make_pieces(rk_device_graph *g) {
         int64_t n = p->rows * p->cols, step = piece_values(kind, p), first_piece = at;
         for (int64_t first = 0; first < n; first += step, at++) {
             u->tensors[at] = (int32_t)i;
-            pieces[at] = (rk_cuda_dense_piece){.first = p->offset + first, .count = n - first < step ? n - first : step, .row = row + first / p->cols,
-                                               .tensor_first = (int32_t)first_piece, .tensor_count = (int32_t)pieces_of(kind, p), .is_bias = p->is_bias};
+            pieces[at] = (rk_cuda_dense_piece){.first = p->offset + first,
+                                               .count = n - first < step ? n - first : step,
+                                               .row = row + first / p->cols,
+                                               .tensor_first = (int32_t)first_piece,
+                                               .tensor_count = (int32_t)pieces_of(kind, p),
+                                               .is_bias = p->is_bias};
         }
         row += p->rows;
     }
@@ -58,7 +66,9 @@ static rk_status reserve(rk_device_graph *g) {
     rk_device_update *u = &g->update;
     const rk_dense_optimizer *o = u->optimizer;
     void *memory;
-    for (int s = 0; s < o->n_slots; s++) RK_TRY(rk_device_graph_floats(g, o->slots[s].per_row ? all_rows(g->graph) : g->graph->gradient_reals, &u->dense.slots[s]));
+    for (int s = 0; s < o->n_slots; s++)
+        RK_TRY(rk_device_graph_floats(g, o->slots[s].per_row ? all_rows(g->graph) : g->graph->gradient_reals,
+                                      &u->dense.slots[s]));
     RK_TRY(rk_device_alloc(g->device, (size_t)(2 * u->dense.n_pieces + 1) * sizeof(double), &memory));
     u->dense.squares = memory;
     RK_TRY(rk_device_alloc(g->device, sizeof *u->dense.state, &memory));
@@ -76,18 +86,27 @@ static rk_status reserve(rk_device_graph *g) {
 }
 
 rk_status rk_device_update_create(rk_device_graph *g, rk_dense_optimizer *optimizer) {
-    RK_FAIL_IF(!g->options.training, RK_INVALID_ARGUMENT, "an optimizer of a graph that is for prediction only");
+    RK_FAIL_IF(!g->options.training, RK_INVALID_ARGUMENT,
+               "an optimizer of a graph that is for prediction only");
     rk_device_update *u = &g->update;
     u->optimizer = optimizer;
-    u->dense = (rk_cuda_dense){.kind = optimizer->config.optimizer.kind, .l2 = (float)optimizer->config.l2, .max_norm = optimizer->config.max_gradient_norm,
-                               .values = g->parameters, .gradients = g->gradients};
+    u->dense = (rk_cuda_dense){.kind = optimizer->config.optimizer.kind,
+                               .l2 = (float)optimizer->config.l2,
+                               .max_norm = optimizer->config.max_gradient_norm,
+                               .values = g->parameters,
+                               .gradients = g->gradients};
     RK_TRY(make_pieces(g));
     return reserve(g);
 }
 
 void rk_device_update_free(rk_device_graph *g) {
     rk_device_update *u = &g->update;
-    void *const memory[] = {(void *)(size_t)u->dense.pieces, u->dense.slots[0], u->dense.slots[1], u->dense.squares, u->dense.state, (void *)(size_t)u->dense.update};
+    void *const memory[] = {(void *)(size_t)u->dense.pieces,
+                            u->dense.slots[0],
+                            u->dense.slots[1],
+                            u->dense.squares,
+                            u->dense.state,
+                            (void *)(size_t)u->dense.update};
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) rk_device_free(g->device, memory[i]);
     for (int i = 0; i < 2; i++) {
         rk_device_free_host(g->device, u->sends[i].update);
@@ -103,9 +122,11 @@ rk_status rk_device_update_move(rk_device_graph *g, bool to_device) {
     for (size_t i = 0; o && i < g->graph->n_parameters; i++) {
         const rk_parameter *p = &g->graph->parameters[i];
         for (int s = 0; s < o->n_slots; s++) {
-            size_t slot = i * (size_t)o->n_slots + (size_t)s, n_bytes = (size_t)o->slot_counts[slot] * sizeof(float);
+            size_t slot = i * (size_t)o->n_slots + (size_t)s,
+                   n_bytes = (size_t)o->slot_counts[slot] * sizeof(float);
             float *at = g->update.dense.slots[s] + (o->slots[s].per_row ? row : p->offset);
-            RK_TRY(to_device ? rk_device_write(g->device, at, o->slot_values[slot], n_bytes) : rk_device_read(g->device, o->slot_values[slot], at, n_bytes));
+            RK_TRY(to_device ? rk_device_write(g->device, at, o->slot_values[slot], n_bytes)
+                             : rk_device_read(g->device, o->slot_values[slot], at, n_bytes));
         }
         row += p->rows;
     }
@@ -117,7 +138,8 @@ rk_status rk_device_graph_prepare(rk_device_graph *g, rk_stream *stream) {
     struct rk_device_update_send *send = &u->sends[u->next_send];
     u->next_send = !u->next_send;
     RK_TRY(rk_stream_mark_sync(send->mark));
-    rk_update_prepare(&u->optimizer->config.optimizer, u->optimizer->step, u->optimizer->factor, send->update);
+    rk_update_prepare(&u->optimizer->config.optimizer, u->optimizer->step, u->optimizer->factor,
+                      send->update);
     rk_stream_upload(stream, (void *)(size_t)u->dense.update, send->update, sizeof *send->update);
     rk_stream_set_mark(stream, send->mark);
     return RK_OK;
@@ -141,5 +163,6 @@ rk_status rk_device_graph_check(rk_device_graph *g, rk_stream *stream) {
     rk_stream_download(stream, u->step_status, u->dense.state, sizeof *u->step_status);
     RK_TRY(rk_stream_sync(stream));
     if (u->step_status->bad_piece >= u->dense.n_pieces) return RK_OK;
-    return rk_error(RK_NOT_FINITE, "the gradient of the parameter '%s' is not finite", g->graph->parameters[u->tensors[u->step_status->bad_piece]].name);
+    return rk_error(RK_NOT_FINITE, "the gradient of the parameter '%s' is not finite",
+                    g->graph->parameters[u->tensors[u->step_status->bad_piece]].name);
 }

@@ -24,12 +24,14 @@ static rk_status find_ops(rk_device_graph *g) {
         const rk_node *node = graph->nodes[i];
         if (!node->op || node->op->is_view) continue;
         g->ops[i] = rk_device_op_find(node->op->name);
-        RK_FAIL_IF(!g->ops[i], RK_UNSUPPORTED, "node '%s': GPUs have no operation '%s'", node->name, node->op->name);
+        RK_FAIL_IF(!g->ops[i], RK_UNSUPPORTED, "node '%s': GPUs have no operation '%s'", node->name,
+                   node->op->name);
     }
     return RK_OK;
 }
 
-/* The only node that reads an input, if that is a concat, and which of its columns are the input's. They must be aligned as values of their own are. */
+/* The only node that reads an input, if that is a concat, and which of its columns are the input's. They must
+ * be aligned as values of their own are. */
 static void find_host(rk_device_graph *g, rk_value input) {
     const rk_graph *graph = g->graph;
     int64_t n_readers = 0, column = 0;
@@ -46,7 +48,9 @@ static void find_host(rk_device_graph *g, rk_value input) {
             width += rk_width(rk_in_shape(graph, node, k));
         }
     }
-    if (n_readers != 1 || host->op != &rk_op_concat || graph->nodes[input]->is_output || column % 4 != 0 || rk_width(host->shape) % 4 != 0) return;
+    if (n_readers != 1 || host->op != &rk_op_concat || graph->nodes[input]->is_output || column % 4 != 0 ||
+        rk_width(host->shape) % 4 != 0)
+        return;
     g->hosts[input] = host->number;
     g->columns[input] = column;
 }
@@ -59,7 +63,8 @@ static rk_status read_inputs(rk_device_graph *g) {
     for (size_t i = 0; i < n_nodes; i++) g->hosts[i] = -1;
     for (int32_t i = 0; i < g->options.n_inputs; i++) {
         const rk_device_graph_input *input = &g->options.inputs[i];
-        RK_FAIL_IF(input->value < 0 || (size_t)input->value >= n_nodes || g->graph->nodes[input->value]->op, RK_INVALID_ARGUMENT, "%d is no input of the graph", input->value);
+        RK_FAIL_IF(input->value < 0 || (size_t)input->value >= n_nodes || g->graph->nodes[input->value]->op,
+                   RK_INVALID_ARGUMENT, "%d is no input of the graph", input->value);
         g->no_gradient[input->value] = input->no_gradient;
         if (input->may_stride) find_host(g, input->value);
     }
@@ -74,7 +79,8 @@ static rk_status place_values(rk_device_graph *g) {
         const rk_node *node = g->graph->nodes[i];
         saved[i] = g->ops[i] && g->ops[i]->saved ? g->ops[i]->saved(g->graph, node) : node->saved_width;
     }
-    rk_status status = rk_graph_place(g->graph, g->options.max_batch, g->options.training, g->hosts, saved, g->places, &g->n_memory);
+    rk_status status = rk_graph_place(g->graph, g->options.max_batch, g->options.training, g->hosts, saved,
+                                      g->places, &g->n_memory);
     rk_free(saved);
     return status;
 }
@@ -92,7 +98,8 @@ static rk_status plan(rk_device_graph *g) {
         g->sums[i] = g->n_sums;
         g->n_states += node->n_states * rk_width(node->shape);
         g->n_sums += node->sums_width;
-        int64_t scratch = g->ops[i] && g->ops[i]->scratch ? g->ops[i]->scratch(graph, node, g->options.max_batch) : 0;
+        int64_t scratch =
+            g->ops[i] && g->ops[i]->scratch ? g->ops[i]->scratch(graph, node, g->options.max_batch) : 0;
         if (scratch > g->n_scratch) g->n_scratch = scratch;
     }
     return RK_OK;
@@ -109,9 +116,11 @@ static rk_status reserve(rk_device_graph *g) {
     return rk_device_graph_floats(g, g->n_states, &g->kept_states);
 }
 
-rk_status rk_device_graph_create(rk_graph *graph, rk_dense_optimizer *optimizer, rk_device *device, const rk_device_graph_options *options, rk_device_graph **out) {
+rk_status rk_device_graph_create(rk_graph *graph, rk_dense_optimizer *optimizer, rk_device *device,
+                                 const rk_device_graph_options *options, rk_device_graph **out) {
     RK_FAIL_IF(!graph->finished, RK_INVALID_ARGUMENT, "the graph is not finished");
-    RK_FAIL_IF(options->max_batch < 1, RK_INVALID_ARGUMENT, "a graph's largest batch must be 1 or more, not %lld", (long long)options->max_batch);
+    RK_FAIL_IF(options->max_batch < 1, RK_INVALID_ARGUMENT,
+               "a graph's largest batch must be 1 or more, not %lld", (long long)options->max_batch);
     rk_device_graph *g;
     RK_TRY(rk_alloc(1, sizeof *g, &g));
     g->graph = graph;
@@ -134,7 +143,8 @@ done:
 void rk_device_graph_free(rk_device_graph *g) {
     if (!g) return;
     rk_device_update_free(g);
-    float *const memory[] = {g->memory, g->scratch, g->node_sums, g->parameters, g->gradients, g->live_states, g->kept_states};
+    float *const memory[] = {g->memory,    g->scratch,     g->node_sums,  g->parameters,
+                             g->gradients, g->live_states, g->kept_states};
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) rk_device_free(g->device, memory[i]);
     rk_free(g->ops);
     rk_free(g->places);
@@ -159,7 +169,8 @@ uint64_t rk_device_graph_bytes(const rk_device_graph *g) {
 /* Between an array of the host's and one of the device's. */
 static rk_status move(rk_device_graph *g, float *device_memory, float *host, int64_t n, bool to_device) {
     size_t n_bytes = (size_t)n * sizeof *host;
-    return to_device ? rk_device_write(g->device, device_memory, host, n_bytes) : rk_device_read(g->device, host, device_memory, n_bytes);
+    return to_device ? rk_device_write(g->device, device_memory, host, n_bytes)
+                     : rk_device_read(g->device, host, device_memory, n_bytes);
 }
 
 static rk_status move_all(rk_device_graph *g, bool to_device) {
@@ -171,7 +182,8 @@ static rk_status move_all(rk_device_graph *g, bool to_device) {
     for (size_t i = 0; i < graph->n_nodes; i++)
         for (int32_t k = 0; k < graph->nodes[i]->n_states; k++) {
             int64_t width = rk_width(graph->nodes[i]->shape);
-            RK_TRY(move(g, g->live_states + g->states[i] + k * width, graph->nodes[i]->states[k], width, to_device));
+            RK_TRY(move(g, g->live_states + g->states[i] + k * width, graph->nodes[i]->states[k], width,
+                        to_device));
         }
     return rk_device_update_move(g, to_device);
 }

@@ -1,7 +1,8 @@
-/* A finished graph on a GPU: forward, loss by the caller, backward, and the dense optimizer, over whole batches, a launch or a few a node.
+/* A finished graph on a GPU: forward, loss by the caller, backward, and the dense optimizer, over whole
+ * batches, a launch or a few a node.
  *
- * Values of the whole batch stay in the device's memory. Parameters, slots and running statistics in the host's memory stay their home: create and refresh copy them to the
- * device, settle brings them back. */
+ * Values of the whole batch stay in the device's memory. Parameters, slots and running statistics in the
+ * host's memory stay their home: create and refresh copy them to the device, settle brings them back. */
 #ifndef RK_NN_CUDA_DEVICE_GRAPH_H
 #define RK_NN_CUDA_DEVICE_GRAPH_H
 
@@ -14,40 +15,54 @@ typedef struct rk_device_graph rk_device_graph;
 /* What the caller does with an input. */
 typedef struct rk_device_graph_input {
     rk_value value;
-    bool may_stride;    /* its samples may stand rk_device_graph_stride apart: in the columns of a concat, which then copies nothing */
-    bool no_gradient;   /* nobody reads its gradient, which then may not be there */
+    bool may_stride;  /* its samples may stand rk_device_graph_stride apart: in the columns of a concat, which
+                         then copies nothing */
+    bool no_gradient; /* nobody reads its gradient, which then may not be there */
 } rk_device_graph_input;
 
 typedef struct rk_device_graph_options {
     int64_t max_batch;
     bool training;
-    bool tf32;          /* linear layers of dtype f32 may be multiplied in tf32 */
+    bool tf32;                           /* linear layers of dtype f32 may be multiplied in tf32 */
     const rk_device_graph_input *inputs; /* [n_inputs]: those of which there is something to say */
     int32_t n_inputs;
-    /* Over ranks: values [n], in device memory, become their sums over all ranks on that stream. NULL: one rank. */
+    /* Over ranks: values [n], in device memory, become their sums over all ranks on that stream. NULL: one
+     * rank. */
     void (*sum)(void *context, rk_stream *stream, float *values, int64_t n);
     void *sum_context;
 } rk_device_graph_options;
 
-/* optimizer: NULL for prediction. Errors: RK_UNSUPPORTED names the first node whose operation has no CUDA version. */
-rk_status rk_device_graph_create(rk_graph *graph, rk_dense_optimizer *optimizer, rk_device *device, const rk_device_graph_options *options, rk_device_graph **out);
+/* optimizer: NULL for prediction. Errors: RK_UNSUPPORTED names the first node whose operation has no CUDA
+ * version. */
+rk_status rk_device_graph_create(rk_graph *graph, rk_dense_optimizer *optimizer, rk_device *device,
+                                 const rk_device_graph_options *options, rk_device_graph **out);
 void rk_device_graph_free(rk_device_graph *graph);
 uint64_t rk_device_graph_bytes(const rk_device_graph *graph);
-bool rk_device_graph_sums(const rk_device_graph *graph); /* training sums over ranks on its way, and depends on `total` */
+bool rk_device_graph_sums(
+    const rk_device_graph *graph); /* training sums over ranks on its way, and depends on `total` */
 
-/* Device memory [max_batch, rows, cols], samples rk_device_graph_stride values apart: an input's data is the caller's to write before forward; an output's gradient before backward. */
+/* Device memory [max_batch, rows, cols], samples rk_device_graph_stride values apart: an input's data is the
+ * caller's to write before forward; an output's gradient before backward. */
 float *rk_device_graph_data(rk_device_graph *graph, rk_value value);
 float *rk_device_graph_gradient(rk_device_graph *graph, rk_value value);
-int64_t rk_device_graph_stride(const rk_device_graph *graph, rk_value value); /* of data and gradient: rows * cols but for inputs that may stride; multiples of 4 then */
-float *rk_device_graph_gradients(rk_device_graph *graph, size_t *n); /* of all parameters, in the order of rk_graph_gradients */
+int64_t rk_device_graph_stride(const rk_device_graph *graph,
+                               rk_value value); /* of data and gradient: rows * cols but for inputs that may
+                                                   stride; multiples of 4 then */
+float *rk_device_graph_gradients(rk_device_graph *graph,
+                                 size_t *n); /* of all parameters, in the order of rk_graph_gradients */
 
-/* All on one stream. The last n_rest of the n samples here are asked for no output that leads (rk_graph_lead). total: samples of the batch on all ranks; n on one rank. step: of dropout's masks, which are those of the CPU engine, and the number in the batch of the
- * first sample here, a multiple of 4; in device memory (two int64), so that a graph of launches can be run again. */
-void rk_device_graph_forward(rk_device_graph *graph, rk_stream *stream, int64_t n, int64_t n_rest, int64_t total, bool training, const int64_t *step);
-void rk_device_graph_backward(rk_device_graph *graph, rk_stream *stream, int64_t n); /* fills every parameter's gradient */
+/* All on one stream. The last n_rest of the n samples here are asked for no output that leads
+ * (rk_graph_lead). total: samples of the batch on all ranks; n on one rank. step: of dropout's masks, which
+ * are those of the CPU engine, and the number in the batch of the first sample here, a multiple of 4; in
+ * device memory (two int64), so that a graph of launches can be run again. */
+void rk_device_graph_forward(rk_device_graph *graph, rk_stream *stream, int64_t n, int64_t n_rest,
+                             int64_t total, bool training, const int64_t *step);
+void rk_device_graph_backward(rk_device_graph *graph, rk_stream *stream,
+                              int64_t n); /* fills every parameter's gradient */
 
-/* The optimizer's step. All but prepare, done and check can be in a graph of launches: what changes from step to step is in the device's memory. *stop, in device memory, says by its bits
- * (cuda/dense/dense_update.h) that a loss or a gradient was not finite, and nobody updates.
+/* The optimizer's step. All but prepare, done and check can be in a graph of launches: what changes from step
+ * to step is in the device's memory. *stop, in device memory, says by its bits (cuda/dense/dense_update.h)
+ * that a loss or a gradient was not finite, and nobody updates.
  *     prepare    before the step: brings its learning rate and the like to the device
  *     measure    the norm of all gradients; sets RK_CUDA_STOP_DENSE in *stop if one is not finite
  *     update     unless *stop; else running statistics are put back as they were before the step

@@ -7,12 +7,12 @@
 
 /* The dense optimizer's part (device_dense_optimizer.c). */
 typedef struct rk_device_update {
-    rk_dense_optimizer *optimizer;  /* NULL: none */
-    rk_cuda_dense dense;            /* as the kernels get it */
-    int32_t *tensors;               /* [n_pieces]: the parameter of each */
-    rk_cuda_dense_state *step_status;   /* pinned */
+    rk_dense_optimizer *optimizer;    /* NULL: none */
+    rk_cuda_dense dense;              /* as the kernels get it */
+    int32_t *tensors;                 /* [n_pieces]: the parameter of each */
+    rk_cuda_dense_state *step_status; /* pinned */
     struct rk_device_update_send {
-        rk_update *update;          /* pinned: a step's numbers, until their copy is done */
+        rk_update *update; /* pinned: a step's numbers, until their copy is done */
         rk_stream_mark *mark;
     } sends[2];
     int next_send;
@@ -22,20 +22,20 @@ struct rk_device_graph {
     rk_graph *graph;
     rk_device *device;
     rk_device_graph_options options;
-    const rk_device_op **ops;       /* [n_nodes]; NULL: an input or a view */
-    rk_place *places;               /* [n_nodes] */
-    int32_t *hosts;                 /* [n_nodes]: the concat in whose columns an input stands, or -1; */
-    int64_t *columns;               /* [n_nodes]: from this one on */
-    bool *no_gradient;              /* [n_nodes] */
-    int64_t *states;                /* [n_nodes]: where each node's running statistics stand among all */
-    int64_t *sums;                  /* [n_nodes]: and its sums over the batch */
+    const rk_device_op **ops; /* [n_nodes]; NULL: an input or a view */
+    rk_place *places;         /* [n_nodes] */
+    int32_t *hosts;           /* [n_nodes]: the concat in whose columns an input stands, or -1; */
+    int64_t *columns;         /* [n_nodes]: from this one on */
+    bool *no_gradient;        /* [n_nodes] */
+    int64_t *states;          /* [n_nodes]: where each node's running statistics stand among all */
+    int64_t *sums;            /* [n_nodes]: and its sums over the batch */
     int64_t n_memory, n_states, n_sums, n_scratch; /* floats */
     /* device memory */
     float *memory, *scratch, *node_sums;
-    float *parameters, *gradients;  /* [graph->gradient_reals]: each at its parameter's offset */
+    float *parameters, *gradients;    /* [graph->gradient_reals]: each at its parameter's offset */
     float *live_states, *kept_states; /* kept: as they were before the step */
-    const int64_t *step;            /* of the last training forward, */
-    int64_t n_rest, total;          /* whose batch had so many samples at rest, and in all */
+    const int64_t *step;              /* of the last training forward, */
+    int64_t n_rest, total;            /* whose batch had so many samples at rest, and in all */
     rk_device_update update;
     uint64_t n_bytes;
 };

@@ -93,8 +93,14 @@ rk_cuda_math rk_device_math(const rk_device_run *run, rk_dtype dtype) {
     return dtype == RK_BF16 ? RK_CUDA_BF16 : run->graph->options.tf32 ? RK_CUDA_TF32 : RK_CUDA_F32;
 }
 
-void rk_device_sum_columns(const rk_device_run *run, int64_t rows, int64_t cols, const float *dy, float *out) {
-    rk_cuda_sum_args args = {.kind = RK_CUDA_PLAIN, .rows = rows, .cols = cols, .x = dy, .out = out, .partials = rk_device_scratch(run)};
+void rk_device_sum_columns(const rk_device_run *run, int64_t rows, int64_t cols, const float *dy,
+                           float *out) {
+    rk_cuda_sum_args args = {.kind = RK_CUDA_PLAIN,
+                             .rows = rows,
+                             .cols = cols,
+                             .x = dy,
+                             .out = out,
+                             .partials = rk_device_scratch(run)};
     rk_cuda_column_sums(run->stream, &args);
 }
 
@@ -104,38 +110,55 @@ int64_t rk_device_sum_scratch(const rk_graph *graph, const rk_node *node, int64_
 }
 
 void rk_device_sum_ranks(const rk_device_run *run, float *values, int64_t n) {
-    if (!rk_device_is_one_rank(run)) run->graph->options.sum(run->graph->options.sum_context, run->stream, values, n);
+    if (!rk_device_is_one_rank(run))
+        run->graph->options.sum(run->graph->options.sum_context, run->stream, values, n);
 }
 
 bool rk_device_is_one_rank(const rk_device_run *run) {
     return run->graph->options.sum == NULL;
 }
 
-static const rk_device_run *run_at(const rk_node *node, const rk_device_run *run, const rk_device_run *leading) {
+static const rk_device_run *run_at(const rk_node *node, const rk_device_run *run,
+                                   const rk_device_run *leading) {
     return node->leads ? leading : run;
 }
 
-void rk_device_graph_forward(rk_device_graph *g, rk_stream *stream, int64_t n, int64_t n_rest, int64_t total, bool training, const int64_t *step) {
-    rk_device_run run = {.graph = g, .stream = stream, .n = n, .total = total, .training = training, .step = step}, leading = run;
+void rk_device_graph_forward(rk_device_graph *g, rk_stream *stream, int64_t n, int64_t n_rest, int64_t total,
+                             bool training, const int64_t *step) {
+    rk_device_run run = {.graph = g,
+                         .stream = stream,
+                         .n = n,
+                         .total = total,
+                         .training = training,
+                         .step = step},
+                  leading = run;
     leading.n = n - n_rest;
     if (training) {
         g->step = step;
         g->n_rest = n_rest;
         g->total = total;
-        if (g->n_states) rk_stream_copy(stream, g->kept_states, g->live_states, (size_t)g->n_states * sizeof(float));
+        if (g->n_states)
+            rk_stream_copy(stream, g->kept_states, g->live_states, (size_t)g->n_states * sizeof(float));
     }
     for (size_t i = 0; i < g->graph->n_nodes; i++)
         if (g->ops[i]) g->ops[i]->forward(run_at(g->graph->nodes[i], &run, &leading), g->graph->nodes[i]);
 }
 
 void rk_device_graph_backward(rk_device_graph *g, rk_stream *stream, int64_t n) {
-    rk_device_run run = {.graph = g, .stream = stream, .n = n, .total = g->total, .training = true, .step = g->step}, leading = run;
+    rk_device_run run = {.graph = g,
+                         .stream = stream,
+                         .n = n,
+                         .total = g->total,
+                         .training = true,
+                         .step = g->step},
+                  leading = run;
     leading.n = n - g->n_rest;
     for (size_t i = g->graph->n_nodes; i-- > 0;) {
         const rk_node *node = g->graph->nodes[i];
         bool is_view = node->op && node->op->is_view;
         if (!node->is_used && !node->is_output && !is_view) /* a value that nothing reads */
-            rk_stream_fill(stream, rk_device_out_gradient(&run, node), 0, (size_t)rk_device_values(&run, node) * sizeof(float));
+            rk_stream_fill(stream, rk_device_out_gradient(&run, node), 0,
+                           (size_t)rk_device_values(&run, node) * sizeof(float));
         if (g->ops[i]) g->ops[i]->backward(run_at(node, &run, &leading), node);
     }
 }

@@ -9,7 +9,7 @@ typedef struct work {
     rk_device *device;
     rk_stream *stream;
     const rk_item_positions *args;
-    int64_t block;              /* users at once */
+    int64_t block; /* users at once */
     float *items, *users, *scores;
     rk_cuda_item_lists *lists, *host_lists;
     int64_t *masked, *asked;
@@ -41,7 +41,9 @@ static int64_t most_of(const work *w, const rk_item_lists *lists) {
 enum { N_PIECES = 8 };
 
 static void list_pieces(work *w, void **pieces[N_PIECES]) {
-    void **const all[N_PIECES] = {(void **)&w->items, (void **)&w->users, (void **)&w->scores, (void **)&w->lists, (void **)&w->masked, (void **)&w->asked, (void **)&w->places, (void **)&w->bad};
+    void **const all[N_PIECES] = {(void **)&w->items,  (void **)&w->users,  (void **)&w->scores,
+                                  (void **)&w->lists,  (void **)&w->masked, (void **)&w->asked,
+                                  (void **)&w->places, (void **)&w->bad};
     for (int i = 0; i < N_PIECES; i++) pieces[i] = all[i];
 }
 
@@ -86,17 +88,21 @@ static rk_status reserve(work *w) {
 static rk_status send_lists(work *w, int64_t first, int64_t n) {
     const rk_item_positions *a = w->args;
     int64_t masked = begin_of(&a->masked, a->numbers, first), asked = begin_of(&a->asked, a->numbers, first);
-    int64_t n_masked = count_of(&a->masked, a->numbers, first, first + n), n_asked = count_of(&a->asked, a->numbers, first, first + n);
+    int64_t n_masked = count_of(&a->masked, a->numbers, first, first + n),
+            n_asked = count_of(&a->asked, a->numbers, first, first + n);
     for (int64_t i = 0; i < n; i++) {
         int64_t user = a->numbers[first + i];
         rk_cuda_item_lists *l = &w->host_lists[i];
-        *l = (rk_cuda_item_lists){.asked = a->asked.offsets[user] - asked, .asked_end = a->asked.offsets[user + 1] - asked};
+        *l = (rk_cuda_item_lists){.asked = a->asked.offsets[user] - asked,
+                                  .asked_end = a->asked.offsets[user + 1] - asked};
         if (!a->masked.items) continue;
         l->masked = a->masked.offsets[user] - masked;
         l->masked_end = a->masked.offsets[user + 1] - masked;
     }
     RK_TRY(rk_device_write(w->device, w->lists, w->host_lists, (size_t)n * sizeof *w->lists));
-    if (n_masked) RK_TRY(rk_device_write(w->device, w->masked, a->masked.items + masked, (size_t)n_masked * sizeof *w->masked));
+    if (n_masked)
+        RK_TRY(rk_device_write(w->device, w->masked, a->masked.items + masked,
+                               (size_t)n_masked * sizeof *w->masked));
     return rk_device_write(w->device, w->asked, a->asked.items + asked, (size_t)n_asked * sizeof *w->asked);
 }
 
@@ -108,33 +114,55 @@ static rk_status check(work *w, int64_t first) {
     if (bad == UINT64_MAX) return RK_OK;
     int64_t user = (int64_t)(bad >> 32), item = (int64_t)(uint32_t)bad;
     RK_TRY(rk_device_read(w->device, &score, w->scores + user * w->args->n_items + item, sizeof score));
-    rk_status status = rk_error(RK_NOT_FINITE, "the score of item %lld is %g", (long long)item, (double)score);
+    rk_status status =
+        rk_error(RK_NOT_FINITE, "the score of item %lld is %g", (long long)item, (double)score);
     return rk_error_context(status, "user %lld", (long long)w->args->numbers[first + user]);
 }
 
 static rk_status rank_block(work *w, int64_t first, int64_t n) {
     const rk_item_positions *a = w->args;
-    int64_t asked = begin_of(&a->asked, a->numbers, first), n_asked = count_of(&a->asked, a->numbers, first, first + n);
-    RK_TRY(rk_device_write(w->device, w->users, a->users + first * a->dim, (size_t)(n * a->dim) * sizeof *w->users));
+    int64_t asked = begin_of(&a->asked, a->numbers, first),
+            n_asked = count_of(&a->asked, a->numbers, first, first + n);
+    RK_TRY(rk_device_write(w->device, w->users, a->users + first * a->dim,
+                           (size_t)(n * a->dim) * sizeof *w->users));
     RK_TRY(send_lists(w, first, n));
-    rk_cuda_gemm(w->stream, &(rk_cuda_gemm_args){.m = n, .n = a->n_items, .k = a->dim, .a = w->users, .b = w->items, .c = w->scores, .lda = a->dim, .ldb = a->dim,
-                                                 .ldc = a->n_items, .b_transposed = true, .alpha = 1});
+    rk_cuda_gemm(w->stream, &(rk_cuda_gemm_args){.m = n,
+                                                 .n = a->n_items,
+                                                 .k = a->dim,
+                                                 .a = w->users,
+                                                 .b = w->items,
+                                                 .c = w->scores,
+                                                 .lda = a->dim,
+                                                 .ldb = a->dim,
+                                                 .ldc = a->n_items,
+                                                 .b_transposed = true,
+                                                 .alpha = 1});
     rk_stream_fill(w->stream, w->bad, 0xFF, sizeof *w->bad);
-    rk_cuda_item_positions(w->stream, &(rk_cuda_item_positions_args){.n_users = n, .n_items = a->n_items, .scores = w->scores, .lists = w->lists, .masked = w->masked,
-                                                               .asked = w->asked, .places = w->places, .bad = w->bad});
+    rk_cuda_item_positions(w->stream, &(rk_cuda_item_positions_args){.n_users = n,
+                                                                     .n_items = a->n_items,
+                                                                     .scores = w->scores,
+                                                                     .lists = w->lists,
+                                                                     .masked = w->masked,
+                                                                     .asked = w->asked,
+                                                                     .places = w->places,
+                                                                     .bad = w->bad});
     RK_TRY(rk_stream_sync(w->stream));
     RK_TRY(check(w, first));
     return rk_device_read(w->device, a->places + asked, w->places, (size_t)n_asked * sizeof *w->places);
 }
 
-rk_status rk_device_item_positions(rk_device *device, rk_stream *stream, const rk_item_positions *a, int64_t scores_at_once) {
-    RK_FAIL_IF(a->n_items < 1 || a->n_items >= UINT32_MAX || a->dim < 1, RK_INVALID_ARGUMENT, "rankings of %lld items of %lld numbers", (long long)a->n_items, (long long)a->dim);
+rk_status rk_device_item_positions(rk_device *device, rk_stream *stream, const rk_item_positions *a,
+                                   int64_t scores_at_once) {
+    RK_FAIL_IF(a->n_items < 1 || a->n_items >= UINT32_MAX || a->dim < 1, RK_INVALID_ARGUMENT,
+               "rankings of %lld items of %lld numbers", (long long)a->n_items, (long long)a->dim);
     if (a->n_users == 0) return RK_OK;
     int64_t fit = (scores_at_once ? scores_at_once : 1 << 26) / a->n_items;
     work w = {.device = device, .stream = stream, .args = a, .block = fit < 1 ? 1 : least(fit, a->n_users)};
     rk_status status = reserve(&w);
-    if (status == RK_OK) status = rk_device_write(device, w.items, a->items, (size_t)(a->n_items * a->dim) * sizeof *a->items);
-    for (int64_t first = 0; first < a->n_users && status == RK_OK; first += w.block) status = rank_block(&w, first, least(w.block, a->n_users - first));
+    if (status == RK_OK)
+        status = rk_device_write(device, w.items, a->items, (size_t)(a->n_items * a->dim) * sizeof *a->items);
+    for (int64_t first = 0; first < a->n_users && status == RK_OK; first += w.block)
+        status = rank_block(&w, first, least(w.block, a->n_users - first));
     release(&w);
     return status;
 }

@@ -13,13 +13,18 @@ struct rk_device_tasks {
 static rk_status upload(rk_device_tasks *t, const rk_device_task *tasks) {
     rk_cuda_task *list;
     RK_TRY(rk_alloc((size_t)t->n, sizeof *list, &list));
-    for (int32_t i = 0; i < t->n; i++) list[i] = (rk_cuda_task){.is_mse = tasks[i].kind == RK_LOSS_MSE, .optional = tasks[i].optional, .smoothing = tasks[i].smoothing, .learned = tasks[i].learned};
+    for (int32_t i = 0; i < t->n; i++)
+        list[i] = (rk_cuda_task){.is_mse = tasks[i].kind == RK_LOSS_MSE,
+                                 .optional = tasks[i].optional,
+                                 .smoothing = tasks[i].smoothing,
+                                 .learned = tasks[i].learned};
     rk_status status = rk_device_write(t->device, t->tasks, list, (size_t)t->n * sizeof *list);
     rk_free(list);
     return status;
 }
 
-rk_status rk_device_tasks_create(rk_device *device, int32_t n_tasks, const rk_device_task *tasks, rk_device_tasks **out) {
+rk_status rk_device_tasks_create(rk_device *device, int32_t n_tasks, const rk_device_task *tasks,
+                                 rk_device_tasks **out) {
     rk_device_tasks *t;
     RK_TRY(rk_alloc(1, sizeof *t, &t));
     t->device = device;
@@ -28,7 +33,8 @@ rk_status rk_device_tasks_create(rk_device *device, int32_t n_tasks, const rk_de
     rk_status status;
     RK_GOTO(rk_device_alloc(device, (size_t)n_tasks * sizeof *t->tasks, &memory));
     t->tasks = memory;
-    RK_GOTO(rk_device_alloc(device, (size_t)RK_CUDA_LOSS_BLOCKS * (size_t)n_tasks * sizeof *t->partials, &memory));
+    RK_GOTO(rk_device_alloc(device, (size_t)RK_CUDA_LOSS_BLOCKS * (size_t)n_tasks * sizeof *t->partials,
+                            &memory));
     t->partials = memory;
     RK_GOTO(upload(t, tasks));
     *out = t;
@@ -47,13 +53,28 @@ void rk_device_tasks_free(rk_device_tasks *t) {
 
 /* The first sample takes the gradient of the log variances, which are the same for all. */
 void rk_device_losses(rk_device_tasks *t, rk_stream *stream, const rk_device_loss_args *a) {
-    if (a->log_variance_gradient) rk_stream_fill(stream, a->log_variance_gradient, 0, (size_t)(a->n * t->n) * sizeof *a->log_variance_gradient);
-    rk_cuda_loss_args args = {.n = a->n, .n_tasks = t->n, .tasks = t->tasks, .logits = a->logits, .labels = a->labels, .weights = a->weights, .scales = a->scales,
-                              .shares = a->shares, .log_variances = a->log_variances, .gradient = a->gradient, .slopes = a->log_variance_gradient, .partials = t->partials,
-                              .losses = a->losses, .stop = a->stop, .stop_bit = a->stop_bit};
+    if (a->log_variance_gradient)
+        rk_stream_fill(stream, a->log_variance_gradient, 0,
+                       (size_t)(a->n * t->n) * sizeof *a->log_variance_gradient);
+    rk_cuda_loss_args args = {.n = a->n,
+                              .n_tasks = t->n,
+                              .tasks = t->tasks,
+                              .logits = a->logits,
+                              .labels = a->labels,
+                              .weights = a->weights,
+                              .scales = a->scales,
+                              .shares = a->shares,
+                              .log_variances = a->log_variances,
+                              .gradient = a->gradient,
+                              .slopes = a->log_variance_gradient,
+                              .partials = t->partials,
+                              .losses = a->losses,
+                              .stop = a->stop,
+                              .stop_bit = a->stop_bit};
     rk_cuda_loss(stream, &args);
 }
 
-void rk_device_predictions(rk_device_tasks *t, rk_stream *stream, int64_t n, const float *logits, float *out) {
+void rk_device_predictions(rk_device_tasks *t, rk_stream *stream, int64_t n, const float *logits,
+                           float *out) {
     rk_cuda_predictions(stream, n, t->n, t->tasks, logits, out);
 }

@@ -4,10 +4,12 @@
 
 enum { N_PIECES = 11 };
 
-static rk_status compute(rk_device *device, rk_stream *stream, const rk_cuda_metric_args *args, const rk_cuda_metric_memory *memory, const rk_metric_sample *samples,
+static rk_status compute(rk_device *device, rk_stream *stream, const rk_cuda_metric_args *args,
+                         const rk_cuda_metric_memory *memory, const rk_metric_sample *samples,
                          const int64_t *groups, rk_metric_parts *out) {
     RK_TRY(rk_device_write(device, (void *)args->samples, samples, (size_t)args->n * sizeof *samples));
-    if (groups) RK_TRY(rk_device_write(device, (void *)args->groups, groups, (size_t)args->n * sizeof *groups));
+    if (groups)
+        RK_TRY(rk_device_write(device, (void *)args->groups, groups, (size_t)args->n * sizeof *groups));
     RK_TRY(rk_device_write(device, args->parts, out, sizeof *out));
     rk_cuda_metric_sums(stream, args, memory);
     if (args->binary) rk_cuda_auc(stream, args, memory);
@@ -16,7 +18,8 @@ static rk_status compute(rk_device *device, rk_stream *stream, const rk_cuda_met
     return rk_device_read(device, out, args->parts, sizeof *out);
 }
 
-rk_status rk_device_metrics(rk_device *device, rk_stream *stream, bool binary, int64_t n, const rk_metric_sample *samples, const int64_t *groups, rk_metric_parts *out) {
+rk_status rk_device_metrics(rk_device *device, rk_stream *stream, bool binary, int64_t n,
+                            const rk_metric_sample *samples, const int64_t *groups, rk_metric_parts *out) {
     RK_FAIL_IF(n < 1, RK_INVALID_ARGUMENT, "metrics of %lld samples", (long long)n);
     RK_FAIL_IF(n > INT32_MAX, RK_NO_MEMORY, "a GPU's metrics are of fewer than 2^31 samples");
     rk_cuda_metric_memory m = {.scratch_bytes = binary ? rk_cuda_sort_scratch_bytes(device, n) : 0};
@@ -34,7 +37,8 @@ rk_status rk_device_metrics(rk_device *device, rk_stream *stream, bool binary, i
                               sizeof *out};
     void *pieces[N_PIECES] = {0};
     rk_status status = RK_OK;
-    for (int i = 0; i < N_PIECES && status == RK_OK; i++) status = rk_device_alloc(device, bytes[i] ? bytes[i] : 1, &pieces[i]);
+    for (int i = 0; i < N_PIECES && status == RK_OK; i++)
+        status = rk_device_alloc(device, bytes[i] ? bytes[i] : 1, &pieces[i]);
     m.keys = pieces[0];
     m.sorted = pieces[1];
     m.places = pieces[2];
@@ -43,7 +47,8 @@ rk_status rk_device_metrics(rk_device *device, rk_stream *stream, bool binary, i
     m.tiles = pieces[5];
     m.partials = pieces[6];
     m.scratch = pieces[7];
-    rk_cuda_metric_args args = {.n = n, .binary = binary, .samples = pieces[8], .groups = pieces[9], .parts = pieces[10]};
+    rk_cuda_metric_args args = {
+        .n = n, .binary = binary, .samples = pieces[8], .groups = pieces[9], .parts = pieces[10]};
     if (status == RK_OK) status = compute(device, stream, &args, &m, samples, groups, out);
     for (int i = 0; i < N_PIECES; i++) rk_device_free(device, pieces[i]);
     return status;

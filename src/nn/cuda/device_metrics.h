@@ -4,8 +4,10 @@
 
 #include "cuda/metrics/metrics.h"
 
-/* Of samples [n] and groups [n] (or NULL: no GAUC) in the host's memory; what the task's kind has not stays as it is. Waits for the result; takes up to about 90 bytes a sample of
- * the GPU's memory meanwhile, and is RK_NO_MEMORY without them. */
-rk_status rk_device_metrics(rk_device *device, rk_stream *stream, bool binary, int64_t n, const rk_metric_sample *samples, const int64_t *groups, rk_metric_parts *out);
+/* Of samples [n] and groups [n] (or NULL: no GAUC) in the host's memory; what the task's kind has not stays
+ * as it is. Waits for the result; takes up to about 90 bytes a sample of the GPU's memory meanwhile, and is
+ * RK_NO_MEMORY without them. */
+rk_status rk_device_metrics(rk_device *device, rk_stream *stream, bool binary, int64_t n,
+                            const rk_metric_sample *samples, const int64_t *groups, rk_metric_parts *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* An operation on a GPU, and how it reaches its values: the whole batch at once, a launch or a few. The operation itself, its equation, its shapes and its parameters, is
- * src/nn/op_<name>.c's. */
+/* An operation on a GPU, and how it reaches its values: the whole batch at once, a launch or a few. The
+ * operation itself, its equation, its shapes and its parameters, is src/nn/op_<name>.c's. */
 #ifndef RK_NN_CUDA_DEVICE_OP_H
 #define RK_NN_CUDA_DEVICE_OP_H
 
@@ -12,16 +12,21 @@
 typedef struct rk_device_run {
     const rk_device_graph *graph;
     rk_stream *stream;
-    int64_t n, total;    /* samples here, and of the whole batch */
+    int64_t n, total; /* samples here, and of the whole batch */
     bool training;
     const int64_t *step; /* device memory */
 } rk_device_run;
 
-/* backward adds to the gradients of its inputs, or writes those that are the first of their value (rk_is_first_gradient), and writes those of its parameters. */
+/* backward adds to the gradients of its inputs, or writes those that are the first of their value
+ * (rk_is_first_gradient), and writes those of its parameters. */
 typedef struct rk_device_op {
     const char *name;
-    int64_t (*saved)(const rk_graph *graph, const rk_node *node); /* floats of a sample that it keeps from forward to backward; NULL: saved_width, as on the CPU */
-    int64_t (*scratch)(const rk_graph *graph, const rk_node *node, int64_t n); /* floats needed while one of the two runs over up to n samples; NULL: none */
+    int64_t (*saved)(const rk_graph *graph,
+                     const rk_node *node); /* floats of a sample that it keeps from forward to backward; NULL:
+                                              saved_width, as on the CPU */
+    int64_t (*scratch)(
+        const rk_graph *graph, const rk_node *node,
+        int64_t n); /* floats needed while one of the two runs over up to n samples; NULL: none */
     void (*forward)(const rk_device_run *run, const rk_node *node);
     void (*backward)(const rk_device_run *run, const rk_node *node);
 } rk_device_op;
@@ -32,7 +37,8 @@ RK_DEVICE_OP_LIST(RK_DEVICE_OP_DECLARE)
 
 const rk_device_op *rk_device_op_find(const char *name); /* NULL if there is none */
 
-/* Device memory of a node: its inputs', its output's, what it keeps from forward to backward, its parameters, its running statistics and the sums of the batch. */
+/* Device memory of a node: its inputs', its output's, what it keeps from forward to backward, its parameters,
+ * its running statistics and the sums of the batch. */
 const float *rk_device_in(const rk_device_run *run, const rk_node *node, int32_t input);
 float *rk_device_in_gradient(const rk_device_run *run, const rk_node *node, int32_t input);
 float *rk_device_out(const rk_device_run *run, const rk_node *node);
@@ -52,7 +58,9 @@ rk_cuda_math rk_device_math(const rk_device_run *run, rk_dtype dtype);
 bool rk_device_is_within(const rk_device_run *run, const rk_node *node, int32_t input);
 bool rk_device_wants_gradient(const rk_device_run *run, const rk_node *node, int32_t input);
 
-static inline int64_t rk_device_values(const rk_device_run *run, const rk_node *node) { return run->n * rk_width(node->shape); }
+static inline int64_t rk_device_values(const rk_device_run *run, const rk_node *node) {
+    return run->n * rk_width(node->shape);
+}
 
 /* The gradient of a bias, or the like: the sum of dy's rows [rows, cols]. */
 void rk_device_sum_columns(const rk_device_run *run, int64_t rows, int64_t cols, const float *dy, float *out);

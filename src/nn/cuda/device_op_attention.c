@@ -9,8 +9,19 @@ static void multiply_each(const rk_device_run *run, rk_cuda_gemm_args args) {
 
 static void mix_forward(const rk_device_run *run, const rk_node *node) {
     int64_t m = node->shape.rows, cols = node->shape.cols, e = rk_device_in_shape(run, node, 1).rows;
-    rk_cuda_gemm_args y = {.m = m, .n = cols, .k = e, .a = rk_device_in(run, node, 0), .lda = e, .stride_a = m * e, .b = rk_device_in(run, node, 1), .ldb = cols,
-                           .stride_b = e * cols, .c = rk_device_out(run, node), .ldc = cols, .stride_c = m * cols, .alpha = 1};
+    rk_cuda_gemm_args y = {.m = m,
+                           .n = cols,
+                           .k = e,
+                           .a = rk_device_in(run, node, 0),
+                           .lda = e,
+                           .stride_a = m * e,
+                           .b = rk_device_in(run, node, 1),
+                           .ldb = cols,
+                           .stride_b = e * cols,
+                           .c = rk_device_out(run, node),
+                           .ldc = cols,
+                           .stride_c = m * cols,
+                           .alpha = 1};
     multiply_each(run, y);
 }
 
@@ -18,10 +29,35 @@ static void mix_forward(const rk_device_run *run, const rk_node *node) {
 static void mix_backward(const rk_device_run *run, const rk_node *node) {
     int64_t m = node->shape.rows, cols = node->shape.cols, e = rk_device_in_shape(run, node, 1).rows;
     const float *dy = rk_device_out_gradient(run, node);
-    rk_cuda_gemm_args gates = {.m = m, .n = e, .k = cols, .a = dy, .lda = cols, .stride_a = m * cols, .b = rk_device_in(run, node, 1), .ldb = cols, .stride_b = e * cols,
-                               .b_transposed = true, .c = rk_device_in_gradient(run, node, 0), .ldc = e, .stride_c = m * e, .alpha = 1, .beta = rk_is_first_gradient(node, 0) ? 0 : 1};
-    rk_cuda_gemm_args rows = {.m = e, .n = cols, .k = m, .a = rk_device_in(run, node, 0), .lda = e, .stride_a = m * e, .a_transposed = true, .b = dy, .ldb = cols,
-                              .stride_b = m * cols, .c = rk_device_in_gradient(run, node, 1), .ldc = cols, .stride_c = e * cols, .alpha = 1,
+    rk_cuda_gemm_args gates = {.m = m,
+                               .n = e,
+                               .k = cols,
+                               .a = dy,
+                               .lda = cols,
+                               .stride_a = m * cols,
+                               .b = rk_device_in(run, node, 1),
+                               .ldb = cols,
+                               .stride_b = e * cols,
+                               .b_transposed = true,
+                               .c = rk_device_in_gradient(run, node, 0),
+                               .ldc = e,
+                               .stride_c = m * e,
+                               .alpha = 1,
+                               .beta = rk_is_first_gradient(node, 0) ? 0 : 1};
+    rk_cuda_gemm_args rows = {.m = e,
+                              .n = cols,
+                              .k = m,
+                              .a = rk_device_in(run, node, 0),
+                              .lda = e,
+                              .stride_a = m * e,
+                              .a_transposed = true,
+                              .b = dy,
+                              .ldb = cols,
+                              .stride_b = m * cols,
+                              .c = rk_device_in_gradient(run, node, 1),
+                              .ldc = cols,
+                              .stride_c = e * cols,
+                              .alpha = 1,
                               .beta = rk_is_first_gradient(node, 1) ? 0 : 1};
     multiply_each(run, gates);
     multiply_each(run, rows);
@@ -46,9 +82,24 @@ static matrices weights_of(const rk_node *node, float *data, int32_t head) {
 }
 
 /* c [rows, n] = op(a) op(b), one a sample */
-static void multiply(const rk_device_run *run, const rk_node *node, int64_t n, int64_t k, matrices a, bool a_transposed, matrices b, bool b_transposed, matrices c, bool first) {
-    rk_cuda_gemm_args args = {.m = node->shape.rows, .n = n, .k = k, .a = a.data, .lda = a.ld, .stride_a = a.stride, .a_transposed = a_transposed, .b = b.data, .ldb = b.ld,
-                              .stride_b = b.stride, .b_transposed = b_transposed, .c = c.data, .ldc = c.ld, .stride_c = c.stride, .alpha = 1, .beta = first ? 0 : 1};
+static void multiply(const rk_device_run *run, const rk_node *node, int64_t n, int64_t k, matrices a,
+                     bool a_transposed, matrices b, bool b_transposed, matrices c, bool first) {
+    rk_cuda_gemm_args args = {.m = node->shape.rows,
+                              .n = n,
+                              .k = k,
+                              .a = a.data,
+                              .lda = a.ld,
+                              .stride_a = a.stride,
+                              .a_transposed = a_transposed,
+                              .b = b.data,
+                              .ldb = b.ld,
+                              .stride_b = b.stride,
+                              .b_transposed = b_transposed,
+                              .c = c.data,
+                              .ldc = c.ld,
+                              .stride_c = c.stride,
+                              .alpha = 1,
+                              .beta = first ? 0 : 1};
     multiply_each(run, args);
 }
 
@@ -56,37 +107,47 @@ static void attention_forward(const rk_device_run *run, const rk_node *node) {
     int64_t rows = node->shape.rows, dim = node->shape.cols / node->options.count;
     float *a = rk_device_saved(run, node);
     for (int32_t h = 0; h < node->options.count; h++)
-        multiply(run, node, rows, dim, columns_of(node, rk_device_in(run, node, 0), h), false, columns_of(node, rk_device_in(run, node, 1), h), true, weights_of(node, a, h), true);
+        multiply(run, node, rows, dim, columns_of(node, rk_device_in(run, node, 0), h), false,
+                 columns_of(node, rk_device_in(run, node, 1), h), true, weights_of(node, a, h), true);
     if (node->n_inputs > 3)
         rk_cuda_masked_softmax(run->stream, run->n, node->options.count, rows, rk_device_in(run, node, 3), a);
     else
         rk_cuda_softmax(run->stream, run->n * node->options.count * rows, rows, a, a);
     for (int32_t h = 0; h < node->options.count; h++)
-        multiply(run, node, dim, rows, weights_of(node, a, h), false, columns_of(node, rk_device_in(run, node, 2), h), false, columns_of(node, rk_device_out(run, node), h), true);
+        multiply(run, node, dim, rows, weights_of(node, a, h), false,
+                 columns_of(node, rk_device_in(run, node, 2), h), false,
+                 columns_of(node, rk_device_out(run, node), h), true);
 }
 
 /* An input that is told nothing: lengths, or a mask. */
 static void no_gradient(const rk_device_run *run, const rk_node *node, int32_t input) {
     size_t n_bytes = (size_t)(run->n * rk_width(rk_device_in_shape(run, node, input))) * sizeof(float);
-    if (rk_is_first_gradient(node, input)) rk_stream_fill(run->stream, rk_device_in_gradient(run, node, input), 0, n_bytes);
+    if (rk_is_first_gradient(node, input))
+        rk_stream_fill(run->stream, rk_device_in_gradient(run, node, input), 0, n_bytes);
 }
 
-/* In the order of the inputs, so that the first gradient of a value comes first. What is masked has weights of 0, and so gets and gives none. */
+/* In the order of the inputs, so that the first gradient of a value comes first. What is masked has weights
+ * of 0, and so gets and gives none. */
 static void attention_backward(const rk_device_run *run, const rk_node *node) {
     int64_t rows = node->shape.rows, dim = node->shape.cols / node->options.count;
-    float *a = rk_device_saved(run, node), *d = rk_device_scratch(run), *dy = rk_device_out_gradient(run, node);
+    float *a = rk_device_saved(run, node), *d = rk_device_scratch(run),
+          *dy = rk_device_out_gradient(run, node);
     int32_t heads = node->options.count;
     for (int32_t h = 0; h < heads; h++)
-        multiply(run, node, rows, dim, columns_of(node, dy, h), false, columns_of(node, rk_device_in(run, node, 2), h), true, weights_of(node, d, h), true);
+        multiply(run, node, rows, dim, columns_of(node, dy, h), false,
+                 columns_of(node, rk_device_in(run, node, 2), h), true, weights_of(node, d, h), true);
     rk_cuda_softmax_backward(run->stream, run->n * heads * rows, rows, a, d, d, true);
     for (int32_t h = 0; h < heads; h++)
-        multiply(run, node, dim, rows, weights_of(node, d, h), false, columns_of(node, rk_device_in(run, node, 1), h), false,
+        multiply(run, node, dim, rows, weights_of(node, d, h), false,
+                 columns_of(node, rk_device_in(run, node, 1), h), false,
                  columns_of(node, rk_device_in_gradient(run, node, 0), h), rk_is_first_gradient(node, 0));
     for (int32_t h = 0; h < heads; h++)
-        multiply(run, node, dim, rows, weights_of(node, d, h), true, columns_of(node, rk_device_in(run, node, 0), h), false,
+        multiply(run, node, dim, rows, weights_of(node, d, h), true,
+                 columns_of(node, rk_device_in(run, node, 0), h), false,
                  columns_of(node, rk_device_in_gradient(run, node, 1), h), rk_is_first_gradient(node, 1));
     for (int32_t h = 0; h < heads; h++)
-        multiply(run, node, dim, rows, weights_of(node, a, h), true, columns_of(node, dy, h), false, columns_of(node, rk_device_in_gradient(run, node, 2), h), rk_is_first_gradient(node, 2));
+        multiply(run, node, dim, rows, weights_of(node, a, h), true, columns_of(node, dy, h), false,
+                 columns_of(node, rk_device_in_gradient(run, node, 2), h), rk_is_first_gradient(node, 2));
     if (node->n_inputs > 3) no_gradient(run, node, 3);
 }
 
@@ -96,26 +157,39 @@ static int64_t attention_scratch(const rk_graph *graph, const rk_node *node, int
     return n * node->saved_width;
 }
 
-const rk_device_op rk_device_op_attention = {.name = "attention", .scratch = attention_scratch, .forward = attention_forward, .backward = attention_backward};
+const rk_device_op rk_device_op_attention = {.name = "attention",
+                                             .scratch = attention_scratch,
+                                             .forward = attention_forward,
+                                             .backward = attention_backward};
 
 static void pool_forward(const rk_device_run *run, const rk_node *node) {
-    rk_cuda_attention_pool(run->stream, run->n, node->saved_width, node->shape.cols, node->options.softmax, rk_device_in(run, node, 0), rk_device_in(run, node, 1),
-                           rk_device_in(run, node, 2) + node->options.first, rk_width(rk_device_in_shape(run, node, 2)), rk_device_out(run, node), rk_device_saved(run, node));
+    rk_cuda_attention_pool(run->stream, run->n, node->saved_width, node->shape.cols, node->options.softmax,
+                           rk_device_in(run, node, 0), rk_device_in(run, node, 1),
+                           rk_device_in(run, node, 2) + node->options.first,
+                           rk_width(rk_device_in_shape(run, node, 2)), rk_device_out(run, node),
+                           rk_device_saved(run, node));
 }
 
 static void pool_backward(const rk_device_run *run, const rk_node *node) {
     int64_t width = rk_width(rk_device_in_shape(run, node, 2));
-    rk_cuda_attention_pool_backward(run->stream, run->n, node->saved_width, node->shape.cols, node->options.softmax, rk_device_saved(run, node), rk_device_in(run, node, 1),
-                                    rk_device_in(run, node, 2) + node->options.first, width, rk_device_out_gradient(run, node), rk_device_scratch(run),
-                                    rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0), rk_device_in_gradient(run, node, 1), rk_is_first_gradient(node, 1));
+    rk_cuda_attention_pool_backward(
+        run->stream, run->n, node->saved_width, node->shape.cols, node->options.softmax,
+        rk_device_saved(run, node), rk_device_in(run, node, 1),
+        rk_device_in(run, node, 2) + node->options.first, width, rk_device_out_gradient(run, node),
+        rk_device_scratch(run), rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0),
+        rk_device_in_gradient(run, node, 1), rk_is_first_gradient(node, 1));
     no_gradient(run, node, 2);
 }
 
-const rk_device_op rk_device_op_attention_pool = {.name = "attention_pool", .scratch = attention_scratch, .forward = pool_forward, .backward = pool_backward};
+const rk_device_op rk_device_op_attention_pool = {.name = "attention_pool",
+                                                  .scratch = attention_scratch,
+                                                  .forward = pool_forward,
+                                                  .backward = pool_backward};
 
 static void mask_forward(const rk_device_run *run, const rk_node *node) {
     const float *lengths = rk_device_in(run, node, 0) + node->options.first;
-    rk_cuda_mask(run->stream, run->n, node->shape.rows, node->options.count, lengths, rk_width(rk_device_in_shape(run, node, 0)), rk_device_out(run, node));
+    rk_cuda_mask(run->stream, run->n, node->shape.rows, node->options.count, lengths,
+                 rk_width(rk_device_in_shape(run, node, 0)), rk_device_out(run, node));
 }
 
 static void mask_backward(const rk_device_run *run, const rk_node *node) {

@@ -1,8 +1,10 @@
 /* linear and cin: products of matrices, with bias and relu in the same pass. */
 #include "nn/cuda/device_op.h"
 
-static rk_cuda_gemm_args product(const rk_device_run *run, const rk_node *node, int64_t m, int64_t n, int64_t k) {
-    return (rk_cuda_gemm_args){.m = m, .n = n, .k = k, .alpha = 1, .math = rk_device_math(run, node->options.dtype)};
+static rk_cuda_gemm_args product(const rk_device_run *run, const rk_node *node, int64_t m, int64_t n,
+                                 int64_t k) {
+    return (rk_cuda_gemm_args){
+        .m = m, .n = n, .k = k, .alpha = 1, .math = rk_device_math(run, node->options.dtype)};
 }
 
 /* x or dy as products get it. */
@@ -21,7 +23,8 @@ static operand as_rounded(const void *values, int64_t cols) {
 }
 
 /* y = x W + b */
-static void multiply(const rk_device_run *run, const rk_node *node, int64_t rows, int64_t in, operand x, float *y) {
+static void multiply(const rk_device_run *run, const rk_node *node, int64_t rows, int64_t in, operand x,
+                     float *y) {
     int64_t out = node->shape.cols;
     rk_cuda_gemm_args args = product(run, node, rows, out, in);
     args.a = x.values, args.lda = x.ld, args.a_rounded = x.rounded;
@@ -33,7 +36,8 @@ static void multiply(const rk_device_run *run, const rk_node *node, int64_t rows
 }
 
 /* dW = x^T dy, added to it if `add` */
-static void weight_gradient(const rk_device_run *run, const rk_node *node, int64_t rows, int64_t in, operand x, operand dy, bool add) {
+static void weight_gradient(const rk_device_run *run, const rk_node *node, int64_t rows, int64_t in,
+                            operand x, operand dy, bool add) {
     int64_t out = node->shape.cols;
     rk_cuda_gemm_args args = product(run, node, in, out, rows);
     args.a = x.values, args.lda = x.ld, args.a_rounded = x.rounded, args.a_transposed = true;
@@ -44,7 +48,8 @@ static void weight_gradient(const rk_device_run *run, const rk_node *node, int64
 }
 
 /* dx = dy W^T, added to it if `add` */
-static void input_gradient(const rk_device_run *run, const rk_node *node, int64_t rows, int64_t in, operand dy, float *dx, bool add) {
+static void input_gradient(const rk_device_run *run, const rk_node *node, int64_t rows, int64_t in,
+                           operand dy, float *dx, bool add) {
     int64_t out = node->shape.cols;
     rk_cuda_gemm_args args = product(run, node, rows, in, out);
     args.a = dy.values, args.lda = dy.ld, args.a_rounded = dy.rounded;
@@ -59,7 +64,8 @@ static int64_t in_of(const rk_graph *graph, const rk_node *node) {
     return node->options.by_row ? from.cols : rk_width(from);
 }
 
-/* A layer of bf16 rounds x once, for y and dW, and dy once, for dW and dx. Floats that a rounded matrix takes; a multiple of 4, so what stands behind it is aligned too. */
+/* A layer of bf16 rounds x once, for y and dW, and dy once, for dW and dx. Floats that a rounded matrix
+ * takes; a multiple of 4, so what stands behind it is aligned too. */
 static int64_t rounded_floats(const rk_node *node, int64_t rows, int64_t cols) {
     return node->options.dtype == RK_BF16 ? rows * rk_cuda_rounded_ld(cols) / 2 : 0;
 }
@@ -75,12 +81,15 @@ static int64_t linear_scratch(const rk_graph *graph, const rk_node *node, int64_
 }
 
 static operand input_of(const rk_device_run *run, const rk_node *node, int64_t in) {
-    return node->options.dtype == RK_BF16 ? as_rounded(rk_device_saved(run, node), in) : as_it_is(rk_device_in(run, node, 0), in);
+    return node->options.dtype == RK_BF16 ? as_rounded(rk_device_saved(run, node), in)
+                                          : as_it_is(rk_device_in(run, node, 0), in);
 }
 
 static void linear_forward(const rk_device_run *run, const rk_node *node) {
     int64_t rows = run->n * node->shape.rows, in = in_of(rk_device_host_graph(run), node);
-    if (node->options.dtype == RK_BF16) rk_cuda_round_bf16(run->stream, rows, in, rk_device_in(run, node, 0), in, (uint16_t *)rk_device_saved(run, node));
+    if (node->options.dtype == RK_BF16)
+        rk_cuda_round_bf16(run->stream, rows, in, rk_device_in(run, node, 0), in,
+                           (uint16_t *)rk_device_saved(run, node));
     multiply(run, node, rows, in, input_of(run, node, in), rk_device_out(run, node));
 }
 
@@ -89,10 +98,16 @@ static operand output_gradient(const rk_device_run *run, const rk_node *node, in
     int64_t cols = node->shape.cols;
     float *dy = rk_device_out_gradient(run, node), *scratch = rk_device_scratch(run);
     bool is_bf16 = node->options.dtype == RK_BF16, relu = node->options.relu;
-    rk_cuda_sum_args sum = {.kind = relu ? RK_CUDA_RELU_SUM : RK_CUDA_PLAIN, .rows = rows, .cols = cols, .x = dy, .partials = scratch + rounded_floats(node, rows, cols)};
+    rk_cuda_sum_args sum = {.kind = relu ? RK_CUDA_RELU_SUM : RK_CUDA_PLAIN,
+                            .rows = rows,
+                            .cols = cols,
+                            .x = dy,
+                            .partials = scratch + rounded_floats(node, rows, cols)};
     if (relu) sum.y = rk_device_out(run, node);
-    if (is_bf16) sum.rounded = (uint16_t *)scratch;
-    else if (relu) sum.masked = dy;
+    if (is_bf16)
+        sum.rounded = (uint16_t *)scratch;
+    else if (relu)
+        sum.masked = dy;
     if (!node->options.no_bias) sum.out = rk_device_parameter_gradient(run, node, 1);
     if (relu || is_bf16 || sum.out) rk_cuda_column_sums(run->stream, &sum);
     return is_bf16 ? as_rounded(scratch, cols) : as_it_is(dy, cols);
@@ -102,10 +117,16 @@ static void linear_backward(const rk_device_run *run, const rk_node *node) {
     int64_t rows = run->n * node->shape.rows, in = in_of(rk_device_host_graph(run), node);
     operand dy = output_gradient(run, node, rows);
     weight_gradient(run, node, rows, in, input_of(run, node, in), dy, false);
-    if (rk_device_wants_gradient(run, node, 0)) input_gradient(run, node, rows, in, dy, rk_device_in_gradient(run, node, 0), !rk_is_first_gradient(node, 0));
+    if (rk_device_wants_gradient(run, node, 0))
+        input_gradient(run, node, rows, in, dy, rk_device_in_gradient(run, node, 0),
+                       !rk_is_first_gradient(node, 0));
 }
 
-const rk_device_op rk_device_op_linear = {.name = "linear", .saved = linear_saved, .scratch = linear_scratch, .forward = linear_forward, .backward = linear_backward};
+const rk_device_op rk_device_op_linear = {.name = "linear",
+                                          .saved = linear_saved,
+                                          .scratch = linear_scratch,
+                                          .forward = linear_forward,
+                                          .backward = linear_backward};
 
 /* cin: the products x_h x0_j exist for a piece of the batch at a time, of so many floats. */
 enum { PIECE_FLOATS = 1 << 24 };
@@ -121,33 +142,44 @@ static void cin_forward(const rk_device_run *run, const rk_node *node) {
     float *products = rk_device_scratch(run);
     for (int64_t first = 0; first < rows; first += piece) {
         int64_t count = rows - first < piece ? rows - first : piece;
-        rk_cuda_cin_products(run->stream, count, x0.cols, x.cols, rk_device_in(run, node, 0) + first * x0.cols, rk_device_in(run, node, 1) + first * x.cols, products);
-        multiply(run, node, count, in, as_it_is(products, in), rk_device_out(run, node) + first * node->shape.cols);
+        rk_cuda_cin_products(run->stream, count, x0.cols, x.cols,
+                             rk_device_in(run, node, 0) + first * x0.cols,
+                             rk_device_in(run, node, 1) + first * x.cols, products);
+        multiply(run, node, count, in, as_it_is(products, in),
+                 rk_device_out(run, node) + first * node->shape.cols);
     }
 }
 
 static void cin_backward(const rk_device_run *run, const rk_node *node) {
     rk_shape x0 = rk_device_in_shape(run, node, 0), x = rk_device_in_shape(run, node, 1);
-    int64_t rows = run->n * node->shape.rows, in = (int64_t)x0.cols * x.cols, out = node->shape.cols, piece = piece_rows(rows, in);
-    float *products = rk_device_scratch(run), *dproducts = products + piece * in, *dy = rk_device_out_gradient(run, node);
+    int64_t rows = run->n * node->shape.rows, in = (int64_t)x0.cols * x.cols, out = node->shape.cols,
+            piece = piece_rows(rows, in);
+    float *products = rk_device_scratch(run), *dproducts = products + piece * in,
+          *dy = rk_device_out_gradient(run, node);
     rk_device_sum_columns(run, rows, out, dy, rk_device_parameter_gradient(run, node, 1));
-    if (rows == 0) weight_gradient(run, node, 0, in, as_it_is(products, in), as_it_is(dy, out), false); /* zeros */
+    if (rows == 0)
+        weight_gradient(run, node, 0, in, as_it_is(products, in), as_it_is(dy, out), false); /* zeros */
     for (int64_t first = 0; first < rows; first += piece) {
         int64_t count = rows - first < piece ? rows - first : piece;
-        const float *at0 = rk_device_in(run, node, 0) + first * x0.cols, *at = rk_device_in(run, node, 1) + first * x.cols;
+        const float *at0 = rk_device_in(run, node, 0) + first * x0.cols,
+                    *at = rk_device_in(run, node, 1) + first * x.cols;
         operand d = as_it_is(dy + first * out, out);
         rk_cuda_cin_products(run->stream, count, x0.cols, x.cols, at0, at, products);
         weight_gradient(run, node, count, in, as_it_is(products, in), d, first > 0);
         input_gradient(run, node, count, in, d, dproducts, false);
-        rk_cuda_cin_products_backward(run->stream, count, x0.cols, x.cols, at0, at, dproducts, rk_device_in_gradient(run, node, 0) + first * x0.cols, rk_is_first_gradient(node, 0),
-                                      rk_device_in_gradient(run, node, 1) + first * x.cols, rk_is_first_gradient(node, 1));
+        rk_cuda_cin_products_backward(
+            run->stream, count, x0.cols, x.cols, at0, at, dproducts,
+            rk_device_in_gradient(run, node, 0) + first * x0.cols, rk_is_first_gradient(node, 0),
+            rk_device_in_gradient(run, node, 1) + first * x.cols, rk_is_first_gradient(node, 1));
     }
 }
 
 static int64_t cin_scratch(const rk_graph *graph, const rk_node *node, int64_t n) {
-    int64_t rows = n * node->shape.rows, in = (int64_t)rk_in_shape(graph, node, 0).cols * rk_in_shape(graph, node, 1).cols;
+    int64_t rows = n * node->shape.rows,
+            in = (int64_t)rk_in_shape(graph, node, 0).cols * rk_in_shape(graph, node, 1).cols;
     int64_t products = 2 * piece_rows(rows, in) * in, sums = rk_cuda_sum_floats(rows, node->shape.cols);
     return products > sums ? products : sums;
 }
 
-const rk_device_op rk_device_op_cin = {.name = "cin", .scratch = cin_scratch, .forward = cin_forward, .backward = cin_backward};
+const rk_device_op rk_device_op_cin = {
+    .name = "cin", .scratch = cin_scratch, .forward = cin_forward, .backward = cin_backward};

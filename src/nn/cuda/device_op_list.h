@@ -1,39 +1,40 @@
-/* Every operation that GPUs have, once: those of op_list.h but for views, which need nothing. To add one, write it in a device_op_<family>.c and a line here. */
+/* Every operation that GPUs have, once: those of op_list.h but for views, which need nothing. To add one,
+ * write it in a device_op_<family>.c and a line here. */
 #ifndef RK_NN_CUDA_DEVICE_OP_LIST_H
 #define RK_NN_CUDA_DEVICE_OP_LIST_H
 
 #define RK_DEVICE_OP_LIST(X) \
-    X(linear)         \
-    X(relu)           \
-    X(gelu)           \
-    X(sigmoid)        \
-    X(tanh)           \
-    X(softmax)        \
-    X(batch_norm)     \
-    X(layer_norm)     \
-    X(dropout)        \
-    X(concat)         \
-    X(slice)          \
-    X(add)            \
-    X(multiply)       \
-    X(sum_rows)       \
-    X(sum_all)        \
-    X(bias)           \
-    X(fm)             \
-    X(dot_interaction) \
-    X(cross_v1)       \
-    X(cross_combine)  \
-    X(mix)            \
-    X(product_logit)  \
-    X(constant)       \
-    X(l2_normalize)   \
-    X(transpose)      \
-    X(cin)            \
-    X(attention)      \
-    X(number_vectors) \
-    X(gate)           \
-    X(target_pairs)   \
-    X(attention_pool) \
+    X(linear)                \
+    X(relu)                  \
+    X(gelu)                  \
+    X(sigmoid)               \
+    X(tanh)                  \
+    X(softmax)               \
+    X(batch_norm)            \
+    X(layer_norm)            \
+    X(dropout)               \
+    X(concat)                \
+    X(slice)                 \
+    X(add)                   \
+    X(multiply)              \
+    X(sum_rows)              \
+    X(sum_all)               \
+    X(bias)                  \
+    X(fm)                    \
+    X(dot_interaction)       \
+    X(cross_v1)              \
+    X(cross_combine)         \
+    X(mix)                   \
+    X(product_logit)         \
+    X(constant)              \
+    X(l2_normalize)          \
+    X(transpose)             \
+    X(cin)                   \
+    X(attention)             \
+    X(number_vectors)        \
+    X(gate)                  \
+    X(target_pairs)          \
+    X(attention_pool)        \
     X(mask)
 
 #endif

@@ -2,18 +2,25 @@
 #include "nn/cuda/device_op.h"
 
 static void forward(const rk_device_run *run, const rk_node *node, rk_cuda_unary_kind kind) {
-    rk_cuda_unary(run->stream, kind, rk_device_values(run, node), rk_device_in(run, node, 0), rk_device_out(run, node));
+    rk_cuda_unary(run->stream, kind, rk_device_values(run, node), rk_device_in(run, node, 0),
+                  rk_device_out(run, node));
 }
 
 static void backward(const rk_device_run *run, const rk_node *node, rk_cuda_unary_kind kind) {
-    rk_cuda_unary_backward(run->stream, kind, rk_device_values(run, node), rk_device_in(run, node, 0), rk_device_out(run, node), rk_device_out_gradient(run, node),
+    rk_cuda_unary_backward(run->stream, kind, rk_device_values(run, node), rk_device_in(run, node, 0),
+                           rk_device_out(run, node), rk_device_out_gradient(run, node),
                            rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0));
 }
 
-#define RK_DEVICE_UNARY(name_, kind)                                                                            \
-    static void name_##_forward(const rk_device_run *run, const rk_node *node) { forward(run, node, kind); }   \
-    static void name_##_backward(const rk_device_run *run, const rk_node *node) { backward(run, node, kind); } \
-    const rk_device_op rk_device_op_##name_ = {.name = #name_, .forward = name_##_forward, .backward = name_##_backward};
+#define RK_DEVICE_UNARY(name_, kind)                                              \
+    static void name_##_forward(const rk_device_run *run, const rk_node *node) {  \
+        forward(run, node, kind);                                                 \
+    }                                                                             \
+    static void name_##_backward(const rk_device_run *run, const rk_node *node) { \
+        backward(run, node, kind);                                                \
+    }                                                                             \
+    const rk_device_op rk_device_op_##name_ = {                                   \
+        .name = #name_, .forward = name_##_forward, .backward = name_##_backward};
 
 RK_DEVICE_UNARY(relu, RK_CUDA_RELU)
 RK_DEVICE_UNARY(gelu, RK_CUDA_GELU)
@@ -23,8 +30,13 @@ RK_DEVICE_UNARY(tanh, RK_CUDA_TANH)
 static rk_cuda_dropout_args mask_of(const rk_device_run *run, const rk_node *node, const rk_graph *graph) {
     rk_dropout_rule rule = rk_dropout_rule_of(graph, node);
     int64_t group = node->options.by_row ? node->shape.cols : 1;
-    return (rk_cuda_dropout_args){.n = rk_device_values(run, node), .group = group, .seed = rule.seed, .limit = rule.limit, .keep = rule.keep,
-                                  .per_sample = rk_width(node->shape) / group, .step = run->step};
+    return (rk_cuda_dropout_args){.n = rk_device_values(run, node),
+                                  .group = group,
+                                  .seed = rule.seed,
+                                  .limit = rule.limit,
+                                  .keep = rule.keep,
+                                  .per_sample = rk_width(node->shape) / group,
+                                  .step = run->step};
 }
 
 static void dropout_forward(const rk_device_run *run, const rk_node *node) {
@@ -32,12 +44,15 @@ static void dropout_forward(const rk_device_run *run, const rk_node *node) {
     if (run->training)
         rk_cuda_dropout(run->stream, &args, rk_device_in(run, node, 0), rk_device_out(run, node), true);
     else
-        rk_stream_copy(run->stream, rk_device_out(run, node), rk_device_in(run, node, 0), (size_t)args.n * sizeof(float));
+        rk_stream_copy(run->stream, rk_device_out(run, node), rk_device_in(run, node, 0),
+                       (size_t)args.n * sizeof(float));
 }
 
 static void dropout_backward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_dropout_args args = mask_of(run, node, rk_device_host_graph(run));
-    rk_cuda_dropout(run->stream, &args, rk_device_out_gradient(run, node), rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0));
+    rk_cuda_dropout(run->stream, &args, rk_device_out_gradient(run, node),
+                    rk_device_in_gradient(run, node, 0), rk_is_first_gradient(node, 0));
 }
 
-const rk_device_op rk_device_op_dropout = {.name = "dropout", .forward = dropout_forward, .backward = dropout_backward};
+const rk_device_op rk_device_op_dropout = {
+    .name = "dropout", .forward = dropout_forward, .backward = dropout_backward};

@@ -87,19 +87,22 @@ rk_value rk_graph_find(const rk_graph *graph, const char *name) {
     return (rk_value)rk_name_map_find(&graph->names, name);
 }
 
-static rk_status new_node(rk_graph *graph, const rk_op *op, const char *name, const rk_value *inputs, int32_t n_inputs, rk_node **out) {
+static rk_status new_node(rk_graph *graph, const rk_op *op, const char *name, const rk_value *inputs,
+                          int32_t n_inputs, rk_node **out) {
     char made[64];
     if (!name) {
         snprintf(made, sizeof made, "%s_%zu", op ? op->name : "input", graph->n_nodes);
         name = made;
     }
-    RK_FAIL_IF(rk_graph_find(graph, name) >= 0, RK_INVALID_ARGUMENT, "two nodes of the graph are named '%s'", name);
+    RK_FAIL_IF(rk_graph_find(graph, name) >= 0, RK_INVALID_ARGUMENT, "two nodes of the graph are named '%s'",
+               name);
     RK_TRY(rk_grow(&graph->nodes, graph->n_nodes, &graph->nodes_capacity, sizeof *graph->nodes));
     rk_node *node;
     RK_TRY(rk_alloc(1, sizeof *node, &node));
     rk_status status = rk_strdup(name, &node->name);
     if (status == RK_OK) status = rk_alloc((size_t)n_inputs, sizeof *node->inputs, &node->inputs);
-    if (status == RK_OK) status = rk_alloc((size_t)n_inputs, sizeof *node->first_gradient, &node->first_gradient);
+    if (status == RK_OK)
+        status = rk_alloc((size_t)n_inputs, sizeof *node->first_gradient, &node->first_gradient);
     if (status == RK_OK) status = rk_name_map_add(&graph->names, node->name, (int64_t)graph->n_nodes);
     if (status != RK_OK) {
         node_free(node);
@@ -116,33 +119,39 @@ static rk_status new_node(rk_graph *graph, const rk_op *op, const char *name, co
 
 /* So that an operation's list of options is whole: it gets no others. */
 static rk_status check_options(const rk_op *op, const rk_op_options *o) {
-#define RK_CHECK_OPTION(name_, given) \
-    RK_FAIL_IF((given) && !(op->options & RK_OPTION_##name_), RK_INVALID_ARGUMENT, "operation '%s' has no option '%s'", op->name, #name_);
+#define RK_CHECK_OPTION(name_, given)                                              \
+    RK_FAIL_IF((given) && !(op->options & RK_OPTION_##name_), RK_INVALID_ARGUMENT, \
+               "operation '%s' has no option '%s'", op->name, #name_);
     RK_OP_OPTION_LIST(RK_CHECK_OPTION)
 #undef RK_CHECK_OPTION
     return RK_OK;
 }
 
-static rk_status add(rk_graph *graph, const char *op_name, const char *name, const rk_op_options *options, const rk_value *inputs, int32_t n_inputs, rk_value *out) {
+static rk_status add(rk_graph *graph, const char *op_name, const char *name, const rk_op_options *options,
+                     const rk_value *inputs, int32_t n_inputs, rk_value *out) {
     RK_FAIL_IF(graph->finished, RK_INVALID_ARGUMENT, "the graph is finished; nothing can be added");
     const rk_op *op = rk_op_find(op_name);
     RK_FAIL_IF(!op, RK_NOT_FOUND, "there is no operation '%s'", op_name);
-    RK_FAIL_IF(n_inputs < op->min_inputs || (op->max_inputs && n_inputs > op->max_inputs), RK_INVALID_ARGUMENT, "operation '%s' does not take %d inputs", op_name, n_inputs);
+    RK_FAIL_IF(n_inputs < op->min_inputs || (op->max_inputs && n_inputs > op->max_inputs),
+               RK_INVALID_ARGUMENT, "operation '%s' does not take %d inputs", op_name, n_inputs);
     for (int32_t i = 0; i < n_inputs; i++)
-        RK_FAIL_IF(inputs[i] < 0 || (size_t)inputs[i] >= graph->n_nodes, RK_INVALID_ARGUMENT, "operation '%s': input %d is no value of this graph", op_name, i);
+        RK_FAIL_IF(inputs[i] < 0 || (size_t)inputs[i] >= graph->n_nodes, RK_INVALID_ARGUMENT,
+                   "operation '%s': input %d is no value of this graph", op_name, i);
     if (options) RK_TRY(check_options(op, options));
     rk_node *node;
     RK_TRY(new_node(graph, op, name, inputs, n_inputs, &node));
     if (options) node->options = *options;
     rk_status status = op->build(graph, node);
-    if (status == RK_OK && node->sums_width) status = rk_alloc((size_t)node->sums_width, sizeof *node->sums, &node->sums);
+    if (status == RK_OK && node->sums_width)
+        status = rk_alloc((size_t)node->sums_width, sizeof *node->sums, &node->sums);
     if (status != RK_OK) return rk_error_context(status, "node '%s' (%s)", node->name, op_name);
     if (op->n_passes) graph->keeps = true;
     *out = node->number;
     return RK_OK;
 }
 
-rk_value rk_graph_add(rk_graph *graph, const char *op, const char *name, const rk_op_options *options, const rk_value *inputs, int32_t n_inputs) {
+rk_value rk_graph_add(rk_graph *graph, const char *op, const char *name, const rk_op_options *options,
+                      const rk_value *inputs, int32_t n_inputs) {
     rk_value value = -1;
     if (graph->status != RK_OK) return -1;
     rk_status status = add(graph, op, name, options, inputs, n_inputs, &value);
@@ -153,8 +162,10 @@ rk_value rk_graph_add(rk_graph *graph, const char *op, const char *name, const r
 rk_value rk_graph_input(rk_graph *graph, const char *name, rk_shape shape) {
     if (graph->status != RK_OK) return -1;
     rk_node *node = NULL;
-    rk_status status = shape.rows > 0 && shape.cols > 0 ? new_node(graph, NULL, name, NULL, 0, &node)
-                                                        : rk_error(RK_INVALID_ARGUMENT, "input '%s' of shape [%d, %d]", name, shape.rows, shape.cols);
+    rk_status status =
+        shape.rows > 0 && shape.cols > 0
+            ? new_node(graph, NULL, name, NULL, 0, &node)
+            : rk_error(RK_INVALID_ARGUMENT, "input '%s' of shape [%d, %d]", name, shape.rows, shape.cols);
     if (status != RK_OK) {
         rk_graph_fail(graph, status);
         return -1;
@@ -184,14 +195,16 @@ static rk_status place_gradients(rk_graph *graph) {
     void *pages;
     RK_TRY(rk_pages_alloc((size_t)graph->gradient_reals * sizeof *graph->gradients, &pages));
     graph->gradients = pages;
-    for (size_t i = 0; i < graph->n_parameters; i++) graph->parameters[i].gradient = graph->gradients + graph->parameters[i].offset;
+    for (size_t i = 0; i < graph->n_parameters; i++)
+        graph->parameters[i].gradient = graph->gradients + graph->parameters[i].offset;
     return RK_OK;
 }
 
 rk_status rk_graph_finish(rk_graph *graph, int64_t max_batch, bool training) {
     if (graph->status != RK_OK) return rk_error(graph->status, "%s", graph->error);
     RK_FAIL_IF(graph->finished, RK_INVALID_ARGUMENT, "the graph is finished already");
-    RK_FAIL_IF(max_batch < 1, RK_INVALID_ARGUMENT, "a graph's largest batch must be 1 or more, not %lld", (long long)max_batch);
+    RK_FAIL_IF(max_batch < 1, RK_INVALID_ARGUMENT, "a graph's largest batch must be 1 or more, not %lld",
+               (long long)max_batch);
     graph->max_batch = max_batch;
     if (graph->n_micro_batches == 0) rk_graph_split(graph, 1, (rk_graph_local_part){0, 1});
     graph->training = training;
@@ -220,12 +233,14 @@ void rk_graph_bind(rk_graph *graph, rk_value value, rk_real *data, rk_real *grad
 
 rk_real *rk_node_data(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
-    return node->bound_data ? node->bound_data + run->first * width : rk_run_place(run, node->place.data, width);
+    return node->bound_data ? node->bound_data + run->first * width
+                            : rk_run_place(run, node->place.data, width);
 }
 
 rk_real *rk_node_gradient(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
-    return node->bound_gradient ? node->bound_gradient + run->first * width : rk_run_place(run, node->place.gradient, width);
+    return node->bound_gradient ? node->bound_gradient + run->first * width
+                                : rk_run_place(run, node->place.gradient, width);
 }
 
 rk_real *rk_run_data(const rk_run *run, rk_value value) {
@@ -252,12 +267,15 @@ rk_real *rk_graph_gradient(rk_graph *graph, rk_value value) {
 
 uint64_t rk_graph_bytes(const rk_graph *graph, int n_threads) {
     uint64_t memory = (uint64_t)graph->memory_reals * (graph->keeps ? 1 : (uint64_t)n_threads);
-    return (memory + (uint64_t)graph->gradient_reals * (uint64_t)(n_threads + RK_SPARE_GRADIENTS + 1)) * sizeof(rk_real) + graph->workspace_bytes * (uint64_t)n_threads;
+    return (memory + (uint64_t)graph->gradient_reals * (uint64_t)(n_threads + RK_SPARE_GRADIENTS + 1)) *
+               sizeof(rk_real) +
+           graph->workspace_bytes * (uint64_t)n_threads;
 }
 
 /* The matrix of a node that multiplies its rows by one, or NULL. */
 static const rk_parameter *matrix_of(const rk_graph *graph, const rk_node *node) {
-    return node->op == &rk_op_linear || node->op == &rk_op_cin ? &graph->parameters[node->parameters[0]] : NULL;
+    return node->op == &rk_op_linear || node->op == &rk_op_cin ? &graph->parameters[node->parameters[0]]
+                                                               : NULL;
 }
 
 double rk_graph_flops(const rk_graph *graph, bool training) {
@@ -287,14 +305,18 @@ void rk_graph_describe(const rk_graph *graph, rk_buffer *out) {
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
         int64_t n_values = 0;
-        for (int32_t p = 0; p < node->n_parameters; p++) n_values += graph->parameters[node->parameters[p]].rows * graph->parameters[node->parameters[p]].cols;
+        for (int32_t p = 0; p < node->n_parameters; p++)
+            n_values +=
+                graph->parameters[node->parameters[p]].rows * graph->parameters[node->parameters[p]].cols;
         char shape[48];
         if (node->shape.rows == 1)
             snprintf(shape, sizeof shape, "[n, %d]", node->shape.cols);
         else
             snprintf(shape, sizeof shape, "[n, %d, %d]", node->shape.rows, node->shape.cols);
-        rk_buffer_printf(out, "  %-28s %-16s %-16s %12lld ", node->name, node->op ? node->op->name : "input", shape, (long long)n_values);
-        for (int32_t k = 0; k < node->n_inputs; k++) rk_buffer_printf(out, "%s%s", k ? ", " : " <- ", graph->nodes[node->inputs[k]]->name);
+        rk_buffer_printf(out, "  %-28s %-16s %-16s %12lld ", node->name, node->op ? node->op->name : "input",
+                         shape, (long long)n_values);
+        for (int32_t k = 0; k < node->n_inputs; k++)
+            rk_buffer_printf(out, "%s%s", k ? ", " : " <- ", graph->nodes[node->inputs[k]]->name);
         rk_buffer_text(out, "\n");
     }
 }

@@ -1,10 +1,12 @@
 /* The dense part of a model: a static graph of operations over a batch, with forward and backward.
  *
- * Built once through the functions below (or src/nn/graph/layers.h), finished, then run. Each value is [n, rows, cols] with n the batch; a plain vector has
- * rows = 1. A run takes a block of samples at a time through the whole graph, forward, loss and backward, in memory that stays in the cache; blocks
- * run in parallel, and the parameters' gradients are added up in a fixed order (docs/operations.md).
+ * Built once through the functions below (or src/nn/graph/layers.h), finished, then run. Each value is [n,
+ * rows, cols] with n the batch; a plain vector has rows = 1. A run takes a block of samples at a time through
+ * the whole graph, forward, loss and backward, in memory that stays in the cache; blocks run in parallel, and
+ * the parameters' gradients are added up in a fixed order (docs/operations.md).
  *
- * Building errors stick: the first one is kept and rk_graph_finish returns it, so a run of calls is checked once. */
+ * Building errors stick: the first one is kept and rk_graph_finish returns it, so a run of calls is checked
+ * once. */
 #ifndef RK_NN_GRAPH_GRAPH_H
 #define RK_NN_GRAPH_GRAPH_H
 
@@ -26,18 +28,21 @@ typedef struct rk_shape {
     int32_t rows, cols; /* of one sample */
 } rk_shape;
 
-/* Options of every operation; each reads those that its rk_op names (op.h), and rk_graph_add refuses others. Zero means its default. */
+/* Options of every operation; each reads those that its rk_op names (op.h), and rk_graph_add refuses others.
+ * Zero means its default. */
 typedef struct rk_op_options {
-    int32_t units;        /* linear, cin, constant: outputs; number_vectors: dim */
-    bool by_row;          /* linear: over each row by itself, to [rows, units]; layer_norm: each row has scales of its own */
-    bool no_bias;         /* linear */
-    bool relu;            /* linear: max(x W + b, 0) */
-    bool softmax;         /* attention_pool */
+    int32_t units; /* linear, cin, constant: outputs; number_vectors: dim */
+    bool by_row;  /* linear: over each row by itself, to [rows, units]; layer_norm: each row has scales of its
+                     own */
+    bool no_bias; /* linear */
+    bool relu;    /* linear: max(x W + b, 0) */
+    bool softmax; /* attention_pool */
     rk_dtype dtype;       /* linear, cin: compute in f32 or bf16 (f32 master weights and sums) */
     double rate;          /* dropout */
     double epsilon;       /* batch_norm 1e-5, layer_norm 1e-5, l2_normalize 1e-12 */
     double momentum;      /* batch_norm: weight of the new statistics, 0.1 */
-    int32_t first, count; /* slice: columns of the flattened sample; attention: count heads; attention_pool, mask: lengths' column `first`; mask: count rows before */
+    int32_t first, count; /* slice: columns of the flattened sample; attention: count heads; attention_pool,
+                             mask: lengths' column `first`; mask: count rows before */
     int32_t rows, cols;   /* reshape; 0 for one of them: what the other leaves; mask: rows */
     rk_initializer initializer; /* linear: its default is glorot uniform; others by kind */
     bool has_initializer;
@@ -45,13 +50,13 @@ typedef struct rk_op_options {
 
 /* A trainable tensor of the graph. */
 typedef struct rk_parameter {
-    const char *name;      /* "<node name>/weight", ... ; unique */
-    int64_t rows, cols;    /* linear's weight: [in, out] */
-    rk_real *value;        /* [rows, cols]; the f32 master */
-    rk_real *gradient;     /* [rows, cols]; summed over the batch, overwritten by each training run */
-    int64_t offset;        /* of its gradient among those of all parameters */
-    bool is_bias;          /* biases and norms: no weight decay, no l2 */
-    bool is_written;       /* its gradient, by the first block of a group: it need not be zero before */
+    const char *name;   /* "<node name>/weight", ... ; unique */
+    int64_t rows, cols; /* linear's weight: [in, out] */
+    rk_real *value;     /* [rows, cols]; the f32 master */
+    rk_real *gradient;  /* [rows, cols]; summed over the batch, overwritten by each training run */
+    int64_t offset;     /* of its gradient among those of all parameters */
+    bool is_bias;       /* biases and norms: no weight decay, no l2 */
+    bool is_written;    /* its gradient, by the first block of a group: it need not be zero before */
 } rk_parameter;
 
 /* seed: of the initial parameters and of dropout. */
@@ -60,38 +65,46 @@ void rk_graph_free(rk_graph *graph);
 
 rk_value rk_graph_input(rk_graph *graph, const char *name, rk_shape shape);
 /* op: a name of src/nn/graph/op_list.h. name: unique in the graph, or NULL for "<op>_<number>". */
-rk_value rk_graph_add(rk_graph *graph, const char *op, const char *name, const rk_op_options *options, const rk_value *inputs, int32_t n_inputs);
-/* The value that callers read (logits); it may be several. Its gradient is what they write before backward. */
+rk_value rk_graph_add(rk_graph *graph, const char *op, const char *name, const rk_op_options *options,
+                      const rk_value *inputs, int32_t n_inputs);
+/* The value that callers read (logits); it may be several. Its gradient is what they write before
+ * backward. */
 void rk_graph_output(rk_graph *graph, rk_value value);
-/* An output that is asked for only of a run's first samples: in graphs that keep the whole batch, what it alone needs rests for the others (hooks->n_rest), whose gradients the
- * caller need not write, and does not find where only such outputs read an input. Before finish, which fails where what they need is summed over the batch, or is the last to
- * read a value that others need too: the first to write its gradient. */
+/* An output that is asked for only of a run's first samples: in graphs that keep the whole batch, what it
+ * alone needs rests for the others (hooks->n_rest), whose gradients the caller need not write, and does not
+ * find where only such outputs read an input. Before finish, which fails where what they need is summed over
+ * the batch, or is the last to read a value that others need too: the first to write its gradient. */
 void rk_graph_lead(rk_graph *graph, rk_value value);
 void rk_graph_fail(rk_graph *graph, rk_status status); /* keep the caller's own rk_error */
 rk_status rk_graph_status(const rk_graph *graph);      /* of building so far */
 
 rk_shape rk_graph_shape(const rk_graph *graph, rk_value value);
 rk_value rk_graph_find(const rk_graph *graph, const char *name); /* -1 if there is none */
-int32_t rk_graph_n_values(const rk_graph *graph); /* inputs and nodes, in the order in which they were added */
+int32_t rk_graph_n_values(
+    const rk_graph *graph); /* inputs and nodes, in the order in which they were added */
 
-/* A batch is cut into shards of equal numbers of samples, whose gradients are summed one by one and then as a binary tree (base/tree_sum.h): so a few of the
- * shards can run here and others elsewhere, and the bits stay the same. All are here by default, and then there is one. Before finish. */
+/* A batch is cut into shards of equal numbers of samples, whose gradients are summed one by one and then as a
+ * binary tree (base/tree_sum.h): so a few of the shards can run here and others elsewhere, and the bits stay
+ * the same. All are here by default, and then there is one. Before finish. */
 typedef struct rk_graph_local_part {
     int64_t first_micro_batch, n_micro_batches; /* that run here */
 } rk_graph_local_part;
 void rk_graph_split(rk_graph *graph, int64_t n_micro_batches, rk_graph_local_part share);
-int64_t rk_graph_micro_batch(const rk_graph *graph); /* samples of a shard; those at the end of a batch may have fewer, or none */
+int64_t rk_graph_micro_batch(
+    const rk_graph *graph); /* samples of a shard; those at the end of a batch may have fewer, or none */
 size_t rk_graph_n_micro_batches(const rk_graph *graph, int64_t n); /* of n samples */
 size_t rk_graph_blocks_of_micro_batch(const rk_graph *graph);
 
-/* Where a graph of many parameters has only some of the shards here, of few samples, it goes node by node over all of them: a node's gradients are whole, for others
- * to be summed with (hooks->ready), while the nodes before it are still to come, where blocks would tell of them in the end. The same bits either way. */
+/* Where a graph of many parameters has only some of the shards here, of few samples, it goes node by node
+ * over all of them: a node's gradients are whole, for others to be summed with (hooks->ready), while the
+ * nodes before it are still to come, where blocks would tell of them in the end. The same bits either way. */
 enum { RK_MANY_PARAMETERS = 1 << 22, RK_FEW_SAMPLES = 1024 };
 static inline bool rk_local_batch_goes_by_nodes(double parameters, double samples) {
     return parameters >= RK_MANY_PARAMETERS && samples <= RK_FEW_SAMPLES;
 }
 
-/* Keep the values and gradients of the whole batch, for rk_graph_data and the like; graphs with batch_norm do so by themselves. Before finish. */
+/* Keep the values and gradients of the whole batch, for rk_graph_data and the like; graphs with batch_norm do
+ * so by themselves. Before finish. */
 void rk_graph_keep(rk_graph *graph);
 
 /* Check, initialize the parameters, plan the memory of batches of up to max_batch samples (of all shards). */
@@ -100,18 +113,19 @@ rk_status rk_graph_finish(rk_graph *graph, int64_t max_batch, bool training);
 /* A block of samples under way. */
 typedef struct rk_run {
     rk_graph *graph;
-    int64_t first, n;        /* samples first .. first+n-1 of those here */
-    int64_t here, base;      /* samples of the batch that run here, and the number of the first of them in the batch */
-    int64_t batch;           /* samples of the batch */
+    int64_t first, n; /* samples first .. first+n-1 of those here */
+    int64_t here,
+        base;      /* samples of the batch that run here, and the number of the first of them in the batch */
+    int64_t batch; /* samples of the batch */
     bool training;
     int64_t step;
-    rk_real *memory;         /* what the nodes' places count from */
-    int64_t skip;            /* samples before the block in that memory: 0, or `first` where it holds the whole batch */
-    void *workspace;         /* the thread's own, of as many bytes as any node asked for */
-    rk_real *gradients;      /* of the parameters, of the group of blocks that this one belongs to: */
-    size_t group;            /* its number */
-    bool opens;              /* the group's first block */
-    bool tells;              /* the group's last block, whose gradients somebody waits for: told node by node */
+    rk_real *memory; /* what the nodes' places count from */
+    int64_t skip; /* samples before the block in that memory: 0, or `first` where it holds the whole batch */
+    void *workspace;    /* the thread's own, of as many bytes as any node asked for */
+    rk_real *gradients; /* of the parameters, of the group of blocks that this one belongs to: */
+    size_t group;       /* its number */
+    bool opens;         /* the group's first block */
+    bool tells;         /* the group's last block, whose gradients somebody waits for: told node by node */
 } rk_run;
 rk_real *rk_run_data(const rk_run *run, rk_value value);     /* [run->n, rows, cols] */
 rk_real *rk_run_gradient(const rk_run *run, rk_value value); /* the same; in training */
@@ -120,38 +134,47 @@ rk_real *rk_run_gradient(const rk_run *run, rk_value value); /* the same; in tra
 typedef struct rk_graph_hooks {
     void *context;
     rk_status (*read)(void *context, const rk_run *run); /* writes the inputs' data */
-    rk_status (*loss)(void *context, const rk_run *run); /* reads the outputs' data; in training writes their gradients */
-    /* Where the loss is of the whole batch at once: in place of `loss`, between forward and backward; it finds outputs by rk_graph_data, and writes their
-     * gradients (rk_graph_gradient). Only where the graph keeps the whole batch. */
+    rk_status (*loss)(void *context,
+                      const rk_run *run); /* reads the outputs' data; in training writes their gradients */
+    /* Where the loss is of the whole batch at once: in place of `loss`, between forward and backward; it
+     * finds outputs by rk_graph_data, and writes their gradients (rk_graph_gradient). Only where the graph
+     * keeps the whole batch. */
     rk_status (*whole)(void *context);
     rk_status (*take)(void *context, const rk_run *run); /* reads the inputs' gradients */
     int64_t n_rest; /* the last so many samples are asked for no output that leads */
-    /* Other work for the threads beside the blocks of rk_graph_train, which depends on none of them: pieces 0 .. n_beside-1, in any order. */
+    /* Other work for the threads beside the blocks of rk_graph_train, which depends on none of them: pieces 0
+     * .. n_beside-1, in any order. */
     void (*beside)(void *context, size_t piece);
     size_t n_beside;
-    /* Where shards run elsewhere: the batch's samples, and a sum [n] over all who run some, in the order of the tree. batch 0: all are here. */
+    /* Where shards run elsewhere: the batch's samples, and a sum [n] over all who run some, in the order of
+     * the tree. batch 0: all are here. */
     int64_t batch;
     rk_status (*sum)(void *context, rk_real *values, size_t n);
-    /* In training, all parameters' gradients from offset `first` on (rk_graph_gradients) are whole, of all samples here, while those before them may still be
-     * under way: with ever lower `first`, the last time 0; on any thread, one call at a time. */
+    /* In training, all parameters' gradients from offset `first` on (rk_graph_gradients) are whole, of all
+     * samples here, while those before them may still be under way: with ever lower `first`, the last time 0;
+     * on any thread, one call at a time. */
     rk_status (*ready)(void *context, int64_t first);
 } rk_graph_hooks;
 
-/* training: batch statistics, dropout drawn from (seed, step). n <= max_batch. The first failure, in the order of blocks, is returned. */
-rk_status rk_graph_forward(rk_graph *graph, int64_t n, bool training, int64_t step, const rk_graph_hooks *hooks);
+/* training: batch statistics, dropout drawn from (seed, step). n <= max_batch. The first failure, in the
+ * order of blocks, is returned. */
+rk_status rk_graph_forward(rk_graph *graph, int64_t n, bool training, int64_t step,
+                           const rk_graph_hooks *hooks);
 /* Forward, loss, backward: fills every parameter's gradient. */
 rk_status rk_graph_train(rk_graph *graph, int64_t n, int64_t step, const rk_graph_hooks *hooks);
-/* Only where the graph keeps the whole batch: after a training forward of the same n, none of which rested, with the outputs' gradients written. */
+/* Only where the graph keeps the whole batch: after a training forward of the same n, none of which rested,
+ * with the outputs' gradients written. */
 rk_status rk_graph_backward(rk_graph *graph, int64_t n);
-rk_real *rk_graph_data(rk_graph *graph, rk_value value);      /* [n, rows, cols] */
-rk_real *rk_graph_gradient(rk_graph *graph, rk_value value);  /* the same shape; inputs and outputs only */
+rk_real *rk_graph_data(rk_graph *graph, rk_value value);     /* [n, rows, cols] */
+rk_real *rk_graph_gradient(rk_graph *graph, rk_value value); /* the same shape; inputs and outputs only */
 
-/* An input's data or gradient, or an output's, in memory of the caller's: [max_batch, rows, cols]; NULL: the run's own. */
+/* An input's data or gradient, or an output's, in memory of the caller's: [max_batch, rows, cols]; NULL: the
+ * run's own. */
 void rk_graph_bind(rk_graph *graph, rk_value value, rk_real *data, rk_real *gradient);
 
 int64_t rk_graph_block(const rk_graph *graph); /* samples of a block; the last of a group may have fewer */
 size_t rk_graph_n_blocks(const rk_graph *graph, int64_t n); /* of n samples */
-size_t rk_graph_block_number(const rk_run *run); /* 0 .. n_blocks-1, in the order of the samples */
+size_t rk_graph_block_number(const rk_run *run);            /* 0 .. n_blocks-1, in the order of the samples */
 
 rk_real *rk_graph_gradients(rk_graph *graph, size_t *n); /* of all parameters, one after the other, [*n] */
 int32_t rk_graph_n_parameters(const rk_graph *graph);
@@ -159,7 +182,8 @@ rk_parameter *rk_graph_parameter(rk_graph *graph, int32_t index);
 /* "dense/<parameter>" and running statistics ("dense/<node>/running_mean") as named tensors. */
 rk_status rk_graph_state(rk_graph *graph, rk_state *state);
 
-uint64_t rk_graph_bytes(const rk_graph *graph, int n_threads); /* of values and gradients, beside the parameters */
+uint64_t rk_graph_bytes(const rk_graph *graph,
+                        int n_threads); /* of values and gradients, beside the parameters */
 /* Arithmetic of the matrix products for one sample, forward or in a training step. */
 double rk_graph_flops(const rk_graph *graph, bool training);
 /* The matrix with the most arithmetic: [in, out]; 0 and 0 without any. */

@@ -1,5 +1,5 @@
-/* Places in a run's memory: every value, gradient and piece of scratch lives from its first to its last use, and pieces whose lives do not
- * meet share memory. Time: node i runs forward at i and backward at 2N-1-i. */
+/* Places in a run's memory: every value, gradient and piece of scratch lives from its first to its last use,
+ * and pieces whose lives do not meet share memory. Time: node i runs forward at i and backward at 2N-1-i. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -8,17 +8,17 @@
 enum {
     LINE_REALS = 64 / sizeof(rk_real),
     MIN_BLOCK = 64,
-    MAX_BLOCK = 512,           /* samples; twice as many of a graph of many parameters */
-    BLOCK_REALS = 32 << 20,    /* values of a block, about; likewise */
+    MAX_BLOCK = 512,        /* samples; twice as many of a graph of many parameters */
+    BLOCK_REALS = 32 << 20, /* values of a block, about; likewise */
     MIN_GROUP = 128,
-    CACHED_REALS = 1 << 19,    /* parameters that stay in the second cache, about */
-    MANY_REALS = 1 << 20,      /* parameters whose gradients threads do not keep there */
-    MAX_GROUP = 1024,          /* samples */
-    MAX_GROUPS = 16            /* but where that would make them longer */
+    CACHED_REALS = 1 << 19, /* parameters that stay in the second cache, about */
+    MANY_REALS = 1 << 20,   /* parameters whose gradients threads do not keep there */
+    MAX_GROUP = 1024,       /* samples */
+    MAX_GROUPS = 16         /* but where that would make them longer */
 };
 
 typedef struct piece {
-    int64_t *place;      /* the offset to fill in, in reals */
+    int64_t *place; /* the offset to fill in, in reals */
     int64_t reals, offset;
     int64_t birth, death;
     size_t order;
@@ -32,7 +32,8 @@ typedef struct planner {
 static rk_status add_piece(planner *p, int64_t *place, int64_t reals, int64_t birth, int64_t death) {
     if (reals == 0) return RK_OK;
     RK_TRY(rk_grow(&p->pieces, p->n, &p->capacity, sizeof *p->pieces));
-    p->pieces[p->n] = (piece){place, (reals + LINE_REALS - 1) / LINE_REALS * LINE_REALS, 0, birth, death, p->n};
+    p->pieces[p->n] =
+        (piece){place, (reals + LINE_REALS - 1) / LINE_REALS * LINE_REALS, 0, birth, death, p->n};
     p->n++;
     return RK_OK;
 }
@@ -58,7 +59,8 @@ static rk_status place_pieces(planner *p, int64_t *total) {
         piece *now = &p->pieces[i];
         size_t n_alive = 0;
         for (size_t j = 0; j < i; j++)
-            if (p->pieces[j].birth <= now->death && now->birth <= p->pieces[j].death) alive[n_alive++] = &p->pieces[j];
+            if (p->pieces[j].birth <= now->death && now->birth <= p->pieces[j].death)
+                alive[n_alive++] = &p->pieces[j];
         if (n_alive) qsort(alive, n_alive, sizeof *alive, by_offset);
         int64_t at = 0;
         for (size_t j = 0; j < n_alive; j++) {
@@ -76,13 +78,15 @@ static rk_status place_pieces(planner *p, int64_t *total) {
 static void find_last_readers(const rk_graph *graph, int64_t *last) {
     for (size_t i = 0; i < graph->n_nodes; i++) last[i] = (int64_t)i;
     for (size_t i = 0; i < graph->n_nodes; i++)
-        for (int32_t k = 0; k < graph->nodes[i]->n_inputs; k++) last[rk_graph_root(graph, graph->nodes[i]->inputs[k])->number] = (int64_t)i;
+        for (int32_t k = 0; k < graph->nodes[i]->n_inputs; k++)
+            last[rk_graph_root(graph, graph->nodes[i]->inputs[k])->number] = (int64_t)i;
 }
 
 static void find_used(rk_graph *graph) {
     for (size_t i = 0; i < graph->n_nodes; i++)
         for (int32_t k = 0; k < graph->nodes[i]->n_inputs; k++)
-            if (graph->nodes[i]->op && !graph->nodes[i]->op->is_view) rk_graph_root(graph, graph->nodes[i]->inputs[k])->is_used = true;
+            if (graph->nodes[i]->op && !graph->nodes[i]->op->is_view)
+                rk_graph_root(graph, graph->nodes[i]->inputs[k])->is_used = true;
 }
 
 /* Backward goes from the last node to the first. An output's gradient is there already. */
@@ -98,7 +102,8 @@ static void find_first_gradients(rk_graph *graph) {
     }
 }
 
-/* A node that leads leaves the gradients of samples that it rests for alone: of a value that others need too, one of those must be the first to write them. */
+/* A node that leads leaves the gradients of samples that it rests for alone: of a value that others need too,
+ * one of those must be the first to write them. */
 static bool may_rest(const rk_graph *graph, const rk_node *node) {
     if (node->op && node->op->n_passes) return false; /* its samples depend on each other */
     for (int32_t k = 0; k < node->n_inputs; k++)
@@ -116,7 +121,8 @@ static rk_status find_leading(rk_graph *graph) {
         for (int32_t k = 0; k < graph->nodes[i]->n_inputs; k++)
             if (!graph->nodes[i]->leads) graph->nodes[graph->nodes[i]->inputs[k]]->leads = false;
     for (size_t i = 0; i < graph->n_nodes; i++)
-        RK_FAIL_IF(graph->nodes[i]->leads && !may_rest(graph, graph->nodes[i]), RK_INVALID_ARGUMENT, "'%s' cannot rest for some of a batch's samples", graph->nodes[i]->name);
+        RK_FAIL_IF(graph->nodes[i]->leads && !may_rest(graph, graph->nodes[i]), RK_INVALID_ARGUMENT,
+                   "'%s' cannot rest for some of a batch's samples", graph->nodes[i]->name);
     return RK_OK;
 }
 
@@ -131,12 +137,16 @@ static stay stay_of(const rk_graph *graph, const int32_t *hosts, size_t node) {
     return AS_ITSELF;
 }
 
-static rk_status add_node(planner *p, const rk_graph *graph, const rk_node *node, int64_t last, int64_t samples, int64_t saved_width, bool train, stay stays, rk_place *to) {
+static rk_status add_node(planner *p, const rk_graph *graph, const rk_node *node, int64_t last,
+                          int64_t samples, int64_t saved_width, bool train, stay stays, rk_place *to) {
     int64_t N = (int64_t)graph->n_nodes, i = node->number, end = 2 * N, back = 2 * N - 1 - i;
     bool is_input = !node->op || stays == AS_INPUT;
     if (!(node->op && node->op->is_view) && stays != ELSEWHERE) {
         int64_t width = rk_width(node->shape) * samples;
-        RK_TRY(add_piece(p, &to->data, width, is_input ? 0 : i, is_input || node->is_output ? end : train ? back : last));
+        RK_TRY(add_piece(p, &to->data, width, is_input ? 0 : i,
+                         is_input || node->is_output ? end
+                         : train                     ? back
+                                                     : last));
         /* An output's gradient is written between forward and backward; an input's is read after the end. */
         int64_t birth = node->is_output ? N - 1 : 2 * N - 1 - last;
         if (train) RK_TRY(add_piece(p, &to->gradient, width, birth, is_input ? end : back));
@@ -145,18 +155,22 @@ static rk_status add_node(planner *p, const rk_graph *graph, const rk_node *node
     return add_piece(p, &to->scratch, node->scratch_width * samples, i, train ? back : i);
 }
 
-/* Large enough for matrix products to run at speed, small enough for a block's values to stay in a large third cache, and enough of them for several threads. Each block
- * reads the parameters and adds to their gradients, which takes as long as the products if they are not in the cache and the block is short; of many parameters that outweighs
- * the values' way through memory. */
+/* Large enough for matrix products to run at speed, small enough for a block's values to stay in a large
+ * third cache, and enough of them for several threads. Each block reads the parameters and adds to their
+ * gradients, which takes as long as the products if they are not in the cache and the block is short; of many
+ * parameters that outweighs the values' way through memory. */
 static int64_t block_of(const rk_graph *graph) {
     int64_t width = 0, more = graph->gradient_reals >= MANY_REALS ? 2 : 1;
-    int64_t block = MAX_BLOCK * more, most_reals = BLOCK_REALS * more, least = graph->gradient_reals <= CACHED_REALS ? MIN_BLOCK : MIN_GROUP;
+    int64_t block = MAX_BLOCK * more, most_reals = BLOCK_REALS * more,
+            least = graph->gradient_reals <= CACHED_REALS ? MIN_BLOCK : MIN_GROUP;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
         bool view = node->op && node->op->is_view; /* of memory that is counted already */
         width += (view ? 0 : rk_width(node->shape)) + node->saved_width + node->scratch_width;
     }
-    while (block > MIN_BLOCK && (block * width > most_reals || (block > least && block * 8 > graph->micro_batch))) block /= 2;
+    while (block > MIN_BLOCK &&
+           (block * width > most_reals || (block > least && block * 8 > graph->micro_batch)))
+        block /= 2;
     return block;
 }
 
@@ -164,14 +178,18 @@ static int64_t block_of(const rk_graph *graph) {
 static void split_micro_batches(rk_graph *graph) {
     graph->micro_batch = (graph->max_batch + graph->n_micro_batches - 1) / graph->n_micro_batches;
     graph->block = block_of(graph);
-    if (graph->n_micro_batches > 1) graph->micro_batch = (graph->micro_batch + graph->block - 1) / graph->block * graph->block;
+    if (graph->n_micro_batches > 1)
+        graph->micro_batch = (graph->micro_batch + graph->block - 1) / graph->block * graph->block;
     int64_t here = graph->micro_batch * graph->share.n_micro_batches;
     if (here < graph->max_batch) graph->max_batch = here;
     bool is_part = graph->share.n_micro_batches < graph->n_micro_batches;
-    if (graph->training && is_part && rk_local_batch_goes_by_nodes((double)graph->gradient_reals, (double)graph->max_batch)) graph->keeps = true;
+    if (graph->training && is_part &&
+        rk_local_batch_goes_by_nodes((double)graph->gradient_reals, (double)graph->max_batch))
+        graph->keeps = true;
 }
 
-rk_status rk_graph_place(const rk_graph *graph, int64_t samples, bool training, const int32_t *hosts, const int64_t *saved, rk_place *places, int64_t *total) {
+rk_status rk_graph_place(const rk_graph *graph, int64_t samples, bool training, const int32_t *hosts,
+                         const int64_t *saved, rk_place *places, int64_t *total) {
     planner p = {0};
     int64_t *last = NULL;
     rk_status status;
@@ -179,7 +197,8 @@ rk_status rk_graph_place(const rk_graph *graph, int64_t samples, bool training, 
     find_last_readers(graph, last);
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
-        RK_GOTO(add_node(&p, graph, node, last[i], samples, saved ? saved[i] : node->saved_width, training, stay_of(graph, hosts, i), &places[i]));
+        RK_GOTO(add_node(&p, graph, node, last[i], samples, saved ? saved[i] : node->saved_width, training,
+                         stay_of(graph, hosts, i), &places[i]));
     }
     RK_GOTO(place_pieces(&p, total));
     for (size_t i = 0; i < p.n; i++) *p.pieces[i].place = p.pieces[i].offset;
@@ -196,7 +215,8 @@ rk_status rk_graph_plan(rk_graph *graph) {
     find_first_gradients(graph);
     RK_TRY(find_leading(graph));
     RK_TRY(rk_alloc(graph->n_nodes, sizeof *places, &places));
-    rk_status status = rk_graph_place(graph, graph->keeps ? graph->max_batch : graph->block, graph->training, NULL, NULL, places, &graph->memory_reals);
+    rk_status status = rk_graph_place(graph, graph->keeps ? graph->max_batch : graph->block, graph->training,
+                                      NULL, NULL, places, &graph->memory_reals);
     for (size_t i = 0; i < graph->n_nodes && status == RK_OK; i++) graph->nodes[i]->place = places[i];
     rk_free(places);
     return status;
@@ -215,13 +235,17 @@ static size_t groups_of_micro_batch(const rk_graph *graph, int64_t n) {
 
 size_t rk_graph_n_groups(const rk_graph *graph, int64_t n) {
     size_t n_whole = (size_t)(n / graph->micro_batch);
-    return n_whole * groups_of_micro_batch(graph, graph->micro_batch) + groups_of_micro_batch(graph, n % graph->micro_batch);
+    return n_whole * groups_of_micro_batch(graph, graph->micro_batch) +
+           groups_of_micro_batch(graph, n % graph->micro_batch);
 }
 
 void rk_graph_group(const rk_graph *graph, int64_t n, size_t group, int64_t *first, int64_t *last) {
-    size_t a_micro_batch = groups_of_micro_batch(graph, graph->micro_batch), n_whole = (size_t)(n / graph->micro_batch), micro_batch = group / a_micro_batch;
-    if (micro_batch > n_whole) micro_batch = n_whole; /* the last shard, which is shorter, may have more groups than a whole one */
-    int64_t begin = (int64_t)micro_batch * graph->micro_batch, end = begin + graph->micro_batch < n ? begin + graph->micro_batch : n;
+    size_t a_micro_batch = groups_of_micro_batch(graph, graph->micro_batch),
+           n_whole = (size_t)(n / graph->micro_batch), micro_batch = group / a_micro_batch;
+    if (micro_batch > n_whole)
+        micro_batch = n_whole; /* the last shard, which is shorter, may have more groups than a whole one */
+    int64_t begin = (int64_t)micro_batch * graph->micro_batch,
+            end = begin + graph->micro_batch < n ? begin + graph->micro_batch : n;
     int64_t samples = group_samples(graph, end - begin);
     *first = begin + (int64_t)(group - micro_batch * a_micro_batch) * samples;
     *last = *first + samples < end ? *first + samples : end;

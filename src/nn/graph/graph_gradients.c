@@ -1,4 +1,5 @@
-/* The parameters' gradients of a batch: sums over groups of samples, added in the order of the groups, so that the bits do not depend on threads. */
+/* The parameters' gradients of a batch: sums over groups of samples, added in the order of the groups, so
+ * that the bits do not depend on threads. */
 #include <sched.h>
 #include <string.h>
 
@@ -9,11 +10,14 @@ enum { MIN_SLICES = 16, SLICE_REALS = 1 << 14 };
 /* Enough for many threads, and fine enough that a part of large gradients is whole early. */
 static int count_slices(int64_t n) {
     int64_t wanted = n / SLICE_REALS;
-    return wanted < MIN_SLICES ? MIN_SLICES : wanted > RK_MAX_GRADIENT_SLICES ? RK_MAX_GRADIENT_SLICES : (int)wanted;
+    return wanted < MIN_SLICES               ? MIN_SLICES
+           : wanted > RK_MAX_GRADIENT_SLICES ? RK_MAX_GRADIENT_SLICES
+                                             : (int)wanted;
 }
 
 static void tell(const rk_gradient_sum *sum, int64_t first) {
-    if (sum->hooks->ready) rk_failure_keep(sum->failure, sum->n, sum->hooks->ready(sum->hooks->context, first));
+    if (sum->hooks->ready)
+        rk_failure_keep(sum->failure, sum->n, sum->hooks->ready(sum->hooks->context, first));
 }
 
 /* What the groups add to; the first block of each writes the rest. */
@@ -28,7 +32,8 @@ static void clear(const rk_graph *g, rk_real *gradients, int64_t first, int64_t 
     if (first < last) memset(gradients + first, 0, (size_t)(last - first) * sizeof *gradients);
 }
 
-void rk_gradients_begin(rk_graph *g, const rk_run *run, int64_t first, int64_t last, const rk_graph_hooks *hooks, rk_failure *failure) {
+void rk_gradients_begin(rk_graph *g, const rk_run *run, int64_t first, int64_t last,
+                        const rk_graph_hooks *hooks, rk_failure *failure) {
     g->sum.n = run->here;
     g->sum.n_groups = rk_graph_n_groups(g, run->here);
     g->sum.first_micro_batch = (uint32_t)(run->base / g->micro_batch);
@@ -65,7 +70,8 @@ static size_t done_with(const rk_gradient_sum *sum, size_t group, int slice) {
 /* Whether the next group of a slice is done with it. */
 static bool is_due(const rk_gradient_sum *sum, int slice) {
     size_t next = atomic_load(&sum->slices[slice].next);
-    return next < sum->n_groups && atomic_load(&sum->done[next % sum->n_buffers]) >= done_with(sum, next, slice);
+    return next < sum->n_groups &&
+           atomic_load(&sum->done[next % sum->n_buffers]) >= done_with(sum, next, slice);
 }
 
 static void add(rk_real *to, const rk_real *from, int64_t first, int64_t last) {
@@ -97,8 +103,10 @@ static void add_next(rk_graph *g, int number) {
     }
     rk_real *from = buffer_of(sum, group), *to = sum->partials[tree->depth - 1];
     if (to != from) {
-        if (begins) memcpy(to + first, from + first, (size_t)(last - first) * sizeof *from);
-        else add(to, from, first, last);
+        if (begins)
+            memcpy(to + first, from + first, (size_t)(last - first) * sizeof *from);
+        else
+            add(to, from, first, last);
         clear(g, from, first, last);
     }
     while (group + 1 == sum->n_groups && tree->depth > 1) join(sum, tree, first, last);
@@ -120,7 +128,8 @@ static void tell_whole(rk_gradient_sum *sum) {
     }
 }
 
-/* Add what is due to each slice that no other thread adds to; look again after letting go, for what became due meanwhile. */
+/* Add what is due to each slice that no other thread adds to; look again after letting go, for what became
+ * due meanwhile. */
 static void add_due(rk_graph *g) {
     for (int s = g->sum.n_slices; s-- > 0;) {
         struct rk_gradient_slice *slice = &g->sum.slices[s];
@@ -141,7 +150,8 @@ static size_t least_next(const rk_gradient_sum *sum) {
     return least;
 }
 
-/* A buffer is free when all slices of its last group have been added. There are more buffers than threads, so that is nearly always so. */
+/* A buffer is free when all slices of its last group have been added. There are more buffers than threads, so
+ * that is nearly always so. */
 rk_real *rk_gradients_take(rk_graph *g, size_t group) {
     size_t n = g->sum.n_buffers;
     while (group >= n && least_next(&g->sum) < group - n + 1) {

@@ -11,26 +11,28 @@
 
 enum { RK_MAX_GRADIENT_SLICES = 64, RK_SPARE_GRADIENTS = 2 };
 
-/* The sum of the groups' gradients in the order of the groups, and of shards in the order of their tree, without one waiting for another: a group that is
- * done is added by whoever finds it next in order. Group g has gradients of its own, number g modulo n_buffers, but for group 0, whose are the sum's
- * beginning. Backward goes from the last parameters to the first, and so do groups: the last slices of a group may be added, and of all groups be told,
- * while it is still under way. */
+/* The sum of the groups' gradients in the order of the groups, and of shards in the order of their tree,
+ * without one waiting for another: a group that is done is added by whoever finds it next in order. Group g
+ * has gradients of its own, number g modulo n_buffers, but for group 0, whose are the sum's beginning.
+ * Backward goes from the last parameters to the first, and so do groups: the last slices of a group may be
+ * added, and of all groups be told, while it is still under way. */
 typedef struct rk_gradient_sum {
-    rk_real **buffers;       /* [n_buffers][gradient_reals], zero between groups but for what is_written */
-    size_t n_buffers;        /* of threads and RK_SPARE_GRADIENTS */
-    atomic_size_t *done;     /* [n_buffers]: slices that its group is done with, the last ones, and n_slices for each group before that one */
+    rk_real **buffers;   /* [n_buffers][gradient_reals], zero between groups but for what is_written */
+    size_t n_buffers;    /* of threads and RK_SPARE_GRADIENTS */
+    atomic_size_t *done; /* [n_buffers]: slices that its group is done with, the last ones, and n_slices for
+                            each group before that one */
     struct rk_gradient_slice {
-        atomic_flag busy;    /* a thread adds to this slice of the batch's gradients */
-        atomic_size_t next;  /* the group to be added */
-        rk_tree tree;        /* of shards that are summed up to there; sums are in partials */
+        atomic_flag busy;   /* a thread adds to this slice of the batch's gradients */
+        atomic_size_t next; /* the group to be added */
+        rk_tree tree;       /* of shards that are summed up to there; sums are in partials */
     } slices[RK_MAX_GRADIENT_SLICES];
     int n_slices;
     const rk_graph_hooks *hooks; /* ready: told of slices that are added up, */
     atomic_flag telling;         /* by one thread at a time, */
     atomic_int told;             /* from the last slice down to this one; */
     rk_failure *failure;         /* what it returns */
-    int64_t first, last;     /* the part of the gradients that is added up */
-    int64_t n;               /* samples */
+    int64_t first, last;         /* the part of the gradients that is added up */
+    int64_t n;                   /* samples */
     uint32_t first_micro_batch;
     size_t n_groups;
     rk_real *partials[RK_TREE_DEPTH]; /* [gradient_reals] each; number 0 is the batch's own */
@@ -39,25 +41,26 @@ typedef struct rk_gradient_sum {
 
 struct rk_graph {
     uint64_t seed;
-    rk_status status;        /* of building: the first failure */
-    char error[1024];        /* its message */
-    rk_node **nodes;         /* [n_nodes]; a node's number is its value */
+    rk_status status; /* of building: the first failure */
+    char error[1024]; /* its message */
+    rk_node **nodes;  /* [n_nodes]; a node's number is its value */
     size_t n_nodes, nodes_capacity;
-    rk_name_map names;       /* of the nodes */
+    rk_name_map names;        /* of the nodes */
     rk_parameter *parameters; /* [n_parameters] */
     size_t n_parameters, parameters_capacity;
     bool finished, training;
-    bool keeps;              /* the memory holds the whole batch */
+    bool keeps;               /* the memory holds the whole batch */
     int64_t max_batch, block; /* samples */
-    int64_t n_micro_batches, micro_batch; /* of the batch, and samples of each; only the batch's last ones may have fewer */
-    rk_graph_local_part share;    /* set by the caller: which shards run here */
-    int64_t last_step;       /* of the last forward: dropout's backward draws the same mask */
-    int64_t memory_reals;    /* for `block` samples, or max_batch if it keeps; set by the plan */
-    int64_t gradient_reals;  /* of all parameters */
-    rk_real *gradients;      /* [gradient_reals]: the batch's */
+    int64_t n_micro_batches,
+        micro_batch; /* of the batch, and samples of each; only the batch's last ones may have fewer */
+    rk_graph_local_part share; /* set by the caller: which shards run here */
+    int64_t last_step;         /* of the last forward: dropout's backward draws the same mask */
+    int64_t memory_reals;      /* for `block` samples, or max_batch if it keeps; set by the plan */
+    int64_t gradient_reals;    /* of all parameters */
+    rk_real *gradients;        /* [gradient_reals]: the batch's */
     /* a thread each, made when a run first has so many */
-    rk_real **thread_memory;     /* [n_threads][memory_reals]; one for all if it keeps */
-    void **thread_workspaces;    /* [n_threads][workspace_bytes] */
+    rk_real **thread_memory;  /* [n_threads][memory_reals]; one for all if it keeps */
+    void **thread_workspaces; /* [n_threads][workspace_bytes] */
     size_t workspace_bytes;
     int n_threads;
     rk_gradient_sum sum;
@@ -65,9 +68,12 @@ struct rk_graph {
 
 /* Give every node its place in the memory of a run (graph_arena.c). */
 rk_status rk_graph_plan(rk_graph *graph);
-/* The same for other memory, where runs have `samples` samples at once: places [n_nodes], of *total reals. hosts [n_nodes], or NULL: an input of which it is not -1 has no place of
- * its own, but columns of that node, whose value and gradient then live as long as an input's. saved [n_nodes], or NULL: what each keeps of a sample there, for its saved_width. */
-rk_status rk_graph_place(const rk_graph *graph, int64_t samples, bool training, const int32_t *hosts, const int64_t *saved, rk_place *places, int64_t *total);
+/* The same for other memory, where runs have `samples` samples at once: places [n_nodes], of *total reals.
+ * hosts [n_nodes], or NULL: an input of which it is not -1 has no place of its own, but columns of that node,
+ * whose value and gradient then live as long as an input's. saved [n_nodes], or NULL: what each keeps of a
+ * sample there, for its saved_width. */
+rk_status rk_graph_place(const rk_graph *graph, int64_t samples, bool training, const int32_t *hosts,
+                         const int64_t *saved, rk_place *places, int64_t *total);
 /* The node whose memory a view shows. */
 rk_node *rk_graph_root(const rk_graph *graph, rk_value value);
 /* First values of a parameter, from (seed, its name, the place). */
@@ -81,16 +87,19 @@ typedef struct rk_dropout_rule {
 } rk_dropout_rule;
 rk_dropout_rule rk_dropout_rule_of(const rk_graph *graph, const rk_node *node);
 
-/* Samples first .. last-1 whose gradients are added up by one thread; n_groups of them. A group is within a shard. */
+/* Samples first .. last-1 whose gradients are added up by one thread; n_groups of them. A group is within a
+ * shard. */
 size_t rk_graph_n_groups(const rk_graph *graph, int64_t n);
 void rk_graph_group(const rk_graph *graph, int64_t n, size_t group, int64_t *first, int64_t *last);
 
 /* Memory for every thread of the pool (graph_memory.c). */
 rk_status rk_graph_reserve(rk_graph *graph);
 void rk_graph_release_memory(rk_graph *graph);
-/* The sum of the gradients first .. last-1 of n_groups groups (graph_gradients.c). A group takes its gradients, zeros but for what
- * is_written, adds to them and is done, at once or with those from ever lower offsets on. */
-void rk_gradients_begin(rk_graph *graph, const rk_run *run, int64_t first, int64_t last, const rk_graph_hooks *hooks, rk_failure *failure);
+/* The sum of the gradients first .. last-1 of n_groups groups (graph_gradients.c). A group takes its
+ * gradients, zeros but for what is_written, adds to them and is done, at once or with those from ever lower
+ * offsets on. */
+void rk_gradients_begin(rk_graph *graph, const rk_run *run, int64_t first, int64_t last,
+                        const rk_graph_hooks *hooks, rk_failure *failure);
 rk_real *rk_gradients_take(rk_graph *graph, size_t group);
 void rk_gradients_done(rk_graph *graph, size_t group, int64_t first);
 

@@ -11,8 +11,10 @@ void rk_graph_release_memory(rk_graph *g) {
         rk_pages_free(g->thread_memory[t], bytes_of(g->memory_reals));
         rk_pages_free(g->thread_workspaces[t], g->workspace_bytes);
     }
-    for (size_t b = 0; b < g->sum.n_buffers; b++) rk_pages_free(g->sum.buffers[b], bytes_of(g->gradient_reals));
-    for (int p = 1; p < g->sum.n_partials; p++) rk_pages_free(g->sum.partials[p], bytes_of(g->gradient_reals));
+    for (size_t b = 0; b < g->sum.n_buffers; b++)
+        rk_pages_free(g->sum.buffers[b], bytes_of(g->gradient_reals));
+    for (int p = 1; p < g->sum.n_partials; p++)
+        rk_pages_free(g->sum.partials[p], bytes_of(g->gradient_reals));
     g->sum.n_partials = 0;
     rk_free(g->thread_memory);
     rk_free(g->thread_workspaces);

@@ -1,4 +1,5 @@
-/* Running a graph over a batch: a block of samples at a time through all nodes, or, where samples depend on each other, node by node. */
+/* Running a graph over a batch: a block of samples at a time through all nodes, or, where samples depend on
+ * each other, node by node. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -10,16 +11,16 @@ typedef struct pass pass;
 struct pass {
     rk_graph *graph;
     const rk_graph_hooks *hooks;
-    rk_run run;              /* but for the block */
+    rk_run run; /* but for the block */
     rk_status (*step)(const pass *p, const rk_run *run);
     int64_t first_gradient, last_gradient; /* of the parameters that the step adds to; equal: none */
-    bool backward;           /* of through_graph: also back, with other work beside */
-    rk_node *node;           /* of steps at one node, */
-    int32_t gather;          /* and of its sums: the pass */
-    rk_real *partials;       /* [n_blocks, gather_width] */
+    bool backward;                         /* of through_graph: also back, with other work beside */
+    rk_node *node;                         /* of steps at one node, */
+    int32_t gather;                        /* and of its sums: the pass */
+    rk_real *partials;                     /* [n_blocks, gather_width] */
     size_t n_groups;
     atomic_size_t next_group, next_beside; /* to be begun */
-    rk_failure failure;      /* of the lowest block */
+    rk_failure failure;                    /* of the lowest block */
 };
 
 static void run_group(void *context, size_t group, int thread) {
@@ -32,7 +33,8 @@ static void run_group(void *context, size_t group, int thread) {
     run.memory = g->thread_memory[g->keeps ? 0 : thread];
     run.workspace = g->thread_workspaces[thread];
     bool adds = p->first_gradient < p->last_gradient;
-    bool is_late = group + (size_t)g->n_threads >= p->n_groups; /* no other group comes after it on its thread */
+    bool is_late =
+        group + (size_t)g->n_threads >= p->n_groups; /* no other group comes after it on its thread */
     if (adds) run.gradients = rk_gradients_take(g, group);
     for (run.first = first; run.first < last; run.first += g->block) {
         run.n = last - run.first < g->block ? last - run.first : g->block;
@@ -47,8 +49,9 @@ static void run_group(void *context, size_t group, int thread) {
     rk_trace_end(begin, "sum gradients");
 }
 
-/* Half of the threads begin with the groups and half with the work beside, which leans on memory where groups lean on arithmetic; whoever runs out of
- * one kind goes on with the other. Groups are begun in order either way. */
+/* Half of the threads begin with the groups and half with the work beside, which leans on memory where groups
+ * lean on arithmetic; whoever runs out of one kind goes on with the other. Groups are begun in order either
+ * way. */
 static void run_either(void *context, size_t task, int thread) {
     (void)task;
     pass *p = context;
@@ -68,7 +71,8 @@ static void run_either(void *context, size_t task, int thread) {
 static rk_status for_blocks(pass *p, rk_status (*step)(const pass *p, const rk_run *run)) {
     p->step = step;
     p->n_groups = rk_graph_n_groups(p->graph, p->run.here);
-    if (p->first_gradient < p->last_gradient) rk_gradients_begin(p->graph, &p->run, p->first_gradient, p->last_gradient, p->hooks, &p->failure);
+    if (p->first_gradient < p->last_gradient)
+        rk_gradients_begin(p->graph, &p->run, p->first_gradient, p->last_gradient, p->hooks, &p->failure);
     if (p->hooks->n_beside > 0 && p->backward) {
         atomic_store(&p->next_group, 0);
         atomic_store(&p->next_beside, 0);
@@ -103,10 +107,12 @@ static void zero_gradient(const rk_run *run, const rk_node *root) {
 /* The first node to add to a gradient finds zeros, or may write it. */
 static rk_status backward_block(const rk_run *run, const rk_node *node) {
     bool is_view = node->op && node->op->is_view;
-    if (!node->is_used && !node->is_output && !is_view) zero_gradient(run, node); /* a value that nothing reads */
+    if (!node->is_used && !node->is_output && !is_view)
+        zero_gradient(run, node); /* a value that nothing reads */
     if (!computes(node)) return RK_OK;
     for (int32_t k = 0; k < node->n_inputs; k++)
-        if (node->first_gradient[k] && !node->op->writes_gradient) zero_gradient(run, rk_graph_root(run->graph, node->inputs[k]));
+        if (node->first_gradient[k] && !node->op->writes_gradient)
+            zero_gradient(run, rk_graph_root(run->graph, node->inputs[k]));
     return node->op->backward(run, node);
 }
 
@@ -123,7 +129,8 @@ static rk_status through_graph(const pass *p, const rk_run *run) {
     for (size_t i = g->n_nodes; i-- > 0;) {
         const rk_node *node = g->nodes[i];
         RK_TRY(backward_block(run, node));
-        if (run->tells && node->n_parameters) rk_gradients_done(run->graph, run->group, g->parameters[node->parameters[0]].offset);
+        if (run->tells && node->n_parameters)
+            rk_gradients_done(run->graph, run->group, g->parameters[node->parameters[0]].offset);
     }
     rk_trace_end(begin, "backward");
     return call(p->hooks->take, p, run);
@@ -148,8 +155,12 @@ static rk_status forward_at_node(const pass *p, const rk_run *block) {
 
 /* The first block of a group writes a weight's gradient, be it to zeros. */
 static void open_weight(const rk_run *run, const rk_node *node) {
-    const rk_parameter *weight = node->op && node->op->writes_weight && run->opens ? &run->graph->parameters[node->parameters[0]] : NULL;
-    if (weight) memset(rk_node_parameter_gradient(run, node, 0), 0, (size_t)(weight->rows * weight->cols) * sizeof(rk_real));
+    const rk_parameter *weight = node->op && node->op->writes_weight && run->opens
+                                     ? &run->graph->parameters[node->parameters[0]]
+                                     : NULL;
+    if (weight)
+        memset(rk_node_parameter_gradient(run, node, 0), 0,
+               (size_t)(weight->rows * weight->cols) * sizeof(rk_real));
 }
 
 static rk_status backward_at_node(const pass *p, const rk_run *block) {
@@ -165,12 +176,14 @@ static rk_status backward_at_node(const pass *p, const rk_run *block) {
 }
 static rk_status gather_at_node(const pass *p, const rk_run *run) {
     uint64_t begin = rk_trace_begin();
-    p->node->op->gather(run, p->node, p->gather, p->partials + (int64_t)rk_graph_block_number(run) * p->node->gather_width);
+    p->node->op->gather(run, p->node, p->gather,
+                        p->partials + (int64_t)rk_graph_block_number(run) * p->node->gather_width);
     rk_trace_end(begin, p->gather < p->node->op->n_passes ? "forward" : "backward");
     return RK_OK;
 }
 
-/* The blocks' shares [n_blocks, width] to one sum, in front: in the order of the blocks of a shard, then of the tree of shards. */
+/* The blocks' shares [n_blocks, width] to one sum, in front: in the order of the blocks of a shard, then of
+ * the tree of shards. */
 static void sum_blocks(const pass *p, size_t n_blocks, size_t width) {
     size_t a_micro_batch = rk_graph_blocks_of_micro_batch(p->graph);
     uint32_t first_micro_batch = (uint32_t)(p->run.base / p->graph->micro_batch);
@@ -180,10 +193,13 @@ static void sum_blocks(const pass *p, size_t n_blocks, size_t width) {
         uint32_t micro_batch = first_micro_batch + (uint32_t)(b / a_micro_batch);
         while (tree.depth > 1 && (ends || (begins && rk_tree_joins(&tree, micro_batch)))) {
             rk_tree_join(&tree);
-            for (size_t k = 0; k < width; k++) p->partials[(size_t)(tree.depth - 1) * width + k] += p->partials[(size_t)tree.depth * width + k];
+            for (size_t k = 0; k < width; k++)
+                p->partials[(size_t)(tree.depth - 1) * width + k] +=
+                    p->partials[(size_t)tree.depth * width + k];
         }
         if (ends) return;
-        if (begins) rk_tree_push(&tree, micro_batch); /* sums stand before the blocks that are still to come */
+        if (begins)
+            rk_tree_push(&tree, micro_batch); /* sums stand before the blocks that are still to come */
         rk_real *to = p->partials + (size_t)(tree.depth - 1) * width, *from = p->partials + b * width;
         for (size_t k = 0; k < width && to != from; k++) to[k] = begins ? from[k] : to[k] + from[k];
     }
@@ -248,7 +264,8 @@ static void prepare_node(void *context, size_t task, int thread) {
     (void)thread;
     const preparation *p = context;
     rk_node *node = p->graph->nodes[task];
-    if (node->op && node->op->prepare) rk_failure_keep(&p->pass->failure, (int64_t)task, node->op->prepare(p->graph, node, p->training));
+    if (node->op && node->op->prepare)
+        rk_failure_keep(&p->pass->failure, (int64_t)task, node->op->prepare(p->graph, node, p->training));
 }
 
 static void run_beside(void *context, size_t piece, int thread) {
@@ -261,14 +278,23 @@ static const rk_graph_hooks no_hooks;
 
 /* Samples of prediction are shared out in other ways than shards: they are all here. */
 static rk_run run_of(rk_graph *g, int64_t n, int64_t batch, int64_t step) {
-    return (rk_run){.graph = g, .here = n, .batch = batch ? batch : n, .base = batch ? g->share.first_micro_batch * g->micro_batch : 0, .training = true, .step = step};
+    return (rk_run){.graph = g,
+                    .here = n,
+                    .batch = batch ? batch : n,
+                    .base = batch ? g->share.first_micro_batch * g->micro_batch : 0,
+                    .training = true,
+                    .step = step};
 }
 
-static rk_status begin_run(rk_graph *g, int64_t n, bool training, int64_t step, const rk_graph_hooks *hooks, pass *out) {
-    RK_FAIL_IF(!g->finished || n < 0 || n > g->max_batch, RK_INVALID_ARGUMENT, "a run over %lld samples of a graph for at most %lld", (long long)n,
-               (long long)g->max_batch);
+static rk_status begin_run(rk_graph *g, int64_t n, bool training, int64_t step, const rk_graph_hooks *hooks,
+                           pass *out) {
+    RK_FAIL_IF(!g->finished || n < 0 || n > g->max_batch, RK_INVALID_ARGUMENT,
+               "a run over %lld samples of a graph for at most %lld", (long long)n, (long long)g->max_batch);
     RK_TRY(rk_graph_reserve(g));
-    *out = (pass){.graph = g, .hooks = hooks ? hooks : &no_hooks, .failure = RK_FAILURE_INIT, .run = run_of(g, n, hooks ? hooks->batch : 0, step)};
+    *out = (pass){.graph = g,
+                  .hooks = hooks ? hooks : &no_hooks,
+                  .failure = RK_FAILURE_INIT,
+                  .run = run_of(g, n, hooks ? hooks->batch : 0, step)};
     out->run.training = training;
     preparation p = {g, training, out};
     uint64_t begin = rk_trace_begin();
@@ -285,9 +311,11 @@ rk_status rk_graph_forward(rk_graph *g, int64_t n, bool training, int64_t step, 
 }
 
 rk_status rk_graph_backward(rk_graph *g, int64_t n) {
-    RK_FAIL_IF(!g->training || !g->keeps, RK_INVALID_ARGUMENT, "the graph was finished for prediction only, or keeps no batch");
+    RK_FAIL_IF(!g->training || !g->keeps, RK_INVALID_ARGUMENT,
+               "the graph was finished for prediction only, or keeps no batch");
     RK_TRY(rk_graph_reserve(g));
-    pass p = {.graph = g, .hooks = &no_hooks, .failure = RK_FAILURE_INIT, .run = run_of(g, n, 0, g->last_step)};
+    pass p = {
+        .graph = g, .hooks = &no_hooks, .failure = RK_FAILURE_INIT, .run = run_of(g, n, 0, g->last_step)};
     return backward_by_nodes(&p);
 }
 

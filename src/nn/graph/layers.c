@@ -13,7 +13,8 @@ rk_value rk_linear(rk_graph *graph, const char *name, rk_value x, int32_t units,
     rk_op_options options = {.units = units, .no_bias = !bias, .dtype = dtype};
     return rk_graph_add(graph, "linear", name, &options, &x, 1);
 }
-rk_value rk_linear_rows(rk_graph *graph, const char *name, rk_value x, int32_t units, bool bias, rk_dtype dtype) {
+rk_value rk_linear_rows(rk_graph *graph, const char *name, rk_value x, int32_t units, bool bias,
+                        rk_dtype dtype) {
     rk_op_options options = {.units = units, .by_row = true, .no_bias = !bias, .dtype = dtype};
     return rk_graph_add(graph, "linear", name, &options, &x, 1);
 }
@@ -125,7 +126,8 @@ rk_value rk_gate(rk_graph *graph, const char *name, rk_value x, rk_value g) {
 rk_value rk_target_pairs(rk_graph *graph, rk_value q, rk_value k) {
     return rk_graph_add(graph, "target_pairs", NULL, NULL, (rk_value[]){q, k}, 2);
 }
-rk_value rk_attention_pool(rk_graph *graph, rk_value w, rk_value k, rk_value lengths, int32_t column, bool softmax) {
+rk_value rk_attention_pool(rk_graph *graph, rk_value w, rk_value k, rk_value lengths, int32_t column,
+                           bool softmax) {
     rk_op_options options = {.first = column, .softmax = softmax};
     return rk_graph_add(graph, "attention_pool", NULL, &options, (rk_value[]){w, k, lengths}, 3);
 }
@@ -137,14 +139,16 @@ rk_value rk_mlp_build(rk_graph *graph, const char *name, rk_value x, const rk_ml
     for (int64_t i = 0; i < mlp->n; i++) {
         int number = (int)(mlp->first + i);
         snprintf(node, sizeof node, "%s/linear_%d", name, number);
-        rk_op_options options = {.units = (int32_t)mlp->units[i], .by_row = mlp->by_row, .dtype = mlp->dtype, .relu = fused};
+        rk_op_options options = {
+            .units = (int32_t)mlp->units[i], .by_row = mlp->by_row, .dtype = mlp->dtype, .relu = fused};
         x = rk_graph_add(graph, "linear", node, &options, &x, 1);
         snprintf(node, sizeof node, "%s/norm_%d", name, number);
         if (mlp->batch_norm) x = rk_batch_norm(graph, node, x);
         snprintf(node, sizeof node, "%s/%s_%d", name, activation ? activation : "", number);
         if (activation && !fused) x = activate(graph, node, x, activation);
         snprintf(node, sizeof node, "%s/dropout_%d", name, number);
-        if (mlp->dropout != 0) x = rk_graph_add(graph, "dropout", node, &(rk_op_options){.rate = mlp->dropout}, &x, 1);
+        if (mlp->dropout != 0)
+            x = rk_graph_add(graph, "dropout", node, &(rk_op_options){.rate = mlp->dropout}, &x, 1);
     }
     return x;
 }

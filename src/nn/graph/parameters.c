@@ -16,25 +16,39 @@ void rk_parameter_fill(const rk_graph *graph, rk_parameter *parameter, const rk_
     for (int64_t i = 0; i < n; i++) {
         double value = 0;
         switch (initializer->kind) {
-            case RK_INIT_ONES: value = 1; break;
-            case RK_INIT_CONSTANT: value = initializer->value; break;
-            case RK_INIT_UNIFORM: value = initializer->min + (initializer->max - initializer->min) * rk_rng_uniform(&rng); break;
-            case RK_INIT_NORMAL: value = initializer->mean + initializer->stddev * rk_rng_normal(&rng); break;
+            case RK_INIT_ONES:
+                value = 1;
+                break;
+            case RK_INIT_CONSTANT:
+                value = initializer->value;
+                break;
+            case RK_INIT_UNIFORM:
+                value = initializer->min + (initializer->max - initializer->min) * rk_rng_uniform(&rng);
+                break;
+            case RK_INIT_NORMAL:
+                value = initializer->mean + initializer->stddev * rk_rng_normal(&rng);
+                break;
             case RK_INIT_TRUNCATED_NORMAL:
                 do value = rk_rng_normal(&rng);
                 while (fabs(value) > 2);
                 value = initializer->mean + initializer->stddev * value;
                 break;
             case RK_INIT_ZEROS:
-            case RK_INIT_COUNT: break;
+            case RK_INIT_COUNT:
+                break;
         }
         parameter->value[i] = (rk_real)value;
     }
 }
 
-rk_status rk_node_add_parameter(rk_graph *graph, rk_node *node, const char *name, int64_t rows, int64_t cols, const rk_initializer *initializer, bool is_bias) {
-    RK_TRY(rk_grow(&graph->parameters, graph->n_parameters, &graph->parameters_capacity, sizeof *graph->parameters));
-    rk_parameter p = {.rows = rows, .cols = cols, .is_bias = is_bias, .is_written = node->n_parameters == 0 && node->op->writes_weight};
+rk_status rk_node_add_parameter(rk_graph *graph, rk_node *node, const char *name, int64_t rows, int64_t cols,
+                                const rk_initializer *initializer, bool is_bias) {
+    RK_TRY(rk_grow(&graph->parameters, graph->n_parameters, &graph->parameters_capacity,
+                   sizeof *graph->parameters));
+    rk_parameter p = {.rows = rows,
+                      .cols = cols,
+                      .is_bias = is_bias,
+                      .is_written = node->n_parameters == 0 && node->op->writes_weight};
     char *full = NULL;
     rk_status status;
     RK_GOTO(rk_alloc(strlen(node->name) + strlen(name) + 2, 1, &full));
@@ -93,8 +107,10 @@ rk_status rk_graph_state(rk_graph *graph, rk_state *state) {
     }
     for (size_t i = 0; i < graph->n_nodes; i++)
         for (int32_t k = 0; k < graph->nodes[i]->n_states; k++) {
-            snprintf(name, sizeof name, "dense/%s/%s", graph->nodes[i]->name, graph->nodes[i]->state_names[k]);
-            RK_TRY(rk_state_add(state, name, RK_STATE_F32, rk_width(graph->nodes[i]->shape), 0, graph->nodes[i]->states[k]));
+            snprintf(name, sizeof name, "dense/%s/%s", graph->nodes[i]->name,
+                     graph->nodes[i]->state_names[k]);
+            RK_TRY(rk_state_add(state, name, RK_STATE_F32, rk_width(graph->nodes[i]->shape), 0,
+                                graph->nodes[i]->states[k]));
         }
     return RK_OK;
 }

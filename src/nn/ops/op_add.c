@@ -7,7 +7,8 @@ rk_status rk_same_shapes(const rk_graph *graph, const rk_node *node, int32_t n) 
     rk_shape a = rk_in_shape(graph, node, 0);
     for (int32_t k = 1; k < n; k++) {
         rk_shape b = rk_in_shape(graph, node, k);
-        RK_FAIL_IF(a.rows != b.rows || a.cols != b.cols, RK_INVALID_ARGUMENT, "inputs of shapes [%d, %d] and [%d, %d]", a.rows, a.cols, b.rows, b.cols);
+        RK_FAIL_IF(a.rows != b.rows || a.cols != b.cols, RK_INVALID_ARGUMENT,
+                   "inputs of shapes [%d, %d] and [%d, %d]", a.rows, a.cols, b.rows, b.cols);
     }
     return RK_OK;
 }
@@ -38,4 +39,5 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_add = {.name = "add", .min_inputs = 1, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_add = {
+    .name = "add", .min_inputs = 1, .build = build, .forward = forward, .backward = backward};

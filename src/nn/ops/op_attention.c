@@ -1,8 +1,8 @@
-/* Multi-head attention among the rows of a sample, unscaled (Song et al. 2019, AutoInt, equations 5 to 7); inputs q, k, v [rows, heads * dim], in each head's
- * columns:
+/* Multi-head attention among the rows of a sample, unscaled (Song et al. 2019, AutoInt, equations 5 to 7);
+ * inputs q, k, v [rows, heads * dim], in each head's columns:
  *     a_rc = softmax over c of q_r . k_c        y_r = sum_c a_rc v_c
- * A fourth input is a mask of the rows, which gets no gradient: where it is not above 0 a row is padding, which weighs nothing (a_rc = 0) and has zeros for y_r.
- * options: count = heads. */
+ * A fourth input is a mask of the rows, which gets no gradient: where it is not above 0 a row is padding,
+ * which weighs nothing (a_rc = 0) and has zeros for y_r. options: count = heads. */
 #include <math.h>
 #include <string.h>
 
@@ -16,9 +16,11 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     node->shape = rk_in_shape(graph, node, 0);
     if (node->n_inputs > 3) {
         int64_t n = rk_width(rk_in_shape(graph, node, 3));
-        RK_FAIL_IF(n != node->shape.rows, RK_INVALID_ARGUMENT, "a mask of %lld for %d rows", (long long)n, node->shape.rows);
+        RK_FAIL_IF(n != node->shape.rows, RK_INVALID_ARGUMENT, "a mask of %lld for %d rows", (long long)n,
+                   node->shape.rows);
     }
-    RK_FAIL_IF(heads < 1 || node->shape.cols % heads != 0, RK_INVALID_ARGUMENT, "%d columns do not make %d heads", node->shape.cols, heads);
+    RK_FAIL_IF(heads < 1 || node->shape.cols % heads != 0, RK_INVALID_ARGUMENT,
+               "%d columns do not make %d heads", node->shape.cols, heads);
     node->saved_width = (int64_t)heads * node->shape.rows * node->shape.rows; /* a */
     node->workspace_bytes = 2 * (size_t)node->shape.rows * sizeof(rk_real);
     return RK_OK;
@@ -52,7 +54,8 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
         const rk_real *mask = mask_of(run, node, s);
         for (int32_t h = 0; h < heads; h++) {
             int64_t first = s * rk_width(node->shape) + (int64_t)h * dim;
-            const rk_real *q = rk_in(run, node, 0) + first, *k = rk_in(run, node, 1) + first, *v = rk_in(run, node, 2) + first;
+            const rk_real *q = rk_in(run, node, 0) + first, *k = rk_in(run, node, 1) + first,
+                          *v = rk_in(run, node, 2) + first;
             rk_real *y = rk_out(run, node) + first;
             for (int32_t r = 0; r < rows; r++, a += rows, q += cols, y += cols) {
                 if (is_padding(mask, r)) {
@@ -77,9 +80,11 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
         const rk_real *mask = mask_of(run, node, s);
         for (int32_t h = 0; h < heads; h++) {
             int64_t first = s * rk_width(node->shape) + (int64_t)h * dim;
-            const rk_real *q = rk_in(run, node, 0) + first, *k = rk_in(run, node, 1) + first, *v = rk_in(run, node, 2) + first;
+            const rk_real *q = rk_in(run, node, 0) + first, *k = rk_in(run, node, 1) + first,
+                          *v = rk_in(run, node, 2) + first;
             const rk_real *dy = rk_out_gradient(run, node) + first;
-            rk_real *dq = rk_in_gradient(run, node, 0) + first, *dk = rk_in_gradient(run, node, 1) + first, *dv = rk_in_gradient(run, node, 2) + first;
+            rk_real *dq = rk_in_gradient(run, node, 0) + first, *dk = rk_in_gradient(run, node, 1) + first,
+                    *dv = rk_in_gradient(run, node, 2) + first;
             for (int32_t r = 0; r < rows; r++, a += rows, q += cols, dq += cols, dy += cols) {
                 if (is_padding(mask, r)) continue;
                 for (int32_t c = 0; c < rows; c++) {
@@ -98,4 +103,10 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_attention = {.name = "attention", .min_inputs = 3, .max_inputs = 4, .options = RK_OPTION_count, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_attention = {.name = "attention",
+                               .min_inputs = 3,
+                               .max_inputs = 4,
+                               .options = RK_OPTION_count,
+                               .build = build,
+                               .forward = forward,
+                               .backward = backward};

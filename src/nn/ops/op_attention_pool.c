@@ -1,6 +1,8 @@
-/* A sequence by its weights (Zhou et al. 2018, DIN, equation 3), inputs w [rows, 1], k [rows, cols] and lengths [1, any], to [1, cols]:
+/* A sequence by its weights (Zhou et al. 2018, DIN, equation 3), inputs w [rows, 1], k [rows, cols] and
+ * lengths [1, any], to [1, cols]:
  *     y = sum over the first lengths[options.first] rows of w_r k_r
- * with options.softmax, w is the softmax of those rows' first. Rows beyond the length are padding: they take and give nothing. A length of 0 gives zeros. */
+ * with options.softmax, w is the softmax of those rows' first. Rows beyond the length are padding: they take
+ * and give nothing. A length of 0 gives zeros. */
 #include <string.h>
 
 #include "kernels/inline/lanes.h"
@@ -8,10 +10,12 @@
 #include "nn/ops/softmax.h"
 
 static rk_status build(rk_graph *graph, rk_node *node) {
-    rk_shape w = rk_in_shape(graph, node, 0), k = rk_in_shape(graph, node, 1), lengths = rk_in_shape(graph, node, 2);
-    RK_FAIL_IF(rk_width(w) != k.rows, RK_INVALID_ARGUMENT, "%lld weights for %d rows", (long long)rk_width(w), k.rows);
-    RK_FAIL_IF(node->options.first < 0 || node->options.first >= rk_width(lengths), RK_INVALID_ARGUMENT, "length %d of %lld", node->options.first,
-               (long long)rk_width(lengths));
+    rk_shape w = rk_in_shape(graph, node, 0), k = rk_in_shape(graph, node, 1),
+             lengths = rk_in_shape(graph, node, 2);
+    RK_FAIL_IF(rk_width(w) != k.rows, RK_INVALID_ARGUMENT, "%lld weights for %d rows", (long long)rk_width(w),
+               k.rows);
+    RK_FAIL_IF(node->options.first < 0 || node->options.first >= rk_width(lengths), RK_INVALID_ARGUMENT,
+               "length %d of %lld", node->options.first, (long long)rk_width(lengths));
     node->shape = (rk_shape){1, k.cols};
     node->saved_width = k.rows; /* the weights as they are used */
     node->workspace_bytes = (size_t)k.rows * sizeof(rk_real);
@@ -46,7 +50,8 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     int64_t rows = node->saved_width;
     const rk_real *k = rk_in(run, node, 1), *used = rk_saved(run, node), *dy = rk_out_gradient(run, node);
     rk_real *dw = rk_in_gradient(run, node, 0), *dk = rk_in_gradient(run, node, 1), *dused = run->workspace;
-    for (int64_t s = 0; s < run->n; s++, k += rows * cols, dk += rows * cols, used += rows, dw += rows, dy += cols) {
+    for (int64_t s = 0; s < run->n;
+         s++, k += rows * cols, dk += rows * cols, used += rows, dw += rows, dy += cols) {
         int32_t length = length_of(run, node, s);
         for (int32_t r = 0; r < length; r++) {
             dused[r] = rk_lanes_dot(dy, k + (int64_t)r * cols, cols);
@@ -58,5 +63,10 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_attention_pool = {
-    .name = "attention_pool", .min_inputs = 3, .max_inputs = 3, .options = RK_OPTION_first | RK_OPTION_softmax, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_attention_pool = {.name = "attention_pool",
+                                    .min_inputs = 3,
+                                    .max_inputs = 3,
+                                    .options = RK_OPTION_first | RK_OPTION_softmax,
+                                    .build = build,
+                                    .forward = forward,
+                                    .backward = backward};

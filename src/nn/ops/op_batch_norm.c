@@ -1,5 +1,6 @@
-/* Each of the sample's values over the batch (Ioffe and Szegedy 2015): y = gamma (x - mean) / sqrt(var + epsilon) + beta, with the batch's mean
- * and biased variance in training, and the running ones in prediction. The running variance takes the unbiased one, as PyTorch's does. */
+/* Each of the sample's values over the batch (Ioffe and Szegedy 2015): y = gamma (x - mean) / sqrt(var +
+ * epsilon) + beta, with the batch's mean and biased variance in training, and the running ones in prediction.
+ * The running variance takes the unbiased one, as PyTorch's does. */
 #include <math.h>
 #include <string.h>
 
@@ -35,7 +36,8 @@ static void add_squares(const rk_run *run, const rk_node *node, rk_real *partial
 
 static void add_gradients(const rk_run *run, const rk_node *node, rk_real *partial) {
     int64_t width = rk_width(node->shape);
-    const rk_real *mean = node->sums, *scale = mean + width, *x = rk_in(run, node, 0), *dy = rk_out_gradient(run, node);
+    const rk_real *mean = node->sums, *scale = mean + width, *x = rk_in(run, node, 0),
+                  *dy = rk_out_gradient(run, node);
     for (int64_t s = 0; s < run->n; s++, x += width, dy += width)
         for (int64_t c = 0; c < width; c++) {
             partial[c] += dy[c] * ((x[c] - mean[c]) * scale[c]);
@@ -69,7 +71,8 @@ static rk_status prepare(const rk_graph *graph, rk_node *node, bool training) {
     int64_t width = rk_width(node->shape);
     if (training) return RK_OK;
     memcpy(node->sums, node->states[0], (size_t)width * sizeof *node->sums);
-    for (int64_t c = 0; c < width; c++) node->sums[width + c] = (rk_real)(1 / sqrt((double)node->states[1][c] + node->options.epsilon));
+    for (int64_t c = 0; c < width; c++)
+        node->sums[width + c] = (rk_real)(1 / sqrt((double)node->states[1][c] + node->options.epsilon));
     return RK_OK;
 }
 
@@ -86,7 +89,8 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
 static rk_status backward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
     const rk_real *mean = node->sums, *scale = mean + width, *dots = scale + width, *sums = dots + width;
-    const rk_real *x = rk_in(run, node, 0), *gamma = rk_node_parameter(run, node, 0), *dy = rk_out_gradient(run, node);
+    const rk_real *x = rk_in(run, node, 0), *gamma = rk_node_parameter(run, node, 0),
+                  *dy = rk_out_gradient(run, node);
     rk_real *dx = rk_in_gradient(run, node, 0), inverse = (rk_real)(1.0 / (double)run->batch);
     for (int64_t s = 0; s < run->n; s++, x += width, dx += width, dy += width)
         for (int64_t c = 0; c < width; c++) {
@@ -94,7 +98,8 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
             dx[c] += gamma[c] * scale[c] * (dy[c] - inverse * (sums[c] + hat * dots[c]));
         }
     if (run->base + run->first > 0) return RK_OK; /* the batch's sums are added once */
-    rk_real *dgamma = rk_node_parameter_gradient(run, node, 0), *dbeta = rk_node_parameter_gradient(run, node, 1);
+    rk_real *dgamma = rk_node_parameter_gradient(run, node, 0),
+            *dbeta = rk_node_parameter_gradient(run, node, 1);
     for (int64_t c = 0; c < width; c++) {
         dgamma[c] += dots[c];
         dbeta[c] += sums[c];
@@ -102,5 +107,14 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_batch_norm = {.name = "batch_norm", .min_inputs = 1, .max_inputs = 1, .options = RK_OPTION_epsilon | RK_OPTION_momentum, .build = build, .prepare = prepare,
-                                .forward = forward, .backward = backward, .n_passes = N_PASSES, .gather = gather, .combine = combine};
+const rk_op rk_op_batch_norm = {.name = "batch_norm",
+                                .min_inputs = 1,
+                                .max_inputs = 1,
+                                .options = RK_OPTION_epsilon | RK_OPTION_momentum,
+                                .build = build,
+                                .prepare = prepare,
+                                .forward = forward,
+                                .backward = backward,
+                                .n_passes = N_PASSES,
+                                .gather = gather,
+                                .combine = combine};

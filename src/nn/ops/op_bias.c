@@ -28,5 +28,9 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_bias = {
-    .name = "bias", .min_inputs = 1, .max_inputs = 1, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_bias = {.name = "bias",
+                          .min_inputs = 1,
+                          .max_inputs = 1,
+                          .build = build,
+                          .forward = forward,
+                          .backward = backward};

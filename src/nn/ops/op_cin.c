@@ -1,7 +1,9 @@
-/* A layer of a compressed interaction network (Lian et al. 2018, equation 6), inputs x0 [dim, fields] and x [dim, maps], to [dim, units]:
+/* A layer of a compressed interaction network (Lian et al. 2018, equation 6), inputs x0 [dim, fields] and x
+ * [dim, maps], to [dim, units]:
  *     y_du = b_u + sum_h sum_j W_(h fields + j)u x_dh x0_dj
- * which is a linear layer over the products of each d. They would be dim * maps * fields numbers a sample, so they exist for a few samples at a time, in
- * the thread's workspace, and are computed again in backward. options: units, dtype. */
+ * which is a linear layer over the products of each d. They would be dim * maps * fields numbers a sample, so
+ * they exist for a few samples at a time, in the thread's workspace, and are computed again in backward.
+ * options: units, dtype. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -10,14 +12,14 @@
 #include "nn/graph/graph_internal.h"
 
 enum {
-    PIECE_REALS = 1 << 15,  /* products at a time, about: for the second cache */
-    PIECE_ROWS = 64         /* but not fewer rows, so that W is worth fetching */
+    PIECE_REALS = 1 << 15, /* products at a time, about: for the second cache */
+    PIECE_ROWS = 64        /* but not fewer rows, so that W is worth fetching */
 };
 
 typedef struct cin {
     rk_matrix *matrix;
-    int64_t samples;        /* of a piece */
-    size_t products_bytes;  /* of a piece */
+    int64_t samples;       /* of a piece */
+    size_t products_bytes; /* of a piece */
 } cin;
 
 static rk_status build(rk_graph *graph, rk_node *node) {
@@ -28,7 +30,8 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     int64_t in = (int64_t)x.cols * x0.cols;
     node->shape = (rk_shape){x.rows, units};
     double bound = sqrt(6.0 / (double)(in + units)); /* Glorot and Bengio 2010 */
-    rk_initializer uniform = {.kind = RK_INIT_UNIFORM, .min = -bound, .max = bound}, zeros = {.kind = RK_INIT_ZEROS};
+    rk_initializer uniform = {.kind = RK_INIT_UNIFORM, .min = -bound, .max = bound},
+                   zeros = {.kind = RK_INIT_ZEROS};
     RK_TRY(rk_node_add_parameter(graph, node, "weight", in, units, &uniform, false));
     return rk_node_add_parameter(graph, node, "bias", 1, units, &zeros, true);
 }
@@ -82,7 +85,8 @@ static void multiply(const rk_run *run, const rk_node *node, piece p, rk_real *p
 static void multiply_backward(const rk_run *run, const rk_node *node, piece p, const rk_real *dproducts) {
     int32_t fields = rk_in_shape(run->graph, node, 0).cols, maps = rk_in_shape(run->graph, node, 1).cols;
     const rk_real *x0 = rk_in(run, node, 0) + p.first * fields, *x = rk_in(run, node, 1) + p.first * maps;
-    rk_real *dx0 = rk_in_gradient(run, node, 0) + p.first * fields, *dx = rk_in_gradient(run, node, 1) + p.first * maps;
+    rk_real *dx0 = rk_in_gradient(run, node, 0) + p.first * fields,
+            *dx = rk_in_gradient(run, node, 1) + p.first * maps;
     for (int64_t d = 0; d < p.n; d++, x0 += fields, dx0 += fields, x += maps, dx += maps)
         for (int32_t h = 0; h < maps; h++, dproducts += fields) {
             dx[h] += rk_lanes_dot(dproducts, x0, fields);
@@ -98,7 +102,8 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
         piece p = piece_at(run, node, s);
         multiply(run, node, p, products);
         rk_real *y = rk_out(run, node) + p.first * node->shape.cols;
-        RK_TRY(rk_matrix_forward(own->matrix, p.n, products, rk_node_parameter(run, node, 1), false, y, workspace));
+        RK_TRY(rk_matrix_forward(own->matrix, p.n, products, rk_node_parameter(run, node, 1), false, y,
+                                 workspace));
     }
     return RK_OK;
 }
@@ -106,7 +111,8 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
 static rk_status backward(const rk_run *run, const rk_node *node) {
     const cin *own = node->own;
     int32_t units = node->shape.cols;
-    rk_real *products = run->workspace, *dproducts = (rk_real *)(void *)((char *)run->workspace + own->products_bytes);
+    rk_real *products = run->workspace,
+            *dproducts = (rk_real *)(void *)((char *)run->workspace + own->products_bytes);
     rk_real *dw = rk_node_parameter_gradient(run, node, 0), *db = rk_node_parameter_gradient(run, node, 1);
     void *workspace = (char *)run->workspace + 2 * own->products_bytes;
     for (int64_t s = 0; s < run->n; s += own->samples) {
@@ -121,5 +127,13 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_cin = {.name = "cin", .min_inputs = 2, .max_inputs = 2, .options = RK_OPTION_units | RK_OPTION_dtype, .build = build, .finish = finish, .release = release,
-                         .prepare = prepare, .forward = forward, .backward = backward};
+const rk_op rk_op_cin = {.name = "cin",
+                         .min_inputs = 2,
+                         .max_inputs = 2,
+                         .options = RK_OPTION_units | RK_OPTION_dtype,
+                         .build = build,
+                         .finish = finish,
+                         .release = release,
+                         .prepare = prepare,
+                         .forward = forward,
+                         .backward = backward};

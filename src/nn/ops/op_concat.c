@@ -31,12 +31,19 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
         rk_real *dx = rk_in_gradient(run, node, k);
         bool writes = rk_is_first_gradient(node, k);
         for (int64_t s = 0; s < run->n; s++, dx += part) {
-            if (writes) memcpy(dx, dy + s * width, (size_t)part * sizeof *dx);
-            else for (int64_t c = 0; c < part; c++) dx[c] += dy[s * width + c];
+            if (writes)
+                memcpy(dx, dy + s * width, (size_t)part * sizeof *dx);
+            else
+                for (int64_t c = 0; c < part; c++) dx[c] += dy[s * width + c];
         }
         dy += part;
     }
     return RK_OK;
 }
 
-const rk_op rk_op_concat = {.name = "concat", .min_inputs = 1, .writes_gradient = true, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_concat = {.name = "concat",
+                            .min_inputs = 1,
+                            .writes_gradient = true,
+                            .build = build,
+                            .forward = forward,
+                            .backward = backward};

@@ -1,11 +1,13 @@
-/* y = b for every sample: a parameter that no input takes part in, zeros at first. units = cols. A bias: no weight decay, no l2. */
+/* y = b for every sample: a parameter that no input takes part in, zeros at first. units = cols. A bias: no
+ * weight decay, no l2. */
 #include <string.h>
 
 #include "nn/graph/op.h"
 
 static rk_status build(rk_graph *graph, rk_node *node) {
     RK_FAIL_IF(node->n_inputs > 0, RK_INVALID_ARGUMENT, "takes no inputs");
-    RK_FAIL_IF(node->options.units < 1, RK_INVALID_ARGUMENT, "needs 1 unit or more, not %d", node->options.units);
+    RK_FAIL_IF(node->options.units < 1, RK_INVALID_ARGUMENT, "needs 1 unit or more, not %d",
+               node->options.units);
     node->shape = (rk_shape){1, node->options.units};
     rk_initializer zeros = {.kind = RK_INIT_ZEROS};
     return rk_node_add_parameter(graph, node, "value", 1, node->options.units, &zeros, true);
@@ -28,4 +30,5 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_constant = {.name = "constant", .options = RK_OPTION_units, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_constant = {
+    .name = "constant", .options = RK_OPTION_units, .build = build, .forward = forward, .backward = backward};

@@ -17,21 +17,28 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
 }
 
 /* to = a * b, or added to it. */
-static void multiply(rk_real *restrict to, const rk_real *restrict a, const rk_real *restrict b, int64_t n, bool writes) {
-    if (writes) for (int64_t i = 0; i < n; i++) to[i] = a[i] * b[i];
-    else for (int64_t i = 0; i < n; i++) to[i] += a[i] * b[i];
+static void multiply(rk_real *restrict to, const rk_real *restrict a, const rk_real *restrict b, int64_t n,
+                     bool writes) {
+    if (writes)
+        for (int64_t i = 0; i < n; i++) to[i] = a[i] * b[i];
+    else
+        for (int64_t i = 0; i < n; i++) to[i] += a[i] * b[i];
 }
 
 static void pass(rk_real *restrict to, const rk_real *restrict from, int64_t n, bool writes) {
-    if (writes) memcpy(to, from, (size_t)n * sizeof *to);
-    else for (int64_t i = 0; i < n; i++) to[i] += from[i];
+    if (writes)
+        memcpy(to, from, (size_t)n * sizeof *to);
+    else
+        for (int64_t i = 0; i < n; i++) to[i] += from[i];
 }
 
-/* One gradient after the other, a sample at a time, which stays in the cache: dx0 and dx are the same in a first cross layer. */
+/* One gradient after the other, a sample at a time, which stays in the cache: dx0 and dx are the same in a
+ * first cross layer. */
 static rk_status backward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
     const rk_real *x0 = rk_in(run, node, 0), *y = rk_in(run, node, 1), *dz = rk_out_gradient(run, node);
-    rk_real *dx0 = rk_in_gradient(run, node, 0), *dy = rk_in_gradient(run, node, 1), *dx = rk_in_gradient(run, node, 2);
+    rk_real *dx0 = rk_in_gradient(run, node, 0), *dy = rk_in_gradient(run, node, 1),
+            *dx = rk_in_gradient(run, node, 2);
     for (int64_t first = 0; first < run->n * width; first += width) {
         multiply(dx0 + first, dz + first, y + first, width, rk_is_first_gradient(node, 0));
         multiply(dy + first, dz + first, x0 + first, width, rk_is_first_gradient(node, 1));
@@ -40,5 +47,10 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_cross_combine = {
-    .name = "cross_combine", .min_inputs = 3, .max_inputs = 3, .writes_gradient = true, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_cross_combine = {.name = "cross_combine",
+                                   .min_inputs = 3,
+                                   .max_inputs = 3,
+                                   .writes_gradient = true,
+                                   .build = build,
+                                   .forward = forward,
+                                   .backward = backward};

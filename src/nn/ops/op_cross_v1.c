@@ -8,16 +8,18 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     RK_TRY(rk_same_shapes(graph, node, node->n_inputs));
     node->shape = rk_in_shape(graph, node, 0);
     int64_t width = rk_width(node->shape);
-    node->saved_width = 1;   /* x . w */
+    node->saved_width = 1; /* x . w */
     double bound = sqrt(6.0 / (double)(width + 1));
-    rk_initializer uniform = {.kind = RK_INIT_UNIFORM, .min = -bound, .max = bound}, zeros = {.kind = RK_INIT_ZEROS};
+    rk_initializer uniform = {.kind = RK_INIT_UNIFORM, .min = -bound, .max = bound},
+                   zeros = {.kind = RK_INIT_ZEROS};
     RK_TRY(rk_node_add_parameter(graph, node, "weight", 1, width, &uniform, false));
     return rk_node_add_parameter(graph, node, "bias", 1, width, &zeros, true);
 }
 
 static rk_status forward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
-    const rk_real *w = rk_node_parameter(run, node, 0), *b = rk_node_parameter(run, node, 1), *x0 = rk_in(run, node, 0), *x = rk_in(run, node, 1);
+    const rk_real *w = rk_node_parameter(run, node, 0), *b = rk_node_parameter(run, node, 1),
+                  *x0 = rk_in(run, node, 0), *x = rk_in(run, node, 1);
     rk_real *y = rk_out(run, node), *dots = rk_saved(run, node);
     for (int64_t s = 0; s < run->n; s++, x0 += width, x += width, y += width) {
         rk_real dot = dots[s] = rk_lanes_dot(x, w, width);
@@ -28,7 +30,8 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
 
 static rk_status backward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
-    const rk_real *w = rk_node_parameter(run, node, 0), *x0 = rk_in(run, node, 0), *x = rk_in(run, node, 1), *dy = rk_out_gradient(run, node), *dots = rk_saved(run, node);
+    const rk_real *w = rk_node_parameter(run, node, 0), *x0 = rk_in(run, node, 0), *x = rk_in(run, node, 1),
+                  *dy = rk_out_gradient(run, node), *dots = rk_saved(run, node);
     rk_real *dx0 = rk_in_gradient(run, node, 0), *dx = rk_in_gradient(run, node, 1);
     rk_real *dw = rk_node_parameter_gradient(run, node, 0), *db = rk_node_parameter_gradient(run, node, 1);
     for (int64_t s = 0; s < run->n; s++, x0 += width, x += width, dx0 += width, dx += width, dy += width) {
@@ -43,5 +46,9 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_cross_v1 = {
-    .name = "cross_v1", .min_inputs = 2, .max_inputs = 2, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_cross_v1 = {.name = "cross_v1",
+                              .min_inputs = 2,
+                              .max_inputs = 2,
+                              .build = build,
+                              .forward = forward,
+                              .backward = backward};

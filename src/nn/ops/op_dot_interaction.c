@@ -1,11 +1,13 @@
-/* The dot products of all pairs of rows (Naumov et al. 2019, DLRM): [rows, cols] -> [1, rows (rows-1) / 2], lower triangle, row by row. */
+/* The dot products of all pairs of rows (Naumov et al. 2019, DLRM): [rows, cols] -> [1, rows (rows-1) / 2],
+ * lower triangle, row by row. */
 #include "kernels/kernels.h"
 #include "nn/graph/op.h"
 
 static rk_status build(rk_graph *graph, rk_node *node) {
     rk_shape from = rk_in_shape(graph, node, 0);
     RK_FAIL_IF(from.rows < 2, RK_INVALID_ARGUMENT, "needs two rows or more, not %d", from.rows);
-    RK_FAIL_IF((int64_t)from.rows * (from.rows - 1) / 2 > INT32_MAX, RK_INVALID_ARGUMENT, "too many pairs of %d rows", from.rows);
+    RK_FAIL_IF((int64_t)from.rows * (from.rows - 1) / 2 > INT32_MAX, RK_INVALID_ARGUMENT,
+               "too many pairs of %d rows", from.rows);
     node->shape = (rk_shape){1, (int32_t)((int64_t)from.rows * (from.rows - 1) / 2)};
     return RK_OK;
 }
@@ -18,9 +20,14 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
 
 static rk_status backward(const rk_run *run, const rk_node *node) {
     rk_shape from = rk_in_shape(run->graph, node, 0);
-    rk_interaction_backward(rk_in(run, node, 0), rk_out_gradient(run, node), run->n, from.rows, from.cols, rk_in_gradient(run, node, 0));
+    rk_interaction_backward(rk_in(run, node, 0), rk_out_gradient(run, node), run->n, from.rows, from.cols,
+                            rk_in_gradient(run, node, 0));
     return RK_OK;
 }
 
-const rk_op rk_op_dot_interaction = {
-    .name = "dot_interaction", .min_inputs = 1, .max_inputs = 1, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_dot_interaction = {.name = "dot_interaction",
+                                     .min_inputs = 1,
+                                     .max_inputs = 1,
+                                     .build = build,
+                                     .forward = forward,
+                                     .backward = backward};

@@ -1,5 +1,5 @@
-/* In training a value is zeroed with probability options.rate, else divided by 1 - rate; with by_row a whole row is. The mask is a function of (seed, the node's name,
- * step, place). In prediction y = x. */
+/* In training a value is zeroed with probability options.rate, else divided by 1 - rate; with by_row a whole
+ * row is. The mask is a function of (seed, the node's name, step, place). In prediction y = x. */
 #include <string.h>
 
 #include "base/hash.h"
@@ -7,7 +7,8 @@
 #include "nn/graph/graph_internal.h"
 
 static rk_status build(rk_graph *graph, rk_node *node) {
-    RK_FAIL_IF(!(node->options.rate >= 0 && node->options.rate < 1), RK_INVALID_ARGUMENT, "a rate must be at least 0 and below 1, not %g", node->options.rate);
+    RK_FAIL_IF(!(node->options.rate >= 0 && node->options.rate < 1), RK_INVALID_ARGUMENT,
+               "a rate must be at least 0 and below 1, not %g", node->options.rate);
     node->shape = rk_in_shape(graph, node, 0);
     return RK_OK;
 }
@@ -19,15 +20,23 @@ rk_dropout_rule rk_dropout_rule_of(const rk_graph *graph, const rk_node *node) {
 }
 
 /* PIECE rows' factors at a time. */
-static void mask_rows(const rk_run *run, const rk_node *node, const rk_dropout_rule *rule, const rk_real *from, rk_real *to, bool add) {
+static void mask_rows(const rk_run *run, const rk_node *node, const rk_dropout_rule *rule,
+                      const rk_real *from, rk_real *to, bool add) {
     enum { PIECE = 256 };
     rk_real factors[PIECE];
-    int64_t n_rows = run->n * node->shape.rows, cols = node->shape.cols, place = (run->base + run->first) * node->shape.rows;
+    int64_t n_rows = run->n * node->shape.rows, cols = node->shape.cols,
+            place = (run->base + run->first) * node->shape.rows;
     for (int64_t first = 0; first < n_rows; first += PIECE) {
         int64_t n = n_rows - first < PIECE ? n_rows - first : PIECE;
         for (int64_t r = 0; r < n; r++) factors[r] = 1;
-        rk_dropout_mask(&(rk_dropout_mask_args){.seed = rule->seed, .step = (uint64_t)run->step, .place = place + first, .n = n, .limit = rule->limit, .keep = rule->keep,
-                                                .from = factors, .to = factors});
+        rk_dropout_mask(&(rk_dropout_mask_args){.seed = rule->seed,
+                                                .step = (uint64_t)run->step,
+                                                .place = place + first,
+                                                .n = n,
+                                                .limit = rule->limit,
+                                                .keep = rule->keep,
+                                                .from = factors,
+                                                .to = factors});
         for (int64_t r = 0; r < n; r++) {
             const rk_real *x = from + (first + r) * cols;
             rk_real *y = to + (first + r) * cols;
@@ -44,8 +53,15 @@ static void apply_mask(const rk_run *run, const rk_node *node, const rk_real *fr
         return;
     }
     int64_t width = rk_width(node->shape);
-    rk_dropout_mask_args args = {.seed = rule.seed, .step = (uint64_t)run->step, .place = (run->base + run->first) * width, .n = run->n * width,
-                                 .limit = rule.limit, .keep = rule.keep, .from = from, .to = to, .add = add};
+    rk_dropout_mask_args args = {.seed = rule.seed,
+                                 .step = (uint64_t)run->step,
+                                 .place = (run->base + run->first) * width,
+                                 .n = run->n * width,
+                                 .limit = rule.limit,
+                                 .keep = rule.keep,
+                                 .from = from,
+                                 .to = to,
+                                 .add = add};
     rk_dropout_mask(&args);
 }
 
@@ -53,7 +69,8 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
     if (run->training)
         apply_mask(run, node, rk_in(run, node, 0), rk_out(run, node), false);
     else
-        memcpy(rk_out(run, node), rk_in(run, node, 0), (size_t)(run->n * rk_width(node->shape)) * sizeof(rk_real));
+        memcpy(rk_out(run, node), rk_in(run, node, 0),
+               (size_t)(run->n * rk_width(node->shape)) * sizeof(rk_real));
     return RK_OK;
 }
 
@@ -62,4 +79,10 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_dropout = {.name = "dropout", .min_inputs = 1, .max_inputs = 1, .options = RK_OPTION_rate | RK_OPTION_by_row, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_dropout = {.name = "dropout",
+                             .min_inputs = 1,
+                             .max_inputs = 1,
+                             .options = RK_OPTION_rate | RK_OPTION_by_row,
+                             .build = build,
+                             .forward = forward,
+                             .backward = backward};

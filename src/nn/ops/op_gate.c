@@ -1,5 +1,5 @@
-/* A gate a column (Mao et al. 2023, FinalMLP, equation 4): y = 2 sigmoid(g) x; g the second input, or without one learned, the same for every sample and zeros
- * at first, so that y begins as x. */
+/* A gate a column (Mao et al. 2023, FinalMLP, equation 4): y = 2 sigmoid(g) x; g the second input, or without
+ * one learned, the same for every sample and zeros at first, so that y begins as x. */
 #include "base/memory.h"
 #include "kernels/inline/scalar_rules.h"
 #include "nn/graph/graph_internal.h"
@@ -11,7 +11,8 @@ static bool is_learned(const rk_node *node) {
 static rk_status build(rk_graph *graph, rk_node *node) {
     rk_initializer zeros = {.kind = RK_INIT_ZEROS};
     node->shape = rk_in_shape(graph, node, 0);
-    if (is_learned(node)) return rk_node_add_parameter(graph, node, "gate", 1, rk_width(node->shape), &zeros, true);
+    if (is_learned(node))
+        return rk_node_add_parameter(graph, node, "gate", 1, rk_width(node->shape), &zeros, true);
     node->saved_width = rk_width(node->shape); /* the factors 2 sigmoid(g) */
     return rk_same_shapes(graph, node, node->n_inputs);
 }
@@ -33,7 +34,8 @@ static void find_factors(const rk_real *g, rk_real *factors, int64_t n) {
 
 static rk_status prepare(const rk_graph *graph, rk_node *node, bool training) {
     (void)training;
-    if (is_learned(node)) find_factors(graph->parameters[node->parameters[0]].value, node->own, rk_width(node->shape));
+    if (is_learned(node))
+        find_factors(graph->parameters[node->parameters[0]].value, node->own, rk_width(node->shape));
     return RK_OK;
 }
 
@@ -50,9 +52,12 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
 /* d 2 sigmoid(g) / dg = f (1 - f / 2), with the factor f */
 static rk_status backward(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape), stride = is_learned(node) ? 0 : width;
-    const rk_real *x = rk_in(run, node, 0), *factors = is_learned(node) ? node->own : rk_saved(run, node), *dy = rk_out_gradient(run, node);
-    rk_real *dx = rk_in_gradient(run, node, 0), *dg = is_learned(node) ? rk_node_parameter_gradient(run, node, 0) : rk_in_gradient(run, node, 1);
-    for (int64_t s = 0; s < run->n; s++, x += width, dx += width, dy += width, factors += stride, dg += stride)
+    const rk_real *x = rk_in(run, node, 0), *factors = is_learned(node) ? node->own : rk_saved(run, node),
+                  *dy = rk_out_gradient(run, node);
+    rk_real *dx = rk_in_gradient(run, node, 0),
+            *dg = is_learned(node) ? rk_node_parameter_gradient(run, node, 0) : rk_in_gradient(run, node, 1);
+    for (int64_t s = 0; s < run->n;
+         s++, x += width, dx += width, dy += width, factors += stride, dg += stride)
         for (int64_t c = 0; c < width; c++) {
             dx[c] += dy[c] * factors[c];
             dg[c] += dy[c] * x[c] * factors[c] * (1 - factors[c] / 2);
@@ -60,5 +65,12 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_gate = {.name = "gate", .min_inputs = 1, .max_inputs = 2, .build = build, .finish = finish, .release = release,
-                          .prepare = prepare, .forward = forward, .backward = backward};
+const rk_op rk_op_gate = {.name = "gate",
+                          .min_inputs = 1,
+                          .max_inputs = 2,
+                          .build = build,
+                          .finish = finish,
+                          .release = release,
+                          .prepare = prepare,
+                          .forward = forward,
+                          .backward = backward};

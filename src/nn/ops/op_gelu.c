@@ -2,4 +2,5 @@
 #include "kernels/inline/scalar_rules.h"
 #include "nn/ops/op_unary.h"
 
-RK_UNARY_OP(gelu, x *(rk_real)rk_normal_cdf((double)x), (rk_real)rk_normal_cdf((double)x) + x * (rk_real)rk_normal_density((double)x))
+RK_UNARY_OP(gelu, x *(rk_real)rk_normal_cdf((double)x),
+            (rk_real)rk_normal_cdf((double)x) + x * (rk_real)rk_normal_density((double)x))

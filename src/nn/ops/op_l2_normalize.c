@@ -1,4 +1,5 @@
-/* Each row divided by its length: y = x / max(|x|, epsilon). dx = (dy - y (y . dy)) / |x|. options: epsilon, 1e-12. */
+/* Each row divided by its length: y = x / max(|x|, epsilon). dx = (dy - y (y . dy)) / |x|. options: epsilon,
+ * 1e-12. */
 #include <math.h>
 
 #include "kernels/inline/lanes.h"
@@ -40,4 +41,10 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_l2_normalize = {.name = "l2_normalize", .min_inputs = 1, .max_inputs = 1, .options = RK_OPTION_epsilon, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_l2_normalize = {.name = "l2_normalize",
+                                  .min_inputs = 1,
+                                  .max_inputs = 1,
+                                  .options = RK_OPTION_epsilon,
+                                  .build = build,
+                                  .forward = forward,
+                                  .backward = backward};

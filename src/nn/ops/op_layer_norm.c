@@ -1,4 +1,5 @@
-/* Over each row's cols (Ba et al. 2016): y = gamma (x - mean) / sqrt(var + epsilon) + beta, var the biased one; gamma and beta the rows' own if options.by_row. */
+/* Over each row's cols (Ba et al. 2016): y = gamma (x - mean) / sqrt(var + epsilon) + beta, var the biased
+ * one; gamma and beta the rows' own if options.by_row. */
 #include <math.h>
 
 #include "nn/graph/op.h"
@@ -20,7 +21,8 @@ static int64_t own_scales(const rk_node *node, int64_t r) {
 
 static rk_status forward(const rk_run *run, const rk_node *node) {
     int32_t cols = node->shape.cols;
-    const rk_real *gamma = rk_node_parameter(run, node, 0), *beta = rk_node_parameter(run, node, 1), *x = rk_in(run, node, 0);
+    const rk_real *gamma = rk_node_parameter(run, node, 0), *beta = rk_node_parameter(run, node, 1),
+                  *x = rk_in(run, node, 0);
     rk_real *y = rk_out(run, node), *saved = rk_saved(run, node);
     for (int64_t r = 0; r < run->n * node->shape.rows; r++, x += cols, y += cols) {
         int64_t own = own_scales(node, r);
@@ -28,7 +30,8 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
         for (int32_t c = 0; c < cols; c++) mean += x[c];
         mean /= cols;
         for (int32_t c = 0; c < cols; c++) var += (x[c] - mean) * (x[c] - mean);
-        rk_real m = saved[2 * r] = (rk_real)mean, scale = saved[2 * r + 1] = (rk_real)(1 / sqrt(var / cols + node->options.epsilon));
+        rk_real m = saved[2 * r] = (rk_real)mean,
+                scale = saved[2 * r + 1] = (rk_real)(1 / sqrt(var / cols + node->options.epsilon));
         for (int32_t c = 0; c < cols; c++) y[c] = gamma[own + c] * ((x[c] - m) * scale) + beta[own + c];
     }
     return RK_OK;
@@ -36,8 +39,10 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
 
 static rk_status backward(const rk_run *run, const rk_node *node) {
     int32_t cols = node->shape.cols;
-    const rk_real *gamma = rk_node_parameter(run, node, 0), *x = rk_in(run, node, 0), *dy = rk_out_gradient(run, node), *saved = rk_saved(run, node);
-    rk_real *dx = rk_in_gradient(run, node, 0), *dgamma = rk_node_parameter_gradient(run, node, 0), *dbeta = rk_node_parameter_gradient(run, node, 1);
+    const rk_real *gamma = rk_node_parameter(run, node, 0), *x = rk_in(run, node, 0),
+                  *dy = rk_out_gradient(run, node), *saved = rk_saved(run, node);
+    rk_real *dx = rk_in_gradient(run, node, 0), *dgamma = rk_node_parameter_gradient(run, node, 0),
+            *dbeta = rk_node_parameter_gradient(run, node, 1);
     for (int64_t r = 0; r < run->n * node->shape.rows; r++, x += cols, dx += cols, dy += cols) {
         rk_real m = saved[2 * r], scale = saved[2 * r + 1];
         int64_t own = own_scales(node, r);
@@ -57,5 +62,10 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_layer_norm = {
-    .name = "layer_norm", .min_inputs = 1, .max_inputs = 1, .options = RK_OPTION_by_row | RK_OPTION_epsilon, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_layer_norm = {.name = "layer_norm",
+                                .min_inputs = 1,
+                                .max_inputs = 1,
+                                .options = RK_OPTION_by_row | RK_OPTION_epsilon,
+                                .build = build,
+                                .forward = forward,
+                                .backward = backward};

@@ -1,5 +1,5 @@
-/* y = x W + b over the flattened sample, or over each of its rows if options.by_row: x [n, in], W [in, out], b [out]; and max(y, 0) if options.relu. units = out;
- * the initializer is of W, glorot uniform by default. */
+/* y = x W + b over the flattened sample, or over each of its rows if options.by_row: x [n, in], W [in, out],
+ * b [out]; and max(y, 0) if options.relu. units = out; the initializer is of W, glorot uniform by default. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -14,7 +14,8 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     int64_t in = o->by_row ? from.cols : rk_width(from);
     node->shape = (rk_shape){o->by_row ? from.rows : 1, o->units};
     double bound = sqrt(6.0 / (double)(in + o->units)); /* Glorot and Bengio 2010 */
-    rk_initializer first = {.kind = RK_INIT_UNIFORM, .min = -bound, .max = bound}, zeros = {.kind = RK_INIT_ZEROS};
+    rk_initializer first = {.kind = RK_INIT_UNIFORM, .min = -bound, .max = bound},
+                   zeros = {.kind = RK_INIT_ZEROS};
     if (o->has_initializer) first = o->initializer;
     if (first.stddev == 0) first.stddev = 1 / sqrt((double)in); /* as of rows, whose dim it is then */
     RK_TRY(rk_node_add_parameter(graph, node, "weight", in, o->units, &first, false));
@@ -40,7 +41,8 @@ static rk_status prepare(const rk_graph *graph, rk_node *node, bool training) {
 
 static rk_status forward(const rk_run *run, const rk_node *node) {
     const rk_real *b = node->options.no_bias ? NULL : rk_node_parameter(run, node, 1);
-    return rk_matrix_forward(node->own, run->n * node->shape.rows, rk_in(run, node, 0), b, node->options.relu, rk_out(run, node), run->workspace);
+    return rk_matrix_forward(node->own, run->n * node->shape.rows, rk_in(run, node, 0), b, node->options.relu,
+                             rk_out(run, node), run->workspace);
 }
 
 static rk_status backward(const rk_run *run, const rk_node *node) {
@@ -53,11 +55,25 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
         for (int64_t s = 0; s < n; s++)
             for (int64_t c = 0; c < out; c++) db[c] += dy[s * out + c];
     }
-    return rk_matrix_backward(node->own, n, rk_in(run, node, 0), dy, !run->opens, rk_node_parameter_gradient(run, node, 0), !rk_is_first_gradient(node, 0), rk_in_gradient(run, node, 0),
-                              run->workspace);
+    return rk_matrix_backward(node->own, n, rk_in(run, node, 0), dy, !run->opens,
+                              rk_node_parameter_gradient(run, node, 0), !rk_is_first_gradient(node, 0),
+                              rk_in_gradient(run, node, 0), run->workspace);
 }
 
-enum { OPTIONS = RK_OPTION_units | RK_OPTION_by_row | RK_OPTION_no_bias | RK_OPTION_relu | RK_OPTION_dtype | RK_OPTION_initializer };
+enum {
+    OPTIONS = RK_OPTION_units | RK_OPTION_by_row | RK_OPTION_no_bias | RK_OPTION_relu | RK_OPTION_dtype |
+              RK_OPTION_initializer
+};
 
-const rk_op rk_op_linear = {.name = "linear", .min_inputs = 1, .max_inputs = 1, .options = OPTIONS,
-                            .writes_gradient = true, .writes_weight = true, .build = build, .finish = finish, .release = release, .prepare = prepare, .forward = forward, .backward = backward};
+const rk_op rk_op_linear = {.name = "linear",
+                            .min_inputs = 1,
+                            .max_inputs = 1,
+                            .options = OPTIONS,
+                            .writes_gradient = true,
+                            .writes_weight = true,
+                            .build = build,
+                            .finish = finish,
+                            .release = release,
+                            .prepare = prepare,
+                            .forward = forward,
+                            .backward = backward};

@@ -1,13 +1,16 @@
-/* Which of a sample's rows are there, from lengths [1, any] to [rows, 1]: 1 for the first options.count rows and for
- * lengths[options.first] after them, 0 for the rest, which are a sequence's padding. The lengths get no gradient. */
+/* Which of a sample's rows are there, from lengths [1, any] to [rows, 1]: 1 for the first options.count rows
+ * and for lengths[options.first] after them, 0 for the rest, which are a sequence's padding. The lengths get
+ * no gradient. */
 #include "nn/graph/op.h"
 
 static rk_status build(rk_graph *graph, rk_node *node) {
     const rk_op_options *o = &node->options;
     int64_t width = rk_width(rk_in_shape(graph, node, 0));
     RK_FAIL_IF(o->rows < 1, RK_INVALID_ARGUMENT, "a mask needs 'rows'");
-    RK_FAIL_IF(o->first < 0 || o->first >= width, RK_INVALID_ARGUMENT, "length %d of %lld", o->first, (long long)width);
-    RK_FAIL_IF(o->count < 0 || o->count > o->rows, RK_INVALID_ARGUMENT, "the first %d of %d rows", o->count, o->rows);
+    RK_FAIL_IF(o->first < 0 || o->first >= width, RK_INVALID_ARGUMENT, "length %d of %lld", o->first,
+               (long long)width);
+    RK_FAIL_IF(o->count < 0 || o->count > o->rows, RK_INVALID_ARGUMENT, "the first %d of %d rows", o->count,
+               o->rows);
     node->shape = (rk_shape){o->rows, 1};
     return RK_OK;
 }
@@ -28,5 +31,10 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_mask = {.name = "mask", .min_inputs = 1, .max_inputs = 1, .options = RK_OPTION_first | RK_OPTION_count | RK_OPTION_rows,
-                          .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_mask = {.name = "mask",
+                          .min_inputs = 1,
+                          .max_inputs = 1,
+                          .options = RK_OPTION_first | RK_OPTION_count | RK_OPTION_rows,
+                          .build = build,
+                          .forward = forward,
+                          .backward = backward};

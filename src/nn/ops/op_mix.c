@@ -1,9 +1,11 @@
-/* Mixtures of rows: inputs gates [m, e] and rows [e, cols]; y [m, cols] = gates rows, a small matrix product a sample. */
+/* Mixtures of rows: inputs gates [m, e] and rows [e, cols]; y [m, cols] = gates rows, a small matrix product
+ * a sample. */
 #include "nn/graph/op.h"
 
 static rk_status build(rk_graph *graph, rk_node *node) {
     rk_shape gates = rk_in_shape(graph, node, 0), rows = rk_in_shape(graph, node, 1);
-    RK_FAIL_IF(gates.cols != rows.rows, RK_INVALID_ARGUMENT, "[%d, %d] gates of [%d, %d]", gates.rows, gates.cols, rows.rows, rows.cols);
+    RK_FAIL_IF(gates.cols != rows.rows, RK_INVALID_ARGUMENT, "[%d, %d] gates of [%d, %d]", gates.rows,
+               gates.cols, rows.rows, rows.cols);
     node->shape = (rk_shape){gates.rows, rows.cols};
     return RK_OK;
 }
@@ -36,4 +38,9 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_mix = {.name = "mix", .min_inputs = 2, .max_inputs = 2, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_mix = {.name = "mix",
+                         .min_inputs = 2,
+                         .max_inputs = 2,
+                         .build = build,
+                         .forward = forward,
+                         .backward = backward};

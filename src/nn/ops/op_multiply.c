@@ -3,7 +3,8 @@
 
 static rk_status build(rk_graph *graph, rk_node *node) {
     rk_shape a = rk_in_shape(graph, node, 0), b = rk_in_shape(graph, node, 1);
-    bool fits = (b.rows == a.rows || b.rows == 1) && (b.cols == a.cols || b.cols == 1) && !(b.rows == 1 && a.rows > 1 && b.cols > 1);
+    bool fits = (b.rows == a.rows || b.rows == 1) && (b.cols == a.cols || b.cols == 1) &&
+                !(b.rows == 1 && a.rows > 1 && b.cols > 1);
     RK_FAIL_IF(!fits, RK_INVALID_ARGUMENT, "[%d, %d] times [%d, %d]", a.rows, a.cols, b.rows, b.cols);
     node->shape = a;
     return RK_OK;
@@ -36,4 +37,9 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_multiply = {.name = "multiply", .min_inputs = 2, .max_inputs = 2, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_multiply = {.name = "multiply",
+                              .min_inputs = 2,
+                              .max_inputs = 2,
+                              .build = build,
+                              .forward = forward,
+                              .backward = backward};

@@ -1,4 +1,5 @@
-/* A vector a number (Song et al. 2019, AutoInt, equation 4): x [1, n] -> [n, units], y_i = x_i v_i, with v [n, units] learned. options: units. */
+/* A vector a number (Song et al. 2019, AutoInt, equation 4): x [1, n] -> [n, units], y_i = x_i v_i, with v
+ * [n, units] learned. options: units. */
 #include <math.h>
 
 #include "kernels/inline/lanes.h"
@@ -9,7 +10,8 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     int32_t units = node->options.units;
     RK_FAIL_IF(units < 1, RK_INVALID_ARGUMENT, "needs 1 unit or more, not %d", units);
     node->shape = (rk_shape){(int32_t)n, units};
-    rk_initializer normal = {.kind = RK_INIT_TRUNCATED_NORMAL, .stddev = 1 / sqrt((double)units)}; /* as rows of tables */
+    rk_initializer normal = {.kind = RK_INIT_TRUNCATED_NORMAL,
+                             .stddev = 1 / sqrt((double)units)}; /* as rows of tables */
     return rk_node_add_parameter(graph, node, "vectors", n, units, &normal, false);
 }
 
@@ -25,7 +27,8 @@ static rk_status forward(const rk_run *run, const rk_node *node) {
 
 static rk_status backward(const rk_run *run, const rk_node *node) {
     int32_t n = node->shape.rows, units = node->shape.cols;
-    const rk_real *v = rk_node_parameter(run, node, 0), *x = rk_in(run, node, 0), *dy = rk_out_gradient(run, node);
+    const rk_real *v = rk_node_parameter(run, node, 0), *x = rk_in(run, node, 0),
+                  *dy = rk_out_gradient(run, node);
     rk_real *dx = rk_in_gradient(run, node, 0), *dv = rk_node_parameter_gradient(run, node, 0);
     for (int64_t s = 0; s < run->n; s++, x += n, dx += n)
         for (int32_t i = 0; i < n; i++, dy += units) {
@@ -35,5 +38,10 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_number_vectors = {
-    .name = "number_vectors", .min_inputs = 1, .max_inputs = 1, .options = RK_OPTION_units, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_number_vectors = {.name = "number_vectors",
+                                    .min_inputs = 1,
+                                    .max_inputs = 1,
+                                    .options = RK_OPTION_units,
+                                    .build = build,
+                                    .forward = forward,
+                                    .backward = backward};

@@ -1,4 +1,5 @@
-/* The logit of a product of two probabilities, from their logits a and b, elementwise (ESMM's p_ctcvr = p_ctr p_cvr, Ma X. et al. 2018):
+/* The logit of a product of two probabilities, from their logits a and b, elementwise (ESMM's p_ctcvr = p_ctr
+ * p_cvr, Ma X. et al. 2018):
  *     z = log p / (1 - p), p = sigmoid(a) sigmoid(b)
  *       = -log(exp(-a) + exp(-b) + exp(-a-b)),
  * with the largest exponent taken out, so that none overflows and a small p keeps its digits. */
@@ -33,4 +34,9 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_product_logit = {.name = "product_logit", .min_inputs = 2, .max_inputs = 2, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_product_logit = {.name = "product_logit",
+                                   .min_inputs = 2,
+                                   .max_inputs = 2,
+                                   .build = build,
+                                   .forward = forward,
+                                   .backward = backward};

@@ -7,8 +7,14 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     if (rows == 0 && cols > 0) rows = (int32_t)(width / cols);
     if (cols == 0 && rows > 0) cols = (int32_t)(width / rows);
     node->shape = (rk_shape){rows, cols};
-    RK_FAIL_IF(rows < 1 || cols < 1 || rk_width(node->shape) != width, RK_INVALID_ARGUMENT, "%lld values a sample do not make [%d, %d]", (long long)width, rows, cols);
+    RK_FAIL_IF(rows < 1 || cols < 1 || rk_width(node->shape) != width, RK_INVALID_ARGUMENT,
+               "%lld values a sample do not make [%d, %d]", (long long)width, rows, cols);
     return RK_OK;
 }
 
-const rk_op rk_op_reshape = {.name = "reshape", .min_inputs = 1, .max_inputs = 1, .options = RK_OPTION_rows | RK_OPTION_cols, .is_view = true, .build = build};
+const rk_op rk_op_reshape = {.name = "reshape",
+                             .min_inputs = 1,
+                             .max_inputs = 1,
+                             .options = RK_OPTION_rows | RK_OPTION_cols,
+                             .is_view = true,
+                             .build = build};

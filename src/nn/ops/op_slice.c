@@ -6,8 +6,8 @@
 static rk_status build(rk_graph *graph, rk_node *node) {
     int64_t width = rk_width(rk_in_shape(graph, node, 0));
     const rk_op_options *o = &node->options;
-    RK_FAIL_IF(o->first < 0 || o->count < 1 || o->first + (int64_t)o->count > width, RK_INVALID_ARGUMENT, "columns %d to %lld of %lld", o->first,
-               (long long)o->first + o->count - 1, (long long)width);
+    RK_FAIL_IF(o->first < 0 || o->count < 1 || o->first + (int64_t)o->count > width, RK_INVALID_ARGUMENT,
+               "columns %d to %lld of %lld", o->first, (long long)o->first + o->count - 1, (long long)width);
     node->shape = (rk_shape){1, o->count};
     return RK_OK;
 }
@@ -29,5 +29,10 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_slice = {.name = "slice", .min_inputs = 1, .max_inputs = 1, .options = RK_OPTION_first | RK_OPTION_count, .build = build, .forward = forward,
+const rk_op rk_op_slice = {.name = "slice",
+                           .min_inputs = 1,
+                           .max_inputs = 1,
+                           .options = RK_OPTION_first | RK_OPTION_count,
+                           .build = build,
+                           .forward = forward,
                            .backward = backward};

@@ -19,8 +19,14 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     int32_t cols = node->shape.cols;
     const rk_real *y = rk_out(run, node), *dy = rk_out_gradient(run, node);
     rk_real *dx = rk_in_gradient(run, node, 0);
-    for (int64_t r = 0; r < run->n * node->shape.rows; r++) rk_softmax_row_backward(y + r * cols, dy + r * cols, dx + r * cols, cols);
+    for (int64_t r = 0; r < run->n * node->shape.rows; r++)
+        rk_softmax_row_backward(y + r * cols, dy + r * cols, dx + r * cols, cols);
     return RK_OK;
 }
 
-const rk_op rk_op_softmax = {.name = "softmax", .min_inputs = 1, .max_inputs = 1, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_softmax = {.name = "softmax",
+                             .min_inputs = 1,
+                             .max_inputs = 1,
+                             .build = build,
+                             .forward = forward,
+                             .backward = backward};

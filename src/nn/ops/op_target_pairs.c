@@ -1,9 +1,11 @@
-/* What DIN's activation unit sees of each position (Zhou et al. 2018), inputs q [1, cols] and k [rows, cols]: row r of [rows, 4 cols] is [q, k_r, q - k_r, q * k_r]. */
+/* What DIN's activation unit sees of each position (Zhou et al. 2018), inputs q [1, cols] and k [rows, cols]:
+ * row r of [rows, 4 cols] is [q, k_r, q - k_r, q * k_r]. */
 #include "nn/graph/op.h"
 
 static rk_status build(rk_graph *graph, rk_node *node) {
     rk_shape q = rk_in_shape(graph, node, 0), k = rk_in_shape(graph, node, 1);
-    RK_FAIL_IF(rk_width(q) != k.cols, RK_INVALID_ARGUMENT, "%lld columns beside rows of %d", (long long)rk_width(q), k.cols);
+    RK_FAIL_IF(rk_width(q) != k.cols, RK_INVALID_ARGUMENT, "%lld columns beside rows of %d",
+               (long long)rk_width(q), k.cols);
     RK_FAIL_IF(k.cols > INT32_MAX / 4, RK_INVALID_ARGUMENT, "rows of %d columns", k.cols);
     node->shape = (rk_shape){k.rows, 4 * k.cols};
     return RK_OK;
@@ -37,4 +39,9 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-const rk_op rk_op_target_pairs = {.name = "target_pairs", .min_inputs = 2, .max_inputs = 2, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_target_pairs = {.name = "target_pairs",
+                                  .min_inputs = 2,
+                                  .max_inputs = 2,
+                                  .build = build,
+                                  .forward = forward,
+                                  .backward = backward};

@@ -23,8 +23,14 @@ static rk_status backward(const rk_run *run, const rk_node *node) {
     rk_real *dx = rk_in_gradient(run, node, 0);
     for (int64_t s = 0; s < run->n; s++, dx += rk_width(to), dy += rk_width(to))
         for (int32_t c = 0; c < to.cols; c++)
-            for (int32_t r = 0; r < to.rows; r++) dx[(int64_t)c * to.rows + r] += dy[(int64_t)r * to.cols + c];
+            for (int32_t r = 0; r < to.rows; r++)
+                dx[(int64_t)c * to.rows + r] += dy[(int64_t)r * to.cols + c];
     return RK_OK;
 }
 
-const rk_op rk_op_transpose = {.name = "transpose", .min_inputs = 1, .max_inputs = 1, .build = build, .forward = forward, .backward = backward};
+const rk_op rk_op_transpose = {.name = "transpose",
+                               .min_inputs = 1,
+                               .max_inputs = 1,
+                               .build = build,
+                               .forward = forward,
+                               .backward = backward};

@@ -49,7 +49,8 @@ static void write_text(double value, double step, double largest, char *out) {
     else if (value == 0 && u < 3)
         snprintf(out, RK_TICK_BYTES, "0");
     else
-        rk_snprintf(out, RK_TICK_BYTES, "%.*f%s", decimals > 0 ? decimals : 0, value / units[u].unit, units[u].suffix);
+        rk_snprintf(out, RK_TICK_BYTES, "%.*f%s", decimals > 0 ? decimals : 0, value / units[u].unit,
+                    units[u].suffix);
 }
 
 static double round_step(double span, int wanted) {
@@ -58,7 +59,8 @@ static double round_step(double span, int wanted) {
 }
 
 static void linear_ticks(const rk_scale *scale, int wanted, rk_ticks *out) {
-    double step = fmax(round_step(scale->high - scale->low, wanted), scale->whole ? 1 : 0), largest = fmax(fabs(scale->low), fabs(scale->high));
+    double step = fmax(round_step(scale->high - scale->low, wanted), scale->whole ? 1 : 0),
+           largest = fmax(fabs(scale->low), fabs(scale->high));
     double first = ceil(scale->low / step - 1e-9), last = floor(scale->high / step + 1e-9);
     for (double k = first; k <= last && out->n < RK_MAX_TICKS; k++, out->n++) {
         out->values[out->n] = k * step + 0.0; /* no -0 */
@@ -68,7 +70,8 @@ static void linear_ticks(const rk_scale *scale, int wanted, rk_ticks *out) {
 
 static void log_ticks(const rk_scale *scale, int wanted, rk_ticks *out) {
     static const double within[] = {1, 2, 5};
-    double first = floor(log10(scale->low)), last = ceil(log10(scale->high)), decades = log10(scale->high / scale->low);
+    double first = floor(log10(scale->low)), last = ceil(log10(scale->high)),
+           decades = log10(scale->high / scale->low);
     int step = decades > wanted ? (int)ceil(decades / wanted) : 1, n_within = decades < 2.5 ? 3 : 1;
     for (double k = first; k <= last; k += step)
         for (int i = 0; i < n_within && out->n < RK_MAX_TICKS; i++) {

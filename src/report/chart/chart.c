@@ -34,15 +34,19 @@ static rk_range range_of(const rk_chart *c, bool of_x) {
 
 static rk_scale scale_of(const rk_chart *c, bool of_x, double from, double to) {
     const rk_axis *axis = of_x ? &c->x : &c->y;
-    if (axis->categories) return (rk_scale){.low = -0.5, .high = (double)axis->n_categories - 0.5, .from = from, .to = to};
-    if (axis->is_fixed) return (rk_scale){.low = axis->low, .high = axis->high, .log = axis->log, .from = from, .to = to};
+    if (axis->categories)
+        return (rk_scale){.low = -0.5, .high = (double)axis->n_categories - 0.5, .from = from, .to = to};
+    if (axis->is_fixed)
+        return (rk_scale){.low = axis->low, .high = axis->high, .log = axis->log, .from = from, .to = to};
     rk_scale scale = rk_scale_over(range_of(c, of_x), axis->log, of_x ? 0.02 : 0.06, from, to);
     scale.whole = axis->is_whole;
     return scale;
 }
 
 static plot lay_out(const rk_chart *c) {
-    plot p = {.right = c->width - 12, .top = 34 + (c->has_legend ? 20 : 0), .bottom = c->height - (c->x.title ? 42 : 26)};
+    plot p = {.right = c->width - 12,
+              .top = 34 + (c->has_legend ? 20 : 0),
+              .bottom = c->height - (c->x.title ? 42 : 26)};
     double widest = 0;
     p.y = scale_of(c, false, p.bottom, p.top);
     rk_scale_ticks(&p.y, (int)((p.bottom - p.top) / 55) + 1, &p.y_ticks);
@@ -55,9 +59,12 @@ static plot lay_out(const rk_chart *c) {
 
 static void draw_categories(const rk_chart *c, const plot *p, rk_buffer *out) {
     double room = (p->right - p->left) / (double)c->x.n_categories, widest = 0;
-    for (size_t i = 0; i < c->x.n_categories; i++) widest = fmax(widest, rk_svg_text_width(c->x.categories[i], 11) + 6);
+    for (size_t i = 0; i < c->x.n_categories; i++)
+        widest = fmax(widest, rk_svg_text_width(c->x.categories[i], 11) + 6);
     size_t every = (size_t)fmax(1, ceil(widest / room)); /* names that would overlap are left out */
-    for (size_t i = 0; i < c->x.n_categories; i += every) rk_svg_text("tick", rk_scale_place(&p->x, (double)i), p->bottom + 16, "middle", c->x.categories[i], out);
+    for (size_t i = 0; i < c->x.n_categories; i += every)
+        rk_svg_text("tick", rk_scale_place(&p->x, (double)i), p->bottom + 16, "middle", c->x.categories[i],
+                    out);
 }
 
 static void draw_axes(const rk_chart *c, const plot *p, rk_buffer *out) {
@@ -74,12 +81,16 @@ static void draw_axes(const rk_chart *c, const plot *p, rk_buffer *out) {
         rk_svg_text("tick", x, p->bottom + 17, "middle", p->x_ticks.texts[i], out);
     }
     if (c->x.title) rk_svg_text("name", (p->left + p->right) / 2, c->height - 6, "middle", c->x.title, out);
-    if (c->has_diagonal) rk_svg_line("guide", rk_scale_place(&p->x, fmax(p->x.low, p->y.low)), rk_scale_place(&p->y, fmax(p->x.low, p->y.low)),
-                                     rk_scale_place(&p->x, fmin(p->x.high, p->y.high)), rk_scale_place(&p->y, fmin(p->x.high, p->y.high)), out);
+    if (c->has_diagonal)
+        rk_svg_line("guide", rk_scale_place(&p->x, fmax(p->x.low, p->y.low)),
+                    rk_scale_place(&p->y, fmax(p->x.low, p->y.low)),
+                    rk_scale_place(&p->x, fmin(p->x.high, p->y.high)),
+                    rk_scale_place(&p->y, fmin(p->x.high, p->y.high)), out);
 }
 
 static bool is_drawn(const rk_chart *c, const rk_series *s, size_t i) {
-    return isfinite(s->x[i]) && isfinite(s->y[i]) && !(c->x.log && s->x[i] <= 0) && !(c->y.log && s->y[i] <= 0);
+    return isfinite(s->x[i]) && isfinite(s->y[i]) && !(c->x.log && s->x[i] <= 0) &&
+           !(c->y.log && s->y[i] <= 0);
 }
 
 static void add_place(const plot *p, char letter, double x, double y, rk_buffer *out) {
@@ -91,7 +102,8 @@ static void add_place(const plot *p, char letter, double x, double y, rk_buffer 
 
 static void draw_line(const rk_chart *c, const plot *p, const rk_series *s, rk_buffer *out) {
     int k = s->colour % RK_CHART_COLOURS;
-    rk_buffer_printf(out, "<path class=\"%s c%d d%d\" d=\"", s->kind == RK_SERIES_PALE ? "pale" : "line", k, k);
+    rk_buffer_printf(out, "<path class=\"%s c%d d%d\" d=\"", s->kind == RK_SERIES_PALE ? "pale" : "line", k,
+                     k);
     bool open = false;
     for (size_t i = 0; i < s->n; i++) {
         bool drawn = is_drawn(c, s, i);
@@ -108,13 +120,15 @@ static void draw_bars_of(const rk_chart *c, const plot *p, const rk_series *s, r
     for (size_t i = 0; i < s->n; i++) {
         if (!is_drawn(c, s, i) || !isfinite(s->low[i]) || !isfinite(s->high[i])) continue;
         double x = rk_scale_place(&p->x, s->x[i]);
-        rk_svg_line(name, x, rk_scale_place(&p->y, fmax(s->low[i], p->y.low)), x, rk_scale_place(&p->y, fmin(s->high[i], p->y.high)), out);
+        rk_svg_line(name, x, rk_scale_place(&p->y, fmax(s->low[i], p->y.low)), x,
+                    rk_scale_place(&p->y, fmin(s->high[i], p->y.high)), out);
     }
 }
 
 static void draw_dot(const plot *p, const rk_series *s, size_t i, double radius, rk_buffer *out) {
     bool ring = s->has_mark && s->mark == i;
-    rk_buffer_printf(out, "<circle class=\"%s c%d\" cx=\"", ring ? "ring" : "dot", s->colour % RK_CHART_COLOURS);
+    rk_buffer_printf(out, "<circle class=\"%s c%d\" cx=\"", ring ? "ring" : "dot",
+                     s->colour % RK_CHART_COLOURS);
     rk_svg_number(rk_scale_place(&p->x, s->x[i]), out);
     rk_buffer_text(out, "\" cy=\"");
     rk_svg_number(rk_scale_place(&p->y, s->y[i]), out);
@@ -132,7 +146,8 @@ static void draw_series(const rk_chart *c, const plot *p, const rk_series *s, rk
     if (s->low) draw_bars_of(c, p, s, out);
     bool dots = s->kind == RK_SERIES_POINTS || (s->kind == RK_SERIES_LINE && s->n <= FEW);
     for (size_t i = 0; i < s->n; i++)
-        if (is_drawn(c, s, i) && (dots || (s->has_mark && s->mark == i))) draw_dot(p, s, i, s->kind == RK_SERIES_POINTS ? 3.5 : 2.5, out);
+        if (is_drawn(c, s, i) && (dots || (s->has_mark && s->mark == i)))
+            draw_dot(p, s, i, s->kind == RK_SERIES_POINTS ? 3.5 : 2.5, out);
 }
 
 static void draw_legend(const rk_chart *c, double left, rk_buffer *out) {
@@ -143,14 +158,18 @@ static void draw_legend(const rk_chart *c, double left, rk_buffer *out) {
         if (series->kind == RK_SERIES_POINTS)
             rk_buffer_printf(out, "<circle class=\"dot c%d\" cx=\"%.1f\" cy=\"34\" r=\"3.5\"/>\n", k, x + 9);
         else
-            rk_buffer_printf(out, "<path class=\"%s c%d d%d\" d=\"M%.1f 34h18\"/>\n", series->kind == RK_SERIES_PALE ? "pale" : "line", k, k, x);
+            rk_buffer_printf(out, "<path class=\"%s c%d d%d\" d=\"M%.1f 34h18\"/>\n",
+                             series->kind == RK_SERIES_PALE ? "pale" : "line", k, k, x);
         rk_svg_text("name", x + 24, 38, "start", series->name ? series->name : "", out);
         x += 24 + rk_svg_text_width(series->name ? series->name : "", 12) + 18;
     }
 }
 
 void rk_chart_open(double x, double y, double width, double height, const char *title, rk_buffer *out) {
-    rk_buffer_printf(out, "<svg class=\"chart\" x=\"%g\" y=\"%g\" width=\"%g\" height=\"%g\" viewBox=\"0 0 %g %g\" role=\"img\" aria-label=\"", x, y, width, height, width, height);
+    rk_buffer_printf(out,
+                     "<svg class=\"chart\" x=\"%g\" y=\"%g\" width=\"%g\" height=\"%g\" viewBox=\"0 0 %g "
+                     "%g\" role=\"img\" aria-label=\"",
+                     x, y, width, height, width, height);
     rk_svg_escape(title ? title : "", out);
     rk_buffer_text(out, "\">\n");
     if (title) rk_svg_text("title", 0, 14, "start", title, out);
@@ -162,7 +181,8 @@ void rk_chart_draw(const rk_chart *c, double x, double y, rk_buffer *out) {
     draw_axes(c, &p, out);
     if (c->has_legend) draw_legend(c, p.left, out);
     rk_range seen = range_of(c, false);
-    if (seen.low > seen.high) rk_svg_text("name", (p.left + p.right) / 2, (p.top + p.bottom) / 2, "middle", "no values", out);
+    if (seen.low > seen.high)
+        rk_svg_text("name", (p.left + p.right) / 2, (p.top + p.bottom) / 2, "middle", "no values", out);
     for (int front = 0; front < 2; front++)
         for (size_t s = 0; s < c->n_series; s++)
             if ((c->series[s].kind != RK_SERIES_PALE) == front) draw_series(c, &p, &c->series[s], out);

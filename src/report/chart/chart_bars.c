@@ -34,23 +34,28 @@ static rk_scale scale_of(const rk_bars *b, double left, double right) {
     return scale;
 }
 
-static void draw_bar(const rk_bars *b, const rk_scale *scale, size_t row, size_t series, double y, rk_buffer *out) {
+static void draw_bar(const rk_bars *b, const rk_scale *scale, size_t row, size_t series, double y,
+                     rk_buffer *out) {
     size_t i = row * b->n_series + series;
     if (!isfinite(b->values[i])) return;
     double zero = rk_scale_place(scale, 0), end = rk_scale_place(scale, b->values[i]), thick = thickness(b);
     char number[32], text[400];
-    rk_buffer_printf(out, "<rect class=\"bar c%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\">", (int)(series % RK_CHART_COLOURS), fmin(zero, end), y,
-                     fmax(fabs(end - zero), 0.8), thick - 1.5);
+    rk_buffer_printf(out, "<rect class=\"bar c%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\">",
+                     (int)(series % RK_CHART_COLOURS), fmin(zero, end), y, fmax(fabs(end - zero), 0.8),
+                     thick - 1.5);
     rk_snprintf(number, sizeof number, "%.4g", b->values[i]);
-    snprintf(text, sizeof text, "%s%s%s: %s", b->rows[row], b->n_series > 1 ? ", " : "", b->n_series > 1 ? b->series[series] : "", number);
+    snprintf(text, sizeof text, "%s%s%s: %s", b->rows[row], b->n_series > 1 ? ", " : "",
+             b->n_series > 1 ? b->series[series] : "", number);
     rk_svg_title(text, out);
     rk_buffer_text(out, "</rect>\n");
     if (!b->low || !b->high || !(b->high[i] > b->low[i])) return;
-    rk_svg_line("whisker", rk_scale_place(scale, b->low[i]), y + thick / 2 - 0.7, rk_scale_place(scale, b->high[i]), y + thick / 2 - 0.7, out);
+    rk_svg_line("whisker", rk_scale_place(scale, b->low[i]), y + thick / 2 - 0.7,
+                rk_scale_place(scale, b->high[i]), y + thick / 2 - 0.7, out);
 }
 
 /* Numbers stand in a column of their own, where they can be compared. */
-static void draw_row(const rk_bars *b, const rk_scale *scale, size_t row, double left, double y, rk_buffer *out) {
+static void draw_row(const rk_bars *b, const rk_scale *scale, size_t row, double left, double y,
+                     rk_buffer *out) {
     double middle = y + thickness(b) * (double)b->n_series / 2;
     rk_svg_text("label", left - 10, middle + 4, "end", b->rows[row], out);
     for (size_t s = 0; s < b->n_series; s++) draw_bar(b, scale, row, s, y + thickness(b) * (double)s, out);
@@ -58,12 +63,15 @@ static void draw_row(const rk_bars *b, const rk_scale *scale, size_t row, double
     for (size_t s = 0; s < b->n_series; s++) {
         double value = b->values[row * b->n_series + s];
         rk_snprintf(text, sizeof text, isfinite(value) ? "%.4f" : "-", value);
-        if (b->n_series <= 2) rk_svg_text(b->n_series == 1 ? "tick" : "small", b->width - 2, y + thickness(b) * ((double)s + 0.5) + 3, "end", text, out);
+        if (b->n_series <= 2)
+            rk_svg_text(b->n_series == 1 ? "tick" : "small", b->width - 2,
+                        y + thickness(b) * ((double)s + 0.5) + 3, "end", text, out);
     }
 }
 
 void rk_bars_draw(const rk_bars *b, double x, double y, rk_buffer *out) {
-    double left = 40, top = top_of(b), bottom = top + row_height(b) * (double)b->n_rows, right = b->width - (b->n_series <= 2 ? 62 : 12);
+    double left = 40, top = top_of(b), bottom = top + row_height(b) * (double)b->n_rows,
+           right = b->width - (b->n_series <= 2 ? 62 : 12);
     for (size_t i = 0; i < b->n_rows; i++) left = fmax(left, rk_svg_text_width(b->rows[i], 12) + 14);
     left = fmin(left, b->width / 3);
     rk_scale scale = scale_of(b, left, right);
@@ -75,7 +83,10 @@ void rk_bars_draw(const rk_bars *b, double x, double y, rk_buffer *out) {
         rk_svg_line(ticks.values[i] == 0 ? "axis" : "grid", place, top - 4, place, bottom, out);
         rk_svg_text("tick", place, bottom + 16, "middle", ticks.texts[i], out);
     }
-    for (size_t i = 0; i < b->n_rows; i++) draw_row(b, &scale, i, left, top + row_height(b) * (double)i + (row_height(b) - thickness(b) * (double)b->n_series) / 2, out);
+    for (size_t i = 0; i < b->n_rows; i++)
+        draw_row(b, &scale, i, left,
+                 top + row_height(b) * (double)i + (row_height(b) - thickness(b) * (double)b->n_series) / 2,
+                 out);
     if (b->axis) rk_svg_text("name", (left + right) / 2, bottom + 37, "middle", b->axis, out);
     rk_buffer_text(out, "</svg>\n");
 }

@@ -5,9 +5,14 @@
 
 #define REPLACEMENT "\xEF\xBF\xBD"
 
-/* Bytes of the UTF-8 character that begins here; 0: none does. Overlong forms, surrogates and what is beyond U+10FFFF are none. */
+/* Bytes of the UTF-8 character that begins here; 0: none does. Overlong forms, surrogates and what is beyond
+ * U+10FFFF are none. */
 static size_t character(const unsigned char *at) {
-    size_t n = at[0] < 0x80 ? 1 : at[0] >= 0xC2 && at[0] < 0xE0 ? 2 : at[0] >= 0xE0 && at[0] < 0xF0 ? 3 : at[0] >= 0xF0 && at[0] < 0xF5 ? 4 : 0;
+    size_t n = at[0] < 0x80                    ? 1
+               : at[0] >= 0xC2 && at[0] < 0xE0 ? 2
+               : at[0] >= 0xE0 && at[0] < 0xF0 ? 3
+               : at[0] >= 0xF0 && at[0] < 0xF5 ? 4
+                                               : 0;
     for (size_t i = 1; i < n; i++)
         if ((at[i] & 0xC0) != 0x80) return 0;
     if (n == 3 && ((at[0] == 0xE0 && at[1] < 0xA0) || (at[0] == 0xED && at[1] >= 0xA0))) return 0;
@@ -17,14 +22,21 @@ static size_t character(const unsigned char *at) {
 
 static const char *entity(unsigned char c) {
     switch (c) {
-        case '&': return "&amp;";
-        case '<': return "&lt;";
-        case '>': return "&gt;";
-        case '"': return "&quot;";
-        case '\'': return "&#39;";
+        case '&':
+            return "&amp;";
+        case '<':
+            return "&lt;";
+        case '>':
+            return "&gt;";
+        case '"':
+            return "&quot;";
+        case '\'':
+            return "&#39;";
         case '\t':
-        case '\n': return " ";
-        default: return c < 32 || c == 127 ? REPLACEMENT : NULL;
+        case '\n':
+            return " ";
+        default:
+            return c < 32 || c == 127 ? REPLACEMENT : NULL;
     }
 }
 
@@ -57,7 +69,8 @@ static void attribute(const char *name, double value, rk_buffer *out) {
     rk_buffer_text(out, "\"");
 }
 
-void rk_svg_text(const char *class_name, double x, double y, const char *anchor, const char *text, rk_buffer *out) {
+void rk_svg_text(const char *class_name, double x, double y, const char *anchor, const char *text,
+                 rk_buffer *out) {
     rk_buffer_printf(out, "<text class=\"%s\"", class_name);
     attribute("x", x, out);
     attribute("y", y, out);

@@ -4,7 +4,8 @@
 
 #include "base/buffer.h"
 
-/* The text with &, <, > and quotes escaped; what XML may not hold (control characters, bytes that are not UTF-8) becomes U+FFFD. */
+/* The text with &, <, > and quotes escaped; what XML may not hold (control characters, bytes that are not
+ * UTF-8) becomes U+FFFD. */
 void rk_svg_escape(const char *text, rk_buffer *out);
 
 /* About the pixels that a text of this size takes in a plain typeface; nobody measures fonts here. */
@@ -14,7 +15,8 @@ double rk_svg_text_width(const char *text, double size);
 void rk_svg_number(double value, rk_buffer *out);
 
 /* <text class="..." x y>escaped</text>; anchor: "start", "middle" or "end". */
-void rk_svg_text(const char *class_name, double x, double y, const char *anchor, const char *text, rk_buffer *out);
+void rk_svg_text(const char *class_name, double x, double y, const char *anchor, const char *text,
+                 rk_buffer *out);
 void rk_svg_line(const char *class_name, double x1, double y1, double x2, double y2, rk_buffer *out);
 /* What a pointer that rests on the element shows. */
 void rk_svg_title(const char *text, rk_buffer *out);

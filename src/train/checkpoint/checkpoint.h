@@ -16,24 +16,26 @@ typedef struct rk_progress {
     int64_t step;
     rk_dataset_position position;
     rk_early_stopping stopping;
-    double loss_sum;           /* since the last progress line */
+    double loss_sum; /* since the last progress line */
     int64_t loss_steps;
     int64_t log_bytes, events_bytes;
-    bool finished;             /* training has ended */
+    bool finished; /* training has ended */
 } rk_progress;
 
-/* Write <output>/checkpoints/step-NNN whole or not at all, then remove those that are past `keep`. *path is the new one's (rk_free). Over ranks each writes
- * what it holds, all call it, and the first one's progress counts. */
-rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state *state, const rk_progress *progress, const rk_inputs *inputs, char **path);
+/* Write <output>/checkpoints/step-NNN whole or not at all, then remove those that are past `keep`. *path is
+ * the new one's (rk_free). Over ranks each writes what it holds, all call it, and the first one's progress
+ * counts. */
+rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state *state,
+                              const rk_progress *progress, const rk_inputs *inputs, char **path);
 
 /* The manifest alone, after its own checksum was checked. */
 typedef struct rk_manifest {
     rk_progress progress;
-    rk_inputs inputs;   /* if it tells them */
+    rk_inputs inputs; /* if it tells them */
     bool has_inputs;
-    bool keeps_best; /* the run ends with its best evaluation's parameters */
+    bool keeps_best;               /* the run ends with its best evaluation's parameters */
     char *metric, *plateau_metric; /* what the policy goes by; NULL: it does not say */
-    char **files; /* [n_files] */
+    char **files;                  /* [n_files] */
     uint32_t *crcs;
     uint64_t *bytes;
     size_t n_files;
@@ -41,21 +43,24 @@ typedef struct rk_manifest {
 rk_status rk_manifest_read(const char *path, rk_manifest *out);
 void rk_manifest_release(rk_manifest *manifest);
 
-/* rk_checkpoint_verify and rk_checkpoint_find, or with `best` _find_best, by the ranks of comm (NULL: one process) together, each with a share of the files, so
- * that no byte is read by several; all call it and get the same answer. directory: the first rank's counts. */
+/* rk_checkpoint_verify and rk_checkpoint_find, or with `best` _find_best, by the ranks of comm (NULL: one
+ * process) together, each with a share of the files, so that no byte is read by several; all call it and get
+ * the same answer. directory: the first rank's counts. */
 rk_status rk_checkpoint_verify_over(rk_comm *comm, const char *path);
 rk_status rk_checkpoint_find_over(rk_comm *comm, const char *directory, bool best, char **path);
 
-/* Read the tensors of a checkpoint that was verified into `state`: all of it must be there with the same type and shape; what the checkpoint holds beyond is passed
- * over, and not read. */
+/* Read the tensors of a checkpoint that was verified into `state`: all of it must be there with the same type
+ * and shape; what the checkpoint holds beyond is passed over, and not read. */
 rk_status rk_checkpoint_read(const char *path, const rk_state *state);
 
-/* Rows as the next steps are to see them, where the checkpoint has any (embedding/local/stale_rows.h), into the model that it was read into. */
+/* Rows as the next steps are to see them, where the checkpoint has any (embedding/local/stale_rows.h), into
+ * the model that it was read into. */
 rk_status rk_checkpoint_read_stale(const char *path, rk_model *model);
 
-/* A model for prediction, of the run file and the transforms that a checkpoint keeps (rk_checkpoint_config), on a GPU or (NULL) the processors, over ranks or
- * (NULL) in one process. */
-rk_status rk_checkpoint_model(const char *path, const rk_config *config, const rk_model_device *device, const rk_model_cluster *cluster, rk_model **out);
+/* A model for prediction, of the run file and the transforms that a checkpoint keeps (rk_checkpoint_config),
+ * on a GPU or (NULL) the processors, over ranks or (NULL) in one process. */
+rk_status rk_checkpoint_model(const char *path, const rk_config *config, const rk_model_device *device,
+                              const rk_model_cluster *cluster, rk_model **out);
 
 /* Where a run's directory has the checkpoint of a step, whether it is there or not. */
 rk_status rk_checkpoint_path(const char *output, int64_t step, char **path);
@@ -63,16 +68,19 @@ rk_status rk_checkpoint_path(const char *output, int64_t step, char **path);
 rk_status rk_checkpoint_list(const char *output, char ***names, size_t *n);
 /* Every checkpoint of the run, the oldest first, and their directory if nothing else is in it. */
 rk_status rk_checkpoint_remove_all(const char *output);
-/* What an interrupted run left: a checkpoint that lacks nothing but its name gets it, the rest is removed. Call it under the run's lock. */
+/* What an interrupted run left: a checkpoint that lacks nothing but its name gets it, the rest is removed.
+ * Call it under the run's lock. */
 rk_status rk_checkpoint_clean(const char *output);
 
 #define RK_CHECKPOINT_NAME_BYTES 40
 void rk_checkpoint_name(int64_t step, char name[RK_CHECKPOINT_NAME_BYTES]);
 void rk_checkpoint_temporary_name(int64_t step, char name[RK_CHECKPOINT_NAME_BYTES]);
 bool rk_checkpoint_is_named(const char *path, int64_t step); /* or by a name that tells no step */
-/* root: the directory of checkpoints. What is whole at `temporary` becomes `name`; at every moment that, or what `name` was before, is there whole. */
+/* root: the directory of checkpoints. What is whole at `temporary` becomes `name`; at every moment that, or
+ * what `name` was before, is there whole. */
 rk_status rk_checkpoint_put(const char *root, const char *temporary, const char *name);
-/* Of those up to that of `progress`, which is whole, the newest `keep` stay, and the best one; later ones were damaged when the run went on behind them. */
+/* Of those up to that of `progress`, which is whole, the newest `keep` stay, and the best one; later ones
+ * were damaged when the run went on behind them. */
 rk_status rk_checkpoint_retain(const rk_config *config, const rk_progress *progress);
 
 #define RK_CHECKPOINTS "checkpoints"

@@ -15,8 +15,10 @@ static rk_status verify_file(const char *directory, const rk_manifest *m, size_t
     RK_TRY(rk_path_join(directory, m->files[i], &path));
     rk_status status = rk_map_open(path, &map);
     if (status == RK_OK && map.n_bytes != m->bytes[i])
-        status = rk_error(RK_BAD_DATA, "'%s' has %zu bytes, not the %llu that were written", path, map.n_bytes, (unsigned long long)m->bytes[i]);
-    if (status == RK_OK && rk_crc32c(0, map.data, map.n_bytes) != m->crcs[i]) status = rk_error(RK_BAD_DATA, "'%s': its checksum does not match", path);
+        status = rk_error(RK_BAD_DATA, "'%s' has %zu bytes, not the %llu that were written", path,
+                          map.n_bytes, (unsigned long long)m->bytes[i]);
+    if (status == RK_OK && rk_crc32c(0, map.data, map.n_bytes) != m->crcs[i])
+        status = rk_error(RK_BAD_DATA, "'%s': its checksum does not match", path);
     if (status == RK_NOT_FOUND) status = RK_BAD_DATA;
     rk_map_release(&map);
     rk_free(path);
@@ -60,10 +62,12 @@ rk_status rk_checkpoint_path(const char *output, int64_t step, char **out) {
     return path_of(output, name, out);
 }
 
-/* Whether the search for a whole one goes on behind this one. One that could not be read, or that a newer program wrote, is not damaged. */
+/* Whether the search for a whole one goes on behind this one. One that could not be read, or that a newer
+ * program wrote, is not damaged. */
 static bool passes_over(rk_comm *comm, const char *path, rk_status status) {
     if (status != RK_BAD_DATA && status != RK_NOT_FOUND) return false;
-    if (is_first(comm) && rk_file_exists(path)) rk_log(RK_LOG_WARNING, "checkpoint '%s' is damaged and passed over: %s", path, rk_last_error());
+    if (is_first(comm) && rk_file_exists(path))
+        rk_log(RK_LOG_WARNING, "checkpoint '%s' is damaged and passed over: %s", path, rk_last_error());
     return true;
 }
 
@@ -97,7 +101,8 @@ static rk_status find_newest(rk_comm *comm, const char *directory, char *const *
     }
 }
 
-/* Where the best one is by the newest manifest that is whole; NULL if that run does not end with the best, or has none. */
+/* Where the best one is by the newest manifest that is whole; NULL if that run does not end with the best, or
+ * has none. */
 static rk_status name_best(const char *directory, char *const *names, size_t n, char **out) {
     *out = NULL;
     while (n > 0) {
@@ -108,14 +113,16 @@ static rk_status name_best(const char *directory, char *const *names, size_t n, 
         bool next = passes_over(NULL, path, status);
         rk_free(path);
         if (next) continue;
-        if (status == RK_OK && m.keeps_best && !isnan(m.progress.stopping.best)) status = rk_checkpoint_path(directory, m.progress.stopping.best_step, out);
+        if (status == RK_OK && m.keeps_best && !isnan(m.progress.stopping.best))
+            status = rk_checkpoint_path(directory, m.progress.stopping.best_step, out);
         rk_manifest_release(&m);
         return status;
     }
     return RK_OK;
 }
 
-static rk_status find(rk_comm *comm, const char *directory, char *const *names, size_t n, bool best, char **out) {
+static rk_status find(rk_comm *comm, const char *directory, char *const *names, size_t n, bool best,
+                      char **out) {
     char *path = NULL;
     rk_status status = best && is_first(comm) ? name_best(directory, names, n, &path) : RK_OK;
     RK_TRY(share(comm, status, path, &path));
@@ -136,10 +143,12 @@ static bool is_checkpoint(const char *path) {
 
 static rk_status list(const char *directory, char ***names, size_t *n) {
     if (rk_file_exists(directory)) return rk_checkpoint_list(directory, names, n);
-    return rk_error_hint(rk_error(RK_NOT_FOUND, "there is no directory '%s'", directory), "name a run's directory, its train.output, or one of its checkpoints");
+    return rk_error_hint(rk_error(RK_NOT_FOUND, "there is no directory '%s'", directory),
+                         "name a run's directory, its train.output, or one of its checkpoints");
 }
 
-/* Whether the run has other checkpoints than these by now: it trains beside, and may have removed all that were looked at. The same on all ranks. */
+/* Whether the run has other checkpoints than these by now: it trains beside, and may have removed all that
+ * were looked at. The same on all ranks. */
 static bool has_moved_on(rk_comm *comm, const char *directory, char *const *names, size_t n) {
     char **now = NULL;
     size_t n_now = 0;

@@ -1,5 +1,6 @@
-/* Which checkpoints a run's directory has, how one takes its name, and how it goes. A name step-NNN is given by one rename and taken away by one, so that whatever a
- * crash leaves half written or half removed is called .tmp-step-NNN or .old-step-NNN. */
+/* Which checkpoints a run's directory has, how one takes its name, and how it goes. A name step-NNN is given
+ * by one rename and taken away by one, so that whatever a crash leaves half written or half removed is called
+ * .tmp-step-NNN or .old-step-NNN. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include "train/checkpoint/checkpoint.h"
 
 #define TEMPORARY ".tmp-"
-#define OLD ".old-"
+#define OLD       ".old-"
 
 void rk_checkpoint_name(int64_t step, char name[RK_CHECKPOINT_NAME_BYTES]) {
     snprintf(name, RK_CHECKPOINT_NAME_BYTES, "step-%09lld", (long long)step);
@@ -52,7 +53,8 @@ static int by_step(const void *a, const void *b) {
 static rk_status list_all(const char *root, char ***out, size_t *n_out) {
     *out = NULL;
     *n_out = 0;
-    rk_status status = rk_file_exists(root) ? rk_list_directory(root, out, n_out) : RK_OK; /* what failed before is still what is said */
+    rk_status status = rk_file_exists(root) ? rk_list_directory(root, out, n_out)
+                                            : RK_OK; /* what failed before is still what is said */
     return status == RK_NOT_FOUND ? RK_OK : status;
 }
 
@@ -76,7 +78,8 @@ rk_status rk_checkpoint_list(const char *output, char ***out, size_t *n_out) {
 }
 
 static rk_status move(const char *from, const char *to) {
-    return rename(from, to) == 0 ? RK_OK : rk_error_errno(RK_IO, errno, "could not rename '%s' to '%s'", from, to);
+    return rename(from, to) == 0 ? RK_OK
+                                 : rk_error_errno(RK_IO, errno, "could not rename '%s' to '%s'", from, to);
 }
 
 /* Both names are there at every moment. */
@@ -98,7 +101,8 @@ static rk_status old_path(const char *root, const char *name, char **out) {
     return status;
 }
 
-/* Where a file system cannot exchange: a crash between the two renames leaves the new one whole under its temporary name, which rk_checkpoint_clean mends. */
+/* Where a file system cannot exchange: a crash between the two renames leaves the new one whole under its
+ * temporary name, which rk_checkpoint_clean mends. */
 static rk_status replace(const char *root, const char *temporary, const char *name, const char *path) {
     char *old;
     RK_TRY(old_path(root, name, &old));
@@ -115,7 +119,8 @@ static rk_status replace(const char *root, const char *temporary, const char *na
 
 static rk_status put(const char *root, const char *temporary, const char *name, const char *path) {
     bool exchanged = false;
-    if (rk_file_exists(path)) { /* of the same step: an epoch's end after its last batch, or of a run that was resumed before it */
+    if (rk_file_exists(path)) { /* of the same step: an epoch's end after its last batch, or of a run that was
+                                   resumed before it */
         exchanged = all_to_all(temporary, path);
         if (!exchanged) return replace(root, temporary, name, path);
     } else {
@@ -155,7 +160,8 @@ static void retire_or_warn(const char *root, const char *name) {
 rk_status rk_checkpoint_retain(const rk_config *config, const rk_progress *progress) {
     char *root, **names;
     size_t n;
-    int64_t best = config->keeps_best ? progress->stopping.best_step : -1, left = config->train.checkpoint.keep;
+    int64_t best = config->keeps_best ? progress->stopping.best_step : -1,
+            left = config->train.checkpoint.keep;
     RK_TRY(rk_path_join(config->train.output, RK_CHECKPOINTS, &root));
     rk_status status = rk_checkpoint_list(config->train.output, &names, &n);
     for (size_t i = n; status == RK_OK && i-- > 0;) {

@@ -69,7 +69,9 @@ static rk_status read_counts(json_t *p, rk_progress *out) {
     RK_TRY(read_integer(p, "epoch", MOST, &out->position.epoch));
     RK_TRY(read_integer(p, "row", MOST, &out->position.row));
     RK_TRY(read_integer(p, "best_step", out->step, &stopping->best_step));
-    if (json_object_get(p, "last_step")) RK_TRY(read_integer(p, "last_step", out->step, &stopping->last_step)); /* which older ones do not say */
+    if (json_object_get(p, "last_step"))
+        RK_TRY(
+            read_integer(p, "last_step", out->step, &stopping->last_step)); /* which older ones do not say */
     RK_TRY(read_integer(p, "bad", MOST, &stopping->bad));
     RK_TRY(read_integer(p, "plateau_bad", MOST, &stopping->plateau_bad));
     RK_TRY(read_integer(p, "n_evaluations", MOST, &stopping->n_evaluations));
@@ -83,7 +85,8 @@ static rk_status read_progress(json_t *p, rk_manifest *m) {
     RK_TRY(read_counts(p, out));
     RK_TRY(read_metric(p, "best", &out->stopping.best));
     out->stopping.patience_best = out->stopping.best; /* as older ones have it */
-    if (json_object_get(p, "patience_best")) RK_TRY(read_metric(p, "patience_best", &out->stopping.patience_best));
+    if (json_object_get(p, "patience_best"))
+        RK_TRY(read_metric(p, "patience_best", &out->stopping.patience_best));
     RK_TRY(read_metric(p, "plateau_best", &out->stopping.plateau_best));
     RK_TRY(read_number(p, "loss_sum", INFINITY, &out->loss_sum));
     RK_TRY(read_number(p, "learning_rate_factor", 1, &out->stopping.learning_rate_factor));
@@ -98,7 +101,8 @@ static rk_status read_progress(json_t *p, rk_manifest *m) {
 static rk_status read_file(json_t *entry, rk_manifest *m) {
     const char *name = json_string_value(json_object_get(entry, "name"));
     int64_t crc, n_bytes;
-    RK_FAIL_IF(!name || strstr(name, "..") || name[0] == '/', RK_BAD_DATA, "the manifest names a file that cannot be");
+    RK_FAIL_IF(!name || strstr(name, "..") || name[0] == '/', RK_BAD_DATA,
+               "the manifest names a file that cannot be");
     RK_TRY(read_integer(entry, "crc32c", UINT32_MAX, &crc));
     RK_TRY(read_integer(entry, "bytes", INT64_MAX, &n_bytes));
     RK_TRY(rk_strdup(name, &m->files[m->n_files]));
@@ -132,8 +136,10 @@ static rk_status parse_manifest(char *text, rk_manifest *m) {
     char *line = strchr(text, '\n');
     uint32_t crc;
     /* Whole to the last line end. */
-    bool has_sum = line && strlen(line) == sizeof "\ncrc32c 01234567\n" - 1 && line[strlen(line) - 1] == '\n' && sscanf(line + 1, "crc32c %8" SCNx32, &crc) == 1;
-    RK_FAIL_IF(!has_sum || crc != rk_crc32c(0, text, (size_t)(line - text)), RK_BAD_DATA, "its checksum does not match");
+    bool has_sum = line && strlen(line) == sizeof "\ncrc32c 01234567\n" - 1 &&
+                   line[strlen(line) - 1] == '\n' && sscanf(line + 1, "crc32c %8" SCNx32, &crc) == 1;
+    RK_FAIL_IF(!has_sum || crc != rk_crc32c(0, text, (size_t)(line - text)), RK_BAD_DATA,
+               "its checksum does not match");
     *line = 0;
     json_error_t error;
     json_t *root = json_loads(text, 0, &error);
@@ -152,7 +158,8 @@ rk_status rk_manifest_read(const char *path, rk_manifest *out) {
         rk_manifest m = {0};
         status = parse_manifest(text, &m);
         rk_free(text);
-        if (status == RK_OK && !rk_checkpoint_is_named(path, m.progress.step)) status = rk_error(RK_BAD_DATA, "it is of step %lld", (long long)m.progress.step);
+        if (status == RK_OK && !rk_checkpoint_is_named(path, m.progress.step))
+            status = rk_error(RK_BAD_DATA, "it is of step %lld", (long long)m.progress.step);
         if (status == RK_OK)
             *out = m;
         else

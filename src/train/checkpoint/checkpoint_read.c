@@ -20,14 +20,17 @@ static bool is_counter(const rk_state_entry *entry) {
     return entry->type == RK_STATE_I64 && entry->n_dims == 1 && entry->dims[0] == 1;
 }
 
-static rk_status copy_tensor(wanted_tensor *to, const rk_safetensors_entry *from, const rk_tensor_part *part, const void *data) {
-    RK_FAIL_IF(to->entry->type != from->type, RK_CONFIG, "tensor '%s' is stored in another type\nhint: the configuration changed since", from->name);
+static rk_status copy_tensor(wanted_tensor *to, const rk_safetensors_entry *from, const rk_tensor_part *part,
+                             const void *data) {
+    RK_FAIL_IF(to->entry->type != from->type, RK_CONFIG,
+               "tensor '%s' is stored in another type\nhint: the configuration changed since", from->name);
     if (is_counter(to->entry) && from->n_bytes == sizeof(int64_t)) {
         memcpy(to->entry->data, data, sizeof(int64_t));
         to->n_read = 1;
         return RK_OK;
     }
-    return rk_tensor_part_copy(&to->part, to->entry->data, part, data, rk_state_type_bytes(from->type), &to->n_read);
+    return rk_tensor_part_copy(&to->part, to->entry->data, part, data, rk_state_type_bytes(from->type),
+                               &to->n_read);
 }
 
 /* What is read of a checkpoint: `take` gets each tensor of each file. */
@@ -43,13 +46,15 @@ static rk_status take_wanted(reading *r, const rk_safetensors_entry *from, const
     rk_tensor_part part;
     RK_TRY(rk_tensor_part_parse(from->name, from->n_dims, from->dims, &part));
     for (size_t k = 0; k < r->n; k++)
-        if (rk_tensor_parts_match(&r->list[k].part, &part)) RK_TRY(copy_tensor(&r->list[k], from, &part, data));
+        if (rk_tensor_parts_match(&r->list[k].part, &part))
+            RK_TRY(copy_tensor(&r->list[k], from, &part, data));
     return RK_OK;
 }
 
 static rk_status take_stale(reading *r, const rk_safetensors_entry *from, const void *data) {
     if (strncmp(from->name, RK_STALE_PREFIX, strlen(RK_STALE_PREFIX)) != 0) return RK_OK;
-    RK_FAIL_IF(from->type != RK_STATE_U8 || from->n_dims != 2, RK_BAD_DATA, "tensor '%s': its name and its shape do not fit", from->name);
+    RK_FAIL_IF(from->type != RK_STATE_U8 || from->n_dims != 2, RK_BAD_DATA,
+               "tensor '%s': its name and its shape do not fit", from->name);
     return rk_model_read_stale(r->model, from->name, from->dims[0], from->dims[1], data);
 }
 
@@ -59,7 +64,9 @@ static rk_status read_shard(reading *r, const char *path) {
     RK_TRY(rk_map_open(path, &map));
     rk_status status = rk_safetensors_parse(map.data, map.n_bytes, map.n_bytes, &tensors);
     if (status == RK_OK) {
-        for (size_t i = 0; status == RK_OK && i < tensors.n; i++) status = r->take(r, &tensors.entries[i], (const unsigned char *)map.data + tensors.entries[i].begin);
+        for (size_t i = 0; status == RK_OK && i < tensors.n; i++)
+            status =
+                r->take(r, &tensors.entries[i], (const unsigned char *)map.data + tensors.entries[i].begin);
         rk_safetensors_release(&tensors);
     }
     rk_map_release(&map);
@@ -88,7 +95,8 @@ static rk_status list_requested(const rk_state *state, wanted_tensor **out) {
     rk_status status = RK_OK;
     for (size_t i = 0; status == RK_OK && i < state->n; i++) {
         const rk_state_entry *e = &state->entries[i];
-        list[i] = (wanted_tensor){.entry = e, .n_elements = (int64_t)(rk_state_entry_bytes(e) / rk_state_type_bytes(e->type))};
+        list[i] = (wanted_tensor){
+            .entry = e, .n_elements = (int64_t)(rk_state_entry_bytes(e) / rk_state_type_bytes(e->type))};
         status = rk_tensor_part_parse(e->name, e->n_dims, e->dims, &list[i].part);
     }
     if (status == RK_OK)
@@ -104,7 +112,8 @@ rk_status rk_checkpoint_read(const char *path, const rk_state *state) {
     rk_status status = read_shards(&r, path);
     for (size_t i = 0; status == RK_OK && i < state->n; i++)
         if (r.list[i].n_read != r.list[i].n_elements)
-            status = rk_error(RK_CONFIG, "'%s' has %s tensor '%s'", path, r.list[i].n_read ? "only a part of" : "no", state->entries[i].name);
+            status = rk_error(RK_CONFIG, "'%s' has %s tensor '%s'", path,
+                              r.list[i].n_read ? "only a part of" : "no", state->entries[i].name);
     rk_free(r.list);
     return status;
 }
@@ -114,7 +123,8 @@ rk_status rk_checkpoint_read_stale(const char *path, rk_model *model) {
     return read_shards(&r, path);
 }
 
-rk_status rk_checkpoint_config(const char *path, const char *const *overrides, size_t n_overrides, rk_config **out) {
+rk_status rk_checkpoint_config(const char *path, const char *const *overrides, size_t n_overrides,
+                               rk_config **out) {
     char *file = NULL, *text = NULL, *directory_file = NULL, *directory = NULL;
     size_t n_bytes;
     rk_config *config = NULL;
@@ -123,7 +133,8 @@ rk_status rk_checkpoint_config(const char *path, const char *const *overrides, s
     RK_GOTO(rk_file_read(file, &text, &n_bytes));
     RK_GOTO(rk_path_join(path, "directory.txt", &directory_file));
     RK_GOTO(rk_file_read(directory_file, &directory, &n_bytes));
-    if (!rk_file_exists(directory)) directory[0] = 0; /* moved since: paths are then relative to where the program runs */
+    if (!rk_file_exists(directory))
+        directory[0] = 0; /* moved since: paths are then relative to where the program runs */
     RK_GOTO(rk_config_parse(text, file, directory, overrides, n_overrides, &config));
     RK_GOTO(rk_transforms_load(&config->data, path, &config->transforms));
     *out = config;
@@ -137,7 +148,8 @@ done:
     return status;
 }
 
-rk_status rk_checkpoint_model(const char *path, const rk_config *config, const rk_model_device *device, const rk_model_cluster *cluster, rk_model **out) {
+rk_status rk_checkpoint_model(const char *path, const rk_config *config, const rk_model_device *device,
+                              const rk_model_cluster *cluster, rk_model **out) {
     rk_model *model = NULL;
     rk_state state = {0};
     rk_model_options options;

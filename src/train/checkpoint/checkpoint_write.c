@@ -24,7 +24,8 @@ typedef struct writing {
 } writing;
 
 static rk_status note_file(writing *w, const char *name, uint32_t crc, uint64_t n_bytes) {
-    json_t *entry = json_pack("{s:s, s:I, s:I}", "name", name, "bytes", (json_int_t)n_bytes, "crc32c", (json_int_t)crc);
+    json_t *entry =
+        json_pack("{s:s, s:I, s:I}", "name", name, "bytes", (json_int_t)n_bytes, "crc32c", (json_int_t)crc);
     return entry && json_array_append_new(w->files, entry) == 0 ? RK_OK : RK_NO_MEMORY_ERROR(0);
 }
 
@@ -42,7 +43,8 @@ static rk_status write_files(writing *w, const rk_state *state) {
     for (int shard = 1; first < state->n; shard++) {
         uint64_t n_bytes = 0, file_bytes;
         size_t last = first;
-        while (last < state->n && (last == first || n_bytes + rk_state_entry_bytes(&state->entries[last]) <= SHARD_BYTES))
+        while (last < state->n &&
+               (last == first || n_bytes + rk_state_entry_bytes(&state->entries[last]) <= SHARD_BYTES))
             n_bytes += rk_state_entry_bytes(&state->entries[last++]);
         char name[64], *path;
         uint32_t crc;
@@ -114,20 +116,29 @@ static json_t *number_or_null(double value) {
 static json_t *progress_json(const rk_config *config, const rk_progress *p) {
     char metric[1024], plateau_metric[1024];
     rk_config_metric_name(config, config->watched_task, config->watched_metric, metric, sizeof metric);
-    rk_config_metric_name(config, config->plateau_task, config->plateau_metric, plateau_metric, sizeof plateau_metric);
-    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:I, s:I, s:I, s:b, s:b}", "metric", metric, "plateau_metric", plateau_metric,
-                     "step", (json_int_t)p->step, "epoch", (json_int_t)p->position.epoch,
-                     "row", (json_int_t)p->position.row, "best", number_or_null(p->stopping.best), "patience_best", number_or_null(p->stopping.patience_best),
-                     "plateau_best", number_or_null(p->stopping.plateau_best), "best_step",
-                     (json_int_t)p->stopping.best_step, "last_step", (json_int_t)p->stopping.last_step, "bad", (json_int_t)p->stopping.bad, "plateau_bad", (json_int_t)p->stopping.plateau_bad, "learning_rate_factor",
-                     p->stopping.learning_rate_factor, "n_evaluations", (json_int_t)p->stopping.n_evaluations, "loss_sum", p->loss_sum, "loss_steps", (json_int_t)p->loss_steps,
-                     "log_bytes", (json_int_t)p->log_bytes, "events_bytes", (json_int_t)p->events_bytes, "keep_best", config->keeps_best, "finished", p->finished);
+    rk_config_metric_name(config, config->plateau_task, config->plateau_metric, plateau_metric,
+                          sizeof plateau_metric);
+    return json_pack(
+        "{s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:I, s:I, s:I, s:b, "
+        "s:b}",
+        "metric", metric, "plateau_metric", plateau_metric, "step", (json_int_t)p->step, "epoch",
+        (json_int_t)p->position.epoch, "row", (json_int_t)p->position.row, "best",
+        number_or_null(p->stopping.best), "patience_best", number_or_null(p->stopping.patience_best),
+        "plateau_best", number_or_null(p->stopping.plateau_best), "best_step",
+        (json_int_t)p->stopping.best_step, "last_step", (json_int_t)p->stopping.last_step, "bad",
+        (json_int_t)p->stopping.bad, "plateau_bad", (json_int_t)p->stopping.plateau_bad,
+        "learning_rate_factor", p->stopping.learning_rate_factor, "n_evaluations",
+        (json_int_t)p->stopping.n_evaluations, "loss_sum", p->loss_sum, "loss_steps",
+        (json_int_t)p->loss_steps, "log_bytes", (json_int_t)p->log_bytes, "events_bytes",
+        (json_int_t)p->events_bytes, "keep_best", config->keeps_best, "finished", p->finished);
 }
 
 /* The manifest, last: a line of JSON and a line with its checksum. */
-static rk_status write_manifest(writing *w, const rk_config *config, const rk_progress *progress, const rk_inputs *inputs) {
-    json_t *root = json_pack("{s:s, s:i, s:s, s:o, s:o, s:O}", "format", "reckon checkpoint", "version", 1, "reckon", rk_version(), "progress", progress_json(config, progress),
-                             "data", rk_inputs_to_json(inputs), "files", w->files);
+static rk_status write_manifest(writing *w, const rk_config *config, const rk_progress *progress,
+                                const rk_inputs *inputs) {
+    json_t *root = json_pack("{s:s, s:i, s:s, s:o, s:o, s:O}", "format", "reckon checkpoint", "version", 1,
+                             "reckon", rk_version(), "progress", progress_json(config, progress), "data",
+                             rk_inputs_to_json(inputs), "files", w->files);
     char *text = root ? json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(root);
     if (!text) return RK_NO_MEMORY_ERROR(0);
@@ -152,7 +163,8 @@ static rk_status write_directory(writing *w, const char *directory) {
     return status;
 }
 
-static rk_status write_all(writing *w, rk_config *config, const rk_progress *progress, const rk_inputs *inputs) {
+static rk_status write_all(writing *w, rk_config *config, const rk_progress *progress,
+                           const rk_inputs *inputs) {
     char *resolved = NULL;
     const rk_transforms *transforms;
     RK_TRY(rk_config_transforms(config, NULL, NULL, &transforms));
@@ -199,14 +211,16 @@ static rk_status agree_on_step(rk_comm *comm, int64_t *step) {
     return status;
 }
 
-static rk_status write_first(writing *w, rk_config *config, const rk_progress *progress, const rk_inputs *inputs, const char *root) {
+static rk_status write_first(writing *w, rk_config *config, const rk_progress *progress,
+                             const rk_inputs *inputs, const char *root) {
     RK_TRY(write_all(w, config, progress, inputs));
     w->is_whole = true;
     RK_TRY(rk_checkpoint_put(root, w->directory, w->name));
     return rk_checkpoint_retain(config, progress);
 }
 
-rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state *state, const rk_progress *progress, const rk_inputs *inputs, char **out) {
+rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state *state,
+                              const rk_progress *progress, const rk_inputs *inputs, char **out) {
     writing w = {.comm = comm};
     char *root = NULL, *path = NULL;
     bool is_first = rk_comm_rank(comm) == 0;
@@ -222,7 +236,8 @@ rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, const rk_state *
     *out = path;
     path = NULL;
 done:
-    if (status != RK_OK && w.directory && is_first && !w.is_whole) { /* an error's message outlives the clean-up */
+    if (status != RK_OK && w.directory && is_first &&
+        !w.is_whole) { /* an error's message outlives the clean-up */
         char reason[4096];
         rk_error_copy(reason, sizeof reason);
         rk_remove_tree(w.directory);

@@ -20,15 +20,27 @@ rk_status rk_tensor_part_parse(const char *name, int32_t n_dims, const int64_t *
     for (int32_t d = 1; d < n_dims; d++)
         if (__builtin_mul_overflow(n_columns, dims[d], &n_columns)) return misfit(name);
     if (__builtin_mul_overflow(n_columns, dims[0], &n_elements)) return misfit(name);
-    rk_tensor_part part = {.name = name, .name_bytes = n, .n_rows = dims[0], .step = 1, .n_columns = n_columns, .all_columns = true, .n_elements = n_elements};
+    rk_tensor_part part = {.name = name,
+                           .name_bytes = n,
+                           .n_rows = dims[0],
+                           .step = 1,
+                           .n_columns = n_columns,
+                           .all_columns = true,
+                           .n_elements = n_elements};
     if (open) {
         long long first, n_rows, step, first_column = 0, end_column = 0;
         int rows_end = 0, columns_end = 0;
-        if (sscanf(open, "[%18lld:%18lld:%18lld%n,%18lld:%18lld%n", &first, &n_rows, &step, &rows_end, &first_column, &end_column, &columns_end) < 3) return misfit(name);
+        if (sscanf(open, "[%18lld:%18lld:%18lld%n,%18lld:%18lld%n", &first, &n_rows, &step, &rows_end,
+                   &first_column, &end_column, &columns_end) < 3)
+            return misfit(name);
         bool has_columns = columns_end > 0;
-        if (strcmp(open + (has_columns ? columns_end : rows_end), "]") != 0 || step < 1 || first < 0 || first >= step || first_column < 0) return misfit(name);
+        if (strcmp(open + (has_columns ? columns_end : rows_end), "]") != 0 || step < 1 || first < 0 ||
+            first >= step || first_column < 0)
+            return misfit(name);
         /* Each part of a table has its counter, of the part's name whatever its rows and columns. */
-        bool is_counter = n_dims == 1 && dims[0] == 1, fits = rows_of(first, n_rows, step) == dims[0] && (!has_columns || end_column - first_column == n_columns);
+        bool is_counter = n_dims == 1 && dims[0] == 1,
+             fits = rows_of(first, n_rows, step) == dims[0] &&
+                    (!has_columns || end_column - first_column == n_columns);
         if (!fits && !is_counter) return misfit(name);
         part.name_bytes = (size_t)(open - name);
         part.first = first, part.n_rows = n_rows, part.step = step, part.first_column = first_column;
@@ -47,16 +59,21 @@ static int64_t end_column(const rk_tensor_part *p) {
 }
 
 static rk_status check_shapes(const rk_tensor_part *to, const rk_tensor_part *from) {
-    bool columns = to->all_columns ? end_column(from) <= end_column(to) && (!from->all_columns || from->n_columns == to->n_columns)
+    bool columns = to->all_columns ? end_column(from) <= end_column(to) &&
+                                         (!from->all_columns || from->n_columns == to->n_columns)
                                    : !from->all_columns || end_column(to) <= from->n_columns;
     if (to->n_rows == from->n_rows && columns) return RK_OK;
-    return rk_error_hint(rk_error(RK_CONFIG, "tensor '%.*s' is stored with %lld rows of %s%lld values, the model's has %lld of %s%lld", (int)to->name_bytes, to->name,
-                                  (long long)from->n_rows, from->all_columns ? "" : "at least ", (long long)end_column(from), (long long)to->n_rows,
-                                  to->all_columns ? "" : "at least ", (long long)end_column(to)),
-                         "the configuration or the data's vocabularies changed since");
+    return rk_error_hint(
+        rk_error(RK_CONFIG,
+                 "tensor '%.*s' is stored with %lld rows of %s%lld values, the model's has %lld of %s%lld",
+                 (int)to->name_bytes, to->name, (long long)from->n_rows, from->all_columns ? "" : "at least ",
+                 (long long)end_column(from), (long long)to->n_rows, to->all_columns ? "" : "at least ",
+                 (long long)end_column(to)),
+        "the configuration or the data's vocabularies changed since");
 }
 
-rk_status rk_tensor_part_copy(const rk_tensor_part *to, void *to_data, const rk_tensor_part *from, const void *from_data, size_t n_bytes, int64_t *n_copied) {
+rk_status rk_tensor_part_copy(const rk_tensor_part *to, void *to_data, const rk_tensor_part *from,
+                              const void *from_data, size_t n_bytes, int64_t *n_copied) {
     RK_TRY(check_shapes(to, from));
     int64_t begin = to->first_column > from->first_column ? to->first_column : from->first_column;
     int64_t end = end_column(to) < end_column(from) ? end_column(to) : end_column(from);
@@ -64,10 +81,12 @@ rk_status rk_tensor_part_copy(const rk_tensor_part *to, void *to_data, const rk_
     size_t width = (size_t)(end - begin) * n_bytes;
     for (int64_t id = to->first; id < to->n_rows; id += to->step) {
         if (id % from->step != from->first) continue;
-        int64_t row = id / to->step * to->n_columns + begin - to->first_column, source = id / from->step * from->n_columns + begin - from->first_column;
+        int64_t row = id / to->step * to->n_columns + begin - to->first_column,
+                source = id / from->step * from->n_columns + begin - from->first_column;
         if (row + end - begin > to->n_elements) return misfit(to->name);
         if (source + end - begin > from->n_elements) return misfit(from->name);
-        memcpy((char *)to_data + (size_t)row * n_bytes, (const char *)from_data + (size_t)source * n_bytes, width);
+        memcpy((char *)to_data + (size_t)row * n_bytes, (const char *)from_data + (size_t)source * n_bytes,
+               width);
         *n_copied += end - begin;
     }
     return RK_OK;

@@ -1,4 +1,5 @@
-/* Tensors of which a file or a rank has a part: "table/user/rows[2:1000:4,0:64]" is rows 2, 6, ... below 1000, and of those columns 0 to 63. */
+/* Tensors of which a file or a rank has a part: "table/user/rows[2:1000:4,0:64]" is rows 2, 6, ... below
+ * 1000, and of those columns 0 to 63. */
 #ifndef RK_TRAIN_CHECKPOINT_TENSOR_PART_H
 #define RK_TRAIN_CHECKPOINT_TENSOR_PART_H
 
@@ -7,20 +8,21 @@
 #include "base/state.h"
 
 typedef struct rk_tensor_part {
-    const char *name;            /* [name_bytes]: without the brackets */
+    const char *name; /* [name_bytes]: without the brackets */
     size_t name_bytes;
-    int64_t first, n_rows, step; /* rows first, first + step, ... below n_rows */
+    int64_t first, n_rows, step;     /* rows first, first + step, ... below n_rows */
     int64_t first_column, n_columns; /* n_columns values a row, from first_column on */
-    bool all_columns;            /* the name tells none: these are all that there are */
-    int64_t n_elements;          /* that there are by the shape; a counter's one has the name of its table's part */
+    bool all_columns;                /* the name tells none: these are all that there are */
+    int64_t n_elements; /* that there are by the shape; a counter's one has the name of its table's part */
 } rk_tensor_part;
 
 /* dims [n_dims] are the tensor's own. RK_BAD_DATA where name and shape do not fit. */
 rk_status rk_tensor_part_parse(const char *name, int32_t n_dims, const int64_t *dims, rk_tensor_part *out);
 bool rk_tensor_parts_match(const rk_tensor_part *a, const rk_tensor_part *b); /* of one tensor */
 
-/* Copy what `to` and `from` share, elements of n_bytes; *n_copied counts them. RK_CONFIG where the whole tensors have other shapes, RK_BAD_DATA where a name tells
- * more than its tensor has. */
-rk_status rk_tensor_part_copy(const rk_tensor_part *to, void *to_data, const rk_tensor_part *from, const void *from_data, size_t n_bytes, int64_t *n_copied);
+/* Copy what `to` and `from` share, elements of n_bytes; *n_copied counts them. RK_CONFIG where the whole
+ * tensors have other shapes, RK_BAD_DATA where a name tells more than its tensor has. */
+rk_status rk_tensor_part_copy(const rk_tensor_part *to, void *to_data, const rk_tensor_part *from,
+                              const void *from_data, size_t n_bytes, int64_t *n_copied);
 
 #endif

@@ -7,23 +7,24 @@
 
 typedef struct rk_cluster_section {
     int line;
-    int64_t embedding_ranks;  /* so many ranks behind those that train only hold rows; 0: those that train hold them too */
-    int64_t reader_ranks;     /* and behind them, the last so many only read; 0: every trainer reads */
-    int64_t virtual_shards;   /* 0: as many as trainers */
+    int64_t embedding_ranks; /* so many ranks behind those that train only hold rows; 0: those that train hold
+                                them too */
+    int64_t reader_ranks;    /* and behind them, the last so many only read; 0: every trainer reads */
+    int64_t virtual_shards;  /* 0: as many as trainers */
     double timeout_s;
-    int wire;                 /* rk_dtype */
+    int wire; /* rk_dtype */
     int64_t replicate_below;
     bool asynchronous;
-    char *plan;               /* NULL: none */
+    char *plan; /* NULL: none */
     struct rk_table_shard_section {
         int line;
-        char *name;           /* a table */
-        int sharding;         /* rk_sharding */
+        char *name;   /* a table */
+        int sharding; /* rk_sharding */
         int64_t *ranks;
         int64_t n_ranks;
         int64_t slices;
-        int owner_pooling;            /* rk_pooling */
-    } *tables;
+        int owner_pooling; /* rk_pooling */
+    } * tables;
     int64_t n_tables;
 } rk_cluster_section;
 
@@ -31,9 +32,12 @@ extern const rk_schema rk_cluster_schema;
 
 /* Errors that need neither the tables nor the number of ranks. */
 rk_status rk_cluster_section_check(const rk_cluster_section *section, const rk_yaml *yaml);
-/* Of n_ranks, among them those that only read, who trains and who holds rows. RK_CONFIG if none is left to train. */
-rk_status rk_cluster_roles(const rk_cluster_section *section, const rk_yaml *yaml, int32_t n_ranks, rk_roles *out);
+/* Of n_ranks, among them those that only read, who trains and who holds rows. RK_CONFIG if none is left to
+ * train. */
+rk_status rk_cluster_roles(const rk_cluster_section *section, const rk_yaml *yaml, int32_t n_ranks,
+                           rk_roles *out);
 /* What the section asks of tables: [n_tables], views of the section. rk_free it. */
-rk_status rk_cluster_constraints(const rk_cluster_section *section, const rk_yaml *yaml, rk_planner_constraint **out);
+rk_status rk_cluster_constraints(const rk_cluster_section *section, const rk_yaml *yaml,
+                                 rk_planner_constraint **out);
 
 #endif

@@ -11,7 +11,10 @@ rk_status rk_config_interactions(rk_config *c, const rk_interactions **out) {
     if (!c->interactions) {
         const rk_transforms *transforms;
         RK_TRY(rk_config_transforms(c, NULL, NULL, &transforms));
-        rk_dataset_options options = {.directory = c->directory, .split = "train", .batch_size = 1 << 16, .seed = (uint64_t)c->data.seed};
+        rk_dataset_options options = {.directory = c->directory,
+                                      .split = "train",
+                                      .batch_size = 1 << 16,
+                                      .seed = (uint64_t)c->data.seed};
         rk_pair_features features;
         rk_dataset *dataset;
         RK_TRY(rk_config_pair_features(c, rk_transforms_schema(transforms), &features));
@@ -28,15 +31,19 @@ void rk_config_take_device(const rk_config *c, rk_model_options *options) {
     options->device = c->device.kind == RK_DEVICE_CUDA ? &c->model_device : NULL;
 }
 
-rk_status rk_config_model_options(const rk_config *c, const rk_data_schema *schema, bool training, rk_model_options *out) {
+rk_status rk_config_model_options(const rk_config *c, const rk_data_schema *schema, bool training,
+                                  rk_model_options *out) {
     int64_t evaluation = c->train.evaluate.batch_size;
     *out = (rk_model_options){
         .model = &c->model,
         .embedding = &c->embedding,
         .yaml = &c->yaml,
         .schema = schema,
-        .dense_optimizer = {.optimizer = c->optimizer, .max_gradient_norm = c->train.max_gradient_norm, .l2 = c->train.l2},
-        .max_batch = evaluation > c->train.batch_size && c->cluster.virtual_shards <= 1 ? evaluation : c->train.batch_size,
+        .dense_optimizer = {.optimizer = c->optimizer,
+                            .max_gradient_norm = c->train.max_gradient_norm,
+                            .l2 = c->train.l2},
+        .max_batch = evaluation > c->train.batch_size && c->cluster.virtual_shards <= 1 ? evaluation
+                                                                                        : c->train.batch_size,
         .n_micro_batches = training ? c->cluster.virtual_shards : 0,
         .dtype = c->train.dtype == 1 ? RK_BF16 : RK_F32,
         .seed = (uint64_t)c->train.seed,
@@ -48,7 +55,8 @@ rk_status rk_config_model_options(const rk_config *c, const rk_data_schema *sche
     };
     if (!rk_config_has_pairs(c) || (!training && !c->model.retrieval.history)) return RK_OK;
     const rk_interactions *known;
-    RK_TRY(rk_config_interactions((rk_config *)(size_t)c, &known)); /* a matter of when, as fitting the transforms is */
+    RK_TRY(rk_config_interactions((rk_config *)(size_t)c,
+                                  &known)); /* a matter of when, as fitting the transforms is */
     out->interactions = c->interactions;
     return RK_OK;
 }

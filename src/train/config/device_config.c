@@ -8,26 +8,42 @@ static const char *const kinds[] = {"cpu", "cuda"};
 static const char *const doc = "what computes the run: the processors, or an NVIDIA GPU (docs/gpu.md)";
 
 static const rk_field device_fields[] = {RK_FIELD_ENUM(rk_device_section, kind, RK_DEVICE_CPU, kinds, "")};
-const rk_schema rk_device_schema = {.name = "device", .struct_bytes = sizeof(rk_device_section), .fields = device_fields, .n_fields = 1, .scalar_key = "kind"};
+const rk_schema rk_device_schema = {.name = "device",
+                                    .struct_bytes = sizeof(rk_device_section),
+                                    .fields = device_fields,
+                                    .n_fields = 1,
+                                    .scalar_key = "kind"};
 
 static const rk_field cuda_fields[] = {
-    RK_FIELD_TEXT(rk_cuda_section, memory, false, NULL, "of the GPU, that rows and their slots may take: bytes, or 40GB, 512MB; rows beyond it stay in the host's memory, behind a cache. By default as much as is free"),
-    RK_FIELD_BOOL(rk_cuda_section, tf32, false, "dense products in TF32: faster, with 10 bits of mantissa instead of 23"),
-    RK_FIELD_I64(rk_cuda_section, number, 0, 0, 1023, "of the GPU, where there are several; over ranks of a host's first one, whose others take the next ones"),
+    RK_FIELD_TEXT(rk_cuda_section, memory, false, NULL,
+                  "of the GPU, that rows and their slots may take: bytes, or 40GB, 512MB; rows beyond it "
+                  "stay in the host's memory, behind a cache. By default as much as is free"),
+    RK_FIELD_BOOL(rk_cuda_section, tf32, false,
+                  "dense products in TF32: faster, with 10 bits of mantissa instead of 23"),
+    RK_FIELD_I64(rk_cuda_section, number, 0, 0, 1023,
+                 "of the GPU, where there are several; over ranks of a host's first one, whose others take "
+                 "the next ones"),
 };
-const rk_schema rk_cuda_schema = {.name = "cuda", .struct_bytes = sizeof(rk_cuda_section), .fields = cuda_fields, .n_fields = sizeof cuda_fields / sizeof cuda_fields[0],
-                                  .has_line = true, .line_offset = offsetof(rk_cuda_section, line)};
+const rk_schema rk_cuda_schema = {.name = "cuda",
+                                  .struct_bytes = sizeof(rk_cuda_section),
+                                  .fields = cuda_fields,
+                                  .n_fields = sizeof cuda_fields / sizeof cuda_fields[0],
+                                  .has_line = true,
+                                  .line_offset = offsetof(rk_cuda_section, line)};
 
 /* "1500000", "1.5MB", "40 GiB". */
 static bool parse_bytes(const char *text, uint64_t *out) {
     static const struct {
         const char *name;
         double bytes;
-    } units[] = {{"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"", 1}};
+    } units[] = {{"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"KB", 1e3},
+                 {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},    {"", 1}};
     size_t n = strlen(text), i = 0;
     while (n < strlen(units[i].name) || strcmp(text + n - strlen(units[i].name), units[i].name) != 0) i++;
     double value;
-    if (!rk_parse_f64((rk_span){text, n - strlen(units[i].name)}, &value) || !(value > 0) || value * units[i].bytes > 0x1p53) return false;
+    if (!rk_parse_f64((rk_span){text, n - strlen(units[i].name)}, &value) || !(value > 0) ||
+        value * units[i].bytes > 0x1p53)
+        return false;
     *out = (uint64_t)(value * units[i].bytes);
     return *out > 0;
 }
@@ -35,7 +51,8 @@ static bool parse_bytes(const char *text, uint64_t *out) {
 rk_status rk_cuda_section_resolve(const rk_cuda_section *section, const rk_yaml *yaml, rk_model_device *out) {
     *out = (rk_model_device){.number = (int32_t)section->number, .tf32 = section->tf32, .late = true};
     if (!section->memory || parse_bytes(section->memory, &out->memory_bytes)) return RK_OK;
-    rk_status status = rk_yaml_error(yaml, rk_yaml_get(rk_yaml_get(yaml->root, "cuda"), "memory"), "must be a number of bytes, not '%s'", section->memory);
+    rk_status status = rk_yaml_error(yaml, rk_yaml_get(rk_yaml_get(yaml->root, "cuda"), "memory"),
+                                     "must be a number of bytes, not '%s'", section->memory);
     return rk_error_hint(status, "such as 40GB, 512MB or 1.5TB");
 }
 
@@ -44,5 +61,6 @@ void rk_device_section_emit(const rk_device_section *section, rk_buffer *out) {
 }
 
 void rk_device_section_document(rk_buffer *out) {
-    rk_buffer_printf(out, "| `device` | `%s`, `%s` | %s | %s |\n", kinds[RK_DEVICE_CPU], kinds[RK_DEVICE_CUDA], kinds[RK_DEVICE_CPU], doc);
+    rk_buffer_printf(out, "| `device` | `%s`, `%s` | %s | %s |\n", kinds[RK_DEVICE_CPU],
+                     kinds[RK_DEVICE_CUDA], kinds[RK_DEVICE_CPU], doc);
 }

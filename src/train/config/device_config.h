@@ -9,12 +9,12 @@ typedef enum rk_device_kind { RK_DEVICE_CPU, RK_DEVICE_CUDA } rk_device_kind;
 
 /* A plain word in a run file: `device: cuda`. */
 typedef struct rk_device_section {
-    int kind;                  /* rk_device_kind */
+    int kind; /* rk_device_kind */
 } rk_device_section;
 
 typedef struct rk_cuda_section {
-    int line;                  /* 0: not given */
-    char *memory;              /* "40GB"; NULL: as much as there is */
+    int line;     /* 0: not given */
+    char *memory; /* "40GB"; NULL: as much as there is */
     bool tf32;
     int64_t number;
 } rk_cuda_section;

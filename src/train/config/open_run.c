@@ -13,7 +13,8 @@
 #include "train/config/run_config.h"
 
 rk_status rk_dataset_open(const rk_config *config, const char *split, rk_dataset **out) {
-    rk_config *c = (rk_config *)(size_t)config; /* fitting the transforms is a matter of when, not of what the configuration says */
+    rk_config *c = (rk_config *)(size_t)
+        config; /* fitting the transforms is a matter of when, not of what the configuration says */
     const rk_transforms *transforms;
     RK_TRY(rk_config_transforms(c, NULL, NULL, &transforms));
     rk_dataset_options options = {.directory = c->directory,
@@ -51,7 +52,8 @@ rk_status rk_model_graph_dot(const rk_config *config, const rk_dataset *dataset,
     return graph_text(config, dataset, true, out);
 }
 
-rk_status rk_convert(const char *input, const char *output, const rk_convert_options *options, int64_t *n_rows, int64_t *n_skipped) {
+rk_status rk_convert(const char *input, const char *output, const rk_convert_options *options,
+                     int64_t *n_rows, int64_t *n_skipped) {
     static const rk_convert_options plain = RK_CONVERT_OPTIONS_INIT;
     if (!options) options = &plain;
     const rk_config *c = options->config;

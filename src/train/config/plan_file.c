@@ -4,7 +4,8 @@
 #include "base/file/file.h"
 #include "base/memory.h"
 
-static const char *const shardings[] = {"auto", "replicated", "table_wise", "row_wise", "column_wise", "grid"};
+static const char *const shardings[] = {"auto",     "replicated",  "table_wise",
+                                        "row_wise", "column_wise", "grid"};
 
 typedef struct rk_planned rk_planned;
 typedef struct rk_planned_table rk_planned_table;
@@ -17,8 +18,12 @@ static const rk_field table_fields[] = {
     RK_FIELD_ARRAY(I64S, rk_planned_table, ranks, n_ranks, 0, 1e6, "owners of the parts, slice after slice"),
     RK_FIELD_BOOL(rk_planned_table, owner_pooling, false, "the owner combines bags"),
 };
-static const rk_schema table_schema = {.name = "tables", .struct_bytes = sizeof(rk_planned_table), .fields = table_fields,
-                                       .n_fields = sizeof table_fields / sizeof table_fields[0], .has_line = true, .line_offset = offsetof(rk_planned_table, line)};
+static const rk_schema table_schema = {.name = "tables",
+                                       .struct_bytes = sizeof(rk_planned_table),
+                                       .fields = table_fields,
+                                       .n_fields = sizeof table_fields / sizeof table_fields[0],
+                                       .has_line = true,
+                                       .line_offset = offsetof(rk_planned_table, line)};
 static const rk_field fields[] = {
     RK_FIELD_I64(rk_planned, trainers, RK_REQUIRED_NUMBER, 1, 1e6, "ranks that train"),
     RK_FIELD_I64(rk_planned, owners, 0, 0, 1e6, "ranks that only hold rows"),
@@ -28,13 +33,15 @@ static const rk_schema schema = RK_SCHEMA("plan", rk_planned, fields);
 
 static rk_status check_table(const rk_plan_file *file, const rk_planned_table *table) {
     bool replicated = table->sharding == RK_SHARD_REPLICATED;
-    const char *problem = table->sharding == RK_SHARD_AUTO         ? "a plan does not leave it open"
-                          : replicated && table->n_ranks           ? "a replicated table has no ranks of its own"
-                          : !replicated && table->n_ranks == 0     ? "needs the key 'ranks'"
-                          : !replicated && table->n_ranks % table->slices ? "has not the same number of ranks for each slice"
-                                                                   : NULL;
+    const char *problem = table->sharding == RK_SHARD_AUTO     ? "a plan does not leave it open"
+                          : replicated && table->n_ranks       ? "a replicated table has no ranks of its own"
+                          : !replicated && table->n_ranks == 0 ? "needs the key 'ranks'"
+                          : !replicated && table->n_ranks % table->slices
+                              ? "has not the same number of ranks for each slice"
+                              : NULL;
     if (!problem) return RK_OK;
-    return rk_error(RK_CONFIG, "%s:%d: key 'tables': table '%s': %s", file->yaml.path, table->line, table->name, problem);
+    return rk_error(RK_CONFIG, "%s:%d: key 'tables': table '%s': %s", file->yaml.path, table->line,
+                    table->name, problem);
 }
 
 static rk_status make_constraints(rk_plan_file *file) {
@@ -43,9 +50,17 @@ static rk_status make_constraints(rk_plan_file *file) {
         const rk_planned_table *t = &file->planned.tables[i];
         RK_TRY(check_table(file, t));
         bool sliced = t->sharding == RK_SHARD_COLUMN_WISE || t->sharding == RK_SHARD_GRID;
-        file->constraints[i] = (rk_planner_constraint){.table = t->name, .path = file->yaml.path, .line = t->line, .sharding = (rk_sharding)t->sharding,
-                                              .pooling = t->owner_pooling ? RK_POOLING_ON : RK_POOLING_OFF, .ranks = t->ranks, .n_ranks = (int32_t)t->n_ranks,
-                                              .n_slices = sliced ? (int32_t)t->slices : 0, .n_rows = t->rows, .dim = (int32_t)t->dim};
+        file->constraints[i] =
+            (rk_planner_constraint){.table = t->name,
+                                    .path = file->yaml.path,
+                                    .line = t->line,
+                                    .sharding = (rk_sharding)t->sharding,
+                                    .pooling = t->owner_pooling ? RK_POOLING_ON : RK_POOLING_OFF,
+                                    .ranks = t->ranks,
+                                    .n_ranks = (int32_t)t->n_ranks,
+                                    .n_slices = sliced ? (int32_t)t->slices : 0,
+                                    .n_rows = t->rows,
+                                    .dim = (int32_t)t->dim};
     }
     return RK_OK;
 }
@@ -75,14 +90,25 @@ void rk_plan_file_release(rk_plan_file *file) {
 
 rk_status rk_plan_file_check_roles(const rk_plan_file *file, const rk_roles *roles) {
     if (file->planned.trainers == roles->n_trainers && file->planned.owners == roles->n_owners) return RK_OK;
-    rk_status status = rk_error(RK_CONFIG, "the plan '%s' is for %lld trainers and %lld ranks that only hold rows, but there are %d and %d", file->yaml.path,
-                                (long long)file->planned.trainers, (long long)file->planned.owners, roles->n_trainers, roles->n_owners);
-    return rk_error_hint(status, "start %lld ranks with cluster.embedding_ranks: %lld, or make the plan anew with 'reckon plan'",
-                         (long long)(file->planned.trainers + file->planned.owners), (long long)file->planned.owners);
+    rk_status status = rk_error(
+        RK_CONFIG,
+        "the plan '%s' is for %lld trainers and %lld ranks that only hold rows, but there are %d and %d",
+        file->yaml.path, (long long)file->planned.trainers, (long long)file->planned.owners,
+        roles->n_trainers, roles->n_owners);
+    return rk_error_hint(
+        status,
+        "start %lld ranks with cluster.embedding_ranks: %lld, or make the plan anew with 'reckon plan'",
+        (long long)(file->planned.trainers + file->planned.owners), (long long)file->planned.owners);
 }
 
-static rk_status fill_table(const rk_table_config *config, const rk_table_placement *p, rk_planned_table *out) {
-    *out = (rk_planned_table){.line = 1, .rows = config->n_rows, .dim = config->dim, .sharding = rk_table_placement_sharding(p), .slices = p->n_slices, .owner_pooling = p->owner_pooling};
+static rk_status fill_table(const rk_table_config *config, const rk_table_placement *p,
+                            rk_planned_table *out) {
+    *out = (rk_planned_table){.line = 1,
+                              .rows = config->n_rows,
+                              .dim = config->dim,
+                              .sharding = rk_table_placement_sharding(p),
+                              .slices = p->n_slices,
+                              .owner_pooling = p->owner_pooling};
     RK_TRY(rk_strdup(config->name, &out->name));
     if (p->replicated) return RK_OK;
     out->n_ranks = (int64_t)p->n_slices * p->n_parts;
@@ -91,13 +117,15 @@ static rk_status fill_table(const rk_table_config *config, const rk_table_placem
     return RK_OK;
 }
 
-rk_status rk_plan_file_write(const char *path, const rk_roles *roles, const rk_table_config *tables, const rk_table_placement *placements, int32_t n_tables) {
+rk_status rk_plan_file_write(const char *path, const rk_roles *roles, const rk_table_config *tables,
+                             const rk_table_placement *placements, int32_t n_tables) {
     rk_planned planned = {.trainers = roles->n_trainers, .owners = roles->n_owners};
     rk_buffer text = {0};
     rk_status status;
     RK_GOTO(rk_alloc((size_t)n_tables, sizeof *planned.tables, &planned.tables));
     planned.n_tables = n_tables;
-    for (int32_t t = 0; t < n_tables; t++) RK_GOTO(fill_table(&tables[t], &placements[t], &planned.tables[t]));
+    for (int32_t t = 0; t < n_tables; t++)
+        RK_GOTO(fill_table(&tables[t], &placements[t], &planned.tables[t]));
     rk_buffer_text(&text, "# Made by `reckon plan`; a run file names it as cluster.plan.\n");
     rk_schema_emit(&schema, &planned, 0, &text);
     RK_GOTO(text.status);

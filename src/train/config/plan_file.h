@@ -13,14 +13,14 @@ typedef struct rk_plan_file {
             int line;
             char *name;
             int64_t rows, dim, slices;
-            int sharding;         /* rk_sharding, never auto */
+            int sharding; /* rk_sharding, never auto */
             int64_t *ranks;
             int64_t n_ranks;
             bool owner_pooling;
-        } *tables;
+        } * tables;
         int64_t n_tables;
     } planned;
-    rk_planner_constraint *constraints;    /* [n_tables], views of the tables */
+    rk_planner_constraint *constraints; /* [n_tables], views of the tables */
 } rk_plan_file;
 
 rk_status rk_plan_file_load(const char *path, rk_plan_file *out);
@@ -28,6 +28,7 @@ void rk_plan_file_release(rk_plan_file *file);
 /* RK_CONFIG if it was made for other ranks. */
 rk_status rk_plan_file_check_roles(const rk_plan_file *file, const rk_roles *roles);
 
-rk_status rk_plan_file_write(const char *path, const rk_roles *roles, const rk_table_config *tables, const rk_table_placement *placements, int32_t n_tables);
+rk_status rk_plan_file_write(const char *path, const rk_roles *roles, const rk_table_config *tables,
+                             const rk_table_placement *placements, int32_t n_tables);
 
 #endif

@@ -10,13 +10,18 @@
 #include "model/presets/preset.h"
 
 /* The root is bound section by section, so that each may stay away but data and model. */
-static const rk_field sections[] = {{.key = "data"}, {.key = "embedding"}, {.key = "model"}, {.key = "train"}, {.key = "cluster"}, {.key = "device"}, {.key = "cuda"}};
+static const rk_field sections[] = {{.key = "data"},  {.key = "embedding"}, {.key = "model"},
+                                    {.key = "train"}, {.key = "cluster"},   {.key = "device"},
+                                    {.key = "cuda"}};
 enum { N_SECTIONS = sizeof sections / sizeof sections[0] };
 static const rk_schema root_schema = {.name = "run file", .fields = sections, .n_fields = N_SECTIONS};
 
 static rk_status check_root(const rk_config *config) {
     const rk_yaml_node *root = config->yaml.root;
-    if (root->kind != RK_YAML_MAPPING) return rk_yaml_error(&config->yaml, root, "a run file is a mapping of data, embedding, model, train, cluster, device and cuda");
+    if (root->kind != RK_YAML_MAPPING)
+        return rk_yaml_error(
+            &config->yaml, root,
+            "a run file is a mapping of data, embedding, model, train, cluster, device and cuda");
     for (size_t i = 0; i < root->n_children; i++) {
         const char *key = root->children[i]->key;
         size_t k = 0;
@@ -27,7 +32,8 @@ static rk_status check_root(const rk_config *config) {
         return status;
     }
     for (int k = 0; k < 3; k += 2)
-        if (!rk_yaml_get(root, sections[k].key)) return rk_error(RK_CONFIG, "%s: the key '%s' is missing", config->yaml.path, sections[k].key);
+        if (!rk_yaml_get(root, sections[k].key))
+            return rk_error(RK_CONFIG, "%s: the key '%s' is missing", config->yaml.path, sections[k].key);
     return RK_OK;
 }
 
@@ -51,7 +57,8 @@ bool rk_config_has_metric(const rk_config *c, int64_t task, int metric) {
     if (metric == RK_METRIC_gauc && !c->data.group) return false;
     if (task < c->data.n_labels) return rk_metric_applies(metric, task_is_binary(c, task));
     bool any = false;
-    for (int64_t t = 0; t < c->data.n_labels && c->data.n_labels > 1; t++) any |= rk_metric_applies(metric, task_is_binary(c, t));
+    for (int64_t t = 0; t < c->data.n_labels && c->data.n_labels > 1; t++)
+        any |= rk_metric_applies(metric, task_is_binary(c, t));
     return any;
 }
 
@@ -59,7 +66,8 @@ static rk_status find_ranking_metric(const char *name, const char *place, int *t
     *task = 0;
     *metric = rk_ranking_metric_find(name);
     if (*metric >= 0) return RK_OK;
-    return rk_error_hint(rk_error(RK_CONFIG, "%s: there is no metric '%s' of rankings", place, name), "it is recall@K, ndcg@K or hit@K");
+    return rk_error_hint(rk_error(RK_CONFIG, "%s: there is no metric '%s' of rankings", place, name),
+                         "it is recall@K, ndcg@K or hit@K");
 }
 
 bool rk_config_has_pairs(const rk_config *c) {
@@ -73,7 +81,11 @@ void rk_config_metric_name(const rk_config *c, int task, int metric, char *out, 
         return;
     }
     bool is_mean = task == c->data.n_labels, is_one = c->data.n_labels == 1;
-    snprintf(out, out_bytes, "%s%s%s", is_mean ? RK_MEAN_PREFIX : is_one ? "" : c->data.labels[task].name, is_mean || is_one ? "" : "/", rk_metric_name(metric));
+    snprintf(out, out_bytes, "%s%s%s",
+             is_mean  ? RK_MEAN_PREFIX
+             : is_one ? ""
+                      : c->data.labels[task].name,
+             is_mean || is_one ? "" : "/", rk_metric_name(metric));
 }
 
 /* name [n]: of a task that there is not. */
@@ -86,26 +98,32 @@ static rk_status hint_task(const rk_config *c, rk_status status, const char *nam
     const char *nearest = allocated == RK_OK ? rk_nearest(task, names, (size_t)c->data.n_labels) : NULL;
     rk_free(task);
     if (allocated == RK_OK) rk_free(names);
-    return nearest ? rk_error_hint(status, "did you mean '%s%s'?", nearest, name + n) : rk_error_hint(status, "no label is called '%.*s'", (int)n, name);
+    return nearest ? rk_error_hint(status, "did you mean '%s%s'?", nearest, name + n)
+                   : rk_error_hint(status, "no label is called '%.*s'", (int)n, name);
 }
 
-rk_status rk_config_find_metric(const rk_config *c, const char *name, const char *place, int *task, int *metric) {
+rk_status rk_config_find_metric(const rk_config *c, const char *name, const char *place, int *task,
+                                int *metric) {
     if (rk_config_has_pairs(c)) return find_ranking_metric(name, place, task, metric);
     const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
     bool is_mean = !slash && strncmp(name, RK_MEAN_PREFIX, strlen(RK_MEAN_PREFIX)) == 0;
     if (is_mean) last += strlen(RK_MEAN_PREFIX);
     *task = slash ? -1 : is_mean ? (int)c->data.n_labels : 0;
     for (int64_t i = 0; slash && i < c->data.n_labels; i++)
-        if (strlen(c->data.labels[i].name) == (size_t)(slash - name) && memcmp(c->data.labels[i].name, name, (size_t)(slash - name)) == 0) *task = (int)i;
+        if (strlen(c->data.labels[i].name) == (size_t)(slash - name) &&
+            memcmp(c->data.labels[i].name, name, (size_t)(slash - name)) == 0)
+            *task = (int)i;
     *metric = rk_metric_find(last);
     if (*task >= 0 && *metric >= 0 && rk_config_has_metric(c, *task, *metric)) return RK_OK;
     const char *names[RK_METRIC_COUNT];
     size_t n = 0;
     for (int m = 0; m < RK_METRIC_COUNT; m++)
-        if (rk_config_has_metric(c, *task >= 0 && *task < c->data.n_labels ? *task : 0, m)) names[n++] = rk_metric_name(m);
+        if (rk_config_has_metric(c, *task >= 0 && *task < c->data.n_labels ? *task : 0, m))
+            names[n++] = rk_metric_name(m);
     rk_status status = rk_error(RK_CONFIG, "%s: there is no metric '%s' here", place, name);
     if (*task < 0) return hint_task(c, status, name, (size_t)(slash - name));
-    if (*metric == RK_METRIC_gauc && !c->data.group) return rk_error_hint(status, "it needs data.group, the column that it groups by");
+    if (*metric == RK_METRIC_gauc && !c->data.group)
+        return rk_error_hint(status, "it needs data.group, the column that it groups by");
     const char *nearest = rk_nearest(last, names, n);
     if (nearest && is_mean && !rk_config_has_metric(c, *task, rk_metric_find(nearest))) last = name;
     if (nearest) return rk_error_hint(status, "did you mean '%.*s%s'?", (int)(last - name), name, nearest);
@@ -117,7 +135,8 @@ rk_status rk_config_find_metric(const rk_config *c, const char *name, const char
     return rk_error_hint(status, "it is one of %s", list);
 }
 
-static rk_status find_metric_of_key(const rk_config *c, const char *name, const char *key, int line, int *task, int *metric) {
+static rk_status find_metric_of_key(const rk_config *c, const char *name, const char *key, int line,
+                                    int *task, int *metric) {
     char place[1100];
     snprintf(place, sizeof place, "%s: key '%s'", rk_yaml_place_of(&c->yaml, line).text, key);
     return rk_config_find_metric(c, name, place, task, metric);
@@ -127,28 +146,43 @@ static rk_status find_metric_of_key(const rk_config *c, const char *name, const 
 static rk_status find_watched(const rk_config *c, const char *name, int line, int *task, int *metric) {
     RK_TRY(find_metric_of_key(c, name, "metric", line, task, metric));
     if (*metric != RK_METRIC_calibration) return RK_OK;
-    return rk_error_hint(rk_error(RK_CONFIG, "%s: key 'metric': 'calibration' is best at 1, not at an end", rk_yaml_place_of(&c->yaml, line).text), "go by logloss, which minds it too");
+    return rk_error_hint(rk_error(RK_CONFIG, "%s: key 'metric': 'calibration' is best at 1, not at an end",
+                                  rk_yaml_place_of(&c->yaml, line).text),
+                         "go by logloss, which minds it too");
 }
 
 static rk_status resolve_metrics(rk_config *c) {
-    int usual = rk_config_has_pairs(c) ? rk_ranking_metric_find("recall@20") : task_is_binary(c, 0) ? rk_metric_find("auc") : rk_metric_find("rmse");
+    int usual = rk_config_has_pairs(c) ? rk_ranking_metric_find("recall@20")
+                : task_is_binary(c, 0) ? rk_metric_find("auc")
+                                       : rk_metric_find("rmse");
     const rk_train_section *t = &c->train;
     c->watched_metric = c->plateau_metric = usual;
     c->has_valid = c->data.valid.line != 0;
     c->keeps_best = t->keep_best == 1 || (t->keep_best == 0 && c->has_valid);
     if (!c->has_valid && (t->early_stopping.line || t->plateau.line || t->keep_best == 1)) {
-        int line = t->early_stopping.line ? t->early_stopping.line : t->plateau.line ? t->plateau.line : t->line;
-        rk_status status = rk_error(RK_CONFIG, "%s: key '%s': needs validation data", rk_yaml_place_of(&c->yaml, line).text,
-                                    t->early_stopping.line ? "early_stopping" : t->plateau.line ? "plateau" : "keep_best");
-        return rk_error_hint(status, "give data.valid a path, or a fraction of train: valid: {fraction: 0.1}");
+        int line = t->early_stopping.line ? t->early_stopping.line
+                   : t->plateau.line      ? t->plateau.line
+                                          : t->line;
+        rk_status status =
+            rk_error(RK_CONFIG, "%s: key '%s': needs validation data", rk_yaml_place_of(&c->yaml, line).text,
+                     t->early_stopping.line ? "early_stopping"
+                     : t->plateau.line      ? "plateau"
+                                            : "keep_best");
+        return rk_error_hint(status,
+                             "give data.valid a path, or a fraction of train: valid: {fraction: 0.1}");
     }
-    if (t->early_stopping.metric) RK_TRY(find_watched(c, t->early_stopping.metric, t->early_stopping.line, &c->watched_task, &c->watched_metric));
+    if (t->early_stopping.metric)
+        RK_TRY(find_watched(c, t->early_stopping.metric, t->early_stopping.line, &c->watched_task,
+                            &c->watched_metric));
     c->plateau_task = c->watched_task;
     c->plateau_metric = c->watched_metric;
-    if (t->plateau.metric) RK_TRY(find_watched(c, t->plateau.metric, t->plateau.line, &c->plateau_task, &c->plateau_metric));
+    if (t->plateau.metric)
+        RK_TRY(find_watched(c, t->plateau.metric, t->plateau.line, &c->plateau_task, &c->plateau_metric));
     int task, metric;
     const rk_yaml_node *names = rk_yaml_get(rk_yaml_get(c->yaml.root, "train"), "metrics");
-    for (int64_t i = 0; i < t->n_metrics; i++) RK_TRY(find_metric_of_key(c, t->metrics[i], "metrics", names ? names->line : t->line, &task, &metric));
+    for (int64_t i = 0; i < t->n_metrics; i++)
+        RK_TRY(
+            find_metric_of_key(c, t->metrics[i], "metrics", names ? names->line : t->line, &task, &metric));
     return RK_OK;
 }
 
@@ -158,10 +192,12 @@ static rk_status check_asynchronous(const rk_config *c) {
     if (!c->cluster.asynchronous) return RK_OK;
     const rk_yaml_node *key = rk_yaml_get(rk_yaml_get(c->yaml.root, "cluster"), "asynchronous");
     if (c->train.staleness == 0)
-        return rk_error_hint(rk_yaml_error(&c->yaml, key, "asynchronous ranks need a 'train.staleness' of 1 or more"),
-                             "it bounds how many batches late updates may be");
+        return rk_error_hint(
+            rk_yaml_error(&c->yaml, key, "asynchronous ranks need a 'train.staleness' of 1 or more"),
+            "it bounds how many batches late updates may be");
     if (c->train.on_not_finite == 1)
-        return rk_error_hint(rk_yaml_error(&c->yaml, key, "asynchronous ranks cannot skip a step together"), "set 'train.on_not_finite: fail'");
+        return rk_error_hint(rk_yaml_error(&c->yaml, key, "asynchronous ranks cannot skip a step together"),
+                             "set 'train.on_not_finite: fail'");
     return RK_OK;
 }
 
@@ -169,7 +205,8 @@ static rk_status check_asynchronous(const rk_config *c) {
 static rk_status check_readers(const rk_config *c) {
     if (!rk_config_has_pairs(c) || c->cluster.reader_ranks == 0) return RK_OK;
     const rk_yaml_node *key = rk_yaml_get(rk_yaml_get(c->yaml.root, "cluster"), "reader_ranks");
-    return rk_error_hint(rk_yaml_error(&c->yaml, key, "trainers of a two_tower read for themselves"), "leave 'cluster.reader_ranks' out");
+    return rk_error_hint(rk_yaml_error(&c->yaml, key, "trainers of a two_tower read for themselves"),
+                         "leave 'cluster.reader_ranks' out");
 }
 
 /* What a GPU does not do, before any data is read. */
@@ -178,11 +215,15 @@ static rk_status check_device(rk_config *c) {
     RK_TRY(rk_cuda_section_resolve(&c->cuda, &c->yaml, &c->model_device));
     if (c->device.kind != RK_DEVICE_CUDA) return RK_OK;
     if (c->train.staleness)
-        return rk_error_hint(rk_yaml_error(&c->yaml, rk_yaml_get(rk_yaml_get(root, "train"), "staleness"), "with 'device: cuda' no step sees old rows"),
-                             "leave out 'staleness'; the next batch's ids are made ready beside a step anyway");
+        return rk_error_hint(
+            rk_yaml_error(&c->yaml, rk_yaml_get(rk_yaml_get(root, "train"), "staleness"),
+                          "with 'device: cuda' no step sees old rows"),
+            "leave out 'staleness'; the next batch's ids are made ready beside a step anyway");
     if (c->cluster.virtual_shards > 1)
-        return rk_error_hint(rk_yaml_error(&c->yaml, rk_yaml_get(rk_yaml_get(root, "cluster"), "virtual_shards"), "with 'device: cuda' a batch is not cut into shards"),
-                             "leave out 'virtual_shards', or 'device: cuda'");
+        return rk_error_hint(
+            rk_yaml_error(&c->yaml, rk_yaml_get(rk_yaml_get(root, "cluster"), "virtual_shards"),
+                          "with 'device: cuda' a batch is not cut into shards"),
+            "leave out 'virtual_shards', or 'device: cuda'");
     return RK_OK;
 }
 
@@ -193,7 +234,8 @@ static rk_status resolve(rk_config *c) {
     RK_TRY(rk_data_section_check(&c->data, &c->yaml));
     RK_TRY(rk_model_section_check(&c->model, &c->yaml));
     if (c->data.n_labels == 0 && !rk_config_has_pairs(c))
-        return rk_error(RK_CONFIG, "%s: key 'data': a model needs one label or more", rk_yaml_place_of(&c->yaml, c->data.line).text);
+        return rk_error(RK_CONFIG, "%s: key 'data': a model needs one label or more",
+                        rk_yaml_place_of(&c->yaml, c->data.line).text);
     RK_TRY(rk_cluster_section_check(&c->cluster, &c->yaml));
     RK_TRY(rk_cluster_constraints(&c->cluster, &c->yaml, &c->constraints));
     if (c->data.seed < 0) c->data.seed = c->train.seed;
@@ -203,22 +245,25 @@ static rk_status resolve(rk_config *c) {
     else
         RK_TRY(rk_optimizer_init(&c->optimizer, RK_OPTIMIZER_ADAM));
     if (!c->train.output) {
-        const char *slash = strrchr(c->yaml.path, '/'), *name = slash ? slash + 1 : c->yaml.path, *dot = strrchr(name, '.');
+        const char *slash = strrchr(c->yaml.path, '/'), *name = slash ? slash + 1 : c->yaml.path,
+                   *dot = strrchr(name, '.');
         rk_buffer output = {0};
-        rk_buffer_printf(&output, "runs/%.*s", dot && dot > name ? (int)(dot - name) : (int)strlen(name), name);
+        rk_buffer_printf(&output, "runs/%.*s", dot && dot > name ? (int)(dot - name) : (int)strlen(name),
+                         name);
         rk_status status = output.status;
         if (status == RK_OK) status = rk_strdup(output.data, &c->train.output);
         rk_buffer_release(&output);
         RK_TRY(status);
     }
     if (!*c->train.output)
-        return rk_error_hint(rk_error(RK_CONFIG, "%s: key 'output': is empty",
-                                      rk_yaml_place_of(&c->yaml, c->train.line).text),
-                             "'.' is the directory where the program runs");
+        return rk_error_hint(
+            rk_error(RK_CONFIG, "%s: key 'output': is empty", rk_yaml_place_of(&c->yaml, c->train.line).text),
+            "'.' is the directory where the program runs");
     return resolve_metrics(c);
 }
 
-rk_status rk_config_parse(const char *text, const char *name, const char *directory, const char *const *overrides, size_t n_overrides, rk_config **out) {
+rk_status rk_config_parse(const char *text, const char *name, const char *directory,
+                          const char *const *overrides, size_t n_overrides, rk_config **out) {
     rk_config *c;
     RK_TRY(rk_alloc(1, sizeof *c, &c));
     rk_status status;
@@ -235,11 +280,13 @@ done:
     return status;
 }
 
-rk_status rk_config_load(const char *path, const char *const *overrides, size_t n_overrides, rk_config **out) {
+rk_status rk_config_load(const char *path, const char *const *overrides, size_t n_overrides,
+                         rk_config **out) {
     char *text, *directory = NULL;
     size_t n_bytes;
     RK_TRY(rk_file_read(path, &text, &n_bytes));
-    rk_status status = strlen(text) == n_bytes ? RK_OK : rk_error(RK_CONFIG, "'%s' holds a NUL byte: it is not YAML", path);
+    rk_status status =
+        strlen(text) == n_bytes ? RK_OK : rk_error(RK_CONFIG, "'%s' holds a NUL byte: it is not YAML", path);
     const char *slash =
         rk_file_is_stream(path) ? NULL : strrchr(path, '/'); /* of /dev/fd/63 no file is a neighbour */
     if (status == RK_OK) status = rk_strndup(path, slash ? (size_t)(slash - path) + 1 : 0, &directory);
@@ -299,11 +346,14 @@ rk_status rk_config_to_yaml(const rk_config *c, char **out) {
 }
 
 rk_status rk_config_reference(char **out) {
-    static const rk_schema *const schemas[] = {&rk_data_schema_table, &rk_embedding_schema, &rk_model_schema, &rk_train_schema, &rk_cluster_schema, NULL, &rk_cuda_schema};
+    static const rk_schema *const schemas[] = {&rk_data_schema_table, &rk_embedding_schema, &rk_model_schema,
+                                               &rk_train_schema,      &rk_cluster_schema,   NULL,
+                                               &rk_cuda_schema};
     rk_buffer text = {0};
     rk_buffer_text(&text, "# Every key of a run file\n\nMade by `reckon manual keys`.\n");
     for (int i = 0; i < N_SECTIONS; i++) {
-        rk_buffer_printf(&text, "\n## %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", sections[i].key);
+        rk_buffer_printf(&text, "\n## %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n",
+                         sections[i].key);
         if (schemas[i])
             rk_schema_document(schemas[i], sections[i].key, &text);
         else
@@ -325,10 +375,12 @@ const char *rk_config_output(const rk_config *c) {
 }
 
 rk_status rk_config_expand(rk_config *c) {
-    return rk_data_section_has_patterns(&c->data) ? rk_data_section_expand(&c->data, &c->yaml, c->directory) : RK_OK;
+    return rk_data_section_has_patterns(&c->data) ? rk_data_section_expand(&c->data, &c->yaml, c->directory)
+                                                  : RK_OK;
 }
 
-rk_status rk_config_transforms(rk_config *c, void (*on_stage)(void *user, const char *message), void *user, const rk_transforms **out) {
+rk_status rk_config_transforms(rk_config *c, void (*on_stage)(void *user, const char *message), void *user,
+                               const rk_transforms **out) {
     rk_fit_options options = {c->directory, on_stage, user};
     RK_TRY(rk_config_expand(c));
     if (!c->transforms) RK_TRY(rk_transforms_fit(&c->data, &c->yaml, &options, &c->transforms));
@@ -348,8 +400,10 @@ static rk_status need_plan(rk_config *c, const rk_roles *roles) {
 }
 
 rk_status rk_config_planner_request(rk_config *c, int32_t n_ranks, rk_planner_request *out) {
-    rk_planner_request request = {.batch_size = c->train.batch_size, .replicate_below = c->cluster.replicate_below, .wire = (rk_dtype)c->cluster.wire,
-                                    .n_constraints = (int32_t)c->cluster.n_tables};
+    rk_planner_request request = {.batch_size = c->train.batch_size,
+                                  .replicate_below = c->cluster.replicate_below,
+                                  .wire = (rk_dtype)c->cluster.wire,
+                                  .n_constraints = (int32_t)c->cluster.n_tables};
     RK_TRY(rk_cluster_roles(&c->cluster, &c->yaml, n_ranks, &request.roles));
     if (c->cluster.plan) {
         RK_TRY(need_plan(c, &request.roles));

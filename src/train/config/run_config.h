@@ -25,41 +25,50 @@ struct rk_config {
     rk_cluster_section cluster;
     rk_device_section device;
     rk_cuda_section cuda;
-    rk_model_device model_device; /* cuda, resolved */
-    rk_optimizer optimizer;  /* train.optimizer, resolved */
+    rk_model_device model_device;     /* cuda, resolved */
+    rk_optimizer optimizer;           /* train.optimizer, resolved */
     int watched_task, watched_metric; /* what early stopping and keep_best go by */
     int plateau_task, plateau_metric;
     bool has_valid, keeps_best;
-    rk_transforms *transforms; /* fitted at the first need, or loaded from a checkpoint */
+    rk_transforms *transforms;          /* fitted at the first need, or loaded from a checkpoint */
     rk_planner_constraint *constraints; /* [cluster.n_tables], of that section */
-    rk_interactions *interactions; /* the training data's pairs, collected at the first need */
-    rk_plan_file plan;         /* likewise what cluster.plan names; without tables: not read */
+    rk_interactions *interactions;      /* the training data's pairs, collected at the first need */
+    rk_plan_file plan;                  /* likewise what cluster.plan names; without tables: not read */
 };
 
-/* Features in the place of patterns of columns, read from the training data now if there are any: before the configuration is written or compared. */
+/* Features in the place of patterns of columns, read from the training data now if there are any: before the
+ * configuration is written or compared. */
 rk_status rk_config_expand(rk_config *config);
 
 /* The transforms, fitted now if they are not there. */
-rk_status rk_config_transforms(rk_config *config, void (*on_stage)(void *user, const char *message), void *user, const rk_transforms **out);
+rk_status rk_config_transforms(rk_config *config, void (*on_stage)(void *user, const char *message),
+                               void *user, const rk_transforms **out);
 
-/* Whether a task has the metric; task n_labels stands for the mean over all that have it, of which there must be several labels. */
+/* Whether a task has the metric; task n_labels stands for the mean over all that have it, of which there must
+ * be several labels. */
 bool rk_config_has_metric(const rk_config *config, int64_t task, int metric);
 #define RK_MEAN_PREFIX "mean_"
-/* "auc", "task/auc", "mean_auc" or "recall@20"; RK_CONFIG with a hint. place: where the name stands, for the message. */
-rk_status rk_config_find_metric(const rk_config *config, const char *name, const char *place, int *task, int *metric);
+/* "auc", "task/auc", "mean_auc" or "recall@20"; RK_CONFIG with a hint. place: where the name stands, for the
+ * message. */
+rk_status rk_config_find_metric(const rk_config *config, const char *name, const char *place, int *task,
+                                int *metric);
 /* The name that the run's log has for it. */
 void rk_config_metric_name(const rk_config *config, int task, int metric, char *out, size_t out_bytes);
 
-/* Whether the model is one of pairs (two_tower), which features these are, and all pairs of the training data. */
+/* Whether the model is one of pairs (two_tower), which features these are, and all pairs of the training
+ * data. */
 bool rk_config_has_pairs(const rk_config *config);
-rk_status rk_config_pair_features(const rk_config *config, const rk_data_schema *schema, rk_pair_features *out);
+rk_status rk_config_pair_features(const rk_config *config, const rk_data_schema *schema,
+                                  rk_pair_features *out);
 rk_status rk_config_interactions(rk_config *config, const rk_interactions **out);
 
-/* What the cluster section asks of placements on so many ranks, readers among them: all of a request but tables, features, optimizer, loads and capacities. Its wishes live as long
- * as the config. */
+/* What the cluster section asks of placements on so many ranks, readers among them: all of a request but
+ * tables, features, optimizer, loads and capacities. Its constraints live as long as the config. */
 rk_status rk_config_planner_request(rk_config *config, int32_t n_ranks, rk_planner_request *out);
 
-rk_status rk_config_model_options(const rk_config *config, const rk_data_schema *schema, bool training, rk_model_options *out);
-void rk_config_take_device(const rk_config *config, rk_model_options *options); /* the model trains where the run file says */
+rk_status rk_config_model_options(const rk_config *config, const rk_data_schema *schema, bool training,
+                                  rk_model_options *out);
+void rk_config_take_device(const rk_config *config,
+                           rk_model_options *options); /* the model trains where the run file says */
 
 #endif

@@ -30,8 +30,8 @@ typedef struct rk_checkpoint_section {
 typedef struct rk_train_section {
     int line;
     int64_t batch_size, epochs, steps, seed, staleness, threads, log_every;
-    int dtype; /* rk_dtype: f32 or bf16 */
-    char *output; /* NULL: runs/<name of the run file> */
+    int dtype;                     /* rk_dtype: f32 or bf16 */
+    char *output;                  /* NULL: runs/<name of the run file> */
     rk_optimizer_config optimizer; /* line 0: adam */
     double max_gradient_norm, l2;
     int on_not_finite; /* 0 fail, 1 skip */

@@ -3,7 +3,8 @@
 #include <math.h>
 
 void rk_early_stopping_init(rk_early_stopping *stopping) {
-    *stopping = (rk_early_stopping){.best = NAN, .plateau_best = NAN, .patience_best = NAN, .learning_rate_factor = 1};
+    *stopping = (rk_early_stopping){
+        .best = NAN, .plateau_best = NAN, .patience_best = NAN, .learning_rate_factor = 1};
 }
 
 void rk_early_stopping_forget_best(rk_early_stopping *p) {
@@ -26,8 +27,8 @@ bool rk_early_stopping_stops(const rk_early_stopping *p, const rk_early_stopping
     return rules->stops && p->bad > 0 && p->bad >= rules->patience;
 }
 
-rk_verdict rk_early_stopping_judge(rk_early_stopping *p, const rk_early_stopping_rules *rules, int64_t step, double watched,
-                           double plateau) {
+rk_verdict rk_early_stopping_judge(rk_early_stopping *p, const rk_early_stopping_rules *rules, int64_t step,
+                                   double watched, double plateau) {
     rk_verdict decision = {.best = is_better(watched, p->best, rules->larger_is_better, 0)};
     bool is_enough = is_better(watched, p->patience_best, rules->larger_is_better, rules->min_delta);
     p->n_evaluations++;

@@ -37,7 +37,7 @@ void rk_early_stopping_forget_plateau(rk_early_stopping *stopping);
  * nor worse: it does not count against patience. Training stops at the evaluation that is the `patience`-th
  * in a row without a better one (0 as 1), as Keras and Lightning count. */
 bool rk_early_stopping_stops(const rk_early_stopping *stopping, const rk_early_stopping_rules *rules);
-rk_verdict rk_early_stopping_judge(rk_early_stopping *stopping, const rk_early_stopping_rules *rules, int64_t step, double watched,
-                           double plateau);
+rk_verdict rk_early_stopping_judge(rk_early_stopping *stopping, const rk_early_stopping_rules *rules,
+                                   int64_t step, double watched, double plateau);
 
 #endif

@@ -18,10 +18,13 @@ bool rk_evaluation_shows(const rk_config *c, int task, int metric) {
     if (!ranks && !rk_config_has_metric(c, task, metric)) return false;
     for (int64_t i = 0; i < c->train.n_metrics; i++) {
         int t, m;
-        if (rk_config_find_metric(c, c->train.metrics[i], "train.metrics", &t, &m) == RK_OK && t == task && m == metric) return true;
+        if (rk_config_find_metric(c, c->train.metrics[i], "train.metrics", &t, &m) == RK_OK && t == task &&
+            m == metric)
+            return true;
     }
     if (ranks) return c->train.n_metrics == 0 && rk_ranking_metric_k(metric) == RK_USUAL_CUT;
-    return c->train.n_metrics == 0 && (task < c->data.n_labels || metric == RK_METRIC_auc || metric == RK_METRIC_rmse);
+    return c->train.n_metrics == 0 &&
+           (task < c->data.n_labels || metric == RK_METRIC_auc || metric == RK_METRIC_rmse);
 }
 
 static rk_status choose_shown(const rk_config *c, rk_evaluation *e) {
@@ -61,7 +64,8 @@ static rk_status placed(rk_status status, const char *split, const char *task) {
     return rk_error_hint(status, "its dense features may be far larger than those of the training data");
 }
 
-static rk_status add_batches(const rk_config *c, rk_model *model, rk_batch_source *source, rk_metrics **metrics, rk_evaluation *e) {
+static rk_status add_batches(const rk_config *c, rk_model *model, rk_batch_source *source,
+                             rk_metrics **metrics, rk_evaluation *e) {
     float *predictions = NULL;
     size_t capacity = 0;
     const rk_fed *fed;
@@ -71,11 +75,13 @@ static rk_status add_batches(const rk_config *c, rk_model *model, rk_batch_sourc
         size_t need = (size_t)(batch->n * e->n_tasks);
         if (need > capacity) status = rk_realloc(need, sizeof *predictions, &predictions);
         if (need > capacity && status == RK_OK) capacity = need;
-        if (status == RK_OK && (!batch->labels || batch->n_tasks != e->n_tasks)) status = rk_error(RK_BAD_DATA, "the data has no labels to evaluate against");
+        if (status == RK_OK && (!batch->labels || batch->n_tasks != e->n_tasks))
+            status = rk_error(RK_BAD_DATA, "the data has no labels to evaluate against");
         if (status == RK_OK) status = rk_model_predict_part(model, &fed->part, predictions);
         for (int32_t t = 0; status == RK_OK && t < e->n_tasks; t++)
-            status = placed(rk_metrics_add(metrics[t], batch->n, predictions + t, batch->labels + t, e->n_tasks, batch->sample_weights, batch->groups), source->split,
-                            c->data.labels[t].name);
+            status = placed(rk_metrics_add(metrics[t], batch->n, predictions + t, batch->labels + t,
+                                           e->n_tasks, batch->sample_weights, batch->groups),
+                            source->split, c->data.labels[t].name);
         if (status != RK_OK) break;
         e->n_rows += batch->n;
     }
@@ -84,7 +90,8 @@ static rk_status add_batches(const rk_config *c, rk_model *model, rk_batch_sourc
 }
 
 rk_status rk_evaluate(const rk_config *config, rk_model *model, rk_batch_source *source, rk_evaluation *out) {
-    if (rk_config_has_pairs(config)) return rk_evaluate_rankings(config, model, source->dataset, source->split, NULL, out);
+    if (rk_config_has_pairs(config))
+        return rk_evaluate_rankings(config, model, source->dataset, source->split, NULL, out);
     int32_t n_tasks = rk_model_n_tasks(model);
     rk_evaluation e = {.n_tasks = n_tasks};
     rk_metrics **metrics = NULL;
@@ -97,8 +104,10 @@ rk_status rk_evaluate(const rk_config *config, rk_model *model, rk_batch_source 
         if (rk_model_has_device(model)) rk_metrics_set_function(metrics[t], rk_model_metrics, model);
     }
     RK_GOTO(add_batches(config, model, source, metrics, &e));
-    if (e.n_rows == 0) RK_GOTO(rk_error(RK_BAD_DATA, "the data to evaluate on, '%s', has no rows", source->split));
-    for (int32_t t = 0; t < e.n_tasks; t++) RK_GOTO(rk_metrics_compute(metrics[t], e.values + t * RK_METRIC_COUNT));
+    if (e.n_rows == 0)
+        RK_GOTO(rk_error(RK_BAD_DATA, "the data to evaluate on, '%s', has no rows", source->split));
+    for (int32_t t = 0; t < e.n_tasks; t++)
+        RK_GOTO(rk_metrics_compute(metrics[t], e.values + t * RK_METRIC_COUNT));
     add_means(config, &e);
     RK_GOTO(choose_shown(config, &e));
     *out = e;

@@ -1,5 +1,6 @@
-/* Full ranking: every item scored for every user of a split by one product of vectors, a block of users at a time, and the best k of each picked out. Over ranks
- * vectors are gathered, and each trainer ranks a part of the users. */
+/* Full ranking: every item scored for every user of a split by one product of vectors, a block of users at a
+ * time, and the best k of each picked out. Over ranks vectors are gathered, and each trainer ranks a part of
+ * the users. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,21 +16,21 @@ enum { MAX_METRICS = 64, ITEMS_AT_ONCE = 8192 };
 
 typedef struct ranking_task {
     const rk_interactions *relevant, *masked; /* masked: NULL: nothing */
-    int64_t *users;         /* [n_users]: those with relevant items, ascending */
+    int64_t *users;                           /* [n_users]: those with relevant items, ascending */
     int64_t n_users, n_items, dim;
-    int64_t *places;        /* [all users]: of a user among `users`, or -1 */
-    rk_real *user_vectors;  /* [n_users, dim] */
-    bool *has_vector;       /* [n_users] */
-    rk_matrix *items;       /* [dim, n_items] */
+    int64_t *places;       /* [all users]: of a user among `users`, or -1 */
+    rk_real *user_vectors; /* [n_users, dim] */
+    bool *has_vector;      /* [n_users] */
+    rk_matrix *items;      /* [dim, n_items] */
     int metrics[MAX_METRICS];
     int32_t ks[MAX_METRICS];
     size_t n_metrics, n_shown;
-    rk_real **scores;       /* [n_threads][RK_USERS_AT_ONCE, n_items] */
-    void **workspaces;      /* [n_threads] */
+    rk_real **scores;  /* [n_threads][RK_USERS_AT_ONCE, n_items] */
+    void **workspaces; /* [n_threads] */
     int n_threads;
-    double *values;         /* [n_users, n_metrics] */
-    rk_comm *trainers;      /* NULL: one process */
-    int64_t first, end;     /* of the users: those that are ranked here */
+    double *values;     /* [n_users, n_metrics] */
+    rk_comm *trainers;  /* NULL: one process */
+    int64_t first, end; /* of the users: those that are ranked here */
     rk_failure failure;
 } ranking_task;
 
@@ -60,8 +61,10 @@ static rk_status list_users(ranking_task *t) {
     return RK_OK;
 }
 
-/* A user's vector is that of its first row: what the tower sees of the user is the same in all of them, or the first one's. */
-static rk_status add_vectors(ranking_task *t, const rk_batch *batch, const rk_data_schema *schema, int32_t feature, const rk_real *vectors) {
+/* A user's vector is that of its first row: what the tower sees of the user is the same in all of them, or
+ * the first one's. */
+static rk_status add_vectors(ranking_task *t, const rk_batch *batch, const rk_data_schema *schema,
+                             int32_t feature, const rk_real *vectors) {
     for (int64_t i = 0; i < batch->n; i++) {
         int64_t user;
         RK_TRY(rk_pair_id(batch, schema, feature, i, &user));
@@ -119,7 +122,8 @@ static rk_status find_item_vectors(ranking_task *t, rk_model *model) {
 }
 
 static void keep(ranking_task *t, int64_t place, const rk_ranking *rankings) {
-    for (size_t m = 0; m < t->n_metrics; m++) t->values[(size_t)place * t->n_metrics + m] = rk_ranking_metric_of(t->metrics[m], &rankings[m]);
+    for (size_t m = 0; m < t->n_metrics; m++)
+        t->values[(size_t)place * t->n_metrics + m] = rk_ranking_metric_of(t->metrics[m], &rankings[m]);
 }
 
 static rk_status rank_user(ranking_task *t, int64_t place, const rk_real *scores) {
@@ -130,7 +134,8 @@ static rk_status rank_user(ranking_task *t, int64_t place, const rk_real *scores
         masked = t->masked->items + t->masked->offsets[user];
         n_masked = t->masked->offsets[user + 1] - t->masked->offsets[user];
     }
-    rk_status status = rk_rankings_at(scores, t->n_items, masked, n_masked, t->relevant->items + begin, t->relevant->offsets[user + 1] - begin, t->ks, t->n_metrics, rankings);
+    rk_status status = rk_rankings_at(scores, t->n_items, masked, n_masked, t->relevant->items + begin,
+                                      t->relevant->offsets[user + 1] - begin, t->ks, t->n_metrics, rankings);
     if (status != RK_OK) return rk_error_context(status, "user %lld", (long long)user);
     keep(t, place, rankings);
     return RK_OK;
@@ -138,7 +143,8 @@ static rk_status rank_user(ranking_task *t, int64_t place, const rk_real *scores
 
 static rk_status rank_users(ranking_task *t, int64_t first, int64_t n, int thread) {
     rk_real *scores = t->scores[thread];
-    RK_TRY(rk_matrix_forward(t->items, n, t->user_vectors + first * t->dim, NULL, false, scores, t->workspaces[thread]));
+    RK_TRY(rk_matrix_forward(t->items, n, t->user_vectors + first * t->dim, NULL, false, scores,
+                             t->workspaces[thread]));
     for (int64_t i = 0; i < n; i++) RK_TRY(rank_user(t, first + i, scores + i * t->n_items));
     return RK_OK;
 }
@@ -146,7 +152,8 @@ static rk_status rank_users(ranking_task *t, int64_t first, int64_t n, int threa
 static void rank_block(void *context, size_t block, int thread) {
     ranking_task *t = context;
     int64_t first = t->first + (int64_t)block * RK_USERS_AT_ONCE, left = t->end - first;
-    rk_failure_keep(&t->failure, first, rank_users(t, first, left < RK_USERS_AT_ONCE ? left : RK_USERS_AT_ONCE, thread));
+    rk_failure_keep(&t->failure, first,
+                    rank_users(t, first, left < RK_USERS_AT_ONCE ? left : RK_USERS_AT_ONCE, thread));
 }
 
 static rk_status rank_on_processors(ranking_task *t) {
@@ -165,7 +172,8 @@ static rk_status keep_places(ranking_task *t, const uint32_t *places) {
     rk_ranking rankings[MAX_METRICS];
     for (int64_t place = t->first; place < t->end; place++) {
         int64_t user = t->users[place], begin = t->relevant->offsets[user];
-        RK_TRY(rk_rankings_of(places + begin, t->relevant->offsets[user + 1] - begin, t->ks, t->n_metrics, rankings));
+        RK_TRY(rk_rankings_of(places + begin, t->relevant->offsets[user + 1] - begin, t->ks, t->n_metrics,
+                              rankings));
         keep(t, place, rankings);
     }
     return RK_OK;
@@ -176,11 +184,18 @@ static rk_status rank_on_device(ranking_task *t, rk_model *model) {
     rk_real *items = NULL;
     uint32_t *places = NULL;
     rk_status status = rk_alloc((size_t)(t->n_items * t->dim), sizeof *items, &items);
-    if (status == RK_OK) status = rk_alloc((size_t)t->relevant->offsets[t->relevant->n_users], sizeof *places, &places);
+    if (status == RK_OK)
+        status = rk_alloc((size_t)t->relevant->offsets[t->relevant->n_users], sizeof *places, &places);
     RK_GOTO(rk_comm_agree(t->trainers, status));
     RK_GOTO(rk_model_item_vectors(model, 0, t->n_items, items));
-    rk_item_positions counted = {.n_items = t->n_items, .n_users = t->end - t->first, .dim = t->dim, .items = items, .users = t->user_vectors + t->first * t->dim,
-                              .numbers = t->users + t->first, .places = places, .asked = {t->relevant->offsets, t->relevant->items}};
+    rk_item_positions counted = {.n_items = t->n_items,
+                                 .n_users = t->end - t->first,
+                                 .dim = t->dim,
+                                 .items = items,
+                                 .users = t->user_vectors + t->first * t->dim,
+                                 .numbers = t->users + t->first,
+                                 .places = places,
+                                 .asked = {t->relevant->offsets, t->relevant->items}};
     if (t->masked) counted.masked = (rk_item_lists){t->masked->offsets, t->masked->items};
     RK_GOTO(rk_model_item_positions(model, &counted));
     status = keep_places(t, places);
@@ -203,17 +218,20 @@ static rk_status rank_here(ranking_task *t, rk_model *model) {
 
 /* The first user that trainer r ranks. */
 static int64_t first_user(const ranking_task *t, int32_t r) {
-    int64_t blocks = (int64_t)rk_blocks((size_t)t->n_users, RK_USERS_AT_ONCE), user = blocks * r / rk_comm_size(t->trainers) * RK_USERS_AT_ONCE;
+    int64_t blocks = (int64_t)rk_blocks((size_t)t->n_users, RK_USERS_AT_ONCE),
+            user = blocks * r / rk_comm_size(t->trainers) * RK_USERS_AT_ONCE;
     return user < t->n_users ? user : t->n_users;
 }
 
 static rk_status share_values(ranking_task *t) {
     rk_all_to_all *all_to_all;
-    RK_TRY(rk_comm_gather(t->trainers, RK_LANE_VALUES, t->values + (size_t)t->first * t->n_metrics, (size_t)(t->end - t->first) * t->n_metrics * sizeof *t->values, &all_to_all));
+    RK_TRY(rk_comm_gather(t->trainers, RK_LANE_VALUES, t->values + (size_t)t->first * t->n_metrics,
+                          (size_t)(t->end - t->first) * t->n_metrics * sizeof *t->values, &all_to_all));
     rk_status status = RK_OK;
     for (int32_t r = 0; r < rk_comm_size(t->trainers) && status == RK_OK; r++) {
         const void *from;
-        size_t first = (size_t)first_user(t, r), n_bytes = ((size_t)first_user(t, r + 1) - first) * t->n_metrics * sizeof *t->values;
+        size_t first = (size_t)first_user(t, r),
+               n_bytes = ((size_t)first_user(t, r + 1) - first) * t->n_metrics * sizeof *t->values;
         status = rk_all_to_all_take(all_to_all, r, n_bytes, &from);
         if (status == RK_OK && n_bytes) memcpy(t->values + first * t->n_metrics, from, n_bytes);
     }
@@ -225,7 +243,8 @@ static rk_status rank_all(ranking_task *t, rk_model *model) {
     int32_t rank = t->trainers ? rk_comm_rank(t->trainers) : 0;
     t->first = t->trainers ? first_user(t, rank) : 0;
     t->end = t->trainers ? first_user(t, rank + 1) : t->n_users;
-    RK_TRY(rk_comm_agree(t->trainers, rk_alloc((size_t)t->n_users * t->n_metrics, sizeof *t->values, &t->values)));
+    RK_TRY(rk_comm_agree(t->trainers,
+                         rk_alloc((size_t)t->n_users * t->n_metrics, sizeof *t->values, &t->values)));
     RK_TRY(rank_here(t, model));
     return t->trainers ? share_values(t) : RK_OK;
 }
@@ -255,8 +274,10 @@ static rk_status add_metric(ranking_task *t, int metric) {
 /* Those that the run file shows, or the usual three, and what the run goes by. */
 static rk_status choose_metrics(ranking_task *t, const rk_config *c, const rk_more_rankings *more) {
     static const char *const usual[] = {"recall@20", "ndcg@20", "hit@20"};
-    for (int64_t i = 0; i < c->train.n_metrics; i++) RK_TRY(add_metric(t, rk_ranking_metric_find(c->train.metrics[i])));
-    for (int i = 0; i < 3 && c->train.n_metrics == 0; i++) RK_TRY(add_metric(t, rk_ranking_metric_find(usual[i])));
+    for (int64_t i = 0; i < c->train.n_metrics; i++)
+        RK_TRY(add_metric(t, rk_ranking_metric_find(c->train.metrics[i])));
+    for (int i = 0; i < 3 && c->train.n_metrics == 0; i++)
+        RK_TRY(add_metric(t, rk_ranking_metric_find(usual[i])));
     RK_TRY(add_metric(t, c->watched_metric));
     RK_TRY(add_metric(t, c->plateau_metric));
     t->n_shown = t->n_metrics;
@@ -283,8 +304,10 @@ static void show_more(const ranking_task *t, const rk_more_rankings *more) {
             if (t->metrics[m] == more->metrics[i]) more->values[i] = mean_of(t, m);
 }
 
-/* What is known of the users and so left out: pairs of the training data, and where neither is being measured, of the validation data. */
-static rk_status find_masked(rk_config *c, const char *split, rk_pair_features features, rk_interactions **out) {
+/* What is known of the users and so left out: pairs of the training data, and where neither is being
+ * measured, of the validation data. */
+static rk_status find_masked(rk_config *c, const char *split, rk_pair_features features,
+                             rk_interactions **out) {
     const rk_interactions *known;
     *out = NULL;
     if (strcmp(split, "train") == 0) return RK_OK;
@@ -293,7 +316,8 @@ static rk_status find_masked(rk_config *c, const char *split, rk_pair_features f
         *out = rk_interactions_hold(c->interactions);
         return RK_OK;
     }
-    rk_dataset_options options = {.directory = c->directory, .split = "valid", .batch_size = 1 << 16, .seed = (uint64_t)c->data.seed};
+    rk_dataset_options options = {
+        .directory = c->directory, .split = "valid", .batch_size = 1 << 16, .seed = (uint64_t)c->data.seed};
     rk_dataset *dataset;
     rk_interactions *valid = NULL;
     RK_TRY(rk_dataset_create(&c->data, c->transforms, &options, &dataset));
@@ -304,12 +328,15 @@ static rk_status find_masked(rk_config *c, const char *split, rk_pair_features f
     return status;
 }
 
-rk_status rk_evaluate_rankings(const rk_config *config, rk_model *model, rk_dataset *dataset, const char *split, const rk_more_rankings *more, rk_evaluation *out) {
-    rk_config *c = (rk_config *)(size_t)config; /* pairs are collected at the first need, as transforms are fitted */
+rk_status rk_evaluate_rankings(const rk_config *config, rk_model *model, rk_dataset *dataset,
+                               const char *split, const rk_more_rankings *more, rk_evaluation *out) {
+    rk_config *c =
+        (rk_config *)(size_t)config; /* pairs are collected at the first need, as transforms are fitted */
     rk_interactions *relevant = NULL, *masked = NULL;
     rk_pair_features features;
     rk_evaluation e = {.n_tasks = 1};
-    ranking_task t = {.dim = rk_model_vector_dim(model), .trainers = rk_model_trainers(model), .failure = RK_FAILURE_INIT};
+    ranking_task t = {
+        .dim = rk_model_vector_dim(model), .trainers = rk_model_trainers(model), .failure = RK_FAILURE_INIT};
     rk_status status;
     RK_GOTO(choose_metrics(&t, c, more));
     RK_GOTO(rk_config_pair_features(c, rk_dataset_schema(dataset), &features));

@@ -10,10 +10,11 @@
 typedef struct rk_more_rankings {
     const int *metrics; /* [n] */
     size_t n;
-    double *values;     /* [n], written */
+    double *values; /* [n], written */
 } rk_more_rankings;
 
 /* `split`: what the dataset was opened as. more: NULL: none. */
-rk_status rk_evaluate_rankings(const rk_config *config, rk_model *model, rk_dataset *dataset, const char *split, const rk_more_rankings *more, rk_evaluation *out);
+rk_status rk_evaluate_rankings(const rk_config *config, rk_model *model, rk_dataset *dataset,
+                               const char *split, const rk_more_rankings *more, rk_evaluation *out);
 
 #endif

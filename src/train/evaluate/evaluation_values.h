@@ -6,14 +6,14 @@
 
 #include "metrics/metrics.h"
 
-/* Every metric of every task, and after the last task their means: values[task * RK_METRIC_COUNT + metric]; NaN where it does not apply. Of rankings only what is
- * shown. */
+/* Every metric of every task, and after the last task their means: values[task * RK_METRIC_COUNT + metric];
+ * NaN where it does not apply. Of rankings only what is shown. */
 typedef struct rk_evaluation {
     int32_t n_tasks;
     int64_t n_rows;
     double *values;
-    rk_metric *shown;  /* [n_shown] names and values, as the run file chooses */
-    char **names;      /* what shown[].name points to */
+    rk_metric *shown; /* [n_shown] names and values, as the run file chooses */
+    char **names;     /* what shown[].name points to */
     int32_t n_shown;
 } rk_evaluation;
 void rk_evaluation_release(rk_evaluation *evaluation);

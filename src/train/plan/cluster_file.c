@@ -15,20 +15,29 @@ static const rk_field group_fields[] = {
     RK_FIELD_TEXT(rk_host_group, name, true, NULL, "what messages call it"),
     RK_FIELD_I64(rk_host_group, count, 1, 1, MOST_RANKS, "hosts"),
     RK_FIELD_I64(rk_host_group, ranks, 1, 1, 1024, "ranks a host"),
-    RK_FIELD_I64(rk_host_group, cores, 0, 0, 65536, "of a host, that its ranks share; 0: as many as this machine"),
-    RK_FIELD_F64(rk_host_group, memory_gb, RK_UNSET, 0.001, 1e9, "memory that the run may use, 10^9 bytes a host"),
-    RK_FIELD_F64(rk_host_group, memory_bandwidth_gbs, RK_UNSET, 0.001, 1e9, "10^9 bytes a second a host, of random rows"),
-    RK_FIELD_F64(rk_host_group, gflops, RK_UNSET, 0.001, 1e12, "10^9 operations a second a host, of the dense products"),
+    RK_FIELD_I64(rk_host_group, cores, 0, 0, 65536,
+                 "of a host, that its ranks share; 0: as many as this machine"),
+    RK_FIELD_F64(rk_host_group, memory_gb, RK_UNSET, 0.001, 1e9,
+                 "memory that the run may use, 10^9 bytes a host"),
+    RK_FIELD_F64(rk_host_group, memory_bandwidth_gbs, RK_UNSET, 0.001, 1e9,
+                 "10^9 bytes a second a host, of random rows"),
+    RK_FIELD_F64(rk_host_group, gflops, RK_UNSET, 0.001, 1e12,
+                 "10^9 operations a second a host, of the dense products"),
     RK_FIELD_F64(rk_host_group, network_gbps, RK_UNSET, 0.001, 1e9, "10^9 bits a second a host, each way"),
     RK_FIELD_F64(rk_host_group, latency_us, 10, 0, 1e9, "of a message"),
     RK_FIELD_F64(rk_host_group, price_per_hour, RK_UNSET, 0, 1e9, "of a host"),
     RK_FIELD_ENUM(rk_host_group, role, RK_ROLE_BOTH, roles, "what its ranks do"),
 };
-static const rk_schema group_schema = {.name = "groups", .struct_bytes = sizeof(rk_host_group), .fields = group_fields,
-                                       .n_fields = sizeof group_fields / sizeof group_fields[0], .has_line = true, .line_offset = offsetof(rk_host_group, line)};
+static const rk_schema group_schema = {.name = "groups",
+                                       .struct_bytes = sizeof(rk_host_group),
+                                       .fields = group_fields,
+                                       .n_fields = sizeof group_fields / sizeof group_fields[0],
+                                       .has_line = true,
+                                       .line_offset = offsetof(rk_host_group, line)};
 
 typedef struct rk_cluster_hosts rk_cluster_hosts;
-static const rk_field fields[] = {RK_FIELD_LIST(rk_cluster_hosts, groups, n_groups, &group_schema, true, "hosts of one kind each")};
+static const rk_field fields[] = {
+    RK_FIELD_LIST(rk_cluster_hosts, groups, n_groups, &group_schema, true, "hosts of one kind each")};
 static const rk_schema schema = RK_SCHEMA("cluster file", rk_cluster_hosts, fields);
 
 static rk_status error_at(const rk_cluster_file *file, int line, const char *key, const char *message) {
@@ -43,9 +52,13 @@ static rk_status check_roles(const rk_cluster_file *file) {
         last_line = file->hosts.groups[i].line;
     }
     if (counts[RK_ROLE_BOTH] && counts[RK_ROLE_TRAIN] + counts[RK_ROLE_EMBEDDING])
-        return rk_error_hint(error_at(file, last_line, "role", "either all ranks do both, or some train and some hold rows"), "give every group one of train and embedding, or none a role");
-    if (counts[RK_ROLE_TRAIN] && !counts[RK_ROLE_EMBEDDING]) return error_at(file, last_line, "role", "no group holds rows: one needs role embedding");
-    if (counts[RK_ROLE_EMBEDDING] && !counts[RK_ROLE_TRAIN]) return error_at(file, last_line, "role", "no group trains: one needs role train");
+        return rk_error_hint(
+            error_at(file, last_line, "role", "either all ranks do both, or some train and some hold rows"),
+            "give every group one of train and embedding, or none a role");
+    if (counts[RK_ROLE_TRAIN] && !counts[RK_ROLE_EMBEDDING])
+        return error_at(file, last_line, "role", "no group holds rows: one needs role embedding");
+    if (counts[RK_ROLE_EMBEDDING] && !counts[RK_ROLE_TRAIN])
+        return error_at(file, last_line, "role", "no group trains: one needs role train");
     return RK_OK;
 }
 
@@ -58,11 +71,14 @@ static rk_status check(const rk_cluster_file *file) {
         if (n_ranks > MOST_RANKS) return error_at(file, groups[i].line, "count", "more than 65536 ranks");
         if (isnan(groups[i].memory_gb)) return error_at(file, groups[i].line, "memory_gb", "is missing");
         for (int64_t k = 0; k < i; k++)
-            if (strcmp(groups[i].name, groups[k].name) == 0) return error_at(file, groups[i].line, "name", "a second group of this name");
+            if (strcmp(groups[i].name, groups[k].name) == 0)
+                return error_at(file, groups[i].line, "name", "a second group of this name");
     }
-    if (n_hosts == 0) return rk_error(RK_CONFIG, "%s: a cluster has at least one group of hosts", file->yaml.path);
+    if (n_hosts == 0)
+        return rk_error(RK_CONFIG, "%s: a cluster has at least one group of hosts", file->yaml.path);
     for (int64_t i = 0; n_hosts > 1 && i < file->hosts.n_groups; i++)
-        if (isnan(groups[i].network_gbps)) return error_at(file, groups[i].line, "network_gbps", "is missing, and there are several hosts");
+        if (isnan(groups[i].network_gbps))
+            return error_at(file, groups[i].line, "network_gbps", "is missing, and there are several hosts");
     return check_roles(file);
 }
 
@@ -93,8 +109,14 @@ rk_status rk_cluster_file_local(int32_t n_ranks, rk_cluster_file *out) {
     RK_TRY(rk_alloc(1, sizeof *file.hosts.groups, &file.hosts.groups));
     file.hosts.n_groups = 1;
     double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    file.hosts.groups[0] = (rk_host_group){.count = 1, .ranks = n_ranks, .memory_gb = bytes * 1e-9, .memory_bandwidth_gbs = NAN, .gflops = NAN, .network_gbps = NAN,
-                                           .latency_us = 1, .price_per_hour = NAN};
+    file.hosts.groups[0] = (rk_host_group){.count = 1,
+                                           .ranks = n_ranks,
+                                           .memory_gb = bytes * 1e-9,
+                                           .memory_bandwidth_gbs = NAN,
+                                           .gflops = NAN,
+                                           .network_gbps = NAN,
+                                           .latency_us = 1,
+                                           .price_per_hour = NAN};
     rk_status status = rk_strdup("this machine", &file.hosts.groups[0].name);
     if (status == RK_OK)
         *out = file;
@@ -110,21 +132,28 @@ void rk_cluster_file_release(rk_cluster_file *file) {
 
 bool rk_cluster_file_lacks(const rk_cluster_file *file) {
     for (int64_t i = 0; i < file->hosts.n_groups; i++)
-        if (isnan(file->hosts.groups[i].memory_bandwidth_gbs) || isnan(file->hosts.groups[i].gflops)) return true;
+        if (isnan(file->hosts.groups[i].memory_bandwidth_gbs) || isnan(file->hosts.groups[i].gflops))
+            return true;
     return false;
 }
 
 rk_status rk_cluster_file_error_lacking(const rk_cluster_file *file) {
     const rk_host_group *group = file->hosts.groups;
     while (!isnan(group->memory_bandwidth_gbs) && !isnan(group->gflops)) group++;
-    rk_status status = error_at(file, group->line, isnan(group->gflops) ? "gflops" : "memory_bandwidth_gbs", "is missing");
+    rk_status status =
+        error_at(file, group->line, isnan(group->gflops) ? "gflops" : "memory_bandwidth_gbs", "is missing");
     return rk_error_hint(status, "--measure takes what this machine reaches");
 }
 
 static rk_machine machine_of(const rk_host_group *group, int32_t number, int32_t host, bool one_host) {
     double n = (double)group->ranks;
-    rk_rank_capacity capacity = {group->memory_gb * 1e9 / n, group->memory_bandwidth_gbs * 1e9 / n, one_host ? INFINITY : group->network_gbps * 1e9 / 8 / n};
-    return (rk_machine){.group = number, .host = host, .ranks_beside = (int32_t)group->ranks, .capacity = capacity, .flops = group->gflops * 1e9 / n,
+    rk_rank_capacity capacity = {group->memory_gb * 1e9 / n, group->memory_bandwidth_gbs * 1e9 / n,
+                                 one_host ? INFINITY : group->network_gbps * 1e9 / 8 / n};
+    return (rk_machine){.group = number,
+                        .host = host,
+                        .ranks_beside = (int32_t)group->ranks,
+                        .capacity = capacity,
+                        .flops = group->gflops * 1e9 / n,
                         .latency_s = group->latency_us * 1e-6};
 }
 
@@ -138,13 +167,16 @@ static int32_t count_ranks(const rk_cluster_file *file, int *n_hosts) {
     return (int32_t)n;
 }
 
-rk_status rk_cluster_file_ranks(const rk_cluster_file *file, int32_t n_ranks, rk_machine **out, rk_roles *roles_out) {
+rk_status rk_cluster_file_ranks(const rk_cluster_file *file, int32_t n_ranks, rk_machine **out,
+                                rk_roles *roles_out) {
     int n_hosts;
     int32_t all = count_ranks(file, &n_hosts), n = 0, host = 0;
     bool parted = file->hosts.groups[0].role != RK_ROLE_BOTH;
-    RK_FAIL_IF(n_ranks > all, RK_INVALID_ARGUMENT, "%d ranks are asked for, but the cluster has %d", n_ranks, all);
-    RK_FAIL_IF(n_ranks && n_ranks < all && parted, RK_INVALID_ARGUMENT, "%d of a cluster's ranks are asked for, but they have roles\nhint: change the counts in '%s'", n_ranks,
-               file->yaml.path);
+    RK_FAIL_IF(n_ranks > all, RK_INVALID_ARGUMENT, "%d ranks are asked for, but the cluster has %d", n_ranks,
+               all);
+    RK_FAIL_IF(n_ranks && n_ranks < all && parted, RK_INVALID_ARGUMENT,
+               "%d of a cluster's ranks are asked for, but they have roles\nhint: change the counts in '%s'",
+               n_ranks, file->yaml.path);
     rk_machine *machines;
     RK_TRY(rk_alloc((size_t)all, sizeof *machines, &machines));
     rk_roles counts = {0, 0};
@@ -153,7 +185,8 @@ rk_status rk_cluster_file_ranks(const rk_cluster_file *file, int32_t n_ranks, rk
             const rk_host_group *group = &file->hosts.groups[g];
             if ((group->role == RK_ROLE_EMBEDDING) != (holds == 1)) continue;
             for (int64_t h = 0; h < group->count; h++, host++)
-                for (int64_t r = 0; r < group->ranks; r++) machines[n++] = machine_of(group, (int32_t)g, host, n_hosts == 1);
+                for (int64_t r = 0; r < group->ranks; r++)
+                    machines[n++] = machine_of(group, (int32_t)g, host, n_hosts == 1);
             *(holds ? &counts.n_owners : &counts.n_trainers) = holds ? n - counts.n_trainers : n;
         }
     if (n_ranks && !parted) counts.n_trainers = n_ranks;

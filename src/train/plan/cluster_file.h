@@ -18,17 +18,17 @@ typedef struct rk_host_group {
     double gflops;               /* NaN: measured */
     double network_gbps;         /* NaN: one host, which has none */
     double latency_us;
-    double price_per_hour;       /* NaN: not known */
-    int role;                    /* rk_host_role */
+    double price_per_hour; /* NaN: not known */
+    int role;              /* rk_host_role */
 } rk_host_group;
 
 typedef struct rk_cluster_file {
-    rk_yaml yaml;                /* its path is NULL where the cluster is this machine */
+    rk_yaml yaml; /* its path is NULL where the cluster is this machine */
     struct rk_cluster_hosts {
         rk_host_group *groups;
         int64_t n_groups;
     } hosts;
-    bool measured;               /* some numbers are this machine's */
+    bool measured; /* some numbers are this machine's */
 } rk_cluster_file;
 
 rk_status rk_cluster_file_load(const char *path, rk_cluster_file *out);
@@ -42,13 +42,15 @@ rk_status rk_cluster_file_error_lacking(const rk_cluster_file *file);
 
 /* One rank's share of its host. */
 typedef struct rk_machine {
-    int32_t group, host;         /* hosts count through all groups */
-    int32_t ranks_beside;        /* ranks of its host that share it, itself among them */
-    rk_rank_capacity capacity;   /* all of its memory; network_speed INFINITY: one host */
+    int32_t group, host;       /* hosts count through all groups */
+    int32_t ranks_beside;      /* ranks of its host that share it, itself among them */
+    rk_rank_capacity capacity; /* all of its memory; network_speed INFINITY: one host */
     double flops, latency_s;
 } rk_machine;
 
-/* The first n_ranks ranks (0: all): those of groups that train, in the file's order, then those that only hold rows. rk_free *out. */
-rk_status rk_cluster_file_ranks(const rk_cluster_file *file, int32_t n_ranks, rk_machine **out, rk_roles *roles);
+/* The first n_ranks ranks (0: all): those of groups that train, in the file's order, then those that only
+ * hold rows. rk_free *out. */
+rk_status rk_cluster_file_ranks(const rk_cluster_file *file, int32_t n_ranks, rk_machine **out,
+                                rk_roles *roles);
 
 #endif

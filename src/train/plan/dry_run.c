@@ -1,4 +1,5 @@
-/* Some steps of the run on this machine, as its ranks would make them: each with a dataset, a model and a thread of its own, beside the others. */
+/* Some steps of the run on this machine, as its ranks would make them: each with a dataset, a model and a
+ * thread of its own, beside the others. */
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -15,16 +16,26 @@
 enum { WARM_STEPS = 3, FEWEST_STEPS = 5, MOST_STEPS = 3000 };
 static const double warm_seconds = 0.5, seconds_to_play = 2;
 
-/* Which part a span of the trace belongs to. Spans in blocks are those of all threads of the pool at once; of several processes alone, and of one. */
+/* Which part a span of the trace belongs to. Spans in blocks are those of all threads of the pool at once; of
+ * several processes alone, and of one. */
 static const struct {
     const char *name;
     rk_plan_part part;
     bool in_blocks, of_many, of_one;
 } spans[] = {
-    {"read", RK_PLAN_PART_READ, false, true, true},          {"route", RK_PLAN_PART_ROUTE, false, true, true},     {"wait for rows", RK_PLAN_PART_LOOKUP, false, true, false},
-    {"lookup", RK_PLAN_PART_LOOKUP, true, true, true},       {"prepare", RK_PLAN_PART_DENSE, false, true, true},   {"forward", RK_PLAN_PART_DENSE, true, true, true},
-    {"backward", RK_PLAN_PART_DENSE, true, true, true},      {"gradients", RK_PLAN_PART_DENSE, true, true, true},  {"sum gradients", RK_PLAN_PART_DENSE, true, true, true},
-    {"send gradients", RK_PLAN_PART_UPDATE, false, true, false}, {"wait for updates of rows", RK_PLAN_PART_UPDATE, false, true, false}, {"update rows", RK_PLAN_PART_UPDATE, false, false, true}, {"update dense", RK_PLAN_PART_UPDATE, false, true, true},
+    {"read", RK_PLAN_PART_READ, false, true, true},
+    {"route", RK_PLAN_PART_ROUTE, false, true, true},
+    {"wait for rows", RK_PLAN_PART_LOOKUP, false, true, false},
+    {"lookup", RK_PLAN_PART_LOOKUP, true, true, true},
+    {"prepare", RK_PLAN_PART_DENSE, false, true, true},
+    {"forward", RK_PLAN_PART_DENSE, true, true, true},
+    {"backward", RK_PLAN_PART_DENSE, true, true, true},
+    {"gradients", RK_PLAN_PART_DENSE, true, true, true},
+    {"sum gradients", RK_PLAN_PART_DENSE, true, true, true},
+    {"send gradients", RK_PLAN_PART_UPDATE, false, true, false},
+    {"wait for updates of rows", RK_PLAN_PART_UPDATE, false, true, false},
+    {"update rows", RK_PLAN_PART_UPDATE, false, false, true},
+    {"update dense", RK_PLAN_PART_UPDATE, false, true, true},
 };
 enum { N_SPANS = sizeof spans / sizeof spans[0] };
 
@@ -47,11 +58,11 @@ typedef struct player {
 struct stage {
     const rk_plan *plan;
     rk_dry_run *dry_run;
-    player *players;          /* [n_players] */
-    pthread_mutex_t start;    /* held until all are there */
+    player *players;       /* [n_players] */
+    pthread_mutex_t start; /* held until all are there */
     pthread_barrier_t barrier;
-    int64_t n_steps;          /* that all make next */
-    bool failed;              /* somebody: nobody goes on */
+    int64_t n_steps; /* that all make next */
+    bool failed;     /* somebody: nobody goes on */
 };
 
 static rk_status build(player *p) {
@@ -74,7 +85,8 @@ static rk_status build(player *p) {
         options.staleness = 0;
     }
     options.skip_not_finite = true;
-    RK_TRY(rk_plan_build(plan->config, rk_dataset_schema(p->dataset), p->stage->dry_run->fewer, options, &p->model));
+    RK_TRY(rk_plan_build(plan->config, rk_dataset_schema(p->dataset), p->stage->dry_run->fewer, options,
+                         &p->model));
     return rk_local_batch_init(p->model, &p->share);
 }
 
@@ -83,7 +95,8 @@ static void fold_ids(player *p) {
     const rk_data_schema *schema = rk_dataset_schema(p->dataset);
     for (int32_t f = 0; f < schema->n_features; f++) {
         rk_ids *ids = &p->share.features[f];
-        int64_t rows = rk_fewer_of(p->stage->dry_run->fewer, schema->features[f].cardinality), n = ids->offsets ? ids->offsets[p->share.batch.n] : p->share.batch.n * ids->ids_per_sample;
+        int64_t rows = rk_fewer_of(p->stage->dry_run->fewer, schema->features[f].cardinality),
+                n = ids->offsets ? ids->offsets[p->share.batch.n] : p->share.batch.n * ids->ids_per_sample;
         int64_t *values = (int64_t *)(size_t)ids->ids; /* the share's own */
         for (int64_t i = 0; i < n && rows < schema->features[f].cardinality; i++)
             if (values[i] >= rows) values[i] %= rows;
@@ -92,11 +105,13 @@ static void fold_ids(player *p) {
 
 static rk_status play_step(player *p) {
     const rk_batch *batch;
-    size_t n_trainers = (size_t)p->stage->plan->request.roles.n_trainers, number = (size_t)p->number % n_trainers;
+    size_t n_trainers = (size_t)p->stage->plan->request.roles.n_trainers,
+           number = (size_t)p->number % n_trainers;
     uint64_t begin = rk_trace_begin();
     RK_TRY(rk_dataset_next_endless(p->dataset, &batch));
     rk_trace_end(begin, "read");
-    int64_t first = rk_partition_at(batch->n, number, n_trainers), last = rk_partition_at(batch->n, number + 1, n_trainers);
+    int64_t first = rk_partition_at(batch->n, number, n_trainers),
+            last = rk_partition_at(batch->n, number + 1, n_trainers);
     p->n_samples += batch->n;
     p->n_batches++;
     if (first == last) return RK_OK;
@@ -115,7 +130,8 @@ static void meet(player *p, rk_status status) {
     }
     pthread_barrier_wait(&p->stage->barrier);
     if (p->number == 0)
-        for (int32_t i = 0; i < p->stage->dry_run->n_players; i++) p->stage->failed |= p->stage->players[i].status != RK_OK;
+        for (int32_t i = 0; i < p->stage->dry_run->n_players; i++)
+            p->stage->failed |= p->stage->players[i].status != RK_OK;
     pthread_barrier_wait(&p->stage->barrier);
 }
 
@@ -162,7 +178,8 @@ static rk_status play_together(stage *s) {
     int32_t n_started = 0;
     pthread_mutex_lock(&s->start);
     for (; n_started < s->dry_run->n_players; n_started++)
-        if (pthread_create(&s->players[n_started].thread, NULL, play_alone, &s->players[n_started]) != 0) break;
+        if (pthread_create(&s->players[n_started].thread, NULL, play_alone, &s->players[n_started]) != 0)
+            break;
     bool all = n_started == s->dry_run->n_players;
     s->failed = !all;
     pthread_mutex_unlock(&s->start);

@@ -13,11 +13,13 @@ static rk_status open_cluster(rk_plan *plan, const rk_plan_options *options) {
         RK_TRY(rk_cluster_file_load(options->cluster, &plan->cluster));
     else
         RK_TRY(rk_cluster_file_local(options->n_ranks ? options->n_ranks : 1, &plan->cluster));
-    if (options->cluster && !options->measure) return rk_cluster_file_lacks(&plan->cluster) ? rk_cluster_file_error_lacking(&plan->cluster) : RK_OK;
+    if (options->cluster && !options->measure)
+        return rk_cluster_file_lacks(&plan->cluster) ? rk_cluster_file_error_lacking(&plan->cluster) : RK_OK;
     return rk_plan_measure_limits(plan);
 }
 
-/* All of a request but loads; a plan that the run file names is not asked, for this one is to take its place. */
+/* All of a request but loads; a plan that the run file names is not asked, for this one is to take its
+ * place. */
 static rk_status make_request(rk_plan *plan) {
     const rk_config *c = plan->config;
     rk_planner_request *r = &plan->request;
@@ -46,7 +48,8 @@ static double assumed_ids(const rk_plan *plan, const char *table) {
         int64_t length = 0;
         for (int64_t i = 0, number = 0; i < data->n_features; i++)
             if (!data->features[i].dense && number++ == source) length = data->features[i].max_length;
-        if (feature->max_sequence_length && (length == 0 || feature->max_sequence_length < length)) length = feature->max_sequence_length;
+        if (feature->max_sequence_length && (length == 0 || feature->max_sequence_length < length))
+            length = feature->max_sequence_length;
         ids += length ? (double)length : 1;
     }
     return ids;
@@ -54,7 +57,9 @@ static double assumed_ids(const rk_plan *plan, const char *table) {
 
 static void assume_loads(rk_plan *plan) {
     for (int32_t t = 0; t < plan->tables.n_tables; t++)
-        plan->loads[t] = rk_table_statistics_assume(plan->tables.tables[t].n_rows, assumed_ids(plan, plan->tables.tables[t].name), plan->request.batch_size, plan->request.roles.n_trainers);
+        plan->loads[t] = rk_table_statistics_assume(plan->tables.tables[t].n_rows,
+                                                    assumed_ids(plan, plan->tables.tables[t].name),
+                                                    plan->request.batch_size, plan->request.roles.n_trainers);
 }
 
 static rk_status make(rk_plan *plan, const rk_plan_options *options) {
@@ -106,7 +111,8 @@ void rk_plan_free(rk_plan *plan) {
 rk_status rk_plan_check(const rk_plan *plan) {
     if (rk_plan_fits(plan)) return RK_OK;
     const rk_plan_rank *rank = &plan->ranks[plan->fullest];
-    rk_status status = rk_error(RK_NO_MEMORY, "the run does not fit: rank %d would hold %s of %s", plan->fullest, rk_size_of(rank->all_bytes).text,
+    rk_status status = rk_error(RK_NO_MEMORY, "the run does not fit: rank %d would hold %s of %s",
+                                plan->fullest, rk_size_of(rank->all_bytes).text,
                                 rk_size_of(plan->machines[plan->fullest].capacity.memory_bytes).text);
     return rk_error_hint(status, "%s", plan->advice);
 }

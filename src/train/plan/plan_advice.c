@@ -50,13 +50,16 @@ static bool change(rk_plan *plan, const way *w, const rk_optimizer *rowwise) {
     if (w->no_cache) plan->data_bytes = rk_plan_data_bytes(plan, 0);
     if (w->no_constraints) plan->request.n_constraints = 0;
     if (w->no_constraints && plan->config->cluster.n_tables == 0) return false;
-    return halved == w->half_rows && slots == w->rowwise && (!w->no_cache || (plan->config->data.cache_bytes > 0 && plan->config->cluster.reader_ranks == 0));
+    return halved == w->half_rows && slots == w->rowwise &&
+           (!w->no_cache || (plan->config->data.cache_bytes > 0 && plan->config->cluster.reader_ranks == 0));
 }
 
 static void say(const rk_plan *plan, const char *what, rk_buffer *out) {
     const rk_plan_rank *rank = &plan->ranks[plan->fullest];
-    rk_buffer_printf(out, "%swith %s %s: tables of %s, %s of %s on the fullest rank", out->n_bytes ? "\n" : "", what, rk_plan_fits(plan) ? "it fits" : "it still does not fit",
-                     rk_size_of(all_tables(plan)).text, rk_size_of(rank->all_bytes).text, rk_size_of(plan->machines[plan->fullest].capacity.memory_bytes).text);
+    rk_buffer_printf(out, "%swith %s %s: tables of %s, %s of %s on the fullest rank",
+                     out->n_bytes ? "\n" : "", what, rk_plan_fits(plan) ? "it fits" : "it still does not fit",
+                     rk_size_of(all_tables(plan)).text, rk_size_of(rank->all_bytes).text,
+                     rk_size_of(plan->machines[plan->fullest].capacity.memory_bytes).text);
 }
 
 typedef struct kept {
@@ -72,7 +75,8 @@ static void restore(rk_plan *plan, const kept *k) {
     plan->request.n_constraints = (int32_t)plan->config->cluster.n_tables;
 }
 
-/* A way that the run file's own placements do not allow is none; all three are one where none of them, nor two, will do. */
+/* A way that the run file's own placements do not allow is none; all three are one where none of them, nor
+ * two, will do. */
 static rk_status try_ways(rk_plan *plan, const kept *k, rk_buffer *out) {
     rk_optimizer rowwise;
     RK_TRY(rk_optimizer_init(&rowwise, RK_OPTIMIZER_ROWWISE_ADAGRAD));
@@ -80,7 +84,8 @@ static rk_status try_ways(rk_plan *plan, const kept *k, rk_buffer *out) {
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         if (fits && ways[i].half_rows && ways[i].no_cache) continue;
         rk_status status = change(plan, &ways[i], &rowwise) ? rk_plan_place(plan) : RK_CONFIG;
-        if (status == RK_OK && ((!ways[i].no_cache && !ways[i].no_constraints) || rk_plan_fits(plan))) say(plan, ways[i].what, out);
+        if (status == RK_OK && ((!ways[i].no_cache && !ways[i].no_constraints) || rk_plan_fits(plan)))
+            say(plan, ways[i].what, out);
         fits |= status == RK_OK && rk_plan_fits(plan);
         restore(plan, k);
         if (status != RK_CONFIG) RK_TRY(status);
@@ -100,11 +105,14 @@ static rk_status place_on_hosts(rk_plan *plan, rk_host_group *group, int64_t cou
 static rk_host_group *growing(const rk_plan *plan) {
     rk_host_group *best = NULL, *groups = plan->cluster.hosts.groups;
     for (int64_t i = 0; i < plan->cluster.hosts.n_groups; i++)
-        if (groups[i].role != RK_ROLE_TRAIN && (!best || groups[i].memory_gb * (double)groups[i].count > best->memory_gb * (double)best->count)) best = &groups[i];
+        if (groups[i].role != RK_ROLE_TRAIN &&
+            (!best || groups[i].memory_gb * (double)groups[i].count > best->memory_gb * (double)best->count))
+            best = &groups[i];
     return best;
 }
 
-/* The fewest hosts that hold it, up to 16 times as many; where tables are placed on ranks by hand, more hosts may not help. */
+/* The fewest hosts that hold it, up to 16 times as many; where tables are placed on ranks by hand, more hosts
+ * may not help. */
 static rk_status try_hosts(rk_plan *plan, rk_buffer *out) {
     rk_host_group *group = growing(plan);
     int64_t few = group->count, many = few, most = 16 * group->count;
@@ -131,7 +139,8 @@ static rk_status advise(rk_plan *plan, const kept *k, rk_buffer *out) {
     rk_host_group *group = growing(plan);
     int64_t count = group->count;
     int32_t n_ranks = plan->n_ranks + plan->n_readers;
-    rk_status status = plan->cluster.yaml.path ? try_hosts(plan, out) : RK_OK; /* there is only one of this machine */
+    rk_status status =
+        plan->cluster.yaml.path ? try_hosts(plan, out) : RK_OK; /* there is only one of this machine */
     group->count = count;
     RK_TRY(status);
     RK_TRY(rk_plan_take_ranks(plan, n_ranks));

@@ -8,7 +8,8 @@
 #include "nn/graph/graph.h"
 #include "train/plan/plan_internal.h"
 
-/* Of a row that is read. Dim-1 tables, which come last, are asked for the ids that the others are asked for. */
+/* Of a row that is read. Dim-1 tables, which come last, are asked for the ids that the others are asked
+ * for. */
 static double row_bytes(const rk_plan *plan) {
     const rk_collection_config *e = &plan->tables;
     int32_t first_linear = e->n_tables - (e->n_features - e->n_vectors);
@@ -31,9 +32,9 @@ const char *const rk_plan_memory_names[RK_PLAN_MEMORY_COUNT] = {RK_PLAN_MEMORY_L
 
 /* Bytes of a step. What owners are asked for is of all trainers together, an owner that trains among them. */
 typedef struct rank_work {
-    double ids, rows, gradients;  /* wire, as an owner */
+    double ids, rows, gradients;        /* wire, as an owner */
     double lookup, update, read, dedup; /* memory */
-    double copies;                /* gradients of replicated rows that one trainer sends to one other */
+    double copies;                      /* gradients of replicated rows that one trainer sends to one other */
 } rank_work;
 
 /* A rank's ways to others. */
@@ -45,7 +46,8 @@ static double share_of_batch(const rk_plan *plan) {
     return ceil((double)plan->request.batch_size / plan->request.roles.n_trainers);
 }
 
-/* What a trainer does for a table by itself: bags are combined of the rows that came, and bags' gradients summed to rows'. */
+/* What a trainer does for a table by itself: bags are combined of the rows that came, and bags' gradients
+ * summed to rows'. */
 static void add_trainer(const rk_plan *plan, int32_t t, rank_work *w) {
     const rk_table_config *table = &plan->tables.tables[t];
     const rk_table_statistics *load = &plan->loads[t];
@@ -64,18 +66,21 @@ static void add_replicated(const rk_plan *plan, int32_t t, rank_work *w) {
     double row_bytes = table->dim * (double)rk_dtype_bytes(plan->request.wire);
     if (table->frozen) return;
     if (plan->request.roles.n_trainers > 1) w->copies += load->local_rows * (row_bytes + sizeof(uint32_t));
-    w->update += load->local_rows * plan->request.roles.n_trainers * row_bytes + 2 * load->batch_rows * rk_stored_row_bytes(table, &plan->tables.optimizers[t], table->dim);
+    w->update += load->local_rows * plan->request.roles.n_trainers * row_bytes +
+                 2 * load->batch_rows * rk_stored_row_bytes(table, &plan->tables.optimizers[t], table->dim);
 }
 
 /* l2_full has every row of a table take a step. */
 static double full_update(const rk_plan *plan, int32_t t) {
-    return plan->tables.l2_full[t] != 0 && !plan->tables.tables[t].frozen ? 2 * rk_plan_table_bytes(plan, t) : 0;
+    return plan->tables.l2_full[t] != 0 && !plan->tables.tables[t].frozen ? 2 * rk_plan_table_bytes(plan, t)
+                                                                          : 0;
 }
 
 static void add_owners(rk_plan *plan, int32_t t, rank_work *work) {
     const rk_table_placement *p = &plan->placements[t];
     rk_table_traffic traffic = rk_table_traffic_of(&plan->request, t, &plan->loads[t], p);
-    double bytes = rk_plan_table_bytes(plan, t) / (double)plan->tables.tables[t].n_rows / p->n_slices, full = full_update(plan, t) / (double)plan->tables.tables[t].n_rows / p->n_slices;
+    double bytes = rk_plan_table_bytes(plan, t) / (double)plan->tables.tables[t].n_rows / p->n_slices,
+           full = full_update(plan, t) / (double)plan->tables.tables[t].n_rows / p->n_slices;
     for (int32_t part = 0; part < p->n_parts; part++) {
         double share = p->n_parts > 1 ? rk_part_share(&plan->request, &plan->loads[t], part, p->n_parts) : 1;
         double rows = (double)rk_part_rows(plan->tables.tables[t].n_rows, part, p->n_parts);
@@ -107,7 +112,8 @@ static void add_work(rk_plan *plan, rank_work *work) {
     }
     double activations = share_of_batch(plan) * plan->dense.width * sizeof(float);
     trainer.lookup += activations;
-    trainer.update += activations + plan->dense.parameters * sizeof(float) * 4; /* bags' gradients written; weights and slots read and written */
+    trainer.update += activations + plan->dense.parameters * sizeof(float) *
+                                        4; /* bags' gradients written; weights and slots read and written */
     for (int32_t r = 0; r < plan->request.roles.n_trainers; r++) {
         work[r].lookup += trainer.lookup;
         work[r].update += trainer.update;
@@ -120,7 +126,8 @@ static void add_work(rk_plan *plan, rank_work *work) {
 
 static bool are_partners(const rk_plan *plan, int32_t a, int32_t b, bool among_trainers) {
     if (among_trainers) return rk_plan_trains(plan, a) && rk_plan_trains(plan, b);
-    return (rk_plan_trains(plan, a) && rk_plan_owns(plan, b)) || (rk_plan_owns(plan, a) && rk_plan_trains(plan, b));
+    return (rk_plan_trains(plan, a) && rk_plan_owns(plan, b)) ||
+           (rk_plan_owns(plan, a) && rk_plan_trains(plan, b));
 }
 
 static double count_partners(const rk_plan *plan, int32_t rank, bool among_trainers) {
@@ -133,39 +140,49 @@ static double count_partners(const rk_plan *plan, int32_t rank, bool among_train
 /* Ranks of a host are beside each other. */
 static rank_way way_of(const rk_plan *plan, int32_t rank, bool among_trainers) {
     int32_t near = 0;
-    for (int32_t r = rank - 1; r >= 0 && plan->machines[r].host == plan->machines[rank].host; r--) near += are_partners(plan, rank, r, among_trainers);
-    for (int32_t r = rank + 1; r < plan->n_ranks && plan->machines[r].host == plan->machines[rank].host; r++) near += are_partners(plan, rank, r, among_trainers);
+    for (int32_t r = rank - 1; r >= 0 && plan->machines[r].host == plan->machines[rank].host; r--)
+        near += are_partners(plan, rank, r, among_trainers);
+    for (int32_t r = rank + 1; r < plan->n_ranks && plan->machines[r].host == plan->machines[rank].host; r++)
+        near += are_partners(plan, rank, r, among_trainers);
     double n = count_partners(plan, rank, among_trainers);
     return (rank_way){n, n > 0 ? 1 - near / n : 0};
 }
 
-/* Bytes that a rank reads and writes in memory for each that goes to a rank of the same host: it is copied into memory that both share and out of it; half of a sum's are then
- * added to values that stand there, half are copied to where they belong, which over a network goes on beside it. */
+/* Bytes that a rank reads and writes in memory for each that goes to a rank of the same host: it is copied
+ * into memory that both share and out of it; half of a sum's are then added to values that stand there, half
+ * are copied to where they belong, which over a network goes on beside it. */
 static const double moved_by_copy = 4, moved_by_sum = 4 + (3 + 2) / 2.0;
 
-static double seconds_through(const rk_machine *machine, const rank_way *way, double bytes, double moved, double n_messages) {
+static double seconds_through(const rk_machine *machine, const rank_way *way, double bytes, double moved,
+                              double n_messages) {
     double far = bytes * way->far_share;
-    return (far > 0 ? far / machine->capacity.network_speed : 0) + moved * (bytes - far) / machine->capacity.memory_speed + n_messages * machine->latency_s;
+    return (far > 0 ? far / machine->capacity.network_speed : 0) +
+           moved * (bytes - far) / machine->capacity.memory_speed + n_messages * machine->latency_s;
 }
 
-/* Samples of a thread's last block: of a rank's 2,048 to 4,095 samples; of fewer it is half as many, of more twice (nn/graph/graph_arena.c). */
+/* Samples of a thread's last block: of a rank's 2,048 to 4,095 samples; of fewer it is half as many, of more
+ * twice (nn/graph/graph_arena.c). */
 enum { LAST_BLOCK = 256 };
 
-/* Of the all-reduce, what the backward pass hides, of a thread's last block or of all samples: the sums of all but the largest layer, which is taken to be whole last. */
+/* Of the all-reduce, what the backward pass hides, of a thread's last block or of all samples: the sums of
+ * all but the largest layer, which is taken to be whole last. */
 static double reduce_beside(const rk_plan *plan, const rk_machine *machine, double seconds) {
     const rk_host_group *group = &plan->cluster.hosts.groups[machine->group];
     double threads = group->cores ? fmax((double)group->cores / machine->ranks_beside, 1) : 1;
     double backward = plan->pace.factors[RK_PLAN_PART_DENSE] * plan->dense.flops * 2 / 3 / machine->flops;
     double samples = share_of_batch(plan);
-    if (!rk_local_batch_goes_by_nodes(plan->dense.parameters, samples)) samples = fmin(LAST_BLOCK * threads, samples);
-    double window = backward * samples, last = (double)plan->dense.layer_in * (double)plan->dense.layer_out / plan->dense.parameters;
+    if (!rk_local_batch_goes_by_nodes(plan->dense.parameters, samples))
+        samples = fmin(LAST_BLOCK * threads, samples);
+    double window = backward * samples,
+           last = (double)plan->dense.layer_in * (double)plan->dense.layer_out / plan->dense.parameters;
     return plan->dense.parameters > RK_BUCKET_VALUES ? fmin(seconds * (1 - last), window) : 0;
 }
 
 static void set_parts(rk_plan *plan, int32_t r, const rank_work *work, const rank_work *total) {
     const rk_machine *machine = &plan->machines[r];
     const rank_work *w = &work[r];
-    double *parts = plan->ranks[r].parts, n_trainers = plan->request.roles.n_trainers, trains = rk_plan_trains(plan, r), memory = machine->capacity.memory_speed;
+    double *parts = plan->ranks[r].parts, n_trainers = plan->request.roles.n_trainers,
+           trains = rk_plan_trains(plan, r), memory = machine->capacity.memory_speed;
     double of_others = (n_trainers - trains) / n_trainers; /* of what it is asked for as an owner */
     rank_way way = way_of(plan, r, false), peers = way_of(plan, r, true);
     double messages = total->ids > 0 ? way.n_partners : 0;
@@ -173,25 +190,39 @@ static void set_parts(rk_plan *plan, int32_t r, const rank_work *work, const ran
     parts[RK_PLAN_PART_ROUTE] = factors[RK_PLAN_PART_ROUTE] * w->dedup / memory;
     parts[RK_PLAN_PART_LOOKUP] = factors[RK_PLAN_PART_LOOKUP] * w->lookup / memory;
     parts[RK_PLAN_PART_UPDATE] = factors[RK_PLAN_PART_UPDATE] * w->update / memory;
-    parts[RK_PLAN_PART_IDS] = seconds_through(machine, &way, fmax(w->ids * of_others, trains * (total->ids - w->ids) / n_trainers), moved_by_copy, messages);
-    parts[RK_PLAN_PART_ROWS] = seconds_through(machine, &way, fmax(w->rows * of_others, trains * (total->rows - w->rows) / n_trainers), moved_by_copy, messages);
+    parts[RK_PLAN_PART_IDS] =
+        seconds_through(machine, &way, fmax(w->ids * of_others, trains * (total->ids - w->ids) / n_trainers),
+                        moved_by_copy, messages);
+    parts[RK_PLAN_PART_ROWS] = seconds_through(
+        machine, &way, fmax(w->rows * of_others, trains * (total->rows - w->rows) / n_trainers),
+        moved_by_copy, messages);
     messages = total->gradients > 0 ? way.n_partners : 0;
-    parts[RK_PLAN_PART_GRADIENTS] = seconds_through(machine, &way, fmax(w->gradients * of_others, trains * (total->gradients - w->gradients) / n_trainers), moved_by_copy, messages);
+    parts[RK_PLAN_PART_GRADIENTS] = seconds_through(
+        machine, &way,
+        fmax(w->gradients * of_others, trains * (total->gradients - w->gradients) / n_trainers),
+        moved_by_copy, messages);
     if (!trains) return;
-    if (w->copies > 0) parts[RK_PLAN_PART_GRADIENTS] += seconds_through(machine, &peers, w->copies * peers.n_partners, moved_by_copy, peers.n_partners);
+    if (w->copies > 0)
+        parts[RK_PLAN_PART_GRADIENTS] +=
+            seconds_through(machine, &peers, w->copies * peers.n_partners, moved_by_copy, peers.n_partners);
     parts[RK_PLAN_PART_READ] = plan->pace.n_steps ? plan->pace.wait : w->read / memory;
     parts[RK_PLAN_PART_REST] = plan->pace.rest;
-    parts[RK_PLAN_PART_DENSE] = factors[RK_PLAN_PART_DENSE] * plan->dense.flops * share_of_batch(plan) / machine->flops;
-    double summed = plan->dense.parameters * (plan->request.wire == RK_BF16 ? sizeof(uint16_t) : sizeof(float));
-    parts[RK_PLAN_PART_ALL_REDUCE] = seconds_through(machine, &peers, 2 * peers.n_partners / n_trainers * summed, moved_by_sum, 2 * peers.n_partners);
+    parts[RK_PLAN_PART_DENSE] =
+        factors[RK_PLAN_PART_DENSE] * plan->dense.flops * share_of_batch(plan) / machine->flops;
+    double summed =
+        plan->dense.parameters * (plan->request.wire == RK_BF16 ? sizeof(uint16_t) : sizeof(float));
+    parts[RK_PLAN_PART_ALL_REDUCE] = seconds_through(
+        machine, &peers, 2 * peers.n_partners / n_trainers * summed, moved_by_sum, 2 * peers.n_partners);
     plan->ranks[r].reduce_beside = reduce_beside(plan, machine, parts[RK_PLAN_PART_ALL_REDUCE]);
 }
 
 /* Activations and their gradients, and what travels, twice where two batches are on their way. */
 static double buffers_of(const rk_plan *plan, int32_t r, const rank_work *work, const rank_work *total) {
-    double bytes = work[r].ids + work[r].rows + work[r].gradients, n_trainers = plan->request.roles.n_trainers;
+    double bytes = work[r].ids + work[r].rows + work[r].gradients,
+           n_trainers = plan->request.roles.n_trainers;
     if (rk_plan_trains(plan, r))
-        bytes += (total->ids + total->rows + total->gradients) / n_trainers + 2 * share_of_batch(plan) * plan->dense.width * sizeof(float) + work[r].copies * n_trainers;
+        bytes += (total->ids + total->rows + total->gradients) / n_trainers +
+                 2 * share_of_batch(plan) * plan->dense.width * sizeof(float) + work[r].copies * n_trainers;
     return bytes * (plan->overlaps ? 2 : 1);
 }
 
@@ -210,7 +241,8 @@ static void set_rank(rk_plan *plan, int32_t r, const rank_work *work, const rank
 static double price_of(const rk_plan *plan) {
     double price = 0;
     for (int32_t r = 0; r < plan->n_ranks; r++) /* a host that is used in part is paid for whole */
-        if (r == 0 || plan->machines[r].host != plan->machines[r - 1].host) price += plan->cluster.hosts.groups[plan->machines[r].group].price_per_hour;
+        if (r == 0 || plan->machines[r].host != plan->machines[r - 1].host)
+            price += plan->cluster.hosts.groups[plan->machines[r].group].price_per_hour;
     return price;
 }
 
@@ -225,16 +257,21 @@ static double balance_of(const rk_plan *plan, bool trainers) {
     return sum > 0 ? most * n / sum : 1;
 }
 
-/* Ranks wait for one another at exchanges, so a part lasts as long as the slowest rank's. Where the rows of the next batch are fetched and the gradients of
- * the last are sent beside the dense part, the longer of the two ways counts; what goes through the network takes its time there beside all else. */
+/* Ranks wait for one another at exchanges, so a part lasts as long as the slowest rank's. Where the rows of
+ * the next batch are fetched and the gradients of the last are sent beside the dense part, the longer of the
+ * two ways counts; what goes through the network takes its time there beside all else. */
 static double step_seconds(const rk_plan *plan, const double *parts, double beside) {
-    double own = parts[RK_PLAN_PART_ROUTE] + parts[RK_PLAN_PART_LOOKUP] + parts[RK_PLAN_PART_DENSE] + parts[RK_PLAN_PART_UPDATE] + parts[RK_PLAN_PART_REST];
-    double reduce = parts[RK_PLAN_PART_ALL_REDUCE], network = parts[RK_PLAN_PART_IDS] + parts[RK_PLAN_PART_ROWS] + parts[RK_PLAN_PART_GRADIENTS] + reduce;
+    double own = parts[RK_PLAN_PART_ROUTE] + parts[RK_PLAN_PART_LOOKUP] + parts[RK_PLAN_PART_DENSE] +
+                 parts[RK_PLAN_PART_UPDATE] + parts[RK_PLAN_PART_REST];
+    double reduce = parts[RK_PLAN_PART_ALL_REDUCE],
+           network =
+               parts[RK_PLAN_PART_IDS] + parts[RK_PLAN_PART_ROWS] + parts[RK_PLAN_PART_GRADIENTS] + reduce;
     if (!plan->overlaps) return own + network - beside;
     return fmax(plan->asynchronous ? own : own + reduce - beside, network);
 }
 
-/* Reading runs beside all of it: a rehearsal has measured what ranks wait for it, or it is what it takes longer than all else. */
+/* Reading runs beside all of it: a dry run has measured what ranks wait for it, or it is what it takes
+ * longer than all else. */
 static void wait_for_reading(const rk_plan *plan, rk_plan_step *step) {
     double *wait = &step->parts[RK_PLAN_PART_READ];
     if (!plan->pace.n_steps) *wait = fmax(*wait - step->seconds, 0);
@@ -243,14 +280,18 @@ static void wait_for_reading(const rk_plan *plan, rk_plan_step *step) {
 
 static void set_step(rk_plan *plan) {
     rk_plan_step *step = &plan->step;
-    *step = (rk_plan_step){.price_per_hour = price_of(plan), .balance = fmax(balance_of(plan, true), balance_of(plan, false))};
+    *step = (rk_plan_step){.price_per_hour = price_of(plan),
+                           .balance = fmax(balance_of(plan, true), balance_of(plan, false))};
     plan->fullest = 0;
     step->reduce_beside = plan->ranks[0].reduce_beside;
     for (int32_t r = 0; r < plan->n_ranks; r++) {
         double full = plan->ranks[r].all_bytes / plan->machines[r].capacity.memory_bytes;
-        if (full > plan->ranks[plan->fullest].all_bytes / plan->machines[plan->fullest].capacity.memory_bytes) plan->fullest = r;
-        for (int i = 0; i < RK_PLAN_PART_COUNT; i++) step->parts[i] = fmax(step->parts[i], plan->ranks[r].parts[i]);
-        if (rk_plan_trains(plan, r)) step->reduce_beside = fmin(step->reduce_beside, plan->ranks[r].reduce_beside);
+        if (full > plan->ranks[plan->fullest].all_bytes / plan->machines[plan->fullest].capacity.memory_bytes)
+            plan->fullest = r;
+        for (int i = 0; i < RK_PLAN_PART_COUNT; i++)
+            step->parts[i] = fmax(step->parts[i], plan->ranks[r].parts[i]);
+        if (rk_plan_trains(plan, r))
+            step->reduce_beside = fmin(step->reduce_beside, plan->ranks[r].reduce_beside);
     }
     step->seconds = step_seconds(plan, step->parts, step->reduce_beside);
     wait_for_reading(plan, step);

@@ -12,19 +12,29 @@
 #include "train/config/run_config.h"
 
 /* What a rank's memory is taken by. */
-#define RK_PLAN_MEMORY_LIST(X) X(OWNED, "tables") X(REPLICATED, "replicated") X(DENSE, "dense") X(BUFFERS, "buffers") X(DATA, "data")
+#define RK_PLAN_MEMORY_LIST(X) \
+    X(OWNED, "tables") X(REPLICATED, "replicated") X(DENSE, "dense") X(BUFFERS, "buffers") X(DATA, "data")
 #define RK_PLAN_ENUM(name, text) RK_PLAN_MEMORY_##name,
 typedef enum rk_plan_memory { RK_PLAN_MEMORY_LIST(RK_PLAN_ENUM) RK_PLAN_MEMORY_COUNT } rk_plan_memory;
 #undef RK_PLAN_ENUM
 
-/* The parts of a step, in their order. READ is waiting for it; REST is what is measured and belongs to no other part. */
-#define RK_PLAN_PART_LIST(X) \
-    X(READ, "wait for reading") X(ROUTE, "route") X(IDS, "exchange ids") X(LOOKUP, "lookup") X(ROWS, "exchange rows") X(DENSE, "dense") X(ALL_REDUCE, "all-reduce") \
-    X(GRADIENTS, "exchange gradients") X(UPDATE, "update") X(REST, "rest")
+/* The parts of a step, in their order. READ is waiting for it; REST is what is measured and belongs to no
+ * other part. */
+// clang-format off
+#define RK_PLAN_PART_LIST(X)    \
+    X(READ, "wait for reading") \
+    X(ROUTE, "route")           \
+    X(IDS, "exchange ids")      \
+    X(LOOKUP, "lookup")         \
+    X(ROWS, "exchange rows")    \
+    X(DENSE, "dense")           \
+    X(ALL_REDUCE, "all-reduce") X(GRADIENTS, "exchange gradients") X(UPDATE, "update") X(REST, "rest")
+// clang-format on
 #define RK_PLAN_ENUM(name, text) RK_PLAN_PART_##name,
 typedef enum rk_plan_part { RK_PLAN_PART_LIST(RK_PLAN_ENUM) RK_PLAN_PART_COUNT } rk_plan_part;
 #undef RK_PLAN_ENUM
-extern const char *const rk_plan_part_names[RK_PLAN_PART_COUNT], *const rk_plan_memory_names[RK_PLAN_MEMORY_COUNT];
+extern const char *const rk_plan_part_names[RK_PLAN_PART_COUNT],
+    *const rk_plan_memory_names[RK_PLAN_MEMORY_COUNT];
 
 typedef struct rk_plan_rank {
     double bytes[RK_PLAN_MEMORY_COUNT], all_bytes;
@@ -35,14 +45,15 @@ typedef struct rk_plan_rank {
 
 /* The dense part of the model, and what a sample is. */
 typedef struct rk_plan_dense {
-    double flops;                     /* of a sample, in training */
-    double parameters, bytes;         /* bytes: weights, also packed, gradients, slots */
-    int64_t layer_in, layer_out;      /* the largest linear layer */
-    double width;                     /* values of all embeddings of a sample */
-    double sample_bytes;              /* as read; ids are counted with the loads */
+    double flops;                /* of a sample, in training */
+    double parameters, bytes;    /* bytes: weights, also packed, gradients, slots */
+    int64_t layer_in, layer_out; /* the largest linear layer */
+    double width;                /* values of all embeddings of a sample */
+    double sample_bytes;         /* as read; ids are counted with the loads */
 } rk_plan_dense;
 
-/* What parts take here, for what the machine's limits say that they would: rehearsed steps, or 1 where none were. */
+/* What parts take here, for what the machine's limits say that they would: rehearsed steps, or 1 where none
+ * were. */
 typedef struct rk_plan_pace {
     double factors[RK_PLAN_PART_COUNT]; /* of those that are a rank's own */
     double wait, rest;                  /* seconds a step: for reading, and of no part */
@@ -52,37 +63,38 @@ typedef struct rk_plan_pace {
 typedef struct rk_plan_step {
     double parts[RK_PLAN_PART_COUNT]; /* the slowest rank's */
     double seconds, samples_per_second;
-    double reduce_beside;             /* the least of all trainers' */
-    double balance;                   /* the busiest rank's seconds over the mean of those of its role */
-    double price_per_hour;            /* NaN: not known */
+    double reduce_beside;  /* the least of all trainers' */
+    double balance;        /* the busiest rank's seconds over the mean of those of its role */
+    double price_per_hour; /* NaN: not known */
 } rk_plan_step;
 
 struct rk_plan {
     const rk_config *config;
     rk_cluster_file cluster;
-    rk_machine *machines;             /* [n_ranks] */
-    rk_rank_capacity *capacities;     /* [n_ranks]: what is left of memory for tables of its own */
-    int32_t n_ranks;                  /* that train or hold rows */
-    int32_t n_readers;                /* of the cluster's ranks, behind those: they only read, and nothing is planned of them */
-    bool overlaps;                    /* exchanges and updates run beside the dense part: stale */
-    bool asynchronous;                /* the all-reduce too */
+    rk_machine *machines;         /* [n_ranks] */
+    rk_rank_capacity *capacities; /* [n_ranks]: what is left of memory for tables of its own */
+    int32_t n_ranks;              /* that train or hold rows */
+    int32_t
+        n_readers; /* of the cluster's ranks, behind those: they only read, and nothing is planned of them */
+    bool overlaps; /* exchanges and updates run beside the dense part: stale */
+    bool asynchronous; /* the all-reduce too */
     rk_collection_config tables;
     rk_planner_request request;
-    rk_table_statistics *loads;             /* [n_tables] */
-    rk_lookup_counter *count;             /* that the loads are of; NULL: they are assumed */
-    int64_t sampled_rows;             /* 0: loads are assumed */
-    int64_t train_rows;               /* of the training data; -1: not known */
+    rk_table_statistics *loads; /* [n_tables] */
+    rk_lookup_counter *count;   /* that the loads are of; NULL: they are assumed */
+    int64_t sampled_rows;       /* 0: loads are assumed */
+    int64_t train_rows;         /* of the training data; -1: not known */
     rk_plan_dense dense;
     struct rk_plan_here {
-        double memory_speed, flops;   /* of this machine, all cores; 0: not measured */
+        double memory_speed, flops; /* of this machine, all cores; 0: not measured */
     } here;
     rk_plan_pace pace;
-    double data_bytes;                /* that reading takes at most, of a trainer */
-    rk_table_placement *placements;         /* [n_tables] */
-    rk_plan_rank *ranks;              /* [n_ranks] */
+    double data_bytes;              /* that reading takes at most, of a trainer */
+    rk_table_placement *placements; /* [n_tables] */
+    rk_plan_rank *ranks;            /* [n_ranks] */
     rk_plan_step step;
-    int32_t fullest;                  /* the rank with the largest share of its memory taken */
-    char *advice;                     /* lines; NULL where the plan fits */
+    int32_t fullest; /* the rank with the largest share of its memory taken */
+    char *advice;    /* lines; NULL where the plan fits */
 };
 
 static inline bool rk_plan_trains(const rk_plan *plan, int32_t rank) {
@@ -108,25 +120,29 @@ static inline int64_t rk_fewer_of(rk_fewer_rows fewer, int64_t n) {
     return n / fewer.times > fewer.least ? n / fewer.times : fewer.least;
 }
 /* The run's model with fewer rows; schema and embedding of the options are replaced. */
-rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, rk_fewer_rows fewer, rk_model_options options, rk_model **out);
+rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, rk_fewer_rows fewer,
+                        rk_model_options options, rk_model **out);
 
-/* Ranks of this machine, all of whose cores they take, train some steps of the run, each its share of the batches and nothing but it: no messages. */
+/* Ranks of this machine, all of whose cores they take, train some steps of the run, each its share of the
+ * batches and nothing but it: no messages. */
 typedef struct rk_dry_run {
-    int32_t n_players;                 /* ranks at the same time */
-    int n_threads;                     /* of each; more than 1 only where it plays alone */
+    int32_t n_players; /* ranks at the same time */
+    int n_threads;     /* of each; more than 1 only where it plays alone */
     rk_fewer_rows fewer;
     double seconds, parts[RK_PLAN_PART_COUNT]; /* of a step, mean of the players */
     int64_t n_steps;
 } rk_dry_run;
 rk_status rk_plan_dry_run(const rk_plan *plan, rk_dry_run *r); /* given: players, threads and rows */
 
-/* This machine's limits for what the cluster file leaves out, and the plan's pace by a rehearsal. After rk_plan_take_ranks and loads. */
+/* This machine's limits for what the cluster file leaves out, and the plan's pace by a dry run. After
+ * rk_plan_take_ranks and loads. */
 rk_status rk_plan_measure_limits(rk_plan *plan);
 rk_status rk_plan_measure_pace(rk_plan *plan);
 rk_plan_pace rk_plan_no_pace(void);
 /* Loads by counting the training data. */
 rk_status rk_plan_sample(rk_plan *plan, int64_t n_rows);
-/* The cluster's ranks, n_ranks of them (readers among them) or all, with room for what is found out about each. */
+/* The cluster's ranks, n_ranks of them (readers among them) or all, with room for what is found out about
+ * each. */
 rk_status rk_plan_take_ranks(rk_plan *plan, int32_t n_ranks);
 void rk_plan_leave_ranks(rk_plan *plan); /* with the placements on them; before the plan is freed */
 /* What reading takes at most of a trainer, if data.cache_bytes were cache_bytes. */

@@ -1,4 +1,5 @@
-/* What this machine reaches: its limits, and how much more than those its ranks take for the parts of this run's steps. */
+/* What this machine reaches: its limits, and how much more than those its ranks take for the parts of this
+ * run's steps. */
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,12 +27,14 @@ static double cores_of(const rk_host_group *group) {
 rk_status rk_plan_measure_limits(rk_plan *plan) {
     bool layers = plan->dense.layer_in > 0;
     RK_TRY(rk_limit_gather(usual_dim(plan), &plan->here.memory_speed));
-    RK_TRY(rk_limit_gemm(layers ? plan->dense.layer_in : 256, layers ? plan->dense.layer_out : 256, &plan->here.flops));
+    RK_TRY(rk_limit_gemm(layers ? plan->dense.layer_in : 256, layers ? plan->dense.layer_out : 256,
+                         &plan->here.flops));
     for (int64_t i = 0; i < plan->cluster.hosts.n_groups; i++) {
         rk_host_group *group = &plan->cluster.hosts.groups[i];
         double part = cores_of(group) / (double)sysconf(_SC_NPROCESSORS_ONLN);
         plan->cluster.measured |= isnan(group->memory_bandwidth_gbs) || isnan(group->gflops);
-        if (isnan(group->memory_bandwidth_gbs)) group->memory_bandwidth_gbs = plan->here.memory_speed * part * 1e-9;
+        if (isnan(group->memory_bandwidth_gbs))
+            group->memory_bandwidth_gbs = plan->here.memory_speed * part * 1e-9;
         if (isnan(group->gflops)) group->gflops = plan->here.flops * part * 1e-9;
     }
     return RK_OK;
@@ -40,26 +43,32 @@ rk_status rk_plan_measure_limits(rk_plan *plan) {
 /* Ranks as those of the first host, as many as fill this machine. */
 static rk_dry_run players_of(const rk_plan *plan) {
     const rk_host_group *group = &plan->cluster.hosts.groups[plan->machines[0].group];
-    double cores = cores_of(group) / plan->machines[0].ranks_beside, here = (double)sysconf(_SC_NPROCESSORS_ONLN);
+    double cores = cores_of(group) / plan->machines[0].ranks_beside,
+           here = (double)sysconf(_SC_NPROCESSORS_ONLN);
     rk_dry_run r = {.n_players = 1, .n_threads = (int)fmin(fmax(cores, 1), here)};
     if (cores < 2) r.n_players = (int32_t)fmin(fmax(here / cores, 1), MOST_PLAYERS);
     return r;
 }
 
-/* Each player's tables are as an owner's part of them; all together take no more than a quarter of the memory. */
+/* Each player's tables are as an owner's part of them; all together take no more than a quarter of the
+ * memory. */
 static rk_fewer_rows rows_of(const rk_plan *plan, int32_t n_players) {
     double bytes = 0, memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / 4;
     for (int32_t t = 0; t < plan->tables.n_tables; t++) bytes += rk_plan_table_bytes(plan, t);
     double times = fmax(rk_owner_count(&plan->request.roles), ceil(bytes * n_players / memory));
-    return (rk_fewer_rows){plan->request.replicate_below > 1 ? plan->request.replicate_below : 1, (int64_t)times};
+    return (rk_fewer_rows){plan->request.replicate_below > 1 ? plan->request.replicate_below : 1,
+                           (int64_t)times};
 }
 
-/* The plan of one player by itself, in one place: its share of each batch, by its share of this machine's limits. */
+/* The plan of one player by itself, in one place: its share of each batch, by its share of this machine's
+ * limits. */
 static rk_status cost_of_player(const rk_plan *plan, const rk_dry_run *r, double *parts) {
     rk_plan one = *plan;
     rk_plan_rank rank = {.seconds = 0};
     double share = 1.0 / r->n_players;
-    rk_machine machine = {.ranks_beside = 1, .capacity = {INFINITY, plan->here.memory_speed * share, INFINITY}, .flops = plan->here.flops * share};
+    rk_machine machine = {.ranks_beside = 1,
+                          .capacity = {INFINITY, plan->here.memory_speed * share, INFINITY},
+                          .flops = plan->here.flops * share};
     rk_status status;
     one.loads = NULL;
     one.placements = NULL;
@@ -67,7 +76,8 @@ static rk_status cost_of_player(const rk_plan *plan, const rk_dry_run *r, double
     one.machines = &machine;
     one.n_ranks = 1;
     one.request.roles = (rk_roles){1, 0};
-    one.request.batch_size = (plan->request.batch_size + plan->request.roles.n_trainers - 1) / plan->request.roles.n_trainers;
+    one.request.batch_size =
+        (plan->request.batch_size + plan->request.roles.n_trainers - 1) / plan->request.roles.n_trainers;
     one.pace = rk_plan_no_pace();
     RK_GOTO(rk_alloc((size_t)plan->tables.n_tables, sizeof *one.loads, &one.loads));
     RK_GOTO(rk_alloc((size_t)plan->tables.n_tables, sizeof *one.placements, &one.placements));
@@ -80,7 +90,8 @@ static rk_status cost_of_player(const rk_plan *plan, const rk_dry_run *r, double
     RK_GOTO(rk_plan_cost(&one));
     memcpy(parts, rank.parts, sizeof rank.parts);
 done:
-    for (int32_t t = 0; one.placements && t < plan->tables.n_tables; t++) rk_table_placement_release(&one.placements[t]);
+    for (int32_t t = 0; one.placements && t < plan->tables.n_tables; t++)
+        rk_table_placement_release(&one.placements[t]);
     rk_free(one.placements);
     rk_free(one.loads);
     return status;
@@ -93,7 +104,8 @@ rk_plan_pace rk_plan_no_pace(void) {
 }
 
 rk_status rk_plan_measure_pace(rk_plan *plan) {
-    static const rk_plan_part own[] = {RK_PLAN_PART_ROUTE, RK_PLAN_PART_LOOKUP, RK_PLAN_PART_DENSE, RK_PLAN_PART_UPDATE};
+    static const rk_plan_part own[] = {RK_PLAN_PART_ROUTE, RK_PLAN_PART_LOOKUP, RK_PLAN_PART_DENSE,
+                                       RK_PLAN_PART_UPDATE};
     double limits[RK_PLAN_PART_COUNT];
     rk_dry_run r = players_of(plan);
     int threads = rk_parallel_threads();

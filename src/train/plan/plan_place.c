@@ -18,8 +18,9 @@ static rk_status agree_on_roles(rk_plan *plan, rk_roles of_cluster) {
         return RK_OK;
     }
     if (c->cluster.embedding_ranks && c->cluster.embedding_ranks != of_cluster.n_owners)
-        return rk_error(RK_CONFIG, "'%s' has %d ranks that only hold rows, but the run file says embedding_ranks: %lld", plan->cluster.yaml.path, of_cluster.n_owners,
-                        (long long)c->cluster.embedding_ranks);
+        return rk_error(RK_CONFIG,
+                        "'%s' has %d ranks that only hold rows, but the run file says embedding_ranks: %lld",
+                        plan->cluster.yaml.path, of_cluster.n_owners, (long long)c->cluster.embedding_ranks);
     *roles = of_cluster;
     return RK_OK;
 }
@@ -34,7 +35,8 @@ static void release_ranks(rk_plan *plan) {
 }
 
 static void release_placements(rk_plan *plan) {
-    for (int32_t t = 0; plan->placements && t < plan->tables.n_tables; t++) rk_table_placement_release(&plan->placements[t]);
+    for (int32_t t = 0; plan->placements && t < plan->tables.n_tables; t++)
+        rk_table_placement_release(&plan->placements[t]);
 }
 
 void rk_plan_leave_ranks(rk_plan *plan) {
@@ -47,14 +49,16 @@ static int role_of(const rk_plan *plan, int32_t rank) {
     return rank < roles->n_trainers ? 0 : rank < plan->n_ranks ? 1 : 2;
 }
 
-/* Ranks of a host that do different things wait for each other: what a rank does, it does beside those of its host that do the same, which share cores and memory's speed.
- * With threads of a set number, those that are fewer are no faster for that. */
+/* Ranks of a host that do different things wait for each other: what a rank does, it does beside those of its
+ * host that do the same, which share cores and memory's speed. With threads of a set number, those that are
+ * fewer are no faster for that. */
 static void share_hosts(rk_plan *plan) {
     int32_t all = plan->n_ranks + plan->n_readers, last;
     bool set = plan->config->train.threads > 0;
     for (int32_t first = 0; first < all; first = last) {
         int32_t counts[3] = {0};
-        for (last = first; last < all && plan->machines[last].host == plan->machines[first].host; last++) counts[role_of(plan, last)]++;
+        for (last = first; last < all && plan->machines[last].host == plan->machines[first].host; last++)
+            counts[role_of(plan, last)]++;
         int32_t most = counts[0] > counts[1] ? counts[0] : counts[1];
         for (int32_t r = first; r < last; r++) {
             rk_machine *machine = &plan->machines[r];
@@ -81,7 +85,10 @@ rk_status rk_plan_take_ranks(rk_plan *plan, int32_t n_ranks) {
 static void set_capacities(rk_plan *plan) {
     for (int32_t r = 0; r < plan->n_ranks; r++) {
         plan->capacities[r] = plan->machines[r].capacity;
-        plan->capacities[r].memory_bytes = fmax(plan->machines[r].capacity.memory_bytes - (plan->ranks[r].all_bytes - plan->ranks[r].bytes[RK_PLAN_MEMORY_OWNED]), 1);
+        plan->capacities[r].memory_bytes =
+            fmax(plan->machines[r].capacity.memory_bytes -
+                     (plan->ranks[r].all_bytes - plan->ranks[r].bytes[RK_PLAN_MEMORY_OWNED]),
+                 1);
     }
     plan->request.capacities = plan->capacities;
 }
@@ -103,10 +110,13 @@ static rk_status check_table_whole(const rk_plan *plan, int32_t t) {
     const rk_table_config *table = &plan->tables.tables[t];
     const rk_table_placement *p = &plan->placements[t];
     if (p->replicated) return RK_OK;
-    bool whole = p->owners && p->n_slices > 0 && p->n_parts > 0 && table->dim % p->n_slices == 0 && (p->n_parts == 1 || !p->owner_pooling);
+    bool whole = p->owners && p->n_slices > 0 && p->n_parts > 0 && table->dim % p->n_slices == 0 &&
+                 (p->n_parts == 1 || !p->owner_pooling);
     int64_t rows = 0;
-    for (int32_t part = 0; whole && part < p->n_parts; part++) rows += (table->n_rows - part + p->n_parts - 1) / p->n_parts; /* of ids part, part + n_parts, ... */
-    for (int32_t i = 0; whole && i < p->n_slices * p->n_parts; i++) whole = p->owners[i] >= 0 && p->owners[i] < plan->n_ranks && rk_plan_owns(plan, p->owners[i]);
+    for (int32_t part = 0; whole && part < p->n_parts; part++)
+        rows += (table->n_rows - part + p->n_parts - 1) / p->n_parts; /* of ids part, part + n_parts, ... */
+    for (int32_t i = 0; whole && i < p->n_slices * p->n_parts; i++)
+        whole = p->owners[i] >= 0 && p->owners[i] < plan->n_ranks && rk_plan_owns(plan, p->owners[i]);
     RK_FAIL_IF(!whole || rows != table->n_rows, RK_INTERNAL, "table '%s' is not placed whole", table->name);
     return RK_OK;
 }
@@ -115,4 +125,3 @@ rk_status rk_plan_check_whole(const rk_plan *plan) {
     for (int32_t t = 0; t < plan->tables.n_tables; t++) RK_TRY(check_table_whole(plan, t));
     return RK_OK;
 }
-

@@ -1,4 +1,5 @@
-/* What a run is made of, without the memory that it would take: its tables, and the size and work of its dense part. */
+/* What a run is made of, without the memory that it would take: its tables, and the size and work of its
+ * dense part. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -8,10 +9,12 @@
 
 static rk_status make_tables(rk_plan *plan, const rk_data_schema *schema) {
     const rk_config *c = plan->config;
-    return rk_model_plan_tables(&c->model, &c->embedding, &c->yaml, schema, NULL, &c->optimizer, &plan->tables);
+    return rk_model_plan_tables(&c->model, &c->embedding, &c->yaml, schema, NULL, &c->optimizer,
+                                &plan->tables);
 }
 
-rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, rk_fewer_rows fewer, rk_model_options options, rk_model **out) {
+rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, rk_fewer_rows fewer,
+                        rk_model_options options, rk_model **out) {
     rk_data_schema small = *schema;
     rk_embedding_section section = config->embedding;
     rk_data_feature_info *features = NULL;
@@ -51,7 +54,8 @@ static rk_status count_parameters(rk_model *model, double *out) {
     rk_status status = rk_model_state(model, &state);
     *out = 0;
     for (size_t i = 0; status == RK_OK && i < state.n; i++)
-        if (strncmp(state.entries[i].name, "dense/", 6) == 0) *out += (double)rk_state_entry_bytes(&state.entries[i]) / sizeof(float);
+        if (strncmp(state.entries[i].name, "dense/", 6) == 0)
+            *out += (double)rk_state_entry_bytes(&state.entries[i]) / sizeof(float);
     rk_state_release(&state);
     return status;
 }
@@ -78,7 +82,8 @@ rk_status rk_plan_describe_run(rk_plan *plan) {
     plan->dense.layer_out = work.layer_out;
     rk_status status = count_parameters(model, &plan->dense.parameters);
     rk_model_free(model);
-    plan->dense.bytes = plan->dense.parameters * sizeof(float) * (4 + rk_optimizer_slots(&plan->config->optimizer, slots));
+    plan->dense.bytes =
+        plan->dense.parameters * sizeof(float) * (4 + rk_optimizer_slots(&plan->config->optimizer, slots));
     count_sample(plan, schema);
     return status;
 }

@@ -7,14 +7,17 @@
 static rk_status count_all(rk_plan *plan, rk_dataset *dataset, int64_t n_rows) {
     const rk_batch *batch;
     rk_status status = RK_OK;
-    for (bool first = true; status == RK_OK && (n_rows == 0 || rk_lookup_counter_samples(plan->count) < n_rows); first = false) {
+    for (bool first = true;
+         status == RK_OK && (n_rows == 0 || rk_lookup_counter_samples(plan->count) < n_rows); first = false) {
         status = rk_dataset_next(dataset, &batch);
-        if (status == RK_OK && (first || batch->n == plan->request.batch_size)) status = rk_lookup_counter_add(plan->count, batch);
+        if (status == RK_OK && (first || batch->n == plan->request.batch_size))
+            status = rk_lookup_counter_add(plan->count, batch);
     }
     if (status != RK_OK && status != RK_END) return status;
     plan->sampled_rows = rk_lookup_counter_samples(plan->count);
     RK_FAIL_IF(plan->sampled_rows == 0, RK_BAD_DATA, "the training data has no rows");
-    if (status == RK_END) plan->train_rows = rk_dataset_n_rows(dataset); /* before, its thread may be anywhere */
+    if (status == RK_END)
+        plan->train_rows = rk_dataset_n_rows(dataset); /* before, its thread may be anywhere */
     return RK_OK;
 }
 

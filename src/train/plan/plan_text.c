@@ -26,24 +26,32 @@ static void cluster_lines(const rk_plan *plan, rk_buffer *out) {
     static const char *const duties[] = {"", ", train", ", hold rows"};
     for (int64_t i = 0; i < plan->cluster.hosts.n_groups; i++) {
         const rk_host_group *g = &plan->cluster.hosts.groups[i];
-        rk_buffer_printf(out, "  %lld x %s: %lld ranks, %s, %.4g GB/s, %.4g Gflop/s", (long long)g->count, g->name, (long long)g->ranks, rk_size_of(g->memory_gb * 1e9).text,
+        rk_buffer_printf(out, "  %lld x %s: %lld ranks, %s, %.4g GB/s, %.4g Gflop/s", (long long)g->count,
+                         g->name, (long long)g->ranks, rk_size_of(g->memory_gb * 1e9).text,
                          g->memory_bandwidth_gbs, g->gflops);
-        if (!isnan(g->network_gbps)) rk_buffer_printf(out, ", %.4g Gbit/s, %.4g us", g->network_gbps, g->latency_us);
+        if (!isnan(g->network_gbps))
+            rk_buffer_printf(out, ", %.4g Gbit/s, %.4g us", g->network_gbps, g->latency_us);
         rk_buffer_printf(out, "%s\n", duties[g->role]);
     }
-    if (plan->cluster.measured) rk_buffer_text(out, "  what was not given of memory and processor is as measured on this machine\n");
+    if (plan->cluster.measured)
+        rk_buffer_text(out, "  what was not given of memory and processor is as measured on this machine\n");
     if (roles->n_owners)
-        rk_buffer_printf(out, "  ranks 0 to %d train, %d to %d hold rows\n", roles->n_trainers - 1, roles->n_trainers, plan->n_ranks - 1);
+        rk_buffer_printf(out, "  ranks 0 to %d train, %d to %d hold rows\n", roles->n_trainers - 1,
+                         roles->n_trainers, plan->n_ranks - 1);
     else
-        rk_buffer_printf(out, "  %d rank%s, which train and hold rows\n", plan->n_ranks, plan->n_ranks > 1 ? "s" : "");
+        rk_buffer_printf(out, "  %d rank%s, which train and hold rows\n", plan->n_ranks,
+                         plan->n_ranks > 1 ? "s" : "");
     if (plan->n_readers) rk_buffer_printf(out, "  %d more, which only read\n", plan->n_readers);
 }
 
 static void load_line(const rk_plan *plan, rk_buffer *out) {
     if (plan->sampled_rows)
-        rk_buffer_printf(out, "loads: counted over %lld rows of the training data\n", (long long)plan->sampled_rows);
+        rk_buffer_printf(out, "loads: counted over %lld rows of the training data\n",
+                         (long long)plan->sampled_rows);
     else
-        rk_buffer_printf(out, "loads: assumed, not measured: ids by Zipf's law with exponent %g; one id a sample of a feature, or its max_length (--sample counts them)\n",
+        rk_buffer_printf(out,
+                         "loads: assumed, not measured: ids by Zipf's law with exponent %g; one id a sample "
+                         "of a feature, or its max_length (--sample counts them)\n",
                          RK_ASSUMED_EXPONENT);
 }
 
@@ -82,8 +90,10 @@ static rk_status table_line(const rk_plan *plan, int32_t t, int width, rk_buffer
     const rk_table_config *table = &plan->tables.tables[t];
     const rk_table_placement *p = &plan->placements[t];
     const rk_table_statistics *load = &plan->loads[t];
-    rk_buffer_printf(out, "  %-*s %16lld %5d %10s %8.4g %12.0f %12.0f  %s", width, table->name, (long long)table->n_rows, table->dim,
-                     rk_size_of(rk_plan_table_bytes(plan, t)).text, load->ids, load->batch_rows, load->local_rows, rk_sharding_names[rk_table_placement_sharding(p)]);
+    rk_buffer_printf(out, "  %-*s %16lld %5d %10s %8.4g %12.0f %12.0f  %s", width, table->name,
+                     (long long)table->n_rows, table->dim, rk_size_of(rk_plan_table_bytes(plan, t)).text,
+                     load->ids, load->batch_rows, load->local_rows,
+                     rk_sharding_names[rk_table_placement_sharding(p)]);
     if (p->replicated) {
         rk_buffer_text(out, ", on every trainer\n");
         return RK_OK;
@@ -99,7 +109,8 @@ static rk_status table_line(const rk_plan *plan, int32_t t, int width, rk_buffer
 static rk_status table_lines(const rk_plan *plan, rk_buffer *out) {
     int width = name_width(plan);
     double bytes = 0;
-    rk_buffer_printf(out, "\ntables\n  %-*s %16s %5s %10s %8s %12s %12s  %s\n", width, "name", "rows", "dim", "bytes", "ids", "rows/batch", "rows/trainer", "sharding");
+    rk_buffer_printf(out, "\ntables\n  %-*s %16s %5s %10s %8s %12s %12s  %s\n", width, "name", "rows", "dim",
+                     "bytes", "ids", "rows/batch", "rows/trainer", "sharding");
     for (int32_t t = 0; t < plan->tables.n_tables; t++) {
         RK_TRY(table_line(plan, t, width, out));
         bytes += rk_plan_table_bytes(plan, t);
@@ -111,8 +122,11 @@ static rk_status table_lines(const rk_plan *plan, rk_buffer *out) {
 static void rank_line(const rk_plan *plan, int32_t r, const char *note, rk_buffer *out) {
     const rk_plan_rank *rank = &plan->ranks[r];
     rk_buffer_printf(out, "  %4d", r);
-    for (int i = 0; i < RK_PLAN_MEMORY_COUNT; i++) rk_buffer_printf(out, " %10s", rk_size_of(rank->bytes[i]).text);
-    rk_buffer_printf(out, " %10s %7.1f%% %12.3f%s\n", rk_size_of(rank->all_bytes).text, 100 * rank->all_bytes / plan->machines[r].capacity.memory_bytes, 1e3 * rank->seconds, note);
+    for (int i = 0; i < RK_PLAN_MEMORY_COUNT; i++)
+        rk_buffer_printf(out, " %10s", rk_size_of(rank->bytes[i]).text);
+    rk_buffer_printf(out, " %10s %7.1f%% %12.3f%s\n", rk_size_of(rank->all_bytes).text,
+                     100 * rank->all_bytes / plan->machines[r].capacity.memory_bytes, 1e3 * rank->seconds,
+                     note);
 }
 
 static int32_t busiest(const rk_plan *plan) {
@@ -134,36 +148,53 @@ static void rank_lines(const rk_plan *plan, rk_buffer *out) {
         rank_line(plan, plan->fullest, "  the fullest", out);
         rank_line(plan, busiest(plan), "  the busiest", out);
     }
-    rk_buffer_printf(out, "  the busiest rank has %.3f of the mean of its kind; data: what reading takes at most\n", plan->step.balance);
+    rk_buffer_printf(
+        out, "  the busiest rank has %.3f of the mean of its kind; data: what reading takes at most\n",
+        plan->step.balance);
 }
 
 static void step_lines(const rk_plan *plan, rk_buffer *out) {
     const rk_plan_step *step = &plan->step;
-    rk_buffer_printf(out, "\na step of %lld samples, %.0f a trainer, rows in %s on the wire\n", (long long)plan->request.batch_size,
-                     ceil((double)plan->request.batch_size / plan->request.roles.n_trainers), rk_dtype_name(plan->request.wire));
-    for (int i = 0; i < RK_PLAN_PART_COUNT; i++) rk_buffer_printf(out, "  %-18s %12.3f ms\n", rk_plan_part_names[i], 1e3 * step->parts[i]);
+    rk_buffer_printf(out, "\na step of %lld samples, %.0f a trainer, rows in %s on the wire\n",
+                     (long long)plan->request.batch_size,
+                     ceil((double)plan->request.batch_size / plan->request.roles.n_trainers),
+                     rk_dtype_name(plan->request.wire));
+    for (int i = 0; i < RK_PLAN_PART_COUNT; i++)
+        rk_buffer_printf(out, "  %-18s %12.3f ms\n", rk_plan_part_names[i], 1e3 * step->parts[i]);
     rk_buffer_printf(out, "  %-18s %12.3f ms, %s\n", "step", 1e3 * step->seconds,
-                     plan->asynchronous ? "all exchanges beside the rest" : plan->overlaps ? "exchanges of rows beside the rest" : "one part after another");
-    if (step->reduce_beside > 0 && !plan->asynchronous) rk_buffer_printf(out, "  %.3f ms of the all-reduce go on beside the dense part\n", 1e3 * step->reduce_beside);
+                     plan->asynchronous ? "all exchanges beside the rest"
+                     : plan->overlaps   ? "exchanges of rows beside the rest"
+                                        : "one part after another");
+    if (step->reduce_beside > 0 && !plan->asynchronous)
+        rk_buffer_printf(out, "  %.3f ms of the all-reduce go on beside the dense part\n",
+                         1e3 * step->reduce_beside);
     if (plan->pace.n_steps)
-        rk_buffer_printf(out, "  by %lld steps of the run on this machine, without messages\n", (long long)plan->pace.n_steps);
+        rk_buffer_printf(out, "  by %lld steps of the run on this machine, without messages\n",
+                         (long long)plan->pace.n_steps);
     else
-        rk_buffer_text(out, "  by the limits of the machines: a run takes more (--measure times steps of it on this one)\n");
+        rk_buffer_text(
+            out,
+            "  by the limits of the machines: a run takes more (--measure times steps of it on this one)\n");
     rk_buffer_printf(out, "  %.0f samples/s\n", step->samples_per_second);
     if (!isnan(step->price_per_hour) && step->samples_per_second > 0)
-        rk_buffer_printf(out, "  %.2f an hour, %.2f a billion samples\n", step->price_per_hour, step->price_per_hour / 3600 / step->samples_per_second * 1e9);
+        rk_buffer_printf(out, "  %.2f an hour, %.2f a billion samples\n", step->price_per_hour,
+                         step->price_per_hour / 3600 / step->samples_per_second * 1e9);
 }
 
 /* Where a table's largest piece is, and how large. */
 static double largest_piece(const rk_plan *plan, int32_t t, int32_t *rank) {
     const rk_table_placement *p = &plan->placements[t];
-    double row_bytes = rk_plan_table_bytes(plan, t) / (double)plan->tables.tables[t].n_rows / (p->replicated ? 1 : p->n_slices), most = 0;
+    double row_bytes = rk_plan_table_bytes(plan, t) / (double)plan->tables.tables[t].n_rows /
+                       (p->replicated ? 1 : p->n_slices),
+           most = 0;
     *rank = 0;
     if (p->replicated) return rk_plan_table_bytes(plan, t);
     for (int32_t r = 0; r < plan->n_ranks; r++) {
         double here = 0;
         for (int32_t i = 0; i < p->n_slices * p->n_parts; i++)
-            if (p->owners[i] == r) here += row_bytes * (double)rk_part_rows(plan->tables.tables[t].n_rows, i % p->n_parts, p->n_parts);
+            if (p->owners[i] == r)
+                here += row_bytes *
+                        (double)rk_part_rows(plan->tables.tables[t].n_rows, i % p->n_parts, p->n_parts);
         if (here > most) *rank = r;
         most = fmax(most, here);
     }
@@ -173,13 +204,16 @@ static double largest_piece(const rk_plan *plan, int32_t t, int32_t *rank) {
 static void refusal_lines(const rk_plan *plan, rk_buffer *out) {
     int width = name_width(plan);
     const rk_plan_rank *rank = &plan->ranks[plan->fullest];
-    rk_buffer_printf(out, "\nit does not fit: rank %d would hold %s of %s\n", plan->fullest, rk_size_of(rank->all_bytes).text,
+    rk_buffer_printf(out, "\nit does not fit: rank %d would hold %s of %s\n", plan->fullest,
+                     rk_size_of(rank->all_bytes).text,
                      rk_size_of(plan->machines[plan->fullest].capacity.memory_bytes).text);
     for (int32_t t = 0; t < plan->tables.n_tables; t++) {
         int32_t where;
         double piece = largest_piece(plan, t, &where);
-        rk_buffer_printf(out, "  %-*s %10s, of which %10s on rank %d", width, plan->tables.tables[t].name, rk_size_of(rk_plan_table_bytes(plan, t)).text, rk_size_of(piece).text, where);
-        rk_buffer_text(out, piece > plan->machines[where].capacity.memory_bytes ? ": more than that rank has\n" : "\n");
+        rk_buffer_printf(out, "  %-*s %10s, of which %10s on rank %d", width, plan->tables.tables[t].name,
+                         rk_size_of(rk_plan_table_bytes(plan, t)).text, rk_size_of(piece).text, where);
+        rk_buffer_text(
+            out, piece > plan->machines[where].capacity.memory_bytes ? ": more than that rank has\n" : "\n");
     }
     rk_buffer_printf(out, "%s\n", plan->advice);
 }

@@ -7,9 +7,12 @@
 #include "train/run/trainer_internal.h"
 
 static void warn_of_leak(const rk_data_feature *feature, const rk_label_section *label) {
-    const char *column = feature->column ? feature->column : feature->name, *target = label->column ? label->column : label->name;
+    const char *column = feature->column ? feature->column : feature->name,
+               *target = label->column ? label->column : label->name;
     if (column && target && strcmp(column, target) == 0)
-        rk_log(RK_LOG_WARNING, "the feature '%s' is the column of the label '%s': the model is told what it shall predict", feature->name, label->name);
+        rk_log(RK_LOG_WARNING,
+               "the feature '%s' is the column of the label '%s': the model is told what it shall predict",
+               feature->name, label->name);
 }
 
 static bool has_sequence(const rk_embedding_section *embedding) {
@@ -24,19 +27,28 @@ void rk_trainer_warn_of_config(const rk_trainer *t) {
     for (int64_t i = 0; i < c->data.n_features; i++)
         for (int64_t k = 0; k < c->data.n_labels; k++) warn_of_leak(&c->data.features[i], &c->data.labels[k]);
     const rk_preset *preset = rk_preset_of(c->model.kind);
-    if (preset && preset->vector_pairs && rk_dataset_schema(t->train)->n_features == 1 && !has_sequence(&c->embedding))
-        rk_log(RK_LOG_WARNING, "model '%s' multiplies pairs of vectors, but a sample has one: that of '%s'\nhint: make a feature of each field, or give the one a "
-                               "max_sequence_length, so that each of its ids has a vector", preset->name, rk_dataset_schema(t->train)->features[0].name);
+    if (preset && preset->vector_pairs && rk_dataset_schema(t->train)->n_features == 1 &&
+        !has_sequence(&c->embedding))
+        rk_log(RK_LOG_WARNING,
+               "model '%s' multiplies pairs of vectors, but a sample has one: that of '%s'\nhint: make a "
+               "feature of each field, or give the one a "
+               "max_sequence_length, so that each of its ids has a vector",
+               preset->name, rk_dataset_schema(t->train)->features[0].name);
 }
 
 void rk_trainer_warn_of_first_loss(const rk_trainer *t, double loss) {
     const rk_config *c = t->config;
     const double blind = log(2); /* of a model that always says 0.5 */
-    if (!t->is_first || c->data.n_labels != 1 || c->data.labels[0].loss != 0 || !(c->data.labels[0].weight > 0)) return;
+    if (!t->is_first || c->data.n_labels != 1 || c->data.labels[0].loss != 0 ||
+        !(c->data.labels[0].weight > 0))
+        return;
     loss /= c->data.labels[0].weight;
     if (loss > 1.5 * blind)
-        rk_log(RK_LOG_WARNING, "the first step's loss is %.2f, where 0.5 for every sample has %.2f: the model has its own first values to unlearn\nhint: normalize dense features, "
-               "and begin with rows no larger than by default (embedding.initializer)", loss, blind);
+        rk_log(RK_LOG_WARNING,
+               "the first step's loss is %.2f, where 0.5 for every sample has %.2f: the model has its own "
+               "first values to unlearn\nhint: normalize dense features, "
+               "and begin with rows no larger than by default (embedding.initializer)",
+               loss, blind);
 }
 
 void rk_trainer_warn_of_no_metric(rk_trainer *t) {
@@ -44,6 +56,9 @@ void rk_trainer_warn_of_no_metric(rk_trainer *t) {
     if (!t->is_first || t->has_warned_of_metric || !(t->rules.stops || c->keeps_best)) return;
     char name[256];
     rk_config_metric_name(c, c->watched_task, c->watched_metric, name, sizeof name);
-    rk_log(RK_LOG_WARNING, "'%s', which the best parameters and early stopping go by, is not defined on the validation data (docs/metrics.md)", name);
+    rk_log(RK_LOG_WARNING,
+           "'%s', which the best parameters and early stopping go by, is not defined on the validation data "
+           "(docs/metrics.md)",
+           name);
     t->has_warned_of_metric = true;
 }

@@ -11,28 +11,31 @@
 typedef struct stream {
     rk_dataset *dataset;
     char *split;
-    int64_t *cuts;      /* [n_trainers + 1]; NULL: not begun */
+    int64_t *cuts; /* [n_trainers + 1]; NULL: not begun */
 } stream;
 
 typedef struct reading {
     rk_trainer *trainer;
     rk_readers *readers;
     stream streams[RK_READ_STREAMS]; /* the training data is the trainer's own */
-    rk_buffer *answers; /* [n_trainers] */
-    double *task_samples; /* [labels]: of a batch */
+    rk_buffer *answers;              /* [n_trainers] */
+    double *task_samples;            /* [labels]: of a batch */
 } reading;
 
 /* Of a stream that there is, and that was begun. */
 static rk_status check_word(const reading *r, const rk_read_word *word) {
-    bool known = word->kind >= RK_READ_BEGIN && word->kind <= RK_READ_LEAVE && word->stream >= 0 && word->stream < RK_READ_STREAMS;
+    bool known = word->kind >= RK_READ_BEGIN && word->kind <= RK_READ_LEAVE && word->stream >= 0 &&
+                 word->stream < RK_READ_STREAMS;
     RK_FAIL_IF(!known, RK_INTERNAL, "a trainer asks what no reader knows");
-    RK_FAIL_IF(word->kind == RK_READ_NEXT && !r->streams[word->stream].cuts, RK_INTERNAL, "a trainer asks for a batch of a stream that was not begun");
+    RK_FAIL_IF(word->kind == RK_READ_NEXT && !r->streams[word->stream].cuts, RK_INTERNAL,
+               "a trainer asks for a batch of a stream that was not begun");
     return RK_OK;
 }
 
 static rk_status hear(const reading *r, rk_all_to_all **out) {
     rk_all_to_all *all_to_all;
-    RK_TRY(rk_all_to_all_begin(r->readers->comms[0], RK_LANE_VALUES, r->readers->messages, r->readers->nobody, r->readers->first, &all_to_all));
+    RK_TRY(rk_all_to_all_begin(r->readers->comms[0], RK_LANE_VALUES, r->readers->messages, r->readers->nobody,
+                               r->readers->first, &all_to_all));
     rk_status status = rk_all_to_all_wait(all_to_all);
     const void *word;
     size_t left;
@@ -59,11 +62,15 @@ static rk_status open_evaluation(reading *r, const char *split, stream *s) {
 static rk_status begin(reading *r, const rk_read_word *word, size_t n_bytes) {
     size_t n_cuts = (size_t)r->readers->n_trainers + 1;
     stream *s = &r->streams[word->stream];
-    RK_FAIL_IF(n_bytes <= sizeof *word + n_cuts * sizeof *s->cuts || ((const char *)word)[n_bytes - 1], RK_INTERNAL, "what a trainer asks is cut short");
+    RK_FAIL_IF(n_bytes <= sizeof *word + n_cuts * sizeof *s->cuts || ((const char *)word)[n_bytes - 1],
+               RK_INTERNAL, "what a trainer asks is cut short");
     if (!s->cuts) RK_TRY(rk_alloc(n_cuts, sizeof *s->cuts, &s->cuts));
     memcpy(s->cuts, word + 1, n_cuts * sizeof *s->cuts);
-    for (size_t i = 0; i + 1 < n_cuts; i++) RK_FAIL_IF(s->cuts[i] < 0 || s->cuts[i + 1] < s->cuts[i], RK_INTERNAL, "a trainer asks for a batch that is cut backwards");
-    if (word->stream == RK_READ_EVALUATION) RK_TRY(open_evaluation(r, (const char *)(word + 1) + n_cuts * sizeof *s->cuts, s));
+    for (size_t i = 0; i + 1 < n_cuts; i++)
+        RK_FAIL_IF(s->cuts[i] < 0 || s->cuts[i + 1] < s->cuts[i], RK_INTERNAL,
+                   "a trainer asks for a batch that is cut backwards");
+    if (word->stream == RK_READ_EVALUATION)
+        RK_TRY(open_evaluation(r, (const char *)(word + 1) + n_cuts * sizeof *s->cuts, s));
     return rk_dataset_seek(s->dataset, word->position);
 }
 
@@ -73,9 +80,12 @@ static void put_head(rk_buffer *out, const rk_read_head *head) {
 }
 
 /* A trainer learns from its samples; of an evaluation it predicts its samples and measures all. */
-static void put_share(const stream *s, bool trains, const rk_batch *batch, const double *task_samples, int32_t trainer, rk_buffer *out) {
-    int64_t first = s->cuts[trainer] < batch->n ? s->cuts[trainer] : batch->n, last = s->cuts[trainer + 1] < batch->n ? s->cuts[trainer + 1] : batch->n;
-    put_head(out, &(rk_read_head){.status = RK_OK, .total = batch->n, .base = first, .n_tasks = batch->n_tasks});
+static void put_share(const stream *s, bool trains, const rk_batch *batch, const double *task_samples,
+                      int32_t trainer, rk_buffer *out) {
+    int64_t first = s->cuts[trainer] < batch->n ? s->cuts[trainer] : batch->n,
+            last = s->cuts[trainer + 1] < batch->n ? s->cuts[trainer + 1] : batch->n;
+    put_head(out,
+             &(rk_read_head){.status = RK_OK, .total = batch->n, .base = first, .n_tasks = batch->n_tasks});
     rk_buffer_append(out, task_samples, (size_t)batch->n_tasks * sizeof *task_samples);
     rk_batch_pack(batch, first, last - first, trains ? RK_PACK_INPUT | RK_PACK_LABELS : RK_PACK_INPUT, out);
     if (!trains) rk_batch_pack(batch, 0, batch->n, RK_PACK_LABELS | RK_PACK_GROUPS, out);
@@ -88,7 +98,8 @@ static rk_status send_answers(reading *r) {
         RK_TRY(r->answers[t].status);
         readers->messages[t] = (rk_message){r->answers[t].data, r->answers[t].n_bytes};
     }
-    RK_TRY(rk_all_to_all_begin(readers->comms[0], RK_LANE_BATCHES, readers->messages, readers->trainers, readers->nobody, &all_to_all));
+    RK_TRY(rk_all_to_all_begin(readers->comms[0], RK_LANE_BATCHES, readers->messages, readers->trainers,
+                               readers->nobody, &all_to_all));
     rk_status status = rk_all_to_all_wait(all_to_all);
     rk_all_to_all_free(all_to_all);
     return status;
@@ -98,14 +109,16 @@ static rk_status answer_batch(reading *r, int32_t number, const rk_batch *batch)
     uint64_t begin = rk_trace_begin();
     const rk_label_section *labels = r->trainer->config->data.labels;
     for (int32_t t = 0; t < batch->n_tasks; t++)
-        r->task_samples[t] = rk_loss_weight(batch->n, batch->sample_weights, labels[t].optional ? batch->labels + t : NULL, batch->n_tasks);
-    for (int32_t t = 0; t < r->readers->n_trainers; t++) put_share(&r->streams[number], number == RK_READ_TRAINING, batch, r->task_samples, t, &r->answers[t]);
+        r->task_samples[t] = rk_loss_weight(batch->n, batch->sample_weights,
+                                            labels[t].optional ? batch->labels + t : NULL, batch->n_tasks);
+    for (int32_t t = 0; t < r->readers->n_trainers; t++)
+        put_share(&r->streams[number], number == RK_READ_TRAINING, batch, r->task_samples, t, &r->answers[t]);
     rk_trace_end(begin, "pack");
     return send_answers(r);
 }
 
-/* Trainers that have been told of a failure say it and end the run on all ranks. A reader that ended it first could do so before they have; what they asked
- * ahead is not answered any more. */
+/* Trainers that have been told of a failure say it and end the run on all ranks. A reader that ended it first
+ * could do so before they have; what they asked ahead is not answered any more. */
 static void await_end(reading *r) {
     rk_all_to_all *all_to_all;
     bool goes_on = true;
@@ -167,9 +180,11 @@ static rk_status serve(reading *r) {
 }
 
 rk_status rk_trainer_read(rk_trainer *t) {
-    reading r = {.trainer = t, .readers = t->readers, .streams = {[RK_READ_TRAINING] = {.dataset = t->train}}};
+    reading r = {
+        .trainer = t, .readers = t->readers, .streams = {[RK_READ_TRAINING] = {.dataset = t->train}}};
     rk_status status = rk_alloc((size_t)r.readers->n_trainers, sizeof *r.answers, &r.answers);
-    if (status == RK_OK) status = rk_alloc((size_t)t->config->data.n_labels, sizeof *r.task_samples, &r.task_samples);
+    if (status == RK_OK)
+        status = rk_alloc((size_t)t->config->data.n_labels, sizeof *r.task_samples, &r.task_samples);
     if (status == RK_OK) status = serve(&r);
     for (int32_t i = 0; i < r.readers->n_trainers && r.answers; i++) rk_buffer_release(&r.answers[i]);
     rk_free(r.answers);

@@ -7,13 +7,21 @@
 #include "kernels/kernels.h"
 #include "gemm/gemm.h"
 
-enum { LARGE_TABLE_BYTES = 1 << 28, SMALL_TABLE_BYTES = 1 << 16, BAGS = 4096, BLOCK = 256, TASKS = 64, ROWS = 256, TURNS = 3 };
+enum {
+    LARGE_TABLE_BYTES = 1 << 28,
+    SMALL_TABLE_BYTES = 1 << 16,
+    BAGS = 4096,
+    BLOCK = 256,
+    TASKS = 64,
+    ROWS = 256,
+    TURNS = 3
+};
 
 typedef struct gathering {
     rk_rows rows;
-    size_t bytes;           /* of the rows */
-    int64_t *ids;           /* [TASKS * BAGS] */
-    float *out;             /* [threads, BLOCK, dim]: a block of samples at a time, as a step has them */
+    size_t bytes; /* of the rows */
+    int64_t *ids; /* [TASKS * BAGS] */
+    float *out;   /* [threads, BLOCK, dim]: a block of samples at a time, as a step has them */
 } gathering;
 
 typedef struct multiplying {
@@ -27,10 +35,10 @@ typedef struct multiplying {
 struct rk_limit {
     rk_task task;
     size_t n_tasks;
-    double work;            /* of a turn */
+    double work; /* of a turn */
     double seconds, shortest, longest;
     int n_turns;
-    gathering gathering;    /* one of these */
+    gathering gathering; /* one of these */
     multiplying multiplying;
 };
 
@@ -86,7 +94,8 @@ void rk_limit_free(rk_limit *limit) {
 
 static rk_status prepare_gather(rk_limit *limit, int32_t dim, uint64_t table_bytes) {
     gathering *g = &limit->gathering;
-    uint64_t most = table_bytes > LARGE_TABLE_BYTES ? LARGE_TABLE_BYTES : table_bytes, bytes = most < SMALL_TABLE_BYTES ? SMALL_TABLE_BYTES : most;
+    uint64_t most = table_bytes > LARGE_TABLE_BYTES ? LARGE_TABLE_BYTES : table_bytes,
+             bytes = most < SMALL_TABLE_BYTES ? SMALL_TABLE_BYTES : most;
     int64_t n_rows = (int64_t)bytes / (4 * (int64_t)dim);
     rk_rng rng = {1, 2, 0};
     g->rows = (rk_rows){.dtype = RK_F32, .dim = dim};
@@ -126,8 +135,9 @@ static void multiply(void *context, size_t task, int thread) {
     multiplying *m = &((rk_limit *)context)->multiplying;
     size_t t = (size_t)thread;
     for (size_t i = 0; i < m->n_calls && m->status == RK_OK; i++) {
-        rk_status status = rk_matrix_forward(m->matrix, ROWS, m->x + t * m->x_width, NULL, true, m->y + t * m->y_width,
-                                             (char *)m->workspace + t * m->workspace_bytes);
+        rk_status status =
+            rk_matrix_forward(m->matrix, ROWS, m->x + t * m->x_width, NULL, true, m->y + t * m->y_width,
+                              (char *)m->workspace + t * m->workspace_bytes);
         if (status != RK_OK) m->status = status;
     }
 }

@@ -18,18 +18,26 @@ typedef struct stage_name {
     const char *name; /* NULL: behind the last */
     bool in_blocks;
 } stage_name;
-static const stage_name stages_of_cpu[] = {{"read", false}, {"route", false}, {"prepare", false}, {"lookup", true}, {"forward", true}, {"backward", true}, {"gradients", true},
-                                           {"sum gradients", true}, {"update rows", false}, {"update dense", false}, {NULL, false}};
+static const stage_name stages_of_cpu[] = {
+    {"read", false},        {"route", false},        {"prepare", false},  {"lookup", true},
+    {"forward", true},      {"backward", true},      {"gradients", true}, {"sum gradients", true},
+    {"update rows", false}, {"update dense", false}, {NULL, false}};
 /* A GPU's own work is one stretch of launches, which the host only waits for. */
-static const stage_name stages_of_cuda[] = {{"read", false}, {"send", false}, {"wait for ids", false}, {"launch", false}, {"wait for the device", false}, {NULL, false}};
+static const stage_name stages_of_cuda[] = {{"read", false},
+                                            {"send", false},
+                                            {"wait for ids", false},
+                                            {"launch", false},
+                                            {"wait for the device", false},
+                                            {NULL, false}};
 
 typedef struct profiling {
     rk_dataset *dataset;
     rk_model *model;
     const stage_name *stages;
     int64_t n_samples, n_steps;
-    double wall, seconds[RK_PROFILE_STAGES]; /* of the steps that are timed; of their stages, added up over threads */
-    rk_limit *gather, *gemm; /* NULL: of no use to the model */
+    double wall,
+        seconds[RK_PROFILE_STAGES]; /* of the steps that are timed; of their stages, added up over threads */
+    rk_limit *gather, *gemm;        /* NULL: of no use to the model */
 } profiling;
 
 static rk_status train_steps(profiling *p, int64_t n) {
@@ -58,9 +66,11 @@ static void share_time(const profiling *p, rk_profile *out) {
     for (int i = 0; i < n; i++) {
         double seconds = p->seconds[i];
         if (p->stages[i].in_blocks) seconds = in_blocks > 0 ? seconds / in_blocks * blocks : 0;
-        out->stages[i] = (rk_profile_stage){.name = p->stages[i].name, .seconds = seconds / (double)out->n_steps, .unit = "B"};
+        out->stages[i] = (rk_profile_stage){
+            .name = p->stages[i].name, .seconds = seconds / (double)out->n_steps, .unit = "B"};
     }
-    out->stages[n] = (rk_profile_stage){.name = "other", .seconds = (left - blocks) / (double)out->n_steps, .unit = "B"};
+    out->stages[n] =
+        (rk_profile_stage){.name = "other", .seconds = (left - blocks) / (double)out->n_steps, .unit = "B"};
 }
 
 static rk_profile_stage *stage(rk_profile *out, const char *name) {
@@ -96,7 +106,8 @@ static void set_limits(const profiling *p, rk_profile *out) {
     out->n_rows = work.n_rows;
     if (p->gather) out->gather_limit = rk_limit_mean(p->gather);
     if (p->gemm) out->gemm_limit = rk_limit_mean(p->gemm);
-    out->limits_spread = fmax(p->gather ? rk_limit_spread(p->gather) : 1, p->gemm ? rk_limit_spread(p->gemm) : 1);
+    out->limits_spread =
+        fmax(p->gather ? rk_limit_spread(p->gather) : 1, p->gemm ? rk_limit_spread(p->gemm) : 1);
     set_work(out, "lookup", (double)work.lookup_bytes, out->gather_limit, "B");
     set_work(out, "update rows", (double)work.update_bytes, out->gather_limit, "B");
     set_work(out, "forward", work.flops / 3, out->gemm_limit, "F");
@@ -114,7 +125,8 @@ static rk_status time_steps(profiling *p, int64_t n) {
     return status == RK_OK ? stopped : status;
 }
 
-/* Turns of steps and of limits: on a machine that others use too, both meet the same. The reader goes on meanwhile, so each turn of steps begins with some that are not timed. */
+/* Turns of steps and of limits: on a machine that others use too, both meet the same. The reader goes on
+ * meanwhile, so each turn of steps begins with some that are not timed. */
 static rk_status measure(profiling *p, int64_t n_steps, int64_t n_warmup, rk_profile *out) {
     int64_t n_turns = n_steps < TURNS ? n_steps : TURNS;
     for (int64_t turn = 0; turn < n_turns; turn++) {
@@ -135,7 +147,8 @@ static rk_status measure(profiling *p, int64_t n_steps, int64_t n_warmup, rk_pro
 }
 
 rk_status rk_profile_run(const rk_config *config, int64_t n_steps, int64_t n_warmup, rk_profile *out) {
-    RK_FAIL_IF(n_steps < 0 || n_warmup < 0, RK_INVALID_ARGUMENT, "a profile of %lld steps after %lld", (long long)n_steps, (long long)n_warmup);
+    RK_FAIL_IF(n_steps < 0 || n_warmup < 0, RK_INVALID_ARGUMENT, "a profile of %lld steps after %lld",
+               (long long)n_steps, (long long)n_warmup);
     if (config->train.threads) RK_TRY(rk_parallel_set_threads((int)config->train.threads));
     bool on_device = config->device.kind == RK_DEVICE_CUDA;
     profiling p = {.stages = on_device ? stages_of_cuda : stages_of_cpu};

@@ -36,7 +36,8 @@ static rk_status append(const char *path, const void *data, size_t n_bytes) {
             n_bytes -= (size_t)n;
         }
     }
-    if (close(descriptor) != 0 && status == RK_OK) status = rk_error_errno(RK_IO, errno, "could not write '%s'", path);
+    if (close(descriptor) != 0 && status == RK_OK)
+        status = rk_error_errno(RK_IO, errno, "could not write '%s'", path);
     return status;
 }
 
@@ -60,7 +61,9 @@ static size_t end_of_records(const uint8_t *data, size_t n_bytes) {
 
 static void warn_of_shorter(const char *path, size_t n_bytes, int64_t wanted) {
     if ((uint64_t)wanted <= n_bytes) return;
-    rk_log(RK_LOG_WARNING, "'%s' has %zu bytes, and had %lld when the checkpoint was saved: what is missing stays missing", path, n_bytes, (long long)wanted);
+    rk_log(RK_LOG_WARNING,
+           "'%s' has %zu bytes, and had %lld when the checkpoint was saved: what is missing stays missing",
+           path, n_bytes, (long long)wanted);
 }
 
 /* Back to n_bytes, or to fewer: to the end of what is whole in a log that has become shorter since. */
@@ -70,7 +73,8 @@ static rk_status cut(const char *path, int64_t n_bytes, size_t (*end_of)(const u
     if (there) RK_TRY(rk_map_open(path, &map));
     warn_of_shorter(path, map.n_bytes, n_bytes);
     if (!there) return RK_OK;
-    size_t end = map.n_bytes ? end_of(map.data, (uint64_t)n_bytes < map.n_bytes ? (size_t)n_bytes : map.n_bytes) : 0;
+    size_t end =
+        map.n_bytes ? end_of(map.data, (uint64_t)n_bytes < map.n_bytes ? (size_t)n_bytes : map.n_bytes) : 0;
     rk_map_release(&map);
     return truncate(path, (off_t)end) == 0 ? RK_OK : rk_error_errno(RK_IO, errno, "could not cut '%s'", path);
 }
@@ -85,14 +89,16 @@ static rk_status start_events(const char *path) {
     return status;
 }
 
-rk_status rk_run_log_open(const char *directory, bool tensorboard, int64_t keep_bytes, int64_t events_bytes, rk_run_log *out) {
+rk_status rk_run_log_open(const char *directory, bool tensorboard, int64_t keep_bytes, int64_t events_bytes,
+                          rk_run_log *out) {
     rk_run_log log = {0};
     rk_status status;
     RK_GOTO(rk_path_join(directory, "metrics.jsonl", &log.jsonl_path));
     RK_GOTO(rk_path_join(directory, "events.out.tfevents.reckon", &log.events_path));
     RK_GOTO(cut(log.jsonl_path, keep_bytes > 0 ? keep_bytes : 0, end_of_lines));
     if (tensorboard && events_bytes > 0) RK_GOTO(cut(log.events_path, events_bytes, end_of_records));
-    if ((tensorboard || keep_bytes < 0) && events_bytes <= 0 && unlink(log.events_path) != 0 && errno != ENOENT)
+    if ((tensorboard || keep_bytes < 0) && events_bytes <= 0 && unlink(log.events_path) != 0 &&
+        errno != ENOENT)
         RK_GOTO(rk_error_errno(RK_IO, errno, "could not remove '%s'", log.events_path));
     if (tensorboard) {
         RK_GOTO(start_events(log.events_path));
@@ -112,14 +118,17 @@ static void set_number(json_t *object, const char *key, double value) {
 }
 
 static rk_status add_line(rk_run_log *log, const rk_log_entry *entry) {
-    json_t *object = json_pack("{s:s, s:I, s:I}", "kind", entry->kind, "epoch", (json_int_t)entry->epoch, "step", (json_int_t)entry->step);
+    json_t *object = json_pack("{s:s, s:I, s:I}", "kind", entry->kind, "epoch", (json_int_t)entry->epoch,
+                               "step", (json_int_t)entry->step);
     if (!object) return RK_NO_MEMORY_ERROR(0);
     set_number(object, "loss", entry->loss);
     set_number(object, "samples_per_second", entry->samples_per_second);
     set_number(object, "learning_rate_factor", entry->learning_rate_factor);
     set_number(object, "time", rk_clock_wall_seconds());
     for (int32_t i = 0; i < entry->n_metrics; i++)
-        json_object_set_new(object, entry->metrics[i].name, isfinite(entry->metrics[i].value) ? json_real(entry->metrics[i].value) : json_null());
+        json_object_set_new(
+            object, entry->metrics[i].name,
+            isfinite(entry->metrics[i].value) ? json_real(entry->metrics[i].value) : json_null());
     char *text = json_dumps(object, JSON_COMPACT);
     json_decref(object);
     if (!text) return RK_NO_MEMORY_ERROR(0);
@@ -138,7 +147,9 @@ static rk_status add_events(rk_run_log *log, const rk_log_entry *entry) {
         snprintf(tag, sizeof tag, "%s/loss", entry->kind);
         rk_tensorboard_scalar(tag, entry->loss, entry->step, now, &events);
     }
-    if (isfinite(entry->samples_per_second)) rk_tensorboard_scalar("train/samples_per_second", entry->samples_per_second, entry->step, now, &events);
+    if (isfinite(entry->samples_per_second))
+        rk_tensorboard_scalar("train/samples_per_second", entry->samples_per_second, entry->step, now,
+                              &events);
     for (int32_t i = 0; i < entry->n_metrics; i++) {
         if (!isfinite(entry->metrics[i].value)) continue;
         snprintf(tag, sizeof tag, "%s/%s", entry->kind, entry->metrics[i].name);

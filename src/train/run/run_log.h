@@ -8,7 +8,7 @@
 
 /* What a line says; fields that are NaN or NULL are left out. */
 typedef struct rk_log_entry {
-    const char *kind;   /* "train", "valid", "test" */
+    const char *kind; /* "train", "valid", "test" */
     int64_t epoch, step;
     double loss, samples_per_second, learning_rate_factor;
     const rk_metric *metrics;
@@ -19,9 +19,10 @@ typedef struct rk_run_log {
     char *jsonl_path, *events_path; /* events_path NULL: none is written */
 } rk_run_log;
 
-/* Appends to the files; without keep_bytes (-1) anew; with keep_bytes >= 0 the JSON lines are first cut back to that many bytes (a resumed run), and the event
- * file goes on after events_bytes. */
-rk_status rk_run_log_open(const char *directory, bool tensorboard, int64_t keep_bytes, int64_t events_bytes, rk_run_log *out);
+/* Appends to the files; without keep_bytes (-1) anew; with keep_bytes >= 0 the JSON lines are first cut back
+ * to that many bytes (a resumed run), and the event file goes on after events_bytes. */
+rk_status rk_run_log_open(const char *directory, bool tensorboard, int64_t keep_bytes, int64_t events_bytes,
+                          rk_run_log *out);
 void rk_run_log_release(rk_run_log *log);
 rk_status rk_run_log_add(rk_run_log *log, const rk_log_entry *entry);
 /* Lengths now, for a checkpoint. */

@@ -12,7 +12,11 @@
 
 void rk_trainer_notify(rk_trainer *t, rk_event_kind kind, const char *message) {
     if (!t->options.on_event || !t->is_first) return;
-    rk_event event = {.kind = kind, .message = message, .epoch = t->progress.position.epoch, .step = t->progress.step, .seconds_left = -1};
+    rk_event event = {.kind = kind,
+                      .message = message,
+                      .epoch = t->progress.position.epoch,
+                      .step = t->progress.step,
+                      .seconds_left = -1};
     t->options.on_event(t->options.user, &event);
 }
 
@@ -45,7 +49,8 @@ rk_status rk_trainer_open_split(rk_trainer *t, const char *split, int64_t most, 
     const rk_transforms *transforms;
     RK_TRY(rk_config_transforms(c, tell_stage, t, &transforms));
     bool train = strcmp(split, "train") == 0;
-    int64_t wanted = !train && c->train.evaluate.batch_size ? c->train.evaluate.batch_size : c->train.batch_size;
+    int64_t wanted =
+        !train && c->train.evaluate.batch_size ? c->train.evaluate.batch_size : c->train.batch_size;
     rk_dataset_options options = {.directory = c->directory,
                                   .split = split,
                                   .batch_size = wanted < most ? wanted : most,
@@ -58,7 +63,8 @@ rk_status rk_trainer_open_split(rk_trainer *t, const char *split, int64_t most, 
     return rk_dataset_create(&c->data, transforms, &options, out);
 }
 
-/* The run's folder, which from here on is this run's alone, if there are checkpoints in it to go on from, else NULL. */
+/* The run's folder, which from here on is this run's alone, if there are checkpoints in it to go on from,
+ * else NULL. */
 static rk_status find_begun(rk_trainer *t, char **out) {
     const char *output = t->config->train.output;
     char **names;
@@ -68,8 +74,9 @@ static rk_status find_begun(rk_trainer *t, char **out) {
     RK_TRY(rk_checkpoint_list(output, &names, &n));
     rk_free_strings(names, n);
     if (n && !t->options.resume && !t->options.overwrite)
-        return rk_error_hint(rk_error(RK_CONFIG, "'%s' already holds a run's checkpoints", output),
-                             "go on from them with --resume, begin anew with --overwrite, or choose another train.output");
+        return rk_error_hint(
+            rk_error(RK_CONFIG, "'%s' already holds a run's checkpoints", output),
+            "go on from them with --resume, begin anew with --overwrite, or choose another train.output");
     return n && t->options.resume ? rk_strdup(output, out) : RK_OK;
 }
 
@@ -116,7 +123,8 @@ static rk_status build_model(rk_trainer *t, const rk_batch *sample) {
     if (rk_comm_size(t->comm) > 1) {
         RK_TRY(rk_config_planner_request(c, rk_comm_size(t->world), &cluster.request));
         options.cluster = &cluster;
-        options.max_batch = c->train.batch_size; /* that ranks share: longer ones are only predicted, piece by piece */
+        options.max_batch =
+            c->train.batch_size; /* that ranks share: longer ones are only predicted, piece by piece */
     }
     RK_TRY(rk_model_build(&options, &t->model));
     if (t->readers) rk_model_splits(t->model, t->readers->cuts);
@@ -127,8 +135,11 @@ static rk_status open_output(rk_trainer *t, bool goes_on) {
     const rk_train_section *s = &t->config->train;
     if (!t->is_first) return RK_OK;
     if (!goes_on && t->options.overwrite) RK_TRY(rk_checkpoint_remove_all(s->output));
-    if (goes_on) RK_TRY(rk_checkpoint_retain(t->config, &t->progress)); /* what a kill right after a save has left to do */
-    return rk_run_log_open(s->output, s->tensorboard, goes_on ? t->progress.log_bytes : -1, goes_on ? t->progress.events_bytes : -1, &t->log);
+    if (goes_on)
+        RK_TRY(rk_checkpoint_retain(t->config,
+                                    &t->progress)); /* what a kill right after a save has left to do */
+    return rk_run_log_open(s->output, s->tensorboard, goes_on ? t->progress.log_bytes : -1,
+                           goes_on ? t->progress.events_bytes : -1, &t->log);
 }
 
 /* Without a plan, tables are placed by a sample. */
@@ -170,11 +181,14 @@ static rk_status take_trace(rk_trainer *t) {
 rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *options, rk_trainer **out) {
     rk_trainer *t;
     RK_TRY(rk_alloc(1, sizeof *t, &t));
-    t->config = (rk_config *)(size_t)config; /* its transforms are fitted at need; nothing else of it changes */
+    t->config =
+        (rk_config *)(size_t)config; /* its transforms are fitted at need; nothing else of it changes */
     if (options) t->options = *options;
     char *start = NULL;
     rk_status status;
-    if (t->options.resume && t->options.overwrite) RK_GOTO(rk_error(RK_INVALID_ARGUMENT, "a run either goes on or begins anew: 'resume' and 'overwrite' are both set"));
+    if (t->options.resume && t->options.overwrite)
+        RK_GOTO(rk_error(RK_INVALID_ARGUMENT,
+                         "a run either goes on or begins anew: 'resume' and 'overwrite' are both set"));
     t->saved_step = -1;
     rk_early_stopping_init(&t->progress.stopping);
     t->rules = rules_of(config);
@@ -219,11 +233,18 @@ rk_model *rk_trainer_model(rk_trainer *t) {
 
 /* What a resumed run cuts off again, and writes again at its end. */
 static rk_status log_test(rk_trainer *t) {
-    return rk_run_log_add(&t->log, &(rk_log_entry){.kind = "test", .epoch = rk_trainer_spoken_epoch(t), .step = rk_model_step(t->model), .loss = NAN, .samples_per_second = NAN,
-                                                   .learning_rate_factor = NAN, .metrics = t->evaluation.shown, .n_metrics = t->evaluation.n_shown});
+    return rk_run_log_add(&t->log, &(rk_log_entry){.kind = "test",
+                                                   .epoch = rk_trainer_spoken_epoch(t),
+                                                   .step = rk_model_step(t->model),
+                                                   .loss = NAN,
+                                                   .samples_per_second = NAN,
+                                                   .learning_rate_factor = NAN,
+                                                   .metrics = t->evaluation.shown,
+                                                   .n_metrics = t->evaluation.n_shown});
 }
 
-rk_status rk_trainer_evaluate(rk_trainer *t, const char *split, const rk_metric **metrics, int32_t *n_metrics) {
+rk_status rk_trainer_evaluate(rk_trainer *t, const char *split, const rk_metric **metrics,
+                              int32_t *n_metrics) {
     *metrics = NULL;
     *n_metrics = 0;
     if (!rk_trainer_trains(t)) return RK_OK;
@@ -235,7 +256,9 @@ rk_status rk_trainer_evaluate(rk_trainer *t, const char *split, const rk_metric 
     rk_status status = rk_evaluate(t->config, t->model, &source, &evaluation);
     rk_batch_source_release(&source);
     rk_dataset_free(dataset);
-    if (status == RK_NOT_FOUND) status = rk_error_context(RK_BAD_DATA, "'%s'", split); /* a file that is gone; there is such a split */
+    if (status == RK_NOT_FOUND)
+        status =
+            rk_error_context(RK_BAD_DATA, "'%s'", split); /* a file that is gone; there is such a split */
     RK_TRY(status);
     rk_evaluation_release(&t->evaluation);
     t->evaluation = evaluation;

@@ -17,30 +17,30 @@ struct rk_trainer {
     rk_config *config;
     rk_trainer_options options;
     char *trace_path;
-    rk_comm *world;            /* of the options, or its own */
-    rk_comm *comm;             /* of ranks that train or hold rows: the world, but for readers; on those NULL */
-    rk_readers *readers;       /* NULL: there are none, or none that this rank has to do with */
+    rk_comm *world;      /* of the options, or its own */
+    rk_comm *comm;       /* of ranks that train or hold rows: the world, but for readers; on those NULL */
+    rk_readers *readers; /* NULL: there are none, or none that this rank has to do with */
     int32_t n_readers, reader; /* reader: this rank's number among those that only read, or -1 */
     bool owns_comm, is_first;  /* is_first: rank 0, who speaks, logs and decides on paths */
     bool has_warned_of_metric; /* said once */
     bool has_loss;             /* some batch was trained on */
-    bool has_run;              /* to an end, so that ranks which only hold rows are still there to be told to end */
-    rk_model *model;           /* NULL on ranks that only read */
+    bool has_run;    /* to an end, so that ranks which only hold rows are still there to be told to end */
+    rk_model *model; /* NULL on ranks that only read */
     rk_dataset *train, *valid; /* valid NULL: none */
     rk_batch_source train_source, valid_source;
-    rk_state state;            /* of the model, but for what is there between some steps only */
+    rk_state state; /* of the model, but for what is there between some steps only */
     rk_progress progress;
     rk_early_stopping_rules rules;
-    rk_inputs inputs;          /* of the first rank, which saves them */
-    rk_folder_lock *lock;      /* of the run's directory, held by the first rank */
+    rk_inputs inputs;     /* of the first rank, which saves them */
+    rk_folder_lock *lock; /* of the run's directory, held by the first rank */
     rk_run_log log;
-    rk_evaluation evaluation;  /* the last one, for rk_trainer_evaluate and events */
-    int64_t saved_step;        /* of the newest checkpoint; -1: none */
-    double started;            /* seconds, of the run */
-    double last_progress;      /* seconds */
+    rk_evaluation evaluation;                  /* the last one, for rk_trainer_evaluate and events */
+    int64_t saved_step;                        /* of the newest checkpoint; -1: none */
+    double started;                            /* seconds, of the run */
+    double last_progress;                      /* seconds */
     int64_t last_progress_step, samples_since; /* since the last progress event */
-    int64_t first_step;        /* of this run of the program */
-    rk_model_traffic all_to_all; /* as it was at the last progress event */
+    int64_t first_step;                        /* of this run of the program */
+    rk_model_traffic all_to_all;               /* as it was at the last progress event */
     atomic_int stop;
 };
 
@@ -62,7 +62,8 @@ typedef struct rk_trainer_sample {
     rk_unpacked_batch unpacked;
 } rk_trainer_sample;
 rk_status rk_trainer_take_sample(rk_trainer *trainer, rk_trainer_sample *out);
-rk_status rk_trainer_return_sample(rk_trainer *trainer, rk_trainer_sample *sample); /* whatever taking it has come to */
+rk_status rk_trainer_return_sample(rk_trainer *trainer,
+                                   rk_trainer_sample *sample); /* whatever taking it has come to */
 
 /* What trainers tell ranks that only hold rows (train/run/trainer_ranks.c). */
 typedef enum rk_word { RK_WORD_SAVE = 1, RK_WORD_FACTOR, RK_WORD_LOAD, RK_WORD_END } rk_word;
@@ -72,15 +73,19 @@ rk_status rk_trainer_load_best(rk_trainer *trainer); /* the parameters that rk_c
 /* Whether any rank was asked to stop; the same on all after each step. */
 bool rk_trainer_asked_to_stop(const rk_trainer *trainer);
 
-/* Going on from a checkpoint (train/run/trainer_restore.c): that the configuration may, before anything is built by it; then model, progress and data are put where it was saved. */
+/* Going on from a checkpoint (train/run/trainer_restore.c): that the configuration may, before anything is
+ * built by it; then model, progress and data are put where it was saved. */
 rk_status rk_trainer_check_stored(rk_trainer *trainer, const char *path);
 rk_status rk_trainer_restore(rk_trainer *trainer, const char *path);
-/* The data's files as they are, to be saved; with start (a checkpoint) they must be those that it was saved with, unless the options allow others. */
+/* The data's files as they are, to be saved; with start (a checkpoint) they must be those that it was saved
+ * with, unless the options allow others. */
 rk_status rk_trainer_take_inputs(rk_trainer *trainer, const char *start);
 
 void rk_trainer_notify(rk_trainer *trainer, rk_event_kind kind, const char *message);
 rk_status rk_trainer_save(rk_trainer *trainer);
-rk_status rk_trainer_write(rk_trainer *trainer, char **path); /* the checkpoint alone, by all ranks that train or hold rows; of a model that is settled */
+rk_status rk_trainer_write(
+    rk_trainer *trainer,
+    char **path); /* the checkpoint alone, by all ranks that train or hold rows; of a model that is settled */
 /* The epoch to speak of, from 0: between two epochs, the one that has just ended. */
 int64_t rk_trainer_spoken_epoch(const rk_trainer *trainer);
 /* Evaluate on the validation data, judge, log. *stop: early stopping says so. */

@@ -32,7 +32,8 @@ rk_status rk_trainer_take_ranks(rk_trainer *t) {
     if (!t->world) RK_TRY(rk_comm_self(&t->world));
     t->comm = t->world;
     t->is_first = rk_comm_rank(t->world) == 0;
-    int32_t size = rk_comm_size(t->world), rank = rk_comm_rank(t->world), n_workers = size - (int32_t)t->config->cluster.reader_ranks;
+    int32_t size = rk_comm_size(t->world), rank = rk_comm_rank(t->world),
+            n_workers = size - (int32_t)t->config->cluster.reader_ranks;
     if (size == 1) return RK_OK;
     rk_roles roles;
     RK_TRY(rk_cluster_roles(&t->config->cluster, &t->config->yaml, size, &roles));
@@ -69,11 +70,13 @@ static rk_status share_sample(rk_trainer *t, rk_trainer_sample *sample) {
         rk_batch_pack(&ids, 0, ids.n, RK_PACK_INPUT, &packed);
     }
     rk_status status = rk_comm_agree(t->world, packed.status);
-    if (status == RK_OK) status = rk_comm_gather(t->world, RK_LANE_SUMS, packed.data, packed.n_bytes, &sample->all_to_all);
+    if (status == RK_OK)
+        status = rk_comm_gather(t->world, RK_LANE_SUMS, packed.data, packed.n_bytes, &sample->all_to_all);
     rk_buffer_release(&packed);
     RK_TRY(status);
     if (t->reader >= 0) return RK_OK;
-    const rk_message *sent = &rk_all_to_all_received(sample->all_to_all)[rk_comm_size(t->world) - t->n_readers];
+    const rk_message *sent =
+        &rk_all_to_all_received(sample->all_to_all)[rk_comm_size(t->world) - t->n_readers];
     size_t n_used;
     RK_TRY(rk_batch_unpack(sent->data, sent->n_bytes, &sample->unpacked, &n_used));
     sample->batch = &sample->unpacked.batch;
@@ -113,7 +116,8 @@ rk_status rk_trainer_scale_learning_rate(rk_trainer *t) {
 rk_status rk_trainer_write(rk_trainer *t, char **path) {
     rk_state state = {0};
     rk_status status = rk_comm_agree(t->comm, rk_model_state(t->model, &state));
-    if (status == RK_OK) status = rk_checkpoint_write(t->config, t->comm, &state, &t->progress, &t->inputs, path);
+    if (status == RK_OK)
+        status = rk_checkpoint_write(t->config, t->comm, &state, &t->progress, &t->inputs, path);
     rk_state_release(&state);
     return status;
 }

@@ -46,12 +46,20 @@ rk_status rk_trainer_report(rk_trainer *t, bool now) {
     double seconds = rk_clock_seconds(), passed = seconds - t->last_progress;
     if (!now && (every ? t->progress.step % every != 0 : passed < 1)) return RK_OK;
     bool goes_on = t->progress.step > t->first_step;
-    if (t->progress.step == t->last_progress_step && !t->progress.loss_steps) return RK_OK; /* a run that goes on from this step may have losses to tell */
+    if (t->progress.step == t->last_progress_step && !t->progress.loss_steps)
+        return RK_OK; /* a run that goes on from this step may have losses to tell */
     double loss = t->progress.loss_steps ? t->progress.loss_sum / (double)t->progress.loss_steps : NAN;
     int64_t total = total_steps(t), left = total - t->progress.step;
     double rate = passed > 0 ? (double)t->samples_since / passed : 0;
-    rk_event event = {.kind = RK_EVENT_PROGRESS, .epoch = rk_trainer_spoken_epoch(t), .step = t->progress.step, .n_steps = total, .samples_per_second = rate, .loss = loss,
-                      .seconds_left = total > 0 && goes_on ? (double)left * (seconds - t->started) / (double)(t->progress.step - t->first_step) : -1};
+    rk_event event = {.kind = RK_EVENT_PROGRESS,
+                      .epoch = rk_trainer_spoken_epoch(t),
+                      .step = t->progress.step,
+                      .n_steps = total,
+                      .samples_per_second = rate,
+                      .loss = loss,
+                      .seconds_left = total > 0 && goes_on ? (double)left * (seconds - t->started) /
+                                                                 (double)(t->progress.step - t->first_step)
+                                                           : -1};
     if (t->options.on_event && t->is_first) t->options.on_event(t->options.user, &event);
     t->last_progress = seconds;
     t->last_progress_step = t->progress.step;
@@ -60,8 +68,14 @@ rk_status rk_trainer_report(rk_trainer *t, bool now) {
     t->progress.loss_steps = 0;
     rk_metric all_to_all[N_EXCHANGE_METRICS];
     int32_t n_exchange = exchange_metrics(t, all_to_all);
-    return log_entry(t, &(rk_log_entry){.kind = "train", .epoch = event.epoch, .step = event.step, .loss = loss, .samples_per_second = goes_on ? rate : NAN,
-                                                   .learning_rate_factor = t->progress.stopping.learning_rate_factor, .metrics = all_to_all, .n_metrics = n_exchange});
+    return log_entry(t, &(rk_log_entry){.kind = "train",
+                                        .epoch = event.epoch,
+                                        .step = event.step,
+                                        .loss = loss,
+                                        .samples_per_second = goes_on ? rate : NAN,
+                                        .learning_rate_factor = t->progress.stopping.learning_rate_factor,
+                                        .metrics = all_to_all,
+                                        .n_metrics = n_exchange});
 }
 
 static void count_loss(rk_trainer *t, double loss) {
@@ -109,15 +123,28 @@ rk_status rk_trainer_validate(rk_trainer *t, bool *stop) {
     rk_trace_end(begin, "evaluate");
     const rk_config *c = t->config;
     double watched = rk_evaluation_value(&evaluation, c->watched_task, c->watched_metric);
-    rk_verdict decision = rk_early_stopping_judge(&t->progress.stopping, &t->rules, t->progress.step, watched, rk_evaluation_value(&evaluation, c->plateau_task, c->plateau_metric));
+    rk_verdict decision =
+        rk_early_stopping_judge(&t->progress.stopping, &t->rules, t->progress.step, watched,
+                                rk_evaluation_value(&evaluation, c->plateau_task, c->plateau_metric));
     if (isnan(watched)) rk_trainer_warn_of_no_metric(t);
     if (decision.dropped) RK_TRY(rk_trainer_scale_learning_rate(t));
-    rk_event event = {.kind = RK_EVENT_EVALUATION, .epoch = rk_trainer_spoken_epoch(t), .step = t->progress.step, .seconds_left = -1, .metrics = evaluation.shown,
-                      .n_metrics = evaluation.n_shown, .best = decision.best};
+    rk_event event = {.kind = RK_EVENT_EVALUATION,
+                      .epoch = rk_trainer_spoken_epoch(t),
+                      .step = t->progress.step,
+                      .seconds_left = -1,
+                      .metrics = evaluation.shown,
+                      .n_metrics = evaluation.n_shown,
+                      .best = decision.best};
     if (t->options.on_event && t->is_first) t->options.on_event(t->options.user, &event);
     *stop = decision.stop;
-    return log_entry(t, &(rk_log_entry){.kind = "valid", .epoch = event.epoch, .step = event.step, .loss = NAN, .samples_per_second = NAN,
-                                                   .learning_rate_factor = t->progress.stopping.learning_rate_factor, .metrics = evaluation.shown, .n_metrics = evaluation.n_shown});
+    return log_entry(t, &(rk_log_entry){.kind = "valid",
+                                        .epoch = event.epoch,
+                                        .step = event.step,
+                                        .loss = NAN,
+                                        .samples_per_second = NAN,
+                                        .learning_rate_factor = t->progress.stopping.learning_rate_factor,
+                                        .metrics = evaluation.shown,
+                                        .n_metrics = evaluation.n_shown});
 }
 
 /* Why there is no further step, or NULL. */
@@ -128,18 +155,23 @@ static const char *ended(const rk_trainer *t) {
     return NULL;
 }
 
-/* After a step, or at the end of an epoch (epoch_done): evaluate and save if it is time. The speed that is told is that of training without them. */
+/* After a step, or at the end of an epoch (epoch_done): evaluate and save if it is time. The speed that is
+ * told is that of training without them. */
 static rk_status after(rk_trainer *t, bool epoch_done, bool *stop) {
     const rk_train_section *s = &t->config->train;
     int64_t step = t->progress.step, epoch = t->progress.position.epoch;
-    bool evaluates = t->valid && (epoch_done ? s->evaluate.every_epochs && epoch % s->evaluate.every_epochs == 0 : s->evaluate.every_steps && step % s->evaluate.every_steps == 0);
-    if (t->progress.stopping.last_step == step) evaluates = false; /* an epoch's last step, after which it was time too */
-    bool saves = epoch_done ? s->checkpoint.every_epochs && epoch % s->checkpoint.every_epochs == 0 : s->checkpoint.every_steps && step % s->checkpoint.every_steps == 0;
+    bool evaluates =
+        t->valid && (epoch_done ? s->evaluate.every_epochs && epoch % s->evaluate.every_epochs == 0
+                                : s->evaluate.every_steps && step % s->evaluate.every_steps == 0);
+    if (t->progress.stopping.last_step == step)
+        evaluates = false; /* an epoch's last step, after which it was time too */
+    bool saves = epoch_done ? s->checkpoint.every_epochs && epoch % s->checkpoint.every_epochs == 0
+                            : s->checkpoint.every_steps && step % s->checkpoint.every_steps == 0;
     double begun = rk_clock_seconds();
     if (evaluates) RK_TRY(rk_trainer_validate(t, stop));
     if (evaluates && t->config->keeps_best && t->progress.stopping.best_step == step) saves = true;
     if (epoch_done && saves) t->saved_step = -1; /* the position moved on, though the step did not */
-    bool is_last = *stop || ended(t); /* saved with the run's end, once */
+    bool is_last = *stop || ended(t);            /* saved with the run's end, once */
     if (saves && !is_last) RK_TRY(rk_trainer_save(t));
     t->last_progress += rk_clock_seconds() - begun;
     return RK_OK;
@@ -165,7 +197,8 @@ static rk_status train_to_end(rk_trainer *t, const char **why) {
         }
         if (rk_trainer_asked_to_stop(t)) {
             RK_TRY(rk_trainer_save(t));
-            return rk_error(RK_INTERRUPTED, "stopped on request after step %lld", (long long)t->progress.step);
+            return rk_error(RK_INTERRUPTED, "stopped on request after step %lld",
+                            (long long)t->progress.step);
         }
         const rk_fed *fed;
         uint64_t begin = rk_trace_begin();
@@ -208,7 +241,8 @@ static rk_status run(rk_trainer *t) {
         RK_TRY(train_to_end(t, &why));
         RK_TRY(drain(t));
         RK_TRY(rk_trainer_report(t, true));
-        if (t->valid && t->progress.stopping.n_evaluations == 0) { /* steps that ended before the first evaluation was due */
+        if (t->valid && t->progress.stopping.n_evaluations ==
+                            0) { /* steps that ended before the first evaluation was due */
             bool stop;
             RK_TRY(rk_trainer_validate(t, &stop));
         }

@@ -4,8 +4,13 @@
 
 #include "base/memory.h"
 
-void rk_batch_source_init(rk_batch_source *f, rk_dataset *dataset, rk_readers *readers, const char *split, bool evaluates) {
-    *f = (rk_batch_source){.dataset = dataset, .readers = readers, .split = split, .stream = evaluates ? RK_READ_EVALUATION : RK_READ_TRAINING, .n_rows = -1};
+void rk_batch_source_init(rk_batch_source *f, rk_dataset *dataset, rk_readers *readers, const char *split,
+                          bool evaluates) {
+    *f = (rk_batch_source){.dataset = dataset,
+                           .readers = readers,
+                           .split = split,
+                           .stream = evaluates ? RK_READ_EVALUATION : RK_READ_TRAINING,
+                           .n_rows = -1};
 }
 
 static void close_request(rk_batch_source_request *request) {
@@ -28,12 +33,15 @@ static rk_batch_source_request *request_of(rk_batch_source *f, int64_t number) {
 /* Tell all readers where the stream begins. */
 static rk_status begin_stream(rk_batch_source *f) {
     rk_readers *r = f->readers;
-    size_t cuts_bytes = ((size_t)r->n_trainers + 1) * sizeof *r->cuts, split_bytes = strlen(f->split) + 1, n_bytes = sizeof(rk_read_word) + cuts_bytes + split_bytes;
+    size_t cuts_bytes = ((size_t)r->n_trainers + 1) * sizeof *r->cuts, split_bytes = strlen(f->split) + 1,
+           n_bytes = sizeof(rk_read_word) + cuts_bytes + split_bytes;
     rk_read_word *word;
     f->has_begun = true;
     f->n_asked = f->n_taken = 0;
     f->next_row = f->position.row;
-    f->batch_size = rk_dataset_batch_size(f->dataset) < r->cuts[r->n_trainers] ? rk_dataset_batch_size(f->dataset) : r->cuts[r->n_trainers];
+    f->batch_size = rk_dataset_batch_size(f->dataset) < r->cuts[r->n_trainers]
+                        ? rk_dataset_batch_size(f->dataset)
+                        : r->cuts[r->n_trainers];
     f->window_rows = rk_dataset_window_rows(f->dataset, f->batch_size);
     if (!r->asks) return RK_OK;
     RK_TRY(rk_alloc(1, n_bytes, &word));
@@ -58,9 +66,12 @@ static rk_status ask(rk_batch_source *f) {
     int64_t window = f->next_row / f->window_rows, window_end = (window + 1) * f->window_rows;
     close_request(request);
     request->reader = (int32_t)(window % r->n);
-    request->asked = (rk_read_word){.kind = RK_READ_NEXT, .stream = f->stream, .position = {f->position.epoch, f->next_row}};
-    if (r->asks) RK_TRY(rk_readers_say(r, request->reader, &request->asked, sizeof request->asked, &request->word));
-    RK_TRY(rk_all_to_all_begin(r->comms[request->reader], RK_LANE_BATCHES, r->messages, r->nobody, r->reader, &request->answer));
+    request->asked = (rk_read_word){
+        .kind = RK_READ_NEXT, .stream = f->stream, .position = {f->position.epoch, f->next_row}};
+    if (r->asks)
+        RK_TRY(rk_readers_say(r, request->reader, &request->asked, sizeof request->asked, &request->word));
+    RK_TRY(rk_all_to_all_begin(r->comms[request->reader], RK_LANE_BATCHES, r->messages, r->nobody, r->reader,
+                               &request->answer));
     f->next_row = f->next_row + f->batch_size < window_end ? f->next_row + f->batch_size : window_end;
     f->n_asked++;
     return RK_OK;
@@ -89,7 +100,8 @@ static rk_status end_epoch(rk_batch_source *f) {
     while (f->n_taken < f->n_asked) {
         const rk_message *answer;
         RK_TRY(take(f, &answer));
-        RK_FAIL_IF(((const rk_read_head *)answer->data)->status != RK_END, RK_INTERNAL, "readers do not agree on where an epoch ends");
+        RK_FAIL_IF(((const rk_read_head *)answer->data)->status != RK_END, RK_INTERNAL,
+                   "readers do not agree on where an epoch ends");
     }
     f->n_rows = f->position.row;
     f->position = (rk_dataset_position){f->position.epoch + 1, 0};
@@ -100,16 +112,21 @@ static rk_status end_epoch(rk_batch_source *f) {
 static rk_status unpack(rk_batch_source *f, const rk_message *answer) {
     const rk_read_head *head = answer->data;
     size_t n_left = answer->n_bytes - sizeof *head, n_used;
-    RK_FAIL_IF(head->n_tasks < 0 || (uint64_t)head->n_tasks > n_left / sizeof(double), RK_INTERNAL, "a reader's answer is cut short");
+    RK_FAIL_IF(head->n_tasks < 0 || (uint64_t)head->n_tasks > n_left / sizeof(double), RK_INTERNAL,
+               "a reader's answer is cut short");
     size_t samples_bytes = (size_t)head->n_tasks * sizeof(double);
     const char *at = (const char *)(head + 1) + samples_bytes;
     n_left -= samples_bytes;
     RK_TRY(rk_batch_unpack(at, n_left, &f->part, &n_used));
-    if (f->stream == RK_READ_EVALUATION) RK_TRY(rk_batch_unpack(at + n_used, n_left - n_used, &f->whole, &n_used));
-    bool fits = head->base >= 0 && head->base <= head->total && f->part.batch.n <= head->total - head->base && f->part.batch.n_tasks == head->n_tasks;
-    if (f->stream == RK_READ_EVALUATION) fits = fits && f->whole.batch.n == head->total && f->whole.batch.n_tasks == head->n_tasks;
+    if (f->stream == RK_READ_EVALUATION)
+        RK_TRY(rk_batch_unpack(at + n_used, n_left - n_used, &f->whole, &n_used));
+    bool fits = head->base >= 0 && head->base <= head->total && f->part.batch.n <= head->total - head->base &&
+                f->part.batch.n_tasks == head->n_tasks;
+    if (f->stream == RK_READ_EVALUATION)
+        fits = fits && f->whole.batch.n == head->total && f->whole.batch.n_tasks == head->n_tasks;
     RK_FAIL_IF(!fits, RK_INTERNAL, "a reader's answer has other samples than it says");
-    f->fed = (rk_fed){.part = {f->part.batch, head->total, head->base, (const double *)(head + 1)}, .whole = f->whole.batch};
+    f->fed = (rk_fed){.part = {f->part.batch, head->total, head->base, (const double *)(head + 1)},
+                      .whole = f->whole.batch};
     f->position.row += head->total;
     return RK_OK;
 }
@@ -123,7 +140,8 @@ static rk_status next_of_readers(rk_batch_source *f) {
     const rk_read_head *head = answer->data;
     if (head->status == RK_END) return end_epoch(f);
     if (head->status != RK_OK)
-        return rk_error((rk_status)head->status, "rank %d: %.*s", rk_readers_rank(f->readers, reader), (int)(answer->n_bytes - sizeof *head), (const char *)(head + 1));
+        return rk_error((rk_status)head->status, "rank %d: %.*s", rk_readers_rank(f->readers, reader),
+                        (int)(answer->n_bytes - sizeof *head), (const char *)(head + 1));
     RK_TRY(unpack(f, answer));
     return ask(f); /* which comes while this one is trained on */
 }

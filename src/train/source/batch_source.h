@@ -8,8 +8,8 @@
 
 /* One batch, as much of it as is here. */
 typedef struct rk_fed {
-    rk_batch_part part;        /* to train on or to predict */
-    rk_batch whole;            /* for evaluation: labels, weights and groups of all samples */
+    rk_batch_part part; /* to train on or to predict */
+    rk_batch whole;     /* for evaluation: labels, weights and groups of all samples */
 } rk_fed;
 
 /* A batch that was asked for. */
@@ -24,23 +24,25 @@ enum { RK_FEED_AHEAD = 2, RK_FEED_REQUESTS = RK_FEED_AHEAD + 1 };
 
 typedef struct rk_batch_source {
     rk_dataset *dataset;
-    rk_readers *readers;       /* NULL: the dataset is read here; else nothing is read of it */
+    rk_readers *readers; /* NULL: the dataset is read here; else nothing is read of it */
     const char *split;
     int32_t stream;
-    bool has_begun;            /* readers know the stream */
+    bool has_begun; /* readers know the stream */
     rk_dataset_position position;
     int64_t batch_size, window_rows; /* as readers cut */
-    int64_t next_row;          /* of the epoch: where the next batch to be asked for begins */
-    int64_t n_rows;            /* of an epoch, as far as readers have said; else -1 */
+    int64_t next_row;                /* of the epoch: where the next batch to be asked for begins */
+    int64_t n_rows;                  /* of an epoch, as far as readers have said; else -1 */
     rk_batch_source_request requests[RK_FEED_REQUESTS]; /* request i is requests[i % RK_FEED_REQUESTS] */
-    int64_t n_asked, n_taken;  /* of the stream so far; the one taken last is still in use */
+    int64_t n_asked, n_taken; /* of the stream so far; the one taken last is still in use */
     rk_unpacked_batch part, whole;
     rk_fed fed;
 } rk_batch_source;
 
 /* dataset, readers and split must outlive it; readers may be NULL. */
-void rk_batch_source_init(rk_batch_source *source, rk_dataset *dataset, rk_readers *readers, const char *split, bool evaluates);
-/* Batches that were asked for and not taken come here and are dropped; before trainers do anything else with readers, and before the end unless a rank has failed. */
+void rk_batch_source_init(rk_batch_source *source, rk_dataset *dataset, rk_readers *readers,
+                          const char *split, bool evaluates);
+/* Batches that were asked for and not taken come here and are dropped; before trainers do anything else with
+ * readers, and before the end unless a rank has failed. */
 rk_status rk_batch_source_drain(rk_batch_source *source);
 void rk_batch_source_release(rk_batch_source *source);
 

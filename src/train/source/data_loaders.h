@@ -1,6 +1,8 @@
-/* Ranks that only read (cluster.reader_ranks), and how trainers ask them for batches. A stream is a split from some position on, over its epochs; window w of an
- * epoch is read by reader w mod n. The first trainer asks that reader for its next batch of the epoch, and the reader sends each trainer its samples of it; it answers
- * in the order in which it was asked. Who has no more batches of the epoch says so, as often as it is asked. */
+/* Ranks that only read (cluster.reader_ranks), and how trainers ask them for batches. A stream is a split
+ * from some position on, over its epochs; window w of an epoch is read by reader w mod n. The first trainer
+ * asks that reader for its next batch of the epoch, and the reader sends each trainer its samples of it; it
+ * answers in the order in which it was asked. Who has no more batches of the epoch says so, as often as it is
+ * asked. */
 #ifndef RK_TRAIN_SOURCE_DATA_LOADERS_H
 #define RK_TRAIN_SOURCE_DATA_LOADERS_H
 
@@ -11,27 +13,29 @@
 typedef enum rk_read_kind { RK_READ_BEGIN = 1, RK_READ_NEXT, RK_READ_LEAVE } rk_read_kind;
 enum { RK_READ_TRAINING, RK_READ_EVALUATION, RK_READ_STREAMS };
 
-/* What the first trainer asks. After BEGIN stand the cuts, [n_trainers + 1] int64_t as of rk_model_splits, and the split's name. */
+/* What the first trainer asks. After BEGIN stand the cuts, [n_trainers + 1] int64_t as of rk_model_splits,
+ * and the split's name. */
 typedef struct rk_read_word {
     int32_t kind, stream;
-    rk_dataset_position position;  /* of the stream's first batch, or of the one that is asked for */
+    rk_dataset_position position; /* of the stream's first batch, or of the one that is asked for */
 } rk_read_word;
 
 /* What stands before an answer. */
 typedef struct rk_read_head {
-    int64_t status;                /* rk_status. RK_OK: a packed part of a batch, and of an evaluation, the packed labels and groups of all its samples; RK_END; else a message */
-    int64_t total, base;           /* as in rk_batch_part */
-    int64_t n_tasks;               /* after the head: task_samples [n_tasks], doubles, as in rk_batch_part */
+    int64_t status; /* rk_status. RK_OK: a packed part of a batch, and of an evaluation, the packed labels and
+                       groups of all its samples; RK_END; else a message */
+    int64_t total, base; /* as in rk_batch_part */
+    int64_t n_tasks;     /* after the head: task_samples [n_tasks], doubles, as in rk_batch_part */
 } rk_read_head;
 
 /* On trainers, all readers; on a reader, itself. */
 typedef struct rk_readers {
     int32_t n, n_trainers;
-    rk_comm **comms;               /* [n], on a reader [1]: the trainers, and after them the reader */
-    int64_t *cuts;                 /* [n_trainers + 1], once the model is built */
-    rk_message *messages;            /* [n_trainers + 1]: scratch */
+    rk_comm **comms;      /* [n], on a reader [1]: the trainers, and after them the reader */
+    int64_t *cuts;        /* [n_trainers + 1], once the model is built */
+    rk_message *messages; /* [n_trainers + 1]: scratch */
     bool *trainers, *reader, *first, *nobody; /* [n_trainers + 1]: who takes part in an exchange */
-    bool asks;                     /* this rank is the first trainer */
+    bool asks;                                /* this rank is the first trainer */
 } rk_readers;
 
 /* Trainers are the first ranks of the world, readers its last ones; all of those call it. */
@@ -39,7 +43,8 @@ rk_status rk_readers_create(rk_comm *world, int32_t n_trainers, int32_t n_reader
 void rk_readers_free(rk_readers *readers);
 
 /* On the first trainer: word [n_bytes] stays until the exchange is done. */
-rk_status rk_readers_say(rk_readers *readers, int32_t reader, const rk_read_word *word, size_t n_bytes, rk_all_to_all **out);
+rk_status rk_readers_say(rk_readers *readers, int32_t reader, const rk_read_word *word, size_t n_bytes,
+                         rk_all_to_all **out);
 /* Trainers: nothing more will be asked. */
 rk_status rk_readers_leave(rk_readers *readers);
 /* Its rank in the world, for messages. */

@@ -11,7 +11,8 @@
 #include "base/memory.h"
 #include "data/source/source.h"
 
-/* Of files of more bytes N_SAMPLES samples are read: a changed row of a large one may be missed, another number of bytes is not. */
+/* Of files of more bytes N_SAMPLES samples are read: a changed row of a large one may be missed, another
+ * number of bytes is not. */
 enum { SAMPLE_BYTES = 1 << 14, N_SAMPLES = 16 };
 static const char *const kind_names[RK_INPUT_KINDS] = {"train", "valid", "joins"};
 
@@ -42,7 +43,9 @@ static rk_status read_samples(int descriptor, const char *path, rk_input *out) {
     RK_TRY(rk_alloc(SAMPLE_BYTES, 1, &bytes));
     rk_status status = RK_OK;
     for (int i = 0; status == RK_OK && i < N_SAMPLES && i * step < out->n_bytes; i++)
-        status = read_sample(descriptor, path, i == N_SAMPLES - 1 && out->n_bytes > all ? out->n_bytes - SAMPLE_BYTES : i * step, bytes, &crc);
+        status = read_sample(
+            descriptor, path,
+            i == N_SAMPLES - 1 && out->n_bytes > all ? out->n_bytes - SAMPLE_BYTES : i * step, bytes, &crc);
     rk_free(bytes);
     out->crc32c = crc;
     return status;
@@ -61,7 +64,8 @@ static rk_status measure(const char *path, rk_input *out) {
     return status;
 }
 
-static rk_status measure_all(const rk_config *c, char *const *patterns, size_t n_patterns, int kind, rk_inputs *out) {
+static rk_status measure_all(const rk_config *c, char *const *patterns, size_t n_patterns, int kind,
+                             rk_inputs *out) {
     rk_status status = rk_expand_paths(c->directory, patterns, n_patterns, &out->paths[kind], &out->n[kind]);
     if (status == RK_NOT_FOUND) return RK_OK;
     RK_TRY(status);
@@ -94,15 +98,21 @@ rk_status rk_inputs_measure(const rk_config *config, rk_inputs *out) {
 
 static rk_status compare_file(const rk_input *then, const rk_input *now, const char *path) {
     if (then->n_bytes < 0 || now->n_bytes < 0) return RK_OK;
-    RK_FAIL_IF(then->n_bytes != now->n_bytes, RK_CONFIG, "the run's data changed: '%s' had %lld bytes, and now has %lld", path, (long long)then->n_bytes, (long long)now->n_bytes);
-    RK_FAIL_IF(then->crc32c != now->crc32c, RK_CONFIG, "the run's data changed: '%s' has other content than before", path);
+    RK_FAIL_IF(then->n_bytes != now->n_bytes, RK_CONFIG,
+               "the run's data changed: '%s' had %lld bytes, and now has %lld", path,
+               (long long)then->n_bytes, (long long)now->n_bytes);
+    RK_FAIL_IF(then->crc32c != now->crc32c, RK_CONFIG,
+               "the run's data changed: '%s' has other content than before", path);
     return RK_OK;
 }
 
 rk_status rk_inputs_compare(const rk_inputs *then, const rk_inputs *now) {
     for (int k = 0; k < RK_INPUT_KINDS; k++) {
-        for (size_t i = 0; i < then->n[k] && i < now->n[k]; i++) RK_TRY(compare_file(&then->files[k][i], &now->files[k][i], now->paths[k][i]));
-        RK_FAIL_IF(then->n[k] != now->n[k], RK_CONFIG, "the run's data changed: '%s' was %zu files, and now is %zu", kind_names[k], then->n[k], now->n[k]);
+        for (size_t i = 0; i < then->n[k] && i < now->n[k]; i++)
+            RK_TRY(compare_file(&then->files[k][i], &now->files[k][i], now->paths[k][i]));
+        RK_FAIL_IF(then->n[k] != now->n[k], RK_CONFIG,
+                   "the run's data changed: '%s' was %zu files, and now is %zu", kind_names[k], then->n[k],
+                   now->n[k]);
     }
     return RK_OK;
 }
@@ -113,7 +123,8 @@ json_t *rk_inputs_to_json(const rk_inputs *inputs) {
     for (int k = 0; k < RK_INPUT_KINDS; k++) {
         json_t *list = json_array();
         for (size_t i = 0; i < inputs->n[k]; i++)
-            json_array_append_new(list, json_pack("[I, I]", (json_int_t)inputs->files[k][i].n_bytes, (json_int_t)inputs->files[k][i].crc32c));
+            json_array_append_new(list, json_pack("[I, I]", (json_int_t)inputs->files[k][i].n_bytes,
+                                                  (json_int_t)inputs->files[k][i].crc32c));
         json_object_set_new(object, kind_names[k], list);
     }
     return object;
@@ -125,11 +136,16 @@ rk_status rk_inputs_from_json(json_t *json, rk_inputs *out) {
     for (int k = 0; status == RK_OK && k < RK_INPUT_KINDS; k++) {
         json_t *list = json_object_get(json, kind_names[k]);
         status = rk_alloc(json_array_size(list), sizeof *inputs.files[k], &inputs.files[k]);
-        if (status == RK_OK && !json_is_array(list)) status = rk_error(RK_BAD_DATA, "what it says of the data's files cannot be");
+        if (status == RK_OK && !json_is_array(list))
+            status = rk_error(RK_BAD_DATA, "what it says of the data's files cannot be");
         for (size_t i = 0; status == RK_OK && i < json_array_size(list); i++) {
-            json_t *pair = json_array_get(list, i), *bytes = json_array_get(pair, 0), *crc = json_array_get(pair, 1);
-            if (!json_is_integer(bytes) || !json_is_integer(crc)) status = rk_error(RK_BAD_DATA, "what it says of the data's files cannot be");
-            if (status == RK_OK) inputs.files[k][inputs.n[k]++] = (rk_input){json_integer_value(bytes), json_integer_value(crc)};
+            json_t *pair = json_array_get(list, i), *bytes = json_array_get(pair, 0),
+                   *crc = json_array_get(pair, 1);
+            if (!json_is_integer(bytes) || !json_is_integer(crc))
+                status = rk_error(RK_BAD_DATA, "what it says of the data's files cannot be");
+            if (status == RK_OK)
+                inputs.files[k][inputs.n[k]++] =
+                    (rk_input){json_integer_value(bytes), json_integer_value(crc)};
         }
     }
     if (status == RK_OK)

@@ -1,4 +1,5 @@
-/* The files that a run learns from, as it found them, so that a resumed run notices that they are others. Kept in manifests. */
+/* The files that a run learns from, as it found them, so that a resumed run notices that they are others.
+ * Kept in manifests. */
 #ifndef RK_TRAIN_SOURCE_INPUT_FILES_H
 #define RK_TRAIN_SOURCE_INPUT_FILES_H
 
@@ -9,7 +10,8 @@
 #include "base/error.h"
 #include "train/config/run_config.h"
 
-/* A file's size, and the checksum of its beginning, its end and places between: all of a small one. -1: it is no ordinary file, and nothing is known of it. */
+/* A file's size, and the checksum of its beginning, its end and places between: all of a small one. -1: it is
+ * no ordinary file, and nothing is known of it. */
 typedef struct rk_input {
     int64_t n_bytes, crc32c;
 } rk_input;
@@ -26,7 +28,7 @@ rk_status rk_inputs_measure(const rk_config *config, rk_inputs *out);
 /* RK_CONFIG names the first file that is another, or says that there are more or fewer. */
 rk_status rk_inputs_compare(const rk_inputs *then, const rk_inputs *now);
 
-json_t *rk_inputs_to_json(const rk_inputs *inputs); /* NULL: out of memory */
+json_t *rk_inputs_to_json(const rk_inputs *inputs);          /* NULL: out of memory */
 rk_status rk_inputs_from_json(json_t *json, rk_inputs *out); /* RK_BAD_DATA */
 
 #endif

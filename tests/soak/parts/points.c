@@ -1,7 +1,8 @@
-/* Ends the process, or tells it to, at the n-th call of one kind: RK_POINT=KIND:N:SIGNAL (0: the call
- * fails, as on a full or broken disk), of the rank RK_POINT_RANK alone if that is set.
- * Memory that is unmapped stays, unreadable, so that whoever uses it still is found.
- * Each call that was done goes to the file RK_POINTS as "KIND [PATH]", for the n of a later run to be drawn from. Of writes those to regular files count. */
+/* Ends the process, or tells it to, at the n-th call of one kind: RK_POINT=KIND:N:SIGNAL (0: the call fails,
+ * as on a full or broken disk), of the rank RK_POINT_RANK alone if that is set. Memory that is unmapped
+ * stays, unreadable, so that whoever uses it still is found. Each call that was done goes to the file
+ * RK_POINTS as "KIND [PATH]", for the n of a later run to be drawn from. Of writes those to regular files
+ * count. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -30,13 +31,15 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static ssize_t (*real_write)(int, const void *, size_t);
 
 static void begin(void) {
-    const char *point = getenv("RK_POINT"), *path = getenv("RK_POINTS"), *wanted = getenv("RK_POINT_RANK"), *rank = getenv("OMPI_COMM_WORLD_RANK");
+    const char *point = getenv("RK_POINT"), *path = getenv("RK_POINTS"), *wanted = getenv("RK_POINT_RANK"),
+               *rank = getenv("OMPI_COMM_WORLD_RANK");
     *(void **)(&real_write) = dlsym(RTLD_NEXT, "write");
     if (wanted && rank && strcmp(wanted, rank) != 0) return;
     if (path) log_file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     for (int k = 0; point && k < N_KINDS; k++) {
         size_t n = strlen(names[k]);
-        if (strncmp(point, names[k], n) == 0 && point[n] == ':') sscanf(point + n, ":%ld:%d", &at[k], &signal_number);
+        if (strncmp(point, names[k], n) == 0 && point[n] == ':')
+            sscanf(point + n, ":%ld:%d", &at[k], &signal_number);
     }
 }
 
@@ -59,18 +62,19 @@ static void done(enum kind kind, int result, const char *path) {
 }
 
 /* A function of the C library, put before: what it counts as, and the path that it makes or takes away. */
-#define WRAP(kind, name, path, parameters, ...)                       \
-    int name parameters {                                             \
-        int(*real) parameters;                                        \
-        *(void **)(&real) = dlsym(RTLD_NEXT, #name);                  \
-        if (before(kind)) return -1;                                  \
-        int result = real(__VA_ARGS__);                               \
-        done(kind, result, path);                                     \
-        return result;                                                \
+#define WRAP(kind, name, path, parameters, ...)      \
+    int name parameters {                            \
+        int(*real) parameters;                       \
+        *(void **)(&real) = dlsym(RTLD_NEXT, #name); \
+        if (before(kind)) return -1;                 \
+        int result = real(__VA_ARGS__);              \
+        done(kind, result, path);                    \
+        return result;                               \
     }
 WRAP(RENAME, rename, to, (const char *from, const char *to), from, to)
 WRAP(RENAME, renameat, to, (int a, const char *from, int b, const char *to), a, from, b, to)
-WRAP(RENAME, renameat2, to, (int a, const char *from, int b, const char *to, unsigned flags), a, from, b, to, flags)
+WRAP(RENAME, renameat2, to, (int a, const char *from, int b, const char *to, unsigned flags), a, from, b, to,
+     flags)
 WRAP(RENAME, link, to, (const char *from, const char *to), from, to)
 WRAP(UNLINK, unlink, path, (const char *path), path)
 WRAP(UNLINK, unlinkat, path, (int a, const char *path, int flags), a, path, flags)

@@ -103,7 +103,10 @@ int main(int argc, char **argv) {
            (long long)n_bytes, rate, create_seconds);
     print_sums("", values, w.n * width);
     rk_activation *reference = workload_columns(&w, values, width);
-    check(rk_embeddings_peek(embeddings, w.n, workload_batch(&w, 0, ids).features, reference));
+    rk_lookup *lookup;
+    check(rk_lookup_create(embeddings, &lookup));
+    check(rk_embeddings_peek(embeddings, w.n, workload_batch(&w, 0, ids).features, lookup, reference));
+    rk_lookup_free(lookup);
     print_sums("cpu_", values, w.n * width);
     printf(
         ", \"gpu\": \"%s\", \"capability\": \"%d.%d\", \"processors\": %d, \"memory_bytes\": %llu, "

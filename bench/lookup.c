@@ -70,15 +70,20 @@ int main(int argc, char **argv) {
     rk_ids *ids = calloc((size_t)w.n_features, sizeof *ids);
     double *seconds = calloc((size_t)steps + 1, sizeof *seconds),
            *gather_seconds = calloc((size_t)steps + 1, sizeof *gather_seconds);
+    rk_lookup *lookup;
+    check(rk_lookup_create(embeddings, &lookup));
     gather g = {0};
     if (gathers) g = gather_of(&w, embeddings);
     for (int64_t s = 0; s <= steps; s++) {
         int64_t b = s % w.n_batches;
         rk_batch batch = workload_batch(&w, b, ids);
         double begin = seconds_now();
-        check((train ? rk_embeddings_lookup : rk_embeddings_peek)(embeddings, w.n, batch.features,
-                                                                  activations));
-        if (train) check(rk_embeddings_apply_gradients(embeddings, gradients));
+        if (train) {
+            check(rk_embeddings_lookup(embeddings, w.n, batch.features, activations));
+            check(rk_embeddings_apply_gradients(embeddings, gradients));
+        } else {
+            check(rk_embeddings_peek(embeddings, w.n, batch.features, lookup, activations));
+        }
         seconds[s] = seconds_now() - begin;
         if (gathers)
             gather_seconds[s] = gather_batch(
@@ -86,7 +91,7 @@ int main(int argc, char **argv) {
                 (b + w.n_batches / 2) %
                     w.n_batches); /* whose rows the lookups have brought in as long ago as it has theirs */
     }
-    check(rk_embeddings_peek(embeddings, w.n, workload_batch(&w, 0, ids).features, activations));
+    check(rk_embeddings_peek(embeddings, w.n, workload_batch(&w, 0, ids).features, lookup, activations));
     double sum = 0, squares = 0;
     for (int64_t i = 0; i < w.n * width; i++) sum += out[i], squares += (double)out[i] * out[i];
     printf("{");

@@ -1,7 +1,9 @@
 /* The embedding collection: tables and features by name; lookup and update. Usable without the rest of the
  * library.
  *
- * Thread rule: one thread at a time calls into a collection; it uses the library's pool inside. */
+ * Thread rule: one thread at a time calls functions that take a collection that is not const. Those that take
+ * a const one may be called by any number of threads meanwhile as long as no row changes. The library's pool
+ * works inside. */
 #ifndef RECKON_EMBEDDINGS_H
 #define RECKON_EMBEDDINGS_H
 
@@ -54,11 +56,19 @@ typedef struct rk_activation {
 RK_API rk_status rk_embeddings_lookup(rk_embeddings *embeddings, int64_t n, const rk_ids *ids,
                                       const rk_activation *activations);
 
-/* As lookup, for evaluation: keeps no plan, so the next apply_gradients still belongs to the last
- * rk_embeddings_lookup. Ids are checked as they are looked up: when one is refused, activations were written,
- * with whatever values. */
-RK_API rk_status rk_embeddings_peek(rk_embeddings *embeddings, int64_t n, const rk_ids *ids,
-                                    const rk_activation *activations);
+/* A batch of ids on their way through a collection, with the memory that this takes, which grows to the
+ * largest batch and stays. It belongs to the caller and to one thread at a time. The collection outlives
+ * it. */
+typedef struct rk_lookup rk_lookup;
+/* Errors: RK_INVALID_ARGUMENT (no collection), RK_NO_MEMORY. */
+RK_API rk_status rk_lookup_create(const rk_embeddings *embeddings, rk_lookup **out);
+RK_API void rk_lookup_free(rk_lookup *lookup);
+
+/* As lookup, for evaluation: no update can follow, and the collection is only read. Any number of threads may
+ * peek at once, each with a lookup of its own, while none changes rows. Ids are checked as they are looked
+ * up: when one is refused, activations were written, with whatever values. */
+RK_API rk_status rk_embeddings_peek(const rk_embeddings *embeddings, int64_t n, const rk_ids *ids,
+                                    rk_lookup *lookup, const rk_activation *activations);
 
 /* One optimizer step from gradients[f] with respect to the activations of the last lookup. Duplicate ids are
  * summed first, in a fixed order; each touched row is updated once. A gradient that is not finite fails with

@@ -10,6 +10,7 @@
 
 #include "cuda/dense/dense_update.h"
 #include "cuda/tables/table.h"
+#include "collection_steps.h"
 #include "embedding/cuda/device_tables.h"
 
 enum { MAX_FEATURES = 16, STRIDE_SLACK = 4 };
@@ -194,7 +195,7 @@ static inline void route_twins(twins *w, bool training) {
 
 static inline void look_up_twins(twins *w, bool exact, bool training) {
     OK(training ? rk_embeddings_lookup(w->host, w->n, w->ids, w->on_host)
-                : rk_embeddings_peek(w->host, w->n, w->ids, w->on_host));
+                : peek_once(w->host, w->n, w->ids, w->on_host));
     OK(rk_device_tables_check(w->tables));
     OK(rk_device_tables_prepare(w->tables, stream));
     OK(rk_device_tables_look_up(w->tables, stream, w->on_device));

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
+#include "collection_steps.h"
 #include "embedding/local/collection.h"
 
 enum {

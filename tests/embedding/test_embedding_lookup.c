@@ -44,7 +44,7 @@ static void test_every_sort_of_feature(void **state) {
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             draw(&batch, i + 5, sizes[i]);
             paint(&batch, 42);
-            OK((i % 2 ? rk_embeddings_peek : rk_embeddings_lookup)(e, batch.n, batch.ids, batch.activations));
+            OK((i % 2 ? peek_once : rk_embeddings_lookup)(e, batch.n, batch.ids, batch.activations));
             assert_lookup(e, &batch);
         }
         rk_embeddings_free(e);
@@ -109,7 +109,7 @@ static void test_peek_leaves_no_trace(void **state) {
         OK(rk_embeddings_lookup(b, batch.n, batch.ids, batch.activations));
         for (uint64_t i = 0; i < 3; i++) {
             draw(&other, 100 + 3 * step + i, 50 + (int64_t)i);
-            OK(rk_embeddings_peek(a, other.n, other.ids, other.activations));
+            OK(peek_once(a, other.n, other.ids, other.activations));
         }
         draw_gradients(&batch, step);
         OK(rk_embeddings_apply_gradients(a, batch.activations));
@@ -119,7 +119,7 @@ static void test_peek_leaves_no_trace(void **state) {
     other.values[1][0] = 5000; /* a peek that fails is no exception */
     draw(&batch, 9, 10);
     OK(rk_embeddings_lookup(a, batch.n, batch.ids, batch.activations));
-    assert_int_equal(rk_embeddings_peek(a, other.n, other.ids, other.activations), RK_BAD_DATA);
+    assert_int_equal(peek_once(a, other.n, other.ids, other.activations), RK_BAD_DATA);
     assert_same_state(a, b, true);
     OK(rk_embeddings_apply_gradients(a, batch.activations));
     rk_embeddings_free(a);
@@ -149,9 +149,9 @@ static rk_embeddings *checked;
 static void assert_refused(rk_status status, const char *message) {
     for (int peek = 0; peek < 2; peek++) {
         paint(&batch, 42);
-        assert_int_equal((peek ? rk_embeddings_peek : rk_embeddings_lookup)(checked, batch.n, batch.ids,
-                                                                            batch.activations),
-                         status);
+        assert_int_equal(
+            (peek ? peek_once : rk_embeddings_lookup)(checked, batch.n, batch.ids, batch.activations),
+            status);
         assert_string_equal(rk_last_error(), message);
         if (!peek) assert_true(is_painted(&batch, 42));
     }
@@ -228,6 +228,8 @@ static void test_refused_batches(void **state) {
 static void test_peek_of_what_is_cut_off(void **state) {
     (void)state;
     rk_embeddings *e = make_usual(NULL, RK_F32);
+    rk_lookup *lookup;
+    OK(rk_lookup_create(e, &lookup));
     draw(&batch, 8, 40);
     for (int f = 0; f < N_FEATURES; f++)
         for (int64_t i = 0; i < batch.offsets[f][40]; i++)
@@ -235,16 +237,17 @@ static void test_peek_of_what_is_cut_off(void **state) {
     const int64_t *offsets = batch.offsets[3];
     int64_t s = 0;
     while (offsets[s + 1] - offsets[s] <= MAX_LENGTH) s++;
-    OK(rk_embeddings_peek(e, batch.n, batch.ids, batch.activations));
+    OK(rk_embeddings_peek(e, batch.n, batch.ids, lookup, batch.activations));
     assert_lookup(e, &batch);
     batch.values[3][offsets[s + 1] - 1] = 1000000;
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(rk_embeddings_peek(e, batch.n, batch.ids, batch.activations), RK_BAD_DATA);
+        assert_int_equal(rk_embeddings_peek(e, batch.n, batch.ids, lookup, batch.activations), RK_BAD_DATA);
         assert_non_null(strstr(rk_last_error(), "feature 'history': sample"));
     }
     batch.values[3][offsets[s + 1] - 1] = -1;
-    OK(rk_embeddings_peek(e, batch.n, batch.ids, batch.activations));
+    OK(rk_embeddings_peek(e, batch.n, batch.ids, lookup, batch.activations));
     assert_lookup(e, &batch);
+    rk_lookup_free(lookup);
     rk_embeddings_free(e);
 }
 

@@ -12,11 +12,13 @@ static rk_status use(void) {
     RK_TRY(rk_optimizer_init(&adam, RK_OPTIMIZER_ADAM));
     RK_TRY(try_make_usual(&adam, RK_BF16, &e));
     rk_state state = {0};
-    rk_status status = RK_OK;
+    rk_lookup *lookup = NULL;
+    rk_status status;
+    RK_GOTO(rk_lookup_create(e, &lookup));
     for (int64_t n = 5; n < 40 && status == RK_OK; n += 30) { /* the second batch outgrows the first */
         draw(&batch, (uint64_t)n, n);
         RK_GOTO(rk_embeddings_lookup(e, batch.n, batch.ids, batch.activations));
-        RK_GOTO(rk_embeddings_peek(e, batch.n, batch.ids, batch.activations));
+        RK_GOTO(rk_embeddings_peek(e, batch.n, batch.ids, lookup, batch.activations));
         draw_gradients(&batch, (uint64_t)n);
         RK_GOTO(rk_embeddings_apply_gradients(e, batch.activations));
         RK_GOTO(rk_embeddings_state(e, &state));
@@ -24,6 +26,7 @@ static rk_status use(void) {
     }
 done:
     rk_state_release(&state);
+    rk_lookup_free(lookup);
     rk_embeddings_free(e);
     return status;
 }
@@ -85,13 +88,16 @@ static void test_steady_state_allocates_nothing(void **state) {
     OK(rk_parallel_set_threads(3));
     rk_embeddings *e = make_usual(NULL, RK_F32);
     draw(&batch, 1, 500);
-    OK(rk_embeddings_peek(e, batch.n, batch.ids, batch.activations));
+    rk_lookup *lookup;
+    OK(rk_lookup_create(e, &lookup));
+    OK(rk_embeddings_peek(e, batch.n, batch.ids, lookup, batch.activations));
     train_steps(e, &batch, 1, 1, 500);
     rk_alloc_fail_after(1, true);
     train_steps(e, &batch, 1, 3, 450); /* no larger in any way than the first */
     draw(&batch, 1, 500);
-    OK(rk_embeddings_peek(e, batch.n, batch.ids, batch.activations));
+    OK(rk_embeddings_peek(e, batch.n, batch.ids, lookup, batch.activations));
     rk_alloc_fail_after(0, false);
+    rk_lookup_free(lookup);
     rk_embeddings_free(e);
 }
 

@@ -10,6 +10,8 @@ struct rk_batch_context {
     rk_row_uses *plans;   /* [n_tables], of those that take updates */
     rk_update *updates;   /* [n_tables], once launched */
     size_t *piece_begins; /* [n_tables+1]: table t has pieces piece_begins[t] .. piece_begins[t+1]-1 */
+    size_t *task_begins;  /* [max(n_tables, n_features)+1]: how a loop over features or tables is cut
+                             (base/thread/partition.h) */
     bool is_deduped;      /* ids are ready, plans made: lookups may be done, and an update launched */
     bool is_launched;     /* gradients are there: pieces may be updated */
 };

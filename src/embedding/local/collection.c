@@ -102,29 +102,32 @@ rk_status rk_batch_context_init(rk_batch_context *batch_context, size_t n_tables
     RK_TRY(rk_alloc(n_tables, sizeof *batch_context->plans, &batch_context->plans));
     RK_TRY(rk_alloc(n_tables, sizeof *batch_context->updates, &batch_context->updates));
     RK_TRY(rk_alloc(n_tables + 1, sizeof *batch_context->piece_begins, &batch_context->piece_begins));
+    RK_TRY(rk_alloc((n_tables > n_features ? n_tables : n_features) + 1, sizeof *batch_context->task_begins,
+                    &batch_context->task_begins));
     return rk_alloc(n_features, sizeof *batch_context->uses, &batch_context->uses);
 }
 
 void rk_batch_context_release(rk_batch_context *batch_context, int32_t n_tables, int32_t n_features) {
-    for (int32_t f = 0; f < n_features; f++) rk_feature_use_release(&batch_context->uses[f]);
-    for (int32_t t = 0; t < n_tables; t++) rk_row_uses_release(&batch_context->plans[t]);
+    for (int32_t f = 0; f < n_features && batch_context->uses; f++)
+        rk_feature_use_release(&batch_context->uses[f]);
+    for (int32_t t = 0; t < n_tables && batch_context->plans; t++)
+        rk_row_uses_release(&batch_context->plans[t]);
     rk_free(batch_context->uses);
     rk_free(batch_context->plans);
     rk_free(batch_context->updates);
     rk_free(batch_context->piece_begins);
+    rk_free(batch_context->task_begins);
 }
 
 static rk_status allocate(rk_embeddings *e, size_t n_tables, size_t n_features) {
     RK_TRY(rk_alloc(n_tables, sizeof *e->tables, &e->tables));
     RK_TRY(rk_alloc(n_tables + 1, sizeof *e->table_begins, &e->table_begins));
-    RK_TRY(rk_alloc((n_tables > n_features ? n_tables : n_features) + 1, sizeof *e->task_begins,
-                    &e->task_begins));
     RK_TRY(rk_alloc(n_features, sizeof *e->features, &e->features));
     RK_TRY(rk_alloc(n_features, sizeof *e->feature_tables, &e->feature_tables));
     RK_TRY(rk_alloc(n_features, sizeof *e->by_table, &e->by_table));
     for (int i = 0; i < 2; i++) RK_TRY(rk_batch_context_init(&e->batch_contexts[i], n_tables, n_features));
-    RK_TRY(rk_alloc(n_features, sizeof *e->leaves, &e->leaves));
-    return rk_alloc(n_features, sizeof *e->peeks, &e->peeks);
+    RK_TRY(rk_batch_context_init(&e->batch_to_peek, n_tables, n_features));
+    return rk_alloc(n_features, sizeof *e->leaves, &e->leaves);
 }
 
 rk_status rk_embeddings_create(const rk_embeddings_config *config, rk_embeddings **out) {
@@ -158,21 +161,17 @@ done:
 
 void rk_embeddings_free(rk_embeddings *e) {
     if (!e) return;
-    for (int32_t f = 0; f < e->n_features; f++) {
-        rk_free((char *)(size_t)e->features[f].name);
-        rk_feature_use_release(&e->peeks[f]);
-    }
+    for (int32_t f = 0; f < e->n_features; f++) rk_free((char *)(size_t)e->features[f].name);
     for (int i = 0; i < 2; i++) rk_batch_context_release(&e->batch_contexts[i], e->n_tables, e->n_features);
+    rk_batch_context_release(&e->batch_to_peek, e->n_tables, e->n_features);
     for (int32_t t = 0; t < e->n_tables; t++) rk_table_release(&e->tables[t]);
     rk_free(e->tables);
     rk_name_index_release(&e->table_names);
     rk_free(e->table_begins);
-    rk_free(e->task_begins);
     rk_free(e->scratch);
     rk_free(e->features);
     rk_free(e->feature_tables);
     rk_free(e->by_table);
-    rk_free(e->peeks);
     rk_free(e->leaves);
     rk_free(e);
 }

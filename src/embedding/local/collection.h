@@ -8,8 +8,9 @@
 #include "base/state.h"
 #include "embedding/local/table_storage.h"
 
-/* rk_embeddings_lookup (or _peek) in two steps: all ids checked and made ready, in training with the plan of
- * their update; then samples looked up, all of them or a block at a time by any thread. */
+/* rk_embeddings_lookup (or a lookup without training) in two steps: all ids checked and made ready, in
+ * training with the plan of their update; then samples looked up, all of them or a block at a time by any
+ * thread. */
 rk_status rk_embeddings_dedup(rk_embeddings *embeddings, int64_t n, const rk_ids *ids, bool training);
 void rk_embeddings_look_up_all(rk_embeddings *embeddings, bool training, const rk_activation *activations);
 /* Of a routed training batch, all of those features that make least way through memory so, one table after

@@ -20,11 +20,8 @@ struct rk_embeddings {
     rk_batch_context
         batch_contexts[2]; /* the batch at hand, and the one before it, whose update may be under way */
     int now;               /* which is at hand */
-    rk_feature_use *peeks; /* [n_features], of the last peek */
-    bool peeks_stray;      /* it had ids that are no rows */
-    size_t *task_begins;   /* [max(n_tables, n_features)+1]: how a loop over features or tables is cut
-                              (base/thread/partition.h) */
-    rk_row_use *scratch;   /* [threads, RK_USES_ASIDE] what is sorted */
+    rk_batch_context batch_to_peek; /* ids alone, of the last lookup that is not for training */
+    rk_row_use *scratch;            /* [threads, RK_USES_ASIDE] what is sorted */
     size_t scratch_capacity;
     size_t cache_bytes; /* of the last level, which tables may stay in */
     double learning_rate_factor;
@@ -52,16 +49,22 @@ static inline int32_t rk_number_in_table(const rk_embeddings *e, int32_t feature
 rk_status rk_batch_context_dedup(rk_embeddings *embeddings, rk_batch_context *batch_context, int64_t n,
                                  const int64_t *counts, const rk_ids *ids);
 /* Ids alone, checked; or, with checks false, taken for rows, but for those of sequences. */
-rk_status rk_uses_prepare(rk_embeddings *embeddings, rk_feature_use *uses, int64_t n, const int64_t *counts,
-                          const rk_ids *ids, bool checks);
+rk_status rk_uses_prepare(const rk_embeddings *embeddings, rk_batch_context *batch_context, int64_t n,
+                          const int64_t *counts, const rk_ids *ids, bool checks);
 /* Samples first .. last-1 of a feature with these rows; `to` is of sample `first`. n_rows: 0, where ids were
  * checked, or false is returned at an id that is no row, and some samples have no activations. */
 bool rk_use_look_up(const rk_feature_use *use, int64_t sequence_length, const rk_rows *rows, int64_t n_rows,
                     int64_t first, int64_t last, rk_activation to);
 /* Features without activations (data NULL) are left out. checks: ids were not, and uses of ids that are no
  * rows have `strays` afterwards. */
-void rk_uses_look_up_all(rk_embeddings *embeddings, rk_feature_use *uses, const rk_activation *activations,
-                         bool checks);
+void rk_uses_look_up_all(const rk_embeddings *embeddings, rk_batch_context *batch_context,
+                         const rk_activation *activations, bool checks);
+/* Samples first .. last-1 of a feature; `to` is where sample `first` goes. */
+void rk_batch_context_look_up(const rk_embeddings *embeddings, const rk_batch_context *batch_context,
+                              int32_t feature, int64_t first, int64_t last, const rk_activation *to);
+/* Whether there is room for what a lookup of n samples writes. */
+rk_status rk_check_activations(const rk_embeddings *embeddings, int64_t n, const rk_ids *ids,
+                               const rk_activation *activations);
 rk_status rk_batch_context_init(rk_batch_context *batch_context, size_t n_tables, size_t n_features);
 void rk_batch_context_release(rk_batch_context *batch_context, int32_t n_tables, int32_t n_features);
 

@@ -11,8 +11,8 @@ enum {
 };
 
 typedef struct routing {
-    rk_embeddings *embeddings;
-    rk_feature_use *uses;
+    const rk_embeddings *embeddings;
+    rk_batch_context *batch_context;
     const rk_ids *ids;
     int64_t n;
     const int64_t *counts; /* [n_features], or NULL: n of all */
@@ -27,16 +27,16 @@ static void begin_feature(void *context, size_t f, int thread) {
     (void)thread;
     routing *l = context;
     rk_failure_keep(&l->failure, (int64_t)f,
-                    rk_feature_use_begin(&l->uses[f], &l->embeddings->features[f],
+                    rk_feature_use_begin(&l->batch_context->uses[f], &l->embeddings->features[f],
                                          l->counts ? l->counts[f] : l->n, &l->ids[f]));
 }
 
 static void scan_block(void *context, size_t task, int thread) {
     (void)thread;
     const routing *l = context;
-    const size_t *begins = l->embeddings->task_begins;
+    const size_t *begins = l->batch_context->task_begins;
     size_t f = rk_partition_item(begins, (size_t)l->embeddings->n_features, task);
-    rk_feature_use *use = &l->uses[f];
+    rk_feature_use *use = &l->batch_context->uses[f];
     int64_t first = (int64_t)(task - begins[f]) * SCAN_IDS,
             last = first + SCAN_IDS < use->n_ids ? first + SCAN_IDS : use->n_ids;
     rk_feature_use_scan(use, table_of(l->embeddings, f), first, last);
@@ -46,13 +46,15 @@ static void prepare_feature(void *context, size_t f, int thread) {
     (void)thread;
     routing *l = context;
     const rk_embeddings *e = l->embeddings;
-    rk_failure_keep(&l->failure, (int64_t)f,
-                    rk_feature_use_prepare(&l->uses[f], &e->features[f], table_of(e, f), &l->ids[f]));
+    rk_failure_keep(
+        &l->failure, (int64_t)f,
+        rk_feature_use_prepare(&l->batch_context->uses[f], &e->features[f], table_of(e, f), &l->ids[f]));
 }
 
 static rk_status prepare(routing *l, bool checks) {
-    rk_embeddings *e = l->embeddings;
-    size_t n_features = (size_t)e->n_features;
+    const rk_embeddings *e = l->embeddings;
+    const rk_feature_use *uses = l->batch_context->uses;
+    size_t n_features = (size_t)e->n_features, *begins = l->batch_context->task_begins;
     rk_parallel_for_work(n_features, (uint64_t)l->n * n_features, begin_feature, l);
     RK_TRY(rk_failure_status(&l->failure));
     uint64_t n_ids = 0;
@@ -60,21 +62,24 @@ static rk_status prepare(routing *l, bool checks) {
         bool scans =
             checks ||
             e->features[f].max_sequence_length; /* which cuts ids off, so that no lookup would see them */
-        e->task_begins[f + 1] =
-            e->task_begins[f] + (scans ? rk_blocks((size_t)l->uses[f].n_ids, SCAN_IDS) : 0);
-        n_ids += (uint64_t)l->uses[f].n_ids;
+        begins[f + 1] = begins[f] + (scans ? rk_blocks((size_t)uses[f].n_ids, SCAN_IDS) : 0);
+        n_ids += (uint64_t)uses[f].n_ids;
     }
-    rk_parallel_for_work(e->task_begins[n_features], n_ids, scan_block, l);
+    rk_parallel_for_work(begins[n_features], n_ids, scan_block, l);
     rk_parallel_for_work(n_features, n_ids, prepare_feature, l);
     return rk_failure_status(&l->failure);
 }
 
-rk_status rk_uses_prepare(rk_embeddings *e, rk_feature_use *uses, int64_t n, const int64_t *counts,
-                          const rk_ids *ids, bool checks) {
+rk_status rk_uses_prepare(const rk_embeddings *e, rk_batch_context *batch_context, int64_t n,
+                          const int64_t *counts, const rk_ids *ids, bool checks) {
     RK_FAIL_IF(n < 0, RK_INVALID_ARGUMENT, "a lookup of %lld samples", (long long)n);
     RK_FAIL_IF(e->n_features > 0 && !ids, RK_INVALID_ARGUMENT, "a lookup needs ids");
-    routing l = {
-        .embeddings = e, .uses = uses, .ids = ids, .n = n, .counts = counts, .failure = RK_FAILURE_INIT};
+    routing l = {.embeddings = e,
+                 .batch_context = batch_context,
+                 .ids = ids,
+                 .n = n,
+                 .counts = counts,
+                 .failure = RK_FAILURE_INIT};
     return prepare(&l, checks);
 }
 
@@ -92,11 +97,11 @@ static bool is_cut(const planning *p, int32_t t) {
 /* Run `task` for each piece of each table that is cut, all tables in one loop, so that small ones fill the
  * gaps of large ones. */
 static void for_pieces(planning *p, size_t (*n_pieces)(const rk_row_uses *plan), rk_task task) {
-    rk_embeddings *e = p->embeddings;
-    for (int32_t t = 0; t < e->n_tables; t++)
-        e->task_begins[t + 1] =
-            e->task_begins[t] + (is_cut(p, t) ? n_pieces(&p->batch_context->plans[t]) : 0);
-    rk_parallel_for_work(e->task_begins[e->n_tables], (uint64_t)p->n_uses, task, p);
+    int32_t n_tables = p->embeddings->n_tables;
+    size_t *begins = p->batch_context->task_begins;
+    for (int32_t t = 0; t < n_tables; t++)
+        begins[t + 1] = begins[t] + (is_cut(p, t) ? n_pieces(&p->batch_context->plans[t]) : 0);
+    rk_parallel_for_work(begins[n_tables], (uint64_t)p->n_uses, task, p);
 }
 
 static size_t n_chunks(const rk_row_uses *plan) {
@@ -107,9 +112,9 @@ static size_t n_parts(const rk_row_uses *plan) {
 }
 
 static int32_t locate(const planning *p, size_t task, size_t *piece) {
-    const rk_embeddings *e = p->embeddings;
-    size_t table = rk_partition_item(e->task_begins, (size_t)e->n_tables, task);
-    *piece = task - e->task_begins[table];
+    const size_t *begins = p->batch_context->task_begins;
+    size_t table = rk_partition_item(begins, (size_t)p->embeddings->n_tables, task);
+    *piece = task - begins[table];
     return (int32_t)table;
 }
 
@@ -177,7 +182,7 @@ static rk_status collect_row_uses(rk_embeddings *e, rk_batch_context *batch_cont
 rk_status rk_batch_context_dedup(rk_embeddings *e, rk_batch_context *batch_context, int64_t n,
                                  const int64_t *counts, const rk_ids *ids) {
     batch_context->is_deduped = false;
-    RK_TRY(rk_uses_prepare(e, batch_context->uses, n, counts, ids, true));
+    RK_TRY(rk_uses_prepare(e, batch_context, n, counts, ids, true));
     RK_TRY(collect_row_uses(e, batch_context));
     batch_context->is_deduped = true;
     return RK_OK;
@@ -185,5 +190,5 @@ rk_status rk_batch_context_dedup(rk_embeddings *e, rk_batch_context *batch_conte
 
 rk_status rk_embeddings_dedup(rk_embeddings *e, int64_t n, const rk_ids *ids, bool training) {
     return training ? rk_batch_context_dedup(e, &e->batch_contexts[e->now], n, NULL, ids)
-                    : rk_uses_prepare(e, e->peeks, n, NULL, ids, true);
+                    : rk_uses_prepare(e, &e->batch_to_peek, n, NULL, ids, true);
 }

@@ -46,14 +46,20 @@ static bool look_up(const rk_embeddings *e, const rk_feature_use *use, int32_t f
                           checks ? table->config.n_rows : 0, first, last, to);
 }
 
+void rk_batch_context_look_up(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t f,
+                              int64_t first, int64_t last, const rk_activation *to) {
+    (void)look_up(e, &batch_context->uses[f], f, false, first, last, *to);
+}
+
 void rk_embeddings_look_up(const rk_embeddings *e, bool training, int32_t f, int64_t first, int64_t last,
                            const rk_activation *to) {
-    (void)look_up(e, &(training ? e->batch_contexts[e->now].uses : e->peeks)[f], f, false, first, last, *to);
+    rk_batch_context_look_up(e, training ? &e->batch_contexts[e->now] : &e->batch_to_peek, f, first, last,
+                             to);
 }
 
 typedef struct lookup {
     const rk_embeddings *embeddings;
-    rk_feature_use *uses;
+    rk_batch_context *batch_context;
     const rk_activation *activations;
     bool checks;
 } lookup;
@@ -62,31 +68,35 @@ static void look_up_part(void *context, size_t task, int thread) {
     (void)thread;
     const lookup *l = context;
     const rk_embeddings *e = l->embeddings;
-    size_t f = rk_partition_item(e->task_begins, (size_t)e->n_features, task);
-    size_t n_parts = e->task_begins[f + 1] - e->task_begins[f], part = task - e->task_begins[f];
-    int64_t n = l->uses[f].n, first = rk_partition_at(n, part, n_parts);
+    const size_t *begins = l->batch_context->task_begins;
+    size_t f = rk_partition_item(begins, (size_t)e->n_features, task);
+    size_t n_parts = begins[f + 1] - begins[f], part = task - begins[f];
+    rk_feature_use *use = &l->batch_context->uses[f];
+    int64_t n = use->n, first = rk_partition_at(n, part, n_parts);
     rk_activation to = l->activations[f];
     to.data += first * to.stride;
     if (to.lengths) to.lengths += first;
-    bool all =
-        look_up(e, &l->uses[f], (int32_t)f, l->checks, first, rk_partition_at(n, part + 1, n_parts), to);
-    if (!all) atomic_store_explicit(&l->uses[f].strays, true, memory_order_relaxed);
+    bool all = look_up(e, use, (int32_t)f, l->checks, first, rk_partition_at(n, part + 1, n_parts), to);
+    if (!all) atomic_store_explicit(&use->strays, true, memory_order_relaxed);
 }
 
-void rk_uses_look_up_all(rk_embeddings *e, rk_feature_use *uses, const rk_activation *activations,
-                         bool checks) {
-    lookup l = {.embeddings = e, .uses = uses, .activations = activations, .checks = checks};
+void rk_uses_look_up_all(const rk_embeddings *e, rk_batch_context *batch_context,
+                         const rk_activation *activations, bool checks) {
+    lookup l = {
+        .embeddings = e, .batch_context = batch_context, .activations = activations, .checks = checks};
+    const rk_feature_use *uses = batch_context->uses;
+    size_t *begins = batch_context->task_begins;
     for (int32_t f = 0; f < e->n_features; f++) {
         size_t values =
             (size_t)(uses[f].n_ids + uses[f].n_bags) * (size_t)e->tables[e->feature_tables[f]].config.dim;
         size_t n_parts = activations[f].data ? rk_blocks(values, LOOKUP_VALUES) : 0, n = (size_t)uses[f].n;
-        e->task_begins[f + 1] = e->task_begins[f] + (n_parts < n ? n_parts : n);
+        begins[f + 1] = begins[f] + (n_parts < n ? n_parts : n);
     }
-    rk_parallel_for(e->task_begins[e->n_features], look_up_part, &l);
+    rk_parallel_for(begins[e->n_features], look_up_part, &l);
 }
 
 void rk_embeddings_look_up_all(rk_embeddings *e, bool training, const rk_activation *activations) {
-    rk_uses_look_up_all(e, training ? e->batch_contexts[e->now].uses : e->peeks, activations, false);
+    rk_uses_look_up_all(e, training ? &e->batch_contexts[e->now] : &e->batch_to_peek, activations, false);
 }
 
 /* Bytes through memory: each use of a row, or the table once and activations out and in again. Rows that are
@@ -105,11 +115,11 @@ void rk_embeddings_look_up_early(rk_embeddings *e, rk_activation *activations) {
     bool none_pays = rk_embeddings_bytes(e) <= e->cache_bytes; /* where all tables stay in the caches */
     for (int32_t f = 0; f < e->n_features; f++)
         if (none_pays || !pays_early(e, f)) activations[f].data = NULL;
-    if (!none_pays) rk_uses_look_up_all(e, e->batch_contexts[e->now].uses, activations, false);
+    if (!none_pays) rk_uses_look_up_all(e, &e->batch_contexts[e->now], activations, false);
 }
 
-static rk_status check_activations(const rk_embeddings *e, int64_t n, const rk_ids *ids,
-                                   const rk_activation *activations) {
+rk_status rk_check_activations(const rk_embeddings *e, int64_t n, const rk_ids *ids,
+                               const rk_activation *activations) {
     RK_FAIL_IF(e->n_features > 0 && ids && !activations, RK_INVALID_ARGUMENT, "a lookup needs activations");
     for (int32_t f = 0; f < e->n_features && n > 0 && ids; f++)
         RK_FAIL_IF(!activations[f].data || activations[f].stride < rk_embeddings_width(e, f),
@@ -121,28 +131,8 @@ static rk_status check_activations(const rk_embeddings *e, int64_t n, const rk_i
 
 rk_status rk_embeddings_lookup(rk_embeddings *e, int64_t n, const rk_ids *ids,
                                const rk_activation *activations) {
-    RK_TRY(check_activations(e, n, ids, activations));
+    RK_TRY(rk_check_activations(e, n, ids, activations));
     RK_TRY(rk_embeddings_dedup(e, n, ids, true));
     rk_embeddings_look_up_all(e, true, activations);
     return RK_OK;
-}
-
-static rk_status peek(rk_embeddings *e, int64_t n, const rk_ids *ids, const rk_activation *activations,
-                      bool checks_first) {
-    RK_TRY(rk_uses_prepare(e, e->peeks, n, NULL, ids, checks_first));
-    rk_uses_look_up_all(e, e->peeks, activations, !checks_first);
-    e->peeks_stray = false;
-    for (int32_t f = 0; f < e->n_features; f++)
-        e->peeks_stray |= atomic_load_explicit(&e->peeks[f].strays, memory_order_relaxed);
-    return RK_OK;
-}
-
-/* Ids are checked as they are looked up, which saves a pass over them, and again if one is no row: to be
- * dropped or refused. Data with such ids, padding, have more. */
-rk_status rk_embeddings_peek(rk_embeddings *e, int64_t n, const rk_ids *ids,
-                             const rk_activation *activations) {
-    RK_TRY(check_activations(e, n, ids, activations));
-    bool checks_first = e->peeks_stray;
-    RK_TRY(peek(e, n, ids, activations, checks_first));
-    return e->peeks_stray && !checks_first ? peek(e, n, ids, activations, true) : RK_OK;
 }

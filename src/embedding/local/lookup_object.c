@@ -1,0 +1,74 @@
+#include "embedding/local/lookup_object.h"
+
+#include "base/memory.h"
+#include "embedding/local/collection_internal.h"
+
+struct rk_lookup {
+    const rk_embeddings *embeddings;
+    rk_batch_context batch_context;
+    bool had_strays; /* ids of the last peek were no rows */
+};
+
+rk_status rk_lookup_create(const rk_embeddings *e, rk_lookup **out) {
+    RK_FAIL_IF(!e, RK_INVALID_ARGUMENT, "a lookup needs a collection");
+    rk_lookup *lookup;
+    RK_TRY(rk_alloc(1, sizeof *lookup, &lookup));
+    lookup->embeddings = e;
+    rk_status status =
+        rk_batch_context_init(&lookup->batch_context, (size_t)e->n_tables, (size_t)e->n_features);
+    if (status == RK_OK)
+        *out = lookup;
+    else
+        rk_lookup_free(lookup);
+    return status;
+}
+
+void rk_lookup_free(rk_lookup *lookup) {
+    if (!lookup) return;
+    rk_batch_context_release(&lookup->batch_context, lookup->embeddings->n_tables,
+                             lookup->embeddings->n_features);
+    rk_free(lookup);
+}
+
+rk_status rk_lookup_take_ids(rk_lookup *lookup, int64_t n, const rk_ids *ids) {
+    return rk_uses_prepare(lookup->embeddings, &lookup->batch_context, n, NULL, ids, true);
+}
+
+void rk_lookup_gather_all(rk_lookup *lookup, const rk_activation *activations) {
+    rk_uses_look_up_all(lookup->embeddings, &lookup->batch_context, activations, false);
+}
+
+void rk_lookup_gather(const rk_lookup *lookup, int32_t feature, int64_t first, int64_t last,
+                      const rk_activation *to) {
+    rk_batch_context_look_up(lookup->embeddings, &lookup->batch_context, feature, first, last, to);
+}
+
+static rk_status check_lookup(const rk_lookup *lookup, const rk_embeddings *e) {
+    RK_FAIL_IF(!lookup, RK_INVALID_ARGUMENT, "a lookup of a collection needs an rk_lookup");
+    RK_FAIL_IF(lookup->embeddings != e, RK_INVALID_ARGUMENT,
+               "the rk_lookup was created for another collection");
+    return RK_OK;
+}
+
+static rk_status peek(rk_lookup *lookup, int64_t n, const rk_ids *ids, const rk_activation *activations,
+                      bool checks_first) {
+    const rk_embeddings *e = lookup->embeddings;
+    RK_TRY(rk_uses_prepare(e, &lookup->batch_context, n, NULL, ids, checks_first));
+    rk_uses_look_up_all(e, &lookup->batch_context, activations, !checks_first);
+    lookup->had_strays = false;
+    for (int32_t f = 0; f < e->n_features; f++)
+        lookup->had_strays |=
+            atomic_load_explicit(&lookup->batch_context.uses[f].strays, memory_order_relaxed);
+    return RK_OK;
+}
+
+/* Ids are checked as they are looked up, which saves a pass over them, and again if one is no row: to be
+ * dropped or refused. Data with such ids, padding, have more. */
+rk_status rk_embeddings_peek(const rk_embeddings *e, int64_t n, const rk_ids *ids, rk_lookup *lookup,
+                             const rk_activation *activations) {
+    RK_TRY(check_lookup(lookup, e));
+    RK_TRY(rk_check_activations(e, n, ids, activations));
+    bool checks_first = lookup->had_strays;
+    RK_TRY(peek(lookup, n, ids, activations, checks_first));
+    return lookup->had_strays && !checks_first ? peek(lookup, n, ids, activations, true) : RK_OK;
+}

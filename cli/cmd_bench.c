@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <reckon/experimental/profile.h>
 #include <reckon/reckon.h>
 
 #include "command.h"

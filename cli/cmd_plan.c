@@ -1,6 +1,7 @@
 #include <limits.h>
 #include <stdio.h>
 
+#include <reckon/experimental/plan.h>
 #include <reckon/reckon.h>
 
 #include "command.h"

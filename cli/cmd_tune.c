@@ -1,5 +1,6 @@
 #include <stdio.h>
 
+#include <reckon/experimental/tune.h>
 #include <reckon/reckon.h>
 
 #include "command.h"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include <reckon/status.h>
+#include <reckon/version.h>
 
 #include "command.h"
 

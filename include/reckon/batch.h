@@ -1,4 +1,5 @@
-/* A batch: columns over n samples. A plain view; the arrays belong to whoever filled them in. */
+/* A batch: columns over n samples. A plain view; the arrays belong to whoever filled them in.
+ * Stable (docs/api.md). */
 #ifndef RECKON_BATCH_H
 #define RECKON_BATCH_H
 

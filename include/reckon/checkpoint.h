@@ -1,5 +1,6 @@
 /* Checkpoints: a directory of safetensors shards, transforms, the run file, and a manifest with checksums,
- * written last. docs/formats/checkpoint.md. */
+ * written last. docs/formats/checkpoint.md.
+ * Stable (docs/api.md). */
 #ifndef RECKON_CHECKPOINT_H
 #define RECKON_CHECKPOINT_H
 

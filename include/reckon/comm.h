@@ -4,7 +4,8 @@
  * Thread rule: any thread may call; calls that begin exchanges of one lane are made in the same order on
  * every rank. Errors: RK_PEER_LOST names the ranks that a wait beyond the time limit found lost
  * (docs/failures.md), or that the system says are gone; the communicator is then of no more use, and the
- * process should end. */
+ * process should end.
+ * Stable (docs/api.md). */
 #ifndef RECKON_COMM_H
 #define RECKON_COMM_H
 

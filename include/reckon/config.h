@@ -1,4 +1,5 @@
-/* A run file (YAML), checked and resolved. docs/config.md lists every key. */
+/* A run file (YAML), checked and resolved. docs/config.md lists every key.
+ * Stable (docs/api.md). */
 #ifndef RECKON_CONFIG_H
 #define RECKON_CONFIG_H
 

@@ -1,4 +1,5 @@
-/* Files from one format to another: csv, libsvm, tfrecord, rkb. */
+/* Files from one format to another: csv, libsvm, tfrecord, rkb.
+ * Stable (docs/api.md). */
 #ifndef RECKON_CONVERT_H
 #define RECKON_CONVERT_H
 

@@ -1,5 +1,6 @@
 /* Rows of the run's files as batches: read, transformed, shuffled and prefetched on a background thread.
- * Thread rule: one thread at a time per dataset. */
+ * Thread rule: one thread at a time per dataset.
+ * Stable (docs/api.md). */
 #ifndef RECKON_DATASET_H
 #define RECKON_DATASET_H
 

@@ -3,7 +3,8 @@
  *
  * Thread rule: one thread at a time calls functions that take a collection that is not const. Those that take
  * a const one may be called by any number of threads meanwhile as long as no row changes. The library's pool
- * works inside. */
+ * works inside.
+ * Stable (docs/api.md). */
 #ifndef RECKON_EMBEDDINGS_H
 #define RECKON_EMBEDDINGS_H
 

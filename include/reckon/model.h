@@ -1,5 +1,6 @@
 /* A model: its embedding collection and its dense graph, with one call a training step.
- * Thread rule: one thread at a time per model. */
+ * Thread rule: one thread at a time per model.
+ * Stable (docs/api.md). */
 #ifndef RECKON_MODEL_H
 #define RECKON_MODEL_H
 

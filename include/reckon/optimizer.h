@@ -1,4 +1,5 @@
-/* Optimizers and learning-rate schedules, for embedding tables and for dense parameters alike. */
+/* Optimizers and learning-rate schedules, for embedding tables and for dense parameters alike.
+ * Stable (docs/api.md). */
 #ifndef RECKON_OPTIMIZER_H
 #define RECKON_OPTIMIZER_H
 

@@ -1,4 +1,5 @@
-/* A trained model for use: from a checkpoint, no training state. */
+/* A trained model for use: from a checkpoint, no training state.
+ * Stable (docs/api.md). */
 #ifndef RECKON_PREDICTOR_H
 #define RECKON_PREDICTOR_H
 

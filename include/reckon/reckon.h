@@ -1,4 +1,6 @@
-/* Reckon: recommendation models with embedding tables larger than one device. The whole public API. */
+/* Reckon: recommendation models with embedding tables larger than one device. All stable headers of
+ * the public API (docs/api.md); those that may still change are in reckon/experimental/, each included by
+ * itself. */
 #ifndef RECKON_RECKON_H
 #define RECKON_RECKON_H
 
@@ -11,14 +13,11 @@
 #include <reckon/embeddings.h>
 #include <reckon/model.h>
 #include <reckon/optimizer.h>
-#include <reckon/plan.h>
 #include <reckon/predictor.h>
-#include <reckon/profile.h>
-#include <reckon/report.h>
 #include <reckon/runtime.h>
 #include <reckon/status.h>
 #include <reckon/table.h>
 #include <reckon/trainer.h>
-#include <reckon/tune.h>
+#include <reckon/version.h>
 
 #endif

@@ -1,4 +1,5 @@
-/* What the process as a whole is set to. */
+/* What the process as a whole is set to.
+ * Stable (docs/api.md). */
 #ifndef RECKON_RUNTIME_H
 #define RECKON_RUNTIME_H
 

@@ -2,7 +2,8 @@
  *
  * Every public function that can fail returns an rk_status. Results go through trailing out-parameters, which
  * a failed call leaves untouched. The reason, with the context added on the way up, is in rk_last_error() of
- * the calling thread. */
+ * the calling thread.
+ * Stable (docs/api.md). */
 #ifndef RECKON_STATUS_H
 #define RECKON_STATUS_H
 
@@ -20,31 +21,31 @@ extern "C" {
 #define RK_MUST_USE
 #endif
 
-/* The one table that yields the enum, the names and the texts. X(name, text) */
-#define RK_STATUS_LIST(X)                                                 \
-    X(OK, "ok")                                                           \
-    X(INVALID_ARGUMENT, "an argument is not one that the function takes") \
-    X(CONFIG, "the configuration is wrong")                               \
-    X(NOT_FOUND, "something that was named does not exist")               \
-    X(BAD_DATA, "input data is cut, corrupt or of the wrong shape")       \
-    X(IO, "a file could not be read or written")                          \
-    X(NO_MEMORY, "memory ran out")                                        \
-    X(NOT_FINITE, "a value is not a finite number")                       \
-    X(UNSUPPORTED, "this build or machine cannot do it")                  \
-    X(INTERRUPTED, "a signal or a caller asked to stop")                  \
-    X(PEER_LOST, "another rank ended, hangs or cannot be reached")        \
-    X(END, "there is no more data")                                       \
-    X(INTERNAL, "a defect in the library")                                \
-    X(BUSY, "another process has it in use")
+/* The one table that yields the enum, the names and the texts. A value never changes its meaning; a new one
+ * is added with the next free number. X(name, value, text) */
+#define RK_STATUS_LIST(X)                                                    \
+    X(OK, 0, "ok")                                                           \
+    X(INVALID_ARGUMENT, 1, "an argument is not one that the function takes") \
+    X(CONFIG, 2, "the configuration is wrong")                               \
+    X(NOT_FOUND, 3, "something that was named does not exist")               \
+    X(BAD_DATA, 4, "input data is cut, corrupt or of the wrong shape")       \
+    X(IO, 5, "a file could not be read or written")                          \
+    X(NO_MEMORY, 6, "memory ran out")                                        \
+    X(NOT_FINITE, 7, "a value is not a finite number")                       \
+    X(UNSUPPORTED, 8, "this build or machine cannot do it")                  \
+    X(INTERRUPTED, 9, "a signal or a caller asked to stop")                  \
+    X(PEER_LOST, 10, "another rank ended, hangs or cannot be reached")       \
+    X(END, 11, "there is no more data")                                      \
+    X(INTERNAL, 12, "a defect in the library")                               \
+    X(BUSY, 13, "another process has it in use")
 
 typedef enum rk_status {
-#define RK_STATUS_ENUM(name, text) RK_##name,
+#define RK_STATUS_ENUM(name, value, text) RK_##name = value,
     RK_STATUS_LIST(RK_STATUS_ENUM)
 #undef RK_STATUS_ENUM
-        RK_STATUS_COUNT
 } rk_status;
 
-/* "RK_OK", "RK_CONFIG", ...; never NULL. */
+/* "RK_OK", "RK_CONFIG", ...; "RK_UNKNOWN" for a number that is no status. */
 RK_API const char *rk_status_name(rk_status status);
 
 /* One sentence on what the code means; never NULL. */
@@ -62,9 +63,6 @@ typedef enum rk_log_level { RK_LOG_DEBUG, RK_LOG_INFO, RK_LOG_WARNING, RK_LOG_ER
  * the call only. */
 typedef void (*rk_log_callback)(void *user, rk_log_level level, const char *message);
 RK_API void rk_log_set(rk_log_callback callback, void *user, rk_log_level level);
-
-/* The library's version, "major.minor.patch". */
-RK_API const char *rk_version(void);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,5 @@
-/* Embedding tables and the features that are looked up in them. Terms follow TensorFlow's TPUEmbedding. */
+/* Embedding tables and the features that are looked up in them. Terms follow TensorFlow's TPUEmbedding.
+ * Stable (docs/api.md). */
 #ifndef RECKON_TABLE_H
 #define RECKON_TABLE_H
 

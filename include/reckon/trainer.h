@@ -1,4 +1,5 @@
-/* A whole training run as the run file says it: epochs, evaluation, early stopping, checkpoints, logs. */
+/* A whole training run as the run file says it: epochs, evaluation, early stopping, checkpoints, logs.
+ * Stable (docs/api.md). */
 #ifndef RECKON_TRAINER_H
 #define RECKON_TRAINER_H
 

@@ -4,27 +4,33 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <reckon/version.h>
+
 #include "base/text/text.h"
 
 enum { MAX_ERROR_BYTES = 4096 };
 static _Thread_local char last_error[MAX_ERROR_BYTES];
 
 const char *rk_status_name(rk_status status) {
-    static const char *const names[] = {
-#define RK_STATUS_NAME(name, text) "RK_" #name,
+    switch (status) {
+#define RK_STATUS_NAME(name, value, text) \
+    case RK_##name:                       \
+        return "RK_" #name;
         RK_STATUS_LIST(RK_STATUS_NAME)
 #undef RK_STATUS_NAME
-    };
-    return (unsigned)status < RK_STATUS_COUNT ? names[status] : "RK_UNKNOWN";
+    }
+    return "RK_UNKNOWN";
 }
 
 const char *rk_status_text(rk_status status) {
-    static const char *const texts[] = {
-#define RK_STATUS_TEXT(name, text) text,
+    switch (status) {
+#define RK_STATUS_TEXT(name, value, text) \
+    case RK_##name:                       \
+        return text;
         RK_STATUS_LIST(RK_STATUS_TEXT)
 #undef RK_STATUS_TEXT
-    };
-    return (unsigned)status < RK_STATUS_COUNT ? texts[status] : "no such status";
+    }
+    return "no such status";
 }
 
 const char *rk_last_error(void) {
@@ -32,7 +38,11 @@ const char *rk_last_error(void) {
 }
 
 const char *rk_version(void) {
-    return RK_VERSION;
+#define RK_TEXT(number)  #number
+#define RK_DIGITS(macro) RK_TEXT(macro)
+    return RK_DIGITS(RK_VERSION_MAJOR) "." RK_DIGITS(RK_VERSION_MINOR) "." RK_DIGITS(RK_VERSION_PATCH);
+#undef RK_DIGITS
+#undef RK_TEXT
 }
 
 /* The message may name the old one (%s of rk_last_error()), so it is written aside first. */

@@ -1,4 +1,4 @@
-#include <reckon/report.h>
+#include <reckon/experimental/report.h>
 
 #include <string.h>
 

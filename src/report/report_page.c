@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include <reckon/version.h>
+
 #include "base/memory.h"
 #include "report/chart/chart.h"
 #include "report/report_internal.h"

@@ -2,7 +2,7 @@
 #ifndef RK_REPORT_REPORT_RUN_H
 #define RK_REPORT_REPORT_RUN_H
 
-#include <reckon/report.h>
+#include <reckon/experimental/report.h>
 
 #include "metrics/metrics.h"
 #include "report/importance.h"

@@ -2,7 +2,7 @@
 #ifndef RK_TUNE_TUNE_INTERNAL_H
 #define RK_TUNE_TUNE_INTERNAL_H
 
-#include <reckon/tune.h>
+#include <reckon/experimental/tune.h>
 #include <stdatomic.h>
 
 #include "base/buffer.h"

@@ -20,8 +20,9 @@ grep -q '^test auc 0\.[89]' "$work/out"
 "$work/prefix/bin/reckon" --version
 test -s "$work/prefix/share/man/man1/reckon.1"
 # Every header compiles alone, in C and in C++.
-for header in "$work"/prefix/include/reckon/*.h; do
-    printf '#include <reckon/%s>\n' "$(basename "$header")" >"$work/one.c"
+cd "$work/prefix/include"
+for header in reckon/*.h reckon/*/*.h; do
+    printf '#include <%s>\n' "$header" >"$work/one.c"
     cc -std=c11 -Wall -Wextra -Wpedantic -Werror -I"$work/prefix/include" -fsyntax-only "$work/one.c"
     c++ -x c++ -std=c++17 -Wall -Wextra -Werror -I"$work/prefix/include" -fsyntax-only "$work/one.c"
 done

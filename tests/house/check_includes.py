@@ -56,7 +56,8 @@ INSIDE = {
 PUBLIC = {
     "status": "base", "optimizer": "kernels", "table": "kernels", "batch": "base", "embeddings": "embedding", "comm": "comm",
     "config": "data", "dataset": "data", "convert": "data", "model": "model", "trainer": "train", "checkpoint": "train",
-    "predictor": "serve", "report": "report", "tune": "tune", "profile": "train", "plan": "train", "runtime": "train", "reckon": "cli",
+    "predictor": "serve", "runtime": "train", "version": "base", "reckon": "cli",
+    "experimental/report": "report", "experimental/tune": "tune", "experimental/profile": "train", "experimental/plan": "train",
 }
 # CUDA's own headers and what stands in for them: for device code alone.
 CUDA = re.compile(r"^(cuda|cublas|nccl|cub/|cuda/std|thrust/|cooperative_groups)")
@@ -90,7 +91,7 @@ def problems(root: pathlib.Path):
             if layer != "cuda" and (CUDA_ONLY.match(name) if kind == '"' else CUDA.match(name)):
                 yield f"{relative}: includes {name}, which is for src/cuda alone"
             if target == "reckon":
-                home = PUBLIC.get(name.split("/")[1].removesuffix(".h"))
+                home = PUBLIC.get(name.removeprefix("reckon/").removesuffix(".h"))
                 if home is None:
                     yield f"{relative}: includes <{name}>, which this check does not know"
                 elif house and home != layer and (home == "cli" or order.index(home) > order.index(layer)):
@@ -107,10 +108,16 @@ def problems(root: pathlib.Path):
                         yield f"{relative}: folder '{here}' of '{layer}' may not include \"{name}\""
             elif kind == '"':
                 yield f"{relative}: include \"{name}\" by its layer: \"{layer}/{name}\""
-    for path in sorted(root.glob("include/reckon/*.h")):
+    for path in sorted(root.glob("include/reckon/**/*.h")):
+        stable = path.parent.name == "reckon"
         for kind, name in INCLUDE.findall(path.read_text()):
             if kind == '"':
                 yield f"{path.relative_to(root)}: a public header includes an internal one, \"{name}\""
+            elif stable and name.startswith("reckon/experimental/"):
+                yield f"{path.relative_to(root)}: a stable header includes <{name}>, which may change"
+        tier = "Stable (docs/api.md)" if stable else "Experimental: it may change in any release (docs/api.md)"
+        if path.name != "reckon.h" and tier not in path.read_text().split("*/")[0]:
+            yield f"{path.relative_to(root)}: its first comment does not say '{tier}'"
 
 
 def main():

@@ -12,7 +12,7 @@ import sys
 def main():
     root, library = pathlib.Path(sys.argv[1]), sys.argv[2]
     declared = set()
-    for path in root.glob("include/reckon/*.h"):
+    for path in root.glob("include/reckon/**/*.h"):
         text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
         declared |= set(re.findall(r"RK_API\b[^;(]*?\b(rk_\w+)\s*\(", text))
     lines = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <jansson.h>
+#include <reckon/experimental/report.h>
 #include <reckon/reckon.h>
 
 #include "base/buffer.h"

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <unistd.h>
 
-#include <reckon/report.h>
+#include <reckon/experimental/report.h>
 #include <reckon/trainer.h>
 
 #include "base/file/file.h"

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include <reckon/report.h>
+#include <reckon/experimental/report.h>
 #include <reckon/trainer.h>
 
 #include "base/file/file.h"

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <unistd.h>
 
-#include <reckon/plan.h>
+#include <reckon/experimental/plan.h>
 
 #include "base/memory.h"
 #include "base/thread/parallel.h"

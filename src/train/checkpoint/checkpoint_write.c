@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <reckon/version.h>
+
 #include "base/file/file.h"
 #include "base/hash.h"
 #include "base/memory.h"

@@ -1,5 +1,5 @@
 /* A plan from a run file and a cluster. */
-#include <reckon/plan.h>
+#include <reckon/experimental/plan.h>
 
 #include <stdio.h>
 

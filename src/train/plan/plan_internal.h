@@ -2,7 +2,7 @@
 #ifndef RK_TRAIN_PLAN_PLAN_INTERNAL_H
 #define RK_TRAIN_PLAN_PLAN_INTERNAL_H
 
-#include <reckon/plan.h>
+#include <reckon/experimental/plan.h>
 
 #include "embedding/config/embedding_config.h"
 #include "embedding/planner/lookup_counter.h"

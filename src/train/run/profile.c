@@ -1,5 +1,5 @@
 /* Training steps of a run, timed by stage through the spans of the trace. */
-#include <reckon/profile.h>
+#include <reckon/experimental/profile.h>
 
 #include <math.h>
 #include <string.h>

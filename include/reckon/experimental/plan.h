@@ -1,7 +1,8 @@
 /* Where a run's tables would be on a cluster, whether they fit, and about how fast it would train:
- * docs/planning.md. */
-#ifndef RECKON_PLAN_H
-#define RECKON_PLAN_H
+ * docs/planning.md.
+ * Experimental: it may change in any release (docs/api.md). */
+#ifndef RECKON_EXPERIMENTAL_PLAN_H
+#define RECKON_EXPERIMENTAL_PLAN_H
 
 #include <stdbool.h>
 #include <stddef.h>

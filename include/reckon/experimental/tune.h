@@ -1,7 +1,8 @@
 /* A search over a run file's settings: one training after the other, judged on the validation data.
- * docs/reports.md. */
-#ifndef RECKON_TUNE_H
-#define RECKON_TUNE_H
+ * docs/reports.md.
+ * Experimental: it may change in any release (docs/api.md). */
+#ifndef RECKON_EXPERIMENTAL_TUNE_H
+#define RECKON_EXPERIMENTAL_TUNE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
-/* A page about one run, or several side by side: docs/reports.md. */
-#ifndef RECKON_REPORT_H
-#define RECKON_REPORT_H
+/* A page about one run, or several side by side: docs/reports.md.
+ * Experimental: it may change in any release (docs/api.md). */
+#ifndef RECKON_EXPERIMENTAL_REPORT_H
+#define RECKON_EXPERIMENTAL_REPORT_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,7 @@
-/* Where the time of a run's training steps goes, beside what this machine can do. */
-#ifndef RECKON_PROFILE_H
-#define RECKON_PROFILE_H
+/* Where the time of a run's training steps goes, beside what this machine can do.
+ * Experimental: it may change in any release (docs/api.md). */
+#ifndef RECKON_EXPERIMENTAL_PROFILE_H
+#define RECKON_EXPERIMENTAL_PROFILE_H
 
 #include <stddef.h>
 #include <stdint.h>

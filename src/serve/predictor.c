@@ -59,7 +59,7 @@ static rk_status choose_device(const rk_predictor *p, const char *wanted, const 
 
 /* Rows are shared out over the ranks that are here, whatever ranks trained, and travel as they are. */
 static rk_status load_model(rk_predictor *p, const char *device) {
-    const rk_config *c = p->config;
+    rk_config *c = p->config;
     const rk_model_device *on;
     rk_model_cluster cluster = {
         .comm = p->comm,

@@ -53,6 +53,7 @@ typedef struct built {
 
 static void build(const char *run, built *out) {
     OK(rk_config_parse(run, "run.yaml", NULL, NULL, 0, &out->config));
+    OK(rk_config_expand(out->config));
     OK(rk_dataset_open(out->config, "train", &out->dataset));
     OK(rk_model_create(out->config, out->dataset, &out->model));
 }

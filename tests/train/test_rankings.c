@@ -165,7 +165,7 @@ static void refused(const char *override, const char *message) {
 
 static void mistaken(const char *override, const char *message) {
     rk_config *config;
-    const rk_interactions *known;
+    rk_interactions *known;
     OK(rk_config_parse(run_text, "run.yaml", directory, &override, 1, &config));
     FAILS(rk_config_interactions(config, &known), RK_CONFIG, message);
     rk_config_free(config);

@@ -26,13 +26,19 @@ static const char *const run_text = CLICKS_AND_MODEL
     "  plateau: {patience: 0, factor: 0.5}\n"
     "  checkpoint: {every_steps: 7, keep: 2}\n";
 
-static rk_config *load_with(const char *output, const char *more) {
+/* more: at most 3 overrides, NULL behind the last. */
+static rk_config *load_with_all(const char *output, const char *const *more) {
     char override[300];
     snprintf(override, sizeof override, "train.output=%s/%s", directory, output);
-    const char *overrides[] = {override, more};
+    const char *overrides[4] = {override};
+    size_t n = 1;
+    for (; n < 4 && more[n - 1]; n++) overrides[n] = more[n - 1];
     rk_config *config;
-    OK(rk_config_parse(run_text, "run.yaml", directory, overrides, more ? 2 : 1, &config));
+    OK(rk_config_parse(run_text, "run.yaml", directory, overrides, n, &config));
     return config;
+}
+static rk_config *load_with(const char *output, const char *more) {
+    return load_with_all(output, (const char *[]){more, NULL});
 }
 static rk_config *load(const char *output) {
     return load_with(output, NULL);
@@ -251,8 +257,7 @@ static void test_overwrite(void **state) {
     assert_string_equal(before, after);
     rk_free(before);
     rk_free(after);
-    config = load_with("again", "train.tensorboard=false");
-    config->train.epochs = 1;
+    config = load_with_all("again", (const char *[]){"train.tensorboard=false", "train.epochs=1", NULL});
     OK(rk_trainer_create(config, &options, &trainer));
     assert_false(is_in("again", "checkpoints/step-000000200"));
     assert_false(is_in("again", "events.out.tfevents.reckon"));
@@ -334,13 +339,12 @@ static void test_stop_saves(void **state) {
 /* After the last of an epoch's 25 batches a checkpoint is due, before the epoch's end is told. */
 static void test_stopped_before_the_epoch_ends(void **state) {
     (void)state;
-    static const char every[] = "train.checkpoint.every_steps=25";
+    static const char *const more[] = {"train.checkpoint.every_steps=25", "train.epochs=2",
+                                       "train.log_every=10", NULL};
     rk_trainer *trainer;
     rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
     for (int part = 0; part < 3; part++) {
-        rk_config *config = load_with(part ? "parts" : "at_once", every);
-        config->train.epochs = 2;
-        config->train.log_every = 10;
+        rk_config *config = load_with_all(part ? "parts" : "at_once", more);
         options.on_event = part == 1 ? stop_at_once : NULL;
         options.user = &trainer;
         options.resume = part == 2;

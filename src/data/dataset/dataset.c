@@ -27,6 +27,7 @@ typedef struct slot {
 
 struct rk_dataset {
     rk_reader reader;
+    rk_transforms *own_transforms; /* NULL: they are the caller's */
     int64_t batch_size;
     uint64_t seed;
     bool shuffles;
@@ -263,9 +264,18 @@ void rk_dataset_free(rk_dataset *d) {
     for (int32_t i = 0; d->slots && i < d->n_slots; i++) rk_batch_memory_release(&d->slots[i].memory);
     rk_free(d->slots);
     if (d->reader.section) rk_reader_release(&d->reader);
+    rk_transforms_free(d->own_transforms);
     pthread_mutex_destroy(&d->mutex);
     pthread_cond_destroy(&d->changed);
     rk_free(d);
+}
+
+void rk_dataset_own_transforms(rk_dataset *d, rk_transforms *transforms) {
+    d->own_transforms = transforms;
+}
+
+const rk_transforms *rk_dataset_transforms(const rk_dataset *d) {
+    return d->reader.transforms;
 }
 
 static void give_back(rk_dataset *d) {

@@ -24,6 +24,10 @@ typedef struct rk_dataset_options {
 rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms *transforms,
                             const rk_dataset_options *options, rk_dataset **out);
 
+/* The dataset's transforms are freed with it. */
+void rk_dataset_own_transforms(rk_dataset *dataset, rk_transforms *transforms);
+const rk_transforms *rk_dataset_transforms(const rk_dataset *dataset);
+
 /* As rk_dataset_next, from the beginning again at the end; RK_BAD_DATA if there are no rows. */
 rk_status rk_dataset_next_endless(rk_dataset *dataset, const rk_batch **out);
 

@@ -46,7 +46,13 @@ void rk_transforms_free(rk_transforms *t) {
     rk_free(t->crossed);
     rk_free(t->first_crossed);
     rk_free(t->names);
+    if (t->release_owner) t->release_owner(t->owner);
     rk_free(t);
+}
+
+void rk_transforms_own(rk_transforms *t, void *owner, void (*release)(void *owner)) {
+    t->owner = owner;
+    t->release_owner = release;
 }
 
 static int32_t add_name(rk_transforms *t, const char *name) {
@@ -106,6 +112,10 @@ rk_status rk_transforms_finish(rk_transforms *t) {
 
 const rk_data_schema *rk_transforms_schema(const rk_transforms *t) {
     return &t->schema;
+}
+
+const rk_data_section *rk_transforms_section(const rk_transforms *t) {
+    return t->section;
 }
 
 double rk_log1p_signed(double x) {

@@ -38,7 +38,10 @@ rk_status rk_transforms_save(const rk_transforms *transforms, const char *direct
                              size_t *n_names);
 rk_status rk_transforms_load(const rk_data_section *section, const char *directory, rk_transforms **out);
 void rk_transforms_free(rk_transforms *transforms);
+/* What the section belongs to is released with the transforms. */
+void rk_transforms_own(rk_transforms *transforms, void *owner, void (*release)(void *owner));
 
 const rk_data_schema *rk_transforms_schema(const rk_transforms *transforms);
+const rk_data_section *rk_transforms_section(const rk_transforms *transforms);
 
 #endif

@@ -25,6 +25,8 @@ void rk_transform_memory_release(rk_transform_memory *memory);
 
 struct rk_transforms {
     const rk_data_section *section;
+    void *owner; /* of the section, where the transforms own it, */
+    void (*release_owner)(void *owner);
     rk_fitted *fitted; /* [section->n_features] */
     rk_data_feature_info *features;
     int32_t *outputs; /* [section->n_features] the feature's number among the categorical ones, or its first

@@ -59,7 +59,7 @@ rk_status rk_checkpoint_read_stale(const char *path, rk_model *model);
 
 /* A model for prediction, of the run file and the transforms that a checkpoint keeps (rk_checkpoint_config),
  * on a GPU or (NULL) the processors, over ranks or (NULL) in one process. */
-rk_status rk_checkpoint_model(const char *path, const rk_config *config, const rk_model_device *device,
+rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_model_device *device,
                               const rk_model_cluster *cluster, rk_model **out);
 
 /* Where a run's directory has the checkpoint of a step, whether it is there or not. */

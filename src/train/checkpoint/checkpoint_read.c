@@ -148,13 +148,14 @@ done:
     return status;
 }
 
-rk_status rk_checkpoint_model(const char *path, const rk_config *config, const rk_model_device *device,
+rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_model_device *device,
                               const rk_model_cluster *cluster, rk_model **out) {
     rk_model *model = NULL;
     rk_state state = {0};
     rk_model_options options;
     rk_status status;
     RK_GOTO(rk_config_model_options(config, rk_transforms_schema(config->transforms), false, &options));
+    RK_GOTO(rk_config_take_interactions(config, &options));
     options.device = device;
     options.cluster = cluster;
     RK_GOTO(rk_model_build(&options, &model));

@@ -7,24 +7,34 @@ rk_status rk_config_pair_features(const rk_config *c, const rk_data_schema *sche
     return rk_retrieval_pair(&c->model.retrieval, &c->yaml, schema, out);
 }
 
-rk_status rk_config_interactions(rk_config *c, const rk_interactions **out) {
-    if (!c->interactions) {
-        const rk_transforms *transforms;
-        RK_TRY(rk_config_transforms(c, NULL, NULL, &transforms));
-        rk_dataset_options options = {.directory = c->directory,
-                                      .split = "train",
-                                      .batch_size = 1 << 16,
-                                      .seed = (uint64_t)c->data.seed};
-        rk_pair_features features;
-        rk_dataset *dataset;
-        RK_TRY(rk_config_pair_features(c, rk_transforms_schema(transforms), &features));
-        RK_TRY(rk_dataset_create(&c->data, transforms, &options, &dataset));
-        rk_status status = rk_interactions_collect(dataset, features, &c->interactions);
-        rk_dataset_free(dataset);
-        RK_TRY(status);
-    }
+rk_status rk_config_collect_interactions(const rk_config *c, const rk_transforms *transforms,
+                                         rk_interactions **out) {
+    rk_dataset_options options = {
+        .directory = c->directory, .split = "train", .batch_size = 1 << 16, .seed = (uint64_t)c->data.seed};
+    rk_pair_features features;
+    rk_dataset *dataset;
+    RK_TRY(rk_config_pair_features(c, rk_transforms_schema(transforms), &features));
+    RK_TRY(rk_dataset_create(rk_transforms_section(transforms), transforms, &options, &dataset));
+    rk_status status = rk_interactions_collect(dataset, features, out);
+    rk_dataset_free(dataset);
+    return status;
+}
+
+rk_status rk_config_interactions(rk_config *c, rk_interactions **out) {
+    const rk_transforms *transforms;
+    RK_TRY(rk_config_transforms(c, NULL, NULL, &transforms));
+    if (!c->interactions) RK_TRY(rk_config_collect_interactions(c, transforms, &c->interactions));
     *out = c->interactions;
     return RK_OK;
+}
+
+static bool needs_interactions(const rk_config *c, bool training) {
+    return rk_config_has_pairs(c) && (training || c->model.retrieval.history);
+}
+
+rk_status rk_config_take_interactions(rk_config *c, rk_model_options *options) {
+    return needs_interactions(c, options->training) ? rk_config_interactions(c, &options->interactions)
+                                                    : RK_OK;
 }
 
 void rk_config_take_device(const rk_config *c, rk_model_options *options) {
@@ -53,10 +63,14 @@ rk_status rk_config_model_options(const rk_config *c, const rk_data_schema *sche
         .n_constraints = training ? (int32_t)c->cluster.n_tables : 0,
         .training = training,
     };
-    if (!rk_config_has_pairs(c) || (!training && !c->model.retrieval.history)) return RK_OK;
-    const rk_interactions *known;
-    RK_TRY(rk_config_interactions((rk_config *)(size_t)c,
-                                  &known)); /* a matter of when, as fitting the transforms is */
-    out->interactions = c->interactions;
+    return RK_OK;
+}
+
+rk_status rk_config_training_options(const rk_config *c, const rk_dataset *dataset, rk_model_options *out) {
+    rk_model_options options;
+    RK_TRY(rk_config_model_options(c, rk_dataset_schema(dataset), true, &options));
+    if (needs_interactions(c, true))
+        RK_TRY(rk_config_collect_interactions(c, rk_dataset_transforms(dataset), &options.interactions));
+    *out = options;
     return RK_OK;
 }

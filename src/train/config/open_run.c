@@ -12,36 +12,72 @@
 #include "data/source/source.h"
 #include "train/config/run_config.h"
 
-rk_status rk_dataset_open(const rk_config *config, const char *split, rk_dataset **out) {
-    rk_config *c = (rk_config *)(size_t)
-        config; /* fitting the transforms is a matter of when, not of what the configuration says */
-    const rk_transforms *transforms;
-    RK_TRY(rk_config_transforms(c, NULL, NULL, &transforms));
+rk_status rk_config_open_data(const rk_config *c, const rk_transforms *transforms, const char *split,
+                              rk_dataset **out) {
     rk_dataset_options options = {.directory = c->directory,
                                   .split = split,
                                   .batch_size = c->train.batch_size,
                                   .seed = (uint64_t)c->data.seed,
                                   .shuffle = c->data.shuffle && strcmp(split, "train") == 0};
-    return rk_dataset_create(&c->data, transforms, &options, out);
+    return rk_dataset_create(rk_transforms_section(transforms), transforms, &options, out);
+}
+
+static void free_config(void *config) {
+    rk_config_free(config);
+}
+
+/* Transforms that own the configuration whose section they point into. */
+static rk_status fit(const rk_config *config, rk_transforms **out) {
+    rk_config *own;
+    const rk_transforms *fitted;
+    RK_TRY(rk_config_copy(config, &own));
+    rk_status status = rk_config_transforms(own, NULL, NULL, &fitted);
+    if (status != RK_OK) {
+        rk_config_free(own);
+        return status;
+    }
+    *out = own->transforms;
+    own->transforms = NULL;
+    rk_transforms_own(*out, own, free_config);
+    return RK_OK;
+}
+
+rk_status rk_dataset_open(const rk_config *config, const char *split, rk_dataset **out) {
+    if (config->transforms) return rk_config_open_data(config, config->transforms, split, out);
+    rk_transforms *transforms;
+    RK_TRY(fit(config, &transforms));
+    rk_status status = rk_config_open_data(config, transforms, split, out);
+    if (status == RK_OK)
+        rk_dataset_own_transforms(*out, transforms);
+    else
+        rk_transforms_free(transforms);
+    return status;
+}
+
+static rk_status build_model(const rk_config *config, const rk_dataset *dataset, bool is_outline,
+                             rk_model **out) {
+    rk_model_options options;
+    RK_TRY(rk_config_training_options(config, dataset, &options));
+    options.is_outline = is_outline;
+    rk_status status = rk_model_build(&options, out);
+    rk_interactions_free(options.interactions);
+    return status;
 }
 
 rk_status rk_model_create(const rk_config *config, const rk_dataset *dataset, rk_model **out) {
-    rk_model_options options;
-    RK_TRY(rk_config_model_options(config, rk_dataset_schema(dataset), true, &options));
-    return rk_model_build(&options, out);
+    return build_model(config, dataset, false, out);
 }
 
 rk_status rk_model_outline(const rk_config *config, const rk_dataset *dataset, rk_model **out) {
-    rk_model_options options;
-    RK_TRY(rk_config_model_options(config, rk_dataset_schema(dataset), true, &options));
-    options.is_outline = true;
-    return rk_model_build(&options, out);
+    return build_model(config, dataset, true, out);
 }
 
 static rk_status graph_text(const rk_config *config, const rk_dataset *dataset, bool dot, char **out) {
     rk_model_options options;
-    RK_TRY(rk_config_model_options(config, rk_dataset_schema(dataset), true, &options));
-    return rk_model_graph_text(&options, dot, out);
+    RK_TRY(rk_config_training_options(config, dataset, &options));
+    rk_status status = rk_model_graph_text(&options, dot, out);
+    rk_interactions_free(options.interactions);
+    return status;
 }
 
 rk_status rk_model_graph_yaml(const rk_config *config, const rk_dataset *dataset, char **out) {

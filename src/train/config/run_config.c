@@ -270,7 +270,12 @@ rk_status rk_config_parse(const char *text, const char *name, const char *direct
     RK_GOTO(rk_strdup(text, &c->text));
     RK_GOTO(rk_strdup(directory ? directory : "", &c->directory));
     RK_GOTO(rk_yaml_parse(name, text, strlen(text), &c->yaml));
-    for (size_t i = 0; i < n_overrides; i++) RK_GOTO(rk_yaml_set(&c->yaml, overrides[i]));
+    RK_GOTO(rk_alloc(n_overrides, sizeof *c->overrides, &c->overrides));
+    for (size_t i = 0; i < n_overrides; i++) {
+        RK_GOTO(rk_strdup(overrides[i], &c->overrides[i]));
+        c->n_overrides++;
+        RK_GOTO(rk_yaml_set(&c->yaml, overrides[i]));
+    }
     RK_GOTO(bind_sections(c));
     RK_GOTO(resolve(c));
     *out = c;
@@ -278,6 +283,15 @@ rk_status rk_config_parse(const char *text, const char *name, const char *direct
 done:
     rk_config_free(c);
     return status;
+}
+
+rk_status rk_config_copy(const rk_config *c, rk_config **out) {
+    rk_config *copy;
+    RK_TRY(rk_config_parse(c->text, c->yaml.path, c->directory, (const char *const *)c->overrides,
+                           c->n_overrides, &copy));
+    copy->given = c->given ? c->given : c->transforms;
+    *out = copy;
+    return RK_OK;
 }
 
 rk_status rk_config_load(const char *path, const char *const *overrides, size_t n_overrides,
@@ -309,6 +323,7 @@ void rk_config_free(rk_config *c) {
     rk_schema_release(&rk_cluster_schema, &c->cluster);
     rk_schema_release(&rk_cuda_schema, &c->cuda);
     rk_yaml_release(&c->yaml);
+    rk_free_strings(c->overrides, c->n_overrides);
     rk_free(c->directory);
     rk_free(c->text);
     rk_free(c);
@@ -379,12 +394,16 @@ rk_status rk_config_expand(rk_config *c) {
                                                   : RK_OK;
 }
 
+bool rk_config_has_transforms(const rk_config *c) {
+    return c->given || c->transforms;
+}
+
 rk_status rk_config_transforms(rk_config *c, void (*on_stage)(void *user, const char *message), void *user,
                                const rk_transforms **out) {
     rk_fit_options options = {c->directory, on_stage, user};
     RK_TRY(rk_config_expand(c));
-    if (!c->transforms) RK_TRY(rk_transforms_fit(&c->data, &c->yaml, &options, &c->transforms));
-    *out = c->transforms;
+    if (!rk_config_has_transforms(c)) RK_TRY(rk_transforms_fit(&c->data, &c->yaml, &options, &c->transforms));
+    *out = c->given ? c->given : c->transforms;
     return RK_OK;
 }
 

@@ -16,8 +16,10 @@
 
 struct rk_config {
     rk_yaml yaml;
-    char *text;      /* the file as it was read */
-    char *directory; /* what paths are relative to */
+    char *text;       /* the file as it was read */
+    char *directory;  /* what paths are relative to */
+    char **overrides; /* [n_overrides] */
+    size_t n_overrides;
     rk_data_section data;
     rk_embedding_section embedding;
     rk_model_section model;
@@ -31,10 +33,16 @@ struct rk_config {
     int plateau_task, plateau_metric;
     bool has_valid, keeps_best;
     rk_transforms *transforms;          /* fitted at the first need, or loaded from a checkpoint */
+    const rk_transforms *given;         /* of the configuration that this is a copy of; NULL: it has none */
     rk_planner_constraint *constraints; /* [cluster.n_tables], of that section */
     rk_interactions *interactions;      /* the training data's pairs, collected at the first need */
     rk_plan_file plan;                  /* likewise what cluster.plan names; without tables: not read */
 };
+
+/* The same run file read again. What follows from a configuration and its data (features in the place of
+ * patterns, transforms, pairs) is kept in a copy that belongs to whoever needs it, because callers may share
+ * theirs between threads. The first one must outlive the copy, whose transforms are its own if it has any. */
+rk_status rk_config_copy(const rk_config *config, rk_config **out);
 
 /* Features in the place of patterns of columns, read from the training data now if there are any: before the
  * configuration is written or compared. */
@@ -43,6 +51,12 @@ rk_status rk_config_expand(rk_config *config);
 /* The transforms, fitted now if they are not there. */
 rk_status rk_config_transforms(rk_config *config, void (*on_stage)(void *user, const char *message),
                                void *user, const rk_transforms **out);
+
+/* Whether they are there: fitted, loaded or given. */
+bool rk_config_has_transforms(const rk_config *config);
+/* A split of the run's data in training batches, by the transforms. */
+rk_status rk_config_open_data(const rk_config *config, const rk_transforms *transforms, const char *split,
+                              rk_dataset **out);
 
 /* Whether a task has the metric; task n_labels stands for the mean over all that have it, of which there must
  * be several labels. */
@@ -60,14 +74,23 @@ void rk_config_metric_name(const rk_config *config, int task, int metric, char *
 bool rk_config_has_pairs(const rk_config *config);
 rk_status rk_config_pair_features(const rk_config *config, const rk_data_schema *schema,
                                   rk_pair_features *out);
-rk_status rk_config_interactions(rk_config *config, const rk_interactions **out);
+rk_status rk_config_interactions(rk_config *config, rk_interactions **out);
+/* The same, which the caller is to free. */
+rk_status rk_config_collect_interactions(const rk_config *config, const rk_transforms *transforms,
+                                         rk_interactions **out);
 
 /* What the cluster section asks of placements on so many ranks, readers among them: all of a request but
  * tables, features, optimizer, loads and capacities. Its constraints live as long as the config. */
 rk_status rk_config_planner_request(rk_config *config, int32_t n_ranks, rk_planner_request *out);
 
+/* All options but interactions; */
 rk_status rk_config_model_options(const rk_config *config, const rk_data_schema *schema, bool training,
                                   rk_model_options *out);
+/* then those, which stay the config's; */
+rk_status rk_config_take_interactions(rk_config *config, rk_model_options *options);
+/* or all for training on a dataset: the caller frees the interactions when the model is built. */
+rk_status rk_config_training_options(const rk_config *config, const rk_dataset *dataset,
+                                     rk_model_options *out);
 void rk_config_take_device(const rk_config *config,
                            rk_model_options *options); /* the model trains where the run file says */
 

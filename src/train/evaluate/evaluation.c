@@ -89,7 +89,7 @@ static rk_status add_batches(const rk_config *c, rk_model *model, rk_batch_sourc
     return status == RK_END ? RK_OK : status;
 }
 
-rk_status rk_evaluate(const rk_config *config, rk_model *model, rk_batch_source *source, rk_evaluation *out) {
+rk_status rk_evaluate(rk_config *config, rk_model *model, rk_batch_source *source, rk_evaluation *out) {
     if (rk_config_has_pairs(config))
         return rk_evaluate_rankings(config, model, source->dataset, source->split, NULL, out);
     int32_t n_tasks = rk_model_n_tasks(model);

@@ -13,6 +13,6 @@ enum { RK_USUAL_CUT = 20 }; /* of rankings, where the run file names no metrics:
 bool rk_evaluation_shows(const rk_config *config, int task, int metric);
 
 /* Takes what is fed from its beginning to its end. */
-rk_status rk_evaluate(const rk_config *config, rk_model *model, rk_batch_source *source, rk_evaluation *out);
+rk_status rk_evaluate(rk_config *config, rk_model *model, rk_batch_source *source, rk_evaluation *out);
 
 #endif

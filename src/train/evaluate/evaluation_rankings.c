@@ -308,19 +308,21 @@ static void show_more(const ranking_task *t, const rk_more_rankings *more) {
  * measured, of the validation data. */
 static rk_status find_masked(rk_config *c, const char *split, rk_pair_features features,
                              rk_interactions **out) {
-    const rk_interactions *known;
+    rk_interactions *known;
+    const rk_transforms *transforms;
     *out = NULL;
     if (strcmp(split, "train") == 0) return RK_OK;
     RK_TRY(rk_config_interactions(c, &known));
     if (strcmp(split, "valid") == 0 || !c->has_valid) {
-        *out = rk_interactions_hold(c->interactions);
+        *out = rk_interactions_hold(known);
         return RK_OK;
     }
     rk_dataset_options options = {
         .directory = c->directory, .split = "valid", .batch_size = 1 << 16, .seed = (uint64_t)c->data.seed};
     rk_dataset *dataset;
     rk_interactions *valid = NULL;
-    RK_TRY(rk_dataset_create(&c->data, c->transforms, &options, &dataset));
+    RK_TRY(rk_config_transforms(c, NULL, NULL, &transforms));
+    RK_TRY(rk_dataset_create(&c->data, transforms, &options, &dataset));
     rk_status status = rk_interactions_collect(dataset, features, &valid);
     if (status == RK_OK) status = rk_interactions_merge(known, valid, out);
     rk_interactions_free(valid);
@@ -328,10 +330,8 @@ static rk_status find_masked(rk_config *c, const char *split, rk_pair_features f
     return status;
 }
 
-rk_status rk_evaluate_rankings(const rk_config *config, rk_model *model, rk_dataset *dataset,
-                               const char *split, const rk_more_rankings *more, rk_evaluation *out) {
-    rk_config *c =
-        (rk_config *)(size_t)config; /* pairs are collected at the first need, as transforms are fitted */
+rk_status rk_evaluate_rankings(rk_config *c, rk_model *model, rk_dataset *dataset, const char *split,
+                               const rk_more_rankings *more, rk_evaluation *out) {
     rk_interactions *relevant = NULL, *masked = NULL;
     rk_pair_features features;
     rk_evaluation e = {.n_tasks = 1};

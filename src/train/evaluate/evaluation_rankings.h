@@ -14,7 +14,7 @@ typedef struct rk_more_rankings {
 } rk_more_rankings;
 
 /* `split`: what the dataset was opened as. more: NULL: none. */
-rk_status rk_evaluate_rankings(const rk_config *config, rk_model *model, rk_dataset *dataset,
-                               const char *split, const rk_more_rankings *more, rk_evaluation *out);
+rk_status rk_evaluate_rankings(rk_config *config, rk_model *model, rk_dataset *dataset, const char *split,
+                               const rk_more_rankings *more, rk_evaluation *out);
 
 #endif

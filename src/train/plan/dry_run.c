@@ -70,7 +70,7 @@ static rk_status build(player *p) {
     const rk_roles *roles = &plan->request.roles;
     rk_model_cluster cluster = {.request = plan->request};
     rk_model_options options;
-    RK_TRY(rk_dataset_open(plan->config, "train", &p->dataset));
+    RK_TRY(rk_config_open_data(plan->config, plan->transforms, "train", &p->dataset));
     RK_TRY(rk_config_model_options(plan->config, rk_dataset_schema(p->dataset), true, &options));
     if (plan->n_ranks > 1) {
         RK_TRY(rk_comm_self(&p->comm));

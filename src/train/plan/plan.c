@@ -86,9 +86,9 @@ rk_status rk_plan_make(const rk_config *config, const rk_plan_options *options, 
     rk_plan *plan;
     RK_FAIL_IF(rk_config_has_pairs(config), RK_UNSUPPORTED, "there are no plans for a two_tower");
     RK_TRY(rk_alloc(1, sizeof *plan, &plan));
-    plan->config = config;
     plan->train_rows = -1;
-    rk_status status = make(plan, options ? options : &usual);
+    rk_status status = rk_config_copy(config, &plan->config);
+    if (status == RK_OK) status = make(plan, options ? options : &usual);
     if (status == RK_OK)
         *out = plan;
     else
@@ -105,6 +105,7 @@ void rk_plan_free(rk_plan *plan) {
     rk_free(plan->placements);
     rk_free(plan->loads);
     rk_free(plan->advice);
+    rk_config_free(plan->config);
     rk_free(plan);
 }
 

@@ -69,7 +69,8 @@ typedef struct rk_plan_step {
 } rk_plan_step;
 
 struct rk_plan {
-    const rk_config *config;
+    rk_config *config;               /* a copy of the caller's, */
+    const rk_transforms *transforms; /* whose these are */
     rk_cluster_file cluster;
     rk_machine *machines;         /* [n_ranks] */
     rk_rank_capacity *capacities; /* [n_ranks]: what is left of memory for tables of its own */

@@ -69,9 +69,8 @@ static void count_sample(rk_plan *plan, const rk_data_schema *schema) {
 }
 
 rk_status rk_plan_describe_run(rk_plan *plan) {
-    const rk_transforms *transforms;
-    RK_TRY(rk_config_transforms((rk_config *)(size_t)plan->config, NULL, NULL, &transforms));
-    const rk_data_schema *schema = rk_transforms_schema(transforms);
+    RK_TRY(rk_config_transforms(plan->config, NULL, NULL, &plan->transforms));
+    const rk_data_schema *schema = rk_transforms_schema(plan->transforms);
     rk_model *model = NULL;
     rk_slot slots[RK_MAX_SLOTS];
     RK_TRY(make_tables(plan, schema));

@@ -24,7 +24,7 @@ static rk_status count_all(rk_plan *plan, rk_dataset *dataset, int64_t n_rows) {
 rk_status rk_plan_sample(rk_plan *plan, int64_t n_rows) {
     rk_dataset *dataset;
     RK_TRY(rk_lookup_counter_create(&plan->tables, plan->request.roles.n_trainers, &plan->count));
-    RK_TRY(rk_dataset_open(plan->config, "train", &dataset));
+    RK_TRY(rk_config_open_data(plan->config, plan->transforms, "train", &dataset));
     rk_status status = count_all(plan, dataset, n_rows);
     if (status == RK_OK) rk_lookup_counter_conclude(plan->count, plan->loads);
     rk_dataset_free(dataset);

@@ -154,15 +154,16 @@ rk_status rk_profile_run(const rk_config *config, int64_t n_steps, int64_t n_war
     profiling p = {.stages = on_device ? stages_of_cuda : stages_of_cpu};
     rk_profile profile = RK_PROFILE_INIT;
     profile.device = on_device ? "cuda" : "cpu";
-    rk_model_options options;
+    rk_model_options options = {0};
     rk_status status;
     RK_GOTO(rk_dataset_open(config, "train", &p.dataset));
-    RK_GOTO(rk_config_model_options(config, rk_dataset_schema(p.dataset), true, &options));
+    RK_GOTO(rk_config_training_options(config, p.dataset, &options));
     rk_config_take_device(config, &options);
     RK_GOTO(rk_model_build(&options, &p.model));
     RK_GOTO(measure(&p, n_steps ? n_steps : USUAL_STEPS, n_warmup, &profile));
     *out = profile;
 done:
+    rk_interactions_free(options.interactions);
     rk_limit_free(p.gather);
     rk_limit_free(p.gemm);
     rk_model_free(p.model);

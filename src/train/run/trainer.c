@@ -118,6 +118,7 @@ static rk_status build_model(rk_trainer *t, const rk_batch *sample) {
     rk_config *c = t->config;
     rk_model_options options;
     RK_TRY(rk_config_model_options(c, rk_dataset_schema(t->train), true, &options));
+    RK_TRY(rk_config_take_interactions(c, &options));
     rk_config_take_device(c, &options);
     rk_model_cluster cluster = {.comm = t->comm, .asynchronous = c->cluster.asynchronous, .sample = sample};
     if (rk_comm_size(t->comm) > 1) {
@@ -181,14 +182,13 @@ static rk_status take_trace(rk_trainer *t) {
 rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *options, rk_trainer **out) {
     rk_trainer *t;
     RK_TRY(rk_alloc(1, sizeof *t, &t));
-    t->config =
-        (rk_config *)(size_t)config; /* its transforms are fitted at need; nothing else of it changes */
     if (options) t->options = *options;
     char *start = NULL;
     rk_status status;
     if (t->options.resume && t->options.overwrite)
         RK_GOTO(rk_error(RK_INVALID_ARGUMENT,
                          "a run either goes on or begins anew: 'resume' and 'overwrite' are both set"));
+    RK_GOTO(rk_config_copy(config, &t->config));
     t->saved_step = -1;
     rk_early_stopping_init(&t->progress.stopping);
     t->rules = rules_of(config);
@@ -220,6 +220,7 @@ void rk_trainer_free(rk_trainer *t) {
     rk_folder_lock_free(t->lock);
     rk_trainer_leave_ranks(t);
     rk_free(t->trace_path);
+    rk_config_free(t->config);
     rk_free(t);
 }
 

@@ -145,10 +145,17 @@ uint64_t rk_memory_available(void) {
     return left < free ? left : free;
 }
 
-rk_status rk_grow(void *array, size_t n, size_t *capacity, size_t bytes) {
-    if (n < *capacity) return RK_OK;
-    size_t wanted = *capacity < 8 ? 8 : *capacity + *capacity / 2;
+static rk_status resize(void *array, size_t *capacity, size_t wanted, size_t bytes) {
     RK_TRY(rk_realloc(wanted, bytes, array));
     *capacity = wanted;
     return RK_OK;
+}
+
+rk_status rk_grow_to(void *array, size_t *capacity, size_t n, size_t bytes) {
+    return resize(array, capacity, *capacity ? n + n / 4 : n, bytes);
+}
+
+rk_status rk_grow(void *array, size_t n, size_t *capacity, size_t bytes) {
+    if (n < *capacity) return RK_OK;
+    return resize(array, capacity, *capacity < 8 ? 8 : *capacity + *capacity / 2, bytes);
 }

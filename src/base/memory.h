@@ -31,9 +31,17 @@ void rk_pages_free(void *pages, size_t bytes);
  * unknown. */
 uint64_t rk_memory_available(void);
 
-/* Make room for one more element in a growable array: *array has `n` elements and *capacity places. */
-rk_status rk_grow(void *array, size_t n, size_t *capacity,
-                  size_t bytes); /* array: pointer to the array pointer */
+/* A growable array is a pointer and the number of places that it has, both 0 at first; `array` is a pointer
+ * to the pointer, `bytes` the size of an element. What is there stays. */
+
+/* Room for n elements: exactly so many at first, with a quarter to spare where it grows. n == 0 may leave the
+ * array NULL. */
+rk_status rk_grow_to(void *array, size_t *capacity, size_t n, size_t bytes);
+static inline rk_status rk_reserve(void *array, size_t *capacity, size_t n, size_t bytes) {
+    return n <= *capacity ? RK_OK : rk_grow_to(array, capacity, n, bytes);
+}
+/* Room for one more element than the n that are there, with half as many to spare. */
+rk_status rk_grow(void *array, size_t n, size_t *capacity, size_t bytes);
 
 /* Test hook: the `countdown`-th allocation from now (1 = the next) fails, and all after it if `sticky`; 0
  * turns it off. */

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "batch/ids.h"
+#include "batch/narrow.h"
 
 /* What stands before the columns. */
 typedef struct head {
@@ -35,62 +37,37 @@ static void put(rk_buffer *out, const void *data, size_t n_bytes) {
     if (to && n_bytes) memcpy(to, data, n_bytes);
 }
 
-/* Bytes that each of the values less `base` fits in. */
-static uint8_t width_of(const int64_t *values, int64_t n, int64_t base) {
-    uint64_t bits = 0;
-    for (int64_t i = 0; i < n; i++) bits |= (uint64_t)(values[i] - base);
-    return bits >> 32 ? 8 : bits >> 16 ? 4 : bits >> 8 ? 2 : 1;
+static void put_narrow(rk_buffer *out, const int64_t *values, int64_t n, int64_t base, int width) {
+    void *to = extend(out, (size_t)(n * width));
+    if (to) rk_narrow(to, width, values, n, base);
 }
-
-#define NARROW(type) \
-    for (int64_t i = 0; i < n; i++) ((type *)to)[i] = (type)(values[i] - base)
-static void put_narrow(rk_buffer *out, const int64_t *values, int64_t n, int64_t base, uint8_t width) {
-    void *to = extend(out, (size_t)n * width);
-    if (!to) return;
-    if (width == 1) NARROW(uint8_t);
-    if (width == 2) NARROW(uint16_t);
-    if (width == 4) NARROW(uint32_t);
-    if (width == 8) NARROW(int64_t);
-}
-#undef NARROW
-
-#define WIDEN(type) \
-    for (size_t i = 0; i < n; i++) to[i] = (int64_t)((const type *)from)[i]
-static void widen(const void *from, size_t n, uint8_t width, int64_t *to) {
-    if (width == 1) WIDEN(uint8_t);
-    if (width == 2) WIDEN(uint16_t);
-    if (width == 4) WIDEN(uint32_t);
-    if (width == 8) WIDEN(int64_t);
-}
-#undef WIDEN
 
 static void pack_feature(const rk_ids *ids, int64_t first, int64_t n, rk_buffer *out) {
-    int64_t begin = ids->offsets ? ids->offsets[first] : first * ids->ids_per_sample;
-    int64_t n_ids = (ids->offsets ? ids->offsets[first + n] : (first + n) * ids->ids_per_sample) - begin;
+    int64_t begin = rk_ids_begin(ids, first), n_ids = rk_ids_begin(ids, first + n) - begin;
     const int64_t *offsets = ids->offsets ? ids->offsets + first : NULL,
                   *values = n_ids ? ids->ids + begin : NULL;
     feature_head h = {.n_ids = n_ids,
                       .ids_per_sample = ids->ids_per_sample,
-                      .id_bytes = width_of(values, n_ids, 0),
+                      .id_bytes = (uint8_t)rk_narrow_width(values, n_ids, 0),
                       .is_weighted = ids->weights != NULL};
-    if (offsets) h.offset_bytes = width_of(offsets, n + 1, begin);
+    if (offsets) h.offset_bytes = (uint8_t)rk_narrow_width(offsets, n + 1, begin);
     put(out, &h, sizeof h);
     if (offsets) put_narrow(out, offsets, n + 1, begin, h.offset_bytes);
     put_narrow(out, values, n_ids, 0, h.id_bytes);
     if (ids->weights) put(out, n_ids ? ids->weights + begin : NULL, (size_t)n_ids * sizeof *ids->weights);
 }
 
-static void put_floats(rk_buffer *out, const float *values, int64_t first, int64_t n, int64_t width) {
-    if (values) put(out, values + first * width, (size_t)(n * width) * sizeof *values);
+static void put_floats(rk_buffer *out, const float *values, int64_t n, int64_t width) {
+    if (values) put(out, values, (size_t)(n * width) * sizeof *values);
 }
 
 void rk_batch_pack(const rk_batch *batch, int64_t first, int64_t n, int columns, rk_buffer *out) {
-    rk_batch b = *batch;
+    rk_batch b = rk_batch_slice(batch, first, n);
     if (!(columns & RK_PACK_INPUT)) b.n_dense = b.n_features = 0, b.dense = NULL;
     if (!(columns & RK_PACK_LABELS)) b.labels = b.sample_weights = NULL;
     if (!(columns & RK_PACK_GROUPS)) b.groups = NULL;
     head h = {.n = n,
-              .first_row = b.first_row + first,
+              .first_row = b.first_row,
               .n_dense = b.n_dense,
               .n_features = b.n_features,
               .n_tasks = b.n_tasks,
@@ -99,11 +76,11 @@ void rk_batch_pack(const rk_batch *batch, int64_t first, int64_t n, int columns,
               .has_weights = b.sample_weights != NULL,
               .has_groups = b.groups != NULL};
     put(out, &h, sizeof h);
-    put_floats(out, b.dense, first, n, b.n_dense);
-    put_floats(out, b.labels, first, n, b.n_tasks);
-    put_floats(out, b.sample_weights, first, n, 1);
-    if (b.groups) put(out, b.groups + first, (size_t)n * sizeof *b.groups);
-    for (int32_t f = 0; f < b.n_features; f++) pack_feature(&b.features[f], first, n, out);
+    put_floats(out, b.dense, n, b.n_dense);
+    put_floats(out, b.labels, n, b.n_tasks);
+    put_floats(out, b.sample_weights, n, 1);
+    if (b.groups) put(out, b.groups, (size_t)n * sizeof *b.groups);
+    for (int32_t f = 0; f < b.n_features; f++) pack_feature(&batch->features[f], first, n, out);
 }
 
 /* Bytes that are left. */
@@ -130,15 +107,11 @@ static rk_status take_if(cursor *c, bool present, int64_t n, size_t bytes, void 
 static rk_status take_wide(cursor *c, int64_t n, uint8_t width, struct rk_unpacked_ids *memory,
                            const int64_t **out) {
     const void *narrow;
-    RK_FAIL_IF(width != 1 && width != 2 && width != 4 && width != 8, RK_BAD_DATA,
-               "a packed batch has numbers of %d bytes", width);
+    RK_FAIL_IF(!rk_narrow_width_is_known(width), RK_BAD_DATA, "a packed batch has numbers of %d bytes",
+               width);
     RK_TRY(take(c, n, width, &narrow));
-    if ((size_t)n > memory->capacity || !memory->values) {
-        size_t wanted = (size_t)n + (size_t)n / 4 + 8;
-        RK_TRY(rk_realloc(wanted, sizeof *memory->values, &memory->values));
-        memory->capacity = wanted;
-    }
-    widen(narrow, (size_t)n, width, memory->values);
+    RK_TRY(rk_reserve(&memory->values, &memory->capacity, (size_t)n + (n == 0), sizeof *memory->values));
+    rk_widen(memory->values, width, narrow, n);
     *out = memory->values;
     return RK_OK;
 }

@@ -9,28 +9,17 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/thread/trace.h"
+#include "batch/ids.h"
 #include "model/cuda/device_step.h"
 #include "model/retrieval/retrieval.h"
 #include "model/step/data_parallel.h"
-
-/* Ids of samples [first, first+n), as a batch of their own; offsets [n+1] takes the place of theirs where
- * they do not begin at 0. */
-static rk_ids slice_ids(rk_ids ids, int64_t first, int64_t n, int64_t *offsets) {
-    if (first == 0) return ids;
-    int64_t skipped = ids.offsets ? ids.offsets[first] : first * ids.ids_per_sample;
-    ids.ids += skipped;
-    if (ids.weights) ids.weights += skipped;
-    for (int64_t i = 0; ids.offsets && i <= n; i++) offsets[i] = ids.offsets[first + i] - skipped;
-    if (ids.offsets) ids.offsets = offsets;
-    return ids;
-}
 
 /* Each lookup's ids of samples [first, first+n) of the batch. offsets: [n_lookups, n+1], unused where first
  * is 0. */
 static void take_ids(rk_model *model, const rk_batch *batch, int64_t first, int64_t n, int64_t *offsets) {
     for (int32_t f = 0; f < model->n_lookups; f++)
-        model->ids[f] = slice_ids(batch->features[model->lookups[f].source], first, n,
-                                  first ? offsets + f * (n + 1) : NULL);
+        model->ids[f] = rk_ids_slice(&batch->features[model->lookups[f].source], first, n,
+                                     first ? offsets + f * (n + 1) : NULL);
 }
 
 /* The same samples, made ready to be looked up. */

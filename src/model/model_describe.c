@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/thread/parallel.h"
 #include "base/text/text.h"
+#include "batch/ids.h"
 #include "model/retrieval/retrieval.h"
 
 /* The value's text in a buffer that lives to the end of the caller's statement. */
@@ -143,7 +144,7 @@ static double routing_bytes(const rk_model *model, const rk_batch *usual) {
             continue;
         }
         const rk_ids *ids = &usual->features[model->lookups[f].source];
-        double n_ids = ids->offsets ? (double)ids->offsets[usual->n] / n : (double)ids->ids_per_sample;
+        double n_ids = (double)rk_ids_begin(ids, usual->n) / n;
         bytes += 8 * n_ids + (ids->weights ? 12 * n_ids : 0) + (ids->offsets ? 0 : 8) + (n_ids > 1 ? 4 : 0);
     }
     return 1.25 * bytes * (double)model->max_batch * (model->stale ? 2 : 1);

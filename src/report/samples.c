@@ -12,41 +12,15 @@ void rk_samples_release(rk_samples *samples) {
     *samples = (rk_samples){0};
 }
 
-/* A batch as the window that it is a view of; ids [n_features] is room for it. */
-static rk_window window_of(const rk_batch *batch, const rk_data_schema *schema, rk_window_ids *ids) {
-    for (int32_t f = 0; f < batch->n_features; f++) {
-        const rk_ids *from = &batch->features[f];
-        ids[f] = (rk_window_ids){.n_rows = batch->n,
-                                 .per_row = from->offsets ? -1 : from->ids_per_sample,
-                                 .offsets = (int64_t *)(size_t)from->offsets,
-                                 .ids = (int64_t *)(size_t)from->ids,
-                                 .weights = (float *)(size_t)from->weights};
-    }
-    return (rk_window){.schema = schema,
-                       .n_rows = batch->n,
-                       .dense = (float *)(size_t)batch->dense,
-                       .labels = (float *)(size_t)batch->labels,
-                       .sample_weights = (float *)(size_t)batch->sample_weights,
-                       .features = ids};
-}
-
 static rk_status keep_batch(rk_predictor *p, const rk_batch *batch, const rk_data_schema *schema,
                             int64_t max_rows, rk_samples *s) {
     RK_FAIL_IF(!batch->labels, RK_BAD_DATA, "the data has no labels to report on");
     if (!s->rows.schema) RK_TRY(rk_window_init(&s->rows, schema, true, batch->sample_weights != NULL, false));
     int64_t n = batch->n, before = s->rows.n_rows, n_tasks = batch->n_tasks;
     if (max_rows && n > max_rows - before) n = max_rows - before;
-    rk_window_ids *ids;
-    RK_TRY(rk_alloc((size_t)batch->n_features, sizeof *ids, &ids));
-    rk_window view = window_of(batch, schema, ids);
-    rk_status status = rk_window_append(&s->rows, &view, 0, n);
-    rk_free(ids);
-    RK_TRY(status);
-    size_t need = (size_t)((before + batch->n) * n_tasks), wanted = need + need / 2;
-    if (need > s->predictions_capacity) {
-        RK_TRY(rk_realloc(wanted, sizeof *s->predictions, &s->predictions));
-        s->predictions_capacity = wanted;
-    }
+    RK_TRY(rk_window_append_batch(&s->rows, batch, n));
+    RK_TRY(rk_reserve(&s->predictions, &s->predictions_capacity, (size_t)((before + batch->n) * n_tasks),
+                      sizeof *s->predictions));
     return rk_model_predict(p->model, batch, s->predictions + before * n_tasks);
 }
 

@@ -122,9 +122,9 @@ static void check_windows(const rk_window *a, const rk_window *b) {
     for (int32_t f = 0; f < schema->n_features; f++) {
         assert_int_equal(a->features[f].n_ids, b->features[f].n_ids);
         assert_memory_equal(a->features[f].ids, b->features[f].ids, a->features[f].n_ids * sizeof(int64_t));
+        rk_ids x = rk_id_list_view(&a->features[f]), y = rk_id_list_view(&b->features[f]);
         for (int64_t row = 0; row <= a->n_rows; row++)
-            assert_int_equal(rk_window_ids_begin(&a->features[f], row),
-                             rk_window_ids_begin(&b->features[f], row));
+            assert_int_equal(rk_ids_begin(&x, row), rk_ids_begin(&y, row));
     }
 }
 
@@ -153,7 +153,7 @@ static void check_columns_against_rows(const char *files) {
         for (piece.first = 0; piece.first < n; piece.first++) OK(rk_transforms_rows(t, &piece, &alone));
     }
     assert_int_equal(alone.n_rows, ROWS);
-    assert_int_equal(alone.features[10].per_row, 3); /* three ids a row need no offsets */
+    assert_int_equal(alone.features[10].ids_per_sample, 3); /* three ids a row need no offsets */
     check_windows(&together, &alone);
     rk_window_release(&together);
     rk_window_release(&alone);

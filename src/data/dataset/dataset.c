@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/thread/trace.h"
+#include "batch/ids.h"
 #include "data/dataset/reader.h"
 
 /* Rows of a window that is not shuffled, if a batch has not as many: they stay in the cache until they are
@@ -351,7 +352,7 @@ static double row_bytes(const rk_batch *b) {
     double bytes = 4.0 * b->n_dense + 4.0 * b->n_tasks + (b->sample_weights ? 4 : 0) + (b->groups ? 8 : 0);
     for (int32_t f = 0; f < b->n_features && b->n; f++) {
         const rk_ids *ids = &b->features[f];
-        double n_ids = ids->offsets ? (double)ids->offsets[b->n] / (double)b->n : (double)ids->ids_per_sample;
+        double n_ids = (double)rk_ids_begin(ids, b->n) / (double)b->n;
         bytes += n_ids * (ids->weights ? 12 : 8) + (ids->offsets ? 8 : 0);
     }
     return bytes;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "batch/ids.h"
 
 typedef struct pair {
     int64_t user, item;
@@ -16,8 +17,7 @@ typedef struct pair_list {
 rk_status rk_pair_id(const rk_batch *batch, const rk_data_schema *schema, int32_t feature, int64_t i,
                      int64_t *out) {
     const rk_ids *ids = &batch->features[feature];
-    int64_t begin = ids->offsets ? ids->offsets[i] : i * ids->ids_per_sample,
-            n = ids->offsets ? ids->offsets[i + 1] - begin : ids->ids_per_sample;
+    int64_t begin = rk_ids_begin(ids, i), n = rk_ids_begin(ids, i + 1) - begin;
     const rk_data_feature_info *info = &schema->features[feature];
     RK_FAIL_IF(n != 1, RK_BAD_DATA, "row %lld: feature '%s' has %lld ids; a pair has one user and one item",
                (long long)(batch->first_row + i), info->name, (long long)n);

@@ -243,14 +243,14 @@ static bool ids_of_run(const rk_data_feature *f, const rk_fitted *fitted, const 
 static rk_status transform_ids(const rk_transforms *t, int64_t feature, const run *r,
                                const rk_text_place *places, rk_window *out) {
     int32_t output = t->outputs[feature];
-    rk_window_ids *ids = &out->features[output];
+    rk_id_list *ids = &out->features[output];
     const rk_data_feature *f = &t->section->features[feature];
     RK_TRY(rk_window_reserve_ids(out, output, (size_t)r->n_values));
     if (r->n_values && !ids_of_run(f, &t->fitted[feature], r, places, ids->ids + ids->n_ids))
         return BAD_VALUE;
     ids->n_ids += (size_t)r->n_values;
-    return r->per_row >= 0 ? rk_window_end_alike(ids, r->n, r->per_row)
-                           : rk_window_end_differing(ids, r->n, r->offsets);
+    return r->per_row >= 0 ? rk_id_list_end_alike(ids, r->n, r->per_row)
+                           : rk_id_list_end_differing(ids, r->n, r->offsets);
 }
 
 /* The pieces of the texts as the feature's values. */

@@ -92,16 +92,16 @@ static void take_groups(const rk_transforms *t, const rk_piece *piece, rk_window
 /* Every combination of the crossed features' ids of this row, hashed. */
 static rk_status cross_row(const rk_transforms *t, int64_t feature, int64_t row, rk_window *out) {
     enum { MAX_CROSSED = 16, MAX_COMBINATIONS = 4096 };
-    const rk_window_ids *parts[MAX_CROSSED];
+    rk_ids parts[MAX_CROSSED];
     int64_t begins[MAX_CROSSED], counts[MAX_CROSSED], total = 1;
     const rk_data_feature *f = &t->section->features[feature];
     const int32_t *crossed = t->crossed + t->first_crossed[feature], output = t->outputs[feature];
     RK_FAIL_IF(f->n_cross > MAX_CROSSED, RK_BAD_DATA, "feature '%s' crosses more than %d features", f->name,
                MAX_CROSSED);
     for (int64_t c = 0; c < f->n_cross; c++) {
-        parts[c] = &out->features[crossed[c]];
-        begins[c] = rk_window_ids_begin(parts[c], row);
-        counts[c] = rk_window_ids_begin(parts[c], row + 1) - begins[c];
+        parts[c] = rk_id_list_view(&out->features[crossed[c]]);
+        begins[c] = rk_ids_begin(&parts[c], row);
+        counts[c] = rk_ids_begin(&parts[c], row + 1) - begins[c];
         total *= counts[c];
         RK_FAIL_IF(total > MAX_COMBINATIONS, RK_BAD_DATA,
                    "feature '%s': more than %d combinations in one row", f->name, MAX_COMBINATIONS);
@@ -109,10 +109,10 @@ static rk_status cross_row(const rk_transforms *t, int64_t feature, int64_t row,
     for (int64_t k = 0; k < total; k++) {
         uint64_t hash = (uint64_t)f->hash_seed;
         for (int64_t c = 0, rest = k; c < f->n_cross; rest /= counts[c], c++)
-            hash = rk_hash_combine(hash, (uint64_t)parts[c]->ids[begins[c] + rest % counts[c]]);
+            hash = rk_hash_combine(hash, (uint64_t)parts[c].ids[begins[c] + rest % counts[c]]);
         RK_TRY(rk_window_add_id(out, output, (int64_t)rk_hash_bucket(hash, (uint64_t)f->hash), 1));
     }
-    return rk_window_end_alike(&out->features[output], 1, total);
+    return rk_id_list_end_sample(&out->features[output]);
 }
 
 static rk_status take_features(const rk_transforms *t, const rk_piece *piece, rk_window *out) {

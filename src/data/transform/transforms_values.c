@@ -192,12 +192,10 @@ rk_status rk_transform_values(const rk_transforms *t, int64_t feature, const rk_
                        (long long)k.n, (long long)f->width);
             continue;
         }
-        rk_window_ids *ids = &out->features[k.output];
-        size_t n_before = ids->n_ids;
         k.weights = weights_of(t, feature, piece, piece->first + i, values);
         RK_TRY(rk_for_values(f, values, take_id, &k));
         RK_TRY(check_weights_left(&k));
-        RK_TRY(rk_window_end_alike(ids, 1, (int64_t)(ids->n_ids - n_before)));
+        RK_TRY(rk_id_list_end_sample(&out->features[k.output]));
     }
     return RK_OK;
 }

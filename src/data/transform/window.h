@@ -4,17 +4,8 @@
 
 #include <reckon/batch.h>
 
+#include "batch/ids.h"
 #include "data/transform/transforms.h"
-
-/* Ids of one feature. While all rows have the same number of ids, that number stands for the offsets. */
-typedef struct rk_window_ids {
-    int64_t n_rows;
-    int64_t per_row;  /* ids of each row; -1: rows differ, see offsets */
-    int64_t *offsets; /* [n_rows+1] where per_row is -1 */
-    int64_t *ids;     /* [n_ids] */
-    float *weights;   /* of weighted features, else NULL */
-    size_t n_ids, offsets_capacity, ids_capacity, weights_capacity;
-} rk_window_ids;
 
 typedef struct rk_window {
     const rk_data_schema *schema;
@@ -22,7 +13,7 @@ typedef struct rk_window {
     float *dense, *labels, *sample_weights;
     int64_t *groups;
     size_t dense_capacity, labels_capacity, weights_capacity, groups_capacity;
-    rk_window_ids *features; /* [schema->n_features] */
+    rk_id_list *features; /* [schema->n_features] */
     bool has_labels, has_weights, has_groups;
     int64_t first_row; /* of the epoch */
 } rk_window;
@@ -39,19 +30,16 @@ rk_status rk_window_reserve(rk_window *window, int64_t n);
 /* Room for n more rows and their ids, if these are as those of another window's rows, so that it need not
  * grow step by step. */
 rk_status rk_window_reserve_like(rk_window *window, const rk_window *like, int64_t n);
-/* Room for n more ids of a feature; then they are written from ids[n_ids] on, and rows end. */
+/* rk_id_list_reserve, with weights if the feature has them. */
 rk_status rk_window_reserve_ids(rk_window *window, int32_t feature, size_t n);
 rk_status rk_window_add_id(rk_window *window, int32_t feature, int64_t id, float weight);
-/* The next n rows of the feature have k ids each, or, of any column's offsets, offsets[i+1] - offsets[i]. */
-rk_status rk_window_end_alike(rk_window_ids *ids, int64_t n, int64_t k);
-rk_status rk_window_end_differing(rk_window_ids *ids, int64_t n, const int64_t *offsets);
 /* Forget everything after row n_rows. */
 void rk_window_cut(rk_window *window);
-static inline int64_t rk_window_ids_begin(const rk_window_ids *ids, int64_t row) {
-    return ids->per_row >= 0 ? row * ids->per_row : ids->offsets[row];
-}
-/* Rows first .. first+n-1 of another window after those of this one. */
+/* Rows first .. first+n-1 of another window, or the first n of a batch, after those of this one. */
 rk_status rk_window_append(rk_window *window, const rk_window *from, int64_t first, int64_t n);
+rk_status rk_window_append_batch(rk_window *window, const rk_batch *from, int64_t n);
+/* View of all rows but the features, which are NULL. */
+rk_batch rk_window_view(const rk_window *window);
 
 /* A batch with memory of its own. */
 typedef struct rk_batch_memory {

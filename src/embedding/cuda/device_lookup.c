@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "embedding/cuda/device_tables_internal.h"
-#include "embedding/local/reserve.h"
+#include "base/memory.h"
 
 static uint32_t at_least_one(int64_t n) {
     return n > 0 ? (uint32_t)n : 1;

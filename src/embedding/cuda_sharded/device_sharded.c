@@ -2,7 +2,6 @@
 
 #include "base/memory.h"
 #include "embedding/cuda_sharded/device_sharded_internal.h"
-#include "embedding/local/reserve.h"
 
 static int32_t n_stored(const rk_sharded *s) {
     return s->store ? s->store->n_features : 0;

@@ -3,7 +3,7 @@
 #include "base/failure.h"
 #include "base/thread/parallel.h"
 #include "embedding/local/collection_internal.h"
-#include "embedding/local/reserve.h"
+#include "base/memory.h"
 
 enum {
     SCAN_IDS = 65536,

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "embedding/local/reserve.h"
+#include "base/memory.h"
 
 void rk_feature_use_release(rk_feature_use *use) {
     rk_free(use->own_offsets);

@@ -2,7 +2,7 @@
 
 #include "base/thread/parallel.h"
 #include "embedding/local/collection_internal.h"
-#include "embedding/local/reserve.h"
+#include "base/memory.h"
 
 enum {
     CHUNK_USES = 32768,

@@ -5,7 +5,7 @@
 
 #include "base/buffer.h"
 #include "embedding/local/collection_internal.h"
-#include "embedding/local/reserve.h"
+#include "base/memory.h"
 
 static size_t value_bytes(const rk_table *table) {
     return rk_dtype_bytes(table->config.dtype);

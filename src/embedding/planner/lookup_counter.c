@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/thread/partition.h"
+#include "batch/ids.h"
 
 enum { FIRST_CAPACITY = 1024, MOST_HOT = 64 };
 
@@ -57,8 +58,7 @@ static rk_status count_id(counter *c, int64_t id, int64_t batch, int64_t share) 
 
 static rk_status count_sample(counter *c, const rk_ids *ids, int64_t sample, int64_t most, int64_t batch,
                               int64_t share) {
-    int64_t begin = ids->offsets ? ids->offsets[sample] : sample * ids->ids_per_sample,
-            end = ids->offsets ? ids->offsets[sample + 1] : begin + ids->ids_per_sample;
+    int64_t begin = rk_ids_begin(ids, sample), end = rk_ids_begin(ids, sample + 1);
     if (most && end - begin > most) end = begin + most;
     for (int64_t i = begin; i < end; i++)
         if (ids->ids[i] >= 0) RK_TRY(count_id(c, ids->ids[i], batch, share));

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/thread/parallel.h"
+#include "batch/narrow.h"
 #include "embedding/sharded/sharded_internal.h"
 
 static bool is_pooled(const rk_sharded *s, int32_t t) {
@@ -98,15 +99,6 @@ static void take_bags(const rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
     }
 }
 
-static void narrow(char *to, int id_bytes, const int64_t *from, int64_t n) {
-    if (id_bytes == 2)
-        for (int64_t i = 0; i < n; i++) ((uint16_t *)(void *)to)[i] = (uint16_t)from[i];
-    else if (id_bytes == 4)
-        for (int64_t i = 0; i < n; i++) ((uint32_t *)(void *)to)[i] = (uint32_t)from[i];
-    else if (n)
-        memcpy(to, from, (size_t)n * sizeof *from);
-}
-
 /* What of this batch goes to a stream: ids, and for bags their lengths. */
 typedef struct share {
     rk_ask_entry entry;
@@ -150,7 +142,7 @@ static rk_status pack_ask(const rk_sharded *s, rk_in_flight_batch *j, int32_t ow
         for (int64_t b = 0; b < part.entry.n_bags && part.offsets; b++)
             lengths[b] = (uint32_t)(part.offsets[b + 1] - part.offsets[b]);
         size_t bags = part.offsets ? rk_pad((size_t)part.entry.n_bags * sizeof(uint32_t), 8) : 0;
-        narrow(to + at + bags, stream->id_bytes, part.ids, part.entry.n_ids);
+        rk_narrow(to + at + bags, stream->id_bytes, part.ids, part.entry.n_ids, 0);
         at += share_bytes(stream, &part);
     }
     return RK_OK;

@@ -3,16 +3,8 @@
  * trainers are sums over features. */
 #include <string.h>
 
+#include "batch/narrow.h"
 #include "embedding/sharded/sharded_internal.h"
-
-static void widen(int64_t *to, int id_bytes, const char *from, int64_t n) {
-    if (id_bytes == 2)
-        for (int64_t i = 0; i < n; i++) to[i] = ((const uint16_t *)(const void *)from)[i];
-    else if (id_bytes == 4)
-        for (int64_t i = 0; i < n; i++) to[i] = ((const uint32_t *)(const void *)from)[i];
-    else if (n)
-        memcpy(to, from, (size_t)n * sizeof *to);
-}
 
 static rk_status too_short(int32_t trainer, const char *what, size_t n_bytes) {
     return rk_error(RK_INTERNAL, "rank %d sent a parcel of %s of %zu bytes, less than it says", trainer, what,
@@ -37,7 +29,7 @@ static rk_status read_stream(const rk_sharded *s, rk_in_flight_batch *j, int32_t
     const char *from = (const char *)message->data + *at;
     *at += bag_bytes + id_bytes;
     RK_TRY(rk_resizable_buffer_reserve(&j->local[f], (size_t)entry.n_ids * sizeof(int64_t)));
-    widen(j->local[f].data, stream->id_bytes, from + bag_bytes, entry.n_ids);
+    rk_widen(j->local[f].data, stream->id_bytes, from + bag_bytes, entry.n_ids);
     j->counts[f] = entry.n_bags;
     j->stored_ids[f] = (rk_ids){.ids_per_sample = 1, .ids = j->local[f].data};
     if (!bags) return RK_OK;

@@ -151,8 +151,7 @@ double rk_retrieval_ranking_bytes(const rk_retrieval *r, int32_t dim) {
 double rk_retrieval_ids(const rk_retrieval *r, int32_t f, const rk_batch *sample, int64_t batch) {
     if (f == r->schema.n_features) return rk_retrieval_history_length(r);
     const rk_ids *ids = &sample->features[f];
-    double here = ids->offsets ? (double)(ids->offsets[sample->n] - ids->offsets[0]) / (double)sample->n
-                               : (double)ids->ids_per_sample;
+    double here = (double)rk_ids_begin(ids, sample->n) / (double)sample->n;
     return here + (f == r->pair.item && batch ? (double)r->section.negatives / (double)batch : 0);
 }
 

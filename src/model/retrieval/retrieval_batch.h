@@ -7,17 +7,11 @@
 #include <reckon/batch.h>
 
 #include "base/error.h"
-
-typedef struct rk_retrieval_column {
-    int64_t *offsets; /* [n + 1] */
-    int64_t *ids;
-    float *weights;
-    size_t n_ids, ids_capacity, weights_capacity, offsets_capacity;
-} rk_retrieval_column;
+#include "batch/ids.h"
 
 typedef struct rk_retrieval_batch {
-    rk_retrieval_column *columns; /* [n_features] */
-    rk_ids *features;             /* [n_features] */
+    rk_id_list *lists; /* [n_features] */
+    rk_ids *features;  /* [n_features]: views of the lists */
     float *dense;
     size_t dense_capacity;
     rk_batch batch;
@@ -33,7 +27,8 @@ rk_status rk_retrieval_batch_begin(rk_retrieval_batch *batch, const rk_batch *li
 rk_status rk_retrieval_batch_copy(rk_retrieval_batch *batch, int32_t feature, const rk_ids *from,
                                   int64_t first, int64_t n);
 rk_status rk_retrieval_batch_add_id(rk_retrieval_batch *batch, int32_t feature, int64_t id);
-void rk_retrieval_batch_end_sample(rk_retrieval_batch *batch, int32_t feature, int64_t sample);
+/* The next sample has the ids that were added since the one before it ended. */
+rk_status rk_retrieval_batch_end_sample(rk_retrieval_batch *batch, int32_t feature);
 rk_batch rk_retrieval_batch_done(rk_retrieval_batch *batch); /* views */
 
 #endif

@@ -74,14 +74,14 @@ rk_status rk_retrieval_extend(rk_model *model, const rk_batch *batch, const rk_p
                        "a two_tower with history needs the training data's pairs");
             for (int64_t i = begin; i < end; i++) {
                 RK_TRY(add_history(r, batch, pairs, i));
-                rk_retrieval_batch_end_sample(&r->batch, f, i - begin);
+                RK_TRY(rk_retrieval_batch_end_sample(&r->batch, f));
             }
         } else {
             RK_TRY(rk_retrieval_batch_copy(&r->batch, f, &batch->features[f], begin, n));
         }
         for (int64_t i = n; i < last - first; i++) {
             if (f == r->pair.item) RK_TRY(rk_retrieval_batch_add_id(&r->batch, f, pairs->ids[first + i]));
-            rk_retrieval_batch_end_sample(&r->batch, f, i);
+            RK_TRY(rk_retrieval_batch_end_sample(&r->batch, f));
         }
     }
     *out = rk_retrieval_batch_done(&r->batch);
@@ -105,7 +105,7 @@ rk_status rk_retrieval_items(rk_model *model, int64_t first, int64_t n, rk_batch
     RK_TRY(rk_retrieval_batch_begin(&r->batch, &none, 0, 0, n));
     for (int64_t i = 0; i < n; i++) {
         RK_TRY(rk_retrieval_batch_add_id(&r->batch, r->pair.item, first + i));
-        rk_retrieval_batch_end_sample(&r->batch, r->pair.item, i);
+        RK_TRY(rk_retrieval_batch_end_sample(&r->batch, r->pair.item));
     }
     *out = rk_retrieval_batch_done(&r->batch);
     return RK_OK;

@@ -232,8 +232,9 @@ rk_status rk_data_parallel_finish(rk_model *model, const rk_model_options *optio
                           : longest;
     sp->n_shares = (size_t)sp->staleness + 1;
     RK_TRY(rk_alloc(sp->n_shares, sizeof *sp->shares, &sp->shares));
-    for (size_t i = 0; i < sp->n_shares; i++) RK_TRY(rk_local_batch_init(model, &sp->shares[i]));
-    RK_TRY(rk_local_batch_init(model, &sp->peek));
+    for (size_t i = 0; i < sp->n_shares; i++)
+        RK_TRY(rk_local_batch_init(model, sp->staleness > 0, &sp->shares[i]));
+    RK_TRY(rk_local_batch_init(model, false, &sp->peek));
     RK_TRY(rk_alloc((size_t)sp->roles.n_trainers, sizeof *sp->messages, &sp->messages));
     return options->training && !options->device ? reserve_reductions(model, options) : RK_OK;
 }

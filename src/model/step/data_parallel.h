@@ -3,22 +3,26 @@
 #ifndef RK_MODEL_STEP_DATA_PARALLEL_H
 #define RK_MODEL_STEP_DATA_PARALLEL_H
 
+#include "batch/ids.h"
 #include "comm/progress_thread.h"
 #include "embedding/sharded/sharded.h"
 #include "model/model_internal.h"
 
-/* A trainer's own copy of its share of a batch. */
+/* A trainer's samples of a batch: a view of it, or a copy where batches wait in a queue while the reader goes
+ * on. */
 typedef struct rk_local_batch {
-    rk_batch batch;       /* views of what follows; first_row is the share's */
+    rk_batch batch;       /* first_row is the local batch's */
     int64_t total, base;  /* samples of the whole batch, and the number of the share's first */
     double *task_samples; /* [n_tasks]: of the whole batch, as rk_model_run */
     rk_ids *ids;          /* [n_lookups] */
     rk_ids *features;     /* [n_features] */
     rk_pairs *pairs;      /* of a two_tower, else NULL: the whole batch's */
-    struct rk_local_batch_memory {
-        void *data;
-        size_t capacity; /* bytes */
-    } * memory;          /* [3 * n_features + 3], n_features with the history of a two_tower */
+    bool copies;
+    rk_id_list *lists; /* [n_features], with the history of a two_tower: copies, or a view's offsets */
+    struct rk_local_batch_column {
+        float *values;
+        size_t capacity;
+    } columns[3]; /* copies of dense numbers, labels, sample weights */
 } rk_local_batch;
 
 /* Samples first .. first+n-1 of the whole batch, of which they must be in the part. labelled: with labels and
@@ -28,7 +32,7 @@ rk_status rk_local_batch_fill(const rk_model *model, const rk_batch_part *part, 
 /* This trainer's share of a two_tower's batch, of which all is here, and the items that step `step` draws. */
 rk_status rk_local_batch_fill_pairs(rk_model *model, const rk_batch_part *part, int64_t step,
                                     rk_local_batch *local_batch);
-rk_status rk_local_batch_init(const rk_model *model, rk_local_batch *local_batch);
+rk_status rk_local_batch_init(const rk_model *model, bool copies, rk_local_batch *local_batch);
 void rk_local_batch_release(const rk_model *model, rk_local_batch *local_batch);
 
 /* What trainers gather after each step. */

@@ -5,6 +5,7 @@
 #include "base/finite.h"
 #include "base/log.h"
 #include "base/thread/trace.h"
+#include "batch/ids.h"
 #include "model/retrieval/retrieval.h"
 
 rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part, bool labelled) {
@@ -98,8 +99,7 @@ void rk_model_write_lengths(const rk_model *model, const rk_ids *of, int64_t fir
         const rk_ids *ids = &of[f];
         rk_real *to = out + at->length_column;
         for (int64_t s = first; s < first + n && at->length; s++, to += width) {
-            int64_t begin = ids->offsets ? ids->offsets[s] : s * ids->ids_per_sample,
-                    end = ids->offsets ? ids->offsets[s + 1] : begin + ids->ids_per_sample;
+            int64_t begin = rk_ids_begin(ids, s), end = rk_ids_begin(ids, s + 1);
             int32_t length = 0;
             for (int64_t i = begin; i < end && length < at->length; i++) length += ids->ids[i] >= 0;
             *to = (rk_real)length;

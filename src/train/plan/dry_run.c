@@ -87,7 +87,7 @@ static rk_status build(player *p) {
     options.skip_not_finite = true;
     RK_TRY(rk_plan_build(plan->config, rk_dataset_schema(p->dataset), p->stage->dry_run->fewer, options,
                          &p->model));
-    return rk_local_batch_init(p->model, &p->share);
+    return rk_local_batch_init(p->model, true, &p->share);
 }
 
 /* Ids of tables that have fewer rows here, within them. */
@@ -96,7 +96,7 @@ static void fold_ids(player *p) {
     for (int32_t f = 0; f < schema->n_features; f++) {
         rk_ids *ids = &p->share.features[f];
         int64_t rows = rk_fewer_of(p->stage->dry_run->fewer, schema->features[f].cardinality),
-                n = ids->offsets ? ids->offsets[p->share.batch.n] : p->share.batch.n * ids->ids_per_sample;
+                n = rk_ids_begin(ids, p->share.batch.n);
         int64_t *values = (int64_t *)(size_t)ids->ids; /* the share's own */
         for (int64_t i = 0; i < n && rows < schema->features[f].cardinality; i++)
             if (values[i] >= rows) values[i] %= rows;

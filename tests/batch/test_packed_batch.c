@@ -155,6 +155,37 @@ static void test_numbers_that_lie(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+/* Offsets of 8 bytes: sums of theirs overflow, and so do counts of numbers that the bytes cannot hold. */
+static void test_wide_offsets_that_lie(void **state) {
+    (void)state;
+    enum { HEAD = 32, FEATURE_HEAD = 24, OFFSETS = HEAD + FEATURE_HEAD };
+    const int64_t ids[4] = {1, 2, 3, 4}, offsets[] = {0, 1, 2, 4};
+    const rk_ids feature = {.ids = ids, .offsets = offsets};
+    const rk_batch batch = {.n = 3, .n_features = 1, .features = &feature};
+    rk_buffer bytes = {0};
+    rk_batch_pack(&batch, 0, 3, RK_PACK_INPUT, &bytes);
+    OK(bytes.status);
+    const uint8_t width = 8, no_width = 3;
+    const char *other = "other ids than samples";
+    refuse(&bytes, HEAD + 16, &no_width, 1, "numbers of 3 bytes");
+    refuse(&bytes, HEAD + 17, &no_width, 1, "numbers of 3 bytes");
+    char *wide = bytes.data + OFFSETS; /* the 4 offsets took 8 bytes, and the ids 8 */
+    int64_t behind[2];
+    memcpy(behind, wide + 8, 8);
+    bytes.data[HEAD + 16] = (char)width;
+    OK((rk_buffer_extend(&bytes, 24), bytes.status));
+    wide = bytes.data + OFFSETS;
+    memcpy(wide, offsets, sizeof offsets);
+    memcpy(wide + sizeof offsets, behind, 8);
+    const int64_t lies[] = {INT64_MAX, INT64_MIN, -1, 5, 1};
+    for (size_t at = 0; at < 4; at++)
+        for (size_t i = 0; i < sizeof lies / sizeof *lies; i++)
+            if (lies[i] != offsets[at] && !(at == 2 && lies[i] == 1)) /* which is a batch, too */
+                refuse(&bytes, OFFSETS + 8 * at, &lies[i], 8, other);
+    rk_buffer_release(&bytes);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
 /* Ids of 16 features below 256 take a byte each. */
 static void test_takes_few_bytes(void **state) {
     (void)state;
@@ -173,6 +204,7 @@ static void test_takes_few_bytes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_comes_out_as_it_went_in), cmocka_unit_test(test_some_columns),
-        cmocka_unit_test(test_numbers_that_lie), cmocka_unit_test(test_takes_few_bytes)};
+        cmocka_unit_test(test_numbers_that_lie), cmocka_unit_test(test_wide_offsets_that_lie),
+        cmocka_unit_test(test_takes_few_bytes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "base/memory.h"
+#include "base/thread/clock.h"
 #include "comm/comm.h"
 
 static const char *channel_name(int channel) {
@@ -196,4 +197,22 @@ void rk_all_to_all_free(rk_all_to_all *all_to_all) {
     if (!all_to_all->done) all_to_all->comm->functions->abandon(all_to_all);
     retire(all_to_all);
     pthread_mutex_unlock(&all_to_all->comm->shared->mutex);
+}
+
+/* Waiting moves the sums on too. */
+rk_status rk_all_to_all_test(rk_all_to_all *all_to_all, bool *done) {
+    RK_TRY(all_to_all->comm->functions->test(all_to_all, done));
+    return rk_sums_advance(all_to_all->comm, false);
+}
+
+rk_status rk_all_to_all_wait(rk_all_to_all *all_to_all) {
+    double deadline = rk_clock_seconds() + all_to_all->comm->timeout_s;
+    atomic_store(&all_to_all->awaited, true);
+    for (unsigned n_pauses = 0;;) {
+        bool done;
+        RK_TRY(rk_all_to_all_test(all_to_all, &done));
+        if (done) return RK_OK;
+        if (rk_clock_seconds() > deadline) RK_TRY(rk_all_to_all_late(all_to_all));
+        rk_comm_pause(&n_pauses);
+    }
 }

@@ -83,14 +83,6 @@ static rk_status check_sample(bool binary, rk_metric_sample s, long long row) {
     return RK_OK;
 }
 
-static rk_status reserve(void *array, size_t n, size_t *capacity, size_t bytes) {
-    if (n <= *capacity) return RK_OK;
-    size_t wanted = n > *capacity + *capacity / 2 ? n : *capacity + *capacity / 2;
-    RK_TRY(rk_realloc(wanted, bytes, array));
-    *capacity = wanted;
-    return RK_OK;
-}
-
 rk_status rk_metrics_add(rk_metrics *metrics, int64_t n, const float *predictions, const float *labels,
                          int64_t stride, const float *weights, const int64_t *groups) {
     RK_FAIL_IF(n < 0 || stride < 1 || (n && (!predictions || !labels)), RK_INVALID_ARGUMENT,
@@ -98,8 +90,9 @@ rk_status rk_metrics_add(rk_metrics *metrics, int64_t n, const float *prediction
     size_t before = metrics->n, after = before + (size_t)n;
     RK_FAIL_IF(after > UINT32_MAX, RK_UNSUPPORTED, "metrics take up to %u samples", UINT32_MAX);
     bool grouped = groups && !metrics->ungrouped;
-    RK_TRY(reserve(&metrics->samples, after, &metrics->capacity, sizeof *metrics->samples));
-    if (grouped) RK_TRY(reserve(&metrics->groups, after, &metrics->groups_capacity, sizeof *metrics->groups));
+    RK_TRY(rk_reserve(&metrics->samples, &metrics->capacity, after, sizeof *metrics->samples));
+    if (grouped)
+        RK_TRY(rk_reserve(&metrics->groups, &metrics->groups_capacity, after, sizeof *metrics->groups));
     size_t at = before;
     for (int64_t i = 0; i < n; i++) {
         rk_metric_sample s = {predictions[i * stride], labels[i * stride], weights ? weights[i] : 1};

@@ -174,10 +174,7 @@ static rk_status check_finite(const rk_predictor *p, int64_t row, const float *p
 static rk_status predict_batch(rk_predictor *p, const rk_batch *batch, float **predictions, size_t *capacity,
                                rk_prediction_callback row, void *user) {
     size_t n_tasks = (size_t)rk_predictor_n_tasks(p), need = (size_t)batch->n * n_tasks;
-    if (need > *capacity) {
-        RK_TRY(rk_realloc(need, sizeof **predictions, predictions));
-        *capacity = need;
-    }
+    RK_TRY(rk_reserve(predictions, capacity, need, sizeof **predictions));
     RK_TRY(rk_model_predict(p->model, batch, *predictions));
     for (int64_t i = 0; i < batch->n; i++) {
         RK_TRY(check_finite(p, batch->first_row + i, *predictions + (size_t)i * n_tasks));

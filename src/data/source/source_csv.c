@@ -159,10 +159,7 @@ static rk_status take_other(const rk_source *s, const csv_state *csv, rk_chunk *
 static rk_status parse(const rk_source *s, rk_chunk *chunk) {
     const csv_state *csv = s->state;
     size_t room = chunk->n_bytes + RK_CSV_INDEX_ROOM, place = 0;
-    if (room > chunk->places_capacity) {
-        RK_TRY(rk_realloc(room, sizeof *chunk->places, &chunk->places));
-        chunk->places_capacity = room;
-    }
+    RK_TRY(rk_reserve(&chunk->places, &chunk->places_capacity, room, sizeof *chunk->places));
     size_t n_places =
         rk_csv_index(chunk->data, chunk->n_bytes, csv->dialect.separator, csv->dialect.quote, chunk->places);
     RK_TRY(reserve_rows(csv, chunk, n_places));

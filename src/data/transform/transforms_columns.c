@@ -197,10 +197,8 @@ static bool ids_of_f32(const rk_data_feature *f, const rk_fitted *fitted, const 
  * memory. */
 static rk_status split_texts(char separator, const run *r, rk_transform_memory *memory) {
     size_t n = 0;
-    if ((size_t)r->n + 1 > memory->offsets_capacity) {
-        RK_TRY(rk_realloc((size_t)r->n + 1, sizeof *memory->offsets, &memory->offsets));
-        memory->offsets_capacity = (size_t)r->n + 1;
-    }
+    RK_TRY(
+        rk_reserve(&memory->offsets, &memory->offsets_capacity, (size_t)r->n + 1, sizeof *memory->offsets));
     for (int64_t i = 0; i < r->n; i++) {
         memory->offsets[i] = (int64_t)n;
         for (int64_t v = r->offsets[i]; v < r->offsets[i + 1]; v++) {

@@ -52,11 +52,7 @@ rk_status rk_vocabulary_add(rk_vocabulary *d, rk_span text, int64_t count, int64
         RK_FAIL_IF(d->n >= UINT32_MAX - 1, RK_UNSUPPORTED, "more than 2^32 different values");
         RK_TRY(rk_grow(&d->counts, d->n, &d->counts_capacity, sizeof *d->counts));
         RK_TRY(rk_grow(&d->offsets, d->n + 1, &d->offsets_capacity, sizeof *d->offsets));
-        if (d->n_bytes + text.n_bytes + 1 > d->bytes_capacity) {
-            size_t capacity = (d->n_bytes + text.n_bytes + 1) * 3 / 2 + 64;
-            RK_TRY(rk_realloc(capacity, 1, &d->bytes));
-            d->bytes_capacity = capacity;
-        }
+        RK_TRY(rk_reserve(&d->bytes, &d->bytes_capacity, d->n_bytes + text.n_bytes + 1, 1));
         if (text.n_bytes) memcpy(d->bytes + d->n_bytes, text.data, text.n_bytes);
         d->offsets[d->n] = d->n_bytes;
         d->n_bytes += text.n_bytes;

@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+#include "base/error.h"
+#include "base/memory.h"
+
 const char *const rk_sharding_names[RK_SHARD_COUNT] = {"auto",     "replicated",  "table_wise",
                                                        "row_wise", "column_wise", "grid"};
 
@@ -42,4 +45,18 @@ rk_sharding rk_table_placement_sharding(const rk_table_placement *p) {
     if (p->replicated) return RK_SHARD_REPLICATED;
     if (p->n_slices > 1) return p->n_parts > 1 ? RK_SHARD_GRID : RK_SHARD_COLUMN_WISE;
     return p->n_parts > 1 ? RK_SHARD_ROW_WISE : RK_SHARD_TABLE_WISE;
+}
+
+rk_status rk_table_placement_init(rk_table_placement *placement, int32_t n_slices, int32_t n_parts) {
+    RK_FAIL_IF(n_slices < 1 || n_parts < 1, RK_INVALID_ARGUMENT,
+               "a placement of %d slices and %d parts; it needs at least one of each", n_slices, n_parts);
+    int32_t *owners;
+    RK_TRY(rk_alloc((size_t)n_slices * (size_t)n_parts, sizeof *owners, &owners));
+    *placement = (rk_table_placement){.n_slices = n_slices, .n_parts = n_parts, .owners = owners};
+    return RK_OK;
+}
+
+void rk_table_placement_release(rk_table_placement *placement) {
+    rk_free(placement->owners);
+    *placement = (rk_table_placement){0};
 }

@@ -100,10 +100,7 @@ static rk_status undouble(char quote, const char *begin, const char *close, cons
     size_t room =
         *n_scratch +
         (size_t)(input_end - begin); /* enough for the rest of the record, whose fields point here */
-    if (*n_scratch == 0 && room > record->scratch_capacity) {
-        RK_TRY(rk_realloc(room + room / 2, 1, &record->scratch));
-        record->scratch_capacity = room + room / 2;
-    }
+    if (*n_scratch == 0) RK_TRY(rk_reserve(&record->scratch, &record->scratch_capacity, room, 1));
     char *to = record->scratch + *n_scratch, *field = to;
     for (const char *from = begin; from < close;) {
         const char *hit = memchr(from, quote, (size_t)(close - from));

@@ -58,7 +58,7 @@ static rk_status measure(char *file, const char *run_file, int64_t batch_size) {
     section.train.path = &file;
     section.train.n_path = 1;
     section.cache_bytes = 0;
-    status = rk_transforms_fit(&section, &yaml, &(rk_fit_options){.directory = ""}, &transforms);
+    status = rk_transforms_fit_section(&section, &yaml, &(rk_fit_options){.directory = ""}, &transforms);
     double begin = rk_clock_seconds();
     if (status == RK_OK) status = read_epoch(&section, transforms, batch_size, &s);
     double seconds = rk_clock_seconds() - begin;

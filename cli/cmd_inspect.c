@@ -33,13 +33,14 @@ static void add_split(const rk_model *model, rk_dataset *dataset, need *sum) {
 }
 
 /* All splits: what is read of one stays while others are. */
-static void print_memory(const rk_config *config, const rk_model *model, rk_dataset *train) {
+static void print_memory(const rk_config *config, const rk_transforms *transforms, const rk_model *model,
+                         rk_dataset *train) {
     static const char *const others[] = {"valid", "test"};
     need all = {0};
     add_split(model, train, &all);
     for (int i = 0; i < 2; i++) {
         rk_dataset *other;
-        if (rk_dataset_open(config, others[i], &other) != RK_OK) continue;
+        if (rk_dataset_open_transformed(config, transforms, others[i], &other) != RK_OK) continue;
         add_split(model, other, &all);
         rk_dataset_free(other);
     }
@@ -50,19 +51,22 @@ static void print_memory(const rk_config *config, const rk_model *model, rk_data
 }
 
 static int describe(const rk_config *config) {
-    rk_dataset *dataset;
-    if (rk_dataset_open(config, "train", &dataset) != RK_OK) return failed();
+    rk_transforms *transforms;
+    rk_dataset *dataset = NULL;
     rk_model *model = NULL;
     char *text = NULL;
     int code = EXIT_OK;
-    if (rk_model_outline(config, dataset, &model) != RK_OK || rk_model_describe(model, &text) != RK_OK)
+    if (rk_transforms_fit(config, &transforms) != RK_OK) return failed();
+    if (rk_dataset_open_transformed(config, transforms, "train", &dataset) != RK_OK ||
+        rk_model_outline(config, dataset, &model) != RK_OK || rk_model_describe(model, &text) != RK_OK)
         code = failed();
     else
         print_text(stdout, text);
-    if (code == EXIT_OK) print_memory(config, model, dataset);
+    if (code == EXIT_OK) print_memory(config, transforms, model, dataset);
     rk_text_free(text);
     rk_model_free(model);
     rk_dataset_free(dataset);
+    rk_transforms_free(transforms);
     return code;
 }
 

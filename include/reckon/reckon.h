@@ -4,6 +4,7 @@
 #ifndef RECKON_RECKON_H
 #define RECKON_RECKON_H
 
+#include <reckon/arrow.h>
 #include <reckon/batch.h>
 #include <reckon/checkpoint.h>
 #include <reckon/comm.h>
@@ -18,6 +19,7 @@
 #include <reckon/status.h>
 #include <reckon/table.h>
 #include <reckon/trainer.h>
+#include <reckon/transforms.h>
 #include <reckon/version.h>
 
 #endif

@@ -110,6 +110,7 @@ static rk_status add_typed(rk_column *to, const rk_column *from, int64_t value) 
                        "column '%s' changed between two readings", from->name);
             return rk_column_add_i64(to, whole);
         case RK_COLUMN_F32:
+        case RK_COLUMN_F64: /* of no file */
             break;
     }
     RK_FAIL_IF(!rk_value_number(from, value, &x), RK_INTERNAL, "column '%s' changed between two readings",

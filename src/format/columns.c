@@ -5,7 +5,7 @@
 #include "base/memory.h"
 
 const char *rk_column_type_name(rk_column_type type) {
-    static const char *const names[] = {"text", "i64", "f32"};
+    static const char *const names[] = {"text", "i64", "f32", "f64"};
     return names[type];
 }
 
@@ -68,6 +68,7 @@ void rk_columns_release(rk_columns *columns) {
         rk_free(column->offsets);
         rk_free(column->i64);
         rk_free(column->f32);
+        rk_free(column->f64);
         rk_free(column->places);
         rk_free(column->text_memory);
         rk_free(column->weights);
@@ -210,12 +211,29 @@ rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values,
             return reserve(&column->i64, &column->values_capacity, n_values, sizeof *column->i64);
         case RK_COLUMN_F32:
             return reserve(&column->f32, &column->values_capacity, n_values, sizeof *column->f32);
+        case RK_COLUMN_F64:
+            return reserve(&column->f64, &column->values_capacity, n_values, sizeof *column->f64);
         default:
             RK_TRY(reserve(&column->places, &column->values_capacity, n_values, sizeof *column->places));
             RK_TRY(reserve(&column->text_memory, &column->text_capacity, n_text_bytes, 1));
             column->text = column->text_memory;
             return RK_OK;
     }
+}
+
+void rk_column_set_type(rk_column *column, rk_column_type type) {
+    column->n_values = 0;
+    if (column->type == type) return;
+    rk_free(column->i64);
+    rk_free(column->f32);
+    rk_free(column->f64);
+    rk_free(column->places);
+    column->i64 = NULL;
+    column->f32 = NULL;
+    column->f64 = NULL;
+    column->places = NULL;
+    column->values_capacity = 0;
+    column->type = type;
 }
 
 rk_status rk_column_reserve_weights(rk_column *column, int64_t n_values) {

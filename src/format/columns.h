@@ -9,8 +9,9 @@
 #include "base/text/text.h"
 #include "format/unpack_bits.h"
 
-typedef enum rk_column_type { RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32 } rk_column_type;
-const char *rk_column_type_name(rk_column_type type); /* "text", "i64", "f32" */
+/* No file has f64: columns in memory do. */
+typedef enum rk_column_type { RK_COLUMN_TEXT, RK_COLUMN_I64, RK_COLUMN_F32, RK_COLUMN_F64 } rk_column_type;
+const char *rk_column_type_name(rk_column_type type); /* "text", "i64", "f32", "f64" */
 
 /* Where a text stands in its column's bytes. */
 typedef struct rk_text_place {
@@ -30,6 +31,7 @@ typedef struct rk_column {
     rk_packed_ints packed; /* data not NULL: the values are there and not in i64 yet, which only who asked for
                               it meets */
     float *f32;            /* [n_values] or NULL */
+    double *f64;           /* [n_values] or NULL */
     rk_text_place *places; /* [n_values] in text, or NULL */
     const char *text;      /* text_memory, or bytes that a reader keeps while the rows are looked at */
     char *text_memory;
@@ -65,6 +67,8 @@ rk_status rk_columns_append(rk_columns *to, const rk_columns *rows); /* all rows
 /* Room for that many rows, values and bytes of text in all, for readers that fill many rows at once. What is
  * there stays. */
 rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values, int64_t n_text_bytes);
+/* The column without values, of that type from here on. */
+void rk_column_set_type(rk_column *column, rk_column_type type);
 rk_status rk_column_reserve_weights(rk_column *column,
                                     int64_t n_values); /* gives the column weights, of undefined value */
 rk_status rk_columns_unpack(rk_columns *columns);      /* no column stays packed */
@@ -75,6 +79,15 @@ void rk_columns_drop_row(rk_columns *columns);
 /* How many values each of the rows first .. first+n-1 has, if it is the same number; else -1. n >= 1. */
 int64_t rk_column_values_per_row(const rk_column *column, int64_t first, int64_t n);
 
+static inline bool rk_column_is_float(const rk_column *column) {
+    return column->type == RK_COLUMN_F32 || column->type == RK_COLUMN_F64;
+}
+/* Of any type but text. */
+static inline double rk_column_number(const rk_column *column, int64_t value) {
+    return column->type == RK_COLUMN_I64   ? (double)column->i64[value]
+           : column->type == RK_COLUMN_F32 ? (double)column->f32[value]
+                                           : column->f64[value];
+}
 static inline rk_span rk_column_text(const rk_column *column, int64_t value) {
     return (rk_span){column->text + column->places[value].begin, column->places[value].n_bytes};
 }

@@ -20,8 +20,8 @@ static inline rk_status open_section(opened *o, const char *directory, const cha
     RK_TRY(rk_yaml_parse("d.yaml", text, strlen(text), &o->yaml));
     RK_TRY(rk_schema_bind(&rk_data_schema_table, &o->yaml, o->yaml.root, &o->section));
     RK_TRY(rk_data_section_check(&o->section, &o->yaml));
-    return rk_transforms_fit(&o->section, &o->yaml, &(rk_fit_options){.directory = directory},
-                             &o->transforms);
+    return rk_transforms_fit_section(&o->section, &o->yaml, &(rk_fit_options){.directory = directory},
+                                     &o->transforms);
 }
 
 static inline void close_section(opened *o) {

@@ -55,7 +55,7 @@ static rk_status read_labels(const char *files, const char *labels, float *out, 
     snprintf(text, sizeof text, "%s\nlabels: [%s]\nfeatures: [{name: id, identity: 5000}]", files, labels);
     OK(rk_yaml_parse("d.yaml", text, strlen(text), &yaml));
     OK(rk_schema_bind(&rk_data_schema_table, &yaml, yaml.root, &section));
-    OK(rk_transforms_fit(&section, &yaml, &(rk_fit_options){.directory = directory}, &transforms));
+    OK(rk_transforms_fit_section(&section, &yaml, &(rk_fit_options){.directory = directory}, &transforms));
     OK(rk_dataset_create(&section, transforms,
                          &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 300},
                          &dataset));

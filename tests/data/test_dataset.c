@@ -339,7 +339,7 @@ static void test_save_and_load(void **state) {
     OK(rk_transforms_save(o.transforms, saved, &names, &n_names));
     assert_int_equal(n_names, 2);
     rk_transforms *loaded;
-    OK(rk_transforms_load(&o.section, saved, &loaded));
+    OK(rk_transforms_load_files(&o.section, saved, &loaded));
     const rk_data_schema *a = rk_transforms_schema(o.transforms), *b = rk_transforms_schema(loaded);
     for (int f = 0; f < a->n_features; f++)
         assert_int_equal(a->features[f].cardinality, b->features[f].cardinality);

@@ -62,7 +62,7 @@ static void test_damaged(void **state) {
                  cases[i].x, cases[i].q ? "q" : "none", cases[i].q ? cases[i].q : "{}");
         write_text("transforms.json", json);
         write_text("vocabulary/v.txt", cases[i].words);
-        rk_status status = rk_transforms_load(&o.section, directory, &loaded);
+        rk_status status = rk_transforms_load_files(&o.section, directory, &loaded);
         if (cases[i].message)
             FAILS(status, RK_BAD_DATA, cases[i].message);
         else
@@ -71,7 +71,7 @@ static void test_damaged(void **state) {
     }
     rk_transforms *loaded;
     write_text("transforms.json", "[1]");
-    FAILS(rk_transforms_load(&o.section, directory, &loaded), RK_BAD_DATA,
+    FAILS(rk_transforms_load_files(&o.section, directory, &loaded), RK_BAD_DATA,
           "transforms.json is not of version 1");
     close_section(&o);
 }

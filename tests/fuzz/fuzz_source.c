@@ -180,8 +180,8 @@ static rk_status epoch(int format, uint8_t way, int n_threads, uint64_t *hash) {
     const rk_batch *b;
     open_section(format, way, n_threads, &o);
     *hash = 0;
-    rk_status status =
-        rk_transforms_fit(&o.section, &o.yaml, &(rk_fit_options){.directory = scratch_folder()}, &transforms);
+    rk_status status = rk_transforms_fit_section(
+        &o.section, &o.yaml, &(rk_fit_options){.directory = scratch_folder()}, &transforms);
     rk_dataset_options options = {
         .directory = scratch_folder(), .split = "train", .batch_size = 7, .shuffle = way & 16};
     if (status == RK_OK) status = rk_dataset_create(&o.section, transforms, &options, &dataset);

@@ -58,7 +58,7 @@ static void save_again(const rk_transforms *transforms) {
     size_t n_names = 0;
     rk_transforms *again;
     if (rk_transforms_save(transforms, scratch_folder(), &names, &n_names) != RK_OK) abort();
-    if (rk_transforms_load(&section, scratch_folder(), &again) != RK_OK) abort();
+    if (rk_transforms_load_files(&section, scratch_folder(), &again) != RK_OK) abort();
     rk_transforms_free(again);
     rk_free_strings(names, n_names);
 }
@@ -71,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     scratch_file("transforms.json", data, n_json);
     scratch_file("vocabulary/c.txt", cut ? cut + 1 : data, n_words);
     scratch_file("vocabulary/d.txt", cut ? cut + 1 : data, n_words);
-    if (rk_transforms_load(&section, scratch_folder(), &transforms) != RK_OK) return 0;
+    if (rk_transforms_load_files(&section, scratch_folder(), &transforms) != RK_OK) return 0;
     read_rows(transforms);
     save_again(transforms);
     rk_transforms_free(transforms);

@@ -55,7 +55,8 @@ INSIDE = {
 # Public headers whose subject lives in a higher layer than the includer: only these layers may include them.
 PUBLIC = {
     "status": "base", "optimizer": "kernels", "table": "kernels", "batch": "base", "embeddings": "embedding", "comm": "comm",
-    "config": "data", "dataset": "data", "convert": "data", "model": "model", "trainer": "train", "checkpoint": "train",
+    "config": "data", "dataset": "data", "convert": "data", "arrow": "base", "transforms": "data", "session": "serve",
+    "model": "model", "trainer": "train", "checkpoint": "train",
     "predictor": "serve", "runtime": "train", "version": "base", "reckon": "cli",
     "experimental/report": "report", "experimental/tune": "tune", "experimental/profile": "train", "experimental/plan": "train",
 }

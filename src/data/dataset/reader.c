@@ -66,25 +66,9 @@ void rk_reader_release(rk_reader *r) {
     *r = (rk_reader){0};
 }
 
-/* Whether the files have all label columns; they must, unless labels are optional. A task's label that rows
- * may be without says nothing, unless all are such. */
+/* Whether the files have all label columns; they must, unless labels are optional. */
 static rk_status check_labels(rk_reader *r, const rk_columns *chunk) {
-    const rk_transforms *t = r->transforms;
-    bool misses = false, has_some = chunk->n_rows == 0;
-    for (size_t i = 0; i < t->n_labels_names && chunk->n_rows > 0; i++) {
-        rk_binding binding = r->rows.bindings[i];
-        const rk_column *column = binding.join < 0
-                                      ? &chunk->columns[binding.column]
-                                      : &r->rows.joins[binding.join].columns.columns[binding.column];
-        bool is_label = i < (size_t)t->schema.n_tasks,
-             has_default = (int32_t)i == t->weight_name && !isnan(r->section->default_sample_weight);
-        bool is_needed = is_label ? !t->schema.tasks[i].optional
-                                  : r->labels_optional &&
-                                        !has_default; /* a weight that must be there is missed by its row */
-        if (column->n_values == 0 && is_needed) misses = true;
-        if (column->n_values && is_label) has_some = true;
-    }
-    r->has_labels = !misses && (has_some || !r->labels_optional);
+    r->has_labels = rk_transforms_finds_labels(r->transforms, &r->rows, chunk, r->labels_optional);
     RK_FAIL_IF(!r->has_labels && !r->labels_optional, RK_BAD_DATA, "'%s' has no labels", r->rows.paths[0]);
     return RK_OK;
 }

@@ -134,17 +134,37 @@ static rk_status open_source(rk_rows_reader *r, const rk_data_section *section, 
     return status;
 }
 
+static rk_status load_joins(rk_rows_reader *r, const rk_data_section *section, const char *directory) {
+    RK_TRY(rk_alloc((size_t)section->n_joins, sizeof *r->joins, &r->joins));
+    r->n_joins = (size_t)section->n_joins;
+    for (size_t j = 0; j < r->n_joins; j++)
+        RK_TRY(load_join(section, directory, &section->joins[j], &r->joins[j]));
+    return RK_OK;
+}
+
 /* The files, and what is joined to them. */
 static rk_status open_files(rk_rows_reader *r, const rk_data_section *section, const char *directory,
                             char *const *paths, size_t n_paths) {
     RK_TRY(
         rk_expand_paths(section->paths_are_callers ? "" : directory, paths, n_paths, &r->paths, &r->n_paths));
     for (size_t i = 0; !section->paths_are_callers && i < r->n_paths; i++) RK_TRY(refuse_stream(r->paths[i]));
-    RK_TRY(rk_alloc((size_t)section->n_joins, sizeof *r->joins, &r->joins));
-    r->n_joins = (size_t)section->n_joins;
-    for (size_t j = 0; j < r->n_joins; j++)
-        RK_TRY(load_join(section, directory, &section->joins[j], &r->joins[j]));
+    return load_joins(r, section, directory);
+}
+
+rk_status rk_rows_open_joins(const rk_data_section *section, const char *directory, const char *const *names,
+                             size_t n_names, rk_rows_reader *out, const char **wanted, size_t *n_wanted) {
+    rk_rows_reader r = {0};
+    rk_source_options found = {0};
+    rk_status status;
+    RK_GOTO(load_joins(&r, section, directory));
+    RK_GOTO(rk_alloc(n_names, sizeof *r.bindings, &r.bindings));
+    RK_GOTO(bind_names(&r, section, names, n_names, 0, &found, wanted));
+    *n_wanted = found.n_wanted;
+    *out = r;
     return RK_OK;
+done:
+    rk_rows_release(&r);
+    return status;
 }
 
 rk_status rk_rows_open(const rk_data_section *section, const char *directory, char *const *paths,
@@ -203,18 +223,28 @@ rk_values rk_rows_values(const rk_rows_reader *r, const rk_columns *chunk, int32
     return (rk_values){column, column->offsets[row], column->offsets[row + 1]};
 }
 
-rk_span rk_f32_text(float value, char scratch[RK_VALUE_BYTES]) {
-    const float past_ids = 0x1p63f;
+static rk_span number_text(double value, bool is_f32, char scratch[RK_VALUE_BYTES]) {
+    const double past_ids = 0x1p63;
     if (isnan(value)) value = NAN; /* without a sign */
-    bool is_whole = fabsf(value) < past_ids && floorf(value) == value;
-    int n = is_whole ? rk_snprintf(scratch, RK_VALUE_BYTES, "%.0f", (double)value) : 0;
-    float back = 0;
-    for (int digits = 6; digits <= 9 && !is_whole && back != value; digits++) {
-        n = rk_snprintf(scratch, RK_VALUE_BYTES, "%.*g", digits, (double)value);
-        if (!rk_parse_f32((rk_span){scratch, (size_t)n}, &back))
-            back = value; /* nan and inf: once is enough */
+    bool is_whole = fabs(value) < past_ids && floor(value) == value;
+    int n = is_whole ? rk_snprintf(scratch, RK_VALUE_BYTES, "%.0f", value) : 0;
+    double back = 0;
+    for (int digits = 6; digits <= (is_f32 ? 9 : 17) && !is_whole && back != value; digits++) {
+        n = rk_snprintf(scratch, RK_VALUE_BYTES, "%.*g", digits, value);
+        rk_span text = {scratch, (size_t)n};
+        float narrow = 0;
+        bool is_number = is_f32 ? rk_parse_f32(text, &narrow) : rk_parse_f64(text, &back);
+        if (is_f32) back = (double)narrow;
+        if (!is_number) back = value; /* nan and inf: once is enough */
     }
     return (rk_span){scratch, (size_t)n};
+}
+
+rk_span rk_f32_text(float value, char scratch[RK_VALUE_BYTES]) {
+    return number_text((double)value, true, scratch);
+}
+rk_span rk_f64_text(double value, char scratch[RK_VALUE_BYTES]) {
+    return number_text(value, false, scratch);
 }
 
 rk_span rk_value_text(const rk_column *column, int64_t value, char scratch[RK_VALUE_BYTES]) {
@@ -223,11 +253,12 @@ rk_span rk_value_text(const rk_column *column, int64_t value, char scratch[RK_VA
         const char *text = rk_format_i64(column->i64[value], scratch);
         return (rk_span){text, (size_t)(scratch + RK_I64_BYTES - text)};
     }
-    return rk_f32_text(column->f32[value], scratch);
+    return column->type == RK_COLUMN_F32 ? rk_f32_text(column->f32[value], scratch)
+                                         : rk_f64_text(column->f64[value], scratch);
 }
 
 bool rk_value_number(const rk_column *column, int64_t value, double *out) {
     if (column->type == RK_COLUMN_TEXT) return rk_parse_f64(rk_column_text(column, value), out);
-    *out = column->type == RK_COLUMN_I64 ? (double)column->i64[value] : (double)column->f32[value];
+    *out = rk_column_number(column, value);
     return true;
 }

@@ -33,6 +33,10 @@ typedef struct rk_rows_reader {
 rk_status rk_rows_open(const rk_data_section *section, const char *directory, char *const *paths,
                        size_t n_paths, const char *const *names, size_t n_names, size_t n_optional,
                        rk_rows_reader *out);
+/* The joined files alone, for columns that are in memory: bindings, and the names of those that a chunk has
+ * to have, in the order of its columns, into wanted [n_names + n_joins]. */
+rk_status rk_rows_open_joins(const rk_data_section *section, const char *directory, const char *const *names,
+                             size_t n_names, rk_rows_reader *out, const char **wanted, size_t *n_wanted);
 /* For all columns: only the source and the joined files, no bindings. */
 rk_status rk_rows_open_all(const rk_data_section *section, const char *directory, char *const *paths,
                            size_t n_paths, rk_rows_reader *out);
@@ -52,6 +56,7 @@ enum { RK_VALUE_BYTES = 32 };
 rk_span rk_value_text(const rk_column *column, int64_t value, char scratch[RK_VALUE_BYTES]);
 /* As a csv has it: all digits of a whole number, else as few as read back as it (0.1). */
 rk_span rk_f32_text(float value, char scratch[RK_VALUE_BYTES]);
+rk_span rk_f64_text(double value, char scratch[RK_VALUE_BYTES]);
 bool rk_value_number(const rk_column *column, int64_t value, double *out);
 
 #endif

@@ -12,6 +12,7 @@ rk_status rk_transforms_new(const rk_data_section *section, rk_transforms **out)
     rk_transforms *t;
     RK_TRY(rk_alloc(1, sizeof *t, &t));
     t->section = section;
+    t->directory = "";
     size_t n = (size_t)section->n_features;
     rk_status status;
     RK_GOTO(rk_alloc(n, sizeof *t->fitted, &t->fitted));
@@ -53,6 +54,10 @@ void rk_transforms_free(rk_transforms *t) {
 void rk_transforms_own(rk_transforms *t, void *owner, void (*release)(void *owner)) {
     t->owner = owner;
     t->release_owner = release;
+}
+
+void rk_transforms_locate(rk_transforms *t, const char *directory) {
+    t->directory = directory;
 }
 
 static int32_t add_name(rk_transforms *t, const char *name) {

@@ -3,6 +3,8 @@
 #ifndef RK_DATA_TRANSFORM_TRANSFORMS_H
 #define RK_DATA_TRANSFORM_TRANSFORMS_H
 
+#include <reckon/transforms.h>
+
 #include "data/data_config.h"
 
 /* What the transforms yield. */
@@ -19,8 +21,6 @@ typedef struct rk_data_schema {
     const rk_label_section *tasks;        /* [n_tasks] */
 } rk_data_schema;
 
-typedef struct rk_transforms rk_transforms;
-
 /* Fit on the training split. `directory`: what relative paths are relative to. `on_stage` (may be NULL) hears
  * what begins. The section must outlive it. */
 typedef struct rk_fit_options {
@@ -28,20 +28,22 @@ typedef struct rk_fit_options {
     void (*on_stage)(void *user, const char *message);
     void *user;
 } rk_fit_options;
-rk_status rk_transforms_fit(const rk_data_section *section, const rk_yaml *yaml,
-                            const rk_fit_options *options, rk_transforms **out);
+rk_status rk_transforms_fit_section(const rk_data_section *section, const rk_yaml *yaml,
+                                    const rk_fit_options *options, rk_transforms **out);
 
 /* As files in a checkpoint's directory: transforms.json and vocabulary/<feature>.txt
  * (docs/formats/checkpoint.md); appends the relative names of the files written to *names (allocated strings;
  * [*n_names] so far). */
 rk_status rk_transforms_save(const rk_transforms *transforms, const char *directory, char ***names,
                              size_t *n_names);
-rk_status rk_transforms_load(const rk_data_section *section, const char *directory, rk_transforms **out);
-void rk_transforms_free(rk_transforms *transforms);
+rk_status rk_transforms_load_files(const rk_data_section *section, const char *directory,
+                                   rk_transforms **out);
 /* What the section belongs to is released with the transforms. */
 void rk_transforms_own(rk_transforms *transforms, void *owner, void (*release)(void *owner));
 
 const rk_data_schema *rk_transforms_schema(const rk_transforms *transforms);
+/* What paths of the section are relative to; it outlives the transforms. */
+void rk_transforms_locate(rk_transforms *transforms, const char *directory);
 const rk_data_section *rk_transforms_section(const rk_transforms *transforms);
 
 #endif

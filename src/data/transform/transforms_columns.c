@@ -41,14 +41,14 @@ static bool misses_values(const run *r) {
 static inline bool number_at(const rk_column *column, int64_t value, double *out) {
     if (column->type == RK_COLUMN_TEXT)
         return rk_parse_f64(rk_column_text(column, value), out) && isfinite(*out);
-    *out = column->type == RK_COLUMN_I64 ? (double)column->i64[value] : (double)column->f32[value];
+    *out = rk_column_number(column, value);
     return isfinite(*out);
 }
 
 /* Row i has no value, or a NaN that says so. */
 static bool is_absent(const run *r, int64_t i) {
     return r->offsets[i] == r->offsets[i + 1] ||
-           (r->column->type == RK_COLUMN_F32 && isnan(r->column->f32[r->offsets[i]]));
+           (rk_column_is_float(r->column) && isnan(rk_column_number(r->column, r->offsets[i])));
 }
 
 rk_status rk_transform_labels(const rk_transforms *t, int32_t task, const rk_piece *piece, rk_window *out,
@@ -183,12 +183,12 @@ static bool ids_of_packed(const rk_data_feature *f, const rk_packed_ints *packed
 }
 
 /* Only for boundaries: other kinds need the number's text. */
-static bool ids_of_f32(const rk_data_feature *f, const rk_fitted *fitted, const run *r, int64_t *out) {
-    const float *from = r->column->f32 + r->begin;
+static bool ids_of_floats(const rk_data_feature *f, const rk_fitted *fitted, const run *r, int64_t *out) {
     bool ok = true;
     for (int64_t i = 0; i < r->n_values && ok; i++) {
-        ok = isfinite(from[i]);
-        if (ok) out[i] = rk_feature_bucket(f, fitted, r->column, (double)from[i]);
+        double x = rk_column_number(r->column, r->begin + i);
+        ok = isfinite(x);
+        if (ok) out[i] = rk_feature_bucket(f, fitted, r->column, x);
     }
     return ok;
 }
@@ -234,7 +234,7 @@ static bool ids_of_run(const rk_data_feature *f, const rk_fitted *fitted, const 
     const rk_column *column = r->column;
     return column->packed.data             ? ids_of_packed(f, &column->packed, r->n_values, to)
            : column->type == RK_COLUMN_I64 ? ids_of_i64(f, fitted, column->i64 + r->begin, r->n_values, to)
-           : column->type == RK_COLUMN_F32 ? ids_of_f32(f, fitted, r, to)
+           : rk_column_is_float(column)    ? ids_of_floats(f, fitted, r, to)
                                            : ids_of_texts(f, fitted, column->text, places, r->n_values, to);
 }
 
@@ -276,7 +276,7 @@ rk_status rk_transform_column(const rk_transforms *t, int64_t feature, const rk_
     bool splits = f->separator && r.column->type == RK_COLUMN_TEXT,
          drops = f->vocabulary.line && f->vocabulary.oov == 0;
     if ((f->dense && splits) || drops || (f->default_value && misses_values(&r))) return RK_OK;
-    if (r.column->type == RK_COLUMN_F32 && !f->dense && !f->n_bucketize && !f->quantiles) return RK_OK;
+    if (rk_column_is_float(r.column) && !f->dense && !f->n_bucketize && !f->quantiles) return RK_OK;
     *done = true;
     if (f->dense) return transform_dense(t, feature, &r, out);
     if (splits) return transform_split(t, feature, &r, piece->memory, out);

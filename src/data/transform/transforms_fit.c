@@ -159,11 +159,12 @@ static rk_status pass(rk_transforms *t, const char *directory) {
     return status;
 }
 
-rk_status rk_transforms_fit(const rk_data_section *section, const rk_yaml *yaml,
-                            const rk_fit_options *options, rk_transforms **out) {
+rk_status rk_transforms_fit_section(const rk_data_section *section, const rk_yaml *yaml,
+                                    const rk_fit_options *options, rk_transforms **out) {
     RK_TRY(rk_data_section_check(section, yaml));
     rk_transforms *t;
     RK_TRY(rk_transforms_new(section, &t));
+    rk_transforms_locate(t, options->directory);
     bool needed = false;
     for (int64_t i = 0; i < section->n_features; i++) needed |= needs_pass(&section->features[i]);
     rk_status status;

@@ -20,12 +20,14 @@ typedef struct rk_transform_memory {
     size_t capacity;
     int64_t *offsets; /* [offsets_capacity] */
     size_t offsets_capacity;
+    int64_t *n_dropped; /* [n_features of the schema] values that a vocabulary has not; NULL: not counted */
 } rk_transform_memory;
 void rk_transform_memory_release(rk_transform_memory *memory);
 
 struct rk_transforms {
     const rk_data_section *section;
-    void *owner; /* of the section, where the transforms own it, */
+    const char *directory; /* that its paths are relative to */
+    void *owner;           /* of the section, where the transforms own it, */
     void (*release_owner)(void *owner);
     rk_fitted *fitted; /* [section->n_features] */
     rk_data_feature_info *features;
@@ -59,6 +61,12 @@ typedef struct rk_piece {
 /* The piece's rows into the window: all of them, or none (RK_BAD_DATA, which names column and value if the
  * piece is of one row). */
 rk_status rk_transforms_rows(const rk_transforms *transforms, const rk_piece *piece, rk_window *out);
+
+/* Whether a column of the name may be missing: it is a label, a sample's weight or a group. */
+bool rk_transforms_is_label(const rk_transforms *transforms, const char *name);
+/* Whether a chunk has the labels that must be there. optional: it may be without any. */
+bool rk_transforms_finds_labels(const rk_transforms *transforms, const rk_rows_reader *rows,
+                                const rk_columns *chunk, bool optional);
 
 /* One feature's values into the window, one by one. */
 rk_status rk_transform_values(const rk_transforms *transforms, int64_t feature, const rk_piece *piece,

@@ -10,13 +10,44 @@ void rk_transform_memory_release(rk_transform_memory *memory) {
     rk_free(memory->places);
     rk_free(memory->stops);
     rk_free(memory->offsets);
+    rk_free(memory->n_dropped);
     *memory = (rk_transform_memory){0};
+}
+
+bool rk_transforms_is_label(const rk_transforms *t, const char *name) {
+    bool found = false;
+    for (size_t i = 0; i < t->n_names; i++)
+        if (strcmp(name, t->names[i]) == 0) {
+            if (i >= t->n_labels_names) return false; /* a feature's too */
+            found = true;
+        }
+    return found;
+}
+
+/* A task's label that rows may be without says nothing, unless all are such. */
+bool rk_transforms_finds_labels(const rk_transforms *t, const rk_rows_reader *rows, const rk_columns *chunk,
+                                bool optional) {
+    bool misses = false, has_some = chunk->n_rows == 0;
+    for (size_t i = 0; i < t->n_labels_names && chunk->n_rows > 0; i++) {
+        rk_binding binding = rows->bindings[i];
+        const rk_column *column = binding.join < 0
+                                      ? &chunk->columns[binding.column]
+                                      : &rows->joins[binding.join].columns.columns[binding.column];
+        bool is_label = i < (size_t)t->schema.n_tasks,
+             has_default = (int32_t)i == t->weight_name && !isnan(t->section->default_sample_weight);
+        bool is_needed =
+            is_label ? !t->schema.tasks[i].optional
+                     : optional && !has_default; /* a weight that must be there is missed by its row */
+        if (column->n_values == 0 && is_needed) misses = true;
+        if (column->n_values && is_label) has_some = true;
+    }
+    return !misses && (has_some || !optional);
 }
 
 static rk_status take_label(const rk_label_section *label, rk_values values, float *out) {
     const char *column = label->column ? label->column : label->name;
     bool absent = values.begin == values.end ||
-                  (values.column->type == RK_COLUMN_F32 && isnan(values.column->f32[values.begin]));
+                  (rk_column_is_float(values.column) && isnan(rk_column_number(values.column, values.begin)));
     if (absent && label->optional) {
         *out = NAN;
         return RK_OK;

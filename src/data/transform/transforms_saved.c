@@ -141,7 +141,8 @@ static rk_status load_vocabularies(rk_transforms *t, const char *directory) {
     return RK_OK;
 }
 
-rk_status rk_transforms_load(const rk_data_section *section, const char *directory, rk_transforms **out) {
+rk_status rk_transforms_load_files(const rk_data_section *section, const char *directory,
+                                   rk_transforms **out) {
     rk_transforms *t = NULL;
     char *path = NULL;
     json_t *root = NULL;

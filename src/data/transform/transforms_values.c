@@ -36,6 +36,7 @@ typedef struct taker {
     rk_values weights;
     rk_span weights_left; /* of a text whose pieces are weights */
     int64_t n;            /* values so far */
+    int64_t n_dropped;    /* of those */
 } taker;
 
 static const char *column_of(const rk_data_feature *f) {
@@ -158,7 +159,9 @@ static rk_status take_id(void *context, const rk_column *column, int64_t value, 
                    column_of(k->f), weight);
     }
     k->n++;
-    return id < 0 ? RK_OK : rk_window_add_id(k->out, k->output, id, (float)weight);
+    if (id >= 0) return rk_window_add_id(k->out, k->output, id, (float)weight);
+    k->n_dropped++;
+    return RK_OK;
 }
 
 /* The numbers of the weights' column; none where that is the ids' own, whose weights stand beside them
@@ -195,6 +198,7 @@ rk_status rk_transform_values(const rk_transforms *t, int64_t feature, const rk_
         k.weights = weights_of(t, feature, piece, piece->first + i, values);
         RK_TRY(rk_for_values(f, values, take_id, &k));
         RK_TRY(check_weights_left(&k));
+        if (piece->memory->n_dropped) piece->memory->n_dropped[k.output] += k.n_dropped;
         RK_TRY(rk_id_list_end_sample(&out->features[k.output]));
     }
     return RK_OK;

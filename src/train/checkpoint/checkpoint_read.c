@@ -136,7 +136,8 @@ rk_status rk_checkpoint_config(const char *path, const char *const *overrides, s
     if (!rk_file_exists(directory))
         directory[0] = 0; /* moved since: paths are then relative to where the program runs */
     RK_GOTO(rk_config_parse(text, file, directory, overrides, n_overrides, &config));
-    RK_GOTO(rk_transforms_load(&config->data, path, &config->transforms));
+    RK_GOTO(rk_transforms_load_files(&config->data, path, &config->transforms));
+    rk_transforms_locate(config->transforms, config->directory);
     *out = config;
     config = NULL;
 done:

@@ -2,8 +2,10 @@
 #include <string.h>
 
 #include <reckon/convert.h>
+#include <reckon/checkpoint.h>
 #include <reckon/dataset.h>
 #include <reckon/runtime.h>
+#include <reckon/transforms.h>
 
 #include "base/thread/cpu.h"
 #include "base/thread/parallel.h"
@@ -22,30 +24,51 @@ rk_status rk_config_open_data(const rk_config *c, const rk_transforms *transform
     return rk_dataset_create(rk_transforms_section(transforms), transforms, &options, out);
 }
 
+rk_status rk_dataset_open_transformed(const rk_config *config, const rk_transforms *transforms,
+                                      const char *split, rk_dataset **out) {
+    return rk_config_open_data(config, transforms, split, out);
+}
+
 static void free_config(void *config) {
     rk_config_free(config);
 }
 
-/* Transforms that own the configuration whose section they point into. */
-static rk_status fit(const rk_config *config, rk_transforms **out) {
+/* They own the configuration whose section they point into. */
+static void take_transforms(rk_config *own, rk_transforms **out) {
+    *out = own->transforms;
+    own->transforms = NULL;
+    rk_transforms_own(*out, own, free_config);
+}
+
+rk_status rk_transforms_load(const char *path, rk_transforms **out) {
+    rk_config *own;
+    char *found;
+    RK_TRY(rk_checkpoint_find_best(path, &found));
+    rk_status status = rk_checkpoint_config(found, NULL, 0, &own);
+    rk_text_free(found);
+    if (status == RK_OK) take_transforms(own, out);
+    return status;
+}
+
+rk_status rk_transforms_fit(const rk_config *config, rk_transforms **out) {
     rk_config *own;
     const rk_transforms *fitted;
+    RK_FAIL_IF(config->transforms, RK_INVALID_ARGUMENT,
+               "the configuration is a checkpoint's, whose transforms are fitted\nhint: rk_transforms_load");
     RK_TRY(rk_config_copy(config, &own));
     rk_status status = rk_config_transforms(own, NULL, NULL, &fitted);
     if (status != RK_OK) {
         rk_config_free(own);
         return status;
     }
-    *out = own->transforms;
-    own->transforms = NULL;
-    rk_transforms_own(*out, own, free_config);
+    take_transforms(own, out);
     return RK_OK;
 }
 
 rk_status rk_dataset_open(const rk_config *config, const char *split, rk_dataset **out) {
     if (config->transforms) return rk_config_open_data(config, config->transforms, split, out);
     rk_transforms *transforms;
-    RK_TRY(fit(config, &transforms));
+    RK_TRY(rk_transforms_fit(config, &transforms));
     rk_status status = rk_config_open_data(config, transforms, split, out);
     if (status == RK_OK)
         rk_dataset_own_transforms(*out, transforms);

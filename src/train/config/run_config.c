@@ -402,7 +402,8 @@ rk_status rk_config_transforms(rk_config *c, void (*on_stage)(void *user, const 
                                const rk_transforms **out) {
     rk_fit_options options = {c->directory, on_stage, user};
     RK_TRY(rk_config_expand(c));
-    if (!rk_config_has_transforms(c)) RK_TRY(rk_transforms_fit(&c->data, &c->yaml, &options, &c->transforms));
+    if (!rk_config_has_transforms(c))
+        RK_TRY(rk_transforms_fit_section(&c->data, &c->yaml, &options, &c->transforms));
     *out = c->given ? c->given : c->transforms;
     return RK_OK;
 }

@@ -23,7 +23,7 @@ rk_status rk_trainer_check_stored(rk_trainer *t, const char *path) {
     RK_GOTO(rk_config_to_yaml(t->config, &now));
     RK_GOTO(rk_resume_check(then, now));
     if (!rk_config_has_transforms(t->config))
-        RK_GOTO(rk_transforms_load(&t->config->data, path, &t->config->transforms));
+        RK_GOTO(rk_transforms_load_files(&t->config->data, path, &t->config->transforms));
 done:
     rk_free(file);
     rk_free(stored);

@@ -1,0 +1,50 @@
+/* The Arrow C data interface: the structs by which libraries hand columns to each other without copies
+ * (https://arrow.apache.org/docs/format/CDataInterface.html). Its guard lets any other header of the same
+ * structs stand beside this one. Stable (docs/api.md). */
+#ifndef RECKON_ARROW_H
+#define RECKON_ARROW_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef ARROW_C_DATA_INTERFACE
+#define ARROW_C_DATA_INTERFACE
+
+#define ARROW_FLAG_DICTIONARY_ORDERED 1
+#define ARROW_FLAG_NULLABLE           2
+#define ARROW_FLAG_MAP_KEYS_SORTED    4
+
+struct ArrowSchema {
+    const char *format;
+    const char *name;
+    const char *metadata;
+    int64_t flags;
+    int64_t n_children;
+    struct ArrowSchema **children; /* [n_children] */
+    struct ArrowSchema *dictionary;
+    void (*release)(struct ArrowSchema *);
+    void *private_data;
+};
+
+struct ArrowArray {
+    int64_t length;
+    int64_t null_count;
+    int64_t offset;
+    int64_t n_buffers;
+    int64_t n_children;
+    const void **buffers;         /* [n_buffers] */
+    struct ArrowArray **children; /* [n_children] */
+    struct ArrowArray *dictionary;
+    void (*release)(struct ArrowArray *);
+    void *private_data;
+};
+
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

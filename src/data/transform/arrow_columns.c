@@ -1,0 +1,323 @@
+#include "data/transform/arrow_columns.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/float16.h"
+#include "base/memory.h"
+
+/* How an array's values stand in memory. */
+typedef enum layout {
+    NOT_TAKEN,
+    NOTHING,
+    BITS,
+    I8,
+    U8,
+    I16,
+    U16,
+    I32,
+    U32,
+    I64,
+    U64,
+    F16,
+    F32,
+    F64,
+    TEXT32,
+    TEXT64,
+    LIST32,
+    LIST64,
+    LIST_FIXED
+} layout;
+
+static layout layout_of(const char *format) {
+    static const struct {
+        char format[4];
+        layout layout;
+    } known[] = {{"n", NOTHING}, {"b", BITS},   {"c", I8},      {"C", U8},     {"s", I16},
+                 {"S", U16},     {"i", I32},    {"I", U32},     {"l", I64},    {"L", U64},
+                 {"e", F16},     {"f", F32},    {"g", F64},     {"u", TEXT32}, {"z", TEXT32},
+                 {"U", TEXT64},  {"Z", TEXT64}, {"+l", LIST32}, {"+L", LIST64}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(format, known[i].format) == 0) return known[i].layout;
+    return strncmp(format, "+w:", 3) == 0 ? LIST_FIXED : NOT_TAKEN;
+}
+
+static bool is_text(layout l) {
+    return l == TEXT32 || l == TEXT64;
+}
+static bool is_list(layout l) {
+    return l >= LIST32;
+}
+
+/* An array that was checked; values are counted from its offset on. */
+typedef struct values {
+    const char *column; /* name, for messages */
+    layout layout;
+    const uint8_t *valid; /* bits, or NULL: all are */
+    const void *data;     /* of numbers; offsets of texts and lists */
+    const char *text;
+    int64_t offset, length;
+    int64_t each; /* of LIST_FIXED */
+} values;
+
+static rk_status broken(const char *column, const char *what) {
+    return rk_error_hint(rk_error(RK_INVALID_ARGUMENT, "column '%s': %s", column, what),
+                         "it is no array as the Arrow C data interface has them");
+}
+
+static rk_status check_lengths(const char *column, const struct ArrowArray *a) {
+    if (!a->release) return broken(column, "the array was released");
+    if (a->length < 0 || a->offset < 0 || a->length > INT64_MAX / 16 - a->offset)
+        return broken(column, "a negative or impossible length or offset");
+    return RK_OK;
+}
+
+static rk_status open_values(const char *column, const struct ArrowSchema *s, const struct ArrowArray *a,
+                             values *out) {
+    if (!s || !a || !s->format) return broken(column, "a struct or a format is missing");
+    RK_TRY(check_lengths(column, a));
+    layout l = layout_of(s->format);
+    if (l == NOT_TAKEN)
+        return rk_error_hint(
+            rk_error(RK_BAD_DATA, "column '%s': the Arrow type '%s' is not taken", column, s->format),
+            "cast it to integers, floats, bool, utf8, or a list of those");
+    int64_t n_buffers = l == NOTHING ? 0 : l == LIST_FIXED ? 1 : is_text(l) ? 3 : 2;
+    if (a->n_buffers < n_buffers || (n_buffers && !a->buffers)) return broken(column, "too few buffers");
+    *out = (values){.column = column, .layout = l, .offset = a->offset, .length = a->length};
+    if (n_buffers > 0 && a->null_count != 0) out->valid = a->buffers[0];
+    if (n_buffers > 1) out->data = a->buffers[1];
+    if (n_buffers > 2) out->text = a->buffers[2];
+    if (a->length > 0 && n_buffers > 1 && !out->data) return broken(column, "a buffer is missing");
+    if (l != LIST_FIXED) return RK_OK;
+    char *end;
+    out->each = strtoll(s->format + 3, &end, 10);
+    if (out->each < 0 || *end || end == s->format + 3)
+        return broken(column, "a fixed-size list without a size");
+    if (out->each && a->offset + a->length > INT64_MAX / out->each)
+        return broken(column, "a negative or impossible length or offset");
+    return RK_OK;
+}
+
+static inline bool is_valid(const values *a, int64_t i) {
+    int64_t bit = a->offset + i;
+    return !a->valid || a->valid[bit / 8] >> (bit % 8) & 1;
+}
+
+static inline int64_t offset_at(const values *a, int64_t i) {
+    int64_t at = a->offset + i;
+    return a->layout == TEXT32 || a->layout == LIST32 ? ((const int32_t *)a->data)[at]
+                                                      : ((const int64_t *)a->data)[at];
+}
+
+static rk_status find_range(const values *a, int64_t i, int64_t *begin, int64_t *end) {
+    if (a->layout == LIST_FIXED) {
+        *begin = (a->offset + i) * a->each;
+        *end = *begin + a->each;
+        return RK_OK;
+    }
+    *begin = offset_at(a, i);
+    *end = offset_at(a, i + 1);
+    if (*begin < 0 || *end < *begin) return broken(a->column, "its offsets do not ascend");
+    return RK_OK;
+}
+
+static inline rk_status int_at(const values *a, int64_t i, int64_t *out) {
+    int64_t at = a->offset + i;
+    switch (a->layout) {
+        case BITS:
+            *out = ((const uint8_t *)a->data)[at / 8] >> (at % 8) & 1;
+            return RK_OK;
+        case I8:
+            *out = ((const int8_t *)a->data)[at];
+            return RK_OK;
+        case U8:
+            *out = ((const uint8_t *)a->data)[at];
+            return RK_OK;
+        case I16:
+            *out = ((const int16_t *)a->data)[at];
+            return RK_OK;
+        case U16:
+            *out = ((const uint16_t *)a->data)[at];
+            return RK_OK;
+        case I32:
+            *out = ((const int32_t *)a->data)[at];
+            return RK_OK;
+        case U32:
+            *out = ((const uint32_t *)a->data)[at];
+            return RK_OK;
+        case I64:
+            *out = ((const int64_t *)a->data)[at];
+            return RK_OK;
+        default:
+            break;
+    }
+    uint64_t value = ((const uint64_t *)a->data)[at];
+    RK_FAIL_IF(value > INT64_MAX, RK_BAD_DATA, "column '%s': %llu is more than a 64-bit integer with a sign",
+               a->column, (unsigned long long)value);
+    *out = (int64_t)value;
+    return RK_OK;
+}
+
+/* A child while it becomes a column: its rows, the leaf whose values they are ranges of, and what the leaf's
+ * indices stand for where it is a dictionary's. */
+typedef struct taker {
+    values rows, leaf, dictionary;
+    bool has_dictionary;
+    char *const *missing;
+    int64_t n_missing;
+    rk_column *out;
+} taker;
+
+static const values *words_of(const taker *t) {
+    return t->has_dictionary ? &t->dictionary : &t->leaf;
+}
+
+static rk_status open_taker(const char *column, const struct ArrowSchema *s, const struct ArrowArray *a,
+                            taker *t) {
+    RK_TRY(open_values(column, s, a, &t->rows));
+    t->leaf = t->rows;
+    if (is_list(t->rows.layout)) {
+        if (s->n_children != 1 || a->n_children != 1 || !s->children || !a->children)
+            return broken(column, "a list without its values");
+        s = s->children[0];
+        a = a->children[0];
+        RK_TRY(open_values(column, s, a, &t->leaf));
+        RK_FAIL_IF(is_list(t->leaf.layout), RK_BAD_DATA, "column '%s': lists of lists are not taken", column);
+    }
+    t->has_dictionary = s->dictionary != NULL;
+    if (!t->has_dictionary) return RK_OK;
+    if (t->leaf.layout < I8 || t->leaf.layout > U64)
+        return broken(column, "indices of a dictionary that are no integers");
+    RK_TRY(open_values(column, s->dictionary, a->dictionary, &t->dictionary));
+    if (s->dictionary->dictionary || is_list(t->dictionary.layout))
+        return rk_error(RK_BAD_DATA, "column '%s': a dictionary of dictionaries or lists is not taken",
+                        column);
+    return RK_OK;
+}
+
+static bool is_missing(const taker *t, rk_span text) {
+    bool missing = false;
+    for (int64_t i = 0; i < t->n_missing && !missing; i++) missing = rk_span_equal(text, t->missing[i]);
+    return missing;
+}
+
+/* Places are of 32 bits, from the array's first text on. */
+static rk_status take_text(taker *t, const values *a, int64_t i) {
+    int64_t begin, end, base = offset_at(a, 0);
+    RK_TRY(find_range(a, i, &begin, &end));
+    if (end == begin) return RK_OK;
+    if (base < 0 || begin < base) return broken(a->column, "its offsets do not ascend");
+    if (!a->text) return broken(a->column, "a buffer is missing");
+    RK_FAIL_IF(end - base > UINT32_MAX, RK_UNSUPPORTED, "column '%s': more than 4 GiB of text at once",
+               a->column);
+    if (is_missing(t, (rk_span){a->text + begin, (size_t)(end - begin)})) return RK_OK;
+    t->out->places[t->out->n_values++] = (rk_text_place){(uint32_t)(begin - base), (uint32_t)(end - begin)};
+    return RK_OK;
+}
+
+static rk_status take_value(taker *t, int64_t i) {
+    const values *a = &t->leaf;
+    rk_column *out = t->out;
+    if (!is_valid(a, i)) return RK_OK;
+    if (t->has_dictionary) {
+        int64_t index;
+        RK_TRY(int_at(a, i, &index));
+        a = &t->dictionary;
+        if (index < 0 || index >= a->length) return broken(a->column, "an index that its dictionary has not");
+        if (!is_valid(a, i = index)) return RK_OK;
+    }
+    switch (a->layout) {
+        case NOTHING:
+            return RK_OK;
+        case TEXT32:
+        case TEXT64:
+            return take_text(t, a, i);
+        case F16:
+            out->f32[out->n_values++] = rk_f16_to_f32(((const uint16_t *)a->data)[a->offset + i]);
+            break;
+        case F32:
+            out->f32[out->n_values++] = ((const float *)a->data)[a->offset + i];
+            break;
+        case F64:
+            out->f64[out->n_values++] = ((const double *)a->data)[a->offset + i];
+            break;
+        default:
+            RK_TRY(int_at(a, i, &out->i64[out->n_values]));
+            out->n_values++;
+    }
+    return RK_OK;
+}
+
+static rk_status take_row(taker *t, int64_t row) {
+    int64_t begin = row, end = row + 1;
+    if (is_list(t->rows.layout)) {
+        if (t->rows.layout != LIST_FIXED || is_valid(&t->rows, row))
+            RK_TRY(find_range(&t->rows, row, &begin, &end));
+        if (!is_valid(&t->rows, row)) return RK_OK;
+        if (end > t->leaf.length) return broken(t->rows.column, "a list that is longer than its values");
+    }
+    for (int64_t v = begin; v < end; v++) RK_TRY(take_value(t, v));
+    return RK_OK;
+}
+
+static rk_column_type type_of(const values *words) {
+    return is_text(words->layout) || words->layout == NOTHING ? RK_COLUMN_TEXT
+           : words->layout == F16 || words->layout == F32     ? RK_COLUMN_F32
+           : words->layout == F64                             ? RK_COLUMN_F64
+                                                              : RK_COLUMN_I64;
+}
+
+/* Lists may not count a value twice: their offsets ascend. */
+static rk_status count_values(const taker *t, int64_t first, int64_t n, int64_t *out) {
+    int64_t begin = 0, end = n, unused;
+    if (n > 0 && is_list(t->rows.layout)) {
+        RK_TRY(find_range(&t->rows, first, &begin, &unused));
+        RK_TRY(find_range(&t->rows, first + n - 1, &unused, &end));
+        if (end < begin || end > t->leaf.length) return broken(t->rows.column, "offsets beyond its values");
+    }
+    *out = end - begin;
+    return RK_OK;
+}
+
+rk_status rk_arrow_check(const struct ArrowSchema *s, const struct ArrowArray *a) {
+    RK_FAIL_IF(!s || !a || !s->format || !s->release, RK_INVALID_ARGUMENT,
+               "the columns need a schema and an array, neither of them released");
+    RK_FAIL_IF(strcmp(s->format, "+s") != 0, RK_INVALID_ARGUMENT,
+               "columns come as one struct ('+s') with a child each, not as '%s'", s->format);
+    RK_TRY(check_lengths("struct", a));
+    if (s->n_children != a->n_children || s->n_children < 0 ||
+        (s->n_children && (!s->children || !a->children)))
+        return broken("struct", "schema and array have not the same children");
+    const values rows = {.valid = a->null_count != 0 && a->n_buffers > 0 && a->buffers ? a->buffers[0] : NULL,
+                         .offset = a->offset};
+    for (int64_t i = 0; rows.valid && i < a->length; i++)
+        RK_FAIL_IF(!is_valid(&rows, i), RK_BAD_DATA, "row %lld is null as a whole", (long long)i);
+    for (int64_t c = 0; c < s->n_children; c++) {
+        if (!s->children[c] || !a->children[c] || !s->children[c]->name)
+            return broken("struct", "a child or its name is missing");
+        RK_TRY(check_lengths(s->children[c]->name, a->children[c]));
+        if (a->children[c]->length < a->offset + a->length)
+            return broken(s->children[c]->name, "fewer rows than the struct");
+    }
+    return RK_OK;
+}
+
+rk_status rk_arrow_take_column(const struct ArrowSchema *s, const struct ArrowArray *a, int64_t child,
+                               char *const *missing, int64_t n_missing, rk_column *out) {
+    taker t = {.missing = missing, .n_missing = n_missing, .out = out};
+    int64_t n_values;
+    RK_TRY(open_taker(s->children[child]->name, s->children[child], a->children[child], &t));
+    RK_TRY(count_values(&t, a->offset, a->length, &n_values));
+    const values *words = words_of(&t);
+    rk_column_set_type(out, type_of(words));
+    RK_TRY(rk_column_reserve(out, a->length, n_values, 0));
+    out->per_row = -1;
+    out->text =
+        words->text && words->length > 0 && offset_at(words, 0) >= 0 ? words->text + offset_at(words, 0) : "";
+    out->offsets[0] = 0;
+    for (int64_t i = 0; i < a->length; i++) {
+        RK_TRY(take_row(&t, a->offset + i));
+        out->offsets[i + 1] = out->n_values;
+    }
+    return RK_OK;
+}

@@ -1,0 +1,90 @@
+/* The columns that transforms read, told by a schema of the Arrow C data interface. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "data/transform/transforms_internal.h"
+
+static void release(struct ArrowSchema *schema) {
+    for (int64_t c = 0; schema->children && c < schema->n_children; c++) {
+        if (!schema->children[c]) continue;
+        if (schema->children[c]->release) schema->children[c]->release(schema->children[c]);
+        rk_free(schema->children[c]);
+    }
+    rk_free(schema->children);
+    rk_free((char *)(size_t)schema->name);
+    rk_free(schema->private_data); /* the format */
+    schema->release = NULL;
+}
+
+static rk_status init(struct ArrowSchema *out, const char *format, const char *name, int64_t n_children) {
+    char *own_format = NULL, *own_name = NULL;
+    *out = (struct ArrowSchema){.flags = ARROW_FLAG_NULLABLE, .release = release};
+    RK_TRY(rk_strdup(format, &own_format));
+    out->format = out->private_data = own_format;
+    RK_TRY(rk_strdup(name, &own_name));
+    out->name = own_name;
+    RK_TRY(rk_alloc((size_t)n_children, sizeof *out->children, &out->children));
+    out->n_children = n_children;
+    for (int64_t c = 0; c < n_children; c++) RK_TRY(rk_alloc(1, sizeof *out->children[c], &out->children[c]));
+    return RK_OK;
+}
+
+static bool is_of(const char *name, const char *column, const char *usual) {
+    return strcmp(name, column ? column : usual) == 0;
+}
+
+/* A type that holds the column's values, of those that are taken. */
+static const char *format_of(const rk_transforms *t, const char *name, int64_t *width) {
+    const rk_data_section *s = t->section;
+    *width = 1;
+    for (int64_t i = 0; i < s->n_features; i++) {
+        const rk_data_feature *f = &s->features[i];
+        if (f->weights && strcmp(name, f->weights) == 0) return "f";
+        if (f->n_cross || !is_of(name, f->column, f->name)) continue;
+        *width = f->dense ? f->width : 1;
+        return f->dense ? "f" : f->identity ? "l" : f->n_bucketize || f->quantiles ? "g" : "u";
+    }
+    for (int64_t i = 0; i < s->n_labels; i++)
+        if (is_of(name, s->labels[i].column, s->labels[i].name)) return s->labels[i].n_positive ? "u" : "f";
+    return s->sample_weight && strcmp(name, s->sample_weight) == 0 ? "f" : "u"; /* a group, or a join's key */
+}
+
+static rk_status init_column(const rk_transforms *t, const char *name, struct ArrowSchema *out) {
+    int64_t width;
+    char list[32];
+    const char *format = format_of(t, name, &width);
+    if (width == 1) return init(out, format, name, 0);
+    snprintf(list, sizeof list, "+w:%lld", (long long)width);
+    RK_TRY(init(out, list, name, 1));
+    return init(out->children[0], format, "item", 0);
+}
+
+static rk_status init_all(const rk_transforms *t, const char *const *names, size_t n,
+                          struct ArrowSchema *out) {
+    int64_t at = 0;
+    RK_TRY(init(out, "+s", "", (int64_t)n));
+    out->flags = 0;
+    for (int labels = 0; labels < 2; labels++)
+        for (size_t i = 0; i < n; i++)
+            if (rk_transforms_is_label(t, names[i]) == (labels == 1))
+                RK_TRY(init_column(t, names[i], out->children[at++]));
+    return RK_OK;
+}
+
+rk_status rk_transforms_columns(const rk_transforms *t, struct ArrowSchema *out) {
+    rk_rows_reader rows = {0};
+    struct ArrowSchema made = {.release = release};
+    const char **names;
+    size_t n;
+    RK_TRY(rk_alloc(t->n_names + (size_t)t->section->n_joins, sizeof *names, &names));
+    rk_status status = rk_rows_open_joins(t->section, t->directory, t->names, t->n_names, &rows, names, &n);
+    if (status == RK_OK) status = init_all(t, names, n, &made);
+    rk_rows_release(&rows);
+    rk_free(names);
+    if (status == RK_OK)
+        *out = made;
+    else
+        release(&made);
+    return status;
+}

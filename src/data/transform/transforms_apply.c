@@ -1,0 +1,151 @@
+/* Columns in memory through the transforms: <reckon/transforms.h>. */
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "data/transform/arrow_columns.h"
+#include "data/transform/transforms_apply.h"
+#include "data/transform/transforms_internal.h"
+
+struct rk_transform_workspace {
+    const rk_transforms *transforms;
+    rk_rows_reader rows; /* joined files and bindings; no source */
+    const char **wanted; /* [n_wanted] names of columns */
+    size_t n_wanted;
+    int64_t *children;  /* [n_wanted] of the struct, as they were found last */
+    rk_columns columns; /* [n_wanted] */
+    rk_transform_memory memory;
+    rk_window window;
+    rk_batch_memory batch;
+    int64_t *n_unknown; /* [n_features] of the batch */
+};
+
+/* Types are each batch's own. */
+static rk_status init_columns(rk_transform_workspace *w) {
+    rk_column_type *types;
+    RK_TRY(rk_alloc(w->n_wanted, sizeof *types, &types)); /* text */
+    rk_status status = rk_columns_init(&w->columns, (int32_t)w->n_wanted, w->wanted, types);
+    rk_free(types);
+    return status;
+}
+
+rk_status rk_transform_workspace_create(const rk_transforms *t, rk_transform_workspace **out) {
+    rk_transform_workspace *w;
+    RK_TRY(rk_alloc(1, sizeof *w, &w));
+    w->transforms = t;
+    size_t n_features = (size_t)t->schema.n_features;
+    rk_status status;
+    RK_GOTO(rk_alloc(t->n_names + (size_t)t->section->n_joins, sizeof *w->wanted, &w->wanted));
+    RK_GOTO(rk_rows_open_joins(t->section, t->directory, t->names, t->n_names, &w->rows, w->wanted,
+                               &w->n_wanted));
+    RK_GOTO(rk_alloc(w->n_wanted, sizeof *w->children, &w->children));
+    RK_GOTO(init_columns(w));
+    RK_GOTO(rk_window_init(&w->window, &t->schema, false, false, false));
+    RK_GOTO(rk_batch_memory_init(&w->batch, &w->window));
+    RK_GOTO(rk_alloc(n_features, sizeof *w->n_unknown, &w->n_unknown));
+    RK_GOTO(rk_alloc(n_features, sizeof *w->memory.n_dropped, &w->memory.n_dropped));
+    *out = w;
+    w = NULL;
+done:
+    rk_transform_workspace_free(w);
+    return status;
+}
+
+void rk_transform_workspace_free(rk_transform_workspace *w) {
+    if (!w) return;
+    rk_rows_release(&w->rows);
+    rk_columns_release(&w->columns);
+    rk_transform_memory_release(&w->memory);
+    if (w->batch.rows.schema) rk_batch_memory_release(&w->batch);
+    if (w->window.schema) rk_window_release(&w->window);
+    rk_free(w->wanted);
+    rk_free(w->children);
+    rk_free(w->n_unknown);
+    rk_free(w);
+}
+
+static rk_status missing_column(const struct ArrowSchema *schema, const char *name) {
+    const char **names;
+    rk_status status = rk_error(RK_BAD_DATA, "there is no column '%s'", name);
+    if (rk_alloc((size_t)schema->n_children, sizeof *names, &names) != RK_OK) return RK_NO_MEMORY;
+    for (int64_t c = 0; c < schema->n_children; c++) names[c] = schema->children[c]->name;
+    const char *nearest = rk_nearest(name, names, (size_t)schema->n_children);
+    rk_free(names);
+    return nearest ? rk_error_hint(status, "is '%s' meant?", nearest) : status;
+}
+
+/* The child of the name; -1: there is none. Mostly it is where it was in the batch before. */
+static int64_t find_child(const struct ArrowSchema *schema, const char *name, int64_t before) {
+    if (before < schema->n_children && strcmp(schema->children[before]->name, name) == 0) return before;
+    for (int64_t c = 0; c < schema->n_children; c++)
+        if (strcmp(schema->children[c]->name, name) == 0) return c;
+    return -1;
+}
+
+static rk_status take_columns(rk_transform_workspace *w, const struct ArrowSchema *schema,
+                              const struct ArrowArray *array) {
+    const rk_data_section *s = w->transforms->section;
+    for (size_t i = 0; i < w->n_wanted; i++) {
+        rk_column *column = &w->columns.columns[i];
+        int64_t child = find_child(schema, w->wanted[i], w->children[i]);
+        if (child < 0 && !rk_transforms_is_label(w->transforms, w->wanted[i]))
+            return missing_column(schema, w->wanted[i]);
+        if (child >= 0) {
+            w->children[i] = child;
+            RK_TRY(rk_arrow_take_column(schema, array, child, s->missing, s->n_missing, column));
+            continue;
+        }
+        rk_column_set_type(column, RK_COLUMN_TEXT);
+        RK_TRY(rk_column_reserve(column, array->length, 0, 0));
+        column->per_row = -1;
+        memset(column->offsets, 0, (size_t)(array->length + 1) * sizeof *column->offsets);
+    }
+    w->columns.n_rows = array->length;
+    return RK_OK;
+}
+
+/* All rows, or as many as there are before a bad one, which its halves find and which says what it is. */
+static rk_status transform(rk_transform_workspace *w, int64_t first, int64_t n) {
+    const rk_piece piece = {&w->rows, &w->columns, first, n, &w->memory};
+    rk_status status = rk_transforms_rows(w->transforms, &piece, &w->window);
+    if (status == RK_BAD_DATA && n == 1) return rk_error_context(status, "row %lld", (long long)first);
+    if (status != RK_BAD_DATA) return status;
+    RK_TRY(transform(w, first, n / 2));
+    return transform(w, first + n / 2, n - n / 2);
+}
+
+/* Values that no vocabulary has: in buckets of their own, or dropped. */
+static void count_unknown(rk_transform_workspace *w) {
+    const rk_transforms *t = w->transforms;
+    for (int64_t i = 0; i < t->section->n_features; i++) {
+        const rk_data_feature *f = &t->section->features[i];
+        if (f->dense) continue;
+        const rk_id_list *ids = &w->window.features[t->outputs[i]];
+        int64_t n = w->memory.n_dropped[t->outputs[i]];
+        for (size_t k = 0; f->vocabulary.line && k < ids->n_ids; k++) n += ids->ids[k] < f->vocabulary.oov;
+        w->n_unknown[t->outputs[i]] = n;
+    }
+}
+
+rk_status rk_transforms_apply(const rk_transforms *t, const struct ArrowSchema *schema,
+                              const struct ArrowArray *array, rk_transform_workspace *w,
+                              const rk_batch **out) {
+    RK_FAIL_IF(w->transforms != t, RK_INVALID_ARGUMENT, "the workspace was created for other transforms");
+    RK_TRY(rk_arrow_check(schema, array));
+    RK_TRY(take_columns(w, schema, array));
+    rk_window_clear(&w->window);
+    bool labelled = rk_transforms_finds_labels(t, &w->rows, &w->columns, true);
+    w->window.has_labels = labelled;
+    w->window.has_weights = labelled && t->weight_name >= 0;
+    w->window.has_groups = labelled && t->group_name >= 0;
+    memset(w->memory.n_dropped, 0, (size_t)t->schema.n_features * sizeof *w->memory.n_dropped);
+    if (array->length) RK_TRY(transform(w, 0, array->length));
+    RK_TRY(rk_batch_view(&w->batch, &w->window, 0, array->length));
+    count_unknown(w);
+    *out = &w->batch.batch;
+    return RK_OK;
+}
+
+const int64_t *rk_transform_workspace_unknown(const rk_transform_workspace *w) {
+    return w->n_unknown;
+}

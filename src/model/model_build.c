@@ -4,12 +4,15 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "embedding/local/local_store.h"
 #include "embedding/planner/planner_constraints.h"
-#include "model/cuda/device_data_parallel.h"
-#include "model/cuda/device_step.h"
+#include "model/cuda/cuda_engine.h"
 #include "model/section/graph_section.h"
 #include "model/retrieval/retrieval.h"
-#include "model/step/data_parallel.h"
+#include "model/step/engine.h"
+#include "model/step/local_batch.h"
+#include "model/step/ranks.h"
+#include "model/step/reducer.h"
 #include "nn/graph/layers.h"
 
 /* A mistake in the run file: names the line of the model's kind. */
@@ -195,70 +198,17 @@ static rk_status graph_status(const rk_model_options *options, rk_status status)
 static rk_status finish_graph(rk_model *model, const rk_model_options *options) {
     RK_TRY(rk_model_join_tasks(model, options->model->task_weights == RK_TASK_WEIGHTS_UNCERTAINTY));
     if (model->retrieval) rk_retrieval_mark_outputs(model);
-    if (model->data_parallel)
-        rk_graph_split(model->graph, model->data_parallel->n_micro_batches,
-                       rk_data_parallel_local_batch(model->data_parallel));
-    else if (options->training && options->n_micro_batches > 1)
-        rk_graph_split(model->graph, options->n_micro_batches,
-                       (rk_graph_local_part){0, options->n_micro_batches});
+    rk_graph_split(model->graph, model->ranks->n_micro_batches, rk_ranks_local_part(model->ranks));
     return graph_status(options,
                         rk_graph_finish(model->graph, model->retrieval ? model->max_here : options->max_batch,
                                         options->training));
 }
 
-static rk_status new_memory(rk_model *model, int number, int64_t reals, rk_real **out) {
-    struct rk_model_memory *memory = &model->memory[number];
-    memory->n_bytes = (size_t)reals * sizeof **out;
-    if (!model->is_outline) RK_TRY(rk_pages_alloc(memory->n_bytes, &memory->pages));
-    *out = memory->pages;
-    return RK_OK;
-}
-
-static rk_status reserve_gradients(rk_model *model, const rk_collection_config *plan, int set) {
-    int64_t width = 0;
-    rk_real *at;
-    for (int32_t f = 0; f < model->n_lookups; f++) width += rk_collection_config_width(plan, f);
-    RK_TRY(new_memory(model, set, width * model->max_here, &at));
-    if (model->is_outline) return RK_OK;
-    RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof **model->gradients, &model->gradients[set]));
-    for (int32_t f = 0; f < model->n_lookups; f++) {
-        model->gradients[set][f] = (rk_activation){at, rk_collection_config_width(plan, f), NULL};
-        at += rk_collection_config_width(plan, f) * model->max_here;
-    }
-    return RK_OK;
-}
-
-/* Stale updates run beside the blocks, so lookups may not: the whole batch is looked up first. */
-static rk_status reserve_activations(rk_model *model) {
-    static const char *const names[] = {"vectors", "linear"};
-    for (int i = 0; i < 2; i++) {
-        rk_value input = rk_graph_find(model->graph, names[i]);
-        if (input < 0) continue;
-        int64_t width = rk_graph_shape(model->graph, input).cols;
-        rk_real *data;
-        RK_TRY(new_memory(model, 2 + i, width * model->max_here, &data));
-        if (model->is_outline) continue;
-        rk_graph_bind(model->graph, input, data, NULL);
-        for (int32_t f = 0; f < model->n_lookups; f++)
-            if (model->lookups[f].input == input)
-                model->activations[f] = (rk_activation){data + model->lookups[f].first, width, NULL};
-    }
-    return RK_OK;
-}
-
-static rk_status reserve(rk_model *model, const rk_collection_config *plan, bool training, bool on_device) {
-    RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *model->ids, &model->ids));
-    if (!training) return RK_OK;
+static rk_status reserve(rk_model *model) {
     RK_TRY(rk_alloc(rk_graph_n_blocks(model->graph, model->max_here) * (size_t)model->n_tasks,
                     sizeof *model->losses, &model->losses));
-    RK_TRY(rk_alloc(rk_graph_n_micro_batches(model->graph, model->max_here) * (size_t)model->n_tasks,
-                    sizeof *model->micro_batch_losses, &model->micro_batch_losses));
-    if (on_device) return RK_OK;
-    RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *model->activations, &model->activations));
-    RK_TRY(reserve_gradients(model, plan, 0));
-    if (!model->stale) return RK_OK;
-    RK_TRY(reserve_gradients(model, plan, 1));
-    return reserve_activations(model);
+    return rk_alloc(rk_graph_n_micro_batches(model->graph, model->max_here) * (size_t)model->n_tasks,
+                    sizeof *model->micro_batch_losses, &model->micro_batch_losses);
 }
 
 static bool is_parameter(rk_graph *graph, const void *data) {
@@ -309,7 +259,10 @@ static rk_status outline(rk_model *model, const rk_model_options *options, rk_co
     model->n_features = options->schema->n_features;
     RK_TRY(check_data(model, options));
     RK_TRY(rk_model_tasks_init(model, options->schema));
-    if (rk_model_learns_pairs(model)) RK_TRY(rk_retrieval_create(options, &model->retrieval));
+    if (rk_model_learns_pairs(model)) {
+        RK_TRY(rk_retrieval_create(options, &model->retrieval));
+        model->loss = &rk_retrieval_losses;
+    }
     RK_TRY(rk_model_plan_tables(options->model, options->embedding, options->yaml, options->schema,
                                 model->retrieval, &options->dense_optimizer.optimizer, plan));
     RK_TRY(check_constraints(options, plan));
@@ -318,36 +271,81 @@ static rk_status outline(rk_model *model, const rk_model_options *options, rk_co
     return add_nodes(model, options, plan);
 }
 
+/* The store of the model's tables. */
+static rk_status create_store(rk_model *model, const rk_model_options *options,
+                              const rk_collection_config *plan) {
+    if (!plan->n_features) return RK_OK;
+    if (model->ranks->comm) return rk_model_create_sharded(model, options, plan);
+    RK_TRY(rk_collection_config_create(plan, options->seed, options->is_outline, &model->embeddings));
+    set_leaves(model);
+    return rk_local_store_create(model->embeddings, model->stale, &model->store);
+}
+
+static rk_status create_queue(rk_model *model, const rk_model_options *options) {
+    rk_model_queue *q = &model->queue;
+    bool waits = options->training && model->ranks->comm && options->staleness > 0;
+    size_t n = waits ? (size_t)options->staleness + 1 : 1;
+    RK_TRY(rk_alloc(n, sizeof *q->slots, &q->slots));
+    q->n_slots = n;
+    for (size_t i = 0; i < n; i++) RK_TRY(rk_local_batch_init(model, waits, &q->slots[i]));
+    RK_TRY(rk_alloc(1, sizeof *q->peek, &q->peek));
+    return rk_local_batch_init(model, false, q->peek);
+}
+
+static rk_status create_trainer(rk_model *model, const rk_model_options *options) {
+    RK_TRY(reserve(model));
+    RK_TRY(find_statistics(model));
+    RK_TRY(rk_dense_optimizer_create(&options->dense_optimizer, model->graph, &model->optimizer));
+    if (options->device) return RK_OK;
+    if (!model->ranks->comm) return rk_reducer_self_create(model, &model->reducer);
+    return rk_reducer_ranks_create(model, options->cluster->asynchronous ? options->staleness : 0,
+                                   options->cluster->request.wire == RK_BF16, &model->reducer);
+}
+
+static rk_status create_engine(rk_model *model, const rk_model_options *options,
+                               const rk_collection_config *plan) {
+    if (!options->device) return rk_cpu_engine_reserve(model, options, plan);
+    return device_error(options, rk_cuda_engine_create(model, options->device));
+}
+
 static rk_status build(rk_model *model, const rk_model_options *options, rk_collection_config *plan) {
     model->max_batch = model->max_here = options->max_batch;
     model->skip_not_finite = options->skip_not_finite;
     model->is_outline = options->is_outline;
-    bool data_parallel = options->cluster != NULL;
-    model->stale = options->training && options->staleness > 0 && !data_parallel;
+    model->stale = options->training && options->staleness > 0 && !options->cluster;
     RK_TRY(outline(model, options, plan));
     if (model->retrieval && options->training) model->max_here += rk_retrieval_n_negatives(model->retrieval);
     if (!options->training) RK_TRY(drop_slots(plan));
-    if (data_parallel)
-        RK_TRY(rk_data_parallel_create(model, options));
-    else if (plan->n_features)
-        RK_TRY(rk_collection_config_create(plan, options->seed, options->is_outline, &model->embeddings));
+    RK_TRY(rk_ranks_create(options, &model->ranks));
     RK_TRY(finish_graph(model, options));
-    if (!data_parallel) set_leaves(model);
-    if (model->stale) model->stale_rows = (rk_stale_rows){.embeddings = model->embeddings, .staleness = 1};
-    if (data_parallel) RK_TRY(rk_data_parallel_finish(model, options, plan));
-    if (data_parallel && options->device) RK_TRY(device_error(options, rk_device_data_parallel_check(model)));
-    if (!rk_model_trains(model)) return RK_OK;
-    if (model->retrieval) RK_TRY(rk_retrieval_finish(model, options));
-    RK_TRY(reserve(model, plan, options->training, options->device != NULL));
-    if (options->training) {
-        RK_TRY(find_statistics(model));
-        RK_TRY(rk_dense_optimizer_create(&options->dense_optimizer, model->graph, &model->optimizer));
+    int64_t micro_batch = rk_graph_micro_batch(model->graph);
+    rk_ranks_finish(model->ranks, micro_batch, model->max_here);
+    RK_TRY(create_store(model, options, plan));
+    if (options->device && options->cluster)
+        RK_TRY(device_error(options, rk_cuda_engine_check(model, options->staleness)));
+    if (!rk_model_trains(model)) {
+        rk_graph_free(model->graph); /* which was for its shapes */
+        model->graph = NULL;
+        return RK_OK;
     }
-    return options->device ? device_error(options, rk_device_step_create(model, options->device)) : RK_OK;
+    if (options->cluster)
+        model->max_here = micro_batch * rk_ranks_n_micro_batches(model->ranks, model->ranks->rank);
+    if (model->retrieval) RK_TRY(rk_retrieval_finish(model, options));
+    RK_TRY(create_queue(model, options));
+    if (options->training) RK_TRY(create_trainer(model, options));
+    return create_engine(model, options, plan);
+}
+
+static rk_status new_model(rk_model **out) {
+    RK_TRY(rk_alloc(1, sizeof **out, out));
+    (*out)->store = rk_store_none();
+    (*out)->engine = &rk_cpu_engine;
+    (*out)->loss = &rk_task_losses;
+    return RK_OK;
 }
 
 rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_collection_config *plan) {
-    RK_TRY(rk_alloc(1, sizeof **out, out));
+    RK_TRY(new_model(out));
     RK_TRY(outline(*out, options, plan));
     return graph_status(options, rk_graph_status((*out)->graph));
 }
@@ -355,7 +353,7 @@ rk_status rk_model_sketch(const rk_model_options *options, rk_model **out, rk_co
 rk_status rk_model_build(const rk_model_options *options, rk_model **out) {
     rk_model *model;
     rk_collection_config plan = {0};
-    RK_TRY(rk_alloc(1, sizeof *model, &model));
+    RK_TRY(new_model(&model));
     rk_status status = build(model, options, &plan);
     rk_collection_config_release(&plan);
     if (status == RK_OK)
@@ -365,24 +363,28 @@ rk_status rk_model_build(const rk_model_options *options, rk_model **out) {
     return status;
 }
 
+static void release_queue(rk_model *model) {
+    rk_model_queue *q = &model->queue;
+    for (size_t i = 0; i < q->n_slots; i++) rk_local_batch_release(model, &q->slots[i]);
+    if (q->peek) rk_local_batch_release(model, q->peek);
+    rk_free(q->slots);
+    rk_free(q->peek);
+}
+
 void rk_model_free(rk_model *model) {
     if (!model) return;
-    rk_device_step_free(model);
-    rk_data_parallel_free(model);
+    model->engine->free(model);
+    if (model->reducer) model->reducer->ops->free(model->reducer);
+    release_queue(model);
+    model->store->ops->free(model->store);
     rk_retrieval_free(model->retrieval);
     rk_dense_optimizer_free(model->optimizer);
     rk_graph_free(model->graph);
-    rk_stale_rows_release(&model->stale_rows);
-    rk_embeddings_free(model->embeddings);
+    rk_ranks_free(model->ranks);
     for (int32_t t = 0; t < model->n_tasks; t++) rk_free(model->tasks[t].name);
     for (size_t i = 0; i < model->n_statistics; i++) rk_free(model->statistics[i].kept);
     rk_free(model->tasks);
-    rk_free(model->task_samples);
     rk_free(model->lookups);
-    rk_free(model->ids);
-    for (int i = 0; i < 2; i++) rk_free(model->gradients[i]);
-    for (int i = 0; i < 4; i++) rk_pages_free(model->memory[i].pages, model->memory[i].n_bytes);
-    rk_free(model->activations);
     rk_free(model->losses);
     rk_free(model->micro_batch_losses);
     rk_free(model->statistics);

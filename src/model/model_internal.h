@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #include "embedding/local/collection.h"
-#include "embedding/local/stale_rows.h"
+#include "embedding/store.h"
 #include "model/model.h"
 #include "model/presets/preset.h"
 #include "nn/loss.h"
@@ -45,20 +45,46 @@ typedef struct rk_model_run {
     const double *task_samples; /* [n_tasks], in training: the weight of all samples of the whole batch that
                                    take part in the task */
     const rk_pairs *pairs;      /* in training of a two_tower */
-    float *predictions;         /* [n, n_tasks] of the piece, in prediction */
     atomic_bool not_finite;     /* a gradient of an embedding */
     atomic_size_t n_updated;    /* pieces of the batch before */
 } rk_model_run;
 
-typedef struct rk_data_parallel rk_data_parallel;
-typedef struct rk_device_step rk_device_step;
+typedef struct rk_ranks rk_ranks;
+typedef struct rk_local_batch rk_local_batch;
+typedef struct rk_reducer rk_reducer;
+typedef struct rk_engine_ops rk_engine_ops;
+typedef struct rk_cuda_engine rk_cuda_engine;
+
+/* What a training step minimizes: the tasks' losses, sample by sample, or a two_tower's, of the whole batch.
+ */
+typedef struct rk_loss_ops {
+    /* What of a batch is here, for training step `step`. */
+    rk_status (*fill)(rk_model *model, const rk_batch_part *part, int64_t step, rk_local_batch *batch);
+    void (*hook)(const rk_model_run *run, rk_graph_hooks *hooks); /* whose context is the run */
+} rk_loss_ops;
+
+/* Training batches on their way (step/step.c). */
+typedef struct rk_model_queue {
+    rk_local_batch *slots; /* [n_slots]: begun; a batch waits until all are taken */
+    size_t n_slots;
+    rk_local_batch *peek; /* of predictions */
+    int64_t n_begun, n_launched, n_finished;
+    int64_t depth;  /* that may be launched and not finished */
+    bool exclusive; /* one is finished before the next is launched */
+} rk_model_queue;
 
 struct rk_model {
-    const rk_preset *preset;         /* NULL: a graph that the run file writes out */
-    rk_embeddings *embeddings;       /* NULL where the model has no tables, or they are spread */
-    rk_data_parallel *data_parallel; /* NULL in one process */
-    rk_device_step *device_step;     /* NULL on the CPU */
-    rk_retrieval *retrieval;         /* of a two_tower, else NULL */
+    const rk_preset *preset; /* NULL: a graph that the run file writes out */
+    rk_ranks *ranks;
+    rk_store *store;           /* of its tables */
+    rk_embeddings *embeddings; /* the store's, in one process; NULL over ranks and without tables */
+    rk_sharded *sharded;       /* the store's, over ranks; else NULL */
+    rk_reducer *reducer;       /* of training on the CPU, else NULL */
+    const rk_engine_ops *engine;
+    rk_cuda_engine *cuda; /* the engine's, on a GPU */
+    const rk_loss_ops *loss;
+    rk_model_queue queue;
+    rk_retrieval *retrieval; /* of a two_tower, else NULL */
     rk_graph *graph;
     rk_dense_optimizer *optimizer; /* NULL if built for prediction */
     rk_value dense, lengths;       /* -1 where there are none */
@@ -67,8 +93,6 @@ struct rk_model {
     int32_t n_dense, n_features, n_tasks, n_lookups;
     rk_model_lookup *lookups; /* [n_lookups] */
     rk_model_task *tasks;     /* [n_tasks] */
-    double *task_samples;     /* [n_tasks]: scratch of a step in one process */
-    rk_ids *ids;              /* [n_lookups]: scratch */
     /* Each feature's gradients of a whole batch, [max_batch, width], together: an update reads one feature's
      * at a time. The second set is for the batch whose update is under way, where updates are stale; then
      * activations of the whole batch are kept too. Else those that are looked up early stand in the place of
@@ -78,13 +102,11 @@ struct rk_model {
     struct rk_model_memory {
         void *pages;
         size_t n_bytes;
-    } memory[4]; /* what those point into */
-    int now;     /* the set of the batch at hand */
-    bool stale;
-    rk_stale_rows stale_rows;   /* where stale: what the next step is to see of rows that were brought up to
-                                   date before it */
-    double *losses;             /* [n_blocks, n_tasks] of the step under way */
-    double *micro_batch_losses; /* [n_shards, n_tasks] */
+    } memory[4];    /* what those point into */
+    int now;        /* the set of the batch at hand */
+    bool stale;     /* rows are updated beside the next step's dense part, which does not see them */
+    double *losses; /* [n_blocks, n_tasks] of the step under way */
+    double *micro_batch_losses;     /* [n_shards, n_tasks] */
     rk_model_statistic *statistics; /* [n_statistics] */
     size_t n_statistics;
     int64_t max_batch, max_here; /* samples of a batch; that go through the graph here: this rank's share, or
@@ -123,18 +145,19 @@ void rk_model_read_lengths(const rk_model_run *run,
                            const rk_run *block); /* of the sequences of a block, into the graph's input */
 void rk_model_write_lengths(const rk_model *model, const rk_ids *ids, int64_t first, int64_t n,
                             rk_real *out); /* likewise, of samples of a batch; out: of the first of them */
-rk_graph_hooks rk_model_hooks(rk_model_run *run, bool training);
-/* A batch of at most max_here samples through the graph, with hooks whose context is a run of this model. */
-rk_status rk_model_forward(rk_model *model, const rk_batch *batch, rk_graph_hooks hooks);
-rk_status rk_model_vectors_of_device(rk_model *model, const rk_batch *batch, rk_value value,
-                                     rk_real *out); /* a row of the graph by a GPU; out [n, cols] */
 /* Each shard's share of each task's loss, in model->shard_losses; then their sum over n shards. */
 void rk_model_sum_blocks(const rk_model *model, int64_t n);
 rk_status rk_model_sum_micro_batches(const rk_model *model, const rk_batch *batch, const double *losses,
                                      size_t n, double *loss);
 void rk_model_keep_statistics(rk_model *model);
-/* After a step that failed: statistics as they were; RK_OK with *loss NaN if the step is to be skipped. */
-rk_status rk_model_undo(rk_model *model, rk_status status, double *loss);
-rk_status rk_model_skip(rk_model *model, rk_status status, double *loss); /* the second half of that */
+/* After a step that failed: statistics as they were; returns `status`. */
+rk_status rk_model_restore(rk_model *model, rk_status status);
+/* RK_OK with *loss NaN if the step is to be skipped. */
+rk_status rk_model_skip(rk_model *model, rk_status status, double *loss);
+
+/* The store of a model's tables over ranks (step/sharded_tables.c). */
+rk_status rk_model_create_sharded(rk_model *model, const rk_model_options *options,
+                                  const rk_collection_config *plan);
+extern const rk_loss_ops rk_task_losses;
 
 #endif

@@ -31,7 +31,6 @@ rk_status rk_model_tasks_init(rk_model *model, const rk_data_schema *schema) {
     bool pairs = rk_model_learns_pairs(model);
     size_t n = pairs ? 1 : (size_t)schema->n_tasks;
     RK_TRY(rk_alloc(n, sizeof *model->tasks, &model->tasks));
-    RK_TRY(rk_alloc(n, sizeof *model->task_samples, &model->task_samples));
     model->n_tasks = (int32_t)n;
     if (pairs) { /* their one prediction */
         model->tasks[0] = (rk_model_task){.loss = RK_LOSS_MSE, .weight = 1};

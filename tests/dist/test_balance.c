@@ -10,7 +10,7 @@
 #include "base/buffer.h"
 #include "base/rng.h"
 #include "embedding/sharded/sharded_internal.h"
-#include "model/step/data_parallel.h"
+#include "model/model_internal.h"
 
 enum { N_FEATURES = 12, LONG = 100, ROWS = 200000, SAMPLES = 2048 };
 static int n_steps = 8;
@@ -90,7 +90,7 @@ static void run(void **state) {
     rk_trainer *trainer;
     OK(rk_trainer_create(config, &options, &trainer));
     OK(rk_trainer_run(trainer));
-    const rk_sharded *sharded = rk_trainer_model(trainer)->data_parallel->sharded;
+    const rk_sharded *sharded = rk_trainer_model(trainer)->sharded;
     rk_sharded_counts counts = rk_sharded_count(sharded);
     double mine[N_MEASURES] = {(double)counts.rows_served,
                                (double)counts.bytes_served,

@@ -7,6 +7,7 @@
 #include "base/thread/parallel.h"
 #include "embedding/local/collection.h"
 #include "model/retrieval/retrieval.h"
+#include "model/step/local_batch.h"
 #include "model/retrieval/negative_sampler.h"
 
 enum { USERS = 6, ITEMS = 9, DIM = 4, N = 5, DRAWN = 6, N_ITEMS_OF_BATCH = N + DRAWN };
@@ -138,14 +139,14 @@ static void run_steps(const char *text, bool learns) {
         OK(rk_model_build(&f.options, &model));
         read_rows(model, &plain);
         for (int step = 0; step < 4; step++) {
-            rk_batch extended;
-            const rk_pairs *drawn_pairs;
+            rk_batch_part all = rk_batch_whole(&batch);
+            rk_local_batch *extended = model->queue.peek;
             int64_t drawn[DRAWN];
             double loss;
-            OK(rk_retrieval_lengthen(model, &batch, &extended,
-                                     &drawn_pairs)); /* the draws are the step's own, whoever asks */
-            assert_int_equal(extended.n, N_ITEMS_OF_BATCH);
-            for (int j = 0; j < DRAWN; j++) drawn[j] = extended.features[1].ids[N + j];
+            /* The draws are the step's own, whoever asks. */
+            OK(model->loss->fill(model, &all, model->step, extended));
+            assert_int_equal(extended->batch.n, N_ITEMS_OF_BATCH);
+            for (int j = 0; j < DRAWN; j++) drawn[j] = extended->batch.features[1].ids[N + j];
             OK(rk_model_train(model, &batch, &loss));
             double wanted = plain_step(&plain, drawn, learns);
             assert_true(fabs(loss - wanted) < 1e-5);

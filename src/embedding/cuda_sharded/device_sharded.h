@@ -10,7 +10,7 @@
 #define RK_EMBEDDING_CUDA_SHARDED_DEVICE_SHARDED_H
 
 #include "comm/nccl/device_comm.h"
-#include "embedding/cuda/device_tables.h"
+#include "embedding/cuda/device_store.h"
 #include "embedding/sharded/sharded.h"
 
 typedef struct rk_device_sharded rk_device_sharded;
@@ -39,5 +39,8 @@ void rk_device_sharded_done(rk_device_sharded *ds, bool applied);
 
 rk_status rk_device_sharded_flush(rk_device_sharded *ds);
 rk_status rk_device_sharded_reload(rk_device_sharded *ds);
+
+/* A store over the GPUs of ranks. Takes the collection, whatever happens. */
+rk_status rk_device_store_sharded(rk_device_sharded *ds, rk_device_store **out);
 
 #endif

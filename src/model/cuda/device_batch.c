@@ -52,25 +52,14 @@ static void pack_weights(const rk_device_batch_layout *l, int64_t n, const float
     for (int64_t i = 0; i < n; i++) host[i] = weights ? weights[i] : 1;
 }
 
-/* Of one that is here as a whole the shares are 1. */
-static void pack_sums(const rk_device_batch_layout *l, const rk_model *model, const rk_batch_part *from,
+/* Of each task's samples: the weight of all, and the part of it that is here. */
+static void pack_sums(const rk_device_batch_layout *l, const rk_model *model, const rk_local_batch *from,
                       rk_device_batch *to) {
     double *wholes = (double *)(to->host + l->wholes), *shares = (double *)(to->host + l->shares);
     rk_batch_part here = rk_batch_whole(&from->batch);
-    rk_model_count_samples(model, from, wholes);
+    memcpy(wholes, from->task_samples, (size_t)model->n_tasks * sizeof *wholes);
     rk_model_count_samples(model, &here, shares);
     for (int32_t t = 0; t < model->n_tasks; t++) shares[t] = wholes[t] > 0 ? shares[t] / wholes[t] : 0;
-}
-
-static void pack_targets(const rk_device_batch_layout *l, const rk_model *model, const rk_batch_part *part,
-                         rk_device_batch *to) {
-    const rk_batch *from = &part->batch;
-    float *labels = (float *)(to->host + l->labels);
-    memcpy(labels, from->labels, (size_t)(from->n * model->n_tasks) * sizeof *labels);
-    pack_weights(l, from->n, from->sample_weights, to);
-    pack_sums(l, model, part, to);
-    to->view.labels = labels;
-    to->view.sample_weights = from->sample_weights ? (float *)(to->host + l->weights) : NULL;
 }
 
 static void send_pairs(const rk_device_batch_layout *l, const rk_model *model, const rk_pairs *pairs,
@@ -88,34 +77,39 @@ static void send_pairs(const rk_device_batch_layout *l, const rk_model *model, c
     send(upload, to, l->weights, n * sizeof *weights);
 }
 
-static void send_targets(const rk_device_batch_layout *l, const rk_model *model, const rk_batch_part *from,
+static void send_targets(const rk_device_batch_layout *l, const rk_model *model, const rk_local_batch *local,
                          rk_stream *upload, rk_device_batch *to) {
-    size_t n = (size_t)from->batch.n;
-    pack_targets(l, model, from, to);
-    send(upload, to, l->labels, n * (size_t)model->n_tasks * sizeof(float));
+    const rk_batch *from = &local->batch;
+    float *labels = (float *)(to->host + l->labels);
+    size_t n = (size_t)from->n, label_bytes = n * (size_t)model->n_tasks * sizeof *labels;
+    if (n) memcpy(labels, from->labels, label_bytes);
+    pack_weights(l, from->n, from->sample_weights, to);
+    pack_sums(l, model, local, to);
+    to->view.labels = labels;
+    to->view.sample_weights = from->sample_weights ? (float *)(to->host + l->weights) : NULL;
+    send(upload, to, l->labels, label_bytes);
     send(upload, to, l->weights, n * sizeof(float));
 }
 
-void rk_device_batch_send(const rk_device_batch_layout *l, const rk_model *model, const rk_batch_part *part,
-                          int64_t first, int64_t n, const rk_ids *ids, bool labelled, const rk_pairs *pairs,
-                          rk_stream *upload, rk_device_batch *to) {
-    const rk_batch *from = &part->batch;
+void rk_device_batch_send(const rk_device_batch_layout *l, const rk_model *model, const rk_local_batch *local,
+                          bool labelled, rk_stream *upload, rk_device_batch *to) {
+    const rk_batch *from = &local->batch;
     float *dense = (float *)(to->host + l->dense), *lengths = (float *)(to->host + l->lengths);
-    size_t n_samples = (size_t)n, dense_bytes = n_samples * (size_t)model->n_dense * sizeof(float);
-    ((int64_t *)(to->host + l->step))[1] = part->base;
-    to->view = (rk_batch){.n = n,
+    size_t n = (size_t)from->n, dense_bytes = n * (size_t)model->n_dense * sizeof(float);
+    ((int64_t *)(to->host + l->step))[1] = local->base;
+    to->view = (rk_batch){.n = from->n,
                           .n_dense = model->n_dense,
                           .n_tasks = model->n_tasks,
                           .dense = dense,
-                          .first_row = from->first_row + first};
-    if (dense_bytes) memcpy(dense, from->dense + first * model->n_dense, dense_bytes);
-    if (l->n_sequences) rk_model_write_lengths(model, ids, 0, n, lengths);
+                          .first_row = from->first_row};
+    if (dense_bytes) memcpy(dense, from->dense, dense_bytes);
+    if (l->n_sequences) rk_model_write_lengths(model, local->ids, 0, from->n, lengths);
     send(upload, to, l->dense, dense_bytes);
-    send(upload, to, l->lengths, n_samples * (size_t)l->n_sequences * sizeof(float));
-    if (pairs)
-        send_pairs(l, model, pairs, upload, to);
+    send(upload, to, l->lengths, n * (size_t)l->n_sequences * sizeof(float));
+    if (labelled && local->pairs)
+        send_pairs(l, model, local->pairs, upload, to);
     else if (labelled)
-        send_targets(l, model, part, upload, to);
+        send_targets(l, model, local, upload, to);
 }
 
 void rk_device_batch_number(const rk_device_batch_layout *l, const rk_model *model, rk_stream *stream,

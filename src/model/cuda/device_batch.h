@@ -4,8 +4,7 @@
 #define RK_MODEL_CUDA_DEVICE_BATCH_H
 
 #include "cuda/device/device.h"
-#include "model/step/batch_part.h"
-#include "model/model_internal.h"
+#include "model/step/local_batch.h"
 
 /* Offsets in bytes. */
 typedef struct rk_device_batch_layout {
@@ -37,12 +36,10 @@ rk_status rk_device_batch_init(const rk_device_batch_layout *layout, rk_device *
                                rk_device_batch *batch);
 void rk_device_batch_release(rk_device *device, rk_device_batch *batch);
 
-/* Samples first .. first+n-1 of those of `from` that are here, whose ids are ids [n_lookups]; then up to the
- * device. Nothing of an earlier use may be under way. labelled: for training; of a two_tower with its pairs,
- * else NULL. */
+/* A local batch's numbers, up to the device. Nothing of an earlier use may be under way. labelled: for
+ * training, with labels, or with the pairs of a two_tower. */
 void rk_device_batch_send(const rk_device_batch_layout *layout, const rk_model *model,
-                          const rk_batch_part *from, int64_t first, int64_t n, const rk_ids *ids,
-                          bool labelled, const rk_pairs *pairs, rk_stream *upload, rk_device_batch *to);
+                          const rk_local_batch *from, bool labelled, rk_stream *upload, rk_device_batch *to);
 /* What follows from the number of the step that the batch is used in: scales and step, up on the step's own
  * stream. */
 void rk_device_batch_number(const rk_device_batch_layout *layout, const rk_model *model, rk_stream *stream,

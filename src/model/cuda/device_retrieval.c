@@ -1,9 +1,11 @@
 #include "model/cuda/device_retrieval.h"
 
+#include <math.h>
+
 #include "base/memory.h"
 #include "cuda/dense/dense_update.h"
 #include "model/retrieval/retrieval.h"
-#include "model/step/data_parallel.h"
+#include "model/step/ranks.h"
 
 /* Users' vectors or gradients of the whole batch, and behind them items', at most. */
 static int64_t most_vectors(const rk_model *model) {
@@ -11,25 +13,24 @@ static int64_t most_vectors(const rk_model *model) {
 }
 
 static rk_status reserve_all(rk_model *model) {
-    rk_device_step *d = model->device_step;
+    rk_cuda_engine *d = model->cuda;
     size_t n_bytes = (size_t)(most_vectors(model) * rk_model_vector_dim(model)) * sizeof(float);
     void *memory;
     RK_TRY(rk_device_alloc(d->device, n_bytes, &memory));
     d->all_vectors = memory;
     RK_TRY(rk_device_alloc(d->device, n_bytes, &memory));
     d->all_gradients = memory;
-    return rk_alloc(4 * (size_t)model->data_parallel->roles.n_trainers, sizeof *d->messages, &d->messages);
+    return rk_alloc(4 * (size_t)model->ranks->roles.n_trainers, sizeof *d->messages, &d->messages);
 }
 
 rk_status rk_device_retrieval_create(rk_model *model, const rk_model_device *options) {
     rk_candidate_loss_config config = rk_retrieval_loss_config(model, model->max_batch);
     rk_device_candidate_loss_options how = {.tf32 = options->tf32};
-    RK_TRY(rk_device_candidate_loss_create(model->device_step->device, &config, &how,
-                                           &model->device_step->candidates));
-    return model->data_parallel ? reserve_all(model) : RK_OK;
+    RK_TRY(rk_device_candidate_loss_create(model->cuda->device, &config, &how, &model->cuda->candidates));
+    return model->ranks->comm ? reserve_all(model) : RK_OK;
 }
 
-void rk_device_retrieval_free(rk_device_step *d) {
+void rk_device_retrieval_free(rk_cuda_engine *d) {
     rk_device_candidate_loss_free(d->candidates);
     if (!d->device) return;
     rk_device_free(d->device, d->all_vectors);
@@ -45,7 +46,7 @@ typedef struct vectors {
 
 static void run_loss(rk_model *model, const rk_device_batch *batch, const vectors *v, int64_t first,
                      int64_t last) {
-    rk_device_step *d = model->device_step;
+    rk_cuda_engine *d = model->cuda;
     const char *at = batch->device;
     rk_device_candidate_loss_run(
         d->candidates, d->compute,
@@ -80,14 +81,14 @@ static void add_message(rk_device_message *list, size_t *n, int32_t rank, const 
 /* All trainers' vectors to all: users of the first n_pairs samples, items of all. */
 static void gather(rk_model *model, const vectors *mine, int64_t n_pairs, int64_t total, float *users,
                    float *items) {
-    rk_device_step *d = model->device_step;
-    const rk_data_parallel *sp = model->data_parallel;
-    rk_device_message *send = d->messages, *receive = send + 2 * sp->roles.n_trainers;
+    rk_cuda_engine *d = model->cuda;
+    const rk_ranks *ranks = model->ranks;
+    rk_device_message *send = d->messages, *receive = send + 2 * ranks->roles.n_trainers;
     size_t n_send = 0, n_receive = 0;
-    int64_t dim = rk_model_vector_dim(model), first = rk_data_parallel_split(sp, sp->rank, total),
-            last = rk_data_parallel_split(sp, sp->rank + 1, total);
-    for (int32_t r = 0; r < sp->roles.n_trainers; r++) {
-        int64_t from = rk_data_parallel_split(sp, r, total), to = rk_data_parallel_split(sp, r + 1, total);
+    int64_t dim = rk_model_vector_dim(model), first = rk_ranks_split(ranks, ranks->rank, total),
+            last = rk_ranks_split(ranks, ranks->rank + 1, total);
+    for (int32_t r = 0; r < ranks->roles.n_trainers; r++) {
+        int64_t from = rk_ranks_split(ranks, r, total), to = rk_ranks_split(ranks, r + 1, total);
         add_message(send, &n_send, r, mine->users, bytes_below(first, last, n_pairs, dim));
         add_message(send, &n_send, r, mine->items, bytes_below(first, last, total, dim));
         add_message(receive, &n_receive, r, users + from * dim, bytes_below(from, to, n_pairs, dim));
@@ -99,12 +100,12 @@ static void gather(rk_model *model, const vectors *mine, int64_t n_pairs, int64_
 
 /* Each trainer has the rows of some pairs; gradients, to users as to items, are summed over trainers. */
 static void run_over_ranks(rk_model *model, const rk_device_batch *batch, const vectors *mine) {
-    rk_device_step *d = model->device_step;
-    const rk_data_parallel *sp = model->data_parallel;
+    rk_cuda_engine *d = model->cuda;
+    const rk_ranks *ranks = model->ranks;
     int64_t n_pairs = batch->n_pairs, total = n_pairs + rk_retrieval_n_negatives(model->retrieval),
             dim = rk_model_vector_dim(model);
-    int64_t first = rk_data_parallel_split(sp, sp->rank, total),
-            last = rk_data_parallel_split(sp, sp->rank + 1, total), n = sp->roles.n_trainers;
+    int64_t first = rk_ranks_split(ranks, ranks->rank, total),
+            last = rk_ranks_split(ranks, ranks->rank + 1, total), n = ranks->roles.n_trainers;
     float *users = d->all_vectors, *user_gradient = d->all_gradients;
     vectors all = {.users = users,
                    .items = users + n_pairs * dim,
@@ -112,7 +113,7 @@ static void run_over_ranks(rk_model *model, const rk_device_batch *batch, const 
                    .item_gradient = user_gradient + n_pairs * dim};
     gather(model, mine, n_pairs, total, users, users + n_pairs * dim);
     rk_stream_fill(d->compute, user_gradient, 0, (size_t)(n_pairs * dim) * sizeof *user_gradient);
-    run_loss(model, batch, &all, n_pairs * sp->rank / n, n_pairs * (sp->rank + 1) / n);
+    run_loss(model, batch, &all, n_pairs * ranks->rank / n, n_pairs * (ranks->rank + 1) / n);
     (void)rk_device_comm_sum(d->comm, d->compute, user_gradient, (size_t)((n_pairs + total) * dim));
     size_t user_bytes = bytes_below(first, last, n_pairs, dim),
            item_bytes = bytes_below(first, last, total, dim);
@@ -122,17 +123,29 @@ static void run_over_ranks(rk_model *model, const rk_device_batch *batch, const 
         rk_stream_copy(d->compute, mine->item_gradient, all.item_gradient + first * dim, item_bytes);
 }
 
+static int64_t n_rest(const rk_model *model, const rk_device_batch *batch, int64_t n) {
+    return rk_retrieval_local_negatives(model, batch->n_pairs, n);
+}
+
 /* Of scores nothing is learned. */
-void rk_device_retrieval_loss(rk_model *model, const rk_device_batch *batch, int64_t n) {
-    rk_device_step *d = model->device_step;
+static void give(rk_model *model, const rk_device_batch *batch, int64_t n) {
+    rk_cuda_engine *d = model->cuda;
     rk_value user = rk_graph_find(model->graph, "user_vector"),
              item = rk_graph_find(model->graph, "item_vector");
     vectors mine = {rk_device_graph_data(d->graph, user), rk_device_graph_data(d->graph, item),
                     rk_device_graph_gradient(d->graph, user), rk_device_graph_gradient(d->graph, item)};
     rk_stream_fill(d->compute, rk_device_graph_gradient(d->graph, model->logits), 0,
                    (size_t)n * sizeof(float));
-    if (model->data_parallel)
+    if (d->comm)
         run_over_ranks(model, batch, &mine);
     else
         run_loss(model, batch, &mine, 0, batch->n_pairs);
 }
+
+static rk_status conclude(const rk_model *model, const rk_batch *batch, const double *found, double *loss) {
+    (void)batch;
+    *loss = found[0];
+    return isfinite(*loss) ? RK_OK : rk_retrieval_not_finite(model, *loss);
+}
+
+const rk_device_loss_ops rk_device_retrieval_losses = {n_rest, give, conclude};

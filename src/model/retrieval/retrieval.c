@@ -5,7 +5,7 @@
 #include "base/thread/parallel.h"
 #include "base/text/text.h"
 #include "model/retrieval/retrieval_internal.h"
-#include "model/step/data_parallel.h"
+#include "model/step/ranks.h"
 
 static const rk_yaml_node *key_node(const rk_yaml *yaml, const char *key) {
     const rk_yaml_node *section = rk_yaml_get(yaml ? rk_yaml_get(yaml->root, "model") : NULL, "retrieval");
@@ -108,7 +108,6 @@ void rk_retrieval_free(rk_retrieval *r) {
     rk_candidate_loss_free(r->loss);
     rk_free(r->log_q);
     rk_free(r->micro_batch_losses);
-    rk_pairs_release(&r->pairs);
     rk_retrieval_ranks_release(&r->ranks);
     rk_free(r->features);
     rk_free(r);
@@ -181,11 +180,8 @@ void rk_retrieval_mark_outputs(rk_model *model) {
 }
 
 int64_t rk_retrieval_local_negatives(const rk_model *model, int64_t n_pairs, int64_t n) {
-    const rk_data_parallel *sp = model->data_parallel;
-    int64_t first = sp ? rk_data_parallel_split(sp, sp->rank,
-                                                n_pairs + rk_retrieval_n_negatives(model->retrieval))
-                       : 0,
-            sampled = first + n - n_pairs;
+    int64_t total = n_pairs + rk_retrieval_n_negatives(model->retrieval),
+            sampled = rk_ranks_split(model->ranks, model->ranks->rank, total) + n - n_pairs;
     return sampled < 0 ? 0 : sampled < n ? sampled : n;
 }
 
@@ -222,17 +218,13 @@ rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model, int64_t
 /* The loss, whose shards are dealt out to trainers as the graph's are. */
 static rk_status create_loss(rk_model *model, const rk_model_options *o) {
     rk_retrieval *r = model->retrieval;
-    const rk_data_parallel *sp = model->data_parallel;
-    int64_t n_micro_batches = sp                       ? sp->n_micro_batches
-                              : o->n_micro_batches > 1 ? o->n_micro_batches
-                                                       : 1,
-            first = sp ? sp->first_micro_batches[sp->rank] : 0;
-    r->n_micro_batches = n_micro_batches;
+    const rk_ranks *ranks = model->ranks;
+    r->n_micro_batches = ranks->n_micro_batches;
     rk_candidate_loss_config config = rk_retrieval_loss_config(model, o->max_batch);
-    config.n_micro_batches = (int32_t)n_micro_batches;
-    config.first_micro_batch = (int32_t)first;
-    config.n_here = (int32_t)(sp ? sp->first_micro_batches[sp->rank + 1] - first : n_micro_batches);
-    RK_TRY(rk_alloc((size_t)n_micro_batches, sizeof *r->micro_batch_losses, &r->micro_batch_losses));
+    config.n_micro_batches = (int32_t)ranks->n_micro_batches;
+    config.first_micro_batch = (int32_t)ranks->first_micro_batches[ranks->rank];
+    config.n_here = (int32_t)rk_ranks_n_micro_batches(ranks, ranks->rank);
+    RK_TRY(rk_alloc((size_t)r->n_micro_batches, sizeof *r->micro_batch_losses, &r->micro_batch_losses));
     return rk_candidate_loss_create(&config, &r->loss);
 }
 
@@ -257,8 +249,7 @@ rk_status rk_retrieval_finish(rk_model *model, const rk_model_options *o) {
     RK_TRY(rk_sampler_create(n_items, by_popularity ? r->known->counts : NULL, s->popularity_exponent,
                              &r->sampler));
     RK_TRY(rk_alloc((size_t)(o->max_batch + s->negatives), sizeof *r->log_q, &r->log_q));
-    if (!model->data_parallel) RK_TRY(rk_pairs_init(r, o->max_batch, &r->pairs));
     if (o->device) return RK_OK; /* which has a loss of its own */
-    if (model->data_parallel) RK_TRY(rk_retrieval_ranks_init(model, &r->ranks));
+    if (model->ranks->comm) RK_TRY(rk_retrieval_ranks_init(model, &r->ranks));
     return create_loss(model, o);
 }

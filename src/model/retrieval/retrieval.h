@@ -51,9 +51,6 @@ rk_status rk_retrieval_draw(const rk_model *model, const rk_batch *batch, int64_
  * sample behind for each drawn item; valid until the next call. */
 rk_status rk_retrieval_extend(rk_model *model, const rk_batch *batch, const rk_pairs *pairs, int64_t first,
                               int64_t last, rk_batch *out);
-/* Both, of all samples: a training batch in one process. */
-rk_status rk_retrieval_lengthen(rk_model *model, const rk_batch *batch, rk_batch *out,
-                                const rk_pairs **pairs);
 bool rk_retrieval_is_corrected(const rk_retrieval *retrieval);
 /* [n + n_drawn]: logarithms of the items' chances to be candidates, until the next call; NULL where they are
  * not corrected. */
@@ -63,7 +60,7 @@ rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model,
 rk_status rk_retrieval_not_finite(const rk_model *model, double loss);
 /* Samples of items first .. first+n-1, whose users are empty. */
 rk_status rk_retrieval_items(rk_model *model, int64_t first, int64_t n, rk_batch *out);
-/* The hook of the graph: the loss of the extended batch, into model->losses. context: the run. */
-rk_status rk_retrieval_whole(void *context);
+/* Of the extended batch as a whole. */
+extern const rk_loss_ops rk_retrieval_losses;
 
 #endif

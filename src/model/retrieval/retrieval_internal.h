@@ -28,7 +28,6 @@ struct rk_retrieval {
     int64_t n_micro_batches;    /* of the loss, on all trainers */
     double *micro_batch_losses; /* [n_shards] */
     rk_real *log_q;             /* [max_batch + n_drawn] */
-    rk_pairs pairs;             /* of the batch under way in one process; over ranks those of the shares */
     rk_retrieval_ranks ranks;
     rk_retrieval_batch batch;
 };

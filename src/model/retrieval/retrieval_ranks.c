@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 #include "model/retrieval/retrieval_internal.h"
-#include "model/step/data_parallel.h"
+#include "model/step/ranks.h"
 
 rk_status rk_retrieval_ranks_init(const rk_model *model, rk_retrieval_ranks *ranks) {
     const rk_retrieval *r = model->retrieval;
@@ -34,23 +34,24 @@ static span meet(span a, span b) {
 }
 
 /* Of a batch of `total` samples, those of trainer t. */
-static span samples_of(const rk_data_parallel *sp, int32_t t, int64_t total) {
-    return (span){rk_data_parallel_split(sp, t, total), rk_data_parallel_split(sp, t + 1, total)};
+static span samples_of(const rk_ranks *ranks, int32_t t, int64_t total) {
+    return (span){rk_ranks_split(ranks, t, total), rk_ranks_split(ranks, t + 1, total)};
 }
 
 /* Of n pairs, those whose rows of scores trainer t has. */
-static span rows_of(const rk_data_parallel *sp, int32_t t, int64_t n) {
+static span rows_of(const rk_ranks *ranks, int32_t t, int64_t n) {
     return (span){
-        rk_candidate_loss_split(n, (int32_t)sp->n_micro_batches, (int32_t)sp->first_micro_batches[t]),
-        rk_candidate_loss_split(n, (int32_t)sp->n_micro_batches, (int32_t)sp->first_micro_batches[t + 1])};
+        rk_candidate_loss_split(n, (int32_t)ranks->n_micro_batches, (int32_t)ranks->first_micro_batches[t]),
+        rk_candidate_loss_split(n, (int32_t)ranks->n_micro_batches,
+                                (int32_t)ranks->first_micro_batches[t + 1])};
 }
 
 rk_status rk_retrieval_gather(const rk_model *model, int64_t n, rk_candidate_loss_args *args) {
     const rk_retrieval *r = model->retrieval;
     const rk_retrieval_ranks *k = &r->ranks;
     int64_t total = n + r->section.negatives, dim = rk_graph_shape(model->graph, r->user).cols;
-    RK_TRY(rk_data_parallel_gather(model->data_parallel, args->users, n, total, dim, k->users));
-    RK_TRY(rk_data_parallel_gather(model->data_parallel, args->items, total, total, dim, k->items));
+    RK_TRY(rk_ranks_gather(model->ranks, args->users, n, total, dim, k->users));
+    RK_TRY(rk_ranks_gather(model->ranks, args->items, total, total, dim, k->items));
     args->users = k->users;
     args->items = k->items;
     args->user_gradient = k->user_gradient;
@@ -61,20 +62,20 @@ rk_status rk_retrieval_gather(const rk_model *model, int64_t n, rk_candidate_los
 /* Each pair's gradient from who had its row of scores to whose sample it is. */
 static rk_status return_users(const rk_model *model, int64_t n, int64_t total, int64_t dim) {
     const rk_retrieval *r = model->retrieval;
-    const rk_data_parallel *sp = model->data_parallel;
-    span rows = rows_of(sp, sp->rank, n), samples = samples_of(sp, sp->rank, total);
+    const rk_ranks *ranks = model->ranks;
+    span rows = rows_of(ranks, ranks->rank, n), samples = samples_of(ranks, ranks->rank, total);
     rk_real *out = rk_graph_gradient(model->graph, r->user);
     rk_all_to_all *all_to_all;
-    for (int32_t t = 0; t < sp->roles.n_trainers; t++) {
-        span theirs = meet(rows, samples_of(sp, t, total));
-        sp->messages[t] = (rk_message){r->ranks.user_gradient + theirs.first * dim,
-                                       (size_t)((theirs.last - theirs.first) * dim) * sizeof *out};
+    for (int32_t t = 0; t < ranks->roles.n_trainers; t++) {
+        span theirs = meet(rows, samples_of(ranks, t, total));
+        ranks->messages[t] = (rk_message){r->ranks.user_gradient + theirs.first * dim,
+                                          (size_t)((theirs.last - theirs.first) * dim) * sizeof *out};
     }
-    RK_TRY(rk_all_to_all_begin(sp->trainers, RK_LANE_VALUES, sp->messages, NULL, NULL, &all_to_all));
+    RK_TRY(rk_all_to_all_begin(ranks->trainers, RK_LANE_VALUES, ranks->messages, NULL, NULL, &all_to_all));
     rk_status status = rk_all_to_all_wait(all_to_all);
-    for (int32_t t = 0; t < sp->roles.n_trainers && status == RK_OK; t++) {
+    for (int32_t t = 0; t < ranks->roles.n_trainers && status == RK_OK; t++) {
         const void *from;
-        span mine = meet(samples, rows_of(sp, t, n));
+        span mine = meet(samples, rows_of(ranks, t, n));
         size_t n_bytes = (size_t)((mine.last - mine.first) * dim) * sizeof *out;
         status = rk_all_to_all_take(all_to_all, t, n_bytes, &from);
         if (status == RK_OK && n_bytes) memcpy(out + (mine.first - samples.first) * dim, from, n_bytes);
@@ -85,14 +86,14 @@ static rk_status return_users(const rk_model *model, int64_t n, int64_t total, i
 
 static rk_status gather_losses(const rk_model *model) {
     const rk_retrieval *r = model->retrieval;
-    const rk_data_parallel *sp = model->data_parallel;
-    const int64_t *first = sp->first_micro_batches;
+    const rk_ranks *ranks = model->ranks;
+    const int64_t *first = ranks->first_micro_batches;
     rk_all_to_all *all_to_all;
-    RK_TRY(rk_comm_gather(sp->trainers, RK_LANE_VALUES, r->micro_batch_losses + first[sp->rank],
-                          (size_t)(first[sp->rank + 1] - first[sp->rank]) * sizeof *r->micro_batch_losses,
-                          &all_to_all));
+    RK_TRY(rk_comm_gather(
+        ranks->trainers, RK_LANE_VALUES, r->micro_batch_losses + first[ranks->rank],
+        (size_t)(first[ranks->rank + 1] - first[ranks->rank]) * sizeof *r->micro_batch_losses, &all_to_all));
     rk_status status = RK_OK;
-    for (int32_t t = 0; t < sp->roles.n_trainers && status == RK_OK; t++) {
+    for (int32_t t = 0; t < ranks->roles.n_trainers && status == RK_OK; t++) {
         const void *from;
         size_t n_bytes = (size_t)(first[t + 1] - first[t]) * sizeof *r->micro_batch_losses;
         status = rk_all_to_all_take(all_to_all, t, n_bytes, &from);
@@ -105,10 +106,9 @@ static rk_status gather_losses(const rk_model *model) {
 rk_status rk_retrieval_return(const rk_model *model, int64_t n, const rk_candidate_loss_args *args) {
     const rk_retrieval *r = model->retrieval;
     int64_t total = n + r->section.negatives, dim = rk_graph_shape(model->graph, r->user).cols;
-    span samples = samples_of(model->data_parallel, model->data_parallel->rank, total);
+    span samples = samples_of(model->ranks, model->ranks->rank, total);
     RK_TRY(return_users(model, n, total, dim));
-    RK_TRY(
-        rk_comm_all_reduce_f32(model->data_parallel->trainers, args->item_gradient, (size_t)(total * dim)));
+    RK_TRY(rk_comm_all_reduce_f32(model->ranks->trainers, args->item_gradient, (size_t)(total * dim)));
     if (samples.last > samples.first)
         memcpy(rk_graph_gradient(model->graph, r->item), args->item_gradient + samples.first * dim,
                (size_t)((samples.last - samples.first) * dim) * sizeof *args->item_gradient);

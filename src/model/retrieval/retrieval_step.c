@@ -5,7 +5,8 @@
 #include "base/rng.h"
 #include "base/thread/trace.h"
 #include "model/retrieval/retrieval_internal.h"
-#include "model/step/data_parallel.h"
+#include "model/step/local_batch.h"
+#include "model/step/ranks.h"
 
 /* Streams of random numbers beside those of rows, dropout and shuffling. */
 static const uint64_t draw_seed = 0x6e656761746976ull, history_seed = 0x686973746f7279ull;
@@ -88,14 +89,20 @@ rk_status rk_retrieval_extend(rk_model *model, const rk_batch *batch, const rk_p
     return RK_OK;
 }
 
-rk_status rk_retrieval_lengthen(rk_model *model, const rk_batch *batch, rk_batch *out,
-                                const rk_pairs **pairs) {
-    rk_retrieval *r = model->retrieval;
+/* This trainer's samples of a batch, of which all is here, and of the items that the step draws. */
+static rk_status fill(rk_model *model, const rk_batch_part *part, int64_t step, rk_local_batch *batch) {
+    int64_t first, last, total = part->total + rk_retrieval_n_negatives(model->retrieval);
+    rk_batch mine;
     uint64_t begin = rk_trace_begin();
-    *pairs = &r->pairs;
-    RK_TRY(rk_retrieval_draw(model, batch, model->step, &r->pairs));
-    RK_TRY(rk_retrieval_extend(model, batch, &r->pairs, 0, batch->n + r->section.negatives, out));
+    rk_ranks_span(model->ranks, total, &first, &last);
+    RK_FAIL_IF(part->batch.n < part->total, RK_INVALID_ARGUMENT,
+               "a two_tower needs all of a batch on each rank");
+    RK_TRY(rk_retrieval_draw(model, &part->batch, step, batch->pairs));
+    RK_TRY(rk_retrieval_extend(model, &part->batch, batch->pairs, first, last, &mine));
     rk_trace_end(begin, "draw");
+    rk_batch_part extended = {.batch = mine, .total = total, .base = first};
+    RK_TRY(rk_local_batch_fill(model, &extended, first, last - first, false, batch));
+    rk_model_count_samples(model, part, batch->task_samples);
     return RK_OK;
 }
 
@@ -115,10 +122,11 @@ rk_status rk_retrieval_items(rk_model *model, int64_t first, int64_t n, rk_batch
  * them. */
 static rk_status run_loss(rk_model *model, const rk_pairs *pairs, rk_candidate_loss_args *args) {
     rk_retrieval *r = model->retrieval;
-    const rk_data_parallel *sp = model->data_parallel;
-    if (!sp) return rk_candidate_loss_run(r->loss, args, r->micro_batch_losses);
+    const rk_ranks *ranks = model->ranks;
+    if (!ranks->comm) return rk_candidate_loss_run(r->loss, args, r->micro_batch_losses);
     RK_TRY(rk_retrieval_gather(model, pairs->n, args));
-    RK_TRY(rk_candidate_loss_run(r->loss, args, r->micro_batch_losses + sp->first_micro_batches[sp->rank]));
+    RK_TRY(rk_candidate_loss_run(r->loss, args,
+                                 r->micro_batch_losses + ranks->first_micro_batches[ranks->rank]));
     return rk_retrieval_return(model, pairs->n, args);
 }
 
@@ -135,11 +143,11 @@ static rk_status put_loss(rk_model *model, int64_t n_here) {
     double loss = 0;
     for (int64_t s = 0; s < r->n_micro_batches; s++) loss += r->micro_batch_losses[s];
     memset(model->losses, 0, rk_graph_n_blocks(model->graph, n_here) * sizeof *model->losses);
-    if (!model->data_parallel || model->data_parallel->rank == 0) model->losses[0] = loss;
+    if (model->ranks->rank == 0) model->losses[0] = loss;
     return isfinite(loss) ? RK_OK : rk_retrieval_not_finite(model, loss);
 }
 
-rk_status rk_retrieval_whole(void *context) {
+static rk_status whole_loss(void *context) {
     const rk_model_run *run = context;
     rk_model *model = run->model;
     rk_retrieval *r = model->retrieval;
@@ -161,3 +169,10 @@ rk_status rk_retrieval_whole(void *context) {
     RK_TRY(status);
     return put_loss(model, n);
 }
+
+static void hook(const rk_model_run *run, rk_graph_hooks *hooks) {
+    hooks->whole = whole_loss;
+    hooks->n_rest = rk_retrieval_local_negatives(run->model, run->pairs->n, run->batch->n);
+}
+
+const rk_loss_ops rk_retrieval_losses = {fill, hook};

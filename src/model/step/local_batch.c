@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "model/retrieval/retrieval.h"
-#include "model/step/data_parallel.h"
+#include "model/step/local_batch.h"
 
 /* A two_tower's batches have the history behind the data's features. */
 static int32_t n_features_of(const rk_model *model) {
@@ -78,22 +78,5 @@ rk_status rk_local_batch_fill(const rk_model *model, const rk_batch_part *part, 
     if (labelled) rk_model_count_samples(model, part, local_batch->task_samples);
     for (int32_t f = 0; f < model->n_lookups; f++)
         local_batch->ids[f] = local_batch->features[model->lookups[f].source];
-    return RK_OK;
-}
-
-rk_status rk_local_batch_fill_pairs(rk_model *model, const rk_batch_part *part, int64_t step,
-                                    rk_local_batch *local_batch) {
-    const rk_data_parallel *sp = model->data_parallel;
-    int64_t total = part->total + rk_retrieval_n_negatives(model->retrieval),
-            first = rk_data_parallel_split(sp, sp->rank, total),
-            last = rk_data_parallel_split(sp, sp->rank + 1, total);
-    rk_batch mine;
-    RK_FAIL_IF(part->batch.n < part->total, RK_INVALID_ARGUMENT,
-               "a two_tower needs all of a batch on each rank");
-    RK_TRY(rk_retrieval_draw(model, &part->batch, step, local_batch->pairs));
-    RK_TRY(rk_retrieval_extend(model, &part->batch, local_batch->pairs, first, last, &mine));
-    rk_batch_part extended = {.batch = mine, .total = total, .base = first};
-    RK_TRY(rk_local_batch_fill(model, &extended, first, last - first, false, local_batch));
-    rk_model_count_samples(model, part, local_batch->task_samples);
     return RK_OK;
 }

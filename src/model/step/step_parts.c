@@ -2,11 +2,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/finite.h"
 #include "base/log.h"
-#include "base/thread/trace.h"
-#include "batch/ids.h"
-#include "model/retrieval/retrieval.h"
+#include "model/step/local_batch.h"
+#include "model/step/ranks.h"
 
 rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part, bool labelled) {
     const rk_batch *batch = &part->batch;
@@ -16,7 +14,7 @@ rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part,
     RK_FAIL_IF(batch->n < 0 || (labelled && part->total == 0), RK_INVALID_ARGUMENT, "a batch of %lld samples",
                (long long)part->total);
     RK_FAIL_IF(part->base < 0 || batch->n > part->total - part->base ||
-                   (!model->data_parallel && batch->n < part->total),
+                   (!model->ranks->comm && batch->n < part->total),
                RK_INVALID_ARGUMENT, "samples %lld to %lld of a batch of %lld", (long long)part->base,
                (long long)(part->base + batch->n), (long long)part->total);
     RK_FAIL_IF(batch->n_dense != model->n_dense, RK_INVALID_ARGUMENT,
@@ -117,58 +115,29 @@ static rk_status block_loss(void *context, const rk_run *run) {
     return RK_OK;
 }
 
-/* The embeddings' gradients, which stand side by side in a block, to where each feature's are together;
- * checked while they are in the cache. */
-static rk_status take_gradients(void *context, const rk_run *run) {
-    rk_model_run *r = context;
-    uint64_t begin = rk_trace_begin();
-    for (int32_t f = 0; f < r->model->n_lookups; f++) {
-        const rk_model_lookup *at = &r->model->lookups[f];
-        const rk_real *from = rk_run_gradient(run, at->input) + at->first;
-        const rk_activation *gradient = &r->model->gradients[r->model->now][f];
-        int64_t width = gradient->stride, from_stride = rk_graph_shape(r->model->graph, at->input).cols;
-        rk_real *to = gradient->data + run->first * width;
-        for (int64_t s = 0; s < run->n; s++)
-            memcpy(to + s * width, from + s * from_stride, (size_t)width * sizeof *to);
-        if (!rk_all_finite(to, run->n * width))
-            atomic_store_explicit(&r->not_finite, true, memory_order_relaxed);
-    }
-    rk_trace_end(begin, "gradients");
-    return RK_OK;
+static rk_status fill(rk_model *model, const rk_batch_part *part, int64_t step, rk_local_batch *batch) {
+    (void)step;
+    int64_t begin, end;
+    rk_ranks_span(model->ranks, part->total, &begin, &end);
+    return rk_local_batch_fill(model, part, begin, end - begin, true, batch);
 }
 
-static rk_status block_predictions(void *context, const rk_run *run) {
-    const rk_model_run *r = context;
-    int32_t n_tasks = r->model->n_tasks;
-    const rk_real *logits = rk_run_data(run, r->model->logits);
-    float *out = r->predictions + run->first * n_tasks;
-    for (int64_t i = 0; i < run->n; i++)
-        for (int32_t t = 0; t < n_tasks; t++)
-            out[i * n_tasks + t] =
-                (float)rk_loss_prediction(r->model->tasks[t].loss, logits[i * n_tasks + t]);
-    return RK_OK;
+static void hook(const rk_model_run *run, rk_graph_hooks *hooks) {
+    (void)run;
+    hooks->loss = block_loss;
 }
 
-rk_graph_hooks rk_model_hooks(rk_model_run *run, bool training) {
-    if (!training) return (rk_graph_hooks){.context = run, .loss = block_predictions};
-    if (run->model->retrieval)
-        return (rk_graph_hooks){
-            .context = run,
-            .whole = rk_retrieval_whole,
-            .take = take_gradients,
-            .n_rest = rk_retrieval_local_negatives(run->model, run->pairs->n, run->batch->n)};
-    return (rk_graph_hooks){.context = run, .loss = block_loss, .take = take_gradients};
-}
+const rk_loss_ops rk_task_losses = {fill, hook};
 
 void rk_model_keep_statistics(rk_model *model) {
     for (size_t i = 0; i < model->n_statistics; i++)
         memcpy(model->statistics[i].kept, model->statistics[i].live, model->statistics[i].n_bytes);
 }
 
-rk_status rk_model_undo(rk_model *model, rk_status status, double *loss) {
+rk_status rk_model_restore(rk_model *model, rk_status status) {
     for (size_t i = 0; i < model->n_statistics; i++)
         memcpy(model->statistics[i].live, model->statistics[i].kept, model->statistics[i].n_bytes);
-    return rk_model_skip(model, status, loss);
+    return status;
 }
 
 rk_status rk_model_skip(rk_model *model, rk_status status, double *loss) {

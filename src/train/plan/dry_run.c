@@ -10,7 +10,7 @@
 #include "base/thread/trace.h"
 #include "data/dataset/dataset.h"
 #include "base/thread/partition.h"
-#include "model/step/data_parallel.h"
+#include "model/step/local_batch.h"
 #include "train/plan/plan_internal.h"
 
 enum { WARM_STEPS = 3, FEWEST_STEPS = 5, MOST_STEPS = 3000 };

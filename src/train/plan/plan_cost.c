@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 #include "embedding/planner/table_traffic.h"
-#include "model/step/data_parallel.h"
+#include "model/step/reducer.h"
 #include "nn/graph/graph.h"
 #include "train/plan/plan_internal.h"
 

@@ -2,8 +2,9 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "model/cuda/device_retrieval.h"
-#include "model/cuda/device_data_parallel.h"
-#include "model/cuda/device_step_internal.h"
+#include "model/cuda/device_ranks.h"
+#include "model/cuda/cuda_engine_internal.h"
+#include "model/step/ranks.h"
 
 static bool trains(const rk_model *model) {
     return model->optimizer != NULL;
@@ -11,7 +12,7 @@ static bool trains(const rk_model *model) {
 
 /* Where each feature's vectors stand in the graph's inputs. */
 static rk_status wire(rk_model *model) {
-    rk_device_step *d = model->device_step;
+    rk_cuda_engine *d = model->cuda;
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *d->activations, &d->activations));
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *d->gradients, &d->gradients));
     for (int32_t f = 0; f < model->n_lookups; f++) {
@@ -40,9 +41,9 @@ static rk_status create_graph(rk_model *model, const rk_model_device *options) {
                                      .tf32 = options->tf32,
                                      .inputs = inputs,
                                      .n_inputs = n};
-    if (model->data_parallel) graph.sum = rk_device_data_parallel_sum, graph.sum_context = model;
-    return rk_device_graph_create(model->graph, model->optimizer, model->device_step->device, &graph,
-                                  &model->device_step->graph);
+    if (model->ranks->comm) graph.sum = rk_device_ranks_sum, graph.sum_context = model;
+    return rk_device_graph_create(model->graph, model->optimizer, model->cuda->device, &graph,
+                                  &model->cuda->graph);
 }
 
 static rk_status create_tasks(rk_model *model) {
@@ -54,7 +55,7 @@ static rk_status create_tasks(rk_model *model) {
                                     .smoothing = model->tasks[t].smoothing,
                                     .learned = model->log_variances >= 0 && model->tasks[t].weight > 0};
     rk_status status =
-        rk_device_tasks_create(model->device_step->device, model->n_tasks, tasks, &model->device_step->tasks);
+        rk_device_tasks_create(model->cuda->device, model->n_tasks, tasks, &model->cuda->tasks);
     rk_free(tasks);
     return status;
 }
@@ -64,13 +65,11 @@ static rk_status create_tasks(rk_model *model) {
 static rk_status budget_of(const rk_model *model, const rk_model_device *options, uint64_t *out) {
     rk_device_info info;
     uint64_t wanted = 0;
-    RK_TRY(rk_device_query(model->device_step->device, &info));
+    RK_TRY(rk_device_query(model->cuda->device, &info));
     for (int32_t t = 0; model->embeddings && t < rk_embeddings_n_tables(model->embeddings); t++)
         wanted += rk_embeddings_table_bytes(model->embeddings, t);
-    if (model->data_parallel && model->data_parallel->sharded)
-        wanted = rk_sharded_bytes(model->data_parallel->sharded);
-    uint64_t sharers =
-        model->device_step->comm ? (uint64_t)rk_device_comm_sharers(model->device_step->comm) : 1;
+    if (model->sharded) wanted = rk_sharded_bytes(model->sharded);
+    uint64_t sharers = model->cuda->comm ? (uint64_t)rk_device_comm_sharers(model->cuda->comm) : 1;
     uint64_t most = options->memory_bytes ? options->memory_bytes : info.free_bytes / 10 * 9 / sharers;
     *out = wanted > most ? most : 0;
     rk_log(RK_LOG_INFO, "device: %s, %.1f of %.1f GB free; tables take %.1f GB%s", info.name,
@@ -82,15 +81,17 @@ static rk_status budget_of(const rk_model *model, const rk_model_device *options
 static rk_status create_tables(rk_model *model, const rk_model_device *options) {
     rk_device_tables_options tables = {.max_batch = model->max_here};
     RK_TRY(budget_of(model, options, &tables.budget_bytes));
-    if (model->data_parallel) return rk_device_data_parallel_create(model, tables.budget_bytes);
-    model->device_step->own = model->device_step->step_status;
+    if (model->ranks->comm) return rk_device_ranks_create(model, tables.budget_bytes);
+    rk_cuda_engine *d = model->cuda;
+    d->own = d->step_status;
     if (!model->embeddings) return RK_OK;
-    return rk_device_tables_create(model->embeddings, model->device_step->device, &tables,
-                                   &model->device_step->tables);
+    rk_device_tables *on_device;
+    RK_TRY(rk_device_tables_create(model->embeddings, d->device, &tables, &on_device));
+    return rk_device_store_local(on_device, &d->store);
 }
 
 static rk_status reserve(rk_model *model) {
-    rk_device_step *d = model->device_step;
+    rk_cuda_engine *d = model->cuda;
     size_t n_predictions =
         (size_t)((model->max_here > model->max_batch ? model->max_here : model->max_batch) * model->n_tasks);
     void *memory;
@@ -110,10 +111,9 @@ static rk_status reserve(rk_model *model) {
 
 /* The device, and all that ranks need not meet for. */
 static rk_status open_device(rk_model *model, const rk_model_device *options) {
-    rk_device_step *d = model->device_step;
+    rk_cuda_engine *d = model->cuda;
     RK_TRY(rk_device_open(
-        model->data_parallel ? rk_device_data_parallel_number(model, options->number) : options->number,
-        &d->device));
+        model->ranks->comm ? rk_device_ranks_number(model, options->number) : options->number, &d->device));
     RK_TRY(rk_stream_create(d->device, &d->upload));
     RK_TRY(rk_stream_create(d->device, &d->routing));
     RK_TRY(rk_stream_create(d->device, &d->compute));
@@ -125,36 +125,39 @@ static rk_status open_device(rk_model *model, const rk_model_device *options) {
 
 /* No rank waits for one that has failed already. */
 static rk_status meet(rk_model *model, rk_status status) {
-    if (!model->data_parallel) return status;
-    RK_TRY(rk_comm_agree(model->data_parallel->trainers, status));
-    return rk_device_comm_create(model->data_parallel->trainers, model->device_step->device,
-                                 &model->device_step->comm);
+    if (!model->ranks->comm) return status;
+    RK_TRY(rk_comm_agree(model->ranks->trainers, status));
+    return rk_device_comm_create(model->ranks->trainers, model->cuda->device, &model->cuda->comm);
 }
 
-rk_status rk_device_step_create(rk_model *model, const rk_model_device *options) {
-    rk_device_step *d;
+rk_status rk_cuda_engine_create(rk_model *model, const rk_model_device *options) {
+    rk_cuda_engine *d;
     RK_TRY(rk_alloc(1, sizeof *d, &d));
-    model->device_step = d;
-    d->late = options->late && !model->retrieval; /* what a batch's step draws goes by its number, which is
-                                                     known when the step before is judged */
+    model->cuda = d;
+    model->engine = &rk_cuda_engine_functions;
+    model->queue.exclusive = true;
+    /* What a two_tower's step draws goes by its number, which is known when the step before is finished. */
+    model->queue.depth = options->late && !model->retrieval;
+    d->store = rk_device_store_none();
+    d->ranks = model->ranks->comm ? &rk_device_many_ranks : &rk_device_one_rank;
+    d->loss = model->retrieval ? &rk_device_retrieval_losses : &rk_device_task_losses;
     d->layout = rk_device_batch_plan(model);
     RK_TRY(meet(model, open_device(model, options)));
     RK_TRY(create_tables(model, options));
     return wire(model);
 }
 
-void rk_device_step_free(rk_model *model) {
-    rk_device_step *d = model->device_step;
-    if (!d) return;
+void rk_cuda_engine_free(rk_model *model) {
+    rk_cuda_engine *d = model->cuda;
     if (d->comm && d->compute)
         (void)rk_device_comm_wait(d->comm, d->compute); /* with a time limit: others may be gone */
     if (d->compute) (void)rk_stream_sync(d->compute);
-    rk_device_data_parallel_free(model);
+    d->store->ops->free(d->store);
+    rk_device_ranks_free(model);
     for (int i = 0; i < RK_DEVICE_FLIGHTS; i++) {
         rk_launch_cache_release(&d->training[i]);
         rk_launch_cache_release(&d->prediction[i]);
     }
-    rk_device_tables_free(d->tables);
     rk_device_tasks_free(d->tasks);
     rk_device_retrieval_free(d);
     rk_device_graph_free(d->graph);
@@ -172,5 +175,5 @@ void rk_device_step_free(rk_model *model) {
     rk_free(d->activations);
     rk_free(d->gradients);
     rk_free(d);
-    model->device_step = NULL;
+    model->cuda = NULL;
 }

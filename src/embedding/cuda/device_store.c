@@ -1,0 +1,101 @@
+#include "embedding/cuda/device_store.h"
+
+#include "base/memory.h"
+
+static rk_status dedup(rk_device_store *store, rk_stream *upload, rk_stream *stream, int64_t n,
+                       const rk_ids *ids, bool training) {
+    return rk_device_tables_dedup(store->tables, upload, stream, n, NULL, ids, training);
+}
+
+static rk_status check(rk_device_store *store) {
+    return rk_device_tables_check(store->tables);
+}
+
+static rk_status fetch(rk_device_store *store, rk_stream *stream) {
+    return rk_device_tables_prepare(store->tables, stream);
+}
+
+static rk_status apply(rk_device_store *store, rk_stream *stream, const rk_activation *gradients,
+                       const uint32_t *stop) {
+    return rk_device_tables_apply(store->tables, stream, gradients, stop);
+}
+
+static void done(rk_device_store *store, bool applied) {
+    rk_device_tables_done(store->tables, applied);
+}
+
+static rk_status flush(rk_device_store *store) {
+    return rk_device_tables_flush(store->tables);
+}
+
+static rk_status reload(rk_device_store *store) {
+    return rk_device_tables_reload(store->tables);
+}
+
+static void free_local(rk_device_store *store) {
+    rk_device_tables_free(store->tables);
+    rk_free(store);
+}
+
+rk_status rk_device_store_local(rk_device_tables *tables, rk_device_store **out) {
+    static const rk_device_store_ops ops = {.free = free_local,
+                                            .dedup = dedup,
+                                            .check = check,
+                                            .fetch = fetch,
+                                            .apply = apply,
+                                            .done = done,
+                                            .flush = flush,
+                                            .reload = reload};
+    rk_device_store *store;
+    rk_status status = rk_alloc(1, sizeof *store, &store);
+    if (status != RK_OK) {
+        rk_device_tables_free(tables);
+        return status;
+    }
+    *store = (rk_device_store){&ops, tables};
+    *out = store;
+    return RK_OK;
+}
+
+static void no_free(rk_device_store *store) {
+    (void)store;
+}
+
+static rk_status no_dedup(rk_device_store *store, rk_stream *upload, rk_stream *stream, int64_t n,
+                          const rk_ids *ids, bool training) {
+    (void)store, (void)upload, (void)stream, (void)n, (void)ids, (void)training;
+    return RK_OK;
+}
+
+static rk_status nothing(rk_device_store *store) {
+    (void)store;
+    return RK_OK;
+}
+
+static rk_status no_fetch(rk_device_store *store, rk_stream *stream) {
+    (void)store, (void)stream;
+    return RK_OK;
+}
+
+static rk_status no_apply(rk_device_store *store, rk_stream *stream, const rk_activation *gradients,
+                          const uint32_t *stop) {
+    (void)store, (void)stream, (void)gradients, (void)stop;
+    return RK_OK;
+}
+
+static void no_done(rk_device_store *store, bool applied) {
+    (void)store, (void)applied;
+}
+
+rk_device_store *rk_device_store_none(void) {
+    static const rk_device_store_ops ops = {.free = no_free,
+                                            .dedup = no_dedup,
+                                            .check = nothing,
+                                            .fetch = no_fetch,
+                                            .apply = no_apply,
+                                            .done = no_done,
+                                            .flush = nothing,
+                                            .reload = nothing};
+    static rk_device_store none = {&ops, NULL};
+    return &none;
+}

@@ -1,0 +1,34 @@
+/* Where a model's rows are that a GPU looks up: on it alone, over the GPUs of ranks, or nowhere. What
+ * embedding/store.h is on the processor, for whole batches on streams; the calls are those of
+ * device_tables.h, in its order. Lookups, measures and sums are made in `tables`. */
+#ifndef RK_EMBEDDING_CUDA_DEVICE_STORE_H
+#define RK_EMBEDDING_CUDA_DEVICE_STORE_H
+
+#include "embedding/cuda/device_tables.h"
+
+typedef struct rk_device_store rk_device_store;
+
+typedef struct rk_device_store_ops {
+    void (*free)(rk_device_store *store);
+    rk_status (*dedup)(rk_device_store *store, rk_stream *upload, rk_stream *stream, int64_t n,
+                       const rk_ids *ids, bool training);
+    rk_status (*check)(rk_device_store *store);
+    rk_status (*fetch)(rk_device_store *store, rk_stream *stream); /* the oldest batch's rows, to `tables` */
+    rk_status (*apply)(rk_device_store *store, rk_stream *stream, const rk_activation *gradients,
+                       const uint32_t *stop);
+    void (*done)(rk_device_store *store, bool applied);
+    rk_status (*flush)(rk_device_store *store);
+    rk_status (*reload)(rk_device_store *store);
+} rk_device_store_ops;
+
+struct rk_device_store {
+    const rk_device_store_ops *ops;
+    rk_device_tables *tables; /* NULL: the model has none */
+};
+
+/* Of a model without tables; free does nothing. */
+rk_device_store *rk_device_store_none(void);
+/* Of one rank. Takes the tables, whatever happens. */
+rk_status rk_device_store_local(rk_device_tables *tables, rk_device_store **out);
+
+#endif

@@ -1,0 +1,161 @@
+#include "embedding/local/local_store.h"
+
+#include "base/memory.h"
+#include "base/thread/trace.h"
+#include "embedding/local/stale_rows.h"
+
+typedef struct local_store {
+    rk_store store;
+    rk_embeddings *embeddings;
+    rk_stale_rows stale_rows; /* where updates are late: what the next batch sees of rows that were flushed */
+    bool late;
+    const rk_activation *gradients; /* of the batch at hand; NULL: none, or it is not trained on */
+    bool known_finite;
+} local_store;
+
+static rk_status begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
+    local_store *s = (local_store *)store;
+    s->gradients = NULL;
+    return rk_embeddings_dedup(s->embeddings, n, ids, training);
+}
+
+static rk_status wait(rk_store *store) {
+    (void)store;
+    return RK_OK;
+}
+
+static void lookup_early(rk_store *store, rk_activation *activations) {
+    local_store *s = (local_store *)store;
+    if (!s->late) {
+        rk_embeddings_look_up_early(s->embeddings, activations);
+        return;
+    }
+    rk_stale_rows_put_back(&s->stale_rows);
+    rk_embeddings_look_up_all(s->embeddings, true, activations);
+    rk_stale_rows_take_away(&s->stale_rows);
+}
+
+static void lookup(const rk_store *store, bool training, int32_t feature, int64_t first, int64_t last,
+                   const rk_activation *to) {
+    rk_embeddings_look_up(((const local_store *)store)->embeddings, training, feature, first, last, to);
+}
+
+static size_t n_pieces(const rk_store *store) {
+    return rk_embeddings_n_pieces(((const local_store *)store)->embeddings);
+}
+
+static void update_piece(rk_store *store, size_t piece) {
+    rk_embeddings_update_piece(((local_store *)store)->embeddings, piece);
+}
+
+static void complete(rk_store *store) {
+    rk_embeddings_complete(((local_store *)store)->embeddings);
+}
+
+static rk_status backward(rk_store *store, const rk_activation *gradients, bool known_finite) {
+    local_store *s = (local_store *)store;
+    s->gradients = gradients;
+    s->known_finite = known_finite;
+    return RK_OK;
+}
+
+static rk_status end(rk_store *store, bool applies) {
+    local_store *s = (local_store *)store;
+    const rk_activation *gradients = s->gradients;
+    s->gradients = NULL;
+    if (!applies || !gradients) return RK_OK;
+    uint64_t began = rk_trace_begin();
+    rk_status status = rk_embeddings_launch(s->embeddings, gradients, s->known_finite);
+    if (status == RK_OK && !s->late) rk_embeddings_update_all(s->embeddings);
+    rk_trace_end(began, "update rows");
+    return status;
+}
+
+static rk_status flush(rk_store *store) {
+    local_store *s = (local_store *)store;
+    RK_TRY(rk_stale_rows_keep(&s->stale_rows, s->stale_rows.n_looked_up - 1));
+    rk_embeddings_update_all(s->embeddings);
+    return RK_OK;
+}
+
+static void reload(rk_store *store) {
+    rk_stale_rows_forget(&((local_store *)store)->stale_rows);
+}
+
+static rk_status state(rk_store *store, rk_state *out) {
+    local_store *s = (local_store *)store;
+    RK_TRY(rk_embeddings_state(s->embeddings, out));
+    for (int32_t t = 0; s->late && t < rk_embeddings_n_tables(s->embeddings); t++)
+        RK_TRY(rk_stale_rows_state(&s->stale_rows, t, out));
+    return RK_OK;
+}
+
+static rk_status read_stale(rk_store *store, const char *name, int64_t n, int64_t record_bytes,
+                            const void *records) {
+    return rk_stale_rows_read(&((local_store *)store)->stale_rows, name, n, record_bytes, records);
+}
+
+static void scale_learning_rate(rk_store *store, double factor) {
+    /* Fails for a factor that is no positive number only, which no schedule yields. */
+    (void)rk_embeddings_scale_learning_rate(((local_store *)store)->embeddings, factor);
+}
+
+static uint64_t bytes(const rk_store *store) {
+    return rk_embeddings_bytes(((const local_store *)store)->embeddings);
+}
+
+static rk_store_counts count(const rk_store *store) {
+    (void)store;
+    return (rk_store_counts){0};
+}
+
+static rk_status send_control(rk_store *store, int64_t word) {
+    (void)store, (void)word;
+    return RK_OK;
+}
+
+static rk_status serve(rk_store *store, int64_t *word) {
+    (void)store, (void)word;
+    return rk_error(RK_INVALID_ARGUMENT, "one process serves no other");
+}
+
+static void free_store(rk_store *store) {
+    local_store *s = (local_store *)store;
+    rk_stale_rows_release(&s->stale_rows);
+    rk_embeddings_free(s->embeddings);
+    rk_free(s);
+}
+
+static const rk_store_ops local_ops = {.free = free_store,
+                                       .begin = begin,
+                                       .wait = wait,
+                                       .lookup_early = lookup_early,
+                                       .lookup = lookup,
+                                       .n_pieces = n_pieces,
+                                       .update_piece = update_piece,
+                                       .complete = complete,
+                                       .backward = backward,
+                                       .end = end,
+                                       .flush = flush,
+                                       .reload = reload,
+                                       .state = state,
+                                       .read_stale = read_stale,
+                                       .scale_learning_rate = scale_learning_rate,
+                                       .bytes = bytes,
+                                       .count = count,
+                                       .send_control = send_control,
+                                       .serve = serve,
+                                       .find_not_finite = true};
+
+rk_status rk_local_store_create(rk_embeddings *embeddings, bool late, rk_store **out) {
+    local_store *s;
+    rk_status status = rk_alloc(1, sizeof *s, &s);
+    if (status != RK_OK) {
+        rk_embeddings_free(embeddings);
+        return status;
+    }
+    *s = (local_store){.store = {&local_ops}, .embeddings = embeddings, .late = late};
+    if (late) s->stale_rows = (rk_stale_rows){.embeddings = embeddings, .staleness = 1};
+    *out = &s->store;
+    return RK_OK;
+}

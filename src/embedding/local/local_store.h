@@ -1,0 +1,11 @@
+/* A store (embedding/store.h) of one process: a collection in its memory. */
+#ifndef RK_EMBEDDING_LOCAL_LOCAL_STORE_H
+#define RK_EMBEDDING_LOCAL_LOCAL_STORE_H
+
+#include "embedding/store.h"
+
+/* Takes the collection, whatever happens. late: rows are updated beside the next batch's dense part, which
+ * does not see them; lookup_early then looks up all features. Else an update is done when end returns. */
+rk_status rk_local_store_create(rk_embeddings *embeddings, bool late, rk_store **out);
+
+#endif

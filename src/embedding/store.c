@@ -1,0 +1,105 @@
+#include "embedding/store.h"
+
+#include "base/error.h"
+
+static rk_status nothing(rk_store *store) {
+    (void)store;
+    return RK_OK;
+}
+
+static void no_call(rk_store *store) {
+    (void)store;
+}
+
+static rk_status begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
+    (void)store, (void)n, (void)ids, (void)training;
+    return RK_OK;
+}
+
+static void lookup_early(rk_store *store, rk_activation *activations) {
+    (void)store, (void)activations;
+}
+
+static void lookup(const rk_store *store, bool training, int32_t feature, int64_t first, int64_t last,
+                   const rk_activation *to) {
+    (void)store, (void)training, (void)feature, (void)first, (void)last, (void)to;
+}
+
+static size_t n_pieces(const rk_store *store) {
+    (void)store;
+    return 0;
+}
+
+static void update_piece(rk_store *store, size_t piece) {
+    (void)store, (void)piece;
+}
+
+static rk_status backward(rk_store *store, const rk_activation *gradients, bool known_finite) {
+    (void)store, (void)gradients, (void)known_finite;
+    return RK_OK;
+}
+
+static rk_status end(rk_store *store, bool applies) {
+    (void)store, (void)applies;
+    return RK_OK;
+}
+
+static rk_status state(rk_store *store, rk_state *out) {
+    (void)store, (void)out;
+    return RK_OK;
+}
+
+static rk_status read_stale(rk_store *store, const char *name, int64_t n, int64_t record_bytes,
+                            const void *records) {
+    (void)store, (void)n, (void)record_bytes, (void)records;
+    return rk_error(RK_BAD_DATA, "'%s' belongs to a model with tables", name);
+}
+
+static void scale_learning_rate(rk_store *store, double factor) {
+    (void)store, (void)factor;
+}
+
+static uint64_t bytes(const rk_store *store) {
+    (void)store;
+    return 0;
+}
+
+static rk_store_counts count(const rk_store *store) {
+    (void)store;
+    return (rk_store_counts){0};
+}
+
+static rk_status send_control(rk_store *store, int64_t word) {
+    (void)store, (void)word;
+    return RK_OK;
+}
+
+static rk_status serve(rk_store *store, int64_t *word) {
+    (void)store, (void)word;
+    return rk_error(RK_INVALID_ARGUMENT,
+                    "the model has no tables, so ranks that only hold rows have nothing to do");
+}
+
+rk_store *rk_store_none(void) {
+    static const rk_store_ops ops = {.free = no_call,
+                                     .begin = begin,
+                                     .wait = nothing,
+                                     .lookup_early = lookup_early,
+                                     .lookup = lookup,
+                                     .n_pieces = n_pieces,
+                                     .update_piece = update_piece,
+                                     .complete = no_call,
+                                     .backward = backward,
+                                     .end = end,
+                                     .flush = nothing,
+                                     .reload = no_call,
+                                     .state = state,
+                                     .read_stale = read_stale,
+                                     .scale_learning_rate = scale_learning_rate,
+                                     .bytes = bytes,
+                                     .count = count,
+                                     .send_control = send_control,
+                                     .serve = serve};
+    static rk_store none = {&ops};
+    return &none;
+}

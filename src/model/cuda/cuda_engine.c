@@ -1,0 +1,244 @@
+/* A step on a GPU: ids and numbers go up on one stream, ids are checked and sorted on a second, and all else
+ * runs on a third, as one graph of launches where batches of one size follow each other. The host waits
+ * twice: for the check of the ids, before anything uses them, and for the step status at the end: the losses,
+ * and whether anything was not finite, in which case the device has updated nothing. */
+#include <math.h>
+#include <string.h>
+
+#include "base/thread/trace.h"
+#include "cuda/dense/dense_update.h"
+#include "model/cuda/device_retrieval.h"
+#include "model/cuda/device_ranks.h"
+#include "model/cuda/cuda_engine_internal.h"
+#include "model/step/ranks.h"
+#include "model/retrieval/retrieval.h"
+#include "nn/cuda/device_metrics.h"
+
+/* What is recorded into a graph of launches: everything that it reads is at the same place in each step, but
+ * for the batch context. */
+typedef struct recording {
+    rk_model *model;
+    const rk_device_batch *batch;
+    int64_t total;    /* samples, on all ranks */
+    rk_status status; /* the first that is not RK_OK */
+} recording;
+
+static void note(recording *r, rk_status status) {
+    if (r->status == RK_OK) r->status = status;
+}
+
+static void give_inputs(recording *r, int64_t n) {
+    rk_model *model = r->model;
+    rk_cuda_engine *d = model->cuda;
+    const rk_device_batch *batch = r->batch;
+    if (model->n_dense)
+        rk_stream_copy(d->compute, rk_device_graph_data(d->graph, model->dense),
+                       batch->device + d->layout.dense, (size_t)(n * model->n_dense) * sizeof(float));
+    if (d->layout.n_sequences)
+        rk_stream_copy(d->compute, rk_device_graph_data(d->graph, model->lengths),
+                       batch->device + d->layout.lengths,
+                       (size_t)(n * d->layout.n_sequences) * sizeof(float));
+    if (d->store->tables) note(r, rk_device_tables_look_up(d->store->tables, d->compute, d->activations));
+}
+
+static void give_training(void *context, int64_t n) {
+    recording *r = context;
+    rk_model *model = r->model;
+    rk_cuda_engine *d = model->cuda;
+    uint32_t *stop = rk_stop_of(d->found, model->n_tasks);
+    rk_stream_fill(d->compute, d->found, 0, d->step_status_bytes);
+    give_inputs(r, n);
+    rk_device_graph_forward(d->graph, d->compute, n, d->loss->n_rest(model, r->batch, n), r->total, true,
+                            (const int64_t *)(r->batch->device + d->layout.step));
+    d->loss->give(model, r->batch, n);
+    rk_device_graph_backward(d->graph, d->compute, n);
+    if (d->store->tables) note(r, rk_device_tables_measure(d->store->tables, d->compute, d->gradients, stop));
+    note(r, d->ranks->give(model));
+}
+
+static void give_prediction(void *context, int64_t n) {
+    recording *r = context;
+    rk_model *model = r->model;
+    rk_cuda_engine *d = model->cuda;
+    give_inputs(r, n);
+    rk_device_graph_forward(d->graph, d->compute, n, 0, n, false, NULL);
+    rk_device_predictions(d->tasks, d->compute, n, rk_device_graph_data(d->graph, model->logits),
+                          d->predictions);
+    rk_stream_download(d->compute, d->told, d->predictions, (size_t)(n * model->n_tasks) * sizeof *d->told);
+}
+
+/* The batch on its way, in the place of the one before the last; one that fails leaves the other, which a
+ * step under way may read, the one at hand. */
+static rk_status send(rk_model *model, const rk_local_batch *from, bool training) {
+    rk_cuda_engine *d = model->cuda;
+    uint64_t began = rk_trace_begin();
+    int next = !d->now;
+    d->totals[next] = from->total;
+    rk_device_batch_send(&d->layout, model, from, training, d->upload, &d->batches[next]);
+    rk_status status =
+        d->store->ops->dedup(d->store, d->upload, d->routing, from->batch.n, from->ids, training);
+    rk_trace_end(began, "send");
+    if (status == RK_OK) d->now = next;
+    return status;
+}
+
+static rk_status begin(rk_model *model, const rk_local_batch *batch) {
+    return send(model, batch, true);
+}
+
+/* All of the batch's work, as one graph of launches where it is kept. */
+static rk_status give(rk_model *model, bool training) {
+    rk_cuda_engine *d = model->cuda;
+    rk_device_batch *batch = &d->batches[d->now];
+    recording r = {model, batch, d->totals[d->now], RK_OK};
+    rk_stream_wait(d->compute, d->upload);
+    RK_TRY(d->store->ops->fetch(d->store, d->compute));
+    if (training) RK_TRY(rk_device_graph_prepare(d->graph, d->compute));
+    if (training) rk_device_batch_number(&d->layout, model, d->compute, batch);
+    rk_launch_cache *kept = &(training ? d->training : d->prediction)[d->now];
+    if (training && (rk_device_graph_sums(d->graph) || d->all_vectors)) /* ranks meet on the way */
+        give_training(&r, batch->view.n);
+    else
+        RK_TRY(rk_launch_cache_run(kept, d->compute, batch->view.n,
+                                   training ? give_training : give_prediction, &r));
+    RK_TRY(r.status);
+    return training ? d->ranks->end_step(model) : RK_OK;
+}
+
+static void cancel(rk_model *model) {
+    model->cuda->store->ops->done(model->cuda->store, false);
+}
+
+/* Nothing is given to the device of a batch whose ids are wrong. */
+static rk_status run(rk_model *model, bool training) {
+    rk_cuda_engine *d = model->cuda;
+    uint64_t began = rk_trace_begin();
+    rk_status status = d->store->ops->check(d->store);
+    rk_trace_end(began, "wait for ids");
+    began = rk_trace_begin();
+    if (status == RK_OK && training) status = d->ranks->begin(model);
+    if (status == RK_OK) status = give(model, training);
+    if (status != RK_OK) cancel(model);
+    rk_trace_end(began, "launch");
+    return status;
+}
+
+/* What was not finite here, in the CPU's order and words. */
+static rk_status find_not_finite(rk_model *model, double *loss) {
+    rk_cuda_engine *d = model->cuda;
+    uint32_t stop = *rk_stop_of(d->step_status, model->n_tasks), own = *rk_stop_of(d->own, model->n_tasks);
+    if (own) RK_TRY(d->loss->conclude(model, &d->batches[d->running].view, d->own, loss));
+    bool lost = stop & RK_CUDA_STOP_LOSS; /* another rank's loss, of which all sums are no numbers */
+    rk_status status =
+        stop & RK_CUDA_STOP_DENSE && !lost ? rk_device_graph_check(d->graph, d->compute) : RK_OK;
+    if (status == RK_OK && own & RK_CUDA_STOP_ROWS && !lost)
+        status = rk_device_tables_check_gradients(d->store->tables);
+    return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step) : status;
+}
+
+/* Over ranks the first one's, in the same words on all. */
+static rk_status name_not_finite(rk_model *model, double *loss) {
+    rk_status status = find_not_finite(model, loss);
+    status = rk_comm_agree(model->ranks->trainers, status);
+    return status == RK_OK
+               ? rk_error(RK_INTERNAL, "the device found a number that was not finite, and then did not")
+               : status;
+}
+
+static rk_status launch(rk_model *model, const rk_local_batch *batch) {
+    (void)batch; /* which was sent */
+    RK_TRY(run(model, true));
+    model->cuda->running = model->cuda->now;
+    model->cuda->home_is_old = true;
+    return RK_OK;
+}
+
+static rk_status await_step(rk_model *model) {
+    RK_TRY(model->cuda->ranks->end(model));
+    return model->cuda->ranks->wait(model);
+}
+
+static rk_status finish(rk_model *model, const rk_local_batch *batch, double *loss) {
+    rk_cuda_engine *d = model->cuda;
+    (void)batch; /* whose place the next one may have */
+    uint64_t began = rk_trace_begin();
+    rk_status status = await_step(model);
+    rk_trace_end(began, "wait for the device");
+    double found = NAN;
+    bool stopped = *rk_stop_of(d->step_status, model->n_tasks) != 0;
+    if (status == RK_OK)
+        status = stopped ? name_not_finite(model, &found)
+                         : d->loss->conclude(model, &d->batches[d->running].view, d->step_status, &found);
+    rk_device_graph_done(d->graph, status == RK_OK);
+    d->store->ops->done(d->store, status == RK_OK);
+    if (status != RK_OK) return rk_model_skip(model, status, loss);
+    model->step++;
+    *loss = found;
+    return RK_OK;
+}
+
+static rk_status forward(rk_model *model, const rk_local_batch *batch, const rk_output *output, float *out) {
+    rk_cuda_engine *d = model->cuda;
+    size_t n_bytes = (size_t)(batch->batch.n * output->width) * sizeof *out;
+    RK_TRY(send(model, batch, false));
+    RK_TRY(run(model, false));
+    uint64_t began = rk_trace_begin();
+    rk_status status = d->ranks->wait(model);
+    rk_trace_end(began, "wait for the device");
+    cancel(model);
+    RK_TRY(status);
+    if (output->value >= 0)
+        return rk_device_read(d->device, out, rk_device_graph_data(d->graph, output->value), n_bytes);
+    memcpy(out, d->told, n_bytes);
+    return RK_OK;
+}
+
+/* What is in the midst of a step is nobody else's. */
+static rk_status need_drained(const rk_model *model) {
+    RK_FAIL_IF(model->queue.n_finished < model->queue.n_begun, RK_INVALID_ARGUMENT,
+               "a batch that was begun is not trained on; drain it first");
+    return RK_OK;
+}
+
+static rk_status metrics(rk_model *model, bool binary, int64_t n, const rk_metric_sample *samples,
+                         const int64_t *groups, rk_metric_parts *out) {
+    rk_cuda_engine *d = model->cuda;
+    RK_TRY(need_drained(model));
+    return rk_device_metrics(d->device, d->compute, binary, n, samples, groups, out);
+}
+
+static rk_status item_positions(rk_model *model, const rk_item_positions *args) {
+    rk_cuda_engine *d = model->cuda;
+    RK_TRY(need_drained(model));
+    return rk_device_item_positions(d->device, d->compute, args, 0);
+}
+
+static rk_status flush(rk_model *model) {
+    rk_cuda_engine *d = model->cuda;
+    RK_TRY(need_drained(model));
+    if (!d->home_is_old) return RK_OK;
+    RK_TRY(d->store->ops->flush(d->store));
+    RK_TRY(rk_device_graph_flush(d->graph));
+    d->home_is_old = false;
+    return RK_OK;
+}
+
+static rk_status reload(rk_model *model) {
+    rk_cuda_engine *d = model->cuda;
+    RK_TRY(need_drained(model));
+    RK_TRY(d->store->ops->reload(d->store));
+    RK_TRY(rk_device_graph_reload(d->graph));
+    d->home_is_old = false;
+    return RK_OK;
+}
+
+const rk_engine_ops rk_cuda_engine_functions = {.free = rk_cuda_engine_free,
+                                                .begin = begin,
+                                                .launch = launch,
+                                                .finish = finish,
+                                                .cancel = cancel,
+                                                .forward = forward,
+                                                .metrics = metrics,
+                                                .item_positions = item_positions,
+                                                .flush = flush,
+                                                .reload = reload};

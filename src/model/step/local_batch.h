@@ -1,0 +1,32 @@
+/* The samples of a batch that a rank trains on or predicts. */
+#ifndef RK_MODEL_STEP_LOCAL_BATCH_H
+#define RK_MODEL_STEP_LOCAL_BATCH_H
+
+#include "batch/ids.h"
+#include "model/model_internal.h"
+
+/* A trainer's samples of a batch: a view of it, or a copy where batches wait in a queue while the reader goes
+ * on. */
+struct rk_local_batch {
+    rk_batch batch;       /* first_row is the local batch's */
+    int64_t total, base;  /* samples of the whole batch, and the number of the first one here */
+    double *task_samples; /* [n_tasks]: of the whole batch, as rk_model_run */
+    rk_ids *ids;          /* [n_lookups] */
+    rk_ids *features;     /* [n_features] */
+    rk_pairs *pairs;      /* of a two_tower, else NULL: the whole batch's */
+    bool copies;
+    rk_id_list *lists; /* [n_features], with the history of a two_tower: copies, or a view's offsets */
+    struct rk_local_batch_column {
+        float *values;
+        size_t capacity;
+    } columns[3]; /* copies of dense numbers, labels, sample weights */
+};
+
+/* Samples first .. first+n-1 of the whole batch, of which they must be in the part. labelled: with labels and
+ * weights. */
+rk_status rk_local_batch_fill(const rk_model *model, const rk_batch_part *part, int64_t first, int64_t n,
+                              bool labelled, rk_local_batch *local_batch);
+rk_status rk_local_batch_init(const rk_model *model, bool copies, rk_local_batch *local_batch);
+void rk_local_batch_release(const rk_model *model, rk_local_batch *local_batch);
+
+#endif

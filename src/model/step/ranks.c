@@ -1,0 +1,117 @@
+#include "model/step/ranks.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "kernels/fused_update.h"
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+rk_graph_local_part rk_ranks_local_part(const rk_ranks *ranks) {
+    if (!rk_ranks_train(ranks)) return (rk_graph_local_part){0, 1};
+    return (rk_graph_local_part){ranks->first_micro_batches[ranks->rank],
+                                 rk_ranks_n_micro_batches(ranks, ranks->rank)};
+}
+
+int64_t rk_ranks_split(const rk_ranks *ranks, int32_t r, int64_t n) {
+    return least(ranks->splits[r], n);
+}
+
+void rk_ranks_span(const rk_ranks *ranks, int64_t n, int64_t *begin, int64_t *end) {
+    *begin = rk_ranks_split(ranks, ranks->rank, n);
+    *end = rk_ranks_split(ranks, ranks->rank + 1, n);
+}
+
+/* The ranks that train, where some do not. */
+static rk_status create_trainers(rk_ranks *ranks) {
+    int32_t n = ranks->roles.n_trainers, *members;
+    ranks->trainers = ranks->comm;
+    if (ranks->roles.n_owners == 0 || !rk_ranks_train(ranks)) return RK_OK;
+    RK_TRY(rk_alloc((size_t)n, sizeof *members, &members));
+    for (int32_t r = 0; r < n; r++) members[r] = r;
+    rk_status status = rk_comm_members(ranks->comm, members, n, &ranks->trainers);
+    rk_free(members);
+    return status;
+}
+
+static rk_status check_micro_batches(const rk_model_options *options, const rk_ranks *ranks) {
+    int32_t n_trainers = ranks->roles.n_trainers;
+    if (ranks->n_micro_batches >= n_trainers && ranks->n_micro_batches <= RK_MAX_LEAVES) return RK_OK;
+    const rk_yaml_node *key =
+        options->yaml ? rk_yaml_get(rk_yaml_get(options->yaml->root, "cluster"), "virtual_shards") : NULL;
+    rk_status status = rk_yaml_error(options->yaml, key, "%lld shards for %d trainers",
+                                     (long long)ranks->n_micro_batches, n_trainers);
+    return rk_error_hint(
+        status,
+        "each trainer has one or more: give %d to %d, a power of two for the same bits on fewer ranks",
+        n_trainers, RK_MAX_LEAVES);
+}
+
+static rk_status init(const rk_model_options *options, rk_ranks *ranks) {
+    const rk_model_cluster *cluster = options->cluster;
+    ranks->roles = cluster ? cluster->request.roles : (rk_roles){.n_trainers = 1};
+    ranks->comm = cluster ? cluster->comm : NULL;
+    ranks->rank = cluster ? rk_comm_rank(cluster->comm) : 0;
+    int32_t n = ranks->roles.n_trainers;
+    bool splits = (cluster || options->training) && options->n_micro_batches;
+    ranks->n_micro_batches = splits ? options->n_micro_batches : n;
+    if (cluster) RK_TRY(check_micro_batches(options, ranks));
+    RK_TRY(rk_alloc((size_t)n + 1, sizeof *ranks->first_micro_batches, &ranks->first_micro_batches));
+    RK_TRY(rk_alloc((size_t)n + 1, sizeof *ranks->splits, &ranks->splits));
+    RK_TRY(rk_alloc((size_t)n, sizeof *ranks->messages, &ranks->messages));
+    for (int32_t r = 0; r <= n; r++) ranks->first_micro_batches[r] = ranks->n_micro_batches * r / n;
+    return create_trainers(ranks);
+}
+
+rk_status rk_ranks_create(const rk_model_options *options, rk_ranks **out) {
+    RK_TRY(rk_alloc(1, sizeof **out, out));
+    return init(options, *out);
+}
+
+void rk_ranks_finish(rk_ranks *ranks, int64_t micro_batch_samples, int64_t longest) {
+    for (int32_t r = 0; r <= ranks->roles.n_trainers; r++)
+        ranks->splits[r] = least(ranks->first_micro_batches[r] * micro_batch_samples, longest);
+}
+
+void rk_ranks_free(rk_ranks *ranks) {
+    if (!ranks) return;
+    if (ranks->trainers != ranks->comm) rk_comm_free(ranks->trainers);
+    rk_free(ranks->first_micro_batches);
+    rk_free(ranks->splits);
+    rk_free(ranks->messages);
+    rk_free(ranks);
+}
+
+rk_status rk_ranks_gather(const rk_ranks *ranks, const float *mine, int64_t n, int64_t total, int64_t width,
+                          float *out) {
+    rk_all_to_all *all_to_all;
+    int64_t begin, end;
+    rk_ranks_span(ranks, total, &begin, &end);
+    begin = least(begin, n), end = least(end, n);
+    if (!ranks->comm) {
+        if (mine != out) memcpy(out, mine, (size_t)(n * width) * sizeof *out);
+        return RK_OK;
+    }
+    RK_TRY(rk_comm_gather(ranks->trainers, RK_LANE_VALUES, mine,
+                          (size_t)((end - begin) * width) * sizeof *mine, &all_to_all));
+    rk_status status = RK_OK;
+    for (int32_t t = 0; t < ranks->roles.n_trainers && status == RK_OK; t++) {
+        const void *from;
+        int64_t first = least(rk_ranks_split(ranks, t, total), n),
+                last = least(rk_ranks_split(ranks, t + 1, total), n);
+        size_t n_bytes = (size_t)((last - first) * width) * sizeof *out;
+        status = rk_all_to_all_take(all_to_all, t, n_bytes, &from);
+        if (status == RK_OK && n_bytes) memcpy(out + first * width, from, n_bytes);
+    }
+    rk_all_to_all_free(all_to_all);
+    return status;
+}
+
+void rk_ranks_receive(rk_ranks *ranks, int32_t stop, uint64_t bytes_sent) {
+    ranks->stop_received |= stop != 0;
+    ranks->bytes_sent += (double)bytes_sent / ranks->roles.n_trainers;
+    ranks->bytes_sent_most = fmax(ranks->bytes_sent_most, (double)bytes_sent);
+}

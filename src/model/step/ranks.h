@@ -1,0 +1,52 @@
+/* The ranks that a model is trained on, and which samples of a batch are whose: each trainer has the dense
+ * part whole and some of the batch's micro-batches. One process is one rank without a communicator. */
+#ifndef RK_MODEL_STEP_RANKS_H
+#define RK_MODEL_STEP_RANKS_H
+
+#include "comm/comm.h"
+#include "model/model.h"
+#include "nn/graph/graph.h"
+
+typedef struct rk_ranks {
+    rk_comm *comm, *trainers; /* all ranks; those that train (the same, if all do); NULL in one process */
+    rk_roles roles;
+    int32_t rank;
+    int64_t n_micro_batches;
+    int64_t *first_micro_batches; /* [n_trainers + 1] */
+    int64_t *splits;      /* [n_trainers + 1]: the same in samples, up to those of the longest batch */
+    rk_message *messages; /* [n_trainers]: scratch */
+    bool asks_to_stop, stop_received;
+    double bytes_sent, bytes_sent_most; /* as all trainers said last */
+} rk_ranks;
+
+/* Before the graph is finished: which micro-batches are whose. */
+rk_status rk_ranks_create(const rk_model_options *options, rk_ranks **out);
+/* Once the graph says how many samples a micro-batch has. longest: samples of a batch at most. */
+void rk_ranks_finish(rk_ranks *ranks, int64_t micro_batch_samples, int64_t longest);
+void rk_ranks_free(rk_ranks *ranks);
+
+static inline bool rk_ranks_train(const rk_ranks *ranks) { /* this one */
+    return ranks->rank < ranks->roles.n_trainers;
+}
+static inline int64_t rk_ranks_n_micro_batches(const rk_ranks *ranks, int32_t trainer) {
+    return ranks->first_micro_batches[trainer + 1] - ranks->first_micro_batches[trainer];
+}
+/* What the graph runs here; on a rank that only holds rows, some part, for its shapes. */
+rk_graph_local_part rk_ranks_local_part(const rk_ranks *ranks);
+/* Where trainer r's samples begin, of n that begin where the first trainer's do. */
+int64_t rk_ranks_split(const rk_ranks *ranks, int32_t r, int64_t n);
+/* Samples *begin .. *end-1 of n are this rank's. */
+void rk_ranks_span(const rk_ranks *ranks, int64_t n, int64_t *begin, int64_t *end);
+
+/* `width` numbers for each of the first n samples of `total`, from the trainers whose samples they are to
+ * all; mine: of this one's; may stand in their place in `out`. */
+rk_status rk_ranks_gather(const rk_ranks *ranks, const float *mine, int64_t n, int64_t total, int64_t width,
+                          float *out);
+
+/* What trainer after trainer has said of itself at a step: begin, then each. */
+static inline void rk_ranks_begin_receiving(rk_ranks *ranks) {
+    ranks->bytes_sent = ranks->bytes_sent_most = 0;
+}
+void rk_ranks_receive(rk_ranks *ranks, int32_t stop, uint64_t bytes_sent);
+
+#endif

@@ -1,0 +1,40 @@
+/* What trainers bring together at each step: sums of dense gradients, losses, and whether all may go on.
+ *
+ * A step: the hooks begin sums of gradients beside backward; post sends what this rank has found, with the
+ * gradients that are not yet on their way; wait ends with the step's loss and the summed gradients in the
+ * graph's place, or with the first failure, which is then every rank's. Up to `depth` steps may be posted and
+ * not waited for. */
+#ifndef RK_MODEL_STEP_REDUCER_H
+#define RK_MODEL_STEP_REDUCER_H
+
+#include "model/model_internal.h"
+
+enum { RK_BUCKET_VALUES = 1 << 19 }; /* dense gradients that are summed together, at least: 2 MB */
+
+typedef struct rk_reducer_ops {
+    void (*free)(rk_reducer *reducer);
+    /* local_batch: of the step; the hooks' context is a rk_model_run. */
+    void (*hook)(rk_reducer *reducer, const rk_local_batch *local_batch, rk_graph_hooks *hooks);
+    rk_status (*post)(rk_reducer *reducer, const rk_local_batch *local_batch, rk_status found);
+    /* batch: of the oldest step that was posted, to say where a loss comes from that is not finite. The
+     * gradients are checked: RK_NOT_FINITE names a parameter. */
+    rk_status (*wait)(rk_reducer *reducer, const rk_batch *batch, double *loss);
+} rk_reducer_ops;
+
+struct rk_reducer {
+    const rk_reducer_ops *ops;
+    rk_model *model;
+    int64_t depth;
+    double wait_s;
+};
+
+/* One process: there is nobody to wait for. */
+rk_status rk_reducer_self_create(rk_model *model, rk_reducer **out);
+/* Over ranks. depth: steps whose dense gradients may be applied late (`cluster.asynchronous`). narrow: they
+ * travel as bf16. Once the graph is finished, on trainers. */
+rk_status rk_reducer_ranks_create(rk_model *model, int64_t depth, bool narrow, rk_reducer **out);
+
+/* Whether the gradients in the graph's place are finite, in the words of a step. */
+rk_status rk_reducer_check(const rk_reducer *reducer);
+
+#endif

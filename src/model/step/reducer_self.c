@@ -1,0 +1,48 @@
+#include "base/memory.h"
+#include "model/step/local_batch.h"
+#include "model/step/reducer.h"
+
+typedef struct reducer_self {
+    rk_reducer reducer;
+    rk_status found;
+    size_t n_micro_batches; /* of the step that was posted */
+} reducer_self;
+
+static void hook(rk_reducer *reducer, const rk_local_batch *local_batch, rk_graph_hooks *hooks) {
+    (void)reducer, (void)local_batch, (void)hooks;
+}
+
+static rk_status post(rk_reducer *reducer, const rk_local_batch *local_batch, rk_status found) {
+    reducer_self *r = (reducer_self *)reducer;
+    r->found = found;
+    r->n_micro_batches = rk_graph_n_micro_batches(reducer->model->graph, local_batch->batch.n);
+    return RK_OK;
+}
+
+static rk_status wait(rk_reducer *reducer, const rk_batch *batch, double *loss) {
+    const reducer_self *r = (const reducer_self *)reducer;
+    const rk_model *model = reducer->model;
+    if (r->found != RK_OK) return r->found; /* rk_last_error says why */
+    RK_TRY(rk_model_sum_micro_batches(model, batch, model->micro_batch_losses, r->n_micro_batches, loss));
+    return rk_reducer_check(reducer);
+}
+
+static void free_reducer(rk_reducer *reducer) {
+    rk_free(reducer);
+}
+
+static const rk_reducer_ops self_ops = {.free = free_reducer, .hook = hook, .post = post, .wait = wait};
+
+rk_status rk_reducer_self_create(rk_model *model, rk_reducer **out) {
+    reducer_self *r;
+    RK_TRY(rk_alloc(1, sizeof *r, &r));
+    r->reducer = (rk_reducer){.ops = &self_ops, .model = model};
+    *out = &r->reducer;
+    return RK_OK;
+}
+
+rk_status rk_reducer_check(const rk_reducer *reducer) {
+    const rk_model *model = reducer->model;
+    rk_status status = rk_dense_optimizer_check(model->optimizer);
+    return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step) : status;
+}

@@ -1,0 +1,110 @@
+/* A model's tables over ranks: what they are asked for, where they go, and their store. */
+#include <math.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/memory.h"
+#include "embedding/planner/lookup_counter.h"
+#include "embedding/sharded/sharded_store.h"
+#include "model/retrieval/retrieval.h"
+#include "model/step/ranks.h"
+
+/* Each rank has chosen by itself, with floating-point arithmetic that another libm may round otherwise. */
+static rk_status check_same_placements(rk_comm *comm, const rk_table_placement *placements, int32_t n) {
+    uint64_t hash = 0;
+    for (int32_t t = 0; t < n; t++) {
+        const rk_table_placement *p = &placements[t];
+        int32_t head[4] = {p->replicated, p->replicated ? 0 : p->n_slices, p->replicated ? 0 : p->n_parts,
+                           p->owner_pooling};
+        hash = rk_hash_bytes(head, sizeof head, hash);
+        if (!p->replicated)
+            hash = rk_hash_bytes(p->owners, (size_t)(p->n_slices * p->n_parts) * sizeof *p->owners, hash);
+    }
+    rk_all_to_all *all_to_all;
+    RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, &hash, sizeof hash, &all_to_all));
+    bool same = true;
+    rk_status status = RK_OK;
+    for (int32_t r = 0; r < rk_comm_size(comm) && status == RK_OK; r++) {
+        const void *theirs;
+        status = rk_all_to_all_take(all_to_all, r, sizeof hash, &theirs);
+        same = same && status == RK_OK && memcmp(theirs, &hash, sizeof hash) == 0;
+    }
+    rk_all_to_all_free(all_to_all);
+    RK_TRY(status);
+    if (same) return RK_OK;
+    return rk_error_hint(
+        rk_error(RK_CONFIG, "the ranks' machines came to different placements of the tables"),
+        "place them by one plan: 'reckon plan --write', and 'cluster.plan'");
+}
+
+/* A two_tower also asks for items that are drawn and for histories, which no batch of the data has: which
+ * rows those are is assumed. */
+static rk_status assume_loads(const rk_retrieval *retrieval, const rk_model_lookup *lookups,
+                              const rk_collection_config *plan, const rk_model_cluster *cluster,
+                              rk_table_statistics *loads) {
+    const rk_planner_request *request = &cluster->request;
+    double *ids;
+    RK_TRY(rk_alloc((size_t)plan->n_tables, sizeof *ids, &ids));
+    for (int32_t f = 0; f < plan->n_features; f++) {
+        double most =
+            plan->features[f].max_sequence_length ? plan->features[f].max_sequence_length : INFINITY;
+        ids[plan->table_of[f]] +=
+            fmin(rk_retrieval_ids(retrieval, lookups[f].source, cluster->sample, request->batch_size), most);
+    }
+    for (int32_t t = 0; t < plan->n_tables; t++)
+        loads[t] = rk_table_statistics_assume(plan->tables[t].n_rows, ids[t], request->batch_size,
+                                              request->roles.n_trainers);
+    rk_free(ids);
+    return RK_OK;
+}
+
+/* The count keeps the hot rows. */
+static rk_status count_loads(const rk_collection_config *plan, const rk_model_cluster *cluster,
+                             rk_table_statistics *loads, rk_lookup_counter **out) {
+    RK_TRY(rk_lookup_counter_create(plan, cluster->request.roles.n_trainers, out));
+    RK_TRY(rk_lookup_counter_add(*out, cluster->sample));
+    rk_lookup_counter_conclude(*out, loads);
+    return RK_OK;
+}
+
+rk_status rk_model_create_sharded(rk_model *model, const rk_model_options *options,
+                                  const rk_collection_config *plan) {
+    const rk_ranks *ranks = model->ranks;
+    rk_embeddings_config config = rk_collection_config_config(plan, options->seed);
+    rk_planner_request request = options->cluster->request;
+    rk_table_placement *placements = NULL;
+    rk_table_statistics *loads = NULL;
+    rk_lookup_counter *count = NULL;
+    rk_status status;
+    request.tables = config.tables;
+    request.n_tables = config.n_tables;
+    request.features = config.features;
+    request.n_features = config.n_features;
+    RK_GOTO(rk_alloc((size_t)config.n_tables, sizeof *placements, &placements));
+    RK_GOTO(rk_alloc((size_t)config.n_tables, sizeof *loads, &loads));
+    if (options->cluster->sample && model->retrieval)
+        RK_GOTO(assume_loads(model->retrieval, model->lookups, plan, options->cluster, loads));
+    if (options->cluster->sample && !model->retrieval)
+        RK_GOTO(count_loads(plan, options->cluster, loads, &count));
+    request.loads = options->cluster->sample ? loads : NULL;
+    RK_GOTO(rk_sharding_plan_choose(&request, placements));
+    RK_GOTO(check_same_placements(ranks->comm, placements, config.n_tables));
+    rk_sharded_options wanted = {.config = &config,
+                                 .placements = placements,
+                                 .comm = ranks->comm,
+                                 .roles = ranks->roles,
+                                 .first_micro_batches = ranks->first_micro_batches,
+                                 .micro_batch_samples = rk_graph_micro_batch(model->graph),
+                                 .wire = request.wire,
+                                 .staleness = options->staleness};
+    RK_GOTO(rk_sharded_create(&wanted, &model->sharded));
+    RK_GOTO(rk_sharded_store_create(model->sharded, ranks->roles.n_owners > 0, &model->store));
+    for (int32_t t = 0; t < plan->n_tables; t++)
+        RK_GOTO(rk_sharded_set_l2(model->sharded, plan->tables[t].name, plan->l2[t], plan->l2_full[t]));
+done:
+    for (int32_t t = 0; t < config.n_tables && placements; t++) rk_table_placement_release(&placements[t]);
+    rk_free(placements);
+    rk_lookup_counter_free(count);
+    rk_free(loads);
+    return status;
+}

@@ -264,13 +264,16 @@ static void test_refusals(void **state) {
     arrow_set(&c.user, "user", "L", N, NULL, large, NULL);
     REFUSED(RK_BAD_DATA, "column 'user': 18446744073709551615 is more than a 64-bit integer with a sign");
     static const int32_t falling[] = {0, 3, 2, 6, 7, 11}, negative[] = {-1, 3, 3, 6, 7, 11},
-                         far[] = {0, 2, 2, 3, 6, 8}, falling_tags[] = {0, 3, 2, 6, 7, 7};
+                         far[] = {0, 2, 2, 3, 6, 8}, falling_tags[] = {0, 3, 2, 6, 7, 7},
+                         back[] = {0, 7, 0, 0, 0, 0};
     c.word.buffers[0] = NULL;
     c.word.buffers[1] = falling;
     REFUSED(RK_INVALID_ARGUMENT, "column 'word': its offsets do not ascend" NO_ARRAY);
     c.word.buffers[1] = negative;
     REFUSED(RK_INVALID_ARGUMENT, "column 'word': its offsets do not ascend" NO_ARRAY);
     c.tags.buffers[1] = falling_tags;
+    REFUSED(RK_INVALID_ARGUMENT, "column 'tags': its offsets do not ascend" NO_ARRAY);
+    c.tags.buffers[1] = back; /* more values on the way than the last offset says */
     REFUSED(RK_INVALID_ARGUMENT, "column 'tags': its offsets do not ascend" NO_ARRAY);
     c.tags.buffers[1] = far;
     REFUSED(RK_INVALID_ARGUMENT, "column 'tags': offsets beyond its values" NO_ARRAY);

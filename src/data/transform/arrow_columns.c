@@ -267,15 +267,17 @@ static rk_column_type type_of(const values *words) {
                                                               : RK_COLUMN_I64;
 }
 
-/* Lists may not count a value twice: their offsets ascend. */
+/* Every list is looked at before a value is taken: offsets that rise and fall again would have more values
+ * written than the last one says. */
 static rk_status count_values(const taker *t, int64_t first, int64_t n, int64_t *out) {
-    int64_t begin = 0, end = n, unused;
-    if (n > 0 && is_list(t->rows.layout)) {
-        RK_TRY(find_range(&t->rows, first, &begin, &unused));
-        RK_TRY(find_range(&t->rows, first + n - 1, &unused, &end));
-        if (end < begin || end > t->leaf.length) return broken(t->rows.column, "offsets beyond its values");
+    int64_t n_values = is_list(t->rows.layout) ? 0 : n;
+    for (int64_t i = first; i < first + n && is_list(t->rows.layout); i++) {
+        int64_t begin, end;
+        RK_TRY(find_range(&t->rows, i, &begin, &end));
+        if (end > t->leaf.length) return broken(t->rows.column, "offsets beyond its values");
+        n_values += end - begin;
     }
-    *out = end - begin;
+    *out = n_values;
     return RK_OK;
 }
 

@@ -49,7 +49,7 @@ static inline rk_status alone_ask(rk_sharded *s) {
                                           {.ids = ids, .offsets = offsets},
                                           {.ids = ids, .ids_per_sample = 2}};
     rk_in_flight_batch *j = &s->in_flight_batches[0];
-    j->kind = RK_JOURNEY_TRAIN;
+    j->kind = RK_IN_FLIGHT_TRAIN;
     RK_TRY(rk_in_flight_batch_input_dist(s, j, ALONE_SAMPLES, batch));
     rk_all_to_all_free(j->ids);
     j->ids = NULL;
@@ -76,13 +76,13 @@ static inline rk_status alone_serve(rk_sharded *s, const void *ask, size_t ask_b
                                     size_t give_bytes) {
     rk_in_flight_batch *j = &s->in_flight_batches[0];
     rk_give_header header;
-    rk_status status = alone_receive(s, RK_LANE_IDS, ask, ask_bytes, &j->ids);
+    rk_status status = alone_receive(s, RK_CHANNEL_IDS, ask, ask_bytes, &j->ids);
     if (status == RK_OK) status = rk_in_flight_batch_read(s, j);
-    if (status == RK_OK && j->kind != RK_JOURNEY_WORD) status = rk_in_flight_batch_serve(s, j);
-    if (status == RK_OK) status = alone_receive(s, RK_LANE_GRADIENTS, give, give_bytes, &j->gradients);
+    if (status == RK_OK && j->kind != RK_IN_FLIGHT_CONTROL) status = rk_in_flight_batch_serve(s, j);
+    if (status == RK_OK) status = alone_receive(s, RK_CHANNEL_GRADIENTS, give, give_bytes, &j->gradients);
     if (status == RK_OK) status = rk_in_flight_batch_read_give(j, 0, &header);
     j->applies = 1;
-    if (status == RK_OK && j->kind == RK_JOURNEY_TRAIN) status = rk_in_flight_batch_update(s, j);
+    if (status == RK_OK && j->kind == RK_IN_FLIGHT_TRAIN) status = rk_in_flight_batch_update(s, j);
     alone_forget(j);
     return status;
 }
@@ -91,7 +91,7 @@ static inline rk_status alone_serve(rk_sharded *s, const void *ask, size_t ask_b
 static inline rk_status alone_take(rk_sharded *s, const void *rows, size_t n_bytes) {
     rk_in_flight_batch *j = &s->in_flight_batches[0];
     rk_status status = alone_ask(s);
-    if (status == RK_OK) status = alone_receive(s, RK_LANE_ROWS, rows, n_bytes, &j->rows);
+    if (status == RK_OK) status = alone_receive(s, RK_CHANNEL_ROWS, rows, n_bytes, &j->rows);
     if (status == RK_OK) status = rk_in_flight_batch_take_rows(s, j);
     alone_forget(j);
     return status;

@@ -7,17 +7,17 @@
 #include "comm/comm.h"
 
 static const char *channel_name(int channel) {
-    static const char *const names[RK_ALL_LANES] = {[RK_LANE_SUMS] = "sums",
-                                                    [RK_LANE_DENSE] = "dense",
-                                                    [RK_LANE_IDS] = "ids",
-                                                    [RK_LANE_ROWS] = "rows",
-                                                    [RK_LANE_GRADIENTS] = "gradients",
-                                                    [RK_LANE_VERDICTS] = "verdicts",
-                                                    [RK_LANE_VALUES] = "values",
-                                                    [RK_LANE_BATCHES] = "batches",
-                                                    [RK_LANE_MEMBERS] = "members",
-                                                    [RK_LANE_FAREWELL] = "farewell",
-                                                    [RK_LANE_ROLL] = "roll"};
+    static const char *const names[RK_ALL_LANES] = {[RK_CHANNEL_SUMS] = "sums",
+                                                    [RK_CHANNEL_DENSE] = "dense",
+                                                    [RK_CHANNEL_IDS] = "ids",
+                                                    [RK_CHANNEL_ROWS] = "rows",
+                                                    [RK_CHANNEL_GRADIENTS] = "gradients",
+                                                    [RK_CHANNEL_STEP_STATUS] = "verdicts",
+                                                    [RK_CHANNEL_VALUES] = "values",
+                                                    [RK_CHANNEL_BATCHES] = "batches",
+                                                    [RK_CHANNEL_MEMBERS] = "members",
+                                                    [RK_CHANNEL_FAREWELL] = "farewell",
+                                                    [RK_CHANNEL_LIVENESS] = "roll"};
     return names[channel];
 }
 

@@ -70,7 +70,7 @@ rk_status rk_comm_gather(rk_comm *comm, rk_channel channel, const void *data, si
 
 rk_status rk_comm_barrier(rk_comm *comm) {
     rk_all_to_all *all_to_all;
-    RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, NULL, 0, &all_to_all));
+    RK_TRY(rk_comm_gather(comm, RK_CHANNEL_SUMS, NULL, 0, &all_to_all));
     rk_all_to_all_free(all_to_all);
     return RK_OK;
 }
@@ -78,7 +78,7 @@ rk_status rk_comm_barrier(rk_comm *comm) {
 rk_status rk_comm_all_reduce_f32(rk_comm *comm, float *values, size_t n) {
     RK_FAIL_IF(n && !values, RK_INVALID_ARGUMENT, "all-reduce: no values");
     rk_sum *sum;
-    RK_TRY(rk_sum_begin(comm, RK_LANE_SUMS, values, n, &sum));
+    RK_TRY(rk_sum_begin(comm, RK_CHANNEL_SUMS, values, n, &sum));
     rk_status status = rk_sum_wait(sum);
     rk_sum_free(sum);
     return status;
@@ -125,7 +125,7 @@ rk_status rk_comm_agree(rk_comm *comm, rk_status status) {
     step_status own;
     size_t n_bytes = pass_step_status(status, &own);
     rk_all_to_all *all_to_all;
-    rk_status passed = rk_comm_gather(comm, RK_LANE_SUMS, &own, n_bytes, &all_to_all);
+    rk_status passed = rk_comm_gather(comm, RK_CHANNEL_SUMS, &own, n_bytes, &all_to_all);
     /* This rank's own failure says more than that the others did not wait to hear of it. */
     if (passed != RK_OK)
         return status == RK_OK
@@ -140,8 +140,8 @@ rk_status rk_comm_share_text(rk_comm *comm, char **text) {
     if (!comm || comm->size == 1) return RK_OK;
     rk_all_to_all *all_to_all;
     bool tells = comm->rank == 0 && *text;
-    RK_TRY(
-        rk_comm_gather(comm, RK_LANE_SUMS, tells ? *text : "", tells ? strlen(*text) + 1 : 0, &all_to_all));
+    RK_TRY(rk_comm_gather(comm, RK_CHANNEL_SUMS, tells ? *text : "", tells ? strlen(*text) + 1 : 0,
+                          &all_to_all));
     const rk_message *first = &rk_all_to_all_received(all_to_all)[0];
     char *copy = NULL;
     rk_status status = first->n_bytes ? rk_strndup(first->data, first->n_bytes - 1, &copy) : RK_OK;

@@ -17,15 +17,15 @@
 /* What exchanges are for: those of one lane meet in the order in which they are begun; lanes do not wait for
  * one another. */
 typedef enum rk_channel {
-    RK_LANE_SUMS,
-    RK_LANE_DENSE,
-    RK_LANE_IDS,
-    RK_LANE_ROWS,
-    RK_LANE_GRADIENTS,
-    RK_LANE_VERDICTS,
-    RK_LANE_VALUES,
-    RK_LANE_BATCHES,
-    RK_LANE_COUNT
+    RK_CHANNEL_SUMS,
+    RK_CHANNEL_DENSE,
+    RK_CHANNEL_IDS,
+    RK_CHANNEL_ROWS,
+    RK_CHANNEL_GRADIENTS,
+    RK_CHANNEL_STEP_STATUS,
+    RK_CHANNEL_VALUES,
+    RK_CHANNEL_BATCHES,
+    RK_CHANNEL_COUNT
 } rk_channel;
 
 typedef struct rk_message {
@@ -105,7 +105,7 @@ typedef struct rk_comm_shared {
 } rk_comm_shared;
 
 /* The library's own lanes, after those of rk_channel. */
-enum { RK_LANE_MEMBERS = RK_LANE_COUNT, RK_LANE_FAREWELL, RK_LANE_ROLL, RK_ALL_LANES };
+enum { RK_CHANNEL_MEMBERS = RK_CHANNEL_COUNT, RK_CHANNEL_FAREWELL, RK_CHANNEL_LIVENESS, RK_ALL_LANES };
 /* So many exchanges of one lane may be under way on a rank. */
 enum { RK_MAX_UNDER_WAY = 256 };
 

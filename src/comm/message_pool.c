@@ -13,7 +13,7 @@ static size_t class_bytes(int class) {
 
 static int class_of(size_t n_bytes) {
     int class = 0;
-    while (class < RK_PARCEL_SIZES && class_bytes(class) < n_bytes) class ++;
+    while (class < RK_MESSAGE_SIZES && class_bytes(class) < n_bytes) class ++;
     return class;
 }
 
@@ -37,8 +37,8 @@ static rk_status new_buffer(int class, void **out) {
 /* One of up to twice the size will do: sizes vary from message to message. */
 rk_status rk_message_pool_take(rk_message_pool *pool, size_t n_bytes, void **out) {
     int class = class_of(n_bytes);
-    if (class == RK_PARCEL_SIZES) return RK_NO_MEMORY_ERROR(n_bytes);
-    for (int c = class; c <= class + REACH && c < RK_PARCEL_SIZES; c++) {
+    if (class == RK_MESSAGE_SIZES) return RK_NO_MEMORY_ERROR(n_bytes);
+    for (int c = class; c <= class + REACH && c < RK_MESSAGE_SIZES; c++) {
         void *data = pool->idle[c];
         if (!data) continue;
         memcpy(&pool->idle[c], data, sizeof(void *));
@@ -56,7 +56,7 @@ void rk_message_pool_give(rk_message_pool *pool, void *data) {
 }
 
 void rk_message_pool_release(rk_message_pool *pool) {
-    for (int c = 0; c < RK_PARCEL_SIZES; c++) {
+    for (int c = 0; c < RK_MESSAGE_SIZES; c++) {
         for (void *data = pool->idle[c], *next; data; data = next) {
             memcpy(&next, data, sizeof next);
             rk_pages_free((char *)data - HEADER_BYTES, HEADER_BYTES + class_bytes(c));

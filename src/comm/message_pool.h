@@ -7,10 +7,10 @@
 #include "base/error.h"
 
 /* Sizes are 64, 80, 96, 112, 128, 160, ... bytes: four in each doubling. */
-enum { RK_PARCEL_SIZES = 4 * 40 };
+enum { RK_MESSAGE_SIZES = 4 * 40 };
 
 typedef struct rk_message_pool {
-    void *idle[RK_PARCEL_SIZES]; /* lists through the buffers' first bytes */
+    void *idle[RK_MESSAGE_SIZES]; /* lists through the buffers' first bytes */
 } rk_message_pool;
 
 /* A buffer of at least n_bytes, 64-byte aligned, of any content; one that is kept, or a new one. */

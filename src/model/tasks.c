@@ -106,11 +106,11 @@ static double precision_of(const rk_model_task *task, double log_variance) {
 
 static void add_log_variance(const rk_loss_args *args, double log_variance, double whole, double *loss,
                              rk_real *gradient) {
-    double local_batch = rk_loss_weight(args->n, args->weights,
-                                        args->optional ? args->labels + args->task : NULL, args->n_tasks) /
-                         whole;
-    *gradient = (rk_real)(local_batch / 2 - *loss);
-    *loss += local_batch * log_variance / 2;
+    double share = rk_loss_weight(args->n, args->weights, args->optional ? args->labels + args->task : NULL,
+                                  args->n_tasks) /
+                   whole;
+    *gradient = (rk_real)(share / 2 - *loss);
+    *loss += share * log_variance / 2;
 }
 
 void rk_model_block_losses(const rk_model_run *r, const rk_run *run) {

@@ -36,9 +36,9 @@ static void test_exchange(void **state) {
     char text[] = "0123456789";
     rk_message send = {text + 2, 3};
     rk_all_to_all *one, *other;
-    OK(rk_all_to_all_begin(comm, RK_LANE_IDS, &send, NULL, NULL, &one));
+    OK(rk_all_to_all_begin(comm, RK_CHANNEL_IDS, &send, NULL, NULL, &one));
     send = (rk_message){NULL, 0};
-    OK(rk_all_to_all_begin(comm, RK_LANE_IDS, &send, NULL, NULL, &other));
+    OK(rk_all_to_all_begin(comm, RK_CHANNEL_IDS, &send, NULL, NULL, &other));
     bool done = false;
     OK(rk_all_to_all_test(other, &done));
     assert_true(done);
@@ -51,7 +51,7 @@ static void test_exchange(void **state) {
     rk_all_to_all_free(one);
     rk_all_to_all_free(other);
     send.n_bytes = 1;
-    FAILS(rk_all_to_all_begin(comm, RK_LANE_IDS, &send, NULL, NULL, &one), RK_INVALID_ARGUMENT,
+    FAILS(rk_all_to_all_begin(comm, RK_CHANNEL_IDS, &send, NULL, NULL, &one), RK_INVALID_ARGUMENT,
           "exchange of 'ids': no data for rank 0");
 }
 
@@ -59,7 +59,7 @@ static void test_nobody(void **state) {
     bool none = false;
     rk_message send = {NULL, 1};
     rk_all_to_all *all_to_all;
-    OK(rk_all_to_all_begin(*state, RK_LANE_ROWS, &send, &none, &none, &all_to_all));
+    OK(rk_all_to_all_begin(*state, RK_CHANNEL_ROWS, &send, &none, &none, &all_to_all));
     OK(rk_all_to_all_wait(all_to_all));
     assert_int_equal(rk_all_to_all_received(all_to_all)->n_bytes, 0);
     rk_all_to_all_free(all_to_all);
@@ -71,7 +71,7 @@ static void test_failure_stays(void **state) {
     bool none = false;
     rk_message send = {NULL, 0};
     rk_all_to_all *all_to_all;
-    FAILS(rk_all_to_all_begin(*state, RK_LANE_ROWS, &send, NULL, &none, &all_to_all), RK_INVALID_ARGUMENT,
+    FAILS(rk_all_to_all_begin(*state, RK_CHANNEL_ROWS, &send, NULL, &none, &all_to_all), RK_INVALID_ARGUMENT,
           reason);
     FAILS(rk_comm_barrier(*state), RK_INVALID_ARGUMENT, reason);
 }
@@ -81,7 +81,7 @@ static void test_buffers_are_used_again(void **state) {
     for (int i = 0; i < 20; i++) {
         char data[100] = {0};
         rk_all_to_all *all_to_all;
-        OK(rk_all_to_all_begin(*state, RK_LANE_ROWS, &(rk_message){data, 60 + (size_t)i}, NULL, NULL,
+        OK(rk_all_to_all_begin(*state, RK_CHANNEL_ROWS, &(rk_message){data, 60 + (size_t)i}, NULL, NULL,
                                &all_to_all));
         rk_all_to_all_free(all_to_all);
         if (i == 10) live = rk_alloc_live();

@@ -29,7 +29,7 @@ static void write_file(const char *directory, const char *name, int rank, const 
 
 static rk_status step(rk_comm *comm, const rk_message *send, float *values) {
     rk_all_to_all *all_to_all;
-    rk_status status = rk_all_to_all_begin(comm, RK_LANE_IDS, send, NULL, NULL, &all_to_all);
+    rk_status status = rk_all_to_all_begin(comm, RK_CHANNEL_IDS, send, NULL, NULL, &all_to_all);
     if (status != RK_OK) return status;
     status = rk_all_to_all_wait(all_to_all);
     rk_all_to_all_free(all_to_all);

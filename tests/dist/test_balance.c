@@ -100,17 +100,16 @@ static void run(void **state) {
                                (double)rk_sharded_bytes(sharded),
                                (double)clock() * 1e6 / CLOCKS_PER_SEC};
     rk_all_to_all *all_to_all;
-    OK(rk_comm_gather(world, RK_LANE_SUMS, mine, sizeof mine, &all_to_all));
+    OK(rk_comm_gather(world, RK_CHANNEL_SUMS, mine, sizeof mine, &all_to_all));
     int32_t n = rk_comm_size(world);
     for (int m = 0; m < N_MEASURES; m++) {
         double values[64];
         for (int32_t r = 0; r < n; r++)
             values[r] = ((const double *)rk_all_to_all_received(all_to_all)[r].data)[m];
-        double data_parallel = spread_of(values, n);
+        double spread = spread_of(values, n);
         if (rk_comm_rank(world) == 0)
-            printf("%s: %.0f on rank 0, most / least %.3f\n", names[m], values[0], data_parallel);
-        if (m < N_HELD && !(data_parallel <= 1.15))
-            fail_msg("%s: a rank has %g of another", names[m], data_parallel);
+            printf("%s: %.0f on rank 0, most / least %.3f\n", names[m], values[0], spread);
+        if (m < N_HELD && !(spread <= 1.15)) fail_msg("%s: a rank has %g of another", names[m], spread);
     }
     rk_all_to_all_free(all_to_all);
     rk_trainer_free(trainer);

@@ -18,7 +18,7 @@
 #include "base/memory.h"
 #include "comm/progress_thread.h"
 
-enum { N_LANES = RK_LANE_COUNT, DEPTH = 4, N_ROUNDS = 12, STRIDE = 5 };
+enum { N_LANES = RK_CHANNEL_COUNT, DEPTH = 4, N_ROUNDS = 12, STRIDE = 5 };
 _Static_assert(N_LANES *DEPTH % STRIDE, "strides of a prime come to every flight");
 
 static rk_comm *world;
@@ -52,7 +52,7 @@ static size_t bytes_of(uint64_t key) {
 
 /* Lane GRADIENTS goes around in a ring only. */
 static bool goes(int lane, int from, int to, int size) {
-    return lane != RK_LANE_GRADIENTS || to == (from + 1) % size;
+    return lane != RK_CHANNEL_GRADIENTS || to == (from + 1) % size;
 }
 
 static void fill(unsigned char *data, size_t n, uint64_t key) {
@@ -86,7 +86,7 @@ static batch_context take_off(rk_comm *comm, int round, int lane, int turn) {
         f.send[r].data = test_malloc(f.send[r].n_bytes + 1);
         fill(f.send[r].data, f.send[r].n_bytes, key);
     }
-    bool all = lane != RK_LANE_GRADIENTS;
+    bool all = lane != RK_CHANNEL_GRADIENTS;
     OK(rk_all_to_all_begin(comm, (rk_channel)lane, f.send, all ? NULL : f.to, all ? NULL : f.from,
                            &f.all_to_all));
     return f;
@@ -190,10 +190,10 @@ static void sum_all(int first) {
     float *values[N];
     for (int s = 0; s < N; s++) {
         values[s] = values_of(first + s, rank, sizes[s]);
-        OK((is_narrow(first) ? rk_sum_begin_bf16 : rk_sum_begin)(world, s % 2 ? RK_LANE_DENSE : RK_LANE_SUMS,
-                                                                 values[s], sizes[s], &sums[s]));
+        OK((is_narrow(first) ? rk_sum_begin_bf16 : rk_sum_begin)(
+            world, s % 2 ? RK_CHANNEL_DENSE : RK_CHANNEL_SUMS, values[s], sizes[s], &sums[s]));
     }
-    batch_context other = take_off(world, 200, RK_LANE_DENSE, 0);
+    batch_context other = take_off(world, 200, RK_CHANNEL_DENSE, 0);
     for (int i = 0; i < N; i++) {
         int s = (i * 3 + rank * 5) % N;
         OK(rk_sum_wait(sums[s]));
@@ -201,7 +201,7 @@ static void sum_all(int first) {
         rk_sum_free(sums[s]);
         test_free(values[s]);
     }
-    land(world, &other, 200, RK_LANE_DENSE, 0);
+    land(world, &other, 200, RK_CHANNEL_DENSE, 0);
 }
 
 static void test_sums(void **state) {
@@ -221,10 +221,10 @@ static void test_sums_go_on_beside_exchanges(void **state) {
     int rank = rk_comm_rank(world), size = rk_comm_size(world);
     float *values = values_of(50, rank, N);
     rk_sum *sum;
-    OK(rk_sum_begin(world, RK_LANE_DENSE, values, N, &sum));
+    OK(rk_sum_begin(world, RK_CHANNEL_DENSE, values, N, &sum));
     if (rank % 2) OK(rk_sum_wait(sum));
-    batch_context other = take_off(world, 201, RK_LANE_IDS, 0);
-    land(world, &other, 201, RK_LANE_IDS, 0);
+    batch_context other = take_off(world, 201, RK_CHANNEL_IDS, 0);
+    land(world, &other, 201, RK_CHANNEL_IDS, 0);
     if (rank % 2 == 0) OK(rk_sum_wait(sum));
     check_sum(values, N, 50, size);
     rk_sum_free(sum);
@@ -251,7 +251,7 @@ static void test_sums_go_on_alone(void **state) {
         rk_sum *sums[2];
         for (int k = 0; k < 2; k++) {
             values[k] = values_of(60 + i + k, rank, N);
-            OK(rk_sum_begin(world, RK_LANE_DENSE, values[k], N, &sums[k]));
+            OK(rk_sum_begin(world, RK_CHANNEL_DENSE, values[k], N, &sums[k]));
         }
         if (i == 2 * (TIMES - 1)) rk_progress_thread_release(&attendant);
         for (double began = rk_clock_seconds();
@@ -273,7 +273,7 @@ static void test_gather(void **state) {
     char text[20];
     int n = snprintf(text, sizeof text, "from %*d", rk_comm_rank(world) + 1, rk_comm_rank(world));
     rk_all_to_all *all_to_all;
-    OK(rk_comm_gather(world, RK_LANE_VALUES, text, (size_t)n, &all_to_all));
+    OK(rk_comm_gather(world, RK_CHANNEL_VALUES, text, (size_t)n, &all_to_all));
     for (int r = 0; r < rk_comm_size(world); r++) {
         n = snprintf(text, sizeof text, "from %*d", r + 1, r);
         assert_int_equal(rk_all_to_all_received(all_to_all)[r].n_bytes, n);
@@ -350,9 +350,9 @@ static void test_two_groups_of_the_same_ranks(void **state) {
     for (int g = 0; g < 2; g++) OK(rk_comm_members(world, all, size, &groups[g]));
     for (int i = 0; i < 2; i++) {
         int g = (i + rank) % 2;
-        batch_contexts[g] = take_off(groups[g], 340 + g, RK_LANE_IDS, 0);
+        batch_contexts[g] = take_off(groups[g], 340 + g, RK_CHANNEL_IDS, 0);
     }
-    for (int g = 0; g < 2; g++) land(groups[g], &batch_contexts[g], 340 + g, RK_LANE_IDS, 0);
+    for (int g = 0; g < 2; g++) land(groups[g], &batch_contexts[g], 340 + g, RK_CHANNEL_IDS, 0);
     for (int g = 0; g < 2; g++) rk_comm_free(groups[g]);
 }
 
@@ -361,7 +361,7 @@ static void *dense_thread(void *unused) {
     for (int s = 0; s < 30; s++) {
         float *values = values_of(s, rk_comm_rank(world), 2000);
         rk_sum *sum;
-        OK(rk_sum_begin(world, RK_LANE_DENSE, values, 2000, &sum));
+        OK(rk_sum_begin(world, RK_CHANNEL_DENSE, values, 2000, &sum));
         OK(rk_sum_wait(sum));
         check_sum(values, 2000, s, rk_comm_size(world));
         rk_sum_free(sum);
@@ -375,8 +375,8 @@ static void test_threads(void **state) {
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, dense_thread, NULL), 0);
     for (int round = 400; round < 430; round++) {
-        batch_context f = take_off(world, round, RK_LANE_IDS, 0);
-        land(world, &f, round, RK_LANE_IDS, 0);
+        batch_context f = take_off(world, round, RK_CHANNEL_IDS, 0);
+        land(world, &f, round, RK_CHANNEL_IDS, 0);
     }
     pthread_join(thread, NULL);
 }
@@ -392,8 +392,8 @@ static void test_nothing_is_allocated_anew(void **state) {
         rk_all_to_all *all_to_all;
         rk_sum *sum;
         for (int r = 0; r < size; r++) send[r] = (rk_message){data, 4000 + (size_t)(i * 37 + r * 311) % 1000};
-        OK(rk_all_to_all_begin(world, RK_LANE_ROWS, send, NULL, NULL, &all_to_all));
-        OK(rk_sum_begin(world, RK_LANE_DENSE, values, 5000, &sum));
+        OK(rk_all_to_all_begin(world, RK_CHANNEL_ROWS, send, NULL, NULL, &all_to_all));
+        OK(rk_sum_begin(world, RK_CHANNEL_DENSE, values, 5000, &sum));
         OK(rk_all_to_all_wait(all_to_all));
         OK(rk_sum_wait(sum));
         rk_all_to_all_free(all_to_all);
@@ -446,7 +446,7 @@ static rk_status wait_for(int rank, rk_channel lane) {
 
 static void *wait_for_last(void *timeout_s) {
     usleep((useconds_t)(1e5 * *(double *)timeout_s));
-    (void)wait_for(rk_comm_size(world) - 1, RK_LANE_GRADIENTS);
+    (void)wait_for(rk_comm_size(world) - 1, RK_CHANNEL_GRADIENTS);
     return NULL;
 }
 
@@ -466,7 +466,7 @@ static int chain(double timeout_s) {
                  "%s), which waits for that one",
                  last, world->peers[last].host, timeout_s, awaited, world->peers[awaited].host);
         double began = rk_clock_seconds();
-        right = says(wait_for(awaited, RK_LANE_ROWS), began, expected, timeout_s);
+        right = says(wait_for(awaited, RK_CHANNEL_ROWS), began, expected, timeout_s);
         if (rank == 0) pthread_join(thread, NULL);
     }
     MPI_Barrier(MPI_COMM_WORLD);
@@ -494,11 +494,11 @@ static int bucket(double timeout_s) {
     rk_sum *sums[2];
     rk_progress_thread attendant;
     bool right = rk_progress_thread_init(&attendant, world) == RK_OK &&
-                 rk_sum_begin(world, RK_LANE_DENSE, values[0], N, &sums[0]) == RK_OK;
+                 rk_sum_begin(world, RK_CHANNEL_DENSE, values[0], N, &sums[0]) == RK_OK;
     if (rank == last) {
         usleep((useconds_t)(3e6 * timeout_s));
     } else {
-        right = right && rk_sum_begin(world, RK_LANE_DENSE, values[1], N, &sums[1]) == RK_OK &&
+        right = right && rk_sum_begin(world, RK_CHANNEL_DENSE, values[1], N, &sums[1]) == RK_OK &&
                 rk_sum_wait(sums[0]) == RK_OK;
         if (right) check_sum(values[0], N, 70, rk_comm_size(world));
         double began = rk_clock_seconds();
@@ -521,8 +521,8 @@ static int missing(double timeout_s) {
     } else {
         rk_all_to_all *all_to_all;
         double began = rk_clock_seconds();
-        right =
-            names_missing(rk_comm_gather(world, RK_LANE_IDS, "x", 1, &all_to_all), began, "ids", timeout_s);
+        right = names_missing(rk_comm_gather(world, RK_CHANNEL_IDS, "x", 1, &all_to_all), began, "ids",
+                              timeout_s);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();

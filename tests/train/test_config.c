@@ -453,7 +453,7 @@ static void test_policy(void **state) {
                                      .factor = 0.1,
                                      .min_factor = 0.05};
     rk_early_stopping_init(&p);
-    rk_verdict v = rk_early_stopping_judge(&p, &rules, 10, 0.7, 0.5);
+    rk_early_stopping_decision v = rk_early_stopping_judge(&p, &rules, 10, 0.7, 0.5);
     assert_true(v.best && !v.dropped && !v.stop);
     v = rk_early_stopping_judge(&p, &rules, 20, 0.7, 0.6);
     assert_true(!v.best && v.dropped && !v.stop && p.learning_rate_factor == 0.1);
@@ -494,11 +494,11 @@ static void test_min_delta(void **state) {
         .larger_is_better = true, .stops = true, .patience = 3, .min_delta = 0.01};
     rk_early_stopping_init(&p);
     for (int i = 0; i < 6; i++) {
-        rk_verdict v = rk_early_stopping_judge(&p, &rules, i + 1, values[i], 0);
+        rk_early_stopping_decision v = rk_early_stopping_judge(&p, &rules, i + 1, values[i], 0);
         assert_true(v.best && !v.stop && p.best_step == i + 1 && p.best == values[i]);
         assert_int_equal(p.bad, i % 3);
     }
-    rk_verdict v = rk_early_stopping_judge(&p, &rules, 7, 0.52, 0);
+    rk_early_stopping_decision v = rk_early_stopping_judge(&p, &rules, 7, 0.52, 0);
     assert_true(v.best && v.stop && p.best_step == 7);
 }
 

@@ -56,7 +56,7 @@ static rk_status farewell(rk_comm *comm) {
     rk_message *nothing;
     rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_alloc((size_t)comm->size, sizeof *nothing, &nothing));
-    rk_status status = rk_all_to_all_begin_at(comm, RK_LANE_FAREWELL, 0, nothing, NULL, NULL, &all_to_all);
+    rk_status status = rk_all_to_all_begin_at(comm, RK_CHANNEL_FAREWELL, 0, nothing, NULL, NULL, &all_to_all);
     if (status == RK_OK) status = rk_all_to_all_wait(all_to_all);
     rk_all_to_all_free(all_to_all);
     rk_free(nothing);
@@ -119,7 +119,7 @@ static rk_status agree_on_context(rk_comm *comm, const int32_t *members, int32_t
         with[members[i]] = true;
         send[members[i]] = (rk_message){&next, sizeof next};
     }
-    RK_GOTO(rk_all_to_all_begin_at(comm, RK_LANE_MEMBERS, 0, send, with, with, &all_to_all));
+    RK_GOTO(rk_all_to_all_begin_at(comm, RK_CHANNEL_MEMBERS, 0, send, with, with, &all_to_all));
     RK_GOTO(rk_all_to_all_wait(all_to_all));
     for (int32_t i = 0; i < n_members; i++) {
         const void *theirs;
@@ -248,7 +248,7 @@ static rk_status gather_hosts(rk_comm *comm) {
     if (gethostname(host, sizeof comm->peers->host) != 0) snprintf(host, sizeof comm->peers->host, "unknown");
     host[sizeof comm->peers->host - 1] = 0;
     rk_all_to_all *all_to_all;
-    RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, host, strlen(host) + 1, &all_to_all));
+    RK_TRY(rk_comm_gather(comm, RK_CHANNEL_SUMS, host, strlen(host) + 1, &all_to_all));
     for (int32_t r = 0; r < comm->size; r++) {
         const rk_message *theirs = &rk_all_to_all_received(all_to_all)[r];
         snprintf(comm->peers[r].host, sizeof comm->peers[r].host, "%.*s", (int)theirs->n_bytes,

@@ -131,7 +131,7 @@ static rk_status look_for_messages(rk_mpi_world *world) {
         if (!flag) return RK_OK;
         arrival.source = found.MPI_SOURCE;
         arrival.tag = found.MPI_TAG;
-        if (arrival.tag == RK_LANE_ROLL)
+        if (arrival.tag == RK_CHANNEL_LIVENESS)
             RK_TRY(rk_mpi_liveness_take(world, &arrival));
         else
             world->arrivals[world->n_arrivals++] = arrival;

@@ -46,7 +46,7 @@ static bool has_left(MPI_Request *request) {
 }
 
 static void send(rk_mpi_world *world, int32_t rank, const bool *data, int n_bytes, MPI_Request *request) {
-    if (MPI_Isend(data, n_bytes, MPI_BYTE, rank, RK_LANE_ROLL, world->mpi, request) != MPI_SUCCESS)
+    if (MPI_Isend(data, n_bytes, MPI_BYTE, rank, RK_CHANNEL_LIVENESS, world->mpi, request) != MPI_SUCCESS)
         *request = MPI_REQUEST_NULL;
 }
 
@@ -146,7 +146,7 @@ rk_status rk_mpi_find_lost(rk_all_to_all *all_to_all, const bool **well) {
     if (all_to_all->late_since == 0) all_to_all->late_since = all_to_all->asked_last = now;
     /* Who says farewell waits for all, and those who have said it may end: there would be nobody to
      * answer. */
-    if (all_to_all->channel != RK_LANE_FAREWELL) found = follow(world, all_to_all);
+    if (all_to_all->channel != RK_CHANNEL_FAREWELL) found = follow(world, all_to_all);
     if (now - all_to_all->asked_last < grace_s) return RK_OK;
     *well = world->liveness.well;
     if (found) return RK_OK;

@@ -2,8 +2,8 @@
  * for, and then asks those, until it comes to ranks that do not answer or wait for nobody. Whoever waits for
  * messages answers.
  *
- * A question is an empty message of the lane RK_LANE_ROLL, its answer one of a bool for each rank. Called
- * with the mutex of MPI held. */
+ * A question is an empty message of the lane RK_CHANNEL_LIVENESS, its answer one of a bool for each rank.
+ * Called with the mutex of MPI held. */
 #ifndef RK_COMM_MPI_MPI_LIVENESS_H
 #define RK_COMM_MPI_MPI_LIVENESS_H
 

@@ -64,7 +64,7 @@ static bool all_may(const rk_device_comm *dc, const rk_message *offers) {
 static rk_status join(rk_device_comm *dc) {
     offer mine = make_offer(dc);
     rk_all_to_all *offers;
-    RK_TRY(rk_comm_gather(dc->comm, RK_LANE_ROWS, &mine, sizeof mine, &offers));
+    RK_TRY(rk_comm_gather(dc->comm, RK_CHANNEL_ROWS, &mine, sizeof mine, &offers));
     const rk_message *received = rk_all_to_all_received(offers);
     const void *theirs;
     rk_status status = RK_OK;
@@ -183,7 +183,7 @@ static rk_status all_to_all_by_host(rk_device_comm *dc, rk_stream *stream, const
     RK_TRY(reserve(dc, &dc->incoming, sum_bytes(receive, n_receive)));
     download_messages(dc, stream, send, n_send);
     RK_TRY(rk_stream_sync(stream));
-    RK_TRY(rk_all_to_all_begin(dc->comm, RK_LANE_ROWS, dc->messages, NULL, NULL, &all_to_all));
+    RK_TRY(rk_all_to_all_begin(dc->comm, RK_CHANNEL_ROWS, dc->messages, NULL, NULL, &all_to_all));
     rk_status status = rk_all_to_all_wait(all_to_all);
     if (status == RK_OK)
         status = upload_messages(dc, stream, receive, n_receive, rk_all_to_all_received(all_to_all));
@@ -244,7 +244,7 @@ static rk_status gather_by_host(rk_device_comm *dc, rk_stream *stream, const voi
     RK_TRY(reserve(dc, &dc->incoming, (size_t)dc->comm->size * n_bytes));
     rk_stream_download(stream, dc->outgoing.data, mine, n_bytes);
     RK_TRY(rk_stream_sync(stream));
-    RK_TRY(rk_comm_gather(dc->comm, RK_LANE_ROWS, dc->outgoing.data, n_bytes, &all_to_all));
+    RK_TRY(rk_comm_gather(dc->comm, RK_CHANNEL_ROWS, dc->outgoing.data, n_bytes, &all_to_all));
     rk_status status = RK_OK;
     for (int32_t r = 0; r < dc->comm->size && status == RK_OK; r++) {
         const void *theirs;

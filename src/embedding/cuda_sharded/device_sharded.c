@@ -127,7 +127,7 @@ rk_status rk_device_sharded_dedup(rk_device_sharded *ds, rk_stream *upload, rk_s
     rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->begun);
     RK_FAIL_IF(s->begun - s->finished >= 2, RK_INVALID_ARGUMENT,
                "two batches are under way on the device already");
-    j->kind = training ? RK_JOURNEY_TRAIN : RK_JOURNEY_PEEK;
+    j->kind = training ? RK_IN_FLIGHT_TRAIN : RK_IN_FLIGHT_PEEK;
     RK_TRY(ask(s, j, n, ids));
     RK_TRY(rk_device_sharded_reserve(ds, j));
     for (int32_t f = 0; f < s->trainer_tables->n_features; f++) RK_TRY(place_ids(ds, j, f));

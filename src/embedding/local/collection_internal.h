@@ -21,7 +21,7 @@ struct rk_embeddings {
         batch_contexts[2]; /* the batch at hand, and the one before it, whose update may be under way */
     int now;               /* which is at hand */
     rk_batch_context batch_to_peek; /* ids alone, of the last lookup that is not for training */
-    rk_row_use *scratch;            /* [threads, RK_USES_ASIDE] what is sorted */
+    rk_row_use *scratch;            /* [threads, RK_USES_SCRATCH] what is sorted */
     size_t scratch_capacity;
     size_t cache_bytes; /* of the last level, which tables may stay in */
     double learning_rate_factor;

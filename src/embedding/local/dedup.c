@@ -119,7 +119,7 @@ static int32_t locate(const planning *p, size_t task, size_t *piece) {
 }
 
 static rk_row_use *scratch_of(const planning *p, int thread) {
-    return p->embeddings->scratch + (size_t)thread * RK_USES_ASIDE;
+    return p->embeddings->scratch + (size_t)thread * RK_USES_SCRATCH;
 }
 
 /* Its uses are still in the caches when they are dealt out and sorted. */
@@ -162,7 +162,7 @@ static void sort_part(void *context, size_t task, int thread) {
 static rk_status collect_row_uses(rk_embeddings *e, rk_batch_context *batch_context) {
     planning p = {e, batch_context, 0};
     size_t n_threads = (size_t)rk_parallel_threads(), n_tables = (size_t)e->n_tables;
-    RK_TRY(rk_reserve(&e->scratch, &e->scratch_capacity, n_threads * RK_USES_ASIDE, sizeof *e->scratch));
+    RK_TRY(rk_reserve(&e->scratch, &e->scratch_capacity, n_threads * RK_USES_SCRATCH, sizeof *e->scratch));
     for (int32_t t = 0; t < e->n_tables; t++) {
         if (!rk_takes_updates(e, t)) continue;
         RK_TRY(rk_row_uses_begin(e, batch_context, t));

@@ -34,10 +34,6 @@ rk_status rk_lookup_take_ids(rk_lookup *lookup, int64_t n, const rk_ids *ids) {
     return rk_uses_prepare(lookup->embeddings, &lookup->batch_context, n, NULL, ids, true);
 }
 
-void rk_lookup_gather_all(rk_lookup *lookup, const rk_activation *activations) {
-    rk_uses_look_up_all(lookup->embeddings, &lookup->batch_context, activations, false);
-}
-
 void rk_lookup_gather(const rk_lookup *lookup, int32_t feature, int64_t first, int64_t last,
                       const rk_activation *to) {
     rk_batch_context_look_up(lookup->embeddings, &lookup->batch_context, feature, first, last, to);

@@ -5,14 +5,12 @@
 
 #include <reckon/embeddings.h>
 
-/* rk_embeddings_peek in two steps: all ids are checked and made ready; then samples are looked up, all of
- * them or first .. last-1 of one feature (`to` is where sample `first` goes). The collection is only read:
+/* rk_embeddings_peek in two steps: all ids are checked and made ready; then samples first .. last-1
+ * of one feature are looked up (`to` is where sample `first` goes). The collection is only read:
  * any number of threads may do this at once, each with a lookup of its own, and several may gather from one
- * lookup. The ids stay as they are until the last gather. Features whose activations have no data are left
- * out by gather_all, which one thread at a time calls on a lookup. Errors: RK_BAD_DATA (an id),
+ * lookup. The ids stay as they are until the last gather. Errors: RK_BAD_DATA (an id),
  * RK_INVALID_ARGUMENT, RK_NO_MEMORY; there is nothing to gather then. */
 rk_status rk_lookup_take_ids(rk_lookup *lookup, int64_t n, const rk_ids *ids);
-void rk_lookup_gather_all(rk_lookup *lookup, const rk_activation *activations);
 void rk_lookup_gather(const rk_lookup *lookup, int32_t feature, int64_t first, int64_t last,
                       const rk_activation *to);
 

@@ -97,7 +97,7 @@ static rk_status reserve(const rk_embeddings *e, const rk_batch_context *batch_c
         plan->scratch = NULL;
         plan->scratch_capacity = 0;
     }
-    if (n > RK_USES_ASIDE)
+    if (n > RK_USES_SCRATCH)
         RK_TRY(rk_reserve(&plan->scratch, &plan->scratch_capacity, n, sizeof *plan->scratch));
     RK_TRY(rk_reserve(&plan->part_begins, &plan->parts_capacity, n_parts + 1, sizeof *plan->part_begins));
     RK_TRY(rk_reserve(&plan->piece_begins, &plan->pieces_capacity, n_parts + 1, sizeof *plan->piece_begins));
@@ -221,7 +221,7 @@ void rk_row_uses_set_gradients(const rk_embeddings *e, rk_row_uses *plan, int32_
 
 void rk_row_uses_sort(rk_row_uses *plan, uint32_t part, rk_row_use *scratch) {
     uint32_t begin = plan->part_begins[part], n = plan->part_begins[part + 1] - begin;
-    rk_sort_uses(plan->uses + begin, n, plan->shift, n > RK_USES_ASIDE ? plan->scratch + begin : scratch);
+    rk_sort_uses(plan->uses + begin, n, plan->shift, n > RK_USES_SCRATCH ? plan->scratch + begin : scratch);
 }
 
 void rk_row_uses_make(const rk_embeddings *e, rk_batch_context *batch_context, int32_t t,

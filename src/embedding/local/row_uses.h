@@ -23,7 +23,7 @@ typedef struct rk_row_uses {
     uint32_t n_parts;
     bool at_once;          /* made by one task */
     rk_row_use *uses;      /* [n], and some to spare; part p has uses part_begins[p] .. part_begins[p+1]-1 */
-    rk_row_use *scratch;   /* [n] if n > RK_USES_ASIDE, for the sorting of such parts */
+    rk_row_use *scratch;   /* [n] if n > RK_USES_SCRATCH, for the sorting of such parts */
     uint32_t *part_begins; /* [n_parts + 1] */
     rk_gradient_source *sources; /* [n_sources], a feature each */
     int32_t n_sources;
@@ -44,11 +44,11 @@ typedef struct rk_row_uses {
 rk_status rk_row_uses_begin(const rk_embeddings *embeddings, rk_batch_context *batch_context, int32_t t);
 
 /* Uses that a thread has room for beside those of the part that it sorts. */
-enum { RK_USES_ASIDE = 32768 };
+enum { RK_USES_SCRATCH = 32768 };
 
 /* Chunk by chunk: count the uses of each part; then, once all are counted, see where each chunk's uses go;
  * then chunk by chunk deal them out; then part by part sort. Chunks, and parts, in any order, by any thread.
- * aside: [RK_USES_ASIDE], the thread's. */
+ * aside: [RK_USES_SCRATCH], the thread's. */
 void rk_row_uses_count(const rk_embeddings *embeddings, const rk_batch_context *batch_context, int32_t t,
                        size_t chunk);
 void rk_row_uses_place(rk_row_uses *plan);

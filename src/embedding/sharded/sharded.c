@@ -7,7 +7,7 @@
 
 static rk_status begin(rk_sharded *s, int64_t n, const rk_ids *ids, int64_t kind, int64_t word) {
     rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->begun);
-    RK_TRY(rk_sharded_until(s, j, RK_JOURNEY_FREE));
+    RK_TRY(rk_sharded_until(s, j, RK_IN_FLIGHT_FREE));
     j->kind = kind;
     j->word = word;
     j->is_read = false;
@@ -20,12 +20,12 @@ rk_status rk_sharded_begin(rk_sharded *s, int64_t n, const rk_ids *ids, bool tra
     RK_FAIL_IF(s->begun - s->finished > s->staleness, RK_INVALID_ARGUMENT,
                "%lld batches are begun and not finished; with staleness %lld no more may be",
                (long long)(s->begun - s->finished), (long long)s->staleness);
-    return begin(s, n, ids, training ? RK_JOURNEY_TRAIN : RK_JOURNEY_PEEK, 0);
+    return begin(s, n, ids, training ? RK_IN_FLIGHT_TRAIN : RK_IN_FLIGHT_PEEK, 0);
 }
 
 rk_status rk_sharded_await(rk_sharded *s) {
     RK_FAIL_IF(s->begun == s->finished, RK_INVALID_ARGUMENT, "no batch was begun");
-    return rk_sharded_until(s, rk_in_flight_batch_at(s, s->finished), RK_JOURNEY_READY);
+    return rk_sharded_until(s, rk_in_flight_batch_at(s, s->finished), RK_IN_FLIGHT_READY);
 }
 
 void rk_sharded_look_up(const rk_sharded *s, int32_t f, int64_t first, int64_t last,
@@ -46,7 +46,7 @@ rk_status rk_sharded_give(rk_sharded *s, const rk_activation *gradients) {
 
 rk_status rk_sharded_finish(rk_sharded *s, bool applies) {
     rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->finished);
-    if (j->kind == RK_JOURNEY_TRAIN) RK_TRY(rk_in_flight_batch_decide(s, j, applies));
+    if (j->kind == RK_IN_FLIGHT_TRAIN) RK_TRY(rk_in_flight_batch_decide(s, j, applies));
     rk_sharded_return(s, j);
     s->finished++;
     s->seen.n_batches++;
@@ -55,13 +55,13 @@ rk_status rk_sharded_finish(rk_sharded *s, bool applies) {
 
 rk_status rk_sharded_flush(rk_sharded *s) {
     for (size_t i = 0; i < s->n_in_flight_batches && s->begun == s->finished; i++)
-        RK_TRY(rk_sharded_until(s, &s->in_flight_batches[i], RK_JOURNEY_FREE));
+        RK_TRY(rk_sharded_until(s, &s->in_flight_batches[i], RK_IN_FLIGHT_FREE));
     return RK_OK;
 }
 
 rk_status rk_sharded_send_control(rk_sharded *s, int64_t word) {
     RK_TRY(rk_sharded_flush(s));
-    RK_TRY(begin(s, 0, NULL, RK_JOURNEY_WORD, word));
+    RK_TRY(begin(s, 0, NULL, RK_IN_FLIGHT_CONTROL, word));
     RK_TRY(rk_sharded_await(s));
     rk_sharded_return(s, rk_in_flight_batch_at(s, s->finished));
     s->finished++;
@@ -71,16 +71,16 @@ rk_status rk_sharded_send_control(rk_sharded *s, int64_t word) {
 rk_status rk_sharded_serve(rk_sharded *s, int64_t *word) {
     for (;;) {
         rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->begun);
-        RK_TRY(rk_sharded_until(s, j, RK_JOURNEY_FREE));
+        RK_TRY(rk_sharded_until(s, j, RK_IN_FLIGHT_FREE));
         j->is_read = false;
         for (int32_t r = 0; r < s->size; r++) s->messages[r] = (rk_message){0};
-        RK_TRY(rk_all_to_all_begin(s->comm, RK_LANE_IDS, s->messages, s->nobody, s->trainers, &j->ids));
+        RK_TRY(rk_all_to_all_begin(s->comm, RK_CHANNEL_IDS, s->messages, s->nobody, s->trainers, &j->ids));
         rk_sharded_set_off(s, j);
         RK_TRY(rk_sharded_until_served(s));
-        if (j->kind != RK_JOURNEY_WORD) continue;
+        if (j->kind != RK_IN_FLIGHT_CONTROL) continue;
         *word = j->word;
         rk_sharded_return(s, j);
-        return rk_sharded_until(s, j, RK_JOURNEY_FREE);
+        return rk_sharded_until(s, j, RK_IN_FLIGHT_FREE);
     }
 }
 

@@ -124,7 +124,7 @@ static size_t share_bytes(const rk_table_shard_stream *stream, const share *part
 static rk_status pack_ask(const rk_sharded *s, rk_in_flight_batch *j, int32_t owner) {
     int32_t n = s->n_streams_of[owner];
     size_t at = sizeof(rk_ask_header) + (size_t)n * sizeof(rk_ask_entry), bytes = at;
-    for (int32_t i = 0; i < n && j->kind != RK_JOURNEY_WORD; i++) {
+    for (int32_t i = 0; i < n && j->kind != RK_IN_FLIGHT_CONTROL; i++) {
         share part = share_of(s, j, &s->streams[s->streams_of[owner][i]]);
         bytes += share_bytes(&s->streams[s->streams_of[owner][i]], &part);
     }
@@ -135,7 +135,7 @@ static rk_status pack_ask(const rk_sharded *s, rk_in_flight_batch *j, int32_t ow
     for (int32_t i = 0; i < n; i++) {
         const rk_table_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
         entries[i] = (rk_ask_entry){0, 0};
-        if (j->kind == RK_JOURNEY_WORD) continue;
+        if (j->kind == RK_IN_FLIGHT_CONTROL) continue;
         share part = share_of(s, j, stream);
         entries[i] = part.entry;
         uint32_t *lengths = (uint32_t *)(void *)(to + at);
@@ -149,7 +149,7 @@ static rk_status pack_ask(const rk_sharded *s, rk_in_flight_batch *j, int32_t ow
 }
 
 rk_status rk_in_flight_batch_input_dist(rk_sharded *s, rk_in_flight_batch *j, int64_t n, const rk_ids *ids) {
-    if (j->kind != RK_JOURNEY_WORD) {
+    if (j->kind != RK_IN_FLIGHT_CONTROL) {
         RK_TRY(rk_batch_context_dedup(s->trainer_tables, &j->batch_context, n, NULL, ids));
         for (int32_t t = 0; t < s->trainer_tables->n_tables; t++)
             if (features_of(s, t)) RK_TRY(is_pooled(s, t) ? want_bags(s, j, t) : want_rows(s, j, t));
@@ -158,9 +158,9 @@ rk_status rk_in_flight_batch_input_dist(rk_sharded *s, rk_in_flight_batch *j, in
         if (s->owners[r]) RK_TRY(pack_ask(s, j, r));
         s->messages[r] = s->owners[r] ? (rk_message){j->ask[r].data, j->ask[r].n_bytes} : (rk_message){0};
     }
-    for (int32_t t = 0; t < s->trainer_tables->n_tables && j->kind != RK_JOURNEY_WORD; t++)
+    for (int32_t t = 0; t < s->trainer_tables->n_tables && j->kind != RK_IN_FLIGHT_CONTROL; t++)
         if (features_of(s, t) && is_pooled(s, t)) take_bags(s, j, t);
-    return rk_all_to_all_begin(s->comm, RK_LANE_IDS, s->messages, s->owners,
+    return rk_all_to_all_begin(s->comm, RK_CHANNEL_IDS, s->messages, s->owners,
                                s->owns ? s->trainers : s->nobody, &j->ids);
 }
 
@@ -309,7 +309,7 @@ static rk_status begin_giving(rk_sharded *s, rk_in_flight_batch *j) {
         if (s->owners[r]) memcpy(j->give[r].data, &header, sizeof header);
         s->messages[r] = s->owners[r] ? (rk_message){j->give[r].data, j->give[r].n_bytes} : (rk_message){0};
     }
-    return rk_all_to_all_begin(s->comm, RK_LANE_GRADIENTS, s->messages, s->owners,
+    return rk_all_to_all_begin(s->comm, RK_CHANNEL_GRADIENTS, s->messages, s->owners,
                                s->owns ? s->trainers : s->nobody, &j->gradients);
 }
 
@@ -333,6 +333,6 @@ rk_status rk_in_flight_batch_decide(rk_sharded *s, rk_in_flight_batch *j, bool a
     if (s->rank > 0 || s->roles.n_owners == 0) return RK_OK;
     for (int32_t r = 0; r < s->size; r++)
         s->messages[r] = s->servers[r] ? (rk_message){&j->applies, sizeof j->applies} : (rk_message){0};
-    return rk_all_to_all_begin(s->comm, RK_LANE_VERDICTS, s->messages, s->servers, s->nobody,
+    return rk_all_to_all_begin(s->comm, RK_CHANNEL_STEP_STATUS, s->messages, s->servers, s->nobody,
                                &j->step_status);
 }

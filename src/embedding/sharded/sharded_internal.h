@@ -42,16 +42,16 @@ typedef struct rk_unique_rows {
 } rk_unique_rows;
 
 typedef enum rk_in_flight_batch_state {
-    RK_JOURNEY_FREE,
-    RK_JOURNEY_ASKED,
-    RK_JOURNEY_SERVED,
-    RK_JOURNEY_READY,
-    RK_JOURNEY_RETURNED
+    RK_IN_FLIGHT_FREE,
+    RK_IN_FLIGHT_ASKED,
+    RK_IN_FLIGHT_SERVED,
+    RK_IN_FLIGHT_READY,
+    RK_IN_FLIGHT_RETURNED
 } rk_in_flight_batch_state;
 typedef enum rk_in_flight_batch_kind {
-    RK_JOURNEY_TRAIN,
-    RK_JOURNEY_PEEK,
-    RK_JOURNEY_WORD
+    RK_IN_FLIGHT_TRAIN,
+    RK_IN_FLIGHT_PEEK,
+    RK_IN_FLIGHT_CONTROL
 } rk_in_flight_batch_kind;
 
 /* A batch on its way. */

@@ -20,7 +20,7 @@ static int64_t begun_of(const rk_sharded *s) {
 
 /* An owner serves a batch when all updates that it is to see are done. */
 static bool may_serve(const rk_sharded *s, const rk_in_flight_batch *j, int64_t number) {
-    return !s->owns || s->next_updated >= number - (j->kind == RK_JOURNEY_TRAIN ? s->staleness : 0);
+    return !s->owns || s->next_updated >= number - (j->kind == RK_IN_FLIGHT_TRAIN ? s->staleness : 0);
 }
 
 static rk_status arrived(rk_all_to_all *all_to_all, bool *done) {
@@ -29,7 +29,7 @@ static rk_status arrived(rk_all_to_all *all_to_all, bool *done) {
 }
 
 static void see_staleness(rk_sharded *s, const rk_in_flight_batch *j, int64_t number) {
-    if (j->kind != RK_JOURNEY_TRAIN) return;
+    if (j->kind != RK_IN_FLIGHT_TRAIN) return;
     int64_t missing = number - s->next_updated + (int64_t)s->stale_rows.n;
     atomic_fetch_add(&s->staleness_sum, missing);
     if (missing > atomic_load(&s->staleness_most)) atomic_store(&s->staleness_most, missing);
@@ -38,7 +38,7 @@ static void see_staleness(rk_sharded *s, const rk_in_flight_batch *j, int64_t nu
 static rk_status serve_next(rk_sharded *s, bool *moved) {
     int64_t number = s->next_served;
     rk_in_flight_batch *j = rk_in_flight_batch_at(s, number);
-    if (number >= begun_of(s) || state_of(j) != RK_JOURNEY_ASKED) return RK_OK;
+    if (number >= begun_of(s) || state_of(j) != RK_IN_FLIGHT_ASKED) return RK_OK;
     bool done;
     RK_TRY(arrived(j->ids, &done));
     if (!done) return RK_OK;
@@ -47,11 +47,11 @@ static rk_status serve_next(rk_sharded *s, bool *moved) {
     if (!may_serve(s, j, number)) return RK_OK;
     uint64_t begin = rk_trace_begin();
     see_staleness(s, j, number);
-    if (j->kind == RK_JOURNEY_WORD)
-        set_state(j, RK_JOURNEY_READY);
+    if (j->kind == RK_IN_FLIGHT_CONTROL)
+        set_state(j, RK_IN_FLIGHT_READY);
     else {
         RK_TRY(rk_in_flight_batch_serve(s, j));
-        set_state(j, RK_JOURNEY_SERVED);
+        set_state(j, RK_IN_FLIGHT_SERVED);
     }
     rk_trace_end(begin, "serve rows");
     s->next_served++;
@@ -62,17 +62,17 @@ static rk_status serve_next(rk_sharded *s, bool *moved) {
 /* Owners that do not train wait for gradients next, and for what becomes of them. */
 static rk_status receive_rows(rk_sharded *s, rk_in_flight_batch *j, bool *moved) {
     bool done;
-    if (state_of(j) != RK_JOURNEY_SERVED) return RK_OK;
+    if (state_of(j) != RK_IN_FLIGHT_SERVED) return RK_OK;
     RK_TRY(arrived(j->rows, &done));
     if (!done) return RK_OK;
     if (s->trains) RK_TRY(rk_in_flight_batch_take_rows(s, j));
-    if (!s->trains && j->kind == RK_JOURNEY_TRAIN) {
-        RK_TRY(rk_all_to_all_begin(s->comm, RK_LANE_GRADIENTS, s->answers, s->nobody, s->trainers,
+    if (!s->trains && j->kind == RK_IN_FLIGHT_TRAIN) {
+        RK_TRY(rk_all_to_all_begin(s->comm, RK_CHANNEL_GRADIENTS, s->answers, s->nobody, s->trainers,
                                    &j->gradients));
-        RK_TRY(
-            rk_all_to_all_begin(s->comm, RK_LANE_VERDICTS, s->answers, s->nobody, s->first, &j->step_status));
+        RK_TRY(rk_all_to_all_begin(s->comm, RK_CHANNEL_STEP_STATUS, s->answers, s->nobody, s->first,
+                                   &j->step_status));
     }
-    set_state(j, s->trains ? RK_JOURNEY_READY : RK_JOURNEY_RETURNED);
+    set_state(j, s->trains ? RK_IN_FLIGHT_READY : RK_IN_FLIGHT_RETURNED);
     *moved = true;
     return RK_OK;
 }
@@ -93,21 +93,21 @@ static rk_status may_update(const rk_sharded *s, const rk_in_flight_batch *j, bo
 static rk_status update_next(rk_sharded *s, bool *moved) {
     rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->next_updated);
     bool done;
-    if (s->next_updated >= begun_of(s) || state_of(j) != RK_JOURNEY_RETURNED) return RK_OK;
+    if (s->next_updated >= begun_of(s) || state_of(j) != RK_IN_FLIGHT_RETURNED) return RK_OK;
     RK_TRY(arrived(j->gradients, &done));
     if (done) RK_TRY(arrived(j->step_status, &done));
     if (done) RK_TRY(may_update(s, j, &done));
     if (!done) return RK_OK;
     uint64_t begin = rk_trace_begin();
     if (j->gradients && s->owns) RK_TRY(rk_in_flight_batch_update(s, j));
-    s->n_trained += j->kind == RK_JOURNEY_TRAIN;
+    s->n_trained += j->kind == RK_IN_FLIGHT_TRAIN;
     rk_trace_end(begin, "update rows");
     rk_all_to_all_free(j->ids);
     rk_all_to_all_free(j->rows);
     rk_all_to_all_free(j->gradients);
     rk_all_to_all_free(j->step_status);
     j->ids = j->rows = j->gradients = j->step_status = NULL;
-    set_state(j, RK_JOURNEY_FREE);
+    set_state(j, RK_IN_FLIGHT_FREE);
     s->next_updated++;
     *moved = true;
     return RK_OK;
@@ -120,7 +120,7 @@ static rk_status move(rk_sharded *s, bool *moved) {
     for (int64_t i = s->next_updated; i < s->next_served;
          i++) { /* in order, since gradients' exchanges begin here */
         RK_TRY(receive_rows(s, rk_in_flight_batch_at(s, i), moved));
-        if (state_of(rk_in_flight_batch_at(s, i)) == RK_JOURNEY_SERVED) break;
+        if (state_of(rk_in_flight_batch_at(s, i)) == RK_IN_FLIGHT_SERVED) break;
     }
     return RK_OK;
 }
@@ -132,10 +132,10 @@ static rk_all_to_all *holdup(const rk_sharded *s) {
     const rk_in_flight_batch *oldest = rk_in_flight_batch_at(s, s->next_updated),
                              *j = rk_in_flight_batch_at(s, next);
     for (int64_t i = s->next_updated; i < next; i++)
-        if (state_of(rk_in_flight_batch_at(s, i)) == RK_JOURNEY_SERVED)
+        if (state_of(rk_in_flight_batch_at(s, i)) == RK_IN_FLIGHT_SERVED)
             return rk_in_flight_batch_at(s, i)->rows;
-    if (next < begun_of(s) && state_of(j) == RK_JOURNEY_ASKED && !j->is_read && j->ids) return j->ids;
-    if (state_of(oldest) != RK_JOURNEY_RETURNED) return NULL;
+    if (next < begun_of(s) && state_of(j) == RK_IN_FLIGHT_ASKED && !j->is_read && j->ids) return j->ids;
+    if (state_of(oldest) != RK_IN_FLIGHT_RETURNED) return NULL;
     return oldest->step_status && rk_all_to_all_is_done(oldest->gradients) ? oldest->step_status
                                                                            : oldest->gradients;
 }
@@ -169,13 +169,13 @@ static void wake(rk_sharded *s) {
 }
 
 void rk_sharded_set_off(rk_sharded *s, rk_in_flight_batch *j) {
-    set_state(j, RK_JOURNEY_ASKED);
+    set_state(j, RK_IN_FLIGHT_ASKED);
     atomic_fetch_add_explicit(&s->begun, 1, memory_order_release);
     wake(s);
 }
 
 void rk_sharded_return(rk_sharded *s, rk_in_flight_batch *j) {
-    set_state(j, RK_JOURNEY_RETURNED);
+    set_state(j, RK_IN_FLIGHT_RETURNED);
     wake(s);
 }
 

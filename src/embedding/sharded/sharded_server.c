@@ -53,7 +53,7 @@ rk_status rk_in_flight_batch_read(rk_sharded *s, rk_in_flight_batch *j) {
         memcpy(&header, from[r].data, sizeof header);
         if (r == 0) j->kind = header.kind, j->word = header.word;
         RK_FAIL_IF(header.kind != j->kind, RK_INTERNAL, "rank %d and rank 0 do not do the same", r);
-        RK_FAIL_IF(header.kind < RK_JOURNEY_TRAIN || header.kind > RK_JOURNEY_WORD, RK_INTERNAL,
+        RK_FAIL_IF(header.kind < RK_IN_FLIGHT_TRAIN || header.kind > RK_IN_FLIGHT_CONTROL, RK_INTERNAL,
                    "rank %d asks for what no owner knows", r);
         const rk_ask_entry *entries =
             (const rk_ask_entry *)(const void *)((const char *)from[r].data + sizeof header);
@@ -126,14 +126,14 @@ rk_status rk_in_flight_batch_serve(rk_sharded *s, rk_in_flight_batch *j) {
                              s->asked_ids[f].offsets ? s->asked_ids[f].offsets[counts[f]] : counts[f]);
         }
         RK_TRY(rk_uses_prepare(s->store, &s->store->batch_to_peek, 0, counts, s->asked_ids, true));
-        if (j->kind == RK_JOURNEY_TRAIN) rk_stale_rows_put_back(&s->stale_rows);
+        if (j->kind == RK_IN_FLIGHT_TRAIN) rk_stale_rows_put_back(&s->stale_rows);
         rk_uses_look_up_all(s->store, &s->store->batch_to_peek, s->activations, false);
-        if (j->kind == RK_JOURNEY_TRAIN) rk_stale_rows_take_away(&s->stale_rows);
+        if (j->kind == RK_IN_FLIGHT_TRAIN) rk_stale_rows_take_away(&s->stale_rows);
         for (int32_t r = 0; r < n_trainers; r++) pack_answers(s, j, r);
     } else {
         for (int32_t r = 0; r < n_trainers; r++) s->answers[r] = (rk_message){0};
     }
-    return rk_all_to_all_begin(s->comm, RK_LANE_ROWS, s->answers, s->owns ? s->trainers : s->nobody,
+    return rk_all_to_all_begin(s->comm, RK_CHANNEL_ROWS, s->answers, s->owns ? s->trainers : s->nobody,
                                s->trains ? s->owners : s->nobody, &j->rows);
 }
 

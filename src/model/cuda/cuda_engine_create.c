@@ -95,7 +95,7 @@ static rk_status reserve(rk_model *model) {
     size_t n_predictions =
         (size_t)((model->max_here > model->max_batch ? model->max_here : model->max_batch) * model->n_tasks);
     void *memory;
-    for (int i = 0; i < RK_DEVICE_FLIGHTS; i++)
+    for (int i = 0; i < RK_DEVICE_BATCHES; i++)
         RK_TRY(rk_device_batch_init(&d->layout, d->device, &d->batches[i]));
     d->step_status_bytes = (size_t)(model->n_tasks + 1) * sizeof *d->step_status;
     RK_TRY(rk_device_alloc(d->device, d->step_status_bytes, &memory));
@@ -154,7 +154,7 @@ void rk_cuda_engine_free(rk_model *model) {
     if (d->compute) (void)rk_stream_sync(d->compute);
     d->store->ops->free(d->store);
     rk_device_ranks_free(model);
-    for (int i = 0; i < RK_DEVICE_FLIGHTS; i++) {
+    for (int i = 0; i < RK_DEVICE_BATCHES; i++) {
         rk_launch_cache_release(&d->training[i]);
         rk_launch_cache_release(&d->prediction[i]);
     }
@@ -162,7 +162,7 @@ void rk_cuda_engine_free(rk_model *model) {
     rk_device_retrieval_free(d);
     rk_device_graph_free(d->graph);
     if (d->device) {
-        for (int i = 0; i < RK_DEVICE_FLIGHTS; i++) rk_device_batch_release(d->device, &d->batches[i]);
+        for (int i = 0; i < RK_DEVICE_BATCHES; i++) rk_device_batch_release(d->device, &d->batches[i]);
         rk_device_free(d->device, d->found);
         rk_device_free_host(d->device, d->step_status);
         rk_device_free(d->device, d->predictions);

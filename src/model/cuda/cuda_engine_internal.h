@@ -11,13 +11,13 @@
 #include "nn/cuda/device_graph.h"
 #include "nn/cuda/device_loss.h"
 
-enum { RK_DEVICE_FLIGHTS = 2 };
+enum { RK_DEVICE_BATCHES = 2 };
 
 /* What a host tells the others at each step. */
-typedef struct rk_device_word {
+typedef struct rk_device_control {
     int32_t stop;        /* the rank was asked to */
     uint64_t bytes_sent; /* so far */
-} rk_device_word;
+} rk_device_control;
 
 /* What ends a step, on one rank or over ranks (device_ranks.c). */
 typedef struct rk_device_ranks_ops {
@@ -48,14 +48,14 @@ struct rk_cuda_engine {
     rk_device_store *store;
     const rk_device_ranks_ops *ranks;
     const rk_device_loss_ops *loss;
-    rk_device_comm *comm; /* between ranks; NULL on one */
-    rk_all_to_all *words; /* of the step that is under way: what the hosts tell each other, */
-    rk_device_word word;  /* and this one does */
-    double *founds;       /* device: `found` of each rank */
-    double *own;          /* pinned: this rank's; on one rank: step status */
+    rk_device_comm *comm;   /* between ranks; NULL on one */
+    rk_all_to_all *words;   /* of the step that is under way: what the hosts tell each other, */
+    rk_device_control word; /* and this one does */
+    double *founds;         /* device: `found` of each rank */
+    double *own;            /* pinned: this rank's; on one rank: step status */
     rk_device_batch_layout layout;
-    rk_device_batch batches[RK_DEVICE_FLIGHTS];
-    int64_t totals[RK_DEVICE_FLIGHTS]; /* samples of those batches, on all ranks */
+    rk_device_batch batches[RK_DEVICE_BATCHES];
+    int64_t totals[RK_DEVICE_BATCHES]; /* samples of those batches, on all ranks */
     int now;                           /* of those, where the last batch was put */
     rk_device_tasks *tasks;
     rk_device_candidate_loss *candidates;   /* of a two_tower that trains, else NULL, */
@@ -67,7 +67,7 @@ struct rk_cuda_engine {
     double *step_status;                    /* the same, pinned */
     size_t step_status_bytes;
     float *predictions, *told; /* [max_batch or max_here, n_tasks]: device; pinned */
-    rk_launch_cache training[RK_DEVICE_FLIGHTS], prediction[RK_DEVICE_FLIGHTS];
+    rk_launch_cache training[RK_DEVICE_BATCHES], prediction[RK_DEVICE_BATCHES];
     int running;      /* of those, the batch of the step that was given to the device last */
     bool home_is_old; /* since the last settle, steps were trained */
 };

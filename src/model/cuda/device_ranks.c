@@ -83,11 +83,11 @@ static rk_status end_step(rk_model *model) {
 static rk_status begin(rk_model *model) {
     rk_ranks *ranks = model->ranks;
     rk_cuda_engine *d = model->cuda;
-    d->word = (rk_device_word){ranks->asks_to_stop,
-                               rk_comm_bytes_sent(ranks->comm) + rk_device_comm_bytes_sent(d->comm)};
+    d->word = (rk_device_control){ranks->asks_to_stop,
+                                  rk_comm_bytes_sent(ranks->comm) + rk_device_comm_bytes_sent(d->comm)};
     for (int32_t r = 0; r < ranks->roles.n_trainers; r++)
         ranks->messages[r] = (rk_message){&d->word, sizeof d->word};
-    return rk_all_to_all_begin(ranks->trainers, RK_LANE_VALUES, ranks->messages, NULL, NULL, &d->words);
+    return rk_all_to_all_begin(ranks->trainers, RK_CHANNEL_VALUES, ranks->messages, NULL, NULL, &d->words);
 }
 
 static rk_status end(rk_model *model) {
@@ -98,7 +98,7 @@ static rk_status end(rk_model *model) {
     for (int32_t r = 0; r < ranks->roles.n_trainers; r++) {
         const void *data;
         RK_TRY(rk_all_to_all_take(d->words, r, sizeof d->word, &data));
-        const rk_device_word *theirs = data;
+        const rk_device_control *theirs = data;
         rk_ranks_receive(ranks, theirs->stop, theirs->bytes_sent);
     }
     rk_all_to_all_free(d->words);

@@ -71,7 +71,7 @@ static rk_status return_users(const rk_model *model, int64_t n, int64_t total, i
         ranks->messages[t] = (rk_message){r->ranks.user_gradient + theirs.first * dim,
                                           (size_t)((theirs.last - theirs.first) * dim) * sizeof *out};
     }
-    RK_TRY(rk_all_to_all_begin(ranks->trainers, RK_LANE_VALUES, ranks->messages, NULL, NULL, &all_to_all));
+    RK_TRY(rk_all_to_all_begin(ranks->trainers, RK_CHANNEL_VALUES, ranks->messages, NULL, NULL, &all_to_all));
     rk_status status = rk_all_to_all_wait(all_to_all);
     for (int32_t t = 0; t < ranks->roles.n_trainers && status == RK_OK; t++) {
         const void *from;
@@ -90,7 +90,7 @@ static rk_status gather_losses(const rk_model *model) {
     const int64_t *first = ranks->first_micro_batches;
     rk_all_to_all *all_to_all;
     RK_TRY(rk_comm_gather(
-        ranks->trainers, RK_LANE_VALUES, r->micro_batch_losses + first[ranks->rank],
+        ranks->trainers, RK_CHANNEL_VALUES, r->micro_batch_losses + first[ranks->rank],
         (size_t)(first[ranks->rank + 1] - first[ranks->rank]) * sizeof *r->micro_batch_losses, &all_to_all));
     rk_status status = RK_OK;
     for (int32_t t = 0; t < ranks->roles.n_trainers && status == RK_OK; t++) {

@@ -95,7 +95,7 @@ rk_status rk_ranks_gather(const rk_ranks *ranks, const float *mine, int64_t n, i
         if (mine != out) memcpy(out, mine, (size_t)(n * width) * sizeof *out);
         return RK_OK;
     }
-    RK_TRY(rk_comm_gather(ranks->trainers, RK_LANE_VALUES, mine,
+    RK_TRY(rk_comm_gather(ranks->trainers, RK_CHANNEL_VALUES, mine,
                           (size_t)((end - begin) * width) * sizeof *mine, &all_to_all));
     rk_status status = RK_OK;
     for (int32_t t = 0; t < ranks->roles.n_trainers && status == RK_OK; t++) {

@@ -58,7 +58,7 @@ static rk_status begin_buckets(reducer_ranks *r, int64_t first) {
         uint64_t began = rk_trace_begin();
         if (at->values != gradients)
             memcpy(at->values + from, gradients + from, (end - from) * sizeof *gradients);
-        RK_TRY(begin(model->ranks->trainers, RK_LANE_DENSE, at->values + from, end - from,
+        RK_TRY(begin(model->ranks->trainers, RK_CHANNEL_DENSE, at->values + from, end - from,
                      &at->sums[at->n_sums]));
         at->n_sums++;
         rk_trace_end(began, "begin sum of ranks");
@@ -99,7 +99,8 @@ static rk_status post(rk_reducer *reducer, const rk_local_batch *local_batch, rk
     memcpy(at->mine->losses, model->micro_batch_losses, loss_bytes);
     for (int32_t t = 0; t < ranks->roles.n_trainers; t++)
         ranks->messages[t] = (rk_message){at->mine, sizeof *at->mine + loss_bytes};
-    RK_TRY(rk_all_to_all_begin(ranks->trainers, RK_LANE_VALUES, ranks->messages, NULL, NULL, &at->statuses));
+    RK_TRY(
+        rk_all_to_all_begin(ranks->trainers, RK_CHANNEL_VALUES, ranks->messages, NULL, NULL, &at->statuses));
     RK_TRY(begin_buckets(r, 0));
     r->n_posted++;
     return RK_OK;

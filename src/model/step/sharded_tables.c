@@ -21,7 +21,7 @@ static rk_status check_same_placements(rk_comm *comm, const rk_table_placement *
             hash = rk_hash_bytes(p->owners, (size_t)(p->n_slices * p->n_parts) * sizeof *p->owners, hash);
     }
     rk_all_to_all *all_to_all;
-    RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, &hash, sizeof hash, &all_to_all));
+    RK_TRY(rk_comm_gather(comm, RK_CHANNEL_SUMS, &hash, sizeof hash, &all_to_all));
     bool same = true;
     rk_status status = RK_OK;
     for (int32_t r = 0; r < rk_comm_size(comm) && status == RK_OK; r++) {

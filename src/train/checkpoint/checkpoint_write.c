@@ -82,7 +82,7 @@ static rk_status gather_files(writing *w) {
     char *text = json_dumps(w->files, JSON_COMPACT);
     if (!text) return RK_NO_MEMORY_ERROR(0);
     rk_all_to_all *all_to_all;
-    rk_status status = rk_comm_gather(w->comm, RK_LANE_SUMS, text, strlen(text) + 1, &all_to_all);
+    rk_status status = rk_comm_gather(w->comm, RK_CHANNEL_SUMS, text, strlen(text) + 1, &all_to_all);
     free(text);
     RK_TRY(status);
     for (int32_t r = 1; r < rk_comm_size(w->comm) && rk_comm_rank(w->comm) == 0; r++) {
@@ -205,7 +205,7 @@ static rk_status name_paths(writing *w, const rk_config *config, int64_t step, c
 /* Ranks that only hold rows do not count steps. */
 static rk_status agree_on_step(rk_comm *comm, int64_t *step) {
     rk_all_to_all *all_to_all;
-    RK_TRY(rk_comm_gather(comm, RK_LANE_SUMS, step, sizeof *step, &all_to_all));
+    RK_TRY(rk_comm_gather(comm, RK_CHANNEL_SUMS, step, sizeof *step, &all_to_all));
     const void *first;
     rk_status status = rk_all_to_all_take(all_to_all, 0, sizeof *step, &first);
     if (status == RK_OK) memcpy(step, first, sizeof *step);

@@ -27,9 +27,9 @@ bool rk_early_stopping_stops(const rk_early_stopping *p, const rk_early_stopping
     return rules->stops && p->bad > 0 && p->bad >= rules->patience;
 }
 
-rk_verdict rk_early_stopping_judge(rk_early_stopping *p, const rk_early_stopping_rules *rules, int64_t step,
-                                   double watched, double plateau) {
-    rk_verdict decision = {.best = is_better(watched, p->best, rules->larger_is_better, 0)};
+rk_early_stopping_decision rk_early_stopping_judge(rk_early_stopping *p, const rk_early_stopping_rules *rules,
+                                                   int64_t step, double watched, double plateau) {
+    rk_early_stopping_decision decision = {.best = is_better(watched, p->best, rules->larger_is_better, 0)};
     bool is_enough = is_better(watched, p->patience_best, rules->larger_is_better, rules->min_delta);
     p->n_evaluations++;
     p->last_step = step;

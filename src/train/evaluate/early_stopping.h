@@ -24,9 +24,9 @@ typedef struct rk_early_stopping_rules {
     double min_delta, factor, min_factor;
 } rk_early_stopping_rules;
 
-typedef struct rk_verdict {
+typedef struct rk_early_stopping_decision {
     bool best, dropped, stop;
-} rk_verdict;
+} rk_early_stopping_decision;
 
 void rk_early_stopping_init(rk_early_stopping *stopping);
 /* What follows is no longer compared with what has been: the metric is another one, or the best's parameters
@@ -37,7 +37,8 @@ void rk_early_stopping_forget_plateau(rk_early_stopping *stopping);
  * nor worse: it does not count against patience. Training stops at the evaluation that is the `patience`-th
  * in a row without a better one (0 as 1), as Keras and Lightning count. */
 bool rk_early_stopping_stops(const rk_early_stopping *stopping, const rk_early_stopping_rules *rules);
-rk_verdict rk_early_stopping_judge(rk_early_stopping *stopping, const rk_early_stopping_rules *rules,
-                                   int64_t step, double watched, double plateau);
+rk_early_stopping_decision rk_early_stopping_judge(rk_early_stopping *stopping,
+                                                   const rk_early_stopping_rules *rules, int64_t step,
+                                                   double watched, double plateau);
 
 #endif

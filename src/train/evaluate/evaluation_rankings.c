@@ -225,7 +225,7 @@ static int64_t first_user(const ranking_task *t, int32_t r) {
 
 static rk_status share_values(ranking_task *t) {
     rk_all_to_all *all_to_all;
-    RK_TRY(rk_comm_gather(t->trainers, RK_LANE_VALUES, t->values + (size_t)t->first * t->n_metrics,
+    RK_TRY(rk_comm_gather(t->trainers, RK_CHANNEL_VALUES, t->values + (size_t)t->first * t->n_metrics,
                           (size_t)(t->end - t->first) * t->n_metrics * sizeof *t->values, &all_to_all));
     rk_status status = RK_OK;
     for (int32_t r = 0; r < rk_comm_size(t->trainers) && status == RK_OK; r++) {

@@ -34,8 +34,8 @@ static rk_status check_word(const reading *r, const rk_read_word *word) {
 
 static rk_status hear(const reading *r, rk_all_to_all **out) {
     rk_all_to_all *all_to_all;
-    RK_TRY(rk_all_to_all_begin(r->readers->comms[0], RK_LANE_VALUES, r->readers->messages, r->readers->nobody,
-                               r->readers->first, &all_to_all));
+    RK_TRY(rk_all_to_all_begin(r->readers->comms[0], RK_CHANNEL_VALUES, r->readers->messages,
+                               r->readers->nobody, r->readers->first, &all_to_all));
     rk_status status = rk_all_to_all_wait(all_to_all);
     const void *word;
     size_t left;
@@ -98,7 +98,7 @@ static rk_status send_answers(reading *r) {
         RK_TRY(r->answers[t].status);
         readers->messages[t] = (rk_message){r->answers[t].data, r->answers[t].n_bytes};
     }
-    RK_TRY(rk_all_to_all_begin(readers->comms[0], RK_LANE_BATCHES, readers->messages, readers->trainers,
+    RK_TRY(rk_all_to_all_begin(readers->comms[0], RK_CHANNEL_BATCHES, readers->messages, readers->trainers,
                                readers->nobody, &all_to_all));
     rk_status status = rk_all_to_all_wait(all_to_all);
     rk_all_to_all_free(all_to_all);

@@ -71,7 +71,7 @@ static rk_status share_sample(rk_trainer *t, rk_trainer_sample *sample) {
     }
     rk_status status = rk_comm_agree(t->world, packed.status);
     if (status == RK_OK)
-        status = rk_comm_gather(t->world, RK_LANE_SUMS, packed.data, packed.n_bytes, &sample->all_to_all);
+        status = rk_comm_gather(t->world, RK_CHANNEL_SUMS, packed.data, packed.n_bytes, &sample->all_to_all);
     rk_buffer_release(&packed);
     RK_TRY(status);
     if (t->reader >= 0) return RK_OK;

@@ -123,7 +123,7 @@ rk_status rk_trainer_validate(rk_trainer *t, bool *stop) {
     rk_trace_end(begin, "evaluate");
     const rk_config *c = t->config;
     double watched = rk_evaluation_value(&evaluation, c->watched_task, c->watched_metric);
-    rk_verdict decision =
+    rk_early_stopping_decision decision =
         rk_early_stopping_judge(&t->progress.stopping, &t->rules, t->progress.step, watched,
                                 rk_evaluation_value(&evaluation, c->plateau_task, c->plateau_metric));
     if (isnan(watched)) rk_trainer_warn_of_no_metric(t);

@@ -70,8 +70,8 @@ static rk_status ask(rk_batch_source *f) {
         .kind = RK_READ_NEXT, .stream = f->stream, .position = {f->position.epoch, f->next_row}};
     if (r->asks)
         RK_TRY(rk_readers_say(r, request->reader, &request->asked, sizeof request->asked, &request->word));
-    RK_TRY(rk_all_to_all_begin(r->comms[request->reader], RK_LANE_BATCHES, r->messages, r->nobody, r->reader,
-                               &request->answer));
+    RK_TRY(rk_all_to_all_begin(r->comms[request->reader], RK_CHANNEL_BATCHES, r->messages, r->nobody,
+                               r->reader, &request->answer));
     f->next_row = f->next_row + f->batch_size < window_end ? f->next_row + f->batch_size : window_end;
     f->n_asked++;
     return RK_OK;

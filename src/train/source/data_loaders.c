@@ -59,7 +59,7 @@ void rk_readers_free(rk_readers *r) {
 rk_status rk_readers_say(rk_readers *r, int32_t reader, const rk_read_word *word, size_t n_bytes,
                          rk_all_to_all **out) {
     r->messages[r->n_trainers] = (rk_message){(void *)(size_t)word, n_bytes};
-    return rk_all_to_all_begin(r->comms[reader], RK_LANE_VALUES, r->messages, r->reader, r->nobody, out);
+    return rk_all_to_all_begin(r->comms[reader], RK_CHANNEL_VALUES, r->messages, r->reader, r->nobody, out);
 }
 
 rk_status rk_readers_leave(rk_readers *r) {

@@ -2,12 +2,12 @@
 
 #include "base/error.h"
 
-static rk_status nothing(rk_store *store) {
+rk_status rk_store_nothing(rk_store *store) {
     (void)store;
     return RK_OK;
 }
 
-static void no_call(rk_store *store) {
+void rk_store_no_call(rk_store *store) {
     (void)store;
 }
 
@@ -25,12 +25,12 @@ static void lookup(const rk_store *store, bool training, int32_t feature, int64_
     (void)store, (void)training, (void)feature, (void)first, (void)last, (void)to;
 }
 
-static size_t n_pieces(const rk_store *store) {
+size_t rk_store_no_pieces(const rk_store *store) {
     (void)store;
     return 0;
 }
 
-static void update_piece(rk_store *store, size_t piece) {
+void rk_store_no_piece(rk_store *store, size_t piece) {
     (void)store, (void)piece;
 }
 
@@ -64,12 +64,12 @@ static uint64_t bytes(const rk_store *store) {
     return 0;
 }
 
-static rk_store_counts count(const rk_store *store) {
+rk_store_counts rk_store_no_counts(const rk_store *store) {
     (void)store;
     return (rk_store_counts){0};
 }
 
-static rk_status send_control(rk_store *store, int64_t word) {
+rk_status rk_store_no_control(rk_store *store, int64_t word) {
     (void)store, (void)word;
     return RK_OK;
 }
@@ -81,24 +81,24 @@ static rk_status serve(rk_store *store, int64_t *word) {
 }
 
 rk_store *rk_store_none(void) {
-    static const rk_store_ops ops = {.free = no_call,
+    static const rk_store_ops ops = {.free = rk_store_no_call,
                                      .begin = begin,
-                                     .wait = nothing,
+                                     .wait = rk_store_nothing,
                                      .lookup_early = lookup_early,
                                      .lookup = lookup,
-                                     .n_pieces = n_pieces,
-                                     .update_piece = update_piece,
-                                     .complete = no_call,
+                                     .n_pieces = rk_store_no_pieces,
+                                     .update_piece = rk_store_no_piece,
+                                     .complete = rk_store_no_call,
                                      .backward = backward,
                                      .end = end,
-                                     .flush = nothing,
-                                     .reload = no_call,
+                                     .flush = rk_store_nothing,
+                                     .reload = rk_store_no_call,
                                      .state = state,
                                      .read_stale = read_stale,
                                      .scale_learning_rate = scale_learning_rate,
                                      .bytes = bytes,
-                                     .count = count,
-                                     .send_control = send_control,
+                                     .count = rk_store_no_counts,
+                                     .send_control = rk_store_no_control,
                                      .serve = serve};
     static rk_store none = {&ops};
     return &none;

@@ -70,4 +70,12 @@ struct rk_store {
 /* Of a model without tables; free does nothing. */
 rk_store *rk_store_none(void);
 
+/* For stores that have nothing to do there. */
+rk_status rk_store_nothing(rk_store *store);
+void rk_store_no_call(rk_store *store);
+size_t rk_store_no_pieces(const rk_store *store);
+void rk_store_no_piece(rk_store *store, size_t piece);
+rk_store_counts rk_store_no_counts(const rk_store *store);
+rk_status rk_store_no_control(rk_store *store, int64_t word);
+
 #endif

@@ -19,11 +19,6 @@ static rk_status begin(rk_store *store, int64_t n, const rk_ids *ids, bool train
     return rk_embeddings_dedup(s->embeddings, n, ids, training);
 }
 
-static rk_status wait(rk_store *store) {
-    (void)store;
-    return RK_OK;
-}
-
 static void lookup_early(rk_store *store, rk_activation *activations) {
     local_store *s = (local_store *)store;
     if (!s->late) {
@@ -104,16 +99,6 @@ static uint64_t bytes(const rk_store *store) {
     return rk_embeddings_bytes(((const local_store *)store)->embeddings);
 }
 
-static rk_store_counts count(const rk_store *store) {
-    (void)store;
-    return (rk_store_counts){0};
-}
-
-static rk_status send_control(rk_store *store, int64_t word) {
-    (void)store, (void)word;
-    return RK_OK;
-}
-
 static rk_status serve(rk_store *store, int64_t *word) {
     (void)store, (void)word;
     return rk_error(RK_INVALID_ARGUMENT, "one process serves no other");
@@ -128,7 +113,7 @@ static void free_store(rk_store *store) {
 
 static const rk_store_ops local_ops = {.free = free_store,
                                        .begin = begin,
-                                       .wait = wait,
+                                       .wait = rk_store_nothing,
                                        .lookup_early = lookup_early,
                                        .lookup = lookup,
                                        .n_pieces = n_pieces,
@@ -142,8 +127,8 @@ static const rk_store_ops local_ops = {.free = free_store,
                                        .read_stale = read_stale,
                                        .scale_learning_rate = scale_learning_rate,
                                        .bytes = bytes,
-                                       .count = count,
-                                       .send_control = send_control,
+                                       .count = rk_store_no_counts,
+                                       .send_control = rk_store_no_control,
                                        .serve = serve,
                                        .find_not_finite = true};
 

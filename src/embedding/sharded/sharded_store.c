@@ -36,19 +36,6 @@ static void lookup(const rk_store *store, bool training, int32_t feature, int64_
     rk_sharded_look_up(of(store), feature, first, last, to);
 }
 
-static size_t n_pieces(const rk_store *store) {
-    (void)store;
-    return 0;
-}
-
-static void update_piece(rk_store *store, size_t piece) {
-    (void)store, (void)piece;
-}
-
-static void complete(rk_store *store) {
-    (void)store;
-}
-
 static rk_status backward(rk_store *store, const rk_activation *gradients, bool known_finite) {
     (void)known_finite;
     uint64_t began = rk_trace_begin();
@@ -112,9 +99,9 @@ static const rk_store_ops sharded_ops = {.free = free_store,
                                          .wait = wait,
                                          .lookup_early = lookup_early,
                                          .lookup = lookup,
-                                         .n_pieces = n_pieces,
-                                         .update_piece = update_piece,
-                                         .complete = complete,
+                                         .n_pieces = rk_store_no_pieces,
+                                         .update_piece = rk_store_no_piece,
+                                         .complete = rk_store_no_call,
                                          .backward = backward,
                                          .end = end,
                                          .flush = flush,

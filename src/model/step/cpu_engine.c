@@ -88,7 +88,7 @@ static void look_up_early(rk_model *model) {
 }
 
 /* Forward to backward. Where updates are late, beside the update of the batch before. */
-static rk_status compute_gradients(rk_model_run *r, const rk_local_batch *batch) {
+static rk_status compute_gradients(rk_model_run *r, const rk_local_batch *batch, double *loss) {
     rk_model *model = r->model;
     rk_store *store = model->store;
     int64_t n = batch->batch.n;
@@ -108,9 +108,8 @@ static rk_status compute_gradients(rk_model_run *r, const rk_local_batch *batch)
         store->ops->complete(store); /* not if the run failed before it began */
     RK_TRY(status);
     rk_model_sum_blocks(model, n);
-    double here;
     RK_TRY(rk_model_sum_micro_batches(model, &batch->batch, model->micro_batch_losses,
-                                      rk_graph_n_micro_batches(model->graph, n), &here));
+                                      rk_graph_n_micro_batches(model->graph, n), loss));
     RK_FAIL_IF(atomic_load(&r->not_finite) && !store->ops->find_not_finite, RK_NOT_FINITE,
                "rank %d: the gradient of an embedding is not finite", model->ranks->rank);
     return RK_OK;
@@ -129,9 +128,10 @@ static rk_status launch(rk_model *model, const rk_local_batch *batch) {
                       .ids = batch->ids,
                       .task_samples = batch->task_samples,
                       .pairs = batch->pairs};
-    rk_status status = compute_gradients(&r, batch);
+    double loss = NAN;
+    rk_status status = compute_gradients(&r, batch, &loss);
     if (status != RK_OK && (status != RK_NOT_FINITE || late)) return rk_model_restore(model, status);
-    RK_TRY(model->reducer->ops->post(model->reducer, batch, status));
+    RK_TRY(model->reducer->ops->post(model->reducer, batch, status, loss));
     if (status == RK_OK) /* beside the sums */
         RK_TRY(store->ops->backward(store, model->gradients[model->now], !atomic_load(&r.not_finite)));
     return late ? store->ops->end(store, true) : RK_OK;

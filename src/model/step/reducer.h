@@ -15,7 +15,8 @@ typedef struct rk_reducer_ops {
     void (*free)(rk_reducer *reducer);
     /* local_batch: of the step; the hooks' context is a rk_model_run. */
     void (*hook)(rk_reducer *reducer, const rk_local_batch *local_batch, rk_graph_hooks *hooks);
-    rk_status (*post)(rk_reducer *reducer, const rk_local_batch *local_batch, rk_status found);
+    /* loss: of the samples here, where found is RK_OK. */
+    rk_status (*post)(rk_reducer *reducer, const rk_local_batch *local_batch, rk_status found, double loss);
     /* batch: of the oldest step that was posted, to say where a loss comes from that is not finite. The
      * gradients are checked: RK_NOT_FINITE names a parameter. */
     rk_status (*wait)(rk_reducer *reducer, const rk_batch *batch, double *loss);

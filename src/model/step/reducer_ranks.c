@@ -84,7 +84,8 @@ static void hook(rk_reducer *reducer, const rk_local_batch *local_batch, rk_grap
     hooks->ready = ((reducer_ranks *)reducer)->progress_thread.runs ? gradients_are_ready : NULL;
 }
 
-static rk_status post(rk_reducer *reducer, const rk_local_batch *local_batch, rk_status found) {
+static rk_status post(rk_reducer *reducer, const rk_local_batch *local_batch, rk_status found, double loss) {
+    (void)loss; /* all sum those of the micro-batches, in their order */
     reducer_ranks *r = (reducer_ranks *)reducer;
     const rk_model *model = reducer->model;
     rk_ranks *ranks = model->ranks;

@@ -58,33 +58,42 @@ static inline int32_t width_of(int f) {
 }
 
 /* The usual collection, every table of one dtype and optimizer; the last table is frozen. */
-static inline rk_status try_make_usual(const rk_optimizer *optimizer, rk_dtype dtype, rk_embeddings **out) {
+typedef struct usual_config {
     rk_table_config tables[N_TABLES];
     rk_feature_config features[N_FEATURES];
+    rk_embeddings_config config;
+} usual_config;
+
+static inline void make_usual_config(const rk_optimizer *optimizer, rk_dtype dtype, usual_config *out) {
     for (int t = 0; t < N_TABLES; t++) {
-        tables[t] = (rk_table_config)RK_TABLE_CONFIG_INIT;
-        tables[t].name = table_names[t];
-        tables[t].n_rows = table_rows[t];
-        tables[t].dim = table_dims[t];
-        tables[t].dtype = dtype;
-        tables[t].frozen = t == N_TABLES - 1;
+        out->tables[t] = (rk_table_config)RK_TABLE_CONFIG_INIT;
+        out->tables[t].name = table_names[t];
+        out->tables[t].n_rows = table_rows[t];
+        out->tables[t].dim = table_dims[t];
+        out->tables[t].dtype = dtype;
+        out->tables[t].frozen = t == N_TABLES - 1;
     }
     for (int f = 0; f < N_FEATURES; f++)
-        features[f] = (rk_feature_config){sizeof *features,
-                                          sorts[f].name,
-                                          table_names[sorts[f].table],
-                                          sorts[f].combiner,
-                                          sorts[f].length,
-                                          false,
-                                          false};
-    rk_embeddings_config config = RK_EMBEDDINGS_CONFIG_INIT;
-    config.seed = 11;
-    config.tables = tables;
-    config.n_tables = N_TABLES;
-    config.features = features;
-    config.n_features = N_FEATURES;
-    config.optimizer = optimizer;
-    return rk_embeddings_create(&config, out);
+        out->features[f] = (rk_feature_config){sizeof *out->features,
+                                               sorts[f].name,
+                                               table_names[sorts[f].table],
+                                               sorts[f].combiner,
+                                               sorts[f].length,
+                                               false,
+                                               false};
+    out->config = (rk_embeddings_config)RK_EMBEDDINGS_CONFIG_INIT;
+    out->config.seed = 11;
+    out->config.tables = out->tables;
+    out->config.n_tables = N_TABLES;
+    out->config.features = out->features;
+    out->config.n_features = N_FEATURES;
+    out->config.optimizer = optimizer;
+}
+
+static inline rk_status try_make_usual(const rk_optimizer *optimizer, rk_dtype dtype, rk_embeddings **out) {
+    usual_config usual;
+    make_usual_config(optimizer, dtype, &usual);
+    return rk_embeddings_create(&usual.config, out);
 }
 
 static inline rk_embeddings *make_usual(const rk_optimizer *optimizer, rk_dtype dtype) {

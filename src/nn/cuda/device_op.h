@@ -1,5 +1,5 @@
 /* An operation on a GPU, and how it reaches its values: the whole batch at once, a launch or a few. The
- * operation itself, its equation, its shapes and its parameters, is src/nn/op_<name>.c's. */
+ * operation itself, its equation, its shapes and its parameters, is src/nn/ops/op_<name>.c's. */
 #ifndef RK_NN_CUDA_DEVICE_OP_H
 #define RK_NN_CUDA_DEVICE_OP_H
 

@@ -1,4 +1,4 @@
-/* What an operation is made of, and how it reaches its values. One operation a file, src/nn/op_<name>.c
+/* What an operation is made of, and how it reaches its values. One operation a file, src/nn/ops/op_<name>.c
  * (docs/operations.md). */
 #ifndef RK_NN_GRAPH_OP_H
 #define RK_NN_GRAPH_OP_H

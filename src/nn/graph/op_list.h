@@ -1,4 +1,4 @@
-/* Every operation of the graph, once: to add one, write src/nn/op_<name>.c and a line here
+/* Every operation of the graph, once: to add one, write src/nn/ops/op_<name>.c and a line here
  * (docs/operations.md). */
 #ifndef RK_NN_GRAPH_OP_LIST_H
 #define RK_NN_GRAPH_OP_LIST_H

@@ -208,8 +208,8 @@ static void test_learns(void **state) {
         "loss: bpr, negatives: 8}}",
         "loss: bpr, negatives: 8, hard: 4}, deep: [6, 3], activation: tanh}",
         "loss: cosine_contrastive, similarity: cosine, margin: 0.1, negative_weight: 2, negatives: 8}}",
-        "similarity: cosine, temperature: 0.2, sampling: popularity, negatives: 8, history: true, "
-        "max_history: 1, user_tower: [history]}}",
+        ("similarity: cosine, temperature: 0.2, sampling: popularity, negatives: 8, history: true, "
+         "max_history: 1, user_tower: [history]}}"),
         "in_batch: true, negatives: 0}, deep: [5]}",
         "negatives: 8, history: true, history_linear: true, user_tower: [history]}}",
     };

@@ -434,8 +434,8 @@ static void test_cluster_files(void **state) {
         GROUP(", network_gbps: 1") "  - {name: a, memory_gb: 1, network_gbps: 1}\n",
         "c.yaml:3: key 'name': a second group of this name",
         GROUP(", network_gbps: 1") "  - {name: b, memory_gb: 1, network_gbps: 1, role: embedding}\n",
-        "c.yaml:3: key 'role': either all ranks do both, or some train and some hold rows\nhint: give every "
-        "group one of train and embedding, or none a role",
+        ("c.yaml:3: key 'role': either all ranks do both, or some train and some hold rows\nhint: give every "
+         "group one of train and embedding, or none a role"),
     };
     rk_cluster_file file;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i += 2) {

@@ -155,7 +155,7 @@ rk_status rk_model_restore(rk_model *model, rk_status status);
 /* RK_OK with *loss NaN if the step is to be skipped. */
 rk_status rk_model_skip(rk_model *model, rk_status status, double *loss);
 
-/* The store of a model's tables over ranks (step/sharded_tables.c). */
+/* The store of a model's tables over ranks (sharded_tables.c). */
 rk_status rk_model_create_sharded(rk_model *model, const rk_model_options *options,
                                   const rk_collection_config *plan);
 extern const rk_loss_ops rk_task_losses;

@@ -46,12 +46,19 @@ INSIDE = {
     },
     "nn": {"graph": set(), "ops": {"graph"}, ".": {"graph"}, "cuda": {".", "graph"}},
     "data": {".": {"source", "transform"}, "source": {"."}, "transform": {".", "source"}, "dataset": {".", "source", "transform"}},
+    # The model's own folder names the parts of a model and chooses its engine and stores; the presets, sections and the step do not know which.
+    "model": {
+        ".": {"presets", "section", "retrieval", "step", "cuda"}, "presets": {"."}, "section": {".", "retrieval"},
+        "retrieval": {".", "step"}, "step": {".", "retrieval"}, "cuda": {".", "retrieval", "step"},
+    },
     "train": {
         "config": set(), "source": {"config"}, "evaluate": {"config", "source"}, "checkpoint": {"config", "source", "evaluate"},
         "run": {"config", "source", "evaluate", "checkpoint"}, "plan": {"config", "run"},
     },
     "report": {"chart": set(), ".": {"chart"}},
 }
+# What a folder may not include of the layers below: the step sees interfaces (embedding/store.h, comm/comm.h), never what stands behind them.
+BACKENDS = {"model/step": re.compile(r"^(cuda|gemm|embedding/(local|sharded|cuda|cuda_sharded)|comm/(self|mpi|nccl))/")}
 # Public headers whose subject lives in a higher layer than the includer: only these layers may include them.
 PUBLIC = {
     "status": "base", "optimizer": "kernels", "table": "kernels", "batch": "base", "embeddings": "embedding", "comm": "comm",
@@ -103,6 +110,8 @@ def problems(root: pathlib.Path):
             elif kind == '"' and "/" in name:
                 if target != layer and target not in USES[layer]:
                     yield f"{relative}: layer '{layer}' may not include \"{name}\""
+                elif (hidden := BACKENDS.get("/".join(relative.parts[1:3]))) and hidden.match(name):
+                    yield f"{relative}: includes a backend, \"{name}\", where only interfaces are known"
                 elif target == layer and layer in INSIDE:
                     here, there = (inside(pathlib.PurePath(path)) for path in ("/".join(relative.parts[1:]), name))
                     if here != there and there not in INSIDE[layer].get(here, ()):

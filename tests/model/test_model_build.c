@@ -190,8 +190,8 @@ static void test_describe(void **state) {
     OK(rk_model_build(&f.options, &model));
     OK(rk_model_describe(model, &text));
     static const char *const parts[] = {
-        "model deepfm: 3 categorical features, 3 dense numbers\n\ntasks\n",
-        "  click: sigmoid_cross_entropy, weight 1\n\ntables\n",
+        ("model deepfm: 3 categorical features, 3 dense numbers\n\ntasks\n  click: sigmoid_cross_entropy, "
+         "weight 1\n\ntables\n"),
         "  user                  40     4  f32   adam ",
         "  tags                  30     4  bf16  frozen ",
         "  item/linear           50     1  f32   adam ",

@@ -72,10 +72,10 @@ static bool parse_option(const command *cmd, int argc, char **argv, int *at, arg
     int index = find_option(cmd, name, n_bytes, is_long ? 0 : name[0]);
     if (index < 0) {
         const char *like = is_long ? option_like(cmd, name) : NULL;
-        usage_error(
-            cmd,
-            like ? "'reckon %s' has no option '%.*s'; it has '--%s'" : "'reckon %s' has no option '%.*s'",
-            cmd->name, (int)(n_bytes + (size_t)(name - word)), word, like);
+        usage_error(cmd,
+                    like ? "'reckon %s' has no option '%.*s'; did you mean '--%s'?"
+                         : "'reckon %s' has no option '%.*s'",
+                    cmd->name, (int)(n_bytes + (size_t)(name - word)), word, like);
         return false;
     }
     const option *opt = &cmd->options[index];
@@ -107,7 +107,7 @@ bool arguments_parse(const command *cmd, int argc, char **argv, arguments *out) 
         } else if (!only_positional && argv[i][0] == '-' && argv[i][1]) {
             if (!parse_option(cmd, argc, argv, &i, out)) return false;
         } else if (out->n_positional == cmd->max_positional) {
-            usage_error(cmd, "'%s' is one argument too many", argv[i]);
+            usage_error(cmd, "unexpected argument '%s'", argv[i]);
             return false;
         } else {
             out->positional[out->n_positional++] = argv[i];

@@ -53,14 +53,14 @@ static void print_table(const rk_profile *p) {
         else if (p->stages[i].seconds > longest->seconds)
             longest = &p->stages[i];
     }
-    printf("\nit is bound by '%s'. ", longest->name);
-    puts(on_cpu ? "Stages from 'lookup' to 'sum gradients' run beside each other, a block of samples a "
-                  "thread; bytes are what the algorithm moves, which caches may save."
-                : "The stages are the host's; what the GPU does in a step is not split.");
+    printf("\nthe longest stage is '%s'. ", longest->name);
+    puts(on_cpu ? "The stages from 'lookup' to 'sum gradients' run in parallel, one block of samples a "
+                  "thread; bytes are what the algorithm moves, some of which caches save."
+                : "These are the host's stages; the GPU's part of a step is not split.");
     if (other && other->seconds > longest->seconds)
         puts(
-            "More time went to no stage than to that one: threads waited for a processor, or steps are too "
-            "short to be timed.");
+            "Even more time went to no stage: threads waited for a CPU core, or steps are too short to "
+            "time.");
     if (p->limits_spread > RK_PROFILE_STEADY)
         printf(
             "The machine is busy with something else: what it reaches was measured between the steps, and "

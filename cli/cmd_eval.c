@@ -55,7 +55,8 @@ const command command_eval = {
     .description =
         "RUN is a checkpoint, a run's directory (the checkpoint that the run ends with is taken) or its run "
         "file.\n"
-        "Under mpirun or srun the ranks share the tables out and evaluate together, however many trained.",
+        "Under mpirun or srun the tables are sharded over the ranks, which evaluate together, however many "
+        "trained.",
     .options =
         {
             [OPT_DATA] = {"data", 'd', OPTION_TEXT, "DATA", NULL,

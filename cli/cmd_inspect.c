@@ -111,7 +111,7 @@ static int run(const arguments *args) {
 
 const command command_inspect = {
     .name = "inspect",
-    .summary = "print what a run file means: configuration, tables, graph",
+    .summary = "show what a run file resolves to: configuration, tables, graph",
     .positional = "RUN.yaml",
     .min_positional = 1,
     .max_positional = 1,

@@ -49,7 +49,7 @@ static int run(const arguments *args) {
 
 const command command_plan = {
     .name = "plan",
-    .summary = "place a run's tables on a cluster and predict its speed",
+    .summary = "make a sharding plan for a cluster and predict its speed",
     .positional = "RUN.yaml",
     .min_positional = 1,
     .max_positional = 1,
@@ -66,11 +66,11 @@ const command command_plan = {
                              "the hosts; by default this machine, which is then measured"},
             [OPT_RANKS] = {"ranks", 'r', OPTION_INT, "N", NULL,
                            "the cluster's first N ranks; by default all, or one on this machine"},
-            [OPT_SAMPLE] = {"sample", 'n', OPTION_INT, "N", NULL,
-                            "count ids over N rows of the training data, 0: all; else loads are assumed"},
-            [OPT_MEASURE] =
-                {"measure", 'm', OPTION_FLAG, NULL, NULL,
-                 "time steps of the run on this machine; what the cluster file leaves out is as its"},
+            [OPT_SAMPLE] =
+                {"sample", 'n', OPTION_INT, "N", NULL,
+                 "count ids over N rows of the training data, 0: all; without it loads are assumed"},
+            [OPT_MEASURE] = {"measure", 'm', OPTION_FLAG, NULL, NULL,
+                             "time steps on this machine, for what the cluster file does not give"},
             [OPT_WRITE] = {"write", 'w', OPTION_TEXT, "FILE", NULL,
                            "write the plan for cluster.plan of a run file"},
             [OPT_JSON] = {"json", 'j', OPTION_FLAG, NULL, NULL, "one JSON object"},

@@ -92,7 +92,8 @@ const command command_predict = {
         "FILE has the columns of the run's\n"
         "data; labels may be missing. RUN is a checkpoint, a run's directory or its run file; FILE may also "
         "be 'valid' or 'test'.\n"
-        "Under mpirun or srun the ranks share the tables out and predict together; the first one prints.",
+        "Under mpirun or srun the tables are sharded over the ranks, which predict together; the first one "
+        "prints.",
     .options =
         {
             [OPT_FORMAT] = {"format", 'f', OPTION_TEXT, "FORMAT", "csv|jsonl",

@@ -100,8 +100,7 @@ static int load(const arguments *args, rk_config **out) {
 
 static int run(const arguments *args) {
     if (args->options[OPT_RESUME].given && args->options[OPT_OVERWRITE].given) {
-        usage_error(&command_train,
-                    "--resume goes on with a run and --overwrite begins anew: give one of them");
+        usage_error(&command_train, "--resume and --overwrite cannot be given together");
         return EXIT_USAGE;
     }
     if (args->options[OPT_THREADS].given && rk_set_threads((int)args->options[OPT_THREADS].number) != RK_OK)
@@ -138,11 +137,11 @@ const command command_train = {
     .options =
         {
             [OPT_RESUME] = {"resume", 'r', OPTION_FLAG, NULL, NULL,
-                            "go on from the newest checkpoint, if there is one"},
+                            "continue from the newest checkpoint, if there is one"},
             [OPT_ALLOW_CHANGED_DATA] = {"allow-changed-data", 0, OPTION_FLAG, NULL, NULL,
-                                        "resume though files of the data are others than they were"},
+                                        "resume even if data files changed"},
             [OPT_OVERWRITE] = {"overwrite", 0, OPTION_FLAG, NULL, NULL,
-                               "begin anew where a run is: its checkpoints and logs are removed"},
+                               "start over: remove the checkpoints and logs of the run in that directory"},
             [OPT_SET] = {"set", 's', OPTION_LIST, "KEY=VALUE", NULL,
                          "override a key of the run file; may be repeated"},
             [OPT_OUTPUT] = {"output", 'o', OPTION_TEXT, "DIR", NULL, "where the run is kept (train.output)"},

@@ -18,10 +18,10 @@ int trained_open(const char *path, const char *device, trained *out);
 /* The exit status of a command whose last call gave `status`. */
 int trained_close(trained *model, rk_status status);
 
-#define OPTION_DEVICE                                               \
-    {                                                               \
-        "device", 0, OPTION_TEXT, "DEVICE", "cpu|cuda",             \
-            "what predicts; by default what the run was trained on" \
+#define OPTION_DEVICE                                                                  \
+    {                                                                                  \
+        "device", 0, OPTION_TEXT, "DEVICE", "cpu|cuda",                                \
+            "the device to predict on; by default the one that the run was trained on" \
     }
 
 #endif

@@ -27,7 +27,8 @@ uint64_t rk_state_entry_bytes(const rk_state_entry *entry) {
 
 rk_status rk_state_add(rk_state *state, const char *name, rk_state_type type, int64_t dim0, int64_t dim1,
                        void *data) {
-    RK_FAIL_IF(rk_state_find(state, name) != NULL, RK_INTERNAL, "two pieces of state are named '%s'", name);
+    RK_FAIL_IF(rk_state_find(state, name) != NULL, RK_INTERNAL, "two tensors of the state are named '%s'",
+               name);
     RK_TRY(rk_grow(&state->entries, state->n, &state->capacity, sizeof *state->entries));
     rk_state_entry entry = {.type = type, .n_dims = dim1 ? 2 : 1, .dims = {dim0, dim1}, .data = data};
     RK_TRY(rk_strdup(name, &entry.name));

@@ -76,8 +76,8 @@ static rk_status check_sizes(const rk_sum *sum) {
         size_t first, n;
         part_of(sum, sum->returning ? r : sum->comm->rank, &first, &n);
         RK_FAIL_IF(received[r].n_bytes != n * value_bytes(sum), RK_INVALID_ARGUMENT,
-                   "sum of %zu values: rank %d sent %zu bytes where this rank expects %zu; the ranks do not "
-                   "sum the same values",
+                   "all_reduce of %zu values: rank %d sent %zu bytes, this rank expects %zu; the ranks do "
+                   "not reduce the same values",
                    sum->n, (int)sum->comm->peers[r].rank, received[r].n_bytes, n * value_bytes(sum));
     }
     return RK_OK;
@@ -258,7 +258,7 @@ static rk_status send_parts(rk_sum *sum) {
 
 static rk_status begin(rk_comm *comm, rk_channel channel, bool is_narrow, float *values, size_t n,
                        rk_sum **out) {
-    RK_FAIL_IF(n && !values, RK_INVALID_ARGUMENT, "sum: no values");
+    RK_FAIL_IF(n && !values, RK_INVALID_ARGUMENT, "all_reduce: no values");
     rk_sum *sum;
     uint32_t sequence = atomic_fetch_add(&comm->begun[channel], 2);
     rk_status status = idle_or_new(comm, &sum);

@@ -97,7 +97,7 @@ rk_status rk_all_to_all_begin(rk_comm *comm, rk_channel channel, const rk_messag
     for (int32_t r = 0; r < comm->size; r++) {
         if (to && !to[r]) continue;
         RK_FAIL_IF(send[r].n_bytes && !send[r].data, RK_INVALID_ARGUMENT,
-                   "exchange of '%s': no data for rank %d", channel_name(channel), (int)r);
+                   "all_to_all '%s': no data for rank %d", channel_name(channel), (int)r);
     }
     return rk_all_to_all_begin_at(comm, channel, atomic_fetch_add(&comm->begun[channel], 1), send, to, from,
                                   out);

@@ -18,13 +18,13 @@ static const char *launched_by(void) {
 
 rk_status rk_comm_world(const rk_comm_options *options, rk_comm **out) {
     double timeout_s = options && options->timeout_s != 0 ? options->timeout_s : DEFAULT_TIMEOUT_S;
-    RK_FAIL_IF(!(timeout_s > 0), RK_INVALID_ARGUMENT, "'timeout_s' is %g, and must be positive", timeout_s);
+    RK_FAIL_IF(!(timeout_s > 0), RK_INVALID_ARGUMENT, "'timeout_s' must be positive, not %g", timeout_s);
     if (launched_by()) return rk_comm_mpi(timeout_s, out);
     const char *n_tasks = getenv("SLURM_STEP_NUM_TASKS");
     if (n_tasks && atoi(n_tasks) > 1) {
         return rk_error_hint(
-            rk_error(RK_UNSUPPORTED, "srun started %s tasks that do not know of one another", n_tasks),
-            "srun --mpi=pmix or --mpi=pmi2");
+            rk_error(RK_UNSUPPORTED, "srun started %s tasks that are not connected by MPI", n_tasks),
+            "start them with srun --mpi=pmix or srun --mpi=pmi2");
     }
     return rk_comm_self(out);
 }
@@ -51,7 +51,7 @@ uint64_t rk_comm_bytes_sent(const rk_comm *comm) {
 
 rk_status rk_comm_gather(rk_comm *comm, rk_channel channel, const void *data, size_t n_bytes,
                          rk_all_to_all **out) {
-    RK_FAIL_IF(n_bytes && !data, RK_INVALID_ARGUMENT, "gather: no data");
+    RK_FAIL_IF(n_bytes && !data, RK_INVALID_ARGUMENT, "all_gather: no data");
     rk_message *send;
     rk_status status = rk_alloc((size_t)comm->size, sizeof *send, &send);
     if (status != RK_OK) return rk_comm_fail(comm, status);
@@ -76,7 +76,7 @@ rk_status rk_comm_barrier(rk_comm *comm) {
 }
 
 rk_status rk_comm_all_reduce_f32(rk_comm *comm, float *values, size_t n) {
-    RK_FAIL_IF(n && !values, RK_INVALID_ARGUMENT, "all-reduce: no values");
+    RK_FAIL_IF(n && !values, RK_INVALID_ARGUMENT, "all_reduce: no values");
     rk_sum *sum;
     RK_TRY(rk_sum_begin(comm, RK_CHANNEL_SUMS, values, n, &sum));
     rk_status status = rk_sum_wait(sum);
@@ -158,7 +158,8 @@ rk_status rk_comm_members(rk_comm *comm, const int32_t *members, int32_t n_membe
         RK_FAIL_IF(members[i] < 0 || members[i] >= comm->size, RK_INVALID_ARGUMENT,
                    "members: there is no rank %d of %d", (int)members[i], (int)comm->size);
         RK_FAIL_IF(i && members[i] <= members[i - 1], RK_INVALID_ARGUMENT,
-                   "members: rank %d stands after rank %d", (int)members[i], (int)members[i - 1]);
+                   "members: rank %d is listed after rank %d; ranks must be ascending", (int)members[i],
+                   (int)members[i - 1]);
         among |= members[i] == comm->rank;
     }
     RK_FAIL_IF(!among, RK_INVALID_ARGUMENT, "members: this rank, %d, is not one of them", (int)comm->rank);

@@ -137,7 +137,8 @@ rk_status rk_data_convert(const char *input, const char *output, const rk_conver
     if (is_text && typed && rk_file_is_stream(input))
         RK_GOTO(rk_error_hint(
             rk_error(RK_UNSUPPORTED,
-                     "'%s' is a pipe or a device, and text is read twice to find its columns' types", input),
+                     "'%s' is a pipe or a device; text is read twice, first to find the columns' types",
+                     input),
             "write it to a file first"));
     if (is_text && typed) RK_GOTO(find_types(&options, &types));
     RK_GOTO(rk_source_open(&options, &source));

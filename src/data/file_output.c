@@ -107,14 +107,14 @@ static rk_status add_typed(rk_column *to, const rk_column *from, int64_t value) 
         case RK_COLUMN_I64:
             if (from->type == RK_COLUMN_I64) return rk_column_add_i64(to, from->i64[value]);
             RK_FAIL_IF(!rk_parse_i64(rk_column_text(from, value), &whole), RK_INTERNAL,
-                       "column '%s' changed between two readings", from->name);
+                       "column '%s' changed between the two passes over the input", from->name);
             return rk_column_add_i64(to, whole);
         case RK_COLUMN_F32:
         case RK_COLUMN_F64: /* of no file */
             break;
     }
-    RK_FAIL_IF(!rk_value_number(from, value, &x), RK_INTERNAL, "column '%s' changed between two readings",
-               from->name);
+    RK_FAIL_IF(!rk_value_number(from, value, &x), RK_INTERNAL,
+               "column '%s' changed between the two passes over the input", from->name);
     return rk_column_add_f32(to, (float)x);
 }
 
@@ -172,8 +172,8 @@ static rk_status join_values(rk_file_output *o, const rk_columns *rows, int32_t 
         o->joined[c] |= (unsigned char)((v > begin ? HAS_SEVERAL : 0) | (is_unfit(text) ? HAS_UNFIT : 0));
         if (o->joined[c] == (HAS_SEVERAL | HAS_UNFIT))
             return rk_error_hint(rk_error(RK_BAD_DATA,
-                                          "column '%s': a row has several values, between which a '|' "
-                                          "stands, and a value has a '|' or a blank at its end",
+                                          "column '%s': several values of a row are written with '|' between "
+                                          "them, but a value has a '|' or a trailing space itself",
                                           column->name),
                                  "write rkb or tfrecord");
         if (v > begin) rk_buffer_u8(field, '|');
@@ -217,11 +217,11 @@ static rk_status check_libsvm(const rk_columns *rows, int32_t label, int32_t ids
         return rk_error_hint(
             rk_error(
                 RK_CONFIG,
-                "libsvm holds a column 'label' and a column 'ids' of whole numbers; the input has no '%s'",
+                "libsvm needs a column 'label' and a column 'ids' of whole numbers; the input has no '%s'",
                 label < 0 ? "label" : "ids"),
             "write csv, tfrecord or rkb");
     RK_FAIL_IF(group >= 0 && rows->columns[group].type != RK_COLUMN_I64, RK_CONFIG,
-               "libsvm's column 'qid' is of whole numbers");
+               "libsvm: the column 'qid' must hold whole numbers");
     return RK_OK;
 }
 
@@ -298,12 +298,12 @@ static void warn_of_losses(rk_file_output *o, const rk_columns *rows) {
         o->has_warned = is_libsvm ? !is_of_libsvm(column->name) : column->weights != NULL;
         if (o->has_warned && is_libsvm)
             rk_log(RK_LOG_WARNING,
-                   "libsvm has no place for the column '%s' (and others, if there are): it is left "
-                   "out\nhint: csv, rkb and tfrecord hold it",
+                   "libsvm cannot hold the column '%s' and any others beside label, qid and ids: it is "
+                   "dropped\nhint: csv, rkb and tfrecord can hold it",
                    column->name);
         if (o->has_warned && !is_libsvm)
             rk_log(RK_LOG_WARNING,
-                   "the values beside the ids of '%s' are left out\nhint: rkb and libsvm hold them",
+                   "the weights of the ids of '%s' are dropped\nhint: rkb and libsvm can hold them",
                    column->name);
     }
 }

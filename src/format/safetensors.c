@@ -104,7 +104,7 @@ static rk_status parse_entry(const char *name, json_t *value, uint64_t data_begi
                RK_BAD_DATA, "the header's entry '%s' is not a tensor", name);
     int type = 0;
     while (type < N_TYPES && strcmp(dtype, type_names[type]) != 0) type++;
-    RK_FAIL_IF(type == N_TYPES, RK_UNSUPPORTED, "tensor '%s': the type '%s' is not read", name, dtype);
+    RK_FAIL_IF(type == N_TYPES, RK_UNSUPPORTED, "tensor '%s': the type '%s' is not supported", name, dtype);
     uint64_t n_bytes = rk_state_type_bytes((rk_state_type)type);
     out->type = (rk_state_type)type;
     out->n_dims = (int32_t)json_array_size(shape);
@@ -113,7 +113,7 @@ static rk_status parse_entry(const char *name, json_t *value, uint64_t data_begi
         out->dims[d] = json_integer_value(dim);
         RK_FAIL_IF(!json_is_integer(dim) || out->dims[d] < 0 ||
                        __builtin_mul_overflow(n_bytes, (uint64_t)out->dims[d], &n_bytes),
-                   RK_BAD_DATA, "tensor '%s': a shape that cannot be", name);
+                   RK_BAD_DATA, "tensor '%s': invalid shape", name);
     }
     json_t *from = json_array_get(offsets, 0), *to = json_array_get(offsets, 1);
     int64_t begin = json_integer_value(from), end = json_integer_value(to);
@@ -168,7 +168,7 @@ static rk_status parse_entries(json_t *header, uint64_t data_begin, uint64_t fil
 
 rk_status rk_safetensors_parse(const void *data, size_t n_bytes, uint64_t file_bytes, rk_safetensors *out) {
     const uint8_t *at = data;
-    RK_FAIL_IF(n_bytes < 8, RK_BAD_DATA, "the file is cut: no safetensors header");
+    RK_FAIL_IF(n_bytes < 8, RK_BAD_DATA, "the file is truncated: no safetensors header");
     uint64_t length = 0;
     for (int i = 0; i < 8; i++) length |= (uint64_t)at[i] << (8 * i);
     RK_FAIL_IF(length > MAX_HEADER_BYTES || length > n_bytes - 8 || length + 8 > file_bytes, RK_BAD_DATA,

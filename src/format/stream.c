@@ -55,14 +55,14 @@ static rk_status detect(rk_byte_stream *s) {
         s->n_input += n;
     }
     if (s->n_input >= 2 && s->input[0] == 0x1f && s->input[1] == 0x8b) {
-        RK_FAIL_IF(inflateInit2(&s->gzip, 15 + 16) != Z_OK, RK_NO_MEMORY, "could not start unpacking '%s'",
-                   s->path);
+        RK_FAIL_IF(inflateInit2(&s->gzip, 15 + 16) != Z_OK, RK_NO_MEMORY,
+                   "could not start decompression '%s'", s->path);
         s->kind = GZIP;
     } else if (s->n_input >= MAGIC_BYTES &&
                (memcmp(s->input, "\x28\xb5\x2f\xfd", 4) == 0 ||
                 ((s->input[0] & 0xf0) == 0x50 && memcmp(s->input + 1, "\x2a\x4d\x18", 3) == 0))) {
         s->zstd = ZSTD_createDStream();
-        RK_FAIL_IF(!s->zstd, RK_NO_MEMORY, "could not start unpacking '%s'", s->path);
+        RK_FAIL_IF(!s->zstd, RK_NO_MEMORY, "could not start decompression '%s'", s->path);
         s->kind = ZSTD;
     }
     return RK_OK;
@@ -118,7 +118,7 @@ static rk_status unpack_gzip(rk_byte_stream *s, void *out, size_t n_bytes, size_
     s->used = s->n_input - s->gzip.avail_in;
     *out_bytes = room - s->gzip.avail_out;
     s->in_member = code != Z_STREAM_END;
-    if (code == Z_MEM_ERROR) return rk_error(RK_NO_MEMORY, "no memory to unpack '%s'", s->path);
+    if (code == Z_MEM_ERROR) return rk_error(RK_NO_MEMORY, "out of memory while decompressing '%s'", s->path);
     if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
         return damaged(s, "corrupt", s->gzip.msg);
     if (code == Z_STREAM_END) inflateReset(&s->gzip); /* another member may follow */
@@ -134,7 +134,7 @@ static rk_status unpack_zstd(rk_byte_stream *s, void *out, size_t n_bytes, size_
     s->in_member = code != 0;
     if (!ZSTD_isError(code)) return RK_OK;
     if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation)
-        return rk_error(RK_NO_MEMORY, "no memory to unpack '%s'", s->path);
+        return rk_error(RK_NO_MEMORY, "out of memory while decompressing '%s'", s->path);
     return damaged(s, "corrupt", ZSTD_getErrorName(code));
 }
 

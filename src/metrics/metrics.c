@@ -79,7 +79,7 @@ static rk_status check_sample(bool binary, rk_metric_sample s, long long row) {
     RK_FAIL_IF(s.label < 0 || s.label > 1, RK_BAD_DATA,
                "row %lld: the label %g of a binary task is not between 0 and 1", row, s.label);
     RK_FAIL_IF(s.prediction < 0 || s.prediction > 1, RK_INVALID_ARGUMENT,
-               "row %lld: the prediction %g is no probability", row, s.prediction);
+               "row %lld: the prediction %g is not between 0 and 1", row, s.prediction);
     return RK_OK;
 }
 

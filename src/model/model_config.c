@@ -21,13 +21,13 @@ static const char *const activations[] = {"relu", "gelu", "sigmoid", "tanh", "no
 
 static const rk_field pair_fields[] = {
     RK_FIELD_TEXT(rk_attention_pair, target, true, NULL, "a categorical feature"),
-    RK_FIELD_TEXT(rk_attention_pair, history, true, NULL, "a sequence of what the target is one of"),
+    RK_FIELD_TEXT(rk_attention_pair, history, true, NULL, "the sequence feature with the history"),
 };
 static const rk_schema pair_schema = RK_SCHEMA("attention", rk_attention_pair, pair_fields);
 
 #define TASK_FIELDS                                                \
     RK_FIELD_ENUM(rk_model_section, task_weights, 0, task_weights, \
-                  "of the labels' losses: as the labels say, or learned (uncertainty)")
+                  "weights of the labels' losses: as the labels say, or learned (uncertainty)")
 #define LINEAR_FIELDS                                                                                    \
     RK_FIELD_F64(rk_model_section, linear_l2, RK_UNSET, 0, INFINITY,                                     \
                  "lr, fm, wide_deep, deepfm, xdeepfm, graph: l2 of the features' dim-1 weights; unset: " \
@@ -44,20 +44,20 @@ static const rk_schema pair_schema = RK_SCHEMA("attention", rk_attention_pair, p
 static const rk_field fields[] = {
     RK_FIELD_ENUM(rk_model_section, kind, -1, kinds, "which model (docs/models.md)"),
     RK_FIELD_ARRAY(I64S, rk_model_section, deep, n_deep, 1, RK_MAX_UNITS,
-                   "hidden layers' units; by default 256, 128, 64 (dlrm: 512, 256; shared_bottom: 256, 128; "
-                   "autoint, two_tower: none); []: none"),
+                   "hidden units of the MLP; by default 256, 128, 64 (dlrm: 512, 256; shared_bottom: 256, "
+                   "128; autoint, two_tower: none); []: none"),
     RK_FIELD_ARRAY(I64S, rk_model_section, bottom, n_bottom, 0, RK_MAX_UNITS,
                    "dlrm, dcn_v2: units of the MLP over the dense input; 0 as the last: the embedding dim, "
                    "which dlrm needs; by default 128, 0 (dcn_v2: none); []: none"),
     RK_FIELD_TEXT(rk_model_section, activation, false, NULL,
-                  "of hidden layers: relu (the default), gelu, sigmoid, tanh, none"),
+                  "activation of hidden layers: relu (the default), gelu, sigmoid, tanh, none"),
     RK_FIELD_BOOL(rk_model_section, batch_norm, false,
                   "batch normalization in the deep part: linear, batch norm, activation, dropout"),
     RK_FIELD_F64(rk_model_section, dropout, 0, 0, 0.99,
                  "dropout rate after each hidden layer of the deep part; of a two_tower without one: of "
                  "users' vectors"),
     RK_FIELD_F64(rk_model_section, feature_dropout, 0, 0, 0.99,
-                 "rate at which a feature's vector, whole, is left out of a sample in training"),
+                 "dropout rate of whole feature vectors of a sample in training"),
     RK_FIELD_I64(rk_model_section, cross_layers, 0, 0, 64, "dcn, dcn_v2: cross layers; 0: 3"),
     RK_FIELD_ENUM(rk_model_section, cross_kind, -1, cross_kinds,
                   "dcn_v2: a cross layer's matrix; full by default"),
@@ -68,9 +68,9 @@ static const rk_field fields[] = {
     RK_FIELD_ENUM(rk_model_section, structure, -1, structures,
                   "dcn, dcn_v2: cross and deep side by side (parallel, the default), or deep after cross; "
                   "masknet: the blocks"),
-    RK_FIELD_ARRAY(
-        I64S, rk_model_section, cin, n_cin, 1, RK_MAX_UNITS,
-        "xdeepfm: maps of each layer of the compressed interaction network; by default 128, 128; []: none"),
+    RK_FIELD_ARRAY(I64S, rk_model_section, cin, n_cin, 1, RK_MAX_UNITS,
+                   "xdeepfm: feature maps of each layer of the compressed interaction network; by default "
+                   "128, 128; []: none"),
     RK_FIELD_I64(rk_model_section, attention_layers, 0, 0, 64, "autoint: interacting layers; 0: 3"),
     RK_FIELD_I64(rk_model_section, attention_heads, 0, 0, RK_MAX_HEADS, "autoint: heads of a layer; 0: 2"),
     RK_FIELD_I64(rk_model_section, attention_dim, 0, 0, 4096, "autoint: columns of a head; 0: 32"),
@@ -79,11 +79,11 @@ static const rk_field fields[] = {
     RK_FIELD_F64(rk_model_section, dropout2, RK_UNSET, 0, 0.99,
                  "final_mlp: dropout rate of the second stream; unset: dropout"),
     RK_FIELD_I64(rk_model_section, fusion_heads, 0, 0, RK_MAX_HEADS,
-                 "final_mlp: equal parts that the streams' outputs are cut into and fused by; 0: 1"),
+                 "final_mlp: heads of the fusion: equal parts of the streams' outputs; 0: 1"),
     RK_FIELD_BOOL(rk_model_section, gates, true, "final_mlp: a gate for each column of each stream's input"),
     RK_FIELD_ARRAY(TEXTS, rk_model_section, gate_context, n_gate_context, 0, 0,
-                   "final_mlp: features that the first stream's gates are computed from, which the streams "
-                   "do not read; none: gates of the columns alone"),
+                   "final_mlp: features that the first stream's gates are computed from; the streams do not "
+                   "read them; none: the gates are learned constants"),
     RK_FIELD_ARRAY(TEXTS, rk_model_section, gate_context2, n_gate_context2, 0, 0,
                    "final_mlp: likewise of the second stream"),
     RK_FIELD_ARRAY(
@@ -106,11 +106,11 @@ static const rk_field fields[] = {
         "shared_bottom, mmoe, ple: units of each task's own hidden layers; by default 64; []: none"),
     TASK_FIELDS,
     RK_FIELD_LIST(rk_model_section, attention, n_attention, &pair_schema, false,
-                  "din: histories that are summed by what they have to do with a target"),
+                  "din: histories that are pooled by attention to a target"),
     RK_FIELD_ARRAY(I64S, rk_model_section, attention_deep, n_attention_deep, 1, RK_MAX_UNITS,
                    "din: hidden layers' units of the activation unit; by default 64, 32; []: none"),
     RK_FIELD_BOOL(rk_model_section, attention_softmax, false,
-                  "din: a history's weights are made to add up to 1"),
+                  "din: softmax over a history's attention weights"),
     LINEAR_FIELDS,
     RK_FIELD_STRUCT(rk_model_section, retrieval, &rk_retrieval_schema,
                     "two_tower: pairs, negatives and loss (docs/retrieval.md)"),

@@ -22,7 +22,7 @@ rk_status rk_optimizer_from_name(const char *name, rk_optimizer_kind *out) {
             *out = (rk_optimizer_kind)i;
             return RK_OK;
         }
-    rk_status status = rk_error(RK_NOT_FOUND, "there is no optimizer '%s'", name);
+    rk_status status = rk_error(RK_NOT_FOUND, "unknown optimizer '%s'", name);
     const char *nearest = rk_nearest(name, names, RK_OPTIMIZER_COUNT);
     return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : status;
 }

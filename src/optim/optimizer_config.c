@@ -21,13 +21,13 @@ static const char *const schedules[] = {"constant", "polynomial", "cosine", "ste
 typedef struct rk_schedule_config rk_schedule_config;
 static const rk_field schedule_fields[] = {
     RK_FIELD_ENUM(rk_schedule_config, kind, RK_SCHEDULE_CONSTANT, schedules,
-                  "how the learning rate falls after the warm-up"),
-    RK_FIELD_I64(rk_schedule_config, warmup_steps, 0, 0, 1e15, "steps over which it rises linearly at first"),
+                  "how the learning rate decays after the warm-up"),
+    RK_FIELD_I64(rk_schedule_config, warmup_steps, 0, 0, 1e15, "steps of linear warm-up"),
     RK_FIELD_I64(rk_schedule_config, decay_steps, 0, 0, 1e15,
-                 "steps of the fall; for `step`, between two drops"),
+                 "steps of the decay; step: steps between two drops"),
     RK_FIELD_F64(rk_schedule_config, end_factor, 0, 0, 1, "polynomial, cosine: the factor at the end"),
     RK_FIELD_F64(rk_schedule_config, power, 1, 0, 100, "polynomial: the power"),
-    RK_FIELD_F64(rk_schedule_config, step_factor, 0.1, 0, 1, "step: the factor of each drop"),
+    RK_FIELD_F64(rk_schedule_config, step_factor, 0.1, 0, 1, "step: the factor at each drop"),
 };
 static const rk_schema schedule_schema = {.name = "schedule",
                                           .struct_bytes = sizeof(rk_schedule_config),
@@ -37,17 +37,17 @@ static const rk_schema schedule_schema = {.name = "schedule",
 
 static const rk_field fields[] = {
     RK_FIELD_ENUM(rk_optimizer_config, kind, -1, kinds,
-                  "the rule (docs/optimizers.md); by default that which holds where there is no such "
-                  "section: adam for train.optimizer"),
+                  "which optimizer (docs/optimizers.md); train.optimizer: adam by default; elsewhere "
+                  "train.optimizer's"),
     OPTION(learning_rate, 0, INFINITY, "step size; 0.001 for the adam family and lamb, else 0.01"),
-    OPTION(epsilon, 0, INFINITY, "keeps divisors off zero"),
+    OPTION(epsilon, 0, INFINITY, "added to divisors, against division by zero"),
     OPTION(initial_accumulator, 0, INFINITY,
-           "adagrad, rowwise_adagrad, ftrl, adagrad_momentum: the accumulator at first"),
+           "adagrad, rowwise_adagrad, ftrl, adagrad_momentum: the accumulator's initial value"),
     OPTION(momentum, 0, 1, "momentum, adagrad_momentum, lars"),
     OPTION(beta1, 0, 1, "adam family, lamb: decay of the first moment"),
     OPTION(beta2, 0, 1,
            "adam family, lamb: decay of the second moment; adagrad_momentum: of the accumulator"),
-    OPTION(exponent, 0, INFINITY, "adagrad_momentum: the root that divides"),
+    OPTION(exponent, 0, INFINITY, "adagrad_momentum: the exponent of the root in the divisor"),
     OPTION(l1, 0, INFINITY, "ftrl"),
     OPTION(l2, 0, INFINITY, "ftrl"),
     OPTION(beta, 0, INFINITY, "ftrl"),
@@ -59,7 +59,7 @@ static const rk_field fields[] = {
     OPTION(clip_weight_min, -INFINITY, INFINITY, "clips the weights from below after the update"),
     OPTION(clip_weight_max, -INFINITY, INFINITY, "clips the weights from above after the update"),
     OPTION(trust_coefficient, 0, INFINITY, "lars"),
-    SWITCH(nesterov, "momentum, adagrad_momentum: 1 looks ahead"),
+    SWITCH(nesterov, "momentum, adagrad_momentum: 1 = Nesterov momentum"),
     SWITCH(bias_correction, "adam family, lamb: 0 leaves it out, as TensorFlow's TPU Adam does"),
     SWITCH(sum_inside_sqrt, "adam family: 1 divides by sqrt(v + epsilon^2)"),
     SWITCH(weight_decay_by_learning_rate, "1: w -= learning_rate * weight_decay * w"),
@@ -120,7 +120,7 @@ const rk_schema rk_optimizer_schema = {.name = "optimizer",
 /* A key that the kind would ignore is a mistake of the user's. used_by: bits of the n kinds that read it. */
 static rk_status refuse(const rk_optimizer_config *c, const rk_yaml *yaml, const char *key, const char *what,
                         int kind, const char *const *names, int n, unsigned used_by) {
-    rk_status status = rk_error(RK_CONFIG, "%s: key '%s': the %s '%s' does not use it",
+    rk_status status = rk_error(RK_CONFIG, "%s: key '%s': not an option of the %s '%s'",
                                 rk_yaml_place_of(yaml, c->line).text, key, what, names[kind]);
     char list[256] = "";
     for (int k = 0; k < n; k++)
@@ -128,7 +128,7 @@ static rk_status refuse(const rk_optimizer_config *c, const rk_yaml *yaml, const
             if (*list) strcat(list, ", ");
             strcat(list, names[k]);
         }
-    return rk_error_hint(status, "it belongs to %s", list);
+    return rk_error_hint(status, "it is an option of %s", list);
 }
 
 static rk_status check_used(const rk_optimizer_config *c, const rk_yaml *yaml, int kind) {

@@ -35,9 +35,9 @@ rk_status rk_report_write(const char *const *directories, size_t n, const rk_rep
                           const char *path) {
     static const rk_report_options usual = RK_REPORT_OPTIONS_INIT;
     if (!options) options = &usual;
-    RK_FAIL_IF(n == 0, RK_INVALID_ARGUMENT, "a report is of one run or more");
+    RK_FAIL_IF(n == 0, RK_INVALID_ARGUMENT, "a report needs at least one run");
     RK_FAIL_IF(options->n_rows < 0 || options->n_features < 0 || options->n_repeats < 1, RK_INVALID_ARGUMENT,
-               "a report takes rows and features from 0 on, and repeats from 1 on");
+               "rows and features must be 0 or more, repeats 1 or more");
     rk_report_run *runs;
     RK_TRY(rk_alloc(n, sizeof *runs, &runs));
     rk_status status = RK_OK;

@@ -65,7 +65,7 @@ static bool is_measured(const char *key, json_t *value) {
 static rk_status add_entry(rk_run_record *record, json_t *object) {
     const char *kind = json_string_value(json_object_get(object, "kind"));
     json_t *step = json_object_get(object, "step");
-    RK_FAIL_IF(!kind || !json_is_integer(step), RK_BAD_DATA, "it has no 'kind' or no 'step'");
+    RK_FAIL_IF(!kind || !json_is_integer(step), RK_BAD_DATA, "'kind' or 'step' is missing");
     const char *key;
     json_t *value;
     rk_buffer name = {0};
@@ -88,7 +88,7 @@ static rk_status read_line(rk_run_record *record, const char *line, size_t n_byt
     json_t *object = json_loadb(line, n_bytes, 0, &error);
     RK_FAIL_IF(!object, RK_BAD_DATA, "it is not JSON: %s", error.text);
     rk_status status =
-        json_is_object(object) ? add_entry(record, object) : rk_error(RK_BAD_DATA, "it is no JSON object");
+        json_is_object(object) ? add_entry(record, object) : rk_error(RK_BAD_DATA, "it is not a JSON object");
     json_decref(object);
     return status;
 }
@@ -101,8 +101,8 @@ static rk_status read_lines(const char *text, const char *path, rk_run_record *r
         if (status == RK_BAD_DATA) {
             rk_error_context(status, "'%s', line %lld", path, number);
             return rk_error_hint(status,
-                                 "the run's log is damaged there; 'reckon train --resume' writes it anew "
-                                 "from the last checkpoint on");
+                                 "the run's log is damaged there; 'reckon train --resume' rewrites it from "
+                                 "the last checkpoint on");
         }
         RK_TRY(status);
         at = *end ? end + 1 : end;
@@ -118,11 +118,11 @@ rk_status rk_run_record_read(const char *directory, rk_run_record *out) {
     rk_status status;
     if (!rk_file_exists(directory))
         RK_GOTO(rk_error_hint(rk_error(RK_NOT_FOUND, "there is no directory '%s'", directory),
-                              "name the directory that 'reckon train' wrote, its train.output"));
+                              "give the directory that 'reckon train' wrote: its train.output"));
     if (!rk_file_exists(path))
         RK_GOTO(rk_error_hint(
-            rk_error(RK_NOT_FOUND, "'%s' is no run's directory: it holds no metrics.jsonl", directory),
-            "name the directory that 'reckon train' wrote, its train.output"));
+            rk_error(RK_NOT_FOUND, "'%s' is not a run's directory: it has no metrics.jsonl", directory),
+            "give the directory that 'reckon train' wrote: its train.output"));
     RK_GOTO(rk_file_read(path, &text, &n_bytes));
     RK_GOTO(read_lines(text, path, &record));
     *out = record;

@@ -15,8 +15,9 @@ static rk_status check_same(const rk_predictor *p, const char *text) {
     RK_TRY(rk_strdup(text, &first));
     rk_status status = rk_comm_share_text(p->comm, &first);
     if (status == RK_OK && strcmp(first, text) != 0) {
-        status = rk_error(RK_INVALID_ARGUMENT, "asked for '%s', and the first rank for '%s'", text, first);
-        status = rk_error_hint(status, "ranks predict together: start all of them with the same arguments");
+        status = rk_error(RK_INVALID_ARGUMENT, "this rank was asked for '%s', but the first rank for '%s'",
+                          text, first);
+        status = rk_error_hint(status, "start all ranks with the same arguments");
     }
     rk_free(first);
     return rk_comm_agree(p->comm, status);
@@ -38,7 +39,7 @@ static rk_status try_device(int32_t number) {
 static void warn_of_processors(const rk_predictor *p) {
     if (p->comm && rk_comm_rank(p->comm) > 0) return;
     const char *reason = rk_last_error();
-    rk_log(RK_LOG_WARNING, "the run was trained on a GPU; here the processors predict: %.*s",
+    rk_log(RK_LOG_WARNING, "the run was trained on a GPU; predicting on the CPU instead: %.*s",
            (int)strcspn(reason, "\n"), reason);
 }
 
@@ -46,7 +47,7 @@ static void warn_of_processors(const rk_predictor *p) {
 static rk_status choose_device(const rk_predictor *p, const char *wanted, const rk_model_device **out) {
     const rk_config *c = p->config;
     RK_FAIL_IF(wanted && strcmp(wanted, "cpu") != 0 && strcmp(wanted, "cuda") != 0, RK_INVALID_ARGUMENT,
-               "there is no device '%s'; there are cpu and cuda", wanted);
+               "unknown device '%s'; it is cpu or cuda", wanted);
     bool cuda = wanted ? strcmp(wanted, "cuda") == 0 : c->device.kind == RK_DEVICE_CUDA;
     *out = cuda ? &c->model_device : NULL;
     if (!cuda) return RK_OK;
@@ -166,7 +167,7 @@ static rk_status check_finite(const rk_predictor *p, int64_t row, const float *p
             return rk_error_hint(
                 rk_error(RK_NOT_FINITE, "row %lld: the prediction of '%s' is not finite", (long long)row,
                          rk_predictor_task_name(p, t)),
-                "parameters of the checkpoint, or numbers of the row, are too large or none");
+                "parameters of the checkpoint or values of the row are too large, or not finite");
     return RK_OK;
 }
 
@@ -203,8 +204,8 @@ rk_status rk_predictor_file(rk_predictor *p, const char *path, rk_prediction_cal
     rk_dataset_free(dataset);
     if (skips && status == RK_BAD_DATA)
         return rk_error_hint(status,
-                             "each row has a prediction, so 'on_bad_row: skip' does not hold here; mend the "
-                             "row, or take it out of the file");
+                             "'on_bad_row: skip' is ignored in prediction, since every row gets a line; fix "
+                             "the row or remove it");
     return status == RK_END ? RK_OK : status;
 }
 

@@ -26,11 +26,11 @@ static rk_status add_key(rk_search_space *space, const char *text, const char *f
                          const char **values) {
     const char *equals = strchr(text, '=');
     if (!equals || equals == text || !equals[1])
-        return rk_error_hint(rk_error(RK_CONFIG, "'%s' names no values for a key", text), "write %s", form);
+        return rk_error_hint(rk_error(RK_CONFIG, "'%s' has no KEY=VALUES", text), "write %s", form);
     for (size_t k = 0; k < space->n; k++)
         RK_FAIL_IF(strlen(space->keys[k].key) == (size_t)(equals - text) &&
                        memcmp(space->keys[k].key, text, (size_t)(equals - text)) == 0,
-                   RK_CONFIG, "the key '%s' is searched twice", space->keys[k].key);
+                   RK_CONFIG, "the key '%s' is given twice", space->keys[k].key);
     RK_TRY(rk_grow(&space->keys, space->n, &space->capacity, sizeof *space->keys));
     rk_search_key *key = &space->keys[space->n];
     *key = (rk_search_key){0};
@@ -68,7 +68,7 @@ rk_status rk_search_space_add_grid(rk_search_space *space, const char *text) {
     RK_TRY(add_key(space, text, "KEY=VALUE,VALUE,...", &key, &at));
     for (;;) {
         const char *end = value_end(at);
-        RK_FAIL_IF(end == at, RK_CONFIG, "'%s' holds an empty value", text);
+        RK_FAIL_IF(end == at, RK_CONFIG, "'%s' has an empty value", text);
         RK_TRY(rk_grow(&key->values, key->n_values, &capacity, sizeof *key->values));
         RK_TRY(rk_strndup(at, (size_t)(end - at), &key->values[key->n_values]));
         key->n_values++;
@@ -78,8 +78,8 @@ rk_status rk_search_space_add_grid(rk_search_space *space, const char *text) {
 }
 
 static rk_status bad_range(const char *text) {
-    return rk_error_hint(rk_error(RK_CONFIG, "'%s' is no range", text),
-                         "write KEY=LOW..HIGH, with :log or :int behind it where it is meant so");
+    return rk_error_hint(rk_error(RK_CONFIG, "'%s' is not a range", text),
+                         "write KEY=LOW..HIGH, optionally with :log or :int at its end");
 }
 
 rk_status rk_search_space_add_range(rk_search_space *space, const char *text) {
@@ -103,11 +103,11 @@ rk_status rk_search_space_add_range(rk_search_space *space, const char *text) {
             return bad_range(text);
     }
     RK_FAIL_IF(!isfinite(key->low) || !isfinite(key->high) || !(key->low < key->high), RK_CONFIG,
-               "'%s': a range goes from a lower to a higher number", text);
-    RK_FAIL_IF(key->log && key->low <= 0, RK_CONFIG, "'%s': a logarithmic range begins above 0", text);
+               "'%s': LOW must be below HIGH", text);
+    RK_FAIL_IF(key->log && key->low <= 0, RK_CONFIG, "'%s': a logarithmic range needs LOW > 0", text);
     RK_FAIL_IF(
         key->whole && (fabs(key->low) > 1e15 || fabs(key->high) > 1e15 || ceil(key->low) > floor(key->high)),
-        RK_CONFIG, "'%s' holds no whole number", text);
+        RK_CONFIG, "'%s': there is no whole number between LOW and HIGH", text);
     return RK_OK;
 }
 

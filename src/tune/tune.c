@@ -70,16 +70,16 @@ rk_status rk_tune_load(const rk_tune *t, const rk_trial *trial, rk_config **out)
 static rk_status choose_metric(rk_tune *t, const rk_config *c) {
     int task = c->watched_task, metric = c->watched_metric;
     if (!c->has_valid)
-        return rk_error_hint(rk_error(RK_CONFIG, "%s: a search needs validation data to judge by", t->path),
+        return rk_error_hint(rk_error(RK_CONFIG, "%s: a search needs validation data", t->path),
                              "give data.valid a path, or a fraction of train: valid: {fraction: 0.1}");
     if (t->options.metric) RK_TRY(rk_config_find_metric(c, t->options.metric, "--metric", &task, &metric));
     char name[256];
     rk_config_metric_name(c, task, metric, name, sizeof name);
     if (!rk_evaluation_shows(c, task, metric))
         return rk_error_hint(rk_error(RK_CONFIG, "%s: '%s' is not among train.metrics", t->path, name),
-                             "name it there, so that evaluations log it");
+                             "add it there, so that evaluations compute it");
     RK_FAIL_IF(metric == RK_METRIC_calibration, RK_CONFIG,
-               "'calibration' is best at 1, not at an end: a search cannot go by it");
+               "'calibration' is best at 1, so trials cannot be ranked by it");
     t->larger_is_better = rk_metric_larger_is_better(metric);
     return rk_strdup(name, &t->metric);
 }
@@ -116,13 +116,13 @@ static rk_status read_space(rk_tune *t) {
     for (size_t i = 0; i < o->n_ranges; i++) RK_TRY(rk_search_space_add_range(&t->space, o->ranges[i]));
     if (t->space.n == 0)
         return rk_error_hint(rk_error(RK_CONFIG, "there is nothing to search"),
-                             "name keys with --grid KEY=A,B or --random N --range KEY=LOW..HIGH");
+                             "give keys with --grid KEY=A,B or --random N --range KEY=LOW..HIGH");
     if (o->n_ranges && !o->n_random)
-        return rk_error_hint(rk_error(RK_CONFIG, "a range has no end of values"),
-                             "say with --random N how many to try");
+        return rk_error_hint(rk_error(RK_CONFIG, "a range has infinitely many values"),
+                             "give the number of trials with --random N");
     for (size_t k = 0; k < t->space.n; k++)
         RK_FAIL_IF(strcmp(t->space.keys[k].key, "train.output") == 0, RK_CONFIG,
-                   "'train.output' is each trial's own and cannot be searched");
+                   "'train.output' cannot be searched: every trial has its own");
     t->n_trials = o->n_random;
     return o->n_random ? RK_OK : rk_search_space_size(&t->space, &t->n_trials);
 }

@@ -138,17 +138,15 @@ static rk_status read_trial(rk_trial *trial, json_t *record) {
 
 static rk_status read_trials(rk_tune *t, json_t *root, const char *path) {
     if (!is_text(root, "config_crc32c", t->fingerprint) || !is_text(root, "metric", t->metric))
-        return rk_error_hint(
-            rk_error(RK_CONFIG, "'%s' is of a search over another configuration", path),
-            "search with the run file, --set and --metric as they were, or choose another --output");
+        return rk_error_hint(rk_error(RK_CONFIG, "'%s' belongs to a search with another configuration", path),
+                             "use the run file, --set and --metric as they were, or choose another --output");
     json_t *trials = json_object_get(root, "trials");
     for (int64_t i = 0; i < t->n_trials && (size_t)i < json_array_size(trials); i++) {
         json_t *record = json_array_get(trials, (size_t)i);
         if (!has_same_settings(t, &t->trials[i], record))
-            return rk_error_hint(
-                rk_error(RK_CONFIG, "'%s': %s had other settings than '%s'", path, t->trials[i].name,
-                         t->trials[i].settings),
-                "search over the same grids and ranges with the same --seed, or choose another --output");
+            return rk_error_hint(rk_error(RK_CONFIG, "'%s': %s had other settings than '%s'", path,
+                                          t->trials[i].name, t->trials[i].settings),
+                                 "use the same grids, ranges and --seed, or choose another --output");
         RK_TRY(read_trial(&t->trials[i], record));
     }
     return RK_OK;
@@ -164,7 +162,7 @@ rk_status rk_tune_read(rk_tune *t) {
     if (!rk_file_exists(path)) goto done;
     if (!t->options.resume)
         RK_GOTO(rk_error_hint(rk_error(RK_CONFIG, "'%s' already holds a search", t->output),
-                              "go on with it by --resume, or choose another --output"));
+                              "continue it with --resume, or choose another --output"));
     RK_GOTO(rk_file_read(path, &text, &n_bytes));
     root = json_loadb(text, n_bytes, 0, &error);
     RK_GOTO(root ? read_trials(t, root, path)

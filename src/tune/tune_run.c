@@ -44,7 +44,7 @@ static rk_status read_best(const rk_tune *t, const rk_config *config, rk_trial *
         trial->step = curve->steps[best];
     }
     rk_run_record_release(&record);
-    RK_FAIL_IF(best < 0, RK_NOT_FINITE, "its evaluations gave no '%s'", t->metric);
+    RK_FAIL_IF(best < 0, RK_NOT_FINITE, "no evaluation computed '%s'", t->metric);
     return RK_OK;
 }
 
@@ -88,6 +88,6 @@ rk_status rk_tune_run(rk_tune *t) {
         }
         any = any || trial->state == RK_TRIAL_done;
     }
-    RK_FAIL_IF(!any, RK_NOT_FOUND, "no trial came to an end: %s", t->trials[0].error);
+    RK_FAIL_IF(!any, RK_NOT_FOUND, "no trial succeeded: %s", t->trials[0].error);
     return RK_OK;
 }

@@ -28,7 +28,7 @@ static void test_alone(void **state) {
     OK(rk_comm_all_reduce_f32(comm, values, 2));
     OK(rk_comm_all_reduce_f32(comm, NULL, 0));
     assert_true(values[0] == 1.5f && values[1] == -2);
-    FAILS(rk_comm_all_reduce_f32(comm, NULL, 2), RK_INVALID_ARGUMENT, "all-reduce: no values");
+    FAILS(rk_comm_all_reduce_f32(comm, NULL, 2), RK_INVALID_ARGUMENT, "all_reduce: no values");
 }
 
 static void test_exchange(void **state) {
@@ -52,7 +52,7 @@ static void test_exchange(void **state) {
     rk_all_to_all_free(other);
     send.n_bytes = 1;
     FAILS(rk_all_to_all_begin(comm, RK_CHANNEL_IDS, &send, NULL, NULL, &one), RK_INVALID_ARGUMENT,
-          "exchange of 'ids': no data for rank 0");
+          "all_to_all 'ids': no data for rank 0");
 }
 
 static void test_nobody(void **state) {
@@ -67,7 +67,8 @@ static void test_nobody(void **state) {
 
 /* What cannot be makes the communicator useless, with the same words each time. */
 static void test_failure_stays(void **state) {
-    static const char reason[] = "exchange: rank 0 is to send to itself alone";
+    static const char reason[] =
+        "all_to_all: rank 0 must both send to and receive from itself, not only send to itself";
     bool none = false;
     rk_message send = {NULL, 0};
     rk_all_to_all *all_to_all;
@@ -114,10 +115,11 @@ static void test_world_without_a_launcher(void **state) {
     rk_comm_free(comm);
     rk_comm_options options = RK_COMM_OPTIONS_INIT;
     options.timeout_s = -1;
-    FAILS(rk_comm_world(&options, &comm), RK_INVALID_ARGUMENT, "'timeout_s' is -1, and must be positive");
+    FAILS(rk_comm_world(&options, &comm), RK_INVALID_ARGUMENT, "'timeout_s' must be positive, not -1");
     setenv("SLURM_STEP_NUM_TASKS", "4", 1);
     FAILS(rk_comm_world(NULL, &comm), RK_UNSUPPORTED,
-          "srun started 4 tasks that do not know of one another\nhint: srun --mpi=pmix or --mpi=pmi2");
+          "srun started 4 tasks that are not connected by MPI\nhint: start them with srun --mpi=pmix or "
+          "srun --mpi=pmi2");
     unsetenv("SLURM_STEP_NUM_TASKS");
 }
 

@@ -421,9 +421,12 @@ static void check_captured_first(rk_cuda_math math, const char *message) {
 /* What needs an algorithm or scratch must have run once before it is captured; the device says so. */
 static void test_capture_first(void **state) {
     (void)state;
-    check_captured_first(RK_CUDA_F32, "product of [4, 4] and [4, 4]: captured before it was ever done");
-    check_captured_first(RK_CUDA_BF16,
-                         "work that needs 64 bytes of scratch is captured before it was ever done");
+    check_captured_first(
+        RK_CUDA_F32,
+        "product of [4, 4] and [4, 4]: a CUDA graph captures a matrix product that was never run before");
+    check_captured_first(
+        RK_CUDA_BF16,
+        "a CUDA graph captures work that needs 64 bytes of scratch memory, which was never run before");
 }
 
 int main(void) {

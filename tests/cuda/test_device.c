@@ -20,7 +20,7 @@ static void test_query(void **state) {
     assert_int_equal(setenv("RK_EMULATOR_DEVICES", "0", 1), 0);
     FAILS(rk_device_open(0, &(rk_device *){0}), RK_UNSUPPORTED,
           "no GPU can be used: no CUDA-capable device is detected\nhint: 'nvidia-smi' shows GPUs and driver; "
-          "without one, 'device: cpu' is the engine");
+          "without a GPU, use 'device: cpu'");
     assert_int_equal(unsetenv("RK_EMULATOR_DEVICES"), 0);
     FAILS(rk_device_open(1, &(rk_device *){0}), RK_INVALID_ARGUMENT,
           "there is no GPU 1; 1 is there, counted from 0");
@@ -46,7 +46,7 @@ static void test_memory(void **state) {
     void *memory;
     assert_int_equal(rk_device_alloc(device, (size_t)1 << 50, &memory), RK_NO_MEMORY);
     assert_non_null(
-        strstr(rk_last_error(), "memory of the GPU: 1125899906842624 bytes are asked for; the GPU has "));
+        strstr(rk_last_error(), "memory of the GPU: 1125899906842624 bytes are needed, but the GPU has "));
     rk_device_free(device, NULL);
     rk_device_free_host(device, NULL);
 }

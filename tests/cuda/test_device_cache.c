@@ -112,8 +112,8 @@ static void test_one_set(void **state) {
     route_twins(&w, true);
     char message[300];
     snprintf(message, sizeof message,
-             "table 't': the batches under way use more rows than its cache on the device holds\n"
-             "hint: give the tables a budget of at least %llu bytes, or make the batches smaller",
+             "table 't': the batches in flight use more rows than its GPU cache holds\n"
+             "hint: set cuda.memory to at least %llu bytes, or use smaller batches",
              (unsigned long long)(33 * place_bytes));
     FAILS(rk_device_tables_check(w.tables), RK_NO_MEMORY, message);
     OK(rk_device_tables_prepare(w.tables, stream));
@@ -144,7 +144,8 @@ static void test_budgets(void **state) {
              half = 10 * 2 + 10 * 4 + 16, frozen = 5 * 4 + 16;
     char message[200];
     snprintf(message, sizeof message,
-             "the tables cannot work in 1000 bytes of device memory\nhint: give them at least %llu",
+             "the tables do not fit 1000 bytes of GPU memory, not even behind a cache\nhint: give them at "
+             "least %llu",
              (unsigned long long)(RK_CUDA_WAYS * (large + small + half + frozen)));
     FAILS(rk_device_tables_create(e, device,
                                   &(rk_device_tables_options){.max_batch = 10, .budget_bytes = 1000}, &d),
@@ -169,8 +170,9 @@ static void test_budgets(void **state) {
     OK(rk_stream_create(device, &other));
     OK(rk_device_tables_dedup(d, other, other, 0, NULL, ids, true));
     FAILS(rk_device_tables_prepare(d, stream), RK_INVALID_ARGUMENT,
-          "table 'half': l2_full moves every row at every step, so all of them must be on the device\nhint: "
-          "give the tables a larger budget, or use l2");
+          "table 'half': 'l2_full' updates every row at every step, so the whole table must fit on the "
+          "GPU\nhint: "
+          "set a larger cuda.memory, or use 'l2'");
     rk_device_tables_free(d);
     rk_stream_free(other);
     rk_embeddings_free(e);

@@ -395,7 +395,8 @@ static void test_behind_the_cache(void **state) {
     cached.f.options.device = &(rk_model_device){.memory_bytes = 100};
     assert_int_equal(rk_model_build(&cached.f.options, &cached.gpu), RK_CONFIG);
     assert_non_null(
-        strstr(rk_last_error(), "run.yaml: the tables cannot work in 100 bytes of device memory\nhint: "));
+        strstr(rk_last_error(),
+               "run.yaml: the tables do not fit 100 bytes of GPU memory, not even behind a cache\nhint: "));
     fixture_release(&cached.f);
     assert_int_equal(rk_alloc_live(), 0);
 }

@@ -159,7 +159,7 @@ static void test_no_such_device(void **state) {
     (void)state;
     rk_predictor *predictor;
     FAILS(open_on("clicks", "tpu", &predictor), RK_INVALID_ARGUMENT,
-          "there is no device 'tpu'; there are cpu and cuda");
+          "unknown device 'tpu'; it is cpu or cuda");
 }
 
 #ifdef RK_EMULATED

@@ -146,16 +146,17 @@ static void test_strict_features(void **state) {
     int64_t first = 10;
     while (w.ids[1].offsets[first] == w.ids[1].offsets[first + 1]) first++;
     char message[200];
-    snprintf(message, sizeof message,
-             "feature 'b': sample %lld: id -2 is negative\nhint: with validation, negative ids are dropped",
-             (long long)first);
+    snprintf(
+        message, sizeof message,
+        "feature 'b': sample %lld: id -2 is negative\nhint: to drop negative ids instead, turn validation on",
+        (long long)first);
     check_refusal(&w, RK_BAD_DATA, message);
     ((float *)(size_t)w.ids[0].weights)[0] = 0;
     first = 0;
     while (w.ids[0].offsets[first + 1] == 0) first++;
     snprintf(message, sizeof message,
-             "feature 'a': sample %lld: the weight 0 of id %lld is not above 0\nhint: with validation, such "
-             "ids are dropped",
+             "feature 'a': sample %lld: the weight 0 of id %lld is not above 0\nhint: to drop such ids "
+             "instead, turn validation on",
              (long long)first, (long long)w.ids[0].ids[0]);
     check_refusal(&w, RK_BAD_DATA, message);
     close_twins(&w);

@@ -239,7 +239,7 @@ static void test_refusals(void **state) {
           RK_INVALID_ARGUMENT, "a graph's largest batch must be 1 or more, not 0");
     FAILS(
         rk_device_graph_create(m.graph, m.optimizer, device, &(rk_device_graph_options){.max_batch = N}, &g),
-        RK_INVALID_ARGUMENT, "an optimizer of a graph that is for prediction only");
+        RK_INVALID_ARGUMENT, "a graph for prediction only has no optimizer");
     release(&m);
 }
 

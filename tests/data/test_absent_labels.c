@@ -152,10 +152,10 @@ static void test_refusals(void **state) {
     FAILS(read_labels("train: marked.csv", "{name: always}, {name: sometimes, optional: true}", labels, &n),
           RK_BAD_DATA, expected);
     OK(rk_file_write(path_of("late.csv"), "id,y\n1,1\n2,\n", 12));
-    snprintf(expected, sizeof expected,
-             "'%s': line 3: the label 'y' is missing\nhint: if rows may be without it, set the label's "
-             "optional: true",
-             path_of("late.csv"));
+    snprintf(
+        expected, sizeof expected,
+        "'%s': line 3: the label 'y' is missing\nhint: if rows may lack this label, set its 'optional: true'",
+        path_of("late.csv"));
     FAILS(read_labels("train: late.csv", "{name: y}", labels, &n), RK_BAD_DATA, expected);
 }
 

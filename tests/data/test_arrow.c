@@ -272,8 +272,8 @@ static void test_refusals(void **state) {
     static const int8_t bad_days[N] = {1, -2, 20, 7, 99};
     c.day.buffers[1] = bad_days;
     REFUSED(RK_BAD_DATA,
-            "row 2: column 'day': id 22 is not within 0 to 9\nhint: raise the feature's identity, "
-            "or hash it");
+            "row 2: column 'day': id 22 is not within 0 to 9\nhint: set the feature's 'identity' to a "
+            "larger number, or use 'hash'");
     static const uint64_t large[N] = {0, 0, UINT64_MAX, 0, 0};
     arrow_set(&c.user, "user", "L", N, NULL, large, NULL);
     REFUSED(RK_BAD_DATA, "column 'user': 18446744073709551615 is more than a 64-bit integer with a sign");

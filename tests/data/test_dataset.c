@@ -190,20 +190,19 @@ static void test_bad_rows(void **state) {
     (void)state;
     expect_bad("n,x,y\n1,2,0\n1,abc,1\n5,1,1\n", "%s: line 3: column 'x': 'abc' is not a number", 1);
     expect_bad("n,x,y\n1,2,0\n1000,3,1\n5,1,1\n",
-               "%s: line 3: column 'n': id 1000 is not within 0 to 999\nhint: raise the feature's identity, "
-               "or hash it",
+               "%s: line 3: column 'n': id 1000 is not within 0 to 999\nhint: set the feature's 'identity' "
+               "to a larger number, or use 'hash'",
                1);
     expect_bad("n,x,y\n1,2,0\n\n1,2\n1,2,0,4\n", "%s: line 4: 2 fields, where 3 columns were expected", 2);
-    expect_bad("n,x,y\n1,2,0\n1,2,\n",
-               "%s: line 3: the label 'y' is missing\nhint: if rows may be without it, set the label's "
-               "optional: true",
-               1);
+    expect_bad(
+        "n,x,y\n1,2,0\n1,2,\n",
+        "%s: line 3: the label 'y' is missing\nhint: if rows may lack this label, set its 'optional: true'",
+        1);
     expect_bad("n,x,y\n1,2,0\n1,2,3\n",
                "%s: line 3: the label 'y' is 3; a cross-entropy needs 0 to 1\nhint: set the label's loss to "
                "mse, or give a threshold",
                1);
-    expect_bad("n,x,y\n1,2,0\n1,1e39,1\n5,1,1\n", "%s: line 3: column 'x': 1e+39 is more than an f32 holds",
-               1);
+    expect_bad("n,x,y\n1,2,0\n1,1e39,1\n5,1,1\n", "%s: line 3: column 'x': 1e+39 is too large for f32", 1);
     expect_bad("n,x,y\n1,2,0\n1,\"2\"2,1\n3,2,1\n", "%s: line 3: field 2: text after the closing quote", 1);
 }
 

@@ -120,17 +120,17 @@ static void test_large_numbers(void **state) {
         const char *value, *section, *message; /* NULL: taken */
     } cases[] = {
         {"1e300", "features: [{name: x, dense: true, normalize: true}]\nlabels: [{name: y}]",
-         "column 'x': 1e+300 is more than an f32 holds"},
+         "column 'x': 1e+300 is too large for f32"},
         {"-1e39", "features: [{name: x, dense: true}]\nlabels: [{name: y}]",
-         "column 'x': -1e+39 is more than an f32 holds"},
+         "column 'x': -1e+39 is too large for f32"},
         {"1e300", "features: [{name: x, dense: true, log1p: true, normalize: true}]\nlabels: [{name: y}]",
          NULL},
         {"1e300", "features: [{name: x, quantiles: 4}]\nlabels: [{name: y}]", NULL},
         {"1e300", "features: [{name: y, hash: 4}]\nlabels: [{name: x, loss: mse}]",
-         "the label 'x' is 1e+300, more than an f32 holds"},
+         "the label 'x' is 1e+300, which is too large for f32"},
         {"1e300", "features: [{name: y, hash: 4}]\nlabels: [{name: x, threshold: 1}]", NULL},
         {"1e300", "features: [{name: y, hash: 4}]\nlabels: [{name: y}]\nsample_weight: x",
-         "column 'x': a sample's weight must be a number of 0 or more"},
+         "column 'x': a sample weight must be a number of 0 or more"},
         {"1e300", "features: [{name: y, hash: 4, weights: x}]\nlabels: [{name: y}]",
          "column 'x': '1e300' is not a number"},
     };

@@ -45,22 +45,22 @@ static const struct {
      "features: [{name: x, dense: true, width: 3, separator: \"|\"}]",
      {0},
      0,
-     "line 3: column 'x': 2 of the feature's 3 numbers (width)"},
+     "line 3: column 'x': 2 numbers, but the feature's 'width' is 3"},
     {"x,y\n1|2|3,1\n4||5,0\n",
      "features: [{name: x, dense: true, width: 3, separator: \"|\"}]",
      {0},
      0,
-     "line 3: column 'x': 2 of the feature's 3 numbers (width)"},
+     "line 3: column 'x': 2 numbers, but the feature's 'width' is 3"},
     {"x,y\n4,0\n",
      "features: [{name: x, dense: true, width: 3, separator: \"|\"}]",
      {0},
      0,
-     "line 2: column 'x': 1 of the feature's 3 numbers (width)"},
+     "line 2: column 'x': 1 numbers, but the feature's 'width' is 3"},
     {"x,y\n4,0\n",
      "features: [{name: x, dense: true, width: 2}]",
      {0},
      0,
-     "line 2: column 'x': 1 of the feature's 2 numbers (width)"},
+     "line 2: column 'x': 1 numbers, but the feature's 'width' is 2"},
     {"x,y\n1|2|3|4,1\n",
      "features: [{name: x, dense: true, width: 3, separator: \"|\"}]",
      {0},
@@ -76,13 +76,13 @@ static const struct {
      "sample_weight: w\nfeatures: [{name: x, hash: 5}]",
      {0},
      0,
-     "line 3: column 'w': the sample's weight is missing\nhint: default_sample_weight: 1 gives such rows "
-     "one"},
+     "line 3: column 'w': the sample weight is missing\nhint: to give such rows a weight, set "
+     "default_sample_weight: 1"},
     {"x,w,y\n1,,1\n2,,0\n",
      "sample_weight: w\nfeatures: [{name: x, hash: 5}]",
      {0},
      0,
-     "line 2: column 'w': the sample's weight is missing"},
+     "line 2: column 'w': the sample weight is missing"},
     {"x,w,y\n1,0.5,1\n2,,0\n",
      "sample_weight: w\ndefault_sample_weight: 1\nfeatures: [{name: x, hash: 5}]",
      {0.5F, 1},
@@ -97,7 +97,7 @@ static const struct {
      "sample_weight: w\ndefault_sample_weight: 1\nfeatures: [{name: x, hash: 5}]",
      {0},
      0,
-     "line 2: column 'w': a sample's weight must be a number of 0 or more"},
+     "line 2: column 'w': a sample weight must be a number of 0 or more"},
     {"x,w,y\n1,1,1\n",
      "default_sample_weight: 1\nfeatures: [{name: x, hash: 5}]",
      {0},
@@ -156,8 +156,8 @@ static void test_typed_rows(void **state) {
     OK(rk_dataset_create(&o.section, o.transforms,
                          &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 10},
                          &o.dataset));
-    snprintf(expected, sizeof expected, "'%s': line 4: column 'ids': 1 of the feature's 2 numbers (width)",
-             path_of("a.rkb"));
+    snprintf(expected, sizeof expected,
+             "'%s': line 4: column 'ids': 1 numbers, but the feature's 'width' is 2", path_of("a.rkb"));
     FAILS(rk_dataset_next(o.dataset, &b), RK_BAD_DATA, expected);
     close_section(&o);
 }

@@ -337,7 +337,7 @@ static void test_files_that_change(void **state) {
     while ((status = rk_dataset_next(d, &batch)) == RK_OK) {
     }
     char expected[512];
-    snprintf(expected, sizeof expected, "'%s' has changed since its first reading", path_of("changing.csv"));
+    snprintf(expected, sizeof expected, "'%s' changed while the run was using it", path_of("changing.csv"));
     FAILS(status, RK_IO, expected);
     rk_dataset_free(d);
     close_section(&o);
@@ -381,11 +381,11 @@ static void test_warnings(void **state) {
     listen_to("train: a.csv.gz", 500);
     assert_int_equal(n_heard, 2);
     snprintf(expected, sizeof expected,
-             "'%s' can only be read from its beginning to its end, so rows are shuffled among the 500 ",
+             "'%s' can only be read from beginning to end, so rows are shuffled only within windows of 500 ",
              path_of("a.csv.gz"));
     assert_memory_equal(heard[0], expected, strlen(expected));
     snprintf(expected, sizeof expected,
-             "'%s': the label 'y' is 1 on average in the rows 5001 to 5500, and 0 before: rows are sorted",
+             "'%s': the mean of label 'y' is 1 in rows 5001 to 5500, but 0 before: the rows seem sorted",
              path_of("a.csv.gz"));
     assert_memory_equal(heard[1], expected, strlen(expected));
     listen_to("train: shuffled.csv.gz", 50);

@@ -47,7 +47,7 @@ static const struct {
      "transforms.json: the feature 'q' has boundaries that are no ascending numbers"},
     {"{\"mean\": 1, \"deviation\": 1}", "{\"boundaries\": [\"a\"]}", "a\n",
      "transforms.json: the feature 'q' has boundaries that are no ascending numbers"},
-    {"{\"mean\": 1, \"deviation\": 1}", NULL, "a\n", "transforms.json says nothing of the feature 'q'"},
+    {"{\"mean\": 1, \"deviation\": 1}", NULL, "a\n", "transforms.json has no entry for the feature 'q'"},
 };
 
 static void test_damaged(void **state) {
@@ -72,7 +72,7 @@ static void test_damaged(void **state) {
     rk_transforms *loaded;
     write_text("transforms.json", "[1]");
     FAILS(rk_transforms_load_files(&o.section, directory, &loaded), RK_BAD_DATA,
-          "transforms.json is not of version 1");
+          "transforms.json: its version is not 1");
     close_section(&o);
 }
 

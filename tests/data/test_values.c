@@ -406,8 +406,8 @@ static void test_fields(void **state) {
     OK(rk_columns_end_row(&rows));
     OK(rk_file_output_open(path_of("one.csv"), RK_DATA_CSV, NULL, 0, &out));
     FAILS(rk_file_output_add(out, &rows), RK_BAD_DATA,
-          "column 'x': a row has several values, between which a '|' stands, and a value has a '|' or a "
-          "blank at its end\nhint: write rkb or tfrecord");
+          "column 'x': several values of a row are written with '|' between them, but a value has a '|' or a "
+          "trailing space itself\nhint: write rkb or tfrecord");
     rk_file_output_free(out);
     rk_columns_release(&rows);
 }

@@ -188,9 +188,9 @@ static void test_refused(void **state) {
         const char *text, *message;
     } cases[] = {
         {"embedding:\n  tables: [{name: user}, {name: item},\n    {name: user}]",
-         "run.yaml:3: key 'name': a second table of this name"},
+         "run.yaml:3: key 'name': duplicate table name"},
         {"embedding:\n  features: [{name: user},\n    {name: user}]",
-         "run.yaml:3: key 'name': a second entry for this feature"},
+         "run.yaml:3: key 'name': duplicate entry for this feature"},
         {"embedding:\n  features: [{name: usr}]",
          "run.yaml:2: key 'name': there is no categorical feature 'usr'\nhint: did you mean 'user'?"},
         {"embedding:\n  features: [{name: clicked_before}]",
@@ -205,17 +205,18 @@ static void test_refused(void **state) {
         {"embedding:\n  tables: [{name: items}]",
          "run.yaml:2: key 'name': no feature uses the table 'items'\nhint: did you mean 'item'?"},
         {"embedding:\n  tables:\n    - {name: item, rows: 49}",
-         "run.yaml:3: key 'rows': 49 rows, but the feature 'item' has 50 ids\nhint: leave rows out, and the "
-         "table gets as many as it needs"},
+         "run.yaml:3: key 'rows': 49 rows, but the feature 'item' has 50 ids\nhint: leave 'rows' out: "
+         "the "
+         "table then gets as many rows as there are ids"},
         {"embedding:\n  features: [{name: tags, max_sequence_length: 3}]",
-         "run.yaml:2: key 'max_sequence_length': a sequence takes no weights\nhint: drop the feature's "
-         "weights or its sequence length"},
+         "run.yaml:2: key 'max_sequence_length': a sequence cannot have weights\nhint: remove the feature's "
+         "'weights' or its 'max_sequence_length'"},
         {"embedding:\n  initializer: {kind: uniform, min: 3, max: 1}",
          "run.yaml:2: key 'initializer': an initializer's min 3 is above its max 1"},
         {"embedding:\n  tables:\n    - {name: user, initializer: {kind: uniform, min: 2, max: 1}}",
          "run.yaml:3: key 'initializer': an initializer's min 2 is above its max 1"},
         {"embedding:\n  optimizer: {kind: sgd, beta1: 0.5}",
-         "run.yaml:2: key 'beta1': the optimizer 'sgd' does not use it\nhint: it belongs to adam, "
+         "run.yaml:2: key 'beta1': not an option of the optimizer 'sgd'\nhint: it is an option of adam, "
          "rowwise_adam, adamw, lamb"},
     };
     long before = rk_alloc_live();

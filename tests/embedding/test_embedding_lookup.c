@@ -156,7 +156,7 @@ static void assert_refused(rk_status status, const char *message) {
         if (!peek) assert_true(is_painted(&batch, 42));
     }
     FAILS(rk_embeddings_apply_gradients(checked, batch.activations), RK_INVALID_ARGUMENT,
-          "apply_gradients needs a lookup before it");
+          "apply_gradients must follow a lookup for training");
 }
 
 static void test_refused_batches(void **state) {
@@ -191,7 +191,7 @@ static void test_refused_batches(void **state) {
         batch.weights[2][4] = kept;
     }
     batch.ids[3].weights = batch.weights[3];
-    assert_refused(RK_INVALID_ARGUMENT, "feature 'history' is a sequence; it takes no weights");
+    assert_refused(RK_INVALID_ARGUMENT, "feature 'history' is a sequence and cannot have weights");
     batch.ids[3].weights = NULL;
     batch.offsets[4][20] = batch.offsets[4][21] + 1;
     assert_refused(RK_INVALID_ARGUMENT, "feature 'tags': offsets must begin at 0 and never fall");
@@ -273,12 +273,13 @@ static void test_without_validation(void **state) {
             assert_true(out[0] == 2 && out[3] == 1); /* -1 + 2 */
         } else {
             FAILS(rk_embeddings_lookup(e, 2, &in, &to), RK_BAD_DATA,
-                  "feature 'f': sample 1: the weight -1 of id 3 is not above 0\nhint: with validation, such "
-                  "ids are dropped");
+                  "feature 'f': sample 1: the weight -1 of id 3 is not above 0\nhint: to drop such ids "
+                  "instead, turn validation on");
         }
         ids[1] = -7;
         FAILS(rk_embeddings_lookup(e, 2, &in, &to), RK_BAD_DATA,
-              "feature 'f': sample 0: id -7 is negative\nhint: with validation, negative ids are dropped");
+              "feature 'f': sample 0: id -7 is negative\nhint: to drop negative ids instead, turn validation "
+              "on");
         ids[1] = 2;
         in.weights = NULL;
         OK(rk_embeddings_lookup(e, 2, &in, &to));

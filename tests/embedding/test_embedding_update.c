@@ -387,7 +387,7 @@ static void test_not_finite(void **state) {
     batch.activations[6].data = NULL;
     OK(rk_embeddings_apply_gradients(e, batch.activations));
     FAILS(rk_embeddings_apply_gradients(e, batch.activations), RK_INVALID_ARGUMENT,
-          "apply_gradients needs a lookup before it");
+          "apply_gradients must follow a lookup for training");
     assert_same_state(e, untouched, false);
     draw(&batch, 5, 7);
     OK(rk_embeddings_lookup(e, batch.n, batch.ids, batch.activations));

@@ -96,16 +96,17 @@ static void test_validation(void **state) {
           "more rows, or hash the feature");
     for (int i = 0; i < 2 * DIM; i++) assert_true(out[0][i] == 0); /* nothing was written */
     FAILS(rk_embeddings_lookup(e, 2, (rk_ids[]){{NULL, 1, low, NULL}, {NULL, 1, low, NULL}}, to), RK_BAD_DATA,
-          "feature 'strict': sample 1: id -2 is negative\nhint: with validation, negative ids are dropped");
+          "feature 'strict': sample 1: id -2 is negative\nhint: to drop negative ids instead, turn "
+          "validation on");
     FAILS(rk_embeddings_lookup(e, 2, (rk_ids[]){{NULL, 1, good, bad_weight}, {NULL, 1, good, NULL}}, to),
           RK_BAD_DATA, "feature 'plain': sample 1: the weight of id 2 is not a finite number");
     FAILS(rk_embeddings_lookup(e, 2, (rk_ids[]){{NULL, 1, good, zero_weight}, {NULL, 1, good, zero_weight}},
                                to),
           RK_BAD_DATA,
-          "feature 'strict': sample 1: the weight 0 of id 2 is not above 0\nhint: with validation, such ids "
-          "are dropped");
+          "feature 'strict': sample 1: the weight 0 of id 2 is not above 0\nhint: to drop such ids instead, "
+          "turn validation on");
     FAILS(rk_embeddings_apply_gradients(e, to), RK_INVALID_ARGUMENT,
-          "apply_gradients needs a lookup before it");
+          "apply_gradients must follow a lookup for training");
     OK(rk_embeddings_lookup(e, 2, (rk_ids[]){{NULL, 1, low, zero_weight}, {NULL, 1, good, NULL}}, to));
     for (int k = 0; k < DIM; k++) assert_true(out[0][DIM + k] == 0); /* all dropped: zeros, never NaN */
     rk_embeddings_free(e);
@@ -144,7 +145,7 @@ static void test_sequences(void **state) {
         assert_true(fabs(before[DIM + k] - after[DIM + k] - g1) < 1e-4);
     }
     FAILS(rk_embeddings_lookup(e, N, &(rk_ids){offsets, 0, ids, weights}, &to), RK_INVALID_ARGUMENT,
-          "feature 'f' is a sequence; it takes no weights");
+          "feature 'f' is a sequence and cannot have weights");
     rk_embeddings_free(e);
 }
 

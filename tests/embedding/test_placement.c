@@ -354,7 +354,7 @@ static void test_refusals(void **state) {
         {{.table = "t9", .path = "run.yaml", .line = -1},
          "--set: key 'name': table 't9': there is no such table\nhint: 'reckon inspect' lists the tables"},
         {{.table = "t0", .ranks = ranks, .n_ranks = 1},
-         "table 't0': ranks go with a sharding\nhint: add sharding: table_wise, row_wise, column_wise or "
+         "table 't0': 'ranks' needs a 'sharding'\nhint: add sharding: table_wise, row_wise, column_wise or "
          "grid"},
         {{.table = "t0", .sharding = RK_SHARD_TABLE_WISE, .ranks = ranks, .n_ranks = 2},
          "table 't0': table_wise has one rank"},
@@ -370,20 +370,20 @@ static void test_refusals(void **state) {
         {{.table = "t0", .sharding = RK_SHARD_COLUMN_WISE, .n_slices = 3},
          "table 't0': dim 16 cannot be cut into 3 slices of the same size"},
         {{.table = "t1", .sharding = RK_SHARD_COLUMN_WISE},
-         "table 't1': the optimizer 'rowwise_adagrad' steps whole rows: no column slices\nhint: cut it "
-         "row_wise, or take another optimizer"},
+         "table 't1': the optimizer 'rowwise_adagrad' needs whole rows: no column sharding\nhint: use "
+         "row_wise, or another optimizer"},
         {{.table = "t2", .sharding = RK_SHARD_ROW_WISE, .ranks = ranks, .n_ranks = 3},
          "table 't2': 2 rows cannot be cut into 3 parts"},
         {{.table = "t0", .sharding = RK_SHARD_ROW_WISE, .pooling = RK_POOLING_ON},
-         "table 't0': an owner combines bags only where it has all rows: table_wise or column_wise"},
+         "table 't0': owner pooling needs all rows of a bag on one rank: use table_wise or column_wise"},
         {{.table = "t0", .sharding = RK_SHARD_REPLICATED, .pooling = RK_POOLING_ON},
-         "table 't0': a replicated table's rows do not travel"},
+         "table 't0': a replicated table is on every rank: there is nothing to pool"},
         {{.table = "t2", .pooling = RK_POOLING_ON}, "table 't2': a sequence is not combined"},
         {{.table = "t1", .pooling = RK_POOLING_ON},
          "table 't1': a bag whose ids have weights is not combined by the rows' owner"},
         {{.table = "t0", .path = "plan.yaml", .line = 3, .n_rows = 5, .dim = 16},
          "plan.yaml:3: key 'rows': table 't0': planned with 5 rows of dim 16, but it has 1000000 of dim "
-         "16\nhint: make the plan anew with 'reckon plan'"},
+         "16\nhint: make a new plan with 'reckon plan'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         s.request.constraints = &cases[i].constraint;
@@ -400,13 +400,13 @@ static void test_refusals(void **state) {
     s.request.n_constraints = 1;
     s.request.constraints_are_whole = true;
     FAILS(rk_sharding_plan_choose(&s.request, s.out), RK_CONFIG,
-          "the plan 'p' has no table 't1'\nhint: make the plan anew with 'reckon plan'");
+          "the plan 'p' has no table 't1'\nhint: make a new plan with 'reckon plan'");
     s.request.roles.n_trainers = 0;
     FAILS(rk_sharding_plan_choose(&s.request, s.out), RK_INVALID_ARGUMENT,
-          "placements for 0 trainers and 0 owners; a trainer is needed");
+          "a plan for 0 trainers and 0 embedding servers; at least 1 trainer is needed");
     rk_table_placement p;
     FAILS(rk_table_placement_init(&p, 1, 0), RK_INVALID_ARGUMENT,
-          "a placement of 1 slices and 0 parts; it needs at least one of each");
+          "a sharding of 1 column slices and 0 row parts; at least 1 of each is needed");
     assert_int_equal(rk_alloc_live(), 0);
 }
 

@@ -54,9 +54,9 @@ static void test_asks(void **state) {
     const int64_t huge = (int64_t)1 << 62, negative = -1, few = 2, unknown = 7;
     const uint16_t no_row = 20;
     const uint32_t longer = 5;
-    const char *less = "less than it says";
+    const char *less = "shorter than its header says";
     OK(alone_serve(f->s, f->ask, f->ask_bytes, f->give, f->give_bytes));
-    refuse(f, 0, &unknown, 8, "what no owner knows");
+    refuse(f, 0, &unknown, 8, "an unknown request");
     for (size_t entry = rows; entry < data; entry += sizeof(rk_ask_entry)) {
         refuse(f, entry, &huge, 8, less);
         refuse(f, entry, &negative, 8, less);

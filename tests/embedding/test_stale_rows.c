@@ -144,15 +144,15 @@ static void test_refused(void **state) {
         const char *name, *message;
         int64_t record_bytes, ids[2];
     } cases[] = {
-        {"before/0/0:1,0:4/t", "its name is none of its kind", RECORD, {1, 2}},
-        {"before/x/0:1,0:4/t/rows", "its name is none of its kind", RECORD, {1, 2}},
-        {"before/-1/0:1,0:4/t/rows", "its name is none of its kind", RECORD, {1, 2}},
-        {"before/0/0:1,4:4/t/rows", "its name is none of its kind", RECORD, {1, 2}},
-        {"before/0/0:1,0:4/t/rows", "its name and its shape do not fit", RECORD + 4, {1, 2}},
-        {"before/0/0:1,0:5/t/rows", "its name and its shape do not fit", RECORD, {1, 2}},
-        {"before/0/0:1,0:4/t/rows", "row 11 is out of place", RECORD, {1, N_ROWS}},
-        {"before/0/0:1,0:4/t/rows", "row -3 is out of place", RECORD, {-3, 1}},
-        {"before/0/0:1,0:4/t/rows", "row 5 is out of place", RECORD, {5, 5}},
+        {"before/0/0:1,0:4/t", "invalid name", RECORD, {1, 2}},
+        {"before/x/0:1,0:4/t/rows", "invalid name", RECORD, {1, 2}},
+        {"before/-1/0:1,0:4/t/rows", "invalid name", RECORD, {1, 2}},
+        {"before/0/0:1,4:4/t/rows", "invalid name", RECORD, {1, 2}},
+        {"before/0/0:1,0:4/t/rows", "its name does not match its shape", RECORD + 4, {1, 2}},
+        {"before/0/0:1,0:5/t/rows", "its name does not match its shape", RECORD, {1, 2}},
+        {"before/0/0:1,0:4/t/rows", "row 11 is out of order or out of range", RECORD, {1, N_ROWS}},
+        {"before/0/0:1,0:4/t/rows", "row -3 is out of order or out of range", RECORD, {-3, 1}},
+        {"before/0/0:1,0:4/t/rows", "row 5 is out of order or out of range", RECORD, {5, 5}},
     };
     rk_embeddings *e = make_part(1, 0, 0, DIM, 0);
     rk_stale_rows stale = {.embeddings = e, .staleness = STALENESS};

@@ -117,7 +117,7 @@ static void test_messages(void **state) {
     rk_columns read = {0};
     const bool others[] = {true, false, true};
     FAILS(rk_rkb_open_memory("x.rkb", "", 0, &rkb), RK_BAD_DATA,
-          "'x.rkb': byte 0: the file is cut: it ends in its head");
+          "'x.rkb': byte 0: the file is truncated: it ends in its header");
     FAILS(rk_rkb_open_memory("x.rkb", "user,item\nanna,3\n", 17, &rkb), RK_BAD_DATA,
           "'x.rkb': byte 0: not an rkb file");
     size_t user_bytes = 0;
@@ -160,8 +160,8 @@ static void test_other_version(void **state) {
     memcpy(head + 12, &crc, 4);
     rk_rkb *rkb;
     FAILS(rk_rkb_open_memory("x.rkb", head, sizeof head, &rkb), RK_UNSUPPORTED,
-          "'x.rkb': version 2 of rkb; this program reads version 1\nhint: convert the file by the program "
-          "that wrote it");
+          "'x.rkb': rkb version 2; this program reads version 1\nhint: convert the file again with this "
+          "version of reckon");
 }
 
 /* A disk that fills up at any byte: an error, no file, no leak. */

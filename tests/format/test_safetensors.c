@@ -134,7 +134,7 @@ static void test_bad_headers(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_int_equal(parse(cases[i].header, cases[i].n_data, &t), RK_BAD_DATA);
     FAILS(parse("{\"a\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[0,8]}}", 8, &t), RK_UNSUPPORTED,
-          "tensor 'a': the type 'F64' is not read");
+          "tensor 'a': the type 'F64' is not supported");
     FAILS(rk_safetensors_parse("\xff\xff\xff\xff\xff\xff\xff\xff{}", 10, 10, &t), RK_BAD_DATA,
           "a safetensors header of 18446744073709551615 bytes does not fit the file");
     assert_int_equal(rk_alloc_live(), 0);

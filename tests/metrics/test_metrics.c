@@ -225,7 +225,7 @@ static void test_refusals_change_nothing(void **state) {
     FAILS(rk_metrics_add(metrics, 2, fine, two, 1, NULL, NULL), RK_BAD_DATA,
           "row 21: the label 2 of a binary task is not between 0 and 1");
     FAILS(rk_metrics_add(metrics, 2, two, fine, 1, NULL, NULL), RK_INVALID_ARGUMENT,
-          "row 21: the prediction 2 is no probability");
+          "row 21: the prediction 2 is not between 0 and 1");
     FAILS(rk_metrics_add(metrics, 1, NULL, fine, 1, NULL, NULL), RK_INVALID_ARGUMENT,
           "metrics need predictions and labels");
     OK(rk_metrics_compute(metrics, v));

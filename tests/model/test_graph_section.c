@@ -58,7 +58,7 @@ static void test_refusals(void **state) {
         {LAYERS("  - {name: y, op: linear, inputs: dense, units: [3, 4]}"),
          "run.yaml:4: key 'units': operation 'linear' has one number of units", 1},
         {LAYERS("  - {name: y, op: linear, inputs: dense}"),
-         "run.yaml:4: node 'y' (linear): needs 1 unit or more, not 0", 1},
+         "run.yaml:4: node 'y' (linear): 'units' must be 1 or more, not 0", 1},
         {LAYERS("  - {name: y, op: linear, inputs: [dense, vectors], units: 1}"),
          "run.yaml:4: key 'inputs': operation 'linear' does not take 2 inputs\nhint: it takes 1", 1},
         {LAYERS("  - {name: y, op: concat}"),
@@ -118,7 +118,7 @@ static void test_refusals(void **state) {
          "sequence\nhint: a sequence has a max_sequence_length in embedding.features",
          1},
         {LAYERS("  - {name: y, op: reshape, inputs: dense, rows: 2}"),
-         "run.yaml:4: node 'y' (reshape): 3 values a sample do not make [2, 1]", 1},
+         "run.yaml:4: node 'y' (reshape): 3 values a sample cannot be reshaped to [2, 1]", 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fixture f;

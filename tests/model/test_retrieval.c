@@ -299,20 +299,20 @@ static void test_refusals(void **state) {
     } cases[] = {
         {"{kind: two_tower}",
          "run.yaml:1: key 'model': a two_tower needs 'retrieval.user' and 'retrieval.item'\nhint: they name "
-         "the features that a pair's ids are in"},
+         "the features with a pair's user id and item id"},
         {"{kind: two_tower, retrieval: {user: usr, item: item}}",
          "run.yaml:1: key 'user': there is no categorical feature 'usr'\nhint: did you mean 'user'?"},
         {"{kind: two_tower, retrieval: {" PAIR ", loss: cosine_contrastive}}",
-         "run.yaml:1: key 'retrieval': the loss cosine_contrastive is of cosines\nhint: set similarity to "
+         "run.yaml:1: key 'retrieval': the loss cosine_contrastive needs cosine similarity\nhint: set "
+         "similarity to "
          "cosine"},
         {"{kind: two_tower, retrieval: {" PAIR ", negatives: 10, hard: 4}}",
-         "run.yaml:1: key 'retrieval': 10 negatives cannot be dealt out by 4\nhint: make negatives a "
-         "multiple of hard"},
+         "run.yaml:1: key 'retrieval': negatives (10) must be a multiple of hard (4)"},
         {"{kind: two_tower, retrieval: {" PAIR ", negatives: 0}}",
-         "run.yaml:1: key 'retrieval': a pair needs other items to be held against\nhint: set negatives, or "
+         "run.yaml:1: key 'retrieval': a pair needs negatives\nhint: set negatives, or "
          "in_batch: true"},
         {"{kind: two_tower, retrieval: {" PAIR ", history_linear: true}}",
-         "run.yaml:1: key 'retrieval': history_linear is for a history\nhint: set history: true"},
+         "run.yaml:1: key 'retrieval': history_linear needs a history\nhint: set history: true"},
         {"{kind: two_tower, deep: [4], retrieval: {" PAIR ", history: true, history_linear: true}}",
          "run.yaml:1: key 'kind': 'history_linear' is for towers without an MLP\nhint: leave it or 'deep' "
          "out"},

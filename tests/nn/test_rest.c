@@ -107,7 +107,7 @@ static void test_who_leads(void **state) {
                 rk_graph_node(t.graph, rk_graph_find(t.graph, "user/hidden"))->leads);
     assert_false(rk_graph_node(t.graph, t.item)->leads || rk_graph_node(t.graph, t.x)->leads);
     rk_graph_free(t.graph);
-    FAILS(build(&t, true), RK_INVALID_ARGUMENT, "'slice_6' cannot rest for some of a batch's samples");
+    FAILS(build(&t, true), RK_INVALID_ARGUMENT, "'slice_6' cannot be computed for only a part of the batch");
     rk_graph_free(t.graph);
 }
 

@@ -145,8 +145,8 @@ static void test_record(void **state) {
     rk_run_record record;
     char expected[500];
     snprintf(expected, sizeof expected,
-             "'%s' is no run's directory: it holds no metrics.jsonl\nhint: name the directory that 'reckon "
-             "train' wrote, its train.output",
+             "'%s' is not a run's directory: it has no metrics.jsonl\nhint: give the directory that 'reckon "
+             "train' wrote: its train.output",
              directory);
     FAILS(rk_run_record_read(directory, &record), RK_NOT_FOUND, expected);
     write_log(
@@ -164,7 +164,7 @@ static void test_record(void **state) {
     assert_null(rk_run_record_find(&record, "valid/step"));
     rk_run_record_release(&record);
     const char *hint =
-        "\nhint: the run's log is damaged there; 'reckon train --resume' writes it anew from the last "
+        "\nhint: the run's log is damaged there; 'reckon train --resume' rewrites it from the last "
         "checkpoint on";
     write_log("{\"kind\":\"train\",\"step\":5}\n{\"kind\":\"tra");
     snprintf(expected, sizeof expected,
@@ -172,11 +172,11 @@ static void test_record(void **state) {
              hint);
     FAILS(rk_run_record_read(directory, &record), RK_BAD_DATA, expected);
     write_log("{\"kind\":\"train\",\"step\":5}\n[1]\n");
-    snprintf(expected, sizeof expected, "'%s/metrics.jsonl', line 2: it is no JSON object%s", directory,
+    snprintf(expected, sizeof expected, "'%s/metrics.jsonl', line 2: it is not a JSON object%s", directory,
              hint);
     FAILS(rk_run_record_read(directory, &record), RK_BAD_DATA, expected);
     write_log("{\"kind\":\"train\"}\n");
-    snprintf(expected, sizeof expected, "'%s/metrics.jsonl', line 1: it has no 'kind' or no 'step'%s",
+    snprintf(expected, sizeof expected, "'%s/metrics.jsonl', line 1: 'kind' or 'step' is missing%s",
              directory, hint);
     FAILS(rk_run_record_read(directory, &record), RK_BAD_DATA, expected);
 }

@@ -250,15 +250,15 @@ static void test_errors(void **state) {
     snprintf(path, sizeof path, "%s/not-made.html", directory);
     const char *none = directory, *first = first_run;
     snprintf(expected, sizeof expected,
-             "'%s' is no run's directory: it holds no metrics.jsonl\nhint: name the directory that 'reckon "
-             "train' wrote, its train.output",
+             "'%s' is not a run's directory: it has no metrics.jsonl\nhint: give the directory that 'reckon "
+             "train' wrote: its train.output",
              directory);
     FAILS(rk_report_write(&none, 1, NULL, path), RK_NOT_FOUND, expected);
     rk_report_options options = RK_REPORT_OPTIONS_INIT;
     options.split = "test";
-    snprintf(expected, sizeof expected, "'%s': the run file's data section has no 'test'", first_run);
+    snprintf(expected, sizeof expected, "'%s': the run file has no 'data.test'", first_run);
     FAILS(rk_report_write(&first, 1, &options, path), RK_NOT_FOUND, expected);
-    FAILS(rk_report_write(NULL, 0, NULL, path), RK_INVALID_ARGUMENT, "a report is of one run or more");
+    FAILS(rk_report_write(NULL, 0, NULL, path), RK_INVALID_ARGUMENT, "a report needs at least one run");
     assert_false(rk_file_exists(path));
 }
 

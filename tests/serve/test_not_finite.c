@@ -102,8 +102,8 @@ static void check_refused(const char *tensor, float x) {
     assert_int_equal(rk_predictor_evaluate(predictor, "valid", &metrics, &n_metrics, &n_rows), RK_NOT_FINITE);
     assert_non_null(strstr(rk_last_error(), "'valid': 'y': row 0: the prediction is "));
     FAILS(rk_predictor_file(predictor, path_of("data.csv"), count_row, &n_shown), RK_NOT_FINITE,
-          "row 0: the prediction of 'y' is not finite\nhint: parameters of the checkpoint, or numbers of the "
-          "row, are too large or none");
+          "row 0: the prediction of 'y' is not finite\nhint: parameters of the checkpoint or values of the "
+          "row are too large, or not finite");
     assert_int_equal(n_shown, 0);
     rk_predictor_free(predictor);
     rk_text_free(checkpoint);

@@ -60,7 +60,7 @@ static void test_content_that_cannot_be(void **state) {
     OK(read_manifest(whole));
     for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
         for (size_t v = 0; v <= sizeof no_counts / sizeof *no_counts; v++) {
-            snprintf(message, sizeof message, "'%s/manifest.json': what it says of '%s' cannot be", directory,
+            snprintf(message, sizeof message, "'%s/manifest.json': invalid value of '%s'", directory,
                      counts[k]);
             FAILS(read_with(counts[k], v ? no_counts[v - 1] : NULL), RK_BAD_DATA, message);
         }

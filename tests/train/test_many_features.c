@@ -122,9 +122,9 @@ static void test_refusals(void **state) {
         const char *features, *embedding, *message;
     } cases[] = {
         {"{match: 'cat-0', hash: 10}", "",
-         "run.yaml:1: key 'match': no column is like 'cat-0'\nhint: the nearest column is 'cat_0'"},
+         "run.yaml:1: key 'match': no column matches 'cat-0'\nhint: the nearest column is 'cat_0'"},
         {"{match: 'nothing*', hash: 10}", "",
-         "run.yaml:1: key 'match': no column is like 'nothing*'\nhint: the first of 10 columns is 'click'"},
+         "run.yaml:1: key 'match': no column matches 'nothing*'\nhint: the first of 10 columns is 'click'"},
         {"{match: 'cat_*', name: x, hash: 10}", "",
          "run.yaml:1: 'x': a feature has a 'name' or a 'match', not both\nhint: a feature of a pattern has "
          "its column's name"},
@@ -138,7 +138,7 @@ static void test_refusals(void **state) {
         {"{match: 'cat_*', hash: 10}, {name: x, cross: [cat_1, cat_9], hash: 10}", "",
          "run.yaml:1: 'x': there is no feature 'cat_9' to cross\nhint: did you mean 'cat_0'?"},
         {"{match: 'cat_*', hash: 10}", "features: [{match: 'dog_*', combiner: sum}]",
-         "run.yaml:2: key 'match': no categorical feature is like 'dog_*'"},
+         "run.yaml:2: key 'match': no categorical feature matches 'dog_*'"},
         {"{match: 'cat_*', hash: 10}", "features: [{combiner: sum}]",
          "run.yaml:2: key 'name': an entry needs a 'name', or 'match' for a pattern of names"},
         {"{match: 'cat_*', hash: 10}", "tables: [{match: 'cat_9*', dim: 3}]",
@@ -179,11 +179,11 @@ static void test_left_out(void **state) {
         {"{match: 'cat_*', hash: 10}, {name: cat_1, hash: 5}, {name: x, column: num_1, dense: true}", ""},
         {"{match: 'cat_*', hash: 10}, {name: cat_1, hash: 5}, {name: x, column: cat_1, hash: 5}", ""},
         {"{match: 'cat_*', hash: 10}, {name: x, column: cat_1, hash: 5}",
-         "match: 'cat_*' leaves out the column 'cat_1', because of the feature 'x'\nhint: an entry of its "
-         "own, {name: ..., column: cat_1, ...}, makes it a feature;"},
+         "match: 'cat_*' skips the column 'cat_1', because of the feature 'x'\nhint: to make it "
+         "a feature too, add an entry: {name: ..., column: cat_1, ...};"},
         {"{match: 'cat_*', hash: 10}, {name: cat_1, column: cat_0, hash: 5}, {name: cat_0, hash: 5}",
-         "match: 'cat_*' leaves out the column 'cat_1', because of the feature 'cat_1'\nhint: an entry of "
-         "its own, {name: ..., column: cat_1, ...}, makes it a feature;"},
+         "match: 'cat_*' skips the column 'cat_1', because of the feature 'cat_1'\nhint: to "
+         "make it a feature too, add an entry: {name: ..., column: cat_1, ...};"},
     };
     write_data("many.csv", 6, 2);
     rk_log_set(keep_warning, NULL, RK_LOG_WARNING);

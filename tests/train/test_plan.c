@@ -278,7 +278,7 @@ static void test_refused(void **state) {
     assert_false(rk_plan_fits(plan));
     assert_int_equal(rk_plan_check(plan), RK_NO_MEMORY);
     static const char message[] =
-        "the run does not fit: rank 0 would hold 6.4 GB of 6.0 GB\n"
+        "the run does not fit: rank 0 needs 6.4 GB of 6.0 GB\n"
         "hint: with 3 hosts of 'a' it fits: tables of 12.8 GB, 4.3 GB of 6.0 GB on the fullest rank\n"
         "with rows in bf16 (embedding.dtype) it fits: tables of 9.6 GB, 4.8 GB of 6.0 GB on the fullest "
         "rank\n"
@@ -364,11 +364,10 @@ static void test_round_trip(void **state) {
             for (int t = 0; t < 2; t++) rk_table_placement_release(&placements[t]);
         }
         char expected[512];
-        snprintf(
-            expected, sizeof expected,
-            "the plan '%s' is for 4 trainers and 0 ranks that only hold rows, but there are 3 and 0\n"
-            "hint: start 4 ranks with cluster.embedding_ranks: 0, or make the plan anew with 'reckon plan'",
-            path_of("plan.yaml"));
+        snprintf(expected, sizeof expected,
+                 "the plan '%s' is for 4 trainers and 0 embedding servers, but the run has 3 and 0\n"
+                 "hint: start 4 ranks with cluster.embedding_ranks: 0, or make a new plan with 'reckon plan'",
+                 path_of("plan.yaml"));
         FAILS(rk_config_planner_request(again, 3, &request), RK_CONFIG, expected);
         plan->tables.tables[0].n_rows++;
         OK(rk_config_planner_request(again, 4, &request));
@@ -408,7 +407,7 @@ static void test_cluster_files(void **state) {
     (void)state;
     static const char *const bad[] = {
         "groups: []\n",
-        "c.yaml: a cluster has at least one group of hosts",
+        "c.yaml: a cluster needs at least one group of hosts",
         "groups: [{name: a}]\n",
         "c.yaml:1: key 'memory_gb': is missing",
         "hosts: []\n",
@@ -416,7 +415,7 @@ static void test_cluster_files(void **state) {
         GROUP(", memroy_gb: 1"),
         "c.yaml:2: key 'memroy_gb': unknown key in 'groups'\nhint: did you mean 'memory_gb'?",
         GROUP(", count: 2"),
-        "c.yaml:2: key 'network_gbps': is missing, and there are several hosts",
+        "c.yaml:2: key 'network_gbps': is missing; it is needed for several hosts",
         GROUP(", count: 0"),
         "c.yaml:2: key 'count': must be between 1 and 65536, not '0'",
         GROUP(", count: 65536, ranks: 2, network_gbps: 1"),
@@ -462,9 +461,10 @@ static void test_cluster_files(void **state) {
           "c.yaml:3: key 'gflops': is missing\nhint: --measure takes what this machine reaches");
     rk_free(machines);
     FAILS(rk_cluster_file_ranks(&file, 8, &machines, &roles), RK_INVALID_ARGUMENT,
-          "8 ranks are asked for, but the cluster has 7");
+          "--ranks 8 is more than the cluster's 7 ranks");
     FAILS(rk_cluster_file_ranks(&file, 5, &machines, &roles), RK_INVALID_ARGUMENT,
-          "5 of a cluster's ranks are asked for, but they have roles\nhint: change the counts in 'c.yaml'");
+          "--ranks 5 cannot be used with a cluster file that gives ranks roles\nhint: change the counts in "
+          "'c.yaml'");
     rk_cluster_file_release(&file);
     assert_int_equal(rk_alloc_live(), 0);
 }
@@ -657,7 +657,7 @@ static void test_assertion(void **state) {
     rk_plan *plan;
     OK(plan_of(RUN(2000, ""), CLUSTER(2, 100), usual, &config, &plan));
     plan->placements[0].owners[1] = 2;
-    FAILS(rk_plan_check_whole(plan), RK_INTERNAL, "table 'u' is not placed whole");
+    FAILS(rk_plan_check_whole(plan), RK_INTERNAL, "the plan does not cover all of table 'u'");
     rk_plan_free(plan);
     rk_config_free(config);
 }

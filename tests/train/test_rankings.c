@@ -174,7 +174,7 @@ static void mistaken(const char *override, const char *message) {
 static void test_refusals(void **state) {
     (void)state;
     refused("train.early_stopping.metric=auc",
-            "run.yaml:17: key 'metric': there is no metric 'auc' of rankings\nhint: it is recall@K, ndcg@K "
+            "run.yaml:17: key 'metric': unknown ranking metric 'auc'\nhint: it is recall@K, ndcg@K "
             "or hit@K");
     refused("model={kind: fm}", "run.yaml:2: key 'data': a model needs one label or more");
     mistaken("model.retrieval.item=itme",
@@ -183,7 +183,8 @@ static void test_refusals(void **state) {
              "run.yaml:12: key 'user': the user and the item of a two_tower are two features of the data");
     rk_config *config = load("c");
     rk_plan *plan;
-    FAILS(rk_plan_make(config, NULL, &plan), RK_UNSUPPORTED, "there are no plans for a two_tower");
+    FAILS(rk_plan_make(config, NULL, &plan), RK_UNSUPPORTED,
+          "'reckon plan' does not support 'model.kind: two_tower'");
     rk_config_free(config);
     assert_int_equal(rk_alloc_live(), 0);
 }

@@ -126,8 +126,8 @@ static void test_refused_without_resume(void **state) {
     (void)state;
     char expected[512];
     snprintf(expected, sizeof expected,
-             "'%s/whole' already holds a run's checkpoints\nhint: go on from them with --resume, begin anew "
-             "with --overwrite, or choose another train.output",
+             "'%s/whole' already holds a run's checkpoints\nhint: continue it with --resume, start over with "
+             "--overwrite, or choose another train.output",
              directory);
     FAILS(run("whole", false, NULL), RK_CONFIG, expected);
     OK(run("whole", true, NULL)); /* it had ended: nothing is left to do */
@@ -144,12 +144,12 @@ static void test_other_configuration_is_refused(void **state) {
     options.resume = true;
     OK(rk_config_parse(run_text, "run.yaml", directory, overrides, 2, &config));
     assert_int_equal(rk_trainer_create(config, &options, &trainer), RK_CONFIG);
-    assert_non_null(strstr(rk_last_error(), "'model.dropout' was 0.2 and is 0.3 now"));
+    assert_non_null(strstr(rk_last_error(), "'model.dropout' was 0.2 and is now 0.3"));
     rk_config_free(config);
     const char *wire[] = {override, "cluster.wire=bf16"};
     OK(rk_config_parse(run_text, "run.yaml", directory, wire, 2, &config));
     assert_int_equal(rk_trainer_create(config, &options, &trainer), RK_CONFIG);
-    assert_non_null(strstr(rk_last_error(), "'cluster.wire' was f32 and is bf16 now"));
+    assert_non_null(strstr(rk_last_error(), "'cluster.wire' was f32 and is now bf16"));
     rk_config_free(config);
     const char *more[] = {override, "train.epochs=9", "train.early_stopping.patience=5",
                           "cluster.timeout_s=9", "cluster.tables=[{name: u, sharding: row_wise}]"};
@@ -170,14 +170,14 @@ static void test_names_what_changed(void **state) {
         const char *from, *to, *message;
     } cases[] = {
         {"  max_gradient_norm: 0\n", "  optimizer: {kind: sgd, learning_rate: 0.1}\n  max_gradient_norm: 0\n",
-         "'train.optimizer' was not given and is {kind: sgd, learning_rate: 0.1} now"},
-        {"  max_gradient_norm: 0\n", "", "'train.max_gradient_norm' was 0 and is not given now"},
-        {"deep: [16, 8]", "deep: [16]", "'model.deep' was [16, 8] and is [16] now"},
-        {"v, hash: 9", "v, hash: 8", "'data.features[1].hash' was 9 and is 8 now"},
-        {"    - {name: v, hash: 9}\n", "", "'data.features[1]' was {name: v, hash: 9} and is not given now"},
-        {"    - {name: u, hash: 9}\n", "", "'data.features[0].name' was u and is v now"},
+         "'train.optimizer' was not given and is now {kind: sgd, learning_rate: 0.1}"},
+        {"  max_gradient_norm: 0\n", "", "'train.max_gradient_norm' was 0 and is now not given"},
+        {"deep: [16, 8]", "deep: [16]", "'model.deep' was [16, 8] and is now [16]"},
+        {"v, hash: 9", "v, hash: 8", "'data.features[1].hash' was 9 and is now 8"},
+        {"    - {name: v, hash: 9}\n", "", "'data.features[1]' was {name: v, hash: 9} and is now not given"},
+        {"    - {name: u, hash: 9}\n", "", "'data.features[0].name' was u and is now v"},
         {"model:\n  kind: dnn\n  deep: [16, 8]\n", "",
-         "'model' was {kind: dnn, deep: [16, 8]} and is not given now"},
+         "'model' was {kind: dnn, deep: [16, 8]} and is now not given"},
         {"epochs: 3\ndevice: cpu", "epochs: 4\n  steps: 3\ndevice: cuda", NULL},
         {"cache_bytes: 5", "cache_bytes: 6", NULL},
         {"  batch_size: 64\n  max_gradient_norm: 0\n", "  max_gradient_norm: 0\n  batch_size: 64\n", NULL},
@@ -292,9 +292,8 @@ static void test_changed_data(void **state) {
     OK(rk_file_read(path, &text, &n));
     rewrite_data(text, n / 2);
     snprintf(expected, sizeof expected,
-             "the run's data changed: '%s' had %zu bytes, and now has %zu\nhint: restore the data, begin a "
-             "new run with another train.output, or go on with it as it is by "
-             "--allow-changed-data",
+             "the training data changed: '%s' had %zu bytes and now has %zu\nhint: restore the data, start a "
+             "new run with another train.output, or continue with the changed data by --allow-changed-data",
              path, n, n / 2);
     FAILS(run("whole", true, NULL), RK_CONFIG, expected);
     for (size_t at = 0; at < n; at += n / 7) { /* of a small file every byte counts */

@@ -30,10 +30,10 @@ static void test_grids(void **state) {
             assert_string_equal(value, expected[i][k]);
             rk_free(value);
         }
-    FAILS(rk_search_space_add_grid(&space, "a=3"), RK_CONFIG, "the key 'a' is searched twice");
+    FAILS(rk_search_space_add_grid(&space, "a=3"), RK_CONFIG, "the key 'a' is given twice");
     FAILS(rk_search_space_add_grid(&space, "d"), RK_CONFIG,
-          "'d' names no values for a key\nhint: write KEY=VALUE,VALUE,...");
-    FAILS(rk_search_space_add_grid(&space, "d=1,,2"), RK_CONFIG, "'d=1,,2' holds an empty value");
+          "'d' has no KEY=VALUES\nhint: write KEY=VALUE,VALUE,...");
+    FAILS(rk_search_space_add_grid(&space, "d=1,,2"), RK_CONFIG, "'d=1,,2' has an empty value");
     rk_search_space_release(&space);
 }
 
@@ -68,21 +68,20 @@ static void test_ranges(void **state) {
     assert_in_range(small, 600, 734); /* a third: one decade of three */
     for (int i = 0; i < 4; i++) assert_in_range(of_whole[i], 430, 570);
     assert_in_range(of_grid, 930, 1070);
-    const char *hint = "hint: write KEY=LOW..HIGH, with :log or :int behind it where it is meant so";
+    const char *hint = "hint: write KEY=LOW..HIGH, optionally with :log or :int at its end";
     static const char *const wrong[] = {"e=1", "e=1..x", "e=1..2:lag"};
     for (size_t i = 0; i < 3; i++) {
         char expected[200];
-        snprintf(expected, sizeof expected, "'%s' is no range\n%s", wrong[i], hint);
+        snprintf(expected, sizeof expected, "'%s' is not a range\n%s", wrong[i], hint);
         rk_search_space one = {0};
         FAILS(rk_search_space_add_range(&one, wrong[i]), RK_CONFIG, expected);
         rk_search_space_release(&one);
     }
     FAILS(rk_search_space_add_range(&space, "f=0..1:log"), RK_CONFIG,
-          "'f=0..1:log': a logarithmic range begins above 0");
-    FAILS(rk_search_space_add_range(&space, "g=2..1"), RK_CONFIG,
-          "'g=2..1': a range goes from a lower to a higher number");
+          "'f=0..1:log': a logarithmic range needs LOW > 0");
+    FAILS(rk_search_space_add_range(&space, "g=2..1"), RK_CONFIG, "'g=2..1': LOW must be below HIGH");
     FAILS(rk_search_space_add_range(&space, "h=0.2..0.8:int"), RK_CONFIG,
-          "'h=0.2..0.8:int' holds no whole number");
+          "'h=0.2..0.8:int': there is no whole number between LOW and HIGH");
     rk_search_space_release(&space);
 }
 
@@ -169,7 +168,7 @@ static void test_search(void **state) {
     char expected[300];
     options.resume = false;
     snprintf(expected, sizeof expected,
-             "'%s' already holds a search\nhint: go on with it by --resume, or choose another --output",
+             "'%s' already holds a search\nhint: continue it with --resume, or choose another --output",
              output);
     FAILS(rk_tune_create(run_path, &options, &c.tune), RK_CONFIG, expected);
     options.resume = true;
@@ -205,17 +204,17 @@ static void test_other_search(void **state) {
     options.grids = other;
     snprintf(expected, sizeof expected,
              "'%s/tune.json': trial-002 had other settings than 'train.optimizer.learning_rate=0.3'\nhint: "
-             "search over the same grids and ranges with the same --seed, or choose "
-             "another --output",
+             "use the same grids, ranges and --seed, or choose another --output",
              output);
     FAILS(rk_tune_create(run_path, &options, &tune), RK_CONFIG, expected);
     options = options_of(true);
     options.overrides = set;
     options.n_overrides = 1;
-    snprintf(expected, sizeof expected,
-             "'%s/tune.json' is of a search over another configuration\nhint: search with the run file, "
-             "--set and --metric as they were, or choose another --output",
-             output);
+    snprintf(
+        expected, sizeof expected,
+        "'%s/tune.json' belongs to a search with another configuration\nhint: use the run file, --set and "
+        "--metric as they were, or choose another --output",
+        output);
     FAILS(rk_tune_create(run_path, &options, &tune), RK_CONFIG, expected);
 }
 
@@ -233,7 +232,7 @@ static void test_mistakes(void **state) {
     rk_tune_options options = RK_TUNE_OPTIONS_INIT;
     options.output = elsewhere;
     fails_with(options,
-               "there is nothing to search\nhint: name keys with --grid KEY=A,B or --random N --range "
+               "there is nothing to search\nhint: give keys with --grid KEY=A,B or --random N --range "
                "KEY=LOW..HIGH");
     static const char *const typo[] = {"train.optimizer.learning_rat=0.1"},
                              *const range[] = {"embedding.dim=1..9"}, *const kept[] = {"train.output=a,b"};
@@ -244,16 +243,17 @@ static void test_mistakes(void **state) {
     assert_non_null(strstr(rk_last_error(), "trial-001 (train.optimizer.learning_rat=0.1): "));
     assert_non_null(strstr(rk_last_error(), "did you mean 'learning_rate'?"));
     options.grids = kept;
-    fails_with(options, "'train.output' is each trial's own and cannot be searched");
+    fails_with(options, "'train.output' cannot be searched: every trial has its own");
     options.n_grids = 0;
     options.ranges = range;
     options.n_ranges = 1;
-    fails_with(options, "a range has no end of values\nhint: say with --random N how many to try");
+    fails_with(options,
+               "a range has infinitely many values\nhint: give the number of trials with --random N");
     options = options_of(false);
     options.output = elsewhere;
     options.metric = "auk";
     assert_int_equal(rk_tune_create(run_path, &options, &tune), RK_CONFIG);
-    assert_non_null(strstr(rk_last_error(), "there is no metric 'auk' here\nhint: did you mean 'auc'?"));
+    assert_non_null(strstr(rk_last_error(), "unknown metric 'auk'\nhint: did you mean 'auc'?"));
     assert_false(rk_file_exists(elsewhere));
 }
 
@@ -307,9 +307,8 @@ static void test_names_of_metrics(void **state) {
     assert_int_equal(tune_by(pairs, "recall@7", &tune), RK_CONFIG);
     assert_non_null(strstr(rk_last_error(), "'recall@7' is not among train.metrics"));
     assert_int_equal(tune_by(pairs, "auc", &tune), RK_CONFIG);
-    assert_string_equal(
-        rk_last_error(),
-        "--metric: there is no metric 'auc' of rankings\nhint: it is recall@K, ndcg@K or hit@K");
+    assert_string_equal(rk_last_error(),
+                        "--metric: unknown ranking metric 'auc'\nhint: it is recall@K, ndcg@K or hit@K");
 }
 
 static void test_out_of_memory(void **state) {

@@ -118,8 +118,8 @@ static rk_status take_without_kernel(const rk_folder_lock *lock) {
         return refused(lock, &by, hint);
     }
     rk_log(RK_LOG_WARNING,
-           "'%s' cannot be locked: the file system has no locks. Two runs that begin there at the same "
-           "moment would disturb each other",
+           "'%s' cannot be locked: its file system does not support locks. Two runs that start there at the "
+           "same moment would overwrite each other",
            lock->directory);
     return RK_OK;
 }

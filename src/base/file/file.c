@@ -26,14 +26,12 @@ bool rk_file_is_stream(const char *path) {
 rk_status rk_path_check(const char *path) {
     size_t n = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-");
     if (n > 0 && strncmp(path + n, "://", 3) == 0)
-        return rk_error_hint(
-            rk_error(RK_UNSUPPORTED, "'%s' is a URL; only files of this machine are read and written", path),
-            "copy it here first, or mount where it is");
+        return rk_error_hint(rk_error(RK_UNSUPPORTED, "'%s' is a URL; only local files are supported", path),
+                             "copy it to this machine first, or mount it as a directory");
     if (strncmp(path, "~/", 2) == 0)
         return rk_error_hint(
-            rk_error(RK_NOT_FOUND, "'%s': '~' is the shell's word for the home directory, and not known here",
-                     path),
-            "write the whole path");
+            rk_error(RK_NOT_FOUND, "'%s': '~' is not expanded here; only a shell does that", path),
+            "write the full path");
     return RK_OK;
 }
 

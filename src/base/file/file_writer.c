@@ -87,7 +87,7 @@ static rk_status follow_links(char **path) {
     bool followed = true;
     for (int i = 0; i < MOST && followed && open_file_of(*path) < 0; i++)
         RK_TRY(follow_link(path, &followed));
-    RK_FAIL_IF(followed && open_file_of(*path) < 0, RK_IO, "'%s': links that lead to each other", *path);
+    RK_FAIL_IF(followed && open_file_of(*path) < 0, RK_IO, "'%s': symbolic links in a loop", *path);
     return RK_OK;
 }
 

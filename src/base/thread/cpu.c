@@ -44,7 +44,8 @@ static void choose(void) {
         else
             most = i;
         if (i < RK_ISA_COUNT && !rk_cpu_has((rk_isa)i))
-            rk_log(RK_LOG_WARNING, "this processor has no %s; using the best below it", wanted);
+            rk_log(RK_LOG_WARNING,
+                   "this processor does not support %s; using the best version that it supports", wanted);
     }
     while (!rk_cpu_has((rk_isa)most)) most--;
     choice = (rk_isa)most;

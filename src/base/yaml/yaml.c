@@ -118,7 +118,7 @@ static rk_status read_pair(reader *in, int depth, rk_yaml_node **out) {
     RK_TRY(rk_strndup((const char *)in->event.data.scalar.value, in->event.data.scalar.length, &key));
     rk_status status = RK_OK;
     if (strcmp(key, "<<") == 0)
-        status = rk_error(RK_CONFIG, "%s:%d: merge keys ('<<') are not taken", in->yaml->path, line);
+        status = rk_error(RK_CONFIG, "%s:%d: merge keys ('<<') are not supported", in->yaml->path, line);
     if (status == RK_OK) status = next_event(in);
     if (status == RK_OK) status = read_node(in, depth + 1, out);
     if (status != RK_OK) {
@@ -144,7 +144,7 @@ static rk_status check_twins(const reader *in, const rk_yaml_node *mapping) {
                            *first = mapping->children[rk_name_index_find(&index, twin->key)];
         char place[40] = "";
         if (first->key_line > 0) snprintf(place, sizeof place, "; the first is in line %d", first->key_line);
-        status = rk_error(RK_CONFIG, "%s: key '%s' stands here for the second time%s",
+        status = rk_error(RK_CONFIG, "%s: duplicate key '%s'%s",
                           rk_yaml_place_of(in->yaml, twin->key_line).text, twin->key, place);
     }
     if (status == RK_OK || number >= 0) rk_name_index_release(&index);
@@ -192,8 +192,8 @@ static rk_status read_node(reader *in, int depth, rk_yaml_node **out) {
             break;
         case YAML_ALIAS_EVENT:
             return rk_error_hint(
-                rk_error(RK_CONFIG, "%s:%d: anchors and aliases are not taken", in->yaml->path, line),
-                "write the value out");
+                rk_error(RK_CONFIG, "%s:%d: anchors and aliases are not supported", in->yaml->path, line),
+                "write the value in full");
         default:
             return rk_error(RK_CONFIG, "%s:%d: not a value", in->yaml->path, line);
     }
@@ -216,8 +216,8 @@ static rk_status read_document(reader *in, rk_yaml_node **out) {
     rk_status status = next_event(in); /* document end */
     if (status == RK_OK) status = next_event(in);
     if (status == RK_OK && in->event.type != YAML_STREAM_END_EVENT)
-        status = rk_error(RK_CONFIG, "%s:%zu: a second document; one is taken", in->yaml->path,
-                          in->event.start_mark.line + 1);
+        status = rk_error(RK_CONFIG, "%s:%zu: a second YAML document; a file may hold only one",
+                          in->yaml->path, in->event.start_mark.line + 1);
     if (status != RK_OK) {
         node_free(root);
         return status;

@@ -70,7 +70,8 @@ static void mpi_free(rk_comm *comm) {
     if (is_world) {
         rk_status status = farewell(comm);
         if (status != RK_OK) {
-            rk_log(RK_LOG_ERROR, "rank %d ends without the others: %s", (int)comm->rank, rk_last_error());
+            rk_log(RK_LOG_ERROR, "rank %d stops without the other ranks: %s", (int)comm->rank,
+                   rk_last_error());
         } else {
             rk_mpi_watchdog watchdog;
             rk_mpi_watchdog_begin(&watchdog, comm->timeout_s, "end");
@@ -150,7 +151,8 @@ static rk_status mpi_members(rk_comm *comm, const int32_t *members, int32_t n_me
     rk_mpi_world *world = ((rk_comm_of_mpi *)comm)->world;
     int32_t context, rank = 0, most = most_contexts(world);
     RK_TRY(agree_on_context(comm, members, n_members, &context));
-    RK_FAIL_IF(context >= most, RK_UNSUPPORTED, "this MPI has tags for %d communicators only", (int)most);
+    RK_FAIL_IF(context >= most, RK_UNSUPPORTED, "this MPI's range of tags allows only %d communicators",
+               (int)most);
     while (members[rank] != comm->rank) rank++;
     rk_comm_of_mpi *made;
     RK_TRY(create(world, rank, n_members, comm->timeout_s, context, &made));
@@ -210,8 +212,9 @@ static rk_status init_mpi(rk_mpi_world *world) {
     if (!flag) choose_transports();
     int code = flag ? MPI_Query_thread(&level) : MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
     if (code != MPI_SUCCESS) return rk_mpi_error(RK_IO, code, "could not start MPI");
-    RK_FAIL_IF(level < MPI_THREAD_SERIALIZED, RK_UNSUPPORTED,
-               "MPI was started for one thread, and libreckon calls it from several");
+    RK_FAIL_IF(
+        level < MPI_THREAD_SERIALIZED, RK_UNSUPPORTED,
+        "MPI was initialized without MPI_THREAD_SERIALIZED, and libreckon calls it from several threads");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     code = MPI_Comm_dup(MPI_COMM_WORLD, &world->mpi);
     return code == MPI_SUCCESS ? RK_OK : rk_mpi_error(RK_IO, code, "could not make a communicator");
@@ -237,8 +240,8 @@ static rk_status check_size(int size) {
         char version[64];
         short_version(version);
         return rk_error_hint(
-            rk_error(RK_UNSUPPORTED, "the launcher started %s processes, and MPI sees this one alone", told),
-            "libreckon was built with %s; start it with the mpirun of that", version);
+            rk_error(RK_UNSUPPORTED, "the launcher started %s processes, but MPI sees only this one", told),
+            "libreckon was built with %s; use the mpirun of that MPI", version);
     }
     return RK_OK;
 }

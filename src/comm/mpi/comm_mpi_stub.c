@@ -4,7 +4,6 @@
 rk_status rk_comm_mpi(double timeout_s, rk_comm **out) {
     (void)timeout_s, (void)out;
     return rk_error_hint(
-        rk_error(RK_UNSUPPORTED,
-                 "a launcher started this process as one of several, and libreckon was built without MPI"),
+        rk_error(RK_UNSUPPORTED, "a launcher started several processes, but libreckon was built without MPI"),
         "install libopenmpi-dev or libmpich-dev and build again");
 }

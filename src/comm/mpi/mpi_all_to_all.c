@@ -220,8 +220,8 @@ static rk_status give_self(rk_all_to_all *e, const rk_message *send) {
     rk_comm *comm = e->comm;
     rk_message *received = &e->received[comm->rank];
     RK_FAIL_IF(e->taken[comm->rank] != e->arrived[comm->rank], RK_INVALID_ARGUMENT,
-               "exchange: rank %d is to %s itself alone", (int)comm->rank,
-               e->arrived[comm->rank] ? "send to" : "receive from");
+               "all_to_all: rank %d must both send to and receive from itself, not only %s itself",
+               (int)comm->rank, e->arrived[comm->rank] ? "send to" : "receive from");
     if (!e->taken[comm->rank] && send->n_bytes) {
         pthread_mutex_lock(&comm->shared->mutex);
         rk_status status = rk_message_pool_take(&comm->shared->pool, send->n_bytes, &received->data);
@@ -237,7 +237,7 @@ static rk_status give_self(rk_all_to_all *e, const rk_message *send) {
 static rk_status check_tag_is_free(const rk_all_to_all *e) {
     for (const rk_all_to_all *other = comm_of(e)->world->first; other; other = other->next) {
         RK_FAIL_IF(other->comm == e->comm && tag_of(other) == tag_of(e), RK_INVALID_ARGUMENT,
-                   "exchange: more than %d of one lane are under way", RK_MAX_UNDER_WAY);
+                   "all_to_all: more than %d of one channel are in flight", RK_MAX_UNDER_WAY);
     }
     return RK_OK;
 }

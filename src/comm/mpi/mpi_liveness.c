@@ -74,7 +74,7 @@ rk_status rk_mpi_liveness_take(rk_mpi_world *world, rk_mpi_arrival *arrival) {
     rk_mpi_liveness *liveness = &world->liveness;
     bool *to = liveness->answers + (size_t)arrival->source * (size_t)world->all->size;
     RK_FAIL_IF(arrival->n_bytes > world->all->size, RK_INTERNAL,
-               "rank %d told of %d ranks, of which there are %d", arrival->source, arrival->n_bytes,
+               "rank %d reported on %d ranks, but there are %d", arrival->source, arrival->n_bytes,
                (int)world->all->size);
     int code = MPI_Mrecv(to, arrival->n_bytes, MPI_BYTE, &arrival->message, MPI_STATUS_IGNORE);
     if (code != MPI_SUCCESS)

@@ -16,7 +16,7 @@ static void *watch_clock(void *context) {
     while (!watchdog->is_over && code != ETIMEDOUT)
         code = pthread_cond_timedwait(&watchdog->changed, &watchdog->mutex, &until);
     if (!watchdog->is_over) {
-        rk_log(RK_LOG_ERROR, "MPI did not %s within %g s: a rank is lost", watchdog->what,
+        rk_log(RK_LOG_ERROR, "MPI did not %s within %g s: a rank has died or hangs", watchdog->what,
                watchdog->timeout_s);
         _exit(1);
     }

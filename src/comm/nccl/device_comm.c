@@ -56,7 +56,7 @@ static bool all_may(const rk_device_comm *dc, const rk_message *offers) {
                 why = "shares its GPU with another";
     }
     if (why && dc->comm->rank == 0)
-        rk_log(RK_LOG_WARNING, "GPUs talk through the hosts' memory, which is slower: rank %d %s",
+        rk_log(RK_LOG_WARNING, "GPUs exchange data through host memory, which is slower: rank %d %s",
                (int)dc->comm->peers[who].rank, why);
     return !why;
 }

@@ -15,7 +15,8 @@ static void self_free(rk_comm *comm) {
 static rk_status self_begin(rk_all_to_all *all_to_all, const rk_message *send, const bool *to,
                             const bool *from) {
     bool sends = !to || to[0], receives = !from || from[0];
-    RK_FAIL_IF(sends != receives, RK_INVALID_ARGUMENT, "exchange: rank 0 is to %s itself alone",
+    RK_FAIL_IF(sends != receives, RK_INVALID_ARGUMENT,
+               "all_to_all: rank 0 must both send to and receive from itself, not only %s itself",
                sends ? "send to" : "receive from");
     if (sends && send[0].n_bytes) {
         rk_comm_shared *shared = all_to_all->comm->shared;

@@ -65,10 +65,10 @@ int32_t rk_device_count(void) {
 static rk_status find_device(int32_t number) {
     int n_devices = 0;
     cudaError_t error = cudaGetDeviceCount(&n_devices);
-    RK_FAIL_IF(error != cudaSuccess, RK_UNSUPPORTED,
-               "no GPU can be used: %s\nhint: 'nvidia-smi' shows GPUs and driver; without one, 'device: cpu' "
-               "is the engine",
-               take_error(error));
+    RK_FAIL_IF(
+        error != cudaSuccess, RK_UNSUPPORTED,
+        "no GPU can be used: %s\nhint: 'nvidia-smi' shows GPUs and driver; without a GPU, use 'device: cpu'",
+        take_error(error));
     RK_FAIL_IF(number < 0 || number >= n_devices, RK_INVALID_ARGUMENT,
                "there is no GPU %d; %d %s, counted from 0", (int)number, n_devices,
                n_devices == 1 ? "is there" : "are there");
@@ -115,8 +115,8 @@ static rk_status memory_error(cudaError_t error, size_t n_bytes, const char *kin
     if (error != cudaErrorMemoryAllocation) return rk_cuda_error(error, kind);
     (void)take_error(error);
     (void)cudaMemGetInfo(&free_bytes, &all_bytes);
-    return rk_error(RK_NO_MEMORY, "%s: %zu bytes are asked for; the GPU has %zu of %zu free", kind, n_bytes,
-                    free_bytes, all_bytes);
+    return rk_error(RK_NO_MEMORY, "%s: %zu bytes are needed, but the GPU has %zu of %zu bytes free", kind,
+                    n_bytes, free_bytes, all_bytes);
 }
 
 rk_status rk_device_alloc(rk_device *device, size_t n_bytes, void **out) {
@@ -166,10 +166,10 @@ rk_status rk_device_pin(rk_device *device, void *memory, size_t n_bytes) {
     if (error == cudaSuccess && there == memory) return RK_OK;
     (void)cudaHostUnregister(memory);
     if (error != cudaSuccess) return rk_cuda_error(error, "pinning memory");
-    return rk_error(
-        RK_UNSUPPORTED,
-        "the GPU sees pinned memory at another address than the processors\n"
-        "hint: tables behind a cache cannot work on it; give 'cuda.memory' as much as the tables take");
+    return rk_error(RK_UNSUPPORTED,
+                    "this GPU maps pinned memory at another address than the CPU\n"
+                    "hint: tables behind a cache are not supported on it; set 'cuda.memory' to at least the "
+                    "tables' size");
 }
 
 void rk_device_unpin(rk_device *device, void *memory) {

@@ -9,8 +9,10 @@ void rk_scratch_free(rk_device *device, rk_scratch *scratch) {
 }
 
 static rk_status grow_scratch(rk_stream *stream, rk_scratch **scratch, size_t n_bytes) {
-    RK_FAIL_IF(rk_stream_is_captured(stream), RK_INTERNAL,
-               "work that needs %zu bytes of scratch is captured before it was ever done", n_bytes);
+    RK_FAIL_IF(
+        rk_stream_is_captured(stream), RK_INTERNAL,
+        "a CUDA graph captures work that needs %zu bytes of scratch memory, which was never run before",
+        n_bytes);
     size_t doubled = *scratch ? 2 * (*scratch)->n_bytes : 0;
     rk_scratch *larger;
     RK_TRY(rk_alloc(1, sizeof *larger, &larger));

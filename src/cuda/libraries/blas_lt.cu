@@ -228,8 +228,8 @@ static void multiply_plainly(rk_stream *stream, plan *plan, const rk_cuda_gemm_a
                              const rk_blas_operand *a, const rk_blas_operand *b) {
     if (!plan->is_told)
         rk_log(RK_LOG_WARNING,
-               "cuBLASLt has no algorithm for %lld products of [%lld, %lld] and [%lld, %lld]: they are "
-               "multiplied by plain loops, slowly",
+               "cuBLASLt has no algorithm for %lld products of [%lld, %lld] and [%lld, %lld]: a slow kernel "
+               "of ours is used",
                (long long)g->batch, (long long)g->m, (long long)g->k, (long long)g->k, (long long)g->n);
     plan->is_told = true;
     rk_blas_multiply_plainly(stream, g, a, b);

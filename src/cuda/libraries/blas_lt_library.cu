@@ -11,7 +11,7 @@ rk_status rk_blas_lt_load(rk_blas_lt *lt) {
     if (!library)
         library = dlopen(RK_CUDA_LIBRARY_DIR "/" LIBRARY,
                          RTLD_NOW | RTLD_LOCAL); /* where it was when this was built */
-    RK_FAIL_IF(!library, RK_UNSUPPORTED, "%s\nhint: a part of CUDA; put its directory in LD_LIBRARY_PATH",
+    RK_FAIL_IF(!library, RK_UNSUPPORTED, "%s\nhint: it is part of CUDA; add its directory to LD_LIBRARY_PATH",
                dlerror());
 #define FIND(name)                                       \
     lt->name = (decltype(&::name))dlsym(library, #name); \

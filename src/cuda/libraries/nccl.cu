@@ -169,13 +169,13 @@ static rk_status wait_until(rk_nccl *n, rk_stream *stream, double timeout_s) {
         ncclResult_t result = failure_of(n);
         RK_FAIL_IF(result != ncclSuccess, RK_PEER_LOST, "NCCL: %s", nccl.ncclGetErrorString(result));
         RK_FAIL_IF(rk_clock_seconds() > end, RK_PEER_LOST,
-                   "the GPUs of other ranks have not answered within %g s", timeout_s);
+                   "NCCL: the GPUs of other ranks did not answer within %g s", timeout_s);
         pause_between(&n_looks);
     }
 }
 
 rk_status rk_nccl_wait(rk_nccl *n, rk_stream *stream, double timeout_s) {
-    RK_FAIL_IF(!n->comm, RK_PEER_LOST, "NCCL has failed before");
+    RK_FAIL_IF(!n->comm, RK_PEER_LOST, "NCCL failed before");
     rk_status status = wait_until(n, stream, timeout_s);
     if (status != RK_OK) give_up(n);
     return status;

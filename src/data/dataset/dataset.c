@@ -191,7 +191,7 @@ static rk_status start_thread(rk_dataset *d) {
 static rk_status choose_files(rk_dataset *d, const rk_data_section *section, const char *split) {
     rk_reader *r = &d->reader;
     const rk_split_section *named = split_of(section, split), *files = named;
-    RK_FAIL_IF(named && !named->line, RK_NOT_FOUND, "the run file's data section has no '%s'", split);
+    RK_FAIL_IF(named && !named->line, RK_NOT_FOUND, "the run file has no 'data.%s'", split);
     r->part = -1;
     if (named && (named->fraction > 0 || named == &section->train)) {
         r->part = named == &section->train ? 0 : named == &section->valid ? 1 : 2;
@@ -222,7 +222,7 @@ int64_t rk_dataset_window_rows(const rk_dataset *d, int64_t batch_size) {
 
 rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms *transforms,
                             const rk_dataset_options *options, rk_dataset **out) {
-    RK_FAIL_IF(options->batch_size < 1, RK_INVALID_ARGUMENT, "a batch of %lld rows",
+    RK_FAIL_IF(options->batch_size < 1, RK_INVALID_ARGUMENT, "batch_size must be 1 or more, not %lld",
                (long long)options->batch_size);
     RK_FAIL_IF(options->n_shares && (options->share < 0 || options->share >= options->n_shares),
                RK_INVALID_ARGUMENT, "share %d of %d", options->share, options->n_shares);
@@ -330,7 +330,7 @@ rk_dataset_position rk_dataset_tell(const rk_dataset *d) {
 
 rk_status rk_dataset_seek(rk_dataset *d, rk_dataset_position position) {
     RK_FAIL_IF(position.epoch < 0 || position.row < 0, RK_INVALID_ARGUMENT,
-               "a position before the beginning");
+               "a position must not be negative");
     stop_thread(d);
     d->position = position;
     return RK_OK;

@@ -36,9 +36,8 @@ static void tell(const rk_window *w, int32_t task, const rk_label_sums *before, 
                  const char *path) {
     const rk_label_section *label = &w->schema->tasks[task];
     rk_log(RK_LOG_WARNING,
-           "'%s': the label '%s' is %.3g on average in the rows %lld to %lld, and %.3g before: rows are "
-           "sorted, or not of one kind, "
-           "and training on one window of them after the other is poor\n"
+           "'%s': the mean of label '%s' is %.3g in rows %lld to %lld, but %.3g before: the rows seem "
+           "sorted, and training on sorted rows gives a worse model\n"
            "hint: shuffle the files' rows, or set data.shuffle_window to more rows",
            path, label->name ? label->name : label->column, now->sum / now->n, (long long)w->first_row + 1,
            (long long)(w->first_row + w->n_rows), before->sum / before->n);

@@ -81,11 +81,12 @@ static void warn_of_weights(const rk_reader *r, const rk_columns *chunk) {
         if (t->feature_names[i] < 0 || f->weights || f->dense) continue;
         rk_binding binding = r->rows.bindings[t->feature_names[i]];
         if (binding.join < 0 && chunk->columns[binding.column].weights)
-            rk_log(RK_LOG_WARNING,
-                   "'%s': ids of '%s' have values other than 1, which the feature '%s' leaves out\n"
-                   "hint: weights: %s takes them; as they are with combiner: sum",
-                   r->rows.paths[0], chunk->columns[binding.column].name, f->name,
-                   chunk->columns[binding.column].name);
+            rk_log(
+                RK_LOG_WARNING,
+                "'%s': ids of '%s' have values other than 1, which the feature '%s' ignores\n"
+                "hint: 'weights: %s' uses them as weights; with 'combiner: sum' they multiply rows unchanged",
+                r->rows.paths[0], chunk->columns[binding.column].name, f->name,
+                chunk->columns[binding.column].name);
     }
 }
 
@@ -373,7 +374,8 @@ static rk_status open_rows(rk_reader *r) {
     const rk_transforms *t = r->transforms;
     rk_reader_part *first;
     if (!r->index) {
-        RK_FAIL_IF(r->has_read_stream, RK_UNSUPPORTED, "'%s' is a pipe, which can be read once", r->paths[0]);
+        RK_FAIL_IF(r->has_read_stream, RK_UNSUPPORTED, "'%s' is a pipe and can be read only once",
+                   r->paths[0]);
         RK_TRY(open_files(r, &r->rows));
         r->is_open = true;
         for (size_t i = 0; i < r->rows.n_paths; i++)
@@ -440,13 +442,12 @@ static rk_status keep(rk_reader *r, rk_window *window) {
 static void look_at(rk_reader *r, const rk_window *window) {
     if (!r->interleaves || (r->drift.has_told && r->alone < 0)) return;
     if (r->alone >= 0 && window->first_row > 0) {
-        rk_log(RK_LOG_WARNING,
-               "'%s' can only be read from its beginning to its end, so rows are shuffled among the %lld "
-               "that follow "
-               "one another\nhint: if they are sorted, shuffle the file, or unpack or convert it (reckon "
-               "convert): of "
-               "plain text, TFRecord and rkb windows are from all over the files",
-               r->rows.paths[r->alone], (long long)r->window_rows);
+        rk_log(
+            RK_LOG_WARNING,
+            "'%s' can only be read from beginning to end, so rows are shuffled only within windows of %lld "
+            "consecutive rows\nhint: if the rows are sorted, shuffle the file, decompress it, or convert it "
+            "with 'reckon convert': windows of plain text, TFRecord and rkb files have rows from everywhere",
+            r->rows.paths[r->alone], (long long)r->window_rows);
         r->alone = -1;
     }
     rk_label_drift_add(&r->drift, window, r->rows.paths[0]);

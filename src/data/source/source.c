@@ -124,7 +124,7 @@ rk_status rk_source_look_further(rk_source *s) {
         return rk_error_hint(
             rk_error(RK_BAD_DATA, "'%s': byte %llu: a record of more than %d MiB", rk_source_path(s),
                      (unsigned long long)l->position, RK_MAX_RECORD_BYTES >> 20),
-            "is it data.format, or a quote that never closes?");
+            "check data.format, or look for a quote that is not closed");
     size_t need = l->n_bytes < RK_PIECE_BYTES / 2 ? RK_PIECE_BYTES : 2 * l->n_bytes;
     return rk_lookahead_fill(l, need < RK_MAX_RECORD_BYTES ? need : RK_MAX_RECORD_BYTES);
 }

@@ -152,7 +152,7 @@ static rk_status read_at(int descriptor, const char *path, uint64_t begin, char 
         ssize_t n = pread(descriptor, out + n_read, n_bytes - n_read, (off_t)(begin + n_read));
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return rk_error_errno(RK_IO, errno, "could not read '%s'", path);
-        RK_FAIL_IF(n == 0, RK_IO, "'%s' became shorter while it was read", path);
+        RK_FAIL_IF(n == 0, RK_IO, "'%s' was truncated while it was read", path);
         n_read += (size_t)n;
     }
     return RK_OK;
@@ -168,7 +168,7 @@ static rk_status read_piece(const rk_source_index *x, const rk_piece_place *plac
     if (fstat(descriptor, &info) == 0) now = stamp_of(&info);
     rk_status status = memcmp(&now, &x->stamps[place->file], sizeof now) == 0
                            ? read_at(descriptor, path, place->begin, out, place->n_bytes)
-                           : rk_error(RK_IO, "'%s' has changed since its first reading", path);
+                           : rk_error(RK_IO, "'%s' changed while the run was using it", path);
     close(descriptor);
     return status;
 }

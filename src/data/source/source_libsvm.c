@@ -19,7 +19,8 @@ static rk_status take_id(const rk_source *s, rk_chunk *chunk, size_t i) {
     if (section && section->n_fields) {
         int64_t f = 0;
         while (f < section->n_fields && (id < section->fields[f].first || id > section->fields[f].last)) f++;
-        RK_FAIL_IF(f == section->n_fields, RK_BAD_DATA, "index %lld belongs to no field", (long long)id);
+        RK_FAIL_IF(f == section->n_fields, RK_BAD_DATA, "index %lld is in no range of data.fields",
+                   (long long)id);
         place = state->fields[f];
         id -= section->fields[f].first;
     }

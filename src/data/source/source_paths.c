@@ -48,7 +48,7 @@ rk_status rk_source_format(const rk_data_section *section, const char *path, rk_
         rk_file_is_stream(path) && section && section->paths_are_callers && section->train.n_path > 0;
     if (is_stream && !rk_file_is_stream(section->train.path[0])) /* of rows as those that were trained on */
         return rk_source_format(section, section->train.path[0], out);
-    return rk_error_hint(rk_error(RK_CONFIG, "'%s': its name does not tell the format", path),
+    return rk_error_hint(rk_error(RK_CONFIG, "'%s': the format cannot be told from the file's name", path),
                          "set data.format to csv, tsv, libsvm, tfrecord, rkb or adjacency");
 }
 

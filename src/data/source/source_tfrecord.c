@@ -97,7 +97,7 @@ static rk_status take_feature(void *context, rk_span name, rk_example_kind kind,
     if (place < 0) return RK_OK;
     rk_column *column = &k->chunk->columns.columns[place];
     RK_FAIL_IF(column->type != type_of(kind), RK_BAD_DATA,
-               "feature '%s' is %s here and %s in the first record", column->name,
+               "feature '%s' has type %s here, but %s in the first record", column->name,
                rk_column_type_name(type_of(kind)), rk_column_type_name(column->type));
     if (kind == RK_EXAMPLE_BYTES) return take_texts(k->chunk, list, column);
     int64_t most = column->n_values + (int64_t)rk_example_max_values(kind, list);

@@ -73,7 +73,7 @@ static rk_status new_feature(expander *e, rk_data_feature **out) {
 
 static rk_status no_match(const expander *e, const rk_data_feature *pattern) {
     const char *nearest = rk_nearest(pattern->match, e->names, e->n_columns);
-    rk_status status = rk_error(RK_CONFIG, "%s: key 'match': no column is like '%s'",
+    rk_status status = rk_error(RK_CONFIG, "%s: key 'match': no column matches '%s'",
                                 rk_yaml_place_of(e->yaml, pattern->line).text, pattern->match);
     if (nearest) return rk_error_hint(status, "the nearest column is '%s'", nearest);
     return e->n_columns ? rk_error_hint(status, "the first of %zu columns is '%s'", e->n_columns, e->names[0])
@@ -93,8 +93,8 @@ static void tell_left_out(const rk_data_section *s, const rk_data_feature *patte
     }
     if (other)
         rk_log(RK_LOG_WARNING,
-               "match: '%s' leaves out the column '%s', because of the feature '%s'\nhint: an entry of its "
-               "own, {name: ..., column: %s, ...}, makes it a feature",
+               "match: '%s' skips the column '%s', because of the feature '%s'\nhint: to make "
+               "it a feature too, add an entry: {name: ..., column: %s, ...}",
                pattern->match, column, other->name, column);
 }
 

@@ -31,8 +31,8 @@ static rk_status index_keys(rk_join *join, const char *key) {
                                                                    : (rk_span){"", 0};
         int64_t number;
         RK_TRY(rk_vocabulary_add(&join->keys, text, 1, &number));
-        RK_FAIL_IF(number != row, RK_BAD_DATA, "'%s': the key '%.*s' stands there twice", join->path,
-                   (int)text.n_bytes, text.data);
+        RK_FAIL_IF(number != row, RK_BAD_DATA, "'%s': duplicate key '%.*s'", join->path, (int)text.n_bytes,
+                   text.data);
     }
     return RK_OK;
 }
@@ -41,9 +41,7 @@ static rk_status index_keys(rk_join *join, const char *key) {
 static rk_status refuse_stream(const char *path) {
     if (!rk_file_is_stream(path)) return RK_OK;
     return rk_error_hint(
-        rk_error(RK_UNSUPPORTED,
-                 "'%s' is a pipe or a device, which can be read once, and a run's data is read several times",
-                 path),
+        rk_error(RK_UNSUPPORTED, "'%s' is a pipe or a device; a run reads its data several times", path),
         "write it to a file first");
 }
 

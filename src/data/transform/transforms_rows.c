@@ -54,7 +54,7 @@ static rk_status take_label(const rk_label_section *label, rk_values values, flo
     }
     if (values.begin == values.end)
         return rk_error_hint(rk_error(RK_BAD_DATA, "the label '%s' is missing", column),
-                             "if rows may be without it, set the label's optional: true");
+                             "if rows may lack this label, set its 'optional: true'");
     char scratch[RK_VALUE_BYTES];
     rk_span text = rk_value_text(values.column, values.begin, scratch);
     if (label->n_positive) {
@@ -71,7 +71,8 @@ static rk_status take_label(const rk_label_section *label, rk_values values, flo
         return rk_error_hint(
             rk_error(RK_BAD_DATA, "the label '%s' is %g; a cross-entropy needs 0 to 1", column, x),
             "set the label's loss to mse, or give a threshold");
-    RK_FAIL_IF(!isfinite((float)x), RK_BAD_DATA, "the label '%s' is %g, more than an f32 holds", column, x);
+    RK_FAIL_IF(!isfinite((float)x), RK_BAD_DATA, "the label '%s' is %g, which is too large for f32", column,
+               x);
     *out = (float)x;
     return RK_OK;
 }
@@ -93,11 +94,11 @@ static rk_status take_sample_weight(const rk_data_section *s, rk_values values, 
     double weight = s->default_sample_weight;
     if (values.begin == values.end && isnan(weight))
         return rk_error_hint(
-            rk_error(RK_BAD_DATA, "column '%s': the sample's weight is missing", s->sample_weight),
-            "default_sample_weight: 1 gives such rows one");
+            rk_error(RK_BAD_DATA, "column '%s': the sample weight is missing", s->sample_weight),
+            "to give such rows a weight, set default_sample_weight: 1");
     RK_FAIL_IF(values.begin < values.end && (!rk_value_number(values.column, values.begin, &weight) ||
                                              !(weight >= 0) || !isfinite((float)weight)),
-               RK_BAD_DATA, "column '%s': a sample's weight must be a number of 0 or more", s->sample_weight);
+               RK_BAD_DATA, "column '%s': a sample weight must be a number of 0 or more", s->sample_weight);
     *out = (float)weight;
     return RK_OK;
 }

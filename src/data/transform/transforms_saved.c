@@ -117,11 +117,11 @@ static rk_status load_boundaries(const json_t *entry, const rk_data_feature *f, 
 static rk_status load_fitted(rk_transforms *t, json_t *root) {
     json_t *features = json_object_get(root, "features");
     RK_FAIL_IF(json_integer_value(json_object_get(root, "version")) != 1, RK_BAD_DATA,
-               "transforms.json is not of version 1");
+               "transforms.json: its version is not 1");
     for (int64_t i = 0; i < t->section->n_features; i++) {
         const rk_data_feature *f = &t->section->features[i];
         json_t *entry = json_object_get(features, f->name);
-        RK_FAIL_IF(!entry, RK_BAD_DATA, "transforms.json says nothing of the feature '%s'", f->name);
+        RK_FAIL_IF(!entry, RK_BAD_DATA, "transforms.json has no entry for the feature '%s'", f->name);
         if (f->normalize) RK_TRY(load_moments(entry, f->name, &t->fitted[i]));
         if (f->quantiles) RK_TRY(load_boundaries(entry, f, &t->fitted[i]));
     }

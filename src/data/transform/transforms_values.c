@@ -60,11 +60,9 @@ static rk_status take_dense(void *context, const rk_column *column, int64_t valu
     RK_FAIL_IF(k->n >= k->f->width, RK_BAD_DATA, "column '%s': more than %lld numbers", column_of(k->f),
                (long long)k->f->width);
     if (k->f->log1p) x = rk_log1p_signed(x);
-    RK_FAIL_IF(!isfinite((float)x), RK_BAD_DATA, "column '%s': %g is more than an f32 holds", column_of(k->f),
-               x);
+    RK_FAIL_IF(!isfinite((float)x), RK_BAD_DATA, "column '%s': %g is too large for f32", column_of(k->f), x);
     if (k->f->normalize) x = (x - k->fitted->mean) / k->fitted->deviation;
-    RK_FAIL_IF(!isfinite((float)x), RK_BAD_DATA, "column '%s': %g is more than an f32 holds", column_of(k->f),
-               x);
+    RK_FAIL_IF(!isfinite((float)x), RK_BAD_DATA, "column '%s': %g is too large for f32", column_of(k->f), x);
     k->out->dense[k->row * k->t->schema.n_dense + k->output + k->n++] = (float)x;
     return RK_OK;
 }
@@ -88,7 +86,7 @@ static rk_status id_of(const taker *k, const rk_column *column, int64_t value, r
         if (*out < 0 || *out >= f->identity)
             return rk_error_hint(rk_error(RK_BAD_DATA, "column '%s': id %lld is not within 0 to %lld",
                                           column_of(f), (long long)*out, (long long)f->identity - 1),
-                                 "raise the feature's identity, or hash it");
+                                 "set the feature's 'identity' to a larger number, or use 'hash'");
     } else if (f->n_bucketize || f->quantiles) {
         RK_TRY(take_number(k, column, value, text, &x));
         *out = rk_feature_bucket(f, k->fitted, column, x);
@@ -191,7 +189,7 @@ rk_status rk_transform_values(const rk_transforms *t, int64_t feature, const rk_
                    (size_t)f->width * sizeof *out->dense);
             RK_TRY(rk_for_values(f, values, take_dense, &k));
             RK_FAIL_IF(k.n && k.n < f->width, RK_BAD_DATA,
-                       "column '%s': %lld of the feature's %lld numbers (width)", column_of(f),
+                       "column '%s': %lld numbers, but the feature's 'width' is %lld", column_of(f),
                        (long long)k.n, (long long)f->width);
             continue;
         }

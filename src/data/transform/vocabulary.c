@@ -151,8 +151,7 @@ rk_status rk_vocabulary_load(const char *path, rk_vocabulary *out) {
         if (length && at[length - 1] == '\r') length--;
         status = rk_vocabulary_add(&made, (rk_span){at, unescape(at, length)}, 1, &number);
         if (status == RK_OK && number != line)
-            status = rk_error(RK_BAD_DATA, "'%s': line %lld: a value that stands there twice", path,
-                              (long long)line + 1);
+            status = rk_error(RK_BAD_DATA, "'%s': line %lld: duplicate value", path, (long long)line + 1);
         line++;
         at = stop + 1;
     }

@@ -114,7 +114,7 @@ static rk_status check_pattern(const planner *p, const rk_feature_section *f) {
     for (int32_t i = 0; i < p->n_sources; i++)
         if (fnmatch(f->match, p->sources[i].name, 0) == 0) return RK_OK;
     return hint_nearest(p,
-                        rk_error(RK_CONFIG, "%s: no categorical feature is like '%s'",
+                        rk_error(RK_CONFIG, "%s: no categorical feature matches '%s'",
                                  place_of(p, f->line, "match").text, f->match),
                         f->match, false);
 }
@@ -123,9 +123,9 @@ static rk_status check_names(const planner *p) {
     const rk_embedding_section *s = p->section;
     RK_TRY(check_entries(p));
     int32_t twin = rk_name_index_twin(&p->table_names);
-    if (twin >= 0) return error_at(p, s->tables[twin].line, "name", "a second table of this name");
+    if (twin >= 0) return error_at(p, s->tables[twin].line, "name", "duplicate table name");
     twin = rk_name_index_twin(&p->feature_names);
-    if (twin >= 0) return error_at(p, s->features[twin].line, "name", "a second entry for this feature");
+    if (twin >= 0) return error_at(p, s->features[twin].line, "name", "duplicate entry for this feature");
     for (int64_t i = 0; i < s->n_features; i++) {
         const rk_feature_section *f = &s->features[i];
         if (f->match) RK_TRY(check_pattern(p, f));
@@ -198,7 +198,7 @@ static rk_status need_table(planner *p, const char *name, int64_t cardinality, c
         rk_status status = rk_error(RK_CONFIG, "%s: %lld rows, but the feature '%s' has %lld ids",
                                     place_of(p, listed->line, "rows").text, (long long)listed->rows, feature,
                                     (long long)cardinality);
-        return rk_error_hint(status, "leave rows out, and the table gets as many as it needs");
+        return rk_error_hint(status, "leave 'rows' out: the table then gets as many rows as there are ids");
     }
     if (*made < 0) {
         RK_TRY(add_table(p, name, listed, open ? cardinality : listed->rows));
@@ -226,8 +226,9 @@ static rk_status add_vector(planner *p, int32_t source) {
     const rk_embedding_source *from = &p->sources[source];
     const rk_feature_section *listed = listed_feature(p, from->name);
     if (listed && listed->max_sequence_length && from->weighted)
-        return rk_error_hint(error_at(p, listed->line, "max_sequence_length", "a sequence takes no weights"),
-                             "drop the feature's weights or its sequence length");
+        return rk_error_hint(
+            error_at(p, listed->line, "max_sequence_length", "a sequence cannot have weights"),
+            "remove the feature's 'weights' or its 'max_sequence_length'");
     int32_t table;
     RK_TRY(need_table(p, listed && listed->table ? listed->table : from->name, from->cardinality, from->name,
                       &table));

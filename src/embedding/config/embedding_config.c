@@ -10,7 +10,7 @@ static const char *const combiners[] = {"mean", "sum", "sqrtn"};
 #define INITIALIZER_FIELDS(stddev_)                                                                        \
     {                                                                                                      \
         RK_FIELD_ENUM(rk_initializer_config, kind, RK_INIT_TRUNCATED_NORMAL, initializers,                 \
-                      "the law of a row's first values"),                                                  \
+                      "the distribution of a row's initial values"),                                       \
             RK_FIELD_F64(rk_initializer_config, mean, 0, -INFINITY, INFINITY, "normal, truncated_normal"), \
             RK_FIELD_F64(rk_initializer_config, stddev, stddev_, 0, INFINITY,                              \
                          "normal, truncated_normal; 0 = 1/sqrt(dim)"),                                     \
@@ -35,11 +35,11 @@ typedef struct rk_table_section rk_table_section;
 static const rk_field table_fields[] = {
     RK_FIELD_TEXT(rk_table_section, name, false, NULL, "the table's name"),
     RK_FIELD_TEXT(rk_table_section, match, false, NULL,
-                  "in place of a name: what these keys say holds for each table like this (`*`, `?`, "
-                  "`[a-z]`) that has no entry of its own"),
+                  "in place of a name: a pattern (`*`, `?`, `[a-z]`); the entry is for each matching table "
+                  "without an entry of its own"),
     RK_FIELD_I64(rk_table_section, rows, 0, 0, 1e15, "rows; 0 = as many as its features have ids"),
     RK_FIELD_I64(rk_table_section, dim, 0, 0, 4096, "values a row; 0 = embedding.dim"),
-    RK_FIELD_ENUM(rk_table_section, dtype, -1, dtypes, "of the rows; by default embedding.dtype"),
+    RK_FIELD_ENUM(rk_table_section, dtype, -1, dtypes, "dtype of the rows; by default embedding.dtype"),
     RK_FIELD_STRUCT(rk_table_section, initializer, &row_initializer_schema,
                     "by default embedding.initializer"),
     RK_FIELD_STRUCT(rk_table_section, optimizer, &rk_optimizer_schema, "by default embedding.optimizer"),
@@ -58,12 +58,13 @@ typedef struct rk_feature_section rk_feature_section;
 static const rk_field feature_fields[] = {
     RK_FIELD_TEXT(rk_feature_section, name, false, NULL, "a categorical feature of the data section"),
     RK_FIELD_TEXT(rk_feature_section, match, false, NULL,
-                  "in place of a name: each categorical feature like this that has no entry of its own"),
+                  "in place of a name: a pattern; the entry is for each matching categorical feature without "
+                  "an entry of its own"),
     RK_FIELD_TEXT(rk_feature_section, table, false, NULL,
-                  "the table it is looked up in; by default one of the feature's own name"),
+                  "the table that it reads; by default one of the feature's name"),
     RK_FIELD_ENUM(rk_feature_section, combiner, -1, combiners, "by default embedding.combiner"),
     RK_FIELD_I64(rk_feature_section, max_sequence_length, 0, 0, 100000,
-                 "above 0: a sequence, cut and zero-padded to this length, not combined"),
+                 "above 0: a sequence, truncated or zero-padded to this length, not pooled"),
     RK_FIELD_BOOL(rk_feature_section, validate_weights_and_indices, true,
                   "drop negative ids (and weights <= 0 for mean and sqrtn); false: they are errors"),
 };
@@ -75,18 +76,19 @@ static const rk_schema feature_schema = {.name = "features",
                                          .line_offset = offsetof(rk_feature_section, line)};
 
 static const rk_field section_fields[] = {
-    RK_FIELD_I64(rk_embedding_section, dim, 16, 1, 4096, "values a row, of tables that say nothing else"),
+    RK_FIELD_I64(rk_embedding_section, dim, 16, 1, 4096,
+                 "values a row, of tables without a dim of their own"),
     RK_FIELD_ENUM(rk_embedding_section, dtype, RK_F32, dtypes,
-                  "of the rows; bf16 and f16 are rounded stochastically"),
+                  "dtype of the rows; bf16 and f16 are rounded stochastically"),
     RK_FIELD_ENUM(rk_embedding_section, combiner, RK_COMBINER_MEAN, combiners,
-                  "how several ids of one sample are combined"),
+                  "how the rows of a sample's ids are pooled"),
     RK_FIELD_F64(rk_embedding_section, l2, 0, 0, INFINITY,
                  "adds l2 * w to the gradient of each row that a batch touches"),
     RK_FIELD_F64(rk_embedding_section, l2_full, 0, 0, INFINITY,
                  "adds (l2_full / 2) * |table|^2 to the loss, exactly: every row at every step"),
-    RK_FIELD_STRUCT(rk_embedding_section, initializer, &row_initializer_schema, "first values of rows"),
+    RK_FIELD_STRUCT(rk_embedding_section, initializer, &row_initializer_schema, "initial values of rows"),
     RK_FIELD_STRUCT(rk_embedding_section, optimizer, &rk_optimizer_schema,
-                    "of the rows; by default train.optimizer"),
+                    "optimizer of the rows; by default train.optimizer"),
     RK_FIELD_LIST(rk_embedding_section, tables, n_tables, &table_schema, false,
                   "tables that differ from the defaults, or that features share"),
     RK_FIELD_LIST(rk_embedding_section, features, n_features, &feature_schema, false,

@@ -72,9 +72,7 @@ static rk_status refuse_leaves(const rk_device_tables *d, int64_t n) {
     for (int32_t f = 0; f < d->n_features; f++)
         RK_FAIL_IF(d->embeddings->leaves[f].first_leaf ||
                        (d->embeddings->leaves[f].leaf_samples && n > d->embeddings->leaves[f].leaf_samples),
-                   RK_UNSUPPORTED,
-                   "on a device the gradients of a batch are one sum, not one of several shards\nhint: leave "
-                   "out virtual_shards");
+                   RK_UNSUPPORTED, "'virtual_shards' is not supported on a GPU\nhint: remove virtual_shards");
     return RK_OK;
 }
 
@@ -212,10 +210,10 @@ static void send(rk_device_tables *d, rk_device_batch_context *batch_context, rk
 rk_status rk_device_tables_dedup(rk_device_tables *d, rk_stream *upload, rk_stream *stream, int64_t n,
                                  const int64_t *counts, const rk_ids *ids, bool training) {
     RK_FAIL_IF(n < 0 || n > d->max_batch, RK_INVALID_ARGUMENT,
-               "a lookup of %lld samples; the device has room for %lld", (long long)n,
+               "a lookup of %lld samples; the tables were created for at most %lld", (long long)n,
                (long long)d->max_batch);
     RK_FAIL_IF(d->n_features > 0 && !ids, RK_INVALID_ARGUMENT, "a lookup needs ids");
-    RK_FAIL_IF(d->n_under_way == 2, RK_INVALID_ARGUMENT, "two batches are under way on the device already");
+    RK_FAIL_IF(d->n_under_way == 2, RK_INVALID_ARGUMENT, "two batches are already in flight on the GPU");
     if (training && !d->of_ranks) RK_TRY(refuse_leaves(d, n));
     rk_device_batch_context *batch_context = &d->batch_contexts[(d->oldest + d->n_under_way) % 2];
     RK_TRY(rk_batch_context_await(batch_context));
@@ -259,7 +257,7 @@ static rk_status tell_bad_id(const rk_device_tables *d, const rk_device_batch_co
     RK_TRY(rk_feature_id_check(
         &d->embeddings->features[f], d->homes[d->features[f].table], sample, id,
         at->first_weight == RK_CUDA_NONE ? NULL : &batch_context->weights[at->first_weight + local], &drops));
-    return rk_error(RK_INTERNAL, "the device refused an id that is right");
+    return rk_error(RK_INTERNAL, "the GPU rejected a valid id");
 }
 
 static rk_status tell_short_cache(const rk_device_tables *d, const rk_cuda_counts *counts) {
@@ -271,16 +269,14 @@ static rk_status tell_short_cache(const rk_device_tables *d, const rk_cuda_count
                            RK_CUDA_WAYS
                      : bytes;
     }
-    rk_error(RK_NO_MEMORY,
-             "table '%s': the batches under way use more rows than its cache on the device holds",
+    rk_error(RK_NO_MEMORY, "table '%s': the batches in flight use more rows than its GPU cache holds",
              d->homes[counts->short_table - 1]->part.name);
-    return rk_error_hint(RK_NO_MEMORY,
-                         "give the tables a budget of at least %llu bytes, or make the batches smaller",
+    return rk_error_hint(RK_NO_MEMORY, "set cuda.memory to at least %llu bytes, or use smaller batches",
                          (unsigned long long)least);
 }
 
 rk_status rk_device_tables_check(rk_device_tables *d) {
-    RK_FAIL_IF(!d->n_under_way, RK_INVALID_ARGUMENT, "no batch is under way on the device");
+    RK_FAIL_IF(!d->n_under_way, RK_INVALID_ARGUMENT, "no batch is in flight on the GPU");
     const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
     RK_TRY(rk_stream_mark_sync(batch_context->deduped));
     if (batch_context->host_counts->bad_id)

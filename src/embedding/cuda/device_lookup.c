@@ -12,8 +12,8 @@ static rk_status prepare_steps(const rk_device_tables *d, rk_cuda_step *steps) {
     for (int32_t t = 0; t < d->n_tables; t++) {
         const rk_table *home = d->homes[t];
         RK_FAIL_IF(home->l2_full != 0 && rk_is_cached(&d->tables[t]), RK_INVALID_ARGUMENT,
-                   "table '%s': l2_full moves every row at every step, so all of them must be on the "
-                   "device\nhint: give the tables a larger budget, or use l2",
+                   "table '%s': 'l2_full' updates every row at every step, so the whole table must fit on "
+                   "the GPU\nhint: set a larger cuda.memory, or use 'l2'",
                    home->part.name);
         rk_update_prepare(&home->optimizer, home->step, d->embeddings->learning_rate_factor,
                           &steps[t].update);
@@ -25,7 +25,7 @@ static rk_status prepare_steps(const rk_device_tables *d, rk_cuda_step *steps) {
 }
 
 rk_status rk_device_tables_prepare(rk_device_tables *d, rk_stream *stream) {
-    RK_FAIL_IF(!d->n_under_way, RK_INVALID_ARGUMENT, "no batch is under way on the device");
+    RK_FAIL_IF(!d->n_under_way, RK_INVALID_ARGUMENT, "no batch is in flight on the GPU");
     rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
     RK_TRY(prepare_steps(d, batch_context->host_steps));
     batch_context->stream = stream;
@@ -154,7 +154,7 @@ rk_status rk_device_tables_check_gradients(rk_device_tables *d) {
     const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
     rk_cuda_counts counts;
     RK_FAIL_IF(!d->n_under_way || !batch_context->is_prepared, RK_INVALID_ARGUMENT,
-               "no batch is at hand on the device");
+               "no batch has been looked up on the GPU");
     RK_TRY(rk_stream_sync(batch_context->stream));
     RK_TRY(rk_device_read(d->device, &counts, batch_context->counts, sizeof counts));
     if (!counts.bad_gradient) return RK_OK;

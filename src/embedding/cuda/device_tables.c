@@ -46,8 +46,7 @@ static rk_status refuse_parts(const rk_embeddings *e) {
     for (int32_t t = 0; t < e->n_tables; t++)
         RK_FAIL_IF(e->tables[t].part.absent || e->tables[t].part.n_parts > 1 ||
                        e->tables[t].part.dim != e->tables[t].config.dim,
-                   RK_UNSUPPORTED, "table '%s': a part of a table cannot be on a device",
-                   e->tables[t].part.name);
+                   RK_UNSUPPORTED, "table '%s': a table on a GPU must be whole", e->tables[t].part.name);
     return RK_OK;
 }
 

@@ -131,7 +131,8 @@ static rk_status choose_caches(rk_device_tables *d, uint64_t budget_bytes) {
         uint64_t least = least_bytes(d);
         if (least <= budget_bytes && is_balanced(d, budget_bytes, t)) return RK_OK;
         RK_FAIL_IF(t < 0, RK_INVALID_ARGUMENT,
-                   "the tables cannot work in %llu bytes of device memory\nhint: give them at least %llu",
+                   "the tables do not fit %llu bytes of GPU memory, not even behind a cache\nhint: give them "
+                   "at least %llu",
                    (unsigned long long)budget_bytes, (unsigned long long)least);
         d->tables[t].n_sets = 1;
     }
@@ -145,6 +146,6 @@ rk_status rk_device_tables_plan(rk_device_tables *d, uint64_t budget_bytes) {
     rk_device_tables_number_keys(d);
     for (int32_t t = 0; t < d->n_tables; t++)
         RK_FAIL_IF(d->tables[t].n_places >= RK_CUDA_NONE, RK_UNSUPPORTED,
-                   "table '%s': 2^32 rows or more on one device", d->homes[t]->part.name);
+                   "table '%s': 2^32 rows or more on one GPU", d->homes[t]->part.name);
     return RK_OK;
 }

@@ -46,7 +46,7 @@ static rk_status create_tables(rk_device_sharded *ds, const rk_device_tables_opt
 rk_status rk_device_sharded_create(rk_sharded *sharded, rk_device *device, rk_device_comm *comm,
                                    const rk_device_tables_options *options, rk_device_sharded **out) {
     RK_FAIL_IF(sharded->roles.n_owners || sharded->staleness, RK_UNSUPPORTED,
-               "with GPUs all ranks train and hold rows, and no lookup is stale");
+               "with GPUs every rank trains and holds rows, and staleness must be 0");
     rk_device_sharded *ds;
     rk_status status;
     RK_TRY(rk_alloc(1, sizeof *ds, &ds));
@@ -126,7 +126,7 @@ rk_status rk_device_sharded_dedup(rk_device_sharded *ds, rk_stream *upload, rk_s
     rk_sharded *s = ds->sharded;
     rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->begun);
     RK_FAIL_IF(s->begun - s->finished >= 2, RK_INVALID_ARGUMENT,
-               "two batches are under way on the device already");
+               "two batches are already in flight on the GPU");
     j->kind = training ? RK_IN_FLIGHT_TRAIN : RK_IN_FLIGHT_PEEK;
     RK_TRY(ask(s, j, n, ids));
     RK_TRY(rk_device_sharded_reserve(ds, j));

@@ -121,7 +121,8 @@ void rk_embeddings_complete(rk_embeddings *e) {
 
 rk_status rk_embeddings_launch(rk_embeddings *e, const rk_activation *gradients, bool known_finite) {
     rk_batch_context *batch_context = &e->batch_contexts[e->now];
-    RK_FAIL_IF(!batch_context->is_deduped, RK_INVALID_ARGUMENT, "apply_gradients needs a lookup before it");
+    RK_FAIL_IF(!batch_context->is_deduped, RK_INVALID_ARGUMENT,
+               "apply_gradients must follow a lookup for training");
     application a = {.embeddings = e, .gradients = gradients, .uses = batch_context->uses};
     if (!known_finite) RK_TRY(check_gradients(&a));
     for (int32_t t = 0; t < e->n_tables; t++) {

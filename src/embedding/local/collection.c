@@ -16,7 +16,7 @@ static rk_status check_table(const rk_table_config *t) {
     RK_FAIL_IF(t->dim < 1 || t->dim > RK_MAX_DIM, RK_INVALID_ARGUMENT, "table '%s': dim %d; must be 1 to %d",
                t->name, t->dim, RK_MAX_DIM);
     RK_FAIL_IF(t->n_rows > max_rows || t->n_rows > max_values / t->dim, RK_INVALID_ARGUMENT,
-               "table '%s' is too large for an address space", t->name);
+               "table '%s' is too large for memory addresses", t->name);
     RK_FAIL_IF((unsigned)t->dtype >= RK_DTYPE_COUNT, RK_INVALID_ARGUMENT,
                "table '%s': there is no dtype number %d", t->name, (int)t->dtype);
     rk_status status = rk_initializer_validate(&t->initializer);

@@ -24,7 +24,7 @@ rk_status rk_feature_use_begin(rk_feature_use *use, const rk_feature_config *fea
     use->coefficients = use->scales = NULL;
     atomic_store_explicit(&use->strays, false, memory_order_relaxed);
     RK_FAIL_IF(ids->weights && feature->max_sequence_length, RK_INVALID_ARGUMENT,
-               "feature '%s' is a sequence; it takes no weights", feature->name);
+               "feature '%s' is a sequence and cannot have weights", feature->name);
     if (ids->offsets) {
         bool ascending = ids->offsets[0] == 0;
         for (int64_t s = 0; s < n; s++) ascending &= ids->offsets[s] <= ids->offsets[s + 1];
@@ -77,7 +77,7 @@ rk_status rk_feature_id_check(const rk_feature_config *feature, const rk_table *
     if (id < 0)
         return rk_error_hint(rk_error(RK_BAD_DATA, "feature '%s': sample %lld: id %lld is negative",
                                       feature->name, s, (long long)id),
-                             "with validation, negative ids are dropped");
+                             "to drop negative ids instead, turn validation on");
     if (id > last)
         return rk_error_hint(
             rk_error(RK_BAD_DATA,
@@ -88,7 +88,7 @@ rk_status rk_feature_id_check(const rk_feature_config *feature, const rk_table *
         return rk_error_hint(
             rk_error(RK_BAD_DATA, "feature '%s': sample %lld: the weight %g of id %lld is not above 0",
                      feature->name, s, (double)*weight, (long long)id),
-            "with validation, such ids are dropped");
+            "to drop such ids instead, turn validation on");
     return RK_OK;
 }
 

@@ -168,12 +168,12 @@ typedef struct stored_rows {
 static rk_status check_stored(const rk_table *table, const stored_rows *from, const char *name) {
     size_t width = (size_t)(from->end_column - from->first_column) * value_bytes(table);
     RK_FAIL_IF(from->record_bytes != sizeof(int64_t) + width, RK_BAD_DATA,
-               "tensor '%s': its name and its shape do not fit", name);
+               "tensor '%s': its name does not match its shape", name);
     int64_t last = -1;
     for (int64_t i = 0; i < from->n; i++) {
         int64_t id = id_of(from->records + (size_t)i * from->record_bytes);
         RK_FAIL_IF(id <= last || id >= table->part.n_rows, RK_BAD_DATA,
-                   "tensor '%s': row %lld is out of place", name, (long long)id);
+                   "tensor '%s': row %lld is out of order or out of range", name, (long long)id);
         last = id;
     }
     return RK_OK;
@@ -233,7 +233,7 @@ rk_status rk_stale_rows_read(rk_stale_rows *s, const char *name, int64_t n, int6
     const char *table_name = name + head, *tail = strrchr(table_name, '/');
     RK_FAIL_IF(n_read < 5 || head == 0 || !tail || strcmp(tail, "/rows") != 0 || age < 0 || first < 0 ||
                    end <= first,
-               RK_BAD_DATA, "tensor '%s': its name is none of its kind", name);
+               RK_BAD_DATA, "tensor '%s': invalid name", name);
     size_t name_bytes = (size_t)(tail - table_name);
     stored_rows from = {.n = n,
                         .first_column = first,

@@ -70,7 +70,7 @@ static void warn_of_size(const rk_table *table) {
     if (bytes < not_worth_looking || (available = (double)rk_memory_available()) == 0 || bytes <= available)
         return;
     rk_log(RK_LOG_WARNING,
-           "table '%s' takes %.1f GB, and %.1f GB of memory are free: the system may end the "
+           "table '%s' takes %.1f GB, but only %.1f GB of memory are free: the system may kill the "
            "program\nhint: " SMALLER,
            table->part.name, bytes * 1e-9, available * 1e-9);
 }
@@ -98,7 +98,7 @@ static rk_status fit_clip(rk_table *table) {
                  "table '%s': no %s number lies between clip_weight_min %g and clip_weight_max %g",
                  table->part.name, rk_dtype_name(table->config.dtype), o->clip_weight_min,
                  o->clip_weight_max);
-        return rk_error_hint(RK_INVALID_ARGUMENT, "give it 'dtype: f32', or bounds that are further apart");
+        return rk_error_hint(RK_INVALID_ARGUMENT, "set 'dtype: f32', or move the bounds further apart");
     }
     o->clip_weight_min = min;
     o->clip_weight_max = max;

@@ -32,7 +32,7 @@ static rk_status check_same_table(const constraint *w, const rk_table_config *ta
     char message[160];
     snprintf(message, sizeof message, "planned with %lld rows of dim %d, but it has %lld of dim %d",
              (long long)w->n_rows, w->dim, (long long)table->n_rows, table->dim);
-    return rk_error_hint(refuse(w, "rows", message), "make the plan anew with 'reckon plan'");
+    return rk_error_hint(refuse(w, "rows", message), "make a new plan with 'reckon plan'");
 }
 
 static rk_status check_ranks(const rk_planner_request *request, const constraint *w) {
@@ -80,25 +80,25 @@ static rk_status check_slices(const rk_planner_request *request, const constrain
     const rk_optimizer *optimizer = rk_request_optimizer(request, t, &usual);
     if (request->tables[t].frozen || !rk_optimizer_couples_rows(optimizer->kind)) return RK_OK;
     char message[96];
-    snprintf(message, sizeof message, "the optimizer '%s' steps whole rows: no column slices",
+    snprintf(message, sizeof message, "the optimizer '%s' needs whole rows: no column sharding",
              rk_optimizer_name(optimizer->kind));
-    return rk_error_hint(refuse(w, "sharding", message), "cut it row_wise, or take another optimizer");
+    return rk_error_hint(refuse(w, "sharding", message), "use row_wise, or another optimizer");
 }
 
 static rk_status check_pooling(const rk_planner_request *request, const constraint *w) {
     if (w->pooling != RK_POOLING_ON) return RK_OK;
     if (w->sharding == RK_SHARD_REPLICATED)
-        return refuse(w, "owner_pooling", "a replicated table's rows do not travel");
+        return refuse(w, "owner_pooling", "a replicated table is on every rank: there is nothing to pool");
     if (w->sharding == RK_SHARD_ROW_WISE || w->sharding == RK_SHARD_GRID)
         return refuse(w, "owner_pooling",
-                      "an owner combines bags only where it has all rows: table_wise or column_wise");
+                      "owner pooling needs all rows of a bag on one rank: use table_wise or column_wise");
     const char *reason = rk_unpooled_reason(request->features, request->n_features, w->table);
     return reason ? refuse(w, "owner_pooling", reason) : RK_OK;
 }
 
 static rk_status check_constraint(const rk_planner_request *request, const constraint *w, int32_t t) {
     if ((w->sharding == RK_SHARD_AUTO || w->sharding == RK_SHARD_REPLICATED) && w->n_ranks)
-        return rk_error_hint(refuse(w, "ranks", "ranks go with a sharding"),
+        return rk_error_hint(refuse(w, "ranks", "'ranks' needs a 'sharding'"),
                              "add sharding: table_wise, row_wise, column_wise or grid");
     RK_TRY(check_same_table(w, &request->tables[t]));
     RK_TRY(check_ranks(request, w));
@@ -136,7 +136,7 @@ rk_status rk_planner_constraints_check(const rk_planner_request *request, int32_
         rk_status status =
             rk_error(RK_CONFIG, "the plan '%s' has no table '%s'",
                      request->n_constraints ? request->constraints[0].path : "", request->tables[t].name);
-        return rk_error_hint(status, "make the plan anew with 'reckon plan'");
+        return rk_error_hint(status, "make a new plan with 'reckon plan'");
     }
     return RK_OK;
 }

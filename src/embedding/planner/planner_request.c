@@ -49,7 +49,8 @@ rk_sharding rk_table_placement_sharding(const rk_table_placement *p) {
 
 rk_status rk_table_placement_init(rk_table_placement *placement, int32_t n_slices, int32_t n_parts) {
     RK_FAIL_IF(n_slices < 1 || n_parts < 1, RK_INVALID_ARGUMENT,
-               "a placement of %d slices and %d parts; it needs at least one of each", n_slices, n_parts);
+               "a sharding of %d column slices and %d row parts; at least 1 of each is needed", n_slices,
+               n_parts);
     int32_t *owners;
     RK_TRY(rk_alloc((size_t)n_slices * (size_t)n_parts, sizeof *owners, &owners));
     *placement = (rk_table_placement){.n_slices = n_slices, .n_parts = n_parts, .owners = owners};

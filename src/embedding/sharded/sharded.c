@@ -18,13 +18,13 @@ static rk_status begin(rk_sharded *s, int64_t n, const rk_ids *ids, int64_t kind
 
 rk_status rk_sharded_begin(rk_sharded *s, int64_t n, const rk_ids *ids, bool training) {
     RK_FAIL_IF(s->begun - s->finished > s->staleness, RK_INVALID_ARGUMENT,
-               "%lld batches are begun and not finished; with staleness %lld no more may be",
+               "%lld batches are in flight; staleness %lld allows no more",
                (long long)(s->begun - s->finished), (long long)s->staleness);
     return begin(s, n, ids, training ? RK_IN_FLIGHT_TRAIN : RK_IN_FLIGHT_PEEK, 0);
 }
 
 rk_status rk_sharded_await(rk_sharded *s) {
-    RK_FAIL_IF(s->begun == s->finished, RK_INVALID_ARGUMENT, "no batch was begun");
+    RK_FAIL_IF(s->begun == s->finished, RK_INVALID_ARGUMENT, "no batch is in flight");
     return rk_sharded_until(s, rk_in_flight_batch_at(s, s->finished), RK_IN_FLIGHT_READY);
 }
 

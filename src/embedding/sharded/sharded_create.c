@@ -11,16 +11,18 @@ static rk_status check_placement(const rk_table_config *table, const rk_table_pl
                                  const rk_roles *roles) {
     if (p->replicated) return RK_OK;
     RK_FAIL_IF(p->n_slices < 1 || p->n_parts < 1 || table->dim % p->n_slices, RK_INVALID_ARGUMENT,
-               "table '%s': dim %d cannot be cut into %d equal slices", table->name, table->dim, p->n_slices);
+               "table '%s': dim %d is not divisible into %d column slices", table->name, table->dim,
+               p->n_slices);
     RK_FAIL_IF(p->n_parts > table->n_rows, RK_INVALID_ARGUMENT, "table '%s': %lld rows in %d parts",
                table->name, (long long)table->n_rows, p->n_parts);
     RK_FAIL_IF(p->owner_pooling && p->n_parts > 1, RK_INVALID_ARGUMENT,
-               "table '%s': its rows are on several ranks, so none of them can combine bags", table->name);
+               "table '%s': owner_pooling needs all its rows on one rank, but they are on several",
+               table->name);
     int32_t first = roles->n_owners ? roles->n_trainers : 0, last = roles->n_trainers + roles->n_owners;
     for (int32_t i = 0; i < p->n_slices * p->n_parts; i++)
         RK_FAIL_IF(p->owners[i] < first || p->owners[i] >= last, RK_INVALID_ARGUMENT,
-                   "table '%s' is placed on rank %d; ranks %d to %d hold rows", table->name, p->owners[i],
-                   first, last - 1);
+                   "table '%s' is assigned to rank %d, but only ranks %d to %d hold rows", table->name,
+                   p->owners[i], first, last - 1);
     return RK_OK;
 }
 
@@ -29,7 +31,7 @@ static rk_status check_features(const rk_embeddings_config *c, const rk_table_co
     const char *reason = p->owner_pooling && !p->replicated
                              ? rk_unpooled_reason(c->features, c->n_features, table->name)
                              : NULL;
-    RK_FAIL_IF(reason, RK_INVALID_ARGUMENT, "table '%s' is placed with 'owner_pooling', but %s", table->name,
+    RK_FAIL_IF(reason, RK_INVALID_ARGUMENT, "table '%s': 'owner_pooling' is not possible: %s", table->name,
                reason);
     return RK_OK;
 }

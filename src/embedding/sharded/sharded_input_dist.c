@@ -79,8 +79,8 @@ static rk_status want_bags(const rk_sharded *s, rk_in_flight_batch *j, int32_t t
     for (int32_t k = 0; k < features_of(s, t); k++) {
         const rk_feature_use *use = use_of(s, j, t, k);
         RK_FAIL_IF(use->coefficients, RK_UNSUPPORTED,
-                   "table '%s' has its bags combined by its owner, which takes no weights\nhint: place it "
-                   "without 'owner_pooling', and say of its features that they are weighted",
+                   "table '%s' has owner_pooling, which does not support weights\nhint: turn 'owner_pooling' "
+                   "off, and mark its features as weighted",
                    s->trainer_tables->tables[t].config.name);
         w->bag_begins[k + 1] = w->bag_begins[k] + use->n_bags;
     }
@@ -219,8 +219,8 @@ rk_status rk_in_flight_batch_take_rows(rk_sharded *s, rk_in_flight_batch *j) {
             size_t bytes = rk_values_bytes(n, shard->dim, stream->rows_wire);
             if (n == 0) continue; /* messages and boxes may be NULL */
             RK_FAIL_IF(at + bytes > from[owner].n_bytes, RK_INTERNAL,
-                       "rank %d sent %zu bytes of rows, not %zu or more", owner, from[owner].n_bytes,
-                       at + bytes);
+                       "rank %d sent %zu bytes of rows, but at least %zu are needed", owner,
+                       from[owner].n_bytes, at + bytes);
             unpack_rows(values_of(s, j, stream), s->trainer_tables->tables[shard->table].config.dim,
                         (char *)from[owner].data + at, n, shard->dim, stream->rows_wire);
             at += bytes;

@@ -84,7 +84,7 @@ static rk_status may_update(const rk_sharded *s, const rk_in_flight_batch *j, bo
     rk_give_header header;
     RK_TRY(rk_in_flight_batch_read_give(j, 0, &header));
     RK_FAIL_IF(header.begun > s->next_updated + s->staleness + 1, RK_INTERNAL,
-               "rank 0 has begun %lld batches when %lld are done", (long long)header.begun,
+               "rank 0 started %lld batches when %lld are finished", (long long)header.begun,
                (long long)s->next_updated);
     *may = s->next_served >= header.begun;
     return RK_OK;
@@ -146,7 +146,7 @@ static rk_status move_or_wait(rk_sharded *s) {
     RK_TRY(move(s, &moved));
     if (moved) return RK_OK;
     rk_all_to_all *all_to_all = holdup(s);
-    RK_FAIL_IF(!all_to_all, RK_INTERNAL, "a batch waits for nothing");
+    RK_FAIL_IF(!all_to_all, RK_INTERNAL, "a batch has no all_to_all to wait for");
     return rk_all_to_all_wait(all_to_all);
 }
 

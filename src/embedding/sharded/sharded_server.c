@@ -7,8 +7,8 @@
 #include "embedding/sharded/sharded_internal.h"
 
 static rk_status too_short(int32_t trainer, const char *what, size_t n_bytes) {
-    return rk_error(RK_INTERNAL, "rank %d sent a parcel of %s of %zu bytes, less than it says", trainer, what,
-                    n_bytes);
+    return rk_error(RK_INTERNAL, "rank %d sent a message of %s of %zu bytes, shorter than its header says",
+                    trainer, what, n_bytes);
 }
 
 static rk_status read_stream(const rk_sharded *s, rk_in_flight_batch *j, int32_t trainer, int32_t i,
@@ -52,9 +52,10 @@ rk_status rk_in_flight_batch_read(rk_sharded *s, rk_in_flight_batch *j) {
         rk_ask_header header;
         memcpy(&header, from[r].data, sizeof header);
         if (r == 0) j->kind = header.kind, j->word = header.word;
-        RK_FAIL_IF(header.kind != j->kind, RK_INTERNAL, "rank %d and rank 0 do not do the same", r);
+        RK_FAIL_IF(header.kind != j->kind, RK_INTERNAL, "rank %d and rank 0 are not at the same operation",
+                   r);
         RK_FAIL_IF(header.kind < RK_IN_FLIGHT_TRAIN || header.kind > RK_IN_FLIGHT_CONTROL, RK_INTERNAL,
-                   "rank %d asks for what no owner knows", r);
+                   "rank %d sent an unknown request", r);
         const rk_ask_entry *entries =
             (const rk_ask_entry *)(const void *)((const char *)from[r].data + sizeof header);
         size_t at = head;

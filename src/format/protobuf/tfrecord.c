@@ -28,17 +28,17 @@ rk_status rk_tfrecord_parse(const void *data, size_t n_bytes, bool at_end, rk_sp
     const uint8_t *at = data;
     *consumed = 0;
     if (n_bytes < 12) {
-        RK_FAIL_IF(at_end && n_bytes, RK_BAD_DATA, "the record is cut: %zu bytes of its 12-byte head",
+        RK_FAIL_IF(at_end && n_bytes, RK_BAD_DATA, "the record is truncated: %zu bytes of its 12-byte head",
                    n_bytes);
         return RK_OK;
     }
     RK_FAIL_IF(masked_crc(at, 8) != (uint32_t)read_le(at + 8, 4), RK_BAD_DATA,
                "the checksum of a record's length does not match");
     uint64_t length = read_le(at, 8);
-    RK_FAIL_IF(length > RK_TFRECORD_MAX_BYTES, RK_BAD_DATA, "a record of %llu bytes; at most %d are read",
+    RK_FAIL_IF(length > RK_TFRECORD_MAX_BYTES, RK_BAD_DATA, "a record of %llu bytes; the limit is %d",
                (unsigned long long)length, RK_TFRECORD_MAX_BYTES);
     if (n_bytes < length + RK_TFRECORD_OVERHEAD) {
-        RK_FAIL_IF(at_end, RK_BAD_DATA, "the record is cut: %zu of its %llu bytes", n_bytes,
+        RK_FAIL_IF(at_end, RK_BAD_DATA, "the record is truncated: %zu of its %llu bytes", n_bytes,
                    (unsigned long long)length + RK_TFRECORD_OVERHEAD);
         return RK_OK;
     }

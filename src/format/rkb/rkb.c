@@ -91,15 +91,14 @@ static rk_status take_blocks(rk_rkb *rkb, cursor *c, uint64_t footer_begin) {
 static rk_status take_head(const rk_rkb *rkb) {
     const uint8_t *head = rkb->data;
     if (rkb->n_bytes < RK_RKB_HEAD_BYTES)
-        return damaged(rkb, rkb->n_bytes, "the file is cut: it ends in its head");
+        return damaged(rkb, rkb->n_bytes, "the file is truncated: it ends in its header");
     if (memcmp(head, RK_RKB_HEAD_MAGIC, RK_RKB_MAGIC_BYTES) != 0) return damaged(rkb, 0, "not an rkb file");
     if (rk_crc32c(0, head, 12) != rk_rkb_u32(head + 12))
         return damaged(rkb, 0, "the head's checksum does not match");
     if (rk_rkb_u32(head + 8) != RK_RKB_VERSION)
-        return rk_error_hint(
-            rk_error(RK_UNSUPPORTED, "'%s': version %u of rkb; this program reads version %d", rkb->path,
-                     rk_rkb_u32(head + 8), RK_RKB_VERSION),
-            "convert the file by the program that wrote it");
+        return rk_error_hint(rk_error(RK_UNSUPPORTED, "'%s': rkb version %u; this program reads version %d",
+                                      rkb->path, rk_rkb_u32(head + 8), RK_RKB_VERSION),
+                             "convert the file again with this version of reckon");
     return RK_OK;
 }
 
@@ -109,7 +108,7 @@ static rk_status take_footer(rk_rkb *rkb) {
     uint64_t tail = rkb->n_bytes - RK_RKB_TAIL_BYTES;
     if (rkb->n_bytes < RK_RKB_HEAD_BYTES + RK_RKB_TAIL_BYTES + FIXED_BYTES ||
         memcmp(rkb->data + tail + 16, RK_RKB_TAIL_MAGIC, RK_RKB_MAGIC_BYTES) != 0)
-        return damaged(rkb, rkb->n_bytes, "the file is cut: it does not end as rkb files do");
+        return damaged(rkb, rkb->n_bytes, "the file is truncated: it does not end as rkb files do");
     uint64_t footer_bytes = rk_rkb_u64(rkb->data + tail);
     if (footer_bytes < FIXED_BYTES || footer_bytes > tail - RK_RKB_HEAD_BYTES)
         return damaged(rkb, tail, "a footer that does not fit the file");
@@ -205,7 +204,7 @@ static rk_status unpack(rk_rkb_memory *m, const chunk *k, const uint8_t *stored,
     *out = stored;
     if (k->compression == RK_RKB_PLAIN) return RK_OK;
     if (!m->zstd) m->zstd = ZSTD_createDCtx();
-    RK_FAIL_IF(!m->zstd, RK_NO_MEMORY, "could not start unpacking");
+    RK_FAIL_IF(!m->zstd, RK_NO_MEMORY, "could not start decompression");
     if (k->raw_bytes > m->capacity) {
         rk_free(m->raw);
         m->raw = NULL;

@@ -23,8 +23,7 @@ int rk_graph_input_find(const char *name) {
 }
 
 static const rk_field fields[] = {
-    RK_FIELD_TEXT(rk_layer_section, name, true, NULL,
-                  "unique; parameters begin with values that follow from it"),
+    RK_FIELD_TEXT(rk_layer_section, name, true, NULL, "unique name; the initial parameters depend on it"),
     {.key = "op",
      .kind = RK_FIELD_KIND_ENUM,
      .offset = offsetof(rk_layer_section, op),
@@ -49,13 +48,13 @@ static const rk_field fields[] = {
                  "batch_norm, layer_norm; 0: 1e-5; l2_normalize; 0: 1e-12"),
     RK_FIELD_F64(rk_layer_section, momentum, 0, 0, 1, "batch_norm: weight of the new statistics; 0: 0.1"),
     RK_FIELD_I64(rk_layer_section, first, 0, 0, INT32_MAX,
-                 "slice: the first column; attention_pool, mask: the column of lengths"),
+                 "slice: the first column; attention_pool, mask: the column with the lengths"),
     RK_FIELD_I64(rk_layer_section, count, 0, 0, INT32_MAX,
                  "slice: columns; attention: heads; mask: rows before the sequence"),
     RK_FIELD_I64(rk_layer_section, rows, 0, 0, INT32_MAX, "reshape; 0: what cols leave; mask: rows"),
     RK_FIELD_I64(rk_layer_section, cols, 0, 0, INT32_MAX, "reshape; 0: what rows leave"),
     RK_FIELD_STRUCT(rk_layer_section, initializer, &rk_initializer_schema,
-                    "linear: of its weights; by default glorot uniform"),
+                    "linear: initial weights; by default glorot uniform"),
     RK_FIELD_TEXT(rk_layer_section, activation, false, NULL, "mlp: as model.activation"),
     RK_FIELD_BOOL(rk_layer_section, batch_norm, false, "mlp: as model.batch_norm"),
     RK_FIELD_F64(rk_layer_section, dropout, 0, 0, 0.99, "mlp: as model.dropout"),

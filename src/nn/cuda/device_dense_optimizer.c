@@ -86,8 +86,7 @@ static rk_status reserve(rk_device_graph *g) {
 }
 
 rk_status rk_device_update_create(rk_device_graph *g, rk_dense_optimizer *optimizer) {
-    RK_FAIL_IF(!g->options.training, RK_INVALID_ARGUMENT,
-               "an optimizer of a graph that is for prediction only");
+    RK_FAIL_IF(!g->options.training, RK_INVALID_ARGUMENT, "a graph for prediction only has no optimizer");
     rk_device_update *u = &g->update;
     u->optimizer = optimizer;
     u->dense = (rk_cuda_dense){.kind = optimizer->config.optimizer.kind,

@@ -24,8 +24,8 @@ static rk_status find_ops(rk_device_graph *g) {
         const rk_node *node = graph->nodes[i];
         if (!node->op || node->op->is_view) continue;
         g->ops[i] = rk_device_op_find(node->op->name);
-        RK_FAIL_IF(!g->ops[i], RK_UNSUPPORTED, "node '%s': GPUs have no operation '%s'", node->name,
-                   node->op->name);
+        RK_FAIL_IF(!g->ops[i], RK_UNSUPPORTED, "node '%s': the operation '%s' is not supported on a GPU",
+                   node->name, node->op->name);
     }
     return RK_OK;
 }

@@ -131,12 +131,12 @@ static rk_status add(rk_graph *graph, const char *op_name, const char *name, con
                      const rk_value *inputs, int32_t n_inputs, rk_value *out) {
     RK_FAIL_IF(graph->finished, RK_INVALID_ARGUMENT, "the graph is finished; nothing can be added");
     const rk_op *op = rk_op_find(op_name);
-    RK_FAIL_IF(!op, RK_NOT_FOUND, "there is no operation '%s'", op_name);
+    RK_FAIL_IF(!op, RK_NOT_FOUND, "unknown operation '%s'", op_name);
     RK_FAIL_IF(n_inputs < op->min_inputs || (op->max_inputs && n_inputs > op->max_inputs),
                RK_INVALID_ARGUMENT, "operation '%s' does not take %d inputs", op_name, n_inputs);
     for (int32_t i = 0; i < n_inputs; i++)
         RK_FAIL_IF(inputs[i] < 0 || (size_t)inputs[i] >= graph->n_nodes, RK_INVALID_ARGUMENT,
-                   "operation '%s': input %d is no value of this graph", op_name, i);
+                   "operation '%s': input %d is not a value of this graph", op_name, i);
     if (options) RK_TRY(check_options(op, options));
     rk_node *node;
     RK_TRY(new_node(graph, op, name, inputs, n_inputs, &node));

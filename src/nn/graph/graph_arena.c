@@ -122,7 +122,7 @@ static rk_status find_leading(rk_graph *graph) {
             if (!graph->nodes[i]->leads) graph->nodes[graph->nodes[i]->inputs[k]]->leads = false;
     for (size_t i = 0; i < graph->n_nodes; i++)
         RK_FAIL_IF(graph->nodes[i]->leads && !may_rest(graph, graph->nodes[i]), RK_INVALID_ARGUMENT,
-                   "'%s' cannot rest for some of a batch's samples", graph->nodes[i]->name);
+                   "'%s' cannot be computed for only a part of the batch", graph->nodes[i]->name);
     return RK_OK;
 }
 

@@ -289,7 +289,8 @@ static rk_run run_of(rk_graph *g, int64_t n, int64_t batch, int64_t step) {
 static rk_status begin_run(rk_graph *g, int64_t n, bool training, int64_t step, const rk_graph_hooks *hooks,
                            pass *out) {
     RK_FAIL_IF(!g->finished || n < 0 || n > g->max_batch, RK_INVALID_ARGUMENT,
-               "a run over %lld samples of a graph for at most %lld", (long long)n, (long long)g->max_batch);
+               "a batch of %lld samples, but the graph was made for at most %lld", (long long)n,
+               (long long)g->max_batch);
     RK_TRY(rk_graph_reserve(g));
     *out = (pass){.graph = g,
                   .hooks = hooks ? hooks : &no_hooks,
@@ -312,7 +313,7 @@ rk_status rk_graph_forward(rk_graph *g, int64_t n, bool training, int64_t step, 
 
 rk_status rk_graph_backward(rk_graph *g, int64_t n) {
     RK_FAIL_IF(!g->training || !g->keeps, RK_INVALID_ARGUMENT,
-               "the graph was finished for prediction only, or keeps no batch");
+               "the graph is for prediction only, or does not keep the batch's values");
     RK_TRY(rk_graph_reserve(g));
     pass p = {
         .graph = g, .hooks = &no_hooks, .failure = RK_FAILURE_INIT, .run = run_of(g, n, 0, g->last_step)};
@@ -320,7 +321,7 @@ rk_status rk_graph_backward(rk_graph *g, int64_t n) {
 }
 
 rk_status rk_graph_train(rk_graph *g, int64_t n, int64_t step, const rk_graph_hooks *hooks) {
-    RK_FAIL_IF(!g->training, RK_INVALID_ARGUMENT, "the graph was finished for prediction only");
+    RK_FAIL_IF(!g->training, RK_INVALID_ARGUMENT, "the graph is for prediction only");
     pass p;
     RK_TRY(begin_run(g, n, true, step, hooks, &p));
     if (g->keeps) { /* short loops, a node each: nothing beside them */

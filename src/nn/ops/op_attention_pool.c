@@ -12,8 +12,8 @@
 static rk_status build(rk_graph *graph, rk_node *node) {
     rk_shape w = rk_in_shape(graph, node, 0), k = rk_in_shape(graph, node, 1),
              lengths = rk_in_shape(graph, node, 2);
-    RK_FAIL_IF(rk_width(w) != k.rows, RK_INVALID_ARGUMENT, "%lld weights for %d rows", (long long)rk_width(w),
-               k.rows);
+    RK_FAIL_IF(rk_width(w) != k.rows, RK_INVALID_ARGUMENT, "the weights have %lld values for %d rows",
+               (long long)rk_width(w), k.rows);
     RK_FAIL_IF(node->options.first < 0 || node->options.first >= rk_width(lengths), RK_INVALID_ARGUMENT,
                "length %d of %lld", node->options.first, (long long)rk_width(lengths));
     node->shape = (rk_shape){1, k.cols};

@@ -6,7 +6,7 @@
 
 static rk_status build(rk_graph *graph, rk_node *node) {
     RK_FAIL_IF(node->n_inputs > 0, RK_INVALID_ARGUMENT, "takes no inputs");
-    RK_FAIL_IF(node->options.units < 1, RK_INVALID_ARGUMENT, "needs 1 unit or more, not %d",
+    RK_FAIL_IF(node->options.units < 1, RK_INVALID_ARGUMENT, "'units' must be 1 or more, not %d",
                node->options.units);
     node->shape = (rk_shape){1, node->options.units};
     rk_initializer zeros = {.kind = RK_INIT_ZEROS};

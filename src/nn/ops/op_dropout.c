@@ -8,7 +8,7 @@
 
 static rk_status build(rk_graph *graph, rk_node *node) {
     RK_FAIL_IF(!(node->options.rate >= 0 && node->options.rate < 1), RK_INVALID_ARGUMENT,
-               "a rate must be at least 0 and below 1, not %g", node->options.rate);
+               "'rate' must be at least 0 and below 1, not %g", node->options.rate);
     node->shape = rk_in_shape(graph, node, 0);
     return RK_OK;
 }

@@ -4,8 +4,9 @@
 
 static rk_status build(rk_graph *graph, rk_node *node) {
     rk_shape gates = rk_in_shape(graph, node, 0), rows = rk_in_shape(graph, node, 1);
-    RK_FAIL_IF(gates.cols != rows.rows, RK_INVALID_ARGUMENT, "[%d, %d] gates of [%d, %d]", gates.rows,
-               gates.cols, rows.rows, rows.cols);
+    RK_FAIL_IF(gates.cols != rows.rows, RK_INVALID_ARGUMENT,
+               "gates of shape [%d, %d] do not fit rows of shape [%d, %d]", gates.rows, gates.cols, rows.rows,
+               rows.cols);
     node->shape = (rk_shape){gates.rows, rows.cols};
     return RK_OK;
 }

@@ -5,7 +5,8 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     rk_shape a = rk_in_shape(graph, node, 0), b = rk_in_shape(graph, node, 1);
     bool fits = (b.rows == a.rows || b.rows == 1) && (b.cols == a.cols || b.cols == 1) &&
                 !(b.rows == 1 && a.rows > 1 && b.cols > 1);
-    RK_FAIL_IF(!fits, RK_INVALID_ARGUMENT, "[%d, %d] times [%d, %d]", a.rows, a.cols, b.rows, b.cols);
+    RK_FAIL_IF(!fits, RK_INVALID_ARGUMENT, "inputs of shapes [%d, %d] and [%d, %d] cannot be multiplied",
+               a.rows, a.cols, b.rows, b.cols);
     node->shape = a;
     return RK_OK;
 }

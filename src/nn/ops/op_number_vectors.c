@@ -8,7 +8,7 @@
 static rk_status build(rk_graph *graph, rk_node *node) {
     int64_t n = rk_width(rk_in_shape(graph, node, 0));
     int32_t units = node->options.units;
-    RK_FAIL_IF(units < 1, RK_INVALID_ARGUMENT, "needs 1 unit or more, not %d", units);
+    RK_FAIL_IF(units < 1, RK_INVALID_ARGUMENT, "'units' must be 1 or more, not %d", units);
     node->shape = (rk_shape){(int32_t)n, units};
     rk_initializer normal = {.kind = RK_INIT_TRUNCATED_NORMAL,
                              .stddev = 1 / sqrt((double)units)}; /* as rows of tables */

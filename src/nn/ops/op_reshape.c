@@ -8,7 +8,7 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     if (cols == 0 && rows > 0) cols = (int32_t)(width / rows);
     node->shape = (rk_shape){rows, cols};
     RK_FAIL_IF(rows < 1 || cols < 1 || rk_width(node->shape) != width, RK_INVALID_ARGUMENT,
-               "%lld values a sample do not make [%d, %d]", (long long)width, rows, cols);
+               "%lld values a sample cannot be reshaped to [%d, %d]", (long long)width, rows, cols);
     return RK_OK;
 }
 

@@ -67,7 +67,7 @@ rk_status rk_checkpoint_path(const char *output, int64_t step, char **out) {
 static bool passes_over(rk_comm *comm, const char *path, rk_status status) {
     if (status != RK_BAD_DATA && status != RK_NOT_FOUND) return false;
     if (is_first(comm) && rk_file_exists(path))
-        rk_log(RK_LOG_WARNING, "checkpoint '%s' is damaged and passed over: %s", path, rk_last_error());
+        rk_log(RK_LOG_WARNING, "checkpoint '%s' is damaged and was skipped: %s", path, rk_last_error());
     return true;
 }
 
@@ -93,7 +93,7 @@ static rk_status find_newest(rk_comm *comm, const char *directory, char *const *
         char *path = NULL;
         rk_status status = n ? path_of(directory, names[--n], &path) : RK_OK;
         RK_TRY(share(comm, status, path, &path));
-        if (!path) return rk_error(RK_NOT_FOUND, "there is no whole checkpoint in '%s'", directory);
+        if (!path) return rk_error(RK_NOT_FOUND, "there is no complete checkpoint in '%s'", directory);
         status = rk_checkpoint_verify_over(comm, path);
         bool next = passes_over(comm, path, status);
         status = take(status, path, out);
@@ -144,7 +144,7 @@ static bool is_checkpoint(const char *path) {
 static rk_status list(const char *directory, char ***names, size_t *n) {
     if (rk_file_exists(directory)) return rk_checkpoint_list(directory, names, n);
     return rk_error_hint(rk_error(RK_NOT_FOUND, "there is no directory '%s'", directory),
-                         "name a run's directory, its train.output, or one of its checkpoints");
+                         "give a run's directory (train.output) or one of its checkpoints");
 }
 
 /* Whether the run has other checkpoints than these by now: it trains beside, and may have removed all that

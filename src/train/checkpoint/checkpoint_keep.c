@@ -154,7 +154,8 @@ done:
 
 /* One that cannot be removed, such as one that is read over NFS, does not end the run. */
 static void retire_or_warn(const char *root, const char *name) {
-    if (retire(root, name) != RK_OK) rk_log(RK_LOG_WARNING, "an old checkpoint stays: %s", rk_last_error());
+    if (retire(root, name) != RK_OK)
+        rk_log(RK_LOG_WARNING, "an old checkpoint could not be removed: %s", rk_last_error());
 }
 
 rk_status rk_checkpoint_retain(const rk_config *config, const rk_progress *progress) {
@@ -203,7 +204,8 @@ static rk_status promote(const char *root, const char *temporary, const char *na
     bool wanted = rk_checkpoint_verify(path) != RK_OK;
     if (wanted) {
         status = put(root, temporary, name, path);
-        if (status == RK_OK) rk_log(RK_LOG_INFO, "'%s' is whole, and now has its name", path);
+        if (status == RK_OK)
+            rk_log(RK_LOG_INFO, "'%s' is complete; a crash had left it under a temporary name", path);
     }
     *promoted = wanted;
     rk_free(path);

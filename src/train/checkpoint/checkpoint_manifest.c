@@ -24,7 +24,7 @@ void rk_manifest_release(rk_manifest *m) {
 #define MOST ((int64_t)1000000000000000)
 
 static rk_status cannot_be(const char *key) {
-    return rk_error(RK_BAD_DATA, "what it says of '%s' cannot be", key);
+    return rk_error(RK_BAD_DATA, "invalid value of '%s'", key);
 }
 
 static rk_status read_integer(json_t *object, const char *key, int64_t most, int64_t *out) {
@@ -102,7 +102,7 @@ static rk_status read_file(json_t *entry, rk_manifest *m) {
     const char *name = json_string_value(json_object_get(entry, "name"));
     int64_t crc, n_bytes;
     RK_FAIL_IF(!name || strstr(name, "..") || name[0] == '/', RK_BAD_DATA,
-               "the manifest names a file that cannot be");
+               "the manifest has an invalid file name");
     RK_TRY(read_integer(entry, "crc32c", UINT32_MAX, &crc));
     RK_TRY(read_integer(entry, "bytes", INT64_MAX, &n_bytes));
     RK_TRY(rk_strdup(name, &m->files[m->n_files]));
@@ -124,7 +124,8 @@ static rk_status read_files(json_t *files, rk_manifest *m) {
 static rk_status read_root(json_t *root, rk_manifest *m) {
     int64_t version;
     RK_TRY(read_integer(root, "version", INT64_MAX, &version));
-    RK_FAIL_IF(version != 1, RK_UNSUPPORTED, "its version is %lld; this program reads 1", (long long)version);
+    RK_FAIL_IF(version != 1, RK_UNSUPPORTED, "version %lld; this program reads version 1",
+               (long long)version);
     RK_TRY(read_progress(json_object_get(root, "progress"), m));
     json_t *data = json_object_get(root, "data"); /* which older ones do not say */
     if (data) RK_TRY(rk_inputs_from_json(data, &m->inputs));
@@ -159,7 +160,7 @@ rk_status rk_manifest_read(const char *path, rk_manifest *out) {
         status = parse_manifest(text, &m);
         rk_free(text);
         if (status == RK_OK && !rk_checkpoint_is_named(path, m.progress.step))
-            status = rk_error(RK_BAD_DATA, "it is of step %lld", (long long)m.progress.step);
+            status = rk_error(RK_BAD_DATA, "its manifest is of step %lld", (long long)m.progress.step);
         if (status == RK_OK)
             *out = m;
         else

@@ -23,7 +23,9 @@ static bool is_counter(const rk_state_entry *entry) {
 static rk_status copy_tensor(wanted_tensor *to, const rk_safetensors_entry *from, const rk_tensor_part *part,
                              const void *data) {
     RK_FAIL_IF(to->entry->type != from->type, RK_CONFIG,
-               "tensor '%s' is stored in another type\nhint: the configuration changed since", from->name);
+               "tensor '%s' is stored with another dtype\nhint: the configuration changed since the "
+               "checkpoint was saved",
+               from->name);
     if (is_counter(to->entry) && from->n_bytes == sizeof(int64_t)) {
         memcpy(to->entry->data, data, sizeof(int64_t));
         to->n_read = 1;
@@ -54,7 +56,7 @@ static rk_status take_wanted(reading *r, const rk_safetensors_entry *from, const
 static rk_status take_stale(reading *r, const rk_safetensors_entry *from, const void *data) {
     if (strncmp(from->name, RK_STALE_PREFIX, strlen(RK_STALE_PREFIX)) != 0) return RK_OK;
     RK_FAIL_IF(from->type != RK_STATE_U8 || from->n_dims != 2, RK_BAD_DATA,
-               "tensor '%s': its name and its shape do not fit", from->name);
+               "tensor '%s': its name does not match its shape", from->name);
     return rk_model_read_stale(r->model, from->name, from->dims[0], from->dims[1], data);
 }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static rk_status misfit(const char *name) {
-    return rk_error(RK_BAD_DATA, "tensor '%s': its name and its shape do not fit", name);
+    return rk_error(RK_BAD_DATA, "tensor '%s': its name does not match its shape", name);
 }
 
 /* Rows first, first + step, ... below n_rows. */
@@ -65,7 +65,8 @@ static rk_status check_shapes(const rk_tensor_part *to, const rk_tensor_part *fr
     if (to->n_rows == from->n_rows && columns) return RK_OK;
     return rk_error_hint(
         rk_error(RK_CONFIG,
-                 "tensor '%.*s' is stored with %lld rows of %s%lld values, the model's has %lld of %s%lld",
+                 "tensor '%.*s' has %lld rows of %s%lld values in the checkpoint, but %lld rows of %s%lld "
+                 "values in the model",
                  (int)to->name_bytes, to->name, (long long)from->n_rows, from->all_columns ? "" : "at least ",
                  (long long)end_column(from), (long long)to->n_rows, to->all_columns ? "" : "at least ",
                  (long long)end_column(to)),

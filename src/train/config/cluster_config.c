@@ -12,16 +12,16 @@ static const char *const owner_pooling[] = {"auto", "true", "false"};
 typedef struct rk_table_shard_section rk_table_shard_section;
 static const rk_field shard_fields[] = {
     RK_FIELD_TEXT(rk_table_shard_section, name, true, NULL, "a table; as `reckon inspect` lists them"),
-    RK_FIELD_ENUM(
-        rk_table_shard_section, sharding, RK_SHARD_AUTO, shardings,
-        "how it is cut over the ranks that hold rows; auto: as the balance says (docs/planning.md)"),
+    RK_FIELD_ENUM(rk_table_shard_section, sharding, RK_SHARD_AUTO, shardings,
+                  "how the table is sharded over the ranks that hold rows; auto: the planner decides "
+                  "(docs/planning.md)"),
     RK_FIELD_ARRAY(I64S, rk_table_shard_section, ranks, n_ranks, 0, 1e6,
-                   "the owners, slice after slice; by default all ranks that hold rows, or for table_wise "
-                   "the one with least to do"),
+                   "the ranks that own the table, slice after slice; by default all that hold rows, for "
+                   "table_wise the one with the least load"),
     RK_FIELD_I64(rk_table_shard_section, slices, 0, 0, 4096,
                  "column_wise, grid: slices of columns; column_wise by default as many as ranks"),
     RK_FIELD_ENUM(rk_table_shard_section, owner_pooling, RK_POOLING_AUTO, owner_pooling,
-                  "table_wise, column_wise: the owner combines a sample's rows before they travel; auto: "
+                  "table_wise, column_wise: the owner pools a sample's rows and sends one vector; auto: "
                   "where that sends fewer bytes, by counted loads (docs/planning.md)"),
 };
 static const rk_schema shard_schema = {.name = "tables",
@@ -33,27 +33,26 @@ static const rk_schema shard_schema = {.name = "tables",
 
 static const rk_field fields[] = {
     RK_FIELD_I64(rk_cluster_section, embedding_ranks, 0, 0, 1e6,
-                 "the last so many ranks (but for reader_ranks) only hold rows, the others only train; 0: "
-                 "every rank does both"),
+                 "embedding servers: so many ranks (the last ones before reader_ranks) only hold rows, the "
+                 "others only train; 0: every rank does both"),
     RK_FIELD_I64(rk_cluster_section, reader_ranks, 0, 0, 1e6,
-                 "the last so many ranks only read, and send trainers their parts of each batch; 0: every "
-                 "trainer reads all of the data"),
+                 "data loaders: the last so many ranks only read, and send each trainer its part of a batch; "
+                 "0: every trainer reads all data"),
     RK_FIELD_I64(rk_cluster_section, virtual_shards, 0, 0, 1024,
-                 "parts of a batch whose gradients are summed as a binary tree, so that the bits do not "
-                 "depend on the number of ranks; 0 = as many as trainers"),
+                 "micro-batches of a batch, whose gradients are summed in a binary tree, so the bits do not "
+                 "depend on the number of ranks; 0 = one a trainer"),
     RK_FIELD_F64(rk_cluster_section, timeout_s, 300, 0.001, 1e9,
-                 "seconds of waiting after which another rank counts as lost"),
+                 "seconds to wait for another rank before it counts as lost"),
     RK_FIELD_ENUM(rk_cluster_section, wire, RK_F32, dtypes,
-                  "rows and gradients between ranks; of the dense part's gradients only bf16"),
+                  "dtype of rows and gradients between ranks; dense gradients: bf16 or f32 only"),
     RK_FIELD_I64(rk_cluster_section, replicate_below, 10000, 0, 1e15,
-                 "tables of fewer rows are held by every trainer"),
+                 "tables of fewer rows are replicated on every trainer"),
     RK_FIELD_BOOL(rk_cluster_section, asynchronous, false,
-                  "the dense part is train.staleness batches late too: a step waits for other ranks' of so "
-                  "many batches before"),
-    RK_FIELD_PATH(rk_cluster_section, plan, false,
-                  "a file that `reckon plan --write` made: where each table is"),
+                  "the dense part may be stale too: a step waits for the other ranks' gradients of "
+                  "train.staleness batches before"),
+    RK_FIELD_PATH(rk_cluster_section, plan, false, "a sharding plan that `reckon plan --write` made"),
     RK_FIELD_LIST(rk_cluster_section, tables, n_tables, &shard_schema, false,
-                  "tables that are placed by hand"),
+                  "sharding constraints: tables that are sharded by hand"),
 };
 const rk_schema rk_cluster_schema = {.name = "cluster",
                                      .struct_bytes = sizeof(rk_cluster_section),
@@ -69,14 +68,14 @@ static rk_status error_at(const rk_yaml *yaml, int line, const char *key, const 
 rk_status rk_cluster_section_check(const rk_cluster_section *section, const rk_yaml *yaml) {
     if (section->plan && section->n_tables)
         return rk_error_hint(error_at(yaml, section->line, "plan",
-                                      "a plan places every table, and 'tables' places some by hand"),
-                             "leave one of them out, or make the plan of a run file with 'tables'");
+                                      "'plan' already shards every table, so 'tables' cannot be given too"),
+                             "remove one of them, or give 'tables' to 'reckon plan' and use its plan");
     for (int64_t i = 0; i < section->n_tables; i++) {
         const rk_table_shard_section *table = &section->tables[i];
         for (int64_t k = 0; k < table->n_ranks; k++)
             for (int64_t j = 0; j < k; j++)
                 if (table->ranks[k] == table->ranks[j])
-                    return error_at(yaml, table->line, "ranks", "a rank is named twice");
+                    return error_at(yaml, table->line, "ranks", "duplicate rank");
     }
     return RK_OK;
 }
@@ -85,18 +84,20 @@ rk_status rk_cluster_roles(const rk_cluster_section *section, const rk_yaml *yam
                            rk_roles *out) {
     int64_t readers = section->reader_ranks, owners = section->embedding_ranks, n = n_ranks;
     if (readers >= n) {
-        rk_status status = error_at(yaml, section->line, "reader_ranks", "no rank is left to train");
-        return rk_error_hint(status, "there are %d ranks: start more, or let fewer than %d only read",
-                             n_ranks, n_ranks);
+        rk_status status =
+            error_at(yaml, section->line, "reader_ranks", "too large: no rank is left to train");
+        return rk_error_hint(status, "there are %d ranks: start more, or set reader_ranks below %d", n_ranks,
+                             n_ranks);
     }
     if (owners >= n - readers) {
-        rk_status status = error_at(yaml, section->line, "embedding_ranks", "no rank is left to train");
+        rk_status status =
+            error_at(yaml, section->line, "embedding_ranks", "too large: no rank is left to train");
         if (readers)
-            return rk_error_hint(
-                status,
-                "there are %d ranks, of which %d only read: start more, or let fewer than %d only hold rows",
-                n_ranks, (int)readers, (int)(n - readers));
-        return rk_error_hint(status, "there are %d ranks: start more, or let fewer than %d only hold rows",
+            return rk_error_hint(status,
+                                 "there are %d ranks, and reader_ranks is %d: start more ranks, or set "
+                                 "embedding_ranks below %d",
+                                 n_ranks, (int)readers, (int)(n - readers));
+        return rk_error_hint(status, "there are %d ranks: start more, or set embedding_ranks below %d",
                              n_ranks, n_ranks);
     }
     *out = (rk_roles){(int32_t)(n - readers - owners), (int32_t)owners};

@@ -5,7 +5,7 @@
 #include "base/text/text.h"
 
 static const char *const kinds[] = {"cpu", "cuda"};
-static const char *const doc = "what computes the run: the processors, or an NVIDIA GPU (docs/gpu.md)";
+static const char *const doc = "where the run computes: on the CPU, or on an NVIDIA GPU (docs/gpu.md)";
 
 static const rk_field device_fields[] = {RK_FIELD_ENUM(rk_device_section, kind, RK_DEVICE_CPU, kinds, "")};
 const rk_schema rk_device_schema = {.name = "device",
@@ -16,13 +16,13 @@ const rk_schema rk_device_schema = {.name = "device",
 
 static const rk_field cuda_fields[] = {
     RK_FIELD_TEXT(rk_cuda_section, memory, false, NULL,
-                  "of the GPU, that rows and their slots may take: bytes, or 40GB, 512MB; rows beyond it "
-                  "stay in the host's memory, behind a cache. By default as much as is free"),
+                  "GPU memory for rows and their slots: bytes, or 40GB, 512MB; larger tables stay in host "
+                  "memory behind a cache. By default what is free"),
     RK_FIELD_BOOL(rk_cuda_section, tf32, false,
                   "dense products in TF32: faster, with 10 bits of mantissa instead of 23"),
     RK_FIELD_I64(rk_cuda_section, number, 0, 0, 1023,
-                 "of the GPU, where there are several; over ranks of a host's first one, whose others take "
-                 "the next ones"),
+                 "which GPU, where there are several; over ranks: the first one of a host, its other ranks "
+                 "take the next ones"),
 };
 const rk_schema rk_cuda_schema = {.name = "cuda",
                                   .struct_bytes = sizeof(rk_cuda_section),

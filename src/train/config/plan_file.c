@@ -91,13 +91,11 @@ void rk_plan_file_release(rk_plan_file *file) {
 rk_status rk_plan_file_check_roles(const rk_plan_file *file, const rk_roles *roles) {
     if (file->planned.trainers == roles->n_trainers && file->planned.owners == roles->n_owners) return RK_OK;
     rk_status status = rk_error(
-        RK_CONFIG,
-        "the plan '%s' is for %lld trainers and %lld ranks that only hold rows, but there are %d and %d",
+        RK_CONFIG, "the plan '%s' is for %lld trainers and %lld embedding servers, but the run has %d and %d",
         file->yaml.path, (long long)file->planned.trainers, (long long)file->planned.owners,
         roles->n_trainers, roles->n_owners);
     return rk_error_hint(
-        status,
-        "start %lld ranks with cluster.embedding_ranks: %lld, or make the plan anew with 'reckon plan'",
+        status, "start %lld ranks with cluster.embedding_ranks: %lld, or make a new plan with 'reckon plan'",
         (long long)(file->planned.trainers + file->planned.owners), (long long)file->planned.owners);
 }
 

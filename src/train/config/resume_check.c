@@ -80,11 +80,11 @@ static rk_status refuse(const place *at, const rk_yaml_node *then, const rk_yaml
     rk_status status = RK_OK;
     for (int i = 0; i < 3 && status == RK_OK; i++) status = texts[i].status;
     if (status == RK_OK) {
-        status =
-            rk_error(RK_CONFIG, "the run was begun with another configuration: '%s' was %.*s and is %.*s now",
-                     texts[0].data, SHOWN, texts[1].data, SHOWN, texts[2].data);
+        status = rk_error(RK_CONFIG,
+                          "the configuration changed since the run began: '%s' was %.*s and is now %.*s",
+                          texts[0].data, SHOWN, texts[1].data, SHOWN, texts[2].data);
         status = rk_error_hint(
-            status, "resume with the run file as it was, or begin a new run with another train.output");
+            status, "resume with the run file as it was, or start a new run with another train.output");
     }
     for (int i = 0; i < 3; i++) rk_buffer_release(&texts[i]);
     return status;

@@ -66,7 +66,7 @@ static rk_status find_ranking_metric(const char *name, const char *place, int *t
     *task = 0;
     *metric = rk_ranking_metric_find(name);
     if (*metric >= 0) return RK_OK;
-    return rk_error_hint(rk_error(RK_CONFIG, "%s: there is no metric '%s' of rankings", place, name),
+    return rk_error_hint(rk_error(RK_CONFIG, "%s: unknown ranking metric '%s'", place, name),
                          "it is recall@K, ndcg@K or hit@K");
 }
 
@@ -120,10 +120,10 @@ rk_status rk_config_find_metric(const rk_config *c, const char *name, const char
     for (int m = 0; m < RK_METRIC_COUNT; m++)
         if (rk_config_has_metric(c, *task >= 0 && *task < c->data.n_labels ? *task : 0, m))
             names[n++] = rk_metric_name(m);
-    rk_status status = rk_error(RK_CONFIG, "%s: there is no metric '%s' here", place, name);
+    rk_status status = rk_error(RK_CONFIG, "%s: unknown metric '%s'", place, name);
     if (*task < 0) return hint_task(c, status, name, (size_t)(slash - name));
     if (*metric == RK_METRIC_gauc && !c->data.group)
-        return rk_error_hint(status, "it needs data.group, the column that it groups by");
+        return rk_error_hint(status, "gauc needs 'data.group', the column to group by");
     const char *nearest = rk_nearest(last, names, n);
     if (nearest && is_mean && !rk_config_has_metric(c, *task, rk_metric_find(nearest))) last = name;
     if (nearest) return rk_error_hint(status, "did you mean '%.*s%s'?", (int)(last - name), name, nearest);
@@ -146,9 +146,11 @@ static rk_status find_metric_of_key(const rk_config *c, const char *name, const 
 static rk_status find_watched(const rk_config *c, const char *name, int line, int *task, int *metric) {
     RK_TRY(find_metric_of_key(c, name, "metric", line, task, metric));
     if (*metric != RK_METRIC_calibration) return RK_OK;
-    return rk_error_hint(rk_error(RK_CONFIG, "%s: key 'metric': 'calibration' is best at 1, not at an end",
-                                  rk_yaml_place_of(&c->yaml, line).text),
-                         "go by logloss, which minds it too");
+    return rk_error_hint(
+        rk_error(RK_CONFIG,
+                 "%s: key 'metric': 'calibration' is best at 1, so it cannot decide which model is better",
+                 rk_yaml_place_of(&c->yaml, line).text),
+        "use logloss, which includes calibration");
 }
 
 static rk_status resolve_metrics(rk_config *c) {
@@ -193,11 +195,12 @@ static rk_status check_asynchronous(const rk_config *c) {
     const rk_yaml_node *key = rk_yaml_get(rk_yaml_get(c->yaml.root, "cluster"), "asynchronous");
     if (c->train.staleness == 0)
         return rk_error_hint(
-            rk_yaml_error(&c->yaml, key, "asynchronous ranks need a 'train.staleness' of 1 or more"),
-            "it bounds how many batches late updates may be");
+            rk_yaml_error(&c->yaml, key, "asynchronous training needs a 'train.staleness' of 1 or more"),
+            "staleness is the number of batches by which updates may be late");
     if (c->train.on_not_finite == 1)
-        return rk_error_hint(rk_yaml_error(&c->yaml, key, "asynchronous ranks cannot skip a step together"),
-                             "set 'train.on_not_finite: fail'");
+        return rk_error_hint(
+            rk_yaml_error(&c->yaml, key, "asynchronous training cannot skip a step on all ranks"),
+            "set 'train.on_not_finite: fail'");
     return RK_OK;
 }
 
@@ -205,8 +208,10 @@ static rk_status check_asynchronous(const rk_config *c) {
 static rk_status check_readers(const rk_config *c) {
     if (!rk_config_has_pairs(c) || c->cluster.reader_ranks == 0) return RK_OK;
     const rk_yaml_node *key = rk_yaml_get(rk_yaml_get(c->yaml.root, "cluster"), "reader_ranks");
-    return rk_error_hint(rk_yaml_error(&c->yaml, key, "trainers of a two_tower read for themselves"),
-                         "leave 'cluster.reader_ranks' out");
+    return rk_error_hint(
+        rk_yaml_error(&c->yaml, key,
+                      "not supported with 'model.kind: two_tower': every trainer reads the data itself"),
+        "remove 'cluster.reader_ranks'");
 }
 
 /* What a GPU does not do, before any data is read. */
@@ -217,13 +222,13 @@ static rk_status check_device(rk_config *c) {
     if (c->train.staleness)
         return rk_error_hint(
             rk_yaml_error(&c->yaml, rk_yaml_get(rk_yaml_get(root, "train"), "staleness"),
-                          "with 'device: cuda' no step sees old rows"),
-            "leave out 'staleness'; the next batch's ids are made ready beside a step anyway");
+                          "not supported with 'device: cuda'"),
+            "remove 'staleness'; on a GPU the next batch's ids are prepared during a step anyway");
     if (c->cluster.virtual_shards > 1)
         return rk_error_hint(
             rk_yaml_error(&c->yaml, rk_yaml_get(rk_yaml_get(root, "cluster"), "virtual_shards"),
-                          "with 'device: cuda' a batch is not cut into shards"),
-            "leave out 'virtual_shards', or 'device: cuda'");
+                          "not supported with 'device: cuda'"),
+            "remove 'virtual_shards', or train with 'device: cpu'");
     return RK_OK;
 }
 
@@ -258,7 +263,7 @@ static rk_status resolve(rk_config *c) {
     if (!*c->train.output)
         return rk_error_hint(
             rk_error(RK_CONFIG, "%s: key 'output': is empty", rk_yaml_place_of(&c->yaml, c->train.line).text),
-            "'.' is the directory where the program runs");
+            "for the working directory write '.'");
     return resolve_metrics(c);
 }
 
@@ -299,8 +304,9 @@ rk_status rk_config_load(const char *path, const char *const *overrides, size_t 
     char *text, *directory = NULL;
     size_t n_bytes;
     RK_TRY(rk_file_read(path, &text, &n_bytes));
-    rk_status status =
-        strlen(text) == n_bytes ? RK_OK : rk_error(RK_CONFIG, "'%s' holds a NUL byte: it is not YAML", path);
+    rk_status status = strlen(text) == n_bytes
+                           ? RK_OK
+                           : rk_error(RK_CONFIG, "'%s' is not YAML: it contains a NUL byte", path);
     const char *slash =
         rk_file_is_stream(path) ? NULL : strrchr(path, '/'); /* of /dev/fd/63 no file is a neighbour */
     if (status == RK_OK) status = rk_strndup(path, slash ? (size_t)(slash - path) + 1 : 0, &directory);

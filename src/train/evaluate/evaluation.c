@@ -76,7 +76,7 @@ static rk_status add_batches(const rk_config *c, rk_model *model, rk_batch_sourc
         if (need > capacity) status = rk_realloc(need, sizeof *predictions, &predictions);
         if (need > capacity && status == RK_OK) capacity = need;
         if (status == RK_OK && (!batch->labels || batch->n_tasks != e->n_tasks))
-            status = rk_error(RK_BAD_DATA, "the data has no labels to evaluate against");
+            status = rk_error(RK_BAD_DATA, "the data to evaluate on has no labels");
         if (status == RK_OK) status = rk_model_predict_part(model, &fed->part, predictions);
         for (int32_t t = 0; status == RK_OK && t < e->n_tasks; t++)
             status = placed(rk_metrics_add(metrics[t], batch->n, predictions + t, batch->labels + t,

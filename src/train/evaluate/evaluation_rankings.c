@@ -210,7 +210,7 @@ static rk_status rank_here(ranking_task *t, rk_model *model) {
     if (rk_model_has_device(model)) {
         rk_status status = rk_comm_agree(t->trainers, rank_on_device(t, model));
         if (status != RK_NO_MEMORY) return status;
-        rk_log(RK_LOG_INFO, "the processors rank items: %s", rk_last_error());
+        rk_log(RK_LOG_INFO, "the CPU ranks the items, not the GPU: %s", rk_last_error());
     }
     RK_TRY(find_item_vectors(t, model));
     return rk_comm_agree(t->trainers, rank_on_processors(t));
@@ -265,7 +265,7 @@ static double mean_of(const ranking_task *t, size_t metric) {
 static rk_status add_metric(ranking_task *t, int metric) {
     for (size_t i = 0; i < t->n_metrics; i++)
         if (t->metrics[i] == metric) return RK_OK;
-    RK_FAIL_IF(t->n_metrics == MAX_METRICS, RK_CONFIG, "more than %d metrics of a ranking", MAX_METRICS);
+    RK_FAIL_IF(t->n_metrics == MAX_METRICS, RK_CONFIG, "more than %d ranking metrics", MAX_METRICS);
     t->metrics[t->n_metrics] = metric;
     t->ks[t->n_metrics++] = rk_ranking_metric_k(metric);
     return RK_OK;

@@ -75,10 +75,11 @@ static rk_status check(const rk_cluster_file *file) {
                 return error_at(file, groups[i].line, "name", "a second group of this name");
     }
     if (n_hosts == 0)
-        return rk_error(RK_CONFIG, "%s: a cluster has at least one group of hosts", file->yaml.path);
+        return rk_error(RK_CONFIG, "%s: a cluster needs at least one group of hosts", file->yaml.path);
     for (int64_t i = 0; n_hosts > 1 && i < file->hosts.n_groups; i++)
         if (isnan(groups[i].network_gbps))
-            return error_at(file, groups[i].line, "network_gbps", "is missing, and there are several hosts");
+            return error_at(file, groups[i].line, "network_gbps",
+                            "is missing; it is needed for several hosts");
     return check_roles(file);
 }
 
@@ -172,10 +173,11 @@ rk_status rk_cluster_file_ranks(const rk_cluster_file *file, int32_t n_ranks, rk
     int n_hosts;
     int32_t all = count_ranks(file, &n_hosts), n = 0, host = 0;
     bool parted = file->hosts.groups[0].role != RK_ROLE_BOTH;
-    RK_FAIL_IF(n_ranks > all, RK_INVALID_ARGUMENT, "%d ranks are asked for, but the cluster has %d", n_ranks,
+    RK_FAIL_IF(n_ranks > all, RK_INVALID_ARGUMENT, "--ranks %d is more than the cluster's %d ranks", n_ranks,
                all);
     RK_FAIL_IF(n_ranks && n_ranks < all && parted, RK_INVALID_ARGUMENT,
-               "%d of a cluster's ranks are asked for, but they have roles\nhint: change the counts in '%s'",
+               "--ranks %d cannot be used with a cluster file that gives ranks roles\nhint: change the "
+               "counts in '%s'",
                n_ranks, file->yaml.path);
     rk_machine *machines;
     RK_TRY(rk_alloc((size_t)all, sizeof *machines, &machines));

@@ -84,7 +84,8 @@ static rk_status make(rk_plan *plan, const rk_plan_options *options) {
 rk_status rk_plan_make(const rk_config *config, const rk_plan_options *options, rk_plan **out) {
     static const rk_plan_options usual = RK_PLAN_OPTIONS_INIT;
     rk_plan *plan;
-    RK_FAIL_IF(rk_config_has_pairs(config), RK_UNSUPPORTED, "there are no plans for a two_tower");
+    RK_FAIL_IF(rk_config_has_pairs(config), RK_UNSUPPORTED,
+               "'reckon plan' does not support 'model.kind: two_tower'");
     RK_TRY(rk_alloc(1, sizeof *plan, &plan));
     plan->train_rows = -1;
     rk_status status = rk_config_copy(config, &plan->config);
@@ -112,8 +113,8 @@ void rk_plan_free(rk_plan *plan) {
 rk_status rk_plan_check(const rk_plan *plan) {
     if (rk_plan_fits(plan)) return RK_OK;
     const rk_plan_rank *rank = &plan->ranks[plan->fullest];
-    rk_status status = rk_error(RK_NO_MEMORY, "the run does not fit: rank %d would hold %s of %s",
-                                plan->fullest, rk_size_of(rank->all_bytes).text,
+    rk_status status = rk_error(RK_NO_MEMORY, "the run does not fit: rank %d needs %s of %s", plan->fullest,
+                                rk_size_of(rank->all_bytes).text,
                                 rk_size_of(plan->machines[plan->fullest].capacity.memory_bytes).text);
     return rk_error_hint(status, "%s", plan->advice);
 }

@@ -19,7 +19,7 @@ static rk_status agree_on_roles(rk_plan *plan, rk_roles of_cluster) {
     }
     if (c->cluster.embedding_ranks && c->cluster.embedding_ranks != of_cluster.n_owners)
         return rk_error(RK_CONFIG,
-                        "'%s' has %d ranks that only hold rows, but the run file says embedding_ranks: %lld",
+                        "'%s' has %d embedding servers, but the run file says embedding_ranks: %lld",
                         plan->cluster.yaml.path, of_cluster.n_owners, (long long)c->cluster.embedding_ranks);
     *roles = of_cluster;
     return RK_OK;
@@ -117,7 +117,8 @@ static rk_status check_table_whole(const rk_plan *plan, int32_t t) {
         rows += (table->n_rows - part + p->n_parts - 1) / p->n_parts; /* of ids part, part + n_parts, ... */
     for (int32_t i = 0; whole && i < p->n_slices * p->n_parts; i++)
         whole = p->owners[i] >= 0 && p->owners[i] < plan->n_ranks && rk_plan_owns(plan, p->owners[i]);
-    RK_FAIL_IF(!whole || rows != table->n_rows, RK_INTERNAL, "table '%s' is not placed whole", table->name);
+    RK_FAIL_IF(!whole || rows != table->n_rows, RK_INTERNAL, "the plan does not cover all of table '%s'",
+               table->name);
     return RK_OK;
 }
 

@@ -11,7 +11,7 @@ static void warn_of_leak(const rk_data_feature *feature, const rk_label_section 
                *target = label->column ? label->column : label->name;
     if (column && target && strcmp(column, target) == 0)
         rk_log(RK_LOG_WARNING,
-               "the feature '%s' is the column of the label '%s': the model is told what it shall predict",
+               "the feature '%s' reads the column of the label '%s': the label leaks into the input",
                feature->name, label->name);
 }
 
@@ -30,9 +30,9 @@ void rk_trainer_warn_of_config(const rk_trainer *t) {
     if (preset && preset->vector_pairs && rk_dataset_schema(t->train)->n_features == 1 &&
         !has_sequence(&c->embedding))
         rk_log(RK_LOG_WARNING,
-               "model '%s' multiplies pairs of vectors, but a sample has one: that of '%s'\nhint: make a "
-               "feature of each field, or give the one a "
-               "max_sequence_length, so that each of its ids has a vector",
+               "model '%s' needs two embedding vectors or more to interact, but a sample has one, of "
+               "'%s'\nhint: make each field a feature, or set a max_sequence_length, so that each id has its "
+               "own vector",
                preset->name, rk_dataset_schema(t->train)->features[0].name);
 }
 
@@ -45,9 +45,9 @@ void rk_trainer_warn_of_first_loss(const rk_trainer *t, double loss) {
     loss /= c->data.labels[0].weight;
     if (loss > 1.5 * blind)
         rk_log(RK_LOG_WARNING,
-               "the first step's loss is %.2f, where 0.5 for every sample has %.2f: the model has its own "
-               "first values to unlearn\nhint: normalize dense features, "
-               "and begin with rows no larger than by default (embedding.initializer)",
+               "the first step's loss is %.2f; predicting 0.5 for every sample gives %.2f: the initial "
+               "parameters are too large\nhint: normalize the dense features, and use the default "
+               "embedding.initializer or a smaller one",
                loss, blind);
 }
 
@@ -57,7 +57,7 @@ void rk_trainer_warn_of_no_metric(rk_trainer *t) {
     char name[256];
     rk_config_metric_name(c, c->watched_task, c->watched_metric, name, sizeof name);
     rk_log(RK_LOG_WARNING,
-           "'%s', which the best parameters and early stopping go by, is not defined on the validation data "
+           "'%s', which chooses the best checkpoint and stops early, is not defined on the validation data "
            "(docs/metrics.md)",
            name);
     t->has_warned_of_metric = true;

@@ -26,9 +26,9 @@ typedef struct reading {
 static rk_status check_word(const reading *r, const rk_read_word *word) {
     bool known = word->kind >= RK_READ_BEGIN && word->kind <= RK_READ_LEAVE && word->stream >= 0 &&
                  word->stream < RK_READ_STREAMS;
-    RK_FAIL_IF(!known, RK_INTERNAL, "a trainer asks what no reader knows");
+    RK_FAIL_IF(!known, RK_INTERNAL, "a trainer sent an unknown request to a data loader");
     RK_FAIL_IF(word->kind == RK_READ_NEXT && !r->streams[word->stream].cuts, RK_INTERNAL,
-               "a trainer asks for a batch of a stream that was not begun");
+               "a trainer asked for a batch before it started an epoch");
     return RK_OK;
 }
 
@@ -63,12 +63,12 @@ static rk_status begin(reading *r, const rk_read_word *word, size_t n_bytes) {
     size_t n_cuts = (size_t)r->readers->n_trainers + 1;
     stream *s = &r->streams[word->stream];
     RK_FAIL_IF(n_bytes <= sizeof *word + n_cuts * sizeof *s->cuts || ((const char *)word)[n_bytes - 1],
-               RK_INTERNAL, "what a trainer asks is cut short");
+               RK_INTERNAL, "a trainer's request is truncated");
     if (!s->cuts) RK_TRY(rk_alloc(n_cuts, sizeof *s->cuts, &s->cuts));
     memcpy(s->cuts, word + 1, n_cuts * sizeof *s->cuts);
     for (size_t i = 0; i + 1 < n_cuts; i++)
         RK_FAIL_IF(s->cuts[i] < 0 || s->cuts[i + 1] < s->cuts[i], RK_INTERNAL,
-                   "a trainer asks for a batch that is cut backwards");
+                   "a trainer asked for a batch whose parts are not ascending");
     if (word->stream == RK_READ_EVALUATION)
         RK_TRY(open_evaluation(r, (const char *)(word + 1) + n_cuts * sizeof *s->cuts, s));
     return rk_dataset_seek(s->dataset, word->position);
@@ -148,7 +148,7 @@ static rk_status next_of_epoch(rk_dataset *dataset, int64_t epoch, const rk_batc
     if (rk_dataset_tell(dataset).epoch > epoch) return RK_END;
     while (rk_dataset_tell(dataset).epoch < epoch) {
         rk_status status = rk_dataset_next(dataset, out);
-        RK_FAIL_IF(status == RK_OK, RK_INTERNAL, "a reader has batches left of an epoch that is over");
+        RK_FAIL_IF(status == RK_OK, RK_INTERNAL, "a data loader has batches left when the epoch is over");
         if (status != RK_END) return status;
     }
     return rk_dataset_next(dataset, out);

@@ -147,8 +147,9 @@ static rk_status measure(profiling *p, int64_t n_steps, int64_t n_warmup, rk_pro
 }
 
 rk_status rk_profile_run(const rk_config *config, int64_t n_steps, int64_t n_warmup, rk_profile *out) {
-    RK_FAIL_IF(n_steps < 0 || n_warmup < 0, RK_INVALID_ARGUMENT, "a profile of %lld steps after %lld",
-               (long long)n_steps, (long long)n_warmup);
+    RK_FAIL_IF(n_steps < 0 || n_warmup < 0, RK_INVALID_ARGUMENT,
+               "a profile needs 0 or more steps, not %lld after %lld", (long long)n_steps,
+               (long long)n_warmup);
     if (config->train.threads) RK_TRY(rk_parallel_set_threads((int)config->train.threads));
     bool on_device = config->device.kind == RK_DEVICE_CUDA;
     profiling p = {.stages = on_device ? stages_of_cuda : stages_of_cpu};

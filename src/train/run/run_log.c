@@ -61,9 +61,10 @@ static size_t end_of_records(const uint8_t *data, size_t n_bytes) {
 
 static void warn_of_shorter(const char *path, size_t n_bytes, int64_t wanted) {
     if ((uint64_t)wanted <= n_bytes) return;
-    rk_log(RK_LOG_WARNING,
-           "'%s' has %zu bytes, and had %lld when the checkpoint was saved: what is missing stays missing",
-           path, n_bytes, (long long)wanted);
+    rk_log(
+        RK_LOG_WARNING,
+        "'%s' has %zu bytes, but had %lld when the checkpoint was saved: the lost entries are not restored",
+        path, n_bytes, (long long)wanted);
 }
 
 /* Back to n_bytes, or to fewer: to the end of what is whole in a log that has become shorter since. */

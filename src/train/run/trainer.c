@@ -76,7 +76,7 @@ static rk_status find_begun(rk_trainer *t, char **out) {
     if (n && !t->options.resume && !t->options.overwrite)
         return rk_error_hint(
             rk_error(RK_CONFIG, "'%s' already holds a run's checkpoints", output),
-            "go on from them with --resume, begin anew with --overwrite, or choose another train.output");
+            "continue it with --resume, start over with --overwrite, or choose another train.output");
     return n && t->options.resume ? rk_strdup(output, out) : RK_OK;
 }
 
@@ -186,8 +186,7 @@ rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *o
     char *start = NULL;
     rk_status status;
     if (t->options.resume && t->options.overwrite)
-        RK_GOTO(rk_error(RK_INVALID_ARGUMENT,
-                         "a run either goes on or begins anew: 'resume' and 'overwrite' are both set"));
+        RK_GOTO(rk_error(RK_INVALID_ARGUMENT, "'resume' and 'overwrite' cannot both be set"));
     RK_GOTO(rk_config_copy(config, &t->config));
     t->saved_step = -1;
     rk_early_stopping_init(&t->progress.stopping);

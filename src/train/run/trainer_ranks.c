@@ -144,7 +144,8 @@ static rk_status obey(rk_trainer *t, int64_t word) {
         rk_free(path);
         return RK_OK;
     }
-    RK_FAIL_IF(word != RK_WORD_FACTOR, RK_INTERNAL, "trainers said the word %lld", (long long)word);
+    RK_FAIL_IF(word != RK_WORD_FACTOR, RK_INTERNAL, "trainers sent the unknown control message %lld",
+               (long long)word);
     int64_t bits;
     double factor;
     RK_TRY(rk_model_serve(t->model, &bits));

@@ -43,8 +43,8 @@ static rk_status check_inputs(rk_trainer *t, const char *start) {
     if (status == RK_OK || !t->options.allow_changed_data)
         return status == RK_OK ? RK_OK
                                : rk_error_hint(status,
-                                               "restore the data, begin a new run with another train.output, "
-                                               "or go on with it as it is by --allow-changed-data");
+                                               "restore the data, start a new run with another train.output, "
+                                               "or continue with the changed data by --allow-changed-data");
     rk_log(RK_LOG_WARNING, "%s", rk_last_error());
     return RK_OK;
 }
@@ -75,9 +75,10 @@ static void warn_of_another(const rk_trainer *t, const char *then, int task, int
     char now[1024];
     rk_config_metric_name(t->config, task, metric, now, sizeof now);
     if (t->is_first)
-        rk_log(RK_LOG_WARNING, "the run went by '%s' and now goes by '%s': %s", then, now,
-               t->progress.finished ? "it has ended, and its best stays what it was"
-                                    : "the best is looked for anew from here on");
+        rk_log(RK_LOG_WARNING, "the metric that chooses the best checkpoint was '%s' and is now '%s': %s",
+               then, now,
+               t->progress.finished ? "the run has ended and keeps its best checkpoint"
+                                    : "the search for the best starts anew from here");
 }
 
 static bool is_there(const rk_trainer *t, int64_t step) {
@@ -98,8 +99,8 @@ static bool has_lost_best(const rk_trainer *t) {
         return false;
     if (t->is_first)
         rk_log(RK_LOG_WARNING,
-               "there is no checkpoint of the best evaluation, at step %lld: the best is looked for anew "
-               "from here on",
+               "the checkpoint of the best evaluation, step %lld, is missing: the search for the best starts "
+               "anew from here",
                (long long)p->best_step);
     return true;
 }

@@ -217,7 +217,7 @@ static rk_status train_to_end(rk_trainer *t, const char **why) {
             RK_TRY(after(t, false, &stop));
         }
         if (stop) {
-            *why = "stopped early: the metric no longer gets better";
+            *why = "stopped early: the metric no longer improves";
             return RK_OK;
         }
     }

@@ -83,7 +83,7 @@ static rk_status take(rk_batch_source *f, const rk_message **out) {
     RK_TRY(rk_all_to_all_wait(request->answer));
     if (request->word) RK_TRY(rk_all_to_all_wait(request->word));
     *out = &rk_all_to_all_received(request->answer)[f->readers->n_trainers];
-    RK_FAIL_IF((*out)->n_bytes < sizeof(rk_read_head), RK_INTERNAL, "a reader's answer is cut short");
+    RK_FAIL_IF((*out)->n_bytes < sizeof(rk_read_head), RK_INTERNAL, "a data loader's message is truncated");
     f->n_taken++;
     return RK_OK;
 }
@@ -101,7 +101,7 @@ static rk_status end_epoch(rk_batch_source *f) {
         const rk_message *answer;
         RK_TRY(take(f, &answer));
         RK_FAIL_IF(((const rk_read_head *)answer->data)->status != RK_END, RK_INTERNAL,
-                   "readers do not agree on where an epoch ends");
+                   "the data loaders do not agree on where the epoch ends");
     }
     f->n_rows = f->position.row;
     f->position = (rk_dataset_position){f->position.epoch + 1, 0};
@@ -113,7 +113,7 @@ static rk_status unpack(rk_batch_source *f, const rk_message *answer) {
     const rk_read_head *head = answer->data;
     size_t n_left = answer->n_bytes - sizeof *head, n_used;
     RK_FAIL_IF(head->n_tasks < 0 || (uint64_t)head->n_tasks > n_left / sizeof(double), RK_INTERNAL,
-               "a reader's answer is cut short");
+               "a data loader's message is truncated");
     size_t samples_bytes = (size_t)head->n_tasks * sizeof(double);
     const char *at = (const char *)(head + 1) + samples_bytes;
     n_left -= samples_bytes;
@@ -124,7 +124,7 @@ static rk_status unpack(rk_batch_source *f, const rk_message *answer) {
                 f->part.batch.n_tasks == head->n_tasks;
     if (f->stream == RK_READ_EVALUATION)
         fits = fits && f->whole.batch.n == head->total && f->whole.batch.n_tasks == head->n_tasks;
-    RK_FAIL_IF(!fits, RK_INTERNAL, "a reader's answer has other samples than it says");
+    RK_FAIL_IF(!fits, RK_INTERNAL, "a data loader's message has other samples than its header says");
     f->fed = (rk_fed){.part = {f->part.batch, head->total, head->base, (const double *)(head + 1)},
                       .whole = f->whole.batch};
     f->position.row += head->total;

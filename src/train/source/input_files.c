@@ -99,10 +99,10 @@ rk_status rk_inputs_measure(const rk_config *config, rk_inputs *out) {
 static rk_status compare_file(const rk_input *then, const rk_input *now, const char *path) {
     if (then->n_bytes < 0 || now->n_bytes < 0) return RK_OK;
     RK_FAIL_IF(then->n_bytes != now->n_bytes, RK_CONFIG,
-               "the run's data changed: '%s' had %lld bytes, and now has %lld", path,
+               "the training data changed: '%s' had %lld bytes and now has %lld", path,
                (long long)then->n_bytes, (long long)now->n_bytes);
     RK_FAIL_IF(then->crc32c != now->crc32c, RK_CONFIG,
-               "the run's data changed: '%s' has other content than before", path);
+               "the training data changed: '%s' has other content than before", path);
     return RK_OK;
 }
 
@@ -111,7 +111,7 @@ rk_status rk_inputs_compare(const rk_inputs *then, const rk_inputs *now) {
         for (size_t i = 0; i < then->n[k] && i < now->n[k]; i++)
             RK_TRY(compare_file(&then->files[k][i], &now->files[k][i], now->paths[k][i]));
         RK_FAIL_IF(then->n[k] != now->n[k], RK_CONFIG,
-                   "the run's data changed: '%s' was %zu files, and now is %zu", kind_names[k], then->n[k],
+                   "the training data changed: '%s' had %zu files and now has %zu", kind_names[k], then->n[k],
                    now->n[k]);
     }
     return RK_OK;
@@ -137,12 +137,12 @@ rk_status rk_inputs_from_json(json_t *json, rk_inputs *out) {
         json_t *list = json_object_get(json, kind_names[k]);
         status = rk_alloc(json_array_size(list), sizeof *inputs.files[k], &inputs.files[k]);
         if (status == RK_OK && !json_is_array(list))
-            status = rk_error(RK_BAD_DATA, "what it says of the data's files cannot be");
+            status = rk_error(RK_BAD_DATA, "invalid entries of the data files");
         for (size_t i = 0; status == RK_OK && i < json_array_size(list); i++) {
             json_t *pair = json_array_get(list, i), *bytes = json_array_get(pair, 0),
                    *crc = json_array_get(pair, 1);
             if (!json_is_integer(bytes) || !json_is_integer(crc))
-                status = rk_error(RK_BAD_DATA, "what it says of the data's files cannot be");
+                status = rk_error(RK_BAD_DATA, "invalid entries of the data files");
             if (status == RK_OK)
                 inputs.files[k][inputs.n[k]++] =
                     (rk_input){json_integer_value(bytes), json_integer_value(crc)};

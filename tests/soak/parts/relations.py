@@ -195,7 +195,7 @@ def beside(t):
                 known in word
                 for known in (
                     "there is no directory",
-                    "no whole checkpoint",
+                    "no complete checkpoint",
                     "does not exist",
                     "could not open",
                     "No such file",

@@ -1,0 +1,46 @@
+/* The stores over ranks of `comm`, for the contract and for the GPU's. */
+#ifndef RK_TESTS_SHARDED_KIND_H
+#define RK_TESTS_SHARDED_KIND_H
+
+#include "embedding/store_contract.h"
+
+#include "embedding/sharded/sharded_store.h"
+
+/* A table cut by rows and columns, whole ones, and a replicated one. */
+static inline rk_status place_table(rk_table_placement *p, int t) {
+    int32_t n = rk_comm_size(comm), slices = t == 0 && n > 1 ? 2 : 1, parts = t == 0 ? n : 1;
+    RK_TRY(rk_table_placement_init(p, slices, parts));
+    p->replicated = t == 2;
+    for (int i = 0; i < slices * parts; i++) p->owners[i] = (t + i) % n;
+    return RK_OK;
+}
+
+static inline rk_status make_sharded_collection(const store_kind *kind, rk_sharded **out) {
+    rk_table_placement placements[N_TABLES] = {{0}};
+    int64_t first_micro_batches[64];
+    usual_config usual;
+    rk_status status = RK_OK;
+    assert_true(rk_comm_size(comm) < 64);
+    make_usual_config(NULL, kind->dtype, &usual);
+    for (int32_t r = 0; r <= rk_comm_size(comm); r++) first_micro_batches[r] = first_micro_batch(r);
+    for (int t = 0; status == RK_OK && t < N_TABLES; t++) status = place_table(&placements[t], t);
+    rk_sharded_options options = {.config = &usual.config,
+                                  .placements = placements,
+                                  .comm = comm,
+                                  .roles = {rk_comm_size(comm), 0},
+                                  .first_micro_batches = first_micro_batches,
+                                  .micro_batch_samples = MICRO_BATCH,
+                                  .wire = RK_F32,
+                                  .staleness = kind->late};
+    if (status == RK_OK) status = rk_sharded_create(&options, out);
+    for (int t = 0; t < N_TABLES; t++) rk_table_placement_release(&placements[t]);
+    return status;
+}
+
+static inline rk_status make_sharded(const store_kind *kind, rk_store **out) {
+    rk_sharded *sharded;
+    RK_TRY(make_sharded_collection(kind, &sharded));
+    return rk_sharded_store_create(sharded, false, out);
+}
+
+#endif

@@ -1,0 +1,252 @@
+/* What every store (embedding/store.h) promises, held against a plain collection that is updated step by
+ * step: by embedding/test_store.c for stores of this process, by cuda/test_device_store.c for those of a GPU,
+ * and by dist/test_stores.c over ranks. A new kind of store is one line in a list of kinds. */
+#ifndef RK_TESTS_STORE_CONTRACT_H
+#define RK_TESTS_STORE_CONTRACT_H
+
+#include <math.h>
+
+#include "embedding/embedding_fixture.h"
+
+#include "batch/ids.h"
+#include "comm/comm.h"
+#include "embedding/local/stale_rows.h"
+#include "embedding/store.h"
+
+/* Every rank has some of a batch's micro-batches. */
+enum { N = 300, N_MICRO_BATCHES = 4, MICRO_BATCH = N / N_MICRO_BATCHES, STEPS = 8, REFUSED = 3, FLUSHED = 5 };
+
+static rk_comm *comm;
+
+typedef struct store_kind store_kind;
+struct store_kind {
+    const char *name;
+    rk_status (*make)(const store_kind *kind, rk_store **out);
+    rk_dtype dtype; /* of rows */
+    bool late;      /* a batch does not see the update of the one before it */
+    bool of_ranks;  /* rows are parted over ranks, and gradients are summed by micro-batches */
+    double nmse;    /* of values, where gradients are summed in another order; 0: equal bits */
+};
+
+/* The kinds to test, ended by one without a name. */
+static const store_kind *kinds;
+
+/* This rank's samples of a batch. */
+typedef struct part {
+    int64_t first, n;
+} part;
+
+static int64_t first_micro_batch(int32_t rank) {
+    return (int64_t)N_MICRO_BATCHES * rank / rk_comm_size(comm);
+}
+
+static part part_of_rank(void) {
+    int32_t rank = rk_comm_rank(comm);
+    int64_t first = first_micro_batch(rank) * MICRO_BATCH;
+    return (part){first, first_micro_batch(rank + 1) * MICRO_BATCH - first};
+}
+
+/* The part's ids, whose offsets are kept in `memory`, and where its activations are. */
+static void take_part(const drawn *b, part p, drawn *memory, rk_ids *ids, rk_activation *activations) {
+    for (int f = 0; f < N_FEATURES; f++) {
+        ids[f] = rk_ids_slice(&b->ids[f], p.first, p.n, memory->offsets[f]);
+        activations[f] = b->activations[f];
+        activations[f].data += p.first * b->activations[f].stride;
+        activations[f].lengths = NULL;
+    }
+}
+
+static rk_embeddings *make_plain(const store_kind *kind) {
+    rk_embeddings *plain = make_usual(NULL, kind->dtype);
+    for (int32_t f = 0; kind->of_ranks && f < N_FEATURES; f++)
+        rk_embeddings_set_leaves(plain, f, (rk_leaves){0, MICRO_BATCH});
+    return plain;
+}
+
+/* All of a batch's features, as an engine looks them up: early ones at once, others in pieces. */
+static void look_up(rk_store *store, int64_t n, const rk_activation *activations, bool training) {
+    rk_activation early[N_FEATURES];
+    OK(store->ops->wait(store));
+    memcpy(early, activations, sizeof early);
+    if (training) store->ops->lookup_early(store, early);
+    for (int f = 0; f < N_FEATURES; f++)
+        for (int64_t first = 0; first < n && !(training && early[f].data); first += 128) {
+            rk_activation to = {activations[f].data + first * activations[f].stride, activations[f].stride,
+                                NULL};
+            store->ops->lookup(store, training, f, first, first + 128 < n ? first + 128 : n, &to);
+        }
+    size_t n_pieces = store->ops->n_pieces(store);
+    for (size_t i = n_pieces; i-- > 0 && training;) store->ops->update_piece(store, i);
+    if (n_pieces && training) store->ops->complete(store);
+}
+
+static void assert_near(const char *name, const float *have, const float *want, size_t n, double nmse) {
+    double error = 0, all = 0;
+    if (nmse == 0 && memcmp(have, want, n * sizeof *have) == 0) return;
+    for (size_t i = 0; i < n; i++) {
+        error += ((double)have[i] - want[i]) * ((double)have[i] - want[i]);
+        all += (double)want[i] * want[i];
+    }
+    if (nmse == 0 || !(error <= nmse * all)) fail_msg("%s: an error of %g of the squares", name, error / all);
+}
+
+static void assert_same_activations(const store_kind *kind, part p, const drawn *a, const drawn *b) {
+    for (int f = 0; f < N_FEATURES; f++)
+        for (int64_t s = p.first, stride = a->activations[f].stride; s < p.first + p.n; s++)
+            assert_near(sorts[f].name, &a->out[f][s * stride], &b->out[f][s * stride], (size_t)width_of(f),
+                        kind->nmse);
+}
+
+static void peek_plain(rk_embeddings *plain, drawn *b) {
+    OK(rk_embeddings_dedup(plain, b->n, b->ids, false));
+    rk_embeddings_look_up_all(plain, false, b->activations);
+}
+
+static void update_plain(rk_embeddings *plain, const drawn *b) {
+    if (!b) return;
+    OK(rk_embeddings_dedup(plain, b->n, b->ids, true));
+    OK(rk_embeddings_launch(plain, b->activations, false));
+    rk_embeddings_update_all(plain);
+}
+
+/* What evaluation sees of the rows: all updates; it changes nothing. */
+static void assert_rows_of(const store_kind *kind, rk_store *store, rk_embeddings *plain) {
+    static drawn here, memory, expected;
+    rk_ids ids[N_FEATURES];
+    rk_activation activations[N_FEATURES];
+    part p = part_of_rank();
+    draw(&here, 99, N);
+    draw(&expected, 99, N);
+    take_part(&here, p, &memory, ids, activations);
+    OK(store->ops->begin(store, p.n, ids, false));
+    look_up(store, p.n, activations, false);
+    OK(store->ops->end(store, false));
+    peek_plain(plain, &expected);
+    assert_same_activations(kind, p, &here, &expected);
+}
+
+/* The store's state is the collection's; over ranks, where each has parts of tables, its steps are. */
+static void assert_state_of(const store_kind *kind, rk_store *store, rk_embeddings *plain) {
+    rk_state theirs = {0}, wanted = {0};
+    size_t n = 0;
+    OK(store->ops->flush(store));
+    OK(store->ops->state(store, &theirs));
+    OK(rk_embeddings_state(plain, &wanted));
+    for (size_t i = 0; i < theirs.n; i++) {
+        const rk_state_entry *have = &theirs.entries[i], *want = rk_state_find(&wanted, have->name);
+        if (strncmp(have->name, RK_STALE_PREFIX, strlen(RK_STALE_PREFIX)) == 0) continue;
+        n++;
+        if (!want && rk_comm_size(comm) > 1) continue;
+        if (!want) fail_msg("'%s' is no state of the collection", have->name);
+        assert_int_equal(rk_state_entry_bytes(have), rk_state_entry_bytes(want));
+        if (have->type == RK_STATE_F32)
+            assert_near(have->name, have->data, want->data, rk_state_entry_bytes(want) / sizeof(float),
+                        kind->nmse);
+        else
+            assert_memory_equal(have->data, want->data, rk_state_entry_bytes(want));
+    }
+    if (rk_comm_size(comm) == 1) assert_int_equal(n, wanted.n);
+    rk_state_release(&theirs);
+    rk_state_release(&wanted);
+}
+
+/* Steps, of which one is not applied; brought up to date in their midst, which changes nothing that the next
+ * ones see. */
+static void check_steps(const store_kind *kind) {
+    static drawn batches[2], memories[2], expected;
+    rk_ids ids[N_FEATURES];
+    rk_activation activations[2][N_FEATURES];
+    part p = part_of_rank();
+    rk_store *store;
+    rk_embeddings *plain = make_plain(kind);
+    const drawn *pending = NULL;
+    OK(kind->make(kind, &store));
+    for (int step = 0; step < STEPS; step++) {
+        drawn *b = &batches[step % 2];
+        draw(b, (uint64_t)step, N);
+        draw(&expected, (uint64_t)step, N);
+        take_part(b, p, &memories[step % 2], ids, activations[step % 2]);
+        OK(store->ops->begin(store, p.n, ids, true));
+        look_up(store, p.n, activations[step % 2], true);
+        if (!kind->late) update_plain(plain, pending);
+        peek_plain(plain, &expected);
+        if (kind->late) update_plain(plain, pending);
+        assert_same_activations(kind, p, b, &expected);
+        draw_gradients(b, (uint64_t)step);
+        OK(store->ops->backward(store, activations[step % 2], true));
+        OK(store->ops->end(store, step != REFUSED));
+        pending = step == REFUSED ? NULL : b;
+        if (step == FLUSHED) OK(store->ops->flush(store));
+    }
+    update_plain(plain, pending);
+    assert_state_of(kind, store, plain);
+    assert_true(store->ops->bytes(store) > 0);
+    assert_rows_of(kind, store, plain);
+    assert_state_of(kind, store, plain);
+    store->ops->free(store);
+    rk_embeddings_free(plain);
+}
+
+/* Ids that are no rows are refused before anything is begun; gradients that are no numbers, by those stores
+ * that look for them, before anything is written. */
+static void check_refusals(const store_kind *kind) {
+    static drawn b, memory;
+    rk_ids ids[N_FEATURES];
+    rk_activation activations[N_FEATURES];
+    part p = part_of_rank();
+    rk_store *store;
+    rk_embeddings *plain = make_plain(kind);
+    OK(kind->make(kind, &store));
+    draw(&b, 3, N);
+    take_part(&b, p, &memory, ids, activations);
+    b.values[0][p.first + 7] = table_rows[0];
+    assert_int_equal(store->ops->begin(store, p.n, ids, true), RK_BAD_DATA);
+    assert_non_null(strstr(rk_last_error(), "feature 'user': sample 7: id 300"));
+    assert_state_of(kind, store, plain);
+    draw(&b, 3, N);
+    b.values[0][p.first] = 1;
+    OK(store->ops->begin(store, p.n, ids, true));
+    look_up(store, p.n, activations, true);
+    draw_gradients(&b, 3);
+    if (store->ops->find_not_finite) {
+        activations[0].data[0] = NAN;
+        OK(store->ops->backward(store, activations, false));
+        assert_int_equal(store->ops->end(store, true), RK_NOT_FINITE);
+    } else {
+        OK(store->ops->end(store, false));
+    }
+    assert_state_of(kind, store, plain);
+    assert_rows_of(kind, store, plain);
+    store->ops->free(store);
+    rk_embeddings_free(plain);
+}
+
+static void check_all(void (*check)(const store_kind *kind)) {
+    for (const store_kind *kind = kinds; kind->name; kind++) {
+        if (rk_comm_rank(comm) == 0) print_message("%s\n", kind->name);
+        check(kind);
+    }
+}
+
+static void test_steps(void **state) {
+    (void)state;
+    check_all(check_steps);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    check_all(check_refusals);
+}
+
+/* Takes comm. open, close: around all tests; may be NULL. */
+static inline int run_store_contract(const store_kind *of, CMFixtureFunction open, CMFixtureFunction close) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps), cmocka_unit_test(test_refusals)};
+    kinds = of;
+    int failed = cmocka_run_group_tests(tests, open, close);
+    rk_comm_free(comm);
+    if (rk_alloc_live() == 0) return failed;
+    print_error("%lld pieces of memory were not freed\n", (long long)rk_alloc_live());
+    return 1;
+}
+
+#endif

@@ -78,8 +78,11 @@ typedef struct rk_optimizer {
     rk_schedule schedule;
 } rk_optimizer;
 
-/* The kind's documented defaults (docs/optimizers.md). */
-RK_API rk_status rk_optimizer_init(rk_optimizer *optimizer, rk_optimizer_kind kind);
+/* The kind's documented defaults (docs/optimizers.md), into a struct of struct_size bytes. */
+RK_API rk_status rk_optimizer_init_sized(rk_optimizer *optimizer, size_t struct_size, rk_optimizer_kind kind);
+static inline rk_status rk_optimizer_init(rk_optimizer *optimizer, rk_optimizer_kind kind) {
+    return rk_optimizer_init_sized(optimizer, sizeof *optimizer, kind);
+}
 
 /* RK_INVALID_ARGUMENT with the reason if an option is out of range for its kind. */
 RK_API rk_status rk_optimizer_validate(const rk_optimizer *optimizer);

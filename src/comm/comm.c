@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/options.h"
 
 enum { DEFAULT_TIMEOUT_S = 300 };
 
@@ -17,7 +18,10 @@ static const char *launched_by(void) {
 }
 
 rk_status rk_comm_world(const rk_comm_options *options, rk_comm **out) {
-    double timeout_s = options && options->timeout_s != 0 ? options->timeout_s : DEFAULT_TIMEOUT_S;
+    rk_comm_options o = RK_COMM_OPTIONS_INIT;
+    RK_TRY(
+        rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_comm_options, timeout_s), "rk_comm_options"));
+    double timeout_s = o.timeout_s != 0 ? o.timeout_s : DEFAULT_TIMEOUT_S;
     RK_FAIL_IF(!(timeout_s > 0), RK_INVALID_ARGUMENT, "'timeout_s' must be positive, not %g", timeout_s);
     if (launched_by()) return rk_comm_mpi(timeout_s, out);
     const char *n_tasks = getenv("SLURM_STEP_NUM_TASKS");

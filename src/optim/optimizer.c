@@ -3,8 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/error.h"
+#include "base/options.h"
 #include "base/text/text.h"
+#include "optim/optimizer.h"
 
 static const char *const names[RK_OPTIMIZER_COUNT] = {
 #define RK_OPTIMIZER_NAME(name, text) text,
@@ -27,7 +28,9 @@ rk_status rk_optimizer_from_name(const char *name, rk_optimizer_kind *out) {
     return nearest ? rk_error_hint(status, "did you mean '%s'?", nearest) : status;
 }
 
-rk_status rk_optimizer_init(rk_optimizer *optimizer, rk_optimizer_kind kind) {
+static const size_t first_size = RK_SIZE_WITH(rk_optimizer, schedule);
+
+rk_status rk_optimizer_init_sized(rk_optimizer *optimizer, size_t struct_size, rk_optimizer_kind kind) {
     RK_FAIL_IF((unsigned)kind >= RK_OPTIMIZER_COUNT, RK_INVALID_ARGUMENT, "there is no optimizer number %d",
                (int)kind);
     bool adam = kind == RK_OPTIMIZER_ADAM || kind == RK_OPTIMIZER_ADAMW || kind == RK_OPTIMIZER_ROWWISE_ADAM;
@@ -54,7 +57,15 @@ rk_status rk_optimizer_init(rk_optimizer *optimizer, rk_optimizer_kind kind) {
         .trust_coefficient = 0.001,
         .schedule = {.power = 1, .step_factor = 0.1},
     };
-    *optimizer = o;
+    return rk_options_give(optimizer, struct_size, &o, sizeof o, first_size, "rk_optimizer");
+}
+
+rk_status rk_optimizer_take(const rk_optimizer *optimizer, rk_optimizer *out) {
+    rk_optimizer o = {0}, told = {0};
+    RK_TRY(rk_options_take(&told, sizeof told, optimizer, first_size, "rk_optimizer"));
+    RK_TRY(rk_optimizer_init(&o, told.kind));
+    RK_TRY(rk_options_take(&o, sizeof o, optimizer, first_size, "rk_optimizer"));
+    *out = o;
     return RK_OK;
 }
 
@@ -70,8 +81,9 @@ static rk_status validate_schedule(const rk_schedule *schedule) {
     return RK_OK;
 }
 
-rk_status rk_optimizer_validate(const rk_optimizer *o) {
-    CHECK((unsigned)o->kind < RK_OPTIMIZER_COUNT, "there is no optimizer number %d", (int)o->kind);
+rk_status rk_optimizer_validate(const rk_optimizer *optimizer) {
+    rk_optimizer taken, *o = &taken;
+    RK_TRY(rk_optimizer_take(optimizer, o));
     CHECK(o->learning_rate >= 0 && isfinite(o->learning_rate),
           "learning_rate must be a finite number of 0 or more, not %g", o->learning_rate);
     CHECK(o->epsilon >= 0, "epsilon must be 0 or more, not %g", o->epsilon);

@@ -4,6 +4,7 @@
 
 #include "base/file/file.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "report/report_page.h"
 
 static rk_status write_page(const rk_report_run *runs, size_t n, const rk_report_options *options,
@@ -33,19 +34,20 @@ static rk_status name_apart(const char *directory, rk_report_run *runs, size_t r
 
 rk_status rk_report_write(const char *const *directories, size_t n, const rk_report_options *options,
                           const char *path) {
-    static const rk_report_options usual = RK_REPORT_OPTIONS_INIT;
-    if (!options) options = &usual;
+    rk_report_options o = RK_REPORT_OPTIONS_INIT;
+    RK_TRY(
+        rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_report_options, device), "rk_report_options"));
     RK_FAIL_IF(n == 0, RK_INVALID_ARGUMENT, "a report needs at least one run");
-    RK_FAIL_IF(options->n_rows < 0 || options->n_features < 0 || options->n_repeats < 1, RK_INVALID_ARGUMENT,
+    RK_FAIL_IF(o.n_rows < 0 || o.n_features < 0 || o.n_repeats < 1, RK_INVALID_ARGUMENT,
                "rows and features must be 0 or more, repeats 1 or more");
     rk_report_run *runs;
     RK_TRY(rk_alloc(n, sizeof *runs, &runs));
     rk_status status = RK_OK;
     for (size_t r = 0; status == RK_OK && r < n; r++) {
-        status = rk_report_run_open(directories[r], options, &runs[r]);
+        status = rk_report_run_open(directories[r], &o, &runs[r]);
         if (status == RK_OK) status = name_apart(directories[r], runs, r);
     }
-    if (status == RK_OK) status = write_page(runs, n, options, path);
+    if (status == RK_OK) status = write_page(runs, n, &o, path);
     for (size_t r = 0; r < n; r++) rk_report_run_release(&runs[r]);
     rk_free(runs);
     return status;

@@ -6,6 +6,7 @@
 #include "base/file/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "cuda/device/device.h"
 #include "train/checkpoint/checkpoint.h"
 
@@ -107,13 +108,14 @@ static rk_status find_and_load(rk_predictor *p, const char *path, const char *de
 }
 
 rk_status rk_predictor_open(const char *path, const rk_predictor_options *options, rk_predictor **out) {
-    static const rk_predictor_options usual = RK_PREDICTOR_OPTIONS_INIT;
+    rk_predictor_options o = RK_PREDICTOR_OPTIONS_INIT;
+    RK_TRY(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_predictor_options, comm),
+                           "rk_predictor_options"));
     rk_predictor *p;
-    if (!options) options = &usual;
     RK_TRY(rk_alloc(1, sizeof *p, &p));
-    if (options->comm && rk_comm_size(options->comm) > 1) p->comm = options->comm;
+    if (o.comm && rk_comm_size(o.comm) > 1) p->comm = o.comm;
     rk_status status;
-    RK_GOTO(find_and_load(p, path, options->device));
+    RK_GOTO(find_and_load(p, path, o.device));
     *out = p;
     p = NULL;
 done:

@@ -8,6 +8,7 @@
 #include "base/file/file.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "metrics/metrics.h"
 #include "train/evaluate/evaluation.h"
 #include "train/config/run_config.h"
@@ -161,8 +162,10 @@ static rk_status make_trials(rk_tune *t) {
 rk_status rk_tune_create(const char *path, const rk_tune_options *options, rk_tune **out) {
     rk_tune *t;
     RK_TRY(rk_alloc(1, sizeof *t, &t));
-    t->options = *options;
+    t->options = (rk_tune_options)RK_TUNE_OPTIONS_INIT;
     rk_status status;
+    RK_GOTO(rk_options_take(&t->options, sizeof t->options, options, RK_SIZE_WITH(rk_tune_options, user),
+                            "rk_tune_options"));
     RK_GOTO(rk_strdup(path, &t->path));
     RK_GOTO(read_space(t));
     RK_GOTO(read_base(t));

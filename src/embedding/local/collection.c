@@ -130,15 +130,8 @@ static rk_status allocate(rk_embeddings *e, size_t n_tables, size_t n_features) 
     return rk_alloc(n_features, sizeof *e->leaves, &e->leaves);
 }
 
-rk_status rk_embeddings_create(const rk_embeddings_config *config, rk_embeddings **out) {
-    return rk_embeddings_create_parts(config, NULL, out);
-}
-
 rk_status rk_embeddings_create_parts(const rk_embeddings_config *config, const rk_table_part *parts,
                                      rk_embeddings **out) {
-    RK_FAIL_IF(!config || config->n_tables < 0 || config->n_features < 0 ||
-                   (config->n_tables && !config->tables) || (config->n_features && !config->features),
-               RK_INVALID_ARGUMENT, "the embeddings' config is missing or incomplete");
     rk_optimizer optimizer;
     RK_TRY(rk_optimizer_init(&optimizer, RK_OPTIMIZER_ADAGRAD));
     if (config->optimizer) optimizer = *config->optimizer;

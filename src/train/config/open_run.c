@@ -8,6 +8,7 @@
 #include <reckon/transforms.h>
 
 #include "base/thread/cpu.h"
+#include "base/options.h"
 #include "base/thread/parallel.h"
 #include "data/convert.h"
 #include "data/dataset/dataset.h"
@@ -113,12 +114,13 @@ rk_status rk_model_graph_dot(const rk_config *config, const rk_dataset *dataset,
 
 rk_status rk_convert(const char *input, const char *output, const rk_convert_options *options,
                      int64_t *n_rows, int64_t *n_skipped) {
-    static const rk_convert_options plain = RK_CONVERT_OPTIONS_INIT;
-    if (!options) options = &plain;
-    const rk_config *c = options->config;
-    if (!c) return rk_data_convert(input, output, options, NULL, n_rows, n_skipped);
+    rk_convert_options o = RK_CONVERT_OPTIONS_INIT;
+    RK_TRY(
+        rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_convert_options, user), "rk_convert_options"));
+    const rk_config *c = o.config;
+    if (!c) return rk_data_convert(input, output, &o, NULL, n_rows, n_skipped);
     const rk_data_section manner = rk_data_section_of_file(&c->data, c->directory, input);
-    return rk_data_convert(input, output, options, &manner, n_rows, n_skipped);
+    return rk_data_convert(input, output, &o, &manner, n_rows, n_skipped);
 }
 
 rk_status rk_set_threads(int n_threads) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/text/text.h"
 #include "embedding/planner/table_traffic.h"
 #include "train/plan/plan_internal.h"
@@ -82,14 +83,16 @@ static rk_status make(rk_plan *plan, const rk_plan_options *options) {
 }
 
 rk_status rk_plan_make(const rk_config *config, const rk_plan_options *options, rk_plan **out) {
-    static const rk_plan_options usual = RK_PLAN_OPTIONS_INIT;
+    rk_plan_options o = RK_PLAN_OPTIONS_INIT;
+    RK_TRY(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_plan_options, sample_rows),
+                           "rk_plan_options"));
     rk_plan *plan;
     RK_FAIL_IF(rk_config_has_pairs(config), RK_UNSUPPORTED,
                "'reckon plan' does not support 'model.kind: two_tower'");
     RK_TRY(rk_alloc(1, sizeof *plan, &plan));
     plan->train_rows = -1;
     rk_status status = rk_config_copy(config, &plan->config);
-    if (status == RK_OK) status = make(plan, options ? options : &usual);
+    if (status == RK_OK) status = make(plan, &o);
     if (status == RK_OK)
         *out = plan;
     else

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/thread/clock.h"
+#include "base/options.h"
 #include "base/thread/parallel.h"
 #include "base/thread/trace.h"
 #include "data/dataset/dataset.h"
@@ -146,7 +147,10 @@ static rk_status measure(profiling *p, int64_t n_steps, int64_t n_warmup, rk_pro
     return RK_OK;
 }
 
+static const size_t first_size = RK_SIZE_WITH(rk_profile, device);
+
 rk_status rk_profile_run(const rk_config *config, int64_t n_steps, int64_t n_warmup, rk_profile *out) {
+    RK_TRY(rk_options_check(out, first_size, "rk_profile"));
     RK_FAIL_IF(n_steps < 0 || n_warmup < 0, RK_INVALID_ARGUMENT,
                "a profile needs 0 or more steps, not %lld after %lld", (long long)n_steps,
                (long long)n_warmup);
@@ -162,7 +166,7 @@ rk_status rk_profile_run(const rk_config *config, int64_t n_steps, int64_t n_war
     rk_config_take_device(config, &options);
     RK_GOTO(rk_model_build(&options, &p.model));
     RK_GOTO(measure(&p, n_steps ? n_steps : USUAL_STEPS, n_warmup, &profile));
-    *out = profile;
+    status = rk_options_give(out, out->struct_size, &profile, sizeof profile, first_size, "rk_profile");
 done:
     rk_interactions_free(options.interactions);
     rk_limit_free(p.gather);

@@ -7,6 +7,7 @@
 #include "base/file/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/thread/parallel.h"
 #include "train/run/trainer_internal.h"
 
@@ -182,9 +183,11 @@ static rk_status take_trace(rk_trainer *t) {
 rk_status rk_trainer_create(const rk_config *config, const rk_trainer_options *options, rk_trainer **out) {
     rk_trainer *t;
     RK_TRY(rk_alloc(1, sizeof *t, &t));
-    if (options) t->options = *options;
+    t->options = (rk_trainer_options)RK_TRAINER_OPTIONS_INIT;
     char *start = NULL;
     rk_status status;
+    RK_GOTO(rk_options_take(&t->options, sizeof t->options, options,
+                            RK_SIZE_WITH(rk_trainer_options, overwrite), "rk_trainer_options"));
     if (t->options.resume && t->options.overwrite)
         RK_GOTO(rk_error(RK_INVALID_ARGUMENT, "'resume' and 'overwrite' cannot both be set"));
     RK_GOTO(rk_config_copy(config, &t->config));

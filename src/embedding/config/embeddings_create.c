@@ -1,0 +1,70 @@
+/* A caller's config of a collection, whose structs may be of other sizes than the library's, as its own. */
+#include <reckon/embeddings.h>
+
+#include "base/memory.h"
+#include "base/options.h"
+#include "embedding/local/collection.h"
+#include "optim/optimizer.h"
+
+typedef struct taken_config {
+    rk_embeddings_config config;
+    rk_optimizer optimizer;
+    rk_table_config *tables;     /* [n_tables] */
+    rk_optimizer *optimizers;    /* [n_tables], of those that have one */
+    rk_feature_config *features; /* [n_features] */
+} taken_config;
+
+static void taken_config_release(taken_config *taken) {
+    rk_free(taken->tables);
+    rk_free(taken->optimizers);
+    rk_free(taken->features);
+}
+
+static rk_status take_tables(taken_config *taken) {
+    size_t n = (size_t)taken->config.n_tables;
+    RK_TRY(rk_alloc(n, sizeof *taken->tables, &taken->tables));
+    RK_TRY(rk_alloc(n, sizeof *taken->optimizers, &taken->optimizers));
+    RK_TRY(rk_options_take_array(taken->tables, sizeof *taken->tables, taken->config.tables, n,
+                                 RK_SIZE_WITH(rk_table_config, frozen), "rk_table_config"));
+    for (size_t t = 0; t < n; t++) {
+        rk_table_config *table = &taken->tables[t];
+        if (!table->optimizer) continue;
+        rk_status status = rk_optimizer_take(table->optimizer, &taken->optimizers[t]);
+        if (status != RK_OK) return rk_error_context(status, "table '%s'", table->name ? table->name : "");
+        table->optimizer = &taken->optimizers[t];
+    }
+    taken->config.tables = taken->tables;
+    return RK_OK;
+}
+
+static rk_status take_features(taken_config *taken) {
+    size_t n = (size_t)taken->config.n_features;
+    RK_TRY(rk_alloc(n, sizeof *taken->features, &taken->features));
+    RK_TRY(rk_options_take_array(taken->features, sizeof *taken->features, taken->config.features, n,
+                                 RK_SIZE_WITH(rk_feature_config, weighted), "rk_feature_config"));
+    taken->config.features = taken->features;
+    return RK_OK;
+}
+
+static rk_status take_config(taken_config *taken, const rk_embeddings_config *config) {
+    rk_embeddings_config *c = &taken->config;
+    RK_TRY(rk_options_take(c, sizeof *c, config, RK_SIZE_WITH(rk_embeddings_config, optimizer),
+                           "rk_embeddings_config"));
+    RK_FAIL_IF(!config || c->n_tables < 0 || c->n_features < 0 || (c->n_tables && !c->tables) ||
+                   (c->n_features && !c->features),
+               RK_INVALID_ARGUMENT, "the embeddings' config is missing or incomplete");
+    if (c->optimizer) {
+        RK_TRY(rk_optimizer_take(c->optimizer, &taken->optimizer));
+        c->optimizer = &taken->optimizer;
+    }
+    RK_TRY(take_tables(taken));
+    return take_features(taken);
+}
+
+rk_status rk_embeddings_create(const rk_embeddings_config *config, rk_embeddings **out) {
+    taken_config taken = {.config = RK_EMBEDDINGS_CONFIG_INIT};
+    rk_status status = take_config(&taken, config);
+    if (status == RK_OK) status = rk_embeddings_create_parts(&taken.config, NULL, out);
+    taken_config_release(&taken);
+    return status;
+}

@@ -1,0 +1,245 @@
+/* Every public function that takes a struct with a struct_size reads that size. */
+#include "testing.h"
+
+#include <reckon/experimental/plan.h>
+#include <reckon/experimental/profile.h>
+#include <reckon/experimental/report.h>
+#include <reckon/experimental/tune.h>
+#include <reckon/reckon.h>
+
+static rk_config *config;
+
+/* One function, called with options of some size. `taken` begins the message with which it fails once the
+ * options were accepted; NULL: it succeeds. */
+typedef struct function {
+    const char *name;
+    size_t size, first_size;
+    const void *usual;
+    rk_status (*call)(const void *options);
+    const char *taken;
+} function;
+
+static rk_status comm_world(const void *options) {
+    rk_comm *comm;
+    rk_status status = rk_comm_world(options, &comm);
+    if (status == RK_OK) rk_comm_free(comm);
+    return status;
+}
+
+static rk_status convert(const void *options) {
+    return rk_convert("no.csv", "no.rkb", options, NULL, NULL);
+}
+
+static rk_status trainer_create(const void *options) {
+    rk_trainer *trainer;
+    return rk_trainer_create(config, options, &trainer);
+}
+
+static rk_status predictor_open(const void *options) {
+    rk_predictor *predictor;
+    return rk_predictor_open("no-such-run", options, &predictor);
+}
+
+static rk_status plan_make(const void *options) {
+    rk_plan *plan;
+    return rk_plan_make(config, options, &plan);
+}
+
+static rk_status report_write(const void *options) {
+    return rk_report_write(NULL, 0, options, "no.html");
+}
+
+static rk_status tune_create(const void *options) {
+    rk_tune *tune;
+    return rk_tune_create("no.yaml", options, &tune);
+}
+
+static rk_status optimizer_validate(const void *options) {
+    return rk_optimizer_validate(options);
+}
+
+static rk_status embeddings_create(const void *options) {
+    rk_embeddings *embeddings;
+    return rk_embeddings_create(options, &embeddings);
+}
+
+static rk_status table_create(const void *table) {
+    rk_feature_config feature = RK_FEATURE_CONFIG_INIT;
+    feature.name = "f", feature.table = "t";
+    rk_embeddings_config c = RK_EMBEDDINGS_CONFIG_INIT;
+    c.tables = table, c.n_tables = 1, c.features = &feature, c.n_features = 1;
+    return embeddings_create(&c);
+}
+
+static rk_status feature_create(const void *feature) {
+    rk_table_config table = RK_TABLE_CONFIG_INIT;
+    table.name = "t", table.n_rows = 3, table.dim = 2;
+    rk_embeddings_config c = RK_EMBEDDINGS_CONFIG_INIT;
+    c.tables = &table, c.n_tables = 1, c.features = feature, c.n_features = 1;
+    return embeddings_create(&c);
+}
+
+static rk_status profile_run(const void *options) {
+    return rk_profile_run(config, -1, 0, (rk_profile *)(size_t)options);
+}
+
+/* Options of `size` bytes alone in memory, so that a sanitizer sees a read beyond them. */
+static void *options_of(const function *f, size_t size, char beyond) {
+    char *options = malloc(size < f->size ? f->size : size);
+    memset(options, 0, size < f->size ? f->size : size);
+    memcpy(options, f->usual, f->size);
+    if (size > f->size) options[f->size] = beyond;
+    memcpy(options, &size, sizeof size);
+    if (size < f->size && size >= sizeof size) options = realloc(options, size);
+    return options;
+}
+
+static void accepts(const function *f, size_t size) {
+    void *options = options_of(f, size, 0);
+    rk_status status = f->call(options);
+    if (f->taken) {
+        assert_int_not_equal(status, RK_OK);
+        if (strncmp(rk_last_error(), f->taken, strlen(f->taken)) != 0)
+            fail_msg("%s: %s", f->name, rk_last_error());
+    } else {
+        OK(status);
+    }
+    free(options);
+}
+
+static void refuses(const function *f, size_t size, size_t memory) {
+    void *options = options_of(f, memory, 0);
+    memcpy(options, &size, sizeof size);
+    char message[200];
+    snprintf(message, sizeof message,
+             "'struct_size' of %s is %zu; it must be at least %zu\nhint: set it to sizeof(%s)", f->name, size,
+             f->first_size, f->name);
+    FAILS(f->call(options), RK_INVALID_ARGUMENT, message);
+    free(options);
+}
+
+#define FIRST(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
+#define FUNCTION(type, last_field, usual, call, taken) \
+    { #type, sizeof(type), FIRST(type, last_field), usual, call, taken }
+
+static void test_every_function(void **state) {
+    (void)state;
+    const rk_comm_options comm = RK_COMM_OPTIONS_INIT;
+    const rk_convert_options conversion = RK_CONVERT_OPTIONS_INIT;
+    rk_trainer_options trainer = RK_TRAINER_OPTIONS_INIT;
+    trainer.resume = trainer.overwrite = true;
+    const rk_predictor_options predictor = RK_PREDICTOR_OPTIONS_INIT;
+    rk_plan_options plan = RK_PLAN_OPTIONS_INIT;
+    plan.cluster = "no-cluster.yaml";
+    const rk_report_options report = RK_REPORT_OPTIONS_INIT;
+    const rk_tune_options tune = RK_TUNE_OPTIONS_INIT;
+    rk_optimizer optimizer;
+    OK(rk_optimizer_init(&optimizer, RK_OPTIMIZER_FTRL));
+    rk_embeddings_config embeddings = RK_EMBEDDINGS_CONFIG_INIT;
+    embeddings.n_tables = -1;
+    rk_table_config table = RK_TABLE_CONFIG_INIT;
+    table.name = "t", table.dim = 2;
+    rk_feature_config feature = RK_FEATURE_CONFIG_INIT;
+    feature.name = "f", feature.table = "u";
+    const rk_profile profile = RK_PROFILE_INIT;
+    const function functions[] = {
+        FUNCTION(rk_comm_options, timeout_s, &comm, comm_world, NULL),
+        FUNCTION(rk_convert_options, user, &conversion, convert, "'no.csv'"),
+        FUNCTION(rk_trainer_options, overwrite, &trainer, trainer_create,
+                 "'resume' and 'overwrite' cannot both be set"),
+        FUNCTION(rk_predictor_options, comm, &predictor, predictor_open,
+                 "there is no directory 'no-such-run'"),
+        FUNCTION(rk_plan_options, sample_rows, &plan, plan_make, "could not open 'no-cluster.yaml'"),
+        FUNCTION(rk_report_options, device, &report, report_write, "a report needs at least one run"),
+        FUNCTION(rk_tune_options, user, &tune, tune_create, "there is nothing to search"),
+        FUNCTION(rk_optimizer, schedule, &optimizer, optimizer_validate, NULL),
+        FUNCTION(rk_embeddings_config, optimizer, &embeddings, embeddings_create,
+                 "the embeddings' config is"),
+        FUNCTION(rk_table_config, frozen, &table, table_create, "table 't': 0 rows"),
+        FUNCTION(rk_feature_config, weighted, &feature, feature_create, "feature 'f': there is no table 'u'"),
+        FUNCTION(rk_profile, device, &profile, profile_run, "a profile needs 0 or more steps"),
+    };
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        const function *f = &functions[i];
+        accepts(f, f->size);
+        accepts(f, f->first_size);
+        accepts(f, f->size + 40);
+        refuses(f, 0, f->size);
+        refuses(f, f->first_size - 1, f->first_size);
+        refuses(f, 4097, f->size);
+        refuses(f, (size_t)-1, f->size);
+        if (f->call == profile_run) continue; /* writes what is beyond, and reads none of it */
+        void *options = options_of(f, f->size + 40, 1);
+        assert_int_equal(f->call(options), RK_INVALID_ARGUMENT);
+        assert_non_null(strstr(rk_last_error(), f->name));
+        assert_non_null(strstr(rk_last_error(), " has fields that this library, of version "));
+        free(options);
+    }
+}
+
+static void test_arrays_of_newer_callers(void **state) {
+    (void)state;
+    typedef struct newer_table {
+        rk_table_config known;
+        int64_t unknown[2];
+    } newer_table;
+    typedef struct newer_feature {
+        rk_feature_config known;
+        int64_t unknown;
+    } newer_feature;
+    newer_table tables[2] = {{.known = RK_TABLE_CONFIG_INIT}, {.known = RK_TABLE_CONFIG_INIT}};
+    newer_feature features[2] = {{.known = RK_FEATURE_CONFIG_INIT}, {.known = RK_FEATURE_CONFIG_INIT}};
+    for (int i = 0; i < 2; i++) {
+        static const char *const names[] = {"a", "b"};
+        tables[i].known.struct_size = sizeof *tables;
+        tables[i].known.name = names[i], tables[i].known.n_rows = 3, tables[i].known.dim = 4 + i;
+        features[i].known.struct_size = sizeof *features;
+        features[i].known.name = features[i].known.table = names[i];
+    }
+    rk_embeddings_config c = RK_EMBEDDINGS_CONFIG_INIT;
+    c.tables = &tables[0].known, c.n_tables = 2, c.features = &features[0].known, c.n_features = 2;
+    rk_embeddings *embeddings;
+    OK(rk_embeddings_create(&c, &embeddings));
+    assert_int_equal(rk_embeddings_width(embeddings, 0), 4);
+    assert_int_equal(rk_embeddings_width(embeddings, 1), 5);
+    rk_embeddings_free(embeddings);
+    tables[1].known.struct_size = sizeof(rk_table_config);
+    assert_int_equal(rk_embeddings_create(&c, &embeddings), RK_INVALID_ARGUMENT);
+    assert_non_null(strstr(rk_last_error(), "'struct_size' of rk_table_config 1 of an array is "));
+}
+
+static void test_optimizer_defaults_stay_inside(void **state) {
+    (void)state;
+    struct {
+        rk_optimizer optimizer;
+        char behind[16];
+    } o;
+    memset(&o, 7, sizeof o);
+    OK(rk_optimizer_init(&o.optimizer, RK_OPTIMIZER_ADAM));
+    assert_true(o.optimizer.struct_size == sizeof(rk_optimizer) && o.optimizer.learning_rate == 0.001);
+    assert_true(o.behind[0] == 7);
+    OK(rk_optimizer_init_sized(&o.optimizer, sizeof o, RK_OPTIMIZER_ADAM));
+    assert_true(o.optimizer.struct_size == sizeof o && o.behind[0] == 0 && o.behind[15] == 0);
+    assert_int_equal(rk_optimizer_init_sized(&o.optimizer, 8, RK_OPTIMIZER_ADAM), RK_INVALID_ARGUMENT);
+    assert_true(o.optimizer.struct_size == sizeof o);
+}
+
+static int load(void **state) {
+    (void)state;
+    return rk_config_load(RK_SOURCE_DIR "/examples/adult.yaml", NULL, 0, &config) != RK_OK;
+}
+
+static int unload(void **state) {
+    (void)state;
+    rk_config_free(config);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_function),
+        cmocka_unit_test(test_arrays_of_newer_callers),
+        cmocka_unit_test(test_optimizer_defaults_stay_inside),
+    };
+    return cmocka_run_group_tests(tests, load, unload);
+}

@@ -5,7 +5,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "embedding/planner/lookup_counter.h"
-#include "embedding/sharded/sharded_store.h"
+#include "embedding/sharded/sharded.h"
 #include "model/retrieval/retrieval.h"
 #include "model/step/ranks.h"
 
@@ -98,7 +98,7 @@ rk_status rk_model_create_sharded(rk_model *model, const rk_model_options *optio
                                  .wire = request.wire,
                                  .staleness = options->staleness};
     RK_GOTO(rk_sharded_create(&wanted, &model->sharded));
-    RK_GOTO(rk_sharded_store_create(model->sharded, ranks->roles.n_owners > 0, &model->store));
+    model->store = rk_sharded_as_store(model->sharded);
     for (int32_t t = 0; t < plan->n_tables; t++)
         RK_GOTO(rk_sharded_set_l2(model->sharded, plan->tables[t].name, plan->l2[t], plan->l2_full[t]));
 done:

@@ -179,14 +179,14 @@ static void compare_rows(const rk_sharded *s, const rk_embeddings *reference) {
     }
 }
 
-static void compare_lookup(rk_sharded *s, rk_embeddings *reference, const data *d) {
+static void compare_lookup(const rk_store *store, rk_embeddings *reference, const data *d) {
     for (int f = 0; f < N_FEATURES; f++) {
         float *have = calloc((size_t)(BATCH * width(f)), sizeof *have),
               *want = calloc((size_t)(BATCH * width(f)), sizeof *want);
         rk_activation to = {have, width(f), NULL}, out = {want, width(f), NULL};
-        rk_sharded_look_up(s, f, 0, d->here / 2, &to);
+        store->ops->lookup(store, false, f, 0, d->here / 2, &to);
         to.data += d->here / 2 * width(f);
-        rk_sharded_look_up(s, f, d->here / 2, d->here, &to);
+        store->ops->lookup(store, false, f, d->here / 2, d->here, &to);
         rk_embeddings_look_up(reference, false, f, 0, d->n, &out);
         difference found = {0};
         add_difference(&found, have, want + d->first * width(f), d->here * width(f));
@@ -242,6 +242,7 @@ static void run(void **state) {
     rk_sharded *s;
     OK(rk_sharded_create(
         &(rk_sharded_options){&config, placements, world, roles, first_shards, SHARD, wire, staleness}, &s));
+    rk_store *store = rk_sharded_as_store(s);
     for (int t = 0; t < 2; t++) {
         OK(rk_embeddings_set_l2(reference, table_names[t], 0.01, t ? 0 : 0.001));
         OK(rk_sharded_set_l2(s, table_names[t], 0.01, t ? 0 : 0.001));
@@ -263,17 +264,17 @@ static void run(void **state) {
         int begun = 0;
         for (int step = 0; step < STEPS; step++) {
             for (; begun <= step + staleness && begun < STEPS; begun++)
-                OK(rk_sharded_begin(s, d[begun].here, shares[begun], true));
-            OK(rk_sharded_await(s));
+                OK(store->ops->begin(store, d[begun].here, shares[begun], true));
+            OK(store->ops->wait(store));
             OK(rk_embeddings_dedup(reference, d[step].n, d[step].batch, false));
-            compare_lookup(s, reference, &d[step]);
+            compare_lookup(store, reference, &d[step]);
             rk_activation gradients[N_FEATURES], mine[N_FEATURES];
             for (int f = 0; f < N_FEATURES; f++) {
                 mine[f] = (rk_activation){d[step].gradients[f] + d[step].first * width(f), width(f), NULL};
             }
             if (step != SKIPPED || rank % 2)
-                OK(rk_sharded_give(s, mine)); /* what is not applied may be given or not */
-            OK(rk_sharded_finish(s, step != SKIPPED));
+                OK(store->ops->backward(store, mine, true)); /* what is not applied may be given or not */
+            OK(store->ops->end(store, step != SKIPPED));
             int due = step - (int)staleness; /* the next lookup but `staleness` ones sees this */
             for (int u = due; u >= 0 && u <= due; u++) {
                 for (int f = 0; f < N_FEATURES; f++)
@@ -282,10 +283,11 @@ static void run(void **state) {
                 if (u != SKIPPED) OK(rk_embeddings_apply_gradients(reference, gradients));
             }
         }
-        OK(rk_sharded_send_control(s, 42));
+        OK(store->ops->flush(store));
+        OK(store->ops->send_control(store, 42));
     } else {
         int64_t word;
-        OK(rk_sharded_serve(s, &word));
+        OK(store->ops->serve(store, &word));
         assert_int_equal(word, 42);
     }
     for (int u = rank < roles.n_trainers ? STEPS - (int)staleness : 0; u < STEPS; u++) {
@@ -297,15 +299,16 @@ static void run(void **state) {
     }
     compare_rows(s, reference);
     if (rank < roles.n_trainers) { /* an evaluation sees every update, and changes nothing */
-        OK(rk_sharded_begin(s, d[1].here, shares[1], false));
-        OK(rk_sharded_await(s));
+        OK(store->ops->begin(store, d[1].here, shares[1], false));
+        OK(store->ops->wait(store));
         OK(rk_embeddings_dedup(reference, d[1].n, d[1].batch, false));
-        compare_lookup(s, reference, &d[1]);
-        OK(rk_sharded_finish(s, false));
-        OK(rk_sharded_send_control(s, 43));
+        compare_lookup(store, reference, &d[1]);
+        OK(store->ops->end(store, false));
+        OK(store->ops->flush(store));
+        OK(store->ops->send_control(store, 43));
     } else {
         int64_t word;
-        OK(rk_sharded_serve(s, &word));
+        OK(store->ops->serve(store, &word));
         assert_int_equal(word, 43);
     }
     compare_rows(s, reference);
@@ -317,7 +320,7 @@ static void run(void **state) {
     free(d);
     free(offsets);
     for (int t = 0; t < N_TABLES; t++) rk_table_placement_release(&placements[t]);
-    rk_sharded_free(s);
+    store->ops->free(store);
     rk_embeddings_free(reference);
 }
 

@@ -90,7 +90,8 @@ static rk_status subject_flush(rk_store *store) {
 
 static rk_status subject_state(rk_store *store, rk_state *state) {
     device_subject *d = subject_of(store);
-    return d->sharded ? rk_sharded_state(d->sharded, state) : rk_embeddings_state(d->home, state);
+    rk_store *over_ranks = rk_sharded_as_store(d->sharded);
+    return d->sharded ? over_ranks->ops->state(over_ranks, state) : rk_embeddings_state(d->home, state);
 }
 
 static uint64_t subject_bytes(const rk_store *store) {
@@ -101,7 +102,7 @@ static void subject_free(rk_store *store) {
     device_subject *d = subject_of(store);
     if (d->rows) d->rows->ops->free(d->rows);
     rk_device_comm_free(d->device_comm);
-    rk_sharded_free(d->sharded);
+    if (d->sharded) rk_sharded_as_store(d->sharded)->ops->free(rk_sharded_as_store(d->sharded));
     rk_embeddings_free(d->home);
     rk_stream_free(d->upload);
     rk_stream_free(d->routing);
@@ -149,13 +150,11 @@ static inline rk_status make_device(const store_kind *kind, rk_store **out) {
 
 static inline rk_status make_device_sharded(const store_kind *kind, rk_store **out) {
     device_subject *d = make_subject();
-    rk_device_sharded *over_ranks;
     RK_TRY(make_sharded_collection(kind, &d->sharded));
     RK_TRY(rk_device_comm_create(comm, device, &d->device_comm));
-    RK_TRY(rk_device_sharded_create(d->sharded, device, d->device_comm,
-                                    &(rk_device_tables_options){.max_batch = N}, &over_ranks));
     *out = &d->store;
-    return rk_device_store_sharded(over_ranks, &d->rows);
+    return rk_device_store_sharded(d->sharded, device, d->device_comm,
+                                   &(rk_device_tables_options){.max_batch = N}, &d->rows);
 }
 
 #endif

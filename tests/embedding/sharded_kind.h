@@ -4,7 +4,7 @@
 
 #include "embedding/store_contract.h"
 
-#include "embedding/sharded/sharded_store.h"
+#include "embedding/sharded/sharded.h"
 
 /* A table cut by rows and columns, whole ones, and a replicated one. */
 static inline rk_status place_table(rk_table_placement *p, int t) {
@@ -40,7 +40,8 @@ static inline rk_status make_sharded_collection(const store_kind *kind, rk_shard
 static inline rk_status make_sharded(const store_kind *kind, rk_store **out) {
     rk_sharded *sharded;
     RK_TRY(make_sharded_collection(kind, &sharded));
-    return rk_sharded_store_create(sharded, false, out);
+    *out = rk_sharded_as_store(sharded);
+    return RK_OK;
 }
 
 #endif

@@ -31,7 +31,7 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     fixture *f = *state;
-    rk_sharded_free(f->s);
+    rk_sharded_free(&f->s->as_store);
     rk_comm_free(f->comm);
     assert_int_equal(rk_alloc_live(), 0);
     return 0;
@@ -85,7 +85,7 @@ static void test_cut_short(void **state) {
 }
 
 static void with_wire(fixture *f, rk_dtype wire) {
-    rk_sharded_free(f->s);
+    rk_sharded_free(&f->s->as_store);
     OK(alone_create(f->comm, wire, &f->s));
 }
 

@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     if (alone_create(comm, wires[data[0] & 3], &s) == RK_OK) {
         (void)alone_serve(s, data + 1, ask_bytes, data + 1 + ask_bytes, n - ask_bytes);
         (void)alone_take(s, data + 1, n);
-        rk_sharded_free(s);
+        rk_sharded_free(&s->as_store);
     }
     rk_comm_free(comm);
     return 0;

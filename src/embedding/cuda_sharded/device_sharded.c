@@ -3,6 +3,10 @@
 #include "base/memory.h"
 #include "embedding/cuda_sharded/device_sharded_internal.h"
 
+static rk_device_sharded *of(rk_device_store *store) {
+    return (rk_device_sharded *)store;
+}
+
 static int32_t n_stored(const rk_sharded *s) {
     return s->store ? s->store->n_features : 0;
 }
@@ -43,51 +47,6 @@ static rk_status create_tables(rk_device_sharded *ds, const rk_device_tables_opt
                               : RK_OK;
 }
 
-rk_status rk_device_sharded_create(rk_sharded *sharded, rk_device *device, rk_device_comm *comm,
-                                   const rk_device_tables_options *options, rk_device_sharded **out) {
-    RK_FAIL_IF(sharded->roles.n_owners || sharded->staleness, RK_UNSUPPORTED,
-               "with GPUs every rank trains and holds rows, and staleness must be 0");
-    rk_device_sharded *ds;
-    rk_status status;
-    RK_TRY(rk_alloc(1, sizeof *ds, &ds));
-    ds->sharded = sharded;
-    ds->device = device;
-    ds->comm = comm;
-    RK_GOTO(allocate(ds));
-    RK_GOTO(create_tables(ds, options));
-    *out = ds;
-    return RK_OK;
-done:
-    rk_device_sharded_free(ds);
-    return status;
-}
-
-void rk_device_sharded_free(rk_device_sharded *ds) {
-    if (!ds) return;
-    const rk_sharded *s = ds->sharded;
-    if (ds->stream) (void)rk_device_comm_wait(ds->comm, ds->stream);
-    rk_device_tables_free(ds->trainer_tables);
-    rk_device_tables_free(ds->store);
-    for (int32_t t = 0; t < s->trainer_tables->n_tables && ds->values; t++)
-        rk_device_free(ds->device, ds->values[t].data);
-    for (int32_t i = 0; i < s->n_streams && ds->staged_here; i++)
-        rk_device_free(ds->device, ds->staged_here[i].data);
-    for (int32_t f = 0; f < n_stored(s); f++) {
-        if (ds->served) rk_device_free(ds->device, ds->served[f].data);
-        if (ds->staged_there) rk_device_free(ds->device, ds->staged_there[f].data);
-    }
-    for (int32_t f = 0; f < s->trainer_tables->n_features && ds->offsets; f++) rk_free(ds->offsets[f]);
-    void *arrays[] = {ds->values,       ds->lent,        ds->n_lent,          ds->served, ds->served_at,
-                      ds->gradients_at, ds->staged_here, ds->staged_there,    ds->send,   ds->receive,
-                      ds->ids,          ds->offsets,     ds->offsets_capacity};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rk_free(arrays[i]);
-    rk_free(ds);
-}
-
-rk_device_tables *rk_device_sharded_front(rk_device_sharded *ds) {
-    return ds->trainer_tables;
-}
-
 /* A feature's ids as places among its table's values. Bags of the host's lookups are positions, where a
  * feature is a sequence; the device's are samples. */
 static rk_status place_ids(rk_device_sharded *ds, const rk_in_flight_batch *j, int32_t f) {
@@ -121,8 +80,9 @@ static rk_status ask(rk_sharded *s, rk_in_flight_batch *j, int64_t n, const rk_i
     return status;
 }
 
-rk_status rk_device_sharded_dedup(rk_device_sharded *ds, rk_stream *upload, rk_stream *stream, int64_t n,
-                                  const rk_ids *ids, bool training) {
+static rk_status dedup(rk_device_store *store, rk_stream *upload, rk_stream *stream, int64_t n,
+                       const rk_ids *ids, bool training) {
+    rk_device_sharded *ds = of(store);
     rk_sharded *s = ds->sharded;
     rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->begun);
     RK_FAIL_IF(s->begun - s->finished >= 2, RK_INVALID_ARGUMENT,
@@ -142,12 +102,14 @@ rk_status rk_device_sharded_dedup(rk_device_sharded *ds, rk_stream *upload, rk_s
     return status;
 }
 
-rk_status rk_device_sharded_check(rk_device_sharded *ds) {
+static rk_status check(rk_device_store *store) {
+    rk_device_sharded *ds = of(store);
     RK_TRY(rk_device_tables_check(ds->trainer_tables));
     return ds->store ? rk_device_tables_check(ds->store) : RK_OK;
 }
 
-void rk_device_sharded_done(rk_device_sharded *ds, bool applied) {
+static void done(rk_device_store *store, bool applied) {
+    rk_device_sharded *ds = of(store);
     rk_sharded *s = ds->sharded;
     if (s->begun == s->finished) return;
     rk_device_tables_done(ds->trainer_tables, false);
@@ -156,10 +118,61 @@ void rk_device_sharded_done(rk_device_sharded *ds, bool applied) {
     s->seen.n_batches++;
 }
 
-rk_status rk_device_sharded_flush(rk_device_sharded *ds) {
-    return ds->store ? rk_device_tables_flush(ds->store) : RK_OK;
+static rk_status flush(rk_device_store *store) {
+    return of(store)->store ? rk_device_tables_flush(of(store)->store) : RK_OK;
 }
 
-rk_status rk_device_sharded_reload(rk_device_sharded *ds) {
-    return ds->store ? rk_device_tables_reload(ds->store) : RK_OK;
+static rk_status reload(rk_device_store *store) {
+    return of(store)->store ? rk_device_tables_reload(of(store)->store) : RK_OK;
+}
+
+static void free_sharded(rk_device_store *store) {
+    rk_device_sharded *ds = of(store);
+    const rk_sharded *s = ds->sharded;
+    if (ds->stream) (void)rk_device_comm_wait(ds->comm, ds->stream);
+    rk_device_tables_free(ds->trainer_tables);
+    rk_device_tables_free(ds->store);
+    for (int32_t t = 0; t < s->trainer_tables->n_tables && ds->values; t++)
+        rk_device_free(ds->device, ds->values[t].data);
+    for (int32_t i = 0; i < s->n_streams && ds->staged_here; i++)
+        rk_device_free(ds->device, ds->staged_here[i].data);
+    for (int32_t f = 0; f < n_stored(s); f++) {
+        if (ds->served) rk_device_free(ds->device, ds->served[f].data);
+        if (ds->staged_there) rk_device_free(ds->device, ds->staged_there[f].data);
+    }
+    for (int32_t f = 0; f < s->trainer_tables->n_features && ds->offsets; f++) rk_free(ds->offsets[f]);
+    void *arrays[] = {ds->values,       ds->lent,        ds->n_lent,          ds->served, ds->served_at,
+                      ds->gradients_at, ds->staged_here, ds->staged_there,    ds->send,   ds->receive,
+                      ds->ids,          ds->offsets,     ds->offsets_capacity};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rk_free(arrays[i]);
+    rk_free(ds);
+}
+
+rk_status rk_device_store_sharded(rk_sharded *sharded, rk_device *device, rk_device_comm *comm,
+                                  const rk_device_tables_options *options, rk_device_store **out) {
+    static const rk_device_store_ops ops = {.free = free_sharded,
+                                            .dedup = dedup,
+                                            .check = check,
+                                            .fetch = rk_device_sharded_fetch,
+                                            .apply = rk_device_sharded_apply,
+                                            .done = done,
+                                            .flush = flush,
+                                            .reload = reload};
+    RK_FAIL_IF(sharded->roles.n_owners || sharded->staleness, RK_UNSUPPORTED,
+               "with GPUs every rank trains and holds rows, and staleness must be 0");
+    rk_device_sharded *ds;
+    rk_status status;
+    RK_TRY(rk_alloc(1, sizeof *ds, &ds));
+    ds->as_store.ops = &ops;
+    ds->sharded = sharded;
+    ds->device = device;
+    ds->comm = comm;
+    RK_GOTO(allocate(ds));
+    RK_GOTO(create_tables(ds, options));
+    ds->as_store.tables = ds->trainer_tables;
+    *out = &ds->as_store;
+    return RK_OK;
+done:
+    free_sharded(&ds->as_store);
+    return status;
 }

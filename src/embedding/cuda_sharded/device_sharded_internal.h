@@ -12,7 +12,8 @@ typedef struct rk_device_buffer {
     size_t n_bytes;
 } rk_device_buffer;
 
-struct rk_device_sharded {
+typedef struct rk_device_sharded {
+    rk_device_store as_store;
     rk_sharded *sharded;
     rk_device *device;
     rk_device_comm *comm;
@@ -20,7 +21,7 @@ struct rk_device_sharded {
     rk_device_tables *trainer_tables, *store; /* store NULL: no rows are here */
     rk_device_buffer *values; /* [n_tables]: float [n, dim], a batch's different rows or combined bags; then
                                  their gradients */
-    float **lent;             /* [n_tables]: what the front has of those, and so many rows */
+    float **lent;             /* [n_tables]: what the trainer's tables have of those, and so many rows */
     int64_t *n_lent;
     rk_device_buffer
         *served; /* [n_stored_features]: float [n, dim], rows on their way out, gradients on their way in */
@@ -30,12 +31,16 @@ struct rk_device_sharded {
                                           values: rows in, gradients out */
     rk_device_buffer *staged_there;    /* [n_stored_features] on the wire, where that is not as in served */
     rk_device_message *send, *receive; /* [n_stored_features, or n_streams]: scratch */
-    rk_ids *ids;                       /* [n_features]: of the front, as it is looked up */
+    rk_ids *ids;                       /* [n_features]: of the trainer's tables, as they are looked up */
     int64_t **offsets;                 /* [n_features] of sequences' samples, */
     size_t *offsets_capacity;          /* so many */
-};
+} rk_device_sharded;
 
-/* Makes them large enough for a routed batch. */
+/* The store's (device_sharded_pipeline.c). */
+rk_status rk_device_sharded_fetch(rk_device_store *store, rk_stream *stream);
+rk_status rk_device_sharded_apply(rk_device_store *store, rk_stream *stream, const rk_activation *gradients,
+                                  const uint32_t *stop);
+/* Makes buffers large enough for a batch whose ids have gone to their owners. */
 rk_status rk_device_sharded_reserve(rk_device_sharded *ds, rk_in_flight_batch *j);
 
 #endif

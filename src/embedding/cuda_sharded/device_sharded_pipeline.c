@@ -194,7 +194,8 @@ static void stage_gradients(const rk_device_sharded *ds, rk_in_flight_batch *j,
     }
 }
 
-rk_status rk_device_sharded_fetch(rk_device_sharded *ds, rk_stream *stream) {
+rk_status rk_device_sharded_fetch(rk_device_store *store, rk_stream *stream) {
+    rk_device_sharded *ds = (rk_device_sharded *)store;
     rk_in_flight_batch *j = rk_in_flight_batch_at(ds->sharded, ds->sharded->finished);
     ds->stream = stream;
     RK_TRY(rk_device_tables_prepare(ds->trainer_tables, stream));
@@ -207,8 +208,9 @@ rk_status rk_device_sharded_fetch(rk_device_sharded *ds, rk_stream *stream) {
     return RK_OK;
 }
 
-rk_status rk_device_sharded_apply(rk_device_sharded *ds, rk_stream *stream, const rk_activation *gradients,
+rk_status rk_device_sharded_apply(rk_device_store *store, rk_stream *stream, const rk_activation *gradients,
                                   const uint32_t *stop) {
+    rk_device_sharded *ds = (rk_device_sharded *)store;
     rk_in_flight_batch *j = rk_in_flight_batch_at(ds->sharded, ds->sharded->finished);
     stage_gradients(ds, j, gradients, stream);
     size_t n_send = list_here(ds, j, false, ds->send), n_receive = list_there(ds, j, false, ds->receive);

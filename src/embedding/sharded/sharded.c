@@ -3,9 +3,18 @@
 #include <string.h>
 
 #include "base/float16.h"
+#include "base/thread/trace.h"
 #include "embedding/sharded/sharded_internal.h"
 
-static rk_status begin(rk_sharded *s, int64_t n, const rk_ids *ids, int64_t kind, int64_t word) {
+static rk_sharded *of(const rk_store *store) {
+    return (rk_sharded *)(size_t)store;
+}
+
+rk_store *rk_sharded_as_store(rk_sharded *s) {
+    return &s->as_store;
+}
+
+static rk_status set_off(rk_sharded *s, int64_t n, const rk_ids *ids, int64_t kind, int64_t word) {
     rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->begun);
     RK_TRY(rk_sharded_until(s, j, RK_IN_FLIGHT_FREE));
     j->kind = kind;
@@ -16,20 +25,32 @@ static rk_status begin(rk_sharded *s, int64_t n, const rk_ids *ids, int64_t kind
     return RK_OK;
 }
 
-rk_status rk_sharded_begin(rk_sharded *s, int64_t n, const rk_ids *ids, bool training) {
+static rk_status begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
+    rk_sharded *s = of(store);
     RK_FAIL_IF(s->begun - s->finished > s->staleness, RK_INVALID_ARGUMENT,
                "%lld batches are in flight; staleness %lld allows no more",
                (long long)(s->begun - s->finished), (long long)s->staleness);
-    return begin(s, n, ids, training ? RK_IN_FLIGHT_TRAIN : RK_IN_FLIGHT_PEEK, 0);
+    return set_off(s, n, ids, training ? RK_IN_FLIGHT_TRAIN : RK_IN_FLIGHT_PEEK, 0);
 }
 
-rk_status rk_sharded_await(rk_sharded *s) {
+static rk_status wait(rk_store *store) {
+    rk_sharded *s = of(store);
     RK_FAIL_IF(s->begun == s->finished, RK_INVALID_ARGUMENT, "no batch is in flight");
-    return rk_sharded_until(s, rk_in_flight_batch_at(s, s->finished), RK_IN_FLIGHT_READY);
+    uint64_t began = rk_trace_begin();
+    rk_status status = rk_sharded_until(s, rk_in_flight_batch_at(s, s->finished), RK_IN_FLIGHT_READY);
+    rk_trace_end(began, "wait for rows");
+    return status;
 }
 
-void rk_sharded_look_up(const rk_sharded *s, int32_t f, int64_t first, int64_t last,
-                        const rk_activation *to) {
+/* What came is packed already. */
+static void lookup_early(rk_store *store, rk_activation *activations) {
+    for (int32_t f = 0; f < of(store)->trainer_tables->n_features; f++) activations[f].data = NULL;
+}
+
+static void lookup(const rk_store *store, bool training, int32_t f, int64_t first, int64_t last,
+                   const rk_activation *to) {
+    (void)training;
+    const rk_sharded *s = of(store);
     const rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->finished);
     const rk_embeddings *e = s->trainer_tables;
     int32_t t = e->feature_tables[f], dim = e->tables[t].config.dim;
@@ -40,35 +61,52 @@ void rk_sharded_look_up(const rk_sharded *s, int32_t f, int64_t first, int64_t l
                          *to);
 }
 
-rk_status rk_sharded_give(rk_sharded *s, const rk_activation *gradients) {
-    return rk_in_flight_batch_give(s, rk_in_flight_batch_at(s, s->finished), gradients);
+static rk_status backward(rk_store *store, const rk_activation *gradients, bool known_finite) {
+    (void)known_finite;
+    rk_sharded *s = of(store);
+    uint64_t began = rk_trace_begin();
+    rk_status status = rk_in_flight_batch_give(s, rk_in_flight_batch_at(s, s->finished), gradients);
+    rk_trace_end(began, "send gradients");
+    return status;
 }
 
-rk_status rk_sharded_finish(rk_sharded *s, bool applies) {
-    rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->finished);
-    if (j->kind == RK_IN_FLIGHT_TRAIN) RK_TRY(rk_in_flight_batch_decide(s, j, applies));
-    rk_sharded_return(s, j);
-    s->finished++;
-    s->seen.n_batches++;
-    return s->staleness ? RK_OK : rk_sharded_flush(s);
-}
-
-rk_status rk_sharded_flush(rk_sharded *s) {
+static rk_status flush(rk_store *store) {
+    rk_sharded *s = of(store);
     for (size_t i = 0; i < s->n_in_flight_batches && s->begun == s->finished; i++)
         RK_TRY(rk_sharded_until(s, &s->in_flight_batches[i], RK_IN_FLIGHT_FREE));
     return RK_OK;
 }
 
-rk_status rk_sharded_send_control(rk_sharded *s, int64_t word) {
-    RK_TRY(rk_sharded_flush(s));
-    RK_TRY(begin(s, 0, NULL, RK_IN_FLIGHT_CONTROL, word));
-    RK_TRY(rk_sharded_await(s));
-    rk_sharded_return(s, rk_in_flight_batch_at(s, s->finished));
+static rk_status finish(rk_store *store, bool applies) {
+    rk_sharded *s = of(store);
+    rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->finished);
+    if (j->kind == RK_IN_FLIGHT_TRAIN) RK_TRY(rk_in_flight_batch_decide(s, j, applies));
+    rk_sharded_return(s, j);
     s->finished++;
-    return rk_sharded_flush(s);
+    s->seen.n_batches++;
+    return s->staleness ? RK_OK : flush(store);
 }
 
-rk_status rk_sharded_serve(rk_sharded *s, int64_t *word) {
+static rk_status end(rk_store *store, bool applies) {
+    uint64_t began = rk_trace_begin();
+    rk_status status = finish(store, applies);
+    rk_trace_end(began, "wait for updates of rows");
+    return status;
+}
+
+static rk_status send_control(rk_store *store, int64_t word) {
+    rk_sharded *s = of(store);
+    if (!s->roles.n_owners) return RK_OK;
+    RK_TRY(flush(store));
+    RK_TRY(set_off(s, 0, NULL, RK_IN_FLIGHT_CONTROL, word));
+    RK_TRY(wait(store));
+    rk_sharded_return(s, rk_in_flight_batch_at(s, s->finished));
+    s->finished++;
+    return flush(store);
+}
+
+static rk_status serve(rk_store *store, int64_t *word) {
+    rk_sharded *s = of(store);
     for (;;) {
         rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->begun);
         RK_TRY(rk_sharded_until(s, j, RK_IN_FLIGHT_FREE));
@@ -84,7 +122,8 @@ rk_status rk_sharded_serve(rk_sharded *s, int64_t *word) {
     }
 }
 
-rk_status rk_sharded_state(rk_sharded *s, rk_state *state) {
+static rk_status add_state(rk_store *store, rk_state *state) {
+    rk_sharded *s = of(store);
     for (int32_t h = 0; h < s->n_shards; h++) {
         const rk_table_shard *shard = &s->shards[h];
         size_t first = state->n;
@@ -95,13 +134,13 @@ rk_status rk_sharded_state(rk_sharded *s, rk_state *state) {
     return RK_OK;
 }
 
-rk_status rk_sharded_read_stale(rk_sharded *s, const char *name, int64_t n, int64_t record_bytes,
-                                const void *records) {
-    return rk_stale_rows_read(&s->stale_rows, name, n, record_bytes, records);
+static rk_status read_stale(rk_store *store, const char *name, int64_t n, int64_t record_bytes,
+                            const void *records) {
+    return rk_stale_rows_read(&of(store)->stale_rows, name, n, record_bytes, records);
 }
 
-void rk_sharded_forget(rk_sharded *s) {
-    rk_stale_rows_forget(&s->stale_rows);
+static void reload(rk_store *store) {
+    rk_stale_rows_forget(&of(store)->stale_rows);
 }
 
 rk_status rk_sharded_set_l2(rk_sharded *s, const char *table, double l2, double l2_full) {
@@ -113,12 +152,13 @@ rk_status rk_sharded_set_l2(rk_sharded *s, const char *table, double l2, double 
     return RK_OK;
 }
 
-rk_status rk_sharded_scale_learning_rate(rk_sharded *s, double factor) {
-    return s->store ? rk_embeddings_scale_learning_rate(s->store, factor) : RK_OK;
+static void scale_learning_rate(rk_store *store, double factor) {
+    if (of(store)->store)
+        (void)rk_embeddings_scale_learning_rate(of(store)->store, factor); /* as the local store */
 }
 
-uint64_t rk_sharded_bytes(const rk_sharded *s) {
-    return s->store ? rk_embeddings_bytes(s->store) : 0;
+static uint64_t bytes(const rk_store *store) {
+    return of(store)->store ? rk_embeddings_bytes(of(store)->store) : 0;
 }
 
 rk_sharded_counts rk_sharded_count(const rk_sharded *s) {
@@ -130,6 +170,30 @@ rk_sharded_counts rk_sharded_count(const rk_sharded *s) {
     counts.staleness_most = atomic_load(&s->staleness_most);
     return counts;
 }
+
+static rk_store_counts count(const rk_store *store) {
+    return (rk_store_counts){of(store)->seen.wait_s, atomic_load(&of(store)->staleness_sum)};
+}
+
+const rk_store_ops rk_sharded_ops = {.free = rk_sharded_free,
+                                     .begin = begin,
+                                     .wait = wait,
+                                     .lookup_early = lookup_early,
+                                     .lookup = lookup,
+                                     .n_pieces = rk_store_no_pieces,
+                                     .update_piece = rk_store_no_piece,
+                                     .complete = rk_store_no_call,
+                                     .backward = backward,
+                                     .end = end,
+                                     .flush = flush,
+                                     .reload = reload,
+                                     .state = add_state,
+                                     .read_stale = read_stale,
+                                     .scale_learning_rate = scale_learning_rate,
+                                     .bytes = bytes,
+                                     .count = count,
+                                     .send_control = send_control,
+                                     .serve = serve};
 
 void rk_wire_pack(void *to, rk_dtype wire, const float *from, int64_t n) {
     uint16_t *halves = to;

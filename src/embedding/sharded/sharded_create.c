@@ -1,4 +1,4 @@
-/* A sharded collection made: parts of tables, streams to them, a front without rows for trainers, a store of
+/* A sharded collection made: parts of tables, streams to them, tables without rows for trainers, a store of
  * the parts that are here. */
 #include <stdio.h>
 #include <string.h>
@@ -331,6 +331,7 @@ static rk_status create(rk_sharded *s, const rk_sharded_options *o) {
 rk_status rk_sharded_create(const rk_sharded_options *o, rk_sharded **out) {
     rk_sharded *s;
     RK_TRY(rk_alloc(1, sizeof *s, &s));
+    s->as_store.ops = &rk_sharded_ops;
     s->comm = o->comm;
     s->roles = o->roles;
     s->rank = rk_comm_rank(o->comm);
@@ -341,12 +342,12 @@ rk_status rk_sharded_create(const rk_sharded_options *o, rk_sharded **out) {
     if (status == RK_OK)
         *out = s;
     else
-        rk_sharded_free(s);
+        rk_sharded_free(&s->as_store);
     return status;
 }
 
-void rk_sharded_free(rk_sharded *s) {
-    if (!s) return;
+void rk_sharded_free(rk_store *store) {
+    rk_sharded *s = (rk_sharded *)store;
     rk_sharded_stop(s);
     for (size_t i = 0; i < s->n_in_flight_batches && s->in_flight_batches; i++)
         release_batch(s, &s->in_flight_batches[i]);

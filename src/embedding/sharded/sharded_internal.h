@@ -58,7 +58,7 @@ typedef enum rk_in_flight_batch_kind {
 typedef struct rk_in_flight_batch {
     atomic_int state; /* rk_in_flight_batch_state */
     int64_t kind, word;
-    rk_batch_context batch_context;           /* of the front */
+    rk_batch_context batch_context;           /* of the trainer's tables */
     rk_unique_rows *unique;                   /* [n_tables] */
     rk_resizable_buffer *ask, *answer, *give; /* [size]: messages that this rank sends */
     rk_all_to_all *ids, *rows, *gradients;
@@ -73,6 +73,7 @@ typedef struct rk_in_flight_batch {
 } rk_in_flight_batch;
 
 struct rk_sharded {
+    rk_store as_store;
     rk_comm *comm;
     rk_roles roles;
     int32_t rank, size;
@@ -135,6 +136,9 @@ static inline bool rk_table_shard_stream_answers(const rk_sharded *s, const rk_t
                                                  int32_t trainer, int32_t owner) {
     return s->shards[stream->shard].owner >= 0 || trainer == owner;
 }
+
+extern const rk_store_ops rk_sharded_ops;
+void rk_sharded_free(rk_store *store);
 
 /* A message of ids: a header, and for each stream its part. */
 typedef struct rk_ask_header {

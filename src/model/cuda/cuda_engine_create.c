@@ -68,7 +68,7 @@ static rk_status budget_of(const rk_model *model, const rk_model_device *options
     RK_TRY(rk_device_query(model->cuda->device, &info));
     for (int32_t t = 0; model->embeddings && t < rk_embeddings_n_tables(model->embeddings); t++)
         wanted += rk_embeddings_table_bytes(model->embeddings, t);
-    if (model->sharded) wanted = rk_sharded_bytes(model->sharded);
+    if (model->sharded) wanted = model->store->ops->bytes(model->store);
     uint64_t sharers = model->cuda->comm ? (uint64_t)rk_device_comm_sharers(model->cuda->comm) : 1;
     uint64_t most = options->memory_bytes ? options->memory_bytes : info.free_bytes / 10 * 9 / sharers;
     *out = wanted > most ? most : 0;

@@ -39,9 +39,7 @@ rk_status rk_device_ranks_create(rk_model *model, uint64_t budget_bytes) {
     RK_TRY(rk_device_alloc_host(d->device, d->step_status_bytes, &memory));
     d->own = memory;
     if (!model->sharded) return RK_OK;
-    rk_device_sharded *sharded;
-    RK_TRY(rk_device_sharded_create(model->sharded, d->device, d->comm, &tables, &sharded));
-    return rk_device_store_sharded(sharded, &d->store);
+    return rk_device_store_sharded(model->sharded, d->device, d->comm, &tables, &d->store);
 }
 
 void rk_device_ranks_free(rk_model *model) {

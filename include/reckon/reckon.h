@@ -18,6 +18,7 @@
 #include <reckon/runtime.h>
 #include <reckon/status.h>
 #include <reckon/table.h>
+#include <reckon/tensor.h>
 #include <reckon/trainer.h>
 #include <reckon/transforms.h>
 #include <reckon/version.h>

@@ -8,15 +8,11 @@
 #include <stdint.h>
 
 #include <reckon/optimizer.h>
-#include <reckon/status.h>
+#include <reckon/tensor.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef enum rk_dtype { RK_F32, RK_BF16, RK_F16, RK_DTYPE_COUNT } rk_dtype;
-RK_API const char *rk_dtype_name(rk_dtype dtype); /* "f32", "bf16", "f16" */
-RK_API size_t rk_dtype_bytes(rk_dtype dtype);
 
 typedef enum rk_initializer_kind {
     RK_INIT_TRUNCATED_NORMAL, /* the default: mean 0, stddev 1/sqrt(dim), redrawn beyond 2 deviations */
@@ -42,7 +38,8 @@ typedef struct rk_table_config {
     const char *name;
     int64_t n_rows; /* > 0 */
     int32_t dim;    /* > 0 */
-    rk_dtype dtype; /* of the rows; slots are f32. bf16 and f16 rows are rounded stochastically, seeded */
+    rk_dtype dtype; /* of the rows: f32, bf16 or f16; slots are f32. bf16 and f16 rows are rounded
+                       stochastically, seeded */
     rk_initializer initializer;
     const rk_optimizer *optimizer; /* NULL: the collection's */
     bool frozen;                   /* takes no update */

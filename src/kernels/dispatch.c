@@ -2,7 +2,7 @@
 #include "base/thread/cpu.h"
 #include "kernels/kernel_list.h"
 
-#if defined(RK_F64) || !defined(__x86_64__)
+#if defined(RK_REAL_F64) || !defined(__x86_64__)
 #define RK_DISPATCH(name, parameters, arguments) \
     void name parameters {                       \
         name##_scalar arguments;                 \

@@ -6,7 +6,8 @@
 
 #include <reckon/table.h>
 
-enum { RK_MAX_DIM = 4096 }; /* values a row */
+enum { RK_MAX_DIM = 4096 };               /* values a row */
+enum { RK_ROW_DTYPE_COUNT = RK_F16 + 1 }; /* the first dtypes are those of rows */
 
 typedef struct rk_rows {
     void *data; /* [n_rows, dim] of dtype, rows dim * rk_dtype_bytes(dtype) apart */

@@ -12,7 +12,7 @@ static drawn batch;
 static uint64_t digest(void) {
     uint64_t hash = 0;
     for (int kind = 0; kind < RK_OPTIMIZER_COUNT; kind++)
-        for (int dtype = 0; dtype < RK_DTYPE_COUNT; dtype++) {
+        for (int dtype = 0; dtype < RK_ROW_DTYPE_COUNT; dtype++) {
             rk_optimizer o;
             OK(rk_optimizer_init(&o, (rk_optimizer_kind)kind));
             o.weight_decay = 0.01;

@@ -75,7 +75,7 @@ static void test_laws(void **state) {
         rk_initializer_kind kind;
         float value;
     } constants[] = {{RK_INIT_ZEROS, 0}, {RK_INIT_ONES, 1}, {RK_INIT_CONSTANT, -0.75f}};
-    for (int dtype = 0; dtype < RK_DTYPE_COUNT; dtype++)
+    for (int dtype = 0; dtype < RK_ROW_DTYPE_COUNT; dtype++)
         for (int i = 0; i < 3; i++) {
             make_rows("t", 1, 70, 3, (rk_dtype)dtype,
                       (rk_initializer){.kind = constants[i].kind, .value = -0.75}, values);

@@ -38,7 +38,7 @@ static bool is_painted(const drawn *b, float value) {
 
 static void test_every_sort_of_feature(void **state) {
     (void)state;
-    for (int dtype = 0; dtype < RK_DTYPE_COUNT; dtype++) {
+    for (int dtype = 0; dtype < RK_ROW_DTYPE_COUNT; dtype++) {
         rk_embeddings *e = make_usual(NULL, (rk_dtype)dtype);
         static const int64_t sizes[] = {1, 700, 2, 255, 256, 257, 600};
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {

@@ -194,7 +194,8 @@ static void test_what_create_refuses(void **state) {
     REFUSED(tables[1].dim = 0, "table 'u': dim 0; must be 1 to 4096");
     REFUSED(tables[1].dim = 4097, "table 'u': dim 4097; must be 1 to 4096");
     REFUSED(tables[1].n_rows = INT64_MAX, "table 'u' is too large for memory addresses");
-    REFUSED(tables[1].dtype = RK_DTYPE_COUNT, "table 'u': there is no dtype number 3");
+    REFUSED(tables[1].dtype = RK_F64, "table 'u': 'dtype' must be f32, bf16 or f16, not f64");
+    REFUSED(tables[1].dtype = RK_DTYPE_COUNT, "table 'u': 'dtype' must be f32, bf16 or f16, not unknown");
     REFUSED(tables[2].initializer.stddev = -1,
             "table 'v': an initializer's stddev must be 0 or more, not -1");
     REFUSED(tables[2].optimizer = &wrong,

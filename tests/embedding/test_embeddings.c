@@ -249,7 +249,7 @@ static void test_same_bits_at_any_thread_count(void **state) {
     rk_feature_config f[2] = {feature("a", "t", RK_COMBINER_MEAN, 0, false),
                               feature("b", "t", RK_COMBINER_SUM, 0, false)};
     float one[ROWS * DIM], many[ROWS * DIM];
-    for (int dtype = 0; dtype < RK_DTYPE_COUNT; dtype++)
+    for (int dtype = 0; dtype < RK_ROW_DTYPE_COUNT; dtype++)
         for (int threads = 1; threads <= 8; threads++) {
             OK(rk_parallel_set_threads(threads));
             rk_embeddings *e = make(RK_OPTIMIZER_ADAM, f, 2, (rk_dtype)dtype, 0.01);
@@ -284,7 +284,7 @@ static void test_stochastic_rounding(void **state) {
 /* Bounds that are no numbers of the rows' type hold all the same once weights are rounded. */
 static void test_clipped_weights_stay_clipped(void **state) {
     (void)state;
-    for (int dtype = 0; dtype < RK_DTYPE_COUNT; dtype++) {
+    for (int dtype = 0; dtype < RK_ROW_DTYPE_COUNT; dtype++) {
         rk_optimizer o;
         OK(rk_optimizer_init(&o, RK_OPTIMIZER_SGD));
         o.learning_rate = 0.01;

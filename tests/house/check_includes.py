@@ -30,7 +30,7 @@ USES["tune"] = {"base", "metrics", "train", "report"}
 # Inside a layer: a folder and the folders beside it that it may include. An interface stands in the layer's own folder or below its
 # backends; no backend includes another, but for the one that is made of two. "." is the layer's own folder.
 INSIDE = {
-    "base": {".": {"text"}, "text": {"."}, "file": {".", "text"}, "yaml": {".", "text", "file"}, "thread": {".", "text", "file"}},
+    "base": {".": {"text"}, "text": {"."}, "file": {".", "text"}, "yaml": {".", "text", "file"}, "thread": {".", "text", "file"}, "tensor": {"."}},
     "kernels": {"inline": {"."}, ".": {"inline"}},
     "format": {".": set(), "text": {"."}, "rkb": {"."}, "protobuf": {"."}},
     "comm": {".": set(), "self": {"."}, "mpi": {"."}, "nccl": {"."}},
@@ -61,7 +61,7 @@ INSIDE = {
 BACKENDS = {"model/step": re.compile(r"^(cuda|gemm|embedding/(local|sharded|cuda|cuda_sharded)|comm/(self|mpi|nccl))/")}
 # Public headers whose subject lives in a higher layer than the includer: only these layers may include them.
 PUBLIC = {
-    "status": "base", "optimizer": "kernels", "table": "kernels", "batch": "base", "embeddings": "embedding", "comm": "comm",
+    "status": "base", "tensor": "base", "dlpack": "base", "optimizer": "kernels", "table": "kernels", "batch": "base", "embeddings": "embedding", "comm": "comm",
     "config": "data", "dataset": "data", "convert": "data", "arrow": "base", "transforms": "data", "session": "serve",
     "model": "model", "trainer": "train", "checkpoint": "train",
     "predictor": "serve", "runtime": "train", "version": "base", "reckon": "cli",

@@ -46,7 +46,7 @@ static void test_bag_forward(void **state) {
     randomize(coefficients, N_IDS);
     randomize(scales, N_BAGS);
     for (int d = 0; d < N_DIMS; d++)
-        for (int dtype = 0; dtype < RK_DTYPE_COUNT; dtype++)
+        for (int dtype = 0; dtype < RK_ROW_DTYPE_COUNT; dtype++)
             for (int given = 0; given < 4; given++) {
                 int32_t dim = dims[d];
                 rk_rows rows = {.data = dtype == RK_F32 ? (void *)values : (void *)halves,
@@ -99,7 +99,7 @@ static void test_bag_forward_single(void **state) {
     randomize(values, N_ROWS * MAX_DIM);
     for (int b = 0; b < N_BAGS; b++) ids[b] = (int64_t)rk_rng_below(&rng, N_ROWS);
     for (int d = 0; d < N_DIMS; d++)
-        for (int dtype = 0; dtype < RK_DTYPE_COUNT; dtype++) {
+        for (int dtype = 0; dtype < RK_ROW_DTYPE_COUNT; dtype++) {
             int32_t dim = dims[d];
             rk_rows rows = {.data = dtype == RK_F32 ? (void *)values : (void *)halves,
                             .dtype = (rk_dtype)dtype,

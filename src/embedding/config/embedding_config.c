@@ -101,14 +101,6 @@ const rk_schema rk_embedding_schema = {.name = "embedding",
                                        .has_line = true,
                                        .line_offset = offsetof(rk_embedding_section, line)};
 
-const char *rk_dtype_name(rk_dtype dtype) {
-    return (unsigned)dtype < RK_DTYPE_COUNT ? dtypes[dtype] : "unknown";
-}
-
-size_t rk_dtype_bytes(rk_dtype dtype) {
-    return dtype == RK_F32 ? 4 : 2;
-}
-
 const char *rk_combiner_name(rk_combiner combiner) {
     return (unsigned)combiner < RK_COMBINER_COUNT ? combiners[combiner] : "unknown";
 }

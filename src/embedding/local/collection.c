@@ -17,8 +17,8 @@ static rk_status check_table(const rk_table_config *t) {
                t->name, t->dim, RK_MAX_DIM);
     RK_FAIL_IF(t->n_rows > max_rows || t->n_rows > max_values / t->dim, RK_INVALID_ARGUMENT,
                "table '%s' is too large for memory addresses", t->name);
-    RK_FAIL_IF((unsigned)t->dtype >= RK_DTYPE_COUNT, RK_INVALID_ARGUMENT,
-               "table '%s': there is no dtype number %d", t->name, (int)t->dtype);
+    RK_FAIL_IF((unsigned)t->dtype >= RK_ROW_DTYPE_COUNT, RK_INVALID_ARGUMENT,
+               "table '%s': 'dtype' must be f32, bf16 or f16, not %s", t->name, rk_dtype_name(t->dtype));
     rk_status status = rk_initializer_validate(&t->initializer);
     if (status == RK_OK && t->optimizer) status = rk_optimizer_validate(t->optimizer);
     return status == RK_OK ? RK_OK : rk_error_context(status, "table '%s'", t->name);

@@ -9,7 +9,7 @@
 
 #include "kernels/real.h"
 
-#ifdef RK_F64
+#ifdef RK_REAL_F64
 static inline double rk_exp(double x) {
     return exp(x);
 }

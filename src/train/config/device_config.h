@@ -2,10 +2,10 @@
 #ifndef RK_TRAIN_CONFIG_DEVICE_CONFIG_H
 #define RK_TRAIN_CONFIG_DEVICE_CONFIG_H
 
+#include <reckon/tensor.h>
+
 #include "base/yaml/schema.h"
 #include "model/cuda/device.h"
-
-typedef enum rk_device_kind { RK_DEVICE_CPU, RK_DEVICE_CUDA } rk_device_kind;
 
 /* A plain word in a run file: `device: cuda`. */
 typedef struct rk_device_section {

@@ -52,7 +52,7 @@ static rk_status state(rk_store *store, rk_state *out) {
 static rk_status read_stale(rk_store *store, const char *name, int64_t n, int64_t record_bytes,
                             const void *records) {
     (void)store, (void)n, (void)record_bytes, (void)records;
-    return rk_error(RK_BAD_DATA, "'%s' belongs to a model with tables", name);
+    return rk_error(RK_BAD_DATA, "'%s' belongs to a model with tables, but this model has none", name);
 }
 
 static void scale_learning_rate(rk_store *store, double factor) {
@@ -77,7 +77,8 @@ rk_status rk_store_no_control(rk_store *store, int64_t word) {
 static rk_status serve(rk_store *store, int64_t *word) {
     (void)store, (void)word;
     return rk_error(RK_INVALID_ARGUMENT,
-                    "the model has no tables, so ranks that only hold rows have nothing to do");
+                    "the model has no tables, so embedding servers have nothing to do\nhint: remove "
+                    "cluster.embedding_ranks");
 }
 
 rk_store *rk_store_none(void) {

@@ -38,7 +38,8 @@ static rk_status several_tasks(const rk_model_options *options, const rk_preset 
         if (!rk_preset_of(kind)->one_task && !rk_preset_of(kind)->pairs)
             rk_buffer_printf(&takers, "%s%s", takers.n_bytes ? ", " : "", rk_preset_of(kind)->name);
     rk_buffer_text(&takers, ", graph");
-    rk_error(RK_CONFIG, "model '%s' has one task, but there are %d labels\nhint: several are for %s",
+    rk_error(RK_CONFIG,
+             "model '%s' predicts one label, but data.labels has %d\nhint: for several labels use one of %s",
              preset->name, options->schema->n_tasks, takers.status == RK_OK ? takers.data : "other kinds");
     rk_buffer_release(&takers);
     return config_error(options, rk_last_error());
@@ -47,7 +48,7 @@ static rk_status several_tasks(const rk_model_options *options, const rk_preset 
 static rk_status check_data(const rk_model *model, const rk_model_options *options) {
     const rk_data_schema *schema = options->schema;
     const rk_preset *preset = model->preset;
-    RK_FAIL_IF(options->max_batch < 1, RK_INVALID_ARGUMENT, "a model takes batches of 1 or more, not of %lld",
+    RK_FAIL_IF(options->max_batch < 1, RK_INVALID_ARGUMENT, "max_batch must be 1 or more, not %lld",
                (long long)options->max_batch);
     if (schema->n_tasks < 1 && !rk_model_learns_pairs(model))
         return config_error(options, "a model needs a label");
@@ -151,7 +152,9 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options,
         width += columns;
         n_vectors += columns / table_of(plan, f)->dim;
     }
-    RK_FAIL_IF(width > INT32_MAX, RK_UNSUPPORTED, "the features' embeddings are %lld numbers a sample",
+    RK_FAIL_IF(width > INT32_MAX, RK_UNSUPPORTED,
+               "the features' embeddings have %lld values a sample; at most 2^31 - 1 are supported\nhint: "
+               "use fewer features or a smaller embedding.dim",
                (long long)width);
     inputs.n_vectors = (int32_t)n_vectors;
     inputs.dim = plan->n_vectors ? table_of(plan, 0)->dim : 0;

@@ -254,11 +254,11 @@ static rk_status check_gates(const rk_model_section *section, const rk_yaml *yam
     const char *context_key = section->n_gate_context ? "gate_context" : "gate_context2";
     if (context && !section->gates)
         return rk_yaml_error(yaml, node_of(yaml, context_key),
-                             "there are no gates to compute\nhint: leave 'gates: false' out");
+                             "the gates are turned off\nhint: remove 'gates: false'");
     if (section->n_gate_deep && !context)
-        return rk_yaml_error(
-            yaml, node_of(yaml, "gate_deep"),
-            "gates without a context have no layers\nhint: name features in gate_context or gate_context2");
+        return rk_yaml_error(yaml, node_of(yaml, "gate_deep"),
+                             "only gates with a context have hidden layers\nhint: name features in "
+                             "gate_context or gate_context2");
     if (section->n_gate_context > RK_MAX_CONTEXT || section->n_gate_context2 > RK_MAX_CONTEXT)
         return rk_yaml_error(yaml, node_of(yaml, context_key), "more than %d features", RK_MAX_CONTEXT);
     return RK_OK;
@@ -272,9 +272,9 @@ static rk_status check_optional_deep(const rk_model_section *section, const rk_y
                       : section->dropout != 0 ? "dropout"
                                               : NULL;
     if (!key) return RK_OK;
-    rk_yaml_error(yaml, node_of(yaml, key), "'%s' is of the deep part, and model '%s' has none", key,
+    rk_yaml_error(yaml, node_of(yaml, key), "'%s' needs hidden layers, but model '%s' has none", key,
                   kinds[section->kind]);
-    return rk_error_hint(RK_CONFIG, "give the units of its layers: deep: [256, 128]");
+    return rk_error_hint(RK_CONFIG, "set their units: deep: [256, 128]");
 }
 
 static rk_status check_activation(const char *name, const rk_yaml *yaml) {
@@ -283,7 +283,7 @@ static rk_status check_activation(const char *name, const rk_yaml *yaml) {
         if (strcmp(name, activations[i]) == 0) name = NULL;
     if (!name) return RK_OK;
     const char *nearest = rk_nearest(name, activations, N);
-    rk_yaml_error(yaml, node_of(yaml, "activation"), "there is no activation '%s'", name);
+    rk_yaml_error(yaml, node_of(yaml, "activation"), "unknown activation '%s'", name);
     if (nearest) return rk_error_hint(RK_CONFIG, "did you mean '%s'?", nearest);
     return rk_error_hint(RK_CONFIG, "it is one of relu, gelu, sigmoid, tanh, none");
 }
@@ -312,7 +312,7 @@ static rk_status check_layers(const rk_model_section *section, const rk_yaml *ya
             return rk_yaml_error(yaml, node_of(yaml, layers[i].key), "more than %d layers", RK_MAX_LAYERS);
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
         if (needed[i].is_empty)
-            return rk_yaml_error(yaml, node_of(yaml, needed[i].key), "model '%s' needs one or more of them",
+            return rk_yaml_error(yaml, node_of(yaml, needed[i].key), "must not be empty for model '%s'",
                                  kinds[section->kind]);
     if (section->n_attention > RK_MAX_PAIRS)
         return rk_yaml_error(yaml, node_of(yaml, "attention"), "more than %d pairs", RK_MAX_PAIRS);

@@ -33,8 +33,8 @@ static rk_status check_same_placements(rk_comm *comm, const rk_table_placement *
     RK_TRY(status);
     if (same) return RK_OK;
     return rk_error_hint(
-        rk_error(RK_CONFIG, "the ranks' machines came to different placements of the tables"),
-        "place them by one plan: 'reckon plan --write', and 'cluster.plan'");
+        rk_error(RK_CONFIG, "the ranks computed different sharding plans"),
+        "use one plan on all ranks: write it with 'reckon plan --write' and set cluster.plan");
 }
 
 /* A two_tower also asks for items that are drawn and for histories, which no batch of the data has: which

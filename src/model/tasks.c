@@ -21,8 +21,8 @@ static rk_status init_task(const rk_data_schema *schema, const rk_label_section 
     task->is_product = label->n_product_of > 0;
     for (int64_t i = 0; i < label->n_product_of && i < 2; i++) {
         task->factors[i] = find_task(schema, label->product_of[i]);
-        RK_FAIL_IF(task->factors[i] < 0, RK_CONFIG, "label '%s': there is no label '%s'", label->name,
-                   label->product_of[i]);
+        RK_FAIL_IF(task->factors[i] < 0, RK_CONFIG, "label '%s': product_of names '%s', which is not a label",
+                   label->name, label->product_of[i]);
     }
     return rk_strdup(label->name, &task->name);
 }

@@ -248,7 +248,8 @@ static void sum_tile(void *context, size_t task, int thread) {
 
 rk_status rk_candidate_loss_run(rk_candidate_loss *l, const rk_candidate_loss_args *args, double *out) {
     RK_FAIL_IF(args->n < 1 || args->n > l->config.max_n, RK_INVALID_ARGUMENT,
-               "a loss of %lld samples, made for up to %lld", (long long)args->n, (long long)l->config.max_n);
+               "a batch of %lld samples, but the loss was created for 1 to %lld", (long long)args->n,
+               (long long)l->config.max_n);
     l->args = args;
     l->first = l->config.in_batch ? 0 : args->n;
     l->n_candidates = args->n + l->config.n_sampled - l->first;

@@ -155,7 +155,7 @@ static void test_every_function(void **state) {
         FUNCTION(rk_optimizer, schedule, &optimizer, optimizer_validate, NULL),
         FUNCTION(rk_embeddings_config, optimizer, &embeddings, embeddings_create,
                  "the embeddings' config is"),
-        FUNCTION(rk_table_config, frozen, &table, table_create, "table 't': 0 rows"),
+        FUNCTION(rk_table_config, frozen, &table, table_create, "table 't': n_rows must be 1 or more, not 0"),
         FUNCTION(rk_feature_config, weighted, &feature, feature_create, "feature 'f': there is no table 'u'"),
         FUNCTION(rk_profile, device, &profile, profile_run, "a profile needs 0 or more steps"),
     };

@@ -307,7 +307,7 @@ static void test_inputs(void **state) {
     FAILS(rk_device_graph_create(s.graph, NULL, device,
                                  &(rk_device_graph_options){.max_batch = 1, .inputs = said, .n_inputs = 1},
                                  &s.on_device),
-          RK_INVALID_ARGUMENT, "8 is no input of the graph");
+          RK_INVALID_ARGUMENT, "node 8 is not an input of the graph");
     rk_graph_free(s.graph);
 }
 

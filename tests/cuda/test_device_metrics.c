@@ -120,9 +120,9 @@ static void test_refusals(void **state) {
     rk_metric_sample sample = {0};
     rk_metric_parts out;
     FAILS(rk_device_metrics(device, stream, true, 0, &sample, NULL, &out), RK_INVALID_ARGUMENT,
-          "metrics of 0 samples");
+          "metrics need at least one sample, not 0");
     FAILS(rk_device_metrics(device, stream, true, (int64_t)1 << 31, &sample, NULL, &out), RK_NO_MEMORY,
-          "a GPU's metrics are of fewer than 2^31 samples");
+          "metrics on a GPU support fewer than 2^31 samples");
 }
 
 int main(void) {

@@ -99,7 +99,7 @@ static void test_late(void **state) {
     bool left;
     draw_batch(&b, 9, 50, 1);
     FAILS(rk_model_predict(t.gpu, &b.batch, predictions), RK_INVALID_ARGUMENT,
-          "a batch that was begun is not trained on; drain it first");
+          "a batch is still in flight: drain the model first");
     OK(rk_model_drain(t.gpu, &gpu[6], &left));
     assert_true(left && isnan(gpu[0]));
     for (int i = 0; i < 6; i++) assert_losses_close(gpu[i + 1], cpu[i], "late", i);

@@ -124,7 +124,7 @@ static void test_refused_ids(void **state) {
     check_refusal(&w, RK_BAD_DATA, message);
     offsets = (int64_t *)(size_t)w.ids[3].offsets;
     offsets[7] = offsets[8] + 1;
-    check_refusal(&w, RK_INVALID_ARGUMENT, "feature 'd': offsets must begin at 0 and never fall");
+    check_refusal(&w, RK_INVALID_ARGUMENT, "feature 'd': offsets must start at 0 and must not decrease");
     step_twins(&w, 40, true); /* and goes on */
     close_twins(&w);
 }

@@ -500,8 +500,8 @@ static void test_what_is_refused(void **state) {
     options.comm = world;
     OK(rk_config_parse(data_and_train, "run.yaml", directory, overrides, 3, &config));
     FAILS(rk_trainer_create(config, &options, &trainer), RK_CONFIG,
-          "rank 0: --set: key 'device': with 'device: cuda' every rank trains\nhint: leave out "
-          "'cluster.embedding_ranks'");
+          "rank 0: --set: key 'device': cluster.embedding_ranks is not supported with device: cuda\nhint: "
+          "remove 'cluster.embedding_ranks'");
     rk_config_free(config);
 }
 

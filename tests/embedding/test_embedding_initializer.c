@@ -144,7 +144,7 @@ static void test_mistakes(void **state) {
         rk_initializer initializer;
         const char *message;
     } cases[] = {
-        {{.kind = RK_INIT_COUNT}, "there is no initializer number 6"},
+        {{.kind = RK_INIT_COUNT}, "invalid initializer kind 6"},
         {{.kind = RK_INIT_NORMAL, .stddev = -1}, "an initializer's stddev must be 0 or more, not -1"},
         {{.kind = RK_INIT_NORMAL, .stddev = INFINITY}, "an initializer's stddev must be 0 or more, not inf"},
         {{.kind = RK_INIT_NORMAL, .mean = NAN}, "an initializer's numbers must be finite"},

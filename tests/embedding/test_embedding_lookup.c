@@ -194,13 +194,13 @@ static void test_refused_batches(void **state) {
     assert_refused(RK_INVALID_ARGUMENT, "feature 'history' is a sequence and cannot have weights");
     batch.ids[3].weights = NULL;
     batch.offsets[4][20] = batch.offsets[4][21] + 1;
-    assert_refused(RK_INVALID_ARGUMENT, "feature 'tags': offsets must begin at 0 and never fall");
+    assert_refused(RK_INVALID_ARGUMENT, "feature 'tags': offsets must start at 0 and must not decrease");
     draw(&batch, 8, 40);
     batch.offsets[4][0] = 1;
-    assert_refused(RK_INVALID_ARGUMENT, "feature 'tags': offsets must begin at 0 and never fall");
+    assert_refused(RK_INVALID_ARGUMENT, "feature 'tags': offsets must start at 0 and must not decrease");
     draw(&batch, 8, 40);
     batch.ids[0].ids_per_sample = -1;
-    assert_refused(RK_INVALID_ARGUMENT, "feature 'user': -1 ids a sample");
+    assert_refused(RK_INVALID_ARGUMENT, "feature 'user': ids_per_sample must be 0 or more, not -1");
     batch.ids[0].ids_per_sample = INT64_MAX / 2;
     assert_refused(RK_INVALID_ARGUMENT, "feature 'user': 2^31 ids or more in one batch");
     batch.ids[0].ids_per_sample = 1;

@@ -190,9 +190,9 @@ static void test_what_create_refuses(void **state) {
     } while (0)
     REFUSED(tables[1].name = NULL, "a table needs a name");
     REFUSED(tables[1].name = "", "a table needs a name");
-    REFUSED(tables[1].n_rows = 0, "table 'u': 0 rows; it needs at least one");
-    REFUSED(tables[1].dim = 0, "table 'u': dim 0; must be 1 to 4096");
-    REFUSED(tables[1].dim = 4097, "table 'u': dim 4097; must be 1 to 4096");
+    REFUSED(tables[1].n_rows = 0, "table 'u': n_rows must be 1 or more, not 0");
+    REFUSED(tables[1].dim = 0, "table 'u': dim must be 1 to 4096, not 0");
+    REFUSED(tables[1].dim = 4097, "table 'u': dim must be 1 to 4096, not 4097");
     REFUSED(tables[1].n_rows = INT64_MAX, "table 'u' is too large for memory addresses");
     REFUSED(tables[1].dtype = RK_F64, "table 'u': 'dtype' must be f32, bf16 or f16, not f64");
     REFUSED(tables[1].dtype = RK_DTYPE_COUNT, "table 'u': 'dtype' must be f32, bf16 or f16, not unknown");
@@ -206,10 +206,11 @@ static void test_what_create_refuses(void **state) {
     REFUSED(features[2].name = "f", "two features are named 'f'");
     REFUSED(features[0].table = "w", "feature 'f': there is no table 'w'");
     REFUSED(features[0].table = NULL, "feature 'f': there is no table ''");
-    REFUSED(features[0].combiner = RK_COMBINER_COUNT, "feature 'f': there is no combiner number 3");
-    REFUSED(features[0].max_sequence_length = -1, "feature 'f': max_sequence_length -1 is negative");
+    REFUSED(features[0].combiner = RK_COMBINER_COUNT, "feature 'f': invalid combiner 3");
+    REFUSED(features[0].max_sequence_length = -1,
+            "feature 'f': max_sequence_length must be 0 or more, not -1");
     REFUSED(features[0].max_sequence_length = INT32_MAX,
-            "feature 'f': max_sequence_length 2147483647 times dim 2 is too much");
+            "feature 'f': max_sequence_length 2147483647 times dim 2 is too large");
     REFUSED(config.n_tables = -1, "the embeddings' config is missing or incomplete");
     REFUSED(config.features = NULL, "the embeddings' config is missing or incomplete");
 #undef REFUSED
@@ -234,11 +235,11 @@ static void test_rows_by_range(void **state) {
     assert_memory_equal(all + 14, written, sizeof written);
     OK(rk_embeddings_read_rows(e, "t", 10, 0, some));
     FAILS(rk_embeddings_read_rows(e, "t", 9, 2, some), RK_INVALID_ARGUMENT,
-          "table 't' has 10 rows; 2 from row 9 were asked for");
+          "table 't' has 10 rows, but 2 from row 9 were requested");
     FAILS(rk_embeddings_write_rows(e, "t", -1, 2, some), RK_INVALID_ARGUMENT,
-          "table 't' has 10 rows; 2 from row -1 were asked for");
+          "table 't' has 10 rows, but 2 from row -1 were requested");
     FAILS(rk_embeddings_read_rows(e, "t", 0, -1, some), RK_INVALID_ARGUMENT,
-          "table 't' has 10 rows; -1 from row 0 were asked for");
+          "table 't' has 10 rows, but -1 from row 0 were requested");
     FAILS(rk_embeddings_read_rows(e, "x", 0, 1, some), RK_NOT_FOUND, "there is no table 'x'");
     rk_embeddings_free(e);
 }

@@ -383,7 +383,8 @@ static void test_mistakes(void **state) {
     config.n_tables = 1;
     FAILS(rk_embeddings_create(&config, &e), RK_INVALID_ARGUMENT, "feature 'a': there is no table 'u'");
     tables[0].n_rows = 0;
-    FAILS(rk_embeddings_create(&config, &e), RK_INVALID_ARGUMENT, "table 't': 0 rows; it needs at least one");
+    FAILS(rk_embeddings_create(&config, &e), RK_INVALID_ARGUMENT,
+          "table 't': n_rows must be 1 or more, not 0");
 }
 
 static void test_out_of_memory(void **state) {

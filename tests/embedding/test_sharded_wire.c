@@ -63,7 +63,7 @@ static void test_asks(void **state) {
         refuse(f, entry + 8, &huge, 8, less);
         refuse(f, entry + 8, &negative, 8, less);
     }
-    refuse(f, rows, &(int64_t){3}, 8, "asks for 3 rows by 2 ids");
+    refuse(f, rows, &(int64_t){3}, 8, "requested 3 rows with 2 ids");
     refuse(f, bags, &few, 8, less);
     refuse(f, data, &no_row, 2, "20");
     refuse(f, data + 8, &longer, 4, less);

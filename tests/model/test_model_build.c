@@ -18,9 +18,9 @@ static void test_refusals(void **state) {
          "'item' has 8\n"
          "hint: give the two tables the same 'dim'"},
         {"embedding: {dim: 4}\nmodel:\n  deep: [4]\n  kind: deepfm", 4, 3, 2,
-         "run.yaml:4: key 'kind': model 'deepfm' has one task, but there are 2 labels\nhint: several are for "
-         "dnn, dlrm, dcn, dcn_v2, autoint, final_mlp, masknet, "
-         "din, shared_bottom, mmoe, ple, graph"},
+         "run.yaml:4: key 'kind': model 'deepfm' predicts one label, but data.labels has 2\nhint: for "
+         "several labels use one of dnn, dlrm, dcn, dcn_v2, autoint, final_mlp, masknet, din, shared_bottom, "
+         "mmoe, ple, graph"},
         {"model: wide_deep\nembedding: {dim: 4}", 0, 3, 1,
          "run.yaml:1: key 'model': model 'wide_deep' needs a categorical feature"},
         {"model: dnn\nembedding: {dim: 4}", 0, 0, 1, "run.yaml:1: key 'model': a model needs features"},
@@ -32,29 +32,31 @@ static void test_refusals(void **state) {
          "run.yaml:1: key 'model': model 'dlrm' needs two vectors or more to interact: features, or a "
          "feature and dense input"},
         {"model: {kind: mmoe, experts: 64, expert_units: [65536]}\nembedding: {dim: 4}", 1, 0, 2,
-         "run.yaml:1: key 'kind': 64 experts of 65536 units in their first layer are 4194304 together; the "
-         "most is 1048576"},
+         "run.yaml:1: key 'kind': 64 experts of 65536 units have 4194304 units together in their first "
+         "layer; at most 1048576 are supported"},
         {"model: {kind: final_mlp, deep: [8, 4], deep2: [6], fusion_heads: 4}\nembedding: {dim: 4}", 1, 0, 1,
-         "run.yaml:1: key 'kind': 4 fusion heads do not divide the streams' last layers of 4 and 6 units\n"
-         "hint: 'fusion_heads' cuts the last layer of 'deep' and of 'deep2' into as many equal parts"},
+         "run.yaml:1: key 'kind': fusion_heads (4) must divide the units of the streams' last layers (4 and "
+         "6)\nhint: change fusion_heads, or the last numbers of 'deep' and 'deep2'"},
         {"model: din\nembedding: {dim: 4}", 4, 0, 1,
          "run.yaml:1: key 'model': model 'din' needs 'attention'\nhint: name a target and its history: "
          "attention: [{target: item, history: clicks}]"},
         {"model: {kind: din, attention: [{target: item, history: histori}]}\nembedding: {dim: 4}", 4, 0, 1,
-         "run.yaml:1: key 'kind': 'attention' names 'histori', which is no categorical feature"},
+         "run.yaml:1: key 'kind': 'attention' names 'histori', which is not a categorical feature"},
         {"model: {kind: din, attention: [{target: item, history: history}]}\nembedding: {dim: 4}", 4, 0, 1,
-         "run.yaml:1: key 'kind': the history 'history' is no sequence\n"
-         "hint: a history has a max_sequence_length in embedding.features, its target has none"},
+         "run.yaml:1: key 'kind': the history 'history' must be a sequence\nhint: set max_sequence_length in "
+         "embedding.features for the history, and not for its target"},
         {"model: {kind: din, attention: [{target: item, history: history}]}\n"
          "embedding: {dim: 4, tables: [{name: item, dim: 5}], features: [{name: history, "
          "max_sequence_length: 3}]}",
          4, 0, 1,
-         "run.yaml:1: key 'kind': the target 'item' has dim 5, and its history 'history' 4\n"
+         "run.yaml:1: key 'kind': the target 'item' has dim 5, but its history 'history' has dim 4\n"
          "hint: look both up in one table: embedding.features: [{name: history, table: item}]"},
         {"model: {kind: final_mlp, gate_context: [usr]}\nembedding: {dim: 4}", 1, 0, 1,
-         "run.yaml:1: key 'kind': a gate's context names 'usr', which is no categorical feature"},
+         "run.yaml:1: key 'kind': a gate context names 'usr', which is not a categorical feature"},
         {"model: {kind: final_mlp, gate_context: [user], gate_context2: [tags]}\nembedding: {dim: 4}", 2, 0,
-         1, "run.yaml:1: key 'kind': every feature is the context of a gate: the streams have none to read"},
+         1,
+         "run.yaml:1: key 'kind': every feature is in a gate context, so the streams have no input\nhint: "
+         "remove a feature from gate_context or gate_context2"},
         {"model: {kind: dnn, cross_layers: 2}\nembedding: {dim: 4}", 1, 0, 1,
          "run.yaml:1: key 'cross_layers': model 'dnn' does not use 'cross_layers'\nhint: 'cross_layers' is "
          "for dcn, dcn_v2"},
@@ -315,8 +317,8 @@ static void test_outline(void **state) {
         assert_string_equal(texts[0], texts[1]);
         assert_true(rk_model_peak_bytes(models[0], &b.batch) == rk_model_peak_bytes(models[1], &b.batch));
         FAILS(rk_model_train(models[1], &b.batch, &loss), RK_INVALID_ARGUMENT,
-              "an outline of a model holds no rows: it is only to be described\nhint: rk_model_create makes "
-              "the model itself");
+              "the model is an outline without rows, which can only be described\nhint: create it with "
+              "rk_model_create");
         assert_null(rk_model_embeddings(models[1]));
         for (int i = 0; i < 2; i++) {
             rk_free(texts[i]);

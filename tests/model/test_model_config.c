@@ -127,10 +127,10 @@ static void test_refusals(void **state) {
          "run.yaml:1: key 'cross_experts': only mixture cross layers have experts\nhint: set cross_kind to "
          "mixture"},
         {"model: {kind: dnn, activation: gelo}",
-         "run.yaml:1: key 'activation': there is no activation 'gelo'\nhint: did you mean 'gelu'?"},
+         "run.yaml:1: key 'activation': unknown activation 'gelo'\nhint: did you mean 'gelu'?"},
         {"model: {kind: dnn, activation: swish}",
-         "run.yaml:1: key 'activation': there is no activation 'swish'\nhint: it is one of relu, gelu, "
-         "sigmoid, tanh, none"},
+         "run.yaml:1: key 'activation': unknown activation 'swish'\nhint: it is one of relu, gelu, sigmoid, "
+         "tanh, none"},
         {"model: {kind: dlrm, bottom: [0, 8]}",
          "run.yaml:1: key 'bottom': only the last layer may have 0 units, which stand for the embedding dim"},
         {"model: {kind: deepfm, cin: [4]}",
@@ -155,13 +155,13 @@ static void test_refusals(void **state) {
         {"model: {kind: dnn, gates: false}",
          "run.yaml:1: key 'gates': model 'dnn' does not use 'gates'\nhint: 'gates' is for final_mlp"},
         {"model: {kind: final_mlp, gates: false, gate_context2: [user]}",
-         "run.yaml:1: key 'gate_context2': there are no gates to compute\nhint: leave 'gates: false' out"},
+         "run.yaml:1: key 'gate_context2': the gates are turned off\nhint: remove 'gates: false'"},
         {"model: {kind: final_mlp, gate_deep: 8}",
-         "run.yaml:1: key 'gate_deep': gates without a context have no layers\nhint: name features in "
+         "run.yaml:1: key 'gate_deep': only gates with a context have hidden layers\nhint: name features in "
          "gate_context or gate_context2"},
         {"model: {kind: autoint, batch_norm: true}",
-         "run.yaml:1: key 'batch_norm': 'batch_norm' is of the deep part, and model 'autoint' has "
-         "none\nhint: give the units of its layers: deep: [256, 128]"},
+         "run.yaml:1: key 'batch_norm': 'batch_norm' needs hidden layers, but model 'autoint' has "
+         "none\nhint: set their units: deep: [256, 128]"},
         {"model: {kind: xdeepfm, cin: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, "
          "20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33]}",
          "run.yaml:1: key 'cin': more than 32 layers"},

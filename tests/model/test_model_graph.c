@@ -124,7 +124,7 @@ static void test_tasks(void **state) {
     rk_model_free(model);
     f.tasks[2] = (rk_label_section){.name = (char *)"bought", .weight = 1};
     FAILS(rk_model_build(&f.options, &model), RK_CONFIG,
-          "run.yaml:1: the outputs are 2 logits a sample, but there are 3 labels\nhint: a linear layer of 3 "
+          "run.yaml:1: the outputs have 2 logits a sample, but there are 3 labels\nhint: a linear layer of 3 "
           "units makes one logit a label");
     fixture_release(&f);
     assert_int_equal(rk_alloc_live(), 0);
@@ -138,8 +138,8 @@ static void test_pairs(void **state) {
     fixture_init(&f, "model:\n  kind: two_tower\n  retrieval: {user: user, item: item}\nembedding: {dim: 4}",
                  usual_features, N_USUAL, 0, 0);
     FAILS(rk_model_graph_text(&f.options, false, &text), RK_CONFIG,
-          "run.yaml:2: key 'kind': model 'two_tower' learns from pairs, which no graph of layers does\nhint: "
-          "'reckon inspect --dot' draws it");
+          "run.yaml:2: key 'kind': model 'two_tower' cannot be written as layers\nhint: 'reckon inspect "
+          "--dot' draws it");
     OK(rk_model_graph_text(&f.options, true, &text));
     assert_true(strstr(text, "user_vector") && strstr(text, "item_vector") && strstr(text, ">softmax<"));
     rk_free(text);

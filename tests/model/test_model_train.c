@@ -363,18 +363,19 @@ static void test_batches_that_do_not_fit(void **state) {
     draw_batch(&b, 1, 10, 1);
     rk_batch batch = b.batch;
     batch.n = 0;
-    FAILS(rk_model_train(model, &batch, &loss), RK_INVALID_ARGUMENT, "a batch of 0 samples");
+    FAILS(rk_model_train(model, &batch, &loss), RK_INVALID_ARGUMENT,
+          "invalid number of samples in a batch: 0");
     batch.n = MAX_SAMPLES + 1;
     FAILS(rk_model_train(model, &batch, &loss), RK_INVALID_ARGUMENT,
-          "a batch of 201 samples, the model takes up to 200");
+          "the batch has 201 samples, but the model was created for up to 200");
     batch = b.batch;
     batch.n_dense = 2;
     FAILS(rk_model_predict(model, &batch, predictions), RK_INVALID_ARGUMENT,
-          "the batch has 2 dense numbers a sample, the model takes 3");
+          "the batch has 2 dense numbers a sample, but the model takes 3");
     batch = b.batch;
     batch.n_features = 3;
     FAILS(rk_model_train(model, &batch, &loss), RK_INVALID_ARGUMENT,
-          "the batch has 3 features, the model takes 4");
+          "the batch has 3 features, but the model takes 4");
     batch = b.batch;
     batch.dense = NULL;
     FAILS(rk_model_train(model, &batch, &loss), RK_INVALID_ARGUMENT,
@@ -385,7 +386,7 @@ static void test_batches_that_do_not_fit(void **state) {
     batch = b.batch;
     batch.n_tasks = 2;
     FAILS(rk_model_train(model, &batch, &loss), RK_INVALID_ARGUMENT,
-          "the batch has 2 labels a sample, the model has 1 tasks");
+          "the batch has 2 labels a sample, but the model has 1 tasks");
     b.sample_weights[3] = -1;
     FAILS(rk_model_train(model, &b.batch, &loss), RK_BAD_DATA, "row 1003: the sample weight -1 is negative");
     assert_int_equal(rk_model_step(model), 0);

@@ -287,7 +287,7 @@ static void test_sampler(void **state) {
     const int64_t none[2] = {0, 0};
     rk_sampler *sampler;
     FAILS(rk_sampler_create(2, none, 1, &sampler), RK_BAD_DATA,
-          "there is no item to draw: the training data has no pairs");
+          "no negatives can be sampled: the training data has no pairs");
     assert_int_equal(rk_alloc_live(), 0);
 }
 
@@ -314,10 +314,10 @@ static void test_refusals(void **state) {
         {"{kind: two_tower, retrieval: {" PAIR ", history_linear: true}}",
          "run.yaml:1: key 'retrieval': history_linear needs a history\nhint: set history: true"},
         {"{kind: two_tower, deep: [4], retrieval: {" PAIR ", history: true, history_linear: true}}",
-         "run.yaml:1: key 'kind': 'history_linear' is for towers without an MLP\nhint: leave it or 'deep' "
-         "out"},
+         "run.yaml:1: key 'kind': 'history_linear' is not supported with 'deep'\nhint: remove one of them"},
         {"{kind: two_tower, batch_norm: true, deep: [4], retrieval: {" PAIR "}}",
-         "run.yaml:1: key 'kind': a two_tower has no batch_norm: its batches hold drawn items beside pairs"},
+         "run.yaml:1: key 'kind': 'batch_norm' is not supported by model 'two_tower'\nhint: remove "
+         "'batch_norm'"},
         {"{kind: dnn, retrieval: {" PAIR "}}",
          "run.yaml:1: key 'retrieval': model 'dnn' does not use 'retrieval'\nhint: 'retrieval' is for "
          "two_tower"},

@@ -196,7 +196,7 @@ static void test_edges(void **state) {
     double value = -1;
     OK(rk_candidate_loss_create(&golden.config, &made));
     FAILS(rk_candidate_loss_run(made, &(rk_candidate_loss_args){.n = 9}, &value), RK_INVALID_ARGUMENT,
-          "a loss of 9 samples, made for up to 8");
+          "a batch of 9 samples, but the loss was created for 1 to 8");
     rk_candidate_loss_free(made);
     for (long countdown = 1;; countdown++) {
         rk_alloc_fail_after(countdown, false);

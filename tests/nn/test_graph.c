@@ -269,7 +269,7 @@ static void test_mistakes(void **state) {
     assert_int_equal(rk_add(graph, both, 2), -1);
     assert_int_equal(rk_relu(graph, x), -1); /* the first mistake sticks */
     FAILS(rk_graph_finish(graph, 8, true), RK_INVALID_ARGUMENT,
-          "node 'add_2' (add): inputs of shapes [1, 4] and [1, 5]");
+          "node 'add_2' (add): the inputs must have the same shape, not [1, 4] and [1, 5]");
     rk_graph_free(graph);
 }
 

@@ -202,7 +202,7 @@ static void test_foreign_words(void **state) {
         {DATA "model: WideAndDeep\n", "there is no 'WideAndDeep'\nhint: did you mean 'wide_deep'?"},
         {DATA "model: mlp\n", "there is no 'mlp'\nhint: did you mean 'dnn'?"},
         {DATA "model: {kind: dnn, activation: linear}\n",
-         "there is no activation 'linear'\nhint: did you mean 'none'?"},
+         "unknown activation 'linear'\nhint: did you mean 'none'?"},
     };
     rk_config *config;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -383,13 +383,13 @@ static void test_round_trip(void **state) {
     }
     static const char *const bad[] = {
         "trainers: 2\ntables: [{name: u, rows: 5, dim: 4, sharding: auto}]\n",
-        "plan.yaml:2: key 'tables': table 'u': a plan does not leave it open",
+        "plan.yaml:2: key 'tables': table 'u': 'sharding' must not be auto in a plan",
         "trainers: 2\ntables: [{name: u, rows: 5, dim: 4, sharding: row_wise}]\n",
         "plan.yaml:2: key 'tables': table 'u': needs the key 'ranks'",
         "trainers: 2\ntables: [{name: u, rows: 5, dim: 4, sharding: replicated, ranks: [1]}]\n",
-        "plan.yaml:2: key 'tables': table 'u': a replicated table has no ranks of its own",
+        "plan.yaml:2: key 'tables': table 'u': a replicated table cannot have 'ranks'",
         "trainers: 2\ntables: [{name: u, rows: 5, dim: 4, sharding: grid, slices: 2, ranks: [1]}]\n",
-        "has not the same number of ranks for each slice",
+        "the number of ranks must be a multiple of 'slices'",
         "tables: [{name: u, rows: 5, dim: 4, sharding: row_wise}]\n",
         "'plan' needs the key 'trainers'",
     };
@@ -427,14 +427,14 @@ static void test_cluster_files(void **state) {
         GROUP(", role: trainer"),
         "c.yaml:2: key 'role': there is no 'trainer'\nhint: did you mean 'train'?",
         GROUP(", role: train"),
-        "c.yaml:2: key 'role': no group holds rows: one needs role embedding",
+        "c.yaml:2: key 'role': no group holds rows: one needs 'role: embedding'",
         GROUP(", role: embedding"),
-        "c.yaml:2: key 'role': no group trains: one needs role train",
+        "c.yaml:2: key 'role': no group trains: one needs 'role: train'",
         GROUP(", network_gbps: 1") "  - {name: a, memory_gb: 1, network_gbps: 1}\n",
-        "c.yaml:3: key 'name': a second group of this name",
+        "c.yaml:3: key 'name': duplicate group name",
         GROUP(", network_gbps: 1") "  - {name: b, memory_gb: 1, network_gbps: 1, role: embedding}\n",
-        ("c.yaml:3: key 'role': either all ranks do both, or some train and some hold rows\nhint: give every "
-         "group one of train and embedding, or none a role"),
+        ("c.yaml:3: key 'role': 'role: both' cannot be mixed with 'role: train' and 'role: embedding'\nhint: "
+         "give every group 'role: train' or 'role: embedding', or leave all roles out"),
     };
     rk_cluster_file file;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i += 2) {
@@ -458,7 +458,7 @@ static void test_cluster_files(void **state) {
     near(machines[3].capacity.network_speed, 0.5e9, 0);
     assert_true(rk_cluster_file_lacks(&file));
     FAILS(rk_cluster_file_error_lacking(&file), RK_CONFIG,
-          "c.yaml:3: key 'gflops': is missing\nhint: --measure takes what this machine reaches");
+          "c.yaml:3: key 'gflops': is missing\nhint: set it, or use --measure for what this machine reaches");
     rk_free(machines);
     FAILS(rk_cluster_file_ranks(&file, 8, &machines, &roles), RK_INVALID_ARGUMENT,
           "--ranks 8 is more than the cluster's 7 ranks");

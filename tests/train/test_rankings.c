@@ -180,7 +180,7 @@ static void test_refusals(void **state) {
     mistaken("model.retrieval.item=itme",
              "--set: key 'item': there is no categorical feature 'itme'\nhint: did you mean 'item'?");
     mistaken("model.retrieval.item=user",
-             "run.yaml:12: key 'user': the user and the item of a two_tower are two features of the data");
+             "run.yaml:12: key 'user': 'user' and 'item' must be two different features");
     rk_config *config = load("c");
     rk_plan *plan;
     FAILS(rk_plan_make(config, NULL, &plan), RK_UNSUPPORTED,

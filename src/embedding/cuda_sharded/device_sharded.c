@@ -159,7 +159,7 @@ rk_status rk_device_store_sharded(rk_sharded *sharded, rk_device *device, rk_dev
                                             .flush = flush,
                                             .reload = reload};
     RK_FAIL_IF(sharded->roles.n_owners || sharded->staleness, RK_UNSUPPORTED,
-               "with GPUs every rank trains and holds rows, and staleness must be 0");
+               "on GPUs every rank trains and holds rows, and staleness must be 0");
     rk_device_sharded *ds;
     rk_status status;
     RK_TRY(rk_alloc(1, sizeof *ds, &ds));

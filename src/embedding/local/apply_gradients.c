@@ -55,7 +55,7 @@ static rk_status name_not_finite(const application *a) {
                                       rk_embeddings_width(a->embeddings, f)),
                        RK_NOT_FINITE, "feature '%s': sample %lld: the gradient is not a finite number",
                        a->embeddings->features[f].name, (long long)s);
-    return rk_error(RK_INTERNAL, "a gradient that was not finite is so now");
+    return rk_error(RK_INTERNAL, "a gradient is not finite, but a second check found none");
 }
 
 static rk_status check_gradients(application *a) {

@@ -11,10 +11,10 @@ static const int64_t max_values = (int64_t)1 << 56, max_rows = (int64_t)1 << 47;
 
 static rk_status check_table(const rk_table_config *t) {
     RK_FAIL_IF(!t->name || !*t->name, RK_INVALID_ARGUMENT, "a table needs a name");
-    RK_FAIL_IF(t->n_rows < 1, RK_INVALID_ARGUMENT, "table '%s': %lld rows; it needs at least one", t->name,
+    RK_FAIL_IF(t->n_rows < 1, RK_INVALID_ARGUMENT, "table '%s': n_rows must be 1 or more, not %lld", t->name,
                (long long)t->n_rows);
-    RK_FAIL_IF(t->dim < 1 || t->dim > RK_MAX_DIM, RK_INVALID_ARGUMENT, "table '%s': dim %d; must be 1 to %d",
-               t->name, t->dim, RK_MAX_DIM);
+    RK_FAIL_IF(t->dim < 1 || t->dim > RK_MAX_DIM, RK_INVALID_ARGUMENT,
+               "table '%s': dim must be 1 to %d, not %d", t->name, RK_MAX_DIM, t->dim);
     RK_FAIL_IF(t->n_rows > max_rows || t->n_rows > max_values / t->dim, RK_INVALID_ARGUMENT,
                "table '%s' is too large for memory addresses", t->name);
     RK_FAIL_IF((unsigned)t->dtype >= RK_ROW_DTYPE_COUNT, RK_INVALID_ARGUMENT,
@@ -28,14 +28,15 @@ static rk_status check_feature(const rk_feature_config *f, const rk_embeddings_c
                                const rk_name_index *tables, int32_t *table) {
     RK_FAIL_IF(!f->name || !*f->name, RK_INVALID_ARGUMENT, "a feature needs a name");
     RK_FAIL_IF((unsigned)f->combiner >= RK_COMBINER_COUNT, RK_INVALID_ARGUMENT,
-               "feature '%s': there is no combiner number %d", f->name, (int)f->combiner);
+               "feature '%s': invalid combiner %d", f->name, (int)f->combiner);
     RK_FAIL_IF(f->max_sequence_length < 0, RK_INVALID_ARGUMENT,
-               "feature '%s': max_sequence_length %d is negative", f->name, f->max_sequence_length);
+               "feature '%s': max_sequence_length must be 0 or more, not %d", f->name,
+               f->max_sequence_length);
     int32_t t = f->table ? rk_name_index_find(tables, f->table) : -1;
     RK_FAIL_IF(t < 0, RK_INVALID_ARGUMENT, "feature '%s': there is no table '%s'", f->name,
                f->table ? f->table : "");
     RK_FAIL_IF(f->max_sequence_length > INT32_MAX / config->tables[t].dim, RK_INVALID_ARGUMENT,
-               "feature '%s': max_sequence_length %d times dim %d is too much", f->name,
+               "feature '%s': max_sequence_length %d times dim %d is too large", f->name,
                f->max_sequence_length, config->tables[t].dim);
     *table = t;
     return RK_OK;
@@ -204,7 +205,7 @@ static rk_status find_rows(const rk_embeddings *e, const char *name, int64_t fir
     rk_table *table;
     RK_TRY(find_table(e, name, &table));
     RK_FAIL_IF(first < 0 || n < 0 || first > table->config.n_rows - n, RK_INVALID_ARGUMENT,
-               "table '%s' has %lld rows; %lld from row %lld were asked for", name,
+               "table '%s' has %lld rows, but %lld from row %lld were requested", name,
                (long long)table->config.n_rows, (long long)n, (long long)first);
     *out = table;
     return RK_OK;

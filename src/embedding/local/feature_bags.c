@@ -28,15 +28,15 @@ rk_status rk_feature_use_begin(rk_feature_use *use, const rk_feature_config *fea
     if (ids->offsets) {
         bool ascending = ids->offsets[0] == 0;
         for (int64_t s = 0; s < n; s++) ascending &= ids->offsets[s] <= ids->offsets[s + 1];
-        RK_FAIL_IF(!ascending, RK_INVALID_ARGUMENT, "feature '%s': offsets must begin at 0 and never fall",
-                   feature->name);
+        RK_FAIL_IF(!ascending, RK_INVALID_ARGUMENT,
+                   "feature '%s': offsets must start at 0 and must not decrease", feature->name);
         RK_FAIL_IF(ids->offsets[n] > INT32_MAX, RK_INVALID_ARGUMENT,
                    "feature '%s': 2^31 ids or more in one batch", feature->name);
         use->offsets = ids->offsets;
     } else {
         int64_t k = ids->ids_per_sample;
-        RK_FAIL_IF(k < 0, RK_INVALID_ARGUMENT, "feature '%s': %lld ids a sample", feature->name,
-                   (long long)k);
+        RK_FAIL_IF(k < 0, RK_INVALID_ARGUMENT, "feature '%s': ids_per_sample must be 0 or more, not %lld",
+                   feature->name, (long long)k);
         RK_FAIL_IF(n > 0 && k > INT32_MAX / n, RK_INVALID_ARGUMENT,
                    "feature '%s': 2^31 ids or more in one batch", feature->name);
         RK_TRY(

@@ -6,7 +6,7 @@
 #include "kernels/kernels.h"
 
 rk_status rk_initializer_validate(const rk_initializer *i) {
-    RK_FAIL_IF((unsigned)i->kind >= RK_INIT_COUNT, RK_INVALID_ARGUMENT, "there is no initializer number %d",
+    RK_FAIL_IF((unsigned)i->kind >= RK_INIT_COUNT, RK_INVALID_ARGUMENT, "invalid initializer kind %d",
                (int)i->kind);
     RK_FAIL_IF(!(i->stddev >= 0) || !isfinite(i->stddev), RK_INVALID_ARGUMENT,
                "an initializer's stddev must be 0 or more, not %g", i->stddev);

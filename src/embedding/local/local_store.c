@@ -101,7 +101,7 @@ static uint64_t bytes(const rk_store *store) {
 
 static rk_status serve(rk_store *store, int64_t *word) {
     (void)store, (void)word;
-    return rk_error(RK_INVALID_ARGUMENT, "one process serves no other");
+    return rk_error(RK_INVALID_ARGUMENT, "a model in one process has no embedding servers");
 }
 
 static void free_store(rk_store *store) {

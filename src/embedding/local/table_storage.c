@@ -59,9 +59,9 @@ static rk_status allocate(rk_table *table) {
     return RK_OK;
 }
 
-#define SMALLER                                                                                            \
-    "fewer rows (hash, min_count), a smaller dim, dtype: bf16 or an optimizer with less state take less; " \
-    "docs/distributed.md spreads tables over machines"
+#define SMALLER                                                                                      \
+    "use fewer rows (hash, min_count), a smaller dim, dtype: bf16 or an optimizer with less state, " \
+    "or shard the tables over machines (docs/distributed.md)"
 
 /* The kernel hands out more than there is, and ends the program when it is used. */
 static void warn_of_size(const rk_table *table) {

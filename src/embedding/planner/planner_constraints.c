@@ -40,7 +40,7 @@ static rk_status check_ranks(const rk_planner_request *request, const constraint
     for (int32_t i = 0; i < w->n_ranks; i++) {
         if (w->ranks[i] >= first && w->ranks[i] < first + n) continue;
         char message[96];
-        snprintf(message, sizeof message, "rank %lld holds no rows: those that do are %lld to %lld",
+        snprintf(message, sizeof message, "rank %lld holds no rows; ranks %lld to %lld do",
                  (long long)w->ranks[i], (long long)first, (long long)(first + n - 1));
         return refuse(w, "ranks", message);
     }
@@ -54,11 +54,11 @@ static rk_status check_cut(const constraint *w, const rk_table_config *table) {
                                                                            : 1;
     char message[128];
     if (w->sharding == RK_SHARD_TABLE_WISE && w->n_ranks > 1)
-        return refuse(w, "ranks", "table_wise has one rank");
+        return refuse(w, "ranks", "table_wise takes one rank");
     if (w->sharding == RK_SHARD_COLUMN_WISE && w->n_ranks && w->n_ranks != n_slices)
-        return refuse(w, "ranks", "column_wise has one rank a slice");
+        return refuse(w, "ranks", "column_wise takes one rank for each slice");
     if (w->n_ranks % n_slices)
-        return refuse(w, "ranks", "a grid has the same number of ranks for each slice");
+        return refuse(w, "ranks", "a grid takes the same number of ranks for each slice");
     if (table->dim % n_slices) {
         snprintf(message, sizeof message, "dim %d cannot be cut into %d slices of the same size", table->dim,
                  n_slices);

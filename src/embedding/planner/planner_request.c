@@ -35,8 +35,8 @@ const char *rk_unpooled_reason(const rk_feature_config *features, int32_t n_feat
         if ((!feature->max_sequence_length && !feature->weighted) || !feature->table ||
             strcmp(feature->table, table) != 0)
             continue;
-        return feature->weighted ? "a bag whose ids have weights is not combined by the rows' owner"
-                                 : "a sequence is not combined";
+        return feature->weighted ? "a feature of it has weights"
+                                 : "a feature of it is a sequence, which is not pooled";
     }
     return NULL;
 }

@@ -462,7 +462,8 @@ rk_status rk_sharding_plan_choose(const rk_planner_request *request, rk_table_pl
                "a plan for %d trainers and %d embedding servers; at least 1 trainer is needed",
                request->roles.n_trainers, request->roles.n_owners);
     RK_FAIL_IF(request->n_tables < 0 || request->batch_size < 1, RK_INVALID_ARGUMENT,
-               "a plan for %d tables and batches of %lld", request->n_tables, (long long)request->batch_size);
+               "a plan for %d tables and a batch size of %lld; at least 0 and 1 are needed",
+               request->n_tables, (long long)request->batch_size);
     choice c = {.request = request, .n_owners = rk_owner_count(&request->roles)};
     int32_t *constraint_of = NULL;
     rk_status status;

@@ -13,8 +13,9 @@ static rk_status check_placement(const rk_table_config *table, const rk_table_pl
     RK_FAIL_IF(p->n_slices < 1 || p->n_parts < 1 || table->dim % p->n_slices, RK_INVALID_ARGUMENT,
                "table '%s': dim %d is not divisible into %d column slices", table->name, table->dim,
                p->n_slices);
-    RK_FAIL_IF(p->n_parts > table->n_rows, RK_INVALID_ARGUMENT, "table '%s': %lld rows in %d parts",
-               table->name, (long long)table->n_rows, p->n_parts);
+    RK_FAIL_IF(p->n_parts > table->n_rows, RK_INVALID_ARGUMENT,
+               "table '%s': %lld rows cannot be cut into %d parts", table->name, (long long)table->n_rows,
+               p->n_parts);
     RK_FAIL_IF(p->owner_pooling && p->n_parts > 1, RK_INVALID_ARGUMENT,
                "table '%s': owner_pooling needs all its rows on one rank, but they are on several",
                table->name);
@@ -313,9 +314,10 @@ static rk_status copy_names(rk_sharded *s, const rk_embeddings_config *c) {
 
 static rk_status create(rk_sharded *s, const rk_sharded_options *o) {
     RK_FAIL_IF(s->size != s->roles.n_trainers + s->roles.n_owners || s->roles.n_trainers < 1,
-               RK_INVALID_ARGUMENT, "%d ranks of which %d train and %d hold rows", s->size,
+               RK_INVALID_ARGUMENT, "%d ranks do not match %d trainers and %d embedding servers", s->size,
                s->roles.n_trainers, s->roles.n_owners);
-    RK_FAIL_IF(o->staleness < 0, RK_INVALID_ARGUMENT, "a staleness of %lld", (long long)o->staleness);
+    RK_FAIL_IF(o->staleness < 0, RK_INVALID_ARGUMENT, "staleness must be 0 or more, not %lld",
+               (long long)o->staleness);
     RK_TRY(copy_names(s, o->config));
     RK_TRY(add_shards(s, o));
     RK_TRY(add_streams(s, o));

@@ -24,7 +24,7 @@ static rk_status read_stream(const rk_sharded *s, rk_in_flight_batch *j, int32_t
     size_t bag_bytes = bags ? rk_pad((size_t)entry.n_bags * sizeof(uint32_t), 8) : 0,
            id_bytes = rk_pad((size_t)entry.n_ids * (size_t)stream->id_bytes, 8);
     if (bag_bytes + id_bytes > left) return too_short(trainer, "ids", message->n_bytes);
-    RK_FAIL_IF(!bags && entry.n_bags != entry.n_ids, RK_INTERNAL, "rank %d asks for %lld rows by %lld ids",
+    RK_FAIL_IF(!bags && entry.n_bags != entry.n_ids, RK_INTERNAL, "rank %d requested %lld rows with %lld ids",
                trainer, (long long)entry.n_bags, (long long)entry.n_ids);
     const char *from = (const char *)message->data + *at;
     *at += bag_bytes + id_bytes;
@@ -170,7 +170,7 @@ rk_status rk_in_flight_batch_read_give(const rk_in_flight_batch *j, int32_t trai
 
 static rk_status read_step_status(rk_in_flight_batch *j) {
     const rk_message *from = &rk_all_to_all_received(j->step_status)[0];
-    if (from->n_bytes < sizeof j->applies) return too_short(0, "a verdict", from->n_bytes);
+    if (from->n_bytes < sizeof j->applies) return too_short(0, "a step status", from->n_bytes);
     memcpy(&j->applies, from->data, sizeof j->applies);
     return RK_OK;
 }

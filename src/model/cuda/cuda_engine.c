@@ -141,7 +141,8 @@ static rk_status name_not_finite(rk_model *model, double *loss) {
     rk_status status = find_not_finite(model, loss);
     status = rk_comm_agree(model->ranks->trainers, status);
     return status == RK_OK
-               ? rk_error(RK_INTERNAL, "the device found a number that was not finite, and then did not")
+               ? rk_error(RK_INTERNAL,
+                          "the GPU found a value that is not finite, but a second check found none")
                : status;
 }
 
@@ -196,7 +197,7 @@ static rk_status forward(rk_model *model, const rk_local_batch *batch, const rk_
 /* What is in the midst of a step is nobody else's. */
 static rk_status need_drained(const rk_model *model) {
     RK_FAIL_IF(model->queue.n_finished < model->queue.n_begun, RK_INVALID_ARGUMENT,
-               "a batch that was begun is not trained on; drain it first");
+               "a batch is still in flight: drain the model first");
     return RK_OK;
 }
 

@@ -9,14 +9,15 @@
 
 rk_status rk_cuda_engine_check(const rk_model *model, int64_t staleness) {
     const rk_ranks *ranks = model->ranks;
-    RK_FAIL_IF(ranks->roles.n_owners, RK_UNSUPPORTED,
-               "with 'device: cuda' every rank trains\nhint: leave out 'cluster.embedding_ranks'");
+    RK_FAIL_IF(
+        ranks->roles.n_owners, RK_UNSUPPORTED,
+        "cluster.embedding_ranks is not supported with device: cuda\nhint: remove 'cluster.embedding_ranks'");
     RK_FAIL_IF(
         ranks->n_micro_batches != ranks->roles.n_trainers, RK_UNSUPPORTED,
-        "with 'device: cuda' a rank's part of a batch is not cut\nhint: leave out 'cluster.virtual_shards'");
-    RK_FAIL_IF(staleness, RK_UNSUPPORTED,
-               "train.staleness is not supported with device: cuda over ranks\nhint: leave out "
-               "'train.staleness'");
+        "cluster.virtual_shards is not supported with device: cuda\nhint: remove 'cluster.virtual_shards'");
+    RK_FAIL_IF(
+        staleness, RK_UNSUPPORTED,
+        "train.staleness is not supported with device: cuda over ranks\nhint: remove 'train.staleness'");
     return RK_OK;
 }
 

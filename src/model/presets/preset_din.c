@@ -15,16 +15,18 @@ static bool find_pair(rk_graph *graph, const rk_preset_inputs *inputs, const rk_
     *target = rk_preset_find(inputs, pair->target);
     *history = rk_preset_find(inputs, pair->history);
     if (!*target || !*history) {
-        rk_error(RK_CONFIG, "'attention' names '%s', which is no categorical feature",
+        rk_error(RK_CONFIG, "'attention' names '%s', which is not a categorical feature",
                  *target ? pair->history : pair->target);
     } else if (!(*history)->length || (*target)->length) {
         rk_error(RK_CONFIG,
-                 (*target)->length ? "the target '%s' is a sequence" : "the history '%s' is no sequence",
+                 (*target)->length ? "the target '%s' must not be a sequence"
+                                   : "the history '%s' must be a sequence",
                  (*target)->length ? pair->target : pair->history);
-        rk_error_hint(RK_CONFIG,
-                      "a history has a max_sequence_length in embedding.features, its target has none");
+        rk_error_hint(
+            RK_CONFIG,
+            "set max_sequence_length in embedding.features for the history, and not for its target");
     } else if ((*target)->width * (*history)->length != (*history)->width) {
-        rk_error(RK_CONFIG, "the target '%s' has dim %d, and its history '%s' %d", pair->target,
+        rk_error(RK_CONFIG, "the target '%s' has dim %d, but its history '%s' has dim %d", pair->target,
                  (*target)->width, pair->history, (*history)->width / (*history)->length);
         rk_error_hint(RK_CONFIG, "look both up in one table: embedding.features: [{name: %s, table: %s}]",
                       pair->history, pair->target);

@@ -17,7 +17,7 @@ static rk_value vectors_of(rk_graph *graph, const rk_preset_inputs *inputs, feat
         const rk_preset_feature *feature = rk_preset_find(inputs, list.names[i]);
         if (!feature) {
             rk_graph_fail(graph,
-                          rk_error(RK_CONFIG, "a gate's context names '%s', which is no categorical feature",
+                          rk_error(RK_CONFIG, "a gate context names '%s', which is not a categorical feature",
                                    list.names[i]));
             return -1;
         }
@@ -34,9 +34,9 @@ static rk_value streamed(rk_graph *graph, const rk_preset_inputs *inputs, const 
         for (int64_t i = 0; i < contexts[k].n; i++) names[n++] = contexts[k].names[i];
     rk_value x = rk_part_features_but(graph, inputs, names, n);
     if (x < 0)
-        rk_graph_fail(
-            graph,
-            rk_error(RK_CONFIG, "every feature is the context of a gate: the streams have none to read"));
+        rk_graph_fail(graph, rk_error(RK_CONFIG,
+                                      "every feature is in a gate context, so the streams have no "
+                                      "input\nhint: remove a feature from gate_context or gate_context2"));
     return x;
 }
 
@@ -101,13 +101,10 @@ static rk_value bilinear(rk_graph *graph, const rk_preset_inputs *inputs, rk_val
 static rk_value fuse(rk_graph *graph, const rk_preset_inputs *inputs, rk_value x, rk_value y, int32_t heads) {
     int32_t units = rk_graph_shape(graph, x).cols, units2 = rk_graph_shape(graph, y).cols;
     if (units % heads || units2 % heads) {
-        rk_error(RK_CONFIG, "%d fusion heads do not divide the streams' last layers of %d and %d units",
+        rk_error(RK_CONFIG, "fusion_heads (%d) must divide the units of the streams' last layers (%d and %d)",
                  heads, units, units2);
-        rk_graph_fail(
-            graph,
-            rk_error_hint(
-                RK_CONFIG,
-                "'fusion_heads' cuts the last layer of 'deep' and of 'deep2' into as many equal parts"));
+        rk_graph_fail(graph, rk_error_hint(RK_CONFIG,
+                                           "change fusion_heads, or the last numbers of 'deep' and 'deep2'"));
         return -1;
     }
     rk_value products = -1;

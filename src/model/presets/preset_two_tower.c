@@ -45,16 +45,14 @@ static rk_value user_tower(rk_graph *graph, const rk_model_section *section, con
     rk_value x = rk_slice(graph, inputs->vectors, 0, n * inputs->dim);
     if (section->n_deep && is_linear)
         rk_graph_fail(
-            graph, rk_error(RK_CONFIG,
-                            "'history_linear' is for towers without an MLP\nhint: leave it or 'deep' out"));
+            graph,
+            rk_error(RK_CONFIG, "'history_linear' is not supported with 'deep'\nhint: remove one of them"));
     if (section->n_deep)
         return mlp(graph, section, inputs, "user", "user/last", rk_part_concat(graph, x, inputs->dense));
     if (inputs->dense >= 0)
-        rk_graph_fail(
-            graph,
-            rk_error(
-                RK_CONFIG,
-                "dense features of a two_tower need an MLP\nhint: give the model 'deep', or leave them out"));
+        rk_graph_fail(graph, rk_error(RK_CONFIG,
+                                      "a two_tower with dense features needs hidden layers\nhint: set "
+                                      "'deep', or remove the dense features"));
     return is_linear ? with_linear_history(graph, inputs, n) : sum_vectors(graph, inputs, x, n);
 }
 
@@ -75,8 +73,8 @@ static rk_value user_vector(rk_graph *graph, const rk_model_section *section, rk
 static rk_value build(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
     if (section->batch_norm)
         rk_graph_fail(
-            graph,
-            rk_error(RK_CONFIG, "a two_tower has no batch_norm: its batches hold drawn items beside pairs"));
+            graph, rk_error(RK_CONFIG,
+                            "'batch_norm' is not supported by model 'two_tower'\nhint: remove 'batch_norm'"));
     if (inputs->n_vectors < 2)
         rk_graph_fail(graph, rk_error(RK_CONFIG, "a two_tower needs a feature for its user tower"));
     rk_value user = user_vector(graph, section, user_tower(graph, section, inputs));

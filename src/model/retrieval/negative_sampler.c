@@ -26,7 +26,7 @@ static rk_status reserve(rk_sampler *s) {
 static rk_status weigh(rk_sampler *s, const int64_t *counts, double exponent) {
     double sum = 0, least = INFINITY;
     for (int64_t i = 0; i < s->n; i++) sum += s->keeps[i] = counts[i] ? pow((double)counts[i], exponent) : 0;
-    RK_FAIL_IF(sum == 0, RK_BAD_DATA, "there is no item to draw: the training data has no pairs");
+    RK_FAIL_IF(sum == 0, RK_BAD_DATA, "no negatives can be sampled: the training data has no pairs");
     for (int64_t i = 0; i < s->n; i++) {
         s->keeps[i] /= sum;
         if (s->keeps[i] > 0 && s->keeps[i] < least) least = s->keeps[i];

@@ -33,7 +33,7 @@ rk_status rk_retrieval_pair(const rk_retrieval_section *s, const rk_yaml *yaml, 
     RK_TRY(find_feature(yaml, schema, "item", s->item, &out->item));
     if (out->user == out->item)
         return rk_yaml_error(yaml, key_node(yaml, "user"),
-                             "the user and the item of a two_tower are two features of the data");
+                             "'user' and 'item' must be two different features");
     return RK_OK;
 }
 
@@ -50,8 +50,10 @@ static rk_status choose_features(rk_retrieval *r, const rk_model_options *o) {
     const rk_retrieval_section *s = &r->section;
     int32_t n = o->schema->n_features;
     RK_TRY(rk_retrieval_pair(s, o->yaml, o->schema, &r->pair));
-    RK_FAIL_IF(o->schema->features[r->pair.item].weighted, RK_CONFIG,
-               "the item '%s' of a two_tower has no weights", s->item);
+    RK_FAIL_IF(
+        o->schema->features[r->pair.item].weighted, RK_CONFIG,
+        "the item feature '%s' of a two_tower cannot have weights\nhint: remove the feature's 'weights'",
+        s->item);
     RK_TRY(rk_alloc((size_t)n + 2 + (size_t)s->n_user_tower, sizeof *r->features, &r->features));
     for (int64_t i = 0; i < s->n_user_tower; i++)
         RK_TRY(find_tower_feature(s, o, s->user_tower[i], &r->features[r->n_sources++]));
@@ -63,10 +65,11 @@ static rk_status choose_features(rk_retrieval *r, const rk_model_options *o) {
         for (int32_t b = 0; b < a; b++)
             if (r->features[a] == r->features[b])
                 return rk_yaml_error(o->yaml, key_node(o->yaml, "user_tower"),
-                                     "a feature stands twice in the towers of a two_tower");
+                                     "a feature is listed twice in the towers of a two_tower");
     for (int32_t f = 0; f < n && s->history; f++)
         RK_FAIL_IF(strcmp(o->schema->features[f].name, "history") == 0, RK_CONFIG,
-                   "a two_tower's own 'history' and a feature of the data have one name");
+                   "the data has a feature 'history', and retrieval.history adds another of this name\nhint: "
+                   "rename the feature in data.features");
     return RK_OK;
 }
 
@@ -245,7 +248,8 @@ rk_status rk_retrieval_finish(rk_model *model, const rk_model_options *o) {
          needs_known = by_popularity || s->history || s->in_batch;
     RK_FAIL_IF(needs_known && !r->known, RK_INVALID_ARGUMENT,
                "a two_tower with history, popularity or in_batch needs the training data's pairs");
-    RK_FAIL_IF(n_items > INT32_MAX, RK_UNSUPPORTED, "a two_tower of %lld items", (long long)n_items);
+    RK_FAIL_IF(n_items > INT32_MAX, RK_UNSUPPORTED, "a two_tower supports up to 2^31 - 1 items, not %lld",
+               (long long)n_items);
     RK_TRY(rk_sampler_create(n_items, by_popularity ? r->known->counts : NULL, s->popularity_exponent,
                              &r->sampler));
     RK_TRY(rk_alloc((size_t)(o->max_batch + s->negatives), sizeof *r->log_q, &r->log_q));

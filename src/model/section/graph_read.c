@@ -198,9 +198,9 @@ static rk_status join_outputs(reader *r, rk_value *out) {
     RK_TRY(check_graph(r, outputs));
     rk_shape shape = rk_graph_shape(r->graph, *out);
     if (shape.rows == 1 && shape.cols == n_logits) return RK_OK;
-    rk_yaml_error(r->yaml, outputs, "the outputs are %lld logits a sample, but there %s %d label%s%s",
+    rk_yaml_error(r->yaml, outputs, "the outputs have %lld logits a sample, but there %s %d label%s%s",
                   (long long)shape.rows * shape.cols, n_logits > 1 ? "are" : "is", n_logits,
-                  n_logits > 1 ? "s" : "", n_logits < r->model->n_tasks ? " beside the products" : "");
+                  n_logits > 1 ? "s" : "", n_logits < r->model->n_tasks ? ", not counting products" : "");
     return rk_error_hint(RK_CONFIG, "a linear layer of %d unit%s makes one logit a label", n_logits,
                          n_logits > 1 ? "s" : "");
 }

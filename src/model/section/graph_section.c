@@ -143,7 +143,7 @@ static rk_status check_options(const rk_layer_section *l, int64_t number, const 
     if (l->op == RK_LAYER_MLP ? l->n_units == 0 : l->n_units > 1)
         return rk_yaml_error(
             yaml, rk_layer_node(yaml, number, "units"),
-            l->n_units ? "operation '%s' has one number of units" : "operation '%s' needs 'units'",
+            l->n_units ? "operation '%s' takes one number as 'units'" : "operation '%s' needs 'units'",
             rk_layer_ops[l->op]);
     return RK_OK;
 }
@@ -151,11 +151,11 @@ static rk_status check_options(const rk_layer_section *l, int64_t number, const 
 static rk_status check_name(const rk_layer_section *l, int64_t number, const rk_yaml *yaml) {
     const rk_yaml_node *node = rk_layer_node(yaml, number, "name");
     if (!*l->name || strchr(l->name, ':'))
-        return rk_yaml_error(yaml, node, "a layer's name is text without ':', not '%s'", l->name);
+        return rk_yaml_error(yaml, node, "a layer's name must be text without ':', not '%s'", l->name);
     if (rk_graph_input_find(l->name) < 0 && strcmp(l->name, RK_OUTPUTS_NAME) != 0 &&
         strcmp(l->name, RK_LOG_VARIANCES_NAME) != 0)
         return RK_OK;
-    return rk_yaml_error(yaml, node, "'%s' is no name for a layer: it means something already", l->name);
+    return rk_yaml_error(yaml, node, "the layer name '%s' is reserved", l->name);
 }
 
 static rk_status check_layer(const rk_layer_section *l, int64_t number, const rk_yaml *yaml) {
@@ -180,7 +180,8 @@ static rk_status check_order(const rk_model_section *s, const rk_yaml *yaml, con
             if (found >= 0 && found < i) used[found] = true;
             if (found < i) continue;
             rk_yaml_error(yaml, rk_layer_node(yaml, i, "inputs"),
-                          found == i ? "layer '%s' reads itself" : "layer '%s' stands further below", input);
+                          found == i ? "layer '%s' reads itself" : "layer '%s' is defined further below",
+                          input);
             return rk_error_hint(
                 RK_CONFIG,
                 "a layer reads those above it; for the feature of this name write '" RK_FEATURE_PREFIX "%s'",
@@ -211,7 +212,7 @@ static rk_status check_outputs(const rk_model_section *s, const rk_yaml *yaml, c
         if (used[i]) continue;
         rk_yaml_error(yaml, rk_layer_node(yaml, i, "name"), "nothing uses the layer '%s'", s->layers[i].name);
         return rk_error_hint(RK_CONFIG,
-                             "name it in a layer's 'inputs' below or in 'outputs', or leave it out");
+                             "add it to the 'inputs' of a layer below or to 'outputs', or remove it");
     }
     return RK_OK;
 }
@@ -220,7 +221,7 @@ static rk_status check_together(const rk_model_section *s, const rk_yaml *yaml, 
                                 bool *used) {
     int32_t twin = rk_name_index_twin(index);
     if (twin >= 0)
-        return rk_yaml_error(yaml, rk_layer_node(yaml, twin, "name"), "a second layer '%s'",
+        return rk_yaml_error(yaml, rk_layer_node(yaml, twin, "name"), "duplicate layer name '%s'",
                              s->layers[twin].name);
     RK_TRY(check_order(s, yaml, index, used));
     return check_outputs(s, yaml, index, used);

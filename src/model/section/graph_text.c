@@ -4,8 +4,7 @@
 /* Its loss is over two vectors within the graph. */
 static rk_status refuse_pairs(const rk_model_options *options) {
     const rk_yaml_node *model = options->yaml ? rk_yaml_get(options->yaml->root, "model") : NULL;
-    rk_yaml_error(options->yaml, rk_yaml_get(model, "kind"),
-                  "model 'two_tower' learns from pairs, which no graph of layers does");
+    rk_yaml_error(options->yaml, rk_yaml_get(model, "kind"), "model 'two_tower' cannot be written as layers");
     return rk_error_hint(RK_CONFIG, "'reckon inspect --dot' draws it");
 }
 

@@ -62,7 +62,8 @@ rk_status rk_local_batch_fill(const rk_model *model, const rk_batch_part *part, 
     const rk_batch *batch = &part->batch;
     int64_t first = n ? number - part->base : 0;
     RK_FAIL_IF(first < 0 || first + n > batch->n, RK_INVALID_ARGUMENT,
-               "samples %lld to %lld of a batch are not here", (long long)number, (long long)(number + n));
+               "samples %lld to %lld of the batch are missing on this rank", (long long)number,
+               (long long)(number + n));
     rk_batch mine = rk_batch_slice(batch, first, n);
     mine.groups = NULL;
     if (!labelled) mine.labels = mine.sample_weights = NULL;

@@ -42,12 +42,13 @@ static rk_status check_micro_batches(const rk_model_options *options, const rk_r
     if (ranks->n_micro_batches >= n_trainers && ranks->n_micro_batches <= RK_MAX_LEAVES) return RK_OK;
     const rk_yaml_node *key =
         options->yaml ? rk_yaml_get(rk_yaml_get(options->yaml->root, "cluster"), "virtual_shards") : NULL;
-    rk_status status = rk_yaml_error(options->yaml, key, "%lld shards for %d trainers",
-                                     (long long)ranks->n_micro_batches, n_trainers);
-    return rk_error_hint(
-        status,
-        "each trainer has one or more: give %d to %d, a power of two for the same bits on fewer ranks",
-        n_trainers, RK_MAX_LEAVES);
+    rk_status status =
+        rk_yaml_error(options->yaml, key, "%lld virtual shards cannot be used with %d trainers",
+                      (long long)ranks->n_micro_batches, n_trainers);
+    return rk_error_hint(status,
+                         "each trainer needs at least one: set virtual_shards to %d to %d; a power of two "
+                         "gives the same bits on fewer ranks",
+                         n_trainers, RK_MAX_LEAVES);
 }
 
 static rk_status init(const rk_model_options *options, rk_ranks *ranks) {

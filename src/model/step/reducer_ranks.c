@@ -118,7 +118,8 @@ static rk_status receive_from(const rk_model *model, const reduction *at, int32_
     rk_ranks_receive(model->ranks, theirs->stop, theirs->bytes_sent);
     if (theirs->status != RK_OK)
         return rk_error((rk_status)theirs->status, "%.*s", (int)sizeof theirs->error, theirs->error);
-    RK_FAIL_IF(loss_bytes > most, RK_INTERNAL, "rank %d sent the losses of more shards than it has", t);
+    RK_FAIL_IF(loss_bytes > most, RK_INTERNAL, "rank %d sent the losses of more micro-batches than it has",
+               t);
     memcpy(losses + *n * n_tasks, theirs->losses, loss_bytes);
     *n += loss_bytes / (n_tasks * sizeof *losses);
     return RK_OK;

@@ -84,7 +84,7 @@ rk_status rk_model_drain(rk_model *model, double *loss, bool *left) {
 
 static rk_status need_drained(const rk_model *model) {
     RK_FAIL_IF(model->queue.n_finished < model->queue.n_begun, RK_INVALID_ARGUMENT,
-               "a batch that was begun is not trained on; drain it first");
+               "a batch is still in flight: drain the model first");
     return RK_OK;
 }
 
@@ -138,9 +138,9 @@ rk_status rk_model_predict_part(rk_model *model, const rk_batch_part *part, floa
     float *scratch;
     RK_TRY(rk_model_check_batch(model, part, false));
     if (part->total == 0) return RK_OK;
-    RK_FAIL_IF(
-        model->retrieval && model->ranks->comm, RK_UNSUPPORTED,
-        "over ranks a two_tower gives vectors, not predictions\nhint: start one process, without mpirun");
+    RK_FAIL_IF(model->retrieval && model->ranks->comm, RK_UNSUPPORTED,
+               "predictions of a two_tower are not supported over several ranks\nhint: start one process, "
+               "without mpirun");
     RK_TRY(need_drained(model));
     if (part->total <= model->max_batch) return forward_pieces(model, part, &output, predictions);
     RK_TRY(rk_alloc(n_values, sizeof *scratch, &scratch));

@@ -9,28 +9,30 @@
 rk_status rk_model_check_batch(const rk_model *model, const rk_batch_part *part, bool labelled) {
     const rk_batch *batch = &part->batch;
     RK_FAIL_IF(model->is_outline, RK_INVALID_ARGUMENT,
-               "an outline of a model holds no rows: it is only to be described\nhint: rk_model_create makes "
-               "the model itself");
-    RK_FAIL_IF(batch->n < 0 || (labelled && part->total == 0), RK_INVALID_ARGUMENT, "a batch of %lld samples",
-               (long long)part->total);
+               "the model is an outline without rows, which can only be described\nhint: create it with "
+               "rk_model_create");
+    RK_FAIL_IF(batch->n < 0 || (labelled && part->total == 0), RK_INVALID_ARGUMENT,
+               "invalid number of samples in a batch: %lld", (long long)part->total);
     RK_FAIL_IF(part->base < 0 || batch->n > part->total - part->base ||
                    (!model->ranks->comm && batch->n < part->total),
-               RK_INVALID_ARGUMENT, "samples %lld to %lld of a batch of %lld", (long long)part->base,
-               (long long)(part->base + batch->n), (long long)part->total);
+               RK_INVALID_ARGUMENT, "samples %lld to %lld are an invalid part of a batch of %lld",
+               (long long)part->base, (long long)(part->base + batch->n), (long long)part->total);
     RK_FAIL_IF(batch->n_dense != model->n_dense, RK_INVALID_ARGUMENT,
-               "the batch has %d dense numbers a sample, the model takes %d", batch->n_dense, model->n_dense);
+               "the batch has %d dense numbers a sample, but the model takes %d", batch->n_dense,
+               model->n_dense);
     RK_FAIL_IF(batch->n_features != model->n_features, RK_INVALID_ARGUMENT,
-               "the batch has %d features, the model takes %d", batch->n_features, model->n_features);
+               "the batch has %d features, but the model takes %d", batch->n_features, model->n_features);
     RK_FAIL_IF((batch->n && batch->n_dense && !batch->dense) || (batch->n_features && !batch->features),
                RK_INVALID_ARGUMENT, "the batch's dense numbers or features are missing");
     if (!labelled) return RK_OK;
     RK_FAIL_IF(part->total > model->max_batch, RK_INVALID_ARGUMENT,
-               "a batch of %lld samples, the model takes up to %lld", (long long)part->total,
+               "the batch has %lld samples, but the model was created for up to %lld", (long long)part->total,
                (long long)model->max_batch);
     bool pairs = rk_model_learns_pairs(model);
     RK_FAIL_IF(!batch->labels && !pairs, RK_INVALID_ARGUMENT, "training needs labels");
     RK_FAIL_IF(batch->n_tasks != model->n_tasks && !pairs, RK_INVALID_ARGUMENT,
-               "the batch has %d labels a sample, the model has %d tasks", batch->n_tasks, model->n_tasks);
+               "the batch has %d labels a sample, but the model has %d tasks", batch->n_tasks,
+               model->n_tasks);
     for (int64_t i = 0; batch->sample_weights && i < batch->n; i++)
         RK_FAIL_IF(batch->sample_weights[i] < 0, RK_BAD_DATA, "row %lld: the sample weight %g is negative",
                    (long long)(batch->first_row + i), batch->sample_weights[i]);
@@ -58,8 +60,8 @@ static rk_status loss_not_finite(const rk_model *model, const rk_batch *batch, c
              isnan(loss) ? NAN : loss); /* -nan is no news */
     if (model->step == 0)
         return rk_error_hint(RK_NOT_FINITE,
-                             "nothing is learned yet: dense features may be too large (normalize: true), or "
-                             "the rows' first values");
+                             "this is the first step: the dense features may be too large (set normalize: "
+                             "true), or the rows' initial values");
     return rk_error_hint(RK_NOT_FINITE,
                          "a lower learning rate or gradient clipping may keep the model from diverging");
 }

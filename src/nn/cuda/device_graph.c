@@ -64,7 +64,7 @@ static rk_status read_inputs(rk_device_graph *g) {
     for (int32_t i = 0; i < g->options.n_inputs; i++) {
         const rk_device_graph_input *input = &g->options.inputs[i];
         RK_FAIL_IF(input->value < 0 || (size_t)input->value >= n_nodes || g->graph->nodes[input->value]->op,
-                   RK_INVALID_ARGUMENT, "%d is no input of the graph", input->value);
+                   RK_INVALID_ARGUMENT, "node %d is not an input of the graph", input->value);
         g->no_gradient[input->value] = input->no_gradient;
         if (input->may_stride) find_host(g, input->value);
     }

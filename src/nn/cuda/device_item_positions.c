@@ -154,7 +154,8 @@ static rk_status rank_block(work *w, int64_t first, int64_t n) {
 rk_status rk_device_item_positions(rk_device *device, rk_stream *stream, const rk_item_positions *a,
                                    int64_t scores_at_once) {
     RK_FAIL_IF(a->n_items < 1 || a->n_items >= UINT32_MAX || a->dim < 1, RK_INVALID_ARGUMENT,
-               "rankings of %lld items of %lld numbers", (long long)a->n_items, (long long)a->dim);
+               "cannot rank %lld items with vectors of %lld values", (long long)a->n_items,
+               (long long)a->dim);
     if (a->n_users == 0) return RK_OK;
     int64_t fit = (scores_at_once ? scores_at_once : 1 << 26) / a->n_items;
     work w = {.device = device, .stream = stream, .args = a, .block = fit < 1 ? 1 : least(fit, a->n_users)};

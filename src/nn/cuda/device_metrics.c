@@ -20,8 +20,8 @@ static rk_status compute(rk_device *device, rk_stream *stream, const rk_cuda_met
 
 rk_status rk_device_metrics(rk_device *device, rk_stream *stream, bool binary, int64_t n,
                             const rk_metric_sample *samples, const int64_t *groups, rk_metric_parts *out) {
-    RK_FAIL_IF(n < 1, RK_INVALID_ARGUMENT, "metrics of %lld samples", (long long)n);
-    RK_FAIL_IF(n > INT32_MAX, RK_NO_MEMORY, "a GPU's metrics are of fewer than 2^31 samples");
+    RK_FAIL_IF(n < 1, RK_INVALID_ARGUMENT, "metrics need at least one sample, not %lld", (long long)n);
+    RK_FAIL_IF(n > INT32_MAX, RK_NO_MEMORY, "metrics on a GPU support fewer than 2^31 samples");
     rk_cuda_metric_memory m = {.scratch_bytes = binary ? rk_cuda_sort_scratch_bytes(device, n) : 0};
     size_t count = (size_t)n, sorted = binary ? count : 0;
     size_t bytes[N_PIECES] = {sorted * sizeof *m.keys,

@@ -162,10 +162,10 @@ rk_value rk_graph_add(rk_graph *graph, const char *op, const char *name, const r
 rk_value rk_graph_input(rk_graph *graph, const char *name, rk_shape shape) {
     if (graph->status != RK_OK) return -1;
     rk_node *node = NULL;
-    rk_status status =
-        shape.rows > 0 && shape.cols > 0
-            ? new_node(graph, NULL, name, NULL, 0, &node)
-            : rk_error(RK_INVALID_ARGUMENT, "input '%s' of shape [%d, %d]", name, shape.rows, shape.cols);
+    rk_status status = shape.rows > 0 && shape.cols > 0
+                           ? new_node(graph, NULL, name, NULL, 0, &node)
+                           : rk_error(RK_INVALID_ARGUMENT, "input '%s' has the invalid shape [%d, %d]", name,
+                                      shape.rows, shape.cols);
     if (status != RK_OK) {
         rk_graph_fail(graph, status);
         return -1;

@@ -25,7 +25,7 @@ static rk_value activate(rk_graph *graph, const char *node, rk_value x, const ch
     static const char *const names[] = {"relu", "gelu", "sigmoid", "tanh", "softmax"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(names[i], name) == 0) return one(graph, name, node, x);
-    rk_status status = rk_error(RK_CONFIG, "there is no activation '%s'", name);
+    rk_status status = rk_error(RK_CONFIG, "unknown activation '%s'", name);
     rk_graph_fail(graph, rk_error_hint(status, "it is one of relu, gelu, sigmoid, tanh, softmax, none"));
     return -1;
 }

@@ -8,7 +8,8 @@ rk_status rk_same_shapes(const rk_graph *graph, const rk_node *node, int32_t n) 
     for (int32_t k = 1; k < n; k++) {
         rk_shape b = rk_in_shape(graph, node, k);
         RK_FAIL_IF(a.rows != b.rows || a.cols != b.cols, RK_INVALID_ARGUMENT,
-                   "inputs of shapes [%d, %d] and [%d, %d]", a.rows, a.cols, b.rows, b.cols);
+                   "the inputs must have the same shape, not [%d, %d] and [%d, %d]", a.rows, a.cols, b.rows,
+                   b.cols);
     }
     return RK_OK;
 }

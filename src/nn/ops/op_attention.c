@@ -16,8 +16,8 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     node->shape = rk_in_shape(graph, node, 0);
     if (node->n_inputs > 3) {
         int64_t n = rk_width(rk_in_shape(graph, node, 3));
-        RK_FAIL_IF(n != node->shape.rows, RK_INVALID_ARGUMENT, "the mask has %lld values for %d rows",
-                   (long long)n, node->shape.rows);
+        RK_FAIL_IF(n != node->shape.rows, RK_INVALID_ARGUMENT,
+                   "the mask has %lld values, but there are %d rows", (long long)n, node->shape.rows);
     }
     RK_FAIL_IF(heads < 1 || node->shape.cols % heads != 0, RK_INVALID_ARGUMENT,
                "%d columns are not divisible by %d heads", node->shape.cols, heads);

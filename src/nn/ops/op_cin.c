@@ -26,7 +26,8 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     rk_shape x0 = rk_in_shape(graph, node, 0), x = rk_in_shape(graph, node, 1);
     int32_t units = node->options.units;
     RK_FAIL_IF(units < 1, RK_INVALID_ARGUMENT, "'units' must be 1 or more, not %d", units);
-    RK_FAIL_IF(x0.rows != x.rows, RK_INVALID_ARGUMENT, "inputs of %d and %d rows", x0.rows, x.rows);
+    RK_FAIL_IF(x0.rows != x.rows, RK_INVALID_ARGUMENT,
+               "the inputs must have the same number of rows, not %d and %d", x0.rows, x.rows);
     int64_t in = (int64_t)x.cols * x0.cols;
     node->shape = (rk_shape){x.rows, units};
     double bound = sqrt(6.0 / (double)(in + units)); /* Glorot and Bengio 2010 */

@@ -6,7 +6,8 @@
 static rk_status build(rk_graph *graph, rk_node *node) {
     int64_t width = 0;
     for (int32_t k = 0; k < node->n_inputs; k++) width += rk_width(rk_in_shape(graph, node, k));
-    RK_FAIL_IF(width > INT32_MAX, RK_INVALID_ARGUMENT, "%lld values a sample", (long long)width);
+    RK_FAIL_IF(width > INT32_MAX, RK_INVALID_ARGUMENT,
+               "the result has %lld values a sample; at most 2^31 - 1 are supported", (long long)width);
     node->shape = (rk_shape){1, (int32_t)width};
     return RK_OK;
 }

@@ -9,7 +9,8 @@
 static rk_status build(rk_graph *graph, rk_node *node) {
     const rk_op_options *o = &node->options;
     RK_FAIL_IF(o->units < 1, RK_INVALID_ARGUMENT, "'units' must be 1 or more, not %d", o->units);
-    RK_FAIL_IF(o->dtype != RK_F32 && o->dtype != RK_BF16, RK_INVALID_ARGUMENT, "computes in f32 or bf16");
+    RK_FAIL_IF(o->dtype != RK_F32 && o->dtype != RK_BF16, RK_INVALID_ARGUMENT,
+               "the dtype must be f32 or bf16");
     rk_shape from = rk_in_shape(graph, node, 0);
     int64_t in = o->by_row ? from.cols : rk_width(from);
     node->shape = (rk_shape){o->by_row ? from.rows : 1, o->units};

@@ -7,10 +7,10 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     const rk_op_options *o = &node->options;
     int64_t width = rk_width(rk_in_shape(graph, node, 0));
     RK_FAIL_IF(o->rows < 1, RK_INVALID_ARGUMENT, "'rows' is missing");
-    RK_FAIL_IF(o->first < 0 || o->first >= width, RK_INVALID_ARGUMENT, "length %d of %lld", o->first,
-               (long long)width);
-    RK_FAIL_IF(o->count < 0 || o->count > o->rows, RK_INVALID_ARGUMENT, "the first %d of %d rows", o->count,
-               o->rows);
+    RK_FAIL_IF(o->first < 0 || o->first >= width, RK_INVALID_ARGUMENT,
+               "'first' is %d, but there are %lld lengths, counted from 0", o->first, (long long)width);
+    RK_FAIL_IF(o->count < 0 || o->count > o->rows, RK_INVALID_ARGUMENT,
+               "'count' is %d, but it must be 0 to %d (rows)", o->count, o->rows);
     node->shape = (rk_shape){o->rows, 1};
     return RK_OK;
 }

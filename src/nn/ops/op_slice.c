@@ -7,7 +7,8 @@ static rk_status build(rk_graph *graph, rk_node *node) {
     int64_t width = rk_width(rk_in_shape(graph, node, 0));
     const rk_op_options *o = &node->options;
     RK_FAIL_IF(o->first < 0 || o->count < 1 || o->first + (int64_t)o->count > width, RK_INVALID_ARGUMENT,
-               "columns %d to %lld of %lld", o->first, (long long)o->first + o->count - 1, (long long)width);
+               "columns %d to %lld do not exist: the input has %lld, counted from 0", o->first,
+               (long long)o->first + o->count - 1, (long long)width);
     node->shape = (rk_shape){1, o->count};
     return RK_OK;
 }

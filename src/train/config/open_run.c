@@ -55,7 +55,8 @@ rk_status rk_transforms_fit(const rk_config *config, rk_transforms **out) {
     rk_config *own;
     const rk_transforms *fitted;
     RK_FAIL_IF(config->transforms, RK_INVALID_ARGUMENT,
-               "the configuration is a checkpoint's, whose transforms are fitted\nhint: rk_transforms_load");
+               "the configuration comes from a checkpoint, whose transforms are fitted already\nhint: use "
+               "rk_transforms_load");
     RK_TRY(rk_config_copy(config, &own));
     rk_status status = rk_config_transforms(own, NULL, NULL, &fitted);
     if (status != RK_OK) {

@@ -11,12 +11,12 @@ typedef struct rk_planned rk_planned;
 typedef struct rk_planned_table rk_planned_table;
 static const rk_field table_fields[] = {
     RK_FIELD_TEXT(rk_planned_table, name, true, NULL, "the table's name"),
-    RK_FIELD_I64(rk_planned_table, rows, RK_REQUIRED_NUMBER, 1, 1e15, "its rows"),
+    RK_FIELD_I64(rk_planned_table, rows, RK_REQUIRED_NUMBER, 1, 1e15, "its number of rows"),
     RK_FIELD_I64(rk_planned_table, dim, RK_REQUIRED_NUMBER, 1, 4096, "values a row"),
-    RK_FIELD_ENUM(rk_planned_table, sharding, RK_REQUIRED_NUMBER, shardings, "how it is cut"),
-    RK_FIELD_I64(rk_planned_table, slices, 1, 1, 4096, "of columns"),
+    RK_FIELD_ENUM(rk_planned_table, sharding, RK_REQUIRED_NUMBER, shardings, "how it is sharded"),
+    RK_FIELD_I64(rk_planned_table, slices, 1, 1, 4096, "number of column slices"),
     RK_FIELD_ARRAY(I64S, rk_planned_table, ranks, n_ranks, 0, 1e6, "owners of the parts, slice after slice"),
-    RK_FIELD_BOOL(rk_planned_table, owner_pooling, false, "the owner combines bags"),
+    RK_FIELD_BOOL(rk_planned_table, owner_pooling, false, "the owner pools a sample's rows"),
 };
 static const rk_schema table_schema = {.name = "tables",
                                        .struct_bytes = sizeof(rk_planned_table),
@@ -33,11 +33,11 @@ static const rk_schema schema = RK_SCHEMA("plan", rk_planned, fields);
 
 static rk_status check_table(const rk_plan_file *file, const rk_planned_table *table) {
     bool replicated = table->sharding == RK_SHARD_REPLICATED;
-    const char *problem = table->sharding == RK_SHARD_AUTO     ? "a plan does not leave it open"
-                          : replicated && table->n_ranks       ? "a replicated table has no ranks of its own"
+    const char *problem = table->sharding == RK_SHARD_AUTO     ? "'sharding' must not be auto in a plan"
+                          : replicated && table->n_ranks       ? "a replicated table cannot have 'ranks'"
                           : !replicated && table->n_ranks == 0 ? "needs the key 'ranks'"
                           : !replicated && table->n_ranks % table->slices
-                              ? "has not the same number of ranks for each slice"
+                              ? "the number of ranks must be a multiple of 'slices'"
                               : NULL;
     if (!problem) return RK_OK;
     return rk_error(RK_CONFIG, "%s:%d: key 'tables': table '%s': %s", file->yaml.path, table->line,

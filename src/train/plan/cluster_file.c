@@ -12,19 +12,20 @@ enum { MOST_RANKS = 65536 };
 static const char *const roles[] = {"both", "train", "embedding"};
 
 static const rk_field group_fields[] = {
-    RK_FIELD_TEXT(rk_host_group, name, true, NULL, "what messages call it"),
+    RK_FIELD_TEXT(rk_host_group, name, true, NULL, "the group's name"),
     RK_FIELD_I64(rk_host_group, count, 1, 1, MOST_RANKS, "hosts"),
     RK_FIELD_I64(rk_host_group, ranks, 1, 1, 1024, "ranks a host"),
     RK_FIELD_I64(rk_host_group, cores, 0, 0, 65536,
-                 "of a host, that its ranks share; 0: as many as this machine"),
+                 "CPU cores of a host, shared by its ranks; 0: as many as this machine has"),
     RK_FIELD_F64(rk_host_group, memory_gb, RK_UNSET, 0.001, 1e9,
-                 "memory that the run may use, 10^9 bytes a host"),
+                 "memory of a host that the run may use, 10^9 bytes"),
     RK_FIELD_F64(rk_host_group, memory_bandwidth_gbs, RK_UNSET, 0.001, 1e9,
-                 "10^9 bytes a second a host, of random rows"),
+                 "memory bandwidth of a host at random rows, 10^9 bytes a second"),
     RK_FIELD_F64(rk_host_group, gflops, RK_UNSET, 0.001, 1e12,
-                 "10^9 operations a second a host, of the dense products"),
-    RK_FIELD_F64(rk_host_group, network_gbps, RK_UNSET, 0.001, 1e9, "10^9 bits a second a host, each way"),
-    RK_FIELD_F64(rk_host_group, latency_us, 10, 0, 1e9, "of a message"),
+                 "dense matrix products of a host, 10^9 operations a second"),
+    RK_FIELD_F64(rk_host_group, network_gbps, RK_UNSET, 0.001, 1e9,
+                 "network bandwidth of a host each way, 10^9 bits a second"),
+    RK_FIELD_F64(rk_host_group, latency_us, 10, 0, 1e9, "latency of a message, microseconds"),
     RK_FIELD_F64(rk_host_group, price_per_hour, RK_UNSET, 0, 1e9, "of a host"),
     RK_FIELD_ENUM(rk_host_group, role, RK_ROLE_BOTH, roles, "what its ranks do"),
 };
@@ -53,12 +54,13 @@ static rk_status check_roles(const rk_cluster_file *file) {
     }
     if (counts[RK_ROLE_BOTH] && counts[RK_ROLE_TRAIN] + counts[RK_ROLE_EMBEDDING])
         return rk_error_hint(
-            error_at(file, last_line, "role", "either all ranks do both, or some train and some hold rows"),
-            "give every group one of train and embedding, or none a role");
+            error_at(file, last_line, "role",
+                     "'role: both' cannot be mixed with 'role: train' and 'role: embedding'"),
+            "give every group 'role: train' or 'role: embedding', or leave all roles out");
     if (counts[RK_ROLE_TRAIN] && !counts[RK_ROLE_EMBEDDING])
-        return error_at(file, last_line, "role", "no group holds rows: one needs role embedding");
+        return error_at(file, last_line, "role", "no group holds rows: one needs 'role: embedding'");
     if (counts[RK_ROLE_EMBEDDING] && !counts[RK_ROLE_TRAIN])
-        return error_at(file, last_line, "role", "no group trains: one needs role train");
+        return error_at(file, last_line, "role", "no group trains: one needs 'role: train'");
     return RK_OK;
 }
 
@@ -72,7 +74,7 @@ static rk_status check(const rk_cluster_file *file) {
         if (isnan(groups[i].memory_gb)) return error_at(file, groups[i].line, "memory_gb", "is missing");
         for (int64_t k = 0; k < i; k++)
             if (strcmp(groups[i].name, groups[k].name) == 0)
-                return error_at(file, groups[i].line, "name", "a second group of this name");
+                return error_at(file, groups[i].line, "name", "duplicate group name");
     }
     if (n_hosts == 0)
         return rk_error(RK_CONFIG, "%s: a cluster needs at least one group of hosts", file->yaml.path);
@@ -143,7 +145,7 @@ rk_status rk_cluster_file_error_lacking(const rk_cluster_file *file) {
     while (!isnan(group->memory_bandwidth_gbs) && !isnan(group->gflops)) group++;
     rk_status status =
         error_at(file, group->line, isnan(group->gflops) ? "gflops" : "memory_bandwidth_gbs", "is missing");
-    return rk_error_hint(status, "--measure takes what this machine reaches");
+    return rk_error_hint(status, "set it, or use --measure for what this machine reaches");
 }
 
 static rk_machine machine_of(const rk_host_group *group, int32_t number, int32_t host, bool one_host) {

@@ -15,7 +15,8 @@ static const struct {
      "validation val dev validdata valdata validationdata validpath valpath validset valset evalset evaldata "
      "evalsource devdata"},
     {"data.valid.fraction",
-     "validationsplit valsplit validsplit validationfraction valratio validratio validationratio"},
+     "validationsplit valsplit validsplit validationfraction valratio validratio validationratio valsize "
+     "validsize validationsize"},
     {"data.test.fraction", "testsize testsplit testratio"},
     {"data.test", "testdata testpath testfile testset testing"},
     {"data.labels",
@@ -68,7 +69,7 @@ static const struct {
     {"train.optimizer.beta2", "b2"},
     {"train.optimizer.initial_accumulator", "initialaccumulatorvalue initaccumulator initialaccumulatorval"},
     {"train.optimizer.clip_gradient", "clipvalue gradientclipvalue"},
-    {"train.optimizer.schedule", "scheduler lrscheduler lrschedule learningrateschedule lrpolicy"},
+    {"train.optimizer.schedule", "scheduler lrscheduler lrschedule learningrateschedule lrpolicy lrdecay"},
     {"train.optimizer.schedule.warmup_steps", "warmup numwarmupsteps warmupsteps lrwarmup"},
     {"train.optimizer.schedule.decay_steps", "decaysteps tmax"},
     {"train.plateau", "reducelronplateau lronplateau reducelr"},
@@ -114,6 +115,7 @@ static const struct {
     {"embedding.tables[].rows",
      "numembeddings inputdim nrows numrows vocabsize vocabularysize maxvocabularysizepergpu numitems "
      "hashbucketsize cardinality"},
+    {"data.features[].identity", "numembeddings"}, /* behind the rows of a table */
     {"embedding.tables[].trainable", "requiresgrad"},
     {"embedding.features", "featurenames slots"},
     {"embedding.features[].table", "shareembedding sharedembedding embeddingname sharewith tablename"},
@@ -164,6 +166,8 @@ static const struct {
     {"model.retrieval.negatives",
      "numnegatives nnegatives numneg negativesamples numnegsamples negsampling numsampled"},
     {"cluster.tables[].owner_pooling", "pools pooling ownerpools"},
+    {"cluster.tables[].sharding", "shardingtype shardingtypes"},
+    {"cluster.plan", "shardingplan"},
     {"cluster", "distributed distribution parallel strategy"},
     {"device", "gpu gpus usegpu accelerator vvgpu devices"},
     /* values */

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -247,6 +248,27 @@ static bool has_key(const rk_schema *schema, const char *key) {
     return false;
 }
 
+static bool takes(const rk_schema *schema, const rk_yaml_node *node, const char *key) {
+    return !schema->takes || schema->takes(node, key);
+}
+
+/* Whether a meaning is a key of the section at hand ("train.seed" in train), or of a part of it
+ * ("train.optimizer.momentum"). Only sections of the file's first level are named by meanings. */
+static bool is_in(const rk_schema *schema, const char *meaning, bool in_a_part) {
+    size_t n = strlen(schema->name);
+    return strncmp(meaning, schema->name, n) == 0 && meaning[n] == '.' &&
+           (strchr(meaning + n + 1, '.') != NULL) == in_a_part;
+}
+
+/* The first meaning of another library's word that is a key of the section, or of a part of it; NULL: none.
+ */
+static const char *key_in(const rk_schema *schema, const char *word, bool in_a_part) {
+    const char *meaning;
+    for (size_t at = 0; (meaning = rk_synonym(word, at)); at++)
+        if (is_in(schema, meaning, in_a_part)) return meaning;
+    return NULL;
+}
+
 /* Where another library's word is a key of another section, and not that section's own name: that; NULL:
  * nowhere. */
 static const char *key_elsewhere(const rk_schema *schema, const char *word) {
@@ -258,16 +280,53 @@ static const char *key_elsewhere(const rk_schema *schema, const char *word) {
     return NULL;
 }
 
+/* A struct in the section that has a key by another library's word ('optimizer' for lr in a table), and the
+ * key. */
+static const rk_field *part_with_key(const rk_schema *schema, const rk_yaml_node *node, const char *word,
+                                     const char **key) {
+    const char *meaning;
+    for (size_t at = 0; (meaning = rk_synonym(word, at)); at++)
+        for (size_t i = 0; i < schema->n_fields && strchr(meaning, '.'); i++) {
+            const rk_field *field = &schema->fields[i];
+            *key = rk_synonym_name(meaning);
+            if (field->kind == RK_FIELD_KIND_STRUCT && takes(schema, node, field->key) &&
+                has_key(field->sub, *key))
+                return field;
+        }
+    return NULL;
+}
+
+/* The word is that of a key that the mapping does not take as it stands: model.deep of a kind without layers.
+ */
+static void hint_unused(rk_status status, const char *key, const char *const *names, size_t n) {
+    char what[128];
+    snprintf(what, sizeof what, "that is '%s', which is not used here; the keys here are", key);
+    hint_names(status, NULL, names, n, what);
+}
+
 void rk_schema_hint_key(rk_status status, const rk_schema *schema, const rk_yaml_node *node,
                         const char *word) {
-    const char *names[MAX_KEYS], *elsewhere = key_elsewhere(schema, word);
+    const char *names[MAX_KEYS], *own = key_in(schema, word, false),
+                                 *below = own ? NULL : key_in(schema, word, true),
+                                 *elsewhere = key_elsewhere(schema, word), *key;
     size_t n = 0;
     for (size_t i = 0; i < schema->n_fields && n < MAX_KEYS; i++)
-        if (!schema->takes || schema->takes(node, schema->fields[i].key)) names[n++] = schema->fields[i].key;
-    if (elsewhere && !rk_nearest(word, names, n))
+        if (takes(schema, node, schema->fields[i].key)) names[n++] = schema->fields[i].key;
+    const char *nearest = rk_nearest(word, names, n);
+    const rk_field *part = part_with_key(schema, node, word, &key);
+    if (below && (!nearest || strcmp(nearest, rk_synonym_name(below)) == 0))
+        rk_error_hint(status, "the key is '%s'",
+                      below); /* not a namesake: eval_batch_size is no batch_size */
+    else if (nearest)
+        rk_error_hint(status, "did you mean '%s'?", nearest);
+    else if (own && has_key(schema, rk_synonym_name(own)))
+        hint_unused(status, rk_synonym_name(own), names, n);
+    else if (part)
+        rk_error_hint(status, "the key is '%s' in '%s'", key, part->key);
+    else if (elsewhere)
         rk_error_hint(status, "the key is '%s'", elsewhere);
     else
-        hint_names(status, word, names, n, "the keys here are");
+        hint_names(status, NULL, names, n, "the keys here are");
 }
 
 static rk_status check_keys(const rk_schema *schema, const rk_yaml *yaml, const rk_yaml_node *node) {

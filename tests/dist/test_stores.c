@@ -17,7 +17,7 @@ int main(void) {
 #ifdef RK_EMULATED
         {"cuda_sharded", make_device_sharded, RK_F32, .of_ranks = true, .nmse = 1e-10},
 #endif
-        {NULL}};
+        {.name = NULL}};
     rk_comm_options options = RK_COMM_OPTIONS_INIT;
     options.timeout_s = 60;
     if (rk_comm_world(&options, &comm) != RK_OK) {

@@ -15,7 +15,7 @@ int main(void) {
         {"local, late", make_local, RK_BF16, .late = true},
         {"sharded", make_sharded, RK_BF16, .of_ranks = true},
         {"sharded, late", make_sharded, RK_BF16, .of_ranks = true, .late = true},
-        {NULL}};
+        {.name = NULL}};
     if (rk_comm_self(&comm) != RK_OK) return 1;
     return run_store_contract(of_process, NULL, NULL);
 }

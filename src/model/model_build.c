@@ -291,8 +291,10 @@ static rk_status create_queue(rk_model *model, const rk_model_options *options) 
     RK_TRY(rk_alloc(n, sizeof *q->slots, &q->slots));
     q->n_slots = n;
     for (size_t i = 0; i < n; i++) RK_TRY(rk_local_batch_init(model, waits, &q->slots[i]));
-    RK_TRY(rk_alloc(1, sizeof *q->peek, &q->peek));
-    return rk_local_batch_init(model, false, q->peek);
+    RK_TRY(rk_alloc(1, sizeof *model->inference, &model->inference));
+    RK_TRY(rk_inference_init(model, model->inference));
+    model->inference->own = model;
+    return RK_OK;
 }
 
 static rk_status create_trainer(rk_model *model, const rk_model_options *options) {
@@ -369,9 +371,9 @@ rk_status rk_model_build(const rk_model_options *options, rk_model **out) {
 static void release_queue(rk_model *model) {
     rk_model_queue *q = &model->queue;
     for (size_t i = 0; i < q->n_slots; i++) rk_local_batch_release(model, &q->slots[i]);
-    if (q->peek) rk_local_batch_release(model, q->peek);
+    if (model->inference) rk_inference_release(model->inference);
     rk_free(q->slots);
-    rk_free(q->peek);
+    rk_free(model->inference);
 }
 
 void rk_model_free(rk_model *model) {

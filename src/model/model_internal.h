@@ -39,7 +39,8 @@ typedef struct rk_pairs rk_pairs; /* retrieval.h */
 
 /* One run of the graph over a batch, or over a piece or share of it. */
 typedef struct rk_model_run {
-    rk_model *model;
+    const rk_model *model;
+    rk_store *store; /* of the rows */
     const rk_batch *batch;
     const rk_ids *ids;          /* [n_lookups]: of the run's samples */
     const double *task_samples; /* [n_tasks], in training: the weight of all samples of the whole batch that
@@ -51,6 +52,7 @@ typedef struct rk_model_run {
 
 typedef struct rk_ranks rk_ranks;
 typedef struct rk_local_batch rk_local_batch;
+typedef struct rk_inference rk_inference;
 typedef struct rk_reducer rk_reducer;
 typedef struct rk_engine_ops rk_engine_ops;
 typedef struct rk_cuda_engine rk_cuda_engine;
@@ -67,7 +69,6 @@ typedef struct rk_loss_ops {
 typedef struct rk_model_queue {
     rk_local_batch *slots; /* [n_slots]: begun; a batch waits until all are taken */
     size_t n_slots;
-    rk_local_batch *peek; /* of predictions */
     int64_t n_begun, n_launched, n_finished;
     int64_t depth;  /* that may be launched and not finished */
     bool exclusive; /* one is finished before the next is launched */
@@ -84,6 +85,7 @@ struct rk_model {
     rk_cuda_engine *cuda; /* the engine's, on a GPU */
     const rk_loss_ops *loss;
     rk_model_queue queue;
+    rk_inference *inference; /* its own: predictions between steps */
     rk_retrieval *retrieval; /* of a two_tower, else NULL */
     rk_graph *graph;
     rk_dense_optimizer *optimizer; /* NULL if built for prediction */

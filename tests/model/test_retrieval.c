@@ -7,7 +7,7 @@
 #include "base/thread/parallel.h"
 #include "embedding/local/collection.h"
 #include "model/retrieval/retrieval.h"
-#include "model/step/local_batch.h"
+#include "model/step/predict.h"
 #include "model/retrieval/negative_sampler.h"
 
 enum { USERS = 6, ITEMS = 9, DIM = 4, N = 5, DRAWN = 6, N_ITEMS_OF_BATCH = N + DRAWN };
@@ -140,7 +140,7 @@ static void run_steps(const char *text, bool learns) {
         read_rows(model, &plain);
         for (int step = 0; step < 4; step++) {
             rk_batch_part all = rk_batch_whole(&batch);
-            rk_local_batch *extended = model->queue.peek;
+            rk_local_batch *extended = &model->inference->batch;
             int64_t drawn[DRAWN];
             double loss;
             /* The draws are the step's own, whoever asks. */

@@ -163,8 +163,10 @@ void rk_parallel_for_work(size_t n_tasks, uint64_t work, rk_task task, void *con
         rk_parallel_for(n_tasks, task, context);
 }
 
-void rk_parallel_stay_alone(void) {
-    inside_task = true;
+bool rk_parallel_set_alone(bool alone) {
+    bool was = inside_task;
+    inside_task = alone;
+    return was;
 }
 
 rk_status rk_parallel_set_threads(int n_threads) {

@@ -5,6 +5,7 @@
 #ifndef RK_BASE_THREAD_PARALLEL_H
 #define RK_BASE_THREAD_PARALLEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,8 +23,9 @@ void rk_parallel_for(size_t n_tasks, rk_task task, void *context);
  * other threads: some ten thousand additions or so. `work` counts them roughly. */
 void rk_parallel_for_work(size_t n_tasks, uint64_t work, rk_task task, void *context);
 
-/* From now on loops of the calling thread run on it alone, beside those of others. */
-void rk_parallel_stay_alone(void);
+/* alone: from now on loops of the calling thread run on it alone, beside those of others. Returns what it was
+ * before. */
+bool rk_parallel_set_alone(bool alone);
 
 /* Set before the first loop or between loops; 0 means RK_THREADS or else the processors this process may
  * use. */

@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "base/thread/trace.h"
+#include "embedding/local/lookup_object.h"
 #include "embedding/local/stale_rows.h"
 
 typedef struct local_store {
@@ -143,4 +144,49 @@ rk_status rk_local_store_create(rk_embeddings *embeddings, bool late, rk_store *
     if (late) s->stale_rows = (rk_stale_rows){.embeddings = embeddings, .staleness = 1};
     *out = &s->store;
     return RK_OK;
+}
+
+typedef struct peek_store {
+    rk_store store;
+    rk_lookup *lookup;
+} peek_store;
+
+static rk_status peek_begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
+    RK_FAIL_IF(training, RK_INVALID_ARGUMENT, "these rows are only read");
+    return rk_lookup_take_ids(((peek_store *)store)->lookup, n, ids);
+}
+
+static void peek_lookup(const rk_store *store, bool training, int32_t feature, int64_t first, int64_t last,
+                        const rk_activation *to) {
+    (void)training;
+    rk_lookup_gather(((const peek_store *)store)->lookup, feature, first, last, to);
+}
+
+static rk_status peek_end(rk_store *store, bool applies) {
+    (void)store, (void)applies;
+    return RK_OK;
+}
+
+static void free_peek_store(rk_store *store) {
+    rk_lookup_free(((peek_store *)store)->lookup);
+    rk_free(store);
+}
+
+static const rk_store_ops peek_ops = {.free = free_peek_store,
+                                      .begin = peek_begin,
+                                      .wait = rk_store_nothing,
+                                      .lookup = peek_lookup,
+                                      .end = peek_end,
+                                      .flush = rk_store_nothing};
+
+rk_status rk_peek_store_create(const rk_embeddings *embeddings, rk_store **out) {
+    peek_store *s;
+    RK_TRY(rk_alloc(1, sizeof *s, &s));
+    s->store.ops = &peek_ops;
+    rk_status status = rk_lookup_create(embeddings, &s->lookup);
+    if (status == RK_OK)
+        *out = &s->store;
+    else
+        rk_free(s);
+    return status;
 }

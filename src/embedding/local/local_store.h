@@ -7,5 +7,9 @@
 /* Takes the collection, whatever happens. late: rows are updated beside the next batch's dense part, which
  * does not see them; lookup_early then looks up all features. Else an update is done when end returns. */
 rk_status rk_local_store_create(rk_embeddings *embeddings, bool late, rk_store **out);
+/* Of the same rows, which it only reads, and which outlive it: begin without training, wait, lookup, end,
+ * flush and free are all that it does. Any number of threads at once, each with one of its own, while no row
+ * changes. */
+rk_status rk_peek_store_create(const rk_embeddings *embeddings, rk_store **out);
 
 #endif

@@ -220,7 +220,7 @@ static rk_status rest(rk_sharded *s, long *nap_ns) {
 
 static void *run_comm_thread(void *context) {
     rk_sharded *s = context;
-    rk_parallel_stay_alone();
+    (void)rk_parallel_set_alone(true);
     for (long nap_ns = LEAST_NAP_NS;;) {
         bool moved = false;
         rk_status status = move(s, &moved);

@@ -178,7 +178,9 @@ static rk_status finish(rk_model *model, const rk_local_batch *batch, double *lo
     return RK_OK;
 }
 
-static rk_status forward(rk_model *model, const rk_local_batch *batch, const rk_output *output, float *out) {
+static rk_status forward(rk_inference *inference, const rk_output *output, float *out) {
+    rk_model *model = inference->own;
+    const rk_local_batch *batch = &inference->batch;
     rk_cuda_engine *d = model->cuda;
     size_t n_bytes = (size_t)(batch->batch.n * output->width) * sizeof *out;
     RK_TRY(send(model, batch, false));

@@ -241,8 +241,8 @@ rk_status rk_retrieval_finish(rk_model *model, const rk_model_options *o) {
     const rk_retrieval_section *s = &r->section;
     r->user = rk_graph_find(model->graph, "user_vector");
     r->item = rk_graph_find(model->graph, "item_vector");
-    RK_TRY(rk_retrieval_batch_init(&r->batch, r->schema.n_features + 1));
     if (!o->training) return RK_OK;
+    RK_TRY(rk_retrieval_batch_init(&r->batch, r->schema.n_features + 1));
     int64_t n_items = r->schema.features[r->pair.item].cardinality;
     bool by_popularity = s->sampling == RK_SAMPLING_POPULARITY,
          needs_known = by_popularity || s->history || s->in_batch;

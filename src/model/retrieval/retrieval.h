@@ -4,6 +4,7 @@
 #define RK_MODEL_RETRIEVAL_RETRIEVAL_H
 
 #include "model/model_internal.h"
+#include "model/retrieval/retrieval_batch.h"
 #include "nn/candidate_loss.h"
 
 /* The features that a pair is of. yaml: for messages, may be NULL. */
@@ -48,9 +49,9 @@ void rk_pairs_release(rk_pairs *pairs);
 /* The pairs of a whole batch and the items that its step draws. */
 rk_status rk_retrieval_draw(const rk_model *model, const rk_batch *batch, int64_t step, rk_pairs *out);
 /* Samples first .. last-1 of the batch with histories, and, where `pairs` are given (in training), with a
- * sample behind for each drawn item; valid until the next call. */
-rk_status rk_retrieval_extend(rk_model *model, const rk_batch *batch, const rk_pairs *pairs, int64_t first,
-                              int64_t last, rk_batch *out);
+ * sample behind for each drawn item; a view of what is put together in `memory`. */
+rk_status rk_retrieval_extend(const rk_model *model, const rk_batch *batch, const rk_pairs *pairs,
+                              int64_t first, int64_t last, rk_retrieval_batch *memory, rk_batch *out);
 bool rk_retrieval_is_corrected(const rk_retrieval *retrieval);
 /* [n + n_drawn]: logarithms of the items' chances to be candidates, until the next call; NULL where they are
  * not corrected. */
@@ -58,8 +59,9 @@ const rk_real *rk_retrieval_log_q(rk_retrieval *retrieval, const rk_pairs *pairs
 rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model,
                                                   int64_t max_n); /* but for its shards */
 rk_status rk_retrieval_not_finite(const rk_model *model, double loss);
-/* Samples of items first .. first+n-1, whose users are empty. */
-rk_status rk_retrieval_items(rk_model *model, int64_t first, int64_t n, rk_batch *out);
+/* Samples of items first .. first+n-1, whose users are empty; likewise. */
+rk_status rk_retrieval_items(const rk_model *model, int64_t first, int64_t n, rk_retrieval_batch *memory,
+                             rk_batch *out);
 /* Of the extended batch as a whole. */
 extern const rk_loss_ops rk_retrieval_losses;
 

@@ -29,7 +29,8 @@ const rk_real *rk_retrieval_log_q(rk_retrieval *r, const rk_pairs *pairs) {
 
 /* The history of sample i: all of the user's items, or in training max_history of them from a place that is
  * drawn, without the pair's own. */
-static rk_status add_history(rk_retrieval *r, const rk_batch *batch, const rk_pairs *pairs, int64_t i) {
+static rk_status add_history(const rk_retrieval *r, const rk_batch *batch, const rk_pairs *pairs, int64_t i,
+                             rk_retrieval_batch *to) {
     int64_t user, own = pairs ? pairs->ids[i] : -1, most = pairs ? r->section.max_history : 0;
     RK_TRY(rk_pair_id(batch, &r->schema, r->pair.user, i, &user));
     int64_t begin = r->known->offsets[user], n = r->known->offsets[user + 1] - begin, first = 0, taken = 0;
@@ -39,7 +40,7 @@ static rk_status add_history(rk_retrieval *r, const rk_batch *batch, const rk_pa
     for (int64_t k = 0; k < n && (!most || taken < most); k++) {
         int64_t item = r->known->items[begin + (first + k) % n];
         if (item == own) continue;
-        RK_TRY(rk_retrieval_batch_add_id(&r->batch, r->schema.n_features, item));
+        RK_TRY(rk_retrieval_batch_add_id(to, r->schema.n_features, item));
         taken++;
     }
     return RK_OK;
@@ -62,30 +63,30 @@ rk_status rk_retrieval_draw(const rk_model *model, const rk_batch *batch, int64_
     return RK_OK;
 }
 
-rk_status rk_retrieval_extend(rk_model *model, const rk_batch *batch, const rk_pairs *pairs, int64_t first,
-                              int64_t last, rk_batch *out) {
-    rk_retrieval *r = model->retrieval;
+rk_status rk_retrieval_extend(const rk_model *model, const rk_batch *batch, const rk_pairs *pairs,
+                              int64_t first, int64_t last, rk_retrieval_batch *memory, rk_batch *out) {
+    const rk_retrieval *r = model->retrieval;
     int64_t begin = first < batch->n ? first : batch->n, end = last < batch->n ? last : batch->n,
             n = end - begin;
-    RK_TRY(rk_retrieval_batch_begin(&r->batch, batch, begin, n, last - first - n));
+    RK_TRY(rk_retrieval_batch_begin(memory, batch, begin, n, last - first - n));
     for (int32_t s = 0; s < r->n_sources; s++) {
         int32_t f = r->features[s];
         if (f == r->schema.n_features) {
             RK_FAIL_IF(!r->known, RK_INVALID_ARGUMENT,
                        "a two_tower with history needs the training data's pairs");
             for (int64_t i = begin; i < end; i++) {
-                RK_TRY(add_history(r, batch, pairs, i));
-                RK_TRY(rk_retrieval_batch_end_sample(&r->batch, f));
+                RK_TRY(add_history(r, batch, pairs, i, memory));
+                RK_TRY(rk_retrieval_batch_end_sample(memory, f));
             }
         } else {
-            RK_TRY(rk_retrieval_batch_copy(&r->batch, f, &batch->features[f], begin, n));
+            RK_TRY(rk_retrieval_batch_copy(memory, f, &batch->features[f], begin, n));
         }
         for (int64_t i = n; i < last - first; i++) {
-            if (f == r->pair.item) RK_TRY(rk_retrieval_batch_add_id(&r->batch, f, pairs->ids[first + i]));
-            RK_TRY(rk_retrieval_batch_end_sample(&r->batch, f));
+            if (f == r->pair.item) RK_TRY(rk_retrieval_batch_add_id(memory, f, pairs->ids[first + i]));
+            RK_TRY(rk_retrieval_batch_end_sample(memory, f));
         }
     }
-    *out = rk_retrieval_batch_done(&r->batch);
+    *out = rk_retrieval_batch_done(memory);
     return RK_OK;
 }
 
@@ -98,7 +99,8 @@ static rk_status fill(rk_model *model, const rk_batch_part *part, int64_t step, 
     RK_FAIL_IF(part->batch.n < part->total, RK_INVALID_ARGUMENT,
                "a two_tower needs all of a batch on each rank");
     RK_TRY(rk_retrieval_draw(model, &part->batch, step, batch->pairs));
-    RK_TRY(rk_retrieval_extend(model, &part->batch, batch->pairs, first, last, &mine));
+    RK_TRY(
+        rk_retrieval_extend(model, &part->batch, batch->pairs, first, last, &model->retrieval->batch, &mine));
     rk_trace_end(begin, "draw");
     rk_batch_part extended = {.batch = mine, .total = total, .base = first};
     RK_TRY(rk_local_batch_fill(model, &extended, first, last - first, false, batch));
@@ -106,21 +108,22 @@ static rk_status fill(rk_model *model, const rk_batch_part *part, int64_t step, 
     return RK_OK;
 }
 
-rk_status rk_retrieval_items(rk_model *model, int64_t first, int64_t n, rk_batch *out) {
-    rk_retrieval *r = model->retrieval;
+rk_status rk_retrieval_items(const rk_model *model, int64_t first, int64_t n, rk_retrieval_batch *memory,
+                             rk_batch *out) {
+    const rk_retrieval *r = model->retrieval;
     const rk_batch none = {.n_dense = model->n_dense, .n_features = r->schema.n_features};
-    RK_TRY(rk_retrieval_batch_begin(&r->batch, &none, 0, 0, n));
+    RK_TRY(rk_retrieval_batch_begin(memory, &none, 0, 0, n));
     for (int64_t i = 0; i < n; i++) {
-        RK_TRY(rk_retrieval_batch_add_id(&r->batch, r->pair.item, first + i));
-        RK_TRY(rk_retrieval_batch_end_sample(&r->batch, r->pair.item));
+        RK_TRY(rk_retrieval_batch_add_id(memory, r->pair.item, first + i));
+        RK_TRY(rk_retrieval_batch_end_sample(memory, r->pair.item));
     }
-    *out = rk_retrieval_batch_done(&r->batch);
+    *out = rk_retrieval_batch_done(memory);
     return RK_OK;
 }
 
 /* Of the shards that run here, or over ranks of all: then vectors come from all and gradients go back to
  * them. */
-static rk_status run_loss(rk_model *model, const rk_pairs *pairs, rk_candidate_loss_args *args) {
+static rk_status run_loss(const rk_model *model, const rk_pairs *pairs, rk_candidate_loss_args *args) {
     rk_retrieval *r = model->retrieval;
     const rk_ranks *ranks = model->ranks;
     if (!ranks->comm) return rk_candidate_loss_run(r->loss, args, r->micro_batch_losses);
@@ -138,7 +141,7 @@ rk_status rk_retrieval_not_finite(const rk_model *model, double loss) {
 }
 
 /* The batch's loss as if it were that of its first block. */
-static rk_status put_loss(rk_model *model, int64_t n_here) {
+static rk_status put_loss(const rk_model *model, int64_t n_here) {
     const rk_retrieval *r = model->retrieval;
     double loss = 0;
     for (int64_t s = 0; s < r->n_micro_batches; s++) loss += r->micro_batch_losses[s];
@@ -149,7 +152,7 @@ static rk_status put_loss(rk_model *model, int64_t n_here) {
 
 static rk_status whole_loss(void *context) {
     const rk_model_run *run = context;
-    rk_model *model = run->model;
+    const rk_model *model = run->model;
     rk_retrieval *r = model->retrieval;
     const rk_pairs *pairs = run->pairs;
     int64_t n = run->batch->n;

@@ -25,8 +25,12 @@ static void copy_block(const rk_activation *from, const rk_run *run, const rk_ac
 }
 
 static rk_status look_up_block(void *context, const rk_run *run) {
-    const rk_model *model = ((const rk_model_run *)context)->model;
+    const rk_model_run *r = context;
+    const rk_model *model = r->model;
     uint64_t begin = rk_trace_begin();
+    if (run->unbound && model->n_dense)
+        memcpy(rk_run_data(run, model->dense), r->batch->dense + run->first * model->n_dense,
+               (size_t)(run->n * model->n_dense) * sizeof *r->batch->dense);
     for (int32_t f = 0; f < model->n_lookups; f++) {
         const rk_model_lookup *at = &model->lookups[f];
         rk_activation to = {rk_run_data(run, at->input) + at->first,
@@ -34,7 +38,7 @@ static rk_status look_up_block(void *context, const rk_run *run) {
         if (run->training && model->activations[f].data)
             copy_block(&model->activations[f], run, &to);
         else
-            model->store->ops->lookup(model->store, run->training, f, run->first, run->first + run->n, &to);
+            r->store->ops->lookup(r->store, run->training, f, run->first, run->first + run->n, &to);
     }
     rk_model_read_lengths(context, run);
     rk_trace_end(begin, "lookup");
@@ -88,8 +92,8 @@ static void look_up_early(rk_model *model) {
 }
 
 /* Forward to backward. Where updates are late, beside the update of the batch before. */
-static rk_status compute_gradients(rk_model_run *r, const rk_local_batch *batch, double *loss) {
-    rk_model *model = r->model;
+static rk_status compute_gradients(rk_model *model, rk_model_run *r, const rk_local_batch *batch,
+                                   double *loss) {
     rk_store *store = model->store;
     int64_t n = batch->batch.n;
     RK_TRY(store->ops->wait(store));
@@ -124,12 +128,13 @@ static rk_status launch(rk_model *model, const rk_local_batch *batch) {
     bool late = model->reducer->depth > 0;
     rk_model_keep_statistics(model);
     rk_model_run r = {.model = model,
+                      .store = store,
                       .batch = &batch->batch,
                       .ids = batch->ids,
                       .task_samples = batch->task_samples,
                       .pairs = batch->pairs};
     double loss = NAN;
-    rk_status status = compute_gradients(&r, batch, &loss);
+    rk_status status = compute_gradients(model, &r, batch, &loss);
     if (status != RK_OK && (status != RK_NOT_FINITE || late)) return rk_model_restore(model, status);
     RK_TRY(model->reducer->ops->post(model->reducer, batch, status, loss));
     if (status == RK_OK) /* beside the sums */
@@ -189,22 +194,24 @@ static rk_status predict(void *context, const rk_run *run) {
     return RK_OK;
 }
 
-static rk_status forward(rk_model *model, const rk_local_batch *batch, const rk_output *output, float *out) {
-    rk_store *store = model->store;
-    int64_t n = batch->batch.n;
-    forward_run f = {
-        .run = {.model = model, .batch = &batch->batch, .ids = batch->ids}, .output = output, .out = out};
+static rk_status forward(rk_inference *i, const rk_output *output, float *out) {
+    rk_store *store = i->store;
+    const rk_batch *batch = &i->batch.batch;
+    forward_run f = {.run = {.model = i->model, .store = store, .batch = batch, .ids = i->batch.ids},
+                     .output = output,
+                     .out = out};
     rk_graph_hooks hooks = {.context = &f,
                             .read = look_up_block,
                             .loss = output->value < 0 ? predict : copy_output,
-                            .n_rest = output->of_items ? n : 0};
+                            .n_rest = output->of_items ? batch->n : 0};
     RK_TRY(store->ops->flush(store));
     uint64_t began = rk_trace_begin();
-    RK_TRY(store->ops->begin(store, n, batch->ids, false));
+    RK_TRY(store->ops->begin(store, batch->n, i->batch.ids, false));
     rk_trace_end(began, "route");
     RK_TRY(store->ops->wait(store));
-    bind_dense(model, &batch->batch);
-    RK_TRY(rk_graph_forward(model->graph, n, false, model->step, &hooks));
+    if (i->own) bind_dense(i->own, batch);
+    RK_TRY(i->own ? rk_graph_forward(i->own->graph, batch->n, false, i->own->step, &hooks)
+                  : rk_graph_infer(i->graph, batch->n, &hooks, i->cancel));
     return store->ops->end(store, false);
 }
 

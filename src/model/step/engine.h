@@ -6,21 +6,14 @@
  *     finish     the oldest batch that was launched: rows and parameters are updated, or the step is undone;
  *                *loss NaN where it is skipped
  *     cancel     the batch that was begun last, and not launched, never was
- *     forward    samples through the graph for prediction, between steps: what `output` says
+ *     forward    samples of an inference's batch through the graph for prediction: what `output` says
  *
  * Up to `depth` batches may be launched and not finished; where the engine is exclusive, the one before is
  * finished before the next is launched. */
 #ifndef RK_MODEL_STEP_ENGINE_H
 #define RK_MODEL_STEP_ENGINE_H
 
-#include "model/step/local_batch.h"
-
-/* What a forward pass gives, for each sample: predictions [n_tasks], or a row of the graph [dim]. */
-typedef struct rk_output {
-    rk_value value; /* -1: predictions */
-    int64_t width;
-    bool of_items; /* of a two_tower: nothing is asked of the users' side */
-} rk_output;
+#include "model/step/predict.h"
 
 typedef struct rk_engine_ops {
     void (*free)(rk_model *model);
@@ -28,7 +21,7 @@ typedef struct rk_engine_ops {
     rk_status (*launch)(rk_model *model, const rk_local_batch *batch);
     rk_status (*finish)(rk_model *model, const rk_local_batch *batch, double *loss);
     void (*cancel)(rk_model *model);
-    rk_status (*forward)(rk_model *model, const rk_local_batch *batch, const rk_output *output, float *out);
+    rk_status (*forward)(rk_inference *inference, const rk_output *output, float *out);
     /* Between steps; NULL where only the processor computes them. */
     rk_status (*metrics)(rk_model *model, bool binary, int64_t n, const rk_metric_sample *samples,
                          const int64_t *groups, rk_metric_parts *out);

@@ -233,8 +233,8 @@ void rk_graph_bind(rk_graph *graph, rk_value value, rk_real *data, rk_real *grad
 
 rk_real *rk_node_data(const rk_run *run, const rk_node *node) {
     int64_t width = rk_width(node->shape);
-    return node->bound_data ? node->bound_data + run->first * width
-                            : rk_run_place(run, node->place.data, width);
+    return run->unbound || !node->bound_data ? rk_run_place(run, node->place.data, width)
+                                             : node->bound_data + run->first * width;
 }
 
 rk_real *rk_node_gradient(const rk_run *run, const rk_node *node) {

@@ -10,6 +10,7 @@
 #ifndef RK_NN_GRAPH_GRAPH_H
 #define RK_NN_GRAPH_GRAPH_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -112,7 +113,7 @@ rk_status rk_graph_finish(rk_graph *graph, int64_t max_batch, bool training);
 
 /* A block of samples under way. */
 typedef struct rk_run {
-    rk_graph *graph;
+    const rk_graph *graph;
     int64_t first, n; /* samples first .. first+n-1 of those here */
     int64_t here,
         base;      /* samples of the batch that run here, and the number of the first of them in the batch */
@@ -126,6 +127,7 @@ typedef struct rk_run {
     size_t group;       /* its number */
     bool opens;         /* the group's first block */
     bool tells;         /* the group's last block, whose gradients somebody waits for: told node by node */
+    bool unbound;       /* inputs stand in the memory too, wherever rk_graph_bind says that they are */
 } rk_run;
 rk_real *rk_run_data(const rk_run *run, rk_value value);     /* [run->n, rows, cols] */
 rk_real *rk_run_gradient(const rk_run *run, rk_value value); /* the same; in training */
@@ -171,6 +173,21 @@ rk_real *rk_graph_gradient(rk_graph *graph, rk_value value); /* the same shape; 
 /* An input's data or gradient, or an output's, in memory of the caller's: [max_batch, rows, cols]; NULL: the
  * run's own. */
 void rk_graph_bind(rk_graph *graph, rk_value value, rk_real *data, rk_real *gradient);
+
+/* Prediction by a graph whose parameters no longer change, so that any number of threads may predict at once.
+ * Frozen, a graph that was finished without training is made ready for prediction once: later runs only read
+ * it. */
+rk_status rk_graph_freeze(rk_graph *graph);
+/* The memory that a frozen graph runs in, for one thread at a time, or for the loops of one thread over
+ * n_threads of its pool. The graph outlives it. */
+typedef struct rk_graph_inference rk_graph_inference;
+rk_status rk_graph_inference_create(const rk_graph *graph, int n_threads, rk_graph_inference **out);
+void rk_graph_inference_free(rk_graph_inference *inference);
+/* The bits of rk_graph_forward without training. Hooks: `read`, which writes all inputs, whatever
+ * rk_graph_bind says, and `loss`. cancel: once another thread has set it, RK_INTERRUPTED after the blocks
+ * that are under way; may be NULL. */
+rk_status rk_graph_infer(rk_graph_inference *inference, int64_t n, const rk_graph_hooks *hooks,
+                         const atomic_bool *cancel);
 
 int64_t rk_graph_block(const rk_graph *graph); /* samples of a block; the last of a group may have fewer */
 size_t rk_graph_n_blocks(const rk_graph *graph, int64_t n); /* of n samples */

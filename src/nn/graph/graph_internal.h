@@ -48,7 +48,7 @@ struct rk_graph {
     rk_name_map names;        /* of the nodes */
     rk_parameter *parameters; /* [n_parameters] */
     size_t n_parameters, parameters_capacity;
-    bool finished, training;
+    bool finished, training, frozen;
     bool keeps;               /* the memory holds the whole batch */
     int64_t max_batch, block; /* samples */
     int64_t n_micro_batches,
@@ -91,6 +91,13 @@ rk_dropout_rule rk_dropout_rule_of(const rk_graph *graph, const rk_node *node);
  * shard. */
 size_t rk_graph_n_groups(const rk_graph *graph, int64_t n);
 void rk_graph_group(const rk_graph *graph, int64_t n, size_t group, int64_t *first, int64_t *last);
+
+struct rk_graph_inference {
+    const rk_graph *graph;
+    int n_threads;
+    rk_real **memory;  /* [n_threads][memory_reals] */
+    void **workspaces; /* [n_threads][workspace_bytes] */
+};
 
 /* Memory for every thread of the pool (graph_memory.c). */
 rk_status rk_graph_reserve(rk_graph *graph);

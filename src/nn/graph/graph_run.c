@@ -9,9 +9,14 @@
 /* One pass over a batch. */
 typedef struct pass pass;
 struct pass {
-    rk_graph *graph;
+    const rk_graph *graph;
+    rk_graph *trained; /* the same, where gradients may be summed; NULL where it is only read */
     const rk_graph_hooks *hooks;
-    rk_run run; /* but for the block */
+    rk_run run;        /* but for the block */
+    rk_real **memory;  /* [n_threads], of a block each; or one of the whole batch, if is_kept */
+    void **workspaces; /* [n_threads] */
+    bool is_kept;
+    const atomic_bool *cancel; /* no more blocks are begun once it is set; may be NULL */
     rk_status (*step)(const pass *p, const rk_run *run);
     int64_t first_gradient, last_gradient; /* of the parameters that the step adds to; equal: none */
     bool backward;                         /* of through_graph: also back, with other work beside */
@@ -25,27 +30,28 @@ struct pass {
 
 static void run_group(void *context, size_t group, int thread) {
     pass *p = context;
-    rk_graph *g = p->graph;
+    const rk_graph *g = p->graph;
     int64_t first, last;
     rk_graph_group(g, p->run.here, group, &first, &last);
     rk_run run = p->run;
     run.group = group;
-    run.memory = g->thread_memory[g->keeps ? 0 : thread];
-    run.workspace = g->thread_workspaces[thread];
+    run.memory = p->memory[p->is_kept ? 0 : thread];
+    run.workspace = p->workspaces[thread];
     bool adds = p->first_gradient < p->last_gradient;
     bool is_late =
         group + (size_t)g->n_threads >= p->n_groups; /* no other group comes after it on its thread */
-    if (adds) run.gradients = rk_gradients_take(g, group);
+    if (adds) run.gradients = rk_gradients_take(p->trained, group);
     for (run.first = first; run.first < last; run.first += g->block) {
+        if (p->cancel && atomic_load_explicit(p->cancel, memory_order_relaxed)) return;
         run.n = last - run.first < g->block ? last - run.first : g->block;
         run.opens = run.first == first;
         run.tells = p->backward && p->hooks->ready && is_late && run.first + run.n == last;
-        run.skip = g->keeps ? run.first : 0;
+        run.skip = p->is_kept ? run.first : 0;
         rk_failure_keep(&p->failure, run.first, p->step(p, &run));
     }
     if (!adds) return;
     uint64_t begin = rk_trace_begin();
-    rk_gradients_done(g, group, p->first_gradient);
+    rk_gradients_done(p->trained, group, p->first_gradient);
     rk_trace_end(begin, "sum gradients");
 }
 
@@ -72,7 +78,7 @@ static rk_status for_blocks(pass *p, rk_status (*step)(const pass *p, const rk_r
     p->step = step;
     p->n_groups = rk_graph_n_groups(p->graph, p->run.here);
     if (p->first_gradient < p->last_gradient)
-        rk_gradients_begin(p->graph, &p->run, p->first_gradient, p->last_gradient, p->hooks, &p->failure);
+        rk_gradients_begin(p->trained, &p->run, p->first_gradient, p->last_gradient, p->hooks, &p->failure);
     if (p->hooks->n_beside > 0 && p->backward) {
         atomic_store(&p->next_group, 0);
         atomic_store(&p->next_beside, 0);
@@ -130,7 +136,7 @@ static rk_status through_graph(const pass *p, const rk_run *run) {
         const rk_node *node = g->nodes[i];
         RK_TRY(backward_block(run, node));
         if (run->tells && node->n_parameters)
-            rk_gradients_done(run->graph, run->group, g->parameters[node->parameters[0]].offset);
+            rk_gradients_done(p->trained, run->group, g->parameters[node->parameters[0]].offset);
     }
     rk_trace_end(begin, "backward");
     return call(p->hooks->take, p, run);
@@ -277,7 +283,7 @@ static void run_beside(void *context, size_t piece, int thread) {
 static const rk_graph_hooks no_hooks;
 
 /* Samples of prediction are shared out in other ways than shards: they are all here. */
-static rk_run run_of(rk_graph *g, int64_t n, int64_t batch, int64_t step) {
+static rk_run run_of(const rk_graph *g, int64_t n, int64_t batch, int64_t step) {
     return (rk_run){.graph = g,
                     .here = n,
                     .batch = batch ? batch : n,
@@ -286,17 +292,33 @@ static rk_run run_of(rk_graph *g, int64_t n, int64_t batch, int64_t step) {
                     .step = step};
 }
 
-static rk_status begin_run(rk_graph *g, int64_t n, bool training, int64_t step, const rk_graph_hooks *hooks,
-                           pass *out) {
+/* A pass in the graph's own memory. */
+static pass pass_of(rk_graph *g, int64_t n, int64_t step, const rk_graph_hooks *hooks) {
+    return (pass){.graph = g,
+                  .trained = g,
+                  .hooks = hooks,
+                  .failure = RK_FAILURE_INIT,
+                  .run = run_of(g, n, hooks->batch, step),
+                  .memory = g->thread_memory,
+                  .workspaces = g->thread_workspaces,
+                  .is_kept = g->keeps};
+}
+
+static rk_status check_samples(const rk_graph *g, int64_t n) {
     RK_FAIL_IF(!g->finished || n < 0 || n > g->max_batch, RK_INVALID_ARGUMENT,
                "a batch of %lld samples, but the graph was made for at most %lld", (long long)n,
                (long long)g->max_batch);
+    return RK_OK;
+}
+
+static rk_status begin_run(rk_graph *g, int64_t n, bool training, int64_t step, const rk_graph_hooks *hooks,
+                           pass *out) {
+    RK_TRY(check_samples(g, n));
+    RK_FAIL_IF(training && g->frozen, RK_INVALID_ARGUMENT, "a frozen graph only predicts");
     RK_TRY(rk_graph_reserve(g));
-    *out = (pass){.graph = g,
-                  .hooks = hooks ? hooks : &no_hooks,
-                  .failure = RK_FAILURE_INIT,
-                  .run = run_of(g, n, hooks ? hooks->batch : 0, step)};
+    *out = pass_of(g, n, step, hooks ? hooks : &no_hooks);
     out->run.training = training;
+    if (g->frozen) return RK_OK;
     preparation p = {g, training, out};
     uint64_t begin = rk_trace_begin();
     rk_parallel_for(g->n_nodes, prepare_node, &p);
@@ -311,12 +333,29 @@ rk_status rk_graph_forward(rk_graph *g, int64_t n, bool training, int64_t step, 
     return g->keeps ? forward_by_nodes(&p) : for_blocks(&p, through_graph);
 }
 
+/* By blocks, of graphs that keep the whole batch in training too: no sample depends on another now. */
+rk_status rk_graph_infer(rk_graph_inference *i, int64_t n, const rk_graph_hooks *hooks,
+                         const atomic_bool *cancel) {
+    RK_TRY(check_samples(i->graph, n));
+    pass p = {.graph = i->graph,
+              .hooks = hooks,
+              .failure = RK_FAILURE_INIT,
+              .run = run_of(i->graph, n, 0, 0),
+              .memory = i->memory,
+              .workspaces = i->workspaces,
+              .cancel = cancel};
+    p.run.training = false;
+    p.run.unbound = true;
+    RK_TRY(for_blocks(&p, through_graph));
+    RK_FAIL_IF(cancel && atomic_load(cancel), RK_INTERRUPTED, "the run was cancelled");
+    return RK_OK;
+}
+
 rk_status rk_graph_backward(rk_graph *g, int64_t n) {
     RK_FAIL_IF(!g->training || !g->keeps, RK_INVALID_ARGUMENT,
                "the graph is for prediction only, or does not keep the batch's values");
     RK_TRY(rk_graph_reserve(g));
-    pass p = {
-        .graph = g, .hooks = &no_hooks, .failure = RK_FAILURE_INIT, .run = run_of(g, n, 0, g->last_step)};
+    pass p = pass_of(g, n, g->last_step, &no_hooks);
     return backward_by_nodes(&p);
 }
 

@@ -166,7 +166,7 @@ static void play(player *p) {
 
 static void *play_alone(void *context) {
     player *p = context;
-    rk_parallel_stay_alone();
+    (void)rk_parallel_set_alone(true);
     pthread_mutex_lock(&p->stage->start);
     pthread_mutex_unlock(&p->stage->start);
     if (!p->stage->failed) play(p);

@@ -1,0 +1,23 @@
+/* Predictions by a model that is only read, so that any number of threads predict at once: tables and
+ * parameters are the model's, the memory that a batch takes is each inference's. */
+#ifndef RK_MODEL_INFERENCE_H
+#define RK_MODEL_INFERENCE_H
+
+#include <stdatomic.h>
+
+#include "model/model.h"
+
+/* The parameters of a model that was built for prediction no longer change; its graph is made ready once. */
+rk_status rk_model_freeze(rk_model *model);
+
+typedef struct rk_inference rk_inference;
+/* Of a frozen model, which outlives it. n_threads: that its loops run on (rk_graph_inference_create).
+ * RK_UNSUPPORTED: the model is on a GPU, or over ranks. */
+rk_status rk_inference_create(const rk_model *model, int n_threads, rk_inference **out);
+void rk_inference_free(rk_inference *inference);
+/* The bits of rk_model_predict. predictions [batch->n, n_tasks] are undefined after a failure. cancel: may be
+ * NULL; once another thread has set it, RK_INTERRUPTED. */
+rk_status rk_inference_run(rk_inference *inference, const rk_batch *batch, const atomic_bool *cancel,
+                           float *predictions);
+
+#endif

@@ -1,0 +1,124 @@
+/* The one way of samples through a model for prediction: in pieces that the model takes, each rank its own,
+ * through the engine. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "model/retrieval/retrieval.h"
+#include "model/step/engine.h"
+#include "model/step/ranks.h"
+
+rk_status rk_inference_init(const rk_model *model, rk_inference *out) {
+    *out = (rk_inference){.model = model, .store = model->store};
+    if (model->retrieval) RK_TRY(rk_retrieval_batch_init(&out->extended, model->n_features + 1));
+    return rk_local_batch_init(model, false, &out->batch);
+}
+
+void rk_inference_release(rk_inference *i) {
+    if (i->extended.lists) rk_retrieval_batch_release(&i->extended, i->model->n_features + 1);
+    rk_local_batch_release(i->model, &i->batch);
+}
+
+static rk_status need_drained(const rk_model *model) {
+    RK_FAIL_IF(model->queue.n_finished < model->queue.n_begun, RK_INVALID_ARGUMENT,
+               "a batch is still in flight: drain the model first");
+    return RK_OK;
+}
+
+/* Samples of a batch, or of a piece of it, to what `output` says: each trainer does its own, and all get all.
+ * out [part->total, width]. */
+static rk_status forward(rk_inference *i, const rk_batch_part *part, const rk_output *output, float *out) {
+    const rk_model *model = i->model;
+    int64_t begin, end;
+    rk_ranks_span(model->ranks, part->total, &begin, &end);
+    float *mine = out + begin * output->width;
+    RK_TRY(rk_local_batch_fill(model, part, begin, end - begin, false, &i->batch));
+    RK_TRY(model->engine->forward(i, output, mine));
+    return rk_ranks_gather(model->ranks, mine, part->total, part->total, output->width, out);
+}
+
+/* Samples first .. first+n-1 as a part of their own. The batch of a two_tower gets histories. */
+static rk_status piece_of(rk_inference *i, const rk_batch_part *part, int64_t first, int64_t n,
+                          rk_batch_part *out) {
+    *out = (rk_batch_part){.batch = part->batch, .total = n, .base = part->base - first};
+    if (!i->model->retrieval) return RK_OK;
+    int64_t begin, end;
+    rk_ranks_span(i->model->ranks, n, &begin, &end);
+    out->base = begin;
+    return rk_retrieval_extend(i->model, &part->batch, NULL, first + begin, first + end, &i->extended,
+                               &out->batch);
+}
+
+/* Longer batches go through in pieces. */
+static rk_status forward_pieces(rk_inference *i, const rk_batch_part *part, const rk_output *output,
+                                float *out) {
+    int64_t most = i->model->max_batch;
+    for (int64_t first = 0; first < part->total; first += most) {
+        int64_t n = part->total - first < most ? part->total - first : most;
+        rk_batch_part piece;
+        RK_TRY(piece_of(i, part, first, n, &piece));
+        rk_status status = forward(i, &piece, output, out + first * output->width);
+        if (status != RK_OK && first)
+            return rk_error_context(status, "samples from %lld on", (long long)first);
+        RK_TRY(status);
+    }
+    return RK_OK;
+}
+
+rk_status rk_inference_predict(rk_inference *i, const rk_batch_part *part, float *predictions) {
+    const rk_model *model = i->model;
+    const rk_output output = {.value = -1, .width = model->n_tasks};
+    RK_TRY(rk_model_check_batch(model, part, false));
+    if (part->total == 0) return RK_OK;
+    RK_FAIL_IF(model->retrieval && model->ranks->comm, RK_UNSUPPORTED,
+               "predictions of a two_tower are not supported over several ranks\nhint: start one process, "
+               "without mpirun");
+    RK_TRY(need_drained(model));
+    return forward_pieces(i, part, &output, predictions);
+}
+
+rk_status rk_model_predict(rk_model *model, const rk_batch *batch, float *predictions) {
+    rk_batch_part whole = rk_batch_whole(batch);
+    return rk_model_predict_part(model, &whole, predictions);
+}
+
+/* In scratch until all pieces have gone well: a failure leaves `predictions` untouched. */
+rk_status rk_model_predict_part(rk_model *model, const rk_batch_part *part, float *predictions) {
+    if (part->total <= model->max_batch) return rk_inference_predict(model->inference, part, predictions);
+    size_t n_values = (size_t)(part->total * model->n_tasks);
+    float *scratch;
+    RK_TRY(rk_alloc(n_values, sizeof *scratch, &scratch));
+    rk_status status = rk_inference_predict(model->inference, part, scratch);
+    if (status == RK_OK) memcpy(predictions, scratch, n_values * sizeof *scratch);
+    rk_free(scratch);
+    return status;
+}
+
+static rk_output vectors_of(const rk_model *model, const char *name) {
+    return (rk_output){.value = rk_graph_find(model->graph, name), .width = rk_model_vector_dim(model)};
+}
+
+rk_status rk_model_user_vectors(rk_model *model, const rk_batch *batch, rk_real *out) {
+    rk_batch_part whole = rk_batch_whole(batch);
+    RK_FAIL_IF(!model->retrieval, RK_INVALID_ARGUMENT, "only a two_tower has vectors of users");
+    RK_TRY(rk_model_check_batch(model, &whole, false));
+    RK_TRY(need_drained(model));
+    rk_output output = vectors_of(model, "user_vector");
+    return forward_pieces(model->inference, &whole, &output, out);
+}
+
+rk_status rk_model_item_vectors(rk_model *model, int64_t first, int64_t n, rk_real *out) {
+    RK_FAIL_IF(!model->retrieval, RK_INVALID_ARGUMENT, "only a two_tower has vectors of items");
+    RK_TRY(need_drained(model));
+    rk_output output = vectors_of(model, "item_vector");
+    output.of_items = true;
+    int64_t most = model->max_batch;
+    for (int64_t done = 0; done < n; done += most) {
+        int64_t begin, end, some = n - done < most ? n - done : most;
+        rk_ranks_span(model->ranks, some, &begin, &end);
+        rk_batch_part piece = {.total = some, .base = begin};
+        RK_TRY(rk_retrieval_items(model, first + done + begin, end - begin, &model->inference->extended,
+                                  &piece.batch));
+        RK_TRY(forward(model->inference, &piece, &output, out + done * output.width));
+    }
+    return RK_OK;
+}

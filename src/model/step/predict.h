@@ -1,0 +1,34 @@
+/* What samples go through for prediction (predict.c). */
+#ifndef RK_MODEL_STEP_PREDICT_H
+#define RK_MODEL_STEP_PREDICT_H
+
+#include "model/inference.h"
+#include "model/retrieval/retrieval_batch.h"
+#include "model/step/local_batch.h"
+
+/* What a forward pass gives, for each sample: predictions [n_tasks], or a row of the graph [dim]. */
+typedef struct rk_output {
+    rk_value value; /* -1: predictions */
+    int64_t width;
+    bool of_items; /* of a two_tower: nothing is asked of the users' side */
+} rk_output;
+
+/* The model's own, of which its engine's memory and its store are a part; or a thread's, with a graph's
+ * memory and a store of its own, which changes nothing of the model. */
+struct rk_inference {
+    const rk_model *model;
+    rk_model *own; /* the same where this is its own; else NULL */
+    rk_local_batch batch;
+    rk_retrieval_batch extended; /* of a two_tower: with histories */
+    rk_store *store;
+    rk_graph_inference *graph; /* a thread's; else NULL */
+    const atomic_bool *cancel; /* rk_graph_infer's */
+};
+
+rk_status rk_inference_init(const rk_model *model, rk_inference *out);
+void rk_inference_release(rk_inference *inference);
+/* predictions [part->total, n_tasks]; a failure leaves them untouched where the part is more than one piece.
+ */
+rk_status rk_inference_predict(rk_inference *inference, const rk_batch_part *part, float *predictions);
+
+#endif

@@ -1,0 +1,50 @@
+/* What a frozen graph runs in. */
+#include "base/memory.h"
+#include "nn/graph/graph_internal.h"
+
+rk_status rk_graph_freeze(rk_graph *g) {
+    RK_FAIL_IF(!g->finished || g->training, RK_INVALID_ARGUMENT,
+               "only a graph that was finished for prediction is frozen");
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        rk_node *node = g->nodes[i];
+        if (node->op && node->op->prepare) RK_TRY(node->op->prepare(g, node, false));
+    }
+    g->frozen = true;
+    return RK_OK;
+}
+
+static size_t memory_bytes(const rk_graph *g) {
+    return (size_t)g->memory_reals * sizeof(rk_real);
+}
+
+void rk_graph_inference_free(rk_graph_inference *i) {
+    if (!i) return;
+    for (int t = 0; i->memory && t < i->n_threads; t++) rk_pages_free(i->memory[t], memory_bytes(i->graph));
+    for (int t = 0; i->workspaces && t < i->n_threads; t++)
+        rk_pages_free(i->workspaces[t], i->graph->workspace_bytes);
+    rk_free(i->memory);
+    rk_free(i->workspaces);
+    rk_free(i);
+}
+
+rk_status rk_graph_inference_create(const rk_graph *g, int n_threads, rk_graph_inference **out) {
+    rk_graph_inference *i;
+    RK_FAIL_IF(!g->frozen, RK_INVALID_ARGUMENT, "the graph is not frozen");
+    RK_TRY(rk_alloc(1, sizeof *i, &i));
+    i->graph = g;
+    i->n_threads = n_threads;
+    rk_status status;
+    RK_GOTO(rk_alloc((size_t)n_threads, sizeof *i->memory, &i->memory));
+    RK_GOTO(rk_alloc((size_t)n_threads, sizeof *i->workspaces, &i->workspaces));
+    for (int t = 0; t < n_threads; t++) {
+        void *pages;
+        RK_GOTO(rk_pages_alloc(memory_bytes(g), &pages));
+        i->memory[t] = pages;
+        RK_GOTO(rk_pages_alloc(g->workspace_bytes, &i->workspaces[t]));
+    }
+    *out = i;
+    i = NULL;
+done:
+    rk_graph_inference_free(i);
+    return status;
+}

@@ -4,7 +4,7 @@
 
 #include <reckon/arrow.h>
 
-enum { MAX_ARROW_COLUMNS = 16 };
+enum { MAX_ARROW_COLUMNS = 48 };
 
 typedef struct arrow_column {
     struct ArrowSchema schema, *schema_child;

@@ -16,6 +16,7 @@
 #include <reckon/optimizer.h>
 #include <reckon/predictor.h>
 #include <reckon/runtime.h>
+#include <reckon/session.h>
 #include <reckon/status.h>
 #include <reckon/table.h>
 #include <reckon/tensor.h>

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "cuda/device/device.h"
+#include "model/inference.h"
 #include "train/checkpoint/checkpoint.h"
 
 static rk_status check_same(const rk_predictor *p, const char *text) {
@@ -60,7 +61,7 @@ static rk_status choose_device(const rk_predictor *p, const char *wanted, const 
 }
 
 /* Rows are shared out over the ranks that are here, whatever ranks trained, and travel as they are. */
-static rk_status load_model(rk_predictor *p, const char *device) {
+static rk_status read_model(rk_predictor *p, const char *device) {
     rk_config *c = p->config;
     const rk_model_device *on;
     rk_model_cluster cluster = {
@@ -75,6 +76,11 @@ static rk_status load_model(rk_predictor *p, const char *device) {
     rk_model_free(p->model);
     p->model = NULL;
     return rk_comm_agree(p->comm, rk_checkpoint_model(p->path, c, NULL, over, &p->model));
+}
+
+static rk_status load_model(rk_predictor *p, const char *device) {
+    RK_TRY(read_model(p, device));
+    return rk_comm_agree(p->comm, rk_model_freeze(p->model));
 }
 
 static rk_status load(rk_predictor *p, const char *device) {
@@ -163,7 +169,7 @@ static bool is_share(const rk_data_section *section, const char *split) {
            (strcmp(split, "test") == 0 && section->test.fraction > 0);
 }
 
-static rk_status check_finite(const rk_predictor *p, int64_t row, const float *predictions) {
+rk_status rk_predictor_check_finite(const rk_predictor *p, int64_t row, const float *predictions) {
     for (int32_t t = 0; t < rk_predictor_n_tasks(p); t++)
         if (!isfinite(predictions[t]))
             return rk_error_hint(
@@ -180,7 +186,7 @@ static rk_status predict_batch(rk_predictor *p, const rk_batch *batch, float **p
     RK_TRY(rk_reserve(predictions, capacity, need, sizeof **predictions));
     RK_TRY(rk_model_predict(p->model, batch, *predictions));
     for (int64_t i = 0; i < batch->n; i++) {
-        RK_TRY(check_finite(p, batch->first_row + i, *predictions + (size_t)i * n_tasks));
+        RK_TRY(rk_predictor_check_finite(p, batch->first_row + i, *predictions + (size_t)i * n_tasks));
         const float *labels = batch->labels && batch->n_tasks ? batch->labels + (size_t)i * n_tasks : NULL;
         RK_TRY(row(user, batch->first_row + i, *predictions + (size_t)i * n_tasks, labels));
     }

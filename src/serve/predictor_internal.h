@@ -19,5 +19,7 @@ struct rk_predictor {
  * order. */
 rk_status rk_predictor_open_data(const rk_predictor *predictor, const char *split, bool labels_optional,
                                  rk_dataset **out);
+/* One row's [n_tasks]; RK_NOT_FINITE names the row and the task. */
+rk_status rk_predictor_check_finite(const rk_predictor *predictor, int64_t row, const float *predictions);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include <reckon/session.h>
 #include <reckon/trainer.h>
 
 #include "base/memory.h"
@@ -100,8 +101,12 @@ static said ask(const char *run, const char *where, bool on_device) {
     rk_predictor *predictor;
     const rk_metric *metrics;
     int64_t n_rows;
+    rk_session *session;
     OK(open_on(run, where, &predictor));
     assert_int_equal(rk_model_has_device(predictor->model), on_device);
+    if (on_device)
+        FAILS(rk_session_create(predictor, NULL, &session), RK_UNSUPPORTED,
+              "threads do not share a model on a GPU\nhint: open the predictor with device \"cpu\"");
     for (int round = 0; round < 2; round++) {
         OK(rk_predictor_evaluate(predictor, "valid", &metrics, &found.n_metrics, &n_rows));
         for (int32_t i = 0; i < found.n_metrics; i++) found.metrics[i] = metrics[i].value;

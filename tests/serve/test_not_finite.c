@@ -105,6 +105,18 @@ static void check_refused(const char *tensor, float x) {
           "row 0: the prediction of 'y' is not finite\nhint: parameters of the checkpoint or values of the "
           "row are too large, or not finite");
     assert_int_equal(n_shown, 0);
+    rk_session *session;
+    float predictions[] = {-1, -1};
+    const int64_t ids[] = {0, 1};
+    const rk_ids w = {.ids_per_sample = 1, .ids = ids};
+    const float numbers[] = {0.5, 1.5};
+    const rk_batch batch = {
+        .n = 2, .n_dense = 1, .n_features = 1, .dense = numbers, .features = &w, .first_row = 7};
+    OK(rk_session_create(predictor, NULL, &session));
+    assert_int_equal(rk_session_run_batch(session, &batch, predictions), RK_NOT_FINITE);
+    assert_non_null(strstr(rk_last_error(), "row 7: the prediction of 'y' is not finite"));
+    assert_true(predictions[0] == -1 && predictions[1] == -1);
+    rk_session_free(session);
     rk_predictor_free(predictor);
     rk_text_free(checkpoint);
     char command[500];

@@ -1,0 +1,63 @@
+/* Predictions from memory by any number of threads at once: they share a predictor, and each has a session,
+ * which is the memory that a request takes.
+ *
+ * Thread rule: a session belongs to one thread at a time, but for rk_session_cancel. Sessions of one
+ * predictor only read it and do not wait for one another; each works on the thread that calls it alone,
+ * beside the library's pool. Stable (docs/api.md). */
+#ifndef RECKON_SESSION_H
+#define RECKON_SESSION_H
+
+#include <stdint.h>
+
+#include <reckon/arrow.h>
+#include <reckon/batch.h>
+#include <reckon/predictor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rk_session rk_session;
+
+typedef struct rk_session_options {
+    size_t struct_size;
+} rk_session_options;
+#define RK_SESSION_OPTIONS_INIT \
+    { sizeof(rk_session_options) }
+
+/* The predictor outlives it. options may be NULL. Errors: RK_UNSUPPORTED (a predictor on a GPU or over
+ * ranks), RK_NOT_FOUND, RK_BAD_DATA (files of data.joins), RK_NO_MEMORY. */
+RK_API rk_status rk_session_create(const rk_predictor *predictor, const rk_session_options *options,
+                                   rk_session **out);
+RK_API void rk_session_free(rk_session *session);
+
+/* The columns that rk_session_run reads, as rk_transforms_columns says. The caller calls out->release(out).
+ */
+RK_API rk_status rk_session_schema(const rk_session *session, struct ArrowSchema *out);
+
+/* Predictions for columns in memory, a struct array as rk_transforms_apply takes it; labels may be missing.
+ * predictions [columns->length, n_tasks], row by row, n_tasks = rk_predictor_n_tasks: probabilities where the
+ * loss is a cross-entropy. The same bits as rk_predictor_file gives for a file with the same rows in batches
+ * of the same size. Errors, with predictions untouched: RK_BAD_DATA (a column or a value, naming its row),
+ * RK_INVALID_ARGUMENT, RK_NOT_FINITE (a prediction is no number), RK_INTERRUPTED, RK_NO_MEMORY. */
+RK_API rk_status rk_session_run(rk_session *session, const struct ArrowSchema *schema,
+                                const struct ArrowArray *columns, float *predictions);
+/* The same for a batch of dense numbers and ids (rk_transforms_apply, rk_dataset_next, or the caller's own):
+ * predictions [batch->n, n_tasks]. Labels and sample weights are not read. */
+RK_API rk_status rk_session_run_batch(rk_session *session, const rk_batch *batch, float *predictions);
+
+/* From any thread: the run that is under way returns RK_INTERRUPTED, soon. A run that begins afterwards is
+ * not touched. */
+RK_API void rk_session_cancel(rk_session *session);
+
+/* Categorical features, in the order that a batch has them; names belong to the predictor. */
+RK_API int32_t rk_session_n_features(const rk_session *session);
+RK_API const char *rk_session_feature_name(const rk_session *session, int32_t feature);
+/* Values of the feature in the columns of the last rk_session_run that its vocabulary has not: many of them
+ * mean that the data has moved away from what was trained on. 0 where the feature has no vocabulary. */
+RK_API int64_t rk_session_n_unknown(const rk_session *session, int32_t feature);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

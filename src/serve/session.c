@@ -1,0 +1,106 @@
+#include <reckon/session.h>
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/options.h"
+#include "base/thread/parallel.h"
+#include "data/transform/transforms_apply.h"
+#include "model/inference.h"
+#include "serve/predictor_internal.h"
+
+struct rk_session {
+    const rk_predictor *predictor;
+    rk_transform_workspace *workspace;
+    rk_inference *inference;
+    float *predictions; /* of the run, until all are known to be good */
+    size_t capacity;
+    atomic_bool cancel;
+};
+
+static const rk_transforms *transforms_of(const rk_session *s) {
+    return s->predictor->config->transforms;
+}
+
+rk_status rk_session_create(const rk_predictor *predictor, const rk_session_options *options,
+                            rk_session **out) {
+    rk_session_options o = RK_SESSION_OPTIONS_INIT;
+    RK_TRY(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_session_options, struct_size),
+                           "rk_session_options"));
+    rk_session *s;
+    RK_TRY(rk_alloc(1, sizeof *s, &s));
+    s->predictor = predictor;
+    atomic_init(&s->cancel, false);
+    rk_status status;
+    RK_GOTO(rk_inference_create(predictor->model, 1, &s->inference));
+    RK_GOTO(rk_transform_workspace_create(transforms_of(s), &s->workspace));
+    *out = s;
+    s = NULL;
+done:
+    rk_session_free(s);
+    return status;
+}
+
+void rk_session_free(rk_session *s) {
+    if (!s) return;
+    rk_inference_free(s->inference);
+    rk_transform_workspace_free(s->workspace);
+    rk_free(s->predictions);
+    rk_free(s);
+}
+
+rk_status rk_session_schema(const rk_session *s, struct ArrowSchema *out) {
+    return rk_transforms_columns(transforms_of(s), out);
+}
+
+static rk_status predict(rk_session *s, const rk_batch *batch, float *out) {
+    int64_t n = batch->n > 0 ? batch->n : 0;
+    int32_t n_tasks = rk_predictor_n_tasks(s->predictor);
+    RK_TRY(rk_reserve(&s->predictions, &s->capacity, (size_t)(n * n_tasks), sizeof *s->predictions));
+    RK_TRY(rk_inference_run(s->inference, batch, &s->cancel, s->predictions));
+    for (int64_t i = 0; i < n; i++)
+        RK_TRY(rk_predictor_check_finite(s->predictor, batch->first_row + i, s->predictions + i * n_tasks));
+    if (n) memcpy(out, s->predictions, (size_t)(n * n_tasks) * sizeof *out);
+    return RK_OK;
+}
+
+static rk_status transform_and_predict(rk_session *s, const struct ArrowSchema *schema,
+                                       const struct ArrowArray *columns, float *out) {
+    const rk_batch *batch;
+    RK_TRY(rk_transforms_apply(transforms_of(s), schema, columns, s->workspace, &batch));
+    return predict(s, batch, out);
+}
+
+rk_status rk_session_run(rk_session *s, const struct ArrowSchema *schema, const struct ArrowArray *columns,
+                         float *predictions) {
+    atomic_store(&s->cancel, false);
+    bool was_alone = rk_parallel_set_alone(true);
+    rk_status status = transform_and_predict(s, schema, columns, predictions);
+    rk_parallel_set_alone(was_alone);
+    return status;
+}
+
+rk_status rk_session_run_batch(rk_session *s, const rk_batch *batch, float *predictions) {
+    atomic_store(&s->cancel, false);
+    bool was_alone = rk_parallel_set_alone(true);
+    rk_status status = predict(s, batch, predictions);
+    rk_parallel_set_alone(was_alone);
+    return status;
+}
+
+void rk_session_cancel(rk_session *s) {
+    atomic_store(&s->cancel, true);
+}
+
+int32_t rk_session_n_features(const rk_session *s) {
+    return rk_transforms_schema(transforms_of(s))->n_features;
+}
+
+const char *rk_session_feature_name(const rk_session *s, int32_t feature) {
+    return rk_transforms_schema(transforms_of(s))->features[feature].name;
+}
+
+int64_t rk_session_n_unknown(const rk_session *s, int32_t feature) {
+    return rk_transform_workspace_unknown(s->workspace)[feature];
+}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the build into a scratch prefix, builds examples/c against it through pkg-config, and trains with it.
+# Installs the build into a scratch prefix, builds examples/c against it through pkg-config, trains and predicts with it.
 #     test_install.sh SOURCE_DIR BUILD_DIR
 set -euo pipefail
 source_dir=$1 build_dir=$2
@@ -12,9 +12,12 @@ pc=$(find "$work/prefix" -name reckon.pc)
 libdir=$(dirname "$(dirname "$pc")")
 flags=(--define-variable=prefix="$work/prefix" --define-variable=libdir="$libdir" --define-variable=includedir="$work/prefix/include")
 export PKG_CONFIG_PATH=$(dirname "$pc")
-cc -std=c11 -Wall -Wextra -Wpedantic -Werror "$source_dir/examples/c/train_adult.c" $(pkg-config "${flags[@]}" --cflags --libs reckon) -o "$work/train_adult"
+for example in train_adult predict_threads; do
+    cc -std=c11 -Wall -Wextra -Wpedantic -Werror "$source_dir/examples/c/$example.c" $(pkg-config "${flags[@]}" --cflags --libs reckon) -pthread -o "$work/$example"
+done
 LD_LIBRARY_PATH=$libdir "$work/train_adult" "$source_dir/examples/adult.yaml" train.epochs=1 train.output="$work/run" | tee "$work/out"
 grep -q '^test auc 0\.[89]' "$work/out"
+LD_LIBRARY_PATH=$libdir "$work/predict_threads" "$work/run"
 # The program finds the library beside it ($ORIGIN); the loader needs /proc for that, which a bare root may lack.
 [ -e /proc/self/exe ] || export LD_LIBRARY_PATH=$libdir
 "$work/prefix/bin/reckon" --version

@@ -1,0 +1,230 @@
+/* bench_sessions [--threads N] [--rows N] [--requests N]: requests from memory by one thread and by N at
+ * once, each with a session of one predictor, over 26 columns of ids and 13 of numbers. What N threads take
+ * of what one takes for the same requests each: 1.0 where they do not wait for one another and have a
+ * processor each. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <reckon/reckon.h>
+
+#include "arrow_building.h"
+#include "base/memory.h"
+#include "base/rng.h"
+#include "base/thread/clock.h"
+
+enum { IDS = 26, NUMBERS = 13, COLUMNS = IDS + NUMBERS, TRAINED_ROWS = 4096, ROUNDS = 9, MOST_THREADS = 64 };
+
+/* Columns of one request, which all threads share. */
+typedef struct request {
+    int64_t n;
+    char names[COLUMNS][8];
+    int64_t *ids[IDS];       /* [n] */
+    float *numbers[NUMBERS]; /* [n] */
+    arrow_column columns[COLUMNS];
+    arrow_table table;
+} request;
+
+static rk_status draw(request *r) {
+    arrow_column *all[COLUMNS];
+    rk_rng rng = {1, 1, 0};
+    for (int c = 0; c < COLUMNS; c++) {
+        bool is_id = c < IDS;
+        snprintf(r->names[c], sizeof r->names[c], "%c%d", is_id ? 'c' : 'x', is_id ? c : c - IDS);
+        if (is_id)
+            RK_TRY(rk_alloc((size_t)r->n, sizeof **r->ids, &r->ids[c]));
+        else
+            RK_TRY(rk_alloc((size_t)r->n, sizeof **r->numbers, &r->numbers[c - IDS]));
+        for (int64_t i = 0; i < r->n; i++)
+            if (is_id)
+                r->ids[c][i] = (int64_t)rk_rng_below(&rng, 1000000);
+            else
+                r->numbers[c - IDS][i] = (float)rk_rng_normal(&rng);
+        const void *values = is_id ? (const void *)r->ids[c] : (const void *)r->numbers[c - IDS];
+        arrow_set(&r->columns[c], r->names[c], is_id ? "l" : "f", r->n, NULL, values, NULL);
+        all[c] = &r->columns[c];
+    }
+    arrow_set_table(&r->table, all, COLUMNS, r->n);
+    return RK_OK;
+}
+
+static void release(request *r) {
+    for (int c = 0; c < IDS; c++) rk_free(r->ids[c]);
+    for (int c = 0; c < NUMBERS; c++) rk_free(r->numbers[c]);
+}
+
+/* A few steps: a model's speed does not depend on what it has learned. */
+static rk_status train(const char *directory) {
+    char path[300], output[320], text[4000] = "data: {train: rows.csv, labels: [{name: y}], features: [";
+    const char *overrides[] = {output};
+    rk_config *config;
+    rk_trainer *trainer;
+    rk_rng rng = {2, 1, 0};
+    snprintf(output, sizeof output, "train.output=%s/run", directory);
+    snprintf(path, sizeof path, "%s/rows.csv", directory);
+    FILE *file = fopen(path, "w");
+    if (!file) return rk_error(RK_IO, "'%s' cannot be written", path);
+    for (int c = 0; c < COLUMNS; c++) {
+        char *end = text + strlen(text);
+        sprintf(end, c < IDS ? "{name: c%d, hash: 50000}, " : "{name: x%d, dense: true}, ",
+                c < IDS ? c : c - IDS);
+        fprintf(file, c < IDS ? "c%d," : "x%d,", c < IDS ? c : c - IDS);
+    }
+    fprintf(file, "y\n");
+    for (int i = 0; i < TRAINED_ROWS; i++) {
+        for (int c = 0; c < IDS; c++) fprintf(file, "%d,", (int)rk_rng_below(&rng, 1000000));
+        for (int c = 0; c < NUMBERS; c++) fprintf(file, "%.3f,", rk_rng_normal(&rng));
+        fprintf(file, "%d\n", i % 2);
+    }
+    fclose(file);
+    strcat(text,
+           "]}\nembedding: {dim: 16}\nmodel: {kind: dcn_v2, deep: [256, 128], cross_layers: 2, cross_kind: "
+           "low_rank, cross_rank: 32}\ntrain: {batch_size: 1024, epochs: 1}\n");
+    RK_TRY(rk_config_parse(text, "run.yaml", directory, overrides, 1, &config));
+    rk_status status = rk_trainer_create(config, NULL, &trainer);
+    if (status == RK_OK) {
+        status = rk_trainer_run(trainer);
+        rk_trainer_free(trainer);
+    }
+    rk_config_free(config);
+    return status;
+}
+
+typedef struct caller {
+    rk_session *session;
+    const request *request;
+    float *predictions;
+    int64_t n_requests;
+    double cpu_s;
+    long n_waits; /* times that the thread gave its processor away by itself */
+    rk_status status;
+} caller;
+
+static double cpu_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void *call(void *context) {
+    caller *c = context;
+    struct rusage before, after;
+    getrusage(RUSAGE_THREAD, &before);
+    double begin = cpu_seconds();
+    for (int64_t i = 0; i < c->n_requests && c->status == RK_OK; i++)
+        c->status =
+            rk_session_run(c->session, &c->request->table.schema, &c->request->table.array, c->predictions);
+    c->cpu_s = cpu_seconds() - begin;
+    getrusage(RUSAGE_THREAD, &after);
+    c->n_waits = after.ru_nvcsw - before.ru_nvcsw;
+    if (c->status != RK_OK) fprintf(stderr, "%s\n", rk_last_error());
+    return NULL;
+}
+
+typedef struct measured {
+    double seconds, cpu_s; /* all requests of all threads */
+    long n_waits;
+} measured;
+
+static rk_status run_at_once(caller *callers, int n_threads, measured *out) {
+    pthread_t threads[MOST_THREADS];
+    *out = (measured){0};
+    double begin = rk_clock_seconds();
+    for (int t = 0; t < n_threads; t++)
+        if (pthread_create(&threads[t], NULL, call, &callers[t]) != 0)
+            return rk_error(RK_INTERNAL, "no thread");
+    for (int t = 0; t < n_threads; t++) {
+        pthread_join(threads[t], NULL);
+        out->cpu_s += callers[t].cpu_s;
+        out->n_waits += callers[t].n_waits;
+        if (callers[t].status != RK_OK) return callers[t].status;
+    }
+    out->seconds = rk_clock_seconds() - begin;
+    return RK_OK;
+}
+
+static int by_seconds(const void *a, const void *b) {
+    double x = ((const measured *)a)->seconds, y = ((const measured *)b)->seconds;
+    return (x > y) - (x < y);
+}
+
+static void show(int n_threads, const request *r, int64_t n_requests, measured m) {
+    double n = (double)(n_threads * n_requests);
+    printf("%2d threads  %8.1f requests/s  %10.0f rows/s  %8.1f us of a processor a request  %ld waits\n",
+           n_threads, n / m.seconds, n * (double)r->n / m.seconds, 1e6 * m.cpu_s / n, m.n_waits);
+}
+
+/* One and many by turns; the median of each. */
+static rk_status measure(const rk_predictor *predictor, const request *r, int n_threads, int64_t n_requests) {
+    caller callers[MOST_THREADS] = {0};
+    measured one[ROUNDS + 1], many[ROUNDS + 1];
+    rk_status status = RK_OK;
+    for (int t = 0; t < n_threads && status == RK_OK; t++) {
+        callers[t] = (caller){.request = r, .n_requests = n_requests};
+        status = rk_alloc((size_t)r->n, sizeof *callers[t].predictions, &callers[t].predictions);
+        if (status == RK_OK) status = rk_session_create(predictor, NULL, &callers[t].session);
+    }
+    for (int round = 0; round <= ROUNDS && status == RK_OK;
+         round++) { /* the last one in the place of the first */
+        status = run_at_once(callers, 1, &one[round % ROUNDS]);
+        if (status == RK_OK) status = run_at_once(callers, n_threads, &many[round % ROUNDS]);
+    }
+    if (status == RK_OK) {
+        qsort(one, ROUNDS, sizeof *one, by_seconds);
+        qsort(many, ROUNDS, sizeof *many, by_seconds);
+        show(1, r, n_requests, one[ROUNDS / 2]);
+        show(n_threads, r, n_requests, many[ROUNDS / 2]);
+        const measured *m = &many[ROUNDS / 2], *o = &one[ROUNDS / 2];
+        printf(
+            "%d threads take %.2f times as long as one for as many requests each, and %.2f times the "
+            "processor "
+            "time a request\n",
+            n_threads, m->seconds / o->seconds, m->cpu_s / o->cpu_s / n_threads);
+    }
+    for (int t = 0; t < n_threads; t++) {
+        rk_session_free(callers[t].session);
+        rk_free(callers[t].predictions);
+    }
+    return status;
+}
+
+static rk_status run(const char *directory, int n_threads, int64_t n_rows, int64_t n_requests) {
+    static request r;
+    char path[300];
+    rk_predictor *predictor = NULL;
+    rk_status status;
+    r.n = n_rows;
+    snprintf(path, sizeof path, "%s/run", directory);
+    RK_GOTO(train(directory));
+    RK_GOTO(draw(&r));
+    RK_GOTO(rk_predictor_open(path, NULL, &predictor));
+    RK_GOTO(measure(predictor, &r, n_threads, n_requests));
+done:
+    rk_predictor_free(predictor);
+    release(&r);
+    return status;
+}
+
+int main(int n_arguments, char **arguments) {
+    static const char *const names[] = {"--threads", "--rows", "--requests"};
+    int64_t values[] = {2, 64, 2000};
+    char directory[] = "/tmp/reckon-sessions-XXXXXX", command[100];
+    for (int i = 1; i < n_arguments; i += 2) {
+        int k = 0;
+        while (k < 3 && strcmp(arguments[i], names[k]) != 0) k++;
+        if (k == 3 || i + 1 == n_arguments || (values[k] = atoll(arguments[i + 1])) < 1 ||
+            values[0] > MOST_THREADS) {
+            fprintf(stderr, "usage: bench_sessions [--threads N] [--rows N] [--requests N]\n");
+            return 2;
+        }
+    }
+    if (!mkdtemp(directory)) return 1;
+    rk_status status = run(directory, (int)values[0], values[1], values[2]);
+    if (status != RK_OK) fprintf(stderr, "%s\n", rk_last_error());
+    snprintf(command, sizeof command, "rm -rf '%s'", directory);
+    return system(command) != 0 || status != RK_OK;
+}

@@ -215,7 +215,7 @@ static void test_refused(void **state) {
     rk_ids ids[] = {{.ids_per_sample = 1, .ids = users}, {.ids_per_sample = 0}};
     rk_batch batch = {.n = N_ROWS, .n_dense = 1, .n_features = 1, .dense = dense[0], .features = ids};
     FAILS(rk_session_run_batch(o.session, &batch, o.predictions), RK_INVALID_ARGUMENT,
-          "the batch has 1 features, the model takes 2");
+          "the batch has 1 features, but the model takes 2");
     int64_t far[N_ROWS] = {[65] = 5000};
     ids[0].ids = far;
     batch.n_features = 2;

@@ -79,8 +79,8 @@ int main(int argc, char **argv) {
         rk_batch batch = workload_batch(&w, b, ids);
         double begin = seconds_now();
         if (train) {
-            check(rk_embeddings_lookup(embeddings, w.n, batch.features, activations));
-            check(rk_embeddings_apply_gradients(embeddings, gradients));
+            check(rk_embeddings_lookup(embeddings, w.n, batch.features, lookup, activations));
+            check(rk_lookup_apply_gradients(lookup, gradients));
         } else {
             check(rk_embeddings_peek(embeddings, w.n, batch.features, lookup, activations));
         }

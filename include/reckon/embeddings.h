@@ -1,9 +1,13 @@
 /* The embedding collection: tables and features by name; lookup and update. Usable without the rest of the
  * library.
  *
- * Thread rule: one thread at a time calls functions that take a collection that is not const. Those that take
- * a const one may be called by any number of threads meanwhile as long as no row changes. The library's pool
- * works inside.
+ * Training: rk_embeddings_lookup, the caller's forward and backward, rk_lookup_backward, rk_embeddings_step.
+ * Evaluation: rk_embeddings_peek. examples/c/embedding_loop.c is a whole program.
+ *
+ * Thread rule: one thread at a time makes the calls that train (rk_embeddings_lookup, rk_lookup_backward and
+ * all that take a collection that is not const). Any number of threads may call what takes a const
+ * collection, also beside rk_embeddings_lookup and rk_lookup_backward, but not while a step, apply_gradients
+ * or write_rows changes rows. The library's pool works inside.
  * Stable (docs/api.md). */
 #ifndef RECKON_EMBEDDINGS_H
 #define RECKON_EMBEDDINGS_H
@@ -50,33 +54,49 @@ typedef struct rk_activation {
     int32_t *lengths; /* [n] or NULL; lookup writes the used length of each sequence */
 } rk_activation;
 
-/* Look up features ids[f] (as declared at create, in that order) of n samples into activations[f],
- * [n_features]. Keeps the plan (unique rows) for apply_gradients. Everything is validated first: on failure
- * nothing is written. Ids beyond a table's last row are RK_BAD_DATA, naming the feature, the sample and the
- * id. */
-RK_API rk_status rk_embeddings_lookup(rk_embeddings *embeddings, int64_t n, const rk_ids *ids,
-                                      const rk_activation *activations);
-
 /* A batch of ids on their way through a collection, with the memory that this takes, which grows to the
- * largest batch and stays. It belongs to the caller and to one thread at a time. The collection outlives
- * it. */
+ * largest batch and stays. It belongs to the caller and to one thread at a time, serves any number of batches
+ * one after another, and is freed before the collection. */
 typedef struct rk_lookup rk_lookup;
 /* Errors: RK_INVALID_ARGUMENT (no collection), RK_NO_MEMORY. */
 RK_API rk_status rk_lookup_create(const rk_embeddings *embeddings, rk_lookup **out);
 RK_API void rk_lookup_free(rk_lookup *lookup);
 
-/* As lookup, for evaluation: no update can follow, and the collection is only read. Any number of threads may
- * peek at once, each with a lookup of its own, while none changes rows. Ids are checked as they are looked
- * up: when one is refused, activations were written, with whatever values. */
+/* To train: look up features ids[f] (as declared at create, in that order) of n samples into activations[f],
+ * [n_features]. `lookup` keeps which rows were used, for the one backward that may follow; ids and
+ * activations are not needed afterwards. Several lookups may wait for their backwards at once. Everything is
+ * validated first: on failure nothing is written, and no backward can follow. Ids beyond a table's last row
+ * are RK_BAD_DATA, naming the feature, the sample and the id. */
+RK_API rk_status rk_embeddings_lookup(rk_embeddings *embeddings, int64_t n, const rk_ids *ids,
+                                      rk_lookup *lookup, const rk_activation *activations);
+
+/* To evaluate: as rk_embeddings_lookup, but no backward can follow, and the collection is only read. Any
+ * number of threads may peek at once, each with a lookup of its own, while no other call changes rows. Ids
+ * are checked as they are looked up: when one is refused, activations were written, with whatever values. */
 RK_API rk_status rk_embeddings_peek(const rk_embeddings *embeddings, int64_t n, const rk_ids *ids,
                                     rk_lookup *lookup, const rk_activation *activations);
 
-/* One optimizer step from gradients[f] with respect to the activations of the last lookup. Duplicate ids are
- * summed first, in a fixed order; each touched row is updated once. A gradient that is not finite fails with
- * RK_NOT_FINITE before anything is written. */
-RK_API rk_status rk_embeddings_apply_gradients(rk_embeddings *embeddings, const rk_activation *gradients);
+/* Takes gradients[f] with respect to the activations of the lookup: the gradient of each row that it used is
+ * summed, duplicate ids in the order of the batch, and added to what earlier backwards have left for the next
+ * rk_embeddings_step. Gradients and lookup are free for other use afterwards. Every value is checked first:
+ * RK_NOT_FINITE names the feature and the sample; then nothing was added, what earlier backwards left is
+ * kept, and the lookup still waits for its backward. RK_INVALID_ARGUMENT: no rk_embeddings_lookup came
+ * before. */
+RK_API rk_status rk_lookup_backward(rk_lookup *lookup, const rk_activation *gradients);
 
-/* Multiplies every table's learning rate (on top of the schedules); 1 at create. */
+/* One optimizer step from all backwards since the last one: each touched row is updated once, from the sum of
+ * the backwards' gradients in the order of the backwards. RK_INVALID_ARGUMENT: there were none. */
+RK_API rk_status rk_embeddings_step(rk_embeddings *embeddings);
+
+/* rk_lookup_backward and rk_embeddings_step in one, with the same results to the bit. Where no other backward
+ * waits for a step, each row's gradient is summed where it is used, which saves memory and time. On failure
+ * no row was written. */
+RK_API rk_status rk_lookup_apply_gradients(rk_lookup *lookup, const rk_activation *gradients);
+
+/* Drops what backwards have left for the next step. */
+RK_API void rk_embeddings_zero_gradients(rk_embeddings *embeddings);
+
+/* Multiplies every table's learning rate (on top of the schedules) from the next step on; 1 at create. */
 RK_API rk_status rk_embeddings_scale_learning_rate(rk_embeddings *embeddings, double factor);
 
 /* Rows [first, first+n) of a table as f32 into out [n, dim], and back. */

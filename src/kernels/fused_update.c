@@ -168,8 +168,8 @@ void RK_KERNEL_NAME(rk_fused_update)(const rk_fused_update_args *args) {
 void RK_KERNEL_NAME(rk_rows_sum)(const rk_rows_sum_args *args) {
     const rk_fused_update_args *a = &args->from;
     int32_t sources[2] = {0, 0};
-    for (int64_t i = 0; i < a->n_uses;) {
-        float *to = args->out + args->targets[(uint32_t)a->uses[i]] * a->rows.dim;
-        i = sum_place(a, i, INT32_MAX, sources, to);
+    for (int64_t i = 0, n = 0; i < a->n_uses; n++) {
+        int64_t target = args->targets ? args->targets[(uint32_t)a->uses[i]] : n;
+        i = sum_place(a, i, INT32_MAX, sources, args->out + target * a->rows.dim);
     }
 }

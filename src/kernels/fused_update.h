@@ -60,10 +60,10 @@ typedef struct rk_fused_update_args {
 void rk_fused_update(const rk_fused_update_args *args);
 
 /* The sums alone, of the places that have uses: g goes to out + targets[occurrence of the place's first use]
- * * dim. Uses name occurrences. */
+ * * dim, where uses name occurrences; or, with targets NULL, one after another. */
 typedef struct rk_rows_sum_args {
     rk_fused_update_args from; /* rows.dim, and from `uses` to `coefficients` */
-    const int64_t *targets;    /* [n_occurrences] */
+    const int64_t *targets;    /* [n_occurrences] or NULL */
     float *out;                /* [n_targets, dim] */
 } rk_rows_sum_args;
 void rk_rows_sum(const rk_rows_sum_args *args);

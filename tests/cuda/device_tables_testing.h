@@ -194,8 +194,7 @@ static inline void route_twins(twins *w, bool training) {
 }
 
 static inline void look_up_twins(twins *w, bool exact, bool training) {
-    OK(training ? rk_embeddings_lookup(w->host, w->n, w->ids, w->on_host)
-                : peek_once(w->host, w->n, w->ids, w->on_host));
+    OK(training ? look_up(w->host, w->n, w->ids, w->on_host) : peek_once(w->host, w->n, w->ids, w->on_host));
     OK(rk_device_tables_check(w->tables));
     OK(rk_device_tables_prepare(w->tables, stream));
     OK(rk_device_tables_look_up(w->tables, stream, w->on_device));
@@ -205,7 +204,7 @@ static inline void look_up_twins(twins *w, bool exact, bool training) {
 
 static inline void apply_twins(twins *w) {
     draw_gradients(w);
-    OK(rk_embeddings_apply_gradients(w->host, w->gradients));
+    OK(apply_gradients(w->host, w->gradients));
     OK(rk_device_tables_measure(w->tables, stream, w->device_gradients, w->stop));
     OK(rk_device_tables_apply(w->tables, stream, w->device_gradients, w->stop));
     rk_device_tables_done(w->tables, true);

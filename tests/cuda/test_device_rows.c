@@ -198,14 +198,14 @@ static void test_launch_graph(void **state) {
     for (int i = 0; i < 4; i++) {
         draw_ids(&w, (i + 1) * SAMPLES);
         route_twins(&w, true);
-        OK(rk_embeddings_lookup(w.host, w.n, w.ids, w.on_host));
+        OK(look_up(w.host, w.n, w.ids, w.on_host));
         OK(rk_device_tables_check(w.tables));
         draw_gradients(&w);
         OK(rk_device_tables_prepare(w.tables, stream));
         rk_launch_graph_run(graph, stream);
         OK(rk_stream_sync(stream));
         compare_activations(&w, true);
-        OK(rk_embeddings_apply_gradients(w.host, w.gradients));
+        OK(apply_gradients(w.host, w.gradients));
         rk_device_tables_done(w.tables, true);
     }
     compare_tables(&w, true);

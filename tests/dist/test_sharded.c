@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/thread/parallel.h"
 #include "base/rng.h"
+#include "collection_steps.h"
 #include "embedding/sharded/sharded_internal.h"
 
 enum {
@@ -280,7 +281,7 @@ static void run(void **state) {
                 for (int f = 0; f < N_FEATURES; f++)
                     gradients[f] = (rk_activation){d[u].gradients[f], width(f), NULL};
                 OK(rk_embeddings_dedup(reference, d[u].n, d[u].batch, true));
-                if (u != SKIPPED) OK(rk_embeddings_apply_gradients(reference, gradients));
+                if (u != SKIPPED) OK(apply_gradients(reference, gradients));
             }
         }
         OK(store->ops->flush(store));
@@ -295,7 +296,7 @@ static void run(void **state) {
         for (int f = 0; f < N_FEATURES; f++)
             gradients[f] = (rk_activation){d[u].gradients[f], width(f), NULL};
         OK(rk_embeddings_dedup(reference, d[u].n, d[u].batch, true));
-        if (u != SKIPPED) OK(rk_embeddings_apply_gradients(reference, gradients));
+        if (u != SKIPPED) OK(apply_gradients(reference, gradients));
     }
     compare_rows(s, reference);
     if (rank < roles.n_trainers) { /* an evaluation sees every update, and changes nothing */

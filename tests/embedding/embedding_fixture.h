@@ -203,9 +203,9 @@ static inline void assert_same_state(rk_embeddings *a, rk_embeddings *b, bool sa
 static inline void train_steps(rk_embeddings *e, drawn *b, int first, int steps, int64_t n) {
     for (int step = first; step < first + steps; step++) {
         draw(b, (uint64_t)step, n);
-        OK(rk_embeddings_lookup(e, n, b->ids, b->activations));
+        OK(look_up(e, n, b->ids, b->activations));
         draw_gradients(b, (uint64_t)step);
-        OK(rk_embeddings_apply_gradients(e, b->activations));
+        OK(apply_gradients(e, b->activations));
     }
 }
 

@@ -64,7 +64,7 @@ static rk_embeddings *make_plain(const store_kind *kind) {
 }
 
 /* All of a batch's features, as an engine looks them up: early ones at once, others in pieces. */
-static void look_up(rk_store *store, int64_t n, const rk_activation *activations, bool training) {
+static void look_up_batch(rk_store *store, int64_t n, const rk_activation *activations, bool training) {
     rk_activation early[N_FEATURES];
     OK(store->ops->wait(store));
     memcpy(early, activations, sizeof early);
@@ -119,7 +119,7 @@ static void assert_rows_of(const store_kind *kind, rk_store *store, rk_embedding
     draw(&expected, 99, N);
     take_part(&here, p, &memory, ids, activations);
     OK(store->ops->begin(store, p.n, ids, false));
-    look_up(store, p.n, activations, false);
+    look_up_batch(store, p.n, activations, false);
     OK(store->ops->end(store, false));
     peek_plain(plain, &expected);
     assert_same_activations(kind, p, &here, &expected);
@@ -167,7 +167,7 @@ static void check_steps(const store_kind *kind) {
         draw(&expected, (uint64_t)step, N);
         take_part(b, p, &memories[step % 2], ids, activations[step % 2]);
         OK(store->ops->begin(store, p.n, ids, true));
-        look_up(store, p.n, activations[step % 2], true);
+        look_up_batch(store, p.n, activations[step % 2], true);
         if (!kind->late) update_plain(plain, pending);
         peek_plain(plain, &expected);
         if (kind->late) update_plain(plain, pending);
@@ -206,7 +206,7 @@ static void check_refusals(const store_kind *kind) {
     draw(&b, 3, N);
     b.values[0][p.first] = 1;
     OK(store->ops->begin(store, p.n, ids, true));
-    look_up(store, p.n, activations, true);
+    look_up_batch(store, p.n, activations, true);
     draw_gradients(&b, 3);
     if (store->ops->find_not_finite) {
         activations[0].data[0] = NAN;

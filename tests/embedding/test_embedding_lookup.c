@@ -44,7 +44,7 @@ static void test_every_sort_of_feature(void **state) {
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             draw(&batch, i + 5, sizes[i]);
             paint(&batch, 42);
-            OK((i % 2 ? peek_once : rk_embeddings_lookup)(e, batch.n, batch.ids, batch.activations));
+            OK((i % 2 ? peek_once : look_up)(e, batch.n, batch.ids, batch.activations));
             assert_lookup(e, &batch);
         }
         rk_embeddings_free(e);
@@ -55,7 +55,7 @@ static void test_lengths(void **state) {
     (void)state;
     rk_embeddings *e = make_usual(NULL, RK_F32);
     draw(&batch, 3, 300);
-    OK(rk_embeddings_lookup(e, batch.n, batch.ids, batch.activations));
+    OK(look_up(e, batch.n, batch.ids, batch.activations));
     bool seen[MAX_LENGTH + 1] = {false};
     for (int64_t s = 0; s < batch.n; s++) {
         int64_t ids[MAX_BAG];
@@ -65,7 +65,7 @@ static void test_lengths(void **state) {
     }
     for (int length = 0; length <= MAX_LENGTH; length++) assert_true(seen[length]);
     batch.activations[3].lengths = NULL; /* who does not ask for lengths gets none */
-    OK(rk_embeddings_lookup(e, batch.n, batch.ids, batch.activations));
+    OK(look_up(e, batch.n, batch.ids, batch.activations));
     rk_embeddings_free(e);
 }
 
@@ -105,23 +105,23 @@ static void test_peek_leaves_no_trace(void **state) {
     rk_embeddings *a = make_usual(&adam, RK_BF16), *b = make_usual(&adam, RK_BF16);
     for (uint64_t step = 0; step < 4; step++) {
         draw(&batch, step, 100);
-        OK(rk_embeddings_lookup(a, batch.n, batch.ids, batch.activations));
-        OK(rk_embeddings_lookup(b, batch.n, batch.ids, batch.activations));
+        OK(look_up(a, batch.n, batch.ids, batch.activations));
+        OK(look_up(b, batch.n, batch.ids, batch.activations));
         for (uint64_t i = 0; i < 3; i++) {
             draw(&other, 100 + 3 * step + i, 50 + (int64_t)i);
             OK(peek_once(a, other.n, other.ids, other.activations));
         }
         draw_gradients(&batch, step);
-        OK(rk_embeddings_apply_gradients(a, batch.activations));
-        OK(rk_embeddings_apply_gradients(b, batch.activations));
+        OK(apply_gradients(a, batch.activations));
+        OK(apply_gradients(b, batch.activations));
         assert_same_state(a, b, true);
     }
     other.values[1][0] = 5000; /* a peek that fails is no exception */
     draw(&batch, 9, 10);
-    OK(rk_embeddings_lookup(a, batch.n, batch.ids, batch.activations));
+    OK(look_up(a, batch.n, batch.ids, batch.activations));
     assert_int_equal(peek_once(a, other.n, other.ids, other.activations), RK_BAD_DATA);
     assert_same_state(a, b, true);
-    OK(rk_embeddings_apply_gradients(a, batch.activations));
+    OK(apply_gradients(a, batch.activations));
     rk_embeddings_free(a);
     rk_embeddings_free(b);
 }
@@ -131,14 +131,14 @@ static void test_no_samples(void **state) {
     rk_embeddings *e = make_usual(NULL, RK_F32);
     draw(&batch, 1, 0);
     paint(&batch, 42);
-    OK(rk_embeddings_lookup(e, 0, batch.ids, batch.activations));
-    OK(rk_embeddings_apply_gradients(e, batch.activations));
+    OK(look_up(e, 0, batch.ids, batch.activations));
+    OK(apply_gradients(e, batch.activations));
     assert_true(is_painted(&batch, 42));
     rk_embeddings_free(e);
     rk_embeddings_config config = RK_EMBEDDINGS_CONFIG_INIT; /* nor features, nor tables */
     OK(rk_embeddings_create(&config, &e));
-    OK(rk_embeddings_lookup(e, 5, NULL, NULL));
-    OK(rk_embeddings_apply_gradients(e, NULL));
+    OK(look_up(e, 5, NULL, NULL));
+    OK(apply_gradients(e, NULL));
     assert_int_equal(rk_embeddings_bytes(e), 0);
     rk_embeddings_free(e);
     rk_embeddings_free(NULL);
@@ -149,13 +149,12 @@ static rk_embeddings *checked;
 static void assert_refused(rk_status status, const char *message) {
     for (int peek = 0; peek < 2; peek++) {
         paint(&batch, 42);
-        assert_int_equal(
-            (peek ? peek_once : rk_embeddings_lookup)(checked, batch.n, batch.ids, batch.activations),
-            status);
+        assert_int_equal((peek ? peek_once : look_up)(checked, batch.n, batch.ids, batch.activations),
+                         status);
         assert_string_equal(rk_last_error(), message);
         if (!peek) assert_true(is_painted(&batch, 42));
     }
-    FAILS(rk_embeddings_apply_gradients(checked, batch.activations), RK_INVALID_ARGUMENT,
+    FAILS(apply_gradients(checked, batch.activations), RK_INVALID_ARGUMENT,
           "apply_gradients must follow a lookup for training");
 }
 
@@ -213,13 +212,11 @@ static void test_refused_batches(void **state) {
     batch.activations[5].stride = 19;
     assert_refused(RK_INVALID_ARGUMENT,
                    "feature 'more tags': its activations need memory and a stride of at least 20");
-    FAILS(rk_embeddings_lookup(checked, -1, batch.ids, batch.activations), RK_INVALID_ARGUMENT,
-          "a lookup of -1 samples");
-    FAILS(rk_embeddings_lookup(checked, 1, NULL, batch.activations), RK_INVALID_ARGUMENT,
-          "a lookup needs ids");
+    FAILS(look_up(checked, -1, batch.ids, batch.activations), RK_INVALID_ARGUMENT, "a lookup of -1 samples");
+    FAILS(look_up(checked, 1, NULL, batch.activations), RK_INVALID_ARGUMENT, "a lookup needs ids");
     draw(&batch, 8, 40); /* after all that, the collection still works */
     paint(&batch, 42);
-    OK(rk_embeddings_lookup(checked, batch.n, batch.ids, batch.activations));
+    OK(look_up(checked, batch.n, batch.ids, batch.activations));
     assert_lookup(checked, &batch);
     rk_embeddings_free(checked);
 }
@@ -269,20 +266,20 @@ static void test_without_validation(void **state) {
         rk_ids in = {NULL, 2, ids, weights};
         rk_activation to = {out, 2, NULL};
         if (combiner == RK_COMBINER_SUM) {
-            OK(rk_embeddings_lookup(e, 2, &in, &to));
+            OK(look_up(e, 2, &in, &to));
             assert_true(out[0] == 2 && out[3] == 1); /* -1 + 2 */
         } else {
-            FAILS(rk_embeddings_lookup(e, 2, &in, &to), RK_BAD_DATA,
+            FAILS(look_up(e, 2, &in, &to), RK_BAD_DATA,
                   "feature 'f': sample 1: the weight -1 of id 3 is not above 0\nhint: to drop such ids "
                   "instead, turn validation on");
         }
         ids[1] = -7;
-        FAILS(rk_embeddings_lookup(e, 2, &in, &to), RK_BAD_DATA,
+        FAILS(look_up(e, 2, &in, &to), RK_BAD_DATA,
               "feature 'f': sample 0: id -7 is negative\nhint: to drop negative ids instead, turn validation "
               "on");
         ids[1] = 2;
         in.weights = NULL;
-        OK(rk_embeddings_lookup(e, 2, &in, &to));
+        OK(look_up(e, 2, &in, &to));
         rk_embeddings_free(e);
     }
 }
@@ -304,11 +301,11 @@ static void test_zero_denominators(void **state) {
         static const float weights[] = {0, 0, 5};
         float out[12], before[12], after[12];
         rk_activation to = {out, 3, NULL};
-        OK(rk_embeddings_lookup(e, 4, &(rk_ids){offsets, 0, ids, weights}, &to));
+        OK(look_up(e, 4, &(rk_ids){offsets, 0, ids, weights}, &to));
         for (int i = 0; i < 12; i++) assert_true(out[i] == 0);
         OK(rk_embeddings_read_rows(e, "t", 0, 4, before));
         for (int i = 0; i < 12; i++) out[i] = 1;
-        OK(rk_embeddings_apply_gradients(e, &to));
+        OK(apply_gradients(e, &to));
         OK(rk_embeddings_read_rows(e, "t", 0, 4, after));
         for (int i = 0; i < 12; i++) assert_true(before[i] == after[i]);
         rk_embeddings_free(e);

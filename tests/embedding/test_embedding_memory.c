@@ -17,10 +17,17 @@ static rk_status use(void) {
     RK_GOTO(rk_lookup_create(e, &lookup));
     for (int64_t n = 5; n < 40 && status == RK_OK; n += 30) { /* the second batch outgrows the first */
         draw(&batch, (uint64_t)n, n);
-        RK_GOTO(rk_embeddings_lookup(e, batch.n, batch.ids, batch.activations));
+        RK_GOTO(look_up(e, batch.n, batch.ids, batch.activations));
         RK_GOTO(rk_embeddings_peek(e, batch.n, batch.ids, lookup, batch.activations));
         draw_gradients(&batch, (uint64_t)n);
-        RK_GOTO(rk_embeddings_apply_gradients(e, batch.activations));
+        RK_GOTO(apply_gradients(e, batch.activations));
+        for (int i = 0; i < 2; i++) {
+            RK_GOTO(rk_embeddings_lookup(e, batch.n, batch.ids, lookup, batch.activations));
+            draw_gradients(&batch, (uint64_t)n);
+            RK_GOTO(rk_lookup_backward(lookup, batch.activations));
+            draw(&batch, (uint64_t)(n + i), n);
+        }
+        RK_GOTO(rk_embeddings_step(e));
         RK_GOTO(rk_embeddings_state(e, &state));
         rk_state_release(&state);
     }
@@ -60,7 +67,7 @@ static void test_no_half_steps(void **state) {
         rk_embeddings *e = make_usual(&adam, RK_F32), *whole = make_usual(&adam, RK_F32);
         draw(&batch, 4, 50);
         rk_alloc_fail_after(n, true);
-        rk_status status = rk_embeddings_lookup(e, batch.n, batch.ids, batch.activations);
+        rk_status status = look_up(e, batch.n, batch.ids, batch.activations);
         rk_alloc_fail_after(0, false);
         if (status == RK_OK) {
             assert_true(n > 10);
@@ -68,19 +75,30 @@ static void test_no_half_steps(void **state) {
         } else {
             assert_int_equal(status, RK_NO_MEMORY);
             assert_same_state(e, whole, true);
-            OK(rk_embeddings_lookup(e, batch.n, batch.ids, batch.activations));
+            OK(look_up(e, batch.n, batch.ids, batch.activations));
         }
         draw_gradients(&batch, 4);
         rk_alloc_fail_after(1, true); /* an update needs no memory that its lookup did not take */
-        OK(rk_embeddings_apply_gradients(e, batch.activations));
+        OK(apply_gradients(e, batch.activations));
         rk_alloc_fail_after(0, false);
-        OK(rk_embeddings_lookup(whole, batch.n, batch.ids, batch.activations));
+        OK(look_up(whole, batch.n, batch.ids, batch.activations));
         draw_gradients(&batch, 4);
-        OK(rk_embeddings_apply_gradients(whole, batch.activations));
+        OK(apply_gradients(whole, batch.activations));
         assert_same_state(e, whole, true);
         rk_embeddings_free(e);
         rk_embeddings_free(whole);
     }
+}
+
+/* A step from two backwards of one lookup. */
+static void accumulate(rk_embeddings *e, rk_lookup *lookup, uint64_t seed, int64_t n) {
+    for (uint64_t i = 0; i < 2; i++) {
+        draw(&batch, seed, n);
+        OK(rk_embeddings_lookup(e, batch.n, batch.ids, lookup, batch.activations));
+        draw_gradients(&batch, seed + i);
+        OK(rk_lookup_backward(lookup, batch.activations));
+    }
+    OK(rk_embeddings_step(e));
 }
 
 static void test_steady_state_allocates_nothing(void **state) {
@@ -92,8 +110,11 @@ static void test_steady_state_allocates_nothing(void **state) {
     OK(rk_lookup_create(e, &lookup));
     OK(rk_embeddings_peek(e, batch.n, batch.ids, lookup, batch.activations));
     train_steps(e, &batch, 1, 1, 500);
+    for (int i = 0; i < 2; i++) accumulate(e, lookup, 1, 500); /* its two lists take turns */
     rk_alloc_fail_after(1, true);
     train_steps(e, &batch, 1, 3, 450); /* no larger in any way than the first */
+    accumulate(e, lookup, 1, 450);
+    accumulate(e, lookup, 2, 450);
     draw(&batch, 1, 500);
     OK(rk_embeddings_peek(e, batch.n, batch.ids, lookup, batch.activations));
     rk_alloc_fail_after(0, false);

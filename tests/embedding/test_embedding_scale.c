@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/thread/parallel.h"
 #include "base/rng.h"
-#include "embedding/local/collection.h"
+#include "collection_steps.h"
 
 enum { MANY = 4000 };
 
@@ -45,10 +45,10 @@ static void test_thousands_of_tables(void **state) {
     OK(rk_embeddings_create(&config, &e));
     for (int i = 0; i < MANY; i++) OK(rk_embeddings_set_l2(e, names[i], 0, 0));
     for (int step = 0; step < 3; step++) {
-        OK(rk_embeddings_lookup(e, 2, ids, activations));
+        OK(look_up(e, 2, ids, activations));
         for (int i = 0; i < MANY; i++)
             for (int k = 0; k < 4; k++) out[i][k] = (float)(i + k + 1);
-        OK(rk_embeddings_apply_gradients(e, activations));
+        OK(apply_gradients(e, activations));
     }
     assert_true(rk_clock_seconds() - begin <
                 20); /* scans of all names for each name would take minutes under a sanitizer */
@@ -109,14 +109,14 @@ static void test_hot_rows(void **state) {
         for (int i = 0; i < N * LONG_IDS; i++)
             many[i] = i % 3 ? 7 + (int64_t)rk_rng_below(&rng, 5) : (int64_t)rk_rng_below(&rng, ROWS);
         for (int i = 0; i < SHORT * N; i++) few[i / N][i % N] = (int64_t)rk_rng_below(&rng, ROWS);
-        OK(rk_embeddings_lookup(e, N, ids, activations));
+        OK(look_up(e, N, ids, activations));
         for (int i = 0; i <= SHORT; i++)
             for (int s = 0; s < N; s++) {
                 out[i][s] = (float)((s + i) % 5 - 1);
                 for (int k = 0; k < ids[i].ids_per_sample; k++)
                     expected[i][ids[i].ids[s * ids[i].ids_per_sample + k]] -= out[i][s];
             }
-        OK(rk_embeddings_apply_gradients(e, activations));
+        OK(apply_gradients(e, activations));
     }
     for (int i = 0; i <= SHORT; i++) {
         OK(rk_embeddings_read_rows(e, names[i], 0, ROWS, rows));
@@ -148,19 +148,25 @@ static void test_rows_beyond_32_bits(void **state) {
     static const int64_t ids[] = {4999999999, 0, 4294967296, 4999999999, 705032703};
     float out[5], row;
     rk_activation to = {out, 1, NULL};
-    OK(rk_embeddings_lookup(e, 5, &(rk_ids){NULL, 1, ids, NULL}, &to));
+    OK(look_up(e, 5, &(rk_ids){NULL, 1, ids, NULL}, &to));
     for (int i = 0; i < 5; i++) out[i] = (float)(1 << i);
-    OK(rk_embeddings_apply_gradients(e, &to));
+    OK(apply_gradients(e, &to));
+    rk_lookup *lookup; /* and again, from sums that wait for a step */
+    OK(rk_lookup_create(e, &lookup));
+    OK(rk_embeddings_lookup(e, 5, &(rk_ids){NULL, 1, ids, NULL}, lookup, &to));
+    for (int i = 0; i < 5; i++) out[i] = (float)(1 << i);
+    OK(rk_lookup_backward(lookup, &to));
+    OK(rk_embeddings_step(e));
+    rk_lookup_free(lookup);
     static const struct {
         int64_t row;
         float value;
-    } expected[] = {{4999999999, -9}, {0, -2}, {4294967296, -4}, {705032703, -16}, {705032704, 0}, {1, 0}};
+    } expected[] = {{4999999999, -18}, {0, -4}, {4294967296, -8}, {705032703, -32}, {705032704, 0}, {1, 0}};
     for (int i = 0; i < 6; i++) {
         OK(rk_embeddings_read_rows(e, "wide", expected[i].row, 1, &row));
         assert_true(row == expected[i].value);
     }
-    assert_int_equal(rk_embeddings_lookup(e, 1, &(rk_ids){NULL, 1, &(int64_t){5000000000}, NULL}, &to),
-                     RK_BAD_DATA);
+    assert_int_equal(look_up(e, 1, &(rk_ids){NULL, 1, &(int64_t){5000000000}, NULL}, &to), RK_BAD_DATA);
     rk_embeddings_free(e);
 }
 

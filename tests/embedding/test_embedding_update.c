@@ -141,9 +141,9 @@ static void assert_trains_alike(const rk_optimizer *o, double l2, double l2_full
     }
     for (uint64_t step = 0; step < 8; step++) {
         draw(&batch, step, 60 + (int64_t)step * 10);
-        OK(rk_embeddings_lookup(e, batch.n, batch.ids, batch.activations));
+        OK(look_up(e, batch.n, batch.ids, batch.activations));
         draw_gradients(&batch, step);
-        OK(rk_embeddings_apply_gradients(e, batch.activations));
+        OK(apply_gradients(e, batch.activations));
         for (int t = 0; t < N_TABLES - 1; t++) reference_step(&references[t], o, t, factor, l2, l2_full);
     }
     for (int t = 0; t < N_TABLES; t++) { /* the last is frozen: it must stand where the reference began */
@@ -265,9 +265,9 @@ static void test_missing_ids_shift_nothing(void **state) {
                     weights[s] = s % 5 == 4 ? 0.0f : 1.0f;
                 }
                 rk_activation to = {values, 2, NULL};
-                OK(rk_embeddings_lookup(e, N, &(rk_ids){NULL, 1, ids, weighted ? weights : NULL}, &to));
+                OK(look_up(e, N, &(rk_ids){NULL, 1, ids, weighted ? weights : NULL}, &to));
                 for (int i = 0; i < 2 * N; i++) values[i] = (float)(i + 1);
-                OK(rk_embeddings_apply_gradients(e, &to));
+                OK(apply_gradients(e, &to));
                 OK(rk_embeddings_read_rows(e, "t", 0, N, rows));
                 for (int s = 0; s < N; s++) {
                     bool counts = s % 7 != 3 && !(weighted && s % 5 == 4);
@@ -299,11 +299,11 @@ static void test_duplicates_make_one_step(void **state) {
     float values[2][4], rows[3];
     rk_ids in[2] = {{NULL, 2, ids[0], NULL}, {NULL, 2, ids[1], NULL}};
     rk_activation to[2] = {{values[0], 1, NULL}, {values[1], 2, NULL}};
-    OK(rk_embeddings_lookup(e, 2, in, to));
+    OK(look_up(e, 2, in, to));
     values[0][0] = 1;
     values[0][1] = 10;
     for (int i = 0; i < 4; i++) values[1][i] = (float)(100 * (i + 1));
-    OK(rk_embeddings_apply_gradients(e, to));
+    OK(apply_gradients(e, to));
     OK(rk_embeddings_read_rows(e, "t", 0, 3, rows));
     float sum = 1 + 1 + 10 + 100 + 300 + 400;
     assert_true(fabsf(rows[1] + sum / sqrtf(0.25f + sum * sum)) < 1e-6f);
@@ -338,9 +338,9 @@ static void test_half_rows(void **state) {
         for (int i = 0; i < ROWS; i++) ids[i] = i;
         rk_activation to = {values, 3, NULL};
         for (int step = 0; step < STEPS; step++) {
-            OK(rk_embeddings_lookup(e, ROWS, &(rk_ids){NULL, 1, ids, NULL}, &to));
+            OK(look_up(e, ROWS, &(rk_ids){NULL, 1, ids, NULL}, &to));
             for (int i = 0; i < 3 * ROWS; i++) values[i] = (float)-small;
-            OK(rk_embeddings_apply_gradients(e, &to));
+            OK(apply_gradients(e, &to));
         }
         OK(rk_embeddings_read_rows(e, "t", 0, ROWS, rows));
         double mean = 0;
@@ -370,7 +370,7 @@ static void test_not_finite(void **state) {
     for (int f = 0; f < N_FEATURES; f++)
         for (int i = 0; i < 4; i++) {
             draw(&batch, 5, 700);
-            OK(rk_embeddings_lookup(e, batch.n, batch.ids, batch.activations));
+            OK(look_up(e, batch.n, batch.ids, batch.activations));
             draw_gradients(&batch, 5);
             for (int64_t s = 0; s < batch.n && batch.activations[f].stride > width_of(f); s++)
                 batch.out[f][s * batch.activations[f].stride + width_of(f)] =
@@ -380,21 +380,21 @@ static void test_not_finite(void **state) {
             char message[200];
             snprintf(message, sizeof message, "feature '%s': sample 650: the gradient is not a finite number",
                      sorts[f].name);
-            FAILS(rk_embeddings_apply_gradients(e, batch.activations), RK_NOT_FINITE, message);
+            FAILS(apply_gradients(e, batch.activations), RK_NOT_FINITE, message);
             assert_same_state(e, untouched, true);
         }
     draw_gradients(&batch, 5); /* set right, the same lookup can still be applied, once */
     batch.activations[6].data = NULL;
-    OK(rk_embeddings_apply_gradients(e, batch.activations));
-    FAILS(rk_embeddings_apply_gradients(e, batch.activations), RK_INVALID_ARGUMENT,
+    OK(apply_gradients(e, batch.activations));
+    FAILS(apply_gradients(e, batch.activations), RK_INVALID_ARGUMENT,
           "apply_gradients must follow a lookup for training");
     assert_same_state(e, untouched, false);
     draw(&batch, 5, 7);
-    OK(rk_embeddings_lookup(e, batch.n, batch.ids, batch.activations));
+    OK(look_up(e, batch.n, batch.ids, batch.activations));
     batch.activations[1].stride = 4;
-    FAILS(rk_embeddings_apply_gradients(e, batch.activations), RK_INVALID_ARGUMENT,
+    FAILS(apply_gradients(e, batch.activations), RK_INVALID_ARGUMENT,
           "feature 'item': its gradients need memory and a stride of at least 5");
-    FAILS(rk_embeddings_apply_gradients(e, NULL), RK_INVALID_ARGUMENT, "apply_gradients needs gradients");
+    FAILS(apply_gradients(e, NULL), RK_INVALID_ARGUMENT, "apply_gradients needs gradients");
     rk_embeddings_free(e);
     rk_embeddings_free(untouched);
 }
@@ -425,7 +425,7 @@ static void test_not_finite_side_by_side(void **state) {
     OK(rk_embeddings_create(&config, &e));
     for (int f = 0, at = 0; f < 4; at += widths[f++])
         for (int64_t s = 0; s < N; s += N - 1) {
-            OK(rk_embeddings_lookup(e, N, ids, to));
+            OK(look_up(e, N, ids, to));
             memset(values, 0, sizeof values);
             values[s * WIDTH + at + widths[f] - 1] = NAN;
             char message[200];
@@ -433,13 +433,13 @@ static void test_not_finite_side_by_side(void **state) {
                      "feature '%s': sample %lld: the gradient is not a finite number", names[f],
                      (long long)s);
             if (f == 1)
-                OK(rk_embeddings_apply_gradients(e, to));
+                OK(apply_gradients(e, to));
             else
-                FAILS(rk_embeddings_apply_gradients(e, to), RK_NOT_FINITE, message);
+                FAILS(apply_gradients(e, to), RK_NOT_FINITE, message);
         }
     for (int f = 0; f < 4; f++) to[f].data = NULL; /* of no sample nothing is read */
-    OK(rk_embeddings_lookup(e, 0, ids, to));
-    OK(rk_embeddings_apply_gradients(e, to));
+    OK(look_up(e, 0, ids, to));
+    OK(apply_gradients(e, to));
     rk_embeddings_free(e);
 }
 

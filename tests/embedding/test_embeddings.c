@@ -59,7 +59,7 @@ static void test_combiners(void **state) {
             rk_embeddings *e = make(RK_OPTIMIZER_SGD, &f, 1, RK_F32, 0);
             float out[N * (DIM + 2)], row[DIM];
             rk_ids in = {.offsets = offsets, .ids = ids, .weights = weighted ? weights : NULL};
-            OK(rk_embeddings_lookup(e, N, &in, &(rk_activation){out, DIM + 2, NULL}));
+            OK(look_up(e, N, &in, &(rk_activation){out, DIM + 2, NULL}));
             for (int s = 0; s < N; s++) {
                 double sum[DIM] = {0}, w_sum = 0, w_squares = 0;
                 for (int64_t i = offsets[s]; i < offsets[s + 1]; i++) {
@@ -90,24 +90,23 @@ static void test_validation(void **state) {
     float bad_weight[2] = {1, NAN}, zero_weight[2] = {1, 0};
     rk_activation to[2] = {{out[0], DIM, NULL}, {out[1], DIM, NULL}};
     memset(out, 0, sizeof out);
-    FAILS(rk_embeddings_lookup(e, 2, (rk_ids[]){{NULL, 1, good, NULL}, {NULL, 1, high, NULL}}, to),
-          RK_BAD_DATA,
+    FAILS(look_up(e, 2, (rk_ids[]){{NULL, 1, good, NULL}, {NULL, 1, high, NULL}}, to), RK_BAD_DATA,
           "feature 'strict': sample 1: id 30 is beyond the last row 29 of table 't'\nhint: give the table "
           "more rows, or hash the feature");
     for (int i = 0; i < 2 * DIM; i++) assert_true(out[0][i] == 0); /* nothing was written */
-    FAILS(rk_embeddings_lookup(e, 2, (rk_ids[]){{NULL, 1, low, NULL}, {NULL, 1, low, NULL}}, to), RK_BAD_DATA,
+    FAILS(look_up(e, 2, (rk_ids[]){{NULL, 1, low, NULL}, {NULL, 1, low, NULL}}, to), RK_BAD_DATA,
           "feature 'strict': sample 1: id -2 is negative\nhint: to drop negative ids instead, turn "
           "validation on");
-    FAILS(rk_embeddings_lookup(e, 2, (rk_ids[]){{NULL, 1, good, bad_weight}, {NULL, 1, good, NULL}}, to),
+    FAILS(look_up(e, 2, (rk_ids[]){{NULL, 1, good, bad_weight}, {NULL, 1, good, NULL}}, to),
           RK_BAD_DATA, "feature 'plain': sample 1: the weight of id 2 is not a finite number");
-    FAILS(rk_embeddings_lookup(e, 2, (rk_ids[]){{NULL, 1, good, zero_weight}, {NULL, 1, good, zero_weight}},
+    FAILS(look_up(e, 2, (rk_ids[]){{NULL, 1, good, zero_weight}, {NULL, 1, good, zero_weight}},
                                to),
           RK_BAD_DATA,
           "feature 'strict': sample 1: the weight 0 of id 2 is not above 0\nhint: to drop such ids instead, "
           "turn validation on");
-    FAILS(rk_embeddings_apply_gradients(e, to), RK_INVALID_ARGUMENT,
+    FAILS(apply_gradients(e, to), RK_INVALID_ARGUMENT,
           "apply_gradients must follow a lookup for training");
-    OK(rk_embeddings_lookup(e, 2, (rk_ids[]){{NULL, 1, low, zero_weight}, {NULL, 1, good, NULL}}, to));
+    OK(look_up(e, 2, (rk_ids[]){{NULL, 1, low, zero_weight}, {NULL, 1, good, NULL}}, to));
     for (int k = 0; k < DIM; k++) assert_true(out[0][DIM + k] == 0); /* all dropped: zeros, never NaN */
     rk_embeddings_free(e);
 }
@@ -120,7 +119,7 @@ static void test_sequences(void **state) {
     int32_t lengths[N];
     rk_ids in = {.offsets = offsets, .ids = ids};
     rk_activation to = {out, 2 * DIM + 1, lengths};
-    OK(rk_embeddings_lookup(e, N, &in, &to));
+    OK(look_up(e, N, &in, &to));
     static const int32_t expected[N] = {2, 0, 1, 2, 1, 1};
     for (int s = 0; s < N; s++) {
         assert_int_equal(lengths[s], expected[s]);
@@ -136,7 +135,7 @@ static void test_sequences(void **state) {
     }
     OK(rk_embeddings_read_rows(e, "t", 0, ROWS, before));
     for (int i = 0; i < N * (2 * DIM + 1); i++) out[i] = (float)(i + 1);
-    OK(rk_embeddings_apply_gradients(e, &to));
+    OK(apply_gradients(e, &to));
     OK(rk_embeddings_read_rows(e, "t", 0, ROWS, after));
     for (int k = 0; k < DIM; k++) {
         double g3 = 5 * (2 * DIM + 1) + k + 1,
@@ -144,7 +143,7 @@ static void test_sequences(void **state) {
         assert_true(fabs(before[3 * DIM + k] - after[3 * DIM + k] - g3) < 1e-4);
         assert_true(fabs(before[DIM + k] - after[DIM + k] - g1) < 1e-4);
     }
-    FAILS(rk_embeddings_lookup(e, N, &(rk_ids){offsets, 0, ids, weights}, &to), RK_INVALID_ARGUMENT,
+    FAILS(look_up(e, N, &(rk_ids){offsets, 0, ids, weights}, &to), RK_INVALID_ARGUMENT,
           "feature 'f' is a sequence and cannot have weights");
     rk_embeddings_free(e);
 }
@@ -164,9 +163,9 @@ static void test_gradients_by_differences(void **state) {
         rk_rng rng = {8, 8, 0};
         for (int i = 0; i < N * DIM; i++)
             slopes[0][i] = (float)rk_rng_normal(&rng), slopes[1][i] = (float)rk_rng_normal(&rng);
-        OK(rk_embeddings_lookup(e, N, in, to));
+        OK(look_up(e, N, in, to));
         OK(rk_embeddings_read_rows(e, "t", 0, ROWS, before));
-        OK(rk_embeddings_apply_gradients(e, g));
+        OK(apply_gradients(e, g));
         OK(rk_embeddings_read_rows(e, "t", 0, ROWS, after));
         OK(rk_embeddings_write_rows(e, "t", 0, ROWS, before));
         for (int r = 0; r < ROWS; r++)
@@ -197,10 +196,10 @@ static void train(rk_embeddings *e, int steps, float *rows, int n_features) {
     rk_rng rng = {6, 6, 0};
     for (int step = 0; step < steps; step++) {
         in[1].ids = ids + step % 2;
-        OK(rk_embeddings_lookup(e, N, in, to));
+        OK(look_up(e, N, in, to));
         for (int f = 0; f < n_features; f++)
             for (int i = 0; i < N * DIM; i++) out[f][i] = (float)rk_rng_normal(&rng);
-        OK(rk_embeddings_apply_gradients(e, to));
+        OK(apply_gradients(e, to));
     }
     OK(rk_embeddings_read_rows(e, "t", 0, ROWS, rows));
 }
@@ -270,9 +269,9 @@ static void test_stochastic_rounding(void **state) {
     for (int k = 0; k < 200; k++) {
         OK(rk_embeddings_write_rows(e, "t", 4, 1, ones));
         for (int step = 0; step < 20; step++) {
-            OK(rk_embeddings_lookup(e, 1, &(rk_ids){NULL, 1, &id, NULL}, &(rk_activation){out, DIM, NULL}));
+            OK(look_up(e, 1, &(rk_ids){NULL, 1, &id, NULL}, &(rk_activation){out, DIM, NULL}));
             for (int i = 0; i < DIM; i++) out[i] = 0.001f;
-            OK(rk_embeddings_apply_gradients(e, &(rk_activation){out, DIM, NULL}));
+            OK(apply_gradients(e, &(rk_activation){out, DIM, NULL}));
         }
         OK(rk_embeddings_read_rows(e, "t", 4, 1, row));
         for (int i = 0; i < DIM; i++) moved += 1 - row[i];
@@ -306,9 +305,9 @@ static void test_clipped_weights_stay_clipped(void **state) {
         float out[DIM], row[DIM], least = 0, most = 0;
         int64_t id = 4;
         for (int step = 0; step < 200; step++) {
-            OK(rk_embeddings_lookup(e, 1, &(rk_ids){NULL, 1, &id, NULL}, &(rk_activation){out, DIM, NULL}));
+            OK(look_up(e, 1, &(rk_ids){NULL, 1, &id, NULL}, &(rk_activation){out, DIM, NULL}));
             for (int i = 0; i < DIM; i++) out[i] = i % 2 ? 1 : -1;
-            OK(rk_embeddings_apply_gradients(e, &(rk_activation){out, DIM, NULL}));
+            OK(apply_gradients(e, &(rk_activation){out, DIM, NULL}));
             OK(rk_embeddings_read_rows(e, "t", 4, 1, row));
             for (int i = 0; i < DIM; i++) least = fminf(least, row[i]), most = fmaxf(most, row[i]);
         }
@@ -337,9 +336,9 @@ static void test_frozen_and_l2(void **state) {
         OK(rk_embeddings_set_l2(e, "t", full ? 0 : 0.2, full ? 0.2 : 0));
         OK(rk_embeddings_read_rows(e, "t", 0, ROWS, before[0]));
         OK(rk_embeddings_read_rows(e, "frozen", 0, ROWS, before[1]));
-        OK(rk_embeddings_lookup(e, 1, in, to));
+        OK(look_up(e, 1, in, to));
         for (int k = 0; k < DIM; k++) out[0][k] = out[1][k] = 1;
-        OK(rk_embeddings_apply_gradients(e, to));
+        OK(apply_gradients(e, to));
         OK(rk_embeddings_read_rows(e, "t", 0, ROWS, after[0]));
         OK(rk_embeddings_read_rows(e, "frozen", 0, ROWS, after[1]));
         assert_memory_equal(before[1], after[1], sizeof before[1]);
@@ -360,9 +359,9 @@ static void test_not_finite_changes_nothing(void **state) {
     float before[ROWS * DIM], after[ROWS * DIM], out[N * DIM] = {0};
     rk_activation to = {out, DIM, NULL};
     OK(rk_embeddings_read_rows(e, "t", 0, ROWS, before));
-    OK(rk_embeddings_lookup(e, N, &(rk_ids){NULL, 1, ids, NULL}, &to));
+    OK(look_up(e, N, &(rk_ids){NULL, 1, ids, NULL}, &to));
     out[3 * DIM + 2] = INFINITY;
-    FAILS(rk_embeddings_apply_gradients(e, &to), RK_NOT_FINITE,
+    FAILS(apply_gradients(e, &to), RK_NOT_FINITE,
           "feature 'a': sample 3: the gradient is not a finite number");
     OK(rk_embeddings_read_rows(e, "t", 0, ROWS, after));
     assert_memory_equal(before, after, sizeof before);
@@ -405,9 +404,8 @@ static void test_out_of_memory(void **state) {
         rk_alloc_fail_after(n, false);
         rk_status status = rk_embeddings_create(&config, &e);
         if (status == RK_OK)
-            status = rk_embeddings_lookup(
-                e, N, (rk_ids[]){{offsets, 0, ids, weights}, {offsets, 0, ids, NULL}}, to);
-        if (status == RK_OK) status = rk_embeddings_apply_gradients(e, to);
+            status = look_up(e, N, (rk_ids[]){{offsets, 0, ids, weights}, {offsets, 0, ids, NULL}}, to);
+        if (status == RK_OK) status = apply_gradients(e, to);
         rk_alloc_fail_after(0, false);
         rk_embeddings_free(e);
         assert_int_equal(rk_alloc_live(), before);

@@ -1,4 +1,5 @@
-/* rk_lookup objects: several threads that look up at once. */
+/* rk_lookup objects: several threads that look up at once, several lookups that wait for their backwards, and
+ * steps from all of them. */
 #include <pthread.h>
 
 #include "testing.h"
@@ -104,10 +105,265 @@ static void test_refused_lookups(void **state) {
     rk_embeddings_free(other);
 }
 
+static rk_lookup *make_lookup(const rk_embeddings *e) {
+    rk_lookup *lookup;
+    OK(rk_lookup_create(e, &lookup));
+    return lookup;
+}
+
+/* Three ways to train, to the bit: a model's, a backward and a step, both in one call. */
+static void test_one_lookup_has_the_bits_of_a_models_step(void **state) {
+    (void)state;
+    for (int kind = 0; kind < RK_OPTIMIZER_COUNT; kind++)
+        for (int dtype = 0; dtype < RK_DTYPE_COUNT; dtype++) {
+            rk_optimizer o;
+            OK(rk_optimizer_init(&o, (rk_optimizer_kind)kind));
+            o.weight_decay = 0.01;
+            rk_embeddings *e[3];
+            rk_lookup *lookups[3];
+            for (int way = 0; way < 3; way++) {
+                e[way] = make_usual(&o, (rk_dtype)dtype);
+                lookups[way] = make_lookup(e[way]);
+                OK(rk_embeddings_set_l2(e[way], "user", 0.01, 0));
+                OK(rk_embeddings_set_l2(e[way], "item", 0.01, 0.02));
+            }
+            for (uint64_t step = 0; step < 3; step++) {
+                static drawn outs[3];
+                for (int way = 0; way < 3; way++) {
+                    draw(&outs[way], step, 200 + 200 * (int64_t)step);
+                    drawn *b = &outs[way];
+                    OK(way ? rk_embeddings_lookup(e[way], b->n, b->ids, lookups[way], b->activations)
+                           : look_up(e[way], b->n, b->ids, b->activations));
+                    if (way) assert_same_activations(b, &outs[0]);
+                }
+                for (int way = 0; way < 3; way++) {
+                    drawn *b = &outs[way];
+                    draw_gradients(b, step);
+                    if (way == 0) OK(apply_gradients(e[way], b->activations));
+                    if (way == 1) OK(rk_lookup_backward(lookups[way], b->activations));
+                    if (way == 1) OK(rk_embeddings_step(e[way]));
+                    if (way == 2) OK(rk_lookup_apply_gradients(lookups[way], b->activations));
+                }
+                assert_same_state(e[0], e[1], true);
+                assert_same_state(e[0], e[2], true);
+            }
+            for (int way = 0; way < 3; way++) {
+                rk_lookup_free(lookups[way]);
+                rk_embeddings_free(e[way]);
+            }
+        }
+}
+
+/* A layer that is used twice in a step: two lookups before their backwards. In double, adagrad by its
+ * definition from the sum of both gradients. */
+static void test_two_lookups_at_once(void **state) {
+    (void)state;
+    static drawn batches[2];
+    static float before[MAX_ROWS * MAX_TABLE_DIM], after[MAX_ROWS * MAX_TABLE_DIM];
+    static double sums[2][MAX_ROWS * MAX_TABLE_DIM];
+    bool touched[2][MAX_ROWS];
+    rk_optimizer adagrad;
+    OK(rk_optimizer_init(&adagrad, RK_OPTIMIZER_ADAGRAD));
+    for (int fused = 0; fused < 2; fused++) {
+        rk_embeddings *e = make_usual(&adagrad, RK_F32), *unchanged = make_usual(&adagrad, RK_F32);
+        rk_lookup *lookups[2] = {make_lookup(e), make_lookup(e)};
+        for (uint64_t i = 0; i < 2; i++) {
+            draw(&batches[i], 40 + i, 300 - 200 * (int64_t)i);
+            drawn *b = &batches[i];
+            OK(rk_embeddings_lookup(e, b->n, b->ids, lookups[i], b->activations));
+        }
+        for (uint64_t i = 0; i < 2; i++) draw_gradients(&batches[i], i);
+        OK(rk_lookup_backward(lookups[1], batches[1].activations)); /* the last first, as a tape unrolls */
+        assert_same_state(e, unchanged, true);
+        if (fused) {
+            OK(rk_lookup_apply_gradients(lookups[0], batches[0].activations));
+        } else {
+            OK(rk_lookup_backward(lookups[0], batches[0].activations));
+            assert_same_state(e, unchanged, true);
+            OK(rk_embeddings_step(e));
+        }
+        for (int t = 0; t < N_TABLES; t++) {
+            for (int i = 0; i < 2; i++) sum_by_definition(&batches[i], t, sums[i], touched[i]);
+            OK(rk_embeddings_read_rows(unchanged, table_names[t], 0, table_rows[t], before));
+            OK(rk_embeddings_read_rows(e, table_names[t], 0, table_rows[t], after));
+            for (int64_t k = 0; k < table_rows[t] * table_dims[t]; k++) {
+                double g = sums[0][k] + sums[1][k], w = before[k];
+                if (t < N_TABLES - 1) w -= adagrad.learning_rate * g / (sqrt(0.1 + g * g) + 1e-8);
+                assert_true(fabs(after[k] - w) < 1e-5);
+                if (!touched[0][k / table_dims[t]] && !touched[1][k / table_dims[t]])
+                    assert_true(after[k] == before[k]);
+            }
+        }
+        for (int i = 0; i < 2; i++) rk_lookup_free(lookups[i]);
+        rk_embeddings_free(e);
+        rk_embeddings_free(unchanged);
+    }
+}
+
+/* Gradients whose sums are exact, over many rows, with one lookup or with one a slice: an accumulated step is
+ * the step of the whole batch, to the bit. The last table takes a step in every row. */
+enum { ROWS = 60000, DIM = 3, LARGE = 48000, SLICES = 4 };
+static rk_embeddings *make_large(void) {
+    rk_table_config tables[2] = {RK_TABLE_CONFIG_INIT, RK_TABLE_CONFIG_INIT};
+    static const rk_feature_config features[] = {
+        {sizeof *features, "a", "t", RK_COMBINER_SUM, 0, false, false},
+        {sizeof *features, "b", "t", RK_COMBINER_SUM, 0, false, false},
+        {sizeof *features, "c", "full", RK_COMBINER_SUM, 0, false, false},
+    };
+    for (int t = 0; t < 2; t++) {
+        tables[t].name = t ? "full" : "t";
+        tables[t].n_rows = ROWS;
+        tables[t].dim = DIM + t;
+    }
+    rk_optimizer adam;
+    OK(rk_optimizer_init(&adam, RK_OPTIMIZER_ADAM));
+    rk_embeddings_config config = {sizeof config, 3, tables, 2, features, 3, &adam};
+    rk_embeddings *e;
+    OK(rk_embeddings_create(&config, &e));
+    OK(rk_embeddings_set_l2(e, "full", 0, 0.01));
+    return e;
+}
+
+static void test_accumulation_is_one_large_batch(void **state) {
+    (void)state;
+    static int64_t values[3][LARGE];
+    static float gradients[3][LARGE * (DIM + 1)], out[3][LARGE * (DIM + 1)];
+    rk_rng rng = {5, 6, 7};
+    for (int f = 0; f < 3; f++)
+        for (int i = 0; i < LARGE; i++) {
+            values[f][i] =
+                (int64_t)(rk_rng_below(&rng, 4) ? rk_rng_below(&rng, ROWS) : rk_rng_below(&rng, 9));
+            for (int k = 0; k < DIM + 1; k++)
+                gradients[f][i * (DIM + 1) + k] = (float)rk_rng_below(&rng, 9) - 4;
+        }
+    rk_embeddings *whole = make_large(), *by_one = make_large(), *by_many = make_large();
+    rk_lookup *lookups[SLICES + 1];
+    for (int i = 0; i < SLICES; i++) lookups[i] = make_lookup(by_many);
+    lookups[SLICES] = make_lookup(by_one);
+    for (int step = 0; step < 2; step++) {
+        static const int begins[SLICES + 1] = {0, 100, 20000, 20000, LARGE};
+        rk_ids ids[3];
+        rk_activation to[3], from[3];
+        for (int f = 0; f < 3; f++) {
+            ids[f] = (rk_ids){NULL, 1, values[f], NULL};
+            to[f] = (rk_activation){out[f], DIM + 1, NULL};
+            from[f] = (rk_activation){gradients[f], DIM + 1, NULL};
+        }
+        OK(look_up(whole, LARGE, ids, to));
+        OK(apply_gradients(whole, from));
+        for (int many = 0; many < 2; many++) {
+            for (int backward = 0; backward < 1 + many; backward++)
+                for (int i = 0; i < SLICES; i++) {
+                    int64_t first = begins[i], n = begins[i + 1] - first;
+                    for (int f = 0; f < 3; f++) {
+                        ids[f].ids = values[f] + first;
+                        from[f].data = gradients[f] + first * (DIM + 1);
+                    }
+                    rk_embeddings *e = many ? by_many : by_one;
+                    rk_lookup *lookup = lookups[many ? i : SLICES];
+                    if (!backward) OK(rk_embeddings_lookup(e, n, ids, lookup, to));
+                    if (backward == many) OK(rk_lookup_backward(lookup, from));
+                }
+            OK(rk_embeddings_step(many ? by_many : by_one));
+        }
+        assert_same_state(whole, by_one, true);
+        assert_same_state(whole, by_many, true);
+    }
+    for (int i = 0; i <= SLICES; i++) rk_lookup_free(lookups[i]);
+    rk_embeddings_free(whole);
+    rk_embeddings_free(by_one);
+    rk_embeddings_free(by_many);
+}
+
+/* A gradient that is refused adds nothing, drops nothing, and may be mended. */
+static void test_not_finite(void **state) {
+    (void)state;
+    static drawn batches[2];
+    rk_embeddings *e = make_usual(NULL, RK_F32), *expected = make_usual(NULL, RK_F32);
+    rk_lookup *lookups[2] = {make_lookup(e), make_lookup(e)}, *other = make_lookup(expected);
+    for (int i = 0; i < 2; i++) {
+        draw(&batches[i], (uint64_t)i, 50);
+        OK(rk_embeddings_lookup(e, 50, batches[i].ids, lookups[i], batches[i].activations));
+        draw_gradients(&batches[i], (uint64_t)i);
+    }
+    float *bad = &batches[1].out[0][7 * batches[1].activations[0].stride], kept = *bad;
+    static const float values[] = {NAN, INFINITY, -INFINITY};
+    for (int waits = 0; waits < 2; waits++) { /* without and with another backward that waits */
+        for (int i = 0; i < 3; i++)
+            for (int fused = 0; fused < 2; fused++) {
+                *bad = values[i];
+                FAILS((fused ? rk_lookup_apply_gradients : rk_lookup_backward)(lookups[1],
+                                                                               batches[1].activations),
+                      RK_NOT_FINITE, "feature 'user': sample 7: the gradient is not a finite number");
+                assert_same_state(e, expected, true);
+            }
+        if (!waits) OK(rk_lookup_backward(lookups[0], batches[0].activations));
+    }
+    *bad = kept;
+    OK(rk_embeddings_step(e)); /* the first's alone */
+    OK(rk_lookup_apply_gradients(lookups[1], batches[1].activations));
+    for (int i = 0; i < 2; i++) {
+        draw(&batches[i], (uint64_t)i, 50);
+        OK(rk_embeddings_lookup(expected, 50, batches[i].ids, other, batches[i].activations));
+        draw_gradients(&batches[i], (uint64_t)i);
+        OK(rk_lookup_apply_gradients(other, batches[i].activations));
+    }
+    assert_same_state(e, expected, true);
+    OK(rk_embeddings_lookup(e, 50, batches[0].ids, lookups[0], batches[0].activations));
+    OK(rk_lookup_backward(lookups[0], batches[1].activations));
+    rk_embeddings_zero_gradients(e);
+    FAILS(rk_embeddings_step(e), RK_INVALID_ARGUMENT, "rk_embeddings_step must follow an rk_lookup_backward");
+    assert_same_state(e, expected, true);
+    for (int i = 0; i < 2; i++) rk_lookup_free(lookups[i]);
+    rk_lookup_free(other);
+    rk_embeddings_free(e);
+    rk_embeddings_free(expected);
+}
+
+static void test_what_a_backward_needs(void **state) {
+    (void)state;
+    static drawn batch;
+    static const char no_lookup[] = "a backward must follow an rk_embeddings_lookup, once for each";
+    rk_embeddings *e = make_usual(NULL, RK_F32);
+    rk_lookup *lookup = make_lookup(e);
+    draw(&batch, 3, 30);
+    for (int before = 0; before < 5; before++) {
+        if (before == 1) OK(rk_embeddings_peek(e, batch.n, batch.ids, lookup, batch.activations));
+        if (before == 2) {
+            OK(rk_embeddings_lookup(e, batch.n, batch.ids, lookup, batch.activations));
+            OK(rk_lookup_apply_gradients(lookup, batch.activations));
+        }
+        if (before == 3) {
+            OK(rk_embeddings_lookup(e, batch.n, batch.ids, lookup, batch.activations));
+            batch.values[0][3] = 1000;
+            assert_int_equal(rk_embeddings_lookup(e, batch.n, batch.ids, lookup, batch.activations),
+                             RK_BAD_DATA);
+        }
+        FAILS(rk_lookup_backward(before == 4 ? NULL : lookup, batch.activations), RK_INVALID_ARGUMENT,
+              no_lookup);
+        FAILS(rk_lookup_apply_gradients(before == 4 ? NULL : lookup, batch.activations), RK_INVALID_ARGUMENT,
+              no_lookup);
+        FAILS(rk_embeddings_step(e), RK_INVALID_ARGUMENT, "rk_embeddings_step must follow an rk_lookup_backward");
+    }
+    draw(&batch, 4, 30);
+    OK(rk_embeddings_lookup(e, batch.n, batch.ids, lookup, batch.activations));
+    FAILS(rk_lookup_backward(lookup, NULL), RK_INVALID_ARGUMENT, "a backward needs gradients");
+    batch.activations[2].stride = 1;
+    FAILS(rk_lookup_backward(lookup, batch.activations), RK_INVALID_ARGUMENT,
+          "feature 'bought': its gradients need memory and a stride of at least 5");
+    rk_lookup_free(lookup);
+    rk_embeddings_free(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_many_threads_peek),
         cmocka_unit_test(test_refused_lookups),
+        cmocka_unit_test(test_one_lookup_has_the_bits_of_a_models_step),
+        cmocka_unit_test(test_two_lookups_at_once),
+        cmocka_unit_test(test_accumulation_is_one_large_batch),
+        cmocka_unit_test(test_not_finite),
+        cmocka_unit_test(test_what_a_backward_needs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

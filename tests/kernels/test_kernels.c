@@ -316,6 +316,13 @@ static void test_rows_sum(void **state) {
                 sum_of_tree(leaves, there, 0, LEAVES, &want);
                 assert_true(out[k] == want);
             }
+            static float in_turn[2 * MAX_DIM];
+            args.targets = NULL;
+            args.out = in_turn;
+            rk_rows_sum_on[isa](&args);
+            assert_memory_equal(in_turn, out + dim, (size_t)dim * sizeof *out);
+            assert_memory_equal(in_turn + dim, out, (size_t)dim * sizeof *out);
+            args.targets = targets;
             float whole[MAX_DIM], half[2][2 * MAX_DIM];
             memcpy(whole, out + dim, (size_t)dim * sizeof *whole);
             for (int h = 0; h < 2; h++) {

@@ -10,7 +10,7 @@
 enum { CHECK_SAMPLES = 256 };
 
 typedef struct application {
-    rk_embeddings *embeddings;
+    const rk_embeddings *embeddings;
     const rk_activation *gradients;
     const rk_feature_use *uses;
     size_t blocks; /* of samples, a feature: of the longest */
@@ -58,42 +58,37 @@ static rk_status name_not_finite(const application *a) {
     return rk_error(RK_INTERNAL, "a gradient is not finite, but a second check found none");
 }
 
-static rk_status check_gradients(application *a) {
-    const rk_embeddings *e = a->embeddings;
-    RK_FAIL_IF(e->n_features > 0 && !a->gradients, RK_INVALID_ARGUMENT, "apply_gradients needs gradients");
+rk_status rk_batch_context_check_gradients(const rk_embeddings *e, const rk_batch_context *batch_context,
+                                           const rk_activation *gradients) {
+    application a = {.embeddings = e, .gradients = gradients, .uses = batch_context->uses};
+    RK_FAIL_IF(e->n_features > 0 && !gradients, RK_INVALID_ARGUMENT, "apply_gradients needs gradients");
     for (int32_t f = 0; f < e->n_features; f++)
-        RK_FAIL_IF(a->uses[f].n > 0 && is_used(a, f) &&
-                       (!a->gradients[f].data || a->gradients[f].stride < rk_embeddings_width(e, f)),
+        RK_FAIL_IF(a.uses[f].n > 0 && is_used(&a, f) &&
+                       (!gradients[f].data || gradients[f].stride < rk_embeddings_width(e, f)),
                    RK_INVALID_ARGUMENT, "feature '%s': its gradients need memory and a stride of at least %d",
                    e->features[f].name, rk_embeddings_width(e, f));
     for (int32_t f = 0; f < e->n_features; f++) {
-        size_t blocks = rk_blocks((size_t)a->uses[f].n, CHECK_SAMPLES);
-        if (blocks > a->blocks) a->blocks = blocks;
+        size_t blocks = rk_blocks((size_t)a.uses[f].n, CHECK_SAMPLES);
+        if (blocks > a.blocks) a.blocks = blocks;
     }
-    rk_parallel_for(a->blocks * (size_t)e->n_features, check_block, a);
-    return atomic_load(&a->not_finite) ? name_not_finite(a) : RK_OK;
+    rk_parallel_for(a.blocks * (size_t)e->n_features, check_block, &a);
+    return atomic_load(&a.not_finite) ? name_not_finite(&a) : RK_OK;
 }
 
-void rk_embeddings_update_piece(const rk_embeddings *e, size_t number) {
-    const rk_batch_context *batch_context = &e->batch_contexts[!e->now];
-    size_t t = rk_partition_item(batch_context->piece_begins, (size_t)e->n_tables, number);
-    const rk_row_uses *plan = &batch_context->plans[t];
-    const rk_table *table = &e->tables[t];
-    rk_use_piece piece = rk_row_uses_piece(plan, number - batch_context->piece_begins[t]);
-    int64_t first_row = (int64_t)piece.part << plan->shift, part_rows = (int64_t)1 << plan->shift,
-            rows_left = table->config.n_rows - first_row;
+void rk_batch_context_set_gradients(const rk_embeddings *e, rk_batch_context *batch_context,
+                                    const rk_activation *gradients) {
+    for (int32_t t = 0; t < e->n_tables; t++) {
+        batch_context->piece_begins[t + 1] = batch_context->piece_begins[t];
+        if (!rk_takes_updates(e, t)) continue;
+        rk_row_uses_set_gradients(e, &batch_context->plans[t], t, gradients);
+        batch_context->piece_begins[t + 1] += rk_row_uses_n_pieces(&batch_context->plans[t]);
+    }
+}
+
+rk_fused_update_args rk_table_update_args(const rk_table *table, const rk_update *update) {
     rk_fused_update_args args = {
         .rows = table->rows,
-        .first_row = first_row,
-        .n_places = part_rows < rows_left ? part_rows : rows_left,
-        .update = &batch_context->updates[t],
-        .uses = plan->uses + piece.first,
-        .n_uses = piece.last - piece.first,
-        .sources = plan->sources,
-        .n_sources = plan->n_sources,
-        .has_leaves = plan->has_leaves,
-        .bags = plan->weighted ? plan->bags : NULL,
-        .coefficients = plan->weighted ? plan->coefficients : NULL,
+        .update = update,
         .l2 = (float)table->l2,
         .l2_full = (float)table->l2_full,
         .seed = rk_table_store_seed(table, table->step + 1),
@@ -102,7 +97,32 @@ void rk_embeddings_update_piece(const rk_embeddings *e, size_t number) {
         args.slots[s] = table->slot_values[s];
         args.slot_widths[s] = table->slots[s].per_row ? 1 : table->config.dim;
     }
+    return args;
+}
+
+void rk_batch_context_update_piece(const rk_embeddings *e, const rk_batch_context *batch_context,
+                                   size_t number) {
+    size_t t = rk_partition_item(batch_context->piece_begins, (size_t)e->n_tables, number);
+    const rk_row_uses *plan = &batch_context->plans[t];
+    const rk_table *table = &e->tables[t];
+    rk_use_piece piece = rk_row_uses_piece(plan, number - batch_context->piece_begins[t]);
+    int64_t first_row = (int64_t)piece.part << plan->shift, part_rows = (int64_t)1 << plan->shift,
+            rows_left = table->config.n_rows - first_row;
+    rk_fused_update_args args = rk_table_update_args(table, &batch_context->updates[t]);
+    args.first_row = first_row;
+    args.n_places = part_rows < rows_left ? part_rows : rows_left;
+    args.uses = plan->uses + piece.first;
+    args.n_uses = piece.last - piece.first;
+    args.sources = plan->sources;
+    args.n_sources = plan->n_sources;
+    args.has_leaves = plan->has_leaves;
+    args.bags = plan->weighted ? plan->bags : NULL;
+    args.coefficients = plan->weighted ? plan->coefficients : NULL;
     rk_fused_update(&args);
+}
+
+void rk_embeddings_update_piece(const rk_embeddings *e, size_t number) {
+    rk_batch_context_update_piece(e, &e->batch_contexts[!e->now], number);
 }
 
 size_t rk_embeddings_n_pieces(const rk_embeddings *e) {
@@ -110,31 +130,40 @@ size_t rk_embeddings_n_pieces(const rk_embeddings *e) {
     return batch_context->is_launched ? batch_context->piece_begins[e->n_tables] : 0;
 }
 
+void rk_embeddings_count_step(rk_embeddings *e) {
+    for (int32_t t = 0; t < e->n_tables; t++) e->tables[t].step += rk_takes_updates(e, t);
+}
+
 void rk_embeddings_complete(rk_embeddings *e) {
     rk_batch_context *batch_context = &e->batch_contexts[!e->now];
     if (!batch_context->is_launched) return;
-    for (int32_t t = 0; t < e->n_tables; t++) e->tables[t].step += rk_takes_updates(e, t);
+    rk_embeddings_count_step(e);
     batch_context->is_launched = false;
     if (!e->batch_contexts[e->now].is_deduped)
         e->now = !e->now; /* no batch came between: its memory serves the next one */
 }
 
-rk_status rk_embeddings_launch(rk_embeddings *e, const rk_activation *gradients, bool known_finite) {
-    rk_batch_context *batch_context = &e->batch_contexts[e->now];
+void rk_embeddings_prepare_updates(const rk_embeddings *e, rk_update *updates) {
+    for (int32_t t = 0; t < e->n_tables; t++)
+        if (rk_takes_updates(e, t))
+            rk_update_prepare(&e->tables[t].optimizer, e->tables[t].step, e->learning_rate_factor,
+                              &updates[t]);
+}
+
+rk_status rk_batch_context_launch(const rk_embeddings *e, rk_batch_context *batch_context,
+                                  const rk_activation *gradients, bool known_finite) {
     RK_FAIL_IF(!batch_context->is_deduped, RK_INVALID_ARGUMENT,
                "apply_gradients must follow a lookup for training");
-    application a = {.embeddings = e, .gradients = gradients, .uses = batch_context->uses};
-    if (!known_finite) RK_TRY(check_gradients(&a));
-    for (int32_t t = 0; t < e->n_tables; t++) {
-        batch_context->piece_begins[t + 1] = batch_context->piece_begins[t];
-        if (!rk_takes_updates(e, t)) continue;
-        rk_row_uses_set_gradients(e, &batch_context->plans[t], t, gradients);
-        rk_update_prepare(&e->tables[t].optimizer, e->tables[t].step, e->learning_rate_factor,
-                          &batch_context->updates[t]);
-        batch_context->piece_begins[t + 1] += rk_row_uses_n_pieces(&batch_context->plans[t]);
-    }
+    if (!known_finite) RK_TRY(rk_batch_context_check_gradients(e, batch_context, gradients));
+    rk_batch_context_set_gradients(e, batch_context, gradients);
+    rk_embeddings_prepare_updates(e, batch_context->updates);
     batch_context->is_deduped = false;
     batch_context->is_launched = true;
+    return RK_OK;
+}
+
+rk_status rk_embeddings_launch(rk_embeddings *e, const rk_activation *gradients, bool known_finite) {
+    RK_TRY(rk_batch_context_launch(e, &e->batch_contexts[e->now], gradients, known_finite));
     e->now = !e->now;
     return RK_OK;
 }
@@ -142,12 +171,6 @@ rk_status rk_embeddings_launch(rk_embeddings *e, const rk_activation *gradients,
 static void update_piece(void *context, size_t task, int thread) {
     (void)thread;
     rk_embeddings_update_piece(context, task);
-}
-
-rk_status rk_embeddings_apply_gradients(rk_embeddings *e, const rk_activation *gradients) {
-    RK_TRY(rk_embeddings_launch(e, gradients, false));
-    rk_embeddings_update_all(e);
-    return RK_OK;
 }
 
 void rk_embeddings_update_all(rk_embeddings *e) {

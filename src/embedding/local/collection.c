@@ -128,6 +128,7 @@ static rk_status allocate(rk_embeddings *e, size_t n_tables, size_t n_features) 
     RK_TRY(rk_alloc(n_features, sizeof *e->by_table, &e->by_table));
     for (int i = 0; i < 2; i++) RK_TRY(rk_batch_context_init(&e->batch_contexts[i], n_tables, n_features));
     RK_TRY(rk_batch_context_init(&e->batch_to_peek, n_tables, n_features));
+    RK_TRY(rk_pending_gradients_init(&e->pending, n_tables));
     return rk_alloc(n_features, sizeof *e->leaves, &e->leaves);
 }
 
@@ -158,6 +159,7 @@ void rk_embeddings_free(rk_embeddings *e) {
     for (int32_t f = 0; f < e->n_features; f++) rk_free((char *)(size_t)e->features[f].name);
     for (int i = 0; i < 2; i++) rk_batch_context_release(&e->batch_contexts[i], e->n_tables, e->n_features);
     rk_batch_context_release(&e->batch_to_peek, e->n_tables, e->n_features);
+    rk_pending_gradients_release(&e->pending, e->n_tables);
     for (int32_t t = 0; t < e->n_tables; t++) rk_table_release(&e->tables[t]);
     rk_free(e->tables);
     rk_name_index_release(&e->table_names);

@@ -8,7 +8,7 @@
 #include "base/state.h"
 #include "embedding/local/table_storage.h"
 
-/* rk_embeddings_lookup (or a lookup without training) in two steps: all ids checked and made ready, in
+/* A model's own lookups, beside those by rk_lookup. In two steps: all ids checked and made ready, in
  * training with the plan of their update; then samples looked up, all of them or a block at a time by any
  * thread. */
 rk_status rk_embeddings_dedup(rk_embeddings *embeddings, int64_t n, const rk_ids *ids, bool training);
@@ -22,7 +22,7 @@ void rk_embeddings_look_up_early(rk_embeddings *embeddings, rk_activation *activ
 void rk_embeddings_look_up(const rk_embeddings *embeddings, bool training, int32_t feature, int64_t first,
                            int64_t last, const rk_activation *to);
 
-/* rk_embeddings_apply_gradients in steps. launch: the gradients of the last routed batch are there, and stay
+/* Its updates, in steps. launch: the gradients of the last routed batch are there, and stay
  * until they have landed; the next batch may be routed. Then each of n_pieces pieces is updated, in any order
  * and by any thread, but not beside lookups; and when all are, land. One at a time. */
 rk_status rk_embeddings_launch(rk_embeddings *embeddings, const rk_activation *gradients, bool known_finite);

@@ -7,6 +7,29 @@
 #include "embedding/local/batch_context.h"
 #include "base/text/name_index.h"
 
+/* Gradients of some of a table's rows, summed. */
+typedef struct rk_row_gradients {
+    int64_t n;
+    int64_t *rows; /* [n], ascending */
+    float *sums;   /* [n, dim] */
+    size_t rows_capacity, sums_capacity;
+} rk_row_gradients;
+
+/* What backwards have left for the next step (pending_gradients.c). */
+typedef struct rk_pending_table {
+    rk_row_gradients sum, added, merged; /* of all backwards; of the one at hand; memory for both together */
+    int64_t n_added;
+} rk_pending_table;
+
+typedef struct rk_pending_gradients {
+    int64_t n_backwards;
+    rk_pending_table *tables; /* [n_tables] */
+    rk_update *updates;       /* [n_tables], of the step at hand */
+    size_t *task_begins;      /* [n_tables+1] */
+    size_t *counts;           /* rows of each task */
+    size_t counts_capacity;
+} rk_pending_gradients;
+
 struct rk_embeddings {
     rk_table *tables; /* [n_tables] */
     int32_t n_tables;
@@ -25,6 +48,7 @@ struct rk_embeddings {
     size_t scratch_capacity;
     size_t cache_bytes; /* of the last level, which tables may stay in */
     double learning_rate_factor;
+    rk_pending_gradients pending;
     rk_leaves *leaves; /* [n_features] */
 };
 
@@ -65,6 +89,26 @@ void rk_batch_context_look_up(const rk_embeddings *embeddings, const rk_batch_co
 /* Whether there is room for what a lookup of n samples writes. */
 rk_status rk_check_activations(const rk_embeddings *embeddings, int64_t n, const rk_ids *ids,
                                const rk_activation *activations);
+/* From gradients to updated rows, as rk_embeddings_launch and rk_embeddings_update_piece do it, of any batch
+ * context. check_gradients: RK_NOT_FINITE names the feature and the sample. set_gradients: where plans read
+ * them, and the pieces of all tables. */
+rk_status rk_batch_context_check_gradients(const rk_embeddings *embeddings,
+                                           const rk_batch_context *batch_context,
+                                           const rk_activation *gradients);
+void rk_batch_context_set_gradients(const rk_embeddings *embeddings, rk_batch_context *batch_context,
+                                    const rk_activation *gradients);
+rk_status rk_batch_context_launch(const rk_embeddings *embeddings, rk_batch_context *batch_context,
+                                  const rk_activation *gradients, bool known_finite);
+void rk_batch_context_update_piece(const rk_embeddings *embeddings, const rk_batch_context *batch_context,
+                                   size_t piece);
+/* What a step does to a table's rows, without the rows and their gradients. */
+rk_fused_update_args rk_table_update_args(const rk_table *table, const rk_update *update);
+void rk_embeddings_prepare_updates(const rk_embeddings *embeddings, rk_update *updates); /* [n_tables] */
+void rk_embeddings_count_step(rk_embeddings *embeddings); /* of each table that takes updates */
+/* Adds the rows' gradients of a batch context whose gradients are set; nothing, if memory runs out. */
+rk_status rk_pending_gradients_add(rk_embeddings *embeddings, const rk_batch_context *batch_context);
+rk_status rk_pending_gradients_init(rk_pending_gradients *pending, size_t n_tables);
+void rk_pending_gradients_release(rk_pending_gradients *pending, int32_t n_tables);
 rk_status rk_batch_context_init(rk_batch_context *batch_context, size_t n_tables, size_t n_features);
 void rk_batch_context_release(rk_batch_context *batch_context, int32_t n_tables, int32_t n_features);
 

@@ -128,11 +128,3 @@ rk_status rk_check_activations(const rk_embeddings *e, int64_t n, const rk_ids *
                    e->features[f].name, rk_embeddings_width(e, f));
     return RK_OK;
 }
-
-rk_status rk_embeddings_lookup(rk_embeddings *e, int64_t n, const rk_ids *ids,
-                               const rk_activation *activations) {
-    RK_TRY(rk_check_activations(e, n, ids, activations));
-    RK_TRY(rk_embeddings_dedup(e, n, ids, true));
-    rk_embeddings_look_up_all(e, true, activations);
-    return RK_OK;
-}

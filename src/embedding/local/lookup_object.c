@@ -1,10 +1,12 @@
 #include "embedding/local/lookup_object.h"
 
 #include "base/memory.h"
+#include "base/thread/parallel.h"
 #include "embedding/local/collection_internal.h"
 
 struct rk_lookup {
     const rk_embeddings *embeddings;
+    rk_embeddings *trained; /* the same, where a backward may follow; else NULL */
     rk_batch_context batch_context;
     bool had_strays; /* ids of the last peek were no rows */
 };
@@ -31,6 +33,7 @@ void rk_lookup_free(rk_lookup *lookup) {
 }
 
 rk_status rk_lookup_take_ids(rk_lookup *lookup, int64_t n, const rk_ids *ids) {
+    lookup->trained = NULL;
     return rk_uses_prepare(lookup->embeddings, &lookup->batch_context, n, NULL, ids, true);
 }
 
@@ -65,6 +68,56 @@ rk_status rk_embeddings_peek(const rk_embeddings *e, int64_t n, const rk_ids *id
     RK_TRY(check_lookup(lookup, e));
     RK_TRY(rk_check_activations(e, n, ids, activations));
     bool checks_first = lookup->had_strays;
+    lookup->trained = NULL;
     RK_TRY(peek(lookup, n, ids, activations, checks_first));
     return lookup->had_strays && !checks_first ? peek(lookup, n, ids, activations, true) : RK_OK;
+}
+
+rk_status rk_embeddings_lookup(rk_embeddings *e, int64_t n, const rk_ids *ids, rk_lookup *lookup,
+                               const rk_activation *activations) {
+    RK_TRY(check_lookup(lookup, e));
+    RK_TRY(rk_check_activations(e, n, ids, activations));
+    lookup->trained = NULL;
+    RK_TRY(rk_batch_context_dedup(e, &lookup->batch_context, n, NULL, ids));
+    rk_uses_look_up_all(e, &lookup->batch_context, activations, false);
+    lookup->trained = e;
+    return RK_OK;
+}
+
+static rk_status check_backward(const rk_lookup *lookup, const rk_activation *gradients) {
+    RK_FAIL_IF(!lookup || !lookup->trained, RK_INVALID_ARGUMENT,
+               "a backward must follow an rk_embeddings_lookup, once for each");
+    RK_FAIL_IF(lookup->embeddings->n_features > 0 && !gradients, RK_INVALID_ARGUMENT,
+               "a backward needs gradients");
+    return rk_batch_context_check_gradients(lookup->embeddings, &lookup->batch_context, gradients);
+}
+
+rk_status rk_lookup_backward(rk_lookup *lookup, const rk_activation *gradients) {
+    RK_TRY(check_backward(lookup, gradients));
+    rk_batch_context_set_gradients(lookup->embeddings, &lookup->batch_context, gradients);
+    RK_TRY(rk_pending_gradients_add(lookup->trained, &lookup->batch_context));
+    lookup->trained = NULL;
+    return RK_OK;
+}
+
+static void update_piece(void *context, size_t task, int thread) {
+    (void)thread;
+    const rk_lookup *lookup = context;
+    rk_batch_context_update_piece(lookup->embeddings, &lookup->batch_context, task);
+}
+
+/* Where no other backward waits, rows are updated as their gradients are summed. */
+rk_status rk_lookup_apply_gradients(rk_lookup *lookup, const rk_activation *gradients) {
+    if (lookup && lookup->trained && lookup->trained->pending.n_backwards) {
+        rk_embeddings *e = lookup->trained;
+        RK_TRY(rk_lookup_backward(lookup, gradients));
+        return rk_embeddings_step(e);
+    }
+    RK_TRY(check_backward(lookup, gradients));
+    rk_batch_context *batch_context = &lookup->batch_context;
+    RK_TRY(rk_batch_context_launch(lookup->trained, batch_context, gradients, true));
+    rk_parallel_for(batch_context->piece_begins[lookup->trained->n_tables], update_piece, lookup);
+    rk_embeddings_count_step(lookup->trained);
+    lookup->trained = NULL;
+    return RK_OK;
 }

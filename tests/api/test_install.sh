@@ -12,12 +12,15 @@ pc=$(find "$work/prefix" -name reckon.pc)
 libdir=$(dirname "$(dirname "$pc")")
 flags=(--define-variable=prefix="$work/prefix" --define-variable=libdir="$libdir" --define-variable=includedir="$work/prefix/include")
 export PKG_CONFIG_PATH=$(dirname "$pc")
-for example in train_adult predict_threads; do
-    cc -std=c11 -Wall -Wextra -Wpedantic -Werror "$source_dir/examples/c/$example.c" $(pkg-config "${flags[@]}" --cflags --libs reckon) -pthread -o "$work/$example"
+for example in train_adult predict_threads embedding_loop; do
+    cc -std=c11 -Wall -Wextra -Wpedantic -Werror "$source_dir/examples/c/$example.c" $(pkg-config "${flags[@]}" --cflags --libs reckon) -pthread -lm -o "$work/$example"
 done
 LD_LIBRARY_PATH=$libdir "$work/train_adult" "$source_dir/examples/adult.yaml" train.epochs=1 train.output="$work/run" | tee "$work/out"
 grep -q '^test auc 0\.[89]' "$work/out"
 LD_LIBRARY_PATH=$libdir "$work/predict_threads" "$work/run"
+LD_LIBRARY_PATH=$libdir "$work/embedding_loop" | tee "$work/out"
+grep -q '^epoch 1: loss 0\.[56]' "$work/out"
+grep -q '^epoch 5: loss 0\.2.* in order 0\.[89]' "$work/out"
 # The program finds the library beside it ($ORIGIN); the loader needs /proc for that, which a bare root may lack.
 [ -e /proc/self/exe ] || export LD_LIBRARY_PATH=$libdir
 "$work/prefix/bin/reckon" --version

@@ -97,15 +97,13 @@ static void test_validation(void **state) {
     FAILS(look_up(e, 2, (rk_ids[]){{NULL, 1, low, NULL}, {NULL, 1, low, NULL}}, to), RK_BAD_DATA,
           "feature 'strict': sample 1: id -2 is negative\nhint: to drop negative ids instead, turn "
           "validation on");
-    FAILS(look_up(e, 2, (rk_ids[]){{NULL, 1, good, bad_weight}, {NULL, 1, good, NULL}}, to),
-          RK_BAD_DATA, "feature 'plain': sample 1: the weight of id 2 is not a finite number");
-    FAILS(look_up(e, 2, (rk_ids[]){{NULL, 1, good, zero_weight}, {NULL, 1, good, zero_weight}},
-                               to),
+    FAILS(look_up(e, 2, (rk_ids[]){{NULL, 1, good, bad_weight}, {NULL, 1, good, NULL}}, to), RK_BAD_DATA,
+          "feature 'plain': sample 1: the weight of id 2 is not a finite number");
+    FAILS(look_up(e, 2, (rk_ids[]){{NULL, 1, good, zero_weight}, {NULL, 1, good, zero_weight}}, to),
           RK_BAD_DATA,
           "feature 'strict': sample 1: the weight 0 of id 2 is not above 0\nhint: to drop such ids instead, "
           "turn validation on");
-    FAILS(apply_gradients(e, to), RK_INVALID_ARGUMENT,
-          "apply_gradients must follow a lookup for training");
+    FAILS(apply_gradients(e, to), RK_INVALID_ARGUMENT, "apply_gradients must follow a lookup for training");
     OK(look_up(e, 2, (rk_ids[]){{NULL, 1, low, zero_weight}, {NULL, 1, good, NULL}}, to));
     for (int k = 0; k < DIM; k++) assert_true(out[0][DIM + k] == 0); /* all dropped: zeros, never NaN */
     rk_embeddings_free(e);

@@ -115,7 +115,7 @@ static rk_lookup *make_lookup(const rk_embeddings *e) {
 static void test_one_lookup_has_the_bits_of_a_models_step(void **state) {
     (void)state;
     for (int kind = 0; kind < RK_OPTIMIZER_COUNT; kind++)
-        for (int dtype = 0; dtype < RK_DTYPE_COUNT; dtype++) {
+        for (int dtype = 0; dtype < RK_ROW_DTYPE_COUNT; dtype++) {
             rk_optimizer o;
             OK(rk_optimizer_init(&o, (rk_optimizer_kind)kind));
             o.weight_decay = 0.01;
@@ -343,7 +343,8 @@ static void test_what_a_backward_needs(void **state) {
               no_lookup);
         FAILS(rk_lookup_apply_gradients(before == 4 ? NULL : lookup, batch.activations), RK_INVALID_ARGUMENT,
               no_lookup);
-        FAILS(rk_embeddings_step(e), RK_INVALID_ARGUMENT, "rk_embeddings_step must follow an rk_lookup_backward");
+        FAILS(rk_embeddings_step(e), RK_INVALID_ARGUMENT,
+              "rk_embeddings_step must follow an rk_lookup_backward");
     }
     draw(&batch, 4, 30);
     OK(rk_embeddings_lookup(e, batch.n, batch.ids, lookup, batch.activations));

@@ -288,7 +288,8 @@ static void update_part(void *context, size_t task, int thread) {
 
 rk_status rk_embeddings_step(rk_embeddings *e) {
     rk_pending_gradients *pending = &e->pending;
-    RK_FAIL_IF(!pending->n_backwards, RK_INVALID_ARGUMENT, "rk_embeddings_step must follow an rk_lookup_backward");
+    RK_FAIL_IF(!pending->n_backwards, RK_INVALID_ARGUMENT,
+               "rk_embeddings_step must follow an rk_lookup_backward");
     rk_embeddings_prepare_updates(e, pending->updates);
     for (int32_t t = 0; t < e->n_tables; t++) {
         int64_t n = e->tables[t].l2_full != 0 ? e->tables[t].config.n_rows : pending->tables[t].sum.n;

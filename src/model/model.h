@@ -4,18 +4,19 @@
 
 #include <reckon/model.h>
 
+#include <reckon/comm.h>
+
 #include "base/state.h"
 #include "data/dataset/interactions.h"
 #include "data/transform/transforms.h"
 #include "embedding/config/embedding_config.h"
 #include "embedding/planner/sharding_planner.h"
-#include "embedding/sharded/sharded.h"
 #include "kernels/inline/metric_rules.h"
 #include "model/step/batch_part.h"
 #include "model/cuda/device.h"
 #include "model/model_config.h"
 #include "nn/dense_optimizer.h"
-#include "nn/cuda/device_item_positions.h"
+#include "nn/item_positions.h"
 
 /* The ranks that a model is spread over. */
 typedef struct rk_model_cluster {
@@ -83,7 +84,7 @@ bool rk_model_has_device(const rk_model *model); /* a GPU */
 rk_status rk_model_metrics(void *model, bool binary, int64_t n, const rk_metric_sample *samples,
                            const int64_t *groups, rk_metric_parts *out);
 
-/* Of a two_tower, by the GPU, between steps: nn/cuda/device_item_positions.h. */
+/* Of a two_tower, by the GPU, between steps: nn/item_positions.h. */
 rk_status rk_model_item_positions(rk_model *model, const rk_item_positions *args);
 
 /* cuts [trainers + 1]: of a batch, trainer r needs samples cuts[r] .. cuts[r+1]-1, as far as there are any,

@@ -14,6 +14,7 @@
 #include "model/step/ranks.h"
 #include "model/step/reducer.h"
 #include "nn/graph/layers.h"
+#include "embedding/local/collection.h"
 
 /* A mistake in the run file: names the line of the model's kind. */
 static rk_status config_error(const rk_model_options *options, const char *message) {

@@ -7,6 +7,7 @@
 #include "base/text/text.h"
 #include "batch/ids.h"
 #include "model/retrieval/retrieval.h"
+#include "embedding/local/collection.h"
 
 /* The value's text in a buffer that lives to the end of the caller's statement. */
 typedef struct short_text {

@@ -4,7 +4,6 @@
 
 #include <stdatomic.h>
 
-#include "embedding/local/collection.h"
 #include "embedding/store.h"
 #include "model/model.h"
 #include "model/presets/preset.h"
@@ -35,7 +34,8 @@ typedef struct rk_model_statistic {
     size_t n_bytes;
 } rk_model_statistic;
 
-typedef struct rk_pairs rk_pairs; /* retrieval.h */
+typedef struct rk_pairs rk_pairs;     /* retrieval.h */
+typedef struct rk_sharded rk_sharded; /* embedding/sharded/sharded.h */
 
 /* One run of the graph over a batch, or over a piece or share of it. */
 typedef struct rk_model_run {

@@ -57,7 +57,7 @@ INSIDE = {
     },
     "report": {"chart": set(), ".": {"chart"}},
 }
-# What a folder may not include of the layers below: the step sees interfaces (embedding/store.h, comm/comm.h), never what stands behind them.
+# What a folder may not see of the layers below, be it through other headers: the step knows interfaces (embedding/store.h, comm/comm.h), never what stands behind them.
 BACKENDS = {"model/step": re.compile(r"^(cuda|gemm|embedding/(local|sharded|cuda|cuda_sharded)|comm/(self|mpi|nccl))/")}
 # Public headers whose subject lives in a higher layer than the includer: only these layers may include them.
 PUBLIC = {
@@ -71,6 +71,17 @@ PUBLIC = {
 CUDA = re.compile(r"^(cuda|cublas|nccl|cub/|cuda/std|thrust/|cooperative_groups)")
 CUDA_ONLY = re.compile(r"^cuda/(platform|device/device_state|libraries/blas_multiply|emulator/emulator(_types|_runtime)?)\.h$")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+
+
+def reached(root: pathlib.Path, path: pathlib.Path):
+    """The headers of the house that a file includes, and those that they include."""
+    seen, waiting = set(), [path]
+    while waiting:
+        for kind, name in INCLUDE.findall(waiting.pop().read_text()):
+            if kind == '"' and name not in seen and (header := root / "src" / name).exists():
+                seen.add(name)
+                waiting.append(header)
+    return sorted(seen)
 
 
 def inside(path: pathlib.PurePath) -> str:
@@ -94,6 +105,9 @@ def problems(root: pathlib.Path):
             continue
         if relative.suffix in (".cu", ".cc") and layer != "cuda":
             yield f"{relative}: device code lives in src/cuda"
+        if hidden := BACKENDS.get("/".join(relative.parts[1:3])):
+            for name in filter(hidden.match, reached(root, path)):
+                yield f"{relative}: sees a backend, \"{name}\", where only interfaces are known"
         for kind, name in INCLUDE.findall(path.read_text()):
             target = name.split("/")[0]
             if layer != "cuda" and (CUDA_ONLY.match(name) if kind == '"' else CUDA.match(name)):
@@ -110,8 +124,6 @@ def problems(root: pathlib.Path):
             elif kind == '"' and "/" in name:
                 if target != layer and target not in USES[layer]:
                     yield f"{relative}: layer '{layer}' may not include \"{name}\""
-                elif (hidden := BACKENDS.get("/".join(relative.parts[1:3]))) and hidden.match(name):
-                    yield f"{relative}: includes a backend, \"{name}\", where only interfaces are known"
                 elif target == layer and layer in INSIDE:
                     here, there = (inside(pathlib.PurePath(path)) for path in ("/".join(relative.parts[1:]), name))
                     if here != there and there not in INSIDE[layer].get(here, ()):

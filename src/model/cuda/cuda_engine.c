@@ -12,6 +12,7 @@
 #include "model/cuda/cuda_engine_internal.h"
 #include "model/step/ranks.h"
 #include "model/retrieval/retrieval.h"
+#include "nn/cuda/device_item_positions.h"
 #include "nn/cuda/device_metrics.h"
 
 /* What is recorded into a graph of launches: everything that it reads is at the same place in each step, but

@@ -11,6 +11,7 @@
 #include "base/thread/parallel.h"
 #include "gemm/gemm.h"
 #include "train/evaluate/evaluation_rankings.h"
+#include "comm/comm.h"
 
 enum { MAX_METRICS = 64, ITEMS_AT_ONCE = 8192 };
 

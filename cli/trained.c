@@ -13,23 +13,33 @@ static bool ends_with(const char *text, const char *end) {
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-static rk_status open_at(const char *path, const rk_predictor_options *options, rk_predictor **out) {
-    if (!ends_with(path, ".yaml") && !ends_with(path, ".yml")) return rk_predictor_open(path, options, out);
+rk_status trained_at(const char *path, rk_status (*take)(void *user, const char *path), void *user) {
+    if (!ends_with(path, ".yaml") && !ends_with(path, ".yml")) return take(user, path);
     rk_config *config;
     rk_status status = rk_config_load(path, NULL, 0, &config);
     if (status != RK_OK) return status;
-    status = rk_predictor_open(rk_config_output(config), options, out);
+    status = take(user, rk_config_output(config));
     rk_config_free(config);
     return status;
 }
 
+typedef struct opening {
+    rk_predictor_options options;
+    rk_predictor **out;
+} opening;
+
+static rk_status open_predictor(void *user, const char *path) {
+    const opening *o = user;
+    return rk_predictor_open(path, &o->options, o->out);
+}
+
 int trained_open(const char *path, const char *device, trained *out) {
-    rk_predictor_options options = RK_PREDICTOR_OPTIONS_INIT;
+    opening o = {RK_PREDICTOR_OPTIONS_INIT, &out->predictor};
     if (rk_comm_world(NULL, &out->comm) != RK_OK) return failed();
-    options.device = device;
-    options.comm = out->comm;
+    o.options.device = device;
+    o.options.comm = out->comm;
     out->speaks = rk_comm_rank(out->comm) == 0;
-    rk_status status = open_at(path, &options, &out->predictor);
+    rk_status status = trained_at(path, open_predictor, &o);
     if (status == RK_OK) return EXIT_OK;
     int code = ranks_refused(out->comm, status);
     rk_comm_free(out->comm);

@@ -12,8 +12,10 @@ typedef struct trained {
     bool speaks; /* the first rank */
 } trained;
 
-/* path: a checkpoint, a run's directory, or the run file whose train.output holds it; device: as
- * rk_predictor_options. Returns EXIT_OK, or says why not. */
+/* Calls take(user, the run's directory or checkpoint): path is that, or the run file whose train.output holds
+ * it. */
+rk_status trained_at(const char *path, rk_status (*take)(void *user, const char *path), void *user);
+/* path: as trained_at; device: as rk_predictor_options. Returns EXIT_OK, or says why not. */
 int trained_open(const char *path, const char *device, trained *out);
 /* The exit status of a command whose last call gave `status`. */
 int trained_close(trained *model, rk_status status);

@@ -12,6 +12,7 @@
 #include <reckon/convert.h>
 #include <reckon/dataset.h>
 #include <reckon/embeddings.h>
+#include <reckon/export.h>
 #include <reckon/model.h>
 #include <reckon/optimizer.h>
 #include <reckon/predictor.h>

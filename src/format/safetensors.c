@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "format/json_text.h"
 
 static const char *const type_names[] = {"F32", "BF16", "F16", "I64", "U8"};
 enum { N_TYPES = 5, MAX_HEADER_BYTES = 100 << 20 };
@@ -23,18 +24,27 @@ static void place(const rk_state *state, size_t *order, uint64_t *begins) {
             }
 }
 
+static rk_status add_metadata(const rk_safetensors_source *source, rk_buffer *out) {
+    if (!source->n_metadata) return RK_OK;
+    rk_buffer_text(out, "\"__metadata__\":{");
+    for (size_t i = 0; i < 2 * source->n_metadata; i++) {
+        rk_buffer_text(out, i == 0 ? "" : i % 2 ? ":" : ",");
+        RK_TRY(rk_json_text_string(out, source->metadata[i]));
+    }
+    rk_buffer_text(out, "}");
+    return RK_OK;
+}
+
 /* {"name":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},...}, padded with spaces to 8 bytes. */
-static rk_status make_header(const rk_state *state, const uint64_t *begins, rk_buffer *out) {
+static rk_status make_header(const rk_state *state, const rk_safetensors_source *source,
+                             const uint64_t *begins, rk_buffer *out) {
     rk_buffer_text(out, "{");
+    RK_TRY(add_metadata(source, out));
     for (size_t i = 0; i < state->n; i++) {
         const rk_state_entry *e = &state->entries[i];
-        json_t *name = json_string(e->name);
-        char *quoted = name ? json_dumps(name, JSON_ENCODE_ANY) : NULL;
-        json_decref(name);
-        RK_FAIL_IF(!quoted, RK_INVALID_ARGUMENT, "the tensor name '%s' is not UTF-8", e->name);
-        rk_buffer_printf(out, "%s%s:{\"dtype\":\"%s\",\"shape\":[", i ? "," : "", quoted,
-                         type_names[e->type]);
-        free(quoted);
+        rk_buffer_text(out, i || source->n_metadata ? "," : "");
+        RK_TRY(rk_json_text_string(out, e->name));
+        rk_buffer_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", type_names[e->type]);
         for (int32_t d = 0; d < e->n_dims; d++)
             rk_buffer_printf(out, "%s%lld", d ? "," : "", (long long)e->dims[d]);
         rk_buffer_printf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begins[i],
@@ -45,8 +55,8 @@ static rk_status make_header(const rk_state *state, const uint64_t *begins, rk_b
     return out->status;
 }
 
-static rk_status write_entries(rk_writer *writer, const rk_state *state, const size_t *order,
-                               const rk_buffer *header) {
+static rk_status write_entries(rk_writer *writer, const rk_state *state, const rk_safetensors_source *source,
+                               const size_t *order, const rk_buffer *header) {
     rk_buffer length = {0};
     rk_buffer_u64le(&length, header->n_bytes);
     rk_status status = length.status;
@@ -54,13 +64,18 @@ static rk_status write_entries(rk_writer *writer, const rk_state *state, const s
     rk_buffer_release(&length);
     if (status == RK_OK) status = rk_writer_append(writer, header->data, header->n_bytes);
     for (size_t i = 0; status == RK_OK && i < state->n; i++) {
-        const rk_state_entry *e = &state->entries[order[i]];
-        status = rk_writer_append(writer, e->data, rk_state_entry_bytes(e));
+        uint64_t end = writer->n_bytes + rk_state_entry_bytes(&state->entries[order[i]]);
+        status = source->fill(source->context, order[i], writer);
+        if (status == RK_OK && writer->n_bytes != end)
+            status = rk_error(RK_INTERNAL, "tensor '%s' was filled with another number of bytes than it has",
+                              state->entries[order[i]].name);
     }
     return status;
 }
 
-rk_status rk_safetensors_write(const char *path, const rk_state *state, uint32_t *crc32c, uint64_t *n_bytes) {
+rk_status rk_safetensors_write_from(const char *path, const rk_state *state,
+                                    const rk_safetensors_source *source, uint32_t *crc32c,
+                                    uint64_t *n_bytes) {
     rk_buffer header = {0};
     rk_writer writer = {.descriptor = -1};
     size_t *order = NULL;
@@ -69,9 +84,9 @@ rk_status rk_safetensors_write(const char *path, const rk_state *state, uint32_t
     RK_GOTO(rk_alloc(state->n, sizeof *order, &order));
     RK_GOTO(rk_alloc(state->n, sizeof *begins, &begins));
     place(state, order, begins);
-    RK_GOTO(make_header(state, begins, &header));
+    RK_GOTO(make_header(state, source, begins, &header));
     RK_GOTO(rk_writer_open(path, &writer));
-    RK_GOTO(write_entries(&writer, state, order, &header));
+    RK_GOTO(write_entries(&writer, state, source, order, &header));
     RK_GOTO(rk_writer_commit(&writer));
     *crc32c = writer.crc32c;
     *n_bytes = writer.n_bytes;
@@ -81,6 +96,16 @@ done:
     rk_free(order);
     rk_free(begins);
     return status;
+}
+
+static rk_status fill_from_memory(void *context, size_t entry, rk_writer *writer) {
+    const rk_state_entry *e = &((const rk_state *)context)->entries[entry];
+    return rk_writer_append(writer, e->data, rk_state_entry_bytes(e));
+}
+
+rk_status rk_safetensors_write(const char *path, const rk_state *state, uint32_t *crc32c, uint64_t *n_bytes) {
+    rk_safetensors_source source = {.fill = fill_from_memory, .context = (void *)(size_t)state};
+    return rk_safetensors_write_from(path, state, &source, crc32c, n_bytes);
 }
 
 void rk_safetensors_release(rk_safetensors *tensors) {
@@ -166,13 +191,25 @@ static rk_status parse_entries(json_t *header, uint64_t data_begin, uint64_t fil
     return check_places(out, data_begin, file_bytes);
 }
 
-rk_status rk_safetensors_parse(const void *data, size_t n_bytes, uint64_t file_bytes, rk_safetensors *out) {
-    const uint8_t *at = data;
-    RK_FAIL_IF(n_bytes < 8, RK_BAD_DATA, "the file is truncated: no safetensors header");
+rk_status rk_safetensors_header_bytes(const void *head, uint64_t file_bytes, size_t *out) {
+    const uint8_t *at = head;
     uint64_t length = 0;
-    for (int i = 0; i < 8; i++) length |= (uint64_t)at[i] << (8 * i);
-    RK_FAIL_IF(length > MAX_HEADER_BYTES || length > n_bytes - 8 || length + 8 > file_bytes, RK_BAD_DATA,
+    for (int i = 0; i < RK_SAFETENSORS_HEAD_BYTES; i++) length |= (uint64_t)at[i] << (8 * i);
+    RK_FAIL_IF(length > MAX_HEADER_BYTES || length + RK_SAFETENSORS_HEAD_BYTES > file_bytes, RK_BAD_DATA,
                "a safetensors header of %llu bytes does not fit the file", (unsigned long long)length);
+    *out = (size_t)length + RK_SAFETENSORS_HEAD_BYTES;
+    return RK_OK;
+}
+
+rk_status rk_safetensors_parse(const void *data, size_t n_bytes, uint64_t file_bytes, rk_safetensors *out) {
+    size_t end;
+    RK_FAIL_IF(n_bytes < RK_SAFETENSORS_HEAD_BYTES, RK_BAD_DATA,
+               "the file is truncated: no safetensors header");
+    RK_TRY(rk_safetensors_header_bytes(data, file_bytes, &end));
+    RK_FAIL_IF(end > n_bytes, RK_BAD_DATA, "a safetensors header of %zu bytes does not fit the file",
+               end - RK_SAFETENSORS_HEAD_BYTES);
+    uint64_t length = end - RK_SAFETENSORS_HEAD_BYTES;
+    const uint8_t *at = data;
     json_error_t error;
     json_t *header = json_loadb((const char *)at + 8, (size_t)length, JSON_REJECT_DUPLICATES, &error);
     RK_FAIL_IF(!header, RK_BAD_DATA, "the safetensors header is not JSON: %s", error.text);

@@ -12,6 +12,18 @@
  * to one file, atomically; *crc32c and *n_bytes are those of the whole file. */
 rk_status rk_safetensors_write(const char *path, const rk_state *state, uint32_t *crc32c, uint64_t *n_bytes);
 
+/* Where bytes come from that are not in memory as a whole, and what the header says beside the tensors. */
+typedef struct rk_safetensors_source {
+    /* Append all bytes of an entry to the writer. */
+    rk_status (*fill)(void *context, size_t entry, rk_writer *writer);
+    void *context;
+    const char *const *metadata; /* [2 * n_metadata]: keys and values */
+    size_t n_metadata;
+} rk_safetensors_source;
+/* The same, of entries whose data is not read. */
+rk_status rk_safetensors_write_from(const char *path, const rk_state *state,
+                                    const rk_safetensors_source *source, uint32_t *crc32c, uint64_t *n_bytes);
+
 typedef struct rk_safetensors_entry {
     char *name;
     rk_state_type type;
@@ -24,6 +36,9 @@ typedef struct rk_safetensors {
     size_t n;
 } rk_safetensors;
 
+/* How many bytes the header takes, and those before it, by the file's first ones. */
+enum { RK_SAFETENSORS_HEAD_BYTES = 8 };
+rk_status rk_safetensors_header_bytes(const void *head, uint64_t file_bytes, size_t *out);
 /* Read a header from the file's bytes (the header must be whole; offsets are checked against file_bytes).
  * Pure. */
 rk_status rk_safetensors_parse(const void *data, size_t n_bytes, uint64_t file_bytes, rk_safetensors *out);

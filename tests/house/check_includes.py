@@ -24,7 +24,8 @@ USES = {
 }
 USES["model"] = set(USES) - {"metrics"}
 USES["train"] = set(USES)
-USES["serve"] = set(USES)
+USES["export"] = set(USES)
+USES["serve"] = set(USES) - {"export"}
 USES["report"] = {"base", "data", "model", "metrics", "train", "serve"}
 USES["tune"] = {"base", "metrics", "train", "report"}
 # Inside a layer: a folder and the folders beside it that it may include. An interface stands in the layer's own folder or below its
@@ -64,7 +65,7 @@ PUBLIC = {
     "status": "base", "tensor": "base", "dlpack": "base", "optimizer": "kernels", "table": "kernels", "batch": "base", "embeddings": "embedding", "comm": "comm",
     "config": "data", "dataset": "data", "convert": "data", "arrow": "base", "transforms": "data", "session": "serve",
     "model": "model", "trainer": "train", "checkpoint": "train",
-    "predictor": "serve", "runtime": "train", "version": "base", "reckon": "cli",
+    "export": "export", "predictor": "serve", "runtime": "train", "version": "base", "reckon": "cli",
     "experimental/report": "report", "experimental/tune": "tune", "experimental/profile": "train", "experimental/plan": "train",
 }
 # CUDA's own headers and what stands in for them: for device code alone.

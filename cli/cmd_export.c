@@ -1,0 +1,87 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include <reckon/reckon.h>
+
+#include "command.h"
+#include "terminal.h"
+#include "trained.h"
+
+enum { OPT_FORMAT, OPT_TABLES, OPT_NO_TABLES, OPT_ROWS, OPT_SHARD, OPT_LICENSE };
+#define ROWS "trained|f32|f16|bf16|int8|int4"
+
+typedef struct exporting {
+    rk_export_options options;
+    const char *directory;
+} exporting;
+
+static rk_status export_to(void *user, const char *path) {
+    const exporting *e = user;
+    return rk_export_safetensors(path, &e->options, e->directory);
+}
+
+/* Its place in ROWS, which is the enumeration's. */
+static rk_export_rows rows_of(const char *name) {
+    int number = 0;
+    size_t n = strlen(name);
+    for (const char *at = ROWS; strncmp(at, name, n) != 0 || (at[n] && at[n] != '|'); number++)
+        at = strchr(at, '|') + 1;
+    return (rk_export_rows)number;
+}
+
+/* "a,b" cut at its commas, in place; names [strlen(text) + 1]. */
+static size_t cut_names(char *text, const char **names) {
+    size_t n = 0;
+    for (char *at = strtok(text, ","); at; at = strtok(NULL, ",")) names[n++] = at;
+    return n;
+}
+
+static int run(const arguments *args) {
+    exporting e = {RK_EXPORT_OPTIONS_INIT, args->positional[1]};
+    char *text = args->options[OPT_TABLES].given ? strdup(args->options[OPT_TABLES].text) : NULL;
+    const char **names = text ? calloc(strlen(text) + 1, sizeof *names) : NULL;
+    if (text && names) {
+        e.options.n_tables = cut_names(text, names);
+        e.options.tables = names;
+    }
+    e.options.no_tables = args->options[OPT_NO_TABLES].given;
+    if (args->options[OPT_ROWS].given) e.options.rows = rows_of(args->options[OPT_ROWS].text);
+    e.options.shard_bytes = (uint64_t)args->options[OPT_SHARD].number;
+    e.options.license = args->options[OPT_LICENSE].given ? args->options[OPT_LICENSE].text : NULL;
+    int code = trained_at(args->positional[0], export_to, &e) == RK_OK ? EXIT_OK : failed();
+    if (code == EXIT_OK) note("wrote %s", e.directory);
+    free(names);
+    free(text);
+    return code;
+}
+
+const command command_export = {
+    .name = "export",
+    .summary = "write a trained model for other programs",
+    .positional = "RUN DIRECTORY",
+    .min_positional = 2,
+    .max_positional = 2,
+    .description =
+        "Writes DIRECTORY, whole or not at all: safetensors files in which every tensor is whole, whatever "
+        "ranks trained it, the run file,\n"
+        "the fitted transforms and a model card. RUN is a checkpoint, a run's directory or its run file. The "
+        "memory that it takes does not\n"
+        "grow with the tables. docs/export.md says what loads it where.",
+    .options =
+        {
+            [OPT_FORMAT] = {"format", 'f', OPTION_TEXT, "FORMAT", "safetensors",
+                            "of the files; safetensors by default"},
+            [OPT_TABLES] = {"tables", 0, OPTION_TEXT, "A,B", NULL, "these tables alone"},
+            [OPT_NO_TABLES] = {"no-tables", 0, OPTION_FLAG, NULL, NULL, "the dense part alone"},
+            [OPT_ROWS] = {"rows", 0, OPTION_TEXT, "DTYPE", ROWS,
+                          "how rows of tables are written; as they were trained by default"},
+            [OPT_SHARD] = {"shard-bytes", 0, OPTION_INT, "N", NULL,
+                           "a file ends before it grows larger; 5000000000 by default"},
+            [OPT_LICENSE] = {"license", 0, OPTION_TEXT, "SPDX", NULL,
+                             "the license that the model card names"},
+        },
+    .examples =
+        "reckon export runs/adult adult-model\nreckon export --rows int8 --tables user,item runs/ads "
+        "ads-tables",
+    .run = run,
+};

@@ -1,0 +1,50 @@
+/* What was trained, for other programs: docs/export.md.
+ * Stable (docs/api.md). */
+#ifndef RECKON_EXPORT_H
+#define RECKON_EXPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <reckon/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How the rows of tables are written; the dense part keeps its dtype. */
+typedef enum rk_export_rows {
+    RK_EXPORT_ROWS_TRAINED = 0, /* each table in its own dtype */
+    RK_EXPORT_ROWS_F32 = 1,
+    RK_EXPORT_ROWS_F16 = 2, /* rounded to nearest even; what is too large becomes the largest finite value */
+    RK_EXPORT_ROWS_BF16 = 3,
+    RK_EXPORT_ROWS_INT8 = 4, /* FBGEMM's fused 8-bit rowwise rows: dim codes, f32 scale, f32 least value */
+    RK_EXPORT_ROWS_INT4 = 5  /* FBGEMM's fused 4-bit rowwise rows: codes two a byte, f16 scale, f16 least */
+} rk_export_rows;
+
+typedef struct rk_export_options {
+    size_t struct_size;
+    const char *const *tables; /* [n_tables]: these alone, without the dense part; NULL: the whole model */
+    size_t n_tables;
+    bool no_tables; /* the dense part alone; tables must be NULL */
+    rk_export_rows rows;
+    uint64_t shard_bytes; /* a file ends before it grows larger; a tensor is never cut. 0: 5 * 10^9 */
+    const char *license;  /* an SPDX identifier for the model card; NULL: it names none */
+} rk_export_options;
+#define RK_EXPORT_OPTIONS_INIT \
+    { sizeof(rk_export_options), 0, 0, 0, RK_EXPORT_ROWS_TRAINED, 0, 0 }
+
+/* The tensors of a checkpoint, or of a run's directory (its best or newest checkpoint), as safetensors files
+ * in a new directory, whole or not at all: each tensor is whole, whatever ranks wrote parts of it. Memory:
+ * some MiB, whatever the size of the tables. options may be NULL. Errors: RK_NOT_FOUND (no checkpoint; no
+ * such table, with the nearest name as a hint), RK_INVALID_ARGUMENT (the directory is there and not empty),
+ * RK_BAD_DATA (a damaged checkpoint, naming file and tensor), RK_NOT_FINITE (a row that int8 or int4 cannot
+ * hold, naming table and row), RK_IO. Thread rule: any thread. */
+RK_API rk_status rk_export_safetensors(const char *path, const rk_export_options *options,
+                                       const char *directory);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

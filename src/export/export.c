@@ -1,0 +1,232 @@
+/* An export from its checkpoint to its directory: what is chosen, and that it is there whole or not at all.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file/file.h"
+#include "base/memory.h"
+#include "base/options.h"
+#include "base/text/text.h"
+#include "export/export_internal.h"
+#include "export/row_formats.h"
+
+static void exporting_release(rk_exporting *x) {
+    for (size_t i = 0; i < x->n; i++) {
+        rk_free(x->list[i].name);
+        rk_free(x->list[i].table);
+    }
+    rk_free(x->list);
+    rk_free(x->stored);
+    rk_free(x->written);
+    rk_free(x->values);
+    rk_free(x->directory);
+    rk_stored_tensors_close(&x->tensors);
+    rk_manifest_release(&x->manifest);
+    rk_config_free(x->config);
+    rk_text_free(x->checkpoint);
+}
+
+/* "table/<name>/rows"; NULL: no table's rows. */
+static rk_status table_of(const char *name, char **out) {
+    size_t n = strlen(name);
+    *out = NULL;
+    bool is =
+        n > strlen("table//rows") && strncmp(name, "table/", 6) == 0 && strcmp(name + n - 5, "/rows") == 0;
+    return is ? rk_strndup(name + 6, n - 11, out) : RK_OK;
+}
+
+/* What the optimizer keeps of a tensor is named "<tensor>/<slot>". */
+static bool is_slot(const rk_stored_tensors *tensors, const char *name) {
+    const char *last = strrchr(name, '/');
+    char *parent;
+    if (!last || rk_strndup(name, (size_t)(last - name), &parent) != RK_OK) return false;
+    bool is = rk_stored_tensors_find(tensors, parent) != NULL;
+    rk_free(parent);
+    return is;
+}
+
+static bool is_wanted(const rk_exporting *x, const char *table) {
+    if (!table) return !x->options->tables;
+    if (x->options->no_tables) return false;
+    for (size_t i = 0; i < x->options->n_tables; i++)
+        if (strcmp(x->options->tables[i], table) == 0) return true;
+    return !x->options->tables;
+}
+
+/* "dense/<node>/<parameter>" as "dense.<node>.<parameter>". */
+static rk_status name_of(const char *stored, const char *table, char **out) {
+    rk_buffer name = {0};
+    const char *last = strrchr(stored, '/');
+    if (table)
+        rk_buffer_printf(&name, "embeddings.%s.weight", table);
+    else
+        rk_buffer_printf(&name, "dense.%.*s.%s", (int)(last - (stored + 6)), stored + 6, last + 1);
+    rk_status status = name.status == RK_OK ? rk_strdup(name.data, out) : name.status;
+    rk_buffer_release(&name);
+    return status;
+}
+
+/* Codes with a scale and a least value would make rows of few values larger: those stay as they are. */
+static rk_export_rows rows_for(rk_export_rows rows, const rk_stored_tensor *stored) {
+    if (!rk_row_format_name(rows)) return rows;
+    uint64_t trained = (uint64_t)stored->n_columns * rk_state_type_bytes(stored->type);
+    return (uint64_t)rk_row_format_columns(rows, stored->n_columns) < trained ? rows : RK_EXPORT_ROWS_TRAINED;
+}
+
+static rk_status choose(rk_exporting *x, const rk_stored_tensor *stored) {
+    char *table;
+    RK_TRY(table_of(stored->name, &table));
+    bool is_dense = strncmp(stored->name, "dense/", 6) == 0 &&
+                    strrchr(stored->name, '/') > stored->name + 6 && !is_slot(&x->tensors, stored->name);
+    if ((!table && !is_dense) || !is_wanted(x, table)) {
+        rk_free(table);
+        return RK_OK;
+    }
+    rk_exported_tensor *t = &x->list[x->n++];
+    *t = (rk_exported_tensor){.stored = stored, .table = table, .rows = rows_for(x->options->rows, stored)};
+    return name_of(stored->name, table, &t->name);
+}
+
+static rk_status no_table(const rk_exporting *x, const char *wanted) {
+    rk_status status = rk_error(RK_NOT_FOUND, "the model has no table '%s'", wanted);
+    const char **names;
+    size_t n = 0;
+    RK_TRY(rk_alloc(x->tensors.n + 1, sizeof *names, &names));
+    for (size_t i = 0; i < x->tensors.n; i++) {
+        char *table = NULL;
+        if (table_of(x->tensors.list[i].name, &table) == RK_OK && table) names[n++] = table;
+    }
+    const char *nearest = rk_nearest(wanted, names, n);
+    if (nearest) rk_error_hint(status, "did you mean '%s'?", nearest);
+    for (size_t i = 0; i < n; i++) rk_free((void *)(size_t)names[i]);
+    rk_free(names);
+    return status;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const rk_exported_tensor *)a)->name, ((const rk_exported_tensor *)b)->name);
+}
+
+/* In an order that does not depend on who wrote which part. */
+static rk_status choose_all(rk_exporting *x) {
+    RK_TRY(rk_alloc(x->tensors.n, sizeof *x->list, &x->list));
+    for (size_t i = 0; i < x->tensors.n; i++) RK_TRY(choose(x, &x->tensors.list[i]));
+    if (x->n) qsort(x->list, x->n, sizeof *x->list, by_name);
+    for (size_t i = 0; i < x->options->n_tables; i++) {
+        bool found = false;
+        for (size_t k = 0; k < x->n && !found; k++)
+            found = x->list[k].table && strcmp(x->list[k].table, x->options->tables[i]) == 0;
+        if (!found) return no_table(x, x->options->tables[i]);
+    }
+    RK_FAIL_IF(x->n == 0, RK_NOT_FOUND, "'%s' has nothing to export: the model has no %s", x->checkpoint,
+               x->options->no_tables ? "dense part" : "tables");
+    return RK_OK;
+}
+
+/* The run file, and what was fitted to the training data: with these the tensors are a model. */
+static rk_status copy_file(const rk_exporting *x, const char *name) {
+    char *from = NULL, *to = NULL, *text = NULL, *end;
+    size_t n_bytes;
+    rk_status status;
+    RK_GOTO(rk_path_join(x->checkpoint, name, &from));
+    RK_GOTO(rk_path_join(x->directory, name, &to));
+    RK_GOTO(rk_file_read(from, &text, &n_bytes));
+    end = strrchr(to, '/');
+    *end = 0;
+    RK_GOTO(rk_make_directories(to));
+    *end = '/';
+    RK_GOTO(rk_file_write(to, text, n_bytes));
+done:
+    rk_free(text);
+    rk_free(from);
+    rk_free(to);
+    return status;
+}
+
+static rk_status copy_files(const rk_exporting *x) {
+    for (size_t i = 0; i < x->manifest.n_files; i++) {
+        const char *name = x->manifest.files[i];
+        /* not where the run's machine had its data */
+        if (!strstr(name, ".safetensors") && strcmp(name, "directory.txt") != 0) RK_TRY(copy_file(x, name));
+    }
+    return RK_OK;
+}
+
+static rk_status write_all(rk_exporting *x) {
+    RK_TRY(rk_make_directories(x->directory));
+    RK_TRY(rk_export_write_tensors(x));
+    RK_TRY(copy_files(x));
+    RK_TRY(rk_export_write_card(x));
+    return rk_sync_directory(x->directory);
+}
+
+static rk_status check_options(const rk_export_options *o, const char *directory) {
+    char **names;
+    size_t n;
+    RK_FAIL_IF((unsigned)o->rows > RK_EXPORT_ROWS_INT4, RK_INVALID_ARGUMENT, "there are no rows number %d",
+               (int)o->rows);
+    RK_FAIL_IF(o->no_tables && o->tables, RK_INVALID_ARGUMENT, "no_tables and tables exclude one another");
+    if (!rk_file_exists(directory)) return RK_OK;
+    RK_TRY(rk_list_directory(directory, &names, &n));
+    rk_free_strings(names, n);
+    if (!n) return RK_OK;
+    return rk_error_hint(rk_error(RK_INVALID_ARGUMENT, "'%s' is there already and not empty", directory),
+                         "name a directory that is not there yet");
+}
+
+/* Beside the directory, so that a rename makes it appear. */
+static rk_status temporary_of(const char *directory, char **out) {
+    size_t n = strlen(directory);
+    while (n > 1 && directory[n - 1] == '/') n--;
+    rk_buffer name = {0};
+    rk_buffer_printf(&name, "%.*s.tmp", (int)n, directory);
+    rk_status status = name.status == RK_OK ? rk_strdup(name.data, out) : name.status;
+    rk_buffer_release(&name);
+    return status;
+}
+
+static rk_status put(const rk_exporting *x, const char *directory) {
+    RK_FAIL_IF(rename(x->directory, directory) != 0, RK_IO, "'%s' could not be renamed to '%s': %s",
+               x->directory, directory, strerror(errno));
+    return RK_OK;
+}
+
+static rk_status open_checkpoint(rk_exporting *x, const char *path) {
+    RK_TRY(rk_checkpoint_find_best(path, &x->checkpoint));
+    RK_TRY(rk_manifest_read(x->checkpoint, &x->manifest));
+    RK_TRY(rk_checkpoint_config(x->checkpoint, NULL, 0, &x->config));
+    return rk_stored_tensors_open(x->checkpoint, &x->tensors);
+}
+
+/* A failure's message outlives the clean-up. */
+static void remove_directory(const rk_exporting *x, rk_status status) {
+    char reason[4096];
+    rk_error_copy(reason, sizeof reason);
+    (void)rk_remove_tree(x->directory);
+    rk_error(status, "%s", reason);
+}
+
+rk_status rk_export_safetensors(const char *path, const rk_export_options *options, const char *directory) {
+    rk_export_options o = RK_EXPORT_OPTIONS_INIT;
+    rk_exporting x = {.options = &o};
+    rk_status status;
+    bool begun = false;
+    RK_GOTO(rk_options_take(&o, sizeof o, options, RK_SIZE_WITH(rk_export_options, license),
+                            "rk_export_options"));
+    RK_GOTO(rk_path_check(directory));
+    RK_GOTO(check_options(&o, directory));
+    RK_GOTO(open_checkpoint(&x, path));
+    RK_GOTO(choose_all(&x));
+    RK_GOTO(temporary_of(directory, &x.directory));
+    RK_GOTO(rk_remove_tree(x.directory)); /* what a crash has left */
+    begun = true;
+    RK_GOTO(write_all(&x));
+    RK_GOTO(put(&x, directory));
+done:
+    if (status != RK_OK && begun) remove_directory(&x, status);
+    exporting_release(&x);
+    return status;
+}

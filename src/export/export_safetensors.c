@@ -1,0 +1,181 @@
+/* A checkpoint's tensors as safetensors files: chosen, named, put together and converted by pieces. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <reckon/version.h>
+
+#include "base/file/file.h"
+#include "base/float16.h"
+#include "base/memory.h"
+#include "export/export_internal.h"
+#include "export/row_formats.h"
+#include "format/safetensors.h"
+#include "format/json_text.h"
+
+enum { PIECE_BYTES = 4 << 20, MAX_FILES = 99999 };
+static const uint64_t usual_shard_bytes = 5000000000;
+
+static rk_export_rows rows_of(const rk_exported_tensor *t) {
+    return t->table ? t->rows : RK_EXPORT_ROWS_TRAINED;
+}
+
+/* n values of a dtype as f32. */
+static void to_f32(rk_state_type type, const void *from, int64_t n, float *out) {
+    const uint16_t *halves = from;
+    if (type == RK_STATE_F32) memcpy(out, from, (size_t)n * sizeof *out);
+    for (int64_t i = 0; i < n && type == RK_STATE_BF16; i++) out[i] = rk_bf16_to_f32(halves[i]);
+    for (int64_t i = 0; i < n && type == RK_STATE_F16; i++) out[i] = rk_f16_to_f32(halves[i]);
+}
+
+/* Rows first .. first+n-1, as they are written; the bytes are in *out until the next call. */
+static rk_status make_piece(rk_exporting *x, const rk_exported_tensor *t, int64_t first, int64_t n,
+                            const void **out) {
+    const rk_stored_tensor *stored = t->stored;
+    size_t n_values = (size_t)(n * stored->n_columns);
+    RK_TRY(rk_reserve(&x->stored, &x->stored_capacity, n_values * rk_state_type_bytes(stored->type), 1));
+    RK_TRY(rk_stored_tensor_read(&x->tensors, stored, first, n, x->stored));
+    *out = x->stored;
+    if (rows_of(t) == RK_EXPORT_ROWS_TRAINED) return RK_OK;
+    int64_t failed, columns = rk_row_format_columns(t->rows, stored->n_columns);
+    RK_TRY(rk_reserve(&x->values, &x->values_capacity, n_values, sizeof *x->values));
+    RK_TRY(rk_reserve(&x->written, &x->written_capacity,
+                      (size_t)(n * columns) * rk_state_type_bytes(rk_row_format_type(t->rows)), 1));
+    to_f32(stored->type, x->stored, (int64_t)n_values, x->values);
+    rk_row_format_write(t->rows, x->values, n, stored->n_columns, x->written, &failed);
+    if (failed >= 0)
+        return rk_error_hint(rk_error(RK_NOT_FINITE,
+                                      "table '%s': row %lld cannot be written in %s: it has a value that is "
+                                      "not finite, or two that are too far apart",
+                                      t->table, (long long)(first + failed), rk_row_format_name(t->rows)),
+                             "export f32 rows");
+    *out = x->written;
+    return RK_OK;
+}
+
+static rk_status fill(void *context, size_t entry, rk_writer *writer) {
+    rk_exporting *x = context;
+    const rk_exported_tensor *t = &x->list[x->first + entry];
+    uint64_t bytes = rk_state_entry_bytes(&x->shard.entries[entry]);
+    int64_t n_rows = t->stored->n_rows, step = n_rows;
+    if (n_rows) {
+        int64_t row_bytes = t->stored->n_columns * (int64_t)sizeof(float);
+        step = PIECE_BYTES / (row_bytes ? row_bytes : 1);
+        step = step < 1 ? 1 : step;
+    }
+    for (int64_t first = 0; first < n_rows; first += step) {
+        const void *piece;
+        int64_t n = n_rows - first < step ? n_rows - first : step;
+        RK_TRY(make_piece(x, t, first, n, &piece));
+        RK_TRY(rk_writer_append(writer, piece, (size_t)(bytes / (uint64_t)n_rows) * (size_t)n));
+    }
+    return RK_OK;
+}
+
+/* The name, dtype and shape that a tensor has in its file. */
+static rk_status add_entry(rk_state *state, const rk_exported_tensor *t) {
+    bool converted = rows_of(t) != RK_EXPORT_ROWS_TRAINED;
+    int64_t columns = converted ? rk_row_format_columns(t->rows, t->stored->n_columns) : t->stored->n_columns;
+    return rk_state_add(state, t->name, converted ? rk_row_format_type(t->rows) : t->stored->type,
+                        t->stored->n_rows, t->stored->n_dims > 1 ? columns : 0, NULL);
+}
+
+static uint64_t bytes_of(const rk_exported_tensor *t) {
+    bool converted = rows_of(t) != RK_EXPORT_ROWS_TRAINED;
+    int64_t columns = converted ? rk_row_format_columns(t->rows, t->stored->n_columns) : t->stored->n_columns;
+    return (uint64_t)t->stored->n_rows * (uint64_t)columns *
+           rk_state_type_bytes(converted ? rk_row_format_type(t->rows) : t->stored->type);
+}
+
+/* Which file each tensor is in: in their order, a file ends before it would grow too large. */
+static rk_status cut_into_files(rk_exporting *x) {
+    uint64_t limit = x->options->shard_bytes ? x->options->shard_bytes : usual_shard_bytes, bytes = 0;
+    for (size_t i = 0; i < x->n; i++) {
+        uint64_t more = bytes_of(&x->list[i]);
+        if (i && (more > limit || bytes > limit - more)) {
+            x->n_files++;
+            bytes = 0;
+        }
+        x->list[i].file = x->n_files;
+        bytes += more;
+        x->total_bytes += more;
+    }
+    x->n_files++;
+    RK_FAIL_IF(x->n_files > MAX_FILES, RK_INVALID_ARGUMENT,
+               "files of %" PRIu64 " bytes would be more than %d", limit, MAX_FILES);
+    return RK_OK;
+}
+
+static void file_name(const rk_exporting *x, int32_t file, char *out, size_t n) {
+    if (x->n_files == 1)
+        snprintf(out, n, "model.safetensors");
+    else
+        snprintf(out, n, "model-%05d-of-%05d.safetensors", file + 1, x->n_files);
+}
+
+/* {"embeddings.user.weight":{"format":"...","dim":16},...} of a file's converted rows, whose dtype does not
+ * say how they are to be read. */
+static rk_status describe_rows(const rk_exporting *x, rk_buffer *out) {
+    size_t n = 0;
+    for (size_t i = 0; i < x->shard.n; i++) {
+        const rk_exported_tensor *t = &x->list[x->first + i];
+        const char *format = t->table ? rk_row_format_name(t->rows) : NULL;
+        if (!format) continue;
+        rk_buffer_text(out, n++ ? "," : "{");
+        RK_TRY(rk_json_text_string(out, t->name));
+        rk_buffer_printf(out, ":{\"format\":\"%s\",\"dim\":%lld}", format, (long long)t->stored->n_columns);
+    }
+    if (n) rk_buffer_text(out, "}");
+    return out->status;
+}
+
+static rk_status write_file(rk_exporting *x, int32_t file) {
+    char name[64], *path = NULL;
+    rk_buffer rows = {0};
+    uint32_t crc32c;
+    uint64_t n_bytes;
+    rk_status status;
+    for (size_t i = x->first; i < x->n && x->list[i].file == file; i++)
+        RK_GOTO(add_entry(&x->shard, &x->list[i]));
+    RK_GOTO(describe_rows(x, &rows));
+    const char *metadata[] = {"format", "pt", "reckon.version", rk_version(), "reckon.rows", rows.data};
+    rk_safetensors_source source = {
+        .fill = fill, .context = x, .metadata = metadata, .n_metadata = rows.n_bytes ? 3 : 2};
+    file_name(x, file, name, sizeof name);
+    RK_GOTO(rk_path_join(x->directory, name, &path));
+    RK_GOTO(rk_safetensors_write_from(path, &x->shard, &source, &crc32c, &n_bytes));
+    x->first += x->shard.n;
+done:
+    rk_buffer_release(&rows);
+    rk_state_release(&x->shard);
+    rk_free(path);
+    return status;
+}
+
+/* Which tensor is in which file, as Hugging Face's loaders read it. */
+static rk_status write_index(const rk_exporting *x) {
+    rk_buffer text = {0};
+    char name[64], *path = NULL;
+    rk_status status;
+    rk_buffer_printf(&text, "{\"metadata\":{\"total_size\":%" PRIu64 "},\"weight_map\":{", x->total_bytes);
+    for (size_t i = 0; i < x->n; i++) {
+        rk_buffer_text(&text, i ? "," : "");
+        RK_GOTO(rk_json_text_string(&text, x->list[i].name));
+        file_name(x, x->list[i].file, name, sizeof name);
+        rk_buffer_printf(&text, ":\"%s\"", name);
+    }
+    rk_buffer_text(&text, "}}\n");
+    RK_GOTO(text.status);
+    RK_GOTO(rk_path_join(x->directory, "model.safetensors.index.json", &path));
+    RK_GOTO(rk_file_write(path, text.data, text.n_bytes));
+done:
+    rk_buffer_release(&text);
+    rk_free(path);
+    return status;
+}
+
+rk_status rk_export_write_tensors(rk_exporting *x) {
+    RK_TRY(cut_into_files(x));
+    for (int32_t file = 0; file < x->n_files; file++) RK_TRY(write_file(x, file));
+    return x->n_files > 1 ? write_index(x) : RK_OK;
+}

@@ -1,0 +1,102 @@
+/* What is in an export, for people: README.md with the header that Hugging Face's hub reads. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include <reckon/version.h>
+
+#include "base/file/file.h"
+#include "base/memory.h"
+#include "export/export_internal.h"
+#include "export/row_formats.h"
+#include "model/presets/preset.h"
+
+static const char *kind_of(const rk_exporting *x) {
+    const rk_preset *preset = rk_preset_of(x->config->model.kind);
+    return preset ? preset->name : "graph";
+}
+
+static void add_header(const rk_exporting *x, rk_buffer *out) {
+    rk_buffer_text(out, "---\nlibrary_name: reckon\ntags:\n- recommendation\n");
+    rk_buffer_printf(out, "- %s\n", kind_of(x));
+    if (x->options->license) rk_buffer_printf(out, "license: %s\n", x->options->license);
+    rk_buffer_text(out, "---\n\n");
+}
+
+static void add_run(const rk_exporting *x, rk_buffer *out) {
+    const rk_early_stopping *stopping = &x->manifest.progress.stopping;
+    rk_buffer_printf(out, "# %s\n\nTrained by Reckon %s, exported after step %lld. ", kind_of(x),
+                     rk_version(), (long long)x->manifest.progress.step);
+    rk_buffer_text(
+        out,
+        "`config.yaml` is the run file, with every default; `transforms.json` and `vocabulary/` hold "
+        "what was fitted to the training data.\n\n");
+    if (!x->manifest.metric || !isfinite(stopping->best)) return;
+    rk_buffer_printf(
+        out,
+        "## Metrics\n\n| metric | value | step |\n|---|---|---|\n| %s (validation, best) | %.6g | %lld |\n\n",
+        x->manifest.metric, stopping->best, (long long)stopping->best_step);
+}
+
+static void add_paths(const char *split, const rk_split_section *of, rk_buffer *out) {
+    for (int64_t i = 0; i < of->n_path; i++) {
+        const char *name = strrchr(of->path[i], '/');
+        rk_buffer_printf(out, "| %s | %s |\n", split, name ? name + 1 : of->path[i]);
+    }
+    if (of->fraction > 0) rk_buffer_printf(out, "| %s | %g of the training data |\n", split, of->fraction);
+}
+
+static void add_data(const rk_exporting *x, rk_buffer *out) {
+    const rk_data_section *data = &x->config->data;
+    rk_buffer_text(out, "## Data\n\n| split | files |\n|---|---|\n");
+    add_paths("train", &data->train, out);
+    add_paths("valid", &data->valid, out);
+    add_paths("test", &data->test, out);
+    rk_buffer_text(out, "\n");
+}
+
+static const char *dtype_name(rk_state_type type) {
+    static const char *const names[] = {"f32", "bf16", "f16", "i64", "u8"};
+    return names[type];
+}
+
+static void add_tensors(const rk_exporting *x, rk_buffer *out) {
+    uint64_t dense = 0;
+    bool tables = false;
+    for (size_t i = 0; i < x->n; i++) {
+        const rk_exported_tensor *t = &x->list[i];
+        if (!t->table) dense += (uint64_t)(t->stored->n_rows * t->stored->n_columns);
+        if (!t->table) continue;
+        const char *format = rk_row_format_name(t->rows);
+        if (!tables)
+            rk_buffer_text(out,
+                           "## Tables\n\n| table | tensor | rows | dim | format |\n|---|---|---|---|---|\n");
+        tables = true;
+        rk_buffer_printf(out, "| %s | `%s` | %lld | %lld | %s |\n", t->table, t->name,
+                         (long long)t->stored->n_rows, (long long)t->stored->n_columns,
+                         format
+                             ? format
+                             : dtype_name(t->rows == RK_EXPORT_ROWS_TRAINED ? t->stored->type
+                                                                            : rk_row_format_type(t->rows)));
+    }
+    if (tables) rk_buffer_text(out, "\n");
+    rk_buffer_printf(out, "The dense part has %" PRIu64 " values here. All tensors: %" PRIu64 " bytes.\n",
+                     dense, x->total_bytes);
+}
+
+rk_status rk_export_write_card(const rk_exporting *x) {
+    rk_buffer text = {0};
+    char *path = NULL;
+    rk_status status;
+    add_header(x, &text);
+    add_run(x, &text);
+    add_data(x, &text);
+    add_tensors(x, &text);
+    RK_GOTO(text.status);
+    RK_GOTO(rk_path_join(x->directory, "README.md", &path));
+    RK_GOTO(rk_file_write(path, text.data, text.n_bytes));
+done:
+    rk_buffer_release(&text);
+    rk_free(path);
+    return status;
+}

@@ -1,0 +1,206 @@
+#include "export/stored_tensors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file/file.h"
+#include "base/memory.h"
+#include "embedding/local/stale_rows.h"
+#include "format/safetensors.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/tensor_part.h"
+
+void rk_stored_tensors_close(rk_stored_tensors *tensors) {
+    for (size_t i = 0; i < tensors->n; i++) {
+        rk_free(tensors->list[i].name);
+        rk_free(tensors->list[i].parts);
+    }
+    for (size_t i = 0; i < tensors->n_files; i++) {
+        (void)close(tensors->files[i]);
+        rk_free(tensors->paths[i]);
+    }
+    rk_name_map_release(&tensors->names);
+    rk_free(tensors->list);
+    rk_free(tensors->files);
+    rk_free(tensors->paths);
+    rk_free(tensors->buffer);
+    *tensors = (rk_stored_tensors){0};
+}
+
+const rk_stored_tensor *rk_stored_tensors_find(const rk_stored_tensors *tensors, const char *name) {
+    for (size_t i = 0; i < tensors->n; i++)
+        if (strcmp(tensors->list[i].name, name) == 0) return &tensors->list[i];
+    return NULL;
+}
+
+static rk_status tensor_of(rk_stored_tensors *tensors, const rk_tensor_part *part,
+                           const rk_safetensors_entry *entry, rk_stored_tensor **out) {
+    char *name;
+    RK_TRY(rk_strndup(part->name, part->name_bytes, &name));
+    int64_t at = rk_name_map_find(&tensors->names, name);
+    rk_status status = RK_OK;
+    if (at < 0) {
+        RK_GOTO(rk_grow(&tensors->list, tensors->n, &tensors->capacity, sizeof *tensors->list));
+        RK_GOTO(rk_name_map_add(&tensors->names, name, (int64_t)tensors->n));
+        at = (int64_t)tensors->n++;
+        tensors->list[at] = (rk_stored_tensor){
+            .name = name, .type = entry->type, .n_dims = entry->n_dims > 1 ? 2 : 1, .n_rows = part->n_rows};
+        name = NULL;
+    }
+    *out = &tensors->list[at];
+done:
+    rk_free(name);
+    return status;
+}
+
+static rk_status add_part(rk_stored_tensors *tensors, const rk_safetensors_entry *entry) {
+    rk_tensor_part part;
+    rk_stored_tensor *tensor;
+    if (strncmp(entry->name, RK_STALE_PREFIX, strlen(RK_STALE_PREFIX)) == 0) return RK_OK;
+    if (entry->type == RK_STATE_I64) return RK_OK; /* counters, of which every part has one */
+    RK_TRY(rk_tensor_part_parse(entry->name, entry->n_dims, entry->dims, &part));
+    RK_TRY(tensor_of(tensors, &part, entry, &tensor));
+    RK_FAIL_IF(tensor->type != entry->type || tensor->n_rows != part.n_rows, RK_BAD_DATA,
+               "tensor '%s': another part of it has another shape or dtype", entry->name);
+    RK_TRY(rk_grow(&tensor->parts, tensor->n_parts, &tensor->capacity, sizeof *tensor->parts));
+    tensor->parts[tensor->n_parts++] = (rk_stored_part){.file = (int32_t)tensors->n_files - 1,
+                                                        .begin = entry->begin,
+                                                        .first = part.first,
+                                                        .step = part.step,
+                                                        .n_rows = entry->dims[0],
+                                                        .first_column = part.first_column,
+                                                        .n_columns = part.n_columns};
+    int64_t end = part.first_column + part.n_columns;
+    if (end > tensor->n_columns) tensor->n_columns = end;
+    return RK_OK;
+}
+
+static rk_status read_at(const rk_stored_tensors *tensors, int32_t file, uint64_t at, void *out, size_t n) {
+    for (size_t done = 0; done < n;) {
+        ssize_t got = pread(tensors->files[file], (char *)out + done, n - done, (off_t)(at + done));
+        if (got < 0 && errno == EINTR) continue;
+        RK_FAIL_IF(got < 0, RK_IO, "'%s' could not be read: %s", tensors->paths[file], strerror(errno));
+        RK_FAIL_IF(got == 0, RK_BAD_DATA, "'%s' is truncated", tensors->paths[file]);
+        done += (size_t)got;
+    }
+    return RK_OK;
+}
+
+/* The header alone, which says where the tensors are. */
+static rk_status read_header(const rk_stored_tensors *tensors, int32_t file, rk_safetensors *out) {
+    unsigned char head[RK_SAFETENSORS_HEAD_BYTES];
+    uint64_t file_bytes;
+    size_t n_bytes;
+    char *header = NULL;
+    rk_status status;
+    RK_GOTO(rk_file_size(tensors->paths[file], &file_bytes));
+    RK_GOTO(read_at(tensors, file, 0, head, sizeof head));
+    RK_GOTO(rk_safetensors_header_bytes(head, file_bytes, &n_bytes));
+    RK_GOTO(rk_alloc(n_bytes, 1, &header));
+    RK_GOTO(read_at(tensors, file, 0, header, n_bytes));
+    RK_GOTO(rk_safetensors_parse(header, n_bytes, file_bytes, out));
+done:
+    rk_free(header);
+    return status;
+}
+
+static rk_status add_entries(rk_stored_tensors *tensors, int32_t file) {
+    rk_safetensors entries;
+    RK_TRY(read_header(tensors, file, &entries));
+    rk_status status = RK_OK;
+    for (size_t i = 0; status == RK_OK && i < entries.n; i++) status = add_part(tensors, &entries.entries[i]);
+    rk_safetensors_release(&entries);
+    return status;
+}
+
+static rk_status add_file(rk_stored_tensors *tensors, const char *path) {
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    RK_FAIL_IF(file < 0, RK_IO, "'%s' could not be opened: %s", path, strerror(errno));
+    tensors->files[tensors->n_files] = file;
+    rk_status status = rk_strdup(path, &tensors->paths[tensors->n_files++]);
+    if (status == RK_OK) status = add_entries(tensors, (int32_t)tensors->n_files - 1);
+    return status == RK_OK ? RK_OK : rk_error_context(status, "'%s'", path);
+}
+
+static int64_t greatest_common_divisor(int64_t a, int64_t b) {
+    for (int64_t rest; b; a = b, b = rest) rest = a % b;
+    return a;
+}
+
+static bool overlap(const rk_stored_part *a, const rk_stored_part *b) {
+    bool columns =
+        a->first_column < b->first_column + b->n_columns && b->first_column < a->first_column + a->n_columns;
+    return columns && (a->first - b->first) % greatest_common_divisor(a->step, b->step) == 0;
+}
+
+/* Parts that do not overlap and are as many elements as the tensor has leave out none. */
+static rk_status check_parts(const rk_stored_tensor *tensor) {
+    int64_t n = 0, wanted;
+    RK_FAIL_IF(__builtin_mul_overflow(tensor->n_rows, tensor->n_columns, &wanted), RK_BAD_DATA,
+               "tensor '%s' is too large", tensor->name);
+    for (size_t i = 0; i < tensor->n_parts; i++) {
+        n += tensor->parts[i].n_rows * tensor->parts[i].n_columns;
+        for (size_t k = 0; k < i; k++)
+            RK_FAIL_IF(overlap(&tensor->parts[i], &tensor->parts[k]), RK_BAD_DATA,
+                       "tensor '%s' is there twice, in part or as a whole", tensor->name);
+    }
+    RK_FAIL_IF(n != wanted, RK_BAD_DATA, "tensor '%s': parts of it are missing", tensor->name);
+    return RK_OK;
+}
+
+static rk_status open_files(const char *checkpoint, const rk_manifest *manifest, rk_stored_tensors *tensors) {
+    RK_TRY(rk_alloc(manifest->n_files, sizeof *tensors->files, &tensors->files));
+    RK_TRY(rk_alloc(manifest->n_files, sizeof *tensors->paths, &tensors->paths));
+    for (size_t i = 0; i < manifest->n_files; i++) {
+        if (!strstr(manifest->files[i], ".safetensors")) continue;
+        char *path;
+        RK_TRY(rk_path_join(checkpoint, manifest->files[i], &path));
+        rk_status status = add_file(tensors, path);
+        rk_free(path);
+        RK_TRY(status);
+    }
+    for (size_t i = 0; i < tensors->n; i++) RK_TRY(check_parts(&tensors->list[i]));
+    return RK_OK;
+}
+
+rk_status rk_stored_tensors_open(const char *checkpoint, rk_stored_tensors *out) {
+    rk_manifest manifest;
+    rk_stored_tensors tensors = {0};
+    RK_TRY(rk_manifest_read(checkpoint, &manifest));
+    rk_status status = open_files(checkpoint, &manifest, &tensors);
+    rk_manifest_release(&manifest);
+    if (status == RK_OK)
+        *out = tensors;
+    else
+        rk_stored_tensors_close(&tensors);
+    return status;
+}
+
+/* The part's rows among first .. first+n-1 into out. */
+static rk_status read_part(rk_stored_tensors *tensors, const rk_stored_tensor *tensor,
+                           const rk_stored_part *part, int64_t first, int64_t n, char *out) {
+    size_t element = rk_state_type_bytes(tensor->type), width = (size_t)part->n_columns * element,
+           row = (size_t)tensor->n_columns * element;
+    int64_t from = first > part->first ? (first - part->first + part->step - 1) / part->step : 0,
+            to = first + n > part->first ? (first + n - part->first + part->step - 1) / part->step : 0;
+    if (from >= to) return RK_OK;
+    bool whole = part->step == 1 && width == row;
+    size_t bytes = (size_t)(to - from) * width;
+    if (!whole) RK_TRY(rk_reserve(&tensors->buffer, &tensors->buffer_capacity, bytes, 1));
+    RK_TRY(read_at(tensors, part->file, part->begin + (uint64_t)from * width, whole ? out : tensors->buffer,
+                   bytes));
+    for (int64_t i = from; i < to && !whole; i++)
+        memcpy(
+            out + (size_t)(part->first + i * part->step - first) * row + (size_t)part->first_column * element,
+            tensors->buffer + (size_t)(i - from) * width, width);
+    return RK_OK;
+}
+
+rk_status rk_stored_tensor_read(rk_stored_tensors *tensors, const rk_stored_tensor *tensor, int64_t first,
+                                int64_t n, void *out) {
+    for (size_t i = 0; i < tensor->n_parts; i++)
+        RK_TRY(read_part(tensors, tensor, &tensor->parts[i], first, n, out));
+    return RK_OK;
+}

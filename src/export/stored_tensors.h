@@ -1,0 +1,49 @@
+/* The tensors of a checkpoint as if each were whole, wherever its parts are: read by pieces of rows, so that
+ * no machine has to hold one. Thread rule: one thread at a time. */
+#ifndef RK_EXPORT_STORED_TENSORS_H
+#define RK_EXPORT_STORED_TENSORS_H
+
+#include "base/state.h"
+#include "base/text/name_map.h"
+
+/* Rows first, first + step, ... of a tensor, and of these columns first_column .. first_column + n_columns-1:
+ * row after row, from byte `begin` of a file on. */
+typedef struct rk_stored_part {
+    int32_t file;
+    uint64_t begin;
+    int64_t first, step, n_rows;
+    int64_t first_column, n_columns;
+} rk_stored_part;
+
+typedef struct rk_stored_tensor {
+    char *name; /* without what tells a part */
+    rk_state_type type;
+    int32_t n_dims; /* 1 or 2; what has more is [dims[0], all others] */
+    int64_t n_rows, n_columns;
+    rk_stored_part *parts; /* [n_parts]: each element is in one of them */
+    size_t n_parts, capacity;
+} rk_stored_tensor;
+
+typedef struct rk_stored_tensors {
+    rk_stored_tensor *list; /* [n], in the order of the files */
+    size_t n, capacity;
+    rk_name_map names;
+    int *files; /* [n_files]: descriptors */
+    char **paths;
+    size_t n_files;
+    char *buffer; /* of a piece of a part */
+    size_t buffer_capacity;
+} rk_stored_tensors;
+
+/* Reads the headers of a checkpoint's files, and leaves the files open. Those whose names begin with `but`
+ * are passed over. Errors: RK_BAD_DATA naming the file and the tensor, where parts overlap or leave out an
+ * element; RK_NOT_FOUND, RK_IO. */
+rk_status rk_stored_tensors_open(const char *checkpoint, rk_stored_tensors *out);
+void rk_stored_tensors_close(rk_stored_tensors *tensors);
+const rk_stored_tensor *rk_stored_tensors_find(const rk_stored_tensors *tensors, const char *name);
+
+/* Rows first .. first+n-1 into out [n, n_columns]. Memory: out, and as much again at the most. */
+rk_status rk_stored_tensor_read(rk_stored_tensors *tensors, const rk_stored_tensor *tensor, int64_t first,
+                                int64_t n, void *out);
+
+#endif

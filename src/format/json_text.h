@@ -1,0 +1,10 @@
+/* JSON, written piece by piece. */
+#ifndef RK_FORMAT_JSON_TEXT_H
+#define RK_FORMAT_JSON_TEXT_H
+
+#include "base/buffer.h"
+
+/* A JSON string, in quotes. RK_INVALID_ARGUMENT: the text is not UTF-8. */
+rk_status rk_json_text_string(rk_buffer *out, const char *text);
+
+#endif

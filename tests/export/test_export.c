@@ -1,0 +1,244 @@
+/* A run's parameters as safetensors files, against the model itself. */
+#include "testing.h"
+
+#include <unistd.h>
+
+#include <reckon/reckon.h>
+
+#include "base/file/file.h"
+#include "base/float16.h"
+#include "base/memory.h"
+#include "format/safetensors.h"
+#include "model/model.h"
+
+static char directory[] = "/tmp/reckon-export-XXXXXX";
+static rk_state model_state;
+static rk_model *model;
+
+static char *path_of(const char *name) {
+    static char paths[4][400];
+    static int at;
+    char *path = paths[at++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", directory, name);
+    return path;
+}
+
+static void make_run(void) {
+    static const char *const run =
+        "data: {train: data.csv, valid: data.csv, labels: [{name: y}], features: [{name: w, identity: 100}, "
+        "{name: v, identity: 70}, {name: x, dense: true}]}\n"
+        "embedding: {dim: 12, tables: [{name: v, dtype: bf16}], optimizer: {kind: adam}}\n"
+        "model: {kind: dcn_v2, deep: [8], batch_norm: true}\n"
+        "train: {batch_size: 10, epochs: 1, optimizer: {kind: adam}, output: %s/run}\n";
+    char text[800], rows[4000] = "w,v,x,y\n";
+    rk_config *config;
+    rk_trainer *trainer;
+    for (int i = 0; i < 100; i++) sprintf(rows + strlen(rows), "%d,%d,%d.5,%d\n", i, i % 70, i % 3, i % 2);
+    OK(rk_file_write(path_of("data.csv"), rows, strlen(rows)));
+    snprintf(text, sizeof text, run, directory);
+    OK(rk_config_parse(text, "run.yaml", directory, NULL, 0, &config));
+    OK(rk_trainer_create(config, NULL, &trainer));
+    OK(rk_trainer_run(trainer));
+    rk_trainer_free(trainer);
+    rk_config_free(config);
+    char *checkpoint;
+    OK(rk_checkpoint_find_best(path_of("run"), &checkpoint));
+    OK(rk_checkpoint_load_model(checkpoint, &model));
+    OK(rk_model_state(model, &model_state));
+    rk_text_free(checkpoint);
+}
+
+/* An export's file. */
+typedef struct read_file {
+    rk_map map;
+    rk_safetensors tensors;
+} read_file;
+
+static void read_export(const char *name, read_file *out) {
+    OK(rk_map_open(path_of(name), &out->map));
+    OK(rk_safetensors_parse(out->map.data, out->map.n_bytes, out->map.n_bytes, &out->tensors));
+}
+
+static void close_export(read_file *file) {
+    rk_safetensors_release(&file->tensors);
+    rk_map_release(&file->map);
+}
+
+/* "embeddings.w.weight" is "table/w/rows", "dense.deep/linear_0.bias" is "dense/deep/linear_0/bias". */
+static const rk_state_entry *of_model(const char *name) {
+    char stored[200];
+    if (strncmp(name, "embeddings.", 11) == 0)
+        snprintf(stored, sizeof stored, "table/%.*s/rows", (int)(strrchr(name, '.') - name - 11), name + 11);
+    else
+        snprintf(stored, sizeof stored, "dense/%.*s/%s", (int)(strrchr(name, '.') - name - 6), name + 6,
+                 strrchr(name, '.') + 1);
+    const rk_state_entry *entry = rk_state_find(&model_state, stored);
+    if (!entry) fail_msg("the model has no '%s'", stored);
+    return entry;
+}
+
+static size_t check_file(const char *name) {
+    read_file file;
+    read_export(name, &file);
+    for (size_t i = 0; i < file.tensors.n; i++) {
+        const rk_safetensors_entry *have = &file.tensors.entries[i];
+        const rk_state_entry *want = of_model(have->name);
+        assert_int_equal(have->type, want->type);
+        assert_int_equal(have->n_dims, want->n_dims);
+        assert_int_equal(have->n_bytes, rk_state_entry_bytes(want));
+        assert_memory_equal(file.map.data + have->begin, want->data, have->n_bytes);
+    }
+    size_t n = file.tensors.n;
+    close_export(&file);
+    return n;
+}
+
+/* Of the model's state all but counters is exported, and nothing else. */
+static void test_whole(void **state) {
+    (void)state;
+    size_t wanted = 0;
+    for (size_t i = 0; i < model_state.n; i++) wanted += model_state.entries[i].type != RK_STATE_I64;
+    OK(rk_export_safetensors(path_of("run"), NULL, path_of("whole")));
+    assert_int_equal(check_file("whole/model.safetensors"), wanted);
+    assert_true(rk_file_exists(path_of("whole/README.md")));
+    assert_true(rk_file_exists(path_of("whole/config.yaml")));
+    assert_true(rk_file_exists(path_of("whole/transforms.json")));
+    assert_false(rk_file_exists(path_of("whole/directory.txt")));
+    assert_false(rk_file_exists(path_of("whole.tmp")));
+}
+
+static void test_parts(void **state) {
+    (void)state;
+    rk_export_options options = RK_EXPORT_OPTIONS_INIT;
+    options.no_tables = true;
+    OK(rk_export_safetensors(path_of("run"), &options, path_of("dense")));
+    size_t n_dense = check_file("dense/model.safetensors");
+    options.no_tables = false;
+    options.tables = (const char *const[]){"v", "w"};
+    options.n_tables = 2;
+    OK(rk_export_safetensors(path_of("run"), &options, path_of("tables")));
+    assert_int_equal(check_file("tables/model.safetensors"), 2);
+    assert_int_equal(n_dense + 2, check_file("whole/model.safetensors"));
+}
+
+/* Files of at most so many bytes, but for a tensor that is larger, and an index of all. */
+static void test_files(void **state) {
+    (void)state;
+    rk_export_options options = RK_EXPORT_OPTIONS_INIT;
+    char **names, *index;
+    size_t n, n_bytes, n_files = 0, n_tensors = 0;
+    options.shard_bytes = 2000;
+    OK(rk_export_safetensors(path_of("run"), &options, path_of("files")));
+    OK(rk_file_read(path_of("files/model.safetensors.index.json"), &index, &n_bytes));
+    OK(rk_list_directory(path_of("files"), &names, &n));
+    for (size_t i = 0; i < n; i++) {
+        char name[300];
+        if (!strstr(names[i], ".safetensors") || strstr(names[i], "index")) continue;
+        n_files++;
+        assert_non_null(strstr(index, names[i]));
+        snprintf(name, sizeof name, "files/%s", names[i]);
+        n_tensors += check_file(name);
+    }
+    assert_true(n_files > 2);
+    assert_int_equal(n_tensors, check_file("whole/model.safetensors"));
+    rk_free_strings(names, n);
+    rk_free(index);
+}
+
+static float value_of(const rk_state_entry *entry, size_t i) {
+    return entry->type == RK_STATE_F32 ? ((const float *)entry->data)[i]
+                                       : rk_bf16_to_f32(((const uint16_t *)entry->data)[i]);
+}
+
+/* What is read back is within half a step of what was trained. */
+static void test_int8(void **state) {
+    (void)state;
+    rk_export_options options = RK_EXPORT_OPTIONS_INIT;
+    read_file file;
+    options.rows = RK_EXPORT_ROWS_INT8;
+    OK(rk_export_safetensors(path_of("run"), &options, path_of("int8")));
+    read_export("int8/model.safetensors", &file);
+    for (const char *const *name = (const char *const[]){"embeddings.w.weight", "embeddings.v.weight", NULL};
+         *name; name++) {
+        const rk_safetensors_entry *have = rk_safetensors_find(&file.tensors, *name);
+        const rk_state_entry *want = of_model(*name);
+        assert_int_equal(have->type, RK_STATE_U8);
+        assert_int_equal(have->dims[1], 12 + 8);
+        for (int64_t r = 0; r < have->dims[0]; r++) {
+            const uint8_t *row = file.map.data + have->begin + r * 20;
+            float tail[2];
+            memcpy(tail, row + 12, sizeof tail);
+            for (int k = 0; k < 12; k++)
+                assert_float_equal((float)row[k] * tail[0] + tail[1], value_of(want, (size_t)(r * 12 + k)),
+                                   0.501f * tail[0]);
+        }
+    }
+    assert_non_null(memmem(file.map.data, file.map.n_bytes, "fbgemm_fused_8bit_rowwise", 25));
+    close_export(&file);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    rk_export_options options = RK_EXPORT_OPTIONS_INIT;
+    FAILS(rk_export_safetensors(path_of("none"), NULL, path_of("out")), RK_NOT_FOUND, rk_last_error());
+    assert_int_equal(rk_export_safetensors(path_of("run"), NULL, path_of("run")), RK_INVALID_ARGUMENT);
+    assert_non_null(strstr(rk_last_error(), "is there already and not empty"));
+    options.tables = (const char *const[]){"wv"};
+    options.n_tables = 1;
+    FAILS(rk_export_safetensors(path_of("run"), &options, path_of("out")), RK_NOT_FOUND,
+          "the model has no table 'wv'");
+    options.no_tables = true;
+    FAILS(rk_export_safetensors(path_of("run"), &options, path_of("out")), RK_INVALID_ARGUMENT,
+          "no_tables and tables exclude one another");
+    options = (rk_export_options)RK_EXPORT_OPTIONS_INIT;
+    options.rows = (rk_export_rows)6;
+    FAILS(rk_export_safetensors(path_of("run"), &options, path_of("out")), RK_INVALID_ARGUMENT,
+          "there are no rows number 6");
+    assert_false(rk_file_exists(path_of("out")));
+}
+
+/* Wherever the disk is full or memory is out, nothing is there afterwards, and nothing is kept. */
+static void test_failures(void **state) {
+    (void)state;
+    long live = rk_alloc_live();
+    rk_status status = RK_IO;
+    for (int64_t left = 0; status != RK_OK; left += 1500) {
+        rk_file_fail_after(left);
+        status = rk_export_safetensors(path_of("run"), NULL, path_of("full"));
+        rk_file_fail_after(-1);
+        assert_true(status == RK_OK || status == RK_IO);
+        assert_int_equal(rk_file_exists(path_of("full")), status == RK_OK);
+        assert_false(rk_file_exists(path_of("full.tmp")));
+        assert_int_equal(rk_alloc_live(), live);
+    }
+    status = RK_NO_MEMORY;
+    for (long countdown = 1; status != RK_OK; countdown++) {
+        rk_alloc_fail_after(countdown, false);
+        status = rk_export_safetensors(path_of("run"), NULL, path_of("out"));
+        rk_alloc_fail_after(0, false);
+        assert_int_equal(rk_file_exists(path_of("out")), status == RK_OK);
+        assert_int_equal(rk_alloc_live(), live);
+    }
+}
+
+static int set_up(void **state) {
+    (void)state;
+    if (!mkdtemp(directory)) return -1;
+    make_run();
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    rk_state_release(&model_state);
+    rk_model_free(model);
+    OK(rk_remove_tree(directory));
+    return rk_alloc_live() == 0 ? 0 : -1;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole),   cmocka_unit_test(test_parts),
+                                       cmocka_unit_test(test_files),   cmocka_unit_test(test_int8),
+                                       cmocka_unit_test(test_refused), cmocka_unit_test(test_failures)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

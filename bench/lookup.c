@@ -27,7 +27,7 @@ static gather gather_of(const workload *w, rk_embeddings *embeddings) {
         char name[96];
         snprintf(name, sizeof name, "table/%s/rows", w->features[f].name);
         const rk_state_entry *rows = rk_state_find(&state, name);
-        if (!rows || rows->type != RK_STATE_F32) die("gather reads f32 rows alone");
+        if (!rows || rows->type != RK_F32) die("gather reads f32 rows alone");
         tables[f] = rows->data;
     }
     rk_state_release(&state);

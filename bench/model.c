@@ -26,7 +26,7 @@ static void dump(rk_model *model, const char *directory) {
     check(rk_model_state(model, &state));
     for (size_t i = 0; i < state.n; i++) {
         const rk_state_entry *entry = &state.entries[i];
-        if (strncmp(entry->name, "dense/", 6) != 0 || entry->type != RK_STATE_F32) continue;
+        if (strncmp(entry->name, "dense/", 6) != 0 || entry->type != RK_F32) continue;
         char name[512], path[4096];
         snprintf(name, sizeof name, "%s", entry->name + 6);
         for (char *c = name; *c; c++)

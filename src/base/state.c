@@ -4,28 +4,13 @@
 
 #include "base/memory.h"
 
-uint64_t rk_state_type_bytes(rk_state_type type) {
-    switch (type) {
-        case RK_STATE_F32:
-            return 4;
-        case RK_STATE_BF16:
-        case RK_STATE_F16:
-            return 2;
-        case RK_STATE_I64:
-            return 8;
-        case RK_STATE_U8:
-            break;
-    }
-    return 1;
-}
-
 uint64_t rk_state_entry_bytes(const rk_state_entry *entry) {
-    uint64_t n = rk_state_type_bytes(entry->type);
+    uint64_t n = rk_dtype_bytes(entry->type);
     for (int32_t i = 0; i < entry->n_dims; i++) n *= (uint64_t)entry->dims[i];
     return n;
 }
 
-rk_status rk_state_add(rk_state *state, const char *name, rk_state_type type, int64_t dim0, int64_t dim1,
+rk_status rk_state_add(rk_state *state, const char *name, rk_dtype type, int64_t dim0, int64_t dim1,
                        void *data) {
     RK_FAIL_IF(rk_state_find(state, name) != NULL, RK_INTERNAL, "two tensors of the state are named '%s'",
                name);

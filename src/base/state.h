@@ -6,20 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <reckon/tensor.h>
+
 #include "base/error.h"
 #include "base/text/name_map.h"
 
-typedef enum rk_state_type {
-    RK_STATE_F32,
-    RK_STATE_BF16,
-    RK_STATE_F16,
-    RK_STATE_I64,
-    RK_STATE_U8
-} rk_state_type;
-
 typedef struct rk_state_entry {
     char *name;
-    rk_state_type type;
+    rk_dtype type;
     int32_t n_dims;
     int64_t dims[2];
     void *data;  /* a view of the live values, row major */
@@ -33,11 +27,10 @@ typedef struct rk_state {
 } rk_state;
 
 /* dims[1] = 0 means one dimension. Copies the name. */
-rk_status rk_state_add(rk_state *state, const char *name, rk_state_type type, int64_t dim0, int64_t dim1,
+rk_status rk_state_add(rk_state *state, const char *name, rk_dtype type, int64_t dim0, int64_t dim1,
                        void *data);
 const rk_state_entry *rk_state_find(const rk_state *state, const char *name);
 uint64_t rk_state_entry_bytes(const rk_state_entry *entry);
-uint64_t rk_state_type_bytes(rk_state_type type);
 void rk_state_release(rk_state *state); /* the list, not the data */
 
 #endif

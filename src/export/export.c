@@ -72,7 +72,7 @@ static rk_status name_of(const char *stored, const char *table, char **out) {
 /* Codes with a scale and a least value would make rows of few values larger: those stay as they are. */
 static rk_export_rows rows_for(rk_export_rows rows, const rk_stored_tensor *stored) {
     if (!rk_row_format_name(rows)) return rows;
-    uint64_t trained = (uint64_t)stored->n_columns * rk_state_type_bytes(stored->type);
+    uint64_t trained = (uint64_t)stored->n_columns * rk_dtype_bytes(stored->type);
     return (uint64_t)rk_row_format_columns(rows, stored->n_columns) < trained ? rows : RK_EXPORT_ROWS_TRAINED;
 }
 

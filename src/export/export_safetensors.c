@@ -21,11 +21,11 @@ static rk_export_rows rows_of(const rk_exported_tensor *t) {
 }
 
 /* n values of a dtype as f32. */
-static void to_f32(rk_state_type type, const void *from, int64_t n, float *out) {
+static void to_f32(rk_dtype type, const void *from, int64_t n, float *out) {
     const uint16_t *halves = from;
-    if (type == RK_STATE_F32) memcpy(out, from, (size_t)n * sizeof *out);
-    for (int64_t i = 0; i < n && type == RK_STATE_BF16; i++) out[i] = rk_bf16_to_f32(halves[i]);
-    for (int64_t i = 0; i < n && type == RK_STATE_F16; i++) out[i] = rk_f16_to_f32(halves[i]);
+    if (type == RK_F32) memcpy(out, from, (size_t)n * sizeof *out);
+    for (int64_t i = 0; i < n && type == RK_BF16; i++) out[i] = rk_bf16_to_f32(halves[i]);
+    for (int64_t i = 0; i < n && type == RK_F16; i++) out[i] = rk_f16_to_f32(halves[i]);
 }
 
 /* Rows first .. first+n-1, as they are written; the bytes are in *out until the next call. */
@@ -33,14 +33,14 @@ static rk_status make_piece(rk_exporting *x, const rk_exported_tensor *t, int64_
                             const void **out) {
     const rk_stored_tensor *stored = t->stored;
     size_t n_values = (size_t)(n * stored->n_columns);
-    RK_TRY(rk_reserve(&x->stored, &x->stored_capacity, n_values * rk_state_type_bytes(stored->type), 1));
+    RK_TRY(rk_reserve(&x->stored, &x->stored_capacity, n_values * rk_dtype_bytes(stored->type), 1));
     RK_TRY(rk_stored_tensor_read(&x->tensors, stored, first, n, x->stored));
     *out = x->stored;
     if (rows_of(t) == RK_EXPORT_ROWS_TRAINED) return RK_OK;
     int64_t failed, columns = rk_row_format_columns(t->rows, stored->n_columns);
     RK_TRY(rk_reserve(&x->values, &x->values_capacity, n_values, sizeof *x->values));
     RK_TRY(rk_reserve(&x->written, &x->written_capacity,
-                      (size_t)(n * columns) * rk_state_type_bytes(rk_row_format_type(t->rows)), 1));
+                      (size_t)(n * columns) * rk_dtype_bytes(rk_row_format_type(t->rows)), 1));
     to_f32(stored->type, x->stored, (int64_t)n_values, x->values);
     rk_row_format_write(t->rows, x->values, n, stored->n_columns, x->written, &failed);
     if (failed >= 0)
@@ -84,7 +84,7 @@ static uint64_t bytes_of(const rk_exported_tensor *t) {
     bool converted = rows_of(t) != RK_EXPORT_ROWS_TRAINED;
     int64_t columns = converted ? rk_row_format_columns(t->rows, t->stored->n_columns) : t->stored->n_columns;
     return (uint64_t)t->stored->n_rows * (uint64_t)columns *
-           rk_state_type_bytes(converted ? rk_row_format_type(t->rows) : t->stored->type);
+           rk_dtype_bytes(converted ? rk_row_format_type(t->rows) : t->stored->type);
 }
 
 /* Which file each tensor is in: in their order, a file ends before it would grow too large. */

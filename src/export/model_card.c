@@ -55,11 +55,6 @@ static void add_data(const rk_exporting *x, rk_buffer *out) {
     rk_buffer_text(out, "\n");
 }
 
-static const char *dtype_name(rk_state_type type) {
-    static const char *const names[] = {"f32", "bf16", "f16", "i64", "u8"};
-    return names[type];
-}
-
 static void add_tensors(const rk_exporting *x, rk_buffer *out) {
     uint64_t dense = 0;
     bool tables = false;
@@ -76,7 +71,7 @@ static void add_tensors(const rk_exporting *x, rk_buffer *out) {
                          (long long)t->stored->n_rows, (long long)t->stored->n_columns,
                          format
                              ? format
-                             : dtype_name(t->rows == RK_EXPORT_ROWS_TRAINED ? t->stored->type
+                             : rk_dtype_name(t->rows == RK_EXPORT_ROWS_TRAINED ? t->stored->type
                                                                             : rk_row_format_type(t->rows)));
     }
     if (tables) rk_buffer_text(out, "\n");

@@ -5,11 +5,11 @@
 
 #include "base/float16.h"
 
-rk_state_type rk_row_format_type(rk_export_rows rows) {
-    return rows == RK_EXPORT_ROWS_F32    ? RK_STATE_F32
-           : rows == RK_EXPORT_ROWS_F16  ? RK_STATE_F16
-           : rows == RK_EXPORT_ROWS_BF16 ? RK_STATE_BF16
-                                         : RK_STATE_U8;
+rk_dtype rk_row_format_type(rk_export_rows rows) {
+    return rows == RK_EXPORT_ROWS_F32    ? RK_F32
+           : rows == RK_EXPORT_ROWS_F16  ? RK_F16
+           : rows == RK_EXPORT_ROWS_BF16 ? RK_BF16
+                                         : RK_U8;
 }
 
 int64_t rk_row_format_columns(rk_export_rows rows, int64_t dim) {
@@ -87,7 +87,7 @@ void rk_row_format_write(rk_export_rows rows, const float *from, int64_t n, int6
     *failed = -1;
     if (rows == RK_EXPORT_ROWS_F32)
         memcpy(out, from, (size_t)(n * dim) * sizeof *from);
-    else if (rk_row_format_type(rows) != RK_STATE_U8)
+    else if (rk_row_format_type(rows) != RK_U8)
         write_halves(rows, from, n * dim, out);
     else
         for (int64_t r = 0; r < n && *failed < 0; r++) {

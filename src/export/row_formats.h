@@ -8,7 +8,7 @@
 
 /* The dtype of a row's elements in a file, and how many there are for `dim` values. rows is not
  * RK_EXPORT_ROWS_TRAINED. */
-rk_state_type rk_row_format_type(rk_export_rows rows);
+rk_dtype rk_row_format_type(rk_export_rows rows);
 int64_t rk_row_format_columns(rk_export_rows rows, int64_t dim);
 /* What the header's metadata call it; NULL: the dtype says all. */
 const char *rk_row_format_name(rk_export_rows rows);

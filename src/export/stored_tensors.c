@@ -59,7 +59,7 @@ static rk_status add_part(rk_stored_tensors *tensors, const rk_safetensors_entry
     rk_tensor_part part;
     rk_stored_tensor *tensor;
     if (strncmp(entry->name, RK_STALE_PREFIX, strlen(RK_STALE_PREFIX)) == 0) return RK_OK;
-    if (entry->type == RK_STATE_I64) return RK_OK; /* counters, of which every part has one */
+    if (entry->type == RK_I64) return RK_OK; /* counters, of which every part has one */
     RK_TRY(rk_tensor_part_parse(entry->name, entry->n_dims, entry->dims, &part));
     RK_TRY(tensor_of(tensors, &part, entry, &tensor));
     RK_FAIL_IF(tensor->type != entry->type || tensor->n_rows != part.n_rows, RK_BAD_DATA,
@@ -181,7 +181,7 @@ rk_status rk_stored_tensors_open(const char *checkpoint, rk_stored_tensors *out)
 /* The part's rows among first .. first+n-1 into out. */
 static rk_status read_part(rk_stored_tensors *tensors, const rk_stored_tensor *tensor,
                            const rk_stored_part *part, int64_t first, int64_t n, char *out) {
-    size_t element = rk_state_type_bytes(tensor->type), width = (size_t)part->n_columns * element,
+    size_t element = rk_dtype_bytes(tensor->type), width = (size_t)part->n_columns * element,
            row = (size_t)tensor->n_columns * element;
     int64_t from = first > part->first ? (first - part->first + part->step - 1) / part->step : 0,
             to = first + n > part->first ? (first + n - part->first + part->step - 1) / part->step : 0;

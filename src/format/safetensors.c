@@ -7,8 +7,12 @@
 #include "base/memory.h"
 #include "format/json_text.h"
 
-static const char *const type_names[] = {"F32", "BF16", "F16", "I64", "U8"};
-enum { N_TYPES = 5, MAX_HEADER_BYTES = 100 << 20 };
+static const char *const type_names[RK_DTYPE_COUNT] = {
+    [RK_F32] = "F32", [RK_BF16] = "BF16", [RK_F16] = "F16",   [RK_F64] = "F64", [RK_I8] = "I8",
+    [RK_I16] = "I16", [RK_I32] = "I32",   [RK_I64] = "I64",   [RK_U8] = "U8",   [RK_U16] = "U16",
+    [RK_U32] = "U32", [RK_U64] = "U64",   [RK_BOOL] = "BOOL",
+};
+enum { MAX_HEADER_BYTES = 100 << 20 };
 
 /* The order of the entries' bytes: those of wide elements first, so that every tensor is aligned to its
  * elements without the gaps that the format forbids. order, begins: [state->n] */
@@ -17,7 +21,7 @@ static void place(const rk_state *state, size_t *order, uint64_t *begins) {
     size_t n = 0;
     for (uint64_t width = 8; width; width /= 2)
         for (size_t i = 0; i < state->n; i++)
-            if (rk_state_type_bytes(state->entries[i].type) == width) {
+            if (rk_dtype_bytes(state->entries[i].type) == width) {
                 order[n++] = i;
                 begins[i] = at;
                 at += rk_state_entry_bytes(&state->entries[i]);
@@ -128,10 +132,11 @@ static rk_status parse_entry(const char *name, json_t *value, uint64_t data_begi
                    json_array_size(shape) > 8,
                RK_BAD_DATA, "the header's entry '%s' is not a tensor", name);
     int type = 0;
-    while (type < N_TYPES && strcmp(dtype, type_names[type]) != 0) type++;
-    RK_FAIL_IF(type == N_TYPES, RK_UNSUPPORTED, "tensor '%s': the type '%s' is not supported", name, dtype);
-    uint64_t n_bytes = rk_state_type_bytes((rk_state_type)type);
-    out->type = (rk_state_type)type;
+    while (type < RK_DTYPE_COUNT && strcmp(dtype, type_names[type]) != 0) type++;
+    RK_FAIL_IF(type == RK_DTYPE_COUNT, RK_UNSUPPORTED, "tensor '%s': the type '%s' is not supported", name,
+               dtype);
+    uint64_t n_bytes = rk_dtype_bytes((rk_dtype)type);
+    out->type = (rk_dtype)type;
     out->n_dims = (int32_t)json_array_size(shape);
     for (int32_t d = 0; d < out->n_dims; d++) {
         json_t *dim = json_array_get(shape, (size_t)d);

@@ -26,7 +26,7 @@ rk_status rk_safetensors_write_from(const char *path, const rk_state *state,
 
 typedef struct rk_safetensors_entry {
     char *name;
-    rk_state_type type;
+    rk_dtype type;
     int32_t n_dims;
     int64_t dims[8];
     uint64_t begin, n_bytes; /* in the file */

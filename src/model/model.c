@@ -48,8 +48,8 @@ rk_status rk_model_state(rk_model *model, rk_state *state) {
     if (!rk_model_trains(model)) return RK_OK;
     RK_TRY(rk_graph_state(model->graph, state));
     if (model->optimizer) RK_TRY(rk_dense_optimizer_state(model->optimizer, state));
-    RK_TRY(rk_state_add(state, "steps_not_finite", RK_STATE_I64, 1, 0, &model->n_not_finite));
-    RK_TRY(rk_state_add(state, "step", RK_STATE_I64, 1, 0, &model->step));
+    RK_TRY(rk_state_add(state, "steps_not_finite", RK_I64, 1, 0, &model->n_not_finite));
+    RK_TRY(rk_state_add(state, "step", RK_I64, 1, 0, &model->step));
     for (size_t i = first; i < state->n; i++) state->entries[i].shared = true;
     return RK_OK;
 }

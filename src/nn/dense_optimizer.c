@@ -144,10 +144,10 @@ rk_status rk_dense_optimizer_state(rk_dense_optimizer *o, rk_state *state) {
         for (int s = 0; s < o->n_slots; s++) {
             snprintf(name, sizeof name, "dense/%s/%s", rk_graph_parameter(o->graph, i)->name,
                      o->slots[s].name);
-            RK_TRY(rk_state_add(state, name, RK_STATE_F32, o->slot_counts[i * o->n_slots + s], 0,
+            RK_TRY(rk_state_add(state, name, RK_F32, o->slot_counts[i * o->n_slots + s], 0,
                                 o->slot_values[i * o->n_slots + s]));
         }
-    return rk_state_add(state, "dense/step", RK_STATE_I64, 1, 0, &o->step);
+    return rk_state_add(state, "dense/step", RK_I64, 1, 0, &o->step);
 }
 
 uint64_t rk_dense_optimizer_bytes(const rk_dense_optimizer *o) {

@@ -40,8 +40,8 @@ static rk_status count_parameters(rk_model *model, uint64_t *out) {
     *out = 0;
     rk_status status = rk_model_state(model, &state);
     for (size_t i = 0; status == RK_OK && i < state.n; i++)
-        if (state.entries[i].type <= RK_STATE_F16)
-            *out += rk_state_entry_bytes(&state.entries[i]) / rk_state_type_bytes(state.entries[i].type);
+        if (state.entries[i].type <= RK_F16)
+            *out += rk_state_entry_bytes(&state.entries[i]) / rk_dtype_bytes(state.entries[i].type);
     rk_state_release(&state);
     return status;
 }

@@ -180,9 +180,9 @@ static inline void compare_tables(twins *w, bool exact) {
     OK(rk_embeddings_state(w->home, &b));
     for (size_t i = 0; i < a.n; i++) {
         int64_t n = a.entries[i].dims[0] * (a.entries[i].n_dims > 1 ? a.entries[i].dims[1] : 1);
-        if (a.entries[i].type == RK_STATE_F32)
+        if (a.entries[i].type == RK_F32)
             compare_values(a.entries[i].name, a.entries[i].data, b.entries[i].data, n, exact);
-        else if (exact || a.entries[i].type == RK_STATE_I64)
+        else if (exact || a.entries[i].type == RK_I64)
             assert_memory_equal(a.entries[i].data, b.entries[i].data, rk_state_entry_bytes(&a.entries[i]));
     }
     rk_state_release(&a);

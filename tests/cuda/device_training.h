@@ -61,7 +61,7 @@ static inline void assert_states_close(rk_model *gpu, rk_model *cpu, const char 
     for (size_t i = 0; i < a.n; i++) {
         size_t n_bytes = rk_state_entry_bytes(&a.entries[i]);
         assert_string_equal(a.entries[i].name, b.entries[i].name);
-        if (a.entries[i].type != RK_STATE_F32) {
+        if (a.entries[i].type != RK_F32) {
             if (memcmp(a.entries[i].data, b.entries[i].data, n_bytes) != 0)
                 fail_msg("%s: '%s' is another", what, a.entries[i].name);
             continue;

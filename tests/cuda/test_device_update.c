@@ -120,7 +120,7 @@ static void compare_models(const char *what, model *a, model *b, double toleranc
         const rk_state_entry *x = &states[0].entries[t], *y = &states[1].entries[t];
         char name[512];
         snprintf(name, sizeof name, "%s: %s", what, x->name);
-        if (x->type == RK_STATE_I64)
+        if (x->type == RK_I64)
             assert_int_equal(*(int64_t *)x->data, *(int64_t *)y->data);
         else
             compare(name, x->data, y->data, x->dims[0] * (x->dims[1] ? x->dims[1] : 1), tolerance);

@@ -252,14 +252,13 @@ static void compare_states(const trial *t, const rk_state *state, const char *gp
     for (size_t i = 0; i < state->n; i++) {
         const rk_state_entry *entry = &state->entries[i];
         size_t n_bytes = rk_state_entry_bytes(entry);
-        double off = entry->type == RK_STATE_F32
-                         ? off_by((const float *)(const void *)gpu, (const float *)(const void *)cpu,
-                                  n_bytes / sizeof(float))
-                         : 0;
+        double off = entry->type == RK_F32 ? off_by((const float *)(const void *)gpu,
+                                                    (const float *)(const void *)cpu, n_bytes / sizeof(float))
+                                           : 0;
         if (!(off <= most))
             fail_msg("%s: rank %d: '%s' is off by an NMSE of %g", t->name, rk_comm_rank(world), entry->name,
                      off);
-        if (entry->type == RK_STATE_I64 && memcmp(gpu, cpu, n_bytes) != 0)
+        if (entry->type == RK_I64 && memcmp(gpu, cpu, n_bytes) != 0)
             fail_msg("%s: rank %d: '%s' is another", t->name, rk_comm_rank(world), entry->name);
         gpu += n_bytes;
         cpu += n_bytes;

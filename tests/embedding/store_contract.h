@@ -139,7 +139,7 @@ static void assert_state_of(const store_kind *kind, rk_store *store, rk_embeddin
         if (!want && rk_comm_size(comm) > 1) continue;
         if (!want) fail_msg("'%s' is no state of the collection", have->name);
         assert_int_equal(rk_state_entry_bytes(have), rk_state_entry_bytes(want));
-        if (have->type == RK_STATE_F32)
+        if (have->type == RK_F32)
             assert_near(have->name, have->data, want->data, rk_state_entry_bytes(want) / sizeof(float),
                         kind->nmse);
         else

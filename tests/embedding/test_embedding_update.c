@@ -464,8 +464,7 @@ static void test_state_is_all_there_is(void **state) {
         assert_int_equal(*(int64_t *)rk_state_find(&from, "table/still/step")->data, 0);
         assert_null(rk_state_find(&from, "table/still/accumulator"));
         const rk_state_entry *rows = rk_state_find(&from, "table/item/rows");
-        assert_true(rows->type == RK_STATE_BF16 && rows->n_dims == 2 && rows->dims[0] == 50 &&
-                    rows->dims[1] == 5);
+        assert_true(rows->type == RK_BF16 && rows->n_dims == 2 && rows->dims[0] == 50 && rows->dims[1] == 5);
         rk_state_release(&from);
         rk_state_release(&to);
         train_steps(whole, &batch, 5, 4, 50);

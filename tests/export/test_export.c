@@ -97,7 +97,7 @@ static size_t check_file(const char *name) {
 static void test_whole(void **state) {
     (void)state;
     size_t wanted = 0;
-    for (size_t i = 0; i < model_state.n; i++) wanted += model_state.entries[i].type != RK_STATE_I64;
+    for (size_t i = 0; i < model_state.n; i++) wanted += model_state.entries[i].type != RK_I64;
     OK(rk_export_safetensors(path_of("run"), NULL, path_of("whole")));
     assert_int_equal(check_file("whole/model.safetensors"), wanted);
     assert_true(rk_file_exists(path_of("whole/README.md")));
@@ -146,8 +146,8 @@ static void test_files(void **state) {
 }
 
 static float value_of(const rk_state_entry *entry, size_t i) {
-    return entry->type == RK_STATE_F32 ? ((const float *)entry->data)[i]
-                                       : rk_bf16_to_f32(((const uint16_t *)entry->data)[i]);
+    return entry->type == RK_F32 ? ((const float *)entry->data)[i]
+                                 : rk_bf16_to_f32(((const uint16_t *)entry->data)[i]);
 }
 
 /* What is read back is within half a step of what was trained. */
@@ -162,7 +162,7 @@ static void test_int8(void **state) {
          *name; name++) {
         const rk_safetensors_entry *have = rk_safetensors_find(&file.tensors, *name);
         const rk_state_entry *want = of_model(*name);
-        assert_int_equal(have->type, RK_STATE_U8);
+        assert_int_equal(have->type, RK_U8);
         assert_int_equal(have->dims[1], 12 + 8);
         for (int64_t r = 0; r < have->dims[0]; r++) {
             const uint8_t *row = file.map.data + have->begin + r * 20;

@@ -129,10 +129,10 @@ static void test_safetensors(void **unused) {
     int64_t step[] = {-7};
     uint8_t bytes[] = {0, 1, 2, 3, 4};
     rk_state state = {0};
-    OK(rk_state_add(&state, "bytes", RK_STATE_U8, 5, 0, bytes));
-    OK(rk_state_add(&state, "half", RK_STATE_F16, 3, 0, half));
-    OK(rk_state_add(&state, "step", RK_STATE_I64, 1, 0, step));
-    OK(rk_state_add(&state, "weight", RK_STATE_F32, 2, 3, weight));
+    OK(rk_state_add(&state, "bytes", RK_U8, 5, 0, bytes));
+    OK(rk_state_add(&state, "half", RK_F16, 3, 0, half));
+    OK(rk_state_add(&state, "step", RK_I64, 1, 0, step));
+    OK(rk_state_add(&state, "weight", RK_F32, 2, 3, weight));
     OK(rk_safetensors_write("read_by_python.safetensors", &state, &(uint32_t){0}, &(uint64_t){0}));
     expect_same_file("read_by_python.safetensors", GOLDEN "read_by_python.safetensors");
     char *file;
@@ -151,7 +151,7 @@ static void test_safetensors(void **unused) {
     }
     rk_safetensors_release(&tensors);
     rk_free(file);
-    OK(rk_state_add(&state, "bf16", RK_STATE_BF16, 2, 0, bf16)); /* numpy has no such type; torch has */
+    OK(rk_state_add(&state, "bf16", RK_BF16, 2, 0, bf16)); /* numpy has no such type; torch has */
     OK(rk_safetensors_write("read_by_torch.safetensors", &state, &(uint32_t){0}, &(uint64_t){0}));
     expect_same_file("read_by_torch.safetensors", GOLDEN "read_by_torch.safetensors");
     rk_state_release(&state);

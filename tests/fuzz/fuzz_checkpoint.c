@@ -15,15 +15,12 @@ enum { MOST_BYTES = 1 << 16, N_WANTED = 7 };
 
 static const struct wanted {
     const char *name;
-    rk_state_type type;
+    rk_dtype type;
     int64_t dims[2];
-} list[N_WANTED] = {{"t", RK_STATE_F32, {23, 12}},
-                    {"t/slot", RK_STATE_F32, {23, 0}},
-                    {"t/step", RK_STATE_I64, {1, 0}},
-                    {"u[1:23:2]", RK_STATE_F32, {11, 12}},
-                    {"u/step[1:23:2]", RK_STATE_I64, {1, 0}},
-                    {"v[0:10:1,4:8]", RK_STATE_BF16, {10, 4}},
-                    {"bytes", RK_STATE_U8, {5, 0}}};
+} list[N_WANTED] = {
+    {"t", RK_F32, {23, 12}},         {"t/slot", RK_F32, {23, 0}},        {"t/step", RK_I64, {1, 0}},
+    {"u[1:23:2]", RK_F32, {11, 12}}, {"u/step[1:23:2]", RK_I64, {1, 0}}, {"v[0:10:1,4:8]", RK_BF16, {10, 4}},
+    {"bytes", RK_U8, {5, 0}}};
 
 /* One line into the header; returns false where it is none. */
 static bool add_tensor(char *line, json_t *header, uint64_t *at) {

@@ -103,13 +103,13 @@ rk_status rk_graph_state(rk_graph *graph, rk_state *state) {
     for (size_t i = 0; i < graph->n_parameters; i++) {
         rk_parameter *p = &graph->parameters[i];
         snprintf(name, sizeof name, "dense/%s", p->name);
-        RK_TRY(rk_state_add(state, name, RK_STATE_F32, p->rows, p->cols, p->value));
+        RK_TRY(rk_state_add(state, name, RK_F32, p->rows, p->cols, p->value));
     }
     for (size_t i = 0; i < graph->n_nodes; i++)
         for (int32_t k = 0; k < graph->nodes[i]->n_states; k++) {
             snprintf(name, sizeof name, "dense/%s/%s", graph->nodes[i]->name,
                      graph->nodes[i]->state_names[k]);
-            RK_TRY(rk_state_add(state, name, RK_STATE_F32, rk_width(graph->nodes[i]->shape), 0,
+            RK_TRY(rk_state_add(state, name, RK_F32, rk_width(graph->nodes[i]->shape), 0,
                                 graph->nodes[i]->states[k]));
         }
     return RK_OK;

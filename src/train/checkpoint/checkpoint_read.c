@@ -17,7 +17,7 @@ typedef struct wanted_tensor {
 
 /* Counters stand in every part of a table: any of them will do. */
 static bool is_counter(const rk_state_entry *entry) {
-    return entry->type == RK_STATE_I64 && entry->n_dims == 1 && entry->dims[0] == 1;
+    return entry->type == RK_I64 && entry->n_dims == 1 && entry->dims[0] == 1;
 }
 
 static rk_status copy_tensor(wanted_tensor *to, const rk_safetensors_entry *from, const rk_tensor_part *part,
@@ -31,7 +31,7 @@ static rk_status copy_tensor(wanted_tensor *to, const rk_safetensors_entry *from
         to->n_read = 1;
         return RK_OK;
     }
-    return rk_tensor_part_copy(&to->part, to->entry->data, part, data, rk_state_type_bytes(from->type),
+    return rk_tensor_part_copy(&to->part, to->entry->data, part, data, rk_dtype_bytes(from->type),
                                &to->n_read);
 }
 
@@ -55,7 +55,7 @@ static rk_status take_wanted(reading *r, const rk_safetensors_entry *from, const
 
 static rk_status take_stale(reading *r, const rk_safetensors_entry *from, const void *data) {
     if (strncmp(from->name, RK_STALE_PREFIX, strlen(RK_STALE_PREFIX)) != 0) return RK_OK;
-    RK_FAIL_IF(from->type != RK_STATE_U8 || from->n_dims != 2, RK_BAD_DATA,
+    RK_FAIL_IF(from->type != RK_U8 || from->n_dims != 2, RK_BAD_DATA,
                "tensor '%s': its name does not match its shape", from->name);
     return rk_model_read_stale(r->model, from->name, from->dims[0], from->dims[1], data);
 }
@@ -97,8 +97,8 @@ static rk_status list_requested(const rk_state *state, wanted_tensor **out) {
     rk_status status = RK_OK;
     for (size_t i = 0; status == RK_OK && i < state->n; i++) {
         const rk_state_entry *e = &state->entries[i];
-        list[i] = (wanted_tensor){
-            .entry = e, .n_elements = (int64_t)(rk_state_entry_bytes(e) / rk_state_type_bytes(e->type))};
+        list[i] = (wanted_tensor){.entry = e,
+                                  .n_elements = (int64_t)(rk_state_entry_bytes(e) / rk_dtype_bytes(e->type))};
         status = rk_tensor_part_parse(e->name, e->n_dims, e->dims, &list[i].part);
     }
     if (status == RK_OK)

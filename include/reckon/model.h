@@ -9,6 +9,7 @@
 #include <reckon/config.h>
 #include <reckon/dataset.h>
 #include <reckon/embeddings.h>
+#include <reckon/tensor.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,6 +35,30 @@ RK_API rk_status rk_model_predict(rk_model *model, const rk_batch *batch, float 
 RK_API int32_t rk_model_n_tasks(const rk_model *model);
 RK_API int64_t rk_model_step(const rk_model *model);        /* training steps done */
 RK_API rk_embeddings *rk_model_embeddings(rk_model *model); /* owned by the model */
+
+typedef enum rk_parameter_kind {
+    RK_PARAMETER_TABLE = 0,    /* rows of an embedding table: [n_rows, dim], in the table's dtype */
+    RK_PARAMETER_DENSE = 1,    /* of the dense part: f32 */
+    RK_PARAMETER_STATISTIC = 2 /* running means and variances of batch_norm: f32 */
+} rk_parameter_kind;
+
+/* A tensor of a model, by the name that it has in checkpoints (docs/formats/checkpoint.md):
+ * "table/user/rows", "dense/deep_1/weight". A linear layer's weight is [inputs, outputs], the transpose of
+ * PyTorch's. */
+typedef struct rk_model_parameter {
+    const char *name;
+    rk_parameter_kind kind;
+    rk_tensor tensor; /* read-only, row-major, on the CPU; of a model on a GPU a copy */
+} rk_model_parameter;
+
+/* All that a prediction depends on, tables first; no slots of optimizers. The list *parameters [*n] belongs
+ * to the model until the next call of this function. Its tensors are views of the model's memory, without
+ * copies, as long as it lives: a training step changes their values (on a GPU, those after the next call).
+ * Over ranks all ranks call it; each has the parts of tables that it holds, whose names say which:
+ * "table/user/rows[2:1000:4,0:64]" is rows 2, 6, ... below 1000 and columns 0 to 63. Errors:
+ * RK_INVALID_ARGUMENT (an outline), RK_NO_MEMORY. */
+RK_API rk_status rk_model_parameters(rk_model *model, const rk_model_parameter **parameters, int32_t *n);
+
 /* About the most memory that training takes beside the data, with batches like `usual`: tables, slots, dense
  * part, and what a step needs. */
 RK_API uint64_t rk_model_peak_bytes(const rk_model *model, const rk_batch *usual);

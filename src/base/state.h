@@ -11,9 +11,17 @@
 #include "base/error.h"
 #include "base/text/name_map.h"
 
+typedef enum rk_state_kind {
+    RK_STATE_OTHER,    /* slots of optimizers, counters */
+    RK_STATE_ROWS,     /* of a table, or of a part of it */
+    RK_STATE_DENSE,    /* a parameter of the dense part */
+    RK_STATE_STATISTIC /* what a forward pass in training changes */
+} rk_state_kind;
+
 typedef struct rk_state_entry {
     char *name;
     rk_dtype type;
+    rk_state_kind kind;
     int32_t n_dims;
     int64_t dims[2];
     void *data;  /* a view of the live values, row major */
@@ -29,6 +37,10 @@ typedef struct rk_state {
 /* dims[1] = 0 means one dimension. Copies the name. */
 rk_status rk_state_add(rk_state *state, const char *name, rk_dtype type, int64_t dim0, int64_t dim1,
                        void *data);
+/* Of the tensor that was added last. */
+static inline void rk_state_set_kind(rk_state *state, rk_state_kind kind) {
+    state->entries[state->n - 1].kind = kind;
+}
 const rk_state_entry *rk_state_find(const rk_state *state, const char *name);
 uint64_t rk_state_entry_bytes(const rk_state_entry *entry);
 void rk_state_release(rk_state *state); /* the list, not the data */

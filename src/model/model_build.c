@@ -391,6 +391,8 @@ void rk_model_free(rk_model *model) {
     for (size_t i = 0; i < model->n_statistics; i++) rk_free(model->statistics[i].kept);
     rk_free(model->tasks);
     rk_free(model->lookups);
+    rk_state_release(&model->parameter_state);
+    rk_free(model->parameters);
     rk_free(model->losses);
     rk_free(model->micro_batch_losses);
     rk_free(model->statistics);

@@ -115,6 +115,8 @@ struct rk_model {
                                     a batch with drawn items */
     int64_t step, n_not_finite;
     bool skip_not_finite;
+    rk_state parameter_state; /* whose names and values `parameters` shows */
+    rk_model_parameter *parameters;
     bool is_outline; /* no memory: only to be described */
 };
 

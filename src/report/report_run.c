@@ -36,14 +36,12 @@ static rk_status name_of(const char *directory, char **out) {
 }
 
 static rk_status count_parameters(rk_model *model, uint64_t *out) {
-    rk_state state = {0};
+    const rk_model_parameter *parameters;
+    int32_t n;
+    RK_TRY(rk_model_parameters(model, &parameters, &n));
     *out = 0;
-    rk_status status = rk_model_state(model, &state);
-    for (size_t i = 0; status == RK_OK && i < state.n; i++)
-        if (state.entries[i].type <= RK_F16)
-            *out += rk_state_entry_bytes(&state.entries[i]) / rk_dtype_bytes(state.entries[i].type);
-    rk_state_release(&state);
-    return status;
+    for (int32_t i = 0; i < n; i++) *out += (uint64_t)rk_tensor_n_values(&parameters[i].tensor);
+    return RK_OK;
 }
 
 static double last_of(const rk_run_record *record, const char *name) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tensors of libreckon.so to and from numpy, and torch where it is installed, by DLPack and without copies.
 
-    test_dlpack.py LIBRARY
+    test_dlpack.py LIBRARY SOURCE_DIR
 
 77 (skipped) without numpy.
 """
@@ -34,6 +34,7 @@ class Tensor(ctypes.Structure):
 lib = ctypes.CDLL(sys.argv[1])
 RELEASE = ctypes.CFUNCTYPE(None, c_void_p)
 lib.rk_last_error.restype = c_char_p
+lib.rk_model_embeddings.restype = c_void_p
 lib.rk_tensor_init.argtypes = [POINTER(Tensor), c_void_p, c_int, c_int32, POINTER(c_int64)]
 for name in ("rk_tensor_to_dlpack", "rk_tensor_to_dlpack_legacy"):
     getattr(lib, name).argtypes = [POINTER(Tensor), RELEASE, c_void_p, POINTER(c_void_p)]
@@ -215,6 +216,37 @@ def import_torch():
             got.delete()
 
 
+class Parameter(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("kind", c_int), ("tensor", Tensor)]
+
+
+def parameters(source_dir):
+    """A model's parameters are views of its memory: arrays of them see the next training step."""
+    config, dataset, model, batch, loss = c_void_p(), c_void_p(), c_void_p(), c_void_p(), ctypes.c_double()
+    first, n = POINTER(Parameter)(), c_int32()
+    ok(lib.rk_config_load(f"{source_dir}/examples/adult.yaml".encode(), None, ctypes.c_size_t(0), byref(config)))
+    ok(lib.rk_dataset_open(config, b"train", byref(dataset)))
+    ok(lib.rk_model_create(config, dataset, byref(model)))
+    ok(lib.rk_model_parameters(model, byref(first), byref(n)))
+    shown = {first[i].name.decode(): np.from_dlpack(Exporter(first[i].tensor, model)) for i in range(n.value)}
+    assert "table/education/rows" in shown and any(name.startswith("dense/") for name in shown), shown.keys()
+    before = {name: array.copy() for name, array in shown.items()}
+    for array in shown.values():
+        assert not array.flags.writeable and array.dtype == np.float32
+    ok(lib.rk_dataset_next(dataset, byref(batch)))
+    ok(lib.rk_model_train(model, batch, byref(loss)))
+    for name, array in shown.items():
+        assert (array != before[name]).any(), name
+    rows = np.empty_like(before["table/education/rows"])
+    embeddings = c_void_p(lib.rk_model_embeddings(model))
+    ok(lib.rk_embeddings_read_rows(embeddings, b"education", c_int64(0), c_int64(len(rows)), c_void_p(rows.ctypes.data)))
+    assert (rows == shown["table/education/rows"]).all()
+    shown.clear()
+    lib.rk_model_free(model)
+    lib.rk_dataset_free(dataset)
+    lib.rk_config_free(config)
+
+
 def main():
     for legacy in (False, True):
         export(np, legacy)
@@ -224,6 +256,7 @@ def main():
     import_numpy()
     if torch:
         import_torch()
+    parameters(sys.argv[2])
 
 
 if __name__ == "__main__":

@@ -184,6 +184,7 @@ static rk_status add_tensor(rk_table *table, rk_state *state, const char *tensor
 rk_status rk_table_state(rk_table *table, rk_state *state) {
     int64_t n_rows = table->config.n_rows, dim = table->config.dim;
     RK_TRY(add_tensor(table, state, "rows", table->config.dtype, n_rows, dim, table->rows.data));
+    rk_state_set_kind(state, RK_STATE_ROWS);
     for (int s = 0; s < table->n_slots; s++)
         RK_TRY(add_tensor(table, state, table->slots[s].name, RK_F32, n_rows,
                           table->slots[s].per_row ? 0 : dim, table->slot_values[s]));

@@ -104,6 +104,7 @@ rk_status rk_graph_state(rk_graph *graph, rk_state *state) {
         rk_parameter *p = &graph->parameters[i];
         snprintf(name, sizeof name, "dense/%s", p->name);
         RK_TRY(rk_state_add(state, name, RK_F32, p->rows, p->cols, p->value));
+        rk_state_set_kind(state, RK_STATE_DENSE);
     }
     for (size_t i = 0; i < graph->n_nodes; i++)
         for (int32_t k = 0; k < graph->nodes[i]->n_states; k++) {
@@ -111,6 +112,7 @@ rk_status rk_graph_state(rk_graph *graph, rk_state *state) {
                      graph->nodes[i]->state_names[k]);
             RK_TRY(rk_state_add(state, name, RK_F32, rk_width(graph->nodes[i]->shape), 0,
                                 graph->nodes[i]->states[k]));
+            rk_state_set_kind(state, RK_STATE_STATISTIC);
         }
     return RK_OK;
 }
